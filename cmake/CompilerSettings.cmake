@@ -1,0 +1,37 @@
+# Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# Language level, optimisation, warnings and ccache, for every target of the project.
+
+set(CMAKE_CXX_STANDARD 17)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/bin")
+
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "Release or Debug" FORCE)
+endif()
+
+# -O2 rather than CMake's -O3: a unit that includes MLIR takes tens of seconds as it is. No debug information, for the
+# same reason; configure with -DCMAKE_BUILD_TYPE=Debug where a debugger is needed.
+set(CMAKE_CXX_FLAGS_RELEASE "-O2")
+if(NOT TILEWRIGHT_ASSERTIONS)
+  string(APPEND CMAKE_CXX_FLAGS_RELEASE " -DNDEBUG")
+endif()
+
+add_compile_options(-Wall -Wextra -Wno-unused-parameter)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # False alarms of GCC 12 inside templates of LLVM and Eigen that are instantiated from our code.
+  add_compile_options(-Wno-maybe-uninitialized -Wno-comment -Wno-redundant-move -Wno-class-memaccess -Wno-dangling-pointer
+                      -Wno-stringop-overflow -Wno-array-bounds)
+endif()
+
+# Lets the linker of the self-contained package drop what no tool uses.
+add_compile_options(-ffunction-sections -fdata-sections)
+
+find_program(CCACHE_PROGRAM ccache)
+if(CCACHE_PROGRAM AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_C_COMPILER_LAUNCHER "${CCACHE_PROGRAM}")
+  set(CMAKE_CXX_COMPILER_LAUNCHER "${CCACHE_PROGRAM}")
+endif()
