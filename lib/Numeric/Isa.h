@@ -1,0 +1,26 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The loops and products are compiled once per instruction set; the best one that the processor has
+// is used. Results may differ between instruction sets in the last bits; one machine gives the same
+// bits every time.
+
+#ifndef TILEWRIGHT_LIB_NUMERIC_ISA_H
+#define TILEWRIGHT_LIB_NUMERIC_ISA_H
+
+namespace tilewright::numeric {
+
+enum class Isa { Baseline, Avx2, Avx512 };
+
+/// The instruction set in use. The environment variable TILEWRIGHT_ISA (baseline, avx2, avx512)
+/// lowers the first choice; an unknown or unsupported name is ignored.
+Isa activeIsa();
+const char *isaName(Isa isa);
+bool isSupported(Isa isa);
+
+/// Switches every thread to another instruction set; false if the processor lacks it. For tests and
+/// benchmarks: not while loops are running.
+bool selectIsa(Isa isa);
+
+} // namespace tilewright::numeric
+
+#endif // TILEWRIGHT_LIB_NUMERIC_ISA_H

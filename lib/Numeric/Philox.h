@@ -1,0 +1,26 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Philox4x32-10, the counter-based random generator of Salmon, Moraes, Dror and Shaw, "Parallel
+// random numbers: as easy as 1, 2, 3" (SC 2011).
+
+#ifndef TILEWRIGHT_LIB_NUMERIC_PHILOX_H
+#define TILEWRIGHT_LIB_NUMERIC_PHILOX_H
+
+#include "lib/Numeric/Elementwise.h"
+
+#include <array>
+
+namespace tilewright::numeric {
+
+/// The four words of the block `counter` under `key`.
+std::array<uint32_t, 4> philox(std::array<uint32_t, 2> key, std::array<uint32_t, 4> counter);
+
+/// For a tile: element e is word (c0 & 3) of the block whose counter is (c0 >> 2, c1, c2, c3),
+/// unsigned, where c0..c3 are the e-th words of `counter` (32-bit). Neighbours in c0 share a block,
+/// which is computed once. `out` must not overlap a counter.
+void philoxTile(std::array<uint32_t, 2> key, const std::array<Operand, 4> &counter, uint32_t *out,
+                size_t n);
+
+} // namespace tilewright::numeric
+
+#endif // TILEWRIGHT_LIB_NUMERIC_PHILOX_H
