@@ -35,3 +35,11 @@ if(CCACHE_PROGRAM AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_C_COMPILER_LAUNCHER "${CCACHE_PROGRAM}")
   set(CMAKE_CXX_COMPILER_LAUNCHER "${CCACHE_PROGRAM}")
 endif()
+
+if(TILEWRIGHT_FUZZERS)
+  if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+    message(FATAL_ERROR "TILEWRIGHT_FUZZERS needs clang: configure with `cmake --preset fuzz`")
+  endif()
+  # Coverage of the project's own code guides the fuzzer. LLVM's libraries are not instrumented.
+  add_compile_options(-fsanitize=fuzzer-no-link)
+endif()

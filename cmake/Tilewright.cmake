@@ -36,7 +36,7 @@ function(tilewright_add_tool name)
   endif()
   target_link_libraries(${name} PRIVATE ${ARG_LINK})
   _tilewright_add_dependencies(${name} ${ARG_DEPENDS})
-  set_property(GLOBAL APPEND PROPERTY TILEWRIGHT_TOOLS ${name})
+  install(TARGETS ${name} RUNTIME DESTINATION bin)
 endfunction()
 
 # A GoogleTest binary in bin/test/, and one CTest entry of the same name that runs it.
@@ -52,8 +52,9 @@ function(tilewright_add_unittest name)
   target_link_libraries(${name} PRIVATE ${ARG_LINK} GTest::gtest GTest::gtest_main)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/test")
   _tilewright_add_dependencies(${name} ${ARG_DEPENDS})
-  set_property(GLOBAL APPEND PROPERTY TILEWRIGHT_TESTS ${name})
+  install(TARGETS ${name} RUNTIME DESTINATION test)
 
+  # Tests open kernels by paths relative to the root of the source tree, or of the unpacked package.
   add_test(NAME ${name} COMMAND ${name} --gtest_brief=1 WORKING_DIRECTORY "${CMAKE_SOURCE_DIR}")
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 1500)

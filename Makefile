@@ -1,0 +1,55 @@
+# Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# The commands of the project. Everything below `build` is CMake's; see CMakePresets.json and CONTRIBUTING.md.
+#
+#   make demo         set up, build, and run attention forward and backward against the reference
+#   make check        set up, build, and run every test
+#   make check-full   the long lists of the tests, and a minute of fuzzing
+#   make package      one self-contained .tar.xz with tools, kernels and tests
+#   make docs         refresh docs/reference from the .td files
+#   make format       clang-format the sources
+#   make clean        remove the build directories
+#
+# BUILD=dir builds elsewhere; JOBS=n sets the number of parallel jobs.
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := check
+BUILD ?= build
+# One job per core, but no more than memory holds: a unit that includes MLIR takes up to 1.5 GB.
+JOBS ?= $(shell awk -v cores=$$(nproc) '/MemTotal/ { n = int($$2 / 1600000); print n < 1 ? 1 : n < cores ? n : cores }' /proc/meminfo)
+
+.PHONY: dependencies configure build demo check check-full package docs format clean
+
+dependencies:
+	@scripts/install-dependencies.sh
+
+configure: dependencies
+	@[ -f $(BUILD)/build.ninja ] || cmake --preset dev -B $(BUILD)
+
+build: configure
+	@cmake --build $(BUILD) --parallel $(JOBS)
+
+demo: build
+	@$(BUILD)/bin/tilewright-demo
+
+check: build
+	@cd $(BUILD) && ctest --output-on-failure --parallel $(JOBS) --no-tests=error
+
+check-full: export TILEWRIGHT_TEST_TIER := full
+check-full: build
+	@scripts/fuzz.sh 60
+	@cd $(BUILD) && ctest --output-on-failure --parallel $(JOBS) --no-tests=error --timeout 36000
+
+package:
+	@scripts/install-dependencies.sh package
+	@scripts/make-package.sh $(JOBS)
+
+docs: configure
+	@cmake --build $(BUILD) --parallel $(JOBS) --target refresh-reference-docs
+
+format:
+	@scripts/install-dependencies.sh format
+	@git ls-files '*.h' '*.cpp' | xargs clang-format-22 -i
+
+clean:
+	rm -rf $(BUILD) build-debug build-package build-fuzz

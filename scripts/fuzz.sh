@@ -1,0 +1,28 @@
+#!/bin/bash
+# Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# Builds the fuzz targets with clang and runs each of them for a while, beginning from the kernels of the tree.
+#
+#   scripts/fuzz.sh [SECONDS]
+
+set -euo pipefail
+cd "$(dirname "$0")/.."
+seconds=${1:-60}
+
+scripts/install-dependencies.sh fuzz
+[ -f build-fuzz/build.ninja ] || cmake --preset fuzz
+cmake --build build-fuzz --target fuzzers
+
+seeds=build-fuzz/corpus/seeds
+mkdir -p "$seeds"
+for file in $(git ls-files 'kernels/*.mlir' 'test/Dialect/*.mlir' 2>/dev/null || find kernels test/Dialect -name '*.mlir'); do
+  cp "$file" "$seeds/${file//\//_}"
+done
+
+for fuzzer in build-fuzz/bin/fuzz/*; do
+  name=$(basename "$fuzzer")
+  echo "== $name: $seconds s"
+  mkdir -p "build-fuzz/corpus/$name" build-fuzz/findings
+  "$fuzzer" -max_total_time="$seconds" -timeout=25 -rss_limit_mb=4096 -verbosity=1 -print_final_stats=1 \
+    -artifact_prefix=build-fuzz/findings/ "build-fuzz/corpus/$name" "$seeds"
+done

@@ -1,0 +1,21 @@
+#!/bin/bash
+# Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# Lies in the root of the unpacked package as run-tests.sh: runs every test that came with it. Needs nothing installed.
+#
+#   ./run-tests.sh [FILTER]      FILTER: a GoogleTest filter; TILEWRIGHT_TEST_TIER=full runs the long lists
+
+cd "$(dirname "$0")" || exit 1
+export PATH="$PWD/bin:$PATH"
+failed=()
+for test in test/*; do
+  echo "== ${test#test/}"
+  "$test" --gtest_brief=1 ${1:+--gtest_filter="$1"} || failed+=("${test#test/}")
+done
+echo "== tilewright-demo"
+bin/tilewright-demo || failed+=(tilewright-demo)
+if [ ${#failed[@]} -ne 0 ]; then
+  echo "FAILED: ${failed[*]}"
+  exit 1
+fi
+echo "every test passed"

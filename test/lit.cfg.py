@@ -1,0 +1,33 @@
+# Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# lit configuration of test/Dialect, test/Passes, test/Kernels and test/Tools.
+#
+# In RUN lines:
+#   %kernels       the kernels folder          %root      the root of the source tree
+#   %python        a Python 3 with NumPy       %t         a temporary path of this test
+# Features: `full` where TILEWRIGHT_TEST_TIER=full.
+
+import os
+
+import lit.formats
+
+config.name = "Tilewright"
+config.test_format = lit.formats.ShTest(execute_external=False)
+config.suffixes = [".mlir", ".test"]
+config.excludes = ["Inputs", "Unit", "Reference", "Fuzz"]
+config.test_source_root = os.path.dirname(__file__)
+config.test_exec_root = config.tilewright_test_dir
+
+config.environment["PATH"] = os.pathsep.join(
+    [config.tilewright_tools_dir, config.llvm_tools_dir, config.environment["PATH"]]
+)
+config.environment["FILECHECK_OPTS"] = "--enable-var-scope --dump-input-filter=all"
+
+tier = os.environ.get("TILEWRIGHT_TEST_TIER", "smoke")
+config.environment["TILEWRIGHT_TEST_TIER"] = tier
+if tier == "full":
+    config.available_features.add("full")
+
+config.substitutions.append(("%kernels", os.path.join(config.tilewright_source_dir, "kernels")))
+config.substitutions.append(("%root", config.tilewright_source_dir))
+config.substitutions.append(("%python", config.python))
