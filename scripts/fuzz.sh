@@ -23,6 +23,6 @@ for fuzzer in build-fuzz/bin/fuzz/*; do
   name=$(basename "$fuzzer")
   echo "== $name: $seconds s"
   mkdir -p "build-fuzz/corpus/$name" build-fuzz/findings
-  "$fuzzer" -max_total_time="$seconds" -timeout=25 -rss_limit_mb=4096 -verbosity=1 -print_final_stats=1 \
+  "$fuzzer" -max_total_time="$seconds" -max_len=20000 -timeout=25 -rss_limit_mb=4096 -verbosity=1 -print_final_stats=1 \
     -artifact_prefix=build-fuzz/findings/ "build-fuzz/corpus/$name" "$seeds"
 done
