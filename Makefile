@@ -29,7 +29,8 @@ configure: dependencies
 build: configure
 	@cmake --build $(BUILD) --parallel $(JOBS)
 
-demo: build
+demo: configure
+	@cmake --build $(BUILD) --parallel $(JOBS) --target tools
 	@$(BUILD)/bin/tilewright-demo
 
 check: build

@@ -37,6 +37,10 @@ function(tilewright_add_tool name)
   target_link_libraries(${name} PRIVATE ${ARG_LINK})
   _tilewright_add_dependencies(${name} ${ARG_DEPENDS})
   install(TARGETS ${name} RUNTIME DESTINATION bin)
+  if(NOT TARGET tools)
+    add_custom_target(tools) # all of them, without the tests
+  endif()
+  add_dependencies(tools ${name})
 endfunction()
 
 # A GoogleTest binary in bin/test/, and one CTest entry of the same name that runs it.
