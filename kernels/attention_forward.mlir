@@ -1,0 +1,202 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Attention, forward.
+//
+//   S = scale * Q K^T               scores of a pair of a query i and a key j
+//   T = score_mod(S, b, h, i, j)    identity unless another file replaces it
+//   O = softmax(T) V                over the keys that query i attends
+//   LSE = log sum exp T             natural logarithm, for the backward and for merging
+//
+//   q   [B, Hq,  Sq,  D]   T        k [B, Hkv, Skv, D]   T        v [B, Hkv, Skv, DV]   T
+//   o   [B, Hq,  Sq,  DV]  T        lse [B, Hq, Sq]   ACC, optional
+//   scale   f32, usually 1 / sqrt(D)
+//   window_left, window_right   i32, read where WINDOW is set; -1 leaves that side open
+//
+// Hq is a multiple of Hkv: query heads h * Hq / Hkv .. share one key head (MHA, GQA, MQA).
+// Sq and Skv are any, also 0, and need not be multiples of the blocks; strides are any.
+//
+// Parameters
+//   D, DV     widths of a query and of a value, up to 256. Tiles are padded to a multiple of 8 (DP,
+//             DVP): the padding reads zero and is never stored.
+//   T, ACC    element type of the arrays; type of scores, sums and LSE (f64 for f64, else f32)
+//   CAUSAL    none; top_left keeps j <= i; bottom_right keeps j <= i + Skv - Sq
+//   WINDOW    keeps i + shift - left <= j <= i + shift + right, where the shift is Skv - Sq under
+//             bottom_right and 0 otherwise
+//   BLOCK_M, BLOCK_N   queries of one program instance, keys of one step
+//
+// A query that attends no key gets O = 0 and LSE = -inf. A NaN in a query poisons that row alone.
+// P is rounded to T before it meets V; everything else is kept in ACC. Runs are bit-identical.
+//
+// Algorithm: softmax in one pass over the keys (Milakov and Gimelshein, Online normalizer
+// calculation for softmax, 2018) in the loop order of FlashAttention-2 (Dao, 2023).
+
+!q   = !tile.tile<[BLOCK_M, DP], T>
+!k   = !tile.tile<[BLOCK_N, DP], T>
+!v   = !tile.tile<[BLOCK_N, DVP], T>
+!s   = !tile.tile<[BLOCK_M, BLOCK_N], ACC>
+!p   = !tile.tile<[BLOCK_M, BLOCK_N], T>
+!pos = !tile.tile<[BLOCK_M, BLOCK_N], i32>
+!o   = !tile.tile<[BLOCK_M, DVP], ACC>
+!row = !tile.tile<[BLOCK_M], ACC>
+!acc = !tile.param<ACC>
+
+// Changes the scaled score of one pair. Replaceable: --with mods/softcap.mlir
+func.func private @score_mod(%s: !acc, %b: i32, %h: i32, %i: i32, %j: i32) -> !acc {
+  return %s : !acc
+}
+
+// Whether query i may attend key j, besides CAUSAL and WINDOW. Replaceable.
+func.func private @mask_mod(%b: i32, %h: i32, %i: i32, %j: i32) -> i1 {
+  %true = arith.constant true
+  return %true : i1
+}
+
+// CAUSAL, WINDOW and the mask of the author together. Parameters become constants, so that what is
+// off folds away. `ahead` counts keys from the diagonal.
+func.func private @attends(%b: i32, %h: i32, %i: i32, %j: i32, %shift: i32,
+                           %left: i32, %right: i32) -> i1 {
+  %c0 = arith.constant 0 : i32
+  %diagonal = arith.addi %i, %shift : i32
+  %ahead = arith.subi %j, %diagonal : i32
+
+  %any_order = tile.param CAUSAL == "none" : i1
+  %not_ahead = arith.cmpi sle, %ahead, %c0 : i32
+  %causal = arith.ori %any_order, %not_ahead : i1
+
+  %no_window = tile.param not(WINDOW) : i1
+  %left_open = arith.cmpi slt, %left, %c0 : i32
+  %minus_left = arith.subi %c0, %left : i32
+  %near_left = arith.cmpi sge, %ahead, %minus_left : i32
+  %left_ok = arith.ori %left_open, %near_left : i1
+  %right_open = arith.cmpi slt, %right, %c0 : i32
+  %near_right = arith.cmpi sle, %ahead, %right : i32
+  %right_ok = arith.ori %right_open, %near_right : i1
+  %inside = arith.andi %left_ok, %right_ok : i1
+  %window = arith.ori %no_window, %inside : i1
+
+  %allowed = func.call @mask_mod(%b, %h, %i, %j) : (i32, i32, i32, i32) -> i1
+  %position = arith.andi %causal, %window : i1
+  %keep = arith.andi %position, %allowed : i1
+  return %keep : i1
+}
+
+// x, or 0 where x is -inf: the maximum of a row that has no key yet. Then exp2(-inf - 0) is 0,
+// where exp2(-inf - -inf) would be NaN.
+func.func private @zero_if_minus_inf(%x: !acc) -> !acc {
+  %minus_inf = arith.constant 0xFFF0000000000000 : !acc
+  %zero = arith.constant 0.0 : !acc
+  %empty = arith.cmpf oeq, %x, %minus_inf : !acc
+  %safe = arith.select %empty, %zero, %x : !acc
+  return %safe : !acc
+}
+
+// 1 / x, or 0 where x is 0: a row without keys has the sum 0 and the result 0.
+func.func private @reciprocal_or_zero(%x: !acc) -> !acc {
+  %zero = arith.constant 0.0 : !acc
+  %one = arith.constant 1.0 : !acc
+  %empty = arith.cmpf oeq, %x, %zero : !acc
+  %inverse = arith.divf %one, %x : !acc
+  %safe = arith.select %empty, %zero, %inverse : !acc
+  return %safe : !acc
+}
+
+tile.kernel @attention_forward
+    params(D: int, DV: int = D, T: type in [f16, bf16, f32, f64],
+           CAUSAL: enum in ["none", "top_left", "bottom_right"] = "none", WINDOW: flag = false,
+           BLOCK_M: int in [16, 32, 64, 128, 256] = 128,
+           BLOCK_N: int in [16, 32, 64, 128, 256] = select(max(D, DV) <= 128, 128, 64),
+           DP: int = ceildiv(D, 8) * 8, DVP: int = ceildiv(DV, 8) * 8,
+           ACC: type = accumulator(T))
+    require(D <= 256, DV <= 256)
+    (%q: !tile.view<[?, ?, ?, D], T>, %k: !tile.view<[?, ?, ?, D], T>,
+     %v: !tile.view<[?, ?, ?, DV], T>, %o: !tile.view<[?, ?, ?, DV], T>,
+     %lse: optional !tile.view<[?, ?, ?], ACC>,
+     %scale: f32, %window_left: i32, %window_right: i32)
+    grid(%bm = ceildiv(dim(q, 2), BLOCK_M), %h = dim(q, 1), %b = dim(q, 0)) {
+  %c0 = arith.constant 0 : i32
+  %queries = tile.dim %q, 2 : !tile.view<[?, ?, ?, D], T>
+  %keys = tile.dim %k, 2 : !tile.view<[?, ?, ?, D], T>
+  %q_heads = tile.dim %q, 1 : !tile.view<[?, ?, ?, D], T>
+  %k_heads = tile.dim %k, 1 : !tile.view<[?, ?, ?, D], T>
+
+  // First query of this instance, and the key head it reads.
+  %block_m = tile.param BLOCK_M : i32
+  %m = arith.muli %bm, %block_m : i32
+  %scaled_h = arith.muli %h, %k_heads : i32
+  %hk = arith.divsi %scaled_h, %q_heads : i32
+
+  // Where the diagonal starts.
+  %bottom_right = tile.param CAUSAL == "bottom_right" : i1
+  %surplus = arith.subi %keys, %queries : i32
+  %shift = arith.select %bottom_right, %surplus, %c0 : i32
+
+  // Scores are kept in base 2: exp2 is what machines have.
+  %log2e = arith.constant 1.4426950408889634 : !acc
+  %ln2 = arith.constant 0.6931471805599453 : !acc
+  %scale_acc = tile.cast %scale : f32 -> !acc
+  %scales = tile.full %scale_acc : !s
+  %log2es = tile.full %log2e : !s
+
+  %zero = arith.constant 0.0 : !acc
+  %minus_inf = arith.constant 0xFFF0000000000000 : !acc
+  %masked_out = tile.full %minus_inf : !s
+  %no_max = tile.full %minus_inf : !row
+  %no_sum = tile.full %zero : !row
+  %no_o = tile.full %zero : !o
+
+  %q_tile = tile.load %q[%b, %h, %m, 0] : !tile.view<[?, ?, ?, D], T> -> !q
+  %rows = tile.iota %m dim 0 : !pos
+
+  // Carries the maximum of each row so far, the sum of exp2(x - maximum), and the sum of
+  // exp2(x - maximum) V.
+  %max, %sum, %acc = tile.for_blocks %n in (%c0 to %keys) against (%m to %queries)
+      where @attends(%b : i32, %h : i32, against, block, %shift : i32, %window_left : i32,
+                     %window_right : i32)
+      keep %keep : !tile.tile<[BLOCK_M, BLOCK_N], i1>
+      iter_args(%max_old = %no_max : !row, %sum_old = %no_sum : !row, %acc_old = %no_o : !o) {
+    %k_tile = tile.load %k[%b, %hk, %n, 0] : !tile.view<[?, ?, ?, D], T> -> !k
+    %s = tile.dot %q_tile, %k_tile transpose_b : !q, !k -> !s
+
+    %cols = tile.iota %n dim 1 : !pos
+    %natural = arith.mulf %s, %scales : !s
+    %modified = tile.map @score_mod(%natural, %b, %h, %rows, %cols)
+        : (!s, i32, i32, !pos, !pos) -> !s
+    %base2 = arith.mulf %modified, %log2es : !s
+    %x = tile.select %keep, %base2, %masked_out : !tile.tile<[BLOCK_M, BLOCK_N], i1>, !s
+
+    %max_block = tile.reduce max %x dim 1 : !s -> !row
+    %max_new = arith.maximumf %max_old, %max_block : !row
+    %max_safe = tile.map @zero_if_minus_inf(%max_new) : (!row) -> !row
+    %max_each = tile.expand %max_safe dim 1 : !row -> !s
+    %below = arith.subf %x, %max_each : !s
+    %p = math.exp2 %below : !s
+
+    // What was summed against the old maximum shrinks by 2^(old - new).
+    %fall = arith.subf %max_old, %max_safe : !row
+    %rescale = math.exp2 %fall : !row
+    %sum_block = tile.reduce add %p dim 1 : !s -> !row
+    %sum_kept = arith.mulf %sum_old, %rescale : !row
+    %sum_new = arith.addf %sum_kept, %sum_block : !row
+    %rescale_each = tile.expand %rescale dim 1 : !row -> !o
+    %acc_kept = arith.mulf %acc_old, %rescale_each : !o
+
+    %v_tile = tile.load %v[%b, %hk, %n, 0] : !tile.view<[?, ?, ?, DV], T> -> !v
+    %p_tile = tile.cast %p : !s -> !p
+    %acc_new = tile.dot %p_tile, %v_tile, %acc_kept : !p, !v -> !o
+    tile.yield %max_new, %sum_new, %acc_new : !row, !row, !o
+  }
+
+  %inverse = tile.map @reciprocal_or_zero(%sum) : (!row) -> !row
+  %inverse_each = tile.expand %inverse dim 1 : !row -> !o
+  %result = arith.mulf %acc, %inverse_each : !o
+  %o_tile = tile.cast %result : !o -> !tile.tile<[BLOCK_M, DVP], T>
+  tile.store %o_tile, %o[%b, %h, %m, 0]
+      : !tile.tile<[BLOCK_M, DVP], T>, !tile.view<[?, ?, ?, DV], T>
+
+  // log(2^max * sum); -inf + -inf for a row without keys.
+  %ln2s = tile.full %ln2 : !row
+  %max_natural = arith.mulf %max, %ln2s : !row
+  %log_sum = math.log %sum : !row
+  %lse_row = arith.addf %max_natural, %log_sum : !row
+  tile.store %lse_row, %lse[%b, %h, %m] : !row, !tile.view<[?, ?, ?], ACC>
+}

@@ -1,0 +1,27 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// ALiBi (Press, Smith and Lewis, Train short, test long, 2022): a penalty that grows linearly with
+// the distance of query and key, s - slope(h) * |i - j|.
+//
+//   slopes   [Hq]   f32
+//
+// Positions count from the first row of q and of k. Where the two differ (a decode with a cache,
+// CAUSAL = bottom_right), O is nevertheless right as long as the mask is causal: an offset adds the
+// same number to every score of a row. LSE then differs by that number.
+//
+// Link it to a kernel that has @score_mod: tilewright-run --with kernels/mods/alibi.mlir
+
+tile.capture @slopes : !tile.view<[?], f32>
+
+func.func private @score_mod(%s: !tile.param<ACC>, %b: i32, %h: i32, %i: i32, %j: i32)
+    -> !tile.param<ACC> {
+  %slope_f32 = tile.at @slopes[%h] : f32
+  %slope = tile.cast %slope_f32 : f32 -> !tile.param<ACC>
+  %ahead = arith.subi %j, %i : i32
+  %behind = arith.subi %i, %j : i32
+  %distance = arith.maxsi %ahead, %behind : i32
+  %distance_acc = tile.cast %distance : i32 -> !tile.param<ACC>
+  %penalty = arith.mulf %slope, %distance_acc : !tile.param<ACC>
+  %biased = arith.subf %s, %penalty : !tile.param<ACC>
+  return %biased : !tile.param<ACC>
+}

@@ -1,0 +1,21 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Prefix language model (Raffel et al., T5, 2020): the prefix of a sequence is seen by everybody,
+// what follows is causal. Keeps j < prefix_length(b) or j <= i.
+//
+//   prefix_length   [B]   i32
+//
+// Positions count from the first row of q and of k. Leave CAUSAL at none: it would remove the
+// prefix ahead of a query.
+//
+// Link it to a kernel that has @mask_mod: tilewright-run --with kernels/mods/prefix_lm.mlir
+
+tile.capture @prefix_length : !tile.view<[?], i32>
+
+func.func private @mask_mod(%b: i32, %h: i32, %i: i32, %j: i32) -> i1 {
+  %length = tile.at @prefix_length[%b] : i32
+  %prefix = arith.cmpi slt, %j, %length : i32
+  %not_ahead = arith.cmpi sle, %j, %i : i32
+  %keep = arith.ori %prefix, %not_ahead : i1
+  return %keep : i1
+}

@@ -1,0 +1,28 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Relative position bias: s + table(h, clamp(j - i, -R, R) + R), a learned number for each head and
+// each distance up to R (Shaw, Uszkoreit and Vaswani, 2018; Raffel et al., T5, 2020, without its
+// buckets).
+//
+//   relative_bias     [Hq, 2 R + 1]   f32
+//   relative_radius   i32, R >= 0; farther keys take the entry of distance R
+//
+// Link it to a kernel that has @score_mod: tilewright-run --with kernels/mods/relative_bias.mlir
+
+tile.capture @relative_bias : !tile.view<[?, ?], f32>
+tile.capture @relative_radius : i32
+
+func.func private @score_mod(%s: !tile.param<ACC>, %b: i32, %h: i32, %i: i32, %j: i32)
+    -> !tile.param<ACC> {
+  %c0 = arith.constant 0 : i32
+  %radius = tile.at @relative_radius : i32
+  %lowest = arith.subi %c0, %radius : i32
+  %ahead = arith.subi %j, %i : i32
+  %not_below = arith.maxsi %ahead, %lowest : i32
+  %near = arith.minsi %not_below, %radius : i32
+  %column = arith.addi %near, %radius : i32
+  %bias_f32 = tile.at @relative_bias[%h, %column] : f32
+  %bias = tile.cast %bias_f32 : f32 -> !tile.param<ACC>
+  %biased = arith.addf %s, %bias : !tile.param<ACC>
+  return %biased : !tile.param<ACC>
+}

@@ -1,0 +1,28 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Attention sinks with a sliding window (Xiao et al., Efficient streaming language models with
+// attention sinks, 2024): a query attends itself, the last `sink_window` keys before it, and the
+// first `sink_size` keys, none of them ahead of it.
+//
+//   sink_size     i32, >= 0
+//   sink_window   i32, >= 0
+//
+// Keeps j <= i and (j < sink_size or j >= i - sink_window); i and j count from the first row of q
+// and of k. It goes together with CAUSAL and WINDOW, which remove more.
+//
+// Link it to a kernel that has @mask_mod: tilewright-run --with kernels/mods/sink_window.mlir
+
+tile.capture @sink_size : i32
+tile.capture @sink_window : i32
+
+func.func private @mask_mod(%b: i32, %h: i32, %i: i32, %j: i32) -> i1 {
+  %size = tile.at @sink_size : i32
+  %window = tile.at @sink_window : i32
+  %first = arith.subi %i, %window : i32
+  %sink = arith.cmpi slt, %j, %size : i32
+  %near = arith.cmpi sge, %j, %first : i32
+  %visible = arith.ori %sink, %near : i1
+  %not_ahead = arith.cmpi sle, %j, %i : i32
+  %keep = arith.andi %visible, %not_ahead : i1
+  return %keep : i1
+}
