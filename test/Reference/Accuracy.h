@@ -1,0 +1,106 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The accuracy rule. An output is right if it is about as close to the f64 reference as the same
+// formula evaluated naively in the kernel's own precision (lowp): the rule of FlashAttention's tests.
+//
+// Per tile, that is 128 rows of one (batch, head), with u = 2^-24 (f64: 2^-53):
+//   max  |out - ref| <= 2   * max(max |lowp - ref|, 2 u max roundoff) + slack
+//   mean |out - ref| <= 1.5 * max(mean |lowp - ref|, 0.6 u (1 + 4 / sqrt(rows)) mean roundoff)
+//   slack = 2 max |x + 0.3 - 0.3 - x|, x the elements of ref in the element type
+//
+// Roundoff. |lowp - ref| estimates the size of the rounding errors to expect from one sample of them.
+// Where a tile holds few independent errors, or lowp makes none by luck (a row with one key has P = 1
+// exactly, and dP - delta cancels to nothing), the sample says little. There the expected size itself
+// is needed: the reference computes it with the value as a root sum of squares of first-order error
+// terms in units of u (Higham and Mary, "A new approach to probabilistic rounding error analysis",
+// 2019). It matters in f32 and f64; in f16 and bf16 the roundings of S and P, which lowp makes, are
+// thousands of times larger, save in rows that keep one pair, where there are none. Where there are
+// many samples the expected size is no more than lowp's error, and nothing is widened.
+
+#ifndef TILEWRIGHT_TEST_REFERENCE_ACCURACY_H
+#define TILEWRIGHT_TEST_REFERENCE_ACCURACY_H
+
+#include "test/Reference/Attention.h"
+
+#include <ostream>
+#include <string>
+
+namespace tilewright::reference {
+
+/// Rows of one tile of the rule.
+inline constexpr int64_t tileRows = 128;
+
+/// How an array is cut into tiles: [heads, rows, columns].
+struct TileShape {
+  int64_t heads, rows, columns;
+};
+
+/// What a comparison found. Errors and location are those of the worst tile: the one with the
+/// greatest ratio of error to allowed error.
+struct AccuracyReport {
+  bool ok = true;
+  std::string message;   // one line, also when ok
+  double worstRatio = 0; // <= 1 when ok and everything is finite
+  double maxError = 0, maxAllowed = 0;
+  double meanError = 0, meanAllowed = 0;
+  int64_t head = -1, row = -1, column = -1; // of the greatest error in that tile
+  double got = 0, expected = 0;
+
+  explicit operator bool() const { return ok; }
+};
+std::ostream &operator<<(std::ostream &os, const AccuracyReport &report);
+
+/// The rule for outputs in the element type. All arrays have shape.heads * rows * columns elements;
+/// roundoff may be empty. A NaN or infinity must be there exactly where ref has it; where ref
+/// overflows the element type, an infinity is right.
+AccuracyReport checkAccuracy(const std::string &name, Type type, TileShape shape,
+                             const std::vector<double> &out, const std::vector<double> &ref,
+                             const std::vector<double> &lowp,
+                             const std::vector<double> &roundoff = {});
+
+/// The rule for LSE and delta, [heads, rows]: |out - ref| <= 1e-4 (1 + |ref|); NaN and infinities
+/// must match exactly.
+AccuracyReport checkStatistic(const std::string &name, int64_t heads, int64_t rows,
+                              const std::vector<double> &out, const std::vector<double> &ref);
+
+/// delta_i = sum_d dO_id o_id - dLse_i from a given o (a kernel's, in its element type); dLse may be
+/// empty.
+std::vector<double> deltaOf(const AttentionProblem &problem, const std::vector<double> &o,
+                            const std::vector<double> &dO, const std::vector<double> &dLse);
+
+/// Which rows need an expected roundoff for the type.
+RoundoffRows roundoffRowsFor(Type type);
+
+/// ref and lowp of a forward, and the checks of its outputs.
+struct ForwardOracle {
+  TileShape shapeO;
+  Type type;
+  ForwardResult ref, lowp;
+
+  ForwardOracle(const AttentionProblem &problem, const AttentionInputs &inputs, Type type);
+  /// For other forms: results from Variants.h.
+  ForwardOracle(const AttentionProblem &problem, Type type, ForwardResult ref, ForwardResult lowp);
+
+  AccuracyReport checkO(const std::vector<double> &o) const;
+  AccuracyReport checkLse(const std::vector<double> &lse) const;
+};
+
+/// ref and lowp of a backward, and the checks of its outputs.
+struct BackwardOracle {
+  TileShape shapeQ, shapeK, shapeV, shapeBias;
+  Type type;
+  BackwardResult ref, lowp;
+
+  BackwardOracle(const AttentionProblem &problem, const AttentionInputs &inputs, Type type);
+  BackwardOracle(const AttentionProblem &problem, Type type, BackwardResult ref,
+                 BackwardResult lowp);
+
+  AccuracyReport checkDQ(const std::vector<double> &dQ) const;
+  AccuracyReport checkDK(const std::vector<double> &dK) const;
+  AccuracyReport checkDV(const std::vector<double> &dV) const;
+  AccuracyReport checkDBias(const std::vector<double> &dBias) const;
+};
+
+} // namespace tilewright::reference
+
+#endif // TILEWRIGHT_TEST_REFERENCE_ACCURACY_H

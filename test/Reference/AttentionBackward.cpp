@@ -1,0 +1,256 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The backward of attention.
+
+#include "test/Reference/Attention.h"
+#include "test/Reference/AttentionRows.h"
+
+#include <cassert>
+#include <memory>
+
+namespace tilewright::reference {
+
+namespace {
+
+/// Sums over query rows of one (b, kv head), or of a share of its blocks.
+template <typename Real>
+struct KeyGradients {
+  std::vector<Real> dK, dV;               // [Skv, D], [Skv, DV]
+  std::vector<double> squaresK, squaresV; // squares of the expected errors
+
+  KeyGradients(const AttentionProblem &problem, bool withRoundoff)
+      : dK(problem.Skv * problem.D, Real(0)), dV(problem.Skv * problem.DV, Real(0)) {
+    if (withRoundoff) {
+      squaresK.assign(dK.size(), 0.0);
+      squaresV.assign(dV.size(), 0.0);
+    }
+  }
+
+  void add(const KeyGradients &other) {
+    for (size_t i = 0; i < dK.size(); ++i)
+      dK[i] += other.dK[i];
+    for (size_t i = 0; i < dV.size(); ++i)
+      dV[i] += other.dV[i];
+    for (size_t i = 0; i < squaresK.size(); ++i)
+      squaresK[i] += other.squaresK[i];
+    for (size_t i = 0; i < squaresV.size(); ++i)
+      squaresV[i] += other.squaresV[i];
+  }
+};
+
+template <typename Real>
+class Backward {
+public:
+  Backward(const AttentionProblem &problem, const AttentionInputs &inputs,
+           const Precision &precision, RoundoffRows roundoff)
+      : problem(problem), inputs(inputs), precision(precision), roundoff(roundoff),
+        withRoundoff(roundoff != RoundoffRows::None), skipZeros(hasNonFinite(inputs)) {}
+
+  BackwardResult run() {
+    result.dQ.resize(problem.sizeQ());
+    result.dK.resize(problem.sizeK());
+    result.dV.resize(problem.sizeV());
+    result.delta.resize(problem.sizeLse());
+    dBias.assign(problem.bias.values.size(), Real(0));
+    if (withRoundoff) {
+      result.roundoffDQ.resize(problem.sizeQ());
+      result.roundoffDK.resize(problem.sizeK());
+      result.roundoffDV.resize(problem.sizeV());
+      result.roundoffDBias.resize(dBias.size());
+    }
+    for (int64_t b = 0; b < problem.B; ++b)
+      for (int64_t kvHead = 0; kvHead < problem.Hkv; ++kvHead)
+        runKeyHead(b, kvHead);
+
+    roundAll(precision.output, dBias.data(), dBias.size());
+    result.dBias.assign(dBias.begin(), dBias.end());
+    for (size_t i = 0; i < result.roundoffDBias.size(); ++i)
+      result.roundoffDBias[i] =
+          std::sqrt(result.roundoffDBias[i] + result.dBias[i] * result.dBias[i]);
+    return std::move(result);
+  }
+
+private:
+  void runKeyHead(int64_t b, int64_t kvHead) {
+    KeyHead<Real> keys(problem, inputs, b, kvHead);
+    int64_t blocksPerHead = (problem.Sq + rowsPerBlock - 1) / rowsPerBlock;
+    int64_t numBlocks = problem.groupSize() * blocksPerHead;
+    // The number of shares, and so the order of every sum, does not depend on the machine. All of
+    // dBias is one sum.
+    int64_t numShares = problem.bias ? 1 : std::min<int64_t>(4, std::max<int64_t>(numBlocks, 1));
+    std::vector<std::unique_ptr<KeyGradients<Real>>> shares(numShares);
+    parallelFor(numShares, [&](int64_t share) {
+      shares[share] = std::make_unique<KeyGradients<Real>>(problem, withRoundoff);
+      for (int64_t i = share; i < numBlocks; i += numShares) {
+        int64_t h = kvHead * problem.groupSize() + i / blocksPerHead;
+        runRows(keys, b, h, i % blocksPerHead * rowsPerBlock, *shares[share]);
+      }
+    });
+    KeyGradients<Real> &total = *shares[0];
+    for (int64_t share = 1; share < numShares; ++share)
+      total.add(*shares[share]);
+
+    roundAll(precision.output, total.dK.data(), total.dK.size());
+    roundAll(precision.output, total.dV.data(), total.dV.size());
+    int64_t firstKey = (b * problem.Hkv + kvHead) * problem.Skv;
+    std::copy(total.dK.begin(), total.dK.end(), result.dK.begin() + firstKey * problem.D);
+    std::copy(total.dV.begin(), total.dV.end(), result.dV.begin() + firstKey * problem.DV);
+    if (withRoundoff) {
+      finishRoundoff(total.squaresK, total.dK, result.roundoffDK, firstKey * problem.D);
+      finishRoundoff(total.squaresV, total.dV, result.roundoffDV, firstKey * problem.DV);
+    }
+  }
+
+  void runRows(const KeyHead<Real> &keys, int64_t b, int64_t h, int64_t begin,
+               KeyGradients<Real> &sums) {
+    RowBlock<Real> block(problem, inputs, precision, keys, b, h, begin,
+                         !inputs.probabilities.empty());
+    const int64_t D = problem.D, DV = problem.DV, rows = block.rows, n = block.n;
+    const int64_t first = n ? block.jBegin : 0;
+    std::vector<Real> o = outputOf(block, skipZeros);
+    const double *dOBegin = inputs.dO.data() + block.row(0) * DV;
+    std::vector<Real> dO(dOBegin, dOBegin + rows * DV);
+
+    std::vector<Real> delta(rows);
+    for (int64_t r = 0; r < rows; ++r) {
+      std::vector<Real> terms(DV);
+      for (int64_t d = 0; d < DV; ++d)
+        terms[d] = dO[r * DV + d] * o[r * DV + d];
+      delta[r] = sumOf(terms.data(), DV, precision.order);
+      if (!inputs.dLse.empty())
+        delta[r] -= static_cast<Real>(inputs.dLse[block.row(r)]);
+      result.delta[block.row(r)] = delta[r];
+    }
+
+    std::vector<Real> dP(rows * n, Real(0));
+    multiplyAdd(dP.data(), n, {dO.data(), DV}, keys.vT.data() + first, problem.Skv, rows, n, DV,
+                precision.order);
+    for (size_t at = 0; at < block.dropScale.size(); ++at)
+      dP[at] *= block.dropScale[at];
+    roundAll(precision.probability, dP.data(), dP.size());
+
+    std::vector<Real> dS(rows * n, Real(0));
+    for (int64_t r = 0; r < rows; ++r)
+      for (int64_t c = 0; c < n; ++c) {
+        int64_t at = r * n + c, i = begin + r, j = first + c;
+        if (!block.kept[at] || block.p[at] == Real(0))
+          continue;
+        dS[at] = block.p[at] * (dP[at] - delta[r]);
+        if (problem.bias)
+          dBias[problem.bias.index(problem.firstBatch + b, h, i, j, problem.Skv)] += dS[at];
+        dS[at] *= slope(block, at, b, h, i, j);
+      }
+    roundAll(precision.score, dS.data(), dS.size());
+
+    std::vector<Real> dQ(rows * D, Real(0));
+    multiplyAdd(dQ.data(), D, {dS.data(), n}, keys.k.data() + first * D, D, rows, D, n,
+                precision.order, skipZeros);
+    for (Real &value : dQ)
+      value *= static_cast<Real>(problem.scale);
+    roundAll(precision.output, dQ.data(), dQ.size());
+    std::copy(dQ.begin(), dQ.end(), result.dQ.begin() + block.row(0) * D);
+
+    // The scale of dK is applied to q, once per row.
+    std::vector<Real> scaledQ = block.q;
+    for (Real &value : scaledQ)
+      value *= static_cast<Real>(problem.scale);
+    multiplyAdd(sums.dK.data() + first * D, D, {dS.data(), 1, n}, scaledQ.data(), D, n, D, rows,
+                precision.order, skipZeros);
+    multiplyAdd(sums.dV.data() + first * DV, DV, {block.z.data(), 1, n}, dO.data(), DV, n, DV, rows,
+                precision.order, skipZeros);
+    if (withRoundoff)
+      addRoundoff(block, o, dO, dP, delta, dQ, scaledQ, sums);
+  }
+
+  /// The derivative of the score modifier.
+  Real slope(const RowBlock<Real> &block, int64_t at, int64_t b, int64_t h, int64_t i,
+             int64_t j) const {
+    if (!problem.score)
+      return Real(1);
+    assert(problem.score.derivative && "the backward needs the derivative of the score modifier");
+    return static_cast<Real>(
+        problem.score.derivative(block.scaled[at], problem.firstBatch + b, h, i, j));
+  }
+
+  /// First-order errors of the terms, as if independent. dS = P (dP - delta): the relative error of
+  /// P, and the errors of two products of length DV, dO . v and dO . o, that may cancel.
+  void addRoundoff(const RowBlock<Real> &block, const std::vector<Real> &o,
+                   const std::vector<Real> &dO, const std::vector<Real> &dP,
+                   const std::vector<Real> &delta, const std::vector<Real> &dQ,
+                   const std::vector<Real> &scaledQ, KeyGradients<Real> &sums) {
+    const int64_t D = problem.D, DV = problem.DV, n = block.n, first = n ? block.jBegin : 0;
+    for (int64_t r = 0; r < block.rows; ++r) {
+      if (roundoff == RoundoffRows::SingleKey && block.numKept(r) != 1)
+        continue;
+      double normDO = normOf(dO.data() + r * DV, DV), normO = normOf(o.data() + r * DV, DV);
+      double normQ = block.normOfQ(r);
+      std::vector<double> squares(D, 0.0);
+      for (int64_t c = 0; c < n; ++c) {
+        int64_t at = r * n + c, j = first + c;
+        if (!block.kept[at])
+          continue;
+        double relative = block.relativeErrorOfP(r, c, normQ);
+        double p = block.p[at], drop = block.dropScale.empty() ? 1.0 : block.dropScale[at];
+        double difference = std::fabs(static_cast<double>(dP[at]) - delta[r]);
+        double errorDS = p * (difference * relative + std::fabs(dP[at]) + std::fabs(delta[r]) +
+                              0.3 * normDO * (drop * block.keys.normV[j] + normO));
+        if (problem.bias)
+          result.roundoffDBias[problem.bias.index(problem.firstBatch + block.b, block.h,
+                                                  block.begin + r, j, problem.Skv)] +=
+              errorDS * errorDS;
+        errorDS *= std::fabs(slope(block, at, block.b, block.h, block.begin + r, j));
+        double errorZ = block.z[at] * relative;
+        for (int64_t d = 0; d < D; ++d) {
+          double errorQ = errorDS * block.keys.k[j * D + d] * problem.scale;
+          double errorK = errorDS * scaledQ[r * D + d];
+          squares[d] += errorQ * errorQ;
+          sums.squaresK[j * D + d] += errorK * errorK;
+        }
+        for (int64_t d = 0; d < DV; ++d) {
+          double errorV = errorZ * dO[r * DV + d];
+          sums.squaresV[j * DV + d] += errorV * errorV;
+        }
+      }
+      for (int64_t d = 0; d < D; ++d) {
+        double own = dQ[r * D + d];
+        result.roundoffDQ[block.row(r) * D + d] = std::sqrt(squares[d] + own * own);
+      }
+    }
+  }
+
+  static double normOf(const Real *values, int64_t n) {
+    double squares = 0.0;
+    for (int64_t i = 0; i < n; ++i)
+      squares += static_cast<double>(values[i]) * values[i];
+    return std::sqrt(squares);
+  }
+
+  /// With RoundoffRows::SingleKey a key that no such row keeps has no expected error.
+  static void finishRoundoff(const std::vector<double> &squares, const std::vector<Real> &values,
+                             std::vector<double> &out, int64_t begin) {
+    for (size_t i = 0; i < squares.size(); ++i) {
+      double own = values[i];
+      out[begin + i] = squares[i] == 0.0 ? 0.0 : std::sqrt(squares[i] + own * own);
+    }
+  }
+
+  const AttentionProblem &problem;
+  const AttentionInputs &inputs;
+  const Precision &precision;
+  RoundoffRows roundoff;
+  bool withRoundoff, skipZeros;
+  std::vector<Real> dBias;
+  BackwardResult result;
+};
+
+} // namespace
+
+BackwardResult backward(const AttentionProblem &problem, const AttentionInputs &inputs,
+                        const Precision &precision, RoundoffRows roundoff) {
+  assert(!precision.roundBeforeNormalizing && "only the forward has this variant");
+  return precision.compute == Type::F64
+             ? Backward<double>(problem, inputs, precision, roundoff).run()
+             : Backward<float>(problem, inputs, precision, roundoff).run();
+}
+
+} // namespace tilewright::reference

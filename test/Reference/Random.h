@@ -1,0 +1,56 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Deterministic inputs: N(0, 1) by seed (the same on every machine), and the random bits of dropout.
+
+#ifndef TILEWRIGHT_TEST_REFERENCE_RANDOM_H
+#define TILEWRIGHT_TEST_REFERENCE_RANDOM_H
+
+#include "test/Reference/Rounding.h"
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace tilewright::reference {
+
+/// A stream of numbers that depends on the seed alone (splitmix64, Box-Muller).
+class Generator {
+public:
+  explicit Generator(uint64_t seed) : state(seed) {}
+  uint64_t bits();
+  /// Uniform in (0, 1).
+  double uniform();
+  double normal();
+  /// Uniform in [low, high).
+  int64_t integer(int64_t low, int64_t high);
+
+private:
+  uint64_t state;
+  double spare = 0.0;
+  bool hasSpare = false;
+};
+
+/// n samples of N(0, 1) * deviation, rounded to the type.
+std::vector<double> normals(size_t n, uint64_t seed, Type type = Type::F64, double deviation = 1.0);
+
+/// Philox4x32-10 (Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2, 3", 2011).
+std::array<uint32_t, 4> philox(std::array<uint32_t, 4> counter, std::array<uint32_t, 2> key);
+
+/// Dropout of attention probabilities. The word of (b, h, i, j) is word j & 3 of Philox with
+///   key = (lo32(seed), hi32(seed) ^ hi32(offset)),
+///   counter = (j >> 2, i, b * Hq + h, lo32(offset));
+/// the pair is dropped when word < floor(p * 2^32) (unsigned), a kept value is scaled by 1 / (1 - p).
+struct Dropout {
+  double p = 0.0;
+  uint64_t seed = 0;
+  uint64_t offset = 0;
+
+  bool isActive() const { return p > 0.0; }
+  bool keeps(int64_t b, int64_t h, int64_t i, int64_t j, int64_t numHeads) const;
+  double scale() const { return p < 1.0 ? 1.0 / (1.0 - p) : 0.0; }
+};
+
+} // namespace tilewright::reference
+
+#endif // TILEWRIGHT_TEST_REFERENCE_RANDOM_H
