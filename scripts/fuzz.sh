@@ -14,15 +14,18 @@ scripts/install-dependencies.sh fuzz
 cmake --build build-fuzz --target fuzzers
 
 seeds=build-fuzz/corpus/seeds
-mkdir -p "$seeds"
-for file in $(git ls-files 'kernels/*.mlir' 'test/Dialect/*.mlir' 2>/dev/null || find kernels test/Dialect -name '*.mlir'); do
+mkdir -p "$seeds" build-fuzz/findings
+find kernels test/Dialect test/Passes -name '*.mlir' | while read -r file; do
   cp "$file" "$seeds/${file//\//_}"
 done
 
-for fuzzer in build-fuzz/bin/fuzz/*; do
+shopt -s nullglob
+fuzzers=(build-fuzz/bin/fuzz/*)
+[ ${#fuzzers[@]} -ne 0 ] || { echo "fuzz.sh: no fuzz target was built" >&2; exit 1; }
+for fuzzer in "${fuzzers[@]}"; do
   name=$(basename "$fuzzer")
   echo "== $name: $seconds s"
-  mkdir -p "build-fuzz/corpus/$name" build-fuzz/findings
+  mkdir -p "build-fuzz/corpus/$name"
   "$fuzzer" -max_total_time="$seconds" -max_len=20000 -timeout=25 -rss_limit_mb=4096 -verbosity=1 -print_final_stats=1 \
     -artifact_prefix=build-fuzz/findings/ "build-fuzz/corpus/$name" "$seeds"
 done
