@@ -1,0 +1,82 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The order of the passes, and why.
+
+#include "passes/Pipelines.h"
+
+#include "dialect/Tile/Tile.h"
+#include "passes/Passes.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/Extensions/InlinerExtension.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/IR/DialectRegistry.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Pass/PassOptions.h"
+#include "mlir/Pass/PassRegistry.h"
+#include "mlir/Transforms/Passes.h"
+
+using namespace mlir;
+
+namespace tilewright {
+
+// The tensor dialect is not for authors: folders of arith may build its operations on bound tiles.
+void registerDialects(DialectRegistry &registry) {
+  registry.insert<arith::ArithDialect, func::FuncDialect, math::MathDialect, scf::SCFDialect,
+                  tensor::TensorDialect, tile::TileDialect>();
+  func::registerInlinerExtension(registry);
+}
+
+void buildTilePipeline(OpPassManager &manager, const TilePipelineOptions &options) {
+  TileLinkOptions link;
+  link.with.assign(options.with.begin(), options.with.end());
+  manager.addPass(createTileLink(std::move(link)));
+
+  TileSpecializeOptions specialize;
+  specialize.entry = options.entry;
+  for (const auto &[name, value] : options.params)
+    specialize.params.push_back(name + "=" + value);
+  manager.addPass(createTileSpecialize(std::move(specialize)));
+
+  // Only now: folders of arith may build dense constants, which a symbolic tile cannot hold. They
+  // also remove the branches that a bound flag decides, so that the masks are as simple as they get.
+  manager.addPass(createCanonicalizerPass());
+  manager.addPass(createCSEPass());
+  manager.addPass(createTileAnalyzeMasks());
+  if (options.fastMath)
+    manager.addPass(createTileFoldScale({/*assumeFastMath=*/true}));
+  manager.addPass(createCanonicalizerPass());
+  manager.addPass(createCSEPass());
+  manager.addPass(createLoopInvariantCodeMotionPass());
+}
+
+namespace {
+struct TilePipelineCommandLine : PassPipelineOptions<TilePipelineCommandLine> {
+  Option<std::string> entry{*this, "entry", llvm::cl::desc("kernel or program to compile")};
+  ListOption<std::string> params{*this, "params", llvm::cl::desc("NAME=VALUE for each parameter")};
+  ListOption<std::string> with{*this, "with", llvm::cl::desc("files of replacements")};
+  Option<bool> fastMath{*this, "fast-math", llvm::cl::desc("allow other rounding"),
+                        llvm::cl::init(false)};
+};
+} // namespace
+
+void registerTilewrightPipelines() {
+  PassPipelineRegistration<TilePipelineCommandLine>(
+      "tile-pipeline", "bind one entry and prepare it for a device",
+      [](OpPassManager &manager, const TilePipelineCommandLine &commandLine) {
+        TilePipelineOptions options;
+        options.entry = commandLine.entry;
+        options.with.assign(commandLine.with.begin(), commandLine.with.end());
+        options.fastMath = commandLine.fastMath;
+        for (StringRef param : commandLine.params) {
+          auto [name, value] = param.split('=');
+          options.params.emplace_back(name.str(), value.str());
+        }
+        buildTilePipeline(manager, options);
+      });
+}
+
+} // namespace tilewright

@@ -1,0 +1,43 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The pipelines that the tools run, and the dialects they need.
+
+#ifndef TILEWRIGHT_PASSES_PIPELINES_H
+#define TILEWRIGHT_PASSES_PIPELINES_H
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace mlir {
+class DialectRegistry;
+class OpPassManager;
+} // namespace mlir
+
+namespace tilewright {
+
+/// The dialects that a kernel file may use, with what inlining its scalar functions needs.
+void registerDialects(mlir::DialectRegistry &registry);
+
+struct TilePipelineOptions {
+  /// Kernel or program to compile; empty: the only one that no program launches.
+  std::string entry;
+  /// Values of the entry's parameters, as text.
+  std::vector<std::pair<std::string, std::string>> params;
+  /// Files whose functions and captures replace those of the module.
+  std::vector<std::string> with;
+  /// Allows rewrites that change the rounding of the result (tile-fold-scale).
+  bool fastMath = false;
+};
+
+/// From an author's module to the `tile` IR of one entry with all parameters bound:
+/// tile-link, tile-specialize, canonicalize, cse, tile-analyze-masks, (tile-fold-scale,) canonicalize,
+/// cse, loop-invariant-code-motion.
+void buildTilePipeline(mlir::OpPassManager &manager, const TilePipelineOptions &options);
+
+/// Makes `tile-pipeline{entry=.. params=NAME=VALUE,.. with=FILE,.. fast-math}` known by name.
+void registerTilewrightPipelines();
+
+} // namespace tilewright
+
+#endif // TILEWRIGHT_PASSES_PIPELINES_H

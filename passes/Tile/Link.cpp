@@ -1,0 +1,15 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "dialect/Tile/Tile.h"
+#include "passes/Passes.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+namespace tilewright {
+#define GEN_PASS_DEF_TILELINK
+#include "passes/Passes.h.inc"
+namespace {
+struct P : impl::TileLinkBase<P> {
+  using TileLinkBase::TileLinkBase;
+  void runOnOperation() override {}
+};
+}
+}
