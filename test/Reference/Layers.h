@@ -1,0 +1,58 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The oracle of the kernels that are not attention: a product with a fused epilogue, row softmax,
+// layer norm. Each gives ref or lowp by the precision, as in Attention.h, and the expected roundoff
+// of its result (see Accuracy.h), which only ref fills in.
+
+#ifndef TILEWRIGHT_TEST_REFERENCE_LAYERS_H
+#define TILEWRIGHT_TEST_REFERENCE_LAYERS_H
+
+#include "test/Reference/Attention.h"
+
+namespace tilewright::reference {
+
+enum class Activation {
+  Identity,
+  Relu,
+  GeluTanh, // x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))), Hendrycks and Gimpel, 2016
+};
+
+double activate(Activation activation, double x);
+
+struct MatmulProblem {
+  int64_t M = 0, N = 0, K = 0;
+  bool transposeA = false; // a is [K, M] instead of [M, K]
+  bool transposeB = false; // b is [N, K] instead of [K, N]
+  double alpha = 1.0;
+  Activation activation = Activation::Identity;
+};
+
+struct LayerResult {
+  std::vector<double> values;
+  std::vector<double> roundoff;
+};
+
+/// c[M, N] = activation(alpha * a b + bias[N]); bias may be empty.
+LayerResult matmul(const MatmulProblem &problem, const std::vector<double> &a,
+                   const std::vector<double> &b, const std::vector<double> &bias,
+                   const Precision &precision = Precision::reference());
+
+/// y[r, c] = exp(x[r, c] - max_r) / sum_r for x [rows, columns]. A row of -inf only gives zeros.
+LayerResult rowSoftmax(int64_t rows, int64_t columns, const std::vector<double> &x,
+                       const Precision &precision = Precision::reference());
+
+struct LayerNormResult {
+  LayerResult y;                  // [rows, columns]
+  std::vector<double> mean, rstd; // [rows]; rstd = 1 / sqrt(variance + epsilon)
+};
+
+/// y = (x - mean) * rstd * gamma + beta with the (biased) variance of each row; gamma and beta
+/// [columns] may be empty (Ba, Kiros, Hinton: "Layer normalization", 2016).
+LayerNormResult layerNorm(int64_t rows, int64_t columns, double epsilon,
+                          const std::vector<double> &x, const std::vector<double> &gamma,
+                          const std::vector<double> &beta,
+                          const Precision &precision = Precision::reference());
+
+} // namespace tilewright::reference
+
+#endif // TILEWRIGHT_TEST_REFERENCE_LAYERS_H
