@@ -1,0 +1,93 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The tile dialect: types, attributes, operations, and the helpers that treat both forms of a tile
+// (symbolic, and a ranked tensor once parameters are bound) alike.
+
+#ifndef TILEWRIGHT_DIALECT_TILE_TILE_H
+#define TILEWRIGHT_DIALECT_TILE_TILE_H
+
+#include "mlir/Bytecode/BytecodeOpInterface.h"
+#include "mlir/IR/BuiltinAttributes.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/Dialect.h"
+#include "mlir/IR/OpDefinition.h"
+#include "mlir/IR/OpImplementation.h"
+#include "mlir/IR/SymbolTable.h"
+#include "mlir/Interfaces/ControlFlowInterfaces.h"
+#include "mlir/Interfaces/LoopLikeInterface.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+#include "dialect/Tile/TileDialect.h.inc"
+#include "dialect/Tile/TileEnums.h.inc"
+
+#define GET_ATTRDEF_CLASSES
+#include "dialect/Tile/TileAttrs.h.inc"
+#define GET_TYPEDEF_CLASSES
+#include "dialect/Tile/TileTypes.h.inc"
+
+#define GET_OP_CLASSES
+#include "dialect/Tile/TileOps.h.inc"
+
+namespace tilewright::tile {
+
+/// One dimension of a tile or view: a name, an extent, or neither (`?` of a view).
+struct Dim {
+  int64_t extent = mlir::ShapedType::kDynamic;
+  mlir::StringAttr symbol;
+
+  bool isSymbol() const { return static_cast<bool>(symbol); }
+  bool isUnknown() const { return !symbol && mlir::ShapedType::isDynamic(extent); }
+  bool operator==(const Dim &other) const {
+    return symbol == other.symbol && (symbol || extent == other.extent);
+  }
+  bool operator!=(const Dim &other) const { return !(*this == other); }
+};
+
+/// A float, i1, i32, i64 or a type parameter.
+bool isElementType(mlir::Type type);
+/// A `!tile.tile`, or a ranked tensor of static shape of such elements.
+bool isTile(mlir::Type type);
+
+/// Dimensions of a tile (either form) or a view.
+llvm::SmallVector<Dim> getDims(mlir::Type type);
+/// Element type of a tile (either form) or a view; the type itself for a scalar.
+mlir::Type getElementType(mlir::Type type);
+int64_t getRank(mlir::Type type);
+/// A tile of the given dimensions, in the form of `like` unless a name forces the symbolic form.
+mlir::Type makeTile(mlir::MLIRContext *context, llvm::ArrayRef<Dim> dims, mlir::Type elementType,
+                    bool symbolicForm);
+/// "[BLOCK_M, 64]", for diagnostics.
+std::string printDims(llvm::ArrayRef<Dim> dims);
+
+/// The type in which products of `type` accumulate (f64 for f64, else f32); null while `type` is a
+/// parameter, since then only binding can tell.
+mlir::Type getAccumulatorType(mlir::Type type);
+
+/// Types are equal, or one is a parameter where the other is a float, or both are parameters: what can be
+/// said before parameters are bound.
+bool mayBecomeEqual(mlir::Type a, mlir::Type b);
+
+/// The kernel's or program's view of its own declaration, whichever op it is.
+struct Signature {
+  explicit Signature(mlir::Operation *kernelOrProgram);
+  mlir::Operation *op;
+  mlir::ArrayAttr params, constraints, argNames;
+  llvm::ArrayRef<bool> argOptional;
+  mlir::Block *body;
+
+  ParamDeclAttr findParam(llvm::StringRef name) const;
+  /// Position of an argument, or -1.
+  int findArg(llvm::StringRef name) const;
+  mlir::Type getArgType(unsigned i) const { return body->getArgument(i).getType(); }
+};
+
+/// Calls `fn` for every name node and every `dim` node inside the expression.
+void walkExpr(ExprAttr expr, llvm::function_ref<void(ExprAttr)> fn);
+
+/// Spelling of a bound type in parameters ("f16", "e4m3", ...), and back; null when unknown.
+llvm::StringRef getTypeSpelling(mlir::Type type);
+mlir::Type getTypeBySpelling(mlir::MLIRContext *context, llvm::StringRef name);
+
+} // namespace tilewright::tile
+
+#endif // TILEWRIGHT_DIALECT_TILE_TILE_H

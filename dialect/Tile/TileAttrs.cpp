@@ -1,0 +1,393 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Attributes of the tile dialect: the expression grammar and declarations of parameters.
+
+#include "dialect/Tile/Tile.h"
+#include "dialect/Tile/TileParsing.h"
+
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/DialectImplementation.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSwitch.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace tilewright::tile;
+
+#include "dialect/Tile/TileEnums.cpp.inc"
+#define GET_ATTRDEF_CLASSES
+#include "dialect/Tile/TileAttrs.cpp.inc"
+
+void TileDialect::registerAttributes() {
+  addAttributes<
+#define GET_ATTRDEF_LIST
+#include "dialect/Tile/TileAttrs.cpp.inc"
+      >();
+}
+
+ExprAttr ExprAttr::getInt(MLIRContext *ctx, int64_t value) {
+  return get(ctx, ExprKind::Int, value, "", {});
+}
+ExprAttr ExprAttr::getFlag(MLIRContext *ctx, bool value) {
+  return get(ctx, ExprKind::Flag, value, "", {});
+}
+ExprAttr ExprAttr::getEnum(MLIRContext *ctx, StringRef value) {
+  return get(ctx, ExprKind::Enum, 0, value, {});
+}
+ExprAttr ExprAttr::getType(MLIRContext *ctx, StringRef value) {
+  return get(ctx, ExprKind::Type, 0, value, {});
+}
+ExprAttr ExprAttr::getName(MLIRContext *ctx, StringRef name) {
+  return get(ctx, ExprKind::Name, 0, name, {});
+}
+
+//===----------------------------------------------------------------------===//
+// Grammar. Precedence, loosest first: comparison (not associative), sum, product, primary.
+// MLIR's lexer has no '%', '/', '&&' or '!=', hence the functions.
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+/// Number of operands of a function; -1 when unknown.
+int getArity(StringRef function) {
+  return llvm::StringSwitch<int>(function)
+      .Cases({"sm_count"}, 0)
+      .Cases({"not", "accumulator", "bits"}, 1)
+      .Cases({"ceildiv", "floordiv", "mod", "min", "max", "and", "or", "ne"}, 2)
+      .Cases({"+", "-", "*", "<", "<=", ">", ">=", "=="}, 2)
+      .Case("select", 3)
+      .Default(-1);
+}
+
+/// Nesting that a person writes stays far below; a bound keeps hostile input off the stack.
+constexpr unsigned kMaxDepth = 64;
+
+class ExprParser {
+public:
+  explicit ExprParser(AsmParser &parser) : parser(parser), ctx(parser.getContext()) {}
+
+  ParseResult parseComparison(ExprAttr &result) {
+    if (depth >= kMaxDepth)
+      return parser.emitError(parser.getCurrentLocation(),
+                              "an expression may be nested at most ")
+             << kMaxDepth << " levels deep";
+    ++depth;
+    ParseResult parsed = parseComparisonUnbounded(result);
+    --depth;
+    return parsed;
+  }
+
+private:
+  ParseResult parseComparisonUnbounded(ExprAttr &result) {
+    ExprAttr rhs;
+    if (parseSum(result))
+      return failure();
+    std::string op;
+    if (succeeded(parser.parseOptionalLess()))
+      op = "<";
+    else if (succeeded(parser.parseOptionalGreater()))
+      op = ">";
+    else if (succeeded(parser.parseOptionalEqual())) {
+      if (parser.parseEqual())
+        return failure();
+      op = "==";
+    } else
+      return success();
+    if (op != "==" && succeeded(parser.parseOptionalEqual()))
+      op += '=';
+    if (parseSum(rhs))
+      return failure();
+    result = call(op, {result, rhs});
+    return success();
+  }
+
+  ParseResult parseSum(ExprAttr &result) {
+    if (parseProduct(result))
+      return failure();
+    while (true) {
+      ExprAttr rhs;
+      if (succeeded(parser.parseOptionalPlus())) {
+        if (parseProduct(rhs))
+          return failure();
+        result = call("+", {result, rhs});
+      } else if (succeeded(parser.parseOptionalMinus())) {
+        if (parseProduct(rhs))
+          return failure();
+        result = call("-", {result, rhs});
+      } else {
+        return success();
+      }
+    }
+  }
+
+  ParseResult parseProduct(ExprAttr &result) {
+    if (parsePrimary(result))
+      return failure();
+    while (succeeded(parser.parseOptionalStar())) {
+      ExprAttr rhs;
+      if (parsePrimary(rhs))
+        return failure();
+      result = call("*", {result, rhs});
+    }
+    return success();
+  }
+
+  ParseResult parsePrimary(ExprAttr &result) {
+    SMLoc loc = parser.getCurrentLocation();
+    if (succeeded(parser.parseOptionalLParen()))
+      return failure(parseComparison(result) || parser.parseRParen());
+    if (succeeded(parser.parseOptionalMinus())) {
+      int64_t value;
+      if (parser.parseInteger(value))
+        return failure();
+      result = ExprAttr::getInt(ctx, -value);
+      return success();
+    }
+    int64_t value;
+    OptionalParseResult integer = parser.parseOptionalInteger(value);
+    if (integer.has_value()) {
+      result = ExprAttr::getInt(ctx, succeeded(*integer) ? value : 0);
+      return *integer;
+    }
+    std::string text;
+    if (succeeded(parser.parseOptionalString(&text))) {
+      result = ExprAttr::getEnum(ctx, text);
+      return success();
+    }
+    StringRef name;
+    if (failed(parser.parseOptionalKeyword(&name)))
+      return parser.emitError(loc, "expected an integer, a name, a string or '(' in an expression");
+    if (name == "true" || name == "false") {
+      result = ExprAttr::getFlag(ctx, name == "true");
+      return success();
+    }
+    if (getTypeBySpelling(ctx, name)) {
+      result = ExprAttr::getType(ctx, name);
+      return success();
+    }
+    if (failed(parser.parseOptionalLParen())) {
+      result = ExprAttr::getName(ctx, name);
+      return success();
+    }
+    return parseCall(loc, name, result);
+  }
+
+  ParseResult parseCall(SMLoc loc, StringRef name, ExprAttr &result) {
+    if (name == "dim") {
+      StringRef argument;
+      int64_t position;
+      if (parser.parseKeyword(&argument) || parser.parseComma() || parser.parseInteger(position) ||
+          parser.parseRParen())
+        return failure();
+      result = ExprAttr::get(ctx, ExprKind::Dim, position, argument, {});
+      return success();
+    }
+    std::string function = name.str();
+    SmallVector<ExprAttr> operands;
+    if (failed(parser.parseOptionalRParen())) {
+      do {
+        if (parseComparison(operands.emplace_back()))
+          return failure();
+      } while (succeeded(parser.parseOptionalComma()));
+      if (parser.parseRParen())
+        return failure();
+    }
+    int arity = getArity(function);
+    if (arity < 0)
+      return parser.emitError(loc, "unknown function '")
+             << function
+             << "' in an expression; there are ceildiv, floordiv, mod, min, max, and, or, not, ne, "
+                "select, dim, sm_count, accumulator and bits";
+    if (arity != static_cast<int>(operands.size()))
+      return parser.emitError(loc, "'") << function << "' takes " << arity
+                                        << " operands, but got " << operands.size();
+    result = call(function, operands);
+    return success();
+  }
+
+  ExprAttr call(StringRef function, ArrayRef<ExprAttr> operands) {
+    return ExprAttr::get(ctx, ExprKind::Call, 0, function, operands);
+  }
+
+  AsmParser &parser;
+  MLIRContext *ctx;
+  unsigned depth = 0;
+};
+
+/// 0: comparison, 1: sum, 2: product, 3: primary.
+int getPrecedence(ExprAttr expr) {
+  if (expr.getKind() != ExprKind::Call)
+    return 3;
+  return llvm::StringSwitch<int>(expr.getName())
+      .Cases({"<", "<=", ">", ">=", "=="}, 0)
+      .Cases({"+", "-"}, 1)
+      .Case("*", 2)
+      .Default(3);
+}
+
+void printAt(raw_ostream &os, ExprAttr expr, int minPrecedence) {
+  switch (expr.getKind()) {
+  case ExprKind::Int:
+    os << expr.getValue();
+    return;
+  case ExprKind::Flag:
+    os << (expr.getValue() ? "true" : "false");
+    return;
+  case ExprKind::Enum:
+    os << '"';
+    llvm::printEscapedString(expr.getName(), os);
+    os << '"';
+    return;
+  case ExprKind::Type:
+  case ExprKind::Name:
+    os << expr.getName();
+    return;
+  case ExprKind::Dim:
+    os << "dim(" << expr.getName() << ", " << expr.getValue() << ')';
+    return;
+  case ExprKind::Call:
+    break;
+  }
+  int precedence = getPrecedence(expr);
+  if (precedence == 3) {
+    os << expr.getName() << '(';
+    llvm::interleaveComma(expr.getOperands(), os, [&](ExprAttr e) { printAt(os, e, 0); });
+    os << ')';
+    return;
+  }
+  if (precedence < minPrecedence)
+    os << '(';
+  // Left-associative: an equal operator on the right needs parentheses; comparisons on both sides.
+  printAt(os, expr.getOperands()[0], std::max(precedence, 1));
+  os << ' ' << expr.getName() << ' ';
+  printAt(os, expr.getOperands()[1], precedence + 1);
+  if (precedence < minPrecedence)
+    os << ')';
+}
+
+} // namespace
+
+ParseResult tilewright::tile::parseExprText(AsmParser &parser, ExprAttr &expr) {
+  return ExprParser(parser).parseComparison(expr);
+}
+
+void tilewright::tile::printExprText(raw_ostream &os, ExprAttr expr) { printAt(os, expr, 0); }
+
+Attribute ExprAttr::parse(AsmParser &parser, Type) {
+  ExprAttr expr;
+  if (parser.parseLess())
+    return {};
+  // Inside the brackets a comparison by '>' would end the attribute, so it stands in parentheses.
+  if (parser.parseLParen() || parseExprText(parser, expr) || parser.parseRParen() ||
+      parser.parseGreater())
+    return {};
+  return expr;
+}
+
+void ExprAttr::print(AsmPrinter &printer) const {
+  printer << "<(";
+  printExprText(printer.getStream(), *this);
+  printer << ")>";
+}
+
+void tilewright::tile::walkExpr(ExprAttr expr, function_ref<void(ExprAttr)> fn) {
+  if (expr.getKind() == ExprKind::Name || expr.getKind() == ExprKind::Dim)
+    fn(expr);
+  for (ExprAttr operand : expr.getOperands())
+    walkExpr(operand, fn);
+}
+
+//===----------------------------------------------------------------------===//
+// ParamDeclAttr: NAME : kind (in [values])? (= default)?
+//===----------------------------------------------------------------------===//
+
+static bool hasKind(ExprAttr literal, ParamKind kind) {
+  return static_cast<uint32_t>(literal.getKind()) == static_cast<uint32_t>(kind);
+}
+
+ParseResult tilewright::tile::parseParamDecl(AsmParser &parser, ParamDeclAttr &decl) {
+  StringRef name, kindName;
+  SMLoc nameLoc = parser.getCurrentLocation();
+  if (parser.parseKeyword(&name))
+    return failure();
+  if (name == "true" || name == "false" || getTypeBySpelling(parser.getContext(), name))
+    return parser.emitError(nameLoc, "'") << name << "' is a literal and cannot name a parameter";
+  if (parser.parseColon())
+    return failure();
+  SMLoc kindLoc = parser.getCurrentLocation();
+  if (parser.parseKeyword(&kindName))
+    return failure();
+  std::optional<ParamKind> kind = symbolizeParamKind(kindName);
+  if (!kind)
+    return parser.emitError(
+               kindLoc, "the kind of a parameter must be int, flag, enum or type, but got '")
+           << kindName << "'";
+  auto checkLiteral = [&](SMLoc loc, ExprAttr expr, StringRef what) -> LogicalResult {
+    if (!expr.isConstant() || hasKind(expr, *kind))
+      return success();
+    InFlightDiagnostic diagnostic = parser.emitError(loc);
+    diagnostic << what << " of parameter '" << name << "' must be of kind "
+               << stringifyParamKind(*kind) << ", but got a value of kind "
+               << stringifyExprKind(expr.getKind());
+    if (*kind == ParamKind::Enum)
+      diagnostic << "; values of an enum are written as strings";
+    return diagnostic;
+  };
+  SmallVector<ExprAttr> allowed;
+  if (succeeded(parser.parseOptionalKeyword("in"))) {
+    auto parseAllowed = [&]() -> ParseResult {
+      SMLoc loc = parser.getCurrentLocation();
+      ExprAttr &value = allowed.emplace_back();
+      if (parseExprText(parser, value))
+        return failure();
+      if (!value.isConstant())
+        return parser.emitError(loc, "an allowed value of a parameter must be a literal");
+      return checkLiteral(loc, value, "an allowed value");
+    };
+    if (parser.parseCommaSeparatedList(AsmParser::Delimiter::Square, parseAllowed))
+      return failure();
+  }
+  if (*kind == ParamKind::Enum && allowed.empty())
+    return parser.emitError(kindLoc, "enum parameter '")
+           << name << "' must list its values: in [\"a\", \"b\"]";
+  ExprAttr defaultValue;
+  if (succeeded(parser.parseOptionalEqual())) {
+    SMLoc loc = parser.getCurrentLocation();
+    if (parseExprText(parser, defaultValue) ||
+        failed(checkLiteral(loc, defaultValue, "the default")))
+      return failure();
+    if (defaultValue.isConstant() && !allowed.empty() &&
+        !llvm::is_contained(allowed, defaultValue))
+      return parser.emitError(loc, "the default of parameter '")
+             << name << "' must be one of its allowed values";
+  }
+  decl = ParamDeclAttr::get(parser.getContext(), name, *kind, allowed, defaultValue);
+  return success();
+}
+
+void tilewright::tile::printParamDecl(raw_ostream &os, ParamDeclAttr decl) {
+  os << decl.getName() << ": " << stringifyParamKind(decl.getKind());
+  if (!decl.getAllowed().empty()) {
+    os << " in [";
+    llvm::interleaveComma(decl.getAllowed(), os, [&](ExprAttr e) { printExprText(os, e); });
+    os << ']';
+  }
+  // In parentheses where a comparison could be taken for the end of the attribute.
+  if (ExprAttr value = decl.getDefaultValue()) {
+    os << " = ";
+    printAt(os, value, 1);
+  }
+}
+
+Attribute ParamDeclAttr::parse(AsmParser &parser, Type) {
+  ParamDeclAttr decl;
+  if (parser.parseLess() || parseParamDecl(parser, decl) || parser.parseGreater())
+    return {};
+  return decl;
+}
+
+void ParamDeclAttr::print(AsmPrinter &printer) const {
+  printer << '<';
+  printParamDecl(printer.getStream(), *this);
+  printer << '>';
+}

@@ -1,0 +1,140 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Registration of the tile dialect, and helpers over both forms of a tile.
+
+#include "dialect/Tile/Tile.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/IR/Builders.h"
+#include "llvm/ADT/StringSwitch.h"
+
+using namespace mlir;
+using namespace tilewright::tile;
+
+#include "dialect/Tile/TileDialect.cpp.inc"
+
+namespace tilewright::tile {
+
+void TileDialect::initialize() {
+  registerTypes();
+  registerAttributes();
+  addOperations<
+#define GET_OP_LIST
+#include "dialect/Tile/TileOps.cpp.inc"
+      >();
+}
+
+Operation *TileDialect::materializeConstant(OpBuilder &builder, Attribute value, Type type,
+                                           Location loc) {
+  return arith::ConstantOp::materialize(builder, value, type, loc);
+}
+
+bool isElementType(Type type) {
+  return isa<FloatType>(type) || type.isSignlessInteger(1) || type.isSignlessInteger(32) ||
+         type.isSignlessInteger(64);
+}
+
+bool isTile(Type type) {
+  if (isa<TileType>(type))
+    return true;
+  auto tensor = dyn_cast<RankedTensorType>(type);
+  return tensor && tensor.hasStaticShape() && isElementType(tensor.getElementType());
+}
+
+static SmallVector<Dim> zipDims(ArrayRef<int64_t> shape, ArrayRef<StringAttr> symbols) {
+  SmallVector<Dim> dims;
+  for (auto [extent, symbol] : llvm::zip_equal(shape, symbols))
+    dims.push_back({extent, symbol});
+  return dims;
+}
+
+SmallVector<Dim> getDims(Type type) {
+  if (auto tile = dyn_cast<TileType>(type))
+    return zipDims(tile.getShape(), tile.getSymbols());
+  if (auto view = dyn_cast<ViewType>(type))
+    return zipDims(view.getShape(), view.getSymbols());
+  SmallVector<Dim> dims;
+  if (auto tensor = dyn_cast<RankedTensorType>(type))
+    for (int64_t extent : tensor.getShape())
+      dims.push_back({extent, nullptr});
+  return dims;
+}
+
+Type getElementType(Type type) {
+  if (auto view = dyn_cast<ViewType>(type))
+    return view.getElementType();
+  if (auto shaped = dyn_cast<ShapedType>(type))
+    return shaped.getElementType();
+  return type;
+}
+
+int64_t getRank(Type type) {
+  if (auto view = dyn_cast<ViewType>(type))
+    return view.getRank();
+  if (auto shaped = dyn_cast<ShapedType>(type))
+    return shaped.getRank();
+  return 0;
+}
+
+Type makeTile(MLIRContext *context, ArrayRef<Dim> dims, Type elementType, bool symbolicForm) {
+  SmallVector<int64_t> shape;
+  SmallVector<StringAttr> symbols;
+  for (const Dim &dim : dims) {
+    symbolicForm |= dim.isSymbol();
+    shape.push_back(dim.isSymbol() ? ShapedType::kDynamic : dim.extent);
+    symbols.push_back(dim.symbol);
+  }
+  if (symbolicForm)
+    return TileType::get(context, shape, symbols, elementType);
+  return RankedTensorType::get(shape, elementType);
+}
+
+std::string printDims(ArrayRef<Dim> dims) {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  os << '[';
+  llvm::interleaveComma(dims, os, [&](const Dim &dim) {
+    if (dim.isSymbol())
+      os << dim.symbol.getValue();
+    else if (dim.isUnknown())
+      os << '?';
+    else
+      os << dim.extent;
+  });
+  os << ']';
+  return text;
+}
+
+Type getAccumulatorType(Type type) {
+  if (isa<ParamType>(type) || !isa<FloatType>(type))
+    return nullptr;
+  return type.isF64() ? type : Type(Float32Type::get(type.getContext()));
+}
+
+bool mayBecomeEqual(Type a, Type b) {
+  if (a == b)
+    return true;
+  return (isa<ParamType>(a) && isa<FloatType>(b)) || (isa<ParamType>(b) && isa<FloatType>(a));
+}
+
+static constexpr StringLiteral kSpellings[] = {"f64", "f32", "f16", "bf16", "e4m3", "e5m2"};
+
+Type getTypeBySpelling(MLIRContext *context, StringRef name) {
+  return llvm::StringSwitch<Type>(name)
+      .Case("f64", Float64Type::get(context))
+      .Case("f32", Float32Type::get(context))
+      .Case("f16", Float16Type::get(context))
+      .Case("bf16", BFloat16Type::get(context))
+      .Case("e4m3", Float8E4M3FNType::get(context))
+      .Case("e5m2", Float8E5M2Type::get(context))
+      .Default(nullptr);
+}
+
+StringRef getTypeSpelling(Type type) {
+  for (StringRef name : kSpellings)
+    if (getTypeBySpelling(type.getContext(), name) == type)
+      return name;
+  return "";
+}
+
+} // namespace tilewright::tile

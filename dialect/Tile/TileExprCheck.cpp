@@ -1,0 +1,331 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Kinds of expressions, and the rules of a signature.
+
+#include "dialect/Tile/TileExprCheck.h"
+
+#include "llvm/ADT/StringMap.h"
+#include "llvm/ADT/StringSwitch.h"
+
+using namespace mlir;
+
+namespace tilewright::tile {
+
+//===----------------------------------------------------------------------===//
+// Signature
+//===----------------------------------------------------------------------===//
+
+Signature::Signature(Operation *kernelOrProgram) : op(kernelOrProgram) {
+  auto take = [&](auto kernel) {
+    params = kernel.getParams();
+    constraints = kernel.getConstraints();
+    argNames = kernel.getArgNames();
+    argOptional = kernel.getArgOptional();
+    body = &kernel.getRegion().front();
+  };
+  if (auto kernel = dyn_cast<KernelOp>(op))
+    take(kernel);
+  else
+    take(cast<ProgramOp>(op));
+}
+
+ParamDeclAttr Signature::findParam(StringRef name) const {
+  for (auto param : params.getAsRange<ParamDeclAttr>())
+    if (param.getName() == name)
+      return param;
+  return nullptr;
+}
+
+int Signature::findArg(StringRef name) const {
+  for (auto [i, argName] : llvm::enumerate(argNames.getAsRange<StringAttr>()))
+    if (argName.getValue() == name)
+      return i;
+  return -1;
+}
+
+//===----------------------------------------------------------------------===//
+// Kinds
+//===----------------------------------------------------------------------===//
+
+namespace {
+class Checker {
+public:
+  Checker(Operation *op, const Signature *signature, ExprScope scope, StringRef what)
+      : op(op), signature(signature), scope(scope), what(what) {}
+
+  FailureOr<ExprKind> check(ExprAttr expr) {
+    switch (expr.getKind()) {
+    case ExprKind::Int:
+    case ExprKind::Flag:
+    case ExprKind::Enum:
+    case ExprKind::Type:
+      return expr.getKind();
+    case ExprKind::Name:
+      return checkName(expr);
+    case ExprKind::Dim:
+      return checkDim(expr);
+    case ExprKind::Call:
+      return checkCall(expr);
+    }
+    return failure();
+  }
+
+private:
+  InFlightDiagnostic error() { return op->emitOpError() << what << " "; }
+
+  FailureOr<ExprKind> checkName(ExprAttr expr) {
+    StringRef name = expr.getName();
+    if (!signature)
+      return ExprKind::Name;
+    if (ParamDeclAttr param = signature->findParam(name))
+      return static_cast<ExprKind>(static_cast<uint32_t>(param.getKind()));
+    int arg = signature->findArg(name);
+    if (scope == ExprScope::Parameters) {
+      if (arg >= 0)
+        return error() << "may read parameters only, but got the argument '" << name << "'";
+      return error() << "names '" << name << "', which is no parameter of @"
+                     << SymbolTable::getSymbolName(signature->op).getValue();
+    }
+    if (arg < 0)
+      return error() << "names '" << name << "', which is neither a parameter nor an argument of @"
+                     << SymbolTable::getSymbolName(signature->op).getValue();
+    Type type = signature->getArgType(arg);
+    if (isa<ViewType>(type))
+      return error() << "uses the view '" << name << "' as a number; write dim(" << name
+                     << ", position) for an extent";
+    if (!isa<IntegerType>(type))
+      return error() << "may read integer scalars only, but '" << name << "' is of type " << type;
+    return type.isInteger(1) ? ExprKind::Flag : ExprKind::Int;
+  }
+
+  FailureOr<ExprKind> checkDim(ExprAttr expr) {
+    StringRef name = expr.getName();
+    if (!signature || scope == ExprScope::Parameters)
+      return error() << "may read parameters only, but got dim(" << name << ", "
+                     << expr.getValue() << ")";
+    int arg = signature->findArg(name);
+    auto view = arg < 0 ? ViewType() : dyn_cast<ViewType>(signature->getArgType(arg));
+    if (!view)
+      return error() << "takes dim of '" << name << "', which is not a view among the arguments";
+    if (expr.getValue() < 0 || expr.getValue() >= view.getRank())
+      return error() << "takes dim(" << name << ", " << expr.getValue() << "), but '" << name
+                     << "' has rank " << view.getRank();
+    return ExprKind::Int;
+  }
+
+  FailureOr<ExprKind> checkCall(ExprAttr expr) {
+    StringRef function = expr.getName();
+    SmallVector<ExprKind> kinds;
+    for (ExprAttr operand : expr.getOperands()) {
+      FailureOr<ExprKind> kind = check(operand);
+      if (failed(kind))
+        return failure();
+      kinds.push_back(*kind);
+    }
+    auto want = [&](unsigned i, ExprKind wanted) -> LogicalResult {
+      if (kinds[i] == wanted || kinds[i] == ExprKind::Name)
+        return success();
+      return error() << "applies '" << function << "' to a value of kind "
+                     << stringifyExprKind(kinds[i]) << "; it takes kind "
+                     << stringifyExprKind(wanted);
+    };
+    auto wantSame = [&](unsigned i, unsigned j) -> LogicalResult {
+      if (kinds[i] == kinds[j] || kinds[i] == ExprKind::Name || kinds[j] == ExprKind::Name)
+        return success();
+      return error() << "applies '" << function << "' to values of different kinds, "
+                     << stringifyExprKind(kinds[i]) << " and " << stringifyExprKind(kinds[j]);
+    };
+    if (function == "==" || function == "ne")
+      return failed(wantSame(0, 1)) || failed(checkEnumValue(expr)) ? FailureOr<ExprKind>(failure())
+                                                                   : ExprKind::Flag;
+    if (function == "and" || function == "or" || function == "not") {
+      for (unsigned i = 0; i < kinds.size(); ++i)
+        if (failed(want(i, ExprKind::Flag)))
+          return failure();
+      return ExprKind::Flag;
+    }
+    if (function == "select") {
+      if (failed(want(0, ExprKind::Flag)) || failed(wantSame(1, 2)))
+        return failure();
+      return kinds[1] == ExprKind::Name ? kinds[2] : kinds[1];
+    }
+    if (function == "accumulator" || function == "bits") {
+      if (failed(want(0, ExprKind::Type)))
+        return failure();
+      return function == "bits" ? ExprKind::Int : ExprKind::Type;
+    }
+    if (function == "sm_count") {
+      if (scope == ExprScope::Parameters)
+        return error() << "may read parameters only, but got sm_count()";
+      return ExprKind::Int;
+    }
+    for (unsigned i = 0; i < kinds.size(); ++i)
+      if (failed(want(i, ExprKind::Int)))
+        return failure();
+    bool comparison = function.starts_with("<") || function.starts_with(">");
+    return comparison ? ExprKind::Flag : ExprKind::Int;
+  }
+
+  /// A string compared with an enum parameter must be one of its values: a typo would never match.
+  LogicalResult checkEnumValue(ExprAttr expr) {
+    for (unsigned i : {0u, 1u}) {
+      ExprAttr name = expr.getOperands()[i], value = expr.getOperands()[1 - i];
+      if (!signature || name.getKind() != ExprKind::Name || value.getKind() != ExprKind::Enum)
+        continue;
+      ParamDeclAttr param = signature->findParam(name.getName());
+      if (param && !llvm::is_contained(param.getAllowed(), value))
+        return error() << "compares parameter '" << param.getName() << "' with \"" << value.getName()
+                       << "\", which is not one of its values";
+    }
+    return success();
+  }
+
+  Operation *op;
+  const Signature *signature;
+  ExprScope scope;
+  StringRef what;
+};
+} // namespace
+
+FailureOr<ExprKind> checkExpr(Operation *op, ExprAttr expr, const Signature *signature,
+                              ExprScope scope, StringRef what) {
+  return Checker(op, signature, scope, what).check(expr);
+}
+
+LogicalResult checkExprKind(Operation *op, ExprAttr expr, const Signature *signature,
+                            ExprScope scope, StringRef what, ExprKind wanted) {
+  FailureOr<ExprKind> kind = checkExpr(op, expr, signature, scope, what);
+  if (failed(kind))
+    return failure();
+  if (*kind == wanted || *kind == ExprKind::Name)
+    return success();
+  return op->emitOpError() << what << " must be of kind " << stringifyExprKind(wanted)
+                           << ", but got kind " << stringifyExprKind(*kind);
+}
+
+//===----------------------------------------------------------------------===//
+// Rules of a signature
+//===----------------------------------------------------------------------===//
+
+static LogicalResult verifyNames(const Signature &signature, ArrayRef<Attribute> gridNames) {
+  llvm::StringMap<StringRef> seen;
+  auto add = [&](StringRef name, StringRef kind) -> LogicalResult {
+    auto [it, inserted] = seen.try_emplace(name, kind);
+    if (inserted)
+      return success();
+    return signature.op->emitOpError() << kind << " '" << name << "' has the name of another "
+                                       << it->second << "; names must differ";
+  };
+  for (auto param : signature.params.getAsRange<ParamDeclAttr>())
+    if (failed(add(param.getName(), "parameter")))
+      return failure();
+  for (auto name : signature.argNames.getAsRange<StringAttr>())
+    if (failed(add(name.getValue(), "argument")))
+      return failure();
+  for (Attribute name : gridNames)
+    if (failed(add(cast<StringAttr>(name).getValue(), "grid id")))
+      return failure();
+  return success();
+}
+
+static LogicalResult verifyNoCycle(const Signature &signature) {
+  // Depth-first over defaults; the path is what the message shows.
+  llvm::StringMap<bool> done;
+  SmallVector<StringRef> path;
+  std::function<LogicalResult(StringRef)> visit = [&](StringRef name) -> LogicalResult {
+    if (llvm::is_contained(path, name)) {
+      InFlightDiagnostic diagnostic = signature.op->emitOpError()
+                                      << "defaults of parameters form a cycle: ";
+      for (StringRef step : ArrayRef<StringRef>(path).drop_front(llvm::find(path, name) - path.begin()))
+        diagnostic << step << " -> ";
+      return diagnostic << name;
+    }
+    if (done[name])
+      return success();
+    path.push_back(name);
+    ParamDeclAttr param = signature.findParam(name);
+    LogicalResult result = success();
+    if (param && param.getDefaultValue())
+      walkExpr(param.getDefaultValue(), [&](ExprAttr leaf) {
+        if (succeeded(result) && leaf.getKind() == ExprKind::Name)
+          result = visit(leaf.getName());
+      });
+    path.pop_back();
+    done[name] = true;
+    return result;
+  };
+  for (auto param : signature.params.getAsRange<ParamDeclAttr>())
+    if (failed(visit(param.getName())))
+      return failure();
+  return success();
+}
+
+/// Names inside a type are parameters of the right kind. `where` is the op to blame.
+static LogicalResult verifyTypeNames(const Signature &signature, Operation *where, Type type) {
+  StringRef kernel = SymbolTable::getSymbolName(signature.op).getValue();
+  auto check = [&](StringRef name, ParamKind wanted) -> LogicalResult {
+    ParamDeclAttr param = signature.findParam(name);
+    if (!param)
+      return where->emitOpError() << "uses type " << type << ", but '" << name
+                                  << "' is no parameter of @" << kernel;
+    if (param.getKind() != wanted)
+      return where->emitOpError() << "uses type " << type << ", which needs '" << name
+                                  << "' to be a parameter of kind " << stringifyParamKind(wanted)
+                                  << ", but got kind " << stringifyParamKind(param.getKind());
+    return success();
+  };
+  for (const Dim &dim : getDims(type))
+    if (dim.isSymbol() && failed(check(dim.symbol.getValue(), ParamKind::Int)))
+      return failure();
+  if (auto param = dyn_cast<ParamType>(getElementType(type)))
+    return check(param.getName(), ParamKind::Type);
+  return success();
+}
+
+LogicalResult verifySignature(const Signature &signature, ArrayRef<Attribute> gridNames) {
+  Operation *op = signature.op;
+  if (failed(verifyNames(signature, gridNames)))
+    return failure();
+  for (auto param : signature.params.getAsRange<ParamDeclAttr>()) {
+    if (!param.getDefaultValue())
+      continue;
+    std::string what = ("the default of parameter '" + param.getName() + "'").str();
+    auto kind = static_cast<ExprKind>(static_cast<uint32_t>(param.getKind()));
+    if (failed(checkExprKind(op, param.getDefaultValue(), &signature, ExprScope::Parameters, what,
+                             kind)))
+      return failure();
+  }
+  if (failed(verifyNoCycle(signature)))
+    return failure();
+  for (auto constraint : signature.constraints.getAsRange<ExprAttr>())
+    if (failed(checkExprKind(op, constraint, &signature, ExprScope::Parameters, "a constraint",
+                             ExprKind::Flag)))
+      return failure();
+
+  for (auto [i, name] : llvm::enumerate(signature.argNames.getAsRange<StringAttr>())) {
+    Type type = signature.getArgType(i);
+    if (!isa<ViewType>(type) && !isElementType(type))
+      return op->emitOpError() << "argument '" << name.getValue()
+                               << "' must be a view or a scalar, but got " << type;
+    if (signature.argOptional[i] && !isa<ViewType>(type))
+      return op->emitOpError() << "only views may be optional, but argument '" << name.getValue()
+                               << "' is of type " << type;
+    if (failed(verifyTypeNames(signature, op, type)))
+      return failure();
+  }
+  WalkResult walk = signature.body->walk([&](Operation *inner) {
+    auto verify = [&](Type type) { return verifyTypeNames(signature, inner, type); };
+    for (Type type : inner->getResultTypes())
+      if (failed(verify(type)))
+        return WalkResult::interrupt();
+    for (Region &region : inner->getRegions())
+      for (Block &block : region)
+        for (Type type : block.getArgumentTypes())
+        if (failed(verify(type)))
+          return WalkResult::interrupt();
+    return WalkResult::advance();
+  });
+  return failure(walk.wasInterrupted());
+}
+
+} // namespace tilewright::tile

@@ -1,0 +1,34 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Kinds of expressions: what the verifiers of kernels, programs and parameters share.
+
+#ifndef TILEWRIGHT_DIALECT_TILE_TILEEXPRCHECK_H
+#define TILEWRIGHT_DIALECT_TILE_TILEEXPRCHECK_H
+
+#include "dialect/Tile/Tile.h"
+
+namespace tilewright::tile {
+
+/// What an expression may read besides literals.
+enum class ExprScope {
+  Parameters, ///< parameters of the signature
+  Launch,     ///< also argument shapes, scalar arguments and the device
+};
+
+/// Checks names, positions and operand kinds, and returns the kind of the value (Int, Flag, Enum or
+/// Type); ExprKind::Name where it depends on a parameter that is not known here. A null
+/// `signature` stands for a scalar function, whose parameters are those of the kernel that reaches it.
+mlir::FailureOr<ExprKind> checkExpr(mlir::Operation *op, ExprAttr expr, const Signature *signature,
+                                    ExprScope scope, llvm::StringRef what);
+
+/// As above; the value must also be of kind `wanted`.
+mlir::LogicalResult checkExprKind(mlir::Operation *op, ExprAttr expr, const Signature *signature,
+                                  ExprScope scope, llvm::StringRef what, ExprKind wanted);
+
+/// Parameters, constraints and arguments of a kernel or program: names, kinds, cycles.
+mlir::LogicalResult verifySignature(const Signature &signature,
+                                    llvm::ArrayRef<mlir::Attribute> gridNames);
+
+} // namespace tilewright::tile
+
+#endif // TILEWRIGHT_DIALECT_TILE_TILEEXPRCHECK_H

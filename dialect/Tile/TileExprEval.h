@@ -1,0 +1,44 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Values of the expressions that parameters, grids and workspaces are written in. Used when parameters are
+// bound and again at launch, when shapes and scalars are known.
+
+#ifndef TILEWRIGHT_DIALECT_TILE_TILEEXPREVAL_H
+#define TILEWRIGHT_DIALECT_TILE_TILEEXPREVAL_H
+
+#include "dialect/Tile/Tile.h"
+
+#include "llvm/Support/Error.h"
+
+#include <functional>
+#include <optional>
+#include <string>
+
+namespace tilewright::tile {
+
+/// What is known of the leaves of an expression. An empty function knows nothing.
+struct ExprScope {
+  /// The literal that a parameter or scalar argument stands for; null where it is not known.
+  std::function<ExprAttr(llvm::StringRef name)> name;
+  /// The extent of an argument along a dimension.
+  std::function<std::optional<int64_t>(llvm::StringRef argument, int64_t dim)> dim;
+  /// Multiprocessors of the device; cores on the CPU.
+  std::optional<int64_t> smCount;
+};
+
+/// Replaces the leaves that `scope` knows and computes whatever is then constant. `select`, `and` and
+/// `or` compute no operand that a known condition makes irrelevant. Fails on operands of
+/// the wrong kind, division by zero and overflow of 64 bits.
+llvm::Expected<ExprAttr> reduceExpr(ExprAttr expr, const ExprScope &scope);
+
+/// As reduceExpr, and fails where a leaf remains: the result is a literal.
+llvm::Expected<ExprAttr> evaluateExpr(ExprAttr expr, const ExprScope &scope);
+llvm::Expected<int64_t> evaluateInt(ExprAttr expr, const ExprScope &scope);
+llvm::Expected<bool> evaluateFlag(ExprAttr expr, const ExprScope &scope);
+
+/// The expression as an author writes it.
+std::string toString(ExprAttr expr);
+
+} // namespace tilewright::tile
+
+#endif // TILEWRIGHT_DIALECT_TILE_TILEEXPREVAL_H

@@ -1,0 +1,109 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Folders and canonicalisations: identities that need neither parameters nor targets.
+
+#include "dialect/Tile/Tile.h"
+
+#include "mlir/IR/Matchers.h"
+#include "mlir/IR/PatternMatch.h"
+
+using namespace mlir;
+using namespace tilewright::tile;
+
+OpFoldResult ReshapeOp::fold(FoldAdaptor) {
+  if (getSource().getType() == getResult().getType())
+    return getSource();
+  // Row-major order composes: only the first source and the last shape matter.
+  if (auto inner = getSource().getDefiningOp<ReshapeOp>()) {
+    getSourceMutable().assign(inner.getSource());
+    return getResult();
+  }
+  return {};
+}
+
+OpFoldResult TransposeOp::fold(FoldAdaptor) {
+  auto isIdentity = [](ArrayRef<int64_t> permutation) {
+    return llvm::equal(permutation, llvm::seq<int64_t>(0, permutation.size()));
+  };
+  if (isIdentity(getPermutation()))
+    return getSource();
+  auto inner = getSource().getDefiningOp<TransposeOp>();
+  if (!inner)
+    return {};
+  SmallVector<int64_t> composed;
+  for (int64_t dim : getPermutation())
+    composed.push_back(inner.getPermutation()[dim]);
+  if (isIdentity(composed))
+    return inner.getSource();
+  setPermutation(composed);
+  getSourceMutable().assign(inner.getSource());
+  return getResult();
+}
+
+OpFoldResult SelectOp::fold(FoldAdaptor adaptor) {
+  if (getIfTrue() == getIfFalse())
+    return getIfTrue();
+  if (auto condition = dyn_cast_or_null<IntegerAttr>(adaptor.getCondition()))
+    return condition.getValue().isZero() ? getIfFalse() : getIfTrue();
+  return {};
+}
+
+OpFoldResult CastOp::fold(FoldAdaptor adaptor) {
+  Type from = getSource().getType(), to = getResult().getType();
+  if (from == to)
+    return getSource();
+  // Constants of scalars; a parameter's type is not known yet.
+  auto value = dyn_cast_or_null<FloatAttr>(adaptor.getSource());
+  if (value && isa<FloatType>(to) && !isa<ParamType>(from) && !isa<ParamType>(to)) {
+    APFloat converted = value.getValue();
+    bool losesInfo;
+    converted.convert(cast<FloatType>(to).getFloatSemantics(), APFloat::rmNearestTiesToEven,
+                      &losesInfo);
+    return FloatAttr::get(to, converted);
+  }
+  return {};
+}
+
+namespace {
+
+/// dot(transpose(a), b) is dot with the flag flipped: hardware transposes operands for nothing.
+struct FoldTransposeIntoDot : OpRewritePattern<DotOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(DotOp op, PatternRewriter &rewriter) const override {
+    auto lhs = op.getLhs().getDefiningOp<TransposeOp>();
+    auto rhs = op.getRhs().getDefiningOp<TransposeOp>();
+    if (!lhs && !rhs)
+      return rewriter.notifyMatchFailure(op, "no operand is a transpose");
+    rewriter.modifyOpInPlace(op, [&] {
+      if (lhs) {
+        op.getLhsMutable().assign(lhs.getSource());
+        op.setTransposeA(!op.getTransposeA());
+      }
+      if (rhs) {
+        op.getRhsMutable().assign(rhs.getSource());
+        op.setTransposeB(!op.getTransposeB());
+      }
+    });
+    return success();
+  }
+};
+
+/// A zero accumulator is the same as none.
+struct DropZeroAccumulator : OpRewritePattern<DotOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(DotOp op, PatternRewriter &rewriter) const override {
+    auto full = op.getAcc() ? op.getAcc().getDefiningOp<FullOp>() : FullOp();
+    if (!full || !matchPattern(full.getValue(), m_AnyZeroFloat()))
+      return rewriter.notifyMatchFailure(op, "the accumulator is not a zero tile");
+    rewriter.modifyOpInPlace(op, [&] { op.getAccMutable().clear(); });
+    return success();
+  }
+};
+
+} // namespace
+
+void DotOp::getCanonicalizationPatterns(RewritePatternSet &patterns, MLIRContext *context) {
+  patterns.add<FoldTransposeIntoDot, DropZeroAccumulator>(context);
+}

@@ -1,0 +1,372 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Kernels, programs and what they declare: assembly formats and verifiers.
+
+#include "dialect/Tile/TileExprCheck.h"
+#include "dialect/Tile/TileParsing.h"
+
+#include "mlir/IR/Builders.h"
+#include "llvm/ADT/StringExtras.h"
+
+using namespace mlir;
+using namespace tilewright::tile;
+
+//===----------------------------------------------------------------------===//
+// Assembly format shared by kernels and programs
+//===----------------------------------------------------------------------===//
+
+namespace {
+struct ParsedSignature {
+  SmallVector<OpAsmParser::Argument> arguments;
+  SmallVector<Attribute> argNames;
+};
+} // namespace
+
+/// SSA names are the public names of arguments and grid ids, so they must be words.
+static ParseResult takeName(OpAsmParser &parser, const OpAsmParser::Argument &argument,
+                            StringRef what, SmallVectorImpl<Attribute> &names) {
+  StringRef name = argument.ssaName.name.drop_front();
+  bool isWord = !name.empty() && !llvm::isDigit(name.front()) && llvm::all_of(name, [](char c) {
+    return llvm::isAlnum(c) || c == '_';
+  });
+  if (!isWord)
+    return parser.emitError(argument.ssaName.location)
+           << what << " must have a name of letters, digits and '_', but got "
+           << argument.ssaName.name;
+  names.push_back(parser.getBuilder().getStringAttr(name));
+  return success();
+}
+
+/// @name params(...) require(...) (arguments)
+static ParseResult parseSignature(OpAsmParser &parser, OperationState &result,
+                                  ParsedSignature &signature) {
+  Builder &builder = parser.getBuilder();
+  StringAttr name;
+  SmallVector<Attribute> params, constraints;
+  SmallVector<bool> optional;
+  if (parser.parseSymbolName(name, SymbolTable::getSymbolAttrName(), result.attributes))
+    return failure();
+  auto parseParam = [&]() -> ParseResult {
+    ParamDeclAttr decl;
+    if (parseParamDecl(parser, decl))
+      return failure();
+    params.push_back(decl);
+    return success();
+  };
+  if (succeeded(parser.parseOptionalKeyword("params")) &&
+      parser.parseCommaSeparatedList(AsmParser::Delimiter::Paren, parseParam))
+    return failure();
+  auto parseConstraint = [&]() -> ParseResult {
+    ExprAttr expr;
+    if (parseExprText(parser, expr))
+      return failure();
+    constraints.push_back(expr);
+    return success();
+  };
+  if (succeeded(parser.parseOptionalKeyword("require")) &&
+      parser.parseCommaSeparatedList(AsmParser::Delimiter::Paren, parseConstraint))
+    return failure();
+  auto parseArgument = [&]() -> ParseResult {
+    OpAsmParser::Argument &argument = signature.arguments.emplace_back();
+    if (parser.parseArgument(argument) || parser.parseColon())
+      return failure();
+    optional.push_back(succeeded(parser.parseOptionalKeyword("optional")));
+    if (parser.parseType(argument.type))
+      return failure();
+    return takeName(parser, argument, "an argument", signature.argNames);
+  };
+  if (parser.parseCommaSeparatedList(AsmParser::Delimiter::Paren, parseArgument))
+    return failure();
+  result.addAttribute("params", builder.getArrayAttr(params));
+  result.addAttribute("constraints", builder.getArrayAttr(constraints));
+  result.addAttribute("arg_names", builder.getArrayAttr(signature.argNames));
+  result.addAttribute("arg_optional", builder.getDenseBoolArrayAttr(optional));
+  return success();
+}
+
+static ParseResult parseBody(OpAsmParser &parser, OperationState &result,
+                             ArrayRef<OpAsmParser::Argument> arguments) {
+  if (parser.parseOptionalAttrDictWithKeyword(result.attributes))
+    return failure();
+  Region *body = result.addRegion();
+  if (parser.parseRegion(*body, arguments))
+    return failure();
+  if (body->empty()) {
+    Block &block = body->emplaceBlock();
+    for (const OpAsmParser::Argument &argument : arguments)
+      block.addArgument(argument.type, result.location);
+  }
+  return success();
+}
+
+static void printSignature(OpAsmPrinter &printer, const Signature &signature) {
+  printer << ' ';
+  printer.printSymbolName(SymbolTable::getSymbolName(signature.op).getValue());
+  auto printList = [&](StringRef keyword, ArrayAttr list, auto printElement) {
+    if (list.empty())
+      return;
+    printer.increaseIndent();
+    printer.printNewline();
+    printer << keyword << '(';
+    llvm::interleaveComma(list, printer, printElement);
+    printer << ')';
+    printer.decreaseIndent();
+  };
+  printList("params", signature.params, [&](Attribute param) {
+    printParamDecl(printer.getStream(), cast<ParamDeclAttr>(param));
+  });
+  printList("require", signature.constraints, [&](Attribute expr) {
+    printExprText(printer.getStream(), cast<ExprAttr>(expr));
+  });
+  printer.increaseIndent();
+  printer.printNewline();
+  printer << '(';
+  for (unsigned i = 0, e = signature.argNames.size(); i < e; ++i) {
+    printer << (i ? ", " : "");
+    printer.printOperand(signature.body->getArgument(i));
+    printer << (signature.argOptional[i] ? ": optional " : ": ") << signature.getArgType(i);
+  }
+  printer << ')';
+  printer.decreaseIndent();
+}
+
+static void printBody(OpAsmPrinter &printer, Operation *op) {
+  SmallVector<StringRef> elided = {SymbolTable::getSymbolAttrName(), "params", "constraints",
+                                   "arg_names", "arg_optional", "grid_names", "grid"};
+  printer.printOptionalAttrDictWithKeyword(op->getAttrs(), elided);
+  printer << ' ';
+  printer.printRegion(op->getRegion(0), /*printEntryBlockArgs=*/false,
+                      /*printBlockTerminators=*/false);
+}
+
+/// The attributes agree in length with the block's arguments: only generic syntax can violate that.
+static LogicalResult verifyShape(Operation *op, ArrayAttr params, ArrayAttr constraints,
+                                 ArrayAttr argNames, ArrayRef<bool> optional, ArrayAttr gridNames,
+                                 ArrayAttr grid) {
+  auto all = [](ArrayAttr list, auto predicate) { return llvm::all_of(list, predicate); };
+  bool wellFormed =
+      all(params, [](Attribute a) { return isa<ParamDeclAttr>(a); }) &&
+      all(constraints, [](Attribute a) { return isa<ExprAttr>(a); }) &&
+      all(argNames, [](Attribute a) { return isa<StringAttr>(a); }) &&
+      (!grid || (all(gridNames, [](Attribute a) { return isa<StringAttr>(a); }) &&
+                 all(grid, [](Attribute a) { return isa<ExprAttr>(a); }) &&
+                 grid.size() == gridNames.size())) &&
+      optional.size() == argNames.size();
+  if (!wellFormed)
+    return op->emitOpError("has malformed attributes; write it in its own syntax");
+  size_t expected = argNames.size() + (grid ? grid.size() : 0);
+  Region &body = op->getRegion(0);
+  if (body.empty() || body.front().getNumArguments() != expected)
+    return op->emitOpError() << "needs a body with " << expected << " block arguments";
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// KernelOp
+//===----------------------------------------------------------------------===//
+
+ParseResult KernelOp::parse(OpAsmParser &parser, OperationState &result) {
+  ParsedSignature signature;
+  SmallVector<Attribute> gridNames, grid;
+  if (parseSignature(parser, result, signature) || parser.parseKeyword("grid"))
+    return failure();
+  auto parseId = [&]() -> ParseResult {
+    OpAsmParser::Argument &id = signature.arguments.emplace_back();
+    ExprAttr extent;
+    if (parser.parseArgument(id) || parser.parseEqual() || parseExprText(parser, extent))
+      return failure();
+    id.type = parser.getBuilder().getI32Type();
+    grid.push_back(extent);
+    return takeName(parser, id, "a grid id", gridNames);
+  };
+  if (parser.parseCommaSeparatedList(AsmParser::Delimiter::Paren, parseId))
+    return failure();
+  result.addAttribute("grid_names", parser.getBuilder().getArrayAttr(gridNames));
+  result.addAttribute("grid", parser.getBuilder().getArrayAttr(grid));
+  return parseBody(parser, result, signature.arguments);
+}
+
+void KernelOp::print(OpAsmPrinter &printer) {
+  printSignature(printer, Signature(*this));
+  printer.increaseIndent();
+  printer.printNewline();
+  printer << "grid(";
+  for (unsigned i = 0, e = getGrid().size(); i < e; ++i) {
+    printer << (i ? ", " : "");
+    printer.printOperand(getGridIds()[i]);
+    printer << " = ";
+    printExprText(printer.getStream(), cast<ExprAttr>(getGrid()[i]));
+  }
+  printer << ')';
+  printer.decreaseIndent();
+  printBody(printer, *this);
+}
+
+void KernelOp::getAsmBlockArgumentNames(Region &region, OpAsmSetValueNameFn setName) {
+  if (region.empty() || region.front().getNumArguments() != getNumArgs() + getGridNames().size())
+    return;
+  for (auto [argument, name] : llvm::zip(getArgs(), getArgNames()))
+    setName(argument, cast<StringAttr>(name).getValue());
+  for (auto [id, name] : llvm::zip(getGridIds(), getGridNames()))
+    setName(id, cast<StringAttr>(name).getValue());
+}
+
+LogicalResult KernelOp::verify() {
+  if (failed(verifyShape(*this, getParams(), getConstraints(), getArgNames(), getArgOptional(),
+                         getGridNames(), getGrid())))
+    return failure();
+  Signature signature(*this);
+  if (getGrid().empty())
+    return emitOpError("needs at least one grid extent; write grid(%id = 1) for a single instance");
+  for (BlockArgument id : getGridIds())
+    if (!id.getType().isSignlessInteger(32))
+      return emitOpError() << "grid ids are i32, but got " << id.getType();
+  return success();
+}
+
+// Here rather than in verify(): types inside the body are checked too, and those ops must have been verified.
+LogicalResult KernelOp::verifySymbolUses(SymbolTableCollection &) {
+  Signature signature(*this);
+  if (failed(verifySignature(signature, getGridNames().getValue())))
+    return failure();
+  for (auto extent : getGrid().getAsRange<ExprAttr>())
+    if (failed(checkExprKind(*this, extent, &signature, ExprScope::Launch, "a grid extent",
+                             ExprKind::Int)))
+      return failure();
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// ProgramOp
+//===----------------------------------------------------------------------===//
+
+ParseResult ProgramOp::parse(OpAsmParser &parser, OperationState &result) {
+  ParsedSignature signature;
+  return failure(parseSignature(parser, result, signature) ||
+                 parseBody(parser, result, signature.arguments));
+}
+
+void ProgramOp::print(OpAsmPrinter &printer) {
+  printSignature(printer, Signature(*this));
+  printBody(printer, *this);
+}
+
+void ProgramOp::getAsmBlockArgumentNames(Region &region, OpAsmSetValueNameFn setName) {
+  if (region.empty() || region.front().getNumArguments() != getNumArgs())
+    return;
+  for (auto [argument, name] : llvm::zip(getArgs(), getArgNames()))
+    setName(argument, cast<StringAttr>(name).getValue());
+}
+
+LogicalResult ProgramOp::verify() {
+  if (failed(verifyShape(*this, getParams(), getConstraints(), getArgNames(), getArgOptional(),
+                         nullptr, nullptr)))
+    return failure();
+  for (Operation &op : getBody().front())
+    if (!isa<WorkspaceOp, LaunchOp>(op))
+      return op.emitError() << "a program holds tile.workspace and tile.launch only, but got "
+                            << op.getName() << "; compute in a kernel";
+  return success();
+}
+
+LogicalResult ProgramOp::verifySymbolUses(SymbolTableCollection &) {
+  return verifySignature(Signature(*this), {});
+}
+
+//===----------------------------------------------------------------------===//
+// WorkspaceOp, LaunchOp
+//===----------------------------------------------------------------------===//
+
+LogicalResult WorkspaceOp::verify() {
+  auto type = cast<ViewType>(getView().getType());
+  if (static_cast<int64_t>(getExtents().size()) != type.getRank())
+    return emitOpError() << "needs one extent for each dimension of its view: rank "
+                         << type.getRank() << ", but got " << getExtents().size() << " extents";
+  Signature signature(getOperation()->getParentOp());
+  for (Attribute extent : getExtents()) {
+    auto expr = dyn_cast<ExprAttr>(extent);
+    if (!expr)
+      return emitOpError("extents must be expressions");
+    if (failed(checkExprKind(*this, expr, &signature, ExprScope::Launch, "an extent",
+                             ExprKind::Int)))
+      return failure();
+  }
+  return success();
+}
+
+LogicalResult LaunchOp::verify() {
+  if (getWithNames().size() != getWithValues().size() ||
+      !llvm::all_of(getWithNames(), [](Attribute a) { return isa<StringAttr>(a); }) ||
+      !llvm::all_of(getWithValues(), [](Attribute a) { return isa<ExprAttr>(a); }))
+    return emitOpError("has a malformed 'with' clause; write it in its own syntax");
+  return success();
+}
+
+static bool isOptionalArgument(Value value) {
+  auto argument = dyn_cast<BlockArgument>(value);
+  if (!argument)
+    return false;
+  auto program = cast<ProgramOp>(argument.getOwner()->getParentOp());
+  return program.getArgOptional()[argument.getArgNumber()];
+}
+
+LogicalResult LaunchOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  auto kernel = symbols.lookupNearestSymbolFrom<KernelOp>(*this, getKernelAttr());
+  if (!kernel)
+    return emitOpError() << "launches @" << getKernel() << ", which is no kernel of this module";
+  Signature callee(kernel), caller((*this)->getParentOp());
+  if (getArgs().size() != callee.argNames.size())
+    return emitOpError() << "passes " << getArgs().size() << " arguments, but kernel @"
+                         << getKernel() << " takes " << callee.argNames.size();
+  for (auto [i, value] : llvm::enumerate(getArgs())) {
+    StringRef name = cast<StringAttr>(callee.argNames[i]).getValue();
+    Type expected = callee.getArgType(i), actual = value.getType();
+    bool sameKind = isa<ViewType>(expected) == isa<ViewType>(actual) &&
+                    getRank(expected) == getRank(actual) &&
+                    mayBecomeEqual(getElementType(expected), getElementType(actual));
+    if (!sameKind)
+      return emitOpError() << "argument '" << name << "' of kernel @" << getKernel() << " is "
+                           << expected << ", but got " << actual;
+    if (isOptionalArgument(value) && !callee.argOptional[i])
+      return emitOpError() << "argument '" << name << "' of kernel @" << getKernel()
+                           << " may not be absent, but an optional argument is passed; declare it "
+                              "optional in the kernel";
+  }
+  for (auto [name, value] : llvm::zip(getWithNames(), getWithValues())) {
+    StringRef paramName = cast<StringAttr>(name).getValue();
+    ParamDeclAttr param = callee.findParam(paramName);
+    // A bound kernel has no parameters left, and its launches no 'with' clause.
+    if (!param)
+      return emitOpError() << "binds '" << paramName << "', which is no parameter of kernel @"
+                           << getKernel();
+    auto kind = static_cast<ExprKind>(static_cast<uint32_t>(param.getKind()));
+    std::string what = ("the value of '" + paramName + "'").str();
+    if (failed(checkExprKind(*this, cast<ExprAttr>(value), &caller, ExprScope::Parameters, what,
+                             kind)))
+      return failure();
+  }
+  if (getConditionAttr())
+    return checkExprKind(*this, getConditionAttr(), &caller, ExprScope::Launch,
+                         "the condition of a launch", ExprKind::Flag);
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// ParamOp, CaptureOp
+//===----------------------------------------------------------------------===//
+
+LogicalResult ParamOp::verify() {
+  ExprKind wanted = getResult().getType().isInteger(1) ? ExprKind::Flag : ExprKind::Int;
+  if (auto kernel = (*this)->getParentOfType<KernelOp>()) {
+    Signature signature(kernel);
+    return checkExprKind(*this, getExpr(), &signature, ExprScope::Parameters, "its expression",
+                         wanted);
+  }
+  return checkExprKind(*this, getExpr(), nullptr, ExprScope::Parameters, "its expression", wanted);
+}
+
+LogicalResult CaptureOp::verify() {
+  if (isa<ViewType>(getType()) || isElementType(getType()))
+    return success();
+  return emitOpError() << "must be a view or a scalar, but got " << getType();
+}

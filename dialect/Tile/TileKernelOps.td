@@ -1,0 +1,210 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Kernels, programs and what they declare.
+
+#ifndef TILEWRIGHT_DIALECT_TILE_TILEKERNELOPS_TD
+#define TILEWRIGHT_DIALECT_TILE_TILEKERNELOPS_TD
+
+include "dialect/Tile/TileOpBase.td"
+
+def Tile_KernelOp : Tile_Op<"kernel", [
+    IsolatedFromAbove, Symbol, SingleBlock, NoTerminator, HasParent<"::mlir::ModuleOp">,
+    OpAsmOpInterface, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let summary = "one program instance of a grid, with its parameters and arguments";
+  let description = [{
+    Declares parameters, constraints on them, arguments (views and scalars; views may be
+    `optional`) and the grid. The body runs once for each point of the grid; the ids are `i32` values
+    named in the grid clause. The order in which points run is not defined.
+
+    Preconditions: every parameter without a default is bound before the kernel runs; every
+    constraint holds; the extents of the arguments agree with their types.
+
+    Postconditions: views have been written as the stores of the body say. Nothing is launched
+    where an extent of the grid is zero.
+
+    Example:
+    ```mlir
+    tile.kernel @scale params(BLOCK: int = 128, T: type) require(BLOCK <= 1024)
+        (%x: !tile.view<[?], T>, %y: !tile.view<[?], T>, %factor: f32)
+        grid(%block = ceildiv(dim(x, 0), BLOCK)) {
+      ...
+    }
+    ```
+
+    Errors:
+    - two parameters, arguments or grid ids of the same name, or one named as another kind
+    - a type, default, constraint or grid expression that names no parameter (or, in the grid, no argument)
+    - a type that uses a parameter of the wrong kind
+    - `dim` of something that is not a view, or at a position beyond its rank
+    - an argument that is neither a view nor a scalar, or an optional scalar
+    - a default that reads an argument
+    - parameters whose defaults form a cycle
+  }];
+  let arguments = (ins
+    SymbolNameAttr:$sym_name,
+    ArrayAttr:$params,
+    ArrayAttr:$constraints,
+    ArrayAttr:$arg_names,
+    DenseBoolArrayAttr:$arg_optional,
+    ArrayAttr:$grid_names,
+    ArrayAttr:$grid,
+    OptionalAttr<DictionaryAttr>:$bindings);
+  let regions = (region SizedRegion<1>:$body);
+  let hasCustomAssemblyFormat = 1;
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    unsigned getNumArgs() { return getArgNames().size(); }
+    ::mlir::Block::BlockArgListType getArgs() {
+      return getBody().getArguments().take_front(getNumArgs());
+    }
+    ::mlir::Block::BlockArgListType getGridIds() {
+      return getBody().getArguments().drop_front(getNumArgs());
+    }
+    void getAsmBlockArgumentNames(::mlir::Region &region,
+                                  ::mlir::OpAsmSetValueNameFn setName);
+    static llvm::StringRef getDefaultDialect() { return ""; }
+  }];
+}
+
+def Tile_ProgramOp : Tile_Op<"program", [
+    IsolatedFromAbove, Symbol, SingleBlock, NoTerminator, HasParent<"::mlir::ModuleOp">,
+    OpAsmOpInterface, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let summary = "an operation as a list of launches with its workspace";
+  let description = [{
+    Parameters and arguments as for a kernel. The body holds `tile.workspace` and `tile.launch` only;
+    launches run in order, each seeing what those before it wrote.
+
+    Preconditions, postconditions: those of the launches.
+
+    Example:
+    ```mlir
+    tile.program @backward params(D: int, T: type) (%q: !tile.view<[?, ?, ?, D], T>, ...) {
+      %delta = tile.workspace [dim(q, 0), dim(q, 1), dim(q, 2)] : !tile.view<[?, ?, ?], f32>
+      tile.launch @backward_delta(%q, %delta) : !tile.view<[?, ?, ?, D], T>, !tile.view<[?, ?, ?], f32>
+    }
+    ```
+
+    Errors: those of `tile.kernel`, and
+    - an operation in the body that is neither `tile.workspace` nor `tile.launch`
+  }];
+  let arguments = (ins
+    SymbolNameAttr:$sym_name,
+    ArrayAttr:$params,
+    ArrayAttr:$constraints,
+    ArrayAttr:$arg_names,
+    DenseBoolArrayAttr:$arg_optional,
+    OptionalAttr<DictionaryAttr>:$bindings);
+  let regions = (region SizedRegion<1>:$body);
+  let hasCustomAssemblyFormat = 1;
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    unsigned getNumArgs() { return getArgNames().size(); }
+    ::mlir::Block::BlockArgListType getArgs() { return getBody().getArguments(); }
+    void getAsmBlockArgumentNames(::mlir::Region &region,
+                                  ::mlir::OpAsmSetValueNameFn setName);
+    static llvm::StringRef getDefaultDialect() { return ""; }
+  }];
+}
+
+def Tile_WorkspaceOp : Tile_Op<"workspace", [HasParent<"ProgramOp">]> {
+  let summary = "scratch memory of a program";
+  let description = [{
+    A contiguous (row-major) array that lives as long as the program runs. Extents are expressions over
+    argument shapes, scalars and parameters. `fill` initialises it; without it the contents
+    are undefined until written.
+
+    Preconditions: extents are not negative.
+
+    Postconditions: the view covers the whole array.
+
+    Example: `%acc = tile.workspace [dim(q, 0), dim(q, 2), D] fill 0.0 : !tile.view<[?, ?, D], f32>`
+
+    Errors:
+    - a number of extents that differs from the rank of the view
+    - an extent that names neither a parameter nor an argument of the program
+  }];
+  let arguments = (ins ArrayAttr:$extents, OptionalAttr<F64Attr>:$fill);
+  let results = (outs Tile_AnyView:$view);
+  let assemblyFormat = "custom<ExprList>($extents) (`fill` $fill^)? attr-dict `:` type($view)";
+  let hasVerifier = 1;
+}
+
+def Tile_LaunchOp : Tile_Op<"launch", [
+    HasParent<"ProgramOp">, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let summary = "launch of a kernel by a program";
+  let description = [{
+    Passes arguments by position. A parameter of the kernel takes, in this order: the value of the
+    `with` clause, the value of the program's parameter of the same name, its own default.
+    `when` skips the launch where the condition does not hold.
+
+    Preconditions: every parameter of the kernel gets a value.
+
+    Postconditions: the kernel has run over its grid.
+
+    Example:
+    ```mlir
+    tile.launch @convert(%acc, %dq) with (BLOCK = 64) when (DETERMINISTIC == false)
+        : !tile.view<[?, ?, D], f32>, !tile.view<[?, ?, D], T>
+    ```
+
+    Errors:
+    - a callee that is not a kernel of the module
+    - a number of arguments, or a rank or kind of one, that differs from the kernel's
+    - an argument that may be absent for a kernel's argument that may not
+    - a `with` clause that names no parameter of the kernel
+    - an expression that names no parameter of the program
+  }];
+  let arguments = (ins
+    FlatSymbolRefAttr:$kernel,
+    Variadic<AnyType>:$args,
+    ArrayAttr:$with_names,
+    ArrayAttr:$with_values,
+    OptionalAttr<Tile_ExprAttr>:$condition);
+  let assemblyFormat = [{
+    $kernel `(` $args `)` custom<WithClause>($with_names, $with_values)
+    custom<WhenClause>($condition) attr-dict (`:` type($args)^)?
+  }];
+  let hasVerifier = 1;
+}
+
+def Tile_ParamOp : Tile_Op<"param", [Pure]> {
+  let summary = "the value of an expression over parameters";
+  let description = [{
+    An integer gives `i32` (or `i64`), a flag or a comparison gives `i1`. Allowed in kernels and in scalar
+    functions; there, the names are those of the kernel that reaches the function.
+
+    Preconditions: the value fits the result type.
+
+    Postconditions: binding replaces it with a constant.
+
+    Example: `%top_left = tile.param CAUSAL == "top_left" : i1`
+
+    Errors:
+    - a name that is no parameter of the enclosing kernel
+    - an expression whose kind does not fit the result type
+    - an expression that reads an argument or the device
+  }];
+  let arguments = (ins Tile_ExprAttr:$expr);
+  let results = (outs AnyTypeOf<[I1, I32, I64]>:$result);
+  let assemblyFormat = "custom<Expr>($expr) attr-dict `:` type($result)";
+  let hasVerifier = 1;
+}
+
+def Tile_CaptureOp : Tile_Op<"capture", [Symbol]> {
+  let summary = "an argument that scalar functions read by name";
+  let description = [{
+    A view or a scalar that the caller binds by name. It is appended, in order of declaration,
+    to the arguments of every kernel and program that reaches a `tile.at` of it. A captured view is
+    read-only.
+
+    Example: `tile.capture @slopes : !tile.view<[?], f32>`
+
+    Errors:
+    - a type that is neither a view nor a scalar
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name, TypeAttr:$type);
+  let assemblyFormat = "$sym_name attr-dict `:` $type";
+  let hasVerifier = 1;
+}
+
+#endif // TILEWRIGHT_DIALECT_TILE_TILEKERNELOPS_TD

@@ -1,0 +1,313 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The block loop: assembly format, verifier and loop interface.
+
+#include "dialect/Tile/Tile.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/Interfaces/ViewLikeInterface.h"
+
+using namespace mlir;
+using namespace tilewright::tile;
+
+using Operand = OpAsmParser::UnresolvedOperand;
+
+//===----------------------------------------------------------------------===//
+// Assembly format
+//===----------------------------------------------------------------------===//
+
+namespace {
+struct ParsedLoop {
+  Operand lower, upper, start, limit, count, list;
+  Type listType;
+  bool hasList = false;
+  SmallVector<Operand> listIndices, maskOperands, inits;
+  SmallVector<Type> maskTypes, initTypes;
+  SmallVector<OpAsmParser::Argument> bodyArguments;
+};
+} // namespace
+
+/// listed %list[%i, ...] count %n : view type
+static ParseResult parseListed(OpAsmParser &parser, ParsedLoop &loop) {
+  if (failed(parser.parseOptionalKeyword("listed")))
+    return success();
+  loop.hasList = true;
+  return failure(parser.parseOperand(loop.list) ||
+                 parser.parseOperandList(loop.listIndices, AsmParser::Delimiter::Square) ||
+                 parser.parseKeyword("count") || parser.parseOperand(loop.count) ||
+                 parser.parseColonType(loop.listType));
+}
+
+/// where @f(%a, against, block, ... : types)
+static ParseResult parseWhere(OpAsmParser &parser, OperationState &result, ParsedLoop &loop) {
+  if (failed(parser.parseOptionalKeyword("where")))
+    return success();
+  StringAttr symbol;
+  SMLoc loc = parser.getCurrentLocation();
+  int64_t position = 0, against = -1, block = -1;
+  auto parseOperand = [&]() -> ParseResult {
+    SMLoc operandLoc = parser.getCurrentLocation();
+    int64_t *slot = nullptr;
+    if (succeeded(parser.parseOptionalKeyword("against")))
+      slot = &against;
+    else if (succeeded(parser.parseOptionalKeyword("block")))
+      slot = &block;
+    if (slot) {
+      if (*slot >= 0)
+        return parser.emitError(operandLoc, "'against' and 'block' may each be given once");
+      *slot = position;
+    } else if (parser.parseOperand(loop.maskOperands.emplace_back())) {
+      return failure();
+    }
+    ++position;
+    return success();
+  };
+  if (parser.parseSymbolName(symbol) || parser.parseLParen() ||
+      parser.parseCommaSeparatedList(parseOperand))
+    return failure();
+  if (!loop.maskOperands.empty() &&
+      (parser.parseColon() || parser.parseTypeList(loop.maskTypes)))
+    return failure();
+  if (parser.parseRParen())
+    return failure();
+  if (against < 0 || block < 0)
+    return parser.emitError(loc, "the mask function must be given both positions, 'against' and "
+                                 "'block'");
+  Builder &builder = parser.getBuilder();
+  result.addAttribute("mask", FlatSymbolRefAttr::get(symbol));
+  result.addAttribute("against_position", builder.getI64IntegerAttr(against));
+  result.addAttribute("block_position", builder.getI64IntegerAttr(block));
+  if (succeeded(parser.parseOptionalKeyword("ranges"))) {
+    StringAttr ranges;
+    if (parser.parseSymbolName(ranges))
+      return failure();
+    result.addAttribute("ranges", FlatSymbolRefAttr::get(ranges));
+  }
+  return success();
+}
+
+/// iter_args(%a = %init : type, ...)
+static ParseResult parseIterArgs(OpAsmParser &parser, ParsedLoop &loop) {
+  if (failed(parser.parseOptionalKeyword("iter_args")))
+    return success();
+  return parser.parseCommaSeparatedList(AsmParser::Delimiter::Paren, [&]() -> ParseResult {
+    OpAsmParser::Argument &argument = loop.bodyArguments.emplace_back();
+    if (parser.parseArgument(argument) || parser.parseEqual() ||
+        parser.parseOperand(loop.inits.emplace_back()) || parser.parseColonType(argument.type))
+      return failure();
+    loop.initTypes.push_back(argument.type);
+    return success();
+  });
+}
+
+ParseResult ForBlocksOp::parse(OpAsmParser &parser, OperationState &result) {
+  Builder &builder = parser.getBuilder();
+  Type i32 = builder.getI32Type();
+  ParsedLoop loop;
+  loop.bodyArguments.resize(2);
+  loop.bodyArguments[0].type = i32;
+  if (parser.parseArgument(loop.bodyArguments[0]) || parser.parseKeyword("in") ||
+      parser.parseLParen() || parser.parseOperand(loop.lower) || parser.parseKeyword("to") ||
+      parser.parseOperand(loop.upper) || parseListed(parser, loop) || parser.parseRParen() ||
+      parser.parseKeyword("against") || parser.parseLParen() || parser.parseOperand(loop.start) ||
+      parser.parseKeyword("to") || parser.parseOperand(loop.limit) || parser.parseRParen())
+    return failure();
+  BlockOrder order = BlockOrder::Ascending;
+  if (succeeded(parser.parseOptionalKeyword("descending")))
+    order = BlockOrder::Descending;
+  result.addAttribute("order", BlockOrderAttr::get(parser.getContext(), order));
+  if (parseWhere(parser, result, loop) || parser.parseKeyword("keep") ||
+      parser.parseArgument(loop.bodyArguments[1]) || parser.parseColonType(loop.bodyArguments[1].type) ||
+      parseIterArgs(parser, loop) || parser.parseOptionalAttrDictWithKeyword(result.attributes))
+    return failure();
+
+  SMLoc loc = parser.getCurrentLocation();
+  if (parser.resolveOperands({loop.lower, loop.upper, loop.start, loop.limit}, i32, result.operands))
+    return failure();
+  if (loop.hasList &&
+      (parser.resolveOperand(loop.list, loop.listType, result.operands) ||
+       parser.resolveOperands(loop.listIndices, i32, result.operands) ||
+       parser.resolveOperand(loop.count, i32, result.operands)))
+    return failure();
+  if (parser.resolveOperands(loop.maskOperands, loop.maskTypes, loc, result.operands) ||
+      parser.resolveOperands(loop.inits, loop.initTypes, loc, result.operands))
+    return failure();
+  result.addAttribute(
+      "operandSegmentSizes",
+      builder.getDenseI32ArrayAttr({1, 1, 1, 1, loop.hasList, int32_t(loop.listIndices.size()),
+                                    loop.hasList, int32_t(loop.maskOperands.size()),
+                                    int32_t(loop.inits.size())}));
+  result.addTypes(loop.initTypes);
+  Region *body = result.addRegion();
+  if (parser.parseRegion(*body, loop.bodyArguments))
+    return failure();
+  ForBlocksOp::ensureTerminator(*body, builder, result.location);
+  return success();
+}
+
+void ForBlocksOp::print(OpAsmPrinter &printer) {
+  printer << ' ' << getBlockStart() << " in (" << getLower() << " to " << getUpper();
+  if (getList()) {
+    printer << " listed " << getList() << '[' << getListIndices() << "] count " << getCount()
+            << " : " << getList().getType();
+  }
+  printer << ") against (" << getStart() << " to " << getLimit() << ')';
+  if (getOrder() == BlockOrder::Descending)
+    printer << " descending";
+  printer.increaseIndent();
+  if (getMaskAttr()) {
+    printer.printNewline();
+    printer << "where " << getMaskAttr() << '(';
+    auto next = getMaskOperands().begin();
+    int64_t count = getMaskOperands().size() + 2;
+    for (int64_t i = 0; i < count; ++i) {
+      printer << (i ? ", " : "");
+      if (i == static_cast<int64_t>(getAgainstPosition()))
+        printer << "against";
+      else if (i == static_cast<int64_t>(getBlockPosition()))
+        printer << "block";
+      else
+        printer << *next++;
+    }
+    if (!getMaskOperands().empty())
+      printer << " : " << getMaskOperands().getTypes();
+    printer << ')';
+    if (getRangesAttr())
+      printer << " ranges " << getRangesAttr();
+  }
+  printer.printNewline();
+  printer << "keep " << getKeep() << " : " << getKeep().getType();
+  if (!getInitArgs().empty()) {
+    printer.printNewline();
+    printer << "iter_args(";
+    llvm::interleaveComma(llvm::zip(getRegionIterArgs(), getInitArgs()), printer, [&](auto pair) {
+      auto [argument, init] = pair;
+      printer << argument << " = " << init << " : " << init.getType();
+    });
+    printer << ')';
+  }
+  printer.decreaseIndent();
+  printer.printOptionalAttrDictWithKeyword(
+      (*this)->getAttrs(), {"operandSegmentSizes", "mask", "against_position", "block_position",
+                            "ranges", "order"});
+  printer << ' ';
+  printer.printRegion(getBody(), /*printEntryBlockArgs=*/false,
+                      /*printBlockTerminators=*/!getInitArgs().empty());
+}
+
+void ForBlocksOp::getAsmBlockArgumentNames(Region &region, OpAsmSetValueNameFn setName) {
+  if (region.empty() || region.front().getNumArguments() < 2)
+    return;
+  setName(region.front().getArgument(0), "block");
+  setName(region.front().getArgument(1), "keep");
+}
+
+//===----------------------------------------------------------------------===//
+// Verifiers
+//===----------------------------------------------------------------------===//
+
+LogicalResult ForBlocksOp::verify() {
+  if (static_cast<bool>(getList()) != static_cast<bool>(getCount()))
+    return emitOpError("needs both a list and its count, or neither");
+  if (getList()) {
+    int64_t rank = getRank(getList().getType()), wanted = getListIndices().size() + 1;
+    if (rank != wanted || !getElementType(getList().getType()).isInteger(32))
+      return emitOpError() << "list must be a view of rank " << wanted
+                           << " (one more than its indices) of i32, but got "
+                           << getList().getType();
+  }
+  if (!getMaskAttr())
+    return success();
+  int64_t against = getAgainstPosition(), block = getBlockPosition();
+  int64_t count = getMaskOperands().size() + 2;
+  if (against == block || against < 0 || block < 0 || against >= count || block >= count)
+    return emitOpError("has malformed positions in its mask function; write it in its own syntax");
+  return success();
+}
+
+LogicalResult ForBlocksOp::verifyRegions() {
+  Block &body = getBody().front();
+  if (body.getNumArguments() != 2 + getInitArgs().size() ||
+      !body.getArgument(0).getType().isSignlessInteger(32))
+    return emitOpError("needs a body that takes the block (i32), the mask tile and one value for "
+                       "each initial value");
+  Type keep = body.getArgument(1).getType();
+  if (!isTile(keep) || getRank(keep) != 2 || !getElementType(keep).isInteger(1))
+    return emitOpError() << "keep must be a tile of i1 of rank 2, but got " << keep;
+  auto yield = cast<YieldOp>(body.getTerminator());
+  auto sameTypes = [](TypeRange a, TypeRange b) { return llvm::equal(a, b); };
+  if (!sameTypes(getInitArgs().getTypes(), getResultTypes()) ||
+      !sameTypes(getInitArgs().getTypes(), yield.getValues().getTypes()) ||
+      !sameTypes(getInitArgs().getTypes(),
+                 ValueRange(body.getArguments().drop_front(2)).getTypes()))
+    return emitOpError() << "initial, yielded and result values must have the same types, but got ("
+                         << getInitArgs().getTypes() << "), (" << yield.getValues().getTypes()
+                         << ") and (" << getResultTypes() << ")";
+  return success();
+}
+
+LogicalResult ForBlocksOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  if (!getMaskAttr())
+    return success();
+  auto function = symbols.lookupNearestSymbolFrom<func::FuncOp>(*this, getMaskAttr());
+  if (!function)
+    return emitOpError() << "masks by " << getMaskAttr() << ", which is no function of this module";
+  FunctionType type = function.getFunctionType();
+  SmallVector<Type> operands;
+  auto next = getMaskOperands().begin();
+  for (int64_t i = 0, e = getMaskOperands().size() + 2; i < e; ++i) {
+    bool isPosition = i == static_cast<int64_t>(getAgainstPosition()) ||
+                      i == static_cast<int64_t>(getBlockPosition());
+    operands.push_back(isPosition ? IntegerType::get(getContext(), 32) : (*next++).getType());
+  }
+  bool matches = type.getNumInputs() == operands.size() && type.getNumResults() == 1 &&
+                 type.getResult(0).isInteger(1);
+  for (unsigned i = 0; matches && i < operands.size(); ++i)
+    matches = mayBecomeEqual(type.getInput(i), operands[i]);
+  if (!matches)
+    return emitOpError() << "needs mask function " << getMaskAttr() << " of type "
+                         << FunctionType::get(getContext(), operands,
+                                              IntegerType::get(getContext(), 1))
+                         << ", but it is " << type;
+  if (!getRangesAttr())
+    return success();
+  auto ranges = symbols.lookupNearestSymbolFrom<func::FuncOp>(*this, getRangesAttr());
+  // Four bounds in, the mask's other operands, four bounds out; see tile-analyze-masks.
+  if (!ranges || ranges.getNumArguments() != getMaskOperands().size() + 4 ||
+      ranges.getNumResults() != 4)
+    return emitOpError() << "needs ranges " << getRangesAttr()
+                         << " as tile-analyze-masks writes it";
+  return success();
+}
+
+SmallVector<Value> ForBlocksOp::getMaskCallOperands(Value against, Value block) {
+  SmallVector<Value> operands;
+  auto next = getMaskOperands().begin();
+  for (int64_t i = 0, e = getMaskOperands().size() + 2; i < e; ++i) {
+    if (i == static_cast<int64_t>(getAgainstPosition()))
+      operands.push_back(against);
+    else if (i == static_cast<int64_t>(getBlockPosition()))
+      operands.push_back(block);
+    else
+      operands.push_back(*next++);
+  }
+  return operands;
+}
+
+//===----------------------------------------------------------------------===//
+// LoopLikeOpInterface
+//===----------------------------------------------------------------------===//
+
+SmallVector<Region *> ForBlocksOp::getLoopRegions() { return {&getBody()}; }
+std::optional<SmallVector<Value>> ForBlocksOp::getLoopInductionVars() {
+  return SmallVector<Value>{getBlockStart()};
+}
+MutableArrayRef<OpOperand> ForBlocksOp::getInitsMutable() { return getInitArgsMutable(); }
+Block::BlockArgListType ForBlocksOp::getRegionIterArgs() {
+  return getBody().getArguments().drop_front(2);
+}
+std::optional<MutableArrayRef<OpOperand>> ForBlocksOp::getYieldedValuesMutable() {
+  return cast<YieldOp>(getBody().front().getTerminator()).getValuesMutable();
+}
+std::optional<ResultRange> ForBlocksOp::getLoopResults() { return getResults(); }

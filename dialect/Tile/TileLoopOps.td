@@ -1,0 +1,99 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The block loop.
+
+#ifndef TILEWRIGHT_DIALECT_TILE_TILELOOPOPS_TD
+#define TILEWRIGHT_DIALECT_TILE_TILELOOPOPS_TD
+
+include "dialect/Tile/TileOpBase.td"
+include "mlir/Interfaces/ControlFlowInterfaces.td"
+
+def Tile_ForBlocksOp : Tile_Op<"for_blocks", [
+    AttrSizedOperandSegments, SingleBlockImplicitTerminator<"YieldOp">, RecursiveMemoryEffects,
+    DeclareOpInterfaceMethods<LoopLikeOpInterface, [
+        "getLoopInductionVars", "getInitsMutable", "getRegionIterArgs", "getYieldedValuesMutable",
+        "getLoopResults"]>,
+    OpAsmOpInterface,
+    DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let summary = "loop over the blocks that hold a kept pair";
+  let description = [{
+    Pairs an interval that is fixed, `against (start to limit)`, with blocks of another, `in (lower to upper)`.
+    The mask tile `keep` has type [A, B]: A positions of the fixed interval from `start`, B of the current
+    block from the induction variable. Its element (r, c) is true when `start + r < limit`,
+    `block + c < upper` and the mask function (`where`; absent: true) holds for the pair. In the call of the mask function the
+    words `against` and `block` stand for the two positions (i32); other operands are passed as they are.
+
+    *By definition the body runs for exactly the blocks in which some element of `keep` is true*, in the stated order
+    (`ascending` unless `descending` is given): block starts are lower, lower + B, ... Skipping is thus part of the
+    meaning, and neither bounds nor special cases are written by the author. `listed` gives the blocks as a list instead: the
+    loop visits list[..., 0], list[..., 1], ... up to `count` entries, each a block number x that starts at
+    `lower + x * B`; numbers outside the interval are passed over.
+
+    `ranges` names a function that tile-analyze-masks derives from the mask function: for a fixed interval it
+    bounds the blocks that may hold a kept pair and those that hold nothing but kept pairs.
+
+    Preconditions: the mask function is pure.
+
+    Postconditions: the results are the values yielded by the last block visited, or the initial ones.
+
+    Example:
+    ```mlir
+    %acc = tile.for_blocks %n in (%c0 to %keys) against (%m to %queries)
+        where @attended(against, block, %shift : i32)
+        keep %keep : !tile.tile<[BLOCK_M, BLOCK_N], i1>
+        iter_args(%a = %zero : !tile.tile<[BLOCK_M, D], f32>) {
+      ...
+      tile.yield %a2 : !tile.tile<[BLOCK_M, D], f32>
+    }
+    ```
+
+    Errors:
+    - a `keep` that is not a tile of i1 of rank 2
+    - a mask function that is unknown, does not return i1, or takes other operands
+    - a `where` clause without `against` or `block`
+    - a number or type of initial, yielded and result values that differ
+    - a list whose rank is not one more than the number of its indices, or not of i32
+  }];
+  let arguments = (ins
+    I32:$lower, I32:$upper, I32:$start, I32:$limit,
+    Optional<Tile_AnyView>:$list, Variadic<I32>:$list_indices, Optional<I32>:$count,
+    Variadic<Tile_Scalar>:$mask_operands,
+    Variadic<AnyType>:$init_args,
+    OptionalAttr<FlatSymbolRefAttr>:$mask,
+    DefaultValuedAttr<I64Attr, "0">:$against_position,
+    DefaultValuedAttr<I64Attr, "1">:$block_position,
+    OptionalAttr<FlatSymbolRefAttr>:$ranges,
+    DefaultValuedAttr<Tile_BlockOrderAttr,
+        "::tilewright::tile::BlockOrder::Ascending">:$order);
+  let results = (outs Variadic<AnyType>:$results);
+  let regions = (region SizedRegion<1>:$body);
+  let hasCustomAssemblyFormat = 1;
+  let hasVerifier = 1;
+  let hasRegionVerifier = 1;
+  let extraClassDeclaration = [{
+    ::mlir::BlockArgument getBlockStart() { return getBody().getArgument(0); }
+    ::mlir::BlockArgument getKeep() { return getBody().getArgument(1); }
+    void getAsmBlockArgumentNames(::mlir::Region &region,
+                                  ::mlir::OpAsmSetValueNameFn setName);
+    /// Operands of the mask function, with the given values for the two positions.
+    llvm::SmallVector<::mlir::Value> getMaskCallOperands(::mlir::Value against,
+                                                         ::mlir::Value block);
+  }];
+}
+
+def Tile_YieldOp : Tile_Op<"yield", [Pure, Terminator, ReturnLike,
+                                     ParentOneOf<["ForBlocksOp"]>]> {
+  let summary = "values for the next block";
+  let description = [{
+    Preconditions: none. Postconditions: none.
+
+    Example: `tile.yield %acc : !tile.tile<[M, D], f32>`
+
+    Errors: those of `tile.for_blocks`
+  }];
+  let arguments = (ins Variadic<AnyType>:$values);
+  let assemblyFormat = "($values^ `:` type($values))? attr-dict";
+  let builders = [OpBuilder<(ins), [{}]>];
+}
+
+#endif // TILEWRIGHT_DIALECT_TILE_TILELOOPOPS_TD

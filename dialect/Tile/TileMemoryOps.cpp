@@ -1,0 +1,283 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Operations on views and between views and tiles: verifiers and memory effects.
+
+#include "dialect/Tile/Tile.h"
+
+#include "mlir/IR/Builders.h"
+#include "mlir/Interfaces/ViewLikeInterface.h"
+
+using namespace mlir;
+using namespace tilewright::tile;
+
+using Effects = SmallVectorImpl<SideEffects::EffectInstance<MemoryEffects::Effect>>;
+
+//===----------------------------------------------------------------------===//
+// AtOp
+//===----------------------------------------------------------------------===//
+
+ParseResult AtOp::parse(OpAsmParser &parser, OperationState &result) {
+  Builder &builder = parser.getBuilder();
+  StringAttr symbol;
+  OpAsmParser::UnresolvedOperand view;
+  SmallVector<OpAsmParser::UnresolvedOperand> indices;
+  DenseI64ArrayAttr staticIndices = builder.getDenseI64ArrayAttr({});
+  bool isCapture = succeeded(parser.parseOptionalSymbolName(symbol));
+  if (isCapture)
+    result.addAttribute("capture", FlatSymbolRefAttr::get(symbol));
+  else if (parser.parseOperand(view))
+    return failure();
+  SMLoc loc = parser.getCurrentLocation();
+  // A captured scalar has no index list.
+  bool hasIndices = !isCapture;
+  if (isCapture && succeeded(parser.parseOptionalLSquare())) {
+    auto parseIndex = [&](SmallVectorImpl<int64_t> &integers) -> ParseResult {
+      int64_t integer;
+      OptionalParseResult parsed = parser.parseOptionalInteger(integer);
+      if (parsed.has_value()) {
+        integers.push_back(integer);
+        return *parsed;
+      }
+      integers.push_back(ShapedType::kDynamic);
+      return parser.parseOperand(indices.emplace_back());
+    };
+    SmallVector<int64_t> integers;
+    do {
+      if (parseIndex(integers))
+        return failure();
+    } while (succeeded(parser.parseOptionalComma()));
+    if (parser.parseRSquare())
+      return failure();
+    staticIndices = builder.getDenseI64ArrayAttr(integers);
+  }
+  if (hasIndices && parseDynamicIndexList(parser, indices, staticIndices))
+    return failure();
+  Type viewType, resultType;
+  if (parser.parseOptionalAttrDict(result.attributes) || parser.parseColon())
+    return failure();
+  if (!isCapture) {
+    if (parser.parseType(viewType))
+      return failure();
+    if (!isa<ViewType>(viewType))
+      return parser.emitError(loc, "reads a view or a capture, but got ") << viewType;
+    resultType = getElementType(viewType);
+    if (parser.resolveOperand(view, viewType, result.operands))
+      return failure();
+  } else if (parser.parseType(resultType)) {
+    return failure();
+  }
+  if (parser.resolveOperands(indices, builder.getI32Type(), result.operands))
+    return failure();
+  result.addAttribute("static_indices", staticIndices);
+  result.addAttribute("operandSegmentSizes",
+                      builder.getDenseI32ArrayAttr({isCapture ? 0 : 1, int32_t(indices.size())}));
+  result.addTypes(resultType);
+  return success();
+}
+
+void AtOp::print(OpAsmPrinter &printer) {
+  printer << ' ';
+  if (getCaptureAttr())
+    printer.printSymbolName(getCapture().value());
+  else
+    printer << getView();
+  if (!getCaptureAttr() || !getStaticIndices().empty())
+    printDynamicIndexList(printer, *this, getIndices(), getStaticIndices());
+  printer.printOptionalAttrDict((*this)->getAttrs(),
+                                {"capture", "static_indices", "operandSegmentSizes"});
+  printer << " : ";
+  if (getView())
+    printer << getView().getType();
+  else
+    printer << getResult().getType();
+}
+
+static LogicalResult verifyIndexCount(Operation *op, int64_t rank, OperandRange indices,
+                                      ArrayRef<int64_t> staticIndices) {
+  if (llvm::count_if(staticIndices, ShapedType::isDynamic) != static_cast<int64_t>(indices.size()))
+    return op->emitOpError("has malformed indices; write it in its own syntax");
+  if (static_cast<int64_t>(staticIndices.size()) == rank)
+    return success();
+  return op->emitOpError() << "needs one index for each dimension of its view: rank " << rank
+                           << ", but got " << staticIndices.size() << " indices";
+}
+
+LogicalResult AtOp::verify() {
+  if (static_cast<bool>(getView()) == static_cast<bool>(getCaptureAttr()))
+    return emitOpError("reads either a view or a capture, but got both or neither");
+  if (!getView())
+    return success();
+  if (getElementType(getView().getType()) != getResult().getType())
+    return emitOpError() << "reads an element of " << getView().getType() << ", but its result is "
+                         << getResult().getType();
+  return verifyIndexCount(*this, getRank(getView().getType()), getIndices(), getStaticIndices());
+}
+
+LogicalResult AtOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  if (!getCaptureAttr())
+    return success();
+  auto capture = symbols.lookupNearestSymbolFrom<CaptureOp>(*this, getCaptureAttr());
+  if (!capture)
+    return emitOpError() << "reads @" << *getCapture() << ", which is no tile.capture of this module";
+  if (!mayBecomeEqual(getElementType(capture.getType()), getResult().getType()))
+    return emitOpError() << "reads an element of @" << *getCapture() << ", which is "
+                         << capture.getType() << ", but its result is " << getResult().getType();
+  return verifyIndexCount(*this, getRank(capture.getType()), getIndices(), getStaticIndices());
+}
+
+void AtOp::getEffects(Effects &effects) {
+  if (getView())
+    effects.emplace_back(MemoryEffects::Read::get(), &getViewMutable()[0],
+                         SideEffects::DefaultResource::get());
+}
+
+//===----------------------------------------------------------------------===//
+// SubviewOp, DimOp
+//===----------------------------------------------------------------------===//
+
+static LogicalResult verifyDimension(Operation *op, int64_t dim, int64_t rank, StringRef what) {
+  if (dim >= 0 && dim < rank)
+    return success();
+  return op->emitOpError() << "dimension " << dim << " is beyond the rank of its " << what << ", "
+                           << rank;
+}
+
+LogicalResult SubviewOp::verify() {
+  Type type = getSource().getType();
+  if (failed(verifyDimension(*this, getDim(), getRank(type), "view")))
+    return failure();
+  if (!getDims(type)[getDim()].isUnknown())
+    return emitOpError() << "restricts dimension " << getDim() << " of " << type
+                         << ", which must be '?' since its extent changes";
+  return success();
+}
+
+LogicalResult DimOp::verify() {
+  return verifyDimension(*this, getDim(), getRank(getView().getType()), "view");
+}
+
+//===----------------------------------------------------------------------===//
+// Access of a tile: load, store, atomic_add, gather, scatter_add
+//===----------------------------------------------------------------------===//
+
+/// Dimensions of the view along which the tile runs: `dims`, or the last ones.
+static SmallVector<int64_t> getTileDims(std::optional<ArrayRef<int64_t>> dims, int64_t tileRank,
+                                        int64_t viewRank) {
+  if (dims)
+    return SmallVector<int64_t>(*dims);
+  return llvm::to_vector(llvm::seq<int64_t>(viewRank - tileRank, viewRank));
+}
+
+static LogicalResult verifyAccess(Operation *op, Type viewType, OperandRange indices,
+                                  ArrayRef<int64_t> staticIndices, Type tileType,
+                                  std::optional<ArrayRef<int64_t>> dims) {
+  int64_t viewRank = getRank(viewType), tileRank = getRank(tileType);
+  if (failed(verifyIndexCount(op, viewRank, indices, staticIndices)))
+    return failure();
+  if (tileRank > viewRank)
+    return op->emitOpError() << "tile of rank " << tileRank
+                             << " does not fit a view of lower rank, " << viewRank;
+  if (dims) {
+    if (static_cast<int64_t>(dims->size()) != tileRank)
+      return op->emitOpError() << "'dims' must list one dimension of the view for each of the tile's "
+                               << tileRank << ", but got " << dims->size();
+    SmallVector<bool> seen(viewRank);
+    for (int64_t dim : *dims) {
+      if (failed(verifyDimension(op, dim, viewRank, "view")))
+        return failure();
+      if (seen[dim])
+        return op->emitOpError() << "'dims' must list each dimension once, but got " << dim
+                                 << " twice";
+      seen[dim] = true;
+    }
+  }
+  if (getElementType(viewType) != getElementType(tileType))
+    return op->emitOpError() << "view and tile must have the same elements, but got "
+                             << getElementType(viewType) << " and " << getElementType(tileType)
+                             << "; convert the tile with tile.cast";
+  return success();
+}
+
+static LogicalResult verifyAtomic(Operation *op, Type tileType) {
+  Type type = getElementType(tileType);
+  if (type.isF64() || type.isF32() || type.isF16() || type.isBF16() || type.isInteger(32) ||
+      isa<ParamType>(type))
+    return success();
+  return op->emitOpError() << "adds elements of f32, f64, f16, bf16 or i32, but got " << type;
+}
+
+static LogicalResult verifyAlong(Operation *op, Type viewType, Type tileType, Type atType,
+                                 std::optional<ArrayRef<int64_t>> dims, int64_t along) {
+  SmallVector<int64_t> tileDims = getTileDims(dims, getRank(tileType), getRank(viewType));
+  auto *position = llvm::find(tileDims, along);
+  if (position == tileDims.end())
+    return op->emitOpError() << "indexes along dimension " << along
+                             << ", which is none of the dimensions the tile runs along";
+  Dim length = getDims(tileType)[position - tileDims.begin()];
+  if (getRank(atType) != 1 || !getElementType(atType).isInteger(32) ||
+      getDims(atType)[0] != length)
+    return op->emitOpError() << "indices must be a tile of " << printDims(length)
+                             << " i32, but got " << atType;
+  return success();
+}
+
+LogicalResult LoadOp::verify() {
+  if (failed(verifyAccess(*this, getView().getType(), getIndices(), getStaticIndices(),
+                          getResult().getType(), getDims())))
+    return failure();
+  if (getPad() && getPad().getType() != getElementType(getResult().getType()))
+    return emitOpError() << "pad must be of the type of the elements, "
+                         << getElementType(getResult().getType()) << ", but got "
+                         << getPad().getType();
+  return success();
+}
+
+LogicalResult StoreOp::verify() {
+  return verifyAccess(*this, getView().getType(), getIndices(), getStaticIndices(),
+                      getValue().getType(), getDims());
+}
+
+LogicalResult AtomicAddOp::verify() {
+  if (failed(verifyAccess(*this, getView().getType(), getIndices(), getStaticIndices(),
+                          getValue().getType(), getDims())))
+    return failure();
+  return verifyAtomic(*this, getValue().getType());
+}
+
+LogicalResult GatherOp::verify() {
+  if (failed(verifyAccess(*this, getView().getType(), getIndices(), getStaticIndices(),
+                          getResult().getType(), getDims())))
+    return failure();
+  return verifyAlong(*this, getView().getType(), getResult().getType(), getAt().getType(),
+                     getDims(), getAlong());
+}
+
+LogicalResult ScatterAddOp::verify() {
+  if (failed(verifyAccess(*this, getView().getType(), getIndices(), getStaticIndices(),
+                          getValue().getType(), getDims())) ||
+      failed(verifyAtomic(*this, getValue().getType())))
+    return failure();
+  return verifyAlong(*this, getView().getType(), getValue().getType(), getAt().getType(), getDims(),
+                     getAlong());
+}
+
+template <typename Op> static void addRead(Op op, Effects &effects) {
+  effects.emplace_back(MemoryEffects::Read::get(), &op.getViewMutable(),
+                       SideEffects::DefaultResource::get());
+}
+template <typename Op> static void addWrite(Op op, Effects &effects) {
+  effects.emplace_back(MemoryEffects::Write::get(), &op.getViewMutable(),
+                       SideEffects::DefaultResource::get());
+}
+
+void LoadOp::getEffects(Effects &effects) { addRead(*this, effects); }
+void GatherOp::getEffects(Effects &effects) { addRead(*this, effects); }
+void StoreOp::getEffects(Effects &effects) { addWrite(*this, effects); }
+void AtomicAddOp::getEffects(Effects &effects) {
+  addRead(*this, effects);
+  addWrite(*this, effects);
+}
+void ScatterAddOp::getEffects(Effects &effects) {
+  addRead(*this, effects);
+  addWrite(*this, effects);
+}

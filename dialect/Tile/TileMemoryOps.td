@@ -1,0 +1,218 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Operations on views and between views and tiles.
+
+#ifndef TILEWRIGHT_DIALECT_TILE_TILEMEMORYOPS_TD
+#define TILEWRIGHT_DIALECT_TILE_TILEMEMORYOPS_TD
+
+include "dialect/Tile/TileOpBase.td"
+
+def Tile_AtOp : Tile_Op<"at", [
+    AttrSizedOperandSegments, DeclareOpInterfaceMethods<MemoryEffectsOpInterface>,
+    DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let summary = "one element of a view or of a capture";
+  let description = [{
+    Reads a scalar. The source is a view value or a captured symbol; a captured scalar takes no
+    indices. Outside the bounds it reads zero. Indices may be negative (then outside).
+
+    Preconditions: none.
+
+    Postconditions: reading a capture has no side effect.
+
+    Example: `%slope = tile.at @slopes[%h] : f32`, `%start = tile.at %cu_seqlens[%b] : i32`
+
+    Errors:
+    - a number of indices that differs from the rank
+    - a result type that is not the element type
+    - a symbol that is not a `tile.capture`
+    - both or neither of a view and a symbol
+  }];
+  let arguments = (ins OptionalAttr<FlatSymbolRefAttr>:$capture, Optional<Tile_AnyView>:$view,
+                       Variadic<I32>:$indices, DenseI64ArrayAttr:$static_indices);
+  let results = (outs Tile_Scalar:$result);
+  let hasCustomAssemblyFormat = 1;
+  let hasVerifier = 1;
+}
+
+def Tile_SubviewOp : Tile_Op<"subview", [Pure, AllTypesMatch<["source", "result"]>]> {
+  let summary = "a view restricted along one dimension";
+  let description = [{
+    Elements `offset .. offset + size - 1` along `dim`; index 0 of the result is `offset` of the source.
+    The bounds of the result are the intersection with those of the source: rows beyond `size` read
+    the pad even where the allocation goes on.
+
+    Preconditions: offset >= 0; size may be negative, which counts as zero.
+
+    Postconditions: the result has the same strides; dimension `dim` of its type is `?`.
+
+    Example: `%rows = tile.subview %q dim 0 from %start size %length : !tile.view<[?, ?, D], T>`
+
+    Errors:
+    - a dimension beyond the rank
+    - a restricted dimension whose type is not `?`
+  }];
+  let arguments = (ins Tile_AnyView:$source, I64Attr:$dim, I32:$offset, I32:$size);
+  let results = (outs Tile_AnyView:$result);
+  let assemblyFormat =
+      "$source `dim` custom<Int>($dim) `from` $offset `size` $size attr-dict `:` type($result)";
+  let hasVerifier = 1;
+}
+
+def Tile_DimOp : Tile_Op<"dim", [Pure]> {
+  let summary = "an extent of a view";
+  let description = [{
+    Zero for an optional argument that was left out.
+
+    Preconditions: none. Postconditions: the result is not negative.
+
+    Example: `%rows = tile.dim %q, 2 : !tile.view<[?, ?, ?, D], T>`
+
+    Errors:
+    - a dimension beyond the rank
+  }];
+  let arguments = (ins Tile_AnyView:$view, I64Attr:$dim);
+  let results = (outs I32:$result);
+  let assemblyFormat = "$view `,` custom<Int>($dim) attr-dict `:` type($view)";
+  let hasVerifier = 1;
+}
+
+def Tile_LoadOp : Tile_Op<"load", [DeclareOpInterfaceMethods<MemoryEffectsOpInterface>,
+                                   AttrSizedOperandSegments]> {
+  let summary = "a tile from a view";
+  let description = [{
+    The tile starts at the given indices, one for each dimension of the view. Its dimensions run along
+    the last dimensions of the view, or along those that `dims` lists (one for each dimension of the tile, in
+    the tile's order, which allows a transposed load). Elements outside the view are `pad` (default zero).
+
+    Preconditions: none; indices may lie outside.
+
+    Postconditions: element (i, ...) is view[index + i, ...] or the pad.
+
+    Example:
+    ```mlir
+    %q = tile.load %query[%b, %h, %row, 0] : !tile.view<[?, ?, ?, D], T> -> !tile.tile<[BLOCK_M, D], T>
+    %g = tile.load %query[%b, %h, %row, 0] dims [2, 1, 3] pad %one : ...
+    ```
+
+    Errors:
+    - a number of indices that differs from the rank of the view
+    - a tile of higher rank than the view
+    - `dims` of another length than the rank of the tile, out of range or repeated
+    - an element type that differs from the view's
+    - a pad of another type than the elements
+  }];
+  let arguments = (ins Tile_AnyView:$view, Variadic<I32>:$indices,
+                       DenseI64ArrayAttr:$static_indices,
+                       OptionalAttr<DenseI64ArrayAttr>:$dims, Optional<Tile_Scalar>:$pad);
+  let results = (outs Tile_AnyTile:$result);
+  let assemblyFormat = [{
+    $view custom<DynamicIndexList>($indices, $static_indices) (`dims` $dims^)?
+    (`pad` $pad^ `:` type($pad) `in`)? attr-dict `:` type($view) `->` type($result)
+  }];
+  let hasVerifier = 1;
+}
+
+class Tile_WriteOp<string mnemonic> : Tile_Op<mnemonic, [
+    DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
+  let arguments = (ins Tile_AnyTile:$value, Tile_AnyView:$view, Variadic<I32>:$indices,
+                       DenseI64ArrayAttr:$static_indices,
+                       OptionalAttr<DenseI64ArrayAttr>:$dims);
+  let assemblyFormat = [{
+    $value `,` $view custom<DynamicIndexList>($indices, $static_indices) (`dims` $dims^)?
+    attr-dict `:` type($value) `,` type($view)
+  }];
+  let hasVerifier = 1;
+}
+
+def Tile_StoreOp : Tile_WriteOp<"store"> {
+  let summary = "a tile into a view";
+  let description = [{
+    The converse of `tile.load`. Elements outside the view are dropped.
+
+    Preconditions: no other program instance of the launch writes or reads the same elements.
+
+    Postconditions: view[index + i, ...] is element (i, ...) wherever that lies inside.
+
+    Example: `tile.store %o, %out[%b, %h, %row, 0] : !tile.tile<[BLOCK_M, D], T>, !tile.view<[?, ?, ?, D], T>`
+
+    Errors: those of `tile.load` (indices, rank, `dims`, element type)
+  }];
+}
+
+def Tile_AtomicAddOp : Tile_WriteOp<"atomic_add"> {
+  let summary = "a tile added to a view, atomically element by element";
+  let description = [{
+    Program instances may add to the same elements; the order is not defined, so sums of floats may
+    differ from run to run in their last bits.
+
+    Preconditions: elements are not otherwise accessed in the launch.
+
+    Postconditions: every element inside has been increased.
+
+    Example: `tile.atomic_add %dq, %acc[%b, %h, %row, 0] : !tile.tile<[M, D], f32>, !tile.view<[?, ?, ?, D], f32>`
+
+    Errors: those of `tile.load` (indices, rank, `dims`, element type), and
+    - an element type that is not f32, f64, f16, bf16 or i32
+  }];
+}
+
+def Tile_GatherOp : Tile_Op<"gather", [DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
+  let summary = "a tile from a view, indexed along one dimension by a tile of indices";
+  let description = [{
+    As `tile.load`, but element (.., i, ..) is read at `index + at[i]` along dimension `along` of the view.
+    An index outside the view reads zero.
+
+    Preconditions: none. Postconditions: as for `tile.load`.
+
+    Example:
+    ```mlir
+    %k = tile.gather %pages[0, %h, 0] along 0 at %rows
+       : !tile.view<[?, ?, D], T>, !tile.tile<[N], i32> -> !tile.tile<[N, D], T>
+    ```
+    Here the tile has rank 2 and the view rank 3: `dims [0, 2]` says which dimensions it runs along.
+
+    Errors: those of `tile.load` (indices, rank, `dims`, element type), and
+    - an index tile that is not of rank 1, i32, and as long as the tile's dimension along `along`
+    - `along` that is not one of the dimensions the tile runs along
+  }];
+  let arguments = (ins Tile_AnyView:$view, Variadic<I32>:$indices,
+                       DenseI64ArrayAttr:$static_indices, OptionalAttr<DenseI64ArrayAttr>:$dims,
+                       I64Attr:$along, Tile_AnyTile:$at);
+  let results = (outs Tile_AnyTile:$result);
+  let assemblyFormat = [{
+    $view custom<DynamicIndexList>($indices, $static_indices) (`dims` $dims^)?
+    `along` custom<Int>($along) `at` $at attr-dict
+    `:` type($view) `,` type($at) `->` type($result)
+  }];
+  let hasVerifier = 1;
+}
+
+def Tile_ScatterAddOp : Tile_Op<"scatter_add", [
+    DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
+  let summary = "a tile added to a view, indexed along one dimension by a tile of indices";
+  let description = [{
+    The converse of `tile.gather`; adds atomically, as `tile.atomic_add`. An index outside is dropped; an index
+    that occurs twice adds twice.
+
+    Preconditions, postconditions: those of `tile.atomic_add`.
+
+    Example:
+    ```mlir
+    tile.scatter_add %ds, %dtable[%h, 0] along 1 at %distance
+       : !tile.tile<[N], f32>, !tile.view<[?, ?], f32>, !tile.tile<[N], i32>
+    ```
+
+    Errors: those of `tile.gather` and of `tile.atomic_add`
+  }];
+  let arguments = (ins Tile_AnyTile:$value, Tile_AnyView:$view, Variadic<I32>:$indices,
+                       DenseI64ArrayAttr:$static_indices, OptionalAttr<DenseI64ArrayAttr>:$dims,
+                       I64Attr:$along, Tile_AnyTile:$at);
+  let assemblyFormat = [{
+    $value `,` $view custom<DynamicIndexList>($indices, $static_indices) (`dims` $dims^)?
+    `along` custom<Int>($along) `at` $at attr-dict
+    `:` type($value) `,` type($view) `,` type($at)
+  }];
+  let hasVerifier = 1;
+}
+
+#endif // TILEWRIGHT_DIALECT_TILE_TILEMEMORYOPS_TD

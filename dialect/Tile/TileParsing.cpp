@@ -1,0 +1,131 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Directives of the declarative assembly formats.
+
+#include "dialect/Tile/TileParsing.h"
+
+#include "mlir/IR/Builders.h"
+
+using namespace mlir;
+using namespace tilewright::tile;
+
+namespace tilewright::tile {
+
+ParseResult parseExpr(OpAsmParser &parser, ExprAttr &expr) { return parseExprText(parser, expr); }
+void printExpr(OpAsmPrinter &printer, Operation *, ExprAttr expr) {
+  printExprText(printer.getStream(), expr);
+}
+
+ParseResult parseExprList(OpAsmParser &parser, ArrayAttr &exprs) {
+  SmallVector<Attribute> list;
+  auto parseOne = [&]() -> ParseResult {
+    ExprAttr expr;
+    if (parseExprText(parser, expr))
+      return failure();
+    list.push_back(expr);
+    return success();
+  };
+  if (parser.parseCommaSeparatedList(AsmParser::Delimiter::Square, parseOne))
+    return failure();
+  exprs = parser.getBuilder().getArrayAttr(list);
+  return success();
+}
+void printExprList(OpAsmPrinter &printer, Operation *, ArrayAttr exprs) {
+  printer << '[';
+  llvm::interleaveComma(exprs.getAsRange<ExprAttr>(), printer,
+                        [&](ExprAttr expr) { printExprText(printer.getStream(), expr); });
+  printer << ']';
+}
+
+ParseResult parseWithClause(OpAsmParser &parser, ArrayAttr &names, ArrayAttr &values) {
+  SmallVector<Attribute> nameList, valueList;
+  auto parseOne = [&]() -> ParseResult {
+    StringRef name;
+    ExprAttr value;
+    if (parser.parseKeyword(&name) || parser.parseEqual() || parseExprText(parser, value))
+      return failure();
+    nameList.push_back(parser.getBuilder().getStringAttr(name));
+    valueList.push_back(value);
+    return success();
+  };
+  if (succeeded(parser.parseOptionalKeyword("with")) &&
+      parser.parseCommaSeparatedList(AsmParser::Delimiter::Paren, parseOne))
+    return failure();
+  names = parser.getBuilder().getArrayAttr(nameList);
+  values = parser.getBuilder().getArrayAttr(valueList);
+  return success();
+}
+void printWithClause(OpAsmPrinter &printer, Operation *, ArrayAttr names, ArrayAttr values) {
+  if (names.empty())
+    return;
+  printer << "with (";
+  llvm::interleaveComma(llvm::zip(names, values), printer, [&](auto pair) {
+    printer << cast<StringAttr>(std::get<0>(pair)).getValue() << " = ";
+    printExprText(printer.getStream(), cast<ExprAttr>(std::get<1>(pair)));
+  });
+  printer << ") ";
+}
+
+ParseResult parseWhenClause(OpAsmParser &parser, ExprAttr &condition) {
+  if (failed(parser.parseOptionalKeyword("when")))
+    return success();
+  return failure(parser.parseLParen() || parseExprText(parser, condition) || parser.parseRParen());
+}
+void printWhenClause(OpAsmPrinter &printer, Operation *, ExprAttr condition) {
+  if (!condition)
+    return;
+  printer << "when (";
+  printExprText(printer.getStream(), condition);
+  printer << ')';
+}
+
+ParseResult parseInt(OpAsmParser &parser, IntegerAttr &value) {
+  int64_t integer;
+  if (parser.parseInteger(integer))
+    return failure();
+  value = parser.getBuilder().getI64IntegerAttr(integer);
+  return success();
+}
+void printInt(OpAsmPrinter &printer, Operation *, IntegerAttr value) {
+  printer << value.getValue().getSExtValue();
+}
+
+ParseResult parseSplatType(OpAsmParser &parser, Type &tile, Type &scalar) {
+  SMLoc loc = parser.getCurrentLocation();
+  if (parser.parseType(tile))
+    return failure();
+  if (!isTile(tile))
+    return parser.emitError(loc, "expected the type of a tile, but got ") << tile;
+  scalar = getElementType(tile);
+  return success();
+}
+void printSplatType(OpAsmPrinter &printer, Operation *, Type tile, Type) { printer << tile; }
+
+ParseResult parseResultAndAcc(OpAsmParser &parser, Type &result,
+                              const std::optional<OpAsmParser::UnresolvedOperand> &acc,
+                              Type &accType) {
+  if (parser.parseType(result))
+    return failure();
+  if (acc)
+    accType = result;
+  return success();
+}
+void printResultAndAcc(OpAsmPrinter &printer, Operation *, Type result, Value, Type) {
+  printer << result;
+}
+
+ParseResult parseSameTypes(OpAsmParser &parser, Type &result, Type &a, Type &b) {
+  if (parser.parseType(result))
+    return failure();
+  a = b = result;
+  return success();
+}
+ParseResult parseSameTypes(OpAsmParser &parser, Type &result, Type &a, Type &b, Type &c) {
+  c = nullptr;
+  if (parseSameTypes(parser, result, a, b))
+    return failure();
+  c = result;
+  return success();
+}
+
+} // namespace tilewright::tile

@@ -1,0 +1,66 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Directives of the declarative assembly formats, and the expression grammar.
+
+#ifndef TILEWRIGHT_DIALECT_TILE_TILEPARSING_H
+#define TILEWRIGHT_DIALECT_TILE_TILEPARSING_H
+
+#include "dialect/Tile/Tile.h"
+
+namespace tilewright::tile {
+
+/// Parses an infix expression; see Tile_ExprAttr for the grammar.
+mlir::ParseResult parseExprText(mlir::AsmParser &parser, ExprAttr &expr);
+void printExprText(llvm::raw_ostream &os, ExprAttr expr);
+
+/// `NAME: kind (in [value, ...])? (= default)?`
+mlir::ParseResult parseParamDecl(mlir::AsmParser &parser, ParamDeclAttr &decl);
+void printParamDecl(llvm::raw_ostream &os, ParamDeclAttr decl);
+
+mlir::ParseResult parseExpr(mlir::OpAsmParser &parser, ExprAttr &expr);
+void printExpr(mlir::OpAsmPrinter &printer, mlir::Operation *op, ExprAttr expr);
+
+/// `[expr, ...]`
+mlir::ParseResult parseExprList(mlir::OpAsmParser &parser, mlir::ArrayAttr &exprs);
+void printExprList(mlir::OpAsmPrinter &printer, mlir::Operation *op, mlir::ArrayAttr exprs);
+
+/// `with (NAME = expr, ...)`
+mlir::ParseResult parseWithClause(mlir::OpAsmParser &parser, mlir::ArrayAttr &names,
+                                  mlir::ArrayAttr &values);
+void printWithClause(mlir::OpAsmPrinter &printer, mlir::Operation *op, mlir::ArrayAttr names,
+                     mlir::ArrayAttr values);
+
+/// `when (expr)`
+mlir::ParseResult parseWhenClause(mlir::OpAsmParser &parser, ExprAttr &condition);
+void printWhenClause(mlir::OpAsmPrinter &printer, mlir::Operation *op, ExprAttr condition);
+
+/// An integer attribute without its type.
+mlir::ParseResult parseInt(mlir::OpAsmParser &parser, mlir::IntegerAttr &value);
+void printInt(mlir::OpAsmPrinter &printer, mlir::Operation *op, mlir::IntegerAttr value);
+
+/// The type of a tile; the scalar's type is its element type.
+mlir::ParseResult parseSplatType(mlir::OpAsmParser &parser, mlir::Type &tile, mlir::Type &scalar);
+void printSplatType(mlir::OpAsmPrinter &printer, mlir::Operation *op, mlir::Type tile,
+                    mlir::Type scalar);
+
+/// The type of the result, which the accumulator shares.
+mlir::ParseResult
+parseResultAndAcc(mlir::OpAsmParser &parser, mlir::Type &result,
+                  const std::optional<mlir::OpAsmParser::UnresolvedOperand> &acc,
+                  mlir::Type &accType);
+void printResultAndAcc(mlir::OpAsmPrinter &printer, mlir::Operation *op, mlir::Type result,
+                       mlir::Value acc, mlir::Type accType);
+
+/// One type for the result and the operands.
+mlir::ParseResult parseSameTypes(mlir::OpAsmParser &parser, mlir::Type &result, mlir::Type &a,
+                                 mlir::Type &b);
+mlir::ParseResult parseSameTypes(mlir::OpAsmParser &parser, mlir::Type &result, mlir::Type &a,
+                                 mlir::Type &b, mlir::Type &c);
+template <typename... Types>
+void printSameTypes(mlir::OpAsmPrinter &printer, mlir::Operation *, mlir::Type result, Types...) {
+  printer << result;
+}
+
+} // namespace tilewright::tile
+
+#endif // TILEWRIGHT_DIALECT_TILE_TILEPARSING_H

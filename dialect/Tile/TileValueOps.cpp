@@ -1,0 +1,226 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Operations that compute tiles from tiles: verifiers.
+
+#include "dialect/Tile/Tile.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+using namespace mlir;
+using namespace tilewright::tile;
+
+static LogicalResult verifyDimension(Operation *op, int64_t dim, int64_t rank) {
+  if (dim >= 0 && dim < rank)
+    return success();
+  return op->emitOpError() << "dimension " << dim << " is beyond the rank, " << rank;
+}
+
+static LogicalResult verifyElements(Operation *op, Type expected, Type actual) {
+  if (expected == actual)
+    return success();
+  return op->emitOpError() << "elements of the result must be " << expected << ", but got " << actual;
+}
+
+static LogicalResult verifyShape(Operation *op, ArrayRef<Dim> expected, Type actual) {
+  SmallVector<Dim> dims = getDims(actual);
+  if (expected == ArrayRef<Dim>(dims))
+    return success();
+  return op->emitOpError() << "result must have shape " << printDims(expected) << ", but got "
+                           << printDims(dims);
+}
+
+LogicalResult FullOp::verify() {
+  if (getValue().getType() == getElementType(getResult().getType()))
+    return success();
+  return emitOpError() << "scalar must be of the type of the elements, "
+                       << getElementType(getResult().getType()) << ", but got "
+                       << getValue().getType();
+}
+
+LogicalResult IotaOp::verify() {
+  Type type = getResult().getType();
+  if (failed(verifyDimension(*this, getDim(), getRank(type))))
+    return failure();
+  return verifyElements(*this, getStart().getType(), getElementType(type));
+}
+
+LogicalResult ExpandOp::verify() {
+  Type source = getSource().getType(), result = getResult().getType();
+  if (getRank(result) != getRank(source) + 1)
+    return emitOpError() << "adds one dimension to rank " << getRank(source)
+                         << ", but its result has rank " << getRank(result);
+  if (failed(verifyDimension(*this, getDim(), getRank(result))))
+    return failure();
+  SmallVector<Dim> expected = getDims(source);
+  expected.insert(expected.begin() + getDim(), getDims(result)[getDim()]);
+  if (failed(verifyShape(*this, expected, result)))
+    return failure();
+  return verifyElements(*this, getElementType(source), getElementType(result));
+}
+
+LogicalResult ReshapeOp::verify() {
+  Type source = getSource().getType(), result = getResult().getType();
+  if (failed(verifyElements(*this, getElementType(source), getElementType(result))))
+    return failure();
+  auto isStatic = [](const Dim &dim) { return !dim.isSymbol(); };
+  SmallVector<Dim> from = getDims(source), to = getDims(result);
+  if (!llvm::all_of(from, isStatic) || !llvm::all_of(to, isStatic))
+    return success();
+  auto count = [](ArrayRef<Dim> dims) {
+    int64_t product = 1;
+    for (const Dim &dim : dims)
+      if (llvm::MulOverflow(product, dim.extent, product))
+        return int64_t(-1);
+    return product;
+  };
+  if (count(from) == count(to))
+    return success();
+  return emitOpError() << "keeps the number of elements, but got " << printDims(from) << " and "
+                       << printDims(to);
+}
+
+LogicalResult TransposeOp::verify() {
+  Type source = getSource().getType(), result = getResult().getType();
+  int64_t rank = getRank(source);
+  SmallVector<bool> seen(rank);
+  bool isPermutation = static_cast<int64_t>(getPermutation().size()) == rank;
+  for (int64_t dim : getPermutation()) {
+    isPermutation = isPermutation && dim >= 0 && dim < rank && !seen[dim];
+    if (isPermutation)
+      seen[dim] = true;
+  }
+  if (!isPermutation) {
+    InFlightDiagnostic diagnostic = emitOpError("needs a permutation of the ")
+                                    << rank << " dimensions, but got [";
+    llvm::interleaveComma(getPermutation(), diagnostic);
+    return diagnostic << "]";
+  }
+  SmallVector<Dim> from = getDims(source), expected;
+  for (int64_t dim : getPermutation())
+    expected.push_back(from[dim]);
+  if (failed(verifyShape(*this, expected, result)))
+    return failure();
+  return verifyElements(*this, getElementType(source), getElementType(result));
+}
+
+LogicalResult DotOp::verify() {
+  Type a = getLhs().getType(), b = getRhs().getType(), result = getResult().getType();
+  if (getRank(a) != 2 || getRank(b) != 2)
+    return emitOpError() << "multiplies tiles of rank 2, but got ranks " << getRank(a) << " and "
+                         << getRank(b);
+  Type element = getElementType(a);
+  if (element != getElementType(b))
+    return emitOpError() << "operands must have the same elements, but got " << element << " and "
+                         << getElementType(b);
+  if (!isa<FloatType>(element))
+    return emitOpError() << "multiplies floats, but got " << element;
+  SmallVector<Dim> aDims = getDims(a), bDims = getDims(b);
+  if (getTransposeA())
+    std::swap(aDims[0], aDims[1]);
+  if (getTransposeB())
+    std::swap(bDims[0], bDims[1]);
+  if (aDims[1] != bDims[0])
+    return emitOpError() << "inner dimensions must agree, but got " << printDims(aDims[1]) << " and "
+                         << printDims(bDims[0]);
+  if (failed(verifyShape(*this, {aDims[0], bDims[1]}, result)))
+    return failure();
+  Type accumulator = getAccumulatorType(element), resultElement = getElementType(result);
+  bool wellTyped = accumulator ? resultElement == accumulator || isa<ParamType>(resultElement)
+                               : isa<FloatType>(resultElement);
+  if (!wellTyped)
+    return emitOpError() << "accumulates products of " << element << " in "
+                         << (accumulator ? accumulator : Float32Type::get(getContext()))
+                         << ", but its result has elements " << resultElement
+                         << "; convert it with tile.cast";
+  if (getAcc() && getAcc().getType() != result)
+    return emitOpError() << "accumulator must be of the type of the result, " << result
+                         << ", but got " << getAcc().getType();
+  if (getPrecision() == DotPrecision::TF32 && !element.isF32() && !isa<ParamType>(element))
+    return emitOpError() << "precision tf32 is for f32 operands, but got " << element;
+  return success();
+}
+
+LogicalResult ReduceOp::verify() {
+  Type source = getSource().getType(), result = getResult().getType();
+  if (failed(verifyDimension(*this, getDim(), getRank(source))))
+    return failure();
+  SmallVector<Dim> expected = getDims(source);
+  expected.erase(expected.begin() + getDim());
+  if (failed(verifyShape(*this, expected, result)) ||
+      failed(verifyElements(*this, getElementType(source), getElementType(result))))
+    return failure();
+  Type element = getElementType(source);
+  bool logical = getKind() == ReduceKind::And || getKind() == ReduceKind::Or;
+  if (logical && isa<FloatType>(element))
+    return emitOpError() << stringifyReduceKind(getKind()) << " is for integers, but got " << element;
+  if (!logical && element.isInteger(1))
+    return emitOpError() << stringifyReduceKind(getKind())
+                         << " is not for i1; use and, or, or convert with tile.cast";
+  return success();
+}
+
+LogicalResult MapOp::verify() {
+  SmallVector<Dim> shape = getDims(getResult().getType());
+  bool anyTile = false;
+  for (Value operand : getOperands()) {
+    if (!isTile(operand.getType()))
+      continue;
+    anyTile = true;
+    if (getDims(operand.getType()) != shape)
+      return emitOpError() << "tiles must have one shape, " << printDims(shape) << ", but got "
+                           << printDims(getDims(operand.getType()));
+  }
+  if (!anyTile)
+    return emitOpError("needs a tile among its operands; use tile.full of func.call for scalars");
+  return success();
+}
+
+LogicalResult MapOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  auto function = symbols.lookupNearestSymbolFrom<func::FuncOp>(*this, getFunctionAttr());
+  if (!function)
+    return emitOpError() << "applies @" << getFunction() << ", which is no function of this module";
+  FunctionType type = function.getFunctionType();
+  if (type.getNumInputs() != getOperands().size())
+    return emitOpError() << "passes " << getOperands().size() << " operands, but @" << getFunction()
+                         << " takes " << type.getNumInputs();
+  for (auto [i, operand] : llvm::enumerate(getOperands()))
+    if (!mayBecomeEqual(type.getInput(i), getElementType(operand.getType())))
+      return emitOpError() << "operand " << i << " of @" << getFunction() << " is "
+                           << type.getInput(i) << ", but got elements of "
+                           << getElementType(operand.getType());
+  if (type.getNumResults() != 1 ||
+      !mayBecomeEqual(type.getResult(0), getElementType(getResult().getType())))
+    return emitOpError() << "needs @" << getFunction() << " to return one "
+                         << getElementType(getResult().getType()) << ", but it is " << type;
+  return success();
+}
+
+LogicalResult SelectOp::verify() {
+  Type condition = getCondition().getType(), type = getResult().getType();
+  if (!getElementType(condition).isInteger(1))
+    return emitOpError() << "condition must be i1, but got elements of "
+                         << getElementType(condition);
+  if (isTile(condition) && getDims(condition) != getDims(type))
+    return emitOpError() << "condition must have the shape of the values, " << printDims(getDims(type))
+                         << ", but got " << printDims(getDims(condition));
+  if (getIfTrue().getType() != type || getIfFalse().getType() != type)
+    return emitOpError() << "values must be of the type of the result, " << type << ", but got "
+                         << getIfTrue().getType() << " and " << getIfFalse().getType();
+  return success();
+}
+
+LogicalResult CastOp::verify() {
+  Type source = getSource().getType(), result = getResult().getType();
+  if (isTile(source) == isTile(result) && getDims(source) == getDims(result))
+    return success();
+  return emitOpError() << "keeps the shape, but got " << source << " and " << result;
+}
+
+LogicalResult RandomOp::verify() {
+  Type type = getResult().getType();
+  if (getC0().getType() != type || getC1().getType() != type || getC2().getType() != type)
+    return emitOpError() << "counters must be of the type of the result, " << type;
+  if (!getElementType(type).isInteger(32))
+    return emitOpError() << "counters and bits are i32, but got " << getElementType(type);
+  return success();
+}

@@ -1,0 +1,269 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Operations that compute tiles from tiles. All are pure.
+
+#ifndef TILEWRIGHT_DIALECT_TILE_TILEVALUEOPS_TD
+#define TILEWRIGHT_DIALECT_TILE_TILEVALUEOPS_TD
+
+include "dialect/Tile/TileOpBase.td"
+
+def Tile_FullOp : Tile_Op<"full", [Pure]> {
+  let summary = "a tile whose elements are all one scalar";
+  let description = [{
+    Preconditions: none. Postconditions: every element is the operand.
+
+    Example: `%zero = tile.full %c0 : !tile.tile<[BLOCK_M, D], f32>`
+
+    Errors:
+    - a scalar of another type than the elements
+  }];
+  let arguments = (ins Tile_Scalar:$value);
+  let results = (outs Tile_AnyTile:$result);
+  let assemblyFormat = "$value attr-dict `:` custom<SplatType>(type($result), type($value))";
+  let hasVerifier = 1;
+}
+
+def Tile_IotaOp : Tile_Op<"iota", [Pure]> {
+  let summary = "a tile that counts along one dimension";
+  let description = [{
+    Element (.., i, ..) is `start + i`, where i is the position along `dim`. Wraps on overflow.
+
+    Preconditions: none. Postconditions: the tile is constant along its other dimensions.
+
+    Example: `%cols = tile.iota %n dim 1 : !tile.tile<[BLOCK_M, BLOCK_N], i32>`
+
+    Errors:
+    - a dimension beyond the rank
+    - elements that are not i32
+  }];
+  let arguments = (ins I32:$start, I64Attr:$dim);
+  let results = (outs Tile_AnyTile:$result);
+  let assemblyFormat = "$start `dim` custom<Int>($dim) attr-dict `:` type($result)";
+  let hasVerifier = 1;
+}
+
+def Tile_ExpandOp : Tile_Op<"expand", [Pure]> {
+  let summary = "a tile repeated along a new dimension";
+  let description = [{
+    Inserts dimension `dim` into the shape of the operand; the result is constant along it.
+
+    Preconditions: none. Postconditions: result(.., i, ..) = source(.., ..) for every i.
+
+    Example: `%m2 = tile.expand %m dim 1 : !tile.tile<[BLOCK_M], f32> -> !tile.tile<[BLOCK_M, BLOCK_N], f32>`
+
+    Errors:
+    - a result whose rank is not one more than the operand's
+    - a dimension beyond the rank of the result
+    - a result whose other dimensions, or elements, differ from the operand's
+  }];
+  let arguments = (ins Tile_AnyTile:$source, I64Attr:$dim);
+  let results = (outs Tile_AnyTile:$result);
+  let assemblyFormat =
+      "$source `dim` custom<Int>($dim) attr-dict `:` type($source) `->` type($result)";
+  let hasVerifier = 1;
+}
+
+def Tile_ReshapeOp : Tile_Op<"reshape", [Pure]> {
+  let summary = "the same elements, in row-major order, in another shape";
+  let description = [{
+    Preconditions: the numbers of elements agree once parameters are bound.
+
+    Postconditions: elements keep their row-major order.
+
+    Example: `%rows = tile.reshape %q : !tile.tile<[M, G, D], T> -> !tile.tile<[ROWS, D], T>`
+
+    Errors:
+    - another element type
+    - another number of elements (checked where both shapes are integers)
+  }];
+  let arguments = (ins Tile_AnyTile:$source);
+  let results = (outs Tile_AnyTile:$result);
+  let assemblyFormat = "$source attr-dict `:` type($source) `->` type($result)";
+  let hasVerifier = 1;
+  let hasFolder = 1;
+}
+
+def Tile_TransposeOp : Tile_Op<"transpose", [Pure]> {
+  let summary = "a tile with its dimensions permuted";
+  let description = [{
+    Preconditions: none. Postconditions: dimension d of the result is dimension `permutation[d]` of the operand.
+
+    Example: `%t = tile.transpose %s [1, 0] : !tile.tile<[M, N], T> -> !tile.tile<[N, M], T>`
+
+    Errors:
+    - a list that is not a permutation of the dimensions
+    - a result whose shape or elements are not the permuted operand's
+  }];
+  let arguments = (ins Tile_AnyTile:$source, DenseI64ArrayAttr:$permutation);
+  let results = (outs Tile_AnyTile:$result);
+  let assemblyFormat =
+      "$source $permutation attr-dict `:` type($source) `->` type($result)";
+  let hasVerifier = 1;
+  let hasFolder = 1;
+}
+
+def Tile_DotOp : Tile_Op<"dot", [Pure]> {
+  let summary = "matrix product, with an accumulator";
+  let description = [{
+    `result = op(lhs) op(rhs) + acc`, where op transposes if asked to. Products of f16, bf16 and fp8
+    accumulate in f32; f32 in f32 (`precision = tf32` rounds the operands first); f64 in f64. The order of
+    summation is not defined, but fixed for a given target.
+
+    Preconditions: none. Postconditions: NaN and infinities propagate as in the formula.
+
+    Example:
+    ```mlir
+    %s = tile.dot %q, %k transpose_b : !tile.tile<[M, D], T>, !tile.tile<[N, D], T> -> !tile.tile<[M, N], f32>
+    %o = tile.dot %p, %v, %acc : !tile.tile<[M, N], T>, !tile.tile<[N, D], T> -> !tile.tile<[M, D], f32>
+    ```
+
+    Errors:
+    - operands that are not of rank 2
+    - operands of different element types, or of integers
+    - inner dimensions that differ
+    - a result that is not rows by columns
+    - an accumulator of another type than the result
+    - an element type of the result other than the accumulation type
+    - tf32 on elements other than f32
+  }];
+  let arguments = (ins Tile_AnyTile:$lhs, Tile_AnyTile:$rhs, Optional<Tile_AnyTile>:$acc,
+                       UnitAttr:$transpose_a, UnitAttr:$transpose_b,
+                       DefaultValuedAttr<Tile_DotPrecisionAttr,
+                           "::tilewright::tile::DotPrecision::IEEE">:$precision);
+  let results = (outs Tile_AnyTile:$result);
+  let assemblyFormat = [{
+    $lhs `,` $rhs (`,` $acc^)? (`transpose_a` $transpose_a^)? (`transpose_b` $transpose_b^)?
+    (`precision` $precision^)? attr-dict `:` type($lhs) `,` type($rhs) `->`
+    custom<ResultAndAcc>(type($result), ref($acc), type($acc))
+  }];
+  let hasVerifier = 1;
+  let hasCanonicalizer = 1;
+}
+
+def Tile_ReduceOp : Tile_Op<"reduce", [Pure]> {
+  let summary = "a tile combined along one dimension";
+  let description = [{
+    `add`, `mul`, `max` and `min` on floats and integers (max and min propagate NaN; integers are signed), `and` and `or` on
+    integers. The order of combination is not defined, but fixed for a given target.
+
+    Preconditions: none. Postconditions: the dimension is gone.
+
+    Example: `%m = tile.reduce max %s dim 1 : !tile.tile<[M, N], f32> -> !tile.tile<[M], f32>`
+
+    Errors:
+    - a dimension beyond the rank
+    - a result that is not the operand without that dimension
+    - `and` or `or` on floats; `add`, `mul`, `max` or `min` on i1
+  }];
+  let arguments = (ins Tile_ReduceKindAttr:$kind, Tile_AnyTile:$source, I64Attr:$dim);
+  let results = (outs Tile_AnyTile:$result);
+  let assemblyFormat =
+      "$kind $source `dim` custom<Int>($dim) attr-dict `:` type($source) `->` type($result)";
+  let hasVerifier = 1;
+}
+
+def Tile_MapOp : Tile_Op<"map", [Pure, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let summary = "a scalar function applied to every element";
+  let description = [{
+    The function takes and returns scalars. Operands are tiles of one shape, or scalars, which are the
+    same for every element. The same function serves a tile and its transpose.
+
+    Preconditions: the function is pure and not recursive.
+
+    Postconditions: element e of the result is the function of the elements e.
+
+    Example:
+    ```mlir
+    %t = tile.map @score_mod(%s, %b, %h, %rows, %cols)
+       : (!tile.tile<[M, N], f32>, i32, i32, !tile.tile<[M, N], i32>, !tile.tile<[M, N], i32>)
+       -> !tile.tile<[M, N], f32>
+    ```
+
+    Errors:
+    - a symbol that is not a function of the module
+    - a number or an element type of operands that differs from the function's
+    - a function that does not return exactly one value of the result's element type
+    - tiles of different shapes, or no tile at all
+  }];
+  let arguments = (ins FlatSymbolRefAttr:$function, Variadic<Tile_TileOrScalar>:$operands);
+  let results = (outs Tile_AnyTile:$result);
+  let assemblyFormat =
+      "$function `(` $operands `)` attr-dict `:` functional-type($operands, $result)";
+  let hasVerifier = 1;
+}
+
+def Tile_SelectOp : Tile_Op<"select", [Pure]> {
+  let summary = "one of two values, chosen by a condition";
+  let description = [{
+    The condition is a tile of `i1` of the same shape or one `i1`.
+
+    Preconditions: none. Postconditions: an element comes from `if_true` where the condition holds; the other
+    operand's element has no influence, even if it is NaN.
+
+    Example: `%t = tile.select %keep, %s, %minus_inf : !tile.tile<[M, N], i1>, !tile.tile<[M, N], f32>`
+
+    Errors:
+    - a condition whose elements are not i1
+    - a condition of another shape than the values
+    - values of different types
+  }];
+  let arguments = (ins Tile_TileOrScalar:$condition, Tile_TileOrScalar:$if_true,
+                       Tile_TileOrScalar:$if_false);
+  let results = (outs Tile_TileOrScalar:$result);
+  let assemblyFormat = [{
+    $condition `,` $if_true `,` $if_false attr-dict `:` type($condition) `,`
+    custom<SameTypes>(type($result), type($if_true), type($if_false))
+  }];
+  let hasVerifier = 1;
+  let hasFolder = 1;
+}
+
+def Tile_CastOp : Tile_Op<"cast", [Pure]> {
+  let summary = "conversion of elements to another type";
+  let description = [{
+    Between floats: round to nearest, ties to even. Integer to float likewise (signed; `i1` is 0 or 1). Float
+    to integer truncates toward zero. Integers are extended by sign (`i1` by zero) or truncated.
+
+    Preconditions: a float converted to an integer is in its range.
+
+    Postconditions: the shape is unchanged.
+
+    Example: `%p = tile.cast %s : !tile.tile<[M, N], f32> -> !tile.tile<[M, N], T>`
+
+    Errors:
+    - a result of another shape
+  }];
+  let arguments = (ins Tile_TileOrScalar:$source);
+  let results = (outs Tile_TileOrScalar:$result);
+  let assemblyFormat = "$source attr-dict `:` type($source) `->` type($result)";
+  let hasVerifier = 1;
+  let hasFolder = 1;
+}
+
+def Tile_RandomOp : Tile_Op<"random", [Pure]> {
+  let summary = "32 random bits by Philox4x32-10, from a counter";
+  let description = [{
+    For scalars or, elementwise, for tiles. With key = (seed[31:0], seed[63:32] xor offset[63:32]) and
+    counter = (c0 >> 2, c1, c2, offset[31:0]), the result is word `c0 & 3` of the Philox4x32-10 block: four
+    consecutive c0 share one block. The bits depend on logical coordinates only, never on tile sizes, so that a
+    forward and a backward see the same. Source: Salmon et al., Parallel random numbers: as easy as 1, 2, 3 (SC11).
+
+    Preconditions: none. Postconditions: the same operands give the same bits on every target.
+
+    Example: `%bits = tile.random %seed, %offset at (%j, %i, %bh) : i32`
+
+    Errors:
+    - counters and result of different types
+    - elements that are not i32
+  }];
+  let arguments = (ins I64:$seed, I64:$offset, Tile_TileOrScalar:$c0, Tile_TileOrScalar:$c1,
+                       Tile_TileOrScalar:$c2);
+  let results = (outs Tile_TileOrScalar:$result);
+  let assemblyFormat = [{
+    $seed `,` $offset `at` `(` $c0 `,` $c1 `,` $c2 `)` attr-dict `:`
+    custom<SameTypes>(type($result), type($c0), type($c1), type($c2))
+  }];
+  let hasVerifier = 1;
+}
+
+#endif // TILEWRIGHT_DIALECT_TILE_TILEVALUEOPS_TD
