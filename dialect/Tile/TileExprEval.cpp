@@ -112,28 +112,28 @@ private:
 
 } // namespace
 
-llvm::Expected<ExprAttr> tilewright::tile::reduceExpr(ExprAttr expr, const ExprScope &scope) {
+llvm::Expected<ExprAttr> tilewright::tile::reduceExpr(ExprAttr expr, const ExprEnvironment &environment) {
   MLIRContext *context = expr.getContext();
   if (expr.isConstant())
     return expr;
   if (expr.getKind() == ExprKind::Name) {
-    ExprAttr value = scope.name ? scope.name(expr.getName()) : ExprAttr();
+    ExprAttr value = environment.name ? environment.name(expr.getName()) : ExprAttr();
     return value ? value : expr;
   }
   if (expr.getKind() == ExprKind::Dim) {
     std::optional<int64_t> extent;
-    if (scope.dim)
-      extent = scope.dim(expr.getName(), expr.getValue());
+    if (environment.dim)
+      extent = environment.dim(expr.getName(), expr.getValue());
     return extent ? ExprAttr::getInt(context, *extent) : expr;
   }
   StringRef name = expr.getName();
   if (name == "sm_count")
-    return scope.smCount ? ExprAttr::getInt(context, *scope.smCount) : expr;
+    return environment.smCount ? ExprAttr::getInt(context, *environment.smCount) : expr;
 
   SmallVector<ExprAttr> operands(expr.getOperands());
   auto rebuild = [&] { return ExprAttr::get(context, ExprKind::Call, 0, name, operands); };
   if (name == "select" || name == "and" || name == "or") {
-    llvm::Expected<ExprAttr> condition = reduceExpr(operands[0], scope);
+    llvm::Expected<ExprAttr> condition = reduceExpr(operands[0], environment);
     if (!condition)
       return condition;
     operands[0] = *condition;
@@ -142,10 +142,10 @@ llvm::Expected<ExprAttr> tilewright::tile::reduceExpr(ExprAttr expr, const ExprS
         return wrongKind(rebuild(), name == "select" ? "a flag and two values" : "flags", *condition);
       bool value = condition->getValue();
       if (name == "select")
-        return reduceExpr(operands[value ? 1 : 2], scope);
+        return reduceExpr(operands[value ? 1 : 2], environment);
       if (value == (name == "or"))
         return *condition;
-      llvm::Expected<ExprAttr> other = reduceExpr(operands[1], scope);
+      llvm::Expected<ExprAttr> other = reduceExpr(operands[1], environment);
       if (other && other->isConstant() && other->getKind() != ExprKind::Flag)
         return wrongKind(rebuild(), "flags", *other);
       return other;
@@ -153,7 +153,7 @@ llvm::Expected<ExprAttr> tilewright::tile::reduceExpr(ExprAttr expr, const ExprS
   }
 
   for (ExprAttr &operand : operands) {
-    llvm::Expected<ExprAttr> reduced = reduceExpr(operand, scope);
+    llvm::Expected<ExprAttr> reduced = reduceExpr(operand, environment);
     if (!reduced)
       return reduced;
     operand = *reduced;
@@ -164,15 +164,15 @@ llvm::Expected<ExprAttr> tilewright::tile::reduceExpr(ExprAttr expr, const ExprS
   return call;
 }
 
-llvm::Expected<ExprAttr> tilewright::tile::evaluateExpr(ExprAttr expr, const ExprScope &scope) {
-  llvm::Expected<ExprAttr> value = reduceExpr(expr, scope);
+llvm::Expected<ExprAttr> tilewright::tile::evaluateExpr(ExprAttr expr, const ExprEnvironment &environment) {
+  llvm::Expected<ExprAttr> value = reduceExpr(expr, environment);
   if (!value || value->isConstant())
     return value;
   return makeError("'", toString(expr), "' needs a value for '", toString(*value), "'");
 }
 
-llvm::Expected<int64_t> tilewright::tile::evaluateInt(ExprAttr expr, const ExprScope &scope) {
-  llvm::Expected<ExprAttr> value = evaluateExpr(expr, scope);
+llvm::Expected<int64_t> tilewright::tile::evaluateInt(ExprAttr expr, const ExprEnvironment &environment) {
+  llvm::Expected<ExprAttr> value = evaluateExpr(expr, environment);
   if (!value)
     return value.takeError();
   if (value->getKind() != ExprKind::Int)
@@ -180,8 +180,8 @@ llvm::Expected<int64_t> tilewright::tile::evaluateInt(ExprAttr expr, const ExprS
   return value->getValue();
 }
 
-llvm::Expected<bool> tilewright::tile::evaluateFlag(ExprAttr expr, const ExprScope &scope) {
-  llvm::Expected<ExprAttr> value = evaluateExpr(expr, scope);
+llvm::Expected<bool> tilewright::tile::evaluateFlag(ExprAttr expr, const ExprEnvironment &environment) {
+  llvm::Expected<ExprAttr> value = evaluateExpr(expr, environment);
   if (!value)
     return value.takeError();
   if (value->getKind() != ExprKind::Flag)

@@ -17,7 +17,7 @@
 namespace tilewright::tile {
 
 /// What is known of the leaves of an expression. An empty function knows nothing.
-struct ExprScope {
+struct ExprEnvironment {
   /// The literal that a parameter or scalar argument stands for; null where it is not known.
   std::function<ExprAttr(llvm::StringRef name)> name;
   /// The extent of an argument along a dimension.
@@ -26,15 +26,15 @@ struct ExprScope {
   std::optional<int64_t> smCount;
 };
 
-/// Replaces the leaves that `scope` knows and computes whatever is then constant. `select`, `and` and
+/// Replaces the leaves that `environment` knows and computes whatever is then constant. `select`, `and` and
 /// `or` compute no operand that a known condition makes irrelevant. Fails on operands of
 /// the wrong kind, division by zero and overflow of 64 bits.
-llvm::Expected<ExprAttr> reduceExpr(ExprAttr expr, const ExprScope &scope);
+llvm::Expected<ExprAttr> reduceExpr(ExprAttr expr, const ExprEnvironment &environment);
 
 /// As reduceExpr, and fails where a leaf remains: the result is a literal.
-llvm::Expected<ExprAttr> evaluateExpr(ExprAttr expr, const ExprScope &scope);
-llvm::Expected<int64_t> evaluateInt(ExprAttr expr, const ExprScope &scope);
-llvm::Expected<bool> evaluateFlag(ExprAttr expr, const ExprScope &scope);
+llvm::Expected<ExprAttr> evaluateExpr(ExprAttr expr, const ExprEnvironment &environment);
+llvm::Expected<int64_t> evaluateInt(ExprAttr expr, const ExprEnvironment &environment);
+llvm::Expected<bool> evaluateFlag(ExprAttr expr, const ExprEnvironment &environment);
 
 /// The expression as an author writes it.
 std::string toString(ExprAttr expr);

@@ -1,15 +1,527 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// tile-specialize. The module that comes in serves as a store of templates; each kernel, program and
+// function that the entry reaches is copied from it once for each set of values that it depends on.
+
 #include "dialect/Tile/Tile.h"
 #include "passes/Passes.h"
+#include "passes/Tile/BindParameters.h"
+
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/AttrTypeSubElements.h"
+#include "mlir/IR/Verifier.h"
+#include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSet.h"
+#include "llvm/Support/MathExtras.h"
+
 namespace tilewright {
 #define GEN_PASS_DEF_TILESPECIALIZE
 #include "passes/Passes.h.inc"
+} // namespace tilewright
+
+using namespace mlir;
+using namespace tilewright;
+using namespace tilewright::tile;
+
 namespace {
-struct P : impl::TileSpecializeBase<P> {
-  using TileSpecializeBase::TileSpecializeBase;
-  void runOnOperation() override {}
+
+constexpr int64_t maxElements = std::numeric_limits<int32_t>::max();
+
+//===----------------------------------------------------------------------===//
+// Types and constants under given values
+//===----------------------------------------------------------------------===//
+
+/// Rewrites types, attributes and `tile.param` of one copy in place.
+class Rewriter {
+public:
+  Rewriter(Operation *root, const Bindings &bindings,
+           std::function<StringAttr(StringRef)> renameSymbol)
+      : root(root), current(root), bindings(bindings) {
+    replacer.addReplacement([this](Type type) -> std::optional<std::pair<Type, WalkResult>> {
+      if (!isa<ParamType, TileType, ViewType>(type))
+        return std::nullopt;
+      return std::make_pair(replaceType(type), WalkResult::skip());
+    });
+    replacer.addReplacement([this](Attribute attr) -> std::optional<std::pair<Attribute, WalkResult>> {
+      // The types of literals decide how they are stored, so the generic replacement cannot do them.
+      if (auto literal = dyn_cast<FloatAttr>(attr))
+        return std::make_pair(replaceLiteral(literal), WalkResult::skip());
+      if (auto literal = dyn_cast<DenseElementsAttr>(attr))
+        return std::make_pair(replaceLiteral(literal), WalkResult::skip());
+      if (isa<ExprAttr, ParamDeclAttr>(attr))
+        return std::make_pair(attr, WalkResult::skip());
+      return std::nullopt;
+    });
+    replacer.addReplacement([renameSymbol = std::move(renameSymbol)](FlatSymbolRefAttr symbol)
+                                -> std::optional<std::pair<Attribute, WalkResult>> {
+      StringAttr name = renameSymbol(symbol.getValue());
+      Attribute renamed = name ? FlatSymbolRefAttr::get(name) : symbol;
+      return std::make_pair(renamed, WalkResult::skip());
+    });
+  }
+
+  LogicalResult run() {
+    root->walk<WalkOrder::PreOrder>([&](Operation *op) {
+      current = op;
+      replacer.replaceElementsIn(op, /*replaceAttrs=*/true, /*replaceLocs=*/false,
+                                 /*replaceTypes=*/true);
+    });
+    root->walk([&](ParamOp op) { replaceParam(op); });
+    return failure(hasFailed);
+  }
+
+private:
+  InFlightDiagnostic emitError() {
+    hasFailed = true;
+    return current->emitOpError();
+  }
+
+  /// Null, after an error, where the parameter is unknown or of another kind.
+  ExprAttr find(StringRef name, ExprKind kind, StringRef use) {
+    ExprAttr value = bindings.lookup(name);
+    if (value && value.getKind() == kind)
+      return value;
+    if (value)
+      emitError() << "uses '" << name << "' as " << use << ", but got '" << tile::toString(value)
+                  << "'";
+    else
+      emitError() << "uses parameter '" << name << "', which is not declared";
+    return {};
+  }
+
+  Type replaceElement(Type type) {
+    auto param = dyn_cast<ParamType>(type);
+    if (!param)
+      return type;
+    ExprAttr value = find(param.getName(), ExprKind::Type, "a type");
+    return value ? getTypeBySpelling(type.getContext(), value.getName()) : type;
+  }
+
+  Type replaceType(Type type) {
+    if (isa<ParamType>(type))
+      return replaceElement(type);
+    SmallVector<int64_t> shape;
+    int64_t elements = 1;
+    bool isView = isa<ViewType>(type);
+    for (const Dim &dim : getDims(type)) {
+      int64_t extent = dim.extent;
+      if (dim.isSymbol()) {
+        ExprAttr value = find(dim.symbol, ExprKind::Int, "a dimension");
+        if (!value)
+          return type;
+        extent = value.getValue();
+        if (extent < 1 || extent > maxElements) {
+          emitError() << "uses '" << dim.symbol.getValue() << "' as a dimension, which must be from 1 to "
+                      << maxElements << ", but got " << extent;
+          return type;
+        }
+      }
+      shape.push_back(extent);
+      if (!isView && (llvm::MulOverflow(elements, extent, elements) || elements > maxElements)) {
+        emitError() << "has a tile of more than " << maxElements << " elements: " << type << " with "
+                    << toString(bindings);
+        return type;
+      }
+    }
+    Type element = replaceElement(getElementType(type));
+    if (hasFailed)
+      return type;
+    if (!isView)
+      return RankedTensorType::get(shape, element);
+    SmallVector<StringAttr> symbols(shape.size());
+    return ViewType::get(type.getContext(), shape, symbols, element);
+  }
+
+  static APFloat round(APFloat value, Type type) {
+    bool losesInfo;
+    value.convert(cast<FloatType>(type).getFloatSemantics(), APFloat::rmNearestTiesToEven,
+                  &losesInfo);
+    return value;
+  }
+
+  Attribute replaceLiteral(FloatAttr literal) {
+    Type type = replacer.replace(literal.getType());
+    if (type == literal.getType() || !isa<FloatType>(type))
+      return literal;
+    return FloatAttr::get(type, round(literal.getValue(), type));
+  }
+
+  Attribute replaceLiteral(DenseElementsAttr literal) {
+    auto type = dyn_cast<RankedTensorType>(replacer.replace(literal.getType()));
+    if (!type || type == literal.getType())
+      return literal;
+    if (isa<FloatType>(type.getElementType()))
+      return literal.isSplat()
+                 ? DenseElementsAttr::get(type, round(literal.getSplatValue<APFloat>(),
+                                                      type.getElementType()))
+                 : DenseElementsAttr::get(
+                       type, llvm::map_to_vector(literal.getValues<APFloat>(), [&](APFloat value) {
+                         return round(value, type.getElementType());
+                       }));
+    return DenseElementsAttr::getFromRawBuffer(type, literal.getRawData());
+  }
+
+  void replaceParam(ParamOp op) {
+    current = op;
+    llvm::Expected<ExprAttr> value = evaluateExpr(op.getExpr(), getEnvironment(bindings));
+    if (!value) {
+      emitError() << "cannot be computed: " << llvm::toString(value.takeError());
+      return;
+    }
+    auto type = cast<IntegerType>(op.getType());
+    ExprKind wanted = type.getWidth() == 1 ? ExprKind::Flag : ExprKind::Int;
+    if (value->getKind() != wanted || !llvm::isIntN(std::max(type.getWidth(), 2u), value->getValue())) {
+      emitError() << "must have a value of " << type << ", but got '" << tile::toString(*value) << "'";
+      return;
+    }
+    OpBuilder builder(op);
+    Value constant = arith::ConstantOp::create(builder, op.getLoc(),
+                                               builder.getIntegerAttr(type, value->getValue()));
+    op.getResult().replaceAllUsesWith(constant);
+    op.erase();
+  }
+
+  Operation *root, *current;
+  const Bindings &bindings;
+  AttrTypeReplacer replacer;
+  bool hasFailed = false;
 };
+
+//===----------------------------------------------------------------------===//
+// Copies
+//===----------------------------------------------------------------------===//
+
+/// What a function or capture reads and mentions by itself.
+struct Reads {
+  llvm::MapVector<StringRef, Operation *> params; ///< name, and an operation that reads it
+  llvm::SetVector<Operation *> symbols;           ///< functions and captures
+};
+
+/// A copy of a template, in a module of its own until all copies are made.
+struct Instance {
+  Operation *source;
+  Bindings bindings;
+  OwningOpRef<Operation *> op;
+};
+
+class Specializer {
+public:
+  explicit Specializer(ModuleOp module)
+      : module(module), templates(module.clone()), symbols(*templates) {
+    for (Operation &op : *templates->getBody())
+      if (auto symbol = dyn_cast<SymbolOpInterface>(op))
+        names.insert(symbol.getName());
+  }
+
+  LogicalResult run(StringRef entryName, ArrayRef<std::string> assignments);
+
+private:
+  Operation *findEntry(StringRef name);
+  StringAttr getInstance(Operation *source, const Bindings &bindings);
+  FailureOr<Bindings> restrictTo(Operation *source, const Bindings &bindings, Operation *reachedBy);
+  const Reads &getReads(Operation *source);
+  LogicalResult specialize(Instance &instance);
+  LogicalResult finish(KernelOp kernel, const Bindings &bindings);
+  LogicalResult finish(ProgramOp program, Operation *source, const Bindings &bindings);
+  LogicalResult specializeLaunch(LaunchOp launch, const Signature &program,
+                                 const Bindings &bindings);
+
+  ModuleOp module;
+  OwningOpRef<ModuleOp> templates;
+  SymbolTable symbols;
+  llvm::StringSet<> names;
+  llvm::DenseMap<Operation *, Reads> reads;
+  std::vector<std::unique_ptr<Instance>> instances; ///< grows while it is worked through
+  llvm::DenseMap<std::pair<Operation *, Attribute>, StringAttr> known;
+};
+
+/// The only program, or the only kernel of a module without programs.
+Operation *Specializer::findEntry(StringRef name) {
+  SmallVector<Operation *> kernels, programs;
+  SmallVector<StringRef> all;
+  for (Operation &op : *templates->getBody()) {
+    if (!isa<KernelOp, ProgramOp>(op))
+      continue;
+    (isa<KernelOp>(op) ? kernels : programs).push_back(&op);
+    all.push_back(SymbolTable::getSymbolName(&op).getValue());
+  }
+  if (all.empty()) {
+    module.emitError("expected a module with a kernel or a program, but there is none");
+    return nullptr;
+  }
+  std::string list = "; the module has " + llvm::join(all, ", ");
+  if (!name.empty()) {
+    Operation *op = symbols.lookup(name);
+    if (isa_and_present<KernelOp, ProgramOp>(op))
+      return op;
+    module.emitError("expected the name of a kernel or program, but got '")
+        << name << "'" << suggest(name, all, list);
+    return nullptr;
+  }
+  SmallVector<Operation *> &candidates = programs.empty() ? kernels : programs;
+  if (candidates.size() == 1)
+    return candidates.front();
+  module.emitError("one kernel or program must be chosen by name") << list;
+  return nullptr;
 }
+
+/// The name under which a copy of `source` for these values will be found.
+StringAttr Specializer::getInstance(Operation *source, const Bindings &bindings) {
+  MLIRContext *context = source->getContext();
+  StringAttr &name = known[{source, getBindingsAttr(context, bindings)}];
+  if (name)
+    return name;
+  StringAttr sourceName = SymbolTable::getSymbolName(source);
+  bool isFirst = llvm::none_of(instances, [&](auto &other) { return other->source == source; });
+  std::string unique = sourceName.str();
+  for (unsigned i = 0; !isFirst && !names.insert(unique).second; ++i)
+    unique = (sourceName.getValue() + "_" + llvm::Twine(i)).str();
+  name = StringAttr::get(context, unique);
+  Operation *copy = source->clone();
+  SymbolTable::setSymbolName(copy, name);
+  instances.push_back(std::make_unique<Instance>(Instance{source, bindings, copy}));
+  return name;
 }
+
+const Reads &Specializer::getReads(Operation *source) {
+  auto [it, isNew] = reads.try_emplace(source);
+  Reads &result = it->second;
+  if (!isNew)
+    return result;
+  Operation *current = source;
+  auto read = [&](StringRef name) { result.params.insert({name, current}); };
+  AttrTypeWalker walker;
+  walker.addWalk([&](ParamType type) { read(type.getName()); });
+  walker.addWalk([&](TileType type) {
+    for (StringAttr symbol : type.getSymbols())
+      if (symbol)
+        read(symbol);
+  });
+  walker.addWalk([&](ViewType type) {
+    for (StringAttr symbol : type.getSymbols())
+      if (symbol)
+        read(symbol);
+  });
+  walker.addWalk([&](FlatSymbolRefAttr symbol) {
+    Operation *op = symbols.lookup(symbol.getValue());
+    if (isa_and_present<func::FuncOp, CaptureOp>(op))
+      result.symbols.insert(op);
+  });
+  source->walk<WalkOrder::PreOrder>([&](Operation *op) {
+    current = op;
+    if (auto param = dyn_cast<ParamOp>(op))
+      walkExpr(param.getExpr(), [&](ExprAttr leaf) { read(leaf.getName()); });
+    walker.walk(op->getAttrDictionary());
+    for (Type type : op->getResultTypes())
+      walker.walk(type);
+  });
+  return result;
+}
+
+/// The values that a function or capture depends on, directly or through what it reaches.
+FailureOr<Bindings> Specializer::restrictTo(Operation *source, const Bindings &bindings,
+                                            Operation *reachedBy) {
+  llvm::SetVector<Operation *> reached;
+  reached.insert(source);
+  llvm::SmallDenseSet<StringRef> needed;
+  for (unsigned i = 0; i < reached.size(); ++i) {
+    const Reads &direct = getReads(reached[i]);
+    for (auto [name, op] : direct.params) {
+      needed.insert(name);
+      if (bindings.count(name))
+        continue;
+      InFlightDiagnostic diagnostic =
+          op->emitError() << "reads parameter '" << name << "', which " << describe(reachedBy)
+                          << " does not declare; a function may read the parameters of every "
+                             "kernel that reaches it";
+      diagnostic.attachNote(reachedBy->getLoc()) << "reached from here";
+      return failure();
+    }
+    reached.insert(direct.symbols.begin(), direct.symbols.end());
+  }
+  Bindings restricted;
+  for (auto &binding : bindings)
+    if (needed.contains(binding.first))
+      restricted.insert(binding);
+  return restricted;
+}
+
+LogicalResult Specializer::specialize(Instance &instance) {
+  Operation *op = instance.op.get();
+  bool isValid = true;
+  auto rename = [&](StringRef name) -> StringAttr {
+    Operation *target = symbols.lookup(name);
+    if (!isValid || !isa_and_present<func::FuncOp, CaptureOp>(target))
+      return {};
+    FailureOr<Bindings> restricted = restrictTo(target, instance.bindings, instance.source);
+    if (failed(restricted)) {
+      isValid = false;
+      return {};
+    }
+    size_t before = instances.size();
+    StringAttr instanceName = getInstance(target, *restricted);
+    // Callers bind a capture by its name, so there cannot be two of them.
+    if (isa<CaptureOp>(target) && instances.size() > before && instanceName.getValue() != name) {
+      target->emitError("capture '") << name << "' must have one type, but a kernel reaches it with "
+                                     << toString(*restricted) << " and another with other values";
+      isValid = false;
+    }
+    return instanceName;
+  };
+  if (failed(Rewriter(op, instance.bindings, rename).run()) || !isValid)
+    return failure();
+  if (auto kernel = dyn_cast<KernelOp>(op))
+    return finish(kernel, instance.bindings);
+  if (auto program = dyn_cast<ProgramOp>(op))
+    return finish(program, instance.source, instance.bindings);
+  return success();
+}
+
+/// Reduces each expression of a list; null after an error.
+ArrayAttr reduceAll(ArrayAttr exprs, const Bindings &bindings, StringRef what, Operation *op) {
+  SmallVector<Attribute> reduced;
+  for (auto expr : exprs.getAsRange<ExprAttr>()) {
+    llvm::Expected<ExprAttr> value = reduceExpr(expr, getEnvironment(bindings));
+    if (!value) {
+      op->emitError() << what << " '" << tile::toString(expr)
+                      << "' cannot be computed: " << llvm::toString(value.takeError());
+      return {};
+    }
+    if (value->getKind() == ExprKind::Int &&
+        (value->getValue() < 0 || value->getValue() > maxElements)) {
+      op->emitError() << what << " must be from 0 to " << maxElements << ", but got '"
+                      << tile::toString(expr) << "' = " << value->getValue();
+      return {};
+    }
+    reduced.push_back(*value);
+  }
+  return ArrayAttr::get(op->getContext(), reduced);
+}
+
+LogicalResult Specializer::finish(KernelOp kernel, const Bindings &bindings) {
+  MLIRContext *context = kernel.getContext();
+  ArrayAttr grid = reduceAll(kernel.getGrid(), bindings, "an extent of the grid", kernel);
+  if (!grid)
+    return failure();
+  kernel.setGridAttr(grid);
+  kernel.setParamsAttr(ArrayAttr::get(context, {}));
+  kernel.setConstraintsAttr(ArrayAttr::get(context, {}));
+  if (!bindings.empty())
+    kernel.setBindingsAttr(getBindingsAttr(context, bindings));
+  return success();
+}
+
+LogicalResult Specializer::finish(ProgramOp program, Operation *source, const Bindings &bindings) {
+  MLIRContext *context = program.getContext();
+  Signature signature(source);
+  for (LaunchOp launch : llvm::make_early_inc_range(program.getBody().getOps<LaunchOp>()))
+    if (failed(specializeLaunch(launch, signature, bindings)))
+      return failure();
+  for (WorkspaceOp workspace :
+       llvm::make_early_inc_range(program.getBody().getOps<WorkspaceOp>())) {
+    if (workspace->use_empty()) {
+      workspace.erase();
+      continue;
+    }
+    ArrayAttr extents =
+        reduceAll(workspace.getExtents(), bindings, "an extent of a workspace", workspace);
+    if (!extents)
+      return failure();
+    workspace.setExtentsAttr(extents);
+  }
+  program.setParamsAttr(ArrayAttr::get(context, {}));
+  program.setConstraintsAttr(ArrayAttr::get(context, {}));
+  if (!bindings.empty())
+    program.setBindingsAttr(getBindingsAttr(context, bindings));
+  return success();
+}
+
+LogicalResult Specializer::specializeLaunch(LaunchOp launch, const Signature &program,
+                                            const Bindings &bindings) {
+  MLIRContext *context = launch.getContext();
+  ExprEnvironment environment = getEnvironment(bindings);
+  if (ExprAttr condition = launch.getConditionAttr()) {
+    llvm::Expected<ExprAttr> reduced = reduceExpr(condition, environment);
+    if (!reduced)
+      return launch.emitError("the condition of a launch cannot be computed: ")
+             << llvm::toString(reduced.takeError());
+    if (reduced->isConstant() && !reduced->getValue()) {
+      launch.erase();
+      return success();
+    }
+    // What is left depends on shapes and scalars, which are known when the program runs.
+    launch.setConditionAttr(reduced->isConstant() ? ExprAttr() : *reduced);
+  }
+
+  auto kernel = cast<KernelOp>(symbols.lookup(launch.getKernel()));
+  Signature signature(kernel);
+  llvm::StringMap<ExprAttr> given;
+  for (auto decl : signature.params.getAsRange<ParamDeclAttr>())
+    if (ExprAttr value = bindings.lookup(decl.getName()))
+      given[decl.getName()] = value;
+  for (auto [name, expr] : llvm::zip(launch.getWithNames().getAsRange<StringAttr>(),
+                                     launch.getWithValues().getAsRange<ExprAttr>())) {
+    llvm::Expected<ExprAttr> value = evaluateExpr(expr, environment);
+    if (!value)
+      return launch.emitError("the value of '") << name.getValue() << "' cannot be computed: "
+                                                << llvm::toString(value.takeError());
+    given[name] = *value;
+  }
+  std::string remedy = "declare it in " + describe(program.op) + " or give it by with (NAME = ...)";
+  FailureOr<Bindings> kernelBindings =
+      bindParameters(signature, given, remedy, [&] { return launch.emitError(); });
+  if (failed(kernelBindings))
+    return failure();
+  launch.setKernelAttr(FlatSymbolRefAttr::get(getInstance(kernel, *kernelBindings)));
+  launch.setWithNamesAttr(ArrayAttr::get(context, {}));
+  launch.setWithValuesAttr(ArrayAttr::get(context, {}));
+  return success();
+}
+
+LogicalResult Specializer::run(StringRef entryName, ArrayRef<std::string> assignments) {
+  Operation *entry = findEntry(entryName);
+  if (!entry)
+    return failure();
+  Signature signature(entry);
+  FailureOr<llvm::StringMap<ExprAttr>> given = parseBindings(signature, assignments);
+  if (failed(given))
+    return failure();
+  FailureOr<Bindings> bindings = bindParameters(signature, *given, "give each as NAME=VALUE",
+                                                [&] { return entry->emitError(); });
+  if (failed(bindings))
+    return failure();
+  getInstance(entry, *bindings);
+  for (size_t i = 0; i < instances.size(); ++i)
+    if (failed(specialize(*instances[i])))
+      return failure();
+
+  // The copies take the places of their templates, in the order of the file.
+  for (Operation &op : llvm::make_early_inc_range(*module.getBody()))
+    if (isa<KernelOp, ProgramOp, func::FuncOp, CaptureOp>(op))
+      op.erase();
+  llvm::DenseMap<Operation *, SmallVector<Instance *>> bySource;
+  for (auto &instance : instances)
+    bySource[instance->source].push_back(instance.get());
+  for (Operation &source : *templates->getBody())
+    for (Instance *instance : bySource.lookup(&source))
+      module.getBody()->push_back(instance->op.release());
+
+  if (succeeded(verify(module)))
+    return success();
+  return entry->emitError() << describe(entry) << " must be well-typed for the chosen values, but is not for "
+                            << toString(*bindings);
+}
+
+struct TileSpecializePass : tilewright::impl::TileSpecializeBase<TileSpecializePass> {
+  using TileSpecializeBase::TileSpecializeBase;
+
+  void runOnOperation() override {
+    std::vector<std::string> assignments(params.begin(), params.end());
+    if (failed(Specializer(getOperation()).run(entry, assignments)))
+      signalPassFailure();
+  }
+};
+
+} // namespace

@@ -1,0 +1,261 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Binding of parameters.
+
+#include "passes/Tile/BindParameters.h"
+
+#include "mlir/IR/Diagnostics.h"
+#include "llvm/ADT/StringExtras.h"
+
+using namespace mlir;
+using namespace tilewright;
+using namespace tilewright::tile;
+
+ExprEnvironment tilewright::getEnvironment(const Bindings &bindings) {
+  ExprEnvironment environment;
+  environment.name = [&bindings](StringRef name) { return bindings.lookup(name); };
+  return environment;
+}
+
+DictionaryAttr tilewright::getBindingsAttr(MLIRContext *context, const Bindings &bindings) {
+  Builder builder(context);
+  NamedAttrList list;
+  for (auto [name, value] : bindings) {
+    switch (value.getKind()) {
+    case ExprKind::Int:
+      list.append(name, builder.getI64IntegerAttr(value.getValue()));
+      break;
+    case ExprKind::Flag:
+      list.append(name, builder.getBoolAttr(value.getValue()));
+      break;
+    case ExprKind::Type:
+      list.append(name, TypeAttr::get(getTypeBySpelling(context, value.getName())));
+      break;
+    default:
+      list.append(name, builder.getStringAttr(value.getName()));
+      break;
+    }
+  }
+  return list.getDictionary(context);
+}
+
+std::string tilewright::toString(const Bindings &bindings) {
+  if (bindings.empty())
+    return "no parameters";
+  std::string text;
+  for (auto [name, value] : bindings) {
+    if (!text.empty())
+      text += ", ";
+    text += name.str() + " = " + tile::toString(value);
+  }
+  return text;
+}
+
+std::string tilewright::describe(Operation *kernelOrProgram) {
+  return (isa<KernelOp>(kernelOrProgram) ? "kernel @" : "program @") +
+         SymbolTable::getSymbolName(kernelOrProgram).str();
+}
+
+std::string tilewright::suggest(StringRef name, ArrayRef<StringRef> candidates,
+                                StringRef otherwise) {
+  // A third of the letters may differ: enough for a slip, too little for another word.
+  unsigned limit = name.size() / 3 + 1;
+  StringRef best;
+  for (StringRef candidate : candidates) {
+    unsigned distance = name.equals_insensitive(candidate) ? 0 : name.edit_distance(candidate);
+    if (distance > limit || distance >= candidate.size() || (!best.empty() && distance == limit))
+      continue;
+    limit = distance;
+    best = candidate;
+  }
+  return best.empty() ? otherwise.str() : "; did you mean '" + best.str() + "'?";
+}
+
+static bool hasKind(ExprAttr literal, ParamKind kind) {
+  return static_cast<uint32_t>(literal.getKind()) == static_cast<uint32_t>(kind);
+}
+
+static StringRef describeKind(ParamKind kind) {
+  switch (kind) {
+  case ParamKind::Int:
+    return "an integer";
+  case ParamKind::Flag:
+    return "true or false";
+  case ParamKind::Enum:
+    return "one of its names";
+  case ParamKind::Type:
+    return "one of f64, f32, f16, bf16, e4m3, e5m2";
+  }
+  return "";
+}
+
+static std::string listAllowed(ParamDeclAttr decl) {
+  std::string text;
+  for (ExprAttr value : decl.getAllowed())
+    text += (text.empty() ? "" : ", ") + tile::toString(value);
+  return text;
+}
+
+/// Null where the text is not a value of that kind.
+static ExprAttr parseValue(MLIRContext *context, ParamKind kind, StringRef text) {
+  int64_t integer;
+  switch (kind) {
+  case ParamKind::Int:
+    return text.getAsInteger(10, integer) ? ExprAttr() : ExprAttr::getInt(context, integer);
+  case ParamKind::Flag:
+    if (text != "true" && text != "false")
+      return {};
+    return ExprAttr::getFlag(context, text == "true");
+  case ParamKind::Enum:
+    return ExprAttr::getEnum(context, text);
+  case ParamKind::Type:
+    return getTypeBySpelling(context, text) ? ExprAttr::getType(context, text) : ExprAttr();
+  }
+  return {};
+}
+
+FailureOr<llvm::StringMap<ExprAttr>>
+tilewright::parseBindings(const Signature &signature, ArrayRef<std::string> assignments) {
+  Operation *op = signature.op;
+  llvm::StringMap<ExprAttr> values;
+  SmallVector<StringRef> names;
+  for (auto decl : signature.params.getAsRange<ParamDeclAttr>())
+    names.push_back(decl.getName());
+
+  for (StringRef assignment : assignments) {
+    auto [name, text] = assignment.split('=');
+    if (name.empty() || name.size() == assignment.size())
+      return op->emitError("a parameter is bound by NAME=VALUE, but got '") << assignment << "'";
+    ParamDeclAttr decl = signature.findParam(name);
+    if (!decl) {
+      std::string all = names.empty() ? "; it has none" : "; it has " + llvm::join(names, ", ");
+      return op->emitError() << describe(op) << " has no parameter '" << name << "'"
+                             << suggest(name, names, all);
+    }
+    ExprAttr value = parseValue(op->getContext(), decl.getKind(), text);
+    if (!value)
+      return op->emitError("parameter '") << name << "' of " << describe(op) << " must be "
+                                          << describeKind(decl.getKind()) << ", but got '" << text
+                                          << "'";
+    if (!values.try_emplace(name, value).second)
+      return op->emitError("parameter '") << name << "' of " << describe(op)
+                                          << " must be bound once, but got '" << assignment
+                                          << "' after '" << name << "="
+                                          << tile::toString(values.lookup(name)) << "'";
+  }
+  return values;
+}
+
+namespace {
+
+/// One run of bindParameters.
+class Binder {
+public:
+  Binder(const Signature &signature, const llvm::StringMap<ExprAttr> &given,
+         function_ref<InFlightDiagnostic()> emitError)
+      : signature(signature), given(given), emitError(emitError) {
+    for (auto decl : signature.params.getAsRange<ParamDeclAttr>())
+      bindings[decl.getName()] = {};
+  }
+
+  /// False where the parameter, or one that its default reads, has no value.
+  LogicalResult bind(ParamDeclAttr decl) {
+    ExprAttr &value = bindings[decl.getName()];
+    if (value)
+      return success();
+    value = given.lookup(decl.getName());
+    if (!value && decl.getDefaultValue()) {
+      FailureOr<ExprAttr> computed = evaluateDefault(decl);
+      if (failed(computed))
+        return failure();
+      value = *computed;
+    }
+    return value ? check(decl, value) : success();
+  }
+
+  LogicalResult checkConstraints() {
+    for (auto constraint : signature.constraints.getAsRange<ExprAttr>()) {
+      llvm::Expected<bool> holds = evaluateFlag(constraint, getEnvironment(bindings));
+      if (!holds)
+        return emitError() << "constraint '" << tile::toString(constraint) << "' of "
+                           << describe(signature.op)
+                           << " cannot be checked: " << llvm::toString(holds.takeError());
+      if (!*holds)
+        return emitError() << "constraint '" << tile::toString(constraint) << "' of "
+                           << describe(signature.op) << " must hold, but got "
+                           << toString(getReadBy(constraint));
+    }
+    return success();
+  }
+
+  Bindings bindings;
+
+private:
+  Bindings getReadBy(ExprAttr expr) {
+    Bindings read;
+    walkExpr(expr, [&](ExprAttr leaf) {
+      if (bindings.count(leaf.getName()))
+        read[leaf.getName()] = bindings.lookup(leaf.getName());
+    });
+    return read;
+  }
+
+  /// Null where a parameter that the default reads has no value. Cycles between defaults are refused by
+  /// the verifier of the signature, so this ends.
+  FailureOr<ExprAttr> evaluateDefault(ParamDeclAttr decl) {
+    LogicalResult bound = success();
+    walkExpr(decl.getDefaultValue(), [&](ExprAttr leaf) {
+      ParamDeclAttr other = signature.findParam(leaf.getName());
+      if (succeeded(bound) && other)
+        bound = bind(other);
+    });
+    if (failed(bound))
+      return failure();
+    llvm::Expected<ExprAttr> value = reduceExpr(decl.getDefaultValue(), getEnvironment(bindings));
+    if (!value)
+      return emitError() << "the default of parameter '" << decl.getName() << "' of "
+                         << describe(signature.op)
+                         << " cannot be computed: " << llvm::toString(value.takeError());
+    return value->isConstant() ? *value : ExprAttr();
+  }
+
+  LogicalResult check(ParamDeclAttr decl, ExprAttr value) {
+    if (!hasKind(value, decl.getKind()))
+      return emitError() << "parameter '" << decl.getName() << "' of " << describe(signature.op)
+                         << " must be " << describeKind(decl.getKind()) << ", but got '"
+                         << tile::toString(value) << "'";
+    if (!decl.getAllowed().empty() && !llvm::is_contained(decl.getAllowed(), value))
+      return emitError() << "parameter '" << decl.getName() << "' of " << describe(signature.op)
+                         << " must be one of " << listAllowed(decl) << ", but got "
+                         << tile::toString(value);
+    return success();
+  }
+
+  const Signature &signature;
+  const llvm::StringMap<ExprAttr> &given;
+  function_ref<InFlightDiagnostic()> emitError;
+};
+
+} // namespace
+
+FailureOr<Bindings> tilewright::bindParameters(const Signature &signature,
+                                               const llvm::StringMap<ExprAttr> &given,
+                                               StringRef remedy,
+                                               function_ref<InFlightDiagnostic()> emitError) {
+  Binder binder(signature, given, emitError);
+  SmallVector<StringRef> missing;
+  for (auto decl : signature.params.getAsRange<ParamDeclAttr>()) {
+    if (failed(binder.bind(decl)))
+      return failure();
+    // A parameter whose default lacks something is not itself what the caller has to give.
+    if (!binder.bindings.lookup(decl.getName()) && !decl.getDefaultValue())
+      missing.push_back(decl.getName());
+  }
+  if (!missing.empty())
+    return emitError() << "every parameter of " << describe(signature.op)
+                       << " needs a value, but there is none for " << llvm::join(missing, ", ")
+                       << "; " << remedy;
+  if (failed(binder.checkConstraints()))
+    return failure();
+  return std::move(binder.bindings);
+}

@@ -1,0 +1,48 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Values for the parameters of a kernel or program: from text, from defaults, checked.
+
+#ifndef TILEWRIGHT_PASSES_TILE_BINDPARAMETERS_H
+#define TILEWRIGHT_PASSES_TILE_BINDPARAMETERS_H
+
+#include "dialect/Tile/Tile.h"
+#include "dialect/Tile/TileExprEval.h"
+
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/StringMap.h"
+
+namespace tilewright {
+
+/// Literals by parameter name, in the order of declaration.
+using Bindings = llvm::MapVector<llvm::StringRef, tile::ExprAttr>;
+
+/// An environment that knows these parameters and nothing else. Refers to `bindings`.
+tile::ExprEnvironment getEnvironment(const Bindings &bindings);
+
+/// name -> i64 integer, flag, string or type: what the attribute `bindings` of an entry records.
+mlir::DictionaryAttr getBindingsAttr(mlir::MLIRContext *context, const Bindings &bindings);
+
+/// "D = 64, T = f16"; "no parameters" where there are none.
+std::string toString(const Bindings &bindings);
+
+/// "kernel @name" or "program @name".
+std::string describe(mlir::Operation *kernelOrProgram);
+
+/// "; did you mean 'x'?" where one of the candidates is close to `name`, else `otherwise`.
+std::string suggest(llvm::StringRef name, llvm::ArrayRef<llvm::StringRef> candidates,
+                    llvm::StringRef otherwise);
+
+/// Reads "NAME=VALUE" for parameters of `signature`. Errors are emitted at the operation.
+mlir::FailureOr<llvm::StringMap<tile::ExprAttr>>
+parseBindings(const tile::Signature &signature, llvm::ArrayRef<std::string> assignments);
+
+/// Binds every parameter: `given`, else its default. Checks kinds, allowed values and constraints. `remedy`
+/// says how to give a value where one is missing. Errors go to `emitError`.
+mlir::FailureOr<Bindings>
+bindParameters(const tile::Signature &signature, const llvm::StringMap<tile::ExprAttr> &given,
+               llvm::StringRef remedy,
+               llvm::function_ref<mlir::InFlightDiagnostic()> emitError);
+
+} // namespace tilewright
+
+#endif // TILEWRIGHT_PASSES_TILE_BINDPARAMETERS_H
