@@ -1,0 +1,136 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Taking the text of --in, --out, --inout, --scalar, --strides and --param apart.
+
+#include "lib/Driver/BindingOptions.h"
+
+#include "llvm/ADT/StringExtras.h"
+
+namespace tilewright {
+
+namespace {
+
+llvm::Error failure(const llvm::Twine &message) {
+  return llvm::createStringError(llvm::inconvertibleErrorCode(), message);
+}
+
+llvm::Error expected(llvm::StringRef form, llvm::StringRef text) {
+  return failure("expected " + form + " but got '" + text + "'");
+}
+
+/// The two sides of the first '='; neither may be empty.
+llvm::Expected<std::pair<std::string, std::string>> splitName(llvm::StringRef form,
+                                                              llvm::StringRef text) {
+  auto [name, value] = text.split('=');
+  if (name.empty() || value.empty())
+    return expected(form, text);
+  return std::make_pair(name.str(), value.str());
+}
+
+/// Takes ":TYPE" off the end of a file, if it is there.
+llvm::Error splitType(llvm::StringRef form, llvm::StringRef &file,
+                      std::optional<ElementType> &type) {
+  size_t colon = file.rfind(':');
+  if (colon == llvm::StringRef::npos)
+    return llvm::Error::success();
+  llvm::StringRef name = file.drop_front(colon + 1);
+  if (name.contains('.') || name.contains('/'))
+    return llvm::Error::success();
+  type = parseElementType(name);
+  if (!type)
+    return failure("expected an element type (f64, f32, f16, bf16, e4m3, e5m2, i64, i32, i1) but got '" +
+                   name + "'");
+  file = file.take_front(colon);
+  return llvm::Error::success();
+}
+
+/// Integers from 0, separated by a character.
+bool parseList(llvm::StringRef text, char separator, llvm::SmallVectorImpl<int64_t> &values) {
+  llvm::SmallVector<llvm::StringRef> parts;
+  text.split(parts, separator);
+  for (llvm::StringRef part : parts)
+    if (part.getAsInteger(10, values.emplace_back()))
+      return false;
+  return true;
+}
+
+} // namespace
+
+llvm::Expected<ArrayRequest> parseIn(llvm::StringRef text) {
+  constexpr llvm::StringLiteral form = "NAME=FILE.npy[:TYPE]";
+  auto split = splitName(form, text);
+  if (!split)
+    return split.takeError();
+  ArrayRequest request;
+  request.name = split->first;
+  llvm::StringRef file = split->second;
+  if (llvm::Error error = splitType(form, file, request.type))
+    return error;
+  if (file.empty())
+    return expected(form, text);
+  request.input = file.str();
+  return request;
+}
+
+llvm::Expected<ArrayRequest> parseOut(llvm::StringRef text) {
+  constexpr llvm::StringLiteral form = "NAME=FILE.npy[:TYPE]@DIMxDIM...";
+  auto split = splitName(form, text);
+  if (!split)
+    return split.takeError();
+  ArrayRequest request;
+  request.name = split->first;
+  llvm::StringRef value = split->second;
+  size_t at = value.rfind('@');
+  if (at == llvm::StringRef::npos)
+    return expected(form, text);
+  llvm::StringRef file = value.take_front(at), shape = value.drop_front(at + 1);
+  // Nothing after the '@' is an array without dimensions.
+  if (!shape.empty() && !parseList(shape, 'x', request.shape))
+    return failure("expected extents such as 2x8x128 after '@' but got '" + shape + "'");
+  if (llvm::Error error = splitType(form, file, request.type))
+    return error;
+  if (file.empty())
+    return expected(form, text);
+  request.output = file.str();
+  return request;
+}
+
+llvm::Expected<ArrayRequest> parseInOut(llvm::StringRef text) {
+  constexpr llvm::StringLiteral form = "NAME=FILE.npy[:TYPE]=RESULT.npy";
+  auto split = splitName(form, text);
+  if (!split)
+    return split.takeError();
+  ArrayRequest request;
+  request.name = split->first;
+  auto [file, output] = llvm::StringRef(split->second).rsplit('=');
+  if (llvm::Error error = splitType(form, file, request.type))
+    return error;
+  if (file.empty() || output.empty())
+    return expected(form, text);
+  request.input = file.str();
+  request.output = output.str();
+  return request;
+}
+
+llvm::Expected<ScalarRequest> parseScalar(llvm::StringRef text) {
+  auto split = splitName("NAME=VALUE", text);
+  if (!split)
+    return split.takeError();
+  return ScalarRequest{split->first, split->second};
+}
+
+llvm::Expected<StridesRequest> parseStrides(llvm::StringRef text) {
+  auto split = splitName("NAME=STRIDE,STRIDE...", text);
+  if (!split)
+    return split.takeError();
+  StridesRequest request{split->first, {}};
+  if (!parseList(split->second, ',', request.strides))
+    return failure("expected strides in elements such as 1024,64,1 but got '" + split->second + "'");
+  return request;
+}
+
+llvm::Expected<std::pair<std::string, std::string>> parseParam(llvm::StringRef text) {
+  return splitName("NAME=VALUE", text);
+}
+
+} // namespace tilewright

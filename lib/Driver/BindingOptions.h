@@ -1,0 +1,60 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// What a caller says about arguments on a command line, as text and taken apart. Nothing here knows
+// the kernel: see NpyBinding.h for that.
+
+#ifndef TILEWRIGHT_LIB_DRIVER_BINDINGOPTIONS_H
+#define TILEWRIGHT_LIB_DRIVER_BINDINGOPTIONS_H
+
+#include "lib/Numeric/ElementType.h"
+
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/ADT/StringRef.h"
+#include "llvm/Support/Error.h"
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace tilewright {
+
+/// One array. An array with an input file has the shape of that file.
+struct ArrayRequest {
+  std::string name;
+  std::string input;                 ///< empty: the array starts poisoned
+  std::string output;                ///< empty: the array is not written anywhere
+  std::optional<ElementType> type;   ///< of the elements in the kernel; none: the view's
+  llvm::SmallVector<int64_t> shape;  ///< where there is no input
+};
+
+struct ScalarRequest {
+  std::string name, value;
+};
+
+struct StridesRequest {
+  std::string name;
+  llvm::SmallVector<int64_t> strides; ///< in elements
+};
+
+struct BindingRequest {
+  std::vector<ArrayRequest> arrays;
+  std::vector<ScalarRequest> scalars;
+  std::vector<StridesRequest> strides;
+  /// Every float runs in f64: float arrays are held as f64, whatever the view declares.
+  bool f64 = false;
+};
+
+// The text of one option each. The name ends at the first '='. What follows the last ':' of a file is a
+// type if it has neither '.' nor '/', so that "a:b.npy" is a path; the shape follows the last '@'; the
+// output of --inout follows the last '='. Errors state the form that was expected.
+llvm::Expected<ArrayRequest> parseIn(llvm::StringRef text);    ///< NAME=x.npy[:TYPE]
+llvm::Expected<ArrayRequest> parseOut(llvm::StringRef text);   ///< NAME=y.npy[:TYPE]@DIMxDIM...
+llvm::Expected<ArrayRequest> parseInOut(llvm::StringRef text); ///< NAME=x.npy[:TYPE]=y.npy
+llvm::Expected<ScalarRequest> parseScalar(llvm::StringRef text);   ///< NAME=VALUE
+llvm::Expected<StridesRequest> parseStrides(llvm::StringRef text); ///< NAME=s0,s1,...
+llvm::Expected<std::pair<std::string, std::string>> parseParam(llvm::StringRef text); ///< NAME=VALUE
+
+} // namespace tilewright
+
+#endif // TILEWRIGHT_LIB_DRIVER_BINDINGOPTIONS_H

@@ -1,0 +1,43 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The options that every tool which compiles has in common, as LLVM command-line options. To be
+// included by the one file with main().
+
+#ifndef TILEWRIGHT_LIB_DRIVER_COMPILEOPTIONS_H
+#define TILEWRIGHT_LIB_DRIVER_COMPILEOPTIONS_H
+
+#include "lib/Driver/ToolSupport.h"
+
+#include "llvm/Support/CommandLine.h"
+
+namespace tilewright {
+
+/// Lives in main(): LLVM keeps track of options by address.
+struct CompileOptions {
+  explicit CompileOptions(llvm::cl::OptionCategory &category)
+      : file(llvm::cl::Positional, llvm::cl::Required, llvm::cl::desc("FILE"),
+             llvm::cl::cat(category)),
+        kernel("kernel", llvm::cl::desc("The kernel to compile"), llvm::cl::value_desc("name"),
+               llvm::cl::cat(category)),
+        program("program", llvm::cl::desc("The program to compile"), llvm::cl::value_desc("name"),
+                llvm::cl::cat(category)),
+        params("param", llvm::cl::desc("Value of a parameter: an integer, true or false, a value of an "
+                                       "enum, or a type (f64, f32, f16, bf16, e4m3, e5m2)"),
+               llvm::cl::value_desc("NAME=VALUE"), llvm::cl::cat(category)),
+        with("with", llvm::cl::desc("A file whose functions and captures replace those of FILE"),
+             llvm::cl::value_desc("file"), llvm::cl::cat(category)),
+        fastMath("fast-math", llvm::cl::desc("Allow rewrites that change the rounding of results"),
+                 llvm::cl::cat(category)) {}
+
+  CompileRequest request() const {
+    return {kernel, program, {params.begin(), params.end()}, {with.begin(), with.end()}, fastMath};
+  }
+
+  llvm::cl::opt<std::string> file, kernel, program;
+  llvm::cl::list<std::string> params, with;
+  llvm::cl::opt<bool> fastMath;
+};
+
+} // namespace tilewright
+
+#endif // TILEWRIGHT_LIB_DRIVER_COMPILEOPTIONS_H

@@ -1,0 +1,273 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Parse, choose the entry, run the pipeline.
+
+#include "lib/Driver/Compiler.h"
+
+#include "dialect/Tile/Tile.h"
+#include "passes/Pipelines.h"
+
+#include "mlir/Bytecode/BytecodeReader.h"
+#include "mlir/IR/SymbolTable.h"
+#include "mlir/Parser/Parser.h"
+#include "mlir/Pass/PassManager.h"
+#include "llvm/ADT/DenseSet.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSet.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/SourceMgr.h"
+
+using namespace mlir;
+
+namespace tilewright {
+
+//===----------------------------------------------------------------------===//
+// Parsing
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+/// MLIR's parser and printer recurse; each level costs them up to about a kilobyte of stack.
+constexpr unsigned maxNesting = 256;
+
+/// The first place where brackets nest deeper than maxNesting, or null. Strings and comments are
+/// skipped; the lexer's finer points do not matter here, since valid files come nowhere near.
+const char *findExcessiveNesting(llvm::StringRef text) {
+  unsigned depth = 0;
+  for (const char *c = text.begin(); c != text.end(); ++c) {
+    switch (*c) {
+    case '"':
+      for (++c; c != text.end() && *c != '"' && *c != '\n'; ++c)
+        if (*c == '\\' && c + 1 != text.end())
+          ++c;
+      break;
+    case '/':
+      if (c + 1 != text.end() && c[1] == '/')
+        while (c != text.end() && *c != '\n')
+          ++c;
+      break;
+    case '(':
+    case '[':
+    case '{':
+    case '<':
+      if (++depth > maxNesting)
+        return c;
+      break;
+    case ')':
+    case ']':
+    case '}':
+      depth -= depth != 0;
+      break;
+    case '>':
+      if (c == text.begin() || c[-1] != '-') // not an arrow
+        depth -= depth != 0;
+      break;
+    default:
+      break;
+    }
+    if (c == text.end())
+      break;
+  }
+  return nullptr;
+}
+
+Location startOf(MLIRContext &context, llvm::MemoryBufferRef buffer) {
+  return FileLineColLoc::get(&context, buffer.getBufferIdentifier(), 1, 1);
+}
+
+} // namespace
+
+OwningOpRef<ModuleOp> parseBuffer(MLIRContext &context, llvm::MemoryBufferRef buffer) {
+  if (isBytecode(buffer)) {
+    emitError(startOf(context, buffer), "expected the text of a module but got bytecode");
+    return nullptr;
+  }
+  llvm::StringRef text = buffer.getBuffer();
+  if (const char *c = findExcessiveNesting(text)) {
+    llvm::StringRef before = text.take_front(c - text.begin());
+    Location location =
+        FileLineColLoc::get(&context, buffer.getBufferIdentifier(), before.count('\n') + 1,
+                            before.size() - (before.rfind('\n') + 1) + 1);
+    emitError(location) << "brackets may nest " << maxNesting << " deep but got more";
+    return nullptr;
+  }
+  // The parser reads one character past the end, and a reference does not promise a terminator.
+  auto sourceMgr = std::make_shared<llvm::SourceMgr>();
+  sourceMgr->AddNewSourceBuffer(
+      llvm::MemoryBuffer::getMemBufferCopy(text, buffer.getBufferIdentifier()), llvm::SMLoc());
+  return parseSourceFile<ModuleOp>(sourceMgr, ParserConfig(&context));
+}
+
+//===----------------------------------------------------------------------===//
+// Entries and their arguments
+//===----------------------------------------------------------------------===//
+
+Operation *findEntry(ModuleOp module, llvm::StringRef name) {
+  if (!name.empty()) {
+    Operation *op = SymbolTable::lookupSymbolIn(module, name);
+    return isa_and_present<tile::KernelOp, tile::ProgramOp>(op) ? op : nullptr;
+  }
+  llvm::DenseSet<mlir::StringAttr> launched;
+  module.walk([&](tile::LaunchOp launch) { launched.insert(launch.getKernelAttr().getAttr()); });
+  Operation *entry = nullptr;
+  for (Operation &op : *module.getBody()) {
+    if (!isa<tile::KernelOp, tile::ProgramOp>(op) ||
+        launched.contains(SymbolTable::getSymbolName(&op)))
+      continue;
+    if (entry)
+      return nullptr;
+    entry = &op;
+  }
+  return entry;
+}
+
+namespace {
+
+template <typename... OpTys>
+std::string listSymbols(ModuleOp module) {
+  llvm::SmallVector<llvm::StringRef> names;
+  for (Operation &op : *module.getBody())
+    if (isa<OpTys...>(op))
+      names.push_back(SymbolTable::getSymbolName(&op));
+  return llvm::join(names, ", ");
+}
+
+llvm::StringRef describe(EntryKind kind) {
+  switch (kind) {
+  case EntryKind::Kernel:
+    return "kernel";
+  case EntryKind::Program:
+    return "program";
+  case EntryKind::Any:
+    break;
+  }
+  return "kernel or program";
+}
+
+/// The entry that the caller asked for, or null after an error.
+Operation *chooseEntry(ModuleOp module, llvm::StringRef name, EntryKind kind,
+                       llvm::MemoryBufferRef buffer) {
+  std::string all = listSymbols<tile::KernelOp, tile::ProgramOp>(module);
+  Location location = startOf(*module.getContext(), buffer);
+  if (all.empty()) {
+    emitError(location, "expected a file with a kernel or a program, but there is none");
+    return nullptr;
+  }
+  if (Operation *entry = findEntry(module, name)) {
+    bool fits = kind == EntryKind::Any || isa<tile::KernelOp>(entry) == (kind == EntryKind::Kernel);
+    if (fits)
+      return entry;
+    EntryKind other = kind == EntryKind::Kernel ? EntryKind::Program : EntryKind::Kernel;
+    emitError(entry->getLoc()) << "expected a " << describe(kind) << " but got '"
+                               << SymbolTable::getSymbolName(entry) << "', a " << describe(other)
+                               << "; choose it by --" << describe(other);
+    return nullptr;
+  }
+  if (!name.empty())
+    emitError(location) << "there is no " << describe(kind) << " '" << name
+                        << "'; the file has: " << all;
+  else
+    emitError(location) << "there are several entries, so one must be chosen by --kernel or "
+                           "--program; the file has: "
+                        << all;
+  return nullptr;
+}
+
+/// Captures are bound by name as arguments are, so the names must differ.
+LogicalResult checkNames(Operation *entry) {
+  llvm::SmallVector<ArgumentInfo> arguments = getArguments(entry);
+  llvm::StringSet<> names;
+  for (const ArgumentInfo &argument : arguments) {
+    if (names.insert(argument.name).second)
+      continue;
+    Operation *capture = SymbolTable::lookupSymbolIn(entry->getParentOp(), argument.name);
+    return emitError(capture ? capture->getLoc() : entry->getLoc())
+           << "capture '" << argument.name << "' has the name of an argument of '"
+           << SymbolTable::getSymbolName(entry) << "'; rename it";
+  }
+  return success();
+}
+
+/// Adds to `reached` every symbol of the module that is used below `op`, however indirectly.
+void collectReached(ModuleOp module, Operation *op, llvm::DenseSet<Operation *> &reached) {
+  llvm::SmallVector<Operation *> pending{op};
+  while (!pending.empty()) {
+    Operation *next = pending.pop_back_val();
+    auto uses = SymbolTable::getSymbolUses(next);
+    if (!uses)
+      continue;
+    for (SymbolTable::SymbolUse use : *uses) {
+      Operation *symbol = SymbolTable::lookupSymbolIn(module, use.getSymbolRef());
+      if (symbol && reached.insert(symbol).second)
+        pending.push_back(symbol);
+    }
+  }
+}
+
+template <typename EntryOp>
+void appendArguments(EntryOp entry, llvm::SmallVectorImpl<ArgumentInfo> &arguments) {
+  for (auto [name, optional, value] :
+       llvm::zip(entry.getArgNames(), entry.getArgOptional(), entry.getArgs()))
+    arguments.push_back({cast<StringAttr>(name).str(), value.getType(), optional, false});
+}
+
+} // namespace
+
+llvm::SmallVector<ArgumentInfo> getArguments(Operation *entry) {
+  llvm::SmallVector<ArgumentInfo> arguments;
+  if (auto kernel = dyn_cast<tile::KernelOp>(entry))
+    appendArguments(kernel, arguments);
+  else
+    appendArguments(cast<tile::ProgramOp>(entry), arguments);
+
+  auto module = entry->getParentOfType<ModuleOp>();
+  llvm::DenseSet<Operation *> reached;
+  collectReached(module, entry, reached);
+  for (auto capture : module.getOps<tile::CaptureOp>())
+    if (reached.contains(capture))
+      arguments.push_back({capture.getSymName().str(), capture.getType(), false, true});
+  return arguments;
+}
+
+//===----------------------------------------------------------------------===//
+// Compilation
+//===----------------------------------------------------------------------===//
+
+OwningOpRef<ModuleOp> compileBuffer(MLIRContext &context, llvm::MemoryBufferRef buffer,
+                                    const TilePipelineOptions &options, EntryKind kind) {
+  OwningOpRef<ModuleOp> module = parseBuffer(context, buffer);
+  if (!module)
+    return nullptr;
+  Operation *entry = chooseEntry(*module, options.entry, kind, buffer);
+  if (!entry)
+    return nullptr;
+
+  TilePipelineOptions bound = options;
+  bound.entry = SymbolTable::getSymbolName(entry).str();
+  PassManager manager(&context, ModuleOp::getOperationName());
+  buildTilePipeline(manager, bound);
+  if (failed(manager.run(*module)))
+    return nullptr;
+
+  entry = findEntry(*module, bound.entry);
+  if (!entry) {
+    emitError(module->getLoc()) << "the pipeline removed '" << bound.entry << "'";
+    return nullptr;
+  }
+  if (failed(checkNames(entry)))
+    return nullptr;
+  return module;
+}
+
+OwningOpRef<ModuleOp> compileFile(MLIRContext &context, llvm::StringRef file,
+                                  const TilePipelineOptions &options, EntryKind kind) {
+  auto buffer = llvm::MemoryBuffer::getFileOrSTDIN(file, /*IsText=*/true);
+  if (!buffer) {
+    emitError(UnknownLoc::get(&context))
+        << "cannot open '" << file << "': " << buffer.getError().message();
+    return nullptr;
+  }
+  return compileBuffer(context, **buffer, options, kind);
+}
+
+} // namespace tilewright

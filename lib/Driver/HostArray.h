@@ -1,0 +1,62 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// An array in host memory with any non-overlapping strides: what the tools, benchmarks and tests hand
+// to a device. Memory that holds no element is poisoned, so that a kernel that reads it computes NaN
+// and one that writes it is found out.
+
+#ifndef TILEWRIGHT_LIB_DRIVER_HOSTARRAY_H
+#define TILEWRIGHT_LIB_DRIVER_HOSTARRAY_H
+
+#include "lib/Numeric/ElementType.h"
+
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/Support/Error.h"
+
+#include <cstdint>
+#include <memory>
+
+namespace tilewright {
+
+class HostArray {
+  struct Unmap {
+    size_t mapped = 0; ///< 0: from the heap
+    void operator()(uint8_t *pointer) const;
+  };
+
+public:
+  /// Allocates and poisons. Strides are in elements; none means row-major. Refused: negative extents or
+  /// strides, extents beyond 32 bits, a number of strides that differs from the rank, strides under
+  /// which elements may share memory, and more memory than there is.
+  static llvm::Expected<HostArray> create(ElementType type, llvm::ArrayRef<int64_t> shape,
+                                          llvm::ArrayRef<int64_t> strides = {});
+
+  ElementType getType() const { return type; }
+  llvm::ArrayRef<int64_t> getShape() const { return shape; }
+  llvm::ArrayRef<int64_t> getStrides() const { return strides; }
+  /// Element 0. Never null.
+  void *getData() const { return memory.get(); }
+  int64_t getNumElements() const;
+  /// From the first element to the end of the last.
+  size_t getNumBytes() const { return bytes; }
+
+  /// Every byte 0xff: NaN in every float type, -1 in the integers.
+  void poison();
+  /// The elements, in row-major order, without gaps.
+  void copyFrom(const void *dense);
+  void copyTo(void *dense) const;
+  /// Whether all memory between the elements is still poisoned.
+  bool gapsArePoisoned() const;
+
+private:
+  HostArray() : memory(nullptr, Unmap()) {}
+
+  ElementType type = ElementType::F32;
+  llvm::SmallVector<int64_t> shape, strides;
+  size_t bytes = 0;
+  std::unique_ptr<uint8_t, Unmap> memory;
+};
+
+} // namespace tilewright
+
+#endif // TILEWRIGHT_LIB_DRIVER_HOSTARRAY_H

@@ -1,0 +1,281 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Binding of files and scalars to arguments.
+
+#include "lib/Driver/NpyBinding.h"
+
+#include "dialect/Tile/Tile.h"
+#include "lib/Npy/Npy.h"
+
+#include "mlir/IR/BuiltinTypes.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSet.h"
+
+#include <cmath>
+
+namespace tilewright {
+
+namespace {
+
+llvm::Error failure(const llvm::Twine &message) {
+  return llvm::createStringError(llvm::inconvertibleErrorCode(), message);
+}
+
+/// "capture 'slopes'", "scalar 'scale'" or "argument 'q'".
+std::string describe(const ArgumentInfo &argument) {
+  llvm::StringRef what = "argument";
+  if (argument.isCapture)
+    what = "capture";
+  else if (!llvm::isa<tile::ViewType>(argument.type))
+    what = "scalar";
+  return (what + " '" + argument.name + "'").str();
+}
+
+std::string typeName(mlir::Type type) {
+  std::optional<ElementType> element = toElementType(type);
+  return element ? std::string(elementTypeName(*element)) : "an unbound type";
+}
+
+/// "[?, ?, ?, 64] of f16".
+std::string describeView(tile::ViewType view) {
+  return tile::printDims(tile::getDims(view)) + " of " + typeName(view.getElementType());
+}
+
+std::string listNames(llvm::ArrayRef<ArgumentInfo> arguments) {
+  return llvm::join(llvm::map_range(arguments, [](const ArgumentInfo &a) { return a.name; }), ", ");
+}
+
+/// The argument of that name.
+llvm::Expected<const ArgumentInfo *> findArgument(llvm::ArrayRef<ArgumentInfo> arguments,
+                                                  llvm::StringRef name) {
+  const ArgumentInfo *nearest = nullptr;
+  unsigned best = 3;
+  for (const ArgumentInfo &argument : arguments) {
+    if (argument.name == name)
+      return &argument;
+    unsigned distance = name.edit_distance(argument.name, /*AllowReplacements=*/true, best);
+    if (distance < best) {
+      best = distance;
+      nearest = &argument;
+    }
+  }
+  std::string message = ("there is no argument '" + name + "'").str();
+  if (nearest)
+    message += "; did you mean '" + nearest->name + "'?";
+  else
+    message += "; the arguments are: " + listNames(arguments);
+  return failure(message);
+}
+
+/// Scalars and views each have their options.
+llvm::Error checkKind(const ArgumentInfo &argument, bool asScalar) {
+  auto view = llvm::dyn_cast<tile::ViewType>(argument.type);
+  if (view && asScalar)
+    return failure(describe(argument) + " is a view " + describeView(view) +
+                   "; give it by --in, --out or --inout");
+  if (!view && !asScalar)
+    return failure(describe(argument) + " is a scalar of type " + typeName(argument.type) +
+                   "; give it by --scalar");
+  return llvm::Error::success();
+}
+
+llvm::Error missing(const ArgumentInfo &argument) {
+  if (auto view = llvm::dyn_cast<tile::ViewType>(argument.type))
+    return failure(describe(argument) + " is missing; it is a view " + describeView(view) +
+                   ", given by " +
+                   (argument.isCapture ? "--in " : "--in, --out or --inout ") + argument.name +
+                   "=...");
+  return failure(describe(argument) + " is missing; it is a scalar of type " +
+                 typeName(argument.type) + ", given by --scalar " + argument.name + "=VALUE");
+}
+
+llvm::Error checkShape(const ArgumentInfo &argument, tile::ViewType view,
+                       llvm::ArrayRef<int64_t> shape) {
+  if (static_cast<int64_t>(shape.size()) != view.getRank())
+    return failure(describe(argument) + " must have rank " + llvm::Twine(view.getRank()) +
+                   " but got " + llvm::Twine(shape.size()) + "; it is a view " +
+                   describeView(view));
+  for (auto [position, dim] : llvm::enumerate(tile::getDims(view)))
+    if (!dim.isUnknown() && dim.extent != shape[position])
+      return failure(describe(argument) + " must have extent " + llvm::Twine(dim.extent) +
+                     " in dimension " + llvm::Twine(position) + " but got " +
+                     llvm::Twine(shape[position]));
+  return llvm::Error::success();
+}
+
+} // namespace
+
+std::optional<ElementType> toElementType(mlir::Type type) {
+  if (type.isInteger(1))
+    return ElementType::I1;
+  if (type.isInteger(32))
+    return ElementType::I32;
+  if (type.isInteger(64))
+    return ElementType::I64;
+  llvm::StringRef spelling = tile::getTypeSpelling(type);
+  return parseElementType(std::string_view(spelling.data(), spelling.size()));
+}
+
+llvm::Error NpyBinding::bindArray(const ArgumentInfo &argument, const ArrayRequest &request,
+                                  llvm::ArrayRef<int64_t> strides, bool f64) {
+  auto view = llvm::cast<tile::ViewType>(argument.type);
+  std::optional<ElementType> declared = toElementType(view.getElementType());
+  if (!declared)
+    return failure(describe(argument) + " has elements of a type that no file can hold");
+  if (request.type && *request.type != *declared)
+    return failure(describe(argument) + " must have elements of type " +
+                   std::string(elementTypeName(*declared)) + " but got " +
+                   std::string(elementTypeName(*request.type)));
+  if (argument.isCapture && !request.output.empty())
+    return failure(describe(argument) + " is read-only; give it by --in");
+  ElementType type = f64 && isFloat(*declared) ? ElementType::F64 : *declared;
+
+  auto inArgument = [&](llvm::Error error) {
+    return failure(describe(argument) + ": " + llvm::toString(std::move(error)));
+  };
+  std::optional<NpyArray> file;
+  if (!request.input.empty()) {
+    Result<NpyArray> read = readNpy(request.input);
+    if (!read)
+      return failure(read.message());
+    file = std::move(*read);
+  }
+  llvm::ArrayRef<int64_t> shape = request.shape;
+  if (file)
+    shape = file->shape;
+  if (llvm::Error error = checkShape(argument, view, shape))
+    return error;
+  llvm::Expected<HostArray> memory = HostArray::create(type, shape, strides);
+  if (!memory)
+    return inArgument(memory.takeError());
+
+  BoundArray bound{argument.name, request.output, type, std::move(*memory), {}};
+  if (file) {
+    bound.initial.resize(file->numElements() * byteWidth(type));
+    if (Status status = convertFromNpy(*file, type, bound.initial.data()); !status)
+      return failure(describe(argument) + ": " + request.input + ": " + status.message());
+    bound.memory.copyFrom(bound.initial.data());
+  }
+  ArrayArgument device;
+  device.type = type;
+  device.shape.assign(shape.begin(), shape.end());
+  device.strides.assign(bound.memory.getStrides().begin(), bound.memory.getStrides().end());
+  device.data = bound.memory.getData();
+  arguments[argument.name] = std::move(device);
+  arrays.push_back(std::move(bound));
+  return llvm::Error::success();
+}
+
+llvm::Error NpyBinding::bindScalar(const ArgumentInfo &argument, llvm::StringRef text) {
+  auto refuse = [&] {
+    return failure(describe(argument) + " must be a value of type " + typeName(argument.type) +
+                   " but got '" + text + "'");
+  };
+  std::optional<ElementType> type = toElementType(argument.type);
+  if (!type)
+    return failure(describe(argument) + " has a type that cannot be given");
+  if (isFloat(*type)) {
+    double value;
+    if (text.getAsDouble(value))
+      return refuse();
+    // A finite number that the type cannot hold is a mistake; "inf" and "nan" are not.
+    if (std::isfinite(value) && !std::isfinite(numeric::roundToType(value, *type)))
+      return refuse();
+    arguments[argument.name] = value;
+    return llvm::Error::success();
+  }
+  int64_t value;
+  if (*type == ElementType::I1 && (text == "true" || text == "false"))
+    value = text == "true";
+  else if (text.getAsInteger(0, value))
+    return refuse();
+  unsigned bits = *type == ElementType::I64 ? 64 : 32;
+  if (*type == ElementType::I1 ? value != 0 && value != 1 : !llvm::isIntN(bits, value))
+    return refuse();
+  arguments[argument.name] = value;
+  return llvm::Error::success();
+}
+
+llvm::Expected<NpyBinding> NpyBinding::create(llvm::ArrayRef<ArgumentInfo> arguments,
+                                              const BindingRequest &request) {
+  NpyBinding binding;
+  llvm::StringSet<> given, outputs;
+  auto claim = [&](llvm::StringRef name, bool asScalar) -> llvm::Expected<const ArgumentInfo *> {
+    llvm::Expected<const ArgumentInfo *> argument = findArgument(arguments, name);
+    if (!argument)
+      return argument.takeError();
+    if (llvm::Error error = checkKind(**argument, asScalar))
+      return error;
+    if (!given.insert(name).second)
+      return failure(describe(**argument) + " is given twice");
+    return argument;
+  };
+
+  // Names first: a mistyped name is a better diagnostic than the missing argument it causes.
+  std::vector<const ArgumentInfo *> arrayTargets, scalarTargets;
+  for (const ArrayRequest &array : request.arrays) {
+    llvm::Expected<const ArgumentInfo *> argument = claim(array.name, /*asScalar=*/false);
+    if (!argument)
+      return argument.takeError();
+    if (!array.output.empty() && !outputs.insert(array.output).second)
+      return failure("two results would be written to '" + array.output + "'");
+    arrayTargets.push_back(*argument);
+  }
+  for (const ScalarRequest &scalar : request.scalars) {
+    llvm::Expected<const ArgumentInfo *> argument = claim(scalar.name, /*asScalar=*/true);
+    if (!argument)
+      return argument.takeError();
+    scalarTargets.push_back(*argument);
+  }
+  llvm::StringMap<llvm::ArrayRef<int64_t>> strides;
+  for (const StridesRequest &entry : request.strides) {
+    llvm::Expected<const ArgumentInfo *> argument = findArgument(arguments, entry.name);
+    if (!argument)
+      return argument.takeError();
+    if (llvm::none_of(request.arrays, [&](auto &array) { return array.name == entry.name; }))
+      return failure("strides of '" + entry.name + "' are given, but not the array");
+    if (!strides.try_emplace(entry.name, entry.strides).second)
+      return failure("strides of '" + entry.name + "' are given twice");
+  }
+  for (const ArgumentInfo &argument : arguments)
+    if (!argument.isOptional && !given.contains(argument.name))
+      return missing(argument);
+
+  for (auto [scalar, argument] : llvm::zip_equal(request.scalars, scalarTargets))
+    if (llvm::Error error = binding.bindScalar(*argument, scalar.value))
+      return error;
+  for (auto [array, argument] : llvm::zip_equal(request.arrays, arrayTargets))
+    if (llvm::Error error =
+            binding.bindArray(*argument, array, strides.lookup(array.name), request.f64))
+      return error;
+  return binding;
+}
+
+void NpyBinding::reset() {
+  for (BoundArray &array : arrays) {
+    array.memory.poison();
+    if (!array.initial.empty())
+      array.memory.copyFrom(array.initial.data());
+  }
+}
+
+llvm::Error NpyBinding::writeResults() const {
+  for (const BoundArray &array : arrays) {
+    if (!array.memory.gapsArePoisoned())
+      return failure("memory between the elements of '" + array.name + "' was written");
+    if (array.output.empty())
+      continue;
+    std::vector<uint8_t> dense(array.memory.getNumElements() * byteWidth(array.type));
+    array.memory.copyTo(dense.data());
+    llvm::ArrayRef<int64_t> shape = array.memory.getShape();
+    Result<NpyArray> npy = convertToNpy(array.type, dense.data(), {shape.begin(), shape.end()});
+    if (!npy)
+      return failure(array.output + ": " + npy.message());
+    if (Status status = writeNpy(array.output, *npy); !status)
+      return failure(status.message());
+  }
+  return llvm::Error::success();
+}
+
+} // namespace tilewright

@@ -1,0 +1,62 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Binds .npy files and scalars to the arguments of an entry, and writes its results back to files.
+
+#ifndef TILEWRIGHT_LIB_DRIVER_NPYBINDING_H
+#define TILEWRIGHT_LIB_DRIVER_NPYBINDING_H
+
+#include "lib/Driver/BindingOptions.h"
+#include "lib/Driver/Compiler.h"
+#include "lib/Driver/HostArray.h"
+#include "lib/Interpreter/CpuDevice.h"
+
+#include "llvm/ADT/StringMap.h"
+#include "llvm/Support/Error.h"
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+namespace tilewright {
+
+/// The type of elements in memory that an MLIR type stands for; none for a type that is still a parameter.
+std::optional<ElementType> toElementType(mlir::Type type);
+
+class NpyBinding {
+public:
+  /// Checks the request against the arguments, reads the files and lays the arrays out in memory.
+  /// Refused: names that are no arguments or occur twice, arguments that are missing, views given as
+  /// scalars and the reverse, element types, ranks and extents other than the view's, files that do not
+  /// convert, strides that HostArray refuses, scalars that are no value of their type, results of
+  /// captures, and two results in one file. Everything the request names is reported by its name.
+  static llvm::Expected<NpyBinding> create(llvm::ArrayRef<ArgumentInfo> arguments,
+                                           const BindingRequest &request);
+
+  /// What the device takes; valid as long as this object.
+  const llvm::StringMap<Argument> &getArguments() const { return arguments; }
+
+  /// Gives every array that a run may have changed its first contents again.
+  void reset();
+
+  /// Writes the results. Refused: a run that wrote memory between the elements of an array.
+  llvm::Error writeResults() const;
+
+private:
+  struct BoundArray {
+    std::string name, output;
+    ElementType type;
+    HostArray memory;
+    std::vector<uint8_t> initial; ///< dense elements; empty: poison
+  };
+  /// Checks shape and type against the view, then reads and lays out.
+  llvm::Error bindArray(const ArgumentInfo &argument, const ArrayRequest &request,
+                        llvm::ArrayRef<int64_t> strides, bool f64);
+  llvm::Error bindScalar(const ArgumentInfo &argument, llvm::StringRef text);
+
+  llvm::StringMap<Argument> arguments;
+  std::vector<BoundArray> arrays;
+};
+
+} // namespace tilewright
+
+#endif // TILEWRIGHT_LIB_DRIVER_NPYBINDING_H

@@ -1,0 +1,92 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// What the main functions of the tools share: exit codes, diagnostics, the compile options and where
+// the kernels are.
+
+#ifndef TILEWRIGHT_LIB_DRIVER_TOOLSUPPORT_H
+#define TILEWRIGHT_LIB_DRIVER_TOOLSUPPORT_H
+
+#include "lib/Driver/Compiler.h"
+
+#include "llvm/ADT/STLFunctionalExtras.h"
+#include "llvm/ADT/StringRef.h"
+#include "llvm/Support/Error.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace llvm::cl {
+class OptionCategory;
+} // namespace llvm::cl
+
+namespace tilewright {
+
+enum ExitCode : int { exitDone = 0, exitFailed = 1, exitUsage = 2 };
+
+/// Parses the options of the category; all others are hidden from --help. False after a message when
+/// the tool should exit with exitUsage. --help and --version exit.
+bool parseOptions(int argc, char **argv, llvm::cl::OptionCategory &category,
+                  llvm::StringRef overview);
+
+/// "tool: error: message" on standard error.
+ExitCode reportUsage(llvm::StringRef tool, const llvm::Twine &message);
+ExitCode reportUsage(llvm::StringRef tool, llvm::Error error);
+ExitCode reportFailure(llvm::StringRef tool, const llvm::Twine &message);
+ExitCode reportFailure(llvm::StringRef tool, llvm::Error error);
+
+/// Prints the diagnostics of a context to standard error while it lives: warnings and the first error,
+/// each with its notes and the line of source, so that one mistake gives one message. Remarks are left out.
+class DiagnosticPrinter {
+public:
+  DiagnosticPrinter(mlir::MLIRContext &context, llvm::StringRef tool);
+  ~DiagnosticPrinter();
+  bool sawError() const;
+
+private:
+  struct Impl;
+  std::unique_ptr<Impl> impl;
+};
+
+/// --kernel, --program, --param, --with and --fast-math as they were given.
+struct CompileRequest {
+  std::string kernel, program;
+  std::vector<std::string> params, with;
+  bool fastMath = false;
+};
+
+/// What compileFile takes. Refused: both a kernel and a program, malformed or repeated parameters.
+llvm::Error resolve(const CompileRequest &request, TilePipelineOptions &options, EntryKind &kind);
+
+/// Turns the texts of a repeated option into requests, up to the first one that is refused; the error
+/// begins with the option.
+template <typename Parsed, typename Texts>
+llvm::Error parseEach(llvm::StringRef option, const Texts &texts,
+                      llvm::Expected<Parsed> (*parse)(llvm::StringRef),
+                      std::vector<Parsed> &results) {
+  for (llvm::StringRef text : texts) {
+    llvm::Expected<Parsed> parsed = parse(text);
+    if (!parsed)
+      return llvm::createStringError(llvm::inconvertibleErrorCode(),
+                                     option + ": " + llvm::toString(parsed.takeError()));
+    results.push_back(std::move(*parsed));
+  }
+  return llvm::Error::success();
+}
+
+/// The folder of the shipped kernels: `given` unless it is empty, else kernels/ beside bin/ (in the
+/// package), else above the build tree. Empty if there is none.
+std::string findKernelsFolder(const char *argv0, llvm::StringRef given);
+
+/// The smallest, middle and largest of some times. Not of none.
+struct Timing {
+  double median = 0.0, fastest = 0.0, slowest = 0.0; ///< seconds
+  static Timing of(std::vector<double> seconds);
+};
+
+/// Seconds that `body` takes on a steady clock.
+double timeOf(llvm::function_ref<void()> body);
+
+} // namespace tilewright
+
+#endif // TILEWRIGHT_LIB_DRIVER_TOOLSUPPORT_H

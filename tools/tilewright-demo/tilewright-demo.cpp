@@ -1,0 +1,266 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// tilewright-demo: compiles the shipped attention kernels, runs them on arrays of random numbers, checks
+// every result against the oracle and prints a table. What `make demo` shows.
+
+#include "lib/Driver/AttentionRun.h"
+#include "lib/Driver/ToolSupport.h"
+#include "test/Reference/Accuracy.h"
+#include "test/Reference/Modifiers.h"
+
+#include "llvm/Support/CommandLine.h"
+#include "llvm/Support/Format.h"
+#include "llvm/Support/InitLLVM.h"
+#include "llvm/Support/raw_ostream.h"
+
+using namespace tilewright;
+
+namespace cl = llvm::cl;
+
+static constexpr llvm::StringLiteral tool = "tilewright-demo";
+
+namespace {
+
+struct DemoCase {
+  std::string name;
+  AttentionConfig config;
+  reference::ScoreMod score; ///< what the linked file computes
+  std::function<llvm::Error(AttentionRun &)> bindCaptures;
+};
+
+AttentionConfig shaped(ElementType type, int64_t B, int64_t Hq, int64_t Hkv, int64_t Sq, int64_t Skv,
+                       int64_t D, int64_t DV, llvm::StringRef causal = "none") {
+  AttentionConfig config;
+  config.type = type;
+  config.B = B;
+  config.Hq = Hq;
+  config.Hkv = Hkv;
+  config.Sq = Sq;
+  config.Skv = Skv;
+  config.D = D;
+  config.DV = DV;
+  config.causal = causal.str();
+  config.scale = float(1.0 / std::sqrt(double(D)));
+  return config;
+}
+
+AttentionConfig windowed(AttentionConfig config, int64_t left, int64_t right) {
+  config.windowLeft = left;
+  config.windowRight = right;
+  return config;
+}
+
+AttentionConfig linked(AttentionConfig config, llvm::StringRef file) {
+  config.with.push_back(file.str());
+  return config;
+}
+
+AttentionConfig backwardOf(AttentionConfig config, bool deterministic = false) {
+  config.backward = true;
+  config.params.emplace_back("DETERMINISTIC", deterministic ? "true" : "false");
+  return config;
+}
+
+std::vector<DemoCase> makeCases() {
+  using T = ElementType;
+  auto softcap = [](AttentionRun &run) {
+    run.capture("softcap", 20.0);
+    return llvm::Error::success();
+  };
+  std::vector<double> slopes = reference::alibiSlopes(8);
+  auto alibi = [slopes](AttentionRun &run) { return run.capture("slopes", {8}, slopes); };
+  return {
+      {"forward  f32", shaped(T::F32, 1, 4, 4, 512, 512, 64, 64), {}, {}},
+      {"forward  f32  causal", shaped(T::F32, 1, 4, 4, 512, 512, 64, 64, "top_left"), {}, {}},
+      {"forward  f16  D 128", shaped(T::F16, 1, 4, 4, 384, 384, 128, 128), {}, {}},
+      {"forward  bf16 GQA, causal", shaped(T::BF16, 1, 8, 2, 320, 320, 64, 64, "top_left"), {}, {}},
+      {"forward  f64", shaped(T::F64, 1, 2, 2, 256, 256, 64, 64), {}, {}},
+      {"forward  f16  MQA, ragged, D 72, DV 40", shaped(T::F16, 2, 4, 1, 113, 203, 72, 40), {}, {}},
+      {"forward  bf16 window, bottom right",
+       windowed(shaped(T::BF16, 1, 4, 4, 239, 511, 64, 64, "bottom_right"), 100, 0), {}, {}},
+      {"forward  f16  rows without keys",
+       shaped(T::F16, 1, 4, 4, 300, 140, 64, 64, "bottom_right"), {}, {}},
+      {"forward  f32  softcap", linked(shaped(T::F32, 1, 4, 4, 256, 256, 64, 64), "mods/softcap.mlir"),
+       reference::softcap(20.0), softcap},
+      {"forward  bf16 ALiBi, causal",
+       linked(shaped(T::BF16, 1, 8, 8, 256, 256, 64, 64, "top_left"), "mods/alibi.mlir"),
+       reference::alibi(slopes), alibi},
+      {"backward f32", backwardOf(shaped(T::F32, 1, 4, 4, 256, 256, 64, 64)), {}, {}},
+      {"backward bf16 GQA, causal",
+       backwardOf(shaped(T::BF16, 1, 8, 2, 256, 256, 64, 64, "top_left")), {}, {}},
+      {"backward f16  window, ragged",
+       backwardOf(windowed(shaped(T::F16, 1, 4, 4, 199, 263, 80, 48), 64, 32)), {}, {}},
+      {"backward f64  deterministic, causal",
+       backwardOf(shaped(T::F64, 1, 2, 2, 160, 160, 64, 64, "top_left"), true), {}, {}},
+  };
+}
+
+reference::Type referenceType(ElementType type) {
+  switch (type) {
+  case ElementType::F64:
+    return reference::Type::F64;
+  case ElementType::F16:
+    return reference::Type::F16;
+  case ElementType::BF16:
+    return reference::Type::BF16;
+  default:
+    return reference::Type::F32;
+  }
+}
+
+reference::AttentionProblem problemOf(const DemoCase &demo) {
+  const AttentionConfig &config = demo.config;
+  reference::AttentionProblem problem;
+  problem.B = config.B;
+  problem.Hq = config.Hq;
+  problem.Hkv = config.Hkv;
+  problem.Sq = config.Sq;
+  problem.Skv = config.Skv;
+  problem.D = config.D;
+  problem.DV = config.DV;
+  problem.scale = config.scale;
+  problem.causal = config.causal == "top_left"       ? reference::Causal::TopLeft
+                   : config.causal == "bottom_right" ? reference::Causal::BottomRight
+                                                     : reference::Causal::None;
+  problem.window = {config.windowLeft, config.windowRight};
+  problem.score = demo.score;
+  return problem;
+}
+
+struct Outcome {
+  std::vector<reference::AccuracyReport> reports;
+  double seconds = 0.0;
+};
+
+/// Runs a compiled case twice: the first run is not timed.
+llvm::Error runTimed(AttentionRun &run, double &seconds) {
+  for (int round = 0; round < 2; ++round) {
+    llvm::Expected<double> time = run.run();
+    if (!time)
+      return time.takeError();
+    seconds = *time;
+  }
+  return llvm::Error::success();
+}
+
+/// Compiles and binds what both directions take.
+llvm::Expected<std::unique_ptr<AttentionRun>> prepare(llvm::StringRef kernels, const DemoCase &demo,
+                                                      const AttentionConfig &config,
+                                                      const reference::AttentionInputs &inputs) {
+  auto run = AttentionRun::create(kernels, config);
+  if (!run)
+    return run.takeError();
+  (*run)->write("q", inputs.q);
+  (*run)->write("k", inputs.k);
+  (*run)->write("v", inputs.v);
+  if (demo.bindCaptures)
+    if (llvm::Error error = demo.bindCaptures(**run))
+      return error;
+  return run;
+}
+
+/// The backward takes O and LSE from the forward kernel, as in training.
+llvm::Expected<Outcome> runCase(llvm::StringRef kernels, const DemoCase &demo) {
+  reference::AttentionProblem problem = problemOf(demo);
+  reference::Type type = referenceType(demo.config.type);
+  reference::AttentionInputs inputs = reference::randomInputs(problem, type, /*seed=*/1);
+
+  AttentionConfig config = demo.config;
+  config.backward = false;
+  if (demo.config.backward)
+    config.params.clear();
+  auto forward = prepare(kernels, demo, config, inputs);
+  if (!forward)
+    return forward.takeError();
+  Outcome outcome;
+  if (llvm::Error error = runTimed(**forward, outcome.seconds))
+    return error;
+  if (!demo.config.backward) {
+    reference::ForwardOracle oracle(problem, inputs, type);
+    outcome.reports = {oracle.checkO((*forward)->read("o")), oracle.checkLse((*forward)->read("lse"))};
+    return outcome;
+  }
+
+  auto backward = prepare(kernels, demo, demo.config, inputs);
+  if (!backward)
+    return backward.takeError();
+  AttentionRun &run = **backward;
+  run.write("o", (*forward)->read("o"));
+  run.write("lse", (*forward)->read("lse"));
+  run.write("do", inputs.dO);
+  run.write("dlse", inputs.dLse);
+  if (llvm::Error error = runTimed(run, outcome.seconds))
+    return error;
+  reference::BackwardOracle oracle(problem, inputs, type);
+  outcome.reports = {oracle.checkDQ(run.read("dq")), oracle.checkDK(run.read("dk")),
+                     oracle.checkDV(run.read("dv"))};
+  return outcome;
+}
+
+/// "1x4x512x512x64": batch, heads, queries, keys, width.
+std::string describeShape(const AttentionConfig &c) {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  os << c.B << 'x' << c.Hq << 'x' << c.Sq << 'x' << c.Skv << 'x' << c.D;
+  return text;
+}
+
+/// Prints the row of the worst output; true if all are within what is allowed.
+bool printRow(const DemoCase &demo, const Outcome &outcome) {
+  const reference::AccuracyReport *worst = &outcome.reports.front();
+  bool ok = true;
+  for (const reference::AccuracyReport &report : outcome.reports) {
+    ok &= report.ok;
+    if (report.ok < worst->ok || (report.ok == worst->ok && report.worstRatio > worst->worstRatio))
+      worst = &report;
+  }
+  std::string maxError, meanError;
+  llvm::raw_string_ostream(maxError)
+      << llvm::format("%.1e (%.1e)", worst->maxError, worst->maxAllowed);
+  llvm::raw_string_ostream(meanError)
+      << llvm::format("%.1e (%.1e)", worst->meanError, worst->meanAllowed);
+  llvm::outs() << llvm::format("%-39s %-18s %-6s %-18s  %-18s %9.2f %9.1f  %s\n", demo.name.c_str(),
+                               describeShape(demo.config).c_str(), "cpu", maxError.c_str(),
+                               meanError.c_str(), outcome.seconds * 1e3,
+                               demo.config.countFlops() / outcome.seconds * 1e-9,
+                               ok ? "ok" : "WRONG");
+  if (!ok)
+    llvm::outs() << "    " << worst->message << '\n';
+  llvm::outs().flush();
+  return ok;
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+  llvm::InitLLVM init(argc, argv);
+  cl::OptionCategory category("tilewright-demo");
+  cl::opt<std::string> kernelsOption("kernels", cl::desc("Folder of the kernels"),
+                                     cl::value_desc("folder"), cl::cat(category));
+  if (!parseOptions(argc, argv, category,
+                    "Runs attention forward and backward and checks them against the reference.\n"))
+    return exitUsage;
+  std::string kernels = findKernelsFolder(argv[0], kernelsOption);
+  if (kernels.empty())
+    return reportFailure(tool, "cannot find the folder of the kernels; name it by --kernels");
+
+  llvm::outs() << llvm::format("%-39s %-18s %-6s %-18s  %-18s %9s %9s\n", "case", "B x H x Sq x Skv x D",
+                               "device", "max error (allowed)", "mean error (allowed)", "ms",
+                               "GFLOP/s");
+  llvm::outs().flush();
+  unsigned failures = 0;
+  std::vector<DemoCase> cases = makeCases();
+  for (const DemoCase &demo : cases) {
+    llvm::Expected<Outcome> outcome = runCase(kernels, demo);
+    if (!outcome) {
+      llvm::outs() << llvm::format("%-39s FAILED\n", demo.name.c_str());
+      llvm::outs().flush();
+      reportFailure(tool, outcome.takeError());
+      ++failures;
+      continue;
+    }
+    failures += !printRow(demo, *outcome);
+  }
+  llvm::outs() << cases.size() - failures << " of " << cases.size() << " cases are right\n";
+  return failures == 0 ? exitDone : exitFailed;
+}

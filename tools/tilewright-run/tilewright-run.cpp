@@ -1,0 +1,121 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// tilewright-run: compiles one kernel or program of a file and runs it on .npy files.
+
+#include "lib/Driver/CompileOptions.h"
+#include "lib/Driver/NpyBinding.h"
+
+#include "mlir/IR/MLIRContext.h"
+#include "llvm/Support/Format.h"
+#include "llvm/Support/InitLLVM.h"
+
+using namespace tilewright;
+
+namespace cl = llvm::cl;
+
+static constexpr llvm::StringLiteral tool = "tilewright-run";
+
+namespace {
+
+struct RunCommandLine {
+  explicit RunCommandLine(cl::OptionCategory &category)
+      : compile(category),
+        device("device", cl::desc("Where to run: cpu"), cl::init("cpu"), cl::value_desc("name"),
+               cl::cat(category)),
+        precision("precision", cl::desc("f64: hold every float in f64 and round nothing"),
+                  cl::value_desc("type"), cl::cat(category)),
+        in("in", cl::desc("Array that the kernel reads"), cl::value_desc("NAME=x.npy[:TYPE]"),
+           cl::cat(category)),
+        out("out", cl::desc("Array of this shape that the kernel writes"),
+            cl::value_desc("NAME=y.npy[:TYPE]@DIMxDIM..."), cl::cat(category)),
+        inout("inout", cl::desc("Array that the kernel reads and writes"),
+              cl::value_desc("NAME=x.npy[:TYPE]=y.npy"), cl::cat(category)),
+        scalars("scalar", cl::desc("Scalar argument"), cl::value_desc("NAME=VALUE"),
+                cl::cat(category)),
+        strides("strides", cl::desc("Strides of an array in memory, in elements; row-major by default"),
+                cl::value_desc("NAME=s0,s1,..."), cl::cat(category)),
+        repeat("repeat", cl::desc("Run so many times and print the median time"), cl::init(0),
+               cl::value_desc("count"), cl::cat(category)) {}
+
+  /// Everything the options say about arguments.
+  llvm::Expected<BindingRequest> request() const {
+    BindingRequest request;
+    request.f64 = precision == "f64";
+    if (llvm::Error error = parseEach("--in", in, parseIn, request.arrays))
+      return error;
+    if (llvm::Error error = parseEach("--inout", inout, parseInOut, request.arrays))
+      return error;
+    if (llvm::Error error = parseEach("--out", out, parseOut, request.arrays))
+      return error;
+    if (llvm::Error error = parseEach("--scalar", scalars, parseScalar, request.scalars))
+      return error;
+    if (llvm::Error error = parseEach("--strides", strides, parseStrides, request.strides))
+      return error;
+    return request;
+  }
+
+  CompileOptions compile;
+  cl::opt<std::string> device, precision;
+  cl::list<std::string> in, out, inout, scalars, strides;
+  cl::opt<int> repeat;
+};
+
+} // namespace
+
+int main(int argc, char **argv) {
+  llvm::InitLLVM init(argc, argv);
+  cl::OptionCategory category("tilewright-run");
+  RunCommandLine commandLine(category);
+  if (!parseOptions(argc, argv, category,
+                    "Runs a kernel or program on .npy files.\n\nTYPE (f64, f32, f16, bf16, e4m3, "
+                    "e5m2, i64, i32, i1) is the element type in the kernel.\n"))
+    return exitUsage;
+  if (commandLine.device != "cpu")
+    return reportUsage(tool, "--device: expected cpu but got '" + commandLine.device + "'");
+  if (!commandLine.precision.empty() && commandLine.precision != "f64")
+    return reportUsage(tool, "--precision: expected f64 but got '" + commandLine.precision + "'");
+  bool timed = commandLine.repeat.getNumOccurrences() != 0;
+  if (timed && commandLine.repeat < 1)
+    return reportUsage(tool, "--repeat: expected a count of at least 1 but got " +
+                                 llvm::Twine(commandLine.repeat));
+
+  TilePipelineOptions options;
+  EntryKind kind;
+  if (llvm::Error error = resolve(commandLine.compile.request(), options, kind))
+    return reportUsage(tool, std::move(error));
+  llvm::Expected<BindingRequest> request = commandLine.request();
+  if (!request)
+    return reportUsage(tool, request.takeError());
+
+  mlir::DialectRegistry registry;
+  registerDialects(registry);
+  mlir::MLIRContext context(registry, mlir::MLIRContext::Threading::DISABLED);
+  DiagnosticPrinter diagnostics(context, tool);
+  mlir::OwningOpRef<mlir::ModuleOp> module =
+      compileFile(context, commandLine.compile.file, options, kind);
+  if (!module)
+    return diagnostics.sawError() ? exitFailed : reportFailure(tool, "compilation failed");
+
+  mlir::Operation *entry = findEntry(*module, options.entry);
+  llvm::Expected<NpyBinding> binding = NpyBinding::create(getArguments(entry), *request);
+  if (!binding)
+    return reportFailure(tool, binding.takeError());
+
+  RunOptions runOptions;
+  runOptions.f64 = request->f64;
+  std::vector<double> seconds;
+  for (int run = 0, runs = timed ? commandLine.repeat : 1; run < runs; ++run) {
+    if (run > 0)
+      binding->reset();
+    mlir::LogicalResult result = mlir::success();
+    seconds.push_back(timeOf([&] { result = runOnCpu(entry, binding->getArguments(), runOptions); }));
+    if (mlir::failed(result))
+      return diagnostics.sawError() ? exitFailed : reportFailure(tool, "the run failed");
+  }
+  if (llvm::Error error = binding->writeResults())
+    return reportFailure(tool, std::move(error));
+  if (timed)
+    llvm::outs() << llvm::format("median of %zu runs: %.3f ms\n", seconds.size(),
+                                 Timing::of(seconds).median * 1e3);
+  return exitDone;
+}
