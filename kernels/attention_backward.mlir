@@ -185,8 +185,8 @@ tile.kernel @attention_backward_keys
       iter_args(%dk_heads = %no_dk, %dv_heads = %no_dv) -> (!dk, !dv) : i32 {
     %h = arith.addi %first_head, %g : i32
     %dk_head, %dv_head = tile.for_blocks %m in (%c0 to %queries) against (%n to %keys)
-        where @attends(%b : i32, %h : i32, block, against, %shift : i32, %window_left : i32,
-                       %window_right : i32)
+        where @attends(%b, %h, block, against, %shift, %window_left, %window_right
+                       : i32, i32, i32, i32, i32)
         keep %keep : !tile.tile<[BLOCK_N, BLOCK_M], i1>
         iter_args(%dk_old = %dk_heads : !dk, %dv_old = %dv_heads : !dv) {
       %q_tile = tile.load %q[%b, %h, %m, 0] : !qk_view -> !q
@@ -287,8 +287,8 @@ tile.kernel @attention_backward_queries
   %delta_each = tile.expand %delta_row dim 1 : !row -> !s
 
   %dq_all = tile.for_blocks %n in (%c0 to %keys) against (%m to %queries)
-      where @attends(%b : i32, %h : i32, against, block, %shift : i32, %window_left : i32,
-                     %window_right : i32)
+      where @attends(%b, %h, against, block, %shift, %window_left, %window_right
+                     : i32, i32, i32, i32, i32)
       keep %keep : !tile.tile<[BLOCK_M, BLOCK_N], i1>
       iter_args(%dq_old = %no_dq : !dq) {
     %k_tile = tile.load %k[%b, %hk, %n, 0] : !qk_view -> !k

@@ -150,8 +150,8 @@ tile.kernel @attention_forward
   // Carries the maximum of each row so far, the sum of exp2(x - maximum), and the sum of
   // exp2(x - maximum) V.
   %max, %sum, %acc = tile.for_blocks %n in (%c0 to %keys) against (%m to %queries)
-      where @attends(%b : i32, %h : i32, against, block, %shift : i32, %window_left : i32,
-                     %window_right : i32)
+      where @attends(%b, %h, against, block, %shift, %window_left, %window_right
+                     : i32, i32, i32, i32, i32)
       keep %keep : !tile.tile<[BLOCK_M, BLOCK_N], i1>
       iter_args(%max_old = %no_max : !row, %sum_old = %no_sum : !row, %acc_old = %no_o : !o) {
     %k_tile = tile.load %k[%b, %hk, %n, 0] : !tile.view<[?, ?, ?, D], T> -> !k

@@ -43,10 +43,14 @@ ExprAttr ExprAttr::getName(MLIRContext *ctx, StringRef name) {
 
 //===----------------------------------------------------------------------===//
 // Grammar. Precedence, loosest first: comparison (not associative), sum, product, primary.
-// MLIR's lexer has no '%', '/', '&&' or '!=', hence the functions.
+// MLIR's lexer has no '%', '/', '&&' or '!=', hence the functions. Inside the angle brackets of
+// an attribute '<' and '>' would be taken for brackets, so comparisons are functions there, too.
 //===----------------------------------------------------------------------===//
 
 namespace {
+
+constexpr std::pair<StringLiteral, StringLiteral> kComparisons[] = {
+    {"<", "lt"}, {"<=", "le"}, {">", "gt"}, {">=", "ge"}, {"==", "eq"}};
 
 /// Number of operands of a function; -1 when unknown.
 int getArity(StringRef function) {
@@ -54,7 +58,7 @@ int getArity(StringRef function) {
       .Cases({"sm_count"}, 0)
       .Cases({"not", "accumulator", "bits"}, 1)
       .Cases({"ceildiv", "floordiv", "mod", "min", "max", "and", "or", "ne"}, 2)
-      .Cases({"+", "-", "*", "<", "<=", ">", ">=", "=="}, 2)
+      .Cases({"eq", "lt", "le", "gt", "ge"}, 2)
       .Case("select", 3)
       .Default(-1);
 }
@@ -64,7 +68,8 @@ constexpr unsigned kMaxDepth = 64;
 
 class ExprParser {
 public:
-  explicit ExprParser(AsmParser &parser) : parser(parser), ctx(parser.getContext()) {}
+  ExprParser(AsmParser &parser, bool infixComparisons)
+      : parser(parser), ctx(parser.getContext()), infixComparisons(infixComparisons) {}
 
   ParseResult parseComparison(ExprAttr &result) {
     if (depth >= kMaxDepth)
@@ -82,6 +87,8 @@ private:
     ExprAttr rhs;
     if (parseSum(result))
       return failure();
+    if (!infixComparisons)
+      return success();
     std::string op;
     if (succeeded(parser.parseOptionalLess()))
       op = "<";
@@ -143,6 +150,12 @@ private:
       result = ExprAttr::getInt(ctx, -value);
       return success();
     }
+    // Before integers: MLIR reads true and false as those, too.
+    for (bool flag : {false, true})
+      if (succeeded(parser.parseOptionalKeyword(flag ? "true" : "false"))) {
+        result = ExprAttr::getFlag(ctx, flag);
+        return success();
+      }
     int64_t value;
     OptionalParseResult integer = parser.parseOptionalInteger(value);
     if (integer.has_value()) {
@@ -157,10 +170,6 @@ private:
     StringRef name;
     if (failed(parser.parseOptionalKeyword(&name)))
       return parser.emitError(loc, "expected an integer, a name, a string or '(' in an expression");
-    if (name == "true" || name == "false") {
-      result = ExprAttr::getFlag(ctx, name == "true");
-      return success();
-    }
     if (getTypeBySpelling(ctx, name)) {
       result = ExprAttr::getType(ctx, name);
       return success();
@@ -196,11 +205,14 @@ private:
     if (arity < 0)
       return parser.emitError(loc, "unknown function '")
              << function
-             << "' in an expression; there are ceildiv, floordiv, mod, min, max, and, or, not, ne, "
+             << "' in an expression; there are ceildiv, floordiv, mod, min, max, and, or, not, eq, ne, lt, le, gt, ge, "
                 "select, dim, sm_count, accumulator and bits";
     if (arity != static_cast<int>(operands.size()))
       return parser.emitError(loc, "'") << function << "' takes " << arity
                                         << " operands, but got " << operands.size();
+    for (auto [infix, name] : kComparisons)
+      if (function == name)
+        function = infix.str();
     result = call(function, operands);
     return success();
   }
@@ -211,6 +223,7 @@ private:
 
   AsmParser &parser;
   MLIRContext *ctx;
+  bool infixComparisons;
   unsigned depth = 0;
 };
 
@@ -225,7 +238,7 @@ int getPrecedence(ExprAttr expr) {
       .Default(3);
 }
 
-void printAt(raw_ostream &os, ExprAttr expr, int minPrecedence) {
+void printAt(raw_ostream &os, ExprAttr expr, int minPrecedence, bool infixComparisons = true) {
   switch (expr.getKind()) {
   case ExprKind::Int:
     os << expr.getValue();
@@ -249,18 +262,23 @@ void printAt(raw_ostream &os, ExprAttr expr, int minPrecedence) {
     break;
   }
   int precedence = getPrecedence(expr);
-  if (precedence == 3) {
-    os << expr.getName() << '(';
-    llvm::interleaveComma(expr.getOperands(), os, [&](ExprAttr e) { printAt(os, e, 0); });
+  if (precedence == 3 || (precedence == 0 && !infixComparisons)) {
+    StringRef function = expr.getName();
+    for (auto [infix, name] : kComparisons)
+      if (function == infix)
+        function = name;
+    os << function << '(';
+    llvm::interleaveComma(expr.getOperands(), os,
+                          [&](ExprAttr e) { printAt(os, e, 0, infixComparisons); });
     os << ')';
     return;
   }
   if (precedence < minPrecedence)
     os << '(';
   // Left-associative: an equal operator on the right needs parentheses; comparisons on both sides.
-  printAt(os, expr.getOperands()[0], std::max(precedence, 1));
+  printAt(os, expr.getOperands()[0], std::max(precedence, 1), infixComparisons);
   os << ' ' << expr.getName() << ' ';
-  printAt(os, expr.getOperands()[1], precedence + 1);
+  printAt(os, expr.getOperands()[1], precedence + 1, infixComparisons);
   if (precedence < minPrecedence)
     os << ')';
 }
@@ -268,26 +286,23 @@ void printAt(raw_ostream &os, ExprAttr expr, int minPrecedence) {
 } // namespace
 
 ParseResult tilewright::tile::parseExprText(AsmParser &parser, ExprAttr &expr) {
-  return ExprParser(parser).parseComparison(expr);
+  return ExprParser(parser, /*infixComparisons=*/true).parseComparison(expr);
 }
 
 void tilewright::tile::printExprText(raw_ostream &os, ExprAttr expr) { printAt(os, expr, 0); }
 
 Attribute ExprAttr::parse(AsmParser &parser, Type) {
   ExprAttr expr;
-  if (parser.parseLess())
-    return {};
-  // Inside the brackets a comparison by '>' would end the attribute, so it stands in parentheses.
-  if (parser.parseLParen() || parseExprText(parser, expr) || parser.parseRParen() ||
-      parser.parseGreater())
+  if (parser.parseLess() ||
+      ExprParser(parser, /*infixComparisons=*/false).parseComparison(expr) || parser.parseGreater())
     return {};
   return expr;
 }
 
 void ExprAttr::print(AsmPrinter &printer) const {
-  printer << "<(";
-  printExprText(printer.getStream(), *this);
-  printer << ")>";
+  printer << '<';
+  printAt(printer.getStream(), *this, 0, /*infixComparisons=*/false);
+  printer << '>';
 }
 
 void tilewright::tile::walkExpr(ExprAttr expr, function_ref<void(ExprAttr)> fn) {
@@ -305,7 +320,10 @@ static bool hasKind(ExprAttr literal, ParamKind kind) {
   return static_cast<uint32_t>(literal.getKind()) == static_cast<uint32_t>(kind);
 }
 
-ParseResult tilewright::tile::parseParamDecl(AsmParser &parser, ParamDeclAttr &decl) {
+static ParseResult parseDecl(AsmParser &parser, ParamDeclAttr &decl, bool infixComparisons) {
+  auto parseValue = [&](ExprAttr &expr) {
+    return ExprParser(parser, infixComparisons).parseComparison(expr);
+  };
   StringRef name, kindName;
   SMLoc nameLoc = parser.getCurrentLocation();
   if (parser.parseKeyword(&name))
@@ -338,7 +356,7 @@ ParseResult tilewright::tile::parseParamDecl(AsmParser &parser, ParamDeclAttr &d
     auto parseAllowed = [&]() -> ParseResult {
       SMLoc loc = parser.getCurrentLocation();
       ExprAttr &value = allowed.emplace_back();
-      if (parseExprText(parser, value))
+      if (parseValue(value))
         return failure();
       if (!value.isConstant())
         return parser.emitError(loc, "an allowed value of a parameter must be a literal");
@@ -353,7 +371,7 @@ ParseResult tilewright::tile::parseParamDecl(AsmParser &parser, ParamDeclAttr &d
   ExprAttr defaultValue;
   if (succeeded(parser.parseOptionalEqual())) {
     SMLoc loc = parser.getCurrentLocation();
-    if (parseExprText(parser, defaultValue) ||
+    if (parseValue(defaultValue) ||
         failed(checkLiteral(loc, defaultValue, "the default")))
       return failure();
     if (defaultValue.isConstant() && !allowed.empty() &&
@@ -365,29 +383,37 @@ ParseResult tilewright::tile::parseParamDecl(AsmParser &parser, ParamDeclAttr &d
   return success();
 }
 
-void tilewright::tile::printParamDecl(raw_ostream &os, ParamDeclAttr decl) {
+ParseResult tilewright::tile::parseParamDecl(AsmParser &parser, ParamDeclAttr &decl) {
+  return parseDecl(parser, decl, /*infixComparisons=*/true);
+}
+
+static void printDecl(raw_ostream &os, ParamDeclAttr decl, bool infixComparisons) {
   os << decl.getName() << ": " << stringifyParamKind(decl.getKind());
   if (!decl.getAllowed().empty()) {
     os << " in [";
-    llvm::interleaveComma(decl.getAllowed(), os, [&](ExprAttr e) { printExprText(os, e); });
+    llvm::interleaveComma(decl.getAllowed(), os, [&](ExprAttr e) { printAt(os, e, 0); });
     os << ']';
   }
-  // In parentheses where a comparison could be taken for the end of the attribute.
   if (ExprAttr value = decl.getDefaultValue()) {
     os << " = ";
-    printAt(os, value, 1);
+    printAt(os, value, 0, infixComparisons);
   }
+}
+
+void tilewright::tile::printParamDecl(raw_ostream &os, ParamDeclAttr decl) {
+  printDecl(os, decl, /*infixComparisons=*/true);
 }
 
 Attribute ParamDeclAttr::parse(AsmParser &parser, Type) {
   ParamDeclAttr decl;
-  if (parser.parseLess() || parseParamDecl(parser, decl) || parser.parseGreater())
+  if (parser.parseLess() || parseDecl(parser, decl, /*infixComparisons=*/false) ||
+      parser.parseGreater())
     return {};
   return decl;
 }
 
 void ParamDeclAttr::print(AsmPrinter &printer) const {
   printer << '<';
-  printParamDecl(printer.getStream(), *this);
+  printDecl(printer.getStream(), *this, /*infixComparisons=*/false);
   printer << '>';
 }

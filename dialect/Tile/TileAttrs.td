@@ -49,7 +49,7 @@ def Tile_ExprAttr : Tile_Attr<"Expr", "expr"> {
   let description = [{
     Used for defaults and constraints of parameters, for grids, workspace extents and the
     conditions of launches. Written with infix `+ - * < <= > >= ==`, parentheses, and the
-    functions `ceildiv floordiv mod min max and or not select ne`,
+    functions `ceildiv floordiv mod min max and or not select eq ne lt le gt ge`,
     `dim(argument, position)`, `sm_count()` (multiprocessors of the device; cores on the CPU),
     `accumulator(T)` (f64 for f64, else f32) and `bits(T)`. A bare name is a parameter or a scalar argument; a
     quoted string is a value of an enum parameter; `f16`, `bf16`, `f32`, `f64`, `e4m3` and `e5m2` are types.

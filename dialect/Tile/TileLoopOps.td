@@ -93,7 +93,7 @@ def Tile_YieldOp : Tile_Op<"yield", [Pure, Terminator, ReturnLike,
   }];
   let arguments = (ins Variadic<AnyType>:$values);
   let assemblyFormat = "($values^ `:` type($values))? attr-dict";
-  let builders = [OpBuilder<(ins), [{}]>];
+  let builders = [OpBuilder<(ins), [{ /* a loop that carries nothing */ }]>];
 }
 
 #endif // TILEWRIGHT_DIALECT_TILE_TILELOOPOPS_TD

@@ -106,7 +106,7 @@ def Tile_LoadOp : Tile_Op<"load", [DeclareOpInterfaceMethods<MemoryEffectsOpInte
                        OptionalAttr<DenseI64ArrayAttr>:$dims, Optional<Tile_Scalar>:$pad);
   let results = (outs Tile_AnyTile:$result);
   let assemblyFormat = [{
-    $view custom<DynamicIndexList>($indices, $static_indices) (`dims` $dims^)?
+    $view `` custom<DynamicIndexList>($indices, $static_indices) (`dims` $dims^)?
     (`pad` $pad^ `:` type($pad) `in`)? attr-dict `:` type($view) `->` type($result)
   }];
   let hasVerifier = 1;
@@ -118,7 +118,7 @@ class Tile_WriteOp<string mnemonic> : Tile_Op<mnemonic, [
                        DenseI64ArrayAttr:$static_indices,
                        OptionalAttr<DenseI64ArrayAttr>:$dims);
   let assemblyFormat = [{
-    $value `,` $view custom<DynamicIndexList>($indices, $static_indices) (`dims` $dims^)?
+    $value `,` $view `` custom<DynamicIndexList>($indices, $static_indices) (`dims` $dims^)?
     attr-dict `:` type($value) `,` type($view)
   }];
   let hasVerifier = 1;
@@ -180,7 +180,7 @@ def Tile_GatherOp : Tile_Op<"gather", [DeclareOpInterfaceMethods<MemoryEffectsOp
                        I64Attr:$along, Tile_AnyTile:$at);
   let results = (outs Tile_AnyTile:$result);
   let assemblyFormat = [{
-    $view custom<DynamicIndexList>($indices, $static_indices) (`dims` $dims^)?
+    $view `` custom<DynamicIndexList>($indices, $static_indices) (`dims` $dims^)?
     `along` custom<Int>($along) `at` $at attr-dict
     `:` type($view) `,` type($at) `->` type($result)
   }];
@@ -208,7 +208,7 @@ def Tile_ScatterAddOp : Tile_Op<"scatter_add", [
                        DenseI64ArrayAttr:$static_indices, OptionalAttr<DenseI64ArrayAttr>:$dims,
                        I64Attr:$along, Tile_AnyTile:$at);
   let assemblyFormat = [{
-    $value `,` $view custom<DynamicIndexList>($indices, $static_indices) (`dims` $dims^)?
+    $value `,` $view `` custom<DynamicIndexList>($indices, $static_indices) (`dims` $dims^)?
     `along` custom<Int>($along) `at` $at attr-dict
     `:` type($value) `,` type($view) `,` type($at)
   }];

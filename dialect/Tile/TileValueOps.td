@@ -158,7 +158,7 @@ def Tile_ReduceOp : Tile_Op<"reduce", [Pure]> {
   let arguments = (ins Tile_ReduceKindAttr:$kind, Tile_AnyTile:$source, I64Attr:$dim);
   let results = (outs Tile_AnyTile:$result);
   let assemblyFormat =
-      "$kind $source `dim` custom<Int>($dim) attr-dict `:` type($source) `->` type($result)";
+      "`` $kind $source `dim` custom<Int>($dim) attr-dict `:` type($source) `->` type($result)";
   let hasVerifier = 1;
 }
 

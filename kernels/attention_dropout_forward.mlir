@@ -1,0 +1,191 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Attention with dropout of probabilities, forward.
+//
+//   P = softmax(scale * Q K^T),   O = (Z * P) V,   LSE = log sum exp(scale * Q K^T)
+//
+//   q   [B, Hq,  Sq,  D]   T        k [B, Hkv, Skv, D]   T        v [B, Hkv, Skv, DV]   T
+//   o   [B, Hq,  Sq,  DV]  T        lse [B, Hq, Sq]   ACC, optional
+//   scale          f32
+//   seed, offset   [1]  i64, in memory, so that a recorded launch draws new numbers when replayed
+//   dropout        f32, the probability p of dropping a pair, 0 <= p < 1
+//
+// Z(b, h, i, j) is 0 with probability p, else 1 / (1 - p): a pair is dropped where the 32 bits of
+// Philox4x32-10 at the counter (j, i, b * Hq + h) are below floor(p * 2^32) (tile.random). The mask
+// depends on seed, offset and the logical position only, not on tiles.
+//
+// Parameters D, DV, T, ACC, CAUSAL, BLOCK_M and BLOCK_N: as in attention_forward.mlir.
+//
+// A query that attends no key gets O = 0 and LSE = -inf. A NaN in a query poisons that row alone.
+// LSE is that of the attention without dropout. Runs are bit-identical.
+//
+// Algorithm: FlashAttention-2 (Dao, 2023); the generator: Salmon et al., Parallel random numbers: as
+// easy as 1, 2, 3 (SC11).
+
+!qk_view  = !tile.view<[?, ?, ?, D], T>
+!v_view   = !tile.view<[?, ?, ?, DV], T>
+!row_view = !tile.view<[?, ?, ?], ACC>
+!seed_view = !tile.view<[1], i64>
+
+!q   = !tile.tile<[BLOCK_M, DP], T>
+!k   = !tile.tile<[BLOCK_N, DP], T>
+!v   = !tile.tile<[BLOCK_N, DVP], T>
+!s   = !tile.tile<[BLOCK_M, BLOCK_N], ACC>
+!p   = !tile.tile<[BLOCK_M, BLOCK_N], T>
+!pos = !tile.tile<[BLOCK_M, BLOCK_N], i32>
+!o   = !tile.tile<[BLOCK_M, DVP], ACC>
+!row = !tile.tile<[BLOCK_M], ACC>
+!acc = !tile.param<ACC>
+
+// Whether query i attends key j. Without CAUSAL this folds to true.
+func.func private @attends(%i: i32, %j: i32, %shift: i32) -> i1 {
+  %any_order = tile.param CAUSAL == "none" : i1
+  %last = arith.addi %i, %shift : i32
+  %not_ahead = arith.cmpi sle, %j, %last : i32
+  %keep = arith.ori %any_order, %not_ahead : i1
+  return %keep : i1
+}
+
+// 1 / (1 - p) where the pair is kept, 0 where it is dropped. The bits depend on the logical
+// position alone, so that the backward finds the same with other tiles, and transposed.
+func.func private @dropout_factor(%j: i32, %i: i32, %head: i32, %seed: i64, %offset: i64,
+                                  %threshold: i32, %kept_scale: !acc) -> !acc {
+  %zero = arith.constant 0.0 : !acc
+  %bits = tile.random %seed, %offset at (%j, %i, %head) : i32
+  %dropped = arith.cmpi ult, %bits, %threshold : i32
+  %factor = arith.select %dropped, %zero, %kept_scale : !acc
+  return %factor : !acc
+}
+
+// x, or 0 where x is -inf: the maximum of a row that has no key yet. Then exp2(-inf - 0) is 0,
+// where exp2(-inf - -inf) would be NaN.
+func.func private @zero_if_minus_inf(%x: !acc) -> !acc {
+  %minus_inf = arith.constant 0xFFF0000000000000 : !acc
+  %zero = arith.constant 0.0 : !acc
+  %empty = arith.cmpf oeq, %x, %minus_inf : !acc
+  %safe = arith.select %empty, %zero, %x : !acc
+  return %safe : !acc
+}
+
+// 1 / x, or 0 where x is 0: a row without keys has the sum 0 and the result 0.
+func.func private @reciprocal_or_zero(%x: !acc) -> !acc {
+  %zero = arith.constant 0.0 : !acc
+  %one = arith.constant 1.0 : !acc
+  %empty = arith.cmpf oeq, %x, %zero : !acc
+  %inverse = arith.divf %one, %x : !acc
+  %safe = arith.select %empty, %zero, %inverse : !acc
+  return %safe : !acc
+}
+
+tile.kernel @attention_dropout_forward
+    params(D: int, DV: int = D, T: type in [f16, bf16, f32, f64],
+           CAUSAL: enum in ["none", "top_left", "bottom_right"] = "none",
+           BLOCK_M: int in [16, 32, 64, 128, 256] = 128,
+           BLOCK_N: int in [16, 32, 64, 128, 256] = select(max(D, DV) <= 128, 128, 64),
+           DP: int = ceildiv(D, 8) * 8, DVP: int = ceildiv(DV, 8) * 8,
+           ACC: type = accumulator(T))
+    require(D <= 256, DV <= 256)
+    (%q: !qk_view, %k: !qk_view, %v: !v_view, %o: !v_view, %lse: optional !row_view,
+     %seed: !seed_view, %offset: !seed_view, %scale: f32, %dropout: f32)
+    grid(%bm = ceildiv(dim(q, 2), BLOCK_M), %h = dim(q, 1), %b = dim(q, 0)) {
+  %c0 = arith.constant 0 : i32
+  %queries = tile.dim %q, 2 : !qk_view
+  %keys = tile.dim %k, 2 : !qk_view
+  %q_heads = tile.dim %q, 1 : !qk_view
+  %k_heads = tile.dim %k, 1 : !qk_view
+
+  // First query of this instance, and the key head it reads.
+  %block_m = tile.param BLOCK_M : i32
+  %m = arith.muli %bm, %block_m : i32
+  %scaled_h = arith.muli %h, %k_heads : i32
+  %hk = arith.divsi %scaled_h, %q_heads : i32
+
+  // Where the diagonal starts.
+  %bottom_right = tile.param CAUSAL == "bottom_right" : i1
+  %surplus = arith.subi %keys, %queries : i32
+  %shift = arith.select %bottom_right, %surplus, %c0 : i32
+
+  // The generator and the threshold below which its 32 bits drop a pair.
+  %seed_value = tile.at %seed[0] : !seed_view
+  %offset_value = tile.at %offset[0] : !seed_view
+  %two_32 = arith.constant 4294967296.0 : f32
+  %threshold_f32 = arith.mulf %dropout, %two_32 : f32
+  %threshold_i64 = arith.fptosi %threshold_f32 : f32 to i64
+  %threshold = arith.trunci %threshold_i64 : i64 to i32
+  %one = arith.constant 1.0 : f32
+  %kept_share = arith.subf %one, %dropout : f32
+  %kept_scale_f32 = arith.divf %one, %kept_share : f32
+  %kept_scale = tile.cast %kept_scale_f32 : f32 -> !acc
+  %batch_row = arith.muli %b, %q_heads : i32
+  %head = arith.addi %batch_row, %h : i32
+
+  // Scores are kept in base 2: exp2 is what machines have.
+  %log2e = arith.constant 1.4426950408889634 : !acc
+  %ln2 = arith.constant 0.6931471805599453 : !acc
+  %scale_acc = tile.cast %scale : f32 -> !acc
+  %scale_base2 = arith.mulf %scale_acc, %log2e : !acc
+  %scales = tile.full %scale_base2 : !s
+
+  %zero = arith.constant 0.0 : !acc
+  %minus_inf = arith.constant 0xFFF0000000000000 : !acc
+  %masked_out = tile.full %minus_inf : !s
+  %no_max = tile.full %minus_inf : !row
+  %no_sum = tile.full %zero : !row
+  %no_o = tile.full %zero : !o
+
+  %q_tile = tile.load %q[%b, %h, %m, 0] : !qk_view -> !q
+  %rows = tile.iota %m dim 0 : !pos
+
+  // Carries the maximum of each row so far, the sum of exp2(x - maximum), and the sum of
+  // exp2(x - maximum) V.
+  %max, %sum, %acc = tile.for_blocks %n in (%c0 to %keys) against (%m to %queries)
+      where @attends(against, block, %shift : i32)
+      keep %keep : !tile.tile<[BLOCK_M, BLOCK_N], i1>
+      iter_args(%max_old = %no_max : !row, %sum_old = %no_sum : !row, %acc_old = %no_o : !o) {
+    %k_tile = tile.load %k[%b, %hk, %n, 0] : !qk_view -> !k
+    %s = tile.dot %q_tile, %k_tile transpose_b : !q, !k -> !s
+    %base2 = arith.mulf %s, %scales : !s
+    %x = tile.select %keep, %base2, %masked_out : !tile.tile<[BLOCK_M, BLOCK_N], i1>, !s
+
+    %max_block = tile.reduce max %x dim 1 : !s -> !row
+    %max_new = arith.maximumf %max_old, %max_block : !row
+    %max_safe = tile.map @zero_if_minus_inf(%max_new) : (!row) -> !row
+    %max_each = tile.expand %max_safe dim 1 : !row -> !s
+    %below = arith.subf %x, %max_each : !s
+    %p = math.exp2 %below : !s
+
+    // What was summed against the old maximum shrinks by 2^(old - new).
+    %fall = arith.subf %max_old, %max_safe : !row
+    %rescale = math.exp2 %fall : !row
+    %sum_block = tile.reduce add %p dim 1 : !s -> !row
+    %sum_kept = arith.mulf %sum_old, %rescale : !row
+    %sum_new = arith.addf %sum_kept, %sum_block : !row
+    %rescale_each = tile.expand %rescale dim 1 : !row -> !o
+    %acc_kept = arith.mulf %acc_old, %rescale_each : !o
+
+    // Only what meets V is dropped: the sum is that of the whole row.
+    %cols = tile.iota %n dim 1 : !pos
+    %factor = tile.map @dropout_factor(%cols, %rows, %head, %seed_value, %offset_value, %threshold,
+                                       %kept_scale)
+        : (!pos, !pos, i32, i64, i64, i32, !acc) -> !s
+    %p_kept = arith.mulf %p, %factor : !s
+
+    %v_tile = tile.load %v[%b, %hk, %n, 0] : !v_view -> !v
+    %p_tile = tile.cast %p_kept : !s -> !p
+    %acc_new = tile.dot %p_tile, %v_tile, %acc_kept : !p, !v -> !o
+    tile.yield %max_new, %sum_new, %acc_new : !row, !row, !o
+  }
+
+  %inverse = tile.map @reciprocal_or_zero(%sum) : (!row) -> !row
+  %inverse_each = tile.expand %inverse dim 1 : !row -> !o
+  %result = arith.mulf %acc, %inverse_each : !o
+  %o_tile = tile.cast %result : !o -> !tile.tile<[BLOCK_M, DVP], T>
+  tile.store %o_tile, %o[%b, %h, %m, 0] : !tile.tile<[BLOCK_M, DVP], T>, !v_view
+
+  // log(2^max * sum); -inf + -inf for a row without keys.
+  %ln2s = tile.full %ln2 : !row
+  %max_natural = arith.mulf %max, %ln2s : !row
+  %log_sum = math.log %sum : !row
+  %lse_row = arith.addf %max_natural, %log_sum : !row
+  tile.store %lse_row, %lse[%b, %h, %m] : !row, !row_view
+}

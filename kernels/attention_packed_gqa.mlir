@@ -1,0 +1,166 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Attention with the query heads of a group packed into one tile, forward: for grouped heads and
+// few queries, where a tile of one head would be mostly empty.
+//
+//   O = softmax(scale * Q K^T) V,   LSE = log sum exp(scale * Q K^T)
+//
+//   q   [B, Hq,  Sq,  D]   T        k [B, Hkv, Skv, D]   T        v [B, Hkv, Skv, DV]   T
+//   o   [B, Hq,  Sq,  DV]  T        lse [B, Hq, Sq]   ACC, optional
+//   scale   f32
+//
+// Parameters
+//   GROUP     query heads that share a key head: Hq = GROUP * Hkv
+//   BLOCK_M   queries of one program instance; a tile has ROWS = BLOCK_M * GROUP rows, and row r is
+//             query r / GROUP of head r mod GROUP
+//   D, DV, T, ACC, CAUSAL, BLOCK_N   as in attention_forward.mlir
+//
+// A query that attends no key gets O = 0 and LSE = -inf. A NaN in a query poisons that row alone.
+// Runs are bit-identical.
+//
+// Algorithm: FlashAttention-2 (Dao, 2023); packing as in its implementation for grouped queries.
+
+!qk_view  = !tile.view<[?, ?, ?, D], T>
+!v_view   = !tile.view<[?, ?, ?, DV], T>
+!row_view = !tile.view<[?, ?, ?], ACC>
+
+!q   = !tile.tile<[ROWS, DP], T>
+!k   = !tile.tile<[BLOCK_N, DP], T>
+!v   = !tile.tile<[BLOCK_N, DVP], T>
+!s   = !tile.tile<[ROWS, BLOCK_N], ACC>
+!p   = !tile.tile<[ROWS, BLOCK_N], T>
+!o   = !tile.tile<[ROWS, DVP], ACC>
+!row = !tile.tile<[ROWS], ACC>
+!acc = !tile.param<ACC>
+// Before the heads are packed into rows.
+!q_heads = !tile.tile<[BLOCK_M, GROUP, DP], T>
+!o_heads = !tile.tile<[BLOCK_M, GROUP, DVP], T>
+
+// Whether query i attends key j. Without CAUSAL this folds to true.
+func.func private @attends(%i: i32, %j: i32, %shift: i32) -> i1 {
+  %any_order = tile.param CAUSAL == "none" : i1
+  %last = arith.addi %i, %shift : i32
+  %not_ahead = arith.cmpi sle, %j, %last : i32
+  %keep = arith.ori %any_order, %not_ahead : i1
+  return %keep : i1
+}
+
+// x, or 0 where x is -inf: the maximum of a row that has no key yet. Then exp2(-inf - 0) is 0,
+// where exp2(-inf - -inf) would be NaN.
+func.func private @zero_if_minus_inf(%x: !acc) -> !acc {
+  %minus_inf = arith.constant 0xFFF0000000000000 : !acc
+  %zero = arith.constant 0.0 : !acc
+  %empty = arith.cmpf oeq, %x, %minus_inf : !acc
+  %safe = arith.select %empty, %zero, %x : !acc
+  return %safe : !acc
+}
+
+// 1 / x, or 0 where x is 0: a row without keys has the sum 0 and the result 0.
+func.func private @reciprocal_or_zero(%x: !acc) -> !acc {
+  %zero = arith.constant 0.0 : !acc
+  %one = arith.constant 1.0 : !acc
+  %empty = arith.cmpf oeq, %x, %zero : !acc
+  %inverse = arith.divf %one, %x : !acc
+  %safe = arith.select %empty, %zero, %inverse : !acc
+  return %safe : !acc
+}
+
+tile.kernel @attention_packed_gqa
+    params(D: int, DV: int = D, T: type in [f16, bf16, f32, f64], GROUP: int,
+           CAUSAL: enum in ["none", "top_left", "bottom_right"] = "none",
+           BLOCK_M: int = max(1, floordiv(64, GROUP)),
+           BLOCK_N: int in [16, 32, 64, 128, 256] = select(max(D, DV) <= 128, 128, 64),
+           ROWS: int = BLOCK_M * GROUP,
+           DP: int = ceildiv(D, 8) * 8, DVP: int = ceildiv(DV, 8) * 8,
+           ACC: type = accumulator(T))
+    require(D <= 256, DV <= 256, ROWS <= 256)
+    (%q: !qk_view, %k: !qk_view, %v: !v_view, %o: !v_view, %lse: optional !row_view, %scale: f32)
+    grid(%bm = ceildiv(dim(q, 2), BLOCK_M), %hk = dim(k, 1), %b = dim(q, 0)) {
+  %c0 = arith.constant 0 : i32
+  %queries = tile.dim %q, 2 : !qk_view
+  %keys = tile.dim %k, 2 : !qk_view
+
+  // First query of this instance, and the first head of its group.
+  %block_m = tile.param BLOCK_M : i32
+  %m = arith.muli %bm, %block_m : i32
+  %group = tile.param GROUP : i32
+  %h = arith.muli %hk, %group : i32
+
+  // Where the diagonal starts.
+  %bottom_right = tile.param CAUSAL == "bottom_right" : i1
+  %surplus = arith.subi %keys, %queries : i32
+  %shift = arith.select %bottom_right, %surplus, %c0 : i32
+
+  // Scores are kept in base 2: exp2 is what machines have.
+  %log2e = arith.constant 1.4426950408889634 : !acc
+  %ln2 = arith.constant 0.6931471805599453 : !acc
+  %scale_acc = tile.cast %scale : f32 -> !acc
+  %scale_base2 = arith.mulf %scale_acc, %log2e : !acc
+  %scales = tile.full %scale_base2 : !s
+
+  %zero = arith.constant 0.0 : !acc
+  %minus_inf = arith.constant 0xFFF0000000000000 : !acc
+  %masked_out = tile.full %minus_inf : !s
+  %no_max = tile.full %minus_inf : !row
+  %no_sum = tile.full %zero : !row
+  %no_o = tile.full %zero : !o
+
+  // Queries outermost: the rows of a query lie together, and a causal tile stays a staircase.
+  %q_heads = tile.load %q[%b, %h, %m, 0] dims [2, 1, 3] : !qk_view -> !q_heads
+  %q_tile = tile.reshape %q_heads : !q_heads -> !q
+
+  // Carries the maximum of each row so far, the sum of exp2(x - maximum), and the sum of
+  // exp2(x - maximum) V.
+  %max, %sum, %acc = tile.for_blocks %n in (%c0 to %keys) against (%m to %queries)
+      where @attends(against, block, %shift : i32)
+      keep %keep_query : !tile.tile<[BLOCK_M, BLOCK_N], i1>
+      iter_args(%max_old = %no_max : !row, %sum_old = %no_sum : !row, %acc_old = %no_o : !o) {
+    %k_tile = tile.load %k[%b, %hk, %n, 0] : !qk_view -> !k
+    %s = tile.dot %q_tile, %k_tile transpose_b : !q, !k -> !s
+
+    // All heads of a query attend the same keys.
+    %keep_head = tile.expand %keep_query dim 1
+        : !tile.tile<[BLOCK_M, BLOCK_N], i1> -> !tile.tile<[BLOCK_M, GROUP, BLOCK_N], i1>
+    %keep = tile.reshape %keep_head
+        : !tile.tile<[BLOCK_M, GROUP, BLOCK_N], i1> -> !tile.tile<[ROWS, BLOCK_N], i1>
+    %base2 = arith.mulf %s, %scales : !s
+    %x = tile.select %keep, %base2, %masked_out : !tile.tile<[ROWS, BLOCK_N], i1>, !s
+
+    %max_block = tile.reduce max %x dim 1 : !s -> !row
+    %max_new = arith.maximumf %max_old, %max_block : !row
+    %max_safe = tile.map @zero_if_minus_inf(%max_new) : (!row) -> !row
+    %max_each = tile.expand %max_safe dim 1 : !row -> !s
+    %below = arith.subf %x, %max_each : !s
+    %p = math.exp2 %below : !s
+
+    // What was summed against the old maximum shrinks by 2^(old - new).
+    %fall = arith.subf %max_old, %max_safe : !row
+    %rescale = math.exp2 %fall : !row
+    %sum_block = tile.reduce add %p dim 1 : !s -> !row
+    %sum_kept = arith.mulf %sum_old, %rescale : !row
+    %sum_new = arith.addf %sum_kept, %sum_block : !row
+    %rescale_each = tile.expand %rescale dim 1 : !row -> !o
+    %acc_kept = arith.mulf %acc_old, %rescale_each : !o
+
+    %v_tile = tile.load %v[%b, %hk, %n, 0] : !v_view -> !v
+    %p_tile = tile.cast %p : !s -> !p
+    %acc_new = tile.dot %p_tile, %v_tile, %acc_kept : !p, !v -> !o
+    tile.yield %max_new, %sum_new, %acc_new : !row, !row, !o
+  }
+
+  %inverse = tile.map @reciprocal_or_zero(%sum) : (!row) -> !row
+  %inverse_each = tile.expand %inverse dim 1 : !row -> !o
+  %result = arith.mulf %acc, %inverse_each : !o
+  %o_tile = tile.cast %result : !o -> !tile.tile<[ROWS, DVP], T>
+  %o_heads = tile.reshape %o_tile : !tile.tile<[ROWS, DVP], T> -> !o_heads
+  tile.store %o_heads, %o[%b, %h, %m, 0] dims [2, 1, 3] : !o_heads, !v_view
+
+  // log(2^max * sum); -inf + -inf for a row without keys.
+  %ln2s = tile.full %ln2 : !row
+  %max_natural = arith.mulf %max, %ln2s : !row
+  %log_sum = math.log %sum : !row
+  %lse_row = arith.addf %max_natural, %log_sum : !row
+  %lse_heads = tile.reshape %lse_row : !row -> !tile.tile<[BLOCK_M, GROUP], ACC>
+  tile.store %lse_heads, %lse[%b, %h, %m] dims [2, 1]
+      : !tile.tile<[BLOCK_M, GROUP], ACC>, !row_view
+}

@@ -1,0 +1,153 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Attention of one new query for each sequence over a cache of keys and values kept in pages.
+//
+//   O = softmax(scale * q K^T) V,   LSE = log sum exp(scale * q K^T)
+//
+//   q              [B, Hq, D]               T
+//   k_pages        [P, PAGE, Hkv, D]        T
+//   v_pages        [P, PAGE, Hkv, DV]       T
+//   o              [B, Hq, DV]              T
+//   lse            [B, Hq]                  ACC, optional
+//   block_table    [B, L]                   i32; key j of sequence b is row j mod PAGE of page
+//                                           block_table[b, j / PAGE]
+//   seq_lens       [B]                      i32, keys of each sequence, up to L * PAGE
+//   scale          f32
+//
+// Parameters
+//   PAGE           rows of a page, and keys of one step
+//   GROUP          query heads that share a key head, Hq = GROUP * Hkv; they are the rows of one
+//                  tile, padded to a multiple of 16 (ROWS)
+//   D, DV, T, ACC  as in attention_forward.mlir
+//
+// What lies in a page beyond the sequence is never read, be it NaN. A sequence without keys gets
+// O = 0 and LSE = -inf. Runs are bit-identical.
+//
+// Algorithm: PagedAttention (Kwon et al., 2023) with the online softmax of FlashAttention-2.
+
+!q_view   = !tile.view<[?, ?, D], T>
+!o_view   = !tile.view<[?, ?, DV], T>
+!row_view = !tile.view<[?, ?], ACC>
+!k_view   = !tile.view<[?, ?, ?, D], T>
+!v_view   = !tile.view<[?, ?, ?, DV], T>
+!table    = !tile.view<[?, ?], i32>
+!lengths  = !tile.view<[?], i32>
+
+!q   = !tile.tile<[ROWS, DP], T>
+!k   = !tile.tile<[PAGE, DP], T>
+!v   = !tile.tile<[PAGE, DVP], T>
+!s   = !tile.tile<[ROWS, PAGE], ACC>
+!p   = !tile.tile<[ROWS, PAGE], T>
+!o   = !tile.tile<[ROWS, DVP], ACC>
+!row = !tile.tile<[ROWS], ACC>
+!acc = !tile.param<ACC>
+
+// x, or 0 where x is -inf: the maximum of a row that has no key yet. Then exp2(-inf - 0) is 0,
+// where exp2(-inf - -inf) would be NaN.
+func.func private @zero_if_minus_inf(%x: !acc) -> !acc {
+  %minus_inf = arith.constant 0xFFF0000000000000 : !acc
+  %zero = arith.constant 0.0 : !acc
+  %empty = arith.cmpf oeq, %x, %minus_inf : !acc
+  %safe = arith.select %empty, %zero, %x : !acc
+  return %safe : !acc
+}
+
+// 1 / x, or 0 where x is 0: a row without keys has the sum 0 and the result 0.
+func.func private @reciprocal_or_zero(%x: !acc) -> !acc {
+  %zero = arith.constant 0.0 : !acc
+  %one = arith.constant 1.0 : !acc
+  %empty = arith.cmpf oeq, %x, %zero : !acc
+  %inverse = arith.divf %one, %x : !acc
+  %safe = arith.select %empty, %zero, %inverse : !acc
+  return %safe : !acc
+}
+
+tile.kernel @attention_paged_decode
+    params(D: int, DV: int = D, T: type in [f16, bf16, f32, f64], GROUP: int = 1,
+           PAGE: int in [16, 32, 64, 128, 256],
+           ROWS: int = ceildiv(GROUP, 16) * 16,
+           DP: int = ceildiv(D, 8) * 8, DVP: int = ceildiv(DV, 8) * 8,
+           ACC: type = accumulator(T))
+    require(D <= 256, DV <= 256)
+    (%q: !q_view, %k_pages: !k_view, %v_pages: !v_view, %o: !o_view, %lse: optional !row_view,
+     %block_table: !table, %seq_lens: !lengths, %scale: f32)
+    grid(%hk = dim(k_pages, 2), %b = dim(q, 0)) {
+  %c0 = arith.constant 0 : i32
+  %keys = tile.at %seq_lens[%b] : !lengths
+  %page_rows = tile.param PAGE : i32
+
+  // The heads of the group; rows of the tile beyond them read zero and are not stored.
+  %group = tile.param GROUP : i32
+  %h = arith.muli %hk, %group : i32
+  %q_group = tile.subview %q dim 1 from %h size %group : !q_view
+  %o_group = tile.subview %o dim 1 from %h size %group : !o_view
+  %lse_group = tile.subview %lse dim 1 from %h size %group : !row_view
+
+  // Scores are kept in base 2: exp2 is what machines have.
+  %log2e = arith.constant 1.4426950408889634 : !acc
+  %ln2 = arith.constant 0.6931471805599453 : !acc
+  %scale_acc = tile.cast %scale : f32 -> !acc
+  %scale_base2 = arith.mulf %scale_acc, %log2e : !acc
+  %scales = tile.full %scale_base2 : !s
+
+  %zero = arith.constant 0.0 : !acc
+  %minus_inf = arith.constant 0xFFF0000000000000 : !acc
+  %masked_out = tile.full %minus_inf : !s
+  %no_max = tile.full %minus_inf : !row
+  %no_sum = tile.full %zero : !row
+  %no_o = tile.full %zero : !o
+
+  %q_tile = tile.load %q_group[%b, 0, 0] : !q_view -> !q
+
+  // Carries the maximum of each row so far, the sum of exp2(x - maximum), and the sum of
+  // exp2(x - maximum) V.
+  %max, %sum, %acc = tile.for_blocks %n in (%c0 to %keys) against (%c0 to %group)
+      keep %keep : !tile.tile<[ROWS, PAGE], i1>
+      iter_args(%max_old = %no_max : !row, %sum_old = %no_sum : !row, %acc_old = %no_o : !o) {
+    // A step is a page. Its rows are bounded by what is left of the sequence.
+    %page_index = arith.divsi %n, %page_rows : i32
+    %page = tile.at %block_table[%b, %page_index] : !table
+    %left = arith.subi %keys, %n : i32
+    %k_page = tile.subview %k_pages dim 1 from %c0 size %left : !k_view
+    %v_page = tile.subview %v_pages dim 1 from %c0 size %left : !v_view
+
+    %k_tile = tile.load %k_page[%page, 0, %hk, 0] dims [1, 3] : !k_view -> !k
+    %s = tile.dot %q_tile, %k_tile transpose_b : !q, !k -> !s
+    %base2 = arith.mulf %s, %scales : !s
+    %x = tile.select %keep, %base2, %masked_out : !tile.tile<[ROWS, PAGE], i1>, !s
+
+    %max_block = tile.reduce max %x dim 1 : !s -> !row
+    %max_new = arith.maximumf %max_old, %max_block : !row
+    %max_safe = tile.map @zero_if_minus_inf(%max_new) : (!row) -> !row
+    %max_each = tile.expand %max_safe dim 1 : !row -> !s
+    %below = arith.subf %x, %max_each : !s
+    %p = math.exp2 %below : !s
+
+    // What was summed against the old maximum shrinks by 2^(old - new).
+    %fall = arith.subf %max_old, %max_safe : !row
+    %rescale = math.exp2 %fall : !row
+    %sum_block = tile.reduce add %p dim 1 : !s -> !row
+    %sum_kept = arith.mulf %sum_old, %rescale : !row
+    %sum_new = arith.addf %sum_kept, %sum_block : !row
+    %rescale_each = tile.expand %rescale dim 1 : !row -> !o
+    %acc_kept = arith.mulf %acc_old, %rescale_each : !o
+
+    %v_tile = tile.load %v_page[%page, 0, %hk, 0] dims [1, 3] : !v_view -> !v
+    %p_tile = tile.cast %p : !s -> !p
+    %acc_new = tile.dot %p_tile, %v_tile, %acc_kept : !p, !v -> !o
+    tile.yield %max_new, %sum_new, %acc_new : !row, !row, !o
+  }
+
+  %inverse = tile.map @reciprocal_or_zero(%sum) : (!row) -> !row
+  %inverse_each = tile.expand %inverse dim 1 : !row -> !o
+  %result = arith.mulf %acc, %inverse_each : !o
+  %o_tile = tile.cast %result : !o -> !tile.tile<[ROWS, DVP], T>
+  tile.store %o_tile, %o_group[%b, 0, 0] : !tile.tile<[ROWS, DVP], T>, !o_view
+
+  // log(2^max * sum); -inf + -inf for a row without keys.
+  %ln2s = tile.full %ln2 : !row
+  %max_natural = arith.mulf %max, %ln2s : !row
+  %log_sum = math.log %sum : !row
+  %lse_row = arith.addf %max_natural, %log_sum : !row
+  tile.store %lse_row, %lse_group[%b, 0] : !row, !row_view
+}

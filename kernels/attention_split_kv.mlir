@@ -1,0 +1,229 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Attention, forward, for few queries and many keys (decoding): the keys are split among program
+// instances, and what they find is combined.
+//
+//   partial   LSE_s = log sum exp(scale * Q K_s^T),   O_s = softmax(scale * Q K_s^T) V_s
+//   combine   LSE = log sum over s of exp(LSE_s),   O = sum over s of exp(LSE_s - LSE) O_s
+//
+//   q   [B, Hq,  Sq,  D]   T        k [B, Hkv, Skv, D]   T        v [B, Hkv, Skv, DV]   T
+//   o   [B, Hq,  Sq,  DV]  T        lse [B, Hq, Sq]   ACC, optional
+//   scale        f32
+//   num_splits   i32, at least 1; a split may turn out empty
+//
+// Parameters D, DV, T, ACC, CAUSAL, BLOCK_M and BLOCK_N: as in attention_forward.mlir.
+//
+// Splits are whole blocks of keys, equally many each but for the last ones. What
+// they find is kept in ACC.
+// A query that attends no key gets O = 0 and LSE = -inf. A NaN in a query poisons that row alone.
+// Runs are bit-identical; a different number of splits sums in a different order.
+//
+// Algorithm: Flash-Decoding (Dao, Haziza, Massa and Sizov, 2023).
+
+!qk_view  = !tile.view<[?, ?, ?, D], T>
+!v_view   = !tile.view<[?, ?, ?, DV], T>
+!row_view = !tile.view<[?, ?, ?], ACC>
+// Results of the splits: split, batch, head, query.
+!o_splits   = !tile.view<[?, ?, ?, ?, DV], ACC>
+!lse_splits = !tile.view<[?, ?, ?, ?], ACC>
+
+!q   = !tile.tile<[BLOCK_M, DP], T>
+!k   = !tile.tile<[BLOCK_N, DP], T>
+!v   = !tile.tile<[BLOCK_N, DVP], T>
+!s   = !tile.tile<[BLOCK_M, BLOCK_N], ACC>
+!p   = !tile.tile<[BLOCK_M, BLOCK_N], T>
+!o   = !tile.tile<[BLOCK_M, DVP], ACC>
+!row = !tile.tile<[BLOCK_M], ACC>
+!acc = !tile.param<ACC>
+
+// Whether query i attends key j. Without CAUSAL this folds to true.
+func.func private @attends(%i: i32, %j: i32, %shift: i32) -> i1 {
+  %any_order = tile.param CAUSAL == "none" : i1
+  %last = arith.addi %i, %shift : i32
+  %not_ahead = arith.cmpi sle, %j, %last : i32
+  %keep = arith.ori %any_order, %not_ahead : i1
+  return %keep : i1
+}
+
+// x, or 0 where x is -inf: the maximum of a row that has no key yet. Then exp2(-inf - 0) is 0,
+// where exp2(-inf - -inf) would be NaN.
+func.func private @zero_if_minus_inf(%x: !acc) -> !acc {
+  %minus_inf = arith.constant 0xFFF0000000000000 : !acc
+  %zero = arith.constant 0.0 : !acc
+  %empty = arith.cmpf oeq, %x, %minus_inf : !acc
+  %safe = arith.select %empty, %zero, %x : !acc
+  return %safe : !acc
+}
+
+// 1 / x, or 0 where x is 0: a row without keys has the sum 0 and the result 0.
+func.func private @reciprocal_or_zero(%x: !acc) -> !acc {
+  %zero = arith.constant 0.0 : !acc
+  %one = arith.constant 1.0 : !acc
+  %empty = arith.cmpf oeq, %x, %zero : !acc
+  %inverse = arith.divf %one, %x : !acc
+  %safe = arith.select %empty, %zero, %inverse : !acc
+  return %safe : !acc
+}
+
+tile.program @attention_split_kv
+    params(D: int, DV: int = D, T: type in [f16, bf16, f32, f64],
+           CAUSAL: enum in ["none", "top_left", "bottom_right"] = "none",
+           BLOCK_M: int in [16, 32, 64, 128] = 16, BLOCK_N: int in [16, 32, 64, 128] = 64,
+           ACC: type = accumulator(T))
+    require(D <= 256, DV <= 256)
+    (%q: !qk_view, %k: !qk_view, %v: !v_view, %o: !v_view, %lse: optional !row_view,
+     %scale: f32, %num_splits: i32) {
+  %o_splits = tile.workspace [num_splits, dim(q, 0), dim(q, 1), dim(q, 2), DV] : !o_splits
+  %lse_splits = tile.workspace [num_splits, dim(q, 0), dim(q, 1), dim(q, 2)] : !lse_splits
+  tile.launch @attention_split_kv_partial(%q, %k, %v, %o_splits, %lse_splits, %scale, %num_splits)
+      : !qk_view, !qk_view, !v_view, !o_splits, !lse_splits, f32, i32
+  tile.launch @attention_split_kv_combine(%o_splits, %lse_splits, %o, %lse, %num_splits)
+      : !o_splits, !lse_splits, !v_view, !row_view, i32
+}
+
+// Attention of one block of queries over the keys of one split.
+tile.kernel @attention_split_kv_partial
+    params(D: int, DV: int, T: type, CAUSAL: enum in ["none", "top_left", "bottom_right"],
+           BLOCK_M: int, BLOCK_N: int,
+           DP: int = ceildiv(D, 8) * 8, DVP: int = ceildiv(DV, 8) * 8,
+           ACC: type = accumulator(T))
+    (%q: !qk_view, %k: !qk_view, %v: !v_view, %o_splits: !o_splits, %lse_splits: !lse_splits,
+     %scale: f32, %num_splits: i32)
+    grid(%bm = ceildiv(dim(q, 2), BLOCK_M), %split = num_splits, %h = dim(q, 1),
+         %b = dim(q, 0)) {
+  %c0 = arith.constant 0 : i32
+  %queries = tile.dim %q, 2 : !qk_view
+  %keys = tile.dim %k, 2 : !qk_view
+  %q_heads = tile.dim %q, 1 : !qk_view
+  %k_heads = tile.dim %k, 1 : !qk_view
+
+  // First query of this instance, and the key head it reads.
+  %block_m = tile.param BLOCK_M : i32
+  %m = arith.muli %bm, %block_m : i32
+  %scaled_h = arith.muli %h, %k_heads : i32
+  %hk = arith.divsi %scaled_h, %q_heads : i32
+
+  // Blocks are dealt out in runs; the last runs may be short, or empty.
+  %block_n = tile.param BLOCK_N : i32
+  %blocks = arith.ceildivsi %keys, %block_n : i32
+  %blocks_each = arith.ceildivsi %blocks, %num_splits : i32
+  %keys_each = arith.muli %blocks_each, %block_n : i32
+  %begin = arith.muli %split, %keys_each : i32
+  %wanted_end = arith.addi %begin, %keys_each : i32
+  %end = arith.minsi %wanted_end, %keys : i32
+
+  // Where the diagonal starts.
+  %bottom_right = tile.param CAUSAL == "bottom_right" : i1
+  %surplus = arith.subi %keys, %queries : i32
+  %shift = arith.select %bottom_right, %surplus, %c0 : i32
+
+  // Scores are kept in base 2: exp2 is what machines have.
+  %log2e = arith.constant 1.4426950408889634 : !acc
+  %ln2 = arith.constant 0.6931471805599453 : !acc
+  %scale_acc = tile.cast %scale : f32 -> !acc
+  %scale_base2 = arith.mulf %scale_acc, %log2e : !acc
+  %scales = tile.full %scale_base2 : !s
+
+  %zero = arith.constant 0.0 : !acc
+  %minus_inf = arith.constant 0xFFF0000000000000 : !acc
+  %masked_out = tile.full %minus_inf : !s
+  %no_max = tile.full %minus_inf : !row
+  %no_sum = tile.full %zero : !row
+  %no_o = tile.full %zero : !o
+
+  %q_tile = tile.load %q[%b, %h, %m, 0] : !qk_view -> !q
+
+  // Carries the maximum of each row so far, the sum of exp2(x - maximum), and the sum of
+  // exp2(x - maximum) V.
+  %max, %sum, %acc = tile.for_blocks %n in (%begin to %end) against (%m to %queries)
+      where @attends(against, block, %shift : i32)
+      keep %keep : !tile.tile<[BLOCK_M, BLOCK_N], i1>
+      iter_args(%max_old = %no_max : !row, %sum_old = %no_sum : !row, %acc_old = %no_o : !o) {
+    %k_tile = tile.load %k[%b, %hk, %n, 0] : !qk_view -> !k
+    %s = tile.dot %q_tile, %k_tile transpose_b : !q, !k -> !s
+    %base2 = arith.mulf %s, %scales : !s
+    %x = tile.select %keep, %base2, %masked_out : !tile.tile<[BLOCK_M, BLOCK_N], i1>, !s
+
+    %max_block = tile.reduce max %x dim 1 : !s -> !row
+    %max_new = arith.maximumf %max_old, %max_block : !row
+    %max_safe = tile.map @zero_if_minus_inf(%max_new) : (!row) -> !row
+    %max_each = tile.expand %max_safe dim 1 : !row -> !s
+    %below = arith.subf %x, %max_each : !s
+    %p = math.exp2 %below : !s
+
+    // What was summed against the old maximum shrinks by 2^(old - new).
+    %fall = arith.subf %max_old, %max_safe : !row
+    %rescale = math.exp2 %fall : !row
+    %sum_block = tile.reduce add %p dim 1 : !s -> !row
+    %sum_kept = arith.mulf %sum_old, %rescale : !row
+    %sum_new = arith.addf %sum_kept, %sum_block : !row
+    %rescale_each = tile.expand %rescale dim 1 : !row -> !o
+    %acc_kept = arith.mulf %acc_old, %rescale_each : !o
+
+    %v_tile = tile.load %v[%b, %hk, %n, 0] : !v_view -> !v
+    %p_tile = tile.cast %p : !s -> !p
+    %acc_new = tile.dot %p_tile, %v_tile, %acc_kept : !p, !v -> !o
+    tile.yield %max_new, %sum_new, %acc_new : !row, !row, !o
+  }
+
+  %inverse = tile.map @reciprocal_or_zero(%sum) : (!row) -> !row
+  %inverse_each = tile.expand %inverse dim 1 : !row -> !o
+  %result = arith.mulf %acc, %inverse_each : !o
+  tile.store %result, %o_splits[%split, %b, %h, %m, 0] : !o, !o_splits
+
+  // log(2^max * sum); -inf + -inf for a row without keys.
+  %ln2s = tile.full %ln2 : !row
+  %max_natural = arith.mulf %max, %ln2s : !row
+  %log_sum = math.log %sum : !row
+  %lse_row = arith.addf %max_natural, %log_sum : !row
+  tile.store %lse_row, %lse_splits[%split, %b, %h, %m] : !row, !lse_splits
+}
+
+// The weighted mean of the splits. It is the online softmax again, with splits for keys.
+tile.kernel @attention_split_kv_combine
+    params(DV: int, T: type, BLOCK_M: int, DVP: int = ceildiv(DV, 8) * 8,
+           ACC: type = accumulator(T))
+    (%o_splits: !o_splits, %lse_splits: !lse_splits, %o: !v_view, %lse: optional !row_view,
+     %num_splits: i32)
+    grid(%bm = ceildiv(dim(o, 2), BLOCK_M), %h = dim(o, 1), %b = dim(o, 0)) {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %block_m = tile.param BLOCK_M : i32
+  %m = arith.muli %bm, %block_m : i32
+  %zero = arith.constant 0.0 : !acc
+  %minus_inf = arith.constant 0xFFF0000000000000 : !acc
+  %no_max = tile.full %minus_inf : !row
+  %no_sum = tile.full %zero : !row
+  %no_o = tile.full %zero : !o
+
+  %max, %sum, %acc = scf.for %split = %c0 to %num_splits step %c1
+      iter_args(%max_old = %no_max, %sum_old = %no_sum, %acc_old = %no_o)
+      -> (!row, !row, !o) : i32 {
+    %lse_part = tile.load %lse_splits[%split, %b, %h, %m] : !lse_splits -> !row
+    %o_part = tile.load %o_splits[%split, %b, %h, %m, 0] : !o_splits -> !o
+    %max_new = arith.maximumf %max_old, %lse_part : !row
+    %max_safe = tile.map @zero_if_minus_inf(%max_new) : (!row) -> !row
+    %below = arith.subf %lse_part, %max_safe : !row
+    %weight = math.exp %below : !row
+    %fall = arith.subf %max_old, %max_safe : !row
+    %rescale = math.exp %fall : !row
+    %sum_kept = arith.mulf %sum_old, %rescale : !row
+    %sum_new = arith.addf %sum_kept, %weight : !row
+    %rescale_each = tile.expand %rescale dim 1 : !row -> !o
+    %weight_each = tile.expand %weight dim 1 : !row -> !o
+    %acc_kept = arith.mulf %acc_old, %rescale_each : !o
+    %weighted = arith.mulf %o_part, %weight_each : !o
+    %acc_new = arith.addf %acc_kept, %weighted : !o
+    scf.yield %max_new, %sum_new, %acc_new : !row, !row, !o
+  }
+
+  %inverse = tile.map @reciprocal_or_zero(%sum) : (!row) -> !row
+  %inverse_each = tile.expand %inverse dim 1 : !row -> !o
+  %result = arith.mulf %acc, %inverse_each : !o
+  %o_tile = tile.cast %result : !o -> !tile.tile<[BLOCK_M, DVP], T>
+  tile.store %o_tile, %o[%b, %h, %m, 0] : !tile.tile<[BLOCK_M, DVP], T>, !v_view
+
+  %log_sum = math.log %sum : !row
+  %lse_row = arith.addf %max, %log_sum : !row
+  tile.store %lse_row, %lse[%b, %h, %m] : !row, !row_view
+}

@@ -1,0 +1,308 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Attention over packed sequences of different lengths, backward: attention_backward.mlir within
+// each sequence of attention_varlen_forward.mlir.
+//
+//   q, dq  [Tq, Hq,  D]   T      k, dk [Tk, Hkv, D]  T      v, dv [Tk, Hkv, DV]  T
+//   o, do  [Tq, Hq,  DV]  T      lse, dlse [Hq, Tq]  ACC; dlse optional (absent: zero)
+//   cu_seqlens_q, cu_seqlens_k   [B + 1]  i32, ascending, the first 0, the last Tq (Tk)
+//   max_seqlen_q, max_seqlen_k   i32, at least the length of the longest sequence
+//   scale, window_left, window_right and the parameters: as in attention_forward.mlir
+//
+// Sequences may be empty. A query that attends no key and a key that no query attends get zero
+// gradients; every row of a sequence is written. P and dS are rounded to T before their products.
+// dK and dV are summed by one instance for each block of keys, dQ by one for each block of queries:
+// no atomics, runs are bit-identical.
+//
+// Algorithm: FlashAttention-2 (Dao, 2023), over subviews; S^T instead of S for dK and dV.
+
+!qk_view  = !tile.view<[?, ?, D], T>
+!v_view   = !tile.view<[?, ?, DV], T>
+!row_view = !tile.view<[?, ?], ACC>
+!cu_view  = !tile.view<[?], i32>
+
+!q   = !tile.tile<[BLOCK_M, DP], T>
+!k   = !tile.tile<[BLOCK_N, DP], T>
+!v   = !tile.tile<[BLOCK_N, DVP], T>
+!o   = !tile.tile<[BLOCK_M, DVP], T>
+!dq  = !tile.tile<[BLOCK_M, DP], ACC>
+!dk  = !tile.tile<[BLOCK_N, DP], ACC>
+!dv  = !tile.tile<[BLOCK_N, DVP], ACC>
+!row = !tile.tile<[BLOCK_M], ACC>
+!acc = !tile.param<ACC>
+// Scores and their gradients, by query and key, and transposed.
+!s   = !tile.tile<[BLOCK_M, BLOCK_N], ACC>
+!st  = !tile.tile<[BLOCK_N, BLOCK_M], ACC>
+!ds  = !tile.tile<[BLOCK_M, BLOCK_N], T>
+!dst = !tile.tile<[BLOCK_N, BLOCK_M], T>
+
+// Whether query i may attend key j, besides CAUSAL and WINDOW. Replaceable.
+func.func private @mask_mod(%b: i32, %h: i32, %i: i32, %j: i32) -> i1 {
+  %true = arith.constant true
+  return %true : i1
+}
+
+// CAUSAL, WINDOW and the mask of the author together. Parameters become constants, so that what is
+// off folds away. `ahead` counts keys from the diagonal.
+func.func private @attends(%b: i32, %h: i32, %i: i32, %j: i32, %shift: i32,
+                           %left: i32, %right: i32) -> i1 {
+  %c0 = arith.constant 0 : i32
+  %diagonal = arith.addi %i, %shift : i32
+  %ahead = arith.subi %j, %diagonal : i32
+
+  %any_order = tile.param CAUSAL == "none" : i1
+  %not_ahead = arith.cmpi sle, %ahead, %c0 : i32
+  %causal = arith.ori %any_order, %not_ahead : i1
+
+  %no_window = tile.param not(WINDOW) : i1
+  %left_open = arith.cmpi slt, %left, %c0 : i32
+  %minus_left = arith.subi %c0, %left : i32
+  %near_left = arith.cmpi sge, %ahead, %minus_left : i32
+  %left_ok = arith.ori %left_open, %near_left : i1
+  %right_open = arith.cmpi slt, %right, %c0 : i32
+  %near_right = arith.cmpi sle, %ahead, %right : i32
+  %right_ok = arith.ori %right_open, %near_right : i1
+  %inside = arith.andi %left_ok, %right_ok : i1
+  %window = arith.ori %no_window, %inside : i1
+
+  %allowed = func.call @mask_mod(%b, %h, %i, %j) : (i32, i32, i32, i32) -> i1
+  %position = arith.andi %causal, %window : i1
+  %keep = arith.andi %position, %allowed : i1
+  return %keep : i1
+}
+
+// LSE in base 2; 0 for a row without keys, whose scores are all masked to -inf: exp2 gives 0 then.
+func.func private @base2_or_zero(%lse: !acc) -> !acc {
+  %minus_inf = arith.constant 0xFFF0000000000000 : !acc
+  %zero = arith.constant 0.0 : !acc
+  %log2e = arith.constant 1.4426950408889634 : !acc
+  %empty = arith.cmpf oeq, %lse, %minus_inf : !acc
+  %base2 = arith.mulf %lse, %log2e : !acc
+  %safe = arith.select %empty, %zero, %base2 : !acc
+  return %safe : !acc
+}
+
+tile.program @attention_varlen_backward
+    params(D: int, DV: int = D, T: type in [f16, bf16, f32, f64],
+           CAUSAL: enum in ["none", "top_left", "bottom_right"] = "none", WINDOW: flag = false,
+           BLOCK_M: int in [16, 32, 64, 128] = 64,
+           BLOCK_N: int in [16, 32, 64, 128] = select(max(D, DV) <= 128, 128, 64),
+           ACC: type = accumulator(T))
+    require(D <= 256, DV <= 256)
+    (%q: !qk_view, %k: !qk_view, %v: !v_view, %o: !v_view, %do: !v_view, %lse: !row_view,
+     %dlse: optional !row_view, %dq: !qk_view, %dk: !qk_view, %dv: !v_view,
+     %cu_seqlens_q: !cu_view, %cu_seqlens_k: !cu_view, %max_seqlen_q: i32, %max_seqlen_k: i32,
+     %scale: f32, %window_left: i32, %window_right: i32) {
+  %delta = tile.workspace [dim(q, 1), dim(q, 0)] : !row_view
+  tile.launch @attention_varlen_backward_delta(%o, %do, %dlse, %delta)
+      : !v_view, !v_view, !row_view, !row_view
+  tile.launch @attention_varlen_backward_keys(
+      %q, %k, %v, %do, %lse, %delta, %dk, %dv, %cu_seqlens_q, %cu_seqlens_k, %max_seqlen_k,
+      %scale, %window_left, %window_right)
+      : !qk_view, !qk_view, !v_view, !v_view, !row_view, !row_view, !qk_view, !v_view,
+        !cu_view, !cu_view, i32, f32, i32, i32
+  tile.launch @attention_varlen_backward_queries(
+      %q, %k, %v, %do, %lse, %delta, %dq, %cu_seqlens_q, %cu_seqlens_k, %max_seqlen_q,
+      %scale, %window_left, %window_right)
+      : !qk_view, !qk_view, !v_view, !v_view, !row_view, !row_view, !qk_view,
+        !cu_view, !cu_view, i32, f32, i32, i32
+}
+
+// delta = rowsum(dO * O) - dLSE, for all rows alike: sequences do not matter here.
+tile.kernel @attention_varlen_backward_delta
+    params(DV: int, T: type, BLOCK_M: int, DVP: int = ceildiv(DV, 8) * 8,
+           ACC: type = accumulator(T))
+    (%o: !v_view, %do: !v_view, %dlse: optional !row_view, %delta: !row_view)
+    grid(%bm = ceildiv(dim(o, 0), BLOCK_M), %h = dim(o, 1)) {
+  %block_m = tile.param BLOCK_M : i32
+  %m = arith.muli %bm, %block_m : i32
+  %o_tile = tile.load %o[%m, %h, 0] dims [0, 2] : !v_view -> !o
+  %do_tile = tile.load %do[%m, %h, 0] dims [0, 2] : !v_view -> !o
+  %dlse_row = tile.load %dlse[%h, %m] : !row_view -> !row
+  %o_acc = tile.cast %o_tile : !o -> !tile.tile<[BLOCK_M, DVP], ACC>
+  %do_acc = tile.cast %do_tile : !o -> !tile.tile<[BLOCK_M, DVP], ACC>
+  %product = arith.mulf %o_acc, %do_acc : !tile.tile<[BLOCK_M, DVP], ACC>
+  %sum = tile.reduce add %product dim 1 : !tile.tile<[BLOCK_M, DVP], ACC> -> !row
+  %result = arith.subf %sum, %dlse_row : !row
+  tile.store %result, %delta[%h, %m] : !row, !row_view
+}
+
+// A block of keys against the queries of every head of its group: dK and dV need no atomics.
+tile.kernel @attention_varlen_backward_keys
+    params(D: int, DV: int, T: type, CAUSAL: enum in ["none", "top_left", "bottom_right"],
+           WINDOW: flag, BLOCK_M: int, BLOCK_N: int,
+           DP: int = ceildiv(D, 8) * 8, DVP: int = ceildiv(DV, 8) * 8,
+           ACC: type = accumulator(T))
+    (%q: !qk_view, %k: !qk_view, %v: !v_view, %do: !v_view, %lse: !row_view, %delta: !row_view,
+     %dk: !qk_view, %dv: !v_view, %cu_seqlens_q: !cu_view, %cu_seqlens_k: !cu_view,
+     %max_seqlen_k: i32, %scale: f32, %window_left: i32, %window_right: i32)
+    grid(%bn = ceildiv(max_seqlen_k, BLOCK_N), %hk = dim(k, 1),
+         %b = dim(cu_seqlens_k, 0) - 1) {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %q_heads = tile.dim %q, 1 : !qk_view
+  %k_heads = tile.dim %k, 1 : !qk_view
+  %group = arith.divsi %q_heads, %k_heads : i32
+  %first_head = arith.muli %hk, %group : i32
+  %block_n = tile.param BLOCK_N : i32
+  %n = arith.muli %bn, %block_n : i32
+
+  // The sequence: its rows bound what is loaded and stored.
+  %next = arith.addi %b, %c1 : i32
+  %q_begin = tile.at %cu_seqlens_q[%b] : !cu_view
+  %q_end = tile.at %cu_seqlens_q[%next] : !cu_view
+  %queries = arith.subi %q_end, %q_begin : i32
+  %k_begin = tile.at %cu_seqlens_k[%b] : !cu_view
+  %k_end = tile.at %cu_seqlens_k[%next] : !cu_view
+  %keys = arith.subi %k_end, %k_begin : i32
+  %q_seq = tile.subview %q dim 0 from %q_begin size %queries : !qk_view
+  %k_seq = tile.subview %k dim 0 from %k_begin size %keys : !qk_view
+  %v_seq = tile.subview %v dim 0 from %k_begin size %keys : !v_view
+  %do_seq = tile.subview %do dim 0 from %q_begin size %queries : !v_view
+  %lse_seq = tile.subview %lse dim 1 from %q_begin size %queries : !row_view
+  %delta_seq = tile.subview %delta dim 1 from %q_begin size %queries : !row_view
+  %dk_seq = tile.subview %dk dim 0 from %k_begin size %keys : !qk_view
+  %dv_seq = tile.subview %dv dim 0 from %k_begin size %keys : !v_view
+
+  %bottom_right = tile.param CAUSAL == "bottom_right" : i1
+  %surplus = arith.subi %keys, %queries : i32
+  %shift = arith.select %bottom_right, %surplus, %c0 : i32
+
+  %log2e = arith.constant 1.4426950408889634 : !acc
+  %scale_acc = tile.cast %scale : f32 -> !acc
+  %scale_base2 = arith.mulf %scale_acc, %log2e : !acc
+  %scales_base2 = tile.full %scale_base2 : !st
+  %minus_inf = arith.constant 0xFFF0000000000000 : !acc
+  %masked_out = tile.full %minus_inf : !st
+  %zero = arith.constant 0.0 : !acc
+  %no_dk = tile.full %zero : !dk
+  %no_dv = tile.full %zero : !dv
+
+  %k_tile = tile.load %k_seq[%n, %hk, 0] dims [0, 2] : !qk_view -> !k
+  %v_tile = tile.load %v_seq[%n, %hk, 0] dims [0, 2] : !v_view -> !v
+
+  %dk_all, %dv_all = scf.for %g = %c0 to %group step %c1
+      iter_args(%dk_heads = %no_dk, %dv_heads = %no_dv) -> (!dk, !dv) : i32 {
+    %h = arith.addi %first_head, %g : i32
+    %dk_head, %dv_head = tile.for_blocks %m in (%c0 to %queries) against (%n to %keys)
+        where @attends(%b, %h, block, against, %shift, %window_left, %window_right
+                       : i32, i32, i32, i32, i32)
+        keep %keep : !tile.tile<[BLOCK_N, BLOCK_M], i1>
+        iter_args(%dk_old = %dk_heads : !dk, %dv_old = %dv_heads : !dv) {
+      %q_tile = tile.load %q_seq[%m, %h, 0] dims [0, 2] : !qk_view -> !q
+      %do_tile = tile.load %do_seq[%m, %h, 0] dims [0, 2] : !v_view -> !o
+      %lse_row = tile.load %lse_seq[%h, %m] : !row_view -> !row
+      %delta_row = tile.load %delta_seq[%h, %m] : !row_view -> !row
+
+      %st = tile.dot %k_tile, %q_tile transpose_b : !k, !q -> !st
+      %base2 = arith.mulf %st, %scales_base2 : !st
+      %lse_base2 = tile.map @base2_or_zero(%lse_row) : (!row) -> !row
+      %lse_each = tile.expand %lse_base2 dim 0 : !row -> !st
+      %below = arith.subf %base2, %lse_each : !st
+      %x = tile.select %keep, %below, %masked_out : !tile.tile<[BLOCK_N, BLOCK_M], i1>, !st
+      %pt = math.exp2 %x : !st
+
+      %pt_rounded = tile.cast %pt : !st -> !dst
+      %dv_new = tile.dot %pt_rounded, %do_tile, %dv_old : !dst, !o -> !dv
+
+      %dpt = tile.dot %v_tile, %do_tile transpose_b : !v, !o -> !st
+      %delta_each = tile.expand %delta_row dim 0 : !row -> !st
+      %dpt_centred = arith.subf %dpt, %delta_each : !st
+      %dst = arith.mulf %pt, %dpt_centred : !st
+      %dst_rounded = tile.cast %dst : !st -> !dst
+      %dk_new = tile.dot %dst_rounded, %q_tile, %dk_old : !dst, !q -> !dk
+
+      tile.yield %dk_new, %dv_new : !dk, !dv
+    }
+    scf.yield %dk_head, %dv_head : !dk, !dv
+  }
+
+  %scales = tile.full %scale_acc : !dk
+  %dk_scaled = arith.mulf %dk_all, %scales : !dk
+  %dk_rounded = tile.cast %dk_scaled : !dk -> !k
+  %dv_rounded = tile.cast %dv_all : !dv -> !v
+  tile.store %dk_rounded, %dk_seq[%n, %hk, 0] dims [0, 2] : !k, !qk_view
+  tile.store %dv_rounded, %dv_seq[%n, %hk, 0] dims [0, 2] : !v, !v_view
+}
+
+// A block of queries against the keys it attends: dQ without atomics.
+tile.kernel @attention_varlen_backward_queries
+    params(D: int, DV: int, T: type, CAUSAL: enum in ["none", "top_left", "bottom_right"],
+           WINDOW: flag, BLOCK_M: int, BLOCK_N: int,
+           DP: int = ceildiv(D, 8) * 8, DVP: int = ceildiv(DV, 8) * 8,
+           ACC: type = accumulator(T))
+    (%q: !qk_view, %k: !qk_view, %v: !v_view, %do: !v_view, %lse: !row_view, %delta: !row_view,
+     %dq: !qk_view, %cu_seqlens_q: !cu_view, %cu_seqlens_k: !cu_view,
+     %max_seqlen_q: i32, %scale: f32, %window_left: i32, %window_right: i32)
+    grid(%bm = ceildiv(max_seqlen_q, BLOCK_M), %h = dim(q, 1), %b = dim(cu_seqlens_q, 0) - 1) {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %q_heads = tile.dim %q, 1 : !qk_view
+  %k_heads = tile.dim %k, 1 : !qk_view
+  %scaled_h = arith.muli %h, %k_heads : i32
+  %hk = arith.divsi %scaled_h, %q_heads : i32
+  %block_m = tile.param BLOCK_M : i32
+  %m = arith.muli %bm, %block_m : i32
+
+  // The sequence: its rows bound what is loaded and stored.
+  %next = arith.addi %b, %c1 : i32
+  %q_begin = tile.at %cu_seqlens_q[%b] : !cu_view
+  %q_end = tile.at %cu_seqlens_q[%next] : !cu_view
+  %queries = arith.subi %q_end, %q_begin : i32
+  %k_begin = tile.at %cu_seqlens_k[%b] : !cu_view
+  %k_end = tile.at %cu_seqlens_k[%next] : !cu_view
+  %keys = arith.subi %k_end, %k_begin : i32
+  %q_seq = tile.subview %q dim 0 from %q_begin size %queries : !qk_view
+  %k_seq = tile.subview %k dim 0 from %k_begin size %keys : !qk_view
+  %v_seq = tile.subview %v dim 0 from %k_begin size %keys : !v_view
+  %do_seq = tile.subview %do dim 0 from %q_begin size %queries : !v_view
+  %lse_seq = tile.subview %lse dim 1 from %q_begin size %queries : !row_view
+  %delta_seq = tile.subview %delta dim 1 from %q_begin size %queries : !row_view
+  %dq_seq = tile.subview %dq dim 0 from %q_begin size %queries : !qk_view
+
+  %bottom_right = tile.param CAUSAL == "bottom_right" : i1
+  %surplus = arith.subi %keys, %queries : i32
+  %shift = arith.select %bottom_right, %surplus, %c0 : i32
+
+  %log2e = arith.constant 1.4426950408889634 : !acc
+  %scale_acc = tile.cast %scale : f32 -> !acc
+  %scale_base2 = arith.mulf %scale_acc, %log2e : !acc
+  %scales_base2 = tile.full %scale_base2 : !s
+  %minus_inf = arith.constant 0xFFF0000000000000 : !acc
+  %masked_out = tile.full %minus_inf : !s
+  %zero = arith.constant 0.0 : !acc
+  %no_dq = tile.full %zero : !dq
+
+  %q_tile = tile.load %q_seq[%m, %h, 0] dims [0, 2] : !qk_view -> !q
+  %do_tile = tile.load %do_seq[%m, %h, 0] dims [0, 2] : !v_view -> !o
+  %lse_row = tile.load %lse_seq[%h, %m] : !row_view -> !row
+  %delta_row = tile.load %delta_seq[%h, %m] : !row_view -> !row
+  %lse_base2 = tile.map @base2_or_zero(%lse_row) : (!row) -> !row
+  %lse_each = tile.expand %lse_base2 dim 1 : !row -> !s
+  %delta_each = tile.expand %delta_row dim 1 : !row -> !s
+
+  %dq_all = tile.for_blocks %n in (%c0 to %keys) against (%m to %queries)
+      where @attends(%b, %h, against, block, %shift, %window_left, %window_right
+                     : i32, i32, i32, i32, i32)
+      keep %keep : !tile.tile<[BLOCK_M, BLOCK_N], i1>
+      iter_args(%dq_old = %no_dq : !dq) {
+    %k_tile = tile.load %k_seq[%n, %hk, 0] dims [0, 2] : !qk_view -> !k
+    %v_tile = tile.load %v_seq[%n, %hk, 0] dims [0, 2] : !v_view -> !v
+    %s = tile.dot %q_tile, %k_tile transpose_b : !q, !k -> !s
+    %base2 = arith.mulf %s, %scales_base2 : !s
+    %below = arith.subf %base2, %lse_each : !s
+    %x = tile.select %keep, %below, %masked_out : !tile.tile<[BLOCK_M, BLOCK_N], i1>, !s
+    %p = math.exp2 %x : !s
+    %dp = tile.dot %do_tile, %v_tile transpose_b : !o, !v -> !s
+    %dp_centred = arith.subf %dp, %delta_each : !s
+    %ds = arith.mulf %p, %dp_centred : !s
+    %ds_rounded = tile.cast %ds : !s -> !ds
+    %dq_new = tile.dot %ds_rounded, %k_tile, %dq_old : !ds, !k -> !dq
+    tile.yield %dq_new : !dq
+  }
+
+  %scales = tile.full %scale_acc : !dq
+  %scaled = arith.mulf %dq_all, %scales : !dq
+  %rounded = tile.cast %scaled : !dq -> !q
+  tile.store %rounded, %dq_seq[%m, %h, 0] dims [0, 2] : !q, !qk_view
+}

@@ -1,0 +1,204 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Attention over packed sequences of different lengths, forward. Sequence b holds the queries
+// cu_seqlens_q[b] .. cu_seqlens_q[b + 1] - 1 of q, and the keys of the same rule; within it this is
+// attention_forward.mlir: formulas, masks and positions are those of the sequence, from 0.
+//
+//   q   [Tq, Hq,  D]   T        k [Tk, Hkv, D]   T        v [Tk, Hkv, DV]   T
+//   o   [Tq, Hq,  DV]  T        lse [Hq, Tq]   ACC, optional
+//   cu_seqlens_q, cu_seqlens_k   [B + 1]  i32, ascending, the first 0, the last Tq (Tk)
+//   max_seqlen_q   i32, at least the length of the longest sequence of queries
+//   scale, window_left, window_right and the parameters: as in attention_forward.mlir
+//
+// Sequences may be empty. A query that attends no key gets O = 0 and LSE = -inf. Runs are
+// bit-identical.
+//
+// Algorithm: FlashAttention-2 (Dao, 2023), over subviews.
+
+!qk_view  = !tile.view<[?, ?, D], T>
+!v_view   = !tile.view<[?, ?, DV], T>
+!row_view = !tile.view<[?, ?], ACC>
+!cu_view  = !tile.view<[?], i32>
+
+!q   = !tile.tile<[BLOCK_M, DP], T>
+!k   = !tile.tile<[BLOCK_N, DP], T>
+!v   = !tile.tile<[BLOCK_N, DVP], T>
+!s   = !tile.tile<[BLOCK_M, BLOCK_N], ACC>
+!p   = !tile.tile<[BLOCK_M, BLOCK_N], T>
+!pos = !tile.tile<[BLOCK_M, BLOCK_N], i32>
+!o   = !tile.tile<[BLOCK_M, DVP], ACC>
+!row = !tile.tile<[BLOCK_M], ACC>
+!acc = !tile.param<ACC>
+
+// Changes the scaled score of one pair. Replaceable: --with mods/softcap.mlir
+func.func private @score_mod(%s: !acc, %b: i32, %h: i32, %i: i32, %j: i32) -> !acc {
+  return %s : !acc
+}
+
+// Whether query i may attend key j, besides CAUSAL and WINDOW. Replaceable.
+func.func private @mask_mod(%b: i32, %h: i32, %i: i32, %j: i32) -> i1 {
+  %true = arith.constant true
+  return %true : i1
+}
+
+// CAUSAL, WINDOW and the mask of the author together. Parameters become constants, so that what is
+// off folds away. `ahead` counts keys from the diagonal.
+func.func private @attends(%b: i32, %h: i32, %i: i32, %j: i32, %shift: i32,
+                           %left: i32, %right: i32) -> i1 {
+  %c0 = arith.constant 0 : i32
+  %diagonal = arith.addi %i, %shift : i32
+  %ahead = arith.subi %j, %diagonal : i32
+
+  %any_order = tile.param CAUSAL == "none" : i1
+  %not_ahead = arith.cmpi sle, %ahead, %c0 : i32
+  %causal = arith.ori %any_order, %not_ahead : i1
+
+  %no_window = tile.param not(WINDOW) : i1
+  %left_open = arith.cmpi slt, %left, %c0 : i32
+  %minus_left = arith.subi %c0, %left : i32
+  %near_left = arith.cmpi sge, %ahead, %minus_left : i32
+  %left_ok = arith.ori %left_open, %near_left : i1
+  %right_open = arith.cmpi slt, %right, %c0 : i32
+  %near_right = arith.cmpi sle, %ahead, %right : i32
+  %right_ok = arith.ori %right_open, %near_right : i1
+  %inside = arith.andi %left_ok, %right_ok : i1
+  %window = arith.ori %no_window, %inside : i1
+
+  %allowed = func.call @mask_mod(%b, %h, %i, %j) : (i32, i32, i32, i32) -> i1
+  %position = arith.andi %causal, %window : i1
+  %keep = arith.andi %position, %allowed : i1
+  return %keep : i1
+}
+
+// x, or 0 where x is -inf: the maximum of a row that has no key yet. Then exp2(-inf - 0) is 0,
+// where exp2(-inf - -inf) would be NaN.
+func.func private @zero_if_minus_inf(%x: !acc) -> !acc {
+  %minus_inf = arith.constant 0xFFF0000000000000 : !acc
+  %zero = arith.constant 0.0 : !acc
+  %empty = arith.cmpf oeq, %x, %minus_inf : !acc
+  %safe = arith.select %empty, %zero, %x : !acc
+  return %safe : !acc
+}
+
+// 1 / x, or 0 where x is 0: a row without keys has the sum 0 and the result 0.
+func.func private @reciprocal_or_zero(%x: !acc) -> !acc {
+  %zero = arith.constant 0.0 : !acc
+  %one = arith.constant 1.0 : !acc
+  %empty = arith.cmpf oeq, %x, %zero : !acc
+  %inverse = arith.divf %one, %x : !acc
+  %safe = arith.select %empty, %zero, %inverse : !acc
+  return %safe : !acc
+}
+
+tile.kernel @attention_varlen_forward
+    params(D: int, DV: int = D, T: type in [f16, bf16, f32, f64],
+           CAUSAL: enum in ["none", "top_left", "bottom_right"] = "none", WINDOW: flag = false,
+           BLOCK_M: int in [16, 32, 64, 128, 256] = 128,
+           BLOCK_N: int in [16, 32, 64, 128, 256] = select(max(D, DV) <= 128, 128, 64),
+           DP: int = ceildiv(D, 8) * 8, DVP: int = ceildiv(DV, 8) * 8,
+           ACC: type = accumulator(T))
+    require(D <= 256, DV <= 256)
+    (%q: !qk_view, %k: !qk_view, %v: !v_view, %o: !v_view, %lse: optional !row_view,
+     %cu_seqlens_q: !cu_view, %cu_seqlens_k: !cu_view, %max_seqlen_q: i32,
+     %scale: f32, %window_left: i32, %window_right: i32)
+    grid(%bm = ceildiv(max_seqlen_q, BLOCK_M), %h = dim(q, 1), %b = dim(cu_seqlens_q, 0) - 1) {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %q_heads = tile.dim %q, 1 : !qk_view
+  %k_heads = tile.dim %k, 1 : !qk_view
+
+  // The sequence: its rows bound what is loaded and stored.
+  %next = arith.addi %b, %c1 : i32
+  %q_begin = tile.at %cu_seqlens_q[%b] : !cu_view
+  %q_end = tile.at %cu_seqlens_q[%next] : !cu_view
+  %queries = arith.subi %q_end, %q_begin : i32
+  %k_begin = tile.at %cu_seqlens_k[%b] : !cu_view
+  %k_end = tile.at %cu_seqlens_k[%next] : !cu_view
+  %keys = arith.subi %k_end, %k_begin : i32
+  %q_seq = tile.subview %q dim 0 from %q_begin size %queries : !qk_view
+  %k_seq = tile.subview %k dim 0 from %k_begin size %keys : !qk_view
+  %v_seq = tile.subview %v dim 0 from %k_begin size %keys : !v_view
+  %o_seq = tile.subview %o dim 0 from %q_begin size %queries : !v_view
+  %lse_seq = tile.subview %lse dim 1 from %q_begin size %queries : !row_view
+
+  // First query of this instance, counted in its sequence, and the key head it reads.
+  %block_m = tile.param BLOCK_M : i32
+  %m = arith.muli %bm, %block_m : i32
+  %scaled_h = arith.muli %h, %k_heads : i32
+  %hk = arith.divsi %scaled_h, %q_heads : i32
+
+  // Where the diagonal starts.
+  %bottom_right = tile.param CAUSAL == "bottom_right" : i1
+  %surplus = arith.subi %keys, %queries : i32
+  %shift = arith.select %bottom_right, %surplus, %c0 : i32
+
+  // Scores are kept in base 2: exp2 is what machines have.
+  %log2e = arith.constant 1.4426950408889634 : !acc
+  %ln2 = arith.constant 0.6931471805599453 : !acc
+  %scale_acc = tile.cast %scale : f32 -> !acc
+  %scales = tile.full %scale_acc : !s
+  %log2es = tile.full %log2e : !s
+
+  %zero = arith.constant 0.0 : !acc
+  %minus_inf = arith.constant 0xFFF0000000000000 : !acc
+  %masked_out = tile.full %minus_inf : !s
+  %no_max = tile.full %minus_inf : !row
+  %no_sum = tile.full %zero : !row
+  %no_o = tile.full %zero : !o
+
+  %q_tile = tile.load %q_seq[%m, %h, 0] dims [0, 2] : !qk_view -> !q
+  %rows = tile.iota %m dim 0 : !pos
+
+  // Carries the maximum of each row so far, the sum of exp2(x - maximum), and the sum of
+  // exp2(x - maximum) V.
+  %max, %sum, %acc = tile.for_blocks %n in (%c0 to %keys) against (%m to %queries)
+      where @attends(%b, %h, against, block, %shift, %window_left, %window_right
+                     : i32, i32, i32, i32, i32)
+      keep %keep : !tile.tile<[BLOCK_M, BLOCK_N], i1>
+      iter_args(%max_old = %no_max : !row, %sum_old = %no_sum : !row, %acc_old = %no_o : !o) {
+    %k_tile = tile.load %k_seq[%n, %hk, 0] dims [0, 2] : !qk_view -> !k
+    %s = tile.dot %q_tile, %k_tile transpose_b : !q, !k -> !s
+
+    %cols = tile.iota %n dim 1 : !pos
+    %natural = arith.mulf %s, %scales : !s
+    %modified = tile.map @score_mod(%natural, %b, %h, %rows, %cols)
+        : (!s, i32, i32, !pos, !pos) -> !s
+    %base2 = arith.mulf %modified, %log2es : !s
+    %x = tile.select %keep, %base2, %masked_out : !tile.tile<[BLOCK_M, BLOCK_N], i1>, !s
+
+    %max_block = tile.reduce max %x dim 1 : !s -> !row
+    %max_new = arith.maximumf %max_old, %max_block : !row
+    %max_safe = tile.map @zero_if_minus_inf(%max_new) : (!row) -> !row
+    %max_each = tile.expand %max_safe dim 1 : !row -> !s
+    %below = arith.subf %x, %max_each : !s
+    %p = math.exp2 %below : !s
+
+    // What was summed against the old maximum shrinks by 2^(old - new).
+    %fall = arith.subf %max_old, %max_safe : !row
+    %rescale = math.exp2 %fall : !row
+    %sum_block = tile.reduce add %p dim 1 : !s -> !row
+    %sum_kept = arith.mulf %sum_old, %rescale : !row
+    %sum_new = arith.addf %sum_kept, %sum_block : !row
+    %rescale_each = tile.expand %rescale dim 1 : !row -> !o
+    %acc_kept = arith.mulf %acc_old, %rescale_each : !o
+
+    %v_tile = tile.load %v_seq[%n, %hk, 0] dims [0, 2] : !v_view -> !v
+    %p_tile = tile.cast %p : !s -> !p
+    %acc_new = tile.dot %p_tile, %v_tile, %acc_kept : !p, !v -> !o
+    tile.yield %max_new, %sum_new, %acc_new : !row, !row, !o
+  }
+
+  %inverse = tile.map @reciprocal_or_zero(%sum) : (!row) -> !row
+  %inverse_each = tile.expand %inverse dim 1 : !row -> !o
+  %result = arith.mulf %acc, %inverse_each : !o
+  %o_tile = tile.cast %result : !o -> !tile.tile<[BLOCK_M, DVP], T>
+  tile.store %o_tile, %o_seq[%m, %h, 0] dims [0, 2]
+      : !tile.tile<[BLOCK_M, DVP], T>, !v_view
+
+  // log(2^max * sum); -inf + -inf for a row without keys.
+  %ln2s = tile.full %ln2 : !row
+  %max_natural = arith.mulf %max, %ln2s : !row
+  %log_sum = math.log %sum : !row
+  %lse_row = arith.addf %max_natural, %log_sum : !row
+  tile.store %lse_row, %lse_seq[%h, %m] : !row, !row_view
+}

@@ -1,0 +1,83 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Layer normalisation of each row (Ba, Kiros and Hinton, 2016).
+//
+//   mean  = sum x / N
+//   rstd  = 1 / sqrt(sum (x - mean)^2 / N + eps)
+//   y     = (x - mean) * rstd * weight + bias
+//
+//   x, y          [R, N]  T
+//   weight, bias  [N]     T, each optional (absent: one, zero)
+//   mean, rstd    [R]     ACC, each optional
+//   eps           f32
+//
+// Any R. A NaN poisons its row alone. Runs are bit-identical.
+//
+// Parameters
+//   N         length of a row. A whole row is one tile, padded to a multiple of 8 (NP), so that the
+//             variance takes a second pass without a second load: no cancellation.
+//   T, ACC    element type of the arrays; type of the computation (f64 for f64, else f32)
+//   BLOCK_M   rows of one program instance
+
+!x    = !tile.tile<[BLOCK_M, NP], T>
+!s    = !tile.tile<[BLOCK_M, NP], ACC>
+!row  = !tile.tile<[BLOCK_M], ACC>
+!acc  = !tile.param<ACC>
+!gain = !tile.tile<[NP], T>
+
+tile.kernel @layer_norm
+    params(N: int, T: type in [f16, bf16, f32, f64], BLOCK_M: int in [1, 2, 4, 8, 16] = 4,
+           NP: int = ceildiv(N, 8) * 8, ACC: type = accumulator(T))
+    require(N <= 16384)
+    (%x: !tile.view<[?, N], T>, %weight: optional !tile.view<[N], T>,
+     %bias: optional !tile.view<[N], T>, %y: !tile.view<[?, N], T>,
+     %mean: optional !tile.view<[?], ACC>, %rstd: optional !tile.view<[?], ACC>, %eps: f32)
+    grid(%bm = ceildiv(dim(x, 0), BLOCK_M)) {
+  %block_m = tile.param BLOCK_M : i32
+  %m = arith.muli %bm, %block_m : i32
+  %n = tile.param N : i32
+  %c0 = arith.constant 0 : i32
+
+  %length = tile.cast %n : i32 -> !acc
+  %lengths = tile.full %length : !row
+  %x_tile = tile.load %x[%m, 0] : !tile.view<[?, N], T> -> !x
+  %x_acc = tile.cast %x_tile : !x -> !s
+  %sum = tile.reduce add %x_acc dim 1 : !s -> !row
+  %mean_row = arith.divf %sum, %lengths : !row
+  %mean_each = tile.expand %mean_row dim 1 : !row -> !s
+
+  // The padding is zero, not the mean: it must not count.
+  %zero = arith.constant 0.0 : !acc
+  %zeros = tile.full %zero : !s
+  %column = tile.iota %c0 dim 1 : !tile.tile<[BLOCK_M, NP], i32>
+  %limit = tile.full %n : !tile.tile<[BLOCK_M, NP], i32>
+  %inside = arith.cmpi slt, %column, %limit : !tile.tile<[BLOCK_M, NP], i32>
+  %difference = arith.subf %x_acc, %mean_each : !s
+  %centred = tile.select %inside, %difference, %zeros : !tile.tile<[BLOCK_M, NP], i1>, !s
+
+  %square = arith.mulf %centred, %centred : !s
+  %square_sum = tile.reduce add %square dim 1 : !s -> !row
+  %variance = arith.divf %square_sum, %lengths : !row
+  %eps_acc = tile.cast %eps : f32 -> !acc
+  %epsilons = tile.full %eps_acc : !row
+  %raised = arith.addf %variance, %epsilons : !row
+  %rstd_row = math.rsqrt %raised : !row
+  %rstd_each = tile.expand %rstd_row dim 1 : !row -> !s
+  %normal = arith.mulf %centred, %rstd_each : !s
+
+  // An absent weight reads its pad, one; an absent bias reads zero.
+  %one = arith.constant 1.0 : !tile.param<T>
+  %weight_tile = tile.load %weight[0] pad %one : !tile.param<T> in : !tile.view<[N], T> -> !gain
+  %bias_tile = tile.load %bias[0] : !tile.view<[N], T> -> !gain
+  %weight_acc = tile.cast %weight_tile : !gain -> !tile.tile<[NP], ACC>
+  %bias_acc = tile.cast %bias_tile : !gain -> !tile.tile<[NP], ACC>
+  %weight_each = tile.expand %weight_acc dim 0 : !tile.tile<[NP], ACC> -> !s
+  %bias_each = tile.expand %bias_acc dim 0 : !tile.tile<[NP], ACC> -> !s
+  %weighted = arith.mulf %normal, %weight_each : !s
+  %result = arith.addf %weighted, %bias_each : !s
+
+  %y_tile = tile.cast %result : !s -> !x
+  tile.store %y_tile, %y[%m, 0] : !x, !tile.view<[?, N], T>
+  tile.store %mean_row, %mean[%m] : !row, !tile.view<[?], ACC>
+  tile.store %rstd_row, %rstd[%m] : !row, !tile.view<[?], ACC>
+}

@@ -1,0 +1,103 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Softmax of each row: y(r, c) = exp(scale * x(r, c)) / sum over c of exp(scale * x(r, c)).
+//
+//   x, y   [R, C]   T
+//   scale  f32
+//
+// Any R and C. A row of nothing but -inf gives zeros, as a query without keys does in attention. A NaN
+// poisons its row alone. Runs are bit-identical.
+//
+// Parameters
+//   T, ACC             element type of the arrays; type of the computation (f64 for f64, else f32)
+//   BLOCK_M, BLOCK_N   rows of one program instance, columns of one step
+//
+// Two sweeps over the row, whatever its length: maximum and sum at once (Milakov and Gimelshein,
+// Online normalizer calculation for softmax, 2018), then the result.
+
+!x   = !tile.tile<[BLOCK_M, BLOCK_N], T>
+!s   = !tile.tile<[BLOCK_M, BLOCK_N], ACC>
+!row = !tile.tile<[BLOCK_M], ACC>
+!acc = !tile.param<ACC>
+
+// x, or 0 where x is -inf, so that exp2(-inf - x) is 0 and not NaN.
+func.func private @zero_if_minus_inf(%x: !acc) -> !acc {
+  %minus_inf = arith.constant 0xFFF0000000000000 : !acc
+  %zero = arith.constant 0.0 : !acc
+  %empty = arith.cmpf oeq, %x, %minus_inf : !acc
+  %safe = arith.select %empty, %zero, %x : !acc
+  return %safe : !acc
+}
+
+// 1 / x, or 0 where x is 0.
+func.func private @reciprocal_or_zero(%x: !acc) -> !acc {
+  %zero = arith.constant 0.0 : !acc
+  %one = arith.constant 1.0 : !acc
+  %empty = arith.cmpf oeq, %x, %zero : !acc
+  %inverse = arith.divf %one, %x : !acc
+  %safe = arith.select %empty, %zero, %inverse : !acc
+  return %safe : !acc
+}
+
+tile.kernel @row_softmax
+    params(T: type in [f16, bf16, f32, f64], BLOCK_M: int in [1, 2, 4, 8, 16, 32, 64] = 4,
+           BLOCK_N: int in [32, 64, 128, 256, 512, 1024] = 256, ACC: type = accumulator(T))
+    (%x: !tile.view<[?, ?], T>, %y: !tile.view<[?, ?], T>, %scale: f32)
+    grid(%bm = ceildiv(dim(x, 0), BLOCK_M)) {
+  %c0 = arith.constant 0 : i32
+  %block_m = tile.param BLOCK_M : i32
+  %block_n = tile.param BLOCK_N : i32
+  %m = arith.muli %bm, %block_m : i32
+  %columns = tile.dim %x, 1 : !tile.view<[?, ?], T>
+
+  %log2e = arith.constant 1.4426950408889634 : !acc
+  %scale_acc = tile.cast %scale : f32 -> !acc
+  %scale_base2 = arith.mulf %scale_acc, %log2e : !acc
+  %scales = tile.full %scale_base2 : !s
+  %zero = arith.constant 0.0 : !acc
+  %minus_inf = arith.constant 0xFFF0000000000000 : !acc
+  %no_max = tile.full %minus_inf : !row
+  %no_sum = tile.full %zero : !row
+  %beyond = tile.full %minus_inf : !s
+  %limit = tile.full %columns : !tile.tile<[BLOCK_M, BLOCK_N], i32>
+
+  %max, %sum = scf.for %n = %c0 to %columns step %block_n
+      iter_args(%max_old = %no_max, %sum_old = %no_sum) -> (!row, !row) : i32 {
+    %x_tile = tile.load %x[%m, %n] : !tile.view<[?, ?], T> -> !x
+    %x_acc = tile.cast %x_tile : !x -> !s
+    %scaled = arith.mulf %x_acc, %scales : !s
+    // Columns beyond the row count as -inf, after the scale: it may be negative or zero.
+    %position = tile.iota %n dim 1 : !tile.tile<[BLOCK_M, BLOCK_N], i32>
+    %inside = arith.cmpi slt, %position, %limit : !tile.tile<[BLOCK_M, BLOCK_N], i32>
+    %base2 = tile.select %inside, %scaled, %beyond : !tile.tile<[BLOCK_M, BLOCK_N], i1>, !s
+
+    %max_block = tile.reduce max %base2 dim 1 : !s -> !row
+    %max_new = arith.maximumf %max_old, %max_block : !row
+    %max_safe = tile.map @zero_if_minus_inf(%max_new) : (!row) -> !row
+    %max_each = tile.expand %max_safe dim 1 : !row -> !s
+    %below = arith.subf %base2, %max_each : !s
+    %p = math.exp2 %below : !s
+    %sum_block = tile.reduce add %p dim 1 : !s -> !row
+    // What was summed against the old maximum shrinks by 2^(old - new).
+    %fall = arith.subf %max_old, %max_safe : !row
+    %rescale = math.exp2 %fall : !row
+    %sum_kept = arith.mulf %sum_old, %rescale : !row
+    %sum_new = arith.addf %sum_kept, %sum_block : !row
+    scf.yield %max_new, %sum_new : !row, !row
+  }
+
+  %max_safe = tile.map @zero_if_minus_inf(%max) : (!row) -> !row
+  %max_each = tile.expand %max_safe dim 1 : !row -> !s
+  %inverse = tile.map @reciprocal_or_zero(%sum) : (!row) -> !row
+  %inverse_each = tile.expand %inverse dim 1 : !row -> !s
+  scf.for %n = %c0 to %columns step %block_n : i32 {
+    %x_tile = tile.load %x[%m, %n] : !tile.view<[?, ?], T> -> !x
+    %x_acc = tile.cast %x_tile : !x -> !s
+    %base2 = arith.mulf %x_acc, %scales : !s
+    %below = arith.subf %base2, %max_each : !s
+    %p = math.exp2 %below : !s
+    %share = arith.mulf %p, %inverse_each : !s
+    %y_tile = tile.cast %share : !s -> !x
+    tile.store %y_tile, %y[%m, %n] : !x, !tile.view<[?, ?], T>
+  }
+}

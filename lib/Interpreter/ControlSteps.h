@@ -1,0 +1,148 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Steps that hold other steps: branches, loops, and the evaluation of a function element by element.
+
+#ifndef TILEWRIGHT_LIB_INTERPRETER_CONTROLSTEPS_H
+#define TILEWRIGHT_LIB_INTERPRETER_CONTROLSTEPS_H
+
+#include "lib/Interpreter/Frame.h"
+#include <optional>
+
+namespace tilewright::interpreter {
+
+using Moves = llvm::SmallVector<Move, 4>;
+
+/// Code, then the values it hands on (to the next iteration, or as results).
+struct Region {
+  Code code;
+  Moves moves;
+
+  [[nodiscard]] bool run(Frame &frame) const {
+    if (!code.run(frame))
+      return false;
+    moveAll(frame, moves);
+    return true;
+  }
+};
+
+/// scf.for. The body yields into the slots of the iteration arguments.
+class ForStep : public Step {
+public:
+  ForStep(mlir::Operation *op) : Step(op) {}
+  bool run(Frame &frame) const override;
+
+  IntOperand lower, upper, step;
+  bool isUnsigned = false;
+  Slot induction = 0;
+  Storage inductionStorage = Storage::I32;
+  Moves inits, results;
+  Region body;
+};
+
+/// scf.while: `before` computes the condition and hands on its arguments.
+class WhileStep : public Step {
+public:
+  WhileStep(mlir::Operation *op) : Step(op) {}
+  bool run(Frame &frame) const override;
+
+  Moves inits, results;
+  Code before;
+  Slot condition = 0;
+  Moves toAfter;
+  Region after;
+};
+
+/// scf.if.
+class IfStep : public Step {
+public:
+  IfStep(mlir::Operation *op) : Step(op) {}
+  bool run(Frame &frame) const override;
+
+  Slot condition = 0;
+  Region thenRegion, elseRegion;
+};
+
+/// Scalar code run for one element after another, where elements take different paths.
+class PerElementStep : public Step {
+public:
+  PerElementStep(mlir::Operation *op, int64_t count) : Step(op), count(count) {}
+  bool run(Frame &frame) const override;
+
+  /// A value that the code reads, and the slot in which it expects the element.
+  struct Input {
+    Slot from, to;
+    Storage storage;
+  };
+  /// A result of the code, and the slot of the whole.
+  struct Output {
+    Slot from, to;
+    Storage storage;
+  };
+  llvm::SmallVector<Input, 4> inputs;
+  llvm::SmallVector<Output, 2> outputs;
+  Code code;
+
+private:
+  int64_t count;
+};
+
+/// scf.if in a function applied to tiles. A uniform condition takes one branch. Where it varies both
+/// branches are computed (they are pure) and their results selected, or, if a branch could fail for the
+/// elements that do not take it, the elements are computed one by one.
+class SelectingIfStep : public Step {
+public:
+  SelectingIfStep(mlir::Operation *op) : Step(op) {}
+  bool run(Frame &frame) const override;
+
+  Slot condition = 0;
+  Region thenRegion, elseRegion;   ///< each into slots of its own
+  Moves thenResults, elseResults;  ///< from there to the results
+  Code selects;                    ///< the same, chosen by the condition
+  std::optional<Code> perElement;
+};
+
+/// tile.for_blocks.
+class BlockLoopStep : public Step {
+public:
+  BlockLoopStep(mlir::Operation *op) : Step(op) {}
+  bool run(Frame &frame) const override;
+
+  IntOperand lower, upper, start, limit;
+  int64_t rows = 0, columns = 0; ///< shape of `keep`
+  bool isDescending = false;
+
+  /// The mask of a block, from the slots of the two positions; no result: every pair is kept.
+  Slot against = 0, block = 0; ///< the positions of rows and columns, as tiles of i32
+  Code mask;
+  std::optional<Slot> maskResult;
+
+  /// Bounds, from the scalars in these slots.
+  struct Ranges {
+    Slot againstBegin, againstEnd, lower, upper;
+    Code code;
+    IntOperand mayBegin, mayEnd, mustBegin, mustEnd;
+  };
+  std::optional<Ranges> ranges;
+
+  /// The blocks as a list; `count` limits its length.
+  struct List {
+    Slot view;
+    llvm::SmallVector<IntOperand, 4> indices;
+    std::optional<IntOperand> count;
+  };
+  std::optional<List> list;
+
+  Slot induction = 0, keep = 0;
+  Moves inits, results;
+  Region body;
+
+private:
+  struct Visit;
+  bool visitBlock(Frame &frame, const Visit &visit, int64_t number) const;
+  enum class Kept { None, Some, All };
+  bool computeKeep(Frame &frame, const Visit &visit, int64_t begin, Kept &kept) const;
+};
+
+} // namespace tilewright::interpreter
+
+#endif // TILEWRIGHT_LIB_INTERPRETER_CONTROLSTEPS_H

@@ -1,0 +1,195 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Elementwise steps over values of any form.
+
+#include "lib/Interpreter/ElementwiseSteps.h"
+
+#include "lib/Numeric/Philox.h"
+#include "lib/Numeric/Transfer.h"
+#include <algorithm>
+
+namespace tilewright::interpreter {
+
+using numeric::OpError;
+using numeric::Operand;
+
+BufferRef ElementwiseStep::allocateResult(Frame &frame, Form form, size_t bytes) const {
+  if (mayReuseOperands) {
+    for (const ValueOperand &operand : operands) {
+      Value &value = frame.values[operand.slot];
+      if (operand.dies && value.form == form && value.buffer.isUnique() &&
+          storageBytes(operand.storage) == storageBytes(result.storage))
+        return value.buffer;
+    }
+  }
+  return BufferRef(frame.pool.allocate(bytes));
+}
+
+bool ElementwiseStep::run(Frame &frame) const {
+  bool anyDense = false, allAlike = true;
+  const Value *repeated = nullptr;
+  for (const ValueOperand &operand : operands) {
+    const Value &value = frame.values[operand.slot];
+    if (value.form == Form::Dense)
+      anyDense = true;
+    else if (value.form == Form::Repeated) {
+      if (repeated)
+        allAlike &= value.repeat == repeated->repeat && value.inner == repeated->inner;
+      else
+        repeated = &value;
+    }
+  }
+  if (repeated && (anyDense || !allAlike))
+    return runInRows(frame);
+
+  llvm::SmallVector<Operand, 4> in;
+  for (const ValueOperand &operand : operands) {
+    const Value &value = frame.values[operand.slot];
+    in.push_back(value.isSplat() ? Operand::splat(&value.scalar)
+                                 : Operand::span(value.buffer.data()));
+  }
+  Value &out = frame.values[result.slot];
+  if (!anyDense && !repeated) {
+    Scalar element;
+    if (OpError error = apply(frame, in.data(), &element, 1); error != OpError::None)
+      return check(frame, error);
+    result.round(&element, 1);
+    out.setSplat(element);
+    return true;
+  }
+
+  // A dense tile, or the distinct elements of a repeated one.
+  int64_t repeat = repeated ? repeated->repeat : 1;
+  int64_t inner = repeated ? repeated->inner : 1;
+  size_t n = result.count / repeat;
+  Form form = repeated ? Form::Repeated : Form::Dense;
+  BufferRef buffer = allocateResult(frame, form, n * storageBytes(result.storage));
+  if (OpError error = apply(frame, in.data(), buffer.data(), n); error != OpError::None)
+    return check(frame, error);
+  result.round(buffer.data(), n);
+  if (repeated)
+    out.setRepeated(std::move(buffer), repeat, inner);
+  else
+    out.setDense(std::move(buffer));
+  return true;
+}
+
+bool ElementwiseStep::runInRows(Frame &frame) const {
+  // In a row every operand is a run or one element. Lengths are products of the last dimensions, so
+  // the shortest divides the others.
+  int64_t row = result.count;
+  for (const ValueOperand &operand : operands) {
+    const Value &value = frame.values[operand.slot];
+    if (value.form == Form::Repeated)
+      row = std::min(row, value.inner == 1 ? value.repeat : value.inner);
+  }
+  BufferRef buffer = allocateResult(frame, Form::Dense, result.bytes());
+  size_t outWidth = storageBytes(result.storage);
+  llvm::SmallVector<Operand, 4> in(operands.size());
+  for (int64_t start = 0; start < result.count; start += row) {
+    for (size_t i = 0; i < operands.size(); ++i) {
+      const Value &value = frame.values[operands[i].slot];
+      size_t width = storageBytes(operands[i].storage);
+      if (value.isSplat()) {
+        in[i] = Operand::splat(&value.scalar);
+        continue;
+      }
+      const char *data = static_cast<const char *>(value.buffer.data());
+      if (value.form == Form::Dense) {
+        in[i] = Operand::span(data + start * width);
+        continue;
+      }
+      int64_t e = start / (value.repeat * value.inner) * value.inner + start % value.inner;
+      in[i] = value.inner == 1 ? Operand::splat(data + e * width) : Operand::span(data + e * width);
+    }
+    char *out = static_cast<char *>(buffer.data()) + start * outWidth;
+    if (OpError error = apply(frame, in.data(), out, row); error != OpError::None)
+      return check(frame, error);
+    result.round(out, row);
+  }
+  frame.values[result.slot].setDense(std::move(buffer));
+  return true;
+}
+
+bool SelectStep::run(Frame &frame) const {
+  const Value &condition = frame.values[operands[0].slot];
+  if (!condition.isSplat())
+    return ElementwiseStep::run(frame);
+  frame.values[result.slot] = take(frame, operands[condition.scalar.i1 ? 1 : 2]);
+  return true;
+}
+
+bool CastStep::run(Frame &frame) const {
+  if (!isCopy || result.rounds())
+    return ElementwiseStep::run(frame);
+  frame.values[result.slot] = take(frame, operands[0]);
+  return true;
+}
+
+OpError CastStep::apply(Frame &, const Operand *in, void *out, size_t n) const {
+  Storage from = operands[0].storage;
+  if (!throughDouble)
+    return numeric::cast(kind, from, in[0], result.storage, out, n);
+  // Rounding to f32 first would round twice.
+  constexpr size_t chunk = 256;
+  double wide[chunk];
+  uint16_t narrow[chunk];
+  for (size_t start = 0; start < n; start += chunk) {
+    size_t count = std::min(chunk, n - start);
+    const char *data = static_cast<const char *>(in[0].data) + start * storageBytes(from);
+    Operand part = in[0].isSplat ? in[0] : Operand::span(data);
+    if (OpError error = numeric::cast(kind, from, part, Storage::F64, wide, count);
+        error != OpError::None)
+      return error;
+    numeric::convertToMemory(Storage::F64, wide, result.roundTo, narrow, 1, count);
+    numeric::convertFromMemory(result.roundTo, narrow, 1, Storage::F32,
+                               static_cast<float *>(out) + start, count);
+  }
+  return OpError::None;
+}
+
+namespace {
+
+uint64_t unsignedElement(const Operand &operand, Storage storage, size_t i) {
+  const char *data = static_cast<const char *>(operand.data);
+  if (storage == Storage::I64)
+    return reinterpret_cast<const uint64_t *>(data)[operand.isSplat ? 0 : i];
+  return reinterpret_cast<const uint32_t *>(data)[operand.isSplat ? 0 : i];
+}
+
+} // namespace
+
+OpError RandomStep::apply(Frame &, const Operand *in, void *out, size_t n) const {
+  // Seed and offset are uniform, except where a scalar function computes them for each element.
+  bool uniform = in[0].isSplat && in[1].isSplat;
+  size_t run = uniform ? n : 1;
+  for (size_t start = 0; start < n; start += run) {
+    uint64_t seed = unsignedElement(in[0], Storage::I64, start);
+    uint64_t offset = unsignedElement(in[1], Storage::I64, start);
+    std::array<uint32_t, 2> key = {static_cast<uint32_t>(seed),
+                                   static_cast<uint32_t>((seed >> 32) ^ (offset >> 32))};
+    uint32_t low = static_cast<uint32_t>(offset);
+    std::array<Operand, 4> counter;
+    for (unsigned word = 0; word < 3; ++word) {
+      const Operand &operand = in[2 + word];
+      counter[word] = operand.isSplat
+                          ? operand
+                          : Operand::span(static_cast<const uint32_t *>(operand.data) + start);
+    }
+    counter[3] = Operand::splat(&low);
+    numeric::philoxTile(key, counter, static_cast<uint32_t *>(out) + start, run);
+  }
+  return OpError::None;
+}
+
+OpError AtStep::apply(Frame &frame, const Operand *in, void *out, size_t n) const {
+  const View &source = frame.views[view];
+  llvm::SmallVector<numeric::PointIndex, 4> indices(operands.size());
+  for (size_t d = 0; d < operands.size(); ++d)
+    indices[d] = {in[d], operands[d].storage, source.extents[d], source.strides[d]};
+  numeric::loadPoints(source.type, source.data, indices.data(), indices.size(), result.storage,
+                      nullptr, out, n);
+  return OpError::None;
+}
+
+} // namespace tilewright::interpreter

@@ -1,0 +1,127 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// A compiled kernel is a tree of steps; a frame holds what one thread computes. Steps are immutable and
+// shared by all threads.
+
+#ifndef TILEWRIGHT_LIB_INTERPRETER_FRAME_H
+#define TILEWRIGHT_LIB_INTERPRETER_FRAME_H
+
+#include "lib/Interpreter/Value.h"
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace mlir {
+class Operation;
+} // namespace mlir
+
+namespace tilewright::interpreter {
+
+/// Index of a value in Frame::values, or of a view in Frame::views.
+using Slot = unsigned;
+
+struct Frame {
+  BufferPool pool; ///< outlives the values
+  std::vector<Value> values;
+  std::vector<View> views;
+
+  /// Set by the step that failed.
+  mlir::Operation *failedOp = nullptr;
+  std::string failure;
+};
+
+class Step {
+public:
+  explicit Step(mlir::Operation *op) : op(op) {}
+  virtual ~Step() = default;
+
+  /// False: an error, recorded by fail().
+  [[nodiscard]] virtual bool run(Frame &frame) const = 0;
+
+  /// Values that nothing reads after this step.
+  llvm::SmallVector<Slot, 2> releases;
+
+protected:
+  bool fail(Frame &frame, std::string message) const {
+    frame.failedOp = op;
+    frame.failure = std::move(message);
+    return false;
+  }
+  bool check(Frame &frame, numeric::OpError error) const {
+    return error == numeric::OpError::None || fail(frame, numeric::opErrorMessage(error));
+  }
+
+private:
+  mlir::Operation *op;
+};
+
+/// A list of steps: the body of a kernel, a loop or a branch.
+struct Code {
+  std::vector<std::unique_ptr<Step>> steps;
+
+  [[nodiscard]] bool run(Frame &frame) const {
+    for (const std::unique_ptr<Step> &step : steps) {
+      if (!step->run(frame))
+        return false;
+      for (Slot slot : step->releases)
+        frame.values[slot].release();
+    }
+    return true;
+  }
+};
+
+/// An operand that is a scalar integer: a slot, or a constant.
+struct IntOperand {
+  Slot slot = 0;
+  Storage storage = Storage::I32;
+  bool isConstant = false;
+  int64_t constant = 0;
+
+  static IntOperand fromConstant(int64_t value) { return {0, Storage::I64, true, value}; }
+  int64_t read(const Frame &frame) const {
+    return isConstant ? constant : frame.values[slot].scalar.toInt(storage);
+  }
+};
+
+/// An operand that is a tile or scalar of any form.
+struct ValueOperand {
+  Slot slot = 0;
+  Storage storage = Storage::F32;
+  bool dies = false; ///< nothing reads it after the step, which may take its buffer
+};
+
+/// A tile or scalar that a step produces.
+struct ValueResult {
+  Slot slot = 0;
+  Storage storage = Storage::F32;
+  int64_t count = 1; ///< elements
+  /// The type to which results are rounded; F32 (and F64) where there is nothing to round.
+  ElementType roundTo = ElementType::F32;
+
+  size_t bytes() const { return count * storageBytes(storage); }
+  bool rounds() const { return roundTo != ElementType::F32 && roundTo != ElementType::F64; }
+  /// Rounds elements just computed (of storage F32) to the declared type.
+  void round(void *elements, size_t n) const {
+    if (rounds())
+      numeric::roundInPlace(static_cast<float *>(elements), n, roundTo);
+  }
+};
+
+/// Takes the value out of its slot if it dies there, else copies it.
+inline Value take(Frame &frame, const ValueOperand &operand) {
+  Value &value = frame.values[operand.slot];
+  return operand.dies ? std::move(value) : value;
+}
+
+/// A value or a view that goes from one slot to another.
+struct Move {
+  Slot from = 0, to = 0;
+  bool isView = false;
+  bool dies = false;
+};
+/// Does all moves as if at once: the slots may overlap.
+void moveAll(Frame &frame, llvm::ArrayRef<Move> moves);
+
+} // namespace tilewright::interpreter
+
+#endif // TILEWRIGHT_LIB_INTERPRETER_FRAME_H

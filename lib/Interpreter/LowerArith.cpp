@@ -1,0 +1,271 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Elementwise operations: arith, math, and those of tile.
+
+#include "lib/Interpreter/ElementwiseSteps.h"
+#include "lib/Interpreter/Lowering.h"
+#include "lib/Interpreter/TileSteps.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "llvm/ADT/StringSwitch.h"
+#include <cstring>
+
+using namespace mlir;
+
+namespace tilewright::interpreter {
+
+using numeric::BinaryOp;
+using numeric::CastOp;
+using numeric::UnaryOp;
+
+namespace {
+
+struct UnaryName {
+  const char *name;
+  UnaryOp kind;
+};
+constexpr UnaryName unaryNames[] = {
+    {"arith.negf", UnaryOp::NegF},     {"math.absf", UnaryOp::AbsF},
+    {"math.exp", UnaryOp::Exp},        {"math.exp2", UnaryOp::Exp2},
+    {"math.expm1", UnaryOp::ExpM1},    {"math.log", UnaryOp::Log},
+    {"math.log2", UnaryOp::Log2},      {"math.log10", UnaryOp::Log10},
+    {"math.log1p", UnaryOp::Log1p},    {"math.sqrt", UnaryOp::Sqrt},
+    {"math.rsqrt", UnaryOp::Rsqrt},    {"math.tanh", UnaryOp::Tanh},
+    {"math.sin", UnaryOp::Sin},        {"math.cos", UnaryOp::Cos},
+    {"math.tan", UnaryOp::Tan},        {"math.atan", UnaryOp::Atan},
+    {"math.erf", UnaryOp::Erf},        {"math.floor", UnaryOp::Floor},
+    {"math.ceil", UnaryOp::Ceil},      {"math.round", UnaryOp::Round},
+    {"math.trunc", UnaryOp::Trunc},    {"math.roundeven", UnaryOp::RoundEven},
+    {"math.absi", UnaryOp::AbsI},
+};
+
+struct BinaryName {
+  const char *name;
+  BinaryOp kind;
+};
+constexpr BinaryName binaryNames[] = {
+    {"arith.addf", BinaryOp::AddF},
+    {"arith.subf", BinaryOp::SubF},
+    {"arith.mulf", BinaryOp::MulF},
+    {"arith.divf", BinaryOp::DivF},
+    {"arith.remf", BinaryOp::RemF},
+    {"arith.maximumf", BinaryOp::MaximumF},
+    {"arith.minimumf", BinaryOp::MinimumF},
+    {"arith.maxnumf", BinaryOp::MaxNumF},
+    {"arith.minnumf", BinaryOp::MinNumF},
+    {"math.powf", BinaryOp::Pow},
+    {"math.copysign", BinaryOp::CopySign},
+    {"math.atan2", BinaryOp::Atan2},
+    {"arith.addi", BinaryOp::AddI},
+    {"arith.subi", BinaryOp::SubI},
+    {"arith.muli", BinaryOp::MulI},
+    {"arith.divsi", BinaryOp::DivSI},
+    {"arith.divui", BinaryOp::DivUI},
+    {"arith.remsi", BinaryOp::RemSI},
+    {"arith.remui", BinaryOp::RemUI},
+    {"arith.floordivsi", BinaryOp::FloorDivSI},
+    {"arith.ceildivsi", BinaryOp::CeilDivSI},
+    {"arith.ceildivui", BinaryOp::CeilDivUI},
+    {"arith.andi", BinaryOp::AndI},
+    {"arith.ori", BinaryOp::OrI},
+    {"arith.xori", BinaryOp::XorI},
+    {"arith.shli", BinaryOp::ShLI},
+    {"arith.shrsi", BinaryOp::ShRSI},
+    {"arith.shrui", BinaryOp::ShRUI},
+    {"arith.maxsi", BinaryOp::MaxSI},
+    {"arith.maxui", BinaryOp::MaxUI},
+    {"arith.minsi", BinaryOp::MinSI},
+    {"arith.minui", BinaryOp::MinUI},
+};
+
+/// The entry of this operation in one of the tables above.
+template <typename Table>
+auto kindOf(const Table &table, Operation *op) {
+  for (const auto &entry : table)
+    if (op->getName().getStringRef() == entry.name)
+      return entry.kind;
+  llvm_unreachable("registered from the same table");
+}
+
+LogicalResult lowerUnary(Lowering &lowering, Operation *op) {
+  ValueOperand operand = lowering.operand(op->getOpOperand(0));
+  lowering.emit<UnaryStep>(op, kindOf(unaryNames, op), operand,
+                           lowering.result(op->getResult(0)));
+  return success();
+}
+
+LogicalResult lowerBinary(Lowering &lowering, Operation *op) {
+  BinaryOp kind = kindOf(binaryNames, op);
+  ValueOperand a = lowering.operand(op->getOpOperand(0));
+  ValueOperand b = lowering.operand(op->getOpOperand(1));
+  // The native loops have no division and no shift of single bits.
+  bool needsWidth = (kind >= BinaryOp::DivSI && kind <= BinaryOp::CeilDivUI) ||
+                    (kind >= BinaryOp::ShLI && kind <= BinaryOp::ShRUI);
+  if (needsWidth && a.storage == Storage::I1)
+    return op->emitOpError("is not supported on i1 by the CPU device");
+  lowering.emit<BinaryStep>(op, kind, a, b, lowering.result(op->getResult(0)));
+  return success();
+}
+
+LogicalResult lowerFma(Lowering &lowering, Operation *op) {
+  ValueOperand operands[] = {lowering.operand(op->getOpOperand(0)),
+                             lowering.operand(op->getOpOperand(1)),
+                             lowering.operand(op->getOpOperand(2))};
+  lowering.emit<FmaStep>(op, operands, lowering.result(op->getResult(0)));
+  return success();
+}
+
+LogicalResult lowerSelect(Lowering &lowering, Operation *op) {
+  if (Lowering::isView(op->getResult(0)))
+    return op->emitOpError("of views is not supported by the CPU device");
+  ValueOperand operands[] = {lowering.operand(op->getOpOperand(0)),
+                             lowering.operand(op->getOpOperand(1)),
+                             lowering.operand(op->getOpOperand(2))};
+  lowering.emit<SelectStep>(op, operands, lowering.result(op->getResult(0)));
+  return success();
+}
+
+LogicalResult lowerCmpF(Lowering &lowering, Operation *op) {
+  auto predicate = static_cast<numeric::CmpF>(cast<arith::CmpFOp>(op).getPredicate());
+  ValueOperand a = lowering.operand(op->getOpOperand(0));
+  ValueOperand b = lowering.operand(op->getOpOperand(1));
+  lowering.emit<CompareFloatStep>(op, predicate, a, b, lowering.result(op->getResult(0)));
+  return success();
+}
+
+LogicalResult lowerCmpI(Lowering &lowering, Operation *op) {
+  auto predicate = static_cast<numeric::CmpI>(cast<arith::CmpIOp>(op).getPredicate());
+  ValueOperand a = lowering.operand(op->getOpOperand(0));
+  ValueOperand b = lowering.operand(op->getOpOperand(1));
+  lowering.emit<CompareIntStep>(op, predicate, a, b, lowering.result(op->getResult(0)));
+  return success();
+}
+
+LogicalResult emitCast(Lowering &lowering, Operation *op, CastOp kind) {
+  ValueOperand operand = lowering.operand(op->getOpOperand(0));
+  lowering.emit<CastStep>(op, kind, operand, lowering.result(op->getResult(0)));
+  return success();
+}
+
+LogicalResult lowerArithCast(Lowering &lowering, Operation *op) {
+  CastOp kind = llvm::StringSwitch<CastOp>(op->getName().getStringRef())
+                    .Case("arith.sitofp", CastOp::SIToFP)
+                    .Case("arith.uitofp", CastOp::UIToFP)
+                    .Case("arith.fptosi", CastOp::FPToSI)
+                    .Case("arith.fptoui", CastOp::FPToUI)
+                    .Cases({"arith.extf", "arith.truncf"}, CastOp::FPToFP)
+                    .Case("arith.extui", CastOp::ExtUI)
+                    .Case("arith.trunci", CastOp::TruncI)
+                    .Default(CastOp::ExtSI);
+  return emitCast(lowering, op, kind);
+}
+
+LogicalResult lowerIndexCast(Lowering &lowering, Operation *op) {
+  Storage from = lowering.storage(op->getOperand(0)), to = lowering.storage(op->getResult(0));
+  bool widens = storageBytes(from) <= storageBytes(to);
+  bool isUnsigned = op->getName().getStringRef() == "arith.index_castui";
+  return emitCast(lowering, op, !widens ? CastOp::TruncI : isUnsigned ? CastOp::ExtUI : CastOp::ExtSI);
+}
+
+LogicalResult lowerBitcast(Lowering &lowering, Operation *op) {
+  ElementType from = lowering.elementType(op->getOperand(0));
+  ElementType to = lowering.elementType(op->getResult(0));
+  bool keepsBits = byteWidth(from) == storageBytes(lowering.storage(op->getOperand(0))) &&
+                   byteWidth(to) == storageBytes(lowering.storage(op->getResult(0)));
+  if (!keepsBits && from != to)
+    return op->emitOpError("is supported by the CPU device between f32 and i32, and between f64 "
+                           "and i64 only")
+           << (lowering.allF64() ? "; f32 is f64 in this run" : "");
+  return emitCast(lowering, op, CastOp::Bitcast);
+}
+
+LogicalResult lowerTileCast(Lowering &lowering, Operation *op) {
+  ElementType from = lowering.elementType(op->getOperand(0));
+  ElementType to = lowering.elementType(op->getResult(0));
+  CastOp kind;
+  if (isFloat(from))
+    kind = isFloat(to) ? CastOp::FPToFP : CastOp::FPToSI;
+  else if (isFloat(to))
+    kind = from == ElementType::I1 ? CastOp::UIToFP : CastOp::SIToFP;
+  else if (from == ElementType::I1)
+    kind = CastOp::ExtUI;
+  else
+    kind = byteWidth(to) < byteWidth(from) ? CastOp::TruncI : CastOp::ExtSI;
+  return emitCast(lowering, op, kind);
+}
+
+//===----------------------------------------------------------------------===//
+// Constants
+//===----------------------------------------------------------------------===//
+
+std::optional<Scalar> scalarOf(Attribute attribute, Storage storage) {
+  if (auto integer = dyn_cast<IntegerAttr>(attribute))
+    return Scalar::fromInt(integer.getValue().getSExtValue(), storage);
+  if (auto real = dyn_cast<FloatAttr>(attribute)) {
+    llvm::APFloat value = real.getValue();
+    bool losesInfo;
+    value.convert(llvm::APFloat::IEEEdouble(), llvm::APFloat::rmNearestTiesToEven, &losesInfo);
+    return Scalar::fromFloat(value.convertToDouble(), storage);
+  }
+  return std::nullopt;
+}
+
+LogicalResult lowerConstant(Lowering &lowering, Operation *op) {
+  Attribute attribute = cast<arith::ConstantOp>(op).getValue();
+  ValueResult result = lowering.result(op->getResult(0));
+  auto elements = dyn_cast<DenseElementsAttr>(attribute);
+  if (!elements || elements.isSplat()) {
+    if (elements)
+      attribute = elements.getSplatValue<Attribute>();
+    std::optional<Scalar> scalar = scalarOf(attribute, result.storage);
+    if (!scalar)
+      return op->emitOpError("has a value that is not supported by the CPU device");
+    lowering.addConstant({result.slot, *scalar, {}});
+    return success();
+  }
+  std::vector<char> bytes(result.bytes());
+  size_t width = storageBytes(result.storage), position = 0;
+  for (Attribute element : elements.getValues<Attribute>()) {
+    std::optional<Scalar> scalar = scalarOf(element, result.storage);
+    if (!scalar)
+      return op->emitOpError("has a value that is not supported by the CPU device");
+    std::memcpy(bytes.data() + position, &*scalar, width);
+    position += width;
+  }
+  lowering.addConstant({result.slot, Scalar(), std::move(bytes)});
+  return success();
+}
+
+LogicalResult lowerRandom(Lowering &lowering, Operation *op) {
+  llvm::SmallVector<ValueOperand, 5> operands;
+  for (OpOperand &operand : op->getOpOperands())
+    operands.push_back(lowering.operand(operand));
+  lowering.emit<RandomStep>(op, operands, lowering.result(op->getResult(0)));
+  return success();
+}
+
+} // namespace
+
+void addArithLowerings(LoweringTable &table) {
+  for (const UnaryName &unary : unaryNames)
+    table[unary.name] = lowerUnary;
+  for (const BinaryName &binary : binaryNames)
+    table[binary.name] = lowerBinary;
+  for (const char *name : {"arith.sitofp", "arith.uitofp", "arith.fptosi", "arith.fptoui",
+                           "arith.extf", "arith.truncf", "arith.extsi", "arith.extui",
+                           "arith.trunci"})
+    table[name] = lowerArithCast;
+  table["arith.index_cast"] = lowerIndexCast;
+  table["arith.index_castui"] = lowerIndexCast;
+  table["arith.bitcast"] = lowerBitcast;
+  table["arith.cmpf"] = lowerCmpF;
+  table["arith.cmpi"] = lowerCmpI;
+  table["arith.select"] = lowerSelect;
+  table["arith.constant"] = lowerConstant;
+  table["math.fma"] = lowerFma;
+  table["tile.select"] = lowerSelect;
+  table["tile.cast"] = lowerTileCast;
+  table["tile.random"] = lowerRandom;
+}
+
+} // namespace tilewright::interpreter

@@ -1,0 +1,244 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Operations of tile on views and on the shape of tiles.
+
+#include "lib/Interpreter/ElementwiseSteps.h"
+#include "lib/Interpreter/Lowering.h"
+#include "lib/Interpreter/MemorySteps.h"
+#include "lib/Interpreter/TileSteps.h"
+
+#include "mlir/Interfaces/ViewLikeInterface.h"
+#include <numeric>
+
+using namespace mlir;
+
+namespace tilewright::interpreter {
+
+namespace {
+
+/// Indices of which some are written in the operation: `positions` holds them, or kDynamic.
+llvm::SmallVector<IntOperand, 4> mixedIndices(Lowering &lowering, ValueRange values,
+                                              ArrayRef<int64_t> positions) {
+  llvm::SmallVector<IntOperand, 4> indices;
+  for (int64_t position : positions) {
+    if (!ShapedType::isDynamic(position)) {
+      indices.push_back(IntOperand::fromConstant(position));
+      continue;
+    }
+    indices.push_back(lowering.intOperand(values.front()));
+    values = values.drop_front();
+  }
+  return indices;
+}
+
+/// The placement that loads, stores and their relatives describe alike.
+template <typename OpT>
+Placement placementOf(Lowering &lowering, OpT op, RankedTensorType tile) {
+  Placement place;
+  place.view = lowering.slotOf(op.getView());
+  place.indices = mixedIndices(lowering, op.getIndices(), op.getStaticIndices());
+  place.shape.assign(tile.getShape().begin(), tile.getShape().end());
+  if (std::optional<ArrayRef<int64_t>> dims = op.getDims()) {
+    place.dims.assign(dims->begin(), dims->end());
+  } else {
+    place.dims.resize(tile.getRank());
+    std::iota(place.dims.begin(), place.dims.end(), place.indices.size() - tile.getRank());
+  }
+  return place;
+}
+
+template <typename OpT>
+Placement indexedPlacementOf(Lowering &lowering, OpT op, RankedTensorType tile) {
+  Placement place = placementOf(lowering, op, tile);
+  for (auto [t, d] : llvm::enumerate(place.dims))
+    if (d == op.getAlong())
+      place.along = t;
+  place.at = lowering.operand(op.getAtMutable());
+  return place;
+}
+
+template <typename OpT>
+LogicalResult lowerWrite(Lowering &lowering, OpT op, TransferKind kind, Placement place) {
+  lowering.emit(TransferStep::write(op, kind, std::move(place),
+                                    lowering.operand(op.getValueMutable())));
+  return success();
+}
+
+LogicalResult lower(Lowering &lowering, tile::LoadOp op) {
+  Placement place = placementOf(lowering, op, cast<RankedTensorType>(op.getType()));
+  std::optional<ValueOperand> pad;
+  if (Value value = op.getPad())
+    pad = ValueOperand{lowering.slotOf(value), lowering.storage(value), false};
+  lowering.emit(TransferStep::load(op, std::move(place), pad, lowering.result(op.getResult())));
+  return success();
+}
+
+LogicalResult lower(Lowering &lowering, tile::GatherOp op) {
+  Placement place = indexedPlacementOf(lowering, op, cast<RankedTensorType>(op.getType()));
+  lowering.emit(
+      TransferStep::load(op, std::move(place), std::nullopt, lowering.result(op.getResult())));
+  return success();
+}
+
+LogicalResult lower(Lowering &lowering, tile::StoreOp op) {
+  return lowerWrite(
+      lowering, op, TransferKind::Store,
+      placementOf(lowering, op, cast<RankedTensorType>(op.getValue().getType())));
+}
+
+LogicalResult lower(Lowering &lowering, tile::AtomicAddOp op) {
+  return lowerWrite(
+      lowering, op, TransferKind::AtomicAdd,
+      placementOf(lowering, op, cast<RankedTensorType>(op.getValue().getType())));
+}
+
+LogicalResult lower(Lowering &lowering, tile::ScatterAddOp op) {
+  return lowerWrite(
+      lowering, op, TransferKind::AtomicAdd,
+      indexedPlacementOf(lowering, op, cast<RankedTensorType>(op.getValue().getType())));
+}
+
+LogicalResult lower(Lowering &lowering, tile::AtOp op) {
+  Slot source;
+  if (std::optional<StringRef> name = op.getCapture()) {
+    auto capture =
+        SymbolTable::lookupNearestSymbolFrom<tile::CaptureOp>(op, op.getCaptureAttr());
+    if (!capture)
+      return op.emitOpError() << "refers to @" << *name << ", which is not a capture";
+    source = lowering.capture(capture);
+    if (!isa<tile::ViewType>(capture.getType())) {
+      ValueOperand scalar{source, lowering.storage(op.getResult()), false};
+      lowering.emit<CopyStep>(op, scalar, lowering.result(op.getResult()).slot);
+      return success();
+    }
+  } else {
+    source = lowering.slotOf(op.getView());
+  }
+  llvm::SmallVector<ValueOperand, 4> indices;
+  OperandRange values = op.getIndices();
+  for (int64_t position : op.getStaticIndices()) {
+    if (ShapedType::isDynamic(position)) {
+      indices.push_back({lowering.slotOf(values.front()), Storage::I32, false});
+      values = values.drop_front();
+    } else {
+      Scalar scalar = Scalar::fromInt(position, Storage::I64);
+      indices.push_back({lowering.constant(scalar), Storage::I64, false});
+    }
+  }
+  lowering.emit<AtStep>(op, source, indices, lowering.result(op.getResult()));
+  return success();
+}
+
+LogicalResult lower(Lowering &lowering, tile::DimOp op) {
+  Slot view = lowering.slotOf(op.getView());
+  lowering.emit<DimStep>(op, view, op.getDim(), lowering.define(op.getResult()));
+  return success();
+}
+
+LogicalResult lower(Lowering &lowering, tile::SubviewOp op) {
+  Slot source = lowering.slotOf(op.getSource());
+  IntOperand offset = lowering.intOperand(op.getOffset());
+  IntOperand size = lowering.intOperand(op.getSize());
+  lowering.emit<SubviewStep>(op, source, op.getDim(), offset, size,
+                             lowering.define(op.getResult()));
+  return success();
+}
+
+LogicalResult lower(Lowering &lowering, tile::FullOp op) {
+  ValueOperand value = lowering.operand(op.getValueMutable());
+  lowering.emit<CopyStep>(op, value, lowering.define(op.getResult()));
+  return success();
+}
+
+LogicalResult lower(Lowering &lowering, tile::IotaOp op) {
+  lowering.emit<IotaStep>(op, lowering.intOperand(op.getStart()),
+                          lowering.shapeOf(op.getResult()), op.getDim(),
+                          lowering.result(op.getResult()));
+  return success();
+}
+
+LogicalResult lower(Lowering &lowering, tile::ExpandOp op) {
+  ValueOperand source = lowering.operand(op.getSourceMutable());
+  lowering.emit<ExpandStep>(op, source, lowering.shapeOf(op.getResult()), op.getDim(),
+                            lowering.result(op.getResult()));
+  return success();
+}
+
+LogicalResult lower(Lowering &lowering, tile::ReshapeOp op) {
+  // Elements keep their row-major order, and a form says nothing else.
+  ValueOperand source = lowering.operand(op.getSourceMutable());
+  lowering.emit<CopyStep>(op, source, lowering.define(op.getResult()));
+  return success();
+}
+
+LogicalResult lower(Lowering &lowering, tile::TransposeOp op) {
+  ValueOperand source = lowering.operand(op.getSourceMutable());
+  lowering.emit<TransposeStep>(op, source, lowering.shapeOf(op.getSource()), op.getPermutation(),
+                               lowering.result(op.getResult()));
+  return success();
+}
+
+LogicalResult lower(Lowering &lowering, tile::ReduceOp op) {
+  numeric::ReduceOp kind = numeric::ReduceOp::Sum;
+  switch (op.getKind()) {
+  case tile::ReduceKind::Add:
+    kind = numeric::ReduceOp::Sum;
+    break;
+  case tile::ReduceKind::Mul:
+    kind = numeric::ReduceOp::Product;
+    break;
+  case tile::ReduceKind::Max:
+    kind = numeric::ReduceOp::Max;
+    break;
+  case tile::ReduceKind::Min:
+    kind = numeric::ReduceOp::Min;
+    break;
+  case tile::ReduceKind::And:
+    kind = numeric::ReduceOp::And;
+    break;
+  case tile::ReduceKind::Or:
+    kind = numeric::ReduceOp::Or;
+    break;
+  }
+  ValueOperand source = lowering.operand(op.getSourceMutable());
+  if (!numeric::isSupported(kind, source.storage))
+    return op.emitOpError() << "is not supported on " << tile::getElementType(op.getType())
+                            << " by the CPU device";
+  lowering.emit<ReduceStep>(op, kind, source, lowering.shapeOf(op.getSource()), op.getDim(),
+                            lowering.result(op.getResult()));
+  return success();
+}
+
+LogicalResult lower(Lowering &lowering, tile::DotOp op) {
+  ValueOperand lhs = lowering.operand(op.getLhsMutable());
+  ValueOperand rhs = lowering.operand(op.getRhsMutable());
+  std::optional<ValueOperand> acc;
+  if (op.getAcc())
+    acc = lowering.operand(op.getAccMutable()[0]);
+  ArrayRef<int64_t> a = lowering.shapeOf(op.getLhs()), result = lowering.shapeOf(op.getResult());
+  auto shape = numeric::MatMulShape::dense(result[0], result[1], a[op.getTransposeA() ? 0 : 1],
+                                           op.getTransposeA(), op.getTransposeB());
+  bool tf32 = op.getPrecision() == tile::DotPrecision::TF32 && !lowering.allF64();
+  lowering.emit<DotStep>(op, lhs, rhs, acc, shape, tf32, lowering.result(op.getResult()));
+  return success();
+}
+
+template <typename OpT>
+LogicalResult lowerAs(Lowering &lowering, Operation *op) {
+  return lower(lowering, cast<OpT>(op));
+}
+
+template <typename... OpTs>
+void add(LoweringTable &table) {
+  ((table[OpTs::getOperationName()] = lowerAs<OpTs>), ...);
+}
+
+} // namespace
+
+void addTileLowerings(LoweringTable &table) {
+  add<tile::LoadOp, tile::GatherOp, tile::StoreOp, tile::AtomicAddOp, tile::ScatterAddOp,
+      tile::AtOp, tile::DimOp, tile::SubviewOp, tile::FullOp, tile::IotaOp, tile::ExpandOp,
+      tile::ReshapeOp, tile::TransposeOp, tile::ReduceOp, tile::DotOp>(table);
+}
+
+} // namespace tilewright::interpreter

@@ -1,0 +1,82 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Transfers between views and tiles: every access obeys the bounds of the view.
+
+#include "lib/Interpreter/MemorySteps.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include <algorithm>
+
+namespace tilewright::interpreter {
+
+bool SubviewStep::run(Frame &frame) const {
+  int64_t from = offset.read(frame);
+  if (from < 0)
+    return fail(frame, "requires an offset that is not negative, but got " + std::to_string(from));
+  const View &in = frame.views[source];
+  View &out = frame.views[result];
+  out = in;
+  int64_t left = std::max<int64_t>(in.extents[dim] - from, 0);
+  out.extents[dim] = std::clamp<int64_t>(size.read(frame), 0, left);
+  if (out.extents[dim] > 0 && out.data)
+    out.data += from * in.strides[dim] * static_cast<int64_t>(byteWidth(in.type));
+  return true;
+}
+
+TransferStep::TransferStep(mlir::Operation *op, TransferKind kind, Placement placement)
+    : Step(op), kind(kind), place(std::move(placement)) {
+  for (int64_t extent : place.shape)
+    count *= extent;
+  for (unsigned d = 0; d < place.indices.size(); ++d)
+    if (!llvm::is_contained(place.dims, d))
+      fixedDims.push_back(d);
+}
+
+bool TransferStep::run(Frame &frame) const {
+  const View &view = frame.views[place.view];
+  char *base = view.data;
+  bool isInside = true;
+  for (unsigned d : fixedDims) {
+    int64_t index = place.indices[d].read(frame);
+    isInside &= index >= 0 && index < view.extents[d];
+    if (isInside)
+      base += index * view.strides[d] * static_cast<int64_t>(byteWidth(view.type));
+  }
+
+  std::optional<DenseElements> at;
+  llvm::SmallVector<numeric::TileAxis, 4> axes;
+  for (auto [t, d] : llvm::enumerate(place.dims)) {
+    numeric::TileAxis &axis = axes.emplace_back();
+    axis.size = place.shape[t];
+    axis.start = place.indices[d].read(frame);
+    axis.extent = isInside ? view.extents[d] : 0;
+    axis.stride = view.strides[d];
+    if (place.along && *place.along == t) {
+      at.emplace(frame.pool, frame.values[place.at.slot], axis.size, place.at.storage);
+      axis.indices = at->data();
+      axis.indexStorage = place.at.storage;
+    }
+  }
+  if (axes.empty()) { // a tile of rank 0
+    numeric::TileAxis &axis = axes.emplace_back();
+    axis.size = 1;
+    axis.extent = isInside;
+  }
+
+  if (kind == TransferKind::Load) {
+    const void *padding = pad ? &frame.values[pad->slot].scalar : nullptr;
+    BufferRef buffer(frame.pool.allocate(result.bytes()));
+    numeric::loadTile(view.type, base, axes.data(), axes.size(), result.storage, padding,
+                      buffer.data());
+    frame.values[result.slot].setDense(std::move(buffer));
+    return true;
+  }
+  DenseElements elements(frame.pool, frame.values[value.slot], count, value.storage);
+  if (kind == TransferKind::Store)
+    numeric::storeTile(value.storage, elements.data(), view.type, base, axes.data(), axes.size());
+  else
+    numeric::addTile(value.storage, elements.data(), view.type, base, axes.data(), axes.size());
+  return true;
+}
+
+} // namespace tilewright::interpreter

@@ -1,0 +1,88 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Steps between views and tiles.
+
+#ifndef TILEWRIGHT_LIB_INTERPRETER_MEMORYSTEPS_H
+#define TILEWRIGHT_LIB_INTERPRETER_MEMORYSTEPS_H
+
+#include "lib/Interpreter/Frame.h"
+#include "lib/Numeric/Transfer.h"
+#include <optional>
+
+namespace tilewright::interpreter {
+
+class DimStep : public Step {
+public:
+  DimStep(mlir::Operation *op, Slot view, unsigned dim, Slot result)
+      : Step(op), view(view), dim(dim), result(result) {}
+  bool run(Frame &frame) const override {
+    frame.values[result].setSplat(
+        Scalar::fromInt(frame.views[view].extents[dim], Storage::I32));
+    return true;
+  }
+
+private:
+  Slot view;
+  unsigned dim;
+  Slot result;
+};
+
+class SubviewStep : public Step {
+public:
+  SubviewStep(mlir::Operation *op, Slot source, unsigned dim, IntOperand offset, IntOperand size,
+              Slot result)
+      : Step(op), source(source), dim(dim), offset(offset), size(size), result(result) {}
+  bool run(Frame &frame) const override;
+
+private:
+  Slot source;
+  unsigned dim;
+  IntOperand offset, size;
+  Slot result;
+};
+
+/// Where a tile lies in a view.
+struct Placement {
+  Slot view = 0;
+  llvm::SmallVector<IntOperand, 4> indices; ///< one for each dimension of the view
+  llvm::SmallVector<unsigned, 4> dims;      ///< the view's dimension of each of the tile's
+  llvm::SmallVector<int64_t, 4> shape;      ///< of the tile
+  /// Gather and scatter: the tile's dimension that is indexed by a tile.
+  std::optional<unsigned> along;
+  ValueOperand at;
+};
+
+enum class TransferKind { Load, Store, AtomicAdd };
+
+/// tile.load and tile.gather; tile.store; tile.atomic_add and tile.scatter_add.
+class TransferStep : public Step {
+public:
+  static std::unique_ptr<Step> load(mlir::Operation *op, Placement place,
+                                    std::optional<ValueOperand> pad, ValueResult result) {
+    auto step = std::make_unique<TransferStep>(op, TransferKind::Load, std::move(place));
+    step->pad = pad;
+    step->result = result;
+    return step;
+  }
+  static std::unique_ptr<Step> write(mlir::Operation *op, TransferKind kind, Placement place,
+                                     ValueOperand value) {
+    auto step = std::make_unique<TransferStep>(op, kind, std::move(place));
+    step->value = value;
+    return step;
+  }
+  TransferStep(mlir::Operation *op, TransferKind kind, Placement place);
+  bool run(Frame &frame) const override;
+
+private:
+  TransferKind kind;
+  Placement place;
+  int64_t count = 1;
+  llvm::SmallVector<unsigned, 4> fixedDims; ///< of the view, without a dimension of the tile
+  ValueOperand value;
+  std::optional<ValueOperand> pad;
+  ValueResult result;
+};
+
+} // namespace tilewright::interpreter
+
+#endif // TILEWRIGHT_LIB_INTERPRETER_MEMORYSTEPS_H

@@ -1,0 +1,194 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Layout, reduction and product of tiles.
+
+#include "lib/Interpreter/TileSteps.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace tilewright::interpreter {
+
+IotaStep::IotaStep(mlir::Operation *op, IntOperand start, llvm::ArrayRef<int64_t> shape,
+                   unsigned dim, ValueResult result)
+    : Step(op), start(start), result(result), size(shape[dim]) {
+  for (unsigned d = 0; d < shape.size(); ++d)
+    (d < dim ? outer : inner) *= d == dim ? 1 : shape[d];
+}
+
+bool IotaStep::run(Frame &frame) const {
+  // One copy of what differs; what precedes or follows the dimension repeats it.
+  const int64_t shape[2] = {size, outer == 1 ? 1 : inner};
+  BufferRef buffer(frame.pool.allocate(shape[0] * shape[1] * storageBytes(result.storage)));
+  numeric::iota(result.storage, shape, 2, 0, start.read(frame), 1, buffer.data());
+  Value &out = frame.values[result.slot];
+  if (outer > 1)
+    out.setRepeated(std::move(buffer), outer, size * inner);
+  else if (inner > 1)
+    out.setRepeated(std::move(buffer), inner, 1);
+  else
+    out.setDense(std::move(buffer));
+  return true;
+}
+
+ExpandStep::ExpandStep(mlir::Operation *op, ValueOperand source,
+                       llvm::ArrayRef<int64_t> resultShape, unsigned dim, ValueResult result)
+    : Step(op), source(source), result(result), times(resultShape[dim]) {
+  for (int64_t extent : resultShape.drop_front(dim + 1))
+    inner *= extent;
+}
+
+bool ExpandStep::run(Frame &frame) const {
+  Value value = take(frame, source);
+  Value &out = frame.values[result.slot];
+  if (value.isSplat() || times == 1) {
+    out = std::move(value);
+    return true;
+  }
+  if (value.form == Form::Repeated) {
+    int64_t count = result.count / times;
+    bool isWhole = value.repeat * value.inner == count; // one group, many times
+    if (value.inner == 1 && inner == 1) {
+      out.setRepeated(std::move(value.buffer), value.repeat * times, 1);
+      return true;
+    }
+    if (isWhole && inner == count) {
+      out.setRepeated(std::move(value.buffer), value.repeat * times, value.inner);
+      return true;
+    }
+    BufferRef dense(frame.pool.allocate(count * storageBytes(source.storage)));
+    value.copyTo(dense.data(), count, source.storage);
+    value.setDense(std::move(dense));
+  }
+  out.setRepeated(std::move(value.buffer), times, inner);
+  return true;
+}
+
+bool TransposeStep::run(Frame &frame) const {
+  Value &value = frame.values[source.slot];
+  Value &out = frame.values[result.slot];
+  if (value.isSplat()) {
+    out = value;
+    return true;
+  }
+  // Of a vector that is repeated along the rows or along the columns only the description changes.
+  if (value.form == Form::Repeated && shape.size() == 2 && permutation[0] == 1) {
+    bool alongRows = value.inner == 1 && value.repeat == shape[1];
+    bool alongColumns = value.inner == shape[1] && value.repeat == shape[0];
+    if (alongRows || alongColumns) {
+      int64_t repeat = value.repeat, inner = alongRows ? shape[0] : 1;
+      out.setRepeated(take(frame, source).buffer, repeat, inner);
+      return true;
+    }
+  }
+  DenseElements in(frame.pool, value, result.count, source.storage);
+  BufferRef buffer(frame.pool.allocate(result.bytes()));
+  numeric::transpose(result.storage, in.data(), shape.data(), permutation.data(), shape.size(),
+                     buffer.data());
+  out.setDense(std::move(buffer));
+  return true;
+}
+
+ReduceStep::ReduceStep(mlir::Operation *op, numeric::ReduceOp kind, ValueOperand source,
+                       llvm::ArrayRef<int64_t> sourceShape, unsigned dim, ValueResult result)
+    : Step(op), kind(kind), source(source), shape(sourceShape), dim(dim), result(result) {
+  for (int64_t extent : shape)
+    sourceCount *= extent;
+}
+
+bool ReduceStep::run(Frame &frame) const {
+  using numeric::ReduceOp;
+  const Value &value = frame.values[source.slot];
+  Value &out = frame.values[result.slot];
+  bool isIdempotent = kind != ReduceOp::Sum && kind != ReduceOp::Product;
+  if (value.isSplat() && isIdempotent) {
+    out.setSplat(value.scalar);
+    return true;
+  }
+  DenseElements in(frame.pool, value, sourceCount, source.storage);
+  BufferRef buffer(frame.pool.allocate(result.bytes()));
+  numeric::reduce(kind, source.storage, in.data(), shape.data(), shape.size(), dim, buffer.data());
+  result.round(buffer.data(), result.count);
+  if (result.count == 1) {
+    Scalar element;
+    std::memcpy(&element, buffer.data(), storageBytes(result.storage));
+    out.setSplat(element);
+  } else {
+    out.setDense(std::move(buffer));
+  }
+  return true;
+}
+
+namespace {
+
+/// Rounds to the 10 bits of fraction of tf32, to nearest, ties to even; NaN and infinity stay.
+float roundToTF32(float value) {
+  uint32_t bits;
+  std::memcpy(&bits, &value, sizeof(bits));
+  if ((bits & 0x7f800000u) == 0x7f800000u)
+    return value;
+  bits += 0xfffu + ((bits >> 13) & 1);
+  bits &= ~0x1fffu;
+  std::memcpy(&value, &bits, sizeof(bits));
+  return value;
+}
+
+/// An operand of a product, rounded to tf32 where that is asked for.
+class DotOperand {
+public:
+  DotOperand(Frame &frame, const ValueOperand &operand, int64_t n, bool tf32)
+      : elements(frame.pool, frame.values[operand.slot], n, operand.storage) {
+    if (!tf32)
+      return;
+    rounded = BufferRef(frame.pool.allocate(n * sizeof(float)));
+    const float *in = static_cast<const float *>(elements.data());
+    std::transform(in, in + n, static_cast<float *>(rounded.data()), roundToTF32);
+  }
+  const void *data() const { return rounded ? rounded.data() : elements.data(); }
+
+private:
+  DenseElements elements;
+  BufferRef rounded;
+};
+
+} // namespace
+
+bool DotStep::run(Frame &frame) const {
+  DotOperand a(frame, lhs, shape.m * shape.k, tf32);
+  DotOperand b(frame, rhs, shape.k * shape.n, tf32);
+
+  // The accumulator is added in place where it dies here, and not at all where it is zero.
+  BufferRef buffer;
+  const void *addend = nullptr;
+  if (acc) {
+    Value &value = frame.values[acc->slot];
+    Scalar zero = Scalar::fromFloat(0.0, acc->storage);
+    bool isZero = value.isSplat() && value.scalar.i64 == zero.i64;
+    if (value.form == Form::Dense) {
+      addend = value.buffer.data();
+      if (acc->dies && value.buffer.isUnique())
+        buffer = value.buffer;
+    } else if (!isZero) {
+      buffer = BufferRef(frame.pool.allocate(result.bytes()));
+      value.copyTo(buffer.data(), result.count, acc->storage);
+      addend = buffer.data();
+    }
+  }
+  if (!buffer)
+    buffer = BufferRef(frame.pool.allocate(result.bytes()));
+  if (addend == a.data() || addend == b.data()) // a product must not overlap its operands
+    buffer = BufferRef(frame.pool.allocate(result.bytes()));
+
+  if (result.storage == Storage::F64)
+    numeric::matmul(shape, static_cast<const double *>(a.data()),
+                    static_cast<const double *>(b.data()), static_cast<const double *>(addend),
+                    static_cast<double *>(buffer.data()));
+  else
+    numeric::matmul(shape, static_cast<const float *>(a.data()),
+                    static_cast<const float *>(b.data()), static_cast<const float *>(addend),
+                    static_cast<float *>(buffer.data()));
+  frame.values[result.slot].setDense(std::move(buffer));
+  return true;
+}
+
+} // namespace tilewright::interpreter

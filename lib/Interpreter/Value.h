@@ -1,0 +1,155 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// What the steps of a compiled kernel compute with: scalars, tiles and views at run time.
+//
+// A scalar is a splat: a value of which every element is the same. Scalar code, and a scalar function
+// applied to whole tiles (tile.map), are therefore the same steps on values of other sizes.
+
+#ifndef TILEWRIGHT_LIB_INTERPRETER_VALUE_H
+#define TILEWRIGHT_LIB_INTERPRETER_VALUE_H
+
+#include "lib/Numeric/Elementwise.h"
+#include "llvm/ADT/SmallVector.h"
+#include <cassert>
+#include <utility>
+
+namespace tilewright::interpreter {
+
+/// One element of any storage.
+union Scalar {
+  int64_t i64 = 0;
+  double f64;
+  float f32;
+  int32_t i32;
+  uint8_t i1;
+
+  static Scalar fromInt(int64_t value, Storage storage);
+  static Scalar fromFloat(double value, Storage storage);
+  int64_t toInt(Storage storage) const;
+};
+
+class BufferPool;
+
+/// Memory for the elements of tiles; the elements follow the header.
+struct alignas(64) Buffer {
+  BufferPool *pool;
+  Buffer *next;
+  uint32_t references;
+  uint32_t sizeClass;
+
+  void *data() { return this + 1; }
+};
+
+/// The buffers of one thread. A released buffer is the next one handed out, while it is warm in the
+/// cache; a loop allocates nothing once it has run a first time.
+class BufferPool {
+public:
+  BufferPool() = default;
+  ~BufferPool();
+  BufferPool(const BufferPool &) = delete;
+  BufferPool &operator=(const BufferPool &) = delete;
+
+  /// A buffer of at least this many bytes, with no references yet.
+  Buffer *allocate(size_t bytes);
+  void release(Buffer *buffer);
+
+private:
+  static constexpr unsigned numSizeClasses = 40;
+  Buffer *free[numSizeClasses] = {};
+  unsigned allocations = 0;
+  llvm::SmallVector<void *, 0> blocks;
+};
+
+/// A reference to a buffer. Counts are not atomic: a buffer never leaves its thread.
+class BufferRef {
+public:
+  BufferRef() = default;
+  explicit BufferRef(Buffer *buffer) : buffer(buffer) {
+    if (buffer)
+      ++buffer->references;
+  }
+  BufferRef(const BufferRef &other) : BufferRef(other.buffer) {}
+  BufferRef(BufferRef &&other) noexcept : buffer(std::exchange(other.buffer, nullptr)) {}
+  BufferRef &operator=(BufferRef other) noexcept {
+    std::swap(buffer, other.buffer);
+    return *this;
+  }
+  ~BufferRef() {
+    if (buffer && --buffer->references == 0)
+      buffer->pool->release(buffer);
+  }
+
+  void *data() const { return buffer->data(); }
+  bool isUnique() const { return buffer && buffer->references == 1; }
+  explicit operator bool() const { return buffer; }
+
+private:
+  Buffer *buffer = nullptr;
+};
+
+/// How the elements of a value are held.
+enum class Form : uint8_t {
+  Splat,   ///< one element stands for all
+  Dense,   ///< all elements, row-major
+  Repeated ///< groups of `inner` elements, each group `repeat` times in a row
+};
+
+/// The value of an SSA value that is a scalar or a tile. Its storage, shape and number of elements are
+/// known to the steps.
+///
+/// Repeated: element e is element (e / (repeat * inner)) * inner + e % inner of the buffer. A vector
+/// expanded along the last dimension has inner = 1, along the first one repeat = rows.
+struct Value {
+  Form form = Form::Splat;
+  Scalar scalar;
+  BufferRef buffer;
+  int64_t repeat = 1, inner = 1;
+
+  bool isSplat() const { return form == Form::Splat; }
+  void setSplat(Scalar element) {
+    form = Form::Splat;
+    scalar = element;
+    buffer = BufferRef();
+  }
+  void setDense(BufferRef elements) {
+    form = Form::Dense;
+    buffer = std::move(elements);
+  }
+  void setRepeated(BufferRef elements, int64_t times, int64_t group) {
+    form = Form::Repeated;
+    buffer = std::move(elements);
+    repeat = times;
+    inner = group;
+  }
+  /// Gives the buffer back; the value is not read again. A scalar stays as it is.
+  void release() { buffer = BufferRef(); }
+
+  /// Element e, of a value of this storage.
+  Scalar element(int64_t e, Storage storage) const;
+  /// All n elements in row-major order, in `out`.
+  void copyTo(void *out, int64_t n, Storage storage) const;
+};
+
+/// An array in memory with the bounds that accesses obey.
+struct View {
+  char *data = nullptr;
+  ElementType type = ElementType::F32; ///< of the memory: F64 for every float when all is in f64
+  llvm::SmallVector<int64_t, 4> extents, strides; ///< strides in elements
+
+  unsigned rank() const { return extents.size(); }
+};
+
+/// The dense elements of a value: its own buffer, or a copy that lives as long as this object.
+class DenseElements {
+public:
+  DenseElements(BufferPool &pool, const Value &value, int64_t n, Storage storage);
+  const void *data() const { return elements; }
+
+private:
+  BufferRef copy;
+  const void *elements;
+};
+
+} // namespace tilewright::interpreter
+
+#endif // TILEWRIGHT_LIB_INTERPRETER_VALUE_H
