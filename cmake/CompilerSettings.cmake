@@ -25,6 +25,8 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # False alarms of GCC 12 inside templates of LLVM and Eigen that are instantiated from our code.
   add_compile_options(-Wno-maybe-uninitialized -Wno-comment -Wno-redundant-move -Wno-class-memaccess -Wno-dangling-pointer
                       -Wno-stringop-overflow -Wno-array-bounds)
+else()
+  add_compile_options(-Wno-pass-failed) # loops that are marked for the vectoriser of GCC
 endif()
 
 # Lets the linker of the self-contained package drop what no tool uses.

@@ -19,8 +19,8 @@
 // A query that attends no key gets O = 0 and LSE = -inf. A NaN in a query poisons that row alone.
 // LSE is that of the attention without dropout. Runs are bit-identical.
 //
-// Algorithm: FlashAttention-2 (Dao, 2023); the generator: Salmon et al., Parallel random numbers: as
-// easy as 1, 2, 3 (SC11).
+// Algorithm: FlashAttention-2 (Dao, 2023); the generator: Salmon et al., Parallel random numbers:
+// as easy as 1, 2, 3 (SC11).
 
 !qk_view  = !tile.view<[?, ?, ?, D], T>
 !v_view   = !tile.view<[?, ?, ?, DV], T>

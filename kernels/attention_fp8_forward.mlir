@@ -16,8 +16,8 @@
 //   D, DV, CAUSAL, BLOCK_M, BLOCK_N   as in attention_forward.mlir; padded to a multiple of 32
 //
 // P is rounded to T before it meets V. P is at most 1, and 8-bit floats lose what is small: it is
-// multiplied by 2^8 (256; the largest e4m3 is 448) by way of the exponent, and the sum, which carries
-// the same factor, divides it out again.
+// multiplied by 2^8 (256; the largest e4m3 is 448) by way of the exponent, and the sum, which
+// carries the same factor, divides it out again.
 // A query that attends no key gets O = 0 and LSE = -inf. Runs are bit-identical.
 //
 // Algorithm: FlashAttention-3 (Shah et al., 2024), without its block scales.

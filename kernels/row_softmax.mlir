@@ -5,8 +5,8 @@
 //   x, y   [R, C]   T
 //   scale  f32
 //
-// Any R and C. A row of nothing but -inf gives zeros, as a query without keys does in attention. A NaN
-// poisons its row alone. Runs are bit-identical.
+// Any R and C. A row of nothing but -inf gives zeros, as a query without keys does in attention. A
+// NaN poisons its row alone. Runs are bit-identical.
 //
 // Parameters
 //   T, ACC             element type of the arrays; type of the computation (f64 for f64, else f32)

@@ -79,7 +79,7 @@ def TileSpecialize : Pass<"tile-specialize", "::mlir::ModuleOp"> {
     After:
     ```mlir
     tile.kernel @scale (%x: !tile.view<[?], f16>) grid(%b = ceildiv(dim(x, 0), 128))
-        bindings {BLOCK = 128 : i64, T = f16} {
+        attributes {bindings = {BLOCK = 128 : i64, T = f16}} {
       %n = arith.constant 128 : i32
       %i = arith.muli %b, %n : i32
       %t = tile.load %x[%i] : !tile.view<[?], f16> -> tensor<128xf16>
@@ -103,7 +103,7 @@ def TileSpecialize : Pass<"tile-specialize", "::mlir::ModuleOp"> {
   }];
   let options = [
     Option<"entry", "entry", "std::string", /*default=*/"\"\"",
-           "kernel or program to bind; empty: the only one that no program launches">,
+           "kernel or program to bind; empty: the only program, or the only kernel where there is none">,
     ListOption<"params", "params", "std::string", "NAME=VALUE for each parameter of the entry">,
   ];
   let dependentDialects = ["::mlir::arith::ArithDialect"];

@@ -20,7 +20,7 @@ namespace tilewright {
 void registerDialects(mlir::DialectRegistry &registry);
 
 struct TilePipelineOptions {
-  /// Kernel or program to compile; empty: the only one that no program launches.
+  /// Kernel or program to compile; empty: the only program, or the only kernel where there is none.
   std::string entry;
   /// Values of the entry's parameters, as text.
   std::vector<std::pair<std::string, std::string>> params;

@@ -25,6 +25,18 @@ struct Region {
   }
 };
 
+class MoveStep : public Step {
+public:
+  MoveStep(mlir::Operation *op, Moves moves) : Step(op), moves(std::move(moves)) {}
+  bool run(Frame &frame) const override {
+    moveAll(frame, moves);
+    return true;
+  }
+
+private:
+  Moves moves;
+};
+
 /// scf.for. The body yields into the slots of the iteration arguments.
 class ForStep : public Step {
 public:

@@ -7,7 +7,6 @@
 #include "lib/Interpreter/MemorySteps.h"
 #include "lib/Interpreter/TileSteps.h"
 
-#include "mlir/Interfaces/ViewLikeInterface.h"
 #include <numeric>
 
 using namespace mlir;

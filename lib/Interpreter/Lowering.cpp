@@ -263,6 +263,13 @@ LogicalResult Lowering::lowerBlock(Block &block, Code &into) {
   return success();
 }
 
+LogicalResult Lowering::withCode(Code &into, llvm::function_ref<LogicalResult()> lower) {
+  Code *outer = std::exchange(code, &into);
+  LogicalResult result = lower();
+  code = outer;
+  return result;
+}
+
 Moves Lowering::movesTo(MutableArrayRef<OpOperand> operands, ArrayRef<Slot> to) const {
   Moves moves;
   for (auto [operand, slot] : llvm::zip_equal(operands, to))

@@ -67,6 +67,8 @@ public:
   /// The shape at which the value is computed: that of the tile, or of the lifted function.
   llvm::ArrayRef<int64_t> shapeOf(mlir::Value value) const;
   int64_t countOf(mlir::Value value) const;
+  /// The shape at which a scalar function is computed; empty: as scalar code.
+  llvm::ArrayRef<int64_t> lift() const { return scope->lift; }
   bool isLifted() const { return !scope->lift.empty(); }
   bool allF64() const { return f64; }
 
@@ -93,6 +95,12 @@ public:
     return reference;
   }
   void emit(std::unique_ptr<Step> step) { code->steps.push_back(std::move(step)); }
+  void append(Code other) {
+    for (std::unique_ptr<Step> &step : other.steps)
+      emit(std::move(step));
+  }
+  /// Runs `lower` with `into` as the current code.
+  mlir::LogicalResult withCode(Code &into, llvm::function_ref<mlir::LogicalResult()> lower);
 
   /// Compiles the operations of a block before its terminator.
   mlir::LogicalResult lowerBlock(mlir::Block &block, Code &into);

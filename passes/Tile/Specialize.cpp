@@ -63,12 +63,17 @@ public:
   }
 
   LogicalResult run() {
+    // One error is enough: the same dimension occurs in most operations of a kernel.
     root->walk<WalkOrder::PreOrder>([&](Operation *op) {
       current = op;
       replacer.replaceElementsIn(op, /*replaceAttrs=*/true, /*replaceLocs=*/false,
                                  /*replaceTypes=*/true);
+      return hasFailed ? WalkResult::interrupt() : WalkResult::advance();
     });
-    root->walk([&](ParamOp op) { replaceParam(op); });
+    root->walk([&](ParamOp op) {
+      if (!hasFailed)
+        replaceParam(op);
+    });
     return failure(hasFailed);
   }
 
@@ -100,6 +105,8 @@ private:
   }
 
   Type replaceType(Type type) {
+    if (hasFailed)
+      return type;
     if (isa<ParamType>(type))
       return replaceElement(type);
     SmallVector<int64_t> shape;

@@ -30,14 +30,18 @@ bool isVisible(const AttentionProblem &problem, int64_t b, int64_t h, int64_t i,
           problem.dropout.keeps(problem.firstBatch + b, h, i, j, problem.Hq));
 }
 
-/// Collects wrong pairs; the message names the first.
+/// Collects wrong pairs; the message names the first, rather a pair that is attended or not against
+/// the mask than one whose weight differs because of others in its row.
 class Verdict {
 public:
   explicit Verdict(const char *name) : name(name) {}
 
-  void wrong(int64_t b, int64_t h, int64_t i, int64_t j, const std::string &what) {
-    if (numWrong++)
+  void wrong(int64_t b, int64_t h, int64_t i, int64_t j, const std::string &what,
+             bool isCertain = true) {
+    ++numWrong;
+    if (!report.ok && (namesCertain || !isCertain))
       return;
+    namesCertain = isCertain;
     report.ok = false;
     report.row = i;
     report.column = j;
@@ -53,17 +57,19 @@ public:
   void pair(int64_t b, int64_t h, int64_t i, int64_t j, bool visible, double got, double weight,
             double tolerance) {
     std::ostringstream os;
+    bool isCertain = true;
     if (std::isnan(got))
       os << "the output is NaN";
     else if (!visible && got != 0.0)
       os << "attended, but the mask forbids it (" << got << ")";
     else if (visible && got == 0.0)
       os << "not attended, but the mask keeps it";
-    else if (visible && weight >= 0.0 && std::fabs(got - weight) > tolerance * weight)
+    else if (visible && weight >= 0.0 && std::fabs(got - weight) > tolerance * weight) {
       os << "the weight should be " << weight << ", but got " << got;
-    else
+      isCertain = false;
+    } else
       return;
-    wrong(b, h, i, j, os.str());
+    wrong(b, h, i, j, os.str(), isCertain);
   }
 
   AccuracyReport finish() {
@@ -79,6 +85,7 @@ private:
   const char *name;
   AccuracyReport report;
   int64_t numWrong = 0;
+  bool namesCertain = false;
 };
 
 AccuracyReport wrongSize(const char *name, size_t expected, size_t got) {

@@ -1,0 +1,181 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Attention, backward from saved probabilities: P is given instead of recomputed from LSE, as by a
+// forward that keeps it. P may come from any mask and any additive bias.
+//
+//   delta = rowsum(dO * O)
+//   dV    = P^T dO
+//   dS    = P * (dO V^T - delta)
+//   dQ    = scale * dS K,   dK = scale * dS^T Q
+//
+//   q, dq  [B, Hq,  Sq,  D]   T      k, dk [B, Hkv, Skv, D]  T     v, dv [B, Hkv, Skv, DV]  T
+//   o, do  [B, Hq,  Sq,  DV]  T      p [B, Hq, Sq, Skv]  T, zero where a pair is masked
+//   scale  f32
+//
+// Parameters D, DV, T, ACC, BLOCK_M and BLOCK_N: as in attention_forward.mlir.
+//
+// A query or key with nothing but zeros in P gets zero gradients; all of dq, dk and dv is written. dS
+// is rounded to T before its products. No atomics; runs are bit-identical.
+//
+// Algorithm: the loops of FlashAttention-2 (Dao, 2023) without the recomputation.
+
+!qk_view  = !tile.view<[?, ?, ?, D], T>
+!v_view   = !tile.view<[?, ?, ?, DV], T>
+!p_view   = !tile.view<[?, ?, ?, ?], T>
+!row_view = !tile.view<[?, ?, ?], ACC>
+
+!q   = !tile.tile<[BLOCK_M, DP], T>
+!k   = !tile.tile<[BLOCK_N, DP], T>
+!v   = !tile.tile<[BLOCK_N, DVP], T>
+!o   = !tile.tile<[BLOCK_M, DVP], T>
+!dq  = !tile.tile<[BLOCK_M, DP], ACC>
+!dk  = !tile.tile<[BLOCK_N, DP], ACC>
+!dv  = !tile.tile<[BLOCK_N, DVP], ACC>
+!row = !tile.tile<[BLOCK_M], ACC>
+!acc = !tile.param<ACC>
+// Scores and their gradients, by query and key, and transposed.
+!s   = !tile.tile<[BLOCK_M, BLOCK_N], ACC>
+!st  = !tile.tile<[BLOCK_N, BLOCK_M], ACC>
+!ds  = !tile.tile<[BLOCK_M, BLOCK_N], T>
+!dst = !tile.tile<[BLOCK_N, BLOCK_M], T>
+
+tile.program @attention_backward_saved_probs
+    params(D: int, DV: int = D, T: type in [f16, bf16, f32, f64],
+           BLOCK_M: int in [16, 32, 64, 128] = 64,
+           BLOCK_N: int in [16, 32, 64, 128] = select(max(D, DV) <= 128, 128, 64),
+           ACC: type = accumulator(T))
+    require(D <= 256, DV <= 256)
+    (%q: !qk_view, %k: !qk_view, %v: !v_view, %o: !v_view, %do: !v_view, %p: !p_view,
+     %dq: !qk_view, %dk: !qk_view, %dv: !v_view, %scale: f32) {
+  %delta = tile.workspace [dim(q, 0), dim(q, 1), dim(q, 2)] : !row_view
+  tile.launch @attention_backward_saved_probs_delta(%o, %do, %delta) : !v_view, !v_view, !row_view
+  tile.launch @attention_backward_saved_probs_keys(%q, %k, %v, %do, %p, %delta, %dk, %dv, %scale)
+      : !qk_view, !qk_view, !v_view, !v_view, !p_view, !row_view, !qk_view, !v_view, f32
+  tile.launch @attention_backward_saved_probs_queries(%q, %k, %v, %do, %p, %delta, %dq, %scale)
+      : !qk_view, !qk_view, !v_view, !v_view, !p_view, !row_view, !qk_view, f32
+}
+
+// delta = rowsum(dO * O)
+tile.kernel @attention_backward_saved_probs_delta
+    params(DV: int, T: type, BLOCK_M: int, DVP: int = ceildiv(DV, 8) * 8,
+           ACC: type = accumulator(T))
+    (%o: !v_view, %do: !v_view, %delta: !row_view)
+    grid(%bm = ceildiv(dim(o, 2), BLOCK_M), %h = dim(o, 1), %b = dim(o, 0)) {
+  %block_m = tile.param BLOCK_M : i32
+  %m = arith.muli %bm, %block_m : i32
+  %o_tile = tile.load %o[%b, %h, %m, 0] : !v_view -> !o
+  %do_tile = tile.load %do[%b, %h, %m, 0] : !v_view -> !o
+  %o_acc = tile.cast %o_tile : !o -> !tile.tile<[BLOCK_M, DVP], ACC>
+  %do_acc = tile.cast %do_tile : !o -> !tile.tile<[BLOCK_M, DVP], ACC>
+  %product = arith.mulf %o_acc, %do_acc : !tile.tile<[BLOCK_M, DVP], ACC>
+  %sum = tile.reduce add %product dim 1 : !tile.tile<[BLOCK_M, DVP], ACC> -> !row
+  tile.store %sum, %delta[%b, %h, %m] : !row, !row_view
+}
+
+// A block of keys against the queries of every head of its group: dK and dV need no atomics.
+tile.kernel @attention_backward_saved_probs_keys
+    params(D: int, DV: int, T: type, BLOCK_M: int, BLOCK_N: int,
+           DP: int = ceildiv(D, 8) * 8, DVP: int = ceildiv(DV, 8) * 8,
+           ACC: type = accumulator(T))
+    (%q: !qk_view, %k: !qk_view, %v: !v_view, %do: !v_view, %p: !p_view, %delta: !row_view,
+     %dk: !qk_view, %dv: !v_view,
+     %scale: f32)
+    grid(%bn = ceildiv(dim(k, 2), BLOCK_N), %hk = dim(k, 1), %b = dim(k, 0)) {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %queries = tile.dim %q, 2 : !qk_view
+  %q_heads = tile.dim %q, 1 : !qk_view
+  %k_heads = tile.dim %k, 1 : !qk_view
+  %group = arith.divsi %q_heads, %k_heads : i32
+  %first_head = arith.muli %hk, %group : i32
+  %block_n = tile.param BLOCK_N : i32
+  %block_m = tile.param BLOCK_M : i32
+  %n = arith.muli %bn, %block_n : i32
+
+  %scale_acc = tile.cast %scale : f32 -> !acc
+  %zero = arith.constant 0.0 : !acc
+  %no_dk = tile.full %zero : !dk
+  %no_dv = tile.full %zero : !dv
+
+  %k_tile = tile.load %k[%b, %hk, %n, 0] : !qk_view -> !k
+  %v_tile = tile.load %v[%b, %hk, %n, 0] : !v_view -> !v
+
+  %dk_all, %dv_all = scf.for %g = %c0 to %group step %c1
+      iter_args(%dk_heads = %no_dk, %dv_heads = %no_dv) -> (!dk, !dv) : i32 {
+    %h = arith.addi %first_head, %g : i32
+    %dk_head, %dv_head = scf.for %m = %c0 to %queries step %block_m
+        iter_args(%dk_old = %dk_heads, %dv_old = %dv_heads) -> (!dk, !dv) : i32 {
+      %q_tile = tile.load %q[%b, %h, %m, 0] : !qk_view -> !q
+      %do_tile = tile.load %do[%b, %h, %m, 0] : !v_view -> !o
+      %delta_row = tile.load %delta[%b, %h, %m] : !row_view -> !row
+
+      // P^T, read transposed.
+      %pt_tile = tile.load %p[%b, %h, %m, %n] dims [3, 2] : !p_view -> !dst
+      %dv_new = tile.dot %pt_tile, %do_tile, %dv_old : !dst, !o -> !dv
+
+      %dpt = tile.dot %v_tile, %do_tile transpose_b : !v, !o -> !st
+      %delta_each = tile.expand %delta_row dim 0 : !row -> !st
+      %dpt_centred = arith.subf %dpt, %delta_each : !st
+      %pt = tile.cast %pt_tile : !dst -> !st
+      %dst = arith.mulf %pt, %dpt_centred : !st
+      %dst_rounded = tile.cast %dst : !st -> !dst
+      %dk_new = tile.dot %dst_rounded, %q_tile, %dk_old : !dst, !q -> !dk
+
+      scf.yield %dk_new, %dv_new : !dk, !dv
+    }
+    scf.yield %dk_head, %dv_head : !dk, !dv
+  }
+
+  %scales = tile.full %scale_acc : !dk
+  %dk_scaled = arith.mulf %dk_all, %scales : !dk
+  %dk_rounded = tile.cast %dk_scaled : !dk -> !k
+  %dv_rounded = tile.cast %dv_all : !dv -> !v
+  tile.store %dk_rounded, %dk[%b, %hk, %n, 0] : !k, !qk_view
+  tile.store %dv_rounded, %dv[%b, %hk, %n, 0] : !v, !v_view
+}
+
+// A block of queries against the keys it attends: dQ without atomics.
+tile.kernel @attention_backward_saved_probs_queries
+    params(D: int, DV: int, T: type, BLOCK_M: int, BLOCK_N: int,
+           DP: int = ceildiv(D, 8) * 8, DVP: int = ceildiv(DV, 8) * 8,
+           ACC: type = accumulator(T))
+    (%q: !qk_view, %k: !qk_view, %v: !v_view, %do: !v_view, %p: !p_view, %delta: !row_view,
+     %dq: !qk_view, %scale: f32)
+    grid(%bm = ceildiv(dim(q, 2), BLOCK_M), %h = dim(q, 1), %b = dim(q, 0)) {
+  %c0 = arith.constant 0 : i32
+  %keys = tile.dim %k, 2 : !qk_view
+  %q_heads = tile.dim %q, 1 : !qk_view
+  %k_heads = tile.dim %k, 1 : !qk_view
+  %scaled_h = arith.muli %h, %k_heads : i32
+  %hk = arith.divsi %scaled_h, %q_heads : i32
+  %block_m = tile.param BLOCK_M : i32
+  %block_n = tile.param BLOCK_N : i32
+  %m = arith.muli %bm, %block_m : i32
+
+  %scale_acc = tile.cast %scale : f32 -> !acc
+  %zero = arith.constant 0.0 : !acc
+  %no_dq = tile.full %zero : !dq
+
+  %do_tile = tile.load %do[%b, %h, %m, 0] : !v_view -> !o
+  %delta_row = tile.load %delta[%b, %h, %m] : !row_view -> !row
+  %delta_each = tile.expand %delta_row dim 1 : !row -> !s
+
+  %dq_all = scf.for %n = %c0 to %keys step %block_n
+      iter_args(%dq_old = %no_dq) -> (!dq) : i32 {
+    %k_tile = tile.load %k[%b, %hk, %n, 0] : !qk_view -> !k
+    %v_tile = tile.load %v[%b, %hk, %n, 0] : !v_view -> !v
+    %p_tile = tile.load %p[%b, %h, %m, %n] : !p_view -> !ds
+    %dp = tile.dot %do_tile, %v_tile transpose_b : !o, !v -> !s
+    %dp_centred = arith.subf %dp, %delta_each : !s
+    %p_acc = tile.cast %p_tile : !ds -> !s
+    %ds = arith.mulf %p_acc, %dp_centred : !s
+    %ds_rounded = tile.cast %ds : !s -> !ds
+    %dq_new = tile.dot %ds_rounded, %k_tile, %dq_old : !ds, !k -> !dq
+    scf.yield %dq_new : !dq
+  }
+
+  %scales = tile.full %scale_acc : !dq
+  %scaled = arith.mulf %dq_all, %scales : !dq
+  %rounded = tile.cast %scaled : !dq -> !q
+  tile.store %rounded, %dq[%b, %h, %m, 0] : !q, !qk_view
+}

@@ -1,0 +1,311 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Attention with dropout of probabilities, backward: the gradients of attention_dropout_forward.mlir,
+// with the same mask Z.
+//
+//   P     = exp(scale * Q K^T - LSE)
+//   delta = rowsum(dO * O) - dLSE
+//   dV    = (Z * P)^T dO
+//   dS    = P * (Z * dO V^T - delta)
+//   dQ    = scale * dS K,   dK = scale * dS^T Q
+//
+//   q, dq  [B, Hq,  Sq,  D]   T      k, dk [B, Hkv, Skv, D]  T     v, dv [B, Hkv, Skv, DV]  T
+//   o, do  [B, Hq,  Sq,  DV]  T      lse, dlse [B, Hq, Sq]  ACC; dlse optional (absent: zero)
+//   scale          f32
+//   seed, offset   [1]  i64, those of the forward
+//   dropout        f32, that of the forward: the probability p of dropping a pair, 0 <= p < 1
+//
+// Z(b, h, i, j) is 0 where the 32 bits of Philox4x32-10 at the counter (j, i, b * Hq + h) are below
+// floor(p * 2^32), else 1 / (1 - p): tiles and their order do not matter.
+//
+// Parameters D, DV, T, ACC, CAUSAL, BLOCK_M and BLOCK_N: as in attention_forward.mlir.
+//
+// A query that attends no key and a key that no query attends get zero gradients; all of dq, dk and
+// dv is written. P and dS are rounded to T before their products. No atomics: dK and dV are summed by
+// one instance for each block of keys, dQ by one for each block of queries; runs are bit-identical.
+//
+// Algorithm: FlashAttention-2 (Dao, 2023), with S^T instead of S for dK and dV.
+
+!qk_view  = !tile.view<[?, ?, ?, D], T>
+!v_view   = !tile.view<[?, ?, ?, DV], T>
+!row_view = !tile.view<[?, ?, ?], ACC>
+!seed_view = !tile.view<[1], i64>
+
+!q   = !tile.tile<[BLOCK_M, DP], T>
+!k   = !tile.tile<[BLOCK_N, DP], T>
+!v   = !tile.tile<[BLOCK_N, DVP], T>
+!o   = !tile.tile<[BLOCK_M, DVP], T>
+!dq  = !tile.tile<[BLOCK_M, DP], ACC>
+!dk  = !tile.tile<[BLOCK_N, DP], ACC>
+!dv  = !tile.tile<[BLOCK_N, DVP], ACC>
+!row = !tile.tile<[BLOCK_M], ACC>
+!acc = !tile.param<ACC>
+// Scores and their gradients, by query and key, and transposed.
+!s   = !tile.tile<[BLOCK_M, BLOCK_N], ACC>
+!st  = !tile.tile<[BLOCK_N, BLOCK_M], ACC>
+!ds  = !tile.tile<[BLOCK_M, BLOCK_N], T>
+!dst = !tile.tile<[BLOCK_N, BLOCK_M], T>
+!pos  = !tile.tile<[BLOCK_M, BLOCK_N], i32>
+!post = !tile.tile<[BLOCK_N, BLOCK_M], i32>
+
+// Whether query i attends key j. Without CAUSAL this folds to true.
+func.func private @attends(%i: i32, %j: i32, %shift: i32) -> i1 {
+  %any_order = tile.param CAUSAL == "none" : i1
+  %last = arith.addi %i, %shift : i32
+  %not_ahead = arith.cmpi sle, %j, %last : i32
+  %keep = arith.ori %any_order, %not_ahead : i1
+  return %keep : i1
+}
+
+// 1 / (1 - p) where the pair is kept, 0 where it is dropped. The bits depend on the logical
+// position alone, so these are those of the forward.
+func.func private @dropout_factor(%j: i32, %i: i32, %head: i32, %seed: i64, %offset: i64,
+                                  %threshold: i32, %kept_scale: !acc) -> !acc {
+  %zero = arith.constant 0.0 : !acc
+  %bits = tile.random %seed, %offset at (%j, %i, %head) : i32
+  %dropped = arith.cmpi ult, %bits, %threshold : i32
+  %factor = arith.select %dropped, %zero, %kept_scale : !acc
+  return %factor : !acc
+}
+
+// LSE in base 2; 0 for a row without keys, whose scores are all masked to -inf: exp2 gives 0 then.
+func.func private @base2_or_zero(%lse: !acc) -> !acc {
+  %minus_inf = arith.constant 0xFFF0000000000000 : !acc
+  %zero = arith.constant 0.0 : !acc
+  %log2e = arith.constant 1.4426950408889634 : !acc
+  %empty = arith.cmpf oeq, %lse, %minus_inf : !acc
+  %base2 = arith.mulf %lse, %log2e : !acc
+  %safe = arith.select %empty, %zero, %base2 : !acc
+  return %safe : !acc
+}
+
+tile.program @attention_dropout_backward
+    params(D: int, DV: int = D, T: type in [f16, bf16, f32, f64],
+           CAUSAL: enum in ["none", "top_left", "bottom_right"] = "none",
+           BLOCK_M: int in [16, 32, 64, 128] = 64,
+           BLOCK_N: int in [16, 32, 64, 128] = select(max(D, DV) <= 128, 128, 64),
+           ACC: type = accumulator(T))
+    require(D <= 256, DV <= 256)
+    (%q: !qk_view, %k: !qk_view, %v: !v_view, %o: !v_view, %do: !v_view, %lse: !row_view,
+     %dlse: optional !row_view, %dq: !qk_view, %dk: !qk_view, %dv: !v_view,
+     %seed: !seed_view, %offset: !seed_view, %scale: f32, %dropout: f32) {
+  %delta = tile.workspace [dim(q, 0), dim(q, 1), dim(q, 2)] : !row_view
+  tile.launch @attention_dropout_backward_delta(%o, %do, %dlse, %delta)
+      : !v_view, !v_view, !row_view, !row_view
+  tile.launch @attention_dropout_backward_keys(%q, %k, %v, %do, %lse, %delta, %dk, %dv,
+                                               %seed, %offset, %scale, %dropout)
+      : !qk_view, !qk_view, !v_view, !v_view, !row_view, !row_view, !qk_view, !v_view,
+        !seed_view, !seed_view, f32, f32
+  tile.launch @attention_dropout_backward_queries(%q, %k, %v, %do, %lse, %delta, %dq,
+                                                  %seed, %offset, %scale, %dropout)
+      : !qk_view, !qk_view, !v_view, !v_view, !row_view, !row_view, !qk_view,
+        !seed_view, !seed_view, f32, f32
+}
+
+// delta = rowsum(dO * O) - dLSE
+tile.kernel @attention_dropout_backward_delta
+    params(DV: int, T: type, BLOCK_M: int, DVP: int = ceildiv(DV, 8) * 8,
+           ACC: type = accumulator(T))
+    (%o: !v_view, %do: !v_view, %dlse: optional !row_view, %delta: !row_view)
+    grid(%bm = ceildiv(dim(o, 2), BLOCK_M), %h = dim(o, 1), %b = dim(o, 0)) {
+  %block_m = tile.param BLOCK_M : i32
+  %m = arith.muli %bm, %block_m : i32
+  %o_tile = tile.load %o[%b, %h, %m, 0] : !v_view -> !o
+  %do_tile = tile.load %do[%b, %h, %m, 0] : !v_view -> !o
+  %dlse_row = tile.load %dlse[%b, %h, %m] : !row_view -> !row
+  %o_acc = tile.cast %o_tile : !o -> !tile.tile<[BLOCK_M, DVP], ACC>
+  %do_acc = tile.cast %do_tile : !o -> !tile.tile<[BLOCK_M, DVP], ACC>
+  %product = arith.mulf %o_acc, %do_acc : !tile.tile<[BLOCK_M, DVP], ACC>
+  %sum = tile.reduce add %product dim 1 : !tile.tile<[BLOCK_M, DVP], ACC> -> !row
+  %result = arith.subf %sum, %dlse_row : !row
+  tile.store %result, %delta[%b, %h, %m] : !row, !row_view
+}
+
+// A block of keys against the queries of every head of its group: dK and dV need no atomics.
+tile.kernel @attention_dropout_backward_keys
+    params(D: int, DV: int, T: type, CAUSAL: enum in ["none", "top_left", "bottom_right"],
+           BLOCK_M: int, BLOCK_N: int,
+           DP: int = ceildiv(D, 8) * 8, DVP: int = ceildiv(DV, 8) * 8,
+           ACC: type = accumulator(T))
+    (%q: !qk_view, %k: !qk_view, %v: !v_view, %do: !v_view, %lse: !row_view, %delta: !row_view,
+     %dk: !qk_view, %dv: !v_view,
+     %seed: !seed_view, %offset: !seed_view,
+     %scale: f32, %dropout: f32)
+    grid(%bn = ceildiv(dim(k, 2), BLOCK_N), %hk = dim(k, 1), %b = dim(k, 0)) {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %queries = tile.dim %q, 2 : !qk_view
+  %keys = tile.dim %k, 2 : !qk_view
+  %q_heads = tile.dim %q, 1 : !qk_view
+  %k_heads = tile.dim %k, 1 : !qk_view
+  %group = arith.divsi %q_heads, %k_heads : i32
+  %first_head = arith.muli %hk, %group : i32
+  %block_n = tile.param BLOCK_N : i32
+  %n = arith.muli %bn, %block_n : i32
+
+  %bottom_right = tile.param CAUSAL == "bottom_right" : i1
+  %surplus = arith.subi %keys, %queries : i32
+  %shift = arith.select %bottom_right, %surplus, %c0 : i32
+
+  // The generator and the threshold below which its 32 bits drop a pair.
+  %seed_value = tile.at %seed[0] : !seed_view
+  %offset_value = tile.at %offset[0] : !seed_view
+  %two_32 = arith.constant 4294967296.0 : f32
+  %threshold_f32 = arith.mulf %dropout, %two_32 : f32
+  %threshold_i64 = arith.fptosi %threshold_f32 : f32 to i64
+  %threshold = arith.trunci %threshold_i64 : i64 to i32
+  %one = arith.constant 1.0 : f32
+  %kept_share = arith.subf %one, %dropout : f32
+  %kept_scale_f32 = arith.divf %one, %kept_share : f32
+  %kept_scale = tile.cast %kept_scale_f32 : f32 -> !acc
+  %batch_row = arith.muli %b, %q_heads : i32
+
+  %log2e = arith.constant 1.4426950408889634 : !acc
+  %scale_acc = tile.cast %scale : f32 -> !acc
+  %scale_base2 = arith.mulf %scale_acc, %log2e : !acc
+  %scales_base2 = tile.full %scale_base2 : !st
+  %minus_inf = arith.constant 0xFFF0000000000000 : !acc
+  %masked_out = tile.full %minus_inf : !st
+  %zero = arith.constant 0.0 : !acc
+  %no_dk = tile.full %zero : !dk
+  %no_dv = tile.full %zero : !dv
+
+  %cols = tile.iota %n dim 0 : !post
+  %k_tile = tile.load %k[%b, %hk, %n, 0] : !qk_view -> !k
+  %v_tile = tile.load %v[%b, %hk, %n, 0] : !v_view -> !v
+
+  %dk_all, %dv_all = scf.for %g = %c0 to %group step %c1
+      iter_args(%dk_heads = %no_dk, %dv_heads = %no_dv) -> (!dk, !dv) : i32 {
+    %h = arith.addi %first_head, %g : i32
+    %head = arith.addi %batch_row, %h : i32
+    %dk_head, %dv_head = tile.for_blocks %m in (%c0 to %queries) against (%n to %keys)
+        where @attends(block, against, %shift : i32)
+        keep %keep : !tile.tile<[BLOCK_N, BLOCK_M], i1>
+        iter_args(%dk_old = %dk_heads : !dk, %dv_old = %dv_heads : !dv) {
+      %q_tile = tile.load %q[%b, %h, %m, 0] : !qk_view -> !q
+      %do_tile = tile.load %do[%b, %h, %m, 0] : !v_view -> !o
+      %lse_row = tile.load %lse[%b, %h, %m] : !row_view -> !row
+      %delta_row = tile.load %delta[%b, %h, %m] : !row_view -> !row
+
+      %st = tile.dot %k_tile, %q_tile transpose_b : !k, !q -> !st
+      %base2 = arith.mulf %st, %scales_base2 : !st
+      %lse_base2 = tile.map @base2_or_zero(%lse_row) : (!row) -> !row
+      %lse_each = tile.expand %lse_base2 dim 0 : !row -> !st
+      %below = arith.subf %base2, %lse_each : !st
+      %x = tile.select %keep, %below, %masked_out : !tile.tile<[BLOCK_N, BLOCK_M], i1>, !st
+      %pt = math.exp2 %x : !st
+
+      %rows = tile.iota %m dim 1 : !post
+      %factor = tile.map @dropout_factor(%cols, %rows, %head, %seed_value, %offset_value,
+                                         %threshold, %kept_scale)
+          : (!post, !post, i32, i64, i64, i32, !acc) -> !st
+      %pt_kept = arith.mulf %pt, %factor : !st
+      %pt_rounded = tile.cast %pt_kept : !st -> !dst
+      %dv_new = tile.dot %pt_rounded, %do_tile, %dv_old : !dst, !o -> !dv
+
+      %dpt = tile.dot %v_tile, %do_tile transpose_b : !v, !o -> !st
+      %delta_each = tile.expand %delta_row dim 0 : !row -> !st
+      %dpt_kept = arith.mulf %dpt, %factor : !st
+      %dpt_centred = arith.subf %dpt_kept, %delta_each : !st
+      %dst = arith.mulf %pt, %dpt_centred : !st
+      %dst_rounded = tile.cast %dst : !st -> !dst
+      %dk_new = tile.dot %dst_rounded, %q_tile, %dk_old : !dst, !q -> !dk
+
+      tile.yield %dk_new, %dv_new : !dk, !dv
+    }
+    scf.yield %dk_head, %dv_head : !dk, !dv
+  }
+
+  %scales = tile.full %scale_acc : !dk
+  %dk_scaled = arith.mulf %dk_all, %scales : !dk
+  %dk_rounded = tile.cast %dk_scaled : !dk -> !k
+  %dv_rounded = tile.cast %dv_all : !dv -> !v
+  tile.store %dk_rounded, %dk[%b, %hk, %n, 0] : !k, !qk_view
+  tile.store %dv_rounded, %dv[%b, %hk, %n, 0] : !v, !v_view
+}
+
+// A block of queries against the keys it attends: dQ without atomics.
+tile.kernel @attention_dropout_backward_queries
+    params(D: int, DV: int, T: type, CAUSAL: enum in ["none", "top_left", "bottom_right"],
+           BLOCK_M: int, BLOCK_N: int,
+           DP: int = ceildiv(D, 8) * 8, DVP: int = ceildiv(DV, 8) * 8,
+           ACC: type = accumulator(T))
+    (%q: !qk_view, %k: !qk_view, %v: !v_view, %do: !v_view, %lse: !row_view, %delta: !row_view,
+     %dq: !qk_view, %seed: !seed_view, %offset: !seed_view,
+     %scale: f32, %dropout: f32)
+    grid(%bm = ceildiv(dim(q, 2), BLOCK_M), %h = dim(q, 1), %b = dim(q, 0)) {
+  %c0 = arith.constant 0 : i32
+  %queries = tile.dim %q, 2 : !qk_view
+  %keys = tile.dim %k, 2 : !qk_view
+  %q_heads = tile.dim %q, 1 : !qk_view
+  %k_heads = tile.dim %k, 1 : !qk_view
+  %scaled_h = arith.muli %h, %k_heads : i32
+  %hk = arith.divsi %scaled_h, %q_heads : i32
+  %block_m = tile.param BLOCK_M : i32
+  %m = arith.muli %bm, %block_m : i32
+
+  %bottom_right = tile.param CAUSAL == "bottom_right" : i1
+  %surplus = arith.subi %keys, %queries : i32
+  %shift = arith.select %bottom_right, %surplus, %c0 : i32
+
+  // The generator and the threshold below which its 32 bits drop a pair.
+  %seed_value = tile.at %seed[0] : !seed_view
+  %offset_value = tile.at %offset[0] : !seed_view
+  %two_32 = arith.constant 4294967296.0 : f32
+  %threshold_f32 = arith.mulf %dropout, %two_32 : f32
+  %threshold_i64 = arith.fptosi %threshold_f32 : f32 to i64
+  %threshold = arith.trunci %threshold_i64 : i64 to i32
+  %one = arith.constant 1.0 : f32
+  %kept_share = arith.subf %one, %dropout : f32
+  %kept_scale_f32 = arith.divf %one, %kept_share : f32
+  %kept_scale = tile.cast %kept_scale_f32 : f32 -> !acc
+  %batch_row = arith.muli %b, %q_heads : i32
+  %head = arith.addi %batch_row, %h : i32
+
+  %log2e = arith.constant 1.4426950408889634 : !acc
+  %scale_acc = tile.cast %scale : f32 -> !acc
+  %scale_base2 = arith.mulf %scale_acc, %log2e : !acc
+  %scales_base2 = tile.full %scale_base2 : !s
+  %minus_inf = arith.constant 0xFFF0000000000000 : !acc
+  %masked_out = tile.full %minus_inf : !s
+  %zero = arith.constant 0.0 : !acc
+  %no_dq = tile.full %zero : !dq
+
+  %rows = tile.iota %m dim 0 : !pos
+  %q_tile = tile.load %q[%b, %h, %m, 0] : !qk_view -> !q
+  %do_tile = tile.load %do[%b, %h, %m, 0] : !v_view -> !o
+  %lse_row = tile.load %lse[%b, %h, %m] : !row_view -> !row
+  %delta_row = tile.load %delta[%b, %h, %m] : !row_view -> !row
+  %lse_base2 = tile.map @base2_or_zero(%lse_row) : (!row) -> !row
+  %lse_each = tile.expand %lse_base2 dim 1 : !row -> !s
+  %delta_each = tile.expand %delta_row dim 1 : !row -> !s
+
+  %dq_all = tile.for_blocks %n in (%c0 to %keys) against (%m to %queries)
+      where @attends(against, block, %shift : i32)
+      keep %keep : !tile.tile<[BLOCK_M, BLOCK_N], i1>
+      iter_args(%dq_old = %no_dq : !dq) {
+    %k_tile = tile.load %k[%b, %hk, %n, 0] : !qk_view -> !k
+    %v_tile = tile.load %v[%b, %hk, %n, 0] : !v_view -> !v
+    %s = tile.dot %q_tile, %k_tile transpose_b : !q, !k -> !s
+    %base2 = arith.mulf %s, %scales_base2 : !s
+    %below = arith.subf %base2, %lse_each : !s
+    %x = tile.select %keep, %below, %masked_out : !tile.tile<[BLOCK_M, BLOCK_N], i1>, !s
+    %p = math.exp2 %x : !s
+    %dp = tile.dot %do_tile, %v_tile transpose_b : !o, !v -> !s
+    %cols = tile.iota %n dim 1 : !pos
+    %factor = tile.map @dropout_factor(%cols, %rows, %head, %seed_value, %offset_value,
+                                       %threshold, %kept_scale)
+        : (!pos, !pos, i32, i64, i64, i32, !acc) -> !s
+    %dp_kept = arith.mulf %dp, %factor : !s
+    %dp_centred = arith.subf %dp_kept, %delta_each : !s
+    %ds = arith.mulf %p, %dp_centred : !s
+    %ds_rounded = tile.cast %ds : !s -> !ds
+    %dq_new = tile.dot %ds_rounded, %k_tile, %dq_old : !ds, !k -> !dq
+    tile.yield %dq_new : !dq
+  }
+
+  %scales = tile.full %scale_acc : !dq
+  %scaled = arith.mulf %dq_all, %scales : !dq
+  %rounded = tile.cast %scaled : !dq -> !q
+  tile.store %rounded, %dq[%b, %h, %m, 0] : !q, !qk_view
+}
