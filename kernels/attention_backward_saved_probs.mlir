@@ -14,8 +14,8 @@
 //
 // Parameters D, DV, T, ACC, BLOCK_M and BLOCK_N: as in attention_forward.mlir.
 //
-// A query or key with nothing but zeros in P gets zero gradients; all of dq, dk and dv is written. dS
-// is rounded to T before its products. No atomics; runs are bit-identical.
+// A query or key with nothing but zeros in P gets zero gradients; all of dq, dk and dv is written.
+// dS is rounded to T before its products. No atomics; runs are bit-identical.
 //
 // Algorithm: the loops of FlashAttention-2 (Dao, 2023) without the recomputation.
 
@@ -78,8 +78,7 @@ tile.kernel @attention_backward_saved_probs_keys
            DP: int = ceildiv(D, 8) * 8, DVP: int = ceildiv(DV, 8) * 8,
            ACC: type = accumulator(T))
     (%q: !qk_view, %k: !qk_view, %v: !v_view, %do: !v_view, %p: !p_view, %delta: !row_view,
-     %dk: !qk_view, %dv: !v_view,
-     %scale: f32)
+     %dk: !qk_view, %dv: !v_view, %scale: f32)
     grid(%bn = ceildiv(dim(k, 2), BLOCK_N), %hk = dim(k, 1), %b = dim(k, 0)) {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
@@ -134,7 +133,7 @@ tile.kernel @attention_backward_saved_probs_keys
   tile.store %dv_rounded, %dv[%b, %hk, %n, 0] : !v, !v_view
 }
 
-// A block of queries against the keys it attends: dQ without atomics.
+// A block of queries against all keys: dQ without atomics.
 tile.kernel @attention_backward_saved_probs_queries
     params(D: int, DV: int, T: type, BLOCK_M: int, BLOCK_N: int,
            DP: int = ceildiv(D, 8) * 8, DVP: int = ceildiv(DV, 8) * 8,

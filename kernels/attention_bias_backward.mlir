@@ -17,11 +17,11 @@
 //
 // Parameters D, DV, T, ACC, CAUSAL, BLOCK_M and BLOCK_N: as in attention_forward.mlir.
 //
-// dbias has a kernel of its own, in which one instance sums a block over everything that shares it.
-// It recomputes S and dP once more, and does not run where dbias is absent.
 // A query that attends no key and a key that no query attends get zero gradients; all of dq, dk, dv
-// and dbias is written. P and dS are rounded to T before their products. No atomics: dK and dV are summed by
-// one instance for each block of keys, dQ by one for each block of queries; runs are bit-identical.
+// and dbias is written. P and dS are rounded to T before their products; dbias sums dS in ACC.
+// No atomics: dK and dV are summed by one instance for each block of keys, dQ by one for each block
+// of queries, dbias by one for each of its blocks, over everything that shares it (that kernel
+// recomputes S and dP once more, and does not run where dbias is absent). Runs are bit-identical.
 //
 // Algorithm: FlashAttention-2 (Dao, 2023), with S^T instead of S for dK and dV.
 
@@ -297,8 +297,8 @@ tile.kernel @attention_bias_backward_queries
   tile.store %rounded, %dq[%b, %h, %m, 0] : !q, !qk_view
 }
 
-// dS for a block of dbias, summed over the batches, heads and queries that share it. Transposed, as in
-// the keys kernel.
+// dS for a block of dbias, summed over the batches, heads and queries that share it. Transposed, as
+// in the keys kernel.
 tile.kernel @attention_bias_backward_sum
     params(D: int, DV: int, T: type, CAUSAL: enum in ["none", "top_left", "bottom_right"],
            BLOCK_M: int, BLOCK_N: int,

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Attention with dropout of probabilities, backward: the gradients of attention_dropout_forward.mlir,
-// with the same mask Z.
+// Attention with dropout of probabilities, backward: the gradients of
+// attention_dropout_forward.mlir, with the same mask Z.
 //
 //   P     = exp(scale * Q K^T - LSE)
 //   delta = rowsum(dO * O) - dLSE
@@ -21,8 +21,9 @@
 // Parameters D, DV, T, ACC, CAUSAL, BLOCK_M and BLOCK_N: as in attention_forward.mlir.
 //
 // A query that attends no key and a key that no query attends get zero gradients; all of dq, dk and
-// dv is written. P and dS are rounded to T before their products. No atomics: dK and dV are summed by
-// one instance for each block of keys, dQ by one for each block of queries; runs are bit-identical.
+// dv is written. P and dS are rounded to T before their products. No atomics: dK and dV are summed
+// by one instance for each block of keys, dQ by one for each block of queries; runs are
+// bit-identical.
 //
 // Algorithm: FlashAttention-2 (Dao, 2023), with S^T instead of S for dK and dV.
 
@@ -128,8 +129,7 @@ tile.kernel @attention_dropout_backward_keys
            DP: int = ceildiv(D, 8) * 8, DVP: int = ceildiv(DV, 8) * 8,
            ACC: type = accumulator(T))
     (%q: !qk_view, %k: !qk_view, %v: !v_view, %do: !v_view, %lse: !row_view, %delta: !row_view,
-     %dk: !qk_view, %dv: !v_view,
-     %seed: !seed_view, %offset: !seed_view,
+     %dk: !qk_view, %dv: !v_view, %seed: !seed_view, %offset: !seed_view,
      %scale: f32, %dropout: f32)
     grid(%bn = ceildiv(dim(k, 2), BLOCK_N), %hk = dim(k, 1), %b = dim(k, 0)) {
   %c0 = arith.constant 0 : i32
