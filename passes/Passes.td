@@ -28,7 +28,7 @@ def TileLink : Pass<"tile-link", "::mlir::ModuleOp"> {
     ```mlir
     tile.capture @cap : f32
     func.func @score_mod(%s: f32, %i: i32, %j: i32) -> f32 {
-      %cap = tile.at @cap[] : f32
+      %cap = tile.at @cap : f32
       %x = arith.divf %s, %cap : f32
       %t = math.tanh %x : f32
       %r = arith.mulf %t, %cap : f32

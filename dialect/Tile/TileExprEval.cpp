@@ -79,11 +79,11 @@ private:
       return integer(std::max(a, b));
     int64_t result;
     if (name == "+")
-      return checked(llvm::AddOverflow(a, b, result), result);
+      return llvm::AddOverflow(a, b, result) ? overflows() : integer(result);
     if (name == "-")
-      return checked(llvm::SubOverflow(a, b, result), result);
+      return llvm::SubOverflow(a, b, result) ? overflows() : integer(result);
     if (name == "*")
-      return checked(llvm::MulOverflow(a, b, result), result);
+      return llvm::MulOverflow(a, b, result) ? overflows() : integer(result);
     if (b == 0)
       return makeError("division by zero in '", toString(expr), "'");
     bool overflow = a == std::numeric_limits<int64_t>::min() && b == -1;
@@ -92,18 +92,18 @@ private:
       return integer(remainder != 0 && (remainder < 0) != (b < 0) ? remainder + b : remainder);
     }
     if (name == "ceildiv")
-      return checked(overflow, overflow ? 0 : llvm::divideCeilSigned(a, b));
+      return overflow ? overflows() : integer(llvm::divideCeilSigned(a, b));
     if (name == "floordiv")
-      return checked(overflow, overflow ? 0 : llvm::divideFloorSigned(a, b));
+      return overflow ? overflows() : integer(llvm::divideFloorSigned(a, b));
     return makeError("unknown function '", name, "' in '", toString(expr), "'");
   }
 
   ExprAttr flag(bool value) { return ExprAttr::getFlag(expr.getContext(), value); }
-  ExprAttr integer(int64_t value) { return ExprAttr::getInt(expr.getContext(), value); }
-  llvm::Expected<ExprAttr> checked(bool overflow, int64_t value) {
-    if (overflow)
-      return makeError("overflow of 64 bits in '", toString(expr), "'");
-    return integer(value);
+  llvm::Expected<ExprAttr> integer(int64_t value) {
+    return ExprAttr::getInt(expr.getContext(), value);
+  }
+  llvm::Expected<ExprAttr> overflows() {
+    return makeError("overflow of 64 bits in '", toString(expr), "'");
   }
 
   ExprAttr expr;

@@ -255,7 +255,7 @@ Operation *Specializer::findEntry(StringRef name) {
     all.push_back(SymbolTable::getSymbolName(&op).getValue());
   }
   if (all.empty()) {
-    module.emitError("expected a module with a kernel or a program, but there is none");
+    emitError(module.getLoc(), "expected a module with a kernel or a program, but there is none");
     return nullptr;
   }
   std::string list = "; the module has " + llvm::join(all, ", ");
@@ -263,14 +263,14 @@ Operation *Specializer::findEntry(StringRef name) {
     Operation *op = symbols.lookup(name);
     if (isa_and_present<KernelOp, ProgramOp>(op))
       return op;
-    module.emitError("expected the name of a kernel or program, but got '")
+    emitError(module.getLoc(), "expected the name of a kernel or program, but got '")
         << name << "'" << suggest(name, all, list);
     return nullptr;
   }
   SmallVector<Operation *> &candidates = programs.empty() ? kernels : programs;
   if (candidates.size() == 1)
     return candidates.front();
-  module.emitError("one kernel or program must be chosen by name") << list;
+  emitError(module.getLoc(), "one kernel or program must be chosen by name") << list;
   return nullptr;
 }
 

@@ -169,7 +169,7 @@ tile.program @p params(N: int = 1) () {
 // expected-error @+1 {{capture 'bias' must have one type, but a kernel reaches it with T = f32 and another with other values}}
 tile.capture @bias : !tile.param<T>
 tile.kernel @k params(T: type) () grid(%i = 1) {
-  %b = tile.at @bias[] : !tile.param<T>
+  %b = tile.at @bias : !tile.param<T>
 }
 tile.program @p() {
   tile.launch @k() with (T = f16)

@@ -10,7 +10,7 @@
 // Types, literals, captures and the functions that are reached.
 // SCALE:      tile.capture @bias : f16
 // SCALE-NEXT: func.func private @offset() -> f32
-// SCALE-NEXT:   arith.constant 1.000980e-01 : f16
+// SCALE-NEXT:   arith.constant 9.997550e-02 : f16
 // SCALE:      func.func @modify(%{{.*}}: f32, %{{.*}}: f16) -> f32
 // SCALE:      arith.constant false
 // SCALE-NOT:  @unused
@@ -20,7 +20,7 @@
 // SCALE-SAME:     ACC = f32, BLOCK = 128 : i64, FAST = false, MODE = "plain", T = f16, WIDE = 256 : i64
 // SCALE:        %[[BLOCK:.*]] = arith.constant 128 : i32
 // SCALE-NEXT:   %[[START:.*]] = arith.muli %i, %[[BLOCK]]
-// SCALE:        tile.load %x [%[[START]]] : !tile.view<[?], f16> -> tensor<128xf16>
+// SCALE:        tile.load %x[%[[START]]] : !tile.view<[?], f16> -> tensor<128xf16>
 // SCALE:        tile.map @modify(%{{.*}}, %{{.*}}) : (tensor<128xf32>, tensor<128xf16>) -> tensor<128xf32>
 // SCALE-NOT:  tile.program
 
@@ -30,11 +30,11 @@
 // SQUARE-NEXT:    arith.constant true
 // SQUARE:       tile.kernel @scale
 // SQUARE:       bindings = {ACC = f64, BLOCK = 32 : i64, FAST = false, MODE = "square", T = f64, WIDE = 64 : i64}
-// SQUARE:       tile.load %x [%{{.*}}] : !tile.view<[?], f64> -> tensor<32xf64>
+// SQUARE:       tile.load %x[%{{.*}}] : !tile.view<[?], f64> -> tensor<32xf64>
 
 // Three launches of one kernel under two sets of values; the launch that FAST asks for is gone with its workspace.
 // PROGRAM:      func.func @modify(
-// PROGRAM-NEXT:   arith.constant false
+// PROGRAM-NEXT:   %false = arith.constant false
 // PROGRAM:      func.func @modify_0(
 // PROGRAM-NEXT:   arith.constant true
 // PROGRAM:      tile.kernel @scale
@@ -63,7 +63,7 @@ tile.capture @other : f32
 
 func.func private @offset() -> !tile.param<ACC> {
   %tenth = arith.constant 0.1 : !tile.param<T>
-  %bias = tile.at @bias[] : !tile.param<T>
+  %bias = tile.at @bias : !tile.param<T>
   %sum = arith.addf %tenth, %bias : !tile.param<T>
   %r = tile.cast %sum : !tile.param<T> -> !tile.param<ACC>
   return %r : !tile.param<ACC>
