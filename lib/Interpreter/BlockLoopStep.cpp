@@ -136,7 +136,7 @@ bool BlockLoopStep::computeKeep(Frame &frame, const Visit &visit, int64_t begin,
       frame.values[block].setRepeated(setPositions(block, begin, columns), rows, columns);
     if (!mask.run(frame))
       return false;
-    Value value = std::move(frame.values[*maskResult]);
+    Datum value = std::move(frame.values[*maskResult]);
     if (value.isSplat()) {
       if (!value.scalar.i1 || isWhole) {
         kept = value.scalar.i1 ? Kept::All : Kept::None;

@@ -13,7 +13,7 @@ void moveAll(Frame &frame, llvm::ArrayRef<Move> moves) {
     frame.values[moves[0].to] = take(frame, {moves[0].from, Storage::F32, moves[0].dies});
     return;
   }
-  llvm::SmallVector<Value, 8> values;
+  llvm::SmallVector<Datum, 8> values;
   llvm::SmallVector<View, 1> views;
   for (const Move &move : moves) {
     if (move.isView)
@@ -81,7 +81,7 @@ bool IfStep::run(Frame &frame) const {
 bool PerElementStep::run(Frame &frame) const {
   bool isUniform = true;
   for (const Input &input : inputs) {
-    const Value &value = frame.values[input.from];
+    const Datum &value = frame.values[input.from];
     if (value.isSplat())
       frame.values[input.to].setSplat(value.scalar);
     isUniform &= value.isSplat();
@@ -99,7 +99,7 @@ bool PerElementStep::run(Frame &frame) const {
     results.emplace_back(frame.pool.allocate(count * storageBytes(output.storage)));
   for (int64_t e = 0; e < count; ++e) {
     for (const Input &input : inputs) {
-      const Value &value = frame.values[input.from];
+      const Datum &value = frame.values[input.from];
       if (!value.isSplat())
         frame.values[input.to].setSplat(value.element(e, input.storage));
     }
@@ -117,7 +117,7 @@ bool PerElementStep::run(Frame &frame) const {
 }
 
 bool SelectingIfStep::run(Frame &frame) const {
-  const Value &value = frame.values[condition];
+  const Datum &value = frame.values[condition];
   if (value.isSplat()) {
     bool holds = value.scalar.i1;
     if (!(holds ? thenRegion : elseRegion).run(frame))

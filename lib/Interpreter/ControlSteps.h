@@ -13,7 +13,7 @@ namespace tilewright::interpreter {
 using Moves = llvm::SmallVector<Move, 4>;
 
 /// Code, then the values it hands on (to the next iteration, or as results).
-struct Region {
+struct Body {
   Code code;
   Moves moves;
 
@@ -48,7 +48,7 @@ public:
   Slot induction = 0;
   Storage inductionStorage = Storage::I32;
   Moves inits, results;
-  Region body;
+  Body body;
 };
 
 /// scf.while: `before` computes the condition and hands on its arguments.
@@ -61,7 +61,7 @@ public:
   Code before;
   Slot condition = 0;
   Moves toAfter;
-  Region after;
+  Body after;
 };
 
 /// scf.if.
@@ -71,7 +71,7 @@ public:
   bool run(Frame &frame) const override;
 
   Slot condition = 0;
-  Region thenRegion, elseRegion;
+  Body thenRegion, elseRegion;
 };
 
 /// Scalar code run for one element after another, where elements take different paths.
@@ -107,7 +107,7 @@ public:
   bool run(Frame &frame) const override;
 
   Slot condition = 0;
-  Region thenRegion, elseRegion;   ///< each into slots of its own
+  Body thenRegion, elseRegion;   ///< each into slots of its own
   Moves thenResults, elseResults;  ///< from there to the results
   Code selects;                    ///< the same, chosen by the condition
   std::optional<Code> perElement;
@@ -146,7 +146,7 @@ public:
 
   Slot induction = 0, keep = 0;
   Moves inits, results;
-  Region body;
+  Body body;
 
 private:
   struct Visit;

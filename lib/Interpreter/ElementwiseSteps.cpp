@@ -16,7 +16,7 @@ using numeric::Operand;
 BufferRef ElementwiseStep::allocateResult(Frame &frame, Form form, size_t bytes) const {
   if (mayReuseOperands) {
     for (const ValueOperand &operand : operands) {
-      Value &value = frame.values[operand.slot];
+      Datum &value = frame.values[operand.slot];
       if (operand.dies && value.form == form && value.buffer.isUnique() &&
           storageBytes(operand.storage) == storageBytes(result.storage))
         return value.buffer;
@@ -27,9 +27,9 @@ BufferRef ElementwiseStep::allocateResult(Frame &frame, Form form, size_t bytes)
 
 bool ElementwiseStep::run(Frame &frame) const {
   bool anyDense = false, allAlike = true;
-  const Value *repeated = nullptr;
+  const Datum *repeated = nullptr;
   for (const ValueOperand &operand : operands) {
-    const Value &value = frame.values[operand.slot];
+    const Datum &value = frame.values[operand.slot];
     if (value.form == Form::Dense)
       anyDense = true;
     else if (value.form == Form::Repeated) {
@@ -44,11 +44,11 @@ bool ElementwiseStep::run(Frame &frame) const {
 
   llvm::SmallVector<Operand, 4> in;
   for (const ValueOperand &operand : operands) {
-    const Value &value = frame.values[operand.slot];
+    const Datum &value = frame.values[operand.slot];
     in.push_back(value.isSplat() ? Operand::splat(&value.scalar)
                                  : Operand::span(value.buffer.data()));
   }
-  Value &out = frame.values[result.slot];
+  Datum &out = frame.values[result.slot];
   if (!anyDense && !repeated) {
     Scalar element;
     if (OpError error = apply(frame, in.data(), &element, 1); error != OpError::None)
@@ -79,7 +79,7 @@ bool ElementwiseStep::runInRows(Frame &frame) const {
   // the shortest divides the others.
   int64_t row = result.count;
   for (const ValueOperand &operand : operands) {
-    const Value &value = frame.values[operand.slot];
+    const Datum &value = frame.values[operand.slot];
     if (value.form == Form::Repeated)
       row = std::min(row, value.inner == 1 ? value.repeat : value.inner);
   }
@@ -88,7 +88,7 @@ bool ElementwiseStep::runInRows(Frame &frame) const {
   llvm::SmallVector<Operand, 4> in(operands.size());
   for (int64_t start = 0; start < result.count; start += row) {
     for (size_t i = 0; i < operands.size(); ++i) {
-      const Value &value = frame.values[operands[i].slot];
+      const Datum &value = frame.values[operands[i].slot];
       size_t width = storageBytes(operands[i].storage);
       if (value.isSplat()) {
         in[i] = Operand::splat(&value.scalar);
@@ -112,7 +112,7 @@ bool ElementwiseStep::runInRows(Frame &frame) const {
 }
 
 bool SelectStep::run(Frame &frame) const {
-  const Value &condition = frame.values[operands[0].slot];
+  const Datum &condition = frame.values[operands[0].slot];
   if (!condition.isSplat())
     return ElementwiseStep::run(frame);
   frame.values[result.slot] = take(frame, operands[condition.scalar.i1 ? 1 : 2]);

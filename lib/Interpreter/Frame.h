@@ -6,7 +6,7 @@
 #ifndef TILEWRIGHT_LIB_INTERPRETER_FRAME_H
 #define TILEWRIGHT_LIB_INTERPRETER_FRAME_H
 
-#include "lib/Interpreter/Value.h"
+#include "lib/Interpreter/Datum.h"
 #include <memory>
 #include <string>
 #include <vector>
@@ -22,7 +22,7 @@ using Slot = unsigned;
 
 struct Frame {
   BufferPool pool; ///< outlives the values
-  std::vector<Value> values;
+  std::vector<Datum> values;
   std::vector<View> views;
 
   /// Set by the step that failed.
@@ -108,8 +108,8 @@ struct ValueResult {
 };
 
 /// Takes the value out of its slot if it dies there, else copies it.
-inline Value take(Frame &frame, const ValueOperand &operand) {
-  Value &value = frame.values[operand.slot];
+inline Datum take(Frame &frame, const ValueOperand &operand) {
+  Datum &value = frame.values[operand.slot];
   return operand.dies ? std::move(value) : value;
 }
 

@@ -67,8 +67,8 @@ LogicalResult lower(Lowering &lowering, scf::WhileOp op) {
 }
 
 /// A branch of an scf.if; a missing else has nothing to hand on.
-LogicalResult lowerBranch(Lowering &lowering, mlir::Region &branch, ArrayRef<Slot> results,
-                          interpreter::Region &into) {
+LogicalResult lowerBranch(Lowering &lowering, Region &branch, ArrayRef<Slot> results,
+                          Body &into) {
   if (branch.empty())
     return success();
   if (failed(lowering.lowerBlock(branch.front(), into.code)))

@@ -247,7 +247,7 @@ LogicalResult Lowering::lowerBlock(Block &block, Code &into) {
       note(value, &op);
 
   Code *outer = std::exchange(code, &into);
-  auto restore = llvm::make_scope_exit([&] { code = outer; });
+  llvm::scope_exit restore([&] { code = outer; });
   for (Operation &op : block) {
     if (op.hasTrait<OpTrait::IsTerminator>())
       break;
@@ -322,7 +322,7 @@ LogicalResult Lowering::inlineFunction(Operation *call, FlatSymbolRefAttr callee
   }
   Scope *outer = std::exchange(scope, &functionScope);
   callStack.push_back(function);
-  auto restore = llvm::make_scope_exit([&] {
+  llvm::scope_exit restore([&] {
     scope = outer;
     callStack.pop_back();
   });
@@ -358,7 +358,7 @@ LogicalResult Lowering::lowerPerElement(Operation *op, ArrayRef<Slot> results) {
   {
     Scope *outerScope = std::exchange(scope, &scalarScope);
     Code *outerCode = std::exchange(code, &step->code);
-    auto restore = llvm::make_scope_exit([&] {
+    llvm::scope_exit restore([&] {
       scope = outerScope;
       code = outerCode;
     });

@@ -21,7 +21,7 @@ bool IotaStep::run(Frame &frame) const {
   const int64_t shape[2] = {size, outer == 1 ? 1 : inner};
   BufferRef buffer(frame.pool.allocate(shape[0] * shape[1] * storageBytes(result.storage)));
   numeric::iota(result.storage, shape, 2, 0, start.read(frame), 1, buffer.data());
-  Value &out = frame.values[result.slot];
+  Datum &out = frame.values[result.slot];
   if (outer > 1)
     out.setRepeated(std::move(buffer), outer, size * inner);
   else if (inner > 1)
@@ -39,8 +39,8 @@ ExpandStep::ExpandStep(mlir::Operation *op, ValueOperand source,
 }
 
 bool ExpandStep::run(Frame &frame) const {
-  Value value = take(frame, source);
-  Value &out = frame.values[result.slot];
+  Datum value = take(frame, source);
+  Datum &out = frame.values[result.slot];
   if (value.isSplat() || times == 1) {
     out = std::move(value);
     return true;
@@ -65,8 +65,8 @@ bool ExpandStep::run(Frame &frame) const {
 }
 
 bool TransposeStep::run(Frame &frame) const {
-  Value &value = frame.values[source.slot];
-  Value &out = frame.values[result.slot];
+  Datum &value = frame.values[source.slot];
+  Datum &out = frame.values[result.slot];
   if (value.isSplat()) {
     out = value;
     return true;
@@ -98,8 +98,8 @@ ReduceStep::ReduceStep(mlir::Operation *op, numeric::ReduceOp kind, ValueOperand
 
 bool ReduceStep::run(Frame &frame) const {
   using numeric::ReduceOp;
-  const Value &value = frame.values[source.slot];
-  Value &out = frame.values[result.slot];
+  const Datum &value = frame.values[source.slot];
+  Datum &out = frame.values[result.slot];
   bool isIdempotent = kind != ReduceOp::Sum && kind != ReduceOp::Product;
   if (value.isSplat() && isIdempotent) {
     out.setSplat(value.scalar);
@@ -161,7 +161,7 @@ bool DotStep::run(Frame &frame) const {
   BufferRef buffer;
   const void *addend = nullptr;
   if (acc) {
-    Value &value = frame.values[acc->slot];
+    Datum &value = frame.values[acc->slot];
     Scalar zero = Scalar::fromFloat(0.0, acc->storage);
     bool isZero = value.isSplat() && value.scalar.i64 == zero.i64;
     if (value.form == Form::Dense) {

@@ -5,10 +5,11 @@
 // A scalar is a splat: a value of which every element is the same. Scalar code, and a scalar function
 // applied to whole tiles (tile.map), are therefore the same steps on values of other sizes.
 
-#ifndef TILEWRIGHT_LIB_INTERPRETER_VALUE_H
-#define TILEWRIGHT_LIB_INTERPRETER_VALUE_H
+#ifndef TILEWRIGHT_LIB_INTERPRETER_DATUM_H
+#define TILEWRIGHT_LIB_INTERPRETER_DATUM_H
 
 #include "lib/Numeric/Elementwise.h"
+#include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/SmallVector.h"
 #include <cassert>
 #include <utility>
@@ -99,7 +100,7 @@ enum class Form : uint8_t {
 ///
 /// Repeated: element e is element (e / (repeat * inner)) * inner + e % inner of the buffer. A vector
 /// expanded along the last dimension has inner = 1, along the first one repeat = rows.
-struct Value {
+struct Datum {
   Form form = Form::Splat;
   Scalar scalar;
   BufferRef buffer;
@@ -142,7 +143,7 @@ struct View {
 /// The dense elements of a value: its own buffer, or a copy that lives as long as this object.
 class DenseElements {
 public:
-  DenseElements(BufferPool &pool, const Value &value, int64_t n, Storage storage);
+  DenseElements(BufferPool &pool, const Datum &value, int64_t n, Storage storage);
   const void *data() const { return elements; }
 
 private:
@@ -152,4 +153,4 @@ private:
 
 } // namespace tilewright::interpreter
 
-#endif // TILEWRIGHT_LIB_INTERPRETER_VALUE_H
+#endif // TILEWRIGHT_LIB_INTERPRETER_DATUM_H

@@ -2,7 +2,7 @@
 //
 // Buffers, and the elements of values in their several forms.
 
-#include "lib/Interpreter/Value.h"
+#include "lib/Interpreter/Datum.h"
 
 #include "lib/Numeric/TileOps.h"
 #include "llvm/Support/MathExtras.h"
@@ -83,7 +83,7 @@ void BufferPool::release(Buffer *buffer) {
   free[buffer->sizeClass] = buffer;
 }
 
-Scalar Value::element(int64_t e, Storage storage) const {
+Scalar Datum::element(int64_t e, Storage storage) const {
   if (isSplat())
     return scalar;
   if (form == Form::Repeated)
@@ -94,7 +94,7 @@ Scalar Value::element(int64_t e, Storage storage) const {
   return result;
 }
 
-void Value::copyTo(void *out, int64_t n, Storage storage) const {
+void Datum::copyTo(void *out, int64_t n, Storage storage) const {
   size_t width = storageBytes(storage);
   switch (form) {
   case Form::Splat:
@@ -110,7 +110,7 @@ void Value::copyTo(void *out, int64_t n, Storage storage) const {
   }
 }
 
-DenseElements::DenseElements(BufferPool &pool, const Value &value, int64_t n, Storage storage) {
+DenseElements::DenseElements(BufferPool &pool, const Datum &value, int64_t n, Storage storage) {
   if (value.form == Form::Dense) {
     elements = value.buffer.data();
     return;

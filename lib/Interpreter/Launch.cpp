@@ -1,0 +1,160 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The grid: its extents, its threads, and a frame for each of them.
+
+#include "lib/Interpreter/Launch.h"
+
+#include "lib/Numeric/ThreadPool.h"
+#include <cstring>
+#include <limits>
+
+using namespace mlir;
+
+namespace tilewright::interpreter {
+
+tile::ExprEnvironment environmentOf(Operation *op, ArrayRef<BoundArgument> arguments) {
+  tile::ExprEnvironment environment;
+  tile::Signature signature(op);
+  MLIRContext *context = op->getContext();
+  environment.name = [=](StringRef name) -> tile::ExprAttr {
+    int position = signature.findArg(name);
+    if (position < 0 || arguments[position].isView || isFloat(arguments[position].type))
+      return nullptr;
+    const BoundArgument &argument = arguments[position];
+    int64_t value = argument.scalar.toInt(storageOf(argument.type));
+    return argument.type == ElementType::I1 ? tile::ExprAttr::getFlag(context, value)
+                                            : tile::ExprAttr::getInt(context, value);
+  };
+  environment.dim = [=](StringRef name, int64_t dim) -> std::optional<int64_t> {
+    int position = signature.findArg(name);
+    if (position < 0 || !arguments[position].isView)
+      return std::nullopt;
+    return arguments[position].view.extents[dim];
+  };
+  environment.smCount = numeric::hardwareThreads();
+  return environment;
+}
+
+namespace {
+
+FailureOr<llvm::SmallVector<int64_t>> gridOf(const CompiledKernel &kernel,
+                                             ArrayRef<BoundArgument> arguments) {
+  tile::KernelOp op = kernel.op;
+  tile::ExprEnvironment environment = environmentOf(op, arguments);
+  llvm::SmallVector<int64_t> grid;
+  int64_t points = 1;
+  for (auto [name, attribute] : llvm::zip(op.getGridNames(), op.getGrid())) {
+    auto expression = cast<tile::ExprAttr>(attribute);
+    llvm::Expected<int64_t> extent = tile::evaluateInt(expression, environment);
+    if (!extent) {
+      op.emitOpError() << "has a grid extent '" << tile::toString(expression)
+                       << "' that cannot be computed: " << llvm::toString(extent.takeError());
+      return failure();
+    }
+    StringRef id = cast<StringAttr>(name).getValue();
+    if (*extent < 0 || *extent > std::numeric_limits<int32_t>::max()) {
+      op.emitOpError() << "requires a grid extent from 0 to 2147483647 for '" << id << "', but got "
+                       << *extent;
+      return failure();
+    }
+    grid.push_back(*extent);
+    if (llvm::MulOverflow(points, *extent, points)) {
+      op.emitOpError("has a grid of more than 2^63 points");
+      return failure();
+    }
+  }
+  return grid;
+}
+
+std::unique_ptr<Frame> makeFrame(const CompiledKernel &kernel, ArrayRef<BoundArgument> arguments,
+                                 const llvm::StringMap<BoundArgument> &captures) {
+  auto frame = std::make_unique<Frame>();
+  frame->values.resize(kernel.numValues);
+  frame->views.resize(kernel.numViews);
+  auto set = [&](Slot slot, const BoundArgument &argument) {
+    if (argument.isView)
+      frame->views[slot] = argument.view;
+    else
+      frame->values[slot].setSplat(argument.scalar);
+  };
+  for (auto [parameter, argument] : llvm::zip_equal(kernel.arguments, arguments))
+    set(parameter.slot, argument);
+  for (const CompiledKernel::Capture &capture : kernel.captures)
+    set(capture.slot, captures.find(capture.name)->second);
+  for (const CompiledKernel::Constant &constant : kernel.constants) {
+    Datum &value = frame->values[constant.slot];
+    if (constant.elements.empty()) {
+      value.setSplat(constant.scalar);
+      continue;
+    }
+    BufferRef buffer(frame->pool.allocate(constant.elements.size()));
+    std::memcpy(buffer.data(), constant.elements.data(), constant.elements.size());
+    value.setDense(std::move(buffer));
+  }
+  return frame;
+}
+
+/// The point with this number; the first id runs fastest.
+llvm::SmallVector<int64_t, 4> pointAt(int64_t number, ArrayRef<int64_t> grid) {
+  llvm::SmallVector<int64_t, 4> point;
+  for (int64_t extent : grid) {
+    point.push_back(number % extent);
+    number /= extent;
+  }
+  return point;
+}
+
+void report(const CompiledKernel &kernel, const Frame &frame, ArrayRef<int64_t> point) {
+  InFlightDiagnostic error = frame.failedOp->emitOpError() << frame.failure;
+  tile::KernelOp op = kernel.op;
+  Diagnostic &note = error.attachNote(op.getLoc()) << "while running the kernel";
+  for (auto [d, name] : llvm::enumerate(op.getGridNames()))
+    note << (d ? ", " : " at ") << cast<StringAttr>(name).getValue() << " = " << point[d];
+}
+
+} // namespace
+
+LogicalResult launch(const CompiledKernel &kernel, ArrayRef<BoundArgument> arguments,
+                     const llvm::StringMap<BoundArgument> &captures, unsigned threads) {
+  FailureOr<llvm::SmallVector<int64_t>> grid = gridOf(kernel, arguments);
+  if (failed(grid))
+    return failure();
+  int64_t points = 1;
+  for (int64_t extent : *grid)
+    points *= extent;
+  if (threads == 0)
+    threads = numeric::hardwareThreads();
+
+  std::vector<std::unique_ptr<Frame>> frames(threads);
+  std::vector<int64_t> failedAt(threads, -1);
+  Status status = numeric::parallelFor(points, threads, [&](int64_t number, unsigned thread) {
+    std::unique_ptr<Frame> &frame = frames[thread];
+    if (!frame)
+      frame = makeFrame(kernel, arguments, captures);
+    for (auto [slot, id] : llvm::zip_equal(kernel.gridIds, pointAt(number, *grid)))
+      frame->values[slot].setSplat(Scalar::fromInt(id, Storage::I32));
+    if (kernel.code.run(*frame))
+      return Status::success();
+    failedAt[thread] = number;
+    return Status::failure(frame->failure);
+  });
+  if (status.ok())
+    return success();
+
+  // Of several errors the one at the first point.
+  const Frame *first = nullptr;
+  int64_t point = -1;
+  for (auto [frame, number] : llvm::zip(frames, failedAt)) {
+    if (number >= 0 && (!first || number < point)) {
+      first = frame.get();
+      point = number;
+    }
+  }
+  if (first)
+    report(kernel, *first, pointAt(point, *grid));
+  else
+    kernel.op->emitOpError() << status.message();
+  return failure();
+}
+
+} // namespace tilewright::interpreter
