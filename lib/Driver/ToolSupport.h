@@ -55,7 +55,7 @@ struct CompileRequest {
   bool fastMath = false;
 };
 
-/// What compileFile takes. Refused: both a kernel and a program, malformed or repeated parameters.
+/// What compileFile takes. Refused: both a kernel and a program, malformed parameters.
 llvm::Error resolve(const CompileRequest &request, TilePipelineOptions &options, EntryKind &kind);
 
 /// Turns the texts of a repeated option into requests, up to the first one that is refused; the error

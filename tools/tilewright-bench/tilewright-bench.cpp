@@ -48,7 +48,7 @@ struct BenchCommandLine {
                cl::value_desc("NAME=VALUE"), cl::cat(category)),
         rounds("rounds", cl::desc("Rounds, of which the median counts"), cl::init(7),
                cl::cat(category)),
-        threads("threads", cl::desc("Threads; all cores by default"), cl::init(0),
+        cores("cores", cl::desc("Threads; as many as there are cores by default"), cl::init(0),
                 cl::cat(category)),
         kernels("kernels", cl::desc("Folder of the kernels"), cl::value_desc("folder"),
                 cl::cat(category)),
@@ -56,7 +56,7 @@ struct BenchCommandLine {
 
   cl::opt<unsigned> batch, heads, kvHeads, queries, keys, width;
   cl::list<std::string> types, masks, directions, params;
-  cl::opt<unsigned> rounds, threads;
+  cl::opt<unsigned> rounds, cores;
   cl::opt<std::string> kernels;
   cl::opt<bool> json;
 };
@@ -211,17 +211,17 @@ int main(int argc, char **argv) {
     return reportFailure(tool, "cannot find the folder of the kernels; name it by --kernels");
 
   for (BenchCase &bench : *cases)
-    if (llvm::Error error = prepare(kernels, bench, options.threads))
+    if (llvm::Error error = prepare(kernels, bench, options.cores))
       return reportFailure(tool, std::move(error));
   for (unsigned round = 0; round < options.rounds; ++round)
     for (BenchCase &bench : *cases) {
-      llvm::Expected<double> seconds = bench.run->run(options.threads);
+      llvm::Expected<double> seconds = bench.run->run(options.cores);
       if (!seconds)
         return reportFailure(tool, seconds.takeError());
       bench.seconds.push_back(*seconds);
     }
   if (options.json)
-    printJson(*cases, options.threads);
+    printJson(*cases, options.cores);
   else
     printTable(*cases);
   return exitDone;

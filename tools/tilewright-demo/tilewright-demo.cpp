@@ -70,10 +70,10 @@ std::vector<DemoCase> makeCases() {
   std::vector<double> slopes = reference::alibiSlopes(8);
   auto alibi = [slopes](AttentionRun &run) { return run.capture("slopes", {8}, slopes); };
   return {
-      {"forward  f32", shaped(T::F32, 1, 4, 4, 512, 512, 64, 64), {}, {}},
-      {"forward  f32  causal", shaped(T::F32, 1, 4, 4, 512, 512, 64, 64, "top_left"), {}, {}},
-      {"forward  f16  D 128", shaped(T::F16, 1, 4, 4, 384, 384, 128, 128), {}, {}},
-      {"forward  bf16 GQA, causal", shaped(T::BF16, 1, 8, 2, 320, 320, 64, 64, "top_left"), {}, {}},
+      {"forward  f32", shaped(T::F32, 1, 8, 8, 1024, 1024, 64, 64), {}, {}},
+      {"forward  f32  causal", shaped(T::F32, 1, 8, 8, 1024, 1024, 64, 64, "top_left"), {}, {}},
+      {"forward  f16  D 128", shaped(T::F16, 1, 8, 8, 512, 512, 128, 128), {}, {}},
+      {"forward  bf16 GQA, causal", shaped(T::BF16, 2, 8, 2, 512, 512, 64, 64, "top_left"), {}, {}},
       {"forward  f64", shaped(T::F64, 1, 2, 2, 256, 256, 64, 64), {}, {}},
       {"forward  f16  MQA, ragged, D 72, DV 40", shaped(T::F16, 2, 4, 1, 113, 203, 72, 40), {}, {}},
       {"forward  bf16 window, bottom right",
@@ -85,9 +85,9 @@ std::vector<DemoCase> makeCases() {
       {"forward  bf16 ALiBi, causal",
        linked(shaped(T::BF16, 1, 8, 8, 256, 256, 64, 64, "top_left"), "mods/alibi.mlir"),
        reference::alibi(slopes), alibi},
-      {"backward f32", backwardOf(shaped(T::F32, 1, 4, 4, 256, 256, 64, 64)), {}, {}},
+      {"backward f32", backwardOf(shaped(T::F32, 1, 8, 8, 512, 512, 64, 64)), {}, {}},
       {"backward bf16 GQA, causal",
-       backwardOf(shaped(T::BF16, 1, 8, 2, 256, 256, 64, 64, "top_left")), {}, {}},
+       backwardOf(shaped(T::BF16, 1, 8, 2, 512, 512, 64, 64, "top_left")), {}, {}},
       {"backward f16  window, ragged",
        backwardOf(windowed(shaped(T::F16, 1, 4, 4, 199, 263, 80, 48), 64, 32)), {}, {}},
       {"backward f64  deterministic, causal",
