@@ -1,0 +1,153 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Linking of files, and every refusal. The files are parts of this one.
+//
+// RUN: split-file %s %t
+// RUN: tilewright-opt %t/main.mlir --tile-link='with=%t/softcap.mlir,%t/mask.mlir' | FileCheck %s
+// RUN: tilewright-opt %t/main.mlir --tile-link='with=%t/softcap.mlir' --tile-specialize | FileCheck %s --check-prefix=BOUND
+//
+// CHECK:       tile.capture @cap : f32
+// CHECK-NOT:   @score_mod
+// CHECK:       tile.capture @table : !tile.view<[?], f32>
+// The replacement stands where the original stood; the body of the original is gone.
+// CHECK:       func.func private @score_mod(%[[S:.*]]: !tile.param<ACC>) -> !tile.param<ACC>
+// CHECK-NEXT:    tile.at @cap : f32
+// CHECK:         call @shared
+// CHECK:       func.func @shared
+// CHECK:       func.func private @mask_mod(%[[I:.*]]: i32, %[[J:.*]]: i32) -> i1
+// CHECK-NEXT:    arith.cmpi sge, %[[I]], %[[J]]
+// CHECK:       tile.kernel @main
+//
+// BOUND:       func.func private @score_mod(%{{.*}}: f32) -> f32
+// BOUND-NEXT:    tile.at @cap : f32
+//
+// A file cannot be read.
+// RUN: not tilewright-opt %t/main.mlir --tile-link='with=%t/missing.mlir' 2>&1 | FileCheck %s --check-prefix=MISSING
+// MISSING: error: cannot read '{{.*}}missing.mlir', which is to be linked: No such file or directory
+// RUN: mkdir -p %t/folder && ln -sf %t/folder %t/link.mlir
+// RUN: not tilewright-opt %t/main.mlir --tile-link='with=%t/link.mlir' 2>&1 | FileCheck %s --check-prefix=FOLDER
+// FOLDER: error: a file to be linked must be a regular file, but got '{{.*}}link.mlir'
+// RUN: not tilewright-opt %t/main.mlir --tile-link='with=%t/syntax.mlir' 2>&1 | FileCheck %s --check-prefix=SYNTAX
+// SYNTAX: syntax.mlir:1:{{.*}}: error:
+// SYNTAX: error: cannot link '{{.*}}syntax.mlir', which is not a module
+// RUN: not tilewright-opt %t/main.mlir --tile-link='with=%t/invalid.mlir' 2>&1 | FileCheck %s --check-prefix=INVALID
+// INVALID: invalid.mlir:2:{{.*}}: error: 'arith.addf' op requires the same type
+//
+// A file holds something else.
+// RUN: not tilewright-opt %t/main.mlir --tile-link='with=%t/kernel.mlir' 2>&1 | FileCheck %s --check-prefix=KERNEL
+// KERNEL: kernel.mlir:1:1: error: {{.*}}a file to be linked must hold functions and captures only, but got kernel @other; compile that file by itself
+// RUN: not tilewright-opt %t/main.mlir --tile-link='with=%t/nested.mlir' 2>&1 | FileCheck %s --check-prefix=NESTED
+// NESTED: nested.mlir:2:1: error: {{.*}}a file to be linked must hold functions and captures only, but got 'builtin.module'
+//
+// A definition does not fit.
+// RUN: not tilewright-opt %t/main.mlir --tile-link='with=%t/nothing.mlir' 2>&1 | FileCheck %s --check-prefix=NOTHING
+// NOTHING: nothing.mlir:{{.*}} error: a file to be linked must replace something, but '{{.*}}nothing.mlir' defines @score_mood and the module allows to replace @table, @score_mod, @shared, @uses_shared, @mask_mod
+// RUN: not tilewright-opt %t/main.mlir --tile-link='with=%t/type.mlir' 2>&1 | FileCheck %s --check-prefix=TYPE
+// TYPE: type.mlir:1:1: error: {{.*}}function @mask_mod must have the type that it replaces, '(i32, i32) -> i1', but got '(i32, i32, i32) -> i1'
+// TYPE: main.mlir:{{12|13}}:1: note: the module's @mask_mod
+// RUN: not tilewright-opt %t/main.mlir --tile-link='with=%t/view.mlir' 2>&1 | FileCheck %s --check-prefix=VIEW
+// VIEW: error: {{.*}}capture @table must have the type that it replaces, '!tile.view<[?], f32>', but got '!tile.view<[?, ?], f32>'
+// RUN: not tilewright-opt %t/main.mlir --tile-link='with=%t/clash.mlir' 2>&1 | FileCheck %s --check-prefix=CLASH
+// CLASH: error: {{.*}}function @main must replace a function, but got a kernel; rename it
+// RUN: not tilewright-opt %t/main.mlir --tile-link='with=%t/softcap.mlir,%t/again.mlir' 2>&1 | FileCheck %s --check-prefix=AGAIN
+// AGAIN: again.mlir:1:1: error: {{.*}}function @score_mod must be linked from one file, but got a second definition
+// AGAIN: softcap.mlir:3:1: note: the first definition
+//
+// Calls do not fit. A cycle may come about by linking, or be there already.
+// RUN: not tilewright-opt %t/main.mlir --tile-link='with=%t/cycle.mlir' 2>&1 | FileCheck %s --check-prefix=CYCLE
+// CYCLE: error: {{.*}}a function must not be recursive, but got the cycle @helper -> @shared -> @helper
+// RUN: not tilewright-opt %t/self.mlir --tile-link 2>&1 | FileCheck %s --check-prefix=SELF
+// SELF: self.mlir:1:1: error: {{.*}}a function must not be recursive, but got the cycle @f -> @f
+// RUN: not tilewright-opt %t/body.mlir --tile-link 2>&1 | FileCheck %s --check-prefix=BODY
+// BODY: body.mlir:3:{{.*}}: error: {{.*}}uses function @f, which must have a body; define it or link a file that does
+// BODY: body.mlir:1:1: note: declared here
+// RUN: not tilewright-opt %t/main.mlir --tile-link='with=%t/unknown.mlir' 2>&1 | FileCheck %s --check-prefix=UNKNOWN
+// UNKNOWN: unknown.mlir:2:{{.*}}: error: {{.*}}nobody
+
+//--- main.mlir
+tile.capture @table : !tile.view<[?], f32>
+func.func @score_mod(%s: !tile.param<ACC>) -> !tile.param<ACC> {
+  return %s : !tile.param<ACC>
+}
+func.func @shared(%s: f32) -> f32 {
+  return %s : f32
+}
+func.func @uses_shared(%s: f32) -> f32 {
+  %r = func.call @shared(%s) : (f32) -> f32
+  return %r : f32
+}
+func.func private @mask_mod(i32, i32) -> i1
+tile.kernel @main params(ACC: type = f32) () grid(%i = 1) {
+  %zero = arith.constant 0.0 : !tile.param<ACC>
+  %s = tile.full %zero : !tile.tile<[8], ACC>
+  %t = tile.map @score_mod(%s) : (!tile.tile<[8], ACC>) -> !tile.tile<[8], ACC>
+}
+//--- softcap.mlir
+tile.capture @cap : f32
+func.func private @shared(f32) -> f32
+func.func private @score_mod(%s: !tile.param<ACC>) -> !tile.param<ACC> {
+  %cap32 = tile.at @cap : f32
+  %twice = func.call @shared(%cap32) : (f32) -> f32
+  %cap = tile.cast %twice : f32 -> !tile.param<ACC>
+  %x = arith.divf %s, %cap : !tile.param<ACC>
+  %t = math.tanh %x : !tile.param<ACC>
+  %r = arith.mulf %t, %cap : !tile.param<ACC>
+  return %r : !tile.param<ACC>
+}
+//--- mask.mlir
+func.func private @mask_mod(%i: i32, %j: i32) -> i1 {
+  %keep = arith.cmpi sge, %i, %j : i32
+  return %keep : i1
+}
+//--- again.mlir
+func.func private @score_mod(%s: f32) -> f32 {
+  return %s : f32
+}
+//--- syntax.mlir
+func.func @score_mod(
+//--- invalid.mlir
+func.func @score_mod(%s: f32, %t: f64) -> f32 {
+  %r = "arith.addf"(%s, %t) : (f32, f64) -> f32
+  return %r : f32
+}
+//--- kernel.mlir
+tile.kernel @other() grid(%i = 1) {}
+//--- nested.mlir
+func.func @shared(%s: f32) -> f32 { return %s : f32 }
+module {}
+//--- nothing.mlir
+func.func @score_mood(%s: f32) -> f32 { return %s : f32 }
+//--- type.mlir
+func.func @mask_mod(%b: i32, %i: i32, %j: i32) -> i1 {
+  %keep = arith.cmpi sge, %i, %j : i32
+  return %keep : i1
+}
+//--- view.mlir
+tile.capture @table : !tile.view<[?, ?], f32>
+//--- clash.mlir
+func.func @main() { return }
+//--- cycle.mlir
+func.func @shared(%s: f32) -> f32 {
+  %r = func.call @helper(%s) : (f32) -> f32
+  return %r : f32
+}
+func.func @helper(%s: f32) -> f32 {
+  %r = func.call @shared(%s) : (f32) -> f32
+  return %r : f32
+}
+//--- self.mlir
+func.func @f() {
+  func.call @f() : () -> ()
+  return
+}
+//--- body.mlir
+func.func private @f() -> i1
+func.func @g() -> i1 {
+  %r = func.call @f() : () -> i1
+  return %r : i1
+}
+//--- unknown.mlir
+func.func @shared(%s: f32) -> f32 {
+  %r = func.call @nobody(%s) : (f32) -> f32
+  return %r : f32
+}
