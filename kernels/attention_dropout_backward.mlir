@@ -154,10 +154,10 @@ tile.kernel @attention_dropout_backward_keys
   %threshold_f32 = arith.mulf %dropout, %two_32 : f32
   %threshold_i64 = arith.fptosi %threshold_f32 : f32 to i64
   %threshold = arith.trunci %threshold_i64 : i64 to i32
-  %one = arith.constant 1.0 : f32
-  %kept_share = arith.subf %one, %dropout : f32
-  %kept_scale_f32 = arith.divf %one, %kept_share : f32
-  %kept_scale = tile.cast %kept_scale_f32 : f32 -> !acc
+  %one = arith.constant 1.0 : !acc
+  %p_drop = tile.cast %dropout : f32 -> !acc
+  %p_keep = arith.subf %one, %p_drop : !acc
+  %kept_scale = arith.divf %one, %p_keep : !acc
   %batch_row = arith.muli %b, %q_heads : i32
 
   %log2e = arith.constant 1.4426950408889634 : !acc
@@ -255,10 +255,10 @@ tile.kernel @attention_dropout_backward_queries
   %threshold_f32 = arith.mulf %dropout, %two_32 : f32
   %threshold_i64 = arith.fptosi %threshold_f32 : f32 to i64
   %threshold = arith.trunci %threshold_i64 : i64 to i32
-  %one = arith.constant 1.0 : f32
-  %kept_share = arith.subf %one, %dropout : f32
-  %kept_scale_f32 = arith.divf %one, %kept_share : f32
-  %kept_scale = tile.cast %kept_scale_f32 : f32 -> !acc
+  %one = arith.constant 1.0 : !acc
+  %p_drop = tile.cast %dropout : f32 -> !acc
+  %p_keep = arith.subf %one, %p_drop : !acc
+  %kept_scale = arith.divf %one, %p_keep : !acc
   %batch_row = arith.muli %b, %q_heads : i32
   %head = arith.addi %batch_row, %h : i32
 
