@@ -1,0 +1,461 @@
+# Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# Runs a kernel of the corpus on small cases and compares it with reference.py.
+#
+#   check.py NAME...    where NAME is a function below
+
+import sys
+
+import numpy as np
+
+from harness import compare, finish, normal, round_to, run
+from reference import backward, dropout_factor, forward, keep_mask
+
+SCALE = 0.125
+
+
+def tensors(seed, kind, batch, heads, kv_heads, queries, keys, width, v_width=None):
+    v_width = v_width or width
+    shapes = {
+        "q": (batch, heads, queries, width),
+        "k": (batch, kv_heads, keys, width),
+        "v": (batch, kv_heads, keys, v_width),
+        "do": (batch, heads, queries, v_width),
+    }
+    return [normal(seed + n, shape, kind) for n, shape in enumerate(shapes.values())]
+
+
+def lse_kind(kind):
+    return "f64" if kind == "f64" else "f32"
+
+
+def gradients(q, k, v, kind):
+    return {"dq": (q.shape, kind), "dk": (k.shape, kind), "dv": (v.shape, kind)}
+
+
+# Few queries, many keys, odd sizes, a padded head, groups; each with the element type and mask.
+SHAPES = [
+    # kind, batch, heads, kv_heads, queries, keys, width, v_width, causal
+    ("f64", 2, 4, 2, 37, 53, 24, 40, "none"),
+    ("f64", 1, 2, 1, 65, 33, 19, 19, "bottom_right"),
+    ("f32", 1, 3, 3, 1, 70, 64, 64, "top_left"),
+    ("f16", 1, 2, 2, 40, 40, 32, 32, "bottom_right"),
+    ("f64", 1, 2, 2, 5, 0, 16, 16, "none"),
+]
+BLOCKS = {"BLOCK_M": 32, "BLOCK_N": 32}
+
+
+def cases():
+    for n, (kind, b, h, hk, sq, sk, d, dv, causal) in enumerate(SHAPES):
+        q, k, v, do = tensors(10 * n, kind, b, h, hk, sq, sk, d, dv)
+        params = {"T": kind, "D": d, "DV": dv, "CAUSAL": causal, **BLOCKS}
+        yield kind, q, k, v, do, keep_mask(sq, sk, causal), params
+
+
+def forward_outputs(q, v, kind):
+    return {"o": (q.shape[:3] + v.shape[3:], kind), "lse": (q.shape[:3], lse_kind(kind))}
+
+
+def check_forward(what, got, o, lse, kind):
+    compare(what + " o", got["o"], o, kind)
+    compare(what + " lse", got["lse"], lse, "f32" if kind == "f16" else kind)
+
+
+def check_gradients(what, got, wanted, kind):
+    for name, value in zip(("dq", "dk", "dv"), wanted):
+        compare(f"{what} {name}", got[name], value, kind)
+
+
+def attention_forward():
+    for kind, q, k, v, _, keep, params in cases():
+        got = run("attention_forward", params, {"q": q, "k": k, "v": v},
+                  forward_outputs(q, v, kind),
+                  {"scale": SCALE, "window_left": -1, "window_right": -1})
+        check_forward(str(params), got, *forward(q, k, v, SCALE, keep)[:2], kind)
+    for causal, left, right in (("none", 5, 3), ("bottom_right", 7, -1), ("top_left", -1, 0)):
+        q, k, v, _ = tensors(77, "f64", 1, 2, 1, 45, 70, 16)
+        params = {"T": "f64", "D": 16, "CAUSAL": causal, "WINDOW": "true", **BLOCKS}
+        got = run("attention_forward", params, {"q": q, "k": k, "v": v},
+                  forward_outputs(q, v, "f64"),
+                  {"scale": SCALE, "window_left": left, "window_right": right})
+        keep = keep_mask(45, 70, causal, left, right)
+        check_forward(str(params), got, *forward(q, k, v, SCALE, keep)[:2], "f64")
+
+
+def attention_backward():
+    for deterministic in ("false", "true"):
+        for kind, q, k, v, do, keep, params in cases():
+            o, lse, _ = forward(q, k, v, SCALE, keep)
+            dlse = normal(5, lse.shape, lse_kind(kind))
+            got = run("attention_backward", {**params, "DETERMINISTIC": deterministic},
+                      {"q": q, "k": k, "v": v, "o": round_to(o, kind), "do": do, "lse": lse,
+                       "dlse": dlse},
+                      gradients(q, k, v, kind),
+                      {"scale": SCALE, "window_left": -1, "window_right": -1},
+                      entry=("program", "attention_backward"),
+                      kinds={"lse": lse_kind(kind), "dlse": lse_kind(kind)})
+            check_gradients(str(params), got, backward(q, k, v, do, SCALE, keep, dlse=dlse), kind)
+
+
+def backward_is_deterministic():
+    """Two runs of the deterministic form are equal bit by bit."""
+    q, k, v, do = tensors(50, "f32", 1, 4, 2, 130, 150, 16)
+    o, lse, _ = forward(q, k, v, SCALE)
+    runs = [
+        run("attention_backward", {"T": "f32", "D": 16, "DETERMINISTIC": "true", **BLOCKS},
+            {"q": q, "k": k, "v": v, "o": o, "do": do, "lse": lse}, gradients(q, k, v, "f32"),
+            {"scale": SCALE, "window_left": -1, "window_right": -1},
+            entry=("program", "attention_backward"))
+        for _ in range(2)
+    ]
+    for name in runs[0]:
+        compare(name, runs[0][name], runs[1][name], "f32", allowed=0)
+
+
+def precision_f64():
+    """--precision=f64 computes the f16 kernel without rounding, but for its literals: log2(e) is that
+    of f32, and wrong by 1e-8."""
+    q, k, v, _ = tensors(51, "f64", 1, 2, 2, 40, 50, 24)
+    got = run("attention_forward", {"T": "f16", "D": 24, **BLOCKS}, {"q": q, "k": k, "v": v},
+              {"o": (q.shape, None), "lse": (q.shape[:3], None)},
+              {"scale": SCALE, "window_left": -1, "window_right": -1},
+              kinds={name: None for name in "qkv"}, extra=["--precision=f64"])
+    for name, wanted in zip(("o", "lse"), forward(q, k, v, SCALE)):
+        compare(name, got[name], wanted, "f64", allowed=1e-7)
+
+
+def nan_stays_in_its_row():
+    q, k, v, _ = tensors(52, "f64", 1, 1, 1, 40, 50, 16)
+    o, lse, _ = forward(q, k, v, SCALE)
+    q[0, 0, 7, 3] = np.nan
+    got = run("attention_forward", {"T": "f64", "D": 16, **BLOCKS}, {"q": q, "k": k, "v": v},
+              forward_outputs(q, v, "f64"),
+              {"scale": SCALE, "window_left": -1, "window_right": -1})
+    for what, wanted in (("o", o), ("lse", lse)):
+        poisoned = np.isnan(got[what][0, 0]).reshape(40, -1)
+        if not poisoned[7].all() or np.delete(poisoned, 7, axis=0).any():
+            raise SystemExit(f"{what}: row 7 alone must be NaN")
+        compare(what, np.delete(got[what], 7, axis=2), np.delete(wanted, 7, axis=2), "f64")
+
+
+def mods():
+    b, h, sq, sk, d = 2, 4, 41, 60, 16
+    q, k, v, do = tensors(3, "f64", b, h, 2, sq, sk, d)
+    i, j = np.arange(sq)[:, None], np.arange(sk)[None, :]
+    slopes = normal(1, (h,), "f32")
+    table = normal(2, (h, 2 * 9 + 1), "f32")
+    prefix = np.array([13, 0], np.int32)
+    of_query = np.sort(np.random.default_rng(4).integers(0, 4, (b, sq)), axis=1).astype(np.int32)
+    of_key = np.sort(np.random.default_rng(5).integers(0, 4, (b, sk)), axis=1).astype(np.int32)
+    scores = {
+        "softcap": (lambda s: 2.5 * np.tanh(s / 2.5), {}, {"softcap": 2.5}),
+        "alibi": (lambda s: s - slopes[:, None, None] * np.abs(i - j), {"slopes": slopes}, {}),
+        "relative_bias": (lambda s: s + table[:, np.clip(j - i, -9, 9) + 9],
+                          {"relative_bias": table}, {"relative_radius": 9}),
+    }
+    masks = {
+        "sink_window": ((j <= i) & ((j < 3) | (j >= i - 6)), {},
+                        {"sink_size": 3, "sink_window": 6}),
+        "prefix_lm": ((j < prefix[:, None, None, None]) | (j <= i), {"prefix_length": prefix}, {}),
+        "document": ((of_query[:, None, :, None] == of_key[:, None, None, :]),
+                     {"query_document": of_query, "key_document": of_key}, {}),
+    }
+    params = {"T": "f64", "D": d, **BLOCKS}
+    scalars = {"scale": 1.0, "window_left": -1, "window_right": -1}
+    kinds = {"slopes": "f32", "relative_bias": "f32"}
+    for name in list(scores) + list(masks):
+        score, keep = None, True
+        if name in scores:
+            score, arrays, numbers = scores[name]
+        else:
+            keep, arrays, numbers = masks[name]
+        got = run("attention_forward", params, {"q": q, "k": k, "v": v, **arrays},
+                  forward_outputs(q, v, "f64"), {**scalars, **numbers}, with_files=[name],
+                  kinds=kinds)
+        o, lse, _ = forward(q, k, v, 1.0, keep, score=score)
+        check_forward(name, got, o, lse, "f64")
+        if name in masks:
+            got = run("attention_backward", params,
+                      {"q": q, "k": k, "v": v, "o": o, "do": do, "lse": lse, **arrays},
+                      gradients(q, k, v, "f64"), {**scalars, **numbers}, with_files=[name],
+                      entry=("program", "attention_backward"))
+            check_gradients(name, got, backward(q, k, v, do, 1.0, keep), "f64")
+
+
+def varlen_sequences(kind):
+    """Sequences, one without queries, one without keys; packed arrays and where each begins."""
+    lengths_q, lengths_k = [33, 0, 5, 70], [40, 17, 0, 61]
+    parts = [tensors(20 * n, kind, 1, 4, 2, lengths_q[n], lengths_k[n], 24, 16) for n in range(4)]
+    packed = [np.concatenate([part[n][0].swapaxes(0, 1) for part in parts]) for n in range(4)]
+    cu = [np.concatenate([[0], np.cumsum(n)]).astype(np.int32) for n in (lengths_q, lengths_k)]
+    return lengths_q, lengths_k, parts, packed, cu
+
+
+def varlen_wanted(kind, causal, left, right):
+    lengths_q, lengths_k, parts, packed, cu = varlen_sequences(kind)
+    results = []
+    for sq, sk, (q, k, v, do) in zip(lengths_q, lengths_k, parts):
+        keep = keep_mask(sq, sk, causal, left, right)
+        o, lse, _ = forward(q, k, v, SCALE, keep)
+        results.append((o, *backward(q, k, v, do, SCALE, keep)[:3], lse))
+    rows = [np.concatenate([r[n][0].swapaxes(0, 1) for r in results]) for n in range(4)]
+    lse = np.concatenate([r[4][0] for r in results], axis=1)
+    return packed, cu, rows, lse
+
+
+VARLEN = [("f64", "none", -1, -1), ("f64", "bottom_right", 9, -1), ("f16", "top_left", -1, -1)]
+
+
+def attention_varlen_forward():
+    for kind, causal, left, right in VARLEN:
+        (q, k, v, _), cu, (o, *_), lse = varlen_wanted(kind, causal, left, right)
+        params = {"T": kind, "D": 24, "DV": 16, "CAUSAL": causal,
+                  "WINDOW": "true" if left >= 0 else "false", **BLOCKS}
+        got = run("attention_varlen_forward", params,
+                  {"q": q, "k": k, "v": v, "cu_seqlens_q": cu[0], "cu_seqlens_k": cu[1]},
+                  {"o": (o.shape, kind), "lse": (lse.shape, lse_kind(kind))},
+                  {"scale": SCALE, "window_left": left, "window_right": right,
+                   "max_seqlen_q": 70})
+        check_forward(str(params), got, o, lse, kind)
+
+
+def attention_varlen_backward():
+    for kind, causal, left, right in VARLEN:
+        (q, k, v, do), cu, (o, *wanted), lse = varlen_wanted(kind, causal, left, right)
+        params = {"T": kind, "D": 24, "DV": 16, "CAUSAL": causal,
+                  "WINDOW": "true" if left >= 0 else "false", **BLOCKS}
+        got = run("attention_varlen_backward", params,
+                  {"q": q, "k": k, "v": v, "o": round_to(o, kind), "do": do, "lse": lse,
+                   "cu_seqlens_q": cu[0], "cu_seqlens_k": cu[1]},
+                  gradients(q, k, v, kind),
+                  {"scale": SCALE, "window_left": left, "window_right": right,
+                   "max_seqlen_q": 70, "max_seqlen_k": 61},
+                  entry=("program", "attention_varlen_backward"), kinds={"lse": lse_kind(kind)})
+        check_gradients(str(params), got, wanted, kind)
+
+
+def attention_split_kv():
+    for kind, q, k, v, _, keep, params in cases():
+        for splits in (1, 3, 8):
+            got = run("attention_split_kv", params, {"q": q, "k": k, "v": v},
+                      forward_outputs(q, v, kind), {"scale": SCALE, "num_splits": splits},
+                      entry=("program", "attention_split_kv"))
+            check_forward(f"{splits} {params}", got, *forward(q, k, v, SCALE, keep)[:2], kind)
+
+
+def attention_packed_gqa():
+    for kind, q, k, v, _, keep, params in cases():
+        group = q.shape[1] // k.shape[1]
+        params = {**params, "GROUP": group, "BLOCK_M": 16 // group + 1}
+        got = run("attention_packed_gqa", params, {"q": q, "k": k, "v": v},
+                  forward_outputs(q, v, kind), {"scale": SCALE})
+        check_forward(str(params), got, *forward(q, k, v, SCALE, keep)[:2], kind)
+
+
+def attention_block_sparse():
+    rng = np.random.default_rng(8)
+    for kind, q, k, v, _, keep, params in cases():
+        b, h, sq, _ = q.shape
+        sk = k.shape[2]
+        rows, columns = -(-sq // 32), -(-sk // 32)
+        chosen = rng.random((b, h, rows, columns)) < 0.6
+        # In no order, behind them numbers that must not be read, and one that is no block.
+        counts = chosen.sum(axis=-1).astype(np.int32) + 1
+        blocks = np.zeros((b, h, rows, columns + 2), np.int32)
+        for at in np.ndindex(b, h, rows):
+            listed = rng.permutation(np.append(np.flatnonzero(chosen[at]), columns + 5))
+            blocks[at][: len(listed)] = listed
+        pairs = np.repeat(np.repeat(chosen, 32, axis=2), 32, axis=3)[:, :, :sq, :sk]
+        got = run("attention_block_sparse", params,
+                  {"q": q, "k": k, "v": v, "blocks": blocks, "counts": counts},
+                  forward_outputs(q, v, kind), {"scale": SCALE})
+        check_forward(str(params), got, *forward(q, k, v, SCALE, keep & pairs)[:2], kind)
+
+
+def attention_paged_decode():
+    rng = np.random.default_rng(9)
+    for kind, heads, kv_heads, page in (("f64", 6, 2, 16), ("f16", 4, 4, 32)):
+        lengths = np.array([37, 0, 16, 80], np.int32)
+        most = -(-80 // page)
+        q, k, v, _ = tensors(31, kind, 4, heads, kv_heads, 1, 80, 24, 40)
+        # Every page that no sequence owns, and every row beyond a sequence, is NaN.
+        total = 4 * most + 3
+        table = rng.permutation(total)[: 4 * most].reshape(4, most).astype(np.int32)
+        k_pages = np.full((total, page, kv_heads, 24), np.nan)
+        v_pages = np.full((total, page, kv_heads, 40), np.nan)
+        keep = np.arange(80) < lengths[:, None, None, None]
+        for b in range(4):
+            for j in range(lengths[b]):
+                k_pages[table[b, j // page], j % page] = k[b, :, j]
+                v_pages[table[b, j // page], j % page] = v[b, :, j]
+        got = run("attention_paged_decode",
+                  {"T": kind, "D": 24, "DV": 40, "PAGE": page, "GROUP": heads // kv_heads},
+                  {"q": q[:, :, 0], "k_pages": k_pages, "v_pages": v_pages, "block_table": table,
+                   "seq_lens": lengths},
+                  {"o": ((4, heads, 40), kind), "lse": ((4, heads), lse_kind(kind))},
+                  {"scale": SCALE})
+        o, lse, _ = forward(q, k, v, SCALE, keep)
+        check_forward(f"page {page}", got, o[:, :, 0], lse[:, :, 0], kind)
+
+
+DROPOUT = [(0.0, 1, 0), (0.25, 42, 7), (0.6, -3, 2**40 + 5)]
+
+
+def dropout_cases():
+    for kind, q, k, v, do, keep, params in cases():
+        for p, seed, offset in DROPOUT:
+            factor = dropout_factor(p, seed, offset, *q.shape[:3], k.shape[2])
+            memory = {"seed": np.array([seed], np.int64), "offset": np.array([offset], np.int64)}
+            scalars = {"scale": SCALE, "dropout": float(np.float32(p))}
+            yield kind, q, k, v, do, keep, params, factor, memory, scalars
+
+
+def attention_dropout_forward():
+    for kind, q, k, v, _, keep, params, factor, memory, scalars in dropout_cases():
+        got = run("attention_dropout_forward", params, {"q": q, "k": k, "v": v, **memory},
+                  forward_outputs(q, v, kind), scalars)
+        o, lse, _ = forward(q, k, v, SCALE, keep, factor=factor)
+        check_forward(f"{scalars} {params}", got, o, lse, kind)
+
+
+def attention_dropout_backward():
+    for kind, q, k, v, do, keep, params, factor, memory, scalars in dropout_cases():
+        o, lse, _ = forward(q, k, v, SCALE, keep, factor=factor)
+        # Tiles other than the forward's: the mask does not depend on them.
+        params = {**params, "BLOCK_M": 16, "BLOCK_N": 64}
+        got = run("attention_dropout_backward", params,
+                  {"q": q, "k": k, "v": v, "o": round_to(o, kind), "do": do, "lse": lse, **memory},
+                  gradients(q, k, v, kind), scalars,
+                  entry=("program", "attention_dropout_backward"), kinds={"lse": lse_kind(kind)})
+        wanted = backward(q, k, v, do, SCALE, keep, factor=factor)
+        check_gradients(f"{scalars} {params}", got, wanted, kind)
+
+
+def bias_cases():
+    for n, (kind, q, k, v, do, keep, params) in enumerate(cases()):
+        full = (*q.shape[:3], k.shape[2])
+        for shared in ((), (0,), (0, 1), (2,), (0, 1, 2)):
+            shape = tuple(1 if d in shared else e for d, e in enumerate(full))
+            bias = normal(90 + n, shape, kind)
+            if bias.size:
+                bias[..., 0] = -np.inf
+            yield kind, q, k, v, do, keep, params, bias, shared
+
+
+def attention_bias_forward():
+    for kind, q, k, v, _, keep, params, bias, _ in bias_cases():
+        got = run("attention_bias_forward", params, {"q": q, "k": k, "v": v, "bias": bias},
+                  forward_outputs(q, v, kind), {"scale": SCALE})
+        o, lse, _ = forward(q, k, v, SCALE, keep, bias)
+        check_forward(f"{bias.shape} {params}", got, o, lse, kind)
+    got = run("attention_bias_forward", params, {"q": q, "k": k, "v": v},
+              forward_outputs(q, v, kind), {"scale": SCALE})
+    check_forward("no bias", got, *forward(q, k, v, SCALE, keep)[:2], kind)
+
+
+def attention_bias_backward():
+    for kind, q, k, v, do, keep, params, bias, shared in bias_cases():
+        o, lse, _ = forward(q, k, v, SCALE, keep, bias)
+        got = run("attention_bias_backward", params,
+                  {"q": q, "k": k, "v": v, "o": round_to(o, kind), "do": do, "lse": lse,
+                   "bias": bias},
+                  {**gradients(q, k, v, kind), "dbias": (bias.shape, lse_kind(kind))},
+                  {"scale": SCALE}, entry=("program", "attention_bias_backward"),
+                  kinds={"lse": lse_kind(kind)})
+        *wanted, ds = backward(q, k, v, do, SCALE, keep, bias)
+        check_gradients(f"{bias.shape} {params}", got, wanted, kind)
+        compare("dbias", got["dbias"], ds.sum(axis=shared, keepdims=True), kind)
+
+
+def attention_backward_saved_probs():
+    for kind, q, k, v, do, keep, params in cases():
+        o, _, p = forward(q, k, v, SCALE, keep)
+        params = {name: value for name, value in params.items() if name != "CAUSAL"}
+        got = run("attention_backward_saved_probs", params,
+                  {"q": q, "k": k, "v": v, "o": round_to(o, kind), "do": do, "p": round_to(p, kind)},
+                  gradients(q, k, v, kind), {"scale": SCALE},
+                  entry=("program", "attention_backward_saved_probs"))
+        check_gradients(str(params), got, backward(q, k, v, do, SCALE, keep), kind)
+
+
+def attention_fp8_forward():
+    for kind, causal in (("e4m3", "none"), ("e4m3", "bottom_right"), ("e5m2", "top_left")):
+        q, k, v, _ = tensors(60, kind, 1, 4, 2, 45, 90, 40, 64)
+        descales = {"q_descale": 0.5, "k_descale": 1.5, "v_descale": 2.0}
+        got = run("attention_fp8_forward",
+                  {"D": 40, "DV": 64, "T": kind, "TO": "f32", "CAUSAL": causal, **BLOCKS},
+                  {"q": q, "k": k, "v": v,
+                   **{name: np.array([value]) for name, value in descales.items()}},
+                  {"o": (q.shape[:3] + v.shape[3:], "f32"), "lse": (q.shape[:3], "f32")},
+                  {"scale": SCALE}, kinds={name: "f32" for name in descales})
+        o, lse, p = forward(0.5 * q, 1.5 * k, 2.0 * v, SCALE, keep_mask(45, 90, causal))
+        # P is rounded to the type: half a place of each term, and half the smallest number, which
+        # P reaches multiplied by 256.
+        bits, smallest = {"e4m3": (3, 2.0**-9), "e5m2": (2, 2.0**-16)}[kind]
+        magnitude = np.abs(np.repeat(2.0 * v, 2, axis=1))
+        half_place = 2.0 ** -(bits + 1)
+        allowed = half_place * p @ magnitude + smallest / 512 * magnitude.sum(axis=2, keepdims=True)
+        compare(f"{kind} o", got["o"], o, kind, 1e-5 + allowed)
+        compare(f"{kind} lse", got["lse"], lse, "f32")
+
+
+def matmul():
+    activations = {
+        "none": lambda x: x,
+        "relu": lambda x: np.maximum(x, 0),
+        "silu": lambda x: x / (1 + np.exp(-x)),
+        "gelu_tanh": lambda x: 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3))),
+    }
+    blocks = {"BLOCK_M": 32, "BLOCK_N": 64, "BLOCK_K": 16}
+    sizes = ((70, 33, 50), (1, 64, 16), (5, 7, 0))
+    for kind, name, (m, n, depth), with_bias in (
+        ("f64", "none", sizes[0], False), ("f64", "gelu_tanh", sizes[0], True),
+        ("f64", "silu", sizes[1], True), ("f32", "relu", sizes[0], True),
+        ("f16", "none", sizes[0], True), ("f64", "relu", sizes[2], True),
+    ):
+        a, b = normal(1, (m, depth), kind), normal(2, (depth, n), kind)
+        bias = normal(3, (n,), kind)
+        arrays = {"a": a, "b": b, **({"bias": bias} if with_bias else {})}
+        got = run("matmul", {"T": kind, "ACTIVATION": name, **blocks}, arrays,
+                  {"c": ((m, n), kind)}, {"alpha": 0.25})
+        x = 0.25 * a @ b + (bias if with_bias else 0)
+        compare(f"{name} {m}x{n}x{depth} {kind}", got["c"], activations[name](x), kind)
+
+
+def row_softmax():
+    for kind, rows, columns, scale in (("f64", 5, 70, 1.0), ("f32", 3, 1, -2.0),
+                                       ("f16", 4, 300, 0.5), ("f64", 2, 128, 0.25)):
+        x = 3 * normal(4, (rows, columns), kind)
+        x = round_to(x, kind)
+        x[1] = -np.inf
+        if scale < 0:
+            x[1] = 0
+        got = run("row_softmax", {"T": kind, "BLOCK_M": 2, "BLOCK_N": 64}, {"x": x},
+                  {"y": (x.shape, kind)}, {"scale": scale})
+        e = np.exp(scale * x - np.where(np.isinf(x), 0, scale * x).max(axis=1, keepdims=True))
+        total = e.sum(axis=1, keepdims=True)
+        compare(f"{rows}x{columns} {kind}", got["y"], e / np.where(total == 0, 1, total), kind)
+
+
+def layer_norm():
+    for kind, rows, columns, present in (("f64", 7, 50, True), ("f32", 3, 8, False),
+                                         ("f16", 5, 129, True), ("f64", 1, 1, True)):
+        x = round_to(normal(6, (rows, columns), kind) + 3, kind)
+        weight, bias = normal(7, (columns,), kind), normal(8, (columns,), kind)
+        arrays = {"x": x, **({"weight": weight, "bias": bias} if present else {})}
+        statistics = (rows,), lse_kind(kind)
+        got = run("layer_norm", {"T": kind, "N": columns}, arrays,
+                  {"y": (x.shape, kind), "mean": statistics, "rstd": statistics}, {"eps": 0.125})
+        mean = x.mean(axis=1)
+        rstd = 1 / np.sqrt(((x - mean[:, None]) ** 2).mean(axis=1) + 0.125)
+        y = (x - mean[:, None]) * rstd[:, None]
+        what = f"{rows}x{columns} {kind} "
+        compare(what + "y", got["y"], y * weight + bias if present else y, kind)
+        compare(what + "mean", got["mean"], mean, statistics[1])
+        compare(what + "rstd", got["rstd"], rstd, statistics[1])
+
+
+if __name__ == "__main__":
+    for name in sys.argv[1:]:
+        globals()[name]()
+        finish(name)

@@ -1,0 +1,97 @@
+# Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# The formulas of the kernels in float64, over whole rows.
+#
+# Shapes: q [B, Hq, Sq, D], k [B, Hkv, Skv, D], v [B, Hkv, Skv, DV]; keep, bias, factor broadcast
+# against [B, Hq, Sq, Skv].
+
+import numpy as np
+
+
+def keep_mask(num_queries, num_keys, causal="none", left=-1, right=-1):
+    """CAUSAL and WINDOW as attention_forward.mlir states them: [Sq, Skv]."""
+    shift = num_keys - num_queries if causal == "bottom_right" else 0
+    ahead = np.arange(num_keys)[None, :] - (np.arange(num_queries)[:, None] + shift)
+    keep = np.ones((num_queries, num_keys), bool)
+    if causal != "none":
+        keep &= ahead <= 0
+    if left >= 0:
+        keep &= ahead >= -left
+    if right >= 0:
+        keep &= ahead <= right
+    return keep
+
+
+def _repeat(x, heads):
+    """Key heads repeated for each query head of their group."""
+    return np.repeat(x, heads // x.shape[1], axis=1)
+
+
+def _scores(q, k, scale, keep, bias, score):
+    s = scale * q @ np.swapaxes(_repeat(k, q.shape[1]), -1, -2)
+    if score is not None:
+        s = score(s)
+    if bias is not None:
+        s = s + bias
+    return np.where(np.broadcast_to(keep, s.shape), s, -np.inf)
+
+
+def _log_sum_exp(s):
+    if s.shape[-1] == 0:
+        return np.full(s.shape[:-1], -np.inf)
+    top = np.max(s, axis=-1, keepdims=True)
+    safe = np.where(np.isinf(top), 0, top)
+    with np.errstate(divide="ignore"):
+        return (np.log(np.sum(np.exp(s - safe), axis=-1, keepdims=True)) + safe)[..., 0]
+
+
+def forward(q, k, v, scale, keep=True, bias=None, score=None, factor=1.0):
+    """o, lse and P; a row without keys has o = 0, lse = -inf, P = 0. factor: dropout."""
+    s = _scores(q, k, scale, keep, bias, score)
+    lse = _log_sum_exp(s)
+    p = np.exp(s - np.where(np.isinf(lse), 0, lse)[..., None])
+    return (factor * p) @ _repeat(v, q.shape[1]), lse, p
+
+
+def backward(q, k, v, do, scale, keep=True, bias=None, factor=1.0, dlse=0.0):
+    """dq, dk, dv and dS, for the plain score."""
+    heads = q.shape[1]
+    o, _, p = forward(q, k, v, scale, keep, bias, None, factor)
+    delta = np.sum(do * o, axis=-1) - dlse
+    dp = factor * (do @ np.swapaxes(_repeat(v, heads), -1, -2))
+    ds = p * (dp - delta[..., None])
+    dq = scale * ds @ _repeat(k, heads)
+    dk = scale * np.swapaxes(ds, -1, -2) @ q
+    dv = np.swapaxes(factor * p, -1, -2) @ do
+
+    def fold(x, like):
+        b, kv_heads, rows, width = like.shape
+        return x.reshape(b, kv_heads, heads // kv_heads, rows, width).sum(axis=2)
+
+    return dq, fold(dk, k), fold(dv, v), ds
+
+
+def philox(seed, offset, c0, c1, c2):
+    """Word c0 & 3 of Philox4x32-10 at (c0 >> 2, c1, c2, offset low), key (seed low, seed high xor
+    offset high): Salmon et al., Parallel random numbers: as easy as 1, 2, 3 (SC11)."""
+    low, mask = np.uint64(32), np.uint64(0xFFFFFFFF)
+    c0, c1, c2 = np.broadcast_arrays(*(np.asarray(c).astype(np.uint64) for c in (c0, c1, c2)))
+    seed, offset = int(seed) % 2**64, int(offset) % 2**64
+    x = [c0 >> np.uint64(2), c1, c2, np.full_like(c0, offset % 2**32)]
+    key = [np.uint64(seed % 2**32), np.uint64((seed >> 32) ^ (offset >> 32))]
+    for _ in range(10):
+        a = x[0] * np.uint64(0xD2511F53)
+        b = x[2] * np.uint64(0xCD9E8D57)
+        x = [(b >> low) ^ x[1] ^ key[0], b & mask, (a >> low) ^ x[3] ^ key[1], a & mask]
+        key = [(key[0] + np.uint64(0x9E3779B9)) & mask, (key[1] + np.uint64(0xBB67AE85)) & mask]
+    return np.choose((c0 & np.uint64(3)).astype(np.int64), x)
+
+
+def dropout_factor(p, seed, offset, batch, heads, num_queries, num_keys):
+    """0 where a pair is dropped, else 1 / (1 - p): [B, Hq, Sq, Skv]."""
+    threshold = int(np.floor(np.float64(np.float32(p)) * 2.0**32))
+    row = np.arange(num_queries)[:, None]
+    column = np.arange(num_keys)[None, :]
+    head = np.arange(batch * heads).reshape(batch, heads, 1, 1)
+    bits = philox(seed, offset, column, row, head)
+    return np.where(bits < np.uint64(threshold), 0.0, 1.0 / (1.0 - np.float64(np.float32(p))))
