@@ -25,6 +25,8 @@
 //   BLOCK_M, BLOCK_N   queries of one program instance, keys of one step
 //
 // A query that attends no key gets O = 0 and LSE = -inf. A NaN in a query poisons that row alone.
+// A NaN or infinity in v reaches the queries that attend its key, and may reach others whose block
+// holds that key: 0 * NaN is NaN.
 // P is rounded to T before it meets V; everything else is kept in ACC. Runs are bit-identical.
 //
 // Algorithm: softmax in one pass over the keys (Milakov and Gimelshein, Online normalizer
