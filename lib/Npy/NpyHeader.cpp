@@ -5,6 +5,8 @@
 
 #include "lib/Npy/NpyHeader.h"
 
+#include <algorithm>
+
 using namespace tilewright;
 
 namespace {
@@ -15,8 +17,12 @@ Status failure(std::string message) {
   return Status::failure(std::move(message));
 }
 
-/// Text of a file in a message: short, and printable.
+constexpr std::string_view spaces = " \n\t\r";
+
+/// Text of a file in a message: short, printable and without spaces around it.
 std::string quoted(std::string_view text) {
+  text.remove_prefix(std::min(text.find_first_not_of(spaces), text.size()));
+  text = text.substr(0, text.find_last_not_of(spaces) + 1);
   constexpr size_t limit = 40;
   std::string result = "'";
   for (char c : text.substr(0, limit))
@@ -55,11 +61,7 @@ public:
   }
 
 private:
-  void skipSpaces() {
-    while (!rest.empty() &&
-           (rest[0] == ' ' || rest[0] == '\n' || rest[0] == '\t' || rest[0] == '\r'))
-      rest.remove_prefix(1);
-  }
+  void skipSpaces() { rest.remove_prefix(std::min(rest.find_first_not_of(spaces), rest.size())); }
 
   bool take(char c) {
     skipSpaces();
