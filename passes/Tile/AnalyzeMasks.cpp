@@ -1,15 +1,332 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// tile-analyze-masks. Interprets a mask function abstractly, one operation after the other, while it writes the
+// function that computes the bounds; MaskBounds.h has the rules and the argument for them.
+
 #include "dialect/Tile/Tile.h"
 #include "passes/Passes.h"
-#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "passes/Tile/MaskBounds.h"
+
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/IR/IRMapping.h"
+#include "mlir/IR/Matchers.h"
+#include "mlir/IR/Remarks.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+#include <variant>
+
 namespace tilewright {
 #define GEN_PASS_DEF_TILEANALYZEMASKS
 #include "passes/Passes.h.inc"
+} // namespace tilewright
+
+using namespace mlir;
+using namespace tilewright;
+using namespace tilewright::tile;
+
 namespace {
-struct P : impl::TileAnalyzeMasksBase<P> {
-  using TileAnalyzeMasksBase::TileAnalyzeMasksBase;
-  void runOnOperation() override {}
+
+/// Nothing is known of the value.
+struct Unknown {};
+/// The same for every pair: computed by the derived function as the mask computes it.
+struct Uniform {
+  Value value;
 };
+using Abstract = std::variant<Unknown, Uniform, Linear, Predicate>;
+using Frame = llvm::DenseMap<Value, Abstract>;
+
+/// Calls are followed, so the work may grow exponentially in the text. No mask that a person writes
+/// comes near.
+constexpr unsigned maxOperations = 4096;
+constexpr unsigned maxDepth = 64;
+
+class MaskInterpreter {
+public:
+  MaskInterpreter(OpBuilder &builder, MaskBoundsBuilder &bounds, SymbolTable &symbols)
+      : builder(builder), bounds(bounds), symbols(symbols) {}
+
+  /// The values that a call of the function returns.
+  SmallVector<Abstract> call(func::FuncOp function, ArrayRef<Abstract> operands);
+
+  Predicate toPredicate(const Abstract &value) {
+    if (auto *uniform = std::get_if<Uniform>(&value))
+      return bounds.getUniformPredicate(uniform->value);
+    auto *predicate = std::get_if<Predicate>(&value);
+    return predicate ? *predicate : bounds.getUnknown();
+  }
+
+  /// Operations whose results could not be followed although their operands could.
+  SmallVector<Operation *> obstacles;
+
+private:
+  SmallVector<Abstract> interpret(Block &block, Frame &frame);
+  SmallVector<Abstract> interpret(Operation *op, ArrayRef<Abstract> operands, Frame &frame);
+  SmallVector<Abstract> cloneUniform(Operation *op, ArrayRef<Abstract> operands);
+  SmallVector<Abstract> interpretIf(scf::IfOp op, const Abstract &condition, Frame &frame);
+  Abstract interpretBoolean(Operation *op, ArrayRef<Abstract> operands);
+  Abstract interpretInteger(Operation *op, ArrayRef<Abstract> operands);
+  Abstract choose(const Abstract &condition, const Abstract &a, const Abstract &b, Type type);
+
+  static bool isUniform(const Abstract &value) { return std::holds_alternative<Uniform>(value); }
+  static bool isUnknown(const Abstract &value) { return std::holds_alternative<Unknown>(value); }
+  static bool isFollowed(Type type) { return type.isInteger(32) || type.isInteger(64); }
+
+  /// Null valid flag where the value is no integer that can be followed.
+  Linear toLinear(const Abstract &value) {
+    if (auto *linear = std::get_if<Linear>(&value))
+      return *linear;
+    auto *uniform = std::get_if<Uniform>(&value);
+    return uniform && isFollowed(uniform->value.getType()) ? bounds.getUniform(uniform->value)
+                                                           : Linear();
+  }
+  static Abstract toAbstract(const Linear &linear) {
+    return linear.valid ? Abstract(linear) : Abstract(Unknown());
+  }
+
+  OpBuilder &builder;
+  MaskBoundsBuilder &bounds;
+  SymbolTable &symbols;
+  unsigned operations = 0, depth = 0;
+};
+
+SmallVector<Abstract> MaskInterpreter::call(func::FuncOp function, ArrayRef<Abstract> operands) {
+  SmallVector<Abstract> unknown(function.getNumResults());
+  if (function.isDeclaration() || !function.getBody().hasOneBlock() || depth >= maxDepth)
+    return unknown;
+  ++depth;
+  Frame frame;
+  for (auto [argument, operand] : llvm::zip_equal(function.getArguments(), operands))
+    frame[argument] = operand;
+  SmallVector<Abstract> results = interpret(function.getBody().front(), frame);
+  --depth;
+  return results;
 }
+
+/// Interprets the operations of a block and returns what its terminator passes on.
+SmallVector<Abstract> MaskInterpreter::interpret(Block &block, Frame &frame) {
+  auto getOperands = [&](Operation &op) {
+    return llvm::map_to_vector(op.getOperands(), [&](Value operand) { return frame.lookup(operand); });
+  };
+  for (Operation &op : block.without_terminator()) {
+    SmallVector<Abstract> operands = getOperands(op);
+    SmallVector<Abstract> results(op.getNumResults());
+    if (++operations <= maxOperations)
+      results = interpret(&op, operands, frame);
+    // The first place where knowledge is lost is worth a remark; what follows from it is not.
+    if (!isa<func::CallOp, scf::IfOp>(op) && llvm::any_of(results, isUnknown) &&
+        llvm::none_of(operands, isUnknown))
+      obstacles.push_back(&op);
+    for (auto [result, value] : llvm::zip_equal(op.getResults(), results))
+      frame[result] = value;
+  }
+  return getOperands(*block.getTerminator());
 }
+
+SmallVector<Abstract> MaskInterpreter::interpret(Operation *op, ArrayRef<Abstract> operands,
+                                                 Frame &frame) {
+  if (auto callOp = dyn_cast<func::CallOp>(op)) {
+    auto callee = symbols.lookup<func::FuncOp>(callOp.getCallee());
+    return callee ? call(callee, operands) : SmallVector<Abstract>(op->getNumResults());
+  }
+  if (auto ifOp = dyn_cast<scf::IfOp>(op))
+    return interpretIf(ifOp, operands.front(), frame);
+  if (op->getNumRegions() == 0 && isMemoryEffectFree(op) && llvm::all_of(operands, isUniform))
+    return cloneUniform(op, operands);
+
+  if (op->getNumResults() != 1)
+    return SmallVector<Abstract>(op->getNumResults());
+  Type type = op->getResult(0).getType();
+  if (isa<arith::SelectOp, SelectOp>(op))
+    return {choose(operands[0], operands[1], operands[2], type)};
+  if (type.isInteger(1))
+    return {interpretBoolean(op, operands)};
+  if (isFollowed(type))
+    return {interpretInteger(op, operands)};
+  return {Unknown()};
+}
+
+/// The derived function computes both sides of branches, and computes where the mask is never
+/// asked, so no operation may trap.
+SmallVector<Abstract> MaskInterpreter::cloneUniform(Operation *op, ArrayRef<Abstract> operands) {
+  IRMapping mapping;
+  for (auto [operand, value] : llvm::zip_equal(op->getOperands(), operands))
+    mapping.map(operand, std::get<Uniform>(value).value);
+  Operation *copy = builder.clone(*op, mapping);
+  if (isa<arith::DivSIOp, arith::DivUIOp, arith::CeilDivSIOp, arith::CeilDivUIOp,
+          arith::FloorDivSIOp, arith::RemSIOp, arith::RemUIOp>(copy)) {
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPoint(copy);
+    copy->setOperand(1, bounds.guardDivisor(copy->getOperand(0), copy->getOperand(1)));
+  }
+  return llvm::map_to_vector(copy->getResults(), [](Value v) { return Abstract(Uniform{v}); });
+}
+
+SmallVector<Abstract> MaskInterpreter::interpretIf(scf::IfOp op, const Abstract &condition,
+                                                   Frame &frame) {
+  SmallVector<Abstract> results = interpret(*op.thenBlock(), frame);
+  if (!op.elseBlock())
+    return {};
+  SmallVector<Abstract> others = interpret(*op.elseBlock(), frame);
+  for (auto [a, b, type] : llvm::zip_equal(results, others, op.getResultTypes()))
+    a = choose(condition, a, b, type);
+  return results;
+}
+
+Abstract MaskInterpreter::choose(const Abstract &condition, const Abstract &a, const Abstract &b,
+                                 Type type) {
+  auto *uniform = std::get_if<Uniform>(&condition);
+  if (uniform && isUniform(a) && isUniform(b))
+    return Uniform{builder.createOrFold<arith::SelectOp>(uniform->value.getLoc(), uniform->value,
+                                                         std::get<Uniform>(a).value,
+                                                         std::get<Uniform>(b).value)};
+  if (type.isInteger(1)) {
+    Predicate x = toPredicate(a), y = toPredicate(b);
+    return uniform ? bounds.choose(uniform->value, x, y)
+                   : bounds.choose(toPredicate(condition), x, y);
+  }
+  Linear x = toLinear(a), y = toLinear(b);
+  if (!x.valid || !y.valid)
+    return Unknown();
+  return bounds.either(x, y, uniform ? uniform->value : Value());
+}
+
+Abstract MaskInterpreter::interpretBoolean(Operation *op, ArrayRef<Abstract> operands) {
+  return llvm::TypeSwitch<Operation *, Abstract>(op)
+      .Case([&](arith::AndIOp) {
+        return bounds.conjunction(toPredicate(operands[0]), toPredicate(operands[1]));
+      })
+      .Case([&](arith::OrIOp) {
+        return bounds.disjunction(toPredicate(operands[0]), toPredicate(operands[1]));
+      })
+      .Case([&](arith::XOrIOp) {
+        return bounds.exclusive(toPredicate(operands[0]), toPredicate(operands[1]));
+      })
+      .Case([&](arith::CmpIOp cmp) -> Abstract {
+        Linear a = toLinear(operands[0]), b = toLinear(operands[1]);
+        if (!a.valid || !b.valid)
+          return Unknown();
+        return bounds.compare(cmp.getPredicate(), a, b);
+      })
+      .Default([](Operation *) { return Unknown(); });
+}
+
+Abstract MaskInterpreter::interpretInteger(Operation *op, ArrayRef<Abstract> operands) {
+  unsigned width = op->getResult(0).getType().getIntOrFloatBitWidth();
+  SmallVector<Linear> linear = llvm::map_to_vector(operands, [&](auto &o) { return toLinear(o); });
+  if (llvm::any_of(linear, [](const Linear &l) { return !l.valid; }))
+    return Unknown();
+  auto getConstant = [&](unsigned i) -> std::optional<int64_t> {
+    APInt value;
+    auto *uniform = std::get_if<Uniform>(&operands[i]);
+    if (uniform && matchPattern(uniform->value, m_ConstantInt(&value)))
+      return value.getSExtValue();
+    return std::nullopt;
+  };
+  auto byUniform = [&](auto rule) {
+    auto *divisor = std::get_if<Uniform>(&operands[1]);
+    return divisor ? toAbstract(rule(divisor->value)) : Abstract(Unknown());
+  };
+
+  return llvm::TypeSwitch<Operation *, Abstract>(op)
+      .Case([&](arith::AddIOp) { return toAbstract(bounds.add(linear[0], linear[1], width)); })
+      .Case([&](arith::SubIOp) { return toAbstract(bounds.subtract(linear[0], linear[1], width)); })
+      .Case([&](arith::MulIOp) -> Abstract {
+        if (std::optional<int64_t> factor = getConstant(1))
+          return toAbstract(bounds.scale(linear[0], *factor, width));
+        if (std::optional<int64_t> factor = getConstant(0))
+          return toAbstract(bounds.scale(linear[1], *factor, width));
+        return Unknown();
+      })
+      .Case([&](arith::MaxSIOp) { return toAbstract(bounds.maximum(linear[0], linear[1])); })
+      .Case([&](arith::MinSIOp) { return toAbstract(bounds.minimum(linear[0], linear[1])); })
+      .Case([&](arith::DivSIOp) {
+        return byUniform([&](Value d) { return bounds.divide<arith::DivSIOp>(linear[0], d); });
+      })
+      .Case([&](arith::FloorDivSIOp) {
+        return byUniform([&](Value d) { return bounds.divide<arith::FloorDivSIOp>(linear[0], d); });
+      })
+      .Case([&](arith::CeilDivSIOp) {
+        return byUniform([&](Value d) { return bounds.divide<arith::CeilDivSIOp>(linear[0], d); });
+      })
+      .Case([&](arith::RemSIOp) {
+        return byUniform([&](Value d) { return bounds.remainder(linear[0], d); });
+      })
+      .Case<arith::ExtSIOp, arith::TruncIOp, CastOp>(
+          [&](Operation *) { return toAbstract(bounds.resize(linear[0], width)); })
+      .Default([](Operation *) { return Unknown(); });
+}
+
+//===----------------------------------------------------------------------===//
+// Derived functions
+//===----------------------------------------------------------------------===//
+
+struct TileAnalyzeMasksPass : tilewright::impl::TileAnalyzeMasksBase<TileAnalyzeMasksPass> {
+  void runOnOperation() override {
+    SymbolTable symbols(getOperation());
+    // Loops of the same mask share the function unless they give the positions other places.
+    llvm::DenseMap<std::tuple<Operation *, int64_t, int64_t>, func::FuncOp> derived;
+    getOperation().walk([&](ForBlocksOp loop) {
+      if (!loop.getMask() || loop.getRanges())
+        return;
+      auto mask = symbols.lookup<func::FuncOp>(*loop.getMask());
+      int64_t against = loop.getAgainstPosition(), block = loop.getBlockPosition();
+      if (!mask || mask.isDeclaration())
+        return;
+      func::FuncOp &ranges = derived[{mask, against, block}];
+      if (!ranges)
+        ranges = derive(mask, against, block, symbols);
+      loop.setRangesAttr(FlatSymbolRefAttr::get(ranges.getSymNameAttr()));
+    });
+  }
+
+private:
+  func::FuncOp derive(func::FuncOp mask, int64_t against, int64_t block, SymbolTable &symbols) {
+    Location loc = mask.getLoc();
+    OpBuilder builder(mask->getContext());
+    Type i32 = builder.getI32Type();
+    SmallVector<Type> inputs(4, i32);
+    for (auto [i, type] : llvm::enumerate(mask.getArgumentTypes()))
+      if (static_cast<int64_t>(i) != against && static_cast<int64_t>(i) != block)
+        inputs.push_back(type);
+    auto ranges = func::FuncOp::create(builder, loc, (mask.getSymName() + "_ranges").str(),
+                                       builder.getFunctionType(inputs, SmallVector<Type>(4, i32)));
+    ranges.setPrivate();
+    symbols.insert(ranges, std::next(mask->getIterator()));
+
+    Block *body = ranges.addEntryBlock();
+    builder.setInsertionPointToStart(body);
+    MaskBoundsBuilder bounds(builder, loc, body->getArgument(0), body->getArgument(1),
+                             body->getArgument(2), body->getArgument(3));
+    SmallVector<Abstract> operands;
+    unsigned next = 4;
+    for (int64_t i = 0, e = mask.getNumArguments(); i < e; ++i) {
+      if (i == against)
+        operands.push_back(bounds.getAgainst());
+      else if (i == block)
+        operands.push_back(bounds.getBlock());
+      else
+        operands.push_back(Uniform{body->getArgument(next++)});
+    }
+    MaskInterpreter interpreter(builder, bounds, symbols);
+    Bounds kept = interpreter.toPredicate(interpreter.call(mask, operands).front()).yes;
+    auto [mayBegin, mayEnd] = bounds.finish(kept.may);
+    auto [mustBegin, mustEnd] = bounds.finish(kept.must);
+    func::ReturnOp::create(builder, loc, ValueRange{mayBegin, mayEnd, mustBegin, mustEnd});
+
+    // Both a condition and its negation were written, and values that no comparison used.
+    for (Operation &op : llvm::make_early_inc_range(llvm::reverse(*body)))
+      if (isOpTriviallyDead(&op))
+        op.erase();
+    for (Operation *op : interpreter.obstacles)
+      remark::missed(op->getLoc(), remark::RemarkOpts::name("mask-not-followed")
+                                       .category("tile-analyze-masks")
+                                       .function(mask.getSymName()))
+          << "blocks are bounded without this part of the mask: " << op->getName().getStringRef()
+          << " depends on a position in a way that is not followed";
+    return ranges;
+  }
+};
+
+} // namespace

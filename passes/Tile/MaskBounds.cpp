@@ -1,0 +1,296 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The rules, each with the argument for it.
+
+#include "passes/Tile/MaskBounds.h"
+
+#include <limits>
+
+using namespace mlir;
+using namespace tilewright;
+using arith::CmpIPredicate;
+
+namespace {
+/// No arithmetic on 64 bits in the derived function can wrap where all values are valid: coefficients are
+/// at most maxFactor (13 bits, sums of two 14) and positions have 32 bits, so that a product has 46; i32
+/// values and i64 values up to maxWide add little to that; a factor of 13 bits leaves 60.
+constexpr int64_t maxFactor = 4096;
+constexpr int64_t maxWide = int64_t(1) << 44;
+} // namespace
+
+MaskBoundsBuilder::MaskBoundsBuilder(OpBuilder &builder, Location loc, Value againstBegin,
+                                     Value againstEnd, Value lower32, Value upper32)
+    : builder(builder), loc(loc) {
+  auto extend = [&](Value value) { return create<arith::ExtSIOp>(builder.getI64Type(), value); };
+  againstFirst = extend(againstBegin);
+  againstLast = addConstant(extend(againstEnd), -1);
+  lower = extend(lower32);
+  upper = max(lower, extend(upper32)); // an interval that ends before it begins is empty
+  blockLast = addConstant(upper, -1);
+}
+
+//===----------------------------------------------------------------------===//
+// Integers
+//===----------------------------------------------------------------------===//
+
+Value MaskBoundsBuilder::constant(int64_t value, unsigned width) {
+  return create<arith::ConstantOp>(builder.getIntegerAttr(builder.getIntegerType(width), value));
+}
+
+Value MaskBoundsBuilder::addConstant(Value value, int64_t amount) {
+  return amount == 0 ? value : create<arith::AddIOp>(value, constant(amount));
+}
+
+Value MaskBoundsBuilder::multiply(Value value, int64_t factor) {
+  if (factor == 1)
+    return value;
+  return factor == -1 ? create<arith::SubIOp>(constant(0), value)
+                      : create<arith::MulIOp>(value, constant(factor));
+}
+
+// A term k * x with k > 0 is smallest at the first x and largest at the last, and the other way about
+// for k < 0. The terms vary independently over the rectangle, so the extremes add up. In an
+// empty rectangle low may exceed high: nothing is claimed of no pairs.
+std::pair<Value, Value> MaskBoundsBuilder::getRange(const Linear &a) {
+  Value low = a.low, high = a.high;
+  auto addTerm = [&](int64_t factor, Value first, Value last) {
+    if (factor == 0)
+      return;
+    low = create<arith::AddIOp>(low, multiply(factor > 0 ? first : last, factor));
+    high = create<arith::AddIOp>(high, multiply(factor > 0 ? last : first, factor));
+  };
+  addTerm(a.against, againstFirst, againstLast);
+  addTerm(a.block, lower, blockLast);
+  return {low, high};
+}
+
+Linear MaskBoundsBuilder::widen(const Linear &a) {
+  auto [low, high] = getRange(a);
+  return {0, 0, low, high, a.valid};
+}
+
+// The mask computes in i32 (or i64) and wraps; here the mathematical value is followed. The two agree
+// wherever the range fits, and every intermediate result passes through here, so by induction over
+// the operations of the mask `valid` implies that the value is the mask's own.
+Linear MaskBoundsBuilder::checkWidth(Linear a, unsigned width) {
+  if (!a.valid || std::abs(a.against) > maxFactor || std::abs(a.block) > maxFactor)
+    return {};
+  auto [low, high] = getRange(a);
+  int64_t smallest = width == 32 ? std::numeric_limits<int32_t>::min() : -maxWide;
+  int64_t largest = width == 32 ? std::numeric_limits<int32_t>::max() : maxWide;
+  Value fits = both(test(CmpIPredicate::sge, low, constant(smallest)),
+                    test(CmpIPredicate::sle, high, constant(largest)));
+  a.valid = both(a.valid, fits);
+  return a;
+}
+
+Linear MaskBoundsBuilder::getUniform(Value value) {
+  if (value.getType().isInteger(32)) {
+    Value wide = create<arith::ExtSIOp>(builder.getI64Type(), value);
+    return {0, 0, wide, wide, isTrue()};
+  }
+  return checkWidth({0, 0, value, value, isTrue()}, 64);
+}
+
+Linear MaskBoundsBuilder::add(const Linear &a, const Linear &b, unsigned width) {
+  return checkWidth({a.against + b.against, a.block + b.block, create<arith::AddIOp>(a.low, b.low),
+                     create<arith::AddIOp>(a.high, b.high), both(a.valid, b.valid)},
+                    width);
+}
+
+// rest(a) - rest(b) is smallest where the first is smallest and the second largest.
+Linear MaskBoundsBuilder::subtract(const Linear &a, const Linear &b, unsigned width) {
+  return checkWidth({a.against - b.against, a.block - b.block, create<arith::SubIOp>(a.low, b.high),
+                     create<arith::SubIOp>(a.high, b.low), both(a.valid, b.valid)},
+                    width);
+}
+
+Linear MaskBoundsBuilder::scale(const Linear &a, int64_t factor, unsigned width) {
+  if (factor < -maxFactor || factor > maxFactor)
+    return {};
+  Value low = multiply(a.low, factor), high = multiply(a.high, factor);
+  if (factor < 0)
+    std::swap(low, high);
+  return checkWidth({a.against * factor, a.block * factor, low, high, a.valid}, width);
+}
+
+// max and min do not decrease in either operand, so they take ends of ranges to ends. Where both depend
+// on the positions in the same way, that part can stay in front: max(x + p, x + q) = x + max(p, q).
+template <typename OpTy>
+Linear MaskBoundsBuilder::combine(const Linear &a, const Linear &b) {
+  bool same = a.against == b.against && a.block == b.block;
+  Linear x = same ? a : widen(a), y = same ? b : widen(b);
+  return {x.against, x.block, create<OpTy>(x.low, y.low), create<OpTy>(x.high, y.high),
+          both(a.valid, b.valid)};
+}
+template Linear MaskBoundsBuilder::combine<arith::MaxSIOp>(const Linear &, const Linear &);
+template Linear MaskBoundsBuilder::combine<arith::MinSIOp>(const Linear &, const Linear &);
+
+Linear MaskBoundsBuilder::either(const Linear &a, const Linear &b, Value condition) {
+  bool same = a.against == b.against && a.block == b.block;
+  Linear x = same ? a : widen(a), y = same ? b : widen(b);
+  if (condition)
+    return {x.against, x.block, select(condition, x.low, y.low), select(condition, x.high, y.high),
+            select(condition, a.valid, b.valid)};
+  return {x.against, x.block, min(x.low, y.low), max(x.high, y.high), both(a.valid, b.valid)};
+}
+
+// Truncating remainder: it has the sign of the numerator and is smaller than the divisor.
+Linear MaskBoundsBuilder::remainder(const Linear &a, Value divisor) {
+  Linear d = getUniform(divisor);
+  Value zero = constant(0);
+  Value positive = test(CmpIPredicate::sgt, d.low, zero);
+  Value largest = addConstant(d.low, -1);
+  auto [low, high] = getRange(a);
+  Value smallest = create<arith::SubIOp>(zero, largest);
+  return {0, 0, select(test(CmpIPredicate::sge, low, zero), zero, smallest),
+          select(test(CmpIPredicate::sle, high, zero), zero, largest),
+          both(both(a.valid, d.valid), positive)};
+}
+
+Value MaskBoundsBuilder::guardDivisor(Value numerator, Value divisor) {
+  unsigned width = divisor.getType().getIntOrFloatBitWidth();
+  Value isZero = test(CmpIPredicate::eq, divisor, constant(0, width));
+  int64_t smallest = width == 64 ? std::numeric_limits<int64_t>::min()
+                                 : -(int64_t(1) << (width - 1));
+  Value overflows = both(test(CmpIPredicate::eq, divisor, constant(-1, width)),
+                         test(CmpIPredicate::eq, numerator, constant(smallest, width)));
+  return select(create<arith::OrIOp>(isZero, overflows), constant(1, width), divisor);
+}
+
+//===----------------------------------------------------------------------===//
+// Intervals
+//===----------------------------------------------------------------------===//
+
+Interval MaskBoundsBuilder::normalize(const Interval &a) {
+  return select(test(CmpIPredicate::slt, a.begin, a.end), a, empty());
+}
+
+Interval MaskBoundsBuilder::intersect(const Interval &a, const Interval &b) {
+  return normalize({max(a.begin, b.begin), min(a.end, b.end)});
+}
+
+// The union of two intervals that overlap or touch is the hull; otherwise it has a gap, and the longer
+// of the two is kept. An empty one is [upper, lower): the hull is then the other.
+Interval MaskBoundsBuilder::unionOrLonger(const Interval &a, const Interval &b) {
+  Value touch = both(test(CmpIPredicate::sle, a.begin, b.end), test(CmpIPredicate::sle, b.begin, a.end));
+  Value aIsLonger = test(CmpIPredicate::sge, create<arith::SubIOp>(a.end, a.begin),
+                         create<arith::SubIOp>(b.end, b.begin));
+  Interval hull{min(a.begin, b.begin), max(a.end, b.end)};
+  return select(touch, hull, select(aIsLonger, a, b));
+}
+
+// and. may: a pair that both conditions keep is in the may of both. must: where each condition keeps
+// every r, both do.
+Bounds MaskBoundsBuilder::intersect(const Bounds &a, const Bounds &b) {
+  return {intersect(a.may, b.may), intersect(a.must, b.must)};
+}
+
+// or. may: a kept pair is in one of the two, hence in the hull. must: where one condition keeps every r,
+// so does the disjunction; any part of the union of the two will do.
+Bounds MaskBoundsBuilder::unite(const Bounds &a, const Bounds &b) {
+  return {{min(a.may.begin, b.may.begin), max(a.may.end, b.may.end)}, unionOrLonger(a.must, b.must)};
+}
+
+std::pair<Value, Value> MaskBoundsBuilder::finish(const Interval &interval) {
+  Value isEmpty = test(CmpIPredicate::sge, interval.begin, interval.end);
+  auto narrow = [&](Value value) {
+    return create<arith::TruncIOp>(builder.getI32Type(), select(isEmpty, lower, value));
+  };
+  return {narrow(interval.begin), narrow(interval.end)};
+}
+
+//===----------------------------------------------------------------------===//
+// Conditions
+//===----------------------------------------------------------------------===//
+
+Predicate MaskBoundsBuilder::getUniformPredicate(Value condition) {
+  Interval yes = select(condition, all(), empty()), no = select(condition, empty(), all());
+  return {{yes, yes}, {no, no}};
+}
+
+// a >= 0, where a = against * r + block * c + rest and [least, most] bounds against * r + rest over R.
+//   block = 0:   kept for no pair if most < 0, for every pair if least >= 0
+//   block = 1:   kept iff c >= -(against * r + rest). Kept for some r only if c >= -most; for
+//                every r if c >= -least.
+//   block = -1:  kept iff c <= against * r + rest. Some r: c <= most; every r: c <= least.
+// Where a is not valid nothing is excluded and nothing promised.
+Bounds MaskBoundsBuilder::notNegative(const Linear &a) {
+  Bounds unknown{all(), empty()};
+  if (std::abs(a.block) > 1)
+    return unknown;
+  auto [least, most] = getRange({a.against, 0, a.low, a.high, a.valid});
+  Bounds bounds;
+  if (a.block == 0) {
+    Value zero = constant(0);
+    bounds.may = select(test(CmpIPredicate::sge, most, zero), all(), empty());
+    bounds.must = select(test(CmpIPredicate::sge, least, zero), all(), empty());
+  } else if (a.block == 1) {
+    bounds.may = normalize({clamp(multiply(most, -1)), upper});
+    bounds.must = normalize({clamp(multiply(least, -1)), upper});
+  } else {
+    bounds.may = normalize({lower, clamp(addConstant(most, 1))});
+    bounds.must = normalize({lower, clamp(addConstant(least, 1))});
+  }
+  return select(a.valid, bounds, unknown);
+}
+
+Predicate MaskBoundsBuilder::compare(CmpIPredicate predicate, const Linear &a, const Linear &b) {
+  // Signed and unsigned order agree where neither side is negative.
+  auto compareUnsigned = [&](CmpIPredicate signedPredicate) {
+    Value zero = constant(0);
+    auto notBelowZero = [&](Linear x) {
+      x.valid = both(x.valid, test(CmpIPredicate::sge, getRange(x).first, zero));
+      return x;
+    };
+    return compare(signedPredicate, notBelowZero(a), notBelowZero(b));
+  };
+  // x - y - strict >= 0, and its negation y - x - 1 + strict >= 0. The differences are of bounded values,
+  // so they are exact in 64 bits and need no check.
+  auto atLeast = [&](const Linear &x, const Linear &y, int64_t strict) -> Bounds {
+    return notNegative({x.against - y.against, x.block - y.block,
+                        addConstant(create<arith::SubIOp>(x.low, y.high), -strict),
+                        addConstant(create<arith::SubIOp>(x.high, y.low), -strict),
+                        both(x.valid, y.valid)});
+  };
+  switch (predicate) {
+  case CmpIPredicate::sge:
+    return {atLeast(a, b, 0), atLeast(b, a, 1)};
+  case CmpIPredicate::sgt:
+    return {atLeast(a, b, 1), atLeast(b, a, 0)};
+  case CmpIPredicate::sle:
+    return compare(CmpIPredicate::sge, b, a);
+  case CmpIPredicate::slt:
+    return compare(CmpIPredicate::sgt, b, a);
+  case CmpIPredicate::eq:
+    return {intersect(atLeast(a, b, 0), atLeast(b, a, 0)), unite(atLeast(a, b, 1), atLeast(b, a, 1))};
+  case CmpIPredicate::ne:
+    return negate(compare(CmpIPredicate::eq, a, b));
+  case CmpIPredicate::uge:
+    return compareUnsigned(CmpIPredicate::sge);
+  case CmpIPredicate::ugt:
+    return compareUnsigned(CmpIPredicate::sgt);
+  case CmpIPredicate::ule:
+    return compareUnsigned(CmpIPredicate::sle);
+  case CmpIPredicate::ult:
+    return compareUnsigned(CmpIPredicate::slt);
+  }
+  return getUnknown();
+}
+
+// condition ? a : b is (condition and a) or (not condition and b); besides, what both a and b keep is kept.
+Predicate MaskBoundsBuilder::choose(const Predicate &condition, const Predicate &a,
+                                    const Predicate &b) {
+  Predicate cases = disjunction(conjunction(condition, a), conjunction(negate(condition), b));
+  // Not by the disjunction's own negation: the cases exclude each other, which De Morgan does not see.
+  Predicate negated =
+      disjunction(conjunction(condition, negate(a)), conjunction(negate(condition), negate(b)));
+  cases.no = negated.yes;
+  cases.yes.must = unionOrLonger(cases.yes.must, intersect(a.yes.must, b.yes.must));
+  cases.no.must = unionOrLonger(cases.no.must, intersect(a.no.must, b.no.must));
+  return cases;
+}
+
+Predicate MaskBoundsBuilder::choose(Value condition, const Predicate &a, const Predicate &b) {
+  return {select(condition, a.yes, b.yes), select(condition, a.no, b.no)};
+}

@@ -1,0 +1,156 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Bounds of a mask over a rectangle of positions, as IR that computes them: the rules of tile-analyze-masks.
+//
+// The rectangle is R x C: the positions r of the fixed interval and c of the blocks, both intervals
+// of integers. All values here are i64. Every rule below is an implication between sets of pairs
+// of the rectangle, so that the whole is right whatever it combines:
+//
+//   may    every c that the predicate keeps for some r of R lies in it
+//   must   every c of it is kept for every r of R
+//
+// Taking may larger or must smaller is always allowed.
+
+#ifndef TILEWRIGHT_PASSES_TILE_MASKBOUNDS_H
+#define TILEWRIGHT_PASSES_TILE_MASKBOUNDS_H
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/IR/Builders.h"
+#include "llvm/ADT/DenseMap.h"
+
+namespace tilewright {
+
+/// Positions [begin, end) of blocks, within [lower, upper). Where it is empty, begin is upper and end
+/// is lower, so that hulls need no case for it.
+struct Interval {
+  mlir::Value begin, end;
+};
+
+struct Bounds {
+  Interval may, must;
+};
+
+/// Bounds of a condition and of its negation. Both are kept because the complement of an
+/// interval is not one: De Morgan's laws carry negation down to the comparisons, where it is exact.
+struct Predicate {
+  Bounds yes, no;
+};
+
+/// An integer that is against * r + block * c + rest, where rest lies in [low, high] for every pair of the
+/// rectangle; equal low and high make it exact. True only where `valid` holds: that is where none of the
+/// mask's own operations wraps.
+struct Linear {
+  int64_t against = 0, block = 0;
+  mlir::Value low, high, valid;
+};
+
+class MaskBoundsBuilder {
+public:
+  /// The rectangle [againstBegin, againstEnd) x [lower, upper), given as i32.
+  MaskBoundsBuilder(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value againstBegin,
+                    mlir::Value againstEnd, mlir::Value lower, mlir::Value upper);
+
+  //===--- Integers. A null valid flag means: cannot be followed. ------------------------------------===//
+  Linear getAgainst() { return {1, 0, constant(0), constant(0), isTrue()}; }
+  Linear getBlock() { return {0, 1, constant(0), constant(0), isTrue()}; }
+  /// An i32 or i64 that is the same for all pairs.
+  Linear getUniform(mlir::Value value);
+  Linear add(const Linear &a, const Linear &b, unsigned width);
+  Linear subtract(const Linear &a, const Linear &b, unsigned width);
+  Linear scale(const Linear &a, int64_t factor, unsigned width);
+  Linear maximum(const Linear &a, const Linear &b) { return combine<mlir::arith::MaxSIOp>(a, b); }
+  Linear minimum(const Linear &a, const Linear &b) { return combine<mlir::arith::MinSIOp>(a, b); }
+  /// Either of the two, whichever it is for a pair; with a condition that is the same for all pairs, that one.
+  Linear either(const Linear &a, const Linear &b, mlir::Value uniformCondition);
+  /// a op divisor for a positive divisor, where `op` does not decrease in a.
+  template <typename OpTy>
+  Linear divide(const Linear &a, mlir::Value divisor);
+  Linear remainder(const Linear &a, mlir::Value divisor);
+  /// The same value in `width` bits.
+  Linear resize(const Linear &a, unsigned width) { return checkWidth(a, width); }
+
+  //===--- Conditions ---------------------------------------------------------------------------------===//
+  Predicate getUniformPredicate(mlir::Value condition);
+  Predicate getUnknown() { return {{all(), empty()}, {all(), empty()}}; }
+  Predicate compare(mlir::arith::CmpIPredicate predicate, const Linear &a, const Linear &b);
+  Predicate negate(const Predicate &p) { return {p.no, p.yes}; }
+  Predicate conjunction(const Predicate &a, const Predicate &b) {
+    return {intersect(a.yes, b.yes), unite(a.no, b.no)};
+  }
+  Predicate disjunction(const Predicate &a, const Predicate &b) {
+    return {unite(a.yes, b.yes), intersect(a.no, b.no)};
+  }
+  Predicate exclusive(const Predicate &a, const Predicate &b) {
+    return disjunction(conjunction(a, negate(b)), conjunction(negate(a), b));
+  }
+  Predicate choose(const Predicate &condition, const Predicate &a, const Predicate &b);
+  Predicate choose(mlir::Value uniformCondition, const Predicate &a, const Predicate &b);
+
+  /// The interval as two i32 with begin <= end, the empty one as [lower, lower).
+  std::pair<mlir::Value, mlir::Value> finish(const Interval &interval);
+
+  /// A divisor by which any number may be divided: the given one, or 1 where that would trap.
+  mlir::Value guardDivisor(mlir::Value numerator, mlir::Value divisor);
+
+private:
+  template <typename OpTy, typename... Args>
+  mlir::Value create(Args &&...args) {
+    return builder.createOrFold<OpTy>(loc, std::forward<Args>(args)...);
+  }
+  mlir::Value constant(int64_t value, unsigned width = 64);
+  mlir::Value isTrue() { return constant(1, 1); }
+  mlir::Value addConstant(mlir::Value value, int64_t amount);
+  mlir::Value multiply(mlir::Value value, int64_t factor);
+  mlir::Value select(mlir::Value condition, mlir::Value a, mlir::Value b) {
+    return create<mlir::arith::SelectOp>(condition, a, b);
+  }
+  mlir::Value both(mlir::Value a, mlir::Value b) { return create<mlir::arith::AndIOp>(a, b); }
+  mlir::Value test(mlir::arith::CmpIPredicate predicate, mlir::Value a, mlir::Value b) {
+    return create<mlir::arith::CmpIOp>(predicate, a, b);
+  }
+  mlir::Value max(mlir::Value a, mlir::Value b) { return create<mlir::arith::MaxSIOp>(a, b); }
+  mlir::Value min(mlir::Value a, mlir::Value b) { return create<mlir::arith::MinSIOp>(a, b); }
+  mlir::Value clamp(mlir::Value value) { return max(lower, min(value, upper)); }
+
+  template <typename OpTy>
+  Linear combine(const Linear &a, const Linear &b);
+  /// Smallest and largest value over the rectangle.
+  std::pair<mlir::Value, mlir::Value> getRange(const Linear &a);
+  /// The same without its dependence on positions: only the range is kept.
+  Linear widen(const Linear &a);
+  Linear checkWidth(Linear a, unsigned width);
+  Bounds notNegative(const Linear &a);
+
+  Interval all() { return {lower, upper}; }
+  Interval empty() { return {upper, lower}; }
+  Interval normalize(const Interval &a);
+  Interval select(mlir::Value condition, const Interval &a, const Interval &b) {
+    return {select(condition, a.begin, b.begin), select(condition, a.end, b.end)};
+  }
+  Bounds select(mlir::Value condition, const Bounds &a, const Bounds &b) {
+    return {select(condition, a.may, b.may), select(condition, a.must, b.must)};
+  }
+  Interval intersect(const Interval &a, const Interval &b);
+  Interval unionOrLonger(const Interval &a, const Interval &b);
+  Bounds intersect(const Bounds &a, const Bounds &b);
+  Bounds unite(const Bounds &a, const Bounds &b);
+
+  mlir::OpBuilder &builder;
+  mlir::Location loc;
+  mlir::Value againstFirst, againstLast, lower, upper, blockLast;
+};
+
+template <typename OpTy>
+Linear MaskBoundsBuilder::divide(const Linear &a, mlir::Value divisor) {
+  Linear d = getUniform(divisor);
+  mlir::Value zero = constant(0);
+  mlir::Value positive = test(mlir::arith::CmpIPredicate::sgt, d.low, zero);
+  mlir::Value safe = select(positive, d.low, constant(1));
+  auto [low, high] = getRange(a);
+  return {0, 0, create<OpTy>(low, safe), create<OpTy>(high, safe),
+          both(both(a.valid, d.valid), positive)};
+}
+
+} // namespace tilewright
+
+#endif // TILEWRIGHT_PASSES_TILE_MASKBOUNDS_H
