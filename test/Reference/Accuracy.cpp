@@ -112,11 +112,11 @@ AccuracyReport checkTile(const std::string &name, Type type, TileShape shape, in
     }
   if (count == 0)
     return report;
-  double u = type == Type::F64 ? 0x1p-53 : 0x1p-24;
-  double samples = 0.6 * (1.0 + 4.0 / std::sqrt(static_cast<double>(rows)));
-  report.maxAllowed = 2.0 * std::max(maxLowp, 2.0 * u * maxRoundoff) + slack;
+  int64_t samples = std::clamp<int64_t>(shape.independentRows, 1, rows);
+  double spread = 0.6 * (1.0 + 4.0 / std::sqrt(static_cast<double>(samples)));
+  report.maxAllowed = 2.0 * std::max(maxLowp, 2.0 * maxRoundoff) + slack;
   report.meanError = sumError / static_cast<double>(count);
-  report.meanAllowed = 1.5 * std::max(sumLowp, samples * u * sumRoundoff) / static_cast<double>(count);
+  report.meanAllowed = 1.5 * std::max(sumLowp, spread * sumRoundoff) / static_cast<double>(count);
   auto ratio = [](double error, double allowed) {
     return error == 0 ? 0.0 : allowed == 0 ? INFINITY : error / allowed;
   };
@@ -219,14 +219,16 @@ std::vector<double> deltaOf(const AttentionProblem &problem, const std::vector<d
   return delta;
 }
 
-RoundoffRows roundoffRowsFor(Type type) {
-  return type == Type::F64 || type == Type::F32 ? RoundoffRows::All : RoundoffRows::SingleKey;
+RoundoffModel roundoffFor(const AttentionProblem &problem, Type type) {
+  bool isWide = type == Type::F64 || type == Type::F32;
+  bool isSmall = problem.Sq * problem.Skv <= 256 * 256;
+  return {isWide || isSmall ? RoundoffModel::All : RoundoffModel::SingleKey, type, type};
 }
 
 ForwardOracle::ForwardOracle(const AttentionProblem &problem, const AttentionInputs &inputs,
                              Type type)
     : ForwardOracle(problem, type,
-                    forward(problem, inputs, Precision::reference(), roundoffRowsFor(type)),
+                    forward(problem, inputs, Precision::reference(), roundoffFor(problem, type)),
                     forward(problem, inputs, Precision::lowp(type))) {}
 
 ForwardOracle::ForwardOracle(const AttentionProblem &problem, Type type, ForwardResult ref,
@@ -245,14 +247,14 @@ AccuracyReport ForwardOracle::checkLse(const std::vector<double> &lse) const {
 BackwardOracle::BackwardOracle(const AttentionProblem &problem, const AttentionInputs &inputs,
                                Type type)
     : BackwardOracle(problem, type,
-                     backward(problem, inputs, Precision::reference(), roundoffRowsFor(type)),
+                     backward(problem, inputs, Precision::reference(), roundoffFor(problem, type)),
                      backward(problem, inputs, Precision::lowp(type))) {}
 
 BackwardOracle::BackwardOracle(const AttentionProblem &problem, Type type, BackwardResult ref,
                                BackwardResult lowp)
     : shapeQ{problem.B * problem.Hq, problem.Sq, problem.D},
-      shapeK{problem.B * problem.Hkv, problem.Skv, problem.D},
-      shapeV{problem.B * problem.Hkv, problem.Skv, problem.DV},
+      shapeK{problem.B * problem.Hkv, problem.Skv, problem.D, problem.groupSize() * problem.Sq},
+      shapeV{problem.B * problem.Hkv, problem.Skv, problem.DV, problem.groupSize() * problem.Sq},
       shapeBias{problem.bias.b * problem.bias.h, problem.bias.rows, problem.Skv}, type(type),
       ref(std::move(ref)), lowp(std::move(lowp)) {}
 

@@ -3,19 +3,18 @@
 // The accuracy rule. An output is right if it is about as close to the f64 reference as the same
 // formula evaluated naively in the kernel's own precision (lowp): the rule of FlashAttention's tests.
 //
-// Per tile, that is 128 rows of one (batch, head), with u = 2^-24 (f64: 2^-53):
-//   max  |out - ref| <= 2   * max(max |lowp - ref|, 2 u max roundoff) + slack
-//   mean |out - ref| <= 1.5 * max(mean |lowp - ref|, 0.6 u (1 + 4 / sqrt(rows)) mean roundoff)
+// Per tile, that is 128 rows of one (batch, head):
+//   max  |out - ref| <= 2   * max(max |lowp - ref|, 2 max roundoff) + slack
+//   mean |out - ref| <= 1.5 * max(mean |lowp - ref|, 0.6 (1 + 4 / sqrt(rows)) mean roundoff)
 //   slack = 2 max |x + 0.3 - 0.3 - x|, x the elements of ref in the element type
 //
 // Roundoff. |lowp - ref| estimates the size of the rounding errors to expect from one sample of them.
 // Where a tile holds few independent errors, or lowp makes none by luck (a row with one key has P = 1
 // exactly, and dP - delta cancels to nothing), the sample says little. There the expected size itself
-// is needed: the reference computes it with the value as a root sum of squares of first-order error
-// terms in units of u (Higham and Mary, "A new approach to probabilistic rounding error analysis",
-// 2019). It matters in f32 and f64; in f16 and bf16 the roundings of S and P, which lowp makes, are
-// thousands of times larger, save in rows that keep one pair, where there are none. Where there are
-// many samples the expected size is no more than lowp's error, and nothing is widened.
+// is needed: the reference computes it with the value, as a root sum of squares of first-order error
+// terms (Higham and Mary, "A new approach to probabilistic rounding error analysis", 2019). It counts
+// what a kernel has to round: less than lowp, which also rounds S and dP. So where there are many
+// samples it is below lowp's error, and nothing is widened.
 
 #ifndef TILEWRIGHT_TEST_REFERENCE_ACCURACY_H
 #define TILEWRIGHT_TEST_REFERENCE_ACCURACY_H
@@ -33,6 +32,8 @@ inline constexpr int64_t tileRows = 128;
 /// How an array is cut into tiles: [heads, rows, columns].
 struct TileShape {
   int64_t heads, rows, columns;
+  /// At most how many rows of a tile have independent errors. All dK rows share those of a query.
+  int64_t independentRows = tileRows;
 };
 
 /// What a comparison found. Errors and location are those of the worst tile: the one with the
@@ -68,8 +69,9 @@ AccuracyReport checkStatistic(const std::string &name, int64_t heads, int64_t ro
 std::vector<double> deltaOf(const AttentionProblem &problem, const std::vector<double> &o,
                             const std::vector<double> &dO, const std::vector<double> &dLse);
 
-/// Which rows need an expected roundoff for the type.
-RoundoffRows roundoffRowsFor(Type type);
+/// The expected roundoff of a problem. For 16-bit types all rows are looked at only where there are
+/// few pairs; elsewhere only rows that keep one.
+RoundoffModel roundoffFor(const AttentionProblem &problem, Type type);
 
 /// ref and lowp of a forward, and the checks of its outputs.
 struct ForwardOracle {

@@ -126,11 +126,25 @@ struct Precision {
   static Precision lowp(Type type);
 };
 
-/// The size of the rounding errors to expect (see Roundoff in Accuracy.h): ref computes it on request.
-enum class RoundoffRows {
-  None,
-  SingleKey, // only rows that keep one pair (for f16 and bf16: see Accuracy.h)
-  All,
+/// Whether and how ref computes the size of the rounding errors to expect of each result (Accuracy.h
+/// says what for): for arithmetic in f32 (f64 where the output is f64), P and dS rounded to
+/// `probability`, results rounded to `output`.
+struct RoundoffModel {
+  enum Rows {
+    None,
+    SingleKey, // only query rows that keep one pair
+    All,
+  };
+  Rows rows = None;
+  Type probability = Type::F64, output = Type::F64;
+
+  explicit operator bool() const { return rows != None; }
+  /// The unit roundoff of the arithmetic, and the mean error of rounding to a narrower type (about half
+  /// its unit) as a multiple of it; 0 where nothing is rounded.
+  double unit() const { return output == Type::F64 ? 0x1p-53 : 0x1p-24; }
+  double narrowing(Type type) const {
+    return type == Type::F64 || type == Type::F32 ? 0.0 : 0.5 * unitRoundoff(type) / unit();
+  }
 };
 
 struct ForwardResult {
@@ -148,12 +162,12 @@ struct BackwardResult {
 
 ForwardResult forward(const AttentionProblem &problem, const AttentionInputs &inputs,
                       const Precision &precision = Precision::reference(),
-                      RoundoffRows roundoff = RoundoffRows::None);
+                      const RoundoffModel &roundoff = {});
 
 /// Requires score.derivative where there is a score modifier.
 BackwardResult backward(const AttentionProblem &problem, const AttentionInputs &inputs,
                         const Precision &precision = Precision::reference(),
-                        RoundoffRows roundoff = RoundoffRows::None);
+                        const RoundoffModel &roundoff = {});
 
 /// P [B, Hq, Sq, Skv] before dropout: what "backward from saved probabilities" takes.
 std::vector<double> probabilities(const AttentionProblem &problem, const AttentionInputs &inputs,

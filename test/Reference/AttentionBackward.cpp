@@ -16,25 +16,37 @@ namespace {
 template <typename Real>
 struct KeyGradients {
   std::vector<Real> dK, dV;               // [Skv, D], [Skv, DV]
-  std::vector<double> squaresK, squaresV; // squares of the expected errors
+  // For the expected roundoff (sumErrorSquared): sums of squares of the terms' errors and of the terms,
+  // and how many terms there are for each key.
+  std::vector<double> errorsK, errorsV, termsK, termsV;
+  std::vector<int64_t> numTerms;
 
   KeyGradients(const AttentionProblem &problem, bool withRoundoff)
       : dK(problem.Skv * problem.D, Real(0)), dV(problem.Skv * problem.DV, Real(0)) {
     if (withRoundoff) {
-      squaresK.assign(dK.size(), 0.0);
-      squaresV.assign(dV.size(), 0.0);
+      errorsK.assign(dK.size(), 0.0);
+      errorsV.assign(dV.size(), 0.0);
+      termsK.assign(dK.size(), 0.0);
+      termsV.assign(dV.size(), 0.0);
+      numTerms.assign(problem.Skv, 0);
     }
   }
 
   void add(const KeyGradients &other) {
-    for (size_t i = 0; i < dK.size(); ++i)
-      dK[i] += other.dK[i];
-    for (size_t i = 0; i < dV.size(); ++i)
-      dV[i] += other.dV[i];
-    for (size_t i = 0; i < squaresK.size(); ++i)
-      squaresK[i] += other.squaresK[i];
-    for (size_t i = 0; i < squaresV.size(); ++i)
-      squaresV[i] += other.squaresV[i];
+    addTo(dK, other.dK);
+    addTo(dV, other.dV);
+    addTo(errorsK, other.errorsK);
+    addTo(errorsV, other.errorsV);
+    addTo(termsK, other.termsK);
+    addTo(termsV, other.termsV);
+    addTo(numTerms, other.numTerms);
+  }
+
+private:
+  template <typename T>
+  static void addTo(std::vector<T> &sums, const std::vector<T> &values) {
+    for (size_t i = 0; i < sums.size(); ++i)
+      sums[i] += values[i];
   }
 };
 
@@ -42,9 +54,9 @@ template <typename Real>
 class Backward {
 public:
   Backward(const AttentionProblem &problem, const AttentionInputs &inputs,
-           const Precision &precision, RoundoffRows roundoff)
-      : problem(problem), inputs(inputs), precision(precision), roundoff(roundoff),
-        withRoundoff(roundoff != RoundoffRows::None), skipZeros(hasNonFinite(inputs)) {}
+           const Precision &precision, const RoundoffModel &model)
+      : problem(problem), inputs(inputs), precision(precision), model(model),
+        withRoundoff(static_cast<bool>(model)), skipZeros(hasNonFinite(inputs)) {}
 
   BackwardResult run() {
     result.dQ.resize(problem.sizeQ());
@@ -66,7 +78,8 @@ public:
     result.dBias.assign(dBias.begin(), dBias.end());
     for (size_t i = 0; i < result.roundoffDBias.size(); ++i)
       result.roundoffDBias[i] =
-          std::sqrt(result.roundoffDBias[i] + result.dBias[i] * result.dBias[i]);
+          model.unit() *
+          std::sqrt(sumErrorSquared(1, result.roundoffDBias[i], 0.0, result.dBias[i], model));
     return std::move(result);
   }
 
@@ -96,15 +109,18 @@ private:
     std::copy(total.dK.begin(), total.dK.end(), result.dK.begin() + firstKey * problem.D);
     std::copy(total.dV.begin(), total.dV.end(), result.dV.begin() + firstKey * problem.DV);
     if (withRoundoff) {
-      finishRoundoff(total.squaresK, total.dK, result.roundoffDK, firstKey * problem.D);
-      finishRoundoff(total.squaresV, total.dV, result.roundoffDV, firstKey * problem.DV);
+      finishRoundoff(total.errorsK, total.termsK, total.numTerms, total.dK, problem.D,
+                     result.roundoffDK, firstKey);
+      finishRoundoff(total.errorsV, total.termsV, total.numTerms, total.dV, problem.DV,
+                     result.roundoffDV, firstKey);
     }
   }
 
   void runRows(const KeyHead<Real> &keys, int64_t b, int64_t h, int64_t begin,
                KeyGradients<Real> &sums) {
     RowBlock<Real> block(problem, inputs, precision, keys, b, h, begin,
-                         !inputs.probabilities.empty());
+                         inputs.probabilities.empty() ? ProbabilitySource::Lse
+                                                      : ProbabilitySource::Saved);
     const int64_t D = problem.D, DV = problem.DV, rows = block.rows, n = block.n;
     const int64_t first = n ? block.jBegin : 0;
     std::vector<Real> o = outputOf(block, skipZeros);
@@ -173,48 +189,61 @@ private:
   }
 
   /// First-order errors of the terms, as if independent. dS = P (dP - delta): the relative error of
-  /// P, and the errors of two products of length DV, dO . v and dO . o, that may cancel.
+  /// P, the errors of two products of length DV, dO . v and dO . o, that may cancel, the rounding of
+  /// o that delta sees, and the rounding of dS.
   void addRoundoff(const RowBlock<Real> &block, const std::vector<Real> &o,
                    const std::vector<Real> &dO, const std::vector<Real> &dP,
                    const std::vector<Real> &delta, const std::vector<Real> &dQ,
                    const std::vector<Real> &scaledQ, KeyGradients<Real> &sums) {
     const int64_t D = problem.D, DV = problem.DV, n = block.n, first = n ? block.jBegin : 0;
+    const double narrowP = squareOf(model.narrowing(model.probability));
+    const double narrowO = model.narrowing(model.output);
     for (int64_t r = 0; r < block.rows; ++r) {
-      if (roundoff == RoundoffRows::SingleKey && block.numKept(r) != 1)
+      if (model.rows == RoundoffModel::SingleKey && block.numKept(r) != 1)
         continue;
       double normDO = normOf(dO.data() + r * DV, DV), normO = normOf(o.data() + r * DV, DV);
-      double normQ = block.normOfQ(r);
-      std::vector<double> squares(D, 0.0);
+      double normQ = block.normOfQ(r), deltaTerms = 0.0;
+      for (int64_t d = 0; d < DV; ++d)
+        deltaTerms += squareOf(static_cast<double>(dO[r * DV + d]) * o[r * DV + d]);
+      double errorDelta = narrowO * std::sqrt(deltaTerms);
+      std::vector<double> errorsQ(D, 0.0), termsQ(D, 0.0);
       for (int64_t c = 0; c < n; ++c) {
-        int64_t at = r * n + c, j = first + c;
+        int64_t at = r * n + c, i = block.begin + r, j = first + c;
         if (!block.kept[at])
           continue;
         double relative = block.relativeErrorOfP(r, c, normQ);
         double p = block.p[at], drop = block.dropScale.empty() ? 1.0 : block.dropScale[at];
         double difference = std::fabs(static_cast<double>(dP[at]) - delta[r]);
-        double errorDS = p * (difference * relative + std::fabs(dP[at]) + std::fabs(delta[r]) +
-                              0.3 * normDO * (drop * block.keys.normV[j] + normO));
+        double errorDS = squareOf(p * (difference * relative + std::fabs(dP[at]) +
+                                       std::fabs(delta[r]) +
+                                       0.3 * normDO * (drop * block.keys.normV[j] + normO))) +
+                         squareOf(p * errorDelta);
         if (problem.bias)
-          result.roundoffDBias[problem.bias.index(problem.firstBatch + block.b, block.h,
-                                                  block.begin + r, j, problem.Skv)] +=
-              errorDS * errorDS;
-        errorDS *= std::fabs(slope(block, at, block.b, block.h, block.begin + r, j));
-        double errorZ = block.z[at] * relative;
+          result.roundoffDBias[problem.bias.index(problem.firstBatch + block.b, block.h, i, j,
+                                                  problem.Skv)] += errorDS;
+        double factor = squareOf(slope(block, at, block.b, block.h, i, j));
+        double dS = squareOf(p * difference) * factor, z = squareOf(block.z[at]);
+        errorDS = errorDS * factor + narrowP * dS;
+        double errorZ = z * (squareOf(relative) + narrowP);
         for (int64_t d = 0; d < D; ++d) {
-          double errorQ = errorDS * block.keys.k[j * D + d] * problem.scale;
-          double errorK = errorDS * scaledQ[r * D + d];
-          squares[d] += errorQ * errorQ;
-          sums.squaresK[j * D + d] += errorK * errorK;
+          double q = squareOf(scaledQ[r * D + d]);
+          double k = squareOf(problem.scale * block.keys.k[j * D + d]);
+          errorsQ[d] += errorDS * k;
+          termsQ[d] += dS * k;
+          sums.errorsK[j * D + d] += errorDS * q;
+          sums.termsK[j * D + d] += dS * q;
         }
         for (int64_t d = 0; d < DV; ++d) {
-          double errorV = errorZ * dO[r * DV + d];
-          sums.squaresV[j * DV + d] += errorV * errorV;
+          double gradient = squareOf(dO[r * DV + d]);
+          sums.errorsV[j * DV + d] += errorZ * gradient;
+          sums.termsV[j * DV + d] += z * gradient;
         }
+        ++sums.numTerms[j];
       }
-      for (int64_t d = 0; d < D; ++d) {
-        double own = dQ[r * D + d];
-        result.roundoffDQ[block.row(r) * D + d] = std::sqrt(squares[d] + own * own);
-      }
+      for (int64_t d = 0; d < D; ++d)
+        result.roundoffDQ[block.row(r) * D + d] =
+            model.unit() * std::sqrt(sumErrorSquared(block.numKept(r), errorsQ[d], termsQ[d],
+                                                     dQ[r * D + d], model));
     }
   }
 
@@ -226,18 +255,19 @@ private:
   }
 
   /// With RoundoffRows::SingleKey a key that no such row keeps has no expected error.
-  static void finishRoundoff(const std::vector<double> &squares, const std::vector<Real> &values,
-                             std::vector<double> &out, int64_t begin) {
-    for (size_t i = 0; i < squares.size(); ++i) {
-      double own = values[i];
-      out[begin + i] = squares[i] == 0.0 ? 0.0 : std::sqrt(squares[i] + own * own);
-    }
+  void finishRoundoff(const std::vector<double> &errors, const std::vector<double> &terms,
+                      const std::vector<int64_t> &numTerms, const std::vector<Real> &values,
+                      int64_t columns, std::vector<double> &out, int64_t firstKey) const {
+    for (size_t i = 0; i < errors.size(); ++i)
+      if (int64_t n = numTerms[i / columns])
+        out[firstKey * columns + i] =
+            model.unit() * std::sqrt(sumErrorSquared(n, errors[i], terms[i], values[i], model));
   }
 
   const AttentionProblem &problem;
   const AttentionInputs &inputs;
   const Precision &precision;
-  RoundoffRows roundoff;
+  const RoundoffModel &model;
   bool withRoundoff, skipZeros;
   std::vector<Real> dBias;
   BackwardResult result;
@@ -246,7 +276,7 @@ private:
 } // namespace
 
 BackwardResult backward(const AttentionProblem &problem, const AttentionInputs &inputs,
-                        const Precision &precision, RoundoffRows roundoff) {
+                        const Precision &precision, const RoundoffModel &roundoff) {
   assert(!precision.roundBeforeNormalizing && "only the forward has this variant");
   return precision.compute == Type::F64
              ? Backward<double>(problem, inputs, precision, roundoff).run()

@@ -55,46 +55,48 @@ void forEachRowBlock(const AttentionProblem &problem, const AttentionInputs &inp
 }
 
 template <typename Real>
-void roundoffOfRows(const RowBlock<Real> &block, const std::vector<Real> &o, RoundoffRows which,
-                    std::vector<double> &result) {
+void roundoffOfRows(const RowBlock<Real> &block, const std::vector<Real> &o,
+                    const RoundoffModel &model, std::vector<double> &result) {
   int64_t dv = block.problem.DV, n = block.n;
   for (int64_t r = 0; r < block.rows; ++r) {
-    if (which == RoundoffRows::SingleKey && block.numKept(r) != 1)
+    if (model.rows == RoundoffModel::SingleKey && block.numKept(r) != 1)
       continue;
     double normQ = block.normOfQ(r);
-    // Squares of the expected errors of the terms; that of the row's sum and of o itself is |o|.
-    std::vector<double> weights(n, 0.0), squares(dv, 0.0);
+    std::vector<double> errors(dv, 0.0), terms(dv, 0.0);
     for (int64_t c = 0; c < n; ++c)
       if (block.z[r * n + c] != Real(0)) {
-        double weight = block.z[r * n + c] * block.relativeErrorOfP(r, c, normQ);
+        double relative = squareOf(block.relativeErrorOfP(r, c, normQ)) +
+                          squareOf(model.narrowing(model.probability));
         for (int64_t d = 0; d < dv; ++d) {
-          double error = weight * block.keys.v[(block.jBegin + c) * dv + d];
-          squares[d] += error * error;
+          double term = block.z[r * n + c] * block.keys.v[(block.jBegin + c) * dv + d];
+          errors[d] += relative * term * term;
+          terms[d] += term * term;
         }
       }
-    for (int64_t d = 0; d < dv; ++d) {
-      double own = o[r * dv + d];
-      result[block.row(r) * dv + d] = std::sqrt(squares[d] + own * own);
-    }
+    for (int64_t d = 0; d < dv; ++d)
+      result[block.row(r) * dv + d] =
+          model.unit() * std::sqrt(sumErrorSquared(block.numKept(r), errors[d], terms[d],
+                                                   o[r * dv + d], model));
   }
 }
 
 template <typename Real>
 ForwardResult forwardIn(const AttentionProblem &problem, const AttentionInputs &inputs,
-                        const Precision &precision, RoundoffRows roundoff) {
+                        const Precision &precision, const RoundoffModel &roundoff) {
   ForwardResult result;
   result.o.resize(problem.sizeO());
   result.lse.resize(problem.sizeLse());
-  if (roundoff != RoundoffRows::None)
+  if (roundoff)
     result.roundoffO.resize(problem.sizeO());
   bool skipZeros = hasNonFinite(inputs);
   forEachRowBlock<Real>(
       problem, inputs, [&](const KeyHead<Real> &keys, int64_t b, int64_t h, int64_t begin) {
-        RowBlock<Real> block(problem, inputs, precision, keys, b, h, begin);
+        RowBlock<Real> block(problem, inputs, precision, keys, b, h, begin,
+                             ProbabilitySource::Softmax);
         std::vector<Real> o = outputOf(block, skipZeros);
         std::copy(o.begin(), o.end(), result.o.begin() + block.row(0) * problem.DV);
         std::copy(block.lse.begin(), block.lse.end(), result.lse.begin() + block.row(0));
-        if (roundoff != RoundoffRows::None)
+        if (roundoff)
           roundoffOfRows(block, o, roundoff, result.roundoffO);
       });
   return result;
@@ -106,7 +108,8 @@ std::vector<double> probabilitiesIn(const AttentionProblem &problem, const Atten
   std::vector<double> result(problem.sizeLse() * problem.Skv);
   forEachRowBlock<Real>(
       problem, inputs, [&](const KeyHead<Real> &keys, int64_t b, int64_t h, int64_t begin) {
-        RowBlock<Real> block(problem, inputs, precision, keys, b, h, begin);
+        RowBlock<Real> block(problem, inputs, precision, keys, b, h, begin,
+                             ProbabilitySource::Softmax);
         for (int64_t r = 0; r < block.rows; ++r)
           std::copy_n(block.p.begin() + r * block.n, block.n,
                       result.begin() + block.row(r) * problem.Skv + (block.n ? block.jBegin : 0));
@@ -117,7 +120,7 @@ std::vector<double> probabilitiesIn(const AttentionProblem &problem, const Atten
 } // namespace
 
 ForwardResult forward(const AttentionProblem &problem, const AttentionInputs &inputs,
-                      const Precision &precision, RoundoffRows roundoff) {
+                      const Precision &precision, const RoundoffModel &roundoff) {
   return precision.compute == Type::F64
              ? forwardIn<double>(problem, inputs, precision, roundoff)
              : forwardIn<float>(problem, inputs, precision, roundoff);

@@ -71,6 +71,27 @@ struct KeyHead {
   }
 };
 
+inline double squareOf(double x) {
+  return x * x;
+}
+
+/// The square of the error to expect, in units of roundoff, of a sum of n terms: of the terms
+/// themselves (sum of the squares of their errors), of the additions (terms: the sum of the squares
+/// of the terms; partial sums wander, and drift towards the sum), and of rounding the result.
+inline double sumErrorSquared(int64_t n, double errors, double terms, double sum,
+                              const RoundoffModel &model) {
+  double count = static_cast<double>(n);
+  double storing = 1.0 + 0.05 * count + squareOf(model.narrowing(model.output));
+  return errors + 0.09 * count * terms + storing * sum * sum;
+}
+
+/// Where a block of rows takes P from.
+enum class ProbabilitySource {
+  Softmax, // exp(s - max) / sum
+  Lse,     // exp(s - lse), as a backward recomputes it
+  Saved,   // inputs.probabilities
+};
+
 /// Rows begin <= i < begin + rows of head (b, h). All matrices are [rows, n] with n = jEnd - jBegin,
 /// the hull of the keys that any of the rows keeps.
 template <typename Real>
@@ -94,17 +115,17 @@ struct RowBlock {
 
   RowBlock(const AttentionProblem &problem, const AttentionInputs &inputs,
            const Precision &precision, const KeyHead<Real> &keys, int64_t b, int64_t h,
-           int64_t begin, bool takesSavedProbabilities = false)
+           int64_t begin, ProbabilitySource source)
       : problem(problem), inputs(inputs), precision(precision), keys(keys), b(b), h(h),
         begin(begin), rows(std::min(rowsPerBlock, problem.Sq - begin)) {
     const double *first = inputs.q.data() + row(0) * problem.D;
     q.assign(first, first + rows * problem.D);
     findKept();
     scores();
-    if (takesSavedProbabilities)
+    if (source == ProbabilitySource::Saved)
       loadProbabilities();
     else
-      softmax();
+      softmax(source == ProbabilitySource::Lse);
     dropout();
   }
 
@@ -122,10 +143,12 @@ struct RowBlock {
     return std::sqrt(squares);
   }
 
-  /// The relative error of p_ij to expect in units of roundoff: the exponential, the rounding of the
-  /// score, and the rounding errors of a product of length D (of random signs: about 0.3 |q| |k|).
+  /// The relative error of p_ij to expect in units of roundoff, before p is rounded: the exponential,
+  /// the rounding of score and LSE, and the errors of a product of length D (of random signs: about
+  /// 0.3 |q| |k|).
   double relativeErrorOfP(int64_t r, int64_t c, double normQ) const {
-    return 1.0 + 0.5 * std::fabs(static_cast<double>(s[r * n + c])) +
+    double lseSize = std::isfinite(lse[r]) ? std::fabs(static_cast<double>(lse[r])) : 0.0;
+    return 1.0 + 0.5 * std::fabs(static_cast<double>(s[r * n + c])) + 0.5 * lseSize +
            0.3 * std::fabs(problem.scale) * normQ * keys.normK[jBegin + c];
   }
 
@@ -171,7 +194,7 @@ private:
     roundAll(precision.score, s.data(), s.size());
   }
 
-  void softmax() {
+  void softmax(bool fromLse) {
     constexpr Real infinity = std::numeric_limits<Real>::infinity();
     p.assign(rows * n, Real(0));
     sum.assign(rows, Real(1));
@@ -196,7 +219,7 @@ private:
         sum[r] = total;
       else
         for (int64_t c = 0; c < n; ++c)
-          prob[c] /= total;
+          prob[c] = fromLse ? std::exp(score[c] - lse[r]) : prob[c] / total;
     }
     roundAll(precision.probability, p.data(), p.size());
   }
@@ -204,6 +227,7 @@ private:
   void loadProbabilities() {
     p.assign(rows * n, Real(0));
     sum.assign(rows, Real(1));
+    lse.assign(rows, Real(0));
     for (int64_t r = 0; r < rows; ++r)
       for (int64_t c = 0; c < n; ++c)
         if (kept[r * n + c])

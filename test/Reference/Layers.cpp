@@ -24,14 +24,10 @@ Real activateIn(Activation activation, Real x) {
   return x;
 }
 
-bool isReference(const Precision &precision) {
-  return precision.compute == Type::F64 && precision.order == SumOrder::Ascending;
-}
-
 template <typename Real>
 LayerResult matmulIn(const MatmulProblem &p, const std::vector<double> &aIn,
                      const std::vector<double> &bIn, const std::vector<double> &bias,
-                     const Precision &precision) {
+                     const Precision &precision, const RoundoffModel &model) {
   std::vector<Real> a(aIn.begin(), aIn.end()), b(bIn.begin(), bIn.end());
   if (p.transposeB)
     b = KeyHead<Real>::transposed(b, p.N, p.K);
@@ -40,7 +36,7 @@ LayerResult matmulIn(const MatmulProblem &p, const std::vector<double> &aIn,
   multiplyAdd(c.data(), p.N, aRef, b.data(), p.N, p.M, p.N, p.K, precision.order);
 
   LayerResult result;
-  if (isReference(precision)) {
+  if (model) {
     std::vector<double> normB(p.N, 0.0);
     for (int64_t t = 0; t < p.K; ++t)
       for (int64_t j = 0; j < p.N; ++j)
@@ -56,7 +52,8 @@ LayerResult matmulIn(const MatmulProblem &p, const std::vector<double> &aIn,
       for (int64_t j = 0; j < p.N; ++j) {
         double product = std::fabs(p.alpha) * (0.3 * std::sqrt(normA * normB[j]) +
                                                std::fabs(static_cast<double>(c[i * p.N + j])));
-        result.roundoff[i * p.N + j] = product + (bias.empty() ? 0.0 : std::fabs(bias[j]));
+        result.roundoff[i * p.N + j] = model.unit() *
+            (product + (bias.empty() ? 0.0 : std::fabs(bias[j])));
       }
     }
   }
@@ -74,11 +71,11 @@ LayerResult matmulIn(const MatmulProblem &p, const std::vector<double> &aIn,
 
 template <typename Real>
 LayerResult softmaxIn(int64_t rows, int64_t columns, const std::vector<double> &x,
-                      const Precision &precision) {
+                      const Precision &precision, const RoundoffModel &model) {
   constexpr Real infinity = std::numeric_limits<Real>::infinity();
   LayerResult result;
   result.values.resize(rows * columns);
-  if (isReference(precision))
+  if (model)
     result.roundoff.resize(rows * columns);
   std::vector<Real> y(columns);
   for (int64_t r = 0; r < rows; ++r) {
@@ -93,8 +90,8 @@ LayerResult softmaxIn(int64_t rows, int64_t columns, const std::vector<double> &
       y[c] = any ? std::exp(y[c] - max) : Real(0);
     Real sum = sumOf(y.data(), columns, precision.order);
     for (int64_t c = 0; c < columns && any; ++c) {
-      if (isReference(precision) && y[c] != Real(0))
-        result.roundoff[r * columns + c] = y[c] / sum * (2.0 + std::fabs(std::log(y[c])));
+      if (model && y[c] != Real(0))
+        result.roundoff[r * columns + c] = model.unit() * y[c] / sum * (2.0 + std::fabs(std::log(y[c])));
       y[c] /= sum;
     }
     roundAll(precision.output, y.data(), y.size());
@@ -106,10 +103,10 @@ LayerResult softmaxIn(int64_t rows, int64_t columns, const std::vector<double> &
 template <typename Real>
 LayerNormResult layerNormIn(int64_t rows, int64_t columns, double epsilon,
                             const std::vector<double> &xIn, const std::vector<double> &gamma,
-                            const std::vector<double> &beta, const Precision &precision) {
+                            const std::vector<double> &beta, const Precision &precision, const RoundoffModel &model) {
   LayerNormResult result;
   result.y.values.resize(rows * columns);
-  if (isReference(precision))
+  if (model)
     result.y.roundoff.resize(rows * columns);
   std::vector<Real> x(columns), squares(columns), y(columns);
   for (int64_t r = 0; r < rows; ++r) {
@@ -126,10 +123,10 @@ LayerNormResult layerNormIn(int64_t rows, int64_t columns, double epsilon,
       Real factor = gamma.empty() ? Real(1) : static_cast<Real>(gamma[c]);
       Real offset = beta.empty() ? Real(0) : static_cast<Real>(beta[c]);
       Real normal = (x[c] - mean) * rstd * factor;
-      if (isReference(precision))
+      if (model)
         result.y.roundoff[r * columns + c] =
-            2.0 * std::fabs(normal) + std::fabs(offset) +
-            (std::fabs(x[c]) + std::fabs(mean)) * rstd * std::fabs(factor);
+            model.unit() * (2.0 * std::fabs(normal) + std::fabs(offset) +
+                            (std::fabs(x[c]) + std::fabs(mean)) * rstd * std::fabs(factor));
       y[c] = normal + offset;
     }
     roundAll(precision.output, y.data(), y.size());
@@ -146,23 +143,23 @@ double activate(Activation activation, double x) {
 
 LayerResult matmul(const MatmulProblem &problem, const std::vector<double> &a,
                    const std::vector<double> &b, const std::vector<double> &bias,
-                   const Precision &precision) {
-  return precision.compute == Type::F64 ? matmulIn<double>(problem, a, b, bias, precision)
-                                        : matmulIn<float>(problem, a, b, bias, precision);
+                   const Precision &precision, const RoundoffModel &model) {
+  return precision.compute == Type::F64 ? matmulIn<double>(problem, a, b, bias, precision, model)
+                                        : matmulIn<float>(problem, a, b, bias, precision, model);
 }
 
 LayerResult rowSoftmax(int64_t rows, int64_t columns, const std::vector<double> &x,
-                       const Precision &precision) {
-  return precision.compute == Type::F64 ? softmaxIn<double>(rows, columns, x, precision)
-                                        : softmaxIn<float>(rows, columns, x, precision);
+                       const Precision &precision, const RoundoffModel &model) {
+  return precision.compute == Type::F64 ? softmaxIn<double>(rows, columns, x, precision, model)
+                                        : softmaxIn<float>(rows, columns, x, precision, model);
 }
 
 LayerNormResult layerNorm(int64_t rows, int64_t columns, double epsilon,
                           const std::vector<double> &x, const std::vector<double> &gamma,
-                          const std::vector<double> &beta, const Precision &precision) {
+                          const std::vector<double> &beta, const Precision &precision, const RoundoffModel &model) {
   return precision.compute == Type::F64
-             ? layerNormIn<double>(rows, columns, epsilon, x, gamma, beta, precision)
-             : layerNormIn<float>(rows, columns, epsilon, x, gamma, beta, precision);
+             ? layerNormIn<double>(rows, columns, epsilon, x, gamma, beta, precision, model)
+             : layerNormIn<float>(rows, columns, epsilon, x, gamma, beta, precision, model);
 }
 
 } // namespace tilewright::reference

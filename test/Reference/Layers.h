@@ -1,8 +1,8 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // The oracle of the kernels that are not attention: a product with a fused epilogue, row softmax,
-// layer norm. Each gives ref or lowp by the precision, as in Attention.h, and the expected roundoff
-// of its result (see Accuracy.h), which only ref fills in.
+// layer norm. Each gives ref or lowp by the precision, as in Attention.h, and on request the
+// expected roundoff of its result (see Accuracy.h).
 
 #ifndef TILEWRIGHT_TEST_REFERENCE_LAYERS_H
 #define TILEWRIGHT_TEST_REFERENCE_LAYERS_H
@@ -35,11 +35,13 @@ struct LayerResult {
 /// c[M, N] = activation(alpha * a b + bias[N]); bias may be empty.
 LayerResult matmul(const MatmulProblem &problem, const std::vector<double> &a,
                    const std::vector<double> &b, const std::vector<double> &bias,
-                   const Precision &precision = Precision::reference());
+                   const Precision &precision = Precision::reference(),
+                   const RoundoffModel &roundoff = {});
 
 /// y[r, c] = exp(x[r, c] - max_r) / sum_r for x [rows, columns]. A row of -inf only gives zeros.
 LayerResult rowSoftmax(int64_t rows, int64_t columns, const std::vector<double> &x,
-                       const Precision &precision = Precision::reference());
+                       const Precision &precision = Precision::reference(),
+                   const RoundoffModel &roundoff = {});
 
 struct LayerNormResult {
   LayerResult y;                  // [rows, columns]
@@ -51,7 +53,8 @@ struct LayerNormResult {
 LayerNormResult layerNorm(int64_t rows, int64_t columns, double epsilon,
                           const std::vector<double> &x, const std::vector<double> &gamma,
                           const std::vector<double> &beta,
-                          const Precision &precision = Precision::reference());
+                          const Precision &precision = Precision::reference(),
+                   const RoundoffModel &roundoff = {});
 
 } // namespace tilewright::reference
 

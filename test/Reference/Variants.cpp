@@ -68,7 +68,7 @@ AttentionInputs VarlenProblem::inputsOf(int64_t n, const AttentionInputs &packed
 }
 
 ForwardResult forward(const VarlenProblem &problem, const AttentionInputs &inputs,
-                      const Precision &precision, RoundoffRows roundoff) {
+                      const Precision &precision, const RoundoffModel &roundoff) {
   const AttentionProblem &c = problem.common;
   AttentionProblem packed = problem.packed();
   ForwardResult result;
@@ -86,7 +86,7 @@ ForwardResult forward(const VarlenProblem &problem, const AttentionInputs &input
 }
 
 BackwardResult backward(const VarlenProblem &problem, const AttentionInputs &inputs,
-                        const Precision &precision, RoundoffRows roundoff) {
+                        const Precision &precision, const RoundoffModel &roundoff) {
   const AttentionProblem &c = problem.common;
   AttentionProblem packed = problem.packed();
   BackwardResult result;
@@ -111,7 +111,7 @@ BackwardResult backward(const VarlenProblem &problem, const AttentionInputs &inp
 }
 
 ForwardResult forward(const AttentionProblem &problem, const std::vector<double> &q,
-                      const PagedKeys &keys, const Precision &precision, RoundoffRows roundoff) {
+                      const PagedKeys &keys, const Precision &precision, const RoundoffModel &roundoff) {
   ForwardResult result;
   for (int64_t b = 0; b < problem.B; ++b) {
     AttentionProblem one = problem;
@@ -223,7 +223,7 @@ ForwardResult combine(const std::vector<ForwardResult> &parts, int64_t rows, int
 
 ForwardResult forwardFp8(const AttentionProblem &problem, const AttentionInputs &inputs,
                          const Descales &descales, const Precision &precision,
-                         RoundoffRows roundoff) {
+                         const RoundoffModel &roundoff) {
   AttentionProblem scaled = problem;
   scaled.scale *= descales.q * descales.k;
   Precision unrounded = precision;

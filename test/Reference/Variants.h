@@ -33,10 +33,10 @@ struct VarlenProblem {
 
 ForwardResult forward(const VarlenProblem &problem, const AttentionInputs &inputs,
                       const Precision &precision = Precision::reference(),
-                      RoundoffRows roundoff = RoundoffRows::None);
+                      const RoundoffModel &roundoff = {});
 BackwardResult backward(const VarlenProblem &problem, const AttentionInputs &inputs,
                         const Precision &precision = Precision::reference(),
-                        RoundoffRows roundoff = RoundoffRows::None);
+                        const RoundoffModel &roundoff = {});
 
 /// Keys and values in pages (PagedAttention, Kwon et al., 2023): key j of batch b is row j % pageSize
 /// of page table[b * maxPages + j / pageSize], for 0 <= j < lengths[b].
@@ -50,7 +50,7 @@ struct PagedKeys {
 /// problem.Skv is ignored: each batch has its own, and with it its own bottom-right shift.
 ForwardResult forward(const AttentionProblem &problem, const std::vector<double> &q,
                       const PagedKeys &keys, const Precision &precision = Precision::reference(),
-                      RoundoffRows roundoff = RoundoffRows::None);
+                      const RoundoffModel &roundoff = {});
 
 /// Random keys and values in pages of a random order. Pages and rows that no batch uses hold the
 /// filler (a NaN shows that a kernel uses them nevertheless); unused entries of the table name such a
@@ -75,7 +75,7 @@ struct Descales {
 ForwardResult forwardFp8(const AttentionProblem &problem, const AttentionInputs &inputs,
                          const Descales &descales,
                          const Precision &precision = Precision::reference(),
-                         RoundoffRows roundoff = RoundoffRows::None);
+                         const RoundoffModel &roundoff = {});
 Precision lowpFp8(Type output);
 
 } // namespace tilewright::reference
