@@ -17,6 +17,8 @@
 #include "mlir/Interfaces/LoopLikeInterface.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
+#include <limits>
+
 #include "dialect/Tile/TileDialect.h.inc"
 #include "dialect/Tile/TileEnums.h.inc"
 
@@ -45,7 +47,9 @@ struct Dim {
 
 /// A float, i1, i32, i64 or a type parameter.
 bool isElementType(mlir::Type type);
-/// A `!tile.tile`, or a ranked tensor of static shape of such elements.
+/// Extents and indices are i32.
+constexpr int64_t kMaxExtent = std::numeric_limits<int32_t>::max();
+/// A `!tile.tile`, or a ranked tensor of static, positive extents with such elements.
 bool isTile(mlir::Type type);
 
 /// Dimensions of a tile (either form) or a view.
@@ -87,6 +91,10 @@ void walkExpr(ExprAttr expr, llvm::function_ref<void(ExprAttr)> fn);
 /// Spelling of a bound type in parameters ("f16", "e4m3", ...), and back; null when unknown.
 llvm::StringRef getTypeSpelling(mlir::Type type);
 mlir::Type getTypeBySpelling(mlir::MLIRContext *context, llvm::StringRef name);
+
+/// True for the words that read as a literal or a type, in expressions or in types: they cannot name
+/// a parameter.
+bool isReservedName(llvm::StringRef name);
 
 } // namespace tilewright::tile
 

@@ -63,8 +63,10 @@ int getArity(StringRef function) {
       .Default(-1);
 }
 
-/// Nesting that a person writes stays far below; a bound keeps hostile input off the stack.
+/// What a person writes stays far below; bounds keep hostile input off the stack, since a chain
+/// `1 + 1 + ...` is a tree as deep as it is long.
 constexpr unsigned kMaxDepth = 64;
+constexpr unsigned kMaxOperations = 1024;
 
 class ExprParser {
 public:
@@ -114,11 +116,11 @@ private:
     while (true) {
       ExprAttr rhs;
       if (succeeded(parser.parseOptionalPlus())) {
-        if (parseProduct(rhs))
+        if (parseProduct(rhs) || countOperation())
           return failure();
         result = call("+", {result, rhs});
       } else if (succeeded(parser.parseOptionalMinus())) {
-        if (parseProduct(rhs))
+        if (parseProduct(rhs) || countOperation())
           return failure();
         result = call("-", {result, rhs});
       } else {
@@ -132,7 +134,7 @@ private:
       return failure();
     while (succeeded(parser.parseOptionalStar())) {
       ExprAttr rhs;
-      if (parsePrimary(rhs))
+      if (parsePrimary(rhs) || countOperation())
         return failure();
       result = call("*", {result, rhs});
     }
@@ -143,13 +145,6 @@ private:
     SMLoc loc = parser.getCurrentLocation();
     if (succeeded(parser.parseOptionalLParen()))
       return failure(parseComparison(result) || parser.parseRParen());
-    if (succeeded(parser.parseOptionalMinus())) {
-      int64_t value;
-      if (parser.parseInteger(value))
-        return failure();
-      result = ExprAttr::getInt(ctx, -value);
-      return success();
-    }
     // Before integers: MLIR reads true and false as those, too.
     for (bool flag : {false, true})
       if (succeeded(parser.parseOptionalKeyword(flag ? "true" : "false"))) {
@@ -217,6 +212,13 @@ private:
     return success();
   }
 
+  ParseResult countOperation() {
+    if (++operations <= kMaxOperations)
+      return success();
+    return parser.emitError(parser.getCurrentLocation(), "an expression may hold at most ")
+           << kMaxOperations << " of '+', '-' and '*'";
+  }
+
   ExprAttr call(StringRef function, ArrayRef<ExprAttr> operands) {
     return ExprAttr::get(ctx, ExprKind::Call, 0, function, operands);
   }
@@ -224,7 +226,7 @@ private:
   AsmParser &parser;
   MLIRContext *ctx;
   bool infixComparisons;
-  unsigned depth = 0;
+  unsigned depth = 0, operations = 0;
 };
 
 /// 0: comparison, 1: sum, 2: product, 3: primary.
@@ -328,8 +330,9 @@ static ParseResult parseDecl(AsmParser &parser, ParamDeclAttr &decl, bool infixC
   SMLoc nameLoc = parser.getCurrentLocation();
   if (parser.parseKeyword(&name))
     return failure();
-  if (name == "true" || name == "false" || getTypeBySpelling(parser.getContext(), name))
-    return parser.emitError(nameLoc, "'") << name << "' is a literal and cannot name a parameter";
+  if (isReservedName(name))
+    return parser.emitError(nameLoc, "'")
+           << name << "' is a literal or a type and cannot name a parameter";
   if (parser.parseColon())
     return failure();
   SMLoc kindLoc = parser.getCurrentLocation();

@@ -54,12 +54,15 @@ def Tile_ExprAttr : Tile_Attr<"Expr", "expr"> {
     `accumulator(T)` (f64 for f64, else f32) and `bits(T)`. A bare name is a parameter or a scalar argument; a
     quoted string is a value of an enum parameter; `f16`, `bf16`, `f32`, `f64`, `e4m3` and `e5m2` are types.
     Values are 64-bit integers, flags, enum values or types. Overflow and division by zero
-    are errors when the expression is evaluated.
+    are errors when the expression is evaluated. Inside the angle brackets of the attribute itself
+    comparisons are written as functions, `lt(a, b)`.
 
     Example: `#tile.expr<ceildiv(dim(q, 2), BLOCK_M)>`
 
     Errors:
     - an unknown function, or a wrong number of arguments to a known one
+    - something else than an integer, a name, a string or a parenthesis where a value is due
+    - more than 64 levels of nesting, or more than 1024 of `+`, `-` and `*`
   }];
   let parameters = (ins
     "::tilewright::tile::ExprKind":$kind,
@@ -86,9 +89,12 @@ def Tile_ParamDeclAttr : Tile_Attr<"ParamDecl", "param_decl"> {
     Example: `params(BLOCK_M: int in [64, 128] = 128, T: type, CAUSAL: enum in ["none", "top_left"] = "none")`
 
     Errors:
+    - a name that is a literal or a type (`true`, `f32`, `i8`, ...)
     - an unknown kind
     - an enum without a list of values
     - a default, or an allowed value, of another kind
+    - an allowed value that is not a literal
+    - a default that is not among the allowed values
   }];
   let parameters = (ins
     StringRefParameter<"name">:$name,

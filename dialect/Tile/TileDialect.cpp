@@ -6,6 +6,7 @@
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/Builders.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSwitch.h"
 
 using namespace mlir;
@@ -38,7 +39,9 @@ bool isTile(Type type) {
   if (isa<TileType>(type))
     return true;
   auto tensor = dyn_cast<RankedTensorType>(type);
-  return tensor && tensor.hasStaticShape() && isElementType(tensor.getElementType());
+  return tensor && isElementType(tensor.getElementType()) &&
+         llvm::all_of(tensor.getShape(),
+                      [](int64_t extent) { return extent >= 1 && extent <= kMaxExtent; });
 }
 
 static SmallVector<Dim> zipDims(ArrayRef<int64_t> shape, ArrayRef<StringAttr> symbols) {
@@ -135,6 +138,26 @@ StringRef getTypeSpelling(Type type) {
     if (getTypeBySpelling(type.getContext(), name) == type)
       return name;
   return "";
+}
+
+/// i32, si8, f16, f8E4M3FN, bf16, tf32: MLIR lexes these as types.
+static bool isTypeKeyword(StringRef name) {
+  StringRef rest = name;
+  if (rest == "bf16" || rest == "tf32")
+    return true;
+  if (rest.consume_front("f"))
+    return !rest.empty() && llvm::isDigit(rest.front());
+  if (!rest.consume_front("i") && !rest.consume_front("si") && !rest.consume_front("ui"))
+    return false;
+  return !rest.empty() && llvm::all_of(rest, llvm::isDigit);
+}
+
+bool isReservedName(StringRef name) {
+  return isTypeKeyword(name) ||
+         llvm::StringSwitch<bool>(name)
+             .Cases({"true", "false", "e4m3", "e5m2"}, true)
+             .Cases({"index", "none", "complex", "memref", "tensor", "tuple", "vector"}, true)
+             .Default(false);
 }
 
 } // namespace tilewright::tile

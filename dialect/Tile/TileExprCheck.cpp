@@ -210,6 +210,9 @@ LogicalResult checkExprKind(Operation *op, ExprAttr expr, const Signature *signa
 static LogicalResult verifyNames(const Signature &signature, ArrayRef<Attribute> gridNames) {
   llvm::StringMap<StringRef> seen;
   auto add = [&](StringRef name, StringRef kind) -> LogicalResult {
+    if (isReservedName(name))
+      return signature.op->emitOpError() << kind << " '" << name
+                                         << "' has the name of a literal or a type";
     auto [it, inserted] = seen.try_emplace(name, kind);
     if (inserted)
       return success();
@@ -274,12 +277,17 @@ static LogicalResult verifyTypeNames(const Signature &signature, Operation *wher
                                   << ", but got kind " << stringifyParamKind(param.getKind());
     return success();
   };
-  for (const Dim &dim : getDims(type))
-    if (dim.isSymbol() && failed(check(dim.symbol.getValue(), ParamKind::Int)))
-      return failure();
-  if (auto param = dyn_cast<ParamType>(getElementType(type)))
-    return check(param.getName(), ParamKind::Type);
-  return success();
+  WalkResult walk = type.walk<WalkOrder::PreOrder>([&](Type inner) {
+    LogicalResult result = success();
+    if (auto param = dyn_cast<ParamType>(inner))
+      result = check(param.getName(), ParamKind::Type);
+    if (isa<TileType, ViewType>(inner))
+      for (const Dim &dim : getDims(inner))
+        if (succeeded(result) && dim.isSymbol())
+          result = check(dim.symbol.getValue(), ParamKind::Int);
+    return failed(result) ? WalkResult::interrupt() : WalkResult::advance();
+  });
+  return failure(walk.wasInterrupted());
 }
 
 LogicalResult verifySignature(const Signature &signature, ArrayRef<Attribute> gridNames) {
@@ -315,14 +323,22 @@ LogicalResult verifySignature(const Signature &signature, ArrayRef<Attribute> gr
   }
   WalkResult walk = signature.body->walk([&](Operation *inner) {
     auto verify = [&](Type type) { return verifyTypeNames(signature, inner, type); };
+    // Binding replaces types, but not the elements of a literal.
+    if (auto constant = inner->getAttrOfType<ElementsAttr>("value"))
+      if (!isTile(constant.getType()) || isa<TileType>(constant.getType()) ||
+          isa<ParamType>(getElementType(constant.getType()))) {
+        inner->emitOpError() << "cannot make a constant of type " << constant.getType()
+                             << "; write a scalar constant and tile.full";
+        return WalkResult::interrupt();
+      }
     for (Type type : inner->getResultTypes())
       if (failed(verify(type)))
         return WalkResult::interrupt();
     for (Region &region : inner->getRegions())
       for (Block &block : region)
         for (Type type : block.getArgumentTypes())
-        if (failed(verify(type)))
-          return WalkResult::interrupt();
+          if (failed(verify(type)))
+            return WalkResult::interrupt();
     return WalkResult::advance();
   });
   return failure(walk.wasInterrupted());

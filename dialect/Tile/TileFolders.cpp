@@ -15,6 +15,8 @@ OpFoldResult ReshapeOp::fold(FoldAdaptor) {
     return getSource();
   // Row-major order composes: only the first source and the last shape matter.
   if (auto inner = getSource().getDefiningOp<ReshapeOp>()) {
+    if (inner.getSource().getType() == getResult().getType())
+      return inner.getSource();
     getSourceMutable().assign(inner.getSource());
     return getResult();
   }
@@ -25,7 +27,9 @@ OpFoldResult TransposeOp::fold(FoldAdaptor) {
   auto isIdentity = [](ArrayRef<int64_t> permutation) {
     return llvm::equal(permutation, llvm::seq<int64_t>(0, permutation.size()));
   };
-  if (isIdentity(getPermutation()))
+  // Types differ where one is symbolic and the other a tensor.
+  Type type = getResult().getType();
+  if (isIdentity(getPermutation()) && getSource().getType() == type)
     return getSource();
   auto inner = getSource().getDefiningOp<TransposeOp>();
   if (!inner)
@@ -33,7 +37,7 @@ OpFoldResult TransposeOp::fold(FoldAdaptor) {
   SmallVector<int64_t> composed;
   for (int64_t dim : getPermutation())
     composed.push_back(inner.getPermutation()[dim]);
-  if (isIdentity(composed))
+  if (isIdentity(composed) && inner.getSource().getType() == type)
     return inner.getSource();
   setPermutation(composed);
   getSourceMutable().assign(inner.getSource());
@@ -71,8 +75,12 @@ struct FoldTransposeIntoDot : OpRewritePattern<DotOp> {
   using OpRewritePattern::OpRewritePattern;
 
   LogicalResult matchAndRewrite(DotOp op, PatternRewriter &rewriter) const override {
-    auto lhs = op.getLhs().getDefiningOp<TransposeOp>();
-    auto rhs = op.getRhs().getDefiningOp<TransposeOp>();
+    // Identities are left to the folder.
+    auto getTranspose = [](Value operand) {
+      auto transpose = operand.getDefiningOp<TransposeOp>();
+      return transpose && transpose.getPermutation()[0] == 1 ? transpose : TransposeOp();
+    };
+    TransposeOp lhs = getTranspose(op.getLhs()), rhs = getTranspose(op.getRhs());
     if (!lhs && !rhs)
       return rewriter.notifyMatchFailure(op, "no operand is a transpose");
     rewriter.modifyOpInPlace(op, [&] {

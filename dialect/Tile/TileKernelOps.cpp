@@ -5,6 +5,7 @@
 #include "dialect/Tile/TileExprCheck.h"
 #include "dialect/Tile/TileParsing.h"
 
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/StringExtras.h"
 
@@ -23,13 +24,15 @@ struct ParsedSignature {
 } // namespace
 
 /// SSA names are the public names of arguments and grid ids, so they must be words.
+static bool isWord(StringRef name) {
+  return !name.empty() && !llvm::isDigit(name.front()) &&
+         llvm::all_of(name, [](char c) { return llvm::isAlnum(c) || c == '_'; });
+}
+
 static ParseResult takeName(OpAsmParser &parser, const OpAsmParser::Argument &argument,
                             StringRef what, SmallVectorImpl<Attribute> &names) {
   StringRef name = argument.ssaName.name.drop_front();
-  bool isWord = !name.empty() && !llvm::isDigit(name.front()) && llvm::all_of(name, [](char c) {
-    return llvm::isAlnum(c) || c == '_';
-  });
-  if (!isWord)
+  if (!isWord(name))
     return parser.emitError(argument.ssaName.location)
            << what << " must have a name of letters, digits and '_', but got "
            << argument.ssaName.name;
@@ -143,12 +146,18 @@ static void printBody(OpAsmPrinter &printer, Operation *op) {
 static LogicalResult verifyShape(Operation *op, ArrayAttr params, ArrayAttr constraints,
                                  ArrayAttr argNames, ArrayRef<bool> optional, ArrayAttr gridNames,
                                  ArrayAttr grid) {
+  if (SymbolTable::getSymbolName(op).empty())
+    return op->emitOpError("needs a name");
   auto all = [](ArrayAttr list, auto predicate) { return llvm::all_of(list, predicate); };
+  auto isName = [](Attribute a) {
+    auto name = dyn_cast<StringAttr>(a);
+    return name && isWord(name.getValue());
+  };
   bool wellFormed =
       all(params, [](Attribute a) { return isa<ParamDeclAttr>(a); }) &&
       all(constraints, [](Attribute a) { return isa<ExprAttr>(a); }) &&
-      all(argNames, [](Attribute a) { return isa<StringAttr>(a); }) &&
-      (!grid || (all(gridNames, [](Attribute a) { return isa<StringAttr>(a); }) &&
+      all(argNames, isName) &&
+      (!grid || (all(gridNames, isName) &&
                  all(grid, [](Attribute a) { return isa<ExprAttr>(a); }) &&
                  grid.size() == gridNames.size())) &&
       optional.size() == argNames.size();
@@ -362,10 +371,14 @@ LogicalResult ParamOp::verify() {
     return checkExprKind(*this, getExpr(), &signature, ExprScope::Parameters, "its expression",
                          wanted);
   }
+  if (!(*this)->getParentOfType<func::FuncOp>())
+    return emitOpError("has a value in kernels and functions only");
   return checkExprKind(*this, getExpr(), nullptr, ExprScope::Parameters, "its expression", wanted);
 }
 
 LogicalResult CaptureOp::verify() {
+  if (getSymName().empty())
+    return emitOpError("needs a name");
   if (isa<ViewType>(getType()) || isElementType(getType()))
     return success();
   return emitOpError() << "must be a view or a scalar, but got " << getType();

@@ -32,7 +32,9 @@ def Tile_KernelOp : Tile_Op<"kernel", [
     ```
 
     Errors:
-    - two parameters, arguments or grid ids of the same name, or one named as another kind
+    - two parameters, arguments or grid ids of the same name, whichever of these they are
+    - a name that is a literal or a type (`true`, `f32`, ...), or of an argument or id that is no word
+    - a grid without extents
     - a type, default, constraint or grid expression that names no parameter (or, in the grid, no argument)
     - a type that uses a parameter of the wrong kind
     - `dim` of something that is not a view, or at a position beyond its rank
@@ -180,6 +182,7 @@ def Tile_ParamOp : Tile_Op<"param", [Pure]> {
     Example: `%top_left = tile.param CAUSAL == "top_left" : i1`
 
     Errors:
+    - a place outside of kernels and functions
     - a name that is no parameter of the enclosing kernel
     - an expression whose kind does not fit the result type
     - an expression that reads an argument or the device
@@ -201,6 +204,7 @@ def Tile_CaptureOp : Tile_Op<"capture", [Symbol]> {
 
     Errors:
     - a type that is neither a view nor a scalar
+    - an empty name
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, TypeAttr:$type);
   let assemblyFormat = "$sym_name attr-dict `:` $type";

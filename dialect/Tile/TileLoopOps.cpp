@@ -208,8 +208,9 @@ void ForBlocksOp::getAsmBlockArgumentNames(Region &region, OpAsmSetValueNameFn s
 //===----------------------------------------------------------------------===//
 
 LogicalResult ForBlocksOp::verify() {
-  if (static_cast<bool>(getList()) != static_cast<bool>(getCount()))
-    return emitOpError("needs both a list and its count, or neither");
+  if (static_cast<bool>(getList()) != static_cast<bool>(getCount()) ||
+      (!getList() && !getListIndices().empty()))
+    return emitOpError("needs a list with its indices and its count, or none of them");
   if (getList()) {
     int64_t rank = getRank(getList().getType()), wanted = getListIndices().size() + 1;
     if (rank != wanted || !getElementType(getList().getType()).isInteger(32))
@@ -217,10 +218,13 @@ LogicalResult ForBlocksOp::verify() {
                            << " (one more than its indices) of i32, but got "
                            << getList().getType();
   }
-  if (!getMaskAttr())
-    return success();
   int64_t against = getAgainstPosition(), block = getBlockPosition();
   int64_t count = getMaskOperands().size() + 2;
+  if (!getMaskAttr()) {
+    if (getRangesAttr() || count > 2 || against != 0 || block != 1)
+      return emitOpError("has a part of a 'where' clause, but no mask function");
+    return success();
+  }
   if (against == block || against < 0 || block < 0 || against >= count || block >= count)
     return emitOpError("has malformed positions in its mask function; write it in its own syntax");
   return success();
@@ -305,7 +309,9 @@ std::optional<SmallVector<Value>> ForBlocksOp::getLoopInductionVars() {
 }
 MutableArrayRef<OpOperand> ForBlocksOp::getInitsMutable() { return getInitArgsMutable(); }
 Block::BlockArgListType ForBlocksOp::getRegionIterArgs() {
-  return getBody().getArguments().drop_front(2);
+  // The interface's verifier calls this before ours has looked at the body.
+  Block::BlockArgListType arguments = getBody().getArguments();
+  return arguments.size() < 2 ? Block::BlockArgListType() : arguments.drop_front(2);
 }
 std::optional<MutableArrayRef<OpOperand>> ForBlocksOp::getYieldedValuesMutable() {
   return cast<YieldOp>(getBody().front().getTerminator()).getValuesMutable();

@@ -42,12 +42,14 @@ ParseResult AtOp::parse(OpAsmParser &parser, OperationState &result) {
       return parser.parseOperand(indices.emplace_back());
     };
     SmallVector<int64_t> integers;
-    do {
-      if (parseIndex(integers))
+    if (failed(parser.parseOptionalRSquare())) {
+      do {
+        if (parseIndex(integers))
+          return failure();
+      } while (succeeded(parser.parseOptionalComma()));
+      if (parser.parseRSquare())
         return failure();
-    } while (succeeded(parser.parseOptionalComma()));
-    if (parser.parseRSquare())
-      return failure();
+    }
     staticIndices = builder.getDenseI64ArrayAttr(integers);
   }
   if (hasIndices && parseDynamicIndexList(parser, indices, staticIndices))
@@ -96,6 +98,9 @@ static LogicalResult verifyIndexCount(Operation *op, int64_t rank, OperandRange 
                                       ArrayRef<int64_t> staticIndices) {
   if (llvm::count_if(staticIndices, ShapedType::isDynamic) != static_cast<int64_t>(indices.size()))
     return op->emitOpError("has malformed indices; write it in its own syntax");
+  for (int64_t index : staticIndices)
+    if (!ShapedType::isDynamic(index) && !llvm::isInt<32>(index))
+      return op->emitOpError() << "indices are i32, but got " << index;
   if (static_cast<int64_t>(staticIndices.size()) == rank)
     return success();
   return op->emitOpError() << "needs one index for each dimension of its view: rank " << rank

@@ -8,7 +8,7 @@
 include "dialect/Tile/TileOpBase.td"
 
 def Tile_AtOp : Tile_Op<"at", [
-    AttrSizedOperandSegments, DeclareOpInterfaceMethods<MemoryEffectsOpInterface>,
+    AttrSizedOperandSegments, AlwaysSpeculatable, DeclareOpInterfaceMethods<MemoryEffectsOpInterface>,
     DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "one element of a view or of a capture";
   let description = [{
@@ -22,7 +22,7 @@ def Tile_AtOp : Tile_Op<"at", [
     Example: `%slope = tile.at @slopes[%h] : f32`, `%start = tile.at %cu_seqlens[%b] : i32`
 
     Errors:
-    - a number of indices that differs from the rank
+    - a number of indices that differs from the rank, or an index that is no i32
     - a result type that is not the element type
     - a symbol that is not a `tile.capture`
     - both or neither of a view and a symbol
@@ -95,7 +95,7 @@ def Tile_LoadOp : Tile_Op<"load", [DeclareOpInterfaceMethods<MemoryEffectsOpInte
     ```
 
     Errors:
-    - a number of indices that differs from the rank of the view
+    - a number of indices that differs from the rank of the view, or an index that is no i32
     - a tile of higher rank than the view
     - `dims` of another length than the rank of the tile, out of range or repeated
     - an element type that differs from the view's

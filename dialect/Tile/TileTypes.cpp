@@ -35,6 +35,12 @@ const llvm::fltSemantics &ParamType::getFloatSemantics() const {
 
 FloatType ParamType::scaleElementBitwidth(unsigned) const { return {}; }
 
+LogicalResult ParamType::verify(function_ref<InFlightDiagnostic()> emitError, StringRef name) {
+  if (!isReservedName(name))
+    return success();
+  return emitError() << "'" << name << "' is a literal or a type and cannot name a parameter";
+}
+
 //===----------------------------------------------------------------------===//
 // `<[dims], element>`, shared by tiles and views
 //===----------------------------------------------------------------------===//
@@ -55,18 +61,24 @@ static ParseResult parseDim(AsmParser &parser, bool allowUnknown, Body &body) {
     body.symbols.push_back(nullptr);
     return success();
   }
-  OptionalParseResult parsed = parser.parseOptionalInteger(extent);
+  // Before integers: MLIR reads true and false as those, too.
+  bool isFlag = succeeded(parser.parseOptionalKeyword("true")) ||
+                succeeded(parser.parseOptionalKeyword("false"));
+  OptionalParseResult parsed;
+  if (!isFlag)
+    parsed = parser.parseOptionalInteger(extent);
   if (parsed.has_value()) {
     if (failed(*parsed))
       return failure();
-    if (extent < 1)
-      return parser.emitError(loc, "a dimension must be at least 1, but got ") << extent;
+    if (extent < 1 || extent > kMaxExtent)
+      return parser.emitError(loc, "a dimension must be between 1 and ")
+             << kMaxExtent << ", but got " << extent;
     body.shape.push_back(extent);
     body.symbols.push_back(nullptr);
     return success();
   }
   std::string name;
-  if (failed(parser.parseOptionalKeywordOrString(&name)))
+  if (isFlag || failed(parser.parseOptionalKeywordOrString(&name)))
     return parser.emitError(loc, "expected a dimension: an integer")
            << (allowUnknown ? ", '?'" : "") << " or the name of a parameter";
   body.shape.push_back(ShapedType::kDynamic);
@@ -90,7 +102,9 @@ static FailureOr<Body> parseBody(AsmParser &parser, bool allowUnknown) {
     SMLoc loc = parser.getCurrentLocation();
     if (failed(parser.parseOptionalKeywordOrString(&name)))
       return parser.emitError(loc, "expected an element type or the name of a type parameter");
-    body.elementType = ParamType::get(parser.getContext(), name);
+    body.elementType = parser.getChecked<ParamType>(loc, parser.getContext(), name);
+    if (!body.elementType)
+      return failure();
   }
   if (parser.parseGreater())
     return failure();

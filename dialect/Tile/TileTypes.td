@@ -24,9 +24,13 @@ def Tile_ParamType : Tile_Type<"Param", "param", [
     bound. Inside `!tile.tile` and `!tile.view` it is written as the bare name.
 
     Example: `!tile.param<T>`
+
+    Errors:
+    - a name that is a literal or a type (`true`, `f32`, `i8`, ...)
   }];
   let parameters = (ins StringRefParameter<"name of the parameter">:$name);
   let assemblyFormat = "`<` custom<ParamName>($name) `>`";
+  let genVerifyDecl = 1;
 }
 
 def Tile_TileType : Tile_Type<"Tile", "tile", [ShapedTypeInterface, ValueSemantics]> {
@@ -39,7 +43,7 @@ def Tile_TileType : Tile_Type<"Tile", "tile", [ShapedTypeInterface, ValueSemanti
     Example: `!tile.tile<[BLOCK_M, 64], T>`
 
     Errors:
-    - a dimension below 1
+    - a dimension below 1 or above 2147483647
     - an element type that is none of the above
   }];
   let parameters = (ins
@@ -65,7 +69,7 @@ def Tile_ViewType : Tile_Type<"View", "view"> {
     Example: `!tile.view<[?, ?, ?, D], T>`
 
     Errors:
-    - a dimension below 1
+    - a dimension below 1 or above 2147483647
     - an element type that is not a float, `i1`, `i32`, `i64` or the name of a parameter
   }];
   let parameters = (ins
