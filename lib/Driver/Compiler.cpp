@@ -30,11 +30,18 @@ namespace {
 /// MLIR's parser and printer recurse; each level costs them up to about a kilobyte of stack.
 constexpr unsigned maxNesting = 256;
 
-/// The first place where brackets nest deeper than maxNesting, or null. Strings and comments are
-/// skipped; the lexer's finer points do not matter here, since valid files come nowhere near.
+/// The first place where brackets nest deeper than maxNesting, or where so many signs follow each other
+/// (each is a level of an affine expression); else null. Strings and comments are skipped; the lexer's
+/// finer points do not matter here, since valid files come nowhere near.
 const char *findExcessiveNesting(llvm::StringRef text) {
-  unsigned depth = 0;
+  unsigned depth = 0, signs = 0;
   for (const char *c = text.begin(); c != text.end(); ++c) {
+    if (*c == '-') {
+      if (++signs > maxNesting)
+        return c;
+    } else if (!llvm::isSpace(*c)) {
+      signs = 0;
+    }
     switch (*c) {
     case '"':
       for (++c; c != text.end() && *c != '"' && *c != '\n'; ++c)
@@ -75,26 +82,40 @@ Location startOf(MLIRContext &context, llvm::MemoryBufferRef buffer) {
   return FileLineColLoc::get(&context, buffer.getBufferIdentifier(), 1, 1);
 }
 
+/// Refuses what the parser cannot be given.
+LogicalResult checkText(MLIRContext &context, llvm::MemoryBufferRef buffer) {
+  if (isBytecode(buffer))
+    return emitError(startOf(context, buffer), "expected the text of a module but got bytecode");
+  llvm::StringRef text = buffer.getBuffer();
+  const char *excess = findExcessiveNesting(text);
+  if (!excess)
+    return success();
+  llvm::StringRef before = text.take_front(excess - text.begin());
+  Location location =
+      FileLineColLoc::get(&context, buffer.getBufferIdentifier(), before.count('\n') + 1,
+                          before.size() - (before.rfind('\n') + 1) + 1);
+  return emitError(location) << "brackets may nest " << maxNesting << " deep but got more";
+}
+
+/// The same for the files that tile-link will parse. One that cannot be read is left to the pass.
+LogicalResult checkFiles(MLIRContext &context, llvm::ArrayRef<std::string> files) {
+  for (const std::string &file : files)
+    if (auto buffer = llvm::MemoryBuffer::getFile(file, /*IsText=*/true))
+      if (failed(checkText(context, **buffer)))
+        return failure();
+  return success();
+}
+
 } // namespace
 
 OwningOpRef<ModuleOp> parseBuffer(MLIRContext &context, llvm::MemoryBufferRef buffer) {
-  if (isBytecode(buffer)) {
-    emitError(startOf(context, buffer), "expected the text of a module but got bytecode");
+  if (failed(checkText(context, buffer)))
     return nullptr;
-  }
-  llvm::StringRef text = buffer.getBuffer();
-  if (const char *c = findExcessiveNesting(text)) {
-    llvm::StringRef before = text.take_front(c - text.begin());
-    Location location =
-        FileLineColLoc::get(&context, buffer.getBufferIdentifier(), before.count('\n') + 1,
-                            before.size() - (before.rfind('\n') + 1) + 1);
-    emitError(location) << "brackets may nest " << maxNesting << " deep but got more";
-    return nullptr;
-  }
   // The parser reads one character past the end, and a reference does not promise a terminator.
   auto sourceMgr = std::make_shared<llvm::SourceMgr>();
   sourceMgr->AddNewSourceBuffer(
-      llvm::MemoryBuffer::getMemBufferCopy(text, buffer.getBufferIdentifier()), llvm::SMLoc());
+      llvm::MemoryBuffer::getMemBufferCopy(buffer.getBuffer(), buffer.getBufferIdentifier()),
+      llvm::SMLoc());
   return parseSourceFile<ModuleOp>(sourceMgr, ParserConfig(&context));
 }
 
@@ -159,7 +180,7 @@ Operation *chooseEntry(ModuleOp module, llvm::StringRef name, EntryKind kind,
       return entry;
     EntryKind other = kind == EntryKind::Kernel ? EntryKind::Program : EntryKind::Kernel;
     emitError(entry->getLoc()) << "expected a " << describe(kind) << " but got '"
-                               << SymbolTable::getSymbolName(entry) << "', a " << describe(other)
+                               << SymbolTable::getSymbolName(entry).getValue() << "', a " << describe(other)
                                << "; choose it by --" << describe(other);
     return nullptr;
   }
@@ -183,7 +204,7 @@ LogicalResult checkNames(Operation *entry) {
     Operation *capture = SymbolTable::lookupSymbolIn(entry->getParentOp(), argument.name);
     return emitError(capture ? capture->getLoc() : entry->getLoc())
            << "capture '" << argument.name << "' has the name of an argument of '"
-           << SymbolTable::getSymbolName(entry) << "'; rename it";
+           << SymbolTable::getSymbolName(entry).getValue() << "'; rename it";
   }
   return success();
 }
@@ -242,6 +263,8 @@ OwningOpRef<ModuleOp> compileBuffer(MLIRContext &context, llvm::MemoryBufferRef 
   if (!entry)
     return nullptr;
 
+  if (failed(checkFiles(context, options.with)))
+    return nullptr;
   TilePipelineOptions bound = options;
   bound.entry = SymbolTable::getSymbolName(entry).str();
   PassManager manager(&context, ModuleOp::getOperationName());
