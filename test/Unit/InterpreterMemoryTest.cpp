@@ -115,7 +115,7 @@ tile.capture @table : !tile.view<[?, ?], f16>
 tile.capture @factor : f32
 tile.kernel @k (%start: !tile.view<[?], i32>, %out: !tile.view<[?], f32>, %last: i32)
     grid(%g = 8) {
-  %s = tile.at %start[%g] : i32
+  %s = tile.at %start[%g] : !tile.view<[?], i32>
   %t = tile.at @table[%s, 1] : f16
   %f = tile.at @factor : f32
   %w = tile.cast %t : f16 -> f32

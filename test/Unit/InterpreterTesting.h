@@ -99,6 +99,7 @@ using Arguments = std::map<std::string, Argument>;
 class InterpreterTest : public testing::Test {
 protected:
   InterpreterTest() : context(registry()) {
+    context.printOpOnDiagnostic(false);
     context.getDiagEngine().registerHandler([&](mlir::Diagnostic &diagnostic) {
       messages += diagnostic.str() + "\n";
       for (mlir::Diagnostic &note : diagnostic.getNotes())
