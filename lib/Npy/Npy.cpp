@@ -216,9 +216,9 @@ Status tilewright::writeNpy(const std::string &path, const NpyArray &array) {
   if (!file)
     return Status::failure(path + ": cannot be opened for writing: " + std::strerror(errno));
   errno = 0;
-  bool isWritten =
-      std::fwrite(prefix.data(), 1, prefix.size(), file) == prefix.size() &&
-      std::fwrite(array.bytes.data(), 1, array.bytes.size(), file) == array.bytes.size();
+  bool isWritten = std::fwrite(prefix.data(), 1, prefix.size(), file) == prefix.size() &&
+                   (array.bytes.empty() || std::fwrite(array.bytes.data(), 1, array.bytes.size(),
+                                                       file) == array.bytes.size());
   int error = errno;
   if (std::fclose(file) != 0 && isWritten) {
     isWritten = false;

@@ -140,7 +140,7 @@ BinaryOp joinOf(ReduceOp op, Storage storage) {
 template <typename T>
 void writeIota(size_t outer, size_t size, size_t inner, int64_t start, int64_t step, T *out) {
   auto value = [&](size_t j) { return T(int64_t(uint64_t(start) + j * uint64_t(step))); };
-  if (outer == 0 || inner == 0)
+  if (outer == 0 || size == 0 || inner == 0)
     return;
   for (size_t j = 0; j < size; ++j)
     std::fill_n(out + j * inner, inner, value(j));
@@ -165,6 +165,8 @@ void tilewright::numeric::transpose(Storage storage, const void *in, const int64
 void tilewright::numeric::expand(Storage storage, const void *in, const int64_t *outShape,
                                  unsigned outRank, unsigned dim, void *out) {
   Split split(outShape, outRank, dim);
+  if (split.outer * split.size * split.inner == 0)
+    return;
   withWord(storage, [&](auto zero) {
     using Word = decltype(zero);
     auto *from = static_cast<const Word *>(in);
@@ -193,6 +195,8 @@ void tilewright::numeric::reduce(ReduceOp op, Storage storage, const void *in, c
   if (split.inner == 1)
     return reduceRows(in, split.outer, split.size, out);
   size_t bytes = split.inner * storageBytes(storage);
+  if (bytes == 0)
+    return;
   if (split.size == 0) {
     uint64_t identity;
     reduceRows(in, 1, 0, &identity);

@@ -24,7 +24,10 @@ struct Case {
 
   /// The memory offset of tile element (i, j), or -1 outside.
   int64_t offset(int64_t i, int64_t j) const {
-    int64_t r = rows.start + at(rows, i), c = columns.start + at(columns, j);
+    int64_t r, c;
+    if (__builtin_add_overflow(rows.start, at(rows, i), &r) ||
+        __builtin_add_overflow(columns.start, at(columns, j), &c))
+      return -1;
     bool isInside = r >= 0 && r < rows.extent && c >= 0 && c < columns.extent;
     return isInside ? r * rows.stride + c * columns.stride : -1;
   }

@@ -25,8 +25,8 @@ constexpr float roundMagic = 0x1.8p23f;
 /// product is exact, so there is one rounding.
 TILEWRIGHT_INLINE float scaleByPowerOfTwo(float value, int32_t n) {
   int32_t half = n >> 1;
-  float first = bitsAs<float>((half + 127) << 23);
-  float second = bitsAs<float>((n - half + 127) << 23);
+  float first = bitsAs<float>(uint32_t(half + 127) << 23);
+  float second = bitsAs<float>(uint32_t(n - half + 127) << 23);
   return value * first * second;
 }
 
@@ -68,10 +68,10 @@ struct Decomposed {
   float fraction;
 };
 TILEWRIGHT_INLINE Decomposed decompose(float x) {
-  constexpr int32_t sqrtHalf = 0x3f3504f3;
+  constexpr uint32_t sqrtHalf = 0x3f3504f3;
   bool isSubnormal = x < 0x1p-126f;
-  int32_t bits = bitsAs<int32_t>(isSubnormal ? x * 0x1p24f : x) - sqrtHalf;
-  int32_t exponent = (bits >> 23) - (isSubnormal ? 24 : 0);
+  uint32_t bits = bitsAs<uint32_t>(isSubnormal ? x * 0x1p24f : x) - sqrtHalf;
+  int32_t exponent = (int32_t(bits) >> 23) - (isSubnormal ? 24 : 0);
   float mantissa = bitsAs<float>((bits & 0x7fffff) + sqrtHalf);
   return {float(exponent), mantissa - 1.0f};
 }
