@@ -323,8 +323,9 @@ private:
       remark::missed(op->getLoc(), remark::RemarkOpts::name("mask-not-followed")
                                        .category("tile-analyze-masks")
                                        .function(mask.getSymName()))
-          << "blocks are bounded without this part of the mask: " << op->getName().getStringRef()
-          << " depends on a position in a way that is not followed";
+          << remark::reason("{0} depends on a position in a way that is not followed, so it "
+                            "neither excludes blocks nor makes them full",
+                            op->getName());
     return ranges;
   }
 };

@@ -1,0 +1,248 @@
+# Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# Checks tile-analyze-masks against brute force: random masks, random rectangles, every pair of each. The derived
+# functions are executed from their text, so that an operation that would trap is seen too.
+#
+#   check_mask_ranges.py SEED MASKS      needs tilewright-opt on PATH
+
+import random
+import re
+import subprocess
+import sys
+
+COMPARE = {
+    "eq": lambda a, b: a == b, "ne": lambda a, b: a != b, "slt": lambda a, b: a < b,
+    "sle": lambda a, b: a <= b, "sgt": lambda a, b: a > b, "sge": lambda a, b: a >= b,
+}
+COMPARE_UNSIGNED = {"ult": "slt", "ule": "sle", "ugt": "sgt", "uge": "sge"}
+
+
+def compare(predicate, a, b, bits):
+    if predicate in COMPARE:
+        return COMPARE[predicate](a, b)
+    mask = (1 << bits) - 1
+    return COMPARE[COMPARE_UNSIGNED[predicate]](a & mask, b & mask)
+
+
+def wrap(x, bits):
+    x &= (1 << bits) - 1
+    return x - (1 << bits) if x >> (bits - 1) else x
+
+
+def truncating(a, b):
+    q = abs(a) // abs(b)
+    return q if (a < 0) == (b < 0) else -q
+
+
+class Undefined(Exception):
+    pass
+
+
+def divide(name, a, b, bits):
+    if b == 0 or (b == -1 and a == -(1 << (bits - 1))):
+        raise Undefined
+    return {
+        "arith.divsi": lambda: truncating(a, b), "arith.floordivsi": lambda: a // b,
+        "arith.ceildivsi": lambda: -(-a // b), "arith.remsi": lambda: a - b * truncating(a, b),
+    }[name]()
+
+
+class Mask:
+    """A random function (i32 i, i32 x, i32 j, i32 y, i1 p) -> i1 as MLIR text and as a list of steps."""
+
+    def __init__(self, rng, name):
+        self.rng, self.name, self.lines, self.steps = rng, name, [], []
+        self.ints = {32: ["%i", "%j", "%i", "%j", "%x", "%y"], 64: []}
+        self.bools = ["%p"]
+        for _ in range(rng.randrange(1, 9)):
+            self.add_int()
+        for _ in range(rng.randrange(1, 4)):
+            self.add_compare()
+        for _ in range(rng.randrange(0, 6)):
+            self.add_bool()
+        self.result = self.bools[-1]
+
+    def add(self, text, step):
+        name = f"%v{len(self.steps)}"
+        self.lines.append(f"  {name} = {text}")
+        self.steps.append((name, step))
+        return name
+
+    def constant(self, value, bits):
+        return self.add(f"arith.constant {value} : i{bits}", lambda env: value)
+
+    def add_int(self):
+        rng = self.rng
+        bits = 64 if self.ints[64] and rng.random() < 0.5 else 32
+        a, b = rng.choice(self.ints[bits]), rng.choice(self.ints[bits])
+        kind = rng.choice(["add", "sub", "sub", "add", "min", "max", "scale", "divide", "select", "cast"])
+        ty = f"i{bits}"
+        if kind == "add":
+            v = self.add(f"arith.addi {a}, {b} : {ty}", lambda e: wrap(e[a] + e[b], bits))
+        elif kind == "sub":
+            v = self.add(f"arith.subi {a}, {b} : {ty}", lambda e: wrap(e[a] - e[b], bits))
+        elif kind in ("min", "max"):
+            fn = min if kind == "min" else max
+            v = self.add(f"arith.{kind}si {a}, {b} : {ty}", lambda e: fn(e[a], e[b]))
+        elif kind == "scale":
+            factor = rng.choice([-3, -1, 0, 1, 2, 5, 70000])
+            c = self.constant(factor, bits)
+            v = self.add(f"arith.muli {a}, {c} : {ty}", lambda e: wrap(e[a] * factor, bits))
+        elif kind == "divide":
+            op = rng.choice(["arith.divsi", "arith.floordivsi", "arith.ceildivsi", "arith.remsi"])
+            d = "%x" if bits == 32 and rng.random() < 0.5 else self.constant(rng.choice([1, 2, 3, -2]), bits)
+            v = self.add(f"{op} {a}, {d} : {ty}", lambda e: wrap(divide(op, e[a], e[d], bits), bits))
+        elif kind == "select":
+            p = rng.choice(self.bools)
+            v = self.add(f"arith.select {p}, {a}, {b} : {ty}", lambda e: e[a] if e[p] else e[b])
+        elif bits == 32:
+            v, bits = self.add(f"arith.extsi {a} : i32 to i64", lambda e: e[a]), 64
+        else:
+            v, bits = self.add(f"tile.cast {a} : i64 -> i32", lambda e: wrap(e[a], 32)), 32
+        self.ints[bits].append(v)
+
+    def add_compare(self):
+        rng = self.rng
+        bits = 64 if self.ints[64] and rng.random() < 0.5 else 32
+        a, b = self.ints[bits][-1], rng.choice(self.ints[bits])
+        if rng.random() < 0.5:
+            a, b = b, a
+        predicate = rng.choice(list(COMPARE) + list(COMPARE_UNSIGNED))
+        text = f"arith.cmpi {predicate}, {a}, {b} : i{bits}"
+        self.bools.append(self.add(text, lambda e: compare(predicate, e[a], e[b], bits)))
+
+    def add_bool(self):
+        rng = self.rng
+        a, b, c = self.bools[-1], rng.choice(self.bools), rng.choice(self.bools)
+        kind = rng.choice(["and", "or", "xor", "not", "select", "if", "eq", "call", "and", "or"])
+        if kind == "and":
+            v = self.add(f"arith.andi {a}, {b} : i1", lambda e: e[a] and e[b])
+        elif kind == "or":
+            v = self.add(f"arith.ori {a}, {b} : i1", lambda e: e[a] or e[b])
+        elif kind == "xor":
+            v = self.add(f"arith.xori {a}, {b} : i1", lambda e: e[a] != e[b])
+        elif kind == "not":
+            t = self.add("arith.constant true", lambda e: True)
+            v = self.add(f"arith.xori {a}, {t} : i1", lambda e: not e[a])
+        elif kind == "select":
+            v = self.add(f"arith.select {c}, {a}, {b} : i1", lambda e: e[a] if e[c] else e[b])
+        elif kind == "if":
+            v = self.add(f"scf.if {c} -> i1 {{ scf.yield {a} : i1 }} else {{ scf.yield {b} : i1 }}",
+                         lambda e: e[a] if e[c] else e[b])
+        elif kind == "eq":
+            v = self.add(f"arith.cmpi ne, {a}, {b} : i1", lambda e: e[a] != e[b])
+        else:
+            i, j = rng.choice(self.ints[32]), rng.choice(self.ints[32])
+            v = self.add(f"func.call @before(%j, {i}, {j}) : (i32, i32, i32) -> i1",
+                         lambda e: e["%j"] <= wrap(e[i] + e[j], 32))
+        self.bools.append(v)
+
+    def text(self):
+        body = "\n".join(self.lines)
+        return (f"func.func private @{self.name}(%i: i32, %x: i32, %j: i32, %y: i32, %p: i1) -> i1 {{\n"
+                f"{body}\n  return {self.result} : i1\n}}\n")
+
+    def keeps(self, i, j, x, y, p):
+        env = {"%i": i, "%j": j, "%x": x, "%y": y, "%p": p}
+        for name, step in self.steps:
+            env[name] = step(env)
+        return env[self.result]
+
+
+class Derived:
+    """A derived function, from its text: straight-line arith on i1, i32 and i64."""
+
+    def __init__(self, arguments, body):
+        self.arguments = re.findall(r"%\w+", arguments)
+        *lines, last = [line.strip() for line in body.splitlines()]
+        self.returned = re.findall(r"%[\w-]+", last)
+        operation = re.compile(r"(%\S+) = (\S+) (.*?)(?: : (?:i\d+ (?:to|->) )?i(\d+))?$")
+        self.lines = [operation.match(line).groups() for line in lines]
+
+    def __call__(self, values):
+        env = dict(zip(self.arguments, values))
+        for name, op, text, bits in self.lines:
+            env[name] = self.evaluate(op, text.split(", "), int(bits or 1), env)
+        return [env[name] for name in self.returned]
+
+    def evaluate(self, op, words, bits, env):
+        if op == "arith.constant":
+            return words[0] == "true" if words[0] in ("true", "false") else int(words[0])
+        predicate = words.pop(0) if op == "arith.cmpi" else None
+        v = [env[word] for word in words]
+        if predicate:
+            return compare(predicate, v[0], v[1], bits)
+        if op in ("arith.divsi", "arith.floordivsi", "arith.ceildivsi", "arith.remsi"):
+            return divide(op, v[0], v[1], bits)
+        if op == "arith.select":
+            return v[1] if v[0] else v[2]
+        if bits == 1:
+            return {"arith.andi": v[0] and v[-1], "arith.ori": v[0] or v[-1], "arith.xori": v[0] != v[-1]}[op]
+        return wrap({"arith.addi": lambda: v[0] + v[1], "arith.subi": lambda: v[0] - v[1],
+                     "arith.muli": lambda: v[0] * v[1], "arith.maxsi": lambda: max(v), "arith.minsi": lambda: min(v),
+                     "arith.extsi": lambda: v[0], "arith.trunci": lambda: v[0], "tile.cast": lambda: v[0]}[op](), bits)
+
+
+def random_case(rng):
+    base = rng.choice([0, 0, 0, 0, 5, -7, 2**31 - 20, -(2**31)])
+    other = rng.choice([base, 0, 0])
+    begin, lower = base + rng.randrange(8), other + rng.randrange(8)
+    end = begin + rng.choice([0, 1, 1, 4, 7])
+    upper = max(lower + rng.choice([0, 1, 6, 12, 12, -3]), -(2**31))
+    return (begin, end, lower, upper, rng.choice([0, 1, 2, 3, -1, -4, 9, 2**31 - 1]),
+            rng.choice([0, 1, 3, -5, 12, -(2**31)]), rng.random() < 0.5)
+
+
+def main():
+    rng = random.Random(int(sys.argv[1]))
+    masks = [Mask(rng, f"mask{n}") for n in range(int(sys.argv[2]))]
+    text = """func.func private @before(%j: i32, %a: i32, %b: i32) -> i1 {
+  %last = arith.addi %a, %b : i32
+  %keep = arith.cmpi sle, %j, %last : i32
+  return %keep : i1
+}
+"""
+    text += "".join(mask.text() for mask in masks)
+    text += "tile.kernel @k(%n: i32, %x: i32, %y: i32, %p: i32) grid(%i = 1) {\n  %t = arith.constant true\n"
+    for mask in masks:
+        text += (f"  tile.for_blocks %b in (%n to %n) against (%n to %n) where @{mask.name}(against, %x, block, %y, %t"
+                 " : i32, i32, i1) keep %keep : tensor<4x4xi1> { tile.yield }\n")
+    text += "}\n"
+    analyzed = subprocess.run(["tilewright-opt", "--tile-analyze-masks"], input=text, text=True,
+                              check=True, stdout=subprocess.PIPE).stdout
+
+    functions = {name: Derived(arguments, body) for name, arguments, body in re.findall(
+        r"func\.func private @(mask\d+)_ranges\((.*?)\) -> [^{]*\{\n(.*?)\n  \}", analyzed, re.S)}
+
+    skipping, promising, failures = 0, 0, 0
+    cases = [(mask, random_case(rng)) for mask in masks for _ in range(24)]
+    for mask, case in cases:
+        begin, end, lower, upper, x, y, p = case
+        may_begin, may_end, must_begin, must_end = functions[mask.name](case)
+        top = max(lower, upper)
+        problem = None
+        if not (lower <= may_begin <= may_end <= top and lower <= must_begin <= must_end <= top):
+            problem = "an interval leaves [lower, upper)"
+        try:
+            for c in range(lower, upper):
+                for r in range(begin, end):
+                    keeps = mask.keeps(r, c, x, y, p)
+                    if keeps and not may_begin <= c < may_end:
+                        problem = f"({r}, {c}) is kept outside of may"
+                    if not keeps and must_begin <= c < must_end:
+                        problem = f"({r}, {c}) is not kept inside of must"
+        except Undefined:
+            continue
+        if begin < end and lower < upper:
+            skipping += may_end - may_begin < upper - lower
+            promising += must_end > must_begin
+        if problem:
+            failures += 1
+            print(f"{problem}: may [{may_begin}, {may_end}), must [{must_begin}, {must_end}), case {case}")
+            print(mask.text())
+    print(f"{len(cases)} rectangles: {skipping} skip blocks, {promising} promise full ones, {failures} wrong")
+    return failures != 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

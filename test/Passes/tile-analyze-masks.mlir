@@ -1,0 +1,362 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The derived functions, seen through their values for constant operands: callers are added after the pass has
+// run, inlined and folded. tile-analyze-masks-random.test checks the rules against brute force.
+//
+// RUN: split-file %s %t
+// RUN: tilewright-opt %t/masks.mlir --tile-analyze-masks -o %t/derived.mlir
+// RUN: FileCheck %s --input-file=%t/derived.mlir
+// RUN: sed '/^}$/d' %t/derived.mlir > %t/all.mlir
+// RUN: cat %t/calls.mlir >> %t/all.mlir
+// RUN: tilewright-opt %t/all.mlir --inline --canonicalize --symbol-dce | FileCheck %t/calls.mlir --check-prefix=VALUES
+// RUN: tilewright-opt %t/masks.mlir --tile-analyze-masks --remark-format=emitRemark --remarks-filter=tile-analyze-masks -o %t/ignored.mlir 2>&1 | FileCheck %s --check-prefix=REMARK
+
+// Positions first, then the other operands of the mask in order. Two loops of one mask share the function; where the
+// positions change places it is another one.
+// CHECK:      func.func private @causal_ranges_0(%{{.*}}: i32, %{{.*}}: i32, %{{.*}}: i32, %{{.*}}: i32, %{{.*}}: i32) -> (i32, i32, i32, i32)
+// CHECK-NOT:  call
+// CHECK:      func.func private @causal_ranges(
+// CHECK-NOT:  causal_ranges_1
+// CHECK:      func.func private @document_ranges(%{{.*}}: i32, %{{.*}}: i32, %[[LOWER:.*]]: i32, %{{.*}}: i32, %{{.*}}: f32)
+// CHECK:      tile.kernel @loops
+// CHECK:        where @causal(against, block, %{{.*}} : i32) ranges @causal_ranges
+// CHECK:        where @causal(against, block, %{{.*}} : i32) ranges @causal_ranges
+// CHECK:        where @causal(block, against, %{{.*}} : i32) ranges @causal_ranges_0
+// A loop without a mask has no ranges; ranges that are there stay.
+// CHECK:        tile.for_blocks
+// CHECK-NOT:      ranges
+// CHECK:        where @window({{.*}}) ranges @my_ranges
+
+// Only the place where knowledge is lost is named, not what follows from it.
+// REMARK-NOT:  remark:
+// REMARK:      masks.mlir:[[#]]:{{.*}}: remark: {{.*}}Reason="tile.at depends on a position in a way that is not followed, so it neither excludes blocks nor makes them full"
+// REMARK:      remark: {{.*}}tile.at depends on a position
+// REMARK:      remark: {{.*}}arith.muli depends on a position
+// REMARK-NOT:  remark:
+
+//--- masks.mlir
+func.func private @my_ranges(i32, i32, i32, i32, i32, i32) -> (i32, i32, i32, i32)
+
+func.func private @causal(%i: i32, %j: i32, %shift: i32) -> i1 {
+  %last = arith.addi %i, %shift : i32
+  %keep = arith.cmpi sle, %j, %last : i32
+  return %keep : i1
+}
+// i - left <= j <= i + right, -1 leaves a side open. Written so that it does not wrap.
+func.func private @window(%i: i32, %j: i32, %left: i32, %right: i32) -> i1 {
+  %zero = arith.constant 0 : i32
+  %ahead = arith.subi %j, %i : i32
+  %behind = arith.subi %i, %j : i32
+  %left_open = arith.cmpi slt, %left, %zero : i32
+  %left_near = arith.cmpi sle, %behind, %left : i32
+  %left_ok = arith.ori %left_open, %left_near : i1
+  %right_open = arith.cmpi slt, %right, %zero : i32
+  %right_near = arith.cmpi sle, %ahead, %right : i32
+  %right_ok = arith.select %right_open, %right_open, %right_near : i1
+  %keep = arith.andi %left_ok, %right_ok : i1
+  return %keep : i1
+}
+// The first keys, or a window: the union of two intervals.
+func.func private @sink(%i: i32, %j: i32, %sinks: i32, %left: i32) -> i1 {
+  %zero = arith.constant 0 : i32
+  %near = func.call @window(%i, %j, %left, %zero) : (i32, i32, i32, i32) -> i1
+  %sink = arith.cmpi slt, %j, %sinks : i32
+  %keep = arith.ori %sink, %near : i1
+  return %keep : i1
+}
+// Rows are pairs of a query and a head of its group.
+func.func private @packed(%row: i32, %j: i32, %group: i32) -> i1 {
+  %i = arith.divsi %row, %group : i32
+  %past = arith.cmpi sgt, %j, %i : i32
+  %true = arith.constant true
+  %keep = arith.xori %past, %true : i1
+  return %keep : i1
+}
+tile.capture @documents : !tile.view<[?], i32>
+tile.capture @prefix : !tile.view<[?], i32>
+// Nothing is known of data that positions select, but causality still bounds.
+func.func private @document(%i: i32, %j: i32, %unused: f32) -> i1 {
+  %a = tile.at @documents[%i] : i32
+  %b = tile.at @documents[%j] : i32
+  %same = arith.cmpi eq, %a, %b : i32
+  %causal = arith.cmpi uge, %i, %j : i32
+  %keep = arith.andi %same, %causal : i1
+  return %keep : i1
+}
+// Data that is the same for all pairs is read once.
+func.func private @prefix_lm(%b: i32, %i: i32, %j: i32) -> i1 {
+  %length = tile.at @prefix[%b] : i32
+  %inside = arith.cmpi slt, %j, %length : i32
+  %causal = arith.cmpi sle, %j, %i : i32
+  %keep = scf.if %inside -> i1 {
+    %true = arith.constant true
+    scf.yield %true : i1
+  } else {
+    scf.yield %causal : i1
+  }
+  return %keep : i1
+}
+func.func private @square(%i: i32, %j: i32) -> i1 {
+  %jj = arith.muli %j, %j : i32
+  %keep = arith.cmpi sle, %jj, %i : i32
+  return %keep : i1
+}
+
+tile.kernel @loops(%n: i32, %b: i32, %x: f32) grid(%i = 1) {
+  tile.for_blocks %c in (%b to %n) against (%b to %n)
+      where @causal(against, block, %b : i32) keep %keep : tensor<4x4xi1> { tile.yield }
+  tile.for_blocks %c in (%b to %n) against (%b to %n)
+      where @causal(against, block, %n : i32) keep %keep : tensor<8x4xi1> { tile.yield }
+  tile.for_blocks %c in (%b to %n) against (%b to %n)
+      where @causal(block, against, %b : i32) keep %keep : tensor<4x4xi1> { tile.yield }
+  tile.for_blocks %c in (%b to %n) against (%b to %n) keep %keep : tensor<4x4xi1> { tile.yield }
+  tile.for_blocks %c in (%b to %n) against (%b to %n)
+      where @window(against, block, %b, %b : i32, i32) ranges @my_ranges keep %keep : tensor<4x4xi1> { tile.yield }
+  tile.for_blocks %c in (%b to %n) against (%b to %n)
+      where @window(against, block, %b, %b : i32, i32) keep %keep : tensor<4x4xi1> { tile.yield }
+  tile.for_blocks %c in (%b to %n) against (%b to %n)
+      where @sink(against, block, %b, %b : i32, i32) keep %keep : tensor<4x4xi1> { tile.yield }
+  tile.for_blocks %c in (%b to %n) against (%b to %n)
+      where @packed(against, block, %b : i32) keep %keep : tensor<4x4xi1> { tile.yield }
+  tile.for_blocks %c in (%b to %n) against (%b to %n)
+      where @document(against, block, %x : f32) keep %keep : tensor<4x4xi1> { tile.yield }
+  tile.for_blocks %c in (%b to %n) against (%b to %n)
+      where @prefix_lm(%b, against, block : i32) keep %keep : tensor<4x4xi1> { tile.yield }
+  tile.for_blocks %c in (%b to %n) against (%b to %n)
+      where @square(against, block) keep %keep : tensor<4x4xi1> { tile.yield }
+}
+//--- calls.mlir
+  // Rows 64 .. 127: keys up to 127 may be kept, keys up to 64 are kept by all.
+  // VALUES-LABEL: @case0(
+  // VALUES-DAG: %[[C0:.*]] = arith.constant 0 : i32
+  // VALUES-DAG: %[[C65:.*]] = arith.constant 65 : i32
+  // VALUES-DAG: %[[C128:.*]] = arith.constant 128 : i32
+  // VALUES: return %[[C0]], %[[C128]], %[[C0]], %[[C65]] :
+  func.func @case0() -> (i32, i32, i32, i32) {
+    %0 = arith.constant 64 : i32
+    %1 = arith.constant 128 : i32
+    %2 = arith.constant 0 : i32
+    %3 = arith.constant 1000 : i32
+    %4 = arith.constant 0 : i32
+    %r:4 = func.call @causal_ranges(%0, %1, %2, %3, %4) : (i32, i32, i32, i32, i32) -> (i32, i32, i32, i32)
+    return %r#0, %r#1, %r#2, %r#3 : i32, i32, i32, i32
+  }
+  // A negative shift leaves the first rows without keys.
+  // VALUES-LABEL: @case1(
+  // VALUES-DAG: %[[C0:.*]] = arith.constant 0 : i32
+  // VALUES: return %[[C0]], %[[C0]], %[[C0]], %[[C0]] :
+  func.func @case1() -> (i32, i32, i32, i32) {
+    %0 = arith.constant 0 : i32
+    %1 = arith.constant 64 : i32
+    %2 = arith.constant 0 : i32
+    %3 = arith.constant 1000 : i32
+    %4 = arith.constant -100 : i32
+    %r:4 = func.call @causal_ranges(%0, %1, %2, %3, %4) : (i32, i32, i32, i32, i32) -> (i32, i32, i32, i32)
+    return %r#0, %r#1, %r#2, %r#3 : i32, i32, i32, i32
+  }
+  // Keys end before the diagonal.
+  // VALUES-LABEL: @case2(
+  // VALUES-DAG: %[[C0:.*]] = arith.constant 0 : i32
+  // VALUES-DAG: %[[C50:.*]] = arith.constant 50 : i32
+  // VALUES: return %[[C0]], %[[C50]], %[[C0]], %[[C50]] :
+  func.func @case2() -> (i32, i32, i32, i32) {
+    %0 = arith.constant 64 : i32
+    %1 = arith.constant 128 : i32
+    %2 = arith.constant 0 : i32
+    %3 = arith.constant 50 : i32
+    %4 = arith.constant 0 : i32
+    %r:4 = func.call @causal_ranges(%0, %1, %2, %3, %4) : (i32, i32, i32, i32, i32) -> (i32, i32, i32, i32)
+    return %r#0, %r#1, %r#2, %r#3 : i32, i32, i32, i32
+  }
+  // No keys.
+  // VALUES-LABEL: @case4(
+  // VALUES-DAG: %[[C10:.*]] = arith.constant 10 : i32
+  // VALUES: return %[[C10]], %[[C10]], %[[C10]], %[[C10]] :
+  func.func @case4() -> (i32, i32, i32, i32) {
+    %0 = arith.constant 0 : i32
+    %1 = arith.constant 64 : i32
+    %2 = arith.constant 10 : i32
+    %3 = arith.constant 10 : i32
+    %4 = arith.constant 0 : i32
+    %r:4 = func.call @causal_ranges(%0, %1, %2, %3, %4) : (i32, i32, i32, i32, i32) -> (i32, i32, i32, i32)
+    return %r#0, %r#1, %r#2, %r#3 : i32, i32, i32, i32
+  }
+  // Keys that end before they begin.
+  // VALUES-LABEL: @case5(
+  // VALUES-DAG: %[[C10:.*]] = arith.constant 10 : i32
+  // VALUES: return %[[C10]], %[[C10]], %[[C10]], %[[C10]] :
+  func.func @case5() -> (i32, i32, i32, i32) {
+    %0 = arith.constant 0 : i32
+    %1 = arith.constant 64 : i32
+    %2 = arith.constant 10 : i32
+    %3 = arith.constant -5 : i32
+    %4 = arith.constant 0 : i32
+    %r:4 = func.call @causal_ranges(%0, %1, %2, %3, %4) : (i32, i32, i32, i32, i32) -> (i32, i32, i32, i32)
+    return %r#0, %r#1, %r#2, %r#3 : i32, i32, i32, i32
+  }
+  // I + shift wraps in the mask itself: nothing is excluded, nothing promised.
+  // VALUES-LABEL: @case6(
+  // VALUES-DAG: %[[C0:.*]] = arith.constant 0 : i32
+  // VALUES-DAG: %[[C1000:.*]] = arith.constant 1000 : i32
+  // VALUES: return %[[C0]], %[[C1000]], %[[C0]], %[[C0]] :
+  func.func @case6() -> (i32, i32, i32, i32) {
+    %0 = arith.constant 64 : i32
+    %1 = arith.constant 128 : i32
+    %2 = arith.constant 0 : i32
+    %3 = arith.constant 1000 : i32
+    %4 = arith.constant 2147483647 : i32
+    %r:4 = func.call @causal_ranges(%0, %1, %2, %3, %4) : (i32, i32, i32, i32, i32) -> (i32, i32, i32, i32)
+    return %r#0, %r#1, %r#2, %r#3 : i32, i32, i32, i32
+  }
+  // Blocks of queries against keys 64 .. 127.
+  // VALUES-LABEL: @case7(
+  // VALUES-DAG: %[[C64:.*]] = arith.constant 64 : i32
+  // VALUES-DAG: %[[C127:.*]] = arith.constant 127 : i32
+  // VALUES-DAG: %[[C1000:.*]] = arith.constant 1000 : i32
+  // VALUES: return %[[C64]], %[[C1000]], %[[C127]], %[[C1000]] :
+  func.func @case7() -> (i32, i32, i32, i32) {
+    %0 = arith.constant 64 : i32
+    %1 = arith.constant 128 : i32
+    %2 = arith.constant 0 : i32
+    %3 = arith.constant 1000 : i32
+    %4 = arith.constant 0 : i32
+    %r:4 = func.call @causal_ranges_0(%0, %1, %2, %3, %4) : (i32, i32, i32, i32, i32) -> (i32, i32, i32, i32)
+    return %r#0, %r#1, %r#2, %r#3 : i32, i32, i32, i32
+  }
+  // Both sides.
+  // VALUES-LABEL: @case8(
+  // VALUES-DAG: %[[C0:.*]] = arith.constant 0 : i32
+  // VALUES-DAG: %[[C48:.*]] = arith.constant 48 : i32
+  // VALUES-DAG: %[[C136:.*]] = arith.constant 136 : i32
+  // VALUES: return %[[C48]], %[[C136]], %[[C0]], %[[C0]] :
+  func.func @case8() -> (i32, i32, i32, i32) {
+    %0 = arith.constant 64 : i32
+    %1 = arith.constant 128 : i32
+    %2 = arith.constant 0 : i32
+    %3 = arith.constant 1000 : i32
+    %4 = arith.constant 16 : i32
+    %5 = arith.constant 8 : i32
+    %r:4 = func.call @window_ranges(%0, %1, %2, %3, %4, %5) : (i32, i32, i32, i32, i32, i32) -> (i32, i32, i32, i32)
+    return %r#0, %r#1, %r#2, %r#3 : i32, i32, i32, i32
+  }
+  // Wide enough for a full block.
+  // VALUES-LABEL: @case9(
+  // VALUES-DAG: %[[C0:.*]] = arith.constant 0 : i32
+  // VALUES-DAG: %[[C27:.*]] = arith.constant 27 : i32
+  // VALUES-DAG: %[[C145:.*]] = arith.constant 145 : i32
+  // VALUES-DAG: %[[C208:.*]] = arith.constant 208 : i32
+  // VALUES: return %[[C0]], %[[C208]], %[[C27]], %[[C145]] :
+  func.func @case9() -> (i32, i32, i32, i32) {
+    %0 = arith.constant 64 : i32
+    %1 = arith.constant 128 : i32
+    %2 = arith.constant 0 : i32
+    %3 = arith.constant 1000 : i32
+    %4 = arith.constant 100 : i32
+    %5 = arith.constant 80 : i32
+    %r:4 = func.call @window_ranges(%0, %1, %2, %3, %4, %5) : (i32, i32, i32, i32, i32, i32) -> (i32, i32, i32, i32)
+    return %r#0, %r#1, %r#2, %r#3 : i32, i32, i32, i32
+  }
+  // An open side, and one of the largest number.
+  // VALUES-LABEL: @case10(
+  // VALUES-DAG: %[[C0:.*]] = arith.constant 0 : i32
+  // VALUES-DAG: %[[C1000:.*]] = arith.constant 1000 : i32
+  // VALUES: return %[[C0]], %[[C1000]], %[[C0]], %[[C1000]] :
+  func.func @case10() -> (i32, i32, i32, i32) {
+    %0 = arith.constant 64 : i32
+    %1 = arith.constant 128 : i32
+    %2 = arith.constant 0 : i32
+    %3 = arith.constant 1000 : i32
+    %4 = arith.constant -1 : i32
+    %5 = arith.constant 2147483647 : i32
+    %r:4 = func.call @window_ranges(%0, %1, %2, %3, %4, %5) : (i32, i32, i32, i32, i32, i32) -> (i32, i32, i32, i32)
+    return %r#0, %r#1, %r#2, %r#3 : i32, i32, i32, i32
+  }
+  // Sinks and window apart: their hull, and the longer promise.
+  // VALUES-LABEL: @case11(
+  // VALUES-DAG: %[[C0:.*]] = arith.constant 0 : i32
+  // VALUES-DAG: %[[C4:.*]] = arith.constant 4 : i32
+  // VALUES-DAG: %[[C128:.*]] = arith.constant 128 : i32
+  // VALUES: return %[[C0]], %[[C128]], %[[C0]], %[[C4]] :
+  func.func @case11() -> (i32, i32, i32, i32) {
+    %0 = arith.constant 64 : i32
+    %1 = arith.constant 128 : i32
+    %2 = arith.constant 0 : i32
+    %3 = arith.constant 1000 : i32
+    %4 = arith.constant 4 : i32
+    %5 = arith.constant 16 : i32
+    %r:4 = func.call @sink_ranges(%0, %1, %2, %3, %4, %5) : (i32, i32, i32, i32, i32, i32) -> (i32, i32, i32, i32)
+    return %r#0, %r#1, %r#2, %r#3 : i32, i32, i32, i32
+  }
+  // Sinks and window overlap.
+  // VALUES-LABEL: @case12(
+  // VALUES-DAG: %[[C0:.*]] = arith.constant 0 : i32
+  // VALUES-DAG: %[[C65:.*]] = arith.constant 65 : i32
+  // VALUES-DAG: %[[C128:.*]] = arith.constant 128 : i32
+  // VALUES: return %[[C0]], %[[C128]], %[[C0]], %[[C65]] :
+  func.func @case12() -> (i32, i32, i32, i32) {
+    %0 = arith.constant 64 : i32
+    %1 = arith.constant 128 : i32
+    %2 = arith.constant 0 : i32
+    %3 = arith.constant 1000 : i32
+    %4 = arith.constant 60 : i32
+    %5 = arith.constant 70 : i32
+    %r:4 = func.call @sink_ranges(%0, %1, %2, %3, %4, %5) : (i32, i32, i32, i32, i32, i32) -> (i32, i32, i32, i32)
+    return %r#0, %r#1, %r#2, %r#3 : i32, i32, i32, i32
+  }
+  // Groups of 4.
+  // VALUES-LABEL: @case13(
+  // VALUES-DAG: %[[C0:.*]] = arith.constant 0 : i32
+  // VALUES-DAG: %[[C17:.*]] = arith.constant 17 : i32
+  // VALUES-DAG: %[[C32:.*]] = arith.constant 32 : i32
+  // VALUES: return %[[C0]], %[[C32]], %[[C0]], %[[C17]] :
+  func.func @case13() -> (i32, i32, i32, i32) {
+    %0 = arith.constant 64 : i32
+    %1 = arith.constant 128 : i32
+    %2 = arith.constant 0 : i32
+    %3 = arith.constant 1000 : i32
+    %4 = arith.constant 4 : i32
+    %r:4 = func.call @packed_ranges(%0, %1, %2, %3, %4) : (i32, i32, i32, i32, i32) -> (i32, i32, i32, i32)
+    return %r#0, %r#1, %r#2, %r#3 : i32, i32, i32, i32
+  }
+  // A group of 0, for which the mask is undefined, traps nothing.
+  // VALUES-LABEL: @case14(
+  // VALUES-DAG: %[[C0:.*]] = arith.constant 0 : i32
+  // VALUES-DAG: %[[C1000:.*]] = arith.constant 1000 : i32
+  // VALUES: return %[[C0]], %[[C1000]], %[[C0]], %[[C0]] :
+  func.func @case14() -> (i32, i32, i32, i32) {
+    %0 = arith.constant 64 : i32
+    %1 = arith.constant 128 : i32
+    %2 = arith.constant 0 : i32
+    %3 = arith.constant 1000 : i32
+    %4 = arith.constant 0 : i32
+    %r:4 = func.call @packed_ranges(%0, %1, %2, %3, %4) : (i32, i32, i32, i32, i32) -> (i32, i32, i32, i32)
+    return %r#0, %r#1, %r#2, %r#3 : i32, i32, i32, i32
+  }
+  // Only causality is known, and it promises nothing.
+  // VALUES-LABEL: @case15(
+  // VALUES-DAG: %[[C0:.*]] = arith.constant 0 : i32
+  // VALUES-DAG: %[[C128:.*]] = arith.constant 128 : i32
+  // VALUES: return %[[C0]], %[[C128]], %[[C0]], %[[C0]] :
+  func.func @case15() -> (i32, i32, i32, i32) {
+    %0 = arith.constant 64 : i32
+    %1 = arith.constant 128 : i32
+    %2 = arith.constant 0 : i32
+    %3 = arith.constant 1000 : i32
+    %4 = arith.constant 0.0 : f32
+    %r:4 = func.call @document_ranges(%0, %1, %2, %3, %4) : (i32, i32, i32, i32, f32) -> (i32, i32, i32, i32)
+    return %r#0, %r#1, %r#2, %r#3 : i32, i32, i32, i32
+  }
+  // Nothing is known.
+  // VALUES-LABEL: @case16(
+  // VALUES-DAG: %[[C0:.*]] = arith.constant 0 : i32
+  // VALUES-DAG: %[[C1000:.*]] = arith.constant 1000 : i32
+  // VALUES: return %[[C0]], %[[C1000]], %[[C0]], %[[C0]] :
+  func.func @case16() -> (i32, i32, i32, i32) {
+    %0 = arith.constant 64 : i32
+    %1 = arith.constant 128 : i32
+    %2 = arith.constant 0 : i32
+    %3 = arith.constant 1000 : i32
+    %r:4 = func.call @square_ranges(%0, %1, %2, %3) : (i32, i32, i32, i32) -> (i32, i32, i32, i32)
+    return %r#0, %r#1, %r#2, %r#3 : i32, i32, i32, i32
+  }
+}
