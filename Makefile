@@ -34,7 +34,7 @@ demo: configure
 	@$(BUILD)/bin/tilewright-demo
 
 check: build
-	@cd $(BUILD) && ctest --output-on-failure --parallel $(JOBS) --no-tests=error
+	@cd $(BUILD) && ctest --output-on-failure --parallel $(JOBS) --no-tests=error --timeout 1800
 
 check-full: export TILEWRIGHT_TEST_TIER := full
 check-full: build

@@ -60,10 +60,10 @@ function(tilewright_add_unittest name)
 
   # Tests open kernels by paths relative to the root of the source tree, or of the unpacked package.
   add_test(NAME ${name} COMMAND ${name} --gtest_brief=1 WORKING_DIRECTORY "${CMAKE_SOURCE_DIR}")
-  if(NOT ARG_TIMEOUT)
-    set(ARG_TIMEOUT 1500)
+  set_tests_properties(${name} PROPERTIES LABELS "googletest;${ARG_LABELS}")
+  if(ARG_TIMEOUT)
+    set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT})
   endif()
-  set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "googletest;${ARG_LABELS}")
 endfunction()
 
 # Headers that TableGen writes must exist before any unit that may include them is compiled.
