@@ -241,11 +241,15 @@ llvm::SmallVector<ArgumentInfo> getArguments(Operation *entry) {
   else
     appendArguments(cast<tile::ProgramOp>(entry), arguments);
 
+  // Binding leaves the captures that the entry reached. Later passes may remove the last read of one, which
+  // must not change the contract.
   auto module = entry->getParentOfType<ModuleOp>();
+  bool isBound = entry->hasAttr("bindings");
   llvm::DenseSet<Operation *> reached;
-  collectReached(module, entry, reached);
+  if (!isBound)
+    collectReached(module, entry, reached);
   for (auto capture : module.getOps<tile::CaptureOp>())
-    if (reached.contains(capture))
+    if (isBound || reached.contains(capture))
       arguments.push_back({capture.getSymName().str(), capture.getType(), false, true});
   return arguments;
 }

@@ -1,0 +1,125 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// HostArray: layouts, what is refused, and the poison between elements.
+
+#include "lib/Driver/HostArray.h"
+
+#include "gtest/gtest.h"
+
+#include <cmath>
+#include <numeric>
+#include <string>
+#include <vector>
+
+using namespace tilewright;
+
+namespace {
+
+HostArray make(llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<int64_t> strides = {}) {
+  return llvm::cantFail(HostArray::create(ElementType::F32, shape, strides));
+}
+
+std::string refusal(llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<int64_t> strides = {},
+                    ElementType type = ElementType::F32) {
+  llvm::Expected<HostArray> array = HostArray::create(type, shape, strides);
+  return array ? "" : llvm::toString(array.takeError());
+}
+
+std::vector<float> count(size_t n) {
+  std::vector<float> values(n);
+  std::iota(values.begin(), values.end(), 0.0f);
+  return values;
+}
+
+float at(const HostArray &array, int64_t offset) {
+  return static_cast<const float *>(array.getData())[offset];
+}
+
+TEST(HostArray, IsRowMajorByDefault) {
+  HostArray array = make({2, 3, 4});
+  EXPECT_EQ(array.getStrides(), llvm::ArrayRef<int64_t>({12, 4, 1}));
+  EXPECT_EQ(array.getNumBytes(), 24 * sizeof(float));
+  array.copyFrom(count(24).data());
+  for (int64_t i = 0; i < 24; ++i)
+    EXPECT_EQ(at(array, i), i);
+}
+
+TEST(HostArray, PlacesElementsByStrides) {
+  HostArray array = make({2, 3}, {1, 7});
+  std::vector<float> values = count(6);
+  array.copyFrom(values.data());
+  EXPECT_EQ(at(array, 1 * 1 + 2 * 7), 5.0f);
+  EXPECT_TRUE(std::isnan(at(array, 3)));
+  std::vector<float> out(6);
+  array.copyTo(out.data());
+  EXPECT_EQ(out, values);
+  EXPECT_EQ(array.getNumBytes(), (1 * 1 + 2 * 7 + 1) * sizeof(float));
+}
+
+TEST(HostArray, FindsWhatWasWrittenBetweenElements) {
+  HostArray array = make({2, 3}, {4, 1});
+  array.copyFrom(count(6).data());
+  EXPECT_TRUE(array.gapsArePoisoned());
+  static_cast<float *>(array.getData())[3] = 0.0f;
+  EXPECT_FALSE(array.gapsArePoisoned());
+  array.poison();
+  EXPECT_TRUE(array.gapsArePoisoned());
+}
+
+TEST(HostArray, HoldsNoElementsAndOne) {
+  HostArray none = make({3, 0, 2});
+  EXPECT_EQ(none.getNumElements(), 0);
+  EXPECT_NE(none.getData(), nullptr);
+  none.copyFrom(nullptr);
+  EXPECT_TRUE(none.gapsArePoisoned());
+  HostArray one = make({});
+  float value = 3.0f;
+  one.copyFrom(&value);
+  EXPECT_EQ(at(one, 0), 3.0f);
+}
+
+TEST(HostArray, TouchesOnlyTheElementsOfHugeLayouts) {
+  int64_t stride = (int64_t(1) << 31) + 5;
+  HostArray array = make({2, 2}, {stride, 1});
+  std::vector<float> values = count(4), out(4);
+  array.copyFrom(values.data());
+  EXPECT_EQ(at(array, stride + 1), 3.0f);
+  array.copyTo(out.data());
+  EXPECT_EQ(out, values);
+}
+
+TEST(HostArray, AllowsEveryLayoutWithoutOverlap) {
+  EXPECT_EQ(refusal({4, 5}, {1, 4}), "");
+  EXPECT_EQ(refusal({2, 3, 4}, {3, 1, 6}), "");
+  EXPECT_EQ(refusal({1, 5}, {0, 1}), "") << "the stride of a single row does not matter";
+  EXPECT_EQ(refusal({0, 5}, {0, 0}), "") << "nor do those of no elements";
+}
+
+TEST(HostArray, RefusesWhatCannotBeLaidOut) {
+  EXPECT_EQ(refusal({2, 3}, {1}),
+            "expected one stride for each of the 2 dimensions but got 1");
+  EXPECT_EQ(refusal({-1}), "dimension 0 must not be negative but got -1");
+  EXPECT_EQ(refusal({int64_t(1) << 31}), "dimension 0 must fit in 32 bits but got 2147483648");
+  EXPECT_EQ(refusal({2, 3}, {3, -1}), "stride 1 must not be negative but got -1");
+  EXPECT_EQ(refusal({2, 3}, {2, 1}), "elements must not share memory, but stride 0 is 2 where at "
+                                     "least 3 is needed");
+  EXPECT_EQ(refusal({4}, {INT64_MAX / 2}), "the array must be addressable in 64 bits, but stride 0 "
+                                           "is 4611686018427387903");
+  EXPECT_EQ(refusal({2}, {INT64_MAX / 4}), "the array must be addressable in 64 bits");
+  std::vector<int64_t> large(4, int64_t(1) << 30);
+  EXPECT_EQ(refusal(large), "the array must be addressable in 64 bits");
+  EXPECT_EQ(refusal({2}, {int64_t(1) << 50}, ElementType::I1),
+            "cannot allocate 1125899906842625 bytes");
+}
+
+TEST(HostArray, PoisonsWithNaNInEveryFloatType) {
+  for (ElementType type : {ElementType::F64, ElementType::F32, ElementType::F16, ElementType::BF16,
+                           ElementType::E4M3, ElementType::E5M2}) {
+    HostArray array = llvm::cantFail(HostArray::create(type, {1}));
+    double value = 0.0;
+    numeric::convertFromMemory(type, array.getData(), 1, Storage::F64, &value, 1);
+    EXPECT_TRUE(std::isnan(value)) << elementTypeName(type);
+  }
+}
+
+} // namespace
