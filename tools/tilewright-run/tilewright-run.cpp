@@ -4,10 +4,12 @@
 
 #include "lib/Driver/CompileOptions.h"
 #include "lib/Driver/NpyBinding.h"
+#include "lib/Driver/ParamHints.h"
 
 #include "mlir/IR/MLIRContext.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/InitLLVM.h"
+#include "llvm/Support/WithColor.h"
 
 using namespace tilewright;
 
@@ -93,8 +95,14 @@ int main(int argc, char **argv) {
   DiagnosticPrinter diagnostics(context, tool);
   mlir::OwningOpRef<mlir::ModuleOp> module =
       compileFile(context, commandLine.compile.file, options, kind);
-  if (!module)
-    return diagnostics.sawError() ? exitFailed : reportFailure(tool, "compilation failed");
+  if (!module) {
+    if (!diagnostics.sawError())
+      return reportFailure(tool, "compilation failed");
+    std::string hint = suggestParams(context, commandLine.compile.file, options, *request);
+    if (!hint.empty())
+      llvm::WithColor::note(llvm::errs(), tool) << "the arrays suggest " << hint << '\n';
+    return exitFailed;
+  }
 
   mlir::Operation *entry = findEntry(*module, options.entry);
   llvm::Expected<NpyBinding> binding = NpyBinding::create(getArguments(entry), *request);
