@@ -46,6 +46,10 @@ struct AccuracyReport {
   double meanError = 0, meanAllowed = 0;
   int64_t head = -1, row = -1, column = -1; // of the greatest error in that tile
   double got = 0, expected = 0;
+  /// Tiles that were compared, and how many of them are right only because of the expected roundoff:
+  /// the rule without it (2 max lowp + slack, 1.5 mean lowp + slack) would refuse them.
+  Type type = Type::F64;
+  int64_t numTiles = 0, numBeyondLiteral = 0;
 
   explicit operator bool() const { return ok; }
 };

@@ -1,0 +1,180 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Calls of the attention kernels.
+
+#include "test/Acceptance/AttentionCall.h"
+
+#include "test/Reference/Cases.h"
+
+#include "gtest/gtest.h"
+
+namespace tilewright::acceptance {
+
+using namespace reference;
+
+namespace {
+
+const char *causalName(Causal causal) {
+  switch (causal) {
+  case Causal::None:
+    return "none";
+  case Causal::TopLeft:
+    return "top_left";
+  case Causal::BottomRight:
+    return "bottom_right";
+  }
+  return "none";
+}
+
+bool usesWindow(const AttentionProblem &problem) {
+  return problem.window.left >= 0 || problem.window.right >= 0;
+}
+
+Layout layoutOf(const CallOptions &options, const std::string &name) {
+  auto found = options.layouts.find(name);
+  return found == options.layouts.end() ? Layout() : found->second;
+}
+
+/// The element type of an array of T; F64 in a run whose floats all are.
+ElementType typeIn(const CallOptions &options, ElementType type) {
+  return options.run.f64 ? ElementType::F64 : type;
+}
+
+std::vector<int64_t> shapeOfRows(const AttentionProblem &p) { return {p.B, p.Hq, p.Sq}; }
+std::vector<int64_t> shapeOfQ(const AttentionProblem &p) { return {p.B, p.Hq, p.Sq, p.D}; }
+std::vector<int64_t> shapeOfO(const AttentionProblem &p) { return {p.B, p.Hq, p.Sq, p.DV}; }
+std::vector<int64_t> shapeOfK(const AttentionProblem &p) { return {p.B, p.Hkv, p.Skv, p.D}; }
+std::vector<int64_t> shapeOfV(const AttentionProblem &p) { return {p.B, p.Hkv, p.Skv, p.DV}; }
+
+Params joined(Params params, const Params &more) {
+  params.insert(params.end(), more.begin(), more.end());
+  return params;
+}
+
+} // namespace
+
+Params attentionParams(const AttentionProblem &problem, Type type, bool hasWindow) {
+  Params params = {{"D", std::to_string(problem.D)},
+                   {"DV", std::to_string(problem.DV)},
+                   {"T", typeName(type)},
+                   {"CAUSAL", causalName(problem.causal)}};
+  if (hasWindow)
+    params.emplace_back("WINDOW", usesWindow(problem) ? "true" : "false");
+  return params;
+}
+
+void bindInputs(KernelCall &call, const AttentionProblem &problem, Type type,
+                const AttentionInputs &inputs, const CallOptions &options, bool hasWindow) {
+  ElementType element = typeIn(options, elementType(type));
+  call.input("q", element, shapeOfQ(problem), inputs.q, layoutOf(options, "q"));
+  call.input("k", element, shapeOfK(problem), inputs.k, layoutOf(options, "k"));
+  call.input("v", element, shapeOfV(problem), inputs.v, layoutOf(options, "v"));
+  call.scalar("scale", problem.scale);
+  if (hasWindow) {
+    call.integer("window_left", problem.window.left);
+    call.integer("window_right", problem.window.right);
+  }
+}
+
+void bindForwardOutputs(KernelCall &call, const AttentionProblem &problem, Type type,
+                        const CallOptions &options) {
+  call.output("o", typeIn(options, elementType(type)), shapeOfO(problem), layoutOf(options, "o"));
+  if (options.withLse)
+    call.output("lse", typeIn(options, accumulatorType(type)), shapeOfRows(problem),
+                layoutOf(options, "lse"));
+}
+
+void bindBackward(KernelCall &call, const AttentionProblem &problem, Type type,
+                  const AttentionInputs &inputs, const ForwardResult &saved,
+                  const CallOptions &options) {
+  ElementType element = typeIn(options, elementType(type));
+  ElementType acc = typeIn(options, accumulatorType(type));
+  call.input("o", element, shapeOfO(problem), saved.o, layoutOf(options, "o"));
+  call.input("do", element, shapeOfO(problem), inputs.dO, layoutOf(options, "do"));
+  call.input("lse", acc, shapeOfRows(problem), saved.lse, layoutOf(options, "lse"));
+  if (!inputs.dLse.empty())
+    call.input("dlse", acc, shapeOfRows(problem), inputs.dLse, layoutOf(options, "dlse"));
+  call.output("dq", element, shapeOfQ(problem), layoutOf(options, "dq"));
+  call.output("dk", element, shapeOfK(problem), layoutOf(options, "dk"));
+  call.output("dv", element, shapeOfV(problem), layoutOf(options, "dv"));
+}
+
+ForwardResult readForward(const KernelCall &call, const CallOptions &options) {
+  ForwardResult result;
+  result.o = call.read("o");
+  if (options.withLse)
+    result.lse = call.read("lse");
+  return result;
+}
+
+BackwardResult readBackward(const KernelCall &call) {
+  BackwardResult result;
+  result.dQ = call.read("dq");
+  result.dK = call.read("dk");
+  result.dV = call.read("dv");
+  return result;
+}
+
+ForwardResult runForward(const AttentionProblem &problem, Type type, const AttentionInputs &inputs,
+                         const CallOptions &options) {
+  KernelCall call("attention_forward", joined(attentionParams(problem, type), options.params),
+                  options.with);
+  bindInputs(call, problem, type, inputs, options);
+  bindForwardOutputs(call, problem, type, options);
+  if (options.bind)
+    options.bind(call);
+  call.run(options.run);
+  return readForward(call, options);
+}
+
+BackwardResult runBackward(const AttentionProblem &problem, Type type,
+                           const AttentionInputs &inputs, const ForwardResult &saved,
+                           const CallOptions &options) {
+  KernelCall call("attention_backward", joined(attentionParams(problem, type), options.params),
+                  options.with);
+  bindInputs(call, problem, type, inputs, options);
+  bindBackward(call, problem, type, inputs, saved, options);
+  if (options.bind)
+    options.bind(call);
+  call.run(options.run);
+  return readBackward(call);
+}
+
+void expectForward(const ForwardOracle &oracle, const ForwardResult &result,
+                   const std::string &context) {
+  expectOk(oracle.checkO(result.o), context);
+  if (!result.lse.empty())
+    expectOk(oracle.checkLse(result.lse), context);
+}
+
+void expectBackward(const BackwardOracle &oracle, const BackwardResult &result,
+                    const std::string &context) {
+  expectOk(oracle.checkDQ(result.dQ), context);
+  expectOk(oracle.checkDK(result.dK), context);
+  expectOk(oracle.checkDV(result.dV), context);
+}
+
+std::string describe(const AttentionProblem &p, Type type) {
+  auto text = [](int64_t value) { return std::to_string(value); };
+  return std::string(typeName(type)) + " " + text(p.Sq) + "x" + text(p.Skv) + " b" + text(p.B) +
+         " h" + text(p.Hq) + "/" + text(p.Hkv) + " d" + text(p.D) + " dv" + text(p.DV) + " " +
+         maskName(p);
+}
+
+AttentionProblem makeProblem(int64_t B, int64_t Hq, int64_t Hkv, int64_t Sq, int64_t Skv, int64_t D,
+                             int64_t DV, Causal causal, Window window) {
+  AttentionProblem problem;
+  problem.B = B;
+  problem.Hq = Hq;
+  problem.Hkv = Hkv;
+  problem.Sq = Sq;
+  problem.Skv = Skv;
+  problem.D = D;
+  problem.DV = DV;
+  problem.scale = defaultScale(D);
+  problem.causal = causal;
+  problem.window = window;
+  return problem;
+}
+
+} // namespace tilewright::acceptance

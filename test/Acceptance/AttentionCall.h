@@ -1,0 +1,79 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Problems of the oracle on the attention kernels: arguments, parameters and checks that all kernels
+// of attention share.
+
+#ifndef TILEWRIGHT_TEST_ACCEPTANCE_ATTENTIONCALL_H
+#define TILEWRIGHT_TEST_ACCEPTANCE_ATTENTIONCALL_H
+
+#include "test/Acceptance/KernelCall.h"
+#include "test/Acceptance/SupportMatrix.h"
+#include "test/Reference/Accuracy.h"
+
+#include <functional>
+#include <map>
+
+namespace tilewright::acceptance {
+
+/// How a problem is run. Everything is optional.
+struct CallOptions {
+  Params params;                          ///< besides D, DV, T, CAUSAL and WINDOW
+  std::vector<std::string> with;          ///< mods/softcap, ...
+  std::function<void(KernelCall &)> bind; ///< captures and further arguments
+  std::map<std::string, Layout> layouts;  ///< by name of the array
+  RunSettings run;
+  bool withLse = true;                    ///< the forward's output
+};
+
+/// D, DV, T and CAUSAL; and WINDOW for kernels that have one.
+Params attentionParams(const reference::AttentionProblem &problem, reference::Type type,
+                       bool hasWindow = true);
+
+/// q, k, v and scale; a window for kernels that have one.
+void bindInputs(KernelCall &call, const reference::AttentionProblem &problem, reference::Type type,
+                const reference::AttentionInputs &inputs, const CallOptions &options = {},
+                bool hasWindow = true);
+/// o, and lse unless the options say no.
+void bindForwardOutputs(KernelCall &call, const reference::AttentionProblem &problem,
+                        reference::Type type, const CallOptions &options = {});
+/// o, do and lse as inputs, dlse unless there is none, and the outputs dq, dk, dv.
+void bindBackward(KernelCall &call, const reference::AttentionProblem &problem,
+                  reference::Type type, const reference::AttentionInputs &inputs,
+                  const reference::ForwardResult &saved, const CallOptions &options = {});
+/// o, and lse where it was bound.
+reference::ForwardResult readForward(const KernelCall &call, const CallOptions &options = {});
+reference::BackwardResult readBackward(const KernelCall &call);
+
+/// attention_forward on row-major arrays, or those of the options.
+reference::ForwardResult runForward(const reference::AttentionProblem &problem,
+                                    reference::Type type, const reference::AttentionInputs &inputs,
+                                    const CallOptions &options = {});
+/// attention_backward on what a forward saved. DETERMINISTIC is a parameter of the options.
+reference::BackwardResult runBackward(const reference::AttentionProblem &problem,
+                                      reference::Type type,
+                                      const reference::AttentionInputs &inputs,
+                                      const reference::ForwardResult &saved,
+                                      const CallOptions &options = {});
+
+/// The rule on every result.
+void expectForward(const reference::ForwardOracle &oracle, const reference::ForwardResult &result,
+                   const std::string &context = "");
+void expectBackward(const reference::BackwardOracle &oracle,
+                    const reference::BackwardResult &result, const std::string &context = "");
+
+/// "f16_113x203_b2_h4_2_d64_dv40_top_left + window".
+std::string describe(const reference::AttentionProblem &problem, reference::Type type);
+
+/// A problem from the numbers that tests vary; the default scale.
+reference::AttentionProblem makeProblem(int64_t B, int64_t Hq, int64_t Hkv, int64_t Sq,
+                                        int64_t Skv, int64_t D, int64_t DV,
+                                        reference::Causal causal = reference::Causal::None,
+                                        reference::Window window = {});
+
+/// All of the types, or those that shipped kernels have an oracle of accuracy for.
+inline const std::vector<reference::Type> allTypes = {reference::Type::F32, reference::Type::F16,
+                                                      reference::Type::BF16, reference::Type::F64};
+
+} // namespace tilewright::acceptance
+
+#endif // TILEWRIGHT_TEST_ACCEPTANCE_ATTENTIONCALL_H

@@ -1,0 +1,72 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// One call of a shipped kernel: compiled (once for each binding of its parameters), with arrays and
+// scalars bound by name, run on the CPU device. A fault anywhere is a failure of the running test:
+// diagnostics, writes between elements or to inputs.
+
+#ifndef TILEWRIGHT_TEST_ACCEPTANCE_KERNELCALL_H
+#define TILEWRIGHT_TEST_ACCEPTANCE_KERNELCALL_H
+
+#include "test/Acceptance/StridedArray.h"
+#include "test/Reference/Rounding.h"
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace tilewright::acceptance {
+
+using Params = std::vector<std::pair<std::string, std::string>>;
+
+ElementType elementType(reference::Type type);
+/// What a kernel bound to the type sums in, and keeps LSE in.
+ElementType accumulatorType(reference::Type type);
+
+struct RunSettings {
+  unsigned threads = 0; ///< 0: all cores
+  bool f64 = false;     ///< --precision=f64
+};
+
+class KernelCall {
+public:
+  /// `file` and `with` are below kernels/, without ".mlir".
+  KernelCall(std::string file, Params params, std::vector<std::string> with = {});
+
+  /// An array that the kernel only reads.
+  void input(const std::string &name, ElementType type, std::vector<int64_t> shape,
+             const std::vector<double> &values, Layout layout = {});
+  /// Integers of 32 bits, or of 64.
+  void integers(const std::string &name, std::vector<int64_t> shape,
+                const std::vector<int64_t> &values, ElementType type = ElementType::I32);
+  /// An array that the kernel writes; poisoned before every run.
+  void output(const std::string &name, ElementType type, std::vector<int64_t> shape,
+              Layout layout = {});
+  void scalar(const std::string &name, double value);
+  void integer(const std::string &name, int64_t value);
+
+  /// False after a failure of the test.
+  bool run(RunSettings settings = {});
+
+  std::vector<double> read(const std::string &name) const { return array(name).read(); }
+  std::vector<uint8_t> readBytes(const std::string &name) const { return array(name).readBytes(); }
+
+private:
+  struct Bound {
+    StridedArray array;
+    bool isInput;
+    std::vector<uint8_t> given; ///< bytes of an input
+  };
+  const StridedArray &array(const std::string &name) const;
+
+  std::string file;
+  Params params;
+  std::vector<std::string> with;
+  std::map<std::string, Bound> arrays;
+  std::map<std::string, double> scalars;
+  std::map<std::string, int64_t> integerScalars;
+};
+
+} // namespace tilewright::acceptance
+
+#endif // TILEWRIGHT_TEST_ACCEPTANCE_KERNELCALL_H

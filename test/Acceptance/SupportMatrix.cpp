@@ -1,0 +1,90 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Counting what passed.
+
+#include "test/Acceptance/SupportMatrix.h"
+
+#include "test/Reference/Cases.h"
+
+#include "gtest/gtest.h"
+
+#include <cstdlib>
+#include <fstream>
+#include <map>
+
+namespace tilewright::acceptance {
+
+namespace {
+
+struct Counts {
+  int64_t passed = 0, tried = 0;
+};
+struct TileCounts {
+  int64_t tiles = 0, beyondLiteral = 0;
+};
+
+/// One line for each row: kernel, mask or variant, type, cases passed, cases tried. And one for each type:
+/// tiles compared, tiles that the rule accepts only with its floor of expected roundoff.
+class MatrixWriter : public ::testing::Environment {
+public:
+  void TearDown() override {
+    const char *path = std::getenv("TILEWRIGHT_SUPPORT_MATRIX");
+    if (!path)
+      return;
+    std::ofstream os(path);
+    os << "tier\t" << (reference::currentTier() == reference::Tier::Full ? "full" : "smoke") << '\n';
+    for (const auto &[row, counts] : rows)
+      os << "case\t" << row << '\t' << counts.passed << '\t' << counts.tried << '\n';
+    for (const auto &[type, counts] : tiles)
+      os << "tiles\t" << type << '\t' << counts.tiles << '\t' << counts.beyondLiteral << '\n';
+    os.close();
+    EXPECT_TRUE(os.good()) << "cannot write " << path;
+  }
+
+  std::map<std::string, Counts> rows;
+  std::map<std::string, TileCounts> tiles;
+};
+
+/// Owned by GoogleTest.
+MatrixWriter *const writer = static_cast<MatrixWriter *>(
+    ::testing::AddGlobalTestEnvironment(new MatrixWriter));
+
+int countFailures() {
+  const ::testing::TestInfo *test = ::testing::UnitTest::GetInstance()->current_test_info();
+  return test->result()->total_part_count();
+}
+
+} // namespace
+
+MatrixCase::MatrixCase(std::string kernel, std::string what, reference::Type type)
+    : row(std::move(kernel) + '\t' + std::move(what) + '\t' + reference::typeName(type)),
+      failuresBefore(countFailures()) {}
+
+MatrixCase::~MatrixCase() {
+  Counts &counts = writer->rows[row];
+  ++counts.tried;
+  counts.passed += countFailures() == failuresBefore;
+}
+
+std::string maskName(const reference::AttentionProblem &problem) {
+  std::string name;
+  auto add = [&](const char *part) { name += (name.empty() ? "" : " + ") + std::string(part); };
+  if (problem.causal == reference::Causal::TopLeft)
+    add("top_left");
+  if (problem.causal == reference::Causal::BottomRight)
+    add("bottom_right");
+  if (problem.window.left >= 0 || problem.window.right >= 0)
+    add("window");
+  return name.empty() ? "none" : name;
+}
+
+void expectOk(const reference::AccuracyReport &report, const std::string &context) {
+  EXPECT_TRUE(report.ok) << context << (context.empty() ? "" : ": ") << report.message;
+  if (report.numTiles) {
+    TileCounts &counts = writer->tiles[reference::typeName(report.type)];
+    counts.tiles += report.numTiles;
+    counts.beyondLiteral += report.numBeyondLiteral;
+  }
+}
+
+} // namespace tilewright::acceptance

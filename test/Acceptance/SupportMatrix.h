@@ -1,0 +1,39 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// What was tried and passed, for docs/support-matrix.md; and how the accuracy reports counted. With
+// TILEWRIGHT_SUPPORT_MATRIX=FILE a run of these tests writes both to FILE, which
+// scripts/support-matrix.py turns into the table.
+
+#ifndef TILEWRIGHT_TEST_ACCEPTANCE_SUPPORTMATRIX_H
+#define TILEWRIGHT_TEST_ACCEPTANCE_SUPPORTMATRIX_H
+
+#include "test/Reference/Accuracy.h"
+
+#include <string>
+
+namespace tilewright::acceptance {
+
+/// A case of the matrix while it is tested. It passed if at its end the running test has not failed.
+class MatrixCase {
+public:
+  /// `what` is the mask, modifier or variant; `type` that of the operands.
+  MatrixCase(std::string kernel, std::string what, reference::Type type);
+  ~MatrixCase();
+  MatrixCase(const MatrixCase &) = delete;
+  MatrixCase &operator=(const MatrixCase &) = delete;
+
+private:
+  std::string row;
+  int failuresBefore;
+};
+
+/// "none", "top_left + window", "bottom_right + mask", ...: how CAUSAL, WINDOW and masks of the problem
+/// are named in the matrix.
+std::string maskName(const reference::AttentionProblem &problem);
+
+/// A failure of the running test unless the report is ok. Counts its tiles.
+void expectOk(const reference::AccuracyReport &report, const std::string &context = "");
+
+} // namespace tilewright::acceptance
+
+#endif // TILEWRIGHT_TEST_ACCEPTANCE_SUPPORTMATRIX_H
