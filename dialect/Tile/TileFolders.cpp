@@ -44,11 +44,14 @@ OpFoldResult TransposeOp::fold(FoldAdaptor) {
   return getResult();
 }
 
-OpFoldResult SelectOp::fold(FoldAdaptor adaptor) {
+OpFoldResult SelectOp::fold(FoldAdaptor) {
   if (getIfTrue() == getIfFalse())
     return getIfTrue();
-  if (auto condition = dyn_cast_or_null<IntegerAttr>(adaptor.getCondition()))
-    return condition.getValue().isZero() ? getIfFalse() : getIfTrue();
+  // One flag, or a tile of one flag.
+  APInt condition;
+  auto full = getCondition().getDefiningOp<FullOp>();
+  if (matchPattern(full ? full.getValue() : getCondition(), m_ConstantInt(&condition)))
+    return condition.isZero() ? getIfFalse() : getIfTrue();
   return {};
 }
 
@@ -69,6 +72,19 @@ OpFoldResult CastOp::fold(FoldAdaptor adaptor) {
 }
 
 namespace {
+
+/// A tile of one scalar is that in any shape.
+template <typename ShapeOp> struct ReshapeFull : OpRewritePattern<ShapeOp> {
+  using OpRewritePattern<ShapeOp>::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(ShapeOp op, PatternRewriter &rewriter) const override {
+    auto full = op.getSource().template getDefiningOp<FullOp>();
+    if (!full)
+      return rewriter.notifyMatchFailure(op, "the source is not one scalar");
+    rewriter.replaceOpWithNewOp<FullOp>(op, op.getType(), full.getValue());
+    return success();
+  }
+};
 
 /// dot(transpose(a), b) is dot with the flag flipped: hardware transposes operands for nothing.
 struct FoldTransposeIntoDot : OpRewritePattern<DotOp> {
@@ -112,6 +128,15 @@ struct DropZeroAccumulator : OpRewritePattern<DotOp> {
 
 } // namespace
 
+void ExpandOp::getCanonicalizationPatterns(RewritePatternSet &patterns, MLIRContext *context) {
+  patterns.add<ReshapeFull<ExpandOp>>(context);
+}
+void ReshapeOp::getCanonicalizationPatterns(RewritePatternSet &patterns, MLIRContext *context) {
+  patterns.add<ReshapeFull<ReshapeOp>>(context);
+}
+void TransposeOp::getCanonicalizationPatterns(RewritePatternSet &patterns, MLIRContext *context) {
+  patterns.add<ReshapeFull<TransposeOp>>(context);
+}
 void DotOp::getCanonicalizationPatterns(RewritePatternSet &patterns, MLIRContext *context) {
   patterns.add<FoldTransposeIntoDot, DropZeroAccumulator>(context);
 }

@@ -41,6 +41,7 @@ def Tile_KernelOp : Tile_Op<"kernel", [
     - an argument that is neither a view nor a scalar, or an optional scalar
     - a default that reads an argument
     - parameters whose defaults form a cycle
+    - in the body, a literal (`arith.constant dense<...>`) of an unbound tile, which binding could not convert
   }];
   let arguments = (ins
     SymbolNameAttr:$sym_name,

@@ -53,6 +53,8 @@ def Tile_ForBlocksOp : Tile_Op<"for_blocks", [
     - a `where` clause without `against` or `block`
     - a number or type of initial, yielded and result values that differ
     - a list whose rank is not one more than the number of its indices, or not of i32
+    - indices or a count without a list, or parts of a `where` clause without a mask function
+    - a `ranges` function that does not take four bounds and the mask's operands and return four bounds
   }];
   let arguments = (ins
     I32:$lower, I32:$upper, I32:$start, I32:$limit,

@@ -90,6 +90,18 @@ void printInt(OpAsmPrinter &printer, Operation *, IntegerAttr value) {
   printer << value.getValue().getSExtValue();
 }
 
+ParseResult parseReduceKind(OpAsmParser &parser, ReduceKindAttr &kind) {
+  SMLoc loc = parser.getCurrentLocation();
+  StringRef word;
+  if (failed(parser.parseOptionalKeyword(&word)) || !symbolizeReduceKind(word))
+    return parser.emitError(loc, "the kind of a reduction must be add, mul, max, min, and or or");
+  kind = ReduceKindAttr::get(parser.getContext(), *symbolizeReduceKind(word));
+  return success();
+}
+void printReduceKind(OpAsmPrinter &printer, Operation *, ReduceKindAttr kind) {
+  printer << stringifyReduceKind(kind.getValue());
+}
+
 ParseResult parseSplatType(OpAsmParser &parser, Type &tile, Type &scalar) {
   SMLoc loc = parser.getCurrentLocation();
   if (parser.parseType(tile))

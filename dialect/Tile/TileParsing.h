@@ -38,6 +38,10 @@ void printWhenClause(mlir::OpAsmPrinter &printer, mlir::Operation *op, ExprAttr 
 mlir::ParseResult parseInt(mlir::OpAsmParser &parser, mlir::IntegerAttr &value);
 void printInt(mlir::OpAsmPrinter &printer, mlir::Operation *op, mlir::IntegerAttr value);
 
+/// `add`, `max`, ...
+mlir::ParseResult parseReduceKind(mlir::OpAsmParser &parser, ReduceKindAttr &kind);
+void printReduceKind(mlir::OpAsmPrinter &printer, mlir::Operation *op, ReduceKindAttr kind);
+
 /// The type of a tile; the scalar's type is its element type.
 mlir::ParseResult parseSplatType(mlir::OpAsmParser &parser, mlir::Type &tile, mlir::Type &scalar);
 void printSplatType(mlir::OpAsmPrinter &printer, mlir::Operation *op, mlir::Type tile,

@@ -219,7 +219,9 @@ LogicalResult CastOp::verify() {
 LogicalResult RandomOp::verify() {
   Type type = getResult().getType();
   if (getC0().getType() != type || getC1().getType() != type || getC2().getType() != type)
-    return emitOpError() << "counters must be of the type of the result, " << type;
+    return emitOpError() << "counters must be of the type of the result, " << type << ", but got "
+                         << getC0().getType() << ", " << getC1().getType() << " and "
+                         << getC2().getType();
   if (!getElementType(type).isInteger(32))
     return emitOpError() << "counters and bits are i32, but got " << getElementType(type);
   return success();

@@ -16,6 +16,7 @@ def Tile_FullOp : Tile_Op<"full", [Pure]> {
 
     Errors:
     - a scalar of another type than the elements
+    - a result that is no tile
   }];
   let arguments = (ins Tile_Scalar:$value);
   let results = (outs Tile_AnyTile:$result);
@@ -61,6 +62,7 @@ def Tile_ExpandOp : Tile_Op<"expand", [Pure]> {
   let assemblyFormat =
       "$source `dim` custom<Int>($dim) attr-dict `:` type($source) `->` type($result)";
   let hasVerifier = 1;
+  let hasCanonicalizer = 1;
 }
 
 def Tile_ReshapeOp : Tile_Op<"reshape", [Pure]> {
@@ -81,6 +83,7 @@ def Tile_ReshapeOp : Tile_Op<"reshape", [Pure]> {
   let assemblyFormat = "$source attr-dict `:` type($source) `->` type($result)";
   let hasVerifier = 1;
   let hasFolder = 1;
+  let hasCanonicalizer = 1;
 }
 
 def Tile_TransposeOp : Tile_Op<"transpose", [Pure]> {
@@ -100,6 +103,7 @@ def Tile_TransposeOp : Tile_Op<"transpose", [Pure]> {
       "$source $permutation attr-dict `:` type($source) `->` type($result)";
   let hasVerifier = 1;
   let hasFolder = 1;
+  let hasCanonicalizer = 1;
 }
 
 def Tile_DotOp : Tile_Op<"dot", [Pure]> {
@@ -151,6 +155,7 @@ def Tile_ReduceOp : Tile_Op<"reduce", [Pure]> {
     Example: `%m = tile.reduce max %s dim 1 : !tile.tile<[M, N], f32> -> !tile.tile<[M], f32>`
 
     Errors:
+    - an unknown kind
     - a dimension beyond the rank
     - a result that is not the operand without that dimension
     - `and` or `or` on floats; `add`, `mul`, `max` or `min` on i1
@@ -158,7 +163,7 @@ def Tile_ReduceOp : Tile_Op<"reduce", [Pure]> {
   let arguments = (ins Tile_ReduceKindAttr:$kind, Tile_AnyTile:$source, I64Attr:$dim);
   let results = (outs Tile_AnyTile:$result);
   let assemblyFormat =
-      "`` $kind $source `dim` custom<Int>($dim) attr-dict `:` type($source) `->` type($result)";
+      "custom<ReduceKind>($kind) $source `dim` custom<Int>($dim) attr-dict `:` type($source) `->` type($result)";
   let hasVerifier = 1;
 }
 

@@ -1,0 +1,109 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Expressions and declarations of parameters that are refused.
+// RUN: tilewright-opt %s -split-input-file -verify-diagnostics
+
+func.func @unknown_function() {
+  // expected-error @+1 {{unknown function 'div' in an expression; there are ceildiv, floordiv, mod, min, max, and, or, not, eq, ne, lt, le, gt, ge, select, dim, sm_count, accumulator and bits}}
+  %0 = tile.param div(A, 2) : i32
+}
+
+// -----
+
+func.func @too_few_operands() {
+  // expected-error @+1 {{'ceildiv' takes 2 operands, but got 1}}
+  %0 = tile.param ceildiv(A) : i32
+}
+
+// -----
+
+func.func @too_many_operands() {
+  // expected-error @+1 {{'sm_count' takes 0 operands, but got 1}}
+  %0 = tile.param sm_count(0) : i32
+}
+
+// -----
+
+func.func @no_value() {
+  // expected-error @+1 {{expected an integer, a name, a string or '(' in an expression}}
+  %0 = tile.param A + : i32
+}
+
+// -----
+
+func.func @sign_of_a_name() {
+  // expected-error @+1 {{expected integer}}
+  %0 = tile.param -A : i32
+}
+
+// -----
+
+func.func @huge_integer() {
+  // expected-error @+1 {{integer value too large}}
+  %0 = tile.param 9223372036854775808 : i64
+}
+
+// -----
+
+// Comparisons do not associate.
+func.func @chained_comparison() {
+  // expected-error @+1 {{expected ':'}}
+  %0 = tile.param A < B < C : i1
+}
+
+// -----
+
+// '<' would open a bracket of the attribute.
+// expected-error @+1 {{unbalanced '<' character in pretty dialect name}}
+func.func private @infix_in_attribute() attributes {a = #tile.expr<A < B>}
+
+// -----
+
+func.func @nesting() {
+  // expected-error @+3 {{an expression may be nested at most 64 levels deep}}
+  %0 = tile.param
+      ((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((
+      A
+      ))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))
+      : i32
+}
+
+// -----
+
+// expected-error @+1 {{'true' is a literal or a type and cannot name a parameter}}
+func.func private @literal_as_name() attributes {a = #tile.param_decl<true: flag>}
+
+// -----
+
+// expected-error @+1 {{'e4m3' is a literal or a type and cannot name a parameter}}
+func.func private @type_as_name() attributes {a = #tile.param_decl<e4m3: type>}
+
+// -----
+
+// expected-error @+1 {{the kind of a parameter must be int, flag, enum or type, but got 'float'}}
+func.func private @unknown_kind() attributes {a = #tile.param_decl<A: float>}
+
+// -----
+
+// expected-error @+1 {{enum parameter 'MODE' must list its values: in ["a", "b"]}}
+func.func private @enum_without_values() attributes {a = #tile.param_decl<MODE: enum>}
+
+// -----
+
+// expected-error @+1 {{an allowed value of parameter 'A' must be of kind int, but got a value of kind flag}}
+func.func private @allowed_of_other_kind() attributes {a = #tile.param_decl<A: int in [1, true]>}
+
+// -----
+
+// expected-error @+1 {{an allowed value of a parameter must be a literal}}
+func.func private @allowed_expression() attributes {a = #tile.param_decl<A: int in [B]>}
+
+// -----
+
+// expected-error @+1 {{the default of parameter 'MODE' must be of kind enum, but got a value of kind int; values of an enum are written as strings}}
+func.func private @default_of_other_kind() attributes {a = #tile.param_decl<MODE: enum in ["a"] = 1>}
+
+// -----
+
+// expected-error @+1 {{the default of parameter 'A' must be one of its allowed values}}
+func.func private @default_not_allowed() attributes {a = #tile.param_decl<A: int in [64, 128] = 32>}

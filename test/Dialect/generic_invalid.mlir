@@ -1,0 +1,192 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// What only the generic syntax can say: attributes, operands and regions that the operations' own syntax
+// never makes. All of it is refused; nothing may crash, printing the refused operation included.
+// RUN: tilewright-opt %s -split-input-file -verify-diagnostics
+// RUN: not tilewright-opt %s -split-input-file 2>&1 | FileCheck %s
+// CHECK: error: 'tile.kernel' op requires attribute 'arg_names'
+// CHECK: note: see current operation:
+// CHECK: error: 'tile.for_blocks' op has malformed positions
+// CHECK: note: see current operation:
+
+// expected-error @+1 {{requires attribute 'arg_names'}}
+"tile.kernel"() ({}) : () -> ()
+
+// -----
+
+// expected-error @+1 {{has malformed attributes; write it in its own syntax}}
+"tile.kernel"() <{sym_name = "k", params = [1], constraints = [], arg_names = [], arg_optional = array<i1>, grid_names = ["i"], grid = [#tile.expr<1>]}> ({^bb0(%i: i32):}) : () -> ()
+
+// -----
+
+// expected-error @+1 {{has malformed attributes; write it in its own syntax}}
+"tile.kernel"() <{sym_name = "k", params = [], constraints = [], arg_names = [], arg_optional = array<i1>, grid_names = ["i"], grid = [1]}> ({^bb0(%i: i32):}) : () -> ()
+
+// -----
+
+// Names are words.
+// expected-error @+1 {{has malformed attributes; write it in its own syntax}}
+"tile.kernel"() <{sym_name = "k", params = [], constraints = [], arg_names = ["a b"], arg_optional = array<i1: false>, grid_names = [], grid = []}> ({^bb0(%x: i32):}) : () -> ()
+
+// -----
+
+// expected-error @+1 {{has malformed attributes; write it in its own syntax}}
+"tile.kernel"() <{sym_name = "k", params = [], constraints = [], arg_names = ["x"], arg_optional = array<i1>, grid_names = [], grid = []}> ({^bb0(%x: i32):}) : () -> ()
+
+// -----
+
+// expected-error @+1 {{needs a body with 1 block arguments}}
+"tile.kernel"() <{sym_name = "k", params = [], constraints = [], arg_names = [], arg_optional = array<i1>, grid_names = ["i"], grid = [#tile.expr<1>]}> ({^bb0:}) : () -> ()
+
+// -----
+
+// expected-error @+1 {{region #0 ('body') failed to verify constraint: region with 1 blocks}}
+"tile.kernel"() <{sym_name = "k", params = [], constraints = [], arg_names = [], arg_optional = array<i1>, grid_names = ["i"], grid = [#tile.expr<1>]}> ({}) : () -> ()
+
+// -----
+
+// expected-error @+1 {{grid ids are i32, but got 'index'}}
+"tile.kernel"() <{sym_name = "k", params = [], constraints = [], arg_names = [], arg_optional = array<i1>, grid_names = ["i"], grid = [#tile.expr<1>]}> ({^bb0(%i: index):}) : () -> ()
+
+// -----
+
+// expected-error @+1 {{requires attribute 'arg_names'}}
+"tile.program"() ({}) : () -> ()
+
+// -----
+
+// expected-error @+1 {{needs a body with 0 block arguments}}
+"tile.program"() <{sym_name = "p", params = [], constraints = [], arg_names = [], arg_optional = array<i1>}> ({^bb0(%x: i32):}) : () -> ()
+
+// -----
+
+tile.program @p () {
+  // expected-error @+1 {{extents must be expressions}}
+  %0 = "tile.workspace"() <{extents = [1]}> : () -> !tile.view<[?], f32>
+}
+
+// -----
+
+tile.program @p () {
+  // expected-error @+1 {{has a malformed 'with' clause; write it in its own syntax}}
+  "tile.launch"() <{kernel = @k, with_names = ["A"], with_values = []}> : () -> ()
+}
+
+// -----
+
+// expected-error @+1 {{requires attribute 'expr'}}
+%0 = "tile.param"() : () -> i32
+
+// -----
+
+func.func @at_segments() {
+  // expected-error @+1 {{operand count (0) does not match with the total size (5)}}
+  %0 = "tile.at"() <{operandSegmentSizes = array<i32: 5, 0>, static_indices = array<i64>}> : () -> f32
+}
+
+// -----
+
+func.func @load_without_attributes(%x: !tile.view<[?], f32>) {
+  // expected-error @+1 {{requires attribute 'static_indices'}}
+  %0 = "tile.load"(%x) <{operandSegmentSizes = array<i32: 1, 0, 0>}> : (!tile.view<[?], f32>) -> tensor<4xf32>
+}
+
+// -----
+
+func.func @too_few_dynamic_indices(%x: !tile.view<[?], f32>, %t: tensor<4xf32>) {
+  // expected-error @+1 {{has malformed indices; write it in its own syntax}}
+  "tile.store"(%t, %x) <{static_indices = array<i64: -9223372036854775808>}> : (tensor<4xf32>, !tile.view<[?], f32>) -> ()
+}
+
+// -----
+
+func.func @loop_without_block(%n: i32) {
+  // expected-error @+1 {{region #0 ('body') failed to verify constraint: region with 1 blocks}}
+  "tile.for_blocks"(%n, %n, %n, %n) <{operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0, 0, 0, 0>}> ({}) : (i32, i32, i32, i32) -> ()
+}
+
+// -----
+
+func.func @loop_with_empty_block(%n: i32) {
+  // expected-error @+1 {{expects a non-empty block}}
+  "tile.for_blocks"(%n, %n, %n, %n) <{operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0, 0, 0, 0>}> ({^bb0:}) : (i32, i32, i32, i32) -> ()
+}
+
+// -----
+
+func.func @loop_without_arguments(%n: i32) {
+  // expected-error @+1 {{needs a body that takes the block (i32), the mask tile and one value for each initial value}}
+  "tile.for_blocks"(%n, %n, %n, %n) <{operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0, 0, 0, 0>}> ({
+    "tile.yield"() : () -> ()
+  }) : (i32, i32, i32, i32) -> ()
+}
+
+// -----
+
+func.func @loop_over_index(%n: i32) {
+  // expected-error @+1 {{needs a body that takes the block (i32), the mask tile and one value for each initial value}}
+  "tile.for_blocks"(%n, %n, %n, %n) <{operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0, 0, 0, 0>}> ({
+  ^bb0(%b: index, %keep: tensor<4x4xi1>):
+    "tile.yield"() : () -> ()
+  }) : (i32, i32, i32, i32) -> ()
+}
+
+// -----
+
+func.func @loop_without_terminator(%n: i32) {
+  "tile.for_blocks"(%n, %n, %n, %n) <{operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0, 0, 0, 0>}> ({
+  ^bb0(%b: i32, %keep: tensor<4x4xi1>):
+    // expected-error @+1 {{block with no terminator}}
+    %0 = "arith.addi"(%b, %b) : (i32, i32) -> i32
+  }) : (i32, i32, i32, i32) -> ()
+}
+
+// -----
+
+func.func @count_without_list(%n: i32) {
+  // expected-error @+1 {{needs a list with its indices and its count, or none of them}}
+  "tile.for_blocks"(%n, %n, %n, %n, %n) <{operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0, 1, 0, 0>}> ({
+  ^bb0(%b: i32, %keep: tensor<4x4xi1>):
+    "tile.yield"() : () -> ()
+  }) : (i32, i32, i32, i32, i32) -> ()
+}
+
+// -----
+
+func.func @indices_without_list(%n: i32) {
+  // expected-error @+1 {{needs a list with its indices and its count, or none of them}}
+  "tile.for_blocks"(%n, %n, %n, %n, %n) <{operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 1, 0, 0, 0>}> ({
+  ^bb0(%b: i32, %keep: tensor<4x4xi1>):
+    "tile.yield"() : () -> ()
+  }) : (i32, i32, i32, i32, i32) -> ()
+}
+
+// -----
+
+func.func @ranges_without_mask(%n: i32) {
+  // expected-error @+1 {{has a part of a 'where' clause, but no mask function}}
+  "tile.for_blocks"(%n, %n, %n, %n) <{ranges = @r, operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0, 0, 0, 0>}> ({
+  ^bb0(%b: i32, %keep: tensor<4x4xi1>):
+    "tile.yield"() : () -> ()
+  }) : (i32, i32, i32, i32) -> ()
+}
+
+// -----
+
+func.func @malformed_positions(%n: i32) {
+  // expected-error @+1 {{has malformed positions in its mask function; write it in its own syntax}}
+  "tile.for_blocks"(%n, %n, %n, %n) <{mask = @f, against_position = 9223372036854775807 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0, 0, 0, 0>}> ({
+  ^bb0(%b: i32, %keep: tensor<4x4xi1>):
+    "tile.yield"() : () -> ()
+  }) : (i32, i32, i32, i32) -> ()
+}
+
+// -----
+
+func.func @equal_positions(%n: i32) {
+  // expected-error @+1 {{has malformed positions in its mask function; write it in its own syntax}}
+  "tile.for_blocks"(%n, %n, %n, %n) <{mask = @f, against_position = 1 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0, 0, 0, 0>}> ({
+  ^bb0(%b: i32, %keep: tensor<4x4xi1>):
+    "tile.yield"() : () -> ()
+  }) : (i32, i32, i32, i32) -> ()
+}

@@ -1,0 +1,97 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Kernels, programs and what they declare: both forms of each operation.
+// RUN: tilewright-opt %s --verify-roundtrip | FileCheck %s
+// RUN: tilewright-opt %s --mlir-print-op-generic | tilewright-opt | FileCheck %s
+// RUN: tilewright-opt %s --mlir-print-op-generic | FileCheck %s --check-prefix=GENERIC
+
+// GENERIC: "tile.capture"() <{sym_name = "slopes", type = !tile.view<[?], f32>}> : () -> ()
+// CHECK: tile.capture @slopes : !tile.view<[?], f32>
+tile.capture @slopes : !tile.view<[?], f32>
+
+// A captured scalar.
+// CHECK: tile.capture @cap : f32
+tile.capture @cap : f32
+
+// The smallest kernel.
+// GENERIC: "tile.kernel"() <{arg_names = [], arg_optional = array<i1>, constraints = [], grid = [#tile.expr<1>],
+// GENERIC-SAME: grid_names = ["i"], params = [], sym_name = "smallest"}>
+// CHECK-LABEL: tile.kernel @smallest
+// CHECK-NEXT: {{^}}    ()
+// CHECK-NEXT: grid(%i = 1) {
+// CHECK-NEXT: }
+tile.kernel @smallest () grid(%i = 1) {}
+
+// Everything a signature may hold.
+// CHECK-LABEL: tile.kernel @everything
+// CHECK-NEXT: params(BLOCK: int in [64, 128] = 128, D: int, DP: int = ceildiv(D, 8) * 8, T: type, MODE: enum in ["a", "b"] = "a", FLAG: flag = D < 64)
+// CHECK-NEXT: require(D <= 256, or(FLAG, MODE == "b"))
+// CHECK-NEXT: (%x: !tile.view<[?, D], T>, %y: optional !tile.view<[?], f32>, %scale: f32, %n: i32, %seed: i64, %on: i1, %value: !tile.param<T>)
+// CHECK-NEXT: grid(%block = ceildiv(dim(x, 0), BLOCK), %j = select(on, n, sm_count())) {
+// CHECK-NEXT: tile.dim %x, 0 : !tile.view<[?, D], T>
+// CHECK-NEXT: arith.addi %block, %n : i32
+tile.kernel @everything
+    params(BLOCK: int in [64, 128] = 128, D: int, DP: int = ceildiv(D, 8) * 8, T: type,
+           MODE: enum in ["a", "b"] = "a", FLAG: flag = D < 64)
+    require(D <= 256, or(FLAG, MODE == "b"))
+    (%x: !tile.view<[?, D], T>, %y: optional !tile.view<[?], f32>, %scale: f32, %n: i32,
+     %seed: i64, %on: i1, %value: !tile.param<T>)
+    grid(%block = ceildiv(dim(x, 0), BLOCK), %j = select(on, n, sm_count())) {
+  %rows = tile.dim %x, 0 : !tile.view<[?, D], T>
+  %sum = arith.addi %block, %n : i32
+}
+
+// A bound kernel carries the values of its parameters; further attributes stay.
+// CHECK-LABEL: tile.kernel @bound
+// CHECK: grid(%i = ceildiv(dim(x, 0), 128)) attributes {bindings = {BLOCK = 128 : i64, T = f16}, note = "kept"} {
+tile.kernel @bound (%x: !tile.view<[?], f16>) grid(%i = ceildiv(dim(x, 0), 128))
+    attributes {bindings = {BLOCK = 128 : i64, T = f16}, note = "kept"} {}
+
+// Parameters as values, in a kernel.
+// CHECK-LABEL: tile.kernel @parameters
+// CHECK: tile.param A * 2 : i32
+// CHECK-NEXT: tile.param A : i64
+// CHECK-NEXT: tile.param MODE == "on" : i1
+tile.kernel @parameters params(A: int, MODE: enum in ["on", "off"]) () grid(%i = 1) {
+  %0 = tile.param A * 2 : i32
+  %1 = tile.param A : i64
+  %2 = tile.param MODE == "on" : i1
+}
+
+// The smallest program.
+// CHECK-LABEL: tile.program @empty
+// CHECK-NEXT: {{^}}    () {
+// CHECK-NEXT: }
+tile.program @empty () {}
+
+// Workspace and launches with every clause.
+// GENERIC: "tile.launch"(%{{.*}}, %{{.*}}) <{condition = #tile.expr<lt(n, 4)>, kernel = @copy,
+// GENERIC-SAME: with_names = ["BLOCK", "T"], with_values = [#tile.expr<BLOCK * 2>, #tile.expr<f32>]}>
+// CHECK-LABEL: tile.program @steps
+// CHECK: %[[SUM:.*]] = tile.workspace [dim(x, 0), n + 1, 4] fill 0.000000e+00 : !tile.view<[?, ?, 4], f32>
+// CHECK-NEXT: %[[FREE:.*]] = tile.workspace [dim(x, 0)] : !tile.view<[?], f32>
+// CHECK-NEXT: tile.launch @smallest()
+// CHECK-NEXT: tile.launch @copy(%x, %[[FREE]]) : !tile.view<[?], f32>, !tile.view<[?], f32>
+// CHECK-NEXT: tile.launch @copy(%x, %[[FREE]]) with (BLOCK = BLOCK * 2, T = f32) when (n < 4) : !tile.view<[?], f32>, !tile.view<[?], f32>
+// CHECK-NEXT: tile.launch @copy(%x, %[[FREE]]) when (FAST) : !tile.view<[?], f32>, !tile.view<[?], f32>
+tile.program @steps params(BLOCK: int = 64, T: type = f32, FAST: flag = true) require(BLOCK >= 64)
+    (%x: !tile.view<[?], f32>, %n: i32) {
+  %sum = tile.workspace [dim(x, 0), n + 1, 4] fill 0.0 : !tile.view<[?, ?, 4], f32>
+  %free = tile.workspace [dim(x, 0)] : !tile.view<[?], f32>
+  tile.launch @smallest()
+  tile.launch @copy(%x, %free) : !tile.view<[?], f32>, !tile.view<[?], f32>
+  tile.launch @copy(%x, %free) with (BLOCK = BLOCK * 2, T = f32) when (n < 4)
+      : !tile.view<[?], f32>, !tile.view<[?], f32>
+  tile.launch @copy(%x, %free) when (FAST) : !tile.view<[?], f32>, !tile.view<[?], f32>
+}
+
+// An absent argument may be passed on to an optional one; `f32` may turn out to be what T is bound to.
+// CHECK-LABEL: tile.kernel @copy
+tile.kernel @copy params(BLOCK: int, T: type) (%x: !tile.view<[?], T>, %y: optional !tile.view<[?], T>)
+    grid(%i = 1) {}
+// CHECK-LABEL: tile.program @passes_on
+// CHECK: tile.launch @copy(%x, %y)
+tile.program @passes_on params(BLOCK: int, T: type)
+    (%x: !tile.view<[?], f32>, %y: optional !tile.view<[?], T>) {
+  tile.launch @copy(%x, %y) : !tile.view<[?], f32>, !tile.view<[?], T>
+}

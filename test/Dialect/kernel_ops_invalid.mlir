@@ -1,0 +1,332 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Signatures of kernels and programs that are refused, and parameters, captures and grids.
+// RUN: tilewright-opt %s -split-input-file -verify-diagnostics
+
+// Two of one name.
+// expected-error @+1 {{parameter 'A' has the name of another parameter; names must differ}}
+tile.kernel @same_parameters params(A: int, A: int) () grid(%i = 1) {}
+
+// -----
+
+// expected-error @+1 {{argument 'A' has the name of another parameter; names must differ}}
+tile.kernel @parameter_and_argument params(A: int) (%A: i32) grid(%i = 1) {}
+
+// -----
+
+// expected-error @+1 {{grid id 'A' has the name of another parameter; names must differ}}
+tile.kernel @parameter_and_id params(A: int) () grid(%A = 1) {}
+
+// -----
+
+// expected-note @+2 {{previously referenced here}}
+// expected-error @+1 {{region entry argument '%x' is already in use}}
+tile.kernel @argument_and_id (%x: i32) grid(%x = 1) {}
+
+// -----
+
+// expected-error @+1 {{argument 'false' has the name of a literal or a type}}
+tile.kernel @literal_as_name (%false: i32) grid(%i = 1) {}
+
+// -----
+
+// expected-error @+1 {{an argument must have a name of letters, digits and '_', but got %0}}
+tile.kernel @number_as_name (%0: i32) grid(%i = 1) {}
+
+// -----
+
+// expected-error @+1 {{a grid id must have a name of letters, digits and '_', but got %a.b}}
+tile.kernel @no_word_as_id () grid(%a.b = 1) {}
+
+// -----
+
+// expected-error @+1 {{'tile.kernel' op needs a name}}
+tile.kernel @"" () grid(%i = 1) {}
+
+// -----
+
+// Types.
+// expected-error @+1 {{uses type '!tile.view<[?, D], f32>', but 'D' is no parameter of @unknown_dimension}}
+tile.kernel @unknown_dimension (%x: !tile.view<[?, D], f32>) grid(%i = 1) {}
+
+// -----
+
+// expected-error @+1 {{uses type '!tile.view<[?], T>', but 'T' is no parameter of @unknown_element}}
+tile.kernel @unknown_element (%x: !tile.view<[?], T>) grid(%i = 1) {}
+
+// -----
+
+// expected-error @+1 {{uses type '!tile.view<[T], f32>', which needs 'T' to be a parameter of kind int, but got kind type}}
+tile.kernel @type_as_dimension params(T: type) (%x: !tile.view<[T], f32>) grid(%i = 1) {}
+
+// -----
+
+// expected-error @+1 {{uses type '!tile.param<D>', which needs 'D' to be a parameter of kind type, but got kind int}}
+tile.kernel @integer_as_type params(D: int) (%x: !tile.param<D>) grid(%i = 1) {}
+
+// -----
+
+tile.kernel @unknown_in_body params(M: int) (%x: !tile.view<[?], f32>) grid(%i = 1) {
+  // expected-error @+1 {{uses type '!tile.tile<[N], f32>', but 'N' is no parameter of @unknown_in_body}}
+  %0 = tile.load %x[0] : !tile.view<[?], f32> -> !tile.tile<[N], f32>
+}
+
+// -----
+
+// Also inside another type.
+tile.kernel @unknown_in_tensor (%x: f32) grid(%i = 1) {
+  // expected-error @+1 {{uses type 'tensor<4x!tile.param<T>>', but 'T' is no parameter of @unknown_in_tensor}}
+  %0 = builtin.unrealized_conversion_cast %x : f32 to tensor<4x!tile.param<T>>
+}
+
+// -----
+
+tile.kernel @unknown_in_loop params(M: int) (%n: i32) grid(%i = 1) {
+  // expected-error @+1 {{uses type '!tile.tile<[M, N], i1>', but 'N' is no parameter of @unknown_in_loop}}
+  tile.for_blocks %b in (%n to %n) against (%n to %n) keep %keep : !tile.tile<[M, N], i1> {}
+}
+
+// -----
+
+tile.kernel @constant_tile params(T: type) () grid(%i = 1) {
+  // expected-error @+1 {{cannot make a constant of type '!tile.tile<[4], f32>'; write a scalar constant and tile.full}}
+  %0 = arith.constant dense<0.0> : !tile.tile<[4], f32>
+}
+
+// -----
+
+// Defaults.
+// expected-error @+1 {{the default of parameter 'A' names 'B', which is no parameter of @unknown_in_default}}
+tile.kernel @unknown_in_default params(A: int = B) () grid(%i = 1) {}
+
+// -----
+
+// expected-error @+1 {{the default of parameter 'A' may read parameters only, but got the argument 'n'}}
+tile.kernel @argument_in_default params(A: int = n) (%n: i32) grid(%i = 1) {}
+
+// -----
+
+// expected-error @+1 {{the default of parameter 'A' may read parameters only, but got dim(x, 0)}}
+tile.kernel @extent_in_default params(A: int = dim(x, 0)) (%x: !tile.view<[?], f32>) grid(%i = 1) {}
+
+// -----
+
+// expected-error @+1 {{the default of parameter 'A' may read parameters only, but got sm_count()}}
+tile.kernel @device_in_default params(A: int = sm_count()) () grid(%i = 1) {}
+
+// -----
+
+// expected-error @+1 {{the default of parameter 'A' must be of kind int, but got kind flag}}
+tile.kernel @kind_of_default params(A: int = B, B: flag) () grid(%i = 1) {}
+
+// -----
+
+// expected-error @+1 {{defaults of parameters form a cycle: A -> B -> C -> A}}
+tile.kernel @cycle params(A: int = B + 1, B: int = C * 2, C: int = max(A, 1)) () grid(%i = 1) {}
+
+// -----
+
+// expected-error @+1 {{defaults of parameters form a cycle: B -> B}}
+tile.kernel @cycle_of_one params(A: int = B, B: int = B) () grid(%i = 1) {}
+
+// -----
+
+// Constraints.
+// expected-error @+1 {{a constraint names 'B', which is no parameter of @unknown_in_constraint}}
+tile.kernel @unknown_in_constraint params(A: int) require(A < B) () grid(%i = 1) {}
+
+// -----
+
+// expected-error @+1 {{a constraint must be of kind flag, but got kind int}}
+tile.kernel @kind_of_constraint params(A: int) require(A + 1) () grid(%i = 1) {}
+
+// -----
+
+// expected-error @+1 {{a constraint applies '<' to a value of kind type; it takes kind int}}
+tile.kernel @comparison_of_types params(T: type) require(T < 4) () grid(%i = 1) {}
+
+// -----
+
+// expected-error @+1 {{a constraint applies 'not' to a value of kind int; it takes kind flag}}
+tile.kernel @negated_integer params(A: int) require(not(A)) () grid(%i = 1) {}
+
+// -----
+
+// expected-error @+1 {{a constraint applies 'bits' to a value of kind int; it takes kind type}}
+tile.kernel @bits_of_integer params(A: int) require(bits(A) == 16) () grid(%i = 1) {}
+
+// -----
+
+// expected-error @+1 {{a constraint applies '==' to values of different kinds, int and enum}}
+tile.kernel @different_kinds params(A: int) require(A == "none") () grid(%i = 1) {}
+
+// -----
+
+// expected-error @+1 {{a constraint applies 'select' to values of different kinds, int and flag}}
+tile.kernel @select_of_kinds params(A: int) require(select(true, A, false)) () grid(%i = 1) {}
+
+// -----
+
+// expected-error @+1 {{a constraint applies 'select' to a value of kind int; it takes kind flag}}
+tile.kernel @select_by_integer params(A: int) require(select(A, true, false)) () grid(%i = 1) {}
+
+// -----
+
+// A misspelt value would never match.
+// expected-error @+1 {{a constraint compares parameter 'MODE' with "topleft", which is not one of its values}}
+tile.kernel @unknown_value params(MODE: enum in ["none", "top_left"]) require(ne(MODE, "topleft")) () grid(%i = 1) {}
+
+// -----
+
+// Arguments.
+// expected-error @+1 {{argument 'x' must be a view or a scalar, but got 'index'}}
+tile.kernel @index_argument (%x: index) grid(%i = 1) {}
+
+// -----
+
+// expected-error @+1 {{argument 'x' must be a view or a scalar, but got '!tile.tile<[4], f32>'}}
+tile.kernel @tile_argument (%x: !tile.tile<[4], f32>) grid(%i = 1) {}
+
+// -----
+
+// expected-error @+1 {{only views may be optional, but argument 'n' is of type 'i32'}}
+tile.kernel @optional_scalar (%n: optional i32) grid(%i = 1) {}
+
+// -----
+
+// Grids.
+// expected-error @+1 {{needs at least one grid extent; write grid(%id = 1) for a single instance}}
+tile.kernel @no_grid () grid() {}
+
+// -----
+
+// expected-error @+1 {{a grid extent names 'm', which is neither a parameter nor an argument of @unknown_in_grid}}
+tile.kernel @unknown_in_grid (%n: i32) grid(%i = m) {}
+
+// -----
+
+// expected-error @+1 {{a grid extent uses the view 'x' as a number; write dim(x, position) for an extent}}
+tile.kernel @view_as_number (%x: !tile.view<[?], f32>) grid(%i = x) {}
+
+// -----
+
+// expected-error @+1 {{a grid extent may read integer scalars only, but 'f' is of type 'f32'}}
+tile.kernel @float_in_grid (%f: f32) grid(%i = f) {}
+
+// -----
+
+// expected-error @+1 {{a grid extent must be of kind int, but got kind flag}}
+tile.kernel @flag_as_extent (%f: i1) grid(%i = f) {}
+
+// -----
+
+// expected-error @+1 {{a grid extent takes dim of 'n', which is not a view among the arguments}}
+tile.kernel @extent_of_scalar (%n: i32) grid(%i = dim(n, 0)) {}
+
+// -----
+
+// expected-error @+1 {{a grid extent takes dim of 'y', which is not a view among the arguments}}
+tile.kernel @extent_of_unknown (%n: i32) grid(%i = dim(y, 0)) {}
+
+// -----
+
+// expected-error @+1 {{a grid extent takes dim(x, 2), but 'x' has rank 2}}
+tile.kernel @extent_beyond_rank (%x: !tile.view<[?, ?], f32>) grid(%i = dim(x, 2)) {}
+
+// -----
+
+// expected-error @+1 {{a grid extent takes dim(x, -1), but 'x' has rank 2}}
+tile.kernel @negative_position (%x: !tile.view<[?, ?], f32>) grid(%i = dim(x, -1)) {}
+
+// -----
+
+// Values of parameters.
+// expected-error @+1 {{'tile.param' op has a value in kernels and functions only}}
+%0 = tile.param A : i32
+
+// -----
+
+tile.kernel @unknown_parameter params(A: int) () grid(%i = 1) {
+  // expected-error @+1 {{its expression names 'B', which is no parameter of @unknown_parameter}}
+  %0 = tile.param B : i32
+}
+
+// -----
+
+tile.kernel @kind_of_value params(A: flag) () grid(%i = 1) {
+  // expected-error @+1 {{its expression must be of kind int, but got kind flag}}
+  %0 = tile.param A : i32
+}
+
+// -----
+
+tile.kernel @kind_of_flag params(A: int) () grid(%i = 1) {
+  // expected-error @+1 {{its expression must be of kind flag, but got kind int}}
+  %0 = tile.param A : i1
+}
+
+// -----
+
+tile.kernel @float_value params(A: int) () grid(%i = 1) {
+  // expected-error @+1 {{result #0 must be 1-bit signless integer or 32-bit signless integer or 64-bit signless integer, but got 'f32'}}
+  %0 = tile.param A : f32
+}
+
+// -----
+
+tile.kernel @argument_as_parameter (%n: i32) grid(%i = 1) {
+  // expected-error @+1 {{its expression may read parameters only, but got the argument 'n'}}
+  %0 = tile.param n : i32
+}
+
+// -----
+
+// A function knows the parameters of no kernel, but it has no arguments of one.
+func.func @extent_in_function(%x: !tile.view<[?], f32>) {
+  // expected-error @+1 {{its expression may read parameters only, but got dim(x, 0)}}
+  %0 = tile.param dim(x, 0) : i32
+  return
+}
+
+// -----
+
+func.func @device_in_function() {
+  // expected-error @+1 {{its expression may read parameters only, but got sm_count()}}
+  %0 = tile.param sm_count() : i32
+  return
+}
+
+// -----
+
+// Captures.
+// expected-error @+1 {{'tile.capture' op must be a view or a scalar, but got 'tensor<4xf32>'}}
+tile.capture @tensor : tensor<4xf32>
+
+// -----
+
+// expected-error @+1 {{'tile.capture' op needs a name}}
+tile.capture @"" : f32
+
+// -----
+
+tile.kernel @capture_inside () grid(%i = 1) {
+  // expected-error @+1 {{symbol's parent must have the SymbolTable trait}}
+  tile.capture @x : f32
+}
+
+// -----
+
+tile.kernel @outer () grid(%i = 1) {
+  // expected-error @+1 {{'tile.kernel' op expects parent op 'builtin.module'}}
+  tile.kernel @inner () grid(%j = 1) {}
+}
+
+// -----
+
+// Kernels see nothing from outside.
+%outside = arith.constant 0 : i32
+// expected-note @+1 {{required by region isolation constraints}}
+tile.kernel @isolated (%x: !tile.view<[?], f32>) grid(%i = 1) {
+  // expected-error @+1 {{using value defined outside the region}}
+  %0 = tile.at %x[%outside] : !tile.view<[?], f32>
+}

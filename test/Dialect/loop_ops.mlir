@@ -1,0 +1,80 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The block loop, on symbolic tiles and on tensors.
+// RUN: tilewright-opt %s --verify-roundtrip | FileCheck %s
+// RUN: tilewright-opt %s --mlir-print-op-generic | tilewright-opt | FileCheck %s
+// RUN: tilewright-opt %s --mlir-print-op-generic | FileCheck %s --check-prefix=GENERIC
+
+func.func private @causal(i32, i32) -> i1
+func.func private @windowed(!tile.param<T>, i32, i32, i32) -> i1
+func.func private @bounds(i32, i32, i32, i32, !tile.param<T>, i32) -> (i32, i32, i32, i32)
+
+// A loop that carries nothing needs no yield.
+// GENERIC: "tile.for_blocks"(%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}) <{against_position = 0 : i64, block_position = 1 : i64,
+// GENERIC-SAME: operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0, 0, 0, 0>, order = #tile<block_order ascending>}> ({
+// GENERIC: "tile.yield"() : () -> ()
+// CHECK-LABEL: func.func @plain(
+// CHECK: tile.for_blocks %[[BLOCK:.*]] in (%[[LO:.*]] to %[[HI:.*]]) against (%[[START:.*]] to %[[LIMIT:.*]])
+// CHECK-NEXT: keep %{{.*}} : !tile.tile<[M, N], i1> {
+// CHECK-NEXT: arith.addi %[[BLOCK]], %[[LO]] : i32
+// CHECK-NEXT: }
+func.func @plain(%lo: i32, %hi: i32, %start: i32, %limit: i32) {
+  tile.for_blocks %n in (%lo to %hi) against (%start to %limit) keep %keep : !tile.tile<[M, N], i1> {
+    %0 = arith.addi %n, %lo : i32
+  }
+  return
+}
+
+// A mask, carried values, and another order.
+// CHECK-LABEL: func.func @masked(
+// CHECK: %{{.*}}:2 = tile.for_blocks %{{.*}} in (%{{.*}} to %{{.*}}) against (%{{.*}} to %{{.*}}) descending
+// CHECK-NEXT: where @causal(against, block)
+// CHECK-NEXT: keep %[[KEEP:.*]] : tensor<4x8xi1>
+// CHECK-NEXT: iter_args(%[[ACC:.*]] = %{{.*}} : tensor<4x8xf32>, %[[COUNT:.*]] = %{{.*}} : i32) {
+// CHECK-NEXT: %[[NEXT:.*]] = tile.select %[[KEEP]], %[[ACC]], %[[ACC]] : tensor<4x8xi1>, tensor<4x8xf32>
+// CHECK-NEXT: tile.yield %[[NEXT]], %[[COUNT]] : tensor<4x8xf32>, i32
+func.func @masked(%n: i32, %zero: tensor<4x8xf32>) {
+  %0:2 = tile.for_blocks %b in (%n to %n) against (%n to %n) descending
+      where @causal(against, block) keep %keep : tensor<4x8xi1>
+      iter_args(%acc = %zero : tensor<4x8xf32>, %count = %n : i32) {
+    %1 = tile.select %keep, %acc, %acc : tensor<4x8xi1>, tensor<4x8xf32>
+    tile.yield %1, %count : tensor<4x8xf32>, i32
+  }
+  return
+}
+
+// The positions may stand anywhere in the call; `ranges` follows the mask.
+// GENERIC: against_position = 2 : i64, block_position = 1 : i64, mask = @windowed
+// CHECK-LABEL: func.func @positions(
+// CHECK: where @windowed(%{{.*}}, block, against, %{{.*}} : !tile.param<T>, i32) ranges @bounds
+func.func @positions(%n: i32, %x: !tile.param<T>) {
+  tile.for_blocks %b in (%n to %n) against (%n to %n)
+      where @windowed(%x, block, against, %n : !tile.param<T>, i32) ranges @bounds
+      keep %keep : !tile.tile<[M, N], i1> {}
+  return
+}
+
+// A list of blocks; further attributes stay.
+// GENERIC: operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 2, 1, 0, 0>
+// CHECK-LABEL: func.func @listed(
+// CHECK: in (%{{.*}} to %{{.*}} listed %[[LIST:.*]][%[[I:.*]], %[[I]]] count %{{.*}} : !tile.view<[?, ?, ?], i32>) against
+// CHECK-NEXT: keep %{{.*}} : !tile.tile<[M, N], i1> attributes {note = "kept"} {
+func.func @listed(%n: i32, %list: !tile.view<[?, ?, ?], i32>) {
+  tile.for_blocks %b in (%n to %n listed %list[%n, %n] count %n : !tile.view<[?, ?, ?], i32>)
+      against (%n to %n) keep %keep : !tile.tile<[M, N], i1> attributes {note = "kept"} {}
+  return
+}
+
+// Loops nest and read what is around them.
+// CHECK-LABEL: func.func @nested(
+// CHECK: tile.for_blocks
+// CHECK: tile.for_blocks
+// CHECK: tile.select
+func.func @nested(%n: i32, %x: !tile.tile<[M, N], f32>) {
+  tile.for_blocks %a in (%n to %n) against (%n to %n) keep %outer : !tile.tile<[M, N], i1> {
+    tile.for_blocks %b in (%a to %n) against (%n to %a) keep %inner : !tile.tile<[M, N], i1> {
+      %0 = tile.select %outer, %x, %x : !tile.tile<[M, N], i1>, !tile.tile<[M, N], f32>
+    }
+  }
+  return
+}

@@ -1,0 +1,152 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Block loops that are refused.
+// RUN: tilewright-opt %s -split-input-file -verify-diagnostics
+
+// The mask tile.
+func.func @keep_rank(%n: i32) {
+  // expected-error @+1 {{keep must be a tile of i1 of rank 2, but got '!tile.tile<[N], i1>'}}
+  tile.for_blocks %b in (%n to %n) against (%n to %n) keep %keep : !tile.tile<[N], i1> {}
+}
+
+// -----
+
+func.func @keep_elements(%n: i32) {
+  // expected-error @+1 {{keep must be a tile of i1 of rank 2, but got 'tensor<4x4xi32>'}}
+  tile.for_blocks %b in (%n to %n) against (%n to %n) keep %keep : tensor<4x4xi32> {}
+}
+
+// -----
+
+func.func @keep_scalar(%n: i32) {
+  // expected-error @+1 {{keep must be a tile of i1 of rank 2, but got 'i1'}}
+  tile.for_blocks %b in (%n to %n) against (%n to %n) keep %keep : i1 {}
+}
+
+// -----
+
+// The mask function.
+func.func @unknown_mask(%n: i32) {
+  // expected-error @+1 {{masks by @f, which is no function of this module}}
+  tile.for_blocks %b in (%n to %n) against (%n to %n) where @f(against, block)
+      keep %keep : tensor<4x4xi1> {}
+  return
+}
+
+// -----
+
+func.func private @f(i32, i32) -> i32
+func.func @mask_result(%n: i32) {
+  // expected-error @+1 {{needs mask function @f of type '(i32, i32) -> i1', but it is '(i32, i32) -> i32'}}
+  tile.for_blocks %b in (%n to %n) against (%n to %n) where @f(against, block)
+      keep %keep : tensor<4x4xi1> {}
+  return
+}
+
+// -----
+
+func.func private @f(i32, i32) -> i1
+func.func @mask_operands(%n: i32, %x: f32) {
+  // expected-error @+1 {{needs mask function @f of type '(i32, f32, i32) -> i1', but it is '(i32, i32) -> i1'}}
+  tile.for_blocks %b in (%n to %n) against (%n to %n) where @f(against, %x, block : f32)
+      keep %keep : tensor<4x4xi1> {}
+  return
+}
+
+// -----
+
+func.func @without_block(%n: i32) {
+  // expected-error @+1 {{the mask function must be given both positions, 'against' and 'block'}}
+  tile.for_blocks %b in (%n to %n) against (%n to %n) where @f(against)
+      keep %keep : tensor<4x4xi1> {}
+}
+
+// -----
+
+func.func @without_against(%n: i32) {
+  // expected-error @+1 {{the mask function must be given both positions, 'against' and 'block'}}
+  tile.for_blocks %b in (%n to %n) against (%n to %n) where @f(%n, block : i32)
+      keep %keep : tensor<4x4xi1> {}
+}
+
+// -----
+
+func.func @position_twice(%n: i32) {
+  // expected-error @+1 {{'against' and 'block' may each be given once}}
+  tile.for_blocks %b in (%n to %n) against (%n to %n) where @f(against, block, block)
+      keep %keep : tensor<4x4xi1> {}
+}
+
+// -----
+
+func.func private @f(i32, i32) -> i1
+func.func private @r(i32, i32) -> i1
+func.func @ranges(%n: i32) {
+  // expected-error @+1 {{needs ranges @r as tile-analyze-masks writes it}}
+  tile.for_blocks %b in (%n to %n) against (%n to %n) where @f(against, block) ranges @r
+      keep %keep : tensor<4x4xi1> {}
+  return
+}
+
+// -----
+
+// Carried values.
+func.func @yields_nothing(%n: i32) {
+  // expected-error @+1 {{initial, yielded and result values must have the same types, but got ('i32'), () and ('i32')}}
+  %0 = tile.for_blocks %b in (%n to %n) against (%n to %n) keep %keep : tensor<4x4xi1>
+      iter_args(%x = %n : i32) {}
+}
+
+// -----
+
+func.func @yields_other_type(%n: i32, %y: i64) {
+  // expected-error @+1 {{0-th region iter_arg and 0-th yielded value have different type: 'i32' != 'i64'}}
+  %0 = tile.for_blocks %b in (%n to %n) against (%n to %n) keep %keep : tensor<4x4xi1>
+      iter_args(%x = %n : i32) {
+    tile.yield %y : i64
+  }
+}
+
+// -----
+
+func.func @yields_more(%n: i32) {
+  // expected-error @+1 {{different number of region iter_args and yielded values: 0 != 1}}
+  tile.for_blocks %b in (%n to %n) against (%n to %n) keep %keep : tensor<4x4xi1> {
+    tile.yield %n : i32
+  }
+}
+
+// -----
+
+func.func @yield_elsewhere() {
+  // expected-error @+1 {{'tile.yield' op expects parent op 'tile.for_blocks'}}
+  tile.yield
+}
+
+// -----
+
+func.func @yield_in_branch(%n: i32, %c: i1) {
+  tile.for_blocks %b in (%n to %n) against (%n to %n) keep %keep : tensor<4x4xi1> {
+    scf.if %c {
+      // expected-error @+1 {{'tile.yield' op expects parent op 'tile.for_blocks'}}
+      tile.yield
+    }
+  }
+}
+
+// -----
+
+// Lists.
+func.func @list_rank(%n: i32, %list: !tile.view<[?], i32>) {
+  // expected-error @+1 {{list must be a view of rank 2 (one more than its indices) of i32, but got '!tile.view<[?], i32>'}}
+  tile.for_blocks %b in (%n to %n listed %list[%n] count %n : !tile.view<[?], i32>)
+      against (%n to %n) keep %keep : tensor<4x4xi1> {}
+}
+
+// -----
+
+func.func @list_elements(%n: i32, %list: !tile.view<[?], i64>) {
+  // expected-error @+1 {{list must be a view of rank 1 (one more than its indices) of i32, but got '!tile.view<[?], i64>'}}
+  tile.for_blocks %b in (%n to %n listed %list[] count %n : !tile.view<[?], i64>)
+      against (%n to %n) keep %keep : tensor<4x4xi1> {}
+}

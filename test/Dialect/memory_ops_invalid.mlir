@@ -1,0 +1,300 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Accesses of memory that are refused.
+// RUN: tilewright-opt %s -split-input-file -verify-diagnostics
+
+// One element.
+func.func @at_rank(%x: !tile.view<[?, ?], f32>) {
+  // expected-error @+1 {{needs one index for each dimension of its view: rank 2, but got 1 indices}}
+  %0 = tile.at %x[0] : !tile.view<[?, ?], f32>
+}
+
+// -----
+
+func.func @at_beyond_i32(%x: !tile.view<[?], f32>) {
+  // expected-error @+1 {{indices are i32, but got 4294967296}}
+  %0 = tile.at %x[4294967296] : !tile.view<[?], f32>
+}
+
+// -----
+
+func.func @at_of_scalar(%x: f32) {
+  // expected-error @+1 {{reads a view or a capture, but got 'f32'}}
+  %0 = tile.at %x[] : f32
+}
+
+// -----
+
+func.func @at_result(%x: !tile.view<[], f32>) {
+  // expected-error @+1 {{reads an element of '!tile.view<[], f32>', but its result is 'f16'}}
+  %0 = "tile.at"(%x) <{operandSegmentSizes = array<i32: 1, 0>, static_indices = array<i64>}> : (!tile.view<[], f32>) -> f16
+}
+
+// -----
+
+tile.capture @c : f32
+func.func @at_both(%x: !tile.view<[], f32>) {
+  // expected-error @+1 {{reads either a view or a capture, but got both or neither}}
+  %0 = "tile.at"(%x) <{capture = @c, operandSegmentSizes = array<i32: 1, 0>, static_indices = array<i64>}> : (!tile.view<[], f32>) -> f32
+}
+
+// -----
+
+func.func @at_neither() {
+  // expected-error @+1 {{reads either a view or a capture, but got both or neither}}
+  %0 = "tile.at"() <{operandSegmentSizes = array<i32: 0, 0>, static_indices = array<i64>}> : () -> f32
+}
+
+// -----
+
+func.func @at_unknown() {
+  // expected-error @+1 {{reads @c, which is no tile.capture of this module}}
+  %0 = tile.at @c : f32
+  return
+}
+
+// -----
+
+func.func private @c()
+func.func @at_function() {
+  // expected-error @+1 {{reads @c, which is no tile.capture of this module}}
+  %0 = tile.at @c : f32
+  return
+}
+
+// -----
+
+tile.capture @c : !tile.view<[?], f32>
+func.func @at_rank_of_capture() {
+  // expected-error @+1 {{needs one index for each dimension of its view: rank 1, but got 0 indices}}
+  %0 = tile.at @c : f32
+  return
+}
+
+// -----
+
+tile.capture @c : f32
+func.func @at_indices_of_scalar() {
+  // expected-error @+1 {{needs one index for each dimension of its view: rank 0, but got 1 indices}}
+  %0 = tile.at @c[0] : f32
+  return
+}
+
+// -----
+
+tile.capture @c : !tile.view<[?], f32>
+func.func @at_elements_of_capture() {
+  // expected-error @+1 {{reads an element of @c, which is '!tile.view<[?], f32>', but its result is 'i32'}}
+  %0 = tile.at @c[0] : i32
+  return
+}
+
+// -----
+
+func.func @malformed_indices(%x: !tile.view<[?], f32>) {
+  // expected-error @+1 {{has malformed indices; write it in its own syntax}}
+  %0 = tile.at %x[-9223372036854775808] : !tile.view<[?], f32>
+}
+
+// -----
+
+// Views.
+func.func @subview_rank(%x: !tile.view<[?], f32>, %i: i32) {
+  // expected-error @+1 {{dimension 1 is beyond the rank of its view, 1}}
+  %0 = tile.subview %x dim 1 from %i size %i : !tile.view<[?], f32>
+}
+
+// -----
+
+func.func @subview_of_fixed(%x: !tile.view<[?, D], f32>, %i: i32) {
+  // expected-error @+1 {{restricts dimension 1 of '!tile.view<[?, D], f32>', which must be '?' since its extent changes}}
+  %0 = tile.subview %x dim 1 from %i size %i : !tile.view<[?, D], f32>
+}
+
+// -----
+
+func.func @subview_type(%x: !tile.view<[?], f32>, %i: i32) {
+  // expected-error @+1 {{failed to verify that all of {source, result} have same type}}
+  %0 = "tile.subview"(%x, %i, %i) <{dim = 0 : i64}> : (!tile.view<[?], f32>, i32, i32) -> !tile.view<[?], f16>
+}
+
+// -----
+
+func.func @dim_rank(%x: !tile.view<[?], f32>) {
+  // expected-error @+1 {{dimension -1 is beyond the rank of its view, 1}}
+  %0 = tile.dim %x, -1 : !tile.view<[?], f32>
+}
+
+// -----
+
+// Loads.
+func.func @load_indices(%x: !tile.view<[?, ?], f32>) {
+  // expected-error @+1 {{needs one index for each dimension of its view: rank 2, but got 3 indices}}
+  %0 = tile.load %x[0, 0, 0] : !tile.view<[?, ?], f32> -> !tile.tile<[4], f32>
+}
+
+// -----
+
+func.func @load_beyond_i32(%x: !tile.view<[?], f32>) {
+  // expected-error @+1 {{indices are i32, but got 2147483648}}
+  %0 = tile.load %x[2147483648] : !tile.view<[?], f32> -> !tile.tile<[4], f32>
+}
+
+// -----
+
+func.func @load_rank(%x: !tile.view<[?], f32>) {
+  // expected-error @+1 {{tile of rank 2 does not fit a view of lower rank, 1}}
+  %0 = tile.load %x[0] : !tile.view<[?], f32> -> !tile.tile<[4, 4], f32>
+}
+
+// -----
+
+func.func @load_number_of_dims(%x: !tile.view<[?, ?], f32>) {
+  // expected-error @+1 {{'dims' must list one dimension of the view for each of the tile's 1, but got 2}}
+  %0 = tile.load %x[0, 0] dims [0, 1] : !tile.view<[?, ?], f32> -> !tile.tile<[4], f32>
+}
+
+// -----
+
+func.func @load_dims_out_of_range(%x: !tile.view<[?, ?], f32>) {
+  // expected-error @+1 {{dimension 2 is beyond the rank of its view, 2}}
+  %0 = tile.load %x[0, 0] dims [2] : !tile.view<[?, ?], f32> -> !tile.tile<[4], f32>
+}
+
+// -----
+
+func.func @load_repeated_dims(%x: !tile.view<[?, ?], f32>) {
+  // expected-error @+1 {{'dims' must list each dimension once, but got 1 twice}}
+  %0 = tile.load %x[0, 0] dims [1, 1] : !tile.view<[?, ?], f32> -> !tile.tile<[4, 4], f32>
+}
+
+// -----
+
+func.func @load_elements(%x: !tile.view<[?], T>) {
+  // expected-error @+1 {{view and tile must have the same elements, but got '!tile.param<T>' and 'f32'; convert the tile with tile.cast}}
+  %0 = tile.load %x[0] : !tile.view<[?], T> -> !tile.tile<[4], f32>
+}
+
+// -----
+
+func.func @load_pad(%x: !tile.view<[?], f16>, %pad: f32) {
+  // expected-error @+1 {{pad must be of the type of the elements, 'f16', but got 'f32'}}
+  %0 = tile.load %x[0] pad %pad : f32 in : !tile.view<[?], f16> -> !tile.tile<[4], f16>
+}
+
+// -----
+
+func.func @load_of_tile(%x: !tile.tile<[4], f32>) {
+  // expected-error @+1 {{operand #0 must be a view, but got '!tile.tile<[4], f32>'}}
+  %0 = tile.load %x[0] : !tile.tile<[4], f32> -> !tile.tile<[4], f32>
+}
+
+// -----
+
+// Stores.
+func.func @store_indices(%t: tensor<4xf32>, %x: !tile.view<[?], f32>) {
+  // expected-error @+1 {{needs one index for each dimension of its view: rank 1, but got 0 indices}}
+  tile.store %t, %x[] : tensor<4xf32>, !tile.view<[?], f32>
+}
+
+// -----
+
+func.func @store_rank(%t: tensor<4x4xf32>, %x: !tile.view<[?], f32>) {
+  // expected-error @+1 {{tile of rank 2 does not fit a view of lower rank, 1}}
+  tile.store %t, %x[0] : tensor<4x4xf32>, !tile.view<[?], f32>
+}
+
+// -----
+
+func.func @store_dims(%t: tensor<4x4xf32>, %x: !tile.view<[?, ?], f32>) {
+  // expected-error @+1 {{'dims' must list each dimension once, but got 0 twice}}
+  tile.store %t, %x[0, 0] dims [0, 0] : tensor<4x4xf32>, !tile.view<[?, ?], f32>
+}
+
+// -----
+
+func.func @store_elements(%t: tensor<4xf32>, %x: !tile.view<[?], f16>) {
+  // expected-error @+1 {{view and tile must have the same elements, but got 'f16' and 'f32'; convert the tile with tile.cast}}
+  tile.store %t, %x[0] : tensor<4xf32>, !tile.view<[?], f16>
+}
+
+// -----
+
+// Atomic additions.
+func.func @atomic_indices(%t: tensor<4xf32>, %x: !tile.view<[?], f32>) {
+  // expected-error @+1 {{needs one index for each dimension of its view: rank 1, but got 2 indices}}
+  tile.atomic_add %t, %x[0, 0] : tensor<4xf32>, !tile.view<[?], f32>
+}
+
+// -----
+
+func.func @atomic_elements(%t: tensor<4xi64>, %x: !tile.view<[?], i64>) {
+  // expected-error @+1 {{adds elements of f32, f64, f16, bf16 or i32, but got 'i64'}}
+  tile.atomic_add %t, %x[0] : tensor<4xi64>, !tile.view<[?], i64>
+}
+
+// -----
+
+// Gathers.
+func.func @gather_elements(%x: !tile.view<[?], f16>, %at: tensor<4xi32>) {
+  // expected-error @+1 {{view and tile must have the same elements, but got 'f16' and 'f32'; convert the tile with tile.cast}}
+  %0 = tile.gather %x[0] along 0 at %at : !tile.view<[?], f16>, tensor<4xi32> -> tensor<4xf32>
+}
+
+// -----
+
+func.func @gather_rank_of_indices(%x: !tile.view<[?], f32>, %at: tensor<4x1xi32>) {
+  // expected-error @+1 {{indices must be a tile of [4] i32, but got 'tensor<4x1xi32>'}}
+  %0 = tile.gather %x[0] along 0 at %at : !tile.view<[?], f32>, tensor<4x1xi32> -> tensor<4xf32>
+}
+
+// -----
+
+func.func @gather_type_of_indices(%x: !tile.view<[?], f32>, %at: tensor<4xi64>) {
+  // expected-error @+1 {{indices must be a tile of [4] i32, but got 'tensor<4xi64>'}}
+  %0 = tile.gather %x[0] along 0 at %at : !tile.view<[?], f32>, tensor<4xi64> -> tensor<4xf32>
+}
+
+// -----
+
+func.func @gather_number_of_indices(%x: !tile.view<[?, ?], f32>, %at: !tile.tile<[M], i32>) {
+  // expected-error @+1 {{indices must be a tile of [N] i32, but got '!tile.tile<[M], i32>'}}
+  %0 = tile.gather %x[0, 0] along 0 at %at : !tile.view<[?, ?], f32>, !tile.tile<[M], i32> -> !tile.tile<[N, M], f32>
+}
+
+// -----
+
+// The tile runs along the last dimension.
+func.func @gather_along(%x: !tile.view<[?, ?], f32>, %at: tensor<4xi32>) {
+  // expected-error @+1 {{indexes along dimension 0, which is none of the dimensions the tile runs along}}
+  %0 = tile.gather %x[0, 0] along 0 at %at : !tile.view<[?, ?], f32>, tensor<4xi32> -> tensor<4xf32>
+}
+
+// -----
+
+// Scattered additions.
+func.func @scatter_rank(%t: tensor<4x4xf32>, %x: !tile.view<[?], f32>, %at: tensor<4xi32>) {
+  // expected-error @+1 {{tile of rank 2 does not fit a view of lower rank, 1}}
+  tile.scatter_add %t, %x[0] along 0 at %at : tensor<4x4xf32>, !tile.view<[?], f32>, tensor<4xi32>
+}
+
+// -----
+
+func.func @scatter_elements(%t: tensor<4xf8E5M2>, %x: !tile.view<[?], f8E5M2>, %at: tensor<4xi32>) {
+  // expected-error @+1 {{adds elements of f32, f64, f16, bf16 or i32, but got 'f8E5M2'}}
+  tile.scatter_add %t, %x[0] along 0 at %at : tensor<4xf8E5M2>, !tile.view<[?], f8E5M2>, tensor<4xi32>
+}
+
+// -----
+
+func.func @scatter_along(%t: tensor<4xf32>, %x: !tile.view<[?, ?], f32>, %at: tensor<4xi32>) {
+  // expected-error @+1 {{indexes along dimension 7, which is none of the dimensions the tile runs along}}
+  tile.scatter_add %t, %x[0, 0] along 7 at %at : tensor<4xf32>, !tile.view<[?, ?], f32>, tensor<4xi32>
+}
+
+// -----
+
+func.func @scatter_indices(%t: tensor<4xf32>, %x: !tile.view<[?], f32>, %at: tensor<8xi32>) {
+  // expected-error @+1 {{indices must be a tile of [4] i32, but got 'tensor<8xi32>'}}
+  tile.scatter_add %t, %x[0] along 0 at %at : tensor<4xf32>, !tile.view<[?], f32>, tensor<8xi32>
+}
