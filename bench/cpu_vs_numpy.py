@@ -23,7 +23,7 @@ root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
 def run_bench(options):
-    command = [options.bench, "--json", "--rounds=1", f"--batch={options.batch}", f"--heads={options.heads}",
+    command = [options.bench, "--json", "--rounds=3", f"--batch={options.batch}", f"--heads={options.heads}",
                f"--queries={options.queries}", f"--width={options.width}", "--causal=none,top_left"]
     result = subprocess.run(command, stdout=subprocess.PIPE, check=True)
     cases = json.loads(result.stdout)["cases"]

@@ -132,14 +132,17 @@ struct Outcome {
   double seconds = 0.0;
 };
 
-/// Runs a compiled case twice: the first run is not timed.
+/// The median of three runs; one before them warms up.
 llvm::Error runTimed(AttentionRun &run, double &seconds) {
-  for (int round = 0; round < 2; ++round) {
+  std::vector<double> times;
+  for (int round = 0; round < 4; ++round) {
     llvm::Expected<double> time = run.run();
     if (!time)
       return time.takeError();
-    seconds = *time;
+    if (round > 0)
+      times.push_back(*time);
   }
+  seconds = Timing::of(times).median;
   return llvm::Error::success();
 }
 

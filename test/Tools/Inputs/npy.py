@@ -7,9 +7,10 @@
 
 import sys
 
-import numpy as np
-
 command, file, *rest = sys.argv[1:]
+if command in ("make", "show"):
+    import numpy as np  # takes longer than all the rest
+
 if command == "make":
     shape = tuple(int(extent) for extent in rest[1].split("x")) if rest[1] else ()
     n = np.arange(np.prod(shape, dtype=np.int64)).reshape(shape)
