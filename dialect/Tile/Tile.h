@@ -71,6 +71,13 @@ mlir::Type getAccumulatorType(mlir::Type type);
 /// said before parameters are bound.
 bool mayBecomeEqual(mlir::Type a, mlir::Type b);
 
+/// The rules of an access of \p tileType at indices of \p viewType along \p dims (or the last
+/// dimensions): numbers of indices and dimensions, ranks, element types.
+mlir::LogicalResult verifyAccess(mlir::Operation *op, mlir::Type viewType,
+                                 mlir::OperandRange indices, llvm::ArrayRef<int64_t> staticIndices,
+                                 mlir::Type tileType,
+                                 std::optional<llvm::ArrayRef<int64_t>> dims);
+
 /// The kernel's or program's view of its own declaration, whichever op it is.
 struct Signature {
   explicit Signature(mlir::Operation *kernelOrProgram);

@@ -173,7 +173,7 @@ static SmallVector<int64_t> getTileDims(std::optional<ArrayRef<int64_t>> dims, i
   return llvm::to_vector(llvm::seq<int64_t>(viewRank - tileRank, viewRank));
 }
 
-static LogicalResult verifyAccess(Operation *op, Type viewType, OperandRange indices,
+LogicalResult tilewright::tile::verifyAccess(Operation *op, Type viewType, OperandRange indices,
                                   ArrayRef<int64_t> staticIndices, Type tileType,
                                   std::optional<ArrayRef<int64_t>> dims) {
   int64_t viewRank = getRank(viewType), tileRank = getRank(tileType);

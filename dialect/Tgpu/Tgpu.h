@@ -1,0 +1,41 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The tgpu dialect: layouts, shared memory, barriers, asynchronous copies and matrix instructions.
+
+#ifndef TILEWRIGHT_DIALECT_TGPU_TGPU_H
+#define TILEWRIGHT_DIALECT_TGPU_TGPU_H
+
+#include "dialect/Tile/Tile.h"
+
+#include "dialect/Tgpu/TgpuDialect.h.inc"
+#include "dialect/Tgpu/TgpuEnums.h.inc"
+
+#define GET_ATTRDEF_CLASSES
+#include "dialect/Tgpu/TgpuAttrs.h.inc"
+#define GET_TYPEDEF_CLASSES
+#include "dialect/Tgpu/TgpuTypes.h.inc"
+
+#define GET_OP_CLASSES
+#include "dialect/Tgpu/TgpuOps.h.inc"
+
+namespace tilewright::tgpu {
+
+/// One of the layout attributes.
+bool isLayout(mlir::Attribute attribute);
+/// A ranked tensor of static shape whose encoding is a layout.
+bool isRegisterTile(mlir::Type type);
+/// Warps over which a layout spreads a tile.
+int64_t getNumWarps(mlir::Attribute layout);
+
+/// Bits of one element in memory; i1 takes a byte.
+int64_t getElementBits(mlir::Type elementType);
+/// Bytes of one buffer, without padding for alignment.
+int64_t getBytes(SharedType type);
+/// What the swizzle asks of the address of a buffer.
+int64_t getAlignment(SharedType type);
+/// A tensor of the buffer's shape and elements, without a layout.
+mlir::RankedTensorType getTensorType(SharedType type);
+
+} // namespace tilewright::tgpu
+
+#endif // TILEWRIGHT_DIALECT_TGPU_TGPU_H

@@ -1,0 +1,103 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Layouts of register tiles, swizzles of shared buffers, and the enumerations of the `tgpu` dialect.
+
+#ifndef TILEWRIGHT_DIALECT_TGPU_TGPUATTRS_TD
+#define TILEWRIGHT_DIALECT_TGPU_TGPUATTRS_TD
+
+include "mlir/IR/EnumAttr.td"
+include "dialect/Tgpu/TgpuDialect.td"
+
+class Tgpu_Attr<string name, string attrMnemonic> : AttrDef<Tgpu_Dialect, name> {
+  let mnemonic = attrMnemonic;
+}
+class Tgpu_Enum<string name, string summary, list<I32EnumAttrCase> cases>
+    : I32EnumAttr<name, summary, cases> {
+  let cppNamespace = "::tilewright::tgpu";
+  let genSpecializedAttr = 0;
+}
+
+def Tgpu_Operand : Tgpu_Enum<"MatrixOperand", "operand of a matrix instruction", [
+    I32EnumAttrCase<"A", 0, "a">, I32EnumAttrCase<"B", 1, "b">]>;
+
+def Tgpu_Swizzle : Tgpu_Enum<"Swizzle", "pattern by which rows of a shared buffer are permuted", [
+    I32EnumAttrCase<"None", 0, "none">, I32EnumAttrCase<"B32", 32, "b32">,
+    I32EnumAttrCase<"B64", 64, "b64">, I32EnumAttrCase<"B128", 128, "b128">]>;
+
+def Tgpu_ArriveScope : Tgpu_Enum<"ArriveScope", "who counts as one arrival at a barrier", [
+    I32EnumAttrCase<"Thread", 0, "thread">, I32EnumAttrCase<"Warp", 1, "warp">,
+    I32EnumAttrCase<"Warpgroup", 2, "warpgroup">, I32EnumAttrCase<"Role", 3, "role">]>;
+def Tgpu_ArriveScopeAttr : EnumAttr<Tgpu_Dialect, Tgpu_ArriveScope, "arrive_scope">;
+
+def Tgpu_MmaAttr : Tgpu_Attr<"Mma", "mma"> {
+  let summary = "accumulator of mma.sync m16n8, repeated over a tile";
+  let description = [{
+    Warps stand in a grid of `warps_m` by `warps_n`. An atom is 16 rows by 8 columns:
+
+    ```
+              columns 0 1   2 3   4 5   6 7
+      row 0       lane 0 | lane 1 | lane 2 | lane 3     registers 0, 1
+      row 1       lane 4 | lane 5 | lane 6 | lane 7
+      ...
+      row 8       lane 0 | lane 1 | lane 2 | lane 3     registers 2, 3
+    ```
+    Warp (wm, wn) holds the atoms whose row is wm modulo warps_m and whose column is wn modulo warps_n.
+
+    Example: `tensor<128x64xf32, #tgpu.mma<4 x 1>>`
+  }];
+  let parameters = (ins "int64_t":$warpsM, "int64_t":$warpsN);
+  let assemblyFormat = "`<` $warpsM `,` $warpsN `>`";
+  let genVerifyDecl = 1;
+}
+
+def Tgpu_WgmmaAttr : Tgpu_Attr<"Wgmma", "wgmma"> {
+  let summary = "accumulator of wgmma m64n, its rows shared between warpgroups";
+  let description = [{
+    A warpgroup holds 64 rows, its warp w rows 16 w to 16 w + 15; within them lanes and registers lie as
+    in `#tgpu.mma`. Warpgroup g holds the row blocks of 64 that are g modulo `warpgroups`.
+
+    Example: `tensor<128x128xf32, #tgpu.wgmma<2>>`
+  }];
+  let parameters = (ins "int64_t":$warpgroups);
+  let assemblyFormat = "`<` $warpgroups `>`";
+  let genVerifyDecl = 1;
+}
+
+def Tgpu_OperandAttr : Tgpu_Attr<"Operand", "operand"> {
+  let summary = "operand fragment of the matrix instruction whose accumulator is `parent`";
+  let description = [{
+    Operand a of a wgmma may lie in registers; its operand b may not.
+
+    Example: `tensor<128x64xbf16, #tgpu.operand<a, #tgpu.mma<4, 1>>>`
+  }];
+  let parameters = (ins "::tilewright::tgpu::MatrixOperand":$operand, "::mlir::Attribute":$parent);
+  let assemblyFormat = "`<` $operand `,` $parent `>`";
+  let genVerifyDecl = 1;
+}
+
+def Tgpu_SliceAttr : Tgpu_Attr<"Slice", "slice"> {
+  let summary = "what is left of `parent` when dimension `dim` is reduced";
+  let description = [{
+    Every thread that held an element of a row (column) of the parent holds the row's (column's) element.
+
+    Example: `tensor<128xf32, #tgpu.slice<1, #tgpu.mma<4, 1>>>`
+  }];
+  let parameters = (ins "int64_t":$dim, "::mlir::Attribute":$parent);
+  let assemblyFormat = "`<` $dim `,` $parent `>`";
+  let genVerifyDecl = 1;
+}
+
+def Tgpu_BlockedAttr : Tgpu_Attr<"Blocked", "blocked"> {
+  let summary = "consecutive elements of the last dimension in a thread: coalesced global access";
+  let description = [{
+    A thread holds runs of `vector` elements along the last dimension; lanes, then warps, follow along it and
+    wrap to the next rows; what is left repeats in registers.
+
+    Example: `tensor<128x64xbf16, #tgpu.blocked<8, warps 4>>`
+  }];
+  let parameters = (ins "int64_t":$vector, "int64_t":$warps);
+  let assemblyFormat = "`<` $vector `,` `warps` $warps `>`";
+  let genVerifyDecl = 1;
+}
+
+#endif // TILEWRIGHT_DIALECT_TGPU_TGPUATTRS_TD

@@ -1,0 +1,219 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Copies between global memory, shared memory and registers.
+
+#ifndef TILEWRIGHT_DIALECT_TGPU_TGPUCOPYOPS_TD
+#define TILEWRIGHT_DIALECT_TGPU_TGPUCOPYOPS_TD
+
+include "dialect/Tgpu/TgpuOpBase.td"
+
+//===----------------------------------------------------------------------===//
+// Registers and global memory. Semantics of bounds, `dims` and pad as in tile.load and tile.store.
+//===----------------------------------------------------------------------===//
+
+def Tgpu_LoadOp : Tgpu_Op<"load", [AttrSizedOperandSegments, MemoryEffects<[MemRead]>]> {
+  let summary = "a register tile from a view";
+  let description = "Example: `%x = tgpu.load %bias[%b, %h, %m, %n] : !tile.view<[?, ?, ?, ?], f32> -> tensor<128x64xf32, #tgpu.mma<4, 1>>`";
+  let arguments = (ins Tgpu_View:$view, Variadic<I32>:$indices, DenseI64ArrayAttr:$static_indices,
+                       OptionalAttr<DenseI64ArrayAttr>:$dims, Optional<AnyType>:$pad);
+  let results = (outs Tgpu_RegisterTile:$result);
+  let assemblyFormat = [{
+    $view `` custom<DynamicIndexList>($indices, $static_indices) (`dims` $dims^)?
+    (`pad` $pad^ `:` type($pad) `in`)? attr-dict `:` type($view) `->` type($result)
+  }];
+  let hasVerifier = 1;
+}
+
+class Tgpu_WriteOp<string mnemonic> : Tgpu_Op<mnemonic, [MemoryEffects<[MemWrite]>]> {
+  let arguments = (ins Tgpu_RegisterTile:$value, Tgpu_View:$view, Variadic<I32>:$indices,
+                       DenseI64ArrayAttr:$static_indices, OptionalAttr<DenseI64ArrayAttr>:$dims);
+  let assemblyFormat = [{
+    $value `,` $view `` custom<DynamicIndexList>($indices, $static_indices) (`dims` $dims^)?
+    attr-dict `:` type($value) `,` type($view)
+  }];
+  let hasVerifier = 1;
+}
+def Tgpu_StoreOp : Tgpu_WriteOp<"store"> {
+  let summary = "a register tile into a view";
+  let description = "Example: `tgpu.store %o, %out[%b, %h, %m, 0] : tensor<...>, !tile.view<[?, ?, ?, 64], bf16>`";
+}
+def Tgpu_AtomicAddOp : Tgpu_WriteOp<"atomic_add"> {
+  let summary = "a register tile added to a view, atomically";
+  let description = "Example: `tgpu.atomic_add %dq, %acc[%b, %h, %m, 0] : tensor<...>, !tile.view<[?, ?, ?, 64], f32>`";
+}
+
+//===----------------------------------------------------------------------===//
+// Registers and shared memory
+//===----------------------------------------------------------------------===//
+
+def Tgpu_ReadOp : Tgpu_Op<"read", [MemoryEffects<[MemRead]>]> {
+  let summary = "a register tile from a shared buffer";
+  let description = [{
+    Operand fragments are read by ldmatrix where the element type allows it. `transpose` reads the
+    transposed tile. Rank-1 layouts read a row vector.
+
+    Example: `%k = tgpu.read %slot transpose : !tgpu.shared<64x128xbf16, b128> -> tensor<128x64xbf16, #tgpu.operand<b, #tgpu.mma<4, 1>>>`
+
+    Errors:
+    - a shape (transposed where asked for) or element type other than the buffer's
+  }];
+  let arguments = (ins Tgpu_Shared:$buffer, UnitAttr:$transpose);
+  let results = (outs Tgpu_RegisterTile:$result);
+  let assemblyFormat = "$buffer (`transpose` $transpose^)? attr-dict `:` type($buffer) `->` type($result)";
+  let hasVerifier = 1;
+}
+
+def Tgpu_WriteSharedOp : Tgpu_Op<"write", [MemoryEffects<[MemWrite]>]> {
+  let summary = "a register tile into a shared buffer";
+  let description = [{
+    By stmatrix where layout, element type and target allow it. Generic proxy: see `tgpu.fence_async`.
+
+    Example: `tgpu.write %ds, %buffer : tensor<128x64xbf16, #tgpu.wgmma<2>>, !tgpu.shared<128x64xbf16, b128>`
+
+    Errors:
+    - a shape (transposed where asked for) or element type other than the buffer's
+  }];
+  let arguments = (ins Tgpu_RegisterTile:$value, Tgpu_Shared:$buffer, UnitAttr:$transpose);
+  let assemblyFormat = "$value `,` $buffer (`transpose` $transpose^)? attr-dict `:` type($value) `,` type($buffer)";
+  let hasVerifier = 1;
+}
+
+//===----------------------------------------------------------------------===//
+// cp.async: every thread of the role copies its share
+//===----------------------------------------------------------------------===//
+
+def Tgpu_CopyAsyncOp : Tgpu_Op<"copy_async", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "starts a copy of a tile from a view into a shared buffer";
+  let description = [{
+    The buffer's dimensions run along the last dimensions of the view (or `dims`). Outside the view the
+    buffer is filled with zeros. Elements whose address or width does not allow 16-byte copies are copied by ordinary
+    loads and stores. Joins the group that the next `tgpu.copy_commit` closes.
+
+    Postconditions: the buffer may be read after `tgpu.copy_wait` of its group and a `tgpu.sync`.
+
+    Example: `tgpu.copy_async %k[%b, %h, %n, 0], %slot : !tile.view<[?, ?, ?, 64], bf16>, !tgpu.shared<128x64xbf16, b128>`
+
+    Errors: those of `tile.load`
+  }];
+  let arguments = (ins Tgpu_View:$view, Variadic<I32>:$indices, DenseI64ArrayAttr:$static_indices,
+                       OptionalAttr<DenseI64ArrayAttr>:$dims, Tgpu_Shared:$buffer);
+  let assemblyFormat = [{
+    $view `` custom<DynamicIndexList>($indices, $static_indices) (`dims` $dims^)? `,` $buffer
+    attr-dict `:` type($view) `,` type($buffer)
+  }];
+  let hasVerifier = 1;
+}
+
+def Tgpu_CopyCommitOp : Tgpu_Op<"copy_commit", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "closes the group of copies started since the last commit";
+  let description = "Example: `tgpu.copy_commit`";
+  let assemblyFormat = "attr-dict";
+}
+
+def Tgpu_CopyWaitOp : Tgpu_Op<"copy_wait", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "waits until at most `pending` of the thread's groups are unfinished";
+  let description = "Example: `tgpu.copy_wait pending 1`";
+  let arguments = (ins I64Attr:$pending);
+  let assemblyFormat = "`pending` custom<Int>($pending) attr-dict";
+  let hasVerifier = 1;
+}
+
+//===----------------------------------------------------------------------===//
+// Tensor memory accelerator: one thread of the role issues
+//===----------------------------------------------------------------------===//
+
+def Tgpu_TensorMapOp : Tgpu_Op<"tensor_map", [Pure, HasParent<"KernelOp">]> {
+  let summary = "the tensor map of an argument";
+  let description = [{
+    Becomes a grid constant that the runtime builds at each launch.
+
+    Example: `%k_map = tgpu.tensor_map %k : !tile.view<[?, ?, ?, 64], bf16> -> !tgpu.tensor_map<1x1x128x64xbf16, b128>`
+
+    Errors:
+    - a view that is no argument of the kernel
+    - a box of another rank or element type than the view, with an extent above 256, or whose innermost extent is not a multiple of 16 bytes or exceeds the swizzle
+  }];
+  let arguments = (ins Tgpu_View:$view);
+  let results = (outs Tgpu_TensorMap:$map);
+  let assemblyFormat = "$view attr-dict `:` type($view) `->` type($map)";
+  let hasVerifier = 1;
+}
+
+def Tgpu_TmaLoadOp : Tgpu_Op<"tma_load", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "starts a copy of a box into a shared buffer";
+  let description = [{
+    The bytes arrive at the barrier, which must expect them. Outside the view the buffer is filled with zeros. A buffer wider than
+    the swizzle takes one instruction for each panel.
+
+    Example: `tgpu.tma_load %k_map[%b, %h, %n, 0], %slot, %k_full[%use] : !tgpu.tensor_map<1x1x128x64xbf16, b128>, !tgpu.shared<128x64xbf16, b128>, !tgpu.barriers<3>`
+
+    Errors:
+    - a buffer that is not made of the map's boxes: other rows, other elements, other swizzle
+  }];
+  let arguments = (ins Tgpu_TensorMap:$map, Variadic<I32>:$indices, DenseI64ArrayAttr:$static_indices,
+                       Tgpu_Shared:$buffer, Tgpu_Barriers:$barriers, I32:$use);
+  let assemblyFormat = [{
+    $map `` custom<DynamicIndexList>($indices, $static_indices) `,` $buffer `,` $barriers `[` $use `]`
+    attr-dict `:` type($map) `,` type($buffer) `,` type($barriers)
+  }];
+  let hasVerifier = 1;
+}
+
+class Tgpu_TmaWriteOp<string mnemonic> : Tgpu_Op<mnemonic, [MemoryEffects<[MemRead, MemWrite]>]> {
+  let arguments = (ins Tgpu_Shared:$buffer, Tgpu_TensorMap:$map, Variadic<I32>:$indices,
+                       DenseI64ArrayAttr:$static_indices);
+  let assemblyFormat = [{
+    $buffer `,` $map `` custom<DynamicIndexList>($indices, $static_indices)
+    attr-dict `:` type($buffer) `,` type($map)
+  }];
+  let hasVerifier = 1;
+}
+def Tgpu_TmaStoreOp : Tgpu_TmaWriteOp<"tma_store"> {
+  let summary = "starts a copy of a shared buffer into a view";
+  let description = "Outside the view nothing is written. Joins the group that the next `tgpu.bulk_commit` closes. Example: `tgpu.tma_store %buffer, %o_map[%b, %h, %m, 0] : ...`";
+}
+def Tgpu_TmaReduceAddOp : Tgpu_TmaWriteOp<"tma_reduce_add"> {
+  let summary = "starts adding a shared buffer to a view, atomically";
+  let description = "As `tgpu.tma_store`. Example: `tgpu.tma_reduce_add %buffer, %dq_map[%b, %h, %m, 0] : ...`";
+}
+
+def Tgpu_BulkLoadOp : Tgpu_Op<"bulk_load", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "starts a copy of a contiguous row into a shared buffer of rank 1";
+  let description = [{
+    For row vectors (LSE, delta). Beyond the view the buffer keeps what it holds: consumers mask.
+
+    Preconditions: the row starts at a multiple of 16 bytes and is contiguous.
+
+    Example: `tgpu.bulk_load %lse[%b, %h, %m], %slot, %full[%use] : !tile.view<[?, ?, ?], f32>, !tgpu.shared<128xf32, none>, !tgpu.barriers<2>`
+
+    Errors:
+    - a buffer of a rank other than 1, or of other elements than the view's
+  }];
+  let arguments = (ins Tgpu_View:$view, Variadic<I32>:$indices, DenseI64ArrayAttr:$static_indices,
+                       Tgpu_Shared:$buffer, Tgpu_Barriers:$barriers, I32:$use);
+  let assemblyFormat = [{
+    $view `` custom<DynamicIndexList>($indices, $static_indices) `,` $buffer `,` $barriers `[` $use `]`
+    attr-dict `:` type($view) `,` type($buffer) `,` type($barriers)
+  }];
+  let hasVerifier = 1;
+}
+
+def Tgpu_BulkCommitOp : Tgpu_Op<"bulk_commit", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "closes the group of TMA stores and reductions started since the last commit";
+  let description = "Example: `tgpu.bulk_commit`";
+  let assemblyFormat = "attr-dict";
+}
+
+def Tgpu_BulkWaitOp : Tgpu_Op<"bulk_wait", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "waits until at most `pending` groups are unfinished";
+  let description = [{
+    `read` waits only until their shared memory has been read and may be reused.
+
+    Example: `tgpu.bulk_wait pending 0 read`
+  }];
+  let arguments = (ins I64Attr:$pending, UnitAttr:$read);
+  let assemblyFormat = "`pending` custom<Int>($pending) (`read` $read^)? attr-dict";
+  let hasVerifier = 1;
+}
+
+#endif // TILEWRIGHT_DIALECT_TGPU_TGPUCOPYOPS_TD

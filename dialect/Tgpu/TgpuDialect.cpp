@@ -1,0 +1,213 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Registration of the tgpu dialect; attributes and types: assembly format and verification.
+
+#include "dialect/Tgpu/Tgpu.h"
+
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/DialectImplementation.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace tilewright;
+using namespace tilewright::tgpu;
+
+#include "dialect/Tgpu/TgpuDialect.cpp.inc"
+#include "dialect/Tgpu/TgpuEnums.cpp.inc"
+
+/// 128x64xbf16
+static ParseResult parseShapeAndElement(AsmParser &parser, SmallVector<int64_t> &shape,
+                                        Type &elementType) {
+  return failure(parser.parseDimensionList(shape, /*allowDynamic=*/false) ||
+                 parser.parseType(elementType));
+}
+static void printShapeAndElement(AsmPrinter &printer, ArrayRef<int64_t> shape, Type elementType) {
+  for (int64_t extent : shape)
+    printer << extent << 'x';
+  printer << elementType;
+}
+
+#define GET_ATTRDEF_CLASSES
+#include "dialect/Tgpu/TgpuAttrs.cpp.inc"
+#define GET_TYPEDEF_CLASSES
+#include "dialect/Tgpu/TgpuTypes.cpp.inc"
+
+void TgpuDialect::initialize() {
+  registerTypes();
+  registerAttributes();
+  addOperations<
+#define GET_OP_LIST
+#include "dialect/Tgpu/TgpuOps.cpp.inc"
+      >();
+}
+
+void TgpuDialect::registerTypes() {
+  addTypes<
+#define GET_TYPEDEF_LIST
+#include "dialect/Tgpu/TgpuTypes.cpp.inc"
+      >();
+}
+
+void TgpuDialect::registerAttributes() {
+  addAttributes<
+#define GET_ATTRDEF_LIST
+#include "dialect/Tgpu/TgpuAttrs.cpp.inc"
+      >();
+}
+
+//===----------------------------------------------------------------------===//
+// Layouts
+//===----------------------------------------------------------------------===//
+
+using EmitError = function_ref<InFlightDiagnostic()>;
+
+LogicalResult MmaAttr::verify(EmitError emitError, int64_t warpsM, int64_t warpsN) {
+  if (warpsM >= 1 && warpsN >= 1 && warpsM <= 32 && warpsN <= 32 && warpsM * warpsN <= 32)
+    return success();
+  return emitError() << "warps of an mma layout must be at least 1 and at most 32 in all, but got "
+                     << warpsM << " by " << warpsN;
+}
+
+LogicalResult WgmmaAttr::verify(EmitError emitError, int64_t warpgroups) {
+  if (warpgroups >= 1 && warpgroups <= 8)
+    return success();
+  return emitError() << "a wgmma layout has 1 to 8 warpgroups, but got " << warpgroups;
+}
+
+LogicalResult OperandAttr::verify(EmitError emitError, MatrixOperand operand, Attribute parent) {
+  if (isa_and_nonnull<MmaAttr>(parent))
+    return success();
+  if (!isa_and_nonnull<WgmmaAttr>(parent))
+    return emitError() << "the parent of an operand layout must be an mma or wgmma layout, but got "
+                       << parent;
+  if (operand == MatrixOperand::A)
+    return success();
+  return emitError()
+         << "operand b of a wgmma lies in shared memory; there is no register layout for it";
+}
+
+LogicalResult SliceAttr::verify(EmitError emitError, int64_t dim, Attribute parent) {
+  if (dim != 0 && dim != 1)
+    return emitError() << "a slice removes dimension 0 or 1 of its parent, but got " << dim;
+  if (parent && isLayout(parent) && !isa<SliceAttr>(parent))
+    return success();
+  return emitError() << "the parent of a slice must be a layout of rank 2, but got " << parent;
+}
+
+LogicalResult BlockedAttr::verify(EmitError emitError, int64_t vector, int64_t warps) {
+  if (vector >= 1 && vector <= 16 && llvm::isPowerOf2_64(vector) && warps >= 1 && warps <= 32)
+    return success();
+  return emitError() << "a blocked layout has a vector of 1, 2, 4, 8 or 16 elements and 1 to 32 "
+                        "warps, but got "
+                     << vector << " and " << warps;
+}
+
+namespace tilewright::tgpu {
+
+bool isLayout(Attribute attribute) {
+  return isa_and_nonnull<MmaAttr, WgmmaAttr, OperandAttr, SliceAttr, BlockedAttr>(attribute);
+}
+
+bool isRegisterTile(Type type) {
+  auto tensor = dyn_cast<RankedTensorType>(type);
+  return tensor && tensor.hasStaticShape() && isLayout(tensor.getEncoding()) &&
+         tile::isElementType(tensor.getElementType());
+}
+
+int64_t getNumWarps(Attribute layout) {
+  return llvm::TypeSwitch<Attribute, int64_t>(layout)
+      .Case<MmaAttr>([](MmaAttr mma) { return mma.getWarpsM() * mma.getWarpsN(); })
+      .Case<WgmmaAttr>([](WgmmaAttr wgmma) { return 4 * wgmma.getWarpgroups(); })
+      .Case<OperandAttr, SliceAttr>([](auto child) { return getNumWarps(child.getParent()); })
+      .Case<BlockedAttr>([](BlockedAttr blocked) { return blocked.getWarps(); })
+      .Default(int64_t(0));
+}
+
+int64_t getElementBits(Type elementType) {
+  int64_t bits = elementType.getIntOrFloatBitWidth();
+  return bits == 1 ? 8 : bits;
+}
+
+int64_t getBytes(SharedType type) {
+  int64_t bytes = getElementBits(type.getElementType()) / 8;
+  for (int64_t extent : type.getShape())
+    bytes *= extent;
+  return bytes;
+}
+
+int64_t getAlignment(SharedType type) {
+  // A pattern repeats every 8 rows of its width.
+  int64_t width = static_cast<int64_t>(type.getSwizzle());
+  return width ? 8 * width : 16;
+}
+
+RankedTensorType getTensorType(SharedType type) {
+  return RankedTensorType::get(type.getShape(), type.getElementType());
+}
+
+} // namespace tilewright::tgpu
+
+//===----------------------------------------------------------------------===//
+// Types
+//===----------------------------------------------------------------------===//
+
+/// Shared memory of a block on the largest chips; a bound that keeps products of extents small.
+static constexpr int64_t kMaxSharedBytes = 232448;
+
+static LogicalResult verifyElements(EmitError emitError, Type elementType) {
+  if (tile::isElementType(elementType) && !isa<tile::ParamType>(elementType))
+    return success();
+  return emitError() << "elements must be floats, i1, i32 or i64, but got " << elementType;
+}
+
+LogicalResult SharedType::verify(EmitError emitError, ArrayRef<int64_t> shape, Type elementType,
+                                 tgpu::Swizzle swizzle) {
+  if (failed(verifyElements(emitError, elementType)))
+    return failure();
+  if (shape.empty() || shape.size() > 2)
+    return emitError() << "a shared buffer has rank 1 or 2, but got rank " << shape.size();
+  int64_t bytes = getElementBits(elementType) / 8, rowBytes = bytes * shape.back();
+  for (int64_t extent : shape) {
+    if (extent < 1 || extent > kMaxSharedBytes)
+      return emitError() << "an extent of a shared buffer must be 1 to " << kMaxSharedBytes
+                         << ", but got " << extent;
+    bytes *= extent;
+    if (bytes > kMaxSharedBytes)
+      return emitError() << "a shared buffer holds at most " << kMaxSharedBytes << " bytes";
+  }
+  int64_t width = static_cast<int64_t>(swizzle);
+  if (width && (shape.size() != 2 || rowBytes % width != 0))
+    return emitError() << "rows of a buffer swizzled by " << width
+                       << " bytes must be a multiple of that, but got " << rowBytes << " bytes";
+  return success();
+}
+
+LogicalResult RingType::verify(EmitError emitError, int64_t stages, SharedType) {
+  if (stages >= 1 && stages <= 32)
+    return success();
+  return emitError() << "a ring has 1 to 32 stages, but got " << stages;
+}
+
+LogicalResult BarriersType::verify(EmitError emitError, int64_t stages) {
+  if (stages >= 1 && stages <= 32)
+    return success();
+  return emitError() << "there are 1 to 32 barriers, one for each stage, but got " << stages;
+}
+
+LogicalResult TensorMapType::verify(EmitError emitError, ArrayRef<int64_t> box, Type elementType,
+                                    tgpu::Swizzle swizzle) {
+  if (failed(verifyElements(emitError, elementType)))
+    return failure();
+  if (box.empty() || box.size() > 5)
+    return emitError() << "a tensor map has rank 1 to 5, but got rank " << box.size();
+  for (int64_t extent : box)
+    if (extent < 1 || extent > 256)
+      return emitError() << "an extent of a box must be 1 to 256, but got " << extent;
+  int64_t rowBytes = box.back() * getElementBits(elementType) / 8;
+  int64_t width = static_cast<int64_t>(swizzle);
+  if (rowBytes % 16 != 0 || (width && rowBytes > width))
+    return emitError() << "rows of a box must be a multiple of 16 bytes"
+                       << (width ? " and fit the swizzle" : "") << ", but got " << rowBytes
+                       << " bytes";
+  return success();
+}

@@ -1,0 +1,130 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The kernel, its roles and its shared memory.
+
+#ifndef TILEWRIGHT_DIALECT_TGPU_TGPUKERNELOPS_TD
+#define TILEWRIGHT_DIALECT_TGPU_TGPUKERNELOPS_TD
+
+include "dialect/Tgpu/TgpuOpBase.td"
+
+def Tgpu_KernelOp : Tgpu_Op<"kernel", [
+    IsolatedFromAbove, Symbol, SingleBlock, NoTerminator, HasParent<"::mlir::ModuleOp">,
+    OpAsmOpInterface]> {
+  let summary = "one thread block of a grid";
+  let description = [{
+    Arguments and grid as those of the `tile.kernel` it comes from; parameters are bound, and
+    `bindings` records them. `target` is the architecture; `warps` the size of the block.
+
+    Preconditions: the block fits the target.
+
+    Postconditions: those of the tile kernel.
+
+    Example:
+    ```mlir
+    tgpu.kernel @copy target "sm_80" warps 4 (%x: !tile.view<[?], f32>) grid(%b = ceildiv(dim(x, 0), 1024)) {
+      ...
+    }
+    ```
+
+    Errors:
+    - a target other than sm_80 and sm_90a
+    - a number of warps outside 1 to 32
+    - an argument that is neither a view nor a scalar
+  }];
+  let arguments = (ins
+    SymbolNameAttr:$sym_name, StrAttr:$target, I64Attr:$warps,
+    ArrayAttr:$arg_names, DenseBoolArrayAttr:$arg_optional,
+    ArrayAttr:$grid_names, ArrayAttr:$grid,
+    OptionalAttr<DictionaryAttr>:$bindings,
+    OptionalAttr<I64Attr>:$shared_bytes);
+  let regions = (region SizedRegion<1>:$body);
+  let hasCustomAssemblyFormat = 1;
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    unsigned getNumArgs() { return getArgNames().size(); }
+    ::mlir::Block::BlockArgListType getArgs() {
+      return getBody().getArguments().take_front(getNumArgs());
+    }
+    ::mlir::Block::BlockArgListType getGridIds() {
+      return getBody().getArguments().drop_front(getNumArgs());
+    }
+    void getAsmBlockArgumentNames(::mlir::Region &region, ::mlir::OpAsmSetValueNameFn setName);
+    static llvm::StringRef getDefaultDialect() { return ""; }
+  }];
+}
+
+def Tgpu_RolesOp : Tgpu_Op<"roles", [HasParent<"KernelOp">, NoRegionArguments, NoTerminator]> {
+  let summary = "warps that do different things at the same time";
+  let description = [{
+    One region for each role; the warps of the block are dealt to the roles in order. `registers` is what
+    each thread of the role may use (0: as at entry). All roles end before what follows the operation.
+
+    Preconditions: barriers are initialised and visible before.
+
+    Postconditions: asynchronous work of a role is finished where the role waits for it, not here.
+
+    Example:
+    ```mlir
+    tgpu.roles
+      role "load" warps 4 registers 24 { ... }
+      role "compute" warps 8 registers 240 { ... }
+    ```
+
+    Errors:
+    - roles whose warps do not add up to the kernel's
+    - two roles of one name
+    - a number of registers that is no multiple of 8 from 24 to 240, or registers for a role whose warps are no multiple of 4
+    - more registers in all than 65536
+  }];
+  let arguments = (ins ArrayAttr:$names, DenseI64ArrayAttr:$warps, DenseI64ArrayAttr:$registers);
+  let regions = (region VariadicRegion<SizedRegion<1>>:$bodies);
+  let hasCustomAssemblyFormat = 1;
+  let hasVerifier = 1;
+}
+
+def Tgpu_AllocOp : Tgpu_Op<"alloc", [MemoryEffects<[MemAlloc]>]> {
+  let summary = "a buffer in shared memory";
+  let description = [{
+    Lives as long as its uses; tgpu-plan-shared-memory gives it an `offset` and lets buffers share memory where their lives do not
+    overlap. Its contents are undefined at first.
+
+    Example: `%q_buffer = tgpu.alloc : !tgpu.shared<128x64xbf16, b128>`
+
+    Errors:
+    - a planned offset that the swizzle does not allow (1024, 512, 256 bytes; 16 without)
+  }];
+  let arguments = (ins OptionalAttr<I64Attr>:$offset);
+  let results = (outs Tgpu_Shared:$buffer);
+  let assemblyFormat = "(`at` $offset^)? attr-dict `:` type($buffer)";
+  let hasVerifier = 1;
+}
+
+def Tgpu_AllocRingOp : Tgpu_Op<"alloc_ring", [MemoryEffects<[MemAlloc]>]> {
+  let summary = "a ring of buffers in shared memory";
+  let description = [{
+    Example: `%k_ring = tgpu.alloc_ring : !tgpu.ring<3, !tgpu.shared<128x64xbf16, b128>>`
+
+    Errors: those of `tgpu.alloc`
+  }];
+  let arguments = (ins OptionalAttr<I64Attr>:$offset);
+  let results = (outs Tgpu_Ring:$ring);
+  let assemblyFormat = "(`at` $offset^)? attr-dict `:` type($ring)";
+  let hasVerifier = 1;
+}
+
+def Tgpu_SlotOp : Tgpu_Op<"slot", [Pure]> {
+  let summary = "the buffer of a ring that belongs to a use";
+  let description = [{
+    Buffer `use` mod stages.
+
+    Preconditions: use >= 0.
+
+    Example: `%k = tgpu.slot %k_ring[%n] : !tgpu.ring<3, !tgpu.shared<128x64xbf16, b128>>`
+  }];
+  let arguments = (ins Tgpu_Ring:$ring, I32:$use);
+  let results = (outs Tgpu_Shared:$buffer);
+  let assemblyFormat = "$ring `[` $use `]` attr-dict `:` custom<SlotType>(type($ring), type($buffer))";
+  let hasVerifier = 1;
+}
+
+#endif // TILEWRIGHT_DIALECT_TGPU_TGPUKERNELOPS_TD

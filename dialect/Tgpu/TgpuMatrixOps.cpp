@@ -1,0 +1,153 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Matrix instructions and changes of layout: verifiers.
+
+#include "dialect/Tgpu/Tgpu.h"
+
+using namespace mlir;
+using namespace tilewright;
+using namespace tilewright::tgpu;
+
+LogicalResult ConvertOp::verify() {
+  auto source = cast<RankedTensorType>(getSource().getType());
+  auto result = cast<RankedTensorType>(getResult().getType());
+  if (source.getShape() == result.getShape() && source.getElementType() == result.getElementType())
+    return success();
+  return emitOpError() << "changes the layout only, but got " << source << " and " << result;
+}
+
+namespace {
+/// M x N x K of a product.
+struct Extents {
+  int64_t m, n, k;
+};
+} // namespace
+
+static FailureOr<Extents> verifyShapes(Operation *op, ArrayRef<int64_t> a, bool transposeA,
+                                       ArrayRef<int64_t> b, bool transposeB,
+                                       ArrayRef<int64_t> result) {
+  if (a.size() != 2 || b.size() != 2 || result.size() != 2)
+    return op->emitOpError("multiplies tiles of rank 2");
+  Extents extents{a[transposeA], b[!transposeB], a[!transposeA]};
+  if (b[transposeB] != extents.k || result[0] != extents.m || result[1] != extents.n)
+    return op->emitOpError() << "shapes must multiply, but got " << a[0] << "x" << a[1]
+                             << (transposeA ? " (transposed)" : "") << " by " << b[0] << "x" << b[1]
+                             << (transposeB ? " (transposed)" : "") << " into " << result[0] << "x"
+                             << result[1];
+  return extents;
+}
+
+/// Elements along k of one instruction; 0 for types that have none.
+static int64_t getInstructionK(Type element) {
+  if (element.isF16() || element.isBF16())
+    return 16;
+  if (element.isF32())
+    return 8;
+  return isa<Float8E4M3FNType, Float8E5M2Type>(element) ? 32 : 0;
+}
+
+static LogicalResult verifyInstruction(Operation *op, Type element, Type accumulator, Extents e,
+                                       int64_t rows, int64_t columns) {
+  int64_t k = getInstructionK(element);
+  if (!k)
+    return op->emitOpError() << "has no instruction for elements of " << element
+                             << "; there are f16, bf16, f32 (as tf32), e4m3 and e5m2";
+  if (!accumulator.isF32())
+    return op->emitOpError() << "accumulates in f32, but got " << accumulator;
+  if (e.m % rows != 0 || e.n % columns != 0 || e.k % k != 0)
+    return op->emitOpError() << "shape must be a multiple of " << rows << "x" << columns << "x" << k
+                             << " (M, N, K), but got " << e.m << "x" << e.n << "x" << e.k;
+  return success();
+}
+
+LogicalResult MmaOp::verify() {
+  auto a = cast<RankedTensorType>(getA().getType()), b = cast<RankedTensorType>(getB().getType());
+  auto result = cast<RankedTensorType>(getResult().getType());
+  auto layout = dyn_cast<MmaAttr>(result.getEncoding());
+  auto isOperand = [&](RankedTensorType type, MatrixOperand operand) {
+    auto attr = dyn_cast<OperandAttr>(type.getEncoding());
+    return attr && attr.getOperand() == operand && attr.getParent() == layout;
+  };
+  if (!layout || !isOperand(a, MatrixOperand::A) || !isOperand(b, MatrixOperand::B) ||
+      a.getElementType() != b.getElementType() || getAcc().getType() != result)
+    return emitOpError() << "needs operands a and b, of one element type, of the accumulator's "
+                            "layout, but got "
+                         << a << ", " << b << " and " << result;
+  FailureOr<Extents> extents =
+      verifyShapes(*this, a.getShape(), false, b.getShape(), false, result.getShape());
+  if (failed(extents))
+    return failure();
+  return verifyInstruction(*this, a.getElementType(), result.getElementType(), *extents,
+                           16 * layout.getWarpsM(), 8 * layout.getWarpsN());
+}
+
+LogicalResult FmaDotOp::verify() {
+  auto a = cast<SharedType>(getA().getType()), b = cast<SharedType>(getB().getType());
+  auto result = cast<RankedTensorType>(getResult().getType());
+  Type element = a.getElementType();
+  if (!element.isF32() && !element.isF64())
+    return emitOpError() << "multiplies f32 or f64, but got " << element;
+  if (b.getElementType() != element || result.getElementType() != element ||
+      getAcc().getType() != result)
+    return emitOpError() << "operands and accumulator must have the same elements, but got " << a
+                         << ", " << b << " and " << result;
+  return verifyShapes(*this, a.getShape(), getTransposeA(), b.getShape(), getTransposeB(),
+                      result.getShape());
+}
+
+LogicalResult WgmmaOp::verify() {
+  auto b = cast<SharedType>(getB().getType());
+  RankedTensorType result = cast<PendingType>(getResult().getType()).getTile();
+  auto layout = dyn_cast_or_null<WgmmaAttr>(result.getEncoding());
+  if (!layout)
+    return emitOpError() << "result must have a wgmma layout, but got " << result;
+  ArrayRef<int64_t> aShape;
+  Type element = b.getElementType();
+  if (auto shared = dyn_cast<SharedType>(getA().getType())) {
+    aShape = shared.getShape();
+    if (shared.getElementType() != element)
+      return emitOpError() << "operands must have the same elements, but got " << shared << " and "
+                           << b;
+  } else {
+    auto tile = dyn_cast<RankedTensorType>(getA().getType());
+    auto operand = tile ? dyn_cast_or_null<OperandAttr>(tile.getEncoding()) : OperandAttr();
+    if (!operand || operand.getOperand() != MatrixOperand::A || operand.getParent() != layout ||
+        tile.getElementType() != element)
+      return emitOpError() << "operand a must be a shared buffer or the result's operand a in "
+                              "registers, of the same elements as b, but got "
+                           << getA().getType();
+    if (getTransposeA())
+      return emitOpError("operand a in registers cannot be transposed");
+    aShape = tile.getShape();
+  }
+  bool transposes = getTransposeA() || !getTransposeB();
+  if (transposes && getInstructionK(element) != 16)
+    return emitOpError() << "operands of " << element
+                         << " must be stored along k (a as it is, b transposed); only 16-bit "
+                            "elements can be transposed";
+  if (getAcc() && getAcc().getType() != result && getAcc().getType() != getResult().getType())
+    return emitOpError() << "accumulator must be the result's tile, or pending on it, but got "
+                         << getAcc().getType();
+  if (auto kernel = (*this)->getParentOfType<KernelOp>(); kernel && kernel.getTarget() != "sm_90a")
+    return emitOpError() << "needs target sm_90a, but the kernel's is " << kernel.getTarget();
+  FailureOr<Extents> extents = verifyShapes(*this, aShape, getTransposeA(), b.getShape(),
+                                            getTransposeB(), result.getShape());
+  if (failed(extents))
+    return failure();
+  if (extents->n > 256)
+    return emitOpError() << "has at most 256 columns, but got " << extents->n;
+  return verifyInstruction(*this, element, result.getElementType(), *extents,
+                           64 * layout.getWarpgroups(), 8);
+}
+
+LogicalResult WgmmaWaitOp::verify() {
+  if (getPending() > 7)
+    return emitOpError() << "may leave 0 to 7 groups pending, but got "
+                         << static_cast<int64_t>(getPending());
+  bool matches = getTiles().size() == getResults().size();
+  for (auto [tile, result] : llvm::zip(getTiles(), getResults()))
+    matches = matches && cast<PendingType>(tile.getType()).getTile() == result.getType();
+  if (!matches)
+    return emitOpError("yields exactly the tiles it is given");
+  return success();
+}

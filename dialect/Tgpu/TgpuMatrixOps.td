@@ -1,0 +1,117 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Matrix instructions and changes of layout.
+
+#ifndef TILEWRIGHT_DIALECT_TGPU_TGPUMATRIXOPS_TD
+#define TILEWRIGHT_DIALECT_TGPU_TGPUMATRIXOPS_TD
+
+include "dialect/Tgpu/TgpuOpBase.td"
+
+def Tgpu_ConvertOp : Tgpu_Op<"convert", [Pure]> {
+  let summary = "a register tile in another layout";
+  let description = [{
+    In registers where every thread already holds what it needs (an accumulator becomes operand a), by shuffles within a warp,
+    or through shared memory, for which `scratch` must be given.
+
+    Example: `%p = tgpu.convert %s : tensor<128x64xbf16, #tgpu.mma<4, 1>> -> tensor<128x64xbf16, #tgpu.operand<a, #tgpu.mma<4, 1>>>`
+
+    Errors:
+    - another shape or element type
+  }];
+  let arguments = (ins Tgpu_RegisterTile:$source, Optional<Tgpu_Shared>:$scratch);
+  let results = (outs Tgpu_RegisterTile:$result);
+  let assemblyFormat = "$source (`through` $scratch^ `:` type($scratch) `in`)? attr-dict `:` type($source) `->` type($result)";
+  let hasVerifier = 1;
+}
+
+def Tgpu_MmaOp : Tgpu_Op<"mma", [Pure]> {
+  let summary = "matrix product by mma.sync, operands and accumulator in registers";
+  let description = [{
+    `result = a b + acc`, a of shape M x K, b of shape K x N.
+
+    Example: `%s = tgpu.mma %a, %b, %acc : tensor<128x64xbf16, #tgpu.operand<a, #tgpu.mma<4, 1>>>, tensor<64x64xbf16, #tgpu.operand<b, #tgpu.mma<4, 1>>> -> tensor<128x64xf32, #tgpu.mma<4, 1>>`
+
+    Errors:
+    - operands that are not the operands a and b of the accumulator's layout
+    - shapes that do not multiply, or are no multiples of the instruction's
+    - an element type without an instruction on the target (f16, bf16, tf32, e4m3, e5m2 have one)
+  }];
+  let arguments = (ins Tgpu_RegisterTile:$a, Tgpu_RegisterTile:$b, Tgpu_RegisterTile:$acc);
+  let results = (outs Tgpu_RegisterTile:$result);
+  let assemblyFormat = "$a `,` $b `,` $acc attr-dict `:` type($a) `,` type($b) `->` custom<SameType>(type($result), type($acc))";
+  let hasVerifier = 1;
+}
+
+def Tgpu_FmaDotOp : Tgpu_Op<"fma_dot", [MemoryEffects<[MemRead]>]> {
+  let summary = "matrix product on the CUDA cores, operands in shared memory";
+  let description = [{
+    For f32 and f64. `result = op(a) op(b) + acc`.
+
+    Example: `%s = tgpu.fma_dot %q, %k transpose_b, %acc : !tgpu.shared<64x64xf32, none>, !tgpu.shared<64x64xf32, none> -> tensor<64x64xf32, #tgpu.mma<4, 1>>`
+
+    Errors:
+    - shapes that do not multiply
+    - elements other than f32 and f64
+  }];
+  let arguments = (ins Tgpu_Shared:$a, Tgpu_Shared:$b, UnitAttr:$transpose_a, UnitAttr:$transpose_b,
+                       Tgpu_RegisterTile:$acc);
+  let results = (outs Tgpu_RegisterTile:$result);
+  let assemblyFormat = [{
+    $a `,` $b (`transpose_a` $transpose_a^)? (`transpose_b` $transpose_b^)? `,` $acc attr-dict `:`
+    type($a) `,` type($b) `->` custom<SameType>(type($result), type($acc))
+  }];
+  let hasVerifier = 1;
+}
+
+def Tgpu_WgmmaOp : Tgpu_Op<"wgmma", [MemoryEffects<[MemRead]>]> {
+  let summary = "starts an asynchronous matrix product by wgmma";
+  let description = [{
+    `result = op(a) op(b) + acc`; without an accumulator the product alone. b, and a unless it is a register
+    tile, are read from shared memory at any moment until the product has been waited for. An accumulator
+    is a tile that was waited for, or the pending result of the product before.
+
+    Postconditions: the result may be read after `tgpu.wgmma_wait`; registers and buffers of the operands may be changed only then.
+
+    Example: `%s = tgpu.wgmma %q, %k transpose_b : !tgpu.shared<128x64xbf16, b128>, !tgpu.shared<128x64xbf16, b128> -> tensor<128x128xf32, #tgpu.wgmma<2>>`
+
+    Errors:
+    - a layout other than wgmma, or a register operand that is not its operand a
+    - shapes that do not multiply; rows that are no multiple of 64 x warpgroups; columns that are no multiple of 8 or above 256
+    - elements other than f16, bf16, e4m3, e5m2 and f32 (as tf32)
+    - a transposed operand of 8 or 32 bits
+    - a target other than sm_90a
+  }];
+  let arguments = (ins AnyType:$a, Tgpu_Shared:$b, UnitAttr:$transpose_a, UnitAttr:$transpose_b,
+                       Optional<AnyType>:$acc);
+  let results = (outs Tgpu_Pending:$result);
+  let assemblyFormat = [{
+    $a `,` $b (`transpose_a` $transpose_a^)? (`transpose_b` $transpose_b^)? (`,` $acc^ `:` type($acc) `in`)?
+    attr-dict `:` type($a) `,` type($b) `->` custom<PendingTile>(type($result))
+  }];
+  let hasVerifier = 1;
+}
+
+def Tgpu_WgmmaCommitOp : Tgpu_Op<"wgmma_commit", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "closes the group of products started since the last commit";
+  let description = "Example: `tgpu.wgmma_commit`";
+  let assemblyFormat = "attr-dict";
+}
+
+def Tgpu_WgmmaWaitOp : Tgpu_Op<"wgmma_wait", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "waits until at most `pending` groups are unfinished, and yields the finished tiles";
+  let description = [{
+    Example: `%s = tgpu.wgmma_wait pending 1, %s_pending : tensor<128x128xf32, #tgpu.wgmma<2>>`
+
+    Errors:
+    - a pending tile that may still be in flight: started within the last `pending` groups (found by tgpu-verify-sync)
+  }];
+  let arguments = (ins I64Attr:$pending, Variadic<Tgpu_Pending>:$tiles);
+  let results = (outs Variadic<Tgpu_RegisterTile>:$results);
+  let assemblyFormat = [{
+    `pending` custom<Int>($pending) (`,` $tiles^)? attr-dict
+    custom<WaitTypes>(type($tiles), type($results))
+  }];
+  let hasVerifier = 1;
+}
+
+#endif // TILEWRIGHT_DIALECT_TGPU_TGPUMATRIXOPS_TD

@@ -1,0 +1,28 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Type constraints shared by the operations of the `tgpu` dialect.
+
+#ifndef TILEWRIGHT_DIALECT_TGPU_TGPUOPBASE_TD
+#define TILEWRIGHT_DIALECT_TGPU_TGPUOPBASE_TD
+
+include "dialect/Tgpu/TgpuTypes.td"
+include "mlir/IR/OpAsmInterface.td"
+include "mlir/IR/SymbolInterfaces.td"
+include "mlir/Interfaces/SideEffectInterfaces.td"
+
+class Tgpu_Op<string mnemonic, list<Trait> traits = []> : Op<Tgpu_Dialect, mnemonic, traits>;
+
+/// A ranked tensor of static shape whose encoding is a layout.
+def Tgpu_RegisterTile : Type<CPred<"::tilewright::tgpu::isRegisterTile($_self)">,
+    "a register tile (a tensor with a layout)">;
+def Tgpu_Shared : Type<CPred<"::llvm::isa<::tilewright::tgpu::SharedType>($_self)">,
+    "a shared buffer">;
+def Tgpu_Ring : Type<CPred<"::llvm::isa<::tilewright::tgpu::RingType>($_self)">, "a ring">;
+def Tgpu_Barriers : Type<CPred<"::llvm::isa<::tilewright::tgpu::BarriersType>($_self)">, "barriers">;
+def Tgpu_Pending : Type<CPred<"::llvm::isa<::tilewright::tgpu::PendingType>($_self)">,
+    "a pending tile">;
+def Tgpu_TensorMap : Type<CPred<"::llvm::isa<::tilewright::tgpu::TensorMapType>($_self)">,
+    "a tensor map">;
+def Tgpu_View : Type<CPred<"::llvm::isa<::tilewright::tile::ViewType>($_self)">, "a view">;
+
+#endif // TILEWRIGHT_DIALECT_TGPU_TGPUOPBASE_TD

@@ -1,0 +1,64 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Types of the `tgpu` dialect.
+
+#ifndef TILEWRIGHT_DIALECT_TGPU_TGPUTYPES_TD
+#define TILEWRIGHT_DIALECT_TGPU_TGPUTYPES_TD
+
+include "dialect/Tgpu/TgpuAttrs.td"
+
+class Tgpu_Type<string name, string typeMnemonic> : TypeDef<Tgpu_Dialect, name> {
+  let mnemonic = typeMnemonic;
+}
+
+def Tgpu_SharedType : Tgpu_Type<"Shared", "shared"> {
+  let summary = "a tile in shared memory";
+  let description = [{
+    Row-major; with a swizzle, in panels of 32, 64 or 128 bytes along the last dimension whose 16-byte chunks are
+    permuted as TMA and wgmma expect.
+
+    Example: `!tgpu.shared<128x64xbf16, b128>`
+  }];
+  let parameters = (ins ArrayRefParameter<"int64_t">:$shape, "::mlir::Type":$elementType,
+                        "::tilewright::tgpu::Swizzle":$swizzle);
+  let assemblyFormat = "`<` custom<ShapeAndElement>($shape, $elementType) `,` $swizzle `>`";
+  let genVerifyDecl = 1;
+}
+
+def Tgpu_RingType : Tgpu_Type<"Ring", "ring"> {
+  let summary = "`stages` buffers in shared memory, used in turn";
+  let description = "Example: `!tgpu.ring<3, !tgpu.shared<128x64xbf16, b128>>`";
+  let parameters = (ins "int64_t":$stages, "::tilewright::tgpu::SharedType":$slot);
+  let assemblyFormat = "`<` $stages `,` $slot `>`";
+  let genVerifyDecl = 1;
+}
+
+def Tgpu_BarriersType : Tgpu_Type<"Barriers", "barriers"> {
+  let summary = "one mbarrier for each stage of a ring";
+  let description = "Example: `!tgpu.barriers<3>`";
+  let parameters = (ins "int64_t":$stages);
+  let assemblyFormat = "`<` $stages `>`";
+  let genVerifyDecl = 1;
+}
+
+def Tgpu_PendingType : Tgpu_Type<"Pending", "pending"> {
+  let summary = "a register tile that an asynchronous product is still writing";
+  let description = "Example: `!tgpu.pending<tensor<128x128xf32, #tgpu.wgmma<2>>>`";
+  let parameters = (ins "::mlir::RankedTensorType":$tile);
+  let assemblyFormat = "`<` $tile `>`";
+}
+
+def Tgpu_TensorMapType : Tgpu_Type<"TensorMap", "tensor_map"> {
+  let summary = "descriptor of a view for the tensor memory accelerator";
+  let description = [{
+    The box has one extent for each dimension of the view.
+
+    Example: `!tgpu.tensor_map<1x1x128x64xbf16, b128>`
+  }];
+  let parameters = (ins ArrayRefParameter<"int64_t">:$box, "::mlir::Type":$elementType,
+                        "::tilewright::tgpu::Swizzle":$swizzle);
+  let assemblyFormat = "`<` custom<ShapeAndElement>($box, $elementType) `,` $swizzle `>`";
+  let genVerifyDecl = 1;
+}
+
+#endif // TILEWRIGHT_DIALECT_TGPU_TGPUTYPES_TD
