@@ -10,10 +10,11 @@ include "mlir/Pass/PassBase.td"
 def TileLink : Pass<"tile-link", "::mlir::ModuleOp"> {
   let summary = "replace functions and captures by those of other files";
   let description = [{
-    Reads each file of `with`. A function or capture of the file replaces that of the same name in the
-    module, which must have the same type; where one of the types says `!tile.param<X>` and the other
-    names a float, binding decides (tile-specialize). Functions and captures of other names are added. A
-    function without a body in the file only declares what the file expects the module to have.
+    Reads each file of `with`. A function or capture of the file replaces that of the same name in
+    the module, which must have the same type; where one of the types says `!tile.param<X>` and
+    the other names a float, binding decides (tile-specialize). Functions and captures of other
+    names are added. A function without a body in the file only declares what the file expects the
+    module to have.
 
     Then checks what linking can break: functions are not recursive, and every function that is
     used has a body.
@@ -54,17 +55,17 @@ def TileLink : Pass<"tile-link", "::mlir::ModuleOp"> {
 def TileSpecialize : Pass<"tile-specialize", "::mlir::ModuleOp"> {
   let summary = "bind the parameters of one entry";
   let description = [{
-    Gives every parameter of the entry a value (`params`, else its default), checks allowed values and
-    constraints, and then replaces: dimensions and types that name parameters by numbers and
-    builtin types, `!tile.tile` by ranked tensors, `tile.param` by constants, parameters in grids and
-    workspace extents by their values. The values are recorded in `bindings`.
+    Gives every parameter of the entry a value (`params`, else its default), checks allowed values
+    and constraints, and then replaces: dimensions and types that name parameters by numbers and
+    builtin types, `!tile.tile` by ranked tensors, `tile.param` by constants, parameters in grids
+    and workspace extents by their values. The values are recorded in `bindings`.
 
-    A program binds the kernels it launches: by the `with` clause, else by its own
-    parameter of that name, else by the kernel's default. A launch whose `when` is false goes, with the
-    workspace that only it used; a condition over arguments stays, reduced. A kernel that is launched with
-    several bindings, and a function that is reached under several values of the parameters it reads, is
-    copied, the first under its own name, others under `name_0`, `name_1` and so on. What the entry does
-    not reach is removed.
+    A program binds the kernels it launches: by the `with` clause, else by its own parameter of
+    that name, else by the kernel's default. A launch whose `when` is false goes, with the
+    workspace that only it used; a condition over arguments stays, reduced. A kernel that is
+    launched with several bindings, and a function that is reached under several values of the
+    parameters it reads, is copied, the first under its own name, others under `name_0`, `name_1`
+    and so on. What the entry does not reach is removed.
 
     Before, with `entry=scale params=T=f16`:
     ```mlir
@@ -87,8 +88,8 @@ def TileSpecialize : Pass<"tile-specialize", "::mlir::ModuleOp"> {
     }
     ```
 
-    Not its job: to fold anything (canonicalize comes next), to look at argument shapes, or to choose
-    values by target.
+    Not its job: to fold anything (canonicalize comes next), to look at argument shapes, or to
+    choose values by target.
 
     Errors:
     - an unknown entry, or several candidates and no choice
@@ -103,7 +104,7 @@ def TileSpecialize : Pass<"tile-specialize", "::mlir::ModuleOp"> {
   }];
   let options = [
     Option<"entry", "entry", "std::string", /*default=*/"\"\"",
-           "kernel or program to bind; empty: the only program, or the only kernel where there is none">,
+           "kernel or program to bind; empty: the only one that no program launches">,
     ListOption<"params", "params", "std::string", "NAME=VALUE for each parameter of the entry">,
   ];
   let dependentDialects = ["::mlir::arith::ArithDialect"];
@@ -117,16 +118,17 @@ def TileAnalyzeMasks : Pass<"tile-analyze-masks", "::mlir::ModuleOp"> {
         @mask_ranges(against_begin, against_end, lower, upper, other operands...)
             -> (may_begin, may_end, must_begin, must_end)
 
-    on `i32` and sets the loop's `ranges` to it. For the positions r in [against_begin, against_end) and
-    c in [lower, upper): every c that the mask keeps for some r lies in [may_begin, may_end), and every c
-    in [must_begin, must_end) is kept for every r. Both intervals lie within [lower, upper).
+    on `i32` and sets the loop's `ranges` to it. For the positions r in [against_begin,
+    against_end) and c in [lower, upper): every c that the mask keeps for some r lies in
+    [may_begin, may_end), and every c in [must_begin, must_end) is kept for every r. Both
+    intervals lie within [lower, upper).
 
-    The mask is followed through constants, `and`, `or`, `not`, comparisons of expressions linear in the
-    two positions, division of a position by a uniform number, choices and calls. Whatever else it
-    computes is taken as unknown: then nothing is excluded and nothing is promised, and a
-    remark (category `tile-analyze-masks`, shown by `--remarks-filter`) says what stood in the way. The
-    derived function computes in 64 bits and checks at run time that the mask's own arithmetic does not
-    wrap; where it would, the answer is again "unknown".
+    The mask is followed through constants, `and`, `or`, `not`, comparisons of expressions linear
+    in the two positions, division of a position by a uniform number, choices and calls. Whatever
+    else it computes is taken as unknown: then nothing is excluded and nothing is promised, and a
+    remark (category `tile-analyze-masks`, shown by `--remarks-filter`) says what stood in the
+    way. The derived function computes in 64 bits and checks at run time that the mask's own
+    arithmetic does not wrap; where it would, the answer is again "unknown".
 
     Before:
     ```mlir
@@ -146,8 +148,8 @@ def TileAnalyzeMasks : Pass<"tile-analyze-masks", "::mlir::ModuleOp"> {
         where @causal(against, block, %shift : i32) ranges @causal_ranges keep ...
     ```
 
-    Not its job: to change which blocks the loop visits (that is the meaning of the loop), to clone its
-    body, or to simplify the derived function (canonicalize and cse do).
+    Not its job: to change which blocks the loop visits (that is the meaning of the loop), to
+    clone its body, or to simplify the derived function (canonicalize and cse do).
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::func::FuncDialect"];
 }
@@ -155,17 +157,16 @@ def TileAnalyzeMasks : Pass<"tile-analyze-masks", "::mlir::ModuleOp"> {
 def TileFoldScale : Pass<"tile-fold-scale"> {
   let summary = "fast math: gather uniform factors and move them into exponents";
   let description = [{
-    Two rewrites on float tiles. Both change rounding, so both ask for permission: the operations carry
-    `fastmath<reassoc>`, or the option `assume-fast-math` is set (as it is where the pipeline's
-    `fast-math` is). A *uniform* tile is a `tile.full` or a splat constant.
+    Two rewrites on float tiles. Both change rounding, so both ask for permission: the operations
+    carry `fastmath<reassoc>`, or the option `assume-fast-math` is set (as it is where the
+    pipeline's `fast-math` is). A *uniform* tile is a `tile.full` or a splat constant.
 
     1. Factors are gathered: `(x * a) * b` becomes `x * (a * b)` for uniform a and b. The product of
        the two is a scalar, which loop-invariant code motion takes out of the loop.
-    2. A factor moves into the difference that an exponential takes:
-       `exp2((x - expand(m)) * c)` becomes `exp2(x * c - expand(m * c))` for uniform c, likewise for `exp`.
-       The product with m has one dimension less, and the rest is one fused multiply-add for each
-       element (marked `contract`). It applies only where the difference and the product have no
-       other use.
+    2. A factor moves into the difference that an exponential takes: `exp2((x - expand(m)) * c)`
+       becomes `exp2(x * c - expand(m * c))` for uniform c, likewise for `exp`. The product with m
+       has one dimension less, and the rest is one fused multiply-add for each element (marked
+       `contract`). It applies only where the difference and the product have no other use.
 
     Before:
     ```mlir
@@ -186,8 +187,11 @@ def TileFoldScale : Pass<"tile-fold-scale"> {
     %p = math.exp2 %e : tensor<64x64xf32>
     ```
 
-    Not its job: to move a factor through a product of matrices or a maximum (its sign matters there),
-    or to recognise any algorithm.
+    Where x and m are so large that their products with c overflow although the product of the
+    difference does not, the result becomes NaN; who asks for fast math accepts that.
+
+    Not its job: to move a factor through a product of matrices or a maximum (its sign matters
+    there), or to recognise any algorithm.
   }];
   let options = [
     Option<"assumeFastMath", "assume-fast-math", "bool", /*default=*/"false",

@@ -42,7 +42,8 @@ void buildTilePipeline(OpPassManager &manager, const TilePipelineOptions &option
   manager.addPass(createTileSpecialize(std::move(specialize)));
 
   // Only now: folders of arith may build dense constants, which a symbolic tile cannot hold. They
-  // also remove the branches that a bound flag decides, so that the masks are as simple as they get.
+  // also remove the branches that a bound flag decides, so that the masks are as simple as they
+  // get.
   manager.addPass(createCanonicalizerPass());
   manager.addPass(createCSEPass());
   manager.addPass(createTileAnalyzeMasks());

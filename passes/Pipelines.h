@@ -20,7 +20,7 @@ namespace tilewright {
 void registerDialects(mlir::DialectRegistry &registry);
 
 struct TilePipelineOptions {
-  /// Kernel or program to compile; empty: the only program, or the only kernel where there is none.
+  /// Kernel or program to compile; empty: the only one that no program launches.
   std::string entry;
   /// Values of the entry's parameters, as text.
   std::vector<std::pair<std::string, std::string>> params;
@@ -31,8 +31,8 @@ struct TilePipelineOptions {
 };
 
 /// From an author's module to the `tile` IR of one entry with all parameters bound:
-/// tile-link, tile-specialize, canonicalize, cse, tile-analyze-masks, (tile-fold-scale,) canonicalize,
-/// cse, loop-invariant-code-motion.
+/// tile-link, tile-specialize, canonicalize, cse, tile-analyze-masks, (tile-fold-scale,)
+/// canonicalize, cse, loop-invariant-code-motion.
 void buildTilePipeline(mlir::OpPassManager &manager, const TilePipelineOptions &options);
 
 /// Makes `tile-pipeline{entry=.. params=NAME=VALUE,.. with=FILE,.. fast-math}` known by name.

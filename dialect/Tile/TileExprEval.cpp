@@ -16,8 +16,7 @@ using namespace tilewright::tile;
 
 namespace {
 
-template <typename... Parts>
-llvm::Error makeError(Parts &&...parts) {
+template <typename... Parts> llvm::Error makeError(Parts &&...parts) {
   std::string text;
   llvm::raw_string_ostream os(text);
   (os << ... << parts);
@@ -112,7 +111,8 @@ private:
 
 } // namespace
 
-llvm::Expected<ExprAttr> tilewright::tile::reduceExpr(ExprAttr expr, const ExprEnvironment &environment) {
+llvm::Expected<ExprAttr> tilewright::tile::reduceExpr(ExprAttr expr,
+                                                      const ExprEnvironment &environment) {
   MLIRContext *context = expr.getContext();
   if (expr.isConstant())
     return expr;
@@ -139,7 +139,8 @@ llvm::Expected<ExprAttr> tilewright::tile::reduceExpr(ExprAttr expr, const ExprE
     operands[0] = *condition;
     if (condition->isConstant()) {
       if (condition->getKind() != ExprKind::Flag)
-        return wrongKind(rebuild(), name == "select" ? "a flag and two values" : "flags", *condition);
+        return wrongKind(rebuild(), name == "select" ? "a flag and two values" : "flags",
+                         *condition);
       bool value = condition->getValue();
       if (name == "select")
         return reduceExpr(operands[value ? 1 : 2], environment);
@@ -164,14 +165,16 @@ llvm::Expected<ExprAttr> tilewright::tile::reduceExpr(ExprAttr expr, const ExprE
   return call;
 }
 
-llvm::Expected<ExprAttr> tilewright::tile::evaluateExpr(ExprAttr expr, const ExprEnvironment &environment) {
+llvm::Expected<ExprAttr> tilewright::tile::evaluateExpr(ExprAttr expr,
+                                                        const ExprEnvironment &environment) {
   llvm::Expected<ExprAttr> value = reduceExpr(expr, environment);
   if (!value || value->isConstant())
     return value;
   return makeError("'", toString(expr), "' needs a value for '", toString(*value), "'");
 }
 
-llvm::Expected<int64_t> tilewright::tile::evaluateInt(ExprAttr expr, const ExprEnvironment &environment) {
+llvm::Expected<int64_t> tilewright::tile::evaluateInt(ExprAttr expr,
+                                                      const ExprEnvironment &environment) {
   llvm::Expected<ExprAttr> value = evaluateExpr(expr, environment);
   if (!value)
     return value.takeError();
@@ -180,7 +183,8 @@ llvm::Expected<int64_t> tilewright::tile::evaluateInt(ExprAttr expr, const ExprE
   return value->getValue();
 }
 
-llvm::Expected<bool> tilewright::tile::evaluateFlag(ExprAttr expr, const ExprEnvironment &environment) {
+llvm::Expected<bool> tilewright::tile::evaluateFlag(ExprAttr expr,
+                                                    const ExprEnvironment &environment) {
   llvm::Expected<ExprAttr> value = evaluateExpr(expr, environment);
   if (!value)
     return value.takeError();

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Values of the expressions that parameters, grids and workspaces are written in. Used when parameters are
-// bound and again at launch, when shapes and scalars are known.
+// Values of the expressions that parameters, grids and workspaces are written in. Used when
+// parameters are bound and again at launch, when shapes and scalars are known.
 
 #ifndef TILEWRIGHT_DIALECT_TILE_TILEEXPREVAL_H
 #define TILEWRIGHT_DIALECT_TILE_TILEEXPREVAL_H
@@ -26,8 +26,8 @@ struct ExprEnvironment {
   std::optional<int64_t> smCount;
 };
 
-/// Replaces the leaves that `environment` knows and computes whatever is then constant. `select`, `and` and
-/// `or` compute no operand that a known condition makes irrelevant. Fails on operands of
+/// Replaces the leaves that `environment` knows and computes whatever is then constant. `select`,
+/// `and` and `or` compute no operand that a known condition makes irrelevant. Fails on operands of
 /// the wrong kind, division by zero and overflow of 64 bits.
 llvm::Expected<ExprAttr> reduceExpr(ExprAttr expr, const ExprEnvironment &environment);
 

@@ -1,7 +1,8 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// tile-analyze-masks. Interprets a mask function abstractly, one operation after the other, while it writes the
-// function that computes the bounds; MaskBounds.h has the rules and the argument for them.
+// tile-analyze-masks. Interprets a mask function abstractly, one operation after the other, while
+// it writes the function that computes the bounds; MaskBounds.h has the rules and the argument for
+// them.
 
 #include "dialect/Tile/Tile.h"
 #include "passes/Passes.h"
@@ -107,7 +108,8 @@ SmallVector<Abstract> MaskInterpreter::call(func::FuncOp function, ArrayRef<Abst
 /// Interprets the operations of a block and returns what its terminator passes on.
 SmallVector<Abstract> MaskInterpreter::interpret(Block &block, Frame &frame) {
   auto getOperands = [&](Operation &op) {
-    return llvm::map_to_vector(op.getOperands(), [&](Value operand) { return frame.lookup(operand); });
+    return llvm::map_to_vector(op.getOperands(),
+                               [&](Value operand) { return frame.lookup(operand); });
   };
   for (Operation &op : block.without_terminator()) {
     SmallVector<Abstract> operands = getOperands(op);

@@ -114,8 +114,8 @@ static ExprAttr parseValue(MLIRContext *context, ParamKind kind, StringRef text)
   return {};
 }
 
-FailureOr<llvm::StringMap<ExprAttr>>
-tilewright::parseBindings(const Signature &signature, ArrayRef<std::string> assignments) {
+FailureOr<llvm::StringMap<ExprAttr>> tilewright::parseBindings(const Signature &signature,
+                                                               ArrayRef<std::string> assignments) {
   Operation *op = signature.op;
   llvm::StringMap<ExprAttr> values;
   SmallVector<StringRef> names;
@@ -134,14 +134,13 @@ tilewright::parseBindings(const Signature &signature, ArrayRef<std::string> assi
     }
     ExprAttr value = parseValue(op->getContext(), decl.getKind(), text);
     if (!value)
-      return op->emitError("parameter '") << name << "' of " << describe(op) << " must be "
-                                          << describeKind(decl.getKind()) << ", but got '" << text
-                                          << "'";
+      return op->emitError("parameter '")
+             << name << "' of " << describe(op) << " must be " << describeKind(decl.getKind())
+             << ", but got '" << text << "'";
     if (!values.try_emplace(name, value).second)
-      return op->emitError("parameter '") << name << "' of " << describe(op)
-                                          << " must be bound once, but got '" << assignment
-                                          << "' after '" << name << "="
-                                          << tile::toString(values.lookup(name)) << "'";
+      return op->emitError("parameter '")
+             << name << "' of " << describe(op) << " must be bound once, but got '" << assignment
+             << "' after '" << name << "=" << tile::toString(values.lookup(name)) << "'";
   }
   return values;
 }
@@ -200,8 +199,8 @@ private:
     return read;
   }
 
-  /// Null where a parameter that the default reads has no value. Cycles between defaults are refused by
-  /// the verifier of the signature, so this ends.
+  /// Null where a parameter that the default reads has no value. Cycles between defaults are
+  /// refused by the verifier of the signature, so this ends.
   FailureOr<ExprAttr> evaluateDefault(ParamDeclAttr decl) {
     LogicalResult bound = success();
     walkExpr(decl.getDefaultValue(), [&](ExprAttr leaf) {

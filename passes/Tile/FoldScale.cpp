@@ -1,15 +1,158 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// tile-fold-scale: uniform factors of tiles, gathered and moved into exponents. Two walks rather
+// than the greedy driver, whose folders may build constants that a symbolic tile cannot hold.
+
 #include "dialect/Tile/Tile.h"
 #include "passes/Passes.h"
+
 #include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
 namespace tilewright {
 #define GEN_PASS_DEF_TILEFOLDSCALE
 #include "passes/Passes.h.inc"
+} // namespace tilewright
+
+using namespace mlir;
+using namespace tilewright;
+using namespace tilewright::tile;
+
 namespace {
-struct P : impl::TileFoldScaleBase<P> {
-  using TileFoldScaleBase::TileFoldScaleBase;
-  void runOnOperation() override {}
+
+/// The scalar of which every element of a tile is one: the operand of `tile.full`, or a constant.
+struct Factor {
+  Value scalar;
+  FloatAttr constant;
+
+  explicit operator bool() const { return scalar || constant; }
+  Value materialize(OpBuilder &builder, Location loc) const {
+    return scalar ? scalar : arith::ConstantOp::create(builder, loc, constant);
+  }
 };
+
+Factor getFactor(Value tile) {
+  if (auto full = tile.getDefiningOp<FullOp>())
+    return {full.getValue(), nullptr};
+  auto constant = tile.getDefiningOp<arith::ConstantOp>();
+  auto splat = constant ? dyn_cast<SplatElementsAttr>(constant.getValue()) : SplatElementsAttr();
+  if (splat && isa<FloatType>(splat.getElementType()))
+    return {nullptr, splat.getSplatValue<FloatAttr>()};
+  return {};
 }
+
+/// A product of a tile and a uniform one.
+struct Scaled {
+  Value tile, uniform;
+  Factor factor;
+};
+
+std::optional<Scaled> matchScaled(arith::MulFOp op) {
+  if (!isTile(op.getType()))
+    return std::nullopt;
+  if (Factor factor = getFactor(op.getRhs()))
+    return Scaled{op.getLhs(), op.getRhs(), factor};
+  if (Factor factor = getFactor(op.getLhs()))
+    return Scaled{op.getRhs(), op.getLhs(), factor};
+  return std::nullopt;
 }
+
+class Folder {
+public:
+  explicit Folder(bool assumeFastMath) : assumeFastMath(assumeFastMath) {}
+
+  void moveIntoExponent(Operation *exponential);
+  void gather(arith::MulFOp outer);
+
+private:
+  template <typename OpTy> bool mayReassociate(OpTy op) const {
+    return assumeFastMath || bitEnumContainsAll(op.getFastmath(), arith::FastMathFlags::reassoc);
+  }
+  static void eraseIfDead(Operation *op) {
+    if (op && isOpTriviallyDead(op))
+      op->erase();
+  }
+
+  bool assumeFastMath;
+};
+
+// exp((x - expand(m)) * c)  =>  exp(x * c - expand(m * c))
+void Folder::moveIntoExponent(Operation *exponential) {
+  auto product = exponential->getOperand(0).getDefiningOp<arith::MulFOp>();
+  std::optional<Scaled> scaled = product ? matchScaled(product) : std::nullopt;
+  auto difference = scaled ? scaled->tile.getDefiningOp<arith::SubFOp>() : arith::SubFOp();
+  auto expand = difference ? difference.getRhs().getDefiningOp<ExpandOp>() : ExpandOp();
+  // With another use the old operations would stay, and the rewrite would only add to them.
+  if (!expand || !product->hasOneUse() || !difference->hasOneUse() || !mayReassociate(product) ||
+      !mayReassociate(difference))
+    return;
+
+  OpBuilder builder(product);
+  Location loc = product.getLoc();
+  auto flags = arith::FastMathFlagsAttr::get(builder.getContext(),
+                                             (product.getFastmath() & difference.getFastmath()) |
+                                                 arith::FastMathFlags::contract);
+  Value row = expand.getSource();
+  Value rowFactor =
+      FullOp::create(builder, loc, row.getType(), scaled->factor.materialize(builder, loc));
+  Value scaledRow = arith::MulFOp::create(builder, loc, row, rowFactor, product.getFastmathAttr());
+  Value offset = ExpandOp::create(builder, loc, expand.getType(), scaledRow, expand.getDimAttr());
+  Value scaledTile =
+      arith::MulFOp::create(builder, loc, difference.getLhs(), scaled->uniform, flags);
+  Value argument = arith::SubFOp::create(builder, loc, scaledTile, offset, flags);
+  exponential->setOperand(0, argument);
+  product.erase();
+  difference.erase();
+  eraseIfDead(expand);
+}
+
+// (x * a) * b  =>  x * (a * b)
+void Folder::gather(arith::MulFOp outer) {
+  std::optional<Scaled> second = matchScaled(outer);
+  auto inner = second ? second->tile.getDefiningOp<arith::MulFOp>() : arith::MulFOp();
+  std::optional<Scaled> first = inner ? matchScaled(inner) : std::nullopt;
+  if (!first || !inner->hasOneUse() || !mayReassociate(inner) || !mayReassociate(outer))
+    return;
+
+  OpBuilder builder(outer);
+  Location loc = outer.getLoc();
+  // What both allow, except that a product which may be contracted with a later sum still may.
+  auto flags = arith::FastMathFlagsAttr::get(
+      builder.getContext(), (inner.getFastmath() & outer.getFastmath()) |
+                                (outer.getFastmath() & arith::FastMathFlags::contract));
+  Value factor = arith::MulFOp::create(builder, loc, first->factor.materialize(builder, loc),
+                                       second->factor.materialize(builder, loc), flags);
+  Value uniform = FullOp::create(builder, loc, outer.getType(), factor);
+  Value product = arith::MulFOp::create(builder, loc, first->tile, uniform, flags);
+  outer.getResult().replaceAllUsesWith(product);
+  Operation *uniforms[] = {first->uniform.getDefiningOp(), second->uniform.getDefiningOp()};
+  outer.erase();
+  inner.erase();
+  eraseIfDead(uniforms[0]);
+  if (uniforms[1] != uniforms[0])
+    eraseIfDead(uniforms[1]);
+}
+
+struct TileFoldScalePass : tilewright::impl::TileFoldScaleBase<TileFoldScalePass> {
+  using TileFoldScaleBase::TileFoldScaleBase;
+
+  void runOnOperation() override {
+    Folder folder(assumeFastMath);
+    // Exponents first: they put products next to products, which are then gathered. A chain is
+    // gathered from its start, each product with what the one before has become.
+    SmallVector<Operation *> exponentials;
+    getOperation()->walk([&](Operation *op) {
+      if (isa<math::ExpOp, math::Exp2Op>(op))
+        exponentials.push_back(op);
+    });
+    for (Operation *op : exponentials)
+      folder.moveIntoExponent(op);
+    SmallVector<arith::MulFOp> products;
+    getOperation()->walk([&](arith::MulFOp op) { products.push_back(op); });
+    for (arith::MulFOp op : products)
+      folder.gather(op);
+  }
+};
+
+} // namespace

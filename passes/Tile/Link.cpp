@@ -188,9 +188,9 @@ LogicalResult Linker::link(StringRef path) {
     return success();
   auto list = [](ArrayRef<StringAttr> names) {
     return names.empty() ? std::string("nothing")
-                         : llvm::join(llvm::map_range(names, [](StringAttr name) {
-                                        return "@" + name.str();
-                                      }), ", ");
+                         : llvm::join(llvm::map_range(
+                                          names, [](StringAttr name) { return "@" + name.str(); }),
+                                      ", ");
   };
   return emitError(file->getLoc())
          << "a file to be linked must replace something, but '" << path << "' defines "
@@ -221,9 +221,9 @@ LogicalResult checkCalls(ModuleOp module) {
     for (auto [function, user] : used) {
       if (!function.isDeclaration())
         continue;
-      InFlightDiagnostic diagnostic = user->emitError()
-                                      << "uses function @" << function.getSymName()
-                                      << ", which must have a body; define it or link a file that does";
+      InFlightDiagnostic diagnostic =
+          user->emitError() << "uses function @" << function.getSymName()
+                            << ", which must have a body; define it or link a file that does";
       diagnostic.attachNote(function.getLoc()) << "declared here";
       return diagnostic;
     }

@@ -11,9 +11,10 @@ using namespace tilewright;
 using arith::CmpIPredicate;
 
 namespace {
-/// No arithmetic on 64 bits in the derived function can wrap where all values are valid: coefficients are
-/// at most maxFactor (13 bits, sums of two 14) and positions have 32 bits, so that a product has 46; i32
-/// values and i64 values up to maxWide add little to that; a factor of 13 bits leaves 60.
+/// No arithmetic on 64 bits in the derived function can wrap where all values are valid:
+/// coefficients are at most maxFactor (13 bits, sums of two 14) and positions have 32 bits, so that
+/// a product has 46; i32 values and i64 values up to maxWide add little to that; a factor of 13
+/// bits leaves 60.
 constexpr int64_t maxFactor = 4096;
 constexpr int64_t maxWide = int64_t(1) << 44;
 } // namespace
@@ -48,8 +49,8 @@ Value MaskBoundsBuilder::multiply(Value value, int64_t factor) {
                       : create<arith::MulIOp>(value, constant(factor));
 }
 
-// A term k * x with k > 0 is smallest at the first x and largest at the last, and the other way about
-// for k < 0. The terms vary independently over the rectangle, so the extremes add up. In an
+// A term k * x with k > 0 is smallest at the first x and largest at the last, and the other way
+// about for k < 0. The terms vary independently over the rectangle, so the extremes add up. In an
 // empty rectangle low may exceed high: nothing is claimed of no pairs.
 std::pair<Value, Value> MaskBoundsBuilder::getRange(const Linear &a) {
   Value low = a.low, high = a.high;
@@ -69,9 +70,9 @@ Linear MaskBoundsBuilder::widen(const Linear &a) {
   return {0, 0, low, high, a.valid};
 }
 
-// The mask computes in i32 (or i64) and wraps; here the mathematical value is followed. The two agree
-// wherever the range fits, and every intermediate result passes through here, so by induction over
-// the operations of the mask `valid` implies that the value is the mask's own.
+// The mask computes in i32 (or i64) and wraps; here the mathematical value is followed. The two
+// agree wherever the range fits, and every intermediate result passes through here, so by induction
+// over the operations of the mask `valid` implies that the value is the mask's own.
 Linear MaskBoundsBuilder::checkWidth(Linear a, unsigned width) {
   if (!a.valid || std::abs(a.against) > maxFactor || std::abs(a.block) > maxFactor)
     return {};
@@ -114,10 +115,10 @@ Linear MaskBoundsBuilder::scale(const Linear &a, int64_t factor, unsigned width)
   return checkWidth({a.against * factor, a.block * factor, low, high, a.valid}, width);
 }
 
-// max and min do not decrease in either operand, so they take ends of ranges to ends. Where both depend
-// on the positions in the same way, that part can stay in front: max(x + p, x + q) = x + max(p, q).
-template <typename OpTy>
-Linear MaskBoundsBuilder::combine(const Linear &a, const Linear &b) {
+// max and min do not decrease in either operand, so they take ends of ranges to ends. Where both
+// depend on the positions in the same way, that part can stay in front: max(x + p, x + q) = x +
+// max(p, q).
+template <typename OpTy> Linear MaskBoundsBuilder::combine(const Linear &a, const Linear &b) {
   bool same = a.against == b.against && a.block == b.block;
   Linear x = same ? a : widen(a), y = same ? b : widen(b);
   return {x.against, x.block, create<OpTy>(x.low, y.low), create<OpTy>(x.high, y.high),
@@ -151,8 +152,8 @@ Linear MaskBoundsBuilder::remainder(const Linear &a, Value divisor) {
 Value MaskBoundsBuilder::guardDivisor(Value numerator, Value divisor) {
   unsigned width = divisor.getType().getIntOrFloatBitWidth();
   Value isZero = test(CmpIPredicate::eq, divisor, constant(0, width));
-  int64_t smallest = width == 64 ? std::numeric_limits<int64_t>::min()
-                                 : -(int64_t(1) << (width - 1));
+  int64_t smallest =
+      width == 64 ? std::numeric_limits<int64_t>::min() : -(int64_t(1) << (width - 1));
   Value overflows = both(test(CmpIPredicate::eq, divisor, constant(-1, width)),
                          test(CmpIPredicate::eq, numerator, constant(smallest, width)));
   return select(create<arith::OrIOp>(isZero, overflows), constant(1, width), divisor);
@@ -170,26 +171,28 @@ Interval MaskBoundsBuilder::intersect(const Interval &a, const Interval &b) {
   return normalize({max(a.begin, b.begin), min(a.end, b.end)});
 }
 
-// The union of two intervals that overlap or touch is the hull; otherwise it has a gap, and the longer
-// of the two is kept. An empty one is [upper, lower): the hull is then the other.
+// The union of two intervals that overlap or touch is the hull; otherwise it has a gap, and the
+// longer of the two is kept. An empty one is [upper, lower): the hull is then the other.
 Interval MaskBoundsBuilder::unionOrLonger(const Interval &a, const Interval &b) {
-  Value touch = both(test(CmpIPredicate::sle, a.begin, b.end), test(CmpIPredicate::sle, b.begin, a.end));
+  Value touch =
+      both(test(CmpIPredicate::sle, a.begin, b.end), test(CmpIPredicate::sle, b.begin, a.end));
   Value aIsLonger = test(CmpIPredicate::sge, create<arith::SubIOp>(a.end, a.begin),
                          create<arith::SubIOp>(b.end, b.begin));
   Interval hull{min(a.begin, b.begin), max(a.end, b.end)};
   return select(touch, hull, select(aIsLonger, a, b));
 }
 
-// and. may: a pair that both conditions keep is in the may of both. must: where each condition keeps
-// every r, both do.
+// and. may: a pair that both conditions keep is in the may of both. must: where each condition
+// keeps every r, both do.
 Bounds MaskBoundsBuilder::intersect(const Bounds &a, const Bounds &b) {
   return {intersect(a.may, b.may), intersect(a.must, b.must)};
 }
 
-// or. may: a kept pair is in one of the two, hence in the hull. must: where one condition keeps every r,
-// so does the disjunction; any part of the union of the two will do.
+// or. may: a kept pair is in one of the two, hence in the hull. must: where one condition keeps
+// every r, so does the disjunction; any part of the union of the two will do.
 Bounds MaskBoundsBuilder::unite(const Bounds &a, const Bounds &b) {
-  return {{min(a.may.begin, b.may.begin), max(a.may.end, b.may.end)}, unionOrLonger(a.must, b.must)};
+  return {{min(a.may.begin, b.may.begin), max(a.may.end, b.may.end)},
+          unionOrLonger(a.must, b.must)};
 }
 
 std::pair<Value, Value> MaskBoundsBuilder::finish(const Interval &interval) {
@@ -209,7 +212,8 @@ Predicate MaskBoundsBuilder::getUniformPredicate(Value condition) {
   return {{yes, yes}, {no, no}};
 }
 
-// a >= 0, where a = against * r + block * c + rest and [least, most] bounds against * r + rest over R.
+// a >= 0, where a = against * r + block * c + rest and [least, most] bounds against * r + rest over
+// R.
 //   block = 0:   kept for no pair if most < 0, for every pair if least >= 0
 //   block = 1:   kept iff c >= -(against * r + rest). Kept for some r only if c >= -most; for
 //                every r if c >= -least.
@@ -245,8 +249,8 @@ Predicate MaskBoundsBuilder::compare(CmpIPredicate predicate, const Linear &a, c
     };
     return compare(signedPredicate, notBelowZero(a), notBelowZero(b));
   };
-  // x - y - strict >= 0, and its negation y - x - 1 + strict >= 0. The differences are of bounded values,
-  // so they are exact in 64 bits and need no check.
+  // x - y - strict >= 0, and its negation y - x - 1 + strict >= 0. The differences are of bounded
+  // values, so they are exact in 64 bits and need no check.
   auto atLeast = [&](const Linear &x, const Linear &y, int64_t strict) -> Bounds {
     return notNegative({x.against - y.against, x.block - y.block,
                         addConstant(create<arith::SubIOp>(x.low, y.high), -strict),
@@ -263,7 +267,8 @@ Predicate MaskBoundsBuilder::compare(CmpIPredicate predicate, const Linear &a, c
   case CmpIPredicate::slt:
     return compare(CmpIPredicate::sgt, b, a);
   case CmpIPredicate::eq:
-    return {intersect(atLeast(a, b, 0), atLeast(b, a, 0)), unite(atLeast(a, b, 1), atLeast(b, a, 1))};
+    return {intersect(atLeast(a, b, 0), atLeast(b, a, 0)),
+            unite(atLeast(a, b, 1), atLeast(b, a, 1))};
   case CmpIPredicate::ne:
     return negate(compare(CmpIPredicate::eq, a, b));
   case CmpIPredicate::uge:
@@ -278,11 +283,13 @@ Predicate MaskBoundsBuilder::compare(CmpIPredicate predicate, const Linear &a, c
   return getUnknown();
 }
 
-// condition ? a : b is (condition and a) or (not condition and b); besides, what both a and b keep is kept.
+// condition ? a : b is (condition and a) or (not condition and b); besides, what both a and b keep
+// is kept.
 Predicate MaskBoundsBuilder::choose(const Predicate &condition, const Predicate &a,
                                     const Predicate &b) {
   Predicate cases = disjunction(conjunction(condition, a), conjunction(negate(condition), b));
-  // Not by the disjunction's own negation: the cases exclude each other, which De Morgan does not see.
+  // Not by the disjunction's own negation: the cases exclude each other, which De Morgan does not
+  // see.
   Predicate negated =
       disjunction(conjunction(condition, negate(a)), conjunction(negate(condition), negate(b)));
   cases.no = negated.yes;

@@ -1,6 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Bounds of a mask over a rectangle of positions, as IR that computes them: the rules of tile-analyze-masks.
+// Bounds of a mask over a rectangle of positions, as IR that computes them: the rules of
+// tile-analyze-masks.
 //
 // The rectangle is R x C: the positions r of the fixed interval and c of the blocks, both intervals
 // of integers. All values here are i64. Every rule below is an implication between sets of pairs
@@ -20,8 +21,8 @@
 
 namespace tilewright {
 
-/// Positions [begin, end) of blocks, within [lower, upper). Where it is empty, begin is upper and end
-/// is lower, so that hulls need no case for it.
+/// Positions [begin, end) of blocks, within [lower, upper). Where it is empty, begin is upper and
+/// end is lower, so that hulls need no case for it.
 struct Interval {
   mlir::Value begin, end;
 };
@@ -36,9 +37,9 @@ struct Predicate {
   Bounds yes, no;
 };
 
-/// An integer that is against * r + block * c + rest, where rest lies in [low, high] for every pair of the
-/// rectangle; equal low and high make it exact. True only where `valid` holds: that is where none of the
-/// mask's own operations wraps.
+/// An integer that is against * r + block * c + rest, where rest lies in [low, high] for every pair
+/// of the rectangle; equal low and high make it exact. True only where `valid` holds: that is where
+/// none of the mask's own operations wraps.
 struct Linear {
   int64_t against = 0, block = 0;
   mlir::Value low, high, valid;
@@ -50,7 +51,8 @@ public:
   MaskBoundsBuilder(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value againstBegin,
                     mlir::Value againstEnd, mlir::Value lower, mlir::Value upper);
 
-  //===--- Integers. A null valid flag means: cannot be followed. ------------------------------------===//
+  //===--- Integers. A null valid flag means: cannot be followed.
+  //------------------------------------===//
   Linear getAgainst() { return {1, 0, constant(0), constant(0), isTrue()}; }
   Linear getBlock() { return {0, 1, constant(0), constant(0), isTrue()}; }
   /// An i32 or i64 that is the same for all pairs.
@@ -60,16 +62,17 @@ public:
   Linear scale(const Linear &a, int64_t factor, unsigned width);
   Linear maximum(const Linear &a, const Linear &b) { return combine<mlir::arith::MaxSIOp>(a, b); }
   Linear minimum(const Linear &a, const Linear &b) { return combine<mlir::arith::MinSIOp>(a, b); }
-  /// Either of the two, whichever it is for a pair; with a condition that is the same for all pairs, that one.
+  /// Either of the two, whichever it is for a pair; with a condition that is the same for all
+  /// pairs, that one.
   Linear either(const Linear &a, const Linear &b, mlir::Value uniformCondition);
   /// a op divisor for a positive divisor, where `op` does not decrease in a.
-  template <typename OpTy>
-  Linear divide(const Linear &a, mlir::Value divisor);
+  template <typename OpTy> Linear divide(const Linear &a, mlir::Value divisor);
   Linear remainder(const Linear &a, mlir::Value divisor);
   /// The same value in `width` bits.
   Linear resize(const Linear &a, unsigned width) { return checkWidth(a, width); }
 
-  //===--- Conditions ---------------------------------------------------------------------------------===//
+  //===--- Conditions
+  //---------------------------------------------------------------------------------===//
   Predicate getUniformPredicate(mlir::Value condition);
   Predicate getUnknown() { return {{all(), empty()}, {all(), empty()}}; }
   Predicate compare(mlir::arith::CmpIPredicate predicate, const Linear &a, const Linear &b);
@@ -93,8 +96,7 @@ public:
   mlir::Value guardDivisor(mlir::Value numerator, mlir::Value divisor);
 
 private:
-  template <typename OpTy, typename... Args>
-  mlir::Value create(Args &&...args) {
+  template <typename OpTy, typename... Args> mlir::Value create(Args &&...args) {
     return builder.createOrFold<OpTy>(loc, std::forward<Args>(args)...);
   }
   mlir::Value constant(int64_t value, unsigned width = 64);
@@ -112,8 +114,7 @@ private:
   mlir::Value min(mlir::Value a, mlir::Value b) { return create<mlir::arith::MinSIOp>(a, b); }
   mlir::Value clamp(mlir::Value value) { return max(lower, min(value, upper)); }
 
-  template <typename OpTy>
-  Linear combine(const Linear &a, const Linear &b);
+  template <typename OpTy> Linear combine(const Linear &a, const Linear &b);
   /// Smallest and largest value over the rectangle.
   std::pair<mlir::Value, mlir::Value> getRange(const Linear &a);
   /// The same without its dependence on positions: only the range is kept.
@@ -140,8 +141,7 @@ private:
   mlir::Value againstFirst, againstLast, lower, upper, blockLast;
 };
 
-template <typename OpTy>
-Linear MaskBoundsBuilder::divide(const Linear &a, mlir::Value divisor) {
+template <typename OpTy> Linear MaskBoundsBuilder::divide(const Linear &a, mlir::Value divisor) {
   Linear d = getUniform(divisor);
   mlir::Value zero = constant(0);
   mlir::Value positive = test(mlir::arith::CmpIPredicate::sgt, d.low, zero);

@@ -1,10 +1,12 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// tile-specialize. The module that comes in serves as a store of templates; each kernel, program and
-// function that the entry reaches is copied from it once for each set of values that it depends on.
+// tile-specialize. The module that comes in serves as a store of templates; each kernel, program
+// and function that the entry reaches is copied from it once for each set of values that it depends
+// on.
 
 #include "dialect/Tile/Tile.h"
 #include "passes/Passes.h"
+#include "passes/Tile/ApplyBindings.h"
 #include "passes/Tile/BindParameters.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -14,7 +16,6 @@
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"
-#include "llvm/Support/MathExtras.h"
 
 namespace tilewright {
 #define GEN_PASS_DEF_TILESPECIALIZE
@@ -26,175 +27,6 @@ using namespace tilewright;
 using namespace tilewright::tile;
 
 namespace {
-
-constexpr int64_t maxElements = std::numeric_limits<int32_t>::max();
-
-//===----------------------------------------------------------------------===//
-// Types and constants under given values
-//===----------------------------------------------------------------------===//
-
-/// Rewrites types, attributes and `tile.param` of one copy in place.
-class Rewriter {
-public:
-  Rewriter(Operation *root, const Bindings &bindings,
-           std::function<StringAttr(StringRef)> renameSymbol)
-      : root(root), current(root), bindings(bindings) {
-    replacer.addReplacement([this](Type type) -> std::optional<std::pair<Type, WalkResult>> {
-      if (!isa<ParamType, TileType, ViewType>(type))
-        return std::nullopt;
-      return std::make_pair(replaceType(type), WalkResult::skip());
-    });
-    replacer.addReplacement([this](Attribute attr) -> std::optional<std::pair<Attribute, WalkResult>> {
-      // The types of literals decide how they are stored, so the generic replacement cannot do them.
-      if (auto literal = dyn_cast<FloatAttr>(attr))
-        return std::make_pair(replaceLiteral(literal), WalkResult::skip());
-      if (auto literal = dyn_cast<DenseElementsAttr>(attr))
-        return std::make_pair(replaceLiteral(literal), WalkResult::skip());
-      if (isa<ExprAttr, ParamDeclAttr>(attr))
-        return std::make_pair(attr, WalkResult::skip());
-      return std::nullopt;
-    });
-    replacer.addReplacement([renameSymbol = std::move(renameSymbol)](FlatSymbolRefAttr symbol)
-                                -> std::optional<std::pair<Attribute, WalkResult>> {
-      StringAttr name = renameSymbol(symbol.getValue());
-      Attribute renamed = name ? FlatSymbolRefAttr::get(name) : symbol;
-      return std::make_pair(renamed, WalkResult::skip());
-    });
-  }
-
-  LogicalResult run() {
-    // One error is enough: the same dimension occurs in most operations of a kernel.
-    root->walk<WalkOrder::PreOrder>([&](Operation *op) {
-      current = op;
-      replacer.replaceElementsIn(op, /*replaceAttrs=*/true, /*replaceLocs=*/false,
-                                 /*replaceTypes=*/true);
-      return hasFailed ? WalkResult::interrupt() : WalkResult::advance();
-    });
-    root->walk([&](ParamOp op) {
-      if (!hasFailed)
-        replaceParam(op);
-    });
-    return failure(hasFailed);
-  }
-
-private:
-  InFlightDiagnostic emitError() {
-    hasFailed = true;
-    return current->emitOpError();
-  }
-
-  /// Null, after an error, where the parameter is unknown or of another kind.
-  ExprAttr find(StringRef name, ExprKind kind, StringRef use) {
-    ExprAttr value = bindings.lookup(name);
-    if (value && value.getKind() == kind)
-      return value;
-    if (value)
-      emitError() << "uses '" << name << "' as " << use << ", but got '" << tile::toString(value)
-                  << "'";
-    else
-      emitError() << "uses parameter '" << name << "', which is not declared";
-    return {};
-  }
-
-  Type replaceElement(Type type) {
-    auto param = dyn_cast<ParamType>(type);
-    if (!param)
-      return type;
-    ExprAttr value = find(param.getName(), ExprKind::Type, "a type");
-    return value ? getTypeBySpelling(type.getContext(), value.getName()) : type;
-  }
-
-  Type replaceType(Type type) {
-    if (hasFailed)
-      return type;
-    if (isa<ParamType>(type))
-      return replaceElement(type);
-    SmallVector<int64_t> shape;
-    int64_t elements = 1;
-    bool isView = isa<ViewType>(type);
-    for (const Dim &dim : getDims(type)) {
-      int64_t extent = dim.extent;
-      if (dim.isSymbol()) {
-        ExprAttr value = find(dim.symbol, ExprKind::Int, "a dimension");
-        if (!value)
-          return type;
-        extent = value.getValue();
-        if (extent < 1 || extent > maxElements) {
-          emitError() << "uses '" << dim.symbol.getValue() << "' as a dimension, which must be from 1 to "
-                      << maxElements << ", but got " << extent;
-          return type;
-        }
-      }
-      shape.push_back(extent);
-      if (!isView && (llvm::MulOverflow(elements, extent, elements) || elements > maxElements)) {
-        emitError() << "has a tile of more than " << maxElements << " elements: " << type << " with "
-                    << toString(bindings);
-        return type;
-      }
-    }
-    Type element = replaceElement(getElementType(type));
-    if (hasFailed)
-      return type;
-    if (!isView)
-      return RankedTensorType::get(shape, element);
-    SmallVector<StringAttr> symbols(shape.size());
-    return ViewType::get(type.getContext(), shape, symbols, element);
-  }
-
-  static APFloat round(APFloat value, Type type) {
-    bool losesInfo;
-    value.convert(cast<FloatType>(type).getFloatSemantics(), APFloat::rmNearestTiesToEven,
-                  &losesInfo);
-    return value;
-  }
-
-  Attribute replaceLiteral(FloatAttr literal) {
-    Type type = replacer.replace(literal.getType());
-    if (type == literal.getType() || !isa<FloatType>(type))
-      return literal;
-    return FloatAttr::get(type, round(literal.getValue(), type));
-  }
-
-  Attribute replaceLiteral(DenseElementsAttr literal) {
-    auto type = dyn_cast<RankedTensorType>(replacer.replace(literal.getType()));
-    if (!type || type == literal.getType())
-      return literal;
-    if (isa<FloatType>(type.getElementType()))
-      return literal.isSplat()
-                 ? DenseElementsAttr::get(type, round(literal.getSplatValue<APFloat>(),
-                                                      type.getElementType()))
-                 : DenseElementsAttr::get(
-                       type, llvm::map_to_vector(literal.getValues<APFloat>(), [&](APFloat value) {
-                         return round(value, type.getElementType());
-                       }));
-    return DenseElementsAttr::getFromRawBuffer(type, literal.getRawData());
-  }
-
-  void replaceParam(ParamOp op) {
-    current = op;
-    llvm::Expected<ExprAttr> value = evaluateExpr(op.getExpr(), getEnvironment(bindings));
-    if (!value) {
-      emitError() << "cannot be computed: " << llvm::toString(value.takeError());
-      return;
-    }
-    auto type = cast<IntegerType>(op.getType());
-    ExprKind wanted = type.getWidth() == 1 ? ExprKind::Flag : ExprKind::Int;
-    if (value->getKind() != wanted || !llvm::isIntN(std::max(type.getWidth(), 2u), value->getValue())) {
-      emitError() << "must have a value of " << type << ", but got '" << tile::toString(*value) << "'";
-      return;
-    }
-    OpBuilder builder(op);
-    Value constant = arith::ConstantOp::create(builder, op.getLoc(),
-                                               builder.getIntegerAttr(type, value->getValue()));
-    op.getResult().replaceAllUsesWith(constant);
-    op.erase();
-  }
-
-  Operation *root, *current;
-  const Bindings &bindings;
-  AttrTypeReplacer replacer;
-  bool hasFailed = false;
-};
 
 //===----------------------------------------------------------------------===//
 // Copies
@@ -244,33 +76,30 @@ private:
   llvm::DenseMap<std::pair<Operation *, Attribute>, StringAttr> known;
 };
 
-/// The only program, or the only kernel of a module without programs.
+/// By name; without one, the only kernel or program that no program launches.
 Operation *Specializer::findEntry(StringRef name) {
-  SmallVector<Operation *> kernels, programs;
+  llvm::DenseSet<StringAttr> launched;
+  templates->walk([&](LaunchOp launch) { launched.insert(launch.getKernelAttr().getAttr()); });
+  SmallVector<Operation *> candidates;
   SmallVector<StringRef> all;
   for (Operation &op : *templates->getBody()) {
     if (!isa<KernelOp, ProgramOp>(op))
       continue;
-    (isa<KernelOp>(op) ? kernels : programs).push_back(&op);
-    all.push_back(SymbolTable::getSymbolName(&op).getValue());
+    StringAttr symbol = SymbolTable::getSymbolName(&op);
+    all.push_back(symbol);
+    if (name.empty() ? !launched.contains(symbol) : symbol == name)
+      candidates.push_back(&op);
   }
-  if (all.empty()) {
-    emitError(module.getLoc(), "expected a module with a kernel or a program, but there is none");
-    return nullptr;
-  }
-  std::string list = "; the module has " + llvm::join(all, ", ");
-  if (!name.empty()) {
-    Operation *op = symbols.lookup(name);
-    if (isa_and_present<KernelOp, ProgramOp>(op))
-      return op;
-    emitError(module.getLoc(), "expected the name of a kernel or program, but got '")
-        << name << "'" << suggest(name, all, list);
-    return nullptr;
-  }
-  SmallVector<Operation *> &candidates = programs.empty() ? kernels : programs;
   if (candidates.size() == 1)
     return candidates.front();
-  emitError(module.getLoc(), "one kernel or program must be chosen by name") << list;
+  std::string list = "; the module has " + llvm::join(all, ", ");
+  if (all.empty())
+    emitError(module.getLoc(), "expected a module with a kernel or a program, but there is none");
+  else if (name.empty())
+    emitError(module.getLoc(), "one kernel or program must be chosen by name") << list;
+  else
+    emitError(module.getLoc(), "expected the name of a kernel or program, but got '")
+        << name << "'" << suggest(name, all, list);
   return nullptr;
 }
 
@@ -371,13 +200,14 @@ LogicalResult Specializer::specialize(Instance &instance) {
     StringAttr instanceName = getInstance(target, *restricted);
     // Callers bind a capture by its name, so there cannot be two of them.
     if (isa<CaptureOp>(target) && instances.size() > before && instanceName.getValue() != name) {
-      target->emitError("capture '") << name << "' must have one type, but a kernel reaches it with "
-                                     << toString(*restricted) << " and another with other values";
+      target->emitError("capture '")
+          << name << "' must have one type, but a kernel reaches it with " << toString(*restricted)
+          << " and another with other values";
       isValid = false;
     }
     return instanceName;
   };
-  if (failed(Rewriter(op, instance.bindings, rename).run()) || !isValid)
+  if (failed(applyBindings(op, instance.bindings, rename)) || !isValid)
     return failure();
   if (auto kernel = dyn_cast<KernelOp>(op))
     return finish(kernel, instance.bindings);
@@ -397,8 +227,8 @@ ArrayAttr reduceAll(ArrayAttr exprs, const Bindings &bindings, StringRef what, O
       return {};
     }
     if (value->getKind() == ExprKind::Int &&
-        (value->getValue() < 0 || value->getValue() > maxElements)) {
-      op->emitError() << what << " must be from 0 to " << maxElements << ", but got '"
+        (value->getValue() < 0 || value->getValue() > maxExtent)) {
+      op->emitError() << what << " must be from 0 to " << maxExtent << ", but got '"
                       << tile::toString(expr) << "' = " << value->getValue();
       return {};
     }
@@ -472,8 +302,8 @@ LogicalResult Specializer::specializeLaunch(LaunchOp launch, const Signature &pr
                                      launch.getWithValues().getAsRange<ExprAttr>())) {
     llvm::Expected<ExprAttr> value = evaluateExpr(expr, environment);
     if (!value)
-      return launch.emitError("the value of '") << name.getValue() << "' cannot be computed: "
-                                                << llvm::toString(value.takeError());
+      return launch.emitError("the value of '")
+             << name.getValue() << "' cannot be computed: " << llvm::toString(value.takeError());
     given[name] = *value;
   }
   std::string remedy = "declare it in " + describe(program.op) + " or give it by with (NAME = ...)";
@@ -517,7 +347,8 @@ LogicalResult Specializer::run(StringRef entryName, ArrayRef<std::string> assign
 
   if (succeeded(verify(module)))
     return success();
-  return entry->emitError() << describe(entry) << " must be well-typed for the chosen values, but is not for "
+  return entry->emitError() << describe(entry)
+                            << " must be well-typed for the chosen values, but is not for "
                             << toString(*bindings);
 }
 

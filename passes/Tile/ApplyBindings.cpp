@@ -1,0 +1,190 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Types and constants under given values, for tile-specialize.
+
+#include "passes/Tile/ApplyBindings.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/IR/AttrTypeSubElements.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+using namespace tilewright;
+using namespace tilewright::tile;
+
+namespace {
+
+/// Rewrites types, attributes and `tile.param` of one copy in place.
+class Rewriter {
+public:
+  Rewriter(Operation *root, const Bindings &bindings,
+           std::function<StringAttr(StringRef)> renameSymbol)
+      : root(root), current(root), bindings(bindings) {
+    replacer.addReplacement([this](Type type) -> std::optional<std::pair<Type, WalkResult>> {
+      if (!isa<ParamType, TileType, ViewType>(type))
+        return std::nullopt;
+      return std::make_pair(replaceType(type), WalkResult::skip());
+    });
+    replacer.addReplacement(
+        [this](Attribute attr) -> std::optional<std::pair<Attribute, WalkResult>> {
+          // The types of literals decide how they are stored, so the generic replacement cannot do
+          // them.
+          if (auto literal = dyn_cast<FloatAttr>(attr))
+            return std::make_pair(replaceLiteral(literal), WalkResult::skip());
+          if (auto literal = dyn_cast<DenseElementsAttr>(attr))
+            return std::make_pair(replaceLiteral(literal), WalkResult::skip());
+          if (isa<ExprAttr, ParamDeclAttr>(attr))
+            return std::make_pair(attr, WalkResult::skip());
+          return std::nullopt;
+        });
+    replacer.addReplacement([renameSymbol = std::move(renameSymbol)](FlatSymbolRefAttr symbol)
+                                -> std::optional<std::pair<Attribute, WalkResult>> {
+      StringAttr name = renameSymbol(symbol.getValue());
+      Attribute renamed = name ? FlatSymbolRefAttr::get(name) : symbol;
+      return std::make_pair(renamed, WalkResult::skip());
+    });
+  }
+
+  LogicalResult run() {
+    // One error is enough: the same dimension occurs in most operations of a kernel.
+    root->walk<WalkOrder::PreOrder>([&](Operation *op) {
+      current = op;
+      replacer.replaceElementsIn(op, /*replaceAttrs=*/true, /*replaceLocs=*/false,
+                                 /*replaceTypes=*/true);
+      return hasFailed ? WalkResult::interrupt() : WalkResult::advance();
+    });
+    root->walk([&](ParamOp op) {
+      if (!hasFailed)
+        replaceParam(op);
+    });
+    return failure(hasFailed);
+  }
+
+private:
+  InFlightDiagnostic emitError() {
+    hasFailed = true;
+    return current->emitOpError();
+  }
+
+  /// Null, after an error, where the parameter is unknown or of another kind.
+  ExprAttr find(StringRef name, ExprKind kind, StringRef use) {
+    ExprAttr value = bindings.lookup(name);
+    if (value && value.getKind() == kind)
+      return value;
+    if (value)
+      emitError() << "uses '" << name << "' as " << use << ", but got '" << tile::toString(value)
+                  << "'";
+    else
+      emitError() << "uses parameter '" << name << "', which is not declared";
+    return {};
+  }
+
+  Type replaceElement(Type type) {
+    auto param = dyn_cast<ParamType>(type);
+    if (!param)
+      return type;
+    ExprAttr value = find(param.getName(), ExprKind::Type, "a type");
+    return value ? getTypeBySpelling(type.getContext(), value.getName()) : type;
+  }
+
+  Type replaceType(Type type) {
+    if (hasFailed)
+      return type;
+    if (isa<ParamType>(type))
+      return replaceElement(type);
+    SmallVector<int64_t> shape;
+    int64_t elements = 1;
+    bool isView = isa<ViewType>(type);
+    for (const Dim &dim : getDims(type)) {
+      int64_t extent = dim.extent;
+      if (dim.isSymbol()) {
+        ExprAttr value = find(dim.symbol, ExprKind::Int, "a dimension");
+        if (!value)
+          return type;
+        extent = value.getValue();
+        if (extent < 1 || extent > maxExtent) {
+          emitError() << "uses '" << dim.symbol.getValue()
+                      << "' as a dimension, which must be from 1 to " << maxExtent << ", but got "
+                      << extent;
+          return type;
+        }
+      }
+      shape.push_back(extent);
+      if (!isView && (llvm::MulOverflow(elements, extent, elements) || elements > maxExtent)) {
+        emitError() << "has a tile of more than " << maxExtent << " elements: " << type << " with "
+                    << toString(bindings);
+        return type;
+      }
+    }
+    Type element = replaceElement(getElementType(type));
+    if (hasFailed)
+      return type;
+    if (!isView)
+      return RankedTensorType::get(shape, element);
+    SmallVector<StringAttr> symbols(shape.size());
+    return ViewType::get(type.getContext(), shape, symbols, element);
+  }
+
+  static APFloat round(APFloat value, Type type) {
+    bool losesInfo;
+    value.convert(cast<FloatType>(type).getFloatSemantics(), APFloat::rmNearestTiesToEven,
+                  &losesInfo);
+    return value;
+  }
+
+  Attribute replaceLiteral(FloatAttr literal) {
+    Type type = replacer.replace(literal.getType());
+    if (type == literal.getType() || !isa<FloatType>(type))
+      return literal;
+    return FloatAttr::get(type, round(literal.getValue(), type));
+  }
+
+  Attribute replaceLiteral(DenseElementsAttr literal) {
+    auto type = dyn_cast<RankedTensorType>(replacer.replace(literal.getType()));
+    if (!type || type == literal.getType())
+      return literal;
+    if (isa<FloatType>(type.getElementType()))
+      return literal.isSplat()
+                 ? DenseElementsAttr::get(
+                       type, round(literal.getSplatValue<APFloat>(), type.getElementType()))
+                 : DenseElementsAttr::get(
+                       type, llvm::map_to_vector(literal.getValues<APFloat>(), [&](APFloat value) {
+                         return round(value, type.getElementType());
+                       }));
+    return DenseElementsAttr::getFromRawBuffer(type, literal.getRawData());
+  }
+
+  void replaceParam(ParamOp op) {
+    current = op;
+    llvm::Expected<ExprAttr> value = evaluateExpr(op.getExpr(), getEnvironment(bindings));
+    if (!value) {
+      emitError() << "cannot be computed: " << llvm::toString(value.takeError());
+      return;
+    }
+    auto type = cast<IntegerType>(op.getType());
+    ExprKind wanted = type.getWidth() == 1 ? ExprKind::Flag : ExprKind::Int;
+    if (value->getKind() != wanted ||
+        !llvm::isIntN(std::max(type.getWidth(), 2u), value->getValue())) {
+      emitError() << "must have a value of " << type << ", but got '" << tile::toString(*value)
+                  << "'";
+      return;
+    }
+    OpBuilder builder(op);
+    Value constant = arith::ConstantOp::create(builder, op.getLoc(),
+                                               builder.getIntegerAttr(type, value->getValue()));
+    op.getResult().replaceAllUsesWith(constant);
+    op.erase();
+  }
+
+  Operation *root, *current;
+  const Bindings &bindings;
+  AttrTypeReplacer replacer;
+  bool hasFailed = false;
+};
+
+} // namespace
+
+LogicalResult tilewright::applyBindings(Operation *root, const Bindings &bindings,
+                                        std::function<StringAttr(StringRef)> renameSymbol) {
+  return Rewriter(root, bindings, std::move(renameSymbol)).run();
+}

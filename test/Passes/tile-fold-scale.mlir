@@ -1,0 +1,130 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// RUN: tilewright-opt %s --tile-fold-scale | FileCheck %s
+// RUN: tilewright-opt %s --tile-fold-scale=assume-fast-math | FileCheck %s --check-prefix=ASSUME
+
+// CHECK-LABEL: @gather
+// CHECK-SAME:    (%[[X:.*]]: tensor<4x8xf32>, %[[A:.*]]: f32, %[[B:.*]]: f32)
+// CHECK-NEXT:    %[[AB:.*]] = arith.mulf %[[A]], %[[B]] fastmath<reassoc> : f32
+// CHECK-NEXT:    %[[TILE:.*]] = tile.full %[[AB]] : tensor<4x8xf32>
+// CHECK-NEXT:    %[[R:.*]] = arith.mulf %[[X]], %[[TILE]] fastmath<reassoc>
+// CHECK-NEXT:    return %[[R]]
+func.func @gather(%x: tensor<4x8xf32>, %a: f32, %b: f32) -> tensor<4x8xf32> {
+  %at = tile.full %a : tensor<4x8xf32>
+  %bt = tile.full %b : tensor<4x8xf32>
+  %xa = arith.mulf %x, %at fastmath<reassoc> : tensor<4x8xf32>
+  %r = arith.mulf %bt, %xa fastmath<reassoc,nnan> : tensor<4x8xf32>
+  return %r : tensor<4x8xf32>
+}
+
+// A chain of three ends as one product; constants count as uniform.
+// CHECK-LABEL: @chain
+// CHECK-SAME:    (%[[X:.*]]: tensor<4x8xf32>, %[[A:.*]]: f32)
+// CHECK:         %[[TWO:.*]] = arith.constant 2.000000e+00 : f32
+// CHECK:         %[[A2:.*]] = arith.mulf %[[A]], %[[TWO]]
+// CHECK:         %[[A2A:.*]] = arith.mulf %[[A2]], %[[A]]
+// CHECK-NEXT:    %[[TILE:.*]] = tile.full %[[A2A]]
+// CHECK-NEXT:    %[[R:.*]] = arith.mulf %[[X]], %[[TILE]]
+// CHECK-NEXT:    return %[[R]]
+func.func @chain(%x: tensor<4x8xf32>, %a: f32) -> tensor<4x8xf32> {
+  %at = tile.full %a : tensor<4x8xf32>
+  %two = arith.constant dense<2.0> : tensor<4x8xf32>
+  %x1 = arith.mulf %x, %at fastmath<fast> : tensor<4x8xf32>
+  %x2 = arith.mulf %x1, %two fastmath<fast> : tensor<4x8xf32>
+  %x3 = arith.mulf %x2, %at fastmath<fast> : tensor<4x8xf32>
+  return %x3 : tensor<4x8xf32>
+}
+
+// CHECK-LABEL: @exponent
+// CHECK-SAME:    (%[[S:.*]]: tensor<4x8xf32>, %[[M:.*]]: tensor<4xf32>, %[[C:.*]]: f32)
+// CHECK-NEXT:    %[[CT:.*]] = tile.full %[[C]] : tensor<4x8xf32>
+// CHECK-NEXT:    %[[CROW:.*]] = tile.full %[[C]] : tensor<4xf32>
+// CHECK-NEXT:    %[[MC:.*]] = arith.mulf %[[M]], %[[CROW]] fastmath<reassoc> : tensor<4xf32>
+// CHECK-NEXT:    %[[OFFSET:.*]] = tile.expand %[[MC]] dim 1
+// CHECK-NEXT:    %[[SC:.*]] = arith.mulf %[[S]], %[[CT]] fastmath<reassoc,contract>
+// CHECK-NEXT:    %[[E:.*]] = arith.subf %[[SC]], %[[OFFSET]] fastmath<reassoc,contract>
+// CHECK-NEXT:    math.exp2 %[[E]]
+func.func @exponent(%s: tensor<4x8xf32>, %m: tensor<4xf32>, %c: f32) -> tensor<4x8xf32> {
+  %ct = tile.full %c : tensor<4x8xf32>
+  %me = tile.expand %m dim 1 : tensor<4xf32> -> tensor<4x8xf32>
+  %d = arith.subf %s, %me fastmath<reassoc> : tensor<4x8xf32>
+  %e = arith.mulf %d, %ct fastmath<reassoc> : tensor<4x8xf32>
+  %p = math.exp2 %e : tensor<4x8xf32>
+  return %p : tensor<4x8xf32>
+}
+
+// Both rules: the scale of the scores ends up in the exponent's own product. Also before parameters are bound.
+// CHECK-LABEL: @both
+// CHECK-SAME:    (%[[S:.*]]: !tile.tile<[M, N], f32>, %[[ROW:.*]]: !tile.tile<[M], f32>, %[[SCALE:.*]]: f32, %[[C:.*]]: f32)
+// CHECK:         %[[F:.*]] = arith.mulf %[[SCALE]], %[[C]] fastmath<fast> : f32
+// CHECK-NEXT:    %[[FT:.*]] = tile.full %[[F]] : !tile.tile<[M, N], f32>
+// CHECK-NEXT:    %[[SF:.*]] = arith.mulf %[[S]], %[[FT]] fastmath<fast>
+// CHECK-NEXT:    %[[E:.*]] = arith.subf %[[SF]], %{{.*}} fastmath<fast>
+// CHECK-NEXT:    math.exp %[[E]]
+func.func @both(%s: !tile.tile<[M, N], f32>, %m: !tile.tile<[M], f32>, %scale: f32, %c: f32)
+    -> !tile.tile<[M, N], f32> {
+  %st = tile.full %scale : !tile.tile<[M, N], f32>
+  %ct = tile.full %c : !tile.tile<[M, N], f32>
+  %me = tile.expand %m dim 1 : !tile.tile<[M], f32> -> !tile.tile<[M, N], f32>
+  %x = arith.mulf %s, %st fastmath<fast> : !tile.tile<[M, N], f32>
+  %d = arith.subf %x, %me fastmath<fast> : !tile.tile<[M, N], f32>
+  %e = arith.mulf %ct, %d fastmath<fast> : !tile.tile<[M, N], f32>
+  %p = math.exp %e : !tile.tile<[M, N], f32>
+  return %p : !tile.tile<[M, N], f32>
+}
+
+// Not without permission: neither operation alone gives it. With the option, both rules apply.
+// CHECK-LABEL: @strict
+// CHECK:         %[[XA:.*]] = arith.mulf %{{.*}}, %{{.*}} fastmath<reassoc>
+// CHECK-NEXT:    %[[XAA:.*]] = arith.mulf %[[XA]]
+// CHECK-NEXT:    %[[D:.*]] = arith.subf %[[XAA]]
+// CHECK-NEXT:    %[[E:.*]] = arith.mulf %[[D]]
+// CHECK-NEXT:    math.exp2 %[[E]]
+// ASSUME-LABEL: @strict
+// ASSUME-SAME:    (%[[X:.*]]: tensor<4x8xf32>
+// ASSUME:         %[[XF:.*]] = arith.mulf %[[X]], %{{.*}} fastmath<contract>
+// ASSUME-NEXT:    %[[E:.*]] = arith.subf %[[XF]], %{{.*}} fastmath<contract>
+// ASSUME-NEXT:    math.exp2 %[[E]]
+func.func @strict(%x: tensor<4x8xf32>, %m: tensor<4xf32>, %a: f32) -> tensor<4x8xf32> {
+  %at = tile.full %a : tensor<4x8xf32>
+  %me = tile.expand %m dim 1 : tensor<4xf32> -> tensor<4x8xf32>
+  %xa = arith.mulf %x, %at fastmath<reassoc> : tensor<4x8xf32>
+  %xaa = arith.mulf %xa, %at : tensor<4x8xf32>
+  %d = arith.subf %xaa, %me : tensor<4x8xf32>
+  %e = arith.mulf %d, %at fastmath<reassoc> : tensor<4x8xf32>
+  %p = math.exp2 %e : tensor<4x8xf32>
+  return %p : tensor<4x8xf32>
+}
+
+// Not where the intermediate values are needed anyway, and not where a factor differs from element to element.
+// ASSUME-LABEL: @other_uses
+// ASSUME:         %[[XA:.*]] = arith.mulf
+// ASSUME-NEXT:    arith.mulf %[[XA]]
+// ASSUME-LABEL: @difference_used
+// ASSUME:         %[[D:.*]] = arith.subf
+// ASSUME-NEXT:    %[[E:.*]] = arith.mulf %[[D]]
+// ASSUME-NEXT:    math.exp2 %[[E]]
+// ASSUME-LABEL: @not_uniform
+// ASSUME:         %[[XY:.*]] = arith.mulf
+// ASSUME-NEXT:    arith.mulf %[[XY]]
+func.func @other_uses(%x: tensor<4x8xf32>, %a: f32) -> (tensor<4x8xf32>, tensor<4x8xf32>) {
+  %at = tile.full %a : tensor<4x8xf32>
+  %xa = arith.mulf %x, %at : tensor<4x8xf32>
+  %r = arith.mulf %xa, %at : tensor<4x8xf32>
+  return %xa, %r : tensor<4x8xf32>, tensor<4x8xf32>
+}
+func.func @difference_used(%s: tensor<4x8xf32>, %m: tensor<4xf32>, %c: f32)
+    -> (tensor<4x8xf32>, tensor<4x8xf32>) {
+  %ct = tile.full %c : tensor<4x8xf32>
+  %me = tile.expand %m dim 1 : tensor<4xf32> -> tensor<4x8xf32>
+  %d = arith.subf %s, %me : tensor<4x8xf32>
+  %e = arith.mulf %d, %ct : tensor<4x8xf32>
+  %p = math.exp2 %e : tensor<4x8xf32>
+  return %p, %d : tensor<4x8xf32>, tensor<4x8xf32>
+}
+func.func @not_uniform(%x: tensor<4x8xf32>, %y: tensor<4x8xf32>, %a: f32) -> tensor<4x8xf32> {
+  %at = tile.full %a : tensor<4x8xf32>
+  %xy = arith.mulf %x, %y : tensor<4x8xf32>
+  %r = arith.mulf %xy, %at : tensor<4x8xf32>
+  return %r : tensor<4x8xf32>
+}
