@@ -53,10 +53,9 @@ AccuracyReport wrongValue(const std::string &name, int64_t head, int64_t row, in
   report.column = column;
   report.got = out;
   report.expected = ref;
-  report.message =
-      format("%s: head %lld, row %lld, column %lld: expected %.9g but got %.9g", name.c_str(),
-             static_cast<long long>(head), static_cast<long long>(row),
-             static_cast<long long>(column), ref, out);
+  report.message = format("%s: head %lld, row %lld, column %lld: expected %.9g but got %.9g",
+                          name.c_str(), static_cast<long long>(head), static_cast<long long>(row),
+                          static_cast<long long>(column), ref, out);
   return report;
 }
 
@@ -151,8 +150,7 @@ AccuracyReport checkAccuracy(const std::string &name, Type type, TileShape shape
   int64_t numTiles = 0, numWrong = 0, numBeyondLiteral = 0;
   for (int64_t head = 0; head < shape.heads && shape.columns > 0; ++head)
     for (int64_t row = 0; row < shape.rows; row += tileRows) {
-      AccuracyReport tile =
-          checkTile(name, type, shape, head, row, out, ref, lowp, roundoff);
+      AccuracyReport tile = checkTile(name, type, shape, head, row, out, ref, lowp, roundoff);
       numWrong += !tile.ok;
       numBeyondLiteral += tile.numBeyondLiteral;
       if (numTiles++ == 0 || (!tile.ok && worst.ok) || tile.worstRatio > worst.worstRatio)
@@ -206,11 +204,11 @@ AccuracyReport checkStatistic(const std::string &name, int64_t heads, int64_t ro
   }
   report.ok = report.worstRatio <= 1.0;
   report.meanError = size ? sum / static_cast<double>(size) : 0;
-  report.message = format("%s: error %.3g (allowed %.3g) at head %lld, row %lld: expected %.9g, "
-                          "got %.9g",
-                          name.c_str(), report.maxError, report.maxAllowed,
-                          static_cast<long long>(report.head), static_cast<long long>(report.row),
-                          report.expected, report.got);
+  report.message =
+      format("%s: error %.3g (allowed %.3g) at head %lld, row %lld: expected %.9g, "
+             "got %.9g",
+             name.c_str(), report.maxError, report.maxAllowed, static_cast<long long>(report.head),
+             static_cast<long long>(report.row), report.expected, report.got);
   return report;
 }
 

@@ -1,20 +1,21 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // The accuracy rule. An output is right if it is about as close to the f64 reference as the same
-// formula evaluated naively in the kernel's own precision (lowp): the rule of FlashAttention's tests.
+// formula evaluated naively in the kernel's own precision (lowp): the rule of FlashAttention's
+// tests.
 //
 // Per tile, that is 128 rows of one (batch, head):
 //   max  |out - ref| <= 2   * max(max |lowp - ref|, 2 max roundoff) + slack
 //   mean |out - ref| <= 1.5 * max(mean |lowp - ref|, 0.6 (1 + 4 / sqrt(rows)) mean roundoff)
 //   slack = 2 max |x + 0.3 - 0.3 - x|, x the elements of ref in the element type
 //
-// Roundoff. |lowp - ref| estimates the size of the rounding errors to expect from one sample of them.
-// Where a tile holds few independent errors, or lowp makes none by luck (a row with one key has P = 1
-// exactly, and dP - delta cancels to nothing), the sample says little. There the expected size itself
-// is needed: the reference computes it with the value, as a root sum of squares of first-order error
-// terms (Higham and Mary, "A new approach to probabilistic rounding error analysis", 2019). It counts
-// what a kernel has to round: less than lowp, which also rounds S and dP. So where there are many
-// samples it is below lowp's error, and nothing is widened.
+// Roundoff. |lowp - ref| estimates the size of the rounding errors to expect from one sample of
+// them. Where a tile holds few independent errors, or lowp makes none by luck (a row with one key
+// has P = 1 exactly, and dP - delta cancels to nothing), the sample says little. There the expected
+// size itself is needed: the reference computes it with the value, as a root sum of squares of
+// first-order error terms (Higham and Mary, "A new approach to probabilistic rounding error
+// analysis", 2019). It counts what a kernel has to round: less than lowp, which also rounds S and
+// dP. So where there are many samples it is below lowp's error, and nothing is widened.
 
 #ifndef TILEWRIGHT_TEST_REFERENCE_ACCURACY_H
 #define TILEWRIGHT_TEST_REFERENCE_ACCURACY_H
@@ -46,8 +47,8 @@ struct AccuracyReport {
   double meanError = 0, meanAllowed = 0;
   int64_t head = -1, row = -1, column = -1; // of the greatest error in that tile
   double got = 0, expected = 0;
-  /// Tiles that were compared, and how many of them are right only because of the expected roundoff:
-  /// the rule without it (2 max lowp + slack, 1.5 mean lowp + slack) would refuse them.
+  /// Tiles that were compared, and how many of them are right only because of the expected
+  /// roundoff: the rule without it (2 max lowp + slack, 1.5 mean lowp + slack) would refuse them.
   Type type = Type::F64;
   int64_t numTiles = 0, numBeyondLiteral = 0;
 
@@ -68,8 +69,8 @@ AccuracyReport checkAccuracy(const std::string &name, Type type, TileShape shape
 AccuracyReport checkStatistic(const std::string &name, int64_t heads, int64_t rows,
                               const std::vector<double> &out, const std::vector<double> &ref);
 
-/// delta_i = sum_d dO_id o_id - dLse_i from a given o (a kernel's, in its element type); dLse may be
-/// empty.
+/// delta_i = sum_d dO_id o_id - dLse_i from a given o (a kernel's, in its element type); dLse may
+/// be empty.
 std::vector<double> deltaOf(const AttentionProblem &problem, const std::vector<double> &o,
                             const std::vector<double> &dO, const std::vector<double> &dLse);
 

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The accuracy rule accepts attention computed as kernels compute it, in every type, and rejects the
-// same with small faults.
+// The accuracy rule accepts attention computed as kernels compute it, in every type, and rejects
+// the same with small faults.
 
 #include "test/Reference/Accuracy.h"
 #include "test/Reference/BlockwiseKernel.h"
@@ -115,9 +115,7 @@ TEST_P(FaultyKernels, DeltaForgotten) {
   EXPECT_TRUE(reports.dV) << reports.dV;
 }
 
-std::string nameOfType(const testing::TestParamInfo<Type> &info) {
-  return typeName(info.param);
-}
+std::string nameOfType(const testing::TestParamInfo<Type> &info) { return typeName(info.param); }
 
 INSTANTIATE_TEST_SUITE_P(Accuracy, FaultyKernels, testing::ValuesIn(allTypes), nameOfType);
 

@@ -3,13 +3,15 @@
 // The oracle of attention: forward and backward, naive formulas over whole rows, nothing blockwise.
 //
 // Arrays are contiguous, row major, logical (strides are the caller's business):
-//   q [B, Hq, Sq, D]   k [B, Hkv, Skv, D]   v [B, Hkv, Skv, DV]   o, dO [B, Hq, Sq, DV]   lse [B, Hq, Sq]
+//   q [B, Hq, Sq, D]      k [B, Hkv, Skv, D]      v [B, Hkv, Skv, DV]
+//   o, dO [B, Hq, Sq, DV]      lse [B, Hq, Sq]
 // Query head h reads key head h / (Hq / Hkv).
 //
-// Forward (Vaswani et al., "Attention is all you need", 2017; LSE as in Dao et al., FlashAttention, 2022):
+// Forward (Vaswani et al., "Attention is all you need", 2017; LSE as in Dao et al., FlashAttention,
+// 2022):
 //   s_ij = score(scale * q_i . k_j) + bias_ij          for kept pairs, -inf for all others
 //   lse_i = log sum_j exp(s_ij)                        natural logarithm
-//   P_ij = exp(s_ij - lse_i)
+//   P_ij = exp(s_ij - lse_i)                           (forward: exp(s_ij - max) / sum)
 //   Z_ij = P_ij * keep_ij / (1 - p)                    dropout; else Z = P
 //   o_i = sum_j Z_ij v_j
 // A row without a kept pair (or with every s_ij = -inf): o = 0, lse = -inf, zero gradients.
@@ -20,10 +22,11 @@
 //   dS_ij = P_ij (dP_ij - delta_i)
 //   dV_j = sum_i Z_ij dO_i        dBias = dS, summed over the dimensions in which bias has extent 1
 //   dQ_i = scale sum_j dS_ij score'_ij k_j
-//   dK_j = scale sum_i dS_ij score'_ij q_i             dK and dV summed over the query heads of a group
+//   dK_j = scale sum_i dS_ij score'_ij q_i        dK and dV summed over the heads of a group
 //
-// ref is all that in f64. lowp is the same formula in f32, rounding to the element type only S, P (Z),
-// O, dP, dS and the results; for f32 it is plain f32, for f64 it is f64 with sums in another order.
+// ref is all that in f64. lowp is the same formula in f32, rounding to the element type only S, P
+// (Z), O, dP, dS and the results; for f32 it is plain f32, for f64 it is f64 with sums in another
+// order.
 
 #ifndef TILEWRIGHT_TEST_REFERENCE_ATTENTION_H
 #define TILEWRIGHT_TEST_REFERENCE_ATTENTION_H
@@ -54,8 +57,8 @@ struct Window {
 /// Whether the pair is kept: (b, h, i, j) with h a query head.
 using MaskMod = std::function<bool(int64_t, int64_t, int64_t, int64_t)>;
 
-/// A modifier of the scaled score: value(s, b, h, i, j), and its derivative in s, which the backward
-/// needs.
+/// A modifier of the scaled score: value(s, b, h, i, j), and its derivative in s, which the
+/// backward needs.
 struct ScoreMod {
   std::function<double(double, int64_t, int64_t, int64_t, int64_t)> value;
   std::function<double(double, int64_t, int64_t, int64_t, int64_t)> derivative;
@@ -106,8 +109,8 @@ struct AttentionInputs {
   std::vector<double> q, k, v;
   std::vector<double> dO;            // backward only
   std::vector<double> dLse;          // optional, [B, Hq, Sq]
-  std::vector<double> probabilities; // optional, P [B, Hq, Sq, Skv]: the backward takes it instead of
-                                     // recomputing the softmax; zero for pairs that are not kept
+  std::vector<double> probabilities; // optional, P [B, Hq, Sq, Skv]: the backward takes it instead
+                                     // of recomputing the softmax; zero for pairs that are not kept
 };
 
 /// N(0, 1) q, k, v, dO and dLse, rounded to the type.
@@ -118,17 +121,17 @@ struct Precision {
   Type compute = Type::F64; // F64 or F32: arithmetic and accumulation
   SumOrder order = SumOrder::Ascending;
   Type score = Type::F64, probability = Type::F64, output = Type::F64;
-  /// Round exp(s - max) and divide by the sum afterwards, as a kernel has to whose type is too narrow
-  /// for small probabilities (fp8).
+  /// Round exp(s - max) and divide by the sum afterwards, as a kernel has to whose type is too
+  /// narrow for small probabilities (fp8).
   bool roundBeforeNormalizing = false;
 
   static Precision reference() { return {}; }
   static Precision lowp(Type type);
 };
 
-/// Whether and how ref computes the size of the rounding errors to expect of each result (Accuracy.h
-/// says what for): for arithmetic in f32 (f64 where the output is f64), P and dS rounded to
-/// `probability`, results rounded to `output`.
+/// Whether and how ref computes the size of the rounding errors to expect of each result
+/// (Accuracy.h says what for): for arithmetic in f32 (f64 where the output is f64), P and dS
+/// rounded to `probability`, results rounded to `output`.
 struct RoundoffModel {
   enum Rows {
     None,
@@ -139,8 +142,8 @@ struct RoundoffModel {
   Type probability = Type::F64, output = Type::F64;
 
   explicit operator bool() const { return rows != None; }
-  /// The unit roundoff of the arithmetic, and the mean error of rounding to a narrower type (about half
-  /// its unit) as a multiple of it; 0 where nothing is rounded.
+  /// The unit roundoff of the arithmetic, and the mean error of rounding to a narrower type (about
+  /// half its unit) as a multiple of it; 0 where nothing is rounded.
   double unit() const { return output == Type::F64 ? 0x1p-53 : 0x1p-24; }
   double narrowing(Type type) const {
     return type == Type::F64 || type == Type::F32 ? 0.0 : 0.5 * unitRoundoff(type) / unit();

@@ -13,10 +13,9 @@ namespace tilewright::reference {
 namespace {
 
 /// Sums over query rows of one (b, kv head), or of a share of its blocks.
-template <typename Real>
-struct KeyGradients {
-  std::vector<Real> dK, dV;               // [Skv, D], [Skv, DV]
-  // For the expected roundoff (sumErrorSquared): sums of squares of the terms' errors and of the terms,
+template <typename Real> struct KeyGradients {
+  std::vector<Real> dK, dV; // [Skv, D], [Skv, DV]
+  // For the expected roundoff (sumError): sums of squares of the terms' errors and of the terms,
   // and how many terms there are for each key.
   std::vector<double> errorsK, errorsV, termsK, termsV;
   std::vector<int64_t> numTerms;
@@ -43,15 +42,13 @@ struct KeyGradients {
   }
 
 private:
-  template <typename T>
-  static void addTo(std::vector<T> &sums, const std::vector<T> &values) {
+  template <typename T> static void addTo(std::vector<T> &sums, const std::vector<T> &values) {
     for (size_t i = 0; i < sums.size(); ++i)
       sums[i] += values[i];
   }
 };
 
-template <typename Real>
-class Backward {
+template <typename Real> class Backward {
 public:
   Backward(const AttentionProblem &problem, const AttentionInputs &inputs,
            const Precision &precision, const RoundoffModel &model)
@@ -77,15 +74,13 @@ public:
     roundAll(precision.output, dBias.data(), dBias.size());
     result.dBias.assign(dBias.begin(), dBias.end());
     for (size_t i = 0; i < result.roundoffDBias.size(); ++i)
-      result.roundoffDBias[i] =
-          model.unit() *
-          std::sqrt(sumErrorSquared(1, result.roundoffDBias[i], 0.0, result.dBias[i], model));
+      result.roundoffDBias[i] = sumError(1, result.roundoffDBias[i], 0.0, result.dBias[i], model);
     return std::move(result);
   }
 
 private:
   void runKeyHead(int64_t b, int64_t kvHead) {
-    KeyHead<Real> keys(problem, inputs, b, kvHead);
+    KeyHead<Real> keys(problem, inputs, b, kvHead, withRoundoff);
     int64_t blocksPerHead = (problem.Sq + rowsPerBlock - 1) / rowsPerBlock;
     int64_t numBlocks = problem.groupSize() * blocksPerHead;
     // The number of shares, and so the order of every sum, does not depend on the machine. All of
@@ -122,7 +117,7 @@ private:
                          inputs.probabilities.empty() ? ProbabilitySource::Lse
                                                       : ProbabilitySource::Saved);
     const int64_t D = problem.D, DV = problem.DV, rows = block.rows, n = block.n;
-    const int64_t first = n ? block.jBegin : 0;
+    const int64_t first = block.firstKey();
     std::vector<Real> o = outputOf(block, skipZeros);
     const double *dOBegin = inputs.dO.data() + block.row(0) * DV;
     std::vector<Real> dO(dOBegin, dOBegin + rows * DV);
@@ -189,13 +184,15 @@ private:
   }
 
   /// First-order errors of the terms, as if independent. dS = P (dP - delta): the relative error of
-  /// P, the errors of two products of length DV, dO . v and dO . o, that may cancel, the rounding of
-  /// o that delta sees, and the rounding of dS.
+  /// P, the errors of two products of length DV, dO . v and dO . o, that may cancel, the rounding
+  /// of o that delta sees, and the rounding of dS.
   void addRoundoff(const RowBlock<Real> &block, const std::vector<Real> &o,
                    const std::vector<Real> &dO, const std::vector<Real> &dP,
                    const std::vector<Real> &delta, const std::vector<Real> &dQ,
                    const std::vector<Real> &scaledQ, KeyGradients<Real> &sums) {
-    const int64_t D = problem.D, DV = problem.DV, n = block.n, first = n ? block.jBegin : 0;
+    const int64_t D = problem.D, DV = problem.DV, n = block.n, first = block.firstKey();
+    // Squares of dS and of z, and of their errors, [rows, n].
+    std::vector<double> dS(block.rows * n, 0.0), z = dS, errorDS = dS, errorZ = dS, weightQ = dS;
     const double narrowP = squareOf(model.narrowing(model.probability));
     const double narrowO = model.narrowing(model.output);
     for (int64_t r = 0; r < block.rows; ++r) {
@@ -203,10 +200,10 @@ private:
         continue;
       double normDO = normOf(dO.data() + r * DV, DV), normO = normOf(o.data() + r * DV, DV);
       double normQ = block.normOfQ(r), deltaTerms = 0.0;
+      double count = static_cast<double>(block.numKept(r));
       for (int64_t d = 0; d < DV; ++d)
         deltaTerms += squareOf(static_cast<double>(dO[r * DV + d]) * o[r * DV + d]);
       double errorDelta = narrowO * std::sqrt(deltaTerms);
-      std::vector<double> errorsQ(D, 0.0), termsQ(D, 0.0);
       for (int64_t c = 0; c < n; ++c) {
         int64_t at = r * n + c, i = block.begin + r, j = first + c;
         if (!block.kept[at])
@@ -214,36 +211,40 @@ private:
         double relative = block.relativeErrorOfP(r, c, normQ);
         double p = block.p[at], drop = block.dropScale.empty() ? 1.0 : block.dropScale[at];
         double difference = std::fabs(static_cast<double>(dP[at]) - delta[r]);
-        double errorDS = squareOf(p * (difference * relative + std::fabs(dP[at]) +
-                                       std::fabs(delta[r]) +
-                                       0.3 * normDO * (drop * block.keys.normV[j] + normO))) +
-                         squareOf(p * errorDelta);
+        double error =
+            squareOf(p * (difference * relative + std::fabs(dP[at]) + std::fabs(delta[r]) +
+                          0.3 * normDO * (drop * block.keys.normV[j] + normO))) +
+            squareOf(p * errorDelta);
         if (problem.bias)
           result.roundoffDBias[problem.bias.index(problem.firstBatch + block.b, block.h, i, j,
-                                                  problem.Skv)] += errorDS;
+                                                  problem.Skv)] += error;
         double factor = squareOf(slope(block, at, block.b, block.h, i, j));
-        double dS = squareOf(p * difference) * factor, z = squareOf(block.z[at]);
-        errorDS = errorDS * factor + narrowP * dS;
-        double errorZ = z * (squareOf(relative) + narrowP);
-        for (int64_t d = 0; d < D; ++d) {
-          double q = squareOf(scaledQ[r * D + d]);
-          double k = squareOf(problem.scale * block.keys.k[j * D + d]);
-          errorsQ[d] += errorDS * k;
-          termsQ[d] += dS * k;
-          sums.errorsK[j * D + d] += errorDS * q;
-          sums.termsK[j * D + d] += dS * q;
-        }
-        for (int64_t d = 0; d < DV; ++d) {
-          double gradient = squareOf(dO[r * DV + d]);
-          sums.errorsV[j * DV + d] += errorZ * gradient;
-          sums.termsV[j * DV + d] += z * gradient;
-        }
+        dS[at] = squareOf(p * difference) * factor;
+        errorDS[at] = error * factor + narrowP * dS[at];
+        weightQ[at] = errorDS[at] + 0.09 * count * dS[at];
+        z[at] = squareOf(block.z[at]);
+        errorZ[at] = z[at] * (squareOf(relative) + narrowP);
         ++sums.numTerms[j];
       }
+    }
+
+    std::vector<double> errorsQ(block.rows * D, 0.0);
+    std::vector<double> squaresQ = squaresOf(scaledQ), squaresDO = squaresOf(dO);
+    addSquares(errorsQ, 0, {weightQ.data(), n}, block.keys.squaresK.data() + first * D, block.rows,
+               D, n, model);
+    addSquares(sums.errorsK, first, {errorDS.data(), 1, n}, squaresQ.data(), n, D, block.rows,
+               model);
+    addSquares(sums.termsK, first, {dS.data(), 1, n}, squaresQ.data(), n, D, block.rows, model);
+    addSquares(sums.errorsV, first, {errorZ.data(), 1, n}, squaresDO.data(), n, DV, block.rows,
+               model);
+    addSquares(sums.termsV, first, {z.data(), 1, n}, squaresDO.data(), n, DV, block.rows, model);
+    for (int64_t r = 0; r < block.rows; ++r) {
+      int64_t count = block.numKept(r);
+      if (model.rows == RoundoffModel::SingleKey && count != 1)
+        continue;
       for (int64_t d = 0; d < D; ++d)
-        result.roundoffDQ[block.row(r) * D + d] =
-            model.unit() * std::sqrt(sumErrorSquared(block.numKept(r), errorsQ[d], termsQ[d],
-                                                     dQ[r * D + d], model));
+        result.roundoffDQ[block.row(r) * D + d] = sumError(
+            count, squareOf(problem.scale) * errorsQ[r * D + d], 0.0, dQ[r * D + d], model);
     }
   }
 
@@ -254,14 +255,13 @@ private:
     return std::sqrt(squares);
   }
 
-  /// With RoundoffRows::SingleKey a key that no such row keeps has no expected error.
+  /// With RoundoffModel::SingleKey a key that no such row keeps has no expected error.
   void finishRoundoff(const std::vector<double> &errors, const std::vector<double> &terms,
                       const std::vector<int64_t> &numTerms, const std::vector<Real> &values,
                       int64_t columns, std::vector<double> &out, int64_t firstKey) const {
     for (size_t i = 0; i < errors.size(); ++i)
       if (int64_t n = numTerms[i / columns])
-        out[firstKey * columns + i] =
-            model.unit() * std::sqrt(sumErrorSquared(n, errors[i], terms[i], values[i], model));
+        out[firstKey * columns + i] = sumError(n, errors[i], terms[i], values[i], model);
   }
 
   const AttentionProblem &problem;

@@ -42,11 +42,12 @@ namespace {
 
 /// Calls body(b, kv head, keys, h, first row) for every block of rows, in parallel.
 template <typename Real, typename Body>
-void forEachRowBlock(const AttentionProblem &problem, const AttentionInputs &inputs, Body &&body) {
+void forEachRowBlock(const AttentionProblem &problem, const AttentionInputs &inputs,
+                     bool withRoundoff, Body &&body) {
   int64_t numBlocks = (problem.Sq + rowsPerBlock - 1) / rowsPerBlock;
   for (int64_t b = 0; b < problem.B; ++b)
     for (int64_t kvHead = 0; kvHead < problem.Hkv; ++kvHead) {
-      KeyHead<Real> keys(problem, inputs, b, kvHead);
+      KeyHead<Real> keys(problem, inputs, b, kvHead, withRoundoff);
       parallelFor(problem.groupSize() * numBlocks, [&](int64_t task) {
         int64_t h = kvHead * problem.groupSize() + task / numBlocks;
         body(keys, b, h, task % numBlocks * rowsPerBlock);
@@ -57,26 +58,27 @@ void forEachRowBlock(const AttentionProblem &problem, const AttentionInputs &inp
 template <typename Real>
 void roundoffOfRows(const RowBlock<Real> &block, const std::vector<Real> &o,
                     const RoundoffModel &model, std::vector<double> &result) {
-  int64_t dv = block.problem.DV, n = block.n;
-  for (int64_t r = 0; r < block.rows; ++r) {
+  const int64_t dv = block.problem.DV, n = block.n, rows = block.rows;
+  std::vector<double> weights(rows * n, 0.0), errors(rows * dv, 0.0);
+  for (int64_t r = 0; r < rows; ++r) {
     if (model.rows == RoundoffModel::SingleKey && block.numKept(r) != 1)
       continue;
-    double normQ = block.normOfQ(r);
-    std::vector<double> errors(dv, 0.0), terms(dv, 0.0);
+    double normQ = block.normOfQ(r), count = static_cast<double>(block.numKept(r));
     for (int64_t c = 0; c < n; ++c)
-      if (block.z[r * n + c] != Real(0)) {
-        double relative = squareOf(block.relativeErrorOfP(r, c, normQ)) +
-                          squareOf(model.narrowing(model.probability));
-        for (int64_t d = 0; d < dv; ++d) {
-          double term = block.z[r * n + c] * block.keys.v[(block.jBegin + c) * dv + d];
-          errors[d] += relative * term * term;
-          terms[d] += term * term;
-        }
-      }
+      if (block.kept[r * n + c])
+        weights[r * n + c] = squareOf(block.z[r * n + c]) *
+                             (squareOf(block.relativeErrorOfP(r, c, normQ)) + 0.09 * count +
+                              squareOf(model.narrowing(model.probability)));
+  }
+  addSquares(errors, 0, {weights.data(), n}, block.keys.squaresV.data() + block.firstKey() * dv,
+             rows, dv, n, model);
+  for (int64_t r = 0; r < rows; ++r) {
+    int64_t count = block.numKept(r);
+    if (model.rows == RoundoffModel::SingleKey && count != 1)
+      continue;
     for (int64_t d = 0; d < dv; ++d)
       result[block.row(r) * dv + d] =
-          model.unit() * std::sqrt(sumErrorSquared(block.numKept(r), errors[d], terms[d],
-                                                   o[r * dv + d], model));
+          sumError(count, errors[r * dv + d], 0.0, o[r * dv + d], model);
   }
 }
 
@@ -90,7 +92,8 @@ ForwardResult forwardIn(const AttentionProblem &problem, const AttentionInputs &
     result.roundoffO.resize(problem.sizeO());
   bool skipZeros = hasNonFinite(inputs);
   forEachRowBlock<Real>(
-      problem, inputs, [&](const KeyHead<Real> &keys, int64_t b, int64_t h, int64_t begin) {
+      problem, inputs, static_cast<bool>(roundoff),
+      [&](const KeyHead<Real> &keys, int64_t b, int64_t h, int64_t begin) {
         RowBlock<Real> block(problem, inputs, precision, keys, b, h, begin,
                              ProbabilitySource::Softmax);
         std::vector<Real> o = outputOf(block, skipZeros);
@@ -107,12 +110,12 @@ std::vector<double> probabilitiesIn(const AttentionProblem &problem, const Atten
                                     const Precision &precision) {
   std::vector<double> result(problem.sizeLse() * problem.Skv);
   forEachRowBlock<Real>(
-      problem, inputs, [&](const KeyHead<Real> &keys, int64_t b, int64_t h, int64_t begin) {
+      problem, inputs, false, [&](const KeyHead<Real> &keys, int64_t b, int64_t h, int64_t begin) {
         RowBlock<Real> block(problem, inputs, precision, keys, b, h, begin,
                              ProbabilitySource::Softmax);
         for (int64_t r = 0; r < block.rows; ++r)
           std::copy_n(block.p.begin() + r * block.n, block.n,
-                      result.begin() + block.row(r) * problem.Skv + (block.n ? block.jBegin : 0));
+                      result.begin() + block.row(r) * problem.Skv + block.firstKey());
       });
   return result;
 }
@@ -121,9 +124,8 @@ std::vector<double> probabilitiesIn(const AttentionProblem &problem, const Atten
 
 ForwardResult forward(const AttentionProblem &problem, const AttentionInputs &inputs,
                       const Precision &precision, const RoundoffModel &roundoff) {
-  return precision.compute == Type::F64
-             ? forwardIn<double>(problem, inputs, precision, roundoff)
-             : forwardIn<float>(problem, inputs, precision, roundoff);
+  return precision.compute == Type::F64 ? forwardIn<double>(problem, inputs, precision, roundoff)
+                                        : forwardIn<float>(problem, inputs, precision, roundoff);
 }
 
 std::vector<double> probabilities(const AttentionProblem &problem, const AttentionInputs &inputs,

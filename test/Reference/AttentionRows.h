@@ -17,17 +17,14 @@ namespace tilewright::reference {
 
 inline constexpr int64_t rowsPerBlock = 32;
 
-inline void roundAll(Type type, float *values, size_t n) {
-  roundFloats(type, values, n);
-}
+inline void roundAll(Type type, float *values, size_t n) { roundFloats(type, values, n); }
 inline void roundAll(Type type, double *values, size_t n) {
   for (size_t i = 0; type != Type::F64 && i < n; ++i)
     values[i] = roundTo(type, values[i]);
 }
 
 /// The sum, in eight interleaved parts.
-template <typename Real>
-Real sumOf(const Real *values, int64_t n, SumOrder order) {
+template <typename Real> Real sumOf(const Real *values, int64_t n, SumOrder order) {
   Real parts[8] = {};
   for (int64_t i = 0; i < n; ++i)
     parts[i & 7] += values[order == SumOrder::Descending ? n - 1 - i : i];
@@ -35,19 +32,52 @@ Real sumOf(const Real *values, int64_t n, SumOrder order) {
          ((parts[4] + parts[5]) + (parts[6] + parts[7]));
 }
 
-/// What all query heads of a group share: keys and values of (b, kv head), and their transposes.
-template <typename Real>
-struct KeyHead {
-  std::vector<Real> k, kT; // [Skv, D], [D, Skv]
-  std::vector<Real> v, vT; // [Skv, DV], [DV, Skv]
-  std::vector<double> normK, normV;
+inline double squareOf(double x) { return x * x; }
 
-  KeyHead(const AttentionProblem &problem, const AttentionInputs &inputs, int64_t b, int64_t kvHead)
+/// The error to expect of a sum of n terms: of the terms themselves (errors: the sum of the squares
+/// of their errors, in units of roundoff), of the additions (terms: the sum of the squares of the
+/// terms; partial sums wander, and drift towards the sum), and of rounding the result.
+inline double sumError(int64_t n, double errors, double terms, double sum,
+                       const RoundoffModel &model) {
+  double count = static_cast<double>(n);
+  double storing = 1.0 + 0.05 * count + squareOf(model.narrowing(model.output));
+  return model.unit() * std::sqrt(errors + 0.09 * count * terms + storing * sum * sum);
+}
+
+template <typename Real> std::vector<double> squaresOf(const std::vector<Real> &values) {
+  std::vector<double> squares(values.size());
+  for (size_t i = 0; i < values.size(); ++i)
+    squares[i] = squareOf(values[i]);
+  return squares;
+}
+
+/// c[m, n] += a[m, k] * b[k, n] for sums of squares. Where few rows count, most of a is zero.
+inline void addSquares(std::vector<double> &c, int64_t firstRow, MatrixRef<double> a,
+                       const double *b, int64_t m, int64_t n, int64_t k,
+                       const RoundoffModel &model) {
+  multiplyAdd(c.data() + firstRow * n, n, a, b, n, m, n, k, SumOrder::Ascending,
+              model.rows == RoundoffModel::SingleKey);
+}
+
+/// What all query heads of a group share: keys and values of (b, kv head), and their transposes.
+template <typename Real> struct KeyHead {
+  std::vector<Real> k, kT;                              // [Skv, D], [D, Skv]
+  std::vector<Real> v, vT;                              // [Skv, DV], [DV, Skv]
+  std::vector<double> normK, normV, squaresK, squaresV; // only for the expected roundoff
+
+  KeyHead(const AttentionProblem &problem, const AttentionInputs &inputs, int64_t b, int64_t kvHead,
+          bool withRoundoff)
       : k(head(inputs.k, problem.Skv * problem.D, b * problem.Hkv + kvHead)),
         kT(transposed(k, problem.Skv, problem.D)),
         v(head(inputs.v, problem.Skv * problem.DV, b * problem.Hkv + kvHead)),
-        vT(transposed(v, problem.Skv, problem.DV)), normK(norms(k, problem.Skv, problem.D)),
-        normV(norms(v, problem.Skv, problem.DV)) {}
+        vT(transposed(v, problem.Skv, problem.DV)) {
+    if (!withRoundoff)
+      return;
+    normK = norms(k, problem.Skv, problem.D);
+    normV = norms(v, problem.Skv, problem.DV);
+    squaresK = squaresOf(k);
+    squaresV = squaresOf(v);
+  }
 
   static std::vector<Real> head(const std::vector<double> &all, int64_t size, int64_t index) {
     return std::vector<Real>(all.begin() + index * size, all.begin() + (index + 1) * size);
@@ -71,20 +101,6 @@ struct KeyHead {
   }
 };
 
-inline double squareOf(double x) {
-  return x * x;
-}
-
-/// The square of the error to expect, in units of roundoff, of a sum of n terms: of the terms
-/// themselves (sum of the squares of their errors), of the additions (terms: the sum of the squares
-/// of the terms; partial sums wander, and drift towards the sum), and of rounding the result.
-inline double sumErrorSquared(int64_t n, double errors, double terms, double sum,
-                              const RoundoffModel &model) {
-  double count = static_cast<double>(n);
-  double storing = 1.0 + 0.05 * count + squareOf(model.narrowing(model.output));
-  return errors + 0.09 * count * terms + storing * sum * sum;
-}
-
 /// Where a block of rows takes P from.
 enum class ProbabilitySource {
   Softmax, // exp(s - max) / sum
@@ -92,10 +108,9 @@ enum class ProbabilitySource {
   Saved,   // inputs.probabilities
 };
 
-/// Rows begin <= i < begin + rows of head (b, h). All matrices are [rows, n] with n = jEnd - jBegin,
-/// the hull of the keys that any of the rows keeps.
-template <typename Real>
-struct RowBlock {
+/// Rows begin <= i < begin + rows of head (b, h). All matrices are [rows, n] with n = jEnd -
+/// jBegin, the hull of the keys that any of the rows keeps.
+template <typename Real> struct RowBlock {
   const AttentionProblem &problem;
   const AttentionInputs &inputs;
   const Precision &precision;
@@ -132,6 +147,9 @@ struct RowBlock {
   /// Index of row r in [B, Hq, Sq].
   int64_t row(int64_t r) const { return (b * problem.Hq + h) * problem.Sq + begin + r; }
 
+  /// jBegin, or 0 where the block keeps nothing: a valid position in the arrays of keys.
+  int64_t firstKey() const { return n ? jBegin : 0; }
+
   int64_t numKept(int64_t r) const {
     return std::count(kept.begin() + r * n, kept.begin() + (r + 1) * n, 1);
   }
@@ -143,9 +161,9 @@ struct RowBlock {
     return std::sqrt(squares);
   }
 
-  /// The relative error of p_ij to expect in units of roundoff, before p is rounded: the exponential,
-  /// the rounding of score and LSE, and the errors of a product of length D (of random signs: about
-  /// 0.3 |q| |k|).
+  /// The relative error of p_ij to expect in units of roundoff, before p is rounded: the
+  /// exponential, the rounding of score and LSE, and the errors of a product of length D (of random
+  /// signs: about 0.3 |q| |k|).
   double relativeErrorOfP(int64_t r, int64_t c, double normQ) const {
     double lseSize = std::isfinite(lse[r]) ? std::fabs(static_cast<double>(lse[r])) : 0.0;
     return 1.0 + 0.5 * std::fabs(static_cast<double>(s[r * n + c])) + 0.5 * lseSize +
@@ -167,13 +185,13 @@ private:
     n = std::max<int64_t>(jEnd - jBegin, 0);
     kept.resize(rows * n);
     for (int64_t r = 0; r < rows; ++r)
-      std::copy_n(all.data() + r * problem.Skv + (n ? jBegin : 0), n, kept.data() + r * n);
+      std::copy_n(all.data() + r * problem.Skv + firstKey(), n, kept.data() + r * n);
   }
 
   void scores() {
     scaled.assign(rows * n, Real(0));
-    multiplyAdd(scaled.data(), n, {q.data(), problem.D}, keys.kT.data() + (n ? jBegin : 0),
-                problem.Skv, rows, n, problem.D, precision.order);
+    multiplyAdd(scaled.data(), n, {q.data(), problem.D}, keys.kT.data() + firstKey(), problem.Skv,
+                rows, n, problem.D, precision.order);
     s.resize(rows * n);
     int64_t batch = problem.firstBatch + b;
     for (int64_t r = 0; r < rows; ++r)
@@ -251,13 +269,11 @@ private:
 };
 
 /// o = Z V for the rows of the block, [rows, DV], rounded to the output type.
-template <typename Real>
-std::vector<Real> outputOf(const RowBlock<Real> &block, bool skipZeros) {
+template <typename Real> std::vector<Real> outputOf(const RowBlock<Real> &block, bool skipZeros) {
   int64_t dv = block.problem.DV;
   std::vector<Real> o(block.rows * dv, Real(0));
-  multiplyAdd(o.data(), dv, {block.z.data(), block.n},
-              block.keys.v.data() + (block.n ? block.jBegin * dv : 0), dv, block.rows, dv, block.n,
-              block.precision.order, skipZeros);
+  multiplyAdd(o.data(), dv, {block.z.data(), block.n}, block.keys.v.data() + block.firstKey() * dv,
+              dv, block.rows, dv, block.n, block.precision.order, skipZeros);
   for (int64_t r = 0; r < block.rows; ++r)
     for (int64_t d = 0; d < dv; ++d)
       o[r * dv + d] /= block.sum[r];

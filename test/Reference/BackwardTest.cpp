@@ -130,7 +130,9 @@ TEST(Backward, Masks) {
   expectGradients(problem);
   problem.mask = documents({0, 0, 1, 1, 2, 5, 5, 5, 7, 7}, {0, 0, 1, 1, 2, 5, 5, 5, 7, 9}, 5, 5);
   expectGradients(problem);
-  problem.mask = [](int64_t b, int64_t h, int64_t i, int64_t j) { return (b + h + i + j) % 3 != 0; };
+  problem.mask = [](int64_t b, int64_t h, int64_t i, int64_t j) {
+    return (b + h + i + j) % 3 != 0;
+  };
   expectGradients(problem);
 }
 
@@ -195,8 +197,9 @@ TEST(Backward, SavedProbabilitiesGiveTheSame) {
   BackwardResult expected = backward(problem, inputs);
   inputs.probabilities = probabilities(problem, inputs);
   BackwardResult result = backward(problem, inputs);
-  for (auto [one, other] : {std::pair{&result.dQ, &expected.dQ},
-                            std::pair{&result.dK, &expected.dK}, std::pair{&result.dV, &expected.dV}})
+  for (auto [one, other] :
+       {std::pair{&result.dQ, &expected.dQ}, std::pair{&result.dK, &expected.dK},
+        std::pair{&result.dV, &expected.dV}})
     for (size_t n = 0; n < one->size(); ++n)
       ASSERT_NEAR((*one)[n], (*other)[n], 1e-13);
   // They are used: other probabilities give other gradients. They are not the forward's business.

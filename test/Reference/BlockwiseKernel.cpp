@@ -13,13 +13,15 @@ constexpr int64_t blockKeys = 64;
 constexpr double log2e = 1.4426950408889634;
 
 /// One (b, h); rows in the order of the arrays.
-template <typename Real>
-class Kernel {
+template <typename Real> class Kernel {
 public:
   Kernel(const AttentionProblem &problem, const AttentionInputs &inputs, Type type,
          const Faults &faults)
-      : problem(problem), inputs(inputs), type(type), faults(faults),
-        scale(static_cast<Real>(problem.scale * faults.scaleFactor)) {}
+      : problem(problem), inputs(inputs), operandsQ(inputs.q), operandsK(inputs.k), type(type),
+        faults(faults), scale(static_cast<Real>(problem.scale * faults.scaleFactor)) {
+    roundTo(faults.products, operandsQ);
+    roundTo(faults.products, operandsK);
+  }
 
   ForwardResult forward() {
     ForwardResult result;
@@ -49,11 +51,17 @@ private:
     return x;
   }
 
-  static Real dot(const double *a, const double *b, int64_t n, Type operands) {
-    Real sum = 0; // one chain of additions, as in a matrix unit that takes one k after the other
+  /// One chain of additions, as in a matrix unit that takes one k after the other.
+  static Real dot(const double *a, const double *b, int64_t n) {
+    Real sum = 0;
     for (int64_t d = 0; d < n; ++d)
-      sum += static_cast<Real>(roundTo(operands, a[d])) * static_cast<Real>(roundTo(operands, b[d]));
+      sum += static_cast<Real>(a[d]) * static_cast<Real>(b[d]);
     return sum;
+  }
+
+  /// q of the row times k of the key.
+  Real score(int64_t head, int64_t row, int64_t j) const {
+    return dot(operandsQ.data() + row * problem.D, key(operandsK, head, j, problem.D), problem.D);
   }
 
   bool keeps(int64_t head, int64_t i, int64_t j) const {
@@ -77,9 +85,7 @@ private:
       for (int64_t c = 0; c < n; ++c) {
         p[c] = -infinity;
         if (keeps(head, i, first + c))
-          p[c] = dot(inputs.q.data() + row * problem.D,
-                     key(inputs.k, head, first + c, problem.D), problem.D, faults.products) *
-                 scale * static_cast<Real>(log2e);
+          p[c] = score(head, row, first + c) * scale * static_cast<Real>(log2e);
         blockMax = std::max(blockMax, p[c]);
       }
       if (blockMax == -infinity)
@@ -125,7 +131,7 @@ private:
                    std::vector<Real> &dV, BackwardResult &result) const {
     const int64_t row = head * problem.Sq + i, D = problem.D, DV = problem.DV;
     const double *q = inputs.q.data() + row * D, *dO = inputs.dO.data() + row * DV;
-    Real delta = dot(dO, saved.o.data() + row * DV, DV, Type::F64);
+    Real delta = dot(dO, saved.o.data() + row * DV, DV);
     if (!inputs.dLse.empty())
       delta -= static_cast<Real>(inputs.dLse[row]);
     result.delta[row] = delta;
@@ -136,8 +142,8 @@ private:
       if (!keeps(head, i, j))
         continue;
       const double *k = key(inputs.k, head, j, D), *v = key(inputs.v, head, j, DV);
-      Real p = std::exp2(dot(q, k, D, faults.products) * scaleBase2 - lse);
-      Real dP = dot(dO, v, DV, Type::F64) - (faults.forgetsDelta ? Real(0) : delta);
+      Real p = std::exp2(score(head, row, j) * scaleBase2 - lse);
+      Real dP = dot(dO, v, DV) - (faults.forgetsDelta ? Real(0) : delta);
       Real dS = rounded(p * dP), pRounded = rounded(p);
       for (int64_t d = 0; d < D; ++d) {
         dQ[d] += dS * static_cast<Real>(k[d]);
@@ -152,6 +158,7 @@ private:
 
   const AttentionProblem &problem;
   const AttentionInputs &inputs;
+  std::vector<double> operandsQ, operandsK;
   Type type;
   const Faults &faults;
   Real scale;

@@ -79,10 +79,9 @@ AttentionCase makeCase(Type type, Shape shape, int64_t D, const std::string &mas
 
 namespace {
 
-/// Deals the items of a list in random order, each once before any comes again: balanced choices that
-/// do not go in step with other lists.
-template <typename Item>
-class Deck {
+/// Deals the items of a list in random order, each once before any comes again: balanced choices
+/// that do not go in step with other lists.
+template <typename Item> class Deck {
 public:
   Deck(const std::vector<Item> &items, uint64_t seed) : items(items), generator(seed) {}
 

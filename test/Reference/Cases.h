@@ -43,10 +43,10 @@ AttentionCase makeCase(Type type, Shape shape, int64_t D, const std::string &mas
 const std::vector<std::string> &maskNames();
 const std::vector<std::string> &groupNames();
 
-/// Full: every shape x D x type x mask x group; shapes of more than 2048 rows take every D and type,
-/// each with one mask and group. Smoke: every shape up to 1024 rows with every mask and type (the two
-/// largest of them: with every mask), each with one D and group. Where one is taken of several, the
-/// choice is random but balanced, and the same in every run.
+/// Full: every shape x D x type x mask x group; shapes of more than 2048 rows take every D and
+/// type, each with one mask and group. Smoke: every shape up to 1024 rows with every mask and type
+/// (the two largest of them: with every mask), each with one D and group. Where one is taken of
+/// several, the choice is random but balanced, and the same in every run.
 std::vector<AttentionCase> attentionCases(Tier tier);
 
 } // namespace tilewright::reference

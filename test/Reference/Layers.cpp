@@ -9,8 +9,7 @@ namespace tilewright::reference {
 
 namespace {
 
-template <typename Real>
-Real activateIn(Activation activation, Real x) {
+template <typename Real> Real activateIn(Activation activation, Real x) {
   switch (activation) {
   case Activation::Identity:
     return x;
@@ -52,8 +51,8 @@ LayerResult matmulIn(const MatmulProblem &p, const std::vector<double> &aIn,
       for (int64_t j = 0; j < p.N; ++j) {
         double product = std::fabs(p.alpha) * (0.3 * std::sqrt(normA * normB[j]) +
                                                std::fabs(static_cast<double>(c[i * p.N + j])));
-        result.roundoff[i * p.N + j] = model.unit() *
-            (product + (bias.empty() ? 0.0 : std::fabs(bias[j])));
+        result.roundoff[i * p.N + j] =
+            model.unit() * (product + (bias.empty() ? 0.0 : std::fabs(bias[j])));
       }
     }
   }
@@ -91,7 +90,8 @@ LayerResult softmaxIn(int64_t rows, int64_t columns, const std::vector<double> &
     Real sum = sumOf(y.data(), columns, precision.order);
     for (int64_t c = 0; c < columns && any; ++c) {
       if (model && y[c] != Real(0))
-        result.roundoff[r * columns + c] = model.unit() * y[c] / sum * (2.0 + std::fabs(std::log(y[c])));
+        result.roundoff[r * columns + c] =
+            model.unit() * y[c] / sum * (2.0 + std::fabs(std::log(y[c])));
       y[c] /= sum;
     }
     roundAll(precision.output, y.data(), y.size());
@@ -103,7 +103,8 @@ LayerResult softmaxIn(int64_t rows, int64_t columns, const std::vector<double> &
 template <typename Real>
 LayerNormResult layerNormIn(int64_t rows, int64_t columns, double epsilon,
                             const std::vector<double> &xIn, const std::vector<double> &gamma,
-                            const std::vector<double> &beta, const Precision &precision, const RoundoffModel &model) {
+                            const std::vector<double> &beta, const Precision &precision,
+                            const RoundoffModel &model) {
   LayerNormResult result;
   result.y.values.resize(rows * columns);
   if (model)
@@ -137,9 +138,7 @@ LayerNormResult layerNormIn(int64_t rows, int64_t columns, double epsilon,
 
 } // namespace
 
-double activate(Activation activation, double x) {
-  return activateIn(activation, x);
-}
+double activate(Activation activation, double x) { return activateIn(activation, x); }
 
 LayerResult matmul(const MatmulProblem &problem, const std::vector<double> &a,
                    const std::vector<double> &b, const std::vector<double> &bias,
@@ -156,7 +155,8 @@ LayerResult rowSoftmax(int64_t rows, int64_t columns, const std::vector<double> 
 
 LayerNormResult layerNorm(int64_t rows, int64_t columns, double epsilon,
                           const std::vector<double> &x, const std::vector<double> &gamma,
-                          const std::vector<double> &beta, const Precision &precision, const RoundoffModel &model) {
+                          const std::vector<double> &beta, const Precision &precision,
+                          const RoundoffModel &model) {
   return precision.compute == Type::F64
              ? layerNormIn<double>(rows, columns, epsilon, x, gamma, beta, precision, model)
              : layerNormIn<float>(rows, columns, epsilon, x, gamma, beta, precision, model);

@@ -41,7 +41,7 @@ LayerResult matmul(const MatmulProblem &problem, const std::vector<double> &a,
 /// y[r, c] = exp(x[r, c] - max_r) / sum_r for x [rows, columns]. A row of -inf only gives zeros.
 LayerResult rowSoftmax(int64_t rows, int64_t columns, const std::vector<double> &x,
                        const Precision &precision = Precision::reference(),
-                   const RoundoffModel &roundoff = {});
+                       const RoundoffModel &roundoff = {});
 
 struct LayerNormResult {
   LayerResult y;                  // [rows, columns]
@@ -54,7 +54,7 @@ LayerNormResult layerNorm(int64_t rows, int64_t columns, double epsilon,
                           const std::vector<double> &x, const std::vector<double> &gamma,
                           const std::vector<double> &beta,
                           const Precision &precision = Precision::reference(),
-                   const RoundoffModel &roundoff = {});
+                          const RoundoffModel &roundoff = {});
 
 } // namespace tilewright::reference
 

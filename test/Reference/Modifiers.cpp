@@ -61,8 +61,8 @@ ScoreMod alibi(std::vector<double> slopes, int64_t shift) {
 std::vector<double> alibiSlopes(int64_t numHeads) {
   std::vector<double> slopes(numHeads);
   for (int64_t h = 0; h < numHeads; ++h)
-    slopes[h] = roundTo(Type::F32, std::exp2(-8.0 * static_cast<double>(h + 1) /
-                                             static_cast<double>(numHeads)));
+    slopes[h] = roundTo(
+        Type::F32, std::exp2(-8.0 * static_cast<double>(h + 1) / static_cast<double>(numHeads)));
   return slopes;
 }
 

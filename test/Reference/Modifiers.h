@@ -10,8 +10,8 @@
 
 namespace tilewright::reference {
 
-/// Attention sinks with a sliding window (StreamingLLM, Xiao et al., 2023), causal: keeps j <= i + shift
-/// where j < sinks or j >= i + shift - left.
+/// Attention sinks with a sliding window (StreamingLLM, Xiao et al., 2023), causal: keeps j <= i +
+/// shift where j < sinks or j >= i + shift - left.
 MaskMod sinkPlusWindow(int64_t sinks, int64_t left, int64_t shift = 0);
 
 /// Prefix-LM (Raffel et al., T5, 2020): keeps j <= i + shift, and the whole prefix, j < prefix[b].
@@ -37,8 +37,8 @@ ScoreMod alibi(std::vector<double> slopes, int64_t shift = 0);
 /// The slopes 2^(-8 (h + 1) / numHeads) of the ALiBi paper.
 std::vector<double> alibiSlopes(int64_t numHeads);
 
-/// s + table[h, clamp(j - i, -maxDistance, maxDistance) + maxDistance], table [H, 2 maxDistance + 1]
-/// (Shaw et al., 2018; T5).
+/// s + table[h, clamp(j - i, -maxDistance, maxDistance) + maxDistance], table [H, 2 maxDistance +
+/// 1] (Shaw et al., 2018; T5).
 ScoreMod relativeBias(std::vector<double> table, int64_t maxDistance);
 
 /// outer(inner(s)).

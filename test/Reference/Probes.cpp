@@ -107,9 +107,7 @@ AttentionInputs zeroQueries(const AttentionProblem &problem, uint64_t seed) {
 }
 
 /// What rounding may do to 1 / n: of P, of the division, of the result.
-double weightTolerance(Type type) {
-  return 4.0 * std::max(unitRoundoff(type), 0x1p-22);
-}
+double weightTolerance(Type type) { return 4.0 * std::max(unitRoundoff(type), 0x1p-22); }
 
 } // namespace
 
@@ -175,8 +173,8 @@ AccuracyReport checkIntegerProbe(const AttentionProblem &problem, const MaskProb
           if (!problem.keeps(b, h, i, j))
             continue;
           ++n;
-          const double *v = probe.inputs.v.data() +
-                            ((b * problem.Hkv + kvHead) * problem.Skv + j) * problem.DV;
+          const double *v =
+              probe.inputs.v.data() + ((b * problem.Hkv + kvHead) * problem.Skv + j) * problem.DV;
           for (int64_t d = 0; d < problem.DV; ++d)
             sums[d] += v[d];
         }

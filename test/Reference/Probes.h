@@ -4,9 +4,11 @@
 // precision. With Q = 0 every kept score is 0, so that each of the n kept keys of a row has weight
 // 1 / n, and V decides what is seen of it.
 //
-//   one-hot   V[j, d] = 1 where j = firstKey + d: o[i, d] is 1 / n if (i, j) is kept, else 0. One run
+//   one-hot   V[j, d] = 1 where j = firstKey + d: o[i, d] is 1 / n if (i, j) is kept, else 0. One
+//   run
 //             shows DV keys; runs with other firstKey show the rest.
-//   integer   V[j, d] random +1 or -1: n o[i, d] is an integer sum over the kept keys. One run checks
+//   integer   V[j, d] random +1 or -1: n o[i, d] is an integer sum over the kept keys. One run
+//   checks
 //             all keys: a set that differs in one key differs by one in every column.
 //   backward  dO one-hot in the rows of a group of heads: dV[j, d] is 1 / n_i if (i, j) is kept.
 //
@@ -39,8 +41,8 @@ AccuracyReport checkIntegerProbe(const AttentionProblem &problem, const MaskProb
 /// LSE of any probe without modifier and bias: log n, and -inf for n = 0.
 AccuracyReport checkProbeLse(const AttentionProblem &problem, const std::vector<double> &lse);
 
-/// ceil(group size * Sq / DV) probes that show every pair through dV. Row r of a group is row r % Sq
-/// of its query head r / Sq.
+/// ceil(group size * Sq / DV) probes that show every pair through dV. Row r of a group is row r %
+/// Sq of its query head r / Sq.
 std::vector<MaskProbe> backwardProbes(const AttentionProblem &problem);
 AccuracyReport checkBackwardProbe(const AttentionProblem &problem, const MaskProbe &probe,
                                   Type type, const std::vector<double> &dV);

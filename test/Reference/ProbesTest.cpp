@@ -2,10 +2,10 @@
 //
 // The probes find masks that are off by one, and the other oracles agree with values by hand.
 
+#include "test/Reference/Probes.h"
 #include "test/Reference/Cases.h"
 #include "test/Reference/Layers.h"
 #include "test/Reference/Modifiers.h"
-#include "test/Reference/Probes.h"
 
 #include "gtest/gtest.h"
 
@@ -109,8 +109,7 @@ TEST(Probes, SeeDropoutAndModifiersAsZeroAndNonzero) {
   AttentionProblem wrong = problem;
   wrong.dropout.offset = 3;
   for (const MaskProbe &probe : oneHotProbes(problem)) {
-    EXPECT_TRUE(
-        checkOneHotProbe(problem, probe, Type::F64, forward(problem, probe.inputs).o));
+    EXPECT_TRUE(checkOneHotProbe(problem, probe, Type::F64, forward(problem, probe.inputs).o));
     EXPECT_FALSE(checkOneHotProbe(problem, probe, Type::F64, forward(wrong, probe.inputs).o));
   }
 }
@@ -153,8 +152,7 @@ TEST(Layers, MatmulByHand) {
 
 TEST(Layers, SoftmaxByHand) {
   double inf = std::numeric_limits<double>::infinity();
-  LayerResult result =
-      rowSoftmax(3, 2, {std::log(3.0), 0, 1000, -inf, -inf, -inf});
+  LayerResult result = rowSoftmax(3, 2, {std::log(3.0), 0, 1000, -inf, -inf, -inf});
   EXPECT_NEAR(result.values[0], 0.75, 1e-15);
   EXPECT_EQ(std::vector<double>(result.values.begin() + 2, result.values.end()),
             (std::vector<double>{1, 0, 0, 0}));

@@ -33,7 +33,7 @@ multiplyAddBlock(Real *__restrict__ c, const Real *a, int64_t strideA, const Rea
     Real a0 = a[t * strideA], a1 = a[(t + 1) * strideA], a2 = a[(t + 2) * strideA],
          a3 = a[(t + 3) * strideA];
     const Real *__restrict__ b0 = b + t * ldb, *__restrict__ b1 = b0 + ldb,
-               *__restrict__ b2 = b1 + ldb, *__restrict__ b3 = b2 + ldb;
+                             *__restrict__ b2 = b1 + ldb, *__restrict__ b3 = b2 + ldb;
     for (int64_t j = 0; j < n; ++j)
       c[j] = (((c[j] + a0 * b0[j]) + a1 * b1[j]) + a2 * b2[j]) + a3 * b3[j];
   }

@@ -12,8 +12,7 @@
 namespace tilewright::reference {
 
 /// A matrix inside an array: element (r, c) is at data[r * rowStride + c * colStride].
-template <typename Real>
-struct MatrixRef {
+template <typename Real> struct MatrixRef {
   const Real *data;
   int64_t rowStride;
   int64_t colStride = 1;

@@ -15,9 +15,7 @@ uint64_t Generator::bits() {
   return z ^ (z >> 31);
 }
 
-double Generator::uniform() {
-  return (static_cast<double>(bits() >> 12) + 0.5) * 0x1p-52;
-}
+double Generator::uniform() { return (static_cast<double>(bits() >> 12) + 0.5) * 0x1p-52; }
 
 double Generator::normal() {
   if (hasSpare) {
@@ -47,10 +45,9 @@ std::array<uint32_t, 4> philox(std::array<uint32_t, 4> counter, std::array<uint3
   for (int round = 0; round < 10; ++round) {
     uint64_t left = static_cast<uint64_t>(counter[0]) * 0xd2511f53u;
     uint64_t right = static_cast<uint64_t>(counter[2]) * 0xcd9e8d57u;
-    counter = {static_cast<uint32_t>(right >> 32) ^ counter[1] ^ key[0],
-               static_cast<uint32_t>(right),
-               static_cast<uint32_t>(left >> 32) ^ counter[3] ^ key[1],
-               static_cast<uint32_t>(left)};
+    counter = {
+        static_cast<uint32_t>(right >> 32) ^ counter[1] ^ key[0], static_cast<uint32_t>(right),
+        static_cast<uint32_t>(left >> 32) ^ counter[3] ^ key[1], static_cast<uint32_t>(left)};
     key = {key[0] + 0x9e3779b9u, key[1] + 0xbb67ae85u};
   }
   return counter;

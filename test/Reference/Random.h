@@ -1,6 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Deterministic inputs: N(0, 1) by seed (the same on every machine), and the random bits of dropout.
+// Deterministic inputs: N(0, 1) by seed (the same on every machine), and the random bits of
+// dropout.
 
 #ifndef TILEWRIGHT_TEST_REFERENCE_RANDOM_H
 #define TILEWRIGHT_TEST_REFERENCE_RANDOM_H
@@ -40,7 +41,8 @@ std::array<uint32_t, 4> philox(std::array<uint32_t, 4> counter, std::array<uint3
 /// Dropout of attention probabilities. The word of (b, h, i, j) is word j & 3 of Philox with
 ///   key = (lo32(seed), hi32(seed) ^ hi32(offset)),
 ///   counter = (j >> 2, i, b * Hq + h, lo32(offset));
-/// the pair is dropped when word < floor(p * 2^32) (unsigned), a kept value is scaled by 1 / (1 - p).
+/// the pair is dropped when word < floor(p * 2^32) (unsigned), a kept value is scaled by 1 / (1 -
+/// p).
 struct Dropout {
   double p = 0.0;
   uint64_t seed = 0;

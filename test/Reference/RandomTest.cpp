@@ -38,7 +38,8 @@ TEST(Philox, AgreesWithNumeric) {
 }
 
 // Seed and offset that reproduce the key and the counter of the third known answer:
-// key (0xa4093822, 0x299f31d0) with hi32(offset) = 0x11111111, counter (0x243f6a88, i, b Hq + h, ...).
+// key (0xa4093822, 0x299f31d0) with hi32(offset) = 0x11111111, counter (0x243f6a88, i, b Hq + h,
+// ...).
 TEST(Dropout, WordsComeFromTheStatedKeyAndCounter) {
   Dropout dropout;
   dropout.seed = (uint64_t(0x299f31d0 ^ 0x11111111) << 32) | 0xa4093822;

@@ -63,17 +63,11 @@ float roundToBF16(float x) {
 
 } // namespace
 
-const char *typeName(Type type) {
-  return formatOf(type).name;
-}
+const char *typeName(Type type) { return formatOf(type).name; }
 
-double unitRoundoff(Type type) {
-  return std::ldexp(1.0, -1 - formatOf(type).mantissaBits);
-}
+double unitRoundoff(Type type) { return std::ldexp(1.0, -1 - formatOf(type).mantissaBits); }
 
-double largestFinite(Type type) {
-  return formatOf(type).largest;
-}
+double largestFinite(Type type) { return formatOf(type).largest; }
 
 double roundTo(Type type, double x) {
   if (type == Type::F64 || x == 0.0 || !std::isfinite(x)) {

@@ -2,8 +2,8 @@
 //
 // The oracle's rounding: known values, ties, and agreement with the independent one of lib/Numeric.
 
-#include "test/Reference/Random.h"
 #include "test/Reference/Rounding.h"
+#include "test/Reference/Random.h"
 
 #include "lib/Numeric/ElementType.h"
 
@@ -30,7 +30,7 @@ bool isSame(double a, double b) {
 }
 
 TEST(Rounding, KnownValues) {
-  EXPECT_EQ(roundTo(Type::F16, 1.0 + 0x1p-11), 1.0);           // a tie goes to the even neighbour
+  EXPECT_EQ(roundTo(Type::F16, 1.0 + 0x1p-11), 1.0); // a tie goes to the even neighbour
   EXPECT_EQ(roundTo(Type::F16, 1.0 + 3 * 0x1p-11), 1 + 0x1p-9);
   EXPECT_EQ(roundTo(Type::F16, 1.0 + 0x1.0001p-11), 1 + 0x1p-10);
   EXPECT_EQ(roundTo(Type::F16, 65519.99), 65504.0);

@@ -111,7 +111,8 @@ BackwardResult backward(const VarlenProblem &problem, const AttentionInputs &inp
 }
 
 ForwardResult forward(const AttentionProblem &problem, const std::vector<double> &q,
-                      const PagedKeys &keys, const Precision &precision, const RoundoffModel &roundoff) {
+                      const PagedKeys &keys, const Precision &precision,
+                      const RoundoffModel &roundoff) {
   ForwardResult result;
   for (int64_t b = 0; b < problem.B; ++b) {
     AttentionProblem one = problem;

@@ -12,11 +12,13 @@
 namespace tilewright::reference {
 
 /// Sequences of different lengths, concatenated along the rows (FlashAttention's "varlen").
-///   q [Hq, totalQ, D]   k [Hkv, totalKv, D]   v [Hkv, totalKv, DV]   o, dO [Hq, totalQ, DV]   lse [Hq, totalQ]
+///   q [Hq, totalQ, D]      k [Hkv, totalKv, D]      v [Hkv, totalKv, DV]
+///   o, dO [Hq, totalQ, DV]      lse [Hq, totalQ]
 /// Sequence n owns rows cuQ[n] <= i < cuQ[n + 1] and keys cuKv[n] <= j < cuKv[n + 1]; each list
-/// begins with 0, does not decrease, and ends with the total. Masks, modifiers, bias and dropout see
-/// (n, h, i, j) with i and j counted within the sequence, and the shift of a bottom-right mask is the
-/// sequence's own. `common` gives everything but B, Sq and Skv. A bias is not supported: it has one Skv.
+/// begins with 0, does not decrease, and ends with the total. Masks, modifiers, bias and dropout
+/// see (n, h, i, j) with i and j counted within the sequence, and the shift of a bottom-right mask
+/// is the sequence's own. `common` gives everything but B, Sq and Skv. A bias is not supported: it
+/// has one Skv.
 struct VarlenProblem {
   AttentionProblem common;
   std::vector<int64_t> cuQ, cuKv;
@@ -38,9 +40,10 @@ BackwardResult backward(const VarlenProblem &problem, const AttentionInputs &inp
                         const Precision &precision = Precision::reference(),
                         const RoundoffModel &roundoff = {});
 
-/// Keys and values in pages (PagedAttention, Kwon et al., 2023): key j of batch b is row j % pageSize
-/// of page table[b * maxPages + j / pageSize], for 0 <= j < lengths[b].
-///   pagesK [numPages, Hkv, pageSize, D]   pagesV [numPages, Hkv, pageSize, DV]   table [B, maxPages]
+/// Keys and values in pages (PagedAttention, Kwon et al., 2023): key j of batch b is row j %
+/// pageSize of page table[b * maxPages + j / pageSize], for 0 <= j < lengths[b].
+///   pagesK [numPages, Hkv, pageSize, D]   pagesV [numPages, Hkv, pageSize, DV]   table [B,
+///   maxPages]
 struct PagedKeys {
   int64_t numPages = 0, pageSize = 0, maxPages = 0;
   std::vector<double> pagesK, pagesV;
@@ -53,8 +56,8 @@ ForwardResult forward(const AttentionProblem &problem, const std::vector<double>
                       const RoundoffModel &roundoff = {});
 
 /// Random keys and values in pages of a random order. Pages and rows that no batch uses hold the
-/// filler (a NaN shows that a kernel uses them nevertheless); unused entries of the table name such a
-/// page.
+/// filler (a NaN shows that a kernel uses them nevertheless); unused entries of the table name such
+/// a page.
 PagedKeys randomPages(const AttentionProblem &problem, const std::vector<int64_t> &lengths,
                       int64_t pageSize, Type type, uint64_t seed,
                       double filler = std::numeric_limits<double>::quiet_NaN());
