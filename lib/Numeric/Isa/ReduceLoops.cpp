@@ -112,6 +112,54 @@ void rowsLoop(const void *in, size_t rows, size_t columns, void *out) {
     r[i] = reduceRow<T, Op>(x + i * columns, columns, identityOf<T, op>());
 }
 
+template <bool isMax, typename T>
+TILEWRIGHT_INLINE T better(T a, T b) {
+  return (isMax ? b > a : b < a) ? b : a;
+}
+
+/// Maximum or minimum of a row of floats: the processor's own, which loses NaNs and the sign of zero,
+/// with a note of NaNs beside it. Where one of the two matters the exact loop decides.
+template <typename T, typename Word, bool isMax, typename Exact>
+TILEWRIGHT_INLINE T extremumOfRow(const T *row, size_t columns, T identity) {
+  constexpr size_t lanes = accumulators * vectorBytes / sizeof(T);
+  if (columns < lanes)
+    return reduceRow<T, Exact>(row, columns, identity);
+  T partial[lanes];
+  Word unordered[lanes];
+  for (size_t l = 0; l < lanes; ++l) {
+    partial[l] = row[l];
+    unordered[l] = Word(row[l] != row[l]);
+  }
+  size_t i = lanes;
+  for (; i + lanes <= columns; i += lanes)
+    for (size_t l = 0; l < lanes; ++l) {
+      partial[l] = better<isMax>(partial[l], row[i + l]);
+      unordered[l] |= Word(row[i + l] != row[i + l]);
+    }
+  for (size_t l = 0; l < columns - i; ++l) {
+    partial[l] = better<isMax>(partial[l], row[i + l]);
+    unordered[l] |= Word(row[i + l] != row[i + l]);
+  }
+  Word anyUnordered = 0;
+  for (size_t l = 0; l < lanes; ++l)
+    anyUnordered |= unordered[l];
+  for (size_t half = lanes / 2; half != 0; half /= 2)
+    for (size_t l = 0; l < half; ++l)
+      partial[l] = better<isMax>(partial[l], partial[l + half]);
+  if (anyUnordered || partial[0] == T(0))
+    return reduceRow<T, Exact>(row, columns, identity);
+  return partial[0];
+}
+
+template <typename T, typename Word, ReduceOp op, typename Exact>
+void extremumRowsLoop(const void *in, size_t rows, size_t columns, void *out) {
+  auto *x = static_cast<const T *>(in);
+  auto *r = static_cast<T *>(out);
+  for (size_t i = 0; i < rows; ++i)
+    r[i] = extremumOfRow<T, Word, op == ReduceOp::Max, Exact>(x + i * columns, columns,
+                                                              identityOf<T, op>());
+}
+
 /// One byte each, where all ones means 1.
 template <typename Op, uint8_t identity>
 void bitRowsLoop(const void *in, size_t rows, size_t columns, void *out) {
@@ -127,12 +175,14 @@ struct Reductions {
   void add(Storage storage) {
     table.reduceRows[unsigned(op)][unsigned(storage)] = rowsLoop<T, op, Op>;
   }
-  template <typename T>
+  /// `Word` is an integer as wide as T.
+  template <typename T, typename Word>
   void addFloat(Storage s) {
     add<T, ReduceOp::Sum, Add>(s);
     add<T, ReduceOp::Product, Mul>(s);
-    add<T, ReduceOp::Max, Maximum>(s);
-    add<T, ReduceOp::Min, Minimum>(s);
+    auto &loops = table.reduceRows;
+    loops[unsigned(ReduceOp::Max)][unsigned(s)] = extremumRowsLoop<T, Word, ReduceOp::Max, Maximum>;
+    loops[unsigned(ReduceOp::Min)][unsigned(s)] = extremumRowsLoop<T, Word, ReduceOp::Min, Minimum>;
     add<T, ReduceOp::MaxNum, MaxNum>(s);
     add<T, ReduceOp::MinNum, MinNum>(s);
   }
@@ -176,8 +226,8 @@ void philoxBlocks(uint32_t key0, uint32_t key1, uint32_t *const words[4], size_t
 
 void addReduceLoops(KernelTable &table) {
   Reductions reductions{table};
-  reductions.addFloat<float>(Storage::F32);
-  reductions.addFloat<double>(Storage::F64);
+  reductions.addFloat<float, int32_t>(Storage::F32);
+  reductions.addFloat<double, int64_t>(Storage::F64);
   reductions.addInteger<int32_t, uint32_t>(Storage::I32);
   reductions.addInteger<int64_t, uint64_t>(Storage::I64);
   table.reduceRows[unsigned(ReduceOp::And)][unsigned(Storage::I1)] = bitRowsLoop<BitAnd, 1>;
