@@ -7,6 +7,7 @@
 #include "lib/Interpreter/Arguments.h"
 #include "lib/Interpreter/Launch.h"
 #include "lib/Interpreter/Lowering.h"
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
 
@@ -113,6 +114,9 @@ LogicalResult ProgramRun::allocate(tile::WorkspaceOp op) {
   if (std::optional<llvm::APFloat> fill = op.getFill()) {
     Storage storage = storageOf(view.type);
     double value = fill->convertToDouble();
+    // The range test fails for a NaN, too.
+    if (!isFloat(view.type) && !(std::abs(value) <= 0x1p31))
+      return op.emitOpError() << "requires a fill that fits its elements, but got " << value;
     Scalar scalar = isFloat(view.type) ? Scalar::fromFloat(value, Storage::F64)
                                        : Scalar::fromInt(static_cast<int64_t>(value), storage);
     if (elements > 0)

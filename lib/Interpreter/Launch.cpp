@@ -5,12 +5,15 @@
 #include "lib/Interpreter/Launch.h"
 
 #include "lib/Numeric/ThreadPool.h"
+#include <algorithm>
 #include <cstring>
 #include <limits>
 
 using namespace mlir;
 
 namespace tilewright::interpreter {
+
+static constexpr unsigned maxThreads = 1024;
 
 tile::ExprEnvironment environmentOf(Operation *op, ArrayRef<BoundArgument> arguments) {
   tile::ExprEnvironment environment;
@@ -124,6 +127,7 @@ LogicalResult launch(const CompiledKernel &kernel, ArrayRef<BoundArgument> argum
     points *= extent;
   if (threads == 0)
     threads = numeric::hardwareThreads();
+  threads = static_cast<unsigned>(std::clamp<int64_t>(points, 1, std::min(threads, maxThreads)));
 
   std::vector<std::unique_ptr<Frame>> frames(threads);
   std::vector<int64_t> failedAt(threads, -1);

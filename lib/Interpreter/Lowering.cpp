@@ -14,9 +14,12 @@ using namespace mlir;
 
 namespace tilewright::interpreter {
 
-/// Functions are compiled once for each call: what a chain of calls may grow to.
-static constexpr unsigned maxValues = 1u << 20;
-static constexpr int64_t maxTileElements = int64_t(1) << 27;
+/// Functions are compiled once for each call of them: what a chain of calls may grow to.
+static constexpr unsigned maxOperations = 1u << 18;
+/// Lowering recurses over calls: far more than anybody writes, far less than the stack holds.
+static constexpr size_t maxCallDepth = 200;
+/// A tile that does not fit into memory must not abort the process.
+static constexpr int64_t maxTileElements = int64_t(1) << 24;
 
 std::optional<ElementType> elementTypeOf(Type type) {
   if (auto view = dyn_cast<tile::ViewType>(type))
@@ -224,9 +227,10 @@ LogicalResult Lowering::lowerOperation(Operation *op) {
                            << "' is not supported by the CPU device";
   if (failed(checkTypes(op)))
     return failure();
-  if (kernel.numValues > maxValues)
-    return op->emitOpError() << "makes the kernel larger than " << maxValues
-                             << " values, counting a function once for each call of it";
+  if (++numOperations > maxOperations)
+    return op->emitOpError() << "is one of more than " << maxOperations
+                             << " operations, counting a function once for each call of it; the CPU "
+                                "device runs kernels up to this size";
   return lowering->second(*this, op);
 }
 
@@ -309,6 +313,9 @@ LogicalResult Lowering::inlineFunction(Operation *call, FlatSymbolRefAttr callee
     return function.emitOpError() << "has several blocks, which is not supported by the CPU device";
   if (llvm::is_contained(callStack, function.getOperation()))
     return call->emitOpError() << "calls " << callee << " recursively";
+  if (callStack.size() >= maxCallDepth)
+    return call->emitOpError() << "nests calls deeper than " << maxCallDepth
+                               << ", which is not supported by the CPU device";
 
   Scope functionScope;
   functionScope.lift.assign(lift.begin(), lift.end());

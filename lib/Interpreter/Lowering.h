@@ -143,6 +143,7 @@ private:
 
   CompiledKernel &kernel;
   bool f64;
+  unsigned numOperations = 0;
   Scope *scope = nullptr;
   Code *code = nullptr;
   llvm::SmallVector<mlir::Operation *> callStack;
