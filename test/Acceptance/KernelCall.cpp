@@ -130,6 +130,25 @@ const StridedArray &KernelCall::array(const std::string &name) const {
   return found->second.array;
 }
 
+bool KernelCall::runTwice() {
+  if (!run())
+    return false;
+  std::map<std::string, std::vector<uint8_t>> first;
+  for (const auto &[name, bound] : arrays)
+    if (!bound.isInput)
+      first[name] = bound.array.readBytes();
+  RunSettings settings;
+  settings.threads = 3;
+  if (!run(settings))
+    return false;
+  for (const auto &[name, bytes] : first)
+    if (bytes != readBytes(name)) {
+      ADD_FAILURE() << file << " gives '" << name << "' other bits in a second run";
+      return false;
+    }
+  return true;
+}
+
 bool KernelCall::run(RunSettings settings) {
   Compiler &compiler = Compiler::get();
   mlir::Operation *entry = compiler.compile(file, params, with);

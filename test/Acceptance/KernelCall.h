@@ -47,6 +47,8 @@ public:
 
   /// False after a failure of the test.
   bool run(RunSettings settings = {});
+  /// Again on another number of threads: all outputs must have the same bits.
+  bool runTwice();
 
   std::vector<double> read(const std::string &name) const { return array(name).read(); }
   std::vector<uint8_t> readBytes(const std::string &name) const { return array(name).readBytes(); }

@@ -19,6 +19,8 @@ template <typename Real> Real activateIn(Activation activation, Real x) {
     Real inner = Real(0.7978845608028654) * (x + Real(0.044715) * x * x * x);
     return Real(0.5) * x * (Real(1) + std::tanh(inner));
   }
+  case Activation::Silu:
+    return x / (Real(1) + std::exp(-x));
   }
   return x;
 }

@@ -15,6 +15,7 @@ enum class Activation {
   Identity,
   Relu,
   GeluTanh, // x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))), Hendrycks and Gimpel, 2016
+  Silu,     // x / (1 + exp(-x))
 };
 
 double activate(Activation activation, double x);

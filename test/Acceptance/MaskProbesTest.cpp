@@ -1,0 +1,140 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Mask probes: which keys a query attends is read off exactly from inputs made for it, for every mask,
+// forward and backward, in several block sizes.
+
+#include "test/Acceptance/ShippedMods.h"
+#include "test/Reference/Cases.h"
+#include "test/Reference/Probes.h"
+
+#include "gtest/gtest.h"
+
+using namespace tilewright;
+using namespace tilewright::acceptance;
+using namespace tilewright::reference;
+
+namespace {
+
+struct Blocks {
+  const char *m, *n; ///< null: the kernel's own
+};
+
+/// How probe() is called in turn.
+const std::vector<Blocks> blockSizes = {{nullptr, nullptr}, {"16", "16"}, {"32", "64"}, {"64", "16"}};
+
+/// One-hot and integer probes forward, one-hot probes backward.
+void probe(const AttentionProblem &problem, Type type, Blocks blocks, CallOptions options = {}) {
+  std::string context = describe(problem, type);
+  if (blocks.m) {
+    options.params.emplace_back("BLOCK_M", blocks.m);
+    options.params.emplace_back("BLOCK_N", blocks.n);
+    context += std::string(" blocks ") + blocks.m + "x" + blocks.n;
+  }
+  for (const std::string &file : options.with)
+    context += " " + file;
+  bool isUniform = !problem.score;
+  for (const MaskProbe &oneHot : oneHotProbes(problem)) {
+    ForwardResult result = runForward(problem, type, oneHot.inputs, options);
+    expectOk(checkOneHotProbe(problem, oneHot, type, result.o), context);
+    if (isUniform)
+      expectOk(checkProbeLse(problem, result.lse), context);
+  }
+  if (!isUniform)
+    return; // weights are not known, and there is no backward of a modifier yet
+  MaskProbe integers = integerProbe(problem, 3);
+  ForwardResult result = runForward(problem, type, integers.inputs, options);
+  expectOk(checkIntegerProbe(problem, integers, type, result.o), context);
+  expectOk(checkProbeLse(problem, result.lse), context);
+
+  for (const MaskProbe &backward : backwardProbes(problem))
+    for (const char *deterministic : {"false", "true"}) {
+      CallOptions backwardOptions = options;
+      backwardOptions.params.emplace_back("DETERMINISTIC", deterministic);
+      BackwardResult gradients =
+          runBackward(problem, type, backward.inputs, backward.saved, backwardOptions);
+      expectOk(checkBackwardProbe(problem, backward, type, gradients.dV), context);
+    }
+}
+
+const std::vector<Shape> probeShapes = {{70, 150}, {150, 70}, {128, 128}, {1, 140}, {140, 1}, {17, 17}};
+
+class MaskProbes : public ::testing::TestWithParam<std::string> {};
+
+/// The masks of the list of cases.
+TEST_P(MaskProbes, ShowTheAttendedSet) {
+  size_t turn = 0;
+  for (Shape shape : probeShapes)
+    for (Blocks blocks : blockSizes) {
+      Type type = allTypes[turn % 4];
+      AttentionProblem problem =
+          makeCase(type, shape, 8, GetParam(), groupNames()[turn++ % 3]).problem;
+      problem.DV = 64;
+      MatrixCase matrixCase("attention_forward and backward, mask probe", maskName(problem), type);
+      probe(problem, type, blocks);
+      if (HasFailure())
+        return;
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Mask, MaskProbes, ::testing::ValuesIn(maskNames()),
+                         [](const auto &info) { return info.param; });
+
+/// Windows around the edges of blocks, with every causal mask.
+TEST(MaskProbesOfWindows, ShowTheAttendedSet) {
+  Generator generator(11);
+  for (int turn = 0; turn < 48; ++turn) {
+    auto pick = [&](int64_t size) {
+      return generator.integer(0, 3) == 0 ? -1 : generator.integer(0, size);
+    };
+    int64_t Sq = generator.integer(1, 100), Skv = generator.integer(1, 100);
+    const Causal causals[] = {Causal::None, Causal::TopLeft, Causal::BottomRight};
+    AttentionProblem problem = makeProblem(1, 2, 1, Sq, Skv, 8, 64, causals[turn % 3],
+                                           {pick(Skv), pick(Skv)});
+    Type type = allTypes[turn % 4];
+    MatrixCase matrixCase("attention_forward and backward, mask probe", maskName(problem), type);
+    probe(problem, type, blockSizes[turn % 4]);
+    if (HasFailure())
+      return;
+  }
+}
+
+class MaskModProbes : public ::testing::TestWithParam<ShippedMod> {};
+
+/// The masks of kernels/mods/, alone and with the kernel's own.
+TEST_P(MaskModProbes, ShowTheAttendedSet) {
+  size_t turn = 0;
+  for (Shape shape : {Shape{70, 150}, {150, 70}, {64, 64}})
+    for (Causal causal : {Causal::None, Causal::TopLeft, Causal::BottomRight})
+      for (Blocks blocks : {blockSizes[0], blockSizes[1]}) {
+        Type type = allTypes[turn % 4];
+        AttentionProblem problem = makeProblem(3, 2, 1, shape.Sq, shape.Skv, 8, 64, causal);
+        if (turn++ % 3 == 2)
+          problem.window = {40, 12};
+        GetParam().apply(problem);
+        MatrixCase matrixCase("attention_forward and backward, mask probe", GetParam().name, type);
+        probe(problem, type, blocks, optionsFor(GetParam(), problem));
+        if (HasFailure())
+          return;
+      }
+}
+
+INSTANTIATE_TEST_SUITE_P(Mod, MaskModProbes, ::testing::ValuesIn(maskMods()),
+                         [](const auto &info) { return info.param.name; });
+
+class ScoreModProbes : public ::testing::TestWithParam<ShippedMod> {};
+
+/// A modifier of scores leaves the attended set as it is.
+TEST_P(ScoreModProbes, ShowTheAttendedSet) {
+  for (Type type : allTypes)
+    for (Causal causal : {Causal::None, Causal::BottomRight}) {
+      // So few keys that no weight is too small for f16.
+      AttentionProblem problem = makeProblem(1, 4, 2, 40, 40, 8, 40, causal);
+      GetParam().apply(problem);
+      probe(problem, type, blockSizes[1], optionsFor(GetParam(), problem));
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Mod, ScoreModProbes, ::testing::ValuesIn(scoreMods()),
+                         [](const auto &info) { return info.param.name; });
+
+} // namespace

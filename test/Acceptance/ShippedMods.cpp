@@ -1,0 +1,103 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The shipped masks and modifiers. Their data follow from the sizes of the problem alone, so that
+// apply and bind agree.
+
+#include "test/Acceptance/ShippedMods.h"
+
+#include "test/Reference/Modifiers.h"
+
+#include <algorithm>
+
+namespace tilewright::acceptance {
+
+using namespace reference;
+
+namespace {
+
+int64_t sinkSize(const AttentionProblem &p) { return std::min<int64_t>(3, p.Skv); }
+int64_t sinkWindow(const AttentionProblem &p) { return p.Skv / 4; }
+
+/// Of different lengths: none, some, all.
+std::vector<int64_t> prefixLengths(const AttentionProblem &p) {
+  std::vector<int64_t> lengths(p.B);
+  for (int64_t b = 0; b < p.B; ++b)
+    lengths[b] = b % 3 == 0 ? p.Skv / 3 : b % 3 == 1 ? 0 : p.Skv;
+  return lengths;
+}
+
+/// Documents of growing length; they end at different places in each batch. The last queries are of a
+/// document without a key.
+std::vector<int64_t> documentIds(const AttentionProblem &p, int64_t rows, bool isQuery) {
+  std::vector<int64_t> ids(p.B * rows);
+  for (int64_t b = 0; b < p.B; ++b)
+    for (int64_t i = 0, id = 0, left = 5 + b; i < rows; ++i, --left) {
+      if (left == 0)
+        left = 11 * ++id + 7;
+      bool isOrphan = isQuery && i >= rows - 2 && i > 0;
+      ids[b * rows + i] = isOrphan ? 1000 : id;
+    }
+  return ids;
+}
+
+double softcapValue() { return 1.5; }
+
+constexpr int64_t radius = 9;
+
+std::vector<double> biasTable(const AttentionProblem &p) {
+  return normals(p.Hq * (2 * radius + 1), 77, Type::F32);
+}
+
+
+
+} // namespace
+
+const std::vector<ShippedMod> &maskMods() {
+  static const std::vector<ShippedMod> mods = {
+      {"sink_window",
+       [](AttentionProblem &p) { p.mask = sinkPlusWindow(sinkSize(p), sinkWindow(p)); },
+       [](KernelCall &call, const AttentionProblem &p) {
+         call.integer("sink_size", sinkSize(p));
+         call.integer("sink_window", sinkWindow(p));
+       }},
+      {"prefix_lm", [](AttentionProblem &p) { p.mask = prefixLm(prefixLengths(p)); },
+       [](KernelCall &call, const AttentionProblem &p) {
+         call.integers("prefix_length", {p.B}, prefixLengths(p));
+       }},
+      {"document",
+       [](AttentionProblem &p) {
+         p.mask = documents(documentIds(p, p.Sq, true), documentIds(p, p.Skv, false), p.Sq, p.Skv);
+       },
+       [](KernelCall &call, const AttentionProblem &p) {
+         call.integers("query_document", {p.B, p.Sq}, documentIds(p, p.Sq, true));
+         call.integers("key_document", {p.B, p.Skv}, documentIds(p, p.Skv, false));
+       }},
+  };
+  return mods;
+}
+
+const std::vector<ShippedMod> &scoreMods() {
+  static const std::vector<ShippedMod> mods = {
+      {"softcap", [](AttentionProblem &p) { p.score = softcap(softcapValue()); },
+       [](KernelCall &call, const AttentionProblem &) { call.scalar("softcap", softcapValue()); }},
+      {"alibi", [](AttentionProblem &p) { p.score = alibi(alibiSlopes(p.Hq)); },
+       [](KernelCall &call, const AttentionProblem &p) {
+         call.input("slopes", ElementType::F32, {p.Hq}, alibiSlopes(p.Hq));
+       }},
+      {"relative_bias", [](AttentionProblem &p) { p.score = relativeBias(biasTable(p), radius); },
+       [](KernelCall &call, const AttentionProblem &p) {
+         call.input("relative_bias", ElementType::F32, {p.Hq, 2 * radius + 1}, biasTable(p));
+         call.integer("relative_radius", radius);
+       }},
+  };
+  return mods;
+}
+
+CallOptions optionsFor(const ShippedMod &mod, const AttentionProblem &problem) {
+  CallOptions options;
+  options.with = {"mods/" + mod.name};
+  options.bind = [&mod, problem](KernelCall &call) { mod.bind(call, problem); };
+  return options;
+}
+
+} // namespace tilewright::acceptance

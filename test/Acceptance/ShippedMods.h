@@ -1,0 +1,31 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The functions of kernels/mods/, each beside the oracle's: what to link, what to bind, what it means.
+
+#ifndef TILEWRIGHT_TEST_ACCEPTANCE_SHIPPEDMODS_H
+#define TILEWRIGHT_TEST_ACCEPTANCE_SHIPPEDMODS_H
+
+#include "test/Acceptance/AttentionCall.h"
+
+namespace tilewright::acceptance {
+
+struct ShippedMod {
+  std::string name; ///< of the file
+  /// Puts the oracle's mask or modifier into a problem whose sizes are set.
+  std::function<void(reference::AttentionProblem &)> apply;
+  /// Binds the captures for that problem.
+  std::function<void(KernelCall &, const reference::AttentionProblem &)> bind;
+};
+inline void PrintTo(const ShippedMod &mod, std::ostream *os) { *os << mod.name; }
+
+/// sink_window, prefix_lm, document.
+const std::vector<ShippedMod> &maskMods();
+/// softcap, alibi, relative_bias.
+const std::vector<ShippedMod> &scoreMods();
+
+/// Options that link the mod and bind its captures.
+CallOptions optionsFor(const ShippedMod &mod, const reference::AttentionProblem &problem);
+
+} // namespace tilewright::acceptance
+
+#endif // TILEWRIGHT_TEST_ACCEPTANCE_SHIPPEDMODS_H
