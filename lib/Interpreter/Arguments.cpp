@@ -81,7 +81,8 @@ LogicalResult bindScalar(const Declaration &declared, const Argument &argument, 
   if (isFloat(bound.type)) {
     double value = integer ? static_cast<double>(*integer) : std::get<double>(argument);
     Storage storage = storageOf(bound.type, f64);
-    bound.scalar = Scalar::fromFloat(f64 ? value : numeric::roundToType(value, bound.type), storage);
+    bound.scalar =
+        Scalar::fromFloat(f64 ? value : numeric::roundToType(value, bound.type), storage);
     error.abandon();
     return success();
   }
@@ -120,8 +121,8 @@ FailureOr<BoundArgument> bind(const Declaration &declared, const Argument *argum
     return bound;
   }
   const auto *array = std::get_if<ArrayArgument>(argument);
-  LogicalResult result = array ? bindArray(declared, *array, f64, bound)
-                               : bindScalar(declared, *argument, f64, bound);
+  LogicalResult result =
+      array ? bindArray(declared, *array, f64, bound) : bindScalar(declared, *argument, f64, bound);
   if (failed(result))
     return failure();
   return bound;
@@ -136,9 +137,8 @@ LogicalResult checkExtents(Operation *reportAt, StringRef name, tile::ViewType t
   for (auto [d, pair] : llvm::enumerate(llvm::zip(type.getShape(), argument.view.extents))) {
     auto [expected, got] = pair;
     if (!ShapedType::isDynamic(expected) && expected != got)
-      return reportAt->emitOpError()
-             << "requires extent " << expected << " along dimension " << d << " of " << name
-             << ", but got " << got;
+      return reportAt->emitOpError() << "requires extent " << expected << " along dimension " << d
+                                     << " of " << name << ", but got " << got;
   }
   return success();
 }
@@ -155,10 +155,9 @@ FailureOr<BoundArguments> bindArguments(Operation *entry,
   };
   for (auto [i, attribute] : llvm::enumerate(signature.argNames)) {
     StringRef name = cast<StringAttr>(attribute).getValue();
-    FailureOr<BoundArgument> argument =
-        bind({entry, ("argument '" + name + "'").str(), signature.getArgType(i),
-              signature.argOptional[i]},
-             find(name), f64);
+    FailureOr<BoundArgument> argument = bind({entry, ("argument '" + name + "'").str(),
+                                              signature.getArgType(i), signature.argOptional[i]},
+                                             find(name), f64);
     if (failed(argument))
       return failure();
     bound.arguments.push_back(*argument);

@@ -27,8 +27,7 @@ struct BoundArguments {
 
 /// Checks and binds the arguments of a kernel or program and the captures of its module.
 mlir::FailureOr<BoundArguments> bindArguments(mlir::Operation *entry,
-                                              const llvm::StringMap<Argument> &arguments,
-                                              bool f64);
+                                              const llvm::StringMap<Argument> &arguments, bool f64);
 
 /// Checks the extents of a bound view against those that its type states; `reportAt` gets the
 /// diagnostic.

@@ -83,8 +83,7 @@ bool BlockLoopStep::run(Frame &frame) const {
     std::memcpy(&number,
                 entries + entry * view.strides.back() * static_cast<int64_t>(sizeof(int32_t)),
                 sizeof(number));
-    if (number >= visit.firstBlock && number < visit.endBlock &&
-        !visitBlock(frame, visit, number))
+    if (number >= visit.firstBlock && number < visit.endBlock && !visitBlock(frame, visit, number))
       return false;
   }
   moveAll(frame, results);
@@ -104,8 +103,7 @@ bool BlockLoopStep::visitBlock(Frame &frame, const Visit &visit, int64_t number)
   return body.run(frame);
 }
 
-bool BlockLoopStep::computeKeep(Frame &frame, const Visit &visit, int64_t begin,
-                                Kept &kept) const {
+bool BlockLoopStep::computeKeep(Frame &frame, const Visit &visit, int64_t begin, Kept &kept) const {
   int64_t inBlock = std::min(columns, visit.upper - begin);
   bool isWhole = visit.rows == rows && inBlock == columns;
   bool isFull = visit.mustBegin <= begin && begin + inBlock <= visit.mustEnd;

@@ -1,6 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Steps that hold other steps: branches, loops, and the evaluation of a function element by element.
+// Steps that hold other steps: branches, loops, and the evaluation of a function element by
+// element.
 
 #ifndef TILEWRIGHT_LIB_INTERPRETER_CONTROLSTEPS_H
 #define TILEWRIGHT_LIB_INTERPRETER_CONTROLSTEPS_H
@@ -98,18 +99,18 @@ private:
   int64_t count;
 };
 
-/// scf.if in a function applied to tiles. A uniform condition takes one branch. Where it varies both
-/// branches are computed (they are pure) and their results selected, or, if a branch could fail for the
-/// elements that do not take it, the elements are computed one by one.
+/// scf.if in a function applied to tiles. A uniform condition takes one branch. Where it varies
+/// both branches are computed (they are pure) and their results selected, or, if a branch could
+/// fail for the elements that do not take it, the elements are computed one by one.
 class SelectingIfStep : public Step {
 public:
   SelectingIfStep(mlir::Operation *op) : Step(op) {}
   bool run(Frame &frame) const override;
 
   Slot condition = 0;
-  Body thenRegion, elseRegion;   ///< each into slots of its own
-  Moves thenResults, elseResults;  ///< from there to the results
-  Code selects;                    ///< the same, chosen by the condition
+  Body thenRegion, elseRegion;    ///< each into slots of its own
+  Moves thenResults, elseResults; ///< from there to the results
+  Code selects;                   ///< the same, chosen by the condition
   std::optional<Code> perElement;
 };
 

@@ -138,8 +138,7 @@ LogicalResult ProgramRun::launchKernel(tile::LaunchOp op) {
         tile::evaluateFlag(*condition, environmentOf(program, bound.arguments));
     if (!holds)
       return op.emitOpError() << "has a condition '" << tile::toString(*condition)
-                              << "' that cannot be computed: "
-                              << llvm::toString(holds.takeError());
+                              << "' that cannot be computed: " << llvm::toString(holds.takeError());
     if (!*holds)
       return success();
   }
@@ -148,8 +147,7 @@ LogicalResult ProgramRun::launchKernel(tile::LaunchOp op) {
   llvm::SmallVector<BoundArgument> arguments;
   for (auto [i, value] : llvm::enumerate(op.getArgs())) {
     auto argument = dyn_cast<BlockArgument>(value);
-    arguments.push_back(argument ? bound.arguments[argument.getArgNumber()]
-                                 : workspaces[value]);
+    arguments.push_back(argument ? bound.arguments[argument.getArgNumber()] : workspaces[value]);
     std::string name =
         ("argument '" + cast<StringAttr>(signature.argNames[i]).getValue() + "'").str();
     if (auto view = dyn_cast<tile::ViewType>(signature.getArgType(i)))

@@ -17,9 +17,9 @@ class Operation;
 
 namespace tilewright {
 
-/// An array of the caller. Element (i0, i1, ...) is at data + (i0 * strides[0] + ...) elements; strides
-/// may be zero or negative. `data` may be null only where there are no elements. Nothing needs to be
-/// aligned, except for arrays that a kernel adds to atomically.
+/// An array of the caller. Element (i0, i1, ...) is at data + (i0 * strides[0] + ...) elements;
+/// strides may be zero or negative. `data` may be null only where there are no elements. Nothing
+/// needs to be aligned, except for arrays that a kernel adds to atomically.
 struct ArrayArgument {
   ElementType type = ElementType::F32;
   llvm::SmallVector<int64_t> shape, strides;
@@ -38,11 +38,12 @@ struct RunOptions {
   unsigned threads = 0;
 };
 
-/// Runs the kernel or program `entry`, whose parameters are bound. Arguments, and the captures of its
-/// module, are bound by name; an optional argument may be missing. Every fault (an argument that does
-/// not fit, an operation that the device lacks, an error at run time such as an integer division by
-/// zero) is a diagnostic at the entry or at the operation. Nothing has been written when an argument
-/// or an operation is refused; after an error at run time the outputs are undefined.
+/// Runs the kernel or program `entry`, whose parameters are bound. Arguments, and the captures of
+/// its module, are bound by name; an optional argument may be missing. Every fault (an argument
+/// that does not fit, an operation that the device lacks, an error at run time such as an integer
+/// division by zero) is a diagnostic at the entry or at the operation. Nothing has been written
+/// when an argument or an operation is refused; after an error at run time the outputs are
+/// undefined.
 mlir::LogicalResult runOnCpu(mlir::Operation *entry, const llvm::StringMap<Argument> &arguments,
                              const RunOptions &options = {});
 

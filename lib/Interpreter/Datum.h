@@ -2,8 +2,9 @@
 //
 // What the steps of a compiled kernel compute with: scalars, tiles and views at run time.
 //
-// A scalar is a splat: a value of which every element is the same. Scalar code, and a scalar function
-// applied to whole tiles (tile.map), are therefore the same steps on values of other sizes.
+// A scalar is a splat: a value of which every element is the same. Scalar code, and a scalar
+// function applied to whole tiles (tile.map), are therefore the same steps on values of other
+// sizes.
 
 #ifndef TILEWRIGHT_LIB_INTERPRETER_DATUM_H
 #define TILEWRIGHT_LIB_INTERPRETER_DATUM_H
@@ -95,11 +96,11 @@ enum class Form : uint8_t {
   Repeated ///< groups of `inner` elements, each group `repeat` times in a row
 };
 
-/// The value of an SSA value that is a scalar or a tile. Its storage, shape and number of elements are
-/// known to the steps.
+/// The value of an SSA value that is a scalar or a tile. Its storage, shape and number of elements
+/// are known to the steps.
 ///
-/// Repeated: element e is element (e / (repeat * inner)) * inner + e % inner of the buffer. A vector
-/// expanded along the last dimension has inner = 1, along the first one repeat = rows.
+/// Repeated: element e is element (e / (repeat * inner)) * inner + e % inner of the buffer. A
+/// vector expanded along the last dimension has inner = 1, along the first one repeat = rows.
 struct Datum {
   Form form = Form::Splat;
   Scalar scalar;

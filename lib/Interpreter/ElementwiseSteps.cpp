@@ -10,8 +10,8 @@
 
 namespace tilewright::interpreter {
 
-using numeric::OpError;
 using numeric::Operand;
+using numeric::OpError;
 
 BufferRef ElementwiseStep::allocateResult(Frame &frame, Form form, size_t bytes) const {
   if (mayReuseOperands) {

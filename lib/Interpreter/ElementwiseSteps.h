@@ -10,8 +10,8 @@
 namespace tilewright::interpreter {
 
 /// Chooses the form of the result and hands runs of elements to the native loop: one element if all
-/// operands are splats, the distinct elements if all are repeated alike, rows where a repeated operand
-/// meets a dense one. So row and column vectors are never written out as tiles.
+/// operands are splats, the distinct elements if all are repeated alike, rows where a repeated
+/// operand meets a dense one. So row and column vectors are never written out as tiles.
 class ElementwiseStep : public Step {
 public:
   ElementwiseStep(mlir::Operation *op, llvm::ArrayRef<ValueOperand> operands, ValueResult result)

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// A compiled kernel is a tree of steps; a frame holds what one thread computes. Steps are immutable and
-// shared by all threads.
+// A compiled kernel is a tree of steps; a frame holds what one thread computes. Steps are immutable
+// and shared by all threads.
 
 #ifndef TILEWRIGHT_LIB_INTERPRETER_FRAME_H
 #define TILEWRIGHT_LIB_INTERPRETER_FRAME_H

@@ -16,8 +16,8 @@ namespace tilewright::interpreter {
 tile::ExprEnvironment environmentOf(mlir::Operation *kernelOrProgram,
                                     llvm::ArrayRef<BoundArgument> arguments);
 
-/// Runs every point of the grid on the threads. The first error stops all of them and is reported at
-/// the operation that failed.
+/// Runs every point of the grid on the threads. The first error stops all of them and is reported
+/// at the operation that failed.
 mlir::LogicalResult launch(const CompiledKernel &kernel, llvm::ArrayRef<BoundArgument> arguments,
                            const llvm::StringMap<BoundArgument> &captures, unsigned threads);
 

@@ -25,17 +25,17 @@ struct UnaryName {
   UnaryOp kind;
 };
 constexpr UnaryName unaryNames[] = {
-    {"arith.negf", UnaryOp::NegF},     {"math.absf", UnaryOp::AbsF},
-    {"math.exp", UnaryOp::Exp},        {"math.exp2", UnaryOp::Exp2},
-    {"math.expm1", UnaryOp::ExpM1},    {"math.log", UnaryOp::Log},
-    {"math.log2", UnaryOp::Log2},      {"math.log10", UnaryOp::Log10},
-    {"math.log1p", UnaryOp::Log1p},    {"math.sqrt", UnaryOp::Sqrt},
-    {"math.rsqrt", UnaryOp::Rsqrt},    {"math.tanh", UnaryOp::Tanh},
-    {"math.sin", UnaryOp::Sin},        {"math.cos", UnaryOp::Cos},
-    {"math.tan", UnaryOp::Tan},        {"math.atan", UnaryOp::Atan},
-    {"math.erf", UnaryOp::Erf},        {"math.floor", UnaryOp::Floor},
-    {"math.ceil", UnaryOp::Ceil},      {"math.round", UnaryOp::Round},
-    {"math.trunc", UnaryOp::Trunc},    {"math.roundeven", UnaryOp::RoundEven},
+    {"arith.negf", UnaryOp::NegF},  {"math.absf", UnaryOp::AbsF},
+    {"math.exp", UnaryOp::Exp},     {"math.exp2", UnaryOp::Exp2},
+    {"math.expm1", UnaryOp::ExpM1}, {"math.log", UnaryOp::Log},
+    {"math.log2", UnaryOp::Log2},   {"math.log10", UnaryOp::Log10},
+    {"math.log1p", UnaryOp::Log1p}, {"math.sqrt", UnaryOp::Sqrt},
+    {"math.rsqrt", UnaryOp::Rsqrt}, {"math.tanh", UnaryOp::Tanh},
+    {"math.sin", UnaryOp::Sin},     {"math.cos", UnaryOp::Cos},
+    {"math.tan", UnaryOp::Tan},     {"math.atan", UnaryOp::Atan},
+    {"math.erf", UnaryOp::Erf},     {"math.floor", UnaryOp::Floor},
+    {"math.ceil", UnaryOp::Ceil},   {"math.round", UnaryOp::Round},
+    {"math.trunc", UnaryOp::Trunc}, {"math.roundeven", UnaryOp::RoundEven},
     {"math.absi", UnaryOp::AbsI},
 };
 
@@ -44,38 +44,22 @@ struct BinaryName {
   BinaryOp kind;
 };
 constexpr BinaryName binaryNames[] = {
-    {"arith.addf", BinaryOp::AddF},
-    {"arith.subf", BinaryOp::SubF},
-    {"arith.mulf", BinaryOp::MulF},
-    {"arith.divf", BinaryOp::DivF},
-    {"arith.remf", BinaryOp::RemF},
-    {"arith.maximumf", BinaryOp::MaximumF},
-    {"arith.minimumf", BinaryOp::MinimumF},
-    {"arith.maxnumf", BinaryOp::MaxNumF},
-    {"arith.minnumf", BinaryOp::MinNumF},
-    {"math.powf", BinaryOp::Pow},
-    {"math.copysign", BinaryOp::CopySign},
-    {"math.atan2", BinaryOp::Atan2},
-    {"arith.addi", BinaryOp::AddI},
-    {"arith.subi", BinaryOp::SubI},
-    {"arith.muli", BinaryOp::MulI},
-    {"arith.divsi", BinaryOp::DivSI},
-    {"arith.divui", BinaryOp::DivUI},
-    {"arith.remsi", BinaryOp::RemSI},
-    {"arith.remui", BinaryOp::RemUI},
-    {"arith.floordivsi", BinaryOp::FloorDivSI},
-    {"arith.ceildivsi", BinaryOp::CeilDivSI},
-    {"arith.ceildivui", BinaryOp::CeilDivUI},
-    {"arith.andi", BinaryOp::AndI},
-    {"arith.ori", BinaryOp::OrI},
-    {"arith.xori", BinaryOp::XorI},
-    {"arith.shli", BinaryOp::ShLI},
-    {"arith.shrsi", BinaryOp::ShRSI},
-    {"arith.shrui", BinaryOp::ShRUI},
-    {"arith.maxsi", BinaryOp::MaxSI},
-    {"arith.maxui", BinaryOp::MaxUI},
-    {"arith.minsi", BinaryOp::MinSI},
-    {"arith.minui", BinaryOp::MinUI},
+    {"arith.addf", BinaryOp::AddF},           {"arith.subf", BinaryOp::SubF},
+    {"arith.mulf", BinaryOp::MulF},           {"arith.divf", BinaryOp::DivF},
+    {"arith.remf", BinaryOp::RemF},           {"arith.maximumf", BinaryOp::MaximumF},
+    {"arith.minimumf", BinaryOp::MinimumF},   {"arith.maxnumf", BinaryOp::MaxNumF},
+    {"arith.minnumf", BinaryOp::MinNumF},     {"math.powf", BinaryOp::Pow},
+    {"math.copysign", BinaryOp::CopySign},    {"math.atan2", BinaryOp::Atan2},
+    {"arith.addi", BinaryOp::AddI},           {"arith.subi", BinaryOp::SubI},
+    {"arith.muli", BinaryOp::MulI},           {"arith.divsi", BinaryOp::DivSI},
+    {"arith.divui", BinaryOp::DivUI},         {"arith.remsi", BinaryOp::RemSI},
+    {"arith.remui", BinaryOp::RemUI},         {"arith.floordivsi", BinaryOp::FloorDivSI},
+    {"arith.ceildivsi", BinaryOp::CeilDivSI}, {"arith.ceildivui", BinaryOp::CeilDivUI},
+    {"arith.andi", BinaryOp::AndI},           {"arith.ori", BinaryOp::OrI},
+    {"arith.xori", BinaryOp::XorI},           {"arith.shli", BinaryOp::ShLI},
+    {"arith.shrsi", BinaryOp::ShRSI},         {"arith.shrui", BinaryOp::ShRUI},
+    {"arith.maxsi", BinaryOp::MaxSI},         {"arith.maxui", BinaryOp::MaxUI},
+    {"arith.minsi", BinaryOp::MinSI},         {"arith.minui", BinaryOp::MinUI},
 };
 
 /// The entry of this operation in one of the tables above.
@@ -89,8 +73,7 @@ auto kindOf(const Table &table, Operation *op) {
 
 LogicalResult lowerUnary(Lowering &lowering, Operation *op) {
   ValueOperand operand = lowering.operand(op->getOpOperand(0));
-  lowering.emit<UnaryStep>(op, kindOf(unaryNames, op), operand,
-                           lowering.result(op->getResult(0)));
+  lowering.emit<UnaryStep>(op, kindOf(unaryNames, op), operand, lowering.result(op->getResult(0)));
   return success();
 }
 
@@ -164,7 +147,10 @@ LogicalResult lowerIndexCast(Lowering &lowering, Operation *op) {
   Storage from = lowering.storage(op->getOperand(0)), to = lowering.storage(op->getResult(0));
   bool widens = storageBytes(from) <= storageBytes(to);
   bool isUnsigned = op->getName().getStringRef() == "arith.index_castui";
-  return emitCast(lowering, op, !widens ? CastOp::TruncI : isUnsigned ? CastOp::ExtUI : CastOp::ExtSI);
+  return emitCast(lowering, op,
+                  !widens      ? CastOp::TruncI
+                  : isUnsigned ? CastOp::ExtUI
+                               : CastOp::ExtSI);
 }
 
 LogicalResult lowerBitcast(Lowering &lowering, Operation *op) {
@@ -251,9 +237,9 @@ void addArithLowerings(LoweringTable &table) {
     table[unary.name] = lowerUnary;
   for (const BinaryName &binary : binaryNames)
     table[binary.name] = lowerBinary;
-  for (const char *name : {"arith.sitofp", "arith.uitofp", "arith.fptosi", "arith.fptoui",
-                           "arith.extf", "arith.truncf", "arith.extsi", "arith.extui",
-                           "arith.trunci"})
+  for (const char *name :
+       {"arith.sitofp", "arith.uitofp", "arith.fptosi", "arith.fptoui", "arith.extf",
+        "arith.truncf", "arith.extsi", "arith.extui", "arith.trunci"})
     table[name] = lowerArithCast;
   table["arith.index_cast"] = lowerIndexCast;
   table["arith.index_castui"] = lowerIndexCast;

@@ -37,8 +37,7 @@ LogicalResult lower(Lowering &lowering, scf::ForOp op) {
   step->inits = lowering.movesTo(op.getInitArgsMutable(), carried);
   if (failed(lowering.lowerBlock(*op.getBody(), step->body.code)))
     return failure();
-  step->body.moves =
-      lowering.movesTo(op.getBody()->getTerminator()->getOpOperands(), carried);
+  step->body.moves = lowering.movesTo(op.getBody()->getTerminator()->getOpOperands(), carried);
   lowering.defineAll(op.getResults());
   step->results = lowering.movesFrom(carried, op.getResults());
   lowering.emit(std::move(step));
@@ -67,8 +66,7 @@ LogicalResult lower(Lowering &lowering, scf::WhileOp op) {
 }
 
 /// A branch of an scf.if; a missing else has nothing to hand on.
-LogicalResult lowerBranch(Lowering &lowering, Region &branch, ArrayRef<Slot> results,
-                          Body &into) {
+LogicalResult lowerBranch(Lowering &lowering, Region &branch, ArrayRef<Slot> results, Body &into) {
   if (branch.empty())
     return success();
   if (failed(lowering.lowerBlock(branch.front(), into.code)))
@@ -111,8 +109,7 @@ LogicalResult lowerLiftedIf(Lowering &lowering, scf::IfOp op) {
     return failure();
 
   llvm::SmallVector<Slot> results;
-  for (auto [value, thenSlot, elseSlot] :
-       llvm::zip_equal(op.getResults(), thenSlots, elseSlots)) {
+  for (auto [value, thenSlot, elseSlot] : llvm::zip_equal(op.getResults(), thenSlots, elseSlots)) {
     ValueResult result = lowering.result(value);
     results.push_back(result.slot);
     step->thenResults.push_back({thenSlot, result.slot, false, true});
@@ -126,8 +123,7 @@ LogicalResult lowerLiftedIf(Lowering &lowering, scf::IfOp op) {
   }
   if (isUnsafeToSpeculate(op)) {
     Code code;
-    if (failed(lowering.withCode(
-            code, [&] { return lowering.lowerPerElement(op, results); })))
+    if (failed(lowering.withCode(code, [&] { return lowering.lowerPerElement(op, results); })))
       return failure();
     step->perElement = std::move(code);
   }
@@ -218,16 +214,14 @@ LogicalResult lowerMask(Lowering &lowering, tile::ForBlocksOp op, BlockLoopStep 
 LogicalResult lowerRanges(Lowering &lowering, tile::ForBlocksOp op, BlockLoopStep &step) {
   BlockLoopStep::Ranges ranges;
   llvm::SmallVector<Lowering::CallArgument> arguments;
-  for (Slot *slot :
-       {&ranges.againstBegin, &ranges.againstEnd, &ranges.lower, &ranges.upper}) {
+  for (Slot *slot : {&ranges.againstBegin, &ranges.againstEnd, &ranges.lower, &ranges.upper}) {
     *slot = lowering.newSlot();
     arguments.push_back({*slot, false});
   }
   for (Value operand : op.getMaskOperands())
     arguments.push_back({lowering.slotOf(operand), false});
   llvm::SmallVector<ValueOperand> results;
-  if (failed(
-          lowering.inlineFunction(op, op.getRangesAttr(), arguments, {}, ranges.code, results)))
+  if (failed(lowering.inlineFunction(op, op.getRangesAttr(), arguments, {}, ranges.code, results)))
     return failure();
   if (results.size() != 4)
     return op.emitOpError("requires a function of ranges that returns four i32");

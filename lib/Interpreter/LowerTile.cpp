@@ -58,8 +58,8 @@ Placement indexedPlacementOf(Lowering &lowering, OpT op, RankedTensorType tile) 
 
 template <typename OpT>
 LogicalResult lowerWrite(Lowering &lowering, OpT op, TransferKind kind, Placement place) {
-  lowering.emit(TransferStep::write(op, kind, std::move(place),
-                                    lowering.operand(op.getValueMutable())));
+  lowering.emit(
+      TransferStep::write(op, kind, std::move(place), lowering.operand(op.getValueMutable())));
   return success();
 }
 
@@ -80,15 +80,13 @@ LogicalResult lower(Lowering &lowering, tile::GatherOp op) {
 }
 
 LogicalResult lower(Lowering &lowering, tile::StoreOp op) {
-  return lowerWrite(
-      lowering, op, TransferKind::Store,
-      placementOf(lowering, op, cast<RankedTensorType>(op.getValue().getType())));
+  return lowerWrite(lowering, op, TransferKind::Store,
+                    placementOf(lowering, op, cast<RankedTensorType>(op.getValue().getType())));
 }
 
 LogicalResult lower(Lowering &lowering, tile::AtomicAddOp op) {
-  return lowerWrite(
-      lowering, op, TransferKind::AtomicAdd,
-      placementOf(lowering, op, cast<RankedTensorType>(op.getValue().getType())));
+  return lowerWrite(lowering, op, TransferKind::AtomicAdd,
+                    placementOf(lowering, op, cast<RankedTensorType>(op.getValue().getType())));
 }
 
 LogicalResult lower(Lowering &lowering, tile::ScatterAddOp op) {
@@ -100,8 +98,7 @@ LogicalResult lower(Lowering &lowering, tile::ScatterAddOp op) {
 LogicalResult lower(Lowering &lowering, tile::AtOp op) {
   Slot source;
   if (std::optional<StringRef> name = op.getCapture()) {
-    auto capture =
-        SymbolTable::lookupNearestSymbolFrom<tile::CaptureOp>(op, op.getCaptureAttr());
+    auto capture = SymbolTable::lookupNearestSymbolFrom<tile::CaptureOp>(op, op.getCaptureAttr());
     if (!capture)
       return op.emitOpError() << "refers to @" << *name << ", which is not a capture";
     source = lowering.capture(capture);
@@ -150,9 +147,8 @@ LogicalResult lower(Lowering &lowering, tile::FullOp op) {
 }
 
 LogicalResult lower(Lowering &lowering, tile::IotaOp op) {
-  lowering.emit<IotaStep>(op, lowering.intOperand(op.getStart()),
-                          lowering.shapeOf(op.getResult()), op.getDim(),
-                          lowering.result(op.getResult()));
+  lowering.emit<IotaStep>(op, lowering.intOperand(op.getStart()), lowering.shapeOf(op.getResult()),
+                          op.getDim(), lowering.result(op.getResult()));
   return success();
 }
 

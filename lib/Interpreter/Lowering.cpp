@@ -177,8 +177,7 @@ bool Lowering::dies(OpOperand &operand) const {
     if (&use == &operand)
       continue;
     bool isNested = use.getOwner() != op && op->isProperAncestor(use.getOwner());
-    bool isLater =
-        use.getOwner() == op && use.getOperandNumber() > operand.getOperandNumber();
+    bool isLater = use.getOwner() == op && use.getOperandNumber() > operand.getOperandNumber();
     if (isNested || isLater)
       return false;
   }
@@ -228,9 +227,10 @@ LogicalResult Lowering::lowerOperation(Operation *op) {
   if (failed(checkTypes(op)))
     return failure();
   if (++numOperations > maxOperations)
-    return op->emitOpError() << "is one of more than " << maxOperations
-                             << " operations, counting a function once for each call of it; the CPU "
-                                "device runs kernels up to this size";
+    return op->emitOpError()
+           << "is one of more than " << maxOperations
+           << " operations, counting a function once for each call of it; the CPU "
+              "device runs kernels up to this size";
   return lowering->second(*this, op);
 }
 

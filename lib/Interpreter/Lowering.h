@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Compiles a specialised kernel into steps. Scalar functions are compiled into their callers: as scalar
-// code for func.call, and at the shape of a tile ("lifted") for tile.map and for masks.
+// Compiles a specialised kernel into steps. Scalar functions are compiled into their callers: as
+// scalar code for func.call, and at the shape of a tile ("lifted") for tile.map and for masks.
 
 #ifndef TILEWRIGHT_LIB_INTERPRETER_LOWERING_H
 #define TILEWRIGHT_LIB_INTERPRETER_LOWERING_H
@@ -47,15 +47,16 @@ struct CompiledKernel {
 /// Null after a diagnostic.
 std::unique_ptr<CompiledKernel> compileKernel(tile::KernelOp kernel, bool f64);
 
-/// What is known while a kernel is compiled. A function for each operation (see lowerings()) appends
-/// steps to the current code.
+/// What is known while a kernel is compiled. A function for each operation (see lowerings())
+/// appends steps to the current code.
 class Lowering {
 public:
   Lowering(CompiledKernel &kernel, bool f64) : kernel(kernel), f64(f64) {}
 
   mlir::LogicalResult run();
 
-  //===--- values ---------------------------------------------------------------------------------===//
+  //===--- values
+  //---------------------------------------------------------------------------------===//
 
   Slot newSlot() { return kernel.numValues++; }
   /// A slot for a result or a block argument.
@@ -85,7 +86,8 @@ public:
   Slot capture(tile::CaptureOp op);
   Slot newViewSlot() { return kernel.numViews++; }
 
-  //===--- code -----------------------------------------------------------------------------------===//
+  //===--- code
+  //-----------------------------------------------------------------------------------===//
 
   template <typename StepT, typename... Args>
   StepT &emit(Args &&...args) {

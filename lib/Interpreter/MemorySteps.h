@@ -16,8 +16,7 @@ public:
   DimStep(mlir::Operation *op, Slot view, unsigned dim, Slot result)
       : Step(op), view(view), dim(dim), result(result) {}
   bool run(Frame &frame) const override {
-    frame.values[result].setSplat(
-        Scalar::fromInt(frame.views[view].extents[dim], Storage::I32));
+    frame.values[result].setSplat(Scalar::fromInt(frame.views[view].extents[dim], Storage::I32));
     return true;
   }
 

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// tile.for_blocks against its definition: exactly the blocks that hold a kept pair, in order, with the
-// mask of each.
+// tile.for_blocks against its definition: exactly the blocks that hold a kept pair, in order, with
+// the mask of each.
 
 #include "InterpreterTesting.h"
 
@@ -21,8 +21,8 @@ struct Loop {
 
 class BlockLoopTest : public InterpreterTest {
 protected:
-  /// Writes, for each visit in order, the start of the block and its mask. `where` is the clause, and
-  /// `functions` defines what it names.
+  /// Writes, for each visit in order, the start of the block and its mask. `where` is the clause,
+  /// and `functions` defines what it names.
   std::string source(const Loop &loop, const std::string &where, const std::string &functions) {
     return substitute(
         functions + R"(
@@ -53,9 +53,8 @@ tile.kernel @k (%starts: !tile.view<[?], i32>, %masks: !tile.view<[?, ?, ?], i32
              const std::function<bool(int64_t, int64_t)> &mask, Arguments arguments = {},
              int64_t p = 0, int64_t q = 0) {
     std::vector<int64_t> order;
-    int64_t blocks = loop.upper > loop.lower
-                         ? (loop.upper - loop.lower + blockColumns - 1) / blockColumns
-                         : 0;
+    int64_t blocks =
+        loop.upper > loop.lower ? (loop.upper - loop.lower + blockColumns - 1) / blockColumns : 0;
     if (loop.listed)
       order = loop.list;
     else
@@ -104,9 +103,10 @@ tile.kernel @k (%starts: !tile.view<[?], i32>, %masks: !tile.view<[?, ?, ?], i32
       arguments[name] = value;
     run(source(loop, where, functions), arguments);
     EXPECT_EQ(starts.memory, expectedStarts.memory)
-        << where << " " << loop.lower << " " << loop.upper << " " << loop.start << " " << loop.limit;
-    EXPECT_EQ(masks.memory, expectedMasks.memory)
-        << where << " " << loop.lower << " " << loop.upper << " " << loop.start << " " << loop.limit;
+        << where << " " << loop.lower << " " << loop.upper << " " << loop.start << " "
+        << loop.limit;
+    EXPECT_EQ(masks.memory, expectedMasks.memory) << where << " " << loop.lower << " " << loop.upper
+                                                  << " " << loop.start << " " << loop.limit;
   }
 
   std::mt19937 random{12345};
@@ -149,10 +149,9 @@ func.func private @kept(%i: i32, %j: i32) -> i1 {
     Tensor mask(ElementType::I32, {40, 60}, [&](int64_t) {
       return density == 4 || (density > 0 && uniform(1, 40) <= density * density);
     });
-    check(
-        randomLoop(), "where @kept(against, block)", functions,
-        [&](int64_t i, int64_t j) { return mask.get(i, j + 8) != 0; },
-        {{"mask", mask.argument()}});
+    check(randomLoop(), "where @kept(against, block)", functions,
+          [&](int64_t i, int64_t j) { return mask.get(i, j + 8) != 0; },
+          {{"mask", mask.argument()}});
   }
 }
 
@@ -183,9 +182,8 @@ func.func private @band_ranges(%ab: i32, %ae: i32, %lower: i32, %upper: i32, %p:
 })";
 
 TEST_F(BlockLoopTest, BandsWithAndWithoutRanges) {
-  for (const char *where :
-       {"where @band(%p, block, %q, against : i32, i32)",
-        "where @band(%p, block, %q, against : i32, i32) ranges @band_ranges"})
+  for (const char *where : {"where @band(%p, block, %q, against : i32, i32)",
+                            "where @band(%p, block, %q, against : i32, i32) ranges @band_ranges"})
     for (int i = 0; i < 80; ++i) {
       int64_t p = uniform(-3, 20), q = uniform(-3, 20);
       check(
@@ -212,12 +210,15 @@ func.func private @neither(%i: i32, %j: i32, %p: i32) -> i1 {
   for (int i = 0; i < 30; ++i) {
     int64_t p = uniform(0, 30);
     Loop loop = randomLoop();
-    check(loop, "where @rows(against, block, %p : i32)", functions,
-          [&](int64_t i, int64_t) { return i > p; }, {}, p);
-    check(loop, "where @columns(against, block, %p : i32)", functions,
-          [&](int64_t, int64_t j) { return j < p; }, {}, p);
-    check(loop, "where @neither(against, block, %p : i32)", functions,
-          [&](int64_t, int64_t) { return p > 3; }, {}, p);
+    check(
+        loop, "where @rows(against, block, %p : i32)", functions,
+        [&](int64_t i, int64_t) { return i > p; }, {}, p);
+    check(
+        loop, "where @columns(against, block, %p : i32)", functions,
+        [&](int64_t, int64_t j) { return j < p; }, {}, p);
+    check(
+        loop, "where @neither(against, block, %p : i32)", functions,
+        [&](int64_t, int64_t) { return p > 3; }, {}, p);
   }
 }
 

@@ -28,7 +28,8 @@ tile.kernel @k (%out: !tile.view<[?], i32>) grid(%g = 8) {
 
   /// z = f(i, j, x) for 6 x 8 elements; x(i, j) = 10 i + j - 20, as i32.
   std::vector<double> mapped(const std::string &function, const std::string &others = "") {
-    Tensor x(ElementType::I32, {6, 8}, [](int64_t e) { return 10.0 * double(e / 8) + double(e % 8) - 20; });
+    Tensor x(ElementType::I32, {6, 8},
+             [](int64_t e) { return 10.0 * double(e / 8) + double(e % 8) - 20; });
     Tensor out(ElementType::I32, {6, 8}, -99.0);
     run(others + mapSource(function), {{"xv", x.argument()}, {"out", out.argument()}});
     return values(out);
@@ -40,7 +41,8 @@ tile.kernel @k (%xv: !tile.view<[?, ?], i32>, %out: !tile.view<[?, ?], i32>) gri
   %x = tile.load %xv[0, 0] : !tile.view<[?, ?], i32> -> tensor<6x8xi32>
   %i = tile.iota %c0 dim 0 : tensor<6x8xi32>
   %j = tile.iota %c0 dim 1 : tensor<6x8xi32>
-  %z = tile.map @f(%i, %j, %x) : (tensor<6x8xi32>, tensor<6x8xi32>, tensor<6x8xi32>) -> tensor<6x8xi32>
+  %z = tile.map @f(%i, %j, %x)
+     : (tensor<6x8xi32>, tensor<6x8xi32>, tensor<6x8xi32>) -> tensor<6x8xi32>
   tile.store %z, %out[0, 0] : tensor<6x8xi32>, !tile.view<[?, ?], i32>
   %again = arith.addi %x, %i : tensor<6x8xi32>
   tile.store %again, %xv[0, 0] : tensor<6x8xi32>, !tile.view<[?, ?], i32>
@@ -52,7 +54,8 @@ tile.kernel @k (%xv: !tile.view<[?, ?], i32>, %out: !tile.view<[?, ?], i32>) gri
       result.push_back(tensor.get(i));
     return result;
   }
-  static std::vector<double> expectedMap(const std::function<int64_t(int64_t, int64_t, int64_t)> &f) {
+  static std::vector<double>
+  expectedMap(const std::function<int64_t(int64_t, int64_t, int64_t)> &f) {
     std::vector<double> result;
     for (int64_t i = 0; i < 6; ++i)
       for (int64_t j = 0; j < 8; ++j)
@@ -286,7 +289,8 @@ tile.kernel @k (%out: !tile.view<[?, ?], f32>) grid(%g = 1) {
   %i = tile.iota %c0 dim 0 : tensor<5x6xi32>
   %j = tile.iota %c0 dim 1 : tensor<5x6xi32>
   %half = arith.constant dense<0.5> : tensor<5x6xf32>
-  %z = tile.map @f(%i, %j, %half) : (tensor<5x6xi32>, tensor<5x6xi32>, tensor<5x6xf32>) -> tensor<5x6xf32>
+  %z = tile.map @f(%i, %j, %half)
+     : (tensor<5x6xi32>, tensor<5x6xi32>, tensor<5x6xf32>) -> tensor<5x6xf32>
   tile.store %z, %out[0, 0] : tensor<5x6xf32>, !tile.view<[?, ?], f32>
 })";
   const double ids[] = {0, 0, 1, 1, 2};
@@ -321,9 +325,10 @@ tile.kernel @k (%n: i32) grid(%g = 3, %h = 2) {
               {{"n", int64_t(2)}}, "note: while running the kernel at g = 2, h = 0");
   expectError(kernel("scf.for %i = %c0 to %c10 step %n : i32 { }"), {{"n", int64_t(0)}},
               "'scf.for' op requires a step that is positive, but got 0");
-  expectError(kernel("%t = tile.iota %n dim 0 : tensor<4xi32> \n %u = tile.full %c10 : tensor<4xi32> \n"
-                     "%z = arith.divui %u, %t : tensor<4xi32>"),
-              {{"n", int64_t(-2)}}, "integer division by zero");
+  expectError(
+      kernel("%t = tile.iota %n dim 0 : tensor<4xi32> \n %u = tile.full %c10 : tensor<4xi32> \n"
+             "%z = arith.divui %u, %t : tensor<4xi32>"),
+      {{"n", int64_t(-2)}}, "integer division by zero");
 }
 
 TEST_F(ControlTest, RefusesWhatItCannotRun) {
@@ -354,6 +359,60 @@ tile.kernel @k (%x: i32) grid(%g = 1) {
   %z = arith.extsi %x : i32 to i128
 })",
               {}, "has a value of type 'i128', which is not supported by the CPU device");
+  expectError(R"(
+tile.kernel @k (%x: f32) grid(%g = 1) {
+  %z = tile.full %x : tensor<8192x4096xf32>
+})",
+              {}, "has a tile of 33554432 elements; the CPU device has at most 16777216");
+}
+
+TEST_F(ControlTest, RefusesCallsThatGrowWithoutEnd) {
+  // @f40 stands for 2^40 operations.
+  std::string source = R"(
+func.func private @f0(%x: f32) -> f32 {
+  %z = arith.negf %x : f32
+  return %z : f32
+})";
+  for (int i = 1; i <= 40; ++i)
+    source += substitute(R"(
+func.func private @fNEXT(%x: f32) -> f32 {
+  %y = func.call @fLAST(%x) : (f32) -> f32
+  %z = func.call @fLAST(%y) : (f32) -> f32
+  return %z : f32
+})",
+                         {});
+  for (int i = 1; i <= 40; ++i) {
+    source.replace(source.find("NEXT"), 4, std::to_string(i));
+    for (int k = 0; k < 2; ++k)
+      source.replace(source.find("LAST"), 4, std::to_string(i - 1));
+  }
+  expectError(source + R"(
+tile.kernel @k (%x: f32) grid(%g = 1) {
+  %z = func.call @f40(%x) : (f32) -> f32
+})",
+              {}, "is one of more than 262144 operations, counting a function once for each call");
+}
+
+TEST_F(ControlTest, BranchesOfViews) {
+  const char *source = R"(
+tile.kernel @k (%x: !tile.view<[?], f32>, %y: !tile.view<[?], f32>, %out: !tile.view<[?], f32>)
+    grid(%g = 4) {
+  %c2 = arith.constant 2 : i32
+  %low = arith.cmpi slt, %g, %c2 : i32
+  %from, %to = scf.if %low -> (!tile.view<[?], f32>, !tile.view<[?], f32>) {
+    scf.yield %x, %y : !tile.view<[?], f32>, !tile.view<[?], f32>
+  } else {
+    scf.yield %y, %x : !tile.view<[?], f32>, !tile.view<[?], f32>
+  }
+  %a = tile.load %from[%g] : !tile.view<[?], f32> -> tensor<1xf32>
+  %b = tile.load %to[%g] : !tile.view<[?], f32> -> tensor<1xf32>
+  %z = arith.subf %a, %b : tensor<1xf32>
+  tile.store %z, %out[%g] : tensor<1xf32>, !tile.view<[?], f32>
+})";
+  Tensor x(ElementType::F32, {4}, [](int64_t i) { return double(i); });
+  Tensor y(ElementType::F32, {4}, 10.0), out(ElementType::F32, {4});
+  run(source, {{"x", x.argument()}, {"y", y.argument()}, {"out", out.argument()}});
+  EXPECT_EQ(values(out), (std::vector<double>{-10, -9, 8, 7}));
 }
 
 } // namespace

@@ -14,12 +14,17 @@ protected:
   /// A kernel with an argument of every kind; good() fits it.
   static constexpr const char *source = R"(
 tile.capture @slopes : !tile.view<[?], f32>
-tile.kernel @k (%x: !tile.view<[?, 4], f16>, %y: optional !tile.view<[?], i32>, %scale: f32, %n: i32,
+tile.kernel @k (%x: !tile.view<[?, 4], f16>, %y: optional !tile.view<[?], i32>, %scale: f32,
+                %n: i32,
                 %on: i1, %seed: i64) grid(%g = dim(x, 0), %h = n) {
 })";
   Arguments good() {
-    return {{"x", x.argument()},   {"y", y.argument()},        {"scale", 0.5},
-            {"n", int64_t(1)},     {"on", int64_t(1)},         {"seed", int64_t(1) << 40},
+    return {{"x", x.argument()},
+            {"y", y.argument()},
+            {"scale", 0.5},
+            {"n", int64_t(1)},
+            {"on", int64_t(1)},
+            {"seed", int64_t(1) << 40},
             {"slopes", slopes.argument()}};
   }
   Arguments with(const std::string &name, Argument argument) {
@@ -68,8 +73,9 @@ TEST_F(DeviceTest, ArgumentsThatDoNotFit) {
 
   ArrayArgument array = x.argument();
   array.shape[0] = -1;
-  expectError(source, with("x", array), "requires extents that are not negative, but got -1 along "
-                                        "dimension 0 of argument 'x'");
+  expectError(source, with("x", array),
+              "requires extents that are not negative, but got -1 along "
+              "dimension 0 of argument 'x'");
   array.shape[0] = int64_t(1) << 31;
   expectError(source, with("x", array), "requires extents up to 2147483647, but got 2147483648");
   array = x.argument();
@@ -127,7 +133,8 @@ tile.kernel @k (%out: !tile.view<[?, ?, ?], i32>)
 
 TEST_F(DeviceTest, ResultsDoNotDependOnThreads) {
   const char *kernel = R"(
-tile.kernel @k (%x: !tile.view<[?, ?], f32>, %y: !tile.view<[?], f32>) grid(%g = ceildiv(dim(x, 0), 8)) {
+tile.kernel @k (%x: !tile.view<[?, ?], f32>, %y: !tile.view<[?], f32>)
+    grid(%g = ceildiv(dim(x, 0), 8)) {
   %c8 = arith.constant 8 : i32
   %row = arith.muli %g, %c8 : i32
   %t = tile.load %x[%row, 0] : !tile.view<[?, ?], f32> -> tensor<8x64xf32>
@@ -172,7 +179,8 @@ tile.kernel @square (%in: !tile.view<[?], f32>, %out: !tile.view<[?], f32>) grid
   %z = arith.mulf %t, %t : tensor<1xf32>
   tile.store %z, %out[%g] : tensor<1xf32>, !tile.view<[?], f32>
 }
-tile.kernel @add (%in: !tile.view<[?], f32>, %out: !tile.view<[?], f32>, %s: f32) grid(%g = dim(in, 0)) {
+tile.kernel @add (%in: !tile.view<[?], f32>, %out: !tile.view<[?], f32>, %s: f32)
+    grid(%g = dim(in, 0)) {
   %f = tile.at @offset : f32
   %o = arith.addf %f, %s : f32
   %t = tile.load %in[%g] : !tile.view<[?], f32> -> tensor<1xf32>
@@ -194,11 +202,8 @@ tile.program @p (%x: !tile.view<[?], f32>, %y: !tile.view<[?], f32>, %s: f32, %a
   for (int64_t again : {0, 1}) {
     Tensor x(ElementType::F32, {9}, [](int64_t i) { return double(i); });
     Tensor y(ElementType::F32, {9});
-    run(source, {{"x", x.argument()},
-                 {"y", y.argument()},
-                 {"s", 0.5},
-                 {"again", again},
-                 {"offset", 0.25}});
+    run(source,
+        {{"x", x.argument()}, {"y", y.argument()}, {"s", 0.5}, {"again", again}, {"offset", 0.25}});
     for (int64_t i = 0; i < 9; ++i)
       EXPECT_EQ(y.get(i), std::pow(double(i), again ? 4 : 2) + 0.75);
   }
@@ -220,8 +225,8 @@ tile.program @p (%y: !tile.view<[?, 3], $T>, %n: i32) {
   struct Case {
     ElementType type;
     const char *name;
-  } cases[] = {{ElementType::F32, "f32"},      {ElementType::F64, "f64"},
-               {ElementType::F16, "f16"},      {ElementType::BF16, "bf16"},
+  } cases[] = {{ElementType::F32, "f32"},       {ElementType::F64, "f64"},
+               {ElementType::F16, "f16"},       {ElementType::BF16, "bf16"},
                {ElementType::E4M3, "f8E4M3FN"}, {ElementType::E5M2, "f8E5M2"}};
   for (const Case &test : cases) {
     Tensor y(test.type, {5, 3});
@@ -235,6 +240,8 @@ tile.program @p (%y: !tile.view<[?, 3], $T>, %n: i32) {
   Tensor y(ElementType::I32, {5, 3});
   run(source("i32", "fill 7.0"), {{"y", y.argument()}, {"n", int64_t(2)}});
   EXPECT_EQ(y.get(14), 7);
+  expectError(source("i32", "fill 3.0e9"), {{"y", y.argument()}, {"n", int64_t(2)}},
+              "requires a fill that fits its elements, but got 3");
   run(source("i32", ""), {{"y", y.argument()}, {"n", int64_t(2)}});
   EXPECT_LT(y.get(14), -1e9);
   expectError(source("i32", ""), {{"y", y.argument()}, {"n", int64_t(-2)}},

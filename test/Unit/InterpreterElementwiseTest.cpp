@@ -12,7 +12,8 @@ constexpr int64_t rows = 6, columns = 10;
 /// x, y: dense; r, c: a row and a column vector expanded; s: a scalar as a tile.
 const char *const floatKernel = R"(
 !t = tensor<6x10x$T>
-tile.kernel @k (%xv: !tile.view<[6, 10], $T>, %yv: !tile.view<[6, 10], $T>, %rv: !tile.view<[6], $T>,
+tile.kernel @k (%xv: !tile.view<[6, 10], $T>, %yv: !tile.view<[6, 10], $T>,
+                %rv: !tile.view<[6], $T>,
                 %cv: !tile.view<[10], $T>, %s0: $T, %out: !tile.view<[6, 10], $R>) grid(%g = 1) {
   %x = tile.load %xv[0, 0] : !tile.view<[6, 10], $T> -> !t
   %y = tile.load %yv[0, 0] : !tile.view<[6, 10], $T> -> !t
@@ -34,9 +35,10 @@ protected:
   static constexpr double s = 1.75;
 
   /// Runs the body; values are those of the function after rounding to the type.
-  void check(const std::string &body, ElementType type,
-             const std::function<double(double x, double y, double r, double c, double s)> &expected,
-             double tolerance, RunOptions options = {}) {
+  void
+  check(const std::string &body, ElementType type,
+        const std::function<double(double x, double y, double r, double c, double s)> &expected,
+        double tolerance, RunOptions options = {}) {
     ElementType memory = options.f64 ? ElementType::F64 : type;
     Tensor xs(memory, {rows, columns}, [&](int64_t i) { return x(i); });
     Tensor ys(memory, {rows, columns}, [&](int64_t i) { return y(i); });
@@ -70,36 +72,46 @@ protected:
 
 TEST_F(ElementwiseTest, MixesFormsOfOperands) {
   auto f32 = ElementType::F32;
-  check("%z = arith.addf %x, %y : !t", f32,
-        [](double x, double y, double, double, double) { return x + y; }, 1e-6);
-  check("%z = arith.subf %x, %r : !t", f32,
-        [](double x, double, double r, double, double) { return x - r; }, 1e-6);
-  check("%z = arith.subf %r, %x : !t", f32,
-        [](double x, double, double r, double, double) { return r - x; }, 1e-6);
-  check("%z = arith.divf %x, %c : !t", f32,
-        [](double x, double, double, double c, double) { return x / c; }, 1e-6);
-  check("%z = arith.mulf %s, %x : !t", f32,
-        [](double x, double, double, double, double s) { return s * x; }, 1e-6);
-  check("%z = arith.maximumf %r, %c : !t", f32,
-        [](double, double, double r, double c, double) { return std::max(r, c); }, 1e-6);
-  check("%a = arith.mulf %r, %r : !t \n %z = arith.addf %a, %s : !t", f32,
-        [](double, double, double r, double, double s) { return r * r + s; }, 1e-6);
-  check("%a = arith.mulf %c, %c : !t \n %b = arith.subf %a, %r : !t \n %z = arith.addf %b, %x : !t",
-        f32, [](double x, double, double r, double c, double) { return c * c - r + x; }, 1e-6);
-  check("%a = arith.addf %s, %s : !t \n %z = arith.mulf %a, %a : !t", f32,
-        [](double, double, double, double, double s) { return 4 * s * s; }, 1e-6);
+  check(
+      "%z = arith.addf %x, %y : !t", f32,
+      [](double x, double y, double, double, double) { return x + y; }, 1e-6);
+  check(
+      "%z = arith.subf %x, %r : !t", f32,
+      [](double x, double, double r, double, double) { return x - r; }, 1e-6);
+  check(
+      "%z = arith.subf %r, %x : !t", f32,
+      [](double x, double, double r, double, double) { return r - x; }, 1e-6);
+  check(
+      "%z = arith.divf %x, %c : !t", f32,
+      [](double x, double, double, double c, double) { return x / c; }, 1e-6);
+  check(
+      "%z = arith.mulf %s, %x : !t", f32,
+      [](double x, double, double, double, double s) { return s * x; }, 1e-6);
+  check(
+      "%z = arith.maximumf %r, %c : !t", f32,
+      [](double, double, double r, double c, double) { return std::max(r, c); }, 1e-6);
+  check(
+      "%a = arith.mulf %r, %r : !t \n %z = arith.addf %a, %s : !t", f32,
+      [](double, double, double r, double, double s) { return r * r + s; }, 1e-6);
+  check(
+      "%a = arith.mulf %c, %c : !t \n %b = arith.subf %a, %r : !t \n %z = arith.addf %b, %x : !t",
+      f32, [](double x, double, double r, double c, double) { return c * c - r + x; }, 1e-6);
+  check(
+      "%a = arith.addf %s, %s : !t \n %z = arith.mulf %a, %a : !t", f32,
+      [](double, double, double, double, double s) { return 4 * s * s; }, 1e-6);
 }
 
 TEST_F(ElementwiseTest, ReusesOperandsOnlyWhereTheyDie) {
   // %a is read after operations that could have overwritten it.
-  check("%a = arith.addf %x, %y : !t \n %b = arith.mulf %a, %s : !t \n %d = arith.subf %a, %b : !t \n"
-        "%e = arith.mulf %a, %a : !t \n %z = arith.addf %e, %d : !t",
-        ElementType::F32,
-        [](double x, double y, double, double, double s) {
-          double a = x + y;
-          return a * a + (a - a * s);
-        },
-        1e-6);
+  check(
+      "%a = arith.addf %x, %y : !t \n %b = arith.mulf %a, %s : !t \n %d = arith.subf %a, %b : !t \n"
+      "%e = arith.mulf %a, %a : !t \n %z = arith.addf %e, %d : !t",
+      ElementType::F32,
+      [](double x, double y, double, double, double s) {
+        double a = x + y;
+        return a * a + (a - a * s);
+      },
+      1e-6);
 }
 
 TEST_F(ElementwiseTest, MathFunctions) {
@@ -116,52 +128,62 @@ TEST_F(ElementwiseTest, MathFunctions) {
     check(std::string("%z = ") + test.op + " %y : !t", ElementType::F32, expected, 2e-6);
     check(std::string("%z = ") + test.op + " %y : !t", ElementType::F64, expected, 1e-14);
   }
-  check("%z = math.rsqrt %y : !t", ElementType::F32,
-        [](double, double y, double, double, double) { return 1 / std::sqrt(y); }, 1e-6);
-  check("%z = math.powf %y, %r : !t", ElementType::F32,
-        [](double, double y, double r, double, double) { return std::pow(y, r); }, 1e-6);
-  check("%z = math.fma %x, %c, %r : !t", ElementType::F32,
-        [](double x, double, double r, double c, double) { return x * c + r; }, 1e-6);
-  check("%z = arith.negf %x : !t", ElementType::F32,
-        [](double x, double, double, double, double) { return -x; }, 0);
-  check("%z = arith.minnumf %x, %c : !t", ElementType::F32,
-        [](double x, double, double, double c, double) { return std::fmin(x, c); }, 0);
+  check(
+      "%z = math.rsqrt %y : !t", ElementType::F32,
+      [](double, double y, double, double, double) { return 1 / std::sqrt(y); }, 1e-6);
+  check(
+      "%z = math.powf %y, %r : !t", ElementType::F32,
+      [](double, double y, double r, double, double) { return std::pow(y, r); }, 1e-6);
+  check(
+      "%z = math.fma %x, %c, %r : !t", ElementType::F32,
+      [](double x, double, double r, double c, double) { return x * c + r; }, 1e-6);
+  check(
+      "%z = arith.negf %x : !t", ElementType::F32,
+      [](double x, double, double, double, double) { return -x; }, 0);
+  check(
+      "%z = arith.minnumf %x, %c : !t", ElementType::F32,
+      [](double x, double, double, double c, double) { return std::fmin(x, c); }, 0);
 }
 
 TEST_F(ElementwiseTest, RoundsToTheDeclaredTypeAfterEachOperation) {
   for (ElementType type :
        {ElementType::F16, ElementType::BF16, ElementType::E4M3, ElementType::E5M2}) {
     auto round = [&](double value) { return numeric::roundToType(value, type); };
-    check("%a = arith.mulf %x, %y : !t \n %b = arith.addf %a, %r : !t \n %z = arith.subf %b, %s : !t",
-          type,
-          [&](double x, double y, double r, double, double s) {
-            return round(round(round(x * y) + r) - s);
-          },
-          0);
+    check(
+        "%a = arith.mulf %x, %y : !t \n %b = arith.addf %a, %r : !t \n %z = arith.subf %b, %s : !t",
+        type,
+        [&](double x, double y, double r, double, double s) {
+          return round(round(round(x * y) + r) - s);
+        },
+        0);
   }
 }
 
 TEST_F(ElementwiseTest, NothingIsRoundedInF64) {
   RunOptions options;
   options.f64 = true;
-  check("%a = arith.mulf %x, %y : !t \n %b = math.exp %a : !t \n %z = arith.divf %b, %c : !t",
-        ElementType::BF16,
-        [](double x, double y, double, double c, double) { return std::exp(x * y) / c; }, 1e-14,
-        options);
+  check(
+      "%a = arith.mulf %x, %y : !t \n %b = math.exp %a : !t \n %z = arith.divf %b, %c : !t",
+      ElementType::BF16,
+      [](double x, double y, double, double c, double) { return std::exp(x * y) / c; }, 1e-14,
+      options);
 }
 
 TEST_F(ElementwiseTest, SelectIgnoresTheOtherOperand) {
-  check("%nan0 = arith.constant 0x7FC00000 : f32 \n %nan = tile.full %nan0 : !t \n"
-        "%k = arith.cmpf ogt, %x, %r : !t \n"
-        "%z = tile.select %k, %x, %nan : tensor<6x10xi1>, !t",
-        ElementType::F32,
-        [](double x, double, double r, double, double) { return x > r ? x : notANumber; }, 0);
-  check("%true = arith.constant true \n %k = tile.full %true : tensor<6x10xi1> \n"
-        "%z = tile.select %k, %r, %x : tensor<6x10xi1>, !t",
-        ElementType::F32, [](double, double, double r, double, double) { return r; }, 0);
-  check("%k = arith.cmpf ult, %r, %c : !t \n %z = arith.select %k, %y, %s : tensor<6x10xi1>, !t",
-        ElementType::F32,
-        [](double, double y, double r, double c, double s) { return r < c ? y : s; }, 0);
+  check(
+      "%nan0 = arith.constant 0x7FC00000 : f32 \n %nan = tile.full %nan0 : !t \n"
+      "%k = arith.cmpf ogt, %x, %r : !t \n"
+      "%z = tile.select %k, %x, %nan : tensor<6x10xi1>, !t",
+      ElementType::F32,
+      [](double x, double, double r, double, double) { return x > r ? x : notANumber; }, 0);
+  check(
+      "%true = arith.constant true \n %k = tile.full %true : tensor<6x10xi1> \n"
+      "%z = tile.select %k, %r, %x : tensor<6x10xi1>, !t",
+      ElementType::F32, [](double, double, double r, double, double) { return r; }, 0);
+  check(
+      "%k = arith.cmpf ult, %r, %c : !t \n %z = arith.select %k, %y, %s : tensor<6x10xi1>, !t",
+      ElementType::F32,
+      [](double, double y, double r, double c, double s) { return r < c ? y : s; }, 0);
 }
 
 TEST_F(ElementwiseTest, DenseConstants) {

@@ -4,7 +4,6 @@
 
 #include "InterpreterTesting.h"
 
-
 namespace tilewright {
 namespace {
 

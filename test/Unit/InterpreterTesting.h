@@ -108,7 +108,8 @@ protected:
   }
 
   /// Whether the only entry of the module ran.
-  bool tryRun(const std::string &source, const Arguments &arguments, const RunOptions &options = {}) {
+  bool tryRun(const std::string &source, const Arguments &arguments,
+              const RunOptions &options = {}) {
     messages.clear();
     mlir::OwningOpRef<mlir::ModuleOp> module =
         parseBuffer(context, llvm::MemoryBufferRef(source, "test.mlir"));

@@ -34,29 +34,28 @@ TEST_F(TileTest, ExpandsOfExpands) {
   struct Case {
     const char *body;
     int64_t position; // of the vector's dimension
-  } cases[] = {
-      {"%a = tile.expand %v dim 1 : tensor<4xf32> -> tensor<4x5xf32>\n"
-       "%b = tile.expand %a dim 0 : tensor<4x5xf32> -> tensor<3x4x5xf32>\n"
-       "%z = tile.expand %b dim 0 : tensor<3x4x5xf32> -> tensor<2x3x4x5xf32>",
-       2},
-      {"%a = tile.expand %v dim 0 : tensor<4xf32> -> tensor<3x4xf32>\n"
-       "%b = tile.expand %a dim 0 : tensor<3x4xf32> -> tensor<2x3x4xf32>\n"
-       "%z = tile.expand %b dim 3 : tensor<2x3x4xf32> -> tensor<2x3x4x5xf32>",
-       2},
-      {"%a = tile.expand %v dim 1 : tensor<4xf32> -> tensor<4x3xf32>\n"
-       "%b = tile.expand %a dim 2 : tensor<4x3xf32> -> tensor<4x3x5xf32>\n"
-       "%z = tile.expand %b dim 0 : tensor<4x3x5xf32> -> tensor<2x4x3x5xf32>",
-       1}};
+  } cases[] = {{"%a = tile.expand %v dim 1 : tensor<4xf32> -> tensor<4x5xf32>\n"
+                "%b = tile.expand %a dim 0 : tensor<4x5xf32> -> tensor<3x4x5xf32>\n"
+                "%z = tile.expand %b dim 0 : tensor<3x4x5xf32> -> tensor<2x3x4x5xf32>",
+                2},
+               {"%a = tile.expand %v dim 0 : tensor<4xf32> -> tensor<3x4xf32>\n"
+                "%b = tile.expand %a dim 0 : tensor<3x4xf32> -> tensor<2x3x4xf32>\n"
+                "%z = tile.expand %b dim 3 : tensor<2x3x4xf32> -> tensor<2x3x4x5xf32>",
+                2},
+               {"%a = tile.expand %v dim 1 : tensor<4xf32> -> tensor<4x3xf32>\n"
+                "%b = tile.expand %a dim 2 : tensor<4x3xf32> -> tensor<4x3x5xf32>\n"
+                "%z = tile.expand %b dim 0 : tensor<4x3x5xf32> -> tensor<2x4x3x5xf32>",
+                1}};
   for (const Case &test : cases) {
-    std::string source = substitute(R"(
+    std::string source =
+        substitute(R"(
 tile.kernel @k (%x: !tile.view<[?], f32>, %out: !tile.view<[?], f32>) grid(%g = 1) {
   %v = tile.load %x[0] : !tile.view<[?], f32> -> tensor<4xf32>
   $BODY
   %flat = tile.reshape %z : tensor<$SHAPExf32> -> tensor<120xf32>
   tile.store %flat, %out[0] : tensor<120xf32>, !tile.view<[?], f32>
 })",
-                                    {{"BODY", test.body},
-                                     {"SHAPE", test.position == 2 ? "2x3x4x5" : "2x4x3x5"}});
+                   {{"BODY", test.body}, {"SHAPE", test.position == 2 ? "2x3x4x5" : "2x4x3x5"}});
     Tensor x(ElementType::F32, {4}, [](int64_t i) { return double(i) + 1; });
     Tensor out(ElementType::F32, {120});
     run(source, {{"x", x.argument()}, {"out", out.argument()}});
@@ -196,17 +195,19 @@ tile.kernel @k (%av: !tile.view<[?, ?], $T>, %bv: !tile.view<[?, ?], $T>,
   tile.store %twice, %out[0, 0] : tensor<5x6x$C>, !tile.view<[?, ?], $C>
 })",
         {{"ACC", acc},
-         {"FLAGS", std::string(transposeA ? " transpose_a" : "") +
-                       (transposeB ? " transpose_b" : "")},
+         {"FLAGS",
+          std::string(transposeA ? " transpose_a" : "") + (transposeB ? " transpose_b" : "")},
          {"SA", transposeA ? "7x5" : "5x7"},
          {"SB", transposeB ? "6x7" : "7x6"},
          {"C", type == ElementType::F64 ? "f64" : "f32"},
          {"T", name}});
     ElementType memory = f64 ? ElementType::F64 : type;
     ElementType result = wide ? ElementType::F64 : ElementType::F32;
-    Tensor a(memory, transposeA ? llvm::SmallVector<int64_t>{7, 5} : llvm::SmallVector<int64_t>{5, 7},
+    Tensor a(memory,
+             transposeA ? llvm::SmallVector<int64_t>{7, 5} : llvm::SmallVector<int64_t>{5, 7},
              [](int64_t i) { return std::sin(double(i)); });
-    Tensor b(memory, transposeB ? llvm::SmallVector<int64_t>{6, 7} : llvm::SmallVector<int64_t>{7, 6},
+    Tensor b(memory,
+             transposeB ? llvm::SmallVector<int64_t>{6, 7} : llvm::SmallVector<int64_t>{7, 6},
              [](int64_t i) { return std::cos(double(i)); });
     Tensor c(result, {5, 6}, [](int64_t i) { return double(i) * 0.125; });
     Tensor out(result, {5, 6});
@@ -223,7 +224,8 @@ tile.kernel @k (%av: !tile.view<[?, ?], $T>, %bv: !tile.view<[?, ?], $T>,
         else if (acc == ", %row")
           sum += c.get(i, 0);
         for (int64_t k = 0; k < 7; ++k)
-          sum += (transposeA ? a.get(k, i) : a.get(i, k)) * (transposeB ? b.get(j, k) : b.get(k, j));
+          sum +=
+              (transposeA ? a.get(k, i) : a.get(i, k)) * (transposeB ? b.get(j, k) : b.get(k, j));
         expectValue(out.get(i, j), sum, tolerance, name + acc);
       }
   }
@@ -288,8 +290,7 @@ tile.kernel @k (%out: !tile.view<[?, ?], i32>, %seed: i64, %offset: i64) grid(%g
   for (int64_t i = 0; i < 8; ++i)
     for (int64_t j = 0; j < 12; ++j) {
       std::array<uint32_t, 2> key = {uint32_t(seed), uint32_t((seed >> 32) ^ (offset >> 32))};
-      auto words =
-          numeric::philox(key, {uint32_t(j >> 2), uint32_t(i), 7u, uint32_t(offset)});
+      auto words = numeric::philox(key, {uint32_t(j >> 2), uint32_t(i), 7u, uint32_t(offset)});
       EXPECT_EQ(out.get(i, j), int32_t(words[j & 3]));
     }
 }
