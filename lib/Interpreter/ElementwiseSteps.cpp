@@ -111,6 +111,21 @@ bool ElementwiseStep::runInRows(Frame &frame) const {
   return true;
 }
 
+bool LogicStep::run(Frame &frame) const {
+  for (unsigned i = 0; i < 2; ++i) {
+    const Datum &value = frame.values[operands[i].slot];
+    if (!value.isSplat())
+      continue;
+    bool decides = isAnd ? !value.scalar.i1 : value.scalar.i1;
+    if (decides)
+      frame.values[result.slot].setSplat(value.scalar);
+    else
+      frame.values[result.slot] = take(frame, operands[1 - i]);
+    return true;
+  }
+  return ElementwiseStep::run(frame);
+}
+
 bool SelectStep::run(Frame &frame) const {
   const Datum &condition = frame.values[operands[0].slot];
   if (!condition.isSplat())

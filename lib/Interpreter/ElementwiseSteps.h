@@ -63,6 +63,19 @@ private:
   numeric::BinaryOp kind;
 };
 
+/// `and` and `or` of i1. An operand that is a splat decides, or leaves the other one as it is.
+class LogicStep : public BinaryStep {
+public:
+  LogicStep(mlir::Operation *op, bool isAnd, ValueOperand a, ValueOperand b, ValueResult result)
+      : BinaryStep(op, isAnd ? numeric::BinaryOp::AndI : numeric::BinaryOp::OrI, a, b, result),
+        isAnd(isAnd) {}
+
+  bool run(Frame &frame) const override;
+
+private:
+  bool isAnd;
+};
+
 class FmaStep : public ElementwiseStep {
 public:
   using ElementwiseStep::ElementwiseStep;

@@ -86,7 +86,11 @@ LogicalResult lowerBinary(Lowering &lowering, Operation *op) {
                     (kind >= BinaryOp::ShLI && kind <= BinaryOp::ShRUI);
   if (needsWidth && a.storage == Storage::I1)
     return op->emitOpError("is not supported on i1 by the CPU device");
-  lowering.emit<BinaryStep>(op, kind, a, b, lowering.result(op->getResult(0)));
+  bool isLogic = a.storage == Storage::I1 && (kind == BinaryOp::AndI || kind == BinaryOp::OrI);
+  if (isLogic)
+    lowering.emit<LogicStep>(op, kind == BinaryOp::AndI, a, b, lowering.result(op->getResult(0)));
+  else
+    lowering.emit<BinaryStep>(op, kind, a, b, lowering.result(op->getResult(0)));
   return success();
 }
 

@@ -190,6 +190,30 @@ func.func private @f(%i: i32, %j: i32, %x: i32) -> i32 {
             expectedMap([](int64_t, int64_t, int64_t) { return 5; }));
 }
 
+TEST_F(ControlTest, LogicOfUniformAndVaryingConditions) {
+  for (bool uniform : {false, true})
+    for (const char *op : {"arith.andi", "arith.ori"})
+      for (bool isFirst : {false, true}) {
+        std::string source = substitute(R"(
+func.func private @f(%i: i32, %j: i32, %x: i32) -> i32 {
+  %u = arith.constant $UNIFORM
+  %v = arith.cmpi slt, %i, %j : i32
+  %k = $OP $A, $B : i1
+  %z = arith.select %k, %x, %i : i32
+  return %z : i32
+})",
+                                        {{"UNIFORM", uniform ? "true" : "false"},
+                                         {"OP", op},
+                                         {"A", isFirst ? "%u" : "%v"},
+                                         {"B", isFirst ? "%v" : "%u"}});
+        bool isAnd = std::string(op) == "arith.andi";
+        EXPECT_EQ(mapped(source), expectedMap([&](int64_t i, int64_t j, int64_t x) {
+                    bool keep = isAnd ? uniform && i < j : uniform || i < j;
+                    return keep ? x : i;
+                  }));
+      }
+}
+
 TEST_F(ControlTest, MapsWithVaryingBranches) {
   EXPECT_EQ(mapped(R"(
 func.func private @f(%i: i32, %j: i32, %x: i32) -> i32 {
