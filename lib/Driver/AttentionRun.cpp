@@ -82,8 +82,8 @@ struct AttentionRun::Impl {
 AttentionRun::AttentionRun(std::unique_ptr<Impl> impl) : impl(std::move(impl)) {}
 AttentionRun::~AttentionRun() = default;
 
-llvm::Expected<std::unique_ptr<AttentionRun>>
-AttentionRun::create(llvm::StringRef kernelsFolder, const AttentionConfig &config) {
+llvm::Expected<std::unique_ptr<AttentionRun>> AttentionRun::create(llvm::StringRef kernelsFolder,
+                                                                   const AttentionConfig &config) {
   mlir::DialectRegistry registry;
   registerDialects(registry);
   auto impl = std::make_unique<Impl>(registry);
@@ -117,8 +117,11 @@ AttentionRun::create(llvm::StringRef kernelsFolder, const AttentionConfig &confi
     llvm::ArrayRef<int64_t> shape;
     ElementType type;
   };
-  std::vector<Declaration> declarations = {
-      {"q", q, c.type}, {"k", k, c.type}, {"v", v, c.type}, {"o", o, c.type}, {"lse", row, rowType}};
+  std::vector<Declaration> declarations = {{"q", q, c.type},
+                                           {"k", k, c.type},
+                                           {"v", v, c.type},
+                                           {"o", o, c.type},
+                                           {"lse", row, rowType}};
   if (config.backward)
     declarations.insert(declarations.end(), {{"do", o, c.type},
                                              {"dlse", row, rowType},

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The shipped attention kernels on arrays in memory: what the demonstration and the benchmark run. An
-// ordinary user of Compiler.h and CpuDevice.h; nothing else in lib knows what attention is.
+// The shipped attention kernels on arrays in memory: what the demonstration and the benchmark run.
+// An ordinary user of Compiler.h and CpuDevice.h; nothing else in lib knows what attention is.
 
 #ifndef TILEWRIGHT_LIB_DRIVER_ATTENTIONRUN_H
 #define TILEWRIGHT_LIB_DRIVER_ATTENTIONRUN_H
@@ -42,8 +42,9 @@ struct AttentionConfig {
 /// A compiled kernel (or program) with its arguments.
 class AttentionRun {
 public:
-  /// Compiles attention_forward.mlir or attention_backward.mlir and allocates row-major q, k, v, o and lse,
-  /// and in the backward do, dlse, dq, dk and dv. Errors are the first diagnostic of the compiler.
+  /// Compiles attention_forward.mlir or attention_backward.mlir and allocates row-major q, k, v, o
+  /// and lse, and in the backward do, dlse, dq, dk and dv. Errors are the first diagnostic of the
+  /// compiler.
   static llvm::Expected<std::unique_ptr<AttentionRun>> create(llvm::StringRef kernelsFolder,
                                                               const AttentionConfig &config);
   ~AttentionRun();

@@ -38,8 +38,9 @@ llvm::Error splitType(llvm::StringRef form, llvm::StringRef &file,
     return llvm::Error::success();
   type = parseElementType(name);
   if (!type)
-    return failure("expected an element type (f64, f32, f16, bf16, e4m3, e5m2, i64, i32, i1) but got '" +
-                   name + "'");
+    return failure(
+        "expected an element type (f64, f32, f16, bf16, e4m3, e5m2, i64, i32, i1) but got '" +
+        name + "'");
   file = file.take_front(colon);
   return llvm::Error::success();
 }
@@ -125,7 +126,8 @@ llvm::Expected<StridesRequest> parseStrides(llvm::StringRef text) {
     return split.takeError();
   StridesRequest request{split->first, {}};
   if (!parseList(split->second, ',', request.strides))
-    return failure("expected strides in elements such as 1024,64,1 but got '" + split->second + "'");
+    return failure("expected strides in elements such as 1024,64,1 but got '" + split->second +
+                   "'");
   return request;
 }
 

@@ -22,10 +22,10 @@ namespace tilewright {
 /// One array. An array with an input file has the shape of that file.
 struct ArrayRequest {
   std::string name;
-  std::string input;                 ///< empty: the array starts poisoned
-  std::string output;                ///< empty: the array is not written anywhere
-  std::optional<ElementType> type;   ///< of the elements in the kernel; none: the view's
-  llvm::SmallVector<int64_t> shape;  ///< where there is no input
+  std::string input;                ///< empty: the array starts poisoned
+  std::string output;               ///< empty: the array is not written anywhere
+  std::optional<ElementType> type;  ///< of the elements in the kernel; none: the view's
+  llvm::SmallVector<int64_t> shape; ///< where there is no input
 };
 
 struct ScalarRequest {
@@ -45,15 +45,16 @@ struct BindingRequest {
   bool f64 = false;
 };
 
-// The text of one option each. The name ends at the first '='. What follows the last ':' of a file is a
-// type if it has neither '.' nor '/', so that "a:b.npy" is a path; the shape follows the last '@'; the
-// output of --inout follows the last '='. Errors state the form that was expected.
-llvm::Expected<ArrayRequest> parseIn(llvm::StringRef text);    ///< NAME=x.npy[:TYPE]
-llvm::Expected<ArrayRequest> parseOut(llvm::StringRef text);   ///< NAME=y.npy[:TYPE]@DIMxDIM...
-llvm::Expected<ArrayRequest> parseInOut(llvm::StringRef text); ///< NAME=x.npy[:TYPE]=y.npy
+// The text of one option each. The name ends at the first '='. What follows the last ':' of a file
+// is a type if it has neither '.' nor '/', so that "a:b.npy" is a path; the shape follows the last
+// '@'; the output of --inout follows the last '='. Errors state the form that was expected.
+llvm::Expected<ArrayRequest> parseIn(llvm::StringRef text);        ///< NAME=x.npy[:TYPE]
+llvm::Expected<ArrayRequest> parseOut(llvm::StringRef text);       ///< NAME=y.npy[:TYPE]@DIMxDIM...
+llvm::Expected<ArrayRequest> parseInOut(llvm::StringRef text);     ///< NAME=x.npy[:TYPE]=y.npy
 llvm::Expected<ScalarRequest> parseScalar(llvm::StringRef text);   ///< NAME=VALUE
 llvm::Expected<StridesRequest> parseStrides(llvm::StringRef text); ///< NAME=s0,s1,...
-llvm::Expected<std::pair<std::string, std::string>> parseParam(llvm::StringRef text); ///< NAME=VALUE
+llvm::Expected<std::pair<std::string, std::string>>
+parseParam(llvm::StringRef text); ///< NAME=VALUE
 
 } // namespace tilewright
 

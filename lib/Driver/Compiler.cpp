@@ -30,9 +30,9 @@ namespace {
 /// MLIR's parser and printer recurse; each level costs them up to about a kilobyte of stack.
 constexpr unsigned maxNesting = 256;
 
-/// The first place where brackets nest deeper than maxNesting, or where so many signs follow each other
-/// (each is a level of an affine expression); else null. Strings and comments are skipped; the lexer's
-/// finer points do not matter here, since valid files come nowhere near.
+/// The first place where brackets nest deeper than maxNesting, or where so many signs follow each
+/// other (each is a level of an affine expression); else null. Strings and comments are skipped;
+/// the lexer's finer points do not matter here, since valid files come nowhere near.
 const char *findExcessiveNesting(llvm::StringRef text) {
   unsigned depth = 0, signs = 0;
   for (const char *c = text.begin(); c != text.end(); ++c) {
@@ -144,8 +144,7 @@ Operation *findEntry(ModuleOp module, llvm::StringRef name) {
 
 namespace {
 
-template <typename... OpTys>
-std::string listSymbols(ModuleOp module) {
+template <typename... OpTys> std::string listSymbols(ModuleOp module) {
   llvm::SmallVector<llvm::StringRef> names;
   for (Operation &op : *module.getBody())
     if (isa<OpTys...>(op))
@@ -180,8 +179,8 @@ Operation *chooseEntry(ModuleOp module, llvm::StringRef name, EntryKind kind,
       return entry;
     EntryKind other = kind == EntryKind::Kernel ? EntryKind::Program : EntryKind::Kernel;
     emitError(entry->getLoc()) << "expected a " << describe(kind) << " but got '"
-                               << SymbolTable::getSymbolName(entry).getValue() << "', a " << describe(other)
-                               << "; choose it by --" << describe(other);
+                               << SymbolTable::getSymbolName(entry).getValue() << "', a "
+                               << describe(other) << "; choose it by --" << describe(other);
     return nullptr;
   }
   if (!name.empty())
@@ -241,8 +240,8 @@ llvm::SmallVector<ArgumentInfo> getArguments(Operation *entry) {
   else
     appendArguments(cast<tile::ProgramOp>(entry), arguments);
 
-  // Binding leaves the captures that the entry reached. Later passes may remove the last read of one, which
-  // must not change the contract.
+  // Binding leaves the captures that the entry reached. Later passes may remove the last read of
+  // one, which must not change the contract.
   auto module = entry->getParentOfType<ModuleOp>();
   bool isBound = entry->hasAttr("bindings");
   llvm::DenseSet<Operation *> reached;

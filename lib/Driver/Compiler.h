@@ -1,7 +1,8 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // From a file to a compiled entry: parse, choose the entry, link, specialise, optimise. What every
-// tool and test does before it runs or prints a kernel. (registerDialects comes with the pipelines.)
+// tool and test does before it runs or prints a kernel. (registerDialects comes with the
+// pipelines.)
 
 #ifndef TILEWRIGHT_LIB_DRIVER_COMPILER_H
 #define TILEWRIGHT_LIB_DRIVER_COMPILER_H
@@ -23,9 +24,9 @@ namespace tilewright {
 
 enum class EntryKind { Any, Kernel, Program };
 
-/// Parses `file` ("-" is standard input) and runs the pipeline on it. Null on failure, with at least
-/// one error emitted through the context. An empty `options.entry` means the only kernel or program of
-/// the file that no program launches. `kind` says what the entry must be.
+/// Parses `file` ("-" is standard input) and runs the pipeline on it. Null on failure, with at
+/// least one error emitted through the context. An empty `options.entry` means the only kernel or
+/// program of the file that no program launches. `kind` says what the entry must be.
 mlir::OwningOpRef<mlir::ModuleOp> compileFile(mlir::MLIRContext &context, llvm::StringRef file,
                                               const TilePipelineOptions &options,
                                               EntryKind kind = EntryKind::Any);
@@ -36,13 +37,13 @@ mlir::OwningOpRef<mlir::ModuleOp> compileBuffer(mlir::MLIRContext &context,
                                                 const TilePipelineOptions &options,
                                                 EntryKind kind = EntryKind::Any);
 
-/// Parses and verifies only. Refused, besides what the parser refuses: bytecode, and text that nests
-/// deeper than the recursive parser can follow.
+/// Parses and verifies only. Refused, besides what the parser refuses: bytecode, and text that
+/// nests deeper than the recursive parser can follow.
 mlir::OwningOpRef<mlir::ModuleOp> parseBuffer(mlir::MLIRContext &context,
                                               llvm::MemoryBufferRef buffer);
 
-/// The kernel or program of that name at the top level of the module, or null. An empty name finds the
-/// only one that no program launches.
+/// The kernel or program of that name at the top level of the module, or null. An empty name finds
+/// the only one that no program launches.
 mlir::Operation *findEntry(mlir::ModuleOp module, llvm::StringRef name = "");
 
 /// One line of the contract between an entry and its caller.
@@ -53,8 +54,8 @@ struct ArgumentInfo {
   bool isCapture = false;  ///< read by scalar functions through its name; read-only
 };
 
-/// The arguments of a kernel or program in order, then the captures that it reaches, in the order in
-/// which the module declares them.
+/// The arguments of a kernel or program in order, then the captures that it reaches, in the order
+/// in which the module declares them.
 llvm::SmallVector<ArgumentInfo> getArguments(mlir::Operation *entry);
 
 } // namespace tilewright

@@ -19,7 +19,8 @@ namespace {
 
 constexpr uint8_t poisonByte = 0xff;
 
-/// From here on memory is mapped, not taken from the heap, so that pages which nobody touches cost nothing.
+/// From here on memory is mapped, not taken from the heap, so that pages which nobody touches cost
+/// nothing.
 constexpr size_t mapFrom = size_t(64) << 20;
 
 /// Gaps of larger arrays are left as the system gives them: poisoning would touch every page.
@@ -48,9 +49,11 @@ llvm::Error checkShape(llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<int64_t> st
   return llvm::Error::success();
 }
 
-/// The number of elements from the first to the last, both included; 0 for an empty array. Dimensions
-/// are taken from the smallest stride up; each must step over everything that those before it span.
-llvm::Expected<int64_t> measureSpan(llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<int64_t> strides) {
+/// The number of elements from the first to the last, both included; 0 for an empty array.
+/// Dimensions are taken from the smallest stride up; each must step over everything that those
+/// before it span.
+llvm::Expected<int64_t> measureSpan(llvm::ArrayRef<int64_t> shape,
+                                    llvm::ArrayRef<int64_t> strides) {
   if (llvm::is_contained(shape, 0))
     return 0;
   auto order = llvm::to_vector(llvm::seq<size_t>(0, shape.size()));
@@ -72,8 +75,8 @@ llvm::Expected<int64_t> measureSpan(llvm::ArrayRef<int64_t> shape, llvm::ArrayRe
   return span;
 }
 
-/// Calls row(offset of the first element in memory, index of it among all elements) for each row along
-/// the last dimension.
+/// Calls row(offset of the first element in memory, index of it among all elements) for each row
+/// along the last dimension.
 template <typename Row>
 void forEachRow(llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<int64_t> strides, Row row) {
   if (llvm::is_contained(shape, 0))

@@ -83,9 +83,8 @@ llvm::Error checkKind(const ArgumentInfo &argument, bool asScalar) {
 llvm::Error missing(const ArgumentInfo &argument) {
   if (auto view = llvm::dyn_cast<tile::ViewType>(argument.type))
     return failure(describe(argument) + " is missing; it is a view " + describeView(view) +
-                   ", given by " +
-                   (argument.isCapture ? "--in " : "--in, --out or --inout ") + argument.name +
-                   "=...");
+                   ", given by " + (argument.isCapture ? "--in " : "--in, --out or --inout ") +
+                   argument.name + "=...");
   return failure(describe(argument) + " is missing; it is a scalar of type " +
                  typeName(argument.type) + ", given by --scalar " + argument.name + "=VALUE");
 }

@@ -10,9 +10,9 @@
 
 namespace tilewright {
 
-/// "--param D=64 --param T=f16" for the parameters of the entry that have neither a value nor a default
-/// but occur in the type of a view that the request gives; empty if there are none, or if the file
-/// cannot be read and parsed again. Diagnostics of that go to the context.
+/// "--param D=64 --param T=f16" for the parameters of the entry that have neither a value nor a
+/// default but occur in the type of a view that the request gives; empty if there are none, or if
+/// the file cannot be read and parsed again. Diagnostics of that go to the context.
 std::string suggestParams(mlir::MLIRContext &context, llvm::StringRef file,
                           const TilePipelineOptions &options, const BindingRequest &request);
 

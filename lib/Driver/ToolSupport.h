@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What the main functions of the tools share: exit codes, diagnostics, the compile options and where
-// the kernels are.
+// What the main functions of the tools share: exit codes, diagnostics, the compile options and
+// where the kernels are.
 
 #ifndef TILEWRIGHT_LIB_DRIVER_TOOLSUPPORT_H
 #define TILEWRIGHT_LIB_DRIVER_TOOLSUPPORT_H
@@ -24,8 +24,8 @@ namespace tilewright {
 
 enum ExitCode : int { exitDone = 0, exitFailed = 1, exitUsage = 2 };
 
-/// Parses the options of the category; all others are hidden from --help. False after a message when
-/// the tool should exit with exitUsage. --help and --version exit.
+/// Parses the options of the category; all others are hidden from --help. False after a message
+/// when the tool should exit with exitUsage. --help and --version exit.
 bool parseOptions(int argc, char **argv, llvm::cl::OptionCategory &category,
                   llvm::StringRef overview);
 
@@ -35,8 +35,9 @@ ExitCode reportUsage(llvm::StringRef tool, llvm::Error error);
 ExitCode reportFailure(llvm::StringRef tool, const llvm::Twine &message);
 ExitCode reportFailure(llvm::StringRef tool, llvm::Error error);
 
-/// Prints the diagnostics of a context to standard error while it lives: warnings and the first error,
-/// each with its notes and the line of source, so that one mistake gives one message. Remarks are left out.
+/// Prints the diagnostics of a context to standard error while it lives: warnings and the first
+/// error, each with its notes and the line of source, so that one mistake gives one message.
+/// Remarks are left out.
 class DiagnosticPrinter {
 public:
   DiagnosticPrinter(mlir::MLIRContext &context, llvm::StringRef tool);
@@ -58,8 +59,8 @@ struct CompileRequest {
 /// What compileFile takes. Refused: both a kernel and a program, malformed parameters.
 llvm::Error resolve(const CompileRequest &request, TilePipelineOptions &options, EntryKind &kind);
 
-/// Turns the texts of a repeated option into requests, up to the first one that is refused; the error
-/// begins with the option.
+/// Turns the texts of a repeated option into requests, up to the first one that is refused; the
+/// error begins with the option.
 template <typename Parsed, typename Texts>
 llvm::Error parseEach(llvm::StringRef option, const Texts &texts,
                       llvm::Expected<Parsed> (*parse)(llvm::StringRef),

@@ -1,6 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// libFuzzer target: reading .npy files and converting what was read. Any bytes may be refused; none may crash.
+// libFuzzer target: reading .npy files and converting what was read. Any bytes may be refused; none
+// may crash.
 
 #include "lib/Npy/Npy.h"
 
@@ -32,7 +33,8 @@ void readAndConvert(const uint8_t *data, size_t size) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   readAndConvert(data, size);
-  // The rest of the input as the text of a header: bytes alone rarely have the magic and the length.
+  // The rest of the input as the text of a header: bytes alone rarely have the magic and the
+  // length.
   std::vector<uint8_t> file = {0x93, 'N', 'U', 'M', 'P', 'Y', 1, 0};
   size_t header = std::min<size_t>(size, 100);
   file.push_back(static_cast<uint8_t>(header));

@@ -15,8 +15,7 @@ using namespace tilewright;
 
 namespace {
 
-template <typename T>
-std::string message(llvm::Expected<T> result) {
+template <typename T> std::string message(llvm::Expected<T> result) {
   return result ? "" : llvm::toString(result.takeError());
 }
 

@@ -96,8 +96,7 @@ TEST(HostArray, AllowsEveryLayoutWithoutOverlap) {
 }
 
 TEST(HostArray, RefusesWhatCannotBeLaidOut) {
-  EXPECT_EQ(refusal({2, 3}, {1}),
-            "expected one stride for each of the 2 dimensions but got 1");
+  EXPECT_EQ(refusal({2, 3}, {1}), "expected one stride for each of the 2 dimensions but got 1");
   EXPECT_EQ(refusal({-1}), "dimension 0 must not be negative but got -1");
   EXPECT_EQ(refusal({int64_t(1) << 31}), "dimension 0 must fit in 32 bits but got 2147483648");
   EXPECT_EQ(refusal({2, 3}, {3, -1}), "stride 1 must not be negative but got -1");

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// tilewright-bench: times attention on the CPU device. Rounds of all cases are interleaved, so that a
-// machine that slows down slows all of them.
+// tilewright-bench: times attention on the CPU device. Rounds of all cases are interleaved, so that
+// a machine that slows down slows all of them.
 
 #include "lib/Driver/AttentionRun.h"
 #include "lib/Driver/BindingOptions.h"
@@ -11,8 +11,8 @@
 
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/Format.h"
-#include "llvm/Support/InitLLVM.h"
 #include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/InitLLVM.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -49,7 +49,7 @@ struct BenchCommandLine {
         rounds("rounds", cl::desc("Rounds, of which the median counts"), cl::init(7),
                cl::cat(category)),
         cores("cores", cl::desc("Threads; as many as there are cores by default"), cl::init(0),
-                cl::cat(category)),
+              cl::cat(category)),
         kernels("kernels", cl::desc("Folder of the kernels"), cl::value_desc("folder"),
                 cl::cat(category)),
         json("json", cl::desc("Print JSON"), cl::cat(category)) {}
@@ -154,8 +154,8 @@ llvm::Error prepare(llvm::StringRef kernels, BenchCase &bench, unsigned threads)
 }
 
 void printTable(const std::vector<BenchCase> &cases) {
-  llvm::outs() << llvm::format("%-28s %10s %10s %10s %9s\n", "case", "median ms", "fastest", "slowest",
-                               "GFLOP/s");
+  llvm::outs() << llvm::format("%-28s %10s %10s %10s %9s\n", "case", "median ms", "fastest",
+                               "slowest", "GFLOP/s");
   for (const BenchCase &bench : cases) {
     Timing timing = Timing::of(bench.seconds);
     llvm::outs() << llvm::format("%-28s %10.2f %10.2f %10.2f %9.1f\n", bench.name.c_str(),

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// tilewright-demo: compiles the shipped attention kernels, runs them on arrays of random numbers, checks
-// every result against the oracle and prints a table. What `make demo` shows.
+// tilewright-demo: compiles the shipped attention kernels, runs them on arrays of random numbers,
+// checks every result against the oracle and prints a table. What `make demo` shows.
 
 #include "lib/Driver/AttentionRun.h"
 #include "lib/Driver/ToolSupport.h"
@@ -28,8 +28,8 @@ struct DemoCase {
   std::function<llvm::Error(AttentionRun &)> bindCaptures;
 };
 
-AttentionConfig shaped(ElementType type, int64_t B, int64_t Hq, int64_t Hkv, int64_t Sq, int64_t Skv,
-                       int64_t D, int64_t DV, llvm::StringRef causal = "none") {
+AttentionConfig shaped(ElementType type, int64_t B, int64_t Hq, int64_t Hkv, int64_t Sq,
+                       int64_t Skv, int64_t D, int64_t DV, llvm::StringRef causal = "none") {
   AttentionConfig config;
   config.type = type;
   config.B = B;
@@ -77,21 +77,32 @@ std::vector<DemoCase> makeCases() {
       {"forward  f64", shaped(T::F64, 1, 2, 2, 256, 256, 64, 64), {}, {}},
       {"forward  f16  MQA, ragged, D 72, DV 40", shaped(T::F16, 2, 4, 1, 113, 203, 72, 40), {}, {}},
       {"forward  bf16 window, bottom right",
-       windowed(shaped(T::BF16, 1, 4, 4, 239, 511, 64, 64, "bottom_right"), 100, 0), {}, {}},
+       windowed(shaped(T::BF16, 1, 4, 4, 239, 511, 64, 64, "bottom_right"), 100, 0),
+       {},
+       {}},
       {"forward  f16  rows without keys",
-       shaped(T::F16, 1, 4, 4, 300, 140, 64, 64, "bottom_right"), {}, {}},
-      {"forward  f32  softcap", linked(shaped(T::F32, 1, 4, 4, 256, 256, 64, 64), "mods/softcap.mlir"),
+       shaped(T::F16, 1, 4, 4, 300, 140, 64, 64, "bottom_right"),
+       {},
+       {}},
+      {"forward  f32  softcap",
+       linked(shaped(T::F32, 1, 4, 4, 256, 256, 64, 64), "mods/softcap.mlir"),
        reference::softcap(20.0), softcap},
       {"forward  bf16 ALiBi, causal",
        linked(shaped(T::BF16, 1, 8, 8, 256, 256, 64, 64, "top_left"), "mods/alibi.mlir"),
        reference::alibi(slopes), alibi},
       {"backward f32", backwardOf(shaped(T::F32, 1, 8, 8, 512, 512, 64, 64)), {}, {}},
       {"backward bf16 GQA, causal",
-       backwardOf(shaped(T::BF16, 1, 8, 2, 512, 512, 64, 64, "top_left")), {}, {}},
+       backwardOf(shaped(T::BF16, 1, 8, 2, 512, 512, 64, 64, "top_left")),
+       {},
+       {}},
       {"backward f16  window, ragged",
-       backwardOf(windowed(shaped(T::F16, 1, 4, 4, 199, 263, 80, 48), 64, 32)), {}, {}},
+       backwardOf(windowed(shaped(T::F16, 1, 4, 4, 199, 263, 80, 48), 64, 32)),
+       {},
+       {}},
       {"backward f64  deterministic, causal",
-       backwardOf(shaped(T::F64, 1, 2, 2, 160, 160, 64, 64, "top_left"), true), {}, {}},
+       backwardOf(shaped(T::F64, 1, 2, 2, 160, 160, 64, 64, "top_left"), true),
+       {},
+       {}},
   };
 }
 
@@ -180,7 +191,8 @@ llvm::Expected<Outcome> runCase(llvm::StringRef kernels, const DemoCase &demo) {
     return error;
   if (!demo.config.backward) {
     reference::ForwardOracle oracle(problem, inputs, type);
-    outcome.reports = {oracle.checkO((*forward)->read("o")), oracle.checkLse((*forward)->read("lse"))};
+    outcome.reports = {oracle.checkO((*forward)->read("o")),
+                       oracle.checkLse((*forward)->read("lse"))};
     return outcome;
   }
 
@@ -247,9 +259,9 @@ int main(int argc, char **argv) {
   if (kernels.empty())
     return reportFailure(tool, "cannot find the folder of the kernels; name it by --kernels");
 
-  llvm::outs() << llvm::format("%-39s %-18s %-6s %-18s  %-18s %9s %9s\n", "case", "B x H x Sq x Skv x D",
-                               "device", "max error (allowed)", "mean error (allowed)", "ms",
-                               "GFLOP/s");
+  llvm::outs() << llvm::format("%-39s %-18s %-6s %-18s  %-18s %9s %9s\n", "case",
+                               "B x H x Sq x Skv x D", "device", "max error (allowed)",
+                               "mean error (allowed)", "ms", "GFLOP/s");
   llvm::outs().flush();
   unsigned failures = 0;
   std::vector<DemoCase> cases = makeCases();

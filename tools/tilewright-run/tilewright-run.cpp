@@ -21,9 +21,8 @@ namespace {
 
 struct RunCommandLine {
   explicit RunCommandLine(cl::OptionCategory &category)
-      : compile(category),
-        device("device", cl::desc("Where to run: cpu"), cl::init("cpu"), cl::value_desc("name"),
-               cl::cat(category)),
+      : compile(category), device("device", cl::desc("Where to run: cpu"), cl::init("cpu"),
+                                  cl::value_desc("name"), cl::cat(category)),
         precision("precision", cl::desc("f64: hold every float in f64 and round nothing"),
                   cl::value_desc("type"), cl::cat(category)),
         in("in", cl::desc("Array that the kernel reads"), cl::value_desc("NAME=x.npy[:TYPE]"),
@@ -34,7 +33,8 @@ struct RunCommandLine {
               cl::value_desc("NAME=x.npy[:TYPE]=y.npy"), cl::cat(category)),
         scalars("scalar", cl::desc("Scalar argument"), cl::value_desc("NAME=VALUE"),
                 cl::cat(category)),
-        strides("strides", cl::desc("Strides of an array in memory, in elements; row-major by default"),
+        strides("strides",
+                cl::desc("Strides of an array in memory, in elements; row-major by default"),
                 cl::value_desc("NAME=s0,s1,..."), cl::cat(category)),
         repeat("repeat", cl::desc("Run so many times and print the median time"), cl::init(0),
                cl::value_desc("count"), cl::cat(category)) {}
@@ -116,7 +116,8 @@ int main(int argc, char **argv) {
     if (run > 0)
       binding->reset();
     mlir::LogicalResult result = mlir::success();
-    seconds.push_back(timeOf([&] { result = runOnCpu(entry, binding->getArguments(), runOptions); }));
+    seconds.push_back(
+        timeOf([&] { result = runOnCpu(entry, binding->getArguments(), runOptions); }));
     if (mlir::failed(result))
       return diagnostics.sawError() ? exitFailed : reportFailure(tool, "the run failed");
   }
