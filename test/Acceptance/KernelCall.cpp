@@ -106,7 +106,7 @@ void KernelCall::input(const std::string &name, ElementType type, std::vector<in
 void KernelCall::integers(const std::string &name, std::vector<int64_t> shape,
                           const std::vector<int64_t> &values, ElementType type) {
   StridedArray array(type, std::move(shape));
-  array.write(std::vector<double>(values.begin(), values.end()));
+  array.write(values);
   std::vector<uint8_t> given = array.readBytes();
   arrays.insert_or_assign(name, Bound{std::move(array), true, std::move(given)});
 }

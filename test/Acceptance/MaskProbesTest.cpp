@@ -19,41 +19,45 @@ struct Blocks {
   const char *m, *n; ///< null: the kernel's own
 };
 
-/// How probe() is called in turn.
 const std::vector<Blocks> blockSizes = {{nullptr, nullptr}, {"16", "16"}, {"32", "64"}, {"64", "16"}};
 
-/// One-hot and integer probes forward, one-hot probes backward.
-void probe(const AttentionProblem &problem, Type type, Blocks blocks, CallOptions options = {}) {
-  std::string context = describe(problem, type);
+/// One-hot and integer probes forward, one-hot probes backward. `mask` is how the matrix calls it.
+void probe(const AttentionProblem &problem, const std::string &mask, Type type, Blocks blocks,
+           CallOptions options = {}) {
+  std::string context = describe(problem, type) + " " + mask;
   if (blocks.m) {
     options.params.emplace_back("BLOCK_M", blocks.m);
     options.params.emplace_back("BLOCK_N", blocks.n);
     context += std::string(" blocks ") + blocks.m + "x" + blocks.n;
   }
-  for (const std::string &file : options.with)
-    context += " " + file;
   bool isUniform = !problem.score;
-  for (const MaskProbe &oneHot : oneHotProbes(problem)) {
-    ForwardResult result = runForward(problem, type, oneHot.inputs, options);
-    expectOk(checkOneHotProbe(problem, oneHot, type, result.o), context);
-    if (isUniform)
-      expectOk(checkProbeLse(problem, result.lse), context);
+  {
+    MatrixCase matrixCase("attention_forward", mask + ", probe", type);
+    for (const MaskProbe &oneHot : oneHotProbes(problem)) {
+      ForwardResult result = runForward(problem, type, oneHot.inputs, options);
+      expectOk(checkOneHotProbe(problem, oneHot, type, result.o), context);
+      if (isUniform)
+        expectOk(checkProbeLse(problem, result.lse), context);
+    }
+    if (!isUniform)
+      return; // weights are not known, and there is no backward of a modifier yet
+    MaskProbe integers = integerProbe(problem, 3);
+    ForwardResult result = runForward(problem, type, integers.inputs, options);
+    expectOk(checkIntegerProbe(problem, integers, type, result.o), context);
+    expectOk(checkProbeLse(problem, result.lse), context);
   }
-  if (!isUniform)
-    return; // weights are not known, and there is no backward of a modifier yet
-  MaskProbe integers = integerProbe(problem, 3);
-  ForwardResult result = runForward(problem, type, integers.inputs, options);
-  expectOk(checkIntegerProbe(problem, integers, type, result.o), context);
-  expectOk(checkProbeLse(problem, result.lse), context);
-
-  for (const MaskProbe &backward : backwardProbes(problem))
-    for (const char *deterministic : {"false", "true"}) {
+  for (const char *deterministic : {"false", "true"}) {
+    MatrixCase matrixCase(deterministic[0] == 't' ? "attention_backward DETERMINISTIC"
+                                                  : "attention_backward",
+                          mask + ", probe", type);
+    for (const MaskProbe &backward : backwardProbes(problem)) {
       CallOptions backwardOptions = options;
       backwardOptions.params.emplace_back("DETERMINISTIC", deterministic);
       BackwardResult gradients =
           runBackward(problem, type, backward.inputs, backward.saved, backwardOptions);
       expectOk(checkBackwardProbe(problem, backward, type, gradients.dV), context);
     }
+  }
 }
 
 const std::vector<Shape> probeShapes = {{70, 150}, {150, 70}, {128, 128}, {1, 140}, {140, 1}, {17, 17}};
@@ -69,8 +73,7 @@ TEST_P(MaskProbes, ShowTheAttendedSet) {
       AttentionProblem problem =
           makeCase(type, shape, 8, GetParam(), groupNames()[turn++ % 3]).problem;
       problem.DV = 64;
-      MatrixCase matrixCase("attention_forward and backward, mask probe", maskName(problem), type);
-      probe(problem, type, blocks);
+      probe(problem, maskName(problem), type, blocks);
       if (HasFailure())
         return;
     }
@@ -91,8 +94,7 @@ TEST(MaskProbesOfWindows, ShowTheAttendedSet) {
     AttentionProblem problem = makeProblem(1, 2, 1, Sq, Skv, 8, 64, causals[turn % 3],
                                            {pick(Skv), pick(Skv)});
     Type type = allTypes[turn % 4];
-    MatrixCase matrixCase("attention_forward and backward, mask probe", maskName(problem), type);
-    probe(problem, type, blockSizes[turn % 4]);
+    probe(problem, maskName(problem), type, blockSizes[turn % 4]);
     if (HasFailure())
       return;
   }
@@ -111,8 +113,7 @@ TEST_P(MaskModProbes, ShowTheAttendedSet) {
         if (turn++ % 3 == 2)
           problem.window = {40, 12};
         GetParam().apply(problem);
-        MatrixCase matrixCase("attention_forward and backward, mask probe", GetParam().name, type);
-        probe(problem, type, blocks, optionsFor(GetParam(), problem));
+        probe(problem, GetParam().name, type, blocks, optionsFor(GetParam(), problem));
         if (HasFailure())
           return;
       }
@@ -130,7 +131,7 @@ TEST_P(ScoreModProbes, ShowTheAttendedSet) {
       // So few keys that no weight is too small for f16.
       AttentionProblem problem = makeProblem(1, 4, 2, 40, 40, 8, 40, causal);
       GetParam().apply(problem);
-      probe(problem, type, blockSizes[1], optionsFor(GetParam(), problem));
+      probe(problem, GetParam().name, type, blockSizes[1], optionsFor(GetParam(), problem));
     }
 }
 

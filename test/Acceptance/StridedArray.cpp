@@ -133,27 +133,29 @@ void StridedArray::forEachRun(Body body) const {
 }
 
 void StridedArray::write(const std::vector<double> &values) {
-  if (static_cast<int64_t>(values.size()) != size())
-    stop("and gives a different number of values");
+  if (static_cast<int64_t>(values.size()) != size() || !isFloat(elementType))
+    stop("and gives it other values");
   int64_t width = byteWidth(elementType);
   forEachRun([&](int64_t i, int64_t offset, int64_t n) {
-    uint8_t *element = data() + offset * width;
-    if (isFloat(elementType)) {
-      numeric::convertToMemory(Storage::F64, &values[i], elementType, element, 1, n);
-      return;
-    }
-    for (int64_t at = 0; at < n; ++at) {
-      int64_t value = static_cast<int64_t>(values[i + at]);
-      std::memcpy(element + at * width, &value, width); // little endian
-    }
+    numeric::convertToMemory(Storage::F64, &values[i], elementType, data() + offset * width, 1, n);
+  });
+}
+
+void StridedArray::write(const std::vector<int64_t> &values) {
+  if (static_cast<int64_t>(values.size()) != size() || isFloat(elementType))
+    stop("and gives it other values");
+  int64_t width = byteWidth(elementType);
+  forEachRun([&](int64_t i, int64_t offset, int64_t n) {
+    for (int64_t at = 0; at < n; ++at) // little endian
+      std::memcpy(data() + (offset + at) * width, &values[i + at], width);
   });
 }
 
 std::vector<double> StridedArray::read() const {
   std::vector<double> values(size());
+  int64_t width = byteWidth(elementType);
   forEachRun([&](int64_t i, int64_t offset, int64_t n) {
-    numeric::convertFromMemory(elementType, data() + offset * static_cast<int64_t>(byteWidth(elementType)),
-                               1, Storage::F64, &values[i], n);
+    numeric::convertFromMemory(elementType, data() + offset * width, 1, Storage::F64, &values[i], n);
   });
   return values;
 }

@@ -66,9 +66,10 @@ public:
 
   /// Poisons the elements.
   void clear();
-  /// Elements in row-major order; integers are given as doubles.
+  /// Elements in row-major order, of a float type or of an integer type.
   void write(const std::vector<double> &values);
-  std::vector<double> read() const; ///< floats only
+  void write(const std::vector<int64_t> &values);
+  std::vector<double> read() const; ///< of a float type
   /// The bytes of the elements, in row-major order.
   std::vector<uint8_t> readBytes() const;
 

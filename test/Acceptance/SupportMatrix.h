@@ -27,8 +27,8 @@ private:
   int failuresBefore;
 };
 
-/// "none", "top_left + window", "bottom_right + mask", ...: how CAUSAL, WINDOW and masks of the problem
-/// are named in the matrix.
+/// "none", "top_left + window", ...: how CAUSAL and WINDOW of the problem are named in
+/// the matrix.
 std::string maskName(const reference::AttentionProblem &problem);
 
 /// A failure of the running test unless the report is ok. Counts its tiles.

@@ -165,6 +165,8 @@ template <typename Real> struct RowBlock {
   /// exponential, the rounding of score and LSE, and the errors of a product of length D (of random
   /// signs: about 0.3 |q| |k|).
   double relativeErrorOfP(int64_t r, int64_t c, double normQ) const {
+    if (std::isinf(s[r * n + c]))
+      return 0.0; // a bias of -inf: p is exactly zero
     double lseSize = std::isfinite(lse[r]) ? std::fabs(static_cast<double>(lse[r])) : 0.0;
     return 1.0 + 0.5 * std::fabs(static_cast<double>(s[r * n + c])) + 0.5 * lseSize +
            0.3 * std::fabs(problem.scale) * normQ * keys.normK[jBegin + c];

@@ -1,0 +1,161 @@
+#!/usr/bin/env python3
+# Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The support matrix, from what the acceptance tests tried and passed.
+
+  scripts/support-matrix.py RESULTS            print the table
+  scripts/support-matrix.py RESULTS --write    put it into docs/support-matrix.md, and its summary between the
+                                               marks of README.md where there are any
+  scripts/support-matrix.py RESULTS --check    exit 1 unless both are what --write would leave
+
+RESULTS is what AcceptanceTests wrote to $TILEWRIGHT_SUPPORT_MATRIX; under CTest, test/support-matrix.tsv of the build
+tree. The committed table is that of the smoke tier: against results of the full tier, --check asks that every row
+of it passed there too.
+"""
+
+import argparse
+import pathlib
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+TABLE = ROOT / "docs" / "support-matrix.md"
+README = ROOT / "README.md"
+BEGIN, END = "<!-- support matrix: begin -->", "<!-- support matrix: end -->"
+TYPES = ["f32", "f16", "bf16", "f64", "e4m3", "e5m2"]
+
+
+def fail(message):
+    sys.exit(f"support-matrix: {message}")
+
+
+class Results:
+    def __init__(self, path):
+        self.tier = None
+        self.cases = {}  # (kernel, what) -> {type: (passed, tried)}
+        try:
+            lines = pathlib.Path(path).read_text().splitlines()
+        except OSError as error:
+            fail(f"cannot read {path}: {error.strerror}")
+        for line in lines:
+            kind, *fields = line.split("\t")
+            if kind == "tier":
+                self.tier = fields[0]
+            elif kind == "case":
+                kernel, what, dtype, passed, tried = fields
+                self.cases.setdefault((kernel, what), {})[dtype] = (int(passed), int(tried))
+            elif kind == "tiles":
+                pass  # how the accuracy rule counted: Accuracy.h
+            else:
+                fail(f"{path}: unknown line '{line}'")
+        if not self.tier or not self.cases:
+            fail(f"{path} holds no results")
+
+    def kernels(self):
+        return sorted({kernel for kernel, _ in self.cases})
+
+    def failed(self):
+        return [f"{kernel}, {what or 'all'}, {dtype}: {passed} of {tried} cases passed"
+                for (kernel, what), row in sorted(self.cases.items())
+                for dtype, (passed, tried) in row.items() if passed < tried]
+
+    def totals(self, kernel):
+        totals = {}
+        for (name, _), row in self.cases.items():
+            if name == kernel:
+                for dtype, (passed, _) in row.items():
+                    totals[dtype] = totals.get(dtype, 0) + passed
+        return totals
+
+
+def table(heads, rows):
+    lines = ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
+    lines += ["| " + " | ".join(row) + " |" for row in rows]
+    return "\n".join(lines)
+
+
+def cells(row):
+    return [str(row[dtype]) if dtype in row else "" for dtype in TYPES]
+
+
+def summary(results):
+    return table(["kernel"] + TYPES, [[f"`{kernel}`"] + cells(results.totals(kernel)) for kernel in results.kernels()])
+
+
+def document(results):
+    detail = []
+    for kernel in results.kernels():
+        rows = [[what or "all"] + cells({dtype: passed for dtype, (passed, _) in row.items()})
+                for (name, what), row in sorted(results.cases.items()) if name == kernel]
+        detail.append(f"### {kernel}\n\n{table(['mask or variant'] + TYPES, rows)}\n")
+    return f"""# Support matrix
+
+Written by `scripts/support-matrix.py` from what the acceptance tests of `make check` ran: do not edit. A number
+counts the cases that passed by the accuracy rule or, in the rows named probe, whose attended sets were exactly right; an empty
+field was not tried. `make check-full` runs many more cases of the same rows.
+
+## By kernel and element type
+
+{summary(results)}
+
+## By mask and variant
+
+{chr(10).join(detail)}"""
+
+
+def with_summary(readme, results):
+    """README.md with the summary between its marks."""
+    before, _, rest = readme.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    return f"{before}{BEGIN}\n{summary(results)}\n{END}{after}" if end else readme
+
+
+def rows_of(text):
+    """The rows of a committed table: (kernel, what, type)."""
+    rows, kernel = set(), None
+    for line in text.splitlines():
+        if line.startswith("### "):
+            kernel = line[4:]
+        elif kernel and line.startswith("| ") and not line.startswith("| mask or variant"):
+            what, *numbers = [field.strip() for field in line.strip("|").split("|")]
+            rows |= {(kernel, what, dtype) for dtype, number in zip(TYPES, numbers) if number}
+    return rows
+
+
+def main():
+    parser = argparse.ArgumentParser(description="The support matrix of the acceptance tests.")
+    parser.add_argument("results")
+    mode = parser.add_mutually_exclusive_group()
+    mode.add_argument("--write", action="store_true")
+    mode.add_argument("--check", action="store_true")
+    arguments = parser.parse_args()
+    results = Results(arguments.results)
+    text = document(results)
+    readme = README.read_text() if README.exists() else ""
+
+    if not arguments.write and not arguments.check:
+        print(text, end="")
+        return
+    if results.failed():
+        fail("there are cases that did not pass:\n  " + "\n  ".join(results.failed()))
+    if arguments.write:
+        if results.tier != "smoke":
+            fail("the committed table is that of the smoke tier, but these are results of the full one")
+        TABLE.write_text(text)
+        if readme:
+            README.write_text(with_summary(readme, results))
+        return
+
+    committed = TABLE.read_text() if TABLE.exists() else ""
+    remedy = f"refresh it by scripts/support-matrix.py {arguments.results} --write"
+    if results.tier == "smoke":
+        if committed != text:
+            fail(f"docs/support-matrix.md is not what the tests ran; {remedy}")
+        if readme != with_summary(readme, results):
+            fail(f"the table in README.md is not what the tests ran; {remedy}")
+        return
+    ran = {(kernel, what or "all", dtype) for (kernel, what), row in results.cases.items() for dtype in row}
+    missing = sorted(rows_of(committed) - ran)
+    if missing or not committed:
+        fail("docs/support-matrix.md has rows that were not run: " + "; ".join(", ".join(row) for row in missing))
+
+
+main()

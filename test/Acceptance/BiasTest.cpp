@@ -1,0 +1,123 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// attention_bias_forward and attention_bias_backward with every broadcast of the bias, absent biases, and
+// biases of -inf.
+
+#include "test/Acceptance/AttentionCall.h"
+
+#include "gtest/gtest.h"
+
+#include <limits>
+
+using namespace tilewright;
+using namespace tilewright::acceptance;
+using namespace tilewright::reference;
+
+namespace {
+
+std::vector<int64_t> shapeOf(const AttentionProblem &problem) {
+  return {problem.bias.b, problem.bias.h, problem.bias.rows, problem.Skv};
+}
+
+ForwardResult biasForward(const AttentionProblem &problem, Type type,
+                          const AttentionInputs &inputs) {
+  KernelCall call("attention_bias_forward", attentionParams(problem, type, /*hasWindow=*/false));
+  bindInputs(call, problem, type, inputs, {}, /*hasWindow=*/false);
+  bindForwardOutputs(call, problem, type);
+  if (problem.bias)
+    call.input("bias", elementType(type), shapeOf(problem), problem.bias.values);
+  call.runTwice();
+  return readForward(call);
+}
+
+BackwardResult biasBackward(const AttentionProblem &problem, Type type,
+                            const AttentionInputs &inputs, const ForwardResult &saved,
+                            bool withDBias) {
+  KernelCall call("attention_bias_backward", attentionParams(problem, type, /*hasWindow=*/false));
+  bindInputs(call, problem, type, inputs, {}, /*hasWindow=*/false);
+  bindBackward(call, problem, type, inputs, saved);
+  if (problem.bias)
+    call.input("bias", elementType(type), shapeOf(problem), problem.bias.values);
+  if (withDBias)
+    call.output("dbias", accumulatorType(type), shapeOf(problem));
+  call.runTwice();
+  BackwardResult result = readBackward(call);
+  if (withDBias)
+    result.dBias = call.read("dbias");
+  return result;
+}
+
+Bias makeBias(const AttentionProblem &problem, Type type, int broadcast, uint64_t seed) {
+  Bias bias;
+  bias.b = broadcast & 1 ? 1 : problem.B;
+  bias.h = broadcast & 2 ? 1 : problem.Hq;
+  bias.rows = broadcast & 4 ? 1 : problem.Sq;
+  bias.values = normals(bias.b * bias.h * bias.rows * problem.Skv, seed, type, 2.0);
+  return bias;
+}
+
+std::string nameOf(const Bias &bias) {
+  std::string name = "bias [";
+  name += bias.b == 1 ? "1, " : "B, ";
+  name += bias.h == 1 ? "1, " : "H, ";
+  return name + (bias.rows == 1 ? "1, Skv]" : "Sq, Skv]");
+}
+
+void check(const AttentionProblem &problem, Type type, uint64_t seed, const std::string &what) {
+  AttentionInputs inputs = randomInputs(problem, type, seed);
+  if (seed % 2)
+    inputs.dLse.clear();
+  std::string context = what + ", " + describe(problem, type);
+  ForwardResult saved;
+  {
+    MatrixCase matrixCase("attention_bias_forward", what, type);
+    saved = biasForward(problem, type, inputs);
+    expectForward(ForwardOracle(problem, inputs, type), saved, context);
+  }
+  MatrixCase matrixCase("attention_bias_backward", what, type);
+  BackwardOracle oracle(problem, inputs, type);
+  BackwardResult result = biasBackward(problem, type, inputs, saved, bool(problem.bias));
+  expectBackward(oracle, result, context);
+  if (!problem.bias)
+    return;
+  expectOk(oracle.checkDBias(result.dBias), context);
+  // Without dbias, dq, dk and dv are the same.
+  BackwardResult without = biasBackward(problem, type, inputs, saved, false);
+  EXPECT_EQ(result.dQ, without.dQ) << context;
+  EXPECT_EQ(result.dK, without.dK) << context;
+  EXPECT_EQ(result.dV, without.dV) << context;
+}
+
+class BiasKernels : public ::testing::TestWithParam<Type> {};
+INSTANTIATE_TEST_SUITE_P(Type, BiasKernels, ::testing::ValuesIn(allTypes),
+                         [](const auto &info) { return typeName(info.param); });
+
+TEST_P(BiasKernels, EveryBroadcast) {
+  uint64_t seed = 1;
+  for (int broadcast = 0; broadcast < 8; ++broadcast) {
+    const Causal causals[] = {Causal::None, Causal::TopLeft, Causal::BottomRight};
+    AttentionProblem problem = makeProblem(2, 4, seed % 2 ? 2 : 4, seed % 2 ? 75 : 139,
+                                           seed % 2 ? 139 : 75, 64, 40, causals[seed % 3]);
+    problem.bias = makeBias(problem, GetParam(), broadcast, 1000 + seed);
+    check(problem, GetParam(), seed++, nameOf(problem.bias));
+  }
+}
+
+TEST_P(BiasKernels, NoBias) {
+  check(makeProblem(1, 2, 1, 75, 139, 64, 64, Causal::TopLeft), GetParam(), 3, "no bias");
+}
+
+/// A bias of -inf masks a pair; rows of nothing else have no keys.
+TEST_P(BiasKernels, MinusInfinityMasks) {
+  AttentionProblem problem = makeProblem(1, 2, 2, 75, 139, 32, 32);
+  problem.bias = makeBias(problem, GetParam(), 1, 5);
+  Generator generator(5);
+  for (size_t i = 0; i < problem.bias.values.size(); ++i) {
+    int64_t row = static_cast<int64_t>(i) / problem.Skv;
+    if (row % 10 == 3 || generator.integer(0, 3) == 0)
+      problem.bias.values[i] = -std::numeric_limits<double>::infinity();
+  }
+  check(problem, GetParam(), 4, "bias with -inf");
+}
+
+} // namespace

@@ -1,0 +1,126 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The kernels for few queries: pages, splits, packed groups of heads.
+
+#include "test/Acceptance/AttentionCall.h"
+#include "test/Reference/Variants.h"
+
+#include "gtest/gtest.h"
+
+#include <algorithm>
+
+using namespace tilewright;
+using namespace tilewright::acceptance;
+using namespace tilewright::reference;
+
+namespace {
+
+class Decode : public ::testing::TestWithParam<Type> {};
+INSTANTIATE_TEST_SUITE_P(Type, Decode, ::testing::ValuesIn(allTypes),
+                         [](const auto &info) { return typeName(info.param); });
+
+/// From [pages, heads, rows, columns] to [pages, rows, heads, columns].
+std::vector<double> rowsBeforeHeads(const std::vector<double> &in, const PagedKeys &keys,
+                                    int64_t heads, int64_t columns) {
+  std::vector<double> out(in.size());
+  for (int64_t page = 0; page < keys.numPages; ++page)
+    for (int64_t h = 0; h < heads; ++h)
+      for (int64_t row = 0; row < keys.pageSize; ++row)
+        std::copy_n(in.begin() + ((page * heads + h) * keys.pageSize + row) * columns, columns,
+                    out.begin() + ((page * keys.pageSize + row) * heads + h) * columns);
+  return out;
+}
+
+/// One new query for each sequence. Pages and rows that belong to no sequence hold NaN.
+TEST_P(Decode, Paged) {
+  Type type = GetParam();
+  uint64_t seed = 1;
+  for (int64_t pageSize : {16, 32, 64, 128, 256})
+    for (int64_t group : {1, 4, 20}) {
+      const std::vector<int64_t> lengths = {1, 0, 300, pageSize, 2 * pageSize - 1, pageSize + 1};
+      AttentionProblem problem =
+          makeProblem(static_cast<int64_t>(lengths.size()), 2 * group, 2, 1, 0, 64, group == 4 ? 40 : 64);
+      PagedKeys keys = randomPages(problem, lengths, pageSize, type, seed);
+      std::vector<double> q = normals(problem.sizeQ(), seed++, type);
+      MatrixCase matrixCase("attention_paged_decode", "pages of " + std::to_string(pageSize), type);
+
+      KernelCall call("attention_paged_decode", {{"D", "64"},
+                                                 {"DV", std::to_string(problem.DV)},
+                                                 {"T", typeName(type)},
+                                                 {"GROUP", std::to_string(group)},
+                                                 {"PAGE", std::to_string(pageSize)}});
+      ElementType element = elementType(type);
+      call.input("q", element, {problem.B, problem.Hq, problem.D}, q);
+      call.input("k_pages", element, {keys.numPages, pageSize, problem.Hkv, problem.D},
+                 rowsBeforeHeads(keys.pagesK, keys, problem.Hkv, problem.D));
+      call.input("v_pages", element, {keys.numPages, pageSize, problem.Hkv, problem.DV},
+                 rowsBeforeHeads(keys.pagesV, keys, problem.Hkv, problem.DV));
+      call.integers("block_table", {problem.B, keys.maxPages}, keys.table);
+      call.integers("seq_lens", {problem.B}, keys.lengths);
+      call.scalar("scale", problem.scale);
+      call.output("o", element, {problem.B, problem.Hq, problem.DV});
+      call.output("lse", accumulatorType(type), {problem.B, problem.Hq});
+      call.runTwice();
+
+      RoundoffModel roundoff{RoundoffModel::All, type, type};
+      ForwardOracle oracle(problem, type,
+                           forward(problem, q, keys, Precision::reference(), roundoff),
+                           forward(problem, q, keys, Precision::lowp(type)));
+      expectForward(oracle, readForward(call),
+                    "pages of " + std::to_string(pageSize) + ", groups of " + std::to_string(group));
+    }
+}
+
+ForwardResult runSplit(const AttentionProblem &problem, Type type, const AttentionInputs &inputs,
+                       int64_t splits, const Params &params = {}) {
+  Params all = attentionParams(problem, type, /*hasWindow=*/false);
+  all.insert(all.end(), params.begin(), params.end());
+  KernelCall call("attention_split_kv", all);
+  bindInputs(call, problem, type, inputs, {}, /*hasWindow=*/false);
+  bindForwardOutputs(call, problem, type);
+  call.integer("num_splits", splits);
+  call.runTwice();
+  return readForward(call);
+}
+
+/// From one split to more than there are blocks of keys.
+TEST_P(Decode, SplitKeys) {
+  Type type = GetParam();
+  uint64_t seed = 1;
+  for (Causal causal : {Causal::None, Causal::TopLeft, Causal::BottomRight})
+    for (auto [Sq, Skv] : {std::pair<int64_t, int64_t>{1, 700}, {5, 333}, {40, 20}, {3, 0}}) {
+      AttentionProblem problem = makeProblem(2, 4, 2, Sq, Skv, 64, 40, causal);
+      AttentionInputs inputs = randomInputs(problem, type, seed++);
+      ForwardOracle oracle(problem, inputs, type);
+      MatrixCase matrixCase("attention_split_kv", maskName(problem), type);
+      for (int64_t splits : {1, 2, 3, 4, 7, 11, 16})
+        expectForward(oracle, runSplit(problem, type, inputs, splits),
+                      describe(problem, type) + ", " + std::to_string(splits) + " splits");
+      expectForward(oracle,
+                    runSplit(problem, type, inputs, 5, {{"BLOCK_M", "32"}, {"BLOCK_N", "16"}}),
+                    describe(problem, type) + ", other blocks");
+    }
+}
+
+TEST_P(Decode, PackedGroups) {
+  Type type = GetParam();
+  uint64_t seed = 1;
+  for (int64_t group : {1, 2, 3, 8, 64})
+    for (Causal causal : {Causal::None, Causal::TopLeft, Causal::BottomRight})
+      for (auto [Sq, Skv] : {std::pair<int64_t, int64_t>{1, 300}, {9, 150}, {33, 20}}) {
+        AttentionProblem problem =
+            makeProblem(2, group * (seed % 2 ? 2 : 1), seed % 2 ? 2 : 1, Sq, Skv, 64, 40, causal);
+        AttentionInputs inputs = randomInputs(problem, type, seed++);
+        MatrixCase matrixCase("attention_packed_gqa", maskName(problem), type);
+        Params params = attentionParams(problem, type, /*hasWindow=*/false);
+        params.emplace_back("GROUP", std::to_string(group));
+        KernelCall call("attention_packed_gqa", params);
+        bindInputs(call, problem, type, inputs, {}, /*hasWindow=*/false);
+        bindForwardOutputs(call, problem, type);
+        call.runTwice();
+        expectForward(ForwardOracle(problem, inputs, type), readForward(call),
+                      describe(problem, type));
+      }
+}
+
+} // namespace

@@ -1,0 +1,116 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// attention_dropout_forward and attention_dropout_backward: the pairs that are dropped must be exactly
+// those of the oracle's Philox, whatever the blocks; results by the accuracy rule.
+
+#include "test/Acceptance/AttentionCall.h"
+#include "test/Reference/Probes.h"
+
+#include "gtest/gtest.h"
+
+using namespace tilewright;
+using namespace tilewright::acceptance;
+using namespace tilewright::reference;
+
+namespace {
+
+void bindDropout(KernelCall &call, const Dropout &dropout) {
+  call.integers("seed", {1}, {static_cast<int64_t>(dropout.seed)}, ElementType::I64);
+  call.integers("offset", {1}, {static_cast<int64_t>(dropout.offset)}, ElementType::I64);
+  call.scalar("dropout", dropout.p);
+}
+
+Params joined(const AttentionProblem &problem, Type type, const Params &more) {
+  Params params = attentionParams(problem, type, /*hasWindow=*/false);
+  params.insert(params.end(), more.begin(), more.end());
+  return params;
+}
+
+ForwardResult dropoutForward(const AttentionProblem &problem, Type type,
+                             const AttentionInputs &inputs, const Params &params = {}) {
+  KernelCall call("attention_dropout_forward", joined(problem, type, params));
+  bindInputs(call, problem, type, inputs, {}, /*hasWindow=*/false);
+  bindForwardOutputs(call, problem, type);
+  bindDropout(call, problem.dropout);
+  call.runTwice();
+  return readForward(call);
+}
+
+BackwardResult dropoutBackward(const AttentionProblem &problem, Type type,
+                               const AttentionInputs &inputs, const ForwardResult &saved,
+                               const Params &params = {}) {
+  KernelCall call("attention_dropout_backward", joined(problem, type, params));
+  bindInputs(call, problem, type, inputs, {}, /*hasWindow=*/false);
+  bindBackward(call, problem, type, inputs, saved);
+  bindDropout(call, problem.dropout);
+  call.runTwice();
+  return readBackward(call);
+}
+
+const std::vector<Dropout> dropouts = {
+    {0.0, 1, 0},
+    {0.25, 0x123456789abcdef0, 7},
+    {static_cast<float>(0.1), 42, (uint64_t(5) << 32) + 0xfffffff0},
+    {0.9375, uint64_t(-1), uint64_t(-1)}};
+
+class DropoutKernels : public ::testing::TestWithParam<Type> {};
+INSTANTIATE_TEST_SUITE_P(Type, DropoutKernels, ::testing::ValuesIn(allTypes),
+                         [](const auto &info) { return typeName(info.param); });
+
+TEST_P(DropoutKernels, DropThePairsOfTheOracle) {
+  Type type = GetParam();
+  size_t turn = 0;
+  for (const Dropout &dropout : dropouts)
+    for (Params blocks : {Params{}, Params{{"BLOCK_M", "16"}, {"BLOCK_N", "32"}}}) {
+      AttentionProblem problem =
+          makeProblem(2, 4, 2, 45, 101, 8, 64, turn++ % 2 ? Causal::BottomRight : Causal::None);
+      problem.dropout = dropout;
+      for (const MaskProbe &probe : oneHotProbes(problem))
+        expectOk(checkOneHotProbe(problem, probe, type,
+                                  dropoutForward(problem, type, probe.inputs, blocks).o),
+                 "p = " + std::to_string(dropout.p));
+      for (const MaskProbe &probe : backwardProbes(problem))
+        expectOk(
+            checkBackwardProbe(
+                problem, probe, type,
+                dropoutBackward(problem, type, probe.inputs, probe.saved, blocks).dV),
+            "p = " + std::to_string(dropout.p));
+    }
+}
+
+TEST_P(DropoutKernels, ForwardAndBackward) {
+  Type type = GetParam();
+  uint64_t seed = 1;
+  for (const Dropout &dropout : dropouts)
+    for (Causal causal : {Causal::None, Causal::TopLeft, Causal::BottomRight}) {
+      AttentionProblem problem = makeProblem(2, 4, seed % 2 ? 2 : 4, seed % 2 ? 75 : 139,
+                                             seed % 2 ? 139 : 75, 64, 40, causal);
+      problem.dropout = dropout;
+      AttentionInputs inputs = randomInputs(problem, type, seed++);
+      if (seed % 2)
+        inputs.dLse.clear();
+      std::string context = describe(problem, type) + ", p = " + std::to_string(dropout.p);
+      ForwardResult saved;
+      {
+        MatrixCase matrixCase("attention_dropout_forward", maskName(problem), type);
+        saved = dropoutForward(problem, type, inputs);
+        expectForward(ForwardOracle(problem, inputs, type), saved, context);
+      }
+      MatrixCase matrixCase("attention_dropout_backward", maskName(problem), type);
+      expectBackward(BackwardOracle(problem, inputs, type),
+                     dropoutBackward(problem, type, inputs, saved), context);
+    }
+}
+
+/// Without dropout the kernels compute what the plain ones do.
+TEST_P(DropoutKernels, NoDropoutIsPlainAttention) {
+  Type type = GetParam();
+  AttentionProblem problem = makeProblem(1, 2, 1, 75, 139, 64, 64, Causal::TopLeft);
+  AttentionInputs inputs = randomInputs(problem, type, 3);
+  ForwardResult plain = runForward(problem, type, inputs);
+  ForwardResult dropped = dropoutForward(problem, type, inputs);
+  EXPECT_EQ(plain.lse, dropped.lse);
+  expectForward(ForwardOracle(problem, inputs, type), dropped);
+}
+
+} // namespace

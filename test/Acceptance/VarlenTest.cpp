@@ -1,0 +1,206 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// attention_varlen_forward and attention_varlen_backward: packed sequences, empty ones among them, with
+// every mask and linked files.
+
+#include "test/Acceptance/ShippedMods.h"
+#include "test/Reference/Modifiers.h"
+#include "test/Reference/Variants.h"
+
+#include "gtest/gtest.h"
+
+#include <algorithm>
+
+using namespace tilewright;
+using namespace tilewright::acceptance;
+using namespace tilewright::reference;
+
+namespace {
+
+/// From [heads, rows, columns] to [rows, heads, columns].
+std::vector<double> rowsFirst(const std::vector<double> &in, int64_t heads, int64_t rows,
+                              int64_t columns) {
+  std::vector<double> out(in.size());
+  for (int64_t h = 0; h < heads; ++h)
+    for (int64_t i = 0; i < rows; ++i)
+      std::copy_n(in.begin() + (h * rows + i) * columns, columns,
+                  out.begin() + (i * heads + h) * columns);
+  return out;
+}
+
+int64_t longest(const std::vector<int64_t> &cumulative) {
+  int64_t result = 0;
+  for (size_t n = 0; n + 1 < cumulative.size(); ++n)
+    result = std::max(result, cumulative[n + 1] - cumulative[n]);
+  return result;
+}
+
+/// Arrays of the oracle are [heads, rows, columns], those of the kernels [rows, heads, columns].
+class VarlenCall {
+public:
+  VarlenCall(const VarlenProblem &problem, Type type, const AttentionInputs &inputs,
+             bool isBackward, const CallOptions &options)
+      : problem(problem), type(type),
+        call(isBackward ? "attention_varlen_backward" : "attention_varlen_forward",
+             attentionParams(problem.common, type), options.with) {
+    const AttentionProblem &c = problem.common;
+    give("q", c.Hq, problem.totalQ(), c.D, inputs.q);
+    give("k", c.Hkv, problem.totalKv(), c.D, inputs.k);
+    give("v", c.Hkv, problem.totalKv(), c.DV, inputs.v);
+    int64_t count = problem.numSequences() + 1;
+    call.integers("cu_seqlens_q", {count}, problem.cuQ);
+    call.integers("cu_seqlens_k", {count}, problem.cuKv);
+    call.integer("max_seqlen_q", longest(problem.cuQ));
+    if (isBackward)
+      call.integer("max_seqlen_k", longest(problem.cuKv) + 5); // it may be more
+    call.scalar("scale", c.scale);
+    call.integer("window_left", c.window.left);
+    call.integer("window_right", c.window.right);
+    if (options.bind)
+      options.bind(call);
+  }
+
+  void give(const std::string &name, int64_t heads, int64_t rows, int64_t columns,
+            const std::vector<double> &values) {
+    call.input(name, elementType(type), {rows, heads, columns},
+               rowsFirst(values, heads, rows, columns));
+  }
+  void expect(const std::string &name, int64_t heads, int64_t rows, int64_t columns) {
+    call.output(name, elementType(type), {rows, heads, columns});
+  }
+  std::vector<double> take(const std::string &name, int64_t heads, int64_t rows, int64_t columns) {
+    return rowsFirst(call.read(name), rows, heads, columns);
+  }
+
+  ForwardResult forward() {
+    const AttentionProblem &c = problem.common;
+    expect("o", c.Hq, problem.totalQ(), c.DV);
+    call.output("lse", accumulatorType(type), {c.Hq, problem.totalQ()});
+    call.runTwice();
+    ForwardResult result;
+    result.o = take("o", c.Hq, problem.totalQ(), c.DV);
+    result.lse = call.read("lse");
+    return result;
+  }
+
+  BackwardResult backward(const AttentionInputs &inputs, const ForwardResult &saved) {
+    const AttentionProblem &c = problem.common;
+    give("o", c.Hq, problem.totalQ(), c.DV, saved.o);
+    give("do", c.Hq, problem.totalQ(), c.DV, inputs.dO);
+    call.input("lse", accumulatorType(type), {c.Hq, problem.totalQ()}, saved.lse);
+    if (!inputs.dLse.empty())
+      call.input("dlse", accumulatorType(type), {c.Hq, problem.totalQ()}, inputs.dLse);
+    expect("dq", c.Hq, problem.totalQ(), c.D);
+    expect("dk", c.Hkv, problem.totalKv(), c.D);
+    expect("dv", c.Hkv, problem.totalKv(), c.DV);
+    call.runTwice();
+    BackwardResult result;
+    result.dQ = take("dq", c.Hq, problem.totalQ(), c.D);
+    result.dK = take("dk", c.Hkv, problem.totalKv(), c.D);
+    result.dV = take("dv", c.Hkv, problem.totalKv(), c.DV);
+    return result;
+  }
+
+private:
+  const VarlenProblem &problem;
+  Type type;
+  KernelCall call;
+};
+
+/// Forward and, unless a score is modified, backward.
+void check(const VarlenProblem &problem, Type type, uint64_t seed, const std::string &what,
+           const CallOptions &options = {}) {
+  AttentionProblem packed = problem.packed();
+  AttentionInputs inputs = randomInputs(packed, type, seed);
+  if (seed % 2)
+    inputs.dLse.clear();
+  RoundoffModel roundoff{RoundoffModel::All, type, type};
+  std::string context = what + ", " + describe(packed, type);
+  ForwardResult saved;
+  {
+    MatrixCase matrixCase("attention_varlen_forward", what, type);
+    saved = VarlenCall(problem, type, inputs, false, options).forward();
+    ForwardOracle oracle(packed, type, forward(problem, inputs, Precision::reference(), roundoff),
+                         forward(problem, inputs, Precision::lowp(type)));
+    expectForward(oracle, saved, context);
+  }
+  if (problem.common.score)
+    return;
+  MatrixCase matrixCase("attention_varlen_backward", what, type);
+  BackwardOracle oracle(packed, type, backward(problem, inputs, Precision::reference(), roundoff),
+                        backward(problem, inputs, Precision::lowp(type)));
+  expectBackward(oracle, VarlenCall(problem, type, inputs, true, options).backward(inputs, saved),
+                 context);
+}
+
+VarlenProblem varlen(std::vector<int64_t> lengthsQ, std::vector<int64_t> lengthsKv,
+                     AttentionProblem common) {
+  VarlenProblem problem;
+  problem.common = std::move(common);
+  problem.cuQ = problem.cuKv = {0};
+  for (int64_t length : lengthsQ)
+    problem.cuQ.push_back(problem.cuQ.back() + length);
+  for (int64_t length : lengthsKv)
+    problem.cuKv.push_back(problem.cuKv.back() + length);
+  return problem;
+}
+
+class Varlen : public ::testing::TestWithParam<Type> {};
+INSTANTIATE_TEST_SUITE_P(Type, Varlen, ::testing::ValuesIn(allTypes),
+                         [](const auto &info) { return typeName(info.param); });
+
+TEST_P(Varlen, EveryMask) {
+  uint64_t seed = 1;
+  for (Causal causal : {Causal::None, Causal::TopLeft, Causal::BottomRight})
+    for (Window window : {Window{}, Window{30, 4}}) {
+      AttentionProblem common = makeProblem(1, 4, seed % 2 ? 2 : 1, 0, 0, 64, seed % 3 ? 64 : 40,
+                                            causal, window);
+      // Without queries, without keys, without either; more queries than keys and fewer.
+      check(varlen({40, 0, 131, 1, 17, 0}, {70, 12, 90, 150, 0, 0}, common), GetParam(), seed,
+            maskName(common));
+      ++seed;
+    }
+}
+
+TEST_P(Varlen, OneSequenceIsPlainAttention) {
+  AttentionProblem plain = makeProblem(1, 4, 2, 150, 170, 64, 64, Causal::BottomRight);
+  AttentionInputs inputs = randomInputs(plain, GetParam(), 7);
+  VarlenProblem problem = varlen({150}, {170}, plain);
+  ForwardResult expected = runForward(plain, GetParam(), inputs);
+  ForwardResult got = VarlenCall(problem, GetParam(), inputs, false, {}).forward();
+  EXPECT_EQ(expected.o, got.o);
+  EXPECT_EQ(expected.lse, got.lse);
+}
+
+TEST_P(Varlen, EmptySequencesOnly) {
+  AttentionProblem common = makeProblem(1, 2, 2, 0, 0, 16, 16);
+  check(varlen({0, 0}, {0, 0}, common), GetParam(), 1, "none");
+  check(varlen({0, 0}, {30, 0}, common), GetParam(), 2, "none");
+  check(varlen({20, 3}, {0, 0}, common), GetParam(), 3, "none");
+}
+
+TEST_P(Varlen, LinkedFiles) {
+  AttentionProblem common = makeProblem(1, 2, 1, 0, 0, 32, 32);
+  VarlenProblem problem = varlen({40, 0, 90}, {70, 12, 60}, common);
+  CallOptions options;
+  options.with = {"mods/sink_window"};
+  options.bind = [](KernelCall &call) {
+    call.integer("sink_size", 3);
+    call.integer("sink_window", 20);
+  };
+  problem.common.mask = sinkPlusWindow(3, 20);
+  check(problem, GetParam(), 1, "sink_window", options);
+
+  problem.common.mask = prefixLm({30, 4, 50});
+  options.with = {"mods/prefix_lm"};
+  options.bind = [](KernelCall &call) { call.integers("prefix_length", {3}, {30, 4, 50}); };
+  check(problem, GetParam(), 2, "prefix_lm", options);
+
+  problem.common.mask = nullptr;
+  problem.common.score = softcap(2.0);
+  options.with = {"mods/softcap"};
+  options.bind = [](KernelCall &call) { call.scalar("softcap", 2.0); };
+  check(problem, GetParam(), 3, "softcap", options);
+}
+
+} // namespace
