@@ -25,9 +25,9 @@ def Tile_ForBlocksOp : Tile_Op<"for_blocks", [
 
     *By definition the body runs for exactly the blocks in which some element of `keep` is true*, in the stated order
     (`ascending` unless `descending` is given): block starts are lower, lower + B, ... Skipping is thus part of the
-    meaning, and neither bounds nor special cases are written by the author. `listed` gives the blocks as a list instead: the
-    loop visits list[..., 0], list[..., 1], ... up to `count` entries, each a block number x that starts at
-    `lower + x * B`; numbers outside the interval are passed over.
+    meaning, and neither bounds nor special cases are written by the author. A list may give the blocks instead,
+    `in (lower to upper listed list[...] count n : type of the list)`: the loop visits list[..., 0], list[..., 1], ... up to n
+    entries, each the number x of a block that starts at `lower + x * B`; numbers outside the interval are passed over.
 
     `ranges` names a function that tile-analyze-masks derives from the mask function: for a fixed interval it
     bounds the blocks that may hold a kept pair and those that hold nothing but kept pairs.

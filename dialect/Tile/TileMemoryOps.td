@@ -12,14 +12,14 @@ def Tile_AtOp : Tile_Op<"at", [
     DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "one element of a view or of a capture";
   let description = [{
-    Reads a scalar. The source is a view value or a captured symbol; a captured scalar takes no
-    indices. Outside the bounds it reads zero. Indices may be negative (then outside).
+    Reads a scalar. The source is a view, whose type is written, or a captured symbol, of which the element type is
+    written; a captured scalar takes no indices. Outside the bounds, also at negative indices, it reads zero.
 
     Preconditions: none.
 
     Postconditions: reading a capture has no side effect.
 
-    Example: `%slope = tile.at @slopes[%h] : f32`, `%start = tile.at %cu_seqlens[%b] : i32`
+    Example: `%slope = tile.at @slopes[%h] : f32`, `%start = tile.at %cu_seqlens[%b] : !tile.view<[?], i32>`
 
     Errors:
     - a number of indices that differs from the rank, or an index that is no i32
@@ -166,7 +166,7 @@ def Tile_GatherOp : Tile_Op<"gather", [DeclareOpInterfaceMethods<MemoryEffectsOp
 
     Example:
     ```mlir
-    %k = tile.gather %pages[0, %h, 0] along 0 at %rows
+    %k = tile.gather %pages[0, %h, 0] dims [0, 2] along 0 at %rows
        : !tile.view<[?, ?, D], T>, !tile.tile<[N], i32> -> !tile.tile<[N, D], T>
     ```
     Here the tile has rank 2 and the view rank 3: `dims [0, 2]` says which dimensions it runs along.
