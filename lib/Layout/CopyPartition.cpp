@@ -8,7 +8,7 @@ using namespace tilewright;
 using namespace tilewright::layout;
 
 namespace {
-constexpr int64_t kLineBytes = 128;  // all banks once
+constexpr int64_t kLineBytes = 128;    // all banks once
 constexpr int64_t kMaxBoxExtent = 256; // of a tensor map
 } // namespace
 
@@ -105,9 +105,9 @@ Result<std::vector<TmaBox>> layout::tmaBoxes(const SharedLayout &buffer) {
   }
   bool aligned = buffer.numPanels() == 1 || buffer.panelStride() % 128 == 0;
   if (rows == 0 || !aligned)
-    return Status::failure("boxes of up to 256 rows must begin on a repeat of the pattern, but got " +
-                           std::to_string(buffer.rows()) + " rows of " +
-                           std::to_string(buffer.rowPitch()) + " bytes");
+    return Status::failure(
+        "boxes of up to 256 rows must begin on a repeat of the pattern, but got " +
+        std::to_string(buffer.rows()) + " rows of " + std::to_string(buffer.rowPitch()) + " bytes");
 
   std::vector<TmaBox> boxes;
   for (int64_t panel = 0; panel < buffer.numPanels(); ++panel)

@@ -41,8 +41,8 @@ public:
   std::optional<CopyChunk> chunkOf(int thread, int issue) const;
 
   /// If from every issue to the next all threads advance by the same number of rows and no columns:
-  /// that number, and the column and the swizzle's chunk never change. Then a thread needs one address
-  /// in either memory.
+  /// that number, and the column and the swizzle's chunk never change. Then a thread needs one
+  /// address in either memory.
   std::optional<int64_t> rowsPerIssue() const;
 
 private:
@@ -62,8 +62,8 @@ struct TmaBox {
 };
 
 /// The boxes of a tile, all of one shape (that of the tensor map).
-/// Errors: a padded buffer; rows of a panel that are no multiple of 16 bytes; more than 256 rows that
-/// have no divisor up to 256 that keeps boxes aligned.
+/// Errors: a padded buffer; rows of a panel that are no multiple of 16 bytes; more than 256 rows
+/// that have no divisor up to 256 that keeps boxes aligned.
 Result<std::vector<TmaBox>> tmaBoxes(const SharedLayout &buffer);
 
 } // namespace tilewright::layout

@@ -67,13 +67,53 @@ bool isMatrixTile(const RegisterLayout &tile, int packed, int perWord) {
   return true;
 }
 
-template <typename Access>
-std::optional<OffsetDelta> findDelta(const Access &access, int issue, int numLanes) {
+/// Whether the matrices of every issue lie to each other as those of the first.
+bool areTranslations(const RegisterLayout &tile, int perWord,
+                     const std::vector<MatrixIssue> &issues) {
+  auto between = [&](const MatrixIssue &issue, int matrix) {
+    Coord a = tile.registerPart(issue.words[0] * perWord);
+    Coord b = tile.registerPart(issue.words[matrix] * perWord);
+    return Coord{b[0] - a[0], b[1] - a[1]};
+  };
+  for (const MatrixIssue &issue : issues)
+    for (int matrix = 1; matrix < issue.numMatrices; ++matrix)
+      if (between(issue, matrix) != between(issues[0], matrix))
+        return false;
+  return true;
+}
+
+/// Four words to an issue where that can be regular, so that one address serves them all: two
+/// neighbours and the two `apart` words on. Operand b with an odd number of atoms along k pairs
+/// atoms of neighbouring columns.
+std::vector<MatrixIssue> groupWords(const RegisterLayout &tile, int perWord) {
+  int words = tile.registersPerThread() / perWord;
+  std::vector<MatrixIssue> issues;
+  for (int apart = 2; 2 * apart <= words; apart += 2) {
+    if (words % (2 * apart) != 0)
+      continue;
+    issues.clear();
+    for (int block = 0; block < words; block += 2 * apart)
+      for (int word = block; word < block + apart; word += 2)
+        issues.push_back({{word, word + 1, word + apart, word + apart + 1}, 4});
+    if (areTranslations(tile, perWord, issues))
+      return issues;
+  }
+  for (int each : {2, 1}) {
+    issues.clear();
+    for (int word = 0; word < words; word += each)
+      issues.push_back({{word, word + each - 1, 0, 0}, each});
+    if (words % each == 0 && areTranslations(tile, perWord, issues))
+      break;
+  }
+  return issues;
+}
+
+template <typename Access> std::optional<OffsetDelta> findDelta(const Access &access, int issue) {
   for (int64_t flip = 0; flip < 128; flip += 16) {
     OffsetDelta delta{flip, 0};
     bool holds = true, first = true;
     for (int warp = 0; warp < access.numWarps() && holds; ++warp)
-      for (int lane = 0; lane < numLanes && holds; ++lane) {
+      for (int lane = 0; lane < kLanes && holds; ++lane) {
         int64_t add =
             access.byteOffset(issue, warp, lane) - (access.byteOffset(0, warp, lane) ^ flip);
         if (first)
@@ -119,12 +159,7 @@ Result<MatrixAccess> MatrixAccess::plan(const RegisterLayout &tile, const Shared
     return Status::failure("ldmatrix and stmatrix transpose elements of 16 bits only, but got " +
                            std::to_string(bits) + " bits");
 
-  int words = tile.registersPerThread() / perWord;
-  for (int word = 0; word < words;) {
-    int left = words - word, matrices = left >= 4 ? 4 : left >= 2 ? 2 : 1;
-    access.list.push_back({word, matrices});
-    word += matrices;
-  }
+  access.list = groupWords(tile, perWord);
   for (size_t issue = 0; issue < access.list.size(); ++issue)
     for (int warp = 0; warp < tile.numWarps(); ++warp)
       for (int lane = 0; lane < 8 * access.list[issue].numMatrices; ++lane)
@@ -137,7 +172,7 @@ Result<MatrixAccess> MatrixAccess::plan(const RegisterLayout &tile, const Shared
 Coord MatrixAccess::rowStart(int issue, int warp, int lane) const {
   const MatrixIssue &matrices = list[issue];
   lane %= 8 * matrices.numMatrices;
-  int word = matrices.firstWord + lane / 8;
+  int word = matrices.words[lane / 8];
   int perWord = 32 / buffer.elementBits();
   Coord element = plus(tile.warpPart(warp), tile.registerPart(word * perWord));
   element[trans ? packedDim : 1 - packedDim] += lane % 8;
@@ -148,10 +183,7 @@ int64_t MatrixAccess::byteOffset(int issue, int warp, int lane) const {
   return buffer.byteOffset(rowStart(issue, warp, lane));
 }
 
-std::optional<OffsetDelta> MatrixAccess::delta(int issue) const {
-  // An issue of fewer matrices reads the addresses of fewer lanes; issue 0 has at least as many.
-  return findDelta(*this, issue, 8 * list[issue].numMatrices);
-}
+std::optional<OffsetDelta> MatrixAccess::delta(int issue) const { return findDelta(*this, issue); }
 
 //===----------------------------------------------------------------------===//
 // Vectors
@@ -193,6 +225,4 @@ int64_t VectorAccess::byteOffset(int issue, int warp, int lane) const {
   return buffer.byteOffset(toBuffer(tile, placement, element));
 }
 
-std::optional<OffsetDelta> VectorAccess::delta(int issue) const {
-  return findDelta(*this, issue, kLanes);
-}
+std::optional<OffsetDelta> VectorAccess::delta(int issue) const { return findDelta(*this, issue); }

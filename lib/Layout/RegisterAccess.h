@@ -21,9 +21,9 @@
 
 namespace tilewright::layout {
 
-/// offset(issue) = (offset(issue 0) ^ flip) + add, in every thread: one address register and at most
-/// one xor for each distinct flip. The xor acts on the offset from an aligned buffer, so it acts on
-/// the address as well.
+/// offset(issue) = (offset(issue 0) ^ flip) + add, in every thread: one address register and at
+/// most one xor for each distinct flip. The xor acts on the offset from an aligned buffer, so it
+/// acts on the address as well.
 struct OffsetDelta {
   int64_t flip = 0, add = 0;
 };
@@ -34,19 +34,22 @@ struct Placement {
   Coord origin = {0, 0}; ///< row and column of the buffer at which the tile begins
 };
 
-/// One ldmatrix or stmatrix: .x1, .x2 or .x4 by `numMatrices`.
+/// One ldmatrix or stmatrix: .x1, .x2 or .x4 by `numMatrices`, which is the same in all issues of a
+/// plan. Matrix i is the 32-bit word words[i] of each thread.
 struct MatrixIssue {
-  int firstWord = 0;   ///< the 32-bit words firstWord .. firstWord + numMatrices - 1 of each thread
+  std::array<int, 4> words = {0, 0, 0, 0};
   int numMatrices = 4;
 };
 
 class MatrixAccess {
 public:
-  /// Errors: a layout whose words do not lie as ldmatrix leaves them; `transposed` elements that have
-  /// not 16 bits; a tile outside the buffer; rows of 16 bytes that the buffer does not keep together.
+  /// Errors: a layout whose words do not lie as ldmatrix leaves them; `transposed` elements that
+  /// have not 16 bits; a tile outside the buffer; rows of 16 bytes that the buffer does not keep
+  /// together.
   static Result<MatrixAccess> plan(const RegisterLayout &tile, const SharedLayout &buffer,
                                    Placement placement = {});
 
+  /// All matrices lie to each other as those of the first issue do.
   const std::vector<MatrixIssue> &issues() const { return list; }
   /// Whether the instruction is the .trans form.
   bool isTransposed() const { return trans; }
@@ -55,8 +58,7 @@ public:
   /// beyond 8 * numMatrices repeat those below.
   Coord rowStart(int issue, int warp, int lane) const;
   int64_t byteOffset(int issue, int warp, int lane) const;
-  /// For the lanes below 8 * numMatrices of the issue. No value where the buffer's pattern does not
-  /// allow it: then compute byteOffset anew.
+  /// No value where the buffer's pattern does not allow it: then compute byteOffset anew.
   std::optional<OffsetDelta> delta(int issue) const;
 
   int numWarps() const { return tile.numWarps(); }
@@ -80,8 +82,8 @@ struct VectorIssue {
 
 class VectorAccess {
 public:
-  /// The widest vectors, up to `maxBytes`, that registers and buffer both keep together and aligned.
-  /// Errors: a tile outside the buffer.
+  /// The widest vectors, up to `maxBytes`, that registers and buffer both keep together and
+  /// aligned. Errors: a tile outside the buffer.
   static Result<VectorAccess> plan(const RegisterLayout &tile, const SharedLayout &buffer,
                                    Placement placement = {}, int maxBytes = 16);
 

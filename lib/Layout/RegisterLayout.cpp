@@ -232,8 +232,7 @@ Result<RegisterLayout> RegisterLayout::blocked(const std::vector<int64_t> &shape
     return Status::failure("lanes along a dimension must be 1, 2, 4, 8, 16 or 32, but got " +
                            number(lanesN));
   if (shape.empty() || shape.size() > 2)
-    return Status::failure("a register tile has rank 1 or 2, but got rank " +
-                           number(shape.size()));
+    return Status::failure("a register tile has rank 1 or 2, but got rank " + number(shape.size()));
   int dimN = static_cast<int>(shape.size()) - 1, dimM = dimN == 1 ? 0 : kReplica;
   int64_t rows = dimN == 1 ? shape[0] : 1;
   if (rows < 1)
@@ -247,19 +246,18 @@ Result<RegisterLayout> RegisterLayout::blocked(const std::vector<int64_t> &shape
   int64_t laneN = std::gcd<int64_t>(lanesN, runs), warpN = std::gcd<int64_t>(warpsN, runs / laneN);
   int64_t laneM = std::gcd<int64_t>(lanesM, rows), warpM = std::gcd<int64_t>(warpsM, rows / laneM);
   // A row of rank 1 is a dimension of extent 1; its digits vanish.
-  return RegisterLayout(
-      shape,
-      {{warpM, dimM, laneM},
-       {warpsM / warpM, kReplica, 0},
-       {warpN, dimN, vector * laneN},
-       {warpsN / warpN, kReplica, 0}},
-      {{laneN, dimN, vector},
-       {lanesN / laneN, kReplica, 0},
-       {laneM, dimM, 1},
-       {lanesM / laneM, kReplica, 0}},
-      {{vector, dimN, 1},
-       {runs / (laneN * warpN), dimN, vector * laneN * warpN},
-       {rows / (laneM * warpM), dimM, laneM * warpM}});
+  return RegisterLayout(shape,
+                        {{warpM, dimM, laneM},
+                         {warpsM / warpM, kReplica, 0},
+                         {warpN, dimN, vector * laneN},
+                         {warpsN / warpN, kReplica, 0}},
+                        {{laneN, dimN, vector},
+                         {lanesN / laneN, kReplica, 0},
+                         {laneM, dimM, 1},
+                         {lanesM / laneM, kReplica, 0}},
+                        {{vector, dimN, 1},
+                         {runs / (laneN * warpN), dimN, vector * laneN * warpN},
+                         {rows / (laneM * warpM), dimM, laneM * warpM}});
 }
 
 Result<RegisterLayout::Grid> RegisterLayout::coalescedGrid(const std::vector<int64_t> &shape,
@@ -369,9 +367,9 @@ std::string RegisterLayout::str() const {
   auto append = [&](const char *name, const std::vector<Digit> &digits) {
     text += std::string(" ") + name;
     for (const Digit &digit : digits)
-      text += " " + number(digit.extent) +
-              (digit.isReplica() ? ":replica"
-                                 : ":" + number(digit.dim) + "*" + number(digit.stride));
+      text +=
+          " " + number(digit.extent) +
+          (digit.isReplica() ? ":replica" : ":" + number(digit.dim) + "*" + number(digit.stride));
   };
   append("warps", warps);
   append("lanes", lanes);

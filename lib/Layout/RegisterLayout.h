@@ -63,8 +63,9 @@ public:
   //===--------------------------------------------------------------------===//
 
   /// The accumulator (C and D) of mma.sync m16n8, 32-bit elements. Warp w stands at row
-  /// wm = w % warpsM and column wn = w / warpsM of a grid; it holds the atoms whose row is wm modulo
-  /// warpsM and whose column is wn modulo warpsN. Registers: 4 an atom, along a row of atoms first.
+  /// wm = w % warpsM and column wn = w / warpsM of a grid; it holds the atoms whose row is wm
+  /// modulo warpsM and whose column is wn modulo warpsN. Registers: 4 an atom, along a row of atoms
+  /// first.
   ///
   ///            columns  0   1    2   3    4   5    6   7
   ///     row 0          [lane 0] [lane 1] [lane 2] [lane 3]    registers 0, 1
@@ -87,9 +88,9 @@ public:
   ///     row 8          [lane 0]   [lane 1]     ..    [lane 0]    ..
   ///                     word 1     word 1             word 3
   ///
-  /// Registers: 4 e an atom in the order of the instruction, atoms along k first. The warps of a row
-  /// of the grid (warpsN of them) hold the same.
-  /// Errors: rows no multiple of 16 * warpsM, k no multiple of 8 e, other widths of elements.
+  /// Registers: 4 e an atom in the order of the instruction, atoms along k first. The warps of a
+  /// row of the grid (warpsN of them) hold the same. Errors: rows no multiple of 16 * warpsM, k no
+  /// multiple of 8 e, other widths of elements.
   static Result<RegisterLayout> mmaOperandA(int64_t rows, int64_t k, int warpsM, int warpsN,
                                             int elementBits);
 
@@ -131,21 +132,21 @@ public:
   ///     row 4     [lane 0 ] ...                        warp 1
   ///
   /// Where n threads stand along a dimension that has m rows (or runs) for them, gcd(n, m) share
-  /// them and the others hold replicas. Thus how one dimension is spread never depends on the other.
-  /// Errors: a last dimension that is no multiple of `vector`.
+  /// them and the others hold replicas. Thus how one dimension is spread never depends on the
+  /// other. Errors: a last dimension that is no multiple of `vector`.
   static Result<RegisterLayout> blocked(const std::vector<int64_t> &shape, int vector, int lanesN,
                                         int warpsM, int warpsN);
 
-  /// The parameters of `blocked` that suit a shape: the fewest replicas, then the most lanes side by
-  /// side, then the fewest warps side by side.
+  /// The parameters of `blocked` that suit a shape: the fewest replicas, then the most lanes side
+  /// by side, then the fewest warps side by side.
   struct Grid {
     int vector = 1, lanesN = 32, warpsM = 1, warpsN = 1;
   };
   static Result<Grid> coalescedGrid(const std::vector<int64_t> &shape, int vector, int warps);
 
-  /// What a reduction of `parent` (rank 2) along `dim` leaves: rank 1, of the other dimension. Every
-  /// thread that held an element of a row (column) holds the row's (column's) element once; it is
-  /// replicated over the lanes and warps among which `dim` was spread.
+  /// What a reduction of `parent` (rank 2) along `dim` leaves: rank 1, of the other dimension.
+  /// Every thread that held an element of a row (column) holds the row's (column's) element once;
+  /// it is replicated over the lanes and warps among which `dim` was spread.
   static RegisterLayout slice(const RegisterLayout &parent, int dim);
 
   /// Rows and columns exchanged: who held [i, j] holds [j, i].

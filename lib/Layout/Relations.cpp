@@ -15,7 +15,8 @@ namespace {
 /// Whether one of the lanes of a warp holds the element.
 bool warpHolds(const RegisterLayout &layout, int warp, const Coord &element) {
   for (const Digit &digit : layout.warpDigits()) {
-    if (!digit.isReplica() && element[digit.dim] / digit.stride % digit.extent != warp % digit.extent)
+    if (!digit.isReplica() &&
+        element[digit.dim] / digit.stride % digit.extent != warp % digit.extent)
       return false;
     warp /= static_cast<int>(digit.extent);
   }

@@ -54,8 +54,8 @@ public:
   /// Row after row, `padBytes` unused bytes at the end of each.
   static Result<SharedLayout> padded(int64_t rows, int64_t cols, int elementBits, int64_t padBytes);
 
-  /// The widest swizzle whose panels divide rows of `cols` elements: 128 bytes for 64 elements of 16
-  /// bits, 64 for 96, 32 for 80; None where 32 bytes do not divide either.
+  /// The widest swizzle whose panels divide rows of `cols` elements: 128 bytes for 64 elements of
+  /// 16 bits, 64 for 96, 32 for 80; None where 32 bytes do not divide either.
   static Swizzle widestSwizzle(int64_t cols, int elementBits);
 
   /// The pad that takes the bank conflicts of a column of 16-byte rows away: makes the pitch an odd
@@ -71,8 +71,8 @@ public:
   int64_t panelBytes() const { return panelWidth; } ///< without the pad
   int64_t panelCols() const { return panelWidth / elementBytes; }
   int64_t numPanels() const { return numCols * elementBytes / panelWidth; }
-  int64_t rowPitch() const { return pitch; }                ///< from a row of a panel to the next
-  int64_t panelStride() const { return numRows * pitch; }   ///< from a panel to the next
+  int64_t rowPitch() const { return pitch; }              ///< from a row of a panel to the next
+  int64_t panelStride() const { return numRows * pitch; } ///< from a panel to the next
   int64_t sizeInBytes() const { return numPanels() * panelStride(); }
 
   /// What the address of the buffer must be a multiple of: 1024, 512, 256 bytes for the swizzles,
@@ -83,7 +83,8 @@ public:
   int64_t byteOffset(int64_t row, int64_t col) const;
   int64_t byteOffset(Coord element) const { return byteOffset(element[0], element[1]); }
 
-  /// The element that contains a byte, or none for padding. Precondition: 0 <= offset < sizeInBytes.
+  /// The element that contains a byte, or none for padding. Precondition: 0 <= offset <
+  /// sizeInBytes.
   std::optional<Coord> elementAt(int64_t offset) const;
 
 private:

@@ -38,10 +38,18 @@ uint64_t MatrixDescriptor::encode() const {
   auto field = [](uint32_t bytes) { return uint64_t(bytes >> 4 & 0x3fff); };
   uint64_t mode = 0;
   switch (swizzle) {
-  case Swizzle::None: mode = 0; break;
-  case Swizzle::B128: mode = 1; break;
-  case Swizzle::B64: mode = 2; break;
-  case Swizzle::B32: mode = 3; break;
+  case Swizzle::None:
+    mode = 0;
+    break;
+  case Swizzle::B128:
+    mode = 1;
+    break;
+  case Swizzle::B64:
+    mode = 2;
+    break;
+  case Swizzle::B32:
+    mode = 3;
+    break;
   }
   return field(startAddress) | field(leadingOffset) << 16 | field(strideOffset) << 32 |
          uint64_t(baseOffset & 7) << 49 | mode << 62;
@@ -101,8 +109,7 @@ Result<WgmmaOperand> WgmmaOperand::plan(const SharedLayout &buffer, Major major)
     return Status::failure("an operand of wgmma whose rows are contiguous must have elements of 16 "
                            "bits, but got " +
                            std::to_string(buffer.elementBits()) + "; transpose it");
-  if (buffer.rowPitch() != buffer.panelBytes() ||
-      buffer.panelBytes() != widthOf(buffer.swizzle()))
+  if (buffer.rowPitch() != buffer.panelBytes() || buffer.panelBytes() != widthOf(buffer.swizzle()))
     return Status::failure("an operand of wgmma must lie in panels of its swizzle, or of 16 bytes "
                            "without one, but got rows of " +
                            std::to_string(buffer.panelBytes()) + " bytes, " +
@@ -119,18 +126,16 @@ Result<WgmmaOperand> WgmmaOperand::plan(const SharedLayout &buffer, Major major)
   return operand;
 }
 
-int64_t WgmmaOperand::extentMN() const {
-  return order == Major::K ? buffer.rows() : buffer.cols();
-}
+int64_t WgmmaOperand::extentMN() const { return order == Major::K ? buffer.rows() : buffer.cols(); }
 int64_t WgmmaOperand::extentK() const { return order == Major::K ? buffer.cols() : buffer.rows(); }
 
 Status WgmmaOperand::checkOrigin(int64_t mn) const {
   int64_t unit = order == Major::K ? 8 : buffer.panelCols();
   if (mn >= 0 && mn < extentMN() && mn % unit == 0)
     return Status::success();
-  return Status::failure("an operand of wgmma must begin at a multiple of " +
-                         std::to_string(unit) + " rows below " + std::to_string(extentMN()) +
-                         ", but got " + std::to_string(mn));
+  return Status::failure("an operand of wgmma must begin at a multiple of " + std::to_string(unit) +
+                         " rows below " + std::to_string(extentMN()) + ", but got " +
+                         std::to_string(mn));
 }
 
 int64_t WgmmaOperand::byteOffset(int64_t mn, int64_t step) const {
