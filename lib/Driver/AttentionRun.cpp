@@ -44,8 +44,9 @@ struct AttentionRun::Impl {
         handler(&context, [this](mlir::Diagnostic &diagnostic) {
           if (diagnostic.getSeverity() == mlir::DiagnosticSeverity::Error && message.empty()) {
             llvm::raw_string_ostream os(message);
-            if (!mlir::isa<mlir::UnknownLoc>(diagnostic.getLocation()))
-              os << diagnostic.getLocation() << ": ";
+            if (auto place = diagnostic.getLocation()->findInstanceOf<mlir::FileLineColLoc>())
+              os << place.getFilename().getValue() << ':' << place.getLine() << ':'
+                 << place.getColumn() << ": ";
             os << diagnostic;
           }
           return mlir::success();
