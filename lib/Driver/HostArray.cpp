@@ -12,6 +12,7 @@
 #include <cstring>
 #include <limits>
 #include <sys/mman.h>
+#include <unistd.h>
 
 namespace tilewright {
 
@@ -149,6 +150,16 @@ llvm::Expected<HostArray> HostArray::create(ElementType type, llvm::ArrayRef<int
   if (llvm::MulOverflow<int64_t>(*span, byteWidth(type), bytes) ||
       bytes > std::numeric_limits<int64_t>::max() / 2)
     return failure("the array must be addressable in 64 bits");
+
+  // Memory is promised without limit here and taken from the machine on first touch, so ask
+  // beforehand.
+  double elementBytes = byteWidth(type);
+  for (int64_t extent : shape)
+    elementBytes *= extent;
+  double memory = double(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
+  if (elementBytes > memory)
+    return failure("the elements take " + llvm::Twine(uint64_t(elementBytes) >> 20) +
+                   " MiB, but this machine has " + llvm::Twine(uint64_t(memory) >> 20) + " MiB");
 
   HostArray array;
   array.type = type;

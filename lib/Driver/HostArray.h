@@ -27,7 +27,7 @@ class HostArray {
 public:
   /// Allocates and poisons. Strides are in elements; none means row-major. Refused: negative
   /// extents or strides, extents beyond 32 bits, a number of strides that differs from the rank,
-  /// strides under which elements may share memory, and more memory than there is.
+  /// strides under which elements may share memory, and more memory than the machine has.
   static llvm::Expected<HostArray> create(ElementType type, llvm::ArrayRef<int64_t> shape,
                                           llvm::ArrayRef<int64_t> strides = {});
 
