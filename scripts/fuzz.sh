@@ -26,6 +26,7 @@ for fuzzer in "${fuzzers[@]}"; do
   name=$(basename "$fuzzer")
   echo "== $name: $seconds s"
   mkdir -p "build-fuzz/corpus/$name"
-  "$fuzzer" -max_total_time="$seconds" -max_len=20000 -timeout=25 -rss_limit_mb=4096 -verbosity=1 -print_final_stats=1 \
-    -artifact_prefix=build-fuzz/findings/ "build-fuzz/corpus/$name" "$seeds"
+  "$fuzzer" -max_total_time="$seconds" -max_len=20000 -timeout=25 -rss_limit_mb=4096 -print_final_stats=1 \
+    -artifact_prefix=build-fuzz/findings/ "build-fuzz/corpus/$name" "$seeds" 2>&1 |
+    grep -vE '^#[0-9]+[[:space:]]+(NEW|REDUCE)|NEW_FUNC'
 done
