@@ -41,9 +41,10 @@ def Tgpu_MmaAttr : Tgpu_Attr<"Mma", "mma"> {
       ...
       row 8       lane 0 | lane 1 | lane 2 | lane 3     registers 2, 3
     ```
-    Warp (wm, wn) holds the atoms whose row is wm modulo warps_m and whose column is wn modulo warps_n.
+    Warp w stands at row wm = w mod warps_m and column wn = w / warps_m of the grid, and holds the atoms whose row is wm
+    modulo warps_m and whose column is wn modulo warps_n. Registers go along a row of atoms first.
 
-    Example: `tensor<128x64xf32, #tgpu.mma<4 x 1>>`
+    Example: `tensor<128x64xf32, #tgpu.mma<4, 1>>`
   }];
   let parameters = (ins "int64_t":$warpsM, "int64_t":$warpsN);
   let assemblyFormat = "`<` $warpsM `,` $warpsN `>`";
@@ -90,13 +91,16 @@ def Tgpu_SliceAttr : Tgpu_Attr<"Slice", "slice"> {
 def Tgpu_BlockedAttr : Tgpu_Attr<"Blocked", "blocked"> {
   let summary = "consecutive elements of the last dimension in a thread: coalesced global access";
   let description = [{
-    A thread holds runs of `vector` elements along the last dimension; lanes, then warps, follow along it and
-    wrap to the next rows; what is left repeats in registers.
+    A thread holds runs of `vector` elements along the last dimension; `lanes` lanes of a warp stand side by side along
+    it, the other 32 / lanes below each other; warps stand in a grid of `warps_m` by `warps_n`, numbered as in
+    `#tgpu.mma`. What is left repeats in registers, along the last dimension first. Where the threads along a
+    dimension do not divide it, only as many as do (the greatest common divisor) share it, and the others hold the
+    same again. In rank 1 the lanes and warps below each other hold the same.
 
-    Example: `tensor<128x64xbf16, #tgpu.blocked<8, warps 4>>`
+    Example: `tensor<128x64xbf16, #tgpu.blocked<8, lanes 8, warps 4, 1>>`
   }];
-  let parameters = (ins "int64_t":$vector, "int64_t":$warps);
-  let assemblyFormat = "`<` $vector `,` `warps` $warps `>`";
+  let parameters = (ins "int64_t":$vector, "int64_t":$lanes, "int64_t":$warpsM, "int64_t":$warpsN);
+  let assemblyFormat = "`<` $vector `,` `lanes` $lanes `,` `warps` $warpsM `,` $warpsN `>`";
   let genVerifyDecl = 1;
 }
 

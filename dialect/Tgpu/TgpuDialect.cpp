@@ -94,12 +94,20 @@ LogicalResult SliceAttr::verify(EmitError emitError, int64_t dim, Attribute pare
   return emitError() << "the parent of a slice must be a layout of rank 2, but got " << parent;
 }
 
-LogicalResult BlockedAttr::verify(EmitError emitError, int64_t vector, int64_t warps) {
-  if (vector >= 1 && vector <= 16 && llvm::isPowerOf2_64(vector) && warps >= 1 && warps <= 32)
+LogicalResult BlockedAttr::verify(EmitError emitError, int64_t vector, int64_t lanes,
+                                  int64_t warpsM, int64_t warpsN) {
+  if (vector < 1 || vector > 16 || !llvm::isPowerOf2_64(vector))
+    return emitError() << "a blocked layout has a vector of 1, 2, 4, 8 or 16 elements, but got "
+                       << vector;
+  if (lanes < 1 || lanes > 32 || !llvm::isPowerOf2_64(lanes))
+    return emitError() << "a blocked layout has 1, 2, 4, 8, 16 or 32 lanes along its last "
+                          "dimension, but got "
+                       << lanes;
+  if (warpsM >= 1 && warpsN >= 1 && warpsM <= 32 && warpsN <= 32 && warpsM * warpsN <= 32)
     return success();
-  return emitError() << "a blocked layout has a vector of 1, 2, 4, 8 or 16 elements and 1 to 32 "
-                        "warps, but got "
-                     << vector << " and " << warps;
+  return emitError() << "warps of a blocked layout must be at least 1 and at most 32 in all, but "
+                        "got "
+                     << warpsM << " by " << warpsN;
 }
 
 namespace tilewright::tgpu {
@@ -119,7 +127,8 @@ int64_t getNumWarps(Attribute layout) {
       .Case<MmaAttr>([](MmaAttr mma) { return mma.getWarpsM() * mma.getWarpsN(); })
       .Case<WgmmaAttr>([](WgmmaAttr wgmma) { return 4 * wgmma.getWarpgroups(); })
       .Case<OperandAttr, SliceAttr>([](auto child) { return getNumWarps(child.getParent()); })
-      .Case<BlockedAttr>([](BlockedAttr blocked) { return blocked.getWarps(); })
+      .Case<BlockedAttr>(
+          [](BlockedAttr blocked) { return blocked.getWarpsM() * blocked.getWarpsN(); })
       .Default(int64_t(0));
 }
 
