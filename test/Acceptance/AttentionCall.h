@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Problems of the oracle on the attention kernels: arguments, parameters and checks that all kernels
-// of attention share.
+// Problems of the oracle on the attention kernels: arguments, parameters and checks that all
+// kernels of attention share.
 
 #ifndef TILEWRIGHT_TEST_ACCEPTANCE_ATTENTIONCALL_H
 #define TILEWRIGHT_TEST_ACCEPTANCE_ATTENTIONCALL_H
@@ -22,7 +22,7 @@ struct CallOptions {
   std::function<void(KernelCall &)> bind; ///< captures and further arguments
   std::map<std::string, Layout> layouts;  ///< by name of the array
   RunSettings run;
-  bool withLse = true;                    ///< the forward's output
+  bool withLse = true; ///< the forward's output
 };
 
 /// D, DV, T and CAUSAL; and WINDOW for kernels that have one.
@@ -65,8 +65,8 @@ void expectBackward(const reference::BackwardOracle &oracle,
 std::string describe(const reference::AttentionProblem &problem, reference::Type type);
 
 /// A problem from the numbers that tests vary; the default scale.
-reference::AttentionProblem makeProblem(int64_t B, int64_t Hq, int64_t Hkv, int64_t Sq,
-                                        int64_t Skv, int64_t D, int64_t DV,
+reference::AttentionProblem makeProblem(int64_t B, int64_t Hq, int64_t Hkv, int64_t Sq, int64_t Skv,
+                                        int64_t D, int64_t DV,
                                         reference::Causal causal = reference::Causal::None,
                                         reference::Window window = {});
 

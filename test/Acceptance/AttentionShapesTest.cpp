@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// attention_forward and attention_backward beside the list of cases: widths of every kind, masks in all
-// combinations, f64.
+// attention_forward and attention_backward beside the list of cases: widths of every kind, masks in
+// all combinations, f64.
 
 #include "test/Acceptance/AttentionCall.h"
 #include "test/Reference/Cases.h"
@@ -55,20 +55,28 @@ INSTANTIATE_TEST_SUITE_P(Odd, Widths,
                          ::testing::ValuesIn(std::vector<Width>{
                              {1, 1}, {7, 7}, {40, 40}, {65, 65}, {100, 100}, {251, 251}}),
                          [](const auto &info) { return "D" + std::to_string(info.param.D); });
-INSTANTIATE_TEST_SUITE_P(
-    Different, Widths,
-    ::testing::ValuesIn(std::vector<Width>{
-        {64, 128}, {128, 64}, {192, 128}, {256, 8}, {1, 256}, {256, 1}, {65, 7}, {7, 100}, {80, 96}}),
-    [](const auto &info) {
-      return "D" + std::to_string(info.param.D) + "_DV" + std::to_string(info.param.DV);
-    });
+INSTANTIATE_TEST_SUITE_P(Different, Widths,
+                         ::testing::ValuesIn(std::vector<Width>{{64, 128},
+                                                                {128, 64},
+                                                                {192, 128},
+                                                                {256, 8},
+                                                                {1, 256},
+                                                                {256, 1},
+                                                                {65, 7},
+                                                                {7, 100},
+                                                                {80, 96}}),
+                         [](const auto &info) {
+                           return "D" + std::to_string(info.param.D) + "_DV" +
+                                  std::to_string(info.param.DV);
+                         });
 
 class Masks : public ::testing::TestWithParam<Type> {};
 
 /// Every causal mask with every kind of window, on more rows than keys, fewer, and as many.
 TEST_P(Masks, InAllCombinations) {
   Type type = GetParam();
-  const Window windows[] = {{-1, -1}, {0, 0}, {20, -1}, {-1, 20}, {33, 5}, {0, -1}, {-1, 0}, {500, 500}};
+  const Window windows[] = {{-1, -1}, {0, 0},  {20, -1}, {-1, 20},
+                            {33, 5},  {0, -1}, {-1, 0},  {500, 500}};
   const Shape sizes[] = {{77, 131}, {131, 77}, {96, 96}};
   uint64_t seed = 1;
   for (Causal causal : {Causal::None, Causal::TopLeft, Causal::BottomRight})
@@ -96,8 +104,9 @@ TEST(AttentionF64, MasksAndGroups) {
     }
 }
 
-/// --precision=f64 on a kernel bound to a narrow type: nothing is rounded to it. (The accuracy is that
-/// of f32, not of f64, since the constants of the kernel were rounded to f32 when it was bound.)
+/// --precision=f64 on a kernel bound to a narrow type: nothing is rounded to it. (The accuracy is
+/// that of f32, not of f64, since the constants of the kernel were rounded to f32 when it was
+/// bound.)
 TEST(AttentionF64, ARunInF64DoesNotRoundToTheTypeOfTheKernel) {
   for (Type type : {Type::F32, Type::F16, Type::BF16}) {
     AttentionProblem problem = makeProblem(1, 4, 2, 75, 139, 64, 40, Causal::BottomRight, {90, -1});

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// attention_bias_forward and attention_bias_backward with every broadcast of the bias, absent biases, and
-// biases of -inf.
+// attention_bias_forward and attention_bias_backward with every broadcast of the bias, absent
+// biases, and biases of -inf.
 
 #include "test/Acceptance/AttentionCall.h"
 

@@ -30,10 +30,11 @@ double lossOf(const ForwardResult &result, const AttentionInputs &inputs) {
 }
 
 /// Perturbs entries of one input. Error of the difference quotient: h^2 times the third derivative
-/// (below 100 here), and 2^-52 times the loss (below 1000) over h. With h = 1e-4 together below 1e-6.
+/// (below 100 here), and 2^-52 times the loss (below 1000) over h. With h = 1e-4 together below
+/// 1e-6.
 void expectGradient(const char *name, const AttentionProblem &problem, AttentionInputs inputs,
-                    std::vector<double> AttentionInputs::*member, const std::vector<double> &gradient,
-                    const CallOptions &options) {
+                    std::vector<double> AttentionInputs::*member,
+                    const std::vector<double> &gradient, const CallOptions &options) {
   constexpr double h = 1e-4, tolerance = 1e-6;
   std::vector<double> &values = inputs.*member;
   ASSERT_EQ(values.size(), gradient.size());

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The contracts of docs/design.md on attention_forward and attention_backward: extents of zero and one,
-// rows without keys, NaN, what is optional, and bit-identical runs.
+// The contracts of docs/design.md on attention_forward and attention_backward: extents of zero and
+// one, rows without keys, NaN, what is optional, and bit-identical runs.
 
 #include "test/Acceptance/ShippedMods.h"
 
@@ -31,9 +31,9 @@ bool allEqual(const std::vector<double> &values, double value) {
 
 /// Same bits, NaN and sign of zero included.
 bool sameBits(const std::vector<double> &a, const std::vector<double> &b) {
-  return a.size() == b.size() &&
-         std::equal(a.begin(), a.end(), b.begin(), [](double x, double y) {
-           return (std::isnan(x) && std::isnan(y)) || (x == y && std::signbit(x) == std::signbit(y));
+  return a.size() == b.size() && std::equal(a.begin(), a.end(), b.begin(), [](double x, double y) {
+           return (std::isnan(x) && std::isnan(y)) ||
+                  (x == y && std::signbit(x) == std::signbit(y));
          });
 }
 
@@ -176,8 +176,8 @@ TEST_P(Contracts, LseIsOptional) {
   AttentionInputs inputs = randomInputs(problem, type, 4);
   CallOptions without;
   without.withLse = false;
-  EXPECT_TRUE(sameBits(runForward(problem, type, inputs).o,
-                       runForward(problem, type, inputs, without).o));
+  EXPECT_TRUE(
+      sameBits(runForward(problem, type, inputs).o, runForward(problem, type, inputs, without).o));
 }
 
 TEST_P(Contracts, AnAbsentDLseIsZero) {

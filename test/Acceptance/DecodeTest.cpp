@@ -38,8 +38,8 @@ TEST_P(Decode, Paged) {
   for (int64_t pageSize : {16, 32, 64, 128, 256})
     for (int64_t group : {1, 4, 20}) {
       const std::vector<int64_t> lengths = {1, 0, 300, pageSize, 2 * pageSize - 1, pageSize + 1};
-      AttentionProblem problem =
-          makeProblem(static_cast<int64_t>(lengths.size()), 2 * group, 2, 1, 0, 64, group == 4 ? 40 : 64);
+      AttentionProblem problem = makeProblem(static_cast<int64_t>(lengths.size()), 2 * group, 2, 1,
+                                             0, 64, group == 4 ? 40 : 64);
       PagedKeys keys = randomPages(problem, lengths, pageSize, type, seed);
       std::vector<double> q = normals(problem.sizeQ(), seed++, type);
       MatrixCase matrixCase("attention_paged_decode", "pages of " + std::to_string(pageSize), type);
@@ -67,7 +67,8 @@ TEST_P(Decode, Paged) {
                            forward(problem, q, keys, Precision::reference(), roundoff),
                            forward(problem, q, keys, Precision::lowp(type)));
       expectForward(oracle, readForward(call),
-                    "pages of " + std::to_string(pageSize) + ", groups of " + std::to_string(group));
+                    "pages of " + std::to_string(pageSize) + ", groups of " +
+                        std::to_string(group));
     }
 }
 

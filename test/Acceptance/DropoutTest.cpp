@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// attention_dropout_forward and attention_dropout_backward: the pairs that are dropped must be exactly
-// those of the oracle's Philox, whatever the blocks; results by the accuracy rule.
+// attention_dropout_forward and attention_dropout_backward: the pairs that are dropped must be
+// exactly those of the oracle's Philox, whatever the blocks; results by the accuracy rule.
 
 #include "test/Acceptance/AttentionCall.h"
 #include "test/Reference/Probes.h"
@@ -70,11 +70,10 @@ TEST_P(DropoutKernels, DropThePairsOfTheOracle) {
                                   dropoutForward(problem, type, probe.inputs, blocks).o),
                  "p = " + std::to_string(dropout.p));
       for (const MaskProbe &probe : backwardProbes(problem))
-        expectOk(
-            checkBackwardProbe(
-                problem, probe, type,
-                dropoutBackward(problem, type, probe.inputs, probe.saved, blocks).dV),
-            "p = " + std::to_string(dropout.p));
+        expectOk(checkBackwardProbe(
+                     problem, probe, type,
+                     dropoutBackward(problem, type, probe.inputs, probe.saved, blocks).dV),
+                 "p = " + std::to_string(dropout.p));
     }
 }
 

@@ -43,7 +43,8 @@ public:
       for (const std::string &mod : with)
         options.with.push_back("kernels/" + mod + ".mlir");
       // Tests run in the root of the source tree, or of the unpacked package.
-      found = modules.emplace(key, compileFile(context, "kernels/" + file + ".mlir", options)).first;
+      found =
+          modules.emplace(key, compileFile(context, "kernels/" + file + ".mlir", options)).first;
     }
     return found->second ? findEntry(*found->second) : nullptr;
   }

@@ -2,8 +2,8 @@
 //
 // The kernels that are not attention: matmul with a fused epilogue, row softmax, layer norm.
 
-#include "test/Acceptance/AttentionCall.h"
 #include "test/Reference/Layers.h"
+#include "test/Acceptance/AttentionCall.h"
 
 #include "gtest/gtest.h"
 
@@ -22,19 +22,19 @@ struct MatmulTypes {
 };
 
 class Matmul : public ::testing::TestWithParam<MatmulTypes> {};
-INSTANTIATE_TEST_SUITE_P(
-    Type, Matmul,
-    ::testing::ValuesIn(std::vector<MatmulTypes>{{Type::F32, Type::F32},
-                                                 {Type::F16, Type::F16},
-                                                 {Type::BF16, Type::BF16},
-                                                 {Type::F64, Type::F64},
-                                                 {Type::BF16, Type::F32},
-                                                 {Type::F32, Type::F16},
-                                                 {Type::E4M3, Type::BF16},
-                                                 {Type::E5M2, Type::F32}}),
-    [](const auto &info) {
-      return std::string(typeName(info.param.operands)) + "_" + typeName(info.param.result);
-    });
+INSTANTIATE_TEST_SUITE_P(Type, Matmul,
+                         ::testing::ValuesIn(std::vector<MatmulTypes>{{Type::F32, Type::F32},
+                                                                      {Type::F16, Type::F16},
+                                                                      {Type::BF16, Type::BF16},
+                                                                      {Type::F64, Type::F64},
+                                                                      {Type::BF16, Type::F32},
+                                                                      {Type::F32, Type::F16},
+                                                                      {Type::E4M3, Type::BF16},
+                                                                      {Type::E5M2, Type::F32}}),
+                         [](const auto &info) {
+                           return std::string(typeName(info.param.operands)) + "_" +
+                                  typeName(info.param.result);
+                         });
 
 const std::pair<const char *, Activation> activations[] = {{"none", Activation::Identity},
                                                            {"relu", Activation::Relu},
@@ -57,25 +57,30 @@ void checkMatmul(const MatmulProblem &p, MatmulTypes types, const char *activati
   auto [type, output] = types;
   double deviation = 1.0 / std::sqrt(static_cast<double>(std::max<int64_t>(p.K, 1)));
   std::vector<double> a = normals(p.M * p.K, 3 * seed, type);
-  std::vector<double> b = normals(p.K * p.N, 3 * seed + 1, type, type == Type::E4M3 ? 1.0 : deviation);
+  std::vector<double> b =
+      normals(p.K * p.N, 3 * seed + 1, type, type == Type::E4M3 ? 1.0 : deviation);
   std::vector<double> bias = withBias ? normals(p.N, 3 * seed + 2, output) : std::vector<double>();
 
   Params params = {{"T", typeName(type)}, {"TC", typeName(output)}, {"ACTIVATION", activation}};
   params.insert(params.end(), blocks.begin(), blocks.end());
   KernelCall call("matmul", params);
-  call.input("a", elementType(type), {p.M, p.K}, a, isTransposed ? transposedLayout(p.M) : Layout());
-  call.input("b", elementType(type), {p.K, p.N}, b, isTransposed ? transposedLayout(p.K) : Layout());
+  call.input("a", elementType(type), {p.M, p.K}, a,
+             isTransposed ? transposedLayout(p.M) : Layout());
+  call.input("b", elementType(type), {p.K, p.N}, b,
+             isTransposed ? transposedLayout(p.K) : Layout());
   if (withBias)
     call.input("bias", elementType(output), {p.N}, bias);
   call.output("c", elementType(output), {p.M, p.N});
   call.scalar("alpha", p.alpha);
   call.runTwice();
 
-  LayerResult ref = matmul(p, a, b, bias, Precision::reference(), {RoundoffModel::All, output, output});
+  LayerResult ref =
+      matmul(p, a, b, bias, Precision::reference(), {RoundoffModel::All, output, output});
   LayerResult lowp = matmul(p, a, b, bias, Precision::lowp(output));
   expectOk(checkAccuracy("c", output, {1, p.M, p.N}, call.read("c"), ref.values, lowp.values,
                          ref.roundoff),
-           std::to_string(p.M) + "x" + std::to_string(p.N) + "x" + std::to_string(p.K) + " " + activation);
+           std::to_string(p.M) + "x" + std::to_string(p.N) + "x" + std::to_string(p.K) + " " +
+               activation);
 }
 
 TEST_P(Matmul, EveryEpilogue) {
@@ -105,8 +110,13 @@ INSTANTIATE_TEST_SUITE_P(Type, Rows, ::testing::ValuesIn(allTypes),
 TEST_P(Rows, Softmax) {
   Type type = GetParam();
   uint64_t seed = 1;
-  for (auto [rows, columns] : {std::pair<int64_t, int64_t>{1, 1}, {7, 1000}, {130, 257}, {3, 32},
-                               {0, 10}, {5, 0}, {64, 3000}})
+  for (auto [rows, columns] : {std::pair<int64_t, int64_t>{1, 1},
+                               {7, 1000},
+                               {130, 257},
+                               {3, 32},
+                               {0, 10},
+                               {5, 0},
+                               {64, 3000}})
     for (double scale : {1.0, 0.5, -2.0}) {
       std::vector<double> x = normals(rows * columns, seed++, type);
       if (rows > 2 && columns > 0) { // a row without keys, and a masked part

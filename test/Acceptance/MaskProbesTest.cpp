@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Mask probes: which keys a query attends is read off exactly from inputs made for it, for every mask,
-// forward and backward, in several block sizes.
+// Mask probes: which keys a query attends is read off exactly from inputs made for it, for every
+// mask, forward and backward, in several block sizes.
 
 #include "test/Acceptance/ShippedMods.h"
 #include "test/Reference/Cases.h"
@@ -19,7 +19,8 @@ struct Blocks {
   const char *m, *n; ///< null: the kernel's own
 };
 
-const std::vector<Blocks> blockSizes = {{nullptr, nullptr}, {"16", "16"}, {"32", "64"}, {"64", "16"}};
+const std::vector<Blocks> blockSizes = {
+    {nullptr, nullptr}, {"16", "16"}, {"32", "64"}, {"64", "16"}};
 
 /// One-hot and integer probes forward, one-hot probes backward. `mask` is how the matrix calls it.
 void probe(const AttentionProblem &problem, const std::string &mask, Type type, Blocks blocks,
@@ -60,7 +61,8 @@ void probe(const AttentionProblem &problem, const std::string &mask, Type type, 
   }
 }
 
-const std::vector<Shape> probeShapes = {{70, 150}, {150, 70}, {128, 128}, {1, 140}, {140, 1}, {17, 17}};
+const std::vector<Shape> probeShapes = {{70, 150}, {150, 70}, {128, 128},
+                                        {1, 140},  {140, 1},  {17, 17}};
 
 class MaskProbes : public ::testing::TestWithParam<std::string> {};
 
@@ -91,8 +93,8 @@ TEST(MaskProbesOfWindows, ShowTheAttendedSet) {
     };
     int64_t Sq = generator.integer(1, 100), Skv = generator.integer(1, 100);
     const Causal causals[] = {Causal::None, Causal::TopLeft, Causal::BottomRight};
-    AttentionProblem problem = makeProblem(1, 2, 1, Sq, Skv, 8, 64, causals[turn % 3],
-                                           {pick(Skv), pick(Skv)});
+    AttentionProblem problem =
+        makeProblem(1, 2, 1, Sq, Skv, 8, 64, causals[turn % 3], {pick(Skv), pick(Skv)});
     Type type = allTypes[turn % 4];
     probe(problem, maskName(problem), type, blockSizes[turn % 4]);
     if (HasFailure())

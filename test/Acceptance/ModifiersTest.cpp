@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The functions of kernels/mods/ linked to attention, by the accuracy rule: scores in the forward, masks in
-// the backward too.
+// The functions of kernels/mods/ linked to attention, by the accuracy rule: scores in the forward,
+// masks in the backward too.
 
 #include "test/Acceptance/ShippedMods.h"
 #include "test/Reference/Cases.h"
@@ -24,8 +24,8 @@ TEST_P(ScoreMods, Forward) {
   for (Type type : allTypes)
     for (Causal causal : {Causal::None, Causal::TopLeft, Causal::BottomRight}) {
       Shape shape = modShapes[seed % 3];
-      AttentionProblem problem = makeProblem(2, 4, seed % 2 ? 2 : 4, shape.Sq, shape.Skv, 64,
-                                             seed % 4 ? 64 : 40, causal);
+      AttentionProblem problem =
+          makeProblem(2, 4, seed % 2 ? 2 : 4, shape.Sq, shape.Skv, 64, seed % 4 ? 64 : 40, causal);
       if (seed % 5 == 0)
         problem.window = {50, 20};
       mod.apply(problem);
@@ -48,8 +48,8 @@ TEST_P(MaskMods, ForwardAndBackward) {
   for (Type type : allTypes)
     for (Causal causal : {Causal::None, Causal::TopLeft, Causal::BottomRight}) {
       Shape shape = modShapes[seed % 3];
-      AttentionProblem problem = makeProblem(3, 4, seed % 2 ? 2 : 4, shape.Sq, shape.Skv, 64,
-                                             seed % 4 ? 64 : 40, causal);
+      AttentionProblem problem =
+          makeProblem(3, 4, seed % 2 ? 2 : 4, shape.Sq, shape.Skv, 64, seed % 4 ? 64 : 40, causal);
       if (seed % 5 == 0)
         problem.window = {50, 20};
       mod.apply(problem);

@@ -26,8 +26,8 @@ std::vector<int64_t> prefixLengths(const AttentionProblem &p) {
   return lengths;
 }
 
-/// Documents of growing length; they end at different places in each batch. The last queries are of a
-/// document without a key.
+/// Documents of growing length; they end at different places in each batch. The last queries are of
+/// a document without a key.
 std::vector<int64_t> documentIds(const AttentionProblem &p, int64_t rows, bool isQuery) {
   std::vector<int64_t> ids(p.B * rows);
   for (int64_t b = 0; b < p.B; ++b)
@@ -47,8 +47,6 @@ constexpr int64_t radius = 9;
 std::vector<double> biasTable(const AttentionProblem &p) {
   return normals(p.Hq * (2 * radius + 1), 77, Type::F32);
 }
-
-
 
 } // namespace
 

@@ -1,6 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The functions of kernels/mods/, each beside the oracle's: what to link, what to bind, what it means.
+// The functions of kernels/mods/, each beside the oracle's: what to link, what to bind, what it
+// means.
 
 #ifndef TILEWRIGHT_TEST_ACCEPTANCE_SHIPPEDMODS_H
 #define TILEWRIGHT_TEST_ACCEPTANCE_SHIPPEDMODS_H

@@ -73,8 +73,8 @@ TEST_P(OtherForms, BlockSparse) {
   uint64_t seed = 1;
   for (auto [blockM, blockN] : {std::pair<int64_t, int64_t>{16, 16}, {64, 32}, {32, 128}})
     for (Causal causal : {Causal::None, Causal::TopLeft, Causal::BottomRight}) {
-      AttentionProblem problem = makeProblem(2, 4, 2, seed % 2 ? 150 : 200, seed % 2 ? 203 : 130,
-                                             64, 64, causal);
+      AttentionProblem problem =
+          makeProblem(2, 4, 2, seed % 2 ? 150 : 200, seed % 2 ? 203 : 130, 64, 64, causal);
       BlockLists lists(problem, blockM, blockN, seed);
       problem.mask = lists.mask(problem);
       AttentionInputs inputs = randomInputs(problem, type, seed++);
@@ -82,9 +82,9 @@ TEST_P(OtherForms, BlockSparse) {
       expectForward(ForwardOracle(problem, inputs, type), runSparse(problem, type, inputs, lists),
                     describe(problem, type));
       for (const MaskProbe &probe : oneHotProbes(problem))
-        expectOk(checkOneHotProbe(problem, probe, type,
-                                  runSparse(problem, type, probe.inputs, lists).o),
-                 describe(problem, type));
+        expectOk(
+            checkOneHotProbe(problem, probe, type, runSparse(problem, type, probe.inputs, lists).o),
+            describe(problem, type));
     }
 }
 
@@ -103,10 +103,9 @@ TEST_P(OtherForms, SavedProbabilities) {
       roundTo(type, inputs.probabilities);
 
       MatrixCase matrixCase("attention_backward_saved_probs", maskName(problem), type);
-      KernelCall call("attention_backward_saved_probs",
-                      {{"D", std::to_string(problem.D)},
-                       {"DV", std::to_string(problem.DV)},
-                       {"T", typeName(type)}});
+      KernelCall call("attention_backward_saved_probs", {{"D", std::to_string(problem.D)},
+                                                         {"DV", std::to_string(problem.DV)},
+                                                         {"T", typeName(type)}});
       bindInputs(call, problem, type, inputs, {}, /*hasWindow=*/false);
       ElementType element = elementType(type);
       const std::vector<int64_t> shapeO = {problem.B, problem.Hq, problem.Sq, problem.DV};
@@ -128,16 +127,16 @@ struct Fp8Types {
 };
 
 class Fp8 : public ::testing::TestWithParam<Fp8Types> {};
-INSTANTIATE_TEST_SUITE_P(
-    Type, Fp8,
-    ::testing::ValuesIn(std::vector<Fp8Types>{{Type::E4M3, Type::BF16},
-                                              {Type::E4M3, Type::F16},
-                                              {Type::E4M3, Type::F32},
-                                              {Type::E5M2, Type::BF16},
-                                              {Type::E5M2, Type::F32}}),
-    [](const auto &info) {
-      return std::string(typeName(info.param.operands)) + "_" + typeName(info.param.result);
-    });
+INSTANTIATE_TEST_SUITE_P(Type, Fp8,
+                         ::testing::ValuesIn(std::vector<Fp8Types>{{Type::E4M3, Type::BF16},
+                                                                   {Type::E4M3, Type::F16},
+                                                                   {Type::E4M3, Type::F32},
+                                                                   {Type::E5M2, Type::BF16},
+                                                                   {Type::E5M2, Type::F32}}),
+                         [](const auto &info) {
+                           return std::string(typeName(info.param.operands)) + "_" +
+                                  typeName(info.param.result);
+                         });
 
 TEST_P(Fp8, ForwardWithDescales) {
   auto [type, output] = GetParam();
@@ -168,10 +167,9 @@ TEST_P(Fp8, ForwardWithDescales) {
       Precision lowp = lowpFp8(output);
       lowp.probability = type;
       RoundoffModel roundoff{RoundoffModel::All, type, output};
-      ForwardOracle oracle(
-          problem, output,
-          forwardFp8(problem, inputs, descales, Precision::reference(), roundoff),
-          forwardFp8(problem, inputs, descales, lowp));
+      ForwardOracle oracle(problem, output,
+                           forwardFp8(problem, inputs, descales, Precision::reference(), roundoff),
+                           forwardFp8(problem, inputs, descales, lowp));
       expectForward(oracle, readForward(call), describe(problem, type));
     }
 }

@@ -112,8 +112,7 @@ int64_t StridedArray::size() const {
   return count;
 }
 
-template <typename Body>
-void StridedArray::forEachRun(Body body) const {
+template <typename Body> void StridedArray::forEachRun(Body body) const {
   int64_t n = size(), run = 1;
   size_t rank = extents.size();
   if (n > 0 && rank > 0 && (layout.strides.back() == 1 || extents.back() == 1))
@@ -155,7 +154,8 @@ std::vector<double> StridedArray::read() const {
   std::vector<double> values(size());
   int64_t width = byteWidth(elementType);
   forEachRun([&](int64_t i, int64_t offset, int64_t n) {
-    numeric::convertFromMemory(elementType, data() + offset * width, 1, Storage::F64, &values[i], n);
+    numeric::convertFromMemory(elementType, data() + offset * width, 1, Storage::F64, &values[i],
+                               n);
   });
   return values;
 }

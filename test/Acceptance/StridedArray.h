@@ -1,8 +1,8 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Arrays in memory as a caller may have them: any strides (negative ones too), any place in a larger
-// buffer, several in one buffer, farther apart than 32 bits reach. What belongs to no element is
-// poisoned, and so is every element that was not given.
+// Arrays in memory as a caller may have them: any strides (negative ones too), any place in a
+// larger buffer, several in one buffer, farther apart than 32 bits reach. What belongs to no
+// element is poisoned, and so is every element that was not given.
 
 #ifndef TILEWRIGHT_TEST_ACCEPTANCE_STRIDEDARRAY_H
 #define TILEWRIGHT_TEST_ACCEPTANCE_STRIDEDARRAY_H
@@ -45,8 +45,8 @@ private:
 struct Layout {
   /// In elements; empty is row-major.
   std::vector<int64_t> strides;
-  /// The buffer, and the position in it, in elements, of element 0; by default one that is just large
-  /// enough, with poisoned margins.
+  /// The buffer, and the position in it, in elements, of element 0; by default one that is just
+  /// large enough, with poisoned margins.
   std::shared_ptr<Buffer> buffer;
   int64_t offset = 0;
 };
@@ -74,10 +74,9 @@ public:
   std::vector<uint8_t> readBytes() const;
 
 private:
-  /// Calls body(index of the first element, its offset in elements, number of them) for every run of
-  /// elements without gaps.
-  template <typename Body>
-  void forEachRun(Body body) const;
+  /// Calls body(index of the first element, its offset in elements, number of them) for every run
+  /// of elements without gaps.
+  template <typename Body> void forEachRun(Body body) const;
 
   ElementType elementType;
   std::vector<int64_t> extents;

@@ -1,8 +1,8 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Attention on arrays in any layout: transposed, slices of a packed tensor, negative strides, unaligned
-// rows, offsets beyond 32 bits. The bits must be those of row-major arrays; gaps are poisoned before, and
-// checked after.
+// Attention on arrays in any layout: transposed, slices of a packed tensor, negative strides,
+// unaligned rows, offsets beyond 32 bits. The bits must be those of row-major arrays; gaps are
+// poisoned before, and checked after.
 
 #include "test/Acceptance/AttentionCall.h"
 
@@ -17,8 +17,8 @@ using namespace tilewright::reference;
 namespace {
 
 /// The layout of an array [b, h, rows, columns]; the name says which.
-using LayoutRule = std::function<Layout(const std::string &name, ElementType type,
-                                        std::vector<int64_t> shape)>;
+using LayoutRule =
+    std::function<Layout(const std::string &name, ElementType type, std::vector<int64_t> shape)>;
 
 CallOptions laidOut(const AttentionProblem &p, Type type, const LayoutRule &rule) {
   CallOptions options;
@@ -40,8 +40,8 @@ CallOptions laidOut(const AttentionProblem &p, Type type, const LayoutRule &rule
   return options;
 }
 
-/// Forward and deterministic backward give the bits of row-major arrays. The rule is asked for anew for
-/// each call, since a buffer holds the arrays of one.
+/// Forward and deterministic backward give the bits of row-major arrays. The rule is asked for anew
+/// for each call, since a buffer holds the arrays of one.
 void expectSameAsRowMajor(const AttentionProblem &problem, Type type, const LayoutRule &rule) {
   std::string context = describe(problem, type);
   AttentionInputs inputs = randomInputs(problem, type, 12);
@@ -88,8 +88,8 @@ TEST_P(Strides, TransposedHeadsAndRows) {
                        });
 }
 
-/// q, k and v are slices of one tensor [B, S, 3, H, D], as a fused projection leaves them; dq, dk and dv
-/// of another.
+/// q, k and v are slices of one tensor [B, S, 3, H, D], as a fused projection leaves them; dq, dk
+/// and dv of another.
 TEST_P(Strides, SlicesOfAPackedTensor) {
   Type type = GetParam();
   AttentionProblem problem = makeProblem(2, 3, 3, 83, 83, 40, 40, Causal::TopLeft);

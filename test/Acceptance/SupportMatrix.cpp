@@ -23,8 +23,9 @@ struct TileCounts {
   int64_t tiles = 0, needRoundoff = 0, needRoundoffDespiteSlack = 0;
 };
 
-/// One line for each row: kernel, mask or variant, type, cases passed, cases tried. And one for each type:
-/// tiles compared, and tiles that the rule accepts only because of the expected roundoff (Accuracy.h).
+/// One line for each row: kernel, mask or variant, type, cases passed, cases tried. And one for
+/// each type: tiles compared, and tiles that the rule accepts only because of the expected roundoff
+/// (Accuracy.h).
 class MatrixWriter : public ::testing::Environment {
 public:
   void TearDown() override {
@@ -32,7 +33,8 @@ public:
     if (!path)
       return;
     std::ofstream os(path);
-    os << "tier\t" << (reference::currentTier() == reference::Tier::Full ? "full" : "smoke") << '\n';
+    os << "tier\t" << (reference::currentTier() == reference::Tier::Full ? "full" : "smoke")
+       << '\n';
     for (const auto &[row, counts] : rows)
       os << "case\t" << row << '\t' << counts.passed << '\t' << counts.tried << '\n';
     for (const auto &[type, counts] : tiles)
@@ -47,8 +49,8 @@ public:
 };
 
 /// Owned by GoogleTest.
-MatrixWriter *const writer = static_cast<MatrixWriter *>(
-    ::testing::AddGlobalTestEnvironment(new MatrixWriter));
+MatrixWriter *const writer =
+    static_cast<MatrixWriter *>(::testing::AddGlobalTestEnvironment(new MatrixWriter));
 
 int countFailures() {
   const ::testing::TestInfo *test = ::testing::UnitTest::GetInstance()->current_test_info();

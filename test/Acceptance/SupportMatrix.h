@@ -13,7 +13,8 @@
 
 namespace tilewright::acceptance {
 
-/// A case of the matrix while it is tested. It passed if at its end the running test has not failed.
+/// A case of the matrix while it is tested. It passed if at its end the running test has not
+/// failed.
 class MatrixCase {
 public:
   /// `what` is the mask, modifier or variant; `type` that of the operands.

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// attention_varlen_forward and attention_varlen_backward: packed sequences, empty ones among them, with
-// every mask and linked files.
+// attention_varlen_forward and attention_varlen_backward: packed sequences, empty ones among them,
+// with every mask and linked files.
 
 #include "test/Acceptance/ShippedMods.h"
 #include "test/Reference/Modifiers.h"
@@ -153,8 +153,8 @@ TEST_P(Varlen, EveryMask) {
   uint64_t seed = 1;
   for (Causal causal : {Causal::None, Causal::TopLeft, Causal::BottomRight})
     for (Window window : {Window{}, Window{30, 4}}) {
-      AttentionProblem common = makeProblem(1, 4, seed % 2 ? 2 : 1, 0, 0, 64, seed % 3 ? 64 : 40,
-                                            causal, window);
+      AttentionProblem common =
+          makeProblem(1, 4, seed % 2 ? 2 : 1, 0, 0, 64, seed % 3 ? 64 : 40, causal, window);
       // Without queries, without keys, without either; more queries than keys and fewer.
       check(varlen({40, 0, 131, 1, 17, 0}, {70, 12, 90, 150, 0, 0}, common), GetParam(), seed,
             maskName(common));

@@ -77,8 +77,9 @@ AccuracyReport checkTile(const std::string &name, Type type, TileShape shape, in
   report.head = head;
   int64_t rows = std::min(tileRows, shape.rows - firstRow);
   double maxLowp = 0, sumLowp = 0, sumError = 0, maxRoundoff = 0, sumRoundoff = 0, slack = 0;
-  int64_t count = 0;
-  for (int64_t r = 0; r < rows; ++r)
+  int64_t count = 0, inexactRows = 0;
+  for (int64_t r = 0; r < rows; ++r) {
+    bool isExact = true;
     for (int64_t c = 0; c < shape.columns; ++c) {
       size_t at = (head * shape.rows + firstRow + r) * shape.columns + c;
       ElementVerdict verdict = judgeSpecial(type, out[at], ref[at]);
@@ -103,15 +104,20 @@ AccuracyReport checkTile(const std::string &name, Type type, TileShape shape, in
       sumLowp += lowpError;
       sumError += error;
       slack = std::max(slack, 2.0 * perturbation(type, ref[at]));
+      isExact &= lowpError == 0;
       if (!roundoff.empty()) {
         maxRoundoff = std::max(maxRoundoff, roundoff[at]);
         sumRoundoff += roundoff[at];
+        isExact &= roundoff[at] == 0;
       }
       ++count;
     }
+    inexactRows += !isExact;
+  }
   if (count == 0)
     return report;
-  int64_t samples = std::clamp<int64_t>(shape.independentRows, 1, rows);
+  // Rows without a rounding error (nothing but zeros, mostly) are no samples of it.
+  int64_t samples = std::clamp<int64_t>(std::min(shape.independentRows, inexactRows), 1, rows);
   double spread = 0.6 * (1.0 + 4.0 / std::sqrt(static_cast<double>(samples)));
   report.maxAllowed = 2.0 * std::max(maxLowp, 2.0 * maxRoundoff) + slack;
   report.meanError = sumError / static_cast<double>(count);

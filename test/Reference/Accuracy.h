@@ -6,8 +6,9 @@
 //
 // Per tile, that is 128 rows of one (batch, head):
 //   max  |out - ref| <= 2   * max(max |lowp - ref|, 2 max roundoff) + slack
-//   mean |out - ref| <= 1.5 * max(mean |lowp - ref|, 0.6 (1 + 4 / sqrt(rows)) mean roundoff)
+//   mean |out - ref| <= 1.5 * max(mean |lowp - ref|, 0.6 (1 + 4 / sqrt(n)) mean roundoff)
 //   slack = 2 max |x + 0.3 - 0.3 - x|, x the elements of ref in the element type
+//   n = the rows that have a rounding error, or as many of them as are independent
 //
 // Roundoff. |lowp - ref| estimates the size of the rounding errors to expect from one sample of
 // them. Where a tile holds few independent errors, or lowp makes none by luck (a row with one key
