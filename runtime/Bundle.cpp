@@ -1,0 +1,205 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Reading and writing of bundles.
+
+#include "runtime/Bundle.h"
+
+#include "runtime/Checksum.h"
+
+#include <cerrno>
+#include <cstdio>
+#include <sys/stat.h>
+#include <unistd.h>
+
+using namespace tilewright::runtime;
+
+namespace {
+
+constexpr char magic[] = "TWBUNDLE";
+constexpr size_t headerBytes = 48, checkedFrom = 32;
+
+void putNumber(std::string &out, uint64_t value, unsigned bytes) {
+  for (unsigned i = 0; i < bytes; ++i)
+    out += char(value >> (8 * i) & 0xff);
+}
+
+uint64_t getNumber(const std::string &in, size_t at, unsigned bytes) {
+  uint64_t value = 0;
+  for (unsigned i = 0; i < bytes; ++i)
+    value |= uint64_t(static_cast<unsigned char>(in[at + i])) << (8 * i);
+  return value;
+}
+
+size_t alignBlob(size_t at) { return (at + 15) / 16 * 16; }
+
+} // namespace
+
+Expected<std::string> tilewright::runtime::readFile(const std::string &path) {
+  errno = 0;
+  std::FILE *file = std::fopen(path.c_str(), "rb");
+  if (!file)
+    return Status::failure(Code::Io, "cannot open '" + path + "': " + std::strerror(errno));
+  std::string bytes;
+  char buffer[1 << 16];
+  while (size_t n = std::fread(buffer, 1, sizeof(buffer), file))
+    bytes.append(buffer, n);
+  int error = std::ferror(file) ? errno : 0;
+  std::fclose(file);
+  if (error)
+    return Status::failure(Code::Io, "cannot read '" + path + "': " + std::strerror(error));
+  return bytes;
+}
+
+Status tilewright::runtime::writeFileAtomically(const std::string &path, std::string_view bytes) {
+  std::string scratch = path + ".XXXXXX";
+  int descriptor = mkstemp(scratch.data());
+  auto fail = [&](const char *what, bool exists) {
+    int error = errno;
+    if (exists)
+      unlink(scratch.c_str());
+    return Status::failure(Code::Io,
+                           std::string("cannot ") + what + " '" + path + "': " +
+                               std::strerror(error));
+  };
+  if (descriptor < 0)
+    return fail("create", false);
+  size_t done = 0;
+  while (done < bytes.size()) {
+    ssize_t n = ::write(descriptor, bytes.data() + done, bytes.size() - done);
+    if (n < 0 && errno == EINTR)
+      continue;
+    if (n <= 0) {
+      close(descriptor);
+      return fail("write", true);
+    }
+    done += size_t(n);
+  }
+  fchmod(descriptor, 0644); // mkstemp lets nobody else read
+  if (close(descriptor) != 0)
+    return fail("write", true);
+  if (std::rename(scratch.c_str(), path.c_str()) != 0)
+    return fail("write", true);
+  return Status::success();
+}
+
+Expected<std::shared_ptr<const Bundle>> Bundle::open(const std::string &path) {
+  Expected<std::string> bytes = readFile(path);
+  if (!bytes)
+    return bytes.status();
+  return fromBytes(std::move(*bytes), path);
+}
+
+Expected<std::shared_ptr<const Bundle>> Bundle::fromBytes(std::string bytes,
+                                                          const std::string &name) {
+  auto bad = [&](const std::string &what) {
+    return Status::failure(Code::BadBundle, "'" + name + "' " + what);
+  };
+  if (bytes.compare(0, 8, magic) != 0)
+    return bad("is not a bundle of Tilewright");
+  if (bytes.size() < headerBytes)
+    return bad("is truncated: it has " + std::to_string(bytes.size()) + " bytes, less than a header");
+  uint64_t version = getNumber(bytes, 8, 4), total = getNumber(bytes, 16, 8);
+  if (version != bundleVersion)
+    return bad("is a bundle of version " + std::to_string(version) + ", but this runtime reads " +
+               std::to_string(bundleVersion) + "; compile it again");
+  if (getNumber(bytes, 12, 4) != 0)
+    return bad("is corrupt: its header is not zero at offset 12");
+  if (bytes.size() < total)
+    return bad("is truncated: it has " + std::to_string(bytes.size()) + " of " +
+               std::to_string(total) + " bytes");
+  if (bytes.size() > total)
+    return bad("is corrupt: it has " + std::to_string(bytes.size()) + " bytes, more than the " +
+               std::to_string(total) + " of its header");
+  if (checksum(bytes.data() + checkedFrom, bytes.size() - checkedFrom) != getNumber(bytes, 24, 8))
+    return bad("is corrupt: its checksum does not match");
+
+  std::shared_ptr<Bundle> bundle(new Bundle);
+  bundle->fileName = name;
+  bundle->bytes = std::move(bytes);
+  const std::string &file = bundle->bytes;
+  uint64_t manifestBytes = getNumber(file, 32, 8), numBlobs = getNumber(file, 40, 4);
+  uint64_t at = headerBytes + 8 * numBlobs;
+  if (at > total || manifestBytes > total - at)
+    return bad("is corrupt: its manifest lies outside the file");
+  std::string_view manifest = std::string_view(file).substr(at, manifestBytes);
+  at += manifestBytes;
+  for (uint64_t i = 0; i < numBlobs; ++i) {
+    uint64_t size = getNumber(file, headerBytes + 8 * i, 8);
+    at = alignBlob(at);
+    if (at > total || size > total - at)
+      return bad("is corrupt: blob " + std::to_string(i) + " lies outside the file");
+    bundle->blobs.push_back(std::string_view(file).substr(at, size));
+    at += size;
+  }
+  Expected<Json> json = Json::parse(manifest);
+  if (!json)
+    return bad("has a bad manifest: " + json.status().message());
+  Expected<Manifest> content = Manifest::fromJson(*json);
+  if (!content)
+    return bad("has a bad manifest: " + content.status().message());
+  bundle->content = std::move(*content);
+  if (Status status = bundle->content.finalize(numBlobs); !status)
+    return bad("has a bad manifest: " + status.message());
+  for (const KernelSpec &kernel : bundle->content.kernels)
+    for (const CodeSpec &code : kernel.codes) {
+      std::string_view blob = bundle->blobs[code.blob];
+      if (code.kind == CodeSpec::Kind::Ptx && (blob.empty() || blob.back() != '\0'))
+        return bad("is corrupt: the PTX of kernel '" + kernel.name + "' does not end with a NUL");
+    }
+  return std::shared_ptr<const Bundle>(std::move(bundle));
+}
+
+std::string Bundle::compileCommand(const std::string &entry, const Params &params,
+                                   const std::string &arch) const {
+  bool isProgram = false;
+  for (const ProgramSpec &program : content.programs)
+    isProgram |= program.name == entry;
+  std::string command = "tilewrightc " + (content.source.empty() ? "FILE" : content.source) +
+                        (isProgram ? " --program=" : " --kernel=") + entry;
+  for (const auto &param : params) {
+    std::string value = param.second.toString();
+    if (value.size() > 1 && value.front() == '"')
+      value = value.substr(1, value.size() - 2);
+    command += " --param=" + param.first + "=" + value;
+  }
+  return command + " --target=" + arch + " --emit=bundle -o FILE";
+}
+
+size_t BundleWriter::addBlob(std::string blob) {
+  for (size_t i = 0; i < blobs.size(); ++i)
+    if (blobs[i] == blob)
+      return i;
+  blobs.push_back(std::move(blob));
+  return blobs.size() - 1;
+}
+
+Expected<std::string> BundleWriter::bytes() const {
+  Manifest checked = manifest; // finalize writes into it
+  if (Status status = checked.finalize(blobs.size()); !status)
+    return status;
+  std::string text = manifest.toJson().write();
+  std::string body;
+  putNumber(body, text.size(), 8);
+  putNumber(body, blobs.size(), 4);
+  putNumber(body, 0, 4);
+  for (const std::string &blob : blobs)
+    putNumber(body, blob.size(), 8);
+  body += text;
+  for (const std::string &blob : blobs) {
+    body.resize(alignBlob(checkedFrom + body.size()) - checkedFrom, '\0');
+    body += blob;
+  }
+  std::string file(magic, 8);
+  putNumber(file, bundleVersion, 4);
+  putNumber(file, 0, 4);
+  putNumber(file, checkedFrom + body.size(), 8);
+  putNumber(file, checksum(body.data(), body.size()), 8);
+  return file + body;
+}
+
+Status BundleWriter::write(const std::string &path) const {
+  Expected<std::string> file = bytes();
+  if (!file)
+    return file.status();
+  return writeFileAtomically(path, *file);
+}

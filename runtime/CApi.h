@@ -1,0 +1,17 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// What tests of the C interface need besides tilewright.h. Not visible outside libtilewright.so.
+
+#ifndef TILEWRIGHT_RUNTIME_CAPI_H
+#define TILEWRIGHT_RUNTIME_CAPI_H
+
+#include "runtime/DriverTable.h"
+
+namespace tilewright::runtime {
+
+/// Objects that are created from now on use this driver; null is the machine's.
+void setDriverForTesting(const DriverTable *driver);
+
+} // namespace tilewright::runtime
+
+#endif // TILEWRIGHT_RUNTIME_CAPI_H

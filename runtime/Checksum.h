@@ -1,0 +1,23 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// FNV-1a of 64 bits: detects damage of bundles and cached code. It is no protection against intent.
+
+#ifndef TILEWRIGHT_RUNTIME_CHECKSUM_H
+#define TILEWRIGHT_RUNTIME_CHECKSUM_H
+
+#include <cstddef>
+#include <cstdint>
+
+namespace tilewright::runtime {
+
+/// `state` continues the checksum of what came before.
+inline uint64_t checksum(const void *data, size_t bytes, uint64_t state = 0xcbf29ce484222325ull) {
+  const unsigned char *byte = static_cast<const unsigned char *>(data);
+  for (size_t i = 0; i < bytes; ++i)
+    state = (state ^ byte[i]) * 0x100000001b3ull;
+  return state;
+}
+
+} // namespace tilewright::runtime
+
+#endif // TILEWRIGHT_RUNTIME_CHECKSUM_H

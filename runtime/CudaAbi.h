@@ -1,0 +1,123 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The part of the CUDA driver's binary interface that the runtime uses: handles, structs and the
+// values of enumerations, as NVIDIA documents them. Declared here so that building needs no CUDA.
+
+#ifndef TILEWRIGHT_RUNTIME_CUDAABI_H
+#define TILEWRIGHT_RUNTIME_CUDAABI_H
+
+#include <cstddef>
+#include <cstdint>
+
+namespace tilewright::runtime::cuda {
+
+using Result = int;
+using Device = int;
+using DevicePtr = uint64_t;
+using Context = struct ContextOpaque *;
+using Stream = struct StreamOpaque *;
+using Event = struct EventOpaque *;
+using Module = struct ModuleOpaque *;
+using Function = struct FunctionOpaque *;
+using Library = struct LibraryOpaque *;
+using Kernel = struct KernelOpaque *;
+using LinkState = struct LinkStateOpaque *;
+
+enum : Result {
+  Success = 0,
+  ErrorInvalidValue = 1,
+  ErrorOutOfMemory = 2,
+  ErrorDeinitialized = 4,
+  ErrorNoDevice = 100,
+  ErrorInvalidImage = 200,
+  ErrorInvalidContext = 201,
+  ErrorNoBinaryForGpu = 209,
+  ErrorInvalidPtx = 218,
+  ErrorJitCompilerNotFound = 221,
+  ErrorUnsupportedPtxVersion = 222,
+  ErrorNotFound = 500,
+};
+
+// CUdevice_attribute
+enum : int {
+  AttributeSmCount = 16,
+  AttributeComputeMajor = 75,
+  AttributeComputeMinor = 76,
+  AttributeSharedMemoryOptin = 97,
+};
+
+// CUfunction_attribute
+enum : int {
+  FunctionRegisters = 4,
+  FunctionLocalBytes = 3,
+  FunctionMaxDynamicShared = 8,
+  FunctionNonPortableCluster = 14,
+};
+
+// CUjit_option
+enum : int {
+  JitInfoLogBuffer = 3,
+  JitInfoLogBytes = 4,
+  JitErrorLogBuffer = 5,
+  JitErrorLogBytes = 6,
+};
+
+// CUjitInputType
+enum : int { JitInputPtx = 1 };
+
+// CUstreamCaptureStatus
+enum : int { CaptureNone = 0, CaptureActive = 1 };
+
+// Stream handles that stand for the default streams of the current context.
+inline const Stream streamLegacy = reinterpret_cast<Stream>(uintptr_t(1));
+inline const Stream streamPerThread = reinterpret_cast<Stream>(uintptr_t(2));
+
+inline constexpr int launchAttributeClusterDimension = 4;
+
+struct LaunchAttribute {
+  int id;
+  char pad[4];
+  union {
+    char bytes[64];
+    struct {
+      unsigned x, y, z;
+    } clusterDim;
+    uint64_t align;
+  } value;
+};
+static_assert(sizeof(LaunchAttribute) == 72, "the driver's CUlaunchAttribute");
+
+struct LaunchConfig {
+  unsigned gridX, gridY, gridZ;
+  unsigned blockX, blockY, blockZ;
+  unsigned sharedBytes;
+  Stream stream;
+  LaunchAttribute *attributes;
+  unsigned numAttributes;
+};
+static_assert(sizeof(LaunchConfig) == 56, "the driver's CUlaunchConfig");
+
+struct alignas(64) TensorMap {
+  uint64_t opaque[16];
+};
+static_assert(sizeof(TensorMap) == 128, "the driver's CUtensorMap");
+
+// CUtensorMapDataType
+enum : int {
+  TensorUint8 = 0,
+  TensorInt32 = 3,
+  TensorInt64 = 5,
+  TensorFloat16 = 6,
+  TensorFloat32 = 7,
+  TensorFloat64 = 8,
+  TensorBfloat16 = 9,
+};
+inline constexpr int tensorInterleaveNone = 0;
+inline constexpr int tensorPromotion128 = 2;
+inline constexpr int tensorFillZero = 0;
+
+inline constexpr unsigned maxGridX = 2147483647u, maxGridYZ = 65535u;
+
+} // namespace tilewright::runtime::cuda
+
+#endif // TILEWRIGHT_RUNTIME_CUDAABI_H

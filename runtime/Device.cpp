@@ -1,0 +1,136 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Devices and contexts.
+
+#include "runtime/Device.h"
+
+using namespace tilewright::runtime;
+
+std::string DeviceInfo::toString() const {
+  return "device " + std::to_string(ordinal) + " (" + name + ", compute capability " +
+         std::to_string(major) + "." + std::to_string(minor) + ")";
+}
+
+Expected<int> tilewright::runtime::countDevices(const DriverTable &driver) {
+  int count = 0;
+  if (Status status =
+          driver.check(driver.cuDeviceGetCount(&count), "cuDeviceGetCount", "count the devices");
+      !status)
+    return status;
+  return count;
+}
+
+Expected<DeviceInfo> tilewright::runtime::queryDevice(const DriverTable &driver, int ordinal) {
+  Expected<int> count = countDevices(driver);
+  if (!count)
+    return count.status();
+  if (ordinal < 0 || ordinal >= *count)
+    return Status::failure(Code::InvalidArgument, "there is no device " + std::to_string(ordinal) +
+                                                      ": the driver has " +
+                                                      std::to_string(*count));
+  DeviceInfo info;
+  info.ordinal = ordinal;
+  std::string what = " device " + std::to_string(ordinal);
+  if (Status status =
+          driver.check(driver.cuDeviceGet(&info.handle, ordinal), "cuDeviceGet", "open" + what);
+      !status)
+    return status;
+  char name[256] = "";
+  if (Status status = driver.check(driver.cuDeviceGetName(name, sizeof(name) - 1, info.handle),
+                                   "cuDeviceGetName", "read the name of" + what);
+      !status)
+    return status;
+  info.name = name;
+  const std::pair<int, int *> attributes[] = {{cuda::AttributeComputeMajor, &info.major},
+                                              {cuda::AttributeComputeMinor, &info.minor},
+                                              {cuda::AttributeSmCount, &info.smCount},
+                                              {cuda::AttributeSharedMemoryOptin,
+                                               &info.sharedLimit}};
+  for (auto [attribute, value] : attributes)
+    if (Status status = driver.check(driver.cuDeviceGetAttribute(value, attribute, info.handle),
+                                     "cuDeviceGetAttribute", "read the properties of" + what);
+        !status)
+      return status;
+  return info;
+}
+
+Expected<PrimaryContext> PrimaryContext::retain(const DriverTable &driver,
+                                                const DeviceInfo &device) {
+  PrimaryContext primary;
+  if (Status status = driver.check(driver.cuDevicePrimaryCtxRetain(&primary.context, device.handle),
+                                   "cuDevicePrimaryCtxRetain",
+                                   "retain the primary context of " + device.toString());
+      !status)
+    return status;
+  primary.driver = &driver;
+  primary.device = device.handle;
+  return primary;
+}
+
+PrimaryContext &PrimaryContext::operator=(PrimaryContext &&other) noexcept {
+  std::swap(driver, other.driver);
+  std::swap(device, other.device);
+  std::swap(context, other.context);
+  return *this;
+}
+
+PrimaryContext::~PrimaryContext() {
+  // A failure means that the driver is shutting down, and with it the context.
+  if (context)
+    (void)driver->cuDevicePrimaryCtxRelease(device);
+}
+
+ContextScope::~ContextScope() {
+  cuda::Context popped;
+  if (isPushed)
+    (void)driver.cuCtxPopCurrent(&popped);
+}
+
+Status ContextScope::push(cuda::Context wanted) {
+  if (cuda::Result result = driver.cuCtxPushCurrent(wanted))
+    return driver.check(result, "cuCtxPushCurrent", "make a context current");
+  context = wanted;
+  isPushed = true;
+  return Status::success();
+}
+
+Status ContextScope::enterStream(cuda::Stream stream, cuda::Context fallback,
+                                 cuda::Device &device) {
+  cuda::Context current = nullptr, wanted = nullptr;
+  if (cuda::Result result = driver.cuCtxGetCurrent(&current))
+    return driver.check(result, "cuCtxGetCurrent", "find the current context");
+  if (stream && stream != cuda::streamLegacy && stream != cuda::streamPerThread) {
+    if (cuda::Result result = driver.cuStreamGetCtx(stream, &wanted))
+      return driver.check(result, "cuStreamGetCtx", "find the context of the stream");
+  } else {
+    wanted = current ? current : fallback;
+    if (!wanted)
+      return Status::failure(Code::NotPrepared,
+                             "no context is current, and none was retained by prepare; call "
+                             "prepare, or make a context current");
+  }
+  context = wanted;
+  if (wanted != current)
+    if (Status status = push(wanted); !status)
+      return status;
+  if (cuda::Result result = driver.cuCtxGetDevice(&device))
+    return driver.check(result, "cuCtxGetDevice", "find the device of the context");
+  return Status::success();
+}
+
+Status ContextScope::enterDevice(const DeviceInfo &device, PrimaryContext &primary) {
+  if (cuda::Result result = driver.cuCtxGetCurrent(&context))
+    return driver.check(result, "cuCtxGetCurrent", "find the current context");
+  if (context) {
+    cuda::Device current;
+    if (cuda::Result result = driver.cuCtxGetDevice(&current))
+      return driver.check(result, "cuCtxGetDevice", "find the device of the context");
+    if (current == device.handle)
+      return Status::success();
+  }
+  Expected<PrimaryContext> retained = PrimaryContext::retain(driver, device);
+  if (!retained)
+    return retained.status();
+  primary = std::move(*retained);
+  return push(primary.get());
+}

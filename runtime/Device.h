@@ -1,0 +1,71 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Devices, and the rule by which a call finds its context: the stream's, else the current one, else
+// the primary context that was retained when the code was prepared.
+
+#ifndef TILEWRIGHT_RUNTIME_DEVICE_H
+#define TILEWRIGHT_RUNTIME_DEVICE_H
+
+#include "runtime/DriverTable.h"
+
+namespace tilewright::runtime {
+
+struct DeviceInfo {
+  int ordinal = 0;
+  cuda::Device handle = 0;
+  std::string name;
+  int major = 0, minor = 0; // compute capability
+  int smCount = 0;
+  int sharedLimit = 0; // bytes of shared memory that a block may ask for
+
+  /// "device 0 (NVIDIA H200, compute capability 9.0)".
+  std::string toString() const;
+};
+
+Expected<int> countDevices(const DriverTable &driver);
+Expected<DeviceInfo> queryDevice(const DriverTable &driver, int ordinal);
+
+/// A retained primary context.
+class PrimaryContext {
+public:
+  PrimaryContext() = default;
+  static Expected<PrimaryContext> retain(const DriverTable &driver, const DeviceInfo &device);
+  PrimaryContext(PrimaryContext &&other) noexcept { *this = std::move(other); }
+  PrimaryContext &operator=(PrimaryContext &&other) noexcept;
+  ~PrimaryContext();
+
+  /// Null where none is retained.
+  cuda::Context get() const { return context; }
+
+private:
+  const DriverTable *driver = nullptr;
+  cuda::Device device = 0;
+  cuda::Context context = nullptr;
+};
+
+/// Makes a context current until the end of a scope, where another one is.
+class ContextScope {
+public:
+  explicit ContextScope(const DriverTable &driver) : driver(driver) {}
+  ContextScope(const ContextScope &) = delete;
+  ContextScope &operator=(const ContextScope &) = delete;
+  ~ContextScope();
+
+  /// The context of the stream, else the current one, else `fallback`; gives its device.
+  Status enterStream(cuda::Stream stream, cuda::Context fallback, cuda::Device &device);
+  /// The current context where it is one of the device, else the primary one, which `primary` then
+  /// holds.
+  Status enterDevice(const DeviceInfo &device, PrimaryContext &primary);
+  cuda::Context get() const { return context; }
+
+private:
+  Status push(cuda::Context context);
+
+  const DriverTable &driver;
+  cuda::Context context = nullptr;
+  bool isPushed = false;
+};
+
+} // namespace tilewright::runtime
+
+#endif // TILEWRIGHT_RUNTIME_DEVICE_H

@@ -1,0 +1,48 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// A strict reader and a writer of JSON: what manifests are written in. Integers are 64-bit and kept
+// apart from other numbers; duplicate keys, trailing text and more than 100 levels are refused.
+
+#ifndef TILEWRIGHT_RUNTIME_JSON_H
+#define TILEWRIGHT_RUNTIME_JSON_H
+
+#include "runtime/Status.h"
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+namespace tilewright::runtime {
+
+class Json {
+public:
+  enum class Kind { Null, Flag, Integer, Real, String, Array, Object };
+
+  Json() = default;
+  static Json flag(bool value);
+  static Json integer(int64_t value);
+  static Json string(std::string value);
+  static Json array(std::vector<Json> items = {});
+  static Json object();
+
+  Kind kind = Kind::Null;
+  bool truth = false;
+  int64_t number = 0;
+  double real = 0;
+  std::string text;
+  std::vector<Json> items;
+  std::vector<std::pair<std::string, Json>> members; // in the order of the text
+
+  /// Null where the object has no such member.
+  const Json *find(std::string_view name) const;
+  /// Adds a member.
+  Json &set(std::string name, Json value);
+
+  std::string write() const;
+  /// A failure names the offset of the first wrong byte.
+  static Expected<Json> parse(std::string_view text);
+};
+
+} // namespace tilewright::runtime
+
+#endif // TILEWRIGHT_RUNTIME_JSON_H

@@ -1,0 +1,70 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// How a kernel receives its arguments. The compiler's back end and the launcher both follow this.
+//
+// The parameters of an entry are, for each argument of its contract in order:
+//
+//   a view of rank R      one 64-bit global address,
+//                         R parameters of i32: its extents,
+//                         R parameters of i64: its strides, in elements
+//   a scalar              one parameter of its type (i1 takes one byte, 0 or 1)
+//
+// and then, for each tensor map of the kernel in order, one parameter of 128 bytes aligned to 64 (a
+// grid constant). Every other parameter is aligned to its own size, as PTX does for a list of
+// .param of these types.
+//
+// An optional view that is absent has address 0, and extents and strides 0; a tensor map over an
+// absent or empty view is 128 bytes of zero, which a kernel must not read: an extent of 0 says so.
+// The grid has the axes that the manifest gives, x first. Axes that may exceed 65,535 (batch x
+// heads) must be linearised into x by the compiler: y and z hold no more.
+
+#ifndef TILEWRIGHT_RUNTIME_KERNELABI_H
+#define TILEWRIGHT_RUNTIME_KERNELABI_H
+
+#include "runtime/Argument.h"
+
+#include <vector>
+
+namespace tilewright::runtime {
+
+/// Changes whenever the rules above or the manifest do.
+inline constexpr int kernelAbiVersion = 1;
+
+inline constexpr unsigned maxArguments = 64;
+inline constexpr unsigned maxTensorMaps = 16;
+/// Parameters of an entry, and their bytes (what every driver and PTX version accepts).
+inline constexpr unsigned maxParams = 512;
+inline constexpr unsigned maxParamBytes = 4096;
+inline constexpr unsigned tensorMapBytes = 128;
+inline constexpr unsigned tensorMapAlignment = 64;
+
+/// Where each parameter lies.
+struct ParamLayout {
+  struct Param {
+    uint32_t offset, bytes;
+  };
+  std::vector<Param> params;
+  uint32_t bytes = 0;
+
+  void add(uint32_t size, uint32_t alignment) {
+    bytes = (bytes + alignment - 1) / alignment * alignment;
+    params.push_back({bytes, size});
+    bytes += size;
+  }
+  void addView(unsigned rank) {
+    add(8, 8);
+    for (unsigned i = 0; i < rank; ++i)
+      add(4, 4);
+    for (unsigned i = 0; i < rank; ++i)
+      add(8, 8);
+  }
+  void addScalar(ElementType type) {
+    uint32_t width = uint32_t(byteWidth(type));
+    add(width, width);
+  }
+  void addTensorMap() { add(tensorMapBytes, tensorMapAlignment); }
+};
+
+} // namespace tilewright::runtime
+
+#endif // TILEWRIGHT_RUNTIME_KERNELABI_H

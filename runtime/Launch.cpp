@@ -1,0 +1,318 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Checks, packing and the launch of one kernel.
+
+#include "runtime/Launch.h"
+
+#include "runtime/TensorMap.h"
+
+#include <limits>
+
+using namespace tilewright;
+using namespace tilewright::runtime;
+
+namespace {
+
+constexpr int64_t maxExtent = std::numeric_limits<int32_t>::max();
+/// The strides of a tensor map have 40 bits.
+constexpr int64_t maxMapStride = int64_t(1) << 40;
+
+std::string typeName(ElementType type) { return std::string(elementTypeName(type)); }
+
+bool isEmpty(const Argument &view) {
+  for (unsigned i = 0; i < view.rank; ++i)
+    if (view.extents[i] == 0)
+      return true;
+  return false;
+}
+
+Status checkView(const ArgumentSpec &spec, const Argument &view, const std::string &where) {
+  auto invalid = [&](const std::string &what) {
+    return Status::failure(Code::InvalidArgument, where + " " + what);
+  };
+  if (view.type != spec.type)
+    return invalid("must have element type " + typeName(spec.type) + ", but got " +
+                   typeName(view.type));
+  if (view.rank != spec.extents.size())
+    return invalid("must have rank " + std::to_string(spec.extents.size()) + ", but got rank " +
+                   std::to_string(view.rank));
+  for (unsigned i = 0; i < view.rank; ++i) {
+    int64_t extent = view.extents[i];
+    if (extent < 0 || extent > maxExtent)
+      return invalid("has extent " + std::to_string(extent) + " along dimension " +
+                     std::to_string(i) + ", which must be from 0 to 2147483647");
+    if (spec.extents[i] >= 0 && extent != spec.extents[i])
+      return invalid("must have extent " + std::to_string(spec.extents[i]) + " along dimension " +
+                     std::to_string(i) + ", but got " + std::to_string(extent));
+  }
+  if (isEmpty(view))
+    return Status::success();
+  if (view.bits == 0)
+    return invalid("is a null pointer, but its view has elements");
+  if (view.bits % byteWidth(view.type) != 0)
+    return invalid("must be aligned to the " + std::to_string(byteWidth(view.type)) +
+                   " bytes of its elements");
+  return Status::success();
+}
+
+/// As checkView, without text: what a launch pays.
+bool isViewFine(const ArgumentSpec &spec, const Argument &view) {
+  if (view.type != spec.type || view.rank != spec.extents.size())
+    return false;
+  bool empty = false;
+  for (unsigned i = 0; i < view.rank; ++i) {
+    int64_t extent = view.extents[i];
+    if (extent < 0 || extent > maxExtent || (spec.extents[i] >= 0 && extent != spec.extents[i]))
+      return false;
+    empty |= extent == 0;
+  }
+  return empty || (view.bits != 0 && view.bits % byteWidth(view.type) == 0);
+}
+
+Status checkArgument(const ArgumentSpec &spec, const Argument &argument, const std::string &where) {
+  auto invalid = [&](const std::string &what) {
+    return Status::failure(Code::InvalidArgument, where + " " + what);
+  };
+  if (argument.kind == Argument::Kind::Absent)
+    return spec.isOptional ? Status::success()
+                           : invalid("is missing; it is not an optional argument");
+  if (spec.isView && argument.kind != Argument::Kind::View)
+    return invalid("must be a view, but got a scalar");
+  if (spec.isView)
+    return checkView(spec, argument, where);
+  if (argument.kind != Argument::Kind::Scalar)
+    return invalid("must be a scalar, but got a view");
+  if (argument.type != spec.type)
+    return invalid("must be a scalar of type " + typeName(spec.type) + ", but got " +
+                   typeName(argument.type));
+  return Status::success();
+}
+
+bool isArgumentFine(const ArgumentSpec &spec, const Argument &argument) {
+  switch (argument.kind) {
+  case Argument::Kind::Absent:
+    return spec.isOptional;
+  case Argument::Kind::View:
+    return spec.isView && isViewFine(spec, argument);
+  case Argument::Kind::Scalar:
+    return !spec.isView && argument.type == spec.type;
+  }
+  return false;
+}
+
+Refusal findViewRefusal(const ViewRequirement &requirement, const Argument &view) {
+  using Reason = Refusal::Reason;
+  if (view.kind != Argument::Kind::View || isEmpty(view))
+    return Refusal();
+  int64_t alignment = requirement.alignment;
+  if (view.bits % uint64_t(alignment) != 0)
+    return {Reason::Address, requirement.argument, 0, alignment};
+  // The stride of a dimension of one element moves nothing.
+  for (unsigned i = 0; i < view.rank; ++i) {
+    if (view.extents[i] == 1)
+      continue;
+    if (i + 1 == view.rank) {
+      if (requirement.isUnitInner && view.strides[i] != 1)
+        return {Reason::Inner, requirement.argument, i, alignment};
+    } else if (view.strides[i] * int64_t(byteWidth(view.type)) % alignment != 0) {
+      return {Reason::Stride, requirement.argument, i, alignment};
+    }
+  }
+  return Refusal();
+}
+
+Refusal findMapRefusal(const TensorMapSpec &map, const Argument &view) {
+  using Reason = Refusal::Reason;
+  if (view.kind != Argument::Kind::View || isEmpty(view))
+    return Refusal();
+  int64_t width = int64_t(byteWidth(view.type));
+  if (view.bits % 16 != 0)
+    return {Reason::MapAddress, map.argument, 0, 16};
+  for (unsigned i = 0; i < view.rank; ++i) {
+    int64_t stride = view.strides[i];
+    if (view.extents[i] == 1)
+      continue;
+    if (i + 1 == view.rank) {
+      if (stride != 1)
+        return {Reason::MapInner, map.argument, i, 0};
+    } else if (stride < 0 || stride >= maxMapStride / width) {
+      return {Reason::MapStrideSign, map.argument, i, 0};
+    } else if (stride * width % 16 != 0) {
+      return {Reason::MapStride, map.argument, i, 16};
+    }
+  }
+  return Refusal();
+}
+
+/// Where each parameter of a launch lies, as the driver wants it.
+struct PackedParams {
+  alignas(tensorMapAlignment) unsigned char bytes[maxParamBytes];
+  void *pointers[maxParams];
+};
+
+template <typename T>
+void put(PackedParams &packed, const ParamLayout &layout, size_t index, T value) {
+  std::memcpy(packed.bytes + layout.params[index].offset, &value, sizeof(T));
+}
+
+Status pack(const DriverTable &driver, const KernelSpec &kernel, const Argument *const *arguments,
+            PackedParams &packed) {
+  const ParamLayout &layout = kernel.layout;
+  size_t at = 0;
+  for (size_t i = 0; i < kernel.arguments.size(); ++i) {
+    const Argument &argument = *arguments[i];
+    if (!kernel.arguments[i].isView) {
+      // The bits are in the low bytes, and machines with GPUs are little-endian.
+      std::memcpy(packed.bytes + layout.params[at].offset, &argument.bits,
+                  layout.params[at].bytes);
+      ++at;
+      continue;
+    }
+    unsigned rank = unsigned(kernel.arguments[i].extents.size());
+    put(packed, layout, at++, argument.bits); // an absent one is all zero
+    for (unsigned dim = 0; dim < rank; ++dim)
+      put(packed, layout, at++, int32_t(argument.extents[dim]));
+    for (unsigned dim = 0; dim < rank; ++dim)
+      put(packed, layout, at++, argument.strides[dim]);
+  }
+  for (const TensorMapSpec &map : kernel.tensorMaps) {
+    auto *encoded = reinterpret_cast<cuda::TensorMap *>(packed.bytes + layout.params[at++].offset);
+    if (Status status = encodeTensorMap(driver, map, kernel.arguments[map.argument],
+                                        *arguments[map.argument], *encoded);
+        !status)
+      return status;
+  }
+  for (size_t i = 0; i < at; ++i)
+    packed.pointers[i] = packed.bytes + layout.params[i].offset;
+  return Status::success();
+}
+
+Status checkGrid(const KernelSpec &kernel, unsigned axis, int64_t extent) {
+  static const char *const axes[] = {"x", "y", "z"};
+  int64_t limit = axis == 0 ? cuda::maxGridX : cuda::maxGridYZ;
+  if (extent >= 0 && extent <= limit)
+    return Status::success();
+  std::string message = "the grid of kernel '" + kernel.name + "' has " + std::to_string(extent) +
+                        " blocks along " + axes[axis] + "; the limit is " + std::to_string(limit);
+  if (axis > 0)
+    message += ", so the compiler must linearise this axis into x";
+  return Status::failure(Code::Unsupported, message);
+}
+
+} // namespace
+
+Status tilewright::runtime::checkArguments(const std::vector<ArgumentSpec> &contract,
+                                           const Argument *const *arguments, size_t numArguments,
+                                           const char *owner, const std::string &name) {
+  if (numArguments != contract.size())
+    return Status::failure(Code::InvalidArgument, std::string(owner) + " '" + name + "' takes " +
+                                                      std::to_string(contract.size()) +
+                                                      " arguments, but got " +
+                                                      std::to_string(numArguments));
+  for (size_t i = 0; i < numArguments; ++i)
+    if (!isArgumentFine(contract[i], *arguments[i]))
+      return checkArgument(contract[i], *arguments[i],
+                           "argument '" + contract[i].name + "' of " + owner + " '" + name + "'");
+  return Status::success();
+}
+
+std::string Refusal::toString(const KernelSpec &kernel, const Argument *const *arguments) const {
+  if (reason == Reason::Condition)
+    return "its condition '" + kernel.conditions[argument].toString() + "' does not hold";
+  std::string view = "'" + kernel.arguments[argument].name + "'";
+  std::string stride = "the stride " + std::to_string(arguments[argument]->strides[dim]) +
+                       " along dimension " + std::to_string(dim) + " of " + view;
+  switch (reason) {
+  case Reason::Address:
+    return view + " must be aligned to " + std::to_string(limit) + " bytes";
+  case Reason::Stride:
+    return stride + " must be a multiple of " + std::to_string(limit) + " bytes";
+  case Reason::Inner:
+    return stride + " must be 1";
+  case Reason::MapAddress:
+    return view + " must be aligned to 16 bytes for a tensor map";
+  case Reason::MapStride:
+    return stride + " must be a multiple of 16 bytes for a tensor map";
+  case Reason::MapStrideSign:
+    return stride + " must be from 0 to 2^40 bytes for a tensor map";
+  case Reason::MapInner:
+    return stride + " must be 1 for a tensor map";
+  default:
+    return "nothing";
+  }
+}
+
+Status tilewright::runtime::findRefusal(const KernelSpec &kernel, const ExprInputs &inputs,
+                                        Refusal &refusal) {
+  refusal = Refusal();
+  for (const ViewRequirement &requirement : kernel.requirements) {
+    refusal = findViewRefusal(requirement, *inputs.arguments[requirement.argument]);
+    if (refusal.reason != Refusal::Reason::None)
+      return Status::success();
+  }
+  for (const TensorMapSpec &map : kernel.tensorMaps) {
+    refusal = findMapRefusal(map, *inputs.arguments[map.argument]);
+    if (refusal.reason != Refusal::Reason::None)
+      return Status::success();
+  }
+  for (size_t i = 0; i < kernel.conditions.size(); ++i) {
+    bool holds = false;
+    if (Status status = kernel.conditions[i].evaluateFlag(inputs, holds); !status)
+      return status;
+    if (!holds) {
+      refusal = {Refusal::Reason::Condition, uint32_t(i), 0, 0};
+      return Status::success();
+    }
+  }
+  return Status::success();
+}
+
+Status tilewright::runtime::launchKernel(const DriverTable &driver, const PreparedKernel &prepared,
+                                         const ExprInputs &inputs, cuda::Stream stream) {
+  const KernelSpec &kernel = *prepared.spec;
+  unsigned grid[3] = {1, 1, 1};
+  bool empty = false;
+  for (unsigned axis = 0; axis < kernel.grid.size(); ++axis) {
+    int64_t extent = 0;
+    if (Status status = kernel.grid[axis].evaluateInteger(inputs, extent); !status)
+      return status;
+    if (Status status = checkGrid(kernel, axis, extent); !status)
+      return status;
+    grid[axis] = unsigned(extent);
+    empty |= extent == 0;
+    if (extent % kernel.cluster[axis] != 0)
+      return Status::failure(Code::InvalidArgument,
+                             "the grid of kernel '" + kernel.name + "' has " +
+                                 std::to_string(extent) + " blocks along axis " +
+                                 std::to_string(axis) + ", no multiple of its clusters of " +
+                                 std::to_string(kernel.cluster[axis]));
+  }
+  if (empty)
+    return Status::success();
+
+  PackedParams packed;
+  if (Status status = pack(driver, kernel, inputs.arguments, packed); !status)
+    return status;
+
+  bool hasCluster = kernel.cluster[0] * kernel.cluster[1] * kernel.cluster[2] > 1;
+  cuda::Result result;
+  if (hasCluster) {
+    cuda::LaunchAttribute cluster = {};
+    cluster.id = cuda::launchAttributeClusterDimension;
+    cluster.value.clusterDim = {kernel.cluster[0], kernel.cluster[1], kernel.cluster[2]};
+    cuda::LaunchConfig config = {grid[0],         grid[1],         grid[2],
+                                 kernel.block[0], kernel.block[1], kernel.block[2],
+                                 kernel.sharedBytes, stream, &cluster, 1};
+    result = driver.cuLaunchKernelEx(&config, prepared.function, packed.pointers, nullptr);
+  } else {
+    result = driver.cuLaunchKernel(prepared.function, grid[0], grid[1], grid[2], kernel.block[0],
+                                   kernel.block[1], kernel.block[2], kernel.sharedBytes, stream,
+                                   packed.pointers, nullptr);
+  }
+  if (result != cuda::Success)
+    return driver.check(result, hasCluster ? "cuLaunchKernelEx" : "cuLaunchKernel",
+                        "launch kernel '" + kernel.name + "' on a grid of " +
+                            std::to_string(grid[0]) + " x " + std::to_string(grid[1]) + " x " +
+                            std::to_string(grid[2]));
+  return Status::success();
+}

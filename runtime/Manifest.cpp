@@ -1,0 +1,278 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Checks of a manifest, whether it was read or built, and its small parts.
+
+#include "runtime/Manifest.h"
+
+#include <cstdlib>
+#include <limits>
+#include <set>
+
+using namespace tilewright;
+using namespace tilewright::runtime;
+
+namespace {
+
+Status bad(std::string message) { return Status::failure(Code::BadBundle, std::move(message)); }
+
+Status checkArguments(const std::vector<ArgumentSpec> &arguments, const std::string &owner) {
+  if (arguments.size() > maxArguments)
+    return bad(owner + " has " + std::to_string(arguments.size()) + " arguments; the limit is " +
+               std::to_string(maxArguments));
+  std::set<std::string> names;
+  for (const ArgumentSpec &argument : arguments) {
+    if (!names.insert(argument.name).second)
+      return bad(owner + " has two arguments named '" + argument.name + "'");
+    if (argument.extents.size() > maxRank)
+      return bad("argument '" + argument.name + "' of " + owner + " has rank " +
+                 std::to_string(argument.extents.size()) + "; the limit is " +
+                 std::to_string(maxRank));
+    for (int64_t extent : argument.extents)
+      if (extent < -1 || extent > std::numeric_limits<int32_t>::max())
+        return bad("argument '" + argument.name + "' of " + owner + " has the extent " +
+                   std::to_string(extent) + ", which is not an i32");
+    if (!argument.isView && argument.isOptional)
+      return bad("argument '" + argument.name + "' of " + owner +
+                 " is a scalar, which cannot be optional");
+  }
+  return Status::success();
+}
+
+Status checkTensorMap(const TensorMapSpec &map, const KernelSpec &kernel,
+                      const std::string &owner) {
+  if (map.argument >= kernel.arguments.size() || !kernel.arguments[map.argument].isView)
+    return bad("a tensor map of " + owner + " names no view");
+  const ArgumentSpec &view = kernel.arguments[map.argument];
+  std::string where = "the tensor map over '" + view.name + "' of " + owner;
+  if (view.extents.empty() || view.extents.size() > 5)
+    return bad(where + " has rank " + std::to_string(view.extents.size()) +
+               "; tensor maps have 1 to 5");
+  if (map.box.size() != view.extents.size())
+    return bad(where + " has a box of rank " + std::to_string(map.box.size()) + ", but '" +
+               view.name + "' has rank " + std::to_string(view.extents.size()));
+  if (view.type == ElementType::I1)
+    return bad(where + " has element type i1, which tensor maps lack");
+  for (uint32_t extent : map.box)
+    if (extent == 0 || extent > 256)
+      return bad(where + " has a box extent of " + std::to_string(extent) +
+                 ", which must be 1 to 256");
+  uint64_t inner = map.box.back() * byteWidth(view.type);
+  if (inner % 16 != 0)
+    return bad(where + " has a box of " + std::to_string(inner) +
+               " bytes a row, which must be a multiple of 16");
+  unsigned span = 16u << unsigned(map.swizzle);
+  if (map.swizzle != Swizzle::None && inner > span)
+    return bad(where + " has a box of " + std::to_string(inner) +
+               " bytes a row; its swizzle allows " + std::to_string(span));
+  return Status::success();
+}
+
+Status finalizeKernel(KernelSpec &kernel, size_t numBlobs) {
+  std::string owner = "kernel '" + kernel.name + "'";
+  if (Status status = checkArguments(kernel.arguments, owner); !status)
+    return status;
+  if (kernel.codes.empty())
+    return bad(owner + " has no code");
+  for (const CodeSpec &code : kernel.codes)
+    if (code.blob >= numBlobs)
+      return bad(owner + " names blob " + std::to_string(code.blob) + ", but the bundle has " +
+                 std::to_string(numBlobs));
+  if (kernel.grid.empty() || kernel.grid.size() > 3)
+    return bad(owner + " has a grid of " + std::to_string(kernel.grid.size()) +
+               " axes, which must be 1 to 3");
+  uint64_t threads = uint64_t(kernel.block[0]) * kernel.block[1] * kernel.block[2];
+  if (threads == 0 || threads > 1024 || kernel.block[0] > 1024 || kernel.block[1] > 1024)
+    return bad(owner + " has blocks of " + std::to_string(threads) +
+               " threads, which must be 1 to 1024");
+  uint64_t cluster = uint64_t(kernel.cluster[0]) * kernel.cluster[1] * kernel.cluster[2];
+  if (cluster == 0 || cluster > 16)
+    return bad(owner + " has clusters of " + std::to_string(cluster) +
+               " blocks, which must be 1 to 16");
+
+  for (const ViewRequirement &requirement : kernel.requirements) {
+    if (requirement.argument >= kernel.arguments.size() ||
+        !kernel.arguments[requirement.argument].isView)
+      return bad("a requirement of " + owner + " names no view");
+    int64_t alignment = requirement.alignment;
+    if (alignment < 1 || alignment > 4096 || (alignment & (alignment - 1)) != 0)
+      return bad(owner + " requires an alignment of " + std::to_string(alignment) +
+                 " bytes, which must be a power of two up to 4096");
+  }
+  if (kernel.tensorMaps.size() > maxTensorMaps)
+    return bad(owner + " has " + std::to_string(kernel.tensorMaps.size()) +
+               " tensor maps; the limit is " + std::to_string(maxTensorMaps));
+  for (const TensorMapSpec &map : kernel.tensorMaps)
+    if (Status status = checkTensorMap(map, kernel, owner); !status)
+      return status;
+
+  for (std::vector<Expr> *list : {&kernel.grid, &kernel.conditions})
+    for (Expr &expr : *list)
+      if (Status status = expr.resolve(kernel.params, kernel.arguments, owner); !status)
+        return status;
+
+  kernel.layout = ParamLayout();
+  for (const ArgumentSpec &argument : kernel.arguments) {
+    if (argument.isView)
+      kernel.layout.addView(unsigned(argument.extents.size()));
+    else
+      kernel.layout.addScalar(argument.type);
+  }
+  for (size_t i = 0; i < kernel.tensorMaps.size(); ++i)
+    kernel.layout.addTensorMap();
+  if (kernel.layout.bytes > maxParamBytes || kernel.layout.params.size() > maxParams)
+    return bad(owner + " takes " + std::to_string(kernel.layout.bytes) + " bytes in " +
+               std::to_string(kernel.layout.params.size()) + " parameters; the limit is " +
+               std::to_string(maxParamBytes) + " in " + std::to_string(maxParams));
+  return Status::success();
+}
+
+Status finalizeLaunch(LaunchSpec &launch, const ProgramSpec &program, const Manifest &manifest,
+                      const std::string &owner) {
+  if (launch.kernels.empty())
+    return bad("a launch of " + owner + " names no kernel");
+  launch.sources.clear();
+  for (const std::string &name : launch.arguments) {
+    uint32_t source = 0;
+    while (source < program.arguments.size() && program.arguments[source].name != name)
+      ++source;
+    if (source == program.arguments.size())
+      for (const WorkspaceSpec &workspace : program.workspaces) {
+        if (workspace.name == name)
+          break;
+        ++source;
+      }
+    if (source == program.arguments.size() + program.workspaces.size())
+      return bad("a launch of " + owner + " passes '" + name +
+                 "', which is neither an argument nor a workspace");
+    launch.sources.push_back(source);
+  }
+  for (size_t index : launch.kernels) {
+    if (index >= manifest.kernels.size())
+      return bad("a launch of " + owner + " names kernel " + std::to_string(index) +
+                 ", but the bundle has " + std::to_string(manifest.kernels.size()));
+    const KernelSpec &kernel = manifest.kernels[index];
+    if (kernel.arguments.size() != launch.arguments.size())
+      return bad("a launch of " + owner + " passes " + std::to_string(launch.arguments.size()) +
+                 " arguments, but kernel '" + kernel.name + "' takes " +
+                 std::to_string(kernel.arguments.size()));
+  }
+  return Status::success();
+}
+
+Status finalizeProgram(ProgramSpec &program, const Manifest &manifest) {
+  std::string owner = "program '" + program.name + "'";
+  if (Status status = checkArguments(program.arguments, owner); !status)
+    return status;
+  if (program.workspaces.size() > maxArguments)
+    return bad(owner + " has " + std::to_string(program.workspaces.size()) +
+               " workspaces; the limit is " + std::to_string(maxArguments));
+  std::set<std::string> names;
+  for (const ArgumentSpec &argument : program.arguments)
+    names.insert(argument.name);
+  for (WorkspaceSpec &workspace : program.workspaces) {
+    if (!names.insert(workspace.name).second)
+      return bad(owner + " has two values named '" + workspace.name + "'");
+    if (workspace.extents.size() > maxRank)
+      return bad("workspace '" + workspace.name + "' of " + owner + " has rank " +
+                 std::to_string(workspace.extents.size()) + "; the limit is " +
+                 std::to_string(maxRank));
+    for (Expr &extent : workspace.extents)
+      if (Status status = extent.resolve(program.params, program.arguments, owner); !status)
+        return status;
+  }
+  for (LaunchSpec &launch : program.launches) {
+    if (launch.condition)
+      if (Status status = launch.condition->resolve(program.params, program.arguments, owner);
+          !status)
+        return status;
+    if (Status status = finalizeLaunch(launch, program, manifest, owner); !status)
+      return status;
+  }
+  return Status::success();
+}
+
+} // namespace
+
+std::optional<Arch> Arch::parse(const std::string &text) {
+  if (text.size() < 5 || text.compare(0, 3, "sm_") != 0)
+    return std::nullopt;
+  std::string digits = text.substr(3);
+  Arch arch;
+  if (digits.back() == 'a') {
+    arch.isExact = true;
+    digits.pop_back();
+  }
+  if (digits.size() < 2 || digits.size() > 3 ||
+      digits.find_first_not_of("0123456789") != std::string::npos)
+    return std::nullopt;
+  int number = std::atoi(digits.c_str());
+  arch.major = number / 10;
+  arch.minor = number % 10;
+  return arch;
+}
+
+std::string Arch::toString() const {
+  return "sm_" + std::to_string(major) + std::to_string(minor) + (isExact ? "a" : "");
+}
+
+bool CodeSpec::runsOn(int major, int minor) const {
+  if (arch.isExact)
+    return major == arch.major && minor == arch.minor;
+  if (kind == Kind::Cubin && major != arch.major)
+    return false;
+  return major > arch.major || (major == arch.major && minor >= arch.minor);
+}
+
+Status Manifest::finalize(size_t numBlobs) {
+  for (KernelSpec &kernel : kernels)
+    if (Status status = finalizeKernel(kernel, numBlobs); !status)
+      return status;
+  for (ProgramSpec &program : programs)
+    if (Status status = finalizeProgram(program, *this); !status)
+      return status;
+  return Status::success();
+}
+
+std::optional<uint32_t> tilewright::runtime::fillPattern(ElementType type, double value) {
+  switch (type) {
+  case ElementType::F64: {
+    uint64_t bits;
+    std::memcpy(&bits, &value, 8);
+    if (uint32_t(bits) != uint32_t(bits >> 32))
+      return std::nullopt;
+    return uint32_t(bits);
+  }
+  case ElementType::F32: {
+    float narrow = float(value);
+    uint32_t bits;
+    std::memcpy(&bits, &narrow, 4);
+    return bits;
+  }
+  case ElementType::F16:
+    return numeric::doubleToF16(value) * 0x10001u;
+  case ElementType::BF16:
+    return numeric::doubleToBF16(value) * 0x10001u;
+  case ElementType::E4M3:
+    return numeric::doubleToE4M3(value) * 0x1010101u;
+  case ElementType::E5M2:
+    return numeric::doubleToE5M2(value) * 0x1010101u;
+  case ElementType::I32:
+    if (value < -2147483648.0 || value > 2147483647.0 || value != double(int32_t(value)))
+      return std::nullopt;
+    return uint32_t(int32_t(value));
+  case ElementType::I64:
+    if (value != 0 && value != -1)
+      return std::nullopt;
+    return value == 0 ? 0u : ~0u;
+  case ElementType::I1:
+    return value != 0 ? 0x1010101u : 0u;
+  }
+  return std::nullopt;
+}
+
+std::string tilewright::runtime::toString(const Params &params) {
+  std::string text;
+  for (const auto &param : params)
+    text += (text.empty() ? "" : ", ") + param.first + " = " + param.second.toString();
+  return text;
+}

@@ -1,0 +1,141 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// What a bundle says of its code: kernels, programs, the contracts of their arguments, and where
+// each may run. Filled by the compiler, or read from the JSON of a bundle.
+
+#ifndef TILEWRIGHT_RUNTIME_MANIFEST_H
+#define TILEWRIGHT_RUNTIME_MANIFEST_H
+
+#include "runtime/Expr.h"
+#include "runtime/KernelAbi.h"
+
+#include <array>
+
+namespace tilewright::runtime {
+
+using Params = std::vector<std::pair<std::string, Expr>>; // literals
+
+/// An argument of a kernel or program.
+struct ArgumentSpec {
+  std::string name;
+  bool isView = true;
+  ElementType type = ElementType::F32;
+  std::vector<int64_t> extents; // of a view; -1 is any
+  bool isOptional = false;      // views only
+  bool isCapture = false;       // comes with a function that replaced a default, not from the author
+
+  static ArgumentSpec view(std::string name, ElementType type, std::vector<int64_t> extents,
+                           bool isOptional = false) {
+    return {std::move(name), true, type, std::move(extents), isOptional, false};
+  }
+  static ArgumentSpec scalar(std::string name, ElementType type) {
+    return {std::move(name), false, type, {}, false, false};
+  }
+};
+
+/// An architecture such as sm_80 or sm_90a. Code of sm_90a runs on 9.0 only.
+struct Arch {
+  int major = 0, minor = 0;
+  bool isExact = false;
+
+  static std::optional<Arch> parse(const std::string &text);
+  std::string toString() const;
+  bool operator==(const Arch &other) const {
+    return major == other.major && minor == other.minor && isExact == other.isExact;
+  }
+};
+
+struct CodeSpec {
+  enum class Kind { Ptx, Cubin };
+  Kind kind = Kind::Ptx;
+  Arch arch;
+  int ptxVersion = 0; // 80 for ".version 8.0"; PTX only
+  size_t blob = 0;    // a PTX blob ends with a NUL
+
+  /// PTX runs on its architecture and later ones; a cubin within its major version. What is exact
+  /// runs on its architecture only.
+  bool runsOn(int major, int minor) const;
+};
+
+/// What a view must satisfy so that the kernel may be used, beyond the contract.
+struct ViewRequirement {
+  uint32_t argument = 0;
+  int64_t alignment = 1;    // bytes, of the address and of every stride but the last
+  bool isUnitInner = false; // the last stride is 1
+};
+
+enum class Swizzle : uint8_t { None = 0, B32 = 1, B64 = 2, B128 = 3 };
+
+/// A tensor map over a whole view; `box` has one extent for each dimension of the view.
+struct TensorMapSpec {
+  uint32_t argument = 0;
+  std::vector<uint32_t> box;
+  Swizzle swizzle = Swizzle::None;
+};
+
+/// One compiled variant of a kernel. Variants of one name are tried in the order of the bundle.
+struct KernelSpec {
+  std::string name;
+  Params params;
+  std::vector<ArgumentSpec> arguments;
+  std::string entry; // symbol in the code
+  std::vector<CodeSpec> codes;
+  std::vector<Expr> grid; // 1 to 3 axes: x, y, z
+  std::array<uint32_t, 3> block = {1, 1, 1};
+  std::array<uint32_t, 3> cluster = {1, 1, 1};
+  uint32_t sharedBytes = 0; // dynamic
+  std::vector<TensorMapSpec> tensorMaps;
+  std::vector<ViewRequirement> requirements;
+  std::vector<Expr> conditions; // flags over shapes and scalars: where this variant may be used
+
+  ParamLayout layout; // computed
+  uint32_t threads() const { return block[0] * block[1] * block[2]; }
+};
+
+struct WorkspaceSpec {
+  std::string name;
+  ElementType type = ElementType::F32;
+  std::vector<Expr> extents;
+  std::optional<uint32_t> fill; // the 32-bit pattern; see fillPattern
+};
+
+struct LaunchSpec {
+  std::vector<size_t> kernels; // variants, in order of preference; one contract
+  std::vector<std::string> arguments; // names of arguments or workspaces of the program
+  std::optional<Expr> condition;
+
+  /// Computed: i for argument i of the program, numArguments + i for workspace i.
+  std::vector<uint32_t> sources;
+};
+
+struct ProgramSpec {
+  std::string name;
+  Params params;
+  std::vector<ArgumentSpec> arguments;
+  std::vector<WorkspaceSpec> workspaces;
+  std::vector<LaunchSpec> launches;
+};
+
+struct Manifest {
+  std::string producer; // "tilewrightc 0.1.0"
+  std::string source;   // the .mlir file, for the command that makes a missing variant
+  std::vector<KernelSpec> kernels;
+  std::vector<ProgramSpec> programs;
+
+  Json toJson() const;
+  static Expected<Manifest> fromJson(const Json &json);
+
+  /// Checks limits and references, resolves expressions and computes layouts; `numBlobs` bounds the
+  /// blobs of codes. Both a reader and a writer call it.
+  Status finalize(size_t numBlobs);
+};
+
+/// The pattern that fills memory of this type with `value`; none where 32 bits cannot say it.
+std::optional<uint32_t> fillPattern(ElementType type, double value);
+
+/// "D = 128, T = bf16".
+std::string toString(const Params &params);
+
+} // namespace tilewright::runtime
+
+#endif // TILEWRIGHT_RUNTIME_MANIFEST_H

@@ -1,0 +1,419 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// A manifest as JSON. The reader knows every key: what it does not know was written for another
+// version, and is refused.
+
+#include "runtime/Manifest.h"
+
+#include <initializer_list>
+#include <limits>
+
+using namespace tilewright;
+using namespace tilewright::runtime;
+
+namespace {
+
+Status bad(std::string message) { return Status::failure(Code::BadBundle, std::move(message)); }
+
+// Reading. The first failure is kept and what follows is harmless, so that the functions below
+// read like the form of the text.
+class Reader {
+public:
+  Status failure;
+
+  void fail(const std::string &message) {
+    if (failure.ok())
+      failure = bad("manifest: " + message);
+  }
+
+  static const Json &null() {
+    static const Json json;
+    return json;
+  }
+
+  /// An object with only these keys.
+  void expectKeys(const Json &json, const std::string &where,
+                  std::initializer_list<const char *> keys) {
+    if (json.kind != Json::Kind::Object)
+      return fail(where + " must be an object");
+    for (const auto &member : json.members) {
+      bool known = false;
+      for (const char *key : keys)
+        known |= member.first == key;
+      if (!known)
+        fail("unknown key '" + member.first + "' in " + where);
+    }
+  }
+  const Json &required(const Json &json, const char *key, const std::string &where,
+                       Json::Kind kind) {
+    static const char *const kinds[] = {"null",    "a flag",  "an integer", "a number",
+                                        "a string", "a list", "an object"};
+    const Json *member = json.find(key);
+    if (!member || member->kind != kind) {
+      fail("'" + std::string(key) + "' of " + where + " must be " + kinds[unsigned(kind)]);
+      return null();
+    }
+    return *member;
+  }
+  std::string text(const Json &json, const char *key, const std::string &where) {
+    return required(json, key, where, Json::Kind::String).text;
+  }
+  const std::vector<Json> &list(const Json &json, const char *key, const std::string &where) {
+    return required(json, key, where, Json::Kind::Array).items;
+  }
+  const std::vector<Json> &optionalList(const Json &json, const char *key,
+                                        const std::string &where) {
+    return json.find(key) ? list(json, key, where) : null().items;
+  }
+  bool optionalFlag(const Json &json, const char *key, const std::string &where) {
+    return json.find(key) && required(json, key, where, Json::Kind::Flag).truth;
+  }
+  /// An integer from 0 to `limit`.
+  uint64_t count(const Json &json, const std::string &what, uint64_t limit) {
+    if (json.kind != Json::Kind::Integer || json.number < 0 || uint64_t(json.number) > limit) {
+      fail(what + " must be an integer from 0 to " + std::to_string(limit) + ", but got '" +
+           json.write() + "'");
+      return 0;
+    }
+    return uint64_t(json.number);
+  }
+  ElementType elementType(const Json &json, const char *key, const std::string &where) {
+    std::string name = text(json, key, where);
+    std::optional<ElementType> type = parseElementType(name);
+    if (!type)
+      fail("unknown element type '" + name + "' of " + where);
+    return type.value_or(ElementType::F32);
+  }
+  Expr expression(const Json &json) {
+    Expected<Expr> expr = Expr::parse(json);
+    if (expr)
+      return *expr;
+    fail(expr.status().message());
+    return Expr();
+  }
+
+  Params params(const Json &json, const std::string &where) {
+    Params params;
+    for (const auto &member : required(json, "params", where, Json::Kind::Object).members) {
+      params.emplace_back(member.first, expression(member.second));
+      if (!params.back().second.isLiteral())
+        fail("parameter '" + member.first + "' of " + where + " must be a literal");
+    }
+    return params;
+  }
+
+  std::vector<ArgumentSpec> arguments(const Json &owner, const std::string &where) {
+    std::vector<ArgumentSpec> arguments;
+    for (const Json &json : list(owner, "arguments", where)) {
+      expectKeys(json, "an argument of " + where,
+                 {"name", "kind", "type", "extents", "optional", "capture"});
+      ArgumentSpec spec;
+      spec.name = text(json, "name", "an argument of " + where);
+      std::string name = "argument '" + spec.name + "'";
+      std::string kind = text(json, "kind", name);
+      spec.isView = kind == "view";
+      if (kind != "view" && kind != "scalar")
+        fail(name + " must be a view or a scalar, but got '" + kind + "'");
+      spec.type = elementType(json, "type", name);
+      if (spec.isView)
+        for (const Json &extent : list(json, "extents", name)) {
+          bool isAny = extent.kind == Json::Kind::Null;
+          spec.extents.push_back(
+              isAny ? -1 : int64_t(count(extent, "an extent of " + name, INT32_MAX)));
+        }
+      spec.isOptional = optionalFlag(json, "optional", name);
+      spec.isCapture = optionalFlag(json, "capture", name);
+      arguments.push_back(std::move(spec));
+    }
+    return arguments;
+  }
+
+  CodeSpec code(const Json &json, const std::string &where) {
+    expectKeys(json, "a code of " + where, {"kind", "arch", "ptx_version", "blob"});
+    CodeSpec spec;
+    std::string kind = text(json, "kind", "a code of " + where);
+    spec.kind = kind == "cubin" ? CodeSpec::Kind::Cubin : CodeSpec::Kind::Ptx;
+    if (kind != "cubin" && kind != "ptx")
+      fail("a code of " + where + " must be ptx or cubin, but got '" + kind + "'");
+    std::string arch = text(json, "arch", "a code of " + where);
+    std::optional<Arch> parsed = Arch::parse(arch);
+    if (!parsed)
+      fail("unknown architecture '" + arch + "' of " + where);
+    spec.arch = parsed.value_or(Arch());
+    if (spec.kind == CodeSpec::Kind::Ptx)
+      spec.ptxVersion = int(count(required(json, "ptx_version", "a code of " + where,
+                                           Json::Kind::Integer),
+                                  "'ptx_version' of " + where, 999));
+    spec.blob = count(required(json, "blob", "a code of " + where, Json::Kind::Integer),
+                      "'blob' of " + where, UINT32_MAX);
+    return spec;
+  }
+
+  std::array<uint32_t, 3> triple(const Json &json, const char *key, const std::string &where) {
+    std::array<uint32_t, 3> out = {1, 1, 1};
+    const std::vector<Json> &items = list(json, key, where);
+    if (items.size() != 3) {
+      fail("'" + std::string(key) + "' of " + where + " must have 3 integers");
+      return out;
+    }
+    for (unsigned i = 0; i < 3; ++i)
+      out[i] = uint32_t(count(items[i], "'" + std::string(key) + "' of " + where, 65535));
+    return out;
+  }
+
+  uint32_t argumentIndex(const Json &json, const KernelSpec &kernel, const std::string &where) {
+    std::string name = text(json, "argument", where);
+    for (uint32_t i = 0; i < kernel.arguments.size(); ++i)
+      if (kernel.arguments[i].name == name)
+        return i;
+    fail("'" + name + "' of " + where + " is no argument");
+    return 0;
+  }
+
+  KernelSpec kernel(const Json &json) {
+    KernelSpec spec;
+    spec.name = text(json, "name", "a kernel");
+    std::string where = "kernel '" + spec.name + "'";
+    expectKeys(json, where,
+               {"name", "params", "arguments", "entry", "code", "grid", "block", "cluster",
+                "shared_bytes", "tensor_maps", "requires", "when"});
+    spec.params = params(json, where);
+    spec.arguments = arguments(json, where);
+    spec.entry = text(json, "entry", where);
+    for (const Json &item : list(json, "code", where))
+      spec.codes.push_back(code(item, where));
+    for (const Json &item : list(json, "grid", where))
+      spec.grid.push_back(expression(item));
+    spec.block = triple(json, "block", where);
+    if (json.find("cluster"))
+      spec.cluster = triple(json, "cluster", where);
+    if (const Json *bytes = json.find("shared_bytes"))
+      spec.sharedBytes = uint32_t(count(*bytes, "'shared_bytes' of " + where, 1 << 30));
+    for (const Json &item : optionalList(json, "tensor_maps", where)) {
+      std::string which = "a tensor map of " + where;
+      expectKeys(item, which, {"argument", "box", "swizzle"});
+      TensorMapSpec map;
+      map.argument = argumentIndex(item, spec, which);
+      for (const Json &extent : list(item, "box", which))
+        map.box.push_back(uint32_t(count(extent, "the box of " + which, UINT32_MAX)));
+      uint64_t span = count(required(item, "swizzle", which, Json::Kind::Integer),
+                            "the swizzle of " + which, 128);
+      if (span != 0 && span != 32 && span != 64 && span != 128)
+        fail("the swizzle of " + which + " must be 0, 32, 64 or 128 bytes");
+      map.swizzle = span == 128  ? Swizzle::B128
+                    : span == 64 ? Swizzle::B64
+                    : span == 32 ? Swizzle::B32
+                                 : Swizzle::None;
+      spec.tensorMaps.push_back(std::move(map));
+    }
+    for (const Json &item : optionalList(json, "requires", where)) {
+      std::string which = "a requirement of " + where;
+      expectKeys(item, which, {"argument", "alignment", "unit_inner"});
+      ViewRequirement requirement;
+      requirement.argument = argumentIndex(item, spec, which);
+      if (const Json *alignment = item.find("alignment"))
+        requirement.alignment = int64_t(count(*alignment, "the alignment of " + which, 4096));
+      requirement.isUnitInner = optionalFlag(item, "unit_inner", which);
+      spec.requirements.push_back(requirement);
+    }
+    for (const Json &item : optionalList(json, "when", where))
+      spec.conditions.push_back(expression(item));
+    return spec;
+  }
+
+  ProgramSpec program(const Json &json) {
+    ProgramSpec spec;
+    spec.name = text(json, "name", "a program");
+    std::string where = "program '" + spec.name + "'";
+    expectKeys(json, where, {"name", "params", "arguments", "workspaces", "launches"});
+    spec.params = params(json, where);
+    spec.arguments = arguments(json, where);
+    for (const Json &item : list(json, "workspaces", where)) {
+      std::string which = "a workspace of " + where;
+      expectKeys(item, which, {"name", "type", "extents", "fill"});
+      WorkspaceSpec workspace;
+      workspace.name = text(item, "name", which);
+      workspace.type = elementType(item, "type", which);
+      for (const Json &extent : list(item, "extents", which))
+        workspace.extents.push_back(expression(extent));
+      if (const Json *fill = item.find("fill"))
+        workspace.fill = uint32_t(count(*fill, "the fill of " + which, UINT32_MAX));
+      spec.workspaces.push_back(std::move(workspace));
+    }
+    for (const Json &item : list(json, "launches", where)) {
+      std::string which = "a launch of " + where;
+      expectKeys(item, which, {"kernels", "arguments", "when"});
+      LaunchSpec launch;
+      for (const Json &index : list(item, "kernels", which))
+        launch.kernels.push_back(count(index, "a kernel of " + which, UINT32_MAX));
+      for (const Json &name : list(item, "arguments", which)) {
+        if (name.kind != Json::Kind::String)
+          fail("an argument of " + which + " must be a string");
+        launch.arguments.push_back(name.text);
+      }
+      if (const Json *condition = item.find("when"))
+        launch.condition = expression(*condition);
+      spec.launches.push_back(std::move(launch));
+    }
+    return spec;
+  }
+};
+
+Json toJson(const Params &params) {
+  Json json = Json::object();
+  for (const auto &param : params)
+    json.set(param.first, param.second.toJson());
+  return json;
+}
+
+Json toJson(const std::vector<ArgumentSpec> &arguments) {
+  Json list = Json::array();
+  for (const ArgumentSpec &argument : arguments) {
+    Json json = Json::object();
+    json.set("name", Json::string(argument.name));
+    json.set("kind", Json::string(argument.isView ? "view" : "scalar"));
+    json.set("type", Json::string(std::string(elementTypeName(argument.type))));
+    if (argument.isView) {
+      Json extents = Json::array();
+      for (int64_t extent : argument.extents)
+        extents.items.push_back(extent < 0 ? Json() : Json::integer(extent));
+      json.set("extents", std::move(extents));
+    }
+    if (argument.isOptional)
+      json.set("optional", Json::flag(true));
+    if (argument.isCapture)
+      json.set("capture", Json::flag(true));
+    list.items.push_back(std::move(json));
+  }
+  return list;
+}
+
+Json toJson(const std::vector<Expr> &exprs) {
+  Json list = Json::array();
+  for (const Expr &expr : exprs)
+    list.items.push_back(expr.toJson());
+  return list;
+}
+
+template <typename Integers>
+Json integers(const Integers &values) {
+  Json list = Json::array();
+  for (auto value : values)
+    list.items.push_back(Json::integer(int64_t(value)));
+  return list;
+}
+
+Json toJson(const KernelSpec &kernel) {
+  Json json = Json::object();
+  json.set("name", Json::string(kernel.name));
+  json.set("params", toJson(kernel.params));
+  json.set("arguments", toJson(kernel.arguments));
+  json.set("entry", Json::string(kernel.entry));
+  Json codes = Json::array();
+  for (const CodeSpec &code : kernel.codes) {
+    Json item = Json::object();
+    bool isPtx = code.kind == CodeSpec::Kind::Ptx;
+    item.set("kind", Json::string(isPtx ? "ptx" : "cubin"));
+    item.set("arch", Json::string(code.arch.toString()));
+    if (isPtx)
+      item.set("ptx_version", Json::integer(code.ptxVersion));
+    item.set("blob", Json::integer(int64_t(code.blob)));
+    codes.items.push_back(std::move(item));
+  }
+  json.set("code", std::move(codes));
+  json.set("grid", toJson(kernel.grid));
+  json.set("block", integers(kernel.block));
+  json.set("cluster", integers(kernel.cluster));
+  json.set("shared_bytes", Json::integer(kernel.sharedBytes));
+  Json maps = Json::array();
+  for (const TensorMapSpec &map : kernel.tensorMaps) {
+    Json item = Json::object();
+    item.set("argument", Json::string(kernel.arguments[map.argument].name));
+    item.set("box", integers(map.box));
+    item.set("swizzle",
+             Json::integer(map.swizzle == Swizzle::None ? 0 : 16 << unsigned(map.swizzle)));
+    maps.items.push_back(std::move(item));
+  }
+  json.set("tensor_maps", std::move(maps));
+  Json requirements = Json::array();
+  for (const ViewRequirement &requirement : kernel.requirements) {
+    Json item = Json::object();
+    item.set("argument", Json::string(kernel.arguments[requirement.argument].name));
+    item.set("alignment", Json::integer(requirement.alignment));
+    item.set("unit_inner", Json::flag(requirement.isUnitInner));
+    requirements.items.push_back(std::move(item));
+  }
+  json.set("requires", std::move(requirements));
+  json.set("when", toJson(kernel.conditions));
+  return json;
+}
+
+Json toJson(const ProgramSpec &program) {
+  Json json = Json::object();
+  json.set("name", Json::string(program.name));
+  json.set("params", toJson(program.params));
+  json.set("arguments", toJson(program.arguments));
+  Json workspaces = Json::array();
+  for (const WorkspaceSpec &workspace : program.workspaces) {
+    Json item = Json::object();
+    item.set("name", Json::string(workspace.name));
+    item.set("type", Json::string(std::string(elementTypeName(workspace.type))));
+    item.set("extents", toJson(workspace.extents));
+    if (workspace.fill)
+      item.set("fill", Json::integer(*workspace.fill));
+    workspaces.items.push_back(std::move(item));
+  }
+  json.set("workspaces", std::move(workspaces));
+  Json launches = Json::array();
+  for (const LaunchSpec &launch : program.launches) {
+    Json item = Json::object();
+    item.set("kernels", integers(launch.kernels));
+    Json names = Json::array();
+    for (const std::string &name : launch.arguments)
+      names.items.push_back(Json::string(name));
+    item.set("arguments", std::move(names));
+    if (launch.condition)
+      item.set("when", launch.condition->toJson());
+    launches.items.push_back(std::move(item));
+  }
+  json.set("launches", std::move(launches));
+  return json;
+}
+
+} // namespace
+
+Json Manifest::toJson() const {
+  Json json = Json::object();
+  json.set("abi", Json::integer(kernelAbiVersion));
+  json.set("producer", Json::string(producer));
+  json.set("source", Json::string(source));
+  Json list = Json::array();
+  for (const KernelSpec &kernel : kernels)
+    list.items.push_back(::toJson(kernel));
+  json.set("kernels", std::move(list));
+  list = Json::array();
+  for (const ProgramSpec &program : programs)
+    list.items.push_back(::toJson(program));
+  json.set("programs", std::move(list));
+  return json;
+}
+
+Expected<Manifest> Manifest::fromJson(const Json &json) {
+  Reader reader;
+  Manifest manifest;
+  // Another ABI may have other keys: this comes first.
+  int64_t abi = reader.required(json, "abi", "the manifest", Json::Kind::Integer).number;
+  if (reader.failure.ok() && abi != kernelAbiVersion)
+    return bad("the bundle has kernel ABI " + std::to_string(abi) + ", but this runtime has " +
+               std::to_string(kernelAbiVersion) + "; compile it again");
+  reader.expectKeys(json, "the manifest", {"abi", "producer", "source", "kernels", "programs"});
+  manifest.producer = reader.text(json, "producer", "the manifest");
+  manifest.source = reader.text(json, "source", "the manifest");
+  for (const Json &kernel : reader.list(json, "kernels", "the manifest"))
+    manifest.kernels.push_back(reader.kernel(kernel));
+  for (const Json &program : reader.list(json, "programs", "the manifest"))
+    manifest.programs.push_back(reader.program(program));
+  if (!reader.failure.ok())
+    return reader.failure;
+  return manifest;
+}

@@ -1,0 +1,48 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Code that the driver has loaded, and kernels of it that are ready to launch.
+
+#ifndef TILEWRIGHT_RUNTIME_MODULE_H
+#define TILEWRIGHT_RUNTIME_MODULE_H
+
+#include "runtime/CubinCache.h"
+#include "runtime/Device.h"
+#include "runtime/Manifest.h"
+
+namespace tilewright::runtime {
+
+/// The code of a kernel for a device: the cubin of the highest architecture that runs there, else
+/// the PTX of an exact one, else the PTX of the highest. Null where none runs.
+const CodeSpec *chooseCode(const KernelSpec &kernel, const DeviceInfo &device);
+
+/// A library of the driver, which serves every context; a module of one context where the driver is
+/// older than 12.0. All functions need a context of the device to be current.
+class Module {
+public:
+  /// `image` is a cubin, or PTX with its final NUL, which the driver compiles and `cache` keeps.
+  static Expected<Module> load(const DriverTable &driver, const DeviceInfo &device,
+                               const CodeSpec &code, std::string_view image,
+                               const CubinCache &cache, const std::string &what);
+  Module(Module &&other) noexcept { *this = std::move(other); }
+  Module &operator=(Module &&other) noexcept;
+  ~Module();
+
+  /// Finds the entry, compares its parameters with the manifest where the driver tells them, allows
+  /// its shared memory, and has its code put on the device.
+  Expected<cuda::Function> prepare(const KernelSpec &kernel, const DeviceInfo &device) const;
+
+  bool isOfOneContext() const { return module != nullptr; }
+
+private:
+  Module() = default;
+  Status loadImage(const DriverTable &driver, std::string_view image, const std::string &what);
+  Status checkParams(const KernelSpec &kernel, cuda::Kernel handle) const;
+
+  const DriverTable *driver = nullptr;
+  cuda::Library library = nullptr;
+  cuda::Module module = nullptr;
+};
+
+} // namespace tilewright::runtime
+
+#endif // TILEWRIGHT_RUNTIME_MODULE_H

@@ -1,0 +1,450 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Operations: choice of variants, preparation for devices, and runs.
+
+#include "runtime/Operation.h"
+
+#include "runtime/Module.h"
+
+#include <atomic>
+#include <mutex>
+
+using namespace tilewright;
+using namespace tilewright::runtime;
+
+namespace {
+
+constexpr int maxDevices = 64;
+constexpr unsigned maxSteps = 32;
+
+/// One launch, and the variants that may serve it. A kernel is a program of one step.
+struct Step {
+  std::vector<const KernelSpec *> variants;
+  const LaunchSpec *launch = nullptr; // null: the arguments of the operation, as they are
+};
+
+struct PreparedStep {
+  std::vector<PreparedKernel> kernels;
+};
+
+/// What there is on one device.
+struct PreparedDevice {
+  DeviceInfo info;
+  PrimaryContext primary;
+  cuda::Context onlyContext = nullptr; // of modules, which serve no other
+  std::vector<std::pair<size_t, Module>> modules; // by blob
+  std::vector<PreparedStep> steps;
+};
+
+bool haveParams(const Params &have, const Params &wanted) {
+  for (const auto &param : wanted) {
+    bool same = false;
+    for (const auto &candidate : have)
+      same |= candidate.first == param.first && candidate.second == param.second;
+    if (!same)
+      return false;
+  }
+  return true;
+}
+
+bool haveOneContract(const std::vector<ArgumentSpec> &a, const std::vector<ArgumentSpec> &b) {
+  bool same = a.size() == b.size();
+  for (size_t i = 0; same && i < a.size(); ++i)
+    same = a[i].name == b[i].name && a[i].isView == b[i].isView && a[i].type == b[i].type &&
+           a[i].extents == b[i].extents && a[i].isOptional == b[i].isOptional;
+  return same;
+}
+
+} // namespace
+
+struct Operation::Impl {
+  explicit Impl(const DriverTable &driver) : driver(driver) {
+    for (auto &device : devices)
+      device.store(nullptr, std::memory_order_relaxed);
+  }
+
+  const DriverTable &driver;
+  std::shared_ptr<const Bundle> bundle;
+  std::string name;
+  Params params;
+  const ProgramSpec *program = nullptr; // null: a kernel
+  const std::vector<ArgumentSpec> *contract = nullptr;
+  std::vector<Step> steps;
+
+  std::mutex mutex; // of prepare
+  std::vector<std::unique_ptr<PreparedDevice>> owned;
+  std::atomic<const PreparedDevice *> devices[maxDevices]; // by the driver's handle
+  std::atomic<const PreparedDevice *> first{nullptr};
+
+  const char *kind() const { return program ? "program" : "kernel"; }
+
+  Status missing(const std::string &reason, const std::string &arch) const {
+    return Status::failure(Code::MissingVariant,
+                           reason + "; make it with: " + bundle->compileCommand(name, params, arch));
+  }
+  Status notPrepared(cuda::Stream stream) const;
+  Status prepareStep(PreparedDevice &device, const Step &step, const CubinCache &cache);
+  Expected<const Module *> loadModule(PreparedDevice &device, const KernelSpec &kernel,
+                                      const CodeSpec &code, const CubinCache &cache);
+  Status layOutWorkspaces(const ExprInputs &inputs, Argument *views, uint64_t &bytes) const;
+  Status chooseKernel(const PreparedStep &step, const ExprInputs &inputs,
+                      const PreparedKernel *&chosen) const;
+  Status chooseKernels(const PreparedDevice &device, const ExprInputs &inputs,
+                       const Argument *views, const PreparedKernel **chosen) const;
+  void gather(const Step &step, const Argument *const *arguments, const Argument *views,
+              const Argument **gathered) const;
+};
+
+Operation::Operation(std::unique_ptr<Impl> impl) : impl(std::move(impl)) {}
+Operation::Operation(Operation &&) noexcept = default;
+Operation &Operation::operator=(Operation &&) noexcept = default;
+Operation::~Operation() = default;
+
+const std::vector<ArgumentSpec> &Operation::arguments() const { return *impl->contract; }
+
+Expected<Operation> Operation::create(const DriverTable &driver,
+                                      std::shared_ptr<const Bundle> bundle,
+                                      const std::string &name, const Params &params) {
+  auto impl = std::make_unique<Impl>(driver);
+  impl->bundle = bundle;
+  impl->name = name;
+  impl->params = params;
+  bool isKnown = false;
+  for (const ProgramSpec &program : bundle->manifest().programs) {
+    isKnown |= program.name == name;
+    if (program.name != name || !haveParams(program.params, params))
+      continue;
+    if (program.launches.size() > maxSteps)
+      return Status::failure(Code::Unsupported,
+                             "program '" + name + "' has " +
+                                 std::to_string(program.launches.size()) +
+                                 " launches; the limit is " + std::to_string(maxSteps));
+    impl->program = &program;
+    impl->contract = &program.arguments;
+    for (const LaunchSpec &launch : program.launches) {
+      Step step;
+      step.launch = &launch;
+      for (size_t index : launch.kernels)
+        step.variants.push_back(&bundle->manifest().kernels[index]);
+      impl->steps.push_back(std::move(step));
+    }
+    return Operation(std::move(impl));
+  }
+  Step step;
+  for (const KernelSpec &kernel : bundle->manifest().kernels) {
+    isKnown |= kernel.name == name;
+    if (kernel.name != name || !haveParams(kernel.params, params))
+      continue;
+    if (!impl->contract)
+      impl->contract = &kernel.arguments;
+    if (!haveOneContract(*impl->contract, kernel.arguments))
+      return Status::failure(Code::InvalidArgument,
+                             "kernel '" + name + "' of '" + bundle->name() +
+                                 "' has variants of different arguments (" +
+                                 toString(kernel.params) + "); name more parameters");
+    step.variants.push_back(&kernel);
+  }
+  if (!isKnown)
+    return Status::failure(Code::MissingVariant,
+                           "'" + bundle->name() + "' has no kernel or program '" + name + "'");
+  if (step.variants.empty())
+    return impl->missing("'" + bundle->name() + "' has no variant of '" + name + "' for " +
+                             toString(params),
+                         "sm_80");
+  impl->steps.push_back(std::move(step));
+  return Operation(std::move(impl));
+}
+
+Status Operation::checkSupport(const Target &target) const {
+  DeviceInfo device;
+  device.major = target.major;
+  device.minor = target.minor;
+  std::string capability = std::to_string(target.major) + "." + std::to_string(target.minor);
+  for (const Step &step : impl->steps) {
+    std::string reason;
+    bool isServed = false;
+    for (const KernelSpec *kernel : step.variants) {
+      if (!chooseCode(*kernel, device)) {
+        reason += (reason.empty() ? "" : ", ") + std::string("that of entry '") + kernel->entry +
+                  "' is for " + kernel->codes[0].arch.toString();
+      } else if (target.sharedLimit && int64_t(kernel->sharedBytes) > target.sharedLimit) {
+        reason += (reason.empty() ? "" : ", ") + std::string("that of entry '") + kernel->entry +
+                  "' needs " + std::to_string(kernel->sharedBytes) +
+                  " bytes of shared memory, limit " + std::to_string(target.sharedLimit);
+      } else {
+        isServed = true;
+      }
+    }
+    if (!isServed)
+      return impl->missing("no variant of kernel '" + step.variants[0]->name +
+                               "' runs on compute capability " + capability + ": " + reason,
+                           target.major == 9 && target.minor == 0 ? "sm_90a" : "sm_80");
+  }
+  return Status::success();
+}
+
+Expected<const Module *> Operation::Impl::loadModule(PreparedDevice &device,
+                                                     const KernelSpec &kernel,
+                                                     const CodeSpec &code,
+                                                     const CubinCache &cache) {
+  for (const auto &entry : device.modules)
+    if (entry.first == code.blob)
+      return &entry.second;
+  Expected<Module> module =
+      Module::load(driver, device.info, code, bundle->blob(code.blob), cache,
+                   "the " + code.arch.toString() + " code of kernel '" + kernel.name + "' from '" +
+                       bundle->name() + "' on " + device.info.toString());
+  if (!module)
+    return module.status();
+  device.modules.emplace_back(code.blob, std::move(*module));
+  return &device.modules.back().second;
+}
+
+Status Operation::Impl::prepareStep(PreparedDevice &device, const Step &step,
+                                    const CubinCache &cache) {
+  PreparedStep prepared;
+  Status tooLarge;
+  for (const KernelSpec *kernel : step.variants) {
+    const CodeSpec *code = chooseCode(*kernel, device.info);
+    if (!code)
+      continue;
+    Expected<const Module *> module = loadModule(device, *kernel, *code, cache);
+    if (!module)
+      return module.status();
+    Expected<cuda::Function> function = (*module)->prepare(*kernel, device.info);
+    if (!function && function.status().code() == Code::Unsupported) {
+      tooLarge = function.status(); // another variant may fit
+      continue;
+    }
+    if (!function)
+      return function.status();
+    prepared.kernels.push_back({kernel, *function});
+  }
+  if (prepared.kernels.empty() && !tooLarge.ok())
+    return tooLarge;
+  device.steps.push_back(std::move(prepared));
+  return Status::success();
+}
+
+Status Operation::prepare(int ordinal) {
+  std::lock_guard<std::mutex> lock(impl->mutex);
+  const DriverTable &driver = impl->driver;
+  for (const auto &device : impl->owned)
+    if (device->info.ordinal == ordinal)
+      return Status::success();
+  auto device = std::make_unique<PreparedDevice>();
+  Expected<DeviceInfo> info = queryDevice(driver, ordinal);
+  if (!info)
+    return info.status();
+  device->info = *info;
+  if (info->handle < 0 || info->handle >= maxDevices)
+    return Status::failure(Code::Unsupported, "device " + std::to_string(ordinal) +
+                                                  " is beyond the 64 that the runtime serves");
+  if (Status status = checkSupport({info->major, info->minor, 0}); !status)
+    return status;
+  ContextScope scope(driver);
+  if (Status status = scope.enterDevice(*info, device->primary); !status)
+    return status;
+  CubinCache cache = CubinCache::fromEnvironment();
+  for (const Step &step : impl->steps)
+    if (Status status = impl->prepareStep(*device, step, cache); !status)
+      return status;
+  for (const auto &module : device->modules)
+    if (module.second.isOfOneContext())
+      device->onlyContext = scope.get();
+  impl->devices[info->handle].store(device.get(), std::memory_order_release);
+  if (!impl->first.load())
+    impl->first.store(device.get(), std::memory_order_release);
+  impl->owned.push_back(std::move(device));
+  return Status::success();
+}
+
+Status Operation::Impl::layOutWorkspaces(const ExprInputs &inputs, Argument *views,
+                                         uint64_t &bytes) const {
+  bytes = 0;
+  if (!program)
+    return Status::success();
+  for (size_t i = 0; i < program->workspaces.size(); ++i) {
+    const WorkspaceSpec &spec = program->workspaces[i];
+    auto fail = [&](const std::string &what) {
+      return Status::failure(Code::InvalidArgument,
+                             "workspace '" + spec.name + "' of program '" + name + "' " + what);
+    };
+    Argument &view = views[i];
+    view.kind = Argument::Kind::View;
+    view.type = spec.type;
+    view.rank = uint8_t(spec.extents.size());
+    for (unsigned dim = 0; dim < view.rank; ++dim) {
+      if (Status status = spec.extents[dim].evaluateInteger(inputs, view.extents[dim]); !status)
+        return status;
+      if (view.extents[dim] < 0)
+        return fail("has the negative extent " + std::to_string(view.extents[dim]));
+    }
+    int64_t elements = 1;
+    for (unsigned dim = view.rank; dim-- > 0;) {
+      view.strides[dim] = elements;
+      if (__builtin_mul_overflow(elements, view.extents[dim], &elements) ||
+          elements > int64_t(1) << 50)
+        return fail("has more than 2^50 elements");
+    }
+    uint64_t size = uint64_t(elements) * byteWidth(spec.type);
+    view.bits = bytes; // an offset as yet
+    bytes += (size + workspaceAlignment - 1) / workspaceAlignment * workspaceAlignment;
+  }
+  return Status::success();
+}
+
+Status Operation::workspaceSize(const Argument *const *arguments, size_t numArguments, int device,
+                                uint64_t &bytes) const {
+  if (Status status = checkArguments(*impl->contract, arguments, numArguments, impl->kind(),
+                                     impl->name);
+      !status)
+    return status;
+  const PreparedDevice *prepared =
+      device >= 0 && device < maxDevices ? impl->devices[device].load() : nullptr;
+  ExprInputs inputs{arguments, prepared ? prepared->info.smCount : 0};
+  Argument views[maxArguments];
+  return impl->layOutWorkspaces(inputs, views, bytes);
+}
+
+Status Operation::Impl::notPrepared(cuda::Stream stream) const {
+  int capturing = cuda::CaptureNone;
+  if (cuda::Result result = driver.cuStreamIsCapturing(stream, &capturing))
+    return driver.check(result, "cuStreamIsCapturing", "ask whether the stream is captured");
+  std::string message = std::string(kind()) + " '" + name + "' is not prepared for this device";
+  if (capturing != cuda::CaptureNone)
+    return Status::failure(Code::NotPrepared,
+                           message + ", and the stream is being captured; call prepare before the "
+                                     "capture begins");
+  return Status::failure(Code::NotPrepared, message + "; call prepare before run");
+}
+
+Status Operation::Impl::chooseKernel(const PreparedStep &step, const ExprInputs &inputs,
+                                     const PreparedKernel *&chosen) const {
+  Refusal refusal;
+  for (const PreparedKernel &kernel : step.kernels) {
+    if (Status status = findRefusal(*kernel.spec, inputs, refusal); !status)
+      return status;
+    if (refusal.reason == Refusal::Reason::None) {
+      chosen = &kernel;
+      return Status::success();
+    }
+  }
+  const KernelSpec &kernel = *step.kernels.front().spec;
+  std::string reasons;
+  for (const PreparedKernel &variant : step.kernels) {
+    if (Status status = findRefusal(*variant.spec, inputs, refusal); !status)
+      return status;
+    reasons += (reasons.empty() ? "" : "; ") + refusal.toString(*variant.spec, inputs.arguments);
+  }
+  return Status::failure(Code::Unsupported, "no variant of kernel '" + kernel.name +
+                                                "' takes these arguments: " + reasons);
+}
+
+void Operation::Impl::gather(const Step &step, const Argument *const *arguments,
+                             const Argument *views, const Argument **gathered) const {
+  const std::vector<uint32_t> &sources = step.launch->sources;
+  for (size_t i = 0; i < sources.size(); ++i)
+    gathered[i] = sources[i] < contract->size() ? arguments[sources[i]]
+                                                : &views[sources[i] - contract->size()];
+}
+
+Status Operation::Impl::chooseKernels(const PreparedDevice &device, const ExprInputs &inputs,
+                                      const Argument *views, const PreparedKernel **chosen) const {
+  for (size_t i = 0; i < steps.size(); ++i) {
+    const LaunchSpec &launch = *steps[i].launch;
+    chosen[i] = nullptr;
+    bool isWanted = true;
+    if (launch.condition)
+      if (Status status = launch.condition->evaluateFlag(inputs, isWanted); !status)
+        return status;
+    if (!isWanted)
+      continue;
+    const Argument *gathered[maxArguments];
+    gather(steps[i], inputs.arguments, views, gathered);
+    const KernelSpec &kernel = *steps[i].variants.front();
+    if (Status status = checkArguments(kernel.arguments, gathered, launch.sources.size(), "kernel",
+                                       kernel.name);
+        !status)
+      return status;
+    if (Status status =
+            chooseKernel(device.steps[i], {gathered, inputs.smCount}, chosen[i]);
+        !status)
+      return status;
+  }
+  return Status::success();
+}
+
+Status Operation::run(const Argument *const *arguments, size_t numArguments, uint64_t workspace,
+                      uint64_t workspaceBytes, cuda::Stream stream) const {
+  const DriverTable &driver = impl->driver;
+  const PreparedDevice *first = impl->first.load(std::memory_order_acquire);
+  ContextScope scope(driver);
+  cuda::Device handle = 0;
+  if (Status status = scope.enterStream(stream, first ? first->primary.get() : nullptr, handle);
+      !status)
+    return status;
+  const PreparedDevice *device = handle >= 0 && handle < maxDevices
+                                     ? impl->devices[handle].load(std::memory_order_acquire)
+                                     : nullptr;
+  if (!device)
+    return impl->notPrepared(stream);
+  if (device->onlyContext && device->onlyContext != scope.get())
+    return Status::failure(Code::NotPrepared,
+                           std::string(impl->kind()) + " '" + impl->name +
+                               "' was prepared in another context; before CUDA 12.0 drivers load "
+                               "code for one context");
+  if (Status status = checkArguments(*impl->contract, arguments, numArguments, impl->kind(),
+                                     impl->name);
+      !status)
+    return status;
+  ExprInputs inputs{arguments, device->info.smCount};
+  if (!impl->program) {
+    const PreparedKernel *kernel = nullptr;
+    if (Status status = impl->chooseKernel(device->steps[0], inputs, kernel); !status)
+      return status;
+    return launchKernel(driver, *kernel, inputs, stream);
+  }
+
+  Argument views[maxArguments];
+  uint64_t needed = 0;
+  if (Status status = impl->layOutWorkspaces(inputs, views, needed); !status)
+    return status;
+  if (needed > workspaceBytes || (needed && !workspace))
+    return Status::failure(Code::InvalidArgument,
+                           "program '" + impl->name + "' needs a workspace of " +
+                               std::to_string(needed) + " bytes, but got " +
+                               std::to_string(workspace ? workspaceBytes : 0));
+  if (needed && workspace % workspaceAlignment != 0)
+    return Status::failure(Code::InvalidArgument,
+                           "the workspace of program '" + impl->name +
+                               "' must be aligned to 256 bytes");
+  const std::vector<WorkspaceSpec> &workspaces = impl->program->workspaces;
+  for (size_t i = 0; i < workspaces.size(); ++i)
+    views[i].bits += workspace;
+
+  const PreparedKernel *chosen[maxSteps];
+  if (Status status = impl->chooseKernels(*device, inputs, views, chosen); !status)
+    return status;
+  for (size_t i = 0; i < workspaces.size(); ++i) {
+    uint64_t end = i + 1 < workspaces.size() ? views[i + 1].bits : workspace + needed;
+    if (!workspaces[i].fill || end == views[i].bits)
+      continue;
+    if (cuda::Result result = driver.cuMemsetD32Async(views[i].bits, *workspaces[i].fill,
+                                                      (end - views[i].bits) / 4, stream))
+      return driver.check(result, "cuMemsetD32Async",
+                          "fill workspace '" + workspaces[i].name + "' of program '" +
+                              impl->name + "'");
+  }
+  for (size_t i = 0; i < impl->steps.size(); ++i) {
+    if (!chosen[i])
+      continue;
+    const Argument *gathered[maxArguments];
+    impl->gather(impl->steps[i], arguments, views, gathered);
+    if (Status status =
+            launchKernel(driver, *chosen[i], {gathered, device->info.smCount}, stream);
+        !status)
+      return status;
+  }
+  return Status::success();
+}

@@ -1,0 +1,68 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// A kernel or program of a bundle, from the question whether it can run to its launches.
+//
+//   auto bundle = Bundle::open("attention.twb");
+//   auto operation = Operation::create(*DriverTable::system(), *bundle, "attention_forward", {});
+//   operation->prepare(0);                            // loads code; may take seconds the first time
+//   operation->run(arguments, n, workspace, bytes, stream);
+//
+// run allocates nothing on host or device, synchronises nothing, and may be captured into a graph.
+// All functions may be called from several threads.
+
+#ifndef TILEWRIGHT_RUNTIME_OPERATION_H
+#define TILEWRIGHT_RUNTIME_OPERATION_H
+
+#include "runtime/Bundle.h"
+#include "runtime/Device.h"
+#include "runtime/Launch.h"
+
+namespace tilewright::runtime {
+
+/// What is known of a device before there is one.
+struct Target {
+  int major = 0, minor = 0;
+  int sharedLimit = 0; // bytes; 0 is any
+};
+
+class Operation {
+public:
+  /// Finds the program, or the variants of the kernel, of this name whose parameters have the values
+  /// in `params`; parameters that are not named may have any, but all that is found must agree on
+  /// the arguments. Needs no GPU. `driver` must outlive the operation.
+  static Expected<Operation> create(const DriverTable &driver,
+                                    std::shared_ptr<const Bundle> bundle, const std::string &name,
+                                    const Params &params = {});
+  Operation(Operation &&) noexcept;
+  Operation &operator=(Operation &&) noexcept;
+  ~Operation();
+
+  const std::vector<ArgumentSpec> &arguments() const;
+
+  /// Whether there is code for such a device, and what stands against it. Needs no GPU.
+  Status checkSupport(const Target &target) const;
+
+  /// Loads what this device can run, in the current context's device or the primary context. Cheap
+  /// when it was done before.
+  Status prepare(int device);
+
+  /// Bytes of device memory, aligned to 256, that run needs for these shapes. `device` matters where
+  /// a workspace asks for the number of multiprocessors, and then needs prepare.
+  Status workspaceSize(const Argument *const *arguments, size_t numArguments, int device,
+                       uint64_t &bytes) const;
+
+  /// Launches on the stream. Nothing is launched unless each launch has a variant that takes it.
+  Status run(const Argument *const *arguments, size_t numArguments, uint64_t workspace,
+             uint64_t workspaceBytes, cuda::Stream stream) const;
+
+private:
+  struct Impl;
+  explicit Operation(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl;
+};
+
+inline constexpr uint64_t workspaceAlignment = 256;
+
+} // namespace tilewright::runtime
+
+#endif // TILEWRIGHT_RUNTIME_OPERATION_H

@@ -1,0 +1,70 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Encoding of tensor maps.
+
+#include "runtime/TensorMap.h"
+
+#include <cstdio>
+
+using namespace tilewright;
+using namespace tilewright::runtime;
+
+namespace {
+
+int dataType(ElementType type) {
+  switch (type) {
+  case ElementType::F64:
+    return cuda::TensorFloat64;
+  case ElementType::F32:
+    return cuda::TensorFloat32;
+  case ElementType::F16:
+    return cuda::TensorFloat16;
+  case ElementType::BF16:
+    return cuda::TensorBfloat16;
+  case ElementType::I64:
+    return cuda::TensorInt64;
+  case ElementType::I32:
+    return cuda::TensorInt32;
+  case ElementType::E4M3:
+  case ElementType::E5M2:
+  case ElementType::I1:
+    return cuda::TensorUint8;
+  }
+  return cuda::TensorUint8;
+}
+
+} // namespace
+
+Status tilewright::runtime::encodeTensorMap(const DriverTable &driver, const TensorMapSpec &spec,
+                                            const ArgumentSpec &contract, const Argument &view,
+                                            cuda::TensorMap &map) {
+  map = {};
+  unsigned rank = view.kind == Argument::Kind::View ? view.rank : 0;
+  for (unsigned i = 0; i < rank; ++i)
+    if (view.extents[i] == 0)
+      rank = 0;
+  if (rank == 0)
+    return Status::success();
+
+  // The driver counts from the innermost dimension and knows the stride of that one.
+  uint64_t extents[5], strides[5], width = byteWidth(view.type);
+  uint32_t box[5], steps[5];
+  for (unsigned i = 0; i < rank; ++i) {
+    unsigned dim = rank - 1 - i;
+    extents[i] = uint64_t(view.extents[dim]);
+    box[i] = spec.box[dim];
+    steps[i] = 1;
+    if (i == 0)
+      continue;
+    // A dimension of one element may have any stride; the driver wants a multiple of 16.
+    strides[i - 1] = view.extents[dim] == 1 ? (width * 16) : uint64_t(view.strides[dim]) * width;
+  }
+  cuda::Result result = driver.cuTensorMapEncodeTiled(
+      &map, dataType(view.type), rank, reinterpret_cast<void *>(view.bits), extents, strides, box,
+      steps, cuda::tensorInterleaveNone, int(spec.swizzle), cuda::tensorPromotion128,
+      cuda::tensorFillZero);
+  if (result != cuda::Success)
+    return driver.check(result, "cuTensorMapEncodeTiled",
+                        "make the tensor map over '" + contract.name + "'");
+  return Status::success();
+}

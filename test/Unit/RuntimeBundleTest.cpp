@@ -1,0 +1,414 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Bundles as the compiler writes them and as nobody should write them; JSON and expressions.
+
+#include "RuntimeTesting.h"
+
+#include "runtime/Checksum.h"
+
+#include <cstdio>
+#include <limits>
+#include <sys/stat.h>
+
+using namespace tilewright;
+using namespace tilewright::runtime;
+using namespace tilewright::runtime::testing;
+
+namespace {
+
+/// Puts the checksum of what follows into a header.
+std::string sealed(std::string file) {
+  uint64_t sum = checksum(file.data() + 32, file.size() - 32);
+  std::memcpy(&file[24], &sum, 8);
+  return file;
+}
+
+/// A bundle with this manifest and one blob of PTX, whatever the manifest says.
+std::string fileWith(const std::string &manifest) {
+  std::string file = *BundleWriter().bytes();
+  file.resize(48);
+  auto put = [&](size_t at, uint64_t value) { std::memcpy(&file[at], &value, 8); };
+  uint32_t numBlobs = 1;
+  std::memcpy(&file[40], &numBlobs, 4);
+  put(32, manifest.size());
+  file += std::string("\4\0\0\0\0\0\0\0", 8) + manifest;
+  file.resize((file.size() + 15) / 16 * 16, '\0');
+  file += std::string("ptx\0", 4);
+  put(16, file.size());
+  return sealed(file);
+}
+
+Status statusOf(const std::string &file) { return Bundle::fromBytes(file, "b").status(); }
+
+TEST(RuntimeBundle, ComesBackAsItWasWritten) {
+  BundleWriter writer = scaleBundle();
+  KernelSpec &kernel = writer.manifest.kernels[0];
+  kernel.codes.push_back({CodeSpec::Kind::Cubin, *Arch::parse("sm_90a"), 0, writer.addCubin("c")});
+  kernel.cluster = {2, 1, 1};
+  kernel.tensorMaps = {{0, {64, 64}, Swizzle::B128}};
+  kernel.requirements = {{1, 16, true}};
+  kernel.conditions = {*Expr::call("lt", {Expr::name("rows"), Expr::integer(5)})};
+  ProgramSpec program;
+  program.name = "twice";
+  program.arguments = kernel.arguments;
+  program.workspaces = {{"tmp", ElementType::BF16, {Expr::dim("x", 0), Expr::integer(64)}, 7u}};
+  LaunchSpec launch;
+  launch.kernels = {0};
+  launch.arguments = {"x", "tmp", "bias", "scale", "rows"};
+  launch.condition = Expr::flag(true);
+  program.launches = {launch};
+  writer.manifest.programs = {program};
+  EXPECT_EQ(writer.addPtx(".version 8.0"), 0u) << "equal blobs are kept once";
+
+  std::shared_ptr<const Bundle> bundle = read(writer);
+  EXPECT_EQ(bundle->manifest().toJson().write(), writer.manifest.toJson().write());
+  EXPECT_EQ(bundle->blob(0), std::string_view(".version 8.0\0", 13));
+  EXPECT_EQ(bundle->blob(1), "c");
+  const KernelSpec &read = bundle->manifest().kernels[0];
+  EXPECT_EQ(read.layout.params.size(), 16u);
+  EXPECT_EQ(read.layout.params.back().offset % 64, 0u);
+  EXPECT_EQ(read.layout.params.back().bytes, 128u);
+  EXPECT_EQ(bundle->manifest().programs[0].launches[0].sources,
+            (std::vector<uint32_t>{0, 5, 2, 3, 4}));
+}
+
+TEST(RuntimeBundle, RefusesDamagedFiles) {
+  std::string file = *scaleBundle().bytes();
+  EXPECT_FAILURE(statusOf(""), Code::BadBundle, "'b' is not a bundle of Tilewright");
+  EXPECT_FAILURE(statusOf("\x7f" "ELF" + std::string(100, 'x')), Code::BadBundle,
+                 "'b' is not a bundle of Tilewright");
+  EXPECT_FAILURE(statusOf(file.substr(0, 20)), Code::BadBundle,
+                 "'b' is truncated: it has 20 bytes, less than a header");
+  std::string size = std::to_string(file.size());
+  EXPECT_FAILURE(statusOf(file.substr(0, 100)), Code::BadBundle,
+                 "'b' is truncated: it has 100 of " + size + " bytes");
+  EXPECT_FAILURE(statusOf(file + "x"), Code::BadBundle,
+                 "'b' is corrupt: it has " + std::to_string(file.size() + 1) +
+                     " bytes, more than the " + size + " of its header");
+  std::string other = file;
+  other[8] = 9;
+  EXPECT_FAILURE(statusOf(other), Code::BadBundle,
+                 "'b' is a bundle of version 9, but this runtime reads 1; compile it again");
+  other = file;
+  other[12] = 1;
+  EXPECT_FAILURE(statusOf(other), Code::BadBundle,
+                 "'b' is corrupt: its header is not zero at offset 12");
+  other = file;
+  other[32] = other[33] = other[34] = '\xff';
+  EXPECT_FAILURE(statusOf(sealed(other)), Code::BadBundle,
+                 "'b' is corrupt: its manifest lies outside the file");
+  other = file;
+  other[48] = other[49] = '\xff';
+  EXPECT_FAILURE(statusOf(sealed(other)), Code::BadBundle,
+                 "'b' is corrupt: blob 0 lies outside the file");
+  other = file;
+  other[other.size() - 1] = 'x';
+  EXPECT_FAILURE(statusOf(sealed(other)), Code::BadBundle,
+                 "'b' is corrupt: the PTX of kernel 'scale' does not end with a NUL");
+  // One bit anywhere.
+  for (size_t i = 0; i < file.size(); ++i) {
+    other = file;
+    other[i] ^= 1;
+    EXPECT_EQ(statusOf(other).code(), Code::BadBundle) << i;
+  }
+  EXPECT_FAILURE(Bundle::open("/nonexistent/x.twb").status(), Code::Io,
+                 "cannot open '/nonexistent/x.twb': No such file or directory");
+  EXPECT_FAILURE(scaleBundle().write("/nonexistent/x.twb"), Code::Io,
+                 "cannot create '/nonexistent/x.twb': No such file or directory");
+}
+
+TEST(RuntimeBundle, IsWrittenToAFile) {
+  std::string path = ::testing::TempDir() + "/runtime-bundle-test.twb";
+  EXPECT_OK(scaleBundle().write(path));
+  EXPECT_OK(Bundle::open(path).status());
+  std::remove(path.c_str());
+}
+
+TEST(RuntimeBundle, RefusesWrongManifests) {
+  const std::string good = scaleBundle().manifest.toJson().write();
+  ASSERT_TRUE(statusOf(fileWith(good)).ok()) << statusOf(fileWith(good)).message();
+  struct Case {
+    const char *from, *to, *message;
+  };
+  const Case cases[] = {
+      {R"("abi":1)", R"("abi":2)",
+       "the bundle has kernel ABI 2, but this runtime has 1; compile it again"},
+      {R"("abi":1)", R"("abi":true)", "manifest: 'abi' of the manifest must be an integer"},
+      {R"("producer")", R"("producre")", "manifest: unknown key 'producre' in the manifest"},
+      {R"("programs":[])", R"("programs":{})",
+       "manifest: 'programs' of the manifest must be a list"},
+      {R"("name":"scale")", R"("name":1)", "manifest: 'name' of a kernel must be a string"},
+      {R"("D":64)", R"("D":["dim","x",0])",
+       "manifest: parameter 'D' of kernel 'scale' must be a literal"},
+      {R"("kind":"view")", R"("kind":"tensor")",
+       "manifest: argument 'x' must be a view or a scalar, but got 'tensor'"},
+      {R"("type":"bf16")", R"("type":"half")", "manifest: unknown element type 'half' of argument 'x'"},
+      {R"([null,64])", R"([null,-64])", "manifest: an extent of argument 'x' must be an integer from "
+                                        "0 to 2147483647, but got '-64'"},
+      {R"("kind":"ptx")", R"("kind":"sass")",
+       "manifest: a code of kernel 'scale' must be ptx or cubin, but got 'sass'"},
+      {R"("arch":"sm_80")", R"("arch":"gfx90")",
+       "manifest: unknown architecture 'gfx90' of kernel 'scale'"},
+      {R"("block":[128,1,1])", R"("block":[128])",
+       "manifest: 'block' of kernel 'scale' must have 3 integers"},
+      {R"("tensor_maps":[])", R"("tensor_maps":[{"argument":"z","box":[64,64],"swizzle":0}])",
+       "manifest: 'z' of a tensor map of kernel 'scale' is no argument"},
+      {R"("tensor_maps":[])", R"("tensor_maps":[{"argument":"x","box":[64,64],"swizzle":16}])",
+       "manifest: the swizzle of a tensor map of kernel 'scale' must be 0, 32, 64 or 128 bytes"},
+      {R"("grid":[["ceildiv")", R"("grid":[["cdiv")",
+       "manifest: unknown function 'cdiv' in an expression"},
+      {R"("grid":[["ceildiv",)", R"("grid":[["ceildiv",1,)",
+       "manifest: function 'ceildiv' of an expression takes 2 operands, but got 3"},
+      {R"(["dim","x",0])", R"(["dim","x"])", "manifest: 'dim' of an expression takes an argument and "
+                                             "a position, but got '[\"dim\",\"x\"]'"},
+      {R"(["dim","x",0])", R"(["name"])",
+       "manifest: 'name' of an expression takes one string, but got '[\"name\"]'"},
+      {R"(["dim","x",0])", R"(["type","half"])", "manifest: unknown element type 'half'"},
+      {R"(["dim","x",0])", R"(null)", "manifest: an expression must be an integer, a flag or a list "
+                                      "that starts with a string, but got 'null'"},
+      {R"(["dim","x",0])", R"(["dim","z",0])",
+       "'z' in an expression of kernel 'scale' is neither a parameter nor an argument"},
+      {R"(["dim","x",0])", R"(["dim","x",2])", "'dim(x, 2)' of kernel 'scale' names no dimension of a "
+                                               "view"},
+      {R"(["dim","x",0])", R"(["name","scale"])",
+       "'scale' in an expression of kernel 'scale' must be a parameter or an integer scalar"},
+      {R"("blob":0)", R"("blob":1)", "kernel 'scale' names blob 1, but the bundle has 1"},
+      {R"("name":"y")", R"("name":"x")", "kernel 'scale' has two arguments named 'x'"},
+      {R"("block":[128,1,1])", R"("block":[128,1,9])",
+       "kernel 'scale' has blocks of 1152 threads, which must be 1 to 1024"},
+      {R"("cluster":[1,1,1])", R"("cluster":[4,5,1])",
+       "kernel 'scale' has clusters of 20 blocks, which must be 1 to 16"},
+      {R"("requires":[])", R"("requires":[{"argument":"x","alignment":24}])",
+       "kernel 'scale' requires an alignment of 24 bytes, which must be a power of two up to 4096"},
+      {R"("requires":[])", R"("requires":[{"argument":"scale","alignment":16}])",
+       "a requirement of kernel 'scale' names no view"},
+      {R"("tensor_maps":[])", R"("tensor_maps":[{"argument":"scale","box":[64,64],"swizzle":0}])",
+       "a tensor map of kernel 'scale' names no view"},
+      {R"("tensor_maps":[])", R"("tensor_maps":[{"argument":"x","box":[64],"swizzle":0}])",
+       "the tensor map over 'x' of kernel 'scale' has a box of rank 1, but 'x' has rank 2"},
+      {R"("tensor_maps":[])", R"("tensor_maps":[{"argument":"x","box":[257,64],"swizzle":0}])",
+       "the tensor map over 'x' of kernel 'scale' has a box extent of 257, which must be 1 to 256"},
+      {R"("tensor_maps":[])", R"("tensor_maps":[{"argument":"x","box":[64,4],"swizzle":0}])",
+       "the tensor map over 'x' of kernel 'scale' has a box of 8 bytes a row, which must be a "
+       "multiple of 16"},
+      {R"("tensor_maps":[])", R"("tensor_maps":[{"argument":"x","box":[64,64],"swizzle":64}])",
+       "the tensor map over 'x' of kernel 'scale' has a box of 128 bytes a row; its swizzle allows "
+       "64"},
+      {R"([null,64])", R"([1,1,1,1,1,1,1,1,1])",
+       "argument 'x' of kernel 'scale' has rank 9; the limit is 8"},
+      {R"("programs":[])",
+       R"("programs":[{"name":"p","params":{},"arguments":[],"workspaces":[],"launches":[{"kernels":[],"arguments":[]}]}])",
+       "a launch of program 'p' names no kernel"},
+      {R"("programs":[])",
+       R"("programs":[{"name":"p","params":{},"arguments":[],"workspaces":[],"launches":[{"kernels":[1],"arguments":[]}]}])",
+       "a launch of program 'p' names kernel 1, but the bundle has 1"},
+      {R"("programs":[])",
+       R"("programs":[{"name":"p","params":{},"arguments":[],"workspaces":[],"launches":[{"kernels":[0],"arguments":[]}]}])",
+       "a launch of program 'p' passes 0 arguments, but kernel 'scale' takes 5"},
+      {R"("programs":[])",
+       R"("programs":[{"name":"p","params":{},"arguments":[],"workspaces":[],"launches":[{"kernels":[0],"arguments":["a"]}]}])",
+       "a launch of program 'p' passes 'a', which is neither an argument nor a workspace"},
+      {R"("programs":[])",
+       R"("programs":[{"name":"p","params":{},"arguments":[],"workspaces":[{"name":"w","type":"f32","extents":[]},{"name":"w","type":"f32","extents":[]}],"launches":[]}])",
+       "program 'p' has two values named 'w'"},
+      {R"("optional":true)", R"("optional":1)",
+       "manifest: 'optional' of argument 'bias' must be a flag"},
+      {R"("kind":"scalar")", R"("optional":true,"kind":"scalar")",
+       "argument 'scale' of kernel 'scale' is a scalar, which cannot be optional"},
+      {R"({"abi")", R"(["abi")",
+       "malformed JSON at offset 6: ',' or ']' is missing"},
+  };
+  for (const Case &wrong : cases) {
+    std::string text = good;
+    size_t at = text.find(wrong.from);
+    ASSERT_NE(at, std::string::npos) << wrong.from;
+    text.replace(at, std::strlen(wrong.from), wrong.to);
+    EXPECT_FAILURE(statusOf(fileWith(text)), Code::BadBundle,
+                   std::string("'b' has a bad manifest: ") + wrong.message);
+  }
+}
+
+TEST(RuntimeBundle, ChecksWhatIsWritten) {
+  BundleWriter writer = scaleBundle();
+  KernelSpec &kernel = writer.manifest.kernels[0];
+  kernel.codes.clear();
+  EXPECT_FAILURE(writer.bytes().status(), Code::BadBundle, "kernel 'scale' has no code");
+  kernel = scaleKernel();
+  kernel.grid.clear();
+  EXPECT_FAILURE(writer.bytes().status(), Code::BadBundle,
+                 "kernel 'scale' has a grid of 0 axes, which must be 1 to 3");
+  kernel = scaleKernel();
+  for (int i = 0; i < 60; ++i)
+    kernel.arguments.push_back(ArgumentSpec::scalar("s" + std::to_string(i), ElementType::F32));
+  EXPECT_FAILURE(writer.bytes().status(), Code::BadBundle,
+                 "kernel 'scale' has 65 arguments; the limit is 64");
+  kernel = scaleKernel();
+  for (int i = 0; i < 50; ++i)
+    kernel.arguments.push_back(
+        ArgumentSpec::view("v" + std::to_string(i), ElementType::F32, {1, 1, 1, 1, 1, 1, 1, 1}));
+  EXPECT_FAILURE(writer.bytes().status(), Code::BadBundle,
+                 "kernel 'scale' takes 5296 bytes in 865 parameters; the limit is 4096 in 512");
+  kernel = scaleKernel();
+  kernel.tensorMaps.resize(17);
+  EXPECT_FAILURE(writer.bytes().status(), Code::BadBundle,
+                 "kernel 'scale' has 17 tensor maps; the limit is 16");
+  kernel = scaleKernel();
+  kernel.arguments.push_back(ArgumentSpec::view("r6", ElementType::F32, {1, 1, 1, 1, 1, 1}));
+  kernel.tensorMaps = {{5, {1, 1, 1, 1, 1, 4}, Swizzle::None}};
+  EXPECT_FAILURE(writer.bytes().status(), Code::BadBundle,
+                 "the tensor map over 'r6' of kernel 'scale' has rank 6; tensor maps have 1 to 5");
+  kernel.arguments[5] = ArgumentSpec::view("mask", ElementType::I1, {-1});
+  kernel.tensorMaps = {{5, {16}, Swizzle::None}};
+  EXPECT_FAILURE(writer.bytes().status(), Code::BadBundle,
+                 "the tensor map over 'mask' of kernel 'scale' has element type i1, which tensor maps "
+                 "lack");
+}
+
+TEST(RuntimeJson, ReadsAndWrites) {
+  const char *text =
+      R"({"a":[1,-2,9223372036854775807,true,null,1.5],"b":{"c":"x\"\\\u0001"},"d":[]})";
+  Expected<Json> json = Json::parse(text);
+  ASSERT_TRUE(json.ok()) << json.status().message();
+  EXPECT_EQ(json->write(), text);
+  EXPECT_EQ(Json::parse(R"( "\u00e9\ud83d\ude00\n\/" )")->text, "\u00e9\U0001f600\n/");
+}
+
+TEST(RuntimeJson, RefusesWhatIsNotJson) {
+  struct Case {
+    std::string text;
+    const char *message;
+  };
+  const Case cases[] = {
+      {"", "0: a value is missing"},
+      {"[1,]", "3: a value is missing"},
+      {"[1 2]", "3: ',' or ']' is missing"},
+      {"{1:2}", "1: a key is missing"},
+      {R"({"a" 2})", "5: ':' is missing"},
+      {R"({"a":2 "b"})", "7: ',' or '}' is missing"},
+      {R"({"a":1,"a":2})", "10: key 'a' occurs twice"},
+      {"1 2", "2: text after the end"},
+      {"01", "2: malformed number"},
+      {"-", "1: malformed number"},
+      {"1.", "2: malformed number"},
+      {"9223372036854775808", "19: a number is out of range"},
+      {"\"abc", "4: a string has no end"},
+      {"\"a\nb\"", "2: a control character in a string"},
+      {R"("\x")", "3: unknown escape in a string"},
+      {R"("\u12g4")", "5: malformed \\u escape"},
+      {R"("\ud800")", "7: half of a surrogate pair"},
+      {std::string(200, '['), "101: more than 100 levels of nesting"}};
+  for (const Case &wrong : cases)
+    EXPECT_FAILURE(Json::parse(wrong.text).status(), Code::BadBundle,
+                   std::string("malformed JSON at offset ") + wrong.message);
+}
+
+class RuntimeExpr : public ::testing::Test {
+protected:
+  RuntimeExpr() {
+    specs = {ArgumentSpec::view("q", ElementType::F32, {-1, -1}),
+             ArgumentSpec::scalar("n", ElementType::I64),
+             ArgumentSpec::scalar("on", ElementType::I1),
+             ArgumentSpec::view("absent", ElementType::F32, {-1}, true)};
+  }
+  Expr parse(const std::string &text) {
+    Expected<Json> json = Json::parse(text);
+    EXPECT_TRUE(json.ok()) << json.status().message();
+    Expected<Expr> expr = Expr::parse(*json);
+    EXPECT_TRUE(expr.ok()) << expr.status().message();
+    EXPECT_EQ(expr->toJson().write(), text);
+    EXPECT_OK(expr->resolve({{"BLOCK", Expr::integer(64)},
+                             {"T", Expr::symbol(Expr::Kind::Type, "bf16")},
+                             {"CAUSAL", Expr::symbol(Expr::Kind::Enum, "top_left")}},
+                            specs, "kernel 'k'"));
+    return *expr;
+  }
+  int64_t integer(const std::string &text) {
+    int64_t value = -12345;
+    EXPECT_OK(parse(text).evaluateInteger(inputs, value));
+    return value;
+  }
+  bool flag(const std::string &text) {
+    bool value = false;
+    EXPECT_OK(parse(text).evaluateFlag(inputs, value));
+    return value;
+  }
+  std::string failure(const std::string &text) {
+    int64_t value;
+    return parse(text).evaluateInteger(inputs, value).message();
+  }
+
+  std::vector<ArgumentSpec> specs;
+  Arguments arguments = {Argument::dense(16, ElementType::F32, {300, 7}),
+                         Argument::scalar(std::numeric_limits<int64_t>::min()),
+                         Argument::scalar(true), Argument::absent()};
+  ExprInputs inputs{arguments.data(), 132};
+};
+
+TEST_F(RuntimeExpr, Evaluates) {
+  EXPECT_EQ(integer(R"(["ceildiv",["dim","q",0],["name","BLOCK"]])"), 5);
+  EXPECT_EQ(integer(R"(["ceildiv",-7,2])"), -3);
+  EXPECT_EQ(integer(R"(["floordiv",-7,2])"), -4);
+  EXPECT_EQ(integer(R"(["mod",-7,2])"), 1);
+  EXPECT_EQ(integer(R"(["mod",7,-2])"), -1);
+  EXPECT_EQ(integer(R"(["mod",["name","n"],-1])"), 0);
+  EXPECT_EQ(integer(R"(["*",["+",2,3],["-",2,3]])"), -5);
+  EXPECT_EQ(integer(R"(["min",["max",1,2],9])"), 2);
+  EXPECT_EQ(integer(R"(["sm_count"])"), 132);
+  EXPECT_EQ(integer(R"(["dim","absent",0])"), 0);
+  EXPECT_EQ(integer(R"(["bits",["name","T"]])"), 16);
+  EXPECT_EQ(integer(R"(["bits",["accumulator",["name","T"]]])"), 32);
+  EXPECT_EQ(integer(R"(["bits",["accumulator",["type","f64"]]])"), 64);
+  EXPECT_EQ(integer(R"(["select",["name","on"],1,["floordiv",1,0]])"), 1) << "the other is not due";
+  EXPECT_TRUE(flag(R"(["==",["name","CAUSAL"],["enum","top_left"]])"));
+  EXPECT_TRUE(flag(R"(["ne",["name","CAUSAL"],["enum","none"]])"));
+  EXPECT_TRUE(flag(R"(["or",true,["<",["floordiv",1,0],1]])"));
+  EXPECT_FALSE(flag(R"(["and",false,["<",["floordiv",1,0],1]])"));
+  EXPECT_TRUE(flag(R"(["and",["<=",1,1],["and",[">=",1,1],["not",[">",1,1]]]])"));
+}
+
+TEST_F(RuntimeExpr, ReportsWhatHasNoValue) {
+  EXPECT_EQ(failure(R"(["+",["name","n"],-1])"), "overflow of 64 bits in '(n + -1)'");
+  EXPECT_EQ(failure(R"(["-",["name","n"],1])"), "overflow of 64 bits in '(n - 1)'");
+  EXPECT_EQ(failure(R"(["*",["name","n"],-1])"), "overflow of 64 bits in '(n * -1)'");
+  EXPECT_EQ(failure(R"(["ceildiv",["name","n"],-1])"), "overflow of 64 bits in 'ceildiv(n, -1)'");
+  EXPECT_EQ(failure(R"(["floordiv",1,["dim","absent",0]])"),
+            "division by zero in 'floordiv(1, dim(absent, 0))'");
+  EXPECT_EQ(failure(R"(["mod",1,0])"), "division by zero in 'mod(1, 0)'");
+  EXPECT_EQ(failure(R"(["+",true,1])"), "operands of '+' must be integers in '(true + 1)'");
+  EXPECT_EQ(failure(R"(["not",1])"), "operands of 'not' must be flags in 'not(1)'");
+  EXPECT_EQ(failure(R"(["bits",1])"), "operands of 'bits' must be types in 'bits(1)'");
+  EXPECT_EQ(failure(R"(["==",["enum","a"],1])"),
+            "operands of '==' must be of one kind in '(\"a\" == 1)'");
+  EXPECT_EQ(failure(R"(["select",1,2,3])"),
+            "operands of 'select' must be a flag and two values in 'select(1, 2, 3)'");
+  EXPECT_EQ(failure(R"(["<",1,2])"), "'(1 < 2)' must be an integer");
+  bool value;
+  EXPECT_EQ(parse("3").evaluateFlag(inputs, value).message(), "'3' must be a flag");
+  std::string deep = "1";
+  for (int i = 0; i < 70; ++i)
+    deep = "[\"not\"," + deep + "]";
+  EXPECT_FAILURE(Expr::parse(*Json::parse(deep)).status(), Code::BadBundle,
+                 "an expression has more than 64 levels of nesting");
+}
+
+TEST(RuntimeManifest, KnowsFillPatterns) {
+  EXPECT_EQ(fillPattern(ElementType::F32, 1.0), 0x3f800000u);
+  EXPECT_EQ(fillPattern(ElementType::BF16, 1.0), 0x3f803f80u);
+  EXPECT_EQ(fillPattern(ElementType::F16, -0.0), 0x80008000u);
+  EXPECT_EQ(fillPattern(ElementType::E4M3, 1.0), 0x38383838u);
+  EXPECT_EQ(fillPattern(ElementType::F64, 0.0), 0u);
+  EXPECT_EQ(fillPattern(ElementType::F64, 1.0), std::nullopt);
+  EXPECT_EQ(fillPattern(ElementType::I32, -1), 0xffffffffu);
+  EXPECT_EQ(fillPattern(ElementType::I32, 0.5), std::nullopt);
+  EXPECT_EQ(fillPattern(ElementType::I64, 1), std::nullopt);
+  EXPECT_EQ(fillPattern(ElementType::I1, 1), 0x01010101u);
+}
+
+TEST(RuntimeManifest, ReadsArchitectures) {
+  EXPECT_EQ(Arch::parse("sm_90a")->toString(), "sm_90a");
+  EXPECT_EQ(Arch::parse("sm_120")->major, 12);
+  for (const char *wrong : {"sm_", "sm_9", "sm_9x", "sm_90b", "90", "sm_-90", "sm_1000", "sm_a"})
+    EXPECT_FALSE(Arch::parse(wrong)) << wrong;
+}
+
+} // namespace

@@ -1,0 +1,498 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Preparing and running kernels on a driver that records, and every driver call failing.
+
+#include "RuntimeTesting.h"
+
+using namespace tilewright;
+using namespace tilewright::runtime;
+using namespace tilewright::runtime::testing;
+
+namespace {
+
+class Operations : public RuntimeTest {
+protected:
+  Operation create(const BundleWriter &writer, const std::string &name = "scale",
+                   const Params &params = {}) {
+    bundle = read(writer);
+    if (!bundle->manifest().kernels.empty())
+      fake().layout = &bundle->manifest().kernels[0].layout;
+    Expected<Operation> operation = Operation::create(driver, bundle, name, params);
+    EXPECT_TRUE(operation.ok()) << operation.status().message();
+    return std::move(*operation);
+  }
+  Status run(const Operation &operation, const Arguments &arguments,
+             cuda::Stream stream = nullptr) {
+    return operation.run(arguments.data(), arguments.size(), 0, 0, stream);
+  }
+  std::shared_ptr<const Bundle> bundle;
+};
+
+template <typename T>
+T paramAt(const FakeLaunch &launch, size_t index) {
+  T value;
+  std::memcpy(&value, launch.params.data() + fake().layout->params[index].offset, sizeof(T));
+  return value;
+}
+
+TEST_F(Operations, PacksArgumentsByTheAbi) {
+  Operation operation = create(scaleBundle());
+  EXPECT_OK(operation.prepare(0));
+  Arguments arguments = scaleArguments();
+  arguments.values[0].strides[0] = int64_t(3) << 31; // offsets beyond 32 bits
+  EXPECT_OK(run(operation, arguments));
+  ASSERT_EQ(fake().launches.size(), 1u);
+  const FakeLaunch &launch = fake().launches[0];
+  EXPECT_EQ(launch.grid[0], 3u);
+  EXPECT_EQ(launch.grid[1], 1u);
+  EXPECT_EQ(launch.block[0], 128u);
+  EXPECT_EQ(launch.sharedBytes, 65536u);
+  EXPECT_EQ(paramAt<uint64_t>(launch, 0), 0x10000u);
+  EXPECT_EQ(paramAt<int32_t>(launch, 1), 300);
+  EXPECT_EQ(paramAt<int32_t>(launch, 2), 64);
+  EXPECT_EQ(paramAt<int64_t>(launch, 3), int64_t(3) << 31);
+  EXPECT_EQ(paramAt<int64_t>(launch, 4), 1);
+  EXPECT_EQ(paramAt<uint64_t>(launch, 5), 0x20000u);
+  EXPECT_EQ(paramAt<uint64_t>(launch, 10), 0u) << "the absent view";
+  EXPECT_EQ(paramAt<int32_t>(launch, 11), 0);
+  EXPECT_EQ(paramAt<int64_t>(launch, 12), 0);
+  EXPECT_EQ(paramAt<float>(launch, 13), 0.5f);
+  EXPECT_EQ(paramAt<int32_t>(launch, 14), 7);
+  EXPECT_EQ(fake().functionAttributes[cuda::FunctionMaxDynamicShared], 65536);
+  EXPECT_EQ(fake().entries, std::vector<std::string>{"scale_bf16_64"});
+}
+
+TEST_F(Operations, RunsOnNothingWhenTheGridIsEmpty) {
+  Operation operation = create(scaleBundle());
+  EXPECT_OK(operation.prepare(0));
+  EXPECT_OK(run(operation, scaleArguments(0)));
+  EXPECT_TRUE(fake().launches.empty());
+}
+
+TEST_F(Operations, FindsTheContext) {
+  Operation operation = create(scaleBundle());
+  EXPECT_OK(operation.prepare(1));
+  EXPECT_TRUE(fake().contexts.empty()) << "prepare leaves the stack as it was";
+  EXPECT_EQ(fake().retained, 1);
+
+  // No stream, no current context: the primary one.
+  EXPECT_OK(run(operation, scaleArguments()));
+  EXPECT_EQ(fake().launches.back().context, contextOf(1));
+  EXPECT_TRUE(fake().contexts.empty());
+
+  // The stream's, whatever is current.
+  fake().contexts = {contextOf(0)};
+  EXPECT_OK(run(operation, scaleArguments(), streamOf(1)));
+  EXPECT_EQ(fake().launches.back().context, reinterpret_cast<cuda::Context>(0x2001));
+  EXPECT_EQ(fake().launches.back().stream, streamOf(1));
+  EXPECT_EQ(fake().contexts, std::vector<cuda::Context>{contextOf(0)});
+
+  // The current one, and it is of a device without code.
+  EXPECT_FAILURE(run(operation, scaleArguments()), Code::NotPrepared,
+                 "kernel 'scale' is not prepared for this device; call prepare before run");
+  // The per-thread default stream has the current context, too.
+  fake().contexts = {contextOf(1)};
+  EXPECT_OK(run(operation, scaleArguments(), cuda::streamPerThread));
+  EXPECT_EQ(fake().launches.back().context, contextOf(1));
+}
+
+TEST_F(Operations, PreparesInTheCurrentContextOfTheDevice) {
+  Operation operation = create(scaleBundle());
+  fake().contexts = {contextOf(2)};
+  EXPECT_OK(operation.prepare(2));
+  EXPECT_EQ(fake().retained, 0);
+  EXPECT_OK(operation.prepare(2));
+  EXPECT_EQ(fake().calls["cuLibraryLoadData"], 1) << "the second call finds it done";
+  fake().contexts.clear();
+  EXPECT_FAILURE(run(operation, scaleArguments()), Code::NotPrepared,
+                 "no context is current, and none was retained by prepare; call prepare, or make a "
+                 "context current");
+}
+
+TEST_F(Operations, ReleasesWhatItLoaded) {
+  {
+    Operation operation = create(scaleBundle());
+    EXPECT_OK(operation.prepare(0));
+    EXPECT_OK(operation.prepare(1));
+    EXPECT_EQ(fake().loaded, 2);
+    Operation moved = std::move(operation);
+    EXPECT_OK(run(moved, scaleArguments(), streamOf(1)));
+  }
+  EXPECT_EQ(fake().loaded, 0);
+  EXPECT_EQ(fake().retained, 0);
+}
+
+TEST_F(Operations, RefusesToRunUnprepared) {
+  Operation operation = create(scaleBundle());
+  EXPECT_FAILURE(run(operation, scaleArguments(), streamOf(0)), Code::NotPrepared,
+                 "kernel 'scale' is not prepared for this device; call prepare before run");
+  fake().isCapturing = true;
+  EXPECT_FAILURE(run(operation, scaleArguments(), streamOf(0)), Code::NotPrepared,
+                 "kernel 'scale' is not prepared for this device, and the stream is being captured; "
+                 "call prepare before the capture begins");
+}
+
+TEST_F(Operations, UsesModulesOnOldDrivers) {
+  driver.cuLibraryLoadData = nullptr;
+  Operation operation = create(scaleBundle());
+  EXPECT_OK(operation.prepare(0));
+  EXPECT_EQ(fake().calls["cuModuleLoadDataEx"], 1);
+  EXPECT_EQ(fake().calls["cuFuncSetAttribute"], 1);
+  EXPECT_OK(run(operation, scaleArguments()));
+  EXPECT_FAILURE(run(operation, scaleArguments(), streamOf(0)), Code::NotPrepared,
+                 "kernel 'scale' was prepared in another context; before CUDA 12.0 drivers load "
+                 "code for one context");
+}
+
+struct Injection {
+  const char *call;
+  const char *message;
+};
+
+TEST_F(Operations, ReportsEachDriverCallOfPrepare) {
+  const Injection injections[] = {
+      {"cuDeviceGetCount", "cannot count the devices"},
+      {"cuDeviceGet", "cannot open device 1"},
+      {"cuDeviceGetName", "cannot read the name of device 1"},
+      {"cuDeviceGetAttribute", "cannot read the properties of device 1"},
+      {"cuCtxGetCurrent", "cannot find the current context"},
+      {"cuDevicePrimaryCtxRetain",
+       "cannot retain the primary context of device 1 (Fake, compute capability 8.0)"},
+      {"cuCtxPushCurrent", "cannot make a context current"},
+      {"cuDriverGetVersion", "cannot read the version of the driver"},
+      {"cuLibraryLoadData", "cannot load the sm_80 code of kernel 'scale' from 'test.twb' on device "
+                            "1 (Fake, compute capability 8.0)"},
+      {"cuLibraryGetKernel", "cannot find kernel 'scale' (entry 'scale_bf16_64')"},
+      {"cuKernelSetAttribute",
+       "cannot allow 65536 bytes of shared memory to kernel 'scale' (entry 'scale_bf16_64')"},
+      {"cuKernelGetFunction",
+       "cannot put kernel 'scale' (entry 'scale_bf16_64') on the device"},
+      {"cuFuncLoad", "cannot put kernel 'scale' (entry 'scale_bf16_64') on the device"}};
+  for (const Injection &injection : injections) {
+    SCOPED_TRACE(injection.call);
+    fake() = FakeDriver();
+    Operation operation = create(scaleBundle());
+    fake().failures[injection.call] = 999;
+    Status status = operation.prepare(1);
+    EXPECT_EQ(status.code(), Code::Driver);
+    EXPECT_EQ(status.message(), std::string(injection.message) + ": " + injection.call +
+                                    " returned CUDA_ERROR_FAKE (999), as told");
+    EXPECT_EQ(status.driverResult(), 999);
+    EXPECT_EQ(status.driverName(), "CUDA_ERROR_FAKE");
+    EXPECT_EQ(status.driverCall(), injection.call);
+    EXPECT_TRUE(fake().contexts.empty());
+    EXPECT_EQ(fake().retained, 0) << "nothing is left behind";
+    EXPECT_EQ(fake().loaded, 0);
+    fake().failures.clear();
+    EXPECT_OK(operation.prepare(1)); // and it can be tried again
+  }
+}
+
+TEST_F(Operations, ReportsEachDriverCallOfPrepareOnOldDrivers) {
+  driver.cuLibraryLoadData = nullptr;
+  const Injection injections[] = {
+      {"cuModuleLoadDataEx", "cannot load the sm_80 code of kernel 'scale' from 'test.twb' on "
+                             "device 0 (Fake, compute capability 8.0)"},
+      {"cuModuleGetFunction", "cannot find kernel 'scale' (entry 'scale_bf16_64')"},
+      {"cuFuncSetAttribute",
+       "cannot allow 65536 bytes of shared memory to kernel 'scale' (entry 'scale_bf16_64')"}};
+  for (const Injection &injection : injections) {
+    fake() = FakeDriver();
+    Operation operation = create(scaleBundle());
+    fake().failures[injection.call] = 999;
+    EXPECT_FAILURE(operation.prepare(0), Code::Driver,
+                   std::string(injection.message) + ": " + injection.call +
+                       " returned CUDA_ERROR_FAKE (999), as told");
+    EXPECT_EQ(fake().loaded, 0);
+  }
+}
+
+TEST_F(Operations, ReportsEachDriverCallOfRun) {
+  const Injection injections[] = {
+      {"cuCtxGetCurrent", "cannot find the current context"},
+      {"cuStreamGetCtx", "cannot find the context of the stream"},
+      {"cuCtxPushCurrent", "cannot make a context current"},
+      {"cuCtxGetDevice", "cannot find the device of the context"},
+      {"cuLaunchKernel", "cannot launch kernel 'scale' on a grid of 3 x 1 x 1"}};
+  for (const Injection &injection : injections) {
+    SCOPED_TRACE(injection.call);
+    fake() = FakeDriver();
+    Operation operation = create(scaleBundle());
+    EXPECT_OK(operation.prepare(0));
+    fake().failures[injection.call] = cuda::ErrorOutOfMemory;
+    Status status = run(operation, scaleArguments(), streamOf(0));
+    EXPECT_EQ(status.code(), Code::OutOfMemory);
+    EXPECT_EQ(status.message(), std::string(injection.message) + ": " + injection.call +
+                                    " returned CUDA_ERROR_OUT_OF_MEMORY (2), as told");
+    EXPECT_TRUE(fake().contexts.empty());
+  }
+  fake() = FakeDriver();
+  Operation operation = create(scaleBundle());
+  fake().failures["cuStreamIsCapturing"] = 999;
+  EXPECT_FAILURE(run(operation, scaleArguments(), streamOf(0)), Code::Driver,
+                 "cannot ask whether the stream is captured: cuStreamIsCapturing returned "
+                 "CUDA_ERROR_FAKE (999), as told");
+}
+
+TEST_F(Operations, KeepsTheLogOfTheDriver) {
+  Operation operation = create(scaleBundle());
+  fake().failures["cuLibraryLoadData"] = cuda::ErrorInvalidPtx;
+  fake().jitLog = "ptxas error: line 7\n";
+  Status status = operation.prepare(0);
+  EXPECT_EQ(status.code(), Code::Compile);
+  EXPECT_EQ(status.log(), "ptxas error: line 7");
+  EXPECT_EQ(status.message(),
+            "cannot load the sm_80 code of kernel 'scale' from 'test.twb' on device 0 (Fake, compute "
+            "capability 8.0): cuLibraryLoadData returned CUDA_ERROR_INVALID_PTX (218), as told; the "
+            "driver's log:\nptxas error: line 7");
+}
+
+TEST_F(Operations, RefusesDevicesAndDrivers) {
+  Operation operation = create(scaleBundle());
+  EXPECT_FAILURE(operation.prepare(3), Code::InvalidArgument,
+                 "there is no device 3: the driver has 3");
+  EXPECT_FAILURE(operation.prepare(-1), Code::InvalidArgument,
+                 "there is no device -1: the driver has 3");
+  fake().numDevices = 100;
+  EXPECT_FAILURE(operation.prepare(64), Code::Unsupported,
+                 "device 64 is beyond the 64 that the runtime serves");
+  fake().driverVersion = 11040;
+  EXPECT_FAILURE(operation.prepare(0), Code::NoDriver,
+                 "cannot load the sm_80 code of kernel 'scale' from 'test.twb' on device 0 (Fake, "
+                 "compute capability 8.0): its PTX of version 8.0 needs a driver of CUDA 12.0, but "
+                 "this one is of CUDA 11.4; update the driver");
+  fake().driverVersion = 12000;
+  fake().sharedLimit = 65535;
+  EXPECT_FAILURE(operation.prepare(0), Code::Unsupported,
+                 "kernel 'scale' needs 65536 bytes of shared memory; the limit of device 0 (Fake, "
+                 "compute capability 8.0) is 65535");
+  fake().major = 7;
+  fake().minor = 5;
+  EXPECT_FAILURE(operation.prepare(0), Code::MissingVariant,
+                 "no variant of kernel 'scale' runs on compute capability 7.5: that of entry "
+                 "'scale_bf16_64' is for sm_80; make it with: tilewrightc scale.mlir --kernel=scale "
+                 "--target=sm_80 --emit=bundle -o FILE");
+}
+
+TEST_F(Operations, RefusesArguments) {
+  Operation operation = create(scaleBundle());
+  EXPECT_OK(operation.prepare(0));
+  const std::string x = "argument 'x' of kernel 'scale' ";
+  struct Case {
+    Argument x;
+    std::string message;
+  };
+  const Case cases[] = {
+      {Argument::absent(), x + "is missing; it is not an optional argument"},
+      {Argument::scalar(1.0f), x + "must be a view, but got a scalar"},
+      {Argument::dense(0x10000, ElementType::F16, {300, 64}),
+       x + "must have element type bf16, but got f16"},
+      {Argument::dense(0x10000, ElementType::BF16, {300}), x + "must have rank 2, but got rank 1"},
+      {Argument::dense(0x10000, ElementType::BF16, {300, 63}),
+       x + "must have extent 64 along dimension 1, but got 63"},
+      {Argument::dense(0x10000, ElementType::BF16, {-1, 64}),
+       x + "has extent -1 along dimension 0, which must be from 0 to 2147483647"},
+      {Argument::dense(0x10000, ElementType::BF16, {int64_t(1) << 31, 64}),
+       x + "has extent 2147483648 along dimension 0, which must be from 0 to 2147483647"},
+      {Argument::dense(0, ElementType::BF16, {300, 64}),
+       x + "is a null pointer, but its view has elements"},
+      {Argument::dense(0x10001, ElementType::BF16, {300, 64}),
+       x + "must be aligned to the 2 bytes of its elements"}};
+  for (const Case &wrong : cases) {
+    Arguments arguments = scaleArguments();
+    arguments.values[0] = wrong.x;
+    EXPECT_FAILURE(run(operation, arguments), Code::InvalidArgument, wrong.message);
+  }
+  Arguments arguments = scaleArguments();
+  arguments.values[3] = Argument::scalar(0.5);
+  EXPECT_FAILURE(run(operation, arguments), Code::InvalidArgument,
+                 "argument 'scale' of kernel 'scale' must be a scalar of type f32, but got f64");
+  arguments.values[3] = arguments.values[0];
+  EXPECT_FAILURE(run(operation, arguments), Code::InvalidArgument,
+                 "argument 'scale' of kernel 'scale' must be a scalar, but got a view");
+  EXPECT_FAILURE(operation.run(arguments.data(), 4, 0, 0, nullptr), Code::InvalidArgument,
+                 "kernel 'scale' takes 5 arguments, but got 4");
+  EXPECT_TRUE(fake().launches.empty());
+  // No elements, no pointer.
+  EXPECT_OK(run(operation, {Argument::dense(0, ElementType::BF16, {0, 64}),
+                            Argument::dense(0, ElementType::BF16, {0, 64}), Argument::absent(),
+                            Argument::scalar(1.0f), Argument::scalar(int32_t(0))}));
+}
+
+TEST_F(Operations, ChoosesTheVariantThatFits) {
+  BundleWriter writer = scaleBundle();
+  KernelSpec fast = scaleKernel();
+  fast.entry = "fast";
+  fast.requirements = {{0, 16, true}};
+  fast.conditions = {*Expr::call(">=", {Expr::name("rows"), Expr::integer(0)})};
+  writer.manifest.kernels.insert(writer.manifest.kernels.begin(), fast);
+  Operation operation = create(writer);
+  EXPECT_OK(operation.prepare(0));
+  auto entryOf = [&](const Arguments &arguments) {
+    EXPECT_OK(run(operation, arguments));
+    return fake().entries[reinterpret_cast<uintptr_t>(fake().launches.back().function) - 0x8001];
+  };
+  Arguments arguments = scaleArguments();
+  EXPECT_EQ(entryOf(arguments), "fast");
+  arguments.values[0].bits += 2;
+  EXPECT_EQ(entryOf(arguments), "scale_bf16_64");
+  arguments = scaleArguments();
+  arguments.values[0].strides[0] = 65;
+  EXPECT_EQ(entryOf(arguments), "scale_bf16_64");
+  arguments = scaleArguments(1);
+  arguments.values[0].strides[0] = 65; // of one row: moves nothing
+  EXPECT_EQ(entryOf(arguments), "fast");
+  arguments.values[4] = Argument::scalar(int32_t(-1));
+  EXPECT_EQ(entryOf(arguments), "scale_bf16_64");
+}
+
+TEST_F(Operations, SaysWhyNoVariantFits) {
+  BundleWriter writer = scaleBundle();
+  KernelSpec &kernel = writer.manifest.kernels[0];
+  kernel.requirements = {{0, 16, true}};
+  kernel.conditions = {*Expr::call("<", {Expr::name("rows"), Expr::integer(100)})};
+  Operation operation = create(writer);
+  EXPECT_OK(operation.prepare(0));
+  const std::string prefix = "no variant of kernel 'scale' takes these arguments: ";
+  Arguments arguments = scaleArguments();
+  arguments.values[0].bits += 8;
+  EXPECT_FAILURE(run(operation, arguments), Code::Unsupported,
+                 prefix + "'x' must be aligned to 16 bytes");
+  arguments = scaleArguments();
+  arguments.values[0].strides[0] = 65;
+  EXPECT_FAILURE(run(operation, arguments), Code::Unsupported,
+                 prefix + "the stride 65 along dimension 0 of 'x' must be a multiple of 16 bytes");
+  arguments.values[0].strides[0] = 64;
+  arguments.values[0].strides[1] = 2;
+  EXPECT_FAILURE(run(operation, arguments), Code::Unsupported,
+                 prefix + "the stride 2 along dimension 1 of 'x' must be 1");
+  arguments = scaleArguments();
+  arguments.values[4] = Argument::scalar(int32_t(100));
+  EXPECT_FAILURE(run(operation, arguments), Code::Unsupported,
+                 prefix + "its condition '(rows < 100)' does not hold");
+}
+
+TEST_F(Operations, ChecksTheGrid) {
+  BundleWriter writer = scaleBundle();
+  KernelSpec &kernel = writer.manifest.kernels[0];
+  kernel.grid = {Expr::dim("x", 0), Expr::name("rows")};
+  Operation operation = create(writer);
+  EXPECT_OK(operation.prepare(0));
+  Arguments arguments = scaleArguments(70000);
+  EXPECT_OK(run(operation, arguments));
+  EXPECT_EQ(fake().launches.back().grid[0], 70000u) << "x holds what y does not";
+  arguments.values[4] = Argument::scalar(int32_t(65536));
+  EXPECT_FAILURE(run(operation, arguments), Code::Unsupported,
+                 "the grid of kernel 'scale' has 65536 blocks along y; the limit is 65535, so the "
+                 "compiler must linearise this axis into x");
+  arguments.values[4] = Argument::scalar(int32_t(-1));
+  EXPECT_FAILURE(run(operation, arguments), Code::Unsupported,
+                 "the grid of kernel 'scale' has -1 blocks along y; the limit is 65535, so the "
+                 "compiler must linearise this axis into x");
+}
+
+TEST_F(Operations, LaunchesClusters) {
+  BundleWriter writer = scaleBundle();
+  writer.manifest.kernels[0].cluster = {2, 1, 1};
+  Operation operation = create(writer);
+  EXPECT_OK(operation.prepare(0));
+  EXPECT_OK(run(operation, scaleArguments(256)));
+  EXPECT_EQ(fake().launches.back().cluster[0], 2u);
+  EXPECT_FAILURE(run(operation, scaleArguments(300)), Code::InvalidArgument,
+                 "the grid of kernel 'scale' has 3 blocks along axis 0, no multiple of its clusters "
+                 "of 2");
+  fake().failures["cuLaunchKernelEx"] = 999;
+  EXPECT_FAILURE(run(operation, scaleArguments(256)), Code::Driver,
+                 "cannot launch kernel 'scale' on a grid of 2 x 1 x 1: cuLaunchKernelEx returned "
+                 "CUDA_ERROR_FAKE (999), as told");
+  driver.cuLaunchKernelEx = nullptr;
+  EXPECT_FAILURE(operation.prepare(1), Code::NoDriver,
+                 "kernel 'scale' uses clusters, which need a driver of CUDA 11.8; update the driver");
+  driver = fakeTable();
+  fake().failures.clear();
+  writer.manifest.kernels[0].cluster = {16, 1, 1};
+  Operation large = create(writer);
+  EXPECT_OK(large.prepare(0));
+  EXPECT_EQ(fake().functionAttributes[cuda::FunctionNonPortableCluster], 1);
+}
+
+TEST_F(Operations, ComparesTheParametersOfTheCode) {
+  Operation operation = create(scaleBundle());
+  ParamLayout code = bundle->manifest().kernels[0].layout;
+  fake().codeLayout = &code;
+  driver.cuKernelGetParamInfo = fakeParamInfo;
+  EXPECT_OK(operation.prepare(0));
+  code.params[1].bytes = 8;
+  EXPECT_FAILURE(operation.prepare(1), Code::BadBundle,
+                 "the code of kernel 'scale' takes parameter 1 as 8 bytes at offset 8, but its "
+                 "manifest says 4 at 8");
+  code = bundle->manifest().kernels[0].layout;
+  code.params.pop_back();
+  EXPECT_FAILURE(operation.prepare(1), Code::BadBundle,
+                 "the code of kernel 'scale' takes less than 15 parameters, which its manifest has");
+  code = bundle->manifest().kernels[0].layout;
+  code.add(4, 4);
+  EXPECT_FAILURE(operation.prepare(1), Code::BadBundle,
+                 "the code of kernel 'scale' takes more than 15 parameters, which its manifest has");
+}
+
+TEST_F(Operations, FindsVariantsByParameters) {
+  BundleWriter writer = scaleBundle();
+  KernelSpec other = scaleKernel();
+  other.params[0].second = Expr::integer(128);
+  other.arguments[0].extents[1] = other.arguments[1].extents[1] = 128;
+  writer.manifest.kernels.push_back(other);
+  Operation operation = create(writer, "scale", {{"D", Expr::integer(128)}});
+  EXPECT_EQ(operation.arguments()[0].extents[1], 128);
+  EXPECT_FAILURE(Operation::create(driver, bundle, "scale").status(), Code::InvalidArgument,
+                 "kernel 'scale' of 'test.twb' has variants of different arguments (D = 128, T = "
+                 "bf16); name more parameters");
+  EXPECT_FAILURE(Operation::create(driver, bundle, "softmax").status(), Code::MissingVariant,
+                 "'test.twb' has no kernel or program 'softmax'");
+  EXPECT_FAILURE(
+      Operation::create(driver, bundle, "scale", {{"D", Expr::integer(96)}}).status(),
+      Code::MissingVariant,
+      "'test.twb' has no variant of 'scale' for D = 96; make it with: tilewrightc scale.mlir "
+      "--kernel=scale --param=D=96 --target=sm_80 --emit=bundle -o FILE");
+}
+
+TEST_F(Operations, SaysWhatItSupportsWithoutADevice) {
+  BundleWriter writer = scaleBundle();
+  writer.manifest.kernels[0].codes[0].arch = *Arch::parse("sm_90a");
+  Operation operation = create(writer);
+  EXPECT_OK(operation.checkSupport({9, 0, 0}));
+  EXPECT_FAILURE(operation.checkSupport({10, 0, 0}), Code::MissingVariant,
+                 "no variant of kernel 'scale' runs on compute capability 10.0: that of entry "
+                 "'scale_bf16_64' is for sm_90a; make it with: tilewrightc scale.mlir --kernel=scale "
+                 "--target=sm_80 --emit=bundle -o FILE");
+  EXPECT_FAILURE(operation.checkSupport({9, 0, 1024}), Code::MissingVariant,
+                 "no variant of kernel 'scale' runs on compute capability 9.0: that of entry "
+                 "'scale_bf16_64' needs 65536 bytes of shared memory, limit 1024; make it with: "
+                 "tilewrightc scale.mlir --kernel=scale --target=sm_90a --emit=bundle -o FILE");
+}
+
+TEST_F(Operations, PrefersExactCode) {
+  KernelSpec kernel = scaleKernel();
+  auto code = [](CodeSpec::Kind kind, const char *arch) {
+    return CodeSpec{kind, *Arch::parse(arch), 80, 0};
+  };
+  kernel.codes = {code(CodeSpec::Kind::Ptx, "sm_80"), code(CodeSpec::Kind::Ptx, "sm_90"),
+                  code(CodeSpec::Kind::Ptx, "sm_90a"), code(CodeSpec::Kind::Cubin, "sm_80"),
+                  code(CodeSpec::Kind::Cubin, "sm_86")};
+  DeviceInfo device;
+  auto choose = [&](int major, int minor) -> std::string {
+    device.major = major;
+    device.minor = minor;
+    const CodeSpec *chosen = chooseCode(kernel, device);
+    return !chosen ? "none"
+                   : (chosen->kind == CodeSpec::Kind::Ptx ? "ptx " : "cubin ") +
+                         chosen->arch.toString();
+  };
+  EXPECT_EQ(choose(7, 5), "none");
+  EXPECT_EQ(choose(8, 0), "cubin sm_80");
+  EXPECT_EQ(choose(8, 9), "cubin sm_86");
+  EXPECT_EQ(choose(9, 0), "ptx sm_90a");
+  EXPECT_EQ(choose(10, 0), "ptx sm_90");
+}
+
+} // namespace

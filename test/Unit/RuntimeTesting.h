@@ -1,0 +1,393 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// A driver without a GPU: functions for a DriverTable that record what they are given and fail when
+// they are told to; and the bundles that the tests of the runtime share.
+
+#ifndef TILEWRIGHT_TEST_UNIT_RUNTIMETESTING_H
+#define TILEWRIGHT_TEST_UNIT_RUNTIMETESTING_H
+
+#include "runtime/AttentionForward.h"
+#include "runtime/Module.h"
+
+#include "gtest/gtest.h"
+
+#include <map>
+
+namespace tilewright::runtime::testing {
+
+inline cuda::Context contextOf(int device) {
+  return reinterpret_cast<cuda::Context>(uintptr_t(0x1000 + device));
+}
+/// A stream of the device's other context, which is not the primary one.
+inline cuda::Stream streamOf(int device) {
+  return reinterpret_cast<cuda::Stream>(uintptr_t(0x5000 + device));
+}
+
+struct FakeLaunch {
+  cuda::Function function = nullptr;
+  unsigned grid[3] = {}, block[3] = {}, cluster[3] = {1, 1, 1}, sharedBytes = 0;
+  cuda::Stream stream = nullptr;
+  cuda::Context context = nullptr;
+  std::string params; // packed as `layout` says
+};
+struct FakeFill {
+  uint64_t address;
+  unsigned value;
+  size_t count;
+};
+struct FakeMap {
+  int type, swizzle;
+  std::vector<uint64_t> extents, strides;
+  std::vector<uint32_t> box;
+};
+
+struct FakeDriver {
+  // What the fake is told.
+  std::map<std::string, cuda::Result> failures; // by function
+  std::string jitLog;
+  int driverVersion = 12040, numDevices = 3, major = 8, minor = 0, smCount = 108;
+  int sharedLimit = 166912;
+  bool isCapturing = false;
+  const ParamLayout *layout = nullptr;     // of launches
+  const ParamLayout *codeLayout = nullptr; // what the code itself says; null: as `layout`
+  std::string linkedCubin = "cubin";
+
+  // What it saw.
+  std::map<std::string, int> calls;
+  std::vector<cuda::Context> contexts; // the stack of the thread
+  std::vector<FakeLaunch> launches;
+  std::vector<FakeFill> fills;
+  std::vector<FakeMap> maps;
+  std::vector<std::string> images, entries;
+  std::map<int, int> functionAttributes;
+  int retained = 0, loaded = 0;
+
+  cuda::Result enter(const char *name) {
+    ++calls[name];
+    auto failure = failures.find(name);
+    return failure == failures.end() ? cuda::Success : failure->second;
+  }
+};
+
+inline FakeDriver &fake() {
+  static FakeDriver driver;
+  return driver;
+}
+
+/// A complete table; tests set optional functions to null where they want an older driver.
+inline DriverTable fakeTable() {
+  DriverTable table;
+#define ENTER(name)                                                                                \
+  if (cuda::Result failure = fake().enter(#name))                                                  \
+  return failure
+  table.cuInit = [](unsigned) -> cuda::Result {
+    ENTER(cuInit);
+    return cuda::Success;
+  };
+  table.cuDriverGetVersion = [](int *version) -> cuda::Result {
+    ENTER(cuDriverGetVersion);
+    *version = fake().driverVersion;
+    return cuda::Success;
+  };
+  table.cuGetErrorName = [](cuda::Result result, const char **name) -> cuda::Result {
+    ENTER(cuGetErrorName);
+    *name = result == cuda::ErrorOutOfMemory ? "CUDA_ERROR_OUT_OF_MEMORY"
+            : result == cuda::ErrorInvalidPtx ? "CUDA_ERROR_INVALID_PTX"
+                                              : "CUDA_ERROR_FAKE";
+    return cuda::Success;
+  };
+  table.cuGetErrorString = [](cuda::Result, const char **text) -> cuda::Result {
+    ENTER(cuGetErrorString);
+    *text = "as told";
+    return cuda::Success;
+  };
+  table.cuDeviceGet = [](cuda::Device *device, int ordinal) -> cuda::Result {
+    ENTER(cuDeviceGet);
+    *device = ordinal;
+    return cuda::Success;
+  };
+  table.cuDeviceGetCount = [](int *count) -> cuda::Result {
+    ENTER(cuDeviceGetCount);
+    *count = fake().numDevices;
+    return cuda::Success;
+  };
+  table.cuDeviceGetName = [](char *name, int n, cuda::Device) -> cuda::Result {
+    ENTER(cuDeviceGetName);
+    std::strncpy(name, "Fake", size_t(n));
+    return cuda::Success;
+  };
+  table.cuDeviceGetAttribute = [](int *value, int attribute, cuda::Device) -> cuda::Result {
+    ENTER(cuDeviceGetAttribute);
+    *value = attribute == cuda::AttributeSmCount        ? fake().smCount
+             : attribute == cuda::AttributeComputeMajor ? fake().major
+             : attribute == cuda::AttributeComputeMinor ? fake().minor
+                                                        : fake().sharedLimit;
+    return cuda::Success;
+  };
+  table.cuDevicePrimaryCtxRetain = [](cuda::Context *context, cuda::Device d) -> cuda::Result {
+    ENTER(cuDevicePrimaryCtxRetain);
+    *context = contextOf(d);
+    ++fake().retained;
+    return cuda::Success;
+  };
+  table.cuDevicePrimaryCtxRelease = [](cuda::Device) -> cuda::Result {
+    --fake().retained;
+    return cuda::Success;
+  };
+  table.cuCtxGetCurrent = [](cuda::Context *context) -> cuda::Result {
+    ENTER(cuCtxGetCurrent);
+    *context = fake().contexts.empty() ? nullptr : fake().contexts.back();
+    return cuda::Success;
+  };
+  table.cuCtxPushCurrent = [](cuda::Context context) -> cuda::Result {
+    ENTER(cuCtxPushCurrent);
+    fake().contexts.push_back(context);
+    return cuda::Success;
+  };
+  table.cuCtxPopCurrent = [](cuda::Context *) -> cuda::Result {
+    ENTER(cuCtxPopCurrent);
+    fake().contexts.pop_back();
+    return cuda::Success;
+  };
+  table.cuCtxGetDevice = [](cuda::Device *device) -> cuda::Result {
+    ENTER(cuCtxGetDevice);
+    *device = int(reinterpret_cast<uintptr_t>(fake().contexts.back()) & 0xf);
+    return cuda::Success;
+  };
+  table.cuStreamGetCtx = [](cuda::Stream stream, cuda::Context *context) -> cuda::Result {
+    ENTER(cuStreamGetCtx);
+    *context = reinterpret_cast<cuda::Context>(0x2000 + (reinterpret_cast<uintptr_t>(stream) & 0xf));
+    return cuda::Success;
+  };
+  table.cuStreamIsCapturing = [](cuda::Stream, int *status) -> cuda::Result {
+    ENTER(cuStreamIsCapturing);
+    *status = fake().isCapturing ? cuda::CaptureActive : cuda::CaptureNone;
+    return cuda::Success;
+  };
+  table.cuModuleLoadDataEx = [](cuda::Module *module, const void *image, unsigned, int *,
+                                void **values) -> cuda::Result {
+    std::strcpy(static_cast<char *>(values[0]), fake().jitLog.c_str());
+    ENTER(cuModuleLoadDataEx);
+    fake().images.push_back(static_cast<const char *>(image));
+    *module = reinterpret_cast<cuda::Module>(uintptr_t(0x7000));
+    ++fake().loaded;
+    return cuda::Success;
+  };
+  table.cuModuleUnload = [](cuda::Module) -> cuda::Result {
+    --fake().loaded;
+    return cuda::Success;
+  };
+  table.cuModuleGetFunction = [](cuda::Function *function, cuda::Module,
+                                 const char *name) -> cuda::Result {
+    ENTER(cuModuleGetFunction);
+    fake().entries.push_back(name);
+    *function = reinterpret_cast<cuda::Function>(0x8000 + fake().entries.size());
+    return cuda::Success;
+  };
+  table.cuFuncSetAttribute = [](cuda::Function, int attribute, int value) -> cuda::Result {
+    ENTER(cuFuncSetAttribute);
+    fake().functionAttributes[attribute] = value;
+    return cuda::Success;
+  };
+  table.cuLaunchKernelEx = [](const cuda::LaunchConfig *config, cuda::Function function,
+                              void **params, void **) -> cuda::Result {
+    ENTER(cuLaunchKernelEx);
+    FakeLaunch launch;
+    launch.function = function;
+    const unsigned *numbers = &config->gridX;
+    for (unsigned i = 0; i < 3; ++i) {
+      launch.grid[i] = numbers[i];
+      launch.block[i] = numbers[3 + i];
+    }
+    launch.sharedBytes = config->sharedBytes;
+    launch.stream = config->stream;
+    launch.context = fake().contexts.back();
+    if (config->numAttributes == 1) {
+      launch.cluster[0] = config->attributes[0].value.clusterDim.x;
+      launch.cluster[1] = config->attributes[0].value.clusterDim.y;
+      launch.cluster[2] = config->attributes[0].value.clusterDim.z;
+    }
+    if (const ParamLayout *layout = fake().layout) {
+      launch.params.resize(layout->bytes);
+      for (size_t i = 0; i < layout->params.size(); ++i)
+        std::memcpy(launch.params.data() + layout->params[i].offset, params[i],
+                    layout->params[i].bytes);
+    }
+    fake().launches.push_back(std::move(launch));
+    return cuda::Success;
+  };
+  table.cuLaunchKernel = [](cuda::Function function, unsigned gx, unsigned gy, unsigned gz,
+                            unsigned bx, unsigned by, unsigned bz, unsigned shared,
+                            cuda::Stream stream, void **params, void **) -> cuda::Result {
+    ENTER(cuLaunchKernel);
+    cuda::LaunchConfig config = {gx, gy, gz, bx, by, bz, shared, stream, nullptr, 0};
+    static const DriverTable other = fakeTable();
+    return other.cuLaunchKernelEx(&config, function, params, nullptr);
+  };
+  table.cuMemsetD32Async = [](cuda::DevicePtr address, unsigned value, size_t n,
+                              cuda::Stream) -> cuda::Result {
+    ENTER(cuMemsetD32Async);
+    fake().fills.push_back({address, value, n});
+    return cuda::Success;
+  };
+  table.cuLibraryLoadData = [](cuda::Library *library, const void *image, int *, void **values,
+                               unsigned, int *, void **, unsigned) -> cuda::Result {
+    std::strcpy(static_cast<char *>(values[0]), fake().jitLog.c_str());
+    ENTER(cuLibraryLoadData);
+    fake().images.push_back(static_cast<const char *>(image));
+    *library = reinterpret_cast<cuda::Library>(uintptr_t(0x9000));
+    ++fake().loaded;
+    return cuda::Success;
+  };
+  table.cuLibraryUnload = [](cuda::Library) -> cuda::Result {
+    --fake().loaded;
+    return cuda::Success;
+  };
+  table.cuLibraryGetKernel = [](cuda::Kernel *kernel, cuda::Library,
+                                const char *name) -> cuda::Result {
+    ENTER(cuLibraryGetKernel);
+    fake().entries.push_back(name);
+    *kernel = reinterpret_cast<cuda::Kernel>(0x8000 + fake().entries.size());
+    return cuda::Success;
+  };
+  table.cuKernelSetAttribute = [](int attribute, int value, cuda::Kernel,
+                                  cuda::Device) -> cuda::Result {
+    ENTER(cuKernelSetAttribute);
+    fake().functionAttributes[attribute] = value;
+    return cuda::Success;
+  };
+  table.cuKernelGetFunction = [](cuda::Function *function, cuda::Kernel) -> cuda::Result {
+    ENTER(cuKernelGetFunction);
+    *function = nullptr;
+    return cuda::Success;
+  };
+  table.cuFuncLoad = [](cuda::Function) -> cuda::Result {
+    ENTER(cuFuncLoad);
+    return cuda::Success;
+  };
+  table.cuTensorMapEncodeTiled = [](cuda::TensorMap *map, int type, uint32_t rank, void *address,
+                                    const uint64_t *extents, const uint64_t *strides,
+                                    const uint32_t *box, const uint32_t *, int, int swizzle, int,
+                                    int) -> cuda::Result {
+    ENTER(cuTensorMapEncodeTiled);
+    fake().maps.push_back({type, swizzle, std::vector<uint64_t>(extents, extents + rank),
+                           std::vector<uint64_t>(strides, strides + rank - 1),
+                           std::vector<uint32_t>(box, box + rank)});
+    map->opaque[0] = reinterpret_cast<uintptr_t>(address);
+    return cuda::Success;
+  };
+  table.cuLinkCreate = [](unsigned, int *, void **, cuda::LinkState *state) -> cuda::Result {
+    ENTER(cuLinkCreate);
+    *state = reinterpret_cast<cuda::LinkState>(uintptr_t(0xa000));
+    return cuda::Success;
+  };
+  table.cuLinkAddData = [](cuda::LinkState, int, void *, size_t, const char *, unsigned, int *,
+                           void **) -> cuda::Result {
+    ENTER(cuLinkAddData);
+    return cuda::Success;
+  };
+  table.cuLinkComplete = [](cuda::LinkState, void **cubin, size_t *bytes) -> cuda::Result {
+    ENTER(cuLinkComplete);
+    *cubin = fake().linkedCubin.data();
+    *bytes = fake().linkedCubin.size();
+    return cuda::Success;
+  };
+  table.cuLinkDestroy = [](cuda::LinkState) -> cuda::Result {
+    ENTER(cuLinkDestroy);
+    return cuda::Success;
+  };
+#undef ENTER
+  return table;
+}
+
+/// The parameters of the code, from fake().codeLayout; apart from fakeTable because most tests have
+/// kernels of several layouts.
+inline cuda::Result fakeParamInfo(cuda::Kernel, size_t index, size_t *offset, size_t *bytes) {
+  const std::vector<ParamLayout::Param> &params = fake().codeLayout->params;
+  if (index >= params.size())
+    return cuda::ErrorInvalidValue;
+  *offset = params[index].offset;
+  *bytes = params[index].bytes;
+  return cuda::Success;
+}
+
+/// y = x * scale over rows: a view with a literal extent, an optional view and a scalar.
+inline KernelSpec scaleKernel() {
+  KernelSpec kernel;
+  kernel.name = "scale";
+  kernel.params = {{"D", Expr::integer(64)}, {"T", Expr::symbol(Expr::Kind::Type, "bf16")}};
+  kernel.arguments = {ArgumentSpec::view("x", ElementType::BF16, {-1, 64}),
+                      ArgumentSpec::view("y", ElementType::BF16, {-1, 64}),
+                      ArgumentSpec::view("bias", ElementType::F32, {-1}, true),
+                      ArgumentSpec::scalar("scale", ElementType::F32),
+                      ArgumentSpec::scalar("rows", ElementType::I32)};
+  kernel.entry = "scale_bf16_64";
+  kernel.codes = {{CodeSpec::Kind::Ptx, *Arch::parse("sm_80"), 80, 0}};
+  kernel.grid = {*Expr::call("ceildiv", {Expr::dim("x", 0), Expr::integer(128)})};
+  kernel.block = {128, 1, 1};
+  kernel.sharedBytes = 65536;
+  return kernel;
+}
+
+inline BundleWriter scaleBundle() {
+  BundleWriter writer;
+  writer.addPtx(".version 8.0");
+  writer.manifest.producer = "a test";
+  writer.manifest.source = "scale.mlir";
+  writer.manifest.kernels = {scaleKernel()};
+  return writer;
+}
+
+inline std::shared_ptr<const Bundle> read(const BundleWriter &writer) {
+  Expected<std::string> bytes = writer.bytes();
+  EXPECT_TRUE(bytes.ok()) << bytes.status().message();
+  Expected<std::shared_ptr<const Bundle>> bundle = Bundle::fromBytes(*bytes, "test.twb");
+  EXPECT_TRUE(bundle.ok()) << bundle.status().message();
+  return *bundle;
+}
+
+/// Arguments and pointers to them.
+struct Arguments {
+  std::vector<Argument> values;
+  std::vector<const Argument *> pointers;
+  Arguments(std::initializer_list<Argument> list) : values(list) {
+    for (const Argument &value : values)
+      pointers.push_back(&value);
+  }
+  const Argument *const *data() const { return pointers.data(); }
+  size_t size() const { return pointers.size(); }
+};
+
+inline Arguments scaleArguments(int64_t rows = 300) {
+  return {Argument::dense(0x10000, ElementType::BF16, {rows, 64}),
+          Argument::dense(0x20000, ElementType::BF16, {rows, 64}), Argument::absent(),
+          Argument::scalar(0.5f), Argument::scalar(int32_t(7))};
+}
+
+/// Starts each test with a new fake and without a cache.
+class RuntimeTest : public ::testing::Test {
+protected:
+  void SetUp() override {
+    setenv("TILEWRIGHT_CACHE_DIR", "", 1);
+    fake() = FakeDriver();
+  }
+  DriverTable driver = fakeTable();
+};
+
+#define EXPECT_OK(expression)                                                                      \
+  do {                                                                                             \
+    ::tilewright::runtime::Status status_ = (expression);                                          \
+    EXPECT_TRUE(status_.ok()) << status_.message();                                                \
+  } while (false)
+
+/// A failure of this code and exactly this text.
+#define EXPECT_FAILURE(expression, wantedCode, text)                                               \
+  do {                                                                                             \
+    ::tilewright::runtime::Status status_ = (expression);                                          \
+    EXPECT_EQ(status_.code(), wantedCode) << status_.message();                                    \
+    EXPECT_EQ(status_.message(), text);                                                            \
+  } while (false)
+
+} // namespace tilewright::runtime::testing
+
+#endif // TILEWRIGHT_TEST_UNIT_RUNTIMETESTING_H
