@@ -65,6 +65,8 @@ tile.kernel @matmul
            BLOCK_M: int in [16, 32, 64, 128, 256] = 128,
            BLOCK_N: int in [16, 32, 64, 128, 256] = 128,
            BLOCK_K: int in [16, 32, 64, 128] = 64, ACC: type = accumulator(T))
+    require(dim(b, 0) == dim(a, 1), dim(c, 0) == dim(a, 0), dim(c, 1) == dim(b, 1),
+            dim(bias, 0) == dim(b, 1))
     (%a: !tile.view<[?, ?], T>, %b: !tile.view<[?, ?], T>, %bias: optional !tile.view<[?], TC>,
      %c: !tile.view<[?, ?], TC>, %alpha: f32)
     grid(%bn = ceildiv(dim(c, 1), BLOCK_N), %bm = ceildiv(dim(c, 0), BLOCK_M)) {

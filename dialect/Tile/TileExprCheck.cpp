@@ -306,7 +306,7 @@ LogicalResult verifySignature(const Signature &signature, ArrayRef<Attribute> gr
   if (failed(verifyNoCycle(signature)))
     return failure();
   for (auto constraint : signature.constraints.getAsRange<ExprAttr>())
-    if (failed(checkExprKind(op, constraint, &signature, ExprScope::Parameters, "a constraint",
+    if (failed(checkExprKind(op, constraint, &signature, ExprScope::Launch, "a constraint",
                              ExprKind::Flag)))
       return failure();
 

@@ -13,7 +13,9 @@ def Tile_KernelOp : Tile_Op<"kernel", [
   let summary = "one program instance of a grid, with its parameters and arguments";
   let description = [{
     Declares parameters, constraints on them, arguments (views and scalars; views may be
-    `optional`) and the grid. The body runs once for each point of the grid; the ids are `i32` values
+    `optional`) and the grid. A constraint over parameters is checked when they are bound, one that reads extents or
+    integer arguments at every launch; there it holds if it reads the extent of an argument that was left out.
+    The body runs once for each point of the grid; the ids are `i32` values
     named in the grid clause. The order in which points run is not defined.
 
     Preconditions: every parameter without a default is bound before the kernel runs; every
@@ -24,7 +26,8 @@ def Tile_KernelOp : Tile_Op<"kernel", [
 
     Example:
     ```mlir
-    tile.kernel @scale params(BLOCK: int = 128, T: type) require(BLOCK <= 1024)
+    tile.kernel @scale params(BLOCK: int = 128, T: type)
+        require(BLOCK <= 1024, dim(y, 0) == dim(x, 0))
         (%x: !tile.view<[?], T>, %y: !tile.view<[?], T>, %factor: f32)
         grid(%block = ceildiv(dim(x, 0), BLOCK)) {
       ...
@@ -35,7 +38,7 @@ def Tile_KernelOp : Tile_Op<"kernel", [
     - two parameters, arguments or grid ids of the same name, whichever of these they are
     - a name that is a literal or a type (`true`, `f32`, ...), or of an argument or id that is no word
     - a grid without extents
-    - a type, default, constraint or grid expression that names no parameter (or, in the grid, no argument)
+    - a type, default, constraint or grid expression that names no parameter (or, in the grid and in a constraint, no argument)
     - a type that uses a parameter of the wrong kind
     - `dim` of something that is not a view, or at a position beyond its rank
     - an argument that is neither a view nor a scalar, or an optional scalar

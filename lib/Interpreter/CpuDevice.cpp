@@ -158,6 +158,8 @@ LogicalResult ProgramRun::launchKernel(tile::LaunchOp op) {
 }
 
 LogicalResult ProgramRun::run() {
+  if (failed(checkConstraints(program, bound.arguments)))
+    return failure();
   for (auto op : program.getOps<tile::WorkspaceOp>())
     if (failed(allocate(op)))
       return failure();

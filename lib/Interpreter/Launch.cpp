@@ -5,6 +5,8 @@
 #include "lib/Interpreter/Launch.h"
 
 #include "lib/Numeric/ThreadPool.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SetVector.h"
 #include <algorithm>
 #include <cstring>
 #include <limits>
@@ -36,6 +38,39 @@ tile::ExprEnvironment environmentOf(Operation *op, ArrayRef<BoundArgument> argum
   };
   environment.smCount = numeric::hardwareThreads();
   return environment;
+}
+
+LogicalResult checkConstraints(Operation *op, ArrayRef<BoundArgument> arguments) {
+  tile::Signature signature(op);
+  tile::ExprEnvironment environment = environmentOf(op, arguments);
+  for (auto constraint : signature.constraints.getAsRange<tile::ExprAttr>()) {
+    bool readsAbsent = false;
+    llvm::SetVector<tile::ExprAttr> read;
+    tile::walkExpr(constraint, [&](tile::ExprAttr node) {
+      int position = node.isConstant() ? -1 : signature.findArg(node.getName());
+      if (position < 0 || node.getKind() == tile::ExprKind::Call)
+        return;
+      readsAbsent |= arguments[position].isAbsent;
+      read.insert(node);
+    });
+    if (readsAbsent)
+      continue;
+    llvm::Expected<bool> holds = tile::evaluateFlag(constraint, environment);
+    if (!holds)
+      return op->emitOpError() << "has a constraint '" << tile::toString(constraint)
+                               << "' that cannot be computed: "
+                               << llvm::toString(holds.takeError());
+    if (*holds)
+      continue;
+    InFlightDiagnostic error = op->emitOpError()
+                               << "requires '" << tile::toString(constraint) << "', but got ";
+    llvm::interleaveComma(read, error, [&](tile::ExprAttr leaf) {
+      error << tile::toString(leaf) << " = "
+            << tile::toString(llvm::cantFail(tile::reduceExpr(leaf, environment)));
+    });
+    return error;
+  }
+  return success();
 }
 
 namespace {
@@ -119,6 +154,8 @@ void report(const CompiledKernel &kernel, const Frame &frame, ArrayRef<int64_t> 
 
 LogicalResult launch(const CompiledKernel &kernel, ArrayRef<BoundArgument> arguments,
                      const llvm::StringMap<BoundArgument> &captures, unsigned threads) {
+  if (failed(checkConstraints(kernel.op, arguments)))
+    return failure();
   FailureOr<llvm::SmallVector<int64_t>> grid = gridOf(kernel, arguments);
   if (failed(grid))
     return failure();

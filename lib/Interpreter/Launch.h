@@ -16,7 +16,12 @@ namespace tilewright::interpreter {
 tile::ExprEnvironment environmentOf(mlir::Operation *kernelOrProgram,
                                     llvm::ArrayRef<BoundArgument> arguments);
 
-/// Runs every point of the grid on the threads. The first error stops all of them and is reported
+/// Checks the constraints that read arguments. One that reads the shape of an argument that was
+/// left out holds. The first that does not hold is reported at the operation.
+mlir::LogicalResult checkConstraints(mlir::Operation *kernelOrProgram,
+                                     llvm::ArrayRef<BoundArgument> arguments);
+
+/// Checks the constraints of the kernel and runs every point of the grid on the threads. The first error stops all of them and is reported
 /// at the operation that failed.
 mlir::LogicalResult launch(const CompiledKernel &kernel, llvm::ArrayRef<BoundArgument> arguments,
                            const llvm::StringMap<BoundArgument> &captures, unsigned threads);

@@ -172,14 +172,15 @@ public:
     return value ? check(decl, value) : success();
   }
 
+  /// Those that read arguments are left to the launch.
   LogicalResult checkConstraints() {
     for (auto constraint : signature.constraints.getAsRange<ExprAttr>()) {
-      llvm::Expected<bool> holds = evaluateFlag(constraint, getEnvironment(bindings));
+      llvm::Expected<ExprAttr> holds = reduceExpr(constraint, getEnvironment(bindings));
       if (!holds)
         return emitError() << "constraint '" << tile::toString(constraint) << "' of "
                            << describe(signature.op)
                            << " cannot be checked: " << llvm::toString(holds.takeError());
-      if (!*holds)
+      if (holds->isConstant() && !holds->getValue())
         return emitError() << "constraint '" << tile::toString(constraint) << "' of "
                            << describe(signature.op) << " must hold, but got "
                            << toString(getReadBy(constraint));

@@ -237,6 +237,18 @@ ArrayAttr reduceAll(ArrayAttr exprs, const Bindings &bindings, StringRef what, O
   return ArrayAttr::get(op->getContext(), reduced);
 }
 
+/// Constraints that read arguments stay, to be checked at every launch. bindParameters has reduced
+/// all of them before, so that cannot fail here.
+static ArrayAttr getOpenConstraints(ArrayAttr constraints, const Bindings &bindings) {
+  SmallVector<Attribute> open;
+  for (auto constraint : constraints.getAsRange<ExprAttr>()) {
+    ExprAttr reduced = llvm::cantFail(reduceExpr(constraint, getEnvironment(bindings)));
+    if (!reduced.isConstant())
+      open.push_back(reduced);
+  }
+  return ArrayAttr::get(constraints.getContext(), open);
+}
+
 LogicalResult Specializer::finish(KernelOp kernel, const Bindings &bindings) {
   MLIRContext *context = kernel.getContext();
   ArrayAttr grid = reduceAll(kernel.getGrid(), bindings, "an extent of the grid", kernel);
@@ -244,7 +256,7 @@ LogicalResult Specializer::finish(KernelOp kernel, const Bindings &bindings) {
     return failure();
   kernel.setGridAttr(grid);
   kernel.setParamsAttr(ArrayAttr::get(context, {}));
-  kernel.setConstraintsAttr(ArrayAttr::get(context, {}));
+  kernel.setConstraintsAttr(getOpenConstraints(kernel.getConstraints(), bindings));
   if (!bindings.empty())
     kernel.setBindingsAttr(getBindingsAttr(context, bindings));
   return success();
@@ -269,7 +281,7 @@ LogicalResult Specializer::finish(ProgramOp program, Operation *source, const Bi
     workspace.setExtentsAttr(extents);
   }
   program.setParamsAttr(ArrayAttr::get(context, {}));
-  program.setConstraintsAttr(ArrayAttr::get(context, {}));
+  program.setConstraintsAttr(getOpenConstraints(program.getConstraints(), bindings));
   if (!bindings.empty())
     program.setBindingsAttr(getBindingsAttr(context, bindings));
   return success();

@@ -132,8 +132,13 @@ tile.kernel @cycle_of_one params(A: int = B, B: int = B) () grid(%i = 1) {}
 // -----
 
 // Constraints.
-// expected-error @+1 {{a constraint names 'B', which is no parameter of @unknown_in_constraint}}
+// expected-error @+1 {{a constraint names 'B', which is neither a parameter nor an argument of @unknown_in_constraint}}
 tile.kernel @unknown_in_constraint params(A: int) require(A < B) () grid(%i = 1) {}
+
+// -----
+
+// expected-error @+1 {{a constraint takes dim(x, 1), but 'x' has rank 1}}
+tile.kernel @rank_in_constraint require(dim(x, 1) == 4) (%x: !tile.view<[?], f32>) grid(%i = 1) {}
 
 // -----
 

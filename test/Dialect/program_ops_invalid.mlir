@@ -17,7 +17,7 @@ tile.program @same_names params(A: int) (%A: i32) {}
 
 // -----
 
-// expected-error @+1 {{a constraint names 'B', which is no parameter of @unknown_in_constraint}}
+// expected-error @+1 {{a constraint names 'B', which is neither a parameter nor an argument of @unknown_in_constraint}}
 tile.program @unknown_in_constraint params(A: int) require(A < B) () {}
 
 // -----

@@ -7,7 +7,7 @@
 // RUN: tilewright-opt %s --tile-specialize='params=T=bf16' --verify-roundtrip | FileCheck %s --check-prefix=PROGRAM
 // RUN: tilewright-opt %s --tile-specialize='params=T=bf16' | tilewright-opt --tile-specialize | FileCheck %s --check-prefix=AGAIN
 
-// Types, literals, captures and the functions that are reached.
+// Types, literals, captures and the functions that are reached. A constraint over arguments stays, reduced.
 // SCALE:      tile.capture @bias : f16
 // SCALE-NEXT: func.func private @offset() -> f32
 // SCALE-NEXT:   arith.constant 9.997550e-02 : f16
@@ -15,6 +15,7 @@
 // SCALE:      arith.constant false
 // SCALE-NOT:  @unused
 // SCALE:      tile.kernel @scale
+// SCALE-NEXT:   require(dim(x, 0) <= 8388608)
 // SCALE-NEXT:   (%x: !tile.view<[?], f16>, %y: !tile.view<[?, 128], f32>, %n: i32)
 // SCALE-NEXT:   grid(%i = ceildiv(dim(x, 0), 128), %j = n, %k = 3) attributes {bindings = {
 // SCALE-SAME:     ACC = f32, BLOCK = 128 : i64, FAST = false, MODE = "plain", T = f16, WIDE = 256 : i64
@@ -85,7 +86,7 @@ func.func @unused() { return }
 tile.kernel @scale
     params(BLOCK: int in [32, 64, 128] = 128, WIDE: int = BLOCK * 2, T: type, ACC: type = accumulator(T),
            MODE: enum in ["plain", "square"] = "plain", FAST: flag = false)
-    require(WIDE <= 256)
+    require(WIDE <= 256, dim(x, 0) <= BLOCK * 65536)
     (%x: !tile.view<[?], T>, %y: !tile.view<[?, BLOCK], ACC>, %n: i32)
     grid(%i = ceildiv(dim(x, 0), BLOCK), %j = select(FAST, 1, n), %k = select(FAST, sm_count(), 3)) {
   %block = tile.param BLOCK : i32
