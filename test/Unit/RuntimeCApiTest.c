@@ -1,0 +1,61 @@
+/* Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+ *
+ * tilewright.h from C: it must compile as C99, and a plan must run. */
+
+#include "runtime/tilewright.h"
+
+int tilewrightCheckFromC(const void *bytes, size_t size);
+
+int tilewrightCheckFromC(const void *bytes, size_t size) {
+  tilewright_bundle *bundle = NULL;
+  tilewright_attention_forward *plan = NULL;
+  int64_t extents[4] = {1, 2, 3, 64};
+  int64_t strides[4] = {384, 64, 128, 1}; /* [batch, row, head, element] in memory */
+  int64_t slope_extents[1] = {2};
+  int device_memory = 0;
+  tilewright_view view = {0}, slopes = {0};
+  tilewright_argument capture = {0};
+  tilewright_attention_forward_desc desc = {0};
+  tilewright_attention_forward_args args = {0};
+  uint64_t workspace = 1;
+
+  view.struct_size = sizeof(view);
+  view.data = &device_memory;
+  view.type = TILEWRIGHT_BF16;
+  view.rank = 4;
+  view.extents = extents;
+  view.strides = strides;
+  slopes.struct_size = sizeof(slopes);
+  slopes.data = &device_memory;
+  slopes.type = TILEWRIGHT_F32;
+  slopes.rank = 1;
+  slopes.extents = slope_extents;
+  capture.struct_size = sizeof(capture);
+  capture.name = "slopes";
+  capture.view = &slopes;
+  desc.struct_size = sizeof(desc);
+  desc.type = TILEWRIGHT_BF16;
+  desc.causal = TILEWRIGHT_CAUSAL_TOP_LEFT;
+  desc.head_dim = 64;
+  args.struct_size = sizeof(args);
+  args.q = args.k = args.v = args.o = &view;
+  args.scale = 0.125f;
+  args.captures = &capture;
+  args.num_captures = 1;
+
+  if (tilewright_bundle_load(bytes, size, &bundle) != TILEWRIGHT_OK)
+    return 1;
+  if (tilewright_attention_forward_create(bundle, &desc, &plan) != TILEWRIGHT_OK)
+    return 2;
+  if (tilewright_attention_forward_check_support(plan, 8, 0, 0) != TILEWRIGHT_OK)
+    return 3;
+  if (tilewright_attention_forward_prepare(plan, 0) != TILEWRIGHT_OK)
+    return 4;
+  if (tilewright_attention_forward_workspace_size(plan, &args, 0, &workspace) != TILEWRIGHT_OK)
+    return 5;
+  if (tilewright_attention_forward_run(plan, &args, NULL, workspace, NULL) != TILEWRIGHT_OK)
+    return 6;
+  tilewright_attention_forward_destroy(plan);
+  tilewright_bundle_close(bundle);
+  return 0;
+}

@@ -1,0 +1,348 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The plan of attention and the C interface. RuntimeCApiTest.c is the same interface from C.
+
+#include "RuntimeTesting.h"
+
+#include "runtime/CApi.h"
+#include "runtime/tilewright.h"
+
+using namespace tilewright;
+using namespace tilewright::runtime;
+using namespace tilewright::runtime::testing;
+
+/// Defined in C: the number of the first check that fails there, or 0.
+extern "C" int tilewrightCheckFromC(const void *bundle, size_t size);
+
+namespace {
+
+/// A bundle of attention_forward for D 64, bf16, top_left, with one capture.
+BundleWriter attentionBundle() {
+  KernelSpec kernel;
+  kernel.name = "attention_forward";
+  kernel.params = {{"D", Expr::integer(64)},
+                   {"DV", Expr::integer(64)},
+                   {"T", Expr::symbol(Expr::Kind::Type, "bf16")},
+                   {"CAUSAL", Expr::symbol(Expr::Kind::Enum, "top_left")},
+                   {"WINDOW", Expr::flag(false)}};
+  auto view = [](const char *name) {
+    return ArgumentSpec::view(name, ElementType::BF16, {-1, -1, -1, 64});
+  };
+  kernel.arguments = {view("q"),
+                      view("k"),
+                      view("v"),
+                      view("o"),
+                      ArgumentSpec::view("lse", ElementType::F32, {-1, -1, -1}, true),
+                      ArgumentSpec::scalar("scale", ElementType::F32),
+                      ArgumentSpec::scalar("window_left", ElementType::I32),
+                      ArgumentSpec::scalar("window_right", ElementType::I32),
+                      ArgumentSpec::view("slopes", ElementType::F32, {-1})};
+  kernel.arguments.back().isCapture = true;
+  kernel.entry = "attention_forward_0";
+  kernel.codes = {{CodeSpec::Kind::Ptx, *Arch::parse("sm_80"), 80, 0}};
+  // Batch times heads may exceed 65,535: all in x.
+  kernel.grid = {*Expr::call(
+      "*", {*Expr::call("ceildiv", {Expr::dim("q", 2), Expr::integer(128)}),
+            *Expr::call("*", {Expr::dim("q", 0), Expr::dim("q", 1)})})};
+  kernel.block = {128, 1, 1};
+  BundleWriter writer;
+  writer.addPtx(".version 8.0");
+  writer.manifest.source = "kernels/attention_forward.mlir";
+  writer.manifest.kernels = {kernel};
+  return writer;
+}
+
+AttentionForwardDesc describe() {
+  AttentionForwardDesc desc;
+  desc.headDim = 64;
+  desc.causal = AttentionForwardDesc::Causal::TopLeft;
+  return desc;
+}
+
+AttentionForwardArguments attentionArguments(const Argument &slopes, int64_t batch = 2,
+                                             int64_t heads = 8) {
+  AttentionForwardArguments arguments;
+  arguments.q = Argument::dense(0x10000, ElementType::BF16, {batch, heads, 300, 64});
+  arguments.k = Argument::dense(0x20000, ElementType::BF16, {batch, heads / 4, 500, 64});
+  arguments.v = Argument::dense(0x30000, ElementType::BF16, {batch, heads / 4, 500, 64});
+  arguments.o = Argument::dense(0x40000, ElementType::BF16, {batch, heads, 300, 64});
+  arguments.scale = 0.125f;
+  arguments.captures = &slopes;
+  arguments.numCaptures = 1;
+  return arguments;
+}
+
+class Attention : public RuntimeTest {
+protected:
+  Expected<AttentionForward> create(const BundleWriter &writer, const AttentionForwardDesc &desc) {
+    return AttentionForward::create(driver, read(writer), desc);
+  }
+  Argument slopes = Argument::dense(0x50000, ElementType::F32, {8});
+};
+
+TEST_F(Attention, Runs) {
+  Expected<AttentionForward> plan = create(attentionBundle(), describe());
+  ASSERT_TRUE(plan.ok()) << plan.status().message();
+  EXPECT_EQ(plan->captures(), std::vector<std::string>{"slopes"});
+  EXPECT_OK(plan->checkSupport({8, 0, 0}));
+  EXPECT_OK(plan->prepare(0));
+  uint64_t bytes = 1;
+  EXPECT_OK(plan->workspaceSize(attentionArguments(slopes), 0, bytes));
+  EXPECT_EQ(bytes, 0u);
+  EXPECT_OK(plan->run(attentionArguments(slopes), 0, 0, streamOf(0)));
+  EXPECT_EQ(fake().launches.at(0).grid[0], 3u * 2 * 8);
+  // Batch times heads beyond 65,535.
+  EXPECT_OK(plan->run(attentionArguments(slopes, 20000, 8), 0, 0, streamOf(0)));
+  EXPECT_EQ(fake().launches.at(1).grid[0], 3u * 20000 * 8);
+}
+
+TEST_F(Attention, NamesTheCommandForWhatIsMissing) {
+  AttentionForwardDesc desc = describe();
+  desc.headDim = 96;
+  desc.type = ElementType::F16;
+  desc.causal = AttentionForwardDesc::Causal::BottomRight;
+  desc.hasWindow = true;
+  EXPECT_FAILURE(create(attentionBundle(), desc).status(), Code::MissingVariant,
+                 "'test.twb' has no variant of 'attention_forward' for D = 96, DV = 96, T = f16, "
+                 "CAUSAL = \"bottom_right\", WINDOW = true; make it with: tilewrightc "
+                 "kernels/attention_forward.mlir --kernel=attention_forward --param=D=96 "
+                 "--param=DV=96 --param=T=f16 --param=CAUSAL=bottom_right --param=WINDOW=true "
+                 "--target=sm_80 --emit=bundle -o FILE");
+  desc.headDim = 0;
+  EXPECT_FAILURE(create(attentionBundle(), desc).status(), Code::InvalidArgument,
+                 "the head dimension of attention must be positive, but got 0 and, for values, 0");
+}
+
+TEST_F(Attention, RefusesOtherKernels) {
+  BundleWriter writer = attentionBundle();
+  std::vector<ArgumentSpec> &arguments = writer.manifest.kernels[0].arguments;
+  arguments[8].isCapture = false;
+  EXPECT_FAILURE(create(writer, describe()).status(), Code::InvalidArgument,
+                 "'attention_forward' takes 'slopes', which is no argument of attention");
+  arguments[8].isCapture = true;
+  arguments[3].name = "out";
+  arguments[3].isCapture = true;
+  EXPECT_FAILURE(create(writer, describe()).status(), Code::InvalidArgument,
+                 "'attention_forward' takes no 'o', which attention has");
+}
+
+TEST_F(Attention, RefusesShapesThatDoNotMatch) {
+  Expected<AttentionForward> plan = create(attentionBundle(), describe());
+  EXPECT_OK(plan->prepare(0));
+  auto run = [&](auto change) {
+    AttentionForwardArguments arguments = attentionArguments(slopes);
+    change(arguments);
+    return plan->run(arguments, 0, 0, nullptr);
+  };
+  EXPECT_FAILURE(run([](auto &a) { a.k.extents[0] = 3; }), Code::InvalidArgument,
+                 "argument 'k' of attention must have extent 2 along dimension 0, as 'q' has, but "
+                 "got 3");
+  EXPECT_FAILURE(run([](auto &a) { a.v.extents[2] = 501; }), Code::InvalidArgument,
+                 "argument 'v' of attention must have extent 500 along dimension 2, as 'k' has, but "
+                 "got 501");
+  EXPECT_FAILURE(run([](auto &a) { a.o.extents[1] = 7; }), Code::InvalidArgument,
+                 "argument 'o' of attention must have extent 8 along dimension 1, as 'q' has, but "
+                 "got 7");
+  EXPECT_FAILURE(run([](auto &a) {
+                   a.lse = Argument::dense(0x60000, ElementType::F32, {2, 8, 299});
+                 }),
+                 Code::InvalidArgument,
+                 "argument 'lse' of attention must have extent 300 along dimension 2, as 'q' has, "
+                 "but got 299");
+  EXPECT_FAILURE(run([](auto &a) { a.k.extents[1] = a.v.extents[1] = 3; }), Code::InvalidArgument,
+                 "the heads of 'q' must be a multiple of those of 'k', but got 8 and 3");
+  EXPECT_FAILURE(run([](auto &a) { a.numCaptures = 0; }), Code::InvalidArgument,
+                 "attention takes 1 captures, but got 0");
+  EXPECT_FAILURE(run([](auto &a) { a.q = Argument::absent(); a.o = Argument::absent();
+                                   a.k = Argument::absent(); a.v = Argument::absent(); }),
+                 Code::InvalidArgument,
+                 "argument 'q' of kernel 'attention_forward' is missing; it is not an optional "
+                 "argument");
+}
+
+class CApi : public RuntimeTest {
+protected:
+  void SetUp() override {
+    RuntimeTest::SetUp();
+    setDriverForTesting(&driver);
+    bytes = *attentionBundle().bytes();
+    ASSERT_EQ(tilewright_bundle_load(bytes.data(), bytes.size(), &bundle), TILEWRIGHT_OK);
+    desc = {sizeof(desc), TILEWRIGHT_BF16, TILEWRIGHT_CAUSAL_TOP_LEFT, 64, 0, 0, nullptr};
+    args.q = &q;
+    args.k = args.v = &k;
+    args.o = &q;
+    args.captures = &capture;
+    args.num_captures = 1;
+  }
+  void TearDown() override {
+    tilewright_attention_forward_destroy(plan);
+    tilewright_operation_destroy(operation);
+    tilewright_bundle_close(bundle);
+    setDriverForTesting(nullptr);
+  }
+  tilewright_code run() {
+    return tilewright_attention_forward_run(plan, &args, nullptr, 0, streamOf(0));
+  }
+  void createPlan() {
+    ASSERT_EQ(tilewright_attention_forward_create(bundle, &desc, &plan), TILEWRIGHT_OK)
+        << tilewright_last_error();
+    ASSERT_EQ(tilewright_attention_forward_prepare(plan, 0), TILEWRIGHT_OK);
+  }
+
+  std::string bytes;
+  tilewright_bundle *bundle = nullptr;
+  tilewright_operation *operation = nullptr;
+  tilewright_attention_forward *plan = nullptr;
+  tilewright_attention_forward_desc desc;
+  int64_t qExtents[4] = {2, 8, 300, 64}, kExtents[4] = {2, 2, 500, 64}, slopeExtents[1] = {8};
+  tilewright_view q = {sizeof(q), reinterpret_cast<void *>(0x10000), TILEWRIGHT_BF16, 4, qExtents, nullptr};
+  tilewright_view k = {sizeof(k), reinterpret_cast<void *>(0x20000), TILEWRIGHT_BF16, 4, kExtents, nullptr};
+  tilewright_view slopes = {sizeof(slopes), reinterpret_cast<void *>(0x30000), TILEWRIGHT_F32, 1,
+                            slopeExtents, nullptr};
+  tilewright_argument capture = {sizeof(capture), "slopes", &slopes, nullptr, TILEWRIGHT_F32};
+  tilewright_attention_forward_args args = {
+      sizeof(args), nullptr, nullptr, nullptr, nullptr, nullptr, 0.125f, -1, -1, nullptr, 0};
+};
+
+#define EXPECT_C_FAILURE(expression, code, text)                                                   \
+  do {                                                                                             \
+    EXPECT_EQ(expression, code);                                                                   \
+    EXPECT_STREQ(tilewright_last_error(), text);                                                   \
+  } while (false)
+
+TEST_F(CApi, RunsAttention) {
+  createPlan();
+  EXPECT_EQ(tilewright_attention_forward_check_support(plan, 9, 0, 0), TILEWRIGHT_OK);
+  uint64_t size = 1;
+  EXPECT_EQ(tilewright_attention_forward_workspace_size(plan, &args, 0, &size), TILEWRIGHT_OK);
+  EXPECT_EQ(size, 0u);
+  tilewright_bundle_close(bundle); // the plan keeps what it needs
+  bundle = nullptr;
+  EXPECT_EQ(run(), TILEWRIGHT_OK) << tilewright_last_error();
+  EXPECT_EQ(fake().launches.size(), 1u);
+}
+
+TEST_F(CApi, IsC) { EXPECT_EQ(tilewrightCheckFromC(bytes.data(), bytes.size()), 0) << tilewright_last_error(); }
+
+TEST_F(CApi, RunsOperationsByNameAndByPosition) {
+  tilewright_param param = {"D", "64"};
+  ASSERT_EQ(tilewright_operation_create(bundle, "attention_forward", &param, 1, &operation),
+            TILEWRIGHT_OK);
+  EXPECT_EQ(tilewright_operation_num_arguments(operation), 9u);
+  EXPECT_STREQ(tilewright_operation_argument_name(operation, 4), "lse");
+  EXPECT_EQ(tilewright_operation_argument_name(operation, 9), nullptr);
+  EXPECT_EQ(tilewright_operation_check_support(operation, 8, 6, 0), TILEWRIGHT_OK);
+  ASSERT_EQ(tilewright_operation_prepare(operation, 0), TILEWRIGHT_OK);
+  float scale = 1;
+  int32_t open = -1;
+  auto view = [](const char *name, const tilewright_view *view) {
+    return tilewright_argument{sizeof(tilewright_argument), name, view, nullptr, TILEWRIGHT_F32};
+  };
+  auto scalar = [](const char *name, const void *value, tilewright_type type) {
+    return tilewright_argument{sizeof(tilewright_argument), name, nullptr, value, type};
+  };
+  // The first three by position; lse is left out.
+  tilewright_argument list[] = {view(nullptr, &q), view("k", &k), view(nullptr, &k),
+                                view("slopes", &slopes), scalar("scale", &scale, TILEWRIGHT_F32),
+                                scalar("window_right", &open, TILEWRIGHT_I32),
+                                scalar("window_left", &open, TILEWRIGHT_I32), view("o", &q)};
+  auto runList = [&] {
+    return tilewright_operation_run(operation, list, 8, nullptr, 0, streamOf(0));
+  };
+  uint64_t size = 1;
+  EXPECT_EQ(tilewright_operation_workspace_size(operation, list, 8, 0, &size), TILEWRIGHT_OK);
+  EXPECT_EQ(runList(), TILEWRIGHT_OK) << tilewright_last_error();
+  EXPECT_EQ(fake().launches.size(), 1u);
+  list[7].name = "out";
+  EXPECT_C_FAILURE(runList(), TILEWRIGHT_INVALID_ARGUMENT, "there is no argument 'out'");
+  list[7].name = "q";
+  EXPECT_C_FAILURE(runList(), TILEWRIGHT_INVALID_ARGUMENT, "argument 'q' is given twice");
+  list[7].name = "o";
+  list[7].scalar = &scale;
+  EXPECT_C_FAILURE(runList(), TILEWRIGHT_INVALID_ARGUMENT, "o is both a view and a scalar");
+  list[7].scalar = nullptr;
+  list[4].scalar_type = tilewright_type(77);
+  EXPECT_C_FAILURE(runList(), TILEWRIGHT_INVALID_ARGUMENT,
+                   "scale has the unknown element type 77");
+  list[4].scalar_type = TILEWRIGHT_F32;
+  list[4].struct_size = 8;
+  EXPECT_C_FAILURE(runList(), TILEWRIGHT_INVALID_ARGUMENT,
+                   "struct_size of tilewright_argument is 8, less than 40");
+  EXPECT_C_FAILURE(tilewright_operation_run(operation, nullptr, 8, nullptr, 0, nullptr),
+                   TILEWRIGHT_INVALID_ARGUMENT, "the list of arguments must not be null");
+  tilewright_argument many[10];
+  for (tilewright_argument &argument : many)
+    argument = view(nullptr, nullptr);
+  EXPECT_C_FAILURE(tilewright_operation_run(operation, many, 10, nullptr, 0, nullptr),
+                   TILEWRIGHT_INVALID_ARGUMENT, "there are 9 arguments, but got 10");
+}
+
+TEST_F(CApi, ChecksStructs) {
+  createPlan();
+  q.struct_size = 3;
+  EXPECT_C_FAILURE(run(), TILEWRIGHT_INVALID_ARGUMENT,
+                   "struct_size of tilewright_view is 3, less than 40");
+  q.struct_size = sizeof(q) + 64; // of a later version
+  EXPECT_EQ(run(), TILEWRIGHT_OK);
+  q.rank = 9;
+  EXPECT_C_FAILURE(run(), TILEWRIGHT_INVALID_ARGUMENT, "q has rank 9; the limit is 8");
+  q.rank = 4;
+  q.extents = nullptr;
+  EXPECT_C_FAILURE(run(), TILEWRIGHT_INVALID_ARGUMENT, "q has no extents");
+  int64_t huge[4] = {int64_t(1) << 40, int64_t(1) << 40, 1, 64};
+  q.extents = huge;
+  EXPECT_C_FAILURE(run(), TILEWRIGHT_INVALID_ARGUMENT, "q has more than 2^63 elements");
+  q.extents = qExtents;
+  args.struct_size = 0;
+  EXPECT_C_FAILURE(run(), TILEWRIGHT_INVALID_ARGUMENT,
+                   "struct_size of tilewright_attention_forward_args is 0, less than 80");
+  args.struct_size = sizeof(args);
+  EXPECT_C_FAILURE(tilewright_attention_forward_run(plan, nullptr, nullptr, 0, nullptr),
+                   TILEWRIGHT_INVALID_ARGUMENT, "args must not be null");
+  EXPECT_C_FAILURE(tilewright_attention_forward_run(nullptr, &args, nullptr, 0, nullptr),
+                   TILEWRIGHT_INVALID_ARGUMENT, "plan must not be null");
+  EXPECT_C_FAILURE(tilewright_attention_forward_workspace_size(plan, &args, 0, nullptr),
+                   TILEWRIGHT_INVALID_ARGUMENT, "plan and bytes must not be null");
+}
+
+TEST_F(CApi, ChecksDescriptions) {
+  auto create = [&] { return tilewright_attention_forward_create(bundle, &desc, &plan); };
+  desc.causal = tilewright_causal(5);
+  EXPECT_C_FAILURE(create(), TILEWRIGHT_INVALID_ARGUMENT,
+                   "the description of attention has the unknown causal mode 5");
+  desc.causal = TILEWRIGHT_CAUSAL_NONE;
+  EXPECT_EQ(create(), TILEWRIGHT_MISSING_VARIANT);
+  desc.entry = "flash";
+  EXPECT_C_FAILURE(create(), TILEWRIGHT_MISSING_VARIANT,
+                   "'bundle' has no kernel or program 'flash'");
+  desc.type = tilewright_type(9);
+  EXPECT_C_FAILURE(create(), TILEWRIGHT_INVALID_ARGUMENT,
+                   "the description of attention has the unknown element type 9");
+  EXPECT_C_FAILURE(tilewright_attention_forward_create(nullptr, &desc, &plan),
+                   TILEWRIGHT_INVALID_ARGUMENT, "bundle, desc and plan must not be null");
+  EXPECT_C_FAILURE(tilewright_bundle_open("/nonexistent.twb", &bundle), TILEWRIGHT_IO,
+                   "cannot open '/nonexistent.twb': No such file or directory");
+  EXPECT_C_FAILURE(tilewright_bundle_open(nullptr, &bundle), TILEWRIGHT_INVALID_ARGUMENT,
+                   "path and bundle must not be null");
+  EXPECT_C_FAILURE(tilewright_bundle_load("x", 1, nullptr), TILEWRIGHT_INVALID_ARGUMENT,
+                   "bytes and bundle must not be null");
+  EXPECT_C_FAILURE(tilewright_operation_create(bundle, nullptr, nullptr, 0, &operation),
+                   TILEWRIGHT_INVALID_ARGUMENT,
+                   "bundle, name, params and operation must not be null");
+  tilewright_param param = {"D", nullptr};
+  EXPECT_C_FAILURE(
+      tilewright_operation_create(bundle, "attention_forward", &param, 1, &operation),
+      TILEWRIGHT_INVALID_ARGUMENT, "name and value of a parameter must not be null");
+}
+
+TEST_F(CApi, AnswersWithoutADriver) {
+  setDriverForTesting(nullptr);
+  if (DriverTable::system().ok())
+    GTEST_SKIP() << "there is a driver";
+  ASSERT_EQ(tilewright_attention_forward_create(bundle, &desc, &plan), TILEWRIGHT_OK);
+  EXPECT_EQ(tilewright_attention_forward_check_support(plan, 9, 0, 0), TILEWRIGHT_OK);
+  EXPECT_EQ(tilewright_attention_forward_prepare(plan, 0), TILEWRIGHT_NO_DRIVER);
+  EXPECT_EQ(run(), TILEWRIGHT_NO_DRIVER);
+}
+
+} // namespace

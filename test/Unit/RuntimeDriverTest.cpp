@@ -1,0 +1,258 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Opening the driver, its versions and errors, and the cache of what it compiles.
+
+#include "RuntimeTesting.h"
+
+#include "runtime/Checksum.h"
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <sys/stat.h>
+#include <unistd.h>
+
+using namespace tilewright;
+using namespace tilewright::runtime;
+using namespace tilewright::runtime::testing;
+
+namespace {
+
+class Driver : public RuntimeTest {};
+
+TEST_F(Driver, NeedsItsRequiredFunctions) {
+  static int anything;
+  int found = 0;
+  Expected<DriverTable> table = DriverTable::load([&](const char *, int) -> void * {
+    ++found;
+    return &anything;
+  });
+  ASSERT_TRUE(table.ok());
+  EXPECT_EQ(found, 42);
+  int missing = 0;
+  for (int absent = 0; absent < found; ++absent) {
+    int at = 0;
+    std::string symbol;
+    Expected<DriverTable> partial = DriverTable::load([&](const char *name, int) -> void * {
+      if (at++ != absent)
+        return &anything;
+      symbol = name;
+      return nullptr;
+    });
+    if (partial.ok())
+      continue;
+    ++missing;
+    EXPECT_FAILURE(partial.status(), Code::NoDriver,
+                   "the CUDA driver lacks " + symbol + "; 11.2 is the oldest that works");
+  }
+  EXPECT_EQ(missing, 22) << "the rest is optional";
+}
+
+TEST_F(Driver, IsOpenedWhereThereIsOne) {
+  Expected<const DriverTable *> system = DriverTable::system();
+  if (system.ok()) {
+    EXPECT_GE(*(*system)->version(), 11020);
+    GTEST_SKIP() << "there is a driver: its absence is not tested";
+  }
+  EXPECT_EQ(system.status().code(), Code::NoDriver);
+  if (system.status().driverResult() != 0)
+    GTEST_SKIP() << "there is a driver, without a device";
+  EXPECT_EQ(system.status().message().find("no CUDA driver: libcuda.so.1 cannot be opened ("), 0u)
+      << system.status().message();
+}
+
+TEST_F(Driver, NamesItsErrors) {
+  EXPECT_OK(driver.check(cuda::Success, "cuInit", "initialise the driver"));
+  EXPECT_FAILURE(driver.check(cuda::ErrorNoDevice, "cuInit", "initialise the driver"),
+                 Code::NoDriver,
+                 "cannot initialise the driver: cuInit returned CUDA_ERROR_FAKE (100), as told");
+  EXPECT_EQ(driver.check(cuda::ErrorUnsupportedPtxVersion, "f", "g").code(), Code::Compile);
+  EXPECT_EQ(driver.check(cuda::ErrorNoBinaryForGpu, "f", "g").code(), Code::Compile);
+  fake().failures["cuGetErrorName"] = 1;
+  fake().failures["cuGetErrorString"] = 1;
+  EXPECT_FAILURE(driver.check(77, "cuInit", "initialise the driver"), Code::Driver,
+                 "cannot initialise the driver: cuInit returned unknown error (77)");
+}
+
+TEST_F(Driver, KnowsVersionsOfPtx) {
+  EXPECT_EQ(cudaVersionForPtx(70), 11000);
+  EXPECT_EQ(cudaVersionForPtx(80), 12000);
+  EXPECT_EQ(cudaVersionForPtx(86), 12070);
+  EXPECT_EQ(cudaVersionForPtx(88), 12090);
+  EXPECT_EQ(cudaVersionForPtx(99), 13010);
+  EXPECT_EQ(cudaVersionText(12040), "12.4");
+  EXPECT_EQ(cudaVersionText(11000), "11.0");
+}
+
+TEST_F(Driver, DescribesDevices) {
+  Expected<DeviceInfo> device = queryDevice(driver, 2);
+  ASSERT_TRUE(device.ok()) << device.status().message();
+  EXPECT_EQ(device->toString(), "device 2 (Fake, compute capability 8.0)");
+  EXPECT_EQ(device->smCount, 108);
+  EXPECT_EQ(device->sharedLimit, 166912);
+  EXPECT_EQ(*countDevices(driver), 3);
+}
+
+class Cache : public RuntimeTest {
+protected:
+  void SetUp() override {
+    RuntimeTest::SetUp();
+    std::string pattern = ::testing::TempDir() + "/runtime-cache-XXXXXX";
+    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
+    root = pattern;
+    directory = root + "/a/b";
+    setenv("TILEWRIGHT_CACHE_DIR", directory.c_str(), 1);
+  }
+  void TearDown() override {
+    std::filesystem::permissions(root, std::filesystem::perms::owner_all);
+    std::filesystem::remove_all(root);
+    setenv("TILEWRIGHT_CACHE_DIR", "", 1);
+  }
+  /// Prepares in what stands for a new process.
+  void prepare() {
+    fake() = FakeDriver();
+    Expected<Operation> operation = Operation::create(driver, read(scaleBundle()), "scale");
+    ASSERT_TRUE(operation.ok());
+    EXPECT_OK(operation->prepare(0));
+  }
+  std::string file() const { return cache().path(key); }
+  CubinCache cache() const { return CubinCache(directory); }
+  std::string bytes() const { return *readFile(file()); }
+  void put(const std::string &content) {
+    std::ofstream(file(), std::ios::binary).write(content.data(), std::streamsize(content.size()));
+  }
+
+  std::string root, directory;
+  CubinKey key{checksum(".version 8.0\0", 13), 13, 8, 0, 12040};
+};
+
+TEST_F(Cache, SavesTheSecondCompilation) {
+  prepare();
+  EXPECT_EQ(fake().calls["cuLinkComplete"], 1);
+  EXPECT_EQ(fake().calls["cuLinkDestroy"], 1);
+  EXPECT_EQ(fake().images, std::vector<std::string>{"cubin"});
+  EXPECT_EQ(**cache().lookup(key), "cubin");
+  prepare();
+  EXPECT_EQ(fake().calls["cuLinkCreate"], 0);
+  EXPECT_EQ(fake().images, std::vector<std::string>{"cubin"});
+}
+
+TEST_F(Cache, CompilesAgainWhatIsDamaged) {
+  prepare();
+  const std::string good = bytes(), prefix = "cached code '" + file() + "' ";
+  auto changed = [&](size_t at) {
+    std::string other = good;
+    other[at] ^= 1;
+    return other;
+  };
+  struct Case {
+    std::string content;
+    const char *message;
+  };
+  const Case cases[] = {
+      {"", "is truncated"},
+      {good.substr(0, 55), "is truncated"},
+      {good.substr(0, good.size() - 1), "is truncated"},
+      {good + "x", "is corrupt"},
+      {changed(good.size() - 1), "is corrupt"},
+      {changed(0), "is not of Tilewright"},
+      {changed(8), "is of another version"},
+      {changed(12), "is of other PTX, another architecture or another driver"},
+      {changed(16), "is of other PTX, another architecture or another driver"},
+      {changed(32), "is of other PTX, another architecture or another driver"}};
+  for (const Case &damage : cases) {
+    SCOPED_TRACE(damage.message);
+    put(damage.content);
+    EXPECT_FAILURE(cache().lookup(key).status(), Code::Io, prefix + damage.message);
+    prepare();
+    EXPECT_EQ(fake().calls["cuLinkComplete"], 1);
+    EXPECT_EQ(bytes(), good) << "the file is whole again";
+  }
+}
+
+TEST_F(Cache, KeepsDriversApart) {
+  prepare();
+  CubinKey other = key;
+  other.driverVersion = 12050;
+  EXPECT_NE(cache().path(other), cache().path(key));
+  EXPECT_FALSE(cache().lookup(other)->has_value());
+}
+
+TEST_F(Cache, CompilesAgainWhatTheDriverRefuses) {
+  prepare();
+  // The driver takes neither the cached nor the linked cubin, then reports that of the PTX.
+  fake() = FakeDriver();
+  fake().failures["cuLibraryLoadData"] = cuda::ErrorInvalidPtx;
+  Expected<Operation> operation = Operation::create(driver, read(scaleBundle()), "scale");
+  EXPECT_EQ(operation->prepare(0).code(), Code::Compile);
+  EXPECT_EQ(fake().calls["cuLibraryLoadData"], 3);
+  EXPECT_EQ(fake().calls["cuLinkComplete"], 1);
+}
+
+TEST_F(Cache, IsNotNeeded) {
+  // A file where the directory should be.
+  directory = root + "/file/cache";
+  std::ofstream(root + "/file") << "x";
+  setenv("TILEWRIGHT_CACHE_DIR", directory.c_str(), 1);
+  EXPECT_FAILURE(cache().store(key, "cubin"), Code::Io,
+                 "cannot make the cache '" + directory + "': Not a directory");
+  prepare();
+  EXPECT_EQ(fake().images, std::vector<std::string>{"cubin"});
+  // None wanted.
+  setenv("TILEWRIGHT_CACHE_DIR", "", 1);
+  prepare();
+  EXPECT_EQ(fake().calls["cuLinkCreate"], 0);
+  EXPECT_EQ(fake().images, std::vector<std::string>{".version 8.0"});
+}
+
+TEST_F(Cache, MayBeReadOnly) {
+  std::filesystem::create_directories(directory);
+  // root may write anywhere, so it becomes somebody else for the rest of the test.
+  struct Nobody {
+    bool isRoot = geteuid() == 0;
+    Nobody() { EXPECT_EQ(isRoot ? seteuid(65534) : 0, 0); }
+    ~Nobody() { EXPECT_EQ(isRoot ? seteuid(0) : 0, 0); }
+  };
+  for (const std::string &path : {root, root + "/a"})
+    ASSERT_EQ(chmod(path.c_str(), 0755), 0);
+  ASSERT_EQ(chmod(directory.c_str(), 0555), 0);
+  Nobody nobody;
+  EXPECT_FAILURE(cache().store(key, "cubin"), Code::Io,
+                 "cannot create '" + file() + "': Permission denied");
+  prepare();
+  EXPECT_EQ(fake().images, std::vector<std::string>{"cubin"});
+}
+
+TEST_F(Cache, LoadsPtxWhereTheLinkerFails) {
+  for (const char *call : {"cuLinkCreate", "cuLinkAddData", "cuLinkComplete"}) {
+    fake() = FakeDriver();
+    fake().failures[call] = 999;
+    Expected<Operation> operation = Operation::create(driver, read(scaleBundle()), "scale");
+    EXPECT_OK(operation->prepare(0));
+    EXPECT_EQ(fake().images, std::vector<std::string>{".version 8.0"}) << call;
+    EXPECT_EQ(fake().calls["cuLinkDestroy"], call == std::string("cuLinkCreate") ? 0 : 1);
+    EXPECT_FALSE(std::filesystem::exists(file()));
+  }
+  driver.cuLinkComplete = nullptr;
+  prepare();
+  EXPECT_EQ(fake().images, std::vector<std::string>{".version 8.0"});
+}
+
+TEST_F(Cache, IsFoundThroughTheEnvironment) {
+  auto directoryOf = [&] {
+    std::string path = CubinCache::fromEnvironment().path(key);
+    return path.substr(0, path.rfind('/'));
+  };
+  EXPECT_EQ(directoryOf(), directory);
+  unsetenv("TILEWRIGHT_CACHE_DIR");
+  setenv("XDG_CACHE_HOME", "/xdg", 1);
+  EXPECT_EQ(directoryOf(), "/xdg/tilewright");
+  setenv("XDG_CACHE_HOME", "relative", 1); // must be ignored, says its specification
+  setenv("HOME", "/home/x", 1);
+  EXPECT_EQ(directoryOf(), "/home/x/.cache/tilewright");
+  unsetenv("HOME");
+  unsetenv("XDG_CACHE_HOME");
+  EXPECT_FALSE(CubinCache::fromEnvironment().isEnabled());
+}
+
+} // namespace

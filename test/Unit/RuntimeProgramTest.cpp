@@ -1,0 +1,269 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Programs (several launches, workspaces, fills, conditions) and tensor maps.
+
+#include "RuntimeTesting.h"
+
+using namespace tilewright;
+using namespace tilewright::runtime;
+using namespace tilewright::runtime::testing;
+
+namespace {
+
+/// Two launches over x [n, 64] -> y [n, 64] through tmp [n, 64] bf16 and sums [n] f32, which is
+/// zeroed; the second only when rows > 0.
+BundleWriter programBundle() {
+  BundleWriter writer = scaleBundle();
+  KernelSpec second = scaleKernel();
+  second.name = "scale_sums";
+  second.entry = "second";
+  writer.manifest.kernels.push_back(second);
+  ProgramSpec program;
+  program.name = "twice";
+  program.params = {{"D", Expr::integer(64)}};
+  program.arguments = scaleKernel().arguments;
+  program.workspaces = {
+      {"tmp", ElementType::BF16, {Expr::dim("x", 0), Expr::name("D")}, std::nullopt},
+      {"sums", ElementType::F32, {Expr::dim("x", 0)}, fillPattern(ElementType::F32, 1.0)}};
+  LaunchSpec first, last;
+  first.kernels = {0};
+  first.arguments = {"x", "tmp", "sums", "scale", "rows"};
+  last.kernels = {1};
+  last.arguments = {"tmp", "y", "sums", "scale", "rows"};
+  last.condition = *Expr::call(">", {Expr::name("rows"), Expr::integer(0)});
+  program.launches = {first, last};
+  writer.manifest.programs = {program};
+  return writer;
+}
+
+class Programs : public RuntimeTest {
+protected:
+  Operation create(const BundleWriter &writer, const char *name = "twice") {
+    bundle = read(writer);
+    fake().layout = &bundle->manifest().kernels[0].layout;
+    Expected<Operation> operation = Operation::create(driver, bundle, name);
+    EXPECT_TRUE(operation.ok()) << operation.status().message();
+    return std::move(*operation);
+  }
+  template <typename T>
+  T paramAt(const FakeLaunch &launch, size_t index) {
+    T value;
+    std::memcpy(&value, launch.params.data() + fake().layout->params[index].offset, sizeof(T));
+    return value;
+  }
+  std::shared_ptr<const Bundle> bundle;
+};
+
+TEST_F(Programs, CarveWorkspacesFromOneBuffer) {
+  Operation operation = create(programBundle());
+  EXPECT_OK(operation.prepare(0));
+  EXPECT_EQ(fake().calls["cuLibraryLoadData"], 1) << "both kernels are in one blob";
+  Arguments arguments = scaleArguments(300);
+  uint64_t bytes = 0;
+  EXPECT_OK(operation.workspaceSize(arguments.data(), arguments.size(), 0, bytes));
+  // 300 * 64 * 2 = 38400 = 150 * 256, and 300 * 4 = 1200 -> 1280.
+  EXPECT_EQ(bytes, 38400u + 1280u);
+  EXPECT_OK(operation.run(arguments.data(), arguments.size(), 0x40000, bytes, streamOf(0)));
+  ASSERT_EQ(fake().fills.size(), 1u);
+  EXPECT_EQ(fake().fills[0].address, 0x40000u + 38400u);
+  EXPECT_EQ(fake().fills[0].value, 0x3f800000u);
+  EXPECT_EQ(fake().fills[0].count, 1280u / 4);
+  ASSERT_EQ(fake().launches.size(), 2u);
+  EXPECT_EQ(paramAt<uint64_t>(fake().launches[0], 5), 0x40000u) << "y of the first is tmp";
+  EXPECT_EQ(paramAt<int32_t>(fake().launches[0], 6), 300);
+  EXPECT_EQ(paramAt<int64_t>(fake().launches[0], 8), 64);
+  EXPECT_EQ(paramAt<uint64_t>(fake().launches[0], 10), 0x40000u + 38400u);
+  EXPECT_EQ(paramAt<uint64_t>(fake().launches[1], 0), 0x40000u) << "x of the second";
+  EXPECT_EQ(paramAt<uint64_t>(fake().launches[1], 5), 0x20000u);
+  EXPECT_EQ(fake().entries, (std::vector<std::string>{"scale_bf16_64", "second"}));
+}
+
+TEST_F(Programs, SkipLaunchesByCondition) {
+  Operation operation = create(programBundle());
+  EXPECT_OK(operation.prepare(0));
+  Arguments arguments = scaleArguments(300);
+  arguments.values[4] = Argument::scalar(int32_t(0));
+  EXPECT_OK(operation.run(arguments.data(), arguments.size(), 0x40000, 1 << 20, nullptr));
+  EXPECT_EQ(fake().launches.size(), 1u);
+}
+
+TEST_F(Programs, NeedNoWorkspaceForNothing) {
+  Operation operation = create(programBundle());
+  EXPECT_OK(operation.prepare(0));
+  Arguments arguments = scaleArguments(0);
+  EXPECT_OK(operation.run(arguments.data(), arguments.size(), 0, 0, nullptr));
+  EXPECT_TRUE(fake().launches.empty());
+  EXPECT_TRUE(fake().fills.empty());
+}
+
+TEST_F(Programs, RefuseTheirInputs) {
+  BundleWriter writer = programBundle();
+  Operation operation = create(writer);
+  EXPECT_OK(operation.prepare(0));
+  Arguments arguments = scaleArguments(300);
+  auto run = [&](uint64_t workspace, uint64_t bytes) {
+    return operation.run(arguments.data(), arguments.size(), workspace, bytes, nullptr);
+  };
+  EXPECT_FAILURE(run(0x40000, 39679), Code::InvalidArgument,
+                 "program 'twice' needs a workspace of 39680 bytes, but got 39679");
+  EXPECT_FAILURE(run(0, 39680), Code::InvalidArgument,
+                 "program 'twice' needs a workspace of 39680 bytes, but got 0");
+  EXPECT_FAILURE(run(0x40080, 1 << 20), Code::InvalidArgument,
+                 "the workspace of program 'twice' must be aligned to 256 bytes");
+  fake().failures["cuMemsetD32Async"] = 999;
+  EXPECT_FAILURE(run(0x40000, 1 << 20), Code::Driver,
+                 "cannot fill workspace 'sums' of program 'twice': cuMemsetD32Async returned "
+                 "CUDA_ERROR_FAKE (999), as told");
+  EXPECT_TRUE(fake().launches.empty());
+  EXPECT_FAILURE(operation.workspaceSize(arguments.data(), 2, 0, *std::make_unique<uint64_t>()),
+                 Code::InvalidArgument, "program 'twice' takes 5 arguments, but got 2");
+
+  std::vector<Expr> &extents = writer.manifest.programs[0].workspaces[1].extents;
+  uint64_t bytes;
+  extents = {*Expr::call("-", {Expr::name("rows"), Expr::integer(8)})};
+  Operation negative = create(writer);
+  EXPECT_FAILURE(negative.workspaceSize(arguments.data(), arguments.size(), 0, bytes),
+                 Code::InvalidArgument,
+                 "workspace 'sums' of program 'twice' has the negative extent -1");
+  extents = {Expr::integer(int64_t(1) << 40), Expr::integer(int64_t(1) << 40)};
+  Operation huge = create(writer);
+  EXPECT_FAILURE(huge.workspaceSize(arguments.data(), arguments.size(), 0, bytes),
+                 Code::InvalidArgument,
+                 "workspace 'sums' of program 'twice' has more than 2^50 elements");
+  extents.assign(9, Expr::integer(1));
+  EXPECT_FAILURE(writer.bytes().status(), Code::BadBundle,
+                 "workspace 'sums' of program 'twice' has rank 9; the limit is 8");
+  writer = programBundle();
+  writer.manifest.programs[0].workspaces.resize(65);
+  EXPECT_FAILURE(writer.bytes().status(), Code::BadBundle,
+                 "program 'twice' has 65 workspaces; the limit is 64");
+  writer = programBundle();
+  writer.manifest.programs[0].launches.resize(33, writer.manifest.programs[0].launches[0]);
+  EXPECT_FAILURE(Operation::create(driver, read(writer), "twice").status(), Code::Unsupported,
+                 "program 'twice' has 33 launches; the limit is 32");
+}
+
+TEST_F(Programs, LaunchNothingWhenALaterLaunchCannotBe) {
+  BundleWriter writer = programBundle();
+  writer.manifest.kernels[1].requirements = {{1, 16, true}};
+  Operation operation = create(writer);
+  EXPECT_OK(operation.prepare(0));
+  Arguments arguments = scaleArguments(300);
+  arguments.values[1].bits += 2;
+  EXPECT_FAILURE(operation.run(arguments.data(), arguments.size(), 0x40000, 1 << 20, nullptr),
+                 Code::Unsupported,
+                 "no variant of kernel 'scale_sums' takes these arguments: 'y' must be aligned to 16 "
+                 "bytes");
+  EXPECT_TRUE(fake().launches.empty());
+  EXPECT_TRUE(fake().fills.empty());
+}
+
+class TensorMaps : public Programs {
+protected:
+  TensorMaps() {
+    KernelSpec kernel = scaleKernel();
+    kernel.arguments[0] = ArgumentSpec::view("x", ElementType::BF16, {-1, -1, 64});
+    kernel.grid = {Expr::integer(1)};
+    kernel.entry = "mapped";
+    kernel.tensorMaps = {{0, {1, 128, 64}, Swizzle::B128}, {2, {16}, Swizzle::None}};
+    writer.manifest.kernels = {kernel};
+  }
+  Arguments arguments(int64_t a = 5, int64_t b = 300) {
+    return {Argument::dense(0x10000, ElementType::BF16, {a, b, 64}),
+            Argument::dense(0x20000, ElementType::BF16, {b, 64}), Argument::absent(),
+            Argument::scalar(0.5f), Argument::scalar(int32_t(7))};
+  }
+  Status run(const Operation &operation, const Arguments &list) {
+    return operation.run(list.data(), list.size(), 0, 0, nullptr);
+  }
+  BundleWriter writer = scaleBundle();
+};
+
+TEST_F(TensorMaps, ComeAfterTheArguments) {
+  Operation operation = create(writer, "scale");
+  EXPECT_OK(operation.prepare(0));
+  EXPECT_OK(run(operation, arguments()));
+  ASSERT_EQ(fake().maps.size(), 1u) << "an absent view has no map";
+  const FakeMap &map = fake().maps[0];
+  EXPECT_EQ(map.type, cuda::TensorBfloat16);
+  EXPECT_EQ(map.swizzle, 3);
+  EXPECT_EQ(map.extents, (std::vector<uint64_t>{64, 300, 5}));
+  EXPECT_EQ(map.strides, (std::vector<uint64_t>{128, 300 * 128}));
+  EXPECT_EQ(map.box, (std::vector<uint32_t>{64, 128, 1}));
+  const ParamLayout &layout = *fake().layout;
+  size_t numParams = layout.params.size();
+  EXPECT_EQ(layout.params[numParams - 2].offset % 64, 0u);
+  EXPECT_EQ(paramAt<uint64_t>(fake().launches[0], numParams - 2), 0x10000u);
+  EXPECT_EQ(paramAt<uint64_t>(fake().launches[0], numParams - 1), 0u);
+}
+
+TEST_F(TensorMaps, OverNothingAreZero) {
+  Operation operation = create(writer, "scale");
+  EXPECT_OK(operation.prepare(0));
+  EXPECT_OK(run(operation, arguments(5, 0)));
+  EXPECT_TRUE(fake().maps.empty());
+  EXPECT_EQ(fake().launches.size(), 1u);
+}
+
+TEST_F(TensorMaps, RefuseWhatTheyCannotDescribe) {
+  Operation operation = create(writer, "scale");
+  EXPECT_OK(operation.prepare(0));
+  const std::string prefix = "no variant of kernel 'scale' takes these arguments: ";
+  struct Case {
+    uint64_t address;
+    int64_t strides[3];
+    const char *message;
+  };
+  const Case cases[] = {
+      {0x10008, {19200, 64, 1}, "'x' must be aligned to 16 bytes for a tensor map"},
+      {0x10000, {19200, 68, 1},
+       "the stride 68 along dimension 1 of 'x' must be a multiple of 16 bytes for a tensor map"},
+      {0x10000, {-19200, 64, 1},
+       "the stride -19200 along dimension 0 of 'x' must be from 0 to 2^40 bytes for a tensor map"},
+      {0x10000, {int64_t(1) << 39, 64, 1},
+       "the stride 549755813888 along dimension 0 of 'x' must be from 0 to 2^40 bytes for a tensor "
+       "map"},
+      {0x10000, {19200, 64, 2},
+       "the stride 2 along dimension 2 of 'x' must be 1 for a tensor map"}};
+  for (const Case &wrong : cases) {
+    Arguments list = arguments();
+    list.values[0].bits = wrong.address;
+    std::memcpy(list.values[0].strides, wrong.strides, sizeof(wrong.strides));
+    EXPECT_FAILURE(run(operation, list), Code::Unsupported, prefix + wrong.message);
+  }
+  EXPECT_TRUE(fake().launches.empty());
+  // Strides along dimensions of one element do not count.
+  Arguments list = arguments(1, 300);
+  list.values[0].strides[0] = -3;
+  EXPECT_OK(run(operation, list));
+  EXPECT_EQ(fake().maps[0].strides[1] % 16, 0u);
+}
+
+TEST_F(TensorMaps, FallBackToAVariantWithoutThem) {
+  KernelSpec plain = writer.manifest.kernels[0];
+  plain.tensorMaps.clear();
+  plain.entry = "plain";
+  writer.manifest.kernels.push_back(plain);
+  Operation operation = create(writer, "scale");
+  EXPECT_OK(operation.prepare(0));
+  Arguments list = arguments();
+  list.values[0].strides[1] = 68;
+  fake().layout = &bundle->manifest().kernels[1].layout;
+  EXPECT_OK(run(operation, list));
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(fake().launches.at(0).function), 0x8002u);
+}
+
+TEST_F(TensorMaps, ReportTheDriver) {
+  Operation operation = create(writer, "scale");
+  EXPECT_OK(operation.prepare(0));
+  fake().failures["cuTensorMapEncodeTiled"] = 999;
+  EXPECT_FAILURE(run(operation, arguments()), Code::Driver,
+                 "cannot make the tensor map over 'x': cuTensorMapEncodeTiled returned "
+                 "CUDA_ERROR_FAKE (999), as told");
+  driver.cuTensorMapEncodeTiled = nullptr;
+  EXPECT_FAILURE(operation.prepare(1), Code::NoDriver,
+                 "kernel 'scale' uses tensor maps, which need a driver of CUDA 12.0; update the "
+                 "driver");
+}
+
+} // namespace
