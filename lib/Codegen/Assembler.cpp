@@ -1,0 +1,122 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// ptxas, where the machine has one: cubins and what they take.
+
+#include "lib/Codegen/Codegen.h"
+
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/FileUtilities.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Support/Process.h"
+#include "llvm/Support/Program.h"
+#include "llvm/Support/raw_ostream.h"
+
+using namespace tilewright;
+
+std::string tilewright::findAssembler() {
+  if (auto onPath = llvm::sys::findProgramByName("ptxas"))
+    return *onPath;
+  llvm::SmallVector<std::string> roots;
+  for (const char *variable : {"CUDA_HOME", "CUDA_PATH"})
+    if (auto root = llvm::sys::Process::GetEnv(variable))
+      roots.push_back(*root);
+  roots.push_back("/usr/local/cuda");
+  for (const std::string &root : roots) {
+    llvm::SmallString<128> path(root);
+    llvm::sys::path::append(path, "bin", "ptxas");
+    if (llvm::sys::fs::can_execute(path))
+      return path.str().str();
+  }
+  return "";
+}
+
+/// The number that stands before `unit`, as in "16 bytes stack frame"; 0 if there is none.
+static int64_t numberBefore(llvm::StringRef line, llvm::StringRef unit) {
+  size_t at = line.find(unit);
+  if (at == llvm::StringRef::npos)
+    return 0;
+  llvm::StringRef before = line.take_front(at).rtrim();
+  int64_t value = 0;
+  if (before.substr(before.find_last_not_of("0123456789") + 1).getAsInteger(10, value))
+    return 0;
+  return value;
+}
+
+std::vector<KernelResources> tilewright::parseAssemblerLog(llvm::StringRef log) {
+  std::vector<KernelResources> list;
+  for (llvm::StringRef rest = log; !rest.empty();) {
+    llvm::StringRef line;
+    std::tie(line, rest) = rest.split('\n');
+    auto [before, after] = line.split("Compiling entry function '");
+    if (!after.empty()) {
+      list.emplace_back();
+      list.back().kernel = after.take_until([](char c) { return c == '\''; }).str();
+      continue;
+    }
+    if (list.empty())
+      continue;
+    KernelResources &resources = list.back();
+    if (line.contains("stack frame")) {
+      resources.stackBytes = numberBefore(line, "bytes stack frame");
+      resources.spillStoreBytes = numberBefore(line, "bytes spill stores");
+      resources.spillLoadBytes = numberBefore(line, "bytes spill loads");
+    } else if (line.contains("Used ")) {
+      resources.registers = numberBefore(line, "registers");
+      resources.staticSharedBytes = numberBefore(line, "bytes smem");
+    }
+  }
+  return list;
+}
+
+static llvm::Error makeTemporary(llvm::StringRef suffix, llvm::SmallVectorImpl<char> &path) {
+  if (std::error_code code = llvm::sys::fs::createTemporaryFile("tilewright", suffix, path))
+    return llvm::createStringError(code, "cannot create a temporary file");
+  return llvm::Error::success();
+}
+
+llvm::Expected<Assembly> tilewright::assembleCubin(llvm::StringRef ptx, llvm::StringRef target) {
+  llvm::Expected<GpuTarget> gpu = GpuTarget::get(target);
+  if (!gpu)
+    return gpu.takeError();
+  std::string assembler = findAssembler();
+  if (assembler.empty())
+    return llvm::createStringError("there is no ptxas on PATH, in CUDA_HOME or in /usr/local/cuda; "
+                                   "emit ptx, which the driver compiles");
+  llvm::SmallString<128> source, cubin, log;
+  for (auto [suffix, path] : {std::pair<const char *, llvm::SmallString<128> *>{"ptx", &source},
+                              {"cubin", &cubin},
+                              {"log", &log}})
+    if (llvm::Error error = makeTemporary(suffix, *path))
+      return std::move(error);
+  llvm::FileRemover removers[] = {llvm::FileRemover(source), llvm::FileRemover(cubin),
+                                  llvm::FileRemover(log)};
+  {
+    std::error_code code;
+    llvm::raw_fd_ostream stream(source, code);
+    if (code)
+      return llvm::createStringError(code, "cannot write '" + source + "'");
+    stream << ptx;
+  }
+  std::string arch = "-arch=" + gpu->chip;
+  llvm::StringRef arguments[] = {assembler, "-v", arch, source, "-o", cubin};
+  std::string error;
+  std::optional<llvm::StringRef> redirects[] = {llvm::StringRef(), llvm::StringRef(log),
+                                                llvm::StringRef(log)};
+  int status = llvm::sys::ExecuteAndWait(assembler, arguments, std::nullopt, redirects,
+                                         /*SecondsToWait=*/300, /*MemoryLimit=*/0, &error);
+  Assembly assembly;
+  if (auto buffer = llvm::MemoryBuffer::getFile(log))
+    assembly.log = (*buffer)->getBuffer().str();
+  if (status != 0)
+    return llvm::createStringError("ptxas failed" + (error.empty() ? "" : ": " + error) + "\n" +
+                                   assembly.log);
+  auto buffer = llvm::MemoryBuffer::getFile(cubin, /*IsText=*/false,
+                                            /*RequiresNullTerminator=*/false);
+  if (!buffer)
+    return llvm::createStringError(buffer.getError(), "cannot read what ptxas wrote");
+  assembly.cubin = (*buffer)->getBuffer().str();
+  assembly.resources = parseAssemblerLog(assembly.log);
+  return assembly;
+}

@@ -1,0 +1,145 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// LLVM IR and PTX.
+
+#include "lib/Codegen/Codegen.h"
+
+#include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Dialect/NVVM/NVVMToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Export.h"
+#include "llvm/IR/InstIterator.h"
+#include "llvm/IR/Instructions.h"
+#include "llvm/IR/LLVMContext.h"
+#include "llvm/IR/LegacyPassManager.h"
+#include "llvm/IR/Module.h"
+#include "llvm/MC/TargetRegistry.h"
+#include "llvm/Passes/PassBuilder.h"
+#include "llvm/Support/CommandLine.h"
+#include "llvm/Support/TargetSelect.h"
+#include "llvm/Target/TargetMachine.h"
+
+#include <mutex>
+
+// Of the NVPTX back end alone: InitializeAllTargets would ask for those that the package leaves out.
+extern "C" {
+void LLVMInitializeNVPTXTargetInfo();
+void LLVMInitializeNVPTXTarget();
+void LLVMInitializeNVPTXTargetMC();
+void LLVMInitializeNVPTXAsmPrinter();
+}
+
+using namespace tilewright;
+
+void tilewright::registerCodegenDialects(mlir::DialectRegistry &registry) {
+  mlir::registerBuiltinDialectTranslation(registry);
+  mlir::registerLLVMDialectTranslation(registry);
+  mlir::registerNVVMDialectTranslation(registry);
+}
+
+llvm::Expected<GpuTarget> GpuTarget::get(llvm::StringRef name) {
+  if (name == "sm_80")
+    return GpuTarget{"sm_80", 70, 166912};
+  if (name == "sm_90a")
+    return GpuTarget{"sm_90a", 86, 232448};
+  return llvm::createStringError("target must be sm_80 or sm_90a, but got '" + name + "'");
+}
+
+static void initialiseBackEnd() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    LLVMInitializeNVPTXTargetInfo();
+    LLVMInitializeNVPTXTarget();
+    LLVMInitializeNVPTXTargetMC();
+    LLVMInitializeNVPTXAsmPrinter();
+    // Addresses in shared memory in one register instead of two. Only an option of the command line
+    // says so.
+    auto &options = llvm::cl::getRegisteredOptions();
+    if (auto found = options.find("nvptx-short-ptr"); found != options.end())
+      static_cast<llvm::cl::opt<bool> *>(found->second)->setValue(true);
+  });
+}
+
+static llvm::Expected<std::unique_ptr<llvm::TargetMachine>> createMachine(llvm::StringRef name) {
+  llvm::Expected<GpuTarget> target = GpuTarget::get(name);
+  if (!target)
+    return target.takeError();
+  initialiseBackEnd();
+  llvm::Triple triple("nvptx64-nvidia-cuda");
+  std::string error;
+  const llvm::Target *backEnd = llvm::TargetRegistry::lookupTarget(triple, error);
+  if (!backEnd)
+    return llvm::createStringError("LLVM has no NVPTX back end: " + error);
+  std::unique_ptr<llvm::TargetMachine> machine(backEnd->createTargetMachine(
+      triple, target->chip, "+ptx" + std::to_string(target->ptxVersion), llvm::TargetOptions(),
+      std::nullopt, std::nullopt, llvm::CodeGenOptLevel::Aggressive));
+  if (!machine)
+    return llvm::createStringError("LLVM cannot make code for " + name);
+  return machine;
+}
+
+/// Translated and optimised.
+static llvm::Expected<std::unique_ptr<llvm::Module>>
+translate(mlir::ModuleOp module, llvm::LLVMContext &context, llvm::TargetMachine &machine) {
+  std::unique_ptr<llvm::Module> llvmModule =
+      mlir::translateModuleToLLVMIR(module, context, "tilewright");
+  if (!llvmModule)
+    return llvm::createStringError("the module cannot be translated to LLVM IR");
+  llvmModule->setTargetTriple(machine.getTargetTriple());
+  llvmModule->setDataLayout(machine.createDataLayout());
+
+  // MLIR cannot say so: whatever a warp does together must not move into a branch.
+  for (llvm::Function &function : *llvmModule)
+    for (llvm::Instruction &instruction : llvm::instructions(function))
+      if (auto *call = llvm::dyn_cast<llvm::CallInst>(&instruction); call && call->isInlineAsm())
+        call->addFnAttr(llvm::Attribute::Convergent);
+
+  llvm::LoopAnalysisManager loops;
+  llvm::FunctionAnalysisManager functions;
+  llvm::CGSCCAnalysisManager graphs;
+  llvm::ModuleAnalysisManager modules;
+  llvm::PipelineTuningOptions tuning;
+  // The kernel's loops are unrolled as far as they should be, and registers are counted.
+  tuning.LoopUnrolling = tuning.LoopVectorization = tuning.SLPVectorization = false;
+  tuning.LoopInterleaving = false;
+  llvm::PassBuilder builder(&machine, tuning);
+  builder.registerModuleAnalyses(modules);
+  builder.registerCGSCCAnalyses(graphs);
+  builder.registerFunctionAnalyses(functions);
+  builder.registerLoopAnalyses(loops);
+  builder.crossRegisterProxies(loops, functions, graphs, modules);
+  builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O2).run(*llvmModule, modules);
+  return llvmModule;
+}
+
+llvm::Expected<std::string> tilewright::emitLlvmIr(mlir::ModuleOp module, llvm::StringRef target) {
+  auto machine = createMachine(target);
+  if (!machine)
+    return machine.takeError();
+  llvm::LLVMContext context;
+  auto llvmModule = translate(module, context, **machine);
+  if (!llvmModule)
+    return llvmModule.takeError();
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  (*llvmModule)->print(stream, nullptr);
+  return text;
+}
+
+llvm::Expected<std::string> tilewright::emitPtx(mlir::ModuleOp module, llvm::StringRef target) {
+  auto machine = createMachine(target);
+  if (!machine)
+    return machine.takeError();
+  llvm::LLVMContext context;
+  auto llvmModule = translate(module, context, **machine);
+  if (!llvmModule)
+    return llvmModule.takeError();
+  llvm::SmallString<0> text;
+  llvm::raw_svector_ostream stream(text);
+  llvm::legacy::PassManager passes;
+  if ((*machine)->addPassesToEmitFile(passes, stream, nullptr,
+                                      llvm::CodeGenFileType::AssemblyFile))
+    return llvm::createStringError("LLVM cannot emit PTX for " + target);
+  passes.run(**llvmModule);
+  return text.str().str();
+}

@@ -1,0 +1,54 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// convert-tgpu-to-nvvm: one thread's code for every tgpu.kernel, then MLIR's own conversions.
+
+#include "passes/Conversion/KernelEmitter.h"
+#include "passes/Passes.h"
+
+#include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
+#include "mlir/Conversion/ControlFlowToLLVM/ControlFlowToLLVM.h"
+#include "mlir/Conversion/MathToLLVM/MathToLLVM.h"
+#include "mlir/Conversion/SCFToControlFlow/SCFToControlFlow.h"
+#include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Pass/Pass.h"
+#include "mlir/Pass/PassManager.h"
+
+namespace tilewright {
+#define GEN_PASS_DEF_CONVERTTGPUTONVVM
+#include "passes/Passes.h.inc"
+} // namespace tilewright
+
+using namespace mlir;
+using namespace tilewright;
+
+namespace {
+struct ConvertTgpuToNvvm : tilewright::impl::ConvertTgpuToNvvmBase<ConvertTgpuToNvvm> {
+  void runOnOperation() override;
+};
+} // namespace
+
+void ConvertTgpuToNvvm::runOnOperation() {
+  ModuleOp module = getOperation();
+  bool failedAny = false;
+  for (tgpu::KernelOp kernel : llvm::to_vector(module.getOps<tgpu::KernelOp>()))
+    failedAny |= failed(tgpu::KernelEmitter(kernel).run());
+  if (failedAny)
+    return signalPassFailure();
+
+  // Nothing of what the kernels were made of is code for the device: functions have been inlined,
+  // programs are the launcher's.
+  for (Operation &op : llvm::make_early_inc_range(*module.getBody()))
+    if (!isa<LLVM::LLVMFuncOp, LLVM::GlobalOp>(op))
+      op.erase();
+
+  OpPassManager manager(ModuleOp::getOperationName());
+  manager.addPass(createSCFToControlFlowPass());
+  manager.addPass(createArithToLLVMConversionPass());
+  manager.addPass(createConvertMathToLLVMPass());
+  manager.addPass(createConvertControlFlowToLLVMPass());
+  if (failed(runPipeline(manager, module)))
+    signalPassFailure();
+}

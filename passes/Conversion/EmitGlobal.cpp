@@ -1,0 +1,407 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Views in global memory: their extents, single elements, and tiles between them and registers.
+//
+// An access of a tile is written twice: in vectors, taken where strides, pointer and indices allow it
+// (one test for the whole block), and by elements. Each access carries its own predicate, so there are
+// no further branches.
+
+#include "passes/Conversion/KernelEmitter.h"
+
+using namespace mlir;
+using namespace tilewright;
+using namespace tilewright::tgpu;
+using layout::RegisterLayout;
+
+KernelEmitter::View KernelEmitter::getView(Value value) {
+  auto type = cast<tile::ViewType>(value.getType());
+  ArrayRef<Value> list = get(value);
+  size_t rank = type.getRank();
+  View view{list[0], Values(list.slice(1, rank)), Values(list.slice(1 + rank, rank)),
+            getScalarType(type.getElementType()), getElementBits(type.getElementType()) / 8};
+  return view;
+}
+
+LogicalResult KernelEmitter::emitDim(tile::DimOp op) {
+  set(op.getResult(), {getView(op.getView()).extents[op.getDim()]});
+  return success();
+}
+
+LogicalResult KernelEmitter::emitSubview(tile::SubviewOp op) {
+  View view = getView(op.getSource());
+  int64_t dim = op.getDim();
+  Value offset = getScalar(op.getOffset());
+  Value bytes = mul(mul(toI64(offset), view.strides[dim]), i64(view.bytes));
+  // What is left of the source beyond the offset, and no more than asked for; neither below 0.
+  Value left = arith::SubIOp::create(b, view.extents[dim], offset);
+  Value size = arith::MinSIOp::create(b, left, getScalar(op.getSize()));
+  Values list = get(op.getSource());
+  list[0] = advance(view.base, bytes);
+  list[1 + dim] = arith::MaxSIOp::create(b, size, i32(0));
+  set(op.getResult(), list);
+  return success();
+}
+
+LogicalResult KernelEmitter::emitAt(tile::AtOp op) {
+  Values list;
+  Type type = nullptr;
+  if (op.getView()) {
+    list = get(op.getView());
+    type = op.getView().getType();
+  } else {
+    auto found = captures.find(op.getCaptureAttr().getAttr());
+    if (found == captures.end())
+      return op.emitError() << "'" << op.getCaptureAttr() << "' is no capture of the module";
+    list = found->second;
+    type = module.lookupSymbol<tile::CaptureOp>(op.getCaptureAttr().getAttr()).getType();
+  }
+  auto viewType = dyn_cast<tile::ViewType>(type);
+  if (!viewType) {
+    set(op.getResult(), {list.front()});
+    return success();
+  }
+  size_t rank = viewType.getRank(), dynamic = 0;
+  int64_t bytes = getElementBits(viewType.getElementType()) / 8;
+  Value inside, offset = i64(0);
+  for (size_t d = 0; d < rank; ++d) {
+    int64_t known = op.getStaticIndices()[d];
+    Value index = ShapedType::isDynamic(known) ? getScalar(op.getIndices()[dynamic++]) : i32(known);
+    inside = conjunction(inside, less(index, list[1 + d]));
+    offset = add(offset, mul(toI64(index), list[1 + rank + d]));
+  }
+  Value address = advance(list[0], mul(offset, i64(bytes)));
+  Type element = getScalarType(type);
+  set(op.getResult(), loadGlobal(address, inside, element, 1, nullptr));
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// One run of elements
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// How the registers of an access of `bits` in all are written in PTX.
+struct AsmShape {
+  unsigned wordBits, numWords;
+  std::string suffix;     ///< .v4.b32
+  StringRef constraint;   ///< r
+};
+} // namespace
+
+static AsmShape getAsmShape(unsigned bits) {
+  unsigned wordBits = bits >= 32 ? (bits == 64 ? 64 : 32) : 16;
+  unsigned numWords = std::max(1u, bits / wordBits);
+  std::string suffix = numWords > 1 ? ".v" + std::to_string(numWords) : "";
+  suffix += ".b" + std::to_string(std::min(bits, wordBits));
+  return {wordBits, numWords, suffix, wordBits == 64 ? "l" : wordBits == 32 ? "r" : "h"};
+}
+
+/// {$0, $1} from operand `first` on.
+static std::string operandList(unsigned first, unsigned count) {
+  std::string text;
+  for (unsigned i = 0; i < count; ++i)
+    text += (i ? ", $" : "$") + std::to_string(first + i);
+  return count > 1 ? "{" + text + "}" : text;
+}
+
+Values KernelEmitter::loadGlobal(Value address, Value inside, Type element, int64_t count,
+                                 Value pad) {
+  bool isFlag = element.isInteger(1);
+  Type memory = isFlag ? b.getI8Type() : element;
+  unsigned elementBits = memory.getIntOrFloatBitWidth();
+  AsmShape shape = getAsmShape(elementBits * count);
+  Type word = b.getIntegerType(shape.wordBits);
+
+  // Every word begins as pads.
+  Value padWord = zero(word);
+  if (pad && !(isFlag)) {
+    unsigned perWord = shape.wordBits / elementBits;
+    Values copies(std::max(1u, perWord), pad);
+    if (elementBits == 8)
+      padWord = arith::ExtUIOp::create(b, word, bitcast(pad, memory));
+    else
+      padWord = bitcast(copies.size() == 1 ? pad : vectorOf(copies), word);
+  } else if (pad) {
+    padWord = arith::ExtUIOp::create(b, word, pad);
+  }
+
+  std::string text, constraints;
+  unsigned n = shape.numWords;
+  std::string type = ".b" + std::to_string(shape.wordBits);
+  for (unsigned i = 0; i < n; ++i) {
+    text += "mov" + type + " $" + std::to_string(i) + ", $" + std::to_string(n + 2) + "; ";
+    constraints += ("=&" + shape.constraint + ",").str();
+  }
+  text += "@$" + std::to_string(n + 1) + " ld.global" + shape.suffix + " " + operandList(0, n) +
+          ", [$" + std::to_string(n) + "];";
+  constraints += ("l,b," + shape.constraint + ",~{memory}").str();
+  if (!inside)
+    inside = constant(b.getBoolAttr(true));
+  SmallVector<Type> words(n, word);
+  Type result = n == 1 ? word : LLVM::LLVMStructType::getLiteral(b.getContext(), words);
+  Value loaded = inlineAsm(text, constraints, result, {address, inside, padWord});
+
+  Values list;
+  for (unsigned i = 0; i < n; ++i)
+    list.push_back(n == 1 ? loaded : extract(loaded, i));
+  if (isFlag)
+    return {arith::CmpIOp::create(b, arith::CmpIPredicate::ne, list[0], zero(word)).getResult()};
+  if (elementBits == 8 && count == 1)
+    return {arith::TruncIOp::create(b, memory, list[0]).getResult()};
+  if (elementBits == shape.wordBits) {
+    for (Value &value : list)
+      value = bitcast(value, element);
+    return list;
+  }
+  Values elements;
+  if (elementBits > shape.wordBits) {
+    for (unsigned i = 0; i < n; i += 2)
+      elements.push_back(bitcast(vectorOf({list[i], list[i + 1]}), element));
+    return elements;
+  }
+  for (Value value : list) {
+    unsigned perWord = shape.wordBits / elementBits;
+    Value vector = bitcast(value, VectorType::get(perWord, element));
+    for (unsigned i = 0; i < perWord; ++i)
+      elements.push_back(extract(vector, i));
+  }
+  return elements;
+}
+
+void KernelEmitter::storeGlobal(Value address, Value inside, ArrayRef<Value> elements) {
+  Type element = elements.front().getType();
+  unsigned bits = std::max(8u, element.getIntOrFloatBitWidth());
+  AsmShape shape = getAsmShape(bits * elements.size());
+  Type word = b.getIntegerType(shape.wordBits);
+  Values words;
+  if (bits == 8 && elements.size() == 1) {
+    words.push_back(arith::ExtUIOp::create(b, word, elements[0]));
+  } else if (bits > shape.wordBits) {
+    for (Value value : elements) {
+      Value halves = bitcast(value, VectorType::get(2, word));
+      words.push_back(extract(halves, 0));
+      words.push_back(extract(halves, 1));
+    }
+  } else {
+    unsigned perWord = shape.wordBits / bits;
+    for (size_t i = 0; i < elements.size(); i += perWord)
+      words.push_back(bitcast(
+          perWord == 1 ? elements[i] : vectorOf(elements.slice(i, perWord)), word));
+  }
+  unsigned n = shape.numWords;
+  std::string text = "st.global" + shape.suffix + " [$0], " + operandList(1, n) + ";";
+  std::string constraints = "l";
+  for (unsigned i = 0; i < n; ++i)
+    constraints += ("," + shape.constraint).str();
+  Values operands{address};
+  llvm::append_range(operands, words);
+  if (inside) {
+    text = "@$" + std::to_string(n + 1) + " " + text;
+    constraints += ",b";
+    operands.push_back(inside);
+  }
+  inlineAsm(text, constraints + ",~{memory}", nullptr, operands);
+}
+
+//===----------------------------------------------------------------------===//
+// Tiles
+//===----------------------------------------------------------------------===//
+
+KernelEmitter::Region KernelEmitter::getRegion(Value viewValue, OperandRange indices,
+                                               ArrayRef<int64_t> staticIndices,
+                                               std::optional<ArrayRef<int64_t>> dims,
+                                               int64_t tileRank) {
+  Region region{getView(viewValue), nullptr, nullptr, {}, {}, {}};
+  const View &view = region.view;
+  int64_t rank = static_cast<int64_t>(view.extents.size());
+  SmallVector<int64_t> along;
+  for (int64_t i = 0; i < tileRank; ++i)
+    along.push_back(dims ? (*dims)[i] : rank - tileRank + i);
+
+  Values index;
+  size_t dynamic = 0;
+  for (int64_t known : staticIndices)
+    index.push_back(ShapedType::isDynamic(known) ? getScalar(indices[dynamic++]) : i32(known));
+  Value offset = i64(0);
+  for (int64_t d = 0; d < rank; ++d) {
+    offset = add(offset, mul(toI64(index[d]), view.strides[d]));
+    if (!llvm::is_contained(along, d))
+      region.inside = conjunction(region.inside, less(index[d], view.extents[d]));
+  }
+  region.origin = advance(view.base, mul(offset, i64(view.bytes)));
+  for (int64_t d : along) {
+    region.index.push_back(index[d]);
+    region.extent.push_back(view.extents[d]);
+    region.stride.push_back(view.strides[d]);
+  }
+  return region;
+}
+
+Value KernelEmitter::isVectorisable(const Region &region, int64_t vector) {
+  auto is = [&](Value value, Value wanted) {
+    return arith::CmpIOp::create(b, arith::CmpIPredicate::eq, value, wanted).getResult();
+  };
+  Value bits = LLVM::PtrToIntOp::create(b, b.getI64Type(), region.origin);
+  for (Value stride : ArrayRef(region.stride).drop_back())
+    bits = arith::OrIOp::create(b, bits, mul(stride, i64(region.view.bytes)));
+  bits = arith::AndIOp::create(b, bits, i64(vector * region.view.bytes - 1));
+  // Runs then begin at multiples of their length, and the view ends at one.
+  Value ends = arith::OrIOp::create(b, region.index.back(), region.extent.back());
+  ends = arith::AndIOp::create(b, ends, i32(vector - 1));
+  return conjunction(is(region.stride.back(), i64(1)),
+                     conjunction(is(bits, i64(0)), is(ends, i32(0))));
+}
+
+/// The longest run of registers that is consecutive along the last dimension, starts at a multiple of
+/// its length in every thread, and is no wider than 16 bytes.
+int64_t KernelEmitter::globalVector(const RegisterLayout &layout, int64_t bytes) {
+  int last = layout.rank() - 1;
+  int64_t vector = 1;
+  while (layout.vectorLength(last) % (2 * vector) == 0 && 2 * vector * bytes <= 16)
+    vector *= 2;
+  auto isAligned = [&] {
+    for (int w = 0; w < numWarps; ++w)
+      for (int l = 0; l < layout::kLanes; ++l)
+        if ((layout.warpPart(w)[last] + layout.lanePart(l)[last]) % vector != 0)
+          return false;
+    for (int reg = 0; reg < layout.registersPerThread(); reg += vector)
+      if (layout.registerPart(reg)[last] % vector != 0)
+        return false;
+    return true;
+  };
+  while (vector > 1 && !isAligned())
+    vector /= 2;
+  return vector;
+}
+
+void KernelEmitter::forEachRun(const Region &region, const RegisterLayout &layout, int64_t vector,
+                               Value condition,
+                               llvm::function_ref<void(int, Value, Value)> access) {
+  int rank = layout.rank();
+  // Registers share most of their coordinates: addresses and bounds are made once for each.
+  struct Part {
+    Value offset, inside;
+  };
+  llvm::DenseMap<int64_t, Part> parts[2];
+  Value base = region.origin;
+  for (int d = 0; d < rank; ++d) {
+    bool isUnit = vector > 1 && d == rank - 1;
+    Value offset = toI64(threadCoord(layout, d));
+    base = advance(base, mul(isUnit ? offset : mul(offset, region.stride[d]),
+                             i64(region.view.bytes)));
+  }
+  auto getPart = [&](int d, int64_t at) {
+    Part &part = parts[d][at];
+    if (!part.offset) {
+      bool isUnit = vector > 1 && d == rank - 1;
+      part.offset = mul(isUnit ? i64(at) : mul(i64(at), region.stride[d]), i64(region.view.bytes));
+      part.inside =
+          less(add(region.index[d], add(threadCoord(layout, d), i32(at))), region.extent[d]);
+    }
+    return part;
+  };
+  for (int reg = 0; reg < layout.registersPerThread(); reg += static_cast<int>(vector)) {
+    Value address = base, inside = condition;
+    for (int d = 0; d < rank; ++d) {
+      Part part = getPart(d, layout.registerPart(reg)[d]);
+      address = advance(address, part.offset);
+      inside = conjunction(inside, part.inside);
+    }
+    access(reg, address, inside);
+  }
+}
+
+LogicalResult KernelEmitter::emitLoad(LoadOp op) {
+  const RegisterLayout &layout = *getLayout(op, op.getResult().getType());
+  Region region = getRegion(op.getView(), op.getIndices(), op.getStaticIndices(), op.getDims(),
+                            layout.rank());
+  Value pad = op.getPad() ? getScalar(op.getPad()) : Value();
+  Type element = region.view.element;
+  auto loadAll = [&](int64_t vector) {
+    Values elements;
+    forEachRun(region, layout, vector, region.inside, [&](int, Value address, Value inside) {
+      llvm::append_range(elements, loadGlobal(address, inside, element, vector, pad));
+    });
+    return elements;
+  };
+  int64_t vector = element.isInteger(1) ? 1 : globalVector(layout, region.view.bytes);
+  if (vector == 1) {
+    setElements(op.getResult(), loadAll(1));
+    return success();
+  }
+  auto branch = scf::IfOp::create(
+      b, SmallVector<Type>(layout.registersPerThread(), element), isVectorisable(region, vector),
+      /*addThenBlock=*/true, /*addElseBlock=*/true);
+  {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToEnd(branch.thenBlock());
+    scf::YieldOp::create(b, loadAll(vector));
+    b.setInsertionPointToEnd(branch.elseBlock());
+    scf::YieldOp::create(b, loadAll(1));
+  }
+  setElements(op.getResult(), llvm::to_vector(ValueRange(branch.getResults())));
+  return success();
+}
+
+LogicalResult KernelEmitter::emitStore(StoreOp op) {
+  const RegisterLayout &layout = *getLayout(op, op.getValue().getType());
+  Region region = getRegion(op.getView(), op.getIndices(), op.getStaticIndices(), op.getDims(),
+                            layout.rank());
+  Values elements = getElements(op.getValue());
+  Value condition = conjunction(region.inside, isCanonicalThread(layout));
+  auto storeAll = [&](int64_t vector) {
+    forEachRun(region, layout, vector, condition, [&](int reg, Value address, Value inside) {
+      if (isCanonicalRegister(layout, reg))
+        storeGlobal(address, inside, ArrayRef(elements).slice(reg, vector));
+    });
+  };
+  int64_t vector =
+      elements.front().getType().isInteger(1) ? 1 : globalVector(layout, region.view.bytes);
+  if (vector == 1) {
+    storeAll(1);
+    return success();
+  }
+  auto branch = scf::IfOp::create(b, TypeRange(), isVectorisable(region, vector),
+                                  /*addThenBlock=*/true, /*addElseBlock=*/true);
+  OpBuilder::InsertionGuard guard(b);
+  for (auto [block, length] :
+       {std::pair(branch.thenBlock(), vector), std::pair(branch.elseBlock(), int64_t(1))}) {
+    b.setInsertionPointToEnd(block);
+    storeAll(length);
+    scf::YieldOp::create(b);
+  }
+  return success();
+}
+
+LogicalResult KernelEmitter::emitAtomicAdd(AtomicAddOp op) {
+  const RegisterLayout &layout = *getLayout(op, op.getValue().getType());
+  Region region = getRegion(op.getView(), op.getIndices(), op.getStaticIndices(), op.getDims(),
+                            layout.rank());
+  Type element = region.view.element;
+  StringRef type, constraint;
+  if (element.isF32())
+    type = "f32", constraint = "f";
+  else if (element.isF64())
+    type = "f64", constraint = "d";
+  else if (element.isInteger(32))
+    type = "u32", constraint = "r";
+  else if (element.isF16())
+    type = "noftz.f16", constraint = "h";
+  else if (element.isBF16() && kernel.getTarget() != "sm_80")
+    type = "noftz.bf16", constraint = "h";
+  else
+    return op.emitError() << "there is no atomic addition of " << element << " on "
+                          << kernel.getTarget() << "; add in f32";
+  Values elements = getElements(op.getValue());
+  Value condition = conjunction(region.inside, isCanonicalThread(layout));
+  forEachRun(region, layout, 1, condition, [&](int reg, Value address, Value inside) {
+    if (!isCanonicalRegister(layout, reg))
+      return;
+    Value value = elements[reg];
+    if (constraint == "h")
+      value = bitcast(value, b.getI16Type());
+    inlineAsm(("@$2 red.global.add." + type + " [$0], $1;").str(),
+              ("l," + constraint + ",b,~{memory}").str(), nullptr, {address, value, inside});
+  });
+  return success();
+}

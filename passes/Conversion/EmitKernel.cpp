@@ -1,0 +1,234 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The signature of a kernel, its place in the grid, its shared memory.
+//
+// Arguments, in order: a view is its pointer, its extents (i32 each), its strides (i64 each); a scalar
+// is itself; captures follow the declared ones. The grid is launched along x alone, the first id
+// the fastest, so that no extent but the product is limited.
+
+#include "passes/Conversion/KernelEmitter.h"
+
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+
+using namespace mlir;
+using namespace tilewright;
+using namespace tilewright::tgpu;
+
+SmallVector<tile::CaptureOp> tgpu::getReachedCaptures(KernelOp kernel) {
+  auto module = kernel->getParentOfType<ModuleOp>();
+  llvm::DenseSet<Operation *> reached;
+  SmallVector<Operation *> pending{kernel};
+  while (!pending.empty())
+    if (auto uses = SymbolTable::getSymbolUses(pending.pop_back_val()))
+      for (SymbolTable::SymbolUse use : *uses) {
+        Operation *symbol = SymbolTable::lookupSymbolIn(module, use.getSymbolRef());
+        if (symbol && reached.insert(symbol).second)
+          pending.push_back(symbol);
+      }
+  // Of a bound kernel, what the module declares is its contract, read or not.
+  bool isBound = kernel.getBindings().has_value();
+  SmallVector<tile::CaptureOp> captures;
+  for (auto capture : module.getOps<tile::CaptureOp>())
+    if (isBound || reached.contains(capture))
+      captures.push_back(capture);
+  return captures;
+}
+
+LogicalResult KernelEmitter::emitSignature() {
+  SmallVector<tile::CaptureOp> captureOps = getReachedCaptures(kernel);
+  SmallVector<Type> types;
+  for (Value argument : kernel.getArgs())
+    llvm::append_range(types, getFlatTypes(argument.getType()));
+  for (tile::CaptureOp capture : captureOps)
+    llvm::append_range(types, getFlatTypes(capture.getType()));
+
+  b.setInsertionPoint(kernel);
+  std::string name = kernel.getSymName().str();
+  // The kernel keeps its own name; the tgpu.kernel is erased when the pass is through.
+  kernel.setSymName(name + ".tgpu");
+  auto type = LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(b.getContext()), types);
+  func = LLVM::LLVMFuncOp::create(b, name, type);
+  func->setAttr(NVVM::NVVMDialect::getKernelFuncAttrName(), b.getUnitAttr());
+  func->setAttr(NVVM::NVVMDialect::getReqntidAttrName(),
+                b.getDenseI32ArrayAttr({static_cast<int32_t>(32 * numWarps)}));
+  Block *entry = func.addEntryBlock(b);
+  b.setInsertionPointToEnd(entry);
+  // Replaced by nothing in the end: marks where what is computed once goes.
+  endOfEntry = arith::ConstantOp::create(b, b.getBoolAttr(false));
+
+  ValueRange flat = entry->getArguments();
+  for (auto [argument, isOptional] : llvm::zip_equal(kernel.getArgs(), kernel.getArgOptional())) {
+    size_t count = getFlatTypes(argument.getType()).size();
+    unflatten(argument, flat.take_front(count));
+    flat = flat.drop_front(count);
+    // The launch has checked the extents that are known, unless there is no view.
+    if (auto view = dyn_cast<tile::ViewType>(argument.getType()); view && !isOptional)
+      for (auto [d, extent] : llvm::enumerate(view.getShape()))
+        if (!ShapedType::isDynamic(extent))
+          values[argument][1 + d] = i32(extent);
+  }
+  for (tile::CaptureOp capture : captureOps) {
+    size_t count = getFlatTypes(capture.getType()).size();
+    captures[capture.getSymNameAttr()] = llvm::to_vector(flat.take_front(count));
+    flat = flat.drop_front(count);
+  }
+
+  {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPoint(endOfEntry);
+    thread = NVVM::ThreadIdXOp::create(b, b.getI32Type());
+    warp = arith::DivUIOp::create(b, thread, i32(32));
+    lane = arith::RemUIOp::create(b, thread, i32(32));
+  }
+
+  // One external array for all kernels of the module; its size is given at launch.
+  sharedMemory = module.lookupSymbol<LLVM::GlobalOp>("shared_memory");
+  if (!sharedMemory) {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(module.getBody());
+    sharedMemory = LLVM::GlobalOp::create(
+        b, LLVM::LLVMArrayType::get(b.getI8Type(), 0), /*isConstant=*/false,
+        LLVM::Linkage::External, "shared_memory", Attribute(), /*alignment=*/1024,
+        /*addrSpace=*/3);
+  }
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Grid
+//===----------------------------------------------------------------------===//
+
+LogicalResult KernelEmitter::emitGrid() {
+  Value rest = NVVM::BlockIdXOp::create(b, b.getI32Type());
+  size_t count = kernel.getGrid().size();
+  for (auto [i, id] : llvm::enumerate(kernel.getGridIds())) {
+    if (i + 1 == count) {
+      set(id, {rest});
+      break;
+    }
+    Value extent = emitExpr(cast<tile::ExprAttr>(kernel.getGrid()[i]));
+    if (!extent)
+      return failure();
+    if (extent.getType().isInteger(64))
+      extent = arith::TruncIOp::create(b, b.getI32Type(), extent);
+    set(id, {arith::RemUIOp::create(b, rest, extent).getResult()});
+    rest = arith::DivUIOp::create(b, rest, extent);
+  }
+  return success();
+}
+
+/// In 64 bits, as the launch computes it; flags as i1.
+Value KernelEmitter::emitExpr(tile::ExprAttr expr) {
+  auto fail = [&](const Twine &message) {
+    kernel.emitError() << "in the grid, " << message;
+    return Value();
+  };
+  switch (expr.getKind()) {
+  case tile::ExprKind::Int:
+    return i64(expr.getValue());
+  case tile::ExprKind::Flag:
+    return constant(b.getBoolAttr(expr.getValue()));
+  case tile::ExprKind::Enum:
+  case tile::ExprKind::Type:
+    return fail("'" + expr.getName() + "' must have been folded before code is generated");
+  case tile::ExprKind::Name:
+  case tile::ExprKind::Dim: {
+    for (auto [name, argument] : llvm::zip(kernel.getArgNames(), kernel.getArgs())) {
+      if (cast<StringAttr>(name).getValue() != expr.getName())
+        continue;
+      if (expr.getKind() == tile::ExprKind::Name)
+        return toI64(getScalar(argument));
+      return toI64(getView(argument).extents[expr.getValue()]);
+    }
+    if (DictionaryAttr bindings = kernel.getBindingsAttr())
+      if (auto value = bindings.getAs<IntegerAttr>(expr.getName()))
+        return i64(value.getInt());
+    return fail("'" + expr.getName() + "' names neither an argument nor a parameter");
+  }
+  case tile::ExprKind::Call:
+    break;
+  }
+
+  Values operands;
+  for (tile::ExprAttr operand : expr.getOperands()) {
+    Value value = emitExpr(operand);
+    if (!value)
+      return nullptr;
+    operands.push_back(value);
+  }
+  StringRef name = expr.getName();
+  auto is = [&](StringRef function, size_t count) {
+    return name == function && operands.size() == count;
+  };
+  using Predicate = arith::CmpIPredicate;
+  static const std::pair<StringRef, Predicate> comparisons[] = {
+      {"eq", Predicate::eq}, {"==", Predicate::eq},  {"ne", Predicate::ne},
+      {"lt", Predicate::slt}, {"<", Predicate::slt},  {"le", Predicate::sle},
+      {"<=", Predicate::sle}, {"gt", Predicate::sgt}, {">", Predicate::sgt},
+      {"ge", Predicate::sge}, {">=", Predicate::sge}};
+  for (auto [function, predicate] : comparisons)
+    if (is(function, 2))
+      return arith::CmpIOp::create(b, predicate, operands[0], operands[1]);
+  if (is("+", 2) || is("add", 2))
+    return add(operands[0], operands[1]);
+  if (is("-", 2) || is("sub", 2))
+    return arith::SubIOp::create(b, operands[0], operands[1]);
+  if (is("*", 2) || is("mul", 2))
+    return mul(operands[0], operands[1]);
+  if (is("ceildiv", 2)) {
+    // Extents are not negative: the division of i32 by a constant is a few instructions.
+    Value more = add(operands[0], add(operands[1], i64(-1)));
+    return arith::DivUIOp::create(b, more, operands[1]);
+  }
+  if (is("floordiv", 2))
+    return arith::DivSIOp::create(b, operands[0], operands[1]);
+  if (is("mod", 2))
+    return arith::RemSIOp::create(b, operands[0], operands[1]);
+  if (is("min", 2))
+    return arith::MinSIOp::create(b, operands[0], operands[1]);
+  if (is("max", 2))
+    return arith::MaxSIOp::create(b, operands[0], operands[1]);
+  if (is("and", 2))
+    return arith::AndIOp::create(b, operands[0], operands[1]);
+  if (is("or", 2))
+    return arith::OrIOp::create(b, operands[0], operands[1]);
+  if (is("not", 1))
+    return arith::XOrIOp::create(b, operands[0], constant(b.getBoolAttr(true)));
+  if (is("select", 3))
+    return arith::SelectOp::create(b, operands[0], operands[1], operands[2]);
+  return fail("'" + name +
+              "' cannot be computed on the device except for the extent of the last id");
+}
+
+//===----------------------------------------------------------------------===//
+// Shared memory
+//===----------------------------------------------------------------------===//
+
+LogicalResult KernelEmitter::emitAlloc(Operation *op, std::optional<uint64_t> offset, int64_t bytes,
+                                       int64_t alignment) {
+  if (!offset)
+    return op->emitError() << "a buffer must have an offset before code is generated; run "
+                              "tgpu-plan-shared-memory";
+  if (std::optional<uint64_t> limit = kernel.getSharedBytes(); limit && *offset + bytes > *limit)
+    return op->emitError() << "a buffer of " << bytes << " bytes at " << *offset
+                           << " must lie within the kernel's " << *limit
+                           << " bytes of shared memory";
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPoint(endOfEntry);
+  Value base = LLVM::AddressOfOp::create(b, sharedMemory);
+  set(op->getResult(0), {advance(base, static_cast<int64_t>(*offset))});
+  return success();
+}
+
+LogicalResult KernelEmitter::emitSlot(SlotOp op) {
+  auto type = cast<RingType>(op.getRing().getType());
+  int64_t slot = llvm::alignTo(getBytes(type.getSlot()), getAlignment(type.getSlot()));
+  Value ring = getScalar(op.getRing());
+  if (type.getStages() == 1) {
+    set(op.getBuffer(), {ring});
+    return success();
+  }
+  Value index = arith::RemUIOp::create(b, getScalar(op.getUse()), i32(type.getStages()));
+  set(op.getBuffer(), {advance(ring, mul(index, i32(slot)))});
+  return success();
+}

@@ -1,0 +1,134 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Matrix products: mma.sync, and multiply-adds on the CUDA cores.
+
+#include "passes/Conversion/KernelEmitter.h"
+
+using namespace mlir;
+using namespace tilewright;
+using namespace tilewright::tgpu;
+using layout::RegisterLayout;
+
+//===----------------------------------------------------------------------===//
+// mma.sync
+//===----------------------------------------------------------------------===//
+
+LogicalResult KernelEmitter::emitMma(MmaOp op) {
+  auto accType = cast<RankedTensorType>(op.getAcc().getType());
+  auto mma = cast<MmaAttr>(accType.getEncoding());
+  Type element = getScalarType(op.getA().getType());
+  StringRef name;
+  Type word = b.getI32Type();
+  if (element.isF16()) {
+    name = "llvm.nvvm.mma.m16n8k16.row.col.f32.f32";
+    word = VectorType::get(2, element);
+  } else if (element.isBF16()) {
+    name = "llvm.nvvm.mma.m16n8k16.row.col.bf16";
+  } else if (element.isF32()) {
+    name = "llvm.nvvm.mma.m16n8k8.row.col.tf32";
+  }
+  if (name.empty() || !accType.getElementType().isF32())
+    return op.emitError() << "there is no mma.sync of " << op.getA().getType() << " into "
+                          << accType.getElementType() << " on " << kernel.getTarget();
+
+  Values a = get(op.getA()), bWords = get(op.getB()), acc = getElements(op.getAcc());
+  int64_t atomsM = accType.getDimSize(0) / (16 * mma.getWarpsM());
+  int64_t atomsN = accType.getDimSize(1) / (8 * mma.getWarpsN());
+  int64_t atomsK = static_cast<int64_t>(a.size()) / (4 * atomsM);
+  if (static_cast<int64_t>(bWords.size()) != 2 * atomsK * atomsN ||
+      static_cast<int64_t>(acc.size()) != 4 * atomsM * atomsN)
+    return op.emitError("operands do not fit the atoms of the accumulator");
+  for (Values *words : {&a, &bWords})
+    for (Value &value : *words)
+      value = bitcast(value, word);
+
+  Type result = LLVM::LLVMStructType::getLiteral(b.getContext(),
+                                                 SmallVector<Type>(4, accType.getElementType()));
+  // k outermost: products that follow each other do not wait for each other.
+  for (int64_t k = 0; k < atomsK; ++k)
+    for (int64_t n = 0; n < atomsN; ++n)
+      for (int64_t m = 0; m < atomsM; ++m) {
+        Values operands;
+        llvm::append_range(operands, ArrayRef(a).slice(4 * (m * atomsK + k), 4));
+        llvm::append_range(operands, ArrayRef(bWords).slice(2 * (n * atomsK + k), 2));
+        MutableArrayRef<Value> atom = MutableArrayRef(acc).slice(4 * (m * atomsN + n), 4);
+        llvm::append_range(operands, atom);
+        Value sum = intrinsic(name, result, operands);
+        for (auto [i, value] : llvm::enumerate(atom))
+          value = extract(sum, static_cast<int64_t>(i));
+      }
+  setElements(op.getResult(), acc);
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Multiply-adds
+//===----------------------------------------------------------------------===//
+
+LogicalResult KernelEmitter::emitFmaDot(FmaDotOp op) {
+  const RegisterLayout &layout = *getLayout(op, op.getResult().getType());
+  Type element = getScalarType(op.getResult().getType());
+  auto aType = cast<SharedType>(op.getA().getType()), bType = cast<SharedType>(op.getB().getType());
+  const layout::SharedLayout *shared[2] = {getLayout(op, aType), getLayout(op, bType)};
+  if (!shared[0] || !shared[1])
+    return failure();
+  int64_t bytes = element.getIntOrFloatBitWidth() / 8;
+  int64_t depth = aType.getShape()[op.getTransposeA() ? 0 : 1];
+  int64_t step = 16 / bytes;
+  while (depth % step != 0)
+    step /= 2;
+
+  // The rows and columns of the thread, each once; registers by their number among them.
+  SmallVector<int64_t> places[2];
+  SmallVector<size_t> placeOf[2];
+  for (int dim : {0, 1})
+    for (int reg = 0; reg < layout.registersPerThread(); ++reg) {
+      int64_t part = layout.registerPart(reg)[dim];
+      auto found = llvm::find(places[dim], part);
+      placeOf[dim].push_back(found - places[dim].begin());
+      if (found == places[dim].end())
+        places[dim].push_back(part);
+    }
+  int64_t vector = globalVector(layout, bytes);
+
+  /// For each place, the elements k to k + step - 1 of operand `which`.
+  auto load = [&](int which, Value k) {
+    Value buffer = getScalar(which == 0 ? op.getA() : op.getB());
+    Value base = threadCoord(layout, which);
+    const layout::SharedLayout &lies = *shared[which];
+    bool kInRow = which == 0 ? !op.getTransposeA() : op.getTransposeB();
+    SmallVector<Values> strips(places[which].size());
+    if (kInRow) {
+      // A strip never leaves the 16 bytes that a swizzle keeps together.
+      for (auto [place, strip] : llvm::zip_equal(places[which], strips))
+        strip = loadVector(advance(buffer, byteOffset(lies, add(base, i32(place)), k)), element,
+                           step);
+      return strips;
+    }
+    int64_t run = which == 1 ? vector : 1;
+    for (int64_t i = 0; i < step; ++i)
+      for (size_t first = 0; first < strips.size(); first += run) {
+        Value col = add(base, i32(places[which][first]));
+        Value address = advance(buffer, byteOffset(lies, add(k, i32(i)), col));
+        for (auto [j, value] : llvm::enumerate(loadVector(address, element, run)))
+          strips[first + j].push_back(value);
+      }
+    return strips;
+  };
+
+  Values acc = getElements(op.getAcc());
+  auto loop = scf::ForOp::create(b, i32(0), i32(depth), i32(step), acc);
+  {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToEnd(loop.getBody());
+    Values sums(loop.getRegionIterArgs().begin(), loop.getRegionIterArgs().end());
+    SmallVector<Values> rows = load(0, loop.getInductionVar());
+    SmallVector<Values> cols = load(1, loop.getInductionVar());
+    for (int64_t i = 0; i < step; ++i)
+      for (auto [reg, sum] : llvm::enumerate(sums))
+        sum = LLVM::FMAOp::create(b, rows[placeOf[0][reg]][i], cols[placeOf[1][reg]][i], sum);
+    scf::YieldOp::create(b, sums);
+  }
+  setElements(op.getResult(), llvm::to_vector(ValueRange(loop.getResults())));
+  return success();
+}

@@ -1,0 +1,182 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Register tiles from and to shared memory: ldmatrix where the layout allows it, else vectors.
+
+#include "passes/Conversion/KernelEmitter.h"
+
+#include "lib/Layout/RegisterAccess.h"
+
+using namespace mlir;
+using namespace tilewright;
+using namespace tilewright::tgpu;
+using layout::Coord;
+using layout::MatrixAccess;
+using layout::RegisterLayout;
+using layout::VectorAccess;
+
+//===----------------------------------------------------------------------===//
+// One vector
+//===----------------------------------------------------------------------===//
+
+Values KernelEmitter::loadVector(Value address, Type element, int64_t count) {
+  bool isFlag = element.isInteger(1);
+  Type memory = isFlag ? b.getI8Type() : element;
+  Type type = count == 1 ? memory : VectorType::get(count, memory);
+  unsigned alignment = memory.getIntOrFloatBitWidth() / 8 * count;
+  Value loaded = LLVM::LoadOp::create(b, type, address, alignment);
+  Values elements;
+  for (int64_t i = 0; i < count; ++i) {
+    Value value = count == 1 ? loaded : extract(loaded, i);
+    elements.push_back(isFlag ? arith::CmpIOp::create(b, arith::CmpIPredicate::ne, value,
+                                                      zero(memory))
+                                    .getResult()
+                              : value);
+  }
+  return elements;
+}
+
+void KernelEmitter::storeVector(Value address, ArrayRef<Value> elements) {
+  Values list(elements);
+  if (list.front().getType().isInteger(1))
+    for (Value &value : list)
+      value = arith::ExtUIOp::create(b, b.getI8Type(), value);
+  unsigned alignment = list.front().getType().getIntOrFloatBitWidth() / 8 * list.size();
+  LLVM::StoreOp::create(b, list.size() == 1 ? list.front() : vectorOf(list), address, alignment);
+}
+
+//===----------------------------------------------------------------------===//
+// Tiles
+//===----------------------------------------------------------------------===//
+
+template <typename Access>
+Values KernelEmitter::issueAddresses(const Access &access, Value buffer,
+                                     const layout::SharedLayout &shared,
+                                     ArrayRef<layout::Digit> warpDigits,
+                                     llvm::function_ref<Coord(int, int, int)> place) {
+  auto offsetOf = [&](int issue) -> Value {
+    Value at[2];
+    for (int axis : {0, 1}) {
+      at[axis] =
+          threadNumber([&](int w, int l) { return place(issue, w, l)[axis]; }, warpDigits);
+      if (!at[axis])
+        return nullptr;
+    }
+    // As long as it depends on the thread alone, it belongs to what is computed once.
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPoint(endOfEntry);
+    return byteOffset(shared, at[0], at[1]);
+  };
+  Value first = offsetOf(0);
+  if (!first)
+    return {};
+  llvm::DenseMap<int64_t, Value> flipped;
+  flipped[0] = first;
+  Values addresses;
+  for (int issue = 0; issue < static_cast<int>(access.issues().size()); ++issue) {
+    std::optional<layout::OffsetDelta> delta = access.delta(issue);
+    if (!delta) {
+      Value offset = offsetOf(issue);
+      if (!offset)
+        return {};
+      addresses.push_back(advance(buffer, offset));
+      continue;
+    }
+    Value &offset = flipped[delta->flip];
+    if (!offset) {
+      OpBuilder::InsertionGuard guard(b);
+      b.setInsertionPoint(endOfEntry);
+      offset = arith::XOrIOp::create(b, first, i32(delta->flip));
+    }
+    addresses.push_back(advance(advance(buffer, offset), delta->add));
+  }
+  return addresses;
+}
+
+static Coord toBuffer(const RegisterLayout &layout, bool exchanged, Coord element) {
+  if (layout.rank() == 1)
+    return {0, element[0]};
+  if (exchanged)
+    std::swap(element[0], element[1]);
+  return element;
+}
+
+LogicalResult KernelEmitter::readShared(Operation *op, Value buffer, SharedType type,
+                                        bool exchanged, Value result) {
+  const layout::SharedLayout *shared = getLayout(op, type);
+  const RegisterLayout &layout = *getLayout(op, result.getType());
+  if (!shared)
+    return failure();
+  Type element = getScalarType(type.getElementType());
+  if (isPacked(result.getType()) || (shared->elementBits() == 16 && layout.rank() == 2)) {
+    Result<MatrixAccess> access = MatrixAccess::plan(layout, *shared, {exchanged, {0, 0}});
+    Values addresses;
+    if (access)
+      addresses = issueAddresses(*access, buffer, *shared, layout.warpDigits(),
+                                 [&](int i, int w, int l) { return access->rowStart(i, w, l); });
+    if (!addresses.empty()) {
+      Values words;
+      for (auto [issue, address] : llvm::zip_equal(access->issues(), addresses)) {
+        int count = issue.numMatrices;
+        std::string name = "llvm.nvvm.ldmatrix.sync.aligned.m8n8.x" + std::to_string(count) +
+                           (access->isTransposed() ? ".trans" : "") + ".b16";
+        SmallVector<Type> types(count, b.getI32Type());
+        Type loaded = count == 1 ? types[0]
+                                 : Type(LLVM::LLVMStructType::getLiteral(b.getContext(), types));
+        Value matrices = intrinsic(name, loaded, address);
+        for (int i = 0; i < count; ++i)
+          words.push_back(count == 1 ? matrices : extract(matrices, i));
+      }
+      set(result, isPacked(result.getType()) ? words : unpackWords(words, element));
+      return success();
+    }
+  }
+
+  Result<VectorAccess> access = VectorAccess::plan(layout, *shared, {exchanged, {0, 0}});
+  if (!access)
+    return op->emitError() << access.message();
+  Values addresses = issueAddresses(
+      *access, buffer, *shared, layout.warpDigits(), [&](int i, int w, int l) {
+        return toBuffer(layout, exchanged,
+                        layout.element(w, l, access->issues()[i].firstRegister));
+      });
+  if (addresses.empty())
+    return op->emitError() << "threads of " << result.getType() << " do not form a grid";
+  Values elements;
+  for (auto [issue, address] : llvm::zip_equal(access->issues(), addresses))
+    llvm::append_range(elements, loadVector(address, element, issue.count));
+  setElements(result, elements);
+  return success();
+}
+
+LogicalResult KernelEmitter::writeShared(Operation *op, Value value, Value buffer, SharedType type,
+                                         bool exchanged) {
+  const layout::SharedLayout *shared = getLayout(op, type);
+  const RegisterLayout &layout = *getLayout(op, value.getType());
+  if (!shared)
+    return failure();
+  Result<VectorAccess> access = VectorAccess::plan(layout, *shared, {exchanged, {0, 0}});
+  if (!access)
+    return op->emitError() << access.message();
+  Values addresses = issueAddresses(
+      *access, buffer, *shared, layout.warpDigits(), [&](int i, int w, int l) {
+        return toBuffer(layout, exchanged,
+                        layout.element(w, l, access->issues()[i].firstRegister));
+      });
+  if (addresses.empty())
+    return op->emitError() << "threads of " << value.getType() << " do not form a grid";
+  Values elements = getElements(value);
+  for (auto [issue, address] : llvm::zip_equal(access->issues(), addresses))
+    if (isCanonicalRegister(layout, issue.firstRegister))
+      storeVector(address, ArrayRef(elements).slice(issue.firstRegister, issue.count));
+  return success();
+}
+
+LogicalResult KernelEmitter::emitRead(ReadOp op) {
+  return readShared(op, getScalar(op.getBuffer()), cast<SharedType>(op.getBuffer().getType()),
+                    op.getTranspose(), op.getResult());
+}
+
+LogicalResult KernelEmitter::emitWrite(WriteSharedOp op) {
+  return writeShared(op, op.getValue(), getScalar(op.getBuffer()),
+                     cast<SharedType>(op.getBuffer().getType()), op.getTranspose());
+}

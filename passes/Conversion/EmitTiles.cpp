@@ -1,0 +1,290 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Operations between elements of a tile: full, iota, expand, transpose, reduce, and changes of
+// layout.
+
+#include "passes/Conversion/KernelEmitter.h"
+
+#include "lib/Layout/Relations.h"
+
+using namespace mlir;
+using namespace tilewright;
+using namespace tilewright::tgpu;
+using layout::RegisterLayout;
+
+LogicalResult KernelEmitter::emitFull(tile::FullOp op) {
+  size_t count = getLayout(op, op.getResult().getType())->registersPerThread();
+  setElements(op.getResult(), Values(count, getScalar(op.getValue())));
+  return success();
+}
+
+LogicalResult KernelEmitter::emitIota(tile::IotaOp op) {
+  const RegisterLayout &layout = *getLayout(op, op.getResult().getType());
+  int dim = static_cast<int>(op.getDim());
+  Value first = add(getScalar(op.getStart()), threadCoord(layout, dim));
+  llvm::DenseMap<int64_t, Value> known; // most registers share their coordinate with others
+  Values elements;
+  for (int reg = 0; reg < layout.registersPerThread(); ++reg) {
+    int64_t part = layout.registerPart(reg)[dim];
+    Value &element = known[part];
+    if (!element)
+      element = add(first, i32(part));
+    elements.push_back(element);
+  }
+  setElements(op.getResult(), elements);
+  return success();
+}
+
+/// The registers of `from` in the order of `to`, where threads can rename them.
+static std::optional<std::vector<int>> renaming(const RegisterLayout &from,
+                                                const RegisterLayout &to) {
+  if (from.shape() != to.shape())
+    return std::nullopt;
+  layout::Conversion conversion = layout::convert(from, to);
+  if (conversion.kind != layout::Conversion::Kind::Registers)
+    return std::nullopt;
+  return conversion.sourceRegister;
+}
+
+LogicalResult KernelEmitter::emitExpand(tile::ExpandOp op) {
+  Type type = op.getResult().getType();
+  const RegisterLayout &from = *getLayout(op, op.getSource().getType());
+  const RegisterLayout &to = *getLayout(op, type);
+  if (to.rank() != 2)
+    return op.emitError() << "a tile can be repeated into rank 2 only, but got " << type;
+  layout::ReductionPlan plan = layout::reductionPlan(to, static_cast<int>(op.getDim()));
+  std::optional<std::vector<int>> source = renaming(from, plan.result);
+  if (!source)
+    return op.emitError() << "the operand must lie as slice<" << op.getDim()
+                          << "> of the result does, but got " << op.getSource().getType()
+                          << "; convert it first";
+  Values elements = getElements(op.getSource()), result;
+  for (int reg : plan.resultRegister)
+    result.push_back(elements[(*source)[reg]]);
+  setElements(op.getResult(), result);
+  return success();
+}
+
+LogicalResult KernelEmitter::emitTranspose(tile::TransposeOp op) {
+  const RegisterLayout &to = *getLayout(op, op.getResult().getType());
+  const RegisterLayout &from = *getLayout(op, op.getSource().getType());
+  bool isExchange = from.rank() == 2 && op.getPermutation()[0] == 1;
+  std::optional<std::vector<int>> source = renaming(isExchange ? from.transposed() : from, to);
+  if (!source)
+    return op.emitError() << "a transposed tile must stay in its threads, but got "
+                          << op.getSource().getType() << " to " << op.getResult().getType()
+                          << "; exchange it through shared memory (tgpu.write, tgpu.read)";
+  Values elements = getElements(op.getSource()), result;
+  for (int reg : *source)
+    result.push_back(elements[reg]);
+  setElements(op.getResult(), result);
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Reduction
+//===----------------------------------------------------------------------===//
+
+Value KernelEmitter::combine(tile::ReduceKind kind, Value x, Value y) {
+  bool isFloat = isa<FloatType>(x.getType());
+  auto either = [&](auto floatTag, auto integerTag) -> Value {
+    if (isFloat)
+      return decltype(floatTag)::create(b, x, y);
+    return decltype(integerTag)::create(b, x, y);
+  };
+  switch (kind) {
+  case tile::ReduceKind::Add:
+    return either(arith::AddFOp(), arith::AddIOp());
+  case tile::ReduceKind::Mul:
+    return either(arith::MulFOp(), arith::MulIOp());
+  case tile::ReduceKind::Max:
+    return either(arith::MaximumFOp(), arith::MaxSIOp());
+  case tile::ReduceKind::Min:
+    return either(arith::MinimumFOp(), arith::MinSIOp());
+  case tile::ReduceKind::And:
+    return arith::AndIOp::create(b, x, y);
+  case tile::ReduceKind::Or:
+    return arith::OrIOp::create(b, x, y);
+  }
+  return nullptr;
+}
+
+/// `mode` is "bfly" or "idx"; `other` the mask or the lane.
+Value KernelEmitter::shuffle(StringRef mode, Value value, Value other) {
+  Type type = value.getType(), i32Type = b.getI32Type();
+  unsigned bits = type.getIntOrFloatBitWidth();
+  std::string name = ("llvm.nvvm.shfl.sync." + mode + (type.isF32() ? ".f32" : ".i32")).str();
+  auto move = [&](Value word) {
+    return intrinsic(name, word.getType(), {i32(-1), word, other, i32(31)});
+  };
+  if (bits == 32)
+    return move(value);
+  if (bits == 64) {
+    Value words = bitcast(value, VectorType::get(2, i32Type));
+    name = ("llvm.nvvm.shfl.sync." + mode + ".i32").str();
+    return bitcast(vectorOf({move(extract(words, 0)), move(extract(words, 1))}), type);
+  }
+  Type integer = b.getIntegerType(bits);
+  Value word = arith::ExtUIOp::create(b, i32Type, bitcast(value, integer));
+  return bitcast(arith::TruncIOp::create(b, integer, move(word)), type);
+}
+
+LogicalResult KernelEmitter::emitReduce(tile::ReduceOp op) {
+  Type type = op.getSource().getType();
+  const RegisterLayout &from = *getLayout(op, type);
+  const RegisterLayout &to = *getLayout(op, op.getResult().getType());
+  Type element = getScalarType(type);
+  if (from.rank() != 2)
+    return op.emitError() << "only tiles of rank 2 can be reduced here, but got " << type;
+  layout::ReductionPlan plan = layout::reductionPlan(from, static_cast<int>(op.getDim()));
+  std::optional<std::vector<int>> order = renaming(plan.result, to);
+  if (!order)
+    return op.emitError() << "the result must lie as slice<" << op.getDim()
+                          << "> of the operand does, but got " << op.getResult().getType()
+                          << "; convert it afterwards";
+
+  // Inside the thread, as a balanced tree: short chains, and a smaller error of sums.
+  SmallVector<Values> parts(plan.result.registersPerThread());
+  for (auto [reg, value] : llvm::enumerate(getElements(op.getSource())))
+    parts[plan.resultRegister[reg]].push_back(value);
+  Values result;
+  for (Values &part : parts) {
+    while (part.size() > 1) {
+      Values next;
+      for (size_t i = 0; i + 1 < part.size(); i += 2)
+        next.push_back(combine(op.getKind(), part[i], part[i + 1]));
+      if (part.size() % 2)
+        next.push_back(part.back());
+      part = std::move(next);
+    }
+    result.push_back(part.front());
+  }
+  for (int mask : plan.laneMasks)
+    for (Value &value : result)
+      value = combine(op.getKind(), value, shuffle("bfly", value, i32(mask)));
+
+  if (plan.acrossWarps()) {
+    int64_t bytes = std::max<int64_t>(element.getIntOrFloatBitWidth(), 8) / 8;
+    int64_t length = plan.result.shape()[0], numParts = 1;
+    for (const layout::WarpGroup &group : plan.warpGroups)
+      numParts *= group.extent;
+    Value row = threadNumber(
+        [&](int w, int) {
+          int64_t part = 0, scale = 1;
+          for (const layout::WarpGroup &group : plan.warpGroups) {
+            part += w / group.place % group.extent * scale;
+            scale *= group.extent;
+          }
+          return part * length;
+        },
+        from.warpDigits());
+    if (!row)
+      return op.emitError() << "warps that share " << type << " do not form a grid";
+    scratchBytes = std::max(scratchBytes, numParts * length * bytes);
+    Value base;
+    {
+      OpBuilder::InsertionGuard guard(b);
+      if (!scratch) {
+        b.setInsertionPoint(func);
+        scratch = LLVM::GlobalOp::create(
+            b, LLVM::LLVMArrayType::get(b.getI8Type(), 0), /*isConstant=*/false,
+            LLVM::Linkage::Internal, (func.getName() + "_scratch").str(), Attribute(),
+            /*alignment=*/16, /*addrSpace=*/3);
+      }
+      b.setInsertionPoint(endOfEntry);
+      base = LLVM::AddressOfOp::create(
+          b, LLVM::LLVMPointerType::get(b.getContext(), 3), scratch.getSymNameAttr());
+    }
+    auto address = [&](Value first, int reg) {
+      return advance(base, mul(add(first, coord(plan.result, 0, reg)), i32(bytes)));
+    };
+    for (auto [reg, value] : llvm::enumerate(result))
+      storeVector(address(row, reg), value);
+    barrier();
+    // All warps combine in the same order, so they agree to the last bit.
+    for (auto [reg, value] : llvm::enumerate(result)) {
+      value = nullptr;
+      for (int64_t part = 0; part < numParts; ++part) {
+        Value next = loadVector(address(i32(part * length), reg), element, 1).front();
+        value = value ? combine(op.getKind(), value, next) : next;
+      }
+    }
+    barrier();
+  }
+
+  Values ordered;
+  for (int reg : *order)
+    ordered.push_back(result[reg]);
+  setElements(op.getResult(), ordered);
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Changes of layout
+//===----------------------------------------------------------------------===//
+
+LogicalResult KernelEmitter::emitConvert(ConvertOp op) {
+  const RegisterLayout &from = *getLayout(op, op.getSource().getType());
+  const RegisterLayout &to = *getLayout(op, op.getResult().getType());
+  layout::Conversion conversion = layout::convert(from, to);
+  Values source = getElements(op.getSource()), result;
+  if (conversion.kind == layout::Conversion::Kind::Registers) {
+    for (int reg : conversion.sourceRegister)
+      result.push_back(source[reg]);
+    setElements(op.getResult(), result);
+    return success();
+  }
+
+  if (op.getScratch()) {
+    auto type = cast<SharedType>(op.getScratch().getType());
+    auto tile = cast<RankedTensorType>(op.getSource().getType());
+    if (type.getShape() != tile.getShape() || type.getElementType() != tile.getElementType())
+      return op.emitError() << "scratch memory must have the shape and elements of the tile, but got "
+                            << type;
+    Value buffer = getScalar(op.getScratch());
+    if (failed(writeShared(op, op.getSource(), buffer, type, /*exchanged=*/false)))
+      return failure();
+    barrier();
+    if (failed(readShared(op, buffer, type, /*exchanged=*/false, op.getResult())))
+      return failure();
+    barrier();
+    return success();
+  }
+  if (conversion.kind != layout::Conversion::Kind::Shuffle)
+    return op.emitError() << "elements change warps, for which the conversion needs scratch memory "
+                             "(through)";
+
+  // Lane l takes from lane other(l); where lanes take different registers, one shuffle for each.
+  for (int reg = 0; reg < to.registersPerThread(); ++reg) {
+    std::map<int, uint32_t> lanesOf;
+    std::array<int, layout::kLanes> other;
+    bool isUniform = true;
+    for (int l = 0; l < layout::kLanes; ++l) {
+      layout::Owner owner = layout::shuffleSource(from, to, 0, l, reg);
+      other[l] = owner.lane;
+      lanesOf[owner.reg] |= uint32_t(1) << l;
+      for (int w = 1; w < numWarps; ++w) {
+        layout::Owner same = layout::shuffleSource(from, to, w, l, reg);
+        isUniform &= same.lane == owner.lane && same.reg == owner.reg;
+      }
+    }
+    Value lanes = isUniform ? threadNumber([&](int, int l) { return other[l]; }, {}) : Value();
+    if (!lanes)
+      return op.emitError() << "this conversion needs scratch memory (through)";
+    Value value;
+    for (auto [sourceReg, mask] : lanesOf) {
+      Value moved = shuffle("idx", source[sourceReg], lanes);
+      if (!value) {
+        value = moved;
+        continue;
+      }
+      Value bit = arith::AndIOp::create(b, arith::ShRUIOp::create(b, i32(int32_t(mask)), lane),
+                                        i32(1));
+      Value takes = arith::CmpIOp::create(b, arith::CmpIPredicate::ne, bit, i32(0));
+      value = arith::SelectOp::create(b, takes, moved, value);
+    }
+    result.push_back(value);
+  }
+  setElements(op.getResult(), result);
+  return success();
+}

@@ -1,0 +1,235 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Writes the code of one thread for a tgpu.kernel. Internal to convert-tgpu-to-nvvm.
+//
+// Every value of the kernel becomes a list of scalars of the thread:
+//
+//   register tile      one for each register of its layout; operands of matrix instructions as
+//                      32-bit words, two elements of 16 bits in one
+//   view               pointer, extents (i32), strides in elements (i64)
+//   buffer, ring       pointer to shared memory
+//   scalar             itself; an index is an i64
+//
+// Where an element of a tile lies is a coordinate that depends on the thread (computed once, at entry)
+// plus a constant for each register; lib/Layout knows both.
+
+#ifndef TILEWRIGHT_PASSES_CONVERSION_KERNELEMITTER_H
+#define TILEWRIGHT_PASSES_CONVERSION_KERNELEMITTER_H
+
+#include "passes/Conversion/TileLayouts.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/ImplicitLocOpBuilder.h"
+
+#include <functional>
+#include <map>
+#include <memory>
+
+namespace tilewright::tgpu {
+
+using Values = llvm::SmallVector<mlir::Value>;
+
+class KernelEmitter {
+public:
+  explicit KernelEmitter(KernelOp kernel);
+
+  /// Adds the kernel's llvm.func to the module. Fails with a diagnostic at the operation concerned.
+  mlir::LogicalResult run();
+
+private:
+  //===--- KernelEmitter.cpp: values and control flow ---------------------===//
+
+  mlir::LogicalResult emitBlock(mlir::Block &block);
+  mlir::LogicalResult emitOp(mlir::Operation *op);
+  mlir::LogicalResult emitFor(mlir::scf::ForOp op);
+  mlir::LogicalResult emitIf(mlir::scf::IfOp op);
+  mlir::LogicalResult emitWhile(mlir::scf::WhileOp op);
+  /// The body of a function in place of a call.
+  mlir::LogicalResult inlineCall(mlir::Operation *call, mlir::StringRef callee,
+                                 mlir::ArrayRef<Values> arguments, Values &results);
+
+  const Values &get(mlir::Value value);
+  mlir::Value getScalar(mlir::Value value) { return get(value).front(); }
+  /// Of a tile: one value for each register, words taken apart.
+  Values getElements(mlir::Value value);
+  /// The converse: elements of a tile of the type of `value`, packed where it is an operand.
+  void setElements(mlir::Value value, mlir::ArrayRef<mlir::Value> elements);
+  void set(mlir::Value value, Values list) { values[value] = std::move(list); }
+  Values flatten(mlir::ValueRange list);
+  /// Binds each of `list` to its part of `flat`.
+  void unflatten(mlir::ValueRange list, mlir::ValueRange flat);
+
+  mlir::Type getScalarType(mlir::Type type);
+  llvm::SmallVector<mlir::Type> getFlatTypes(mlir::Type type);
+  llvm::SmallVector<mlir::Type> getFlatTypes(mlir::TypeRange types);
+  static bool isPacked(mlir::Type type);
+  Values packWords(mlir::ArrayRef<mlir::Value> elements);
+  Values unpackWords(mlir::ArrayRef<mlir::Value> words, mlir::Type element);
+
+  //===--- EmitThread.cpp: constants, intrinsics, coordinates -------------===//
+
+  mlir::Value i32(int64_t value);
+  mlir::Value i64(int64_t value);
+  mlir::Value constant(mlir::TypedAttr value);
+  mlir::Value zero(mlir::Type type);
+  mlir::Value add(mlir::Value a, mlir::Value b);
+  mlir::Value mul(mlir::Value a, mlir::Value b);
+  mlir::Value conjunction(mlir::Value a, mlir::Value b); ///< null stands for true
+  mlir::Value less(mlir::Value a, mlir::Value b);        ///< unsigned
+  mlir::Value toI64(mlir::Value a);                      ///< signed
+  mlir::Value bitcast(mlir::Value value, mlir::Type type);
+  mlir::Value advance(mlir::Value pointer, mlir::Value bytes);
+  mlir::Value advance(mlir::Value pointer, int64_t bytes);
+  mlir::Value intrinsic(llvm::StringRef name, mlir::Type result, mlir::ValueRange operands);
+  void intrinsic(llvm::StringRef name, mlir::ValueRange operands);
+  mlir::Value inlineAsm(llvm::StringRef text, llvm::StringRef constraints, mlir::Type result,
+                        mlir::ValueRange operands);
+  mlir::Value vectorOf(mlir::ArrayRef<mlir::Value> elements);
+  mlir::Value extract(mlir::Value aggregate, int64_t index);
+  void barrier();
+
+  const layout::RegisterLayout *getLayout(mlir::Operation *op, mlir::Type tile);
+  const layout::SharedLayout *getLayout(mlir::Operation *op, SharedType buffer);
+  /// A number that depends on warp and lane, as an i32 computed at entry. `compute` must add up over
+  /// the digits of `warpDigits` and the bits of the lane; null where it does not.
+  mlir::Value threadNumber(llvm::function_ref<int64_t(int warp, int lane)> compute,
+                           mlir::ArrayRef<layout::Digit> warpDigits);
+  /// The thread's part of coordinate `dim` of a layout.
+  mlir::Value threadCoord(const layout::RegisterLayout &layout, int dim);
+  /// Coordinate `dim` of register `reg`.
+  mlir::Value coord(const layout::RegisterLayout &layout, int dim, int reg);
+  /// Whether the thread is the one that stores what several hold; null where all are.
+  mlir::Value isCanonicalThread(const layout::RegisterLayout &layout);
+  static bool isCanonicalRegister(const layout::RegisterLayout &layout, int reg);
+  /// SharedLayout::byteOffset of a row and a column known at run time.
+  mlir::Value byteOffset(const layout::SharedLayout &buffer, mlir::Value row, mlir::Value col);
+
+  //===--- EmitKernel.cpp: signature, grid ---------------------------------===//
+
+  mlir::LogicalResult emitSignature();
+  mlir::LogicalResult emitGrid();
+  mlir::Value emitExpr(tile::ExprAttr expr);
+
+  //===--- EmitElementwise.cpp ----------------------------------------------===//
+
+  mlir::LogicalResult emitElementwise(mlir::Operation *op);
+  mlir::LogicalResult emitConstant(mlir::arith::ConstantOp op);
+  mlir::LogicalResult emitMath(mlir::Operation *op);
+  mlir::Value emitMath(mlir::Operation *op, mlir::ValueRange operands);
+  mlir::LogicalResult emitSelect(tile::SelectOp op);
+  mlir::LogicalResult emitCast(tile::CastOp op);
+  Values castElements(mlir::Operation *op, mlir::ArrayRef<mlir::Value> source, mlir::Type from,
+                      mlir::Type to);
+  mlir::LogicalResult emitMap(tile::MapOp op);
+  mlir::LogicalResult emitRandom(tile::RandomOp op);
+
+  //===--- EmitTiles.cpp: the value operations of tile, convert -----------===//
+
+  mlir::LogicalResult emitFull(tile::FullOp op);
+  mlir::LogicalResult emitIota(tile::IotaOp op);
+  mlir::LogicalResult emitExpand(tile::ExpandOp op);
+  mlir::LogicalResult emitTranspose(tile::TransposeOp op);
+  mlir::LogicalResult emitReduce(tile::ReduceOp op);
+  mlir::LogicalResult emitConvert(ConvertOp op);
+  mlir::Value combine(tile::ReduceKind kind, mlir::Value a, mlir::Value b);
+  mlir::Value shuffle(llvm::StringRef mode, mlir::Value value, mlir::Value lane);
+
+  //===--- EmitGlobal.cpp, EmitCopy.cpp: views ---------------------------------===//
+
+  struct View {
+    mlir::Value base;
+    Values extents, strides;
+    mlir::Type element;
+    int64_t bytes;
+  };
+  /// Where a tile begins in a view, and along which of its dimensions it runs.
+  struct Region {
+    View view;
+    mlir::Value origin;     ///< address of element 0 of the tile, inside or not
+    mlir::Value inside;     ///< whether the indices along other dimensions are inside; may be null
+    Values index, extent;   ///< of the tile's dimensions
+    Values stride;          ///< in elements
+  };
+  View getView(mlir::Value value);
+  Region getRegion(mlir::Value view, mlir::OperandRange indices,
+                   mlir::ArrayRef<int64_t> staticIndices,
+                   std::optional<mlir::ArrayRef<int64_t>> dims, int64_t tileRank);
+  /// Whether runs of `vector` elements along the last dimension are contiguous, aligned to their size, and
+  /// inside the view as a whole or not at all.
+  mlir::Value isVectorisable(const Region &region, int64_t vector);
+
+  mlir::LogicalResult emitDim(tile::DimOp op);
+  mlir::LogicalResult emitSubview(tile::SubviewOp op);
+  mlir::LogicalResult emitAt(tile::AtOp op);
+  mlir::LogicalResult emitLoad(LoadOp op);
+  mlir::LogicalResult emitStore(StoreOp op);
+  mlir::LogicalResult emitAtomicAdd(AtomicAddOp op);
+  /// Calls `access` for runs of up to `vector` registers with their address and the condition under which
+  /// they are inside.
+  void forEachRun(const Region &region, const layout::RegisterLayout &layout, int64_t vector,
+                  mlir::Value condition,
+                  llvm::function_ref<void(int reg, mlir::Value address, mlir::Value inside)> access);
+  int64_t globalVector(const layout::RegisterLayout &layout, int64_t bytes);
+  Values loadGlobal(mlir::Value address, mlir::Value inside, mlir::Type element, int64_t count,
+                    mlir::Value pad);
+  void storeGlobal(mlir::Value address, mlir::Value inside, mlir::ArrayRef<mlir::Value> elements);
+
+  mlir::LogicalResult emitCopyAsync(CopyAsyncOp op);
+
+  //===--- EmitShared.cpp ----------------------------------------------------===//
+
+  mlir::LogicalResult emitAlloc(mlir::Operation *op, std::optional<uint64_t> offset, int64_t bytes,
+                                int64_t alignment);
+  mlir::LogicalResult emitSlot(SlotOp op);
+  mlir::LogicalResult emitRead(ReadOp op);
+  mlir::LogicalResult emitWrite(WriteSharedOp op);
+  mlir::LogicalResult readShared(mlir::Operation *op, mlir::Value buffer, SharedType type,
+                                 bool exchanged, mlir::Value result);
+  mlir::LogicalResult writeShared(mlir::Operation *op, mlir::Value value, mlir::Value buffer,
+                                  SharedType type, bool exchanged);
+  /// The address of each issue of a plan; `place` is the row and column of the buffer where a thread's part
+  /// of it begins.
+  template <typename Access>
+  Values issueAddresses(const Access &access, mlir::Value buffer,
+                        const layout::SharedLayout &shared,
+                        mlir::ArrayRef<layout::Digit> warpDigits,
+                        llvm::function_ref<layout::Coord(int issue, int warp, int lane)> place);
+  Values loadVector(mlir::Value address, mlir::Type element, int64_t count);
+  void storeVector(mlir::Value address, mlir::ArrayRef<mlir::Value> elements);
+
+  //===--- EmitMatrix.cpp -----------------------------------------------------===//
+
+  mlir::LogicalResult emitMma(MmaOp op);
+  mlir::LogicalResult emitFmaDot(FmaDotOp op);
+
+  KernelOp kernel;
+  mlir::ModuleOp module;
+  mlir::ImplicitLocOpBuilder b;
+  mlir::LLVM::LLVMFuncOp func;
+  mlir::LLVM::GlobalOp sharedMemory, scratch;
+  /// Everything before it is computed once, at entry.
+  mlir::Operation *endOfEntry = nullptr;
+  mlir::Value warp, lane, thread;
+
+  llvm::DenseMap<mlir::Value, Values> values;
+  llvm::DenseMap<mlir::Attribute, mlir::Value> constants;
+  llvm::DenseMap<mlir::Type, std::unique_ptr<layout::RegisterLayout>> registerLayouts;
+  llvm::DenseMap<mlir::Type, std::unique_ptr<layout::SharedLayout>> sharedLayouts;
+  /// Numbers of threads by their values: for each warp and lane.
+  std::map<std::vector<int64_t>, mlir::Value> threadNumbers;
+  llvm::DenseMap<mlir::StringAttr, Values> captures;
+  llvm::SmallVector<llvm::StringRef> callStack;
+  int64_t numWarps;
+  int64_t scratchBytes = 0;
+};
+
+/// The captures that a kernel reaches, in the order in which the module declares them: its arguments
+/// after the declared ones.
+llvm::SmallVector<tile::CaptureOp> getReachedCaptures(KernelOp kernel);
+
+} // namespace tilewright::tgpu
+
+#endif // TILEWRIGHT_PASSES_CONVERSION_KERNELEMITTER_H

@@ -1,0 +1,23 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// From the layouts and swizzles of tgpu types to the mathematics of lib/Layout.
+
+#ifndef TILEWRIGHT_PASSES_CONVERSION_TILELAYOUTS_H
+#define TILEWRIGHT_PASSES_CONVERSION_TILELAYOUTS_H
+
+#include "dialect/Tgpu/Tgpu.h"
+#include "lib/Layout/RegisterLayout.h"
+#include "lib/Layout/SharedLayout.h"
+
+namespace tilewright::tgpu {
+
+/// How a register tile is distributed. Precondition: isRegisterTile(tile).
+/// Errors: extents that the layout cannot be repeated over.
+Result<layout::RegisterLayout> getRegisterLayout(mlir::RankedTensorType tile);
+
+/// How a shared buffer lies in memory; a buffer of rank 1 is one row.
+Result<layout::SharedLayout> getSharedLayout(SharedType type);
+
+} // namespace tilewright::tgpu
+
+#endif // TILEWRIGHT_PASSES_CONVERSION_TILELAYOUTS_H
