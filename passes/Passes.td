@@ -62,7 +62,8 @@ def TileSpecialize : Pass<"tile-specialize", "::mlir::ModuleOp"> {
 
     A program binds the kernels it launches: by the `with` clause, else by its own parameter of
     that name, else by the kernel's default. A launch whose `when` is false goes, with the
-    workspace that only it used; a condition over arguments stays, reduced. A kernel that is
+    workspace that only it used; a condition over arguments stays, reduced, and so does a
+    constraint over them. A kernel that is
     launched with several bindings, and a function that is reached under several values of the
     parameters it reads, is copied, the first under its own name, others under `name_0`, `name_1`
     and so on. What the entry does not reach is removed.
@@ -106,6 +107,8 @@ def TileSpecialize : Pass<"tile-specialize", "::mlir::ModuleOp"> {
     Option<"entry", "entry", "std::string", /*default=*/"\"\"",
            "kernel or program to bind; empty: the only one that no program launches">,
     ListOption<"params", "params", "std::string", "NAME=VALUE for each parameter of the entry">,
+    Option<"exactLiterals", "exact-literals", "bool", /*default=*/"false",
+           "do not round literals to the type of their parameter, for runs in f64">,
   ];
   let dependentDialects = ["::mlir::arith::ArithDialect"];
 }

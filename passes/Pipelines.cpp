@@ -37,6 +37,7 @@ void buildTilePipeline(OpPassManager &manager, const TilePipelineOptions &option
 
   TileSpecializeOptions specialize;
   specialize.entry = options.entry;
+  specialize.exactLiterals = options.exactLiterals;
   for (const auto &[name, value] : options.params)
     specialize.params.push_back(name + "=" + value);
   manager.addPass(createTileSpecialize(std::move(specialize)));

@@ -28,6 +28,9 @@ struct TilePipelineOptions {
   std::vector<std::string> with;
   /// Allows rewrites that change the rounding of the result (tile-fold-scale).
   bool fastMath = false;
+  /// Leaves literals as written where the type of their parameter cannot hold them. For a device
+  /// that holds every float in f64.
+  bool exactLiterals = false;
 };
 
 /// From an author's module to the `tile` IR of one entry with all parameters bound:

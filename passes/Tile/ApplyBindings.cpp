@@ -17,9 +17,9 @@ namespace {
 /// Rewrites types, attributes and `tile.param` of one copy in place.
 class Rewriter {
 public:
-  Rewriter(Operation *root, const Bindings &bindings,
+  Rewriter(Operation *root, const Bindings &bindings, bool exactLiterals,
            std::function<StringAttr(StringRef)> renameSymbol)
-      : root(root), current(root), bindings(bindings) {
+      : root(root), current(root), bindings(bindings), exactLiterals(exactLiterals) {
     replacer.addReplacement([this](Type type) -> std::optional<std::pair<Type, WalkResult>> {
       if (!isa<ParamType, TileType, ViewType>(type))
         return std::nullopt;
@@ -46,6 +46,12 @@ public:
   }
 
   LogicalResult run() {
+    SmallVector<std::pair<arith::ConstantOp, APFloat>> literals;
+    if (exactLiterals)
+      root->walk([&](arith::ConstantOp op) {
+        if (isa<ParamType>(op.getType()))
+          literals.emplace_back(op, cast<FloatAttr>(op.getValue()).getValue());
+      });
     // One error is enough: the same dimension occurs in most operations of a kernel.
     root->walk<WalkOrder::PreOrder>([&](Operation *op) {
       current = op;
@@ -57,6 +63,9 @@ public:
       if (!hasFailed)
         replaceParam(op);
     });
+    for (auto &[op, value] : literals)
+      if (!hasFailed)
+        keepExact(op, value);
     return failure(hasFailed);
   }
 
@@ -154,6 +163,20 @@ private:
     return DenseElementsAttr::getFromRawBuffer(type, literal.getRawData());
   }
 
+  /// A literal that its type cannot hold becomes one of f64 that is truncated; arith folds a
+  /// truncation only where it loses nothing.
+  void keepExact(arith::ConstantOp op, APFloat value) {
+    auto rounded = cast<FloatAttr>(op.getValue());
+    if (rounded.getValue().convertToDouble() == value.convertToDouble() || value.isNaN())
+      return;
+    OpBuilder builder(op);
+    Value exact = arith::ConstantOp::create(builder, op.getLoc(),
+                                            FloatAttr::get(builder.getF64Type(), value));
+    Value result = arith::TruncFOp::create(builder, op.getLoc(), op.getType(), exact);
+    op.getResult().replaceAllUsesWith(result);
+    op.erase();
+  }
+
   void replaceParam(ParamOp op) {
     current = op;
     llvm::Expected<ExprAttr> value = evaluateExpr(op.getExpr(), getEnvironment(bindings));
@@ -178,6 +201,7 @@ private:
 
   Operation *root, *current;
   const Bindings &bindings;
+  bool exactLiterals;
   AttrTypeReplacer replacer;
   bool hasFailed = false;
 };
@@ -185,6 +209,7 @@ private:
 } // namespace
 
 LogicalResult tilewright::applyBindings(Operation *root, const Bindings &bindings,
+                                        bool exactLiterals,
                                         std::function<StringAttr(StringRef)> renameSymbol) {
-  return Rewriter(root, bindings, std::move(renameSymbol)).run();
+  return Rewriter(root, bindings, exactLiterals, std::move(renameSymbol)).run();
 }

@@ -47,8 +47,8 @@ struct Instance {
 
 class Specializer {
 public:
-  explicit Specializer(ModuleOp module)
-      : module(module), templates(module.clone()), symbols(*templates) {
+  Specializer(ModuleOp module, bool exactLiterals)
+      : module(module), exactLiterals(exactLiterals), templates(module.clone()), symbols(*templates) {
     for (Operation &op : *templates->getBody())
       if (auto symbol = dyn_cast<SymbolOpInterface>(op))
         names.insert(symbol.getName());
@@ -68,6 +68,7 @@ private:
                                  const Bindings &bindings);
 
   ModuleOp module;
+  bool exactLiterals;
   OwningOpRef<ModuleOp> templates;
   SymbolTable symbols;
   llvm::StringSet<> names;
@@ -207,7 +208,7 @@ LogicalResult Specializer::specialize(Instance &instance) {
     }
     return instanceName;
   };
-  if (failed(applyBindings(op, instance.bindings, rename)) || !isValid)
+  if (failed(applyBindings(op, instance.bindings, exactLiterals, rename)) || !isValid)
     return failure();
   if (auto kernel = dyn_cast<KernelOp>(op))
     return finish(kernel, instance.bindings);
@@ -369,7 +370,7 @@ struct TileSpecializePass : tilewright::impl::TileSpecializeBase<TileSpecializeP
 
   void runOnOperation() override {
     std::vector<std::string> assignments(params.begin(), params.end());
-    if (failed(Specializer(getOperation()).run(entry, assignments)))
+    if (failed(Specializer(getOperation(), exactLiterals).run(entry, assignments)))
       signalPassFailure();
   }
 };

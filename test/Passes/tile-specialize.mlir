@@ -6,6 +6,7 @@
 // RUN: tilewright-opt %s --tile-specialize='entry=scale params=T=f64,BLOCK=32,MODE=square' | FileCheck %s --check-prefix=SQUARE
 // RUN: tilewright-opt %s --tile-specialize='params=T=bf16' --verify-roundtrip | FileCheck %s --check-prefix=PROGRAM
 // RUN: tilewright-opt %s --tile-specialize='params=T=bf16' | tilewright-opt --tile-specialize | FileCheck %s --check-prefix=AGAIN
+// RUN: tilewright-opt %s --tile-specialize='entry=scale params=T=f16 exact-literals' | tilewright-opt --canonicalize | FileCheck %s --check-prefix=EXACT
 
 // Types, literals, captures and the functions that are reached. A constraint over arguments stays, reduced.
 // SCALE:      tile.capture @bias : f16
@@ -26,6 +27,8 @@
 // SCALE-NOT:  tile.program
 
 // A literal keeps the precision of f64 until it is bound; a derived default follows the value given.
+// EXACT:        %[[TENTH:.*]] = arith.constant 1.000000e-01 : f64
+// EXACT:        arith.truncf %[[TENTH]] : f64 to f16
 // SQUARE:       arith.constant 1.000000e-01 : f64
 // SQUARE:       func.func @modify(%{{.*}}: f64, %{{.*}}: f64) -> f64
 // SQUARE-NEXT:    arith.constant true

@@ -89,6 +89,8 @@ int main(int argc, char **argv) {
   if (!request)
     return reportUsage(tool, request.takeError());
 
+  options.exactLiterals = request->f64;
+
   mlir::DialectRegistry registry;
   registerDialects(registry);
   mlir::MLIRContext context(registry, mlir::MLIRContext::Threading::DISABLED);
