@@ -8,6 +8,8 @@
 
 #include "gtest/gtest.h"
 
+#include <cmath>
+
 namespace tilewright::acceptance {
 
 using namespace reference;
@@ -175,6 +177,32 @@ AttentionProblem makeProblem(int64_t B, int64_t Hq, int64_t Hkv, int64_t Sq, int
   problem.causal = causal;
   problem.window = window;
   return problem;
+}
+
+std::vector<AttentionProblem> emptyProblems() {
+  return {makeProblem(0, 2, 2, 33, 40, 16, 16), makeProblem(2, 0, 0, 33, 40, 16, 16),
+          makeProblem(2, 2, 2, 0, 40, 16, 16), makeProblem(2, 2, 2, 33, 0, 16, 16),
+          makeProblem(2, 2, 2, 0, 0, 16, 16)};
+}
+
+void expectNaNStaysInItsRow(const AttentionProblem &problem, Type type,
+                            const std::function<ForwardResult(const AttentionInputs &)> &run) {
+  AttentionInputs clean = randomInputs(problem, type, 4), poisoned = clean;
+  int64_t rows = problem.B * problem.Hq * problem.Sq;
+  auto isPoisoned = [&](int64_t row) { return row == 0 || row == rows / 2 || row == rows - 1; };
+  for (int64_t row = 0; row < rows; ++row)
+    if (isPoisoned(row))
+      poisoned.q[row * problem.D + problem.D / 2] = std::nan("");
+  ForwardResult a = run(clean), b = run(poisoned);
+  for (int64_t row = 0; row < rows; ++row) {
+    EXPECT_TRUE(isPoisoned(row) ? std::isnan(b.lse[row]) : a.lse[row] == b.lse[row])
+        << "lse of row " << row << " of " << rows;
+    for (int64_t d = 0; d < problem.DV; ++d) {
+      int64_t at = row * problem.DV + d;
+      ASSERT_TRUE(isPoisoned(row) ? std::isnan(b.o[at]) : a.o[at] == b.o[at])
+          << "o of row " << row << " of " << rows;
+    }
+  }
 }
 
 } // namespace tilewright::acceptance

@@ -70,7 +70,16 @@ reference::AttentionProblem makeProblem(int64_t B, int64_t Hq, int64_t Hkv, int6
                                         reference::Causal causal = reference::Causal::None,
                                         reference::Window window = {});
 
-/// All of the types, or those that shipped kernels have an oracle of accuracy for.
+/// Problems without batches, heads, queries or keys.
+std::vector<reference::AttentionProblem> emptyProblems();
+
+/// A NaN in a query: its row becomes NaN, the bits of all others are those of a run without it. The
+/// problem leaves no row without keys.
+void expectNaNStaysInItsRow(
+    const reference::AttentionProblem &problem, reference::Type type,
+    const std::function<reference::ForwardResult(const reference::AttentionInputs &)> &run);
+
+/// The types that kernels of attention are bound to.
 inline const std::vector<reference::Type> allTypes = {reference::Type::F32, reference::Type::F16,
                                                       reference::Type::BF16, reference::Type::F64};
 

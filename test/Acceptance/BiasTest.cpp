@@ -120,4 +120,18 @@ TEST_P(BiasKernels, MinusInfinityMasks) {
   check(problem, GetParam(), 4, "bias with -inf");
 }
 
+TEST_P(BiasKernels, ExtentsOfZero) {
+  for (const AttentionProblem &problem : emptyProblems())
+    check(problem, GetParam(), 1, "no bias");
+}
+
+TEST_P(BiasKernels, NaNInARowStaysThere) {
+  Type type = GetParam();
+  AttentionProblem problem = makeProblem(2, 4, 2, 75, 139, 32, 24, Causal::TopLeft);
+  problem.bias = makeBias(problem, type, 0, 5);
+  expectNaNStaysInItsRow(problem, type, [&](const AttentionInputs &inputs) {
+    return biasForward(problem, type, inputs);
+  });
+}
+
 } // namespace

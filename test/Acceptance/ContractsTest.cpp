@@ -43,11 +43,7 @@ INSTANTIATE_TEST_SUITE_P(Type, Contracts, ::testing::ValuesIn(allTypes),
 
 TEST_P(Contracts, ExtentsOfZero) {
   Type type = GetParam();
-  const AttentionProblem problems[] = {
-      makeProblem(0, 2, 2, 33, 40, 16, 16), makeProblem(2, 0, 0, 33, 40, 16, 16),
-      makeProblem(2, 2, 2, 0, 40, 16, 16), makeProblem(2, 2, 2, 33, 0, 16, 16),
-      makeProblem(2, 2, 2, 0, 0, 16, 16)};
-  for (AttentionProblem problem : problems)
+  for (AttentionProblem problem : emptyProblems())
     for (Causal causal : {Causal::None, Causal::TopLeft, Causal::BottomRight}) {
       problem.causal = causal;
       AttentionInputs inputs = randomInputs(problem, type, 1);

@@ -103,6 +103,17 @@ TEST_P(Decode, SplitKeys) {
     }
 }
 
+ForwardResult runPacked(const AttentionProblem &problem, Type type, const AttentionInputs &inputs,
+                        int64_t group) {
+  Params params = attentionParams(problem, type, /*hasWindow=*/false);
+  params.emplace_back("GROUP", std::to_string(group));
+  KernelCall call("attention_packed_gqa", params);
+  bindInputs(call, problem, type, inputs, {}, /*hasWindow=*/false);
+  bindForwardOutputs(call, problem, type);
+  call.runTwice();
+  return readForward(call);
+}
+
 TEST_P(Decode, PackedGroups) {
   Type type = GetParam();
   uint64_t seed = 1;
@@ -113,15 +124,30 @@ TEST_P(Decode, PackedGroups) {
             makeProblem(2, group * (seed % 2 ? 2 : 1), seed % 2 ? 2 : 1, Sq, Skv, 64, 40, causal);
         AttentionInputs inputs = randomInputs(problem, type, seed++);
         MatrixCase matrixCase("attention_packed_gqa", maskName(problem), type);
-        Params params = attentionParams(problem, type, /*hasWindow=*/false);
-        params.emplace_back("GROUP", std::to_string(group));
-        KernelCall call("attention_packed_gqa", params);
-        bindInputs(call, problem, type, inputs, {}, /*hasWindow=*/false);
-        bindForwardOutputs(call, problem, type);
-        call.runTwice();
-        expectForward(ForwardOracle(problem, inputs, type), readForward(call),
+        expectForward(ForwardOracle(problem, inputs, type), runPacked(problem, type, inputs, group),
                       describe(problem, type));
       }
+}
+
+TEST_P(Decode, ExtentsOfZero) {
+  Type type = GetParam();
+  for (const AttentionProblem &problem : emptyProblems()) {
+    AttentionInputs inputs = randomInputs(problem, type, 1);
+    ForwardOracle oracle(problem, inputs, type);
+    expectForward(oracle, runPacked(problem, type, inputs, 1), describe(problem, type));
+    expectForward(oracle, runSplit(problem, type, inputs, 3), describe(problem, type));
+  }
+}
+
+TEST_P(Decode, NaNInARowStaysThere) {
+  Type type = GetParam();
+  AttentionProblem problem = makeProblem(2, 6, 2, 5, 139, 32, 24, Causal::BottomRight);
+  expectNaNStaysInItsRow(problem, type, [&](const AttentionInputs &inputs) {
+    return runPacked(problem, type, inputs, 3);
+  });
+  expectNaNStaysInItsRow(problem, type, [&](const AttentionInputs &inputs) {
+    return runSplit(problem, type, inputs, 3);
+  });
 }
 
 } // namespace

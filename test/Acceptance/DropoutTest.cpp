@@ -112,4 +112,25 @@ TEST_P(DropoutKernels, NoDropoutIsPlainAttention) {
   expectForward(ForwardOracle(problem, inputs, type), dropped);
 }
 
+TEST_P(DropoutKernels, ExtentsOfZero) {
+  Type type = GetParam();
+  for (AttentionProblem problem : emptyProblems()) {
+    problem.dropout = dropouts[1];
+    AttentionInputs inputs = randomInputs(problem, type, 1);
+    ForwardResult saved = dropoutForward(problem, type, inputs);
+    expectForward(ForwardOracle(problem, inputs, type), saved, describe(problem, type));
+    expectBackward(BackwardOracle(problem, inputs, type),
+                   dropoutBackward(problem, type, inputs, saved), describe(problem, type));
+  }
+}
+
+TEST_P(DropoutKernels, NaNInARowStaysThere) {
+  Type type = GetParam();
+  AttentionProblem problem = makeProblem(2, 4, 2, 75, 139, 32, 24, Causal::TopLeft);
+  problem.dropout = dropouts[1];
+  expectNaNStaysInItsRow(problem, type, [&](const AttentionInputs &inputs) {
+    return dropoutForward(problem, type, inputs);
+  });
+}
+
 } // namespace

@@ -187,4 +187,29 @@ TEST_P(Rows, LayerNorm) {
     }
 }
 
+/// Rows are independent of each other, also those of one tile.
+TEST_P(Rows, NaNInARowStaysThere) {
+  Type type = GetParam();
+  constexpr int64_t rows = 11, columns = 70, poisoned = 5;
+  std::vector<double> clean = normals(rows * columns, 3, type), withNaN = clean;
+  withNaN[poisoned * columns + 31] = std::nan("");
+  for (const char *file : {"row_softmax", "layer_norm"}) {
+    bool isNorm = std::string(file) == "layer_norm";
+    auto run = [&](const std::vector<double> &x) {
+      Params params = {{"T", typeName(type)}};
+      if (isNorm)
+        params.emplace_back("N", std::to_string(columns));
+      KernelCall call(file, params);
+      call.input("x", elementType(type), {rows, columns}, x);
+      call.output("y", elementType(type), {rows, columns});
+      call.scalar(isNorm ? "eps" : "scale", isNorm ? 0x1p-17 : 1.0);
+      call.run();
+      return call.read("y");
+    };
+    std::vector<double> a = run(clean), b = run(withNaN);
+    for (int64_t i = 0; i < rows * columns; ++i)
+      ASSERT_TRUE(i / columns == poisoned ? std::isnan(b[i]) : a[i] == b[i]) << file << ", " << i;
+  }
+}
+
 } // namespace

@@ -122,6 +122,27 @@ TEST_P(OtherForms, SavedProbabilities) {
     }
 }
 
+TEST_P(OtherForms, BlockSparseExtentsOfZeroAndNaN) {
+  Type type = GetParam();
+  for (AttentionProblem problem : emptyProblems()) {
+    BlockLists lists(problem, 16, 32, 1);
+    problem.mask = lists.mask(problem);
+    AttentionInputs inputs = randomInputs(problem, type, 1);
+    expectForward(ForwardOracle(problem, inputs, type), runSparse(problem, type, inputs, lists),
+                  describe(problem, type));
+  }
+  AttentionProblem problem = makeProblem(1, 2, 1, 75, 64, 32, 24);
+  BlockLists lists(problem, 32, 32, 1);
+  for (size_t list = 0; list < lists.counts.size(); ++list) { // every block, as each row has a key
+    lists.counts[list] = 2;
+    lists.blocks[list * lists.length] = 1;
+    lists.blocks[list * lists.length + 1] = 0;
+  }
+  expectNaNStaysInItsRow(problem, type, [&](const AttentionInputs &inputs) {
+    return runSparse(problem, type, inputs, lists);
+  });
+}
+
 struct Fp8Types {
   Type operands, result;
 };
