@@ -84,7 +84,8 @@ def Tile_LoadOp : Tile_Op<"load", [DeclareOpInterfaceMethods<MemoryEffectsOpInte
     the last dimensions of the view, or along those that `dims` lists (one for each dimension of the tile, in
     the tile's order, which allows a transposed load). Elements outside the view are `pad` (default zero).
 
-    Preconditions: none; indices may lie outside.
+    Preconditions: nothing in the launch writes these elements, unless it is a store of the same program instance that
+    uses the loaded tile; so a load may be moved to before any store. Indices may lie outside.
 
     Postconditions: element (i, ...) is view[index + i, ...] or the pad.
 

@@ -226,7 +226,8 @@ def Tile_SelectOp : Tile_Op<"select", [Pure]> {
 def Tile_CastOp : Tile_Op<"cast", [Pure]> {
   let summary = "conversion of elements to another type";
   let description = [{
-    Between floats: round to nearest, ties to even. Integer to float likewise (signed; `i1` is 0 or 1). Float
+    Between floats: round to nearest, ties to even; what is too large becomes infinity, in e4m3, which has none, NaN.
+    Integer to float likewise (signed; `i1` is 0 or 1). Float
     to integer truncates toward zero. Integers are extended by sign (`i1` by zero) or truncated.
 
     Preconditions: a float converted to an integer is in its range.
