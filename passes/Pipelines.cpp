@@ -4,6 +4,7 @@
 
 #include "passes/Pipelines.h"
 
+#include "dialect/Tgpu/Tgpu.h"
 #include "dialect/Tile/Tile.h"
 #include "passes/Passes.h"
 
@@ -26,7 +27,7 @@ namespace tilewright {
 // The tensor dialect is not for authors: folders of arith may build its operations on bound tiles.
 void registerDialects(DialectRegistry &registry) {
   registry.insert<arith::ArithDialect, func::FuncDialect, math::MathDialect, scf::SCFDialect,
-                  tensor::TensorDialect, tile::TileDialect>();
+                  tensor::TensorDialect, tgpu::TgpuDialect, tile::TileDialect>();
   func::registerInlinerExtension(registry);
 }
 

@@ -5,9 +5,10 @@
 # In RUN lines:
 #   %kernels       the kernels folder          %root      the root of the source tree
 #   %python        a Python 3 with NumPy       %t         a temporary path of this test
-# Features: `full` where TILEWRIGHT_TEST_TIER=full.
+# Features: `full` where TILEWRIGHT_TEST_TIER=full, `ptxas` where there is one.
 
 import os
+import shutil
 
 import lit.formats
 
@@ -27,6 +28,9 @@ tier = os.environ.get("TILEWRIGHT_TEST_TIER", "smoke")
 config.environment["TILEWRIGHT_TEST_TIER"] = tier
 if tier == "full":
     config.available_features.add("full")
+
+if shutil.which("ptxas", path=config.environment["PATH"] + os.pathsep + "/usr/local/cuda/bin"):
+    config.available_features.add("ptxas")
 
 config.substitutions.append(("%kernels", os.path.join(config.tilewright_source_dir, "kernels")))
 config.substitutions.append(("%root", config.tilewright_source_dir))

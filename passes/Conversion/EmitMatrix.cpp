@@ -13,6 +13,13 @@ using layout::RegisterLayout;
 // mma.sync
 //===----------------------------------------------------------------------===//
 
+KernelEmitter::Operand KernelEmitter::makeOperand(Value value) {
+  auto found = deferredReads.find(value);
+  if (found == deferredReads.end())
+    return {get(value), nullptr};
+  return {Values(getFlatTypes(value.getType()).size()), &found->second};
+}
+
 LogicalResult KernelEmitter::emitMma(MmaOp op) {
   auto accType = cast<RankedTensorType>(op.getAcc().getType());
   auto mma = cast<MmaAttr>(accType.getEncoding());
@@ -31,32 +38,49 @@ LogicalResult KernelEmitter::emitMma(MmaOp op) {
     return op.emitError() << "there is no mma.sync of " << op.getA().getType() << " into "
                           << accType.getElementType() << " on " << kernel.getTarget();
 
-  Values a = get(op.getA()), bWords = get(op.getB()), acc = getElements(op.getAcc());
+  Values acc = getElements(op.getAcc());
   int64_t atomsM = accType.getDimSize(0) / (16 * mma.getWarpsM());
   int64_t atomsN = accType.getDimSize(1) / (8 * mma.getWarpsN());
-  int64_t atomsK = static_cast<int64_t>(a.size()) / (4 * atomsM);
-  if (static_cast<int64_t>(bWords.size()) != 2 * atomsK * atomsN ||
+  int64_t atomsK = static_cast<int64_t>(getFlatTypes(op.getA().getType()).size()) / (4 * atomsM);
+  Operand operands[] = {makeOperand(op.getA()), makeOperand(op.getB())};
+  if (static_cast<int64_t>(operands[1].words.size()) != 2 * atomsK * atomsN ||
       static_cast<int64_t>(acc.size()) != 4 * atomsM * atomsN)
     return op.emitError("operands do not fit the atoms of the accumulator");
-  for (Values *words : {&a, &bWords})
-    for (Value &value : *words)
-      value = bitcast(value, word);
+  /// Words `first` to `first + count - 1` of an operand, read now where they have not been yet.
+  auto getWords = [&](Operand &operand, int64_t first, int64_t count) {
+    for (size_t i = 0; operand.read && i < operand.read->issues.size(); ++i) {
+      const layout::MatrixIssue &issue = operand.read->issues[i];
+      auto isWanted = [&](int word) { return first <= word && word < first + count; };
+      ArrayRef<int> words = ArrayRef(issue.words).take_front(issue.numMatrices);
+      if (operand.words[words[0]] || llvm::none_of(words, isWanted))
+        continue;
+      for (auto [number, value] : llvm::zip_equal(words, loadMatrices(*operand.read, i)))
+        operand.words[number] = value;
+    }
+    Values list;
+    for (Value value : ArrayRef(operand.words).slice(first, count))
+      list.push_back(bitcast(value, word));
+    return list;
+  };
 
   Type result = LLVM::LLVMStructType::getLiteral(b.getContext(),
                                                  SmallVector<Type>(4, accType.getElementType()));
-  // k outermost: products that follow each other do not wait for each other.
-  for (int64_t k = 0; k < atomsK; ++k)
-    for (int64_t n = 0; n < atomsN; ++n)
-      for (int64_t m = 0; m < atomsM; ++m) {
-        Values operands;
-        llvm::append_range(operands, ArrayRef(a).slice(4 * (m * atomsK + k), 4));
-        llvm::append_range(operands, ArrayRef(bWords).slice(2 * (n * atomsK + k), 2));
-        MutableArrayRef<Value> atom = MutableArrayRef(acc).slice(4 * (m * atomsN + n), 4);
-        llvm::append_range(operands, atom);
-        Value sum = intrinsic(name, result, operands);
-        for (auto [i, value] : llvm::enumerate(atom))
-          value = extract(sum, static_cast<int64_t>(i));
-      }
+  // One ldmatrix brings operand b for two steps of k. A few columns at a time for both of them: products
+  // that follow each other do not wait for each other, and few registers hold operands.
+  constexpr int64_t groupK = 2, groupN = 4;
+  for (int64_t firstK = 0; firstK < atomsK; firstK += groupK)
+    for (int64_t firstN = 0; firstN < atomsN; firstN += groupN)
+      for (int64_t k = firstK; k < std::min(firstK + groupK, atomsK); ++k)
+        for (int64_t n = firstN; n < std::min(firstN + groupN, atomsN); ++n)
+          for (int64_t m = 0; m < atomsM; ++m) {
+            Values list = getWords(operands[0], 4 * (m * atomsK + k), 4);
+            llvm::append_range(list, getWords(operands[1], 2 * (n * atomsK + k), 2));
+            MutableArrayRef<Value> atom = MutableArrayRef(acc).slice(4 * (m * atomsN + n), 4);
+            llvm::append_range(list, atom);
+            Value sum = intrinsic(name, result, list);
+            for (auto [i, value] : llvm::enumerate(atom))
+              value = extract(sum, static_cast<int64_t>(i));
+          }
   setElements(op.getResult(), acc);
   return success();
 }

@@ -100,6 +100,37 @@ static Coord toBuffer(const RegisterLayout &layout, bool exchanged, Coord elemen
   return element;
 }
 
+std::optional<KernelEmitter::MatrixRead>
+KernelEmitter::planMatrixRead(const RegisterLayout &layout, Value buffer,
+                              const layout::SharedLayout &shared, bool exchanged) {
+  Result<MatrixAccess> access = MatrixAccess::plan(layout, shared, {exchanged, {0, 0}});
+  if (!access)
+    return std::nullopt;
+  MatrixRead read;
+  read.addresses =
+      issueAddresses(*access, buffer, shared, layout.warpDigits(),
+                     [&](int i, int w, int l) { return access->rowStart(i, w, l); });
+  if (read.addresses.empty())
+    return std::nullopt;
+  read.issues = access->issues();
+  read.transposed = access->isTransposed();
+  return read;
+}
+
+Values KernelEmitter::loadMatrices(const MatrixRead &read, size_t issue) {
+  int count = read.issues[issue].numMatrices;
+  std::string name = "llvm.nvvm.ldmatrix.sync.aligned.m8n8.x" + std::to_string(count) +
+                     (read.transposed ? ".trans" : "") + ".b16";
+  SmallVector<Type> types(count, b.getI32Type());
+  Type loaded =
+      count == 1 ? types[0] : Type(LLVM::LLVMStructType::getLiteral(b.getContext(), types));
+  Value matrices = intrinsic(name, loaded, read.addresses[issue]);
+  Values words;
+  for (int i = 0; i < count; ++i)
+    words.push_back(count == 1 ? matrices : extract(matrices, i));
+  return words;
+}
+
 LogicalResult KernelEmitter::readShared(Operation *op, Value buffer, SharedType type,
                                         bool exchanged, Value result) {
   const layout::SharedLayout *shared = getLayout(op, type);
@@ -107,29 +138,16 @@ LogicalResult KernelEmitter::readShared(Operation *op, Value buffer, SharedType 
   if (!shared)
     return failure();
   Type element = getScalarType(type.getElementType());
-  if (isPacked(result.getType()) || (shared->elementBits() == 16 && layout.rank() == 2)) {
-    Result<MatrixAccess> access = MatrixAccess::plan(layout, *shared, {exchanged, {0, 0}});
-    Values addresses;
-    if (access)
-      addresses = issueAddresses(*access, buffer, *shared, layout.warpDigits(),
-                                 [&](int i, int w, int l) { return access->rowStart(i, w, l); });
-    if (!addresses.empty()) {
-      Values words;
-      for (auto [issue, address] : llvm::zip_equal(access->issues(), addresses)) {
-        int count = issue.numMatrices;
-        std::string name = "llvm.nvvm.ldmatrix.sync.aligned.m8n8.x" + std::to_string(count) +
-                           (access->isTransposed() ? ".trans" : "") + ".b16";
-        SmallVector<Type> types(count, b.getI32Type());
-        Type loaded = count == 1 ? types[0]
-                                 : Type(LLVM::LLVMStructType::getLiteral(b.getContext(), types));
-        Value matrices = intrinsic(name, loaded, address);
-        for (int i = 0; i < count; ++i)
-          words.push_back(count == 1 ? matrices : extract(matrices, i));
-      }
-      set(result, isPacked(result.getType()) ? words : unpackWords(words, element));
+  bool isOperand = isPacked(result.getType());
+  if (isOperand || (shared->elementBits() == 16 && layout.rank() == 2))
+    if (std::optional<MatrixRead> read = planMatrixRead(layout, buffer, *shared, exchanged)) {
+      Values words(layout.registersPerThread() * shared->elementBits() / 32);
+      for (size_t issue = 0; issue < read->issues.size(); ++issue)
+        for (auto [i, value] : llvm::enumerate(loadMatrices(*read, issue)))
+          words[read->issues[issue].words[i]] = value;
+      set(result, isOperand ? words : unpackWords(words, element));
       return success();
     }
-  }
 
   Result<VectorAccess> access = VectorAccess::plan(layout, *shared, {exchanged, {0, 0}});
   if (!access)
@@ -171,9 +189,33 @@ LogicalResult KernelEmitter::writeShared(Operation *op, Value value, Value buffe
   return success();
 }
 
+/// Whether nothing between a read and the product that alone uses it can change what it reads: then
+/// the product may read its operand bit by bit, and fewer registers hold it.
+static bool canDefer(ReadOp op) {
+  if (!op.getResult().hasOneUse())
+    return false;
+  auto user = dyn_cast<MmaOp>(*op.getResult().user_begin());
+  if (!user || user->getBlock() != op->getBlock())
+    return false;
+  for (Operation *between = op->getNextNode(); between != user; between = between->getNextNode())
+    if (!isa<ReadOp>(between) && !isMemoryEffectFree(between))
+      return false;
+  return true;
+}
+
 LogicalResult KernelEmitter::emitRead(ReadOp op) {
-  return readShared(op, getScalar(op.getBuffer()), cast<SharedType>(op.getBuffer().getType()),
-                    op.getTranspose(), op.getResult());
+  Value buffer = getScalar(op.getBuffer()), result = op.getResult();
+  auto type = cast<SharedType>(op.getBuffer().getType());
+  const layout::SharedLayout *shared = getLayout(op, type);
+  if (!shared)
+    return failure();
+  if (isPacked(result.getType()) && canDefer(op))
+    if (std::optional<MatrixRead> read = planMatrixRead(*getLayout(op, result.getType()), buffer,
+                                                        *shared, op.getTranspose())) {
+      deferredReads[result] = std::move(*read);
+      return success();
+    }
+  return readShared(op, buffer, type, op.getTranspose(), result);
 }
 
 LogicalResult KernelEmitter::emitWrite(WriteSharedOp op) {

@@ -193,6 +193,15 @@ LogicalResult KernelEmitter::emitOp(Operation *op) {
         barrier();
         return success();
       })
+      .Case<AnyOp>([&](AnyOp op) {
+        Values list = getElements(op.getTile());
+        Value any = list.front();
+        for (Value next : ArrayRef(list).drop_front())
+          any = arith::OrIOp::create(b, any, next);
+        set(op.getResult(), {intrinsic("llvm.nvvm.barrier.cta.red.or.aligned.all", b.getI1Type(),
+                                       {i32(0), any})});
+        return success();
+      })
       .Case<AllocOp>([&](AllocOp op) {
         auto type = cast<SharedType>(op.getBuffer().getType());
         return emitAlloc(op, op.getOffset(), getBytes(type), getAlignment(type));

@@ -16,6 +16,7 @@
 #ifndef TILEWRIGHT_PASSES_CONVERSION_KERNELEMITTER_H
 #define TILEWRIGHT_PASSES_CONVERSION_KERNELEMITTER_H
 
+#include "lib/Layout/RegisterAccess.h"
 #include "passes/Conversion/TileLayouts.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -188,6 +189,16 @@ private:
   mlir::LogicalResult emitWrite(WriteSharedOp op);
   mlir::LogicalResult readShared(mlir::Operation *op, mlir::Value buffer, SharedType type,
                                  bool exchanged, mlir::Value result);
+  /// A tile that ldmatrix can read: one instruction for each address.
+  struct MatrixRead {
+    std::vector<layout::MatrixIssue> issues;
+    Values addresses;
+    bool transposed = false;
+  };
+  std::optional<MatrixRead> planMatrixRead(const layout::RegisterLayout &layout,
+                                           mlir::Value buffer, const layout::SharedLayout &shared,
+                                           bool exchanged);
+  Values loadMatrices(const MatrixRead &read, size_t issue);
   mlir::LogicalResult writeShared(mlir::Operation *op, mlir::Value value, mlir::Value buffer,
                                   SharedType type, bool exchanged);
   /// The address of each issue of a plan; `place` is the row and column of the buffer where a thread's part
@@ -202,6 +213,12 @@ private:
 
   //===--- EmitMatrix.cpp -----------------------------------------------------===//
 
+  /// The words of an operand; null where they are still to be read.
+  struct Operand {
+    Values words;
+    const MatrixRead *read;
+  };
+  Operand makeOperand(mlir::Value value);
   mlir::LogicalResult emitMma(MmaOp op);
   mlir::LogicalResult emitFmaDot(FmaDotOp op);
 
@@ -221,6 +238,8 @@ private:
   /// Numbers of threads by their values: for each warp and lane.
   std::map<std::vector<int64_t>, mlir::Value> threadNumbers;
   llvm::DenseMap<mlir::StringAttr, Values> captures;
+  /// Operands of products that are read as the product needs them.
+  llvm::DenseMap<mlir::Value, MatrixRead> deferredReads;
   llvm::SmallVector<llvm::StringRef> callStack;
   int64_t numWarps;
   int64_t scratchBytes = 0;

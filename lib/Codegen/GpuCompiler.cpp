@@ -1,0 +1,75 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The passes from tile IR to the LLVM dialect, in order, and what follows.
+
+#include "lib/Codegen/GpuCompiler.h"
+
+#include "dialect/Tgpu/Tgpu.h"
+#include "passes/Passes.h"
+
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Transforms/Passes.h"
+#include "llvm/ADT/StringSwitch.h"
+
+using namespace mlir;
+using namespace tilewright;
+
+std::optional<GpuForm> tilewright::parseGpuForm(llvm::StringRef name) {
+  return llvm::StringSwitch<std::optional<GpuForm>>(name)
+      .Case("tgpu", GpuForm::Tgpu)
+      .Case("llvm", GpuForm::Llvm)
+      .Case("ptx", GpuForm::Ptx)
+      .Case("cubin", GpuForm::Cubin)
+      .Default(std::nullopt);
+}
+
+bool tilewright::isMapped(ModuleOp module) { return !module.getOps<tgpu::KernelOp>().empty(); }
+
+LogicalResult tilewright::mapToGpu(ModuleOp module, const GpuOptions &options) {
+  if (isMapped(module))
+    return success();
+  PassManager manager(module.getContext(), ModuleOp::getOperationName());
+  TileToTgpuOptions mapping;
+  mapping.target = options.target;
+  mapping.warps = options.warps;
+  manager.addPass(createTileToTgpu(mapping));
+  manager.addPass(createCanonicalizerPass());
+  manager.addPass(createCSEPass());
+  manager.addPass(createTgpuPlanSharedMemory());
+  return manager.run(module);
+}
+
+llvm::Expected<std::string> tilewright::compileForGpu(ModuleOp module, GpuForm form,
+                                                      const GpuOptions &options,
+                                                      std::vector<KernelResources> *resources) {
+  llvm::Expected<GpuTarget> target = GpuTarget::get(options.target);
+  if (!target)
+    return target.takeError();
+  if (failed(mapToGpu(module, options)))
+    return llvm::createStringError("mapping onto " + options.target + " failed");
+  if (form == GpuForm::Tgpu) {
+    std::string text;
+    llvm::raw_string_ostream stream(text);
+    module->print(stream);
+    return text + "\n";
+  }
+
+  DialectRegistry registry;
+  registerCodegenDialects(registry);
+  module.getContext()->appendDialectRegistry(registry);
+  PassManager manager(module.getContext(), ModuleOp::getOperationName());
+  manager.addPass(createConvertTgpuToNvvm());
+  if (failed(manager.run(module)))
+    return llvm::createStringError("code generation for " + options.target + " failed");
+  if (form == GpuForm::Llvm)
+    return emitLlvmIr(module, options.target);
+  llvm::Expected<std::string> ptx = emitPtx(module, options.target);
+  if (!ptx || form == GpuForm::Ptx)
+    return ptx;
+  llvm::Expected<Assembly> assembly = assembleCubin(*ptx, options.target);
+  if (!assembly)
+    return assembly.takeError();
+  if (resources)
+    *resources = std::move(assembly->resources);
+  return std::move(assembly->cubin);
+}

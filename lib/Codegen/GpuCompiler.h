@@ -1,0 +1,39 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// From tile IR (or tgpu IR) to the form that a tool was asked for.
+
+#ifndef TILEWRIGHT_LIB_CODEGEN_GPUCOMPILER_H
+#define TILEWRIGHT_LIB_CODEGEN_GPUCOMPILER_H
+
+#include "lib/Codegen/Codegen.h"
+
+#include <optional>
+
+namespace tilewright {
+
+enum class GpuForm { Tgpu, Llvm, Ptx, Cubin };
+/// tgpu, llvm, ptx, cubin.
+std::optional<GpuForm> parseGpuForm(llvm::StringRef name);
+
+struct GpuOptions {
+  std::string target = "sm_80";
+  int64_t warps = 4;
+};
+
+/// Whether the module is already mapped onto a GPU.
+bool isMapped(mlir::ModuleOp module);
+
+/// Maps kernels of bound tile IR onto the target and places their buffers; leaves kernels that are
+/// already mapped. Errors are emitted through the context.
+mlir::LogicalResult mapToGpu(mlir::ModuleOp module, const GpuOptions &options);
+
+/// The module in one of the forms: text, or the bytes of a cubin. Precondition: the module is bound tile IR or
+/// tgpu IR. Fails with errors emitted through the context, or with what it says here. `resources` is filled
+/// for a cubin.
+llvm::Expected<std::string> compileForGpu(mlir::ModuleOp module, GpuForm form,
+                                          const GpuOptions &options,
+                                          std::vector<KernelResources> *resources = nullptr);
+
+} // namespace tilewright
+
+#endif // TILEWRIGHT_LIB_CODEGEN_GPUCOMPILER_H
