@@ -41,6 +41,7 @@ private:
   const DriverTable *driver = nullptr;
   cuda::Library library = nullptr;
   cuda::Module module = nullptr;
+  std::string jitLog; // of the compilation, for errors that come later
 };
 
 } // namespace tilewright::runtime

@@ -27,6 +27,7 @@ void *operator new(size_t bytes) {
 }
 void operator delete(void *memory) noexcept { std::free(memory); }
 void operator delete(void *memory, size_t) noexcept { std::free(memory); }
+#pragma GCC diagnostic ignored "-Wmismatched-new-delete" // of these, once they are inlined
 
 namespace {
 
