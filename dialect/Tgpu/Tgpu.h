@@ -27,6 +27,9 @@ bool isRegisterTile(mlir::Type type);
 /// Warps over which a layout spreads a tile.
 int64_t getNumWarps(mlir::Attribute layout);
 
+/// Warps that execute an operation: of its role, or of the block; 0 outside of a kernel.
+int64_t getExecutingWarps(mlir::Operation *op);
+
 /// Bits of one element in memory; i1 takes a byte.
 int64_t getElementBits(mlir::Type elementType);
 /// Bytes of one buffer, without padding for alignment.

@@ -2,7 +2,7 @@
 //
 // Copies between global memory, shared memory and registers: verifiers.
 
-#include "dialect/Tgpu/Tgpu.h"
+#include "dialect/Tgpu/TgpuVerify.h"
 
 using namespace mlir;
 using namespace tilewright;
@@ -16,17 +16,23 @@ LogicalResult LoadOp::verify() {
   if (getPad() && getPad().getType() != element)
     return emitOpError() << "pad must be of the type of the elements, " << element << ", but got "
                          << getPad().getType();
-  return success();
+  return verifyWarps(*this);
 }
 
-LogicalResult StoreOp::verify() {
-  return tile::verifyAccess(*this, getView().getType(), getIndices(), getStaticIndices(),
-                            getValue().getType(), getDims());
+template <typename Op> static LogicalResult verifyWrite(Op op) {
+  if (failed(tile::verifyAccess(op, op.getView().getType(), op.getIndices(), op.getStaticIndices(),
+                                op.getValue().getType(), op.getDims())))
+    return failure();
+  return verifyWarps(op);
 }
+
+LogicalResult StoreOp::verify() { return verifyWrite(*this); }
 
 LogicalResult AtomicAddOp::verify() {
-  return tile::verifyAccess(*this, getView().getType(), getIndices(), getStaticIndices(),
-                            getValue().getType(), getDims());
+  Type type = tile::getElementType(getValue().getType());
+  if (!type.isF64() && !type.isF32() && !type.isF16() && !type.isBF16() && !type.isInteger(32))
+    return emitOpError() << "adds elements of f32, f64, f16, bf16 or i32, but got " << type;
+  return verifyWrite(*this);
 }
 
 /// A register tile and a buffer hold the same tile, transposed where asked for.
@@ -37,7 +43,7 @@ static LogicalResult verifySameTile(Operation *op, RankedTensorType tile, Shared
     std::reverse(shape.begin(), shape.end());
   if (tile.getShape() == ArrayRef<int64_t>(shape) &&
       tile.getElementType() == buffer.getElementType())
-    return success();
+    return verifyWarps(op);
   return op->emitOpError() << "register tile and buffer must hold the same tile"
                            << (transpose ? ", transposed" : "") << ", but got " << tile << " and "
                            << buffer;
@@ -65,9 +71,14 @@ static LogicalResult verifyPending(Operation *op, int64_t pending) {
 }
 
 LogicalResult CopyWaitOp::verify() { return verifyPending(*this, getPending()); }
-LogicalResult BulkWaitOp::verify() { return verifyPending(*this, getPending()); }
+LogicalResult BulkCommitOp::verify() { return verifySm90a(*this); }
+LogicalResult BulkWaitOp::verify() {
+  return failure(failed(verifySm90a(*this)) || failed(verifyPending(*this, getPending())));
+}
 
 LogicalResult TensorMapOp::verify() {
+  if (failed(verifySm90a(*this)))
+    return failure();
   auto argument = dyn_cast<BlockArgument>(getView());
   auto kernel = cast<KernelOp>((*this)->getParentOp());
   if (!argument || argument.getOwner() != &kernel.getBody().front())
@@ -82,12 +93,19 @@ LogicalResult TensorMapOp::verify() {
   return success();
 }
 
-/// The buffer is made of boxes of the map, side by side.
-static LogicalResult verifyBoxes(Operation *op, TensorMapType map, SharedType buffer,
-                                 OperandRange indices, ArrayRef<int64_t> staticIndices) {
+/// The buffer is made of boxes of the map, one for each panel.
+template <typename Op> static LogicalResult verifyBoxes(Op op) {
+  if (failed(verifySm90a(op)))
+    return failure();
+  auto map = cast<TensorMapType>(op.getMap().getType());
+  auto buffer = cast<SharedType>(op.getBuffer().getType());
+  OperandRange indices = op.getIndices();
+  ArrayRef<int64_t> staticIndices = op.getStaticIndices();
   ArrayRef<int64_t> box = map.getBox();
   int64_t dynamic = llvm::count_if(staticIndices, ShapedType::isDynamic);
-  if (dynamic != static_cast<int64_t>(indices.size()) || staticIndices.size() != box.size())
+  if (dynamic != static_cast<int64_t>(indices.size()))
+    return op->emitOpError("has malformed indices; write it in its own syntax");
+  if (staticIndices.size() != box.size())
     return op->emitOpError() << "needs one index for each dimension of its map: rank " << box.size()
                              << ", but got " << staticIndices.size() << " indices";
   int64_t columns = box.back(), rows = 1;
@@ -95,30 +113,33 @@ static LogicalResult verifyBoxes(Operation *op, TensorMapType map, SharedType bu
     rows *= extent;
   ArrayRef<int64_t> shape = buffer.getShape();
   int64_t bufferRows = shape.size() == 2 ? shape.front() : 1;
-  if (bufferRows == rows && shape.back() % columns == 0 && map.getSwizzle() == buffer.getSwizzle() &&
+  int64_t width = static_cast<int64_t>(buffer.getSwizzle());
+  int64_t panel = width ? 8 * width / getElementBits(buffer.getElementType()) : shape.back();
+  if (bufferRows == rows && panel == columns && map.getSwizzle() == buffer.getSwizzle() &&
       map.getElementType() == buffer.getElementType())
     return success();
-  return op->emitOpError() << "buffer must be made of boxes of the map, side by side, but got "
-                           << buffer << " and " << map;
+  return op->emitOpError() << "buffer must be made of boxes of the map, one for each of its panels ("
+                           << bufferRows << "x" << panel << " elements), but got " << buffer
+                           << " and " << map;
 }
 
-LogicalResult TmaLoadOp::verify() {
-  return verifyBoxes(*this, cast<TensorMapType>(getMap().getType()),
-                     cast<SharedType>(getBuffer().getType()), getIndices(), getStaticIndices());
-}
-LogicalResult TmaStoreOp::verify() {
-  return verifyBoxes(*this, cast<TensorMapType>(getMap().getType()),
-                     cast<SharedType>(getBuffer().getType()), getIndices(), getStaticIndices());
-}
+LogicalResult TmaLoadOp::verify() { return verifyBoxes(*this); }
+LogicalResult TmaStoreOp::verify() { return verifyBoxes(*this); }
 LogicalResult TmaReduceAddOp::verify() {
-  return verifyBoxes(*this, cast<TensorMapType>(getMap().getType()),
-                     cast<SharedType>(getBuffer().getType()), getIndices(), getStaticIndices());
+  Type type = cast<SharedType>(getBuffer().getType()).getElementType();
+  if (!type.isF32() && !type.isF16() && !type.isBF16() && !type.isInteger(32))
+    return emitOpError() << "adds elements of f32, f16, bf16 or i32, but got " << type;
+  return verifyBoxes(*this);
 }
 
 LogicalResult BulkLoadOp::verify() {
   auto buffer = cast<SharedType>(getBuffer().getType());
+  if (failed(verifySm90a(*this)))
+    return failure();
   if (buffer.getShape().size() != 1)
     return emitOpError() << "fills a buffer of rank 1, but got " << buffer;
+  if (getBytes(buffer) % 16 != 0)
+    return emitOpError() << "copies a multiple of 16 bytes, but got " << getBytes(buffer);
   return tile::verifyAccess(*this, getView().getType(), getIndices(), getStaticIndices(),
                             getTensorType(buffer), std::nullopt);
 }

@@ -2,7 +2,7 @@
 //
 // Registration of the tgpu dialect; attributes and types: assembly format and verification.
 
-#include "dialect/Tgpu/Tgpu.h"
+#include "dialect/Tgpu/TgpuVerify.h"
 
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"
@@ -116,10 +116,39 @@ bool isLayout(Attribute attribute) {
   return isa_and_nonnull<MmaAttr, WgmmaAttr, OperandAttr, SliceAttr, BlockedAttr>(attribute);
 }
 
+/// What the extents of a tile must be multiples of, in the two dimensions of a layout of rank 2.
+static std::array<int64_t, 2> getUnits(Attribute layout, int64_t bits) {
+  if (auto mma = dyn_cast<MmaAttr>(layout))
+    return {16 * mma.getWarpsM(), 8 * mma.getWarpsN()};
+  if (auto wgmma = dyn_cast<WgmmaAttr>(layout))
+    return {64 * wgmma.getWarpgroups(), 8};
+  if (auto blocked = dyn_cast<BlockedAttr>(layout))
+    return {1, blocked.getVector()};
+  auto operand = cast<OperandAttr>(layout);
+  auto [rows, columns] = getUnits(operand.getParent(), bits);
+  int64_t depth = 256 / bits; // 32 bytes along k
+  return operand.getOperand() == MatrixOperand::A ? std::array{rows, depth}
+                                                  : std::array{depth, columns};
+}
+
+static bool fits(Attribute layout, RankedTensorType tile) {
+  ArrayRef<int64_t> shape = tile.getShape();
+  int64_t bits = getElementBits(tile.getElementType());
+  if (auto slice = dyn_cast<SliceAttr>(layout))
+    return shape.size() == 1 &&
+           shape.front() % getUnits(slice.getParent(), bits)[1 - slice.getDim()] == 0;
+  auto [rows, columns] = getUnits(layout, bits);
+  if (shape.size() == 1 && isa<BlockedAttr>(layout))
+    return shape.front() % columns == 0;
+  if (isa<OperandAttr>(layout) && bits > 32)
+    return false;
+  return shape.size() == 2 && shape[0] % rows == 0 && shape[1] % columns == 0;
+}
+
 bool isRegisterTile(Type type) {
   auto tensor = dyn_cast<RankedTensorType>(type);
-  return tensor && tensor.hasStaticShape() && isLayout(tensor.getEncoding()) &&
-         tile::isElementType(tensor.getElementType());
+  return tensor && tile::isTile(type) && isLayout(tensor.getEncoding()) &&
+         fits(tensor.getEncoding(), tensor);
 }
 
 int64_t getNumWarps(Attribute layout) {
@@ -130,6 +159,40 @@ int64_t getNumWarps(Attribute layout) {
       .Case<BlockedAttr>(
           [](BlockedAttr blocked) { return blocked.getWarpsM() * blocked.getWarpsN(); })
       .Default(int64_t(0));
+}
+
+int64_t getExecutingWarps(Operation *op) {
+  for (; Operation *parent = op->getParentOp(); op = parent) {
+    if (auto roles = dyn_cast<RolesOp>(parent))
+      return roles.getWarps()[op->getParentRegion()->getRegionNumber()];
+    if (auto kernel = dyn_cast<KernelOp>(parent))
+      return kernel.getWarps();
+  }
+  return 0;
+}
+
+LogicalResult verifySm90a(Operation *op) {
+  auto kernel = op->getParentOfType<KernelOp>();
+  if (!kernel || kernel.getTarget() == "sm_90a")
+    return success();
+  return op->emitOpError() << "needs target sm_90a, but the kernel's is " << kernel.getTarget();
+}
+
+LogicalResult verifyWarps(Operation *op) {
+  int64_t executing = getExecutingWarps(op);
+  auto isSpread = [&](Type type) {
+    if (auto pending = dyn_cast<PendingType>(type))
+      type = pending.getTile();
+    auto tile = dyn_cast<RankedTensorType>(type);
+    return !executing || !tile || !isLayout(tile.getEncoding()) ||
+           getNumWarps(tile.getEncoding()) == executing;
+  };
+  for (TypeRange types : {TypeRange(op->getOperandTypes()), TypeRange(op->getResultTypes())})
+    for (Type type : types)
+      if (!isSpread(type))
+        return op->emitOpError() << "is executed by " << executing
+                                 << " warps, over which its tiles must be spread, but got " << type;
+  return success();
 }
 
 int64_t getElementBits(Type elementType) {
@@ -145,9 +208,10 @@ int64_t getBytes(SharedType type) {
 }
 
 int64_t getAlignment(SharedType type) {
-  // A pattern repeats every 8 rows of its width.
-  int64_t width = static_cast<int64_t>(type.getSwizzle());
-  return width ? 8 * width : 16;
+  // A pattern repeats every 8 rows of its width. Without one, TMA asks for 128, a bulk copy for 16.
+  if (int64_t width = static_cast<int64_t>(type.getSwizzle()))
+    return 8 * width;
+  return type.getShape().size() == 2 ? 128 : 16;
 }
 
 RankedTensorType getTensorType(SharedType type) {
@@ -159,9 +223,6 @@ RankedTensorType getTensorType(SharedType type) {
 //===----------------------------------------------------------------------===//
 // Types
 //===----------------------------------------------------------------------===//
-
-/// Shared memory of a block on the largest chips; a bound that keeps products of extents small.
-static constexpr int64_t kMaxSharedBytes = 232448;
 
 static LogicalResult verifyElements(EmitError emitError, Type elementType) {
   if (tile::isElementType(elementType) && !isa<tile::ParamType>(elementType))
@@ -175,7 +236,7 @@ LogicalResult SharedType::verify(EmitError emitError, ArrayRef<int64_t> shape, T
     return failure();
   if (shape.empty() || shape.size() > 2)
     return emitError() << "a shared buffer has rank 1 or 2, but got rank " << shape.size();
-  int64_t bytes = getElementBits(elementType) / 8, rowBytes = bytes * shape.back();
+  int64_t bytes = getElementBits(elementType) / 8;
   for (int64_t extent : shape) {
     if (extent < 1 || extent > kMaxSharedBytes)
       return emitError() << "an extent of a shared buffer must be 1 to " << kMaxSharedBytes
@@ -184,8 +245,11 @@ LogicalResult SharedType::verify(EmitError emitError, ArrayRef<int64_t> shape, T
     if (bytes > kMaxSharedBytes)
       return emitError() << "a shared buffer holds at most " << kMaxSharedBytes << " bytes";
   }
+  int64_t rowBytes = getElementBits(elementType) / 8 * shape.back();
   int64_t width = static_cast<int64_t>(swizzle);
-  if (width && (shape.size() != 2 || rowBytes % width != 0))
+  if (width && shape.size() != 2)
+    return emitError() << "a buffer with a swizzle has rank 2, but got rank " << shape.size();
+  if (width && rowBytes % width != 0)
     return emitError() << "rows of a buffer swizzled by " << width
                        << " bytes must be a multiple of that, but got " << rowBytes << " bytes";
   return success();
@@ -201,6 +265,13 @@ LogicalResult BarriersType::verify(EmitError emitError, int64_t stages) {
   if (stages >= 1 && stages <= 32)
     return success();
   return emitError() << "there are 1 to 32 barriers, one for each stage, but got " << stages;
+}
+
+LogicalResult PendingType::verify(EmitError emitError, RankedTensorType tile) {
+  if (isRegisterTile(tile) && isa<WgmmaAttr>(tile.getEncoding()))
+    return success();
+  return emitError() << "only a tile of a wgmma layout that fits its shape can be pending, but got "
+                     << tile;
 }
 
 LogicalResult TensorMapType::verify(EmitError emitError, ArrayRef<int64_t> box, Type elementType,

@@ -30,6 +30,13 @@ def Tgpu_Dialect : Dialect {
     barrier phase that belongs to use k. Producer and consumer count the same way, so no phase bit appears in the IR.
 
     **Names, not numbers.** Barriers, rings and roles are SSA values and words.
+
+    **All warps of a role together.** Every operation is executed by all warps of its role (outside of `tgpu.roles`, of the
+    block), in the same order and with the same scalars. They need not be in step: two warpgroups may be a matrix
+    product apart, and meet only at barriers. A register tile is spread over exactly these warps.
+
+    **One thread.** Where the machine wants one thread (TMA, bulk copies and their groups, `tgpu.expect`, `tgpu.arrive per
+    role`), it is always the same one of the role, the first; so these follow each other in program order.
   }];
   let useDefaultTypePrinterParser = 1;
   let useDefaultAttributePrinterParser = 1;

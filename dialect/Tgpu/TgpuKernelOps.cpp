@@ -3,8 +3,10 @@
 // The kernel, its roles and its shared memory: assembly formats and verifiers.
 
 #include "dialect/Tgpu/TgpuParsing.h"
+#include "dialect/Tgpu/TgpuVerify.h"
 
 #include "mlir/IR/Builders.h"
+#include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
 using namespace tilewright;
@@ -100,10 +102,41 @@ void KernelOp::getAsmBlockArgumentNames(Region &region, OpAsmSetValueNameFn setN
     setName(id, cast<StringAttr>(name).getValue());
 }
 
+/// SSA names are the public names of arguments and grid ids, so they must be words.
+static bool isWord(Attribute attribute) {
+  auto name = dyn_cast<StringAttr>(attribute);
+  return name && !name.empty() && !llvm::isDigit(name.getValue().front()) &&
+         llvm::all_of(name.getValue(), [](char c) { return llvm::isAlnum(c) || c == '_'; });
+}
+
+/// A grid extent reads extents of views and integer scalars among the arguments.
+static LogicalResult verifyGridExtent(KernelOp kernel, tile::ExprAttr extent) {
+  auto isArgument = [&](tile::ExprAttr leaf) {
+    for (auto [argument, name] : llvm::zip(kernel.getArgs(), kernel.getArgNames())) {
+      if (cast<StringAttr>(name).getValue() != leaf.getName())
+        continue;
+      if (leaf.getKind() == tile::ExprKind::Name)
+        return isa<IntegerType>(argument.getType());
+      auto view = dyn_cast<tile::ViewType>(argument.getType());
+      return view && leaf.getValue() >= 0 && leaf.getValue() < view.getRank();
+    }
+    return false;
+  };
+  bool valid = true;
+  tile::walkExpr(extent, [&](tile::ExprAttr leaf) { valid = valid && isArgument(leaf); });
+  if (valid)
+    return success();
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  tile::printExprText(stream, extent);
+  return kernel.emitOpError() << "a grid extent reads extents of views and integer scalars among "
+                                 "the arguments, but got "
+                              << text;
+}
+
 LogicalResult KernelOp::verify() {
-  auto isString = [](Attribute a) { return isa<StringAttr>(a); };
   if (getArgOptional().size() != getArgNames().size() || getGrid().size() != getGridNames().size() ||
-      !llvm::all_of(getArgNames(), isString) || !llvm::all_of(getGridNames(), isString) ||
+      !llvm::all_of(getArgNames(), isWord) || !llvm::all_of(getGridNames(), isWord) ||
       !llvm::all_of(getGrid(), [](Attribute a) { return isa<tile::ExprAttr>(a); }) ||
       getBody().empty() ||
       getBody().getNumArguments() != getArgNames().size() + getGrid().size())
@@ -116,7 +149,36 @@ LogicalResult KernelOp::verify() {
     if (!isa<tile::ViewType>(argument.getType()) && !tile::isElementType(argument.getType()))
       return emitOpError() << "argument " << getArgNames()[i]
                            << " must be a view or a scalar, but got " << argument.getType();
+    else if (getArgOptional()[i] && !isa<tile::ViewType>(argument.getType()))
+      return emitOpError() << "only views can be optional, but argument " << getArgNames()[i]
+                           << " is of type " << argument.getType();
+  llvm::SmallPtrSet<Attribute, 16> names;
+  for (ArrayAttr list : {getArgNames(), getGridNames()})
+    for (Attribute name : list)
+      if (!names.insert(name).second)
+        return emitOpError() << "has two arguments or grid ids of the name " << name;
+  if (getGrid().empty())
+    return emitOpError("needs at least one grid extent; write grid(%id = 1) for a single block");
+  for (BlockArgument id : getGridIds())
+    if (!id.getType().isSignlessInteger(32))
+      return emitOpError() << "grid ids are i32, but got " << id.getType();
+  for (auto extent : getGrid().getAsRange<tile::ExprAttr>())
+    if (failed(verifyGridExtent(*this, extent)))
+      return failure();
   return success();
+}
+
+LogicalResult KernelOp::verifyRegions() {
+  int64_t barriers = 0;
+  getBody().walk([&](Operation *op) {
+    if (auto turns = dyn_cast<TurnsOp>(op))
+      barriers += turns.getWarpgroups();
+    else if (isa<NamedBarrierOp>(op))
+      ++barriers;
+  });
+  if (barriers <= 15)
+    return success();
+  return emitOpError() << "uses " << barriers << " named barriers; a block has 15";
 }
 
 //===----------------------------------------------------------------------===//
@@ -168,20 +230,22 @@ LogicalResult RolesOp::verify() {
   if (getNames().size() != count || getWarps().size() != count || getRegisters().size() != count ||
       !llvm::all_of(getNames(), [](Attribute a) { return isa<StringAttr>(a); }))
     return emitOpError("has malformed attributes; write it in its own syntax");
-  int64_t warps = 0, registers = 0;
+  int64_t warps = 0, registers = 0, groupRegisters = 0;
   llvm::SmallPtrSet<Attribute, 4> seen;
   for (auto [name, roleWarps, roleRegisters] :
        llvm::zip_equal(getNames(), getWarps(), getRegisters())) {
     if (!seen.insert(name).second)
       return emitOpError() << "has two roles of the name " << name;
-    if (roleWarps < 1)
-      return emitOpError() << "role " << name << " needs at least one warp, but got " << roleWarps;
+    if (roleWarps < 1 || roleWarps > 32)
+      return emitOpError() << "role " << name << " needs 1 to 32 warps, but got " << roleWarps;
     if (roleRegisters && (roleRegisters < 24 || roleRegisters > 240 || roleRegisters % 8 != 0))
       return emitOpError() << "registers of role " << name
                            << " must be a multiple of 8 from 24 to 240, but got " << roleRegisters;
-    if (roleRegisters && roleWarps % 4 != 0)
-      return emitOpError() << "registers are set for warpgroups, so role " << name
-                           << " must have a multiple of 4 warps, but got " << roleWarps;
+    // Warps 4 g to 4 g + 3 are a warpgroup, whichever roles they belong to.
+    if (warps % 4 != 0 && roleRegisters != groupRegisters)
+      return emitOpError() << "registers are set for warpgroups, but role " << name
+                           << " shares one with a role of " << groupRegisters << " registers";
+    groupRegisters = roleRegisters;
     warps += roleWarps;
     registers += roleWarps * 32 * roleRegisters;
   }
@@ -189,6 +253,10 @@ LogicalResult RolesOp::verify() {
   if (warps != blockWarps)
     return emitOpError() << "roles must share out the " << blockWarps
                          << " warps of the kernel, but got " << warps;
+  if (registers && warps % 4 != 0 && groupRegisters)
+    return emitOpError("registers are set for warpgroups, but the last one has fewer than 4 warps");
+  if (registers && failed(verifySm90a(*this)))
+    return failure();
   if (registers > 65536)
     return emitOpError() << "roles use " << registers << " registers; a multiprocessor has 65536";
   return success();
@@ -198,20 +266,37 @@ LogicalResult RolesOp::verify() {
 // Shared memory
 //===----------------------------------------------------------------------===//
 
-static LogicalResult verifyOffset(Operation *op, std::optional<uint64_t> offset, SharedType type) {
-  int64_t alignment = getAlignment(type);
-  if (!offset || *offset % alignment == 0)
+static LogicalResult verifyOffset(Operation *op, std::optional<uint64_t> planned, SharedType type,
+                                  int64_t stages) {
+  int64_t alignment = getAlignment(type), offset = planned.value_or(0);
+  if (offset < 0 || offset % alignment != 0)
+    return op->emitOpError() << "offset of a buffer of " << type << " must be a multiple of "
+                             << alignment << " bytes, but got " << offset;
+  int64_t pitch = llvm::alignTo(getBytes(type), alignment);
+  int64_t end = (stages - 1) * pitch + getBytes(type);
+  if (offset <= kMaxSharedBytes - end || !planned)
     return success();
-  return op->emitOpError() << "offset of a buffer of " << type << " must be a multiple of "
-                           << alignment << " bytes, but got " << *offset;
+  return op->emitOpError() << "at offset " << offset << " ends beyond the " << kMaxSharedBytes
+                           << " bytes of shared memory";
 }
 
 LogicalResult AllocOp::verify() {
-  return verifyOffset(*this, getOffset(), cast<SharedType>(getBuffer().getType()));
+  return verifyOffset(*this, getOffset(), cast<SharedType>(getBuffer().getType()), 1);
 }
 
 LogicalResult AllocRingOp::verify() {
-  return verifyOffset(*this, getOffset(), cast<RingType>(getRing().getType()).getSlot());
+  auto ring = cast<RingType>(getRing().getType());
+  return verifyOffset(*this, getOffset(), ring.getSlot(), ring.getStages());
+}
+
+LogicalResult GridExtentOp::verify() {
+  auto kernel = (*this)->getParentOfType<KernelOp>();
+  if (!kernel)
+    return emitOpError("stands inside a tgpu.kernel");
+  int64_t dim = getDim(), rank = kernel.getGrid().size();
+  if (dim >= 0 && dim < rank)
+    return success();
+  return emitOpError() << "takes extent " << dim << " of a grid of rank " << rank;
 }
 
 LogicalResult SlotOp::verify() {

@@ -15,7 +15,7 @@ def Tgpu_KernelOp : Tgpu_Op<"kernel", [
     Arguments and grid as those of the `tile.kernel` it comes from; parameters are bound, and
     `bindings` records them. `target` is the architecture; `warps` the size of the block.
 
-    Preconditions: the block fits the target.
+    Preconditions: registers and shared memory of the block fit the target.
 
     Postconditions: those of the tile kernel.
 
@@ -29,7 +29,10 @@ def Tgpu_KernelOp : Tgpu_Op<"kernel", [
     Errors:
     - a target other than sm_80 and sm_90a
     - a number of warps outside 1 to 32
-    - an argument that is neither a view nor a scalar
+    - an argument that is neither a view nor a scalar, or an optional scalar
+    - two arguments or grid ids of one name, or a name that is no word
+    - a grid without extents, or one that reads what is no argument: bind parameters first
+    - more than 15 named barriers (`tgpu.turns` takes one for each warpgroup)
   }];
   let arguments = (ins
     SymbolNameAttr:$sym_name, StrAttr:$target, I64Attr:$warps,
@@ -40,6 +43,7 @@ def Tgpu_KernelOp : Tgpu_Op<"kernel", [
   let regions = (region SizedRegion<1>:$body);
   let hasCustomAssemblyFormat = 1;
   let hasVerifier = 1;
+  let hasRegionVerifier = 1;
   let extraClassDeclaration = [{
     unsigned getNumArgs() { return getArgNames().size(); }
     ::mlir::Block::BlockArgListType getArgs() {
@@ -57,7 +61,10 @@ def Tgpu_RolesOp : Tgpu_Op<"roles", [HasParent<"KernelOp">, NoRegionArguments, N
   let summary = "warps that do different things at the same time";
   let description = [{
     One region for each role; the warps of the block are dealt to the roles in order. `registers` is what
-    each thread of the role may use (0: as at entry). All roles end before what follows the operation.
+    each thread of the role may use (without it: as at entry). The machine sets them for whole warpgroups, so roles that
+    share one ask for the same number. All roles end before what follows the operation.
+
+    Values from outside may be used inside; scalar code outside is executed by every role.
 
     Preconditions: barriers are initialised and visible before.
 
@@ -66,14 +73,18 @@ def Tgpu_RolesOp : Tgpu_Op<"roles", [HasParent<"KernelOp">, NoRegionArguments, N
     Example:
     ```mlir
     tgpu.roles
-      role "load" warps 4 registers 24 { ... }
+      role "load" warps 1 registers 24 { ... }
+      role "reduce" warps 3 registers 24 { ... }
       role "compute" warps 8 registers 240 { ... }
     ```
 
     Errors:
     - roles whose warps do not add up to the kernel's
     - two roles of one name
-    - a number of registers that is no multiple of 8 from 24 to 240, or registers for a role whose warps are no multiple of 4
+    - a number of registers that is no multiple of 8 from 24 to 240
+    - roles of one warpgroup (four warps of the block, from a multiple of four) with different registers, or registers for
+      a part of one
+    - registers on a target other than sm_90a
     - more registers in all than 65536
   }];
   let arguments = (ins ArrayAttr:$names, DenseI64ArrayAttr:$warps, DenseI64ArrayAttr:$registers);
@@ -82,16 +93,37 @@ def Tgpu_RolesOp : Tgpu_Op<"roles", [HasParent<"KernelOp">, NoRegionArguments, N
   let hasVerifier = 1;
 }
 
+def Tgpu_GridExtentOp : Tgpu_Op<"grid_extent", [Pure]> {
+  let summary = "how many blocks the grid has along a dimension";
+  let description = [{
+    The step of a persistent loop, whose grid is `sm_count()`.
+
+    Preconditions: inside a kernel. Postconditions: the result is the value of that expression of the grid.
+
+    Example: `%blocks = tgpu.grid_extent 0 : i32`
+
+    Errors:
+    - a position beyond the grid of the kernel
+  }];
+  let arguments = (ins I64Attr:$dim);
+  let results = (outs I32:$result);
+  let assemblyFormat = "custom<Int>($dim) attr-dict `:` type($result)";
+  let hasVerifier = 1;
+}
+
 def Tgpu_AllocOp : Tgpu_Op<"alloc", [MemoryEffects<[MemAlloc]>]> {
   let summary = "a buffer in shared memory";
   let description = [{
-    Lives as long as its uses; tgpu-plan-shared-memory gives it an `offset` and lets buffers share memory where their lives do not
-    overlap. Its contents are undefined at first.
+    Lives as long as its uses; tgpu-plan-shared-memory gives it an `offset` (printed as `at`) and lets buffers share memory
+    where their lives do not overlap.
+
+    Preconditions: none. Postconditions: its contents are undefined at first.
 
     Example: `%q_buffer = tgpu.alloc : !tgpu.shared<128x64xbf16, b128>`
 
     Errors:
-    - a planned offset that the swizzle does not allow (1024, 512, 256 bytes; 16 without)
+    - a planned offset that the swizzle does not allow (1024, 512, 256 bytes; without, what TMA asks: 128, or 16 for rank 1)
+    - a planned offset at which the buffer ends beyond 232448 bytes
   }];
   let arguments = (ins OptionalAttr<I64Attr>:$offset);
   let results = (outs Tgpu_Shared:$buffer);
@@ -102,6 +134,10 @@ def Tgpu_AllocOp : Tgpu_Op<"alloc", [MemoryEffects<[MemAlloc]>]> {
 def Tgpu_AllocRingOp : Tgpu_Op<"alloc_ring", [MemoryEffects<[MemAlloc]>]> {
   let summary = "a ring of buffers in shared memory";
   let description = [{
+    Buffers follow each other, each at a multiple of its alignment.
+
+    Preconditions, postconditions: those of `tgpu.alloc`.
+
     Example: `%k_ring = tgpu.alloc_ring : !tgpu.ring<3, !tgpu.shared<128x64xbf16, b128>>`
 
     Errors: those of `tgpu.alloc`
@@ -117,9 +153,12 @@ def Tgpu_SlotOp : Tgpu_Op<"slot", [Pure]> {
   let description = [{
     Buffer `use` mod stages.
 
-    Preconditions: use >= 0.
+    Preconditions: use >= 0. Postconditions: none; what is in the buffer the barriers of the ring say.
 
     Example: `%k = tgpu.slot %k_ring[%n] : !tgpu.ring<3, !tgpu.shared<128x64xbf16, b128>>`
+
+    Errors:
+    - a result that is not the ring's buffer (generic syntax)
   }];
   let arguments = (ins Tgpu_Ring:$ring, I32:$use);
   let results = (outs Tgpu_Shared:$buffer);

@@ -2,7 +2,7 @@
 //
 // Matrix instructions and changes of layout: verifiers.
 
-#include "dialect/Tgpu/Tgpu.h"
+#include "dialect/Tgpu/TgpuVerify.h"
 
 using namespace mlir;
 using namespace tilewright;
@@ -12,7 +12,7 @@ LogicalResult ConvertOp::verify() {
   auto source = cast<RankedTensorType>(getSource().getType());
   auto result = cast<RankedTensorType>(getResult().getType());
   if (source.getShape() == result.getShape() && source.getElementType() == result.getElementType())
-    return success();
+    return verifyWarps(*this);
   return emitOpError() << "changes the layout only, but got " << source << " and " << result;
 }
 
@@ -57,7 +57,7 @@ static LogicalResult verifyInstruction(Operation *op, Type element, Type accumul
   if (e.m % rows != 0 || e.n % columns != 0 || e.k % k != 0)
     return op->emitOpError() << "shape must be a multiple of " << rows << "x" << columns << "x" << k
                              << " (M, N, K), but got " << e.m << "x" << e.n << "x" << e.k;
-  return success();
+  return verifyWarps(op);
 }
 
 LogicalResult MmaOp::verify() {
@@ -73,11 +73,17 @@ LogicalResult MmaOp::verify() {
     return emitOpError() << "needs operands a and b, of one element type, of the accumulator's "
                             "layout, but got "
                          << a << ", " << b << " and " << result;
+  // mma of 8-bit floats came with sm_89.
+  Type element = a.getElementType();
+  auto kernel = (*this)->getParentOfType<KernelOp>();
+  if (kernel && kernel.getTarget() == "sm_80" && getInstructionK(element) == 32)
+    return emitOpError() << "has no instruction for elements of " << element
+                         << " on sm_80; convert them";
   FailureOr<Extents> extents =
       verifyShapes(*this, a.getShape(), false, b.getShape(), false, result.getShape());
   if (failed(extents))
     return failure();
-  return verifyInstruction(*this, a.getElementType(), result.getElementType(), *extents,
+  return verifyInstruction(*this, element, result.getElementType(), *extents,
                            16 * layout.getWarpsM(), 8 * layout.getWarpsN());
 }
 
@@ -91,16 +97,18 @@ LogicalResult FmaDotOp::verify() {
       getAcc().getType() != result)
     return emitOpError() << "operands and accumulator must have the same elements, but got " << a
                          << ", " << b << " and " << result;
-  return verifyShapes(*this, a.getShape(), getTransposeA(), b.getShape(), getTransposeB(),
-                      result.getShape());
+  if (failed(verifyShapes(*this, a.getShape(), getTransposeA(), b.getShape(), getTransposeB(),
+                          result.getShape())))
+    return failure();
+  return verifyWarps(*this);
 }
 
 LogicalResult WgmmaOp::verify() {
+  if (failed(verifySm90a(*this)))
+    return failure();
   auto b = cast<SharedType>(getB().getType());
   RankedTensorType result = cast<PendingType>(getResult().getType()).getTile();
-  auto layout = dyn_cast_or_null<WgmmaAttr>(result.getEncoding());
-  if (!layout)
-    return emitOpError() << "result must have a wgmma layout, but got " << result;
+  auto layout = cast<WgmmaAttr>(result.getEncoding());
   ArrayRef<int64_t> aShape;
   Type element = b.getElementType();
   if (auto shared = dyn_cast<SharedType>(getA().getType())) {
@@ -128,8 +136,6 @@ LogicalResult WgmmaOp::verify() {
   if (getAcc() && getAcc().getType() != result && getAcc().getType() != getResult().getType())
     return emitOpError() << "accumulator must be the result's tile, or pending on it, but got "
                          << getAcc().getType();
-  if (auto kernel = (*this)->getParentOfType<KernelOp>(); kernel && kernel.getTarget() != "sm_90a")
-    return emitOpError() << "needs target sm_90a, but the kernel's is " << kernel.getTarget();
   FailureOr<Extents> extents = verifyShapes(*this, aShape, getTransposeA(), b.getShape(),
                                             getTransposeB(), result.getShape());
   if (failed(extents))
@@ -140,7 +146,11 @@ LogicalResult WgmmaOp::verify() {
                            64 * layout.getWarpgroups(), 8);
 }
 
+LogicalResult WgmmaCommitOp::verify() { return verifySm90a(*this); }
+
 LogicalResult WgmmaWaitOp::verify() {
+  if (failed(verifySm90a(*this)))
+    return failure();
   if (getPending() > 7)
     return emitOpError() << "may leave 0 to 7 groups pending, but got "
                          << static_cast<int64_t>(getPending());
@@ -149,5 +159,5 @@ LogicalResult WgmmaWaitOp::verify() {
     matches = matches && cast<PendingType>(tile.getType()).getTile() == result.getType();
   if (!matches)
     return emitOpError("yields exactly the tiles it is given");
-  return success();
+  return verifyWarps(*this);
 }

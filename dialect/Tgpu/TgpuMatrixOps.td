@@ -13,10 +13,15 @@ def Tgpu_ConvertOp : Tgpu_Op<"convert", [Pure]> {
     In registers where every thread already holds what it needs (an accumulator becomes operand a), by shuffles within a warp,
     or through shared memory, for which `scratch` must be given.
 
+    Preconditions: nobody uses the scratch buffer; all warps of the role execute the operation.
+
+    Postconditions: every element keeps its value.
+
     Example: `%p = tgpu.convert %s : tensor<128x64xbf16, #tgpu.mma<4, 1>> -> tensor<128x64xbf16, #tgpu.operand<a, #tgpu.mma<4, 1>>>`
 
     Errors:
     - another shape or element type
+    - layouts for other than the warps that execute it
   }];
   let arguments = (ins Tgpu_RegisterTile:$source, Optional<Tgpu_Shared>:$scratch);
   let results = (outs Tgpu_RegisterTile:$result);
@@ -29,12 +34,16 @@ def Tgpu_MmaOp : Tgpu_Op<"mma", [Pure]> {
   let description = [{
     `result = a b + acc`, a of shape M x K, b of shape K x N.
 
+    Preconditions: all lanes of a warp execute it. Postconditions: the result may be read at once.
+
     Example: `%s = tgpu.mma %a, %b, %acc : tensor<128x64xbf16, #tgpu.operand<a, #tgpu.mma<4, 1>>>, tensor<64x64xbf16, #tgpu.operand<b, #tgpu.mma<4, 1>>> -> tensor<128x64xf32, #tgpu.mma<4, 1>>`
 
     Errors:
     - operands that are not the operands a and b of the accumulator's layout
     - shapes that do not multiply, or are no multiples of the instruction's
-    - an element type without an instruction on the target (f16, bf16, tf32, e4m3, e5m2 have one)
+    - an element type without an instruction on the target (f16, bf16, f32 as tf32; e4m3 and e5m2 on sm_90a)
+    - an accumulator of other elements than f32
+    - layouts for other than the warps that execute it
   }];
   let arguments = (ins Tgpu_RegisterTile:$a, Tgpu_RegisterTile:$b, Tgpu_RegisterTile:$acc);
   let results = (outs Tgpu_RegisterTile:$result);
@@ -47,11 +56,14 @@ def Tgpu_FmaDotOp : Tgpu_Op<"fma_dot", [MemoryEffects<[MemRead]>]> {
   let description = [{
     For f32 and f64. `result = op(a) op(b) + acc`.
 
+    Preconditions: both buffers are complete and visible. Postconditions: the result may be read at once.
+
     Example: `%s = tgpu.fma_dot %q, %k transpose_b, %acc : !tgpu.shared<64x64xf32, none>, !tgpu.shared<64x64xf32, none> -> tensor<64x64xf32, #tgpu.mma<4, 1>>`
 
     Errors:
     - shapes that do not multiply
-    - elements other than f32 and f64
+    - elements other than f32 and f64, or different ones
+    - a layout for other than the warps that execute it
   }];
   let arguments = (ins Tgpu_Shared:$a, Tgpu_Shared:$b, UnitAttr:$transpose_a, UnitAttr:$transpose_b,
                        Tgpu_RegisterTile:$acc);
@@ -70,39 +82,64 @@ def Tgpu_WgmmaOp : Tgpu_Op<"wgmma", [MemoryEffects<[MemRead]>]> {
     tile, are read from shared memory at any moment until the product has been waited for. An accumulator
     is a tile that was waited for, or the pending result of the product before.
 
+    Preconditions: buffers are complete and visible, what threads wrote to them also to the async proxy (`tgpu.fence_async`).
+
     Postconditions: the result may be read after `tgpu.wgmma_wait`; registers and buffers of the operands may be changed only then.
 
-    Example: `%s = tgpu.wgmma %q, %k transpose_b : !tgpu.shared<128x64xbf16, b128>, !tgpu.shared<128x64xbf16, b128> -> tensor<128x128xf32, #tgpu.wgmma<2>>`
+    Example:
+    ```mlir
+    %s = tgpu.wgmma %q, %k transpose_b : !tgpu.shared<128x64xbf16, b128>, !tgpu.shared<128x64xbf16, b128>
+         -> tensor<128x128xf32, #tgpu.wgmma<2>>
+    %o1 = tgpu.wgmma %p, %v, %o : tensor<128x128xbf16, #tgpu.operand<a, #tgpu.wgmma<2>>>,
+          !tgpu.shared<128x64xbf16, b128>, tensor<128x64xf32, #tgpu.wgmma<2>> -> tensor<128x64xf32, #tgpu.wgmma<2>>
+    ```
 
     Errors:
     - a layout other than wgmma, or a register operand that is not its operand a
     - shapes that do not multiply; rows that are no multiple of 64 x warpgroups; columns that are no multiple of 8 or above 256
     - elements other than f16, bf16, e4m3, e5m2 and f32 (as tf32)
-    - a transposed operand of 8 or 32 bits
+    - an operand of 8 or 32 bits that is not stored along k: a transposed, b not transposed
+    - an accumulator that is neither the result's tile nor pending on it, or of other elements than f32
     - a target other than sm_90a
+    - a layout for other than the warps that execute it
   }];
   let arguments = (ins AnyType:$a, Tgpu_Shared:$b, UnitAttr:$transpose_a, UnitAttr:$transpose_b,
                        Optional<AnyType>:$acc);
   let results = (outs Tgpu_Pending:$result);
   let assemblyFormat = [{
-    $a `,` $b (`transpose_a` $transpose_a^)? (`transpose_b` $transpose_b^)? (`,` $acc^ `:` type($acc) `in`)?
-    attr-dict `:` type($a) `,` type($b) `->` custom<PendingTile>(type($result))
+    $a `,` $b (`transpose_a` $transpose_a^)? (`transpose_b` $transpose_b^)? (`,` $acc^)?
+    attr-dict `:` type($a) `,` type($b) (`,` type($acc)^)? `->` custom<PendingTile>(type($result))
   }];
   let hasVerifier = 1;
 }
 
 def Tgpu_WgmmaCommitOp : Tgpu_Op<"wgmma_commit", [MemoryEffects<[MemRead, MemWrite]>]> {
   let summary = "closes the group of products started since the last commit";
-  let description = "Example: `tgpu.wgmma_commit`";
+  let description = [{
+    Preconditions, postconditions: none.
+
+    Example: `tgpu.wgmma_commit`
+
+    Errors:
+    - a target other than sm_90a
+  }];
   let assemblyFormat = "attr-dict";
+  let hasVerifier = 1;
 }
 
 def Tgpu_WgmmaWaitOp : Tgpu_Op<"wgmma_wait", [MemoryEffects<[MemRead, MemWrite]>]> {
   let summary = "waits until at most `pending` groups are unfinished, and yields the finished tiles";
   let description = [{
+    Preconditions: the products whose tiles it yields were committed.
+
+    Postconditions: the tiles may be read; operands of the finished groups may be overwritten.
+
     Example: `%s = tgpu.wgmma_wait pending 1, %s_pending : tensor<128x128xf32, #tgpu.wgmma<2>>`
 
     Errors:
+    - a number of groups outside 0 to 7
+    - results that are not the tiles of the operands (generic syntax)
+    - a target other than sm_90a
     - a pending tile that may still be in flight: started within the last `pending` groups (found by tgpu-verify-sync)
   }];
   let arguments = (ins I64Attr:$pending, Variadic<Tgpu_Pending>:$tiles);

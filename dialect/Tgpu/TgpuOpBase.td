@@ -12,9 +12,9 @@ include "mlir/Interfaces/SideEffectInterfaces.td"
 
 class Tgpu_Op<string mnemonic, list<Trait> traits = []> : Op<Tgpu_Dialect, mnemonic, traits>;
 
-/// A ranked tensor of static shape whose encoding is a layout.
+/// A ranked tensor of static shape whose encoding is a layout that fits the shape.
 def Tgpu_RegisterTile : Type<CPred<"::tilewright::tgpu::isRegisterTile($_self)">,
-    "a register tile (a tensor with a layout)">;
+    "a register tile (a tensor with a layout that fits its shape)">;
 def Tgpu_Shared : Type<CPred<"::llvm::isa<::tilewright::tgpu::SharedType>($_self)">,
     "a shared buffer">;
 def Tgpu_Ring : Type<CPred<"::llvm::isa<::tilewright::tgpu::RingType>($_self)">, "a ring">;

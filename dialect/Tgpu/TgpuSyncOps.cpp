@@ -2,22 +2,34 @@
 //
 // Barriers and fences: verifiers.
 
-#include "dialect/Tgpu/Tgpu.h"
+#include "dialect/Tgpu/TgpuVerify.h"
 
 using namespace mlir;
+using namespace tilewright;
 using namespace tilewright::tgpu;
 
 LogicalResult AllocBarriersOp::verify() {
   if (static_cast<int64_t>(getArrivals()) < 1 || getArrivals() >= (1u << 20))
     return emitOpError() << "a phase needs 1 to 1048575 arrivals, but got "
                          << static_cast<int64_t>(getArrivals());
-  if (getOffset() && *getOffset() % 8 != 0)
-    return emitOpError() << "offset of barriers must be a multiple of 8 bytes, but got "
-                         << *getOffset();
+  int64_t offset = getOffset().value_or(0);
+  if (offset < 0 || offset % 8 != 0)
+    return emitOpError() << "offset of barriers must be a multiple of 8 bytes, but got " << offset;
+  if ((*this)->getParentOfType<RolesOp>())
+    return emitOpError("stands outside of roles, so that every warp waits for the initialisation");
   return success();
 }
 
+LogicalResult ArriveOp::verify() {
+  int64_t warps = getExecutingWarps(*this);
+  if (getPer() != ArriveScope::Warpgroup || warps % 4 == 0)
+    return success();
+  return emitOpError() << "per warpgroup needs a role of a multiple of 4 warps, but got " << warps;
+}
+
 LogicalResult ExpectOp::verify() {
+  if (failed(verifySm90a(*this)))
+    return failure();
   if (static_cast<int64_t>(getBytes()) >= 1 && getBytes() < (1u << 20))
     return success();
   return emitOpError() << "expects 1 to 1048575 bytes, but got " << static_cast<int64_t>(getBytes());
@@ -33,3 +45,63 @@ LogicalResult NamedBarrierOp::verify() {
                          << static_cast<int64_t>(*getId());
   return success();
 }
+
+LogicalResult AnyOp::verify() {
+  Type element = tilewright::tile::getElementType(getTile().getType());
+  if (element.isInteger(1))
+    return success();
+  return emitOpError() << "is for tiles of i1, but got elements of " << element;
+}
+
+/// The declaration of a named barrier, and that it is for at least `warps` warps.
+static LogicalResult verifyParticipants(Operation *op, Value barrier, int64_t warps) {
+  auto declared = barrier.getDefiningOp<NamedBarrierOp>();
+  if (!declared)
+    return op->emitOpError("barrier must be the result of tgpu.named_barrier");
+  int64_t expected = declared.getWarps();
+  if (warps <= expected)
+    return success();
+  return op->emitOpError() << "is executed by " << getExecutingWarps(op)
+                           << " warps, but its barrier is for " << expected
+                           << (isa<SignalOp>(op) ? ", of which some must wait" : "");
+}
+
+LogicalResult SyncOp::verify() {
+  if (getBarrier())
+    return verifyParticipants(*this, getBarrier(), getExecutingWarps(*this));
+  if ((*this)->getParentOfType<RolesOp>())
+    return emitOpError("waits for the whole block, which other roles never do; inside a role, sync "
+                       "on a tgpu.named_barrier");
+  return success();
+}
+
+LogicalResult SignalOp::verify() {
+  return verifyParticipants(*this, getBarrier(), getExecutingWarps(*this) + 1);
+}
+
+LogicalResult TurnsOp::verify() {
+  int64_t count = getWarpgroups();
+  if (count < 2 || count > 8)
+    return emitOpError() << "2 to 8 warpgroups take turns, but got " << count;
+  int64_t id = getId().value_or(1);
+  if (id < 1 || id > 16 - count)
+    return emitOpError() << "ids of " << count << " named barriers must begin at 1 to "
+                         << 16 - count << ", but got " << id;
+  return success();
+}
+
+static LogicalResult verifyTurn(Operation *op, Value turns) {
+  auto declared = turns.getDefiningOp<TurnsOp>();
+  if (!declared)
+    return op->emitOpError("turns must be the result of tgpu.turns");
+  int64_t warps = getExecutingWarps(op), warpgroups = declared.getWarpgroups();
+  if (!warps || warps == 4 * warpgroups)
+    return success();
+  return op->emitOpError() << "is for " << warpgroups << " warpgroups, but " << warps
+                           << " warps execute it";
+}
+
+LogicalResult TakeTurnOp::verify() { return verifyTurn(*this, getTurns()); }
+LogicalResult PassTurnOp::verify() { return verifyTurn(*this, getTurns()); }
+
+LogicalResult FenceAsyncOp::verify() { return verifySm90a(*this); }

@@ -14,7 +14,7 @@ class Tgpu_Type<string name, string typeMnemonic> : TypeDef<Tgpu_Dialect, name> 
 def Tgpu_SharedType : Tgpu_Type<"Shared", "shared"> {
   let summary = "a tile in shared memory";
   let description = [{
-    Row-major; with a swizzle, in panels of 32, 64 or 128 bytes along the last dimension whose 16-byte chunks are
+    Of rank 1 or 2, at most 232448 bytes. Row-major; with a swizzle, in panels of 32, 64 or 128 bytes along the last dimension whose 16-byte chunks are
     permuted as TMA and wgmma expect.
 
     Example: `!tgpu.shared<128x64xbf16, b128>`
@@ -27,7 +27,11 @@ def Tgpu_SharedType : Tgpu_Type<"Shared", "shared"> {
 
 def Tgpu_RingType : Tgpu_Type<"Ring", "ring"> {
   let summary = "`stages` buffers in shared memory, used in turn";
-  let description = "Example: `!tgpu.ring<3, !tgpu.shared<128x64xbf16, b128>>`";
+  let description = [{
+    Use k of the ring is its buffer k mod `stages`. 1 to 32 stages.
+
+    Example: `!tgpu.ring<3, !tgpu.shared<128x64xbf16, b128>>`
+  }];
   let parameters = (ins "int64_t":$stages, "::tilewright::tgpu::SharedType":$slot);
   let assemblyFormat = "`<` $stages `,` $slot `>`";
   let genVerifyDecl = 1;
@@ -35,7 +39,9 @@ def Tgpu_RingType : Tgpu_Type<"Ring", "ring"> {
 
 def Tgpu_BarriersType : Tgpu_Type<"Barriers", "barriers"> {
   let summary = "one mbarrier for each stage of a ring";
-  let description = "Example: `!tgpu.barriers<3>`";
+  let description = [{
+    1 to 32. Example: `!tgpu.barriers<3>`
+  }];
   let parameters = (ins "int64_t":$stages);
   let assemblyFormat = "`<` $stages `>`";
   let genVerifyDecl = 1;
@@ -43,15 +49,21 @@ def Tgpu_BarriersType : Tgpu_Type<"Barriers", "barriers"> {
 
 def Tgpu_PendingType : Tgpu_Type<"Pending", "pending"> {
   let summary = "a register tile that an asynchronous product is still writing";
-  let description = "Example: `!tgpu.pending<tensor<128x128xf32, #tgpu.wgmma<2>>>`";
+  let description = [{
+    Loops may carry it, so that a product started in one round is waited for in the next.
+
+    Example: `!tgpu.pending<tensor<128x128xf32, #tgpu.wgmma<2>>>`
+  }];
   let parameters = (ins "::mlir::RankedTensorType":$tile);
   let assemblyFormat = "`<` $tile `>`";
+  let genVerifyDecl = 1;
 }
 
 def Tgpu_TensorMapType : Tgpu_Type<"TensorMap", "tensor_map"> {
   let summary = "descriptor of a view for the tensor memory accelerator";
   let description = [{
-    The box has one extent for each dimension of the view.
+    The box has one extent, 1 to 256, for each dimension of the view, 1 to 5. Its rows are multiples of 16 bytes, and no
+    wider than the swizzle.
 
     Example: `!tgpu.tensor_map<1x1x128x64xbf16, b128>`
   }];
