@@ -203,4 +203,125 @@ def TileFoldScale : Pass<"tile-fold-scale"> {
   let dependentDialects = ["::mlir::arith::ArithDialect", "::tilewright::tile::TileDialect"];
 }
 
+def TileToTgpu : Pass<"tile-to-tgpu", "::mlir::ModuleOp"> {
+  let summary = "map kernels onto a block of threads: layouts, shared memory, matrix instructions";
+  let description = [{
+    Every `tile.kernel` becomes a `tgpu.kernel` of the same name. Tiles that meet in elementwise
+    operations, or that a loop carries, share a layout: that of the accumulator where a dot's result is
+    among them, else a blocked one; reductions and expansions carry layouts on as slices. Where
+    layouts meet, the tile is converted.
+
+    A dot of f16 or bf16 (or of f32 with precision tf32) becomes `tgpu.mma`, of f32 or f64 `tgpu.fma_dot`. A tile that is
+    loaded for a dot is copied to shared memory; a tile computed in registers stays there where it can be
+    operand a, else it is written to shared memory. An inner extent that no instruction
+    multiplies is rounded up where both loads end with their views, beyond which copies are zero.
+
+    A block loop becomes a loop over the numbers of the blocks that the derived ranges allow, with two
+    copies of the body: without a mask for full blocks, and with the mask computed, run only where
+    some pair is kept.
+
+    Copies are synchronous: waited for before the first use.
+
+    Before:
+    ```mlir
+    %x = tile.load %a[%m, %k] : !tile.view<[?, ?], f16> -> tensor<64x64xf16>
+    %y = tile.load %b[%k, %n] : !tile.view<[?, ?], f16> -> tensor<64x64xf16>
+    %s = tile.dot %x, %y, %sum : tensor<64x64xf16>, tensor<64x64xf16> -> tensor<64x64xf32>
+    ```
+    After:
+    ```mlir
+    tgpu.copy_async %a[%m, %k], %x_buffer : !tile.view<[?, ?], f16>, !tgpu.shared<64x64xf16, b128>
+    tgpu.copy_commit
+    tgpu.copy_async %b[%k, %n], %y_buffer : !tile.view<[?, ?], f16>, !tgpu.shared<64x64xf16, b128>
+    tgpu.copy_commit
+    tgpu.copy_wait pending 0
+    tgpu.sync
+    %x = tgpu.read %x_buffer : !tgpu.shared<64x64xf16, b128> -> tensor<64x64xf16, #tgpu.operand<a, #tgpu.mma<4, 1>>>
+    %y = tgpu.read %y_buffer : !tgpu.shared<64x64xf16, b128> -> tensor<64x64xf16, #tgpu.operand<b, #tgpu.mma<4, 1>>>
+    %s = tgpu.mma %x, %y, %sum : ... -> tensor<64x64xf32, #tgpu.mma<4, 1>>
+    ```
+
+    Not its job: to overlap copies with products, or to place buffers (tgpu-plan-shared-memory).
+
+    Errors:
+    - a target other than sm_80, or a number of warps that is no power of two up to 32
+    - a kernel whose parameters are not bound
+    - tiles of a rank other than 1 and 2; `tile.reshape`, `tile.gather`, `tile.scatter_add`; tiles carried by
+      `scf.while`; constants that are no splat
+    - elements, or shapes, of a dot that no instruction multiplies
+  }];
+  let options = [
+    Option<"target", "target", "std::string", /*default=*/"\"sm_80\"", "architecture">,
+    Option<"warps", "warps", "int64_t", /*default=*/"4", "warps of a block">,
+  ];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::func::FuncDialect",
+                           "::mlir::scf::SCFDialect", "::tilewright::tgpu::TgpuDialect"];
+}
+
+def TgpuPlanSharedMemory : Pass<"tgpu-plan-shared-memory", "::mlir::ModuleOp"> {
+  let summary = "give every buffer its place in shared memory";
+  let description = [{
+    Sets `offset` of buffers, rings and barriers, and `shared_bytes` of the kernel. So far every buffer has
+    a place of its own.
+
+    Before:
+    ```mlir
+    %k = tgpu.alloc : !tgpu.shared<128x64xf16, b128>
+    ```
+    After:
+    ```mlir
+    %k = tgpu.alloc at 0 : !tgpu.shared<128x64xf16, b128>
+    ```
+
+    Not its job: to insert barriers, or to choose the number of stages.
+
+    Errors:
+    - more bytes than a block of the target may have
+  }];
+}
+
+def ConvertTgpuToNvvm : Pass<"convert-tgpu-to-nvvm", "::mlir::ModuleOp"> {
+  let summary = "one thread's code for every tgpu.kernel, in the LLVM and NVVM dialects";
+  let description = [{
+    A register tile becomes scalars, one for each register that its layout gives a thread (operands of matrix instructions: 32-bit
+    words); scalar functions are inlined for each element; views become pointers, extents and
+    strides. The kernel's arguments are, in order: for a view its pointer, extents (i32) and strides
+    (i64), for a scalar itself, and the captures after the declared arguments. The grid
+    is launched along x alone: `blockIdx.x` counts the first id fastest. Shared memory is the
+    dynamic array `shared_memory`, plus a small static one where warps reduce together.
+
+    Before:
+    ```mlir
+    tgpu.kernel @double target "sm_80" warps 1 (%x: !tile.view<[?], f32>) grid(%i = ceildiv(dim(x, 0), 32)) {
+      %c32 = arith.constant 32 : i32
+      %at = arith.muli %i, %c32 : i32
+      %t = tgpu.load %x[%at] : !tile.view<[?], f32> -> tensor<32xf32, #tgpu.blocked<1, lanes 32, warps 1, 1>>
+      %u = arith.addf %t, %t : tensor<32xf32, #tgpu.blocked<1, lanes 32, warps 1, 1>>
+      tgpu.store %u, %x[%at] : tensor<32xf32, #tgpu.blocked<1, lanes 32, warps 1, 1>>, !tile.view<[?], f32>
+    }
+    ```
+    After:
+    ```mlir
+    llvm.func @double(%x: !llvm.ptr<1>, %n: i32, %stride: i64) attributes {nvvm.kernel, nvvm.reqntid = array<i32: 32>} {
+      ...
+      %sum = llvm.fadd %t, %t : f32
+      ...
+    }
+    ```
+
+    Not its job: to choose layouts, offsets in shared memory or the order of anything. What else the
+    module held (functions, programs, captures) is removed.
+
+    Errors:
+    - an operation that the target has no code for yet
+    - a layout that does not spread its tile over all warps of the block
+    - a buffer without an offset, or beyond the kernel's shared memory
+    - a change of layout that moves elements between warps without scratch memory
+    - a function that is recursive or has unstructured control flow
+  }];
+  let dependentDialects = ["::mlir::LLVM::LLVMDialect", "::mlir::NVVM::NVVMDialect", "::mlir::arith::ArithDialect",
+                           "::mlir::scf::SCFDialect", "::mlir::math::MathDialect", "::mlir::cf::ControlFlowDialect"];
+}
+
 #endif // TILEWRIGHT_PASSES_PASSES_TD
+

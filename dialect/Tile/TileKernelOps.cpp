@@ -320,7 +320,11 @@ static bool isOptionalArgument(Value value) {
 }
 
 LogicalResult LaunchOp::verifySymbolUses(SymbolTableCollection &symbols) {
-  auto kernel = symbols.lookupNearestSymbolFrom<KernelOp>(*this, getKernelAttr());
+  Operation *symbol = symbols.lookupNearestSymbolFrom(*this, getKernelAttr());
+  // A kernel that was mapped onto a device keeps its arguments, which were checked before.
+  if (symbol && symbol->getName().getStringRef() == "tgpu.kernel")
+    return success();
+  auto kernel = dyn_cast_or_null<KernelOp>(symbol);
   if (!kernel)
     return emitOpError() << "launches @" << getKernel() << ", which is no kernel of this module";
   Signature callee(kernel), caller((*this)->getParentOp());

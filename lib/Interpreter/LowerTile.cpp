@@ -5,9 +5,8 @@
 #include "lib/Interpreter/ElementwiseSteps.h"
 #include "lib/Interpreter/Lowering.h"
 #include "lib/Interpreter/MemorySteps.h"
+#include "lib/Interpreter/Placements.h"
 #include "lib/Interpreter/TileSteps.h"
-
-#include <numeric>
 
 using namespace mlir;
 
@@ -15,40 +14,9 @@ namespace tilewright::interpreter {
 
 namespace {
 
-/// Indices of which some are written in the operation: `positions` holds them, or kDynamic.
-llvm::SmallVector<IntOperand, 4> mixedIndices(Lowering &lowering, ValueRange values,
-                                              ArrayRef<int64_t> positions) {
-  llvm::SmallVector<IntOperand, 4> indices;
-  for (int64_t position : positions) {
-    if (!ShapedType::isDynamic(position)) {
-      indices.push_back(IntOperand::fromConstant(position));
-      continue;
-    }
-    indices.push_back(lowering.intOperand(values.front()));
-    values = values.drop_front();
-  }
-  return indices;
-}
-
-/// The placement that loads, stores and their relatives describe alike.
-template <typename OpT>
-Placement placementOf(Lowering &lowering, OpT op, RankedTensorType tile) {
-  Placement place;
-  place.view = lowering.slotOf(op.getView());
-  place.indices = mixedIndices(lowering, op.getIndices(), op.getStaticIndices());
-  place.shape.assign(tile.getShape().begin(), tile.getShape().end());
-  if (std::optional<ArrayRef<int64_t>> dims = op.getDims()) {
-    place.dims.assign(dims->begin(), dims->end());
-  } else {
-    place.dims.resize(tile.getRank());
-    std::iota(place.dims.begin(), place.dims.end(), place.indices.size() - tile.getRank());
-  }
-  return place;
-}
-
 template <typename OpT>
 Placement indexedPlacementOf(Lowering &lowering, OpT op, RankedTensorType tile) {
-  Placement place = placementOf(lowering, op, tile);
+  Placement place = placementOf(lowering, op, tile.getShape());
   for (auto [t, d] : llvm::enumerate(place.dims))
     if (d == op.getAlong())
       place.along = t;
@@ -64,7 +32,7 @@ LogicalResult lowerWrite(Lowering &lowering, OpT op, TransferKind kind, Placemen
 }
 
 LogicalResult lower(Lowering &lowering, tile::LoadOp op) {
-  Placement place = placementOf(lowering, op, cast<RankedTensorType>(op.getType()));
+  Placement place = placementOf(lowering, op, lowering.shapeOf(op.getResult()));
   std::optional<ValueOperand> pad;
   if (Value value = op.getPad())
     pad = ValueOperand{lowering.slotOf(value), lowering.storage(value), false};
@@ -81,12 +49,12 @@ LogicalResult lower(Lowering &lowering, tile::GatherOp op) {
 
 LogicalResult lower(Lowering &lowering, tile::StoreOp op) {
   return lowerWrite(lowering, op, TransferKind::Store,
-                    placementOf(lowering, op, cast<RankedTensorType>(op.getValue().getType())));
+                    placementOf(lowering, op, lowering.shapeOf(op.getValue())));
 }
 
 LogicalResult lower(Lowering &lowering, tile::AtomicAddOp op) {
   return lowerWrite(lowering, op, TransferKind::AtomicAdd,
-                    placementOf(lowering, op, cast<RankedTensorType>(op.getValue().getType())));
+                    placementOf(lowering, op, lowering.shapeOf(op.getValue())));
 }
 
 LogicalResult lower(Lowering &lowering, tile::ScatterAddOp op) {

@@ -4,6 +4,7 @@
 
 #include "lib/Interpreter/Lowering.h"
 
+#include "dialect/Tgpu/Tgpu.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinTypes.h"
 #include "mlir/Transforms/RegionUtils.h"
@@ -26,6 +27,8 @@ std::optional<ElementType> elementTypeOf(Type type) {
     type = view.getElementType();
   else if (auto tensor = dyn_cast<RankedTensorType>(type))
     type = tensor.getElementType();
+  else if (auto shared = dyn_cast<tgpu::SharedType>(type))
+    type = shared.getElementType();
   if (type.isF64())
     return ElementType::F64;
   if (type.isF32())
@@ -53,6 +56,7 @@ const LoweringTable &lowerings() {
     addArithLowerings(table);
     addTileLowerings(table);
     addControlLowerings(table);
+    addTgpuLowerings(table);
     return table;
   }();
   return table;
@@ -102,6 +106,8 @@ Slot Lowering::slotOf(Value value) const {
 ArrayRef<int64_t> Lowering::shapeOf(Value value) const {
   if (auto tensor = dyn_cast<RankedTensorType>(value.getType()))
     return tensor.getShape();
+  if (auto shared = dyn_cast<tgpu::SharedType>(value.getType()))
+    return shared.getShape();
   return scope->lift;
 }
 
@@ -162,7 +168,8 @@ Operation *Lowering::lastUser(Value value) const {
 }
 
 bool Lowering::mayDie(Value value) const {
-  if (isView(value) || scope->borrowed.contains(value))
+  // A buffer is read as long as its block runs.
+  if (isView(value) || isa<tgpu::SharedType>(value.getType()) || scope->borrowed.contains(value))
     return false;
   Operation *definition = value.getDefiningOp();
   return !definition || !definition->hasTrait<OpTrait::ConstantLike>();

@@ -160,6 +160,7 @@ const LoweringTable &lowerings();
 void addArithLowerings(LoweringTable &table);
 void addTileLowerings(LoweringTable &table);
 void addControlLowerings(LoweringTable &table);
+void addTgpuLowerings(LoweringTable &table);
 
 } // namespace tilewright::interpreter
 

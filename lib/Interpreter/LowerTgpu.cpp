@@ -1,0 +1,181 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Operations of tgpu, as far as they have a meaning without threads.
+
+#include "dialect/Tgpu/Tgpu.h"
+#include "lib/Interpreter/ElementwiseSteps.h"
+#include "lib/Interpreter/Lowering.h"
+#include "lib/Interpreter/Placements.h"
+#include "lib/Interpreter/TgpuKernels.h"
+#include "lib/Interpreter/TileSteps.h"
+
+#include "mlir/IR/Builders.h"
+#include <algorithm>
+
+using namespace mlir;
+
+namespace tilewright::interpreter {
+
+namespace {
+
+/// Whether any element is true.
+class AnyStep : public Step {
+public:
+  AnyStep(mlir::Operation *op, Slot tile, int64_t count, Slot result)
+      : Step(op), tile(tile), count(count), result(result) {}
+  bool run(Frame &frame) const override {
+    DenseElements elements(frame.pool, frame.values[tile], count, Storage::I1);
+    const auto *flags = static_cast<const uint8_t *>(elements.data());
+    bool any = std::any_of(flags, flags + count, [](uint8_t flag) { return flag; });
+    frame.values[result].setSplat(Scalar::fromInt(any, Storage::I1));
+    return true;
+  }
+
+private:
+  Slot tile;
+  int64_t count;
+  Slot result;
+};
+
+/// What a buffer holds: floats are NaN, integers odd, until it is written.
+LogicalResult lower(Lowering &lowering, tgpu::AllocOp op) {
+  Slot slot = lowering.define(op.getBuffer());
+  Storage storage = lowering.storage(op.getBuffer());
+  bool isFloat = storage == Storage::F32 || storage == Storage::F64;
+  Scalar poison = isFloat ? Scalar::fromFloat(std::numeric_limits<double>::quiet_NaN(), storage)
+                          : Scalar::fromInt(0x5a5a5a5b, storage);
+  lowering.emit<CopyStep>(op, ValueOperand{lowering.constant(poison), storage, false}, slot);
+  return success();
+}
+
+/// A buffer is no SSA value of a tile: nothing takes its memory.
+ValueOperand bufferOperand(Lowering &lowering, Value buffer) {
+  return {lowering.slotOf(buffer), lowering.storage(buffer), false};
+}
+
+ValueResult bufferResult(Lowering &lowering, Value buffer) {
+  return {lowering.slotOf(buffer), lowering.storage(buffer), lowering.countOf(buffer),
+          ElementType::F32};
+}
+
+const int64_t exchange[] = {1, 0};
+
+LogicalResult lower(Lowering &lowering, tgpu::CopyAsyncOp op) {
+  Placement place = placementOf(lowering, op, lowering.shapeOf(op.getBuffer()));
+  lowering.emit(TransferStep::load(op, std::move(place), std::nullopt,
+                                   bufferResult(lowering, op.getBuffer())));
+  return success();
+}
+
+LogicalResult lower(Lowering &lowering, tgpu::ReadOp op) {
+  ValueOperand source = bufferOperand(lowering, op.getBuffer());
+  ArrayRef<int64_t> shape = lowering.shapeOf(op.getBuffer());
+  ValueResult result = lowering.result(op.getResult());
+  if (op.getTranspose() && shape.size() == 2)
+    lowering.emit<TransposeStep>(op, source, shape, exchange, result);
+  else
+    lowering.emit<CopyStep>(op, source, result.slot);
+  return success();
+}
+
+LogicalResult lower(Lowering &lowering, tgpu::WriteSharedOp op) {
+  ValueOperand value = lowering.operand(op.getValueMutable());
+  ArrayRef<int64_t> shape = lowering.shapeOf(op.getValue());
+  ValueResult result = bufferResult(lowering, op.getBuffer());
+  if (op.getTranspose() && shape.size() == 2)
+    lowering.emit<TransposeStep>(op, value, shape, exchange, result);
+  else
+    lowering.emit<CopyStep>(op, value, result.slot);
+  return success();
+}
+
+LogicalResult lower(Lowering &lowering, tgpu::ConvertOp op) {
+  ValueOperand source = lowering.operand(op.getSourceMutable());
+  lowering.emit<CopyStep>(op, source, lowering.define(op.getResult()));
+  return success();
+}
+
+LogicalResult lower(Lowering &lowering, tgpu::MmaOp op) {
+  ValueOperand a = lowering.operand(op.getAMutable()), b = lowering.operand(op.getBMutable());
+  ValueOperand acc = lowering.operand(op.getAccMutable());
+  ArrayRef<int64_t> result = lowering.shapeOf(op.getResult());
+  auto shape = numeric::MatMulShape::dense(result[0], result[1], lowering.shapeOf(op.getA())[1],
+                                           false, false);
+  bool tf32 = tile::getElementType(op.getA().getType()).isF32() && !lowering.allF64();
+  lowering.emit<DotStep>(op, a, b, acc, shape, tf32, lowering.result(op.getResult()));
+  return success();
+}
+
+LogicalResult lower(Lowering &lowering, tgpu::FmaDotOp op) {
+  ValueOperand acc = lowering.operand(op.getAccMutable());
+  ArrayRef<int64_t> a = lowering.shapeOf(op.getA()), result = lowering.shapeOf(op.getResult());
+  auto shape = numeric::MatMulShape::dense(result[0], result[1], a[op.getTransposeA() ? 0 : 1],
+                                           op.getTransposeA(), op.getTransposeB());
+  lowering.emit<DotStep>(op, bufferOperand(lowering, op.getA()), bufferOperand(lowering, op.getB()),
+                         acc, shape, /*tf32=*/false, lowering.result(op.getResult()));
+  return success();
+}
+
+LogicalResult lower(Lowering &lowering, tgpu::AnyOp op) {
+  lowering.emit<AnyStep>(op, lowering.slotOf(op.getTile()), lowering.countOf(op.getTile()),
+                         lowering.define(op.getResult()));
+  return success();
+}
+
+LogicalResult lower(Lowering &lowering, tgpu::LoadOp op) {
+  Placement place = placementOf(lowering, op, lowering.shapeOf(op.getResult()));
+  std::optional<ValueOperand> pad;
+  if (Value value = op.getPad())
+    pad = ValueOperand{lowering.slotOf(value), lowering.storage(value), false};
+  lowering.emit(TransferStep::load(op, std::move(place), pad, lowering.result(op.getResult())));
+  return success();
+}
+
+template <typename OpT> LogicalResult lowerWrite(Lowering &lowering, OpT op, TransferKind kind) {
+  Placement place = placementOf(lowering, op, lowering.shapeOf(op.getValue()));
+  lowering.emit(
+      TransferStep::write(op, kind, std::move(place), lowering.operand(op.getValueMutable())));
+  return success();
+}
+LogicalResult lower(Lowering &lowering, tgpu::StoreOp op) {
+  return lowerWrite(lowering, op, TransferKind::Store);
+}
+LogicalResult lower(Lowering &lowering, tgpu::AtomicAddOp op) {
+  return lowerWrite(lowering, op, TransferKind::AtomicAdd);
+}
+
+/// Everything is done at once and in order.
+LogicalResult lowerNothing(Lowering &, Operation *) { return success(); }
+
+template <typename OpT> LogicalResult lowerAs(Lowering &lowering, Operation *op) {
+  return lower(lowering, cast<OpT>(op));
+}
+
+template <typename... OpTs> void add(LoweringTable &table) {
+  ((table[OpTs::getOperationName()] = lowerAs<OpTs>), ...);
+}
+
+} // namespace
+
+void addTgpuLowerings(LoweringTable &table) {
+  add<tgpu::AllocOp, tgpu::CopyAsyncOp, tgpu::ReadOp, tgpu::WriteSharedOp, tgpu::ConvertOp,
+      tgpu::MmaOp, tgpu::FmaDotOp, tgpu::AnyOp, tgpu::LoadOp, tgpu::StoreOp, tgpu::AtomicAddOp>(
+      table);
+  for (StringRef name : {tgpu::CopyCommitOp::getOperationName(),
+                         tgpu::CopyWaitOp::getOperationName(), tgpu::SyncOp::getOperationName()})
+    table[name] = lowerNothing;
+}
+
+} // namespace tilewright::interpreter
+
+void tilewright::unwrapTgpuKernels(ModuleOp module) {
+  for (auto kernel : llvm::to_vector(module.getOps<tgpu::KernelOp>())) {
+    OpBuilder b(kernel);
+    auto plain = tile::KernelOp::create(
+        b, kernel.getLoc(), kernel.getSymNameAttr(), b.getArrayAttr({}), b.getArrayAttr({}),
+        kernel.getArgNamesAttr(), kernel.getArgOptionalAttr(), kernel.getGridNamesAttr(),
+        kernel.getGridAttr(), kernel.getBindingsAttr());
+    plain.getBody().takeBody(kernel.getBody());
+    kernel.erase();
+  }
+}

@@ -1,0 +1,48 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Where the accesses of tile and of tgpu lie in their views.
+
+#ifndef TILEWRIGHT_LIB_INTERPRETER_PLACEMENTS_H
+#define TILEWRIGHT_LIB_INTERPRETER_PLACEMENTS_H
+
+#include "lib/Interpreter/Lowering.h"
+#include "lib/Interpreter/MemorySteps.h"
+
+#include <numeric>
+
+namespace tilewright::interpreter {
+
+/// Indices of which some are written in the operation: `positions` holds them, or kDynamic.
+inline llvm::SmallVector<IntOperand, 4> mixedIndices(Lowering &lowering, mlir::ValueRange values,
+                                                     llvm::ArrayRef<int64_t> positions) {
+  llvm::SmallVector<IntOperand, 4> indices;
+  for (int64_t position : positions) {
+    if (!mlir::ShapedType::isDynamic(position)) {
+      indices.push_back(IntOperand::fromConstant(position));
+      continue;
+    }
+    indices.push_back(lowering.intOperand(values.front()));
+    values = values.drop_front();
+  }
+  return indices;
+}
+
+/// The placement that loads, stores and their relatives describe alike.
+template <typename OpT>
+Placement placementOf(Lowering &lowering, OpT op, llvm::ArrayRef<int64_t> shape) {
+  Placement place;
+  place.view = lowering.slotOf(op.getView());
+  place.indices = mixedIndices(lowering, op.getIndices(), op.getStaticIndices());
+  place.shape.assign(shape.begin(), shape.end());
+  if (std::optional<llvm::ArrayRef<int64_t>> dims = op.getDims()) {
+    place.dims.assign(dims->begin(), dims->end());
+  } else {
+    place.dims.resize(shape.size());
+    std::iota(place.dims.begin(), place.dims.end(), place.indices.size() - shape.size());
+  }
+  return place;
+}
+
+} // namespace tilewright::interpreter
+
+#endif // TILEWRIGHT_LIB_INTERPRETER_PLACEMENTS_H

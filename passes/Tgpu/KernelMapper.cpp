@@ -1,0 +1,302 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Operations and control flow.
+
+#include "passes/Tgpu/KernelMapper.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace tilewright;
+using namespace tilewright::tgpu;
+
+//===----------------------------------------------------------------------===//
+// Values
+//===----------------------------------------------------------------------===//
+
+Type KernelMapper::getType(Type type, Attribute layout) {
+  auto tensor = cast<RankedTensorType>(type);
+  return RankedTensorType::get(tensor.getShape(), tensor.getElementType(), layout);
+}
+
+Type KernelMapper::getType(Value value) {
+  return LayoutInference::isTile(value) ? getType(value.getType(), layouts.get(value))
+                                        : value.getType();
+}
+
+Value KernelMapper::i32(int64_t value) {
+  return arith::ConstantOp::create(b, b.getI32IntegerAttr(static_cast<int32_t>(value)));
+}
+
+Value KernelMapper::getTile(Value value, Attribute layout) {
+  Type type = getType(value.getType(), layout);
+  if (allTrue.contains(value))
+    return tile::FullOp::create(b, type, arith::ConstantOp::create(b, b.getBoolAttr(true)));
+  if (auto full = value.getDefiningOp<tile::FullOp>())
+    return tile::FullOp::create(b, type, map.lookup(full.getValue()));
+  if (auto iota = value.getDefiningOp<tile::IotaOp>())
+    return tile::IotaOp::create(b, type, map.lookup(iota.getStart()), iota.getDim());
+  if (auto constant = value.getDefiningOp<arith::ConstantOp>()) {
+    auto elements = cast<SplatElementsAttr>(constant.getValue());
+    Value scalar = arith::ConstantOp::create(b, elements.getSplatValue<TypedAttr>());
+    return tile::FullOp::create(b, type, scalar);
+  }
+
+  Value mapped = map.lookup(value);
+  Type mappedType = mapped.getType();
+  if (mappedType == type)
+    return mapped;
+  Attribute from = cast<RankedTensorType>(mappedType).getEncoding();
+  auto operand = dyn_cast<OperandAttr>(layout);
+  auto mma = dyn_cast<MmaAttr>(from);
+  bool inRegisters = operand && operand.getOperand() == MatrixOperand::A &&
+                     operand.getParent() == from && mma && mma.getWarpsN() == 1;
+  if (inRegisters)
+    return ConvertOp::create(b, type, mapped, Value());
+  // A conversion is done with its scratch memory when it ends, so all of a type share it.
+  auto tensor = cast<RankedTensorType>(type);
+  SharedType scratch = getShared(tensor.getShape(), tensor.getElementType());
+  return ConvertOp::create(b, type, mapped, getAlloc(Value(), scratch));
+}
+
+Value KernelMapper::get(Value value) {
+  return LayoutInference::isTile(value) ? getTile(value, layouts.get(value)) : map.lookup(value);
+}
+
+KernelMapper::Values KernelMapper::getAll(ValueRange values, ValueRange like) {
+  Values result;
+  for (auto [value, other] : llvm::zip_equal(values, like))
+    result.push_back(LayoutInference::isTile(value) ? getTile(value, layouts.get(other))
+                                                    : map.lookup(value));
+  return result;
+}
+
+//===----------------------------------------------------------------------===//
+// Operations
+//===----------------------------------------------------------------------===//
+
+LogicalResult KernelMapper::mapElementwise(Operation *op) {
+  Value result = op->getResult(0);
+  Attribute layout = layouts.get(result);
+  Value condition = isa<tile::SelectOp, arith::SelectOp>(op) ? op->getOperand(0) : Value();
+  if (condition && allTrue.contains(condition)) {
+    map.map(result, getTile(op->getOperand(1), layout));
+    return success();
+  }
+  Values operands;
+  for (Value operand : op->getOperands())
+    operands.push_back(LayoutInference::isTile(operand) ? getTile(operand, layout)
+                                                        : map.lookup(operand));
+  Operation *copy = b.clone(*op);
+  copy->setOperands(operands);
+  for (auto [from, to] : llvm::zip_equal(op->getResults(), copy->getResults())) {
+    to.setType(getType(from.getType(), layout));
+    map.map(from, to);
+  }
+  return success();
+}
+
+LogicalResult KernelMapper::mapReduce(tile::ReduceOp op) {
+  if (tile::getRank(op.getSource().getType()) != 2)
+    return op.emitError() << "only tiles of rank 2 can be reduced on a GPU so far, but got "
+                          << op.getSource().getType();
+  Attribute layout = layouts.get(op.getSource());
+  Value source = getTile(op.getSource(), layout);
+  auto slice = SliceAttr::get(op.getContext(), op.getDim(), layout);
+  map.map(op.getResult(), tile::ReduceOp::create(b, getType(op.getType(), slice), op.getKind(),
+                                                 source, op.getDim()));
+  return success();
+}
+
+LogicalResult KernelMapper::mapExpand(tile::ExpandOp op) {
+  Attribute layout = layouts.get(op.getResult());
+  Value source = getTile(op.getSource(), SliceAttr::get(op.getContext(), op.getDim(), layout));
+  map.map(op.getResult(),
+          tile::ExpandOp::create(b, getType(op.getType(), layout), source, op.getDim()));
+  return success();
+}
+
+LogicalResult KernelMapper::mapTranspose(tile::TransposeOp op) {
+  auto source = cast<RankedTensorType>(op.getSource().getType());
+  bool exchanges = source.getRank() == 2 && op.getPermutation()[0] == 1;
+  if (!exchanges) {
+    map.map(op.getResult(), get(op.getSource()));
+    return success();
+  }
+  Value buffer = getInShared(op.getSource(), getShared(source.getShape(), source.getElementType()));
+  waitForCopies();
+  map.map(op.getResult(), ReadOp::create(b, getType(op.getResult()), buffer, true));
+  return success();
+}
+
+LogicalResult KernelMapper::mapOp(Operation *op) {
+  b.setLoc(op->getLoc());
+  auto hasTile = [](ValueRange values) { return llvm::any_of(values, LayoutInference::isTile); };
+  return llvm::TypeSwitch<Operation *, LogicalResult>(op)
+      .Case<tile::FullOp, tile::IotaOp>([](Operation *) { return success(); })
+      .Case([&](tile::LoadOp load) { return mapLoad(load); })
+      .Case([&](tile::DotOp dot) { return mapDot(dot); })
+      .Case([&](tile::ReduceOp reduce) { return mapReduce(reduce); })
+      .Case([&](tile::ExpandOp expand) { return mapExpand(expand); })
+      .Case([&](tile::TransposeOp transpose) { return mapTranspose(transpose); })
+      .Case([&](tile::StoreOp store) {
+        waitForCopies(); // they may read what is written
+        StoreOp::create(b, get(store.getValue()), map.lookup(store.getView()),
+                        getAll(store.getIndices(), store.getIndices()),
+                        store.getStaticIndicesAttr(), store.getDimsAttr());
+        return success();
+      })
+      .Case([&](tile::AtomicAddOp add) {
+        waitForCopies();
+        AtomicAddOp::create(b, get(add.getValue()), map.lookup(add.getView()),
+                            getAll(add.getIndices(), add.getIndices()), add.getStaticIndicesAttr(),
+                            add.getDimsAttr());
+        return success();
+      })
+      .Case([&](scf::ForOp loop) { return mapFor(loop); })
+      .Case([&](scf::IfOp branch) { return mapIf(branch); })
+      .Case([&](tile::ForBlocksOp loop) { return mapForBlocks(loop); })
+      .Default([&](Operation *) -> LogicalResult {
+        if (isa<arith::ConstantOp>(op) && hasTile(op->getResults())) {
+          if (isa<SplatElementsAttr>(cast<arith::ConstantOp>(op).getValue()))
+            return success();
+          return op->emitError("a constant tile must have one value for all elements");
+        }
+        if (hasTile(op->getResults()) && LayoutInference::isElementwise(op))
+          return mapElementwise(op);
+        WalkResult tiles = op->walk([&](Operation *inner) {
+          return hasTile(inner->getOperands()) || hasTile(inner->getResults())
+                     ? WalkResult::interrupt()
+                     : WalkResult::advance();
+        });
+        if (tiles.wasInterrupted())
+          return op->emitError() << "operation '" << op->getName()
+                                 << "' on tiles cannot be mapped onto a GPU yet";
+        b.clone(*op, map);
+        return success();
+      });
+}
+
+//===----------------------------------------------------------------------===//
+// Control flow
+//===----------------------------------------------------------------------===//
+
+LogicalResult KernelMapper::mapBody(Block &from, ValueRange like, Values &yielded) {
+  for (Operation &op : from.without_terminator())
+    if (failed(mapOp(&op)))
+      return failure();
+  waitForCopies();
+  yielded = getAll(from.getTerminator()->getOperands(), like);
+  return success();
+}
+
+LogicalResult KernelMapper::inScope(Block *block, bool isLoop, function_ref<LogicalResult()> body) {
+  OpBuilder::InsertionGuard guard(b);
+  auto outerShared = inShared;
+  bool outerWrites = std::exchange(writesShared, false);
+  b.setInsertionPointToEnd(block);
+  LogicalResult result = body();
+  if (isLoop && writesShared) {
+    b.setInsertionPointToStart(block);
+    SyncOp::create(b, Value());
+  }
+  inShared = std::move(outerShared);
+  writesShared = outerWrites || (!isLoop && writesShared);
+  return result;
+}
+
+LogicalResult KernelMapper::mapFor(scf::ForOp op) {
+  waitForCopies();
+  auto loop = scf::ForOp::create(b, map.lookup(op.getLowerBound()), map.lookup(op.getUpperBound()),
+                                 map.lookup(op.getStep()),
+                                 getAll(op.getInitArgs(), op.getRegionIterArgs()));
+  loop->setDiscardableAttrs(op->getDiscardableAttrDictionary());
+  loop.setUnsignedCmp(op.getUnsignedCmp());
+  if (op.getInitArgs().empty())
+    loop.getBody()->getTerminator()->erase();
+  map.map(op.getInductionVar(), loop.getInductionVar());
+  map.map(op.getRegionIterArgs(), loop.getRegionIterArgs());
+  map.map(op.getResults(), loop.getResults());
+  return inScope(loop.getBody(), /*isLoop=*/true, [&] {
+    Values yielded;
+    if (failed(mapBody(*op.getBody(), op.getRegionIterArgs(), yielded)))
+      return failure();
+    scf::YieldOp::create(b, yielded);
+    return success();
+  });
+}
+
+LogicalResult KernelMapper::branch(Value condition, ValueRange like,
+                                   function_ref<LogicalResult(Values &)> thenBody,
+                                   function_ref<LogicalResult(Values &)> elseBody,
+                                   Values &results) {
+  waitForCopies();
+  SmallVector<Type> types = llvm::map_to_vector(like, [&](Value value) { return getType(value); });
+  auto op = scf::IfOp::create(b, types, condition, /*addThenBlock=*/true,
+                              /*addElseBlock=*/static_cast<bool>(elseBody));
+  auto fill = [&](Block *block, function_ref<LogicalResult(Values &)> body) {
+    return inScope(block, /*isLoop=*/false, [&] {
+      Values yielded;
+      if (failed(body(yielded)))
+        return failure();
+      scf::YieldOp::create(b, yielded);
+      return success();
+    });
+  };
+  if (failed(fill(op.thenBlock(), thenBody)) ||
+      (elseBody && failed(fill(op.elseBlock(), elseBody))))
+    return failure();
+  results.assign(op->result_begin(), op->result_end());
+  return success();
+}
+
+LogicalResult KernelMapper::mapIf(scf::IfOp op) {
+  auto bodyOf = [&](Block *block) {
+    return [this, op, block](Values &yielded) mutable {
+      return mapBody(*block, op->getResults(), yielded);
+    };
+  };
+  auto thenBody = bodyOf(op.thenBlock());
+  auto elseBody = bodyOf(op.elseBlock());
+  Values results;
+  function_ref<LogicalResult(Values &)> noElse = nullptr;
+  if (failed(branch(map.lookup(op.getCondition()), op->getResults(), thenBody,
+                    op.elseBlock() ? function_ref<LogicalResult(Values &)>(elseBody) : noElse,
+                    results)))
+    return failure();
+  map.map(op->getResults(), results);
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// The kernel
+//===----------------------------------------------------------------------===//
+
+LogicalResult KernelMapper::run() {
+  if (!kernel.getParams().empty())
+    return kernel.emitOpError("has parameters that are not bound; run tile-specialize first");
+  if (failed(layouts.run()))
+    return failure();
+  b.setInsertionPoint(kernel);
+  auto mapped = KernelOp::create(b, kernel.getSymNameAttr(), b.getStringAttr(target),
+                                 b.getI64IntegerAttr(warps), kernel.getArgNamesAttr(),
+                                 kernel.getArgOptionalAttr(), kernel.getGridNamesAttr(),
+                                 kernel.getGridAttr(), kernel.getBindingsAttr(), IntegerAttr());
+  entry = b.createBlock(&mapped.getBody());
+  for (BlockArgument argument : kernel.getBody().getArguments())
+    map.map(argument, entry->addArgument(argument.getType(), argument.getLoc()));
+  for (Operation &op : kernel.getBody().front()) {
+    if (failed(mapOp(&op)))
+      isRefused = true;
+    if (isRefused)
+      break;
+  }
+  if (isRefused) {
+    mapped.erase();
+    return failure();
+  }
+  waitForCopies();
+  kernel.erase();
+  return success();
+}

@@ -1,0 +1,113 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Writes a tgpu.kernel for a tile.kernel. Internal to tile-to-tgpu.
+//
+// Copies are synchronous: a tile that a dot reads is copied where it is loaded and waited for
+// before the first product that needs it. A buffer is written once in each iteration of the
+// innermost loop around its writer, and read only in that iteration, so one barrier at the
+// beginning of the loop's body keeps the writer behind the readers of the iteration before.
+
+#ifndef TILEWRIGHT_PASSES_TGPU_KERNELMAPPER_H
+#define TILEWRIGHT_PASSES_TGPU_KERNELMAPPER_H
+
+#include "passes/Tgpu/LayoutInference.h"
+
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/IR/IRMapping.h"
+#include "mlir/IR/ImplicitLocOpBuilder.h"
+
+namespace tilewright::tgpu {
+
+class KernelMapper {
+public:
+  KernelMapper(tile::KernelOp kernel, llvm::StringRef target, int64_t warps)
+      : kernel(kernel), target(target), warps(warps), layouts(kernel, warps),
+        b(kernel.getLoc(), kernel.getContext()) {}
+
+  /// Puts a tgpu.kernel of the same name in place of the kernel. Fails with a diagnostic.
+  mlir::LogicalResult run();
+
+private:
+  using Values = llvm::SmallVector<mlir::Value>;
+
+  //===--- KernelMapper.cpp: operations and control flow -------------------===//
+
+  mlir::LogicalResult mapOp(mlir::Operation *op);
+  mlir::LogicalResult mapElementwise(mlir::Operation *op);
+  mlir::LogicalResult mapReduce(tile::ReduceOp op);
+  mlir::LogicalResult mapExpand(tile::ExpandOp op);
+  mlir::LogicalResult mapTranspose(tile::TransposeOp op);
+  mlir::LogicalResult mapFor(mlir::scf::ForOp op);
+  mlir::LogicalResult mapIf(mlir::scf::IfOp op);
+  /// The operations before the terminator, whose operands become `yielded` in the layouts of
+  /// `like`.
+  mlir::LogicalResult mapBody(mlir::Block &from, mlir::ValueRange like, Values &yielded);
+  /// Runs `body` at the end of a block, in a scope of its own for what lies in shared memory. Of a
+  /// loop's body, begins with a barrier if it writes there.
+  mlir::LogicalResult inScope(mlir::Block *block, bool isLoop,
+                              llvm::function_ref<mlir::LogicalResult()> body);
+
+  mlir::Type getType(mlir::Type type, mlir::Attribute layout);
+  mlir::Type getType(mlir::Value value); ///< as it is carried: a tile in the layout of its class
+  mlir::Value getTile(mlir::Value value, mlir::Attribute layout);
+  mlir::Value get(mlir::Value value); ///< of the type getType(value)
+  Values getAll(mlir::ValueRange values, mlir::ValueRange like);
+  mlir::Value i32(int64_t value);
+
+  //===--- MapBlockLoop.cpp --------------------------------------------------===//
+
+  struct BlockLoop;
+  mlir::LogicalResult mapForBlocks(tile::ForBlocksOp op);
+  void computeBounds(tile::ForBlocksOp op, BlockLoop &loop);
+  mlir::LogicalResult visitBlock(tile::ForBlocksOp op, const BlockLoop &loop, mlir::Value number,
+                                 mlir::ValueRange carried, Values &yielded);
+  mlir::LogicalResult visitMasked(tile::ForBlocksOp op, const BlockLoop &loop, mlir::Value begin,
+                                  mlir::ValueRange carried, Values &yielded);
+  /// A null `keep` stands for all true.
+  mlir::LogicalResult mapBlockBody(tile::ForBlocksOp op, mlir::Value begin, mlir::Value keep,
+                                   mlir::ValueRange carried, Values &yielded);
+  mlir::Value computeKeep(tile::ForBlocksOp op, const BlockLoop &loop, mlir::Value begin);
+  /// scf.if whose branches yield values of the types of `like`.
+  mlir::LogicalResult branch(mlir::Value condition, mlir::ValueRange like,
+                             llvm::function_ref<mlir::LogicalResult(Values &)> thenBody,
+                             llvm::function_ref<mlir::LogicalResult(Values &)> elseBody,
+                             Values &results);
+
+  //===--- MapDot.cpp: products, loads and shared memory ---------------------===//
+
+  mlir::LogicalResult mapLoad(tile::LoadOp op);
+  mlir::LogicalResult mapDot(tile::DotOp op);
+  bool usesMma(tile::DotOp op);
+  /// The buffer that holds an operand of a dot.
+  SharedType getOperandBuffer(tile::DotOp op, unsigned operand);
+  SharedType getShared(llvm::ArrayRef<int64_t> shape, mlir::Type element);
+  mlir::FailureOr<mlir::Value> getOperand(tile::DotOp op, unsigned operand, MmaAttr layout);
+  /// A buffer that holds the tile: where its load was copied to, or written now.
+  mlir::Value getInShared(mlir::Value value, SharedType type);
+  mlir::Value getAlloc(mlir::Value key, SharedType type);
+  /// Waits for copies that are under way.
+  void waitForCopies();
+  static bool isStaged(mlir::Value value);
+
+  tile::KernelOp kernel;
+  llvm::StringRef target;
+  int64_t warps;
+  LayoutInference layouts;
+  mlir::ImplicitLocOpBuilder b;
+  mlir::IRMapping map;
+  /// Mask tiles that are all true in the copy of the body being written.
+  llvm::DenseSet<mlir::Value> allTrue;
+
+  mlir::Block *entry = nullptr;
+  mlir::Operation *lastAlloc = nullptr;
+  /// By the tile that is kept (null: a scratch buffer of converts). Copies of a body share them.
+  llvm::DenseMap<std::pair<mlir::Value, mlir::Type>, mlir::Value> allocs;
+  /// What buffers hold at this place.
+  llvm::DenseMap<std::pair<mlir::Value, mlir::Type>, mlir::Value> inShared;
+  bool copiesPending = false, writesShared = false;
+  bool isRefused = false; ///< a diagnostic has been emitted
+};
+
+} // namespace tilewright::tgpu
+
+#endif // TILEWRIGHT_PASSES_TGPU_KERNELMAPPER_H

@@ -1,0 +1,230 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Classes of tiles by union-find, and the layouts that dots, reductions and expansions give them.
+
+#include "passes/Tgpu/LayoutInference.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
+#include <numeric>
+
+using namespace mlir;
+using namespace tilewright;
+using namespace tilewright::tgpu;
+
+bool LayoutInference::isRematerialised(Value value) {
+  return value.getDefiningOp() &&
+         isa<tile::FullOp, tile::IotaOp, arith::ConstantOp>(value.getDefiningOp());
+}
+
+bool LayoutInference::isElementwise(Operation *op) {
+  if (isa<tile::SelectOp, tile::CastOp, tile::MapOp, tile::RandomOp>(op))
+    return true;
+  return isa<arith::ArithDialect, math::MathDialect>(op->getDialect()) &&
+         !isa<arith::ConstantOp>(op);
+}
+
+unsigned LayoutInference::find(unsigned id) const {
+  while (classes[id].parent != id)
+    id = classes[id].parent;
+  return id;
+}
+
+std::optional<unsigned> LayoutInference::classOf(Value value) {
+  if (!isTile(value) || isRematerialised(value))
+    return std::nullopt;
+  auto [it, isNew] = ids.try_emplace(value, classes.size());
+  if (isNew) {
+    auto type = cast<RankedTensorType>(value.getType());
+    unsigned id = classes.size();
+    classes.push_back({id, Attribute(), SmallVector<int64_t>(type.getShape()),
+                       getElementBits(type.getElementType())});
+  }
+  return find(it->second);
+}
+
+void LayoutInference::unite(ValueRange values) {
+  std::optional<unsigned> first;
+  for (Value value : values) {
+    std::optional<unsigned> id = classOf(value);
+    if (!id)
+      continue;
+    if (!first) {
+      first = id;
+      continue;
+    }
+    if (*first == *id)
+      continue;
+    Class &root = classes[*first], &other = classes[*id];
+    other.parent = *first;
+    root.minBits = std::min(root.minBits, other.minBits);
+    if (!root.layout)
+      root.layout = other.layout;
+  }
+}
+
+void LayoutInference::seed(Value value, Attribute layout) {
+  if (std::optional<unsigned> id = classOf(value))
+    if (layout && !classes[*id].layout && fits(layout, classes[*id].shape))
+      classes[*id].layout = layout;
+}
+
+Attribute LayoutInference::lookup(Value value) {
+  std::optional<unsigned> id = classOf(value);
+  return id ? classes[*id].layout : Attribute();
+}
+
+Attribute LayoutInference::get(Value value) const {
+  auto it = ids.find(value);
+  if (it != ids.end())
+    return classes[find(it->second)].layout;
+  auto type = cast<RankedTensorType>(value.getType());
+  return getDefault(type.getShape(), getElementBits(type.getElementType()));
+}
+
+//===----------------------------------------------------------------------===//
+// Layouts
+//===----------------------------------------------------------------------===//
+
+bool LayoutInference::fits(Attribute layout, ArrayRef<int64_t> shape) {
+  // Of layouts that accumulators and elementwise tiles have, none depends on the elements.
+  return isRegisterTile(
+      RankedTensorType::get(shape, Float32Type::get(layout.getContext()), layout));
+}
+
+/// As many warps as can below each other, so that rows, and reductions of them, stay in a warp.
+Attribute LayoutInference::getMma(ArrayRef<int64_t> shape) const {
+  for (int64_t warpsM = warps; warpsM >= 1; warpsM /= 2) {
+    auto layout = MmaAttr::get(context, warpsM, warps / warpsM);
+    if (fits(layout, shape))
+      return layout;
+  }
+  return {};
+}
+
+/// Up to 16 bytes to a thread, neighbours side by side; fewer bytes where that lets more threads
+/// take part.
+Attribute LayoutInference::getDefault(ArrayRef<int64_t> shape, int64_t bits) const {
+  int64_t columns = shape.empty() ? 1 : shape.back(), rows = shape.size() == 2 ? shape[0] : 1;
+  int64_t mostThreads = 0;
+  Attribute best;
+  for (int64_t vector = std::min<int64_t>(128 / bits, 16); vector >= 1; vector /= 2) {
+    if (columns % vector != 0)
+      continue;
+    int64_t runs = columns / vector, lanes = std::gcd<int64_t>(runs, 32), warpsM = warps;
+    while (warpsM > 1 && rows % (32 / lanes * warpsM) != 0)
+      warpsM /= 2;
+    int64_t warpsN = warps / warpsM;
+    int64_t threads = std::gcd(rows, 32 / lanes * warpsM) * std::gcd(runs, lanes * warpsN);
+    if (threads <= mostThreads)
+      continue;
+    mostThreads = threads;
+    best = BlockedAttr::get(context, vector, lanes, warpsM, warpsN);
+  }
+  return best;
+}
+
+//===----------------------------------------------------------------------===//
+// Classes
+//===----------------------------------------------------------------------===//
+
+LogicalResult LayoutInference::visit(Operation *op) {
+  auto isTileType = [](Type type) { return isa<RankedTensorType>(type); };
+  if (llvm::none_of(op->getOperandTypes(), isTileType) &&
+      llvm::none_of(op->getResultTypes(), isTileType) && !isa<tile::ForBlocksOp>(op))
+    return success();
+  for (Value value : llvm::concat<Value>(llvm::to_vector(op->getOperands()),
+                                         llvm::to_vector(ValueRange(op->getResults()))))
+    if (auto type = dyn_cast<RankedTensorType>(value.getType());
+        type && (type.getRank() < 1 || type.getRank() > 2))
+      return op->emitError() << "'" << op->getName() << "' has a tile of rank " << type.getRank()
+                             << "; a GPU holds tiles of rank 1 and 2 so far";
+  if (isa<tile::ForBlocksOp>(op))
+    classOf(cast<tile::ForBlocksOp>(op).getKeep());
+  if (isa<scf::ForOp, tile::ForBlocksOp>(op)) {
+    auto loop = cast<LoopLikeOpInterface>(op);
+    for (auto [init, argument, yielded, result] : llvm::zip_equal(
+             loop.getInits(), loop.getRegionIterArgs(), loop.getYieldedValues(), op->getResults()))
+      unite({argument, result, init, yielded});
+    return success();
+  }
+  if (auto branch = dyn_cast<scf::IfOp>(op)) {
+    for (auto [i, result] : llvm::enumerate(op->getResults()))
+      unite({result, branch.thenYield().getOperand(i), branch.elseYield().getOperand(i)});
+    return success();
+  }
+  if (auto dot = dyn_cast<tile::DotOp>(op)) {
+    unite({dot.getResult()});
+    if (dot.getAcc())
+      unite({dot.getResult(), dot.getAcc()});
+    seed(dot.getResult(), getMma(cast<RankedTensorType>(dot.getType()).getShape()));
+    return success();
+  }
+  if (isa<tile::ReduceOp, tile::ExpandOp>(op)) {
+    classOf(op->getOperand(0));
+    classOf(op->getResult(0));
+    relations.push_back(op);
+    return success();
+  }
+  if (isElementwise(op)) {
+    SmallVector<Value> values(op->getResults());
+    llvm::append_range(values, op->getOperands());
+    unite(values);
+    return success();
+  }
+  if (isa<tile::LoadOp, tile::StoreOp, tile::AtomicAddOp, tile::TransposeOp, tile::FullOp,
+          tile::IotaOp, arith::ConstantOp, scf::YieldOp, tile::YieldOp>(op)) {
+    for (Value value : op->getOperands())
+      classOf(value);
+    for (Value value : op->getResults())
+      classOf(value);
+    return success();
+  }
+  return op->emitError() << "operation '" << op->getName()
+                         << "' on tiles cannot be mapped onto a GPU yet";
+}
+
+/// One sweep over reductions and expansions; whether it found a layout.
+bool LayoutInference::propagate() {
+  bool changed = false;
+  for (Operation *op : relations) {
+    bool reduces = isa<tile::ReduceOp>(op);
+    Value whole = reduces ? op->getOperand(0) : op->getResult(0);
+    Value slice = reduces ? op->getResult(0) : op->getOperand(0);
+    int64_t dim = reduces ? cast<tile::ReduceOp>(op).getDim() : cast<tile::ExpandOp>(op).getDim();
+    Attribute wholeLayout = lookup(whole), sliceLayout = lookup(slice);
+    if (wholeLayout && !sliceLayout && classOf(slice) && tile::getRank(whole.getType()) == 2) {
+      seed(slice, SliceAttr::get(op->getContext(), dim, wholeLayout));
+      changed |= static_cast<bool>(lookup(slice));
+    }
+    auto known = dyn_cast_or_null<SliceAttr>(sliceLayout);
+    if (!wholeLayout && known && known.getDim() == dim && classOf(whole)) {
+      seed(whole, known.getParent());
+      changed |= static_cast<bool>(lookup(whole));
+    }
+  }
+  return changed;
+}
+
+LogicalResult LayoutInference::run() {
+  WalkResult result = kernel.getBody().walk<WalkOrder::PreOrder>([&](Operation *op) {
+    return failed(visit(op)) ? WalkResult::interrupt() : WalkResult::advance();
+  });
+  if (result.wasInterrupted())
+    return failure();
+  while (propagate())
+    ;
+  // Tiles of rank 2 first: vectors follow them.
+  for (size_t rank : {2, 1})
+    for (unsigned i = 0; i < classes.size(); ++i) {
+      Class &members = classes[i];
+      if (members.parent != i || members.layout || members.shape.size() != rank)
+        continue;
+      members.layout = getDefault(members.shape, members.minBits);
+      while (propagate())
+        ;
+    }
+  return success();
+}

@@ -1,0 +1,196 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// tile.for_blocks becomes a loop over numbers of blocks. The body is written twice: for blocks that
+// the ranges promise to be full, without a mask; and for others, with the mask computed, and run
+// only where the block holds a kept pair (a vote of the whole block of threads), as the loop is
+// defined.
+
+#include "passes/Tgpu/KernelMapper.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+using namespace mlir;
+using namespace tilewright;
+using namespace tilewright::tgpu;
+using arith::CmpIPredicate;
+
+/// What is fixed while the loop runs.
+struct KernelMapper::BlockLoop {
+  int64_t rowCount, columnCount; ///< of `keep`
+  Value lower, upper, start;
+  Value rows;               ///< of the fixed interval, up to its limit
+  Value first, end;         ///< numbers of the blocks that may hold a kept pair
+  Value mustBegin, mustEnd; ///< positions that are kept for every row; null: not known
+};
+
+void KernelMapper::computeBounds(tile::ForBlocksOp op, BlockLoop &loop) {
+  auto shape = cast<RankedTensorType>(op.getKeep().getType()).getShape();
+  loop.rowCount = shape[0];
+  loop.columnCount = shape[1];
+  loop.lower = map.lookup(op.getLower());
+  loop.upper = map.lookup(op.getUpper());
+  loop.start = map.lookup(op.getStart());
+  Value zero = i32(0), one = i32(1), columns = i32(loop.columnCount), all = i32(loop.rowCount);
+  Value left = arith::SubIOp::create(b, map.lookup(op.getLimit()), loop.start);
+  loop.rows = arith::MinSIOp::create(b, arith::MaxSIOp::create(b, left, zero), all);
+  Value mayBegin = loop.lower, mayEnd = loop.upper;
+  if (!op.getMask()) {
+    loop.mustBegin = loop.lower;
+    loop.mustEnd = loop.upper;
+  }
+  if (op.getRanges()) {
+    Values operands{loop.start, arith::AddIOp::create(b, loop.start, loop.rows), loop.lower,
+                    loop.upper};
+    for (Value operand : op.getMaskOperands())
+      operands.push_back(map.lookup(operand));
+    Type type = b.getI32Type();
+    auto call =
+        func::CallOp::create(b, op.getRangesAttr(), TypeRange{type, type, type, type}, operands);
+    mayBegin = arith::MaxSIOp::create(b, call.getResult(0), loop.lower);
+    mayEnd = arith::MinSIOp::create(b, call.getResult(1), loop.upper);
+    loop.mustBegin = call.getResult(2);
+    loop.mustEnd = call.getResult(3);
+  }
+  Value hasRows = arith::CmpIOp::create(b, CmpIPredicate::sgt, loop.rows, zero);
+  Value hasBlocks = arith::CmpIOp::create(b, CmpIPredicate::sgt, mayEnd, mayBegin);
+  Value isNonEmpty = arith::AndIOp::create(b, hasRows, hasBlocks);
+  Value before = arith::SubIOp::create(b, mayBegin, loop.lower);
+  Value last = arith::SubIOp::create(b, arith::SubIOp::create(b, mayEnd, loop.lower), one);
+  Value end = arith::AddIOp::create(b, arith::DivSIOp::create(b, last, columns), one);
+  loop.first = arith::DivSIOp::create(b, before, columns);
+  loop.end = arith::SelectOp::create(b, isNonEmpty, end, loop.first);
+}
+
+Value KernelMapper::computeKeep(tile::ForBlocksOp op, const BlockLoop &loop, Value begin) {
+  Attribute layout = layouts.get(op.getKeep());
+  Type flags = getType(op.getKeep());
+  Type positions =
+      getType(RankedTensorType::get({loop.rowCount, loop.columnCount}, b.getI32Type()), layout);
+  auto iota = [&](Value first, int64_t dim) {
+    return tile::IotaOp::create(b, positions, first, dim);
+  };
+  // Counted from the beginning of the block: positions beyond an interval may wrap.
+  auto isBelow = [&](int64_t dim, Value count) -> Value {
+    Value limit = tile::FullOp::create(b, positions, count);
+    return arith::CmpIOp::create(b, CmpIPredicate::slt, iota(i32(0), dim), limit);
+  };
+  Value hasRow = isBelow(0, loop.rows);
+  Value hasColumn = isBelow(1, arith::SubIOp::create(b, loop.upper, begin));
+  Value keep = arith::AndIOp::create(b, hasRow, hasColumn);
+  if (!op.getMask())
+    return keep;
+  Values operands = op.getMaskCallOperands(Value(), Value());
+  for (Value &operand : operands)
+    if (operand)
+      operand = map.lookup(operand);
+  operands[op.getAgainstPosition()] = iota(loop.start, 0);
+  operands[op.getBlockPosition()] = iota(begin, 1);
+  Value mask = tile::MapOp::create(b, flags, op.getMaskAttr(), operands);
+  return arith::AndIOp::create(b, keep, mask);
+}
+
+LogicalResult KernelMapper::mapBlockBody(tile::ForBlocksOp op, Value begin, Value keep,
+                                         ValueRange carried, Values &yielded) {
+  map.map(op.getBlockStart(), begin);
+  if (keep)
+    map.map(op.getKeep(), keep);
+  else
+    allTrue.insert(op.getKeep());
+  map.map(op.getRegionIterArgs(), carried);
+  LogicalResult result = mapBody(op.getBody().front(), op->getResults(), yielded);
+  allTrue.erase(op.getKeep());
+  return result;
+}
+
+LogicalResult KernelMapper::visitMasked(tile::ForBlocksOp op, const BlockLoop &loop, Value begin,
+                                        ValueRange carried, Values &yielded) {
+  Value keep = computeKeep(op, loop, begin);
+  // Without a mask function every block of the interval holds a pair.
+  if (!op.getMask())
+    return mapBlockBody(op, begin, keep, carried, yielded);
+  Value any = AnyOp::create(b, b.getI1Type(), keep);
+  auto body = [&](Values &values) { return mapBlockBody(op, begin, keep, carried, values); };
+  auto skip = [&](Values &values) {
+    llvm::append_range(values, carried);
+    return success();
+  };
+  return branch(any, op->getResults(), body, skip, yielded);
+}
+
+LogicalResult KernelMapper::visitBlock(tile::ForBlocksOp op, const BlockLoop &loop, Value number,
+                                       ValueRange carried, Values &yielded) {
+  Value columns = i32(loop.columnCount);
+  Value begin = arith::AddIOp::create(b, loop.lower, arith::MulIOp::create(b, number, columns));
+  auto masked = [&](Values &values) { return visitMasked(op, loop, begin, carried, values); };
+  if (!loop.mustBegin)
+    return masked(yielded);
+  auto full = [&](Values &values) { return mapBlockBody(op, begin, Value(), carried, values); };
+  // The differences of positions of one interval do not wrap.
+  Value left = arith::SubIOp::create(b, loop.mustEnd, begin);
+  Value startsInside = arith::CmpIOp::create(b, CmpIPredicate::sle, loop.mustBegin, begin);
+  Value endsInside = arith::CmpIOp::create(b, CmpIPredicate::sge, left, columns);
+  Value all = i32(loop.rowCount);
+  Value hasAllRows = arith::CmpIOp::create(b, CmpIPredicate::eq, loop.rows, all);
+  Value isFull =
+      arith::AndIOp::create(b, hasAllRows, arith::AndIOp::create(b, startsInside, endsInside));
+  return branch(isFull, op->getResults(), full, masked, yielded);
+}
+
+LogicalResult KernelMapper::mapForBlocks(tile::ForBlocksOp op) {
+  waitForCopies();
+  BlockLoop loop;
+  computeBounds(op, loop);
+  Value zero = i32(0), one = i32(1);
+  Value first = loop.first, end = loop.end;
+  if (op.getList()) {
+    // What lies outside of the list names no block.
+    Value view = map.lookup(op.getList());
+    int64_t rank = tile::getRank(op.getList().getType());
+    Value count = arith::MinSIOp::create(b, map.lookup(op.getCount()),
+                                         tile::DimOp::create(b, b.getI32Type(), view, rank - 1));
+    for (auto [dim, index] : llvm::enumerate(op.getListIndices())) {
+      // Unsigned: a negative index is too large.
+      Value inside = arith::CmpIOp::create(b, CmpIPredicate::ult, map.lookup(index),
+                                           tile::DimOp::create(b, b.getI32Type(), view, dim));
+      count = arith::SelectOp::create(b, inside, count, zero);
+    }
+    first = zero;
+    end = count;
+  }
+  auto forOp = scf::ForOp::create(b, first, end, one, getAll(op.getInitArgs(), op->getResults()));
+  if (op.getInitArgs().empty())
+    forOp.getBody()->getTerminator()->erase();
+  LogicalResult result = inScope(forOp.getBody(), /*isLoop=*/true, [&] {
+    Value number = forOp.getInductionVar();
+    if (op.getOrder() == tile::BlockOrder::Descending) {
+      Value sum = arith::AddIOp::create(b, first, end);
+      number = arith::SubIOp::create(b, arith::SubIOp::create(b, sum, one), number);
+    }
+    ValueRange carried = forOp.getRegionIterArgs();
+    Values yielded;
+    auto visit = [&](Values &values) { return visitBlock(op, loop, number, carried, values); };
+    if (op.getList()) {
+      Values indices = getAll(op.getListIndices(), op.getListIndices());
+      indices.push_back(number);
+      SmallVector<int64_t> dynamic(indices.size(), ShapedType::kDynamic);
+      number = tile::AtOp::create(b, b.getI32Type(), FlatSymbolRefAttr(), map.lookup(op.getList()),
+                                  indices, b.getDenseI64ArrayAttr(dynamic));
+      Value inside =
+          arith::AndIOp::create(b, arith::CmpIOp::create(b, CmpIPredicate::sge, number, loop.first),
+                                arith::CmpIOp::create(b, CmpIPredicate::slt, number, loop.end));
+      auto skip = [&](Values &values) {
+        llvm::append_range(values, carried);
+        return success();
+      };
+      if (failed(branch(inside, op->getResults(), visit, skip, yielded)))
+        return failure();
+    } else if (failed(visit(yielded))) {
+      return failure();
+    }
+    scf::YieldOp::create(b, yielded);
+    return success();
+  });
+  map.map(op->getResults(), forOp.getResults());
+  return result;
+}

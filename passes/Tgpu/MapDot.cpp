@@ -1,0 +1,212 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Products, the loads that feed them, and what they keep in shared memory.
+
+#include "passes/Tgpu/KernelMapper.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "llvm/ADT/SetVector.h"
+
+using namespace mlir;
+using namespace tilewright;
+using namespace tilewright::tgpu;
+
+//===----------------------------------------------------------------------===//
+// Buffers
+//===----------------------------------------------------------------------===//
+
+/// The widest pattern that rows fill, so that a column of 16-byte chunks meets all banks.
+SharedType KernelMapper::getShared(ArrayRef<int64_t> shape, Type element) {
+  auto swizzle = tgpu::Swizzle::None;
+  int64_t rowBytes = shape.back() * getElementBits(element) / 8;
+  if (shape.size() == 2)
+    for (auto width : {tgpu::Swizzle::B128, tgpu::Swizzle::B64, tgpu::Swizzle::B32})
+      if (swizzle == tgpu::Swizzle::None && rowBytes % static_cast<int64_t>(width) == 0)
+        swizzle = width;
+  auto type = SharedType::getChecked([&] { return emitError(b.getLoc()); }, b.getContext(), shape,
+                                     element, swizzle);
+  if (type)
+    return type;
+  // The kernel is given up when it has been written to its end.
+  isRefused = true;
+  return SharedType::get(b.getContext(), {1, 1}, element, tgpu::Swizzle::None);
+}
+
+Value KernelMapper::getAlloc(Value key, SharedType type) {
+  Value &buffer = allocs[{key, type}];
+  if (buffer)
+    return buffer;
+  OpBuilder::InsertionGuard guard(b);
+  if (lastAlloc)
+    b.setInsertionPointAfter(lastAlloc);
+  else
+    b.setInsertionPointToStart(entry);
+  lastAlloc = AllocOp::create(b, type, IntegerAttr());
+  return buffer = lastAlloc->getResult(0);
+}
+
+void KernelMapper::waitForCopies() {
+  if (!std::exchange(copiesPending, false))
+    return;
+  CopyWaitOp::create(b, 0);
+  SyncOp::create(b, Value());
+}
+
+Value KernelMapper::getInShared(Value value, SharedType type) {
+  if (Value buffer = inShared.lookup({value, type}))
+    return buffer;
+  Value tile = get(value);
+  Value buffer = getAlloc(value, type);
+  WriteSharedOp::create(b, tile, buffer, false);
+  writesShared = true;
+  if (copiesPending)
+    waitForCopies();
+  else
+    SyncOp::create(b, Value());
+  inShared[{value, type}] = buffer;
+  return buffer;
+}
+
+//===----------------------------------------------------------------------===//
+// Loads
+//===----------------------------------------------------------------------===//
+
+bool KernelMapper::isStaged(Value value) {
+  auto load = value.getDefiningOp<tile::LoadOp>();
+  return load && !load.getPad();
+}
+
+LogicalResult KernelMapper::mapLoad(tile::LoadOp op) {
+  Value view = map.lookup(op.getView());
+  Values indices = getAll(op.getIndices(), op.getIndices());
+  llvm::SmallSetVector<Type, 2> buffers;
+  bool inRegisters = false;
+  for (OpOperand &use : op->getUses()) {
+    auto dot = dyn_cast<tile::DotOp>(use.getOwner());
+    if (!dot || use.getOperandNumber() > 1 || !isStaged(op)) {
+      inRegisters = true;
+      continue;
+    }
+    SharedType buffer = getOperandBuffer(dot, use.getOperandNumber());
+    if (!buffer)
+      return failure();
+    buffers.insert(buffer);
+  }
+  for (Type type : buffers) {
+    Value buffer = getAlloc(op, cast<SharedType>(type));
+    CopyAsyncOp::create(b, view, indices, op.getStaticIndicesAttr(), op.getDimsAttr(), buffer);
+    CopyCommitOp::create(b);
+    copiesPending = writesShared = true;
+    inShared[{op, type}] = buffer;
+  }
+  if (inRegisters)
+    map.map(op.getResult(),
+            LoadOp::create(b, getType(op.getResult()), view, indices, op.getStaticIndicesAttr(),
+                           op.getDimsAttr(), op.getPad() ? map.lookup(op.getPad()) : Value()));
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Products
+//===----------------------------------------------------------------------===//
+
+bool KernelMapper::usesMma(tile::DotOp op) {
+  Type element = tile::getElementType(op.getLhs().getType());
+  return element.isF16() || element.isBF16() || op.getPrecision() == tile::DotPrecision::TF32;
+}
+
+/// Beyond its extent along k a copied operand is zero: the tile ends where the view ends.
+static bool endsWithView(tile::LoadOp load, int64_t dim) {
+  auto view = cast<tile::ViewType>(load.getView().getType());
+  int64_t rank = tile::getRank(load.getType());
+  int64_t viewDim = load.getDims() ? (*load.getDims())[dim] : view.getRank() - rank + dim;
+  int64_t extent = view.getShape()[viewDim], index = load.getStaticIndices()[viewDim];
+  return !ShapedType::isDynamic(extent) && !ShapedType::isDynamic(index) &&
+         extent - index <= cast<RankedTensorType>(load.getType()).getShape()[dim];
+}
+
+/// With k rounded up to what the instruction multiplies, where the operand's load allows it.
+SharedType KernelMapper::getOperandBuffer(tile::DotOp op, unsigned operand) {
+  Value value = op->getOperand(operand);
+  auto type = cast<RankedTensorType>(value.getType());
+  SmallVector<int64_t> shape(type.getShape());
+  if (usesMma(op)) {
+    bool transpose = operand == 0 ? op.getTransposeA() : op.getTransposeB();
+    int64_t dim = (operand == 0) != transpose ? 1 : 0;
+    int64_t multiple = 256 / getElementBits(type.getElementType());
+    int64_t rounded = (shape[dim] + multiple - 1) / multiple * multiple;
+    if (rounded != shape[dim] &&
+        (!isStaged(value) || !endsWithView(value.getDefiningOp<tile::LoadOp>(), dim))) {
+      op.emitError() << "inner extent of a product must be a multiple of " << multiple
+                     << ", or end where the views of both operands end, but got " << shape[dim];
+      return {};
+    }
+    shape[dim] = rounded;
+  }
+  return getShared(shape, type.getElementType());
+}
+
+FailureOr<Value> KernelMapper::getOperand(tile::DotOp op, unsigned operand, MmaAttr layout) {
+  Value value = op->getOperand(operand);
+  bool transpose = operand == 0 ? op.getTransposeA() : op.getTransposeB();
+  auto type = cast<RankedTensorType>(value.getType());
+  auto kind = operand == 0 ? MatrixOperand::A : MatrixOperand::B;
+  auto operandLayout = OperandAttr::get(op.getContext(), kind, layout);
+  SharedType buffer = getOperandBuffer(op, operand);
+  if (!buffer)
+    return failure();
+  if (!isStaged(value) && !transpose) {
+    bool isAccumulator = kind == MatrixOperand::A && layout.getWarpsN() == 1 &&
+                         !inShared.contains({value, buffer}) &&
+                         cast<RankedTensorType>(getType(value)).getEncoding() == layout;
+    if (isAccumulator || LayoutInference::isRematerialised(value))
+      return getTile(value, operandLayout);
+  }
+  Value source = getInShared(value, buffer);
+  waitForCopies();
+  SmallVector<int64_t> shape(buffer.getShape());
+  if (transpose)
+    std::swap(shape[0], shape[1]);
+  auto resultType = RankedTensorType::get(shape, type.getElementType(), operandLayout);
+  return Value(ReadOp::create(b, resultType, source, transpose));
+}
+
+LogicalResult KernelMapper::mapDot(tile::DotOp op) {
+  Attribute layout = layouts.get(op.getResult());
+  Type type = getType(op.getResult());
+  Value acc;
+  if (op.getAcc()) {
+    acc = getTile(op.getAcc(), layout);
+  } else {
+    Type element = tile::getElementType(type);
+    acc = tile::FullOp::create(b, type, arith::ConstantOp::create(b, b.getFloatAttr(element, 0.0)));
+  }
+  if (usesMma(op)) {
+    auto mma = dyn_cast<MmaAttr>(layout);
+    if (!mma)
+      return op.emitError() << "a product of " << tile::getElementType(op.getLhs().getType())
+                            << " by " << warps << " warps needs a multiple of 16 rows and of 8 "
+                            << "columns for each warp, but got " << op.getType()
+                            << "; use larger blocks or fewer warps";
+    FailureOr<Value> lhs = getOperand(op, 0, mma);
+    if (failed(lhs))
+      return failure();
+    FailureOr<Value> rhs = getOperand(op, 1, mma);
+    if (failed(rhs))
+      return failure();
+    map.map(op.getResult(), MmaOp::create(b, type, *lhs, *rhs, acc));
+    return success();
+  }
+  Type element = tile::getElementType(op.getLhs().getType());
+  if (!element.isF32() && !element.isF64())
+    return op.emitError() << "target " << target << " has no product of " << element
+                          << "; there are f16, bf16, f32 and f64";
+  SharedType types[] = {getOperandBuffer(op, 0), getOperandBuffer(op, 1)};
+  if (!types[0] || !types[1])
+    return failure();
+  Value lhs = getInShared(op.getLhs(), types[0]), rhs = getInShared(op.getRhs(), types[1]);
+  waitForCopies();
+  map.map(op.getResult(),
+          FmaDotOp::create(b, type, lhs, rhs, op.getTransposeA(), op.getTransposeB(), acc));
+  return success();
+}

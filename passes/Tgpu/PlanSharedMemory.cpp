@@ -1,0 +1,80 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// tgpu-plan-shared-memory. So far every buffer has a place of its own.
+
+#include "dialect/Tgpu/Tgpu.h"
+#include "passes/Passes.h"
+
+#include "mlir/IR/Builders.h"
+#include "llvm/Support/MathExtras.h"
+
+namespace tilewright {
+#define GEN_PASS_DEF_TGPUPLANSHAREDMEMORY
+#include "passes/Passes.h.inc"
+} // namespace tilewright
+
+using namespace mlir;
+using namespace tilewright;
+using namespace tilewright::tgpu;
+
+namespace {
+
+/// What a block of threads may have: the multiprocessor's memory less 1 KB of the system's.
+int64_t getLimit(StringRef target) {
+  constexpr int64_t kilobyte = 1024;
+  return (target == "sm_90a" ? 227 : 163) * kilobyte;
+}
+
+struct TgpuPlanSharedMemoryPass
+    : tilewright::impl::TgpuPlanSharedMemoryBase<TgpuPlanSharedMemoryPass> {
+  void runOnOperation() override {
+    for (auto kernel : getOperation().getOps<KernelOp>())
+      if (failed(plan(kernel)))
+        return signalPassFailure();
+  }
+
+private:
+  struct Request {
+    Operation *op;
+    int64_t bytes, alignment;
+  };
+
+  LogicalResult plan(KernelOp kernel) {
+    SmallVector<Request> requests;
+    kernel.walk([&](Operation *op) {
+      if (auto alloc = dyn_cast<AllocOp>(op)) {
+        auto type = cast<SharedType>(alloc.getBuffer().getType());
+        requests.push_back({op, getBytes(type), getAlignment(type)});
+      } else if (auto ring = dyn_cast<AllocRingOp>(op)) {
+        auto type = cast<RingType>(ring.getRing().getType());
+        // Every slot keeps the alignment of the first.
+        int64_t alignment = getAlignment(type.getSlot());
+        int64_t slot = llvm::alignTo(getBytes(type.getSlot()), alignment);
+        requests.push_back({op, type.getStages() * slot, alignment});
+      } else if (auto barriers = dyn_cast<AllocBarriersOp>(op)) {
+        constexpr int64_t barrierBytes = 8;
+        auto type = cast<BarriersType>(barriers.getBarriers().getType());
+        requests.push_back({op, type.getStages() * barrierBytes, barrierBytes});
+      }
+    });
+    // The strictest first: no gaps, since sizes are mostly multiples of the alignment.
+    llvm::stable_sort(requests,
+                      [](const Request &x, const Request &y) { return x.alignment > y.alignment; });
+    Builder builder(kernel.getContext());
+    int64_t end = 0;
+    for (const Request &request : requests) {
+      int64_t offset = llvm::alignTo(end, request.alignment);
+      request.op->setAttr("offset", builder.getI64IntegerAttr(offset));
+      end = offset + request.bytes;
+    }
+    int64_t limit = getLimit(kernel.getTarget());
+    if (end > limit)
+      return kernel.emitOpError() << "needs " << end << " bytes of shared memory, but the limit of "
+                                  << kernel.getTarget() << " is " << limit
+                                  << "; use smaller blocks";
+    kernel.setSharedBytes(end);
+    return success();
+  }
+};
+
+} // namespace

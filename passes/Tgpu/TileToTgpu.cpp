@@ -1,0 +1,41 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// tile-to-tgpu: every bound tile.kernel of the module becomes a tgpu.kernel.
+
+#include "passes/Passes.h"
+#include "passes/Tgpu/KernelMapper.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+namespace tilewright {
+#define GEN_PASS_DEF_TILETOTGPU
+#include "passes/Passes.h.inc"
+} // namespace tilewright
+
+using namespace mlir;
+using namespace tilewright;
+
+namespace {
+
+struct TileToTgpuPass : tilewright::impl::TileToTgpuBase<TileToTgpuPass> {
+  using TileToTgpuBase::TileToTgpuBase;
+
+  void runOnOperation() override {
+    if (target != "sm_80") {
+      getOperation().emitError() << "target must be sm_80 so far, but got '" << target.getValue()
+                                 << "'";
+      return signalPassFailure();
+    }
+    if (warps < 1 || warps > 32 || (warps & (warps - 1)) != 0) {
+      getOperation().emitError() << "number of warps must be a power of two from 1 to 32, but got "
+                                 << warps.getValue();
+      return signalPassFailure();
+    }
+    for (auto kernel : llvm::to_vector(getOperation().getOps<tile::KernelOp>()))
+      if (failed(tgpu::KernelMapper(kernel, target, warps).run()))
+        return signalPassFailure();
+  }
+};
+
+} // namespace

@@ -1,0 +1,179 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Layouts, staging of operands and the two copies of a block loop's body. That values are kept is what
+// TgpuMappingTest checks.
+// RUN: split-file %s %t
+// RUN: tilewright-opt %t/kernels.mlir --tile-to-tgpu=warps=4 | FileCheck %s
+// RUN: tilewright-opt %t/kernels.mlir --tile-to-tgpu=warps=4 | tilewright-opt | FileCheck %s
+// RUN: tilewright-opt %t/errors.mlir --tile-to-tgpu -split-input-file -verify-diagnostics
+
+//--- kernels.mlir
+
+// A product: both operands are copied, one barrier keeps the copies behind the reads before.
+// CHECK-LABEL: tgpu.kernel @product target "sm_80" warps 4
+// CHECK-DAG:     %[[X:.*]] = tgpu.alloc : !tgpu.shared<64x32xf16, b64>
+// CHECK-DAG:     %[[Y:.*]] = tgpu.alloc : !tgpu.shared<32x64xf16, b128>
+// CHECK:         scf.for {{.*}} -> (tensor<64x64xf32, #tgpu.mma<4, 1>>)
+// CHECK-NEXT:      tgpu.sync
+// CHECK-NEXT:      tgpu.copy_async %a[{{.*}}], %[[X]]
+// CHECK-NEXT:      tgpu.copy_commit
+// CHECK-NEXT:      tgpu.copy_async %b[{{.*}}], %[[Y]]
+// CHECK-NEXT:      tgpu.copy_commit
+// CHECK-NEXT:      tgpu.copy_wait pending 0
+// CHECK-NEXT:      tgpu.sync
+// CHECK-NEXT:      %[[A:.*]] = tgpu.read %[[X]] : {{.*}} -> tensor<64x32xf16, #tgpu.operand<a, #tgpu.mma<4, 1>>>
+// CHECK-NEXT:      %[[B:.*]] = tgpu.read %[[Y]] : {{.*}} -> tensor<32x64xf16, #tgpu.operand<b, #tgpu.mma<4, 1>>>
+// CHECK-NEXT:      tgpu.mma %[[A]], %[[B]],
+// The row takes a slice of the layout of the tile that it is added to.
+// CHECK:         tgpu.load %bias[{{.*}}] : {{.*}} -> tensor<64xf32, #tgpu.slice<0, #tgpu.mma<4, 1>>>
+tile.kernel @product (%a: !tile.view<[?, ?], f16>, %b: !tile.view<[?, ?], f16>,
+                      %bias: !tile.view<[?], f32>, %c: !tile.view<[?, ?], f32>)
+    grid(%bn = ceildiv(dim(c, 1), 64), %bm = ceildiv(dim(c, 0), 64)) {
+  %c0 = arith.constant 0 : i32
+  %c32 = arith.constant 32 : i32
+  %c64 = arith.constant 64 : i32
+  %m = arith.muli %bm, %c64 : i32
+  %n = arith.muli %bn, %c64 : i32
+  %depth = tile.dim %a, 1 : !tile.view<[?, ?], f16>
+  %zero = arith.constant 0.0 : f32
+  %none = tile.full %zero : tensor<64x64xf32>
+  %sum = scf.for %k = %c0 to %depth step %c32 iter_args(%old = %none) -> (tensor<64x64xf32>) : i32 {
+    %x = tile.load %a[%m, %k] : !tile.view<[?, ?], f16> -> tensor<64x32xf16>
+    %y = tile.load %b[%k, %n] : !tile.view<[?, ?], f16> -> tensor<32x64xf16>
+    %new = tile.dot %x, %y, %old : tensor<64x32xf16>, tensor<32x64xf16> -> tensor<64x64xf32>
+    scf.yield %new : tensor<64x64xf32>
+  }
+  %row = tile.load %bias[%n] : !tile.view<[?], f32> -> tensor<64xf32>
+  %each = tile.expand %row dim 0 : tensor<64xf32> -> tensor<64x64xf32>
+  %biased = arith.addf %sum, %each : tensor<64x64xf32>
+  tile.store %biased, %c[%m, %n] : tensor<64x64xf32>, !tile.view<[?, ?], f32>
+}
+
+// Without a dot: 16 bytes to a thread, and nothing in shared memory.
+// CHECK-LABEL: tgpu.kernel @rows
+// CHECK-NOT:     tgpu.alloc
+// CHECK:         tgpu.load {{.*}} -> tensor<8x256xf16, #tgpu.blocked<8, lanes 32, warps 4, 1>>
+// CHECK:         tile.reduce add {{.*}} -> tensor<8xf32, #tgpu.slice<1, #tgpu.blocked<8, lanes 32, warps 4, 1>>>
+tile.kernel @rows (%x: !tile.view<[?, 256], f16>, %y: !tile.view<[?], f32>)
+    grid(%b = ceildiv(dim(x, 0), 8)) {
+  %c8 = arith.constant 8 : i32
+  %m = arith.muli %b, %c8 : i32
+  %t = tile.load %x[%m, 0] : !tile.view<[?, 256], f16> -> tensor<8x256xf16>
+  %f = tile.cast %t : tensor<8x256xf16> -> tensor<8x256xf32>
+  %s = tile.reduce add %f dim 1 : tensor<8x256xf32> -> tensor<8xf32>
+  tile.store %s, %y[%m] : tensor<8xf32>, !tile.view<[?], f32>
+}
+
+// A block loop: the bounds come from the derived function. Full blocks see no mask; others are
+// visited where the vote finds a kept pair. The first product's result becomes operand a of the
+// second in registers. Both copies of the body use the same buffers.
+// CHECK-LABEL: tgpu.kernel @blocks
+// CHECK-COUNT-3: tgpu.alloc
+// CHECK-NOT:     tgpu.alloc
+// CHECK:         call @causal_ranges
+// CHECK:         scf.for
+// CHECK-NEXT:      tgpu.sync
+// CHECK:           scf.if
+// CHECK-NOT:         tile.select
+// CHECK:             tgpu.convert {{.*}} : tensor<64x64xf16, #tgpu.mma<4, 1>> -> tensor<64x64xf16, #tgpu.operand<a, #tgpu.mma<4, 1>>>
+// CHECK:           else
+// CHECK:             %[[MASK:.*]] = tile.map @causal
+// CHECK-NEXT:        %[[KEEP:.*]] = arith.andi %{{.*}}, %[[MASK]]
+// CHECK:             %[[ANY:.*]] = tgpu.any %[[KEEP]]
+// CHECK:             scf.if %[[ANY]]
+// CHECK:               tile.select %[[KEEP]]
+// CHECK:             else
+// CHECK-NEXT:          scf.yield
+func.func private @causal(%i: i32, %j: i32) -> i1 {
+  %keep = arith.cmpi sle, %j, %i : i32
+  return %keep : i1
+}
+func.func private @causal_ranges(%from: i32, %to: i32, %lower: i32, %upper: i32)
+    -> (i32, i32, i32, i32) {
+  return %lower, %to, %lower, %from : i32, i32, i32, i32
+}
+tile.kernel @blocks (%q: !tile.view<[?, 64], f16>, %k: !tile.view<[?, 64], f16>,
+                     %v: !tile.view<[?, 64], f16>, %o: !tile.view<[?, 64], f32>)
+    grid(%b = ceildiv(dim(q, 0), 64)) {
+  %c0 = arith.constant 0 : i32
+  %c64 = arith.constant 64 : i32
+  %m = arith.muli %b, %c64 : i32
+  %rows = tile.dim %q, 0 : !tile.view<[?, 64], f16>
+  %keys = tile.dim %k, 0 : !tile.view<[?, 64], f16>
+  %zero = arith.constant 0.0 : f32
+  %none = tile.full %zero : tensor<64x64xf32>
+  %x = tile.load %q[%m, 0] : !tile.view<[?, 64], f16> -> tensor<64x64xf16>
+  %sum = tile.for_blocks %n in (%c0 to %keys) against (%m to %rows)
+      where @causal(against, block) ranges @causal_ranges
+      keep %keep : tensor<64x64xi1> iter_args(%old = %none : tensor<64x64xf32>) {
+    %y = tile.load %k[%n, 0] : !tile.view<[?, 64], f16> -> tensor<64x64xf16>
+    %z = tile.load %v[%n, 0] : !tile.view<[?, 64], f16> -> tensor<64x64xf16>
+    %s = tile.dot %x, %y transpose_b : tensor<64x64xf16>, tensor<64x64xf16> -> tensor<64x64xf32>
+    %t = tile.select %keep, %s, %none : tensor<64x64xi1>, tensor<64x64xf32>
+    %p = tile.cast %t : tensor<64x64xf32> -> tensor<64x64xf16>
+    %new = tile.dot %p, %z, %old : tensor<64x64xf16>, tensor<64x64xf16> -> tensor<64x64xf32>
+    tile.yield %new : tensor<64x64xf32>
+  }
+  tile.store %sum, %o[%m, 0] : tensor<64x64xf32>, !tile.view<[?, 64], f32>
+}
+
+// f32 is multiplied from shared memory; a computed operand is written there.
+// CHECK-LABEL: tgpu.kernel @fma
+// CHECK:         tgpu.write %{{.*}}, %[[P:.*]] : tensor<64x64xf32, #tgpu.mma<4, 1>>
+// CHECK-NEXT:    tgpu.copy_wait pending 0
+// CHECK-NEXT:    tgpu.sync
+// CHECK:         tgpu.fma_dot %[[P]], %{{.*}} transpose_a,
+tile.kernel @fma (%x: !tile.view<[?, ?], f32>, %y: !tile.view<[?, ?], f32>)
+    grid(%b = ceildiv(dim(x, 0), 64)) {
+  %a = tile.load %x[0, 0] : !tile.view<[?, ?], f32> -> tensor<64x64xf32>
+  %e = math.exp2 %a : tensor<64x64xf32>
+  %w = tile.load %x[0, 64] : !tile.view<[?, ?], f32> -> tensor<64x64xf32>
+  %d = tile.dot %e, %w transpose_a : tensor<64x64xf32>, tensor<64x64xf32> -> tensor<64x64xf32>
+  %r = arith.addf %d, %e : tensor<64x64xf32>
+  tile.store %r, %y[0, 0] : tensor<64x64xf32>, !tile.view<[?, ?], f32>
+}
+
+//--- errors.mlir
+
+// expected-error @+1 {{has parameters that are not bound; run tile-specialize first}}
+tile.kernel @unbound params(D: int) (%x: !tile.view<[?], f32>) grid(%b = D) {
+}
+
+// -----
+
+tile.kernel @rank3 (%x: !tile.view<[?, ?, ?], f32>) grid(%b = 1) {
+  // expected-error @+1 {{'tile.load' has a tile of rank 3; a GPU holds tiles of rank 1 and 2 so far}}
+  %t = tile.load %x[0, 0, 0] : !tile.view<[?, ?, ?], f32> -> tensor<2x4x8xf32>
+}
+
+// -----
+
+tile.kernel @inner_extent (%x: !tile.view<[?, ?], f16>) grid(%b = 1) {
+  %t = tile.load %x[0, 0] : !tile.view<[?, ?], f16> -> tensor<64x24xf16>
+  // expected-error @+1 {{inner extent of a product must be a multiple of 16, or end where the views of both operands end, but got 24}}
+  %d = tile.dot %t, %t transpose_b : tensor<64x24xf16>, tensor<64x24xf16> -> tensor<64x64xf32>
+}
+
+// -----
+
+tile.kernel @few_rows (%x: !tile.view<[?, ?], f16>) grid(%b = 1) {
+  %t = tile.load %x[0, 0] : !tile.view<[?, ?], f16> -> tensor<8x64xf16>
+  // expected-error @+1 {{a product of 'f16' by 4 warps needs a multiple of 16 rows and of 8 columns for each warp, but got 'tensor<8x8xf32>'; use larger blocks or fewer warps}}
+  %d = tile.dot %t, %t transpose_b : tensor<8x64xf16>, tensor<8x64xf16> -> tensor<8x8xf32>
+}
+
+// -----
+
+tile.kernel @reshape (%x: !tile.view<[?, ?], f16>) grid(%b = 1) {
+  %t = tile.load %x[0, 0] : !tile.view<[?, ?], f16> -> tensor<8x64xf16>
+  // expected-error @+1 {{operation 'tile.reshape' on tiles cannot be mapped onto a GPU yet}}
+  %r = tile.reshape %t : tensor<8x64xf16> -> tensor<16x32xf16>
+}
+
+// -----
+
+tile.kernel @large (%x: !tile.view<[?, ?], f32>) grid(%b = 1) {
+  // expected-error @+1 {{a shared buffer holds at most 232448 bytes}}
+  %t = tile.load %x[0, 0] : !tile.view<[?, ?], f32> -> tensor<512x128xf32>
+  %d = tile.dot %t, %t transpose_b : tensor<512x128xf32>, tensor<512x128xf32> -> tensor<512x512xf32>
+}

@@ -1,0 +1,235 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// tile-to-tgpu keeps the meaning of kernels: the mapped kernel, run without threads on the CPU,
+// gives what the tile kernel gives, bit for bit unless a test says why not.
+
+#include "InterpreterTesting.h"
+
+#include "lib/Interpreter/TgpuKernels.h"
+#include "passes/Passes.h"
+
+#include "mlir/IR/Verifier.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Transforms/Passes.h"
+
+namespace tilewright {
+namespace {
+
+using Params = std::vector<std::pair<std::string, std::string>>;
+
+/// Numbers in [-1, 1) that look random, by the position alone.
+double noise(int64_t i, int64_t stream) {
+  uint64_t x = (static_cast<uint64_t>(i) + 1) * 0x9e3779b97f4a7c15u;
+  x += static_cast<uint64_t>(stream) * 0xbf58476d1ce4e5b9u;
+  x ^= x >> 31;
+  x *= 0x94d049bb133111ebu;
+  x ^= x >> 29;
+  return static_cast<double>(x >> 11) * 0x1p-52 - 1;
+}
+
+class TgpuMappingTest : public InterpreterTest {
+protected:
+  Tensor input(ElementType type, llvm::SmallVector<int64_t> shape) {
+    int64_t stream = ++streams;
+    return Tensor(type, std::move(shape), [=](int64_t i) { return noise(i, stream); });
+  }
+
+  mlir::OwningOpRef<mlir::ModuleOp> compile(const std::string &file, const Params &params) {
+    TilePipelineOptions options;
+    options.params = params;
+    return compileFile(context, file, options);
+  }
+
+  /// The passes up to where copies and buffers have their places.
+  bool mapOntoGpu(mlir::ModuleOp module, int64_t warps) {
+    mlir::PassManager manager(&context);
+    manager.addPass(createTileToTgpu({"sm_80", warps}));
+    manager.addPass(mlir::createCanonicalizerPass());
+    manager.addPass(mlir::createCSEPass());
+    manager.addPass(createTgpuPlanSharedMemory());
+    return mlir::succeeded(manager.run(module));
+  }
+
+  bool runModule(mlir::ModuleOp module, const Arguments &arguments) {
+    mlir::Operation *entry = findEntry(module);
+    if (!entry)
+      return false;
+    llvm::StringMap<Argument> map;
+    for (const auto &[name, argument] : arguments)
+      map[name] = argument;
+    RunOptions options;
+    options.threads = 1; // atomic additions in one order
+    return mlir::succeeded(runOnCpu(entry, map, options));
+  }
+
+  /// Runs the kernel as it is and mapped, and compares what both leave in `outputs`.
+  void compare(const std::string &file, const Params &params, Arguments arguments,
+               std::map<std::string, Tensor *> outputs, double tolerance = 0, int64_t warps = 4) {
+    messages.clear();
+    mlir::OwningOpRef<mlir::ModuleOp> module = compile("kernels/" + file, params);
+    ASSERT_TRUE(module) << messages;
+    for (auto &[name, tensor] : outputs)
+      arguments[name] = tensor->argument();
+    ASSERT_TRUE(runModule(*module, arguments)) << messages;
+
+    ASSERT_TRUE(mapOntoGpu(*module, warps)) << messages;
+    unwrapTgpuKernels(*module);
+    std::map<std::string, Tensor> mapped;
+    for (auto &[name, tensor] : outputs) {
+      auto [it, isNew] = mapped.emplace(name, Tensor(tensor->type, tensor->shape, 0.875));
+      arguments[name] = it->second.argument();
+    }
+    ASSERT_TRUE(runModule(*module, arguments)) << messages;
+    for (auto &[name, expected] : outputs) {
+      Tensor &got = mapped.at(name);
+      if (tolerance == 0 && got.memory == expected->memory)
+        continue;
+      for (int64_t i = 0; i < got.count; ++i) {
+        expectValue(got.get(i), expected->get(i), tolerance, name + "[" + std::to_string(i) + "]");
+        if (HasFailure())
+          return; // the first is enough
+      }
+    }
+  }
+
+  /// Mapping fails with this among its diagnostics.
+  void expectRefused(const std::string &file, const Params &params, const std::string &message,
+                     int64_t warps = 4) {
+    messages.clear();
+    mlir::OwningOpRef<mlir::ModuleOp> module = compile("kernels/" + file, params);
+    ASSERT_TRUE(module) << messages;
+    EXPECT_FALSE(mapOntoGpu(*module, warps));
+    EXPECT_NE(messages.find(message), std::string::npos) << messages << "expected: " << message;
+  }
+
+  int64_t streams = 0;
+};
+
+TEST_F(TgpuMappingTest, MatMul) {
+  for (auto [name, type] : {std::pair("f16", ElementType::F16),
+                            {"bf16", ElementType::BF16},
+                            {"f32", ElementType::F32},
+                            {"f64", ElementType::F64}}) {
+    Tensor a = input(type, {70, 90}), b = input(type, {90, 50}), bias = input(type, {50});
+    Tensor c(type, {70, 50});
+    Params params{{"T", name},
+                  {"BLOCK_M", "64"},
+                  {"BLOCK_N", "32"},
+                  {"BLOCK_K", "32"},
+                  {"ACTIVATION", "gelu_tanh"}};
+    compare("matmul.mlir", params,
+            {{"a", a.argument()}, {"b", b.argument()}, {"bias", bias.argument()}, {"alpha", 0.5}},
+            {{"c", &c}});
+  }
+}
+
+TEST_F(TgpuMappingTest, MatMulByWarpsSideBySide) {
+  Tensor a = input(ElementType::F16, {40, 64}), b = input(ElementType::F16, {64, 64});
+  Tensor c(ElementType::F16, {40, 64});
+  Params params{{"T", "f16"}, {"BLOCK_M", "32"}, {"BLOCK_N", "64"}, {"BLOCK_K", "16"}};
+  compare("matmul.mlir", params, {{"a", a.argument()}, {"b", b.argument()}, {"alpha", 1.0}},
+          {{"c", &c}}, 0, 8);
+}
+
+TEST_F(TgpuMappingTest, RowSoftmax) {
+  for (auto [name, type] : {std::pair("f16", ElementType::F16), {"f64", ElementType::F64}}) {
+    Tensor x = input(type, {7, 300}), y(type, {7, 300});
+    compare("row_softmax.mlir", {{"T", name}, {"BLOCK_N", "128"}},
+            {{"x", x.argument()}, {"scale", 3.0}}, {{"y", &y}});
+  }
+}
+
+TEST_F(TgpuMappingTest, LayerNorm) {
+  Tensor x = input(ElementType::F16, {9, 100}), weight = input(ElementType::F16, {100});
+  Tensor y(ElementType::F16, {9, 100}), mean(ElementType::F32, {9}), rstd(ElementType::F32, {9});
+  compare("layer_norm.mlir", {{"T", "f16"}, {"N", "100"}},
+          {{"x", x.argument()}, {"weight", weight.argument()}, {"eps", 1e-5}},
+          {{"y", &y}, {"mean", &mean}, {"rstd", &rstd}});
+}
+
+class AttentionMappingTest : public TgpuMappingTest {
+protected:
+  void forward(ElementType type, Params params, int64_t d, int64_t sq, int64_t skv,
+               int64_t windowLeft = -1, int64_t windowRight = -1, double tolerance = 0) {
+    Tensor q = input(type, {1, 2, sq, d}), k = input(type, {1, 1, skv, d}),
+           v = input(type, {1, 1, skv, d});
+    Tensor o(type, {1, 2, sq, d}), lse(ElementType::F32, {1, 2, sq});
+    params.push_back({"D", std::to_string(d)});
+    compare("attention_forward.mlir", params,
+            {{"q", q.argument()},
+             {"k", k.argument()},
+             {"v", v.argument()},
+             {"scale", 0.5},
+             {"window_left", windowLeft},
+             {"window_right", windowRight}},
+            {{"o", &o}, {"lse", &lse}}, tolerance);
+  }
+};
+
+TEST_F(AttentionMappingTest, Forward) {
+  for (const char *causal : {"none", "top_left", "bottom_right"})
+    forward(ElementType::F16,
+            {{"T", "f16"}, {"CAUSAL", causal}, {"BLOCK_M", "64"}, {"BLOCK_N", "32"}}, 64, 150, 170);
+}
+
+TEST_F(AttentionMappingTest, ForwardOfOtherElements) {
+  forward(ElementType::BF16, {{"T", "bf16"}, {"BLOCK_M", "64"}, {"BLOCK_N", "32"}}, 32, 70, 70);
+  forward(ElementType::F32, {{"T", "f32"}, {"BLOCK_M", "64"}, {"BLOCK_N", "32"}}, 32, 70, 70);
+}
+
+TEST_F(AttentionMappingTest, ForwardWithinAWindow) {
+  // Rows without a key, and blocks that the ranges do not exclude but that hold no pair.
+  forward(ElementType::F16,
+          {{"T", "f16"},
+           {"WINDOW", "true"},
+           {"CAUSAL", "top_left"},
+           {"BLOCK_M", "64"},
+           {"BLOCK_N", "16"}},
+          32, 130, 60, 20, 5);
+}
+
+TEST_F(AttentionMappingTest, ForwardRoundsTheInnerExtentUp) {
+  // 72 becomes 80: the same sums, but the CPU adds them in another order.
+  forward(ElementType::F16, {{"T", "f16"}, {"BLOCK_M", "64"}, {"BLOCK_N", "32"}}, 72, 70, 70, -1,
+          -1, 2e-3);
+}
+
+TEST_F(AttentionMappingTest, Backward) {
+  constexpr int64_t d = 32, sq = 70, skv = 100;
+  for (auto [name, type] : {std::pair("f16", ElementType::F16), {"f32", ElementType::F32}})
+    for (const char *deterministic : {"false", "true"}) {
+      Tensor q = input(type, {1, 2, sq, d}), k = input(type, {1, 1, skv, d}),
+             v = input(type, {1, 1, skv, d}), o = input(type, {1, 2, sq, d}),
+             dO = input(type, {1, 2, sq, d}), lse = input(ElementType::F32, {1, 2, sq});
+      Tensor dq(type, {1, 2, sq, d}), dk(type, {1, 1, skv, d}), dv(type, {1, 1, skv, d});
+      compare("attention_backward.mlir",
+              {{"T", name},
+               {"D", std::to_string(d)},
+               {"CAUSAL", "top_left"},
+               {"DETERMINISTIC", deterministic},
+               {"BLOCK_M", "32"},
+               {"BLOCK_N", "64"}},
+              {{"q", q.argument()},
+               {"k", k.argument()},
+               {"v", v.argument()},
+               {"o", o.argument()},
+               {"do", dO.argument()},
+               {"lse", lse.argument()},
+               {"scale", 0.25},
+               {"window_left", int64_t(-1)},
+               {"window_right", int64_t(-1)}},
+              {{"dq", &dq}, {"dk", &dk}, {"dv", &dv}});
+    }
+}
+
+TEST_F(TgpuMappingTest, Refusals) {
+  expectRefused("attention_forward.mlir", {{"D", "256"}, {"T", "f32"}},
+                "bytes of shared memory, but the limit of sm_80 is 166912; use smaller blocks");
+  expectRefused("matmul.mlir", {{"T", "e4m3"}, {"TC", "f16"}}, "has no product of");
+  expectRefused("matmul.mlir", {{"T", "f16"}, {"BLOCK_M", "16"}, {"BLOCK_N", "16"}},
+                "use larger blocks or fewer warps");
+  expectRefused("matmul.mlir", {{"T", "f16"}}, "must be a power of two from 1 to 32, but got 3", 3);
+}
+
+} // namespace
+} // namespace tilewright
