@@ -194,6 +194,26 @@ TEST_F(AttentionMappingTest, ForwardRoundsTheInnerExtentUp) {
           -1, 2e-3);
 }
 
+TEST_F(AttentionMappingTest, ListedBlocks) {
+  // In no order; one beyond the keys, one negative, some beyond the count.
+  Tensor q = input(ElementType::F16, {1, 2, 100, 32}), k = input(ElementType::F16, {1, 1, 70, 32}),
+         v = input(ElementType::F16, {1, 1, 70, 32});
+  const double numbers[] = {3, 0, 7, 4, 1, -1, 2, 0, 1, 1, 4, 2, 3, 0, 9, 1};
+  Tensor blocks(ElementType::I32, {1, 2, 2, 4}, [&](int64_t i) { return numbers[i]; });
+  Tensor counts(ElementType::I32, {1, 2, 2}, [](int64_t i) { return 4 - i; });
+  Tensor o(ElementType::F16, {1, 2, 100, 32}), lse(ElementType::F32, {1, 2, 100});
+  for (const char *causal : {"none", "top_left"})
+    compare("attention_block_sparse.mlir",
+            {{"T", "f16"}, {"D", "32"}, {"CAUSAL", causal}, {"BLOCK_M", "64"}, {"BLOCK_N", "16"}},
+            {{"q", q.argument()},
+             {"k", k.argument()},
+             {"v", v.argument()},
+             {"blocks", blocks.argument()},
+             {"counts", counts.argument()},
+             {"scale", 0.5}},
+            {{"o", &o}, {"lse", &lse}});
+}
+
 TEST_F(AttentionMappingTest, Backward) {
   constexpr int64_t d = 32, sq = 70, skv = 100;
   for (auto [name, type] : {std::pair("f16", ElementType::F16), {"f32", ElementType::F32}})
