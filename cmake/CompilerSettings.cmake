@@ -23,7 +23,8 @@ endif()
 add_compile_options(-Wall -Wextra -Wno-unused-parameter)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # False alarms of GCC 12 inside templates of LLVM and Eigen that are instantiated from our code.
-  add_compile_options(-Wno-maybe-uninitialized -Wno-comment -Wno-redundant-move -Wno-class-memaccess -Wno-dangling-pointer
+  add_compile_options(-Wno-maybe-uninitialized -Wno-comment $<$<COMPILE_LANGUAGE:CXX>:-Wno-redundant-move>
+                      $<$<COMPILE_LANGUAGE:CXX>:-Wno-class-memaccess> -Wno-dangling-pointer
                       -Wno-stringop-overflow -Wno-array-bounds)
 else()
   add_compile_options(-Wno-pass-failed) # loops that are marked for the vectoriser of GCC

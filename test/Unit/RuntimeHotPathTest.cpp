@@ -15,19 +15,24 @@
 using namespace tilewright::runtime;
 using namespace tilewright::runtime::testing;
 
+// The operators below, once they are inlined, look like a mismatch to GCC.
+#pragma GCC diagnostic ignored "-Wpragmas"
+#pragma GCC diagnostic ignored "-Wmismatched-new-delete"
+
 namespace {
 thread_local long numAllocations = 0;
 }
 
-void *operator new(size_t bytes) {
+__attribute__((noinline)) void *operator new(size_t bytes) {
   ++numAllocations;
   if (void *memory = std::malloc(bytes ? bytes : 1))
     return memory;
   throw std::bad_alloc();
 }
-void operator delete(void *memory) noexcept { std::free(memory); }
-void operator delete(void *memory, size_t) noexcept { std::free(memory); }
-#pragma GCC diagnostic ignored "-Wmismatched-new-delete" // of these, once they are inlined
+__attribute__((noinline)) void operator delete(void *memory) noexcept { std::free(memory); }
+__attribute__((noinline)) void operator delete(void *memory, size_t) noexcept {
+  std::free(memory);
+}
 
 namespace {
 
