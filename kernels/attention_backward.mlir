@@ -265,12 +265,16 @@ tile.kernel @attention_backward_queries
      %dq: !qk_view, %scale: f32, %window_left: i32, %window_right: i32)
     grid(%bm = ceildiv(dim(q, 2), BLOCK_M), %h = dim(q, 1), %b = dim(q, 0)) {
   %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
   %queries = tile.dim %q, 2 : !qk_view
   %keys = tile.dim %k, 2 : !qk_view
   %q_heads = tile.dim %q, 1 : !qk_view
   %k_heads = tile.dim %k, 1 : !qk_view
-  %scaled_h = arith.muli %h, %k_heads : i32
-  %hk = arith.divsi %scaled_h, %q_heads : i32
+  // The key head. Divisors are at least 1, also where there are no heads.
+  %some_heads = arith.maxsi %k_heads, %c1 : i32
+  %heads_each = arith.divsi %q_heads, %some_heads : i32
+  %group = arith.maxsi %heads_each, %c1 : i32
+  %hk = arith.divsi %h, %group : i32
   %block_m = tile.param BLOCK_M : i32
   %m = arith.muli %bm, %block_m : i32
 

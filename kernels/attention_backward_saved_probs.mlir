@@ -44,7 +44,16 @@ tile.program @attention_backward_saved_probs
            BLOCK_M: int in [16, 32, 64, 128] = 64,
            BLOCK_N: int in [16, 32, 64, 128] = select(max(D, DV) <= 128, 128, 64),
            ACC: type = accumulator(T))
-    require(D <= 256, DV <= 256)
+    require(D <= 256, DV <= 256,
+            dim(k, 0) == dim(q, 0), dim(v, 0) == dim(q, 0), mod(dim(q, 1), max(dim(k, 1), 1)) == 0,
+            dim(v, 1) == dim(k, 1), dim(v, 2) == dim(k, 2),
+            dim(o, 0) == dim(q, 0), dim(o, 1) == dim(q, 1), dim(o, 2) == dim(q, 2),
+            dim(do, 0) == dim(q, 0), dim(do, 1) == dim(q, 1), dim(do, 2) == dim(q, 2),
+            dim(p, 0) == dim(q, 0), dim(p, 1) == dim(q, 1),
+            dim(p, 2) == dim(q, 2), dim(p, 3) == dim(k, 2),
+            dim(dq, 0) == dim(q, 0), dim(dq, 1) == dim(q, 1), dim(dq, 2) == dim(q, 2),
+            dim(dk, 0) == dim(k, 0), dim(dk, 1) == dim(k, 1), dim(dk, 2) == dim(k, 2),
+            dim(dv, 0) == dim(k, 0), dim(dv, 1) == dim(k, 1), dim(dv, 2) == dim(k, 2))
     (%q: !qk_view, %k: !qk_view, %v: !v_view, %o: !v_view, %do: !v_view, %p: !p_view,
      %dq: !qk_view, %dk: !qk_view, %dv: !v_view, %scale: f32) {
   %delta = tile.workspace [dim(q, 0), dim(q, 1), dim(q, 2)] : !row_view
@@ -142,11 +151,14 @@ tile.kernel @attention_backward_saved_probs_queries
      %dq: !qk_view, %scale: f32)
     grid(%bm = ceildiv(dim(q, 2), BLOCK_M), %h = dim(q, 1), %b = dim(q, 0)) {
   %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
   %keys = tile.dim %k, 2 : !qk_view
   %q_heads = tile.dim %q, 1 : !qk_view
   %k_heads = tile.dim %k, 1 : !qk_view
-  %scaled_h = arith.muli %h, %k_heads : i32
-  %hk = arith.divsi %scaled_h, %q_heads : i32
+  %some_heads = arith.maxsi %k_heads, %c1 : i32
+  %heads_each = arith.divsi %q_heads, %some_heads : i32
+  %group = arith.maxsi %heads_each, %c1 : i32
+  %hk = arith.divsi %h, %group : i32
   %block_m = tile.param BLOCK_M : i32
   %block_n = tile.param BLOCK_N : i32
   %m = arith.muli %bm, %block_m : i32

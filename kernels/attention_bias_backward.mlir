@@ -72,7 +72,26 @@ tile.program @attention_bias_backward
            BLOCK_M: int in [16, 32, 64, 128] = 64,
            BLOCK_N: int in [16, 32, 64, 128] = select(max(D, DV) <= 128, 128, 64),
            ACC: type = accumulator(T))
-    require(D <= 256, DV <= 256)
+    require(D <= 256, DV <= 256,
+            dim(k, 0) == dim(q, 0), dim(v, 0) == dim(q, 0), mod(dim(q, 1), max(dim(k, 1), 1)) == 0,
+            dim(v, 1) == dim(k, 1), dim(v, 2) == dim(k, 2),
+            dim(o, 0) == dim(q, 0), dim(o, 1) == dim(q, 1), dim(o, 2) == dim(q, 2),
+            dim(do, 0) == dim(q, 0), dim(do, 1) == dim(q, 1), dim(do, 2) == dim(q, 2),
+            dim(lse, 0) == dim(q, 0), dim(lse, 1) == dim(q, 1), dim(lse, 2) == dim(q, 2),
+            dim(dlse, 0) == dim(q, 0), dim(dlse, 1) == dim(q, 1), dim(dlse, 2) == dim(q, 2),
+            dim(dq, 0) == dim(q, 0), dim(dq, 1) == dim(q, 1), dim(dq, 2) == dim(q, 2),
+            dim(dk, 0) == dim(k, 0), dim(dk, 1) == dim(k, 1), dim(dk, 2) == dim(k, 2),
+            dim(dv, 0) == dim(k, 0), dim(dv, 1) == dim(k, 1), dim(dv, 2) == dim(k, 2),
+            or(dim(bias, 0) == 1, dim(bias, 0) == dim(q, 0)),
+            or(dim(bias, 1) == 1, dim(bias, 1) == dim(q, 1)),
+            or(dim(bias, 2) == 1, dim(bias, 2) == dim(q, 2)),
+            dim(bias, 3) == dim(k, 2),
+            or(dim(dbias, 0) == 1, dim(dbias, 0) == dim(q, 0)),
+            or(dim(dbias, 1) == 1, dim(dbias, 1) == dim(q, 1)),
+            or(dim(dbias, 2) == 1, dim(dbias, 2) == dim(q, 2)),
+            dim(dbias, 3) == dim(k, 2),
+            dim(dbias, 0) == dim(bias, 0), dim(dbias, 1) == dim(bias, 1),
+            dim(dbias, 2) == dim(bias, 2))
     (%q: !qk_view, %k: !qk_view, %v: !v_view, %o: !v_view, %do: !v_view, %lse: !row_view,
      %dlse: optional !row_view, %dq: !qk_view, %dk: !qk_view, %dv: !v_view,
      %bias: optional !bias_view, %dbias: optional !dbias_view, %scale: f32) {
@@ -224,8 +243,10 @@ tile.kernel @attention_bias_backward_queries
   %keys = tile.dim %k, 2 : !qk_view
   %q_heads = tile.dim %q, 1 : !qk_view
   %k_heads = tile.dim %k, 1 : !qk_view
-  %scaled_h = arith.muli %h, %k_heads : i32
-  %hk = arith.divsi %scaled_h, %q_heads : i32
+  %some_heads = arith.maxsi %k_heads, %c1 : i32
+  %heads_each = arith.divsi %q_heads, %some_heads : i32
+  %group = arith.maxsi %heads_each, %c1 : i32
+  %hk = arith.divsi %h, %group : i32
   %block_m = tile.param BLOCK_M : i32
   %m = arith.muli %bm, %block_m : i32
 
@@ -315,6 +336,9 @@ tile.kernel @attention_bias_backward_sum
   %keys = tile.dim %k, 2 : !qk_view
   %q_heads = tile.dim %q, 1 : !qk_view
   %k_heads = tile.dim %k, 1 : !qk_view
+  %some_heads = arith.maxsi %k_heads, %c1 : i32
+  %heads_each = arith.divsi %q_heads, %some_heads : i32
+  %group = arith.maxsi %heads_each, %c1 : i32
   %block_m = tile.param BLOCK_M : i32
   %block_n = tile.param BLOCK_N : i32
   %m_begin = arith.muli %bm, %block_m : i32
@@ -351,8 +375,7 @@ tile.kernel @attention_bias_backward_sum
   %sum = scf.for %b = %bias_b to %b_end step %c1 iter_args(%sum_batches = %no_sum) -> (!st) : i32 {
     %sum_batch = scf.for %h = %bias_h to %h_end step %c1
         iter_args(%sum_heads = %sum_batches) -> (!st) : i32 {
-      %scaled_h = arith.muli %h, %k_heads : i32
-      %hk = arith.divsi %scaled_h, %q_heads : i32
+      %hk = arith.divsi %h, %group : i32
       %k_tile = tile.load %k[%b, %hk, %n, 0] : !qk_view -> !k
       %v_tile = tile.load %v[%b, %hk, %n, 0] : !v_view -> !v
       %sum_head = tile.for_blocks %m in (%m_begin to %m_end) against (%n to %keys)

@@ -84,21 +84,29 @@ tile.kernel @attention_dropout_forward
            BLOCK_N: int in [16, 32, 64, 128, 256] = select(max(D, DV) <= 128, 128, 64),
            DP: int = ceildiv(D, 8) * 8, DVP: int = ceildiv(DV, 8) * 8,
            ACC: type = accumulator(T))
-    require(D <= 256, DV <= 256)
+    require(D <= 256, DV <= 256,
+            dim(k, 0) == dim(q, 0), dim(v, 0) == dim(q, 0), mod(dim(q, 1), max(dim(k, 1), 1)) == 0,
+            dim(v, 1) == dim(k, 1), dim(v, 2) == dim(k, 2),
+            dim(o, 0) == dim(q, 0), dim(o, 1) == dim(q, 1), dim(o, 2) == dim(q, 2),
+            dim(lse, 0) == dim(q, 0), dim(lse, 1) == dim(q, 1), dim(lse, 2) == dim(q, 2))
     (%q: !qk_view, %k: !qk_view, %v: !v_view, %o: !v_view, %lse: optional !row_view,
      %seed: !seed_view, %offset: !seed_view, %scale: f32, %dropout: f32)
     grid(%bm = ceildiv(dim(q, 2), BLOCK_M), %h = dim(q, 1), %b = dim(q, 0)) {
   %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
   %queries = tile.dim %q, 2 : !qk_view
   %keys = tile.dim %k, 2 : !qk_view
   %q_heads = tile.dim %q, 1 : !qk_view
   %k_heads = tile.dim %k, 1 : !qk_view
 
-  // First query of this instance, and the key head it reads.
+  // First query of this instance, and the key head it reads. Divisors
+  // are at least 1, also where there are no heads.
   %block_m = tile.param BLOCK_M : i32
   %m = arith.muli %bm, %block_m : i32
-  %scaled_h = arith.muli %h, %k_heads : i32
-  %hk = arith.divsi %scaled_h, %q_heads : i32
+  %some_heads = arith.maxsi %k_heads, %c1 : i32
+  %heads_each = arith.divsi %q_heads, %some_heads : i32
+  %group = arith.maxsi %heads_each, %c1 : i32
+  %hk = arith.divsi %h, %group : i32
 
   // Where the diagonal starts.
   %bottom_right = tile.param CAUSAL == "bottom_right" : i1

@@ -73,7 +73,11 @@ tile.kernel @attention_packed_gqa
            ROWS: int = BLOCK_M * GROUP,
            DP: int = ceildiv(D, 8) * 8, DVP: int = ceildiv(DV, 8) * 8,
            ACC: type = accumulator(T))
-    require(D <= 256, DV <= 256, ROWS <= 256)
+    require(D <= 256, DV <= 256, ROWS <= 256,
+            dim(k, 0) == dim(q, 0), dim(v, 0) == dim(q, 0), dim(q, 1) == GROUP * dim(k, 1),
+            dim(v, 1) == dim(k, 1), dim(v, 2) == dim(k, 2),
+            dim(o, 0) == dim(q, 0), dim(o, 1) == dim(q, 1), dim(o, 2) == dim(q, 2),
+            dim(lse, 0) == dim(q, 0), dim(lse, 1) == dim(q, 1), dim(lse, 2) == dim(q, 2))
     (%q: !qk_view, %k: !qk_view, %v: !v_view, %o: !v_view, %lse: optional !row_view, %scale: f32)
     grid(%bm = ceildiv(dim(q, 2), BLOCK_M), %hk = dim(k, 1), %b = dim(q, 0)) {
   %c0 = arith.constant 0 : i32

@@ -88,7 +88,16 @@ tile.program @attention_varlen_backward
            BLOCK_M: int in [16, 32, 64, 128] = 64,
            BLOCK_N: int in [16, 32, 64, 128] = select(max(D, DV) <= 128, 128, 64),
            ACC: type = accumulator(T))
-    require(D <= 256, DV <= 256)
+    require(D <= 256, DV <= 256,
+            mod(dim(q, 1), max(dim(k, 1), 1)) == 0, dim(v, 0) == dim(k, 0), dim(v, 1) == dim(k, 1),
+            dim(o, 0) == dim(q, 0), dim(o, 1) == dim(q, 1),
+            dim(do, 0) == dim(q, 0), dim(do, 1) == dim(q, 1),
+            dim(lse, 0) == dim(q, 1), dim(lse, 1) == dim(q, 0),
+            dim(dlse, 0) == dim(q, 1), dim(dlse, 1) == dim(q, 0),
+            dim(dq, 0) == dim(q, 0), dim(dq, 1) == dim(q, 1),
+            dim(dk, 0) == dim(k, 0), dim(dk, 1) == dim(k, 1),
+            dim(dv, 0) == dim(k, 0), dim(dv, 1) == dim(k, 1),
+            dim(cu_seqlens_k, 0) == dim(cu_seqlens_q, 0))
     (%q: !qk_view, %k: !qk_view, %v: !v_view, %o: !v_view, %do: !v_view, %lse: !row_view,
      %dlse: optional !row_view, %dq: !qk_view, %dk: !qk_view, %dv: !v_view,
      %cu_seqlens_q: !cu_view, %cu_seqlens_k: !cu_view, %max_seqlen_q: i32, %max_seqlen_k: i32,
@@ -239,8 +248,10 @@ tile.kernel @attention_varlen_backward_queries
   %c1 = arith.constant 1 : i32
   %q_heads = tile.dim %q, 1 : !qk_view
   %k_heads = tile.dim %k, 1 : !qk_view
-  %scaled_h = arith.muli %h, %k_heads : i32
-  %hk = arith.divsi %scaled_h, %q_heads : i32
+  %some_heads = arith.maxsi %k_heads, %c1 : i32
+  %heads_each = arith.divsi %q_heads, %some_heads : i32
+  %group = arith.maxsi %heads_each, %c1 : i32
+  %hk = arith.divsi %h, %group : i32
   %block_m = tile.param BLOCK_M : i32
   %m = arith.muli %bm, %block_m : i32
 

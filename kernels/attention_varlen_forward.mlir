@@ -97,7 +97,11 @@ tile.kernel @attention_varlen_forward
            BLOCK_N: int in [16, 32, 64, 128, 256] = select(max(D, DV) <= 128, 128, 64),
            DP: int = ceildiv(D, 8) * 8, DVP: int = ceildiv(DV, 8) * 8,
            ACC: type = accumulator(T))
-    require(D <= 256, DV <= 256)
+    require(D <= 256, DV <= 256,
+            mod(dim(q, 1), max(dim(k, 1), 1)) == 0, dim(v, 0) == dim(k, 0), dim(v, 1) == dim(k, 1),
+            dim(o, 0) == dim(q, 0), dim(o, 1) == dim(q, 1),
+            dim(lse, 0) == dim(q, 1), dim(lse, 1) == dim(q, 0),
+            dim(cu_seqlens_k, 0) == dim(cu_seqlens_q, 0))
     (%q: !qk_view, %k: !qk_view, %v: !v_view, %o: !v_view, %lse: optional !row_view,
      %cu_seqlens_q: !cu_view, %cu_seqlens_k: !cu_view, %max_seqlen_q: i32,
      %scale: f32, %window_left: i32, %window_right: i32)
@@ -122,10 +126,13 @@ tile.kernel @attention_varlen_forward
   %lse_seq = tile.subview %lse dim 1 from %q_begin size %queries : !row_view
 
   // First query of this instance, counted in its sequence, and the key head it reads.
+  // Divisors are at least 1, also where there are no heads.
   %block_m = tile.param BLOCK_M : i32
   %m = arith.muli %bm, %block_m : i32
-  %scaled_h = arith.muli %h, %k_heads : i32
-  %hk = arith.divsi %scaled_h, %q_heads : i32
+  %some_heads = arith.maxsi %k_heads, %c1 : i32
+  %heads_each = arith.divsi %q_heads, %some_heads : i32
+  %group = arith.maxsi %heads_each, %c1 : i32
+  %hk = arith.divsi %h, %group : i32
 
   // Where the diagonal starts.
   %bottom_right = tile.param CAUSAL == "bottom_right" : i1
