@@ -29,8 +29,8 @@ BENCHMARK(runWithQuietDriver);
 
 /// An entry that returns at once and takes these parameters.
 std::string emptyKernel(const KernelSpec &kernel) {
-  std::string text = ".version 8.0\n.target sm_90a\n.address_size 64\n.visible .entry " +
-                     kernel.entry + "(";
+  std::string text =
+      ".version 8.0\n.target sm_90a\n.address_size 64\n.visible .entry " + kernel.entry + "(";
   const std::vector<ParamLayout::Param> &params = kernel.layout.params;
   for (size_t i = 0; i < params.size(); ++i) {
     text += i ? ", " : "";

@@ -36,10 +36,16 @@ Status checkShapes(const AttentionForwardArguments &arguments) {
     const char *like;
     const Argument &model;
   };
-  const Equal equals[] = {{"k", k, 0, "q", q}, {"v", v, 0, "q", q}, {"o", o, 0, "q", q},
-                          {"v", v, 1, "k", k}, {"o", o, 1, "q", q}, {"v", v, 2, "k", k},
-                          {"o", o, 2, "q", q}, {"lse", arguments.lse, 0, "q", q},
-                          {"lse", arguments.lse, 1, "q", q}, {"lse", arguments.lse, 2, "q", q}};
+  const Equal equals[] = {{"k", k, 0, "q", q},
+                          {"v", v, 0, "q", q},
+                          {"o", o, 0, "q", q},
+                          {"v", v, 1, "k", k},
+                          {"o", o, 1, "q", q},
+                          {"v", v, 2, "k", k},
+                          {"o", o, 2, "q", q},
+                          {"lse", arguments.lse, 0, "q", q},
+                          {"lse", arguments.lse, 1, "q", q},
+                          {"lse", arguments.lse, 2, "q", q}};
   for (const Equal &equal : equals)
     if (equal.view.kind == Argument::Kind::View &&
         equal.view.extents[equal.dim] != equal.model.extents[equal.dim])
@@ -79,8 +85,7 @@ Expected<AttentionForward> AttentionForward::create(const DriverTable &driver,
     if (role <= Role::O)
       isFound[unsigned(role)] = true;
     if (role == Role::Capture && !argument.isCapture)
-      return Status::failure(Code::InvalidArgument, "'" + desc.entry + "' takes '" +
-                                                        argument.name +
+      return Status::failure(Code::InvalidArgument, "'" + desc.entry + "' takes '" + argument.name +
                                                         "', which is no argument of attention");
     if (role == Role::Capture)
       plan.captureNames.push_back(argument.name);
@@ -104,11 +109,13 @@ Status AttentionForward::bind(const AttentionForwardArguments &arguments, Scalar
   scalars.scale = Argument::scalar(arguments.scale);
   scalars.windowLeft = Argument::scalar(arguments.windowLeft);
   scalars.windowRight = Argument::scalar(arguments.windowRight);
-  const Argument *fixed[] = {&arguments.q,   &arguments.k,   &arguments.v,        &arguments.o,
-                             &arguments.lse, &scalars.scale, &scalars.windowLeft, &scalars.windowRight};
+  const Argument *fixed[] = {&arguments.q,        &arguments.k,        &arguments.v,
+                             &arguments.o,        &arguments.lse,      &scalars.scale,
+                             &scalars.windowLeft, &scalars.windowRight};
   size_t capture = 0;
   for (size_t i = 0; i < roles.size(); ++i)
-    bound[i] = roles[i] == Role::Capture ? &arguments.captures[capture++] : fixed[unsigned(roles[i])];
+    bound[i] =
+        roles[i] == Role::Capture ? &arguments.captures[capture++] : fixed[unsigned(roles[i])];
   return Status::success();
 }
 

@@ -57,9 +57,8 @@ Status tilewright::runtime::writeFileAtomically(const std::string &path, std::st
     int error = errno;
     if (exists)
       unlink(scratch.c_str());
-    return Status::failure(Code::Io,
-                           std::string("cannot ") + what + " '" + path + "': " +
-                               std::strerror(error));
+    return Status::failure(Code::Io, std::string("cannot ") + what + " '" + path +
+                                         "': " + std::strerror(error));
   };
   if (descriptor < 0)
     return fail("create", false);
@@ -97,7 +96,8 @@ Expected<std::shared_ptr<const Bundle>> Bundle::fromBytes(std::string bytes,
   if (bytes.compare(0, 8, magic) != 0)
     return bad("is not a bundle of Tilewright");
   if (bytes.size() < headerBytes)
-    return bad("is truncated: it has " + std::to_string(bytes.size()) + " bytes, less than a header");
+    return bad("is truncated: it has " + std::to_string(bytes.size()) +
+               " bytes, less than a header");
   uint64_t version = getNumber(bytes, 8, 4), total = getNumber(bytes, 16, 8);
   if (version != bundleVersion)
     return bad("is a bundle of version " + std::to_string(version) + ", but this runtime reads " +

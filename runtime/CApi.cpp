@@ -46,8 +46,7 @@ tilewright_code report(Status status) {
 }
 
 /// Calls `action` and keeps exceptions from callers that know none.
-template <typename Action>
-tilewright_code guard(Action action) {
+template <typename Action> tilewright_code guard(Action action) {
   try {
     return report(action());
   } catch (...) { // all that the runtime can throw is a lack of memory
@@ -64,8 +63,7 @@ Status expectPointer(const void *pointer, const char *what) {
   return pointer ? Status::success() : invalid(std::string(what) + " must not be null");
 }
 
-template <typename Struct>
-Status expectSize(const Struct &value, const char *what) {
+template <typename Struct> Status expectSize(const Struct &value, const char *what) {
   if (value.struct_size < sizeof(Struct))
     return invalid("struct_size of " + std::string(what) + " is " +
                    std::to_string(value.struct_size) + ", less than " +
@@ -340,10 +338,9 @@ tilewright_code tilewright_operation_run(const tilewright_operation *operation,
   });
 }
 
-tilewright_code
-tilewright_attention_forward_create(const tilewright_bundle *bundle,
-                                    const tilewright_attention_forward_desc *desc,
-                                    tilewright_attention_forward **plan) {
+tilewright_code tilewright_attention_forward_create(const tilewright_bundle *bundle,
+                                                    const tilewright_attention_forward_desc *desc,
+                                                    tilewright_attention_forward **plan) {
   return guard([&]() -> Status {
     if (!bundle || !desc || !plan)
       return invalid("bundle, desc and plan must not be null");
@@ -374,9 +371,8 @@ tilewright_attention_forward_create(const tilewright_bundle *bundle,
 
 void tilewright_attention_forward_destroy(tilewright_attention_forward *plan) { delete plan; }
 
-tilewright_code
-tilewright_attention_forward_check_support(const tilewright_attention_forward *plan, int major,
-                                           int minor, int shared_bytes) {
+tilewright_code tilewright_attention_forward_check_support(const tilewright_attention_forward *plan,
+                                                           int major, int minor, int shared_bytes) {
   return guard([&]() -> Status {
     if (Status status = expectPointer(plan, "plan"); !status)
       return status;

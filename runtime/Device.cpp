@@ -26,8 +26,7 @@ Expected<DeviceInfo> tilewright::runtime::queryDevice(const DriverTable &driver,
     return count.status();
   if (ordinal < 0 || ordinal >= *count)
     return Status::failure(Code::InvalidArgument, "there is no device " + std::to_string(ordinal) +
-                                                      ": the driver has " +
-                                                      std::to_string(*count));
+                                                      ": the driver has " + std::to_string(*count));
   DeviceInfo info;
   info.ordinal = ordinal;
   std::string what = " device " + std::to_string(ordinal);
@@ -41,11 +40,11 @@ Expected<DeviceInfo> tilewright::runtime::queryDevice(const DriverTable &driver,
       !status)
     return status;
   info.name = name;
-  const std::pair<int, int *> attributes[] = {{cuda::AttributeComputeMajor, &info.major},
-                                              {cuda::AttributeComputeMinor, &info.minor},
-                                              {cuda::AttributeSmCount, &info.smCount},
-                                              {cuda::AttributeSharedMemoryOptin,
-                                               &info.sharedLimit}};
+  const std::pair<int, int *> attributes[] = {
+      {cuda::AttributeComputeMajor, &info.major},
+      {cuda::AttributeComputeMinor, &info.minor},
+      {cuda::AttributeSmCount, &info.smCount},
+      {cuda::AttributeSharedMemoryOptin, &info.sharedLimit}};
   for (auto [attribute, value] : attributes)
     if (Status status = driver.check(driver.cuDeviceGetAttribute(value, attribute, info.handle),
                                      "cuDeviceGetAttribute", "read the properties of" + what);

@@ -48,8 +48,7 @@ Expected<DriverTable> openSystem() {
 
 } // namespace
 
-Expected<DriverTable>
-DriverTable::load(const std::function<void *(const char *, int)> &find) {
+Expected<DriverTable> DriverTable::load(const std::function<void *(const char *, int)> &find) {
   DriverTable table;
   enum { Required, Optional };
 #define TILEWRIGHT_DRIVER_LOAD(need, name, symbol, version, parameters)                            \
@@ -107,8 +106,8 @@ Status DriverTable::check(cuda::Result result, const char *call, const std::stri
 
 Expected<int> DriverTable::version() const {
   int value = 0;
-  if (Status status = check(cuDriverGetVersion(&value), "cuDriverGetVersion",
-                            "read the version of the driver");
+  if (Status status =
+          check(cuDriverGetVersion(&value), "cuDriverGetVersion", "read the version of the driver");
       !status)
     return status;
   return value;

@@ -18,29 +18,30 @@
   X(Required, cuInit, "cuInit", 2000, (unsigned flags))                                            \
   X(Required, cuDriverGetVersion, "cuDriverGetVersion", 2020, (int *version))                      \
   X(Required, cuGetErrorName, "cuGetErrorName", 6000, (cuda::Result result, const char **name))    \
-  X(Required, cuGetErrorString, "cuGetErrorString", 6000, (cuda::Result result, const char **text))\
-  X(Required, cuDeviceGet, "cuDeviceGet", 2000, (cuda::Device *device, int ordinal))               \
+  X(Required, cuGetErrorString, "cuGetErrorString", 6000,                                          \
+    (cuda::Result result, const char **text))                                                      \
+  X(Required, cuDeviceGet, "cuDeviceGet", 2000, (cuda::Device * device, int ordinal))              \
   X(Required, cuDeviceGetCount, "cuDeviceGetCount", 2000, (int *count))                            \
   X(Required, cuDeviceGetName, "cuDeviceGetName", 2000, (char *name, int n, cuda::Device device))  \
   X(Required, cuDeviceGetAttribute, "cuDeviceGetAttribute", 2000,                                  \
     (int *value, int attribute, cuda::Device device))                                              \
   X(Required, cuDevicePrimaryCtxRetain, "cuDevicePrimaryCtxRetain", 7000,                          \
-    (cuda::Context *context, cuda::Device device))                                                 \
+    (cuda::Context * context, cuda::Device device))                                                \
   X(Required, cuDevicePrimaryCtxRelease, "cuDevicePrimaryCtxRelease_v2", 11000,                    \
     (cuda::Device device))                                                                         \
-  X(Required, cuCtxGetCurrent, "cuCtxGetCurrent", 4000, (cuda::Context *context))                  \
+  X(Required, cuCtxGetCurrent, "cuCtxGetCurrent", 4000, (cuda::Context * context))                 \
   X(Required, cuCtxPushCurrent, "cuCtxPushCurrent_v2", 4000, (cuda::Context context))              \
-  X(Required, cuCtxPopCurrent, "cuCtxPopCurrent_v2", 4000, (cuda::Context *context))               \
-  X(Required, cuCtxGetDevice, "cuCtxGetDevice", 2000, (cuda::Device *device))                      \
+  X(Required, cuCtxPopCurrent, "cuCtxPopCurrent_v2", 4000, (cuda::Context * context))              \
+  X(Required, cuCtxGetDevice, "cuCtxGetDevice", 2000, (cuda::Device * device))                     \
   X(Required, cuStreamGetCtx, "cuStreamGetCtx", 9020,                                              \
-    (cuda::Stream stream, cuda::Context *context))                                                 \
+    (cuda::Stream stream, cuda::Context * context))                                                \
   X(Required, cuStreamIsCapturing, "cuStreamIsCapturing", 10000,                                   \
     (cuda::Stream stream, int *status))                                                            \
   X(Required, cuModuleLoadDataEx, "cuModuleLoadDataEx", 2010,                                      \
-    (cuda::Module *module, const void *image, unsigned n, int *options, void **values))            \
+    (cuda::Module * module, const void *image, unsigned n, int *options, void **values))           \
   X(Required, cuModuleUnload, "cuModuleUnload", 2000, (cuda::Module module))                       \
   X(Required, cuModuleGetFunction, "cuModuleGetFunction", 2000,                                    \
-    (cuda::Function *function, cuda::Module module, const char *name))                             \
+    (cuda::Function * function, cuda::Module module, const char *name))                            \
   X(Required, cuFuncSetAttribute, "cuFuncSetAttribute", 9000,                                      \
     (cuda::Function function, int attribute, int value))                                           \
   X(Required, cuLaunchKernel, "cuLaunchKernel", 4000,                                              \
@@ -50,11 +51,11 @@
   X(Required, cuMemsetD32Async, "cuMemsetD32Async", 3020,                                          \
     (cuda::DevicePtr address, unsigned value, size_t n, cuda::Stream stream))                      \
   X(Optional, cuLibraryLoadData, "cuLibraryLoadData", 12000,                                       \
-    (cuda::Library *library, const void *code, int *jitOptions, void **jitValues, unsigned numJit, \
-     int *options, void **values, unsigned n))                                                     \
+    (cuda::Library * library, const void *code, int *jitOptions, void **jitValues,                 \
+     unsigned numJit, int *options, void **values, unsigned n))                                    \
   X(Optional, cuLibraryUnload, "cuLibraryUnload", 12000, (cuda::Library library))                  \
   X(Optional, cuLibraryGetKernel, "cuLibraryGetKernel", 12000,                                     \
-    (cuda::Kernel *kernel, cuda::Library library, const char *name))                               \
+    (cuda::Kernel * kernel, cuda::Library library, const char *name))                              \
   X(Optional, cuKernelSetAttribute, "cuKernelSetAttribute", 12000,                                 \
     (int attribute, int value, cuda::Kernel kernel, cuda::Device device))                          \
   X(Optional, cuKernelGetParamInfo, "cuKernelGetParamInfo", 12040,                                 \

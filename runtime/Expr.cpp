@@ -23,14 +23,17 @@ struct FunctionRow {
 };
 
 /// In the order of Expr::Function.
-constexpr FunctionRow functions[] = {
-    {"+", nullptr, 2},          {"-", nullptr, 2},       {"*", nullptr, 2},
-    {"ceildiv", nullptr, 2},    {"floordiv", nullptr, 2}, {"mod", nullptr, 2},
-    {"min", nullptr, 2},        {"max", nullptr, 2},     {"<", "lt", 2},
-    {"<=", "le", 2},            {">", "gt", 2},          {">=", "ge", 2},
-    {"==", "eq", 2},            {"ne", nullptr, 2},      {"and", nullptr, 2},
-    {"or", nullptr, 2},         {"not", nullptr, 1},     {"select", nullptr, 3},
-    {"sm_count", nullptr, 0},   {"accumulator", nullptr, 1}, {"bits", nullptr, 1}};
+constexpr FunctionRow functions[] = {{"+", nullptr, 2},        {"-", nullptr, 2},
+                                     {"*", nullptr, 2},        {"ceildiv", nullptr, 2},
+                                     {"floordiv", nullptr, 2}, {"mod", nullptr, 2},
+                                     {"min", nullptr, 2},      {"max", nullptr, 2},
+                                     {"<", "lt", 2},           {"<=", "le", 2},
+                                     {">", "gt", 2},           {">=", "ge", 2},
+                                     {"==", "eq", 2},          {"ne", nullptr, 2},
+                                     {"and", nullptr, 2},      {"or", nullptr, 2},
+                                     {"not", nullptr, 1},      {"select", nullptr, 3},
+                                     {"sm_count", nullptr, 0}, {"accumulator", nullptr, 1},
+                                     {"bits", nullptr, 1}};
 
 Status bad(std::string message) { return Status::failure(Code::BadBundle, std::move(message)); }
 
@@ -70,9 +73,8 @@ Expected<Expr> Expr::call(const std::string &function, std::vector<Expr> operand
     if (function != row.name && (!row.alias || function != row.alias))
       continue;
     if (operands.size() != row.arity)
-      return bad("function '" + function + "' of an expression takes " +
-                 std::to_string(row.arity) + " operands, but got " +
-                 std::to_string(operands.size()));
+      return bad("function '" + function + "' of an expression takes " + std::to_string(row.arity) +
+                 " operands, but got " + std::to_string(operands.size()));
     Expr expr = symbol(Kind::Call, row.name);
     expr.function = Function(i);
     expr.operands = std::move(operands);
@@ -230,7 +232,8 @@ Status Expr::evaluate(const ExprInputs &inputs, Value &result) const {
   case Kind::Name: {
     const Argument &scalar = *inputs.arguments[argument];
     bool isFlag = scalar.type == ElementType::I1;
-    result = {isFlag ? Kind::Flag : Kind::Integer, isFlag ? (scalar.bits & 0xff) != 0 : scalar.integer(), ""};
+    result = {isFlag ? Kind::Flag : Kind::Integer,
+              isFlag ? (scalar.bits & 0xff) != 0 : scalar.integer(), ""};
     return Status::success();
   }
   case Kind::Dim: {

@@ -29,8 +29,27 @@ class Expr {
 public:
   enum class Kind : uint8_t { Integer, Flag, Enum, Type, Name, Dim, Call };
   enum class Function : uint8_t {
-    Add, Sub, Mul, CeilDiv, FloorDiv, Mod, Min, Max, Less, LessEqual, Greater, GreaterEqual,
-    Equal, NotEqual, And, Or, Not, Select, SmCount, Accumulator, Bits
+    Add,
+    Sub,
+    Mul,
+    CeilDiv,
+    FloorDiv,
+    Mod,
+    Min,
+    Max,
+    Less,
+    LessEqual,
+    Greater,
+    GreaterEqual,
+    Equal,
+    NotEqual,
+    And,
+    Or,
+    Not,
+    Select,
+    SmCount,
+    Accumulator,
+    Bits
   };
 
   static Expr integer(int64_t value);

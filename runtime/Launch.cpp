@@ -163,8 +163,7 @@ Status pack(const DriverTable &driver, const KernelSpec &kernel, const Argument 
     const Argument &argument = *arguments[i];
     if (!kernel.arguments[i].isView) {
       // The bits are in the low bytes, and machines with GPUs are little-endian.
-      std::memcpy(packed.bytes + layout.params[at].offset, &argument.bits,
-                  layout.params[at].bytes);
+      std::memcpy(packed.bytes + layout.params[at].offset, &argument.bits, layout.params[at].bytes);
       ++at;
       continue;
     }
@@ -300,9 +299,16 @@ Status tilewright::runtime::launchKernel(const DriverTable &driver, const Prepar
     cuda::LaunchAttribute cluster = {};
     cluster.id = cuda::launchAttributeClusterDimension;
     cluster.value.clusterDim = {kernel.cluster[0], kernel.cluster[1], kernel.cluster[2]};
-    cuda::LaunchConfig config = {grid[0],         grid[1],         grid[2],
-                                 kernel.block[0], kernel.block[1], kernel.block[2],
-                                 kernel.sharedBytes, stream, &cluster, 1};
+    cuda::LaunchConfig config = {grid[0],
+                                 grid[1],
+                                 grid[2],
+                                 kernel.block[0],
+                                 kernel.block[1],
+                                 kernel.block[2],
+                                 kernel.sharedBytes,
+                                 stream,
+                                 &cluster,
+                                 1};
     result = driver.cuLaunchKernelEx(&config, prepared.function, packed.pointers, nullptr);
   } else {
     result = driver.cuLaunchKernel(prepared.function, grid[0], grid[1], grid[2], kernel.block[0],

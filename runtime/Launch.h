@@ -17,15 +17,24 @@ struct PreparedKernel {
   cuda::Function function = nullptr;
 };
 
-/// Arguments against a contract: kinds, element types, ranks, literal extents, i32 extents, null and
-/// misaligned addresses. `owner` is "kernel" or "program" and its name, apart so as not to join them.
+/// Arguments against a contract: kinds, element types, ranks, literal extents, i32 extents, null
+/// and misaligned addresses. `owner` is "kernel" or "program" and its name, apart so as not to join
+/// them.
 Status checkArguments(const std::vector<ArgumentSpec> &contract, const Argument *const *arguments,
                       size_t numArguments, const char *owner, const std::string &name);
 
 /// Why a variant cannot take arguments that satisfy its contract.
 struct Refusal {
   enum class Reason : uint8_t {
-    None, Address, Stride, Inner, MapAddress, MapStride, MapStrideSign, MapInner, Condition
+    None,
+    Address,
+    Stride,
+    Inner,
+    MapAddress,
+    MapStride,
+    MapStrideSign,
+    MapInner,
+    Condition
   };
   Reason reason = Reason::None;
   uint32_t argument = 0; // or condition

@@ -22,7 +22,7 @@ struct ArgumentSpec {
   ElementType type = ElementType::F32;
   std::vector<int64_t> extents; // of a view; -1 is any
   bool isOptional = false;      // views only
-  bool isCapture = false;       // comes with a function that replaced a default, not from the author
+  bool isCapture = false; // comes with a function that replaced a default, not from the author
 
   static ArgumentSpec view(std::string name, ElementType type, std::vector<int64_t> extents,
                            bool isOptional = false) {
@@ -100,7 +100,7 @@ struct WorkspaceSpec {
 };
 
 struct LaunchSpec {
-  std::vector<size_t> kernels; // variants, in order of preference; one contract
+  std::vector<size_t> kernels;        // variants, in order of preference; one contract
   std::vector<std::string> arguments; // names of arguments or workspaces of the program
   std::optional<Expr> condition;
 

@@ -46,7 +46,7 @@ public:
   }
   const Json &required(const Json &json, const char *key, const std::string &where,
                        Json::Kind kind) {
-    static const char *const kinds[] = {"null",    "a flag",  "an integer", "a number",
+    static const char *const kinds[] = {"null",     "a flag", "an integer", "a number",
                                         "a string", "a list", "an object"};
     const Json *member = json.find(key);
     if (!member || member->kind != kind) {
@@ -118,8 +118,8 @@ public:
       if (spec.isView)
         for (const Json &extent : list(json, "extents", name)) {
           bool isAny = extent.kind == Json::Kind::Null;
-          spec.extents.push_back(
-              isAny ? -1 : int64_t(count(extent, "an extent of " + name, INT32_MAX)));
+          spec.extents.push_back(isAny ? -1
+                                       : int64_t(count(extent, "an extent of " + name, INT32_MAX)));
         }
       spec.isOptional = optionalFlag(json, "optional", name);
       spec.isCapture = optionalFlag(json, "capture", name);
@@ -141,9 +141,9 @@ public:
       fail("unknown architecture '" + arch + "' of " + where);
     spec.arch = parsed.value_or(Arch());
     if (spec.kind == CodeSpec::Kind::Ptx)
-      spec.ptxVersion = int(count(required(json, "ptx_version", "a code of " + where,
-                                           Json::Kind::Integer),
-                                  "'ptx_version' of " + where, 999));
+      spec.ptxVersion =
+          int(count(required(json, "ptx_version", "a code of " + where, Json::Kind::Integer),
+                    "'ptx_version' of " + where, 999));
     spec.blob = count(required(json, "blob", "a code of " + where, Json::Kind::Integer),
                       "'blob' of " + where, UINT32_MAX);
     return spec;
@@ -295,8 +295,7 @@ Json toJson(const std::vector<Expr> &exprs) {
   return list;
 }
 
-template <typename Integers>
-Json integers(const Integers &values) {
+template <typename Integers> Json integers(const Integers &values) {
   Json list = Json::array();
   for (auto value : values)
     list.items.push_back(Json::integer(int64_t(value)));

@@ -65,8 +65,8 @@ const CodeSpec *tilewright::runtime::chooseCode(const KernelSpec &kernel,
 }
 
 Expected<Module> Module::load(const DriverTable &driver, const DeviceInfo &device,
-                              const CodeSpec &code, std::string_view image,
-                              const CubinCache &cache, const std::string &what) {
+                              const CodeSpec &code, std::string_view image, const CubinCache &cache,
+                              const std::string &what) {
   Module result;
   if (code.kind == CodeSpec::Kind::Cubin) {
     if (Status status = result.loadImage(driver, image, what); !status)
@@ -108,10 +108,9 @@ Status Module::loadImage(const DriverTable &table, std::string_view image,
   bool hasLibraries = table.cuLibraryLoadData && table.cuLibraryUnload &&
                       table.cuLibraryGetKernel && table.cuKernelSetAttribute;
   cuda::Result code =
-      hasLibraries
-          ? table.cuLibraryLoadData(&library, image.data(), log.options, log.values(), 2, nullptr,
-                                    nullptr, 0)
-          : table.cuModuleLoadDataEx(&module, image.data(), 2, log.options, log.values());
+      hasLibraries ? table.cuLibraryLoadData(&library, image.data(), log.options, log.values(), 2,
+                                             nullptr, nullptr, 0)
+                   : table.cuModuleLoadDataEx(&module, image.data(), 2, log.options, log.values());
   if (code != cuda::Success) {
     library = nullptr;
     module = nullptr;
@@ -151,7 +150,8 @@ Status Module::checkParams(const KernelSpec &kernel, cuda::Kernel handle) const 
     cuda::Result result = driver->cuKernelGetParamInfo(handle, i, &offset, &bytes);
     if (result == cuda::ErrorInvalidValue)
       return Status::failure(Code::BadBundle, "the code of kernel '" + kernel.name + "' takes " +
-                                                  std::to_string(i) + " parameters, but its "
+                                                  std::to_string(i) +
+                                                  " parameters, but its "
                                                   "manifest says " +
                                                   std::to_string(params.size()));
     if (result != cuda::Success)
@@ -159,11 +159,10 @@ Status Module::checkParams(const KernelSpec &kernel, cuda::Kernel handle) const 
                            "read the parameters of kernel '" + kernel.name + "'");
     // Offsets are the compiler's own: it aligns in its constant bank, not from the first parameter.
     if (bytes != params[i].bytes)
-      return Status::failure(Code::BadBundle,
-                             "the code of kernel '" + kernel.name + "' takes parameter " +
-                                 std::to_string(i) + " of " + std::to_string(bytes) +
-                                 " bytes, but its manifest says " +
-                                 std::to_string(params[i].bytes));
+      return Status::failure(
+          Code::BadBundle, "the code of kernel '" + kernel.name + "' takes parameter " +
+                               std::to_string(i) + " of " + std::to_string(bytes) +
+                               " bytes, but its manifest says " + std::to_string(params[i].bytes));
   }
   return Status::success();
 }
@@ -207,17 +206,15 @@ Expected<cuda::Function> Module::prepare(const KernelSpec &kernel, const DeviceI
 
   auto set = [&](int attribute, int value, const std::string &attempted) {
     if (handle)
-      return driver->check(
-          driver->cuKernelSetAttribute(attribute, value, handle, device.handle),
-          "cuKernelSetAttribute", attempted);
+      return driver->check(driver->cuKernelSetAttribute(attribute, value, handle, device.handle),
+                           "cuKernelSetAttribute", attempted);
     return driver->check(driver->cuFuncSetAttribute(function, attribute, value),
                          "cuFuncSetAttribute", attempted);
   };
   if (kernel.sharedBytes > 0)
-    if (Status status =
-            set(cuda::FunctionMaxDynamicShared, int(kernel.sharedBytes),
-                "allow " + std::to_string(kernel.sharedBytes) + " bytes of shared memory to " +
-                    what);
+    if (Status status = set(cuda::FunctionMaxDynamicShared, int(kernel.sharedBytes),
+                            "allow " + std::to_string(kernel.sharedBytes) +
+                                " bytes of shared memory to " + what);
         !status)
       return status;
   if (kernel.cluster[0] * kernel.cluster[1] * kernel.cluster[2] > 8)

@@ -31,7 +31,7 @@ struct PreparedStep {
 struct PreparedDevice {
   DeviceInfo info;
   PrimaryContext primary;
-  cuda::Context onlyContext = nullptr; // of modules, which serve no other
+  cuda::Context onlyContext = nullptr;            // of modules, which serve no other
   std::vector<std::pair<size_t, Module>> modules; // by blob
   std::vector<PreparedStep> steps;
 };
@@ -79,8 +79,8 @@ struct Operation::Impl {
   const char *kind() const { return program ? "program" : "kernel"; }
 
   Status missing(const std::string &reason, const std::string &arch) const {
-    return Status::failure(Code::MissingVariant,
-                           reason + "; make it with: " + bundle->compileCommand(name, params, arch));
+    return Status::failure(Code::MissingVariant, reason + "; make it with: " +
+                                                     bundle->compileCommand(name, params, arch));
   }
   Status notPrepared(cuda::Stream stream) const;
   Status prepareStep(PreparedDevice &device, const Step &step, const CubinCache &cache);
@@ -103,8 +103,8 @@ Operation::~Operation() = default;
 const std::vector<ArgumentSpec> &Operation::arguments() const { return *impl->contract; }
 
 Expected<Operation> Operation::create(const DriverTable &driver,
-                                      std::shared_ptr<const Bundle> bundle,
-                                      const std::string &name, const Params &params) {
+                                      std::shared_ptr<const Bundle> bundle, const std::string &name,
+                                      const Params &params) {
   auto impl = std::make_unique<Impl>(driver);
   impl->bundle = bundle;
   impl->name = name;
@@ -115,10 +115,10 @@ Expected<Operation> Operation::create(const DriverTable &driver,
     if (program.name != name || !haveParams(program.params, params))
       continue;
     if (program.launches.size() > maxSteps)
-      return Status::failure(Code::Unsupported,
-                             "program '" + name + "' has " +
-                                 std::to_string(program.launches.size()) +
-                                 " launches; the limit is " + std::to_string(maxSteps));
+      return Status::failure(Code::Unsupported, "program '" + name + "' has " +
+                                                    std::to_string(program.launches.size()) +
+                                                    " launches; the limit is " +
+                                                    std::to_string(maxSteps));
     impl->program = &program;
     impl->contract = &program.arguments;
     for (const LaunchSpec &launch : program.launches) {
@@ -138,10 +138,10 @@ Expected<Operation> Operation::create(const DriverTable &driver,
     if (!impl->contract)
       impl->contract = &kernel.arguments;
     if (!haveOneContract(*impl->contract, kernel.arguments))
-      return Status::failure(Code::InvalidArgument,
-                             "kernel '" + name + "' of '" + bundle->name() +
-                                 "' has variants of different arguments (" +
-                                 toString(kernel.params) + "); name more parameters");
+      return Status::failure(Code::InvalidArgument, "kernel '" + name + "' of '" + bundle->name() +
+                                                        "' has variants of different arguments (" +
+                                                        toString(kernel.params) +
+                                                        "); name more parameters");
     step.variants.push_back(&kernel);
   }
   if (!isKnown)
@@ -184,8 +184,7 @@ Status Operation::checkSupport(const Target &target) const {
 }
 
 Expected<const Module *> Operation::Impl::loadModule(PreparedDevice &device,
-                                                     const KernelSpec &kernel,
-                                                     const CodeSpec &code,
+                                                     const KernelSpec &kernel, const CodeSpec &code,
                                                      const CubinCache &cache) {
   for (const auto &entry : device.modules)
     if (entry.first == code.blob)
@@ -283,8 +282,8 @@ Status Operation::Impl::layOutWorkspaces(const ExprInputs &inputs, Argument *vie
     int64_t elements = 1;
     for (unsigned dim = view.rank; dim-- > 0;) {
       view.strides[dim] = elements;
-      if (__builtin_mul_overflow(elements, view.extents[dim], &elements) ||
-          elements > int64_t(1) << 50)
+      if (__builtin_mul_overflow(elements, view.extents[dim], &elements) || elements > int64_t(1)
+                                                                                           << 50)
         return fail("has more than 2^50 elements");
     }
     uint64_t size = uint64_t(elements) * byteWidth(spec.type);
@@ -296,8 +295,8 @@ Status Operation::Impl::layOutWorkspaces(const ExprInputs &inputs, Argument *vie
 
 Status Operation::workspaceSize(const Argument *const *arguments, size_t numArguments, int device,
                                 uint64_t &bytes) const {
-  if (Status status = checkArguments(*impl->contract, arguments, numArguments, impl->kind(),
-                                     impl->name);
+  if (Status status =
+          checkArguments(*impl->contract, arguments, numArguments, impl->kind(), impl->name);
       !status)
     return status;
   const PreparedDevice *prepared =
@@ -367,8 +366,7 @@ Status Operation::Impl::chooseKernels(const PreparedDevice &device, const ExprIn
                                        kernel.name);
         !status)
       return status;
-    if (Status status =
-            chooseKernel(device.steps[i], {gathered, inputs.smCount}, chosen[i]);
+    if (Status status = chooseKernel(device.steps[i], {gathered, inputs.smCount}, chosen[i]);
         !status)
       return status;
   }
@@ -394,8 +392,8 @@ Status Operation::run(const Argument *const *arguments, size_t numArguments, uin
                            std::string(impl->kind()) + " '" + impl->name +
                                "' was prepared in another context; before CUDA 12.0 drivers load "
                                "code for one context");
-  if (Status status = checkArguments(*impl->contract, arguments, numArguments, impl->kind(),
-                                     impl->name);
+  if (Status status =
+          checkArguments(*impl->contract, arguments, numArguments, impl->kind(), impl->name);
       !status)
     return status;
   ExprInputs inputs{arguments, device->info.smCount};
@@ -416,9 +414,8 @@ Status Operation::run(const Argument *const *arguments, size_t numArguments, uin
                                std::to_string(needed) + " bytes, but got " +
                                std::to_string(workspace ? workspaceBytes : 0));
   if (needed && workspace % workspaceAlignment != 0)
-    return Status::failure(Code::InvalidArgument,
-                           "the workspace of program '" + impl->name +
-                               "' must be aligned to 256 bytes");
+    return Status::failure(Code::InvalidArgument, "the workspace of program '" + impl->name +
+                                                      "' must be aligned to 256 bytes");
   const std::vector<WorkspaceSpec> &workspaces = impl->program->workspaces;
   for (size_t i = 0; i < workspaces.size(); ++i)
     views[i].bits += workspace;
@@ -433,16 +430,15 @@ Status Operation::run(const Argument *const *arguments, size_t numArguments, uin
     if (cuda::Result result = driver.cuMemsetD32Async(views[i].bits, *workspaces[i].fill,
                                                       (end - views[i].bits) / 4, stream))
       return driver.check(result, "cuMemsetD32Async",
-                          "fill workspace '" + workspaces[i].name + "' of program '" +
-                              impl->name + "'");
+                          "fill workspace '" + workspaces[i].name + "' of program '" + impl->name +
+                              "'");
   }
   for (size_t i = 0; i < impl->steps.size(); ++i) {
     if (!chosen[i])
       continue;
     const Argument *gathered[maxArguments];
     impl->gather(impl->steps[i], arguments, views, gathered);
-    if (Status status =
-            launchKernel(driver, *chosen[i], {gathered, device->info.smCount}, stream);
+    if (Status status = launchKernel(driver, *chosen[i], {gathered, device->info.smCount}, stream);
         !status)
       return status;
   }

@@ -4,8 +4,8 @@
 //
 //   auto bundle = Bundle::open("attention.twb");
 //   auto operation = Operation::create(*DriverTable::system(), *bundle, "attention_forward", {});
-//   operation->prepare(0);                            // loads code; may take seconds the first time
-//   operation->run(arguments, n, workspace, bytes, stream);
+//   operation->prepare(0);                            // loads code; may take seconds the first
+//   time operation->run(arguments, n, workspace, bytes, stream);
 //
 // run allocates nothing on host or device, synchronises nothing, and may be captured into a graph.
 // All functions may be called from several threads.
@@ -27,12 +27,11 @@ struct Target {
 
 class Operation {
 public:
-  /// Finds the program, or the variants of the kernel, of this name whose parameters have the values
-  /// in `params`; parameters that are not named may have any, but all that is found must agree on
-  /// the arguments. Needs no GPU. `driver` must outlive the operation.
-  static Expected<Operation> create(const DriverTable &driver,
-                                    std::shared_ptr<const Bundle> bundle, const std::string &name,
-                                    const Params &params = {});
+  /// Finds the program, or the variants of the kernel, of this name whose parameters have the
+  /// values in `params`; parameters that are not named may have any, but all that is found must
+  /// agree on the arguments. Needs no GPU. `driver` must outlive the operation.
+  static Expected<Operation> create(const DriverTable &driver, std::shared_ptr<const Bundle> bundle,
+                                    const std::string &name, const Params &params = {});
   Operation(Operation &&) noexcept;
   Operation &operator=(Operation &&) noexcept;
   ~Operation();
@@ -46,8 +45,8 @@ public:
   /// when it was done before.
   Status prepare(int device);
 
-  /// Bytes of device memory, aligned to 256, that run needs for these shapes. `device` matters where
-  /// a workspace asks for the number of multiprocessors, and then needs prepare.
+  /// Bytes of device memory, aligned to 256, that run needs for these shapes. `device` matters
+  /// where a workspace asks for the number of multiprocessors, and then needs prepare.
   Status workspaceSize(const Argument *const *arguments, size_t numArguments, int device,
                        uint64_t &bytes) const;
 

@@ -46,9 +46,8 @@ public:
   static Status driverFailure(Code code, std::string message, int result, std::string name,
                               std::string call, std::string log) {
     Status status;
-    status.detail = std::make_shared<const Detail>(Detail{code, std::move(message), result,
-                                                          std::move(name), std::move(call),
-                                                          std::move(log)});
+    status.detail = std::make_shared<const Detail>(
+        Detail{code, std::move(message), result, std::move(name), std::move(call), std::move(log)});
     return status;
   }
 
@@ -81,8 +80,7 @@ private:
 };
 
 /// A value, or the Status that explains why there is none.
-template <typename T>
-class [[nodiscard]] Expected {
+template <typename T> class [[nodiscard]] Expected {
 public:
   Expected(T value) : held(std::move(value)) {}
   Expected(Status failure) : error(std::move(failure)) {

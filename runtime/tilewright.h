@@ -3,9 +3,9 @@
  * The C interface of libtilewright.so: loads bundles of compiled kernels and launches them through
  * the CUDA driver, which it opens at run time.
  *
- * Every function that can fail returns a tilewright_code; tilewright_last_error() then has the text.
- * Set struct_size of each struct to its sizeof. Pointers are nullable where that is said. Strides
- * count elements. A stream is a CUstream (or cudaStream_t), null for the default stream.
+ * Every function that can fail returns a tilewright_code; tilewright_last_error() then has the
+ * text. Set struct_size of each struct to its sizeof. Pointers are nullable where that is said.
+ * Strides count elements. A stream is a CUstream (or cudaStream_t), null for the default stream.
  *
  * The context of a call is that of its stream, else the current one, else the primary context that
  * prepare retained. Objects may be used from several threads; an object must not be destroyed while
@@ -110,9 +110,8 @@ TILEWRIGHT_API const char *tilewright_operation_argument_name(const tilewright_o
                                                               size_t index);
 /* Whether there is code for a compute capability and this much shared memory a block (0: any).
  * Needs no GPU. */
-TILEWRIGHT_API tilewright_code
-tilewright_operation_check_support(const tilewright_operation *operation, int major, int minor,
-                                   int shared_bytes);
+TILEWRIGHT_API tilewright_code tilewright_operation_check_support(
+    const tilewright_operation *operation, int major, int minor, int shared_bytes);
 /* Loads the code on a device. Not during stream capture. */
 TILEWRIGHT_API tilewright_code tilewright_operation_prepare(tilewright_operation *operation,
                                                             int device);
@@ -145,9 +144,10 @@ typedef struct tilewright_attention_forward_args {
   const tilewright_view *o;   /* [B, Hq, Sq, DV] */
   const tilewright_view *lse; /* [B, Hq, Sq]; nullable */
   float scale;
-  int32_t window_left;  /* -1: open; read where has_window is set */
+  int32_t window_left; /* -1: open; read where has_window is set */
   int32_t window_right;
-  const tilewright_argument *captures; /* of replaced functions, by name; null where there are none */
+  const tilewright_argument
+      *captures; /* of replaced functions, by name; null where there are none */
   size_t num_captures;
 } tilewright_attention_forward_args;
 

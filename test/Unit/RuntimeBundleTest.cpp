@@ -75,8 +75,10 @@ TEST(RuntimeBundle, ComesBackAsItWasWritten) {
 TEST(RuntimeBundle, RefusesDamagedFiles) {
   std::string file = *scaleBundle().bytes();
   EXPECT_FAILURE(statusOf(""), Code::BadBundle, "'b' is not a bundle of Tilewright");
-  EXPECT_FAILURE(statusOf("\x7f" "ELF" + std::string(100, 'x')), Code::BadBundle,
-                 "'b' is not a bundle of Tilewright");
+  EXPECT_FAILURE(statusOf("\x7f"
+                          "ELF" +
+                          std::string(100, 'x')),
+                 Code::BadBundle, "'b' is not a bundle of Tilewright");
   EXPECT_FAILURE(statusOf(file.substr(0, 20)), Code::BadBundle,
                  "'b' is truncated: it has 20 bytes, less than a header");
   std::string size = std::to_string(file.size());
@@ -142,9 +144,11 @@ TEST(RuntimeBundle, RefusesWrongManifests) {
        "manifest: parameter 'D' of kernel 'scale' must be a literal"},
       {R"("kind":"view")", R"("kind":"tensor")",
        "manifest: argument 'x' must be a view or a scalar, but got 'tensor'"},
-      {R"("type":"bf16")", R"("type":"half")", "manifest: unknown element type 'half' of argument 'x'"},
-      {R"([null,64])", R"([null,-64])", "manifest: an extent of argument 'x' must be an integer from "
-                                        "0 to 2147483647, but got '-64'"},
+      {R"("type":"bf16")", R"("type":"half")",
+       "manifest: unknown element type 'half' of argument 'x'"},
+      {R"([null,64])", R"([null,-64])",
+       "manifest: an extent of argument 'x' must be an integer from "
+       "0 to 2147483647, but got '-64'"},
       {R"("kind":"ptx")", R"("kind":"sass")",
        "manifest: a code of kernel 'scale' must be ptx or cubin, but got 'sass'"},
       {R"("arch":"sm_80")", R"("arch":"gfx90")",
@@ -159,17 +163,20 @@ TEST(RuntimeBundle, RefusesWrongManifests) {
        "manifest: unknown function 'cdiv' in an expression"},
       {R"("grid":[["ceildiv",)", R"("grid":[["ceildiv",1,)",
        "manifest: function 'ceildiv' of an expression takes 2 operands, but got 3"},
-      {R"(["dim","x",0])", R"(["dim","x"])", "manifest: 'dim' of an expression takes an argument and "
-                                             "a position, but got '[\"dim\",\"x\"]'"},
+      {R"(["dim","x",0])", R"(["dim","x"])",
+       "manifest: 'dim' of an expression takes an argument and "
+       "a position, but got '[\"dim\",\"x\"]'"},
       {R"(["dim","x",0])", R"(["name"])",
        "manifest: 'name' of an expression takes one string, but got '[\"name\"]'"},
       {R"(["dim","x",0])", R"(["type","half"])", "manifest: unknown element type 'half'"},
-      {R"(["dim","x",0])", R"(null)", "manifest: an expression must be an integer, a flag or a list "
-                                      "that starts with a string, but got 'null'"},
+      {R"(["dim","x",0])", R"(null)",
+       "manifest: an expression must be an integer, a flag or a list "
+       "that starts with a string, but got 'null'"},
       {R"(["dim","x",0])", R"(["dim","z",0])",
        "'z' in an expression of kernel 'scale' is neither a parameter nor an argument"},
-      {R"(["dim","x",0])", R"(["dim","x",2])", "'dim(x, 2)' of kernel 'scale' names no dimension of a "
-                                               "view"},
+      {R"(["dim","x",0])", R"(["dim","x",2])",
+       "'dim(x, 2)' of kernel 'scale' names no dimension of a "
+       "view"},
       {R"(["dim","x",0])", R"(["name","scale"])",
        "'scale' in an expression of kernel 'scale' must be a parameter or an integer scalar"},
       {R"("blob":0)", R"("blob":1)", "kernel 'scale' names blob 1, but the bundle has 1"},
@@ -215,8 +222,7 @@ TEST(RuntimeBundle, RefusesWrongManifests) {
        "manifest: 'optional' of argument 'bias' must be a flag"},
       {R"("kind":"scalar")", R"("optional":true,"kind":"scalar")",
        "argument 'scale' of kernel 'scale' is a scalar, which cannot be optional"},
-      {R"({"abi")", R"(["abi")",
-       "malformed JSON at offset 6: ',' or ']' is missing"},
+      {R"({"abi")", R"(["abi")", "malformed JSON at offset 6: ',' or ']' is missing"},
   };
   for (const Case &wrong : cases) {
     std::string text = good;
@@ -259,9 +265,10 @@ TEST(RuntimeBundle, ChecksWhatIsWritten) {
                  "the tensor map over 'r6' of kernel 'scale' has rank 6; tensor maps have 1 to 5");
   kernel.arguments[5] = ArgumentSpec::view("mask", ElementType::I1, {-1});
   kernel.tensorMaps = {{5, {16}, Swizzle::None}};
-  EXPECT_FAILURE(writer.bytes().status(), Code::BadBundle,
-                 "the tensor map over 'mask' of kernel 'scale' has element type i1, which tensor maps "
-                 "lack");
+  EXPECT_FAILURE(
+      writer.bytes().status(), Code::BadBundle,
+      "the tensor map over 'mask' of kernel 'scale' has element type i1, which tensor maps "
+      "lack");
 }
 
 TEST(RuntimeJson, ReadsAndWrites) {
@@ -278,25 +285,24 @@ TEST(RuntimeJson, RefusesWhatIsNotJson) {
     std::string text;
     const char *message;
   };
-  const Case cases[] = {
-      {"", "0: a value is missing"},
-      {"[1,]", "3: a value is missing"},
-      {"[1 2]", "3: ',' or ']' is missing"},
-      {"{1:2}", "1: a key is missing"},
-      {R"({"a" 2})", "5: ':' is missing"},
-      {R"({"a":2 "b"})", "7: ',' or '}' is missing"},
-      {R"({"a":1,"a":2})", "10: key 'a' occurs twice"},
-      {"1 2", "2: text after the end"},
-      {"01", "2: malformed number"},
-      {"-", "1: malformed number"},
-      {"1.", "2: malformed number"},
-      {"9223372036854775808", "19: a number is out of range"},
-      {"\"abc", "4: a string has no end"},
-      {"\"a\nb\"", "2: a control character in a string"},
-      {R"("\x")", "3: unknown escape in a string"},
-      {R"("\u12g4")", "5: malformed \\u escape"},
-      {R"("\ud800")", "7: half of a surrogate pair"},
-      {std::string(200, '['), "101: more than 100 levels of nesting"}};
+  const Case cases[] = {{"", "0: a value is missing"},
+                        {"[1,]", "3: a value is missing"},
+                        {"[1 2]", "3: ',' or ']' is missing"},
+                        {"{1:2}", "1: a key is missing"},
+                        {R"({"a" 2})", "5: ':' is missing"},
+                        {R"({"a":2 "b"})", "7: ',' or '}' is missing"},
+                        {R"({"a":1,"a":2})", "10: key 'a' occurs twice"},
+                        {"1 2", "2: text after the end"},
+                        {"01", "2: malformed number"},
+                        {"-", "1: malformed number"},
+                        {"1.", "2: malformed number"},
+                        {"9223372036854775808", "19: a number is out of range"},
+                        {"\"abc", "4: a string has no end"},
+                        {"\"a\nb\"", "2: a control character in a string"},
+                        {R"("\x")", "3: unknown escape in a string"},
+                        {R"("\u12g4")", "5: malformed \\u escape"},
+                        {R"("\ud800")", "7: half of a surrogate pair"},
+                        {std::string(200, '['), "101: more than 100 levels of nesting"}};
   for (const Case &wrong : cases)
     EXPECT_FAILURE(Json::parse(wrong.text).status(), Code::BadBundle,
                    std::string("malformed JSON at offset ") + wrong.message);

@@ -41,9 +41,8 @@ BundleWriter attentionBundle() {
   kernel.entry = "attention_forward_0";
   kernel.codes = {{CodeSpec::Kind::Ptx, *Arch::parse("sm_80"), 80, 0}};
   // Batch times heads may exceed 65,535: all in x.
-  kernel.grid = {*Expr::call(
-      "*", {*Expr::call("ceildiv", {Expr::dim("q", 2), Expr::integer(128)}),
-            *Expr::call("*", {Expr::dim("q", 0), Expr::dim("q", 1)})})};
+  kernel.grid = {*Expr::call("*", {*Expr::call("ceildiv", {Expr::dim("q", 2), Expr::integer(128)}),
+                                   *Expr::call("*", {Expr::dim("q", 0), Expr::dim("q", 1)})})};
   kernel.block = {128, 1, 1};
   BundleWriter writer;
   writer.addPtx(".version 8.0");
@@ -137,24 +136,28 @@ TEST_F(Attention, RefusesShapesThatDoNotMatch) {
   EXPECT_FAILURE(run([](auto &a) { a.k.extents[0] = 3; }), Code::InvalidArgument,
                  "argument 'k' of attention must have extent 2 along dimension 0, as 'q' has, but "
                  "got 3");
-  EXPECT_FAILURE(run([](auto &a) { a.v.extents[2] = 501; }), Code::InvalidArgument,
-                 "argument 'v' of attention must have extent 500 along dimension 2, as 'k' has, but "
-                 "got 501");
+  EXPECT_FAILURE(
+      run([](auto &a) { a.v.extents[2] = 501; }), Code::InvalidArgument,
+      "argument 'v' of attention must have extent 500 along dimension 2, as 'k' has, but "
+      "got 501");
   EXPECT_FAILURE(run([](auto &a) { a.o.extents[1] = 7; }), Code::InvalidArgument,
                  "argument 'o' of attention must have extent 8 along dimension 1, as 'q' has, but "
                  "got 7");
-  EXPECT_FAILURE(run([](auto &a) {
-                   a.lse = Argument::dense(0x60000, ElementType::F32, {2, 8, 299});
-                 }),
-                 Code::InvalidArgument,
-                 "argument 'lse' of attention must have extent 300 along dimension 2, as 'q' has, "
-                 "but got 299");
+  EXPECT_FAILURE(
+      run([](auto &a) { a.lse = Argument::dense(0x60000, ElementType::F32, {2, 8, 299}); }),
+      Code::InvalidArgument,
+      "argument 'lse' of attention must have extent 300 along dimension 2, as 'q' has, "
+      "but got 299");
   EXPECT_FAILURE(run([](auto &a) { a.k.extents[1] = a.v.extents[1] = 3; }), Code::InvalidArgument,
                  "the heads of 'q' must be a multiple of those of 'k', but got 8 and 3");
   EXPECT_FAILURE(run([](auto &a) { a.numCaptures = 0; }), Code::InvalidArgument,
                  "attention takes 1 captures, but got 0");
-  EXPECT_FAILURE(run([](auto &a) { a.q = Argument::absent(); a.o = Argument::absent();
-                                   a.k = Argument::absent(); a.v = Argument::absent(); }),
+  EXPECT_FAILURE(run([](auto &a) {
+                   a.q = Argument::absent();
+                   a.o = Argument::absent();
+                   a.k = Argument::absent();
+                   a.v = Argument::absent();
+                 }),
                  Code::InvalidArgument,
                  "argument 'q' of kernel 'attention_forward' is missing; it is not an optional "
                  "argument");
@@ -195,10 +198,12 @@ protected:
   tilewright_attention_forward *plan = nullptr;
   tilewright_attention_forward_desc desc;
   int64_t qExtents[4] = {2, 8, 300, 64}, kExtents[4] = {2, 2, 500, 64}, slopeExtents[1] = {8};
-  tilewright_view q = {sizeof(q), reinterpret_cast<void *>(0x10000), TILEWRIGHT_BF16, 4, qExtents, nullptr};
-  tilewright_view k = {sizeof(k), reinterpret_cast<void *>(0x20000), TILEWRIGHT_BF16, 4, kExtents, nullptr};
-  tilewright_view slopes = {sizeof(slopes), reinterpret_cast<void *>(0x30000), TILEWRIGHT_F32, 1,
-                            slopeExtents, nullptr};
+  tilewright_view q = {sizeof(q), reinterpret_cast<void *>(0x10000), TILEWRIGHT_BF16, 4, qExtents,
+                       nullptr};
+  tilewright_view k = {sizeof(k), reinterpret_cast<void *>(0x20000), TILEWRIGHT_BF16, 4, kExtents,
+                       nullptr};
+  tilewright_view slopes = {
+      sizeof(slopes), reinterpret_cast<void *>(0x30000), TILEWRIGHT_F32, 1, slopeExtents, nullptr};
   tilewright_argument capture = {sizeof(capture), "slopes", &slopes, nullptr, TILEWRIGHT_F32};
   tilewright_attention_forward_args args = {
       sizeof(args), nullptr, nullptr, nullptr, nullptr, nullptr, 0.125f, -1, -1, nullptr, 0};
@@ -222,7 +227,9 @@ TEST_F(CApi, RunsAttention) {
   EXPECT_EQ(fake().launches.size(), 1u);
 }
 
-TEST_F(CApi, IsC) { EXPECT_EQ(tilewrightCheckFromC(bytes.data(), bytes.size()), 0) << tilewright_last_error(); }
+TEST_F(CApi, IsC) {
+  EXPECT_EQ(tilewrightCheckFromC(bytes.data(), bytes.size()), 0) << tilewright_last_error();
+}
 
 TEST_F(CApi, RunsOperationsByNameAndByPosition) {
   tilewright_param param = {"D", "64"};
@@ -242,10 +249,14 @@ TEST_F(CApi, RunsOperationsByNameAndByPosition) {
     return tilewright_argument{sizeof(tilewright_argument), name, nullptr, value, type};
   };
   // The first three by position; lse is left out.
-  tilewright_argument list[] = {view(nullptr, &q), view("k", &k), view(nullptr, &k),
-                                view("slopes", &slopes), scalar("scale", &scale, TILEWRIGHT_F32),
+  tilewright_argument list[] = {view(nullptr, &q),
+                                view("k", &k),
+                                view(nullptr, &k),
+                                view("slopes", &slopes),
+                                scalar("scale", &scale, TILEWRIGHT_F32),
                                 scalar("window_right", &open, TILEWRIGHT_I32),
-                                scalar("window_left", &open, TILEWRIGHT_I32), view("o", &q)};
+                                scalar("window_left", &open, TILEWRIGHT_I32),
+                                view("o", &q)};
   auto runList = [&] {
     return tilewright_operation_run(operation, list, 8, nullptr, 0, streamOf(0));
   };
@@ -262,8 +273,7 @@ TEST_F(CApi, RunsOperationsByNameAndByPosition) {
   EXPECT_C_FAILURE(runList(), TILEWRIGHT_INVALID_ARGUMENT, "o is both a view and a scalar");
   list[7].scalar = nullptr;
   list[4].scalar_type = tilewright_type(77);
-  EXPECT_C_FAILURE(runList(), TILEWRIGHT_INVALID_ARGUMENT,
-                   "scale has the unknown element type 77");
+  EXPECT_C_FAILURE(runList(), TILEWRIGHT_INVALID_ARGUMENT, "scale has the unknown element type 77");
   list[4].scalar_type = TILEWRIGHT_F32;
   list[4].struct_size = 8;
   EXPECT_C_FAILURE(runList(), TILEWRIGHT_INVALID_ARGUMENT,
@@ -330,9 +340,8 @@ TEST_F(CApi, ChecksDescriptions) {
                    TILEWRIGHT_INVALID_ARGUMENT,
                    "bundle, name, params and operation must not be null");
   tilewright_param param = {"D", nullptr};
-  EXPECT_C_FAILURE(
-      tilewright_operation_create(bundle, "attention_forward", &param, 1, &operation),
-      TILEWRIGHT_INVALID_ARGUMENT, "name and value of a parameter must not be null");
+  EXPECT_C_FAILURE(tilewright_operation_create(bundle, "attention_forward", &param, 1, &operation),
+                   TILEWRIGHT_INVALID_ARGUMENT, "name and value of a parameter must not be null");
 }
 
 TEST_F(CApi, AnswersWithoutADriver) {

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// A run that succeeds allocates nothing on the host, and runs of several threads do not disturb each
-// other.
+// A run that succeeds allocates nothing on the host, and runs of several threads do not disturb
+// each other.
 
 #include "RuntimeQuietDriver.h"
 
@@ -30,9 +30,7 @@ __attribute__((noinline)) void *operator new(size_t bytes) {
   throw std::bad_alloc();
 }
 __attribute__((noinline)) void operator delete(void *memory) noexcept { std::free(memory); }
-__attribute__((noinline)) void operator delete(void *memory, size_t) noexcept {
-  std::free(memory);
-}
+__attribute__((noinline)) void operator delete(void *memory, size_t) noexcept { std::free(memory); }
 
 namespace {
 

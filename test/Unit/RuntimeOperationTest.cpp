@@ -28,8 +28,7 @@ protected:
   std::shared_ptr<const Bundle> bundle;
 };
 
-template <typename T>
-T paramAt(const FakeLaunch &launch, size_t index) {
+template <typename T> T paramAt(const FakeLaunch &launch, size_t index) {
   T value;
   std::memcpy(&value, launch.params.data() + fake().layout->params[index].offset, sizeof(T));
   return value;
@@ -127,9 +126,10 @@ TEST_F(Operations, RefusesToRunUnprepared) {
   EXPECT_FAILURE(run(operation, scaleArguments(), streamOf(0)), Code::NotPrepared,
                  "kernel 'scale' is not prepared for this device; call prepare before run");
   fake().isCapturing = true;
-  EXPECT_FAILURE(run(operation, scaleArguments(), streamOf(0)), Code::NotPrepared,
-                 "kernel 'scale' is not prepared for this device, and the stream is being captured; "
-                 "call prepare before the capture begins");
+  EXPECT_FAILURE(
+      run(operation, scaleArguments(), streamOf(0)), Code::NotPrepared,
+      "kernel 'scale' is not prepared for this device, and the stream is being captured; "
+      "call prepare before the capture begins");
 }
 
 TEST_F(Operations, UsesModulesOnOldDrivers) {
@@ -160,13 +160,13 @@ TEST_F(Operations, ReportsEachDriverCallOfPrepare) {
        "cannot retain the primary context of device 1 (Fake, compute capability 8.0)"},
       {"cuCtxPushCurrent", "cannot make a context current"},
       {"cuDriverGetVersion", "cannot read the version of the driver"},
-      {"cuLibraryLoadData", "cannot load the sm_80 code of kernel 'scale' from 'test.twb' on device "
-                            "1 (Fake, compute capability 8.0)"},
+      {"cuLibraryLoadData",
+       "cannot load the sm_80 code of kernel 'scale' from 'test.twb' on device "
+       "1 (Fake, compute capability 8.0)"},
       {"cuLibraryGetKernel", "cannot find kernel 'scale' (entry 'scale_bf16_64')"},
       {"cuKernelSetAttribute",
        "cannot allow 65536 bytes of shared memory to kernel 'scale' (entry 'scale_bf16_64')"},
-      {"cuKernelGetFunction",
-       "cannot put kernel 'scale' (entry 'scale_bf16_64') on the device"},
+      {"cuKernelGetFunction", "cannot put kernel 'scale' (entry 'scale_bf16_64') on the device"},
       {"cuFuncLoad", "cannot put kernel 'scale' (entry 'scale_bf16_64') on the device"}};
   for (const Injection &injection : injections) {
     SCOPED_TRACE(injection.call);
@@ -241,10 +241,11 @@ TEST_F(Operations, KeepsTheLogOfTheDriver) {
   Status status = operation.prepare(0);
   EXPECT_EQ(status.code(), Code::Compile);
   EXPECT_EQ(status.log(), "ptxas error: line 7");
-  EXPECT_EQ(status.message(),
-            "cannot load the sm_80 code of kernel 'scale' from 'test.twb' on device 0 (Fake, compute "
-            "capability 8.0): cuLibraryLoadData returned CUDA_ERROR_INVALID_PTX (218), as told; the "
-            "driver's log:\nptxas error: line 7");
+  EXPECT_EQ(
+      status.message(),
+      "cannot load the sm_80 code of kernel 'scale' from 'test.twb' on device 0 (Fake, compute "
+      "capability 8.0): cuLibraryLoadData returned CUDA_ERROR_INVALID_PTX (218), as told; the "
+      "driver's log:\nptxas error: line 7");
 }
 
 TEST_F(Operations, KeepsTheLogUntilTheKernelIsSought) {
@@ -280,10 +281,11 @@ TEST_F(Operations, RefusesDevicesAndDrivers) {
                  "compute capability 8.0) is 65535");
   fake().major = 7;
   fake().minor = 5;
-  EXPECT_FAILURE(operation.prepare(0), Code::MissingVariant,
-                 "no variant of kernel 'scale' runs on compute capability 7.5: that of entry "
-                 "'scale_bf16_64' is for sm_80; make it with: tilewrightc scale.mlir --kernel=scale "
-                 "--target=sm_80 --emit=bundle -o FILE");
+  EXPECT_FAILURE(
+      operation.prepare(0), Code::MissingVariant,
+      "no variant of kernel 'scale' runs on compute capability 7.5: that of entry "
+      "'scale_bf16_64' is for sm_80; make it with: tilewrightc scale.mlir --kernel=scale "
+      "--target=sm_80 --emit=bundle -o FILE");
 }
 
 TEST_F(Operations, RefusesArguments) {
@@ -410,16 +412,18 @@ TEST_F(Operations, LaunchesClusters) {
   EXPECT_OK(operation.prepare(0));
   EXPECT_OK(run(operation, scaleArguments(256)));
   EXPECT_EQ(fake().launches.back().cluster[0], 2u);
-  EXPECT_FAILURE(run(operation, scaleArguments(300)), Code::InvalidArgument,
-                 "the grid of kernel 'scale' has 3 blocks along axis 0, no multiple of its clusters "
-                 "of 2");
+  EXPECT_FAILURE(
+      run(operation, scaleArguments(300)), Code::InvalidArgument,
+      "the grid of kernel 'scale' has 3 blocks along axis 0, no multiple of its clusters "
+      "of 2");
   fake().failures["cuLaunchKernelEx"] = 999;
   EXPECT_FAILURE(run(operation, scaleArguments(256)), Code::Driver,
                  "cannot launch kernel 'scale' on a grid of 2 x 1 x 1: cuLaunchKernelEx returned "
                  "CUDA_ERROR_FAKE (999), as told");
   driver.cuLaunchKernelEx = nullptr;
-  EXPECT_FAILURE(operation.prepare(1), Code::NoDriver,
-                 "kernel 'scale' uses clusters, which need a driver of CUDA 11.8; update the driver");
+  EXPECT_FAILURE(
+      operation.prepare(1), Code::NoDriver,
+      "kernel 'scale' uses clusters, which need a driver of CUDA 11.8; update the driver");
   driver = fakeTable();
   fake().failures.clear();
   writer.manifest.kernels[0].cluster = {16, 1, 1};
@@ -435,8 +439,9 @@ TEST_F(Operations, ComparesTheParametersOfTheCode) {
   driver.cuKernelGetParamInfo = fakeParamInfo;
   EXPECT_OK(operation.prepare(0));
   code.params[1].bytes = 8;
-  EXPECT_FAILURE(operation.prepare(1), Code::BadBundle,
-                 "the code of kernel 'scale' takes parameter 1 of 8 bytes, but its manifest says 4");
+  EXPECT_FAILURE(
+      operation.prepare(1), Code::BadBundle,
+      "the code of kernel 'scale' takes parameter 1 of 8 bytes, but its manifest says 4");
   code = bundle->manifest().kernels[0].layout;
   code.params.pop_back();
   EXPECT_FAILURE(operation.prepare(1), Code::BadBundle,
@@ -472,10 +477,11 @@ TEST_F(Operations, SaysWhatItSupportsWithoutADevice) {
   writer.manifest.kernels[0].codes[0].arch = *Arch::parse("sm_90a");
   Operation operation = create(writer);
   EXPECT_OK(operation.checkSupport({9, 0, 0}));
-  EXPECT_FAILURE(operation.checkSupport({10, 0, 0}), Code::MissingVariant,
-                 "no variant of kernel 'scale' runs on compute capability 10.0: that of entry "
-                 "'scale_bf16_64' is for sm_90a; make it with: tilewrightc scale.mlir --kernel=scale "
-                 "--target=sm_80 --emit=bundle -o FILE");
+  EXPECT_FAILURE(
+      operation.checkSupport({10, 0, 0}), Code::MissingVariant,
+      "no variant of kernel 'scale' runs on compute capability 10.0: that of entry "
+      "'scale_bf16_64' is for sm_90a; make it with: tilewrightc scale.mlir --kernel=scale "
+      "--target=sm_80 --emit=bundle -o FILE");
   EXPECT_FAILURE(operation.checkSupport({9, 0, 1024}), Code::MissingVariant,
                  "no variant of kernel 'scale' runs on compute capability 9.0: that of entry "
                  "'scale_bf16_64' needs 65536 bytes of shared memory, limit 1024; make it with: "

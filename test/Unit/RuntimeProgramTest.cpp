@@ -45,8 +45,7 @@ protected:
     EXPECT_TRUE(operation.ok()) << operation.status().message();
     return std::move(*operation);
   }
-  template <typename T>
-  T paramAt(const FakeLaunch &launch, size_t index) {
+  template <typename T> T paramAt(const FakeLaunch &launch, size_t index) {
     T value;
     std::memcpy(&value, launch.params.data() + fake().layout->params[index].offset, sizeof(T));
     return value;
@@ -150,10 +149,11 @@ TEST_F(Programs, LaunchNothingWhenALaterLaunchCannotBe) {
   EXPECT_OK(operation.prepare(0));
   Arguments arguments = scaleArguments(300);
   arguments.values[1].bits += 2;
-  EXPECT_FAILURE(operation.run(arguments.data(), arguments.size(), 0x40000, 1 << 20, nullptr),
-                 Code::Unsupported,
-                 "no variant of kernel 'scale_sums' takes these arguments: 'y' must be aligned to 16 "
-                 "bytes");
+  EXPECT_FAILURE(
+      operation.run(arguments.data(), arguments.size(), 0x40000, 1 << 20, nullptr),
+      Code::Unsupported,
+      "no variant of kernel 'scale_sums' takes these arguments: 'y' must be aligned to 16 "
+      "bytes");
   EXPECT_TRUE(fake().launches.empty());
   EXPECT_TRUE(fake().fills.empty());
 }
@@ -216,14 +216,18 @@ TEST_F(TensorMaps, RefuseWhatTheyCannotDescribe) {
   };
   const Case cases[] = {
       {0x10008, {19200, 64, 1}, "'x' must be aligned to 16 bytes for a tensor map"},
-      {0x10000, {19200, 68, 1},
+      {0x10000,
+       {19200, 68, 1},
        "the stride 68 along dimension 1 of 'x' must be a multiple of 16 bytes for a tensor map"},
-      {0x10000, {-19200, 64, 1},
+      {0x10000,
+       {-19200, 64, 1},
        "the stride -19200 along dimension 0 of 'x' must be from 0 to 2^40 bytes for a tensor map"},
-      {0x10000, {int64_t(1) << 39, 64, 1},
+      {0x10000,
+       {int64_t(1) << 39, 64, 1},
        "the stride 549755813888 along dimension 0 of 'x' must be from 0 to 2^40 bytes for a tensor "
        "map"},
-      {0x10000, {19200, 64, 2},
+      {0x10000,
+       {19200, 64, 2},
        "the stride 2 along dimension 2 of 'x' must be 1 for a tensor map"}};
   for (const Case &wrong : cases) {
     Arguments list = arguments();

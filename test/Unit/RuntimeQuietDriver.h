@@ -50,9 +50,8 @@ inline DriverTable quietTable() {
     return 0;
   };
   table.cuLaunchKernel = [](cuda::Function, unsigned, unsigned, unsigned, unsigned, unsigned,
-                            unsigned, unsigned, cuda::Stream, void **, void **) -> Result {
-    return ++numQuietLaunches, 0;
-  };
+                            unsigned, unsigned, cuda::Stream, void **,
+                            void **) -> Result { return ++numQuietLaunches, 0; };
   table.cuTensorMapEncodeTiled = [](cuda::TensorMap *, int, uint32_t, void *, const uint64_t *,
                                     const uint64_t *, const uint32_t *, const uint32_t *, int, int,
                                     int, int) -> Result { return 0; };

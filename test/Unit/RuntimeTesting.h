@@ -91,7 +91,7 @@ inline DriverTable fakeTable() {
   };
   table.cuGetErrorName = [](cuda::Result result, const char **name) -> cuda::Result {
     ENTER(cuGetErrorName);
-    *name = result == cuda::ErrorOutOfMemory ? "CUDA_ERROR_OUT_OF_MEMORY"
+    *name = result == cuda::ErrorOutOfMemory  ? "CUDA_ERROR_OUT_OF_MEMORY"
             : result == cuda::ErrorInvalidPtx ? "CUDA_ERROR_INVALID_PTX"
                                               : "CUDA_ERROR_FAKE";
     return cuda::Success;
@@ -156,7 +156,8 @@ inline DriverTable fakeTable() {
   };
   table.cuStreamGetCtx = [](cuda::Stream stream, cuda::Context *context) -> cuda::Result {
     ENTER(cuStreamGetCtx);
-    *context = reinterpret_cast<cuda::Context>(0x2000 + (reinterpret_cast<uintptr_t>(stream) & 0xf));
+    *context =
+        reinterpret_cast<cuda::Context>(0x2000 + (reinterpret_cast<uintptr_t>(stream) & 0xf));
     return cuda::Success;
   };
   table.cuStreamIsCapturing = [](cuda::Stream, int *status) -> cuda::Result {
