@@ -17,15 +17,15 @@ class DialectRegistry;
 
 namespace tilewright {
 
-/// The extensions by which the LLVM and NVVM dialects become LLVM IR. Before the context is made, or through
-/// MLIRContext::appendDialectRegistry.
+/// The extensions by which the LLVM and NVVM dialects become LLVM IR. Before the context is made,
+/// or through MLIRContext::appendDialectRegistry.
 void registerCodegenDialects(mlir::DialectRegistry &registry);
 
 /// A target by name: sm_80, sm_90a. Errors: any other name.
 struct GpuTarget {
-  std::string chip;     ///< sm_80
-  unsigned ptxVersion;  ///< the lowest that has all the instructions used: 70 for 7.0
-  int64_t sharedLimit;  ///< bytes of shared memory that a block may have
+  std::string chip;    ///< sm_80
+  unsigned ptxVersion; ///< the lowest that has all the instructions used: 70 for 7.0
+  int64_t sharedLimit; ///< bytes of shared memory that a block may have
 
   static llvm::Expected<GpuTarget> get(llvm::StringRef name);
 };

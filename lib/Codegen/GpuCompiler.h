@@ -27,9 +27,9 @@ bool isMapped(mlir::ModuleOp module);
 /// already mapped. Errors are emitted through the context.
 mlir::LogicalResult mapToGpu(mlir::ModuleOp module, const GpuOptions &options);
 
-/// The module in one of the forms: text, or the bytes of a cubin. Precondition: the module is bound tile IR or
-/// tgpu IR. Fails with errors emitted through the context, or with what it says here. `resources` is filled
-/// for a cubin.
+/// The module in one of the forms: text, or the bytes of a cubin. Precondition: the module is bound
+/// tile IR or tgpu IR. Fails with errors emitted through the context, or with what it says here.
+/// `resources` is filled for a cubin.
 llvm::Expected<std::string> compileForGpu(mlir::ModuleOp module, GpuForm form,
                                           const GpuOptions &options,
                                           std::vector<KernelResources> *resources = nullptr);

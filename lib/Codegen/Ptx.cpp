@@ -21,7 +21,8 @@
 
 #include <mutex>
 
-// Of the NVPTX back end alone: InitializeAllTargets would ask for those that the package leaves out.
+// Of the NVPTX back end alone: InitializeAllTargets would ask for those that the package leaves
+// out.
 extern "C" {
 void LLVMInitializeNVPTXTargetInfo();
 void LLVMInitializeNVPTXTarget();
@@ -137,8 +138,7 @@ llvm::Expected<std::string> tilewright::emitPtx(mlir::ModuleOp module, llvm::Str
   llvm::SmallString<0> text;
   llvm::raw_svector_ostream stream(text);
   llvm::legacy::PassManager passes;
-  if ((*machine)->addPassesToEmitFile(passes, stream, nullptr,
-                                      llvm::CodeGenFileType::AssemblyFile))
+  if ((*machine)->addPassesToEmitFile(passes, stream, nullptr, llvm::CodeGenFileType::AssemblyFile))
     return llvm::createStringError("LLVM cannot emit PTX for " + target);
   passes.run(**llvmModule);
   return text.str().str();

@@ -1,6 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// cp.async: tiles from global to shared memory, shared out among the threads of the block in chunks.
+// cp.async: tiles from global to shared memory, shared out among the threads of the block in
+// chunks.
 
 #include "passes/Conversion/KernelEmitter.h"
 
@@ -14,8 +15,8 @@ using layout::CopyPartition;
 namespace {
 constexpr int64_t kLineBytes = 128;
 
-/// Whether chunks are dealt out by lines of 128 bytes across panels (see CopyPartition); otherwise along
-/// whole rows.
+/// Whether chunks are dealt out by lines of 128 bytes across panels (see CopyPartition); otherwise
+/// along whole rows.
 bool isInLines(const layout::SharedLayout &buffer) {
   int64_t width = buffer.panelBytes();
   return buffer.rowPitch() == width && width < kLineBytes && kLineBytes % width == 0 &&
@@ -57,7 +58,8 @@ LogicalResult KernelEmitter::emitCopyAsync(CopyAsyncOp op) {
       return {divide(byte, rowBytes), divide(modulo(byte, rowBytes), bytes)};
     }
     Value line = divide(byte, kLineBytes), inLine = modulo(byte, kLineBytes);
-    Value panel = modulo(line, shared->numPanels()), lineOfPanel = divide(line, shared->numPanels());
+    Value panel = modulo(line, shared->numPanels()),
+          lineOfPanel = divide(line, shared->numPanels());
     Value row = add(mul(lineOfPanel, i32(kLineBytes / width)), divide(inLine, width));
     Value col = add(mul(panel, i32(width)), modulo(inLine, width));
     return {row, divide(col, bytes)};
@@ -69,8 +71,7 @@ LogicalResult KernelEmitter::emitCopyAsync(CopyAsyncOp op) {
     return conjunction(inside, region.inside);
   };
   auto rowAddress = [&](Value row) {
-    return rank == 2 ? advance(region.origin,
-                               mul(mul(toI64(row), region.stride[0]), i64(bytes)))
+    return rank == 2 ? advance(region.origin, mul(mul(toI64(row), region.stride[0]), i64(bytes)))
                      : region.origin;
   };
   /// Does nothing for chunks beyond the last.
@@ -89,9 +90,9 @@ LogicalResult KernelEmitter::emitCopyAsync(CopyAsyncOp op) {
   OpBuilder::InsertionGuard guard(b);
 
   b.setInsertionPointToEnd(branch.thenBlock());
-  std::string name = chunk == 16 ? "llvm.nvvm.cp.async.cg.shared.global.16.s"
-                                 : "llvm.nvvm.cp.async.ca.shared.global." +
-                                       std::to_string(chunk) + ".s";
+  std::string name = chunk == 16
+                         ? "llvm.nvvm.cp.async.cg.shared.global.16.s"
+                         : "llvm.nvvm.cp.async.ca.shared.global." + std::to_string(chunk) + ".s";
   auto [row, col] = locate(thread);
   Value target = byteOffset(*shared, row, col);
   Value source = advance(rowAddress(row), mul(toI64(col), i64(bytes)));
@@ -132,8 +133,8 @@ LogicalResult KernelEmitter::emitCopyAsync(CopyAsyncOp op) {
     for (int64_t i = 0; i < perChunk; ++i) {
       Value at = add(col, i32(i));
       Value address = advance(base, mul(mul(toI64(at), region.stride.back()), i64(bytes)));
-      llvm::append_range(elements, loadGlobal(address, isInside(row, at), region.view.element, 1,
-                                              nullptr));
+      llvm::append_range(elements,
+                         loadGlobal(address, isInside(row, at), region.view.element, 1, nullptr));
     }
     storeVector(advance(buffer, byteOffset(*shared, row, col)), elements);
   });

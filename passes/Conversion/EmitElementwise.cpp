@@ -3,9 +3,9 @@
 // Operations that treat every element alike: arith, math, select, cast, map, random. On tiles they
 // are repeated for each register.
 //
-// Accuracy of f32: exp2 and log2 are ex2.approx and lg2.approx (2 ulp; an absolute error of 2^-22 near
-// log2(1)), which flush subnormals; exp, log and tanh are made of them; division and square root are
-// correctly rounded.
+// Accuracy of f32: exp2 and log2 are ex2.approx and lg2.approx (2 ulp; an absolute error of 2^-22
+// near log2(1)), which flush subnormals; exp, log and tanh are made of them; division and square
+// root are correctly rounded.
 
 #include "passes/Conversion/KernelEmitter.h"
 
@@ -33,15 +33,14 @@ LogicalResult KernelEmitter::emitConstant(arith::ConstantOp op) {
     set(op.getResult(), {scalar});
     return success();
   }
-  setElements(op.getResult(),
-              Values(getLayout(op, op.getType())->registersPerThread(), scalar));
+  setElements(op.getResult(), Values(getLayout(op, op.getType())->registersPerThread(), scalar));
   return success();
 }
 
 LogicalResult KernelEmitter::emitElementwise(Operation *op) {
   if (op->getNumResults() != 1)
-    return op->emitError() << "'" << op->getName().getStringRef()
-                           << "' cannot be lowered: it has " << op->getNumResults() << " results";
+    return op->emitError() << "'" << op->getName().getStringRef() << "' cannot be lowered: it has "
+                           << op->getNumResults() << " results";
   Value result = op->getResult(0);
   Type element = getScalarType(result.getType());
   for (Type type : {element, getScalarType(op->getOperand(0).getType())})
@@ -71,11 +70,10 @@ LogicalResult KernelEmitter::emitElementwise(Operation *op) {
     if (isIndexCast) {
       unsigned from = at[0].getType().getIntOrFloatBitWidth(), to = element.getIntOrFloatBitWidth();
       bool isSigned = isa<arith::IndexCastOp>(op);
-      elements.push_back(from == to ? at[0]
-                         : from > to
-                             ? arith::TruncIOp::create(b, element, at[0]).getResult()
-                         : isSigned ? arith::ExtSIOp::create(b, element, at[0]).getResult()
-                                    : arith::ExtUIOp::create(b, element, at[0]).getResult());
+      elements.push_back(from == to  ? at[0]
+                         : from > to ? arith::TruncIOp::create(b, element, at[0]).getResult()
+                         : isSigned  ? arith::ExtSIOp::create(b, element, at[0]).getResult()
+                                     : arith::ExtUIOp::create(b, element, at[0]).getResult());
       continue;
     }
     Operation *copy = b.clone(*op, mapping);
@@ -93,8 +91,9 @@ LogicalResult KernelEmitter::emitElementwise(Operation *op) {
 LogicalResult KernelEmitter::emitMath(Operation *op) {
   Type element = getScalarType(op->getResult(0).getType());
   bool isInteger = isa<IntegerType>(element);
-  bool isDirect = isInteger || isa<math::AbsFOp, math::CopySignOp, math::FmaOp, math::FloorOp,
-                                   math::CeilOp, math::TruncOp, math::RoundEvenOp, math::SqrtOp>(op);
+  bool isDirect =
+      isInteger || isa<math::AbsFOp, math::CopySignOp, math::FmaOp, math::FloorOp, math::CeilOp,
+                       math::TruncOp, math::RoundEvenOp, math::SqrtOp>(op);
   if (isDirect && !element.isBF16() && !element.isF16())
     return emitElementwise(op);
   if (!isDirect && element.isF64())

@@ -2,9 +2,9 @@
 //
 // Views in global memory: their extents, single elements, and tiles between them and registers.
 //
-// An access of a tile is written twice: in vectors, taken where strides, pointer and indices allow it
-// (one test for the whole block), and by elements. Each access carries its own predicate, so there are
-// no further branches.
+// An access of a tile is written twice: in vectors, taken where strides, pointer and indices allow
+// it (one test for the whole block), and by elements. Each access carries its own predicate, so
+// there are no further branches.
 
 #include "passes/Conversion/KernelEmitter.h"
 
@@ -83,8 +83,8 @@ namespace {
 /// How the registers of an access of `bits` in all are written in PTX.
 struct AsmShape {
   unsigned wordBits, numWords;
-  std::string suffix;     ///< .v4.b32
-  StringRef constraint;   ///< r
+  std::string suffix;   ///< .v4.b32
+  StringRef constraint; ///< r
 };
 } // namespace
 
@@ -185,8 +185,8 @@ void KernelEmitter::storeGlobal(Value address, Value inside, ArrayRef<Value> ele
   } else {
     unsigned perWord = shape.wordBits / bits;
     for (size_t i = 0; i < elements.size(); i += perWord)
-      words.push_back(bitcast(
-          perWord == 1 ? elements[i] : vectorOf(elements.slice(i, perWord)), word));
+      words.push_back(
+          bitcast(perWord == 1 ? elements[i] : vectorOf(elements.slice(i, perWord)), word));
   }
   unsigned n = shape.numWords;
   std::string text = "st.global" + shape.suffix + " [$0], " + operandList(1, n) + ";";
@@ -252,8 +252,8 @@ Value KernelEmitter::isVectorisable(const Region &region, int64_t vector) {
                      conjunction(is(bits, i64(0)), is(ends, i32(0))));
 }
 
-/// The longest run of registers that is consecutive along the last dimension, starts at a multiple of
-/// its length in every thread, and is no wider than 16 bytes.
+/// The longest run of registers that is consecutive along the last dimension, starts at a multiple
+/// of its length in every thread, and is no wider than 16 bytes.
 int64_t KernelEmitter::globalVector(const RegisterLayout &layout, int64_t bytes) {
   int last = layout.rank() - 1;
   int64_t vector = 1;
@@ -287,8 +287,8 @@ void KernelEmitter::forEachRun(const Region &region, const RegisterLayout &layou
   for (int d = 0; d < rank; ++d) {
     bool isUnit = vector > 1 && d == rank - 1;
     Value offset = toI64(threadCoord(layout, d));
-    base = advance(base, mul(isUnit ? offset : mul(offset, region.stride[d]),
-                             i64(region.view.bytes)));
+    base =
+        advance(base, mul(isUnit ? offset : mul(offset, region.stride[d]), i64(region.view.bytes)));
   }
   auto getPart = [&](int d, int64_t at) {
     Part &part = parts[d][at];
@@ -313,8 +313,8 @@ void KernelEmitter::forEachRun(const Region &region, const RegisterLayout &layou
 
 LogicalResult KernelEmitter::emitLoad(LoadOp op) {
   const RegisterLayout &layout = *getLayout(op, op.getResult().getType());
-  Region region = getRegion(op.getView(), op.getIndices(), op.getStaticIndices(), op.getDims(),
-                            layout.rank());
+  Region region =
+      getRegion(op.getView(), op.getIndices(), op.getStaticIndices(), op.getDims(), layout.rank());
   Value pad = op.getPad() ? getScalar(op.getPad()) : Value();
   Type element = region.view.element;
   auto loadAll = [&](int64_t vector) {
@@ -329,9 +329,9 @@ LogicalResult KernelEmitter::emitLoad(LoadOp op) {
     setElements(op.getResult(), loadAll(1));
     return success();
   }
-  auto branch = scf::IfOp::create(
-      b, SmallVector<Type>(layout.registersPerThread(), element), isVectorisable(region, vector),
-      /*addThenBlock=*/true, /*addElseBlock=*/true);
+  auto branch = scf::IfOp::create(b, SmallVector<Type>(layout.registersPerThread(), element),
+                                  isVectorisable(region, vector),
+                                  /*addThenBlock=*/true, /*addElseBlock=*/true);
   {
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToEnd(branch.thenBlock());
@@ -345,8 +345,8 @@ LogicalResult KernelEmitter::emitLoad(LoadOp op) {
 
 LogicalResult KernelEmitter::emitStore(StoreOp op) {
   const RegisterLayout &layout = *getLayout(op, op.getValue().getType());
-  Region region = getRegion(op.getView(), op.getIndices(), op.getStaticIndices(), op.getDims(),
-                            layout.rank());
+  Region region =
+      getRegion(op.getView(), op.getIndices(), op.getStaticIndices(), op.getDims(), layout.rank());
   Values elements = getElements(op.getValue());
   Value condition = conjunction(region.inside, isCanonicalThread(layout));
   auto storeAll = [&](int64_t vector) {
@@ -375,8 +375,8 @@ LogicalResult KernelEmitter::emitStore(StoreOp op) {
 
 LogicalResult KernelEmitter::emitAtomicAdd(AtomicAddOp op) {
   const RegisterLayout &layout = *getLayout(op, op.getValue().getType());
-  Region region = getRegion(op.getView(), op.getIndices(), op.getStaticIndices(), op.getDims(),
-                            layout.rank());
+  Region region =
+      getRegion(op.getView(), op.getIndices(), op.getStaticIndices(), op.getDims(), layout.rank());
   Type element = region.view.element;
   StringRef type, constraint;
   if (element.isF32())

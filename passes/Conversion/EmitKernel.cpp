@@ -2,9 +2,9 @@
 //
 // The signature of a kernel, its place in the grid, its shared memory.
 //
-// Arguments, in order: a view is its pointer, its extents (i32 each), its strides (i64 each); a scalar
-// is itself; captures follow the declared ones. The grid is launched along x alone, the first id
-// the fastest, so that no extent but the product is limited.
+// Arguments, in order: a view is its pointer, its extents (i32 each), its strides (i64 each); a
+// scalar is itself; captures follow the declared ones. The grid is launched along x alone, the
+// first id the fastest, so that no extent but the product is limited.
 
 #include "passes/Conversion/KernelEmitter.h"
 
@@ -41,6 +41,10 @@ LogicalResult KernelEmitter::emitSignature() {
     llvm::append_range(types, getFlatTypes(argument.getType()));
   for (tile::CaptureOp capture : captureOps)
     llvm::append_range(types, getFlatTypes(capture.getType()));
+  // Tensor maps come last, 128 bytes each.
+  auto maps = llvm::to_vector(kernel.getBody().getOps<TensorMapOp>());
+  size_t firstMap = types.size();
+  types.append(maps.size(), LLVM::LLVMPointerType::get(b.getContext()));
 
   b.setInsertionPoint(kernel);
   std::string name = kernel.getSymName().str();
@@ -51,7 +55,16 @@ LogicalResult KernelEmitter::emitSignature() {
   func->setAttr(NVVM::NVVMDialect::getKernelFuncAttrName(), b.getUnitAttr());
   func->setAttr(NVVM::NVVMDialect::getReqntidAttrName(),
                 b.getDenseI32ArrayAttr({static_cast<int32_t>(32 * numWarps)}));
+  for (size_t i = 0; i < maps.size(); ++i) {
+    unsigned argument = static_cast<unsigned>(firstMap + i);
+    func.setArgAttr(argument, LLVM::LLVMDialect::getByValAttrName(),
+                    TypeAttr::get(LLVM::LLVMArrayType::get(b.getI8Type(), 128)));
+    func.setArgAttr(argument, LLVM::LLVMDialect::getAlignAttrName(), b.getI64IntegerAttr(64));
+    func.setArgAttr(argument, NVVM::NVVMDialect::getGridConstantAttrName(), b.getUnitAttr());
+  }
   Block *entry = func.addEntryBlock(b);
+  for (auto [i, map] : llvm::enumerate(maps))
+    set(map.getMap(), {entry->getArgument(static_cast<unsigned>(firstMap + i))});
   b.setInsertionPointToEnd(entry);
   // Replaced by nothing in the end: marks where what is computed once goes.
   endOfEntry = arith::ConstantOp::create(b, b.getBoolAttr(false));
@@ -86,10 +99,10 @@ LogicalResult KernelEmitter::emitSignature() {
   if (!sharedMemory) {
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToStart(module.getBody());
-    sharedMemory = LLVM::GlobalOp::create(
-        b, LLVM::LLVMArrayType::get(b.getI8Type(), 0), /*isConstant=*/false,
-        LLVM::Linkage::External, "shared_memory", Attribute(), /*alignment=*/1024,
-        /*addrSpace=*/3);
+    sharedMemory = LLVM::GlobalOp::create(b, LLVM::LLVMArrayType::get(b.getI8Type(), 0),
+                                          /*isConstant=*/false, LLVM::Linkage::External,
+                                          "shared_memory", Attribute(), /*alignment=*/1024,
+                                          /*addrSpace=*/3);
   }
   return success();
 }
@@ -113,6 +126,28 @@ LogicalResult KernelEmitter::emitGrid() {
       extent = arith::TruncIOp::create(b, b.getI32Type(), extent);
     set(id, {arith::RemUIOp::create(b, rest, extent).getResult()});
     rest = arith::DivUIOp::create(b, rest, extent);
+  }
+  return success();
+}
+
+/// The last extent, which the kernel may not be able to compute, is what the others leave of the
+/// grid.
+LogicalResult KernelEmitter::emitGridExtent(GridExtentOp op) {
+  int64_t dim = op.getDim(), last = static_cast<int64_t>(kernel.getGrid().size()) - 1;
+  Value rest = NVVM::GridDimXOp::create(b, b.getI32Type());
+  for (int64_t i = 0; i <= dim; ++i) {
+    Value extent = rest;
+    if (i < last) {
+      extent = emitExpr(cast<tile::ExprAttr>(kernel.getGrid()[i]));
+      if (!extent)
+        return failure();
+      if (extent.getType().isInteger(64))
+        extent = arith::TruncIOp::create(b, b.getI32Type(), extent);
+    }
+    if (i == dim)
+      set(op.getResult(), {extent});
+    else
+      rest = arith::DivUIOp::create(b, rest, extent);
   }
   return success();
 }
@@ -162,10 +197,9 @@ Value KernelEmitter::emitExpr(tile::ExprAttr expr) {
   };
   using Predicate = arith::CmpIPredicate;
   static const std::pair<StringRef, Predicate> comparisons[] = {
-      {"eq", Predicate::eq}, {"==", Predicate::eq},  {"ne", Predicate::ne},
-      {"lt", Predicate::slt}, {"<", Predicate::slt},  {"le", Predicate::sle},
-      {"<=", Predicate::sle}, {"gt", Predicate::sgt}, {">", Predicate::sgt},
-      {"ge", Predicate::sge}, {">=", Predicate::sge}};
+      {"eq", Predicate::eq}, {"==", Predicate::eq},  {"ne", Predicate::ne},  {"lt", Predicate::slt},
+      {"<", Predicate::slt}, {"le", Predicate::sle}, {"<=", Predicate::sle}, {"gt", Predicate::sgt},
+      {">", Predicate::sgt}, {"ge", Predicate::sge}, {">=", Predicate::sge}};
   for (auto [function, predicate] : comparisons)
     if (is(function, 2))
       return arith::CmpIOp::create(b, predicate, operands[0], operands[1]);

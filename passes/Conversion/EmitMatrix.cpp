@@ -65,8 +65,8 @@ LogicalResult KernelEmitter::emitMma(MmaOp op) {
 
   Type result = LLVM::LLVMStructType::getLiteral(b.getContext(),
                                                  SmallVector<Type>(4, accType.getElementType()));
-  // One ldmatrix brings operand b for two steps of k. A few columns at a time for both of them: products
-  // that follow each other do not wait for each other, and few registers hold operands.
+  // One ldmatrix brings operand b for two steps of k. A few columns at a time for both of them:
+  // products that follow each other do not wait for each other, and few registers hold operands.
   constexpr int64_t groupK = 2, groupN = 4;
   for (int64_t firstK = 0; firstK < atomsK; firstK += groupK)
     for (int64_t firstN = 0; firstN < atomsN; firstN += groupN)
@@ -125,8 +125,8 @@ LogicalResult KernelEmitter::emitFmaDot(FmaDotOp op) {
     if (kInRow) {
       // A strip never leaves the 16 bytes that a swizzle keeps together.
       for (auto [place, strip] : llvm::zip_equal(places[which], strips))
-        strip = loadVector(advance(buffer, byteOffset(lies, add(base, i32(place)), k)), element,
-                           step);
+        strip =
+            loadVector(advance(buffer, byteOffset(lies, add(base, i32(place)), k)), element, step);
       return strips;
     }
     int64_t run = which == 1 ? vector : 1;

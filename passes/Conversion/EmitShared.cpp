@@ -27,10 +27,9 @@ Values KernelEmitter::loadVector(Value address, Type element, int64_t count) {
   Values elements;
   for (int64_t i = 0; i < count; ++i) {
     Value value = count == 1 ? loaded : extract(loaded, i);
-    elements.push_back(isFlag ? arith::CmpIOp::create(b, arith::CmpIPredicate::ne, value,
-                                                      zero(memory))
-                                    .getResult()
-                              : value);
+    elements.push_back(
+        isFlag ? arith::CmpIOp::create(b, arith::CmpIPredicate::ne, value, zero(memory)).getResult()
+               : value);
   }
   return elements;
 }
@@ -56,8 +55,7 @@ Values KernelEmitter::issueAddresses(const Access &access, Value buffer,
   auto offsetOf = [&](int issue) -> Value {
     Value at[2];
     for (int axis : {0, 1}) {
-      at[axis] =
-          threadNumber([&](int w, int l) { return place(issue, w, l)[axis]; }, warpDigits);
+      at[axis] = threadNumber([&](int w, int l) { return place(issue, w, l)[axis]; }, warpDigits);
       if (!at[axis])
         return nullptr;
     }
@@ -107,9 +105,8 @@ KernelEmitter::planMatrixRead(const RegisterLayout &layout, Value buffer,
   if (!access)
     return std::nullopt;
   MatrixRead read;
-  read.addresses =
-      issueAddresses(*access, buffer, shared, layout.warpDigits(),
-                     [&](int i, int w, int l) { return access->rowStart(i, w, l); });
+  read.addresses = issueAddresses(*access, buffer, shared, layout.warpDigits(),
+                                  [&](int i, int w, int l) { return access->rowStart(i, w, l); });
   if (read.addresses.empty())
     return std::nullopt;
   read.issues = access->issues();
@@ -152,10 +149,9 @@ LogicalResult KernelEmitter::readShared(Operation *op, Value buffer, SharedType 
   Result<VectorAccess> access = VectorAccess::plan(layout, *shared, {exchanged, {0, 0}});
   if (!access)
     return op->emitError() << access.message();
-  Values addresses = issueAddresses(
-      *access, buffer, *shared, layout.warpDigits(), [&](int i, int w, int l) {
-        return toBuffer(layout, exchanged,
-                        layout.element(w, l, access->issues()[i].firstRegister));
+  Values addresses =
+      issueAddresses(*access, buffer, *shared, layout.warpDigits(), [&](int i, int w, int l) {
+        return toBuffer(layout, exchanged, layout.element(w, l, access->issues()[i].firstRegister));
       });
   if (addresses.empty())
     return op->emitError() << "threads of " << result.getType() << " do not form a grid";
@@ -175,10 +171,9 @@ LogicalResult KernelEmitter::writeShared(Operation *op, Value value, Value buffe
   Result<VectorAccess> access = VectorAccess::plan(layout, *shared, {exchanged, {0, 0}});
   if (!access)
     return op->emitError() << access.message();
-  Values addresses = issueAddresses(
-      *access, buffer, *shared, layout.warpDigits(), [&](int i, int w, int l) {
-        return toBuffer(layout, exchanged,
-                        layout.element(w, l, access->issues()[i].firstRegister));
+  Values addresses =
+      issueAddresses(*access, buffer, *shared, layout.warpDigits(), [&](int i, int w, int l) {
+        return toBuffer(layout, exchanged, layout.element(w, l, access->issues()[i].firstRegister));
       });
   if (addresses.empty())
     return op->emitError() << "threads of " << value.getType() << " do not form a grid";
@@ -210,8 +205,8 @@ LogicalResult KernelEmitter::emitRead(ReadOp op) {
   if (!shared)
     return failure();
   if (isPacked(result.getType()) && canDefer(op))
-    if (std::optional<MatrixRead> read = planMatrixRead(*getLayout(op, result.getType()), buffer,
-                                                        *shared, op.getTranspose())) {
+    if (std::optional<MatrixRead> read =
+            planMatrixRead(*getLayout(op, result.getType()), buffer, *shared, op.getTranspose())) {
       deferredReads[result] = std::move(*read);
       return success();
     }

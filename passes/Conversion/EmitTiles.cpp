@@ -186,14 +186,14 @@ LogicalResult KernelEmitter::emitReduce(tile::ReduceOp op) {
       OpBuilder::InsertionGuard guard(b);
       if (!scratch) {
         b.setInsertionPoint(func);
-        scratch = LLVM::GlobalOp::create(
-            b, LLVM::LLVMArrayType::get(b.getI8Type(), 0), /*isConstant=*/false,
-            LLVM::Linkage::Internal, (func.getName() + "_scratch").str(), Attribute(),
-            /*alignment=*/16, /*addrSpace=*/3);
+        scratch = LLVM::GlobalOp::create(b, LLVM::LLVMArrayType::get(b.getI8Type(), 0),
+                                         /*isConstant=*/false, LLVM::Linkage::Internal,
+                                         (func.getName() + "_scratch").str(), Attribute(),
+                                         /*alignment=*/16, /*addrSpace=*/3);
       }
       b.setInsertionPoint(endOfEntry);
-      base = LLVM::AddressOfOp::create(
-          b, LLVM::LLVMPointerType::get(b.getContext(), 3), scratch.getSymNameAttr());
+      base = LLVM::AddressOfOp::create(b, LLVM::LLVMPointerType::get(b.getContext(), 3),
+                                       scratch.getSymNameAttr());
     }
     auto address = [&](Value first, int reg) {
       return advance(base, mul(add(first, coord(plan.result, 0, reg)), i32(bytes)));
@@ -239,8 +239,8 @@ LogicalResult KernelEmitter::emitConvert(ConvertOp op) {
     auto type = cast<SharedType>(op.getScratch().getType());
     auto tile = cast<RankedTensorType>(op.getSource().getType());
     if (type.getShape() != tile.getShape() || type.getElementType() != tile.getElementType())
-      return op.emitError() << "scratch memory must have the shape and elements of the tile, but got "
-                            << type;
+      return op.emitError()
+             << "scratch memory must have the shape and elements of the tile, but got " << type;
     Value buffer = getScalar(op.getScratch());
     if (failed(writeShared(op, op.getSource(), buffer, type, /*exchanged=*/false)))
       return failure();
@@ -278,8 +278,8 @@ LogicalResult KernelEmitter::emitConvert(ConvertOp op) {
         value = moved;
         continue;
       }
-      Value bit = arith::AndIOp::create(b, arith::ShRUIOp::create(b, i32(int32_t(mask)), lane),
-                                        i32(1));
+      Value bit =
+          arith::AndIOp::create(b, arith::ShRUIOp::create(b, i32(int32_t(mask)), lane), i32(1));
       Value takes = arith::CmpIOp::create(b, arith::CmpIPredicate::ne, bit, i32(0));
       value = arith::SelectOp::create(b, takes, moved, value);
     }

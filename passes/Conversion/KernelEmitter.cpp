@@ -17,15 +17,13 @@ KernelEmitter::KernelEmitter(KernelOp kernel)
       b(kernel.getLoc(), kernel.getContext()), numWarps(kernel.getWarps()) {}
 
 LogicalResult KernelEmitter::run() {
-  if (failed(emitSignature()) || failed(emitGrid()) ||
-      failed(emitBlock(kernel.getBody().front())))
+  if (failed(emitSignature()) || failed(emitGrid()) || failed(emitBlock(kernel.getBody().front())))
     return failure();
   b.setLoc(kernel.getLoc());
   LLVM::ReturnOp::create(b, ValueRange());
   endOfEntry->erase();
   if (scratch)
-    scratch.setGlobalTypeAttr(
-        TypeAttr::get(LLVM::LLVMArrayType::get(b.getI8Type(), scratchBytes)));
+    scratch.setGlobalTypeAttr(TypeAttr::get(LLVM::LLVMArrayType::get(b.getI8Type(), scratchBytes)));
   return success();
 }
 
@@ -83,8 +81,8 @@ Values KernelEmitter::packWords(ArrayRef<Value> elements) {
   Values words;
   unsigned perWord = 32 / elements.front().getType().getIntOrFloatBitWidth();
   for (size_t i = 0; i < elements.size(); i += perWord)
-    words.push_back(bitcast(perWord == 1 ? elements[i] : vectorOf(elements.slice(i, perWord)),
-                            b.getI32Type()));
+    words.push_back(
+        bitcast(perWord == 1 ? elements[i] : vectorOf(elements.slice(i, perWord)), b.getI32Type()));
   return words;
 }
 
@@ -189,17 +187,61 @@ LogicalResult KernelEmitter::emitOp(Operation *op) {
       })
       .Case<SyncOp>([&](SyncOp op) -> LogicalResult {
         if (op.getBarrier())
-          return op.emitError("a named barrier cannot be lowered yet");
+          return meetAt(op, op.getBarrier(), "sync");
         barrier();
         return success();
       })
+      .Case<SignalOp>([&](SignalOp op) { return meetAt(op, op.getBarrier(), "arrive"); })
+      .Case<NamedBarrierOp>([&](auto op) { return emitNamedBarrier(op); })
+      .Case<RolesOp>([&](auto op) { return emitRoles(op); })
+      .Case<AllocBarriersOp>([&](auto op) { return emitAllocBarriers(op); })
+      .Case<WaitOp>([&](WaitOp op) {
+        waitFor(op.getBarriers(), getScalar(op.getUse()), /*forRelease=*/false);
+        return success();
+      })
+      .Case<AcquireOp>([&](AcquireOp op) {
+        waitFor(op.getBarriers(), getScalar(op.getUse()), /*forRelease=*/true);
+        return success();
+      })
+      .Case<ArriveOp>([&](auto op) { return emitArrive(op); })
+      .Case<ExpectOp>([&](auto op) { return emitExpect(op); })
+      .Case<TensorMapOp>([](auto) { return success(); }) // a parameter, bound at entry
+      .Case<TmaLoadOp>([&](auto op) { return emitTmaLoad(op); })
+      .Case<TmaStoreOp, TmaReduceAddOp>([&](auto op) {
+        return emitTmaStore(op, op.getMap(), op.getIndices(), op.getStaticIndices(), op.getBuffer(),
+                            isa<TmaReduceAddOp>(op.getOperation()));
+      })
+      .Case<BulkCommitOp>([&](auto) {
+        inlineAsm("cp.async.bulk.commit_group;", "~{memory}", nullptr, {});
+        return success();
+      })
+      .Case<BulkWaitOp>([&](BulkWaitOp op) {
+        std::string text =
+            op.getRead() ? "cp.async.bulk.wait_group.read " : "cp.async.bulk.wait_group ";
+        inlineAsm(text + std::to_string(op.getPending()) + ";", "~{memory}", nullptr, {});
+        return success();
+      })
+      .Case<FenceAsyncOp>([&](auto) {
+        inlineAsm("fence.proxy.async.shared::cta;", "~{memory}", nullptr, {});
+        return success();
+      })
+      .Case<WgmmaOp>([&](auto op) { return emitWgmma(op); })
+      .Case<WgmmaCommitOp>([&](auto) {
+        inlineAsm("wgmma.commit_group.sync.aligned;", "~{memory}", nullptr, {});
+        return success();
+      })
+      .Case<WgmmaWaitOp>([&](auto op) {
+        emitWgmmaWait(op);
+        return success();
+      })
+      .Case<GridExtentOp>([&](auto op) { return emitGridExtent(op); })
       .Case<AnyOp>([&](AnyOp op) {
         Values list = getElements(op.getTile());
         Value any = list.front();
         for (Value next : ArrayRef(list).drop_front())
           any = arith::OrIOp::create(b, any, next);
-        set(op.getResult(), {intrinsic("llvm.nvvm.barrier.cta.red.or.aligned.all", b.getI1Type(),
-                                       {i32(0), any})});
+        set(op.getResult(),
+            {intrinsic("llvm.nvvm.barrier.cta.red.or.aligned.all", b.getI1Type(), {i32(0), any})});
         return success();
       })
       .Case<AllocOp>([&](AllocOp op) {
@@ -223,8 +265,8 @@ LogicalResult KernelEmitter::emitOp(Operation *op) {
           return emitMath(op);
         if (dialect == arith::ArithDialect::getDialectNamespace())
           return emitElementwise(op);
-        return op->emitError() << "'" << op->getName().getStringRef()
-                               << "' cannot be lowered to " << kernel.getTarget() << " yet";
+        return op->emitError() << "'" << op->getName().getStringRef() << "' cannot be lowered to "
+                               << kernel.getTarget() << " yet";
       });
 }
 
@@ -273,8 +315,7 @@ LogicalResult KernelEmitter::emitIf(scf::IfOp op) {
 }
 
 LogicalResult KernelEmitter::emitWhile(scf::WhileOp op) {
-  auto loop =
-      scf::WhileOp::create(b, getFlatTypes(op.getResultTypes()), flatten(op.getInits()));
+  auto loop = scf::WhileOp::create(b, getFlatTypes(op.getResultTypes()), flatten(op.getInits()));
   for (auto [from, to] : llvm::zip(op->getRegions(), loop->getRegions())) {
     SmallVector<Type> types = getFlatTypes(from.getArgumentTypes());
     OpBuilder::InsertionGuard guard(b);

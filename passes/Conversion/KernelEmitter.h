@@ -10,8 +10,8 @@
 //   buffer, ring       pointer to shared memory
 //   scalar             itself; an index is an i64
 //
-// Where an element of a tile lies is a coordinate that depends on the thread (computed once, at entry)
-// plus a constant for each register; lib/Layout knows both.
+// Where an element of a tile lies is a coordinate that depends on the thread (computed once, at
+// entry) plus a constant for each register; lib/Layout knows both.
 
 #ifndef TILEWRIGHT_PASSES_CONVERSION_KERNELEMITTER_H
 #define TILEWRIGHT_PASSES_CONVERSION_KERNELEMITTER_H
@@ -94,8 +94,8 @@ private:
 
   const layout::RegisterLayout *getLayout(mlir::Operation *op, mlir::Type tile);
   const layout::SharedLayout *getLayout(mlir::Operation *op, SharedType buffer);
-  /// A number that depends on warp and lane, as an i32 computed at entry. `compute` must add up over
-  /// the digits of `warpDigits` and the bits of the lane; null where it does not.
+  /// A number that depends on warp and lane, as an i32 computed at entry. `compute` must add up
+  /// over the digits of `warpDigits` and the bits of the lane; null where it does not.
   mlir::Value threadNumber(llvm::function_ref<int64_t(int warp, int lane)> compute,
                            mlir::ArrayRef<layout::Digit> warpDigits);
   /// The thread's part of coordinate `dim` of a layout.
@@ -112,6 +112,7 @@ private:
 
   mlir::LogicalResult emitSignature();
   mlir::LogicalResult emitGrid();
+  mlir::LogicalResult emitGridExtent(GridExtentOp op);
   mlir::Value emitExpr(tile::ExprAttr expr);
 
   //===--- EmitElementwise.cpp ----------------------------------------------===//
@@ -149,17 +150,17 @@ private:
   /// Where a tile begins in a view, and along which of its dimensions it runs.
   struct Region {
     View view;
-    mlir::Value origin;     ///< address of element 0 of the tile, inside or not
-    mlir::Value inside;     ///< whether the indices along other dimensions are inside; may be null
-    Values index, extent;   ///< of the tile's dimensions
-    Values stride;          ///< in elements
+    mlir::Value origin;   ///< address of element 0 of the tile, inside or not
+    mlir::Value inside;   ///< whether the indices along other dimensions are inside; may be null
+    Values index, extent; ///< of the tile's dimensions
+    Values stride;        ///< in elements
   };
   View getView(mlir::Value value);
   Region getRegion(mlir::Value view, mlir::OperandRange indices,
                    mlir::ArrayRef<int64_t> staticIndices,
                    std::optional<mlir::ArrayRef<int64_t>> dims, int64_t tileRank);
-  /// Whether runs of `vector` elements along the last dimension are contiguous, aligned to their size, and
-  /// inside the view as a whole or not at all.
+  /// Whether runs of `vector` elements along the last dimension are contiguous, aligned to their
+  /// size, and inside the view as a whole or not at all.
   mlir::Value isVectorisable(const Region &region, int64_t vector);
 
   mlir::LogicalResult emitDim(tile::DimOp op);
@@ -168,11 +169,12 @@ private:
   mlir::LogicalResult emitLoad(LoadOp op);
   mlir::LogicalResult emitStore(StoreOp op);
   mlir::LogicalResult emitAtomicAdd(AtomicAddOp op);
-  /// Calls `access` for runs of up to `vector` registers with their address and the condition under which
-  /// they are inside.
-  void forEachRun(const Region &region, const layout::RegisterLayout &layout, int64_t vector,
-                  mlir::Value condition,
-                  llvm::function_ref<void(int reg, mlir::Value address, mlir::Value inside)> access);
+  /// Calls `access` for runs of up to `vector` registers with their address and the condition under
+  /// which they are inside.
+  void
+  forEachRun(const Region &region, const layout::RegisterLayout &layout, int64_t vector,
+             mlir::Value condition,
+             llvm::function_ref<void(int reg, mlir::Value address, mlir::Value inside)> access);
   int64_t globalVector(const layout::RegisterLayout &layout, int64_t bytes);
   Values loadGlobal(mlir::Value address, mlir::Value inside, mlir::Type element, int64_t count,
                     mlir::Value pad);
@@ -195,14 +197,13 @@ private:
     Values addresses;
     bool transposed = false;
   };
-  std::optional<MatrixRead> planMatrixRead(const layout::RegisterLayout &layout,
-                                           mlir::Value buffer, const layout::SharedLayout &shared,
-                                           bool exchanged);
+  std::optional<MatrixRead> planMatrixRead(const layout::RegisterLayout &layout, mlir::Value buffer,
+                                           const layout::SharedLayout &shared, bool exchanged);
   Values loadMatrices(const MatrixRead &read, size_t issue);
   mlir::LogicalResult writeShared(mlir::Operation *op, mlir::Value value, mlir::Value buffer,
                                   SharedType type, bool exchanged);
-  /// The address of each issue of a plan; `place` is the row and column of the buffer where a thread's part
-  /// of it begins.
+  /// The address of each issue of a plan; `place` is the row and column of the buffer where a
+  /// thread's part of it begins.
   template <typename Access>
   Values issueAddresses(const Access &access, mlir::Value buffer,
                         const layout::SharedLayout &shared,
@@ -221,6 +222,37 @@ private:
   Operand makeOperand(mlir::Value value);
   mlir::LogicalResult emitMma(MmaOp op);
   mlir::LogicalResult emitFmaDot(FmaDotOp op);
+
+  //===--- EmitBarriers.cpp: roles, barriers, TMA ------------------------------===//
+
+  mlir::Value windowAddress(mlir::Value pointer);
+  void byOneThread(llvm::function_ref<void()> body);
+  mlir::LogicalResult emitRoles(RolesOp op);
+  mlir::LogicalResult emitNamedBarrier(NamedBarrierOp op);
+  /// `how` is "sync" or "arrive".
+  mlir::LogicalResult meetAt(mlir::Operation *op, mlir::Value barrier, llvm::StringRef how);
+  mlir::LogicalResult emitAllocBarriers(AllocBarriersOp op);
+  mlir::Value barrierOf(mlir::Value barriers, mlir::Value use);
+  void waitFor(mlir::Value barriers, mlir::Value use, bool forRelease);
+  mlir::LogicalResult emitArrive(ArriveOp op);
+  mlir::LogicalResult emitExpect(ExpectOp op);
+  /// Calls `issue` with buffer, map and coordinates (innermost first) of every box.
+  mlir::LogicalResult
+  emitTma(mlir::Operation *op, mlir::Value map, mlir::OperandRange indices,
+          mlir::ArrayRef<int64_t> staticIndices, mlir::Value buffer,
+          llvm::function_ref<void(mlir::Value, mlir::Value, mlir::ValueRange)> issue);
+  mlir::LogicalResult emitTmaLoad(TmaLoadOp op);
+  mlir::LogicalResult emitTmaStore(mlir::Operation *op, mlir::Value map, mlir::OperandRange indices,
+                                   mlir::ArrayRef<int64_t> staticIndices, mlir::Value buffer,
+                                   bool isReduction);
+
+  //===--- EmitWgmma.cpp ---------------------------------------------------------===//
+
+  mlir::LogicalResult emitWgmma(WgmmaOp op);
+  void emitWgmmaWait(WgmmaWaitOp op);
+  /// Inline assembly whose results are tied to its first operands.
+  Values tiedAsm(llvm::StringRef text, llvm::StringRef moreConstraints,
+                 mlir::ArrayRef<mlir::Value> tied, mlir::ValueRange more);
 
   KernelOp kernel;
   mlir::ModuleOp module;
@@ -245,8 +277,8 @@ private:
   int64_t scratchBytes = 0;
 };
 
-/// The captures that a kernel reaches, in the order in which the module declares them: its arguments
-/// after the declared ones.
+/// The captures that a kernel reaches, in the order in which the module declares them: its
+/// arguments after the declared ones.
 llvm::SmallVector<tile::CaptureOp> getReachedCaptures(KernelOp kernel);
 
 } // namespace tilewright::tgpu

@@ -39,9 +39,11 @@ int main(int argc, char **argv) {
   llvm::InitLLVM init(argc, argv);
   cl::OptionCategory category("tilewrightc");
   CompileOptions compile(category);
-  cl::opt<std::string> emit("emit", cl::desc("What to print: tile (specialised tile IR), or for a GPU tgpu, llvm, "
-                                     "ptx or cubin"),
-                            cl::init("tile"), cl::value_desc("form"), cl::cat(category));
+  cl::opt<std::string> emit(
+      "emit",
+      cl::desc("What to print: tile (specialised tile IR), or for a GPU tgpu, llvm, "
+               "ptx or cubin"),
+      cl::init("tile"), cl::value_desc("form"), cl::cat(category));
   GpuOptions gpu;
   cl::opt<std::string> target("target", cl::desc("The GPU: sm_80 (and newer) or sm_90a"),
                               cl::init(gpu.target), cl::value_desc("name"), cl::cat(category));
@@ -49,7 +51,8 @@ int main(int argc, char **argv) {
                          cl::value_desc("n"), cl::cat(category));
   cl::opt<std::string> output("o", cl::desc("Where to print; standard output by default"),
                               cl::init("-"), cl::value_desc("file"), cl::cat(category));
-  cl::opt<bool> report("report", cl::desc("Say on standard error what each kernel of a cubin takes"),
+  cl::opt<bool> report("report",
+                       cl::desc("Say on standard error what each kernel of a cubin takes"),
                        cl::cat(category));
   if (!parseOptions(argc, argv, category, "Tilewright compiler\n"))
     return exitUsage;
@@ -95,9 +98,8 @@ int main(int argc, char **argv) {
   }
 
   std::error_code code;
-  llvm::ToolOutputFile file(output, code,
-                            form == GpuForm::Cubin ? llvm::sys::fs::OF_None
-                                                   : llvm::sys::fs::OF_Text);
+  llvm::ToolOutputFile file(
+      output, code, form == GpuForm::Cubin ? llvm::sys::fs::OF_None : llvm::sys::fs::OF_Text);
   if (code)
     return reportFailure(tool, "cannot write '" + output + "': " + code.message());
   if (form) {

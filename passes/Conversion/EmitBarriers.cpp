@@ -1,0 +1,278 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Roles, barriers and the tensor memory accelerator.
+//
+// Use k of a ring of n stages belongs to barrier k mod n and its phase k div n. A wait for the
+// parity of the phase before the first one returns at once, so `acquire` needs no case for the
+// first round.
+
+#include "passes/Conversion/KernelEmitter.h"
+
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+
+using namespace mlir;
+using namespace tilewright;
+using namespace tilewright::tgpu;
+
+constexpr int64_t kBarrierBytes = 8;
+constexpr int64_t kRegistersOfMultiprocessor = 65536;
+
+/// The address in the shared window, as inline assembly takes it.
+Value KernelEmitter::windowAddress(Value pointer) {
+  return LLVM::PtrToIntOp::create(b, b.getI32Type(), pointer);
+}
+
+/// What one thread of the role does for all.
+void KernelEmitter::byOneThread(llvm::function_ref<void()> body) {
+  Value isFirst = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, thread, i32(0));
+  auto branch = scf::IfOp::create(b, isFirst, /*withElseRegion=*/false);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPoint(branch.thenBlock()->getTerminator());
+  body();
+}
+
+//===----------------------------------------------------------------------===//
+// Roles
+//===----------------------------------------------------------------------===//
+
+LogicalResult KernelEmitter::emitRoles(RolesOp op) {
+  // The warp, known to be the same in all of its lanes.
+  Value wholeWarp = shuffle("idx", warp, i32(0));
+  int64_t blockWarps = numWarps, first = 0;
+  int64_t atEntry = kRegistersOfMultiprocessor / (32 * blockWarps) / 8 * 8;
+  OpBuilder::InsertionGuard guard(b);
+  SmallVector<Block *> open; // the roles so far are branches, each in the else of the one before
+  for (auto [body, warps, registers] :
+       llvm::zip_equal(op.getBodies(), op.getWarps(), op.getRegisters())) {
+    bool isLast = first + warps == blockWarps;
+    scf::IfOp branch;
+    if (!isLast) {
+      branch = scf::IfOp::create(b, TypeRange(), less(wholeWarp, i32(first + warps)),
+                                 /*addThenBlock=*/true, /*addElseBlock=*/true);
+      b.setInsertionPointToEnd(branch.thenBlock());
+    }
+
+    // What a role computes once it computes for itself: numbers of threads count within it.
+    auto outer = std::make_tuple(endOfEntry, warp, lane, thread, constants, threadNumbers);
+    endOfEntry = arith::ConstantOp::create(b, b.getBoolAttr(false));
+    numWarps = warps;
+    {
+      OpBuilder::InsertionGuard entry(b);
+      b.setInsertionPoint(endOfEntry);
+      threadNumbers.clear();
+      warp = arith::SubIOp::create(b, wholeWarp, i32(first));
+      thread = arith::SubIOp::create(b, thread, i32(32 * first));
+    }
+    if (registers) {
+      // Without this the entry count is unknown, and the request ignored.
+      func->setAttr(NVVM::NVVMDialect::getMinctasmAttrName(), b.getI32IntegerAttr(1));
+      inlineAsm((Twine("setmaxnreg.") + (registers > atEntry ? "inc" : "dec") +
+                 ".sync.aligned.u32 " + Twine(registers) + ";")
+                    .str(),
+                "~{memory}", nullptr, {});
+    }
+    LogicalResult result = emitBlock(body.front());
+    endOfEntry->erase();
+    std::tie(endOfEntry, warp, lane, thread, constants, threadNumbers) = outer;
+    numWarps = blockWarps;
+    if (failed(result))
+      return failure();
+    b.setLoc(op.getLoc());
+    first += warps;
+    if (!isLast) {
+      scf::YieldOp::create(b);
+      b.setInsertionPointToEnd(branch.elseBlock());
+      open.push_back(branch.elseBlock());
+    }
+  }
+  for (Block *block : llvm::reverse(open)) {
+    b.setInsertionPointToEnd(block);
+    scf::YieldOp::create(b);
+  }
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Named barriers
+//===----------------------------------------------------------------------===//
+
+LogicalResult KernelEmitter::emitNamedBarrier(NamedBarrierOp op) {
+  if (!op.getId())
+    return op.emitError() << "a named barrier must have a number before code is generated; run "
+                             "tgpu-plan-shared-memory";
+  set(op.getBarrier(), {i32(*op.getId())});
+  return success();
+}
+
+LogicalResult KernelEmitter::meetAt(Operation *op, Value barrierValue, StringRef how) {
+  auto named = barrierValue.getDefiningOp<NamedBarrierOp>();
+  if (!named || !named.getId())
+    return op->emitError() << "the barrier must be the result of tgpu.named_barrier, numbered";
+  // Constants, so that only as many barriers as there are get reserved.
+  intrinsic(("llvm.nvvm.barrier.cta." + how + ".aligned.count").str(),
+            ValueRange{i32(*named.getId()), i32(32 * named.getWarps())});
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// mbarriers
+//===----------------------------------------------------------------------===//
+
+LogicalResult KernelEmitter::emitAllocBarriers(AllocBarriersOp op) {
+  int64_t stages = cast<BarriersType>(op.getBarriers().getType()).getStages();
+  if (failed(emitAlloc(op, op.getOffset(), stages * kBarrierBytes, kBarrierBytes)))
+    return failure();
+  Value base = getScalar(op.getBarriers());
+  byOneThread([&] {
+    for (int64_t stage = 0; stage < stages; ++stage)
+      inlineAsm("mbarrier.init.shared::cta.b64 [$0], $1;", "r,r,~{memory}", nullptr,
+                {windowAddress(advance(base, stage * kBarrierBytes)), i32(op.getArrivals())});
+    inlineAsm("fence.mbarrier_init.release.cluster; fence.proxy.async.shared::cta;", "~{memory}",
+              nullptr, {});
+  });
+  barrier();
+  return success();
+}
+
+Value KernelEmitter::barrierOf(Value barriers, Value use) {
+  int64_t stages = cast<BarriersType>(barriers.getType()).getStages();
+  Value base = windowAddress(getScalar(barriers));
+  if (stages == 1)
+    return base;
+  Value stage = arith::RemUIOp::create(b, use, i32(stages));
+  return add(base, mul(stage, i32(kBarrierBytes)));
+}
+
+void KernelEmitter::waitFor(Value barriers, Value use, bool forRelease) {
+  int64_t stages = cast<BarriersType>(barriers.getType()).getStages();
+  Value address = barrierOf(barriers, use);
+  Value phase = stages == 1 ? use : arith::DivUIOp::create(b, use, i32(stages)).getResult();
+  if (forRelease)
+    phase = add(phase, i32(1));
+  Value parity = arith::AndIOp::create(b, phase, i32(1));
+  auto loop = scf::WhileOp::create(b, TypeRange(), ValueRange());
+  OpBuilder::InsertionGuard guard(b);
+  b.createBlock(&loop.getBefore());
+  Value done = inlineAsm("{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [$1], $2; "
+                         "selp.b32 $0, 1, 0, p; }",
+                         "=r,r,r,~{memory}", b.getI32Type(), {address, parity});
+  scf::ConditionOp::create(b, arith::CmpIOp::create(b, arith::CmpIPredicate::eq, done, i32(0)),
+                           ValueRange());
+  b.createBlock(&loop.getAfter());
+  scf::YieldOp::create(b);
+}
+
+LogicalResult KernelEmitter::emitArrive(ArriveOp op) {
+  Value address = barrierOf(op.getBarriers(), getScalar(op.getUse()));
+  auto arrive = [&] {
+    inlineAsm("mbarrier.arrive.shared::cta.b64 _, [$0];", "r,~{memory}", nullptr, {address});
+  };
+  bool perWarp =
+      op.getPer() == ArriveScope::Warp || (op.getPer() == ArriveScope::Role && numWarps == 1);
+  if (op.getPer() == ArriveScope::Thread) {
+    arrive();
+    return success();
+  }
+  if (!perWarp)
+    return op.emitError() << "arrivals per thread and per warp can be lowered so far";
+  intrinsic("llvm.nvvm.bar.warp.sync", i32(-1));
+  Value isFirst = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, lane, i32(0));
+  auto branch = scf::IfOp::create(b, isFirst, /*withElseRegion=*/false);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPoint(branch.thenBlock()->getTerminator());
+  arrive();
+  return success();
+}
+
+LogicalResult KernelEmitter::emitExpect(ExpectOp op) {
+  Value address = barrierOf(op.getBarriers(), getScalar(op.getUse()));
+  byOneThread([&] {
+    inlineAsm("mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], $1;", "r,r,~{memory}", nullptr,
+              {address, i32(op.getBytes())});
+  });
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Tensor memory accelerator
+//===----------------------------------------------------------------------===//
+
+LogicalResult KernelEmitter::emitTma(Operation *op, Value map, OperandRange indices,
+                                     ArrayRef<int64_t> staticIndices, Value bufferValue,
+                                     llvm::function_ref<void(Value, Value, ValueRange)> issue) {
+  auto mapType = cast<TensorMapType>(map.getType());
+  auto type = cast<SharedType>(bufferValue.getType());
+  const layout::SharedLayout *shared = getLayout(op, type);
+  if (!shared)
+    return failure();
+  ArrayRef<int64_t> box = mapType.getBox();
+  int64_t rank = static_cast<int64_t>(box.size());
+  int64_t boxCols = box.back(), boxRows = 1;
+  for (int64_t extent : box.drop_back())
+    boxRows *= extent;
+  if (shared->cols() % boxCols != 0 || shared->rows() % boxRows != 0)
+    return op->emitError() << "a buffer of " << type << " is not made of boxes of " << mapType;
+  Values index;
+  size_t dynamic = 0;
+  for (int64_t known : staticIndices)
+    index.push_back(ShapedType::isDynamic(known) ? getScalar(indices[dynamic++]) : i32(known));
+  Value buffer = windowAddress(getScalar(bufferValue)), mapAddress = getScalar(map);
+  byOneThread([&] {
+    for (int64_t col = 0; col < shared->cols(); col += boxCols)
+      for (int64_t row = 0; row < shared->rows(); row += boxRows) {
+        Values at = index;
+        at.back() = add(at.back(), i32(col));
+        if (rank > 1)
+          at[rank - 2] = add(at[rank - 2], i32(row));
+        std::reverse(at.begin(), at.end()); // the innermost first
+        issue(add(buffer, i32(col / shared->panelCols() * shared->panelStride() +
+                              row * shared->rowPitch())),
+              mapAddress, at);
+      }
+  });
+  return success();
+}
+
+/// {$2, $3} from operand `first` on.
+static std::string coordinates(unsigned first, size_t rank) {
+  std::string text = "{";
+  for (size_t i = 0; i < rank; ++i)
+    text += (i ? ", $" : "$") + std::to_string(first + i);
+  return text + "}";
+}
+
+static std::string repeated(StringRef constraint, size_t count) {
+  std::string text;
+  for (size_t i = 0; i < count; ++i)
+    text += "," + constraint.str();
+  return text;
+}
+
+LogicalResult KernelEmitter::emitTmaLoad(TmaLoadOp op) {
+  Value full = barrierOf(op.getBarriers(), getScalar(op.getUse()));
+  return emitTma(
+      op, op.getMap(), op.getIndices(), op.getStaticIndices(), op.getBuffer(),
+      [&](Value buffer, Value map, ValueRange at) {
+        Values operands{buffer, map, full};
+        llvm::append_range(operands, at);
+        inlineAsm("cp.async.bulk.tensor." + std::to_string(at.size()) +
+                      "d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [$0], [$1, " +
+                      coordinates(3, at.size()) + "], [$2];",
+                  "r,l,r" + repeated("r", at.size()) + ",~{memory}", nullptr, operands);
+      });
+}
+
+LogicalResult KernelEmitter::emitTmaStore(Operation *op, Value map, OperandRange indices,
+                                          ArrayRef<int64_t> staticIndices, Value buffer,
+                                          bool isReduction) {
+  return emitTma(
+      op, map, indices, staticIndices, buffer, [&](Value source, Value mapAddress, ValueRange at) {
+        Values operands{source, mapAddress};
+        llvm::append_range(operands, at);
+        std::string name = isReduction ? "cp.reduce.async.bulk.tensor." : "cp.async.bulk.tensor.";
+        name += std::to_string(at.size()) + "d.global.shared::cta.";
+        name += isReduction ? "add.tile.bulk_group" : "tile.bulk_group";
+        inlineAsm(name + " [$1, " + coordinates(2, at.size()) + "], [$0];",
+                  "r,l" + repeated("r", at.size()) + ",~{memory}", nullptr, operands);
+      });
+}

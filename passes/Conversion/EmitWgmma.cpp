@@ -1,0 +1,170 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Asynchronous matrix products of a warpgroup.
+//
+// The accumulators go through the instruction, and through its wait, as operands tied to results:
+// so nothing can read them in between, and no moves are made.
+
+#include "passes/Conversion/KernelEmitter.h"
+
+#include "lib/Layout/WgmmaDescriptor.h"
+
+using namespace mlir;
+using namespace tilewright;
+using namespace tilewright::tgpu;
+using layout::Major;
+using layout::WgmmaOperand;
+
+/// $first, $first+1, ...
+static std::string operandList(size_t first, size_t count) {
+  std::string text = "{";
+  for (size_t i = 0; i < count; ++i)
+    text += (i ? ",$" : "$") + std::to_string(first + i);
+  return text + "}";
+}
+
+/// Results "=f" for each value, and operands tied to them.
+static std::string tiedConstraints(size_t count) {
+  std::string results, operands;
+  for (size_t i = 0; i < count; ++i) {
+    results += "=f,";
+    operands += std::to_string(i) + ",";
+  }
+  return results + operands;
+}
+
+Values KernelEmitter::tiedAsm(StringRef text, StringRef moreConstraints, ArrayRef<Value> tied,
+                              ValueRange more) {
+  Values operands(tied);
+  llvm::append_range(operands, more);
+  SmallVector<Type> types(tied.size(), b.getF32Type());
+  Type result =
+      tied.size() == 1 ? types[0] : Type(LLVM::LLVMStructType::getLiteral(b.getContext(), types));
+  Value out =
+      inlineAsm(text, tiedConstraints(tied.size()) + moreConstraints.str(), result, operands);
+  Values list;
+  for (size_t i = 0; i < tied.size(); ++i)
+    list.push_back(tied.size() == 1 ? out : extract(out, static_cast<int64_t>(i)));
+  return list;
+}
+
+LogicalResult KernelEmitter::emitWgmma(WgmmaOp op) {
+  auto tile = cast<PendingType>(op.getResult().getType()).getTile();
+  int64_t groups = cast<WgmmaAttr>(tile.getEncoding()).getWarpgroups();
+  auto bType = cast<SharedType>(op.getB().getType());
+  Type element = bType.getElementType();
+  int bits = static_cast<int>(getElementBits(element));
+  StringRef name = element.isF16()                  ? "f16"
+                   : element.isBF16()               ? "bf16"
+                   : element.isF32()                ? "tf32"
+                   : isa<Float8E4M3FNType>(element) ? "e4m3"
+                   : isa<Float8E5M2Type>(element)   ? "e5m2"
+                                                    : "";
+  if (name.empty())
+    return op.emitError() << "there is no wgmma of " << element;
+  int64_t rows = tile.getDimSize(0), cols = tile.getDimSize(1);
+  if (Status status = layout::checkWgmmaShape(cols, bits); !status)
+    return op.emitError() << status.message();
+
+  // The parts of an operand in shared memory: the descriptor of its start, and what to add for
+  // a block of 64 rows and a step of k.
+  auto plan = [&](Value value, Major major) -> std::optional<std::pair<WgmmaOperand, Value>> {
+    auto type = cast<SharedType>(value.getType());
+    const layout::SharedLayout *shared = getLayout(op, type);
+    if (!shared)
+      return std::nullopt;
+    Result<WgmmaOperand> operand = WgmmaOperand::plan(*shared, major);
+    if (!operand) {
+      op.emitError() << operand.message();
+      return std::nullopt;
+    }
+    Value address = arith::ExtUIOp::create(
+        b, b.getI64Type(), arith::ShRUIOp::create(b, windowAddress(getScalar(value)), i32(4)));
+    Value constant = i64(static_cast<int64_t>(operand->descriptor(0).encode()));
+    return std::pair(*operand, arith::OrIOp::create(b, constant, address).getResult());
+  };
+  auto bPlan = plan(op.getB(), op.getTransposeB() ? Major::K : Major::MN);
+  if (!bPlan)
+    return failure();
+  bool isRegisterA = !isa<SharedType>(op.getA().getType());
+  std::optional<std::pair<WgmmaOperand, Value>> aPlan;
+  Values aWords;
+  int64_t blocks = rows / (64 * groups), steps = bPlan->first.numSteps();
+  if (isRegisterA) {
+    aWords = get(op.getA());
+  } else {
+    aPlan = plan(op.getA(), op.getTransposeA() ? Major::MN : Major::K);
+    if (!aPlan)
+      return failure();
+    // Row blocks are dealt to warpgroups in turn; they must lie equally far apart.
+    int64_t stride = groups * blocks > 1 ? aPlan->first.byteOffset(64, 0) : 0;
+    for (int64_t block = 0; block < groups * blocks; ++block)
+      for (int64_t step = 0; step < steps; ++step)
+        if (aPlan->first.byteOffset(64 * block, step) !=
+            block * stride + aPlan->first.byteOffset(0, step))
+          return op.emitError() << "row blocks of operand a do not lie equally far apart";
+    if (groups > 1) {
+      Value group = arith::DivUIOp::create(b, warp, i32(4));
+      Value shift = mul(group, i32(stride / 16));
+      aPlan->second = add(aPlan->second, arith::ExtUIOp::create(b, b.getI64Type(), shift));
+    }
+  }
+
+  Values acc;
+  bool isFirst = !op.getAcc();
+  if (!isFirst)
+    acc = get(op.getAcc());
+  else
+    acc = Values(getLayout(op, tile)->registersPerThread(), zero(b.getF32Type()));
+  int64_t perBlock = static_cast<int64_t>(acc.size()) / blocks;
+  inlineAsm("wgmma.fence.sync.aligned;", "~{memory}", nullptr, {});
+  for (int64_t block = 0; block < blocks; ++block) {
+    Values sums(ArrayRef<Value>(acc).slice(block * perBlock, perBlock));
+    for (int64_t step = 0; step < steps; ++step) {
+      auto startOf = [&](const std::pair<WgmmaOperand, Value> &operand, int64_t mn) {
+        return add(operand.second, i64(operand.first.byteOffset(mn, step) / 16));
+      };
+      size_t n = sums.size();
+      std::string text = "{ .reg .pred p; setp.ne.b32 p, " +
+                         std::to_string(isFirst && step == 0 ? 0 : 1) + ", 0; " +
+                         "wgmma.mma_async.sync.aligned.m64n" + std::to_string(cols) + "k" +
+                         std::to_string(layout::wgmmaDepth(bits)) + ".f32." + name.str() + "." +
+                         name.str() + " " + operandList(0, n) + ", ";
+      Values operands;
+      std::string constraints;
+      size_t next = 2 * n; // tied operands have numbers of their own
+      if (isRegisterA) {
+        text += operandList(next, 4);
+        llvm::append_range(operands, ArrayRef(aWords).slice(4 * (block * steps + step), 4));
+        constraints = "r,r,r,r,";
+        next += 4;
+      } else {
+        text += "$" + std::to_string(next++);
+        operands.push_back(startOf(*aPlan, 64 * groups * block));
+        constraints = "l,";
+      }
+      text += ", $" + std::to_string(next) + ", p, 1, 1";
+      operands.push_back(startOf(*bPlan, 0));
+      constraints += "l,~{memory}";
+      if (bits == 16) {
+        if (!isRegisterA)
+          text += op.getTransposeA() ? ", 1" : ", 0";
+        text += op.getTransposeB() ? ", 0" : ", 1";
+      }
+      sums = tiedAsm(text + "; }", constraints, sums, operands);
+    }
+    llvm::copy(sums, acc.begin() + block * perBlock);
+  }
+  set(op.getResult(), acc);
+  return success();
+}
+
+void KernelEmitter::emitWgmmaWait(WgmmaWaitOp op) {
+  std::string text = "wgmma.wait_group.sync.aligned " + std::to_string(op.getPending()) + ";";
+  Values tied = flatten(op.getTiles());
+  if (tied.empty()) {
+    inlineAsm(text, "~{memory}", nullptr, {});
+    return;
+  }
+  unflatten(op.getResults(), tiedAsm(text, "~{memory}", tied, {}));
+}
