@@ -61,9 +61,11 @@ ParseResult KernelOp::parse(OpAsmParser &parser, OperationState &result) {
   Region *body = result.addRegion();
   if (parser.parseRegion(*body, arguments))
     return failure();
-  if (body->empty())
-    for (Block &block = body->emplaceBlock(); const OpAsmParser::Argument &argument : arguments)
-      block.addArgument(argument.type, result.location);
+  if (!body->empty())
+    return success();
+  Block &block = body->emplaceBlock();
+  for (const OpAsmParser::Argument &argument : arguments)
+    block.addArgument(argument.type, result.location);
   return success();
 }
 
@@ -144,7 +146,8 @@ LogicalResult KernelOp::verify() {
   if (getTarget() != "sm_80" && getTarget() != "sm_90a")
     return emitOpError() << "target must be sm_80 or sm_90a, but got " << getTarget();
   if (getWarps() < 1 || getWarps() > 32)
-    return emitOpError() << "a block has 1 to 32 warps, but got " << getWarps();
+    return emitOpError() << "a block has 1 to 32 warps, but got "
+                         << static_cast<int64_t>(getWarps());
   for (auto [i, argument] : llvm::enumerate(getArgs()))
     if (!isa<tile::ViewType>(argument.getType()) && !tile::isElementType(argument.getType()))
       return emitOpError() << "argument " << getArgNames()[i]

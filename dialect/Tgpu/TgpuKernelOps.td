@@ -138,7 +138,7 @@ def Tgpu_AllocRingOp : Tgpu_Op<"alloc_ring", [MemoryEffects<[MemAlloc]>]> {
 
     Preconditions, postconditions: those of `tgpu.alloc`.
 
-    Example: `%k_ring = tgpu.alloc_ring : !tgpu.ring<3, !tgpu.shared<128x64xbf16, b128>>`
+    Example: `%k_ring = tgpu.alloc_ring : !tgpu.ring<3, <128x64xbf16, b128>>`
 
     Errors: those of `tgpu.alloc`
   }];
@@ -155,7 +155,7 @@ def Tgpu_SlotOp : Tgpu_Op<"slot", [Pure]> {
 
     Preconditions: use >= 0. Postconditions: none; what is in the buffer the barriers of the ring say.
 
-    Example: `%k = tgpu.slot %k_ring[%n] : !tgpu.ring<3, !tgpu.shared<128x64xbf16, b128>>`
+    Example: `%k = tgpu.slot %k_ring[%n] : !tgpu.ring<3, <128x64xbf16, b128>>`
 
     Errors:
     - a result that is not the ring's buffer (generic syntax)

@@ -33,24 +33,22 @@ ParseResult parseSameType(OpAsmParser &parser, Type &a, Type &b) {
 }
 void printSameType(OpAsmPrinter &printer, Operation *, Type a, Type) { printer << a; }
 
-/// A ranked tensor type, or an error.
-static ParseResult parseTensor(OpAsmParser &parser, RankedTensorType &tensor) {
+/// The type of a register tile, and what is pending on it; an error where none can be.
+static ParseResult parsePending(OpAsmParser &parser, RankedTensorType &tile, Type &pending) {
   SMLoc loc = parser.getCurrentLocation();
   Type type;
   if (parser.parseType(type))
     return failure();
-  tensor = dyn_cast<RankedTensorType>(type);
-  if (!tensor)
+  tile = dyn_cast<RankedTensorType>(type);
+  if (!tile)
     return parser.emitError(loc, "expected the type of a register tile, but got ") << type;
-  return success();
+  pending = PendingType::getChecked([&] { return parser.emitError(loc); }, parser.getContext(), tile);
+  return success(static_cast<bool>(pending));
 }
 
 ParseResult parsePendingTile(OpAsmParser &parser, Type &pending) {
-  RankedTensorType tensor;
-  if (parseTensor(parser, tensor))
-    return failure();
-  pending = PendingType::get(parser.getContext(), tensor);
-  return success();
+  RankedTensorType tile;
+  return parsePending(parser, tile, pending);
 }
 void printPendingTile(OpAsmPrinter &printer, Operation *, Type pending) {
   printer << cast<PendingType>(pending).getTile();
@@ -61,11 +59,10 @@ ParseResult parseWaitTypes(OpAsmParser &parser, SmallVectorImpl<Type> &pending,
   if (failed(parser.parseOptionalColon()))
     return success();
   return parser.parseCommaSeparatedList([&]() -> ParseResult {
-    RankedTensorType tensor;
-    if (parseTensor(parser, tensor))
+    RankedTensorType tile;
+    if (parsePending(parser, tile, pending.emplace_back()))
       return failure();
-    tiles.push_back(tensor);
-    pending.push_back(PendingType::get(parser.getContext(), tensor));
+    tiles.push_back(tile);
     return success();
   });
 }

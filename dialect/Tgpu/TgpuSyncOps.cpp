@@ -48,9 +48,11 @@ LogicalResult NamedBarrierOp::verify() {
 
 LogicalResult AnyOp::verify() {
   Type element = tilewright::tile::getElementType(getTile().getType());
-  if (element.isInteger(1))
-    return success();
-  return emitOpError() << "is for tiles of i1, but got elements of " << element;
+  if (!element.isInteger(1))
+    return emitOpError() << "is for tiles of i1, but got elements of " << element;
+  if ((*this)->getParentOfType<RolesOp>())
+    return emitOpError("is a vote of the whole block, in which other roles never take part");
+  return verifyWarps(*this);
 }
 
 /// The declaration of a named barrier, and that it is for at least `warps` warps.

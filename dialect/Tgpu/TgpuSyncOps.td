@@ -247,10 +247,14 @@ def Tgpu_AnyOp : Tgpu_Op<"any", [MemoryEffects<[MemRead, MemWrite]>]> {
   let description = [{
     A vote of all threads, and so a barrier as well: every thread gets the same answer.
 
+    Preconditions: all warps of the block execute it. Postconditions: those of `tgpu.sync`.
+
     Example: `%some = tgpu.any %keep : tensor<128x128xi1, #tgpu.mma<4, 1>>`
 
     Errors:
     - elements that are not i1
+    - inside a role
+    - a layout for other than the warps of the block
   }];
   let arguments = (ins Tgpu_RegisterTile:$tile);
   let results = (outs I1:$result);

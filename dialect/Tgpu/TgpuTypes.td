@@ -30,7 +30,7 @@ def Tgpu_RingType : Tgpu_Type<"Ring", "ring"> {
   let description = [{
     Use k of the ring is its buffer k mod `stages`. 1 to 32 stages.
 
-    Example: `!tgpu.ring<3, !tgpu.shared<128x64xbf16, b128>>`
+    Example: `!tgpu.ring<3, <128x64xbf16, b128>>`
   }];
   let parameters = (ins "int64_t":$stages, "::tilewright::tgpu::SharedType":$slot);
   let assemblyFormat = "`<` $stages `,` $slot `>`";
