@@ -7,11 +7,18 @@
 # copies would register the same command-line options), so that entry is replaced, in every MLIR target, by an interface
 # library made of LLVM's archives. A component missing below shows as an undefined symbol at link time.
 
-set(TILEWRIGHT_LLVM_COMPONENTS Support SupportLSP Remarks Core)
+set(TILEWRIGHT_LLVM_COMPONENTS Support SupportLSP Remarks Core
+  # The NVPTX back end, and what optimisation and translation pull in.
+  NVPTXCodeGen NVPTXDesc NVPTXInfo Passes Target Coverage FrontendOpenMP FrontendOffloading FrontendAtomic IRReader AsmParser
+  Linker)
 set(TILEWRIGHT_MLIR_ARCHIVES
   # Dialects the project parses, and what their canonicalisation needs.
   MLIRArithDialect MLIRArithUtils MLIRArithTransforms MLIRMathDialect MLIRMathTransforms MLIRSCFDialect MLIRSCFTransforms
   MLIRSCFUtils MLIRFuncDialect MLIRFuncInlinerExtension MLIRTensorDialect MLIRDialectUtils
+  # Code generation for GPUs.
+  MLIRControlFlowDialect MLIRLLVMDialect MLIRNVVMDialect MLIRSCFToControlFlow MLIRArithToLLVM MLIRMathToLLVM
+  MLIRControlFlowToLLVM MLIRTargetLLVMIRExport MLIRBuiltinToLLVMIRTranslation MLIRLLVMToLLVMIRTranslation
+  MLIRNVVMToLLVMIRTranslation
   # Infrastructure.
   MLIRTransforms MLIRTransformUtils MLIRInferIntRangeCommon MLIRParser MLIRPass MLIROptLib MLIRLspServerLib)
 
