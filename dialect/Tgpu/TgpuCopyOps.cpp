@@ -118,7 +118,8 @@ template <typename Op> static LogicalResult verifyBoxes(Op op) {
   if (bufferRows == rows && panel == columns && map.getSwizzle() == buffer.getSwizzle() &&
       map.getElementType() == buffer.getElementType())
     return success();
-  return op->emitOpError() << "buffer must be made of boxes of the map, one for each of its panels ("
+  return op->emitOpError() << "buffer must be made of boxes of the map, one for each of its "
+                              "panels ("
                            << bufferRows << "x" << panel << " elements), but got " << buffer
                            << " and " << map;
 }

@@ -137,7 +137,8 @@ static LogicalResult verifyGridExtent(KernelOp kernel, tile::ExprAttr extent) {
 }
 
 LogicalResult KernelOp::verify() {
-  if (getArgOptional().size() != getArgNames().size() || getGrid().size() != getGridNames().size() ||
+  if (getArgOptional().size() != getArgNames().size() ||
+      getGrid().size() != getGridNames().size() ||
       !llvm::all_of(getArgNames(), isWord) || !llvm::all_of(getGridNames(), isWord) ||
       !llvm::all_of(getGrid(), [](Attribute a) { return isa<tile::ExprAttr>(a); }) ||
       getBody().empty() ||

@@ -42,7 +42,8 @@ static ParseResult parsePending(OpAsmParser &parser, RankedTensorType &tile, Typ
   tile = dyn_cast<RankedTensorType>(type);
   if (!tile)
     return parser.emitError(loc, "expected the type of a register tile, but got ") << type;
-  pending = PendingType::getChecked([&] { return parser.emitError(loc); }, parser.getContext(), tile);
+  pending =
+      PendingType::getChecked([&] { return parser.emitError(loc); }, parser.getContext(), tile);
   return success(static_cast<bool>(pending));
 }
 

@@ -32,7 +32,8 @@ LogicalResult ExpectOp::verify() {
     return failure();
   if (static_cast<int64_t>(getBytes()) >= 1 && getBytes() < (1u << 20))
     return success();
-  return emitOpError() << "expects 1 to 1048575 bytes, but got " << static_cast<int64_t>(getBytes());
+  return emitOpError() << "expects 1 to 1048575 bytes, but got "
+                       << static_cast<int64_t>(getBytes());
 }
 
 LogicalResult NamedBarrierOp::verify() {
