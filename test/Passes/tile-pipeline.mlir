@@ -4,7 +4,7 @@
 //
 // RUN: tilewright-opt %s --tile-pipeline='params=CAUSAL=true' --dump-pass-pipeline 2>&1 | FileCheck %s --check-prefix=PASSES
 // PASSES:      tile-link{},
-// PASSES-NEXT: tile-specialize{entry= params={CAUSAL=true}},
+// PASSES-NEXT: tile-specialize{entry= exact-literals=false params={CAUSAL=true}},
 // PASSES-NEXT: canonicalize
 // PASSES-NEXT: cse
 // PASSES-NEXT: tile-analyze-masks,
