@@ -2,7 +2,7 @@
 //
 // attention_forward and attention_backward over the list of cases, by the accuracy rule. One test
 // for each case: the forward's O and LSE are what the backward takes. The smoke list takes about a
-// minute on two cores, the full list (3924 cases, TILEWRIGHT_TEST_TIER=full) about half an hour.
+// minute on two cores, the full list (3924 cases, TILEWRIGHT_TEST_TIER=full) about 25 core-minutes.
 // GoogleTest's GTEST_TOTAL_SHARDS and GTEST_SHARD_INDEX take a sample of it.
 
 #include "test/Acceptance/AttentionCall.h"
