@@ -27,6 +27,10 @@ def Tgpu_Swizzle : Tgpu_Enum<"Swizzle", "pattern by which rows of a shared buffe
 def Tgpu_ArriveScope : Tgpu_Enum<"ArriveScope", "who counts as one arrival at a barrier", [
     I32EnumAttrCase<"Thread", 0, "thread">, I32EnumAttrCase<"Warp", 1, "warp">,
     I32EnumAttrCase<"Warpgroup", 2, "warpgroup">, I32EnumAttrCase<"Role", 3, "role">]>;
+def Tgpu_Skeleton : Tgpu_Enum<"Skeleton", "how copies and products of a loop are arranged", [
+    I32EnumAttrCase<"Synchronous", 0, "synchronous">, I32EnumAttrCase<"Multistage", 1, "multistage">,
+    I32EnumAttrCase<"ProducerConsumer", 2, "producer_consumer">]>;
+
 def Tgpu_ArriveScopeAttr : EnumAttr<Tgpu_Dialect, Tgpu_ArriveScope, "arrive_scope">;
 
 def Tgpu_MmaAttr : Tgpu_Attr<"Mma", "mma"> {
@@ -101,6 +105,25 @@ def Tgpu_BlockedAttr : Tgpu_Attr<"Blocked", "blocked"> {
   }];
   let parameters = (ins "int64_t":$vector, "int64_t":$lanes, "int64_t":$warpsM, "int64_t":$warpsN);
   let assemblyFormat = "`<` $vector `,` `lanes` $lanes `,` `warps` $warpsM `,` $warpsN `>`";
+  let genVerifyDecl = 1;
+}
+
+def Tgpu_ScheduleAttr : Tgpu_Attr<"Schedule", "schedule"> {
+  let summary = "how a loop is to be pipelined";
+  let description = [{
+    Written by tgpu-plan-schedule on a loop as the discardable attribute `tgpu.schedule`, or by an author, who overrides it;
+    the passes that follow obey it and decide nothing.
+
+    - `skeleton`: `synchronous` leaves the loop as it is; `multistage` fills rings by copies that all warps issue ahead;
+      `producer_consumer` gives the copies to a role of their own.
+    - `stages`: slots of each ring of the loop, so the copies of `stages` - 1 rounds are under way.
+    - `in_flight`: asynchronous products that may be unfinished when the next is issued.
+
+    Example: `#tgpu.schedule<skeleton = multistage, stages = 2>`
+  }];
+  let parameters = (ins "::tilewright::tgpu::Skeleton":$skeleton, DefaultValuedParameter<"int64_t", "1">:$stages,
+                        DefaultValuedParameter<"int64_t", "0">:$in_flight);
+  let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
 }
 

@@ -74,6 +74,20 @@ LogicalResult WgmmaAttr::verify(EmitError emitError, int64_t warpgroups) {
   return emitError() << "a wgmma layout has 1 to 8 warpgroups, but got " << warpgroups;
 }
 
+LogicalResult ScheduleAttr::verify(EmitError emitError, Skeleton skeleton, int64_t stages,
+                                   int64_t inFlight) {
+  constexpr int64_t mostStages = 32, mostInFlight = 7;
+  if (stages < 1 || stages > mostStages)
+    return emitError() << "a schedule has 1 to " << mostStages << " stages, but got " << stages;
+  if (skeleton != Skeleton::Synchronous && stages < 2)
+    return emitError() << "skeleton " << stringifySkeleton(skeleton)
+                       << " needs at least 2 stages, but got " << stages;
+  if (inFlight < 0 || inFlight > mostInFlight)
+    return emitError() << "a schedule has 0 to " << mostInFlight
+                       << " products in flight, but got " << inFlight;
+  return success();
+}
+
 LogicalResult OperandAttr::verify(EmitError emitError, MatrixOperand operand, Attribute parent) {
   if (isa_and_nonnull<MmaAttr>(parent))
     return success();
