@@ -1,0 +1,131 @@
+# Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Launches on PyTorch's current stream: kernels from PTX or a cubin through the driver, and times of interleaved calls."""
+
+import ctypes
+import time
+
+import torch
+
+SCALARS = {"f32": ctypes.c_float, "f64": ctypes.c_double, "i32": ctypes.c_int32, "i64": ctypes.c_int64,
+           "i1": ctypes.c_uint8}
+FLUSH_BYTES = 256 << 20  # several times the L2 of any GPU
+SPACER_CYCLES = 60_000  # about 30 microseconds, in which the host gets ahead of the GPU
+
+
+class DeviceError(Exception):
+    pass
+
+
+def check(status, what):
+    """Of a driver call."""
+    if status:
+        name = ctypes.c_char_p()
+        ctypes.CDLL("libcuda.so.1").cuGetErrorName(status, ctypes.byref(name))
+        raise DeviceError(f"{what}: the driver answered {(name.value or b'?').decode()} ({status})")
+
+
+def current_stream():
+    return ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
+
+
+class PtxKernel:
+    """The entry of a PTX file or cubin; parameters as runtime/KernelAbi.h lays them out."""
+
+    def __init__(self, path, contract):
+        if contract.tensor_maps:
+            raise DeviceError("the kernel takes tensor maps, which only the runtime builds: use a bundle")
+        self.contract = contract
+        self.driver = ctypes.CDLL("libcuda.so.1")
+        torch.zeros(1, device="cuda")  # makes the context current
+        self.sm_count = torch.cuda.get_device_properties(0).multi_processor_count
+        with open(path, "rb") as file:
+            image = file.read() + b"\0"
+        log = ctypes.create_string_buffer(8192)
+        error_log_buffer, error_log_size = 5, 6
+        options = (ctypes.c_int * 2)(error_log_buffer, error_log_size)
+        values = (ctypes.c_void_p * 2)(ctypes.cast(log, ctypes.c_void_p), len(log))
+        module, self.function = ctypes.c_void_p(), ctypes.c_void_p()
+        status = self.driver.cuModuleLoadDataEx(ctypes.byref(module), image, 2, options, values)
+        check(status, "loading the code" + (f" ({log.value.decode().strip()})" if log.value else ""))
+        check(self.driver.cuModuleGetFunction(ctypes.byref(self.function), module, contract.entry.encode()),
+              f"finding the entry {contract.entry}")
+        max_dynamic_shared_size = 8
+        check(self.driver.cuFuncSetAttribute(self.function, max_dynamic_shared_size, contract.shared_bytes),
+              f"asking for {contract.shared_bytes} bytes of shared memory")
+        self.registers, self.local_bytes = self._attribute(4), self._attribute(3)
+        blocks = ctypes.c_int()
+        check(self.driver.cuOccupancyMaxActiveBlocksPerMultiprocessor(
+            ctypes.byref(blocks), self.function, contract.threads, ctypes.c_size_t(contract.shared_bytes)), "occupancy")
+        self.blocks_per_sm = blocks.value
+
+    def _attribute(self, which):
+        value = ctypes.c_int()
+        check(self.driver.cuFuncGetAttribute(ctypes.byref(value), which, self.function), "a function attribute")
+        return value.value
+
+    def bind(self, arguments):
+        """A call without arguments that launches; `arguments` are tensors and numbers by name, None where absent."""
+        values, shapes = [], {}
+        for argument in self.contract.arguments:
+            value = arguments[argument.name]
+            if argument.rank is None:
+                values.append(SCALARS[argument.type](value))
+                continue
+            shape, strides = [0] * argument.rank, [0] * argument.rank
+            if value is not None:
+                shape, strides = list(value.shape), list(value.stride())
+            shapes[argument.name] = shape
+            values.append(ctypes.c_uint64(0 if value is None else value.data_ptr()))
+            values += [ctypes.c_int32(n) for n in shape] + [ctypes.c_int64(n) for n in strides]
+        pointers = (ctypes.c_void_p * len(values))(*[ctypes.cast(ctypes.pointer(v), ctypes.c_void_p) for v in values])
+        blocks = self.contract.count_blocks(shapes, self.sm_count)
+        threads, shared = self.contract.threads, self.contract.shared_bytes
+        tensors = list(arguments.values())
+
+        def launch(values=values, tensors=tensors):  # the defaults keep what the pointers mean alive
+            if blocks == 0:
+                return
+            check(self.driver.cuLaunchKernel(self.function, blocks, 1, 1, threads, 1, 1, shared, current_stream(),
+                                             pointers, None), "the launch")
+
+        return launch
+
+
+def time_interleaved(sides, rounds, flush=True, warm_up=3, time_limit=None):
+    """Milliseconds of each call in every round, {name: [ms]}. Each round calls all sides once, beginning with another one
+    each time; before each call the L2 is overwritten (flush), and the GPU is kept busy until the host is ahead."""
+    scratch = torch.empty(FLUSH_BYTES, dtype=torch.uint8, device="cuda") if flush else None
+    names = list(sides)
+    times = {name: [] for name in names}
+    begin = time.monotonic()
+    for number in range(warm_up + rounds):
+        shift = number % len(names)
+        events = []
+        for name in names[shift:] + names[:shift]:
+            start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+            if flush:
+                scratch.zero_()
+            torch.cuda._sleep(SPACER_CYCLES)
+            start.record()
+            sides[name]()
+            end.record()
+            events.append((name, start, end))
+        torch.cuda.synchronize()
+        if number >= warm_up:
+            for name, start, end in events:
+                times[name].append(start.elapsed_time(end))
+            if time_limit is not None and time.monotonic() - begin > time_limit:
+                break
+    return times
+
+
+def host_microseconds(call, calls=200):
+    """Median host time of a call that only enqueues work; the GPU is idle before each."""
+    samples = []
+    for _ in range(calls):
+        torch.cuda.synchronize()
+        start = time.perf_counter_ns()
+        call()
+        samples.append((time.perf_counter_ns() - start) / 1e3)
+    torch.cuda.synchronize()
+    return sorted(samples[calls // 10:])[(calls - calls // 10) // 2]

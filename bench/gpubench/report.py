@@ -1,0 +1,100 @@
+# Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Statistics, tables and plots of timings."""
+
+import html
+import math
+import statistics
+
+COLOURS = ["#1b6ca8", "#d1495b", "#66a182", "#edae49", "#7a5195", "#2e4057", "#8d6b94", "#a0522d"]
+
+
+def summarize(milliseconds):
+    """Median and quartiles of a list of at least one time."""
+    ordered = sorted(milliseconds)
+    low, high = (ordered[0], ordered[-1]) if len(ordered) < 2 else statistics.quantiles(ordered, n=4)[::2]
+    return {"median_ms": statistics.median(ordered), "q1_ms": low, "q3_ms": high, "rounds": len(ordered)}
+
+
+def tflops(flops, milliseconds):
+    return flops / milliseconds / 1e9
+
+
+def geometric_mean(values):
+    return math.exp(statistics.fmean(math.log(value) for value in values)) if values else None
+
+
+def markdown_table(heads, rows):
+    lines = ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
+    return "\n".join(lines + ["| " + " | ".join(str(cell) for cell in row) + " |" for row in rows])
+
+
+def ratios(results, subject):
+    """{peer: {case: speed of the subject over that of the peer}} of {case: {side: {"median_ms"}}}."""
+    table = {}
+    for case, sides in results.items():
+        if subject not in sides:
+            continue
+        for peer, side in sides.items():
+            if peer != subject:
+                table.setdefault(peer, {})[case] = side["median_ms"] / sides[subject]["median_ms"]
+    return table
+
+
+def summary_rows(table):
+    """One row for each peer: cases, geometric mean, the least ratio and where it is."""
+    rows = []
+    for peer, by_case in table.items():
+        worst = min(by_case, key=by_case.get)
+        rows.append([peer, len(by_case), f"{geometric_mean(list(by_case.values())):.3f}", f"{by_case[worst]:.3f}", worst])
+    return rows
+
+
+def _nice_top(value):
+    step = 10 ** math.floor(math.log10(value)) if value > 0 else 1
+    return next(step * factor for factor in (1, 2, 3, 4, 5, 6, 8, 10) if step * factor >= value)
+
+
+def svg_plot(groups, title):
+    """One panel for each group, two in a row: {group: {side: [(sequence length, TFLOP/s)]}}, with a legend below."""
+    width, height, columns = 430, 260, 2
+    left, right, top, bottom = 52, 14, 34, 34
+    sides = list(dict.fromkeys(side for lines in groups.values() for side in lines))
+    rows = -(-len(groups) // columns)
+    total_width, total_height = columns * width, 40 + rows * height + 24 * (-(-len(sides) // 4)) + 10
+    out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {total_width} {total_height}" '
+           'font-family="sans-serif" font-size="12">',
+           f'<rect width="{total_width}" height="{total_height}" fill="white"/>',
+           f'<text x="{total_width / 2}" y="24" text-anchor="middle" font-size="15">{html.escape(title)}</text>']
+    for index, (group, lines) in enumerate(groups.items()):
+        x0, y0 = (index % columns) * width + left, 40 + (index // columns) * height + top
+        inner_width, inner_height = width - left - right, height - top - bottom
+        points = [point for line in lines.values() for point in line]
+        lengths = sorted({length for length, _ in points})
+        best = _nice_top(max((speed for _, speed in points), default=1))
+
+        def x_of(length):
+            place = lengths.index(length) / max(1, len(lengths) - 1) if len(lengths) > 1 else 0.5
+            return x0 + inner_width * place
+
+        def y_of(speed):
+            return y0 + inner_height * (1 - speed / best)
+
+        out.append(f'<text x="{x0 + inner_width / 2}" y="{y0 - 12}" text-anchor="middle">{html.escape(group)}</text>')
+        for tick in range(5):
+            speed = best * tick / 4
+            out.append(f'<line x1="{x0}" y1="{y_of(speed):.1f}" x2="{x0 + inner_width}" y2="{y_of(speed):.1f}" '
+                       'stroke="#dddddd"/>')
+            out.append(f'<text x="{x0 - 6}" y="{y_of(speed) + 4:.1f}" text-anchor="end">{speed:g}</text>')
+        for length in lengths:
+            out.append(f'<text x="{x_of(length):.1f}" y="{y0 + inner_height + 18}" text-anchor="middle">{length}</text>')
+        for side, line in lines.items():
+            colour = COLOURS[sides.index(side) % len(COLOURS)]
+            path = " ".join(f"{x_of(length):.1f},{y_of(speed):.1f}" for length, speed in sorted(line))
+            out.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>')
+            out += [f'<circle cx="{x_of(length):.1f}" cy="{y_of(speed):.1f}" r="3" fill="{colour}"/>'
+                    for length, speed in line]
+    for index, side in enumerate(sides):
+        x, y = 30 + (index % 4) * (total_width - 40) / 4, 40 + rows * height + 16 + 24 * (index // 4)
+        out.append(f'<rect x="{x:.1f}" y="{y - 10}" width="14" height="10" fill="{COLOURS[index % len(COLOURS)]}"/>')
+        out.append(f'<text x="{x + 20:.1f}" y="{y}">{html.escape(side)}</text>')
+    return "\n".join(out + ["</svg>"]) + "\n"

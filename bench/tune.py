@@ -1,0 +1,378 @@
+#!/usr/bin/env python3
+# Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Times variants of a kernel on a GPU: block sizes, warps and schedules, each compiled by tilewrightc, beside PyTorch.
+
+    bench/tune.py --kernel kernels/attention_forward.mlir --dims 64,128 --causal none,top_left --seqs 4096 \\
+        --grid BLOCK_M=64,128 BLOCK_N=32,64,128 --warps 4,8 --schedule stages=2,3 --json tune.json
+    bench/tune.py --kernel kernels/matmul.mlir --seqs 8192 --grid BLOCK_M=128,256 BLOCK_N=128 BLOCK_K=32,64
+
+Every combination of the values is a variant; the value `default` leaves the setting out. A variant is compiled (in parallel, by ptxas
+too where there is one), checked against a reference in f64 on ragged shapes and on the shortest case, and only then
+timed, in rounds that interleave all variants and the peers. What a variant fails at is listed with its reason; one that
+crashes or hangs does not take the others with it. Needs PyTorch, a GPU and tilewrightc.
+"""
+
+import argparse
+import concurrent.futures
+import itertools
+import json
+import os
+import queue
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+
+from gpubench import cases as bench_cases
+from gpubench import report
+from gpubench.contract import Contract, ContractError
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
+def values_of(text):
+    return [value for value in text.split(",") if value]
+
+
+def settings_of(items, option):
+    """["A=1,2", "B=3"] as [("A", ["1", "2"]), ("B", ["3"])]."""
+    settings = []
+    for item in items:
+        key, equals, values = item.partition("=")
+        if not key or not equals or not values_of(values):
+            raise ValueError(f"{option}: expected NAME=VALUE,... but got '{item}'")
+        settings.append((key, values_of(values)))
+    return settings
+
+
+class Variant:
+    """One way to compile the kernel for one binding of what the cases fix."""
+
+    def __init__(self, binding, params, warps, schedule):
+        self.binding, self.params, self.warps, self.schedule = binding, params, warps, schedule
+        self.resources, self.error = {}, None
+        self.paths = {}
+
+    @property
+    def setting(self):
+        """Its name within a case."""
+        parts = [f"{key}={value}" for key, value in self.params.items()]
+        parts += [f"warps={self.warps}"] if self.warps else []
+        return " ".join(parts + [f"{key}={value}" for key, value in self.schedule.items()]) or "default"
+
+    @property
+    def name(self):
+        return " ".join([f"{key}={value}" for key, value in self.binding.items()] + [self.setting])
+
+    def command(self, options, form, output):
+        command = [options.tilewrightc, options.kernel, f"--target={options.target}", f"--emit={form}", "-o", output]
+        for key, value in {**self.binding, **self.params}.items():
+            command += ["--param", f"{key}={value}"]
+        if self.warps:
+            command.append(f"--warps={self.warps}")
+        for key, value in self.schedule.items():
+            command += ["--schedule", f"{key}={value}"]
+        return command + options.extra
+
+
+def combinations(settings):
+    for values in itertools.product(*(values for _, values in settings)):
+        yield {key: value for (key, _), value in zip(settings, values) if value != "default"}
+
+
+def make_variants(options, binding):
+    return [Variant(binding, params, None if warps == "default" else warps, schedule)
+            for params in combinations(options.grid) for warps in options.warps
+            for schedule in combinations(options.schedule)]
+
+
+def run_tool(command, limit=120):
+    """Standard error of a command that succeeded; raises with its last lines where it failed."""
+    try:
+        result = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=limit)
+    except subprocess.TimeoutExpired:
+        raise RuntimeError(f"{os.path.basename(command[0])} took more than {limit} s") from None
+    except OSError as error:
+        raise RuntimeError(f"cannot run {command[0]}: {error.strerror}") from None
+    if result.returncode:
+        lines = [line for line in result.stdout.strip().splitlines() if "error" in line] or [result.stdout.strip()]
+        raise RuntimeError(lines[0][-300:] or f"{command[0]} exited with {result.returncode}")
+    return result.stdout
+
+
+def compile_variant(variant, options, number, folder):
+    """Fills paths and resources, or error."""
+    base = os.path.join(folder, f"variant{number}")
+    try:
+        run_tool(variant.command(options, "tgpu", base + ".mlir"))
+        with open(base + ".mlir") as file:
+            contract = Contract(file.read())
+        variant.paths = {"contract": base + ".mlir", "code": base + ".ptx"}
+        variant.resources = {"shared_bytes": contract.shared_bytes, "warps": contract.warps}
+        run_tool(variant.command(options, "ptx", base + ".ptx"))
+        if options.ptxas:
+            log = run_tool([options.ptxas, "-v", f"-arch={options.arch}", base + ".ptx", "-o", base + ".cubin"])
+            variant.paths["code"] = base + ".cubin"
+            spills = [int(word) for line in log.splitlines() if "spill stores" in line
+                      for word, unit in zip(line.split(), line.split()[1:]) if unit == "bytes"]
+            variant.resources["spilled_bytes"] = sum(spills[1:]) if spills else 0
+    except (RuntimeError, ContractError) as error:
+        variant.error = f"compile: {error}"
+
+
+def start_worker(job, folder):
+    path = os.path.join(folder, "job.json")
+    with open(path, "w") as file:
+        json.dump(job, file)
+    process = subprocess.Popen([sys.executable, os.path.abspath(__file__), "--worker", path], stdout=subprocess.PIPE,
+                               text=True)
+    lines = queue.Queue()
+
+    def read():
+        for line in process.stdout:
+            lines.put(line)
+        lines.put(None)
+
+    threading.Thread(target=read, daemon=True).start()
+    return process, lines
+
+
+def measure(options, group, variants, folder):
+    """Checks and times the variants of one binding; returns {case: {side: summary}}."""
+    results = {}
+    while True:
+        live = [number for number, variant in enumerate(variants) if variant.error is None]
+        missing = [case for case in group if case.name not in results]
+        if not live or not missing:
+            return results
+        job = {"operation": group[0].operation, "cases": [vars(case) for case in missing], "peers": options.peers,
+               "rounds": options.rounds, "flush": not options.warm, "time_limit": options.time_limit,
+               "variants": [{"number": number, **variants[number].paths, "name": variants[number].setting,
+                             "checked": "registers" in variants[number].resources} for number in live]}
+        process, lines = start_worker(job, folder)
+        current, why = None, "crashed"
+        while True:
+            try:
+                line = lines.get(timeout=options.hang)
+            except queue.Empty:
+                process.kill()
+                why = f"gave no sign for {options.hang} s"
+                break
+            if line is None:
+                break
+            event = json.loads(line) if line.startswith("{") else {}
+            if "begin" in event:
+                current = event["begin"]
+            elif "checked" in event:
+                variant = variants[event["checked"]]
+                variant.resources.update(event["resources"])
+                variant.error = event["error"]
+                current = None
+            elif "case" in event:
+                results[event["case"]] = event["times"]
+            elif "fatal" in event:
+                why = event["fatal"]
+        process.wait()
+        if current is not None:
+            variants[current].error = f"run: {why}"
+        elif process.returncode or why != "crashed":
+            left = [case.name for case in group if case.name not in results]
+            print(f"tune: {', '.join(left)}: {why}", file=sys.stderr)
+            return results
+
+
+def worker(path):
+    """The process with the GPU: one JSON object a line."""
+    with open(path) as file:
+        job = json.load(file)
+
+    def say(**event):
+        print(json.dumps(event), flush=True)
+
+    import torch
+    from gpubench import device, problems
+
+    make = {"attention": bench_cases.AttentionCase, "matmul": bench_cases.MatmulCase}[job["operation"]]
+    cases = [make(**case) for case in job["cases"]]
+    shortest = min(cases, key=lambda case: case.seq)
+    kernels = {}
+    for variant in job["variants"]:
+        number, error, kernel = variant["number"], None, None
+        say(begin=number)
+        try:
+            with open(variant["contract"]) as file:
+                kernel = device.PtxKernel(variant["code"], Contract(file.read()))
+            tests = [] if variant["checked"] else problems.ragged(shortest)
+            for problem in tests + [problems.PROBLEMS[job["operation"]].of(shortest)]:
+                outputs = problem.outputs()
+                kernel.bind(problem.arguments(*outputs))()
+                torch.cuda.synchronize()
+                if variant["checked"]:
+                    continue
+                wrong = problem.judge({"it": outputs})["it"]
+                if wrong:
+                    error = f"wrong: {wrong}"
+                    break
+        except (device.DeviceError, ContractError) as failure:
+            error = f"run: {failure}"
+        except RuntimeError as failure:  # an error of a kernel, after which the context is of no use
+            say(fatal=str(failure).strip().splitlines()[0])
+            os._exit(1)
+        resources = {"registers": kernel.registers, "local_bytes": kernel.local_bytes,
+                     "blocks_per_sm": kernel.blocks_per_sm} if kernel else {}
+        say(checked=number, error=error, resources=resources)
+        if error is None:
+            kernels[variant["name"]] = kernel
+    if not kernels:
+        return
+    for case in cases:
+        problem = problems.PROBLEMS[job["operation"]].of(case)
+        outputs = problem.outputs()
+        sides = dict(problem.peers(job["peers"]))
+        for name, kernel in kernels.items():
+            sides[name] = kernel.bind(problem.arguments(*outputs))
+        try:
+            times = device.time_interleaved(sides, job["rounds"], job["flush"], time_limit=job["time_limit"])
+        except RuntimeError as failure:
+            say(fatal=str(failure).strip().splitlines()[0])
+            os._exit(1)
+        say(case=case.name, times={name: report.summarize(values) for name, values in times.items()})
+
+
+def print_case(case, times, variants, peers):
+    reference = next((times[peer]["median_ms"] for peer in peers if peer in times), None)
+    by_name = {variant.setting: variant.resources for variant in variants}
+    rows = []
+    for side, time in sorted(times.items(), key=lambda item: item[1]["median_ms"]):
+        speed, resources = report.tflops(case.flops, time["median_ms"]), by_name.get(side, {})
+        spread = (time["q3_ms"] - time["q1_ms"]) / time["median_ms"]
+        rows.append([side, f"{speed:.0f}", f"{spread:.1%}",
+                     f"{reference / time['median_ms']:.3f}" if reference else ""] +
+                    [resources.get(key, "") for key in ("registers", "spilled_bytes", "shared_bytes", "blocks_per_sm")])
+    print(f"\n### {case.name}\n")
+    print(report.markdown_table(["variant", "TFLOP/s", "IQR", f"over {peers[0]}" if peers else "ratio", "registers",
+                                 "spilled", "shared", "blocks/SM"], rows), flush=True)
+
+
+def print_summary(results, peers):
+    """Settings over all cases that have them, best first."""
+    if not peers or len(results) < 2:
+        return
+    table = {}
+    for times in results.values():
+        for side in times:
+            if side not in peers and peers[0] in times:
+                table.setdefault(side, []).append(times[peers[0]]["median_ms"] / times[side]["median_ms"])
+    rows = [[side, len(values), f"{report.geometric_mean(values):.3f}", f"{min(values):.3f}"]
+            for side, values in sorted(table.items(), key=lambda item: -report.geometric_mean(item[1]))]
+    print(f"\n### All cases, over {peers[0]}\n")
+    print(report.markdown_table(["variant", "cases", "geometric mean", "least"], rows))
+
+
+def find_arch(target):
+    """Of this machine's GPU, for ptxas; a target with an `a` runs on that architecture alone."""
+    if target.endswith("a"):
+        return target
+    try:
+        found = subprocess.run(["nvidia-smi", "--query-gpu=compute_cap", "--format=csv,noheader"],
+                               stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=True).stdout
+        return "sm_" + found.splitlines()[0].strip().replace(".", "")
+    except (OSError, subprocess.CalledProcessError, IndexError):
+        return target
+
+
+def find_ptxas():
+    return shutil.which("ptxas") or shutil.which("/usr/local/cuda/bin/ptxas")
+
+
+def parse(arguments):
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kernel", default=os.path.join(ROOT, "kernels", "attention_forward.mlir"))
+    parser.add_argument("--operation", choices=["attention", "matmul"], help="by default from the kernel's name")
+    parser.add_argument("--dims", type=values_of, default=["64", "128"])
+    parser.add_argument("--causal", type=values_of, default=["none", "top_left"])
+    parser.add_argument("--seqs", type=values_of, default=["4096"], help="lengths, or sizes of a matrix product")
+    parser.add_argument("--dtype", default="bf16", choices=["bf16", "f16"])
+    parser.add_argument("--grid", nargs="*", default=[], metavar="NAME=VALUE,...", help="parameters of the kernel")
+    parser.add_argument("--warps", type=values_of, default=["default"])
+    parser.add_argument("--schedule", nargs="*", default=[], metavar="KEY=VALUE,...")
+    parser.add_argument("--target", default="sm_80")
+    parser.add_argument("--arch", help="what ptxas compiles for; this machine's GPU by default")
+    parser.add_argument("--ptxas", default=find_ptxas(), help="'' leaves the PTX to the driver")
+    parser.add_argument("--tilewrightc", default=os.path.join(ROOT, "build", "bin", "tilewrightc"))
+    parser.add_argument("--extra", nargs="*", default=[], metavar="OPTION", help="further options of tilewrightc, as =OPTION")
+    parser.add_argument("--peers", type=values_of, default=None, help="flash, cudnn, efficient, flex; torch for matmul")
+    parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--warm", action="store_true", help="do not overwrite the L2 before each call")
+    parser.add_argument("--time-limit", type=float, default=30, help="seconds of timing for each case")
+    parser.add_argument("--hang", type=float, default=90, help="seconds without a sign after which a variant has hung")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("--json", metavar="FILE")
+    parser.add_argument("--keep", metavar="FOLDER", help="keep tgpu, PTX and cubins here")
+    parser.add_argument("--compile-only", action="store_true", help="needs neither PyTorch nor a GPU")
+    options = parser.parse_args(arguments)
+    try:
+        options.grid, options.schedule = settings_of(options.grid, "--grid"), settings_of(options.schedule, "--schedule")
+        lengths, dims = [int(text) for text in options.seqs], [int(text) for text in options.dims]
+    except ValueError as error:
+        parser.error(str(error))
+    options.extra = [option.removeprefix("=") for option in options.extra]
+    options.operation = options.operation or ("matmul" if "matmul" in os.path.basename(options.kernel) else "attention")
+    if options.peers is None:
+        options.peers = ["torch"] if options.operation == "matmul" else ["flash"]
+    if options.rounds < 1 or options.jobs < 1:
+        parser.error("--rounds and --jobs must be at least 1")
+    if options.operation == "matmul":
+        options.groups = [[bench_cases.MatmulCase(size, options.dtype) for size in lengths]]
+    else:
+        options.groups = [bench_cases.attention_cases([dim], [mask], lengths, options.dtype)
+                          for dim in dims for mask in options.causal]
+    return options
+
+
+def main():
+    if sys.argv[1:2] == ["--worker"]:
+        return worker(sys.argv[2])
+    options = parse(sys.argv[1:])
+    options.arch = options.arch or find_arch(options.target)
+    scratch = tempfile.TemporaryDirectory()
+    folder = options.keep or scratch.name
+    os.makedirs(folder, exist_ok=True)
+
+    variants = [make_variants(options, group[0].params()) for group in options.groups]
+    flat = list(itertools.chain(*variants))
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        list(pool.map(lambda item: compile_variant(item[1], options, item[0], folder), enumerate(flat)))
+    compiled = sum(variant.error is None for variant in flat)
+    print(f"{compiled} of {len(flat)} variants compile for {options.target}"
+          + (f", by ptxas for {options.arch}" if options.ptxas else ""), flush=True)
+    if options.compile_only:
+        rows = [[variant.name, variant.resources.get("spilled_bytes", ""), variant.resources["shared_bytes"],
+                 variant.resources["warps"]] for variant in flat if variant.error is None]
+        print(report.markdown_table(["variant", "spilled", "shared", "warps"], rows))
+
+    results = {}
+    if not options.compile_only:
+        for group, members in zip(options.groups, variants):
+            times = measure(options, group, members, folder)
+            for case in group:
+                if case.name in times:
+                    print_case(case, times[case.name], members, options.peers)
+            results.update(times)
+        print_summary(results, options.peers)
+    failures = [variant for variant in flat if variant.error is not None]
+    if failures:
+        print("\n### Not timed\n")
+        for variant in failures:
+            print(f"- {variant.name}: {variant.error}")
+    if options.json:
+        with open(options.json, "w") as file:
+            json.dump({"command": sys.argv, "cases": results,
+                       "variants": [{"name": v.name, "setting": v.setting, "binding": v.binding, "error": v.error,
+                                     **v.resources} for v in flat]}, file, indent=1)
+    return 0 if options.compile_only or results else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
