@@ -148,8 +148,8 @@ def measure(options, group, variants, folder):
             return results
         job = {"operation": group[0].operation, "cases": [vars(case) for case in missing], "peers": options.peers,
                "rounds": options.rounds, "flush": not options.warm, "time_limit": options.time_limit,
-               "variants": [{"number": number, **variants[number].paths, "name": variants[number].setting,
-                             "checked": "registers" in variants[number].resources} for number in live]}
+               "variants": [{"number": number, **variants[number].paths, "name": variants[number].setting}
+                            for number in live]}
         process, lines = start_worker(job, folder)
         current, why = None, "crashed"
         while True:
@@ -164,11 +164,12 @@ def measure(options, group, variants, folder):
             event = json.loads(line) if line.startswith("{") else {}
             if "begin" in event:
                 current = event["begin"]
-            elif "checked" in event:
-                variant = variants[event["checked"]]
-                variant.resources.update(event["resources"])
-                variant.error = event["error"]
+            elif "ran" in event:
+                variants[event["ran"]].resources.update(event["resources"])
+                variants[event["ran"]].error = event["error"]
                 current = None
+            elif "wrong" in event:
+                variants[event["wrong"]].error = event["error"]
             elif "case" in event:
                 results[event["case"]] = event["times"]
             elif "fatal" in event:
@@ -196,24 +197,19 @@ def worker(path):
     make = {"attention": bench_cases.AttentionCase, "matmul": bench_cases.MatmulCase}[job["operation"]]
     cases = [make(**case) for case in job["cases"]]
     shortest = min(cases, key=lambda case: case.seq)
-    kernels = {}
+    tests = problems.ragged(shortest) + [problems.PROBLEMS[job["operation"]].of(shortest)]
+    kernels, names, outputs = {}, {}, [{} for _ in tests]
     for variant in job["variants"]:
         number, error, kernel = variant["number"], None, None
         say(begin=number)
         try:
             with open(variant["contract"]) as file:
                 kernel = device.PtxKernel(variant["code"], Contract(file.read()))
-            tests = [] if variant["checked"] else problems.ragged(shortest)
-            for problem in tests + [problems.PROBLEMS[job["operation"]].of(shortest)]:
-                outputs = problem.outputs()
-                kernel.bind(problem.arguments(*outputs))()
+            for problem, seen in zip(tests, outputs):
+                seen[number] = problem.outputs()
+                kernel.bind(problem.arguments(*seen[number]))()
                 torch.cuda.synchronize()
-                if variant["checked"]:
-                    continue
-                wrong = problem.judge({"it": outputs})["it"]
-                if wrong:
-                    error = f"wrong: {wrong}"
-                    break
+            kernels[number], names[number] = kernel, variant["name"]
         except (device.DeviceError, ContractError) as failure:
             error = f"run: {failure}"
         except RuntimeError as failure:  # an error of a kernel, after which the context is of no use
@@ -221,17 +217,21 @@ def worker(path):
             os._exit(1)
         resources = {"registers": kernel.registers, "local_bytes": kernel.local_bytes,
                      "blocks_per_sm": kernel.blocks_per_sm} if kernel else {}
-        say(checked=number, error=error, resources=resources)
-        if error is None:
-            kernels[variant["name"]] = kernel
+        say(ran=number, error=error, resources=resources)
+    for problem, seen in zip(tests, outputs):
+        for number, wrong in problem.judge({number: seen[number] for number in kernels}).items():
+            if wrong:
+                say(wrong=number, error=f"wrong: {wrong}")
+                del kernels[number]
     if not kernels:
         return
+    del tests, outputs
     for case in cases:
         problem = problems.PROBLEMS[job["operation"]].of(case)
         outputs = problem.outputs()
         sides = dict(problem.peers(job["peers"]))
-        for name, kernel in kernels.items():
-            sides[name] = kernel.bind(problem.arguments(*outputs))
+        for number, kernel in kernels.items():
+            sides[names[number]] = kernel.bind(problem.arguments(*outputs))
         try:
             times = device.time_interleaved(sides, job["rounds"], job["flush"], time_limit=job["time_limit"])
         except RuntimeError as failure:
