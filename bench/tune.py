@@ -234,7 +234,7 @@ def worker(path):
             sides[names[number]] = kernel.bind(problem.arguments(*outputs))
         try:
             times = device.time_interleaved(sides, job["rounds"], job["flush"], time_limit=job["time_limit"])
-        except RuntimeError as failure:
+        except (RuntimeError, device.DeviceError) as failure:
             say(fatal=str(failure).strip().splitlines()[0])
             os._exit(1)
         say(case=case.name, times={name: report.summarize(values) for name, values in times.items()})

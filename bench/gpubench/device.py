@@ -9,7 +9,7 @@ import torch
 SCALARS = {"f32": ctypes.c_float, "f64": ctypes.c_double, "i32": ctypes.c_int32, "i64": ctypes.c_int64,
            "i1": ctypes.c_uint8}
 FLUSH_BYTES = 256 << 20  # several times the L2 of any GPU
-SPACER_CYCLES = 60_000  # about 30 microseconds, in which the host gets ahead of the GPU
+SPACER_CYCLES = 300_000  # about 150 microseconds, in which the host gets ahead of the GPU
 
 
 class DeviceError(Exception):

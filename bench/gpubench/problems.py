@@ -120,17 +120,22 @@ class Attention:
 
     def peers(self, names):
         """Calls that return O."""
-        def sdpa(backend):
+        def with_backend(backend):
             def call():
                 with sdpa_kernel(backend):
-                    return torch.nn.functional.scaled_dot_product_attention(self.q, self.k, self.v,
-                                                                            is_causal=self.causal != "none")
+                    return self.sdpa()
             return call
 
-        calls = {name: sdpa(SDPA[name]) for name in names if name in SDPA}
+        calls = {name: with_backend(SDPA[name]) for name in names if name in SDPA}
         if "flex" in names:
             calls["flex"] = self._flex()
+        if "triton" in names:
+            from gpubench import triton_attention
+            calls["triton"] = lambda: triton_attention.attention(self.q, self.k, self.v, self.causal != "none")
         return calls
+
+    def sdpa(self):
+        return torch.nn.functional.scaled_dot_product_attention(self.q, self.k, self.v, is_causal=self.causal != "none")
 
     def _flex(self):
         from torch.nn.attention.flex_attention import create_block_mask, flex_attention

@@ -1,0 +1,138 @@
+# Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""libtilewright.so through its C interface, runtime/tilewright.h. Arrays are tensors of PyTorch."""
+
+import ctypes
+from ctypes import POINTER, byref, c_char_p, c_float, c_int, c_int32, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
+
+TYPES = {"f64": 0, "f32": 1, "f16": 2, "bf16": 3, "e4m3": 4, "e5m2": 5, "i64": 6, "i32": 7, "i1": 8}
+TORCH_TYPES = {"torch.float64": "f64", "torch.float32": "f32", "torch.float16": "f16", "torch.bfloat16": "bf16",
+               "torch.float8_e4m3fn": "e4m3", "torch.float8_e5m2": "e5m2", "torch.int64": "i64", "torch.int32": "i32",
+               "torch.bool": "i1"}
+CAUSAL = {"none": 0, "top_left": 1, "bottom_right": 2}
+
+
+class View(ctypes.Structure):
+    _fields_ = [("struct_size", c_size_t), ("data", c_void_p), ("type", c_int), ("rank", c_uint32),
+                ("extents", POINTER(c_int64)), ("strides", POINTER(c_int64))]
+
+
+class Argument(ctypes.Structure):
+    _fields_ = [("struct_size", c_size_t), ("name", c_char_p), ("view", POINTER(View)), ("scalar", c_void_p),
+                ("scalar_type", c_int)]
+
+
+class Param(ctypes.Structure):
+    _fields_ = [("name", c_char_p), ("value", c_char_p)]
+
+
+class ForwardDesc(ctypes.Structure):
+    _fields_ = [("struct_size", c_size_t), ("type", c_int), ("causal", c_int), ("head_dim", c_int64),
+                ("value_dim", c_int64), ("has_window", c_int), ("entry", c_char_p)]
+
+
+class ForwardArguments(ctypes.Structure):
+    _fields_ = [("struct_size", c_size_t)] + [(name, POINTER(View)) for name in ("q", "k", "v", "o", "lse")] + [
+        ("scale", c_float), ("window_left", c_int32), ("window_right", c_int32), ("captures", POINTER(Argument)),
+        ("num_captures", c_size_t)]
+
+
+class TilewrightError(Exception):
+    pass
+
+
+def sized(struct, **fields):
+    return struct(struct_size=ctypes.sizeof(struct), **fields)
+
+
+def view_of(tensor):
+    """A View, which keeps what it points to."""
+    shape, strides = (c_int64 * tensor.dim())(*tensor.shape), (c_int64 * tensor.dim())(*tensor.stride())
+    return sized(View, data=tensor.data_ptr(), type=TYPES[TORCH_TYPES[str(tensor.dtype)]], rank=tensor.dim(),
+                 extents=shape, strides=strides)
+
+
+class Library:
+    def __init__(self, path):
+        try:
+            self.functions = ctypes.CDLL(path)
+        except OSError as error:
+            raise TilewrightError(f"cannot load {path}: {error}") from None
+        self.functions.tilewright_last_error.restype = c_char_p
+        self.functions.tilewright_operation_argument_name.restype = c_char_p
+        self.functions.tilewright_operation_num_arguments.restype = c_size_t
+
+    def call(self, name, *arguments):
+        if getattr(self.functions, "tilewright_" + name)(*arguments):
+            raise TilewrightError(self.functions.tilewright_last_error().decode())
+
+    def open(self, path):
+        bundle = c_void_p()
+        self.call("bundle_open", str(path).encode(), byref(bundle))
+        return bundle
+
+
+class _Plan:
+    """What an operation and the plan of attention have in common: `prefix` is that of their functions."""
+
+    def __init__(self, library, prefix):
+        self.library, self.prefix, self.handle = library, prefix, c_void_p()
+
+    def __del__(self):
+        if self.handle:
+            getattr(self.library.functions, f"tilewright_{self.prefix}_destroy")(self.handle)
+
+    def prepare(self, device=0):
+        self.library.call(f"{self.prefix}_prepare", self.handle, c_int(device))
+
+    def _bind(self, arguments, kept, allocate, stream):
+        """A call without arguments that enqueues the work; `stream` gives the stream of each call."""
+        size = c_uint64()
+        self.library.call(f"{self.prefix}_workspace_size", self.handle, *arguments, c_int(0), byref(size))
+        workspace = allocate(size.value) if size.value else None
+        run = getattr(self.library.functions, f"tilewright_{self.prefix}_run")
+        last = (c_void_p(workspace.data_ptr() if size.value else None), c_uint64(size.value))
+        handle, last_error = self.handle, self.library.functions.tilewright_last_error
+
+        def launch(kept=kept, workspace=workspace, plan=self):  # the defaults keep what the pointers mean alive
+            if run(handle, *arguments, *last, stream()):
+                raise TilewrightError(last_error().decode())
+
+        return launch
+
+
+class AttentionForward(_Plan):
+    def __init__(self, library, bundle, dtype, dim, causal, entry=None):
+        super().__init__(library, "attention_forward")
+        desc = sized(ForwardDesc, type=TYPES[dtype], causal=CAUSAL[causal], head_dim=dim,
+                     entry=entry.encode() if entry else None)
+        library.call("attention_forward_create", bundle, byref(desc), byref(self.handle))
+
+    def bind(self, values, allocate, stream):
+        views = {name: view_of(values[name]) for name in ("q", "k", "v", "o", "lse") if values[name] is not None}
+        arguments = sized(ForwardArguments, scale=values["scale"], window_left=values["window_left"],
+                          window_right=values["window_right"],
+                          **{name: ctypes.pointer(view) for name, view in views.items()})
+        return self._bind((byref(arguments),), (arguments, views, list(values.values())), allocate, stream)
+
+
+class Operation(_Plan):
+    """Any kernel or program of a bundle."""
+
+    def __init__(self, library, bundle, name, params):
+        super().__init__(library, "operation")
+        array = (Param * len(params))(*[Param(key.encode(), value.encode()) for key, value in params.items()])
+        library.call("operation_create", bundle, name.encode(), array, c_size_t(len(params)), byref(self.handle))
+
+    def bind(self, values, allocate, stream):
+        """Numbers are passed as f32 where they are floats, else as i32."""
+        array, kept = (Argument * len(values))(), []
+        for place, (name, value) in zip(array, values.items()):
+            place.struct_size, place.name = ctypes.sizeof(Argument), name.encode()
+            if isinstance(value, (int, float)):
+                kept.append((c_float if isinstance(value, float) else c_int32)(value))
+                place.scalar = ctypes.cast(byref(kept[-1]), c_void_p)
+                place.scalar_type = TYPES["f32" if isinstance(value, float) else "i32"]
+            elif value is not None:
+                kept += [view_of(value), value]
+                place.view = ctypes.pointer(kept[-2])
+        return self._bind((array, c_size_t(len(values))), (array, kept), allocate, stream)

@@ -1,0 +1,336 @@
+#!/usr/bin/env python3
+# Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""libtilewright beside its peers on one GPU, in one process: attention forward and a matrix product.
+
+    bench/peers.py --json peers.json --svg peers.svg                     every case; compiles with build/bin/tilewrightc
+    bench/peers.py --cases "D64 top_left" "S4096" --peers cudnn,flash    the cases whose names hold one of these
+    bench/peers.py --bundle attention.twb --bundle matmul.twb            compiled elsewhere; no tilewrightc needed
+    bench/peers.py --perturbed --peers "" --cases D64 D128               the forward kernel, written otherwise (perturb.py)
+
+Cases: bf16, 16,384 tokens, hidden size 2048 (B = 16384 / S, H = 2048 / D), D 64, 128 and 256, causal or not, S 512 to 16384;
+matrix product 8192^3. Inputs are N(0, 1), the same for all. FLOPs: 4 B H S S D, halved where causal.
+
+Every side is first checked against a reference in f64 (the rule is in gpubench/problems.py and in the output); one that
+fails is not timed, and the output says so. Then rounds call all sides in turn, and medians with interquartile ranges
+are compared. Needs PyTorch and a GPU; peers: cudnn, flash, efficient, and on request flex and triton (attention), torch
+(matrix product).
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+
+import perturb
+from gpubench import cases as bench_cases
+from gpubench import report
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+SUBJECT = "tilewright"
+PEERS = ["cudnn", "flash", "efficient", "torch", "flex", "triton"]
+ENTRIES = {"attention": "attention_forward", "matmul": "matmul"}
+
+
+def find_library():
+    for folder in ("build/lib", "lib"):
+        path = os.path.join(ROOT, folder, "libtilewright.so")
+        if os.path.exists(path):
+            return path
+    return "libtilewright.so"
+
+
+class Source:
+    """Where the code of a side comes from: bundles, or kernels that are compiled for each case."""
+
+    def __init__(self, name, files):
+        self.name = name
+        self.bundles = [file for file in files if not file.endswith(".mlir")]
+        self.kernels = [file for file in files if file.endswith(".mlir")]
+        self.compiled = {}  # by kernel and parameters
+
+    def kernel_for(self, case):
+        """The kernel whose file is named after the operation: matmul in its name, or not."""
+        return next((file for file in self.kernels
+                     if ("matmul" in os.path.basename(file)) == (case.operation == "matmul")), None)
+
+    def files_for(self, case, options, folder):
+        files, kernel = list(self.bundles), self.kernel_for(case)
+        if kernel:
+            key = (kernel, tuple(case.params().items()))
+            if key not in self.compiled:
+                path = os.path.join(folder, f"{self.name}{len(self.compiled)}.twb")
+                command = [options.tilewrightc, kernel, "--emit=bundle", "-o", path, *options.extra]
+                command += [f"--target={target}" for target in options.targets]
+                for name, value in case.params().items():
+                    command += ["--param", f"{name}={value}"]
+                try:
+                    result = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+                except OSError as error:
+                    raise RuntimeError(f"cannot run {options.tilewrightc}: {error.strerror}") from None
+                if result.returncode:
+                    raise RuntimeError(f"tilewrightc: {result.stdout.strip()[-400:]}")
+                self.compiled[key] = path
+            files.insert(0, self.compiled[key])
+        return files
+
+
+def parse_source(text):
+    name, equals, files = text.partition("=")
+    if not equals or not name or not files:
+        raise argparse.ArgumentTypeError(f"expected NAME=FILE,... but got '{text}'")
+    return Source(name, files.split(","))
+
+
+def parse(arguments):
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--library", default=find_library(), help="libtilewright.so")
+    parser.add_argument("--bundle", action="append", default=[], metavar="FILE")
+    parser.add_argument("--tilewrightc", default=os.path.join(ROOT, "build", "bin", "tilewrightc"),
+                        help="compiles the kernels, where there is no --bundle")
+    parser.add_argument("--kernels", default=os.path.join(ROOT, "kernels"))
+    parser.add_argument("--targets", type=lambda text: text.split(","), default=["sm_80"])
+    parser.add_argument("--extra", nargs="*", default=[], metavar="OPTION",
+                        help="further options of tilewrightc, as =OPTION")
+    parser.add_argument("--against", action="append", type=parse_source, default=[], metavar="NAME=FILE,...",
+                        help="further bundles or kernels (.mlir) to time beside the shipped ones")
+    parser.add_argument("--perturbed", action="store_true",
+                        help="time attention_forward.mlir as perturb.py writes it; it should be about as fast")
+    parser.add_argument("--peers", type=lambda text: [peer for peer in text.split(",") if peer],
+                        default=["cudnn", "flash", "efficient", "torch"], help=",".join(PEERS))
+    parser.add_argument("--cases", nargs="*", metavar="PART", help="parts of the names of cases; * and ? are wild")
+    parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--warm", action="store_true", help="do not overwrite the L2 before each call")
+    parser.add_argument("--time-limit", type=float, default=480, help="seconds after which no further case is begun")
+    parser.add_argument("--json", metavar="FILE")
+    parser.add_argument("--svg", metavar="FILE")
+    parser.add_argument("--list", action="store_true", help="print the cases and do nothing")
+    options = parser.parse_args(arguments)
+    unknown = [peer for peer in options.peers if peer not in PEERS]
+    if unknown:
+        parser.error(f"--peers: expected some of {', '.join(PEERS)} but got '{unknown[0]}'")
+    if options.rounds < 20:
+        print(f"peers: {options.rounds} rounds are too few for a claim: 20 or more", file=sys.stderr)
+    options.extra = [option.removeprefix("=") for option in options.extra]
+    options.selected = bench_cases.select(bench_cases.all_cases(), options.cases)
+    if not options.selected:
+        parser.error("--cases selects nothing; --list prints the names")
+    shipped = options.bundle or [os.path.join(options.kernels, name + ".mlir") for name in ENTRIES.values()]
+    options.sources = [Source(SUBJECT, shipped)] + options.against
+    return options
+
+
+class Bench:
+    """Everything that needs the GPU."""
+
+    def __init__(self, options, folder):
+        import torch
+        from gpubench import device, library, problems
+
+        self.torch, self.device, self.problems, self.tilewright = torch, device, problems, library
+        self.options, self.folder = options, folder
+        self.library = library.Library(options.library)
+        self.bundles = {}
+
+    def plan(self, source, case):
+        """A prepared plan of the first bundle that has the case."""
+        reason = "no bundle or kernel for this operation"
+        for file in source.files_for(case, self.options, self.folder):
+            try:
+                if file not in self.bundles:
+                    self.bundles[file] = self.library.open(file)
+                if case.operation == "attention":
+                    plan = self.tilewright.AttentionForward(self.library, self.bundles[file], case.dtype, case.dim,
+                                                            case.causal)
+                else:
+                    plan = self.tilewright.Operation(self.library, self.bundles[file], ENTRIES[case.operation],
+                                                     case.params())
+                plan.prepare()
+                return plan
+            except self.tilewright.TilewrightError as error:
+                reason = str(error)
+        raise RuntimeError(reason)
+
+    def bind(self, plan, problem, outputs):
+        def allocate(size):
+            return self.torch.empty(size, dtype=self.torch.uint8, device="cuda")
+        return plan.bind(problem.arguments(*outputs), allocate, self.device.current_stream)
+
+    def run(self, case):
+        """({side: summary}, {side: why it was excluded})."""
+        problem = self.problems.PROBLEMS[case.operation].of(case)
+        sides, outputs, excluded = {}, {}, {}
+
+        def try_side(name, call, result):
+            try:
+                returned = call()
+                self.torch.cuda.synchronize()
+                sides[name], outputs[name] = call, result or (returned, None)
+            except (RuntimeError, self.tilewright.TilewrightError) as error:
+                excluded[name] = str(error).strip().splitlines()[0][:300]
+
+        for source in self.options.sources:
+            result = problem.outputs()
+            try:
+                call = self.bind(self.plan(source, case), problem, result)
+            except (RuntimeError, self.tilewright.TilewrightError) as error:
+                excluded[source.name] = str(error).strip().splitlines()[0][:300]
+                continue
+            try_side(source.name, call, result)
+        for name, call in problem.peers(self.options.peers).items():
+            try_side(name, call, None)
+        for name, wrong in problem.judge(outputs).items():
+            if wrong:
+                excluded[name] = f"fails the accuracy check: {wrong}"
+                del sides[name]
+        outputs.clear()
+        if not sides:
+            return {}, excluded
+        times = self.device.time_interleaved(sides, self.options.rounds, flush=not self.options.warm)
+        results = {name: report.summarize(values) for name, values in times.items()}
+        for summary in results.values():
+            summary["tflops"] = report.tflops(case.flops, summary["median_ms"])
+        return results, excluded
+
+    def host_overhead(self):
+        """Median microseconds that one call takes of the host, on a small problem."""
+        case = next((case for case in self.options.selected if case.operation == "attention"), None)
+        if case is None:
+            return {}
+        problem = self.problems.Attention(1, 2, 2, 128, 128, case.dim, case.causal, case.dtype)
+        measured = {}
+        try:
+            call = self.bind(self.plan(self.options.sources[0], case), problem, problem.outputs())
+            measured[SUBJECT] = self.device.host_microseconds(call)
+        except (RuntimeError, self.tilewright.TilewrightError) as error:
+            print(f"peers: host time of {SUBJECT}: {error}", file=sys.stderr)
+        for name in self.options.peers:
+            if name in self.problems.SDPA:
+                with self.problems.sdpa_kernel(self.problems.SDPA[name]):  # outside: a user sets it once
+                    try:
+                        measured[name] = self.device.host_microseconds(problem.sdpa)
+                    except RuntimeError as error:
+                        print(f"peers: host time of {name}: {error}", file=sys.stderr)
+        return measured
+
+    def machine(self):
+        properties = self.torch.cuda.get_device_properties(0)
+        query = "driver_version,clocks.sm,clocks.mem,clocks.max.sm"
+        try:
+            smi = subprocess.run(["nvidia-smi", f"--query-gpu={query}", "--format=csv,noheader"], text=True,
+                                 stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout.splitlines()
+        except OSError:
+            smi = []
+        return {"gpu": self.torch.cuda.get_device_name(0), "sms": properties.multi_processor_count,
+                "torch": self.torch.__version__, query: smi[0] if smi else "unknown"}
+
+
+def print_results(results, cases, sides):
+    """TFLOP/s of each side, with the ratio of the subject to it."""
+    rows = []
+    for case in cases:
+        times = results.get(case.name)
+        if not times:
+            continue
+        row = [case.name]
+        for side in sides:
+            if side not in times:
+                row.append("-")
+                continue
+            text = f"{times[side]['tflops']:.0f}"
+            if side == SUBJECT:
+                spread = (times[side]["q3_ms"] - times[side]["q1_ms"]) / times[side]["median_ms"]
+                text += f" (IQR {spread:.1%})"
+            elif SUBJECT in times:
+                text += f" ({times[side]['median_ms'] / times[SUBJECT]['median_ms']:.2f})"
+            row.append(text)
+        rows.append(row)
+    print("\nTFLOP/s, and in brackets the speed of tilewright over that of the peer\n")
+    print(report.markdown_table(["case"] + sides, rows))
+    by_peer = report.ratios(results, SUBJECT)
+    if by_peer:
+        print("\nSpeed of tilewright over that of the peer\n")
+        print(report.markdown_table(["peer", "cases", "geometric mean", "least", "where"], report.summary_rows(by_peer)))
+
+
+def write_perturbed(kernels, folder):
+    path = os.path.join(folder, "attention_forward.mlir")
+    with open(os.path.join(kernels, "attention_forward.mlir")) as source, open(path, "w") as file:
+        file.write(perturb.perturb(source.read()))
+    return path
+
+
+def plot_groups(results, cases):
+    groups = {}
+    for case in cases:
+        if case.operation == "matmul":
+            continue
+        for side, summary in results.get(case.name, {}).items():
+            groups.setdefault(case.group, {}).setdefault(side, []).append((case.seq, summary["tflops"]))
+    return groups
+
+
+def main():
+    options = parse(sys.argv[1:])
+    if options.list:
+        print("\n".join(case.name for case in options.selected))
+        return 0
+    begin = time.monotonic()
+    if options.perturbed:
+        options.against.append(Source("perturbed", []))
+        options.sources.append(options.against[-1])
+    results, exclusions, skipped, lost = {}, {}, [], False
+    with tempfile.TemporaryDirectory() as folder:
+        if options.perturbed:
+            options.against[-1].kernels.append(write_perturbed(options.kernels, folder))
+        bench = Bench(options, folder)
+        machine = bench.machine()
+        print(", ".join(f"{key}: {value}" for key, value in machine.items()))
+        print(f"accuracy: {bench.problems.RULE}")
+        for case in options.selected:
+            if time.monotonic() - begin > options.time_limit:
+                skipped.append(case.name)
+                continue
+            try:
+                results[case.name], excluded = bench.run(case)
+            except RuntimeError as error:  # after an error of a kernel the context is of no use
+                exclusions[case.name] = {"all": str(error).strip().splitlines()[0]}
+                lost = True
+                break
+            if excluded:
+                exclusions[case.name] = excluded
+            speeds = ", ".join(f"{side} {summary['tflops']:.0f}" for side, summary in results[case.name].items())
+            print(f"{case.name}: {speeds or 'nothing could be timed'}", file=sys.stderr, flush=True)
+        overhead = {} if lost else bench.host_overhead()
+
+    sides = [SUBJECT] + [source.name for source in options.against]
+    sides += [peer for peer in PEERS if any(peer in times for times in results.values())]
+    print_results(results, options.selected, sides)
+    if overhead:
+        print("\nHost time of one call, median in microseconds: " +
+              ", ".join(f"{name} {value:.1f}" for name, value in overhead.items()))
+    reasons = {}
+    for name, excluded in exclusions.items():
+        for side, why in excluded.items():
+            reasons.setdefault((side, why), []).append(name)
+    for (side, why), names in reasons.items():
+        print(f"- {side} excluded: {why} ({'; '.join(names)})")
+    if skipped:
+        print(f"- not begun within {options.time_limit:g} s: {', '.join(skipped)}")
+    if options.json:
+        with open(options.json, "w") as file:
+            json.dump({"command": sys.argv, "machine": machine, "accuracy_rule": bench.problems.RULE,
+                       "rounds": options.rounds, "l2": "warm" if options.warm else "flushed", "cases": results,
+                       "excluded": exclusions, "not_begun": skipped, "host_microseconds": overhead,
+                       "ratios": report.ratios(results, SUBJECT)}, file, indent=1)
+    groups = plot_groups(results, options.selected)
+    if options.svg and groups:
+        with open(options.svg, "w") as file:
+            file.write(report.svg_plot(groups, f"Attention on {machine['gpu']}, TFLOP/s by sequence length"))
+    return 0 if any(SUBJECT in times for times in results.values()) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,72 @@
+#!/usr/bin/env python3
+# Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Writes attention_forward.mlir otherwise: the same results bit for bit, with other names of values and functions, another
+order of independent operations, and one more operation on every score. No pass may know a kernel by its looks, so
+this one must be about as fast (bench/peers.py --perturbed).
+
+    bench/perturb.py kernels/attention_forward.mlir -o perturbed.mlir
+"""
+
+import argparse
+import re
+import sys
+
+CONTRACT = {"q", "k", "v", "o", "lse", "scale", "window_left", "window_right"}  # callers know these by name
+REPLACEABLE = {"score_mod", "mask_mod", "attention_forward"}
+# What is moved, and what it then follows. They do not depend on each other.
+MOVES = [("v_tile", "k_tile"), ("cols", "v_tile"), ("sum_block", "p"), ("scales", "log2es"), ("no_o", "masked_out"),
+         ("ln2s", "no_sum")]
+
+
+class PerturbError(Exception):
+    pass
+
+
+def find(lines, name):
+    found = [index for index, line in enumerate(lines) if line.lstrip().startswith(f"%{name} = ")]
+    if len(found) != 1:
+        raise PerturbError(f"expected one operation %{name} but got {len(found)}")
+    return found[0]
+
+
+def move(lines, name, after):
+    index = find(lines, name)
+    line = lines.pop(index)
+    lines.insert(find(lines, after) + 1, line)
+
+
+def perturb(text):
+    lines = text.splitlines()
+    for name, after in MOVES:
+        move(lines, name, after)
+    # Scores less their maximum are not above zero, so this changes none; a NaN stays one.
+    index = find(lines, "p")
+    indent = lines[index][: len(lines[index]) - len(lines[index].lstrip())]
+    lines[index] = lines[index].replace("%below", "%capped")
+    lines[index:index] = [f"{indent}%zeros = tile.full %zero : !s", f"{indent}%capped = arith.minimumf %below, %zeros : !s"]
+
+    code = "\n".join(line if not line.lstrip().startswith("//") else "" for line in lines)
+    values = [name for name in dict.fromkeys(re.findall(r"%([A-Za-z_]\w*)", code)) if name not in CONTRACT]
+    functions = [name for name in dict.fromkeys(re.findall(r"func\.func private @(\w+)", code)) if name not in REPLACEABLE]
+    new_values = {name: f"value{len(values) - number}" for number, name in enumerate(values)}
+    new_functions = {name: f"helper{number}" for number, name in enumerate(functions)}
+    text = re.sub(r"%([A-Za-z_]\w*)", lambda match: "%" + new_values.get(match[1], match[1]), "\n".join(lines))
+    return re.sub(r"@(\w+)", lambda match: "@" + new_functions.get(match[1], match[1]), text) + "\n"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("kernel")
+    parser.add_argument("-o", "--output", required=True)
+    options = parser.parse_args()
+    try:
+        with open(options.kernel) as file:
+            text = perturb(file.read())
+        with open(options.output, "w") as file:
+            file.write(text)
+    except (OSError, PerturbError) as error:
+        sys.exit(f"perturb: {error}")
+
+
+if __name__ == "__main__":
+    main()
