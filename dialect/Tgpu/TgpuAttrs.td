@@ -127,4 +127,25 @@ def Tgpu_ScheduleAttr : Tgpu_Attr<"Schedule", "schedule"> {
   let genVerifyDecl = 1;
 }
 
+def Tgpu_RoleScheduleAttr : Tgpu_Attr<"RoleSchedule", "role_schedule"> {
+  let summary = "how a kernel is split into roles";
+  let description = [{
+    Written by tgpu-plan-schedule on a kernel with a `producer_consumer` loop as the discardable attribute `tgpu.role_schedule`, or
+    by an author, who overrides it; tgpu-assign-roles and tgpu-stage-stores obey it.
+
+    - `load_registers`, `compute_registers`: what a thread of either role may use.
+    - `group`: 0 keeps the grid; otherwise the grid is as large as the machine, and each block takes tile after tile. 1 takes
+      them in the order of the grid; n > 1 takes n steps of the second id, then one of the first, so that
+      tiles that run at the same time share both their operands.
+    - `store_buffers`: buffers through which results leave by TMA; 0 stores from registers.
+
+    Example: `#tgpu.role_schedule<load_registers = 40, compute_registers = 232, group = 16, store_buffers = 2>`
+  }];
+  let parameters = (ins "int64_t":$load_registers, "int64_t":$compute_registers,
+                        DefaultValuedParameter<"int64_t", "0">:$group,
+                        DefaultValuedParameter<"int64_t", "0">:$store_buffers);
+  let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
+}
+
 #endif // TILEWRIGHT_DIALECT_TGPU_TGPUATTRS_TD

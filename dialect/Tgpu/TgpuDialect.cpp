@@ -88,6 +88,22 @@ LogicalResult ScheduleAttr::verify(EmitError emitError, Skeleton skeleton, int64
   return success();
 }
 
+LogicalResult RoleScheduleAttr::verify(EmitError emitError, int64_t loadRegisters,
+                                       int64_t computeRegisters, int64_t group,
+                                       int64_t storeBuffers) {
+  constexpr int64_t fewest = 24, most = 240, mostBuffers = 8;
+  for (int64_t registers : {loadRegisters, computeRegisters})
+    if (registers < fewest || registers > most || registers % 8 != 0)
+      return emitError() << "registers of a role must be a multiple of 8 from " << fewest << " to "
+                         << most << ", but got " << registers;
+  if (group < 0)
+    return emitError() << "a group of tiles must not be negative, but got " << group;
+  if (storeBuffers < 0 || storeBuffers > mostBuffers)
+    return emitError() << "results leave through 0 to " << mostBuffers << " buffers, but got "
+                       << storeBuffers;
+  return success();
+}
+
 LogicalResult OperandAttr::verify(EmitError emitError, MatrixOperand operand, Attribute parent) {
   if (isa_and_nonnull<MmaAttr>(parent))
     return success();

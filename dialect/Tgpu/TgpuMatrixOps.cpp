@@ -16,6 +16,25 @@ LogicalResult ConvertOp::verify() {
   return emitOpError() << "changes the layout only, but got " << source << " and " << result;
 }
 
+LogicalResult ColumnsOp::verify() {
+  auto source = cast<RankedTensorType>(getSource().getType());
+  auto result = cast<RankedTensorType>(getResult().getType());
+  auto mma = dyn_cast<MmaAttr>(source.getEncoding());
+  bool keepsColumns = isa<WgmmaAttr>(source.getEncoding()) || (mma && mma.getWarpsN() == 1);
+  if (!keepsColumns || result.getEncoding() != source.getEncoding())
+    return emitOpError() << "takes columns of one wgmma layout, or of one mma layout with one "
+                            "column of warps, but got "
+                         << source << " and " << result;
+  if (result.getDimSize(0) != source.getDimSize(0) ||
+      result.getElementType() != source.getElementType())
+    return emitOpError() << "keeps rows and elements, but got " << source << " and " << result;
+  int64_t first = getFirst(), columns = source.getDimSize(1);
+  if (first < 0 || first % 8 != 0 || first > columns || result.getDimSize(1) > columns - first)
+    return emitOpError() << "columns must begin at a multiple of 8 and lie in the source's "
+                         << columns << ", but got " << result.getDimSize(1) << " from " << first;
+  return verifyWarps(*this);
+}
+
 namespace {
 /// M x N x K of a product.
 struct Extents {

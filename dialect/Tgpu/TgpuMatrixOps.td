@@ -29,6 +29,28 @@ def Tgpu_ConvertOp : Tgpu_Op<"convert", [Pure]> {
   let hasVerifier = 1;
 }
 
+def Tgpu_ColumnsOp : Tgpu_Op<"columns", [Pure]> {
+  let summary = "some columns of a register tile";
+  let description = [{
+    Every thread keeps those of its elements that lie in them: nothing moves. So a tile can leave through
+    a buffer that is smaller than itself.
+
+    Preconditions: none. Postconditions: column c of the result is column `first` + c of the source.
+
+    Example: `%right = tgpu.columns 64 of %acc : tensor<64x128xbf16, #tgpu.wgmma<1>> -> tensor<64x64xbf16, #tgpu.wgmma<1>>`
+
+    Errors:
+    - layouts other than the same wgmma layout, or the same mma layout of one column of warps
+    - a result of other rows or elements than the source
+    - a first column that is negative or no multiple of 8, or columns beyond those of the source
+    - a layout for other than the warps that execute it
+  }];
+  let arguments = (ins I64Attr:$first, Tgpu_RegisterTile:$source);
+  let results = (outs Tgpu_RegisterTile:$result);
+  let assemblyFormat = "custom<Int>($first) `of` $source attr-dict `:` type($source) `->` type($result)";
+  let hasVerifier = 1;
+}
+
 def Tgpu_MmaOp : Tgpu_Op<"mma", [Pure]> {
   let summary = "matrix product by mma.sync, operands and accumulator in registers";
   let description = [{
