@@ -24,6 +24,8 @@ Value KernelEmitter::windowAddress(Value pointer) {
 
 /// What one thread of the role does for all.
 void KernelEmitter::byOneThread(llvm::function_ref<void()> body) {
+  if (isOneThread)
+    return body();
   Value isFirst = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, thread, i32(0));
   auto branch = scf::IfOp::create(b, isFirst, /*withElseRegion=*/false);
   OpBuilder::InsertionGuard guard(b);
@@ -34,6 +36,19 @@ void KernelEmitter::byOneThread(llvm::function_ref<void()> body) {
 //===----------------------------------------------------------------------===//
 // Roles
 //===----------------------------------------------------------------------===//
+
+/// Whether all that a role does is done by one thread: then the others need not follow it.
+static bool isForOneThread(Region &role) {
+  WalkResult result = role.walk([](Operation *op) {
+    bool hasTile = llvm::any_of(op->getResultTypes(), llvm::IsaPred<RankedTensorType>);
+    bool isScalar = !hasTile && (isMemoryEffectFree(op) || isa<tile::AtOp>(op));
+    bool isControl = isa<scf::ForOp, scf::IfOp, scf::YieldOp>(op);
+    return isScalar || isControl || isa<AcquireOp, WaitOp, ExpectOp, TmaLoadOp>(op)
+               ? WalkResult::advance()
+               : WalkResult::interrupt();
+  });
+  return !result.wasInterrupted() && !role.front().empty();
+}
 
 LogicalResult KernelEmitter::emitRoles(RolesOp op) {
   // The warp, known to be the same in all of its lanes.
@@ -71,7 +86,18 @@ LogicalResult KernelEmitter::emitRoles(RolesOp op) {
                     .str(),
                 "~{memory}", nullptr, {});
     }
-    LogicalResult result = emitBlock(body.front());
+    LogicalResult result = success();
+    {
+      OpBuilder::InsertionGuard role(b);
+      isOneThread = isForOneThread(body);
+      if (isOneThread) {
+        Value isFirst = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, thread, i32(0));
+        auto branch = scf::IfOp::create(b, isFirst, /*withElseRegion=*/false);
+        b.setInsertionPoint(branch.thenBlock()->getTerminator());
+      }
+      result = emitBlock(body.front());
+      isOneThread = false;
+    }
     endOfEntry->erase();
     std::tie(endOfEntry, warp, lane, thread, constants, threadNumbers) = outer;
     numWarps = blockWarps;

@@ -162,12 +162,42 @@ LogicalResult KernelEmitter::readShared(Operation *op, Value buffer, SharedType 
   return success();
 }
 
+bool KernelEmitter::storeMatrices(Value value, Value buffer, const layout::SharedLayout &shared,
+                                  bool exchanged) {
+  auto type = cast<RankedTensorType>(value.getType());
+  const RegisterLayout &layout = *getLayout(kernel, type);
+  if (kernel.getTarget() == "sm_80" || shared.elementBits() != 16 || layout.rank() != 2 ||
+      !isa<MmaAttr, WgmmaAttr>(type.getEncoding()))
+    return false;
+  Result<MatrixAccess> access = MatrixAccess::plan(layout, shared, {exchanged, {0, 0}});
+  if (!access)
+    return false;
+  Values addresses =
+      issueAddresses(*access, buffer, shared, layout.warpDigits(),
+                     [&](int i, int w, int l) { return access->rowStart(i, w, l); });
+  if (addresses.empty())
+    return false;
+  Values words = packWords(getElements(value));
+  for (auto [issue, address] : llvm::zip_equal(access->issues(), addresses)) {
+    int count = issue.numMatrices;
+    std::string name = "llvm.nvvm.stmatrix.sync.aligned.m8n8.x" + std::to_string(count) +
+                       (access->isTransposed() ? ".trans" : "") + ".b16";
+    Values operands{address};
+    for (int i = 0; i < count; ++i)
+      operands.push_back(words[issue.words[i]]);
+    intrinsic(name, operands);
+  }
+  return true;
+}
+
 LogicalResult KernelEmitter::writeShared(Operation *op, Value value, Value buffer, SharedType type,
                                          bool exchanged) {
   const layout::SharedLayout *shared = getLayout(op, type);
   const RegisterLayout &layout = *getLayout(op, value.getType());
   if (!shared)
     return failure();
+  if (storeMatrices(value, buffer, *shared, exchanged))
+    return success();
   Result<VectorAccess> access = VectorAccess::plan(layout, *shared, {exchanged, {0, 0}});
   if (!access)
     return op->emitError() << access.message();

@@ -159,6 +159,27 @@ LogicalResult KernelEmitter::emitWgmma(WgmmaOp op) {
   return success();
 }
 
+/// A thread's rows and columns do not depend on how many columns there are.
+LogicalResult KernelEmitter::emitColumns(ColumnsOp op) {
+  const layout::RegisterLayout &source = *getLayout(op, op.getSource().getType());
+  const layout::RegisterLayout &result = *getLayout(op, op.getResult().getType());
+  llvm::DenseMap<std::pair<int64_t, int64_t>, int> registers;
+  for (int reg = 0; reg < source.registersPerThread(); ++reg)
+    registers[{source.registerPart(reg)[0], source.registerPart(reg)[1]}] = reg;
+  Values elements = getElements(op.getSource()), kept;
+  for (int reg = 0; reg < result.registersPerThread(); ++reg) {
+    layout::Coord at = result.registerPart(reg);
+    auto it = registers.find({at[0], at[1] + static_cast<int64_t>(op.getFirst())});
+    if (it == registers.end())
+      return op.emitError() << "the columns of " << op.getSource().getType()
+                            << " are spread over other threads than those of "
+                            << op.getResult().getType();
+    kept.push_back(elements[it->second]);
+  }
+  setElements(op.getResult(), kept);
+  return success();
+}
+
 void KernelEmitter::emitWgmmaWait(WgmmaWaitOp op) {
   std::string text = "wgmma.wait_group.sync.aligned " + std::to_string(op.getPending()) + ";";
   Values tied = flatten(op.getTiles());

@@ -104,6 +104,17 @@ Attribute LayoutInference::getMma(ArrayRef<int64_t> shape) const {
   return {};
 }
 
+Attribute LayoutInference::getWgmma(tile::DotOp op) const {
+  constexpr int64_t warpsOfGroup = 4, mostColumns = 256;
+  Type element = tile::getElementType(op.getLhs().getType());
+  auto shape = cast<RankedTensorType>(op.getType()).getShape();
+  if (!hasWgmma || !(element.isF16() || element.isBF16()) || warps % warpsOfGroup != 0 ||
+      shape[1] > mostColumns)
+    return {};
+  auto layout = WgmmaAttr::get(context, warps / warpsOfGroup);
+  return fits(layout, shape) ? layout : Attribute();
+}
+
 /// Up to 16 bytes to a thread, neighbours side by side; fewer bytes where that lets more threads
 /// take part.
 Attribute LayoutInference::getDefault(ArrayRef<int64_t> shape, int64_t bits) const {
@@ -159,6 +170,7 @@ LogicalResult LayoutInference::visit(Operation *op) {
     unite({dot.getResult()});
     if (dot.getAcc())
       unite({dot.getResult(), dot.getAcc()});
+    seed(dot.getResult(), getWgmma(dot));
     seed(dot.getResult(), getMma(cast<RankedTensorType>(dot.getType()).getShape()));
     return success();
   }

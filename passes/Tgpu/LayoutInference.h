@@ -20,14 +20,17 @@ namespace tilewright::tgpu {
 /// Decided by structure alone.
 class LayoutInference {
 public:
-  LayoutInference(tile::KernelOp kernel, int64_t warps)
-      : kernel(kernel), context(kernel.getContext()), warps(warps) {}
+  LayoutInference(tile::KernelOp kernel, llvm::StringRef target, int64_t warps)
+      : kernel(kernel), context(kernel.getContext()), hasWgmma(target == "sm_90a"), warps(warps) {}
 
   /// Fails with a diagnostic at an operation that has no place on a GPU.
   mlir::LogicalResult run();
 
   /// The layout of a tile's class. Not for operands that only a dot reads, which have none.
   mlir::Attribute get(mlir::Value tile) const;
+
+  /// Of the accumulator of a product by wgmma; null where the target or the product has none.
+  mlir::Attribute getWgmma(tile::DotOp op) const;
 
   static bool isTile(mlir::Value value) {
     return mlir::isa<mlir::RankedTensorType>(value.getType());
@@ -57,6 +60,7 @@ private:
 
   tile::KernelOp kernel;
   mlir::MLIRContext *context;
+  bool hasWgmma;
   int64_t warps;
   std::vector<Class> classes;
   llvm::DenseMap<mlir::Value, unsigned> ids;

@@ -39,6 +39,19 @@ private:
     int64_t bytes, alignment;
   };
 
+  /// The first is that of the whole block. There are enough: the kernel's verifier counts them.
+  void numberBarriers(KernelOp kernel) {
+    uint64_t next = 1;
+    kernel.walk([&](Operation *op) {
+      if (auto named = dyn_cast<NamedBarrierOp>(op)) {
+        named.setId(next++);
+      } else if (auto turns = dyn_cast<TurnsOp>(op)) {
+        turns.setId(next);
+        next += turns.getWarpgroups();
+      }
+    });
+  }
+
   LogicalResult plan(KernelOp kernel) {
     SmallVector<Request> requests;
     kernel.walk([&](Operation *op) {
@@ -73,6 +86,7 @@ private:
                                   << kernel.getTarget() << " is " << limit
                                   << "; use smaller blocks";
     kernel.setSharedBytes(end);
+    numberBarriers(kernel);
     return success();
   }
 };

@@ -22,9 +22,9 @@ struct TileToTgpuPass : tilewright::impl::TileToTgpuBase<TileToTgpuPass> {
   using TileToTgpuBase::TileToTgpuBase;
 
   void runOnOperation() override {
-    if (target != "sm_80") {
-      getOperation().emitError() << "target must be sm_80 so far, but got '" << target.getValue()
-                                 << "'";
+    if (target != "sm_80" && target != "sm_90a") {
+      getOperation().emitError() << "target must be sm_80 or sm_90a, but got '"
+                                 << target.getValue() << "'";
       return signalPassFailure();
     }
     if (warps < 1 || warps > 32 || (warps & (warps - 1)) != 0) {

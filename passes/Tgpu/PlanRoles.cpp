@@ -1,0 +1,157 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The schedule of kernels that are split into roles.
+//
+// What decides:
+//   structure   a kernel is split if a loop of it feeds wgmma, and a role of its own can make all
+//   its
+//               copies, by TMA
+//   memory      first the buffers through which results leave, then as many stages as fit
+//   registers   what a role that only copies needs, and the rest to those that multiply
+//   tile order  where one operand follows the first id of the grid and another the second, tiles
+//               that run at the same time form a rectangle, whose sides are chosen so that it
+//               reads the least; otherwise they follow the grid
+
+#include "passes/Tgpu/PlanRoles.h"
+
+#include "passes/Tgpu/RoleSlice.h"
+#include "passes/Tgpu/ScheduleNames.h"
+#include "passes/Tgpu/StorePieces.h"
+
+#include "mlir/IR/Builders.h"
+
+#include <cmath>
+
+using namespace mlir;
+using namespace tilewright;
+using namespace tilewright::tgpu;
+
+namespace {
+
+constexpr int64_t sharedLimit = 227 * 1024;
+/// Barriers of every ring, and what alignment may cost.
+constexpr int64_t reserve = 1024;
+/// More stages than this hide nothing more.
+constexpr int64_t mostStages = 6;
+constexpr int64_t loadWarps = 4;
+/// Of the machines with this target: they decide about the order of tiles, not about results.
+constexpr int64_t multiprocessors = 132;
+
+/// The ids of the grid, as bits, on which a value depends.
+uint64_t getIds(KernelOp kernel, Value value) {
+  uint64_t ids = 0;
+  llvm::DenseSet<Value> seen;
+  SmallVector<Value> worklist{value};
+  while (!worklist.empty()) {
+    Value next = worklist.pop_back_val();
+    if (!seen.insert(next).second)
+      continue;
+    for (auto [i, id] : llvm::enumerate(kernel.getGridIds()))
+      if (id == next && i < 64)
+        ids |= uint64_t(1) << i;
+    // What a loop counts and carries does not tell operands apart.
+    if (Operation *op = next.getDefiningOp(); op && op->getNumRegions() == 0)
+      llvm::append_range(worklist, op->getOperands());
+  }
+  return ids;
+}
+
+/// How many steps of the second id go together; 1: the order of the grid.
+int64_t chooseGroup(KernelOp kernel, const RoleSlice &slice) {
+  double bytesOf[2] = {0, 0}; // what follows the first id alone, and the second alone
+  for (const CopyGroup &group : slice.groups)
+    for (CopyAsyncOp copy : group.copies) {
+      uint64_t ids = 0;
+      for (Value index : copy.getIndices())
+        ids |= getIds(kernel, index);
+      for (int id : {0, 1})
+        if ((ids & 3) == uint64_t(1) << id)
+          bytesOf[id] +=
+              static_cast<double>(getBytes(cast<SharedType>(copy.getBuffer().getType())));
+    }
+  if (bytesOf[0] == 0 || bytesOf[1] == 0)
+    return 1;
+  // A rectangle of g by multiprocessors / g tiles reads g times the one and the rest times the
+  // other.
+  double best = std::sqrt(multiprocessors * bytesOf[0] / bytesOf[1]);
+  return int64_t(1) << std::lround(std::log2(std::max(1.0, best)));
+}
+
+/// What one slot of the rings takes, and what does not depend on the number of stages.
+struct Memory {
+  int64_t perStage = 0, fixed = reserve;
+};
+
+Memory getMemory(KernelOp kernel, const RoleSlice &slice) {
+  Memory memory;
+  for (const CopyGroup &group : slice.groups)
+    (group.getLoop() ? memory.perStage : memory.fixed) += group.getBytes();
+  for (auto alloc : kernel.getBody().getOps<AllocOp>())
+    if (llvm::none_of(alloc->getUsers(), [](Operation *user) { return isa<CopyAsyncOp>(user); }))
+      memory.fixed += getBytes(cast<SharedType>(alloc.getBuffer().getType()));
+  return memory;
+}
+
+bool feedsWgmma(scf::ForOp loop) {
+  return loop->walk([](WgmmaOp) { return WalkResult::interrupt(); }).wasInterrupted();
+}
+
+} // namespace
+
+bool tgpu::planRoles(KernelOp kernel, const RoleOverrides &overrides, bool explain) {
+  int64_t warps = kernel.getWarps();
+  auto refuse = [&](const Twine &why) {
+    if (explain)
+      kernel.emitOpError() << "cannot be split into roles: " << why;
+    return false;
+  };
+  if (kernel.getTarget() != "sm_90a")
+    return refuse("the target must be sm_90a");
+  if (warps % 4 != 0 || warps + loadWarps > 32)
+    return refuse("the warps must be a multiple of 4, and at most 28");
+  FailureOr<RoleSlice> slice = RoleSlice::get(kernel, explain);
+  if (failed(slice))
+    return false;
+  SmallVector<scf::ForOp> loops;
+  for (const CopyGroup &group : slice->groups)
+    if (scf::ForOp loop = group.getLoop(); loop && !llvm::is_contained(loops, loop))
+      loops.push_back(loop);
+  if (llvm::none_of(loops, feedsWgmma))
+    return refuse("no loop copies operands of wgmma");
+
+  Memory memory = getMemory(kernel, *slice);
+  constexpr int64_t storeBuffers = 2;
+  int64_t buffers = overrides.storeBuffers.value_or(storeBuffers), bytesOfBuffers = 0;
+  kernel.walk([&](StoreOp store) {
+    if (std::optional<StorePieces> pieces = StorePieces::get(kernel, store, buffers))
+      bytesOfBuffers += pieces->buffers * getBytes(pieces->type);
+  });
+  int64_t stages = (sharedLimit - memory.fixed - bytesOfBuffers) / memory.perStage;
+  if (stages < 2 && !overrides.storeBuffers) {
+    buffers = 0;
+    stages = (sharedLimit - memory.fixed) / memory.perStage;
+  }
+  stages = overrides.stages.value_or(std::min(stages, mostStages));
+  if (stages < 2)
+    return refuse("rings of two stages do not fit into shared memory; use smaller blocks");
+
+  constexpr int64_t manyWarps = 12, fewRegisters = 24, enoughRegisters = 40, mostRegisters = 240;
+  constexpr int64_t registersOfLane = 65536 / 32;
+  int64_t load =
+      overrides.loadRegisters.value_or(warps >= manyWarps ? fewRegisters : enoughRegisters);
+  int64_t rest = (registersOfLane - loadWarps * load) / warps / 8 * 8;
+  int64_t compute = overrides.computeRegisters.value_or(std::min(mostRegisters, rest));
+  int64_t group =
+      overrides.group.value_or(hasComputableGrid(kernel) ? chooseGroup(kernel, *slice) : 0);
+  auto schedule = RoleScheduleAttr::getChecked([&] { return kernel.emitOpError(); },
+                                               kernel.getContext(), load, compute, group, buffers);
+  if (!schedule)
+    return false;
+  if (!kernel->hasAttr(roleScheduleName)) // by the author
+    kernel->setAttr(roleScheduleName, schedule);
+  for (scf::ForOp loop : loops)
+    if (!loop->hasAttr(scheduleName))
+      loop->setAttr(scheduleName, ScheduleAttr::get(kernel.getContext(), Skeleton::ProducerConsumer,
+                                                    stages, overrides.inFlight.value_or(1)));
+  return true;
+}

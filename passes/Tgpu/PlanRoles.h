@@ -1,0 +1,37 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The part of tgpu-plan-schedule that splits kernels for Hopper into roles.
+
+#ifndef TILEWRIGHT_PASSES_TGPU_PLANROLES_H
+#define TILEWRIGHT_PASSES_TGPU_PLANROLES_H
+
+#include "dialect/Tgpu/Tgpu.h"
+
+#include "llvm/ADT/StringSwitch.h"
+
+#include <optional>
+
+namespace tilewright::tgpu {
+
+/// What an author fixed.
+struct RoleOverrides {
+  std::optional<int64_t> stages, inFlight, group, storeBuffers, loadRegisters, computeRegisters;
+
+  /// By the key of --schedule, of those that only roles have; null for others.
+  std::optional<int64_t> *find(llvm::StringRef key) {
+    return llvm::StringSwitch<std::optional<int64_t> *>(key)
+        .Case("group", &group)
+        .Case("store_buffers", &storeBuffers)
+        .Case("load_registers", &loadRegisters)
+        .Case("compute_registers", &computeRegisters)
+        .Default(nullptr);
+  }
+};
+
+/// Plans a kernel whose loops feed wgmma, if all its copies can be made by a role of their own.
+/// Whether it did; with `explain`, errors say why not.
+bool planRoles(KernelOp kernel, const RoleOverrides &overrides, bool explain);
+
+} // namespace tilewright::tgpu
+
+#endif // TILEWRIGHT_PASSES_TGPU_PLANROLES_H

@@ -1,0 +1,132 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// tgpu-stage-stores: tiles of accumulators leave through shared memory, by TMA, so that memory is
+// written in whole lines and nobody waits for it.
+//
+// For piece p of a tile, with n buffers:
+//
+//   bulk_wait pending n - 1 read   the copy that used the buffer n pieces ago has read it
+//   sync                           (one thread knows; all do now)
+//   write, fence_async, sync       all of the piece is there, for the async proxy as well
+//   tma_store, bulk_commit         one thread starts the copy
+//
+// The number of pieces is a multiple of n, so p mod n is known and runs on from tile to tile.
+
+#include "passes/Passes.h"
+#include "passes/Tgpu/RoleSlice.h"
+#include "passes/Tgpu/ScheduleNames.h"
+#include "passes/Tgpu/StorePieces.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/IR/ImplicitLocOpBuilder.h"
+
+namespace tilewright {
+#define GEN_PASS_DEF_TGPUSTAGESTORES
+#include "passes/Passes.h.inc"
+} // namespace tilewright
+
+using namespace mlir;
+using namespace tilewright;
+using namespace tilewright::tgpu;
+
+std::optional<StorePieces> StorePieces::get(KernelOp kernel, StoreOp store, int64_t buffers) {
+  constexpr int64_t panelBytes = 128;
+  auto tile = cast<RankedTensorType>(store.getValue().getType());
+  int64_t bits = getElementBits(tile.getElementType());
+  int64_t columns = panelBytes * 8 / bits;
+  if (buffers < 1 || !isa<WgmmaAttr>(tile.getEncoding()) || (bits != 16 && bits != 32) ||
+      tile.getDimSize(1) % columns != 0)
+    return std::nullopt;
+  StorePieces pieces;
+  pieces.type = SharedType::get(kernel.getContext(), {tile.getDimSize(0), columns},
+                                tile.getElementType(), tgpu::Swizzle::B128);
+  pieces.map = getTensorMap(kernel, store.getView(), store.getDims(), pieces.type);
+  if (!pieces.map)
+    return std::nullopt;
+  pieces.count = tile.getDimSize(1) / columns;
+  pieces.buffers = std::min(buffers, pieces.count);
+  while (pieces.count % pieces.buffers != 0)
+    --pieces.buffers;
+  return pieces;
+}
+
+namespace {
+
+struct TgpuStageStoresPass : tilewright::impl::TgpuStageStoresBase<TgpuStageStoresPass> {
+  void runOnOperation() override {
+    for (auto kernel : getOperation().getOps<KernelOp>()) {
+      auto schedule = kernel->getAttrOfType<RoleScheduleAttr>(roleScheduleName);
+      if (!schedule)
+        continue;
+      for (auto roles : kernel.getBody().getOps<RolesOp>())
+        for (auto [region, warps] : llvm::zip_equal(roles.getBodies(), roles.getWarps()))
+          stageRole(kernel, region.front(), warps, schedule.getStoreBuffers());
+    }
+  }
+
+private:
+  void stageRole(KernelOp kernel, Block &role, int64_t warps, int64_t buffers) {
+    SmallVector<std::pair<StoreOp, StorePieces>> stores;
+    role.walk([&](StoreOp store) {
+      if (std::optional<StorePieces> pieces = StorePieces::get(kernel, store, buffers))
+        stores.push_back({store, *pieces});
+    });
+    if (stores.empty())
+      return;
+    ImplicitLocOpBuilder b(stores.front().first.getLoc(), kernel.getContext());
+    b.setInsertionPoint(role.getParentOp());
+    Value barrier = NamedBarrierOp::create(b, b.getIndexType(), warps, IntegerAttr());
+    for (auto [store, pieces] : stores)
+      stageStore(store, pieces, barrier);
+    // A block must not end while its shared memory is being read.
+    b.setInsertionPointToEnd(&role);
+    BulkWaitOp::create(b, 0, /*read=*/true);
+  }
+
+  void stageStore(StoreOp store, const StorePieces &pieces, Value barrier) {
+    ImplicitLocOpBuilder b(store.getLoc(), store.getContext());
+    b.setInsertionPoint(barrier.getDefiningOp());
+    Value map = getMap(b, store.getView(), pieces.map);
+    auto ringType = RingType::get(b.getContext(), pieces.buffers, pieces.type);
+    Value ring = AllocRingOp::create(b, ringType, IntegerAttr());
+    b.setInsertionPoint(store);
+    auto tile = cast<RankedTensorType>(store.getValue().getType());
+    ArrayRef<int64_t> shape = pieces.type.getShape();
+    auto pieceType = RankedTensorType::get(shape, tile.getElementType(), tile.getEncoding());
+    auto i32 = [&](int64_t value) {
+      return arith::ConstantOp::create(b, b.getI32IntegerAttr(static_cast<int32_t>(value)));
+    };
+    for (int64_t piece = 0; piece < pieces.count; ++piece) {
+      int64_t first = piece * shape[1];
+      Value part = store.getValue();
+      if (pieces.count > 1)
+        part = ColumnsOp::create(b, pieceType, first, part);
+      Value buffer = SlotOp::create(b, pieces.type, ring, i32(piece % pieces.buffers));
+      BulkWaitOp::create(b, pieces.buffers - 1, /*read=*/true);
+      SyncOp::create(b, barrier);
+      WriteSharedOp::create(b, part, buffer, /*transpose=*/false);
+      FenceAsyncOp::create(b);
+      SyncOp::create(b, barrier);
+
+      SmallVector<Value> indices(store.getIndices());
+      SmallVector<int64_t> known(store.getStaticIndices());
+      if (!ShapedType::isDynamic(known.back()))
+        known.back() += first;
+      else if (first)
+        indices.back() = arith::AddIOp::create(b, indices.back(), i32(first));
+      TmaStoreOp::create(b, buffer, map, indices, known);
+      BulkCommitOp::create(b);
+    }
+    store.erase();
+  }
+
+  /// The map of the view that is there already, or a new one.
+  static Value getMap(ImplicitLocOpBuilder &b, Value view, TensorMapType type) {
+    for (Operation *user : view.getUsers())
+      if (auto map = dyn_cast<TensorMapOp>(user); map && map.getMap().getType() == type)
+        return map.getMap();
+    return TensorMapOp::create(b, type, view);
+  }
+};
+
+} // namespace
