@@ -31,6 +31,9 @@ struct TilePipelineOptions {
   /// Leaves literals as written where the type of their parameter cannot hold them. For a device
   /// that holds every float in f64.
   bool exactLiterals = false;
+  /// What the code is for: cpu, sm_80 or sm_90a. compileFile binds an enum parameter named TARGET to
+  /// it where the caller did not bind it and its declaration allows the value; the passes ignore it.
+  std::string target = "cpu";
 };
 
 /// From an author's module to the `tile` IR of one entry with all parameters bound:

@@ -85,7 +85,22 @@
     (void *to, cuda::DevicePtr from, size_t bytes, cuda::Stream stream))                           \
   X(Optional, cuStreamCreate, "cuStreamCreate", 2000, (cuda::Stream * stream, unsigned flags))     \
   X(Optional, cuStreamDestroy, "cuStreamDestroy_v2", 4000, (cuda::Stream stream))                  \
-  X(Optional, cuStreamSynchronize, "cuStreamSynchronize", 2000, (cuda::Stream stream))
+  X(Optional, cuStreamSynchronize, "cuStreamSynchronize", 2000, (cuda::Stream stream))             \
+  X(Optional, cuStreamBeginCapture, "cuStreamBeginCapture_v2", 10010,                              \
+    (cuda::Stream stream, int mode))                                                               \
+  X(Optional, cuStreamEndCapture, "cuStreamEndCapture", 10000,                                     \
+    (cuda::Stream stream, cuda::Graph * graph))                                                    \
+  X(Optional, cuGraphInstantiate, "cuGraphInstantiateWithFlags", 11040,                            \
+    (cuda::GraphExec * executable, cuda::Graph graph, unsigned long long flags))                   \
+  X(Optional, cuGraphLaunch, "cuGraphLaunch", 10000,                                               \
+    (cuda::GraphExec executable, cuda::Stream stream))                                             \
+  X(Optional, cuGraphExecDestroy, "cuGraphExecDestroy", 10000, (cuda::GraphExec executable))       \
+  X(Optional, cuGraphDestroy, "cuGraphDestroy", 10000, (cuda::Graph graph))                        \
+  X(Optional, cuEventCreate, "cuEventCreate", 2000, (cuda::Event * event, unsigned flags))         \
+  X(Optional, cuEventRecord, "cuEventRecord", 2000, (cuda::Event event, cuda::Stream stream))      \
+  X(Optional, cuEventElapsedTime, "cuEventElapsedTime", 2000,                                      \
+    (float *milliseconds, cuda::Event start, cuda::Event end))                                     \
+  X(Optional, cuEventDestroy, "cuEventDestroy_v2", 4000, (cuda::Event event))
 
 namespace tilewright::runtime {
 

@@ -221,6 +221,25 @@ Status Expr::evaluateFlag(const ExprInputs &inputs, bool &result) const {
   return Status::success();
 }
 
+Status Expr::evaluateCondition(const ExprInputs &inputs, bool &result) const {
+  Status status = evaluateFlag(inputs, result);
+  if (status.ok() && result)
+    return status;
+  if (!readsAbsent(inputs))
+    return status;
+  result = true;
+  return Status::success();
+}
+
+bool Expr::readsAbsent(const ExprInputs &inputs) const {
+  if (kind == Kind::Dim && inputs.arguments[argument]->kind == Argument::Kind::Absent)
+    return true;
+  for (const Expr &operand : operands)
+    if (operand.readsAbsent(inputs))
+      return true;
+  return false;
+}
+
 Status Expr::evaluate(const ExprInputs &inputs, Value &result) const {
   switch (kind) {
   case Kind::Integer:

@@ -80,6 +80,9 @@ public:
   /// wrong kind.
   Status evaluateInteger(const ExprInputs &inputs, int64_t &result) const;
   Status evaluateFlag(const ExprInputs &inputs, bool &result) const;
+  /// A condition of a launch: as evaluateFlag, but one that reads the extent of an absent view
+  /// holds.
+  Status evaluateCondition(const ExprInputs &inputs, bool &result) const;
 
 private:
   struct Value {
@@ -89,6 +92,7 @@ private:
   };
   Status evaluate(const ExprInputs &inputs, Value &result) const;
   Status evaluateCall(const ExprInputs &inputs, Value &result) const;
+  bool readsAbsent(const ExprInputs &inputs) const;
   Status evaluateIntegers(int64_t a, int64_t b, Value &result) const;
 
   Kind kind = Kind::Integer;

@@ -256,7 +256,7 @@ Status tilewright::runtime::findRefusal(const KernelSpec &kernel, const ExprInpu
   }
   for (size_t i = 0; i < kernel.conditions.size(); ++i) {
     bool holds = false;
-    if (Status status = kernel.conditions[i].evaluateFlag(inputs, holds); !status)
+    if (Status status = kernel.conditions[i].evaluateCondition(inputs, holds); !status)
       return status;
     if (!holds) {
       refusal = {Refusal::Reason::Condition, uint32_t(i), 0, 0};

@@ -180,6 +180,9 @@ Status finalizeProgram(ProgramSpec &program, const Manifest &manifest) {
       if (Status status = extent.resolve(program.params, program.arguments, owner); !status)
         return status;
   }
+  for (Expr &condition : program.conditions)
+    if (Status status = condition.resolve(program.params, program.arguments, owner); !status)
+      return status;
   for (LaunchSpec &launch : program.launches) {
     if (launch.condition)
       if (Status status = launch.condition->resolve(program.params, program.arguments, owner);

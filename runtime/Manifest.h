@@ -86,7 +86,9 @@ struct KernelSpec {
   uint32_t sharedBytes = 0; // dynamic
   std::vector<TensorMapSpec> tensorMaps;
   std::vector<ViewRequirement> requirements;
-  std::vector<Expr> conditions; // flags over shapes and scalars: where this variant may be used
+  /// Flags over shapes and scalars: where this variant may be used. One that reads the extent of an
+  /// absent view holds.
+  std::vector<Expr> conditions;
 
   ParamLayout layout; // computed
   uint32_t threads() const { return block[0] * block[1] * block[2]; }
@@ -114,6 +116,7 @@ struct ProgramSpec {
   std::vector<ArgumentSpec> arguments;
   std::vector<WorkspaceSpec> workspaces;
   std::vector<LaunchSpec> launches;
+  std::vector<Expr> conditions; // as those of a kernel
 };
 
 struct Manifest {

@@ -225,7 +225,7 @@ public:
     ProgramSpec spec;
     spec.name = text(json, "name", "a program");
     std::string where = "program '" + spec.name + "'";
-    expectKeys(json, where, {"name", "params", "arguments", "workspaces", "launches"});
+    expectKeys(json, where, {"name", "params", "arguments", "workspaces", "launches", "when"});
     spec.params = params(json, where);
     spec.arguments = arguments(json, where);
     for (const Json &item : list(json, "workspaces", where)) {
@@ -255,6 +255,8 @@ public:
         launch.condition = expression(*condition);
       spec.launches.push_back(std::move(launch));
     }
+    for (const Json &item : optionalList(json, "when", where))
+      spec.conditions.push_back(expression(item));
     return spec;
   }
 };
@@ -376,6 +378,7 @@ Json toJson(const ProgramSpec &program) {
     launches.items.push_back(std::move(item));
   }
   json.set("launches", std::move(launches));
+  json.set("when", toJson(program.conditions));
   return json;
 }
 

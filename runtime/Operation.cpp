@@ -404,6 +404,17 @@ Status Operation::run(const Argument *const *arguments, size_t numArguments, uin
     return launchKernel(driver, *kernel, inputs, stream);
   }
 
+  for (const Expr &condition : impl->program->conditions) {
+    bool holds = false;
+    if (Status status = condition.evaluateCondition(inputs, holds); !status)
+      return status;
+    if (!holds)
+      return Status::failure(Code::InvalidArgument, "program '" + impl->name +
+                                                        "' cannot take these arguments: its "
+                                                        "condition '" +
+                                                        condition.toString() + "' does not hold");
+  }
+
   Argument views[maxArguments];
   uint64_t needed = 0;
   if (Status status = impl->layOutWorkspaces(inputs, views, needed); !status)

@@ -208,6 +208,17 @@ LogicalResult checkNames(Operation *entry) {
   return success();
 }
 
+/// An author derives defaults from the target by declaring `TARGET: enum in ["cpu", "sm_80"] = "cpu"`.
+void bindTarget(Operation *entry, TilePipelineOptions &options) {
+  tile::ParamDeclAttr param = tile::Signature(entry).findParam("TARGET");
+  if (!param || param.getKind() != tile::ParamKind::Enum)
+    return;
+  auto isTarget = [](const auto &pair) { return pair.first == "TARGET"; };
+  auto value = tile::ExprAttr::getEnum(entry->getContext(), options.target);
+  if (llvm::none_of(options.params, isTarget) && llvm::is_contained(param.getAllowed(), value))
+    options.params.emplace_back("TARGET", options.target);
+}
+
 /// Adds to `reached` every symbol of the module that is used below `op`, however indirectly.
 void collectReached(ModuleOp module, Operation *op, llvm::DenseSet<Operation *> &reached) {
   llvm::SmallVector<Operation *> pending{op};
@@ -270,6 +281,7 @@ OwningOpRef<ModuleOp> compileBuffer(MLIRContext &context, llvm::MemoryBufferRef 
     return nullptr;
   TilePipelineOptions bound = options;
   bound.entry = SymbolTable::getSymbolName(entry).str();
+  bindTarget(entry, bound);
   PassManager manager(&context, ModuleOp::getOperationName());
   buildTilePipeline(manager, bound);
   if (failed(manager.run(*module)))

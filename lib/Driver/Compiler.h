@@ -26,7 +26,9 @@ enum class EntryKind { Any, Kernel, Program };
 
 /// Parses `file` ("-" is standard input) and runs the pipeline on it. Null on failure, with at
 /// least one error emitted through the context. An empty `options.entry` means the only kernel or
-/// program of the file that no program launches. `kind` says what the entry must be.
+/// program of the file that no program launches. `kind` says what the entry must be. An enum
+/// parameter TARGET of the entry takes `options.target`, unless `options.params` binds it or its
+/// declaration does not allow that value.
 mlir::OwningOpRef<mlir::ModuleOp> compileFile(mlir::MLIRContext &context, llvm::StringRef file,
                                               const TilePipelineOptions &options,
                                               EntryKind kind = EntryKind::Any);

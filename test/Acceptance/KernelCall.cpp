@@ -5,10 +5,12 @@
 #include "test/Acceptance/KernelCall.h"
 
 #include "lib/Driver/Compiler.h"
+#include "lib/Driver/GpuDevice.h"
 #include "lib/Interpreter/CpuDevice.h"
 
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/MLIRContext.h"
+#include "mlir/IR/SymbolTable.h"
 #include "llvm/Support/raw_ostream.h"
 #include "gtest/gtest.h"
 
@@ -20,6 +22,22 @@ namespace tilewright::acceptance {
 
 namespace {
 
+/// A kernel with the values of its parameters.
+struct Binding {
+  const std::string &file;
+  const Params &params;
+  const std::vector<std::string> &with;
+
+  std::string text() const {
+    std::string text = file;
+    for (const auto &[name, value] : params)
+      text += " " + name + "=" + value;
+    for (const std::string &mod : with)
+      text += " +" + mod;
+    return text;
+  }
+};
+
 /// All kernels compiled so far.
 class Compiler {
 public:
@@ -29,22 +47,19 @@ public:
   }
 
   /// Null after an error.
-  mlir::Operation *compile(const std::string &file, const Params &params,
-                           const std::vector<std::string> &with) {
-    std::string key = file;
-    for (const auto &[name, value] : params)
-      key += " " + name + "=" + value;
-    for (const std::string &mod : with)
-      key += " +" + mod;
+  mlir::Operation *compile(const Binding &binding, const std::string &target = "cpu") {
+    std::string key = binding.text() + " for " + target;
     auto found = modules.find(key);
     if (found == modules.end()) {
       TilePipelineOptions options;
-      options.params = params;
-      for (const std::string &mod : with)
+      options.params = binding.params;
+      options.target = target;
+      for (const std::string &mod : binding.with)
         options.with.push_back("kernels/" + mod + ".mlir");
       // Tests run in the root of the source tree, or of the unpacked package.
       found =
-          modules.emplace(key, compileFile(context, "kernels/" + file + ".mlir", options)).first;
+          modules.emplace(key, compileFile(context, "kernels/" + binding.file + ".mlir", options))
+              .first;
     }
     return found->second ? findEntry(*found->second) : nullptr;
   }
@@ -81,6 +96,144 @@ ArrayArgument argumentOf(const StridedArray &array) {
   argument.strides.assign(array.strides().begin(), array.strides().end());
   argument.data = array.data();
   return argument;
+}
+
+/// The GPU that the tests run on, and what was compiled for it so far.
+class Gpu : public ::testing::Environment {
+public:
+  struct Compiled {
+    bool isCompiled = false;
+    std::optional<GpuOperation> operation;
+    std::string refusal; ///< of the compiler
+    std::string failure; ///< of the driver
+  };
+
+  /// Null where nothing is compiled for one. Does not return where the device that was asked for is missing:
+  /// nothing must pass for having run there.
+  static Gpu *get() {
+    static Gpu *gpu = open();
+    return gpu;
+  }
+
+  const Compiled &compile(const Binding &binding) {
+    Compiled &compiled = operations[binding.text()];
+    if (compiled.isCompiled || !compiled.refusal.empty())
+      return compiled;
+    Compiler &compiler = Compiler::get();
+    GpuOptions gpu;
+    gpu.target = target;
+    mlir::Operation *entry = compiler.compile(binding, target);
+    if (!entry) {
+      compiled.refusal = "its tile IR does not compile: " + compiler.takeErrors();
+      return compiled;
+    }
+    auto bundle = GpuOperation::compile(entry, gpu, /*assemble=*/false);
+    std::string errors = compiler.takeErrors();
+    if (!bundle) {
+      compiled.refusal = llvm::toString(bundle.takeError());
+      if (!errors.empty())
+        compiled.refusal += ": " + errors.substr(0, errors.find('\n'));
+      return compiled;
+    }
+    compiled.isCompiled = true;
+    if (!device)
+      return compiled;
+    llvm::Expected<GpuOperation> operation = GpuOperation::create(
+        *device, *bundle, mlir::SymbolTable::getSymbolName(entry).getValue());
+    if (operation)
+      compiled.operation.emplace(std::move(*operation));
+    else
+      compiled.failure = llvm::toString(operation.takeError());
+    return compiled;
+  }
+
+  void countRun() { ++numRuns; }
+  void countRefusal(const std::string &file, const std::string &reason) {
+    ++refusals[file + ": " + reason];
+  }
+
+  void TearDown() override {
+    int total = 0;
+    for (const auto &[reason, count] : refusals)
+      total += count;
+    std::printf("%s: %d runs, %d refused\n",
+                device ? device->getInfo().toString().c_str() : "compiled only", numRuns, total);
+    for (const auto &[reason, count] : refusals)
+      std::printf("  refused %d times: %s\n", count, reason.c_str());
+  }
+
+private:
+  static Gpu *open() {
+    const char *name = std::getenv("TILEWRIGHT_TEST_DEVICE");
+    std::string text = name ? name : "cpu";
+    if (text == "cpu")
+      return nullptr;
+    Gpu *gpu = new Gpu;
+    const char *target = std::getenv("TILEWRIGHT_TEST_TARGET");
+    gpu->target = target ? target : "sm_80";
+    if (text == "compile")
+      return gpu;
+    int ordinal = 0;
+    bool isKnown = text == "cuda" || (text.rfind("cuda:", 0) == 0 &&
+                                      !llvm::StringRef(text).drop_front(5).getAsInteger(10, ordinal));
+    if (!isKnown) {
+      std::fprintf(stderr, "TILEWRIGHT_TEST_DEVICE must be cpu, compile or cuda[:N] but is '%s'\n",
+                   text.c_str());
+      std::exit(2);
+    }
+    llvm::Expected<std::unique_ptr<GpuDevice>> device = GpuDevice::open(ordinal);
+    if (!device) {
+      std::fprintf(stderr, "TILEWRIGHT_TEST_DEVICE=%s: %s\n", text.c_str(),
+                   llvm::toString(device.takeError()).c_str());
+      std::exit(2);
+    }
+    gpu->device = std::move(*device);
+    return gpu;
+  }
+
+  std::unique_ptr<GpuDevice> device;
+  std::string target;
+  std::map<std::string, Compiled> operations;
+  std::map<std::string, int> refusals;
+  int numRuns = 0;
+};
+
+/// Opened before the first test; GoogleTest owns it.
+const bool hasGpu = [] {
+  Gpu *gpu = Gpu::get();
+  if (gpu)
+    ::testing::AddGlobalTestEnvironment(gpu);
+  return gpu != nullptr;
+}();
+
+/// GTEST_SKIP returns from a function without a value.
+void markSkipped(const std::string &reason) { GTEST_SKIP() << reason; }
+
+bool runOnCpu(const Binding &binding, const llvm::StringMap<Argument> &arguments,
+              const RunSettings &settings) {
+  Compiler &compiler = Compiler::get();
+  mlir::Operation *entry = compiler.compile(binding);
+  if (!entry) {
+    ADD_FAILURE() << binding.file << " does not compile: " << compiler.takeErrors();
+    return false;
+  }
+  RunOptions options;
+  options.threads = settings.threads;
+  options.f64 = settings.f64;
+  if (mlir::succeeded(tilewright::runOnCpu(entry, arguments, options)))
+    return true;
+  ADD_FAILURE() << binding.file << " does not run: " << compiler.takeErrors();
+  return false;
+}
+
+bool runOnGpu(const Binding &binding, const GpuOperation &operation,
+              const llvm::StringMap<Argument> &arguments, const std::vector<HostRange> &ranges) {
+  llvm::Expected<std::unique_ptr<GpuCall>> call = GpuCall::create(operation, arguments, ranges);
+  llvm::Error error = call ? (*call)->run() : call.takeError();
+  if (!error)
+    return true;
+  ADD_FAILURE() << binding.text() << " does not run: " << llvm::toString(std::move(error));
+  return false;
 }
 
 } // namespace
@@ -151,30 +304,45 @@ bool KernelCall::runTwice() {
 }
 
 bool KernelCall::run(RunSettings settings) {
-  Compiler &compiler = Compiler::get();
-  mlir::Operation *entry = compiler.compile(file, params, with);
-  if (!entry) {
-    ADD_FAILURE() << file << " does not compile: " << compiler.takeErrors();
-    return false;
-  }
   llvm::StringMap<Argument> arguments;
+  std::vector<HostRange> ranges;
   for (auto &[name, bound] : arrays) {
     if (!bound.isInput)
       bound.array.clear();
     arguments[name] = argumentOf(bound.array);
+    Buffer &buffer = bound.array.buffer();
+    ranges.push_back({buffer.data(), buffer.size()});
   }
   for (const auto &[name, value] : scalars)
     arguments[name] = value;
   for (const auto &[name, value] : integerScalars)
     arguments[name] = value;
-  RunOptions options;
-  options.threads = settings.threads;
-  options.f64 = settings.f64;
-  if (mlir::failed(runOnCpu(entry, arguments, options))) {
-    ADD_FAILURE() << file << " does not run: " << compiler.takeErrors();
-    return false;
-  }
 
+  Binding binding{file, params, with};
+  Gpu *gpu = Gpu::get();
+  if (!gpu)
+    return runOnCpu(binding, arguments, settings) && checkMemory();
+  std::string refusal = "a run with every float in f64 is for the CPU";
+  if (!settings.f64) {
+    const Gpu::Compiled &compiled = gpu->compile(binding);
+    if (!compiled.failure.empty()) {
+      ADD_FAILURE() << binding.text() << " does not load: " << compiled.failure;
+      return false;
+    }
+    if (compiled.refusal.empty())
+      gpu->countRun();
+    if (compiled.operation)
+      return runOnGpu(binding, *compiled.operation, arguments, ranges) && checkMemory();
+    if (compiled.refusal.empty())
+      return runOnCpu(binding, arguments, settings) && checkMemory();
+    refusal = compiled.refusal;
+  }
+  gpu->countRefusal(file, refusal);
+  markSkipped(binding.text() + " is not for the GPU: " + refusal);
+  return runOnCpu(binding, arguments, settings) && checkMemory();
+}
+
+bool KernelCall::checkMemory() const {
   bool ok = true;
   for (const auto &[name, bound] : arrays) {
     if (int64_t gap = bound.array.buffer().findWrittenGap(); gap >= 0) {

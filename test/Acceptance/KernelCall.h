@@ -1,8 +1,13 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // One call of a shipped kernel: compiled (once for each binding of its parameters), with arrays and
-// scalars bound by name, run on the CPU device. A fault anywhere is a failure of the running test:
+// scalars bound by name, run on the device that the environment variable TILEWRIGHT_TEST_DEVICE
+// names: cpu (the default), cuda[:N], or compile, which compiles for a GPU and runs on the CPU. A fault anywhere is a failure of the running test:
 // diagnostics, writes between elements or to inputs.
+//
+// What the compiler refuses to compile for the GPU marks the running test as skipped, with the
+// reason; it then goes on with results of the CPU. TILEWRIGHT_TEST_TARGET is what to compile for,
+// sm_80 by default.
 
 #ifndef TILEWRIGHT_TEST_ACCEPTANCE_KERNELCALL_H
 #define TILEWRIGHT_TEST_ACCEPTANCE_KERNELCALL_H
@@ -54,6 +59,8 @@ public:
   std::vector<uint8_t> readBytes(const std::string &name) const { return array(name).readBytes(); }
 
 private:
+  bool checkMemory() const;
+
   struct Bound {
     StridedArray array;
     bool isInput;

@@ -3,6 +3,8 @@
 // tilewrightc: compiles one kernel or program of a file and prints the result.
 
 #include "lib/Codegen/GpuCompiler.h"
+#include "lib/Codegen/Report.h"
+#include "lib/Driver/BundleRequest.h"
 #include "lib/Driver/CompileOptions.h"
 
 #include "mlir/IR/MLIRContext.h"
@@ -18,21 +20,16 @@ namespace cl = llvm::cl;
 static constexpr llvm::StringLiteral tool = "tilewrightc";
 
 /// For a GPU the file may also be what --emit=tgpu printed, edited or not. Null after an error.
-static mlir::OwningOpRef<mlir::ModuleOp> load(mlir::MLIRContext &context, llvm::StringRef file,
+static mlir::OwningOpRef<mlir::ModuleOp> load(mlir::MLIRContext &context,
+                                              llvm::MemoryBufferRef buffer,
                                               const TilePipelineOptions &options, EntryKind kind,
                                               bool forGpu) {
-  if (!forGpu)
-    return compileFile(context, file, options, kind);
-  auto buffer = llvm::MemoryBuffer::getFileOrSTDIN(file, /*IsText=*/true);
-  if (!buffer) {
-    mlir::emitError(mlir::UnknownLoc::get(&context))
-        << "cannot open '" << file << "': " << buffer.getError().message();
-    return nullptr;
+  if (forGpu) {
+    mlir::OwningOpRef<mlir::ModuleOp> module = parseBuffer(context, buffer);
+    if (!module || isMapped(*module))
+      return module;
   }
-  mlir::OwningOpRef<mlir::ModuleOp> module = parseBuffer(context, **buffer);
-  if (!module || isMapped(*module))
-    return module;
-  return compileBuffer(context, **buffer, options, kind);
+  return compileBuffer(context, buffer, options, kind);
 }
 
 int main(int argc, char **argv) {
@@ -42,68 +39,98 @@ int main(int argc, char **argv) {
   cl::opt<std::string> emit(
       "emit",
       cl::desc("What to print: tile (specialised tile IR), or for a GPU tgpu, llvm, "
-               "ptx or cubin"),
+               "ptx, cubin or bundle (all that the runtime needs)"),
       cl::init("tile"), cl::value_desc("form"), cl::cat(category));
   GpuOptions gpu;
-  cl::opt<std::string> target("target", cl::desc("The GPU: sm_80 (and newer) or sm_90a"),
-                              cl::init(gpu.target), cl::value_desc("name"), cl::cat(category));
+  cl::list<std::string> targets(
+      "target", cl::desc("The GPU: sm_80 (and newer; the default) or sm_90a; several for a bundle"),
+      cl::value_desc("name"), cl::cat(category));
+  cl::list<std::string> variants("variant",
+                                 cl::desc("Further parameters of one variant in a bundle"),
+                                 cl::value_desc("NAME=VALUE,..."), cl::cat(category));
   cl::opt<int64_t> warps("warps", cl::desc("Warps of a thread block"), cl::init(gpu.warps),
                          cl::value_desc("n"), cl::cat(category));
+  cl::list<std::string> schedule(
+      "schedule", cl::desc("Overrides a decision about loops: skeleton, stages, in_flight, keep_in_registers"),
+      cl::value_desc("KEY=VALUE"), cl::cat(category));
   cl::opt<std::string> output("o", cl::desc("Where to print; standard output by default"),
                               cl::init("-"), cl::value_desc("file"), cl::cat(category));
   cl::opt<bool> report("report",
-                       cl::desc("Say on standard error what each kernel of a cubin takes"),
+                       cl::desc("Say on standard error what each kernel takes and does on the GPU"),
                        cl::cat(category));
   if (!parseOptions(argc, argv, category, "Tilewright compiler\n"))
     return exitUsage;
   std::optional<GpuForm> form = parseGpuForm(emit);
-  if (emit != "tile" && !form)
-    return reportUsage(tool,
-                       "--emit: expected tile, tgpu, llvm, ptx or cubin but got '" + emit + "'");
-  gpu.target = target;
+  bool isBundle = emit == "bundle";
+  if (emit != "tile" && !form && !isBundle)
+    return reportUsage(
+        tool, "--emit: expected tile, tgpu, llvm, ptx, cubin or bundle but got '" + emit + "'");
+  if (!isBundle && targets.size() > 1)
+    return reportUsage(tool, "--target: several targets make a bundle, so give --emit=bundle");
+  if (!isBundle && !variants.empty())
+    return reportUsage(tool, "--variant: several variants make a bundle, so give --emit=bundle");
+  if (report && !form)
+    return reportUsage(tool, "--report describes what a GPU runs: give --emit=tgpu, llvm, ptx or cubin");
+  if (!targets.empty())
+    gpu.target = targets.front();
   gpu.warps = warps;
-  if (llvm::Expected<GpuTarget> known = GpuTarget::get(target); !known)
-    return reportUsage(tool, known.takeError());
+  gpu.schedule = schedule;
+  for (const std::string &target : targets)
+    if (llvm::Expected<GpuTarget> known = GpuTarget::get(target); !known)
+      return reportUsage(tool, known.takeError());
 
   TilePipelineOptions options;
   EntryKind kind;
   if (llvm::Error error = resolve(compile.request(), options, kind))
+    return reportUsage(tool, std::move(error));
+  if (form || !targets.empty())
+    options.target = gpu.target;
+  BundleRequest request{options, kind, {targets.begin(), targets.end()}, {}, gpu};
+  if (targets.empty())
+    request.targets = {gpu.target};
+  if (llvm::Error error = parseEach("--variant", variants, parseVariant, request.variants))
     return reportUsage(tool, std::move(error));
 
   mlir::DialectRegistry registry;
   registerDialects(registry);
   mlir::MLIRContext context(registry, mlir::MLIRContext::Threading::DISABLED);
   DiagnosticPrinter diagnostics(context, tool);
-  mlir::OwningOpRef<mlir::ModuleOp> module =
-      load(context, compile.file, options, kind, form.has_value());
-  if (!module)
-    return diagnostics.sawError() ? exitFailed : reportFailure(tool, "compilation failed");
+  auto buffer = llvm::MemoryBuffer::getFileOrSTDIN(compile.file, /*IsText=*/true);
+  if (!buffer)
+    return reportFailure(tool, "cannot open '" + compile.file +
+                                   "': " + buffer.getError().message());
 
-  std::string result;
-  std::vector<KernelResources> resources;
-  if (form) {
-    llvm::Expected<std::string> compiled = compileForGpu(*module, *form, gpu, &resources);
-    if (!compiled && diagnostics.sawError()) {
-      llvm::consumeError(compiled.takeError());
-      return exitFailed;
+  mlir::OwningOpRef<mlir::ModuleOp> module;
+  llvm::Expected<std::string> result = "";
+  if (isBundle) {
+    result = compileBundle(context, **buffer, request);
+  } else {
+    module = load(context, **buffer, options, kind, form.has_value());
+    if (!module)
+      return diagnostics.sawError() ? exitFailed : reportFailure(tool, "compilation failed");
+    if (report) {
+      if (failed(mapToGpu(*module, gpu)))
+        return exitFailed;
+      reportOn(*module, gpu, llvm::errs());
     }
-    if (!compiled)
-      return reportFailure(tool, compiled.takeError());
-    result = std::move(*compiled);
-    for (const KernelResources &kernel : resources)
-      if (report)
-        llvm::errs() << kernel.kernel << ": " << kernel.registers << " registers, "
-                     << kernel.spillStoreBytes + kernel.spillLoadBytes << " bytes spilled, "
-                     << kernel.staticSharedBytes << " bytes of static shared memory\n";
+    if (form)
+      result = compileForGpu(*module, *form, gpu);
   }
+  if (!result && diagnostics.sawError()) {
+    llvm::consumeError(result.takeError());
+    return exitFailed;
+  }
+  if (!result)
+    return reportFailure(tool, result.takeError());
 
   std::error_code code;
-  llvm::ToolOutputFile file(
-      output, code, form == GpuForm::Cubin ? llvm::sys::fs::OF_None : llvm::sys::fs::OF_Text);
+  bool isText = !isBundle && form != GpuForm::Cubin;
+  llvm::ToolOutputFile file(output, code,
+                            isText ? llvm::sys::fs::OF_Text : llvm::sys::fs::OF_None);
   if (code)
     return reportFailure(tool, "cannot write '" + output + "': " + code.message());
-  if (form) {
-    file.os() << result;
+  if (form || isBundle) {
+    file.os() << *result;
   } else {
     module->print(file.os());
     file.os() << '\n';

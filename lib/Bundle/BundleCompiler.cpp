@@ -1,0 +1,121 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Code and manifest of a module for one target.
+
+#include "lib/Bundle/BundleCompiler.h"
+
+#include "lib/Bundle/ManifestBuilder.h"
+
+using namespace mlir;
+using namespace tilewright;
+using namespace tilewright::bundle;
+
+llvm::Error tilewright::toError(const runtime::Status &status) {
+  return llvm::createStringError(llvm::inconvertibleErrorCode(), status.message());
+}
+
+/// 70 for ".version 7.0".
+static int getPtxVersion(llvm::StringRef ptx) {
+  llvm::StringRef version = ptx.split(".version ").second.split('\n').first.trim();
+  auto [major, minor] = version.split('.');
+  int majorNumber = 0, minorNumber = 0;
+  if (major.getAsInteger(10, majorNumber) || minor.getAsInteger(10, minorNumber))
+    return 0;
+  return 10 * majorNumber + minorNumber;
+}
+
+/// Parameters of one program that have the same values on all targets.
+static runtime::Params getCommon(const runtime::Params &a, const runtime::Params &b) {
+  runtime::Params common;
+  for (const auto &param : a)
+    for (const auto &other : b)
+      if (param.first == other.first && param.second == other.second)
+        common.push_back(param);
+  return common;
+}
+
+/// A program is not chosen by device, so the launches of one that is compiled for several targets
+/// list the kernels of all.
+static llvm::Error mergeProgram(runtime::ProgramSpec &into, const runtime::ProgramSpec &from,
+                                const std::string &target) {
+  if (!haveOneForm(into, from))
+    return llvm::createStringError("program '" + into.name + "' has other launches or workspaces "
+                                   "for " + target + " than for the target before; make a bundle "
+                                   "for each");
+  into.params = getCommon(into.params, from.params);
+  for (auto [launch, other] : llvm::zip_equal(into.launches, from.launches))
+    llvm::append_range(launch.kernels, other.kernels);
+  return llvm::Error::success();
+}
+
+/// The code of a mapped module, which is consumed.
+static llvm::Expected<std::vector<runtime::CodeSpec>> makeCode(runtime::BundleWriter &bundle,
+                                                               ModuleOp module,
+                                                               const GpuOptions &gpu,
+                                                               bool assemble) {
+  std::optional<runtime::Arch> arch = runtime::Arch::parse(gpu.target);
+  llvm::Expected<std::string> ptx = compileForGpu(module, GpuForm::Ptx, gpu);
+  if (!ptx)
+    return ptx.takeError();
+  std::vector<runtime::CodeSpec> codes;
+  codes.push_back(
+      {runtime::CodeSpec::Kind::Ptx, *arch, getPtxVersion(*ptx), bundle.addPtx(*ptx)});
+  if (assemble && !findAssembler().empty()) {
+    llvm::Expected<Assembly> assembly = assembleCubin(*ptx, gpu.target);
+    if (!assembly)
+      return assembly.takeError();
+    codes.push_back({runtime::CodeSpec::Kind::Cubin, *arch, 0,
+                     bundle.addCubin(std::move(assembly->cubin))});
+  }
+  return codes;
+}
+
+llvm::Error tilewright::addToBundle(runtime::BundleWriter &bundle, ArrayRef<BundlePart> parts,
+                                    bool assemble) {
+  runtime::Manifest manifest = bundle.manifest;
+  size_t firstProgram = manifest.programs.size();
+  for (const BundlePart &part : parts) {
+    if (llvm::Expected<GpuTarget> known = GpuTarget::get(part.gpu.target); !known)
+      return known.takeError();
+    llvm::Expected<ConditionMap> conditions = getConditions(part.module);
+    if (!conditions)
+      return conditions.takeError();
+    OwningOpRef<ModuleOp> copy = cast<ModuleOp>(part.module->clone());
+    if (failed(mapToGpu(*copy, part.gpu)))
+      return llvm::createStringError("mapping onto " + part.gpu.target + " failed");
+
+    std::vector<runtime::KernelSpec> kernels;
+    for (auto kernel : copy->getOps<tgpu::KernelOp>()) {
+      llvm::Expected<runtime::KernelSpec> spec = makeKernelSpec(kernel, *conditions);
+      if (!spec)
+        return spec.takeError();
+      kernels.push_back(std::move(*spec));
+    }
+    for (auto program : copy->getOps<tile::ProgramOp>()) {
+      auto spec = makeProgramSpec(program, kernels, manifest.kernels.size());
+      if (!spec)
+        return spec.takeError();
+      auto same = std::find_if(manifest.programs.begin() + firstProgram, manifest.programs.end(),
+                               [&](const auto &known) { return known.name == spec->name; });
+      if (same == manifest.programs.end())
+        manifest.programs.push_back(std::move(*spec));
+      else if (llvm::Error error = mergeProgram(*same, *spec, part.gpu.target))
+        return error;
+    }
+    auto codes = makeCode(bundle, *copy, part.gpu, assemble);
+    if (!codes)
+      return codes.takeError();
+    for (runtime::KernelSpec &kernel : kernels) {
+      kernel.codes = *codes;
+      manifest.kernels.push_back(std::move(kernel));
+    }
+  }
+  bundle.manifest.kernels.swap(manifest.kernels);
+  bundle.manifest.programs.swap(manifest.programs);
+  runtime::Expected<std::string> bytes = bundle.bytes(); // finalizes
+  if (bytes)
+    return llvm::Error::success();
+  bundle.manifest.kernels.swap(manifest.kernels);
+  bundle.manifest.programs.swap(manifest.programs);
+  return toError(bytes.status());
+}

@@ -1,0 +1,37 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Compiles a bound module into a bundle: code for a target, and the manifest that says how to
+// launch it.
+
+#ifndef TILEWRIGHT_LIB_BUNDLE_BUNDLECOMPILER_H
+#define TILEWRIGHT_LIB_BUNDLE_BUNDLECOMPILER_H
+
+#include "lib/Codegen/GpuCompiler.h"
+#include "runtime/Bundle.h"
+
+namespace tilewright {
+
+/// One binding of an entry, for one target. The module holds nothing but what the entry reaches, as
+/// tile-specialize leaves it; it is not changed.
+struct BundlePart {
+  mlir::ModuleOp module;
+  GpuOptions gpu;
+};
+
+/// Adds the kernels, and the program where there is one, of an entry that was bound once for each
+/// target, in the order of preference at run time: sm_90a before sm_80. It may be called again for
+/// other bindings, which become variants. A program must have the same workspaces and launches on
+/// each target. `assemble` adds a cubin for exactly the target where this machine has a ptxas.
+///
+/// Errors: what the compiler refuses (then diagnostics are emitted through the context, too); a fill
+/// that no 32-bit pattern says; a tensor map over something else than an argument; what
+/// Manifest::finalize refuses. The manifest is then unchanged.
+llvm::Error addToBundle(runtime::BundleWriter &bundle, llvm::ArrayRef<BundlePart> parts,
+                        bool assemble = true);
+
+/// The failure of a Status.
+llvm::Error toError(const runtime::Status &status);
+
+} // namespace tilewright
+
+#endif // TILEWRIGHT_LIB_BUNDLE_BUNDLECOMPILER_H

@@ -1,0 +1,288 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Contracts of kernels and programs as the runtime reads them.
+
+#include "lib/Bundle/ManifestBuilder.h"
+
+#include "lib/Bundle/BundleCompiler.h"
+
+using namespace mlir;
+using namespace tilewright;
+using namespace tilewright::bundle;
+
+namespace {
+
+llvm::Error failure(const llvm::Twine &message) {
+  return llvm::createStringError(llvm::inconvertibleErrorCode(), message);
+}
+
+llvm::Expected<ElementType> getElementType(Type type) {
+  if (type.isInteger(1))
+    return ElementType::I1;
+  if (type.isInteger(32))
+    return ElementType::I32;
+  if (type.isInteger(64))
+    return ElementType::I64;
+  if (auto element = parseElementType(tile::getTypeSpelling(type).str()))
+    return *element;
+  std::string text;
+  llvm::raw_string_ostream(text) << type;
+  return failure("the runtime has no element type " + text);
+}
+
+llvm::Expected<runtime::Expr> toExpr(tile::ExprAttr expr) {
+  using runtime::Expr;
+  switch (expr.getKind()) {
+  case tile::ExprKind::Int:
+    return Expr::integer(expr.getValue());
+  case tile::ExprKind::Flag:
+    return Expr::flag(expr.getValue() != 0);
+  case tile::ExprKind::Enum:
+    return Expr::symbol(Expr::Kind::Enum, expr.getName().str());
+  case tile::ExprKind::Type:
+    return Expr::symbol(Expr::Kind::Type, expr.getName().str());
+  case tile::ExprKind::Name:
+    return Expr::name(expr.getName().str());
+  case tile::ExprKind::Dim:
+    return Expr::dim(expr.getName().str(), expr.getValue());
+  case tile::ExprKind::Call:
+    break;
+  }
+  std::vector<Expr> operands;
+  for (tile::ExprAttr operand : expr.getOperands()) {
+    llvm::Expected<Expr> converted = toExpr(operand);
+    if (!converted)
+      return converted.takeError();
+    operands.push_back(std::move(*converted));
+  }
+  runtime::Expected<Expr> call = Expr::call(expr.getName().str(), std::move(operands));
+  if (!call)
+    return toError(call.status());
+  return *call;
+}
+
+llvm::Expected<std::vector<runtime::Expr>> toExprs(ArrayAttr attributes) {
+  std::vector<runtime::Expr> exprs;
+  for (auto attribute : attributes.getAsRange<tile::ExprAttr>()) {
+    llvm::Expected<runtime::Expr> expr = toExpr(attribute);
+    if (!expr)
+      return expr.takeError();
+    exprs.push_back(std::move(*expr));
+  }
+  return exprs;
+}
+
+runtime::Params toParams(std::optional<DictionaryAttr> bindings) {
+  using runtime::Expr;
+  runtime::Params params;
+  if (!bindings)
+    return params;
+  for (NamedAttribute binding : *bindings) {
+    std::string name = binding.getName().str();
+    Attribute value = binding.getValue();
+    if (auto flag = dyn_cast<BoolAttr>(value))
+      params.emplace_back(name, Expr::flag(flag.getValue()));
+    else if (auto integer = dyn_cast<IntegerAttr>(value))
+      params.emplace_back(name, Expr::integer(integer.getInt()));
+    else if (auto text = dyn_cast<StringAttr>(value))
+      params.emplace_back(name, Expr::symbol(Expr::Kind::Enum, text.str()));
+    else if (auto type = dyn_cast<TypeAttr>(value))
+      params.emplace_back(
+          name, Expr::symbol(Expr::Kind::Type, tile::getTypeSpelling(type.getValue()).str()));
+  }
+  return params;
+}
+
+llvm::Expected<runtime::ArgumentSpec> makeArgument(llvm::StringRef name, Type type,
+                                                   bool isOptional) {
+  llvm::Expected<ElementType> element = getElementType(tile::getElementType(type));
+  if (!element)
+    return element.takeError();
+  auto view = dyn_cast<tile::ViewType>(type);
+  if (!view)
+    return runtime::ArgumentSpec::scalar(name.str(), *element);
+  std::vector<int64_t> extents;
+  for (int64_t extent : view.getShape())
+    extents.push_back(ShapedType::isDynamic(extent) ? -1 : extent);
+  return runtime::ArgumentSpec::view(name.str(), *element, std::move(extents), isOptional);
+}
+
+/// Declared arguments, then captures: as getReachedCaptures gives them to the code of a bound
+/// kernel.
+template <typename OpTy>
+llvm::Expected<std::vector<runtime::ArgumentSpec>> makeArguments(OpTy op) {
+  std::vector<runtime::ArgumentSpec> arguments;
+  for (auto [name, argument, isOptional] :
+       llvm::zip(op.getArgNames(), op.getArgs(), op.getArgOptional())) {
+    auto spec = makeArgument(cast<StringAttr>(name).getValue(), argument.getType(), isOptional);
+    if (!spec)
+      return spec.takeError();
+    arguments.push_back(std::move(*spec));
+  }
+  auto module = op->template getParentOfType<ModuleOp>();
+  for (auto capture : module.template getOps<tile::CaptureOp>()) {
+    auto spec = makeArgument(capture.getSymName(), capture.getType(), false);
+    if (!spec)
+      return spec.takeError();
+    spec->isCapture = true;
+    arguments.push_back(std::move(*spec));
+  }
+  return arguments;
+}
+
+runtime::Swizzle toSwizzle(tgpu::Swizzle swizzle) {
+  switch (swizzle) {
+  case tgpu::Swizzle::B32:
+    return runtime::Swizzle::B32;
+  case tgpu::Swizzle::B64:
+    return runtime::Swizzle::B64;
+  case tgpu::Swizzle::B128:
+    return runtime::Swizzle::B128;
+  default:
+    return runtime::Swizzle::None;
+  }
+}
+
+/// In the order in which the code takes them.
+llvm::Error addTensorMaps(tgpu::KernelOp kernel, runtime::KernelSpec &spec) {
+  for (auto map : kernel.getBody().getOps<tgpu::TensorMapOp>()) {
+    auto argument = dyn_cast<BlockArgument>(map.getView());
+    if (!argument || argument.getArgNumber() >= kernel.getNumArgs())
+      return failure("a tensor map of kernel '" + kernel.getSymName() +
+                     "' must be of an argument of the kernel");
+    auto type = cast<tgpu::TensorMapType>(map.getMap().getType());
+    runtime::TensorMapSpec mapSpec;
+    mapSpec.argument = argument.getArgNumber();
+    mapSpec.box.assign(type.getBox().begin(), type.getBox().end());
+    mapSpec.swizzle = toSwizzle(type.getSwizzle());
+    spec.tensorMaps.push_back(std::move(mapSpec));
+  }
+  return llvm::Error::success();
+}
+
+/// The grid of the code, which is linear: the product of the extents.
+llvm::Expected<runtime::Expr> makeGrid(ArrayAttr grid) {
+  llvm::Expected<std::vector<runtime::Expr>> extents = toExprs(grid);
+  if (!extents)
+    return extents.takeError();
+  runtime::Expr product = extents->front();
+  for (const runtime::Expr &extent : llvm::drop_begin(*extents)) {
+    runtime::Expected<runtime::Expr> next = runtime::Expr::call("*", {product, extent});
+    if (!next)
+      return toError(next.status());
+    product = *next;
+  }
+  return product;
+}
+
+} // namespace
+
+llvm::Expected<ConditionMap> bundle::getConditions(ModuleOp module) {
+  ConditionMap map;
+  for (auto kernel : module.getOps<tile::KernelOp>()) {
+    llvm::Expected<std::vector<runtime::Expr>> conditions = toExprs(kernel.getConstraints());
+    if (!conditions)
+      return conditions.takeError();
+    map[kernel.getSymName()] = std::move(*conditions);
+  }
+  return map;
+}
+
+llvm::Expected<runtime::KernelSpec> bundle::makeKernelSpec(tgpu::KernelOp kernel,
+                                                           const ConditionMap &conditions) {
+  runtime::KernelSpec spec;
+  spec.name = spec.entry = kernel.getSymName().str();
+  spec.params = toParams(kernel.getBindings());
+  auto arguments = makeArguments(kernel);
+  if (!arguments)
+    return arguments.takeError();
+  spec.arguments = std::move(*arguments);
+  llvm::Expected<runtime::Expr> grid = makeGrid(kernel.getGrid());
+  if (!grid)
+    return grid.takeError();
+  spec.grid = {std::move(*grid)};
+  spec.block = {static_cast<uint32_t>(32 * kernel.getWarps()), 1, 1};
+  spec.sharedBytes = static_cast<uint32_t>(kernel.getSharedBytes().value_or(0));
+  if (llvm::Error error = addTensorMaps(kernel, spec))
+    return error;
+  if (auto found = conditions.find(kernel.getSymName()); found != conditions.end())
+    spec.conditions = found->second;
+  return spec;
+}
+
+llvm::Expected<runtime::ProgramSpec>
+bundle::makeProgramSpec(tile::ProgramOp program, llvm::ArrayRef<runtime::KernelSpec> kernels,
+                        size_t base) {
+  runtime::ProgramSpec spec;
+  spec.name = program.getSymName().str();
+  spec.params = toParams(program.getBindings());
+  auto arguments = makeArguments(program);
+  if (!arguments)
+    return arguments.takeError();
+  spec.arguments = std::move(*arguments);
+  llvm::Expected<std::vector<runtime::Expr>> conditions = toExprs(program.getConstraints());
+  if (!conditions)
+    return conditions.takeError();
+  spec.conditions = std::move(*conditions);
+
+  llvm::DenseMap<Value, std::string> names;
+  for (auto [name, argument] : llvm::zip(program.getArgNames(), program.getArgs()))
+    names[argument] = cast<StringAttr>(name).str();
+  for (auto op : program.getOps<tile::WorkspaceOp>()) {
+    runtime::WorkspaceSpec workspace;
+    workspace.name = "workspace" + std::to_string(spec.workspaces.size());
+    llvm::Expected<ElementType> element = getElementType(tile::getElementType(op.getType()));
+    if (!element)
+      return element.takeError();
+    workspace.type = *element;
+    llvm::Expected<std::vector<runtime::Expr>> extents = toExprs(op.getExtents());
+    if (!extents)
+      return extents.takeError();
+    workspace.extents = std::move(*extents);
+    if (std::optional<llvm::APFloat> fill = op.getFill()) {
+      double value = fill->convertToDouble();
+      workspace.fill = runtime::fillPattern(*element, value);
+      if (!workspace.fill)
+        return failure("a workspace of program '" + spec.name + "' is filled with " +
+                       std::to_string(value) + ", which takes more than 32 bits of type " +
+                       std::string(elementTypeName(*element)));
+    }
+    names[op.getResult()] = workspace.name;
+    spec.workspaces.push_back(std::move(workspace));
+  }
+  for (auto op : program.getOps<tile::LaunchOp>()) {
+    runtime::LaunchSpec launch;
+    const auto *kernel = llvm::find_if(
+        kernels, [&](const runtime::KernelSpec &kernel) { return kernel.name == op.getKernel(); });
+    if (kernel == kernels.end())
+      return failure("program '" + spec.name + "' launches '" + op.getKernel() +
+                     "', which is no kernel of the module");
+    launch.kernels = {base + (kernel - kernels.begin())};
+    for (Value argument : op.getArgs())
+      launch.arguments.push_back(names.lookup(argument));
+    for (const runtime::ArgumentSpec &argument : spec.arguments)
+      if (argument.isCapture)
+        launch.arguments.push_back(argument.name);
+    if (std::optional<tile::ExprAttr> condition = op.getCondition()) {
+      llvm::Expected<runtime::Expr> expr = toExpr(*condition);
+      if (!expr)
+        return expr.takeError();
+      launch.condition = std::move(*expr);
+    }
+    spec.launches.push_back(std::move(launch));
+  }
+  return spec;
+}
+
+bool bundle::haveOneForm(const runtime::ProgramSpec &a, const runtime::ProgramSpec &b) {
+  // Compared as they are written.
+  auto text = [](runtime::ProgramSpec spec) {
+    spec.params.clear();
+    for (runtime::LaunchSpec &launch : spec.launches)
+      launch.kernels.clear();
+    runtime::Manifest manifest;
+    manifest.programs.push_back(std::move(spec));
+    return manifest.toJson().write();
+  };
+  return text(a) == text(b);
+}

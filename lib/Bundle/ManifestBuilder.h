@@ -1,0 +1,38 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The manifest of a mapped module: contracts of arguments, grids, workspaces and constraints, in
+// the terms of the runtime.
+
+#ifndef TILEWRIGHT_LIB_BUNDLE_MANIFESTBUILDER_H
+#define TILEWRIGHT_LIB_BUNDLE_MANIFESTBUILDER_H
+
+#include "dialect/Tgpu/Tgpu.h"
+#include "dialect/Tile/Tile.h"
+#include "runtime/Manifest.h"
+
+#include "mlir/IR/BuiltinOps.h"
+#include "llvm/ADT/StringMap.h"
+#include "llvm/Support/Error.h"
+
+namespace tilewright::bundle {
+
+/// Constraints of the kernels of a module, by kernel: tgpu.kernel has none.
+using ConditionMap = llvm::StringMap<std::vector<runtime::Expr>>;
+llvm::Expected<ConditionMap> getConditions(mlir::ModuleOp module);
+
+/// All but the code.
+llvm::Expected<runtime::KernelSpec> makeKernelSpec(tgpu::KernelOp kernel,
+                                                   const ConditionMap &conditions);
+
+/// `kernels` are those of the same module; `base` is added to their positions.
+llvm::Expected<runtime::ProgramSpec> makeProgramSpec(tile::ProgramOp program,
+                                                     llvm::ArrayRef<runtime::KernelSpec> kernels,
+                                                     size_t base);
+
+/// Whether two specifications of a program differ at most in parameters and in the kernels that
+/// they launch.
+bool haveOneForm(const runtime::ProgramSpec &a, const runtime::ProgramSpec &b);
+
+} // namespace tilewright::bundle
+
+#endif // TILEWRIGHT_LIB_BUNDLE_MANIFESTBUILDER_H

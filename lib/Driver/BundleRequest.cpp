@@ -1,0 +1,69 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Binding and compiling each variant for each target.
+
+#include "lib/Driver/BundleRequest.h"
+
+#include "lib/Driver/BindingOptions.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/Path.h"
+
+using namespace tilewright;
+
+llvm::Expected<BundleRequest::Params> tilewright::parseVariant(llvm::StringRef text) {
+  BundleRequest::Params params;
+  llvm::SmallVector<llvm::StringRef> parts;
+  text.split(parts, ',');
+  for (llvm::StringRef part : parts) {
+    auto param = parseParam(part);
+    if (!param)
+      return param.takeError();
+    params.push_back(std::move(*param));
+  }
+  return params;
+}
+
+llvm::Expected<std::string> tilewright::compileBundle(mlir::MLIRContext &context,
+                                                      llvm::MemoryBufferRef source,
+                                                      const BundleRequest &request) {
+  // Exact targets are preferred where they run.
+  std::vector<std::string> targets = request.targets;
+  llvm::stable_sort(targets, [](llvm::StringRef a, llvm::StringRef b) {
+    return a.ends_with("a") && !b.ends_with("a");
+  });
+  targets.erase(std::unique(targets.begin(), targets.end()), targets.end());
+  for (const std::string &target : targets)
+    if (llvm::Expected<GpuTarget> known = GpuTarget::get(target); !known)
+      return known.takeError();
+
+  std::vector<BundleRequest::Params> variants = request.variants;
+  if (variants.empty())
+    variants.emplace_back();
+  runtime::BundleWriter writer;
+  writer.manifest.producer = "tilewrightc 0.1.0";
+  writer.manifest.source = llvm::sys::path::filename(source.getBufferIdentifier()).str();
+  for (size_t i = 0; i < variants.size(); ++i) {
+    if (llvm::is_contained(llvm::ArrayRef(variants).take_front(i), variants[i]))
+      return llvm::createStringError("variant " + llvm::Twine(i + 1) + " occurs twice");
+    std::vector<mlir::OwningOpRef<mlir::ModuleOp>> modules;
+    std::vector<BundlePart> parts;
+    for (const std::string &target : targets) {
+      TilePipelineOptions options = request.options;
+      options.target = target;
+      llvm::append_range(options.params, variants[i]);
+      modules.push_back(compileBuffer(context, source, options, request.kind));
+      if (!modules.back())
+        return llvm::createStringError("compilation failed");
+      GpuOptions gpu = request.gpu;
+      gpu.target = target;
+      parts.push_back({*modules.back(), std::move(gpu)});
+    }
+    if (llvm::Error error = addToBundle(writer, parts, request.assemble))
+      return error;
+  }
+  runtime::Expected<std::string> bytes = writer.bytes();
+  if (!bytes)
+    return toError(bytes.status());
+  return std::move(*bytes);
+}

@@ -1,0 +1,41 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// From a file to a bundle: one entry, for several targets and bindings.
+
+#ifndef TILEWRIGHT_LIB_DRIVER_BUNDLEREQUEST_H
+#define TILEWRIGHT_LIB_DRIVER_BUNDLEREQUEST_H
+
+#include "lib/Bundle/BundleCompiler.h"
+#include "lib/Driver/Compiler.h"
+
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/Support/MemoryBufferRef.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace tilewright {
+
+struct BundleRequest {
+  using Params = std::vector<std::pair<std::string, std::string>>;
+
+  TilePipelineOptions options; ///< what all variants have in common
+  EntryKind kind = EntryKind::Any;
+  std::vector<std::string> targets; ///< in any order, at least one
+  std::vector<Params> variants;     ///< parameters of each variant; none: one without more
+  GpuOptions gpu;                   ///< its target is not read
+  bool assemble = true;             ///< with cubins, where there is a ptxas
+};
+
+/// "D=64,T=f16".
+llvm::Expected<BundleRequest::Params> parseVariant(llvm::StringRef text);
+
+/// The bytes of the bundle. Errors: what the compiler refuses, emitted through the context; what
+/// addToBundle and a reader of bundles refuse; two variants with the same parameters.
+llvm::Expected<std::string> compileBundle(mlir::MLIRContext &context, llvm::MemoryBufferRef source,
+                                          const BundleRequest &request);
+
+} // namespace tilewright
+
+#endif // TILEWRIGHT_LIB_DRIVER_BUNDLEREQUEST_H
