@@ -7,7 +7,9 @@
 // RUN: %if ptxas %{ tilewrightc %s --target=sm_90a --emit=cubin --report -o %t.cubin 2>&1 \
 // RUN:   | FileCheck %s --check-prefix=REPORT %}
 //
-// REPORT: matmul90: 168 registers, 0 bytes spilled
+// REPORT: matmul90 for sm_90a
+// REPORT: registers 168 a thread
+// REPORT: spills 0 bytes stored, 0 bytes loaded
 //
 // CHECK: .target sm_90a
 // CHECK: .entry matmul90(

@@ -4,7 +4,7 @@
 // RUN: %if ptxas %{ tilewrightc %s --target=sm_80 --emit=cubin --report -o %t.cubin 2>&1 \
 // RUN:   | FileCheck %s --check-prefix=REPORT %}
 //
-// REPORT-COUNT-3: registers, 0 bytes spilled
+// REPORT-COUNT-3: spills 0 bytes stored, 0 bytes loaded
 //
 // A capture in the bias; the products of a thread, without tensor cores.
 // CHECK-LABEL: .entry fma(

@@ -6,7 +6,9 @@
 // RUN: %if ptxas %{ tilewrightc %s --target=sm_80 --emit=cubin --report -o %t.cubin 2>&1 \
 // RUN:   | FileCheck %s --check-prefix=REPORT %}
 //
-// REPORT: attention: {{[0-9]+}} registers, 0 bytes spilled, 0 bytes of static shared memory
+// REPORT: attention for sm_80
+// REPORT: registers {{[0-9]+}} a thread
+// REPORT: spills 0 bytes stored, 0 bytes loaded
 //
 // CHECK: .target sm_80
 // CHECK: .visible .entry attention(

@@ -1,0 +1,434 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Counts instructions on the tgpu form, by the rules of passes/Conversion, and asks lib/Layout
+// for bank conflicts.
+
+#include "lib/Codegen/Report.h"
+
+#include "passes/Conversion/TileLayouts.h"
+
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "llvm/ADT/TypeSwitch.h"
+#include "llvm/Support/Format.h"
+
+using namespace mlir;
+using namespace tilewright;
+using namespace tilewright::tgpu;
+using layout::Wavefronts;
+
+//===----------------------------------------------------------------------===//
+// Shared memory
+//===----------------------------------------------------------------------===//
+
+void SharedTraffic::add(const SharedTraffic &other) {
+  reads += other.reads;
+  writes += other.writes;
+  copies += other.copies;
+  if (worst.ideal == 0 || other.worst.factor() > worst.factor()) {
+    worst = other.worst;
+    worstPlace = other.worstPlace;
+  }
+}
+
+/// "file:line:column" of the first location in the source; "unknown place" where there is none.
+static std::string describe(Location location) {
+  std::string text;
+  location->walk([&](Location inner) {
+    if (auto file = dyn_cast<FileLineColLoc>(inner); file && text.empty())
+      text = (llvm::Twine(file.getFilename().getValue()) + ":" + llvm::Twine(file.getLine()) + ":" +
+              llvm::Twine(file.getColumn()))
+                 .str();
+    return text.empty() ? WalkResult::advance() : WalkResult::interrupt();
+  });
+  return text.empty() ? "unknown place" : text;
+}
+
+/// A register tile read from or written to a buffer: matrices where the layout allows them, else
+/// vectors.
+static Wavefronts predictAccess(RankedTensorType tile, SharedType buffer, bool isExchanged,
+                                bool mayUseMatrices) {
+  auto registers = getRegisterLayout(tile);
+  auto shared = getSharedLayout(buffer);
+  if (!registers || !shared)
+    return {};
+  layout::Placement placement{isExchanged, {0, 0}};
+  if (mayUseMatrices)
+    if (auto access = layout::MatrixAccess::plan(*registers, *shared, placement))
+      return layout::wavefronts(*access);
+  auto access = layout::VectorAccess::plan(*registers, *shared, placement);
+  return access ? layout::wavefronts(*access) : Wavefronts();
+}
+
+static Wavefronts predictCopy(SharedType buffer, int64_t warps) {
+  auto shared = getSharedLayout(buffer);
+  if (!shared)
+    return {};
+  for (int chunk : {16, 8, 4})
+    if (auto partition = layout::CopyPartition::plan(*shared, static_cast<int>(32 * warps), chunk))
+      return layout::wavefronts(*partition);
+  return {};
+}
+
+/// What a product on the CUDA cores reads: strips along k of 16 bytes where k lies in rows, else
+/// runs of columns.
+static Wavefronts predictOperand(const layout::RegisterLayout &tile, SharedType buffer, int dim,
+                                 bool isKInRow) {
+  auto shared = getSharedLayout(buffer);
+  if (!shared)
+    return {};
+  int64_t bytes = shared->bytesPerElement();
+  int64_t depth = isKInRow ? shared->cols() : shared->rows();
+  int64_t step = 16 / bytes;
+  while (depth % step != 0)
+    step /= 2;
+  int64_t run = isKInRow ? step : 1;
+  while (!isKInRow && dim == 1 && tile.vectorLength(1) % (2 * run) == 0 && 2 * run * bytes <= 16)
+    run *= 2;
+  Wavefronts sum;
+  llvm::SmallDenseSet<int64_t> places; // of the registers, each read once
+  for (int reg = 0; reg < tile.registersPerThread(); reg += isKInRow ? 1 : run) {
+    int64_t place = tile.registerPart(reg)[dim];
+    if (!places.insert(place).second)
+      continue;
+    for (int warp = 0; warp < tile.numWarps(); ++warp) {
+      std::vector<int64_t> offsets;
+      for (int lane = 0; lane < layout::kLanes; ++lane) {
+        int64_t at = tile.warpPart(warp)[dim] + tile.lanePart(lane)[dim] + place;
+        offsets.push_back(isKInRow ? shared->byteOffset(at, 0) : shared->byteOffset(0, at));
+      }
+      Wavefronts once = layout::warpAccess(offsets, static_cast<int>(run * bytes));
+      int64_t times = isKInRow ? depth / step : depth;
+      sum += {once.actual * times, once.ideal * times};
+    }
+  }
+  return sum;
+}
+
+static SharedTraffic predictTraffic(Operation *op, StringRef target) {
+  SharedTraffic traffic;
+  auto note = [&](Wavefronts &kind, Wavefronts found) {
+    kind += found;
+    traffic.worst = found;
+    traffic.worstPlace = describe(op->getLoc());
+  };
+  llvm::TypeSwitch<Operation *>(op)
+      .Case([&](ReadOp read) {
+        auto tile = cast<RankedTensorType>(read.getResult().getType());
+        auto buffer = cast<SharedType>(read.getBuffer().getType());
+        bool mayUseMatrices =
+            isa<OperandAttr>(tile.getEncoding()) ||
+            (getElementBits(buffer.getElementType()) == 16 && tile.getRank() == 2);
+        note(traffic.reads, predictAccess(tile, buffer, read.getTranspose(), mayUseMatrices));
+      })
+      .Case([&](WriteSharedOp write) {
+        auto tile = cast<RankedTensorType>(write.getValue().getType());
+        auto buffer = cast<SharedType>(write.getBuffer().getType());
+        bool mayUseMatrices = target != "sm_80" && tile.getRank() == 2 &&
+                              getElementBits(buffer.getElementType()) == 16 &&
+                              isa<MmaAttr, WgmmaAttr>(tile.getEncoding());
+        note(traffic.writes, predictAccess(tile, buffer, write.getTranspose(), mayUseMatrices));
+      })
+      .Case([&](CopyAsyncOp copy) {
+        note(traffic.copies,
+             predictCopy(cast<SharedType>(copy.getBuffer().getType()), getExecutingWarps(copy)));
+      })
+      .Case([&](FmaDotOp dot) {
+        auto tile = getRegisterLayout(cast<RankedTensorType>(dot.getResult().getType()));
+        if (!tile || tile->rank() != 2)
+          return;
+        Wavefronts operands =
+            predictOperand(*tile, cast<SharedType>(dot.getA().getType()), 0, !dot.getTransposeA());
+        operands +=
+            predictOperand(*tile, cast<SharedType>(dot.getB().getType()), 1, dot.getTransposeB());
+        note(traffic.reads, operands);
+      });
+  return traffic;
+}
+
+//===----------------------------------------------------------------------===//
+// Matrix instructions and waits
+//===----------------------------------------------------------------------===//
+
+/// Elements along k of one matrix instruction: 32 bytes of an operand.
+static int64_t depthOf(Type element) { return 256 / getElementBits(element); }
+
+static void countMatrixInstructions(Operation *op, std::map<std::string, int64_t> &counts) {
+  llvm::TypeSwitch<Operation *>(op)
+      .Case([&](MmaOp mma) {
+        auto a = cast<RankedTensorType>(mma.getA().getType());
+        auto acc = cast<RankedTensorType>(mma.getAcc().getType());
+        auto layout = dyn_cast<MmaAttr>(acc.getEncoding());
+        if (!layout)
+          return;
+        int64_t depth = depthOf(a.getElementType());
+        counts["mma.sync m16n8k" + std::to_string(depth)] +=
+            acc.getDimSize(0) / (16 * layout.getWarpsM()) * acc.getDimSize(1) /
+            (8 * layout.getWarpsN()) * a.getDimSize(1) / depth;
+      })
+      .Case([&](WgmmaOp wgmma) {
+        RankedTensorType tile = cast<PendingType>(wgmma.getResult().getType()).getTile();
+        auto layout = cast<WgmmaAttr>(tile.getEncoding());
+        auto b = cast<SharedType>(wgmma.getB().getType());
+        int64_t depth = depthOf(b.getElementType());
+        int64_t total = b.getShape()[wgmma.getTransposeB() ? 1 : 0];
+        counts["wgmma m64n" + std::to_string(tile.getDimSize(1)) + "k" + std::to_string(depth)] +=
+            tile.getDimSize(0) / (64 * layout.getWarpgroups()) * total / depth;
+      })
+      .Case([&](FmaDotOp dot) {
+        auto tile = cast<RankedTensorType>(dot.getResult().getType());
+        auto layout = getRegisterLayout(tile);
+        if (!layout)
+          return;
+        int64_t depth =
+            cast<SharedType>(dot.getA().getType()).getShape()[dot.getTransposeA() ? 0 : 1];
+        counts["fma"] += layout->registersPerThread() * depth;
+      });
+}
+
+static void countWaits(Operation *op, std::map<std::string, int64_t> &counts) {
+  StringRef kind = llvm::TypeSwitch<Operation *, StringRef>(op)
+                       .Case<CopyWaitOp>([](auto) { return "cp.async"; })
+                       .Case<WgmmaWaitOp>([](auto) { return "wgmma"; })
+                       .Case<WaitOp, AcquireOp>([](auto) { return "mbarrier"; })
+                       .Case<BulkWaitOp>([](auto) { return "bulk"; })
+                       .Case<TakeTurnOp>([](auto) { return "turn"; })
+                       .Case<SyncOp>([](auto) { return "barrier"; })
+                       .Default([](Operation *) { return ""; });
+  if (!kind.empty())
+    ++counts[kind.str()];
+}
+
+//===----------------------------------------------------------------------===//
+// Kernels
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+class Describer {
+public:
+  explicit Describer(KernelOp kernel) : kernel(kernel) {}
+
+  KernelReport run() {
+    report.kernel = kernel.getSymName().str();
+    report.target = kernel.getTarget().str();
+    report.warps = kernel.getWarps();
+    report.sharedBytes = kernel.getSharedBytes().value_or(0);
+    kernel.walk([&](AllocRingOp op) {
+      auto type = cast<RingType>(op.getRing().getType());
+      std::string slot;
+      llvm::raw_string_ostream os(slot);
+      llvm::interleave(type.getSlot().getShape(), os, "x");
+      os << 'x' << type.getSlot().getElementType();
+      report.rings.push_back({slot, type.getStages(), type.getStages() * getBytes(type.getSlot())});
+    });
+    LoopReport outside = describe(kernel.getBody(), {});
+    report.loops.insert(report.loops.begin(), std::move(outside));
+    return std::move(report);
+  }
+
+private:
+  struct Context {
+    int depth = 0;
+    std::string role;
+  };
+
+  /// What stands in the region, less its loops, which get reports of their own.
+  LoopReport describe(Region &region, const Context &context) {
+    LoopReport found;
+    for (Operation &op : region.getOps())
+      visit(&op, context, found);
+    return found;
+  }
+
+  static void merge(LoopReport &into, const LoopReport &from) {
+    for (auto &[name, count] : from.matrixInstructions)
+      into.matrixInstructions[name] += count;
+    for (auto &[name, count] : from.waits)
+      into.waits[name] += count;
+    into.shared.add(from.shared);
+  }
+
+  static int64_t weight(const LoopReport &report) {
+    int64_t sum = 0;
+    for (auto &[name, count] : report.matrixInstructions)
+      sum += count;
+    return sum;
+  }
+
+  void visit(Operation *op, const Context &context, LoopReport &found) {
+    if (auto roles = dyn_cast<RolesOp>(op)) {
+      for (auto [i, body] : llvm::enumerate(roles.getBodies())) {
+        std::string name = cast<StringAttr>(roles.getNames()[i]).getValue().str();
+        report.roles.push_back({name, roles.getWarps()[i], roles.getRegisters()[i]});
+        LoopReport outside = describe(body, {context.depth, name});
+        merge(found, outside);
+      }
+      return;
+    }
+    if (isa<LoopLikeOpInterface>(op)) {
+      size_t place = report.loops.size();
+      report.loops.emplace_back();
+      Context inner = {context.depth + 1, context.role};
+      LoopReport loop;
+      for (Region &region : op->getRegions())
+        merge(loop, describe(region, inner));
+      loop.place = ::describe(op->getLoc());
+      loop.role = context.role;
+      loop.depth = context.depth;
+      if (auto schedule = op->getAttrOfType<ScheduleAttr>("tgpu.schedule")) {
+        loop.skeleton = stringifySkeleton(schedule.getSkeleton()).str();
+        loop.stages = schedule.getStages();
+      }
+      report.loops[place] = std::move(loop);
+      return;
+    }
+    if (op->getNumRegions()) {
+      LoopReport most;
+      for (Region &region : op->getRegions())
+        if (LoopReport branch = describe(region, context); weight(branch) >= weight(most))
+          if (&region == &op->getRegion(0) || weight(branch) > weight(most))
+            most = std::move(branch);
+      merge(found, most);
+      return;
+    }
+    countMatrixInstructions(op, found.matrixInstructions);
+    countWaits(op, found.waits);
+    SharedTraffic traffic = predictTraffic(op, kernel.getTarget());
+    if (traffic.worst.ideal)
+      found.shared.add(traffic);
+  }
+
+  KernelOp kernel;
+  KernelReport report;
+};
+
+} // namespace
+
+std::vector<KernelReport> tilewright::describeKernels(ModuleOp module) {
+  std::vector<KernelReport> reports;
+  for (auto kernel : module.getOps<KernelOp>())
+    reports.push_back(Describer(kernel).run());
+  return reports;
+}
+
+Occupancy tilewright::computeOccupancy(const KernelReport &kernel,
+                                       std::optional<int64_t> registers) {
+  // Of a multiprocessor (CUDA C++ Programming Guide, technical specifications).
+  constexpr int64_t maxWarps = 64, maxBlocks = 32, numRegisters = 65536, registerUnit = 256;
+  constexpr int64_t reservedShared = 1024; // of each block
+  int64_t sharedBytes = (kernel.target == "sm_80" ? 164 : 228) * 1024;
+
+  Occupancy occupancy{maxBlocks, "blocks"};
+  auto limit = [&](int64_t blocks, StringRef by) {
+    if (blocks < occupancy.blocks)
+      occupancy = {blocks, by.str()};
+  };
+  limit(maxWarps / kernel.warps, "warps");
+  limit(sharedBytes / (kernel.sharedBytes + reservedShared), "shared memory");
+  if (registers && *registers) {
+    int64_t ofWarp = (*registers * 32 + registerUnit - 1) / registerUnit * registerUnit;
+    limit(numRegisters / ofWarp / kernel.warps, "registers");
+  }
+  return occupancy;
+}
+
+//===----------------------------------------------------------------------===//
+// Text
+//===----------------------------------------------------------------------===//
+
+static void printCounts(llvm::raw_ostream &os, const std::map<std::string, int64_t> &counts) {
+  if (counts.empty())
+    os << "none";
+  llvm::interleave(
+      counts, os, [&](auto &entry) { os << entry.second << ' ' << entry.first; }, ", ");
+}
+
+static void printTraffic(llvm::raw_ostream &os, const SharedTraffic &shared) {
+  bool isFirst = true;
+  for (auto [name, wavefronts] :
+       {std::pair<const char *, const Wavefronts *>("reads", &shared.reads),
+        {"writes", &shared.writes},
+        {"copies", &shared.copies}}) {
+    if (!wavefronts->ideal)
+      continue;
+    os << (isFirst ? "" : ", ") << name << ' ' << llvm::format("%.2f", wavefronts->factor());
+    isFirst = false;
+  }
+  if (isFirst)
+    os << "no accesses";
+  if (!shared.worst.conflictFree())
+    os << " (worst " << llvm::format("%.2f", shared.worst.factor()) << " at " << shared.worstPlace
+       << ')';
+}
+
+void tilewright::printReport(llvm::raw_ostream &os, const std::vector<KernelReport> &kernels,
+                             const std::vector<KernelResources> &resources) {
+  for (const KernelReport &kernel : kernels) {
+    auto known = llvm::find_if(resources,
+                               [&](const KernelResources &r) { return r.kernel == kernel.kernel; });
+    bool isKnown = known != resources.end();
+    os << kernel.kernel << " for " << kernel.target << '\n';
+    os << "  threads         " << 32 * kernel.warps << " (" << kernel.warps << " warps)\n";
+    os << "  registers       ";
+    if (isKnown)
+      os << known->registers << " a thread";
+    else
+      os << "unknown";
+    os << "\n  spills          ";
+    if (isKnown)
+      os << known->spillStoreBytes << " bytes stored, " << known->spillLoadBytes
+         << " bytes loaded, stack " << known->stackBytes << " bytes";
+    else
+      os << "unknown";
+    os << "\n  shared memory   " << kernel.sharedBytes << " bytes planned";
+    if (isKnown && known->staticSharedBytes)
+      os << ", " << known->staticSharedBytes << " bytes static";
+    Occupancy occupancy =
+        computeOccupancy(kernel, isKnown ? std::optional(known->registers) : std::nullopt);
+    os << "\n  occupancy       ";
+    if (!isKnown)
+      os << "unknown, at most ";
+    os << occupancy.blocks << (occupancy.blocks == 1 ? " block" : " blocks")
+       << " a multiprocessor, limited by " << occupancy.limit << '\n';
+    for (const RoleReport &role : kernel.roles) {
+      os << "  role " << role.name << ": " << role.warps << (role.warps == 1 ? " warp" : " warps");
+      if (role.registers)
+        os << ", " << role.registers << " registers a thread";
+      os << '\n';
+    }
+    for (const RingReport &ring : kernel.rings)
+      os << "  ring of " << ring.stages << " x " << ring.slot << ", " << ring.bytes << " bytes\n";
+    for (const LoopReport &loop : kernel.loops) {
+      std::string indent(2 * loop.depth, ' ');
+      os << "  " << indent;
+      if (loop.place.empty()) {
+        os << "outside of loops";
+      } else {
+        os << "loop at " << loop.place;
+        if (!loop.role.empty())
+          os << " in role " << loop.role;
+        if (!loop.skeleton.empty())
+          os << ", " << loop.skeleton << ", stages " << loop.stages;
+      }
+      os << "\n    " << indent << "matrix instructions  ";
+      printCounts(os, loop.matrixInstructions);
+      os << "\n    " << indent << "waits                ";
+      printCounts(os, loop.waits);
+      os << "\n    " << indent << "bank conflicts       ";
+      printTraffic(os, loop.shared);
+      os << '\n';
+    }
+  }
+}
+
+void tilewright::reportOn(ModuleOp module, const GpuOptions &options, llvm::raw_ostream &os) {
+  std::vector<KernelReport> kernels = describeKernels(module);
+  std::vector<KernelResources> resources;
+  if (!findAssembler().empty()) {
+    OwningOpRef<ModuleOp> copy = module.clone();
+    llvm::Expected<std::string> cubin = compileForGpu(*copy, GpuForm::Cubin, options, &resources);
+    if (!cubin)
+      os << "no resources: " << llvm::toString(cubin.takeError()) << '\n';
+  }
+  printReport(os, kernels, resources);
+}

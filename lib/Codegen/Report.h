@@ -1,0 +1,84 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// What a mapped kernel takes and does, for a reader: tilewrightc --report.
+
+#ifndef TILEWRIGHT_LIB_CODEGEN_REPORT_H
+#define TILEWRIGHT_LIB_CODEGEN_REPORT_H
+
+#include "dialect/Tgpu/Tgpu.h"
+#include "lib/Codegen/GpuCompiler.h"
+#include "lib/Layout/BankConflicts.h"
+
+#include <map>
+#include <optional>
+
+namespace tilewright {
+
+/// Wavefronts of the accesses to shared memory that threads make, of all warps together.
+struct SharedTraffic {
+  layout::Wavefronts reads, writes, copies;
+  layout::Wavefronts worst; ///< of the single access with the greatest factor
+  std::string worstPlace;   ///< its location
+
+  void add(const SharedTraffic &other);
+};
+
+/// One round of a loop, or what stands outside of all loops. Of a condition the branch with more
+/// matrix instructions counts; what inner loops do is theirs.
+struct LoopReport {
+  std::string place; ///< file:line:column; empty outside of loops
+  std::string role;  ///< empty where all warps do the same
+  int depth = 0;     ///< loops around it
+  std::string skeleton;
+  int64_t stages = 0; ///< of the schedule; 0 where the loop has none
+  /// "mma.sync m16n8k16", for each warp; "wgmma m64n128k16", for each warpgroup; "fma", for each
+  /// thread.
+  std::map<std::string, int64_t> matrixInstructions;
+  /// "cp.async", "wgmma", "mbarrier", "bulk", "turn", "barrier".
+  std::map<std::string, int64_t> waits;
+  SharedTraffic shared;
+};
+
+struct RingReport {
+  std::string slot; ///< "64x64xbf16, b128"
+  int64_t stages = 0, bytes = 0;
+};
+
+struct RoleReport {
+  std::string name;
+  int64_t warps = 0;
+  int64_t registers = 0; ///< of a thread, as set at run time; 0: as at entry
+};
+
+/// How many blocks a multiprocessor holds at a time, and what limits them.
+struct Occupancy {
+  int64_t blocks = 0;
+  std::string limit; ///< "registers", "shared memory", "warps", "blocks"
+};
+
+struct KernelReport {
+  std::string kernel, target;
+  int64_t warps = 0;
+  int64_t sharedBytes = 0; ///< dynamic, as planned
+  std::vector<RoleReport> roles;
+  std::vector<RingReport> rings;
+  std::vector<LoopReport> loops; ///< the code outside of loops first, then in the order of the text
+};
+
+/// Precondition: the module is mapped and its shared memory is planned.
+std::vector<KernelReport> describeKernels(mlir::ModuleOp module);
+
+/// Without `registers` only what else limits counts: an upper bound.
+Occupancy computeOccupancy(const KernelReport &kernel, std::optional<int64_t> registers);
+
+/// Describes the module to `os`; registers and spills are ptxas's where the machine has one and it
+/// takes the code. Precondition: that of describeKernels.
+void reportOn(mlir::ModuleOp module, const GpuOptions &options, llvm::raw_ostream &os);
+
+/// `resources` are ptxas's; what only it knows is "unknown" without them.
+void printReport(llvm::raw_ostream &os, const std::vector<KernelReport> &kernels,
+                 const std::vector<KernelResources> &resources);
+
+} // namespace tilewright
+
+#endif // TILEWRIGHT_LIB_CODEGEN_REPORT_H
