@@ -2,7 +2,8 @@
 #
 # The commands of the project. Everything below `build` is CMake's; see CMakePresets.json and CONTRIBUTING.md.
 #
-#   make demo         set up, build, and run attention forward and backward against the reference
+#   make demo         set up, build, and run attention forward and backward against the reference, on the GPU too where
+#                     there is one (examples/gpu_attention.cpp)
 #   make check        set up, build, and run every test
 #   make check-full   the long lists of the tests, and a minute of fuzzing
 #   make package      one self-contained .tar.xz with tools, kernels and tests
@@ -32,6 +33,9 @@ build: configure
 demo: configure
 	@cmake --build $(BUILD) --parallel $(JOBS) --target tools
 	@$(BUILD)/bin/tilewright-demo
+	@$(BUILD)/bin/tilewrightc kernels/attention_forward.mlir --param D=64 --param T=f16 --param CAUSAL=top_left \
+	  --emit=bundle -o $(BUILD)/attention.twb
+	@$(BUILD)/bin/gpu_attention $(BUILD)/attention.twb
 
 check: build
 	@cd $(BUILD) && ctest --output-on-failure --parallel $(JOBS) --no-tests=error --timeout 1800

@@ -2,7 +2,7 @@
 # Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """libtilewright beside its peers on one GPU, in one process: attention forward and a matrix product.
 
-    bench/peers.py --json peers.json --svg peers.svg                     every case; compiles with build/bin/tilewrightc
+    bench/peers.py --json peers.json --svg peers.svg                     every case; compiles with the tilewrightc beside it
     bench/peers.py --cases "D64 top_left" "S4096" --peers cudnn,flash    the cases whose names hold one of these
     bench/peers.py --bundle attention.twb --bundle matmul.twb            compiled elsewhere; no tilewrightc needed
     bench/peers.py --perturbed --peers "" --cases D64 D128               the forward kernel, written otherwise (perturb.py)
@@ -27,19 +27,11 @@ import time
 import perturb
 from gpubench import cases as bench_cases
 from gpubench import report
+from gpubench.places import ROOT, find_library, find_tool
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SUBJECT = "tilewright"
 PEERS = ["cudnn", "flash", "efficient", "torch", "flex", "triton"]
 ENTRIES = {"attention": "attention_forward", "matmul": "matmul"}
-
-
-def find_library():
-    for folder in ("build/lib", "lib"):
-        path = os.path.join(ROOT, folder, "libtilewright.so")
-        if os.path.exists(path):
-            return path
-    return "libtilewright.so"
 
 
 class Source:
@@ -88,7 +80,7 @@ def parse(arguments):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--library", default=find_library(), help="libtilewright.so")
     parser.add_argument("--bundle", action="append", default=[], metavar="FILE")
-    parser.add_argument("--tilewrightc", default=os.path.join(ROOT, "build", "bin", "tilewrightc"),
+    parser.add_argument("--tilewrightc", default=find_tool(),
                         help="compiles the kernels, where there is no --bundle")
     parser.add_argument("--kernels", default=os.path.join(ROOT, "kernels"))
     parser.add_argument("--targets", type=lambda text: text.split(","), default=["sm_80"])

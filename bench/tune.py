@@ -27,8 +27,7 @@ import threading
 from gpubench import cases as bench_cases
 from gpubench import report
 from gpubench.contract import Contract, ContractError
-
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+from gpubench.places import ROOT, find_tool
 
 
 def values_of(text):
@@ -300,7 +299,7 @@ def parse(arguments):
     parser.add_argument("--target", default="sm_80")
     parser.add_argument("--arch", help="what ptxas compiles for; this machine's GPU by default")
     parser.add_argument("--ptxas", default=find_ptxas(), help="'' leaves the PTX to the driver")
-    parser.add_argument("--tilewrightc", default=os.path.join(ROOT, "build", "bin", "tilewrightc"))
+    parser.add_argument("--tilewrightc", default=find_tool())
     parser.add_argument("--extra", nargs="*", default=[], metavar="OPTION", help="further options of tilewrightc, as =OPTION")
     parser.add_argument("--peers", type=values_of, default=None, help="flash, cudnn, efficient, flex; torch for matmul")
     parser.add_argument("--rounds", type=int, default=20)
