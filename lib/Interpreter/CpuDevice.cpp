@@ -5,6 +5,7 @@
 #include "lib/Interpreter/CpuDevice.h"
 
 #include "lib/Interpreter/Arguments.h"
+#include "lib/Interpreter/EntryRun.h"
 #include "lib/Interpreter/Launch.h"
 #include "lib/Interpreter/Lowering.h"
 #include <cmath>
@@ -27,8 +28,9 @@ using Memory = std::unique_ptr<char, Free>;
 /// One run of a program.
 class ProgramRun {
 public:
-  ProgramRun(tile::ProgramOp program, BoundArguments arguments, const RunOptions &options)
-      : program(program), bound(std::move(arguments)), options(options) {}
+  ProgramRun(tile::ProgramOp program, BoundArguments arguments, const EntryOptions &options,
+             KernelRunner &runner)
+      : program(program), bound(std::move(arguments)), options(options), runner(runner) {}
 
   LogicalResult compile();
   LogicalResult run();
@@ -39,8 +41,8 @@ private:
 
   tile::ProgramOp program;
   BoundArguments bound;
-  RunOptions options;
-  llvm::DenseMap<Operation *, std::unique_ptr<CompiledKernel>> kernels;
+  EntryOptions options;
+  KernelRunner &runner;
   llvm::DenseMap<mlir::Value, BoundArgument> workspaces;
   std::vector<Memory> memory;
 };
@@ -62,10 +64,7 @@ LogicalResult ProgramRun::compile() {
       return op.emitOpError() << "refers to " << op.getKernelAttr() << ", which is not a kernel";
     if (failed(requireBound(kernel)))
       return failure();
-    std::unique_ptr<CompiledKernel> &compiled = kernels[kernel];
-    if (!compiled)
-      compiled = compileKernel(kernel, options.f64);
-    if (!compiled)
+    if (failed(runner.compile(kernel)))
       return failure();
   }
   return success();
@@ -77,7 +76,7 @@ LogicalResult ProgramRun::allocate(tile::WorkspaceOp op) {
   workspace.type = *elementTypeOf(op.getType());
   View &view = workspace.view;
   view.type = options.f64 && isFloat(workspace.type) ? ElementType::F64 : workspace.type;
-  tile::ExprEnvironment environment = environmentOf(program, bound.arguments);
+  tile::ExprEnvironment environment = environmentOf(program, bound.arguments, options.smCount);
   for (auto [d, attribute] : llvm::enumerate(op.getExtents())) {
     auto expression = cast<tile::ExprAttr>(attribute);
     llvm::Expected<int64_t> extent = tile::evaluateInt(expression, environment);
@@ -135,7 +134,7 @@ LogicalResult ProgramRun::allocate(tile::WorkspaceOp op) {
 LogicalResult ProgramRun::launchKernel(tile::LaunchOp op) {
   if (std::optional<tile::ExprAttr> condition = op.getCondition()) {
     llvm::Expected<bool> holds =
-        tile::evaluateFlag(*condition, environmentOf(program, bound.arguments));
+        tile::evaluateFlag(*condition, environmentOf(program, bound.arguments, options.smCount));
     if (!holds)
       return op.emitOpError() << "has a condition '" << tile::toString(*condition)
                               << "' that cannot be computed: " << llvm::toString(holds.takeError());
@@ -154,11 +153,11 @@ LogicalResult ProgramRun::launchKernel(tile::LaunchOp op) {
       if (failed(checkExtents(op, name, view, arguments.back())))
         return failure();
   }
-  return launch(*kernels[kernel], arguments, bound.captures, options.threads);
+  return runner.launch(kernel, arguments, bound.captures);
 }
 
 LogicalResult ProgramRun::run() {
-  if (failed(checkConstraints(program, bound.arguments)))
+  if (failed(checkConstraints(program, bound.arguments, options.smCount)))
     return failure();
   for (auto op : program.getOps<tile::WorkspaceOp>())
     if (failed(allocate(op)))
@@ -169,10 +168,31 @@ LogicalResult ProgramRun::run() {
   return success();
 }
 
+/// Kernels as steps, on the threads of this machine.
+class CpuRunner : public KernelRunner {
+public:
+  explicit CpuRunner(const RunOptions &options) : options(options) {}
+
+  LogicalResult compile(tile::KernelOp kernel) override {
+    std::unique_ptr<CompiledKernel> &compiled = kernels[kernel];
+    if (!compiled)
+      compiled = compileKernel(kernel, options.f64);
+    return success(compiled != nullptr);
+  }
+  LogicalResult launch(tile::KernelOp kernel, ArrayRef<BoundArgument> arguments,
+                       const llvm::StringMap<BoundArgument> &captures) override {
+    return interpreter::launch(*kernels[kernel], arguments, captures, options.threads);
+  }
+
+private:
+  RunOptions options;
+  llvm::DenseMap<Operation *, std::unique_ptr<CompiledKernel>> kernels;
+};
+
 } // namespace
 
-LogicalResult runOnCpu(Operation *entry, const llvm::StringMap<Argument> &arguments,
-                       const RunOptions &options) {
+LogicalResult interpreter::runEntry(Operation *entry, const llvm::StringMap<Argument> &arguments,
+                                    const EntryOptions &options, KernelRunner &runner) {
   auto kernel = dyn_cast<tile::KernelOp>(entry);
   auto program = dyn_cast<tile::ProgramOp>(entry);
   if (!kernel && !program)
@@ -180,22 +200,23 @@ LogicalResult runOnCpu(Operation *entry, const llvm::StringMap<Argument> &argume
   if (failed(requireBound(entry)))
     return failure();
 
-  if (kernel) {
-    std::unique_ptr<CompiledKernel> compiled = compileKernel(kernel, options.f64);
-    if (!compiled)
-      return failure();
-    FailureOr<BoundArguments> bound = bindArguments(entry, arguments, options.f64);
-    if (failed(bound))
-      return failure();
-    return launch(*compiled, bound->arguments, bound->captures, options.threads);
-  }
+  if (kernel && failed(runner.compile(kernel)))
+    return failure();
   FailureOr<BoundArguments> bound = bindArguments(entry, arguments, options.f64);
   if (failed(bound))
     return failure();
-  ProgramRun run(program, std::move(*bound), options);
+  if (kernel)
+    return runner.launch(kernel, bound->arguments, bound->captures);
+  ProgramRun run(program, std::move(*bound), options, runner);
   if (failed(run.compile()))
     return failure();
   return run.run();
+}
+
+LogicalResult runOnCpu(Operation *entry, const llvm::StringMap<Argument> &arguments,
+                       const RunOptions &options) {
+  CpuRunner runner(options);
+  return runEntry(entry, arguments, {options.f64, std::nullopt}, runner);
 }
 
 } // namespace tilewright

@@ -17,7 +17,8 @@ namespace tilewright::interpreter {
 
 static constexpr unsigned maxThreads = 1024;
 
-tile::ExprEnvironment environmentOf(Operation *op, ArrayRef<BoundArgument> arguments) {
+tile::ExprEnvironment environmentOf(Operation *op, ArrayRef<BoundArgument> arguments,
+                                    std::optional<int64_t> smCount) {
   tile::ExprEnvironment environment;
   tile::Signature signature(op);
   MLIRContext *context = op->getContext();
@@ -36,13 +37,14 @@ tile::ExprEnvironment environmentOf(Operation *op, ArrayRef<BoundArgument> argum
       return std::nullopt;
     return arguments[position].view.extents[dim];
   };
-  environment.smCount = numeric::hardwareThreads();
+  environment.smCount = smCount.value_or(numeric::hardwareThreads());
   return environment;
 }
 
-LogicalResult checkConstraints(Operation *op, ArrayRef<BoundArgument> arguments) {
+LogicalResult checkConstraints(Operation *op, ArrayRef<BoundArgument> arguments,
+                               std::optional<int64_t> smCount) {
   tile::Signature signature(op);
-  tile::ExprEnvironment environment = environmentOf(op, arguments);
+  tile::ExprEnvironment environment = environmentOf(op, arguments, smCount);
   for (auto constraint : signature.constraints.getAsRange<tile::ExprAttr>()) {
     bool readsAbsent = false;
     llvm::SetVector<tile::ExprAttr> read;
@@ -73,14 +75,11 @@ LogicalResult checkConstraints(Operation *op, ArrayRef<BoundArgument> arguments)
   return success();
 }
 
-namespace {
-
-FailureOr<llvm::SmallVector<int64_t>> gridOf(const CompiledKernel &kernel,
-                                             ArrayRef<BoundArgument> arguments) {
+FailureOr<Grid> gridOf(const CompiledKernel &kernel, ArrayRef<BoundArgument> arguments,
+                       std::optional<int64_t> smCount) {
   tile::KernelOp op = kernel.op;
-  tile::ExprEnvironment environment = environmentOf(op, arguments);
-  llvm::SmallVector<int64_t> grid;
-  int64_t points = 1;
+  tile::ExprEnvironment environment = environmentOf(op, arguments, smCount);
+  Grid grid;
   for (auto [name, attribute] : llvm::zip(op.getGridNames(), op.getGrid())) {
     auto expression = cast<tile::ExprAttr>(attribute);
     llvm::Expected<int64_t> extent = tile::evaluateInt(expression, environment);
@@ -95,8 +94,8 @@ FailureOr<llvm::SmallVector<int64_t>> gridOf(const CompiledKernel &kernel,
                        << *extent;
       return failure();
     }
-    grid.push_back(*extent);
-    if (llvm::MulOverflow(points, *extent, points)) {
+    grid.extents.push_back(*extent);
+    if (llvm::MulOverflow(grid.points, *extent, grid.points)) {
       op.emitOpError("has a grid of more than 2^63 points");
       return failure();
     }
@@ -104,64 +103,56 @@ FailureOr<llvm::SmallVector<int64_t>> gridOf(const CompiledKernel &kernel,
   return grid;
 }
 
-std::unique_ptr<Frame> makeFrame(const CompiledKernel &kernel, ArrayRef<BoundArgument> arguments,
-                                 const llvm::StringMap<BoundArgument> &captures) {
-  auto frame = std::make_unique<Frame>();
-  frame->values.resize(kernel.numValues);
-  frame->views.resize(kernel.numViews);
-  auto set = [&](Slot slot, const BoundArgument &argument) {
-    if (argument.isView)
-      frame->views[slot] = argument.view;
-    else
-      frame->values[slot].setSplat(argument.scalar);
-  };
-  for (auto [parameter, argument] : llvm::zip_equal(kernel.arguments, arguments))
-    set(parameter.slot, argument);
-  for (const CompiledKernel::Capture &capture : kernel.captures)
-    set(capture.slot, captures.find(capture.name)->second);
-  for (const CompiledKernel::Constant &constant : kernel.constants) {
-    Datum &value = frame->values[constant.slot];
-    if (constant.elements.empty()) {
-      value.setSplat(constant.scalar);
-      continue;
-    }
-    BufferRef buffer(frame->pool.allocate(constant.elements.size()));
-    std::memcpy(buffer.data(), constant.elements.data(), constant.elements.size());
-    value.setDense(std::move(buffer));
-  }
-  return frame;
-}
-
-/// The point with this number; the first id runs fastest.
-llvm::SmallVector<int64_t, 4> pointAt(int64_t number, ArrayRef<int64_t> grid) {
+llvm::SmallVector<int64_t, 4> Grid::pointAt(int64_t number) const {
   llvm::SmallVector<int64_t, 4> point;
-  for (int64_t extent : grid) {
+  for (int64_t extent : extents) {
     point.push_back(number % extent);
     number /= extent;
   }
   return point;
 }
 
-void report(const CompiledKernel &kernel, const Frame &frame, ArrayRef<int64_t> point) {
-  InFlightDiagnostic error = frame.failedOp->emitOpError() << frame.failure;
+void initialize(Frame &frame, const CompiledKernel &kernel, ArrayRef<BoundArgument> arguments,
+                const llvm::StringMap<BoundArgument> &captures) {
+  frame.values.resize(kernel.numValues);
+  frame.views.resize(kernel.numViews);
+  auto set = [&](Slot slot, const BoundArgument &argument) {
+    if (argument.isView)
+      frame.views[slot] = argument.view;
+    else
+      frame.values[slot].setSplat(argument.scalar);
+  };
+  for (auto [parameter, argument] : llvm::zip_equal(kernel.arguments, arguments))
+    set(parameter.slot, argument);
+  for (const CompiledKernel::Capture &capture : kernel.captures)
+    set(capture.slot, captures.find(capture.name)->second);
+  for (const CompiledKernel::Constant &constant : kernel.constants) {
+    Datum &value = frame.values[constant.slot];
+    if (constant.elements.empty()) {
+      value.setSplat(constant.scalar);
+      continue;
+    }
+    BufferRef buffer(frame.pool.allocate(constant.elements.size()));
+    std::memcpy(buffer.data(), constant.elements.data(), constant.elements.size());
+    value.setDense(std::move(buffer));
+  }
+}
+
+void notePoint(InFlightDiagnostic &error, const CompiledKernel &kernel, ArrayRef<int64_t> point) {
   tile::KernelOp op = kernel.op;
   Diagnostic &note = error.attachNote(op.getLoc()) << "while running the kernel";
   for (auto [d, name] : llvm::enumerate(op.getGridNames()))
     note << (d ? ", " : " at ") << cast<StringAttr>(name).getValue() << " = " << point[d];
 }
 
-} // namespace
-
 LogicalResult launch(const CompiledKernel &kernel, ArrayRef<BoundArgument> arguments,
                      const llvm::StringMap<BoundArgument> &captures, unsigned threads) {
   if (failed(checkConstraints(kernel.op, arguments)))
     return failure();
-  FailureOr<llvm::SmallVector<int64_t>> grid = gridOf(kernel, arguments);
+  FailureOr<Grid> grid = gridOf(kernel, arguments);
   if (failed(grid))
     return failure();
-  int64_t points = 1;
-  for (int64_t extent : *grid)
-    points *= extent;
+  int64_t points = grid->points;
   if (threads == 0)
     threads = numeric::hardwareThreads();
   threads = static_cast<unsigned>(std::clamp<int64_t>(points, 1, std::min(threads, maxThreads)));
@@ -170,9 +161,11 @@ LogicalResult launch(const CompiledKernel &kernel, ArrayRef<BoundArgument> argum
   std::vector<int64_t> failedAt(threads, -1);
   Status status = numeric::parallelFor(points, threads, [&](int64_t number, unsigned thread) {
     std::unique_ptr<Frame> &frame = frames[thread];
-    if (!frame)
-      frame = makeFrame(kernel, arguments, captures);
-    for (auto [slot, id] : llvm::zip_equal(kernel.gridIds, pointAt(number, *grid)))
+    if (!frame) {
+      frame = std::make_unique<Frame>();
+      initialize(*frame, kernel, arguments, captures);
+    }
+    for (auto [slot, id] : llvm::zip_equal(kernel.gridIds, grid->pointAt(number)))
       frame->values[slot].setSplat(Scalar::fromInt(id, Storage::I32));
     if (kernel.code.run(*frame))
       return Status::success();
@@ -191,10 +184,12 @@ LogicalResult launch(const CompiledKernel &kernel, ArrayRef<BoundArgument> argum
       point = number;
     }
   }
-  if (first)
-    report(kernel, *first, pointAt(point, *grid));
-  else
+  if (first) {
+    InFlightDiagnostic error = first->failedOp->emitOpError() << first->failure;
+    notePoint(error, kernel, grid->pointAt(point));
+  } else {
     kernel.op->emitOpError() << status.message();
+  }
   return failure();
 }
 

@@ -106,6 +106,28 @@ LogicalResult lower(Lowering &lowering, tgpu::MmaOp op) {
   return success();
 }
 
+LogicalResult lower(Lowering &lowering, tgpu::WgmmaOp op) {
+  bool isShared = isa<tgpu::SharedType>(op.getA().getType());
+  ValueOperand a =
+      isShared ? bufferOperand(lowering, op.getA()) : lowering.operand(op.getAMutable());
+  std::optional<ValueOperand> acc;
+  if (op.getAcc())
+    acc = lowering.operand(op.getAccMutable()[0]);
+  ArrayRef<int64_t> shapeOfA = lowering.shapeOf(op.getA()), result = lowering.shapeOf(op.getResult());
+  auto shape = numeric::MatMulShape::dense(result[0], result[1], shapeOfA[op.getTransposeA() ? 0 : 1],
+                                           op.getTransposeA(), op.getTransposeB());
+  Type element = cast<tgpu::SharedType>(op.getB().getType()).getElementType();
+  lowering.emit<DotStep>(op, a, bufferOperand(lowering, op.getB()), acc, shape,
+                         element.isF32() && !lowering.allF64(), lowering.result(op.getResult()));
+  return success();
+}
+
+LogicalResult lower(Lowering &lowering, tgpu::WgmmaWaitOp op) {
+  for (auto [tile, result] : llvm::zip_equal(op.getTilesMutable(), op.getResults()))
+    lowering.emit<CopyStep>(op, lowering.operand(tile), lowering.define(result));
+  return success();
+}
+
 LogicalResult lower(Lowering &lowering, tgpu::FmaDotOp op) {
   ValueOperand acc = lowering.operand(op.getAccMutable());
   ArrayRef<int64_t> a = lowering.shapeOf(op.getA()), result = lowering.shapeOf(op.getResult());
@@ -159,9 +181,11 @@ template <typename... OpTs> void add(LoweringTable &table) {
 
 void addTgpuLowerings(LoweringTable &table) {
   add<tgpu::AllocOp, tgpu::CopyAsyncOp, tgpu::ReadOp, tgpu::WriteSharedOp, tgpu::ConvertOp,
-      tgpu::MmaOp, tgpu::FmaDotOp, tgpu::AnyOp, tgpu::LoadOp, tgpu::StoreOp, tgpu::AtomicAddOp>(
+      tgpu::MmaOp, tgpu::FmaDotOp, tgpu::WgmmaOp, tgpu::WgmmaWaitOp, tgpu::AnyOp, tgpu::LoadOp, tgpu::StoreOp, tgpu::AtomicAddOp>(
       table);
   for (StringRef name : {tgpu::CopyCommitOp::getOperationName(),
+                         tgpu::WgmmaCommitOp::getOperationName(),
+                         tgpu::FenceAsyncOp::getOperationName(),
                          tgpu::CopyWaitOp::getOperationName(), tgpu::SyncOp::getOperationName()})
     table[name] = lowerNothing;
 }
@@ -175,6 +199,9 @@ void tilewright::unwrapTgpuKernels(ModuleOp module) {
         b, kernel.getLoc(), kernel.getSymNameAttr(), b.getArrayAttr({}), b.getArrayAttr({}),
         kernel.getArgNamesAttr(), kernel.getArgOptionalAttr(), kernel.getGridNamesAttr(),
         kernel.getGridAttr(), kernel.getBindingsAttr());
+    plain->setAttr("tgpu.warps", kernel.getWarpsAttr());
+    if (IntegerAttr bytes = kernel.getSharedBytesAttr())
+      plain->setAttr("tgpu.shared_bytes", bytes);
     plain.getBody().takeBody(kernel.getBody());
     kernel.erase();
   }

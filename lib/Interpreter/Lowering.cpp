@@ -27,8 +27,12 @@ std::optional<ElementType> elementTypeOf(Type type) {
     type = view.getElementType();
   else if (auto tensor = dyn_cast<RankedTensorType>(type))
     type = tensor.getElementType();
+  else if (auto pending = dyn_cast<tgpu::PendingType>(type))
+    type = pending.getTile().getElementType();
   else if (auto shared = dyn_cast<tgpu::SharedType>(type))
     type = shared.getElementType();
+  else if (auto pending = dyn_cast<tgpu::PendingType>(type))
+    type = pending.getTile().getElementType();
   if (type.isF64())
     return ElementType::F64;
   if (type.isF32())
@@ -41,7 +45,9 @@ std::optional<ElementType> elementTypeOf(Type type) {
     return ElementType::E4M3;
   if (isa<Float8E5M2Type>(type))
     return ElementType::E5M2;
-  if (type.isSignlessInteger(64) || type.isIndex())
+  // What stands for something in the block of threads is a number.
+  if (type.isSignlessInteger(64) || type.isIndex() ||
+      isa<tgpu::RingType, tgpu::BarriersType, tgpu::TensorMapType>(type))
     return ElementType::I64;
   if (type.isSignlessInteger(32))
     return ElementType::I32;
@@ -62,10 +68,11 @@ const LoweringTable &lowerings() {
   return table;
 }
 
-std::unique_ptr<CompiledKernel> compileKernel(tile::KernelOp kernel, bool f64) {
+std::unique_ptr<CompiledKernel> compileKernel(tile::KernelOp kernel, bool f64,
+                                              const LoweringTable &table) {
   auto compiled = std::make_unique<CompiledKernel>();
   compiled->op = kernel;
-  if (failed(Lowering(*compiled, f64).run()))
+  if (failed(Lowering(*compiled, f64, table).run()))
     return nullptr;
   return compiled;
 }
@@ -106,6 +113,8 @@ Slot Lowering::slotOf(Value value) const {
 ArrayRef<int64_t> Lowering::shapeOf(Value value) const {
   if (auto tensor = dyn_cast<RankedTensorType>(value.getType()))
     return tensor.getShape();
+  if (auto pending = dyn_cast<tgpu::PendingType>(value.getType()))
+    return pending.getTile().getShape();
   if (auto shared = dyn_cast<tgpu::SharedType>(value.getType()))
     return shared.getShape();
   return scope->lift;
@@ -227,8 +236,8 @@ LogicalResult Lowering::checkTypes(Operation *op) const {
 }
 
 LogicalResult Lowering::lowerOperation(Operation *op) {
-  auto lowering = lowerings().find(op->getName().getStringRef());
-  if (lowering == lowerings().end())
+  auto lowering = table.find(op->getName().getStringRef());
+  if (lowering == table.end())
     return op->emitError() << "operation '" << op->getName()
                            << "' is not supported by the CPU device";
   if (failed(checkTypes(op)))

@@ -44,14 +44,23 @@ struct CompiledKernel {
   std::vector<Capture> captures;
 };
 
-/// Null after a diagnostic.
-std::unique_ptr<CompiledKernel> compileKernel(tile::KernelOp kernel, bool f64);
+class Lowering;
+/// How an operation becomes steps, by its name.
+using LowerFn = mlir::LogicalResult (*)(Lowering &, mlir::Operation *);
+using LoweringTable = llvm::StringMap<LowerFn>;
+/// That of the CPU device.
+const LoweringTable &lowerings();
 
-/// What is known while a kernel is compiled. A function for each operation (see lowerings())
+/// Null after a diagnostic.
+std::unique_ptr<CompiledKernel> compileKernel(tile::KernelOp kernel, bool f64,
+                                              const LoweringTable &table = lowerings());
+
+/// What is known while a kernel is compiled. A function of the table for each operation
 /// appends steps to the current code.
 class Lowering {
 public:
-  Lowering(CompiledKernel &kernel, bool f64) : kernel(kernel), f64(f64) {}
+  Lowering(CompiledKernel &kernel, bool f64, const LoweringTable &table)
+      : kernel(kernel), f64(f64), table(table) {}
 
   mlir::LogicalResult run();
 
@@ -145,17 +154,13 @@ private:
 
   CompiledKernel &kernel;
   bool f64;
+  const LoweringTable &table;
   unsigned numOperations = 0;
   Scope *scope = nullptr;
   Code *code = nullptr;
   llvm::SmallVector<mlir::Operation *> callStack;
   mutable llvm::DenseMap<mlir::Value, mlir::Operation *> lastUsers;
 };
-
-/// How an operation becomes steps, by its name.
-using LowerFn = mlir::LogicalResult (*)(Lowering &, mlir::Operation *);
-using LoweringTable = llvm::StringMap<LowerFn>;
-const LoweringTable &lowerings();
 
 void addArithLowerings(LoweringTable &table);
 void addTileLowerings(LoweringTable &table);

@@ -119,9 +119,6 @@ bool ReduceStep::run(Frame &frame) const {
   return true;
 }
 
-namespace {
-
-/// Rounds to the 10 bits of fraction of tf32, to nearest, ties to even; NaN and infinity stay.
 float roundToTF32(float value) {
   uint32_t bits;
   std::memcpy(&bits, &value, sizeof(bits));
@@ -132,6 +129,8 @@ float roundToTF32(float value) {
   std::memcpy(&value, &bits, sizeof(bits));
   return value;
 }
+
+namespace {
 
 /// An operand of a product, rounded to tf32 where that is asked for.
 class DotOperand {

@@ -80,6 +80,9 @@ private:
   ValueResult result;
 };
 
+/// Rounds to the 10 bits of fraction of tf32, to nearest, ties to even; NaN and infinity stay.
+float roundToTF32(float value);
+
 /// result = op(lhs) op(rhs) + acc, all of one storage.
 class DotStep : public Step {
 public:

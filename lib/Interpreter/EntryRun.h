@@ -1,0 +1,35 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// What running a kernel or a program is, whatever executes the kernels: arguments, workspaces,
+// conditions, launches.
+
+#ifndef TILEWRIGHT_LIB_INTERPRETER_ENTRYRUN_H
+#define TILEWRIGHT_LIB_INTERPRETER_ENTRYRUN_H
+
+#include "lib/Interpreter/Arguments.h"
+
+namespace tilewright::interpreter {
+
+class KernelRunner {
+public:
+  virtual ~KernelRunner() = default;
+
+  /// Called for every kernel before anything is written, perhaps several times.
+  virtual mlir::LogicalResult compile(tile::KernelOp kernel) = 0;
+  virtual mlir::LogicalResult launch(tile::KernelOp kernel,
+                                     llvm::ArrayRef<BoundArgument> arguments,
+                                     const llvm::StringMap<BoundArgument> &captures) = 0;
+};
+
+struct EntryOptions {
+  bool f64 = false;
+  std::optional<int64_t> smCount; ///< what `sm_count()` is; none: the cores of this machine
+};
+
+/// As runOnCpu, with kernels run by `runner`.
+mlir::LogicalResult runEntry(mlir::Operation *entry, const llvm::StringMap<Argument> &arguments,
+                             const EntryOptions &options, KernelRunner &runner);
+
+} // namespace tilewright::interpreter
+
+#endif // TILEWRIGHT_LIB_INTERPRETER_ENTRYRUN_H

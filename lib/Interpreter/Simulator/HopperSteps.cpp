@@ -1,0 +1,418 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// What only sm_90a has: copies by TMA, and products of a warpgroup.
+
+#include "lib/Interpreter/Placements.h"
+#include "lib/Interpreter/Simulator/SimulatedSteps.h"
+#include "lib/Interpreter/TileSteps.h"
+#include "lib/Numeric/MatMul.h"
+
+#include <map>
+
+using namespace mlir;
+using namespace tilewright::interpreter;
+
+namespace tilewright::simulator {
+
+namespace {
+
+constexpr int64_t kTmaAlignment = 16;
+
+//===----------------------------------------------------------------------===//
+// TMA
+//===----------------------------------------------------------------------===//
+
+/// Boxes of a view, copied from or to a buffer through its tensor map.
+struct TmaCopy {
+  template <typename OpT>
+  static FailureOr<TmaCopy> of(Lowering &lowering, OpT op) {
+    auto definition = op.getMap().template getDefiningOp<tgpu::TensorMapOp>();
+    if (!definition)
+      return op.emitOpError("takes the result of tgpu.tensor_map");
+    TmaCopy copy;
+    copy.op = op;
+    copy.map = cast<tgpu::TensorMapType>(definition.getMap().getType());
+    copy.type = cast<tgpu::SharedType>(op.getBuffer().getType());
+    copy.view = lowering.slotOf(definition.getView());
+    copy.buffer = lowering.slotOf(op.getBuffer());
+    copy.indices = mixedIndices(lowering, op.getIndices(), op.getStaticIndices());
+    return copy;
+  }
+
+  /// What the runtime asks of an argument with a tensor map.
+  bool check(Machine &machine, const SimulatedFrame &frame) const {
+    const View &memory = frame.views[view];
+    int64_t width = static_cast<int64_t>(byteWidth(memory.type));
+    bool isAligned = reinterpret_cast<uintptr_t>(memory.data) % kTmaAlignment == 0;
+    for (auto [d, stride] : llvm::enumerate(memory.strides)) {
+      bool isLast = d + 1 == memory.rank();
+      isAligned &= memory.extents[d] <= 1 ||
+                   (isLast ? stride == 1 : stride * width % kTmaAlignment == 0);
+    }
+    return isAligned ||
+           machine.fail(op, "has a tensor map of a view whose start and strides must be multiples "
+                            "of 16 bytes, and its last dimension contiguous");
+  }
+
+  struct Box {
+    GlobalTile tile;
+    Offsets offsets;
+  };
+  std::vector<Box> boxes(const SimulatedFrame &frame) const {
+    const View &memory = frame.views[view];
+    ArrayRef<int64_t> extents = map.getBox();
+    std::vector<Box> result;
+    for (BoxPattern &pattern : patternOfBoxes(map, type, numberIn(frame, buffer))) {
+      Box &box = result.emplace_back();
+      box.offsets = std::move(pattern.offsets);
+      box.tile.type = memory.type;
+      box.tile.base = memory.data;
+      for (auto [d, extent] : llvm::enumerate(extents)) {
+        numeric::TileAxis &axis = box.tile.axes.emplace_back();
+        axis.size = extent;
+        axis.start = indices[d].read(frame);
+        if (d + 1 == extents.size())
+          axis.start += pattern.column;
+        else if (d + 2 == extents.size())
+          axis.start += pattern.row;
+        axis.extent = memory.extents[d];
+        axis.stride = memory.strides[d];
+      }
+    }
+    return result;
+  }
+
+  Operation *op = nullptr;
+  tgpu::TensorMapType map;
+  tgpu::SharedType type;
+  Slot view = 0, buffer = 0;
+  llvm::SmallVector<IntOperand, 4> indices;
+};
+
+/// A copy that arrives at a barrier.
+struct Arrival {
+  template <typename OpT>
+  Arrival(Lowering &lowering, OpT op)
+      : barriers(lowering.slotOf(op.getBarriers())), use(lowering.intOperand(op.getUse())),
+        stages(cast<tgpu::BarriersType>(op.getBarriers().getType()).getStages()) {}
+
+  /// Starts the copy, which `write` makes.
+  bool start(Machine &machine, Context &context, SimulatedFrame &frame, Operation *op, int64_t base,
+             const Bytes &bytes, std::function<void()> write) const {
+    int64_t number = use.read(frame);
+    if (number < 0)
+      return machine.fail(op, "requires a use that is not negative");
+    auto barrier = static_cast<unsigned>(numberIn(frame, barriers) + number % stages);
+    int64_t phase = number / stages;
+    if (!machine.checkPhase(context, op, barrier, phase, context.firstWarp) ||
+        !machine.writeByTma(context, op, base, bytes, barrier, phase))
+      return false;
+    machine.poison(base, bytes);
+    int64_t count = bytes.front().end;
+    machine.defer(op, /*wakes=*/true,
+                  [=, &machine, write = std::move(write),
+                   issuer = machine.clockOf(context.firstWarp)] {
+                    write();
+                    return machine.deliver(op, barrier, phase, count, issuer);
+                  });
+    return !machine.fault();
+  }
+
+  Slot barriers;
+  IntOperand use;
+  int64_t stages;
+};
+
+/// Its users know the argument.
+LogicalResult lower(Lowering &lowering, tgpu::TensorMapOp op) {
+  lowering.define(op.getMap());
+  return success();
+}
+
+LogicalResult lower(Lowering &lowering, tgpu::TmaLoadOp op) {
+  FailureOr<TmaCopy> copy = TmaCopy::of(lowering, op);
+  if (failed(copy))
+    return failure();
+  Arrival arrival(lowering, op);
+  emit(lowering, op,
+       [copy = *copy, arrival](Machine &machine, auto &context, SimulatedFrame &frame) {
+         if (!copy.check(machine, frame))
+           return false;
+         auto write = [&machine, boxes = copy.boxes(frame)] {
+           for (const TmaCopy::Box &box : boxes)
+             copyToShared(machine, box.tile, 0, box.offsets);
+         };
+         return arrival.start(machine, context, frame, copy.op, numberIn(frame, copy.buffer),
+                              allBytes(copy.type), write);
+       });
+  return success();
+}
+
+LogicalResult lower(Lowering &lowering, tgpu::BulkLoadOp op) {
+  auto type = cast<tgpu::SharedType>(op.getBuffer().getType());
+  Placement place;
+  place.view = lowering.slotOf(op.getView());
+  place.indices = mixedIndices(lowering, op.getIndices(), op.getStaticIndices());
+  place.shape.assign(type.getShape().begin(), type.getShape().end());
+  place.dims.push_back(static_cast<unsigned>(place.indices.size()) - 1);
+  Arrival arrival(lowering, op);
+  Slot buffer = lowering.slotOf(op.getBuffer());
+  emit(lowering, op, [=, op = op.getOperation()](Machine &machine, auto &context, auto &frame) {
+    GlobalTile tile = tileOf(frame, place);
+    numeric::TileAxis &axis = tile.axes.front();
+    int64_t width = static_cast<int64_t>(byteWidth(tile.type));
+    // Beyond the view nothing is written: what is there stays poisoned.
+    int64_t count = std::clamp<int64_t>(axis.extent - axis.start, 0, axis.size);
+    char *first = tile.base + axis.start * width;
+    if (count > 0 && (axis.start < 0 || axis.stride != 1 ||
+                      reinterpret_cast<uintptr_t>(first) % kTmaAlignment != 0))
+      return machine.fail(op, "requires a contiguous row that starts at a multiple of 16 bytes");
+    int64_t base = numberIn(frame, buffer);
+    auto write = [=, &machine] { std::copy_n(first, count * width, machine.memory() + base); };
+    return arrival.start(machine, context, frame, op, base, allBytes(type), write);
+  });
+  return success();
+}
+
+template <typename OpT> LogicalResult lowerStore(Lowering &lowering, OpT op, bool adds) {
+  FailureOr<TmaCopy> copy = TmaCopy::of(lowering, op);
+  if (failed(copy))
+    return failure();
+  emit(lowering, op,
+       [copy = *copy, adds](Machine &machine, auto &context, SimulatedFrame &frame) {
+         if (!copy.check(machine, frame) ||
+             !machine.readByStore(context, copy.op, numberIn(frame, copy.buffer),
+                                  allBytes(copy.type)))
+           return false;
+         machine.start(context.stores, copy.op, [&machine, adds, boxes = copy.boxes(frame)] {
+           for (const TmaCopy::Box &box : boxes) {
+             const GlobalTile &tile = box.tile;
+             Storage storage = storageOf(tile.type);
+             std::vector<char> elements(box.offsets.size() * storageBytes(storage));
+             gather(machine, 0, box.offsets, tile.type, storage, elements.data());
+             (adds ? numeric::addTile : numeric::storeTile)(storage, elements.data(), tile.type,
+                                                            tile.base, tile.axes.data(),
+                                                            tile.axes.size());
+           }
+           return true;
+         });
+         return !machine.fault();
+       });
+  return success();
+}
+LogicalResult lower(Lowering &lowering, tgpu::TmaStoreOp op) {
+  return lowerStore(lowering, op, false);
+}
+LogicalResult lower(Lowering &lowering, tgpu::TmaReduceAddOp op) {
+  return lowerStore(lowering, op, true);
+}
+
+LogicalResult lower(Lowering &lowering, tgpu::BulkCommitOp op) {
+  emit(lowering, op, [](auto &, auto &context, auto &) {
+    ++context.stores.committed;
+    return true;
+  });
+  return success();
+}
+
+LogicalResult lower(Lowering &lowering, tgpu::BulkWaitOp op) {
+  emit(lowering, op, [pending = static_cast<int64_t>(op.getPending())](
+                         Machine &machine, auto &context, auto &) {
+    return machine.waitForStores(context, pending);
+  });
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Products
+//===----------------------------------------------------------------------===//
+
+/// An operand in shared memory; its bytes depend on where the buffer lies.
+class WgmmaOperandPatterns {
+public:
+  WgmmaOperandPatterns(tgpu::SharedType type, bool isB, bool transpose, int64_t warpgroups)
+      : type(type), isB(isB), transpose(transpose), warpgroups(warpgroups) {}
+
+  const Result<TilePattern> &at(int64_t address) {
+    auto it = patterns.find(address);
+    if (it == patterns.end())
+      it = patterns
+               .emplace(address,
+                        patternOfWgmmaOperand(type, address, isB, transpose, warpgroups))
+               .first;
+    return it->second;
+  }
+
+private:
+  tgpu::SharedType type;
+  bool isB, transpose;
+  int64_t warpgroups;
+  std::map<int64_t, Result<TilePattern>> patterns;
+};
+
+struct WgmmaCode {
+  Operation *op;
+  std::shared_ptr<WgmmaOperandPatterns> a, b; ///< a: null in registers
+  Slot aSlot, bSlot;
+  ElementType element;
+  std::optional<Slot> acc;
+  bool isAccPending = false;
+  int64_t rows, columns, depth;
+};
+
+std::vector<float> operandElements(Machine &machine, const Offsets &offsets, ElementType element) {
+  std::vector<float> elements(offsets.size());
+  gather(machine, 0, offsets, element, Storage::F32, elements.data());
+  return elements;
+}
+
+/// Reads the operands and multiplies: the moment at which a product is done.
+bool multiply(const WgmmaCode &code, Machine &machine, SimulatedFrame &frame, Product &product,
+              const TilePattern *a, const Datum &aValue, const TilePattern &b, const Datum &acc) {
+  int64_t count = code.rows * code.columns;
+  std::vector<float> lhs, rhs = operandElements(machine, b.offsets, code.element);
+  if (a) {
+    lhs = operandElements(machine, a->offsets, code.element);
+  } else {
+    lhs.resize(code.rows * code.depth);
+    aValue.copyTo(lhs.data(), code.rows * code.depth, Storage::F32);
+  }
+  if (code.element == ElementType::F32) {
+    llvm::transform(lhs, lhs.begin(), roundToTF32);
+    llvm::transform(rhs, rhs.begin(), roundToTF32);
+  }
+  std::vector<float> sum;
+  if (code.acc) {
+    sum.resize(count);
+    acc.copyTo(sum.data(), count, Storage::F32);
+  }
+  BufferRef out(frame.pool.allocate(count * sizeof(float)));
+  numeric::matmul(numeric::MatMulShape::dense(code.rows, code.columns, code.depth), lhs.data(),
+                  rhs.data(), code.acc ? sum.data() : nullptr, static_cast<float *>(out.data()));
+  product.result.setDense(std::move(out));
+  return true;
+}
+
+bool startProduct(const WgmmaCode &code, Slot result, Machine &machine, Context &context,
+                  SimulatedFrame &frame) {
+  auto patternAt = [&](WgmmaOperandPatterns &patterns, Slot slot) -> const TilePattern * {
+    const Result<TilePattern> &pattern = patterns.at(numberIn(frame, slot));
+    if (pattern)
+      return &*pattern;
+    machine.fail(code.op, "cannot be simulated: " + pattern.message());
+    return nullptr;
+  };
+  const TilePattern *a = nullptr, *b = patternAt(*code.b, code.bSlot);
+  if (!b || !machine.readByProduct(context, code.op, b->byWarp))
+    return false;
+  Datum aValue, acc;
+  if (code.a) {
+    a = patternAt(*code.a, code.aSlot);
+    if (!a || !machine.readByProduct(context, code.op, a->byWarp))
+      return false;
+  } else {
+    aValue = frame.values[code.aSlot];
+  }
+  std::shared_ptr<Product> before;
+  if (!context.started.empty())
+    before = context.started.back();
+  std::shared_ptr<Product> chained;
+  if (code.isAccPending)
+    chained = context.started[numberIn(frame, *code.acc)];
+  else if (code.acc)
+    acc = frame.values[*code.acc];
+
+  auto product = std::make_shared<Product>();
+  setNumber(frame, result, static_cast<int64_t>(context.started.size()));
+  context.started.push_back(product);
+  product->group = context.products.open();
+  // Products of a warpgroup are done in order.
+  DeferredRef work = machine.start(
+      context.products, code.op,
+      [&code, &machine, &frame, product = product.get(), a, b, aValue, acc, before,
+       chained]() mutable {
+        if (before && before->work && !machine.force(*before->work))
+          return false;
+        bool done = multiply(code, machine, frame, *product, a, aValue, *b,
+                             chained ? chained->result : acc);
+        before.reset();
+        chained.reset();
+        aValue = acc = Datum();
+        return done;
+      });
+  product->work = work;
+  return !machine.fault();
+}
+
+LogicalResult lower(Lowering &lowering, tgpu::WgmmaOp op) {
+  RankedTensorType tile = cast<tgpu::PendingType>(op.getResult().getType()).getTile();
+  int64_t groups = cast<tgpu::WgmmaAttr>(tile.getEncoding()).getWarpgroups();
+  auto bType = cast<tgpu::SharedType>(op.getB().getType());
+  auto code = std::make_shared<WgmmaCode>();
+  code->op = op;
+  code->b = std::make_shared<WgmmaOperandPatterns>(bType, true, op.getTransposeB(), groups);
+  code->bSlot = lowering.slotOf(op.getB());
+  code->aSlot = lowering.slotOf(op.getA());
+  if (auto aType = dyn_cast<tgpu::SharedType>(op.getA().getType()))
+    code->a = std::make_shared<WgmmaOperandPatterns>(aType, false, op.getTransposeA(), groups);
+  code->element = *interpreter::elementTypeOf(bType);
+  if (Value acc = op.getAcc()) {
+    code->acc = lowering.slotOf(acc);
+    code->isAccPending = isa<tgpu::PendingType>(acc.getType());
+  }
+  code->rows = tile.getDimSize(0);
+  code->columns = tile.getDimSize(1);
+  code->depth = bType.getShape()[op.getTransposeB() ? 1 : 0];
+  Slot result = lowering.define(op.getResult());
+  emit(lowering, op, [code, result](Machine &machine, auto &context, auto &frame) {
+    return startProduct(*code, result, machine, context, frame);
+  });
+  return success();
+}
+
+LogicalResult lower(Lowering &lowering, tgpu::WgmmaCommitOp op) {
+  emit(lowering, op, [](auto &, auto &context, auto &) {
+    ++context.products.committed;
+    return true;
+  });
+  return success();
+}
+
+LogicalResult lower(Lowering &lowering, tgpu::WgmmaWaitOp op) {
+  llvm::SmallVector<std::pair<Slot, Slot>> tiles;
+  for (auto [pending, result] : llvm::zip_equal(op.getTiles(), op.getResults()))
+    tiles.push_back({lowering.slotOf(pending), lowering.define(result)});
+  int64_t pending = op.getPending();
+  emit(lowering, op, [=, op = op.getOperation()](Machine &machine, auto &context, auto &frame) {
+    if (!machine.waitForProducts(context, pending))
+      return false;
+    for (auto [from, to] : tiles) {
+      const Product &product = *context.started[numberIn(frame, from)];
+      if (product.group > context.products.finished) {
+        machine.fail(op, "yields a tile that may still be in flight");
+        machine.note(product.work->op, "the product");
+        return false;
+      }
+      frame.values[to] = product.result;
+    }
+    return true;
+  });
+  return success();
+}
+
+template <typename OpT> LogicalResult lowerAs(Lowering &lowering, Operation *op) {
+  return lower(lowering, cast<OpT>(op));
+}
+template <typename... OpTs> void add(LoweringTable &table) {
+  ((table[OpTs::getOperationName()] = lowerAs<OpTs>), ...);
+}
+
+} // namespace
+
+void addHopperSimulation(LoweringTable &table) {
+  add<tgpu::TensorMapOp, tgpu::TmaLoadOp, tgpu::BulkLoadOp, tgpu::TmaStoreOp, tgpu::TmaReduceAddOp,
+      tgpu::BulkCommitOp, tgpu::BulkWaitOp, tgpu::WgmmaOp, tgpu::WgmmaCommitOp,
+      tgpu::WgmmaWaitOp>(table);
+}
+
+} // namespace tilewright::simulator

@@ -1,0 +1,383 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Contexts, shared memory and asynchronous work of a simulated block.
+
+#include "lib/Interpreter/Simulator/Machine.h"
+
+#include "mlir/IR/Operation.h"
+
+#include <algorithm>
+#include <thread>
+
+using namespace mlir;
+
+namespace tilewright::simulator {
+
+Machine::Machine(const BlockPlan &plan, AsyncMoment moment, uint64_t seed,
+                 ArrayRef<int64_t> gridExtents)
+    : plan(plan), components(plan.warps, plan.numBarriers, plan.numNamedBarriers),
+      gridExtents(gridExtents), moment(moment), random(seed),
+      clocks(plan.warps, Clock(components.count())), bytes(plan.sharedBytes, '\xff'),
+      shadow(components, plan.sharedBytes, plan.granule), barriers(plan.numBarriers),
+      namedBarriers(plan.numNamedBarriers) {
+  main.name = "the block";
+  main.numWarps = plan.warps;
+  for (unsigned w = 0; w < plan.warps; ++w)
+    clocks[w][components.warp(w)] = 1;
+  for (NamedBarrier &barrier : namedBarriers)
+    barrier.arriving = barrier.completed = Clock(components.count());
+}
+
+//===----------------------------------------------------------------------===//
+// Faults
+//===----------------------------------------------------------------------===//
+
+bool Machine::fail(Operation *op, std::string message) {
+  if (!firstFault)
+    firstFault = {op, std::move(message), {}};
+  return false;
+}
+
+void Machine::note(Operation *op, std::string message) {
+  if (firstFault)
+    firstFault->notes.emplace_back(op, std::move(message));
+}
+
+std::string Machine::describeSource(unsigned component) const {
+  unsigned warps = plan.warps;
+  auto warp = [](unsigned w) { return "warp " + std::to_string(w); };
+  if (component < warps)
+    return warp(component);
+  if (component < 2 * warps)
+    return "an asynchronous copy of " + warp(component - warps);
+  if (component < components.products(0))
+    return "a store of " + warp(component - components.stores(0));
+  if (component < components.barrier(0))
+    return "a product of warpgroup " + std::to_string(component - components.products(0));
+  return "a copy by TMA";
+}
+
+bool Machine::report(const std::optional<Conflict> &conflict, Operation *op, const Access &access,
+                     const std::string &who) {
+  if (!conflict)
+    return true;
+  using Kind = Conflict::Kind;
+  std::string by = conflict->earlier ? describeSource(conflict->component) : "";
+  std::string text;
+  switch (conflict->kind) {
+  case Kind::Unwritten:
+    text = "reads shared memory that nobody has written";
+    break;
+  case Kind::ReadOfWrite:
+    text = "reads shared memory that " + by + " may still be writing";
+    break;
+  case Kind::WriteOfRead:
+    text = "overwrites shared memory that " + by + " may still be reading";
+    break;
+  case Kind::WriteOfWrite:
+    text = "overwrites shared memory that " + by + " may still be writing";
+    break;
+  case Kind::NoFence:
+    text = "accesses through the async proxy what " + by +
+           " wrote without a tgpu.fence_async before the barrier";
+    break;
+  }
+  fail(op, text + ": byte " + std::to_string(conflict->byte) + ", accessed by " + who);
+  if (conflict->earlier)
+    note(conflict->earlier, "the other access");
+  return false;
+}
+
+//===----------------------------------------------------------------------===//
+// Contexts
+//===----------------------------------------------------------------------===//
+
+void Machine::resume(Context &context) {
+  std::unique_lock lock(mutex);
+  running = &context;
+  changed.notify_all();
+  changed.wait(lock, [&] { return !running; });
+}
+
+void Machine::giveWay(Context &context) {
+  std::unique_lock lock(mutex);
+  running = nullptr;
+  changed.notify_all();
+  changed.wait(lock, [&] { return running == &context; });
+}
+
+bool Machine::runRoles(MutableArrayRef<Role> roles) {
+  std::vector<std::thread> threads;
+  for (Role &role : roles)
+    threads.emplace_back([&] {
+      {
+        std::unique_lock lock(mutex);
+        changed.wait(lock, [&] { return running == &role.context; });
+      }
+      if (!firstFault)
+        role.run();
+      std::unique_lock lock(mutex);
+      role.context.isDone = true;
+      running = nullptr;
+      changed.notify_all();
+    });
+
+  while (true) {
+    SmallVector<Context *> open, ready;
+    for (Role &role : roles)
+      if (!role.context.isDone)
+        open.push_back(&role.context);
+    if (open.empty())
+      break;
+    for (Context *context : open)
+      if (firstFault || !context->isReady || context->isReady())
+        ready.push_back(context);
+    if (ready.empty()) {
+      if (!deliverOne())
+        reportDeadlock(open);
+      continue;
+    }
+    size_t next = moment == AsyncMoment::Random ? random() % ready.size() : 0;
+    resume(*ready[next]);
+  }
+  for (std::thread &thread : threads)
+    thread.join();
+  // What follows comes behind all roles, but no memory is made visible.
+  return !firstFault;
+}
+
+bool Machine::reportDeadlock(ArrayRef<Context *> contexts) {
+  fail(contexts.front()->waitsAt, "never returns: " + contexts.front()->name + " waits for " +
+                                      contexts.front()->waitsFor());
+  for (Context *context : contexts.drop_front())
+    note(context->waitsAt, context->name + " waits for " + context->waitsFor());
+  return false;
+}
+
+bool Machine::waitUntil(Context &context, Operation *op, llvm::function_ref<bool()> isReady,
+                        llvm::function_ref<std::string()> what) {
+  while (!firstFault && !isReady()) {
+    if (&context == &main) {
+      if (!deliverOne())
+        return fail(op, "never returns: it waits for " + what());
+      continue;
+    }
+    context.isReady = isReady;
+    context.waitsFor = what;
+    context.waitsAt = op;
+    giveWay(context);
+    context.isReady = nullptr;
+  }
+  return !firstFault;
+}
+
+bool Machine::step(Context &context) {
+  if (moment != AsyncMoment::Random || firstFault)
+    return !firstFault;
+  std::vector<DeferredRef> chosen;
+  for (const DeferredRef &work : inFlight)
+    if (random() % 4 == 0)
+      chosen.push_back(work);
+  for (const DeferredRef &work : chosen)
+    if (!force(*work))
+      return false;
+  if (&context != &main && random() % 2)
+    giveWay(context);
+  return !firstFault;
+}
+
+bool Machine::finish(Context &context, Operation *op) {
+  auto check = [&](GroupQueue &queue, const char *what) {
+    if (queue.items.empty())
+      return true;
+    Operation *last = queue.items.back().work->op;
+    return fail(last, std::string(queue.hasOpen() ? "is never committed: " : "is unfinished: ") +
+                          what + " when " + context.name + " ends");
+  };
+  if (!check(context.copies, "an asynchronous copy") ||
+      !check(context.products, "an asynchronous product") ||
+      !check(context.stores, "a store that reads shared memory"))
+    return false;
+  if (&context != &main)
+    return true;
+  // What nobody waited for may still come.
+  while (!firstFault && !inFlight.empty())
+    force(*DeferredRef(inFlight.back()));
+  if (firstFault)
+    return false;
+  for (auto [turns, holder] : turnTaken)
+    if (holder)
+      return fail(turns, "ends with a turn that is taken, but not passed on");
+  for (auto [number, barrier] : llvm::enumerate(namedBarriers))
+    if (barrier.arrived)
+      for (auto [op, index] : plan.namedBarriers)
+        if (index == number)
+          return fail(op, "ends with " + std::to_string(barrier.arrived) +
+                              " warps that arrived, for which nobody waits");
+  // Every copy that TMA made for a phase must be known to somebody.
+  for (auto [number, barrier] : llvm::enumerate(barriers)) {
+    if (!barrier.op)
+      continue;
+    if (barrier.missingBytes != 0)
+      return fail(barrier.op, "ends with a phase under way: " + describe(barrier));
+    if (barrier.lastCopy) {
+      bool isKnown = llvm::any_of(clocks, [&, number = number](const Clock &clock) {
+        return clock[components.barrier(number)] > barrier.lastCopyPhase;
+      });
+      if (!isKnown)
+        return fail(barrier.lastCopy, "is unfinished: nobody waits for the copy");
+    }
+  }
+  return true;
+}
+
+//===----------------------------------------------------------------------===//
+// Shared memory
+//===----------------------------------------------------------------------===//
+
+void Machine::poison(int64_t base, const Bytes &range) {
+  for (auto [begin, end] : range)
+    std::fill(bytes.begin() + base + begin, bytes.begin() + base + end, '\xff');
+}
+
+static std::string warpName(const Context &context, unsigned warp) {
+  return "warp " + std::to_string(warp) + " of " + context.name;
+}
+
+bool Machine::read(Context &context, Operation *op, int64_t base, ArrayRef<Bytes> byWarp) {
+  for (unsigned i = 0; i < context.numWarps; ++i) {
+    unsigned w = context.firstWarp + i, component = components.warp(w);
+    Access access{clocks[w], component, clocks[w][component], false, op};
+    if (!report(shadow.read(base, byWarp[i], access), op, access, warpName(context, w)))
+      return false;
+  }
+  return true;
+}
+
+bool Machine::write(Context &context, Operation *op, int64_t base, ArrayRef<Bytes> byWarp) {
+  for (unsigned i = 0; i < context.numWarps; ++i) {
+    unsigned w = context.firstWarp + i, component = components.warp(w);
+    Access access{clocks[w], component, clocks[w][component], false, op};
+    if (!report(shadow.write(base, byWarp[i], access), op, access, warpName(context, w)))
+      return false;
+  }
+  return true;
+}
+
+bool Machine::writeByCopies(Context &context, Operation *op, int64_t base, ArrayRef<Bytes> byWarp) {
+  for (unsigned i = 0; i < context.numWarps; ++i) {
+    unsigned w = context.firstWarp + i;
+    Access access{clocks[w], components.copies(w), context.copies.open(), false, op};
+    if (!report(shadow.write(base, byWarp[i], access), op, access, warpName(context, w)))
+      return false;
+  }
+  return true;
+}
+
+bool Machine::readByProduct(Context &context, Operation *op, ArrayRef<Bytes> byWarpgroup) {
+  if (context.firstWarp % 4 != 0)
+    return fail(op, "is issued by a warpgroup that does not begin at a multiple of four warps");
+  for (auto [g, range] : llvm::enumerate(byWarpgroup)) {
+    unsigned first = context.firstWarp + 4 * g;
+    // All warps of the group must have waited.
+    Clock known = clocks[first];
+    for (unsigned w = first + 1; w < first + 4; ++w)
+      simulator::meet(known, clocks[w]);
+    Access access{known, components.products(first / 4), context.products.open(), true, op};
+    std::string who = "warpgroup " + std::to_string(g) + " of " + context.name;
+    if (!report(shadow.read(0, range, access), op, access, who))
+      return false;
+  }
+  return true;
+}
+
+bool Machine::readByStore(Context &context, Operation *op, int64_t base, const Bytes &range) {
+  unsigned w = context.firstWarp;
+  Access access{clocks[w], components.stores(w), context.stores.open(), true, op};
+  return report(shadow.read(base, range, access), op, access, "TMA for " + warpName(context, w));
+}
+
+bool Machine::writeByTma(Context &context, Operation *op, int64_t base, const Bytes &range,
+                         unsigned barrier, int64_t phase) {
+  unsigned w = context.firstWarp;
+  Access access{clocks[w], components.barrier(barrier), static_cast<Time>(phase + 1), true, op};
+  return report(shadow.write(base, range, access), op, access, "TMA for " + warpName(context, w));
+}
+
+//===----------------------------------------------------------------------===//
+// Asynchronous work
+//===----------------------------------------------------------------------===//
+
+bool Machine::force(Deferred &work) {
+  if (work.isDone)
+    return true;
+  work.isDone = true;
+  llvm::erase_if(inFlight, [&](const DeferredRef &other) { return other.get() == &work; });
+  return work.work();
+}
+
+DeferredRef Machine::defer(Operation *op, bool wakes, std::function<bool()> work) {
+  auto deferred = std::make_shared<Deferred>(Deferred{op, std::move(work), wakes});
+  inFlight.push_back(deferred);
+  if (moment == AsyncMoment::Earliest)
+    force(*deferred);
+  return deferred;
+}
+
+DeferredRef Machine::start(GroupQueue &queue, Operation *op, std::function<bool()> work) {
+  DeferredRef deferred = defer(op, /*wakes=*/false, std::move(work));
+  queue.items.push_back({queue.open(), deferred});
+  queue.last = op;
+  return deferred;
+}
+
+/// When everybody waits: the youngest first, to be as unlike the earliest as can be.
+bool Machine::deliverOne() {
+  if (firstFault)
+    return true;
+  for (const DeferredRef &work : llvm::reverse(inFlight))
+    if (work->wakes) {
+      DeferredRef chosen = work;
+      force(*chosen);
+      return true;
+    }
+  return false;
+}
+
+bool Machine::waitForGroups(GroupQueue &queue, int64_t pending) {
+  Time target = queue.committed > pending ? queue.committed - static_cast<Time>(pending) : 0;
+  queue.finished = std::max(queue.finished, target);
+  for (const GroupQueue::Item &item : queue.items)
+    if (item.group <= target && !force(*item.work))
+      return false;
+  llvm::erase_if(queue.items,
+                 [&](const GroupQueue::Item &item) { return item.group <= target; });
+  return !firstFault;
+}
+
+bool Machine::waitForCopies(Context &context, int64_t pending) {
+  if (!waitForGroups(context.copies, pending))
+    return false;
+  for (unsigned w = context.firstWarp; w < context.firstWarp + context.numWarps; ++w)
+    clocks[w][components.copies(w)] = context.copies.finished;
+  return true;
+}
+
+/// Groups belong to the thread that issued them.
+bool Machine::waitForStores(Context &context, int64_t pending) {
+  if (!waitForGroups(context.stores, pending))
+    return false;
+  unsigned w = context.firstWarp;
+  clocks[w][components.stores(w)] = context.stores.finished;
+  return true;
+}
+
+bool Machine::waitForProducts(Context &context, int64_t pending) {
+  if (!waitForGroups(context.products, pending))
+    return false;
+  for (unsigned w = context.firstWarp; w < context.firstWarp + context.numWarps; ++w)
+    clocks[w][components.products(w / 4)] = context.products.finished;
+  return true;
+}
+
+} // namespace tilewright::simulator

@@ -1,0 +1,236 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// A block of threads: warps, shared memory, barriers, asynchronous work.
+//
+// Warps that run the same code (a role, or the whole block outside of roles) are one Context: they
+// compute together, while clocks, arrivals and accesses to shared memory are those of each warp.
+// Only one context runs at a time; it gives way where it has to wait.
+
+#ifndef TILEWRIGHT_LIB_INTERPRETER_SIMULATOR_MACHINE_H
+#define TILEWRIGHT_LIB_INTERPRETER_SIMULATOR_MACHINE_H
+
+#include "lib/Interpreter/Frame.h"
+#include "lib/Interpreter/Simulator/ShadowMemory.h"
+#include "lib/Interpreter/Simulator/Simulate.h"
+
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
+
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <random>
+
+namespace tilewright::simulator {
+
+class Machine;
+struct Context;
+
+/// The values of a context.
+struct SimulatedFrame : interpreter::Frame {
+  Machine *machine = nullptr;
+  Context *context = nullptr;
+};
+
+/// Asynchronous work: done once, at a moment that the machine chooses.
+struct Deferred {
+  mlir::Operation *op;
+  std::function<bool()> work;
+  bool wakes = false; ///< somebody may wait for it at a barrier
+  bool isDone = false;
+};
+using DeferredRef = std::shared_ptr<Deferred>;
+
+/// Groups of asynchronous work that finish in order. Group numbers begin at 1.
+struct GroupQueue {
+  struct Item {
+    Time group;
+    DeferredRef work;
+  };
+  std::vector<Item> items; ///< unfinished
+  Time committed = 0, finished = 0;
+  mlir::Operation *last = nullptr; ///< that started something
+
+  Time open() const { return committed + 1; }
+  bool hasOpen() const { return !items.empty() && items.back().group == open(); }
+};
+
+/// A product of wgmma, and the tile that it leaves.
+struct Product {
+  DeferredRef work;
+  Time group = 0;
+  interpreter::Datum result;
+};
+
+struct Context {
+  std::string name; ///< "role 'compute'"
+  unsigned firstWarp = 0, numWarps = 0;
+  SimulatedFrame *frame = nullptr;
+
+  GroupQueue copies, stores, products;
+  std::vector<std::shared_ptr<Product>> started; ///< what values of type !tgpu.pending number
+
+  // While it waits.
+  llvm::function_ref<bool()> isReady = nullptr;
+  llvm::function_ref<std::string()> waitsFor = nullptr;
+  mlir::Operation *waitsAt = nullptr;
+  bool isDone = false;
+};
+
+/// What is known of a kernel before it runs.
+struct BlockPlan {
+  unsigned warps = 0;
+  int64_t sharedBytes = 0, granule = 1;
+  llvm::DenseMap<mlir::Operation *, unsigned> barriers, namedBarriers; ///< the first number of each
+  unsigned numBarriers = 0, numNamedBarriers = 0;
+};
+
+class Machine {
+public:
+  Machine(const BlockPlan &plan, AsyncMoment moment, uint64_t seed,
+          llvm::ArrayRef<int64_t> gridExtents);
+
+  //===--- faults
+  //----------------------------------------------------------------------------------===//
+
+  struct Fault {
+    mlir::Operation *op;
+    std::string message;
+    std::vector<std::pair<mlir::Operation *, std::string>> notes;
+  };
+  /// False, always. The first fault stays.
+  bool fail(mlir::Operation *op, std::string message);
+  void note(mlir::Operation *op, std::string message);
+  const std::optional<Fault> &fault() const { return firstFault; }
+
+  //===--- contexts
+  //--------------------------------------------------------------------------------===//
+
+  struct Role {
+    Context context;
+    std::function<bool()> run;
+  };
+  /// Runs the roles side by side until all have ended.
+  bool runRoles(llvm::MutableArrayRef<Role> roles);
+  /// Returns once `isReady`; false when that can never be, or after a fault.
+  bool waitUntil(Context &context, mlir::Operation *op, llvm::function_ref<bool()> isReady,
+                 llvm::function_ref<std::string()> what);
+  /// A moment at which others may go on and asynchronous work may be done.
+  bool step(Context &context);
+  /// Nothing may be under way when a context ends.
+  bool finish(Context &context, mlir::Operation *op);
+
+  //===--- shared memory
+  //---------------------------------------------------------------------------===//
+
+  char *memory() { return bytes.data(); }
+  /// All ones: a NaN in every float type.
+  void poison(int64_t base, const Bytes &range);
+  /// Accesses by the warps of a context, whose bytes are given warp by warp.
+  bool read(Context &context, mlir::Operation *op, int64_t base, llvm::ArrayRef<Bytes> byWarp);
+  bool write(Context &context, mlir::Operation *op, int64_t base, llvm::ArrayRef<Bytes> byWarp);
+  bool writeByCopies(Context &context, mlir::Operation *op, int64_t base,
+                     llvm::ArrayRef<Bytes> byWarp);
+  /// The read of a product; `bytes` warpgroup by warpgroup, from the start of the window.
+  bool readByProduct(Context &context, mlir::Operation *op, llvm::ArrayRef<Bytes> byWarpgroup);
+  /// TMA, issued by the first warp of the context.
+  bool readByStore(Context &context, mlir::Operation *op, int64_t base, const Bytes &range);
+  bool writeByTma(Context &context, mlir::Operation *op, int64_t base, const Bytes &range,
+                  unsigned barrier, int64_t phase);
+
+  //===--- asynchronous work
+  //-----------------------------------------------------------------------===//
+
+  DeferredRef defer(mlir::Operation *op, bool wakes, std::function<bool()> work);
+  /// Starts work that finishes with the open group.
+  DeferredRef start(GroupQueue &queue, mlir::Operation *op, std::function<bool()> work);
+  bool force(Deferred &work);
+  /// Waits until at most `pending` groups are unfinished.
+  bool waitForGroups(GroupQueue &queue, int64_t pending);
+  bool waitForCopies(Context &context, int64_t pending);
+  bool waitForStores(Context &context, int64_t pending);
+  bool waitForProducts(Context &context, int64_t pending);
+
+  //===--- barriers
+  //--------------------------------------------------------------------------------===//
+
+  void initialize(mlir::Operation *op, unsigned first, unsigned stages, int64_t arrivals);
+  bool arrive(Context &context, mlir::Operation *op, unsigned barrier, int64_t phase, unsigned warp,
+              int64_t count);
+  bool expect(Context &context, mlir::Operation *op, unsigned barrier, int64_t phase,
+              int64_t bytes);
+  bool wait(Context &context, mlir::Operation *op, unsigned barrier, int64_t phase);
+  /// Bytes of a copy that belongs to this phase.
+  bool deliver(mlir::Operation *op, unsigned barrier, int64_t phase, int64_t bytes,
+               const Clock &issuer);
+  /// Whether bytes may be delivered to the phase.
+  bool checkPhase(Context &context, mlir::Operation *op, unsigned barrier, int64_t phase,
+                  unsigned warp);
+
+  bool meet(Context &context, mlir::Operation *op, unsigned barrier, int64_t warps, bool waits);
+  /// All warps of the context, by a barrier of their own.
+  void meetAll(Context &context);
+  void fence(Context &context);
+  bool takeTurn(Context &context, mlir::Operation *op, mlir::Operation *turns, bool takes);
+
+  //===--- queries
+  //---------------------------------------------------------------------------------===//
+
+  const BlockPlan &plan;
+  const Components components;
+  llvm::ArrayRef<int64_t> gridExtents;
+  Context main;
+  const Clock &clockOf(unsigned warp) const { return clocks[warp]; }
+
+private:
+  struct Barrier {
+    mlir::Operation *op = nullptr;
+    unsigned stage = 0;
+    int64_t arrivals = 0, phase = 0, missing = 0, missingBytes = 0;
+    Clock arriving, completed;
+    struct Waiter {
+      unsigned warp;
+      Time time;
+      mlir::Operation *op;
+    };
+    std::vector<Waiter> waiters; ///< for the phase before this one
+    mlir::Operation *lastCopy = nullptr;
+    Time lastCopyPhase = 0;
+  };
+  struct NamedBarrier {
+    int64_t arrived = 0;
+    Time generation = 0;
+    Clock arriving, completed;
+  };
+
+  bool complete(unsigned number, mlir::Operation *op);
+  std::string describe(const Barrier &barrier) const;
+  std::string describeSource(unsigned component) const;
+  bool report(const std::optional<Conflict> &conflict, mlir::Operation *op, const Access &access,
+              const std::string &who);
+  void tick(unsigned warp) { ++clocks[components.warp(warp)][components.warp(warp)]; }
+  bool deliverOne();
+  void resume(Context &context);
+  void giveWay(Context &context);
+  bool reportDeadlock(llvm::ArrayRef<Context *> contexts);
+
+  AsyncMoment moment;
+  std::mt19937_64 random;
+  std::optional<Fault> firstFault;
+  std::vector<Clock> clocks; ///< of the warps
+  std::vector<char> bytes;
+  ShadowMemory shadow;
+  std::vector<Barrier> barriers;
+  std::vector<NamedBarrier> namedBarriers;
+  llvm::DenseMap<mlir::Operation *, Context *> turnTaken; ///< by whom; null: by nobody
+  std::vector<DeferredRef> inFlight; ///< in the order of issue
+
+  std::mutex mutex;
+  std::condition_variable changed;
+  Context *running = nullptr; ///< null: the scheduler
+};
+
+} // namespace tilewright::simulator
+
+#endif // TILEWRIGHT_LIB_INTERPRETER_SIMULATOR_MACHINE_H

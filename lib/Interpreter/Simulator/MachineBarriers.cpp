@@ -1,0 +1,215 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Barriers of a simulated block. Besides what happens in this run, clocks tell what may happen in
+// another one: who arrives must know that the phase before his is over, and a phase may end only
+// when all that wait for the one before are known to have seen it, because a wait looks at the
+// parity of the phase alone.
+
+#include "lib/Interpreter/Simulator/Machine.h"
+
+#include "mlir/IR/Operation.h"
+
+#include <algorithm>
+
+using namespace mlir;
+
+namespace tilewright::simulator {
+
+std::string Machine::describe(const Barrier &barrier) const {
+  std::string text = "phase " + std::to_string(barrier.phase) + " of stage " +
+                     std::to_string(barrier.stage) + " misses " + std::to_string(barrier.missing) +
+                     " of " + std::to_string(barrier.arrivals) + " arrivals";
+  if (barrier.missingBytes > 0)
+    text += " and " + std::to_string(barrier.missingBytes) + " bytes";
+  if (barrier.missingBytes < 0)
+    text += " and has " + std::to_string(-barrier.missingBytes) + " bytes that nobody expects";
+  return text;
+}
+
+void Machine::initialize(Operation *op, unsigned first, unsigned stages, int64_t arrivals) {
+  for (unsigned stage = 0; stage < stages; ++stage) {
+    Barrier &barrier = barriers[first + stage];
+    barrier = Barrier();
+    barrier.op = op;
+    barrier.stage = stage;
+    barrier.arrivals = barrier.missing = arrivals;
+    barrier.arriving = barrier.completed = Clock(components.count());
+  }
+}
+
+bool Machine::complete(unsigned number, Operation *op) {
+  Barrier &barrier = barriers[number];
+  if (barrier.missing < 0)
+    return fail(op, "is one more than the " + std::to_string(barrier.arrivals) +
+                        " arrivals of the phase");
+  if (barrier.missing > 0 || barrier.missingBytes > 0)
+    return true;
+  if (barrier.missingBytes < 0)
+    return fail(op, "leaves a phase that cannot complete: " + describe(barrier));
+  for (const Barrier::Waiter &waiter : barrier.waiters)
+    if (barrier.arriving[components.warp(waiter.warp)] < waiter.time) {
+      fail(op, "completes phase " + std::to_string(barrier.phase) + " of stage " +
+                   std::to_string(barrier.stage) + " while warp " + std::to_string(waiter.warp) +
+                   " may still wait for the phase before, and then misses it");
+      note(waiter.op, "the wait");
+      return false;
+    }
+  barrier.waiters.clear();
+  barrier.completed = barrier.arriving;
+  barrier.completed[components.barrier(number)] = static_cast<Time>(++barrier.phase);
+  barrier.missing = barrier.arrivals;
+  std::fill(barrier.arriving.begin(), barrier.arriving.end(), 0);
+  return true;
+}
+
+bool Machine::checkPhase(Context &context, Operation *op, unsigned number, int64_t phase,
+                         unsigned warp) {
+  const Barrier &barrier = barriers[number];
+  if (!barrier.op)
+    return fail(op, "uses barriers that have not been allocated yet");
+  if (phase < 0)
+    return fail(op, "requires a use that is not negative");
+  if (clocks[warp][components.barrier(number)] < phase)
+    return fail(op, "is for phase " + std::to_string(phase) + " of stage " +
+                        std::to_string(barrier.stage) + ", but warp " + std::to_string(warp) +
+                        " of " + context.name + " does not know that the phase before is over");
+  if (barrier.phase != phase)
+    return fail(op, "is for phase " + std::to_string(phase) + " of stage " +
+                        std::to_string(barrier.stage) + ", which is over: too few bytes or " +
+                        "arrivals are expected");
+  return true;
+}
+
+bool Machine::arrive(Context &context, Operation *op, unsigned number, int64_t phase,
+                     unsigned warp, int64_t count) {
+  if (!checkPhase(context, op, number, phase, warp))
+    return false;
+  Barrier &barrier = barriers[number];
+  join(barrier.arriving, clocks[warp]);
+  tick(warp);
+  barrier.missing -= count;
+  return complete(number, op);
+}
+
+bool Machine::expect(Context &context, Operation *op, unsigned number, int64_t phase,
+                     int64_t count) {
+  if (!checkPhase(context, op, number, phase, context.firstWarp))
+    return false;
+  barriers[number].missingBytes += count;
+  return arrive(context, op, number, phase, context.firstWarp, 1);
+}
+
+bool Machine::deliver(Operation *op, unsigned number, int64_t phase, int64_t count,
+                      const Clock &issuer) {
+  Barrier &barrier = barriers[number];
+  if (barrier.phase != phase)
+    return fail(op, "delivers to phase " + std::to_string(phase) + " of stage " +
+                        std::to_string(barrier.stage) + ", which is over: it expected too few bytes");
+  barrier.missingBytes -= count;
+  barrier.lastCopy = op;
+  barrier.lastCopyPhase = static_cast<Time>(phase);
+  join(barrier.arriving, issuer);
+  return complete(number, op);
+}
+
+bool Machine::wait(Context &context, Operation *op, unsigned number, int64_t phase) {
+  Barrier &barrier = barriers[number];
+  if (!barrier.op)
+    return fail(op, "uses barriers that have not been allocated yet");
+  if (phase < 0)
+    return true;
+  unsigned end = context.firstWarp + context.numWarps;
+  for (unsigned w = context.firstWarp; w < end; ++w)
+    if (clocks[w][components.barrier(number)] < phase)
+      return fail(op, "waits for phase " + std::to_string(phase) + " of stage " +
+                          std::to_string(barrier.stage) + " and may return too early: warp " +
+                          std::to_string(w) + " of " + context.name +
+                          " does not know that the phase before is over");
+  if (!waitUntil(
+          context, op, [&] { return barrier.phase > phase; }, [&] { return describe(barrier); }))
+    return false;
+  if (barrier.phase > phase + 1)
+    return fail(op, "waits for phase " + std::to_string(phase) + " of stage " +
+                        std::to_string(barrier.stage) + ", but phase " +
+                        std::to_string(barrier.phase) + " is under way: it is missed");
+  for (unsigned w = context.firstWarp; w < end; ++w) {
+    join(clocks[w], barrier.completed);
+    barrier.waiters.push_back({w, clocks[w][components.warp(w)], op});
+  }
+  return true;
+}
+
+//===----------------------------------------------------------------------===//
+// Named barriers
+//===----------------------------------------------------------------------===//
+
+bool Machine::meet(Context &context, Operation *op, unsigned number, int64_t warps, bool waits) {
+  for (auto [turns, holder] : turnTaken)
+    if (waits && holder == &context) {
+      fail(op, "waits for other warpgroups, which wait for the turn to be passed on");
+      note(turns, "the turns");
+      return false;
+    }
+  NamedBarrier &barrier = namedBarriers[number];
+  unsigned end = context.firstWarp + context.numWarps, component = components.namedBarrier(number);
+  Time generation = barrier.generation;
+  for (unsigned w = context.firstWarp; w < end; ++w) {
+    if (clocks[w][component] < generation)
+      return fail(op, "may come a second time while others still miss: warp " + std::to_string(w) +
+                          " of " + context.name + " does not know that they came");
+    join(barrier.arriving, clocks[w]);
+    tick(w);
+  }
+  barrier.arrived += context.numWarps;
+  if (barrier.arrived > warps)
+    return fail(op, "brings " + std::to_string(barrier.arrived) + " warps to a barrier for " +
+                        std::to_string(warps));
+  if (barrier.arrived == warps) {
+    barrier.completed = barrier.arriving;
+    barrier.completed[component] = ++barrier.generation;
+    barrier.arrived = 0;
+    std::fill(barrier.arriving.begin(), barrier.arriving.end(), 0);
+  }
+  if (!waits)
+    return true;
+  if (!waitUntil(
+          context, op, [&] { return barrier.generation > generation; },
+          [&] {
+            return std::to_string(warps - barrier.arrived) + " of the " + std::to_string(warps) +
+                   " warps of a named barrier";
+          }))
+    return false;
+  for (unsigned w = context.firstWarp; w < end; ++w)
+    join(clocks[w], barrier.completed);
+  return true;
+}
+
+void Machine::meetAll(Context &context) {
+  Clock all(components.count());
+  unsigned end = context.firstWarp + context.numWarps;
+  for (unsigned w = context.firstWarp; w < end; ++w)
+    join(all, clocks[w]);
+  for (unsigned w = context.firstWarp; w < end; ++w) {
+    clocks[w] = all;
+    tick(w);
+  }
+}
+
+void Machine::fence(Context &context) {
+  for (unsigned w = context.firstWarp; w < context.firstWarp + context.numWarps; ++w) {
+    for (unsigned component : {components.warp(w), components.copies(w)})
+      clocks[w][components.fenceOf(component)] = clocks[w][component];
+    tick(w); // what is written from now on is not fenced
+  }
+}
+
+bool Machine::takeTurn(Context &context, Operation *op, Operation *turns, bool takes) {
+  Context *&holder = turnTaken[turns];
+  if (takes == (holder != nullptr))
+    return fail(op, takes ? "takes a turn that has not been passed on"
+                          : "passes a turn on that has not been taken");
+  holder = takes ? &context : nullptr;
+  return true;
+}
+
+} // namespace tilewright::simulator

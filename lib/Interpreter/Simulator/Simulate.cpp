@@ -1,0 +1,170 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Runs entries on simulated blocks, one after the other.
+
+#include "lib/Interpreter/Simulator/Simulate.h"
+
+#include "lib/Interpreter/EntryRun.h"
+#include "lib/Interpreter/Launch.h"
+#include "lib/Interpreter/Simulator/SimulatedSteps.h"
+#include "lib/Interpreter/TgpuKernels.h"
+
+#include <cstring>
+
+using namespace mlir;
+
+namespace tilewright {
+
+using namespace interpreter;
+using namespace simulator;
+
+namespace {
+
+const LoweringTable &simulatedLowerings() {
+  static const LoweringTable table = [] {
+    LoweringTable table = lowerings();
+    addSharedSimulation(table);
+    addSyncSimulation(table);
+    addHopperSimulation(table);
+    return table;
+  }();
+  return table;
+}
+
+BlockPlan planOf(tile::KernelOp kernel) {
+  BlockPlan plan;
+  plan.warps = kernel->getAttrOfType<IntegerAttr>(kWarpsAttr).getInt();
+  if (auto bytes = kernel->getAttrOfType<IntegerAttr>(kBytesAttr))
+    plan.sharedBytes = bytes.getInt();
+  plan.granule = 8;
+  kernel.walk([&](Operation *op) {
+    if (isa<tgpu::AllocBarriersOp>(op)) {
+      plan.barriers[op] = plan.numBarriers;
+      plan.numBarriers += cast<tgpu::BarriersType>(op->getResult(0).getType()).getStages();
+    } else if (isa<tgpu::NamedBarrierOp>(op)) {
+      plan.namedBarriers[op] = plan.numNamedBarriers++;
+    }
+    for (Type type : op->getResultTypes()) {
+      if (auto ring = dyn_cast<tgpu::RingType>(type))
+        type = ring.getSlot();
+      if (auto shared = dyn_cast<tgpu::SharedType>(type))
+        plan.granule =
+            std::min(plan.granule, tgpu::getElementBits(shared.getElementType()) / 8);
+    }
+  });
+  return plan;
+}
+
+class SimulatedRunner : public KernelRunner {
+public:
+  SimulatedRunner(AsyncMoment moment, const SimulationOptions &options)
+      : moment(moment), options(options) {}
+
+  LogicalResult compile(tile::KernelOp kernel) override {
+    if (!kernel->hasAttr(kWarpsAttr))
+      return kernel.emitOpError("is not mapped onto a GPU; run tile-to-tgpu first");
+    Entry &entry = kernels[kernel];
+    if (entry.code)
+      return success();
+    entry.plan = planOf(kernel);
+    entry.code = compileKernel(kernel, /*f64=*/false, simulatedLowerings());
+    return success(entry.code != nullptr);
+  }
+
+  LogicalResult launch(tile::KernelOp kernel, ArrayRef<BoundArgument> arguments,
+                       const llvm::StringMap<BoundArgument> &captures) override {
+    Entry &entry = kernels[kernel];
+    if (failed(checkConstraints(kernel, arguments, options.smCount)))
+      return failure();
+    FailureOr<Grid> grid = gridOf(*entry.code, arguments, options.smCount);
+    if (failed(grid))
+      return failure();
+    for (int64_t number = 0; number < grid->points; ++number)
+      if (failed(runBlock(entry, arguments, captures, *grid, number)))
+        return failure();
+    return success();
+  }
+
+private:
+  struct Entry {
+    std::unique_ptr<CompiledKernel> code;
+    BlockPlan plan;
+  };
+
+  LogicalResult runBlock(const Entry &entry, ArrayRef<BoundArgument> arguments,
+                         const llvm::StringMap<BoundArgument> &captures, const Grid &grid,
+                         int64_t number) {
+    Machine machine(entry.plan, moment, options.seed + static_cast<uint64_t>(number),
+                    grid.extents);
+    SimulatedFrame frame;
+    frame.machine = &machine;
+    frame.context = &machine.main;
+    initialize(frame, *entry.code, arguments, captures);
+    auto point = grid.pointAt(number);
+    for (auto [slot, id] : llvm::zip_equal(entry.code->gridIds, point))
+      frame.values[slot].setSplat(Scalar::fromInt(id, Storage::I32));
+    bool isDone = entry.code->code.run(frame);
+    if (isDone)
+      machine.finish(machine.main, entry.code->op);
+    else if (!machine.fault())
+      machine.fail(frame.failedOp, frame.failure);
+    if (!machine.fault())
+      return success();
+    const Machine::Fault &fault = *machine.fault();
+    InFlightDiagnostic error = fault.op->emitOpError() << fault.message;
+    for (const auto &[op, text] : fault.notes)
+      error.attachNote(op->getLoc()) << text;
+    notePoint(error, *entry.code, point);
+    return error;
+  }
+
+  AsyncMoment moment;
+  const SimulationOptions &options;
+  llvm::DenseMap<Operation *, Entry> kernels;
+};
+
+/// The memory of the caller's arrays, to be restored before each run.
+class Snapshot {
+public:
+  explicit Snapshot(const llvm::StringMap<Argument> &arguments) {
+    for (const auto &entry : arguments) {
+      auto *array = std::get_if<ArrayArgument>(&entry.second);
+      if (!array || !array->data || llvm::is_contained(array->shape, 0))
+        continue;
+      int64_t first = 0, last = 0, width = static_cast<int64_t>(byteWidth(array->type));
+      for (auto [extent, stride] : llvm::zip_equal(array->shape, array->strides))
+        (stride < 0 ? first : last) += (extent - 1) * stride;
+      char *begin = static_cast<char *>(array->data) + first * width;
+      pieces.push_back({begin, std::vector<char>(begin, begin + (last - first + 1) * width)});
+    }
+  }
+  void restore() const {
+    for (const auto &[begin, bytes] : pieces)
+      std::memcpy(begin, bytes.data(), bytes.size());
+  }
+
+private:
+  std::vector<std::pair<char *, std::vector<char>>> pieces;
+};
+
+} // namespace
+
+LogicalResult simulate(ModuleOp module, StringRef entry, const llvm::StringMap<Argument> &arguments,
+                       const SimulationOptions &options) {
+  OwningOpRef<ModuleOp> copy = module.clone();
+  unwrapTgpuKernels(*copy);
+  Operation *found = SymbolTable::lookupSymbolIn(*copy, entry);
+  if (!found)
+    return module.emitError() << "has no kernel or program @" << entry;
+  Snapshot snapshot(arguments);
+  for (auto [i, moment] : llvm::enumerate(options.moments)) {
+    if (i > 0)
+      snapshot.restore();
+    SimulatedRunner runner(moment, options);
+    if (failed(runEntry(found, arguments, {/*f64=*/false, options.smCount}, runner)))
+      return failure();
+  }
+  return success();
+}
+
+} // namespace tilewright

@@ -1,0 +1,44 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The simulator: runs kernels of tgpu on a block of threads that exists only here, and reports what
+// a GPU might do wrong or never finish. What it promises and what it leaves out: docs/design.md.
+
+#ifndef TILEWRIGHT_LIB_INTERPRETER_SIMULATOR_SIMULATE_H
+#define TILEWRIGHT_LIB_INTERPRETER_SIMULATOR_SIMULATE_H
+
+#include "lib/Interpreter/CpuDevice.h"
+
+#include "mlir/IR/BuiltinOps.h"
+
+namespace tilewright {
+
+/// When asynchronous work is done: copies deliver, products read their operands.
+enum class AsyncMoment {
+  Earliest, ///< where it is started
+  Latest,   ///< where it is waited for
+  Random    ///< anywhere between, by the seed; roles are run in a random order, too
+};
+
+struct SimulationOptions {
+  uint64_t seed = 0;
+  /// Each run starts from the caller's arrays; the last one's results stay in them.
+  llvm::SmallVector<AsyncMoment, 3> moments = {AsyncMoment::Earliest, AsyncMoment::Latest,
+                                               AsyncMoment::Random};
+  /// The value of `sm_count()`: two, so that a block of a persistent grid has several tiles.
+  int64_t smCount = 2;
+};
+
+/// Runs the tgpu.kernel or the tile.program `entry` of the module, all of whose kernels are of tgpu
+/// and planned (tgpu-plan-shared-memory). The module is not changed. Arguments as for runOnCpu.
+///
+/// Every fault is a diagnostic at an operation of the module: an access to shared memory that is
+/// not ordered behind another one or not visible to it, a deadlock, arrivals or bytes that do not
+/// add up, a phase that a warp may miss, a product read too early, asynchronous work unfinished at
+/// the end.
+mlir::LogicalResult simulate(mlir::ModuleOp module, llvm::StringRef entry,
+                             const llvm::StringMap<Argument> &arguments,
+                             const SimulationOptions &options = {});
+
+} // namespace tilewright
+
+#endif // TILEWRIGHT_LIB_INTERPRETER_SIMULATOR_SIMULATE_H

@@ -1,0 +1,80 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Steps of operations of tgpu on a simulated block.
+
+#ifndef TILEWRIGHT_LIB_INTERPRETER_SIMULATOR_SIMULATEDSTEPS_H
+#define TILEWRIGHT_LIB_INTERPRETER_SIMULATOR_SIMULATEDSTEPS_H
+
+#include "dialect/Tgpu/Tgpu.h"
+#include "lib/Interpreter/Lowering.h"
+#include "lib/Interpreter/MemorySteps.h"
+#include "lib/Interpreter/Simulator/Machine.h"
+#include "lib/Interpreter/Simulator/TilePatterns.h"
+#include "lib/Numeric/Transfer.h"
+
+namespace tilewright::simulator {
+
+/// The table of the simulator, in parts; the rest is as on the CPU device.
+void addSharedSimulation(interpreter::LoweringTable &table);
+void addSyncSimulation(interpreter::LoweringTable &table);
+void addHopperSimulation(interpreter::LoweringTable &table);
+
+/// Discardable attributes that keep what tile.kernel does not have.
+constexpr llvm::StringLiteral kWarpsAttr = "tgpu.warps", kBytesAttr = "tgpu.shared_bytes";
+
+/// Warps that execute an operation: of its role, or of the block.
+int64_t warpsOf(mlir::Operation *op);
+
+using Simulation = std::function<bool(Machine &, Context &, SimulatedFrame &)>;
+
+/// Others may go on before each such step.
+class SimulatedStep : public interpreter::Step {
+public:
+  SimulatedStep(mlir::Operation *op, Simulation simulation)
+      : Step(op), simulation(std::move(simulation)) {}
+  bool run(interpreter::Frame &frame) const override {
+    auto &simulated = static_cast<SimulatedFrame &>(frame);
+    Machine &machine = *simulated.machine;
+    return machine.step(*simulated.context) && simulation(machine, *simulated.context, simulated);
+  }
+
+private:
+  Simulation simulation;
+};
+
+inline void emit(interpreter::Lowering &lowering, mlir::Operation *op, Simulation simulation) {
+  lowering.emit<SimulatedStep>(op, std::move(simulation));
+}
+
+/// The number that a buffer, a ring, barriers or a pending tile are at run time.
+inline int64_t numberIn(const SimulatedFrame &frame, interpreter::Slot slot) {
+  return frame.values[slot].scalar.i64;
+}
+inline void setNumber(SimulatedFrame &frame, interpreter::Slot slot, int64_t number) {
+  interpreter::Scalar scalar;
+  scalar.i64 = number;
+  frame.values[slot].setSplat(scalar);
+}
+
+/// Elements of shared memory, from or to a dense tile.
+void gather(Machine &machine, int64_t base, llvm::ArrayRef<int32_t> offsets, ElementType type,
+            Storage storage, void *out);
+void scatter(Machine &machine, int64_t base, llvm::ArrayRef<int32_t> offsets, ElementType type,
+             Storage storage, const void *in);
+
+/// A box of a view, as it is when a copy is started.
+struct GlobalTile {
+  ElementType type = ElementType::F32;
+  char *base = nullptr;
+  llvm::SmallVector<numeric::TileAxis, 5> axes;
+};
+GlobalTile tileOf(const SimulatedFrame &frame, const interpreter::Placement &place);
+
+/// Zeros outside of the view.
+void copyToShared(Machine &machine, const GlobalTile &tile, int64_t base,
+                  llvm::ArrayRef<int32_t> offsets);
+
+
+} // namespace tilewright::simulator
+
+#endif // TILEWRIGHT_LIB_INTERPRETER_SIMULATOR_SIMULATEDSTEPS_H

@@ -1,0 +1,240 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Roles and barriers.
+
+#include "lib/Interpreter/Simulator/SimulatedSteps.h"
+
+using namespace mlir;
+using namespace tilewright::interpreter;
+
+namespace tilewright::simulator {
+
+namespace {
+
+//===----------------------------------------------------------------------===//
+// Roles
+//===----------------------------------------------------------------------===//
+
+/// The values so far go to every role; each goes on with a copy.
+LogicalResult lower(Lowering &lowering, tgpu::RolesOp op) {
+  struct RoleCode {
+    std::string name;
+    unsigned warps;
+    Code code;
+  };
+  auto roles = std::make_shared<std::vector<RoleCode>>();
+  for (auto [name, warps, body] : llvm::zip_equal(op.getNames(), op.getWarps(), op.getBodies())) {
+    RoleCode &role = roles->emplace_back();
+    role.name = "role '" + cast<StringAttr>(name).getValue().str() + "'";
+    role.warps = static_cast<unsigned>(warps);
+    if (failed(lowering.lowerBlock(body.front(), role.code)))
+      return failure();
+  }
+  emit(lowering, op, [roles, op = op.getOperation()](Machine &machine, auto &, auto &frame) {
+    std::vector<std::unique_ptr<SimulatedFrame>> frames;
+    std::vector<Machine::Role> running(roles->size());
+    unsigned first = 0;
+    for (auto [role, code] : llvm::zip_equal(running, *roles)) {
+      SimulatedFrame &own = *frames.emplace_back(std::make_unique<SimulatedFrame>());
+      own.values = frame.values;
+      own.views = frame.views;
+      own.machine = &machine;
+      own.context = &role.context;
+      role.context.name = code.name;
+      role.context.firstWarp = first;
+      role.context.numWarps = code.warps;
+      first += code.warps;
+      role.run = [&machine, &own, &role = role, &code = code, op] {
+        if (!code.code.run(own))
+          return machine.fail(own.failedOp ? own.failedOp : op, own.failure);
+        return machine.finish(role.context, op);
+      };
+    }
+    return machine.runRoles(running);
+  });
+  return success();
+}
+
+LogicalResult lower(Lowering &lowering, tgpu::GridExtentOp op) {
+  Slot slot = lowering.define(op.getResult());
+  emit(lowering, op, [slot, dim = op.getDim()](Machine &machine, auto &, auto &frame) {
+    frame.values[slot].setSplat(Scalar::fromInt(machine.gridExtents[dim], Storage::I32));
+    return true;
+  });
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// mbarriers
+//===----------------------------------------------------------------------===//
+
+LogicalResult lower(Lowering &lowering, tgpu::AllocBarriersOp op) {
+  unsigned stages = cast<tgpu::BarriersType>(op.getBarriers().getType()).getStages();
+  Slot slot = lowering.define(op.getBarriers());
+  int64_t arrivals = op.getArrivals();
+  emit(lowering, op, [=, op = op.getOperation()](Machine &machine, auto &, auto &frame) {
+    unsigned first = machine.plan.barriers.lookup(op);
+    machine.initialize(op, first, stages, arrivals);
+    setNumber(frame, slot, first);
+    return true;
+  });
+  return success();
+}
+
+/// The barrier and phase of a use.
+struct BarrierUse {
+  BarrierUse(Lowering &lowering, Value barriers, Value use)
+      : barriers(lowering.slotOf(barriers)), use(lowering.intOperand(use)),
+        stages(cast<tgpu::BarriersType>(barriers.getType()).getStages()) {}
+
+  struct Point {
+    unsigned barrier;
+    int64_t phase;
+  };
+  Point read(const SimulatedFrame &frame) const {
+    int64_t number = use.read(frame);
+    if (number < 0) // reported where the phase is checked
+      return {static_cast<unsigned>(numberIn(frame, barriers)), -2};
+    return {static_cast<unsigned>(numberIn(frame, barriers) + number % stages), number / stages};
+  }
+
+  Slot barriers;
+  IntOperand use;
+  int64_t stages;
+};
+
+template <typename OpT> LogicalResult lowerWait(Lowering &lowering, OpT op, int64_t earlier) {
+  BarrierUse use(lowering, op.getBarriers(), op.getUse());
+  emit(lowering, op, [=, op = op.getOperation()](Machine &machine, auto &context, auto &frame) {
+    auto [barrier, phase] = use.read(frame);
+    if (phase < -1)
+      return machine.fail(op, "requires a use that is not negative");
+    return machine.wait(context, op, barrier, phase - earlier);
+  });
+  return success();
+}
+LogicalResult lower(Lowering &lowering, tgpu::WaitOp op) { return lowerWait(lowering, op, 0); }
+LogicalResult lower(Lowering &lowering, tgpu::AcquireOp op) { return lowerWait(lowering, op, 1); }
+
+LogicalResult lower(Lowering &lowering, tgpu::ArriveOp op) {
+  BarrierUse use(lowering, op.getBarriers(), op.getUse());
+  unsigned perArrival = 1, count = 1; // warps that make one arrival together
+  switch (op.getPer()) {
+  case tgpu::ArriveScope::Thread:
+    count = layout::kLanes;
+    break;
+  case tgpu::ArriveScope::Warp:
+    break;
+  case tgpu::ArriveScope::Warpgroup:
+    perArrival = 4;
+    break;
+  case tgpu::ArriveScope::Role:
+    perArrival = static_cast<unsigned>(warpsOf(op));
+    break;
+  }
+  emit(lowering, op, [=, op = op.getOperation()](Machine &machine, auto &context, auto &frame) {
+    auto [barrier, phase] = use.read(frame);
+    unsigned end = context.firstWarp + context.numWarps;
+    for (unsigned w = context.firstWarp; w < end; w += perArrival)
+      if (!machine.arrive(context, op, barrier, phase, w, count))
+        return false;
+    return true;
+  });
+  return success();
+}
+
+LogicalResult lower(Lowering &lowering, tgpu::ExpectOp op) {
+  BarrierUse use(lowering, op.getBarriers(), op.getUse());
+  int64_t bytes = op.getBytes();
+  emit(lowering, op, [=, op = op.getOperation()](Machine &machine, auto &context, auto &frame) {
+    auto [barrier, phase] = use.read(frame);
+    return machine.expect(context, op, barrier, phase, bytes);
+  });
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Named barriers
+//===----------------------------------------------------------------------===//
+
+/// They are known by their operations.
+LogicalResult lower(Lowering &lowering, tgpu::NamedBarrierOp op) {
+  lowering.define(op.getBarrier());
+  return success();
+}
+LogicalResult lower(Lowering &lowering, tgpu::TurnsOp op) {
+  lowering.define(op.getTurns());
+  return success();
+}
+
+LogicalResult lowerMeet(Lowering &lowering, Operation *op, Value barrier, bool waits) {
+  auto named = barrier.getDefiningOp<tgpu::NamedBarrierOp>();
+  int64_t warps = named.getWarps();
+  emit(lowering, op, [=](Machine &machine, auto &context, auto &) {
+    return machine.meet(context, op, machine.plan.namedBarriers.lookup(named), warps, waits);
+  });
+  return success();
+}
+
+LogicalResult lower(Lowering &lowering, tgpu::SyncOp op) {
+  if (op.getBarrier())
+    return lowerMeet(lowering, op, op.getBarrier(), /*waits=*/true);
+  emit(lowering, op, [](Machine &machine, auto &context, auto &) {
+    machine.meetAll(context);
+    return true;
+  });
+  return success();
+}
+LogicalResult lower(Lowering &lowering, tgpu::SignalOp op) {
+  return lowerMeet(lowering, op, op.getBarrier(), /*waits=*/false);
+}
+
+template <typename OpT> LogicalResult lowerTurn(Lowering &lowering, OpT op, bool takes) {
+  Operation *turns = op.getTurns().getDefiningOp();
+  emit(lowering, op, [=, op = op.getOperation()](Machine &machine, auto &context, auto &) {
+    return machine.takeTurn(context, op, turns, takes);
+  });
+  return success();
+}
+LogicalResult lower(Lowering &lowering, tgpu::TakeTurnOp op) {
+  return lowerTurn(lowering, op, true);
+}
+LogicalResult lower(Lowering &lowering, tgpu::PassTurnOp op) {
+  return lowerTurn(lowering, op, false);
+}
+
+LogicalResult lower(Lowering &lowering, tgpu::FenceAsyncOp op) {
+  emit(lowering, op, [](Machine &machine, auto &context, auto &) {
+    machine.fence(context);
+    return true;
+  });
+  return success();
+}
+
+/// A vote, and a barrier.
+LogicalResult lower(Lowering &lowering, tgpu::AnyOp op) {
+  if (failed(interpreter::lowerings().lookup(op.getOperationName())(lowering, op)))
+    return failure();
+  emit(lowering, op, [](Machine &machine, auto &context, auto &) {
+    machine.meetAll(context);
+    return true;
+  });
+  return success();
+}
+
+template <typename OpT> LogicalResult lowerAs(Lowering &lowering, Operation *op) {
+  return lower(lowering, cast<OpT>(op));
+}
+template <typename... OpTs> void add(LoweringTable &table) {
+  ((table[OpTs::getOperationName()] = lowerAs<OpTs>), ...);
+}
+
+} // namespace
+
+void addSyncSimulation(LoweringTable &table) {
+  add<tgpu::RolesOp, tgpu::GridExtentOp, tgpu::AllocBarriersOp, tgpu::WaitOp, tgpu::AcquireOp,
+      tgpu::ArriveOp, tgpu::ExpectOp, tgpu::NamedBarrierOp, tgpu::TurnsOp, tgpu::SyncOp,
+      tgpu::SignalOp, tgpu::TakeTurnOp, tgpu::PassTurnOp, tgpu::FenceAsyncOp, tgpu::AnyOp>(table);
+}
+
+} // namespace tilewright::simulator
