@@ -258,10 +258,252 @@ def TileToTgpu : Pass<"tile-to-tgpu", "::mlir::ModuleOp"> {
                            "::mlir::scf::SCFDialect", "::tilewright::tgpu::TgpuDialect"];
 }
 
+def TgpuPlanSchedule : Pass<"tgpu-plan-schedule", "::mlir::ModuleOp"> {
+  let summary = "decide how loops are pipelined and what stays in registers";
+  let description = [{
+    Writes `tgpu.schedule` on every loop that copies to shared memory, unless an author has, and
+    `tgpu.keep_in_registers` on reads of buffers that do not change in a loop, as far as registers go. The passes
+    that follow obey. A loop can be pipelined if the places of its copies depend on the number of the round alone
+    and their buffers belong to the loop. `schedule` overrides what would be decided: skeleton, stages, in_flight,
+    keep_in_registers.
+
+    For sm_90a, a kernel whose loops copy operands of wgmma gets `tgpu.role_schedule`, if a role of its own can make all
+    its copies: then its loops are of skeleton producer_consumer. Keys of `schedule` for it: group, store_buffers, load_registers,
+    compute_registers.
+
+    Before:
+    ```mlir
+    scf.for %n = %first to %end step %c1 : i32 {
+      tgpu.copy_async %k[%n, 0], %k_buffer : !tile.view<[?, 64], f16>, !tgpu.shared<64x64xf16, b128>
+      ...
+    }
+    ```
+    After:
+    ```mlir
+    scf.for %n = %first to %end step %c1 : i32 {
+      ...
+    } {tgpu.schedule = #tgpu.schedule<skeleton = multistage, stages = 2>}
+    ```
+
+    Errors:
+    - an unknown key or value in `schedule`
+  }];
+  let options = [ListOption<"schedule", "schedule", "std::string", "KEY=VALUE, overrides a decision">];
+}
+
+def TgpuHoistReads : Pass<"tgpu-hoist-reads", "::mlir::ModuleOp"> {
+  let summary = "read what stays in registers before the loops in which it does not change";
+  let description = [{
+    Moves each `tgpu.read` marked `tgpu.keep_in_registers`; reads of one buffer in copies of a body become one.
+
+    Before:
+    ```mlir
+    scf.for %n = %first to %end step %c1 : i32 {
+      %q = tgpu.read %q_buffer {tgpu.keep_in_registers} : ...
+    ```
+    After:
+    ```mlir
+    %q = tgpu.read %q_buffer : ...
+    scf.for %n = %first to %end step %c1 : i32 {
+    ```
+  }];
+}
+
+def TgpuPipelineCopies : Pass<"tgpu-pipeline-copies", "::mlir::ModuleOp"> {
+  let summary = "fill rings ahead of the rounds that use them";
+  let description = [{
+    Obeys `tgpu.schedule` of skeleton multistage: the buffers that the loop copies to become rings, the copies of the
+    first rounds are started before the loop, and each round starts those of the round `stages` - 1 later. One barrier a round is left.
+
+    Before:
+    ```mlir
+    scf.for %n = %first to %end step %c1 : i32 {
+      tgpu.sync
+      tgpu.copy_async %k[%n, 0], %k_buffer : !tile.view<[?, 64], f16>, !tgpu.shared<64x64xf16, b128>
+      tgpu.copy_commit
+      tgpu.copy_wait pending 0
+      tgpu.sync
+      %k = tgpu.read %k_buffer : ...
+    } {tgpu.schedule = #tgpu.schedule<skeleton = multistage, stages = 2>}
+    ```
+    After:
+    ```mlir
+    // the copy of round 0, then
+    scf.for %n = %first to %end step %c1 iter_args(%use = %c0) -> (i32) : i32 {
+      %k_slot = tgpu.slot %k_ring[%use] : !tgpu.ring<2, <64x64xf16, b128>>
+      tgpu.copy_wait pending 0
+      tgpu.sync
+      // if there is a round %n + 1: its copy to the slot of %use + 1
+      tgpu.copy_commit
+      %k = tgpu.read %k_slot : ...
+    }
+    ```
+
+    Errors:
+    - a loop that cannot be pipelined: a place that depends on what the loop carries, a buffer used elsewhere
+  }];
+}
+
+def TgpuAssignRoles : Pass<"tgpu-assign-roles", "::mlir::ModuleOp"> {
+  let summary = "split a kernel into a role that copies and a role that computes";
+  let description = [{
+    Obeys `tgpu.role_schedule`, and `tgpu.schedule` of the loops inside. All copies become TMA loads of the role "load",
+    a warpgroup of its own; everything else is the role "compute", of as many warps as the kernel had. Loops, branches
+    and scalars that the places of copies depend on are in both. Copies that the same operation reads first share
+    two barriers for each stage: one completes when their bytes are there, the other when all warps have used them. How often a ring
+    has been used runs on through all loops. With a `group`, the block takes tile after tile of what was the grid.
+
+    Before:
+    ```mlir
+    tgpu.kernel @product target "sm_90a" warps 8 (...) grid(%n = ..., %m = ...)
+        attributes {tgpu.role_schedule = #tgpu.role_schedule<load_registers = 40, compute_registers = 232>} {
+      %x = tgpu.alloc : !tgpu.shared<128x64xbf16, b128>
+      scf.for %k = %c0 to %depth step %c64 ... {
+        tgpu.sync
+        tgpu.copy_async %a[%m, %k], %x : ...
+        tgpu.copy_commit
+        tgpu.copy_wait pending 0
+        tgpu.sync
+        // a product that reads %x, and the wait for it
+      } {tgpu.schedule = #tgpu.schedule<skeleton = producer_consumer, stages = 4>}
+    }
+    ```
+    After:
+    ```mlir
+    tgpu.kernel @product target "sm_90a" warps 12 (...) grid(%n = ..., %m = ...) {
+      %x_ring = tgpu.alloc_ring : !tgpu.ring<4, <128x64xbf16, b128>>
+      %full = tgpu.alloc_barriers arrivals 1 : !tgpu.barriers<4>
+      %empty = tgpu.alloc_barriers arrivals 8 : !tgpu.barriers<4>
+      tgpu.roles
+        role "load" warps 4 registers 40 {
+          scf.for %k = %c0 to %depth step %c64 iter_args(%use = %c0) -> (i32) : i32 {
+            tgpu.acquire %empty[%use] : !tgpu.barriers<4>
+            tgpu.expect %full[%use] bytes 16384 : !tgpu.barriers<4>
+            %slot = tgpu.slot %x_ring[%use] : !tgpu.ring<4, <128x64xbf16, b128>>
+            tgpu.tma_load %a_map[%m, %k], %slot, %full[%use] : ...
+            // the next use
+          }
+        }
+        role "compute" warps 8 registers 232 {
+          scf.for %k = %c0 to %depth step %c64 iter_args(..., %use = %c0) -> (..., i32) : i32 {
+            tgpu.wait %full[%use] : !tgpu.barriers<4>
+            %slot = tgpu.slot %x_ring[%use] : !tgpu.ring<4, <128x64xbf16, b128>>
+            // the product that reads %slot, and the wait for it
+            tgpu.arrive %empty[%use] per warp : !tgpu.barriers<4>
+            // the next use
+          }
+        }
+    }
+    ```
+
+    Not its job: to decide what becomes a role, or to overlap products (tgpu-schedule-dots).
+
+    Errors:
+    - a copy that no tensor map describes: a view that is no argument, or optional, or a buffer that no boxes make up
+    - a copy whose place, or whether it is made, depends on a tile
+    - a buffer that others write as well, or that is used where the copy may not have been made
+    - a vote of the whole block (`tgpu.any`)
+    - a target other than sm_90a; warps that are no multiple of 4, or more than 28
+    - a group, and a grid that the block cannot compute
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect",
+                           "::tilewright::tile::TileDialect"];
+}
+
+def TgpuStageStores : Pass<"tgpu-stage-stores", "::mlir::ModuleOp"> {
+  let summary = "store accumulators through shared memory, by TMA";
+  let description = [{
+    Obeys `store_buffers` of `tgpu.role_schedule`. In roles, a store of a tile in a wgmma layout to a whole argument goes out in pieces
+    of as many columns as a swizzle holds, through that many buffers in turn. Each piece waits until the copy that used its buffer
+    has read it, is written, and its copy started.
+
+    Before:
+    ```mlir
+    tgpu.store %sum, %c[%m, %n] : tensor<128x64xbf16, #tgpu.wgmma<2>>, !tile.view<[?, ?], bf16>
+    ```
+    After:
+    ```mlir
+    tgpu.bulk_wait pending 0 read
+    tgpu.sync on %stored
+    tgpu.write %sum, %buffer : tensor<128x64xbf16, #tgpu.wgmma<2>>, !tgpu.shared<128x64xbf16, b128>
+    tgpu.fence_async
+    tgpu.sync on %stored
+    tgpu.tma_store %buffer, %c_map[%m, %n] : !tgpu.shared<128x64xbf16, b128>, !tgpu.tensor_map<128x64xbf16, b128>
+    tgpu.bulk_commit
+    ```
+
+    Not its job: stores of other layouts, which stay.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect"];
+}
+
+def TgpuScheduleDots : Pass<"tgpu-schedule-dots", "::mlir::ModuleOp"> {
+  let summary = "leave products unfinished while the next are issued";
+  let description = [{
+    Obeys `in_flight` of a `producer_consumer` loop, at most 1 so far. Where the loop's only product is added to what the
+    loop carries, the accumulator goes around the loop pending; the product of a round is waited for in the next,
+    and only then the slots that it read are released. Other loops stay as they are.
+
+    Before:
+    ```mlir
+    %sum = scf.for ... iter_args(%acc = %zeros) {
+      %pending = tgpu.wgmma %x, %y, %acc : ...
+      tgpu.wgmma_commit
+      %new = tgpu.wgmma_wait pending 0, %pending : ...
+      tgpu.arrive %empty[%use] per warp : !tgpu.barriers<4>
+      scf.yield %new
+    }
+    ```
+    After, if there is a round at all:
+    ```mlir
+    %first = tgpu.wgmma %x, %y : ...
+    tgpu.wgmma_commit
+    %last = scf.for ... iter_args(%acc = %first, %before = %use) {
+      %pending = tgpu.wgmma %x, %y, %acc : ...
+      tgpu.wgmma_commit
+      tgpu.wgmma_wait pending 1
+      tgpu.arrive %empty[%before] per warp : !tgpu.barriers<4>
+      scf.yield %pending, %use
+    }
+    %sum = tgpu.wgmma_wait pending 0, %last : ...
+    tgpu.arrive %empty[...] per warp : !tgpu.barriers<4>
+    ```
+
+    Errors:
+    - more than one product in flight
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect"];
+}
+
+def TgpuCloneSegments : Pass<"tgpu-clone-segments", "::mlir::ModuleOp"> {
+  let summary = "a loop of its own for each part of a loop that branches on its rounds";
+  let description = [{
+    A loop of step 1 whose body has a branch on `begin <= round < end`, both known before it, becomes three loops: before,
+    inside, and after. Full blocks so lose the mask and the branch. Rings and accumulators run on from one to the next.
+
+    Before:
+    ```mlir
+    %r = scf.for %n = %first to %end step %c1 iter_args(%acc = %zero) -> (!acc) : i32 {
+      %after = arith.cmpi sge, %n, %full_first : i32
+      %before = arith.cmpi slt, %n, %full_end : i32
+      %full = arith.andi %after, %before : i1
+      %new = scf.if %full -> (!acc) { ... } else { ... }
+      scf.yield %new : !acc
+    }
+    ```
+    After:
+    ```mlir
+    %r0 = scf.for %n = %first to %b step %c1 iter_args(%acc = %zero) -> (!acc) : i32 { /* else */ }
+    %r1 = scf.for %n = %b to %e step %c1 iter_args(%acc = %r0) -> (!acc) : i32 { /* then */ }
+    %r = scf.for %n = %e to %end step %c1 iter_args(%acc = %r1) -> (!acc) : i32 { /* else */ }
+    ```
+  }];
+}
+
 def TgpuPlanSharedMemory : Pass<"tgpu-plan-shared-memory", "::mlir::ModuleOp"> {
   let summary = "give every buffer its place in shared memory";
   let description = [{
-    Sets `offset` of buffers, rings and barriers, and `shared_bytes` of the kernel. So far every buffer has
+    Sets `offset` of buffers, rings and barriers, `id` of named barriers and turns, and `shared_bytes` of the kernel. So far every buffer has
     a place of its own.
 
     Before:
@@ -277,6 +519,66 @@ def TgpuPlanSharedMemory : Pass<"tgpu-plan-shared-memory", "::mlir::ModuleOp"> {
 
     Errors:
     - more bytes than a block of the target may have
+  }];
+}
+
+def TgpuInsertFences : Pass<"tgpu-insert-fences", "::mlir::ModuleOp"> {
+  let summary = "let wgmma and TMA see what threads write to shared memory";
+  let description = [{
+    wgmma and TMA read shared memory past the ordinary path. Where a role writes (`tgpu.write`, `tgpu.copy_async` once it
+    has been waited for) to a buffer that they read somewhere, a `tgpu.fence_async` is placed before the next barrier
+    that tells others, unless there is one. Running the pass twice changes nothing.
+
+    Before:
+    ```mlir
+    tgpu.write %o, %buffer : tensor<128x64xbf16, #tgpu.wgmma<2>>, !tgpu.shared<128x64xbf16, b128>
+    tgpu.sync on %written
+    tgpu.tma_store %buffer, %o_map[%m, 0] : !tgpu.shared<128x64xbf16, b128>, !tgpu.tensor_map<128x64xbf16, b128>
+    ```
+    After:
+    ```mlir
+    tgpu.write %o, %buffer : tensor<128x64xbf16, #tgpu.wgmma<2>>, !tgpu.shared<128x64xbf16, b128>
+    tgpu.fence_async
+    tgpu.sync on %written
+    tgpu.tma_store %buffer, %o_map[%m, 0] : !tgpu.shared<128x64xbf16, b128>, !tgpu.tensor_map<128x64xbf16, b128>
+    ```
+
+    Not its job: to insert barriers (tgpu-verify-sync finds those that are missing).
+
+    Errors: none.
+  }];
+  let dependentDialects = ["::tilewright::tgpu::TgpuDialect"];
+}
+
+def TgpuVerifySync : Pass<"tgpu-verify-sync", "::mlir::ModuleOp"> {
+  let summary = "refuse kernels whose synchronisation is wrong";
+  let description = [{
+    Plays the control flow of one thread block for a small launch: extents of a few blocks in every dimension that tiles
+    run along, two elsewhere; the last block of the grid; once with partial blocks and all conditions on data true, once
+    with full blocks and all false. No data is computed. Each role's copies, products, barriers and accesses to shared memory are checked against
+    what the others do, and against everything that may still be in flight: an access is allowed if barriers order it behind
+    what it depends on, not if it happened to come later. So what is reported is wrong for certain,
+    while what other shapes would show is not found. Changes nothing.
+
+    Before, and after:
+    ```mlir
+    tgpu.copy_async %k[%n, 0], %buffer : !tile.view<[?, 64], f16>, !tgpu.shared<64x64xf16, b128>
+    tgpu.copy_commit
+    tgpu.copy_wait pending 0
+    %x = tgpu.read %buffer : ...  // error: reads a buffer that other warps may not have written yet
+    ```
+
+    Not its job: to check values, addresses, or that the result does not depend on timing.
+
+    Errors:
+    - a buffer read before it is written, before the copy is waited for, or without a barrier after the write
+    - a buffer written while it may still be read or written, itself or another that was given the same place
+    - generic writes read by wgmma or TMA without a `tgpu.fence_async`
+    - a wait of a product that may be in flight, or was not committed; copies that are not committed, or not waited for
+      before the kernel ends
+    - barriers where nobody arrives, where too many or too few arrive, or whose copies bring other bytes than expected
+    - counters of roles that part, and rings filled through barriers of another number of stages
+    - named barriers at which other warps meet than declared, and turns that are not passed on
   }];
 }
 

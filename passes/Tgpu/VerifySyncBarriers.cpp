@@ -1,0 +1,329 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// tgpu-verify-sync: what barriers hold, who waits at them, and what those who pass learn.
+
+#include "passes/Tgpu/VerifySync.h"
+
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace tilewright;
+using namespace tilewright::tgpu;
+using namespace tilewright::tgpu::sync;
+
+static int64_t getStages(AllocBarriersOp allocation) {
+  return cast<BarriersType>(allocation.getBarriers().getType()).getStages();
+}
+
+static AllocBarriersOp getAllocation(Operation *op) {
+  for (Value operand : op->getOperands())
+    if (isa<BarriersType>(operand.getType()))
+      return operand.getDefiningOp<AllocBarriersOp>();
+  return nullptr;
+}
+
+int64_t sync::countArrivals(Operation *op, int64_t warps) {
+  if (isa<ExpectOp>(op))
+    return 1;
+  auto arrive = dyn_cast<ArriveOp>(op);
+  if (!arrive)
+    return 0;
+  switch (arrive.getPer()) {
+  case ArriveScope::Thread:
+    return 32 * warps;
+  case ArriveScope::Warp:
+    return warps;
+  case ArriveScope::Warpgroup:
+    return warps / 4;
+  case ArriveScope::Role:
+    return 1;
+  }
+  return 0;
+}
+
+Player::Barrier &Player::getBarrier(AllocBarriersOp allocation, int64_t use) {
+  std::vector<Barrier> &all = barriers[allocation];
+  int64_t stages = getStages(allocation);
+  if (all.empty()) {
+    Barrier fresh;
+    fresh.missing = allocation.getArrivals();
+    fresh.arriving.of.resize(states.size());
+    fresh.published = fresh.arriving;
+    all.assign(stages, fresh);
+  }
+  return all[use % stages];
+}
+
+Knowledge Player::publish(int who, bool byAll) const {
+  Knowledge knowledge = states[who].knows;
+  knowledge.of[who] = {byAll ? getNow(who) : states[who].synced, getNow(who)};
+  return knowledge;
+}
+
+FailureOr<Player::Barrier *> Player::getBarrierInPhase(const Step &step,
+                                                       AllocBarriersOp allocation) {
+  Barrier &barrier = getBarrier(allocation, step.use);
+  int64_t stages = getStages(allocation), phase = step.use / stages;
+  if (barrier.completed == phase)
+    return &barrier;
+  InFlightDiagnostic diagnostic = step.op->emitOpError();
+  diagnostic.attachNote(allocation.getLoc()) << "the barriers";
+  if (barrier.completed > phase)
+    return diagnostic << "belongs to use " << step.use
+                      << " of the barriers, which is complete without it: they were declared for "
+                      << allocation.getArrivals() << " arrivals a use, and got more";
+  return diagnostic << "belongs to use " << step.use << " of the barriers, while use "
+                    << barrier.completed * stages + step.use % stages
+                    << " is not complete; count uses alike on both sides, and wait before a slot "
+                       "is used again";
+}
+
+LogicalResult Player::arrive(int who, const Step &step, AllocBarriersOp allocation, int64_t count,
+                             bool byAll) {
+  FailureOr<Barrier *> barrier = getBarrierInPhase(step, allocation);
+  if (failed(barrier))
+    return failure();
+  if ((*barrier)->missing < count)
+    return step.op->emitOpError() << "brings " << count << " arrivals to use " << step.use
+                                  << " of barriers that were declared for "
+                                  << allocation.getArrivals() << ", of which "
+                                  << (*barrier)->missing << " are missing";
+  (*barrier)->missing -= count;
+  (*barrier)->arriving.merge(publish(who, byAll));
+  if (auto expect = dyn_cast<ExpectOp>(step.op)) {
+    (*barrier)->expected += expect.getBytes();
+    (*barrier)->expect = expect;
+  }
+  return completePhase(**barrier, allocation);
+}
+
+static InFlightDiagnostic reportBytes(Operation *expect, Operation *load, int64_t expected,
+                                      int64_t brought) {
+  InFlightDiagnostic diagnostic = (expect ? expect : load)->emitOpError();
+  if (!expect)
+    return std::move(diagnostic << "brings " << brought
+                                << " bytes that no tgpu.expect announces at its barriers");
+  if (load)
+    diagnostic.attachNote(load->getLoc()) << "copied here";
+  return std::move(diagnostic << "expects " << expected
+                              << " bytes, but the copies of this use bring " << brought);
+}
+
+LogicalResult Player::completePhase(Barrier &barrier, AllocBarriersOp allocation) {
+  if (barrier.missing != 0 || barrier.expected != barrier.delivered)
+    return success();
+  if (barrier.underWay)
+    return reportBytes(barrier.expect, barrier.load, barrier.expected,
+                       barrier.delivered + barrier.underWay);
+  barrier.published.merge(barrier.arriving);
+  ++barrier.completed;
+  barrier.missing = allocation.getArrivals();
+  barrier.expected = barrier.delivered = 0;
+  barrier.expect = barrier.load = nullptr;
+  return success();
+}
+
+LogicalResult Player::startFlight(int who, const Step &step, AllocBarriersOp allocation,
+                                  int64_t bytes, int64_t copy) {
+  FailureOr<Barrier *> barrier = getBarrierInPhase(step, allocation);
+  if (failed(barrier))
+    return failure();
+  (*barrier)->underWay += bytes;
+  (*barrier)->load = step.op;
+  Flight flight{allocation, step.use, bytes, copy};
+  if (deliversEarly)
+    return deliver(flight);
+  flights.push_back(flight);
+  return success();
+}
+
+LogicalResult Player::deliver(Flight flight) {
+  Barrier &barrier = getBarrier(flight.allocation, flight.use);
+  barrier.underWay -= flight.bytes;
+  barrier.delivered += flight.bytes;
+  Knowledge &knowledge = barrier.arriving;
+  if (static_cast<int64_t>(knowledge.arrived.size()) <= flight.copy)
+    knowledge.arrived.resize(flight.copy + 1);
+  knowledge.arrived.set(flight.copy);
+  return completePhase(barrier, flight.allocation);
+}
+
+Player::Outcome Player::waitFor(int who, const Step &step, AllocBarriersOp allocation,
+                                bool forRelease) {
+  Barrier &barrier = getBarrier(allocation, step.use);
+  int64_t needed = step.use / getStages(allocation) + (forRelease ? 0 : 1);
+  if (barrier.completed < needed)
+    return Outcome::Blocked;
+  if (barrier.completed > needed) {
+    // Only the parity of a phase can be seen.
+    step.op->emitOpError() << "comes too late for use " << step.use << ": its barrier is "
+                           << barrier.completed - needed
+                           << " phases on, so the wait may never end; nothing keeps the other "
+                              "side from going on";
+    return Outcome::Error;
+  }
+  if (needed > 0)
+    states[who].knows.merge(barrier.published);
+  return Outcome::Done;
+}
+
+Player::Outcome Player::meet(int who, const Step &step, Value named, bool waits) {
+  State &state = states[who];
+  if (state.isMet) {
+    state.isMet = false;
+    return Outcome::Done;
+  }
+  auto declared = named.getDefiningOp<NamedBarrierOp>();
+  Meeting &meeting = meetings[declared];
+  if (llvm::is_contained(meeting.waiting, who))
+    return Outcome::Blocked;
+  int64_t warps = meeting.warps + trace.participants[who].warps;
+  if (llvm::is_contained(meeting.who, who)) {
+    step.op->emitOpError() << "comes to the barrier a second time while others are missing: "
+                           << meeting.warps << " of " << declared.getWarps() << " warps have come";
+    return Outcome::Error;
+  }
+  if (warps > static_cast<int64_t>(declared.getWarps())) {
+    step.op->emitOpError() << "makes " << warps << " warps meet at a barrier for "
+                           << declared.getWarps();
+    return Outcome::Error;
+  }
+  if (meeting.arriving.of.empty())
+    meeting.arriving.of.resize(states.size());
+  meeting.warps = warps;
+  meeting.who.push_back(who);
+  meeting.arriving.merge(publish(who, /*byAll=*/true));
+  if (waits)
+    meeting.waiting.push_back(who);
+  if (warps < static_cast<int64_t>(declared.getWarps()))
+    return waits ? Outcome::Blocked : Outcome::Done;
+  Meeting done = std::move(meeting);
+  meeting = Meeting();
+  for (int other : done.waiting) {
+    states[other].knows.merge(done.arriving);
+    states[other].synced = getNow(other);
+    states[other].isMet = other != who;
+  }
+  return Outcome::Done;
+}
+
+LogicalResult Player::turn(int who, const Step &step, bool takes) {
+  llvm::DenseMap<Operation *, Operation *> &taken = states[who].turns;
+  Operation *turns = step.op->getOperand(0).getDefiningOp();
+  if (takes) {
+    if (taken.try_emplace(turns, step.op).second)
+      return success();
+    InFlightDiagnostic diagnostic = step.op->emitOpError("takes the turn again before passing it "
+                                                         "on; the two must alternate");
+    diagnostic.attachNote(taken[turns]->getLoc()) << "taken here";
+    return diagnostic;
+  }
+  if (taken.erase(turns))
+    return success();
+  return step.op->emitOpError("passes on a turn that was not taken; the two must alternate");
+}
+
+Player::Outcome Player::playBarrier(int who, const Step &step) {
+  auto outcome = [](LogicalResult result) {
+    return failed(result) ? Outcome::Error : Outcome::Done;
+  };
+  AllocBarriersOp allocation = getAllocation(step.op);
+  if (allocation && step.use < 0) {
+    step.op->emitOpError() << "uses are counted from 0, but got " << step.use;
+    return Outcome::Error;
+  }
+  return TypeSwitch<Operation *, Outcome>(step.op)
+      .Case<WaitOp>([&](auto) { return waitFor(who, step, allocation, /*forRelease=*/false); })
+      .Case<AcquireOp>([&](auto) { return waitFor(who, step, allocation, /*forRelease=*/true); })
+      .Case<ArriveOp, ExpectOp>([&](Operation *op) {
+        auto scope = isa<ArriveOp>(op) ? cast<ArriveOp>(op).getPer() : ArriveScope::Role;
+        bool byAll = scope == ArriveScope::Thread || scope == ArriveScope::Warp;
+        int64_t count = countArrivals(op, trace.participants[who].warps);
+        return outcome(arrive(who, step, allocation, count, byAll));
+      })
+      .Case<SyncOp>([&](SyncOp sync) {
+        if (sync.getBarrier())
+          return meet(who, step, sync.getBarrier(), /*waits=*/true);
+        states[who].synced = getNow(who);
+        return Outcome::Done;
+      })
+      .Case<AnyOp>([&](auto) {
+        states[who].synced = getNow(who);
+        return Outcome::Done;
+      })
+      .Case<SignalOp>(
+          [&](SignalOp signal) { return meet(who, step, signal.getBarrier(), /*waits=*/false); })
+      .Case<TakeTurnOp>([&](auto) { return outcome(turn(who, step, /*takes=*/true)); })
+      .Case<PassTurnOp>([&](auto) { return outcome(turn(who, step, /*takes=*/false)); })
+      .Default([&](Operation *) { return outcome(playMemory(who, step)); });
+}
+
+//===----------------------------------------------------------------------===//
+// Nobody goes on
+//===----------------------------------------------------------------------===//
+
+int64_t Player::countComing(AllocBarriersOp allocation, int64_t use) const {
+  int64_t count = 0;
+  for (auto [state, participant] : llvm::zip_equal(states, trace.participants))
+    for (size_t i = state.next; i < participant.steps.size(); ++i) {
+      const Step &step = participant.steps[i];
+      if (step.use == use && isa<ArriveOp, ExpectOp>(step.op) &&
+          getAllocation(step.op) == allocation)
+        count += countArrivals(step.op, participant.warps);
+    }
+  return count;
+}
+
+bool Player::explain(int who, bool mustBeSure) {
+  const Step &step = trace.participants[who].steps[states[who].next];
+  std::string name = trace.participants[who].name;
+  if (auto sync = dyn_cast<SyncOp>(step.op)) {
+    auto declared = sync.getBarrier().getDefiningOp<NamedBarrierOp>();
+    const Meeting &meeting = meetings[declared];
+    bool comesMore = false;
+    for (int other = 0, end = static_cast<int>(states.size()); other < end; ++other)
+      for (size_t i = states[other].next; i < trace.participants[other].steps.size(); ++i) {
+        Operation *op = trace.participants[other].steps[i].op;
+        comesMore |= !llvm::is_contained(meeting.who, other) && isa<SyncOp, SignalOp>(op) &&
+                     op->getNumOperands() != 0 && op->getOperand(0) == sync.getBarrier();
+      }
+    if (mustBeSure && comesMore)
+      return false;
+    InFlightDiagnostic diagnostic = step.op->emitOpError();
+    diagnostic << "waits for ever in " << name << ": " << meeting.warps
+               << " warps come to a barrier for " << declared.getWarps();
+    return true;
+  }
+  AllocBarriersOp allocation = getAllocation(step.op);
+  int64_t stages = getStages(allocation);
+  Barrier &barrier = getBarrier(allocation, step.use);
+  if (barrier.missing == 0) {
+    reportBytes(barrier.expect, barrier.load, barrier.expected, barrier.delivered);
+    return true;
+  }
+  // The use whose phase the barrier is in.
+  int64_t use = barrier.completed * stages + step.use % stages;
+  auto declared = static_cast<int64_t>(allocation.getArrivals());
+  int64_t coming = declared - barrier.missing + countComing(allocation, use);
+  if (mustBeSure && coming >= declared)
+    return false;
+  InFlightDiagnostic diagnostic = step.op->emitOpError();
+  diagnostic.attachNote(allocation.getLoc()) << "the barriers";
+  diagnostic << "waits for ever in " << name << ": ";
+  if (coming == 0)
+    diagnostic << "nobody arrives at the barriers for use " << use;
+  else if (coming < declared)
+    diagnostic << "the barriers were declared for " << declared << " arrivals, but " << coming
+               << " come for use " << use;
+  else
+    diagnostic << "whoever arrives at the barriers for use " << use << " waits, too";
+  return true;
+}
+
+LogicalResult Player::reportDeadlock(ArrayRef<int> stuck) {
+  for (bool mustBeSure : {true, false})
+    for (int who : stuck)
+      if (explain(who, mustBeSure))
+        return failure();
+  return failure();
+}

@@ -1,0 +1,470 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// tgpu-verify-sync: what each participant executes in one small launch. Scalars of integers are
+// computed; of data only whether it decides something matters, and then the answer is given.
+
+#include "dialect/Tile/TileExprEval.h"
+#include "passes/Tgpu/VerifySync.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/IR/Matchers.h"
+#include "llvm/ADT/TypeSwitch.h"
+#include "llvm/Support/MathExtras.h"
+
+#include <limits>
+#include <optional>
+
+using namespace mlir;
+using namespace tilewright;
+using namespace tilewright::tgpu;
+using namespace tilewright::tgpu::sync;
+
+namespace {
+
+/// Operations that are looked at, all participants together.
+constexpr int64_t kMaxOperations = 200000;
+/// Extents that no tile runs along, and those of views that are read by index alone.
+constexpr int64_t kShortExtent = 2;
+constexpr int64_t kTableExtent = 8;
+constexpr int kMaxCallDepth = 32;
+constexpr int64_t kMultiprocessors = 4;
+
+/// The result of an operation on integers; none where it has none (a division by zero), or is none of
+/// those known here.
+std::optional<int64_t> evaluate(Operation *op, int64_t a, int64_t b) {
+  constexpr int64_t least = std::numeric_limits<int64_t>::min();
+  bool divides = b != 0 && !(a == least && b == -1);
+  auto wrap = [](uint64_t value) { return static_cast<int64_t>(value); };
+  uint64_t ua = a, ub = b;
+  unsigned width = op->getOperand(0).getType().getIntOrFloatBitWidth();
+  uint64_t mask = width < 64 ? (uint64_t(1) << width) - 1 : ~uint64_t(0);
+  ua &= mask, ub &= mask;
+  return TypeSwitch<Operation *, std::optional<int64_t>>(op)
+      .Case<arith::AddIOp>([&](auto) { return wrap(uint64_t(a) + uint64_t(b)); })
+      .Case<arith::SubIOp>([&](auto) { return wrap(uint64_t(a) - uint64_t(b)); })
+      .Case<arith::MulIOp>([&](auto) { return wrap(uint64_t(a) * uint64_t(b)); })
+      .Case<arith::AndIOp>([&](auto) { return a & b; })
+      .Case<arith::OrIOp>([&](auto) { return a | b; })
+      .Case<arith::XOrIOp>([&](auto) { return a ^ b; })
+      .Case<arith::MinSIOp>([&](auto) { return std::min(a, b); })
+      .Case<arith::MaxSIOp>([&](auto) { return std::max(a, b); })
+      .Case<arith::MinUIOp>([&](auto) { return wrap(std::min(ua, ub)); })
+      .Case<arith::MaxUIOp>([&](auto) { return wrap(std::max(ua, ub)); })
+      .Case<arith::CmpIOp>([&](arith::CmpIOp cmp) -> int64_t {
+        APInt x(width, ua), y(width, ub);
+        return arith::applyCmpPredicate(cmp.getPredicate(), x, y) ? -1 : 0;
+      })
+      .Case<arith::DivSIOp, arith::RemSIOp, arith::DivUIOp, arith::RemUIOp, arith::CeilDivSIOp,
+            arith::CeilDivUIOp, arith::FloorDivSIOp>([&](auto) -> std::optional<int64_t> {
+        if (!divides || ub == 0)
+          return std::nullopt;
+        if (isa<arith::DivSIOp>(op))
+          return a / b;
+        if (isa<arith::RemSIOp>(op))
+          return a % b;
+        if (isa<arith::DivUIOp>(op))
+          return wrap(ua / ub);
+        if (isa<arith::RemUIOp>(op))
+          return wrap(ua % ub);
+        if (isa<arith::CeilDivUIOp>(op))
+          return wrap(llvm::divideCeil(ua, ub));
+        int64_t quotient = a / b, rest = a % b;
+        bool isNegative = (a < 0) != (b < 0);
+        if (isa<arith::CeilDivSIOp>(op))
+          return quotient + (rest != 0 && !isNegative);
+        return quotient - (rest != 0 && isNegative);
+      })
+      .Case<arith::ShLIOp, arith::ShRSIOp, arith::ShRUIOp>(
+          [&](auto) -> std::optional<int64_t> {
+            if (ub >= width)
+              return std::nullopt;
+            if (isa<arith::ShLIOp>(op))
+              return wrap(uint64_t(a) << ub);
+            return isa<arith::ShRSIOp>(op) ? a >> ub : wrap(ua >> ub);
+          })
+      .Case<arith::ExtUIOp>([&](auto) { return wrap(ua); })
+      .Case<arith::ExtSIOp, arith::TruncIOp>([&](auto) { return a; })
+      .Default([](Operation *) { return std::nullopt; });
+}
+
+class Tracer {
+public:
+  Tracer(KernelOp kernel, const Launch &launch) : kernel(kernel), launch(launch) {}
+
+  Trace run() {
+    chooseLaunch();
+    Participant block{"the block", static_cast<int64_t>(kernel.getWarps()), {}};
+    auto flush = [&] {
+      if (block.steps.empty())
+        return;
+      trace.phases.push_back({static_cast<int>(trace.participants.size())});
+      trace.participants.push_back(std::move(block));
+      block.steps.clear();
+    };
+    for (Operation &op : kernel.getBody().front()) {
+      auto roles = dyn_cast<RolesOp>(op);
+      if (!roles) {
+        visit(op, block.steps);
+        continue;
+      }
+      flush();
+      SmallVector<int> phase;
+      for (auto [name, warps, body] :
+           llvm::zip_equal(roles.getNames(), roles.getWarps(), roles.getBodies())) {
+        phase.push_back(trace.participants.size());
+        trace.participants.push_back(
+            {"role \"" + cast<StringAttr>(name).str() + "\"", warps, {}});
+        visit(body.front(), trace.participants.back().steps);
+      }
+      trace.phases.push_back(phase);
+    }
+    flush();
+    findOverlaps();
+    return std::move(trace);
+  }
+
+private:
+  /// Extents, scalar arguments and the numbers of the block.
+  void chooseLaunch() {
+    int64_t extent = 16, stages = 1;
+    kernel.walk([&](Operation *op) {
+      for (Type type : op->getResultTypes()) {
+        if (auto ring = dyn_cast<RingType>(type)) {
+          stages = std::max(stages, ring.getStages());
+          type = ring.getSlot();
+        }
+        if (auto shared = dyn_cast<SharedType>(type))
+          for (int64_t each : shared.getShape())
+            extent = std::max(extent, each);
+      }
+      auto use = [&](Value view, Type accessed, std::optional<ArrayRef<int64_t>> dims) {
+        noteAccess(view, tile::getRank(accessed), dims);
+      };
+      TypeSwitch<Operation *>(op)
+          .Case<LoadOp>([&](auto op) { use(op.getView(), op.getType(), op.getDims()); })
+          .Case<StoreOp, AtomicAddOp>(
+              [&](auto op) { use(op.getView(), op.getValue().getType(), op.getDims()); })
+          .Case<CopyAsyncOp>([&](auto op) {
+            use(op.getView(), getTensorType(cast<SharedType>(op.getBuffer().getType())),
+                op.getDims());
+          })
+          .Case<BulkLoadOp>([&](auto op) {
+            use(op.getView(), getTensorType(cast<SharedType>(op.getBuffer().getType())), {});
+          })
+          .Case<TensorMapOp>([&](TensorMapOp op) {
+            for (auto [dim, box] :
+                 llvm::enumerate(cast<TensorMapType>(op.getMap().getType()).getBox()))
+              if (box > 1)
+                longDims.insert({op.getView(), static_cast<int64_t>(dim)});
+            accessed.insert(op.getView());
+          });
+    });
+    // Rings go around more than once. The last block is a partial one, or all are full.
+    longExtent = extent * (stages + 2) - (launch.hasPartialBlocks ? 1 : 0);
+
+    tile::ExprEnvironment environment;
+    environment.smCount = kMultiprocessors;
+    environment.dim = [&](StringRef name, int64_t dim) -> std::optional<int64_t> {
+      for (auto [argument, argName] : llvm::zip(kernel.getArgs(), kernel.getArgNames()))
+        if (cast<StringAttr>(argName).getValue() == name)
+          return getExtent(argument, dim);
+      return std::nullopt;
+    };
+    int64_t scalar = launch.hasLongScalars ? longExtent : kShortExtent;
+    environment.name = [&](StringRef) {
+      return tile::ExprAttr::getInt(kernel.getContext(), scalar);
+    };
+    for (Value argument : kernel.getArgs())
+      if (isa<IntegerType>(argument.getType()))
+        set(argument, scalar);
+    for (auto [id, extent] : llvm::zip(kernel.getGridIds(), kernel.getGrid())) {
+      llvm::Expected<int64_t> value =
+          tile::evaluateInt(cast<tile::ExprAttr>(extent), environment);
+      if (!value)
+        llvm::consumeError(value.takeError());
+      gridExtents.push_back(value ? std::max<int64_t>(*value, 1) : 1);
+      set(id, gridExtents.back() - 1);
+    }
+  }
+
+  /// Tiles run along these dimensions of an argument.
+  void noteAccess(Value view, int64_t rank, std::optional<ArrayRef<int64_t>> dims) {
+    while (auto part = view.getDefiningOp<tile::SubviewOp>())
+      view = part.getSource();
+    accessed.insert(view);
+    int64_t viewRank = tile::getRank(view.getType());
+    for (int64_t i = 0; i < rank; ++i)
+      longDims.insert({view, dims ? (*dims)[i] : viewRank - rank + i});
+  }
+
+  int64_t getExtent(Value view, int64_t dim) {
+    tile::Dim known = tile::getDims(view.getType())[dim];
+    if (!known.isUnknown() && !known.isSymbol())
+      return known.extent;
+    if (auto part = view.getDefiningOp<tile::SubviewOp>()) {
+      int64_t whole = getExtent(part.getSource(), dim);
+      if (static_cast<int64_t>(part.getDim()) != dim)
+        return whole;
+      int64_t offset = get(part.getOffset()), size = get(part.getSize());
+      return std::max<int64_t>(std::min(size, whole - offset), 0);
+    }
+    if (longDims.contains({view, dim}))
+      return longExtent;
+    return accessed.contains(view) ? kShortExtent : kTableExtent;
+  }
+
+  //===--- Values: integers, places of buffers, numbers of products ---------===//
+
+  void set(Value value, int64_t number) {
+    if (auto type = dyn_cast<IntegerType>(value.getType()); type && type.getWidth() < 64)
+      number = llvm::SignExtend64(static_cast<uint64_t>(number), type.getWidth());
+    values[value] = number;
+  }
+  int64_t get(Value value) { return values.lookup(value); }
+  void assign(ValueRange to, ArrayRef<int64_t> numbers) {
+    for (auto [value, number] : llvm::zip_equal(to, numbers))
+      set(value, number);
+  }
+  SmallVector<int64_t> get(ValueRange range) {
+    SmallVector<int64_t> numbers;
+    for (Value value : range)
+      numbers.push_back(get(value));
+    return numbers;
+  }
+
+  //===--- Control flow ------------------------------------------------------===//
+
+  /// Returns what the terminator hands on.
+  SmallVector<int64_t> visit(Block &block, std::vector<Step> &steps) {
+    for (Operation &op : block) {
+      if (trace.isCut)
+        return SmallVector<int64_t>(block.back().getNumOperands(), 0);
+      visit(op, steps);
+    }
+    return block.empty() ? SmallVector<int64_t>() : get(block.back().getOperands());
+  }
+
+  void visit(Operation &op, std::vector<Step> &steps) {
+    if (++numVisited > kMaxOperations)
+      trace.isCut = true;
+    if (trace.isCut)
+      return;
+    if (auto loop = dyn_cast<scf::ForOp>(op))
+      return visitFor(loop, steps);
+    if (auto condition = dyn_cast<scf::IfOp>(op)) {
+      Region &region =
+          get(condition.getCondition()) ? condition.getThenRegion() : condition.getElseRegion();
+      if (!region.empty())
+        assign(op.getResults(), visit(region.front(), steps));
+      return;
+    }
+    if (auto loop = dyn_cast<scf::WhileOp>(op))
+      return visitWhile(loop, steps);
+    if (auto call = dyn_cast<func::CallOp>(op)) {
+      auto callee = SymbolTable::lookupNearestSymbolFrom<func::FuncOp>(&op, call.getCalleeAttr());
+      if (!callee || !callee.getBody().hasOneBlock() || callDepth == kMaxCallDepth) {
+        trace.isCut = true;
+        return;
+      }
+      ++callDepth;
+      assign(callee.getArguments(), get(call.getOperands()));
+      assign(op.getResults(), visit(callee.getBody().front(), steps));
+      --callDepth;
+      return;
+    }
+    bool isUnknown = llvm::any_of(op.getOperands(), [](Value operand) {
+      return isa<BarriersType>(operand.getType()) && !operand.getDefiningOp<AllocBarriersOp>();
+    });
+    if (isUnknown || op.getNumRegions() != 0) {
+      trace.isCut = true;
+      return;
+    }
+    if (isa<TgpuDialect>(op.getDialect()))
+      visitTgpu(op, steps);
+    else
+      visitScalar(op);
+  }
+
+  void visitFor(scf::ForOp loop, std::vector<Step> &steps) {
+    int64_t end = get(loop.getUpperBound()), step = get(loop.getStep());
+    SmallVector<int64_t> carried = get(loop.getInitArgs());
+    if (step <= 0)
+      trace.isCut = true;
+    for (int64_t i = get(loop.getLowerBound()); i < end && !trace.isCut; i += step) {
+      set(loop.getInductionVar(), i);
+      assign(loop.getRegionIterArgs(), carried);
+      carried = visit(*loop.getBody(), steps);
+    }
+    assign(loop.getResults(), carried);
+  }
+
+  void visitWhile(scf::WhileOp loop, std::vector<Step> &steps) {
+    SmallVector<int64_t> carried = get(loop.getInits());
+    while (!trace.isCut) {
+      assign(loop.getBeforeArguments(), carried);
+      carried = visit(*loop.getBeforeBody(), steps);
+      bool goesOn = carried.front() != 0;
+      carried.erase(carried.begin());
+      if (!goesOn)
+        return assign(loop.getResults(), carried);
+      assign(loop.getAfterArguments(), carried);
+      carried = visit(*loop.getAfterBody(), steps);
+    }
+  }
+
+  void visitScalar(Operation &op) {
+    // What is not known is data.
+    for (Value result : op.getResults())
+      if (isa<IntegerType>(result.getType()))
+        set(result, launch.answer && result.getType().isInteger(1) ? -1 : 0);
+    if (op.getNumResults() != 1 || !op.getResult(0).getType().isIntOrIndex())
+      return;
+    Value result = op.getResult(0);
+    APInt constant;
+    if (matchPattern(result, m_ConstantInt(&constant)))
+      return set(result, constant.getSExtValue());
+    if (auto dim = dyn_cast<tile::DimOp>(op))
+      return set(result, getExtent(dim.getView(), dim.getDim()));
+    if (auto at = dyn_cast<tile::AtOp>(op)) {
+      if (result.getType().isInteger(1))
+        return;
+      // Offsets of sequences in a row, or lists of small numbers.
+      ArrayRef<int64_t> fixed = at.getStaticIndices();
+      int64_t last = fixed.empty() ? 0 : fixed.back();
+      if (ShapedType::isDynamic(last))
+        last = get(at.getIndices().back());
+      return set(result, fixed.size() == 1 ? last * longExtent : last + 1);
+    }
+    if (auto select = dyn_cast<arith::SelectOp>(op))
+      return set(result, get(get(select.getCondition()) ? select.getTrueValue()
+                                                        : select.getFalseValue()));
+    if (isa<arith::IndexCastOp>(op))
+      return set(result, get(op.getOperand(0)));
+    if (!isa<arith::ArithDialect>(op.getDialect()) || op.getNumOperands() == 0 ||
+        !llvm::all_of(op.getOperandTypes(), [](Type type) { return isa<IntegerType>(type); }))
+      return;
+    int64_t a = get(op.getOperand(0));
+    if (auto value = evaluate(&op, a, op.getNumOperands() > 1 ? get(op.getOperand(1)) : a))
+      set(result, *value);
+  }
+
+  void visitTgpu(Operation &op, std::vector<Step> &steps) {
+    Step step;
+    step.op = &op;
+    auto at = [&](Value use) { step.use = get(use); };
+    auto into = [&](Value buffer) { step.buffer = static_cast<int>(get(buffer)); };
+    bool isStep =
+        TypeSwitch<Operation *, bool>(&op)
+            .Case<AllocOp>([&](AllocOp alloc) {
+              auto type = cast<SharedType>(alloc.getBuffer().getType());
+              set(alloc.getBuffer(), allocate(alloc, type, 1, alloc.getOffset()));
+              return false;
+            })
+            .Case<AllocRingOp>([&](AllocRingOp alloc) {
+              auto type = cast<RingType>(alloc.getRing().getType());
+              set(alloc.getRing(),
+                  allocate(alloc, type.getSlot(), type.getStages(), alloc.getOffset()));
+              return false;
+            })
+            .Case<SlotOp>([&](SlotOp slot) {
+              int64_t stages = cast<RingType>(slot.getRing().getType()).getStages();
+              int64_t use = get(slot.getUse());
+              set(slot.getBuffer(), get(slot.getRing()) + ((use % stages) + stages) % stages);
+              return false;
+            })
+            .Case<GridExtentOp>([&](GridExtentOp extent) {
+              set(extent.getResult(), gridExtents[extent.getDim()]);
+              return false;
+            })
+            .Case<WaitOp, AcquireOp, ArriveOp, ExpectOp>([&](auto op) {
+              at(op.getUse());
+              return true;
+            })
+            .Case<TmaLoadOp, BulkLoadOp>([&](auto op) {
+              at(op.getUse());
+              into(op.getBuffer());
+              return true;
+            })
+            .Case<ReadOp, WriteSharedOp, CopyAsyncOp, TmaStoreOp, TmaReduceAddOp>([&](auto op) {
+              into(op.getBuffer());
+              return true;
+            })
+            .Case<ConvertOp>([&](ConvertOp convert) {
+              if (convert.getScratch())
+                into(convert.getScratch());
+              return static_cast<bool>(convert.getScratch());
+            })
+            .Case<FmaDotOp>([&](FmaDotOp dot) {
+              step.operandA = static_cast<int>(get(dot.getA()));
+              into(dot.getB());
+              return true;
+            })
+            .Case<WgmmaOp>([&](WgmmaOp product) {
+              if (isa<SharedType>(product.getA().getType()))
+                step.operandA = static_cast<int>(get(product.getA()));
+              into(product.getB());
+              step.products.push_back(numProducts);
+              set(product.getResult(), numProducts++);
+              return true;
+            })
+            .Case<WgmmaWaitOp>([&](WgmmaWaitOp wait) {
+              for (Value tile : wait.getTiles())
+                step.products.push_back(get(tile));
+              return true;
+            })
+            .Case<AnyOp>([&](AnyOp any) {
+              set(any.getResult(), launch.answer ? -1 : 0);
+              return true;
+            })
+            .Case<CopyCommitOp, CopyWaitOp, BulkCommitOp, BulkWaitOp, WgmmaCommitOp, SyncOp,
+                  SignalOp, TakeTurnOp, PassTurnOp, FenceAsyncOp>([](auto) { return true; })
+            .Default([](Operation *) { return false; });
+    if (isStep)
+      steps.push_back(std::move(step));
+  }
+
+  int64_t allocate(Operation *op, SharedType type, int64_t stages,
+                   std::optional<uint64_t> offset) {
+    auto [found, isNew] = firstPlaces.try_emplace(op, trace.places.size());
+    if (!isNew)
+      return found->second;
+    int64_t pitch = llvm::alignTo(getBytes(type), getAlignment(type));
+    for (int64_t slot = 0; slot < stages; ++slot) {
+      Place place;
+      place.allocation = op;
+      place.slot = slot;
+      if (offset) {
+        place.begin = static_cast<int64_t>(*offset) + slot * pitch;
+        place.end = place.begin + getBytes(type);
+      }
+      trace.places.push_back(place);
+    }
+    return found->second;
+  }
+
+  void findOverlaps() {
+    for (auto [i, place] : llvm::enumerate(trace.places))
+      for (auto [j, other] : llvm::enumerate(trace.places))
+        if (i == j || (place.begin < other.end && other.begin < place.end))
+          place.overlapping.push_back(static_cast<int>(j));
+  }
+
+  KernelOp kernel;
+  Launch launch;
+  Trace trace;
+  int64_t longExtent = 0, numVisited = 0, numProducts = 0;
+  int callDepth = 0;
+  llvm::DenseSet<std::pair<Value, int64_t>> longDims;
+  llvm::DenseSet<Value> accessed;
+  SmallVector<int64_t> gridExtents;
+  DenseMap<Value, int64_t> values;
+  DenseMap<Operation *, int64_t> firstPlaces;
+};
+
+} // namespace
+
+Trace sync::traceKernel(KernelOp kernel, const Launch &launch) {
+  return Tracer(kernel, launch).run();
+}
