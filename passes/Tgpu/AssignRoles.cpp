@@ -13,6 +13,7 @@
 #include "passes/Passes.h"
 #include "passes/Tgpu/RoleSlice.h"
 #include "passes/Tgpu/ScheduleNames.h"
+#include "passes/Tgpu/TileOrder.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/IRMapping.h"
@@ -50,8 +51,10 @@ public:
     for (const CopyGroup &group : slice.groups)
       makeChannel(group);
     makeBarrier();
-    if (isPersistent())
-      makeExtents();
+    if (isPersistent()) {
+      order.emplace(b, mapped, old.getGridAttr(), schedule.getGroup());
+      blocks = GridExtentOp::create(b, b.getI32Type(), 0);
+    }
     auto roles = RolesOp::create(
         b, b.getStrArrayAttr({"load", "compute"}),
         b.getDenseI64ArrayAttr({loadWarps, static_cast<int64_t>(old.getWarps())}),
@@ -74,16 +77,9 @@ private:
   //===--- The kernel ---------------------------------------------------------===//
 
   void makeKernel() {
-    MLIRContext *context = old.getContext();
     ArrayAttr grid = old.getGridAttr(), names = old.getGridNamesAttr();
     if (isPersistent()) {
-      auto call = [&](StringRef name, ArrayRef<tile::ExprAttr> operands) {
-        return tile::ExprAttr::get(context, tile::ExprKind::Call, 0, name, operands);
-      };
-      tile::ExprAttr tiles;
-      for (auto extent : grid.getAsRange<tile::ExprAttr>())
-        tiles = tiles ? call("*", {tiles, extent}) : extent;
-      grid = b.getArrayAttr({call("min", {call("sm_count", {}), tiles})});
+      grid = getPersistentGrid(grid);
       names = b.getStrArrayAttr({getNewName("cta")});
     }
     b.setInsertionPoint(old);
@@ -149,71 +145,6 @@ private:
       barrier = NamedBarrierOp::create(b, b.getIndexType(), old.getWarps(), IntegerAttr());
   }
 
-  //===--- Tiles ---------------------------------------------------------------===//
-
-  Value makeExpr(tile::ExprAttr expr) {
-    if (expr.getKind() == tile::ExprKind::Int)
-      return i32(expr.getValue());
-    if (expr.getKind() != tile::ExprKind::Call) {
-      Value argument;
-      for (auto [name, candidate] : llvm::zip_equal(mapped.getArgNames(), mapped.getArgs()))
-        if (cast<StringAttr>(name).getValue() == expr.getName())
-          argument = candidate;
-      if (expr.getKind() == tile::ExprKind::Name)
-        return argument;
-      return tile::DimOp::create(b, b.getI32Type(), argument, expr.getValue());
-    }
-    Value x = makeExpr(expr.getOperands()[0]), y = makeExpr(expr.getOperands()[1]);
-    StringRef name = expr.getName();
-    if (name == "+")
-      return arith::AddIOp::create(b, x, y);
-    if (name == "-")
-      return arith::SubIOp::create(b, x, y);
-    if (name == "*")
-      return arith::MulIOp::create(b, x, y);
-    return arith::CeilDivSIOp::create(b, x, y);
-  }
-
-  void makeExtents() {
-    for (auto extent : old.getGrid().getAsRange<tile::ExprAttr>()) {
-      extents.push_back(makeExpr(extent));
-      tiles = tiles ? arith::MulIOp::create(b, tiles, extents.back()).getResult() : extents.back();
-    }
-    blocks = GridExtentOp::create(b, b.getI32Type(), 0);
-  }
-
-  /// The ids of tile t, the first the fastest; of a group of rows, the second.
-  void mapIds(Value t) {
-    auto divide = [&](Value x, Value y) {
-      return std::pair<Value, Value>(arith::DivSIOp::create(b, x, y),
-                                     arith::RemSIOp::create(b, x, y));
-    };
-    auto ids = old.getGridIds();
-    size_t first = 0, last = ids.size() - 1;
-    if (schedule.getGroup() > 1 && ids.size() > 1) {
-      Value inner = t;
-      if (ids.size() > 2)
-        std::tie(t, inner) = divide(t, arith::MulIOp::create(b, extents[0], extents[1]));
-      Value group = i32(schedule.getGroup());
-      auto [number, within] = divide(inner, arith::MulIOp::create(b, extents[0], group));
-      Value start = arith::MulIOp::create(b, number, group);
-      Value left = arith::SubIOp::create(b, extents[1], start);
-      auto [x, y] = divide(within, arith::MinSIOp::create(b, left, group));
-      map.map(ids[0], x);
-      map.map(ids[1], arith::AddIOp::create(b, start, y).getResult());
-      first = 2;
-    }
-    for (size_t i = first; i < ids.size(); ++i) {
-      if (i == last) {
-        map.map(ids[i], t);
-        break;
-      }
-      auto [rest, id] = divide(t, extents[i]);
-      map.map(ids[i], id);
-      t = rest;
-    }
-  }
-
   //===--- Roles ---------------------------------------------------------------===//
 
   void writeRole() {
@@ -222,10 +153,12 @@ private:
       use = i32(0);
     if (!isPersistent())
       return writeBlock(old.getBody().front());
-    auto loop = scf::ForOp::create(b, mapped.getGridIds()[0], tiles, blocks, uses);
+    auto loop = scf::ForOp::create(b, mapped.getGridIds()[0], order->getTiles(), blocks, uses);
     b.setInsertionPointToStart(loop.getBody());
     uses.assign(loop.getRegionIterArgs().begin(), loop.getRegionIterArgs().end());
-    mapIds(loop.getInductionVar());
+    for (auto [id, value] :
+         llvm::zip_equal(old.getGridIds(), order->getIds(b, loop.getInductionVar())))
+      map.map(id, value);
     writeBlock(old.getBody().front());
     scf::YieldOp::create(b, uses);
   }
@@ -409,8 +342,8 @@ private:
   SmallVector<Channel> channels;
   llvm::DenseMap<std::pair<Value, Type>, Value> maps;
   Value barrier;
-  SmallVector<Value> extents;
-  Value tiles, blocks;
+  std::optional<TileOrder> order;
+  Value blocks; ///< of the grid
   bool isLoad = false;
   SmallVector<Value> uses; ///< of each channel: how often, until here
 };

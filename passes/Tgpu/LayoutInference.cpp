@@ -4,6 +4,8 @@
 
 #include "passes/Tgpu/LayoutInference.h"
 
+#include "dialect/Tgpu/MatrixShape.h"
+
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -39,7 +41,7 @@ std::optional<unsigned> LayoutInference::classOf(Value value) {
   if (isNew) {
     auto type = cast<RankedTensorType>(value.getType());
     unsigned id = classes.size();
-    classes.push_back({id, Attribute(), SmallVector<int64_t>(type.getShape()),
+    classes.push_back({id, Attribute(), getMatrixShape(type.getShape()),
                        getElementBits(type.getElementType())});
   }
   return find(it->second);
@@ -81,7 +83,7 @@ Attribute LayoutInference::get(Value value) const {
   if (it != ids.end())
     return classes[find(it->second)].layout;
   auto type = cast<RankedTensorType>(value.getType());
-  return getDefault(type.getShape(), getElementBits(type.getElementType()));
+  return getDefault(getMatrixShape(type.getShape()), getElementBits(type.getElementType()));
 }
 
 //===----------------------------------------------------------------------===//
@@ -94,14 +96,45 @@ bool LayoutInference::fits(Attribute layout, ArrayRef<int64_t> shape) {
       RankedTensorType::get(shape, Float32Type::get(layout.getContext()), layout));
 }
 
-/// As many warps as can below each other, so that rows, and reductions of them, stay in a warp.
-Attribute LayoutInference::getMma(ArrayRef<int64_t> shape) const {
+/// As many warps as can below each other, so that rows, and reductions of them, stay in a warp; or
+/// a grid of warps that reads as little of the operands as it can.
+Attribute LayoutInference::getMma(ArrayRef<int64_t> shape, bool keepsRows) const {
+  Attribute best;
+  int64_t leastRead = 0;
   for (int64_t warpsM = warps; warpsM >= 1; warpsM /= 2) {
-    auto layout = MmaAttr::get(context, warpsM, warps / warpsM);
-    if (fits(layout, shape))
-      return layout;
+    int64_t warpsN = warps / warpsM, read = shape[0] / warpsM + shape[1] / warpsN;
+    auto layout = MmaAttr::get(context, warpsM, warpsN);
+    if (!fits(layout, shape) || (best && read >= leastRead))
+      continue;
+    best = layout;
+    leastRead = read;
+    if (keepsRows)
+      break;
   }
-  return {};
+  return best;
+}
+
+/// Rows stay in a warp where they are reduced, and where one product reads another's result from
+/// registers.
+void LayoutInference::seedDots() {
+  llvm::DenseSet<unsigned> ofRows;
+  auto keepRows = [&](Value value) {
+    if (std::optional<unsigned> id = classOf(value))
+      ofRows.insert(*id);
+  };
+  for (Operation *op : relations)
+    if (auto reduce = dyn_cast<tile::ReduceOp>(op); reduce && reduce.getDim() == 1)
+      keepRows(reduce.getSource());
+  for (tile::DotOp dot : dots)
+    if (!dot.getLhs().getDefiningOp<tile::LoadOp>()) {
+      keepRows(dot.getLhs());
+      keepRows(dot.getResult());
+    }
+  for (tile::DotOp dot : dots) {
+    seed(dot.getResult(), getWgmma(dot));
+    bool keepsRows = ofRows.contains(*classOf(dot.getResult()));
+    seed(dot.getResult(), getMma(cast<RankedTensorType>(dot.getType()).getShape(), keepsRows));
+  }
 }
 
 Attribute LayoutInference::getWgmma(tile::DotOp op) const {
@@ -149,9 +182,9 @@ LogicalResult LayoutInference::visit(Operation *op) {
   for (Value value : llvm::concat<Value>(llvm::to_vector(op->getOperands()),
                                          llvm::to_vector(ValueRange(op->getResults()))))
     if (auto type = dyn_cast<RankedTensorType>(value.getType());
-        type && (type.getRank() < 1 || type.getRank() > 2))
+        type && type.getRank() < 1)
       return op->emitError() << "'" << op->getName() << "' has a tile of rank " << type.getRank()
-                             << "; a GPU holds tiles of rank 1 and 2 so far";
+                             << "; on a GPU a tile has rank 1 at least";
   if (isa<tile::ForBlocksOp>(op))
     classOf(cast<tile::ForBlocksOp>(op).getKeep());
   if (isa<scf::ForOp, tile::ForBlocksOp>(op)) {
@@ -170,14 +203,15 @@ LogicalResult LayoutInference::visit(Operation *op) {
     unite({dot.getResult()});
     if (dot.getAcc())
       unite({dot.getResult(), dot.getAcc()});
-    seed(dot.getResult(), getWgmma(dot));
-    seed(dot.getResult(), getMma(cast<RankedTensorType>(dot.getType()).getShape()));
+    dots.push_back(dot);
     return success();
   }
   if (isa<tile::ReduceOp, tile::ExpandOp>(op)) {
     classOf(op->getOperand(0));
     classOf(op->getResult(0));
-    relations.push_back(op);
+    Value whole = isa<tile::ReduceOp>(op) ? op->getOperand(0) : op->getResult(0);
+    if (tile::getRank(whole.getType()) == 2)
+      relations.push_back(op);
     return success();
   }
   if (isElementwise(op)) {
@@ -186,8 +220,19 @@ LogicalResult LayoutInference::visit(Operation *op) {
     unite(values);
     return success();
   }
-  if (isa<tile::LoadOp, tile::StoreOp, tile::AtomicAddOp, tile::TransposeOp, tile::FullOp,
-          tile::IotaOp, arith::ConstantOp, scf::YieldOp, tile::YieldOp>(op)) {
+  if (auto reshape = dyn_cast<tile::ReshapeOp>(op)) {
+    auto shapeOf = [](Value value) {
+      return getMatrixShape(cast<RankedTensorType>(value.getType()).getShape());
+    };
+    classOf(reshape.getSource());
+    classOf(reshape.getResult());
+    if (shapeOf(reshape.getSource()) == shapeOf(reshape.getResult()))
+      unite({reshape.getResult(), reshape.getSource()});
+    return success();
+  }
+  if (isa<tile::LoadOp, tile::StoreOp, tile::AtomicAddOp, tile::GatherOp, tile::ScatterAddOp,
+          tile::TransposeOp, tile::FullOp, tile::IotaOp, arith::ConstantOp, scf::YieldOp,
+          tile::YieldOp>(op)) {
     for (Value value : op->getOperands())
       classOf(value);
     for (Value value : op->getResults())
@@ -226,6 +271,7 @@ LogicalResult LayoutInference::run() {
   });
   if (result.wasInterrupted())
     return failure();
+  seedDots();
   while (propagate())
     ;
   // Tiles of rank 2 first: vectors follow them.

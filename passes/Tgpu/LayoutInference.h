@@ -39,12 +39,14 @@ public:
   static bool isRematerialised(mlir::Value value);
   /// Every tile of the operation's operands and results has one shape and one layout.
   static bool isElementwise(mlir::Operation *op);
+  /// For coalesced access to a tile of which nothing else is known.
+  mlir::Attribute getDefault(llvm::ArrayRef<int64_t> shape, int64_t bits) const;
 
 private:
   struct Class {
     unsigned parent;
     mlir::Attribute layout;
-    llvm::SmallVector<int64_t> shape;
+    llvm::SmallVector<int64_t> shape; ///< as layouts see it, of rank 1 or 2
     int64_t minBits;
   };
   unsigned find(unsigned id) const;
@@ -54,8 +56,8 @@ private:
   mlir::Attribute lookup(mlir::Value value);
   mlir::LogicalResult visit(mlir::Operation *op);
   bool propagate();
-  mlir::Attribute getMma(llvm::ArrayRef<int64_t> shape) const;
-  mlir::Attribute getDefault(llvm::ArrayRef<int64_t> shape, int64_t bits) const;
+  mlir::Attribute getMma(llvm::ArrayRef<int64_t> shape, bool keepsRows) const;
+  void seedDots();
   static bool fits(mlir::Attribute layout, llvm::ArrayRef<int64_t> shape);
 
   tile::KernelOp kernel;
@@ -65,6 +67,7 @@ private:
   std::vector<Class> classes;
   llvm::DenseMap<mlir::Value, unsigned> ids;
   llvm::SmallVector<mlir::Operation *> relations; ///< reductions and expansions
+  llvm::SmallVector<tile::DotOp> dots;
 };
 
 } // namespace tilewright::tgpu

@@ -17,6 +17,7 @@
 #include "passes/Tgpu/RoleSlice.h"
 #include "passes/Tgpu/ScheduleNames.h"
 #include "passes/Tgpu/StorePieces.h"
+#include "passes/Tgpu/TileOrder.h"
 
 #include "mlir/IR/Builders.h"
 
@@ -98,20 +99,20 @@ bool feedsWgmma(scf::ForOp loop) {
 
 } // namespace
 
-bool tgpu::planRoles(KernelOp kernel, const RoleOverrides &overrides, bool explain) {
+FailureOr<bool> tgpu::planRoles(KernelOp kernel, const RoleOverrides &overrides, bool must) {
   int64_t warps = kernel.getWarps();
-  auto refuse = [&](const Twine &why) {
-    if (explain)
-      kernel.emitOpError() << "cannot be split into roles: " << why;
-    return false;
+  auto refuse = [&](const Twine &why) -> FailureOr<bool> {
+    if (!must)
+      return false;
+    return kernel.emitOpError() << "cannot be split into roles: " << why;
   };
   if (kernel.getTarget() != "sm_90a")
     return refuse("the target must be sm_90a");
   if (warps % 4 != 0 || warps + loadWarps > 32)
     return refuse("the warps must be a multiple of 4, and at most 28");
-  FailureOr<RoleSlice> slice = RoleSlice::get(kernel, explain);
+  FailureOr<RoleSlice> slice = RoleSlice::get(kernel, /*explain=*/must);
   if (failed(slice))
-    return false;
+    return must ? FailureOr<bool>(failure()) : false;
   SmallVector<scf::ForOp> loops;
   for (const CopyGroup &group : slice->groups)
     if (scf::ForOp loop = group.getLoop(); loop && !llvm::is_contained(loops, loop))
@@ -146,7 +147,7 @@ bool tgpu::planRoles(KernelOp kernel, const RoleOverrides &overrides, bool expla
   auto schedule = RoleScheduleAttr::getChecked([&] { return kernel.emitOpError(); },
                                                kernel.getContext(), load, compute, group, buffers);
   if (!schedule)
-    return false;
+    return failure();
   if (!kernel->hasAttr(roleScheduleName)) // by the author
     kernel->setAttr(roleScheduleName, schedule);
   for (scf::ForOp loop : loops)

@@ -29,8 +29,8 @@ struct RoleOverrides {
 };
 
 /// Plans a kernel whose loops feed wgmma, if all its copies can be made by a role of their own.
-/// Whether it did; with `explain`, errors say why not.
-bool planRoles(KernelOp kernel, const RoleOverrides &overrides, bool explain);
+/// Whether it did; with `must` it is an error if not. Fails after an error.
+mlir::FailureOr<bool> planRoles(KernelOp kernel, const RoleOverrides &overrides, bool must);
 
 } // namespace tilewright::tgpu
 

@@ -25,25 +25,6 @@ scf::ForOp CopyGroup::getLoop() const {
   return loop ? loop : parent->getParentOfType<scf::ForOp>();
 }
 
-static bool isComputable(KernelOp kernel, tile::ExprAttr expr) {
-  if (expr.getKind() == tile::ExprKind::Name)
-    return llvm::any_of(llvm::zip_equal(kernel.getArgNames(), kernel.getArgs()), [&](auto pair) {
-      return cast<StringAttr>(std::get<0>(pair)).getValue() == expr.getName() &&
-             std::get<1>(pair).getType().isSignlessInteger(32);
-    });
-  if (expr.getKind() != tile::ExprKind::Call)
-    return expr.getKind() == tile::ExprKind::Int || expr.getKind() == tile::ExprKind::Dim;
-  bool isKnown = llvm::is_contained({"+", "-", "*", "ceildiv"}, expr.getName());
-  return isKnown && llvm::all_of(expr.getOperands(), [&](tile::ExprAttr operand) {
-           return isComputable(kernel, operand);
-         });
-}
-
-bool tgpu::hasComputableGrid(KernelOp kernel) {
-  return llvm::all_of(kernel.getGrid().getAsRange<tile::ExprAttr>(),
-                      [&](tile::ExprAttr expr) { return isComputable(kernel, expr); });
-}
-
 TensorMapType tgpu::getTensorMap(KernelOp kernel, Value view, std::optional<ArrayRef<int64_t>> dims,
                                  SharedType buffer) {
   constexpr int64_t mostDims = 5, mostExtent = 256, chunkBytes = 16;

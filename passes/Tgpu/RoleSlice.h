@@ -37,9 +37,6 @@ struct RoleSlice {
   static mlir::FailureOr<RoleSlice> get(KernelOp kernel, bool explain);
 };
 
-/// Whether the extents of the grid can be computed from extents, numbers and 32-bit arguments.
-bool hasComputableGrid(KernelOp kernel);
-
 /// The tensor map by which a view is copied from or to a buffer; null where there is none: the view
 /// must be an argument that is not optional, and the buffer be made of its last dimensions.
 TensorMapType getTensorMap(KernelOp kernel, mlir::Value view,

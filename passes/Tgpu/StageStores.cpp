@@ -13,12 +13,15 @@
 // The number of pieces is a multiple of n, so p mod n is known and runs on from tile to tile.
 
 #include "passes/Passes.h"
+#include "passes/Tgpu/LayoutInference.h"
 #include "passes/Tgpu/RoleSlice.h"
 #include "passes/Tgpu/ScheduleNames.h"
 #include "passes/Tgpu/StorePieces.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/IR/IRMapping.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
 
 namespace tilewright {
 #define GEN_PASS_DEF_TGPUSTAGESTORES
@@ -90,17 +93,13 @@ private:
     auto ringType = RingType::get(b.getContext(), pieces.buffers, pieces.type);
     Value ring = AllocRingOp::create(b, ringType, IntegerAttr());
     b.setInsertionPoint(store);
-    auto tile = cast<RankedTensorType>(store.getValue().getType());
     ArrayRef<int64_t> shape = pieces.type.getShape();
-    auto pieceType = RankedTensorType::get(shape, tile.getElementType(), tile.getEncoding());
     auto i32 = [&](int64_t value) {
       return arith::ConstantOp::create(b, b.getI32IntegerAttr(static_cast<int32_t>(value)));
     };
     for (int64_t piece = 0; piece < pieces.count; ++piece) {
       int64_t first = piece * shape[1];
-      Value part = store.getValue();
-      if (pieces.count > 1)
-        part = ColumnsOp::create(b, pieceType, first, part);
+      Value part = getColumns(b, store.getValue(), first, shape[1]);
       Value buffer = SlotOp::create(b, pieces.type, ring, i32(piece % pieces.buffers));
       BulkWaitOp::create(b, pieces.buffers - 1, /*read=*/true);
       SyncOp::create(b, barrier);
@@ -117,7 +116,29 @@ private:
       TmaStoreOp::create(b, buffer, map, indices, known);
       BulkCommitOp::create(b);
     }
-    store.erase();
+    store.erase(); // canonicalize removes what it alone used
+  }
+
+  /// What is computed element by element for the store alone is computed piece by piece, so that
+  /// the registers of one piece are free before the next begins.
+  static Value getColumns(ImplicitLocOpBuilder &b, Value tile, int64_t first, int64_t count) {
+    auto type = cast<RankedTensorType>(tile.getType());
+    if (type.getDimSize(1) == count)
+      return tile;
+    auto pieceType = type.clone({type.getDimSize(0), count});
+    Operation *op = tile.getDefiningOp();
+    bool isSplat = op && isa<tile::FullOp>(op);
+    bool isElementwise = op && LayoutInference::isElementwise(op) && op->hasOneUse() &&
+                         op->getNumResults() == 1 && isMemoryEffectFree(op);
+    if (!isSplat && !isElementwise)
+      return ColumnsOp::create(b, pieceType, first, tile);
+    IRMapping map;
+    for (Value operand : op->getOperands())
+      if (isa<RankedTensorType>(operand.getType()))
+        map.map(operand, getColumns(b, operand, first, count));
+    Operation *copy = b.clone(*op, map);
+    copy->getResult(0).setType(pieceType);
+    return copy->getResult(0);
   }
 
   /// The map of the view that is there already, or a new one.

@@ -13,7 +13,7 @@
 // CHECK-LABEL: tgpu.kernel @product target "sm_80" warps 4
 // CHECK-DAG:     %[[X:.*]] = tgpu.alloc : !tgpu.shared<64x32xf16, b64>
 // CHECK-DAG:     %[[Y:.*]] = tgpu.alloc : !tgpu.shared<32x64xf16, b128>
-// CHECK:         scf.for {{.*}} -> (tensor<64x64xf32, #tgpu.mma<4, 1>>)
+// CHECK:         scf.for {{.*}} -> (tensor<64x64xf32, #tgpu.mma<2, 2>>)
 // CHECK-NEXT:      tgpu.sync
 // CHECK-NEXT:      tgpu.copy_async %a[{{.*}}], %[[X]]
 // CHECK-NEXT:      tgpu.copy_commit
@@ -21,11 +21,11 @@
 // CHECK-NEXT:      tgpu.copy_commit
 // CHECK-NEXT:      tgpu.copy_wait pending 0
 // CHECK-NEXT:      tgpu.sync
-// CHECK-NEXT:      %[[A:.*]] = tgpu.read %[[X]] : {{.*}} -> tensor<64x32xf16, #tgpu.operand<a, #tgpu.mma<4, 1>>>
-// CHECK-NEXT:      %[[B:.*]] = tgpu.read %[[Y]] : {{.*}} -> tensor<32x64xf16, #tgpu.operand<b, #tgpu.mma<4, 1>>>
+// CHECK-NEXT:      %[[A:.*]] = tgpu.read %[[X]] : {{.*}} -> tensor<64x32xf16, #tgpu.operand<a, #tgpu.mma<2, 2>>>
+// CHECK-NEXT:      %[[B:.*]] = tgpu.read %[[Y]] : {{.*}} -> tensor<32x64xf16, #tgpu.operand<b, #tgpu.mma<2, 2>>>
 // CHECK-NEXT:      tgpu.mma %[[A]], %[[B]],
 // The row takes a slice of the layout of the tile that it is added to.
-// CHECK:         tgpu.load %bias[{{.*}}] : {{.*}} -> tensor<64xf32, #tgpu.slice<0, #tgpu.mma<4, 1>>>
+// CHECK:         tgpu.load %bias[{{.*}}] : {{.*}} -> tensor<64xf32, #tgpu.slice<0, #tgpu.mma<2, 2>>>
 tile.kernel @product (%a: !tile.view<[?, ?], f16>, %b: !tile.view<[?, ?], f16>,
                       %bias: !tile.view<[?], f32>, %c: !tile.view<[?, ?], f32>)
     grid(%bn = ceildiv(dim(c, 1), 64), %bm = ceildiv(dim(c, 0), 64)) {

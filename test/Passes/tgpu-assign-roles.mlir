@@ -1,0 +1,246 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// RUN: split-file %s %t
+// RUN: tilewright-opt %t/kernels.mlir --tgpu-assign-roles | FileCheck %s
+// RUN: tilewright-opt %t/errors.mlir --tgpu-assign-roles -split-input-file -verify-diagnostics
+
+//--- kernels.mlir
+
+!q = !tgpu.shared<128x64xbf16, b128>
+!view = !tile.view<[?, ?, 64], bf16>
+!acc = tensor<128x128xf32, #tgpu.wgmma<2>>
+!out = tensor<128x64xf32, #tgpu.wgmma<2>>
+
+// What is copied once for a tile has one buffer; the loop's copies, which different products read
+// first, have a ring each. Uses are counted across rounds and tiles. Branches around copies are in
+// both roles, what the loop carries for the places of copies as well, tiles are not.
+// CHECK-LABEL: tgpu.kernel @two_products target "sm_90a" warps 12
+// CHECK:         grid(%cta = min(sm_count(), ceildiv(dim(q, 1), 128) * dim(q, 0)))
+// CHECK:         %[[Q_MAP:.*]] = tgpu.tensor_map %q : !tile.view<[?, ?, 64], bf16> -> !tgpu.tensor_map<1x128x64xbf16, b128>
+// CHECK:         %[[Q:.*]] = tgpu.alloc : !tgpu.shared<128x64xbf16, b128>
+// CHECK-NEXT:    %[[Q_FULL:.*]] = tgpu.alloc_barriers arrivals 1 : !tgpu.barriers<1>
+// CHECK-NEXT:    %[[Q_EMPTY:.*]] = tgpu.alloc_barriers arrivals 8 : !tgpu.barriers<1>
+// CHECK:         %[[K_MAP:.*]] = tgpu.tensor_map %k :
+// CHECK:         %[[K:.*]] = tgpu.alloc_ring : !tgpu.ring<2, <128x64xbf16, b128>>
+// CHECK-NEXT:    %[[K_FULL:.*]] = tgpu.alloc_barriers arrivals 1 : !tgpu.barriers<2>
+// CHECK-NEXT:    %[[K_EMPTY:.*]] = tgpu.alloc_barriers arrivals 8 : !tgpu.barriers<2>
+// CHECK:         %[[V:.*]] = tgpu.alloc_ring : !tgpu.ring<2, <128x64xbf16, b128>>
+// CHECK:         %[[TILES:.*]] = arith.muli
+// CHECK-NEXT:    %[[STEP:.*]] = tgpu.grid_extent 0
+// CHECK:         role "load" warps 4 registers 40
+// CHECK:           scf.for %[[T:.*]] = %cta to %[[TILES]] step %[[STEP]] iter_args(%[[UQ:.*]] = %{{.*}}, %[[UK:.*]] = %{{.*}}, %[[UV:.*]] = %{{.*}}) -> (i32, i32, i32)
+// CHECK:             tgpu.acquire %[[Q_EMPTY]][%[[UQ]]]
+// CHECK-NEXT:        tgpu.expect %[[Q_FULL]][%[[UQ]]] bytes 16384
+// CHECK-NEXT:        tgpu.tma_load %[[Q_MAP]][%{{.*}}, %{{.*}}, 0], %[[Q]], %[[Q_FULL]][%[[UQ]]]
+// CHECK:             scf.for %{{.*}} iter_args(%[[ROW:.*]] = %{{.*}}, %[[K_USE:.*]] = %[[UK]], %[[V_USE:.*]] = %[[UV]]) -> (i32, i32, i32)
+// CHECK:               tgpu.acquire %[[K_EMPTY]][%[[K_USE]]]
+// CHECK:               tgpu.tma_load %[[K_MAP]][%{{.*}}, %[[ROW]], 0], %{{.*}}, %[[K_FULL]][%[[K_USE]]]
+// CHECK:               scf.if
+// CHECK:                 tgpu.tma_load
+// CHECK:               else
+// CHECK-NEXT:            scf.yield %[[V_USE]]
+// CHECK-NOT:           tgpu.wgmma
+// CHECK:         role "compute" warps 8 registers 232
+// CHECK:             tgpu.wait %[[Q_FULL]]
+// CHECK:             scf.for
+// CHECK-NOT:           tgpu.sync
+// CHECK-NOT:           tgpu.copy
+// CHECK:               tgpu.wait %[[K_FULL]][%[[KU:.*]]]
+// CHECK-NEXT:          %[[K_SLOT:.*]] = tgpu.slot %[[K]][%[[KU]]]
+// CHECK:               tgpu.wgmma %[[Q]], %[[K_SLOT]] transpose_b
+// CHECK-NEXT:          tgpu.wgmma_commit
+// CHECK-NEXT:          tgpu.wgmma_wait pending 0
+// CHECK-NEXT:          tgpu.arrive %[[K_EMPTY]][%[[KU]]] per {{ *}}warp
+// CHECK:               scf.if
+// CHECK:                 tgpu.slot %[[V]]
+// CHECK:                 tgpu.arrive
+// CHECK:             tgpu.arrive %[[Q_EMPTY]]
+// CHECK:             tgpu.store
+tgpu.kernel @two_products target "sm_90a" warps 8 (%q: !view, %k: !view, %v: !view, %o: !tile.view<[?, ?, 64], f32>)
+    grid(%m = ceildiv(dim(q, 1), 128), %b = dim(q, 0))
+    attributes {tgpu.role_schedule = #tgpu.role_schedule<load_registers = 40, compute_registers = 232, group = 1>} {
+  %q_buffer = tgpu.alloc : !q
+  %k_buffer = tgpu.alloc : !q
+  %v_buffer = tgpu.alloc : !q
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %c128 = arith.constant 128 : i32
+  %zero = arith.constant 0.0 : f32
+  %row = arith.muli %m, %c128 : i32
+  tgpu.copy_async %q[%b, %row, 0], %q_buffer : !view, !q
+  tgpu.copy_commit
+  tgpu.copy_wait pending 0
+  tgpu.sync
+  %keys = tile.dim %k, 1 : !view
+  %none = tile.full %zero : !out
+  %sum:2 = scf.for %i = %c0 to %keys step %c128 iter_args(%old = %none, %n = %c0) -> (!out, i32) : i32 {
+    tgpu.sync
+    tgpu.copy_async %k[%b, %n, 0], %k_buffer : !view, !q
+    tgpu.copy_commit
+    tgpu.copy_wait pending 0
+    tgpu.sync
+    %s_pending = tgpu.wgmma %q_buffer, %k_buffer transpose_b : !q, !q -> !acc
+    tgpu.wgmma_commit
+    %s = tgpu.wgmma_wait pending 0, %s_pending : !acc
+    %p = tile.cast %s : !acc -> tensor<128x128xbf16, #tgpu.wgmma<2>>
+    %p_a = tgpu.convert %p : tensor<128x128xbf16, #tgpu.wgmma<2>> -> tensor<128x128xbf16, #tgpu.operand<a, #tgpu.wgmma<2>>>
+    %even = arith.cmpi slt, %n, %row : i32
+    %new = scf.if %even -> (!out) {
+      tgpu.copy_async %v[%b, %n, 0], %v_buffer : !view, !q
+      tgpu.copy_commit
+      tgpu.copy_wait pending 0
+      tgpu.sync
+      %o_pending = tgpu.wgmma %p_a, %v_buffer, %old : tensor<128x128xbf16, #tgpu.operand<a, #tgpu.wgmma<2>>>, !q, !out -> !out
+      tgpu.wgmma_commit
+      %done = tgpu.wgmma_wait pending 0, %o_pending : !out
+      scf.yield %done : !out
+    } else {
+      scf.yield %old : !out
+    }
+    %next = arith.addi %n, %c128 : i32
+    scf.yield %new, %next : !out, i32
+  } {tgpu.schedule = #tgpu.schedule<skeleton = producer_consumer, stages = 2, in_flight = 1>}
+  tgpu.store %sum#0, %o[%b, %row, 0] : !out, !tile.view<[?, ?, 64], f32>
+}
+
+// Groups of two steps of the second id; what computes writes to shared memory as well, and syncs
+// among itself.
+// CHECK-LABEL: tgpu.kernel @grouped
+// CHECK:         %[[BARRIER:.*]] = tgpu.named_barrier warps 8
+// CHECK:         role "load"
+// CHECK:           scf.for %[[T:.*]] = %cta
+// CHECK:             %[[SPAN:.*]] = arith.muli %[[COLUMNS:.*]], %[[GROUP:.*]] : i32
+// CHECK:             %[[NUMBER:.*]] = arith.divsi %[[T]], %[[SPAN]]
+// CHECK:             %[[WITHIN:.*]] = arith.remsi %[[T]], %[[SPAN]]
+// CHECK:             %[[START:.*]] = arith.muli %[[NUMBER]], %[[GROUP]]
+// CHECK:             %[[LEFT:.*]] = arith.subi %[[ROWS:.*]], %[[START]]
+// CHECK:             %[[HEIGHT:.*]] = arith.minsi %[[LEFT]], %[[GROUP]]
+// CHECK:             %[[N:.*]] = arith.divsi %[[WITHIN]], %[[HEIGHT]]
+// CHECK:             %[[Y:.*]] = arith.remsi %[[WITHIN]], %[[HEIGHT]]
+// CHECK:             %[[M:.*]] = arith.addi %[[START]], %[[Y]]
+// CHECK:             tgpu.tma_load %{{.*}}[%[[N]], %[[M]]]
+// CHECK:         role "compute"
+// CHECK:             tgpu.write
+// CHECK-NEXT:        tgpu.sync on %[[BARRIER]]
+tgpu.kernel @grouped target "sm_90a" warps 8 (%x: !tile.view<[?, ?], bf16>, %o: !tile.view<[?, ?], f32>)
+    grid(%n = ceildiv(dim(o, 1), 128), %m = dim(o, 0))
+    attributes {tgpu.role_schedule = #tgpu.role_schedule<load_registers = 40, compute_registers = 232, group = 2>} {
+  %buffer = tgpu.alloc : !q
+  %other = tgpu.alloc : !tgpu.shared<128x128xf32, b128>
+  tgpu.copy_async %x[%n, %m], %buffer : !tile.view<[?, ?], bf16>, !q
+  tgpu.copy_commit
+  tgpu.copy_wait pending 0
+  tgpu.sync
+  %pending = tgpu.wgmma %buffer, %buffer transpose_b : !q, !q -> !acc
+  tgpu.wgmma_commit
+  %s = tgpu.wgmma_wait pending 0, %pending : !acc
+  tgpu.write %s, %other : !acc, !tgpu.shared<128x128xf32, b128>
+  tgpu.sync
+  %t = tgpu.read %other transpose : !tgpu.shared<128x128xf32, b128> -> !acc
+  tgpu.store %t, %o[%m, %n] : !acc, !tile.view<[?, ?], f32>
+}
+
+//--- errors.mlir
+
+!q = !tgpu.shared<128x64xbf16, b128>
+!view = !tile.view<[?, ?], bf16>
+tgpu.kernel @optional target "sm_90a" warps 8 (%x: optional !view) grid(%b = 1)
+    attributes {tgpu.role_schedule = #tgpu.role_schedule<load_registers = 40, compute_registers = 232>} {
+  %q = tgpu.alloc : !q
+  // expected-error @+1 {{kernel cannot be split into roles: there is no tensor map for a copy; use the schedule skeleton=synchronous}}
+  tgpu.copy_async %x[%b, 0], %q : !view, !q
+  %r = tgpu.read %q : !q -> tensor<128x64xbf16, #tgpu.wgmma<2>>
+}
+
+// -----
+
+!q = !tgpu.shared<128x64xbf16, b128>
+!view = !tile.view<[?, ?], bf16>
+tgpu.kernel @written target "sm_90a" warps 8 (%x: !view) grid(%b = 1)
+    attributes {tgpu.role_schedule = #tgpu.role_schedule<load_registers = 40, compute_registers = 232>} {
+  %q = tgpu.alloc : !q
+  // expected-error @+1 {{kernel cannot be split into roles: the kernel writes to the view that a copy reads}}
+  tgpu.copy_async %x[%b, 0], %q : !view, !q
+  %r = tgpu.read %q : !q -> tensor<128x64xbf16, #tgpu.wgmma<2>>
+  tgpu.store %r, %x[%b, 0] : tensor<128x64xbf16, #tgpu.wgmma<2>>, !view
+}
+
+// -----
+
+!q = !tgpu.shared<128x64xbf16, b128>
+!view = !tile.view<[?, ?], bf16>
+tgpu.kernel @late target "sm_90a" warps 8 (%x: !view) grid(%b = 1)
+    attributes {tgpu.role_schedule = #tgpu.role_schedule<load_registers = 40, compute_registers = 232>} {
+  %q = tgpu.alloc : !q
+  %r = tgpu.read %q : !q -> tensor<128x64xbf16, #tgpu.wgmma<2>>
+  // expected-error @+1 {{kernel cannot be split into roles: the buffer of a copy is used where the copy may not have been made}}
+  tgpu.copy_async %x[%b, 0], %q : !view, !q
+}
+
+// -----
+
+!q = !tgpu.shared<128x64xbf16, b128>
+!view = !tile.view<[?, ?], bf16>
+tgpu.kernel @shared target "sm_90a" warps 8 (%x: !view) grid(%b = 1)
+    attributes {tgpu.role_schedule = #tgpu.role_schedule<load_registers = 40, compute_registers = 232>} {
+  %q = tgpu.alloc : !q
+  tgpu.copy_async %x[%b, 0], %q : !view, !q
+  %r = tgpu.read %q : !q -> tensor<128x64xbf16, #tgpu.wgmma<2>>
+  // expected-error @+1 {{kernel cannot be split into roles: the buffer of a copy is written by others as well}}
+  tgpu.write %r, %q : tensor<128x64xbf16, #tgpu.wgmma<2>>, !q
+}
+
+// -----
+
+!q = !tgpu.shared<128x64xbf16, b128>
+!view = !tile.view<[?, ?], bf16>
+tgpu.kernel @vote target "sm_90a" warps 8 (%x: !view) grid(%b = 1)
+    attributes {tgpu.role_schedule = #tgpu.role_schedule<load_registers = 40, compute_registers = 232>} {
+  %true = arith.constant true
+  %flags = tile.full %true : tensor<128x64xi1, #tgpu.wgmma<2>>
+  // expected-error @+1 {{kernel cannot be split into roles: a vote of the whole block stands in no role}}
+  %any = tgpu.any %flags : tensor<128x64xi1, #tgpu.wgmma<2>>
+}
+
+// -----
+
+!q = !tgpu.shared<128x64xbf16, b128>
+!view = !tile.view<[?, ?], bf16>
+tgpu.kernel @carried target "sm_90a" warps 8 (%x: !view, %n: i32) grid(%b = 1)
+    attributes {tgpu.role_schedule = #tgpu.role_schedule<load_registers = 40, compute_registers = 232>} {
+  %q = tgpu.alloc : !q
+  // expected-error @+1 {{kernel cannot be split into roles: the place of a copy depends on 'scf.while'}}
+  %place = scf.while (%i = %n) : (i32) -> i32 {
+    %more = arith.cmpi slt, %i, %b : i32
+    scf.condition(%more) %i : i32
+  } do {
+  ^bb0(%i: i32):
+    scf.yield %i : i32
+  }
+  tgpu.copy_async %x[%place, 0], %q : !view, !q
+  %r = tgpu.read %q : !q -> tensor<128x64xbf16, #tgpu.wgmma<2>>
+}
+
+// -----
+
+!q = !tgpu.shared<128x64xbf16, b128>
+!view = !tile.view<[?, ?], bf16>
+// expected-error @+1 {{is split into roles with 4 to 28 warps, a multiple of 4, but got 2}}
+tgpu.kernel @warps target "sm_90a" warps 2 (%x: !view) grid(%b = 1)
+    attributes {tgpu.role_schedule = #tgpu.role_schedule<load_registers = 40, compute_registers = 232>} {
+  %q = tgpu.alloc : !q
+  tgpu.copy_async %x[%b, 0], %q : !view, !q
+  %r = tgpu.read %q : !q -> tensor<128x64xbf16, #tgpu.mma<2, 1>>
+}
+
+// -----
+
+!q = !tgpu.shared<128x64xbf16, b128>
+!view = !tile.view<[?, ?], bf16>
+// expected-error @+1 {{cannot take tile after tile: its grid is not computed by +, -, * and ceildiv from extents and numbers; use the schedule group=0}}
+tgpu.kernel @grid target "sm_90a" warps 4 (%x: !view) grid(%b = max(dim(x, 0), 4))
+    attributes {tgpu.role_schedule = #tgpu.role_schedule<load_registers = 40, compute_registers = 232, group = 1>} {
+  %q = tgpu.alloc : !q
+  tgpu.copy_async %x[%b, 0], %q : !view, !q
+  %r = tgpu.read %q : !q -> tensor<128x64xbf16, #tgpu.wgmma<1>>
+}

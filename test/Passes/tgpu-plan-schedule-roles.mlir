@@ -1,0 +1,82 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The schedule of kernels that are split into roles: stages by what fits into shared memory, the
+// order of tiles by which operand follows which id.
+// RUN: tilewright-opt %s --tgpu-plan-schedule | FileCheck %s
+// RUN: tilewright-opt %s --tgpu-plan-schedule='schedule=stages=2,group=4,store_buffers=0,in_flight=0,load_registers=24,compute_registers=240' | FileCheck %s --check-prefix=FIXED
+// RUN: tilewright-opt %s --tgpu-plan-schedule=schedule=skeleton=synchronous | FileCheck %s --check-prefix=PLAIN
+// RUN: not tilewright-opt %s --tgpu-plan-schedule=schedule=compute_registers=100 2>&1 | FileCheck %s --check-prefix=REGISTERS
+// RUN: not tilewright-opt %s --tgpu-plan-schedule=schedule=group=many 2>&1 | FileCheck %s --check-prefix=GROUP
+//
+// PLAIN-NOT: tgpu.role_schedule
+// REGISTERS: registers of a role must be a multiple of 8 from 24 to 240, but got 100
+// GROUP: schedule: group must be a number from 0 to 255, but got 'many'
+
+!x = !tgpu.shared<128x64xbf16, b128>
+!y = !tgpu.shared<64x256xbf16, b128>
+!view = !tile.view<[?, ?], bf16>
+!acc = tensor<128x256xf32, #tgpu.wgmma<2>>
+!out = tensor<128x256xbf16, #tgpu.wgmma<2>>
+
+// 4 x 48 KB and two buffers of 16 KB; the operand of twice as many bytes is read by twice as few.
+// CHECK-LABEL: tgpu.kernel @product
+// CHECK:         tgpu.role_schedule = #tgpu.role_schedule<load_registers = 40, compute_registers = 232, group = 16, store_buffers = 2>
+// CHECK:         } {tgpu.schedule = #tgpu.schedule<skeleton = producer_consumer, stages = 4, in_flight = 1>}
+// FIXED-LABEL: tgpu.kernel @product
+// FIXED:         tgpu.role_schedule = #tgpu.role_schedule<load_registers = 24, compute_registers = 240, group = 4>
+// FIXED:         } {tgpu.schedule = #tgpu.schedule<skeleton = producer_consumer, stages = 2>}
+tgpu.kernel @product target "sm_90a" warps 8 (%a: !view, %b: !view, %c: !view)
+    grid(%n = ceildiv(dim(c, 1), 256), %m = ceildiv(dim(c, 0), 128)) {
+  %x_buffer = tgpu.alloc : !x
+  %y_buffer = tgpu.alloc : !y
+  %c0 = arith.constant 0 : i32
+  %c64 = arith.constant 64 : i32
+  %c128 = arith.constant 128 : i32
+  %zero = arith.constant 0.0 : f32
+  %zeros = tile.full %zero : !acc
+  %row = arith.muli %m, %c128 : i32
+  %depth = tile.dim %a, 1 : !view
+  %sum = scf.for %k = %c0 to %depth step %c64 iter_args(%old = %zeros) -> (!acc) : i32 {
+    tgpu.sync
+    tgpu.copy_async %a[%row, %k], %x_buffer : !view, !x
+    tgpu.copy_async %b[%k, %n], %y_buffer : !view, !y
+    tgpu.copy_commit
+    tgpu.copy_wait pending 0
+    tgpu.sync
+    %pending = tgpu.wgmma %x_buffer, %y_buffer, %old : !x, !y, !acc -> !acc
+    tgpu.wgmma_commit
+    %new = tgpu.wgmma_wait pending 0, %pending : !acc
+    scf.yield %new : !acc
+  }
+  %rounded = tile.cast %sum : !acc -> !out
+  tgpu.store %rounded, %c[%row, %n] : !out, !view
+}
+
+// Both operands follow the same id: the order of the grid. Results of an optional argument are
+// stored from registers, so that no buffers are taken: six stages of 32 KB.
+// CHECK-LABEL: tgpu.kernel @same_id
+// CHECK:         tgpu.role_schedule = #tgpu.role_schedule<load_registers = 40, compute_registers = 240, group = 1, store_buffers = 2>
+// CHECK:         } {tgpu.schedule = #tgpu.schedule<skeleton = producer_consumer, stages = 6, in_flight = 1>}
+tgpu.kernel @same_id target "sm_90a" warps 4 (%a: !view, %c: optional !view)
+    grid(%n = dim(a, 1), %m = dim(a, 0)) {
+  %x_buffer = tgpu.alloc : !tgpu.shared<64x64xbf16, b128>
+  %y_buffer = tgpu.alloc : !tgpu.shared<192x64xbf16, b128>
+  %c0 = arith.constant 0 : i32
+  %c64 = arith.constant 64 : i32
+  %zero = arith.constant 0.0 : f32
+  %zeros = tile.full %zero : tensor<64x192xf32, #tgpu.wgmma<1>>
+  %sum = scf.for %k = %c0 to %m step %c64 iter_args(%old = %zeros) -> (tensor<64x192xf32, #tgpu.wgmma<1>>) : i32 {
+    tgpu.sync
+    tgpu.copy_async %a[%m, %k], %x_buffer : !view, !tgpu.shared<64x64xbf16, b128>
+    tgpu.copy_async %a[%m, %k], %y_buffer : !view, !tgpu.shared<192x64xbf16, b128>
+    tgpu.copy_commit
+    tgpu.copy_wait pending 0
+    tgpu.sync
+    %pending = tgpu.wgmma %x_buffer, %y_buffer transpose_b, %old : !tgpu.shared<64x64xbf16, b128>, !tgpu.shared<192x64xbf16, b128>, tensor<64x192xf32, #tgpu.wgmma<1>> -> tensor<64x192xf32, #tgpu.wgmma<1>>
+    tgpu.wgmma_commit
+    %new = tgpu.wgmma_wait pending 0, %pending : tensor<64x192xf32, #tgpu.wgmma<1>>
+    scf.yield %new : tensor<64x192xf32, #tgpu.wgmma<1>>
+  }
+  %rounded = tile.cast %sum : tensor<64x192xf32, #tgpu.wgmma<1>> -> tensor<64x192xbf16, #tgpu.wgmma<1>>
+  tgpu.store %rounded, %c[%m, %n] : tensor<64x192xbf16, #tgpu.wgmma<1>>, !view
+}
