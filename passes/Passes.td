@@ -348,7 +348,8 @@ def TgpuAssignRoles : Pass<"tgpu-assign-roles", "::mlir::ModuleOp"> {
   let summary = "split a kernel into a role that copies and a role that computes";
   let description = [{
     Obeys `tgpu.role_schedule`, and `tgpu.schedule` of the loops inside. All copies become TMA loads of the role "load",
-    a warpgroup of its own; everything else is the role "compute", of as many warps as the kernel had. Loops, branches
+    of a warp; everything else is the role "compute", of as many warps as the kernel had. Registers are dealt
+    to whole warpgroups, so three warps are idle. Loops, branches
     and scalars that the places of copies depend on are in both. Copies that the same operation reads first share
     two barriers for each stage: one completes when their bytes are there, the other when all warps have used them. How often a ring
     has been used runs on through all loops. With a `group`, the block takes tile after tile of what was the grid.
@@ -375,7 +376,7 @@ def TgpuAssignRoles : Pass<"tgpu-assign-roles", "::mlir::ModuleOp"> {
       %full = tgpu.alloc_barriers arrivals 1 : !tgpu.barriers<4>
       %empty = tgpu.alloc_barriers arrivals 8 : !tgpu.barriers<4>
       tgpu.roles
-        role "load" warps 4 registers 40 {
+        role "load" warps 1 registers 40 {
           scf.for %k = %c0 to %depth step %c64 iter_args(%use = %c0) -> (i32) : i32 {
             tgpu.acquire %empty[%use] : !tgpu.barriers<4>
             tgpu.expect %full[%use] bytes 16384 : !tgpu.barriers<4>
@@ -383,6 +384,8 @@ def TgpuAssignRoles : Pass<"tgpu-assign-roles", "::mlir::ModuleOp"> {
             tgpu.tma_load %a_map[%m, %k], %slot, %full[%use] : ...
             // the next use
           }
+        }
+        role "idle" warps 3 registers 40 {
         }
         role "compute" warps 8 registers 232 {
           scf.for %k = %c0 to %depth step %c64 iter_args(..., %use = %c0) -> (..., i32) : i32 {
@@ -415,7 +418,8 @@ def TgpuStageStores : Pass<"tgpu-stage-stores", "::mlir::ModuleOp"> {
   let description = [{
     Obeys `store_buffers` of `tgpu.role_schedule`. In roles, a store of a tile in a wgmma layout to a whole argument goes out in pieces
     of as many columns as a swizzle holds, through that many buffers in turn. Each piece waits until the copy that used its buffer
-    has read it, is written, and its copy started.
+    has read it, is written, and its copy started. What is computed element by element for the store alone is computed piece by
+    piece too, in fewer registers.
 
     Before:
     ```mlir

@@ -26,16 +26,33 @@ std::optional<GpuForm> tilewright::parseGpuForm(llvm::StringRef name) {
 bool tilewright::isMapped(ModuleOp module) { return !module.getOps<tgpu::KernelOp>().empty(); }
 
 LogicalResult tilewright::mapToGpu(ModuleOp module, const GpuOptions &options) {
-  if (isMapped(module))
-    return success();
   PassManager manager(module.getContext(), ModuleOp::getOperationName());
+  if (isMapped(module)) {
+    manager.addPass(createTgpuVerifySync());
+    return manager.run(module);
+  }
   TileToTgpuOptions mapping;
   mapping.target = options.target;
   mapping.warps = options.warps;
   manager.addPass(createTileToTgpu(mapping));
+  // The functions that bound a loop fold into it; whether a part of it is empty may then be known.
+  manager.addPass(createInlinerPass());
+  manager.addPass(createCanonicalizerPass());
+  manager.addPass(createCSEPass());
+  TgpuPlanScheduleOptions planning;
+  planning.schedule.assign(options.schedule.begin(), options.schedule.end());
+  manager.addPass(createTgpuPlanSchedule(planning));
+  manager.addPass(createTgpuHoistReads());
+  manager.addPass(createTgpuPipelineCopies());
+  manager.addPass(createTgpuCloneSegments());
+  manager.addPass(createTgpuAssignRoles());
+  manager.addPass(createTgpuStageStores());
+  manager.addPass(createTgpuScheduleDots());
   manager.addPass(createCanonicalizerPass());
   manager.addPass(createCSEPass());
   manager.addPass(createTgpuPlanSharedMemory());
+  manager.addPass(createTgpuInsertFences());
+  manager.addPass(createTgpuVerifySync());
   return manager.run(module);
 }
 

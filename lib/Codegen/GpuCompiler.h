@@ -18,6 +18,7 @@ std::optional<GpuForm> parseGpuForm(llvm::StringRef name);
 struct GpuOptions {
   std::string target = "sm_80";
   int64_t warps = 4;
+  std::vector<std::string> schedule; ///< KEY=VALUE: overrides of tgpu-plan-schedule
 };
 
 /// Whether the module is already mapped onto a GPU.

@@ -15,6 +15,10 @@
 #include "llvm/IR/Module.h"
 #include "llvm/MC/TargetRegistry.h"
 #include "llvm/Passes/PassBuilder.h"
+#include "llvm/Transforms/InstCombine/InstCombine.h"
+#include "llvm/Transforms/Scalar/ADCE.h"
+#include "llvm/Transforms/Scalar/EarlyCSE.h"
+#include "llvm/Transforms/Scalar/SimplifyCFG.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/TargetSelect.h"
 #include "llvm/Target/TargetMachine.h"
@@ -95,21 +99,30 @@ translate(mlir::ModuleOp module, llvm::LLVMContext &context, llvm::TargetMachine
       if (auto *call = llvm::dyn_cast<llvm::CallInst>(&instruction); call && call->isInlineAsm())
         call->addFnAttr(llvm::Attribute::Convergent);
 
+  // Not a default pipeline: that moves every invariant out of loops, the addresses and masks of each
+  // element, and a thread has no registers for them. The emitter puts at entry what is worth one;
+  // ptxas, which counts registers, decides about the rest. Nor are loops unrolled any further.
   llvm::LoopAnalysisManager loops;
   llvm::FunctionAnalysisManager functions;
   llvm::CGSCCAnalysisManager graphs;
   llvm::ModuleAnalysisManager modules;
-  llvm::PipelineTuningOptions tuning;
-  // The kernel's loops are unrolled as far as they should be, and registers are counted.
-  tuning.LoopUnrolling = tuning.LoopVectorization = tuning.SLPVectorization = false;
-  tuning.LoopInterleaving = false;
-  llvm::PassBuilder builder(&machine, tuning);
+  llvm::PassBuilder builder(&machine);
   builder.registerModuleAnalyses(modules);
   builder.registerCGSCCAnalyses(graphs);
   builder.registerFunctionAnalyses(functions);
   builder.registerLoopAnalyses(loops);
   builder.crossRegisterProxies(loops, functions, graphs, modules);
-  builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O2).run(*llvmModule, modules);
+  llvm::FunctionPassManager perFunction;
+  perFunction.addPass(llvm::EarlyCSEPass(/*UseMemorySSA=*/true));
+  perFunction.addPass(llvm::InstCombinePass());
+  perFunction.addPass(llvm::SimplifyCFGPass());
+  perFunction.addPass(llvm::EarlyCSEPass(/*UseMemorySSA=*/true));
+  perFunction.addPass(llvm::InstCombinePass());
+  perFunction.addPass(llvm::ADCEPass());
+  perFunction.addPass(llvm::SimplifyCFGPass());
+  llvm::ModulePassManager passes;
+  passes.addPass(llvm::createModuleToFunctionPassAdaptor(std::move(perFunction)));
+  passes.run(*llvmModule, modules);
   return llvmModule;
 }
 

@@ -38,8 +38,8 @@ LogicalResult KernelEmitter::emitCopyAsync(CopyAsyncOp op) {
     return op.emitError() << planned.message();
   const CopyPartition &partition = *planned;
   int64_t rank = static_cast<int64_t>(type.getShape().size());
-  Region region =
-      getRegion(op.getView(), op.getIndices(), op.getStaticIndices(), op.getDims(), rank);
+  Region region = getRegion(op.getView(), op.getIndices(), op.getStaticIndices(), op.getDims(),
+                            type.getShape());
   Value buffer = getScalar(op.getBuffer());
   int64_t bytes = region.view.bytes, chunk = partition.chunkBytes(), perChunk = chunk / bytes;
 
@@ -97,6 +97,13 @@ LogicalResult KernelEmitter::emitCopyAsync(CopyAsyncOp op) {
   Value target = byteOffset(*shared, row, col);
   Value source = advance(rowAddress(row), mul(toI64(col), i64(bytes)));
   std::optional<int64_t> rowStep = partition.rowsPerIssue();
+  // From issue to issue by one addition: a product for each would cost a thread as many registers.
+  Value firstRow = rank == 2 ? add(region.index[0], row) : Value();
+  Value colInside = conjunction(less(add(region.index.back(), col), region.extent.back()),
+                                region.inside);
+  Value sourceStep;
+  if (rowStep && rank == 2)
+    sourceStep = mul(region.stride[0], i64(*rowStep * bytes));
   for (int issue = 0; issue < partition.numIssues(); ++issue) {
     bool isLast = issue + 1 == partition.numIssues();
     Value number = add(thread, i32(int64_t(issue) * numThreads));
@@ -104,10 +111,10 @@ LogicalResult KernelEmitter::emitCopyAsync(CopyAsyncOp op) {
       Value from = source, to = advance(buffer, target), inside;
       if (rowStep) {
         int64_t rows = issue * *rowStep;
-        if (rank == 2)
-          from = advance(from, mul(mul(i64(rows), region.stride[0]), i64(bytes)));
         to = advance(to, rows * shared->rowPitch());
-        inside = isInside(add(row, i32(rows)), col);
+        inside = colInside;
+        if (rank == 2)
+          inside = conjunction(less(add(firstRow, i32(rows)), region.extent[0]), inside);
       } else {
         auto [thisRow, thisCol] = locate(number);
         from = advance(rowAddress(thisRow), mul(toI64(thisCol), i64(bytes)));
@@ -118,6 +125,8 @@ LogicalResult KernelEmitter::emitCopyAsync(CopyAsyncOp op) {
       Value size = arith::SelectOp::create(b, inside, i32(chunk), i32(0));
       intrinsic(name, ValueRange{to, from, size});
     });
+    if (sourceStep && !isLast)
+      source = advance(source, sourceStep);
   }
   scf::YieldOp::create(b);
 

@@ -168,6 +168,9 @@ LogicalResult KernelEmitter::emitOp(Operation *op) {
       .Case<tile::IotaOp>([&](auto op) { return emitIota(op); })
       .Case<tile::ExpandOp>([&](auto op) { return emitExpand(op); })
       .Case<tile::TransposeOp>([&](auto op) { return emitTranspose(op); })
+      .Case<tile::ReshapeOp>([&](auto op) { return emitReshape(op); })
+      .Case<tile::GatherOp>([&](auto op) { return emitGather(op); })
+      .Case<tile::ScatterAddOp>([&](auto op) { return emitScatterAdd(op); })
       .Case<tile::ReduceOp>([&](auto op) { return emitReduce(op); })
       .Case<tile::DimOp>([&](auto op) { return emitDim(op); })
       .Case<tile::SubviewOp>([&](auto op) { return emitSubview(op); })
@@ -204,6 +207,10 @@ LogicalResult KernelEmitter::emitOp(Operation *op) {
         return success();
       })
       .Case<ArriveOp>([&](auto op) { return emitArrive(op); })
+      .Case<TurnsOp>([&](auto op) { return emitTurns(op); })
+      .Case<TakeTurnOp>([&](TakeTurnOp op) { return emitTurn(op, op.getTurns(), /*takes=*/true); })
+      .Case<PassTurnOp>([&](PassTurnOp op) { return emitTurn(op, op.getTurns(), /*takes=*/false); })
+      .Case<BulkLoadOp>([&](auto op) { return emitBulkLoad(op); })
       .Case<ExpectOp>([&](auto op) { return emitExpect(op); })
       .Case<TensorMapOp>([](auto) { return success(); }) // a parameter, bound at entry
       .Case<TmaLoadOp>([&](auto op) { return emitTmaLoad(op); })
@@ -226,6 +233,7 @@ LogicalResult KernelEmitter::emitOp(Operation *op) {
         return success();
       })
       .Case<WgmmaOp>([&](auto op) { return emitWgmma(op); })
+      .Case<ColumnsOp>([&](auto op) { return emitColumns(op); })
       .Case<WgmmaCommitOp>([&](auto) {
         inlineAsm("wgmma.commit_group.sync.aligned;", "~{memory}", nullptr, {});
         return success();
@@ -240,8 +248,12 @@ LogicalResult KernelEmitter::emitOp(Operation *op) {
         Value any = list.front();
         for (Value next : ArrayRef(list).drop_front())
           any = arith::OrIOp::create(b, any, next);
+        Value result =
+            intrinsic("llvm.nvvm.barrier.cta.red.or.aligned.all", b.getI1Type(), {i32(0), any});
+        // All agree already; but only of a vote does ptxas know it. Otherwise it takes every branch
+        // on the result for divergent, and writes whatever shuffles after it twice.
         set(op.getResult(),
-            {intrinsic("llvm.nvvm.barrier.cta.red.or.aligned.all", b.getI1Type(), {i32(0), any})});
+            {intrinsic("llvm.nvvm.vote.any.sync", b.getI1Type(), {i32(-1), result})});
         return success();
       })
       .Case<AllocOp>([&](AllocOp op) {

@@ -120,13 +120,18 @@ private:
   mlir::LogicalResult emitElementwise(mlir::Operation *op);
   mlir::LogicalResult emitConstant(mlir::arith::ConstantOp op);
   mlir::LogicalResult emitMath(mlir::Operation *op);
-  mlir::Value emitMath(mlir::Operation *op, mlir::ValueRange operands);
   mlir::LogicalResult emitSelect(tile::SelectOp op);
-  mlir::LogicalResult emitCast(tile::CastOp op);
-  Values castElements(mlir::Operation *op, mlir::ArrayRef<mlir::Value> source, mlir::Type from,
-                      mlir::Type to);
   mlir::LogicalResult emitMap(tile::MapOp op);
   mlir::LogicalResult emitRandom(tile::RandomOp op);
+
+  //===--- EmitCast.cpp -------------------------------------------------------===//
+
+  mlir::LogicalResult emitCast(tile::CastOp op);
+  /// Between element types of tiles: floats of 8 bits by their own types.
+  Values castElements(mlir::ArrayRef<mlir::Value> source, mlir::Type from, mlir::Type to);
+  mlir::Value decodeFloat8(mlir::Value byte, mlir::Type type);
+  mlir::Value encodeFloat8(mlir::Value x, mlir::Type type);
+  mlir::Value roundToOdd(mlir::Value x);
 
   //===--- EmitTiles.cpp: the value operations of tile, convert -----------===//
 
@@ -134,6 +139,20 @@ private:
   mlir::LogicalResult emitIota(tile::IotaOp op);
   mlir::LogicalResult emitExpand(tile::ExpandOp op);
   mlir::LogicalResult emitTranspose(tile::TransposeOp op);
+  mlir::LogicalResult emitReshape(tile::ReshapeOp op);
+  /// Writes a tile to scratch memory and reads each element of the result from place `from` of it,
+  /// counted along rows; `from` is given the indices of the element of the result.
+  mlir::LogicalResult
+  rearrange(mlir::Operation *op, mlir::Value source, mlir::Value result,
+            llvm::function_ref<mlir::Value(mlir::ArrayRef<mlir::Value>)> from);
+  /// The indices of the element in register `reg`: one for each dimension of the shape, of which
+  /// all but the last may share the rows of the layout.
+  Values indicesOf(const layout::RegisterLayout &layout, mlir::ArrayRef<int64_t> shape, int reg);
+  Values splitRow(mlir::Value row, mlir::ArrayRef<int64_t> shape);
+  /// The number of an element, counted along rows.
+  mlir::Value linearise(mlir::ArrayRef<mlir::Value> indices, mlir::ArrayRef<int64_t> shape);
+  /// Memory that an operation uses while it runs, between barriers.
+  mlir::Value getScratch(int64_t bytes);
   mlir::LogicalResult emitReduce(tile::ReduceOp op);
   mlir::LogicalResult emitConvert(ConvertOp op);
   mlir::Value combine(tile::ReduceKind kind, mlir::Value a, mlir::Value b);
@@ -154,11 +173,15 @@ private:
     mlir::Value inside;   ///< whether the indices along other dimensions are inside; may be null
     Values index, extent; ///< of the tile's dimensions
     Values stride;        ///< in elements
+    llvm::SmallVector<int64_t> shape; ///< of the tile
+    /// Along this dimension, elements lie where the index of each register says. Rank 1 and 2 only.
+    int gathered = -1;
+    Values gatheredAt;
   };
   View getView(mlir::Value value);
   Region getRegion(mlir::Value view, mlir::OperandRange indices,
                    mlir::ArrayRef<int64_t> staticIndices,
-                   std::optional<mlir::ArrayRef<int64_t>> dims, int64_t tileRank);
+                   std::optional<mlir::ArrayRef<int64_t>> dims, mlir::ArrayRef<int64_t> tileShape);
   /// Whether runs of `vector` elements along the last dimension are contiguous, aligned to their
   /// size, and inside the view as a whole or not at all.
   mlir::Value isVectorisable(const Region &region, int64_t vector);
@@ -169,6 +192,13 @@ private:
   mlir::LogicalResult emitLoad(LoadOp op);
   mlir::LogicalResult emitStore(StoreOp op);
   mlir::LogicalResult emitAtomicAdd(AtomicAddOp op);
+  mlir::LogicalResult emitGather(tile::GatherOp op);
+  mlir::LogicalResult emitScatterAdd(tile::ScatterAddOp op);
+  /// Along dimension `dim` of the tile, `at` counts on from the region's index.
+  mlir::LogicalResult setGathered(mlir::Operation *op, Region &region, mlir::Value tile,
+                                  mlir::Value at, int64_t along,
+                                  std::optional<mlir::ArrayRef<int64_t>> dims);
+  mlir::LogicalResult addAtomically(mlir::Operation *op, const Region &region, mlir::Value value);
   /// Calls `access` for runs of up to `vector` registers with their address and the condition under
   /// which they are inside.
   void
@@ -200,6 +230,9 @@ private:
   std::optional<MatrixRead> planMatrixRead(const layout::RegisterLayout &layout, mlir::Value buffer,
                                            const layout::SharedLayout &shared, bool exchanged);
   Values loadMatrices(const MatrixRead &read, size_t issue);
+  /// By stmatrix; false where the layout or the target does not allow it.
+  bool storeMatrices(mlir::Value value, mlir::Value buffer, const layout::SharedLayout &shared,
+                     bool exchanged);
   mlir::LogicalResult writeShared(mlir::Operation *op, mlir::Value value, mlir::Value buffer,
                                   SharedType type, bool exchanged);
   /// The address of each issue of a plan; `place` is the row and column of the buffer where a
@@ -228,13 +261,17 @@ private:
   mlir::Value windowAddress(mlir::Value pointer);
   void byOneThread(llvm::function_ref<void()> body);
   mlir::LogicalResult emitRoles(RolesOp op);
+  mlir::LogicalResult emitRole(mlir::Region &body, mlir::Value wholeWarp, int64_t first,
+                               int64_t warps);
+  /// Branches to part i where `number` is below the i-th of `ends` and not below those before.
+  mlir::LogicalResult dispatch(mlir::Value number, mlir::ArrayRef<int64_t> ends,
+                               llvm::function_ref<mlir::LogicalResult(size_t)> emitPart);
   mlir::LogicalResult emitNamedBarrier(NamedBarrierOp op);
   /// `how` is "sync" or "arrive".
   mlir::LogicalResult meetAt(mlir::Operation *op, mlir::Value barrier, llvm::StringRef how);
   mlir::LogicalResult emitAllocBarriers(AllocBarriersOp op);
   mlir::Value barrierOf(mlir::Value barriers, mlir::Value use);
   void waitFor(mlir::Value barriers, mlir::Value use, bool forRelease);
-  mlir::LogicalResult emitArrive(ArriveOp op);
   mlir::LogicalResult emitExpect(ExpectOp op);
   /// Calls `issue` with buffer, map and coordinates (innermost first) of every box.
   mlir::LogicalResult
@@ -246,9 +283,18 @@ private:
                                    mlir::ArrayRef<int64_t> staticIndices, mlir::Value buffer,
                                    bool isReduction);
 
+  //===--- EmitTurns.cpp --------------------------------------------------------===//
+
+  void byWarpgroup(int64_t group, llvm::function_ref<void()> body);
+  mlir::LogicalResult emitTurns(TurnsOp op);
+  mlir::LogicalResult emitTurn(mlir::Operation *op, mlir::Value turns, bool takes);
+  mlir::LogicalResult emitArrive(ArriveOp op);
+  mlir::LogicalResult emitBulkLoad(BulkLoadOp op);
+
   //===--- EmitWgmma.cpp ---------------------------------------------------------===//
 
   mlir::LogicalResult emitWgmma(WgmmaOp op);
+  mlir::LogicalResult emitColumns(ColumnsOp op);
   void emitWgmmaWait(WgmmaWaitOp op);
   /// Inline assembly whose results are tied to its first operands.
   Values tiedAsm(llvm::StringRef text, llvm::StringRef moreConstraints,
@@ -274,6 +320,7 @@ private:
   llvm::DenseMap<mlir::Value, MatrixRead> deferredReads;
   llvm::SmallVector<llvm::StringRef> callStack;
   int64_t numWarps;
+  bool isOneThread = false; ///< what is written is reached by one thread of the role
   int64_t scratchBytes = 0;
 };
 

@@ -50,8 +50,9 @@ Value KernelMapper::getTile(Value value, Attribute layout) {
   Attribute from = cast<RankedTensorType>(mappedType).getEncoding();
   auto operand = dyn_cast<OperandAttr>(layout);
   auto mma = dyn_cast<MmaAttr>(from);
+  bool keepsRows = isa<WgmmaAttr>(from) || (mma && mma.getWarpsN() == 1);
   bool inRegisters = operand && operand.getOperand() == MatrixOperand::A &&
-                     operand.getParent() == from && mma && mma.getWarpsN() == 1;
+                     operand.getParent() == from && keepsRows;
   if (inRegisters)
     return ConvertOp::create(b, type, mapped, Value());
   // A conversion is done with its scratch memory when it ends, so all of a type share it.
@@ -98,19 +99,93 @@ LogicalResult KernelMapper::mapElementwise(Operation *op) {
 }
 
 LogicalResult KernelMapper::mapReduce(tile::ReduceOp op) {
-  if (tile::getRank(op.getSource().getType()) != 2)
-    return op.emitError() << "only tiles of rank 2 can be reduced on a GPU so far, but got "
-                          << op.getSource().getType();
+  auto type = cast<RankedTensorType>(op.getSource().getType());
+  int64_t rank = type.getRank(), dim = op.getDim();
+  if (rank < 2 || (dim != 0 && dim != rank - 1))
+    return op.emitError() << "on a GPU a tile of rank 2 or more is reduced along its first or last "
+                             "dimension, but got dimension "
+                          << dim << " of " << type;
   Attribute layout = layouts.get(op.getSource());
   Value source = getTile(op.getSource(), layout);
+  if (rank > 2) {
+    // As a matrix, whose other dimension the result then is.
+    int64_t bits = getElementBits(type.getElementType()), count = type.getNumElements();
+    int64_t extent = type.getDimSize(dim), others = count / extent;
+    SmallVector<int64_t> shape{dim == 0 ? extent : others, dim == 0 ? others : extent};
+    if (dim == 0)
+      layout = layouts.getDefault(shape, bits);
+    int64_t matrixDim = dim == 0 ? 0 : 1;
+    auto slice = SliceAttr::get(op.getContext(), matrixDim, layout);
+    auto row = RankedTensorType::get({others}, type.getElementType(), slice);
+    Value reduced = tile::ReduceOp::create(b, row, op.getKind(), reshape(source, shape, layout),
+                                           matrixDim);
+    auto resultType = cast<RankedTensorType>(op.getType());
+    map.map(op.getResult(), reshape(reduced, resultType.getShape(), layouts.get(op.getResult())));
+    return success();
+  }
   auto slice = SliceAttr::get(op.getContext(), op.getDim(), layout);
   map.map(op.getResult(), tile::ReduceOp::create(b, getType(op.getType(), slice), op.getKind(),
                                                  source, op.getDim()));
   return success();
 }
 
+Value KernelMapper::reshape(Value tile, ArrayRef<int64_t> shape, Attribute layout) {
+  auto type = cast<RankedTensorType>(tile.getType());
+  return tile::ReshapeOp::create(
+      b, RankedTensorType::get(shape, type.getElementType(), layout), tile);
+}
+
+LogicalResult KernelMapper::mapReshape(tile::ReshapeOp op) {
+  map.map(op.getResult(),
+          tile::ReshapeOp::create(b, getType(op.getResult()), get(op.getSource())));
+  return success();
+}
+
+Value KernelMapper::getIndexTile(Value at, Type tile, Type view, int64_t along,
+                                 std::optional<ArrayRef<int64_t>> dims) {
+  auto type = cast<RankedTensorType>(tile);
+  if (type.getRank() == 1)
+    return getTile(at, type.getEncoding());
+  int64_t first = dims ? (*dims)[0] : tile::getRank(view) - type.getRank();
+  int64_t other = along == first ? 1 : 0;
+  return getTile(at, SliceAttr::get(b.getContext(), other, type.getEncoding()));
+}
+
+LogicalResult KernelMapper::mapGather(tile::GatherOp op) {
+  if (tile::getRank(op.getType()) > 2)
+    return op.emitError() << "a tile that is gathered has rank 1 or 2 on a GPU, but got "
+                          << op.getType();
+  Type type = getType(op.getResult());
+  Value at = getIndexTile(op.getAt(), type, op.getView().getType(), op.getAlong(), op.getDims());
+  map.map(op.getResult(),
+          tile::GatherOp::create(b, type, map.lookup(op.getView()),
+                                 getAll(op.getIndices(), op.getIndices()),
+                                 op.getStaticIndicesAttr(), op.getDimsAttr(), op.getAlongAttr(),
+                                 at));
+  return success();
+}
+
+LogicalResult KernelMapper::mapScatterAdd(tile::ScatterAddOp op) {
+  if (tile::getRank(op.getValue().getType()) > 2)
+    return op.emitError() << "a tile that is scattered has rank 1 or 2 on a GPU, but got "
+                          << op.getValue().getType();
+  waitForCopies(); // they may read what is written
+  Value value = get(op.getValue());
+  Value at = getIndexTile(op.getAt(), value.getType(), op.getView().getType(), op.getAlong(),
+                          op.getDims());
+  tile::ScatterAddOp::create(b, value, map.lookup(op.getView()),
+                             getAll(op.getIndices(), op.getIndices()), op.getStaticIndicesAttr(),
+                             op.getDimsAttr(), op.getAlongAttr(), at);
+  return success();
+}
+
 LogicalResult KernelMapper::mapExpand(tile::ExpandOp op) {
   Attribute layout = layouts.get(op.getResult());
+  if (tile::getRank(op.getType()) > 2) {
+    map.map(op.getResult(), tile::ExpandOp::create(b, getType(op.getResult()), get(op.getSource()),
+                                                   op.getDim()));
+    return success();
+  }
   Value source = getTile(op.getSource(), SliceAttr::get(op.getContext(), op.getDim(), layout));
   map.map(op.getResult(),
           tile::ExpandOp::create(b, getType(op.getType(), layout), source, op.getDim()));
@@ -119,9 +194,13 @@ LogicalResult KernelMapper::mapExpand(tile::ExpandOp op) {
 
 LogicalResult KernelMapper::mapTranspose(tile::TransposeOp op) {
   auto source = cast<RankedTensorType>(op.getSource().getType());
-  bool exchanges = source.getRank() == 2 && op.getPermutation()[0] == 1;
-  if (!exchanges) {
+  if (llvm::is_sorted(op.getPermutation())) {
     map.map(op.getResult(), get(op.getSource()));
+    return success();
+  }
+  if (source.getRank() > 2) {
+    map.map(op.getResult(), tile::TransposeOp::create(b, getType(op.getResult()),
+                                                      get(op.getSource()), op.getPermutationAttr()));
     return success();
   }
   Value buffer = getInShared(op.getSource(), getShared(source.getShape(), source.getElementType()));
@@ -132,6 +211,34 @@ LogicalResult KernelMapper::mapTranspose(tile::TransposeOp op) {
 
 LogicalResult KernelMapper::mapOp(Operation *op) {
   b.setLoc(op->getLoc());
+  if (failed(dispatch(op)))
+    return failure();
+  return stageForInnerDots(op);
+}
+
+LogicalResult KernelMapper::stageForInnerDots(Operation *op) {
+  for (Value result : op->getResults()) {
+    bool isCandidate = LayoutInference::isTile(result) && !isStaged(result) &&
+                       !LayoutInference::isRematerialised(result);
+    if (!isCandidate)
+      continue;
+    for (OpOperand &use : result.getUses()) {
+      auto dot = dyn_cast<tile::DotOp>(use.getOwner());
+      if (!dot || use.getOperandNumber() > 1 || dot->getBlock() == op->getBlock())
+        continue;
+      // What lies as an accumulator is operand a without being moved.
+      if (use.getOperandNumber() == 0 && !isa<BlockedAttr>(layouts.get(result)))
+        continue;
+      SharedType buffer = getOperandBuffer(dot, use.getOperandNumber());
+      if (!buffer)
+        return failure();
+      getInShared(result, buffer);
+    }
+  }
+  return success();
+}
+
+LogicalResult KernelMapper::dispatch(Operation *op) {
   auto hasTile = [](ValueRange values) { return llvm::any_of(values, LayoutInference::isTile); };
   return llvm::TypeSwitch<Operation *, LogicalResult>(op)
       .Case<tile::FullOp, tile::IotaOp>([](Operation *) { return success(); })
@@ -140,6 +247,9 @@ LogicalResult KernelMapper::mapOp(Operation *op) {
       .Case([&](tile::ReduceOp reduce) { return mapReduce(reduce); })
       .Case([&](tile::ExpandOp expand) { return mapExpand(expand); })
       .Case([&](tile::TransposeOp transpose) { return mapTranspose(transpose); })
+      .Case([&](tile::ReshapeOp reshape) { return mapReshape(reshape); })
+      .Case([&](tile::GatherOp gather) { return mapGather(gather); })
+      .Case([&](tile::ScatterAddOp scatter) { return mapScatterAdd(scatter); })
       .Case([&](tile::StoreOp store) {
         waitForCopies(); // they may read what is written
         StoreOp::create(b, get(store.getValue()), map.lookup(store.getView()),

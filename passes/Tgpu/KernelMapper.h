@@ -2,8 +2,9 @@
 //
 // Writes a tgpu.kernel for a tile.kernel. Internal to tile-to-tgpu.
 //
-// Copies are synchronous: a tile that a dot reads is copied where it is loaded and waited for
-// before the first product that needs it. A buffer is written once in each iteration of the
+// Copies are synchronous: a tile that a dot reads is copied where it is loaded (in a block loop, at
+// the beginning of the body where that is possible) and waited for before the first product that
+// needs it; passes that pipeline loops follow. A buffer is written once in each iteration of the
 // innermost loop around its writer, and read only in that iteration, so one barrier at the
 // beginning of the loop's body keeps the writer behind the readers of the iteration before.
 
@@ -21,7 +22,7 @@ namespace tilewright::tgpu {
 class KernelMapper {
 public:
   KernelMapper(tile::KernelOp kernel, llvm::StringRef target, int64_t warps)
-      : kernel(kernel), target(target), warps(warps), layouts(kernel, warps),
+      : kernel(kernel), target(target), warps(warps), layouts(kernel, target, warps),
         b(kernel.getLoc(), kernel.getContext()) {}
 
   /// Puts a tgpu.kernel of the same name in place of the kernel. Fails with a diagnostic.
@@ -37,6 +38,16 @@ private:
   mlir::LogicalResult mapReduce(tile::ReduceOp op);
   mlir::LogicalResult mapExpand(tile::ExpandOp op);
   mlir::LogicalResult mapTranspose(tile::TransposeOp op);
+  mlir::LogicalResult mapReshape(tile::ReshapeOp op);
+  mlir::LogicalResult mapGather(tile::GatherOp op);
+  mlir::LogicalResult mapScatterAdd(tile::ScatterAddOp op);
+  /// The tile of indices of a gather or scatter, in the layout that `tile` asks for.
+  mlir::Value getIndexTile(mlir::Value at, mlir::Type tile, mlir::Type view, int64_t along,
+                           std::optional<llvm::ArrayRef<int64_t>> dims);
+  mlir::Value reshape(mlir::Value tile, llvm::ArrayRef<int64_t> shape, mlir::Attribute layout);
+  mlir::LogicalResult dispatch(mlir::Operation *op);
+  /// Puts results that products of inner loops read into shared memory now, once.
+  mlir::LogicalResult stageForInnerDots(mlir::Operation *op);
   mlir::LogicalResult mapFor(mlir::scf::ForOp op);
   mlir::LogicalResult mapIf(mlir::scf::IfOp op);
   /// The operations before the terminator, whose operands become `yielded` in the layouts of
@@ -67,6 +78,8 @@ private:
   mlir::LogicalResult mapBlockBody(tile::ForBlocksOp op, mlir::Value begin, mlir::Value keep,
                                    mlir::ValueRange carried, Values &yielded);
   mlir::Value computeKeep(tile::ForBlocksOp op, const BlockLoop &loop, mlir::Value begin);
+  /// Copies the operands of products whose place depends on the block's number alone.
+  mlir::LogicalResult copyAhead(tile::ForBlocksOp op, mlir::Value begin);
   /// scf.if whose branches yield values of the types of `like`.
   mlir::LogicalResult branch(mlir::Value condition, mlir::ValueRange like,
                              llvm::function_ref<mlir::LogicalResult(Values &)> thenBody,
@@ -76,7 +89,10 @@ private:
   //===--- MapDot.cpp: products, loads and shared memory ---------------------===//
 
   mlir::LogicalResult mapLoad(tile::LoadOp op);
+  /// Copies the tile into the buffers from which products read it.
+  mlir::LogicalResult copyForDots(tile::LoadOp op);
   mlir::LogicalResult mapDot(tile::DotOp op);
+  mlir::LogicalResult mapWgmma(tile::DotOp op, WgmmaAttr layout);
   bool usesMma(tile::DotOp op);
   /// The buffer that holds an operand of a dot.
   SharedType getOperandBuffer(tile::DotOp op, unsigned operand);
@@ -97,6 +113,8 @@ private:
   mlir::IRMapping map;
   /// Mask tiles that are all true in the copy of the body being written.
   llvm::DenseSet<mlir::Value> allTrue;
+  /// Loads whose copies were written ahead of the copies of the body.
+  llvm::DenseSet<mlir::Operation *> copiedAhead;
 
   mlir::Block *entry = nullptr;
   mlir::Operation *lastAlloc = nullptr;

@@ -21,7 +21,7 @@ struct KernelMapper::BlockLoop {
   Value lower, upper, start;
   Value rows;               ///< of the fixed interval, up to its limit
   Value first, end;         ///< numbers of the blocks that may hold a kept pair
-  Value mustBegin, mustEnd; ///< positions that are kept for every row; null: not known
+  Value fullFirst, fullEnd; ///< numbers of the blocks that are kept as a whole; null: not known
 };
 
 void KernelMapper::computeBounds(tile::ForBlocksOp op, BlockLoop &loop) {
@@ -35,9 +35,10 @@ void KernelMapper::computeBounds(tile::ForBlocksOp op, BlockLoop &loop) {
   Value left = arith::SubIOp::create(b, map.lookup(op.getLimit()), loop.start);
   loop.rows = arith::MinSIOp::create(b, arith::MaxSIOp::create(b, left, zero), all);
   Value mayBegin = loop.lower, mayEnd = loop.upper;
+  Value mustBegin, mustEnd;
   if (!op.getMask()) {
-    loop.mustBegin = loop.lower;
-    loop.mustEnd = loop.upper;
+    mustBegin = loop.lower;
+    mustEnd = loop.upper;
   }
   if (op.getRanges()) {
     Values operands{loop.start, arith::AddIOp::create(b, loop.start, loop.rows), loop.lower,
@@ -49,8 +50,8 @@ void KernelMapper::computeBounds(tile::ForBlocksOp op, BlockLoop &loop) {
         func::CallOp::create(b, op.getRangesAttr(), TypeRange{type, type, type, type}, operands);
     mayBegin = arith::MaxSIOp::create(b, call.getResult(0), loop.lower);
     mayEnd = arith::MinSIOp::create(b, call.getResult(1), loop.upper);
-    loop.mustBegin = call.getResult(2);
-    loop.mustEnd = call.getResult(3);
+    mustBegin = call.getResult(2);
+    mustEnd = call.getResult(3);
   }
   Value hasRows = arith::CmpIOp::create(b, CmpIPredicate::sgt, loop.rows, zero);
   Value hasBlocks = arith::CmpIOp::create(b, CmpIPredicate::sgt, mayEnd, mayBegin);
@@ -60,6 +61,24 @@ void KernelMapper::computeBounds(tile::ForBlocksOp op, BlockLoop &loop) {
   Value end = arith::AddIOp::create(b, arith::DivSIOp::create(b, last, columns), one);
   loop.first = arith::DivSIOp::create(b, before, columns);
   loop.end = arith::SelectOp::create(b, isNonEmpty, end, loop.first);
+  if (!mustBegin)
+    return;
+  // Inside the interval, whose differences do not wrap. What begins with it folds to 0.
+  auto distance = [&](Value position) -> Value {
+    Value isBefore = arith::CmpIOp::create(b, CmpIPredicate::sle, position, loop.lower);
+    Value below = arith::MinSIOp::create(b, position, loop.upper);
+    return arith::SelectOp::create(b, isBefore, zero,
+                                   arith::SubIOp::create(b, below, loop.lower));
+  };
+  Value mustFirst = distance(mustBegin);
+  Value whole = arith::DivSIOp::create(b, mustFirst, columns);
+  Value startsInside = arith::CmpIOp::create(b, CmpIPredicate::ne, mustFirst,
+                                             arith::MulIOp::create(b, whole, columns));
+  Value afterWhole = arith::AddIOp::create(b, whole, one);
+  loop.fullFirst = arith::SelectOp::create(b, startsInside, afterWhole, whole);
+  Value fullEnd = arith::DivSIOp::create(b, distance(mustEnd), columns);
+  Value hasAllRows = arith::CmpIOp::create(b, CmpIPredicate::eq, loop.rows, all);
+  loop.fullEnd = arith::SelectOp::create(b, hasAllRows, fullEnd, loop.fullFirst);
 }
 
 Value KernelMapper::computeKeep(tile::ForBlocksOp op, const BlockLoop &loop, Value begin) {
@@ -103,6 +122,55 @@ LogicalResult KernelMapper::mapBlockBody(tile::ForBlocksOp op, Value begin, Valu
   return result;
 }
 
+/// The argument that a view is made of.
+static Value getRoot(Value view) {
+  while (auto subview = view.getDefiningOp<tile::SubviewOp>())
+    view = subview.getSource();
+  return view;
+}
+
+LogicalResult KernelMapper::copyAhead(tile::ForBlocksOp op, Value begin) {
+  llvm::DenseSet<Value> written;
+  op->walk([&](Operation *inner) {
+    if (auto store = dyn_cast<tile::StoreOp>(inner))
+      written.insert(getRoot(store.getView()));
+    if (auto add = dyn_cast<tile::AtomicAddOp>(inner))
+      written.insert(getRoot(add.getView()));
+  });
+  map.map(op.getBlockStart(), begin);
+  llvm::DenseSet<Value> known{op.getBlockStart()};
+  auto isKnown = [&](Value value) {
+    return known.contains(value) || !op->isAncestor(value.getParentRegion()->getParentOp());
+  };
+  auto isTile = [](Value value) { return LayoutInference::isTile(value); };
+  for (Operation &inner : op.getBody().front().without_terminator()) {
+    if (!llvm::all_of(inner.getOperands(), isKnown))
+      continue;
+    if (auto load = dyn_cast<tile::LoadOp>(inner)) {
+      bool feedsDot = isStaged(load) && llvm::any_of(load->getUsers(), [](Operation *user) {
+                        return isa<tile::DotOp>(user);
+                      });
+      if (!feedsDot || written.contains(getRoot(load.getView())))
+        continue;
+      b.setLoc(load.getLoc());
+      if (failed(copyForDots(load)))
+        return failure();
+      copiedAhead.insert(load);
+      continue;
+    }
+    auto at = dyn_cast<tile::AtOp>(inner);
+    bool reads = at && at.getView() && !written.contains(getRoot(at.getView()));
+    bool isScalar = inner.getNumRegions() == 0 && llvm::none_of(inner.getResults(), isTile) &&
+                    llvm::none_of(inner.getOperands(), isTile);
+    if (!isScalar || !(reads || isMemoryEffectFree(&inner)))
+      continue;
+    if (failed(mapOp(&inner)))
+      return failure();
+    known.insert(inner.result_begin(), inner.result_end());
+  }
+  return success();
+}
+
 LogicalResult KernelMapper::visitMasked(tile::ForBlocksOp op, const BlockLoop &loop, Value begin,
                                         ValueRange carried, Values &yielded) {
   Value keep = computeKeep(op, loop, begin);
@@ -122,18 +190,16 @@ LogicalResult KernelMapper::visitBlock(tile::ForBlocksOp op, const BlockLoop &lo
                                        ValueRange carried, Values &yielded) {
   Value columns = i32(loop.columnCount);
   Value begin = arith::AddIOp::create(b, loop.lower, arith::MulIOp::create(b, number, columns));
+  if (failed(copyAhead(op, begin)))
+    return failure();
   auto masked = [&](Values &values) { return visitMasked(op, loop, begin, carried, values); };
-  if (!loop.mustBegin)
+  if (!loop.fullFirst)
     return masked(yielded);
   auto full = [&](Values &values) { return mapBlockBody(op, begin, Value(), carried, values); };
-  // The differences of positions of one interval do not wrap.
-  Value left = arith::SubIOp::create(b, loop.mustEnd, begin);
-  Value startsInside = arith::CmpIOp::create(b, CmpIPredicate::sle, loop.mustBegin, begin);
-  Value endsInside = arith::CmpIOp::create(b, CmpIPredicate::sge, left, columns);
-  Value all = i32(loop.rowCount);
-  Value hasAllRows = arith::CmpIOp::create(b, CmpIPredicate::eq, loop.rows, all);
-  Value isFull =
-      arith::AndIOp::create(b, hasAllRows, arith::AndIOp::create(b, startsInside, endsInside));
+  // A range of block numbers, so that tgpu-clone-segments can make a loop of each part.
+  Value isFull = arith::AndIOp::create(
+      b, arith::CmpIOp::create(b, CmpIPredicate::sge, number, loop.fullFirst),
+      arith::CmpIOp::create(b, CmpIPredicate::slt, number, loop.fullEnd));
   return branch(isFull, op->getResults(), full, masked, yielded);
 }
 

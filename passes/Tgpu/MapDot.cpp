@@ -76,17 +76,12 @@ bool KernelMapper::isStaged(Value value) {
   return load && !load.getPad();
 }
 
-LogicalResult KernelMapper::mapLoad(tile::LoadOp op) {
-  Value view = map.lookup(op.getView());
-  Values indices = getAll(op.getIndices(), op.getIndices());
+LogicalResult KernelMapper::copyForDots(tile::LoadOp op) {
   llvm::SmallSetVector<Type, 2> buffers;
-  bool inRegisters = false;
   for (OpOperand &use : op->getUses()) {
     auto dot = dyn_cast<tile::DotOp>(use.getOwner());
-    if (!dot || use.getOperandNumber() > 1 || !isStaged(op)) {
-      inRegisters = true;
+    if (!dot || use.getOperandNumber() > 1 || !isStaged(op))
       continue;
-    }
     SharedType buffer = getOperandBuffer(dot, use.getOperandNumber());
     if (!buffer)
       return failure();
@@ -94,14 +89,25 @@ LogicalResult KernelMapper::mapLoad(tile::LoadOp op) {
   }
   for (Type type : buffers) {
     Value buffer = getAlloc(op, cast<SharedType>(type));
-    CopyAsyncOp::create(b, view, indices, op.getStaticIndicesAttr(), op.getDimsAttr(), buffer);
+    CopyAsyncOp::create(b, map.lookup(op.getView()), getAll(op.getIndices(), op.getIndices()),
+                        op.getStaticIndicesAttr(), op.getDimsAttr(), buffer);
     CopyCommitOp::create(b);
     copiesPending = writesShared = true;
     inShared[{op, type}] = buffer;
   }
+  return success();
+}
+
+LogicalResult KernelMapper::mapLoad(tile::LoadOp op) {
+  if (!copiedAhead.contains(op) && failed(copyForDots(op)))
+    return failure();
+  bool inRegisters = llvm::any_of(op->getUses(), [&](OpOperand &use) {
+    return !isa<tile::DotOp>(use.getOwner()) || use.getOperandNumber() > 1 || !isStaged(op);
+  });
   if (inRegisters)
     map.map(op.getResult(),
-            LoadOp::create(b, getType(op.getResult()), view, indices, op.getStaticIndicesAttr(),
+            LoadOp::create(b, getType(op.getResult()), map.lookup(op.getView()),
+                           getAll(op.getIndices(), op.getIndices()), op.getStaticIndicesAttr(),
                            op.getDimsAttr(), op.getPad() ? map.lookup(op.getPad()) : Value()));
   return success();
 }
@@ -171,9 +177,33 @@ FailureOr<Value> KernelMapper::getOperand(tile::DotOp op, unsigned operand, MmaA
   return Value(ReadOp::create(b, resultType, source, transpose));
 }
 
+LogicalResult KernelMapper::mapWgmma(tile::DotOp op, WgmmaAttr layout) {
+  SharedType types[] = {getOperandBuffer(op, 0), getOperandBuffer(op, 1)};
+  if (!types[0] || !types[1])
+    return failure();
+  Value lhs = op.getLhs(), rhs = op.getRhs();
+  bool isAccumulator = !isStaged(lhs) && !op.getTransposeA() && !inShared.contains({lhs, types[0]}) &&
+                       cast<RankedTensorType>(getType(lhs)).getEncoding() == layout;
+  Value a = isAccumulator
+                ? getTile(lhs, OperandAttr::get(op.getContext(), MatrixOperand::A, layout))
+                : getInShared(lhs, types[0]);
+  Value b = getInShared(rhs, types[1]);
+  waitForCopies();
+  auto tile = cast<RankedTensorType>(getType(op.getResult()));
+  Value acc = op.getAcc() ? getTile(op.getAcc(), layout) : Value();
+  Value pending = WgmmaOp::create(this->b, PendingType::get(op.getContext(), tile), a, b,
+                                  op.getTransposeA(), op.getTransposeB(), acc);
+  WgmmaCommitOp::create(this->b);
+  auto wait = WgmmaWaitOp::create(this->b, TypeRange{tile}, 0, ValueRange{pending});
+  map.map(op.getResult(), wait.getResult(0));
+  return success();
+}
+
 LogicalResult KernelMapper::mapDot(tile::DotOp op) {
   Attribute layout = layouts.get(op.getResult());
   Type type = getType(op.getResult());
+  if (auto wgmma = dyn_cast<WgmmaAttr>(layout); wgmma && layouts.getWgmma(op))
+    return mapWgmma(op, wgmma);
   Value acc;
   if (op.getAcc()) {
     acc = getTile(op.getAcc(), layout);

@@ -1,0 +1,123 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// tgpu-clone-segments: a loop whose body branches on a range of its rounds becomes loops one after
+// the other, each with its branch alone. What a loop carries (accumulators, the number of the ring's
+// use) goes from one to the next, so rings run on across the seams: copies that a round starts for
+// a later one do not ask whose loop that belongs to.
+
+#include "passes/Passes.h"
+#include "passes/Tgpu/ScheduleNames.h"
+
+#include "dialect/Tgpu/Tgpu.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/IR/IRMapping.h"
+#include "mlir/IR/Matchers.h"
+#include "mlir/IR/PatternMatch.h"
+
+namespace tilewright {
+#define GEN_PASS_DEF_TGPUCLONESEGMENTS
+#include "passes/Passes.h.inc"
+} // namespace tilewright
+
+using namespace mlir;
+using namespace tilewright;
+using arith::CmpIPredicate;
+
+namespace {
+
+/// A branch of the body, taken in rounds begin <= iv < end.
+struct Split {
+  scf::IfOp branch;
+  Value begin, end;
+};
+
+/// The value that the induction variable is compared with, where it comes from outside.
+Value getBound(scf::ForOp loop, Value condition, CmpIPredicate predicate) {
+  auto compare = condition.getDefiningOp<arith::CmpIOp>();
+  if (!compare || compare.getPredicate() != predicate ||
+      compare.getLhs() != loop.getInductionVar() || !loop.isDefinedOutsideOfLoop(compare.getRhs()))
+    return {};
+  return compare.getRhs();
+}
+
+bool hasRoles(scf::ForOp loop) {
+  auto schedule = loop->getAttrOfType<tgpu::ScheduleAttr>(tgpu::scheduleName);
+  return schedule && schedule.getSkeleton() == tgpu::Skeleton::ProducerConsumer;
+}
+
+std::optional<Split> findSplit(scf::ForOp loop) {
+  for (auto branch : loop.getBody()->getOps<scf::IfOp>()) {
+    auto both = branch.getCondition().getDefiningOp<arith::AndIOp>();
+    if (!both)
+      continue;
+    for (auto [first, second] : {std::pair(both.getLhs(), both.getRhs()),
+                                 std::pair(both.getRhs(), both.getLhs())}) {
+      Value begin = getBound(loop, first, CmpIPredicate::sge);
+      Value end = getBound(loop, second, CmpIPredicate::slt);
+      if (begin && end)
+        return Split{branch, begin, end};
+    }
+  }
+  return std::nullopt;
+}
+
+struct TgpuCloneSegmentsPass : tilewright::impl::TgpuCloneSegmentsBase<TgpuCloneSegmentsPass> {
+  void runOnOperation() override {
+    SmallVector<scf::ForOp> loops;
+    // Inner loops first: they are cloned with the outer ones.
+    getOperation()->walk([&](scf::ForOp loop) { loops.push_back(loop); });
+    for (scf::ForOp loop : loops)
+      // Steps of one: a seam is a round. Loops of roles are not split: their copies are elsewhere.
+      if (matchPattern(loop.getStep(), m_One()) && !loop.getUnsignedCmp() && !hasRoles(loop))
+        if (std::optional<Split> split = findSplit(loop))
+          clone(loop, *split);
+  }
+
+private:
+  void clone(scf::ForOp loop, Split split) {
+    IRRewriter rewriter(loop);
+    Location loc = loop.getLoc();
+    Value lower = loop.getLowerBound(), upper = loop.getUpperBound();
+    // Folds to `low` where that is what the branch begins with: the first loop is then empty.
+    auto clamp = [&](Value low, Value x) -> Value {
+      Value isBefore = arith::CmpIOp::create(rewriter, loc, CmpIPredicate::sle, x, low);
+      Value below = arith::MinSIOp::create(rewriter, loc, x, upper);
+      return arith::SelectOp::create(rewriter, loc, isBefore, low, below);
+    };
+    Value begin = clamp(lower, split.begin), end = clamp(begin, split.end);
+    SmallVector<Value> carried(loop.getInitArgs());
+    struct Segment {
+      Value lower, upper;
+      bool isTaken;
+    };
+    for (auto [low, high, isTaken] :
+         {Segment{lower, begin, false}, Segment{begin, end, true}, Segment{end, upper, false}}) {
+      IRMapping map;
+      auto part = cast<scf::ForOp>(rewriter.clone(*loop, map));
+      part.setLowerBound(low);
+      part.setUpperBound(high);
+      part.getInitArgsMutable().assign(carried);
+      takeBranch(rewriter, cast<scf::IfOp>(map.lookup(split.branch.getOperation())), isTaken);
+      carried.assign(part.result_begin(), part.result_end());
+      rewriter.setInsertionPointAfter(part);
+    }
+    rewriter.replaceOp(loop, carried);
+  }
+
+  static void takeBranch(RewriterBase &rewriter, scf::IfOp branch, bool isTaken) {
+    Block *block = isTaken ? branch.thenBlock() : branch.elseBlock();
+    if (!block) {
+      rewriter.eraseOp(branch);
+      return;
+    }
+    Operation *terminator = block->getTerminator();
+    SmallVector<Value> results(terminator->getOperands());
+    rewriter.inlineBlockBefore(block, branch);
+    rewriter.replaceOp(branch, results);
+    rewriter.eraseOp(terminator);
+  }
+};
+
+} // namespace

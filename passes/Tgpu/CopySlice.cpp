@@ -1,0 +1,103 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Which copies of a loop can be started rounds ahead.
+
+#include "passes/Tgpu/CopySlice.h"
+
+#include "dialect/Tile/Tile.h"
+
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+using namespace mlir;
+using namespace tilewright;
+using namespace tilewright::tgpu;
+
+/// The argument that a view is made of.
+static Value getRoot(Value view) {
+  while (auto subview = view.getDefiningOp<tile::SubviewOp>())
+    view = subview.getSource();
+  return view;
+}
+
+static llvm::DenseSet<Value> getWrittenViews(scf::ForOp loop) {
+  llvm::DenseSet<Value> written;
+  loop->walk([&](Operation *op) {
+    if (auto store = dyn_cast<StoreOp>(op))
+      written.insert(getRoot(store.getView()));
+    if (auto add = dyn_cast<AtomicAddOp>(op))
+      written.insert(getRoot(add.getView()));
+  });
+  return written;
+}
+
+FailureOr<CopySlice> CopySlice::get(scf::ForOp loop, bool explain) {
+  CopySlice slice;
+  Block *body = loop.getBody();
+  llvm::append_range(slice.copies, body->getOps<CopyAsyncOp>());
+  auto refuse = [&](Operation *op, const Twine &why) -> LogicalResult {
+    if (explain)
+      op->emitError() << "loop cannot be pipelined: " << why
+                      << "; use the schedule skeleton=synchronous";
+    return failure();
+  };
+  if (slice.copies.empty())
+    return refuse(loop, "its body copies nothing");
+  llvm::DenseSet<Value> written = getWrittenViews(loop);
+
+  llvm::SmallSetVector<Operation *, 8> needed;
+  SmallVector<Value> worklist;
+  for (CopyAsyncOp copy : slice.copies) {
+    auto alloc = copy.getBuffer().getDefiningOp<AllocOp>();
+    if (!alloc)
+      return refuse(copy, "the buffer of a copy is no result of tgpu.alloc");
+    for (Operation *user : alloc->getUsers())
+      if (!loop->isProperAncestor(user))
+        return refuse(copy, "the buffer of a copy is used outside of the loop as well");
+    if (!slice.buffers.insert(copy.getBuffer()))
+      return refuse(copy, "two copies of a round go to the same buffer");
+    if (written.contains(getRoot(copy.getView())))
+      return refuse(copy, "the loop writes to the view that a copy reads");
+    worklist.push_back(copy.getView());
+    llvm::append_range(worklist, copy.getIndices());
+  }
+  while (!worklist.empty()) {
+    Value value = worklist.pop_back_val();
+    if (!loop->isAncestor(value.getParentRegion()->getParentOp()) ||
+        value == loop.getInductionVar())
+      continue;
+    Operation *def = value.getDefiningOp();
+    if (!def)
+      return refuse(loop, "the place of a copy depends on what the loop carries");
+    auto at = dyn_cast<tile::AtOp>(def);
+    bool reads = at && at.getView() && !written.contains(getRoot(at.getView()));
+    bool isScalar = def->getNumRegions() == 0 && llvm::none_of(def->getResultTypes(), [](Type type) {
+                      return isa<RankedTensorType>(type);
+                    });
+    if (!isScalar || !(reads || isMemoryEffectFree(def)))
+      return refuse(def, "the place of a copy depends on '" + def->getName().getStringRef() + "'");
+    if (needed.insert(def))
+      llvm::append_range(worklist, def->getOperands());
+  }
+  for (Operation &op : *body)
+    if (needed.contains(&op))
+      slice.scalars.push_back(&op);
+  return slice;
+}
+
+bool tgpu::isUnchangedIn(scf::ForOp loop, Value buffer) {
+  auto alloc = buffer.getDefiningOp<AllocOp>();
+  if (!alloc || loop->isAncestor(alloc))
+    return false;
+  return llvm::all_of(alloc->getUsers(), [&](Operation *user) {
+    return isa<ReadOp, FmaDotOp>(user) || !loop->isAncestor(user);
+  });
+}
+
+bool tgpu::writesShared(Operation *op) {
+  WalkResult result = op->walk([](Operation *inner) {
+    auto convert = dyn_cast<ConvertOp>(inner);
+    return isa<WriteSharedOp>(inner) || (convert && convert.getScratch()) ? WalkResult::interrupt()
+                                                                          : WalkResult::advance();
+  });
+  return result.wasInterrupted();
+}

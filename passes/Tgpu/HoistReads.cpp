@@ -1,0 +1,59 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// tgpu-hoist-reads: what the schedule keeps in registers is read before the loops in which it does
+// not change.
+
+#include "passes/Passes.h"
+#include "passes/Tgpu/CopySlice.h"
+#include "passes/Tgpu/ScheduleNames.h"
+
+namespace tilewright {
+#define GEN_PASS_DEF_TGPUHOISTREADS
+#include "passes/Passes.h.inc"
+} // namespace tilewright
+
+using namespace mlir;
+using namespace tilewright;
+using namespace tilewright::tgpu;
+
+namespace {
+
+struct TgpuHoistReadsPass : tilewright::impl::TgpuHoistReadsBase<TgpuHoistReadsPass> {
+  void runOnOperation() override {
+    SmallVector<ReadOp> reads;
+    getOperation()->walk([&](ReadOp read) {
+      if (read->hasAttr(keepName))
+        reads.push_back(read);
+    });
+    for (ReadOp read : reads)
+      hoist(read);
+  }
+
+private:
+  /// By loop, buffer and type; copies of a body read the same.
+  llvm::DenseMap<std::tuple<Operation *, Value, Type>, Value> hoisted;
+
+  void hoist(ReadOp read) {
+    read->removeAttr(keepName);
+    scf::ForOp outermost;
+    for (auto loop = read->getParentOfType<scf::ForOp>();
+         loop && isUnchangedIn(loop, read.getBuffer());
+         loop = loop->getParentOfType<scf::ForOp>())
+      outermost = loop;
+    if (!outermost)
+      return;
+    // The key of the two ways to read one buffer differs in the type, unless a tile is square.
+    Type key = read.getTranspose() ? Type(TupleType::get(read.getContext(), {read.getType()}))
+                                   : Type(read.getType());
+    Value &before = hoisted[{outermost, read.getBuffer(), key}];
+    if (before) {
+      read.getResult().replaceAllUsesWith(before);
+      read.erase();
+      return;
+    }
+    read->moveBefore(outermost);
+    before = read.getResult();
+  }
+};
+
+} // namespace

@@ -1,0 +1,215 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// tgpu-plan-schedule: decides, and writes its decisions down where the passes that follow, and
+// authors, read them.
+//
+// What decides:
+//   structure   a loop is pipelined if its copies depend on the number of the round alone, and
+//               their buffers belong to the loop
+//   memory      rings have as many stages as are worth it and fit
+//   registers   a buffer that does not change while a loop runs is read once, before it, if what a
+//               thread holds during the loop leaves room for it
+
+#include "passes/Passes.h"
+#include "passes/Tgpu/CopySlice.h"
+#include "passes/Tgpu/PlanRoles.h"
+#include "passes/Tgpu/ScheduleNames.h"
+
+#include "dialect/Tile/Tile.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/IR/Builders.h"
+#include "llvm/ADT/MapVector.h"
+
+namespace tilewright {
+#define GEN_PASS_DEF_TGPUPLANSCHEDULE
+#include "passes/Passes.h.inc"
+} // namespace tilewright
+
+using namespace mlir;
+using namespace tilewright;
+using namespace tilewright::tgpu;
+
+namespace {
+
+/// Two stages let the copies of the next round run while this one is multiplied. More did not help
+/// attention, whose rounds are long; a product alone needs three.
+constexpr int64_t attentionStages = 2, productStages = 3;
+
+/// 32-bit registers that tiles may take, of the 255 of a thread: the rest holds addresses, indices
+/// and operands on their way to a product.
+constexpr int64_t registersForTiles = 208;
+
+struct Overrides {
+  std::optional<Skeleton> skeleton;
+  std::optional<int64_t> stages, inFlight;
+  std::optional<bool> keepInRegisters;
+  RoleOverrides roles;
+};
+
+int64_t getRegisters(Type type, int64_t threads) {
+  auto tile = dyn_cast<RankedTensorType>(type);
+  if (!tile)
+    return 1;
+  // Of slices every thread of the parent's row holds the elements.
+  auto slice = dyn_cast_or_null<SliceAttr>(tile.getEncoding());
+  if (slice)
+    return std::max<int64_t>(1, tile.getNumElements() / 32);
+  return (tile.getNumElements() * getElementBits(tile.getElementType()) / 32 + threads - 1) /
+         threads;
+}
+
+/// Registers of a value that lives in them: constants, positions and rows spread over a tile are
+/// made where they are used, and operands of products are read piece by piece.
+int64_t getLiveRegisters(Value value, int64_t threads) {
+  Operation *def = value.getDefiningOp();
+  bool isMade = def && isa<tile::FullOp, tile::IotaOp, tile::ExpandOp, arith::ConstantOp, ReadOp>(def);
+  return isMade || !isa<RankedTensorType>(value.getType()) ? 0
+                                                           : getRegisters(value.getType(), threads);
+}
+
+/// The most that lives at one place of a block: what it defines, and the `inherited` values, which
+/// nobody outside needs any more.
+int64_t getPressure(Block &block, ArrayRef<Value> inherited, int64_t threads) {
+  llvm::MapVector<Value, Operation *> lastUse;
+  for (Value value : inherited)
+    lastUse[value] = nullptr;
+  for (BlockArgument argument : block.getArguments())
+    lastUse[argument] = nullptr;
+  for (Operation &op : block) {
+    op.walk([&](Operation *inner) {
+      for (Value operand : inner->getOperands())
+        if (auto it = lastUse.find(operand); it != lastUse.end())
+          it->second = &op;
+    });
+    for (Value result : op.getResults())
+      lastUse[result] = nullptr;
+  }
+  llvm::DenseMap<Operation *, SmallVector<Value>> dying;
+  int64_t live = 0;
+  auto define = [&](Value value) {
+    if (Operation *last = lastUse.lookup(value)) {
+      live += getLiveRegisters(value, threads);
+      dying[last].push_back(value);
+    }
+  };
+  llvm::for_each(inherited, define);
+  llvm::for_each(block.getArguments(), define);
+  int64_t most = live;
+  for (Operation &op : block) {
+    ArrayRef<Value> last = dying[&op];
+    for (Value value : last)
+      live -= getLiveRegisters(value, threads);
+    for (Region &region : op.getRegions())
+      for (Block &nested : region)
+        most = std::max(most, live + getPressure(nested, last, threads));
+    llvm::for_each(op.getResults(), define);
+    most = std::max(most, live);
+  }
+  return most;
+}
+
+struct TgpuPlanSchedulePass : tilewright::impl::TgpuPlanScheduleBase<TgpuPlanSchedulePass> {
+  using TgpuPlanScheduleBase::TgpuPlanScheduleBase;
+
+  void runOnOperation() override {
+    Overrides overrides;
+    if (failed(parse(overrides)))
+      return signalPassFailure();
+    overrides.roles.stages = overrides.stages;
+    overrides.roles.inFlight = overrides.inFlight;
+    bool isRoleWish = overrides.skeleton == Skeleton::ProducerConsumer;
+    for (auto kernel : getOperation().getOps<KernelOp>()) {
+      if (!overrides.skeleton || isRoleWish) {
+        FailureOr<bool> planned = planRoles(kernel, overrides.roles, isRoleWish);
+        if (failed(planned))
+          return signalPassFailure();
+        if (*planned)
+          continue;
+      }
+      kernel.walk([&](scf::ForOp loop) { planLoop(kernel, loop, overrides); });
+      if (overrides.keepInRegisters.value_or(true))
+        kernel.walk<WalkOrder::PreOrder>([&](scf::ForOp loop) { planReads(kernel, loop); });
+    }
+  }
+
+private:
+  LogicalResult parse(Overrides &overrides) {
+    for (StringRef entry : schedule) {
+      auto [key, value] = entry.split('=');
+      int64_t number = 0;
+      bool isNumber = !value.getAsInteger(10, number);
+      auto refuse = [&](StringRef expected) {
+        return getOperation().emitError() << "schedule: " << key << " must be " << expected
+                                          << ", but got '" << value << "'";
+      };
+      if (key == "skeleton") {
+        overrides.skeleton = symbolizeSkeleton(value);
+        if (!overrides.skeleton)
+          return refuse("synchronous, multistage or producer_consumer");
+      } else if (key == "stages") {
+        if (!isNumber || number < 1 || number > 32)
+          return refuse("a number from 1 to 32");
+        overrides.stages = number;
+      } else if (key == "in_flight") {
+        if (!isNumber || number < 0 || number > 7)
+          return refuse("a number from 0 to 7");
+        overrides.inFlight = number;
+      } else if (key == "keep_in_registers") {
+        if (value != "true" && value != "false")
+          return refuse("true or false");
+        overrides.keepInRegisters = value == "true";
+      } else if (std::optional<int64_t> *field = overrides.roles.find(key)) {
+        if (!isNumber || number < 0 || number > 255)
+          return refuse("a number from 0 to 255");
+        *field = number;
+      } else {
+        return getOperation().emitError()
+               << "schedule: expected one of skeleton, stages, in_flight, keep_in_registers, group, "
+               << "store_buffers, load_registers and compute_registers, but got '" << key << "'";
+      }
+    }
+    return success();
+  }
+
+  void planLoop(KernelOp kernel, scf::ForOp loop, const Overrides &overrides) {
+    if (loop->hasAttr(scheduleName)) // by the author
+      return;
+    FailureOr<CopySlice> slice = CopySlice::get(loop, /*explain=*/false);
+    if (failed(slice))
+      return;
+    Skeleton skeleton = overrides.skeleton.value_or(Skeleton::Multistage);
+    if (overrides.stages == 1)
+      skeleton = Skeleton::Synchronous;
+    int64_t products = 0;
+    loop->walk([&](MmaOp) { ++products; });
+    int64_t stages = overrides.stages.value_or(products > 1 ? attentionStages : productStages);
+    if (skeleton == Skeleton::Synchronous)
+      stages = 1;
+    loop->setAttr(scheduleName, ScheduleAttr::get(loop.getContext(), skeleton, stages,
+                                                  overrides.inFlight.value_or(0)));
+  }
+
+  /// Marks the reads of buffers that do not change in the loop, while registers last.
+  void planReads(KernelOp kernel, scf::ForOp loop) {
+    int64_t threads = 32 * kernel.getWarps();
+    int64_t room = registersForTiles - getPressure(*loop.getBody(), {}, threads);
+    llvm::DenseMap<std::pair<Value, Type>, bool> decided;
+    loop->walk([&](ReadOp read) {
+      if (read->hasAttr(keepName) || !isUnchangedIn(loop, read.getBuffer()))
+        return;
+      auto [it, isNew] = decided.try_emplace({read.getBuffer(), read.getType()}, false);
+      if (isNew) {
+        int64_t registers = getRegisters(read.getType(), threads);
+        it->second = registers <= room;
+        if (it->second)
+          room -= registers;
+      }
+      if (it->second)
+        read->setAttr(keepName, UnitAttr::get(read.getContext()));
+    });
+  }
+};
+
+} // namespace

@@ -1,0 +1,21 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The discardable attributes by which tgpu-plan-schedule tells the passes that follow what to do.
+
+#ifndef TILEWRIGHT_PASSES_TGPU_SCHEDULENAMES_H
+#define TILEWRIGHT_PASSES_TGPU_SCHEDULENAMES_H
+
+#include "llvm/ADT/StringRef.h"
+
+namespace tilewright::tgpu {
+
+/// On a loop: a ScheduleAttr.
+inline constexpr llvm::StringLiteral scheduleName = "tgpu.schedule";
+/// On a kernel: a RoleScheduleAttr.
+inline constexpr llvm::StringLiteral roleScheduleName = "tgpu.role_schedule";
+/// On a tgpu.read: it goes before the loops in which its buffer does not change.
+inline constexpr llvm::StringLiteral keepName = "tgpu.keep_in_registers";
+
+} // namespace tilewright::tgpu
+
+#endif // TILEWRIGHT_PASSES_TGPU_SCHEDULENAMES_H
