@@ -1,23 +1,16 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The shipped attention kernels on arrays in memory: what the demonstration and the benchmark run.
-// An ordinary user of Compiler.h and CpuDevice.h; nothing else in lib knows what attention is.
+// The shipped kernels of attention and of the matrix product on arrays in memory: what the
+// demonstration and the benchmark run. An ordinary user of KernelRun.h; nothing else in lib knows
+// what attention is.
 
 #ifndef TILEWRIGHT_LIB_DRIVER_ATTENTIONRUN_H
 #define TILEWRIGHT_LIB_DRIVER_ATTENTIONRUN_H
 
-#include "lib/Driver/HostArray.h"
-#include "lib/Interpreter/CpuDevice.h"
+#include "lib/Driver/KernelRun.h"
 #include "lib/Numeric/ElementType.h"
 
-#include "llvm/ADT/StringMap.h"
-#include "llvm/ADT/StringRef.h"
-#include "llvm/Support/Error.h"
-
-#include <memory>
-#include <string>
 #include <utility>
-#include <vector>
 
 namespace tilewright {
 
@@ -30,6 +23,7 @@ struct AttentionConfig {
   bool backward = false;
   std::vector<std::string> with;                           ///< paths below the kernels folder
   std::vector<std::pair<std::string, std::string>> params; ///< further parameters
+  std::string target = "cpu";                              ///< TilePipelineOptions::target
 
   bool hasWindow() const { return windowLeft >= 0 || windowRight >= 0; }
   /// Pairs of a query and a key that CAUSAL and the window keep, over all heads.
@@ -39,33 +33,25 @@ struct AttentionConfig {
   double countFlops() const;
 };
 
-/// A compiled kernel (or program) with its arguments.
-class AttentionRun {
-public:
-  /// Compiles attention_forward.mlir or attention_backward.mlir and allocates row-major q, k, v, o
-  /// and lse, and in the backward do, dlse, dq, dk and dv. Errors are the first diagnostic of the
-  /// compiler.
-  static llvm::Expected<std::unique_ptr<AttentionRun>> create(llvm::StringRef kernelsFolder,
-                                                              const AttentionConfig &config);
-  ~AttentionRun();
+/// Compiles attention_forward.mlir or attention_backward.mlir and allocates row-major q, k, v, o
+/// and lse, and in the backward do, dlse, dq, dk and dv. Errors are the first diagnostic of the
+/// compiler.
+llvm::Expected<std::unique_ptr<KernelRun>> createAttention(llvm::StringRef kernelsFolder,
+                                                           const AttentionConfig &config);
 
-  /// Binds a capture: a scalar, or an f32 array.
-  void capture(llvm::StringRef name, double value);
-  llvm::Error capture(llvm::StringRef name, llvm::ArrayRef<int64_t> shape,
-                      llvm::ArrayRef<double> values);
+struct MatmulConfig {
+  int64_t M = 1, N = 1, K = 1;
+  ElementType type = ElementType::F32;
+  std::vector<std::pair<std::string, std::string>> params; ///< further parameters
+  std::string target = "cpu";                              ///< TilePipelineOptions::target
 
-  /// Row-major elements of an array; writing rounds to its element type.
-  void write(llvm::StringRef name, llvm::ArrayRef<double> values);
-  std::vector<double> read(llvm::StringRef name) const;
-
-  /// Seconds that it took.
-  llvm::Expected<double> run(unsigned threads = 0);
-
-private:
-  struct Impl;
-  explicit AttentionRun(std::unique_ptr<Impl> impl);
-  std::unique_ptr<Impl> impl;
+  double countFlops() const { return 2.0 * M * N * K; }
 };
+
+/// Compiles matmul.mlir and allocates row-major a, b and c; alpha is 1. Errors are the first
+/// diagnostic of the compiler.
+llvm::Expected<std::unique_ptr<KernelRun>> createMatmul(llvm::StringRef kernelsFolder,
+                                                        const MatmulConfig &config);
 
 } // namespace tilewright
 

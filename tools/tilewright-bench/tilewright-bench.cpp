@@ -1,13 +1,15 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// tilewright-bench: times attention on the CPU device. Rounds of all cases are interleaved, so that
-// a machine that slows down slows all of them.
+// tilewright-bench: times attention and matrix products on the CPU or a GPU. Rounds of all cases
+// are interleaved, so that a machine that slows down slows all of them.
 
 #include "lib/Driver/AttentionRun.h"
 #include "lib/Driver/BindingOptions.h"
+#include "lib/Driver/DeviceRun.h"
 #include "lib/Driver/ToolSupport.h"
 #include "lib/Numeric/Isa.h"
 #include "lib/Numeric/ThreadPool.h"
+#include "tools/tilewright-bench/BenchRunner.h"
 
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/Format.h"
@@ -29,7 +31,21 @@ namespace {
 
 struct BenchCommandLine {
   explicit BenchCommandLine(cl::OptionCategory &category)
-      : batch("batch", cl::desc("Batch"), cl::init(1), cl::cat(category)),
+      : operations("operation", cl::desc("attention, matmul"), cl::CommaSeparated,
+                   cl::value_desc("operation,..."), cl::cat(category)),
+        sizes("size", cl::desc("Rows, columns and depth of a matrix product"), cl::CommaSeparated,
+              cl::value_desc("n,..."), cl::cat(category)),
+        device("device", cl::desc("Where to run: cpu (the default), cuda[:N], auto"),
+               cl::init("cpu"), cl::value_desc("name"), cl::cat(category)),
+        target("target", cl::desc("What to compile for on a GPU: sm_80 (the default) or sm_90a"),
+               cl::value_desc("name"), cl::cat(category)),
+        warps("warps", cl::desc("Warps of a thread block on a GPU"), cl::init(GpuOptions().warps),
+              cl::value_desc("n"), cl::cat(category)),
+        schedule("schedule", cl::desc("Overrides a decision about loops on a GPU"),
+                 cl::value_desc("KEY=VALUE"), cl::cat(category)),
+        warm("warm", cl::desc("Do not overwrite the L2 of a GPU before each run"),
+             cl::cat(category)),
+        batch("batch", cl::desc("Batch"), cl::init(1), cl::cat(category)),
         heads("heads", cl::desc("Heads of queries"), cl::init(8), cl::cat(category)),
         kvHeads("kv-heads", cl::desc("Heads of keys; those of queries by default"), cl::init(0),
                 cl::cat(category)),
@@ -46,14 +62,20 @@ struct BenchCommandLine {
                    cl::value_desc("direction,..."), cl::cat(category)),
         params("param", cl::desc("A further parameter, such as BLOCK_M=64"),
                cl::value_desc("NAME=VALUE"), cl::cat(category)),
-        rounds("rounds", cl::desc("Rounds, of which the median counts"), cl::init(7),
-               cl::cat(category)),
+        rounds("rounds", cl::desc("Rounds, of which the median counts (7; 20 on a GPU)"),
+               cl::init(0), cl::cat(category)),
         cores("cores", cl::desc("Threads; as many as there are cores by default"), cl::init(0),
               cl::cat(category)),
         kernels("kernels", cl::desc("Folder of the kernels"), cl::value_desc("folder"),
                 cl::cat(category)),
         json("json", cl::desc("Print JSON"), cl::cat(category)) {}
 
+  cl::list<std::string> operations;
+  cl::list<unsigned> sizes;
+  cl::opt<std::string> device, target;
+  cl::opt<int64_t> warps;
+  cl::list<std::string> schedule;
+  cl::opt<bool> warm;
   cl::opt<unsigned> batch, heads, kvHeads, queries, keys, width;
   cl::list<std::string> types, masks, directions, params;
   cl::opt<unsigned> rounds, cores;
@@ -61,11 +83,31 @@ struct BenchCommandLine {
   cl::opt<bool> json;
 };
 
+/// What the cases run on.
+struct BenchDevice {
+  DeviceName name;
+  GpuOptions gpu;
+  unsigned threads = 0;
+  std::unique_ptr<GpuDevice> device;
+  std::unique_ptr<CacheFlush> flush;
+
+  bool isGpu() const { return name.kind == DeviceName::Kind::Cuda; }
+  llvm::Expected<std::unique_ptr<BenchRunner>> createRunner(KernelRun &kernel) {
+    if (isGpu())
+      return createGpuRunner(kernel, *device, gpu, flush.get());
+    return createCpuRunner(kernel, threads);
+  }
+};
+
 struct BenchCase {
   std::string name;
-  AttentionConfig config;
-  std::unique_ptr<AttentionRun> run;
-  std::vector<double> seconds;
+  std::optional<AttentionConfig> attention; ///< else a matrix product
+  MatmulConfig matmul;
+  std::unique_ptr<KernelRun> kernel;
+  std::unique_ptr<BenchRunner> runner;
+  std::vector<double> seconds, hostSeconds;
+
+  double countFlops() const { return attention ? attention->countFlops() : matmul.countFlops(); }
 };
 
 std::vector<std::string> orDefault(const std::vector<std::string> &given,
@@ -77,8 +119,15 @@ llvm::Error usage(const llvm::Twine &message) {
   return llvm::createStringError(llvm::inconvertibleErrorCode(), message);
 }
 
-/// The cases that the options ask for: every combination of their lists.
-llvm::Expected<std::vector<BenchCase>> makeCases(BenchCommandLine &options) {
+llvm::Expected<ElementType> parseType(llvm::StringRef text) {
+  std::optional<ElementType> type = parseElementType(text);
+  if (!type || !isFloat(*type))
+    return usage("--dtype: expected f64, f32, f16 or bf16 but got '" + text + "'");
+  return *type;
+}
+
+llvm::Error addAttention(BenchCommandLine &options, const std::string &target,
+                         std::vector<BenchCase> &cases) {
   AttentionConfig base;
   base.B = options.batch;
   base.Hq = options.heads;
@@ -87,70 +136,159 @@ llvm::Expected<std::vector<BenchCase>> makeCases(BenchCommandLine &options) {
   base.Skv = options.keys ? options.keys : options.queries;
   base.D = base.DV = options.width;
   base.scale = 1.0 / std::sqrt(double(base.D));
+  base.target = target;
   if (base.Hq % base.Hkv != 0)
     return usage("--heads must be a multiple of --kv-heads");
   if (llvm::Error error = parseEach("--param", options.params, parseParam, base.params))
     return error;
-
-  std::vector<BenchCase> cases;
   for (const std::string &direction : orDefault(options.directions, {"forward"})) {
     if (direction != "forward" && direction != "backward")
       return usage("--direction: expected forward or backward but got '" + direction + "'");
     for (const std::string &typeText : orDefault(options.types, {"f32"})) {
-      std::optional<ElementType> type = parseElementType(typeText);
-      if (!type || !isFloat(*type))
-        return usage("--dtype: expected f64, f32, f16 or bf16 but got '" + typeText + "'");
+      llvm::Expected<ElementType> type = parseType(typeText);
+      if (!type)
+        return type.takeError();
       for (const std::string &mask : orDefault(options.masks, {"none", "top_left"})) {
         AttentionConfig config = base;
         config.backward = direction == "backward";
         config.type = *type;
         config.causal = mask;
-        cases.push_back({direction + " " + typeText + " " + mask, config, nullptr, {}});
+        cases.emplace_back();
+        cases.back().name = direction + " " + typeText + " " + mask;
+        cases.back().attention = config;
       }
     }
+  }
+  return llvm::Error::success();
+}
+
+llvm::Error addMatmul(BenchCommandLine &options, const std::string &target,
+                      std::vector<BenchCase> &cases) {
+  std::vector<unsigned> sizes = options.sizes;
+  if (sizes.empty())
+    sizes = {1024};
+  for (const std::string &typeText : orDefault(options.types, {"f32"})) {
+    llvm::Expected<ElementType> type = parseType(typeText);
+    if (!type)
+      return type.takeError();
+    for (unsigned size : sizes) {
+      cases.emplace_back();
+      BenchCase &bench = cases.back();
+      bench.name = "matmul " + typeText + " " + std::to_string(size);
+      bench.matmul.M = bench.matmul.N = bench.matmul.K = size;
+      bench.matmul.type = *type;
+      bench.matmul.target = target;
+      if (llvm::Error error = parseEach("--param", options.params, parseParam, bench.matmul.params))
+        return error;
+    }
+  }
+  return llvm::Error::success();
+}
+
+/// The cases that the options ask for: every combination of their lists.
+llvm::Expected<std::vector<BenchCase>> makeCases(BenchCommandLine &options,
+                                                 const std::string &target) {
+  std::vector<BenchCase> cases;
+  for (const std::string &operation : orDefault(options.operations, {"attention"})) {
+    if (operation != "attention" && operation != "matmul")
+      return usage("--operation: expected attention or matmul but got '" + operation + "'");
+    if (llvm::Error error = operation == "matmul" ? addMatmul(options, target, cases)
+                                                  : addAttention(options, target, cases))
+      return error;
   }
   return cases;
 }
 
-/// Compiles the case and fills its inputs with N(0, 1); the backward gets O and LSE of the forward.
-llvm::Error prepare(llvm::StringRef kernels, BenchCase &bench, unsigned threads) {
-  const AttentionConfig &c = bench.config;
-  auto run = AttentionRun::create(kernels, c);
-  if (!run)
-    return run.takeError();
-  std::mt19937 generator(1);
+std::vector<double> fill(KernelRun &kernel, llvm::StringRef name, std::mt19937 &generator) {
   std::normal_distribution<double> normal;
-  auto fill = [&](llvm::StringRef name, int64_t elements) {
-    std::vector<double> values(elements);
-    for (double &value : values)
-      value = normal(generator);
-    (*run)->write(name, values);
-    return values;
-  };
-  std::vector<double> q = fill("q", c.B * c.Hq * c.Sq * c.D);
-  std::vector<double> k = fill("k", c.B * c.Hkv * c.Skv * c.D);
-  std::vector<double> v = fill("v", c.B * c.Hkv * c.Skv * c.DV);
-  if (c.backward) {
-    fill("do", c.B * c.Hq * c.Sq * c.DV);
-    fill("dlse", c.B * c.Hq * c.Sq);
-    AttentionConfig forwardConfig = c;
-    forwardConfig.backward = false;
-    forwardConfig.params.clear();
-    auto forward = AttentionRun::create(kernels, forwardConfig);
-    if (!forward)
-      return forward.takeError();
-    (*forward)->write("q", q);
-    (*forward)->write("k", k);
-    (*forward)->write("v", v);
-    llvm::Expected<double> time = (*forward)->run(threads);
-    if (!time)
-      return time.takeError();
-    (*run)->write("o", (*forward)->read("o"));
-    (*run)->write("lse", (*forward)->read("lse"));
+  std::vector<double> values(kernel.read(name).size());
+  for (double &value : values)
+    value = normal(generator);
+  kernel.write(name, values);
+  return values;
+}
+
+/// Compiles the case and fills its inputs with N(0, 1); the backward gets O and LSE of the forward.
+llvm::Error prepare(llvm::StringRef kernels, BenchCase &bench, BenchDevice &device) {
+  auto kernel = bench.attention ? createAttention(kernels, *bench.attention)
+                                : createMatmul(kernels, bench.matmul);
+  if (!kernel)
+    return kernel.takeError();
+  bench.kernel = std::move(*kernel);
+  std::mt19937 generator(1);
+  if (!bench.attention) {
+    fill(*bench.kernel, "a", generator);
+    fill(*bench.kernel, "b", generator);
+  } else {
+    std::vector<double> q = fill(*bench.kernel, "q", generator);
+    std::vector<double> k = fill(*bench.kernel, "k", generator);
+    std::vector<double> v = fill(*bench.kernel, "v", generator);
+    if (bench.attention->backward) {
+      fill(*bench.kernel, "do", generator);
+      fill(*bench.kernel, "dlse", generator);
+      AttentionConfig config = *bench.attention;
+      config.backward = false;
+      config.params.clear();
+      auto forward = createAttention(kernels, config);
+      if (!forward)
+        return forward.takeError();
+      (*forward)->write("q", q);
+      (*forward)->write("k", k);
+      (*forward)->write("v", v);
+      auto runner = device.createRunner(**forward);
+      if (!runner)
+        return runner.takeError();
+      if (llvm::Expected<RunTime> time = (*runner)->run(); !time)
+        return time.takeError();
+      if (llvm::Error error = (*runner)->fetch())
+        return error;
+      bench.kernel->write("o", (*forward)->read("o"));
+      bench.kernel->write("lse", (*forward)->read("lse"));
+    }
   }
-  bench.run = std::move(*run);
-  llvm::Expected<double> warmUp = bench.run->run(threads);
+  auto runner = device.createRunner(*bench.kernel);
+  if (!runner)
+    return runner.takeError();
+  bench.runner = std::move(*runner);
+  llvm::Expected<RunTime> warmUp = bench.runner->run();
   return warmUp.takeError();
+}
+
+/// Of the options that name it. Errors: no such device.
+llvm::Expected<BenchDevice> openDevice(BenchCommandLine &options) {
+  llvm::Expected<DeviceName> name = DeviceName::parse(options.device);
+  if (!name)
+    return usage("--device: " + llvm::toString(name.takeError()));
+  if (name->kind == DeviceName::Kind::Simulator)
+    return usage("--device: a simulator has no times");
+  BenchDevice device;
+  device.name = *name;
+  device.threads = options.cores;
+  if (!options.target.empty()) {
+    if (llvm::Expected<GpuTarget> known = GpuTarget::get(options.target); !known)
+      return known.takeError();
+    if (!device.isGpu())
+      return usage("--target: the device is a CPU");
+    device.name.target = options.target;
+  }
+  device.gpu.target = device.name.target;
+  device.gpu.warps = options.warps;
+  device.gpu.schedule = options.schedule;
+  return device;
+}
+
+llvm::Error startGpu(BenchDevice &device, bool isWarm) {
+  llvm::Expected<std::unique_ptr<GpuDevice>> opened = GpuDevice::open(device.name.ordinal);
+  if (!opened)
+    return opened.takeError();
+  device.device = std::move(*opened);
+  if (isWarm)
+    return llvm::Error::success();
+  llvm::Expected<std::unique_ptr<CacheFlush>> flush = CacheFlush::create(*device.device);
+  if (!flush)
+    return flush.takeError();
+  device.flush = std::move(*flush);
+  return llvm::Error::success();
 }
 
 void printTable(const std::vector<BenchCase> &cases) {
@@ -160,36 +298,52 @@ void printTable(const std::vector<BenchCase> &cases) {
     Timing timing = Timing::of(bench.seconds);
     llvm::outs() << llvm::format("%-28s %10.2f %10.2f %10.2f %9.1f\n", bench.name.c_str(),
                                  timing.median * 1e3, timing.fastest * 1e3, timing.slowest * 1e3,
-                                 bench.config.countFlops() / timing.median * 1e-9);
+                                 bench.countFlops() / timing.median * 1e-9);
   }
 }
 
-void printJson(const std::vector<BenchCase> &cases, unsigned threads) {
+void printJson(const std::vector<BenchCase> &cases, const BenchDevice &device) {
   llvm::json::Array list;
   for (const BenchCase &bench : cases) {
-    const AttentionConfig &c = bench.config;
     Timing timing = Timing::of(bench.seconds);
-    list.push_back(llvm::json::Object{
+    llvm::json::Object object{
         {"name", bench.name},
-        {"direction", c.backward ? "backward" : "forward"},
-        {"dtype", std::string(elementTypeName(c.type))},
-        {"causal", c.causal},
-        {"B", c.B},
-        {"Hq", c.Hq},
-        {"Hkv", c.Hkv},
-        {"Sq", c.Sq},
-        {"Skv", c.Skv},
-        {"D", c.D},
+        {"operation", bench.attention ? "attention" : "matmul"},
         {"median_ms", timing.median * 1e3},
         {"fastest_ms", timing.fastest * 1e3},
         {"slowest_ms", timing.slowest * 1e3},
-        {"gflops", c.countFlops() / timing.median * 1e-9},
-    });
+        {"gflops", bench.countFlops() / timing.median * 1e-9},
+    };
+    if (device.isGpu())
+      object["host_us"] = Timing::of(bench.hostSeconds).median * 1e6;
+    if (bench.attention) {
+      const AttentionConfig &c = *bench.attention;
+      object["direction"] = c.backward ? "backward" : "forward";
+      object["dtype"] = std::string(elementTypeName(c.type));
+      object["causal"] = c.causal;
+      for (auto [name, value] : {std::pair<const char *, int64_t>{"B", c.B},
+                                 {"Hq", c.Hq},
+                                 {"Hkv", c.Hkv},
+                                 {"Sq", c.Sq},
+                                 {"Skv", c.Skv},
+                                 {"D", c.D}})
+        object[name] = value;
+    } else {
+      object["dtype"] = std::string(elementTypeName(bench.matmul.type));
+      object["size"] = bench.matmul.M;
+    }
+    list.push_back(std::move(object));
   }
-  llvm::json::Object report{{"device", "cpu"},
-                            {"isa", numeric::isaName(numeric::activeIsa())},
-                            {"threads", threads ? threads : numeric::hardwareThreads()},
-                            {"cases", std::move(list)}};
+  llvm::json::Object report{{"cases", std::move(list)}};
+  if (device.isGpu()) {
+    report["device"] = device.device->getInfo().toString();
+    report["target"] = device.gpu.target;
+    report["l2"] = device.flush ? "flushed" : "warm";
+  } else {
+    report["device"] = "cpu";
+    report["isa"] = numeric::isaName(numeric::activeIsa());
+    report["threads"] = device.threads ? device.threads : numeric::hardwareThreads();
+  }
   llvm::outs() << llvm::formatv("{0:2}\n", llvm::json::Value(std::move(report)));
 }
 
@@ -199,29 +353,39 @@ int main(int argc, char **argv) {
   llvm::InitLLVM init(argc, argv);
   cl::OptionCategory category("tilewright-bench");
   BenchCommandLine options(category);
-  if (!parseOptions(argc, argv, category, "Times attention on the CPU.\n"))
+  if (!parseOptions(argc, argv, category, "Times attention and matrix products.\n"))
     return exitUsage;
-  if (options.rounds < 1)
+  llvm::Expected<BenchDevice> device = openDevice(options);
+  if (!device)
+    return reportUsage(tool, device.takeError());
+  unsigned rounds = device->isGpu() ? 20 : 7;
+  if (options.rounds.getNumOccurrences())
+    rounds = options.rounds;
+  if (rounds < 1)
     return reportUsage(tool, "--rounds: expected at least 1 but got 0");
-  llvm::Expected<std::vector<BenchCase>> cases = makeCases(options);
+  llvm::Expected<std::vector<BenchCase>> cases = makeCases(options, device->name.target);
   if (!cases)
     return reportUsage(tool, cases.takeError());
   std::string kernels = findKernelsFolder(argv[0], options.kernels);
   if (kernels.empty())
     return reportFailure(tool, "cannot find the folder of the kernels; name it by --kernels");
+  if (device->isGpu())
+    if (llvm::Error error = startGpu(*device, options.warm))
+      return reportFailure(tool, std::move(error));
 
   for (BenchCase &bench : *cases)
-    if (llvm::Error error = prepare(kernels, bench, options.cores))
+    if (llvm::Error error = prepare(kernels, bench, *device))
       return reportFailure(tool, std::move(error));
-  for (unsigned round = 0; round < options.rounds; ++round)
+  for (unsigned round = 0; round < rounds; ++round)
     for (BenchCase &bench : *cases) {
-      llvm::Expected<double> seconds = bench.run->run(options.cores);
-      if (!seconds)
-        return reportFailure(tool, seconds.takeError());
-      bench.seconds.push_back(*seconds);
+      llvm::Expected<RunTime> time = bench.runner->run();
+      if (!time)
+        return reportFailure(tool, time.takeError());
+      bench.seconds.push_back(time->seconds);
+      bench.hostSeconds.push_back(time->hostSeconds);
     }
   if (options.json)
-    printJson(*cases, options.cores);
+    printJson(*cases, *device);
   else
     printTable(*cases);
   return exitDone;

@@ -25,7 +25,7 @@ struct DemoCase {
   std::string name;
   AttentionConfig config;
   reference::ScoreMod score; ///< what the linked file computes
-  std::function<llvm::Error(AttentionRun &)> bindCaptures;
+  std::function<llvm::Error(KernelRun &)> bindCaptures;
 };
 
 AttentionConfig shaped(ElementType type, int64_t B, int64_t Hq, int64_t Hkv, int64_t Sq,
@@ -63,12 +63,12 @@ AttentionConfig backwardOf(AttentionConfig config, bool deterministic = false) {
 
 std::vector<DemoCase> makeCases() {
   using T = ElementType;
-  auto softcap = [](AttentionRun &run) {
+  auto softcap = [](KernelRun &run) {
     run.capture("softcap", 20.0);
     return llvm::Error::success();
   };
   std::vector<double> slopes = reference::alibiSlopes(8);
-  auto alibi = [slopes](AttentionRun &run) { return run.capture("slopes", {8}, slopes); };
+  auto alibi = [slopes](KernelRun &run) { return run.capture("slopes", {8}, slopes); };
   return {
       {"forward  f32", shaped(T::F32, 1, 8, 8, 1024, 1024, 64, 64), {}, {}},
       {"forward  f32  causal", shaped(T::F32, 1, 8, 8, 1024, 1024, 64, 64, "top_left"), {}, {}},
@@ -144,7 +144,7 @@ struct Outcome {
 };
 
 /// The median of three runs; one before them warms up.
-llvm::Error runTimed(AttentionRun &run, double &seconds) {
+llvm::Error runTimed(KernelRun &run, double &seconds) {
   std::vector<double> times;
   for (int round = 0; round < 4; ++round) {
     llvm::Expected<double> time = run.run();
@@ -158,10 +158,10 @@ llvm::Error runTimed(AttentionRun &run, double &seconds) {
 }
 
 /// Compiles and binds what both directions take.
-llvm::Expected<std::unique_ptr<AttentionRun>> prepare(llvm::StringRef kernels, const DemoCase &demo,
-                                                      const AttentionConfig &config,
-                                                      const reference::AttentionInputs &inputs) {
-  auto run = AttentionRun::create(kernels, config);
+llvm::Expected<std::unique_ptr<KernelRun>> prepare(llvm::StringRef kernels, const DemoCase &demo,
+                                                   const AttentionConfig &config,
+                                                   const reference::AttentionInputs &inputs) {
+  auto run = createAttention(kernels, config);
   if (!run)
     return run.takeError();
   (*run)->write("q", inputs.q);
@@ -199,7 +199,7 @@ llvm::Expected<Outcome> runCase(llvm::StringRef kernels, const DemoCase &demo) {
   auto backward = prepare(kernels, demo, demo.config, inputs);
   if (!backward)
     return backward.takeError();
-  AttentionRun &run = **backward;
+  KernelRun &run = **backward;
   run.write("o", (*forward)->read("o"));
   run.write("lse", (*forward)->read("lse"));
   run.write("do", inputs.dO);
