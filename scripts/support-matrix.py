@@ -7,6 +7,10 @@
                                                marks of README.md where there are any
   scripts/support-matrix.py RESULTS --check    exit 1 unless both are what --write would leave
 
+  scripts/support-matrix.py --gpu MACHINE RESULTS... [--write]
+                                               the same of a GPU, into docs/support-matrix-gpu.md; MACHINE is its name.
+                                               The shards of one run give one table
+
 RESULTS is what AcceptanceTests wrote to $TILEWRIGHT_SUPPORT_MATRIX; under CTest, test/support-matrix.tsv of the build
 tree. The committed table is that of the smoke tier: against results of the full tier, --check asks that every row
 of it passed there too.
@@ -18,6 +22,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TABLE = ROOT / "docs" / "support-matrix.md"
+GPU_TABLE = ROOT / "docs" / "support-matrix-gpu.md"
 README = ROOT / "README.md"
 BEGIN, END = "<!-- support matrix: begin -->", "<!-- support matrix: end -->"
 TYPES = ["f32", "f16", "bf16", "f64", "e4m3", "e5m2"]
@@ -28,25 +33,43 @@ def fail(message):
 
 
 class Results:
-    def __init__(self, path):
+    """What one run wrote, in one file or a file for each shard."""
+
+    def __init__(self, paths):
         self.tier = None
+        self.devices = set()
         self.cases = {}  # (kernel, what) -> {type: (passed, tried)}
+        self.refused = {}  # (kernel, what) -> {type: cases that are among those tried}
+        for path in paths:
+            self.read(path)
+
+    def read(self, path):
         try:
             lines = pathlib.Path(path).read_text().splitlines()
         except OSError as error:
             fail(f"cannot read {path}: {error.strerror}")
+        device = "cpu"
         for line in lines:
             kind, *fields = line.split("\t")
             if kind == "tier":
+                if self.tier not in (None, fields[0]):
+                    fail(f"{path} is of the {fields[0]} tier, but others are of the {self.tier} one")
                 self.tier = fields[0]
+            elif kind == "device":
+                device = fields[0]
             elif kind == "case":
-                kernel, what, dtype, passed, tried = fields
-                self.cases.setdefault((kernel, what), {})[dtype] = (int(passed), int(tried))
+                kernel, what, dtype, passed, tried, *refused = fields
+                row = self.cases.setdefault((kernel, what), {})
+                before = row.get(dtype, (0, 0))
+                row[dtype] = (before[0] + int(passed), before[1] + int(tried))
+                counts = self.refused.setdefault((kernel, what), {})
+                counts[dtype] = counts.get(dtype, 0) + sum(map(int, refused))
             elif kind == "tiles":
                 pass  # how the accuracy rule counted: Accuracy.h
             else:
                 fail(f"{path}: unknown line '{line}'")
-        if not self.tier or not self.cases:
+        self.devices.add(device)
+        if not self.tier:
             fail(f"{path} holds no results")
 
     def kernels(self):
@@ -101,6 +124,50 @@ field was not tried. `make check-full` runs many more cases of the same rows.
 {chr(10).join(detail)}"""
 
 
+def gpu_cell(passed, tried, refused):
+    """"12", "12, 3 refused", "10 of 12" where some failed."""
+    text = str(passed) if passed + refused == tried else f"**{passed} of {tried - refused}**"
+    return text + (f", {refused} refused" if refused else "")
+
+
+def gpu_rows(results, rows):
+    """[[name, cell of each type]] of [(name, [(kernel, what)])]: cases of several rows are added."""
+    table_rows = []
+    for name, keys in rows:
+        cells_of_row = []
+        for dtype in TYPES:
+            counted = [key for key in keys if dtype in results.cases[key]]
+            if not counted:
+                cells_of_row.append("")
+                continue
+            passed, tried = (sum(results.cases[key][dtype][i] for key in counted) for i in (0, 1))
+            cells_of_row.append(gpu_cell(passed, tried, sum(results.refused[key][dtype] for key in counted)))
+        table_rows.append([name] + cells_of_row)
+    return table_rows
+
+
+def gpu_document(results, machine):
+    keys = sorted(results.cases)
+    by_kernel = [(f"`{kernel}`", [key for key in keys if key[0] == kernel]) for kernel in results.kernels()]
+    detail = []
+    for kernel in results.kernels():
+        rows = gpu_rows(results, [(what or "all", [(name, what)]) for name, what in keys if name == kernel])
+        detail.append(f"### {kernel}\n\n{table(['mask or variant'] + TYPES, rows)}\n")
+    return f"""# Support matrix of a GPU
+
+Written by `scripts/support-matrix.py --gpu` from what the acceptance tests ran on {machine} ({results.tier} tier): do not edit.
+A number counts the cases that passed by the rules of [support-matrix.md](support-matrix.md); "refused" those for which
+the compiler said that the kernel is not for the GPU; in bold is where cases failed. An empty field was not tried.
+
+## By kernel and element type
+
+{table(["kernel"] + TYPES, gpu_rows(results, by_kernel))}
+
+## By mask and variant
+
+{chr(10).join(detail)}"""
+
+
 def with_summary(readme, results):
     """README.md with the summary between its marks."""
     before, _, rest = readme.partition(BEGIN)
@@ -122,12 +189,24 @@ def rows_of(text):
 
 def main():
     parser = argparse.ArgumentParser(description="The support matrix of the acceptance tests.")
-    parser.add_argument("results")
+    parser.add_argument("results", nargs="+")
+    parser.add_argument("--gpu", metavar="MACHINE")
     mode = parser.add_mutually_exclusive_group()
     mode.add_argument("--write", action="store_true")
     mode.add_argument("--check", action="store_true")
     arguments = parser.parse_args()
+    if arguments.gpu and arguments.check:
+        parser.error("--check is for the table of the CPU")
     results = Results(arguments.results)
+    if ("cpu" in results.devices) == bool(arguments.gpu) or not results.cases:
+        fail(f"these are results of {', '.join(sorted(results.devices))}")
+    if arguments.gpu:
+        text = gpu_document(results, arguments.gpu)
+        if arguments.write:
+            GPU_TABLE.write_text(text)
+        else:
+            print(text, end="")
+        return
     text = document(results)
     readme = README.read_text() if README.exists() else ""
 
@@ -145,7 +224,7 @@ def main():
         return
 
     committed = TABLE.read_text() if TABLE.exists() else ""
-    remedy = f"refresh it by scripts/support-matrix.py {arguments.results} --write"
+    remedy = f"refresh it by scripts/support-matrix.py {' '.join(arguments.results)} --write"
     if results.tier == "smoke":
         if committed != text:
             fail(f"docs/support-matrix.md is not what the tests ran; {remedy}")

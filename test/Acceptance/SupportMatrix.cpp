@@ -18,13 +18,15 @@ namespace {
 
 struct Counts {
   int64_t passed = 0, tried = 0;
+  int64_t refused = 0; ///< skipped: not for this device
 };
 struct TileCounts {
   int64_t tiles = 0, needRoundoff = 0, needRoundoffDespiteSlack = 0;
 };
 
-/// One line for each row: kernel, mask or variant, type, cases passed, cases tried. And one for
-/// each type: tiles compared, and tiles that the rule accepts only because of the expected roundoff
+/// The device where it is not the CPU. One line for each row: kernel, mask or variant, type, cases
+/// passed, cases tried, and for another device cases refused, which are among those tried. And one
+/// for each type: tiles compared, and tiles that the rule accepts only because of the expected roundoff
 /// (Accuracy.h).
 class MatrixWriter : public ::testing::Environment {
 public:
@@ -35,8 +37,16 @@ public:
     std::ofstream os(path);
     os << "tier\t" << (reference::currentTier() == reference::Tier::Full ? "full" : "smoke")
        << '\n';
-    for (const auto &[row, counts] : rows)
-      os << "case\t" << row << '\t' << counts.passed << '\t' << counts.tried << '\n';
+    const char *device = std::getenv("TILEWRIGHT_TEST_DEVICE");
+    bool isCpu = !device || device == std::string("cpu");
+    if (!isCpu)
+      os << "device\t" << device << '\n';
+    for (const auto &[row, counts] : rows) {
+      os << "case\t" << row << '\t' << counts.passed << '\t' << counts.tried;
+      if (!isCpu)
+        os << '\t' << counts.refused;
+      os << '\n';
+    }
     for (const auto &[type, counts] : tiles)
       os << "tiles\t" << type << '\t' << counts.tiles << '\t' << counts.needRoundoff << '\t'
          << counts.needRoundoffDespiteSlack << '\n';
@@ -52,21 +62,27 @@ public:
 MatrixWriter *const writer =
     static_cast<MatrixWriter *>(::testing::AddGlobalTestEnvironment(new MatrixWriter));
 
-int countFailures() {
-  const ::testing::TestInfo *test = ::testing::UnitTest::GetInstance()->current_test_info();
-  return test->result()->total_part_count();
+const ::testing::TestResult &currentResult() {
+  return *::testing::UnitTest::GetInstance()->current_test_info()->result();
 }
 
 } // namespace
 
 MatrixCase::MatrixCase(std::string kernel, std::string what, reference::Type type)
     : row(std::move(kernel) + '\t' + std::move(what) + '\t' + reference::typeName(type)),
-      failuresBefore(countFailures()) {}
+      partsBefore(currentResult().total_part_count()) {}
 
 MatrixCase::~MatrixCase() {
   Counts &counts = writer->rows[row];
+  const ::testing::TestResult &result = currentResult();
+  bool hasFailed = false, isRefused = false;
+  for (int part = partsBefore; part < result.total_part_count(); ++part) {
+    hasFailed |= result.GetTestPartResult(part).failed();
+    isRefused |= result.GetTestPartResult(part).skipped();
+  }
   ++counts.tried;
-  counts.passed += countFailures() == failuresBefore;
+  counts.passed += !hasFailed && !isRefused;
+  counts.refused += !hasFailed && isRefused;
 }
 
 std::string maskName(const reference::AttentionProblem &problem) {

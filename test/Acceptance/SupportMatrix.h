@@ -13,8 +13,8 @@
 
 namespace tilewright::acceptance {
 
-/// A case of the matrix while it is tested. It passed if at its end the running test has not
-/// failed.
+/// A case of the matrix while it is tested. It passed if at its end the running test has neither
+/// failed nor been skipped.
 class MatrixCase {
 public:
   /// `what` is the mask, modifier or variant; `type` that of the operands.
@@ -25,7 +25,7 @@ public:
 
 private:
   std::string row;
-  int failuresBefore;
+  int partsBefore;
 };
 
 /// "none", "top_left + window", ...: how CAUSAL and WINDOW of the problem are named in
