@@ -18,6 +18,7 @@ import itertools
 import json
 import os
 import queue
+import re
 import shutil
 import subprocess
 import sys
@@ -27,7 +28,7 @@ import threading
 from gpubench import cases as bench_cases
 from gpubench import report
 from gpubench.contract import Contract, ContractError
-from gpubench.places import ROOT, find_tool
+from gpubench.places import ROOT, find_library, find_tool
 
 
 def values_of(text):
@@ -109,6 +110,9 @@ def compile_variant(variant, options, number, folder):
             contract = Contract(file.read())
         variant.paths = {"contract": base + ".mlir", "code": base + ".ptx"}
         variant.resources = {"shared_bytes": contract.shared_bytes, "warps": contract.warps}
+        if options.via == "bundle" or (options.via == "auto" and contract.tensor_maps):
+            run_tool(variant.command(options, "bundle", base + ".twb"))
+            variant.paths["bundle"] = base + ".twb"
         run_tool(variant.command(options, "ptx", base + ".ptx"))
         if options.ptxas:
             log = run_tool([options.ptxas, "-v", f"-arch={options.arch}", base + ".ptx", "-o", base + ".cubin"])
@@ -116,6 +120,8 @@ def compile_variant(variant, options, number, folder):
             spills = [int(word) for line in log.splitlines() if "spill stores" in line
                       for word, unit in zip(line.split(), line.split()[1:]) if unit == "bytes"]
             variant.resources["spilled_bytes"] = sum(spills[1:]) if spills else 0
+            used = re.findall(r"Used (\d+) registers", log)
+            variant.resources["registers"] = int(used[0]) if used else None
     except (RuntimeError, ContractError) as error:
         variant.error = f"compile: {error}"
 
@@ -147,6 +153,7 @@ def measure(options, group, variants, folder):
             return results
         job = {"operation": group[0].operation, "cases": [vars(case) for case in missing], "peers": options.peers,
                "rounds": options.rounds, "flush": not options.warm, "time_limit": options.time_limit,
+               "library": options.library,
                "variants": [{"number": number, **variants[number].paths, "name": variants[number].setting}
                             for number in live]}
         process, lines = start_worker(job, folder)
@@ -164,7 +171,8 @@ def measure(options, group, variants, folder):
             if "begin" in event:
                 current = event["begin"]
             elif "ran" in event:
-                variants[event["ran"]].resources.update(event["resources"])
+                found = {key: value for key, value in event["resources"].items() if value is not None}
+                variants[event["ran"]].resources.update(found)
                 variants[event["ran"]].error = event["error"]
                 current = None
             elif "wrong" in event:
@@ -191,8 +199,10 @@ def worker(path):
         print(json.dumps(event), flush=True)
 
     import torch
-    from gpubench import device, problems
+    from gpubench import device, library, problems
 
+    runtime = library.Library(job["library"]) if any("bundle" in variant for variant in job["variants"]) else None
+    failures = (device.DeviceError, library.TilewrightError, ContractError)
     make = {"attention": bench_cases.AttentionCase, "matmul": bench_cases.MatmulCase}[job["operation"]]
     cases = [make(**case) for case in job["cases"]]
     shortest = min(cases, key=lambda case: case.seq)
@@ -203,13 +213,17 @@ def worker(path):
         say(begin=number)
         try:
             with open(variant["contract"]) as file:
-                kernel = device.PtxKernel(variant["code"], Contract(file.read()))
+                contract = Contract(file.read())
+            if "bundle" in variant:
+                kernel = device.BundleKernel(runtime, variant["bundle"], contract)
+            else:
+                kernel = device.PtxKernel(variant["code"], contract)
             for problem, seen in zip(tests, outputs):
                 seen[number] = problem.outputs()
                 kernel.bind(problem.arguments(*seen[number]))()
                 torch.cuda.synchronize()
             kernels[number], names[number] = kernel, variant["name"]
-        except (device.DeviceError, ContractError) as failure:
+        except failures as failure:
             error = f"run: {failure}"
         except RuntimeError as failure:  # an error of a kernel, after which the context is of no use
             say(fatal=str(failure).strip().splitlines()[0])
@@ -233,10 +247,14 @@ def worker(path):
             sides[names[number]] = kernel.bind(problem.arguments(*outputs))
         try:
             times = device.time_interleaved(sides, job["rounds"], job["flush"], time_limit=job["time_limit"])
-        except (RuntimeError, device.DeviceError) as failure:
+        except (RuntimeError, *failures) as failure:
             say(fatal=str(failure).strip().splitlines()[0])
             os._exit(1)
         say(case=case.name, times={name: report.summarize(values) for name, values in times.items()})
+
+
+def shown(value):
+    return "" if value is None else value
 
 
 def print_case(case, times, variants, peers):
@@ -248,7 +266,7 @@ def print_case(case, times, variants, peers):
         spread = (time["q3_ms"] - time["q1_ms"]) / time["median_ms"]
         rows.append([side, f"{speed:.0f}", f"{spread:.1%}",
                      f"{reference / time['median_ms']:.3f}" if reference else ""] +
-                    [resources.get(key, "") for key in ("registers", "spilled_bytes", "shared_bytes", "blocks_per_sm")])
+                    [shown(resources.get(key)) for key in ("registers", "spilled_bytes", "shared_bytes", "blocks_per_sm")])
     print(f"\n### {case.name}\n")
     print(report.markdown_table(["variant", "TFLOP/s", "IQR", f"over {peers[0]}" if peers else "ratio", "registers",
                                  "spilled", "shared", "blocks/SM"], rows), flush=True)
@@ -300,6 +318,9 @@ def parse(arguments):
     parser.add_argument("--arch", help="what ptxas compiles for; this machine's GPU by default")
     parser.add_argument("--ptxas", default=find_ptxas(), help="'' leaves the PTX to the driver")
     parser.add_argument("--tilewrightc", default=find_tool())
+    parser.add_argument("--library", default=find_library(), help="libtilewright.so, which loads bundles")
+    parser.add_argument("--via", choices=["auto", "ptx", "bundle"], default="auto",
+                        help="how kernels are loaded; auto: from PTX unless they take tensor maps")
     parser.add_argument("--extra", nargs="*", default=[], metavar="OPTION", help="further options of tilewrightc, as =OPTION")
     parser.add_argument("--peers", type=values_of, default=None, help="flash, cudnn, efficient, flex; torch for matmul")
     parser.add_argument("--rounds", type=int, default=20)
@@ -347,9 +368,10 @@ def main():
     print(f"{compiled} of {len(flat)} variants compile for {options.target}"
           + (f", by ptxas for {options.arch}" if options.ptxas else ""), flush=True)
     if options.compile_only:
-        rows = [[variant.name, variant.resources.get("spilled_bytes", ""), variant.resources["shared_bytes"],
-                 variant.resources["warps"]] for variant in flat if variant.error is None]
-        print(report.markdown_table(["variant", "spilled", "shared", "warps"], rows))
+        keys = ["registers", "spilled_bytes", "shared_bytes", "warps"]
+        rows = [[variant.name] + [shown(variant.resources.get(key)) for key in keys]
+                for variant in flat if variant.error is None]
+        print(report.markdown_table(["variant", "registers", "spilled", "shared", "warps"], rows))
 
     results = {}
     if not options.compile_only:

@@ -5,7 +5,7 @@
 # In RUN lines:
 #   %kernels       the kernels folder          %root      the root of the source tree
 #   %python        a Python 3 with NumPy       %t         a temporary path of this test
-# Features: `full` where TILEWRIGHT_TEST_TIER=full, `ptxas` where there is one.
+# Features: `full` where TILEWRIGHT_TEST_TIER=full, `ptxas` and `gpu` where there is one.
 
 import os
 import shutil
@@ -31,6 +31,9 @@ if tier == "full":
 
 if shutil.which("ptxas", path=config.environment["PATH"] + os.pathsep + "/usr/local/cuda/bin"):
     config.available_features.add("ptxas")
+
+if os.path.exists("/dev/nvidia0"):
+    config.available_features.add("gpu")
 
 config.substitutions.append(("%kernels", os.path.join(config.tilewright_source_dir, "kernels")))
 config.substitutions.append(("%root", config.tilewright_source_dir))

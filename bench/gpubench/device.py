@@ -91,6 +91,23 @@ class PtxKernel:
         return launch
 
 
+class BundleKernel:
+    """A kernel of a bundle, which the runtime loads: it also builds tensor maps."""
+
+    registers = local_bytes = blocks_per_sm = None  # the runtime does not tell
+
+    def __init__(self, runtime, path, contract):
+        from gpubench import library
+
+        torch.zeros(1, device="cuda")  # makes the context current
+        self.plan = library.Operation(runtime, runtime.open(path), contract.entry, {})
+        self.plan.prepare()
+
+    def bind(self, arguments):
+        return self.plan.bind(arguments, lambda size: torch.empty(size, dtype=torch.uint8, device="cuda"),
+                              current_stream)
+
+
 def time_interleaved(sides, rounds, flush=True, warm_up=3, time_limit=None):
     """Milliseconds of each call in every round, {name: [ms]}. Each round calls all sides once, beginning with another one
     each time; before each call the L2 is overwritten (flush), and the GPU is kept busy until the host is ahead."""
