@@ -7,6 +7,7 @@
 // first round.
 
 #include "passes/Conversion/KernelEmitter.h"
+#include "passes/Conversion/RoleThreads.h"
 
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 
@@ -37,74 +38,20 @@ void KernelEmitter::byOneThread(llvm::function_ref<void()> body) {
 // Roles
 //===----------------------------------------------------------------------===//
 
-/// Whether all that a role does is done by one thread: then the others need not follow it.
-static bool isForOneThread(Region &role) {
-  WalkResult result = role.walk([](Operation *op) {
-    bool hasTile = llvm::any_of(op->getResultTypes(), llvm::IsaPred<RankedTensorType>);
-    bool isScalar = !hasTile && (isMemoryEffectFree(op) || isa<tile::AtOp>(op));
-    bool isControl = isa<scf::ForOp, scf::IfOp, scf::YieldOp>(op);
-    return isScalar || isControl || isa<AcquireOp, WaitOp, ExpectOp, TmaLoadOp>(op)
-               ? WalkResult::advance()
-               : WalkResult::interrupt();
-  });
-  return !result.wasInterrupted() && !role.front().empty();
-}
-
-LogicalResult KernelEmitter::emitRoles(RolesOp op) {
-  // The warp, known to be the same in all of its lanes.
-  Value wholeWarp = shuffle("idx", warp, i32(0));
-  int64_t blockWarps = numWarps, first = 0;
-  int64_t atEntry = kRegistersOfMultiprocessor / (32 * blockWarps) / 8 * 8;
+LogicalResult KernelEmitter::dispatch(Value number, ArrayRef<int64_t> ends,
+                                      llvm::function_ref<LogicalResult(size_t)> emitPart) {
   OpBuilder::InsertionGuard guard(b);
-  SmallVector<Block *> open; // the roles so far are branches, each in the else of the one before
-  for (auto [body, warps, registers] :
-       llvm::zip_equal(op.getBodies(), op.getWarps(), op.getRegisters())) {
-    bool isLast = first + warps == blockWarps;
+  SmallVector<Block *> open; // the parts so far are branches, each in the else of the one before
+  for (size_t i = 0; i < ends.size(); ++i) {
+    bool isLast = i + 1 == ends.size();
     scf::IfOp branch;
     if (!isLast) {
-      branch = scf::IfOp::create(b, TypeRange(), less(wholeWarp, i32(first + warps)),
-                                 /*addThenBlock=*/true, /*addElseBlock=*/true);
+      branch = scf::IfOp::create(b, TypeRange(), less(number, i32(ends[i])), /*addThenBlock=*/true,
+                                 /*addElseBlock=*/true);
       b.setInsertionPointToEnd(branch.thenBlock());
     }
-
-    // What a role computes once it computes for itself: numbers of threads count within it.
-    auto outer = std::make_tuple(endOfEntry, warp, lane, thread, constants, threadNumbers);
-    endOfEntry = arith::ConstantOp::create(b, b.getBoolAttr(false));
-    numWarps = warps;
-    {
-      OpBuilder::InsertionGuard entry(b);
-      b.setInsertionPoint(endOfEntry);
-      threadNumbers.clear();
-      warp = arith::SubIOp::create(b, wholeWarp, i32(first));
-      thread = arith::SubIOp::create(b, thread, i32(32 * first));
-    }
-    if (registers) {
-      // Without this the entry count is unknown, and the request ignored.
-      func->setAttr(NVVM::NVVMDialect::getMinctasmAttrName(), b.getI32IntegerAttr(1));
-      inlineAsm((Twine("setmaxnreg.") + (registers > atEntry ? "inc" : "dec") +
-                 ".sync.aligned.u32 " + Twine(registers) + ";")
-                    .str(),
-                "~{memory}", nullptr, {});
-    }
-    LogicalResult result = success();
-    {
-      OpBuilder::InsertionGuard role(b);
-      isOneThread = isForOneThread(body);
-      if (isOneThread) {
-        Value isFirst = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, thread, i32(0));
-        auto branch = scf::IfOp::create(b, isFirst, /*withElseRegion=*/false);
-        b.setInsertionPoint(branch.thenBlock()->getTerminator());
-      }
-      result = emitBlock(body.front());
-      isOneThread = false;
-    }
-    endOfEntry->erase();
-    std::tie(endOfEntry, warp, lane, thread, constants, threadNumbers) = outer;
-    numWarps = blockWarps;
-    if (failed(result))
+    if (failed(emitPart(i)))
       return failure();
-    b.setLoc(op.getLoc());
-    first += warps;
     if (!isLast) {
       scf::YieldOp::create(b);
       b.setInsertionPointToEnd(branch.elseBlock());
@@ -116,6 +63,78 @@ LogicalResult KernelEmitter::emitRoles(RolesOp op) {
     scf::YieldOp::create(b);
   }
   return success();
+}
+
+/// What a role computes, it computes for itself: numbers of threads count within it.
+LogicalResult KernelEmitter::emitRole(mlir::Region &body, Value wholeWarp, int64_t first,
+                                      int64_t warps) {
+  auto outer = std::make_tuple(endOfEntry, warp, lane, thread, constants, threadNumbers, numWarps);
+  endOfEntry = arith::ConstantOp::create(b, b.getBoolAttr(false));
+  numWarps = warps;
+  {
+    OpBuilder::InsertionGuard entry(b);
+    b.setInsertionPoint(endOfEntry);
+    threadNumbers.clear();
+    warp = arith::SubIOp::create(b, wholeWarp, i32(first));
+    thread = arith::SubIOp::create(b, thread, i32(32 * first));
+  }
+  LogicalResult result = success();
+  {
+    OpBuilder::InsertionGuard role(b);
+    isOneThread = isForOneThread(body);
+    if (isOneThread) {
+      Value isFirst = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, thread, i32(0));
+      auto branch = scf::IfOp::create(b, isFirst, /*withElseRegion=*/false);
+      b.setInsertionPoint(branch.thenBlock()->getTerminator());
+    }
+    result = emitBlock(body.front());
+    isOneThread = false;
+  }
+  endOfEntry->erase();
+  std::tie(endOfEntry, warp, lane, thread, constants, threadNumbers, numWarps) = outer;
+  return result;
+}
+
+LogicalResult KernelEmitter::emitRoles(RolesOp op) {
+  // The warp, known to be the same in all of its lanes.
+  Value wholeWarp = shuffle("idx", warp, i32(0));
+  int64_t atEntry = kRegistersOfMultiprocessor / (32 * numWarps) / 8 * 8;
+  // Registers are set by whole warpgroups, before their roles part.
+  constexpr int64_t warpsOfGroup = 4;
+  SmallVector<SmallVector<int64_t>> roleEnds(1);
+  SmallVector<int64_t> runEnds, runStarts{0};
+  int64_t end = 0;
+  for (auto [i, warps] : llvm::enumerate(op.getWarps())) {
+    end += warps;
+    roleEnds.back().push_back(end);
+    bool isLast = i + 1 == op.getWarps().size();
+    if (end % warpsOfGroup != 0 && !isLast)
+      continue;
+    runEnds.push_back(end);
+    if (isLast)
+      break;
+    roleEnds.emplace_back();
+    runStarts.push_back(static_cast<int64_t>(i) + 1);
+  }
+  return dispatch(wholeWarp, runEnds, [&](size_t run) {
+    auto firstRole = static_cast<size_t>(runStarts[run]);
+    if (int64_t registers = op.getRegisters()[firstRole]) {
+      // Without this the entry count is unknown, and the request ignored.
+      func->setAttr(NVVM::NVVMDialect::getMinctasmAttrName(), b.getI32IntegerAttr(1));
+      inlineAsm((Twine("setmaxnreg.") + (registers > atEntry ? "inc" : "dec") +
+                 ".sync.aligned.u32 " + Twine(registers) + ";")
+                    .str(),
+                "~{memory}", nullptr, {});
+    }
+    return dispatch(wholeWarp, roleEnds[run], [&](size_t part) {
+      size_t role = firstRole + part;
+      int64_t warps = op.getWarps()[role];
+      LogicalResult result =
+          emitRole(*(op.getBodies().begin() + role), wholeWarp, roleEnds[run][part] - warps, warps);
+      b.setLoc(op.getLoc());
+      return result;
+    });
+  });
 }
 
 //===----------------------------------------------------------------------===//
@@ -186,28 +205,6 @@ void KernelEmitter::waitFor(Value barriers, Value use, bool forRelease) {
                            ValueRange());
   b.createBlock(&loop.getAfter());
   scf::YieldOp::create(b);
-}
-
-LogicalResult KernelEmitter::emitArrive(ArriveOp op) {
-  Value address = barrierOf(op.getBarriers(), getScalar(op.getUse()));
-  auto arrive = [&] {
-    inlineAsm("mbarrier.arrive.shared::cta.b64 _, [$0];", "r,~{memory}", nullptr, {address});
-  };
-  bool perWarp =
-      op.getPer() == ArriveScope::Warp || (op.getPer() == ArriveScope::Role && numWarps == 1);
-  if (op.getPer() == ArriveScope::Thread) {
-    arrive();
-    return success();
-  }
-  if (!perWarp)
-    return op.emitError() << "arrivals per thread and per warp can be lowered so far";
-  intrinsic("llvm.nvvm.bar.warp.sync", i32(-1));
-  Value isFirst = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, lane, i32(0));
-  auto branch = scf::IfOp::create(b, isFirst, /*withElseRegion=*/false);
-  OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPoint(branch.thenBlock()->getTerminator());
-  arrive();
-  return success();
 }
 
 LogicalResult KernelEmitter::emitExpect(ExpectOp op) {

@@ -30,7 +30,8 @@ using namespace tilewright::tgpu;
 
 namespace {
 
-constexpr int64_t loadWarps = 4; // registers are dealt to whole warpgroups
+// One warp copies. Registers are dealt to whole warpgroups: the others of its group are idle.
+constexpr int64_t loadWarps = 1, idleWarps = 3, moreWarps = loadWarps + idleWarps;
 
 /// A group's rings and barriers in the new kernel.
 struct Channel {
@@ -56,13 +57,16 @@ public:
       blocks = GridExtentOp::create(b, b.getI32Type(), 0);
     }
     auto roles = RolesOp::create(
-        b, b.getStrArrayAttr({"load", "compute"}),
-        b.getDenseI64ArrayAttr({loadWarps, static_cast<int64_t>(old.getWarps())}),
-        b.getDenseI64ArrayAttr({schedule.getLoadRegisters(), schedule.getComputeRegisters()}), 2);
+        b, b.getStrArrayAttr({"load", "idle", "compute"}),
+        b.getDenseI64ArrayAttr({loadWarps, idleWarps, static_cast<int64_t>(old.getWarps())}),
+        b.getDenseI64ArrayAttr({schedule.getLoadRegisters(), schedule.getLoadRegisters(),
+                                schedule.getComputeRegisters()}),
+        3);
     for (auto [i, region] : llvm::enumerate(roles.getBodies())) {
-      isLoad = i == 0;
       b.createBlock(&region);
-      writeRole();
+      isLoad = i == 0;
+      if (i != 1)
+        writeRole();
     }
     old.erase();
   }
@@ -84,7 +88,7 @@ private:
     }
     b.setInsertionPoint(old);
     mapped = KernelOp::create(b, old.getSymNameAttr(), old.getTargetAttr(),
-                              b.getI64IntegerAttr(old.getWarps() + loadWarps),
+                              b.getI64IntegerAttr(old.getWarps() + moreWarps),
                               old.getArgNamesAttr(), old.getArgOptionalAttr(), names, grid,
                               old.getBindingsAttr(), IntegerAttr());
     mapped->setDiscardableAttrs(old->getDiscardableAttrDictionary());
@@ -366,7 +370,7 @@ private:
     if (kernel.getTarget() != "sm_90a")
       return kernel.emitOpError("is split into roles for target sm_90a only");
     constexpr int64_t mostWarps = 32;
-    if (kernel.getWarps() % 4 != 0 || kernel.getWarps() + loadWarps > mostWarps)
+    if (kernel.getWarps() % 4 != 0 || kernel.getWarps() + moreWarps > mostWarps)
       return kernel.emitOpError()
              << "is split into roles with 4 to 28 warps, a multiple of 4, but got "
              << static_cast<int64_t>(kernel.getWarps());

@@ -27,7 +27,7 @@
 // CHECK:         %[[V:.*]] = tgpu.alloc_ring : !tgpu.ring<2, <128x64xbf16, b128>>
 // CHECK:         %[[TILES:.*]] = arith.muli
 // CHECK-NEXT:    %[[STEP:.*]] = tgpu.grid_extent 0
-// CHECK:         role "load" warps 4 registers 40
+// CHECK:         role "load" warps 1 registers 40
 // CHECK:           scf.for %[[T:.*]] = %cta to %[[TILES]] step %[[STEP]] iter_args(%[[UQ:.*]] = %{{.*}}, %[[UK:.*]] = %{{.*}}, %[[UV:.*]] = %{{.*}}) -> (i32, i32, i32)
 // CHECK:             tgpu.acquire %[[Q_EMPTY]][%[[UQ]]]
 // CHECK-NEXT:        tgpu.expect %[[Q_FULL]][%[[UQ]]] bytes 16384
@@ -40,7 +40,9 @@
 // CHECK:               else
 // CHECK-NEXT:            scf.yield %[[V_USE]]
 // CHECK-NOT:           tgpu.wgmma
-// CHECK:         role "compute" warps 8 registers 232
+// CHECK:         role "idle" warps 3 registers 40
+// CHECK-NEXT:    }
+// CHECK-NEXT:    role "compute" warps 8 registers 232
 // CHECK:             tgpu.wait %[[Q_FULL]]
 // CHECK:             scf.for
 // CHECK-NOT:           tgpu.sync
