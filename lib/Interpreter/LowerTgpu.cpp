@@ -11,6 +11,7 @@
 
 #include "mlir/IR/Builders.h"
 #include <algorithm>
+#include <cstring>
 
 using namespace mlir;
 
@@ -138,6 +139,40 @@ LogicalResult lower(Lowering &lowering, tgpu::FmaDotOp op) {
   return success();
 }
 
+/// Some columns of a tile.
+class ColumnsStep : public Step {
+public:
+  ColumnsStep(mlir::Operation *op, ValueOperand source, ArrayRef<int64_t> shape, int64_t first,
+              int64_t columns, ValueResult result)
+      : Step(op), source(source), rows(shape[0]), pitch(shape[1]), first(first), columns(columns),
+        result(result) {}
+  bool run(Frame &frame) const override {
+    DenseElements elements(frame.pool, frame.values[source.slot], rows * pitch, source.storage);
+    BufferRef out(frame.pool.allocate(result.bytes()));
+    size_t width = storageBytes(result.storage);
+    for (int64_t row = 0; row < rows; ++row)
+      std::memcpy(static_cast<char *>(out.data()) + row * columns * width,
+                  static_cast<const char *>(elements.data()) + (row * pitch + first) * width,
+                  columns * width);
+    frame.values[result.slot].setDense(std::move(out));
+    return true;
+  }
+
+private:
+  ValueOperand source;
+  int64_t rows, pitch, first, columns;
+  ValueResult result;
+};
+
+LogicalResult lower(Lowering &lowering, tgpu::ColumnsOp op) {
+  ValueOperand source = lowering.operand(op.getSourceMutable());
+  ArrayRef<int64_t> shape = lowering.shapeOf(op.getSource());
+  lowering.emit<ColumnsStep>(op, source, shape, static_cast<int64_t>(op.getFirst()),
+                             lowering.shapeOf(op.getResult())[1],
+                             lowering.result(op.getResult()));
+  return success();
+}
+
 LogicalResult lower(Lowering &lowering, tgpu::AnyOp op) {
   lowering.emit<AnyStep>(op, lowering.slotOf(op.getTile()), lowering.countOf(op.getTile()),
                          lowering.define(op.getResult()));
@@ -181,8 +216,8 @@ template <typename... OpTs> void add(LoweringTable &table) {
 
 void addTgpuLowerings(LoweringTable &table) {
   add<tgpu::AllocOp, tgpu::CopyAsyncOp, tgpu::ReadOp, tgpu::WriteSharedOp, tgpu::ConvertOp,
-      tgpu::MmaOp, tgpu::FmaDotOp, tgpu::WgmmaOp, tgpu::WgmmaWaitOp, tgpu::AnyOp, tgpu::LoadOp, tgpu::StoreOp, tgpu::AtomicAddOp>(
-      table);
+      tgpu::MmaOp, tgpu::FmaDotOp, tgpu::WgmmaOp, tgpu::WgmmaWaitOp, tgpu::AnyOp,
+      tgpu::ColumnsOp, tgpu::LoadOp, tgpu::StoreOp, tgpu::AtomicAddOp>(table);
   for (StringRef name : {tgpu::CopyCommitOp::getOperationName(),
                          tgpu::WgmmaCommitOp::getOperationName(),
                          tgpu::FenceAsyncOp::getOperationName(),

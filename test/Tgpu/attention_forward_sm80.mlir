@@ -134,6 +134,8 @@ tgpu.kernel @attention_forward target "sm_80" warps 8
     %o_new = tgpu.mma %p_a, %v_b, %acc_scaled : !p_a, !v_b -> !o
     scf.yield %o_new, %new_max, %new_sum : !o, !row, !row
   }
+  // Shared memory must outlive the copies into it.
+  tgpu.copy_wait pending 0
 
   %none = arith.cmpf oeq, %r#2, %row_zeros : !row
   %divisor = tile.select %none, %row_ones, %r#2 : !row_i1, !row

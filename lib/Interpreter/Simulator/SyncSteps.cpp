@@ -3,6 +3,7 @@
 // Roles and barriers.
 
 #include "lib/Interpreter/Simulator/SimulatedSteps.h"
+#include "passes/Conversion/RoleThreads.h"
 
 using namespace mlir;
 using namespace tilewright::interpreter;
@@ -19,7 +20,8 @@ namespace {
 LogicalResult lower(Lowering &lowering, tgpu::RolesOp op) {
   struct RoleCode {
     std::string name;
-    unsigned warps;
+    unsigned warps;     ///< of the block that belong to it
+    unsigned executing; ///< of these
     Code code;
   };
   auto roles = std::make_shared<std::vector<RoleCode>>();
@@ -27,6 +29,7 @@ LogicalResult lower(Lowering &lowering, tgpu::RolesOp op) {
     RoleCode &role = roles->emplace_back();
     role.name = "role '" + cast<StringAttr>(name).getValue().str() + "'";
     role.warps = static_cast<unsigned>(warps);
+    role.executing = tgpu::isForOneThread(body) ? 1 : role.warps;
     if (failed(lowering.lowerBlock(body.front(), role.code)))
       return failure();
   }
@@ -42,7 +45,7 @@ LogicalResult lower(Lowering &lowering, tgpu::RolesOp op) {
       own.context = &role.context;
       role.context.name = code.name;
       role.context.firstWarp = first;
-      role.context.numWarps = code.warps;
+      role.context.numWarps = code.executing;
       first += code.warps;
       role.run = [&machine, &own, &role = role, &code = code, op] {
         if (!code.code.run(own))

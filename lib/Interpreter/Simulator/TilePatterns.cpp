@@ -74,7 +74,7 @@ Result<TilePattern> simulator::patternOf(RankedTensorType tile, tgpu::SharedType
   if (!buffer)
     return buffer.status();
   TilePattern pattern;
-  pattern.offsets = offsetsOf(*buffer, tile.getShape(), transpose);
+  pattern.offsets = offsetsOf(*buffer, layout->shape(), transpose);
   for (int warp = 0; warp < layout->numWarps(); ++warp) {
     ByteSet bytes(buffer->sizeInBytes());
     for (int lane = 0; lane < layout::kLanes; ++lane)

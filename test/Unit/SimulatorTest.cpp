@@ -1,0 +1,38 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The kernels of test/Tgpu run on the simulator without a fault, and give the right numbers.
+
+#include "SimulatorTesting.h"
+
+namespace tilewright {
+namespace {
+
+TEST_F(SimulatorTest, AttentionForwardForAmpere) {
+  auto module = load("test/Tgpu/attention_forward_sm80.mlir");
+  ASSERT_TRUE(module);
+  simulateCall(*module, "attention_forward", attentionForward(1, 1, 140, 200, 128));
+  simulateCall(*module, "attention_forward", attentionForward(1, 1, 8, 0, 128));
+}
+
+TEST_F(SimulatorTest, AttentionForwardForHopper) {
+  auto module = load("test/Tgpu/attention_forward_sm90.mlir");
+  ASSERT_TRUE(module);
+  // Three tiles for two blocks.
+  simulateCall(*module, "attention_forward", attentionForward(1, 3, 100, 400, 128));
+  simulateCall(*module, "attention_forward", attentionForward(1, 1, 8, 0, 128));
+}
+
+TEST_F(SimulatorTest, AttentionBackwardForHopper) {
+  auto module = load("test/Tgpu/attention_backward_sm90.mlir");
+  ASSERT_TRUE(module);
+  simulateCall(*module, "attention_backward", attentionBackward(1, 600, 140));
+}
+
+TEST_F(SimulatorTest, MatMulForHopper) {
+  auto module = load("test/Tgpu/matmul_sm90.mlir");
+  ASSERT_TRUE(module);
+  simulateCall(*module, "matmul", matmul(300, 264, 328));
+}
+
+} // namespace
+} // namespace tilewright

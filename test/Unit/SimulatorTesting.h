@@ -1,0 +1,211 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Kernels of test/Tgpu on the simulator, with small inputs and a naive reference in double.
+
+#ifndef TILEWRIGHT_TEST_UNIT_SIMULATORTESTING_H
+#define TILEWRIGHT_TEST_UNIT_SIMULATORTESTING_H
+
+#include "InterpreterTesting.h"
+
+#include "lib/Interpreter/Simulator/Simulate.h"
+#include "passes/Passes.h"
+
+#include "mlir/Pass/PassManager.h"
+#include "llvm/Support/MemoryBuffer.h"
+
+#include <cmath>
+#include <limits>
+
+namespace tilewright {
+
+/// Numbers in [-1, 1) that look random, by the position alone.
+inline double noise(int64_t i, int64_t stream) {
+  uint64_t x = (static_cast<uint64_t>(i) + 1) * 0x9e3779b97f4a7c15u;
+  x += static_cast<uint64_t>(stream) * 0xbf58476d1ce4e5b9u;
+  x ^= x >> 31;
+  x *= 0x94d049bb133111ebu;
+  x ^= x >> 29;
+  return static_cast<double>(x >> 11) * 0x1p-52 - 1;
+}
+
+inline Tensor randomTensor(ElementType type, llvm::SmallVector<int64_t> shape, int64_t stream) {
+  return Tensor(type, std::move(shape), [=](int64_t i) { return noise(i, stream); });
+}
+
+/// One call of a kernel: inputs, and what its outputs must be.
+struct SimulatedCall {
+  std::map<std::string, Tensor> tensors;
+  std::map<std::string, double> scalars;
+  struct Expected {
+    std::vector<double> values;
+    double tolerance;
+  };
+  std::map<std::string, Expected> expected;
+
+  llvm::StringMap<Argument> arguments() {
+    llvm::StringMap<Argument> map;
+    for (auto &[name, tensor] : tensors)
+      map[name] = tensor.argument();
+    for (auto &[name, value] : scalars)
+      map[name] = value;
+    return map;
+  }
+  void expectResults() {
+    for (auto &[name, expectation] : expected) {
+      const Tensor &tensor = tensors.at(name);
+      for (int64_t i = 0; i < tensor.count; ++i) {
+        expectValue(tensor.get(i), expectation.values[i], expectation.tolerance,
+                    name + "[" + std::to_string(i) + "]");
+        if (testing::Test::HasFailure())
+          return; // the first is enough
+      }
+    }
+  }
+};
+
+/// Attention of one shape, all heads with keys of their own; without keys O = 0 and LSE = -inf.
+struct AttentionReference {
+  AttentionReference(const Tensor &q, const Tensor &k, const Tensor &v, double scale)
+      : heads(q.shape[0] * q.shape[1]), rows(q.shape[2]), keys(k.shape[2]), depth(q.shape[3]),
+        scale(scale), q(q), k(k), v(v), p(heads * rows * keys), o(heads * rows * depth),
+        lse(heads * rows) {
+    for (int64_t h = 0; h < heads; ++h)
+      for (int64_t i = 0; i < rows; ++i) {
+        double max = -std::numeric_limits<double>::infinity(), sum = 0;
+        double *row = &p[(h * rows + i) * keys];
+        for (int64_t j = 0; j < keys; ++j) {
+          row[j] = scale * dot(q, h, i, rows, k, j);
+          max = std::max(max, row[j]);
+        }
+        for (int64_t j = 0; j < keys; ++j)
+          sum += row[j] = std::exp(row[j] - max);
+        for (int64_t j = 0; j < keys; ++j) {
+          row[j] /= sum;
+          for (int64_t d = 0; d < depth; ++d)
+            o[(h * rows + i) * depth + d] += row[j] * v.get((h * keys + j) * depth + d);
+        }
+        lse[h * rows + i] = keys ? max + std::log(sum) : max;
+      }
+  }
+
+  /// Row i of x, row j of y, of a head.
+  double dot(const Tensor &x, int64_t h, int64_t i, int64_t xRows, const Tensor &y,
+             int64_t j) const {
+    double sum = 0;
+    for (int64_t d = 0; d < depth; ++d)
+      sum += x.get((h * xRows + i) * depth + d) * y.get((h * keys + j) * depth + d);
+    return sum;
+  }
+
+  int64_t heads, rows, keys, depth;
+  double scale;
+  const Tensor &q, &k, &v;
+  std::vector<double> p, o, lse;
+};
+
+inline SimulatedCall attentionForward(int64_t batch, int64_t heads, int64_t rows, int64_t keys,
+                                      int64_t depth) {
+  SimulatedCall call;
+  auto add = [&](const char *name, ElementType type, llvm::SmallVector<int64_t> shape) -> Tensor & {
+    int64_t stream = static_cast<int64_t>(call.tensors.size());
+    return call.tensors.emplace(name, randomTensor(type, std::move(shape), stream)).first->second;
+  };
+  Tensor &q = add("q", ElementType::BF16, {batch, heads, rows, depth});
+  Tensor &k = add("k", ElementType::BF16, {batch, heads, keys, depth});
+  Tensor &v = add("v", ElementType::BF16, {batch, heads, keys, depth});
+  add("o", ElementType::BF16, {batch, heads, rows, depth});
+  add("lse", ElementType::F32, {batch, heads, rows});
+  double scale = 0.25;
+  call.scalars["scale_log2"] = scale / std::log(2.0);
+  AttentionReference reference(q, k, v, scale);
+  call.expected["o"] = {reference.o, 0.02};
+  call.expected["lse"] = {reference.lse, 1e-4};
+  return call;
+}
+
+inline SimulatedCall attentionBackward(int64_t heads, int64_t rows, int64_t keys) {
+  constexpr int64_t depth = 64;
+  SimulatedCall call;
+  auto add = [&](const char *name, ElementType type, llvm::SmallVector<int64_t> shape) -> Tensor & {
+    int64_t stream = static_cast<int64_t>(call.tensors.size());
+    return call.tensors.emplace(name, randomTensor(type, std::move(shape), stream)).first->second;
+  };
+  Tensor &q = add("q", ElementType::BF16, {1, heads, rows, depth});
+  Tensor &k = add("k", ElementType::BF16, {1, heads, keys, depth});
+  Tensor &v = add("v", ElementType::BF16, {1, heads, keys, depth});
+  Tensor &gradient = add("do", ElementType::BF16, {1, heads, rows, depth});
+  Tensor &lse = add("lse_log2", ElementType::F32, {1, heads, rows});
+  Tensor &delta = add("delta", ElementType::F32, {1, heads, rows});
+  Tensor &dq = add("dq", ElementType::F32, {1, heads, rows, depth});
+  add("dk", ElementType::BF16, {1, heads, keys, depth});
+  add("dv", ElementType::BF16, {1, heads, keys, depth});
+  dq.fill([](int64_t) { return 0; });
+  double scale = 0.25;
+  call.scalars["scale"] = scale;
+  call.scalars["scale_log2"] = scale / std::log(2.0);
+  AttentionReference reference(q, k, v, scale);
+  std::vector<double> dqs(dq.count), dks(heads * keys * depth), dvs(heads * keys * depth);
+  for (int64_t h = 0; h < heads; ++h)
+    for (int64_t i = 0; i < rows; ++i) {
+      int64_t row = h * rows + i;
+      lse.set(row, reference.lse[row] / std::log(2.0));
+      double sum = 0;
+      for (int64_t d = 0; d < depth; ++d)
+        sum += reference.o[row * depth + d] * gradient.get(row * depth + d);
+      delta.set(row, sum);
+      for (int64_t j = 0; j < keys; ++j) {
+        double p = reference.p[row * keys + j];
+        double ds = p * (reference.dot(gradient, h, i, rows, v, j) - sum);
+        for (int64_t d = 0; d < depth; ++d) {
+          dqs[row * depth + d] += ds * k.get((h * keys + j) * depth + d);
+          dks[(h * keys + j) * depth + d] += scale * ds * q.get(row * depth + d);
+          dvs[(h * keys + j) * depth + d] += p * gradient.get(row * depth + d);
+        }
+      }
+    }
+  call.expected["dq"] = {dqs, 0.02};
+  call.expected["dk"] = {dks, 0.02};
+  call.expected["dv"] = {dvs, 0.02};
+  return call;
+}
+
+inline SimulatedCall matmul(int64_t m, int64_t n, int64_t k) {
+  SimulatedCall call;
+  Tensor &a = call.tensors.emplace("a", randomTensor(ElementType::BF16, {m, k}, 1)).first->second;
+  Tensor &b = call.tensors.emplace("b", randomTensor(ElementType::BF16, {k, n}, 2)).first->second;
+  call.tensors.emplace("c", randomTensor(ElementType::BF16, {m, n}, 3));
+  std::vector<double> c(m * n);
+  for (int64_t i = 0; i < m; ++i)
+    for (int64_t j = 0; j < n; ++j)
+      for (int64_t l = 0; l < k; ++l)
+        c[i * n + j] += a.get(i, l) * b.get(l, j);
+  call.expected["c"] = {c, 0.02};
+  return call;
+}
+
+class SimulatorTest : public InterpreterTest {
+protected:
+  /// A file of the source tree, where tests are run; its buffers in their places.
+  mlir::OwningOpRef<mlir::ModuleOp> load(const std::string &path) {
+    auto file = llvm::MemoryBuffer::getFile(path);
+    EXPECT_TRUE(file) << path;
+    mlir::OwningOpRef<mlir::ModuleOp> module = parseBuffer(context, (*file)->getMemBufferRef());
+    mlir::PassManager manager(&context);
+    manager.addPass(createTgpuPlanSharedMemory());
+    if (module && mlir::failed(manager.run(*module)))
+      module = nullptr;
+    EXPECT_TRUE(module) << messages;
+    return module;
+  }
+
+  void simulateCall(mlir::ModuleOp module, const std::string &entry, SimulatedCall call,
+                    const SimulationOptions &options = {}) {
+    messages.clear();
+    ASSERT_TRUE(mlir::succeeded(simulate(module, entry, call.arguments(), options))) << messages;
+    call.expectResults();
+  }
+};
+
+} // namespace tilewright
+
+#endif // TILEWRIGHT_TEST_UNIT_SIMULATORTESTING_H
