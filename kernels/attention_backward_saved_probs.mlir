@@ -41,8 +41,16 @@
 
 tile.program @attention_backward_saved_probs
     params(D: int, DV: int = D, T: type in [f16, bf16, f32, f64],
-           BLOCK_M: int in [16, 32, 64, 128] = 64,
-           BLOCK_N: int in [16, 32, 64, 128] = select(max(D, DV) <= 128, 128, 64),
+           TARGET: enum in ["cpu", "sm_80", "sm_90a"] = "cpu",
+           ROW_BYTES: int = ceildiv(max(D, DV) * bits(T), 8),
+           BLOCK_M: int in [16, 32, 64, 128] =
+               select(TARGET == "cpu", 64,
+                  select(ROW_BYTES <= 256, select(bits(T) == 16, 64, 32),
+                         select(ROW_BYTES <= 512, 32, 16))),
+           BLOCK_N: int in [16, 32, 64, 128] =
+               select(TARGET == "cpu", select(max(D, DV) <= 128, 128, 64),
+                  select(and(ROW_BYTES <= 128, bits(T) == 16), 128,
+                         select(ROW_BYTES <= 256, 64, select(ROW_BYTES <= 512, 32, 16)))),
            ACC: type = accumulator(T))
     require(D <= 256, DV <= 256,
             dim(k, 0) == dim(q, 0), dim(v, 0) == dim(q, 0), mod(dim(q, 1), max(dim(k, 1), 1)) == 0,

@@ -80,8 +80,15 @@ func.func private @reciprocal_or_zero(%x: !acc) -> !acc {
 tile.kernel @attention_dropout_forward
     params(D: int, DV: int = D, T: type in [f16, bf16, f32, f64],
            CAUSAL: enum in ["none", "top_left", "bottom_right"] = "none",
-           BLOCK_M: int in [16, 32, 64, 128, 256] = 128,
-           BLOCK_N: int in [16, 32, 64, 128, 256] = select(max(D, DV) <= 128, 128, 64),
+           TARGET: enum in ["cpu", "sm_80", "sm_90a"] = "cpu",
+           ROW_BYTES: int = ceildiv(max(D, DV) * bits(T), 8),
+           BLOCK_M: int in [16, 32, 64, 128, 256] =
+               select(TARGET == "cpu", 128,
+                  select(ROW_BYTES <= 256, select(bits(T) == 16, 128, 64),
+                         select(ROW_BYTES <= 512, 64, select(ROW_BYTES <= 1024, 32, 16)))),
+           BLOCK_N: int in [16, 32, 64, 128, 256] =
+               select(TARGET == "cpu", select(max(D, DV) <= 128, 128, 64),
+                  select(ROW_BYTES <= 256, 64, select(ROW_BYTES <= 512, 32, 16))),
            DP: int = ceildiv(D, 8) * 8, DVP: int = ceildiv(DV, 8) * 8,
            ACC: type = accumulator(T))
     require(D <= 256, DV <= 256,

@@ -69,8 +69,15 @@ tile.kernel @attention_fp8_forward
     params(D: int, DV: int = D, T: type in [e4m3, e5m2] = e4m3,
            TO: type in [f16, bf16, f32] = bf16,
            CAUSAL: enum in ["none", "top_left", "bottom_right"] = "none",
-           BLOCK_M: int in [16, 32, 64, 128, 256] = 128,
-           BLOCK_N: int in [16, 32, 64, 128, 256] = select(max(D, DV) <= 128, 128, 64),
+           TARGET: enum in ["cpu", "sm_80", "sm_90a"] = "cpu",
+           ROW_BYTES: int = max(D, DV) * 2,
+           BLOCK_M: int in [16, 32, 64, 128, 256] =
+               select(TARGET == "cpu", 128,
+                  select(ROW_BYTES <= 256, 128,
+                         select(ROW_BYTES <= 512, 64, select(ROW_BYTES <= 1024, 32, 16)))),
+           BLOCK_N: int in [16, 32, 64, 128, 256] =
+               select(TARGET == "cpu", select(max(D, DV) <= 128, 128, 64),
+                  select(ROW_BYTES <= 256, 64, select(ROW_BYTES <= 512, 32, 16))),
            DP: int = ceildiv(D, 32) * 32, DVP: int = ceildiv(DV, 32) * 32)
     require(D <= 256, DV <= 256,
             dim(k, 0) == dim(q, 0), dim(v, 0) == dim(q, 0), mod(dim(q, 1), max(dim(k, 1), 1)) == 0,

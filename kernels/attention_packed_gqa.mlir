@@ -68,8 +68,17 @@ func.func private @reciprocal_or_zero(%x: !acc) -> !acc {
 tile.kernel @attention_packed_gqa
     params(D: int, DV: int = D, T: type in [f16, bf16, f32, f64], GROUP: int,
            CAUSAL: enum in ["none", "top_left", "bottom_right"] = "none",
-           BLOCK_M: int = max(1, floordiv(64, GROUP)),
-           BLOCK_N: int in [16, 32, 64, 128, 256] = select(max(D, DV) <= 128, 128, 64),
+           TARGET: enum in ["cpu", "sm_80", "sm_90a"] = "cpu",
+           ROW_BYTES: int = ceildiv(max(D, DV) * bits(T), 8),
+           // So many queries make a multiple of 16 rows.
+           UNIT: int = select(mod(GROUP, 16) == 0, 1, select(mod(GROUP, 8) == 0, 2,
+                       select(mod(GROUP, 4) == 0, 4, select(mod(GROUP, 2) == 0, 8, 16)))),
+           BLOCK_M: int = UNIT * max(1, floordiv(
+               select(or(TARGET == "cpu", ROW_BYTES <= 512), 64, select(ROW_BYTES <= 1024, 32, 16)),
+               UNIT * GROUP)),
+           BLOCK_N: int in [16, 32, 64, 128, 256] =
+               select(TARGET == "cpu", select(max(D, DV) <= 128, 128, 64),
+                  select(ROW_BYTES <= 256, 64, select(ROW_BYTES <= 512, 32, 16))),
            ROWS: int = BLOCK_M * GROUP,
            DP: int = ceildiv(D, 8) * 8, DVP: int = ceildiv(DV, 8) * 8,
            ACC: type = accumulator(T))

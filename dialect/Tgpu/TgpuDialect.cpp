@@ -2,6 +2,7 @@
 //
 // Registration of the tgpu dialect; attributes and types: assembly format and verification.
 
+#include "dialect/Tgpu/MatrixShape.h"
 #include "dialect/Tgpu/TgpuVerify.h"
 
 #include "mlir/IR/Builders.h"
@@ -172,7 +173,10 @@ static bool fits(Attribute layout, RankedTensorType tile) {
     return shape.front() % columns == 0;
   if (isa<OperandAttr>(layout) && bits > 32)
     return false;
-  return shape.size() == 2 && shape[0] % rows == 0 && shape[1] % columns == 0;
+  if (shape.size() < 2)
+    return false;
+  SmallVector<int64_t> matrix = getMatrixShape(shape);
+  return matrix[0] % rows == 0 && matrix[1] % columns == 0;
 }
 
 bool isRegisterTile(Type type) {

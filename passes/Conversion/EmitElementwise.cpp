@@ -1,13 +1,11 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Operations that treat every element alike: arith, math, select, cast, map, random. On tiles they
-// are repeated for each register.
-//
-// Accuracy of f32: exp2 and log2 are ex2.approx and lg2.approx (2 ulp; an absolute error of 2^-22
-// near log2(1)), which flush subnormals; exp, log and tanh are made of them; division and square
-// root are correctly rounded.
+// Operations that treat every element alike: arith, math, select, map, random. On tiles they are
+// repeated for each register.
 
 #include "passes/Conversion/KernelEmitter.h"
+
+#include "passes/Conversion/ScalarMath.h"
 
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -42,21 +40,28 @@ LogicalResult KernelEmitter::emitElementwise(Operation *op) {
     return op->emitError() << "'" << op->getName().getStringRef() << "' cannot be lowered: it has "
                            << op->getNumResults() << " results";
   Value result = op->getResult(0);
-  Type element = getScalarType(result.getType());
-  for (Type type : {element, getScalarType(op->getOperand(0).getType())})
-    if (type.isInteger(8))
-      return op->emitError() << "arithmetic on floats of 8 bits is not supported; cast them first";
+  Type resultElement = tile::getElementType(result.getType());
   if (isa<arith::ExtFOp, arith::TruncFOp>(op)) {
-    setElements(result, castElements(op, getElements(op->getOperand(0)),
-                                     getScalarType(op->getOperand(0).getType()), element));
+    setElements(result, castElements(getElements(op->getOperand(0)),
+                                     tile::getElementType(op->getOperand(0).getType()),
+                                     resultElement));
     return success();
   }
   bool isIndexCast = isa<arith::IndexCastOp, arith::IndexCastUIOp>(op);
+  // Floats of 8 bits are computed with in f32, which holds each and rounds nothing twice.
+  auto isFloat8 = [](Type type) { return isa<FloatType>(type) && type.getIntOrFloatBitWidth() == 8; };
+  auto computeType = [&](Type type) -> Type {
+    return isFloat8(type) ? b.getF32Type() : getScalarType(type);
+  };
+  Type element = computeType(resultElement);
 
   size_t count = 1;
   SmallVector<Values> operands;
   for (Value operand : op->getOperands()) {
+    Type type = tile::getElementType(operand.getType());
     operands.push_back(getElements(operand));
+    if (isFloat8(type))
+      operands.back() = castElements(operands.back(), type, b.getF32Type());
     count = std::max(count, operands.back().size());
   }
   Values elements;
@@ -80,6 +85,8 @@ LogicalResult KernelEmitter::emitElementwise(Operation *op) {
     copy->getResult(0).setType(element);
     elements.push_back(copy->getResult(0));
   }
+  if (isFloat8(resultElement))
+    elements = castElements(elements, b.getF32Type(), resultElement);
   setElements(result, elements);
   return success();
 }
@@ -89,73 +96,34 @@ LogicalResult KernelEmitter::emitElementwise(Operation *op) {
 //===----------------------------------------------------------------------===//
 
 LogicalResult KernelEmitter::emitMath(Operation *op) {
-  Type element = getScalarType(op->getResult(0).getType());
-  bool isInteger = isa<IntegerType>(element);
-  bool isDirect =
-      isInteger || isa<math::AbsFOp, math::CopySignOp, math::FmaOp, math::FloorOp, math::CeilOp,
-                       math::TruncOp, math::RoundEvenOp, math::SqrtOp>(op);
-  if (isDirect && !element.isBF16() && !element.isF16())
+  Type element = tile::getElementType(op->getResult(0).getType());
+  if (isa<IntegerType>(element) && !isa<math::FPowIOp>(op))
     return emitElementwise(op);
-  if (!isDirect && element.isF64())
-    return op->emitError() << "'" << op->getName().getStringRef()
-                           << "' has no instruction for f64; compute it in f32";
-  if (isa<math::PowFOp, math::ErfOp, math::TanOp, math::FPowIOp>(op))
-    return op->emitError() << "'" << op->getName().getStringRef() << "' cannot be lowered to "
-                           << kernel.getTarget() << " yet";
+  // Floats of 16 and 8 bits are computed with in f32.
+  Type computed = element.isF64() ? element : Type(b.getF32Type());
   SmallVector<Values> operands;
-  for (Value operand : op->getOperands())
-    operands.push_back(castElements(op, getElements(operand), element, b.getF32Type()));
+  for (Value operand : op->getOperands()) {
+    Type type = tile::getElementType(operand.getType());
+    operands.push_back(castElements(getElements(operand), type, computed));
+  }
+  ScalarMath math(b);
   Values elements;
   for (size_t i = 0; i < operands.front().size(); ++i) {
     Values at;
     for (const Values &list : operands)
       at.push_back(list[i]);
-    Value value = emitMath(op, at);
+    Value value = math.emit(op, at);
     if (!value)
       return op->emitError() << "'" << op->getName().getStringRef() << "' cannot be lowered to "
                              << kernel.getTarget() << " yet";
     elements.push_back(value);
   }
-  setElements(op->getResult(0), castElements(op, elements, b.getF32Type(), element));
+  setElements(op->getResult(0), castElements(elements, computed, element));
   return success();
 }
 
-/// One element, in f32.
-Value KernelEmitter::emitMath(Operation *op, ValueRange operands) {
-  Type f32 = b.getF32Type();
-  Value x = operands[0];
-  auto number = [&](double value) { return constant(b.getF32FloatAttr(value)); };
-  auto times = [&](Value a, Value b2) { return arith::MulFOp::create(b, a, b2).getResult(); };
-  auto exp2 = [&](Value a) { return intrinsic("llvm.nvvm.ex2.approx.ftz.f", f32, a); };
-  auto log2 = [&](Value a) { return intrinsic("llvm.nvvm.lg2.approx.ftz.f", f32, a); };
-  auto direct = [&](auto tag) {
-    return decltype(tag)::create(b, f32, operands, op->getAttrs())->getResult(0);
-  };
-  constexpr double log2e = 1.4426950408889634, ln2 = 0.6931471805599453;
-  return llvm::TypeSwitch<Operation *, Value>(op)
-      .Case<math::Exp2Op>([&](auto) { return exp2(x); })
-      .Case<math::ExpOp>([&](auto) { return exp2(times(x, number(log2e))); })
-      .Case<math::Log2Op>([&](auto) { return log2(x); })
-      .Case<math::LogOp>([&](auto) { return times(log2(x), number(ln2)); })
-      .Case<math::RsqrtOp>([&](auto) -> Value {
-        return arith::DivFOp::create(b, number(1.0), math::SqrtOp::create(b, x));
-      })
-      .Case<math::SinOp>([&](auto) { return intrinsic("llvm.nvvm.sin.approx.ftz.f", f32, x); })
-      .Case<math::CosOp>([&](auto) { return intrinsic("llvm.nvvm.cos.approx.ftz.f", f32, x); })
-      .Case<math::TanhOp>([&](auto) -> Value {
-        // tanh |x| = (1 - t) / (1 + t) with t = exp(-2 |x|), which neither overflows nor loses 1.
-        Value t = exp2(times(math::AbsFOp::create(b, x), number(-2.0 * log2e)));
-        Value ratio = arith::DivFOp::create(b, arith::SubFOp::create(b, number(1.0), t),
-                                            arith::AddFOp::create(b, number(1.0), t));
-        return math::CopySignOp::create(b, ratio, x);
-      })
-      .Case<math::AbsFOp, math::CopySignOp, math::FmaOp, math::FloorOp, math::CeilOp, math::TruncOp,
-            math::RoundEvenOp, math::SqrtOp>([&](auto op) { return direct(op); })
-      .Default([](Operation *) { return Value(); });
-}
-
 //===----------------------------------------------------------------------===//
-// Selection and conversion
+// Selection
 //===----------------------------------------------------------------------===//
 
 LogicalResult KernelEmitter::emitSelect(tile::SelectOp op) {
@@ -166,56 +134,6 @@ LogicalResult KernelEmitter::emitSelect(tile::SelectOp op) {
                                                ifTrue[i], ifFalse[i]));
   setElements(op.getResult(), elements);
   return success();
-}
-
-LogicalResult KernelEmitter::emitCast(tile::CastOp op) {
-  Type from = getScalarType(op.getSource().getType()), to = getScalarType(op.getResult().getType());
-  if (from != to && (from.isInteger(8) || to.isInteger(8)))
-    return op.emitError() << "conversion of floats of 8 bits is not supported yet";
-  setElements(op.getResult(), castElements(op, getElements(op.getSource()), from, to));
-  return success();
-}
-
-Values KernelEmitter::castElements(Operation *op, ArrayRef<Value> source, Type from, Type to) {
-  if (from == to)
-    return Values(source);
-  Values elements;
-  // Two at a time: one instruction, and the pair is in the register that an operand needs.
-  bool isNarrow = to.isF16() || to.isBF16();
-  if (from.isF32() && isNarrow && source.size() % 2 == 0) {
-    StringRef name = to.isF16() ? "llvm.nvvm.ff2f16x2.rn" : "llvm.nvvm.ff2bf16x2.rn";
-    for (size_t i = 0; i < source.size(); i += 2) {
-      Value pair = intrinsic(name, VectorType::get(2, to), ValueRange{source[i + 1], source[i]});
-      elements.push_back(extract(pair, 0));
-      elements.push_back(extract(pair, 1));
-    }
-    return elements;
-  }
-  unsigned fromBits = from.getIntOrFloatBitWidth(), toBits = to.getIntOrFloatBitWidth();
-  for (Value x : source) {
-    Value y = x;
-    if (isa<FloatType>(from) && isa<FloatType>(to)) {
-      // Between the two of 16 bits by way of f32, which holds both.
-      if (fromBits == toBits)
-        y = arith::TruncFOp::create(b, to, arith::ExtFOp::create(b, b.getF32Type(), x));
-      else if (fromBits < toBits)
-        y = arith::ExtFOp::create(b, to, x);
-      else
-        y = arith::TruncFOp::create(b, to, x);
-    } else if (isa<FloatType>(to)) {
-      y = from.isInteger(1) ? arith::UIToFPOp::create(b, to, x).getResult()
-                            : arith::SIToFPOp::create(b, to, x).getResult();
-    } else if (isa<FloatType>(from)) {
-      y = arith::FPToSIOp::create(b, to, x);
-    } else if (fromBits > toBits) {
-      y = arith::TruncIOp::create(b, to, x);
-    } else {
-      y = from.isInteger(1) ? arith::ExtUIOp::create(b, to, x).getResult()
-                            : arith::ExtSIOp::create(b, to, x).getResult();
-    }
-    elements.push_back(y);
-  }
-  return elements;
 }
 
 //===----------------------------------------------------------------------===//

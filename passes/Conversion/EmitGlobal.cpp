@@ -210,8 +210,11 @@ void KernelEmitter::storeGlobal(Value address, Value inside, ArrayRef<Value> ele
 KernelEmitter::Region KernelEmitter::getRegion(Value viewValue, OperandRange indices,
                                                ArrayRef<int64_t> staticIndices,
                                                std::optional<ArrayRef<int64_t>> dims,
-                                               int64_t tileRank) {
-  Region region{getView(viewValue), nullptr, nullptr, {}, {}, {}};
+                                               ArrayRef<int64_t> tileShape) {
+  Region region;
+  region.view = getView(viewValue);
+  region.shape.assign(tileShape.begin(), tileShape.end());
+  int64_t tileRank = static_cast<int64_t>(tileShape.size());
   const View &view = region.view;
   int64_t rank = static_cast<int64_t>(view.extents.size());
   SmallVector<int64_t> along;
@@ -278,32 +281,59 @@ void KernelEmitter::forEachRun(const Region &region, const RegisterLayout &layou
                                Value condition,
                                llvm::function_ref<void(int, Value, Value)> access) {
   int rank = layout.rank();
+  size_t last = region.shape.size() - 1;
   // Registers share most of their coordinates: addresses and bounds are made once for each.
   struct Part {
     Value offset, inside;
   };
   llvm::DenseMap<int64_t, Part> parts[2];
+  // Dimensions whose offset is not that of the thread plus that of the register.
+  auto isSplit = [&](int d) { return (d == 0 && last > 1) || d == region.gathered; };
   Value base = region.origin;
   for (int d = 0; d < rank; ++d) {
-    bool isUnit = vector > 1 && d == rank - 1;
+    if (isSplit(d))
+      continue;
+    size_t dim = d == rank - 1 ? last : 0;
+    bool isUnit = vector > 1 && dim == last;
     Value offset = toI64(threadCoord(layout, d));
-    base =
-        advance(base, mul(isUnit ? offset : mul(offset, region.stride[d]), i64(region.view.bytes)));
+    base = advance(base,
+                   mul(isUnit ? offset : mul(offset, region.stride[dim]), i64(region.view.bytes)));
   }
-  auto getPart = [&](int d, int64_t at) {
+  auto getPart = [&](int d, int64_t at, int reg) {
     Part &part = parts[d][at];
-    if (!part.offset) {
-      bool isUnit = vector > 1 && d == rank - 1;
-      part.offset = mul(isUnit ? i64(at) : mul(i64(at), region.stride[d]), i64(region.view.bytes));
-      part.inside =
-          less(add(region.index[d], add(threadCoord(layout, d), i32(at))), region.extent[d]);
+    if (part.offset)
+      return part;
+    size_t dim = d == rank - 1 ? last : 0;
+    bool isUnit = vector > 1 && dim == last;
+    Value coordinate = add(threadCoord(layout, d), i32(at));
+    if (!isSplit(d)) {
+      part.offset =
+          mul(isUnit ? i64(at) : mul(i64(at), region.stride[dim]), i64(region.view.bytes));
+      part.inside = less(add(region.index[dim], coordinate), region.extent[dim]);
+      return part;
     }
+    Values indices;
+    if (d == region.gathered) {
+      indices.resize(dim);
+      indices.push_back(region.gatheredAt[reg]);
+    } else {
+      indices = splitRow(coordinate, region.shape);
+    }
+    part.offset = i64(0);
+    for (auto [i, index] : llvm::enumerate(indices)) {
+      if (!index)
+        continue;
+      part.offset = add(part.offset, mul(toI64(index), region.stride[i]));
+      part.inside =
+          conjunction(part.inside, less(add(region.index[i], index), region.extent[i]));
+    }
+    part.offset = mul(part.offset, i64(region.view.bytes));
     return part;
   };
   for (int reg = 0; reg < layout.registersPerThread(); reg += static_cast<int>(vector)) {
     Value address = base, inside = condition;
     for (int d = 0; d < rank; ++d) {
-      Part part = getPart(d, layout.registerPart(reg)[d]);
+      Part part = getPart(d, layout.registerPart(reg)[d], reg);
       address = advance(address, part.offset);
       inside = conjunction(inside, part.inside);
     }
@@ -314,7 +344,8 @@ void KernelEmitter::forEachRun(const Region &region, const RegisterLayout &layou
 LogicalResult KernelEmitter::emitLoad(LoadOp op) {
   const RegisterLayout &layout = *getLayout(op, op.getResult().getType());
   Region region =
-      getRegion(op.getView(), op.getIndices(), op.getStaticIndices(), op.getDims(), layout.rank());
+      getRegion(op.getView(), op.getIndices(), op.getStaticIndices(), op.getDims(),
+                cast<RankedTensorType>(op.getResult().getType()).getShape());
   Value pad = op.getPad() ? getScalar(op.getPad()) : Value();
   Type element = region.view.element;
   auto loadAll = [&](int64_t vector) {
@@ -346,7 +377,8 @@ LogicalResult KernelEmitter::emitLoad(LoadOp op) {
 LogicalResult KernelEmitter::emitStore(StoreOp op) {
   const RegisterLayout &layout = *getLayout(op, op.getValue().getType());
   Region region =
-      getRegion(op.getView(), op.getIndices(), op.getStaticIndices(), op.getDims(), layout.rank());
+      getRegion(op.getView(), op.getIndices(), op.getStaticIndices(), op.getDims(),
+                cast<RankedTensorType>(op.getValue().getType()).getShape());
   Values elements = getElements(op.getValue());
   Value condition = conjunction(region.inside, isCanonicalThread(layout));
   auto storeAll = [&](int64_t vector) {
@@ -373,35 +405,3 @@ LogicalResult KernelEmitter::emitStore(StoreOp op) {
   return success();
 }
 
-LogicalResult KernelEmitter::emitAtomicAdd(AtomicAddOp op) {
-  const RegisterLayout &layout = *getLayout(op, op.getValue().getType());
-  Region region =
-      getRegion(op.getView(), op.getIndices(), op.getStaticIndices(), op.getDims(), layout.rank());
-  Type element = region.view.element;
-  StringRef type, constraint;
-  if (element.isF32())
-    type = "f32", constraint = "f";
-  else if (element.isF64())
-    type = "f64", constraint = "d";
-  else if (element.isInteger(32))
-    type = "u32", constraint = "r";
-  else if (element.isF16())
-    type = "noftz.f16", constraint = "h";
-  else if (element.isBF16() && kernel.getTarget() != "sm_80")
-    type = "noftz.bf16", constraint = "h";
-  else
-    return op.emitError() << "there is no atomic addition of " << element << " on "
-                          << kernel.getTarget() << "; add in f32";
-  Values elements = getElements(op.getValue());
-  Value condition = conjunction(region.inside, isCanonicalThread(layout));
-  forEachRun(region, layout, 1, condition, [&](int reg, Value address, Value inside) {
-    if (!isCanonicalRegister(layout, reg))
-      return;
-    Value value = elements[reg];
-    if (constraint == "h")
-      value = bitcast(value, b.getI16Type());
-    inlineAsm(("@$2 red.global.add." + type + " [$0], $1;").str(),
-              ("l," + constraint + ",b,~{memory}").str(), nullptr, {address, value, inside});
-  });
-  return success();
-}

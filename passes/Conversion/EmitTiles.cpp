@@ -21,6 +21,14 @@ LogicalResult KernelEmitter::emitFull(tile::FullOp op) {
 LogicalResult KernelEmitter::emitIota(tile::IotaOp op) {
   const RegisterLayout &layout = *getLayout(op, op.getResult().getType());
   int dim = static_cast<int>(op.getDim());
+  ArrayRef<int64_t> shape = cast<RankedTensorType>(op.getResult().getType()).getShape();
+  if (shape.size() > 2) {
+    Values elements;
+    for (int reg = 0; reg < layout.registersPerThread(); ++reg)
+      elements.push_back(add(getScalar(op.getStart()), indicesOf(layout, shape, reg)[dim]));
+    setElements(op.getResult(), elements);
+    return success();
+  }
   Value first = add(getScalar(op.getStart()), threadCoord(layout, dim));
   llvm::DenseMap<int64_t, Value> known; // most registers share their coordinate with others
   Values elements;
@@ -50,8 +58,15 @@ LogicalResult KernelEmitter::emitExpand(tile::ExpandOp op) {
   Type type = op.getResult().getType();
   const RegisterLayout &from = *getLayout(op, op.getSource().getType());
   const RegisterLayout &to = *getLayout(op, type);
-  if (to.rank() != 2)
-    return op.emitError() << "a tile can be repeated into rank 2 only, but got " << type;
+  if (tile::getRank(type) > 2) {
+    int64_t dim = op.getDim();
+    SmallVector<int64_t> shape(cast<RankedTensorType>(op.getSource().getType()).getShape());
+    return rearrange(op, op.getSource(), op.getResult(), [&](ArrayRef<Value> indices) {
+      Values kept(indices);
+      kept.erase(kept.begin() + dim);
+      return linearise(kept, shape);
+    });
+  }
   layout::ReductionPlan plan = layout::reductionPlan(to, static_cast<int>(op.getDim()));
   std::optional<std::vector<int>> source = renaming(from, plan.result);
   if (!source)
@@ -68,7 +83,18 @@ LogicalResult KernelEmitter::emitExpand(tile::ExpandOp op) {
 LogicalResult KernelEmitter::emitTranspose(tile::TransposeOp op) {
   const RegisterLayout &to = *getLayout(op, op.getResult().getType());
   const RegisterLayout &from = *getLayout(op, op.getSource().getType());
-  bool isExchange = from.rank() == 2 && op.getPermutation()[0] == 1;
+  ArrayRef<int64_t> permutation = op.getPermutation();
+  bool isIdentity = llvm::is_sorted(permutation);
+  if (permutation.size() > 2 && !isIdentity) {
+    ArrayRef<int64_t> shape = cast<RankedTensorType>(op.getSource().getType()).getShape();
+    return rearrange(op, op.getSource(), op.getResult(), [&](ArrayRef<Value> indices) {
+      Values permuted(indices.size());
+      for (auto [i, dim] : llvm::enumerate(permutation))
+        permuted[dim] = indices[i];
+      return linearise(permuted, shape);
+    });
+  }
+  bool isExchange = from.rank() == 2 && !isIdentity;
   std::optional<std::vector<int>> source = renaming(isExchange ? from.transposed() : from, to);
   if (!source)
     return op.emitError() << "a transposed tile must stay in its threads, but got "
@@ -78,6 +104,95 @@ LogicalResult KernelEmitter::emitTranspose(tile::TransposeOp op) {
   for (int reg : *source)
     result.push_back(elements[reg]);
   setElements(op.getResult(), result);
+  return success();
+}
+
+/// Elements keep their order along rows.
+LogicalResult KernelEmitter::emitReshape(tile::ReshapeOp op) {
+  const RegisterLayout &to = *getLayout(op, op.getResult().getType());
+  const RegisterLayout &from = *getLayout(op, op.getSource().getType());
+  if (std::optional<std::vector<int>> source = renaming(from, to)) {
+    Values elements = getElements(op.getSource()), result;
+    for (int reg : *source)
+      result.push_back(elements[reg]);
+    setElements(op.getResult(), result);
+    return success();
+  }
+  ArrayRef<int64_t> shape = cast<RankedTensorType>(op.getResult().getType()).getShape();
+  return rearrange(op, op.getSource(), op.getResult(),
+                   [&](ArrayRef<Value> indices) { return linearise(indices, shape); });
+}
+
+//===----------------------------------------------------------------------===//
+// Scratch memory
+//===----------------------------------------------------------------------===//
+
+Value KernelEmitter::getScratch(int64_t bytes) {
+  scratchBytes = std::max(scratchBytes, bytes);
+  OpBuilder::InsertionGuard guard(b);
+  if (!scratch) {
+    b.setInsertionPoint(func);
+    scratch = LLVM::GlobalOp::create(b, LLVM::LLVMArrayType::get(b.getI8Type(), 0),
+                                     /*isConstant=*/false, LLVM::Linkage::Internal,
+                                     (func.getName() + "_scratch").str(), Attribute(),
+                                     /*alignment=*/16, /*addrSpace=*/3);
+  }
+  b.setInsertionPoint(endOfEntry);
+  return LLVM::AddressOfOp::create(b, LLVM::LLVMPointerType::get(b.getContext(), 3),
+                                   scratch.getSymNameAttr());
+}
+
+Values KernelEmitter::splitRow(Value row, ArrayRef<int64_t> shape) {
+  Values indices;
+  for (int64_t extent : llvm::reverse(shape.drop_back())) {
+    indices.push_back(arith::RemUIOp::create(b, row, i32(extent)));
+    row = arith::DivUIOp::create(b, row, i32(extent));
+  }
+  std::reverse(indices.begin(), indices.end());
+  return indices;
+}
+
+Value KernelEmitter::linearise(ArrayRef<Value> indices, ArrayRef<int64_t> shape) {
+  Value number = indices.front();
+  for (auto [index, extent] : llvm::zip_equal(indices.drop_front(), shape.drop_front()))
+    number = add(mul(number, i32(extent)), index);
+  return number;
+}
+
+Values KernelEmitter::indicesOf(const RegisterLayout &layout, ArrayRef<int64_t> shape, int reg) {
+  if (shape.size() == 1)
+    return {coord(layout, 0, reg)};
+  Values indices = splitRow(coord(layout, 0, reg), shape);
+  indices.push_back(coord(layout, 1, reg));
+  return indices;
+}
+
+LogicalResult KernelEmitter::rearrange(Operation *op, Value source, Value result,
+                                       llvm::function_ref<Value(ArrayRef<Value>)> place) {
+  constexpr int64_t mostStaticBytes = 48 * 1024;
+  auto type = cast<RankedTensorType>(source.getType());
+  ArrayRef<int64_t> shape = cast<RankedTensorType>(result.getType()).getShape();
+  const RegisterLayout &from = *getLayout(op, type), &to = *getLayout(op, result.getType());
+  int64_t elementBytes = getElementBits(type.getElementType()) / 8;
+  int64_t bytes = elementBytes * type.getNumElements();
+  if (bytes > mostStaticBytes)
+    return op->emitError() << "elements change threads through scratch memory, which holds at most "
+                           << mostStaticBytes << " bytes, but the tile has " << bytes
+                           << "; use smaller blocks";
+  Value base = getScratch(bytes);
+  auto address = [&](Value number) { return advance(base, mul(number, i32(elementBytes))); };
+  Values elements = getElements(source), moved;
+  for (auto [reg, value] : llvm::enumerate(elements))
+    if (isCanonicalRegister(from, static_cast<int>(reg)))
+      storeVector(address(linearise(indicesOf(from, type.getShape(), reg), type.getShape())),
+                  value);
+  barrier();
+  for (int reg = 0; reg < to.registersPerThread(); ++reg)
+    moved.push_back(
+        loadVector(address(place(indicesOf(to, shape, reg))), elements.front().getType(), 1)
+            .front());
+  barrier();
+  setElements(result, moved);
   return success();
 }
 
@@ -180,21 +295,7 @@ LogicalResult KernelEmitter::emitReduce(tile::ReduceOp op) {
         from.warpDigits());
     if (!row)
       return op.emitError() << "warps that share " << type << " do not form a grid";
-    scratchBytes = std::max(scratchBytes, numParts * length * bytes);
-    Value base;
-    {
-      OpBuilder::InsertionGuard guard(b);
-      if (!scratch) {
-        b.setInsertionPoint(func);
-        scratch = LLVM::GlobalOp::create(b, LLVM::LLVMArrayType::get(b.getI8Type(), 0),
-                                         /*isConstant=*/false, LLVM::Linkage::Internal,
-                                         (func.getName() + "_scratch").str(), Attribute(),
-                                         /*alignment=*/16, /*addrSpace=*/3);
-      }
-      b.setInsertionPoint(endOfEntry);
-      base = LLVM::AddressOfOp::create(b, LLVM::LLVMPointerType::get(b.getContext(), 3),
-                                       scratch.getSymNameAttr());
-    }
+    Value base = getScratch(numParts * length * bytes);
     auto address = [&](Value first, int reg) {
       return advance(base, mul(add(first, coord(plan.result, 0, reg)), i32(bytes)));
     };

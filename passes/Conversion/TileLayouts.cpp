@@ -4,6 +4,8 @@
 
 #include "passes/Conversion/TileLayouts.h"
 
+#include "dialect/Tgpu/MatrixShape.h"
+
 using namespace mlir;
 using tilewright::layout::RegisterLayout;
 
@@ -51,7 +53,7 @@ Result<RegisterLayout> getRegisterLayout(RankedTensorType tile) {
   Attribute encoding = tile.getEncoding();
   auto slice = dyn_cast<SliceAttr>(encoding);
   if (!slice)
-    return getLayout(encoding, tile.getShape(), bits);
+    return getLayout(encoding, getMatrixShape(tile.getShape()), bits);
   if (tile.getRank() != 1)
     return Status::failure("a slice has rank 1, but got rank " + std::to_string(tile.getRank()));
   int64_t dim = slice.getDim();

@@ -1,9 +1,11 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// tgpu-plan-shared-memory. So far every buffer has a place of its own.
+// tgpu-plan-shared-memory. Every buffer has a place of its own as long as there is room; then those
+// that do not live at the same time share.
 
 #include "dialect/Tgpu/Tgpu.h"
 #include "passes/Passes.h"
+#include "passes/Tgpu/BufferLifetimes.h"
 
 #include "mlir/IR/Builders.h"
 #include "llvm/Support/MathExtras.h"
@@ -36,7 +38,11 @@ struct TgpuPlanSharedMemoryPass
 private:
   struct Request {
     Operation *op;
-    int64_t bytes, alignment;
+    int64_t bytes, alignment, offset = 0;
+
+    bool overlaps(int64_t begin, int64_t length) const {
+      return offset < begin + length && begin < offset + bytes;
+    }
   };
 
   /// The first is that of the whole block. There are enough: the kernel's verifier counts them.
@@ -73,21 +79,56 @@ private:
     // The strictest first: no gaps, since sizes are mostly multiples of the alignment.
     llvm::stable_sort(requests,
                       [](const Request &x, const Request &y) { return x.alignment > y.alignment; });
-    Builder builder(kernel.getContext());
     int64_t end = 0;
-    for (const Request &request : requests) {
-      int64_t offset = llvm::alignTo(end, request.alignment);
-      request.op->setAttr("offset", builder.getI64IntegerAttr(offset));
-      end = offset + request.bytes;
+    for (Request &request : requests) {
+      request.offset = llvm::alignTo(end, request.alignment);
+      end = request.offset + request.bytes;
     }
     int64_t limit = getLimit(kernel.getTarget());
+    // Sharing may ask for barriers, so only where there is too little memory.
+    if (end > limit)
+      end = share(kernel, requests);
     if (end > limit)
       return kernel.emitOpError() << "needs " << end << " bytes of shared memory, but the limit of "
                                   << kernel.getTarget() << " is " << limit
                                   << "; use smaller blocks";
+    Builder builder(kernel.getContext());
+    for (const Request &request : requests)
+      request.op->setAttr("offset", builder.getI64IntegerAttr(request.offset));
     kernel.setSharedBytes(end);
     numberBarriers(kernel);
     return success();
+  }
+
+  /// Places buffers anew, the largest first, each as low as those allow that live when it does.
+  int64_t share(KernelOp kernel, SmallVectorImpl<Request> &requests) {
+    BufferLifetimes lifetimes(kernel);
+    llvm::stable_sort(requests,
+                      [](const Request &x, const Request &y) { return x.bytes > y.bytes; });
+    auto mayShare = [&](const Request &x, const Request &y) {
+      return isa<AllocOp>(x.op) && isa<AllocOp>(y.op) &&
+             lifetimes.mayShare(x.op->getResult(0), y.op->getResult(0));
+    };
+    int64_t end = 0;
+    for (size_t i = 0; i < requests.size(); ++i) {
+      Request &request = requests[i];
+      auto placed = ArrayRef(requests).take_front(i);
+      auto isFree = [&](int64_t offset) {
+        return llvm::none_of(placed, [&](const Request &other) {
+          return other.overlaps(offset, request.bytes) && !mayShare(request, other);
+        });
+      };
+      SmallVector<int64_t> offsets{0};
+      for (const Request &other : placed)
+        offsets.push_back(llvm::alignTo(other.offset + other.bytes, request.alignment));
+      llvm::sort(offsets);
+      request.offset = *llvm::find_if(offsets, isFree); // at the end of all, it is
+      for (const Request &other : placed)
+        if (other.overlaps(request.offset, request.bytes))
+          lifetimes.separate(request.op->getResult(0), other.op->getResult(0));
+      end = std::max(end, request.offset + request.bytes);
+    }
+    return end;
   }
 };
 

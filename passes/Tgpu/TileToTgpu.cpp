@@ -4,6 +4,7 @@
 
 #include "passes/Passes.h"
 #include "passes/Tgpu/KernelMapper.h"
+#include "passes/Tgpu/PrepareKernel.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -32,9 +33,15 @@ struct TileToTgpuPass : tilewright::impl::TileToTgpuBase<TileToTgpuPass> {
                                  << warps.getValue();
       return signalPassFailure();
     }
-    for (auto kernel : llvm::to_vector(getOperation().getOps<tile::KernelOp>()))
-      if (failed(tgpu::KernelMapper(kernel, target, warps).run()))
+    for (auto kernel : llvm::to_vector(getOperation().getOps<tile::KernelOp>())) {
+      int64_t usable = warps;
+      if (target == "sm_80") {
+        tgpu::widenProducts(kernel);
+        usable = tgpu::getUsableWarps(kernel, warps);
+      }
+      if (failed(tgpu::KernelMapper(kernel, target, usable).run()))
         return signalPassFailure();
+    }
   }
 };
 

@@ -37,9 +37,9 @@ tgpu.kernel @recursive target "sm_80" warps 1 (%x: !tile.view<[?], f32>, %s: f32
 
 // -----
 
-tgpu.kernel @double target "sm_80" warps 1 (%x: !tile.view<[?], f64>, %s: f64) grid(%i = 1) {
-  // expected-error @+1 {{'math.exp2' has no instruction for f64; compute it in f32}}
-  %y = math.exp2 %s : f64
+tgpu.kernel @root target "sm_80" warps 1 (%x: !tile.view<[?], f64>, %s: f64) grid(%i = 1) {
+  // expected-error @+1 {{'math.cbrt' cannot be lowered to sm_80 yet}}
+  %y = math.cbrt %s : f64
 }
 
 // -----

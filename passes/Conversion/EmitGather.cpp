@@ -1,0 +1,103 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Tiles in global memory that are added to, or whose rows or columns are found by a tile of
+// indices.
+
+#include "passes/Conversion/KernelEmitter.h"
+
+#include "lib/Layout/Relations.h"
+
+using namespace mlir;
+using namespace tilewright;
+using namespace tilewright::tgpu;
+using layout::RegisterLayout;
+
+LogicalResult KernelEmitter::addAtomically(Operation *op, const Region &region, Value tile) {
+  const RegisterLayout &layout = *getLayout(op, tile.getType());
+  Type element = region.view.element;
+  StringRef type, constraint;
+  if (element.isF32())
+    type = "f32", constraint = "f";
+  else if (element.isF64())
+    type = "f64", constraint = "d";
+  else if (element.isInteger(32))
+    type = "u32", constraint = "r";
+  else if (element.isF16())
+    type = "noftz.f16", constraint = "h";
+  else if (element.isBF16() && kernel.getTarget() != "sm_80")
+    type = "noftz.bf16", constraint = "h";
+  else
+    return op->emitError() << "there is no atomic addition of " << element << " on "
+                           << kernel.getTarget() << "; add in f32";
+  Values elements = getElements(tile);
+  Value condition = conjunction(region.inside, isCanonicalThread(layout));
+  forEachRun(region, layout, 1, condition, [&](int reg, Value address, Value inside) {
+    if (!isCanonicalRegister(layout, reg))
+      return;
+    Value value = elements[reg];
+    if (constraint == "h")
+      value = bitcast(value, b.getI16Type());
+    inlineAsm(("@$2 red.global.add." + type + " [$0], $1;").str(),
+              ("l," + constraint + ",b,~{memory}").str(), nullptr, {address, value, inside});
+  });
+  return success();
+}
+
+LogicalResult KernelEmitter::emitAtomicAdd(AtomicAddOp op) {
+  Region region = getRegion(op.getView(), op.getIndices(), op.getStaticIndices(), op.getDims(),
+                            cast<RankedTensorType>(op.getValue().getType()).getShape());
+  return addAtomically(op, region, op.getValue());
+}
+
+LogicalResult KernelEmitter::setGathered(Operation *op, Region &region, Value tile, Value at,
+                                         int64_t along, std::optional<ArrayRef<int64_t>> dims) {
+  const RegisterLayout &layout = *getLayout(op, tile.getType());
+  const RegisterLayout &from = *getLayout(op, at.getType());
+  int rank = layout.rank(), viewRank = static_cast<int>(region.view.extents.size());
+  if (region.shape.size() > 2)
+    return op->emitError() << "a tile of rank 1 or 2 can be indexed by a tile here, but got "
+                           << tile.getType();
+  for (int d = 0; d < rank; ++d)
+    if ((dims ? (*dims)[d] : viewRank - rank + d) == along)
+      region.gathered = d;
+  Values indices = getElements(at);
+  if (rank == 1) {
+    if (from != layout)
+      return op->emitError() << "the indices must lie as the tile does, but got " << at.getType();
+    region.gatheredAt = indices;
+    return success();
+  }
+  int other = 1 - region.gathered;
+  layout::ReductionPlan plan = layout::reductionPlan(layout, other);
+  layout::Conversion conversion = layout::convert(from, plan.result);
+  if (from.shape() != plan.result.shape() ||
+      conversion.kind != layout::Conversion::Kind::Registers)
+    return op->emitError() << "the indices must lie as slice<" << other
+                           << "> of the tile does, but got " << at.getType()
+                           << "; convert them first";
+  for (int reg : plan.resultRegister)
+    region.gatheredAt.push_back(indices[conversion.sourceRegister[reg]]);
+  return success();
+}
+
+LogicalResult KernelEmitter::emitGather(tile::GatherOp op) {
+  const RegisterLayout &layout = *getLayout(op, op.getResult().getType());
+  Region region = getRegion(op.getView(), op.getIndices(), op.getStaticIndices(), op.getDims(),
+                            cast<RankedTensorType>(op.getResult().getType()).getShape());
+  if (failed(setGathered(op, region, op.getResult(), op.getAt(), op.getAlong(), op.getDims())))
+    return failure();
+  Values elements;
+  forEachRun(region, layout, 1, region.inside, [&](int, Value address, Value inside) {
+    llvm::append_range(elements, loadGlobal(address, inside, region.view.element, 1, nullptr));
+  });
+  setElements(op.getResult(), elements);
+  return success();
+}
+
+LogicalResult KernelEmitter::emitScatterAdd(tile::ScatterAddOp op) {
+  Region region = getRegion(op.getView(), op.getIndices(), op.getStaticIndices(), op.getDims(),
+                            cast<RankedTensorType>(op.getValue().getType()).getShape());
+  if (failed(setGathered(op, region, op.getValue(), op.getAt(), op.getAlong(), op.getDims())))
+    return failure();
+  return addAtomically(op, region, op.getValue());
+}

@@ -1,0 +1,22 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// What happens to a tile.kernel before it is mapped onto a GPU. Internal to tile-to-tgpu.
+
+#ifndef TILEWRIGHT_PASSES_TGPU_PREPAREKERNEL_H
+#define TILEWRIGHT_PASSES_TGPU_PREPAREKERNEL_H
+
+#include "dialect/Tile/Tile.h"
+
+namespace tilewright::tgpu {
+
+/// Products of floats of 8 bits become products of f16, for machines whose matrix unit has no
+/// others. f16 holds every value of both formats, so the products are the same.
+void widenProducts(tile::KernelOp kernel);
+
+/// The largest number of warps up to `warps` (a power of two) over which mma.sync can spread the
+/// result of every product; at least 1.
+int64_t getUsableWarps(tile::KernelOp kernel, int64_t warps);
+
+} // namespace tilewright::tgpu
+
+#endif // TILEWRIGHT_PASSES_TGPU_PREPAREKERNEL_H
