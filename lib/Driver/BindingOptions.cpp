@@ -62,9 +62,17 @@ llvm::Expected<ArrayRequest> parseIn(llvm::StringRef text) {
   auto split = splitName(form, text);
   if (!split)
     return split.takeError();
+  llvm::StringRef file = split->second;
+  if (file.starts_with("random@") || file.starts_with("random:")) {
+    llvm::Expected<ArrayRequest> request = parseOut(text);
+    if (!request)
+      return expected("NAME=random[:TYPE]@DIMxDIM...", text);
+    request->output.clear();
+    request->isRandom = true;
+    return request;
+  }
   ArrayRequest request;
   request.name = split->first;
-  llvm::StringRef file = split->second;
   if (llvm::Error error = splitType(form, file, request.type))
     return error;
   if (file.empty())

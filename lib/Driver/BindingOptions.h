@@ -22,7 +22,8 @@ namespace tilewright {
 /// One array. An array with an input file has the shape of that file.
 struct ArrayRequest {
   std::string name;
-  std::string input;                ///< empty: the array starts poisoned
+  std::string input;                ///< empty: the array starts poisoned, unless it is random
+  bool isRandom = false;            ///< filled with numbers of the standard normal distribution
   std::string output;               ///< empty: the array is not written anywhere
   std::optional<ElementType> type;  ///< of the elements in the kernel; none: the view's
   llvm::SmallVector<int64_t> shape; ///< where there is no input
@@ -41,6 +42,8 @@ struct BindingRequest {
   std::vector<ArrayRequest> arrays;
   std::vector<ScalarRequest> scalars;
   std::vector<StridesRequest> strides;
+  /// Of arrays that are random.
+  uint64_t seed = 0;
   /// Every float runs in f64: float arrays are held as f64, whatever the view declares.
   bool f64 = false;
 };
@@ -48,7 +51,8 @@ struct BindingRequest {
 // The text of one option each. The name ends at the first '='. What follows the last ':' of a file
 // is a type if it has neither '.' nor '/', so that "a:b.npy" is a path; the shape follows the last
 // '@'; the output of --inout follows the last '='. Errors state the form that was expected.
-llvm::Expected<ArrayRequest> parseIn(llvm::StringRef text);        ///< NAME=x.npy[:TYPE]
+/// NAME=x.npy[:TYPE], or NAME=random[:TYPE]@DIMxDIM... .
+llvm::Expected<ArrayRequest> parseIn(llvm::StringRef text);
 llvm::Expected<ArrayRequest> parseOut(llvm::StringRef text);       ///< NAME=y.npy[:TYPE]@DIMxDIM...
 llvm::Expected<ArrayRequest> parseInOut(llvm::StringRef text);     ///< NAME=x.npy[:TYPE]=y.npy
 llvm::Expected<ScalarRequest> parseScalar(llvm::StringRef text);   ///< NAME=VALUE

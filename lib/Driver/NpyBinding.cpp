@@ -11,6 +11,7 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"
+#include "llvm/Support/xxhash.h"
 
 #include <cmath>
 
@@ -116,8 +117,24 @@ std::optional<ElementType> toElementType(mlir::Type type) {
   return parseElementType(std::string_view(spelling.data(), spelling.size()));
 }
 
+/// Elements of the standard normal distribution, by Box and Muller from the sequence of SplitMix64.
+static void fillNormal(uint64_t state, ElementType type, std::vector<uint8_t> &bytes) {
+  auto next = [&state] {
+    uint64_t z = state += 0x9e3779b97f4a7c15;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
+    return static_cast<double>(((z ^ (z >> 31)) >> 11) + 1) * 0x1p-53; // in (0, 1]
+  };
+  size_t width = byteWidth(type);
+  for (size_t at = 0; at < bytes.size(); at += width) {
+    double radius = std::sqrt(-2 * std::log(next())), angle = 2 * 3.14159265358979323846 * next();
+    double value = radius * std::cos(angle);
+    numeric::convertToMemory(Storage::F64, &value, type, &bytes[at], 1, 1);
+  }
+}
+
 llvm::Error NpyBinding::bindArray(const ArgumentInfo &argument, const ArrayRequest &request,
-                                  llvm::ArrayRef<int64_t> strides, bool f64) {
+                                  llvm::ArrayRef<int64_t> strides, const BindingRequest &all) {
   auto view = llvm::cast<tile::ViewType>(argument.type);
   std::optional<ElementType> declared = toElementType(view.getElementType());
   if (!declared)
@@ -128,7 +145,9 @@ llvm::Error NpyBinding::bindArray(const ArgumentInfo &argument, const ArrayReque
                    std::string(elementTypeName(*request.type)));
   if (argument.isCapture && !request.output.empty())
     return failure(describe(argument) + " is read-only; give it by --in");
-  ElementType type = f64 && isFloat(*declared) ? ElementType::F64 : *declared;
+  ElementType type = all.f64 && isFloat(*declared) ? ElementType::F64 : *declared;
+  if (request.isRandom && !isFloat(type))
+    return failure(describe(argument) + " cannot be random, since its elements are no floats");
 
   auto inArgument = [&](llvm::Error error) {
     return failure(describe(argument) + ": " + llvm::toString(std::move(error)));
@@ -154,6 +173,12 @@ llvm::Error NpyBinding::bindArray(const ArgumentInfo &argument, const ArrayReque
     bound.initial.resize(file->numElements() * byteWidth(type));
     if (Status status = convertFromNpy(*file, type, bound.initial.data()); !status)
       return failure(describe(argument) + ": " + request.input + ": " + status.message());
+    bound.memory.copyFrom(bound.initial.data());
+  }
+  if (request.isRandom) {
+    bound.initial.resize(bound.memory.getNumElements() * byteWidth(type));
+    // Another sequence for each argument, the same whatever else is given.
+    fillNormal(all.seed ^ llvm::xxh3_64bits(llvm::StringRef(argument.name)), type, bound.initial);
     bound.memory.copyFrom(bound.initial.data());
   }
   ArrayArgument device;
@@ -246,7 +271,7 @@ llvm::Expected<NpyBinding> NpyBinding::create(llvm::ArrayRef<ArgumentInfo> argum
       return error;
   for (auto [array, argument] : llvm::zip_equal(request.arrays, arrayTargets))
     if (llvm::Error error =
-            binding.bindArray(*argument, array, strides.lookup(array.name), request.f64))
+            binding.bindArray(*argument, array, strides.lookup(array.name), request))
       return error;
   return binding;
 }

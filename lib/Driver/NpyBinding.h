@@ -52,7 +52,7 @@ private:
   };
   /// Checks shape and type against the view, then reads and lays out.
   llvm::Error bindArray(const ArgumentInfo &argument, const ArrayRequest &request,
-                        llvm::ArrayRef<int64_t> strides, bool f64);
+                        llvm::ArrayRef<int64_t> strides, const BindingRequest &all);
   llvm::Error bindScalar(const ArgumentInfo &argument, llvm::StringRef text);
 
   llvm::StringMap<Argument> arguments;

@@ -3,6 +3,7 @@
 // tilewright-run: compiles one kernel or program of a file and runs it on .npy files.
 
 #include "lib/Driver/CompileOptions.h"
+#include "lib/Driver/DeviceRun.h"
 #include "lib/Driver/NpyBinding.h"
 #include "lib/Driver/ParamHints.h"
 
@@ -21,12 +22,23 @@ namespace {
 
 struct RunCommandLine {
   explicit RunCommandLine(cl::OptionCategory &category)
-      : compile(category), device("device", cl::desc("Where to run: cpu"), cl::init("cpu"),
-                                  cl::value_desc("name"), cl::cat(category)),
+      : compile(category),
+        device("device",
+               cl::desc("Where to run: cpu (the default), cuda[:N], auto (a GPU if there is one), "
+                        "sim:sm_80 or sim:sm_90a (a simulated block of threads)"),
+               cl::init("cpu"), cl::value_desc("name"), cl::cat(category)),
+        target("target", cl::desc("What to compile for on a GPU: sm_80 (the default) or sm_90a"),
+               cl::value_desc("name"), cl::cat(category)),
+        schedule("schedule", cl::desc("Overrides a decision about loops on a GPU"),
+                 cl::value_desc("KEY=VALUE"), cl::cat(category)),
+        warps("warps", cl::desc("Warps of a thread block on a GPU; 0: by the kernel's products"), cl::init(GpuOptions().warps),
+              cl::value_desc("n"), cl::cat(category)),
         precision("precision", cl::desc("f64: hold every float in f64 and round nothing"),
                   cl::value_desc("type"), cl::cat(category)),
-        in("in", cl::desc("Array that the kernel reads"), cl::value_desc("NAME=x.npy[:TYPE]"),
-           cl::cat(category)),
+        in("in",
+           cl::desc("Array that the kernel reads; NAME=random[:TYPE]@DIMxDIM... is filled with "
+                    "normally distributed numbers"),
+           cl::value_desc("NAME=x.npy[:TYPE]"), cl::cat(category)),
         out("out", cl::desc("Array of this shape that the kernel writes"),
             cl::value_desc("NAME=y.npy[:TYPE]@DIMxDIM..."), cl::cat(category)),
         inout("inout", cl::desc("Array that the kernel reads and writes"),
@@ -37,12 +49,15 @@ struct RunCommandLine {
                 cl::desc("Strides of an array in memory, in elements; row-major by default"),
                 cl::value_desc("NAME=s0,s1,..."), cl::cat(category)),
         repeat("repeat", cl::desc("Run so many times and print the median time"), cl::init(0),
-               cl::value_desc("count"), cl::cat(category)) {}
+               cl::value_desc("count"), cl::cat(category)),
+        seed("seed", cl::desc("Of random arrays, and of the simulator's order of events"),
+             cl::init(0), cl::value_desc("number"), cl::cat(category)) {}
 
   /// Everything the options say about arguments.
   llvm::Expected<BindingRequest> request() const {
     BindingRequest request;
     request.f64 = precision == "f64";
+    request.seed = seed;
     if (llvm::Error error = parseEach("--in", in, parseIn, request.arrays))
       return error;
     if (llvm::Error error = parseEach("--inout", inout, parseInOut, request.arrays))
@@ -57,9 +72,13 @@ struct RunCommandLine {
   }
 
   CompileOptions compile;
-  cl::opt<std::string> device, precision;
+  cl::opt<std::string> device, target;
+  cl::list<std::string> schedule;
+  cl::opt<int64_t> warps;
+  cl::opt<std::string> precision;
   cl::list<std::string> in, out, inout, scalars, strides;
   cl::opt<int> repeat;
+  cl::opt<uint64_t> seed;
 };
 
 } // namespace
@@ -72,8 +91,17 @@ int main(int argc, char **argv) {
                     "Runs a kernel or program on .npy files.\n\nTYPE (f64, f32, f16, bf16, e4m3, "
                     "e5m2, i64, i32, i1) is the element type in the kernel.\n"))
     return exitUsage;
-  if (commandLine.device != "cpu")
-    return reportUsage(tool, "--device: expected cpu but got '" + commandLine.device + "'");
+  llvm::Expected<DeviceName> device = DeviceName::parse(commandLine.device);
+  if (!device)
+    return reportUsage(tool, "--device: " + llvm::toString(device.takeError()));
+  if (!commandLine.target.empty()) {
+    if (llvm::Expected<GpuTarget> known = GpuTarget::get(commandLine.target); !known)
+      return reportUsage(tool, known.takeError());
+    if (device->kind != DeviceName::Kind::Cuda)
+      return reportUsage(tool, "--target: only cuda can run code for another target, but the device "
+                               "is " + commandLine.device);
+    device->target = commandLine.target;
+  }
   if (!commandLine.precision.empty() && commandLine.precision != "f64")
     return reportUsage(tool, "--precision: expected f64 but got '" + commandLine.precision + "'");
   bool timed = commandLine.repeat.getNumOccurrences() != 0;
@@ -90,6 +118,7 @@ int main(int argc, char **argv) {
     return reportUsage(tool, request.takeError());
 
   options.exactLiterals = request->f64;
+  options.target = device->target;
 
   mlir::DialectRegistry registry;
   registerDialects(registry);
@@ -111,17 +140,28 @@ int main(int argc, char **argv) {
   if (!binding)
     return reportFailure(tool, binding.takeError());
 
-  RunOptions runOptions;
+  DeviceRunOptions runOptions;
   runOptions.f64 = request->f64;
+  runOptions.seed = request->seed;
+  runOptions.gpu.warps = commandLine.warps;
+  runOptions.gpu.schedule = commandLine.schedule;
+  auto fail = [&](llvm::Error error) {
+    if (!diagnostics.sawError())
+      return reportFailure(tool, std::move(error));
+    llvm::consumeError(std::move(error)); // the diagnostic says it better
+    return exitFailed;
+  };
+  llvm::Expected<std::unique_ptr<DeviceRun>> run = DeviceRun::create(*device, entry, runOptions);
+  if (!run)
+    return fail(run.takeError());
   std::vector<double> seconds;
-  for (int run = 0, runs = timed ? commandLine.repeat : 1; run < runs; ++run) {
-    if (run > 0)
+  for (int i = 0, runs = timed ? commandLine.repeat : 1; i < runs; ++i) {
+    if (i > 0)
       binding->reset();
-    mlir::LogicalResult result = mlir::success();
-    seconds.push_back(
-        timeOf([&] { result = runOnCpu(entry, binding->getArguments(), runOptions); }));
-    if (mlir::failed(result))
-      return diagnostics.sawError() ? exitFailed : reportFailure(tool, "the run failed");
+    llvm::Expected<double> time = (*run)->run(binding->getArguments());
+    if (!time)
+      return fail(time.takeError());
+    seconds.push_back(*time);
   }
   if (llvm::Error error = binding->writeResults())
     return reportFailure(tool, std::move(error));

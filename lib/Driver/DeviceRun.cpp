@@ -1,0 +1,140 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The three kinds of devices.
+
+#include "lib/Driver/DeviceRun.h"
+
+#include "lib/Driver/ToolSupport.h"
+#include "lib/Interpreter/Simulator/Simulate.h"
+
+#include "mlir/IR/SymbolTable.h"
+
+using namespace tilewright;
+
+namespace {
+
+llvm::Error failure(const llvm::Twine &message) {
+  return llvm::createStringError(llvm::inconvertibleErrorCode(), message);
+}
+
+llvm::StringRef nameOf(mlir::Operation *entry) {
+  return mlir::SymbolTable::getSymbolName(entry).getValue();
+}
+
+struct CpuRun : DeviceRun {
+  CpuRun(mlir::Operation *entry, const DeviceRunOptions &options) : entry(entry) {
+    runOptions.f64 = options.f64;
+    runOptions.threads = options.threads;
+  }
+  llvm::Expected<double> run(const llvm::StringMap<Argument> &arguments) override {
+    mlir::LogicalResult result = mlir::failure();
+    double seconds = timeOf([&] { result = runOnCpu(entry, arguments, runOptions); });
+    if (mlir::failed(result))
+      return failure("the run failed");
+    return seconds;
+  }
+
+  mlir::Operation *entry;
+  RunOptions runOptions;
+};
+
+struct CudaRun : DeviceRun {
+  CudaRun(std::unique_ptr<GpuDevice> device, GpuOperation operation)
+      : device(std::move(device)), operation(std::move(operation)) {}
+
+  llvm::Expected<double> run(const llvm::StringMap<Argument> &arguments) override {
+    llvm::Expected<std::unique_ptr<GpuCall>> call = GpuCall::create(operation, arguments);
+    if (!call)
+      return call.takeError();
+    if (llvm::Error error = (*call)->upload())
+      return error;
+    llvm::Error error = llvm::Error::success();
+    (void)static_cast<bool>(error);
+    double seconds = timeOf([&] {
+      error = (*call)->launch();
+      if (!error)
+        error = (*call)->wait();
+    });
+    if (error)
+      return error;
+    if (llvm::Error error = (*call)->download())
+      return error;
+    return seconds;
+  }
+
+  std::unique_ptr<GpuDevice> device;
+  GpuOperation operation;
+};
+
+struct SimulatorRun : DeviceRun {
+  SimulatorRun(mlir::OwningOpRef<mlir::ModuleOp> module, llvm::StringRef entry, uint64_t seed)
+      : module(std::move(module)), entry(entry.str()) {
+    options.seed = seed;
+  }
+  llvm::Expected<double> run(const llvm::StringMap<Argument> &arguments) override {
+    mlir::LogicalResult result = mlir::failure();
+    double seconds = timeOf([&] { result = simulate(*module, entry, arguments, options); });
+    if (mlir::failed(result))
+      return failure("the simulation failed");
+    return seconds;
+  }
+
+  mlir::OwningOpRef<mlir::ModuleOp> module; ///< mapped
+  std::string entry;
+  SimulationOptions options;
+};
+
+} // namespace
+
+DeviceRun::~DeviceRun() = default;
+
+llvm::Expected<DeviceName> DeviceName::parse(llvm::StringRef text) {
+  DeviceName device;
+  if (text == "cpu" || (text == "auto" && !GpuDevice::isAvailable()))
+    return device;
+  device.kind = Kind::Cuda;
+  device.target = "sm_80";
+  if (text == "cuda" || text == "auto")
+    return device;
+  llvm::StringRef rest = text;
+  if (rest.consume_front("cuda:") && !rest.getAsInteger(10, device.ordinal) && device.ordinal >= 0)
+    return device;
+  device.kind = Kind::Simulator;
+  rest = text;
+  if (rest.consume_front("sim:") && (rest == "sm_80" || rest == "sm_90a")) {
+    device.target = rest.str();
+    return device;
+  }
+  return failure("expected cpu, cuda, cuda:N, auto, sim:sm_80 or sim:sm_90a but got '" + text +
+                 "'");
+}
+
+llvm::Expected<std::unique_ptr<DeviceRun>> DeviceRun::create(const DeviceName &name,
+                                                             mlir::Operation *entry,
+                                                             const DeviceRunOptions &options) {
+  if (name.kind == DeviceName::Kind::Cpu)
+    return std::make_unique<CpuRun>(entry, options);
+  if (options.f64)
+    return failure("a run with every float in f64 is for the CPU");
+  GpuOptions gpu = options.gpu;
+  gpu.target = name.target;
+  if (name.kind == DeviceName::Kind::Simulator) {
+    auto module = entry->getParentOfType<mlir::ModuleOp>();
+    mlir::OwningOpRef<mlir::ModuleOp> copy = llvm::cast<mlir::ModuleOp>(module->clone());
+    if (mlir::failed(mapToGpu(*copy, gpu)))
+      return failure("mapping onto " + gpu.target + " failed");
+    return std::make_unique<SimulatorRun>(std::move(copy), nameOf(entry), options.seed);
+  }
+  llvm::Expected<std::unique_ptr<GpuDevice>> device = GpuDevice::open(name.ordinal);
+  if (!device)
+    return device.takeError();
+  // A cubin for sm_80 serves 8.x only, and takes as long to make as the driver's own.
+  bool assemble = gpu.target != "sm_80" || (*device)->getInfo().major == 8;
+  auto bundle = GpuOperation::compile(entry, gpu, assemble);
+  if (!bundle)
+    return bundle.takeError();
+  llvm::Expected<GpuOperation> operation = GpuOperation::create(**device, *bundle, nameOf(entry));
+  if (!operation)
+    return operation.takeError();
+  return std::make_unique<CudaRun>(std::move(*device), std::move(*operation));
+}

@@ -1,0 +1,55 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Runs a compiled entry on the device that a command line names: the CPU, a GPU, or the simulator
+// of one.
+
+#ifndef TILEWRIGHT_LIB_DRIVER_DEVICERUN_H
+#define TILEWRIGHT_LIB_DRIVER_DEVICERUN_H
+
+#include "lib/Driver/GpuDevice.h"
+#include "lib/Interpreter/CpuDevice.h"
+
+#include "llvm/ADT/StringRef.h"
+#include "llvm/Support/Error.h"
+
+#include <memory>
+#include <string>
+
+namespace tilewright {
+
+struct DeviceName {
+  enum class Kind { Cpu, Cuda, Simulator };
+  Kind kind = Kind::Cpu;
+  int ordinal = 0;                  ///< of a GPU
+  std::string target = "cpu";       ///< what code is compiled for: TilePipelineOptions::target
+
+  /// cpu, cuda, cuda:N, sim:TARGET, or auto: the first GPU if there is one, else the CPU. Errors:
+  /// anything else.
+  static llvm::Expected<DeviceName> parse(llvm::StringRef text);
+};
+
+struct DeviceRunOptions {
+  bool f64 = false;     ///< the CPU only
+  unsigned threads = 0; ///< of the CPU
+  uint64_t seed = 0;    ///< of the simulator's order of events
+  GpuOptions gpu;       ///< its target is that of the device
+};
+
+class DeviceRun {
+public:
+  virtual ~DeviceRun();
+
+  /// Prepares `entry`, which is bound for the device's target and outlives the run. Errors: no such
+  /// device, what the compiler refuses for it (also emitted through the context), f64 elsewhere than
+  /// on the CPU.
+  static llvm::Expected<std::unique_ptr<DeviceRun>>
+  create(const DeviceName &device, mlir::Operation *entry, const DeviceRunOptions &options = {});
+
+  /// Runs once on arrays in host memory and gives the seconds that it took, without copies. Errors
+  /// may also be emitted through the context.
+  virtual llvm::Expected<double> run(const llvm::StringMap<Argument> &arguments) = 0;
+};
+
+} // namespace tilewright
+
+#endif // TILEWRIGHT_LIB_DRIVER_DEVICERUN_H

@@ -1,0 +1,64 @@
+# Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# Prints what a bundle says of itself, after the description of the file in runtime/Bundle.h.
+
+import json
+import struct
+import sys
+
+data = open(sys.argv[1], "rb").read()
+assert data[:8] == b"TWBUNDLE"
+size, = struct.unpack_from("<Q", data, 16)
+assert size == len(data), (size, len(data))
+manifest_size, num_blobs = struct.unpack_from("<QI", data, 32)
+start = 48 + 8 * num_blobs
+manifest = json.loads(data[start : start + manifest_size])
+
+
+def value(literal):
+    return literal[1] if isinstance(literal, list) else str(literal)
+
+
+def params(owner):
+    return " ".join(f"{name}={value(literal)}" for name, literal in sorted(owner["params"].items()))
+
+
+def arguments(owner):
+    texts = []
+    for argument in owner["arguments"]:
+        text = f"{argument['name']}:{argument['type']}"
+        if argument["kind"] == "view":
+            text += "[" + ",".join("?" if e is None else str(e) for e in argument["extents"]) + "]"
+        text += "?" if argument.get("optional") else "!" if argument.get("capture") else ""
+        texts.append(text)
+    return " ".join(texts)
+
+
+def short(expression):
+    if isinstance(expression, list) and expression[0] == "name":
+        return expression[1]
+    if isinstance(expression, list) and expression[0] == "dim":
+        return f"dim({expression[1]}, {expression[2]})"
+    return expression
+
+
+print("source", manifest["source"])
+for kernel in manifest["kernels"]:
+    print(f"kernel {kernel['name']}: {params(kernel)}")
+    print("arguments", arguments(kernel))
+    grid, = kernel["grid"]
+    print("grid", json.dumps(grid), "warps", kernel["block"][0] // 32, "shared", kernel["shared_bytes"])
+    codes = []
+    for code in kernel["code"]:
+        version = code.get("ptx_version")
+        codes.append(f"{code['kind']}:{code['arch']}" + (f":{version // 10}.{version % 10}" if version else ""))
+    print("code", " ".join(codes))
+    for condition in kernel["when"]:
+        print("when", json.dumps(condition))
+for program in manifest["programs"]:
+    print(f"program {program['name']}: {params(program)}")
+    print("arguments", arguments(program))
+    for workspace in program["workspaces"]:
+        print(f"workspace {workspace['name']}:{workspace['type']}", json.dumps([short(e) for e in workspace["extents"]]))
+    for launch in program["launches"]:
+        print("launch", launch["kernels"], " ".join(launch["arguments"]))

@@ -1,0 +1,377 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Bundles that the compiler writes, and calls with arrays in host memory, on a driver without a
+// GPU whose device memory is memory of the host.
+
+#include "lib/Driver/BundleRequest.h"
+#include "lib/Driver/DeviceRun.h"
+#include "test/Unit/RuntimeTesting.h"
+
+#include "mlir/IR/Diagnostics.h"
+#include "mlir/IR/MLIRContext.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <cstdlib>
+
+using namespace tilewright;
+namespace cuda = tilewright::runtime::cuda;
+using runtime::testing::fake;
+
+namespace {
+
+constexpr llvm::StringLiteral source = R"(
+tile.capture @gain : f32
+
+tile.kernel @scale
+    params(N: int in [32, 64] = 32, TARGET: enum in ["cpu", "sm_80", "sm_90a"] = "cpu",
+           BLOCK: int = select(TARGET == "cpu", 16, 64))
+    require(dim(y, 0) == dim(x, 0), dim(bias, 0) == dim(x, 0), rows >= 1)
+    (%x: !tile.view<[?, N], f32>, %y: !tile.view<[?, N], f32>, %bias: optional !tile.view<[?], f32>,
+     %factor: f32, %rows: i32)
+    grid(%b = ceildiv(dim(x, 0), BLOCK), %c = dim(y, 1)) {
+  %size = tile.param BLOCK : i32
+  %row = arith.muli %b, %size : i32
+  %gain = tile.at @gain : f32
+  %product = arith.mulf %gain, %factor : f32
+  %t = tile.load %x[%row, 0] : !tile.view<[?, N], f32> -> !tile.tile<[BLOCK, N], f32>
+  %f = tile.full %product : !tile.tile<[BLOCK, N], f32>
+  %u = arith.mulf %t, %f : !tile.tile<[BLOCK, N], f32>
+  tile.store %u, %y[%row, 0] : !tile.tile<[BLOCK, N], f32>, !tile.view<[?, N], f32>
+}
+
+tile.program @twice
+    params(N: int in [32, 64] = 32, TARGET: enum in ["cpu", "sm_80"] = "cpu")
+    require(dim(y, 0) == dim(x, 0), rows <= 1000)
+    (%x: !tile.view<[?, N], f32>, %y: !tile.view<[?, N], f32>, %bias: optional !tile.view<[?], f32>,
+     %rows: i32, %factor: f32) {
+  %tmp = tile.workspace [dim(x, 0), N] fill 1.0 : !tile.view<[?, N], f32>
+  tile.launch @scale(%x, %tmp, %bias, %factor, %rows)
+      : !tile.view<[?, N], f32>, !tile.view<[?, N], f32>, !tile.view<[?], f32>, f32, i32
+  tile.launch @scale(%tmp, %y, %bias, %factor, %rows) when (rows > 1)
+      : !tile.view<[?, N], f32>, !tile.view<[?, N], f32>, !tile.view<[?], f32>, f32, i32
+}
+)";
+
+/// Device memory that exists, within a limit.
+struct FakeMemory {
+  size_t limit = size_t(1) << 30, used = 0;
+  std::map<cuda::DevicePtr, size_t> blocks;
+};
+FakeMemory &memory() {
+  static FakeMemory memory;
+  return memory;
+}
+
+runtime::DriverTable tableWithMemory() {
+  runtime::DriverTable table = runtime::testing::fakeTable();
+  table.cuMemAlloc = [](cuda::DevicePtr *address, size_t bytes) -> cuda::Result {
+    if (memory().used + bytes > memory().limit)
+      return cuda::ErrorOutOfMemory;
+    *address = reinterpret_cast<cuda::DevicePtr>(std::aligned_alloc(256, (bytes + 255) / 256 * 256));
+    memory().blocks[*address] = bytes;
+    memory().used += bytes;
+    return cuda::Success;
+  };
+  table.cuMemFree = [](cuda::DevicePtr address) -> cuda::Result {
+    memory().used -= memory().blocks.at(address);
+    memory().blocks.erase(address);
+    std::free(reinterpret_cast<void *>(address));
+    return cuda::Success;
+  };
+  table.cuMemcpyHtoDAsync = [](cuda::DevicePtr to, const void *from, size_t bytes,
+                               cuda::Stream) -> cuda::Result {
+    std::memcpy(reinterpret_cast<void *>(to), from, bytes);
+    return fake().enter("cuMemcpyHtoDAsync");
+  };
+  table.cuMemcpyDtoHAsync = [](void *to, cuda::DevicePtr from, size_t bytes,
+                               cuda::Stream) -> cuda::Result {
+    std::memcpy(to, reinterpret_cast<void *>(from), bytes);
+    return fake().enter("cuMemcpyDtoHAsync");
+  };
+  table.cuStreamCreate = [](cuda::Stream *stream, unsigned) -> cuda::Result {
+    *stream = runtime::testing::streamOf(0);
+    return fake().enter("cuStreamCreate");
+  };
+  table.cuStreamDestroy = [](cuda::Stream) -> cuda::Result { return cuda::Success; };
+  table.cuStreamSynchronize = [](cuda::Stream) -> cuda::Result {
+    return fake().enter("cuStreamSynchronize");
+  };
+  return table;
+}
+
+std::string textOf(llvm::Error error) { return llvm::toString(std::move(error)); }
+
+class DriverGpuDevice : public ::testing::Test {
+protected:
+  void SetUp() override {
+    setenv("TILEWRIGHT_CACHE_DIR", "", 1);
+    fake() = runtime::testing::FakeDriver();
+    memory() = FakeMemory();
+  }
+
+  llvm::Expected<std::string> compile(const BundleRequest &request) {
+    errors.clear();
+    return compileBundle(context, llvm::MemoryBufferRef(source, "scale.mlir"), request);
+  }
+  std::shared_ptr<const runtime::Bundle> bundleOf(const BundleRequest &request) {
+    llvm::Expected<std::string> bytes = compile(request);
+    if (!bytes) {
+      ADD_FAILURE() << textOf(bytes.takeError()) << errors;
+      return nullptr;
+    }
+    return *runtime::Bundle::fromBytes(*bytes);
+  }
+  static BundleRequest request(const char *entry, std::vector<std::string> targets = {"sm_80"}) {
+    BundleRequest request;
+    request.options.entry = entry;
+    request.targets = std::move(targets);
+    request.assemble = false;
+    return request;
+  }
+  GpuOperation load(const char *entry) {
+    llvm::Expected<std::unique_ptr<GpuDevice>> opened = GpuDevice::open(driver, 0);
+    EXPECT_TRUE(static_cast<bool>(opened));
+    device = std::move(*opened);
+    auto operation = GpuOperation::create(*device, bundleOf(request(entry)), entry);
+    if (!operation)
+      ADD_FAILURE() << textOf(operation.takeError());
+    return std::move(*operation);
+  }
+  static ArrayArgument array(std::vector<float> &values, llvm::ArrayRef<int64_t> shape,
+                             llvm::ArrayRef<int64_t> strides, int64_t first = 0) {
+    ArrayArgument argument;
+    argument.type = ElementType::F32;
+    argument.shape.assign(shape.begin(), shape.end());
+    argument.strides.assign(strides.begin(), strides.end());
+    argument.data = values.data() + first;
+    return argument;
+  }
+
+  runtime::DriverTable driver = tableWithMemory();
+  std::string errors;
+  mlir::MLIRContext context{[] {
+                              mlir::DialectRegistry registry;
+                              registerDialects(registry);
+                              return registry;
+                            }(),
+                            mlir::MLIRContext::Threading::DISABLED};
+  mlir::ScopedDiagnosticHandler handler{&context, [this](mlir::Diagnostic &diagnostic) {
+                                          llvm::raw_string_ostream(errors) << diagnostic << '\n';
+                                          return mlir::success();
+                                        }};
+  std::unique_ptr<GpuDevice> device;
+};
+
+TEST_F(DriverGpuDevice, AKernelSaysHowToLaunchIt) {
+  auto bundle = bundleOf(request("scale"));
+  ASSERT_TRUE(bundle);
+  EXPECT_EQ(bundle->manifest().source, "scale.mlir");
+  ASSERT_EQ(bundle->manifest().kernels.size(), 1u);
+  const runtime::KernelSpec &kernel = bundle->manifest().kernels[0];
+  EXPECT_EQ(runtime::toString(kernel.params), "BLOCK = 64, N = 32, TARGET = \"sm_80\"");
+  std::string contract;
+  for (const runtime::ArgumentSpec &argument : kernel.arguments)
+    contract += argument.name + (argument.isOptional ? "? " : argument.isCapture ? "! " : " ");
+  EXPECT_EQ(contract, "x y bias? factor rows gain! ");
+  EXPECT_EQ(kernel.arguments[0].extents, (std::vector<int64_t>{-1, 32}));
+  ASSERT_EQ(kernel.grid.size(), 1u) << "a linear grid";
+  EXPECT_EQ(kernel.grid[0].toString(), "(ceildiv(dim(x, 0), 64) * dim(y, 1))");
+  EXPECT_EQ(kernel.block, (std::array<uint32_t, 3>{128, 1, 1}));
+  ASSERT_EQ(kernel.conditions.size(), 3u);
+  EXPECT_EQ(kernel.conditions[2].toString(), "(rows >= 1)");
+  ASSERT_EQ(kernel.codes.size(), 1u);
+  EXPECT_EQ(kernel.codes[0].arch.toString(), "sm_80");
+  EXPECT_EQ(kernel.codes[0].ptxVersion, 70);
+  std::string ptx(bundle->blob(kernel.codes[0].blob));
+  EXPECT_NE(ptx.find(".entry scale("), std::string::npos);
+  // One parameter of the code for each of the layout.
+  llvm::StringRef signature = llvm::StringRef(ptx).split(".entry scale(").second.split(')').first;
+  EXPECT_EQ(signature.count(".param"), kernel.layout.params.size());
+}
+
+TEST_F(DriverGpuDevice, AProgramListsItsLaunches) {
+  auto bundle = bundleOf(request("twice"));
+  ASSERT_TRUE(bundle);
+  ASSERT_EQ(bundle->manifest().programs.size(), 1u);
+  const runtime::ProgramSpec &program = bundle->manifest().programs[0];
+  ASSERT_EQ(program.workspaces.size(), 1u);
+  EXPECT_EQ(program.workspaces[0].fill, 0x3f800000u);
+  EXPECT_EQ(program.workspaces[0].extents[1].toString(), "32");
+  ASSERT_EQ(program.launches.size(), 2u);
+  EXPECT_EQ(program.launches[0].arguments,
+            (std::vector<std::string>{"x", "workspace0", "bias", "factor", "rows", "gain"}));
+  EXPECT_FALSE(program.launches[0].condition);
+  EXPECT_EQ(program.launches[1].condition->toString(), "(rows > 1)");
+  EXPECT_EQ(program.conditions.size(), 2u);
+  EXPECT_EQ(bundle->manifest().kernels[0].params.back().second.toString(), "\"sm_80\"")
+      << "a launch hands TARGET on";
+}
+
+TEST_F(DriverGpuDevice, VariantsAndTheirRefusals) {
+  BundleRequest both = request("scale");
+  both.variants = {{{"N", "32"}}, {{"N", "64"}}};
+  auto bundle = bundleOf(both);
+  ASSERT_TRUE(bundle);
+  EXPECT_EQ(bundle->manifest().kernels.size(), 2u);
+  both.variants.push_back({{"N", "64"}});
+  EXPECT_EQ(textOf(compile(both).takeError()), "variant 3 occurs twice");
+  both.variants = {{{"N", "48"}}};
+  EXPECT_EQ(textOf(compile(both).takeError()), "compilation failed");
+  EXPECT_NE(errors.find("must be one of 32, 64, but got 48"), std::string::npos) << errors;
+  EXPECT_EQ(textOf(compile(request("scale", {"sm_70"})).takeError()),
+            "target must be sm_80 or sm_90a, but got 'sm_70'");
+  EXPECT_EQ(textOf(parseVariant("N=1,M").takeError()), "expected NAME=VALUE but got 'M'");
+}
+
+TEST_F(DriverGpuDevice, StridedArraysGoToTheDeviceAndBack) {
+  GpuOperation operation = load("scale");
+  // Rows of x go backwards and are apart; y lies between them.
+  std::vector<float> values(2000, -1);
+  llvm::StringMap<Argument> arguments;
+  arguments["x"] = array(values, {3, 32}, {-128, 1}, 1000);
+  arguments["y"] = array(values, {3, 32}, {128, 1}, 800);
+  arguments["factor"] = 2.0;
+  arguments["rows"] = int64_t(3);
+  arguments["gain"] = 1.5;
+  for (int i = 0; i < 32; ++i)
+    values[1000 + i] = float(i);
+  runtime::ParamLayout layout;
+  layout.addView(2);
+  layout.addView(2);
+  layout.addView(1);
+  layout.addScalar(ElementType::F32);
+  layout.addScalar(ElementType::I32);
+  layout.addScalar(ElementType::F32);
+  fake().layout = &layout;
+  auto call = GpuCall::create(operation, arguments);
+  ASSERT_TRUE(static_cast<bool>(call)) << textOf(call.takeError());
+  ASSERT_EQ(memory().blocks.size(), 1u) << "arrays that interleave share a block";
+  cuda::DevicePtr block = memory().blocks.begin()->first;
+  EXPECT_EQ(memory().used, (1088u - 744u) * 4) << "from the lowest to the end of the highest";
+  EXPECT_EQ(textOf((*call)->upload()), "");
+  EXPECT_EQ(textOf((*call)->launch()), "");
+  ASSERT_EQ(fake().launches.size(), 1u);
+  const runtime::testing::FakeLaunch &launch = fake().launches[0];
+  EXPECT_EQ(launch.grid[0], 32u);
+  auto param = [&](size_t index) {
+    uint64_t value = 0;
+    std::memcpy(&value, launch.params.data() + layout.params[index].offset,
+                layout.params[index].bytes);
+    return value;
+  };
+  EXPECT_EQ(param(0), block + (1000 - 744) * 4);
+  EXPECT_EQ(int64_t(param(3)), -128);
+  EXPECT_EQ(param(5), block + (800 - 744) * 4);
+  EXPECT_EQ(param(10), 0u) << "bias is absent";
+  EXPECT_EQ(param(14), 3u);
+  reinterpret_cast<float *>(block)[800 - 744] = 42; // as the kernel would
+  EXPECT_EQ(textOf((*call)->download()), "");
+  EXPECT_EQ(values[800], 42);
+  EXPECT_EQ(values[1031], 31);
+  EXPECT_EQ(values[900], -1);
+  call->reset();
+  EXPECT_EQ(memory().blocks.size(), 0u);
+}
+
+TEST_F(DriverGpuDevice, ProgramsGetTheirWorkspace) {
+  GpuOperation operation = load("twice");
+  std::vector<float> x(100 * 32), y(100 * 32);
+  llvm::StringMap<Argument> arguments;
+  arguments["x"] = array(x, {100, 32}, {32, 1});
+  arguments["y"] = array(y, {100, 32}, {32, 1});
+  arguments["factor"] = 2.0;
+  arguments["gain"] = 1.0;
+  arguments["rows"] = int64_t(1);
+  auto run = [&] {
+    auto call = GpuCall::create(operation, arguments);
+    return textOf(call ? (*call)->run() : call.takeError());
+  };
+  fake().launches.clear();
+  EXPECT_EQ(run(), "");
+  EXPECT_EQ(fake().launches.size(), 1u) << "the second launch is for more rows";
+  arguments["rows"] = int64_t(2);
+  EXPECT_EQ(run(), "");
+  EXPECT_EQ(fake().launches.size(), 3u);
+  arguments["rows"] = int64_t(1001);
+  EXPECT_EQ(run(), "program 'twice' cannot take these arguments: its condition '(rows <= 1000)' "
+                   "does not hold");
+  arguments["rows"] = int64_t(0);
+  EXPECT_EQ(run(), "no variant of kernel 'scale' takes these arguments: its condition '(rows >= "
+                   "1)' does not hold");
+  std::vector<float> bias(99);
+  arguments["rows"] = int64_t(1);
+  arguments["bias"] = array(bias, {99}, {1});
+  EXPECT_EQ(run(), "no variant of kernel 'scale' takes these arguments: its condition "
+                   "'(dim(bias, 0) == dim(x, 0))' does not hold");
+  memory().limit = 30000;
+  arguments.erase("bias");
+  EXPECT_EQ(run(), "cannot allocate a workspace of 12800 bytes on device 0 (Fake, compute "
+                   "capability 8.0): cuMemAlloc returned CUDA_ERROR_OUT_OF_MEMORY (2), as told");
+}
+
+TEST_F(DriverGpuDevice, RefusesArgumentsAndDevices) {
+  GpuOperation operation = load("scale");
+  std::vector<float> x(64);
+  auto create = [&](auto edit) {
+    llvm::StringMap<Argument> arguments;
+    arguments["x"] = array(x, {2, 32}, {32, 1});
+    arguments["y"] = array(x, {2, 32}, {32, 1});
+    arguments["factor"] = 2.0;
+    arguments["rows"] = int64_t(1);
+    arguments["gain"] = int64_t(1);
+    edit(arguments);
+    auto call = GpuCall::create(operation, arguments);
+    return textOf(call ? llvm::Error::success() : call.takeError());
+  };
+  using Map = llvm::StringMap<Argument>;
+  EXPECT_EQ(create([](Map &) {}), "");
+  EXPECT_EQ(create([](Map &map) { map["z"] = 1.0; }), "there is no argument 'z'");
+  EXPECT_EQ(create([](Map &map) { map.erase("rows"); }), "argument 'rows' is missing");
+  EXPECT_EQ(create([](Map &map) { map["x"] = 1.0; }),
+            "argument 'x' must be an array, but got a scalar");
+  EXPECT_EQ(create([](Map &map) { map["rows"] = 1.5; }),
+            "argument 'rows' must be a scalar of type i32, but got 1.500000");
+  EXPECT_EQ(create([](Map &map) { map["rows"] = int64_t(1) << 31; }),
+            "argument 'rows' must be a scalar of type i32, but got 2147483648");
+  EXPECT_EQ(create([&](Map &map) { map["factor"] = array(x, {1}, {1}); }),
+            "argument 'factor' must be a scalar of type f32, but got an array");
+  EXPECT_EQ(create([&](Map &map) { map["x"] = array(x, {2, 31}, {32, 1}); }),
+            "argument 'x' of kernel 'scale' must have extent 32 along dimension 1, but got 31");
+  memory().limit = 100;
+  EXPECT_EQ(create([](Map &) {}),
+            "cannot allocate 256 bytes on device 0 (Fake, compute capability 8.0): cuMemAlloc "
+            "returned CUDA_ERROR_OUT_OF_MEMORY (2), as told");
+
+  auto open = [&](int ordinal) {
+    auto opened = GpuDevice::open(driver, ordinal);
+    return textOf(opened ? llvm::Error::success() : opened.takeError());
+  };
+  EXPECT_EQ(open(3), "there is no device 3: the driver has 3");
+  fake().major = 7;
+  fake().minor = 5;
+  EXPECT_EQ(open(0), "device 0 (Fake, compute capability 7.5) is older than compute capability "
+                     "8.0, which kernels need");
+  driver.cuMemAlloc = nullptr;
+  EXPECT_EQ(open(0), "the driver lacks functions that copy arrays; update the driver");
+}
+
+TEST_F(DriverGpuDevice, NamesOfDevices) {
+  auto parse = [](const char *text) {
+    llvm::Expected<DeviceName> name = DeviceName::parse(text);
+    if (!name)
+      return textOf(name.takeError());
+    return std::to_string(int(name->kind)) + " " + std::to_string(name->ordinal) + " " +
+           name->target;
+  };
+  EXPECT_EQ(parse("cpu"), "0 0 cpu");
+  EXPECT_EQ(parse("cuda"), "1 0 sm_80");
+  EXPECT_EQ(parse("cuda:3"), "1 3 sm_80");
+  EXPECT_EQ(parse("sim:sm_90a"), "2 0 sm_90a");
+  for (const char *wrong : {"cuda:", "cuda:-1", "cuda:x", "sim", "sim:sm_70", "gpu", ""})
+    EXPECT_EQ(parse(wrong),
+              "expected cpu, cuda, cuda:N, auto, sim:sm_80 or sim:sm_90a but got '" +
+                  std::string(wrong) + "'");
+}
+
+} // namespace
