@@ -14,6 +14,11 @@ for test in test/*; do
 done
 echo "== tilewright-demo"
 bin/tilewright-demo || failed+=(tilewright-demo)
+echo "== gpu_attention"
+bundle=$(mktemp)
+bin/tilewrightc kernels/attention_forward.mlir --param D=64 --param T=f16 --param CAUSAL=top_left --emit=bundle \
+  -o "$bundle" && bin/gpu_attention "$bundle" || failed+=(gpu_attention)
+rm -f "$bundle"
 if [ ${#failed[@]} -ne 0 ]; then
   echo "FAILED: ${failed[*]}"
   exit 1
