@@ -219,8 +219,8 @@ class Bench:
                 "torch": self.torch.__version__, query: smi[0] if smi else "unknown"}
 
 
-def print_results(results, cases, sides):
-    """TFLOP/s of each side, with the ratio of the subject to it."""
+def print_results(results, cases, sides, others):
+    """TFLOP/s of each side, with the ratio of the subject to it; `others` are further sides of ours."""
     rows = []
     for case in cases:
         times = results.get(case.name)
@@ -241,7 +241,13 @@ def print_results(results, cases, sides):
         rows.append(row)
     print("\nTFLOP/s, and in brackets the speed of tilewright over that of the peer\n")
     print(report.markdown_table(["case"] + sides, rows))
-    by_peer = report.ratios(results, SUBJECT)
+    for name in others:  # the other way round: what share of the speed they keep
+        kept = {case: 1 / ratio for case, ratio in report.ratios(results, SUBJECT).get(name, {}).items()}
+        if kept:
+            print(f"\nSpeed of {name} over that of tilewright\n")
+            print(report.markdown_table(["side", "cases", "geometric mean", "least", "where"],
+                                        report.summary_rows({name: kept})))
+    by_peer = {name: row for name, row in report.ratios(results, SUBJECT).items() if name not in others}
     if by_peer:
         print("\nSpeed of tilewright over that of the peer\n")
         print(report.markdown_table(["peer", "cases", "geometric mean", "least", "where"], report.summary_rows(by_peer)))
@@ -299,7 +305,7 @@ def main():
 
     sides = [SUBJECT] + [source.name for source in options.against]
     sides += [peer for peer in PEERS if any(peer in times for times in results.values())]
-    print_results(results, options.selected, sides)
+    print_results(results, options.selected, sides, [source.name for source in options.against])
     if overhead:
         print("\nHost time of one call, median in microseconds: " +
               ", ".join(f"{name} {value:.1f}" for name, value in overhead.items()))
