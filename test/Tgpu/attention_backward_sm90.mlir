@@ -163,7 +163,6 @@ tgpu.kernel @attention_backward target "sm_90a" warps 12
         // CHECK: tgpu.wgmma_wait pending 0, %[[DP]]
         %dp = tgpu.wgmma_wait pending 0, %dp_pending : !st
         %dv_pending = tgpu.wgmma %p_a, %do_slot, %dv_acc : !st_a, !tile, !acc -> !acc
-        tgpu.wgmma_commit
         %dp_centered = arith.subf %dp, %delta_all : !st
         %ds_all = arith.mulf %p, %dp_centered : !st
         %ds = tile.select %keep, %ds_all, %none : !st_i1, !st
@@ -185,7 +184,7 @@ tgpu.kernel @attention_backward target "sm_90a" warps 12
         %dk_pending = tgpu.wgmma %ds_a, %q_slot, %dk_acc : !st_a, !tile, !acc -> !acc
         tgpu.wgmma_commit
 
-        // dV and dQ are done while dK still runs.
+        // dV and dQ, which are one group, are done while dK still runs.
         // CHECK: tgpu.wgmma_wait pending 1, %{{.*}}, %[[DQ]] :
         %dv_done, %dq_done = tgpu.wgmma_wait pending 1, %dv_pending, %dq_pending : !acc, !acc
         tgpu.arrive %do_empty[%use] per warp : !tgpu.barriers<2>

@@ -17,7 +17,7 @@ namespace tilewright::simulator {
 
 std::string Machine::describe(const Barrier &barrier) const {
   std::string text = "phase " + std::to_string(barrier.phase) + " of stage " +
-                     std::to_string(barrier.stage) + " misses " + std::to_string(barrier.missing) +
+                     std::to_string(barrier.stage) + ", which misses " + std::to_string(barrier.missing) +
                      " of " + std::to_string(barrier.arrivals) + " arrivals";
   if (barrier.missingBytes > 0)
     text += " and " + std::to_string(barrier.missingBytes) + " bytes";

@@ -8,7 +8,7 @@ import sys
 
 import numpy as np
 
-from harness import compare, finish, normal, round_to, run
+from harness import DEVICE, compare, finish, normal, round_to, run
 from reference import backward, dropout_factor, forward, keep_mask
 
 SCALE = 0.125
@@ -246,7 +246,8 @@ def attention_split_kv():
 def attention_packed_gqa():
     for kind, q, k, v, _, keep, params in cases():
         group = q.shape[1] // k.shape[1]
-        params = {**params, "GROUP": group, "BLOCK_M": 16 // group + 1}
+        # On the CPU any number of rows will do.
+        params = {**params, "GROUP": group, "BLOCK_M": 32 // group if DEVICE else 16 // group + 1}
         got = run("attention_packed_gqa", params, {"q": q, "k": k, "v": v},
                   forward_outputs(q, v, kind), {"scale": SCALE})
         check_forward(str(params), got, *forward(q, k, v, SCALE, keep)[:2], kind)

@@ -17,6 +17,9 @@ KERNELS = os.environ.get(
 # f32, four of the last place of f16 and bf16, whose results are rounded once.
 TOLERANCE = {"f64": 1e-12, "f32": 1e-5, "f16": 4 * 2.0**-11, "bf16": 4 * 2.0**-8}
 
+# Of tilewright-run: cpu where it is not set.
+DEVICE = os.environ.get("TILEWRIGHT_TEST_DEVICE")
+
 _checks = 0
 
 
@@ -55,6 +58,8 @@ def run(file, params, inputs, outputs, scalars=None, entry=None, with_files=(), 
         command = ["tilewright-run", os.path.join(KERNELS, file + ".mlir")]
         entry_kind, entry_name = entry or ("kernel", file)
         command += [f"--{entry_kind}", entry_name, *extra]
+        if DEVICE:
+            command += ["--device", DEVICE]
         for name in with_files:
             command += ["--with", os.path.join(KERNELS, "mods", name + ".mlir")]
         for name, value in params.items():
