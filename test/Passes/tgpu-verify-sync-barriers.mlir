@@ -1,0 +1,359 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// What tgpu-verify-sync says about barriers, counters, turns and asynchronous products.
+// RUN: tilewright-opt %s --tgpu-verify-sync -split-input-file -verify-diagnostics
+
+tgpu.kernel @nobody_arrives target "sm_90a" warps 2 () grid(%i = 1) {
+  // expected-note @+1 {{the barriers}}
+  %full = tgpu.alloc_barriers arrivals 1 : !tgpu.barriers<1>
+  tgpu.roles
+    role "a" warps 1 {
+      // expected-error @+1 {{waits for ever in role "a": nobody arrives at the barriers for use 0}}
+      tgpu.wait %full[%i] : !tgpu.barriers<1>
+    }
+    role "b" warps 1 {
+    }
+}
+
+// -----
+
+// One arrival of each warp is not one of each thread.
+tgpu.kernel @too_few target "sm_90a" warps 3 () grid(%i = 1) {
+  // expected-note @+1 {{the barriers}}
+  %full = tgpu.alloc_barriers arrivals 64 : !tgpu.barriers<1>
+  tgpu.roles
+    role "a" warps 1 {
+      // expected-error @+1 {{waits for ever in role "a": the barriers were declared for 64 arrivals, but 2 come for use 0}}
+      tgpu.wait %full[%i] : !tgpu.barriers<1>
+    }
+    role "b" warps 2 {
+      tgpu.arrive %full[%i] per warp : !tgpu.barriers<1>
+    }
+}
+
+// -----
+
+tgpu.kernel @too_many target "sm_90a" warps 3 () grid(%i = 1) {
+  %full = tgpu.alloc_barriers arrivals 2 : !tgpu.barriers<1>
+  tgpu.roles
+    role "a" warps 1 {
+      tgpu.wait %full[%i] : !tgpu.barriers<1>
+    }
+    role "b" warps 2 {
+      // expected-error @+1 {{brings 64 arrivals to use 0 of barriers that were declared for 2, of which 2 are missing}}
+      tgpu.arrive %full[%i] per thread : !tgpu.barriers<1>
+    }
+}
+
+// -----
+
+tgpu.kernel @one_more target "sm_90a" warps 2 () grid(%i = 1) {
+  // expected-note @+1 {{the barriers}}
+  %full = tgpu.alloc_barriers arrivals 1 : !tgpu.barriers<1>
+  tgpu.roles
+    role "a" warps 1 {
+      tgpu.wait %full[%i] : !tgpu.barriers<1>
+    }
+    role "b" warps 1 {
+      tgpu.arrive %full[%i] per role : !tgpu.barriers<1>
+      // expected-error @+1 {{belongs to use 0 of the barriers, which is complete without it: they were declared for 1 arrivals a use, and got more}}
+      tgpu.arrive %full[%i] per role : !tgpu.barriers<1>
+    }
+}
+
+// -----
+
+// The producer counts 0, 2, 4, ...; the consumer 0, 1, 2, ...
+tgpu.kernel @counters_part target "sm_90a" warps 2 () grid(%i = 1) {
+  %full = tgpu.alloc_barriers arrivals 1 : !tgpu.barriers<2>
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %c2 = arith.constant 2 : i32
+  %c6 = arith.constant 6 : i32
+  tgpu.roles
+    role "a" warps 1 {
+      scf.for %use = %c0 to %c6 step %c2 : i32 {
+        tgpu.arrive %full[%use] per role : !tgpu.barriers<2>
+      }
+    }
+    role "b" warps 1 {
+      scf.for %use = %c0 to %c2 step %c1 : i32 {
+        // expected-error @+1 {{comes too late for use 0: its barrier is 2 phases on}}
+        tgpu.wait %full[%use] : !tgpu.barriers<2>
+      }
+    }
+}
+
+// -----
+
+// Nothing holds back the producer: use 1 would count as an arrival at use 0.
+tgpu.kernel @skips_a_use target "sm_90a" warps 2 () grid(%i = 1) {
+  // expected-note @+1 {{the barriers}}
+  %full = tgpu.alloc_barriers arrivals 1 : !tgpu.barriers<1>
+  %c1 = arith.constant 1 : i32
+  tgpu.roles
+    role "a" warps 1 {
+      // expected-error @+1 {{belongs to use 1 of the barriers, while use 0 is not complete; count uses alike on both sides, and wait before a slot is used again}}
+      tgpu.arrive %full[%c1] per role : !tgpu.barriers<1>
+    }
+    role "b" warps 1 {
+      tgpu.wait %full[%i] : !tgpu.barriers<1>
+    }
+}
+
+// -----
+
+tgpu.kernel @too_late target "sm_90a" warps 2 () grid(%i = 1) {
+  %full = tgpu.alloc_barriers arrivals 1 : !tgpu.barriers<1>
+  %c1 = arith.constant 1 : i32
+  tgpu.roles
+    role "a" warps 1 {
+      tgpu.arrive %full[%i] per role : !tgpu.barriers<1>
+      tgpu.arrive %full[%c1] per role : !tgpu.barriers<1>
+    }
+    role "b" warps 1 {
+      // expected-error @+1 {{comes too late for use 0: its barrier is 1 phases on, so the wait may never end; nothing keeps the other side from going on}}
+      tgpu.wait %full[%i] : !tgpu.barriers<1>
+    }
+}
+
+// -----
+
+tgpu.kernel @negative_use target "sm_90a" warps 1 () grid(%i = 1) {
+  %full = tgpu.alloc_barriers arrivals 1 : !tgpu.barriers<1>
+  %minus = arith.constant -1 : i32
+  // expected-error @+1 {{uses are counted from 0, but got -1}}
+  tgpu.wait %full[%minus] : !tgpu.barriers<1>
+}
+
+// -----
+
+// Each waits for the other.
+tgpu.kernel @each_other target "sm_90a" warps 2 () grid(%i = 1) {
+  // expected-note @+1 {{the barriers}}
+  %x = tgpu.alloc_barriers arrivals 1 : !tgpu.barriers<1>
+  %y = tgpu.alloc_barriers arrivals 1 : !tgpu.barriers<1>
+  tgpu.roles
+    role "a" warps 1 {
+      // expected-error @+1 {{waits for ever in role "a": whoever arrives at the barriers for use 0 waits, too}}
+      tgpu.wait %x[%i] : !tgpu.barriers<1>
+      tgpu.arrive %y[%i] per role : !tgpu.barriers<1>
+    }
+    role "b" warps 1 {
+      tgpu.wait %y[%i] : !tgpu.barriers<1>
+      tgpu.arrive %x[%i] per role : !tgpu.barriers<1>
+    }
+}
+
+// -----
+
+!map = !tgpu.tensor_map<64x64xbf16, b128>
+!tile = !tgpu.shared<64x64xbf16, b128>
+tgpu.kernel @too_few_bytes target "sm_90a" warps 1 (%x: !tile.view<[?, 64], bf16>) grid(%i = 1) {
+  %map = tgpu.tensor_map %x : !tile.view<[?, 64], bf16> -> !map
+  %buffer = tgpu.alloc : !tile
+  %full = tgpu.alloc_barriers arrivals 1 : !tgpu.barriers<1>
+  // expected-error @+1 {{expects 4096 bytes, but the copies of this use bring 8192}}
+  tgpu.expect %full[%i] bytes 4096 : !tgpu.barriers<1>
+  // expected-note @+1 {{copied here}}
+  tgpu.tma_load %map[0, 0], %buffer, %full[%i] : !map, !tile, !tgpu.barriers<1>
+  tgpu.wait %full[%i] : !tgpu.barriers<1>
+}
+
+// -----
+
+!map = !tgpu.tensor_map<64x64xbf16, b128>
+!tile = !tgpu.shared<64x64xbf16, b128>
+tgpu.kernel @bytes_not_announced target "sm_90a" warps 1 (%x: !tile.view<[?, 64], bf16>) grid(%i = 1) {
+  %map = tgpu.tensor_map %x : !tile.view<[?, 64], bf16> -> !map
+  %buffer = tgpu.alloc : !tile
+  %full = tgpu.alloc_barriers arrivals 1 : !tgpu.barriers<1>
+  // expected-error @+1 {{brings 8192 bytes that no tgpu.expect announces at its barriers}}
+  tgpu.tma_load %map[0, 0], %buffer, %full[%i] : !map, !tile, !tgpu.barriers<1>
+  tgpu.arrive %full[%i] per role : !tgpu.barriers<1>
+  tgpu.wait %full[%i] : !tgpu.barriers<1>
+}
+
+// -----
+
+!map = !tgpu.tensor_map<64x64xbf16, b128>
+!tile = !tgpu.shared<64x64xbf16, b128>
+!ring = !tgpu.ring<3, !tile>
+tgpu.kernel @other_stages target "sm_90a" warps 1 (%x: !tile.view<[?, 64], bf16>) grid(%i = 1) {
+  %map = tgpu.tensor_map %x : !tile.view<[?, 64], bf16> -> !map
+  %ring = tgpu.alloc_ring : !ring
+  %full = tgpu.alloc_barriers arrivals 1 : !tgpu.barriers<2>
+  tgpu.expect %full[%i] bytes 8192 : !tgpu.barriers<2>
+  %slot = tgpu.slot %ring[%i] : !ring
+  // expected-error @+1 {{fills a ring of 3 stages through barriers of 2; both need the same number}}
+  tgpu.tma_load %map[0, 0], %slot, %full[%i] : !map, !tile, !tgpu.barriers<2>
+  tgpu.wait %full[%i] : !tgpu.barriers<2>
+}
+
+// -----
+
+// Named barriers.
+tgpu.kernel @warps_missing target "sm_90a" warps 8 () grid(%i = 1) {
+  %b = tgpu.named_barrier warps 8 : index
+  tgpu.roles
+    role "a" warps 4 {
+      // expected-error @+1 {{waits for ever in role "a": 4 warps come to a barrier for 8}}
+      tgpu.sync on %b
+    }
+    role "b" warps 4 {
+    }
+}
+
+// -----
+
+tgpu.kernel @warps_too_many target "sm_90a" warps 12 () grid(%i = 1) {
+  %b = tgpu.named_barrier warps 10 : index
+  tgpu.roles
+    role "a" warps 6 {
+      tgpu.sync on %b
+    }
+    role "b" warps 6 {
+      // expected-error @+1 {{makes 12 warps meet at a barrier for 10}}
+      tgpu.sync on %b
+    }
+}
+
+// -----
+
+tgpu.kernel @second_time target "sm_90a" warps 8 () grid(%i = 1) {
+  %b = tgpu.named_barrier warps 8 : index
+  tgpu.roles
+    role "a" warps 4 {
+      tgpu.signal %b
+      // expected-error @+1 {{comes to the barrier a second time while others are missing: 4 of 8 warps have come}}
+      tgpu.signal %b
+    }
+    role "b" warps 4 {
+    }
+}
+
+// -----
+
+// Turns.
+tgpu.kernel @taken_twice target "sm_90a" warps 8 () grid(%i = 1) {
+  %turns = tgpu.turns warpgroups 2 : index
+  // expected-note @+1 {{taken here}}
+  tgpu.take_turn %turns
+  // expected-error @+1 {{takes the turn again before passing it on; the two must alternate}}
+  tgpu.take_turn %turns
+}
+
+// -----
+
+tgpu.kernel @passed_untaken target "sm_90a" warps 8 () grid(%i = 1) {
+  %turns = tgpu.turns warpgroups 2 : index
+  // expected-error @+1 {{passes on a turn that was not taken; the two must alternate}}
+  tgpu.pass_turn %turns
+}
+
+// -----
+
+tgpu.kernel @kept target "sm_90a" warps 8 () grid(%i = 1) {
+  %turns = tgpu.turns warpgroups 2 : index
+  // expected-error @+1 {{takes a turn that nobody passes on; tgpu.pass_turn must follow}}
+  tgpu.take_turn %turns
+}
+
+// -----
+
+// Products. A loop may carry one on, but what is in flight has no tile yet.
+!map = !tgpu.tensor_map<64x64xbf16, b128>
+!tile = !tgpu.shared<64x64xbf16, b128>
+!acc = tensor<64x64xf32, #tgpu.wgmma<1>>
+tgpu.kernel @in_flight target "sm_90a" warps 4 (%x: !tile.view<[?, 64], bf16>) grid(%i = 1) {
+  %map = tgpu.tensor_map %x : !tile.view<[?, 64], bf16> -> !map
+  %buffer = tgpu.alloc : !tile
+  %full = tgpu.alloc_barriers arrivals 1 : !tgpu.barriers<1>
+  tgpu.expect %full[%i] bytes 8192 : !tgpu.barriers<1>
+  tgpu.tma_load %map[0, 0], %buffer, %full[%i] : !map, !tile, !tgpu.barriers<1>
+  tgpu.wait %full[%i] : !tgpu.barriers<1>
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %c3 = arith.constant 3 : i32
+  %first = tgpu.wgmma %buffer, %buffer : !tile, !tile -> !acc
+  tgpu.wgmma_commit
+  %last = scf.for %k = %c0 to %c3 step %c1 iter_args(%before = %first) -> (!tgpu.pending<!acc>) : i32 {
+    %next = tgpu.wgmma %buffer, %buffer : !tile, !tile -> !acc
+    tgpu.wgmma_commit
+    // This one is done: the group after it alone may be pending.
+    %done = tgpu.wgmma_wait pending 1, %before : !acc
+    scf.yield %next : !tgpu.pending<!acc>
+  }
+  // expected-error @+1 {{yields a tile that may still be in flight: wait until at most 0 groups are pending, but got 1}}
+  %end = tgpu.wgmma_wait pending 1, %last : !acc
+}
+
+// -----
+
+!map = !tgpu.tensor_map<64x64xbf16, b128>
+!tile = !tgpu.shared<64x64xbf16, b128>
+!acc = tensor<64x64xf32, #tgpu.wgmma<1>>
+tgpu.kernel @not_committed target "sm_90a" warps 4 (%x: !tile.view<[?, 64], bf16>) grid(%i = 1) {
+  %map = tgpu.tensor_map %x : !tile.view<[?, 64], bf16> -> !map
+  %buffer = tgpu.alloc : !tile
+  %full = tgpu.alloc_barriers arrivals 1 : !tgpu.barriers<1>
+  tgpu.expect %full[%i] bytes 8192 : !tgpu.barriers<1>
+  tgpu.tma_load %map[0, 0], %buffer, %full[%i] : !map, !tile, !tgpu.barriers<1>
+  tgpu.wait %full[%i] : !tgpu.barriers<1>
+  %pending = tgpu.wgmma %buffer, %buffer : !tile, !tile -> !acc
+  // expected-error @+1 {{waits for a product that is not committed; tgpu.wgmma_commit must come between}}
+  %done = tgpu.wgmma_wait pending 0, %pending : !acc
+}
+
+// -----
+
+!map = !tgpu.tensor_map<64x64xbf16, b128>
+!tile = !tgpu.shared<64x64xbf16, b128>
+!acc = tensor<64x64xf32, #tgpu.wgmma<1>>
+tgpu.kernel @never_committed target "sm_90a" warps 4 (%x: !tile.view<[?, 64], bf16>) grid(%i = 1) {
+  %map = tgpu.tensor_map %x : !tile.view<[?, 64], bf16> -> !map
+  %buffer = tgpu.alloc : !tile
+  %full = tgpu.alloc_barriers arrivals 1 : !tgpu.barriers<1>
+  tgpu.expect %full[%i] bytes 8192 : !tgpu.barriers<1>
+  tgpu.tma_load %map[0, 0], %buffer, %full[%i] : !map, !tile, !tgpu.barriers<1>
+  tgpu.wait %full[%i] : !tgpu.barriers<1>
+  // expected-error @+1 {{joins no group; tgpu.wgmma_commit must follow}}
+  %pending = tgpu.wgmma %buffer, %buffer : !tile, !tile -> !acc
+}
+
+// -----
+
+// The buffer is released to the copies, though the product still reads it.
+!map = !tgpu.tensor_map<64x64xbf16, b128>
+!tile = !tgpu.shared<64x64xbf16, b128>
+!acc = tensor<64x64xf32, #tgpu.wgmma<1>>
+tgpu.kernel @released_too_early target "sm_90a" warps 8 (%x: !tile.view<[?, 64], bf16>) grid(%i = 1) {
+  %map = tgpu.tensor_map %x : !tile.view<[?, 64], bf16> -> !map
+  %buffer = tgpu.alloc : !tile
+  %full = tgpu.alloc_barriers arrivals 1 : !tgpu.barriers<1>
+  %empty = tgpu.alloc_barriers arrivals 4 : !tgpu.barriers<1>
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %c2 = arith.constant 2 : i32
+  tgpu.roles
+    role "load" warps 4 {
+      scf.for %use = %c0 to %c2 step %c1 : i32 {
+        tgpu.acquire %empty[%use] : !tgpu.barriers<1>
+        tgpu.expect %full[%use] bytes 8192 : !tgpu.barriers<1>
+        // expected-error @+1 {{overwrites a buffer that a product may still read; tgpu.wgmma_wait for it first}}
+        tgpu.tma_load %map[0, 0], %buffer, %full[%use] : !map, !tile, !tgpu.barriers<1>
+      }
+    }
+    role "compute" warps 4 {
+      tgpu.wait %full[%c0] : !tgpu.barriers<1>
+      // expected-note @+1 {{read here by role "compute"}}
+      %0 = tgpu.wgmma %buffer, %buffer : !tile, !tile -> !acc
+      tgpu.wgmma_commit
+      tgpu.arrive %empty[%c0] per warp : !tgpu.barriers<1>
+      tgpu.wait %full[%c1] : !tgpu.barriers<1>
+      %1 = tgpu.wgmma_wait pending 0, %0 : !acc
+      %2 = tgpu.wgmma %buffer, %buffer : !tile, !tile -> !acc
+      tgpu.wgmma_commit
+      %3 = tgpu.wgmma_wait pending 0, %2 : !acc
+    }
+}

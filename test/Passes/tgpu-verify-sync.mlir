@@ -1,0 +1,339 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Buffers: who may read and write them when. (tgpu-verify-sync-barriers.mlir has barriers and products.)
+// RUN: tilewright-opt %s --tgpu-verify-sync -split-input-file -verify-diagnostics
+//
+// Nothing is said about kernels that are right, written by hand or by passes.
+// RUN: tilewright-opt %S/../Tgpu/attention_forward_sm80.mlir --tgpu-verify-sync -o %t
+// RUN: tilewright-opt %S/../Tgpu/attention_forward_sm90.mlir --tgpu-verify-sync -o %t
+// RUN: tilewright-opt %S/../Tgpu/attention_backward_sm90.mlir --tgpu-verify-sync -o %t
+// RUN: tilewright-opt %S/../Tgpu/matmul_sm90.mlir --tgpu-verify-sync -o %t
+// RUN: tilewright-opt %S/../Tgpu/matmul_sm90.mlir --tgpu-plan-shared-memory --tgpu-verify-sync -o %t
+
+!view = !tile.view<[?, 64], bf16>
+!tile = !tgpu.shared<64x64xbf16, b128>
+!a = tensor<64x64xbf16, #tgpu.operand<a, #tgpu.mma<4, 1>>>
+tgpu.kernel @nothing_written target "sm_80" warps 4 (%x: !view) grid(%i = 1) {
+  %buffer = tgpu.alloc : !tile
+  // expected-error @+1 {{reads a buffer that nothing has written}}
+  %0 = tgpu.read %buffer : !tile -> !a
+}
+
+// -----
+
+!view = !tile.view<[?, 64], bf16>
+!tile = !tgpu.shared<64x64xbf16, b128>
+!a = tensor<64x64xbf16, #tgpu.operand<a, #tgpu.mma<4, 1>>>
+tgpu.kernel @copy_not_waited target "sm_80" warps 4 (%x: !view) grid(%i = 1) {
+  %buffer = tgpu.alloc : !tile
+  // expected-note @+1 {{written here}}
+  tgpu.copy_async %x[0, 0], %buffer : !view, !tile
+  tgpu.copy_commit
+  tgpu.copy_commit
+  tgpu.copy_wait pending 2
+  tgpu.sync
+  // expected-error @+1 {{reads a buffer before its copy is done; tgpu.copy_wait for its group first}}
+  %0 = tgpu.read %buffer : !tile -> !a
+}
+
+// -----
+
+!view = !tile.view<[?, 64], bf16>
+!tile = !tgpu.shared<64x64xbf16, b128>
+!a = tensor<64x64xbf16, #tgpu.operand<a, #tgpu.mma<4, 1>>>
+tgpu.kernel @copy_without_barrier target "sm_80" warps 4 (%x: !view) grid(%i = 1) {
+  %buffer = tgpu.alloc : !tile
+  // expected-note @+1 {{written here}}
+  tgpu.copy_async %x[0, 0], %buffer : !view, !tile
+  tgpu.copy_commit
+  tgpu.sync
+  tgpu.copy_wait pending 0
+  // expected-error @+1 {{reads a buffer that other warps may not have written yet; a barrier must come between}}
+  %0 = tgpu.read %buffer : !tile -> !a
+}
+
+// -----
+
+// A thread reads back what it wrote itself, a row of threads does not.
+!tile = !tgpu.shared<64x64xbf16, b128>
+!acc = tensor<64x64xbf16, #tgpu.mma<4, 1>>
+!a = tensor<64x64xbf16, #tgpu.operand<a, #tgpu.mma<4, 1>>>
+tgpu.kernel @write_without_barrier target "sm_80" warps 4 (%zero: bf16) grid(%i = 1) {
+  %buffer = tgpu.alloc : !tile
+  %zeros = tile.full %zero : !acc
+  // expected-note @+1 {{written here}}
+  tgpu.write %zeros, %buffer : !acc, !tile
+  %0 = tgpu.read %buffer : !tile -> !acc
+  // expected-error @+1 {{reads a buffer that other warps may not have written yet}}
+  %1 = tgpu.read %buffer transpose : !tile -> !a
+}
+
+// -----
+
+// Around a loop: the copy of the next round.
+!view = !tile.view<[?, 64], bf16>
+!tile = !tgpu.shared<64x64xbf16, b128>
+!a = tensor<64x64xbf16, #tgpu.operand<a, #tgpu.mma<4, 1>>>
+tgpu.kernel @loop_without_barrier target "sm_80" warps 4 (%x: !view) grid(%i = 1) {
+  %buffer = tgpu.alloc : !tile
+  %c0 = arith.constant 0 : i32
+  %c64 = arith.constant 64 : i32
+  %n = tile.dim %x, 0 : !view
+  scf.for %k = %c0 to %n step %c64 : i32 {
+    // expected-error @+1 {{overwrites a buffer that other warps may still read; a barrier must come between}}
+    tgpu.copy_async %x[%k, 0], %buffer : !view, !tile
+    tgpu.copy_commit
+    tgpu.copy_wait pending 0
+    tgpu.sync
+    // expected-note @+1 {{read here}}
+    %0 = tgpu.read %buffer : !tile -> !a
+  }
+}
+
+// -----
+
+// The ring has one stage too few for copies of two rounds.
+!view = !tile.view<[?, 64], bf16>
+!tile = !tgpu.shared<64x64xbf16, b128>
+!ring = !tgpu.ring<2, !tile>
+!a = tensor<64x64xbf16, #tgpu.operand<a, #tgpu.mma<4, 1>>>
+tgpu.kernel @ring_too_short target "sm_80" warps 4 (%x: !view) grid(%i = 1) {
+  %ring = tgpu.alloc_ring : !ring
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %c2 = arith.constant 2 : i32
+  %c4 = arith.constant 4 : i32
+  %s0 = tgpu.slot %ring[%c0] : !ring
+  // expected-note @+1 {{written here}}
+  tgpu.copy_async %x[0, 0], %s0 : !view, !tile
+  tgpu.copy_commit
+  %s1 = tgpu.slot %ring[%c1] : !ring
+  tgpu.copy_async %x[64, 0], %s1 : !view, !tile
+  tgpu.copy_commit
+  scf.for %k = %c0 to %c4 step %c1 : i32 {
+    %ahead = arith.addi %k, %c2 : i32
+    %next = tgpu.slot %ring[%ahead] : !ring
+    // expected-error @+1 {{overwrites slot 0 of a ring, to which a write may still be under way; a barrier must come between}}
+    tgpu.copy_async %x[0, 0], %next : !view, !tile
+    tgpu.copy_commit
+    tgpu.copy_wait pending 2
+    tgpu.sync
+    %slot = tgpu.slot %ring[%k] : !ring
+    %0 = tgpu.read %slot : !tile -> !a
+    tgpu.sync
+  }
+}
+
+// -----
+
+!view = !tile.view<[?, 64], bf16>
+!tile = !tgpu.shared<64x64xbf16, b128>
+tgpu.kernel @never_committed target "sm_80" warps 4 (%x: !view) grid(%i = 1) {
+  %buffer = tgpu.alloc : !tile
+  // expected-error @+1 {{joins no group; tgpu.copy_commit must follow}}
+  tgpu.copy_async %x[0, 0], %buffer : !view, !tile
+  tgpu.copy_wait pending 0
+}
+
+// -----
+
+// Two buffers were given the same place while the first is in use.
+!tile = !tgpu.shared<64x64xbf16, b128>
+!acc = tensor<64x64xbf16, #tgpu.mma<4, 1>>
+tgpu.kernel @same_place target "sm_80" warps 4 (%zero: bf16) grid(%i = 1) {
+  %x = tgpu.alloc at 0 : !tile
+  %y = tgpu.alloc at 4096 : !tile
+  %zeros = tile.full %zero : !acc
+  tgpu.write %zeros, %x : !acc, !tile
+  tgpu.sync
+  // expected-note @+1 {{overwritten here}}
+  tgpu.write %zeros, %y : !acc, !tile
+  tgpu.sync
+  // expected-error @+1 {{reads a buffer whose place in shared memory, from byte 0, another one has taken since it was written}}
+  %0 = tgpu.read %x : !tile -> !acc
+}
+
+// -----
+
+// One after the other, but without a barrier: the threads of the one are not those of the other.
+!tile = !tgpu.shared<64x64xbf16, b128>
+!acc = tensor<64x64xbf16, #tgpu.mma<4, 1>>
+tgpu.kernel @same_place_too_early target "sm_80" warps 4 (%zero: bf16) grid(%i = 1) {
+  %x = tgpu.alloc at 0 : !tile
+  %y = tgpu.alloc at 4096 : !tile
+  %zeros = tile.full %zero : !acc
+  tgpu.write %zeros, %x : !acc, !tile
+  // expected-note @+1 {{read here}}
+  %0 = tgpu.read %x : !tile -> !acc
+  // expected-error @+1 {{overwrites a buffer that other warps may still read}}
+  tgpu.write %zeros, %y : !acc, !tile
+}
+
+// -----
+
+// What one function decides is followed, recursion is not.
+!tile = !tgpu.shared<64x64xbf16, b128>
+!acc = tensor<64x64xbf16, #tgpu.mma<4, 1>>
+func.func private @never(%x: i32) -> i1 {
+  %c0 = arith.constant 0 : i32
+  %0 = arith.cmpi slt, %x, %c0 : i32
+  return %0 : i1
+}
+func.func private @for_ever(%x: i32) -> i32 {
+  %0 = call @for_ever(%x) : (i32) -> i32
+  return %0 : i32
+}
+tgpu.kernel @functions target "sm_80" warps 4 (%x: i32) grid(%i = 1) {
+  %buffer = tgpu.alloc : !tile
+  %wrong = func.call @never(%i) : (i32) -> i1
+  scf.if %wrong {
+    %0 = tgpu.read %buffer : !tile -> !acc
+  }
+  %1 = func.call @for_ever(%x) : (i32) -> i32
+  %2 = tgpu.read %buffer : !tile -> !acc
+}
+
+// -----
+
+// Between roles: released before it is read.
+!tile = !tgpu.shared<64x64xbf16, b128>
+!acc4 = tensor<64x64xbf16, #tgpu.wgmma<1>>
+tgpu.kernel @released_too_early target "sm_90a" warps 8 (%zero: bf16) grid(%i = 1) {
+  %buffer = tgpu.alloc : !tile
+  %full = tgpu.alloc_barriers arrivals 4 : !tgpu.barriers<1>
+  %empty = tgpu.alloc_barriers arrivals 4 : !tgpu.barriers<1>
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  tgpu.roles
+    role "write" warps 4 {
+      %zeros = tile.full %zero : !acc4
+      tgpu.write %zeros, %buffer : !acc4, !tile
+      tgpu.arrive %full[%c0] per warp : !tgpu.barriers<1>
+      tgpu.acquire %empty[%c1] : !tgpu.barriers<1>
+      // expected-error @+1 {{overwrites a buffer that another role may still read; it must be released, and acquired before it is filled again}}
+      tgpu.write %zeros, %buffer : !acc4, !tile
+      tgpu.arrive %full[%c1] per warp : !tgpu.barriers<1>
+    }
+    role "read" warps 4 {
+      tgpu.wait %full[%c0] : !tgpu.barriers<1>
+      tgpu.arrive %empty[%c0] per warp : !tgpu.barriers<1>
+      // expected-note @+1 {{read here by role "read"}}
+      %0 = tgpu.read %buffer : !tile -> !acc4
+    }
+}
+
+// -----
+
+!view = !tile.view<[?, 64], bf16>
+!map = !tgpu.tensor_map<64x64xbf16, b128>
+!tile = !tgpu.shared<64x64xbf16, b128>
+!acc = tensor<64x64xbf16, #tgpu.wgmma<1>>
+tgpu.kernel @copy_not_arrived target "sm_90a" warps 4 (%x: !view) grid(%i = 1) {
+  %map = tgpu.tensor_map %x : !view -> !map
+  %buffer = tgpu.alloc : !tile
+  %full = tgpu.alloc_barriers arrivals 1 : !tgpu.barriers<1>
+  tgpu.expect %full[%i] bytes 8192 : !tgpu.barriers<1>
+  // expected-note @+1 {{written here}}
+  tgpu.tma_load %map[0, 0], %buffer, %full[%i] : !map, !tile, !tgpu.barriers<1>
+  tgpu.sync
+  // expected-error @+1 {{reads a buffer before its copy has arrived; tgpu.wait for the copy's barriers first}}
+  %0 = tgpu.read %buffer : !tile -> !acc
+}
+
+// -----
+
+!view = !tile.view<[?, 64], bf16>
+!map = !tgpu.tensor_map<64x64xbf16, b128>
+!tile = !tgpu.shared<64x64xbf16, b128>
+!acc = tensor<64x64xbf16, #tgpu.wgmma<1>>
+tgpu.kernel @no_fence target "sm_90a" warps 4 (%x: !view, %zero: bf16) grid(%i = 1) {
+  %map = tgpu.tensor_map %x : !view -> !map
+  %buffer = tgpu.alloc : !tile
+  %zeros = tile.full %zero : !acc
+  // expected-note @+1 {{written here}}
+  tgpu.write %zeros, %buffer : !acc, !tile
+  tgpu.sync
+  // expected-error @+1 {{reads past the ordinary path what threads have written to a buffer; tgpu.fence_async must come between the write and the barrier}}
+  tgpu.tma_store %buffer, %map[0, 0] : !tile, !map
+  tgpu.bulk_commit
+  tgpu.bulk_wait pending 0
+}
+
+// -----
+
+!view = !tile.view<[?, 64], bf16>
+!map = !tgpu.tensor_map<64x64xbf16, b128>
+!tile = !tgpu.shared<64x64xbf16, b128>
+!acc = tensor<64x64xbf16, #tgpu.wgmma<1>>
+tgpu.kernel @store_not_waited target "sm_90a" warps 4 (%x: !view, %zero: bf16) grid(%i = 1) {
+  %map = tgpu.tensor_map %x : !view -> !map
+  %buffer = tgpu.alloc : !tile
+  %zeros = tile.full %zero : !acc
+  tgpu.write %zeros, %buffer : !acc, !tile
+  tgpu.fence_async
+  tgpu.sync
+  // expected-note @+1 {{read here}}
+  tgpu.tma_store %buffer, %map[0, 0] : !tile, !map
+  tgpu.bulk_commit
+  tgpu.sync
+  // expected-error @+1 {{overwrites a buffer that a copy may still read; tgpu.bulk_wait for it first}}
+  tgpu.write %zeros, %buffer : !acc, !tile
+}
+
+// -----
+
+// One thread waits for the copy; the others do not know.
+!view = !tile.view<[?, 64], bf16>
+!map = !tgpu.tensor_map<64x64xbf16, b128>
+!tile = !tgpu.shared<64x64xbf16, b128>
+!acc = tensor<64x64xbf16, #tgpu.wgmma<1>>
+tgpu.kernel @one_thread_waited target "sm_90a" warps 4 (%x: !view, %zero: bf16) grid(%i = 1) {
+  %map = tgpu.tensor_map %x : !view -> !map
+  %buffer = tgpu.alloc : !tile
+  %zeros = tile.full %zero : !acc
+  tgpu.write %zeros, %buffer : !acc, !tile
+  tgpu.fence_async
+  tgpu.sync
+  // expected-note @+1 {{read here}}
+  tgpu.tma_store %buffer, %map[0, 0] : !tile, !map
+  tgpu.bulk_commit
+  tgpu.bulk_wait pending 0 read
+  // expected-error @+1 {{overwrites a buffer that other warps may still read}}
+  tgpu.write %zeros, %buffer : !acc, !tile
+}
+
+// -----
+
+!view = !tile.view<[?, 64], bf16>
+!map = !tgpu.tensor_map<64x64xbf16, b128>
+!tile = !tgpu.shared<64x64xbf16, b128>
+!acc = tensor<64x64xbf16, #tgpu.wgmma<1>>
+tgpu.kernel @store_outlives_kernel target "sm_90a" warps 4 (%x: !view, %zero: bf16) grid(%i = 1) {
+  %map = tgpu.tensor_map %x : !view -> !map
+  %buffer = tgpu.alloc : !tile
+  %zeros = tile.full %zero : !acc
+  tgpu.write %zeros, %buffer : !acc, !tile
+  tgpu.fence_async
+  tgpu.sync
+  // expected-error @+1 {{may still read shared memory when its role ends; tgpu.bulk_wait must follow}}
+  tgpu.tma_store %buffer, %map[0, 0] : !tile, !map
+  tgpu.bulk_commit
+}
+
+// -----
+
+!view = !tile.view<[?, 64], bf16>
+!map = !tgpu.tensor_map<64x64xbf16, b128>
+!tile = !tgpu.shared<64x64xbf16, b128>
+!acc = tensor<64x64xbf16, #tgpu.wgmma<1>>
+tgpu.kernel @store_not_committed target "sm_90a" warps 4 (%x: !view, %zero: bf16) grid(%i = 1) {
+  %map = tgpu.tensor_map %x : !view -> !map
+  %buffer = tgpu.alloc : !tile
+  %zeros = tile.full %zero : !acc
+  tgpu.write %zeros, %buffer : !acc, !tile
+  tgpu.fence_async
+  tgpu.sync
+  // expected-error @+1 {{joins no group; tgpu.bulk_commit must follow}}
+  tgpu.tma_store %buffer, %map[0, 0] : !tile, !map
+  tgpu.bulk_wait pending 0
+}
