@@ -158,9 +158,10 @@ def TileAnalyzeMasks : Pass<"tile-analyze-masks", "::mlir::ModuleOp"> {
 }
 
 def TileFoldScale : Pass<"tile-fold-scale"> {
-  let summary = "fast math: gather uniform factors and move them into exponents";
+  let summary = "gather uniform factors and move them into exponents";
   let description = [{
-    Two rewrites on float tiles. Both change rounding, so both ask for permission: the operations
+    A `tile.map` of a function that returns one of its tiles as it is, say of a modifier that nobody replaced, is
+    replaced by the tile: it would hide a factor. Then two rewrites on float tiles. Both change rounding, so both ask for permission: the operations
     carry `fastmath<reassoc>`, or the option `assume-fast-math` is set (as it is where the
     pipeline's `fast-math` is). A *uniform* tile is a `tile.full` or a splat constant.
 
@@ -203,6 +204,35 @@ def TileFoldScale : Pass<"tile-fold-scale"> {
   let dependentDialects = ["::mlir::arith::ArithDialect", "::tilewright::tile::TileDialect"];
 }
 
+def TileScaleAfterMax : Pass<"tile-scale-after-max", "::mlir::ModuleOp"> {
+  let summary = "scale the maximum of a row instead of the row";
+  let description = [{
+    The maximum of products with one factor becomes the product of the maximum and the factor, where the factor is
+    positive and finite: rounding keeps the order, so the result has the same bits. The factor is a scalar of run time;
+    otherwise the maximum is computed as written. A product masked with minus infinity counts as well.
+
+    Before:
+    ```mlir
+    %c = tile.full %scale : tensor<64x64xf32>
+    %x = arith.mulf %s, %c : tensor<64x64xf32>
+    %m = tile.reduce max %x dim 1 : tensor<64x64xf32> -> tensor<64xf32>
+    ```
+    After:
+    ```mlir
+    %m = scf.if %scale_is_positive -> (tensor<64xf32>) {
+      %r = tile.reduce max %s dim 1 : tensor<64x64xf32> -> tensor<64xf32>
+      %cr = tile.full %scale : tensor<64xf32>
+      %y = arith.mulf %r, %cr : tensor<64xf32>
+      scf.yield %y : tensor<64xf32>
+    } else {
+      %y = tile.reduce max %x dim 1 : tensor<64x64xf32> -> tensor<64xf32>
+      scf.yield %y : tensor<64xf32>
+    }
+    ```
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect", "::tilewright::tile::TileDialect"];
+}
+
 def TileToTgpu : Pass<"tile-to-tgpu", "::mlir::ModuleOp"> {
   let summary = "map kernels onto a block of threads: layouts, shared memory, matrix instructions";
   let description = [{
@@ -211,7 +241,8 @@ def TileToTgpu : Pass<"tile-to-tgpu", "::mlir::ModuleOp"> {
     among them, else a blocked one; reductions and expansions carry layouts on as slices. Where
     layouts meet, the tile is converted.
 
-    A dot of f16 or bf16 (or of f32 with precision tf32) becomes `tgpu.mma`, of f32 or f64 `tgpu.fma_dot`. A tile that is
+    A dot of f16 or bf16 (or of f32 with precision tf32) becomes `tgpu.mma`, on sm_90a `tgpu.wgmma` where each warpgroup gets
+    64 rows, of f32 or f64 `tgpu.fma_dot`. A tile that is
     loaded for a dot is copied to shared memory; a tile computed in registers stays there where it can be
     operand a, else it is written to shared memory. An inner extent that no instruction
     multiplies is rounded up where both loads end with their views, beyond which copies are zero.
@@ -244,7 +275,7 @@ def TileToTgpu : Pass<"tile-to-tgpu", "::mlir::ModuleOp"> {
     Not its job: to overlap copies with products, or to place buffers (tgpu-plan-shared-memory).
 
     Errors:
-    - a target other than sm_80, or a number of warps that is no power of two up to 32
+    - a target other than sm_80 and sm_90a, or a number of warps that is no power of two up to 32
     - a kernel whose parameters are not bound
     - tiles of a rank other than 1 and 2; `tile.reshape`, `tile.gather`, `tile.scatter_add`; tiles carried by
       `scf.while`; constants that are no splat
@@ -252,7 +283,7 @@ def TileToTgpu : Pass<"tile-to-tgpu", "::mlir::ModuleOp"> {
   }];
   let options = [
     Option<"target", "target", "std::string", /*default=*/"\"sm_80\"", "architecture">,
-    Option<"warps", "warps", "int64_t", /*default=*/"4", "warps of a block">,
+    Option<"warps", "warps", "int64_t", /*default=*/"0", "warps of a block; 0: chosen by the largest product">,
   ];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::func::FuncDialect",
                            "::mlir::scf::SCFDialect", "::tilewright::tgpu::TgpuDialect"];

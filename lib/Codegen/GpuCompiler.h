@@ -17,15 +17,15 @@ std::optional<GpuForm> parseGpuForm(llvm::StringRef name);
 
 struct GpuOptions {
   std::string target = "sm_80";
-  int64_t warps = 4;
+  int64_t warps = 0; ///< 0: by the largest product of the kernel
   std::vector<std::string> schedule; ///< KEY=VALUE: overrides of tgpu-plan-schedule
 };
 
 /// Whether the module is already mapped onto a GPU.
 bool isMapped(mlir::ModuleOp module);
 
-/// Maps kernels of bound tile IR onto the target and places their buffers; leaves kernels that are
-/// already mapped. Errors are emitted through the context.
+/// Maps kernels of bound tile IR onto the target and places their buffers; of kernels that are already
+/// mapped only the synchronisation is verified. Errors are emitted through the context.
 mlir::LogicalResult mapToGpu(mlir::ModuleOp module, const GpuOptions &options);
 
 /// The module in one of the forms: text, or the bytes of a cubin. Precondition: the module is bound

@@ -3,6 +3,7 @@
 // tile-to-tgpu: every bound tile.kernel of the module becomes a tgpu.kernel.
 
 #include "passes/Passes.h"
+#include "passes/Tgpu/ChooseWarps.h"
 #include "passes/Tgpu/KernelMapper.h"
 #include "passes/Tgpu/PrepareKernel.h"
 
@@ -28,17 +29,16 @@ struct TileToTgpuPass : tilewright::impl::TileToTgpuBase<TileToTgpuPass> {
                                  << target.getValue() << "'";
       return signalPassFailure();
     }
-    if (warps < 1 || warps > 32 || (warps & (warps - 1)) != 0) {
-      getOperation().emitError() << "number of warps must be a power of two from 1 to 32, but got "
+    if (warps < 0 || warps > 32 || (warps & (warps - 1)) != 0) {
+      getOperation().emitError() << "number of warps must be a power of two from 1 to 32, or 0 to "
+                                    "have it chosen, but got "
                                  << warps.getValue();
       return signalPassFailure();
     }
     for (auto kernel : llvm::to_vector(getOperation().getOps<tile::KernelOp>())) {
-      int64_t usable = warps;
-      if (target == "sm_80") {
-        tgpu::widenProducts(kernel);
-        usable = tgpu::getUsableWarps(kernel, warps);
-      }
+      tgpu::widenProducts(kernel);
+      int64_t wanted = warps ? warps : tgpu::chooseWarps(kernel, target);
+      int64_t usable = tgpu::getUsableWarps(kernel, wanted);
       if (failed(tgpu::KernelMapper(kernel, target, usable).run()))
         return signalPassFailure();
     }

@@ -39,7 +39,7 @@ struct BenchCommandLine {
                cl::init("cpu"), cl::value_desc("name"), cl::cat(category)),
         target("target", cl::desc("What to compile for on a GPU: sm_80 (the default) or sm_90a"),
                cl::value_desc("name"), cl::cat(category)),
-        warps("warps", cl::desc("Warps of a thread block on a GPU"), cl::init(GpuOptions().warps),
+        warps("warps", cl::desc("Warps of a thread block on a GPU; 0: by the kernel's products"), cl::init(GpuOptions().warps),
               cl::value_desc("n"), cl::cat(category)),
         schedule("schedule", cl::desc("Overrides a decision about loops on a GPU"),
                  cl::value_desc("KEY=VALUE"), cl::cat(category)),

@@ -32,6 +32,25 @@ static mlir::OwningOpRef<mlir::ModuleOp> load(mlir::MLIRContext &context,
   return compileBuffer(context, buffer, options, kind);
 }
 
+/// LLVM IR or PTX, by the name of the file, as PTX.
+static llvm::Expected<std::string> readCode(llvm::MemoryBufferRef buffer, llvm::StringRef target) {
+  if (buffer.getBufferIdentifier().ends_with(".ll"))
+    return emitPtxFromIr(buffer, target);
+  return buffer.getBuffer().str();
+}
+
+/// For a file of LLVM IR or PTX.
+static llvm::Expected<std::string> compileCode(llvm::MemoryBufferRef buffer, GpuForm form,
+                                               llvm::StringRef target) {
+  llvm::Expected<std::string> ptx = readCode(buffer, target);
+  if (!ptx || form == GpuForm::Ptx)
+    return ptx;
+  llvm::Expected<Assembly> assembly = assembleCubin(*ptx, target);
+  if (!assembly)
+    return assembly.takeError();
+  return std::move(assembly->cubin);
+}
+
 int main(int argc, char **argv) {
   llvm::InitLLVM init(argc, argv);
   cl::OptionCategory category("tilewrightc");
@@ -48,11 +67,15 @@ int main(int argc, char **argv) {
   cl::list<std::string> variants("variant",
                                  cl::desc("Further parameters of one variant in a bundle"),
                                  cl::value_desc("NAME=VALUE,..."), cl::cat(category));
-  cl::opt<int64_t> warps("warps", cl::desc("Warps of a thread block"), cl::init(gpu.warps),
+  cl::opt<int64_t> warps("warps", cl::desc("Warps of a thread block; 0: by the kernel's products"), cl::init(gpu.warps),
                          cl::value_desc("n"), cl::cat(category));
   cl::list<std::string> schedule(
       "schedule", cl::desc("Overrides a decision about loops: skeleton, stages, in_flight, keep_in_registers"),
       cl::value_desc("KEY=VALUE"), cl::cat(category));
+  cl::opt<std::string> code("code",
+                            cl::desc("LLVM IR (.ll) or PTX (.ptx), such as an edited dump, to take "
+                                     "for the code of a bundle"),
+                            cl::value_desc("file"), cl::cat(category));
   cl::opt<std::string> output("o", cl::desc("Where to print; standard output by default"),
                               cl::init("-"), cl::value_desc("file"), cl::cat(category));
   cl::opt<bool> report("report",
@@ -69,8 +92,17 @@ int main(int argc, char **argv) {
     return reportUsage(tool, "--target: several targets make a bundle, so give --emit=bundle");
   if (!isBundle && !variants.empty())
     return reportUsage(tool, "--variant: several variants make a bundle, so give --emit=bundle");
-  if (report && !form)
-    return reportUsage(tool, "--report describes what a GPU runs: give --emit=tgpu, llvm, ptx or cubin");
+  if (report && !form && !isBundle)
+    return reportUsage(
+        tool, "--report describes what a GPU runs: give --emit=tgpu, llvm, ptx, cubin or bundle");
+  if (!code.empty() && !isBundle)
+    return reportUsage(tool, "--code: code is taken for a bundle, so give --emit=bundle");
+  bool isCode = llvm::StringRef(compile.file).ends_with(".ll") ||
+                llvm::StringRef(compile.file).ends_with(".ptx");
+  if (isCode && form != GpuForm::Cubin &&
+      !(form == GpuForm::Ptx && llvm::StringRef(compile.file).ends_with(".ll")))
+    return reportUsage(tool, "--emit: code becomes ptx (from a .ll file) or cubin; for a bundle give "
+                             "the kernel, and this file by --code");
   if (!targets.empty())
     gpu.target = targets.front();
   gpu.warps = warps;
@@ -88,6 +120,8 @@ int main(int argc, char **argv) {
   BundleRequest request{options, kind, {targets.begin(), targets.end()}, {}, gpu};
   if (targets.empty())
     request.targets = {gpu.target};
+  if (report)
+    request.report = &llvm::errs();
   if (llvm::Error error = parseEach("--variant", variants, parseVariant, request.variants))
     return reportUsage(tool, std::move(error));
 
@@ -102,7 +136,19 @@ int main(int argc, char **argv) {
 
   mlir::OwningOpRef<mlir::ModuleOp> module;
   llvm::Expected<std::string> result = "";
-  if (isBundle) {
+  if (isCode) {
+    result = compileCode(**buffer, *form, gpu.target);
+  } else if (isBundle) {
+    if (!code.empty()) {
+      auto codeBuffer = llvm::MemoryBuffer::getFile(code, /*IsText=*/true);
+      if (!codeBuffer)
+        return reportFailure(tool, "cannot open '" + code +
+                                       "': " + codeBuffer.getError().message());
+      llvm::Expected<std::string> ptx = readCode(**codeBuffer, gpu.target);
+      if (!ptx)
+        return reportFailure(tool, ptx.takeError());
+      request.ptx = std::move(*ptx);
+    }
     result = compileBundle(context, **buffer, request);
   } else {
     module = load(context, **buffer, options, kind, form.has_value());
@@ -123,12 +169,12 @@ int main(int argc, char **argv) {
   if (!result)
     return reportFailure(tool, result.takeError());
 
-  std::error_code code;
+  std::error_code failure;
   bool isText = !isBundle && form != GpuForm::Cubin;
-  llvm::ToolOutputFile file(output, code,
+  llvm::ToolOutputFile file(output, failure,
                             isText ? llvm::sys::fs::OF_Text : llvm::sys::fs::OF_None);
-  if (code)
-    return reportFailure(tool, "cannot write '" + output + "': " + code.message());
+  if (failure)
+    return reportFailure(tool, "cannot write '" + output + "': " + failure.message());
   if (form || isBundle) {
     file.os() << *result;
   } else {

@@ -1,0 +1,18 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// How many warps a kernel gets where nobody says.
+
+#ifndef TILEWRIGHT_PASSES_TGPU_CHOOSEWARPS_H
+#define TILEWRIGHT_PASSES_TGPU_CHOOSEWARPS_H
+
+#include "dialect/Tile/Tile.h"
+
+namespace tilewright::tgpu {
+
+/// By the largest product: on sm_90a a warpgroup for each 64 of its rows, up to two; else four
+/// warps, or eight if a thread of four would hold more than 128 elements of its result.
+int64_t chooseWarps(tile::KernelOp kernel, llvm::StringRef target);
+
+} // namespace tilewright::tgpu
+
+#endif // TILEWRIGHT_PASSES_TGPU_CHOOSEWARPS_H
