@@ -202,7 +202,8 @@ private:
 struct TgpuPipelineCopiesPass : tilewright::impl::TgpuPipelineCopiesBase<TgpuPipelineCopiesPass> {
   void runOnOperation() override {
     SmallVector<scf::ForOp> loops;
-    getOperation()->walk([&](scf::ForOp loop) {
+    // The outermost first: what an inner loop puts before itself stays as it is.
+    getOperation()->walk<WalkOrder::PreOrder>([&](scf::ForOp loop) {
       auto schedule = loop->getAttrOfType<ScheduleAttr>(scheduleName);
       if (schedule && schedule.getSkeleton() == Skeleton::Multistage)
         loops.push_back(loop);

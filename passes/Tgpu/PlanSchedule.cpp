@@ -14,6 +14,7 @@
 #include "passes/Tgpu/CopySlice.h"
 #include "passes/Tgpu/PlanRoles.h"
 #include "passes/Tgpu/ScheduleNames.h"
+#include "passes/Tgpu/SharedLimit.h"
 
 #include "dialect/Tile/Tile.h"
 
@@ -36,6 +37,10 @@ namespace {
 /// Two stages let the copies of the next round run while this one is multiplied. More did not help
 /// attention, whose rounds are long; a product alone needs three.
 constexpr int64_t attentionStages = 2, productStages = 3;
+
+/// What the smallest chips leave to a block. CUDA cores take so long for a product that there is
+/// little to gain from copies under way, so those kernels run everywhere instead.
+constexpr int64_t smallestLimit = 99 * 1024;
 
 /// 32-bit registers that tiles may take, of the 255 of a thread: the rest holds addresses, indices
 /// and operands on their way to a product.
@@ -173,6 +178,22 @@ private:
     return success();
   }
 
+  /// Of the kernel's buffers, those of the copies and of loops planned before as rings.
+  static int64_t getBytesWith(KernelOp kernel, const CopySlice &slice, int64_t stages) {
+    int64_t bytes = 0;
+    kernel.walk([&](AllocOp alloc) {
+      Value buffer = alloc.getBuffer();
+      int64_t copies = slice.buffers.contains(buffer) ? stages : 1;
+      for (Operation *user : buffer.getUsers())
+        if (auto loop = dyn_cast<scf::ForOp>(user->getParentOp()); loop && isa<CopyAsyncOp>(user))
+          if (auto schedule = loop->getAttrOfType<ScheduleAttr>(scheduleName))
+            copies = std::max(copies, schedule.getStages());
+      auto type = cast<SharedType>(buffer.getType());
+      bytes += copies * llvm::alignTo(getBytes(type), getAlignment(type));
+    });
+    return bytes;
+  }
+
   void planLoop(KernelOp kernel, scf::ForOp loop, const Overrides &overrides) {
     if (loop->hasAttr(scheduleName)) // by the author
       return;
@@ -183,8 +204,18 @@ private:
     if (overrides.stages == 1)
       skeleton = Skeleton::Synchronous;
     int64_t products = 0;
-    loop->walk([&](MmaOp) { ++products; });
-    int64_t stages = overrides.stages.value_or(products > 1 ? attentionStages : productStages);
+    bool isOnCores = false;
+    loop->walk([&](Operation *op) {
+      isOnCores |= isa<FmaDotOp>(op);
+      products += isa<MmaOp, FmaDotOp>(op);
+    });
+    int64_t stages = products > 1 ? attentionStages : productStages;
+    int64_t limit = isOnCores ? smallestLimit : getSharedLimit(kernel.getTarget());
+    while (stages > 1 && getBytesWith(kernel, *slice, stages) > limit)
+      --stages;
+    stages = overrides.stages.value_or(stages);
+    if (stages == 1)
+      skeleton = Skeleton::Synchronous;
     if (skeleton == Skeleton::Synchronous)
       stages = 1;
     loop->setAttr(scheduleName, ScheduleAttr::get(loop.getContext(), skeleton, stages,

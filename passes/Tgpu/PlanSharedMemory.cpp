@@ -6,6 +6,7 @@
 #include "dialect/Tgpu/Tgpu.h"
 #include "passes/Passes.h"
 #include "passes/Tgpu/BufferLifetimes.h"
+#include "passes/Tgpu/SharedLimit.h"
 
 #include "mlir/IR/Builders.h"
 #include "llvm/Support/MathExtras.h"
@@ -20,12 +21,6 @@ using namespace tilewright;
 using namespace tilewright::tgpu;
 
 namespace {
-
-/// What a block of threads may have: the multiprocessor's memory less 1 KB of the system's.
-int64_t getLimit(StringRef target) {
-  constexpr int64_t kilobyte = 1024;
-  return (target == "sm_90a" ? 227 : 163) * kilobyte;
-}
 
 struct TgpuPlanSharedMemoryPass
     : tilewright::impl::TgpuPlanSharedMemoryBase<TgpuPlanSharedMemoryPass> {
@@ -84,7 +79,7 @@ private:
       request.offset = llvm::alignTo(end, request.alignment);
       end = request.offset + request.bytes;
     }
-    int64_t limit = getLimit(kernel.getTarget());
+    int64_t limit = getSharedLimit(kernel.getTarget());
     // Sharing may ask for barriers, so only where there is too little memory.
     if (end > limit)
       end = share(kernel, requests);
