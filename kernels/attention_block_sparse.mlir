@@ -14,7 +14,8 @@
 // Numbers that are no block of k are passed over. CAUSAL removes pairs from listed blocks.
 //
 // Parameters D, DV, T, ACC, CAUSAL, BLOCK_M and BLOCK_N: as in attention_forward.mlir; here the
-// block sizes are part of the meaning.
+// block sizes are part of the meaning, so their defaults are the same for every target. They are 128
+// for rows of up to 256 bytes (ROW_BYTES) and smaller for others, so that they fit a GPU.
 //
 // A query that attends no key gets O = 0 and LSE = -inf. A NaN in a query poisons that row alone.
 // Runs are bit-identical.

@@ -12,7 +12,8 @@
 // Parameters
 //   GROUP     query heads that share a key head: Hq = GROUP * Hkv
 //   BLOCK_M   queries of one program instance; a tile has ROWS = BLOCK_M * GROUP rows, and row r is
-//             query r / GROUP of head r mod GROUP
+//             query r / GROUP of head r mod GROUP. By default a multiple of UNIT, which makes ROWS a
+//             multiple of 16: products on a GPU ask for it
 //   D, DV, T, ACC, CAUSAL, BLOCK_N   as in attention_forward.mlir
 //
 // A query that attends no key gets O = 0 and LSE = -inf. A NaN in a query poisons that row alone.
