@@ -34,5 +34,16 @@ TEST_F(SimulatorTest, MatMulForHopper) {
   simulateCall(*module, "matmul", matmul(300, 264, 328));
 }
 
+TEST_F(SimulatorTest, MappedMatMulForHopper) {
+  for (int64_t warps : {4, 8}) {
+    auto module = map("matmul.mlir", {{"T", "bf16"}}, "sm_90a", warps);
+    ASSERT_TRUE(module);
+    // Six tiles for two blocks.
+    SimulatedCall call = matmul(300, 264, 328);
+    call.scalars = {{"alpha", 1.0}};
+    simulateCall(*module, "matmul", call);
+  }
+}
+
 } // namespace
 } // namespace tilewright

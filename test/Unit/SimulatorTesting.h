@@ -7,6 +7,7 @@
 
 #include "InterpreterTesting.h"
 
+#include "lib/Codegen/GpuCompiler.h"
 #include "lib/Interpreter/Simulator/Simulate.h"
 #include "passes/Passes.h"
 
@@ -35,7 +36,7 @@ inline Tensor randomTensor(ElementType type, llvm::SmallVector<int64_t> shape, i
 /// One call of a kernel: inputs, and what its outputs must be.
 struct SimulatedCall {
   std::map<std::string, Tensor> tensors;
-  std::map<std::string, double> scalars;
+  std::map<std::string, Argument> scalars;
   struct Expected {
     std::vector<double> values;
     double tolerance;
@@ -104,16 +105,16 @@ struct AttentionReference {
 };
 
 inline SimulatedCall attentionForward(int64_t batch, int64_t heads, int64_t rows, int64_t keys,
-                                      int64_t depth) {
+                                      int64_t depth, ElementType type = ElementType::BF16) {
   SimulatedCall call;
   auto add = [&](const char *name, ElementType type, llvm::SmallVector<int64_t> shape) -> Tensor & {
     int64_t stream = static_cast<int64_t>(call.tensors.size());
     return call.tensors.emplace(name, randomTensor(type, std::move(shape), stream)).first->second;
   };
-  Tensor &q = add("q", ElementType::BF16, {batch, heads, rows, depth});
-  Tensor &k = add("k", ElementType::BF16, {batch, heads, keys, depth});
-  Tensor &v = add("v", ElementType::BF16, {batch, heads, keys, depth});
-  add("o", ElementType::BF16, {batch, heads, rows, depth});
+  Tensor &q = add("q", type, {batch, heads, rows, depth});
+  Tensor &k = add("k", type, {batch, heads, keys, depth});
+  Tensor &v = add("v", type, {batch, heads, keys, depth});
+  add("o", type, {batch, heads, rows, depth});
   add("lse", ElementType::F32, {batch, heads, rows});
   double scale = 0.25;
   call.scalars["scale_log2"] = scale / std::log(2.0);
@@ -169,11 +170,12 @@ inline SimulatedCall attentionBackward(int64_t heads, int64_t rows, int64_t keys
   return call;
 }
 
-inline SimulatedCall matmul(int64_t m, int64_t n, int64_t k) {
+inline SimulatedCall matmul(int64_t m, int64_t n, int64_t k,
+                            ElementType type = ElementType::BF16) {
   SimulatedCall call;
-  Tensor &a = call.tensors.emplace("a", randomTensor(ElementType::BF16, {m, k}, 1)).first->second;
-  Tensor &b = call.tensors.emplace("b", randomTensor(ElementType::BF16, {k, n}, 2)).first->second;
-  call.tensors.emplace("c", randomTensor(ElementType::BF16, {m, n}, 3));
+  Tensor &a = call.tensors.emplace("a", randomTensor(type, {m, k}, 1)).first->second;
+  Tensor &b = call.tensors.emplace("b", randomTensor(type, {k, n}, 2)).first->second;
+  call.tensors.emplace("c", randomTensor(type, {m, n}, 3));
   std::vector<double> c(m * n);
   for (int64_t i = 0; i < m; ++i)
     for (int64_t j = 0; j < n; ++j)
@@ -193,6 +195,24 @@ protected:
     mlir::PassManager manager(&context);
     manager.addPass(createTgpuPlanSharedMemory());
     if (module && mlir::failed(manager.run(*module)))
+      module = nullptr;
+    EXPECT_TRUE(module) << messages;
+    return module;
+  }
+
+  using Params = std::vector<std::pair<std::string, std::string>>;
+
+  /// A shipped kernel, as the compiler maps it.
+  mlir::OwningOpRef<mlir::ModuleOp> map(const std::string &file, const Params &params,
+                                        const std::string &target = "sm_80", int64_t warps = 4) {
+    TilePipelineOptions options;
+    options.target = target;
+    GpuOptions gpu;
+    gpu.target = target;
+    gpu.warps = warps;
+    options.params = params;
+    mlir::OwningOpRef<mlir::ModuleOp> module = compileFile(context, "kernels/" + file, options);
+    if (module && mlir::failed(mapToGpu(*module, gpu)))
       module = nullptr;
     EXPECT_TRUE(module) << messages;
     return module;

@@ -24,8 +24,10 @@ Machine::Machine(const BlockPlan &plan, AsyncMoment moment, uint64_t seed,
   main.numWarps = plan.warps;
   for (unsigned w = 0; w < plan.warps; ++w)
     clocks[w][components.warp(w)] = 1;
-  for (NamedBarrier &barrier : namedBarriers)
+  for (NamedBarrier &barrier : namedBarriers) {
     barrier.arriving = barrier.completed = Clock(components.count());
+    barrier.due.resize(plan.warps);
+  }
 }
 
 //===----------------------------------------------------------------------===//

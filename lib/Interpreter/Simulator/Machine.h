@@ -202,6 +202,7 @@ private:
     int64_t arrived = 0;
     Time generation = 0;
     Clock arriving, completed;
+    std::vector<Time> due; ///< warp by warp: the generation after the one it arrived in
   };
 
   bool complete(unsigned number, mlir::Operation *op);

@@ -154,9 +154,10 @@ bool Machine::meet(Context &context, Operation *op, unsigned number, int64_t war
   unsigned end = context.firstWarp + context.numWarps, component = components.namedBarrier(number);
   Time generation = barrier.generation;
   for (unsigned w = context.firstWarp; w < end; ++w) {
-    if (clocks[w][component] < generation)
+    if (clocks[w][component] < std::max(generation, barrier.due[w]))
       return fail(op, "may come a second time while others still miss: warp " + std::to_string(w) +
                           " of " + context.name + " does not know that they came");
+    barrier.due[w] = generation + 1;
     join(barrier.arriving, clocks[w]);
     tick(w);
   }

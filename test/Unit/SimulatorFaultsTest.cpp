@@ -1,0 +1,225 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// What the simulator reports: one small kernel for each kind of fault.
+
+#include "SimulatorTesting.h"
+
+namespace tilewright {
+namespace {
+
+class SimulatorFaultsTest : public SimulatorTest {
+protected:
+  /// A kernel of two roles: "load" of one warp beside three idle ones, "compute" of one warpgroup.
+  static std::string roles(const std::string &load, const std::string &compute) {
+    return "tgpu.roles\n role \"load\" warps 1 {\n" + load +
+           "}\n role \"idle\" warps 3 {\n}\n role \"compute\" warps 4 {\n" + compute + "}\n";
+  }
+
+  mlir::LogicalResult run(const std::string &target, int warps, const std::string &body) {
+    messages.clear();
+    std::string source = R"(
+      !x = !tile.view<[64, 64], bf16>
+      !r = tensor<64x64xbf16, #tgpu.mma<$WARPS, 1>>
+      !map = !tgpu.tensor_map<64x64xbf16, b128>
+      !buffer = !tgpu.shared<64x64xbf16, b128>
+      !bar = !tgpu.barriers<1>
+      tgpu.kernel @k target "$TARGET" warps $BLOCK (%x: !x) grid(%i = 1) {
+        %c0 = arith.constant 0 : i32
+        %c1 = arith.constant 1 : i32
+        %b = tgpu.alloc : !buffer
+        $BODY
+      })";
+    source = substitute(source, {{"WARPS", "4"},
+                                 {"TARGET", target},
+                                 {"BLOCK", std::to_string(warps)},
+                                 {"BODY", body}});
+    mlir::OwningOpRef<mlir::ModuleOp> module =
+        parseBuffer(context, llvm::MemoryBufferRef(source, "test.mlir"));
+    mlir::PassManager manager(&context);
+    manager.addPass(createTgpuPlanSharedMemory());
+    if (!module || mlir::failed(manager.run(*module))) {
+      ADD_FAILURE() << messages;
+      return mlir::success();
+    }
+    Tensor x = randomTensor(ElementType::BF16, {64, 64}, 1);
+    llvm::StringMap<Argument> arguments;
+    arguments["x"] = x.argument();
+    return simulate(*module, "k", arguments);
+  }
+  void expectFault(const std::string &message, const std::string &target, int warps,
+                   const std::string &body) {
+    EXPECT_TRUE(mlir::failed(run(target, warps, body))) << "expected: " << message;
+    EXPECT_NE(messages.find(message), std::string::npos) << messages << "expected: " << message;
+  }
+  void expectClean(const std::string &target, int warps, const std::string &body) {
+    EXPECT_TRUE(mlir::succeeded(run(target, warps, body))) << messages;
+  }
+  void expectHopperFault(const std::string &message, const std::string &prologue,
+                         const std::string &load, const std::string &compute) {
+    expectFault(message, "sm_90a", 8, prologue + roles(load, compute));
+  }
+};
+
+const std::string kCopy = "tgpu.copy_async %x[0, 0], %b : !x, !buffer\n";
+const std::string kRead = "%r = tgpu.read %b : !buffer -> !r\n";
+const std::string kFull = "%full = tgpu.alloc_barriers arrivals 1 : !bar\n"
+                          "%map = tgpu.tensor_map %x : !x -> !map\n";
+const std::string kLoad =
+    "tgpu.tma_load %map[0, 0], %b, %full[%c0] : !map, !buffer, !bar\n";
+const std::string kExpect = "tgpu.expect %full[%c0] bytes 8192 : !bar\n";
+const std::string kWait = "tgpu.wait %full[%c0] : !bar\n";
+
+TEST_F(SimulatorFaultsTest, Copies) {
+  expectClean("sm_80", 4,
+              kCopy + "tgpu.copy_commit\n tgpu.copy_wait pending 0\n tgpu.sync\n" + kRead);
+  expectFault("'tgpu.read' op reads shared memory that an asynchronous copy of warp 0 may still be "
+              "writing: byte 0, accessed by warp 0 of the block",
+              "sm_80", 4, kCopy + "tgpu.copy_commit\n tgpu.sync\n" + kRead);
+  expectFault("may still be writing", "sm_80", 4,
+              kCopy + "tgpu.copy_commit\n tgpu.copy_wait pending 0\n" + kRead);
+  expectFault("'tgpu.read' op reads shared memory that nobody has written", "sm_80", 4, kRead);
+  expectFault("'tgpu.copy_async' op is never committed: an asynchronous copy when the block ends",
+              "sm_80", 4, kCopy);
+  expectFault("'tgpu.copy_async' op is unfinished: an asynchronous copy when the block ends",
+              "sm_80", 4, kCopy + "tgpu.copy_commit\n");
+  expectFault("'tgpu.copy_async' op overwrites shared memory that warp 1 may still be reading",
+              "sm_80", 4,
+              kCopy + "tgpu.copy_commit\n tgpu.copy_wait pending 0\n tgpu.sync\n" + kRead + kCopy +
+                  "tgpu.copy_commit\n tgpu.copy_wait pending 0\n");
+}
+
+TEST_F(SimulatorFaultsTest, WritesOfRegisters) {
+  const std::string write = "%value = tgpu.load %x[0, 0] : !x -> !r\n"
+                            "tgpu.write %value, %b : !r, !buffer\n";
+  expectClean("sm_80", 4, write + "tgpu.sync\n" + kRead);
+  expectClean("sm_80", 4, write + kRead); // every warp reads what it wrote
+  const std::string transposed =
+      "%t = tgpu.read %b transpose : !buffer -> !r\n";
+  expectFault("'tgpu.read' op reads shared memory that warp 1 may still be writing", "sm_80", 4,
+              write + transposed);
+  expectFault("'tgpu.write' op overwrites shared memory that warp 1 may still be writing", "sm_80",
+              4, write + "tgpu.write %value, %b transpose : !r, !buffer\n");
+}
+
+TEST_F(SimulatorFaultsTest, Phases) {
+  expectClean("sm_90a", 8, kFull + roles(kExpect + kLoad, kWait + kRead));
+  expectHopperFault("'tgpu.read' op reads shared memory that a copy by TMA may still be writing",
+                    kFull, kExpect + kLoad, kRead + kWait);
+  expectHopperFault("'tgpu.wait' op never returns: role 'compute' waits for phase 0 of stage 0, "
+                    "which misses 1 of 1 arrivals",
+                    kFull, "", kWait);
+  expectHopperFault("misses 0 of 1 arrivals and 8192 bytes", kFull,
+                    "tgpu.expect %full[%c0] bytes 16384 : !bar\n" + kLoad, kWait);
+  expectHopperFault("which is over", kFull,
+                    "tgpu.expect %full[%c0] bytes 8192 : !bar\n" + kLoad + kLoad, kWait);
+  expectHopperFault("'tgpu.tma_load' op is unfinished: nobody waits for the copy", kFull,
+                    kExpect + kLoad, "");
+  expectHopperFault("is for phase 1 of stage 0, but warp 0 of role 'load' does not know that the "
+                    "phase before is over",
+                    kFull, "tgpu.expect %full[%c1] bytes 8192 : !bar\n", "");
+  expectHopperFault("waits for phase 1 of stage 0 and may return too early: warp 4 of role "
+                    "'compute' does not know that the phase before is over",
+                    kFull, kExpect + kLoad, "tgpu.wait %full[%c1] : !bar\n");
+}
+
+TEST_F(SimulatorFaultsTest, PhasesThatMayBeMissed) {
+  // One of four warps releases the slot, so the others may sleep through the second phase.
+  const std::string prologue = kFull + "%empty = tgpu.alloc_barriers arrivals 1 : !bar\n";
+  const std::string load =
+      kExpect + kLoad +
+      "tgpu.acquire %empty[%c1] : !bar\n"
+      "tgpu.expect %full[%c1] bytes 8192 : !bar\n"
+      "tgpu.tma_load %map[0, 0], %b, %full[%c1] : !map, !buffer, !bar\n";
+  const std::string compute = kWait + "tgpu.arrive %empty[%c0] per $SCOPE : !bar\n"
+                                      "tgpu.wait %full[%c1] : !bar\n" + kRead;
+  expectHopperFault("completes phase 1 of stage 0 while warp 5 may still wait for the phase "
+                    "before, and then misses it",
+                    prologue, load, substitute(compute, {{"SCOPE", "role"}}));
+  expectHopperFault("'tgpu.arrive' op is for phase 0 of stage 0, which is over", prologue, load,
+                    substitute(compute, {{"SCOPE", "warp"}}));
+}
+
+TEST_F(SimulatorFaultsTest, NamedBarriers) {
+  const std::string barrier = "%meet = tgpu.named_barrier warps 5 : index\n";
+  expectClean("sm_90a", 8, barrier + roles("tgpu.signal %meet\n", "tgpu.sync on %meet\n"));
+  expectHopperFault("'tgpu.sync' op never returns: role 'compute' waits for 1 of the 5 warps of a "
+                    "named barrier",
+                    barrier, "", "tgpu.sync on %meet\n");
+  expectHopperFault("'tgpu.named_barrier' op ends with 1 warps that arrived, for which nobody "
+                    "waits",
+                    barrier, "tgpu.signal %meet\n", "");
+  expectFault("brings 8 warps to a barrier for 5", "sm_90a", 8,
+              barrier + "tgpu.roles role \"a\" warps 4 {\n tgpu.signal %meet\n} "
+                        "role \"b\" warps 4 {\n tgpu.signal %meet\n}\n");
+  expectHopperFault("'tgpu.signal' op may come a second time while others still miss", barrier,
+                    "tgpu.signal %meet\n tgpu.signal %meet\n",
+                    "tgpu.sync on %meet\n tgpu.sync on %meet\n");
+}
+
+TEST_F(SimulatorFaultsTest, Turns) {
+  auto expect = [&](const std::string &message, const std::string &body) {
+    expectFault(message, "sm_90a", 12,
+                "%turns = tgpu.turns warpgroups 2 : index\n"
+                "%meet = tgpu.named_barrier warps 8 : index\n"
+                "tgpu.roles role \"load\" warps 4 {\n} role \"compute\" warps 8 {\n" +
+                    body + "}\n");
+  };
+  expect("'tgpu.pass_turn' op passes a turn on that has not been taken",
+         "tgpu.pass_turn %turns\n");
+  expect("'tgpu.take_turn' op takes a turn that has not been passed on",
+         "tgpu.take_turn %turns\n tgpu.take_turn %turns\n");
+  expect("'tgpu.turns' op ends with a turn that is taken, but not passed on",
+         "tgpu.take_turn %turns\n");
+  expect("'tgpu.sync' op waits for other warpgroups, which wait for the turn to be passed on",
+         "tgpu.take_turn %turns\n tgpu.sync on %meet\n tgpu.pass_turn %turns\n");
+}
+
+TEST_F(SimulatorFaultsTest, Products) {
+  const std::string product =
+      "%p = tgpu.wgmma %b, %b transpose_b : !buffer, !buffer -> "
+      "tensor<64x64xf32, #tgpu.wgmma<1>>\n";
+  const std::string result = " : tensor<64x64xf32, #tgpu.wgmma<1>>\n";
+  expectClean("sm_90a", 8,
+              kFull + roles(kExpect + kLoad, kWait + product + "tgpu.wgmma_commit\n" +
+                                                 "%t = tgpu.wgmma_wait pending 0, %p" + result));
+  expectHopperFault("'tgpu.wgmma_wait' op yields a tile that may still be in flight", kFull,
+                    kExpect + kLoad,
+                    kWait + product + "tgpu.wgmma_commit\n" +
+                        "%t = tgpu.wgmma_wait pending 1, %p" + result);
+  expectHopperFault("'tgpu.wgmma' op is never committed: an asynchronous product when role "
+                    "'compute' ends",
+                    kFull, kExpect + kLoad, kWait + product);
+  const std::string write = "%value = tgpu.load %x[0, 0] : !x -> !r\n"
+                            "tgpu.write %value, %b : !r, !buffer\n";
+  const std::string barrier = "%own = tgpu.named_barrier warps 4 : index\n";
+  expectHopperFault("'tgpu.wgmma' op accesses through the async proxy what warp 4 wrote without a "
+                    "tgpu.fence_async before the barrier",
+                    barrier, "", write + "tgpu.sync on %own\n" + product);
+  expectHopperFault("'tgpu.wgmma' op reads shared memory that warp 4 may still be writing", barrier,
+                    "", write + "tgpu.fence_async\n" + product);
+  expectHopperFault("'tgpu.write' op overwrites shared memory that a product of warpgroup 1 may "
+                    "still be reading",
+                    barrier, "",
+                    write + "tgpu.fence_async\n tgpu.sync on %own\n" + product +
+                        "tgpu.wgmma_commit\n tgpu.write %value, %b : !r, !buffer\n");
+}
+
+TEST_F(SimulatorFaultsTest, Stores) {
+  const std::string write = "%value = tgpu.load %x[0, 0] : !x -> !r\n"
+                            "tgpu.write %value, %b : !r, !buffer\n"
+                            "tgpu.fence_async\n tgpu.sync on %own\n"
+                            "tgpu.tma_store %b, %map[0, 0] : !buffer, !map\n";
+  const std::string prologue = kFull + "%own = tgpu.named_barrier warps 4 : index\n";
+  expectClean("sm_90a", 8,
+              prologue + roles("", write + "tgpu.bulk_commit\n tgpu.bulk_wait pending 0 read\n"));
+  expectHopperFault("'tgpu.tma_store' op is unfinished: a store that reads shared memory when role "
+                    "'compute' ends",
+                    prologue, "", write + "tgpu.bulk_commit\n");
+  // Only the thread that issued the store knows that it is done.
+  const std::string again = "tgpu.write %value, %b : !r, !buffer\n";
+  expectHopperFault("accessed by warp 5 of role 'compute'", prologue, "",
+                    write + "tgpu.bulk_commit\n tgpu.bulk_wait pending 0 read\n" + again);
+}
+
+} // namespace
+} // namespace tilewright
