@@ -67,10 +67,14 @@ int main(int argc, char **argv) {
   cl::list<std::string> variants("variant",
                                  cl::desc("Further parameters of one variant in a bundle"),
                                  cl::value_desc("NAME=VALUE,..."), cl::cat(category));
-  cl::opt<int64_t> warps("warps", cl::desc("Warps of a thread block; 0: by the kernel's products"), cl::init(gpu.warps),
+  cl::opt<int64_t> warps("warps",
+                         cl::desc("Warps of a thread block; 0: by the kernel's products"),
+                         cl::init(gpu.warps),
                          cl::value_desc("n"), cl::cat(category));
   cl::list<std::string> schedule(
-      "schedule", cl::desc("Overrides a decision about loops: skeleton, stages, in_flight, keep_in_registers"),
+      "schedule", cl::desc("Overrides a decision about loops (skeleton, stages, in_flight, "
+                           "keep_in_registers) or roles (group, store_buffers, load_registers, "
+                           "compute_registers)"),
       cl::value_desc("KEY=VALUE"), cl::cat(category));
   cl::opt<std::string> code("code",
                             cl::desc("LLVM IR (.ll) or PTX (.ptx), such as an edited dump, to take "
@@ -117,9 +121,13 @@ int main(int argc, char **argv) {
     return reportUsage(tool, std::move(error));
   if (form || !targets.empty())
     options.target = gpu.target;
-  BundleRequest request{options, kind, {targets.begin(), targets.end()}, {}, gpu};
+  BundleRequest request;
+  request.options = options;
+  request.kind = kind;
+  request.targets.assign(targets.begin(), targets.end());
   if (targets.empty())
     request.targets = {gpu.target};
+  request.gpu = gpu;
   if (report)
     request.report = &llvm::errs();
   if (llvm::Error error = parseEach("--variant", variants, parseVariant, request.variants))

@@ -1,0 +1,87 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Schedules of loops and roles, and columns of register tiles.
+// RUN: split-file %s %t
+// RUN: tilewright-opt %t/valid.mlir --verify-roundtrip | FileCheck %s
+// RUN: tilewright-opt %t/invalid.mlir -split-input-file -verify-diagnostics
+
+//--- valid.mlir
+
+// CHECK-LABEL: tgpu.kernel @k
+// CHECK-SAME:  warps 8
+// CHECK:       tgpu.role_schedule = #tgpu.role_schedule<load_registers = 24, compute_registers = 240, group = 8, store_buffers = 2>
+tgpu.kernel @k target "sm_90a" warps 8 () grid(%i = 1)
+    attributes {tgpu.role_schedule = #tgpu.role_schedule<load_registers = 24, compute_registers = 240, group = 8, store_buffers = 2>} {
+  %zero = arith.constant 0.0 : bf16
+  %x = tile.full %zero : tensor<128x128xbf16, #tgpu.wgmma<2>>
+  %y = tile.full %zero : tensor<128x24xbf16, #tgpu.mma<8, 1>>
+  // CHECK: tgpu.columns 64 of %{{.*}} : tensor<128x128xbf16, #tgpu.wgmma<2>> -> tensor<128x64xbf16, #tgpu.wgmma<2>>
+  // CHECK: tgpu.columns 0 of %{{.*}} : tensor<128x24xbf16, #tgpu.mma<8, 1>> -> tensor<128x8xbf16, #tgpu.mma<8, 1>>
+  %right = tgpu.columns 64 of %x : tensor<128x128xbf16, #tgpu.wgmma<2>> -> tensor<128x64xbf16, #tgpu.wgmma<2>>
+  %left = tgpu.columns 0 of %y : tensor<128x24xbf16, #tgpu.mma<8, 1>> -> tensor<128x8xbf16, #tgpu.mma<8, 1>>
+}
+
+//--- invalid.mlir
+
+func.func @layouts(%x: tensor<128x128xf32, #tgpu.wgmma<2>>) {
+  // expected-error @+1 {{takes columns of one wgmma layout, or of one mma layout with one column of warps, but got 'tensor<128x128xf32, #tgpu.wgmma<2>>' and 'tensor<128x64xf32, #tgpu.mma<8, 1>>'}}
+  %y = tgpu.columns 0 of %x : tensor<128x128xf32, #tgpu.wgmma<2>> -> tensor<128x64xf32, #tgpu.mma<8, 1>>
+}
+
+// -----
+
+func.func @spread(%x: tensor<128x128xf32, #tgpu.mma<4, 2>>) {
+  // expected-error @+1 {{takes columns of one wgmma layout, or of one mma layout with one column of warps}}
+  %y = tgpu.columns 0 of %x : tensor<128x128xf32, #tgpu.mma<4, 2>> -> tensor<128x64xf32, #tgpu.mma<4, 2>>
+}
+
+// -----
+
+func.func @elements(%x: tensor<128x128xf32, #tgpu.wgmma<2>>) {
+  // expected-error @+1 {{keeps rows and elements, but got}}
+  %y = tgpu.columns 0 of %x : tensor<128x128xf32, #tgpu.wgmma<2>> -> tensor<128x64xbf16, #tgpu.wgmma<2>>
+}
+
+// -----
+
+func.func @beyond(%x: tensor<128x128xf32, #tgpu.wgmma<2>>) {
+  // expected-error @+1 {{columns must begin at a multiple of 8 and lie in the source's 128, but got 64 from 72}}
+  %y = tgpu.columns 72 of %x : tensor<128x128xf32, #tgpu.wgmma<2>> -> tensor<128x64xf32, #tgpu.wgmma<2>>
+}
+
+// -----
+
+func.func @unaligned(%x: tensor<128x128xf32, #tgpu.wgmma<2>>) {
+  // expected-error @+1 {{columns must begin at a multiple of 8 and lie in the source's 128, but got 64 from 4}}
+  %y = tgpu.columns 4 of %x : tensor<128x128xf32, #tgpu.wgmma<2>> -> tensor<128x64xf32, #tgpu.wgmma<2>>
+}
+
+// -----
+
+// expected-error @+1 {{registers of a role must be a multiple of 8 from 24 to 240, but got 20}}
+func.func private @f() attributes {tgpu.role_schedule = #tgpu.role_schedule<load_registers = 20, compute_registers = 240>}
+
+// -----
+
+// expected-error @+1 {{a group of tiles must not be negative, but got -1}}
+func.func private @f() attributes {tgpu.role_schedule = #tgpu.role_schedule<load_registers = 24, compute_registers = 240, group = -1>}
+
+// -----
+
+// expected-error @+1 {{results leave through 0 to 8 buffers, but got 9}}
+func.func private @f() attributes {tgpu.role_schedule = #tgpu.role_schedule<load_registers = 24, compute_registers = 240, store_buffers = 9>}
+
+// -----
+
+// expected-error @+1 {{a schedule has 1 to 32 stages, but got 33}}
+func.func private @f() attributes {tgpu.schedule = #tgpu.schedule<skeleton = multistage, stages = 33>}
+
+// -----
+
+// expected-error @+1 {{skeleton producer_consumer needs at least 2 stages, but got 1}}
+func.func private @f() attributes {tgpu.schedule = #tgpu.schedule<skeleton = producer_consumer>}
+
+// -----
+
+// expected-error @+1 {{a schedule has 0 to 7 products in flight, but got 8}}
+func.func private @f() attributes {tgpu.schedule = #tgpu.schedule<skeleton = multistage, stages = 2, in_flight = 8>}
