@@ -4,6 +4,7 @@
 
 #include "lib/Driver/BundleRequest.h"
 
+#include "lib/Codegen/Report.h"
 #include "lib/Driver/BindingOptions.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -37,6 +38,9 @@ llvm::Expected<std::string> tilewright::compileBundle(mlir::MLIRContext &context
     if (llvm::Expected<GpuTarget> known = GpuTarget::get(target); !known)
       return known.takeError();
 
+  if (!request.ptx.empty() && targets.size() * std::max<size_t>(request.variants.size(), 1) > 1)
+    return llvm::createStringError("code can be given for one variant and one target only");
+
   std::vector<BundleRequest::Params> variants = request.variants;
   if (variants.empty())
     variants.emplace_back();
@@ -52,12 +56,24 @@ llvm::Expected<std::string> tilewright::compileBundle(mlir::MLIRContext &context
       TilePipelineOptions options = request.options;
       options.target = target;
       llvm::append_range(options.params, variants[i]);
-      modules.push_back(compileBuffer(context, source, options, request.kind));
+      mlir::OwningOpRef<mlir::ModuleOp> parsed = parseBuffer(context, source);
+      bool isReady = parsed && isMapped(*parsed);
+      if (isReady && targets.size() * variants.size() > 1)
+        return llvm::createStringError("a module of tgpu is one variant for one target");
+      modules.push_back(isReady ? std::move(parsed)
+                        : parsed ? compileBuffer(context, source, options, request.kind)
+                                 : nullptr);
       if (!modules.back())
         return llvm::createStringError("compilation failed");
       GpuOptions gpu = request.gpu;
       gpu.target = target;
-      parts.push_back({*modules.back(), std::move(gpu)});
+      if (request.report) {
+        mlir::OwningOpRef<mlir::ModuleOp> copy = modules.back()->clone();
+        if (mlir::failed(mapToGpu(*copy, gpu)))
+          return llvm::createStringError("mapping onto " + target + " failed");
+        reportOn(*copy, gpu, *request.report);
+      }
+      parts.push_back({*modules.back(), std::move(gpu), request.ptx});
     }
     if (llvm::Error error = addToBundle(writer, parts, request.assemble))
       return error;

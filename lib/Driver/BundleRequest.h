@@ -22,16 +22,20 @@ struct BundleRequest {
 
   TilePipelineOptions options; ///< what all variants have in common
   EntryKind kind = EntryKind::Any;
-  std::vector<std::string> targets; ///< in any order, at least one
-  std::vector<Params> variants;     ///< parameters of each variant; none: one without more
-  GpuOptions gpu;                   ///< its target is not read
-  bool assemble = true;             ///< with cubins, where there is a ptxas
+  std::vector<std::string> targets;    ///< in any order, at least one
+  std::vector<Params> variants;        ///< parameters of each variant; none: one without more
+  GpuOptions gpu;                      ///< its target is not read
+  bool assemble = true;                ///< with cubins, where there is a ptxas
+  llvm::raw_ostream *report = nullptr; ///< gets the report of each variant for each target
+  std::string ptx;                     ///< code of the only variant for the only target
 };
 
 /// "D=64,T=f16".
 llvm::Expected<BundleRequest::Params> parseVariant(llvm::StringRef text);
 
-/// The bytes of the bundle. Errors: what the compiler refuses, emitted through the context; what
+/// The bytes of the bundle. The source may also be a module of tgpu, which is what --emit=tgpu
+/// printed, edited or not: then there is one variant, and constraints of its kernels are lost.
+/// Errors: what the compiler refuses, emitted through the context; what
 /// addToBundle and a reader of bundles refuse; two variants with the same parameters.
 llvm::Expected<std::string> compileBundle(mlir::MLIRContext &context, llvm::MemoryBufferRef source,
                                           const BundleRequest &request);
