@@ -51,10 +51,13 @@ static llvm::Error mergeProgram(runtime::ProgramSpec &into, const runtime::Progr
 /// The code of a mapped module, which is consumed.
 static llvm::Expected<std::vector<runtime::CodeSpec>> makeCode(runtime::BundleWriter &bundle,
                                                                ModuleOp module,
-                                                               const GpuOptions &gpu,
+                                                               const BundlePart &part,
                                                                bool assemble) {
+  const GpuOptions &gpu = part.gpu;
   std::optional<runtime::Arch> arch = runtime::Arch::parse(gpu.target);
-  llvm::Expected<std::string> ptx = compileForGpu(module, GpuForm::Ptx, gpu);
+  llvm::Expected<std::string> ptx = part.ptx;
+  if (part.ptx.empty())
+    ptx = compileForGpu(module, GpuForm::Ptx, gpu);
   if (!ptx)
     return ptx.takeError();
   std::vector<runtime::CodeSpec> codes;
@@ -102,7 +105,7 @@ llvm::Error tilewright::addToBundle(runtime::BundleWriter &bundle, ArrayRef<Bund
       else if (llvm::Error error = mergeProgram(*same, *spec, part.gpu.target))
         return error;
     }
-    auto codes = makeCode(bundle, *copy, part.gpu, assemble);
+    auto codes = makeCode(bundle, *copy, part, assemble);
     if (!codes)
       return codes.takeError();
     for (runtime::KernelSpec &kernel : kernels) {

@@ -16,6 +16,7 @@ namespace tilewright {
 struct BundlePart {
   mlir::ModuleOp module;
   GpuOptions gpu;
+  std::string ptx; ///< taken for the code of the module, where it is not empty
 };
 
 /// Adds the kernels, and the program where there is one, of an entry that was bound once for each

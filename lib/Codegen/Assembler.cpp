@@ -3,6 +3,7 @@
 // ptxas, where the machine has one: cubins and what they take.
 
 #include "lib/Codegen/Codegen.h"
+#include "lib/Codegen/Dump.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
@@ -109,6 +110,7 @@ llvm::Expected<Assembly> tilewright::assembleCubin(llvm::StringRef ptx, llvm::St
   Assembly assembly;
   if (auto buffer = llvm::MemoryBuffer::getFile(log))
     assembly.log = (*buffer)->getBuffer().str();
+  dump("ptxas.log", assembly.log);
   if (status != 0)
     return llvm::createStringError("ptxas failed" + (error.empty() ? "" : ": " + error) + "\n" +
                                    assembly.log);
@@ -117,6 +119,7 @@ llvm::Expected<Assembly> tilewright::assembleCubin(llvm::StringRef ptx, llvm::St
   if (!buffer)
     return llvm::createStringError(buffer.getError(), "cannot read what ptxas wrote");
   assembly.cubin = (*buffer)->getBuffer().str();
+  dump("cubin", assembly.cubin);
   assembly.resources = parseAssemblerLog(assembly.log);
   return assembly;
 }

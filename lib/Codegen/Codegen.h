@@ -7,6 +7,7 @@
 
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/Support/Error.h"
+#include "llvm/Support/MemoryBufferRef.h"
 
 #include <string>
 #include <vector>
@@ -35,6 +36,10 @@ llvm::Expected<std::string> emitLlvmIr(mlir::ModuleOp module, llvm::StringRef ta
 
 /// The module as PTX. Errors: an unknown target; IR that LLVM cannot translate.
 llvm::Expected<std::string> emitPtx(mlir::ModuleOp module, llvm::StringRef target);
+
+/// LLVM IR as emitLlvmIr wrote it, edited or not, as PTX; it is not optimised again. Errors: an
+/// unknown target; text that is no LLVM IR, or for another machine.
+llvm::Expected<std::string> emitPtxFromIr(llvm::MemoryBufferRef ir, llvm::StringRef target);
 
 /// What a kernel takes of a multiprocessor, as ptxas says.
 struct KernelResources {

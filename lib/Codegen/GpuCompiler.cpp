@@ -5,6 +5,7 @@
 #include "lib/Codegen/GpuCompiler.h"
 
 #include "dialect/Tgpu/Tgpu.h"
+#include "lib/Codegen/Dump.h"
 #include "passes/Passes.h"
 
 #include "mlir/Pass/PassManager.h"
@@ -27,6 +28,7 @@ bool tilewright::isMapped(ModuleOp module) { return !module.getOps<tgpu::KernelO
 
 LogicalResult tilewright::mapToGpu(ModuleOp module, const GpuOptions &options) {
   PassManager manager(module.getContext(), ModuleOp::getOperationName());
+  dumpPasses(manager);
   if (isMapped(module)) {
     manager.addPass(createTgpuVerifySync());
     return manager.run(module);
@@ -34,6 +36,7 @@ LogicalResult tilewright::mapToGpu(ModuleOp module, const GpuOptions &options) {
   TileToTgpuOptions mapping;
   mapping.target = options.target;
   mapping.warps = options.warps;
+  manager.addPass(createTileScaleAfterMax());
   manager.addPass(createTileToTgpu(mapping));
   // The functions that bound a loop fold into it; whether a part of it is empty may then be known.
   manager.addPass(createInlinerPass());
@@ -75,6 +78,7 @@ llvm::Expected<std::string> tilewright::compileForGpu(ModuleOp module, GpuForm f
   registerCodegenDialects(registry);
   module.getContext()->appendDialectRegistry(registry);
   PassManager manager(module.getContext(), ModuleOp::getOperationName());
+  dumpPasses(manager);
   manager.addPass(createConvertTgpuToNvvm());
   if (failed(manager.run(module)))
     return llvm::createStringError("code generation for " + options.target + " failed");

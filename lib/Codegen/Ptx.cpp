@@ -3,6 +3,7 @@
 // LLVM IR and PTX.
 
 #include "lib/Codegen/Codegen.h"
+#include "lib/Codegen/Dump.h"
 
 #include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
@@ -13,6 +14,7 @@
 #include "llvm/IR/LLVMContext.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Module.h"
+#include "llvm/IRReader/IRReader.h"
 #include "llvm/MC/TargetRegistry.h"
 #include "llvm/Passes/PassBuilder.h"
 #include "llvm/Transforms/InstCombine/InstCombine.h"
@@ -20,6 +22,7 @@
 #include "llvm/Transforms/Scalar/EarlyCSE.h"
 #include "llvm/Transforms/Scalar/SimplifyCFG.h"
 #include "llvm/Support/CommandLine.h"
+#include "llvm/Support/SourceMgr.h"
 #include "llvm/Support/TargetSelect.h"
 #include "llvm/Target/TargetMachine.h"
 
@@ -77,7 +80,9 @@ static llvm::Expected<std::unique_ptr<llvm::TargetMachine>> createMachine(llvm::
     return llvm::createStringError("LLVM has no NVPTX back end: " + error);
   std::unique_ptr<llvm::TargetMachine> machine(backEnd->createTargetMachine(
       triple, target->chip, "+ptx" + std::to_string(target->ptxVersion), llvm::TargetOptions(),
-      std::nullopt, std::nullopt, llvm::CodeGenOptLevel::Aggressive));
+      std::nullopt, std::nullopt,
+      // Not aggressive: that runs GVN, which tears products away from the sums they fuse with.
+      llvm::CodeGenOptLevel::Default));
   if (!machine)
     return llvm::createStringError("LLVM cannot make code for " + name);
   return machine;
@@ -126,6 +131,24 @@ translate(mlir::ModuleOp module, llvm::LLVMContext &context, llvm::TargetMachine
   return llvmModule;
 }
 
+static std::string printIr(const llvm::Module &module) {
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  module.print(stream, nullptr);
+  return text;
+}
+
+static llvm::Expected<std::string> printPtx(llvm::Module &module, llvm::TargetMachine &machine) {
+  llvm::SmallString<0> text;
+  llvm::raw_svector_ostream stream(text);
+  llvm::legacy::PassManager passes;
+  if (machine.addPassesToEmitFile(passes, stream, nullptr, llvm::CodeGenFileType::AssemblyFile))
+    return llvm::createStringError("LLVM cannot emit PTX for " + machine.getTargetCPU());
+  passes.run(module);
+  dump("ptx", text);
+  return text.str().str();
+}
+
 llvm::Expected<std::string> tilewright::emitLlvmIr(mlir::ModuleOp module, llvm::StringRef target) {
   auto machine = createMachine(target);
   if (!machine)
@@ -134,9 +157,8 @@ llvm::Expected<std::string> tilewright::emitLlvmIr(mlir::ModuleOp module, llvm::
   auto llvmModule = translate(module, context, **machine);
   if (!llvmModule)
     return llvmModule.takeError();
-  std::string text;
-  llvm::raw_string_ostream stream(text);
-  (*llvmModule)->print(stream, nullptr);
+  std::string text = printIr(**llvmModule);
+  dump("ll", text);
   return text;
 }
 
@@ -148,11 +170,27 @@ llvm::Expected<std::string> tilewright::emitPtx(mlir::ModuleOp module, llvm::Str
   auto llvmModule = translate(module, context, **machine);
   if (!llvmModule)
     return llvmModule.takeError();
-  llvm::SmallString<0> text;
-  llvm::raw_svector_ostream stream(text);
-  llvm::legacy::PassManager passes;
-  if ((*machine)->addPassesToEmitFile(passes, stream, nullptr, llvm::CodeGenFileType::AssemblyFile))
-    return llvm::createStringError("LLVM cannot emit PTX for " + target);
-  passes.run(**llvmModule);
-  return text.str().str();
+  if (isDumping())
+    dump("ll", printIr(**llvmModule));
+  return printPtx(**llvmModule, **machine);
+}
+
+llvm::Expected<std::string> tilewright::emitPtxFromIr(llvm::MemoryBufferRef ir,
+                                                      llvm::StringRef target) {
+  auto machine = createMachine(target);
+  if (!machine)
+    return machine.takeError();
+  llvm::LLVMContext context;
+  llvm::SMDiagnostic problem;
+  std::unique_ptr<llvm::Module> module = llvm::parseIR(ir, problem, context);
+  if (!module)
+    return llvm::createStringError("not LLVM IR: " + problem.getFilename() + ":" +
+                                   llvm::Twine(problem.getLineNo()) + ":" +
+                                   llvm::Twine(problem.getColumnNo() + 1) + ": " +
+                                   problem.getMessage());
+  if (module->getTargetTriple() != (*machine)->getTargetTriple())
+    return llvm::createStringError("LLVM IR must be for nvptx64-nvidia-cuda, but is for '" +
+                                   module->getTargetTriple().str() + "'");
+  module->setDataLayout((*machine)->createDataLayout());
+  return printPtx(*module, **machine);
 }

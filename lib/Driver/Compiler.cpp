@@ -5,6 +5,7 @@
 #include "lib/Driver/Compiler.h"
 
 #include "dialect/Tile/Tile.h"
+#include "lib/Codegen/Dump.h"
 #include "passes/Pipelines.h"
 
 #include "mlir/Bytecode/BytecodeReader.h"
@@ -283,6 +284,8 @@ OwningOpRef<ModuleOp> compileBuffer(MLIRContext &context, llvm::MemoryBufferRef 
   bound.entry = SymbolTable::getSymbolName(entry).str();
   bindTarget(entry, bound);
   PassManager manager(&context, ModuleOp::getOperationName());
+  dump("input.mlir", *module);
+  dumpPasses(manager);
   buildTilePipeline(manager, bound);
   if (failed(manager.run(*module)))
     return nullptr;

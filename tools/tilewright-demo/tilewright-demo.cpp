@@ -4,6 +4,7 @@
 // checks every result against the oracle and prints a table. What `make demo` shows.
 
 #include "lib/Driver/AttentionRun.h"
+#include "lib/Driver/DeviceRun.h"
 #include "lib/Driver/ToolSupport.h"
 #include "test/Reference/Accuracy.h"
 #include "test/Reference/Modifiers.h"
@@ -144,12 +145,18 @@ struct Outcome {
 };
 
 /// The median of three runs; one before them warms up.
-llvm::Error runTimed(KernelRun &run, double &seconds) {
+llvm::Error runTimed(KernelRun &kernel, const DeviceName &device, double &seconds) {
+  auto withReason = [&](llvm::Error error) {
+    return kernel.takeError(llvm::toString(std::move(error)));
+  };
+  llvm::Expected<std::unique_ptr<DeviceRun>> run = DeviceRun::create(device, kernel.getEntry());
+  if (!run)
+    return withReason(run.takeError());
   std::vector<double> times;
   for (int round = 0; round < 4; ++round) {
-    llvm::Expected<double> time = run.run();
+    llvm::Expected<double> time = (*run)->run(kernel.getArguments());
     if (!time)
-      return time.takeError();
+      return withReason(time.takeError());
     if (round > 0)
       times.push_back(*time);
   }
@@ -174,12 +181,14 @@ llvm::Expected<std::unique_ptr<KernelRun>> prepare(llvm::StringRef kernels, cons
 }
 
 /// The backward takes O and LSE from the forward kernel, as in training.
-llvm::Expected<Outcome> runCase(llvm::StringRef kernels, const DemoCase &demo) {
+llvm::Expected<Outcome> runCase(llvm::StringRef kernels, const DemoCase &demo,
+                                const DeviceName &device) {
   reference::AttentionProblem problem = problemOf(demo);
   reference::Type type = referenceType(demo.config.type);
   reference::AttentionInputs inputs = reference::randomInputs(problem, type, /*seed=*/1);
 
-  AttentionConfig config = demo.config;
+  AttentionConfig config = demo.config, backwardConfig = demo.config;
+  config.target = backwardConfig.target = device.target;
   config.backward = false;
   if (demo.config.backward)
     config.params.clear();
@@ -187,7 +196,7 @@ llvm::Expected<Outcome> runCase(llvm::StringRef kernels, const DemoCase &demo) {
   if (!forward)
     return forward.takeError();
   Outcome outcome;
-  if (llvm::Error error = runTimed(**forward, outcome.seconds))
+  if (llvm::Error error = runTimed(**forward, device, outcome.seconds))
     return error;
   if (!demo.config.backward) {
     reference::ForwardOracle oracle(problem, inputs, type);
@@ -196,7 +205,7 @@ llvm::Expected<Outcome> runCase(llvm::StringRef kernels, const DemoCase &demo) {
     return outcome;
   }
 
-  auto backward = prepare(kernels, demo, demo.config, inputs);
+  auto backward = prepare(kernels, demo, backwardConfig, inputs);
   if (!backward)
     return backward.takeError();
   KernelRun &run = **backward;
@@ -204,7 +213,7 @@ llvm::Expected<Outcome> runCase(llvm::StringRef kernels, const DemoCase &demo) {
   run.write("lse", (*forward)->read("lse"));
   run.write("do", inputs.dO);
   run.write("dlse", inputs.dLse);
-  if (llvm::Error error = runTimed(run, outcome.seconds))
+  if (llvm::Error error = runTimed(run, device, outcome.seconds))
     return error;
   reference::BackwardOracle oracle(problem, inputs, type);
   outcome.reports = {oracle.checkDQ(run.read("dq")), oracle.checkDK(run.read("dk")),
@@ -221,7 +230,7 @@ std::string describeShape(const AttentionConfig &c) {
 }
 
 /// Prints the row of the worst output; true if all are within what is allowed.
-bool printRow(const DemoCase &demo, const Outcome &outcome) {
+bool printRow(const DemoCase &demo, const Outcome &outcome, const char *device) {
   const reference::AccuracyReport *worst = &outcome.reports.front();
   bool ok = true;
   for (const reference::AccuracyReport &report : outcome.reports) {
@@ -235,7 +244,7 @@ bool printRow(const DemoCase &demo, const Outcome &outcome) {
   llvm::raw_string_ostream(meanError)
       << llvm::format("%.1e (%.1e)", worst->meanError, worst->meanAllowed);
   llvm::outs() << llvm::format("%-39s %-18s %-6s %-18s  %-18s %9.2f %9.1f  %s\n", demo.name.c_str(),
-                               describeShape(demo.config).c_str(), "cpu", maxError.c_str(),
+                               describeShape(demo.config).c_str(), device, maxError.c_str(),
                                meanError.c_str(), outcome.seconds * 1e3,
                                demo.config.countFlops() / outcome.seconds * 1e-9,
                                ok ? "ok" : "WRONG");
@@ -252,9 +261,15 @@ int main(int argc, char **argv) {
   cl::OptionCategory category("tilewright-demo");
   cl::opt<std::string> kernelsOption("kernels", cl::desc("Folder of the kernels"),
                                      cl::value_desc("folder"), cl::cat(category));
+  cl::opt<std::string> deviceOption(
+      "device", cl::desc("Where to run: auto (a GPU if there is one; the default), cpu, cuda[:N]"),
+      cl::init("auto"), cl::value_desc("name"), cl::cat(category));
   if (!parseOptions(argc, argv, category,
                     "Runs attention forward and backward and checks them against the reference.\n"))
     return exitUsage;
+  llvm::Expected<DeviceName> device = DeviceName::parse(deviceOption);
+  if (!device)
+    return reportUsage(tool, "--device: " + llvm::toString(device.takeError()));
   std::string kernels = findKernelsFolder(argv[0], kernelsOption);
   if (kernels.empty())
     return reportFailure(tool, "cannot find the folder of the kernels; name it by --kernels");
@@ -266,7 +281,14 @@ int main(int argc, char **argv) {
   unsigned failures = 0;
   std::vector<DemoCase> cases = makeCases();
   for (const DemoCase &demo : cases) {
-    llvm::Expected<Outcome> outcome = runCase(kernels, demo);
+    DeviceName used = *device;
+    llvm::Expected<Outcome> outcome = runCase(kernels, demo, used);
+    std::string refusal;
+    if (!outcome && used.kind != DeviceName::Kind::Cpu) {
+      refusal = llvm::toString(outcome.takeError());
+      used = DeviceName();
+      outcome = runCase(kernels, demo, used);
+    }
     if (!outcome) {
       llvm::outs() << llvm::format("%-39s FAILED\n", demo.name.c_str());
       llvm::outs().flush();
@@ -274,7 +296,11 @@ int main(int argc, char **argv) {
       ++failures;
       continue;
     }
-    failures += !printRow(demo, *outcome);
+    bool onCpu = used.kind == DeviceName::Kind::Cpu;
+    std::string name = onCpu ? "cpu" : deviceOption == "auto" ? "cuda" : deviceOption.c_str();
+    failures += !printRow(demo, *outcome, name.c_str());
+    if (!refusal.empty())
+      llvm::outs() << "    not on the GPU: " << llvm::StringRef(refusal).split('\n').first << '\n';
   }
   llvm::outs() << cases.size() - failures << " of " << cases.size() << " cases are right\n";
   return failures == 0 ? exitDone : exitFailed;
