@@ -7,7 +7,11 @@
 // RUN: tilewright-opt %s --tgpu-plan-schedule=schedule=skeleton=synchronous | FileCheck %s --check-prefix=PLAIN
 // RUN: not tilewright-opt %s --tgpu-plan-schedule=schedule=compute_registers=100 2>&1 | FileCheck %s --check-prefix=REGISTERS
 // RUN: not tilewright-opt %s --tgpu-plan-schedule=schedule=group=many 2>&1 | FileCheck %s --check-prefix=GROUP
+// RUN: not tilewright-opt %s --tgpu-plan-schedule=schedule=colour=red 2>&1 | FileCheck %s --check-prefix=KEY
+// RUN: not tilewright-opt %s --tgpu-plan-schedule='schedule=skeleton=producer_consumer' 2>&1 | FileCheck %s --check-prefix=MUST
 //
+// KEY: schedule: expected one of skeleton, stages, in_flight, keep_in_registers, group, store_buffers, load_registers and compute_registers, but got 'colour'
+// MUST: 'tgpu.kernel' op cannot be split into roles: the target must be sm_90a
 // PLAIN-NOT: tgpu.role_schedule
 // REGISTERS: registers of a role must be a multiple of 8 from 24 to 240, but got 100
 // GROUP: schedule: group must be a number from 0 to 255, but got 'many'
@@ -79,4 +83,10 @@ tgpu.kernel @same_id target "sm_90a" warps 4 (%a: !view, %c: optional !view)
   }
   %rounded = tile.cast %sum : tensor<64x192xf32, #tgpu.wgmma<1>> -> tensor<64x192xbf16, #tgpu.wgmma<1>>
   tgpu.store %rounded, %c[%m, %n] : tensor<64x192xbf16, #tgpu.wgmma<1>>, !view
+}
+
+// Not asked for roles, the kernel is planned as on any machine.
+// CHECK-LABEL: tgpu.kernel @older
+// CHECK-NOT:     tgpu.role_schedule
+tgpu.kernel @older target "sm_80" warps 4 (%a: !view) grid(%n = 1) {
 }
