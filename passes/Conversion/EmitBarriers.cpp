@@ -71,6 +71,7 @@ LogicalResult KernelEmitter::emitRole(mlir::Region &body, Value wholeWarp, int64
   auto outer = std::make_tuple(endOfEntry, warp, lane, thread, constants, threadNumbers, numWarps);
   endOfEntry = arith::ConstantOp::create(b, b.getBoolAttr(false));
   numWarps = warps;
+  role = &body;
   {
     OpBuilder::InsertionGuard entry(b);
     b.setInsertionPoint(endOfEntry);
@@ -90,6 +91,7 @@ LogicalResult KernelEmitter::emitRole(mlir::Region &body, Value wholeWarp, int64
     result = emitBlock(body.front());
     isOneThread = false;
   }
+  role = nullptr;
   endOfEntry->erase();
   std::tie(endOfEntry, warp, lane, thread, constants, threadNumbers, numWarps) = outer;
   return result;

@@ -4,6 +4,8 @@
 
 #include "passes/Conversion/KernelEmitter.h"
 
+#include "llvm/ADT/SmallBitVector.h"
+
 using namespace mlir;
 using namespace tilewright;
 using namespace tilewright::tgpu;
@@ -116,7 +118,41 @@ Value KernelEmitter::extract(Value aggregate, int64_t index) {
     return LLVM::ExtractElementOp::create(b, aggregate, i32(index));
   return LLVM::ExtractValueOp::create(b, aggregate, ArrayRef<int64_t>{index});
 }
-void KernelEmitter::barrier() { intrinsic("llvm.nvvm.barrier.cta.sync.aligned.all", i32(0)); }
+void KernelEmitter::barrier() {
+  if (!role)
+    return intrinsic("llvm.nvvm.barrier.cta.sync.aligned.all", i32(0));
+  intrinsic("llvm.nvvm.barrier.cta.sync.aligned.count",
+            ValueRange{i32(roleBarriers.lookup(role)), i32(layout::kLanes * numWarps)});
+}
+
+LogicalResult KernelEmitter::beginExchange(Operation *op, bool usesScratch) {
+  if (!role)
+    return success();
+  if (usesScratch && scratchRole && scratchRole != role)
+    return op->emitError("two roles exchange elements between their warps, but there is scratch "
+                         "memory for one; give tiles of one role to one column of warps");
+  if (usesScratch)
+    scratchRole = role;
+  if (roleBarriers.contains(role))
+    return success();
+  llvm::SmallBitVector taken(16);
+  taken.set(0); // that of the whole block
+  kernel.walk([&](Operation *other) {
+    if (auto named = dyn_cast<NamedBarrierOp>(other))
+      taken.set(named.getId().value_or(0));
+    else if (auto turns = dyn_cast<TurnsOp>(other))
+      for (uint64_t i = 0; turns.getId() && i < turns.getWarpgroups(); ++i)
+        taken.set(*turns.getId() + i);
+  });
+  for (auto [region, number] : roleBarriers)
+    taken.set(number);
+  int number = taken.find_first_unset();
+  if (number < 0)
+    return op->emitError("warps of a role exchange elements at a named barrier, but the kernel "
+                         "uses all 15");
+  roleBarriers[role] = number;
+  return success();
+}
 
 //===----------------------------------------------------------------------===//
 // Layouts

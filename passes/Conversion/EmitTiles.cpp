@@ -179,6 +179,8 @@ LogicalResult KernelEmitter::rearrange(Operation *op, Value source, Value result
     return op->emitError() << "elements change threads through scratch memory, which holds at most "
                            << mostStaticBytes << " bytes, but the tile has " << bytes
                            << "; use smaller blocks";
+  if (failed(beginExchange(op, /*usesScratch=*/true)))
+    return failure();
   Value base = getScratch(bytes);
   auto address = [&](Value number) { return advance(base, mul(number, i32(elementBytes))); };
   Values elements = getElements(source), moved;
@@ -295,6 +297,8 @@ LogicalResult KernelEmitter::emitReduce(tile::ReduceOp op) {
         from.warpDigits());
     if (!row)
       return op.emitError() << "warps that share " << type << " do not form a grid";
+    if (failed(beginExchange(op, /*usesScratch=*/true)))
+      return failure();
     Value base = getScratch(numParts * length * bytes);
     auto address = [&](Value first, int reg) {
       return advance(base, mul(add(first, coord(plan.result, 0, reg)), i32(bytes)));
@@ -343,6 +347,8 @@ LogicalResult KernelEmitter::emitConvert(ConvertOp op) {
       return op.emitError()
              << "scratch memory must have the shape and elements of the tile, but got " << type;
     Value buffer = getScalar(op.getScratch());
+    if (failed(beginExchange(op, /*usesScratch=*/false)))
+      return failure();
     if (failed(writeShared(op, op.getSource(), buffer, type, /*exchanged=*/false)))
       return failure();
     barrier();

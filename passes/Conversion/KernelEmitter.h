@@ -90,6 +90,7 @@ private:
                         mlir::ValueRange operands);
   mlir::Value vectorOf(mlir::ArrayRef<mlir::Value> elements);
   mlir::Value extract(mlir::Value aggregate, int64_t index);
+  /// All warps that execute the operation meet.
   void barrier();
 
   const layout::RegisterLayout *getLayout(mlir::Operation *op, mlir::Type tile);
@@ -151,6 +152,9 @@ private:
   Values splitRow(mlir::Value row, mlir::ArrayRef<int64_t> shape);
   /// The number of an element, counted along rows.
   mlir::Value linearise(mlir::ArrayRef<mlir::Value> indices, mlir::ArrayRef<int64_t> shape);
+  /// Warps are about to exchange elements, between calls of barrier(). Inside a role that takes a
+  /// named barrier of its own, and `scratch` memory that no other role uses.
+  mlir::LogicalResult beginExchange(mlir::Operation *op, bool usesScratch);
   /// Memory that an operation uses while it runs, between barriers.
   mlir::Value getScratch(int64_t bytes);
   mlir::LogicalResult emitReduce(tile::ReduceOp op);
@@ -173,6 +177,9 @@ private:
     mlir::Value inside;   ///< whether the indices along other dimensions are inside; may be null
     Values index, extent; ///< of the tile's dimensions
     Values stride;        ///< in elements
+    mlir::Value viewValue;
+    bool isArgument = false;    ///< of the kernel, not made of one
+    bool runsAlongLast = false; ///< the tile's last dimension is the view's
     llvm::SmallVector<int64_t> shape; ///< of the tile
     /// Along this dimension, elements lie where the index of each register says. Rank 1 and 2 only.
     int gathered = -1;
@@ -185,6 +192,8 @@ private:
   /// Whether runs of `vector` elements along the last dimension are contiguous, aligned to their
   /// size, and inside the view as a whole or not at all.
   mlir::Value isVectorisable(const Region &region, int64_t vector);
+  /// The part of it that depends on an argument of the kernel alone; computed once, at entry.
+  mlir::Value isAlignedView(const View &view, mlir::Value viewValue, int64_t vector);
 
   mlir::LogicalResult emitDim(tile::DimOp op);
   mlir::LogicalResult emitSubview(tile::SubviewOp op);
@@ -313,6 +322,8 @@ private:
   llvm::DenseMap<mlir::Attribute, mlir::Value> constants;
   llvm::DenseMap<mlir::Type, std::unique_ptr<layout::RegisterLayout>> registerLayouts;
   llvm::DenseMap<mlir::Type, std::unique_ptr<layout::SharedLayout>> sharedLayouts;
+  /// By the view and the number of elements.
+  llvm::DenseMap<std::pair<mlir::Value, int64_t>, mlir::Value> alignedViews;
   /// Numbers of threads by their values: for each warp and lane.
   std::map<std::vector<int64_t>, mlir::Value> threadNumbers;
   llvm::DenseMap<mlir::StringAttr, Values> captures;
@@ -322,6 +333,9 @@ private:
   int64_t numWarps;
   bool isOneThread = false; ///< what is written is reached by one thread of the role
   int64_t scratchBytes = 0;
+  mlir::Region *role = nullptr;        ///< that is being written; null outside of roles
+  mlir::Region *scratchRole = nullptr; ///< that exchanges through scratch memory
+  llvm::DenseMap<mlir::Region *, int64_t> roleBarriers; ///< numbers of their named barriers
 };
 
 /// The captures that a kernel reaches, in the order in which the module declares them: its

@@ -1,0 +1,81 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Warps that exchange elements meet at a barrier for exactly those that execute the operation: the whole block's outside
+// of roles, inside one with a number that nothing else has.
+// RUN: tilewright-opt %s --convert-tgpu-to-nvvm -split-input-file -verify-diagnostics | FileCheck %s
+
+#acc = #tgpu.mma<2, 1>
+!t = tensor<32x8xf32, #acc>
+!row = tensor<8xf32, #tgpu.slice<0, #acc>>
+
+// CHECK-LABEL: llvm.func @block
+// CHECK-COUNT-2: nvvm.barrier.cta.sync.aligned.all
+tgpu.kernel @block target "sm_80" warps 2 (%s: f32) grid(%i = 1) {
+  %t = tile.full %s : !t
+  %r = tile.reduce add %t dim 0 : !t -> !row
+}
+
+// -----
+
+#acc = #tgpu.mma<2, 1>
+!t = tensor<32x8xf32, #acc>
+!row = tensor<8xf32, #tgpu.slice<0, #acc>>
+
+// 1 and 2 are taken; of 64 threads.
+// CHECK-LABEL: llvm.func @role
+// CHECK-DAG:     %[[ID:.*]] = llvm.mlir.constant(3 : i32)
+// CHECK-DAG:     %[[THREADS:.*]] = llvm.mlir.constant(64 : i32)
+// CHECK-NOT:     sync.aligned.all
+// CHECK:         "llvm.nvvm.barrier.cta.sync.aligned.count"(%[[ID]], %[[THREADS]])
+// CHECK:         "llvm.nvvm.barrier.cta.sync.aligned.count"(%[[ID]], %[[THREADS]])
+// CHECK-NOT:     sync.aligned.all
+tgpu.kernel @role target "sm_90a" warps 3 (%s: f32) grid(%i = 1) {
+  %x = tgpu.named_barrier warps 2 id 1 : index
+  %y = tgpu.named_barrier warps 2 id 2 : index
+  tgpu.roles
+    role "idle" warps 1 {
+    }
+    role "sum" warps 2 {
+      %t = tile.full %s : !t
+      %r = tile.reduce add %t dim 0 : !t -> !row
+    }
+}
+
+// -----
+
+#acc = #tgpu.mma<2, 1>
+!t = tensor<32x8xf32, #acc>
+!row = tensor<8xf32, #tgpu.slice<0, #acc>>
+tgpu.kernel @two_roles target "sm_90a" warps 4 (%s: f32) grid(%i = 1) {
+  tgpu.roles
+    role "a" warps 2 {
+      %t = tile.full %s : !t
+      %r = tile.reduce add %t dim 0 : !t -> !row
+    }
+    role "b" warps 2 {
+      %t = tile.full %s : !t
+      // expected-error @+1 {{two roles exchange elements between their warps, but there is scratch memory for one; give tiles of one role to one column of warps}}
+      %r = tile.reduce add %t dim 0 : !t -> !row
+    }
+}
+
+// -----
+
+#acc = #tgpu.mma<2, 1>
+!t = tensor<32x8xf32, #acc>
+!row = tensor<8xf32, #tgpu.slice<0, #acc>>
+tgpu.kernel @all_taken target "sm_90a" warps 28 (%s: f32) grid(%i = 1) {
+  %turns = tgpu.turns warpgroups 6 id 1 : index
+  %more = tgpu.turns warpgroups 6 id 7 : index
+  %x = tgpu.named_barrier warps 2 id 13 : index
+  %y = tgpu.named_barrier warps 2 id 14 : index
+  %z = tgpu.named_barrier warps 2 id 15 : index
+  tgpu.roles
+    role "sum" warps 2 {
+      %t = tile.full %s : !t
+      // expected-error @+1 {{warps of a role exchange elements at a named barrier, but the kernel uses all 15}}
+      %r = tile.reduce add %t dim 0 : !t -> !row
+    }
+    role "idle" warps 26 {
+    }
+}
