@@ -155,7 +155,9 @@ public:
   //===--- barriers
   //--------------------------------------------------------------------------------===//
 
-  void initialize(mlir::Operation *op, unsigned first, unsigned stages, int64_t arrivals);
+  /// From then on their words in shared memory belong to nobody else.
+  bool initialize(mlir::Operation *op, unsigned first, unsigned stages, int64_t arrivals,
+                  std::optional<int64_t> offset);
   bool arrive(Context &context, mlir::Operation *op, unsigned barrier, int64_t phase, unsigned warp,
               int64_t count);
   bool expect(Context &context, mlir::Operation *op, unsigned barrier, int64_t phase,

@@ -10,6 +10,7 @@
 #include "mlir/IR/Operation.h"
 
 #include <algorithm>
+#include <limits>
 
 using namespace mlir;
 
@@ -26,7 +27,8 @@ std::string Machine::describe(const Barrier &barrier) const {
   return text;
 }
 
-void Machine::initialize(Operation *op, unsigned first, unsigned stages, int64_t arrivals) {
+bool Machine::initialize(Operation *op, unsigned first, unsigned stages, int64_t arrivals,
+                         std::optional<int64_t> offset) {
   for (unsigned stage = 0; stage < stages; ++stage) {
     Barrier &barrier = barriers[first + stage];
     barrier = Barrier();
@@ -35,6 +37,12 @@ void Machine::initialize(Operation *op, unsigned first, unsigned stages, int64_t
     barrier.arrivals = barrier.missing = arrivals;
     barrier.arriving = barrier.completed = Clock(components.count());
   }
+  if (!offset)
+    return true;
+  constexpr int64_t wordBytes = 8;
+  Access access{clocks[0], components.barrier(first), std::numeric_limits<Time>::max(), false, op};
+  Bytes words{{0, stages * wordBytes}};
+  return report(shadow.write(*offset, words, access), op, access, "the barriers");
 }
 
 bool Machine::complete(unsigned number, Operation *op) {

@@ -138,6 +138,13 @@ public:
       pieces.push_back({begin, std::vector<char>(begin, begin + (last - first + 1) * width)});
     }
   }
+  /// Whether the arrays hold other bytes than those of `other`.
+  bool differs(const Snapshot &other) const {
+    for (auto [mine, theirs] : llvm::zip_equal(pieces, other.pieces))
+      if (mine.second != theirs.second)
+        return true;
+    return false;
+  }
   void restore() const {
     for (const auto &[begin, bytes] : pieces)
       std::memcpy(begin, bytes.data(), bytes.size());
@@ -156,13 +163,19 @@ LogicalResult simulate(ModuleOp module, StringRef entry, const llvm::StringMap<A
   Operation *found = SymbolTable::lookupSymbolIn(*copy, entry);
   if (!found)
     return module.emitError() << "has no kernel or program @" << entry;
-  Snapshot snapshot(arguments);
-  for (auto [i, moment] : llvm::enumerate(options.moments)) {
-    if (i > 0)
-      snapshot.restore();
+  Snapshot inputs(arguments);
+  std::optional<Snapshot> results;
+  for (AsyncMoment moment : options.moments) {
+    if (results)
+      inputs.restore();
     SimulatedRunner runner(moment, options);
     if (failed(runEntry(found, arguments, {/*f64=*/false, options.smCount}, runner)))
       return failure();
+    Snapshot now(arguments);
+    if (results && now.differs(*results))
+      return found->emitOpError("gives other results when asynchronous work is done earlier or "
+                                "later");
+    results.emplace(std::move(now));
   }
   return success();
 }

@@ -75,11 +75,11 @@ LogicalResult lower(Lowering &lowering, tgpu::AllocBarriersOp op) {
   unsigned stages = cast<tgpu::BarriersType>(op.getBarriers().getType()).getStages();
   Slot slot = lowering.define(op.getBarriers());
   int64_t arrivals = op.getArrivals();
+  std::optional<int64_t> offset = op.getOffset();
   emit(lowering, op, [=, op = op.getOperation()](Machine &machine, auto &, auto &frame) {
     unsigned first = machine.plan.barriers.lookup(op);
-    machine.initialize(op, first, stages, arrivals);
     setNumber(frame, slot, first);
-    return true;
+    return machine.initialize(op, first, stages, arrivals, offset);
   });
   return success();
 }
