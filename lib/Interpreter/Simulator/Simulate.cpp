@@ -94,9 +94,10 @@ private:
   LogicalResult runBlock(const Entry &entry, ArrayRef<BoundArgument> arguments,
                          const llvm::StringMap<BoundArgument> &captures, const Grid &grid,
                          int64_t number) {
+    // Unfinished products of the machine keep tiles that are made of the frame's memory.
+    SimulatedFrame frame;
     Machine machine(entry.plan, moment, options.seed + static_cast<uint64_t>(number),
                     grid.extents);
-    SimulatedFrame frame;
     frame.machine = &machine;
     frame.context = &machine.main;
     initialize(frame, *entry.code, arguments, captures);
