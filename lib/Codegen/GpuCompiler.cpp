@@ -30,6 +30,11 @@ LogicalResult tilewright::mapToGpu(ModuleOp module, const GpuOptions &options) {
   PassManager manager(module.getContext(), ModuleOp::getOperationName());
   dumpPasses(manager);
   if (isMapped(module)) {
+    // Code for sm_80 runs on newer chips; what sm_90a adds runs nowhere else.
+    for (auto kernel : module.getOps<tgpu::KernelOp>())
+      if (kernel.getTarget() == "sm_90a" && options.target != "sm_90a")
+        return kernel.emitOpError() << "was mapped onto sm_90a, but the target is "
+                                    << options.target << "; give --target=sm_90a";
     manager.addPass(createTgpuVerifySync());
     return manager.run(module);
   }

@@ -1,20 +1,25 @@
 # Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
-# count_refusals.py FOLDER [--list]: counts the distinct templates of the error messages that the tests of a folder
-# assert. What is quoted, and every number, is the variable part of a message.
+# count_refusals.py FOLDER [--verified PREFIX] [--list]: counts the distinct templates of the error messages that the tests
+# of a folder assert: as FileCheck finds them in what a tool printed or, with --verified, as -verify-diagnostics expects them
+# in the files whose names begin with PREFIX. What is quoted, and every number, is the variable part of a message.
 
 import os
 import re
 import sys
 
+printed = r"^(?://\s*)?[A-Z0-9-]+: .*?error: (.*)"
+verified = r".*// expected-error(?:-re)? (?:@\S+ )?\{\{(.*)\}\}$"
+prefix = sys.argv[sys.argv.index("--verified") + 1] if "--verified" in sys.argv else None
+
 templates = set()
 for folder, _, files in os.walk(sys.argv[1]):
     for file in files:
-        if not file.endswith((".test", ".mlir")):
+        if not file.endswith((".test", ".mlir")) or not file.startswith(prefix or ""):
             continue
         with open(os.path.join(folder, file)) as stream:
             for line in stream:
-                found = re.match(r"^(?://\s*)?[A-Z0-9-]+: .*?error: (.*)", line)
+                found = re.match(verified if prefix else printed, line)
                 if not found:
                     continue
                 text = re.sub(r"\{\{.*?\}\}|\"[^\"]*\"|'[^']*'|@\w+|-?\d+|\[.*?\]", "#", found.group(1))
