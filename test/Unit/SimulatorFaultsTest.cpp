@@ -204,6 +204,17 @@ TEST_F(SimulatorFaultsTest, Products) {
                         "tgpu.wgmma_commit\n tgpu.write %value, %b : !r, !buffer\n");
 }
 
+TEST_F(SimulatorFaultsTest, ProductsOutsideOfRoles) {
+  expectClean("sm_90a", 4,
+              "%value = tgpu.load %x[0, 0] : !x -> !r\n"
+              "tgpu.write %value, %b : !r, !buffer\n"
+              "tgpu.fence_async\n tgpu.sync\n"
+              "%p = tgpu.wgmma %b, %b transpose_b : !buffer, !buffer -> "
+              "tensor<64x64xf32, #tgpu.wgmma<1>>\n"
+              "tgpu.wgmma_commit\n"
+              "%t = tgpu.wgmma_wait pending 0, %p : tensor<64x64xf32, #tgpu.wgmma<1>>\n");
+}
+
 TEST_F(SimulatorFaultsTest, Stores) {
   const std::string write = "%value = tgpu.load %x[0, 0] : !x -> !r\n"
                             "tgpu.write %value, %b : !r, !buffer\n"

@@ -144,6 +144,8 @@ bool Machine::runRoles(MutableArrayRef<Role> roles) {
   }
   for (std::thread &thread : threads)
     thread.join();
+  if (firstFault)
+    inFlight.clear(); // holds tiles of the roles' frames
   // What follows comes behind all roles, but no memory is made visible.
   return !firstFault;
 }
