@@ -344,7 +344,8 @@ TEST_F(TgpuMappingTest, TilesOfHigherRankAndIndices) {
 TEST_F(TgpuMappingTest, Refusals) {
   expectRefused("attention_forward.mlir", {{"D", "256"}, {"T", "f32"}},
                 "bytes of shared memory, but the limit of sm_80 is 166912; use smaller blocks");
-  expectRefused("matmul.mlir", {{"T", "f16"}}, "must be a power of two from 1 to 32, but got 3", 3);
+  expectRefused("matmul.mlir", {{"T", "f16"}},
+                "must be a power of two from 1 to 32, or 0 to have it chosen, but got 3", 3);
 }
 
 } // namespace
