@@ -132,16 +132,25 @@ Status toArgument(const tilewright_argument &given, const char *what, Argument &
 template <typename NameOf>
 Status placeArguments(const tilewright_argument *given, size_t numGiven, NameOf nameOf,
                       size_t numPlaces, Argument *placed) {
-  if (numGiven > 0)
+  if (numGiven > 0) {
     if (Status status = expectPointer(given, "the list of arguments"); !status)
       return status;
+    if (Status status = expectSize(*given, "tilewright_argument"); !status)
+      return status;
+  }
+  // A caller of a later version has longer structs, so they lie further apart.
+  auto at = [&](size_t i) -> const tilewright_argument & {
+    const char *first = reinterpret_cast<const char *>(given);
+    return *reinterpret_cast<const tilewright_argument *>(first + i * given->struct_size);
+  };
   uint64_t taken = 0;
   static_assert(maxArguments <= 64, "a bit for each argument");
   for (size_t i = 0; i < numGiven; ++i) {
-    if (Status status = expectSize(given[i], "tilewright_argument"); !status)
+    const tilewright_argument &argument = at(i);
+    if (Status status = expectSize(argument, "tilewright_argument"); !status)
       return status;
     size_t place = i;
-    const char *name = given[i].name;
+    const char *name = argument.name;
     if (name && (i >= numPlaces || nameOf(i) != name)) {
       place = 0;
       while (place < numPlaces && nameOf(place) != name)
@@ -155,7 +164,7 @@ Status placeArguments(const tilewright_argument *given, size_t numGiven, NameOf 
     if (taken >> place & 1)
       return invalid("argument '" + nameOf(place) + "' is given twice");
     taken |= uint64_t(1) << place;
-    if (Status status = toArgument(given[i], nameOf(place).c_str(), placed[place]); !status)
+    if (Status status = toArgument(argument, nameOf(place).c_str(), placed[place]); !status)
       return status;
   }
   return Status::success();

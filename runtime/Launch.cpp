@@ -114,7 +114,8 @@ Refusal findViewRefusal(const ViewRequirement &requirement, const Argument &view
     if (i + 1 == view.rank) {
       if (requirement.isUnitInner && view.strides[i] != 1)
         return {Reason::Inner, requirement.argument, i, alignment};
-    } else if (view.strides[i] * int64_t(byteWidth(view.type)) % alignment != 0) {
+    } else if (uint64_t(view.strides[i]) * byteWidth(view.type) % uint64_t(alignment) != 0) {
+      // Unsigned, as strides may be anything, and alignments are powers of two.
       return {Reason::Stride, requirement.argument, i, alignment};
     }
   }

@@ -264,6 +264,20 @@ TEST_F(CApi, RunsOperationsByNameAndByPosition) {
   EXPECT_EQ(tilewright_operation_workspace_size(operation, list, 8, 0, &size), TILEWRIGHT_OK);
   EXPECT_EQ(runList(), TILEWRIGHT_OK) << tilewright_last_error();
   EXPECT_EQ(fake().launches.size(), 1u);
+  // Of a later version, whose structs are longer.
+  struct Later {
+    tilewright_argument known;
+    char more[24];
+  } later[8];
+  for (size_t i = 0; i < 8; ++i) {
+    later[i].known = list[i];
+    later[i].known.struct_size = sizeof(Later);
+  }
+  EXPECT_EQ(tilewright_operation_run(operation, &later[0].known, 8, nullptr, 0, streamOf(0)),
+            TILEWRIGHT_OK)
+      << tilewright_last_error();
+  ASSERT_EQ(fake().launches.size(), 2u);
+  EXPECT_EQ(fake().launches[0].params, fake().launches[1].params);
   list[7].name = "out";
   EXPECT_C_FAILURE(runList(), TILEWRIGHT_INVALID_ARGUMENT, "there is no argument 'out'");
   list[7].name = "q";

@@ -376,6 +376,11 @@ TEST_F(Operations, SaysWhyNoVariantFits) {
   arguments.values[0].strides[0] = 65;
   EXPECT_FAILURE(run(operation, arguments), Code::Unsupported,
                  prefix + "the stride 65 along dimension 0 of 'x' must be a multiple of 16 bytes");
+  // More bytes than 64 bits count.
+  arguments.values[0].strides[0] = INT64_MAX;
+  EXPECT_FAILURE(run(operation, arguments), Code::Unsupported,
+                 prefix + "the stride 9223372036854775807 along dimension 0 of 'x' must be a "
+                          "multiple of 16 bytes");
   arguments.values[0].strides[0] = 64;
   arguments.values[0].strides[1] = 2;
   EXPECT_FAILURE(run(operation, arguments), Code::Unsupported,
