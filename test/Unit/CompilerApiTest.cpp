@@ -1,0 +1,134 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// libtilewright-compiler.so as an application uses it: from the text of a kernel to a bundle that
+// the runtime reads.
+
+#include "lib/CompilerApi/tilewright-compiler.h"
+#include "runtime/Bundle.h"
+
+#include "gtest/gtest.h"
+
+#include <fstream>
+#include <sstream>
+#include <thread>
+
+using namespace tilewright::runtime;
+
+namespace {
+
+/// Tests run in the root of the source tree.
+std::string readKernel(const char *name) {
+  std::stringstream text;
+  text << std::ifstream(name).rdbuf();
+  return text.str();
+}
+
+struct Request {
+  std::string source = readKernel("kernels/matmul.mlir");
+  std::vector<tilewright_compile_param> params = {{"T", "f16"}};
+  std::vector<const char *> with, targets;
+  tilewright_compile_request request = {};
+
+  tilewright_compile_code compile(std::string *bundle = nullptr) {
+    request.struct_size = sizeof(request);
+    request.source = source.data();
+    request.source_size = source.size();
+    request.params = params.data();
+    request.num_params = params.size();
+    request.with = with.data();
+    request.num_with = with.size();
+    request.targets = targets.data();
+    request.num_targets = targets.size();
+    return run(bundle);
+  }
+  tilewright_compile_code run(std::string *bundle = nullptr) {
+    void *bytes = nullptr;
+    size_t size = 0;
+    tilewright_compile_code code = tilewright_compile(&request, &bytes, &size);
+    if (code == TILEWRIGHT_COMPILE_OK && bundle)
+      bundle->assign(static_cast<char *>(bytes), size);
+    tilewright_compiler_free(bytes);
+    return code;
+  }
+};
+
+TEST(CompilerApi, CompilesToABundle) {
+  Request request;
+  request.request.source_name = "my/matmul.mlir";
+  std::string bytes;
+  ASSERT_EQ(request.compile(&bytes), TILEWRIGHT_COMPILE_OK) << tilewright_compiler_last_error();
+  EXPECT_STREQ(tilewright_compiler_last_error(), "");
+  Expected<std::shared_ptr<const Bundle>> bundle = Bundle::fromBytes(bytes);
+  ASSERT_TRUE(bundle.ok()) << bundle.status().message();
+  EXPECT_EQ((*bundle)->manifest().source, "matmul.mlir");
+  ASSERT_EQ((*bundle)->manifest().kernels.size(), 1u);
+  EXPECT_EQ((*bundle)->manifest().kernels[0].codes[0].arch.toString(), "sm_80");
+}
+
+TEST(CompilerApi, TakesReplacementsAndThreads) {
+  Request first, second;
+  first.source = second.source = readKernel("kernels/attention_forward.mlir");
+  first.params = {{"T", "bf16"}, {"D", "64"}, {"BLOCK_M", "64"}, {"BLOCK_N", "64"}};
+  second.params = first.params;
+  second.with = {"kernels/mods/softcap.mlir"};
+  std::string plain, capped;
+  std::thread other([&] {
+    EXPECT_EQ(second.compile(&capped), TILEWRIGHT_COMPILE_OK) << tilewright_compiler_last_error();
+  });
+  EXPECT_EQ(first.compile(&plain), TILEWRIGHT_COMPILE_OK) << tilewright_compiler_last_error();
+  other.join();
+  ASSERT_FALSE(HasFailure());
+  EXPECT_EQ((*Bundle::fromBytes(plain))->manifest().kernels[0].arguments.back().name,
+            "window_right");
+  EXPECT_EQ((*Bundle::fromBytes(capped))->manifest().kernels[0].arguments.back().name, "softcap");
+}
+
+TEST(CompilerApi, SaysWhatItRefuses) {
+  auto text = [](Request &request, tilewright_compile_code wanted) {
+    EXPECT_EQ(request.compile(), wanted);
+    return std::string(tilewright_compiler_last_error());
+  };
+  Request request;
+  request.params = {{"T", "i32"}};
+  EXPECT_NE(text(request, TILEWRIGHT_COMPILE_REFUSED).find("source:"), std::string::npos);
+  EXPECT_NE(std::string(tilewright_compiler_last_error()).find("parameter 'T' of kernel @matmul"),
+            std::string::npos)
+      << tilewright_compiler_last_error();
+  request = Request();
+  request.request.entry = "nothing";
+  EXPECT_NE(text(request, TILEWRIGHT_COMPILE_REFUSED).find("there is no kernel or program 'nothing'"),
+            std::string::npos);
+  request = Request();
+  request.targets = {"sm_70"};
+  EXPECT_EQ(text(request, TILEWRIGHT_COMPILE_REFUSED),
+            "target must be sm_80 or sm_90a, but got 'sm_70'");
+  request.targets = {nullptr};
+  EXPECT_EQ(text(request, TILEWRIGHT_COMPILE_INVALID_ARGUMENT),
+            "a file or target of the request is null");
+  request = Request();
+  request.params = {{"T", nullptr}};
+  EXPECT_EQ(text(request, TILEWRIGHT_COMPILE_INVALID_ARGUMENT),
+            "a parameter of the request has no name or no value");
+  request.source.clear();
+  request.params.clear();
+  EXPECT_EQ(text(request, TILEWRIGHT_COMPILE_REFUSED),
+            "source:1:1: expected a file with a kernel or a program, but there is none");
+
+  request = Request();
+  request.compile();
+  request.request.params = nullptr;
+  EXPECT_EQ(request.run(), TILEWRIGHT_COMPILE_INVALID_ARGUMENT);
+  EXPECT_STREQ(tilewright_compiler_last_error(), "a list of the request has a count, but is null");
+  request.request.source = nullptr;
+  EXPECT_EQ(request.run(), TILEWRIGHT_COMPILE_INVALID_ARGUMENT);
+  EXPECT_STREQ(tilewright_compiler_last_error(), "the request has no source");
+  request.request.struct_size = 8;
+  EXPECT_EQ(request.run(), TILEWRIGHT_COMPILE_INVALID_ARGUMENT);
+  EXPECT_STREQ(tilewright_compiler_last_error(),
+               "struct_size of the request is not that of this library; set it to sizeof");
+  size_t size = 0;
+  EXPECT_EQ(tilewright_compile(&request.request, nullptr, &size),
+            TILEWRIGHT_COMPILE_INVALID_ARGUMENT);
+}
+
+} // namespace
