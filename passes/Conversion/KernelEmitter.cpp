@@ -3,6 +3,7 @@
 // Values, control flow, and which function emits what.
 
 #include "passes/Conversion/KernelEmitter.h"
+#include "passes/Tgpu/SharedLimit.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -22,6 +23,12 @@ LogicalResult KernelEmitter::run() {
   b.setLoc(kernel.getLoc());
   LLVM::ReturnOp::create(b, ValueRange());
   endOfEntry->erase();
+  int64_t limit = getSharedLimit(kernel.getTarget());
+  int64_t planned = static_cast<int64_t>(kernel.getSharedBytes().value_or(0));
+  if (scratch && planned + scratchBytes > limit)
+    return kernel.emitError() << "needs " << planned << " bytes of shared memory and "
+                              << scratchBytes << " for exchanges between warps, but the limit of "
+                              << kernel.getTarget() << " is " << limit << "; use smaller blocks";
   if (scratch)
     scratch.setGlobalTypeAttr(TypeAttr::get(LLVM::LLVMArrayType::get(b.getI8Type(), scratchBytes)));
   return success();

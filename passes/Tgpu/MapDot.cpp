@@ -3,6 +3,7 @@
 // Products, the loads that feed them, and what they keep in shared memory.
 
 #include "passes/Tgpu/KernelMapper.h"
+#include "passes/Tgpu/PrepareKernel.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "llvm/ADT/SetVector.h"
@@ -119,16 +120,6 @@ LogicalResult KernelMapper::mapLoad(tile::LoadOp op) {
 bool KernelMapper::usesMma(tile::DotOp op) {
   Type element = tile::getElementType(op.getLhs().getType());
   return element.isF16() || element.isBF16() || op.getPrecision() == tile::DotPrecision::TF32;
-}
-
-/// Beyond its extent along k a copied operand is zero: the tile ends where the view ends.
-static bool endsWithView(tile::LoadOp load, int64_t dim) {
-  auto view = cast<tile::ViewType>(load.getView().getType());
-  int64_t rank = tile::getRank(load.getType());
-  int64_t viewDim = load.getDims() ? (*load.getDims())[dim] : view.getRank() - rank + dim;
-  int64_t extent = view.getShape()[viewDim], index = load.getStaticIndices()[viewDim];
-  return !ShapedType::isDynamic(extent) && !ShapedType::isDynamic(index) &&
-         extent - index <= cast<RankedTensorType>(load.getType()).getShape()[dim];
 }
 
 /// With k rounded up to what the instruction multiplies, where the operand's load allows it.

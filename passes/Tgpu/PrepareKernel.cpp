@@ -1,11 +1,13 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Products that the matrix unit lacks, and how many warps can share those that it has.
+// Products that the matrix unit lacks or cannot divide, and how many warps can share those that it
+// has.
 
 #include "passes/Tgpu/PrepareKernel.h"
 
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/IRMapping.h"
 
 using namespace mlir;
 using namespace tilewright;
@@ -34,6 +36,77 @@ void tgpu::widenProducts(tile::KernelOp kernel) {
     }
   });
 }
+
+//===----------------------------------------------------------------------===//
+// Inner extents
+//===----------------------------------------------------------------------===//
+
+static int64_t getColumns(Value tile) {
+  return cast<RankedTensorType>(tile.getType()).getShape().back();
+}
+
+/// What an operand is loaded as, if only casts and reshapes that keep its rows whole come between.
+static tile::LoadOp getLoad(Value value) {
+  while (Operation *op = value.getDefiningOp()) {
+    if (auto load = dyn_cast<tile::LoadOp>(op))
+      return load;
+    bool keepsRows = isa<tile::CastOp>(op) ||
+                     (isa<tile::ReshapeOp>(op) && getColumns(op->getOperand(0)) == getColumns(value));
+    if (!keepsRows)
+      return {};
+    value = op->getOperand(0);
+  }
+  return {};
+}
+
+bool tgpu::endsWithView(tile::LoadOp load, int64_t dim) {
+  auto view = cast<tile::ViewType>(load.getView().getType());
+  int64_t rank = tile::getRank(load.getType());
+  int64_t viewDim = load.getDims() ? (*load.getDims())[dim] : view.getRank() - rank + dim;
+  int64_t extent = view.getShape()[viewDim], index = load.getStaticIndices()[viewDim];
+  return !ShapedType::isDynamic(extent) && !ShapedType::isDynamic(index) &&
+         extent - index <= cast<RankedTensorType>(load.getType()).getShape()[dim];
+}
+
+/// The same with more columns, which lie beyond the view and are zero.
+static Value addColumns(Value value, int64_t columns) {
+  Operation *op = value.getDefiningOp();
+  OpBuilder b(op);
+  IRMapping map;
+  if (!isa<tile::LoadOp>(op))
+    map.map(op->getOperand(0), addColumns(op->getOperand(0), columns));
+  Operation *copy = b.clone(*op, map);
+  auto type = cast<RankedTensorType>(value.getType());
+  SmallVector<int64_t> shape(type.getShape());
+  shape.back() = columns;
+  copy->getResult(0).setType(type.clone(shape));
+  return copy->getResult(0);
+}
+
+void tgpu::roundInnerExtents(tile::KernelOp kernel) {
+  SmallVector<tile::DotOp> dots;
+  kernel.walk([&](tile::DotOp dot) { dots.push_back(dot); });
+  for (tile::DotOp dot : dots) {
+    auto type = cast<RankedTensorType>(dot.getLhs().getType());
+    bool isStoredAlongK = !dot.getTransposeA() && dot.getTransposeB();
+    if (!isOfBits(type, 16) || !isStoredAlongK)
+      continue;
+    constexpr int64_t multiple = 16;
+    int64_t rounded = (type.getDimSize(1) + multiple - 1) / multiple * multiple;
+    auto loads = {getLoad(dot.getLhs()), getLoad(dot.getRhs())};
+    bool isRoundable = llvm::all_of(loads, [](tile::LoadOp load) {
+      return load && !load.getPad() && endsWithView(load, tile::getRank(load.getType()) - 1);
+    });
+    if (rounded == type.getDimSize(1) || !isRoundable)
+      continue;
+    for (OpOperand &operand : dot->getOpOperands().take_front(2))
+      operand.set(addColumns(operand.get(), rounded));
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Warps
+//===----------------------------------------------------------------------===//
 
 int64_t tgpu::getUsableWarps(tile::KernelOp kernel, int64_t warps) {
   kernel.walk([&](tile::DotOp dot) {

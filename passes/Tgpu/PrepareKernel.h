@@ -13,6 +13,12 @@ namespace tilewright::tgpu {
 /// others. f16 holds every value of both formats, so the products are the same.
 void widenProducts(tile::KernelOp kernel);
 
+/// Operands of 16 bits that are not stored in multiples of what a product takes along k, but end
+/// where their views end, are loaded with as many columns, zero in both.
+void roundInnerExtents(tile::KernelOp kernel);
+/// Whether a tile has all that the view holds along a dimension: beyond it, all is zero.
+bool endsWithView(tile::LoadOp load, int64_t dim);
+
 /// The largest number of warps up to `warps` (a power of two) over which mma.sync can spread the
 /// result of every product; at least 1.
 int64_t getUsableWarps(tile::KernelOp kernel, int64_t warps);

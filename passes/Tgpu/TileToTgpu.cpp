@@ -37,6 +37,7 @@ struct TileToTgpuPass : tilewright::impl::TileToTgpuBase<TileToTgpuPass> {
     }
     for (auto kernel : llvm::to_vector(getOperation().getOps<tile::KernelOp>())) {
       tgpu::widenProducts(kernel);
+      tgpu::roundInnerExtents(kernel);
       int64_t wanted = warps ? warps : tgpu::chooseWarps(kernel, target);
       int64_t usable = tgpu::getUsableWarps(kernel, wanted);
       if (failed(tgpu::KernelMapper(kernel, target, usable).run()))

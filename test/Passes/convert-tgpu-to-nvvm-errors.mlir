@@ -56,3 +56,51 @@ tgpu.kernel @atomic target "sm_80" warps 1 (%x: !tile.view<[?], bf16>) grid(%i =
 // expected-error @+1 {{in the grid, 'sm_count' cannot be computed on the device except for the extent of the last id}}
 tgpu.kernel @grid target "sm_80" warps 1 (%x: !tile.view<[?], bf16>) grid(%i = sm_count(), %j = 2) {
 }
+
+// -----
+
+#acc = #tgpu.mma<1, 2>
+// expected-error @+1 {{needs 166912 bytes of shared memory and 128 for exchanges between warps, but the limit of sm_80 is 166912; use smaller blocks}}
+tgpu.kernel @exchange target "sm_80" warps 2 (%x: !tile.view<[?], f32>) grid(%i = 1) attributes {shared_bytes = 166912 : i64} {
+  %z = arith.constant dense<1.0> : tensor<16x16xf32, #acc>
+  %s = tile.reduce add %z dim 1 : tensor<16x16xf32, #acc> -> tensor<16xf32, #tgpu.slice<1, #acc>>
+}
+
+// -----
+
+#v = #tgpu.blocked<4, lanes 8, warps 4, 1>
+tgpu.kernel @rearranged target "sm_80" warps 4 (%x: !tile.view<[?], f32>) grid(%i = 1) {
+  %z = arith.constant dense<1.0> : tensor<128x128xf32, #v>
+  // expected-error @+1 {{elements change threads through scratch memory, which holds at most 49152 bytes, but the tile has 65536; use smaller blocks}}
+  %s = tile.reshape %z : tensor<128x128xf32, #v> -> tensor<256x64xf32, #v>
+}
+
+// -----
+
+#v = #tgpu.blocked<4, lanes 8, warps 4, 1>
+tgpu.kernel @indices target "sm_80" warps 4 (%x: !tile.view<[?, ?], f32>) grid(%i = 1) {
+  %c0 = arith.constant 0 : i32
+  %at = tile.iota %c0 dim 0 : tensor<32xi32, #tgpu.slice<0, #v>>
+  // expected-error @+1 {{the indices must lie as slice<1> of the tile does, but got 'tensor<32xi32, #tgpu.slice<0, #tgpu.blocked<4, lanes 8, warps 4, 1>>>'; convert them first}}
+  %t = tile.gather %x[0, 0] along 0 at %at : !tile.view<[?, ?], f32>, tensor<32xi32, #tgpu.slice<0, #v>> -> tensor<32x32xf32, #v>
+}
+
+// -----
+
+tgpu.kernel @unnumbered target "sm_90a" warps 8 (%x: !tile.view<[?], f32>) grid(%i = 1) {
+  // expected-error @+1 {{turns must have a number before code is generated; run tgpu-plan-shared-memory}}
+  %turns = tgpu.turns warpgroups 2 : index
+}
+
+// -----
+
+tgpu.kernel @misplaced target "sm_90a" warps 10 (%x: !tile.view<[?], f32>) grid(%i = 1) {
+  // expected-error @+1 {{the role that takes turns must begin at a warpgroup, but it begins at warp 2}}
+  %turns = tgpu.turns warpgroups 2 id 1 : index
+  tgpu.roles
+    role "load" warps 2 { }
+    role "compute" warps 8 {
+      tgpu.take_turn %turns
+      tgpu.pass_turn %turns
+    }
+}

@@ -133,6 +133,41 @@ tile.kernel @fma (%x: !tile.view<[?, ?], f32>, %y: !tile.view<[?, ?], f32>)
   tile.store %r, %y[0, 0] : tensor<64x64xf32>, !tile.view<[?, ?], f32>
 }
 
+// Of rank 3, a tile lies as a matrix does: the reshape moves nothing. Indices lie as the rows of what they find.
+// CHECK-LABEL: tgpu.kernel @higher_rank
+// CHECK:         %[[T:.*]] = tgpu.load %x[0, 0, 0] : {{.*}} -> tensor<4x8x16xf32, #[[L:.*]]>
+// CHECK:         %[[M:.*]] = tile.reshape %[[T]] : tensor<4x8x16xf32, #[[L]]> -> tensor<32x16xf32, #[[L]]>
+// CHECK:         tile.reduce add %[[M]] dim 1 : tensor<32x16xf32, #[[L]]> -> tensor<32xf32, #tgpu.slice<1, #[[L]]>>
+// CHECK:         %[[AT:.*]] = tgpu.convert {{.*}} -> tensor<32xi32, #tgpu.slice<1, #[[F:.*]]>>
+// CHECK:         tile.gather %z[0, 0] along 0 at %[[AT]] : {{.*}} -> tensor<32x16xf32, #[[F]]>
+tile.kernel @higher_rank (%x: !tile.view<[?, ?, ?], f32>, %y: !tile.view<[?], f32>, %rows: !tile.view<[?], i32>,
+                          %z: !tile.view<[?, ?], f32>) grid(%b = 1) {
+  %t = tile.load %x[0, 0, 0] : !tile.view<[?, ?, ?], f32> -> tensor<4x8x16xf32>
+  %m = tile.reshape %t : tensor<4x8x16xf32> -> tensor<32x16xf32>
+  %s = tile.reduce add %m dim 1 : tensor<32x16xf32> -> tensor<32xf32>
+  tile.store %s, %y[0] : tensor<32xf32>, !tile.view<[?], f32>
+  %at = tile.load %rows[0] : !tile.view<[?], i32> -> tensor<32xi32>
+  %g = tile.gather %z[0, 0] along 0 at %at : !tile.view<[?, ?], f32>, tensor<32xi32> -> tensor<32x16xf32>
+  tile.store %g, %z[0, 0] : tensor<32x16xf32>, !tile.view<[?, ?], f32>
+}
+
+// Floats of 8 bits are multiplied as f16; two warps share what four cannot. What a loop only reads is written once, before it.
+// CHECK-LABEL: tgpu.kernel @float8 target "sm_80" warps 2
+// CHECK:         tile.cast {{.*}} : tensor<16x32xf8E4M3FN, {{.*}} -> tensor<16x32xf16
+// CHECK:         tgpu.write
+// CHECK:         scf.for
+// CHECK:           tgpu.mma {{.*}} -> tensor<16x16xf32, #tgpu.mma<1, 2>>
+tile.kernel @float8 (%x: !tile.view<[?, ?], f8E4M3FN>, %y: !tile.view<[?, ?], f32>, %n: i32) grid(%b = 1) {
+  %c0 = arith.constant 0 : i32
+  %c16 = arith.constant 16 : i32
+  %a = tile.load %x[0, 0] : !tile.view<[?, ?], f8E4M3FN> -> tensor<16x32xf8E4M3FN>
+  scf.for %i = %c0 to %n step %c16 : i32 {
+    %k = tile.load %x[%i, 0] : !tile.view<[?, ?], f8E4M3FN> -> tensor<16x32xf8E4M3FN>
+    %d = tile.dot %a, %k transpose_b : tensor<16x32xf8E4M3FN>, tensor<16x32xf8E4M3FN> -> tensor<16x16xf32>
+    tile.store %d, %y[0, %i] : tensor<16x16xf32>, !tile.view<[?, ?], f32>
+  }
+}
+
 //--- errors.mlir
 
 // expected-error @+1 {{has parameters that are not bound; run tile-specialize first}}
@@ -141,9 +176,35 @@ tile.kernel @unbound params(D: int) (%x: !tile.view<[?], f32>) grid(%b = D) {
 
 // -----
 
-tile.kernel @rank3 (%x: !tile.view<[?, ?, ?], f32>) grid(%b = 1) {
-  // expected-error @+1 {{'tile.load' has a tile of rank 3; a GPU holds tiles of rank 1 and 2 so far}}
-  %t = tile.load %x[0, 0, 0] : !tile.view<[?, ?, ?], f32> -> tensor<2x4x8xf32>
+tile.kernel @rank0 (%x: !tile.view<[?], f32>) grid(%b = 1) {
+  %t = tile.load %x[0] : !tile.view<[?], f32> -> tensor<16xf32>
+  // expected-error @+1 {{'tile.reduce' has a tile of rank 0; on a GPU a tile has rank 1 at least}}
+  %s = tile.reduce add %t dim 0 : tensor<16xf32> -> tensor<f32>
+}
+
+// -----
+
+tile.kernel @middle (%x: !tile.view<[?, ?, ?], f32>) grid(%b = 1) {
+  %t = tile.load %x[0, 0, 0] : !tile.view<[?, ?, ?], f32> -> tensor<4x8x16xf32>
+  // expected-error @+1 {{on a GPU a tile of rank 2 or more is reduced along its first or last dimension, but got dimension 1 of 'tensor<4x8x16xf32>'}}
+  %s = tile.reduce add %t dim 1 : tensor<4x8x16xf32> -> tensor<4x16xf32>
+}
+
+// -----
+
+tile.kernel @gathered (%x: !tile.view<[?, ?, ?], f32>, %rows: !tile.view<[?], i32>) grid(%b = 1) {
+  %at = tile.load %rows[0] : !tile.view<[?], i32> -> tensor<4xi32>
+  // expected-error @+1 {{a tile that is gathered has rank 1 or 2 on a GPU, but got 'tensor<4x8x16xf32>'}}
+  %t = tile.gather %x[0, 0, 0] along 0 at %at : !tile.view<[?, ?, ?], f32>, tensor<4xi32> -> tensor<4x8x16xf32>
+}
+
+// -----
+
+tile.kernel @scattered (%x: !tile.view<[?, ?, ?], f32>, %rows: !tile.view<[?], i32>) grid(%b = 1) {
+  %at = tile.load %rows[0] : !tile.view<[?], i32> -> tensor<4xi32>
+  %t = tile.load %x[0, 0, 0] : !tile.view<[?, ?, ?], f32> -> tensor<4x8x16xf32>
+  // expected-error @+1 {{a tile that is scattered has rank 1 or 2 on a GPU, but got 'tensor<4x8x16xf32>'}}
+  tile.scatter_add %t, %x[0, 0, 0] along 0 at %at : tensor<4x8x16xf32>, !tile.view<[?, ?, ?], f32>, tensor<4xi32>
 }
 
 // -----
@@ -158,16 +219,8 @@ tile.kernel @inner_extent (%x: !tile.view<[?, ?], f16>) grid(%b = 1) {
 
 tile.kernel @few_rows (%x: !tile.view<[?, ?], f16>) grid(%b = 1) {
   %t = tile.load %x[0, 0] : !tile.view<[?, ?], f16> -> tensor<8x64xf16>
-  // expected-error @+1 {{a product of 'f16' by 4 warps needs a multiple of 16 rows and of 8 columns for each warp, but got 'tensor<8x8xf32>'; use larger blocks or fewer warps}}
+  // expected-error @+1 {{a product of 'f16' by 1 warps needs a multiple of 16 rows and of 8 columns for each warp, but got 'tensor<8x8xf32>'; use larger blocks or fewer warps}}
   %d = tile.dot %t, %t transpose_b : tensor<8x64xf16>, tensor<8x64xf16> -> tensor<8x8xf32>
-}
-
-// -----
-
-tile.kernel @reshape (%x: !tile.view<[?, ?], f16>) grid(%b = 1) {
-  %t = tile.load %x[0, 0] : !tile.view<[?, ?], f16> -> tensor<8x64xf16>
-  // expected-error @+1 {{operation 'tile.reshape' on tiles cannot be mapped onto a GPU yet}}
-  %r = tile.reshape %t : tensor<8x64xf16> -> tensor<16x32xf16>
 }
 
 // -----

@@ -293,18 +293,18 @@ TEST_F(AttentionMappingTest, Float8) {
 
 TEST_F(AttentionMappingTest, HeadsPackedIntoRows) {
   for (auto [name, type] : {std::pair("f16", ElementType::F16), {"f32", ElementType::F32}})
-    for (int64_t group : {4, 3}) {
-      Tensor q = input(type, {1, 2 * group, 37, 32}), k = input(type, {1, 2, 50, 32}),
-             v = input(type, {1, 2, 50, 32});
-      Tensor o(type, {1, 2 * group, 37, 32}), lse(ElementType::F32, {1, 2 * group, 37});
+    for (auto [group, d] : {std::pair<int64_t, int64_t>(4, 32), {3, 32}, {4, 40}}) {
+      Tensor q = input(type, {1, 2 * group, 37, d}), k = input(type, {1, 2, 50, d}),
+             v = input(type, {1, 2, 50, d});
+      Tensor o(type, {1, 2 * group, 37, d}), lse(ElementType::F32, {1, 2 * group, 37});
       compare("attention_packed_gqa.mlir",
               {{"T", name},
-               {"D", "32"},
+               {"D", std::to_string(d)},
                {"GROUP", std::to_string(group)},
                {"CAUSAL", "bottom_right"},
                {"BLOCK_N", "32"}},
               {{"q", q.argument()}, {"k", k.argument()}, {"v", v.argument()}, {"scale", 0.5}},
-              {{"o", &o}, {"lse", &lse}});
+              {{"o", &o}, {"lse", &lse}}, d % 16 == 0 ? 0 : 2e-3); // 40 becomes 48: added otherwise
     }
 }
 

@@ -1,0 +1,130 @@
+# Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# Compiles every kernel, alone and with each modifier that it takes, to PTX for sm_80 with its
+# default blocks, assembles that where there is a ptxas, and checks that blocks of 16 and 32 bits
+# fit the shared memory of the smallest chips (99 KB), but for the widest rows of the backward.
+#
+# usage: compile_for_gpu.py KERNELS_FOLDER [NAME...]     all of the full tier, else a few of each
+
+import concurrent.futures
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+SMALLEST_SHARED_LIMIT = 99 * 1024
+# Serialised wgmma, and what ptxas says of products that it cannot keep in flight.
+BAD_ADVICE = re.compile(r"C75(08|10|14|17)")
+# Which functions each modifier replaces.
+MODS = {
+    "alibi": "score_mod",
+    "document": "mask_mod",
+    "prefix_lm": "mask_mod",
+    "relative_bias": "score_mod",
+    "sink_window": "mask_mod",
+    "softcap": "score_mod",
+}
+PTXAS = shutil.which("ptxas") or (
+    "/usr/local/cuda/bin/ptxas" if os.path.exists("/usr/local/cuda/bin/ptxas") else None
+)
+IS_FULL = os.environ.get("TILEWRIGHT_TEST_TIER") == "full"
+
+
+def list_cases(folder, names):
+    """(kernel, parameters, modifier or None)"""
+    cases = []
+    for name in names:
+        with open(os.path.join(folder, name + ".mlir")) as file:
+            text = file.read()
+        types = ["f16", "bf16", "f32", "f64"]
+        if "fp8" in name:
+            types = ["e4m3", "e5m2"]
+        elif name == "matmul":
+            types += ["e4m3", "e5m2"]
+        dims = ["64", "80", "128", "256"] if "D: int" in text else [None]
+        for type_index, element in enumerate(types):
+            for dim_index, dim in enumerate(dims):
+                if not IS_FULL and (type_index + dim_index) % len(types) != 0:
+                    continue
+                params = {"T": element}
+                if dim:
+                    params["D"] = dim
+                if "paged" in name:
+                    params["PAGE"] = "64" if element != "f64" else "16"
+                if "packed" in name:
+                    params["GROUP"] = "6" if dim == "80" else "4"
+                if name == "layer_norm":
+                    params["N"] = "1000"
+                if name == "matmul" and element in ("e4m3", "e5m2"):
+                    params["TC"] = "f16"
+                cases.append((name, params, None))
+        for mod, function in MODS.items():
+            if re.search(rf"func\.func private @{function}\b", text):
+                cases.append((name, {"T": "f16", "D": "64"}, mod))
+    return cases
+
+
+def run(*command):
+    return subprocess.run(command, capture_output=True, text=True)
+
+
+def check(folder, case):
+    """A message for each thing that is wrong."""
+    name, params, mod = case
+    label = " ".join([name] + [f"{k}={v}" for k, v in params.items()] + ([mod] if mod else []))
+    command = ["tilewrightc", "--target=sm_80", os.path.join(folder, name + ".mlir")]
+    command += [f"--param={key}={value}" for key, value in params.items()]
+    if mod:
+        command.append("--with=" + os.path.join(folder, "mods", mod + ".mlir"))
+    mapped = run(*command, "--emit=tgpu")
+    if mapped.returncode:
+        return [f"{label}: {mapped.stderr.strip()}"]
+    problems = []
+    shared = [int(bytes) for bytes in re.findall(r"shared_bytes = (\d+)", mapped.stdout)]
+    is_wide = (
+        params["T"] == "f64"
+        or (name == "attention_block_sparse" and params["T"] == "f32")
+        or ("backward" in name and params.get("D") == "256")
+    )
+    is_paged = "PAGE" in params  # as large as the pages that it is given
+    if not shared:
+        problems.append(f"{label}: no kernel says how much shared memory it takes")
+    elif max(shared) > SMALLEST_SHARED_LIMIT and not is_wide and not is_paged:
+        problems.append(f"{label}: takes {max(shared)} bytes of shared memory")
+    ptx = run(*command, "--emit=ptx")
+    if ptx.returncode:
+        return problems + [f"{label}: {ptx.stderr.strip()}"]
+    if len(re.findall(r"^\.visible \.entry", ptx.stdout, re.M)) != len(shared):
+        problems.append(f"{label}: not every kernel has an entry in the PTX")
+    if not PTXAS:
+        return problems
+    with tempfile.TemporaryDirectory() as work:
+        path = os.path.join(work, "kernel.ptx")
+        with open(path, "w") as file:
+            file.write(ptx.stdout)
+        for chip in ("sm_80", "sm_90") if IS_FULL else ("sm_80",):
+            # Spills are not looked at here, so nothing is gained by optimising.
+            level = "-O3" if IS_FULL else "-O1"
+            assembled = run(PTXAS, level, f"-arch={chip}", path, "-o", os.path.join(work, "out"))
+            log = assembled.stdout + assembled.stderr
+            if assembled.returncode or BAD_ADVICE.search(log):
+                problems.append(f"{label}: ptxas for {chip}: {log.strip()}")
+    return problems
+
+
+def main():
+    folder, names = sys.argv[1], sys.argv[2:]
+    names = names or sorted(f[:-5] for f in os.listdir(folder) if f.endswith(".mlir"))
+    cases = list_cases(folder, names)
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        problems = [p for found in pool.map(lambda c: check(folder, c), cases) for p in found]
+    for problem in problems:
+        print(problem)
+    assembled = "assembled" if PTXAS else "not assembled: there is no ptxas"
+    print(f"{len(cases)} cases compiled, {len(problems)} problems; {assembled}")
+    sys.exit(1 if problems or not cases else 0)
+
+
+main()
