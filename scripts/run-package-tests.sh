@@ -12,6 +12,12 @@ for test in test/*; do
   echo "== ${test#test/}"
   "$test" --gtest_brief=1 ${1:+--gtest_filter="$1"} || failed+=("${test#test/}")
 done
+if nvidia-smi -L >/dev/null 2>&1; then
+  echo "== AcceptanceTests on the GPU"
+  TILEWRIGHT_TEST_DEVICE=cuda test/AcceptanceTests --gtest_brief=1 ${1:+--gtest_filter="$1"} || failed+=("AcceptanceTests on the GPU")
+else
+  echo "== AcceptanceTests on the GPU: skipped, there is no GPU"
+fi
 echo "== tilewright-demo"
 bin/tilewright-demo || failed+=(tilewright-demo)
 echo "== gpu_attention"
