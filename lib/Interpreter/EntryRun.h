@@ -16,8 +16,7 @@ public:
 
   /// Called for every kernel before anything is written, perhaps several times.
   virtual mlir::LogicalResult compile(tile::KernelOp kernel) = 0;
-  virtual mlir::LogicalResult launch(tile::KernelOp kernel,
-                                     llvm::ArrayRef<BoundArgument> arguments,
+  virtual mlir::LogicalResult launch(tile::KernelOp kernel, llvm::ArrayRef<BoundArgument> arguments,
                                      const llvm::StringMap<BoundArgument> &captures) = 0;
 };
 

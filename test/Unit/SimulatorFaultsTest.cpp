@@ -29,10 +29,9 @@ protected:
         %b = tgpu.alloc : !buffer
         $BODY
       })";
-    source = substitute(source, {{"WARPS", "4"},
-                                 {"TARGET", target},
-                                 {"BLOCK", std::to_string(warps)},
-                                 {"BODY", body}});
+    source = substitute(
+        source,
+        {{"WARPS", "4"}, {"TARGET", target}, {"BLOCK", std::to_string(warps)}, {"BODY", body}});
     mlir::OwningOpRef<mlir::ModuleOp> module =
         parseBuffer(context, llvm::MemoryBufferRef(source, "test.mlir"));
     mlir::PassManager manager(&context);
@@ -64,8 +63,7 @@ const std::string kCopy = "tgpu.copy_async %x[0, 0], %b : !x, !buffer\n";
 const std::string kRead = "%r = tgpu.read %b : !buffer -> !r\n";
 const std::string kFull = "%full = tgpu.alloc_barriers arrivals 1 : !bar\n"
                           "%map = tgpu.tensor_map %x : !x -> !map\n";
-const std::string kLoad =
-    "tgpu.tma_load %map[0, 0], %b, %full[%c0] : !map, !buffer, !bar\n";
+const std::string kLoad = "tgpu.tma_load %map[0, 0], %b, %full[%c0] : !map, !buffer, !bar\n";
 const std::string kExpect = "tgpu.expect %full[%c0] bytes 8192 : !bar\n";
 const std::string kWait = "tgpu.wait %full[%c0] : !bar\n";
 
@@ -93,8 +91,7 @@ TEST_F(SimulatorFaultsTest, WritesOfRegisters) {
                             "tgpu.write %value, %b : !r, !buffer\n";
   expectClean("sm_80", 4, write + "tgpu.sync\n" + kRead);
   expectClean("sm_80", 4, write + kRead); // every warp reads what it wrote
-  const std::string transposed =
-      "%t = tgpu.read %b transpose : !buffer -> !r\n";
+  const std::string transposed = "%t = tgpu.read %b transpose : !buffer -> !r\n";
   expectFault("'tgpu.read' op reads shared memory that warp 1 may still be writing", "sm_80", 4,
               write + transposed);
   expectFault("'tgpu.write' op overwrites shared memory that warp 1 may still be writing", "sm_80",
@@ -125,13 +122,14 @@ TEST_F(SimulatorFaultsTest, Phases) {
 TEST_F(SimulatorFaultsTest, PhasesThatMayBeMissed) {
   // One of four warps releases the slot, so the others may sleep through the second phase.
   const std::string prologue = kFull + "%empty = tgpu.alloc_barriers arrivals 1 : !bar\n";
-  const std::string load =
-      kExpect + kLoad +
-      "tgpu.acquire %empty[%c1] : !bar\n"
-      "tgpu.expect %full[%c1] bytes 8192 : !bar\n"
-      "tgpu.tma_load %map[0, 0], %b, %full[%c1] : !map, !buffer, !bar\n";
-  const std::string compute = kWait + "tgpu.arrive %empty[%c0] per $SCOPE : !bar\n"
-                                      "tgpu.wait %full[%c1] : !bar\n" + kRead;
+  const std::string load = kExpect + kLoad +
+                           "tgpu.acquire %empty[%c1] : !bar\n"
+                           "tgpu.expect %full[%c1] bytes 8192 : !bar\n"
+                           "tgpu.tma_load %map[0, 0], %b, %full[%c1] : !map, !buffer, !bar\n";
+  const std::string compute = kWait +
+                              "tgpu.arrive %empty[%c0] per $SCOPE : !bar\n"
+                              "tgpu.wait %full[%c1] : !bar\n" +
+                              kRead;
   expectHopperFault("completes phase 1 of stage 0 while warp 5 may still wait for the phase "
                     "before, and then misses it",
                     prologue, load, substitute(compute, {{"SCOPE", "role"}}));
@@ -164,8 +162,7 @@ TEST_F(SimulatorFaultsTest, Turns) {
                 "tgpu.roles role \"load\" warps 4 {\n} role \"compute\" warps 8 {\n" +
                     body + "}\n");
   };
-  expect("'tgpu.pass_turn' op passes a turn on that has not been taken",
-         "tgpu.pass_turn %turns\n");
+  expect("'tgpu.pass_turn' op passes a turn on that has not been taken", "tgpu.pass_turn %turns\n");
   expect("'tgpu.take_turn' op takes a turn that has not been passed on",
          "tgpu.take_turn %turns\n tgpu.take_turn %turns\n");
   expect("'tgpu.turns' op ends with a turn that is taken, but not passed on",
@@ -175,17 +172,15 @@ TEST_F(SimulatorFaultsTest, Turns) {
 }
 
 TEST_F(SimulatorFaultsTest, Products) {
-  const std::string product =
-      "%p = tgpu.wgmma %b, %b transpose_b : !buffer, !buffer -> "
-      "tensor<64x64xf32, #tgpu.wgmma<1>>\n";
+  const std::string product = "%p = tgpu.wgmma %b, %b transpose_b : !buffer, !buffer -> "
+                              "tensor<64x64xf32, #tgpu.wgmma<1>>\n";
   const std::string result = " : tensor<64x64xf32, #tgpu.wgmma<1>>\n";
   expectClean("sm_90a", 8,
               kFull + roles(kExpect + kLoad, kWait + product + "tgpu.wgmma_commit\n" +
                                                  "%t = tgpu.wgmma_wait pending 0, %p" + result));
-  expectHopperFault("'tgpu.wgmma_wait' op yields a tile that may still be in flight", kFull,
-                    kExpect + kLoad,
-                    kWait + product + "tgpu.wgmma_commit\n" +
-                        "%t = tgpu.wgmma_wait pending 1, %p" + result);
+  expectHopperFault(
+      "'tgpu.wgmma_wait' op yields a tile that may still be in flight", kFull, kExpect + kLoad,
+      kWait + product + "tgpu.wgmma_commit\n" + "%t = tgpu.wgmma_wait pending 1, %p" + result);
   expectHopperFault("'tgpu.wgmma' op is never committed: an asynchronous product when role "
                     "'compute' ends",
                     kFull, kExpect + kLoad, kWait + product);

@@ -6,6 +6,7 @@
 
 #include "SimulatorTesting.h"
 
+#include "lib/Interpreter/Lowering.h"
 #include "lib/Interpreter/Simulator/Mutations.h"
 
 #include <set>
@@ -14,7 +15,8 @@
 namespace tilewright {
 namespace {
 
-/// Why operations that passes write may be missing from a kernel, by their names.
+/// Why operations that passes write may be missing from a kernel, by their names; "unreached" is
+/// why some are never executed.
 using Proofs = std::map<std::string, std::string>;
 
 class SimulatorMutationTest : public SimulatorTest {
@@ -26,6 +28,14 @@ protected:
     std::vector<Mutation> mutations = listMutations(module);
     EXPECT_FALSE(mutations.empty());
     std::set<std::string> used;
+    std::set<unsigned> executed;
+    {
+      messages.clear();
+      SimulationOptions whole;
+      whole.executed = &executed;
+      auto copy = call;
+      ASSERT_TRUE(mlir::succeeded(simulate(module, entry, copy.arguments(), whole))) << messages;
+    }
     for (const Mutation &mutation : mutations) {
       messages.clear();
       auto mutant = mutate(module, mutation);
@@ -37,11 +47,14 @@ protected:
         EXPECT_FALSE(proof) << "is needed: " << describe(module, mutation) << "\n" << messages;
         continue;
       }
-      auto listed = proofs.find(op->getName().getStringRef().str());
+      auto listed = proofs.find(executed.count(mutation.number) ? op->getName().getStringRef().str()
+                                                                : std::string("unreached"));
       if (listed != proofs.end())
         used.insert(listed->first);
       else
-        EXPECT_TRUE(proof && !proof.empty()) << "survives: " << describe(module, mutation);
+        EXPECT_TRUE(proof && !proof.empty())
+            << "survives: " << describe(module, mutation)
+            << (executed.count(mutation.number) ? "" : ", which is never executed");
     }
     for (const auto &[name, proof] : proofs)
       EXPECT_TRUE(used.count(name)) << "no " << name << " survives: the proof is not needed";
@@ -66,16 +79,21 @@ TEST_F(SimulatorMutationTest, AttentionBackwardForHopper) {
   expectAllFound(*module, "attention_backward", attentionBackward(1, 600, 100));
 }
 
+const std::string kMergedGroups =
+    "copies that follow each other, each with a commit, are waited for together: the commit of the "
+    "second closes both";
+const std::string kHeadOfRound =
+    "a round that writes shared memory begins with a barrier; where a vote or the exchange of a "
+    "tile is a barrier as well, it lies between the last read of each buffer and its next write";
+
 /// A window, so that blocks at both ends of a loop are masked and those between are full.
 const std::map<std::string, Argument> kWindow = {
     {"scale", 0.25}, {"window_left", int64_t(60)}, {"window_right", int64_t(60)}};
 
 TEST_F(SimulatorMutationTest, MappedForward) {
-  auto module = map("attention_forward.mlir", {{"T", "bf16"},
-                                               {"D", "16"},
-                                               {"WINDOW", "true"},
-                                               {"BLOCK_M", "32"},
-                                               {"BLOCK_N", "16"}});
+  auto module =
+      map("attention_forward.mlir",
+          {{"T", "bf16"}, {"D", "16"}, {"WINDOW", "true"}, {"BLOCK_M", "32"}, {"BLOCK_N", "16"}});
   ASSERT_TRUE(module);
   SimulatedCall call = attentionForward(1, 1, 128, 300, 16);
   call.scalars = kWindow;
@@ -83,11 +101,9 @@ TEST_F(SimulatorMutationTest, MappedForward) {
 }
 
 TEST_F(SimulatorMutationTest, MappedBackward) {
-  auto module = map("attention_backward.mlir", {{"T", "bf16"},
-                                                {"D", "16"},
-                                                {"WINDOW", "true"},
-                                                {"BLOCK_M", "16"},
-                                                {"BLOCK_N", "32"}});
+  auto module =
+      map("attention_backward.mlir",
+          {{"T", "bf16"}, {"D", "16"}, {"WINDOW", "true"}, {"BLOCK_M", "16"}, {"BLOCK_N", "32"}});
   ASSERT_TRUE(module);
   SimulatedCall call;
   for (const char *name : {"q", "o", "do", "dq"})
@@ -96,15 +112,8 @@ TEST_F(SimulatorMutationTest, MappedBackward) {
     call.tensors.emplace(name, randomTensor(ElementType::BF16, {1, 1, 128, 16}, name[0]));
   call.tensors.emplace("lse", randomTensor(ElementType::F32, {1, 2, 250}, 0));
   call.scalars = kWindow;
-  expectAllFound(
-      *module, "attention_backward", call,
-      {{"tgpu.copy_commit",
-        "the copies of K and V are two groups, which are waited for together: the second commit "
-        "closes both"},
-       {"tgpu.sync",
-        "one at the start of a round or of a head, where nothing is masked but the barrier of the "
-        "exchange of dS or the vote of a masked block stands between: what the copies brought is "
-        "read behind the vote, and what they overwrite was read before the exchange"}});
+  expectAllFound(*module, "attention_backward", call,
+                 {{"tgpu.copy_commit", kMergedGroups}, {"tgpu.sync", kHeadOfRound}});
 }
 
 TEST_F(SimulatorMutationTest, MappedPagedDecode) {
@@ -117,20 +126,17 @@ TEST_F(SimulatorMutationTest, MappedPagedDecode) {
   for (const char *name : {"k_pages", "v_pages"})
     call.tensors.emplace(name, randomTensor(ElementType::F16, {6, 16, 2, 32}, name[0]));
   call.tensors.emplace("lse", randomTensor(ElementType::F32, {1, 4}, 0));
-  call.tensors.emplace("block_table", Tensor(ElementType::I32, {1, 5}, [](int64_t i) {
-                         return static_cast<double>(5 - i);
-                       }));
+  call.tensors.emplace("block_table", Tensor(ElementType::I32, {1, 5},
+                                             [](int64_t i) { return static_cast<double>(5 - i); }));
   call.tensors.emplace("seq_lens", Tensor(ElementType::I32, {1}, 75));
   call.scalars = {{"scale", 0.25}};
   expectAllFound(*module, "attention_paged_decode", call);
 }
 
 TEST_F(SimulatorMutationTest, MappedSequencesOfOtherLengths) {
-  auto module = map("attention_varlen_forward.mlir", {{"T", "f16"},
-                                                      {"D", "16"},
-                                                      {"WINDOW", "true"},
-                                                      {"BLOCK_M", "32"},
-                                                      {"BLOCK_N", "16"}});
+  auto module =
+      map("attention_varlen_forward.mlir",
+          {{"T", "f16"}, {"D", "16"}, {"WINDOW", "true"}, {"BLOCK_M", "32"}, {"BLOCK_N", "16"}});
   ASSERT_TRUE(module);
   SimulatedCall call;
   for (const char *name : {"q", "o"})
@@ -149,14 +155,120 @@ TEST_F(SimulatorMutationTest, MappedSequencesOfOtherLengths) {
 
 TEST_F(SimulatorMutationTest, MappedMatMul) {
   for (const char *type : {"bf16", "f32"}) {
-    auto module = map("matmul.mlir",
-                      {{"T", type}, {"BLOCK_M", "32"}, {"BLOCK_N", "32"}, {"BLOCK_K", "32"}});
+    auto module =
+        map("matmul.mlir", {{"T", type}, {"BLOCK_M", "32"}, {"BLOCK_N", "32"}, {"BLOCK_K", "32"}});
     ASSERT_TRUE(module);
     SimulatedCall call = matmul(40, 40, 200, *parseElementType(type));
     call.scalars = {{"alpha", 1.0}};
     expectAllFound(*module, "matmul", call);
   }
 }
+
+/// The other kernels, with arguments by their names.
+struct OtherKernel {
+  const char *name;
+  std::vector<std::pair<std::string, std::string>> params;
+  Proofs proofs;
+};
+void PrintTo(const OtherKernel &kernel, std::ostream *os) { *os << kernel.name; }
+
+class OtherKernelMutationTest : public SimulatorMutationTest,
+                                public testing::WithParamInterface<OtherKernel> {
+protected:
+  static constexpr int64_t rows = 130, keys = 250, depth = 16;
+
+  static llvm::SmallVector<int64_t> shapeOf(llvm::StringRef name, unsigned rank) {
+    if (rank == 1)
+      return {name.contains("descale") || name == "seed" || name == "offset" ? 1
+              : name == "cu_seqlens_q" || name == "cu_seqlens_k"             ? 2
+                                                                             : rows};
+    bool isOfKeys = name == "k" || name == "v" || name == "dk" || name == "dv";
+    bool isPacked = rank == 3 && name.size() <= 2; // all sequences in one dimension
+    if (isPacked)
+      return {isOfKeys ? keys : rows, isOfKeys ? 1 : 2, depth};
+    if (rank == 2)
+      return {2, rows};
+    if (isOfKeys)
+      return {1, 1, keys, depth};
+    if (name == "bias" || name == "dbias" || name == "p")
+      return {1, 2, rows, keys};
+    if (name == "blocks")
+      return {1, 2, 5, 16};
+    if (name == "counts")
+      return {1, 2, 5};
+    llvm::SmallVector<int64_t> shape{1, 2, rows};
+    if (rank == 4)
+      shape.push_back(depth);
+    return shape;
+  }
+};
+
+TEST_P(OtherKernelMutationTest, EverySynchronisationIsNeeded) {
+  const OtherKernel &kernel = GetParam();
+  Params params = kernel.params;
+  params.insert(params.end(), {{"D", "16"}, {"BLOCK_N", "16"}});
+  if (llvm::none_of(params, [](const auto &param) { return param.first == "BLOCK_M"; }))
+    params.push_back({"BLOCK_M", "32"});
+  auto module = map(std::string(kernel.name) + ".mlir", params);
+  ASSERT_TRUE(module);
+  SimulatedCall call;
+  for (const ArgumentInfo &argument : entryArguments) {
+    auto view = mlir::dyn_cast<tile::ViewType>(argument.type);
+    if (!view) {
+      if (argument.type.isF32())
+        call.scalars[argument.name] = 0.25;
+      else if (argument.name == "num_splits")
+        call.scalars[argument.name] = int64_t(2);
+      else // lengths and windows
+        call.scalars[argument.name] = int64_t(argument.name.rfind("window", 0) == 0 ? 40 : keys);
+      continue;
+    }
+    ElementType type = *interpreter::elementTypeOf(view);
+    Tensor tensor = randomTensor(type, shapeOf(argument.name, view.getRank()), 7);
+    if (argument.name == "blocks")
+      tensor.fill([](int64_t i) { return static_cast<double>(i * 5 % 16); });
+    if (argument.name == "cu_seqlens_q" || argument.name == "cu_seqlens_k")
+      tensor.fill([&](int64_t i) {
+        return static_cast<double>(i * (argument.name.back() == 'q' ? rows : keys));
+      });
+    if (argument.name == "counts")
+      tensor.fill([](int64_t) { return 16; });
+    call.tensors.emplace(argument.name, std::move(tensor));
+  }
+  expectAllFound(*module, kernel.name, call, kernel.proofs);
+}
+
+const std::string kNoWindow =
+    "without a window no mask begins behind the first key (query) of the loop, so the first of the "
+    "three parts of a block loop, that of masked blocks before the full ones, is empty";
+
+INSTANTIATE_TEST_SUITE_P(
+    Kernels, OtherKernelMutationTest,
+    testing::Values(
+        OtherKernel{"attention_bias_forward", {{"T", "f16"}}, {{"unreached", kNoWindow}}},
+        OtherKernel{"attention_bias_backward",
+                    {{"T", "f16"}},
+                    {{"unreached", kNoWindow},
+                     {"tgpu.copy_commit", kMergedGroups},
+                     {"tgpu.sync", kHeadOfRound}}},
+        OtherKernel{"attention_dropout_forward", {{"T", "f16"}}, {{"unreached", kNoWindow}}},
+        OtherKernel{"attention_dropout_backward",
+                    {{"T", "f16"}},
+                    {{"unreached", kNoWindow}, {"tgpu.copy_commit", kMergedGroups}}},
+        OtherKernel{"attention_split_kv", {{"T", "f16"}}, {{"unreached", kNoWindow}}},
+        OtherKernel{
+            "attention_block_sparse", {{"T", "f16"}}, {{"tgpu.copy_commit", kMergedGroups}}},
+        OtherKernel{"attention_packed_gqa",
+                    {{"T", "f16"}, {"GROUP", "2"}, {"BLOCK_M", "16"}},
+                    {{"unreached", kNoWindow}}},
+        OtherKernel{"attention_varlen_backward",
+                    {{"T", "f16"}, {"WINDOW", "true"}},
+                    {{"tgpu.copy_commit", kMergedGroups}}},
+        OtherKernel{"attention_fp8_forward",
+                    {{"T", "e4m3"}, {"TO", "f32"}},
+                    {{"unreached", kNoWindow}, {"tgpu.sync", kHeadOfRound}}},
+        OtherKernel{"attention_backward_saved_probs", {{"T", "f16"}}, {}}),
+    [](const auto &info) { return std::string(info.param.name); });
 
 TEST_F(SimulatorMutationTest, MappedMatMulForHopper) {
   for (int64_t warps : {4, 8}) {

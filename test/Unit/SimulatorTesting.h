@@ -170,8 +170,7 @@ inline SimulatedCall attentionBackward(int64_t heads, int64_t rows, int64_t keys
   return call;
 }
 
-inline SimulatedCall matmul(int64_t m, int64_t n, int64_t k,
-                            ElementType type = ElementType::BF16) {
+inline SimulatedCall matmul(int64_t m, int64_t n, int64_t k, ElementType type = ElementType::BF16) {
   SimulatedCall call;
   Tensor &a = call.tensors.emplace("a", randomTensor(type, {m, k}, 1)).first->second;
   Tensor &b = call.tensors.emplace("b", randomTensor(type, {k, n}, 2)).first->second;
@@ -202,6 +201,8 @@ protected:
 
   using Params = std::vector<std::pair<std::string, std::string>>;
 
+  llvm::SmallVector<ArgumentInfo> entryArguments; ///< of what was mapped last
+
   /// A shipped kernel, as the compiler maps it.
   mlir::OwningOpRef<mlir::ModuleOp> map(const std::string &file, const Params &params,
                                         const std::string &target = "sm_80", int64_t warps = 4) {
@@ -212,6 +213,8 @@ protected:
     gpu.warps = warps;
     options.params = params;
     mlir::OwningOpRef<mlir::ModuleOp> module = compileFile(context, "kernels/" + file, options);
+    if (module)
+      entryArguments = getArguments(findEntry(*module));
     if (module && mlir::failed(mapToGpu(*module, gpu)))
       module = nullptr;
     EXPECT_TRUE(module) << messages;

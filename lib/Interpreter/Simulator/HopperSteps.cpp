@@ -24,8 +24,7 @@ constexpr int64_t kTmaAlignment = 16;
 
 /// Boxes of a view, copied from or to a buffer through its tensor map.
 struct TmaCopy {
-  template <typename OpT>
-  static FailureOr<TmaCopy> of(Lowering &lowering, OpT op) {
+  template <typename OpT> static FailureOr<TmaCopy> of(Lowering &lowering, OpT op) {
     auto definition = op.getMap().template getDefiningOp<tgpu::TensorMapOp>();
     if (!definition)
       return op.emitOpError("takes the result of tgpu.tensor_map");
@@ -46,8 +45,8 @@ struct TmaCopy {
     bool isAligned = reinterpret_cast<uintptr_t>(memory.data) % kTmaAlignment == 0;
     for (auto [d, stride] : llvm::enumerate(memory.strides)) {
       bool isLast = d + 1 == memory.rank();
-      isAligned &= memory.extents[d] <= 1 ||
-                   (isLast ? stride == 1 : stride * width % kTmaAlignment == 0);
+      isAligned &=
+          memory.extents[d] <= 1 || (isLast ? stride == 1 : stride * width % kTmaAlignment == 0);
     }
     return isAligned ||
            machine.fail(op, "has a tensor map of a view whose start and strides must be multiples "
@@ -109,12 +108,12 @@ struct Arrival {
       return false;
     machine.poison(base, bytes);
     int64_t count = bytes.front().end;
-    machine.defer(op, /*wakes=*/true,
-                  [=, &machine, write = std::move(write),
-                   issuer = machine.clockOf(context.firstWarp)] {
-                    write();
-                    return machine.deliver(op, barrier, phase, count, issuer);
-                  });
+    machine.defer(
+        op, /*wakes=*/true,
+        [=, &machine, write = std::move(write), issuer = machine.clockOf(context.firstWarp)] {
+          write();
+          return machine.deliver(op, barrier, phase, count, issuer);
+        });
     return !machine.fault();
   }
 
@@ -178,26 +177,23 @@ template <typename OpT> LogicalResult lowerStore(Lowering &lowering, OpT op, boo
   FailureOr<TmaCopy> copy = TmaCopy::of(lowering, op);
   if (failed(copy))
     return failure();
-  emit(lowering, op,
-       [copy = *copy, adds](Machine &machine, auto &context, SimulatedFrame &frame) {
-         if (!copy.check(machine, frame) ||
-             !machine.readByStore(context, copy.op, numberIn(frame, copy.buffer),
-                                  allBytes(copy.type)))
-           return false;
-         machine.start(context.stores, copy.op, [&machine, adds, boxes = copy.boxes(frame)] {
-           for (const TmaCopy::Box &box : boxes) {
-             const GlobalTile &tile = box.tile;
-             Storage storage = storageOf(tile.type);
-             std::vector<char> elements(box.offsets.size() * storageBytes(storage));
-             gather(machine, 0, box.offsets, tile.type, storage, elements.data());
-             (adds ? numeric::addTile : numeric::storeTile)(storage, elements.data(), tile.type,
-                                                            tile.base, tile.axes.data(),
-                                                            tile.axes.size());
-           }
-           return true;
-         });
-         return !machine.fault();
-       });
+  emit(lowering, op, [copy = *copy, adds](Machine &machine, auto &context, SimulatedFrame &frame) {
+    if (!copy.check(machine, frame) ||
+        !machine.readByStore(context, copy.op, numberIn(frame, copy.buffer), allBytes(copy.type)))
+      return false;
+    machine.start(context.stores, copy.op, [&machine, adds, boxes = copy.boxes(frame)] {
+      for (const TmaCopy::Box &box : boxes) {
+        const GlobalTile &tile = box.tile;
+        Storage storage = storageOf(tile.type);
+        std::vector<char> elements(box.offsets.size() * storageBytes(storage));
+        gather(machine, 0, box.offsets, tile.type, storage, elements.data());
+        (adds ? numeric::addTile : numeric::storeTile)(
+            storage, elements.data(), tile.type, tile.base, tile.axes.data(), tile.axes.size());
+      }
+      return true;
+    });
+    return !machine.fault();
+  });
   return success();
 }
 LogicalResult lower(Lowering &lowering, tgpu::TmaStoreOp op) {
@@ -216,10 +212,10 @@ LogicalResult lower(Lowering &lowering, tgpu::BulkCommitOp op) {
 }
 
 LogicalResult lower(Lowering &lowering, tgpu::BulkWaitOp op) {
-  emit(lowering, op, [pending = static_cast<int64_t>(op.getPending())](
-                         Machine &machine, auto &context, auto &) {
-    return machine.waitForStores(context, pending);
-  });
+  emit(lowering, op,
+       [pending = static_cast<int64_t>(op.getPending())](Machine &machine, auto &context, auto &) {
+         return machine.waitForStores(context, pending);
+       });
   return success();
 }
 
@@ -237,8 +233,7 @@ public:
     auto it = patterns.find(address);
     if (it == patterns.end())
       it = patterns
-               .emplace(address,
-                        patternOfWgmmaOperand(type, address, isB, transpose, warpgroups))
+               .emplace(address, patternOfWgmmaOperand(type, address, isB, transpose, warpgroups))
                .first;
     return it->second;
   }
@@ -327,19 +322,18 @@ bool startProduct(const WgmmaCode &code, Slot result, Machine &machine, Context 
   context.started.push_back(product);
   product->group = context.products.open();
   // Products of a warpgroup are done in order.
-  DeferredRef work = machine.start(
-      context.products, code.op,
-      [&code, &machine, &frame, product = product.get(), a, b, aValue, acc, before,
-       chained]() mutable {
-        if (before && before->work && !machine.force(*before->work))
-          return false;
-        bool done = multiply(code, machine, frame, *product, a, aValue, *b,
-                             chained ? chained->result : acc);
-        before.reset();
-        chained.reset();
-        aValue = acc = Datum();
-        return done;
-      });
+  DeferredRef work = machine.start(context.products, code.op,
+                                   [&code, &machine, &frame, product = product.get(), a, b, aValue,
+                                    acc, before, chained]() mutable {
+                                     if (before && before->work && !machine.force(*before->work))
+                                       return false;
+                                     bool done = multiply(code, machine, frame, *product, a, aValue,
+                                                          *b, chained ? chained->result : acc);
+                                     before.reset();
+                                     chained.reset();
+                                     aValue = acc = Datum();
+                                     return done;
+                                   });
   product->work = work;
   return !machine.fault();
 }
@@ -411,8 +405,8 @@ template <typename... OpTs> void add(LoweringTable &table) {
 
 void addHopperSimulation(LoweringTable &table) {
   add<tgpu::TensorMapOp, tgpu::TmaLoadOp, tgpu::BulkLoadOp, tgpu::TmaStoreOp, tgpu::TmaReduceAddOp,
-      tgpu::BulkCommitOp, tgpu::BulkWaitOp, tgpu::WgmmaOp, tgpu::WgmmaCommitOp,
-      tgpu::WgmmaWaitOp>(table);
+      tgpu::BulkCommitOp, tgpu::BulkWaitOp, tgpu::WgmmaOp, tgpu::WgmmaCommitOp, tgpu::WgmmaWaitOp>(
+      table);
 }
 
 } // namespace tilewright::simulator

@@ -151,8 +151,8 @@ bool Machine::runRoles(MutableArrayRef<Role> roles) {
 }
 
 bool Machine::reportDeadlock(ArrayRef<Context *> contexts) {
-  fail(contexts.front()->waitsAt, "never returns: " + contexts.front()->name + " waits for " +
-                                      contexts.front()->waitsFor());
+  fail(contexts.front()->waitsAt,
+       "never returns: " + contexts.front()->name + " waits for " + contexts.front()->waitsFor());
   for (Context *context : contexts.drop_front())
     note(context->waitsAt, context->name + " waits for " + context->waitsFor());
   return false;
@@ -354,8 +354,7 @@ bool Machine::waitForGroups(GroupQueue &queue, int64_t pending) {
   for (const GroupQueue::Item &item : queue.items)
     if (item.group <= target && !force(*item.work))
       return false;
-  llvm::erase_if(queue.items,
-                 [&](const GroupQueue::Item &item) { return item.group <= target; });
+  llvm::erase_if(queue.items, [&](const GroupQueue::Item &item) { return item.group <= target; });
   return !firstFault;
 }
 

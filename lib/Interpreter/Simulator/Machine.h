@@ -14,6 +14,7 @@
 #include "lib/Interpreter/Simulator/Simulate.h"
 
 #include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
 
 #include <condition_variable>
@@ -184,6 +185,7 @@ public:
   llvm::ArrayRef<int64_t> gridExtents;
   Context main;
   const Clock &clockOf(unsigned warp) const { return clocks[warp]; }
+  llvm::DenseSet<mlir::Operation *> *executed = nullptr; ///< filled where it is wanted
 
 private:
   struct Barrier {
@@ -227,7 +229,7 @@ private:
   std::vector<Barrier> barriers;
   std::vector<NamedBarrier> namedBarriers;
   llvm::DenseMap<mlir::Operation *, Context *> turnTaken; ///< by whom; null: by nobody
-  std::vector<DeferredRef> inFlight; ///< in the order of issue
+  std::vector<DeferredRef> inFlight;                      ///< in the order of issue
 
   std::mutex mutex;
   std::condition_variable changed;

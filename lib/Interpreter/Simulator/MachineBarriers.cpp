@@ -18,8 +18,9 @@ namespace tilewright::simulator {
 
 std::string Machine::describe(const Barrier &barrier) const {
   std::string text = "phase " + std::to_string(barrier.phase) + " of stage " +
-                     std::to_string(barrier.stage) + ", which misses " + std::to_string(barrier.missing) +
-                     " of " + std::to_string(barrier.arrivals) + " arrivals";
+                     std::to_string(barrier.stage) + ", which misses " +
+                     std::to_string(barrier.missing) + " of " + std::to_string(barrier.arrivals) +
+                     " arrivals";
   if (barrier.missingBytes > 0)
     text += " and " + std::to_string(barrier.missingBytes) + " bytes";
   if (barrier.missingBytes < 0)
@@ -88,8 +89,8 @@ bool Machine::checkPhase(Context &context, Operation *op, unsigned number, int64
   return true;
 }
 
-bool Machine::arrive(Context &context, Operation *op, unsigned number, int64_t phase,
-                     unsigned warp, int64_t count) {
+bool Machine::arrive(Context &context, Operation *op, unsigned number, int64_t phase, unsigned warp,
+                     int64_t count) {
   if (!checkPhase(context, op, number, phase, warp))
     return false;
   Barrier &barrier = barriers[number];
@@ -112,7 +113,8 @@ bool Machine::deliver(Operation *op, unsigned number, int64_t phase, int64_t cou
   Barrier &barrier = barriers[number];
   if (barrier.phase != phase)
     return fail(op, "delivers to phase " + std::to_string(phase) + " of stage " +
-                        std::to_string(barrier.stage) + ", which is over: it expected too few bytes");
+                        std::to_string(barrier.stage) +
+                        ", which is over: it expected too few bytes");
   barrier.missingBytes -= count;
   barrier.lastCopy = op;
   barrier.lastCopyPhase = static_cast<Time>(phase);

@@ -74,8 +74,8 @@ OwningOpRef<ModuleOp> mutate(ModuleOp module, const Mutation &mutation) {
   if (mutation.weakenedBy == 0)
     op->erase();
   else
-    op->setAttr("pending", Builder(op->getContext())
-                               .getI64IntegerAttr(pendingOf(op) + mutation.weakenedBy));
+    op->setAttr("pending",
+                Builder(op->getContext()).getI64IntegerAttr(pendingOf(op) + mutation.weakenedBy));
   return copy;
 }
 

@@ -76,8 +76,7 @@ void copyToShared(Machine &machine, const GlobalTile &tile, int64_t base,
 namespace {
 
 /// What a pattern needs, or a diagnostic.
-template <typename T>
-std::shared_ptr<const T> require(Operation *op, Result<T> result) {
+template <typename T> std::shared_ptr<const T> require(Operation *op, Result<T> result) {
   if (result)
     return std::make_shared<const T>(std::move(*result));
   op->emitOpError() << "cannot be simulated: " << result.message();
@@ -123,16 +122,15 @@ LogicalResult lower(Lowering &lowering, tgpu::AllocRingOp op) {
 LogicalResult lower(Lowering &lowering, tgpu::SlotOp op) {
   auto type = cast<tgpu::RingType>(op.getRing().getType());
   int64_t stages = type.getStages();
-  int64_t bytes =
-      llvm::alignTo(tgpu::getBytes(type.getSlot()), tgpu::getAlignment(type.getSlot()));
+  int64_t bytes = llvm::alignTo(tgpu::getBytes(type.getSlot()), tgpu::getAlignment(type.getSlot()));
   Slot ring = lowering.slotOf(op.getRing());
   IntOperand use = lowering.intOperand(op.getUse());
   Slot slot = lowering.define(op.getBuffer());
   emit(lowering, op, [=, op = op.getOperation()](Machine &machine, auto &, auto &frame) {
     int64_t number = use.read(frame);
     if (number < 0)
-      return machine.fail(op, "requires a use that is not negative, but got " +
-                                  std::to_string(number));
+      return machine.fail(op,
+                          "requires a use that is not negative, but got " + std::to_string(number));
     setNumber(frame, slot, numberIn(frame, ring) + number % stages * bytes);
     return true;
   });
@@ -239,9 +237,9 @@ LogicalResult lower(Lowering &lowering, tgpu::FmaDotOp op) {
   Slot aSlot = lowering.slotOf(op.getA()), bSlot = lowering.slotOf(op.getB());
   ElementType memory = *interpreter::elementTypeOf(aType);
   ValueOperand acc = lowering.operand(op.getAccMutable());
-  auto shape = numeric::MatMulShape::dense(
-      tile.getDimSize(0), tile.getDimSize(1), aType.getShape()[op.getTransposeA() ? 0 : 1],
-      op.getTransposeA(), op.getTransposeB());
+  auto shape = numeric::MatMulShape::dense(tile.getDimSize(0), tile.getDimSize(1),
+                                           aType.getShape()[op.getTransposeA() ? 0 : 1],
+                                           op.getTransposeA(), op.getTransposeB());
   ValueResult result = lowering.result(op.getResult());
   emit(lowering, op, [=, op = op.getOperation()](Machine &machine, auto &context, auto &frame) {
     int64_t aBase = numberIn(frame, aSlot), bBase = numberIn(frame, bSlot);
@@ -256,8 +254,8 @@ LogicalResult lower(Lowering &lowering, tgpu::FmaDotOp op) {
     auto multiply = [&](auto tag) {
       using T = decltype(tag);
       numeric::matmul(shape, static_cast<const T *>(lhs.buffer.data()),
-                      static_cast<const T *>(rhs.buffer.data()),
-                      static_cast<const T *>(sum.data()), static_cast<T *>(out.data()));
+                      static_cast<const T *>(rhs.buffer.data()), static_cast<const T *>(sum.data()),
+                      static_cast<T *>(out.data()));
     };
     storage == Storage::F64 ? multiply(double()) : multiply(float());
     frame.values[result.slot].setDense(std::move(out));
@@ -302,10 +300,10 @@ LogicalResult lower(Lowering &lowering, tgpu::CopyCommitOp op) {
 }
 
 LogicalResult lower(Lowering &lowering, tgpu::CopyWaitOp op) {
-  emit(lowering, op, [pending = static_cast<int64_t>(op.getPending())](
-                         Machine &machine, auto &context, auto &) {
-    return machine.waitForCopies(context, pending);
-  });
+  emit(lowering, op,
+       [pending = static_cast<int64_t>(op.getPending())](Machine &machine, auto &context, auto &) {
+         return machine.waitForCopies(context, pending);
+       });
   return success();
 }
 

@@ -48,8 +48,7 @@ BlockPlan planOf(tile::KernelOp kernel) {
       if (auto ring = dyn_cast<tgpu::RingType>(type))
         type = ring.getSlot();
       if (auto shared = dyn_cast<tgpu::SharedType>(type))
-        plan.granule =
-            std::min(plan.granule, tgpu::getElementBits(shared.getElementType()) / 8);
+        plan.granule = std::min(plan.granule, tgpu::getElementBits(shared.getElementType()) / 8);
     }
   });
   return plan;
@@ -57,8 +56,9 @@ BlockPlan planOf(tile::KernelOp kernel) {
 
 class SimulatedRunner : public KernelRunner {
 public:
-  SimulatedRunner(AsyncMoment moment, const SimulationOptions &options)
-      : moment(moment), options(options) {}
+  SimulatedRunner(AsyncMoment moment, const SimulationOptions &options,
+                  llvm::DenseSet<Operation *> *executed)
+      : moment(moment), options(options), executed(executed) {}
 
   LogicalResult compile(tile::KernelOp kernel) override {
     if (!kernel->hasAttr(kWarpsAttr))
@@ -96,8 +96,8 @@ private:
                          int64_t number) {
     // Unfinished products of the machine keep tiles that are made of the frame's memory.
     SimulatedFrame frame;
-    Machine machine(entry.plan, moment, options.seed + static_cast<uint64_t>(number),
-                    grid.extents);
+    Machine machine(entry.plan, moment, options.seed + static_cast<uint64_t>(number), grid.extents);
+    machine.executed = executed;
     frame.machine = &machine;
     frame.context = &machine.main;
     initialize(frame, *entry.code, arguments, captures);
@@ -121,6 +121,7 @@ private:
 
   AsyncMoment moment;
   const SimulationOptions &options;
+  llvm::DenseSet<Operation *> *executed;
   llvm::DenseMap<Operation *, Entry> kernels;
 };
 
@@ -166,10 +167,11 @@ LogicalResult simulate(ModuleOp module, StringRef entry, const llvm::StringMap<A
     return module.emitError() << "has no kernel or program @" << entry;
   Snapshot inputs(arguments);
   std::optional<Snapshot> results;
+  llvm::DenseSet<Operation *> executed;
   for (AsyncMoment moment : options.moments) {
     if (results)
       inputs.restore();
-    SimulatedRunner runner(moment, options);
+    SimulatedRunner runner(moment, options, options.executed ? &executed : nullptr);
     if (failed(runEntry(found, arguments, {/*f64=*/false, options.smCount}, runner)))
       return failure();
     Snapshot now(arguments);
@@ -177,6 +179,14 @@ LogicalResult simulate(ModuleOp module, StringRef entry, const llvm::StringMap<A
       return found->emitOpError("gives other results when asynchronous work is done earlier or "
                                 "later");
     results.emplace(std::move(now));
+  }
+  if (options.executed) {
+    unsigned number = 0;
+    copy->walk<WalkOrder::PreOrder>([&](Operation *op) {
+      if (executed.contains(op))
+        options.executed->insert(number);
+      ++number;
+    });
   }
   return success();
 }

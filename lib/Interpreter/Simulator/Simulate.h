@@ -10,6 +10,8 @@
 
 #include "mlir/IR/BuiltinOps.h"
 
+#include <set>
+
 namespace tilewright {
 
 /// When asynchronous work is done: copies deliver, products read their operands.
@@ -26,6 +28,9 @@ struct SimulationOptions {
                                                AsyncMoment::Random};
   /// The value of `sm_count()`: two, so that a block of a persistent grid has several tiles.
   int64_t smCount = 2;
+  /// Filled with the operations of tgpu that were executed at least once, by their numbers in a
+  /// pre-order walk of the module.
+  std::set<unsigned> *executed = nullptr;
 };
 
 /// Runs the tgpu.kernel or the tile.program `entry` of the module, all of whose kernels are of tgpu

@@ -31,14 +31,17 @@ using Simulation = std::function<bool(Machine &, Context &, SimulatedFrame &)>;
 class SimulatedStep : public interpreter::Step {
 public:
   SimulatedStep(mlir::Operation *op, Simulation simulation)
-      : Step(op), simulation(std::move(simulation)) {}
+      : Step(op), op(op), simulation(std::move(simulation)) {}
   bool run(interpreter::Frame &frame) const override {
     auto &simulated = static_cast<SimulatedFrame &>(frame);
     Machine &machine = *simulated.machine;
+    if (machine.executed)
+      machine.executed->insert(op);
     return machine.step(*simulated.context) && simulation(machine, *simulated.context, simulated);
   }
 
 private:
+  mlir::Operation *op;
   Simulation simulation;
 };
 
@@ -73,7 +76,6 @@ GlobalTile tileOf(const SimulatedFrame &frame, const interpreter::Placement &pla
 /// Zeros outside of the view.
 void copyToShared(Machine &machine, const GlobalTile &tile, int64_t base,
                   llvm::ArrayRef<int32_t> offsets);
-
 
 } // namespace tilewright::simulator
 

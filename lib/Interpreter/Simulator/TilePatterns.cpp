@@ -141,8 +141,7 @@ Result<TilePattern> simulator::patternOfFmaOperand(RankedTensorType result, tgpu
 }
 
 Result<TilePattern> simulator::patternOfWgmmaOperand(tgpu::SharedType type, int64_t address,
-                                                     bool isB, bool transpose,
-                                                     int64_t warpgroups) {
+                                                     bool isB, bool transpose, int64_t warpgroups) {
   constexpr int64_t blockRows = 64;
   Result<SharedLayout> buffer = tgpu::getSharedLayout(type);
   if (!buffer)
