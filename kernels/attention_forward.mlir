@@ -22,6 +22,8 @@
 //   CAUSAL    none; top_left keeps j <= i; bottom_right keeps j <= i + Skv - Sq
 //   WINDOW    keeps i + shift - left <= j <= i + shift + right, where the shift is Skv - Sq under
 //             bottom_right and 0 otherwise
+//   TARGET    what it is compiled for; on a GPU, the default blocks fit 99 KB of shared memory, by
+//             the bytes of a row (ROW_BYTES)
 //   BLOCK_M, BLOCK_N   queries of one program instance, keys of one step
 //
 // A query that attends no key gets O = 0 and LSE = -inf. A NaN in a query poisons that row alone.
@@ -108,12 +110,14 @@ tile.kernel @attention_forward
            TARGET: enum in ["cpu", "sm_80", "sm_90a"] = "cpu",
            ROW_BYTES: int = ceildiv(max(D, DV) * bits(T), 8),
            BLOCK_M: int in [16, 32, 64, 128, 256] =
-               select(TARGET == "cpu", 128,
-                  select(ROW_BYTES <= 256, select(bits(T) == 16, 128, 64),
-                         select(ROW_BYTES <= 512, 64, select(ROW_BYTES <= 1024, 32, 16)))),
+               select(or(TARGET == "cpu", ROW_BYTES <= 128), select(or(TARGET == "cpu", bits(T) == 16), 128, 64),
+               select(ROW_BYTES <= 256, select(and(CAUSAL == "none", bits(T) == 16), 128, 64),
+               select(ROW_BYTES <= 512, 64, select(ROW_BYTES <= 1024, 32, 16)))),
            BLOCK_N: int in [16, 32, 64, 128, 256] =
                select(TARGET == "cpu", select(max(D, DV) <= 128, 128, 64),
-                  select(ROW_BYTES <= 256, 64, select(ROW_BYTES <= 512, 32, 16))),
+               select(ROW_BYTES <= 128, 64,
+               select(ROW_BYTES <= 256, select(and(CAUSAL == "none", bits(T) == 16), 128, 64),
+               select(ROW_BYTES <= 512, 32, 16)))),
            DP: int = ceildiv(D, 8) * 8, DVP: int = ceildiv(DV, 8) * 8,
            ACC: type = accumulator(T))
     require(D <= 256, DV <= 256,
@@ -133,10 +137,16 @@ tile.kernel @attention_forward
   %q_heads = tile.dim %q, 1 : !tile.view<[?, ?, ?, D], T>
   %k_heads = tile.dim %k, 1 : !tile.view<[?, ?, ?, D], T>
 
-  // First query of this instance, and the key head it reads. Divisors
-  // are at least 1, also where there are no heads.
+  // First query of this instance, and the key head it reads. Under a causal mask the last queries
+  // have the most keys: they go first, so that nobody waits for them in the end. Divisors are at
+  // least 1, also where there are no heads.
   %block_m = tile.param BLOCK_M : i32
-  %m = arith.muli %bm, %block_m : i32
+  %ascending = tile.param CAUSAL == "none" : i1
+  %row_blocks = arith.ceildivsi %queries, %block_m : i32
+  %last = arith.subi %row_blocks, %c1 : i32
+  %from_last = arith.subi %last, %bm : i32
+  %row_block = arith.select %ascending, %bm, %from_last : i32
+  %m = arith.muli %row_block, %block_m : i32
   %some_heads = arith.maxsi %k_heads, %c1 : i32
   %heads_each = arith.divsi %q_heads, %some_heads : i32
   %group = arith.maxsi %heads_each, %c1 : i32
@@ -147,7 +157,8 @@ tile.kernel @attention_forward
   %surplus = arith.subi %keys, %queries : i32
   %shift = arith.select %bottom_right, %surplus, %c0 : i32
 
-  // Scores are kept in base 2: exp2 is what machines have.
+  // Scores are kept in base 2: exp2 is what machines have. The two factors may be rounded together,
+  // and the difference below with its product.
   %log2e = arith.constant 1.4426950408889634 : !acc
   %ln2 = arith.constant 0.6931471805599453 : !acc
   %scale_acc = tile.cast %scale : f32 -> !acc
@@ -175,17 +186,17 @@ tile.kernel @attention_forward
     %s = tile.dot %q_tile, %k_tile transpose_b : !q, !k -> !s
 
     %cols = tile.iota %n dim 1 : !pos
-    %natural = arith.mulf %s, %scales : !s
+    %natural = arith.mulf %s, %scales fastmath<reassoc> : !s
     %modified = tile.map @score_mod(%natural, %b, %h, %rows, %cols)
         : (!s, i32, i32, !pos, !pos) -> !s
-    %base2 = arith.mulf %modified, %log2es : !s
+    %base2 = arith.mulf %modified, %log2es fastmath<reassoc, contract> : !s
     %x = tile.select %keep, %base2, %masked_out : !tile.tile<[BLOCK_M, BLOCK_N], i1>, !s
 
     %max_block = tile.reduce max %x dim 1 : !s -> !row
     %max_new = arith.maximumf %max_old, %max_block : !row
     %max_safe = tile.map @zero_if_minus_inf(%max_new) : (!row) -> !row
     %max_each = tile.expand %max_safe dim 1 : !row -> !s
-    %below = arith.subf %x, %max_each : !s
+    %below = arith.subf %x, %max_each fastmath<contract> : !s
     %p = math.exp2 %below : !s
 
     // What was summed against the old maximum shrinks by 2^(old - new).

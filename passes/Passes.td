@@ -538,8 +538,9 @@ def TgpuCloneSegments : Pass<"tgpu-clone-segments", "::mlir::ModuleOp"> {
 def TgpuPlanSharedMemory : Pass<"tgpu-plan-shared-memory", "::mlir::ModuleOp"> {
   let summary = "give every buffer its place in shared memory";
   let description = [{
-    Sets `offset` of buffers, rings and barriers, `id` of named barriers and turns, and `shared_bytes` of the kernel. So far every buffer has
-    a place of its own.
+    Sets `offset` of buffers, rings and barriers, `id` of named barriers and turns, and `shared_bytes` of the kernel. Every buffer
+    has a place of its own as long as there is room. Where there is not, buffers that do not live at the same time share bytes (in
+    kernels without roles), and a `tgpu.sync` is put wherever one is written while threads may still be reading the other.
 
     Before:
     ```mlir
@@ -550,7 +551,7 @@ def TgpuPlanSharedMemory : Pass<"tgpu-plan-shared-memory", "::mlir::ModuleOp"> {
     %k = tgpu.alloc at 0 : !tgpu.shared<128x64xf16, b128>
     ```
 
-    Not its job: to insert barriers, or to choose the number of stages.
+    Not its job: to choose the number of stages.
 
     Errors:
     - more bytes than a block of the target may have

@@ -49,8 +49,7 @@ void buildTilePipeline(OpPassManager &manager, const TilePipelineOptions &option
   manager.addPass(createCanonicalizerPass());
   manager.addPass(createCSEPass());
   manager.addPass(createTileAnalyzeMasks());
-  if (options.fastMath)
-    manager.addPass(createTileFoldScale({/*assumeFastMath=*/true}));
+  manager.addPass(createTileFoldScale({/*assumeFastMath=*/options.fastMath}));
   manager.addPass(createCanonicalizerPass());
   manager.addPass(createCSEPass());
   manager.addPass(createLoopInvariantCodeMotionPass());

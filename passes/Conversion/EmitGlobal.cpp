@@ -232,6 +232,9 @@ KernelEmitter::Region KernelEmitter::getRegion(Value viewValue, OperandRange ind
       region.inside = conjunction(region.inside, less(index[d], view.extents[d]));
   }
   region.origin = advance(view.base, mul(offset, i64(view.bytes)));
+  region.viewValue = viewValue;
+  region.isArgument = isa<BlockArgument>(viewValue);
+  region.runsAlongLast = along.empty() || along.back() == rank - 1;
   for (int64_t d : along) {
     region.index.push_back(index[d]);
     region.extent.push_back(view.extents[d]);
@@ -240,10 +243,42 @@ KernelEmitter::Region KernelEmitter::getRegion(Value viewValue, OperandRange ind
   return region;
 }
 
+Value KernelEmitter::isAlignedView(const View &view, Value viewValue, int64_t vector) {
+  // Of a role, entry is the role's own.
+  Value inRole;
+  Value &known = role ? inRole : alignedViews[{viewValue, vector}];
+  if (known)
+    return known;
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPoint(endOfEntry);
+  auto is = [&](arith::CmpIPredicate predicate, Value value, Value wanted) {
+    return arith::CmpIOp::create(b, predicate, value, wanted).getResult();
+  };
+  Value bits = LLVM::PtrToIntOp::create(b, b.getI64Type(), view.base);
+  for (auto [stride, extent] :
+       llvm::zip_equal(ArrayRef(view.strides).drop_back(), ArrayRef(view.extents).drop_back())) {
+    // The stride of a dimension of one index is never used.
+    Value bytes = arith::SelectOp::create(b, is(arith::CmpIPredicate::sgt, extent, i32(1)),
+                                          mul(stride, i64(view.bytes)), i64(0));
+    bits = arith::OrIOp::create(b, bits, bytes);
+  }
+  bits = arith::AndIOp::create(b, bits, i64(vector * view.bytes - 1));
+  Value end = arith::AndIOp::create(b, view.extents.back(), i32(vector - 1));
+  known = conjunction(is(arith::CmpIPredicate::eq, view.strides.back(), i64(1)),
+                      conjunction(is(arith::CmpIPredicate::eq, bits, i64(0)),
+                                  is(arith::CmpIPredicate::eq, end, i32(0))));
+  return known;
+}
+
 Value KernelEmitter::isVectorisable(const Region &region, int64_t vector) {
   auto is = [&](Value value, Value wanted) {
     return arith::CmpIOp::create(b, arith::CmpIPredicate::eq, value, wanted).getResult();
   };
+  // Of an argument most is known before any loop.
+  if (region.isArgument && region.runsAlongLast) {
+    Value begin = arith::AndIOp::create(b, region.index.back(), i32(vector - 1));
+    return conjunction(isAlignedView(region.view, region.viewValue, vector), is(begin, i32(0)));
+  }
   Value bits = LLVM::PtrToIntOp::create(b, b.getI64Type(), region.origin);
   for (Value stride : ArrayRef(region.stride).drop_back())
     bits = arith::OrIOp::create(b, bits, mul(stride, i64(region.view.bytes)));

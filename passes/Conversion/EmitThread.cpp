@@ -194,12 +194,13 @@ const layout::SharedLayout *KernelEmitter::getLayout(Operation *op, SharedType b
 }
 
 Value KernelEmitter::threadNumber(llvm::function_ref<int64_t(int, int)> compute,
-                                  ArrayRef<Digit> warpDigits) {
+                                  ArrayRef<Digit> warpDigits, bool atUse) {
   std::vector<int64_t> table;
   for (int w = 0; w < numWarps; ++w)
     for (int l = 0; l < layout::kLanes; ++l)
       table.push_back(compute(w, l));
-  Value &known = threadNumbers[table];
+  Value here;
+  Value &known = atUse ? here : threadNumbers[table];
   if (known)
     return known;
 
@@ -231,7 +232,8 @@ Value KernelEmitter::threadNumber(llvm::function_ref<int64_t(int, int)> compute,
     }
 
   OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPoint(endOfEntry);
+  if (!atUse)
+    b.setInsertionPoint(endOfEntry);
   Value sum = i32(base);
   for (auto [isLane, from, extent, factor] : parts) {
     if (factor == 0)
@@ -250,7 +252,9 @@ Value KernelEmitter::threadNumber(llvm::function_ref<int64_t(int, int)> compute,
 Value KernelEmitter::threadCoord(const RegisterLayout &layout, int dim) {
   return threadNumber(
       [&](int w, int l) { return layout.warpPart(w)[dim] + layout.lanePart(l)[dim]; },
-      layout.warpDigits());
+      // A few operations, where they are needed: from entry on they would take registers of loops
+      // that do not ask for positions.
+      layout.warpDigits(), /*atUse=*/true);
 }
 
 Value KernelEmitter::coord(const RegisterLayout &layout, int dim, int reg) {

@@ -95,10 +95,10 @@ private:
 
   const layout::RegisterLayout *getLayout(mlir::Operation *op, mlir::Type tile);
   const layout::SharedLayout *getLayout(mlir::Operation *op, SharedType buffer);
-  /// A number that depends on warp and lane, as an i32 computed at entry. `compute` must add up
+  /// A number that depends on warp and lane, as an i32 computed at entry, or here. `compute` must add up
   /// over the digits of `warpDigits` and the bits of the lane; null where it does not.
   mlir::Value threadNumber(llvm::function_ref<int64_t(int warp, int lane)> compute,
-                           mlir::ArrayRef<layout::Digit> warpDigits);
+                           mlir::ArrayRef<layout::Digit> warpDigits, bool atUse = false);
   /// The thread's part of coordinate `dim` of a layout.
   mlir::Value threadCoord(const layout::RegisterLayout &layout, int dim);
   /// Coordinate `dim` of register `reg`.

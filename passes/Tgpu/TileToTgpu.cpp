@@ -20,6 +20,18 @@ using namespace tilewright;
 
 namespace {
 
+/// Binding turns symbolic tiles into tensors, also where no parameter is named.
+LogicalResult checkTiles(tile::KernelOp kernel) {
+  WalkResult result = kernel.walk([](Operation *op) {
+    return llvm::any_of(op->getResultTypes(), [](Type type) { return isa<tile::TileType>(type); })
+               ? WalkResult::interrupt()
+               : WalkResult::advance();
+  });
+  if (!result.wasInterrupted())
+    return success();
+  return kernel.emitOpError("has tiles that are not bound; run tile-specialize first");
+}
+
 struct TileToTgpuPass : tilewright::impl::TileToTgpuBase<TileToTgpuPass> {
   using TileToTgpuBase::TileToTgpuBase;
 
@@ -36,6 +48,8 @@ struct TileToTgpuPass : tilewright::impl::TileToTgpuBase<TileToTgpuPass> {
       return signalPassFailure();
     }
     for (auto kernel : llvm::to_vector(getOperation().getOps<tile::KernelOp>())) {
+      if (failed(checkTiles(kernel)))
+        return signalPassFailure();
       tgpu::widenProducts(kernel);
       tgpu::roundInnerExtents(kernel);
       int64_t wanted = warps ? warps : tgpu::chooseWarps(kernel, target);

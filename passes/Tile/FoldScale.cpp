@@ -7,6 +7,7 @@
 #include "passes/Passes.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
@@ -134,10 +135,30 @@ void Folder::gather(arith::MulFOp outer) {
     eraseIfDead(uniforms[1]);
 }
 
+/// The tile that the map yields unchanged; null where it computes something.
+Value getIdentity(MapOp map, SymbolTableCollection &symbols) {
+  auto function = symbols.lookupNearestSymbolFrom<func::FuncOp>(map, map.getFunctionAttr());
+  if (!function || function.isExternal() || map->getNumResults() != 1)
+    return {};
+  Operation &first = function.getBody().front().front();
+  if (!isa<func::ReturnOp>(first) || first.getNumOperands() != 1)
+    return {};
+  auto argument = dyn_cast<BlockArgument>(first.getOperand(0));
+  Value source = argument ? map->getOperand(argument.getArgNumber()) : Value();
+  return source && source.getType() == map->getResult(0).getType() ? source : Value();
+}
+
 struct TileFoldScalePass : tilewright::impl::TileFoldScaleBase<TileFoldScalePass> {
   using TileFoldScaleBase::TileFoldScaleBase;
 
   void runOnOperation() override {
+    SymbolTableCollection symbols;
+    getOperation()->walk([&](MapOp map) {
+      if (Value source = getIdentity(map, symbols)) {
+        map->getResult(0).replaceAllUsesWith(source);
+        map.erase();
+      }
+    });
     Folder folder(assumeFastMath);
     // Exponents first: they put products next to products, which are then gathered. A chain is
     // gathered from its start, each product with what the one before has become.

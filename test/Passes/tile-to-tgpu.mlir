@@ -170,6 +170,14 @@ tile.kernel @float8 (%x: !tile.view<[?, ?], f8E4M3FN>, %y: !tile.view<[?, ?], f3
 
 //--- errors.mlir
 
+// expected-error @+1 {{has tiles that are not bound; run tile-specialize first}}
+tile.kernel @symbolic (%x: !tile.view<[?], f32>) grid(%b = 1) {
+  %t = tile.load %x[0] : !tile.view<[?], f32> -> !tile.tile<[32], f32>
+  tile.store %t, %x[0] : !tile.tile<[32], f32>, !tile.view<[?], f32>
+}
+
+// -----
+
 // expected-error @+1 {{has parameters that are not bound; run tile-specialize first}}
 tile.kernel @unbound params(D: int) (%x: !tile.view<[?], f32>) grid(%b = D) {
 }

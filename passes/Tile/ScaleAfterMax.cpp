@@ -1,0 +1,139 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// tile-scale-after-max: the maximum of a row of products with one positive factor is the product of
+// the maximum: rounding keeps the order. So the factor is applied to a row instead of a tile; what
+// else the scaled tile is used for, a fused multiply-add may then compute from the tile itself.
+//
+// The factor is known at run time, so both forms are written, behind a test that is the same for
+// all threads. That keeps the result: for a factor that is negative, zero, infinite or NaN the
+// maximum is computed as it was written.
+
+#include "dialect/Tile/Tile.h"
+#include "passes/Passes.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/IR/IRMapping.h"
+
+#include <limits>
+
+namespace tilewright {
+#define GEN_PASS_DEF_TILESCALEAFTERMAX
+#include "passes/Passes.h.inc"
+} // namespace tilewright
+
+using namespace mlir;
+using namespace tilewright;
+using namespace tilewright::tile;
+
+namespace {
+
+/// keep ? source * factor : -inf; without `keep` the product alone.
+struct ScaledTile {
+  Value source, factor;
+  arith::MulFOp product;
+  SelectOp select;
+};
+
+bool isMinusInfinity(Value tile) {
+  Value scalar = tile;
+  if (auto full = tile.getDefiningOp<FullOp>())
+    scalar = full.getValue();
+  auto constant = scalar.getDefiningOp<arith::ConstantOp>();
+  if (!constant)
+    return false;
+  Attribute value = constant.getValue();
+  if (auto splat = dyn_cast<SplatElementsAttr>(value))
+    value = splat.getSplatValue<Attribute>();
+  auto number = dyn_cast<FloatAttr>(value);
+  return number && number.getValue().isInfinity() && number.getValue().isNegative();
+}
+
+std::optional<ScaledTile> matchScaled(Value tile) {
+  ScaledTile result;
+  if (auto select = tile.getDefiningOp<SelectOp>(); select && isMinusInfinity(select.getIfFalse())) {
+    result.select = select;
+    tile = select.getIfTrue();
+  }
+  auto product = tile.getDefiningOp<arith::MulFOp>();
+  if (!product)
+    return std::nullopt;
+  for (auto [source, factor] : {std::pair(product.getLhs(), product.getRhs()),
+                                std::pair(product.getRhs(), product.getLhs())})
+    if (auto full = factor.getDefiningOp<FullOp>()) {
+      result.product = product;
+      result.source = source;
+      result.factor = full.getValue();
+      return result;
+    }
+  return std::nullopt;
+}
+
+/// Behind the branch, next to its other users: until then only the source need be kept.
+void sink(Operation *op, Operation *branch) {
+  Block *block = branch->getBlock();
+  bool usersFollow = llvm::all_of(op->getUsers(), [&](Operation *user) {
+    Operation *ancestor = block->findAncestorOpInBlock(*user);
+    return ancestor && branch->isBeforeInBlock(ancestor);
+  });
+  if (op->getBlock() != block || !op->isBeforeInBlock(branch))
+    return;
+  if (op->use_empty())
+    op->erase();
+  else if (usersFollow)
+    op->moveAfter(branch);
+}
+
+void rewrite(ReduceOp reduce, ScaledTile scaled) {
+  OpBuilder b(reduce);
+  Location loc = reduce.getLoc();
+  auto type = cast<FloatType>(scaled.factor.getType());
+  auto constant = [&](double value) {
+    return arith::ConstantOp::create(b, loc, b.getFloatAttr(type, value));
+  };
+  Value isPositive = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OGT, scaled.factor,
+                                           constant(0.0));
+  Value isFinite = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OLT, scaled.factor,
+                                         constant(std::numeric_limits<double>::infinity()));
+  Value keepsOrder = arith::AndIOp::create(b, loc, isPositive, isFinite);
+  auto branch = scf::IfOp::create(b, loc, TypeRange(reduce.getType()), keepsOrder,
+                                  /*addThenBlock=*/true, /*addElseBlock=*/true);
+  b.setInsertionPointToEnd(branch.thenBlock());
+  Value source = scaled.source;
+  if (auto select = scaled.select)
+    source = SelectOp::create(b, loc, source.getType(), select.getCondition(), source,
+                              select.getIfFalse());
+  Value maximum = ReduceOp::create(b, loc, reduce.getType(), reduce.getKind(), source,
+                                   reduce.getDim());
+  Value factors = FullOp::create(b, loc, reduce.getType(), scaled.factor);
+  scf::YieldOp::create(b, loc, ValueRange(arith::MulFOp::create(b, loc, maximum, factors)));
+  b.setInsertionPointToEnd(branch.elseBlock());
+  IRMapping map;
+  // Strict: another operation to LLVM, which would else compute both products before the branch, and
+  // keep them from being fused with what follows.
+  cast<arith::MulFOp>(b.clone(*scaled.product, map)).setFastmath(arith::FastMathFlags::none);
+  if (scaled.select)
+    b.clone(*scaled.select, map);
+  scf::YieldOp::create(b, loc, b.clone(*reduce, map)->getResults());
+  reduce.getResult().replaceAllUsesWith(branch.getResult(0));
+  reduce.erase();
+  // The select first: it uses the product, which then goes between it and the branch.
+  if (scaled.select)
+    sink(scaled.select, branch);
+  sink(scaled.product, branch);
+}
+
+struct TileScaleAfterMaxPass : tilewright::impl::TileScaleAfterMaxBase<TileScaleAfterMaxPass> {
+  void runOnOperation() override {
+    SmallVector<ReduceOp> maxima;
+    getOperation()->walk([&](ReduceOp reduce) {
+      if (reduce.getKind() == ReduceKind::Max && isa<FloatType>(getElementType(reduce.getType())))
+        maxima.push_back(reduce);
+    });
+    for (ReduceOp reduce : maxima)
+      if (std::optional<ScaledTile> scaled = matchScaled(reduce.getSource()))
+        rewrite(reduce, *scaled);
+  }
+};
+
+} // namespace
