@@ -5,6 +5,7 @@
 #include "lib/Bundle/ManifestBuilder.h"
 
 #include "lib/Bundle/BundleCompiler.h"
+#include "passes/Conversion/KernelEmitter.h"
 
 using namespace mlir;
 using namespace tilewright;
@@ -107,10 +108,10 @@ llvm::Expected<runtime::ArgumentSpec> makeArgument(llvm::StringRef name, Type ty
   return runtime::ArgumentSpec::view(name.str(), *element, std::move(extents), isOptional);
 }
 
-/// Declared arguments, then captures: as getReachedCaptures gives them to the code of a bound
-/// kernel.
+/// Declared arguments, then captures.
 template <typename OpTy>
-llvm::Expected<std::vector<runtime::ArgumentSpec>> makeArguments(OpTy op) {
+llvm::Expected<std::vector<runtime::ArgumentSpec>>
+makeArguments(OpTy op, ArrayRef<tile::CaptureOp> captures) {
   std::vector<runtime::ArgumentSpec> arguments;
   for (auto [name, argument, isOptional] :
        llvm::zip(op.getArgNames(), op.getArgs(), op.getArgOptional())) {
@@ -119,8 +120,7 @@ llvm::Expected<std::vector<runtime::ArgumentSpec>> makeArguments(OpTy op) {
       return spec.takeError();
     arguments.push_back(std::move(*spec));
   }
-  auto module = op->template getParentOfType<ModuleOp>();
-  for (auto capture : module.template getOps<tile::CaptureOp>()) {
+  for (tile::CaptureOp capture : captures) {
     auto spec = makeArgument(capture.getSymName(), capture.getType(), false);
     if (!spec)
       return spec.takeError();
@@ -193,7 +193,8 @@ llvm::Expected<runtime::KernelSpec> bundle::makeKernelSpec(tgpu::KernelOp kernel
   runtime::KernelSpec spec;
   spec.name = spec.entry = kernel.getSymName().str();
   spec.params = toParams(kernel.getBindings());
-  auto arguments = makeArguments(kernel);
+  // The same captures as the code takes.
+  auto arguments = makeArguments(kernel, tgpu::getReachedCaptures(kernel));
   if (!arguments)
     return arguments.takeError();
   spec.arguments = std::move(*arguments);
@@ -216,7 +217,8 @@ bundle::makeProgramSpec(tile::ProgramOp program, llvm::ArrayRef<runtime::KernelS
   runtime::ProgramSpec spec;
   spec.name = program.getSymName().str();
   spec.params = toParams(program.getBindings());
-  auto arguments = makeArguments(program);
+  auto captures = program->getParentOfType<ModuleOp>().getOps<tile::CaptureOp>();
+  auto arguments = makeArguments(program, llvm::to_vector(captures));
   if (!arguments)
     return arguments.takeError();
   spec.arguments = std::move(*arguments);
@@ -260,7 +262,7 @@ bundle::makeProgramSpec(tile::ProgramOp program, llvm::ArrayRef<runtime::KernelS
     launch.kernels = {base + (kernel - kernels.begin())};
     for (Value argument : op.getArgs())
       launch.arguments.push_back(names.lookup(argument));
-    for (const runtime::ArgumentSpec &argument : spec.arguments)
+    for (const runtime::ArgumentSpec &argument : kernel->arguments)
       if (argument.isCapture)
         launch.arguments.push_back(argument.name);
     if (std::optional<tile::ExprAttr> condition = op.getCondition()) {
