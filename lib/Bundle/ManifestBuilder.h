@@ -25,9 +25,8 @@ llvm::Expected<runtime::KernelSpec> makeKernelSpec(tgpu::KernelOp kernel,
                                                    const ConditionMap &conditions);
 
 /// `kernels` are those of the same module; `base` is added to their positions.
-llvm::Expected<runtime::ProgramSpec> makeProgramSpec(tile::ProgramOp program,
-                                                     llvm::ArrayRef<runtime::KernelSpec> kernels,
-                                                     size_t base);
+llvm::Expected<runtime::ProgramSpec>
+makeProgramSpec(tile::ProgramOp program, llvm::ArrayRef<runtime::KernelSpec> kernels, size_t base);
 
 /// Whether two specifications of a program differ at most in parameters and in the kernels that
 /// they launch.

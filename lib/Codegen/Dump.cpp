@@ -56,7 +56,8 @@ void dump(llvm::StringRef name, llvm::StringRef bytes) {
     return;
   std::lock_guard<std::mutex> lock(state().mutex);
   std::string path;
-  llvm::raw_string_ostream(path) << state().base << llvm::format(".%03u.", state().number++) << name;
+  llvm::raw_string_ostream(path) << state().base << llvm::format(".%03u.", state().number++)
+                                 << name;
   std::error_code code;
   llvm::raw_fd_ostream stream(path, code);
   if (!code) {

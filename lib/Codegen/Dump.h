@@ -3,8 +3,8 @@
 // The environment variable TILEWRIGHT_DUMP: where it is set, to a path such as /tmp/x, everything
 // that a compilation makes is written under that base name:
 //
-//   /tmp/x.000.input.mlir, /tmp/x.001.tile-link.mlir ...   the module, and what each pass leaves of it
-//   /tmp/x.030.ll  .ptx  .ptxas.log  .cubin                code
+//   /tmp/x.000.input.mlir, /tmp/x.001.tile-link.mlir ...   the module, and what each pass leaves of
+//   it /tmp/x.030.ll  .ptx  .ptxas.log  .cubin                code
 //
 // Numbers run on through the process. What is edited goes back into tilewrightc.
 
@@ -23,8 +23,8 @@ namespace tilewright {
 /// Whether anything is to be written.
 bool isDumping();
 
-/// Writes one stage: "BASE.NUMBER.NAME". A file that cannot be written is reported once, on standard
-/// error, and ends the dumping. Does nothing unless isDumping().
+/// Writes one stage: "BASE.NUMBER.NAME". A file that cannot be written is reported once, on
+/// standard error, and ends the dumping. Does nothing unless isDumping().
 void dump(llvm::StringRef name, llvm::StringRef bytes);
 void dump(llvm::StringRef name, mlir::ModuleOp module);
 

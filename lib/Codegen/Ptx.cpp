@@ -17,14 +17,14 @@
 #include "llvm/IRReader/IRReader.h"
 #include "llvm/MC/TargetRegistry.h"
 #include "llvm/Passes/PassBuilder.h"
-#include "llvm/Transforms/InstCombine/InstCombine.h"
-#include "llvm/Transforms/Scalar/ADCE.h"
-#include "llvm/Transforms/Scalar/EarlyCSE.h"
-#include "llvm/Transforms/Scalar/SimplifyCFG.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/SourceMgr.h"
 #include "llvm/Support/TargetSelect.h"
 #include "llvm/Target/TargetMachine.h"
+#include "llvm/Transforms/InstCombine/InstCombine.h"
+#include "llvm/Transforms/Scalar/ADCE.h"
+#include "llvm/Transforms/Scalar/EarlyCSE.h"
+#include "llvm/Transforms/Scalar/SimplifyCFG.h"
 
 #include <mutex>
 
@@ -104,9 +104,9 @@ translate(mlir::ModuleOp module, llvm::LLVMContext &context, llvm::TargetMachine
       if (auto *call = llvm::dyn_cast<llvm::CallInst>(&instruction); call && call->isInlineAsm())
         call->addFnAttr(llvm::Attribute::Convergent);
 
-  // Not a default pipeline: that moves every invariant out of loops, the addresses and masks of each
-  // element, and a thread has no registers for them. The emitter puts at entry what is worth one;
-  // ptxas, which counts registers, decides about the rest. Nor are loops unrolled any further.
+  // Not a default pipeline: that moves every invariant out of loops, the addresses and masks of
+  // each element, and a thread has no registers for them. The emitter puts at entry what is worth
+  // one; ptxas, which counts registers, decides about the rest. Nor are loops unrolled any further.
   llvm::LoopAnalysisManager loops;
   llvm::FunctionAnalysisManager functions;
   llvm::CGSCCAnalysisManager graphs;
@@ -184,10 +184,9 @@ llvm::Expected<std::string> tilewright::emitPtxFromIr(llvm::MemoryBufferRef ir,
   llvm::SMDiagnostic problem;
   std::unique_ptr<llvm::Module> module = llvm::parseIR(ir, problem, context);
   if (!module)
-    return llvm::createStringError("not LLVM IR: " + problem.getFilename() + ":" +
-                                   llvm::Twine(problem.getLineNo()) + ":" +
-                                   llvm::Twine(problem.getColumnNo() + 1) + ": " +
-                                   problem.getMessage());
+    return llvm::createStringError(
+        "not LLVM IR: " + problem.getFilename() + ":" + llvm::Twine(problem.getLineNo()) + ":" +
+        llvm::Twine(problem.getColumnNo() + 1) + ": " + problem.getMessage());
   if (module->getTargetTriple() != (*machine)->getTargetTriple())
     return llvm::createStringError("LLVM IR must be for nvptx64-nvidia-cuda, but is for '" +
                                    module->getTargetTriple().str() + "'");

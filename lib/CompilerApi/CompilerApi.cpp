@@ -40,12 +40,10 @@ std::string describe(mlir::Location location) {
 
 const char *tilewright_compiler_last_error(void) { return lastError().c_str(); }
 
-tilewright_compile_code tilewright_compile(const tilewright_compile_request *request,
-                                           void **bundle, size_t *size) {
+tilewright_compile_code tilewright_compile(const tilewright_compile_request *request, void **bundle,
+                                           size_t *size) {
   lastError().clear();
-  auto invalid = [](const char *text) {
-    return fail(TILEWRIGHT_COMPILE_INVALID_ARGUMENT, text);
-  };
+  auto invalid = [](const char *text) { return fail(TILEWRIGHT_COMPILE_INVALID_ARGUMENT, text); };
   if (!request || !bundle || !size)
     return invalid("tilewright_compile needs a request, and places for the bundle and its size");
   if (request->struct_size != sizeof(tilewright_compile_request))

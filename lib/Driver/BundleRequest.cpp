@@ -60,7 +60,7 @@ llvm::Expected<std::string> tilewright::compileBundle(mlir::MLIRContext &context
       bool isReady = parsed && isMapped(*parsed);
       if (isReady && targets.size() * variants.size() > 1)
         return llvm::createStringError("a module of tgpu is one variant for one target");
-      modules.push_back(isReady ? std::move(parsed)
+      modules.push_back(isReady  ? std::move(parsed)
                         : parsed ? compileBuffer(context, source, options, request.kind)
                                  : nullptr);
       if (!modules.back())

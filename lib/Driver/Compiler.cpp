@@ -209,7 +209,8 @@ LogicalResult checkNames(Operation *entry) {
   return success();
 }
 
-/// An author derives defaults from the target by declaring `TARGET: enum in ["cpu", "sm_80"] = "cpu"`.
+/// An author derives defaults from the target by declaring `TARGET: enum in ["cpu", "sm_80"] =
+/// "cpu"`.
 void bindTarget(Operation *entry, TilePipelineOptions &options) {
   tile::ParamDeclAttr param = tile::Signature(entry).findParam("TARGET");
   if (!param || param.getKind() != tile::ParamKind::Enum)

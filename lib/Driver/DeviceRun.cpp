@@ -109,9 +109,8 @@ llvm::Expected<DeviceName> DeviceName::parse(llvm::StringRef text) {
                  "'");
 }
 
-llvm::Expected<std::unique_ptr<DeviceRun>> DeviceRun::create(const DeviceName &name,
-                                                             mlir::Operation *entry,
-                                                             const DeviceRunOptions &options) {
+llvm::Expected<std::unique_ptr<DeviceRun>>
+DeviceRun::create(const DeviceName &name, mlir::Operation *entry, const DeviceRunOptions &options) {
   if (name.kind == DeviceName::Kind::Cpu)
     return std::make_unique<CpuRun>(entry, options);
   if (options.f64)

@@ -20,8 +20,8 @@ namespace tilewright {
 struct DeviceName {
   enum class Kind { Cpu, Cuda, Simulator };
   Kind kind = Kind::Cpu;
-  int ordinal = 0;                  ///< of a GPU
-  std::string target = "cpu";       ///< what code is compiled for: TilePipelineOptions::target
+  int ordinal = 0;            ///< of a GPU
+  std::string target = "cpu"; ///< what code is compiled for: TilePipelineOptions::target
 
   /// cpu, cuda, cuda:N, sim:TARGET, or auto: the first GPU if there is one, else the CPU. Errors:
   /// anything else.
@@ -40,8 +40,8 @@ public:
   virtual ~DeviceRun();
 
   /// Prepares `entry`, which is bound for the device's target and outlives the run. Errors: no such
-  /// device, what the compiler refuses for it (also emitted through the context), f64 elsewhere than
-  /// on the CPU.
+  /// device, what the compiler refuses for it (also emitted through the context), f64 elsewhere
+  /// than on the CPU.
   static llvm::Expected<std::unique_ptr<DeviceRun>>
   create(const DeviceName &device, mlir::Operation *entry, const DeviceRunOptions &options = {});
 

@@ -368,11 +368,10 @@ llvm::Error GpuCall::copy(bool toDevice) {
 llvm::Error GpuCall::upload() {
   Current current(device.driver, device.primary.get());
   if (workspace)
-    if (llvm::Error error =
-            check(device,
-                  device.driver.cuMemsetD32Async(workspace, poisonWord, workspaceBytes / 4,
-                                                 device.stream),
-                  "cuMemsetD32Async", "poison the workspace"))
+    if (llvm::Error error = check(device,
+                                  device.driver.cuMemsetD32Async(workspace, poisonWord,
+                                                                 workspaceBytes / 4, device.stream),
+                                  "cuMemsetD32Async", "poison the workspace"))
       return error;
   return copy(/*toDevice=*/true);
 }
@@ -387,7 +386,7 @@ llvm::Error GpuCall::launch() {
   for (const runtime::Argument &argument : arguments)
     pointers.push_back(&argument);
   runtime::Status status = operation.getOperation().run(pointers.data(), pointers.size(), workspace,
-                                                   workspaceBytes, device.stream);
+                                                        workspaceBytes, device.stream);
   return status.ok() ? llvm::Error::success() : toError(status);
 }
 

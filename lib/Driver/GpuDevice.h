@@ -51,14 +51,13 @@ private:
 /// A kernel or program, compiled and loaded.
 class GpuOperation {
 public:
-  /// The module of `entry` is bound, for `gpu.target`, and is not changed. Needs no GPU. Errors: what
-  /// the compiler refuses, also emitted through the context of the module.
+  /// The module of `entry` is bound, for `gpu.target`, and is not changed. Needs no GPU. Errors:
+  /// what the compiler refuses, also emitted through the context of the module.
   static llvm::Expected<std::shared_ptr<const runtime::Bundle>>
   compile(mlir::Operation *entry, const GpuOptions &gpu, bool assemble = true);
   /// Loads. Errors: what the driver refuses.
-  static llvm::Expected<GpuOperation> create(GpuDevice &device,
-                                             std::shared_ptr<const runtime::Bundle> bundle,
-                                             llvm::StringRef entry);
+  static llvm::Expected<GpuOperation>
+  create(GpuDevice &device, std::shared_ptr<const runtime::Bundle> bundle, llvm::StringRef entry);
 
   GpuDevice &getDevice() const { return *device; }
   const runtime::Operation &getOperation() const { return operation; }
@@ -82,12 +81,12 @@ struct HostRange {
 /// arrays that share memory on the host do so on the device.
 class GpuCall {
 public:
-  /// Arguments by name, as for runOnCpu. An array that lies in none of `ranges` is mirrored from its
-  /// first to its last element. Errors: arguments that are unknown, missing or of a wrong kind;
+  /// Arguments by name, as for runOnCpu. An array that lies in none of `ranges` is mirrored from
+  /// its first to its last element. Errors: arguments that are unknown, missing or of a wrong kind;
   /// device memory.
-  static llvm::Expected<std::unique_ptr<GpuCall>>
-  create(const GpuOperation &operation, const llvm::StringMap<Argument> &arguments,
-         llvm::ArrayRef<HostRange> ranges = {});
+  static llvm::Expected<std::unique_ptr<GpuCall>> create(const GpuOperation &operation,
+                                                         const llvm::StringMap<Argument> &arguments,
+                                                         llvm::ArrayRef<HostRange> ranges = {});
   ~GpuCall();
 
   /// Fills the device's arrays from the host's; the workspace is poisoned.

@@ -108,8 +108,8 @@ public:
     std::string failure; ///< of the driver
   };
 
-  /// Null where nothing is compiled for one. Does not return where the device that was asked for is missing:
-  /// nothing must pass for having run there.
+  /// Null where nothing is compiled for one. Does not return where the device that was asked for is
+  /// missing: nothing must pass for having run there.
   static Gpu *get() {
     static Gpu *gpu = open();
     return gpu;
@@ -138,8 +138,8 @@ public:
     compiled.isCompiled = true;
     if (!device)
       return compiled;
-    llvm::Expected<GpuOperation> operation = GpuOperation::create(
-        *device, *bundle, mlir::SymbolTable::getSymbolName(entry).getValue());
+    llvm::Expected<GpuOperation> operation =
+        GpuOperation::create(*device, *bundle, mlir::SymbolTable::getSymbolName(entry).getValue());
     if (operation)
       compiled.operation.emplace(std::move(*operation));
     else
@@ -174,8 +174,9 @@ private:
     if (text == "compile")
       return gpu;
     int ordinal = 0;
-    bool isKnown = text == "cuda" || (text.rfind("cuda:", 0) == 0 &&
-                                      !llvm::StringRef(text).drop_front(5).getAsInteger(10, ordinal));
+    bool isKnown =
+        text == "cuda" || (text.rfind("cuda:", 0) == 0 &&
+                           !llvm::StringRef(text).drop_front(5).getAsInteger(10, ordinal));
     if (!isKnown) {
       std::fprintf(stderr, "TILEWRIGHT_TEST_DEVICE must be cpu, compile or cuda[:N] but is '%s'\n",
                    text.c_str());

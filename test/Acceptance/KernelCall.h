@@ -2,8 +2,9 @@
 //
 // One call of a shipped kernel: compiled (once for each binding of its parameters), with arrays and
 // scalars bound by name, run on the device that the environment variable TILEWRIGHT_TEST_DEVICE
-// names: cpu (the default), cuda[:N], or compile, which compiles for a GPU and runs on the CPU. A fault anywhere is a failure of the running test:
-// diagnostics, writes between elements or to inputs.
+// names: cpu (the default), cuda[:N], or compile, which compiles for a GPU and runs on the CPU. A
+// fault anywhere is a failure of the running test: diagnostics, writes between elements or to
+// inputs.
 //
 // What the compiler refuses to compile for the GPU marks the running test as skipped, with the
 // reason; it then goes on with results of the CPU. TILEWRIGHT_TEST_TARGET is what to compile for,

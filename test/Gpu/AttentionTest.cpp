@@ -113,8 +113,8 @@ TEST_F(AttentionGpu, MoreHeadsThanAGridAxisHolds) {
   ASSERT_TRUE(operation);
   Attention attention(*device, shape), single(*device, one);
   std::vector<uint8_t> q = normal(16 * 16, 1), k = normal(24 * 16, 2), v = normal(24 * 16, 3);
-  std::vector<std::pair<int64_t, int64_t>> heads = {
-      {0, 0}, {0, 24999}, {1, 12345}, {2, 15534}, {2, 15535}, {2, 15536}, {2, 24999}};
+  std::vector<std::pair<int64_t, int64_t>> heads = {{0, 0},     {0, 24999}, {1, 12345}, {2, 15534},
+                                                    {2, 15535}, {2, 15536}, {2, 24999}};
   for (auto [b, h] : heads)
     attention.setHead(b, h, q, k, v);
   single.setHead(0, 0, q, k, v);

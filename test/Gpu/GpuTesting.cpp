@@ -129,8 +129,8 @@ GpuTest::compile(const std::string &file,
     ADD_FAILURE() << key << ": " << llvm::toString(bundle.takeError()) << ": " << errors;
     return nullptr;
   }
-  llvm::Expected<GpuOperation> loaded = GpuOperation::create(
-      *device, *bundle, mlir::SymbolTable::getSymbolName(entry).getValue());
+  llvm::Expected<GpuOperation> loaded =
+      GpuOperation::create(*device, *bundle, mlir::SymbolTable::getSymbolName(entry).getValue());
   if (!loaded) {
     ADD_FAILURE() << key << ": " << llvm::toString(loaded.takeError());
     return nullptr;

@@ -96,8 +96,9 @@ TEST(CompilerApi, SaysWhatItRefuses) {
       << tilewright_compiler_last_error();
   request = Request();
   request.request.entry = "nothing";
-  EXPECT_NE(text(request, TILEWRIGHT_COMPILE_REFUSED).find("there is no kernel or program 'nothing'"),
-            std::string::npos);
+  EXPECT_NE(
+      text(request, TILEWRIGHT_COMPILE_REFUSED).find("there is no kernel or program 'nothing'"),
+      std::string::npos);
   request = Request();
   request.targets = {"sm_70"};
   EXPECT_EQ(text(request, TILEWRIGHT_COMPILE_REFUSED),

@@ -68,7 +68,8 @@ runtime::DriverTable tableWithMemory() {
   table.cuMemAlloc = [](cuda::DevicePtr *address, size_t bytes) -> cuda::Result {
     if (memory().used + bytes > memory().limit)
       return cuda::ErrorOutOfMemory;
-    *address = reinterpret_cast<cuda::DevicePtr>(std::aligned_alloc(256, (bytes + 255) / 256 * 256));
+    *address =
+        reinterpret_cast<cuda::DevicePtr>(std::aligned_alloc(256, (bytes + 255) / 256 * 256));
     memory().blocks[*address] = bytes;
     memory().used += bytes;
     return cuda::Success;
@@ -369,9 +370,8 @@ TEST_F(DriverGpuDevice, NamesOfDevices) {
   EXPECT_EQ(parse("cuda:3"), "1 3 sm_80");
   EXPECT_EQ(parse("sim:sm_90a"), "2 0 sm_90a");
   for (const char *wrong : {"cuda:", "cuda:-1", "cuda:x", "sim", "sim:sm_70", "gpu", ""})
-    EXPECT_EQ(parse(wrong),
-              "expected cpu, cuda, cuda:N, auto, sim:sm_80 or sim:sm_90a but got '" +
-                  std::string(wrong) + "'");
+    EXPECT_EQ(parse(wrong), "expected cpu, cuda, cuda:N, auto, sim:sm_80 or sim:sm_90a but got '" +
+                                std::string(wrong) + "'");
 }
 
 } // namespace

@@ -31,8 +31,8 @@ struct RunCommandLine {
                cl::value_desc("name"), cl::cat(category)),
         schedule("schedule", cl::desc("Overrides a decision about loops on a GPU"),
                  cl::value_desc("KEY=VALUE"), cl::cat(category)),
-        warps("warps", cl::desc("Warps of a thread block on a GPU; 0: by the kernel's products"), cl::init(GpuOptions().warps),
-              cl::value_desc("n"), cl::cat(category)),
+        warps("warps", cl::desc("Warps of a thread block on a GPU; 0: by the kernel's products"),
+              cl::init(GpuOptions().warps), cl::value_desc("n"), cl::cat(category)),
         precision("precision", cl::desc("f64: hold every float in f64 and round nothing"),
                   cl::value_desc("type"), cl::cat(category)),
         in("in",
@@ -98,8 +98,10 @@ int main(int argc, char **argv) {
     if (llvm::Expected<GpuTarget> known = GpuTarget::get(commandLine.target); !known)
       return reportUsage(tool, known.takeError());
     if (device->kind != DeviceName::Kind::Cuda)
-      return reportUsage(tool, "--target: only cuda can run code for another target, but the device "
-                               "is " + commandLine.device);
+      return reportUsage(tool,
+                         "--target: only cuda can run code for another target, but the device "
+                         "is " +
+                             commandLine.device);
     device->target = commandLine.target;
   }
   if (!commandLine.precision.empty() && commandLine.precision != "f64")

@@ -67,14 +67,13 @@ int main(int argc, char **argv) {
   cl::list<std::string> variants("variant",
                                  cl::desc("Further parameters of one variant in a bundle"),
                                  cl::value_desc("NAME=VALUE,..."), cl::cat(category));
-  cl::opt<int64_t> warps("warps",
-                         cl::desc("Warps of a thread block; 0: by the kernel's products"),
-                         cl::init(gpu.warps),
-                         cl::value_desc("n"), cl::cat(category));
+  cl::opt<int64_t> warps("warps", cl::desc("Warps of a thread block; 0: by the kernel's products"),
+                         cl::init(gpu.warps), cl::value_desc("n"), cl::cat(category));
   cl::list<std::string> schedule(
-      "schedule", cl::desc("Overrides a decision about loops (skeleton, stages, in_flight, "
-                           "keep_in_registers) or roles (group, store_buffers, load_registers, "
-                           "compute_registers)"),
+      "schedule",
+      cl::desc("Overrides a decision about loops (skeleton, stages, in_flight, "
+               "keep_in_registers) or roles (group, store_buffers, load_registers, "
+               "compute_registers)"),
       cl::value_desc("KEY=VALUE"), cl::cat(category));
   cl::opt<std::string> code("code",
                             cl::desc("LLVM IR (.ll) or PTX (.ptx), such as an edited dump, to take "
@@ -90,8 +89,8 @@ int main(int argc, char **argv) {
   std::optional<GpuForm> form = parseGpuForm(emit);
   bool isBundle = emit == "bundle";
   if (emit != "tile" && !form && !isBundle)
-    return reportUsage(
-        tool, "--emit: expected tile, tgpu, llvm, ptx, cubin or bundle but got '" + emit + "'");
+    return reportUsage(tool, "--emit: expected tile, tgpu, llvm, ptx, cubin or bundle but got '" +
+                                 emit + "'");
   if (!isBundle && targets.size() > 1)
     return reportUsage(tool, "--target: several targets make a bundle, so give --emit=bundle");
   if (!isBundle && !variants.empty())
@@ -105,8 +104,9 @@ int main(int argc, char **argv) {
                 llvm::StringRef(compile.file).ends_with(".ptx");
   if (isCode && form != GpuForm::Cubin &&
       !(form == GpuForm::Ptx && llvm::StringRef(compile.file).ends_with(".ll")))
-    return reportUsage(tool, "--emit: code becomes ptx (from a .ll file) or cubin; for a bundle give "
-                             "the kernel, and this file by --code");
+    return reportUsage(tool,
+                       "--emit: code becomes ptx (from a .ll file) or cubin; for a bundle give "
+                       "the kernel, and this file by --code");
   if (!targets.empty())
     gpu.target = targets.front();
   gpu.warps = warps;
@@ -139,8 +139,8 @@ int main(int argc, char **argv) {
   DiagnosticPrinter diagnostics(context, tool);
   auto buffer = llvm::MemoryBuffer::getFileOrSTDIN(compile.file, /*IsText=*/true);
   if (!buffer)
-    return reportFailure(tool, "cannot open '" + compile.file +
-                                   "': " + buffer.getError().message());
+    return reportFailure(tool,
+                         "cannot open '" + compile.file + "': " + buffer.getError().message());
 
   mlir::OwningOpRef<mlir::ModuleOp> module;
   llvm::Expected<std::string> result = "";
@@ -150,8 +150,8 @@ int main(int argc, char **argv) {
     if (!code.empty()) {
       auto codeBuffer = llvm::MemoryBuffer::getFile(code, /*IsText=*/true);
       if (!codeBuffer)
-        return reportFailure(tool, "cannot open '" + code +
-                                       "': " + codeBuffer.getError().message());
+        return reportFailure(tool,
+                             "cannot open '" + code + "': " + codeBuffer.getError().message());
       llvm::Expected<std::string> ptx = readCode(**codeBuffer, gpu.target);
       if (!ptx)
         return reportFailure(tool, ptx.takeError());
