@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// tgpu-insert-fences. One bit of state is carried along the program: whether this role has written, by
-// ordinary stores, to a buffer that wgmma or TMA reads, since its last fence.
+// tgpu-insert-fences. One bit of state is carried along the program: whether this role has written,
+// by ordinary stores, to a buffer that wgmma or TMA reads, since its last fence.
 
 #include "dialect/Tgpu/Tgpu.h"
 #include "passes/Passes.h"

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// tgpu-verify-sync: plays the steps of a kernel's participants against each other. VerifySync.h has the
-// plan.
+// tgpu-verify-sync: plays the steps of a kernel's participants against each other. VerifySync.h has
+// the plan.
 
 #include "passes/Tgpu/VerifySync.h"
 
@@ -20,8 +20,8 @@ using namespace tilewright::tgpu;
 using namespace tilewright::tgpu::sync;
 
 Player::Player(KernelOp kernel, const Trace &trace, bool deliversEarly)
-    : kernel(kernel), trace(trace), deliversEarly(deliversEarly),
-      states(trace.participants.size()), memory(trace.places.size()) {
+    : kernel(kernel), trace(trace), deliversEarly(deliversEarly), states(trace.participants.size()),
+      memory(trace.places.size()) {
   for (State &state : states)
     state.knows.of.resize(states.size());
 }
@@ -29,7 +29,8 @@ Player::Player(KernelOp kernel, const Trace &trace, bool deliversEarly)
 LogicalResult Player::play() {
   for (ArrayRef<int> phase : trace.phases) {
     // Whoever begins a phase knows what those of the phase before knew when they ended. What a role
-    // has done before it ended is known; what a warp of the block has done only as far as it met others.
+    // has done before it ended is known; what a warp of the block has done only as far as it met
+    // others.
     for (int who : phase)
       for (int before = 0; before < phase.front(); ++before) {
         const State &state = states[before];

@@ -1,9 +1,10 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What the parts of tgpu-verify-sync share. A kernel is first traced: scalars are computed for one small
-// launch, so each participant (the block, then each role) becomes a list of steps. Then the
-// participants' steps are played against each other (Player), which keeps two things: what barriers
-// hold (VerifySyncBarriers.cpp) and who knows of which access to shared memory (VerifySyncMemory.cpp).
+// What the parts of tgpu-verify-sync share. A kernel is first traced (VerifySyncTrace.cpp): scalars
+// are computed for one small launch, so each participant (the block, then each role) becomes a list
+// of steps. Then the steps are played against each other (Player), which keeps two things: what
+// barriers hold (VerifySyncBarriers.cpp) and who knows of which access to shared memory
+// (VerifySyncMemory.cpp).
 
 #ifndef TILEWRIGHT_PASSES_TGPU_VERIFYSYNC_H
 #define TILEWRIGHT_PASSES_TGPU_VERIFYSYNC_H
@@ -14,6 +15,7 @@
 #include "llvm/ADT/DenseMap.h"
 
 #include <deque>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -60,6 +62,11 @@ struct Launch {
   bool hasLongScalars;   // integers among the arguments are as large as extents, or small
 };
 Trace traceKernel(KernelOp kernel, const Launch &launch);
+
+/// The result of an operation of arith on integers, sign-extended as `a` and `b` are (the one
+/// operand twice, if there is one); none where it has none, such as of a division by zero, or is
+/// not known here.
+std::optional<int64_t> evaluateScalar(mlir::Operation *op, int64_t a, int64_t b);
 
 /// What somebody knows to have happened. Of a participant, the number of steps done: by all of its
 /// warps, and by its first thread alone. Of copies by TMA, which have arrived.
@@ -136,8 +143,8 @@ private:
 
   //===--- VerifySyncBarriers.cpp ---===//
   struct Barrier {
-    int64_t completed = 0; // phases
-    int64_t missing = 0;   // arrivals of the phase
+    int64_t completed = 0;                             // phases
+    int64_t missing = 0;                               // arrivals of the phase
     int64_t expected = 0, delivered = 0, underWay = 0; // bytes of the phase
     mlir::Operation *expect = nullptr, *load = nullptr;
     Knowledge arriving, published;

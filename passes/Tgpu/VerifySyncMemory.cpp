@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// tgpu-verify-sync: who may access which buffer. Every access needs to be behind those that it depends
-// on: they have ended, and barriers have told the participant so.
+// tgpu-verify-sync: who may access which buffer. Every access needs to be behind those that it
+// depends on: they have ended, and barriers have told the participant so.
 
 #include "passes/Tgpu/VerifySync.h"
 

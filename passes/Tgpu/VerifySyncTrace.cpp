@@ -13,9 +13,6 @@
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/MathExtras.h"
 
-#include <limits>
-#include <optional>
-
 using namespace mlir;
 using namespace tilewright;
 using namespace tilewright::tgpu;
@@ -30,64 +27,6 @@ constexpr int64_t kShortExtent = 2;
 constexpr int64_t kTableExtent = 8;
 constexpr int kMaxCallDepth = 32;
 constexpr int64_t kMultiprocessors = 4;
-
-/// The result of an operation on integers; none where it has none (a division by zero), or is none of
-/// those known here.
-std::optional<int64_t> evaluate(Operation *op, int64_t a, int64_t b) {
-  constexpr int64_t least = std::numeric_limits<int64_t>::min();
-  bool divides = b != 0 && !(a == least && b == -1);
-  auto wrap = [](uint64_t value) { return static_cast<int64_t>(value); };
-  uint64_t ua = a, ub = b;
-  unsigned width = op->getOperand(0).getType().getIntOrFloatBitWidth();
-  uint64_t mask = width < 64 ? (uint64_t(1) << width) - 1 : ~uint64_t(0);
-  ua &= mask, ub &= mask;
-  return TypeSwitch<Operation *, std::optional<int64_t>>(op)
-      .Case<arith::AddIOp>([&](auto) { return wrap(uint64_t(a) + uint64_t(b)); })
-      .Case<arith::SubIOp>([&](auto) { return wrap(uint64_t(a) - uint64_t(b)); })
-      .Case<arith::MulIOp>([&](auto) { return wrap(uint64_t(a) * uint64_t(b)); })
-      .Case<arith::AndIOp>([&](auto) { return a & b; })
-      .Case<arith::OrIOp>([&](auto) { return a | b; })
-      .Case<arith::XOrIOp>([&](auto) { return a ^ b; })
-      .Case<arith::MinSIOp>([&](auto) { return std::min(a, b); })
-      .Case<arith::MaxSIOp>([&](auto) { return std::max(a, b); })
-      .Case<arith::MinUIOp>([&](auto) { return wrap(std::min(ua, ub)); })
-      .Case<arith::MaxUIOp>([&](auto) { return wrap(std::max(ua, ub)); })
-      .Case<arith::CmpIOp>([&](arith::CmpIOp cmp) -> int64_t {
-        APInt x(width, ua), y(width, ub);
-        return arith::applyCmpPredicate(cmp.getPredicate(), x, y) ? -1 : 0;
-      })
-      .Case<arith::DivSIOp, arith::RemSIOp, arith::DivUIOp, arith::RemUIOp, arith::CeilDivSIOp,
-            arith::CeilDivUIOp, arith::FloorDivSIOp>([&](auto) -> std::optional<int64_t> {
-        if (!divides || ub == 0)
-          return std::nullopt;
-        if (isa<arith::DivSIOp>(op))
-          return a / b;
-        if (isa<arith::RemSIOp>(op))
-          return a % b;
-        if (isa<arith::DivUIOp>(op))
-          return wrap(ua / ub);
-        if (isa<arith::RemUIOp>(op))
-          return wrap(ua % ub);
-        if (isa<arith::CeilDivUIOp>(op))
-          return wrap(llvm::divideCeil(ua, ub));
-        int64_t quotient = a / b, rest = a % b;
-        bool isNegative = (a < 0) != (b < 0);
-        if (isa<arith::CeilDivSIOp>(op))
-          return quotient + (rest != 0 && !isNegative);
-        return quotient - (rest != 0 && isNegative);
-      })
-      .Case<arith::ShLIOp, arith::ShRSIOp, arith::ShRUIOp>(
-          [&](auto) -> std::optional<int64_t> {
-            if (ub >= width)
-              return std::nullopt;
-            if (isa<arith::ShLIOp>(op))
-              return wrap(uint64_t(a) << ub);
-            return isa<arith::ShRSIOp>(op) ? a >> ub : wrap(ua >> ub);
-          })
-      .Case<arith::ExtUIOp>([&](auto) { return wrap(ua); })
-      .Case<arith::ExtSIOp, arith::TruncIOp>([&](auto) { return a; })
-      .Default([](Operation *) { return std::nullopt; });
-}
 
 class Tracer {
 public:
@@ -114,8 +53,7 @@ public:
       for (auto [name, warps, body] :
            llvm::zip_equal(roles.getNames(), roles.getWarps(), roles.getBodies())) {
         phase.push_back(trace.participants.size());
-        trace.participants.push_back(
-            {"role \"" + cast<StringAttr>(name).str() + "\"", warps, {}});
+        trace.participants.push_back({"role \"" + cast<StringAttr>(name).str() + "\"", warps, {}});
         visit(body.front(), trace.participants.back().steps);
       }
       trace.phases.push_back(phase);
@@ -180,8 +118,7 @@ private:
       if (isa<IntegerType>(argument.getType()))
         set(argument, scalar);
     for (auto [id, extent] : llvm::zip(kernel.getGridIds(), kernel.getGrid())) {
-      llvm::Expected<int64_t> value =
-          tile::evaluateInt(cast<tile::ExprAttr>(extent), environment);
+      llvm::Expected<int64_t> value = tile::evaluateInt(cast<tile::ExprAttr>(extent), environment);
       if (!value)
         llvm::consumeError(value.takeError());
       gridExtents.push_back(value ? std::max<int64_t>(*value, 1) : 1);
@@ -338,15 +275,15 @@ private:
       return set(result, fixed.size() == 1 ? last * longExtent : last + 1);
     }
     if (auto select = dyn_cast<arith::SelectOp>(op))
-      return set(result, get(get(select.getCondition()) ? select.getTrueValue()
-                                                        : select.getFalseValue()));
+      return set(result,
+                 get(get(select.getCondition()) ? select.getTrueValue() : select.getFalseValue()));
     if (isa<arith::IndexCastOp>(op))
       return set(result, get(op.getOperand(0)));
     if (!isa<arith::ArithDialect>(op.getDialect()) || op.getNumOperands() == 0 ||
         !llvm::all_of(op.getOperandTypes(), [](Type type) { return isa<IntegerType>(type); }))
       return;
     int64_t a = get(op.getOperand(0));
-    if (auto value = evaluate(&op, a, op.getNumOperands() > 1 ? get(op.getOperand(1)) : a))
+    if (auto value = evaluateScalar(&op, a, op.getNumOperands() > 1 ? get(op.getOperand(1)) : a))
       set(result, *value);
   }
 
@@ -425,8 +362,7 @@ private:
       steps.push_back(std::move(step));
   }
 
-  int64_t allocate(Operation *op, SharedType type, int64_t stages,
-                   std::optional<uint64_t> offset) {
+  int64_t allocate(Operation *op, SharedType type, int64_t stages, std::optional<uint64_t> offset) {
     auto [found, isNew] = firstPlaces.try_emplace(op, trace.places.size());
     if (!isNew)
       return found->second;
