@@ -88,8 +88,10 @@ struct AsmShape {
 };
 } // namespace
 
-static AsmShape getAsmShape(unsigned bits) {
-  unsigned wordBits = bits >= 32 ? (bits == 64 ? 64 : 32) : 16;
+/// Words are at least as wide as elements.
+static AsmShape getAsmShape(unsigned elementBits, size_t count) {
+  unsigned bits = elementBits * static_cast<unsigned>(count);
+  unsigned wordBits = elementBits == 64 || bits == 64 ? 64 : bits >= 32 ? 32 : 16;
   unsigned numWords = std::max(1u, bits / wordBits);
   std::string suffix = numWords > 1 ? ".v" + std::to_string(numWords) : "";
   suffix += ".b" + std::to_string(std::min(bits, wordBits));
@@ -109,7 +111,7 @@ Values KernelEmitter::loadGlobal(Value address, Value inside, Type element, int6
   bool isFlag = element.isInteger(1);
   Type memory = isFlag ? b.getI8Type() : element;
   unsigned elementBits = memory.getIntOrFloatBitWidth();
-  AsmShape shape = getAsmShape(elementBits * count);
+  AsmShape shape = getAsmShape(elementBits, count);
   Type word = b.getIntegerType(shape.wordBits);
 
   // Every word begins as pads.
@@ -154,11 +156,6 @@ Values KernelEmitter::loadGlobal(Value address, Value inside, Type element, int6
     return list;
   }
   Values elements;
-  if (elementBits > shape.wordBits) {
-    for (unsigned i = 0; i < n; i += 2)
-      elements.push_back(bitcast(vectorOf({list[i], list[i + 1]}), element));
-    return elements;
-  }
   for (Value value : list) {
     unsigned perWord = shape.wordBits / elementBits;
     Value vector = bitcast(value, VectorType::get(perWord, element));
@@ -171,17 +168,11 @@ Values KernelEmitter::loadGlobal(Value address, Value inside, Type element, int6
 void KernelEmitter::storeGlobal(Value address, Value inside, ArrayRef<Value> elements) {
   Type element = elements.front().getType();
   unsigned bits = std::max(8u, element.getIntOrFloatBitWidth());
-  AsmShape shape = getAsmShape(bits * elements.size());
+  AsmShape shape = getAsmShape(bits, elements.size());
   Type word = b.getIntegerType(shape.wordBits);
   Values words;
   if (bits == 8 && elements.size() == 1) {
     words.push_back(arith::ExtUIOp::create(b, word, elements[0]));
-  } else if (bits > shape.wordBits) {
-    for (Value value : elements) {
-      Value halves = bitcast(value, VectorType::get(2, word));
-      words.push_back(extract(halves, 0));
-      words.push_back(extract(halves, 1));
-    }
   } else {
     unsigned perWord = shape.wordBits / bits;
     for (size_t i = 0; i < elements.size(); i += perWord)
