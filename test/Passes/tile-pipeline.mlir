@@ -8,6 +8,7 @@
 // PASSES-NEXT: canonicalize
 // PASSES-NEXT: cse
 // PASSES-NEXT: tile-analyze-masks,
+// PASSES-NEXT: tile-fold-scale{assume-fast-math=false},
 // PASSES-NEXT: canonicalize
 // PASSES-NEXT: cse
 // PASSES-NEXT: loop-invariant-code-motion
