@@ -6,6 +6,7 @@
 
 #include "runtime/Module.h"
 
+#include <algorithm>
 #include <atomic>
 #include <mutex>
 
@@ -203,9 +204,16 @@ Status Operation::Impl::prepareStep(PreparedDevice &device, const Step &step,
                                     const CubinCache &cache) {
   PreparedStep prepared;
   Status tooLarge;
+  // Where one fits, another of the same binding is for machines with less shared memory.
+  auto isServed = [&](const KernelSpec &kernel) {
+    return std::any_of(prepared.kernels.begin(), prepared.kernels.end(), [&](const auto &other) {
+      return other.spec->params == kernel.params && other.spec->tensorMaps.empty() &&
+             other.spec->requirements.empty();
+    });
+  };
   for (const KernelSpec *kernel : step.variants) {
     const CodeSpec *code = chooseCode(*kernel, device.info);
-    if (!code)
+    if (!code || isServed(*kernel))
       continue;
     Expected<const Module *> module = loadModule(device, *kernel, *code, cache);
     if (!module)

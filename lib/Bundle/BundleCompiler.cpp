@@ -39,8 +39,11 @@ static runtime::Params getCommon(const runtime::Params &a, const runtime::Params
 static llvm::Error mergeProgram(runtime::ProgramSpec &into, const runtime::ProgramSpec &from,
                                 const std::string &target) {
   if (!haveOneForm(into, from))
-    return llvm::createStringError("program '" + into.name + "' has other launches or workspaces "
-                                   "for " + target + " than for the target before; make a bundle "
+    return llvm::createStringError("program '" + into.name +
+                                   "' has other launches or workspaces "
+                                   "for " +
+                                   target +
+                                   " than for the target before; make a bundle "
                                    "for each");
   into.params = getCommon(into.params, from.params);
   for (auto [launch, other] : llvm::zip_equal(into.launches, from.launches))
@@ -49,10 +52,8 @@ static llvm::Error mergeProgram(runtime::ProgramSpec &into, const runtime::Progr
 }
 
 /// The code of a mapped module, which is consumed.
-static llvm::Expected<std::vector<runtime::CodeSpec>> makeCode(runtime::BundleWriter &bundle,
-                                                               ModuleOp module,
-                                                               const BundlePart &part,
-                                                               bool assemble) {
+static llvm::Expected<std::vector<runtime::CodeSpec>>
+makeCode(runtime::BundleWriter &bundle, ModuleOp module, const BundlePart &part, bool assemble) {
   const GpuOptions &gpu = part.gpu;
   std::optional<runtime::Arch> arch = runtime::Arch::parse(gpu.target);
   llvm::Expected<std::string> ptx = part.ptx;
@@ -61,23 +62,46 @@ static llvm::Expected<std::vector<runtime::CodeSpec>> makeCode(runtime::BundleWr
   if (!ptx)
     return ptx.takeError();
   std::vector<runtime::CodeSpec> codes;
-  codes.push_back(
-      {runtime::CodeSpec::Kind::Ptx, *arch, getPtxVersion(*ptx), bundle.addPtx(*ptx)});
+  codes.push_back({runtime::CodeSpec::Kind::Ptx, *arch, getPtxVersion(*ptx), bundle.addPtx(*ptx)});
   if (assemble && !findAssembler().empty()) {
     llvm::Expected<Assembly> assembly = assembleCubin(*ptx, gpu.target);
     if (!assembly)
       return assembly.takeError();
-    codes.push_back({runtime::CodeSpec::Kind::Cubin, *arch, 0,
-                     bundle.addCubin(std::move(assembly->cubin))});
+    codes.push_back(
+        {runtime::CodeSpec::Kind::Cubin, *arch, 0, bundle.addCubin(std::move(assembly->cubin))});
   }
   return codes;
 }
 
-llvm::Error tilewright::addToBundle(runtime::BundleWriter &bundle, ArrayRef<BundlePart> parts,
+static int64_t getSharedBytes(ModuleOp module) {
+  int64_t most = 0;
+  for (auto kernel : module.getOps<tgpu::KernelOp>())
+    most = std::max(most, static_cast<int64_t>(kernel.getSharedBytes().value_or(0)));
+  return most;
+}
+
+/// Chips from 8.6 on, but for the data centre's, leave 99 KB to a block. Where kernels for sm_80
+/// take more, the bundle gets them without rings, too, unless somebody has decided about those.
+static std::optional<BundlePart> getSmallPart(const BundlePart &part, ModuleOp mapped) {
+  constexpr int64_t smallestLimit = 99 * 1024;
+  bool isDecided = !part.ptx.empty() || !part.gpu.schedule.empty();
+  if (part.gpu.target != "sm_80" || isDecided || getSharedBytes(mapped) <= smallestLimit)
+    return std::nullopt;
+  BundlePart small = part;
+  small.gpu.schedule = {"stages=1"};
+  OwningOpRef<ModuleOp> copy = cast<ModuleOp>(part.module->clone());
+  if (failed(mapToGpu(*copy, small.gpu)) || getSharedBytes(*copy) > smallestLimit)
+    return std::nullopt;
+  return small;
+}
+
+llvm::Error tilewright::addToBundle(runtime::BundleWriter &bundle, ArrayRef<BundlePart> wanted,
                                     bool assemble) {
   runtime::Manifest manifest = bundle.manifest;
   size_t firstProgram = manifest.programs.size();
-  for (const BundlePart &part : parts) {
+  SmallVector<BundlePart> parts(wanted);
+  for (size_t i = 0; i < parts.size(); ++i) {
+    BundlePart part = parts[i];
     if (llvm::Expected<GpuTarget> known = GpuTarget::get(part.gpu.target); !known)
       return known.takeError();
     llvm::Expected<ConditionMap> conditions = getConditions(part.module);
@@ -86,6 +110,8 @@ llvm::Error tilewright::addToBundle(runtime::BundleWriter &bundle, ArrayRef<Bund
     OwningOpRef<ModuleOp> copy = cast<ModuleOp>(part.module->clone());
     if (failed(mapToGpu(*copy, part.gpu)))
       return llvm::createStringError("mapping onto " + part.gpu.target + " failed");
+    if (std::optional<BundlePart> small = getSmallPart(part, *copy))
+      parts.push_back(std::move(*small));
 
     std::vector<runtime::KernelSpec> kernels;
     for (auto kernel : copy->getOps<tgpu::KernelOp>()) {

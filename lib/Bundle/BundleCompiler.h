@@ -22,10 +22,12 @@ struct BundlePart {
 /// Adds the kernels, and the program where there is one, of an entry that was bound once for each
 /// target, in the order of preference at run time: sm_90a before sm_80. It may be called again for
 /// other bindings, which become variants. A program must have the same workspaces and launches on
-/// each target. `assemble` adds a cubin for exactly the target where this machine has a ptxas.
+/// each target. Kernels for sm_80 that take more than the 99 KB of shared memory that smaller chips
+/// have are added without rings, too. `assemble` adds a cubin for exactly the target where this
+/// machine has a ptxas.
 ///
-/// Errors: what the compiler refuses (then diagnostics are emitted through the context, too); a fill
-/// that no 32-bit pattern says; a tensor map over something else than an argument; what
+/// Errors: what the compiler refuses (then diagnostics are emitted through the context, too); a
+/// fill that no 32-bit pattern says; a tensor map over something else than an argument; what
 /// Manifest::finalize refuses. The manifest is then unchanged.
 llvm::Error addToBundle(runtime::BundleWriter &bundle, llvm::ArrayRef<BundlePart> parts,
                         bool assemble = true);

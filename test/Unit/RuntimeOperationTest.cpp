@@ -288,6 +288,25 @@ TEST_F(Operations, RefusesDevicesAndDrivers) {
       "--target=sm_80 --emit=bundle -o FILE");
 }
 
+TEST_F(Operations, TakesTheFirstVariantThatFitsTheDevice) {
+  BundleWriter writer = scaleBundle();
+  writer.manifest.kernels[0].requirements.clear();
+  KernelSpec small = writer.manifest.kernels[0];
+  small.sharedBytes = 32768;
+  writer.manifest.kernels.push_back(small);
+  for (auto [limit, expected] : {std::pair(166912, 65536u), {40000, 32768u}}) {
+    fake() = FakeDriver();
+    fake().sharedLimit = limit;
+    Operation operation = create(writer);
+    EXPECT_OK(operation.prepare(0));
+    EXPECT_OK(run(operation, scaleArguments()));
+    ASSERT_EQ(fake().launches.size(), 1u);
+    EXPECT_EQ(fake().launches[0].sharedBytes, expected);
+    // The larger asks first; a device that has room for it never hears of the smaller.
+    EXPECT_EQ(fake().functionAttributes[cuda::FunctionMaxDynamicShared], int(expected));
+  }
+}
+
 TEST_F(Operations, RefusesArguments) {
   Operation operation = create(scaleBundle());
   EXPECT_OK(operation.prepare(0));
