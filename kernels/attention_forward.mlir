@@ -22,8 +22,8 @@
 //   CAUSAL    none; top_left keeps j <= i; bottom_right keeps j <= i + Skv - Sq
 //   WINDOW    keeps i + shift - left <= j <= i + shift + right, where the shift is Skv - Sq under
 //             bottom_right and 0 otherwise
-//   TARGET    what it is compiled for; on a GPU, the default blocks fit 99 KB of shared memory, by
-//             the bytes of a row (ROW_BYTES)
+//   TARGET    what it is compiled for; on a GPU, the bytes of a row (ROW_BYTES) decide the default
+//             blocks
 //   BLOCK_M, BLOCK_N   queries of one program instance, keys of one step
 //
 // A query that attends no key gets O = 0 and LSE = -inf. A NaN in a query poisons that row alone.
