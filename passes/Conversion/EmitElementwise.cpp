@@ -42,14 +42,16 @@ LogicalResult KernelEmitter::emitElementwise(Operation *op) {
   Value result = op->getResult(0);
   Type resultElement = tile::getElementType(result.getType());
   if (isa<arith::ExtFOp, arith::TruncFOp>(op)) {
-    setElements(result, castElements(getElements(op->getOperand(0)),
-                                     tile::getElementType(op->getOperand(0).getType()),
-                                     resultElement));
+    setElements(result,
+                castElements(getElements(op->getOperand(0)),
+                             tile::getElementType(op->getOperand(0).getType()), resultElement));
     return success();
   }
   bool isIndexCast = isa<arith::IndexCastOp, arith::IndexCastUIOp>(op);
   // Floats of 8 bits are computed with in f32, which holds each and rounds nothing twice.
-  auto isFloat8 = [](Type type) { return isa<FloatType>(type) && type.getIntOrFloatBitWidth() == 8; };
+  auto isFloat8 = [](Type type) {
+    return isa<FloatType>(type) && type.getIntOrFloatBitWidth() == 8;
+  };
   auto computeType = [&](Type type) -> Type {
     return isFloat8(type) ? b.getF32Type() : getScalarType(type);
   };

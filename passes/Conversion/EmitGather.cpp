@@ -70,8 +70,7 @@ LogicalResult KernelEmitter::setGathered(Operation *op, Region &region, Value ti
   int other = 1 - region.gathered;
   layout::ReductionPlan plan = layout::reductionPlan(layout, other);
   layout::Conversion conversion = layout::convert(from, plan.result);
-  if (from.shape() != plan.result.shape() ||
-      conversion.kind != layout::Conversion::Kind::Registers)
+  if (from.shape() != plan.result.shape() || conversion.kind != layout::Conversion::Kind::Registers)
     return op->emitError() << "the indices must lie as slice<" << other
                            << "> of the tile does, but got " << at.getType()
                            << "; convert them first";

@@ -14,9 +14,9 @@ constexpr int64_t kWarpsOfGroup = 4, kThreadsOfTurn = 2 * 32 * kWarpsOfGroup;
 void KernelEmitter::byWarpgroup(int64_t group, llvm::function_ref<void()> body) {
   // The warp, known to be the same in all of its lanes.
   Value whole = shuffle("idx", warp, i32(0));
-  Value isGroup = arith::CmpIOp::create(b, arith::CmpIPredicate::eq,
-                                        arith::DivUIOp::create(b, whole, i32(kWarpsOfGroup)),
-                                        i32(group));
+  Value isGroup =
+      arith::CmpIOp::create(b, arith::CmpIPredicate::eq,
+                            arith::DivUIOp::create(b, whole, i32(kWarpsOfGroup)), i32(group));
   auto branch = scf::IfOp::create(b, isGroup, /*withElseRegion=*/false);
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPoint(branch.thenBlock()->getTerminator());
@@ -39,9 +39,10 @@ LogicalResult KernelEmitter::emitTurns(TurnsOp op) {
         break;
       }
   if (firstWarp % kWarpsOfGroup != 0)
-    return op.emitError() << "the role that takes turns must begin at a warpgroup, but it begins at "
-                             "warp "
-                          << firstWarp;
+    return op.emitError()
+           << "the role that takes turns must begin at a warpgroup, but it begins at "
+              "warp "
+           << firstWarp;
   byWarpgroup(firstWarp / kWarpsOfGroup + 1, [&] {
     intrinsic("llvm.nvvm.barrier.cta.arrive.aligned.count",
               ValueRange{i32(*op.getId()), i32(kThreadsOfTurn)});

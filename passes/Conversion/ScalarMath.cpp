@@ -170,7 +170,8 @@ Value ScalarMath::tanh(Value x) {
     Value t = expM1(mul(magnitude, number(-2, x)));
     return copySign(div(t, add(t, number(2, x))), x);
   }
-  // (1 - t) / (1 + t) with t = exp(-2 |x|), which neither overflows nor loses 1; near 0, the series.
+  // (1 - t) / (1 + t) with t = exp(-2 |x|), which neither overflows nor loses 1; near 0, the
+  // series.
   Value t = exp2(mul(magnitude, number(-2 * kLog2E, x)));
   Value ratio = div(sub(one, t), add(one, t));
   const double coefficients[] = {1, -1.0 / 3, 2.0 / 15, -17.0 / 315, 62.0 / 2835};
@@ -197,8 +198,8 @@ Value ScalarMath::preciseLog(Value x) {
   Value above = arith::SubIOp::create(b, bits, whole(offset));
   Value exponent = arith::ShRSIOp::create(b, above, whole(fractionBits));
   Value fraction = arith::AndIOp::create(b, above, whole((int64_t(1) << fractionBits) - 1));
-  Value m = arith::BitcastOp::create(b, x.getType(),
-                                     arith::AddIOp::create(b, fraction, whole(offset)));
+  Value m =
+      arith::BitcastOp::create(b, x.getType(), arith::AddIOp::create(b, fraction, whole(offset)));
   Value e = arith::SIToFPOp::create(b, x.getType(), exponent);
   e = select(isSmall, sub(e, number(isF64 ? 54 : 25, x)), e);
   Value one = number(1, x), d = sub(m, one);
@@ -244,21 +245,19 @@ Value ScalarMath::log1P(Value x) {
 
 /// Below 1, x times a polynomial in x^2; from 1 on, 1 - 2^-p(x), p(x) = -log2(erfc(x)).
 Value ScalarMath::erf(Value x) {
-  static const double nearF32[] = {1.1283791658483509,    -0.37612626666720334,
-                                   0.11283594715160218,   -0.026854212010626412,
-                                   0.005189087423433974,  -0.000801686428716587,
-                                   7.875875062685488e-05};
-  static const double farF32[] = {11.262853679099845,    11.583428796248791,
-                                  3.0639392219821566,    0.05287127910579072,
-                                  -0.015814605505254948, 0.004602637798460698,
-                                  -0.0012701445034966352, 0.00032821240594295696,
-                                  -6.053317577917594e-05};
+  static const double nearF32[] = {
+      1.1283791658483509,   -0.37612626666720334,  0.11283594715160218,  -0.026854212010626412,
+      0.005189087423433974, -0.000801686428716587, 7.875875062685488e-05};
+  static const double farF32[] = {
+      11.262853679099845,     11.583428796248791,     3.0639392219821566,
+      0.05287127910579072,    -0.015814605505254948,  0.004602637798460698,
+      -0.0012701445034966352, 0.00032821240594295696, -6.053317577917594e-05};
   static const double nearF64[] = {
-      1.1283791670955126,     -0.37612638903183754,   0.1128379167095512,
-      -0.02686617064512984,   0.0052239776254232985,  -0.000854832702193483,
-      0.00012055332902888736, -1.4925647567519332e-05, 1.6462045441468418e-06,
-      -1.6364642158167616e-07, 1.4792401209404813e-08, -1.216456005728345e-09,
-      8.709045129053106e-11,  -4.230945824295338e-12};
+      1.1283791670955126,      -0.37612638903183754,    0.1128379167095512,
+      -0.02686617064512984,    0.0052239776254232985,   -0.000854832702193483,
+      0.00012055332902888736,  -1.4925647567519332e-05, 1.6462045441468418e-06,
+      -1.6364642158167616e-07, 1.4792401209404813e-08,  -1.216456005728345e-09,
+      8.709045129053106e-11,   -4.230945824295338e-12};
   static const double farF64[] = {
       20.359943454935095,      26.206914606849555,      8.717061486505433,
       0.1177973625290249,      -0.04923688941654108,    0.020752516669724094,
@@ -354,8 +353,8 @@ Value ScalarMath::atan2(Value y, Value x) {
   Value isSteep = isLess(ax, ay);
   Value small = select(isSteep, ax, ay), large = select(isSteep, ay, ax);
   // 0 / 0 is 0 here, and infinity / infinity is 1.
-  Value t = select(isEqual(small, large), select(isEqual(large, zero), zero, one),
-                   div(small, large));
+  Value t =
+      select(isEqual(small, large), select(isEqual(large, zero), zero, one), div(small, large));
   Value angle = atan(t);
   angle = select(isSteep, sub(number(kPi / 2, x), angle), angle);
   // By its sign, so that -0 counts as negative.

@@ -119,8 +119,7 @@ void BufferLifetimes::separate(Value x, Value y) {
   auto holdsAll = [&](const Life &life) {
     return llvm::all_of(life.uses, [&](Operation *use) { return loop->isAncestor(use); });
   };
-  while (loop != kernel &&
-         !(isa<LoopLikeOpInterface>(loop) && holdsAll(first) && holdsAll(second)))
+  while (loop != kernel && !(isa<LoopLikeOpInterface>(loop) && holdsAll(first) && holdsAll(second)))
     loop = loop->getParentOp();
   if (loop == kernel)
     return;

@@ -17,12 +17,12 @@ public:
   explicit BufferLifetimes(KernelOp kernel);
 
   /// Whether both buffers may lie in the same bytes, given barriers between them. Never so for what
-  /// anything but tgpu.read, write, copy_async, fma_dot and convert uses, nor in kernels with roles:
-  /// barriers of the whole block do not order those.
+  /// anything but tgpu.read, write, copy_async, fma_dot and convert uses, nor in kernels with
+  /// roles: barriers of the whole block do not order those.
   bool mayShare(mlir::Value x, mlir::Value y) const;
 
-  /// Two buffers lie in the same bytes: puts a barrier wherever the one is written while threads may
-  /// still be reading the other, unless there is one.
+  /// Two buffers lie in the same bytes: puts a barrier wherever the one is written while threads
+  /// may still be reading the other, unless there is one.
   void separate(mlir::Value x, mlir::Value y);
 
 private:

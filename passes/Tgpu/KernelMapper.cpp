@@ -117,8 +117,8 @@ LogicalResult KernelMapper::mapReduce(tile::ReduceOp op) {
     int64_t matrixDim = dim == 0 ? 0 : 1;
     auto slice = SliceAttr::get(op.getContext(), matrixDim, layout);
     auto row = RankedTensorType::get({others}, type.getElementType(), slice);
-    Value reduced = tile::ReduceOp::create(b, row, op.getKind(), reshape(source, shape, layout),
-                                           matrixDim);
+    Value reduced =
+        tile::ReduceOp::create(b, row, op.getKind(), reshape(source, shape, layout), matrixDim);
     auto resultType = cast<RankedTensorType>(op.getType());
     map.map(op.getResult(), reshape(reduced, resultType.getShape(), layouts.get(op.getResult())));
     return success();
@@ -131,13 +131,12 @@ LogicalResult KernelMapper::mapReduce(tile::ReduceOp op) {
 
 Value KernelMapper::reshape(Value tile, ArrayRef<int64_t> shape, Attribute layout) {
   auto type = cast<RankedTensorType>(tile.getType());
-  return tile::ReshapeOp::create(
-      b, RankedTensorType::get(shape, type.getElementType(), layout), tile);
+  return tile::ReshapeOp::create(b, RankedTensorType::get(shape, type.getElementType(), layout),
+                                 tile);
 }
 
 LogicalResult KernelMapper::mapReshape(tile::ReshapeOp op) {
-  map.map(op.getResult(),
-          tile::ReshapeOp::create(b, getType(op.getResult()), get(op.getSource())));
+  map.map(op.getResult(), tile::ReshapeOp::create(b, getType(op.getResult()), get(op.getSource())));
   return success();
 }
 
@@ -157,11 +156,10 @@ LogicalResult KernelMapper::mapGather(tile::GatherOp op) {
                           << op.getType();
   Type type = getType(op.getResult());
   Value at = getIndexTile(op.getAt(), type, op.getView().getType(), op.getAlong(), op.getDims());
-  map.map(op.getResult(),
-          tile::GatherOp::create(b, type, map.lookup(op.getView()),
-                                 getAll(op.getIndices(), op.getIndices()),
-                                 op.getStaticIndicesAttr(), op.getDimsAttr(), op.getAlongAttr(),
-                                 at));
+  map.map(op.getResult(), tile::GatherOp::create(b, type, map.lookup(op.getView()),
+                                                 getAll(op.getIndices(), op.getIndices()),
+                                                 op.getStaticIndicesAttr(), op.getDimsAttr(),
+                                                 op.getAlongAttr(), at));
   return success();
 }
 
@@ -182,8 +180,8 @@ LogicalResult KernelMapper::mapScatterAdd(tile::ScatterAddOp op) {
 LogicalResult KernelMapper::mapExpand(tile::ExpandOp op) {
   Attribute layout = layouts.get(op.getResult());
   if (tile::getRank(op.getType()) > 2) {
-    map.map(op.getResult(), tile::ExpandOp::create(b, getType(op.getResult()), get(op.getSource()),
-                                                   op.getDim()));
+    map.map(op.getResult(),
+            tile::ExpandOp::create(b, getType(op.getResult()), get(op.getSource()), op.getDim()));
     return success();
   }
   Value source = getTile(op.getSource(), SliceAttr::get(op.getContext(), op.getDim(), layout));
@@ -199,8 +197,9 @@ LogicalResult KernelMapper::mapTranspose(tile::TransposeOp op) {
     return success();
   }
   if (source.getRank() > 2) {
-    map.map(op.getResult(), tile::TransposeOp::create(b, getType(op.getResult()),
-                                                      get(op.getSource()), op.getPermutationAttr()));
+    map.map(op.getResult(),
+            tile::TransposeOp::create(b, getType(op.getResult()), get(op.getSource()),
+                                      op.getPermutationAttr()));
     return success();
   }
   Value buffer = getInShared(op.getSource(), getShared(source.getShape(), source.getElementType()));

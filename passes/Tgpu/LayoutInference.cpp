@@ -41,8 +41,8 @@ std::optional<unsigned> LayoutInference::classOf(Value value) {
   if (isNew) {
     auto type = cast<RankedTensorType>(value.getType());
     unsigned id = classes.size();
-    classes.push_back({id, Attribute(), getMatrixShape(type.getShape()),
-                       getElementBits(type.getElementType())});
+    classes.push_back(
+        {id, Attribute(), getMatrixShape(type.getShape()), getElementBits(type.getElementType())});
   }
   return find(it->second);
 }
@@ -181,8 +181,7 @@ LogicalResult LayoutInference::visit(Operation *op) {
     return success();
   for (Value value : llvm::concat<Value>(llvm::to_vector(op->getOperands()),
                                          llvm::to_vector(ValueRange(op->getResults()))))
-    if (auto type = dyn_cast<RankedTensorType>(value.getType());
-        type && type.getRank() < 1)
+    if (auto type = dyn_cast<RankedTensorType>(value.getType()); type && type.getRank() < 1)
       return op->emitError() << "'" << op->getName() << "' has a tile of rank " << type.getRank()
                              << "; on a GPU a tile has rank 1 at least";
   if (isa<tile::ForBlocksOp>(op))

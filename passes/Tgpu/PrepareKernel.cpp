@@ -50,8 +50,8 @@ static tile::LoadOp getLoad(Value value) {
   while (Operation *op = value.getDefiningOp()) {
     if (auto load = dyn_cast<tile::LoadOp>(op))
       return load;
-    bool keepsRows = isa<tile::CastOp>(op) ||
-                     (isa<tile::ReshapeOp>(op) && getColumns(op->getOperand(0)) == getColumns(value));
+    bool keepsRows = isa<tile::CastOp>(op) || (isa<tile::ReshapeOp>(op) &&
+                                               getColumns(op->getOperand(0)) == getColumns(value));
     if (!keepsRows)
       return {};
     value = op->getOperand(0);

@@ -274,16 +274,17 @@ TEST_F(AttentionMappingTest, Float8) {
            v = input(type, {1, 1, 90, 32});
     Tensor one(ElementType::F32, {1}, [](int64_t) { return 0.5; });
     Tensor o(ElementType::BF16, {1, 2, 70, 32}), lse(ElementType::F32, {1, 2, 70});
-    compare("attention_fp8_forward.mlir",
-            {{"T", name}, {"D", "32"}, {"CAUSAL", "top_left"}, {"BLOCK_M", "64"}, {"BLOCK_N", "32"}},
-            {{"q", q.argument()},
-             {"k", k.argument()},
-             {"v", v.argument()},
-             {"q_descale", one.argument()},
-             {"k_descale", one.argument()},
-             {"v_descale", one.argument()},
-             {"scale", 0.5}},
-            {{"o", &o}, {"lse", &lse}});
+    compare(
+        "attention_fp8_forward.mlir",
+        {{"T", name}, {"D", "32"}, {"CAUSAL", "top_left"}, {"BLOCK_M", "64"}, {"BLOCK_N", "32"}},
+        {{"q", q.argument()},
+         {"k", k.argument()},
+         {"v", v.argument()},
+         {"q_descale", one.argument()},
+         {"k_descale", one.argument()},
+         {"v_descale", one.argument()},
+         {"scale", 0.5}},
+        {{"o", &o}, {"lse", &lse}});
     Tensor a = input(type, {70, 90}), b = input(type, {90, 64}), c(ElementType::F16, {70, 64});
     compare("matmul.mlir",
             {{"T", name}, {"TC", "f16"}, {"BLOCK_M", "64"}, {"BLOCK_N", "32"}, {"BLOCK_K", "32"}},
