@@ -206,10 +206,10 @@ tile.kernel @attention_bias_backward_keys
       %bias_acc = tile.cast %bias_tile : !dst -> !st
       %natural = arith.mulf %st, %scales_s : !st
       %biased = arith.addf %natural, %bias_acc : !st
-      %base2 = arith.mulf %biased, %log2es : !st
+      %base2 = arith.mulf %biased, %log2es fastmath<contract> : !st
       %lse_base2 = tile.map @base2_or_zero(%lse_row) : (!row) -> !row
       %lse_each = tile.expand %lse_base2 dim 0 : !row -> !st
-      %below = arith.subf %base2, %lse_each : !st
+      %below = arith.subf %base2, %lse_each fastmath<contract> : !st
       %x = tile.select %keep, %below, %masked_out : !tile.tile<[BLOCK_N, BLOCK_M], i1>, !st
       %pt = math.exp2 %x : !st
 
@@ -308,8 +308,8 @@ tile.kernel @attention_bias_backward_queries
     %bias_acc = tile.cast %bias_tile : !ds -> !s
     %natural = arith.mulf %s, %scales_s : !s
     %biased = arith.addf %natural, %bias_acc : !s
-    %base2 = arith.mulf %biased, %log2es : !s
-    %below = arith.subf %base2, %lse_each : !s
+    %base2 = arith.mulf %biased, %log2es fastmath<contract> : !s
+    %below = arith.subf %base2, %lse_each fastmath<contract> : !s
     %x = tile.select %keep, %below, %masked_out : !tile.tile<[BLOCK_M, BLOCK_N], i1>, !s
     %p = math.exp2 %x : !s
     %dp = tile.dot %do_tile, %v_tile transpose_b : !o, !v -> !s
@@ -407,10 +407,10 @@ tile.kernel @attention_bias_backward_sum
         %bias_acc = tile.cast %bias_tile : !dst -> !st
         %natural = arith.mulf %st, %scales_s : !st
         %biased = arith.addf %natural, %bias_acc : !st
-        %base2 = arith.mulf %biased, %log2es : !st
+        %base2 = arith.mulf %biased, %log2es fastmath<contract> : !st
         %lse_base2 = tile.map @base2_or_zero(%lse_row) : (!row) -> !row
         %lse_each = tile.expand %lse_base2 dim 0 : !row -> !st
-        %below = arith.subf %base2, %lse_each : !st
+        %below = arith.subf %base2, %lse_each fastmath<contract> : !st
         %x = tile.select %keep, %below, %masked_out : !tile.tile<[BLOCK_N, BLOCK_M], i1>, !st
         %pt = math.exp2 %x : !st
 

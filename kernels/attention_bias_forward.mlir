@@ -153,14 +153,14 @@ tile.kernel @attention_bias_forward
     %bias_acc = tile.cast %bias_tile : !p -> !s
     %natural = arith.mulf %s, %scales : !s
     %biased = arith.addf %natural, %bias_acc : !s
-    %base2 = arith.mulf %biased, %log2es : !s
+    %base2 = arith.mulf %biased, %log2es fastmath<contract> : !s
     %x = tile.select %keep, %base2, %masked_out : !tile.tile<[BLOCK_M, BLOCK_N], i1>, !s
 
     %max_block = tile.reduce max %x dim 1 : !s -> !row
     %max_new = arith.maximumf %max_old, %max_block : !row
     %max_safe = tile.map @zero_if_minus_inf(%max_new) : (!row) -> !row
     %max_each = tile.expand %max_safe dim 1 : !row -> !s
-    %below = arith.subf %x, %max_each : !s
+    %below = arith.subf %x, %max_each fastmath<contract> : !s
     %p = math.exp2 %below : !s
 
     // What was summed against the old maximum shrinks by 2^(old - new).

@@ -137,14 +137,14 @@ tile.kernel @attention_packed_gqa
         : !tile.tile<[BLOCK_M, BLOCK_N], i1> -> !tile.tile<[BLOCK_M, GROUP, BLOCK_N], i1>
     %keep = tile.reshape %keep_head
         : !tile.tile<[BLOCK_M, GROUP, BLOCK_N], i1> -> !tile.tile<[ROWS, BLOCK_N], i1>
-    %base2 = arith.mulf %s, %scales : !s
+    %base2 = arith.mulf %s, %scales fastmath<contract> : !s
     %x = tile.select %keep, %base2, %masked_out : !tile.tile<[ROWS, BLOCK_N], i1>, !s
 
     %max_block = tile.reduce max %x dim 1 : !s -> !row
     %max_new = arith.maximumf %max_old, %max_block : !row
     %max_safe = tile.map @zero_if_minus_inf(%max_new) : (!row) -> !row
     %max_each = tile.expand %max_safe dim 1 : !row -> !s
-    %below = arith.subf %x, %max_each : !s
+    %below = arith.subf %x, %max_each fastmath<contract> : !s
     %p = math.exp2 %below : !s
 
     // What was summed against the old maximum shrinks by 2^(old - new).

@@ -119,14 +119,14 @@ tile.kernel @attention_paged_decode
 
     %k_tile = tile.load %k_page[%page, 0, %hk, 0] dims [1, 3] : !k_view -> !k
     %s = tile.dot %q_tile, %k_tile transpose_b : !q, !k -> !s
-    %base2 = arith.mulf %s, %scales : !s
+    %base2 = arith.mulf %s, %scales fastmath<contract> : !s
     %x = tile.select %keep, %base2, %masked_out : !tile.tile<[ROWS, PAGE], i1>, !s
 
     %max_block = tile.reduce max %x dim 1 : !s -> !row
     %max_new = arith.maximumf %max_old, %max_block : !row
     %max_safe = tile.map @zero_if_minus_inf(%max_new) : (!row) -> !row
     %max_each = tile.expand %max_safe dim 1 : !row -> !s
-    %below = arith.subf %x, %max_each : !s
+    %below = arith.subf %x, %max_each fastmath<contract> : !s
     %p = math.exp2 %below : !s
 
     // What was summed against the old maximum shrinks by 2^(old - new).

@@ -155,14 +155,14 @@ tile.kernel @attention_split_kv_partial
       iter_args(%max_old = %no_max : !row, %sum_old = %no_sum : !row, %acc_old = %no_o : !o) {
     %k_tile = tile.load %k[%b, %hk, %n, 0] : !qk_view -> !k
     %s = tile.dot %q_tile, %k_tile transpose_b : !q, !k -> !s
-    %base2 = arith.mulf %s, %scales : !s
+    %base2 = arith.mulf %s, %scales fastmath<contract> : !s
     %x = tile.select %keep, %base2, %masked_out : !tile.tile<[BLOCK_M, BLOCK_N], i1>, !s
 
     %max_block = tile.reduce max %x dim 1 : !s -> !row
     %max_new = arith.maximumf %max_old, %max_block : !row
     %max_safe = tile.map @zero_if_minus_inf(%max_new) : (!row) -> !row
     %max_each = tile.expand %max_safe dim 1 : !row -> !s
-    %below = arith.subf %x, %max_each : !s
+    %below = arith.subf %x, %max_each fastmath<contract> : !s
     %p = math.exp2 %below : !s
 
     // What was summed against the old maximum shrinks by 2^(old - new).

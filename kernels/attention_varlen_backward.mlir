@@ -212,10 +212,10 @@ tile.kernel @attention_varlen_backward_keys
       %delta_row = tile.load %delta_seq[%h, %m] : !row_view -> !row
 
       %st = tile.dot %k_tile, %q_tile transpose_b : !k, !q -> !st
-      %base2 = arith.mulf %st, %scales_base2 : !st
+      %base2 = arith.mulf %st, %scales_base2 fastmath<contract> : !st
       %lse_base2 = tile.map @base2_or_zero(%lse_row) : (!row) -> !row
       %lse_each = tile.expand %lse_base2 dim 0 : !row -> !st
-      %below = arith.subf %base2, %lse_each : !st
+      %below = arith.subf %base2, %lse_each fastmath<contract> : !st
       %x = tile.select %keep, %below, %masked_out : !tile.tile<[BLOCK_N, BLOCK_M], i1>, !st
       %pt = math.exp2 %x : !st
 
@@ -308,8 +308,8 @@ tile.kernel @attention_varlen_backward_queries
     %k_tile = tile.load %k_seq[%n, %hk, 0] dims [0, 2] : !qk_view -> !k
     %v_tile = tile.load %v_seq[%n, %hk, 0] dims [0, 2] : !v_view -> !v
     %s = tile.dot %q_tile, %k_tile transpose_b : !q, !k -> !s
-    %base2 = arith.mulf %s, %scales_base2 : !s
-    %below = arith.subf %base2, %lse_each : !s
+    %base2 = arith.mulf %s, %scales_base2 fastmath<contract> : !s
+    %below = arith.subf %base2, %lse_each fastmath<contract> : !s
     %x = tile.select %keep, %below, %masked_out : !tile.tile<[BLOCK_M, BLOCK_N], i1>, !s
     %p = math.exp2 %x : !s
     %dp = tile.dot %do_tile, %v_tile transpose_b : !o, !v -> !s

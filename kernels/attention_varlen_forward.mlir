@@ -174,17 +174,17 @@ tile.kernel @attention_varlen_forward
     %s = tile.dot %q_tile, %k_tile transpose_b : !q, !k -> !s
 
     %cols = tile.iota %n dim 1 : !pos
-    %natural = arith.mulf %s, %scales : !s
+    %natural = arith.mulf %s, %scales fastmath<reassoc> : !s
     %modified = tile.map @score_mod(%natural, %b, %h, %rows, %cols)
         : (!s, i32, i32, !pos, !pos) -> !s
-    %base2 = arith.mulf %modified, %log2es : !s
+    %base2 = arith.mulf %modified, %log2es fastmath<reassoc, contract> : !s
     %x = tile.select %keep, %base2, %masked_out : !tile.tile<[BLOCK_M, BLOCK_N], i1>, !s
 
     %max_block = tile.reduce max %x dim 1 : !s -> !row
     %max_new = arith.maximumf %max_old, %max_block : !row
     %max_safe = tile.map @zero_if_minus_inf(%max_new) : (!row) -> !row
     %max_each = tile.expand %max_safe dim 1 : !row -> !s
-    %below = arith.subf %x, %max_each : !s
+    %below = arith.subf %x, %max_each fastmath<contract> : !s
     %p = math.exp2 %below : !s
 
     // What was summed against the old maximum shrinks by 2^(old - new).

@@ -23,10 +23,10 @@ namespace tilewright {
 struct ArrayRequest {
   std::string name;
   std::string input;                ///< empty: the array starts poisoned, unless it is random
-  bool isRandom = false;            ///< filled with numbers of the standard normal distribution
   std::string output;               ///< empty: the array is not written anywhere
   std::optional<ElementType> type;  ///< of the elements in the kernel; none: the view's
   llvm::SmallVector<int64_t> shape; ///< where there is no input
+  bool isRandom = false;            ///< filled with numbers of the standard normal distribution
 };
 
 struct ScalarRequest {

@@ -211,6 +211,9 @@ private:
     });
     int64_t stages = products > 1 ? attentionStages : productStages;
     int64_t limit = isOnCores ? smallestLimit : getSharedLimit(kernel.getTarget());
+    // Two blocks of a multiprocessor hide more than a third stage does.
+    while (stages > 2 && getBytesWith(kernel, *slice, stages) > limit / 2)
+      --stages;
     while (stages > 1 && getBytesWith(kernel, *slice, stages) > limit)
       --stages;
     stages = overrides.stages.value_or(stages);
