@@ -1,0 +1,146 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// RUN: tilewright-opt %s --tile-scale-after-max | FileCheck %s
+
+!tile = tensor<4x8xf32>
+!row = tensor<4xf32>
+
+// Where the factor is above zero and finite, the row is scaled; otherwise the tile, as it was
+// written. Nobody else uses the scaled tile, so it is gone.
+// CHECK-LABEL: @both
+// CHECK-SAME:    (%[[S:.*]]: tensor<4x8xf32>, %[[SCALE:.*]]: f32)
+// CHECK-NEXT:    %[[C:.*]] = tile.full %[[SCALE]] : tensor<4x8xf32>
+// CHECK-NEXT:    %[[ZERO:.*]] = arith.constant 0.000000e+00 : f32
+// CHECK-NEXT:    %[[POSITIVE:.*]] = arith.cmpf ogt, %[[SCALE]], %[[ZERO]] : f32
+// CHECK-NEXT:    %[[INF:.*]] = arith.constant 0x7F800000 : f32
+// CHECK-NEXT:    %[[FINITE:.*]] = arith.cmpf olt, %[[SCALE]], %[[INF]] : f32
+// CHECK-NEXT:    %[[IS:.*]] = arith.andi %[[POSITIVE]], %[[FINITE]] : i1
+// CHECK-NEXT:    %[[M:.*]] = scf.if %[[IS]] -> (tensor<4xf32>) {
+// CHECK-NEXT:      %[[MAX:.*]] = tile.reduce max %[[S]] dim 1
+// CHECK-NEXT:      %[[ROW:.*]] = tile.full %[[SCALE]] : tensor<4xf32>
+// CHECK-NEXT:      %[[SCALED:.*]] = arith.mulf %[[MAX]], %[[ROW]] : tensor<4xf32>
+// CHECK-NEXT:      scf.yield %[[SCALED]]
+// CHECK-NEXT:    } else {
+// CHECK-NEXT:      %[[X:.*]] = arith.mulf %[[S]], %[[C]] : tensor<4x8xf32>
+// CHECK-NEXT:      %[[WRITTEN:.*]] = tile.reduce max %[[X]] dim 1
+// CHECK-NEXT:      scf.yield %[[WRITTEN]]
+// CHECK-NEXT:    }
+// CHECK-NEXT:    return %[[M]]
+func.func @both(%s: !tile, %scale: f32) -> !row {
+  %c = tile.full %scale : !tile
+  %x = arith.mulf %s, %c fastmath<contract> : !tile
+  %m = tile.reduce max %x dim 1 : !tile -> !row
+  return %m : !row
+}
+
+// Minus infinity stays what it is under a positive factor, so the mask goes along. The product and
+// the select sink behind the branch to their other user, and keep the permission to be fused with it.
+// CHECK-LABEL: @masked
+// CHECK-SAME:    (%[[S:.*]]: tensor<4x8xf32>, %[[KEEP:.*]]: tensor<4x8xi1>, %[[SCALE:.*]]: f32)
+// CHECK-NEXT:    %[[C:.*]] = tile.full %[[SCALE]] : tensor<4x8xf32>
+// CHECK-NEXT:    %[[LOW:.*]] = arith.constant dense<0xFF800000> : tensor<4x8xf32>
+// CHECK-NOT:     arith.mulf
+// CHECK:         %[[M:.*]] = scf.if
+// CHECK-NEXT:      %[[KEPT:.*]] = tile.select %[[KEEP]], %[[S]], %[[LOW]]
+// CHECK-NEXT:      %[[MAX:.*]] = tile.reduce max %[[KEPT]] dim 1
+// CHECK-NEXT:      %[[ROW:.*]] = tile.full %[[SCALE]] : tensor<4xf32>
+// CHECK-NEXT:      arith.mulf %[[MAX]], %[[ROW]] : tensor<4xf32>
+// CHECK:         else
+// CHECK-NEXT:      %[[X:.*]] = arith.mulf %[[C]], %[[S]] : tensor<4x8xf32>
+// CHECK-NEXT:      %[[Y:.*]] = tile.select %[[KEEP]], %[[X]], %[[LOW]]
+// CHECK-NEXT:      tile.reduce max %[[Y]] dim 1
+// CHECK:         }
+// CHECK-NEXT:    %[[SUNK:.*]] = arith.mulf %[[C]], %[[S]] fastmath<fast>
+// CHECK-NEXT:    %[[MASKED:.*]] = tile.select %[[KEEP]], %[[SUNK]], %[[LOW]]
+// CHECK-NEXT:    %[[ME:.*]] = tile.expand %[[M]] dim 1
+// CHECK-NEXT:    arith.subf %[[MASKED]], %[[ME]] fastmath<contract>
+func.func @masked(%s: !tile, %keep: tensor<4x8xi1>, %scale: f32) -> (!row, !tile) {
+  %c = tile.full %scale : !tile
+  %inf = arith.constant dense<0xFF800000> : !tile
+  %x = arith.mulf %c, %s fastmath<fast> : !tile
+  %y = tile.select %keep, %x, %inf : tensor<4x8xi1>, !tile
+  %m = tile.reduce max %y dim 1 : !tile -> !row
+  %me = tile.expand %m dim 1 : !row -> !tile
+  %d = arith.subf %y, %me fastmath<contract> : !tile
+  return %m, %d : !row, !tile
+}
+
+// Also where minus infinity is a scalar, spread over a tile.
+// CHECK-LABEL: @scalar_infinity
+// CHECK:         %[[INF:.*]] = arith.constant 0xFF800000 : f32
+// CHECK-NEXT:    %[[LOW:.*]] = tile.full %[[INF]] : tensor<4x8xf32>
+// CHECK:         scf.if
+// CHECK-NEXT:      %[[KEPT:.*]] = tile.select %{{.*}}, %{{.*}}, %[[LOW]]
+// CHECK-NEXT:      tile.reduce max %[[KEPT]] dim 1
+func.func @scalar_infinity(%s: !tile, %keep: tensor<4x8xi1>, %scale: f32) -> !row {
+  %c = tile.full %scale : !tile
+  %low = arith.constant 0xFF800000 : f32
+  %inf = tile.full %low : !tile
+  %x = arith.mulf %s, %c : !tile
+  %y = tile.select %keep, %x, %inf : tensor<4x8xi1>, !tile
+  %m = tile.reduce max %y dim 1 : !tile -> !row
+  return %m : !row
+}
+
+// What uses the product before the maximum keeps it there.
+// CHECK-LABEL: @used_before
+// CHECK:         %[[X:.*]] = arith.mulf
+// CHECK-NEXT:    math.exp2 %[[X]]
+// CHECK:         scf.if
+// CHECK:         else
+// CHECK-NEXT:      arith.mulf
+// CHECK:         }
+// CHECK-NEXT:    return
+func.func @used_before(%s: !tile, %scale: f32) -> (!row, !tile) {
+  %c = tile.full %scale : !tile
+  %x = arith.mulf %s, %c : !tile
+  %e = math.exp2 %x : !tile
+  %m = tile.reduce max %x dim 1 : !tile -> !row
+  return %m, %e : !row, !tile
+}
+
+// Left alone: the maximum of a sum, a factor for each element, a mask with another value than minus
+// infinity, and a reduction that is no maximum.
+// CHECK-LABEL: @of_a_sum
+// CHECK-NOT:     scf.if
+// CHECK:         %[[X:.*]] = arith.addf
+// CHECK-NEXT:    %[[M:.*]] = tile.reduce max %[[X]] dim 1
+// CHECK-NEXT:    return %[[M]]
+// CHECK-LABEL: @other_factor
+// CHECK:         %[[X:.*]] = arith.mulf
+// CHECK-NEXT:    %[[M:.*]] = tile.reduce max %[[X]] dim 1
+// CHECK-NEXT:    return %[[M]]
+// CHECK-LABEL: @masked_with_zero
+// CHECK:         %[[X:.*]] = arith.mulf
+// CHECK-NEXT:    %[[Y:.*]] = tile.select %{{.*}}, %[[X]],
+// CHECK-NEXT:    %[[M:.*]] = tile.reduce max %[[Y]] dim 1
+// CHECK-NEXT:    return %[[M]]
+// CHECK-LABEL: @sum
+// CHECK:         %[[X:.*]] = arith.mulf
+// CHECK-NEXT:    %[[M:.*]] = tile.reduce add %[[X]] dim 1
+// CHECK-NEXT:    return %[[M]]
+func.func @of_a_sum(%s: !tile, %scale: f32) -> !row {
+  %c = tile.full %scale : !tile
+  %x = arith.addf %s, %c : !tile
+  %m = tile.reduce max %x dim 1 : !tile -> !row
+  return %m : !row
+}
+func.func @other_factor(%s: !tile, %t: !tile) -> !row {
+  %x = arith.mulf %s, %t : !tile
+  %m = tile.reduce max %x dim 1 : !tile -> !row
+  return %m : !row
+}
+func.func @masked_with_zero(%s: !tile, %keep: tensor<4x8xi1>, %scale: f32) -> !row {
+  %c = tile.full %scale : !tile
+  %zero = arith.constant dense<0.0> : !tile
+  %x = arith.mulf %s, %c : !tile
+  %y = tile.select %keep, %x, %zero : tensor<4x8xi1>, !tile
+  %m = tile.reduce max %y dim 1 : !tile -> !row
+  return %m : !row
+}
+func.func @sum(%s: !tile, %scale: f32) -> !row {
+  %c = tile.full %scale : !tile
+  %x = arith.mulf %s, %c : !tile
+  %m = tile.reduce add %x dim 1 : !tile -> !row
+  return %m : !row
+}
