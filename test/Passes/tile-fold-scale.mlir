@@ -128,3 +128,38 @@ func.func @not_uniform(%x: tensor<4x8xf32>, %y: tensor<4x8xf32>, %a: f32) -> ten
   %r = arith.mulf %xy, %at : tensor<4x8xf32>
   return %r : tensor<4x8xf32>
 }
+
+// A map of a function that returns one of its tiles is that tile: no longer between two factors.
+// The function stays, for others to call.
+// CHECK:       func.func private @second(
+// CHECK-LABEL: @identity
+// CHECK-SAME:    (%[[X:.*]]: tensor<4x8xf32>, %[[Y:.*]]: tensor<4x8xf32>, %[[A:.*]]: f32)
+// CHECK-NEXT:    %[[AA:.*]] = arith.mulf %[[A]], %[[A]] fastmath<reassoc> : f32
+// CHECK-NEXT:    %[[TILE:.*]] = tile.full %[[AA]] : tensor<4x8xf32>
+// CHECK-NEXT:    %[[R:.*]] = arith.mulf %[[X]], %[[TILE]] fastmath<reassoc>
+// CHECK-NEXT:    return %[[R]]
+func.func private @second(%y: f32, %x: f32) -> f32 {
+  return %x : f32
+}
+func.func @identity(%x: tensor<4x8xf32>, %y: tensor<4x8xf32>, %a: f32) -> tensor<4x8xf32> {
+  %at = tile.full %a : tensor<4x8xf32>
+  %xa = arith.mulf %x, %at fastmath<reassoc> : tensor<4x8xf32>
+  %same = tile.map @second(%y, %xa) : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  %r = arith.mulf %same, %at fastmath<reassoc> : tensor<4x8xf32>
+  return %r : tensor<4x8xf32>
+}
+
+// Not where it computes something, and not where what it returns is a scalar: that is no tile yet.
+// CHECK-LABEL: @no_identity
+// CHECK:         %[[SPREAD:.*]] = tile.map @second(%{{.*}}, %{{.*}}) : (tensor<4x8xf32>, f32) ->
+// CHECK-NEXT:    %[[TWICE:.*]] = tile.map @twice(%[[SPREAD]])
+// CHECK-NEXT:    return %[[TWICE]]
+func.func private @twice(%x: f32) -> f32 {
+  %0 = arith.addf %x, %x : f32
+  return %0 : f32
+}
+func.func @no_identity(%x: tensor<4x8xf32>, %a: f32) -> tensor<4x8xf32> {
+  %spread = tile.map @second(%x, %a) : (tensor<4x8xf32>, f32) -> tensor<4x8xf32>
+  %twice = tile.map @twice(%spread) : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  return %twice : tensor<4x8xf32>
+}
