@@ -20,6 +20,7 @@ namespace {
 
 struct TgpuHoistReadsPass : tilewright::impl::TgpuHoistReadsBase<TgpuHoistReadsPass> {
   void runOnOperation() override {
+    hoisted.clear();
     SmallVector<ReadOp> reads;
     getOperation()->walk([&](ReadOp read) {
       if (read->hasAttr(keepName))
