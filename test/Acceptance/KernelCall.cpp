@@ -227,14 +227,20 @@ bool runOnCpu(const Binding &binding, const llvm::StringMap<Argument> &arguments
   return false;
 }
 
-bool runOnGpu(const Binding &binding, const GpuOperation &operation,
-              const llvm::StringMap<Argument> &arguments, const std::vector<HostRange> &ranges) {
+enum class GpuRun { Done, Failed, TooLarge };
+
+GpuRun runOnGpu(const Binding &binding, const GpuOperation &operation,
+                const llvm::StringMap<Argument> &arguments, const std::vector<HostRange> &ranges,
+                std::string &message) {
   llvm::Expected<std::unique_ptr<GpuCall>> call = GpuCall::create(operation, arguments, ranges);
   llvm::Error error = call ? (*call)->run() : call.takeError();
   if (!error)
-    return true;
-  ADD_FAILURE() << binding.text() << " does not run: " << llvm::toString(std::move(error));
-  return false;
+    return GpuRun::Done;
+  message = llvm::toString(std::move(error));
+  if (llvm::StringRef(message).contains("CUDA_ERROR_OUT_OF_MEMORY"))
+    return GpuRun::TooLarge;
+  ADD_FAILURE() << binding.text() << " does not run: " << message;
+  return GpuRun::Failed;
 }
 
 } // namespace
@@ -332,11 +338,14 @@ bool KernelCall::run(RunSettings settings) {
     }
     if (compiled.refusal.empty())
       gpu->countRun();
-    if (compiled.operation)
-      return runOnGpu(binding, *compiled.operation, arguments, ranges) && checkMemory();
-    if (compiled.refusal.empty())
-      return runOnCpu(binding, arguments, settings) && checkMemory();
     refusal = compiled.refusal;
+    if (compiled.operation) {
+      GpuRun result = runOnGpu(binding, *compiled.operation, arguments, ranges, refusal);
+      if (result != GpuRun::TooLarge)
+        return result == GpuRun::Done && checkMemory();
+    } else if (refusal.empty()) {
+      return runOnCpu(binding, arguments, settings) && checkMemory();
+    }
   }
   gpu->countRefusal(file, refusal);
   markSkipped(binding.text() + " is not for the GPU: " + refusal);

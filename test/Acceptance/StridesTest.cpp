@@ -47,6 +47,10 @@ void expectSameAsRowMajor(const AttentionProblem &problem, Type type, const Layo
   AttentionInputs inputs = randomInputs(problem, type, 12);
   ForwardResult expected = runForward(problem, type, inputs);
   ForwardResult got = runForward(problem, type, inputs, laidOut(problem, type, rule));
+  // What a GPU has no room for ran on the CPU, whose bits differ.
+  auto isElsewhere = [] { return ::testing::Test::IsSkipped(); };
+  if (isElsewhere())
+    return;
   EXPECT_EQ(expected.o, got.o) << context;
   EXPECT_EQ(expected.lse, got.lse) << context;
 
@@ -56,12 +60,16 @@ void expectSameAsRowMajor(const AttentionProblem &problem, Type type, const Layo
   options = laidOut(problem, type, rule);
   // dQ by atomic additions goes through a workspace, so the layout matters to the conversion only.
   BackwardResult fast = runBackward(problem, type, inputs, expected, options);
+  if (isElsewhere())
+    return;
   EXPECT_EQ(expectedBackward.dK, fast.dK) << context;
   EXPECT_EQ(expectedBackward.dV, fast.dV) << context;
   expectOk(BackwardOracle(problem, inputs, type).checkDQ(fast.dQ), context);
   options = laidOut(problem, type, rule);
   options.params = {{"DETERMINISTIC", "true"}};
   BackwardResult gotBackward = runBackward(problem, type, inputs, expected, options);
+  if (isElsewhere())
+    return;
   EXPECT_EQ(expectedBackward.dQ, gotBackward.dQ) << context;
   EXPECT_EQ(expectedBackward.dK, gotBackward.dK) << context;
   EXPECT_EQ(expectedBackward.dV, gotBackward.dV) << context;
