@@ -133,12 +133,6 @@ LogicalResult KernelEmitter::emitCopyAsync(CopyAsyncOp op) {
   // By elements. Rare, so small: a loop.
   b.setInsertionPointToEnd(branch.elseBlock());
   auto loop = scf::ForOp::create(b, i32(0), i32(partition.numIssues()), i32(1));
-  auto isTrue = b.getBoolAttr(true);
-  auto noUnrolling =
-      LLVM::LoopUnrollAttr::get(b.getContext(), isTrue, {}, {}, {}, {}, {}, {});
-  loop->setAttr("llvm.loop_annotation",
-                LLVM::LoopAnnotationAttr::get(b.getContext(), {}, {}, {}, noUnrolling, {}, {}, {},
-                                              {}, {}, {}, {}, {}, {}, {}, {}));
   b.setInsertionPoint(loop.getBody()->getTerminator());
   Value number = add(thread, mul(loop.getInductionVar(), i32(numThreads)));
   guarded(number, !partition.isEven(), [&] {

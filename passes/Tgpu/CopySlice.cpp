@@ -3,32 +3,11 @@
 // Which copies of a loop can be started rounds ahead.
 
 #include "passes/Tgpu/CopySlice.h"
-
-#include "dialect/Tile/Tile.h"
-
-#include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "passes/Tgpu/WrittenViews.h"
 
 using namespace mlir;
 using namespace tilewright;
 using namespace tilewright::tgpu;
-
-/// The argument that a view is made of.
-static Value getRoot(Value view) {
-  while (auto subview = view.getDefiningOp<tile::SubviewOp>())
-    view = subview.getSource();
-  return view;
-}
-
-static llvm::DenseSet<Value> getWrittenViews(scf::ForOp loop) {
-  llvm::DenseSet<Value> written;
-  loop->walk([&](Operation *op) {
-    if (auto store = dyn_cast<StoreOp>(op))
-      written.insert(getRoot(store.getView()));
-    if (auto add = dyn_cast<AtomicAddOp>(op))
-      written.insert(getRoot(add.getView()));
-  });
-  return written;
-}
 
 FailureOr<CopySlice> CopySlice::get(scf::ForOp loop, bool explain) {
   CopySlice slice;
@@ -42,7 +21,7 @@ FailureOr<CopySlice> CopySlice::get(scf::ForOp loop, bool explain) {
   };
   if (slice.copies.empty())
     return refuse(loop, "its body copies nothing");
-  llvm::DenseSet<Value> written = getWrittenViews(loop);
+  WrittenViews written(loop);
 
   llvm::SmallSetVector<Operation *, 8> needed;
   SmallVector<Value> worklist;
@@ -55,7 +34,7 @@ FailureOr<CopySlice> CopySlice::get(scf::ForOp loop, bool explain) {
         return refuse(copy, "the buffer of a copy is used outside of the loop as well");
     if (!slice.buffers.insert(copy.getBuffer()))
       return refuse(copy, "two copies of a round go to the same buffer");
-    if (written.contains(getRoot(copy.getView())))
+    if (written.contains(copy.getView()))
       return refuse(copy, "the loop writes to the view that a copy reads");
     worklist.push_back(copy.getView());
     llvm::append_range(worklist, copy.getIndices());
@@ -68,12 +47,7 @@ FailureOr<CopySlice> CopySlice::get(scf::ForOp loop, bool explain) {
     Operation *def = value.getDefiningOp();
     if (!def)
       return refuse(loop, "the place of a copy depends on what the loop carries");
-    auto at = dyn_cast<tile::AtOp>(def);
-    bool reads = at && at.getView() && !written.contains(getRoot(at.getView()));
-    bool isScalar = def->getNumRegions() == 0 && llvm::none_of(def->getResultTypes(), [](Type type) {
-                      return isa<RankedTensorType>(type);
-                    });
-    if (!isScalar || !(reads || isMemoryEffectFree(def)))
+    if (!written.canComputeAhead(def))
       return refuse(def, "the place of a copy depends on '" + def->getName().getStringRef() + "'");
     if (needed.insert(def))
       llvm::append_range(worklist, def->getOperands());

@@ -6,6 +6,7 @@
 // defined.
 
 #include "passes/Tgpu/KernelMapper.h"
+#include "passes/Tgpu/WrittenViews.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -122,27 +123,13 @@ LogicalResult KernelMapper::mapBlockBody(tile::ForBlocksOp op, Value begin, Valu
   return result;
 }
 
-/// The argument that a view is made of.
-static Value getRoot(Value view) {
-  while (auto subview = view.getDefiningOp<tile::SubviewOp>())
-    view = subview.getSource();
-  return view;
-}
-
 LogicalResult KernelMapper::copyAhead(tile::ForBlocksOp op, Value begin) {
-  llvm::DenseSet<Value> written;
-  op->walk([&](Operation *inner) {
-    if (auto store = dyn_cast<tile::StoreOp>(inner))
-      written.insert(getRoot(store.getView()));
-    if (auto add = dyn_cast<tile::AtomicAddOp>(inner))
-      written.insert(getRoot(add.getView()));
-  });
+  WrittenViews written(op);
   map.map(op.getBlockStart(), begin);
   llvm::DenseSet<Value> known{op.getBlockStart()};
   auto isKnown = [&](Value value) {
     return known.contains(value) || !op->isAncestor(value.getParentRegion()->getParentOp());
   };
-  auto isTile = [](Value value) { return LayoutInference::isTile(value); };
   for (Operation &inner : op.getBody().front().without_terminator()) {
     if (!llvm::all_of(inner.getOperands(), isKnown))
       continue;
@@ -150,7 +137,7 @@ LogicalResult KernelMapper::copyAhead(tile::ForBlocksOp op, Value begin) {
       bool feedsDot = isStaged(load) && llvm::any_of(load->getUsers(), [](Operation *user) {
                         return isa<tile::DotOp>(user);
                       });
-      if (!feedsDot || written.contains(getRoot(load.getView())))
+      if (!feedsDot || written.contains(load.getView()))
         continue;
       b.setLoc(load.getLoc());
       if (failed(copyForDots(load)))
@@ -158,11 +145,7 @@ LogicalResult KernelMapper::copyAhead(tile::ForBlocksOp op, Value begin) {
       copiedAhead.insert(load);
       continue;
     }
-    auto at = dyn_cast<tile::AtOp>(inner);
-    bool reads = at && at.getView() && !written.contains(getRoot(at.getView()));
-    bool isScalar = inner.getNumRegions() == 0 && llvm::none_of(inner.getResults(), isTile) &&
-                    llvm::none_of(inner.getOperands(), isTile);
-    if (!isScalar || !(reads || isMemoryEffectFree(&inner)))
+    if (!written.canComputeAhead(&inner))
       continue;
     if (failed(mapOp(&inner)))
       return failure();

@@ -3,6 +3,7 @@
 // What a kernel's load role would have to do.
 
 #include "passes/Tgpu/RoleSlice.h"
+#include "passes/Tgpu/WrittenViews.h"
 
 #include "dialect/Tile/Tile.h"
 
@@ -60,13 +61,9 @@ namespace {
 
 class Slicer {
 public:
-  Slicer(KernelOp kernel, bool explain) : kernel(kernel), explain(explain) {}
+  Slicer(KernelOp kernel, bool explain) : kernel(kernel), explain(explain), written(kernel) {}
 
   FailureOr<RoleSlice> run() {
-    kernel.walk([&](Operation *op) {
-      if (isa<StoreOp, AtomicAddOp>(op))
-        written.insert(getRoot(op->getOperand(1)));
-    });
     WalkResult result = kernel.walk<WalkOrder::PreOrder>([&](Operation *op) {
       if (isa<AnyOp>(op) && failed(refuse(op, "a vote of the whole block stands in no role")))
         return WalkResult::interrupt();
@@ -88,17 +85,11 @@ private:
     return failure();
   }
 
-  static Value getRoot(Value view) {
-    while (auto subview = view.getDefiningOp<tile::SubviewOp>())
-      view = subview.getSource();
-    return view;
-  }
-
   LogicalResult add(CopyAsyncOp copy) {
     if (!getTensorMap(kernel, copy.getView(), copy.getDims(),
                       cast<SharedType>(copy.getBuffer().getType())))
       return refuse(copy, "there is no tensor map for a copy");
-    if (written.contains(getRoot(copy.getView())))
+    if (written.contains(copy.getView()))
       return refuse(copy, "the kernel writes to the view that a copy reads");
     auto alloc = copy.getBuffer().getDefiningOp<AllocOp>();
     if (!alloc)
@@ -199,12 +190,7 @@ private:
       needParents(branch.thenYield());
       return success();
     }
-    auto at = dyn_cast<tile::AtOp>(op);
-    bool reads = at && (!at.getView() || !written.contains(getRoot(at.getView())));
-    bool isScalar = op->getNumRegions() == 0 && llvm::none_of(op->getResultTypes(), [](Type type) {
-                      return isa<RankedTensorType>(type);
-                    });
-    if (!isScalar || !(reads || isMemoryEffectFree(op)))
+    if (!written.canComputeAhead(op))
       return refuse(op, "the place of a copy depends on '" + op->getName().getStringRef() + "'");
     if (slice.needed.insert(op).second)
       need(op);
@@ -221,7 +207,7 @@ private:
   KernelOp kernel;
   bool explain;
   RoleSlice slice;
-  llvm::DenseSet<Value> written;
+  WrittenViews written;
   SmallVector<Value> worklist;
 };
 

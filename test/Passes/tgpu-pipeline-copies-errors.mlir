@@ -88,6 +88,30 @@ tgpu.kernel @written target "sm_80" warps 4 (%x: !view, %n: i32) grid(%i = 1) {
 
 // -----
 
+// Scattered sums are writes, too; through whatever view of the argument.
+!view = !tile.view<[?, 64], f32>
+!tile = !tgpu.shared<64x64xf32, b128>
+!rows = tensor<64xi32, #tgpu.slice<1, #tgpu.mma<4, 1>>>
+!acc = tensor<64x64xf32, #tgpu.mma<4, 1>>
+tgpu.kernel @scattered target "sm_80" warps 4 (%x: !view, %n: i32) grid(%i = 1) {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %buffer = tgpu.alloc : !tile
+  %half = tile.subview %x dim 0 from %c0 size %n : !view
+  scf.for %k = %c0 to %n step %c1 : i32 {
+    // expected-error @+1 {{loop cannot be pipelined: the loop writes to the view that a copy reads; use the schedule skeleton=synchronous}}
+    tgpu.copy_async %x[%k, 0], %buffer : !view, !tile
+    tgpu.copy_commit
+    tgpu.copy_wait pending 0
+    tgpu.sync
+    %0 = tgpu.read %buffer : !tile -> !acc
+    %rows = tile.iota %k dim 0 : !rows
+    tile.scatter_add %0, %half[0, 0] along 0 at %rows : !acc, !view, !rows
+  } {tgpu.schedule = #tgpu.schedule<skeleton = multistage, stages = 2>}
+}
+
+// -----
+
 !view = !tile.view<[?, 64], bf16>
 !tile = !tgpu.shared<64x64xbf16, b128>
 !acc = tensor<64x64xbf16, #tgpu.mma<4, 1>>

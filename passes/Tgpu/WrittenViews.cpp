@@ -1,0 +1,42 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Which arguments a piece of a kernel writes.
+
+#include "passes/Tgpu/WrittenViews.h"
+
+#include "dialect/Tgpu/Tgpu.h"
+#include "dialect/Tile/Tile.h"
+
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace tilewright;
+using namespace tilewright::tgpu;
+
+/// The argument that a view is made of.
+static Value getRoot(Value view) {
+  while (auto subview = view.getDefiningOp<tile::SubviewOp>())
+    view = subview.getSource();
+  return view;
+}
+
+WrittenViews::WrittenViews(Operation *scope) {
+  scope->walk([&](Operation *op) {
+    llvm::TypeSwitch<Operation *>(op)
+        .Case<StoreOp, AtomicAddOp, tile::StoreOp, tile::AtomicAddOp, tile::ScatterAddOp>(
+            [&](auto write) { written.insert(getRoot(write.getView())); });
+  });
+}
+
+bool WrittenViews::contains(Value view) const { return written.contains(getRoot(view)); }
+
+bool WrittenViews::canComputeAhead(Operation *op) const {
+  auto isTile = [](Type type) { return isa<RankedTensorType>(type); };
+  if (op->getNumRegions() != 0 || llvm::any_of(op->getResultTypes(), isTile) ||
+      llvm::any_of(op->getOperandTypes(), isTile))
+    return false;
+  // Captures are never written.
+  auto at = dyn_cast<tile::AtOp>(op);
+  return at ? !at.getView() || !contains(at.getView()) : isMemoryEffectFree(op);
+}

@@ -1,0 +1,29 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// What copies, and the scalars that place them, may be moved ahead of. Asked of tile IR and of tgpu IR.
+
+#ifndef TILEWRIGHT_PASSES_TGPU_WRITTENVIEWS_H
+#define TILEWRIGHT_PASSES_TGPU_WRITTENVIEWS_H
+
+#include "mlir/IR/Operation.h"
+#include "llvm/ADT/DenseSet.h"
+
+namespace tilewright::tgpu {
+
+/// The arguments that something inside an operation writes, through whatever view of them.
+class WrittenViews {
+public:
+  explicit WrittenViews(mlir::Operation *scope);
+
+  bool contains(mlir::Value view) const;
+  /// Whether the operation computes scalars (or views) from scalars, and reads nothing that the
+  /// scope writes: its result is the same wherever its operands are known.
+  bool canComputeAhead(mlir::Operation *op) const;
+
+private:
+  llvm::DenseSet<mlir::Value> written;
+};
+
+} // namespace tilewright::tgpu
+
+#endif // TILEWRIGHT_PASSES_TGPU_WRITTENVIEWS_H
