@@ -99,8 +99,8 @@ LogicalResult KernelEmitter::emitCopyAsync(CopyAsyncOp op) {
   std::optional<int64_t> rowStep = partition.rowsPerIssue();
   // From issue to issue by one addition: a product for each would cost a thread as many registers.
   Value firstRow = rank == 2 ? add(region.index[0], row) : Value();
-  Value colInside = conjunction(less(add(region.index.back(), col), region.extent.back()),
-                                region.inside);
+  Value colInside =
+      conjunction(less(add(region.index.back(), col), region.extent.back()), region.inside);
   Value sourceStep;
   if (rowStep && rank == 2)
     sourceStep = mul(region.stride[0], i64(*rowStep * bytes));

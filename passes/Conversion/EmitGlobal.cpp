@@ -350,8 +350,7 @@ void KernelEmitter::forEachRun(const Region &region, const RegisterLayout &layou
       if (!index)
         continue;
       part.offset = add(part.offset, mul(toI64(index), region.stride[i]));
-      part.inside =
-          conjunction(part.inside, less(add(region.index[i], index), region.extent[i]));
+      part.inside = conjunction(part.inside, less(add(region.index[i], index), region.extent[i]));
     }
     part.offset = mul(part.offset, i64(region.view.bytes));
     return part;
@@ -369,9 +368,8 @@ void KernelEmitter::forEachRun(const Region &region, const RegisterLayout &layou
 
 LogicalResult KernelEmitter::emitLoad(LoadOp op) {
   const RegisterLayout &layout = *getLayout(op, op.getResult().getType());
-  Region region =
-      getRegion(op.getView(), op.getIndices(), op.getStaticIndices(), op.getDims(),
-                cast<RankedTensorType>(op.getResult().getType()).getShape());
+  Region region = getRegion(op.getView(), op.getIndices(), op.getStaticIndices(), op.getDims(),
+                            cast<RankedTensorType>(op.getResult().getType()).getShape());
   Value pad = op.getPad() ? getScalar(op.getPad()) : Value();
   Type element = region.view.element;
   auto loadAll = [&](int64_t vector) {
@@ -402,9 +400,8 @@ LogicalResult KernelEmitter::emitLoad(LoadOp op) {
 
 LogicalResult KernelEmitter::emitStore(StoreOp op) {
   const RegisterLayout &layout = *getLayout(op, op.getValue().getType());
-  Region region =
-      getRegion(op.getView(), op.getIndices(), op.getStaticIndices(), op.getDims(),
-                cast<RankedTensorType>(op.getValue().getType()).getShape());
+  Region region = getRegion(op.getView(), op.getIndices(), op.getStaticIndices(), op.getDims(),
+                            cast<RankedTensorType>(op.getValue().getType()).getShape());
   Values elements = getElements(op.getValue());
   Value condition = conjunction(region.inside, isCanonicalThread(layout));
   auto storeAll = [&](int64_t vector) {
@@ -430,4 +427,3 @@ LogicalResult KernelEmitter::emitStore(StoreOp op) {
   }
   return success();
 }
-

@@ -10,7 +10,8 @@
 namespace tilewright::tgpu {
 
 /// On sm_90a a warpgroup for each 64 rows of the largest product, up to two; else four
-/// warps, or eight if a thread of four would hold more than 128 elements of the results of one body.
+/// warps, or eight if a thread of four would hold more than 128 elements of the results of one
+/// body.
 int64_t chooseWarps(tile::KernelOp kernel, llvm::StringRef target);
 
 } // namespace tilewright::tgpu

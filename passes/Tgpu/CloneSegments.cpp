@@ -1,9 +1,9 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // tgpu-clone-segments: a loop whose body branches on a range of its rounds becomes loops one after
-// the other, each with its branch alone. What a loop carries (accumulators, the number of the ring's
-// use) goes from one to the next, so rings run on across the seams: copies that a round starts for
-// a later one do not ask whose loop that belongs to.
+// the other, each with its branch alone. What a loop carries (accumulators, the number of the
+// ring's use) goes from one to the next, so rings run on across the seams: copies that a round
+// starts for a later one do not ask whose loop that belongs to.
 
 #include "passes/Passes.h"
 #include "passes/Tgpu/ScheduleNames.h"
@@ -52,8 +52,8 @@ std::optional<Split> findSplit(scf::ForOp loop) {
     auto both = branch.getCondition().getDefiningOp<arith::AndIOp>();
     if (!both)
       continue;
-    for (auto [first, second] : {std::pair(both.getLhs(), both.getRhs()),
-                                 std::pair(both.getRhs(), both.getLhs())}) {
+    for (auto [first, second] :
+         {std::pair(both.getLhs(), both.getRhs()), std::pair(both.getRhs(), both.getLhs())}) {
       Value begin = getBound(loop, first, CmpIPredicate::sge);
       Value end = getBound(loop, second, CmpIPredicate::slt);
       if (begin && end)

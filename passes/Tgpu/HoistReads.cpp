@@ -38,8 +38,7 @@ private:
     read->removeAttr(keepName);
     scf::ForOp outermost;
     for (auto loop = read->getParentOfType<scf::ForOp>();
-         loop && isUnchangedIn(loop, read.getBuffer());
-         loop = loop->getParentOfType<scf::ForOp>())
+         loop && isUnchangedIn(loop, read.getBuffer()); loop = loop->getParentOfType<scf::ForOp>())
       outermost = loop;
     if (!outermost)
       return;

@@ -68,8 +68,7 @@ void KernelMapper::computeBounds(tile::ForBlocksOp op, BlockLoop &loop) {
   auto distance = [&](Value position) -> Value {
     Value isBefore = arith::CmpIOp::create(b, CmpIPredicate::sle, position, loop.lower);
     Value below = arith::MinSIOp::create(b, position, loop.upper);
-    return arith::SelectOp::create(b, isBefore, zero,
-                                   arith::SubIOp::create(b, below, loop.lower));
+    return arith::SelectOp::create(b, isBefore, zero, arith::SubIOp::create(b, below, loop.lower));
   };
   Value mustFirst = distance(mustBegin);
   Value whole = arith::DivSIOp::create(b, mustFirst, columns);
@@ -180,9 +179,9 @@ LogicalResult KernelMapper::visitBlock(tile::ForBlocksOp op, const BlockLoop &lo
     return masked(yielded);
   auto full = [&](Values &values) { return mapBlockBody(op, begin, Value(), carried, values); };
   // A range of block numbers, so that tgpu-clone-segments can make a loop of each part.
-  Value isFull = arith::AndIOp::create(
-      b, arith::CmpIOp::create(b, CmpIPredicate::sge, number, loop.fullFirst),
-      arith::CmpIOp::create(b, CmpIPredicate::slt, number, loop.fullEnd));
+  Value isFull =
+      arith::AndIOp::create(b, arith::CmpIOp::create(b, CmpIPredicate::sge, number, loop.fullFirst),
+                            arith::CmpIOp::create(b, CmpIPredicate::slt, number, loop.fullEnd));
   return branch(isFull, op->getResults(), full, masked, yielded);
 }
 

@@ -173,7 +173,8 @@ LogicalResult KernelMapper::mapWgmma(tile::DotOp op, WgmmaAttr layout) {
   if (!types[0] || !types[1])
     return failure();
   Value lhs = op.getLhs(), rhs = op.getRhs();
-  bool isAccumulator = !isStaged(lhs) && !op.getTransposeA() && !inShared.contains({lhs, types[0]}) &&
+  bool isAccumulator = !isStaged(lhs) && !op.getTransposeA() &&
+                       !inShared.contains({lhs, types[0]}) &&
                        cast<RankedTensorType>(getType(lhs)).getEncoding() == layout;
   Value a = isAccumulator
                 ? getTile(lhs, OperandAttr::get(op.getContext(), MatrixOperand::A, layout))

@@ -112,8 +112,7 @@ private:
   /// The copies of the round that begins at `position`, if the loop has it.
   void copyRound(Value position, Value number) {
     auto predicate = loop.getUnsignedCmp() ? arith::CmpIPredicate::ult : arith::CmpIPredicate::slt;
-    Value exists =
-        arith::CmpIOp::create(rewriter, loc, predicate, position, loop.getUpperBound());
+    Value exists = arith::CmpIOp::create(rewriter, loc, predicate, position, loop.getUpperBound());
     auto branch = scf::IfOp::create(rewriter, loc, exists, /*withElseRegion=*/false);
     {
       OpBuilder::InsertionGuard guard(rewriter);
@@ -140,8 +139,7 @@ private:
       } else if (isa<CopyWaitOp>(op) && sync) {
         wait = op;
         break;
-      } else if (!(isa<ReadOp>(op) && !sync) && !isa<func::CallOp>(op) &&
-                 !isMemoryEffectFree(op)) {
+      } else if (!(isa<ReadOp>(op) && !sync) && !isa<func::CallOp>(op) && !isMemoryEffectFree(op)) {
         break;
       }
     }
@@ -180,9 +178,8 @@ private:
     rewriter.setInsertionPointToStart(loop.getBody());
     for (auto &[buffer, ring] : rings) {
       Value slot = SlotOp::create(rewriter, loc, buffer.getType(), ring, use);
-      rewriter.replaceUsesWithIf(buffer, slot, [&](OpOperand &operand) {
-        return !isa<CopyAsyncOp>(operand.getOwner());
-      });
+      rewriter.replaceUsesWithIf(
+          buffer, slot, [&](OpOperand &operand) { return !isa<CopyAsyncOp>(operand.getOwner()); });
     }
     CopyWaitOp::create(rewriter, loc, stages - 2);
     SyncOp::create(rewriter, loc, Value());

@@ -69,7 +69,8 @@ int64_t getRegisters(Type type, int64_t threads) {
 /// made where they are used, and operands of products are read piece by piece.
 int64_t getLiveRegisters(Value value, int64_t threads) {
   Operation *def = value.getDefiningOp();
-  bool isMade = def && isa<tile::FullOp, tile::IotaOp, tile::ExpandOp, arith::ConstantOp, ReadOp>(def);
+  bool isMade =
+      def && isa<tile::FullOp, tile::IotaOp, tile::ExpandOp, arith::ConstantOp, ReadOp>(def);
   return isMade || !isa<RankedTensorType>(value.getType()) ? 0
                                                            : getRegisters(value.getType(), threads);
 }
@@ -146,8 +147,8 @@ private:
       int64_t number = 0;
       bool isNumber = !value.getAsInteger(10, number);
       auto refuse = [&](StringRef expected) {
-        return getOperation().emitError() << "schedule: " << key << " must be " << expected
-                                          << ", but got '" << value << "'";
+        return getOperation().emitError()
+               << "schedule: " << key << " must be " << expected << ", but got '" << value << "'";
       };
       if (key == "skeleton") {
         overrides.skeleton = symbolizeSkeleton(value);
@@ -171,7 +172,8 @@ private:
         *field = number;
       } else {
         return getOperation().emitError()
-               << "schedule: expected one of skeleton, stages, in_flight, keep_in_registers, group, "
+               << "schedule: expected one of skeleton, stages, in_flight, keep_in_registers, "
+                  "group, "
                << "store_buffers, load_registers and compute_registers, but got '" << key << "'";
       }
     }

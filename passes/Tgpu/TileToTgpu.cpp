@@ -37,8 +37,8 @@ struct TileToTgpuPass : tilewright::impl::TileToTgpuBase<TileToTgpuPass> {
 
   void runOnOperation() override {
     if (target != "sm_80" && target != "sm_90a") {
-      getOperation().emitError() << "target must be sm_80 or sm_90a, but got '"
-                                 << target.getValue() << "'";
+      getOperation().emitError() << "target must be sm_80 or sm_90a, but got '" << target.getValue()
+                                 << "'";
       return signalPassFailure();
     }
     if (warps < 0 || warps > 32 || (warps & (warps - 1)) != 0) {

@@ -1,6 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What copies, and the scalars that place them, may be moved ahead of. Asked of tile IR and of tgpu IR.
+// What copies, and the scalars that place them, may be moved ahead of. Asked of tile IR and of tgpu
+// IR.
 
 #ifndef TILEWRIGHT_PASSES_TGPU_WRITTENVIEWS_H
 #define TILEWRIGHT_PASSES_TGPU_WRITTENVIEWS_H

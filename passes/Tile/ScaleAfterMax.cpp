@@ -51,7 +51,8 @@ bool isMinusInfinity(Value tile) {
 
 std::optional<ScaledTile> matchScaled(Value tile) {
   ScaledTile result;
-  if (auto select = tile.getDefiningOp<SelectOp>(); select && isMinusInfinity(select.getIfFalse())) {
+  if (auto select = tile.getDefiningOp<SelectOp>();
+      select && isMinusInfinity(select.getIfFalse())) {
     result.select = select;
     tile = select.getIfTrue();
   }
@@ -91,8 +92,8 @@ void rewrite(ReduceOp reduce, ScaledTile scaled) {
   auto constant = [&](double value) {
     return arith::ConstantOp::create(b, loc, b.getFloatAttr(type, value));
   };
-  Value isPositive = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OGT, scaled.factor,
-                                           constant(0.0));
+  Value isPositive =
+      arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OGT, scaled.factor, constant(0.0));
   Value isFinite = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OLT, scaled.factor,
                                          constant(std::numeric_limits<double>::infinity()));
   Value keepsOrder = arith::AndIOp::create(b, loc, isPositive, isFinite);
@@ -103,14 +104,14 @@ void rewrite(ReduceOp reduce, ScaledTile scaled) {
   if (auto select = scaled.select)
     source = SelectOp::create(b, loc, source.getType(), select.getCondition(), source,
                               select.getIfFalse());
-  Value maximum = ReduceOp::create(b, loc, reduce.getType(), reduce.getKind(), source,
-                                   reduce.getDim());
+  Value maximum =
+      ReduceOp::create(b, loc, reduce.getType(), reduce.getKind(), source, reduce.getDim());
   Value factors = FullOp::create(b, loc, reduce.getType(), scaled.factor);
   scf::YieldOp::create(b, loc, ValueRange(arith::MulFOp::create(b, loc, maximum, factors)));
   b.setInsertionPointToEnd(branch.elseBlock());
   IRMapping map;
-  // Strict: another operation to LLVM, which would else compute both products before the branch, and
-  // keep them from being fused with what follows.
+  // Strict: another operation to LLVM, which would else compute both products before the branch,
+  // and keep them from being fused with what follows.
   cast<arith::MulFOp>(b.clone(*scaled.product, map)).setFastmath(arith::FastMathFlags::none);
   if (scaled.select)
     b.clone(*scaled.select, map);
