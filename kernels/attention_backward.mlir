@@ -22,7 +22,7 @@
 // gradients; all of dq, dk and dv is written.
 // P and dS are rounded to T before their products; everything else is kept in ACC.
 //
-// Four kernels: delta; keys (a block of keys against all queries of its heads: dK, dV, and dQ by
+// Four kernels: delta (and LSE in base 2); keys (a block of keys against all queries of its heads: dK, dV, and dQ by
 // atomic additions); convert (dQ from ACC to T) or, with DETERMINISTIC, queries (a block of queries
 // against its keys: dQ).
 //
@@ -41,6 +41,7 @@
 !dq  = !tile.tile<[BLOCK_M, DP], ACC>
 !dk  = !tile.tile<[BLOCK_N, DP], ACC>
 !dv  = !tile.tile<[BLOCK_N, DVP], ACC>
+!dqt = !tile.tile<[DP, BLOCK_M], ACC>
 !row = !tile.tile<[BLOCK_M], ACC>
 !acc = !tile.param<ACC>
 // Scores and their gradients, by query and key, and transposed.
@@ -124,28 +125,30 @@ tile.program @attention_backward
      %dlse: optional !row_view, %dq: !qk_view, %dk: !qk_view, %dv: !v_view,
      %scale: f32, %window_left: i32, %window_right: i32) {
   %delta = tile.workspace [dim(q, 0), dim(q, 1), dim(q, 2)] : !row_view
+  %lse_base2 = tile.workspace [dim(q, 0), dim(q, 1), dim(q, 2)] : !row_view
   // Empty where nobody adds to it.
   %dq_sum = tile.workspace [select(DETERMINISTIC, 0, dim(q, 0)), dim(q, 1), dim(q, 2), D] fill 0.0
       : !acc_view
 
-  tile.launch @attention_backward_delta(%o, %do, %dlse, %delta)
-      : !v_view, !v_view, !row_view, !row_view
-  tile.launch @attention_backward_keys(%q, %k, %v, %do, %lse, %delta, %dq_sum, %dk, %dv,
+  tile.launch @attention_backward_delta(%o, %do, %lse, %dlse, %delta, %lse_base2)
+      : !v_view, !v_view, !row_view, !row_view, !row_view, !row_view
+  tile.launch @attention_backward_keys(%q, %k, %v, %do, %lse_base2, %delta, %dq_sum, %dk, %dv,
                                        %scale, %window_left, %window_right)
       : !qk_view, !qk_view, !v_view, !v_view, !row_view, !row_view, !acc_view, !qk_view, !v_view,
         f32, i32, i32
   tile.launch @attention_backward_convert(%dq_sum, %dq, %scale) when (not(DETERMINISTIC))
       : !acc_view, !qk_view, f32
-  tile.launch @attention_backward_queries(%q, %k, %v, %do, %lse, %delta, %dq,
+  tile.launch @attention_backward_queries(%q, %k, %v, %do, %lse_base2, %delta, %dq,
                                           %scale, %window_left, %window_right) when (DETERMINISTIC)
       : !qk_view, !qk_view, !v_view, !v_view, !row_view, !row_view, !qk_view, f32, i32, i32
 }
 
-// delta = rowsum(dO * O) - dLSE
+// delta = rowsum(dO * O) - dLSE, and LSE in base 2.
 tile.kernel @attention_backward_delta
     params(DV: int, T: type, BLOCK_M: int, DVP: int = ceildiv(DV, 8) * 8,
            ACC: type = accumulator(T))
-    (%o: !v_view, %do: !v_view, %dlse: optional !row_view, %delta: !row_view)
+    (%o: !v_view, %do: !v_view, %lse: !row_view, %dlse: optional !row_view, %delta: !row_view,
+     %lse_base2: !row_view)
     grid(%bm = ceildiv(dim(o, 2), BLOCK_M), %h = dim(o, 1), %b = dim(o, 0)) {
   %block_m = tile.param BLOCK_M : i32
   %m = arith.muli %bm, %block_m : i32
@@ -158,6 +161,9 @@ tile.kernel @attention_backward_delta
   %sum = tile.reduce add %product dim 1 : !tile.tile<[BLOCK_M, DVP], ACC> -> !row
   %result = arith.subf %sum, %dlse_row : !row
   tile.store %result, %delta[%b, %h, %m] : !row, !row_view
+  %lse_row = tile.load %lse[%b, %h, %m] : !row_view -> !row
+  %base2_row = tile.map @base2_or_zero(%lse_row) : (!row) -> !row
+  tile.store %base2_row, %lse_base2[%b, %h, %m] : !row, !row_view
 }
 
 // A block of keys against the queries of every head of its group: dK and dV need no atomics.
@@ -166,8 +172,8 @@ tile.kernel @attention_backward_keys
            WINDOW: flag, DETERMINISTIC: flag, BLOCK_M: int, BLOCK_N: int,
            DP: int = ceildiv(D, 8) * 8, DVP: int = ceildiv(DV, 8) * 8,
            ACC: type = accumulator(T))
-    (%q: !qk_view, %k: !qk_view, %v: !v_view, %do: !v_view, %lse: !row_view, %delta: !row_view,
-     %dq_sum: !acc_view, %dk: !qk_view, %dv: !v_view,
+    (%q: !qk_view, %k: !qk_view, %v: !v_view, %do: !v_view, %lse_base2: !row_view,
+     %delta: !row_view, %dq_sum: !acc_view, %dk: !qk_view, %dv: !v_view,
      %scale: f32, %window_left: i32, %window_right: i32)
     grid(%bn = ceildiv(dim(k, 2), BLOCK_N), %hk = dim(k, 1), %b = dim(k, 0)) {
   %c0 = arith.constant 0 : i32
@@ -208,31 +214,32 @@ tile.kernel @attention_backward_keys
         iter_args(%dk_old = %dk_heads : !dk, %dv_old = %dv_heads : !dv) {
       %q_tile = tile.load %q[%b, %h, %m, 0] : !qk_view -> !q
       %do_tile = tile.load %do[%b, %h, %m, 0] : !v_view -> !o
-      %lse_row = tile.load %lse[%b, %h, %m] : !row_view -> !row
+      %lse_row = tile.load %lse_base2[%b, %h, %m] : !row_view -> !row
       %delta_row = tile.load %delta[%b, %h, %m] : !row_view -> !row
 
       %st = tile.dot %k_tile, %q_tile transpose_b : !k, !q -> !st
+      %dpt = tile.dot %v_tile, %do_tile transpose_b : !v, !o -> !st
+
       %base2 = arith.mulf %st, %scales_base2 fastmath<contract> : !st
-      %lse_base2 = tile.map @base2_or_zero(%lse_row) : (!row) -> !row
-      %lse_each = tile.expand %lse_base2 dim 0 : !row -> !st
+      %lse_each = tile.expand %lse_row dim 0 : !row -> !st
       %below = arith.subf %base2, %lse_each fastmath<contract> : !st
       %x = tile.select %keep, %below, %masked_out : !tile.tile<[BLOCK_N, BLOCK_M], i1>, !st
       %pt = math.exp2 %x : !st
-
       %pt_rounded = tile.cast %pt : !st -> !dst
-      %dv_new = tile.dot %pt_rounded, %do_tile, %dv_old : !dst, !o -> !dv
 
-      %dpt = tile.dot %v_tile, %do_tile transpose_b : !v, !o -> !st
       %delta_each = tile.expand %delta_row dim 0 : !row -> !st
       %dpt_centred = arith.subf %dpt, %delta_each : !st
       %dst = arith.mulf %pt, %dpt_centred : !st
       %dst_rounded = tile.cast %dst : !st -> !dst
+
+      %dv_new = tile.dot %pt_rounded, %do_tile, %dv_old : !dst, !o -> !dv
       %dk_new = tile.dot %dst_rounded, %q_tile, %dk_old : !dst, !q -> !dk
 
+      // Transposed too: threads next to each other then add to numbers next to each other.
       %fast = tile.param not(DETERMINISTIC) : i1
       scf.if %fast {
-        %dq_part = tile.dot %dst_rounded, %k_tile transpose_a : !dst, !k -> !dq
-        tile.atomic_add %dq_part, %dq_sum[%b, %h, %m, 0] : !dq, !acc_view
+        %dq_part = tile.dot %k_tile, %dst_rounded transpose_a : !k, !dst -> !dqt
+        tile.atomic_add %dq_part, %dq_sum[%b, %h, %m, 0] dims [3, 2] : !dqt, !acc_view
       }
       tile.yield %dk_new, %dv_new : !dk, !dv
     }
@@ -269,8 +276,8 @@ tile.kernel @attention_backward_queries
            WINDOW: flag, BLOCK_M: int, BLOCK_N: int,
            DP: int = ceildiv(D, 8) * 8, DVP: int = ceildiv(DV, 8) * 8,
            ACC: type = accumulator(T))
-    (%q: !qk_view, %k: !qk_view, %v: !v_view, %do: !v_view, %lse: !row_view, %delta: !row_view,
-     %dq: !qk_view, %scale: f32, %window_left: i32, %window_right: i32)
+    (%q: !qk_view, %k: !qk_view, %v: !v_view, %do: !v_view, %lse_base2: !row_view,
+     %delta: !row_view, %dq: !qk_view, %scale: f32, %window_left: i32, %window_right: i32)
     grid(%bm = ceildiv(dim(q, 2), BLOCK_M), %h = dim(q, 1), %b = dim(q, 0)) {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
@@ -301,10 +308,9 @@ tile.kernel @attention_backward_queries
 
   %q_tile = tile.load %q[%b, %h, %m, 0] : !qk_view -> !q
   %do_tile = tile.load %do[%b, %h, %m, 0] : !v_view -> !o
-  %lse_row = tile.load %lse[%b, %h, %m] : !row_view -> !row
+  %lse_row = tile.load %lse_base2[%b, %h, %m] : !row_view -> !row
   %delta_row = tile.load %delta[%b, %h, %m] : !row_view -> !row
-  %lse_base2 = tile.map @base2_or_zero(%lse_row) : (!row) -> !row
-  %lse_each = tile.expand %lse_base2 dim 1 : !row -> !s
+  %lse_each = tile.expand %lse_row dim 1 : !row -> !s
   %delta_each = tile.expand %delta_row dim 1 : !row -> !s
 
   %dq_all = tile.for_blocks %n in (%c0 to %keys) against (%m to %queries)
