@@ -1,16 +1,19 @@
 #!/usr/bin/env python3
 # Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""libtilewright beside its peers on one GPU, in one process: attention forward and a matrix product.
+"""libtilewright beside its peers on one GPU, in one process: attention forward, backward or both, and a matrix product.
 
-    bench/peers.py --json peers.json --svg peers.svg                     every case; compiles with the tilewrightc beside it
+    bench/peers.py --json peers.json --svg peers.svg                     every forward, and the matrix product
     bench/peers.py --cases "D64 top_left" "S4096" --peers cudnn,flash    the cases whose names hold one of these
     bench/peers.py --bundle attention.twb --bundle matmul.twb            compiled elsewhere; no tilewrightc needed
     bench/peers.py --perturbed --peers "" --cases D64 D128               the forward kernel, written otherwise (perturb.py)
+    bench/peers.py --direction backward --deterministic --profile        also the deterministic form, and time by kernel
+    bench/peers.py --direction both --mods softcap,alibi --peers flex --cases "D128 * S8192"
 
 Cases: bf16, 16,384 tokens, hidden size 2048 (B = 16384 / S, H = 2048 / D), D 64, 128 and 256, causal or not, S 512 to 16384;
-matrix product 8192^3. Inputs are N(0, 1), the same for all. FLOPs: 4 B H S S D, halved where causal.
+matrix product 8192^3. Inputs are N(0, 1), the same for all. FLOPs: 4 B H S S D in the forward, 10 in the backward, 14 in
+both, halved where causal. Of a peer's backward, autograd.grad alone is timed; `both` are timed with one pair of events.
 
-Every side is first checked against a reference in f64 (the rule is in gpubench/problems.py and in the output); one that
+Kernels are compiled by the tilewrightc beside this script. Every side is first checked against a reference in f64 (the rule is in gpubench/problems.py and in the output); one that
 fails is not timed, and the output says so. Then rounds call all sides in turn, and medians with interquartile ranges
 are compared. Needs PyTorch and a GPU; peers: cudnn, flash, efficient, and on request flex and triton (attention), torch
 (matrix product).
@@ -31,32 +34,43 @@ from gpubench.places import ROOT, find_library, find_tool
 
 SUBJECT = "tilewright"
 PEERS = ["cudnn", "flash", "efficient", "torch", "flex", "triton"]
-ENTRIES = {"attention": "attention_forward", "matmul": "matmul"}
+DIRECTIONS = ["forward", "backward", "both", "matmul"]
+KERNELS = ["attention_forward", "attention_backward", "matmul"]  # names of files and of what they hold
 
 
 class Source:
-    """Where the code of a side comes from: bundles, or kernels that are compiled for each case."""
+    """Where the code of a side comes from: bundles, or kernels that are compiled for each case. A bundle with a modifier
+    linked has the modifier's name in its own."""
 
-    def __init__(self, name, files):
+    def __init__(self, name, files, params=None):
         self.name = name
+        self.params = params or {}  # of the backward
         self.bundles = [file for file in files if not file.endswith(".mlir")]
         self.kernels = [file for file in files if file.endswith(".mlir")]
         self.compiled = {}  # by kernel and parameters
 
-    def kernel_for(self, case):
-        """The kernel whose file is named after the operation: matmul in its name, or not."""
-        return next((file for file in self.kernels
-                     if ("matmul" in os.path.basename(file)) == (case.operation == "matmul")), None)
+    def kernel_for(self, entry):
+        """The kernel whose file is named after the operation: matmul or backward in its name, or neither."""
+        def operation(name):
+            return next((word for word in ("matmul", "backward") if word in os.path.basename(name)), "forward")
+        return next((file for file in self.kernels if operation(file) == operation(entry)), None)
 
-    def files_for(self, case, options, folder):
-        files, kernel = list(self.bundles), self.kernel_for(case)
+    def params_for(self, entry, case):
+        return {**case.params(), **(self.params if entry == "attention_backward" else {})}
+
+    def files_for(self, entry, case, options, folder):
+        files = [file for file in self.bundles if all((mod == case.mod) == (mod in os.path.basename(file))
+                                                      for mod in bench_cases.MODS)]
+        kernel, params = self.kernel_for(entry), self.params_for(entry, case)
         if kernel:
-            key = (kernel, tuple(case.params().items()))
+            key = (kernel, case.mod, tuple(params.items()))
             if key not in self.compiled:
                 path = os.path.join(folder, f"{self.name}{len(self.compiled)}.twb")
                 command = [options.tilewrightc, kernel, "--emit=bundle", "-o", path, *options.extra]
                 command += [f"--target={target}" for target in options.targets]
-                for name, value in case.params().items():
+                if case.mod:
+                    command += ["--with", os.path.join(options.kernels, "mods", case.mod + ".mlir")]
+                for name, value in params.items():
                     command += ["--param", f"{name}={value}"]
                 try:
                     result = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
@@ -76,6 +90,10 @@ def parse_source(text):
     return Source(name, files.split(","))
 
 
+def listed(text):
+    return [{"fwd": "forward", "bwd": "backward"}.get(word, word) for word in text.split(",") if word]
+
+
 def parse(arguments):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--library", default=find_library(), help="libtilewright.so")
@@ -88,9 +106,16 @@ def parse(arguments):
                         help="further options of tilewrightc, as =OPTION")
     parser.add_argument("--against", action="append", type=parse_source, default=[], metavar="NAME=FILE,...",
                         help="further bundles or kernels (.mlir) to time beside the shipped ones")
+    parser.add_argument("--direction", type=listed, default=["forward", "matmul"], metavar="NAME,...",
+                        help=f"some of {', '.join(DIRECTIONS)}; fwd and bwd for short")
+    parser.add_argument("--mods", type=lambda text: text.split(","), default=[""], metavar="NAME,...",
+                        help=f"score modifiers of kernels/mods: some of {', '.join(bench_cases.MODS)}")
+    parser.add_argument("--deterministic", action="store_true",
+                        help="time the deterministic form of the backward as well")
+    parser.add_argument("--profile", action="store_true", help="print the time of each kernel of our first side")
     parser.add_argument("--perturbed", action="store_true",
                         help="time attention_forward.mlir as perturb.py writes it; it should be about as fast")
-    parser.add_argument("--peers", type=lambda text: [peer for peer in text.split(",") if peer],
+    parser.add_argument("--peers", type=listed,
                         default=["cudnn", "flash", "efficient", "torch"], help=",".join(PEERS))
     parser.add_argument("--cases", nargs="*", metavar="PART", help="parts of the names of cases; * and ? are wild")
     parser.add_argument("--rounds", type=int, default=20)
@@ -100,16 +125,20 @@ def parse(arguments):
     parser.add_argument("--svg", metavar="FILE")
     parser.add_argument("--list", action="store_true", help="print the cases and do nothing")
     options = parser.parse_args(arguments)
-    unknown = [peer for peer in options.peers if peer not in PEERS]
-    if unknown:
-        parser.error(f"--peers: expected some of {', '.join(PEERS)} but got '{unknown[0]}'")
+    for option, given, known in (("--peers", options.peers, PEERS), ("--direction", options.direction, DIRECTIONS),
+                                 ("--mods", options.mods, ["", *bench_cases.MODS])):
+        unknown = [name for name in given if name not in known]
+        if unknown:
+            parser.error(f"{option}: expected some of {', '.join(filter(None, known))} but got '{unknown[0]}'")
     if options.rounds < 20:
         print(f"peers: {options.rounds} rounds are too few for a claim: 20 or more", file=sys.stderr)
     options.extra = [option.removeprefix("=") for option in options.extra]
-    options.selected = bench_cases.select(bench_cases.all_cases(), options.cases)
+    options.selected = bench_cases.select(bench_cases.all_cases(options.direction, options.mods), options.cases)
     if not options.selected:
         parser.error("--cases selects nothing; --list prints the names")
-    shipped = options.bundle or [os.path.join(options.kernels, name + ".mlir") for name in ENTRIES.values()]
+    shipped = options.bundle or [os.path.join(options.kernels, name + ".mlir") for name in KERNELS]
+    if options.deterministic:
+        options.against.append(Source("deterministic", shipped, {"DETERMINISTIC": "true"}))
     options.sources = [Source(SUBJECT, shipped)] + options.against
     return options
 
@@ -126,47 +155,50 @@ class Bench:
         self.library = library.Library(options.library)
         self.bundles = {}
 
-    def plan(self, source, case):
+    def plan(self, source, entry, case):
         """A prepared plan of the first bundle that has the case."""
         reason = "no bundle or kernel for this operation"
-        for file in source.files_for(case, self.options, self.folder):
+        for file in source.files_for(entry, case, self.options, self.folder):
             try:
                 if file not in self.bundles:
                     self.bundles[file] = self.library.open(file)
-                if case.operation == "attention":
+                if entry == "attention_forward":
                     plan = self.tilewright.AttentionForward(self.library, self.bundles[file], case.dtype, case.dim,
                                                             case.causal)
                 else:
-                    plan = self.tilewright.Operation(self.library, self.bundles[file], ENTRIES[case.operation],
-                                                     case.params())
+                    plan = self.tilewright.Operation(self.library, self.bundles[file], entry,
+                                                     source.params_for(entry, case))
                 plan.prepare()
                 return plan
             except self.tilewright.TilewrightError as error:
                 reason = str(error)
         raise RuntimeError(reason)
 
-    def bind(self, plan, problem, outputs, stream=None):
+    def bind(self, source, case, problem, outputs, stream=None):
+        """A call that enqueues all launches of a case."""
         def allocate(size):
             return self.torch.empty(size, dtype=self.torch.uint8, device="cuda")
-        return plan.bind(problem.arguments(*outputs), allocate, stream or self.device.current_stream)
+        calls = [self.plan(source, entry, case).bind(arguments, allocate, stream or self.device.current_stream)
+                 for entry, arguments in zip(problem.entries, problem.launches(outputs))]
+        return calls[0] if len(calls) == 1 else lambda: [call() for call in calls]
 
     def run(self, case):
         """({side: summary}, {side: why it was excluded})."""
-        problem = self.problems.PROBLEMS[case.operation].of(case)
+        problem = self.problems.PROBLEMS[case.form].of(case)
         sides, outputs, excluded = {}, {}, {}
 
         def try_side(name, call, result):
             try:
                 returned = call()
                 self.torch.cuda.synchronize()
-                sides[name], outputs[name] = call, result or (returned, None)
+                sides[name], outputs[name] = call, result or problem.of_peer(returned)
             except (RuntimeError, self.tilewright.TilewrightError) as error:
                 excluded[name] = str(error).strip().splitlines()[0][:300]
 
         for source in self.options.sources:
             result = problem.outputs()
             try:
-                call = self.bind(self.plan(source, case), problem, result)
+                call = self.bind(source, case, problem, result)
             except (RuntimeError, self.tilewright.TilewrightError) as error:
                 excluded[source.name] = str(error).strip().splitlines()[0][:300]
                 continue
@@ -184,6 +216,8 @@ class Bench:
         results = {name: report.summarize(values) for name, values in times.items()}
         for summary in results.values():
             summary["tflops"] = report.tflops(case.flops, summary["median_ms"])
+        if self.options.profile and SUBJECT in sides:
+            results[SUBJECT]["kernels_us"] = self.device.kernel_microseconds(sides[SUBJECT])
         return results, excluded
 
     def host_overhead(self):
@@ -191,21 +225,24 @@ class Bench:
         case = next((case for case in self.options.selected if case.operation == "attention"), None)
         if case is None:
             return {}
-        problem = self.problems.Attention(1, 2, 2, 128, 128, case.dim, case.causal, case.dtype)
+        problem = self.problems.PROBLEMS[case.form](1, 2, 2, 128, 128, case.dim, case.causal, case.dtype, case.mod)
         measured = {}
-        try:
-            stream = self.device.current_stream()  # asked for once: asking takes as long as launching
-            call = self.bind(self.plan(self.options.sources[0], case), problem, problem.outputs(), lambda: stream)
-            measured[SUBJECT] = self.device.host_microseconds(call)
-        except (RuntimeError, self.tilewright.TilewrightError) as error:
-            print(f"peers: host time of {SUBJECT}: {error}", file=sys.stderr)
+
+        def measure(name, call):
+            try:
+                measured[name] = self.device.host_microseconds(call())
+            except (RuntimeError, self.tilewright.TilewrightError) as error:
+                print(f"peers: host time of {name}: {error}", file=sys.stderr)
+
+        stream = self.device.current_stream()  # asked for once: asking takes as long as launching
+        measure(SUBJECT, lambda: self.bind(self.options.sources[0], case, problem, problem.outputs(), lambda: stream))
         for name in self.options.peers:
-            if name in self.problems.SDPA:
+            if name in self.problems.SDPA and case.direction == "forward":
                 with self.problems.sdpa_kernel(self.problems.SDPA[name]):  # outside: a user sets it once
-                    try:
-                        measured[name] = self.device.host_microseconds(problem.sdpa)
-                    except RuntimeError as error:
-                        print(f"peers: host time of {name}: {error}", file=sys.stderr)
+                    measure(name, lambda: problem.sdpa)
+            elif name in self.problems.SDPA:
+                for call in problem.peers([name]).values():
+                    measure(name, lambda call=call: call)
         return measured
 
     def machine(self):
@@ -307,8 +344,12 @@ def main():
     sides = [SUBJECT] + [source.name for source in options.against]
     sides += [peer for peer in PEERS if any(peer in times for times in results.values())]
     print_results(results, options.selected, sides, [source.name for source in options.against])
+    for name, sides_of_case in results.items():
+        kernels = sides_of_case.get(SUBJECT, {}).get("kernels_us")
+        if kernels:
+            print(f"- {name}, microseconds: " + ", ".join(f"{kernel} {time:.0f}" for kernel, time in kernels.items()))
     if overhead:
-        print("\nHost time of one call, median in microseconds: " +
+        print(f"\nHost time of one call ({options.selected[0].direction}), median in microseconds: " +
               ", ".join(f"{name} {value:.1f}" for name, value in overhead.items()))
     reasons = {}
     for name, excluded in exclusions.items():

@@ -4,6 +4,7 @@
 
     bench/tune.py --kernel kernels/attention_forward.mlir --dims 64,128 --causal none,top_left --seqs 4096 \\
         --grid BLOCK_M=64,128 BLOCK_N=32,64,128 --warps 4,8 --schedule stages=2,3 --json tune.json
+    bench/tune.py --kernel kernels/attention_backward.mlir --grid BLOCK_M=64,128 BLOCK_N=64,128 --warps 4,8
     bench/tune.py --kernel kernels/matmul.mlir --seqs 8192 --grid BLOCK_M=128,256 BLOCK_N=128 BLOCK_K=32,64
 
 Every combination of the values is a variant; the value `default` leaves the setting out. A variant is compiled (in parallel, by ptxas
@@ -105,6 +106,12 @@ def compile_variant(variant, options, number, folder):
     """Fills paths and resources, or error."""
     base = os.path.join(folder, f"variant{number}")
     try:
+        if options.operation == "backward":  # a program: several kernels
+            report_options = ["--report"] if options.ptxas else []
+            log = run_tool(variant.command(options, "bundle", base + ".twb") + report_options)
+            variant.paths["bundle"] = base + ".twb"
+            variant.resources = worst_of_report(log)
+            return
         run_tool(variant.command(options, "tgpu", base + ".mlir"))
         with open(base + ".mlir") as file:
             contract = Contract(file.read())
@@ -124,6 +131,14 @@ def compile_variant(variant, options, number, folder):
             variant.resources["registers"] = int(used[0]) if used else None
     except (RuntimeError, ContractError) as error:
         variant.error = f"compile: {error}"
+
+
+def worst_of_report(log):
+    """The most that a kernel takes, of what `tilewrightc --report` says of several."""
+    patterns = {"registers": r"registers +(\d+) a thread", "spilled_bytes": r"spills +(\d+) bytes stored",
+                "shared_bytes": r"shared memory +(\d+) bytes", "warps": r"\((\d+) warps\)"}
+    found = {key: [int(number) for number in re.findall(pattern, log)] for key, pattern in patterns.items()}
+    return {key: max(numbers) for key, numbers in found.items() if numbers}
 
 
 def start_worker(job, folder):
@@ -203,21 +218,21 @@ def worker(path):
 
     runtime = library.Library(job["library"]) if any("bundle" in variant for variant in job["variants"]) else None
     failures = (device.DeviceError, library.TilewrightError, ContractError)
-    make = {"attention": bench_cases.AttentionCase, "matmul": bench_cases.MatmulCase}[job["operation"]]
+    make = bench_cases.MatmulCase if job["operation"] == "matmul" else bench_cases.AttentionCase
     cases = [make(**case) for case in job["cases"]]
+    form = problems.PROBLEMS[cases[0].form]
     shortest = min(cases, key=lambda case: case.seq)
-    tests = problems.ragged(shortest) + [problems.PROBLEMS[job["operation"]].of(shortest)]
+    tests = problems.ragged(shortest) + [form.of(shortest)]
     kernels, names, outputs = {}, {}, [{} for _ in tests]
     for variant in job["variants"]:
         number, error, kernel = variant["number"], None, None
         say(begin=number)
         try:
-            with open(variant["contract"]) as file:
-                contract = Contract(file.read())
             if "bundle" in variant:
-                kernel = device.BundleKernel(runtime, variant["bundle"], contract)
+                kernel = device.BundleKernel(runtime, variant["bundle"], form.entries[0])
             else:
-                kernel = device.PtxKernel(variant["code"], contract)
+                with open(variant["contract"]) as file:
+                    kernel = device.PtxKernel(variant["code"], Contract(file.read()))
             for problem, seen in zip(tests, outputs):
                 seen[number] = problem.outputs()
                 kernel.bind(problem.arguments(*seen[number]))()
@@ -240,7 +255,7 @@ def worker(path):
         return
     del tests, outputs
     for case in cases:
-        problem = problems.PROBLEMS[job["operation"]].of(case)
+        problem = form.of(case)
         outputs = problem.outputs()
         sides = dict(problem.peers(job["peers"]))
         for number, kernel in kernels.items():
@@ -306,7 +321,7 @@ def find_ptxas():
 def parse(arguments):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kernel", default=os.path.join(ROOT, "kernels", "attention_forward.mlir"))
-    parser.add_argument("--operation", choices=["attention", "matmul"], help="by default from the kernel's name")
+    parser.add_argument("--operation", choices=["attention", "backward", "matmul"], help="by default from the kernel's name")
     parser.add_argument("--dims", type=values_of, default=["64", "128"])
     parser.add_argument("--causal", type=values_of, default=["none", "top_left"])
     parser.add_argument("--seqs", type=values_of, default=["4096"], help="lengths, or sizes of a matrix product")
@@ -338,7 +353,8 @@ def parse(arguments):
     except ValueError as error:
         parser.error(str(error))
     options.extra = [option.removeprefix("=") for option in options.extra]
-    options.operation = options.operation or ("matmul" if "matmul" in os.path.basename(options.kernel) else "attention")
+    file = os.path.basename(options.kernel)
+    options.operation = options.operation or next((name for name in ("matmul", "backward") if name in file), "attention")
     if options.peers is None:
         options.peers = ["torch"] if options.operation == "matmul" else ["flash"]
     if options.rounds < 1 or options.jobs < 1:
@@ -346,7 +362,8 @@ def parse(arguments):
     if options.operation == "matmul":
         options.groups = [[bench_cases.MatmulCase(size, options.dtype) for size in lengths]]
     else:
-        options.groups = [bench_cases.attention_cases([dim], [mask], lengths, options.dtype)
+        direction = "backward" if options.operation == "backward" else "forward"
+        options.groups = [bench_cases.attention_cases([dim], [mask], lengths, options.dtype, direction)
                           for dim in dims for mask in options.causal]
     return options
 

@@ -9,7 +9,8 @@ HIDDEN = 2048
 SEQUENCES = [512, 1024, 2048, 4096, 8192, 16384]
 DIMS = [64, 128, 256]
 MASKS = ["none", "top_left"]
-DIRECTIONS = ["forward"]  # the backward joins here, in flops and in problems.PROBLEMS
+PRODUCTS = {"forward": 2, "backward": 5, "both": 7}  # of a direction; its forms are in problems.PROBLEMS
+MODS = ["softcap", "alibi"]  # what they compute is in modifiers.py
 
 
 @dataclasses.dataclass(frozen=True)
@@ -19,8 +20,13 @@ class AttentionCase:
     seq: int
     dtype: str = "bf16"
     direction: str = "forward"
+    mod: str = ""  # kernels/mods/*.mlir
 
     operation = "attention"
+
+    @property
+    def form(self):
+        return self.direction
 
     @property
     def batch(self):
@@ -32,18 +38,18 @@ class AttentionCase:
 
     @property
     def name(self):
-        return f"{self.direction} {self.dtype} D{self.dim} {self.causal} S{self.seq}"
+        return " ".join([self.direction, self.dtype, f"D{self.dim}", self.causal, *([self.mod] if self.mod else []),
+                         f"S{self.seq}"])
 
     @property
     def group(self):
         """Cases that differ in the length alone: one line of a plot."""
-        return f"{self.direction} D{self.dim} {self.causal}"
+        return " ".join([self.direction, f"D{self.dim}", self.causal, *([self.mod] if self.mod else [])])
 
     @property
     def flops(self):
         """Of the products over kept pairs; a causal mask keeps half of them."""
-        products = {"forward": 2, "backward": 5}[self.direction]
-        full = 2 * products * self.batch * self.heads * self.seq * self.seq * self.dim
+        full = 2 * PRODUCTS[self.direction] * self.batch * self.heads * self.seq * self.seq * self.dim
         return full / 2 if self.causal != "none" else full
 
     def params(self):
@@ -56,8 +62,8 @@ class MatmulCase:
     size: int
     dtype: str = "bf16"
 
-    operation = "matmul"
-    direction = "forward"
+    operation = form = direction = "matmul"
+    mod = ""
 
     @property
     def name(self):
@@ -77,14 +83,20 @@ class MatmulCase:
         return {"T": self.dtype}
 
 
-def attention_cases(dims=None, masks=None, seqs=None, dtype="bf16", direction="forward"):
-    return [AttentionCase(dim, causal, seq, dtype, direction)
+def attention_cases(dims=None, masks=None, seqs=None, dtype="bf16", direction="forward", mod=""):
+    return [AttentionCase(dim, causal, seq, dtype, direction, mod)
             for dim in dims or DIMS for causal in masks or MASKS for seq in seqs or SEQUENCES]
 
 
-def all_cases():
+def all_cases(directions=("forward", "matmul"), mods=("",)):
     """The case list of the peer comparison."""
-    return attention_cases() + [MatmulCase(8192)]
+    cases = []
+    for direction in directions:
+        if direction == "matmul":
+            cases.append(MatmulCase(8192))
+        else:
+            cases += [case for mod in mods for case in attention_cases(direction=direction, mod=mod)]
+    return cases
 
 
 def select(cases, patterns):

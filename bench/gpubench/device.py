@@ -92,15 +92,15 @@ class PtxKernel:
 
 
 class BundleKernel:
-    """A kernel of a bundle, which the runtime loads: it also builds tensor maps."""
+    """A kernel or program of a bundle, which the runtime loads: it also builds tensor maps and workspaces."""
 
     registers = local_bytes = blocks_per_sm = None  # the runtime does not tell
 
-    def __init__(self, runtime, path, contract):
+    def __init__(self, runtime, path, entry):
         from gpubench import library
 
         torch.zeros(1, device="cuda")  # makes the context current
-        self.plan = library.Operation(runtime, runtime.open(path), contract.entry, {})
+        self.plan = library.Operation(runtime, runtime.open(path), entry, {})
         self.plan.prepare()
 
     def bind(self, arguments):
@@ -146,3 +146,13 @@ def host_microseconds(call, calls=200):
         samples.append((time.perf_counter_ns() - start) / 1e3)
     torch.cuda.synchronize()
     return sorted(samples[calls // 10:])[(calls - calls // 10) // 2]
+
+
+def kernel_microseconds(call, calls=5):
+    """Mean time of each kernel of a call, {name: us}, as the profiler saw it; the L2 is as the kernel before left it."""
+    activities = [torch.profiler.ProfilerActivity.CUDA]
+    with torch.profiler.profile(activities=activities) as profile:
+        for _ in range(calls):
+            call()
+        torch.cuda.synchronize()
+    return {event.key: event.device_time_total / calls for event in profile.key_averages() if event.device_time_total}

@@ -51,6 +51,21 @@ def view_of(tensor):
                  extents=shape, strides=strides)
 
 
+def arguments_of(values):
+    """An array of Argument by name, and what it points to. Numbers are f32 where they are floats, else i32."""
+    array, kept = (Argument * len(values))(), []
+    for place, (name, value) in zip(array, values.items()):
+        place.struct_size, place.name = ctypes.sizeof(Argument), name.encode()
+        if isinstance(value, (int, float)):
+            kept.append((c_float if isinstance(value, float) else c_int32)(value))
+            place.scalar = ctypes.cast(byref(kept[-1]), c_void_p)
+            place.scalar_type = TYPES["f32" if isinstance(value, float) else "i32"]
+        elif value is not None:
+            kept += [view_of(value), value]
+            place.view = ctypes.pointer(kept[-2])
+    return array, kept
+
+
 class Library:
     def __init__(self, path):
         try:
@@ -108,11 +123,15 @@ class AttentionForward(_Plan):
         library.call("attention_forward_create", bundle, byref(desc), byref(self.handle))
 
     def bind(self, values, allocate, stream):
-        views = {name: view_of(values[name]) for name in ("q", "k", "v", "o", "lse") if values[name] is not None}
-        arguments = sized(ForwardArguments, scale=values["scale"], window_left=values["window_left"],
-                          window_right=values["window_right"],
+        rest = dict(values)
+        given = {name: rest.pop(name) for name in ("q", "k", "v", "o", "lse")}
+        views = {name: view_of(tensor) for name, tensor in given.items() if tensor is not None}
+        scalars = {name: rest.pop(name) for name in ("scale", "window_left", "window_right")}
+        captures, kept = arguments_of(rest)
+        arguments = sized(ForwardArguments, captures=captures, num_captures=len(rest), **scalars,
                           **{name: ctypes.pointer(view) for name, view in views.items()})
-        return self._bind((byref(arguments),), (arguments, views, list(values.values())), allocate, stream)
+        return self._bind((byref(arguments),), (arguments, captures, kept, views, list(values.values())), allocate,
+                          stream)
 
 
 class Operation(_Plan):
@@ -124,15 +143,5 @@ class Operation(_Plan):
         library.call("operation_create", bundle, name.encode(), array, c_size_t(len(params)), byref(self.handle))
 
     def bind(self, values, allocate, stream):
-        """Numbers are passed as f32 where they are floats, else as i32."""
-        array, kept = (Argument * len(values))(), []
-        for place, (name, value) in zip(array, values.items()):
-            place.struct_size, place.name = ctypes.sizeof(Argument), name.encode()
-            if isinstance(value, (int, float)):
-                kept.append((c_float if isinstance(value, float) else c_int32)(value))
-                place.scalar = ctypes.cast(byref(kept[-1]), c_void_p)
-                place.scalar_type = TYPES["f32" if isinstance(value, float) else "i32"]
-            elif value is not None:
-                kept += [view_of(value), value]
-                place.view = ctypes.pointer(kept[-2])
+        array, kept = arguments_of(values)
         return self._bind((array, c_size_t(len(values))), (array, kept), allocate, stream)

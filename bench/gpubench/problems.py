@@ -2,18 +2,22 @@
 """Inputs, references, the accuracy rule and the peers of each case, in PyTorch on the GPU.
 
 The rule, which is that of test/Reference/Accuracy.h without its model of expected roundoff: for every tile of 128 rows of a
-head, with ref in f64 and lowp the same formula with products in f32 that rounds S, P and O to the element type,
+head, with ref in f64 and lowp the same formula with products in f32 that rounds S, P, O, dP and dS to the element type,
 
   max |out - ref| <= 2 max |lowp - ref| + slack,  mean |out - ref| <= 1.5 mean |lowp - ref| + slack,
   slack = 2 max |ref + 0.3 - 0.3 - ref| in the element type;
   LSE: |out - ref| <= 1e-4 (1 + |ref|).
 """
 
+import contextlib
 import math
 
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from gpubench.modifiers import MODIFIERS
+
+DEVICE = "cuda"
 DTYPES = {"f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32}
 RULE = ("for each 128 rows of a head: max |out - ref| <= 2 max |lowp - ref| + slack and mean |out - ref| <= 1.5 mean "
         "|lowp - ref| + slack, ref in f64")
@@ -24,7 +28,11 @@ CHUNK_BYTES = 1 << 30
 
 
 def normal(shape, dtype, generator):
-    return torch.randn(shape, device="cuda", generator=generator).to(dtype)
+    return torch.randn(shape, device=DEVICE, generator=generator).to(dtype)
+
+
+def unwritten(like):
+    return torch.full_like(like, math.nan)
 
 
 def judge(out, ref, lowp, dtype):
@@ -49,60 +57,78 @@ def judge(out, ref, lowp, dtype):
 
 
 class Attention:
-    """One forward: arrays [batch, heads, rows, dim] of N(0, 1)."""
+    """Arrays [batch, heads, rows, dim] of N(0, 1), the forward over them, and what the other directions share."""
 
-    def __init__(self, batch, heads, kv_heads, rows, keys, dim, causal, dtype, seed=1):
-        generator = torch.Generator("cuda").manual_seed(seed)
+    entries = ("attention_forward",)
+
+    def __init__(self, batch, heads, kv_heads, rows, keys, dim, causal, dtype, mod="", seed=1):
+        generator = torch.Generator(DEVICE).manual_seed(seed)
         self.dtype, self.causal, self.scale = DTYPES[dtype], causal, 1 / math.sqrt(dim)
+        self.mod = MODIFIERS[mod](heads)
         self.q = normal((batch, heads, rows, dim), self.dtype, generator)
         self.k = normal((batch, kv_heads, keys, dim), self.dtype, generator)
         self.v = normal((batch, kv_heads, keys, dim), self.dtype, generator)
 
-    @staticmethod
-    def of(case):
-        return Attention(case.batch, case.heads, case.heads, case.seq, case.seq, case.dim, case.causal, case.dtype)
+    @classmethod
+    def of(cls, case):
+        return cls(case.batch, case.heads, case.heads, case.seq, case.seq, case.dim, case.causal, case.dtype, case.mod)
 
     def outputs(self):
         """O and LSE, all NaN."""
-        return (torch.full_like(self.q, math.nan), torch.full(self.q.shape[:3], math.nan, device="cuda"))
+        return unwritten(self.q), torch.full(self.q.shape[:3], math.nan, device=DEVICE)
 
     def arguments(self, o, lse):
         """Of kernels/attention_forward.mlir."""
-        return {"q": self.q, "k": self.k, "v": self.v, "o": o, "lse": lse, "scale": self.scale, "window_left": -1,
-                "window_right": -1}
+        return {"q": self.q, "k": self.k, "v": self.v, "o": o, "lse": lse, **self._scalars()}
 
-    def references(self):
-        """Chunks of (heads, rows, ref, LSE, lowp): slices of batch x heads and of rows, and what belongs there."""
-        q, k, v = self.q.flatten(0, 1), self.k, self.v
+    def launches(self, outputs):
+        """The arguments of each of `entries`."""
+        return [self.arguments(*outputs)]
+
+    def _scalars(self):
+        return {"scale": self.scale, "window_left": -1, "window_right": -1, **self.mod.captures}
+
+    def _by_head(self):
+        """q, k, v as [batch x heads of q, rows, dim]."""
         group = self.q.shape[1] // self.k.shape[1]
-        k, v = (x.repeat_interleave(group, 1).flatten(0, 1) for x in (k, v))
+        return self.q.flatten(0, 1), *(x.repeat_interleave(group, 1).flatten(0, 1) for x in (self.k, self.v))
+
+    def chunks(self):
+        """(heads, rows, scores): slices of batch x heads and of rows, and a function of a type that gives the scores
+        there, masked and modified; in f32 they are rounded as the element type."""
+        q, k, _ = self._by_head()
         heads, rows, keys = q.shape[0], q.shape[1], k.shape[1]
         row_step = max(TILE_ROWS, min(rows, CHUNK_BYTES // (8 * max(1, keys))) // TILE_ROWS * TILE_ROWS)
         head_step = max(1, CHUNK_BYTES // (8 * max(1, keys) * min(rows, row_step)))
         shift = keys - rows if self.causal == "bottom_right" else 0
+        j = torch.arange(keys, device=DEVICE)
         for head in range(0, heads, head_step):
-            h = slice(head, head + head_step)
+            h = slice(head, min(heads, head + head_step))
             for row in range(0, rows, row_step):
                 r = slice(row, min(rows, row + row_step))
-                hidden = None
-                if self.causal != "none":
-                    ahead = (torch.arange(keys, device="cuda")[None] -
-                             torch.arange(r.start, r.stop, device="cuda")[:, None])
-                    hidden = ahead > shift
-                yield (h, r) + self._formula(q[h, r], k[h], v[h], hidden)
+                i = torch.arange(r.start, r.stop, device=DEVICE)
 
-    def _formula(self, q, k, v, hidden):
-        scores = q.double() @ k.double().mT * self.scale
-        if hidden is not None:
-            scores.masked_fill_(hidden, -math.inf)
-        lse = scores.logsumexp(-1)
-        ref = torch.softmax(scores, -1).nan_to_num_(0.0) @ v.double()
-        del scores
-        scores = (q.float() @ k.float().mT * self.scale).to(self.dtype).float()
-        if hidden is not None:
-            scores.masked_fill_(hidden, -math.inf)
-        p = torch.softmax(scores, -1).nan_to_num_(0.0).to(self.dtype).float()
-        return ref, lse, (p @ v.float()).to(self.dtype)
+                def scores(kind, h=h, r=r, i=i):
+                    s = q[h, r].to(kind) @ k[h].to(kind).mT * self.scale
+                    if kind == torch.float32:
+                        s = s.to(self.dtype).float()
+                    s = self.mod.apply(s, torch.arange(h.start, h.stop, device=DEVICE), i, j)
+                    if self.causal != "none":
+                        s.masked_fill_(j[None] - i[:, None] > shift, -math.inf)
+                    return s
+
+                yield h, r, scores
+
+    def references(self):
+        """Chunks of (heads, rows, ref, LSE, lowp): slices of batch x heads and of rows, and what belongs there."""
+        v = self._by_head()[2]
+        for h, r, scores in self.chunks():
+            s = scores(torch.float64)
+            lse = s.logsumexp(-1)
+            ref = torch.softmax(s, -1).nan_to_num_(0.0) @ v[h].double()
+            del s
+            p = torch.softmax(scores(torch.float32), -1).nan_to_num_(0.0).to(self.dtype).float()
+            yield h, r, ref, lse, (p @ v[h].float()).to(self.dtype)
 
     def judge(self, outputs):
         """{side: None or why it is wrong} of {side: (O, LSE or None)}."""
@@ -126,32 +152,164 @@ class Attention:
                     return self.sdpa()
             return call
 
-        calls = {name: with_backend(SDPA[name]) for name in names if name in SDPA}
+        calls = {name: with_backend(SDPA[name]) for name in names if name in SDPA and self.mod.flex is None}
         if "flex" in names:
-            calls["flex"] = self._flex()
-        if "triton" in names:
+            flex = self._flex()
+            calls["flex"] = lambda: flex(self.q, self.k, self.v)
+        if "triton" in names and self.mod.flex is None:
             from gpubench import triton_attention
             calls["triton"] = lambda: triton_attention.attention(self.q, self.k, self.v, self.causal != "none")
         return calls
 
-    def sdpa(self):
-        return torch.nn.functional.scaled_dot_product_attention(self.q, self.k, self.v, is_causal=self.causal != "none")
+    def of_peer(self, returned):
+        """What `judge` takes, of what a call of a peer returned."""
+        return returned, None
+
+    def sdpa(self, *qkv):
+        return torch.nn.functional.scaled_dot_product_attention(*(qkv or (self.q, self.k, self.v)),
+                                                                is_causal=self.causal != "none")
 
     def _flex(self):
+        """flex_attention of q, k and v, compiled."""
+        import torch._functorch.config
         from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+        torch._functorch.config.donated_buffer = False  # with it, a backward could not be called twice
         compiled = torch.compile(flex_attention, dynamic=False)
         rows, keys = self.q.shape[2], self.k.shape[2]
         mask = None
         if self.causal != "none":
-            mask = create_block_mask(lambda b, h, i, j: j <= i, None, None, rows, keys, device="cuda")
-        return lambda: compiled(self.q, self.k, self.v, block_mask=mask)
+            mask = create_block_mask(lambda b, h, i, j: j <= i, None, None, rows, keys, device=DEVICE)
+        return lambda q, k, v: compiled(q, k, v, score_mod=self.mod.flex, block_mask=mask)
+
+
+class Backward(Attention):
+    """dQ, dK and dV from O and LSE of the reference; dO is N(0, 1)."""
+
+    entries = ("attention_backward",)
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.do = normal(self.q.shape, self.dtype, torch.Generator(DEVICE).manual_seed(2))
+        self.o, self.lse = torch.empty_like(self.q), torch.empty(self.q.shape[:3], device=DEVICE)
+        for heads, rows, ref, lse, _ in Attention.references(self):
+            self.o.flatten(0, 1)[heads, rows] = ref.to(self.dtype)
+            self.lse.flatten(0, 1)[heads, rows] = lse.float()
+
+    def outputs(self):
+        """dQ, dK and dV, all NaN."""
+        return tuple(unwritten(x) for x in (self.q, self.k, self.v))
+
+    def arguments(self, dq, dk, dv, o=None, lse=None):
+        """Of kernels/attention_backward.mlir."""
+        return {"q": self.q, "k": self.k, "v": self.v, "o": self.o if o is None else o, "do": self.do,
+                "lse": self.lse if lse is None else lse, "dlse": None, "dq": dq, "dk": dk, "dv": dv, **self._scalars()}
+
+    def gradients(self, kind):
+        """[dQ, dK, dV] as [batch x heads, rows, dim], in f64, or in f32 with the roundings of lowp."""
+        def rounded(x):
+            return x.to(self.dtype).float() if kind == torch.float32 else x
+
+        q, k, v = self._by_head()
+        do = self.do.flatten(0, 1)
+        dq, dk, dv = (torch.zeros(x.shape, dtype=kind, device=DEVICE) for x in (q, k, v))
+        for h, r, scores in self.chunks():
+            s, do_here = scores(kind), do[h, r].to(kind)
+            slope = self.mod.slope(s)
+            if slope is not None:
+                slope.nan_to_num_(0.0, 0.0, 0.0)  # where a pair is masked
+            p = rounded(torch.softmax(s, -1).nan_to_num_(0.0))
+            del s
+            delta = (rounded(p @ v[h].to(kind)) * do_here).sum(-1, keepdim=True)
+            dv[h] += p.mT @ do_here
+            ds = rounded(p * (rounded(do_here @ v[h].to(kind).mT) - delta) * (1 if slope is None else slope))
+            dq[h, r] = ds @ k[h].to(kind) * self.scale
+            dk[h] += ds.mT @ q[h, r].to(kind) * self.scale
+        batch, kv_heads = self.k.shape[:2]
+
+        def summed(x):
+            return x.unflatten(0, (batch, kv_heads, -1)).sum(2).flatten(0, 1)
+
+        return [rounded(x) for x in (dq, summed(dk), summed(dv))]
+
+    def judge(self, outputs):
+        """{side: None or why it is wrong} of {side: (dQ, dK, dV)}."""
+        verdicts = dict.fromkeys(outputs)
+        references = zip(("dQ", "dK", "dV"), self.gradients(torch.float64), self.gradients(torch.float32))
+        for place, (name, ref, lowp) in enumerate(references):
+            for side, gradients in outputs.items():
+                wrong = judge(gradients[place].flatten(0, 1), ref, lowp, self.dtype)
+                if wrong and verdicts[side] is None:
+                    verdicts[side] = f"{name}: {wrong}"
+        return verdicts
+
+    def peers(self, names):
+        """Calls that return the gradients. The forward that they belong to runs here."""
+        forwards = {name: self.sdpa for name in names if name in SDPA and self.mod.flex is None}
+        if "flex" in names:
+            forwards["flex"] = self._flex()
+        calls = {}
+        for name, forward in forwards.items():
+            leaves = [x.detach().requires_grad_() for x in (self.q, self.k, self.v)]
+
+            def call(name=name, forward=forward, leaves=leaves, graph=[]):
+                if not graph:  # in the first call, where its errors are caught
+                    with sdpa_kernel(SDPA[name]) if name in SDPA else contextlib.nullcontext():
+                        graph.append(forward(*leaves))
+                return torch.autograd.grad(graph[0], leaves, self.do, retain_graph=True)
+
+            calls[name] = call
+        return calls
+
+    def of_peer(self, returned):
+        return returned
+
+
+class Training(Backward):
+    """A forward, and the backward with the O and LSE that it wrote."""
+
+    entries = ("attention_forward", "attention_backward")
+
+    def outputs(self):
+        return Attention.outputs(self) + Backward.outputs(self)
+
+    def launches(self, outputs):
+        o, lse, *gradients = outputs
+        return [Attention.arguments(self, o, lse), Backward.arguments(self, *gradients, o, lse)]
+
+    def judge(self, outputs):
+        forward = Attention.judge(self, {side: values[:2] for side, values in outputs.items()})
+        backward = Backward.judge(self, {side: values[2:] for side, values in outputs.items()})
+        return {side: forward[side] or backward[side] for side in outputs}
+
+    def peers(self, names):
+        """Calls that return O and the gradients."""
+        forwards = {name: self.sdpa for name in names if name in SDPA and self.mod.flex is None}
+        if "flex" in names:
+            forwards["flex"] = self._flex()
+        calls = {}
+        for name, forward in forwards.items():
+            leaves = [x.detach().requires_grad_() for x in (self.q, self.k, self.v)]
+
+            def call(name=name, forward=forward, leaves=leaves):
+                with sdpa_kernel(SDPA[name]) if name in SDPA else contextlib.nullcontext():
+                    o = forward(*leaves)
+                return o.detach(), *torch.autograd.grad(o, leaves, self.do)
+
+            calls[name] = call
+        return calls
+
+    def of_peer(self, returned):
+        o, *gradients = returned
+        return o, None, *gradients
 
 
 class Matmul:
     """C = A B, square, row-major; N(0, 1)."""
 
+    entries = ("matmul",)
+
     def __init__(self, rows, columns, depth, dtype, seed=1):
-        generator = torch.Generator("cuda").manual_seed(seed)
+        generator = torch.Generator(DEVICE).manual_seed(seed)
         self.dtype = DTYPES[dtype]
         self.a = normal((rows, depth), self.dtype, generator)
         self.b = normal((depth, columns), self.dtype, generator)
@@ -161,11 +319,17 @@ class Matmul:
         return Matmul(case.size, case.size, case.size, case.dtype)
 
     def outputs(self):
-        return torch.full((self.a.shape[0], self.b.shape[1]), math.nan, dtype=self.dtype, device="cuda"), None
+        return torch.full((self.a.shape[0], self.b.shape[1]), math.nan, dtype=self.dtype, device=DEVICE), None
 
     def arguments(self, c, _=None):
         """Of kernels/matmul.mlir."""
         return {"a": self.a, "b": self.b, "bias": None, "c": c, "alpha": 1.0}
+
+    def launches(self, outputs):
+        return [self.arguments(*outputs)]
+
+    def of_peer(self, returned):
+        return returned, None
 
     def judge(self, outputs):
         ref = (self.a.double() @ self.b.double())[None]
@@ -176,7 +340,7 @@ class Matmul:
         return {"torch": lambda: torch.matmul(self.a, self.b)}
 
 
-PROBLEMS = {"attention": Attention, "matmul": Matmul}
+PROBLEMS = {"forward": Attention, "backward": Backward, "both": Training, "matmul": Matmul}
 RAGGED_ATTENTION = [(2, 4, 2, 256, 256), (1, 3, 3, 113, 203), (2, 2, 1, 300, 140), (1, 2, 2, 1, 64)]  # B Hq Hkv Sq Skv
 RAGGED_MATMUL = [(256, 128, 64), (129, 72, 200), (300, 264, 8)]  # rows columns depth
 
@@ -185,4 +349,4 @@ def ragged(case):
     """Small problems with rows, keys and heads that fit no tile."""
     if case.operation == "matmul":
         return [Matmul(*shape, case.dtype) for shape in RAGGED_MATMUL]
-    return [Attention(*shape, case.dim, case.causal, case.dtype) for shape in RAGGED_ATTENTION]
+    return [PROBLEMS[case.form](*shape, case.dim, case.causal, case.dtype, case.mod) for shape in RAGGED_ATTENTION]

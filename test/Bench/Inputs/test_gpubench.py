@@ -29,6 +29,16 @@ class CasesTest(unittest.TestCase):
         self.assertIn("forward bf16 D256 top_left S16384", names)
         self.assertEqual(names[-1], "matmul bf16 8192")
 
+    def test_directions_and_modifiers(self):
+        names = [case.name for case in cases.all_cases(["backward", "both"], ["softcap"])]
+        self.assertEqual(len(names), 2 * 3 * 2 * 6)
+        self.assertIn("backward bf16 D64 none softcap S512", names)
+        forward, backward, both = (cases.AttentionCase(64, "top_left", 512, direction=direction)
+                                   for direction in ("forward", "backward", "both"))
+        self.assertEqual(backward.flops * 2, forward.flops * 5)
+        self.assertEqual(both.flops, forward.flops + backward.flops)
+        self.assertEqual((backward.form, cases.MatmulCase(64).form), ("backward", "matmul"))
+
     def test_tokens_and_hidden_size_stay(self):
         for case in cases.attention_cases():
             self.assertEqual(case.batch * case.seq, 16384)
