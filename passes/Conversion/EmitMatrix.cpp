@@ -140,8 +140,11 @@ LogicalResult KernelEmitter::emitFmaDot(FmaDotOp op) {
     return strips;
   };
 
+  // The block is summed on its own, then added: errors grow with the length of a block and with the
+  // number of blocks, not with their product.
   Values acc = getElements(op.getAcc());
-  auto loop = scf::ForOp::create(b, i32(0), i32(depth), i32(step), acc);
+  Value zero = constant(b.getFloatAttr(element, 0));
+  auto loop = scf::ForOp::create(b, i32(0), i32(depth), i32(step), Values(acc.size(), zero));
   {
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToEnd(loop.getBody());
@@ -153,6 +156,10 @@ LogicalResult KernelEmitter::emitFmaDot(FmaDotOp op) {
         sum = LLVM::FMAOp::create(b, rows[placeOf[0][reg]][i], cols[placeOf[1][reg]][i], sum);
     scf::YieldOp::create(b, sums);
   }
-  setElements(op.getResult(), llvm::to_vector(ValueRange(loop.getResults())));
+  for (auto [total, sum] : llvm::zip_equal(acc, loop.getResults()))
+    total = matchPattern(total, m_AnyZeroFloat())
+                ? Value(sum)
+                : arith::AddFOp::create(b, total, sum).getResult();
+  setElements(op.getResult(), acc);
   return success();
 }

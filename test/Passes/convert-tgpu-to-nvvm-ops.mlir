@@ -4,13 +4,20 @@
 // RUN: %if ptxas %{ tilewrightc %s --target=sm_80 --emit=cubin --report -o %t.cubin 2>&1 \
 // RUN:   | FileCheck %s --check-prefix=REPORT %}
 //
-// REPORT-COUNT-3: spills 0 bytes stored, 0 bytes loaded
+// REPORT-COUNT-4: spills 0 bytes stored, 0 bytes loaded
 //
 // A capture in the bias; the products of a thread, without tensor cores.
 // CHECK-LABEL: .entry fma(
 // CHECK: cp.async.cg.shared.global
 // CHECK: ld.shared.v4.b32
 // CHECK: fma.rn.f32
+//
+// A block is summed on its own, from zero, and added to what was there: one addition for each of 32 elements, behind the loop.
+// CHECK-LABEL: .entry accumulate(
+// CHECK: fma.rn.f32
+// CHECK: bra
+// CHECK-COUNT-32: add.rn.f32
+// CHECK-NOT: fma.rn.f32
 //
 // Operand a is read transposed; the sum of columns crosses warps and lanes, its canonical holders add; the conversion goes
 // through shared memory between two barriers.
@@ -60,6 +67,17 @@ tgpu.kernel @fma target "sm_80" warps 4 (%x: !tile.view<[?, 32], f32>, %y: !tile
   %q = tile.iota %c0 dim 1 : tensor<64x64xi32, #acc>
   %t = tile.map @bias(%c, %i, %r, %q) : (tensor<64x64xf32, #acc>, i32, tensor<64x64xi32, #acc>, tensor<64x64xi32, #acc>) -> tensor<64x64xf32, #acc>
   tgpu.store %t, %y[%at, 0] : tensor<64x64xf32, #acc>, !tile.view<[?, ?], f32>
+}
+// What the second product adds to is no constant.
+tgpu.kernel @accumulate target "sm_80" warps 4 (%x: !tile.view<[?, 32], f32>, %y: !tile.view<[?, ?], f32>) grid(%i = 1) attributes {shared_bytes = 8192 : i64} {
+  %a = tgpu.alloc at 0 : !tgpu.shared<64x32xf32, b128>
+  %before = tgpu.load %y[0, 0] : !tile.view<[?, ?], f32> -> tensor<64x64xf32, #acc>
+  tgpu.copy_async %x[0, 0], %a : !tile.view<[?, 32], f32>, !tgpu.shared<64x32xf32, b128>
+  tgpu.copy_commit
+  tgpu.copy_wait pending 0
+  tgpu.sync
+  %c = tgpu.fma_dot %a, %a transpose_b, %before : !tgpu.shared<64x32xf32, b128>, !tgpu.shared<64x32xf32, b128> -> tensor<64x64xf32, #acc>
+  tgpu.store %c, %y[0, 0] : tensor<64x64xf32, #acc>, !tile.view<[?, ?], f32>
 }
 // y = x^T x by mma, operand a transposed on reading; through scratch to a blocked layout; column sums by atomics.
 tgpu.kernel @gram target "sm_80" warps 4 (%x: !tile.view<[64, 64], f16>, %y: !tile.view<[?, ?], f16>, %sums: !tile.view<[?], f32>, %maxima: !tile.view<[?], f32>) grid(%i = 1) attributes {shared_bytes = 16384 : i64} {
