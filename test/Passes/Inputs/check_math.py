@@ -117,6 +117,11 @@ def check_functions():
     powers += [(0.0, 2.0), (0.0, 0.0), (1.0, NAN), (NAN, 0.0), (2.0, INF), (-0.0, 3.0)]
     for name, reference, inputs in f64:
         compare(name, "f64", reference, inputs, 4)
+    # The exponentials of softmax err by less than one ulp, also where results are subnormal.
+    unit = [(random.uniform(-1, 1),) for _ in range(400)]
+    tiny = [(random.uniform(-1076, -1020),) for _ in range(60)] + [(-1074.0,), (-1080.0,), (1023.5,)]
+    compare("exp2", "f64", lambda x: 2.0**x, unit + far + wide + tiny, 1)
+    compare("exp", "f64", math.exp, unit + far + wide + [(x * math.log(2),) for x, in tiny], 1)
     compare("atan2", "f64", math.atan2, pairs, 4)
     compare("powf", "f64", math.pow, powers, 200)
     for name, reference, inputs in f64:
