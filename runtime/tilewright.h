@@ -62,6 +62,7 @@ typedef enum tilewright_causal {
 typedef struct tilewright_bundle tilewright_bundle;
 typedef struct tilewright_operation tilewright_operation;
 typedef struct tilewright_attention_forward tilewright_attention_forward;
+typedef struct tilewright_attention_backward tilewright_attention_backward;
 
 /* An array in device memory. */
 typedef struct tilewright_view {
@@ -155,6 +156,12 @@ TILEWRIGHT_API tilewright_code tilewright_attention_forward_create(
     const tilewright_bundle *bundle, const tilewright_attention_forward_desc *desc,
     tilewright_attention_forward **plan);
 TILEWRIGHT_API void tilewright_attention_forward_destroy(tilewright_attention_forward *plan);
+/* Names of what args->captures may hold: captures of replaced functions, and optional arguments
+ * of the entry beyond these. Null beyond the last. */
+TILEWRIGHT_API size_t
+tilewright_attention_forward_num_captures(const tilewright_attention_forward *plan);
+TILEWRIGHT_API const char *
+tilewright_attention_forward_capture_name(const tilewright_attention_forward *plan, size_t index);
 TILEWRIGHT_API tilewright_code tilewright_attention_forward_check_support(
     const tilewright_attention_forward *plan, int major, int minor, int shared_bytes);
 TILEWRIGHT_API tilewright_code
@@ -164,6 +171,56 @@ TILEWRIGHT_API tilewright_code tilewright_attention_forward_workspace_size(
     int device, uint64_t *bytes);
 TILEWRIGHT_API tilewright_code tilewright_attention_forward_run(
     const tilewright_attention_forward *plan, const tilewright_attention_forward_args *args,
+    void *workspace, uint64_t workspace_bytes, void *stream);
+
+/* Attention, backward: the gradients of a function of O and LSE with respect to q, k and v. */
+typedef struct tilewright_attention_backward_desc {
+  size_t struct_size;
+  tilewright_type type;
+  tilewright_causal causal;
+  int64_t head_dim;
+  int64_t value_dim; /* 0: head_dim */
+  int has_window;
+  int deterministic; /* runs are bit-identical, at the price of two more products for each pair */
+  const char *entry; /* null: attention_backward */
+} tilewright_attention_backward_desc;
+
+typedef struct tilewright_attention_backward_args {
+  size_t struct_size;
+  const tilewright_view *q;     /* [B, Hq, Sq, D] */
+  const tilewright_view *k;     /* [B, Hkv, Skv, D] */
+  const tilewright_view *v;     /* [B, Hkv, Skv, DV] */
+  const tilewright_view *o;     /* [B, Hq, Sq, DV], of the forward */
+  const tilewright_view *d_o;   /* [B, Hq, Sq, DV] */
+  const tilewright_view *lse;   /* [B, Hq, Sq], of the forward */
+  const tilewright_view *d_lse; /* [B, Hq, Sq]; nullable: zero */
+  const tilewright_view *d_q;   /* of the shape of q; all of it is written */
+  const tilewright_view *d_k;
+  const tilewright_view *d_v;
+  float scale; /* scalars and captures: those of the forward */
+  int32_t window_left;
+  int32_t window_right;
+  const tilewright_argument *captures;
+  size_t num_captures;
+} tilewright_attention_backward_args;
+
+TILEWRIGHT_API tilewright_code tilewright_attention_backward_create(
+    const tilewright_bundle *bundle, const tilewright_attention_backward_desc *desc,
+    tilewright_attention_backward **plan);
+TILEWRIGHT_API void tilewright_attention_backward_destroy(tilewright_attention_backward *plan);
+TILEWRIGHT_API size_t
+tilewright_attention_backward_num_captures(const tilewright_attention_backward *plan);
+TILEWRIGHT_API const char *
+tilewright_attention_backward_capture_name(const tilewright_attention_backward *plan, size_t index);
+TILEWRIGHT_API tilewright_code tilewright_attention_backward_check_support(
+    const tilewright_attention_backward *plan, int major, int minor, int shared_bytes);
+TILEWRIGHT_API tilewright_code
+tilewright_attention_backward_prepare(tilewright_attention_backward *plan, int device);
+TILEWRIGHT_API tilewright_code tilewright_attention_backward_workspace_size(
+    const tilewright_attention_backward *plan, const tilewright_attention_backward_args *args,
+    int device, uint64_t *bytes);
+TILEWRIGHT_API tilewright_code tilewright_attention_backward_run(
+    const tilewright_attention_backward *plan, const tilewright_attention_backward_args *args,
     void *workspace, uint64_t workspace_bytes, void *stream);
 
 #ifdef __cplusplus

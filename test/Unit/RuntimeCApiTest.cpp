@@ -209,12 +209,6 @@ protected:
       sizeof(args), nullptr, nullptr, nullptr, nullptr, nullptr, 0.125f, -1, -1, nullptr, 0};
 };
 
-#define EXPECT_C_FAILURE(expression, code, text)                                                   \
-  do {                                                                                             \
-    EXPECT_EQ(expression, code);                                                                   \
-    EXPECT_STREQ(tilewright_last_error(), text);                                                   \
-  } while (false)
-
 TEST_F(CApi, RunsAttention) {
   createPlan();
   EXPECT_EQ(tilewright_attention_forward_check_support(plan, 9, 0, 0), TILEWRIGHT_OK);

@@ -389,6 +389,13 @@ protected:
     EXPECT_EQ(status_.message(), text);                                                            \
   } while (false)
 
+/// The same of the C interface; include runtime/tilewright.h.
+#define EXPECT_C_FAILURE(expression, code, text)                                                   \
+  do {                                                                                             \
+    EXPECT_EQ(expression, code);                                                                   \
+    EXPECT_STREQ(tilewright_last_error(), text);                                                   \
+  } while (false)
+
 } // namespace tilewright::runtime::testing
 
 #endif // TILEWRIGHT_TEST_UNIT_RUNTIMETESTING_H

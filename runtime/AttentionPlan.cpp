@@ -1,0 +1,141 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Binds the arguments of attention to the contract of an entry, by name.
+
+#include "runtime/AttentionPlan.h"
+
+#include <algorithm>
+
+using namespace tilewright;
+using namespace tilewright::runtime;
+
+namespace {
+
+enum SourceKind : uint8_t { FromCapture = 252, FromScale, FromWindowLeft, FromWindowRight };
+
+constexpr const char *scalarNames[] = {"scale", "window_left", "window_right"};
+
+Status invalid(std::string message) {
+  return Status::failure(Code::InvalidArgument, std::move(message));
+}
+
+} // namespace
+
+Params tilewright::runtime::attentionParams(const AttentionDesc &desc) {
+  static const char *const causal[] = {"none", "top_left", "bottom_right"};
+  return {{"D", Expr::integer(desc.headDim)},
+          {"DV", Expr::integer(desc.valueDim ? desc.valueDim : desc.headDim)},
+          {"T", Expr::symbol(Expr::Kind::Type, std::string(elementTypeName(desc.type)))},
+          {"CAUSAL", Expr::symbol(Expr::Kind::Enum, causal[unsigned(desc.causal)])},
+          {"WINDOW", Expr::flag(desc.hasWindow)}};
+}
+
+Expected<AttentionPlan> AttentionPlan::create(const DriverTable &driver,
+                                              std::shared_ptr<const Bundle> bundle,
+                                              const std::string &entry, const AttentionDesc &desc,
+                                              const Params &params,
+                                              const AttentionSignature &signature) {
+  if (desc.headDim < 1 || desc.valueDim < 0)
+    return invalid("the head dimension of attention must be positive, but got " +
+                   std::to_string(desc.headDim) + " and, for values, " +
+                   std::to_string(desc.valueDim));
+  Expected<Operation> operation = Operation::create(driver, std::move(bundle), entry, params);
+  if (!operation)
+    return operation.status();
+  AttentionPlan plan(std::move(*operation), signature, entry);
+  for (const ArgumentSpec &argument : plan.operation.arguments()) {
+    uint8_t source = FromCapture;
+    for (size_t i = 0; i < signature.numViews; ++i)
+      if (argument.name == signature.views[i].name)
+        source = uint8_t(i);
+    for (unsigned i = 0; i < std::size(scalarNames); ++i)
+      if (argument.name == scalarNames[i])
+        source = uint8_t(FromScale + i);
+    if (source == FromCapture && !argument.isCapture && !argument.isOptional)
+      return invalid("'" + entry + "' takes '" + argument.name +
+                     "', which is no argument of attention");
+    if (source == FromCapture)
+      plan.captureNames.push_back(argument.name);
+    plan.sources.push_back(source);
+  }
+  for (size_t i = 0; i < signature.numViews; ++i)
+    if (signature.views[i].isRequired &&
+        std::find(plan.sources.begin(), plan.sources.end(), i) == plan.sources.end())
+      return invalid("'" + entry + "' takes no '" + signature.views[i].name +
+                     "', which attention has");
+  return plan;
+}
+
+/// What the contract of the entry cannot say: extents that are equal. Ranks are checked later, and
+/// what a view of a smaller rank lacks is zero here.
+Status AttentionPlan::checkViews(const Argument *const *views) const {
+  auto quoted = [&](size_t view) { return std::string("'") + signature->views[view].name + "'"; };
+  for (size_t i = 0; i < signature->numEquals; ++i) {
+    const AttentionSignature::Equal &equal = signature->equals[i];
+    const Argument &view = *views[equal.view];
+    int64_t wanted = views[equal.like]->extents[equal.dim], got = view.extents[equal.dim];
+    if (view.kind == Argument::Kind::View && got != wanted)
+      return invalid("argument " + quoted(equal.view) + " of attention must have extent " +
+                     std::to_string(wanted) + " along dimension " + std::to_string(equal.dim) +
+                     ", as " + quoted(equal.like) + " has, but got " + std::to_string(got));
+  }
+  int64_t heads = views[0]->extents[1], keyHeads = views[1]->extents[1];
+  if (heads > 0 && (keyHeads <= 0 || heads % keyHeads != 0))
+    return invalid("the heads of 'q' must be a multiple of those of 'k', but got " +
+                   std::to_string(heads) + " and " + std::to_string(keyHeads));
+  for (size_t i = 0; i < signature->numViews; ++i)
+    if (views[i]->kind != Argument::Kind::Absent && !signature->views[i].isRequired &&
+        std::find(sources.begin(), sources.end(), i) == sources.end())
+      return invalid("'" + entry + "' takes no " + quoted(i) + ", but got one");
+  return Status::success();
+}
+
+Status AttentionPlan::bind(const Argument *const *views, const AttentionArguments &arguments,
+                           Scalars &scalars, const Argument **bound) const {
+  if (Status status = checkViews(views); !status)
+    return status;
+  if (arguments.numCaptures != captureNames.size())
+    return invalid("attention takes " + std::to_string(captureNames.size()) +
+                   " captures, but got " + std::to_string(arguments.numCaptures));
+  scalars.scale = Argument::scalar(arguments.scale);
+  scalars.windowLeft = Argument::scalar(arguments.windowLeft);
+  scalars.windowRight = Argument::scalar(arguments.windowRight);
+  size_t capture = 0;
+  for (size_t i = 0; i < sources.size(); ++i)
+    switch (sources[i]) {
+    case FromCapture:
+      bound[i] = &arguments.captures[capture++];
+      break;
+    case FromScale:
+      bound[i] = &scalars.scale;
+      break;
+    case FromWindowLeft:
+      bound[i] = &scalars.windowLeft;
+      break;
+    case FromWindowRight:
+      bound[i] = &scalars.windowRight;
+      break;
+    default:
+      bound[i] = views[sources[i]];
+    }
+  return Status::success();
+}
+
+Status AttentionPlan::workspaceSize(const Argument *const *views,
+                                    const AttentionArguments &arguments, int device,
+                                    uint64_t &bytes) const {
+  Scalars scalars;
+  const Argument *bound[maxArguments];
+  if (Status status = bind(views, arguments, scalars, bound); !status)
+    return status;
+  return operation.workspaceSize(bound, sources.size(), device, bytes);
+}
+
+Status AttentionPlan::run(const Argument *const *views, const AttentionArguments &arguments,
+                          uint64_t workspace, uint64_t workspaceBytes, cuda::Stream stream) const {
+  Scalars scalars;
+  const Argument *bound[maxArguments];
+  if (Status status = bind(views, arguments, scalars, bound); !status)
+    return status;
+  return operation.run(bound, sources.size(), workspace, workspaceBytes, stream);
+}

@@ -1,0 +1,86 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// What the plans of attention have in common: an operation whose arguments are known by name.
+
+#ifndef TILEWRIGHT_RUNTIME_ATTENTIONPLAN_H
+#define TILEWRIGHT_RUNTIME_ATTENTIONPLAN_H
+
+#include "runtime/Operation.h"
+
+namespace tilewright::runtime {
+
+struct AttentionDesc {
+  enum class Causal { None, TopLeft, BottomRight };
+
+  ElementType type = ElementType::BF16; // of q, k, v, o and their gradients
+  int64_t headDim = 0;
+  int64_t valueDim = 0; // 0: headDim
+  Causal causal = Causal::None;
+  bool hasWindow = false;
+};
+
+/// What a call has besides its views.
+struct AttentionArguments {
+  float scale = 1;
+  int32_t windowLeft = -1, windowRight = -1; // -1: open; read where hasWindow is set
+  /// Captures of replaced functions, and optional arguments of the entry that the plan does not
+  /// know, in the order of captures().
+  const Argument *captures = nullptr;
+  size_t numCaptures = 0;
+};
+
+/// Views that an entry takes by name, and which of their extents are equal.
+struct AttentionSignature {
+  struct View {
+    const char *name;
+    bool isRequired; // of entries; in a call the contract says what is optional
+  };
+  struct Equal {
+    uint8_t view, dim, like; // places in `views`
+  };
+  const View *views; // the first are q and k
+  size_t numViews;
+  const Equal *equals;
+  size_t numEquals;
+};
+
+/// The parameters of an entry for a description.
+Params attentionParams(const AttentionDesc &desc);
+
+class AttentionPlan {
+public:
+  /// `signature` must outlive the plan.
+  static Expected<AttentionPlan> create(const DriverTable &driver,
+                                        std::shared_ptr<const Bundle> bundle,
+                                        const std::string &entry, const AttentionDesc &desc,
+                                        const Params &params, const AttentionSignature &signature);
+
+  Status checkSupport(const Target &target) const { return operation.checkSupport(target); }
+  const std::vector<std::string> &captures() const { return captureNames; }
+  Status prepare(int device) { return operation.prepare(device); }
+  /// `views` in the order of the signature.
+  Status workspaceSize(const Argument *const *views, const AttentionArguments &arguments,
+                       int device, uint64_t &bytes) const;
+  Status run(const Argument *const *views, const AttentionArguments &arguments, uint64_t workspace,
+             uint64_t workspaceBytes, cuda::Stream stream) const;
+
+private:
+  struct Scalars {
+    Argument scale, windowLeft, windowRight;
+  };
+  AttentionPlan(Operation operation, const AttentionSignature &signature, std::string entry)
+      : operation(std::move(operation)), signature(&signature), entry(std::move(entry)) {}
+  Status checkViews(const Argument *const *views) const;
+  Status bind(const Argument *const *views, const AttentionArguments &arguments, Scalars &scalars,
+              const Argument **bound) const;
+
+  Operation operation;
+  const AttentionSignature *signature;
+  std::string entry;
+  std::vector<uint8_t> sources; // of each argument of the contract: a view, or a SourceKind
+  std::vector<std::string> captureNames;
+};
+
+} // namespace tilewright::runtime
+
+#endif // TILEWRIGHT_RUNTIME_ATTENTIONPLAN_H

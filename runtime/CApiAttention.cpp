@@ -1,0 +1,281 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The C interface of the plans of attention.
+
+#include "runtime/AttentionBackward.h"
+#include "runtime/AttentionForward.h"
+#include "runtime/CApiSupport.h"
+
+using namespace tilewright;
+using namespace tilewright::runtime;
+using namespace tilewright::runtime::capi;
+
+struct tilewright_attention_forward {
+  using Arguments = AttentionForwardArguments;
+  AttentionForward plan;
+  Status driver; // why there is none: plans can be asked without a GPU
+};
+struct tilewright_attention_backward {
+  using Arguments = AttentionBackwardArguments;
+  AttentionBackward plan;
+  Status driver;
+};
+
+namespace {
+
+template <typename Arguments> struct Placed {
+  Arguments arguments;
+  Argument captures[maxArguments];
+};
+
+struct ViewRow {
+  const tilewright_view *view;
+  const char *name;
+  Argument &argument;
+};
+
+/// Views, scalars and captures of either direction.
+template <typename Args, typename Arguments>
+Status place(const Args &args, std::initializer_list<ViewRow> rows,
+             const std::vector<std::string> &captures, Placed<Arguments> &placed) {
+  for (const ViewRow &row : rows)
+    if (Status status = toArgument(row.view, row.name, row.argument); !status)
+      return status;
+  AttentionArguments &to = placed.arguments;
+  to.scale = args.scale;
+  to.windowLeft = args.window_left;
+  to.windowRight = args.window_right;
+  to.captures = placed.captures;
+  to.numCaptures = captures.size();
+  auto nameOf = [](const void *names, size_t i) -> const std::string & {
+    return (*static_cast<const std::vector<std::string> *>(names))[i];
+  };
+  return placeArguments(args.captures, args.num_captures, nameOf, &captures, captures.size(),
+                        placed.captures);
+}
+
+Status place(const tilewright_attention_forward *plan,
+             const tilewright_attention_forward_args &args,
+             Placed<AttentionForwardArguments> &placed) {
+  if (Status status = expectSize(args, "tilewright_attention_forward_args"); !status)
+    return status;
+  AttentionForwardArguments &to = placed.arguments;
+  return place(args,
+               {{args.q, "q", to.q},
+                {args.k, "k", to.k},
+                {args.v, "v", to.v},
+                {args.o, "o", to.o},
+                {args.lse, "lse", to.lse}},
+               plan->plan.captures(), placed);
+}
+
+Status place(const tilewright_attention_backward *plan,
+             const tilewright_attention_backward_args &args,
+             Placed<AttentionBackwardArguments> &placed) {
+  if (Status status = expectSize(args, "tilewright_attention_backward_args"); !status)
+    return status;
+  AttentionBackwardArguments &to = placed.arguments;
+  return place(args,
+               {{args.q, "q", to.q},
+                {args.k, "k", to.k},
+                {args.v, "v", to.v},
+                {args.o, "o", to.o},
+                {args.d_o, "d_o", to.dO},
+                {args.lse, "lse", to.lse},
+                {args.d_lse, "d_lse", to.dLse},
+                {args.d_q, "d_q", to.dQ},
+                {args.d_k, "d_k", to.dK},
+                {args.d_v, "d_v", to.dV}},
+               plan->plan.captures(), placed);
+}
+
+/// What the descriptions of both directions have.
+template <typename Desc> Status toDesc(const Desc &desc, AttentionDesc &wanted) {
+  if (Status status = expectType(desc.type, "the description of attention"); !status)
+    return status;
+  if (unsigned(desc.causal) > TILEWRIGHT_CAUSAL_BOTTOM_RIGHT)
+    return invalid("the description of attention has the unknown causal mode " +
+                   std::to_string(int(desc.causal)));
+  wanted.type = ElementType(desc.type);
+  wanted.causal = AttentionDesc::Causal(desc.causal);
+  wanted.headDim = desc.head_dim;
+  wanted.valueDim = desc.value_dim;
+  wanted.hasWindow = desc.has_window != 0;
+  return Status::success();
+}
+
+template <typename Plan, typename Desc, typename Handle>
+Status create(const tilewright_bundle *bundle, const Desc &wanted, Handle **handle) {
+  Status driverStatus;
+  const DriverTable &driver = findDriver(driverStatus);
+  Expected<Plan> created = Plan::create(driver, bundle->bundle, wanted);
+  if (!created)
+    return created.status();
+  *handle = new Handle{std::move(*created), driverStatus};
+  return Status::success();
+}
+
+template <typename Handle>
+tilewright_code checkSupport(const Handle *handle, int major, int minor, int sharedBytes) {
+  return guard([&]() -> Status {
+    if (Status status = expectPointer(handle, "plan"); !status)
+      return status;
+    return handle->plan.checkSupport({major, minor, sharedBytes});
+  });
+}
+
+template <typename Handle> size_t countCaptures(const Handle *handle) {
+  return handle ? handle->plan.captures().size() : 0;
+}
+
+template <typename Handle> const char *captureName(const Handle *handle, size_t index) {
+  return index < countCaptures(handle) ? handle->plan.captures()[index].c_str() : nullptr;
+}
+
+template <typename Handle> tilewright_code prepare(Handle *handle, int device) {
+  return guard([&]() -> Status {
+    if (Status status = expectPointer(handle, "plan"); !status)
+      return status;
+    return handle->driver.ok() ? handle->plan.prepare(device) : handle->driver;
+  });
+}
+
+template <typename Handle, typename Args>
+tilewright_code workspaceSize(const Handle *handle, const Args *args, int device, uint64_t *bytes) {
+  return guard([&]() -> Status {
+    if (!handle || !bytes)
+      return invalid("plan and bytes must not be null");
+    if (Status status = expectPointer(args, "args"); !status)
+      return status;
+    Placed<typename Handle::Arguments> placed;
+    if (Status status = place(handle, *args, placed); !status)
+      return status;
+    return handle->plan.workspaceSize(placed.arguments, device, *bytes);
+  });
+}
+
+template <typename Handle, typename Args>
+tilewright_code run(const Handle *handle, const Args *args, void *workspace,
+                    uint64_t workspaceBytes, void *stream) {
+  return guard([&]() -> Status {
+    if (Status status = expectPointer(handle, "plan"); !status)
+      return status;
+    if (!handle->driver.ok())
+      return handle->driver;
+    if (Status status = expectPointer(args, "args"); !status)
+      return status;
+    Placed<typename Handle::Arguments> placed;
+    if (Status status = place(handle, *args, placed); !status)
+      return status;
+    return handle->plan.run(placed.arguments, toAddress(workspace), workspaceBytes,
+                            toStream(stream));
+  });
+}
+
+} // namespace
+
+tilewright_code tilewright_attention_forward_create(const tilewright_bundle *bundle,
+                                                    const tilewright_attention_forward_desc *desc,
+                                                    tilewright_attention_forward **plan) {
+  return guard([&]() -> Status {
+    if (!bundle || !desc || !plan)
+      return invalid("bundle, desc and plan must not be null");
+    if (Status status = expectSize(*desc, "tilewright_attention_forward_desc"); !status)
+      return status;
+    AttentionForwardDesc wanted;
+    if (Status status = toDesc(*desc, wanted); !status)
+      return status;
+    if (desc->entry)
+      wanted.entry = desc->entry;
+    return create<AttentionForward>(bundle, wanted, plan);
+  });
+}
+
+tilewright_code tilewright_attention_backward_create(const tilewright_bundle *bundle,
+                                                     const tilewright_attention_backward_desc *desc,
+                                                     tilewright_attention_backward **plan) {
+  return guard([&]() -> Status {
+    if (!bundle || !desc || !plan)
+      return invalid("bundle, desc and plan must not be null");
+    if (Status status = expectSize(*desc, "tilewright_attention_backward_desc"); !status)
+      return status;
+    AttentionBackwardDesc wanted;
+    if (Status status = toDesc(*desc, wanted); !status)
+      return status;
+    wanted.isDeterministic = desc->deterministic != 0;
+    if (desc->entry)
+      wanted.entry = desc->entry;
+    return create<AttentionBackward>(bundle, wanted, plan);
+  });
+}
+
+void tilewright_attention_forward_destroy(tilewright_attention_forward *plan) { delete plan; }
+
+size_t tilewright_attention_forward_num_captures(const tilewright_attention_forward *plan) {
+  return countCaptures(plan);
+}
+
+const char *tilewright_attention_forward_capture_name(const tilewright_attention_forward *plan,
+                                                      size_t index) {
+  return captureName(plan, index);
+}
+
+tilewright_code tilewright_attention_forward_check_support(const tilewright_attention_forward *plan,
+                                                           int major, int minor, int shared_bytes) {
+  return checkSupport(plan, major, minor, shared_bytes);
+}
+
+tilewright_code tilewright_attention_forward_prepare(tilewright_attention_forward *plan,
+                                                     int device) {
+  return prepare(plan, device);
+}
+
+tilewright_code
+tilewright_attention_forward_workspace_size(const tilewright_attention_forward *plan,
+                                            const tilewright_attention_forward_args *args,
+                                            int device, uint64_t *bytes) {
+  return workspaceSize(plan, args, device, bytes);
+}
+
+tilewright_code tilewright_attention_forward_run(const tilewright_attention_forward *plan,
+                                                 const tilewright_attention_forward_args *args,
+                                                 void *workspace, uint64_t workspace_bytes,
+                                                 void *stream) {
+  return run(plan, args, workspace, workspace_bytes, stream);
+}
+
+void tilewright_attention_backward_destroy(tilewright_attention_backward *plan) { delete plan; }
+
+size_t tilewright_attention_backward_num_captures(const tilewright_attention_backward *plan) {
+  return countCaptures(plan);
+}
+
+const char *tilewright_attention_backward_capture_name(const tilewright_attention_backward *plan,
+                                                       size_t index) {
+  return captureName(plan, index);
+}
+
+tilewright_code
+tilewright_attention_backward_check_support(const tilewright_attention_backward *plan, int major,
+                                            int minor, int shared_bytes) {
+  return checkSupport(plan, major, minor, shared_bytes);
+}
+
+tilewright_code tilewright_attention_backward_prepare(tilewright_attention_backward *plan,
+                                                      int device) {
+  return prepare(plan, device);
+}
+
+tilewright_code
+tilewright_attention_backward_workspace_size(const tilewright_attention_backward *plan,
+                                             const tilewright_attention_backward_args *args,
+                                             int device, uint64_t *bytes) {
+  return workspaceSize(plan, args, device, bytes);
+}
+
+tilewright_code tilewright_attention_backward_run(const tilewright_attention_backward *plan,
+                                                  const tilewright_attention_backward_args *args,
+                                                  void *workspace, uint64_t workspace_bytes,
+                                                  void *stream) {
+  return run(plan, args, workspace, workspace_bytes, stream);
+}

@@ -1,0 +1,150 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// From structs of the C interface to arguments, and from failures to codes and texts.
+
+#include "runtime/CApiSupport.h"
+
+#include "runtime/CApi.h"
+
+#include <atomic>
+
+using namespace tilewright;
+using namespace tilewright::runtime;
+using namespace tilewright::runtime::capi;
+
+namespace {
+
+std::atomic<const DriverTable *> testDriver{nullptr};
+thread_local std::string lastError;
+thread_local bool isTextLost = false;
+
+static_assert(int(Code::Io) == TILEWRIGHT_IO && int(Code::NotPrepared) == TILEWRIGHT_NOT_PREPARED,
+              "the codes of Status.h and tilewright.h are the same");
+static_assert(int(ElementType::I1) == TILEWRIGHT_I1 && int(ElementType::BF16) == TILEWRIGHT_BF16,
+              "the types of ElementType.h and tilewright.h are the same");
+
+} // namespace
+
+void tilewright::runtime::setDriverForTesting(const DriverTable *driver) { testDriver = driver; }
+
+const char *tilewright_last_error(void) {
+  return isTextLost ? "out of host memory" : lastError.c_str();
+}
+
+tilewright_code capi::report(Status status) {
+  if (status.ok())
+    return TILEWRIGHT_OK;
+  isTextLost = false;
+  lastError = status.message();
+  return tilewright_code(status.code());
+}
+
+tilewright_code capi::reportNoMemory() {
+  isTextLost = true;
+  return TILEWRIGHT_OUT_OF_MEMORY;
+}
+
+Status capi::invalid(std::string message) {
+  return Status::failure(Code::InvalidArgument, std::move(message));
+}
+
+Status capi::expectPointer(const void *pointer, const char *what) {
+  return pointer ? Status::success() : invalid(std::string(what) + " must not be null");
+}
+
+Status capi::expectType(tilewright_type type, const char *what) {
+  if (unsigned(type) >= numElementTypes)
+    return invalid(std::string(what) + " has the unknown element type " +
+                   std::to_string(int(type)));
+  return Status::success();
+}
+
+const DriverTable &capi::findDriver(Status &status) {
+  static const DriverTable none;
+  if (const DriverTable *driver = testDriver.load())
+    return *driver;
+  Expected<const DriverTable *> system = DriverTable::system();
+  if (system)
+    return **system;
+  status = system.status();
+  return none;
+}
+
+Status capi::toArgument(const tilewright_view *view, const char *what, Argument &argument) {
+  if (!view) {
+    argument = Argument::absent();
+    return Status::success();
+  }
+  if (Status status = expectSize(*view, "tilewright_view"); !status)
+    return status;
+  if (Status status = expectType(view->type, what); !status)
+    return status;
+  if (view->rank > maxRank)
+    return invalid(std::string(what) + " has rank " + std::to_string(view->rank) +
+                   "; the limit is 8");
+  if (view->rank > 0 && !view->extents)
+    return invalid(std::string(what) + " has no extents");
+  int64_t dense[maxRank] = {}, stride = 1;
+  if (!view->strides)
+    for (unsigned i = view->rank; i-- > 0;) {
+      dense[i] = stride;
+      if (__builtin_mul_overflow(stride, view->extents[i], &stride))
+        return invalid(std::string(what) + " has more than 2^63 elements");
+    }
+  argument = Argument::view(reinterpret_cast<uintptr_t>(view->data), ElementType(view->type),
+                            view->rank, view->extents, view->strides ? view->strides : dense);
+  return Status::success();
+}
+
+static Status toArgument(const tilewright_argument &given, const char *what, Argument &argument) {
+  if (given.view && given.scalar)
+    return invalid(std::string(what) + " is both a view and a scalar");
+  if (!given.scalar)
+    return toArgument(given.view, what, argument);
+  if (Status status = expectType(given.scalar_type, what); !status)
+    return status;
+  argument = Argument::scalar(ElementType(given.scalar_type), given.scalar);
+  return Status::success();
+}
+
+Status capi::placeArguments(const tilewright_argument *given, size_t numGiven,
+                            const std::string &(*nameOf)(const void *context, size_t i),
+                            const void *context, size_t numPlaces, Argument *placed) {
+  if (numGiven > 0) {
+    if (Status status = expectPointer(given, "the list of arguments"); !status)
+      return status;
+    if (Status status = expectSize(*given, "tilewright_argument"); !status)
+      return status;
+  }
+  // A caller of a later version has longer structs, so they lie further apart.
+  auto at = [&](size_t i) -> const tilewright_argument & {
+    const char *first = reinterpret_cast<const char *>(given);
+    return *reinterpret_cast<const tilewright_argument *>(first + i * given->struct_size);
+  };
+  uint64_t taken = 0;
+  static_assert(maxArguments <= 64, "a bit for each argument");
+  for (size_t i = 0; i < numGiven; ++i) {
+    const tilewright_argument &argument = at(i);
+    if (Status status = expectSize(argument, "tilewright_argument"); !status)
+      return status;
+    size_t place = i;
+    const char *name = argument.name;
+    if (name && (i >= numPlaces || nameOf(context, i) != name)) {
+      place = 0;
+      while (place < numPlaces && nameOf(context, place) != name)
+        ++place;
+      if (place == numPlaces)
+        return invalid("there is no argument '" + std::string(name) + "'");
+    }
+    if (place >= numPlaces)
+      return invalid("there are " + std::to_string(numPlaces) + " arguments, but got " +
+                     std::to_string(numGiven));
+    if (taken >> place & 1)
+      return invalid("argument '" + nameOf(context, place) + "' is given twice");
+    taken |= uint64_t(1) << place;
+    if (Status status = toArgument(argument, nameOf(context, place).c_str(), placed[place]);
+        !status)
+      return status;
+  }
+  return Status::success();
+}

@@ -1,0 +1,59 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// What the files of the C interface share: from structs to arguments, and from failures to codes.
+
+#ifndef TILEWRIGHT_RUNTIME_CAPISUPPORT_H
+#define TILEWRIGHT_RUNTIME_CAPISUPPORT_H
+
+#include "runtime/Operation.h"
+#include "runtime/tilewright.h"
+
+struct tilewright_bundle {
+  std::shared_ptr<const tilewright::runtime::Bundle> bundle;
+};
+
+namespace tilewright::runtime::capi {
+
+/// Keeps the text of a failure for tilewright_last_error.
+tilewright_code report(Status status);
+/// The same where there is no memory for a text.
+tilewright_code reportNoMemory();
+
+/// Calls `action` and keeps exceptions from callers that know none.
+template <typename Action> tilewright_code guard(Action action) {
+  try {
+    return report(action());
+  } catch (...) { // all that the runtime can throw is a lack of memory
+    return reportNoMemory();
+  }
+}
+
+Status invalid(std::string message);
+Status expectPointer(const void *pointer, const char *what);
+Status expectType(tilewright_type type, const char *what);
+
+template <typename Struct> Status expectSize(const Struct &value, const char *what) {
+  if (value.struct_size < sizeof(Struct))
+    return invalid("struct_size of " + std::string(what) + " is " +
+                   std::to_string(value.struct_size) + ", less than " +
+                   std::to_string(sizeof(Struct)));
+  return Status::success();
+}
+
+/// The machine's driver, or a table without functions and the reason.
+const DriverTable &findDriver(Status &status);
+
+Status toArgument(const tilewright_view *view, const char *what, Argument &argument);
+
+/// Puts arguments into the places that their names have; `nameOf(context, i)` is the name of place
+/// i. What is not given stays absent. Where callers keep to the order, each name is compared once.
+Status placeArguments(const tilewright_argument *given, size_t numGiven,
+                      const std::string &(*nameOf)(const void *context, size_t i),
+                      const void *context, size_t numPlaces, Argument *placed);
+
+inline cuda::Stream toStream(void *stream) { return static_cast<cuda::Stream>(stream); }
+inline uint64_t toAddress(void *pointer) { return reinterpret_cast<uintptr_t>(pointer); }
+
+} // namespace tilewright::runtime::capi
+
+#endif // TILEWRIGHT_RUNTIME_CAPISUPPORT_H

@@ -1,0 +1,465 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The plan of attention, backward, and its C interface, on a driver that records.
+
+#include "RuntimeTesting.h"
+
+#include "runtime/AttentionBackward.h"
+#include "runtime/CApi.h"
+#include "runtime/tilewright.h"
+
+using namespace tilewright;
+using namespace tilewright::runtime;
+using namespace tilewright::runtime::testing;
+
+namespace {
+
+ArgumentSpec array(const char *name) {
+  return ArgumentSpec::view(name, ElementType::BF16, {-1, -1, -1, 64});
+}
+ArgumentSpec rows(const char *name, bool isOptional = false) {
+  return ArgumentSpec::view(name, ElementType::F32, {-1, -1, -1}, isOptional);
+}
+
+KernelSpec kernelOf(const char *name, std::vector<ArgumentSpec> arguments, const char *rowsOf) {
+  KernelSpec kernel;
+  kernel.name = kernel.entry = name;
+  kernel.arguments = std::move(arguments);
+  kernel.codes = {{CodeSpec::Kind::Ptx, *Arch::parse("sm_80"), 80, 0}};
+  kernel.grid = {
+      *Expr::call("*", {*Expr::call("ceildiv", {Expr::dim(rowsOf, 2), Expr::integer(64)}),
+                        *Expr::call("*", {Expr::dim(rowsOf, 0), Expr::dim(rowsOf, 1)})})};
+  kernel.block = {128, 1, 1};
+  return kernel;
+}
+
+/// attention_backward for D 64, bf16, both forms, with a capture and the place of its gradient.
+BundleWriter backwardBundle() {
+  ArgumentSpec sums = ArgumentSpec::view("dq_sum", ElementType::F32, {-1, -1, -1, 64});
+  ArgumentSpec slopes = ArgumentSpec::view("slopes", ElementType::F32, {-1});
+  slopes.isCapture = true;
+  ArgumentSpec dSlopes = ArgumentSpec::view("d_slopes", ElementType::F32, {-1}, true);
+  ArgumentSpec scale = ArgumentSpec::scalar("scale", ElementType::F32);
+  BundleWriter writer;
+  writer.addPtx(".version 8.0");
+  writer.manifest.source = "kernels/attention_backward.mlir";
+  writer.manifest.kernels = {
+      kernelOf("delta", {array("o"), array("do"), rows("dlse", true), rows("delta")}, "o"),
+      kernelOf("keys",
+               {array("q"), array("k"), array("v"), array("do"), rows("lse"), rows("delta"), sums,
+                array("dk"), array("dv"), scale, slopes, dSlopes},
+               "k"),
+      kernelOf("convert", {sums, array("dq"), scale}, "dq")};
+  for (bool isDeterministic : {true, false}) {
+    ProgramSpec program;
+    program.name = "attention_backward";
+    program.params = {{"D", Expr::integer(64)},
+                      {"DV", Expr::integer(64)},
+                      {"T", Expr::symbol(Expr::Kind::Type, "bf16")},
+                      {"CAUSAL", Expr::symbol(Expr::Kind::Enum, "none")},
+                      {"WINDOW", Expr::flag(false)},
+                      {"DETERMINISTIC", Expr::flag(isDeterministic)}};
+    program.arguments = {array("q"),
+                         array("k"),
+                         array("v"),
+                         array("o"),
+                         array("do"),
+                         rows("lse"),
+                         rows("dlse", true),
+                         array("dq"),
+                         array("dk"),
+                         array("dv"),
+                         scale,
+                         ArgumentSpec::scalar("window_left", ElementType::I32),
+                         slopes,
+                         dSlopes};
+    Expr rowsOfQ[] = {Expr::dim("q", 0), Expr::dim("q", 1), Expr::dim("q", 2)};
+    program.workspaces = {
+        {"delta", ElementType::F32, {rowsOfQ[0], rowsOfQ[1], rowsOfQ[2]}, std::nullopt},
+        {"dq_sum",
+         ElementType::F32,
+         {rowsOfQ[0], rowsOfQ[1], rowsOfQ[2], Expr::name("D")},
+         fillPattern(ElementType::F32, 0.0)}};
+    LaunchSpec delta, keys, convert;
+    delta.kernels = {0};
+    delta.arguments = {"o", "do", "dlse", "delta"};
+    keys.kernels = {1};
+    keys.arguments = {"q",      "k",  "v",  "do",    "lse",    "delta",
+                      "dq_sum", "dk", "dv", "scale", "slopes", "d_slopes"};
+    convert.kernels = {2};
+    convert.arguments = {"dq_sum", "dq", "scale"};
+    program.launches = {delta, keys};
+    if (!isDeterministic)
+      program.launches.push_back(convert);
+    writer.manifest.programs.push_back(program);
+  }
+  return writer;
+}
+
+constexpr uint64_t workspaceBytes = 2 * 8 * 300 * 4 + 2 * 8 * 300 * 64 * 4; // multiples of 256
+
+class Backward : public RuntimeTest {
+protected:
+  Expected<AttentionBackward> create(const BundleWriter &writer) {
+    desc.headDim = 64;
+    return AttentionBackward::create(driver, read(writer), desc);
+  }
+  Status runWith(void (*change)(AttentionBackwardArguments &)) {
+    Expected<AttentionBackward> plan = create(backwardBundle());
+    if (!plan)
+      return plan.status();
+    if (Status status = plan->prepare(0); !status)
+      return status;
+    AttentionBackwardArguments given = arguments();
+    change(given);
+    return plan->run(given, 0x100000, workspaceBytes, streamOf(0));
+  }
+  AttentionBackwardArguments arguments() {
+    AttentionBackwardArguments a;
+    auto dense = [](uint64_t address, int64_t heads, int64_t length) {
+      return Argument::dense(address, ElementType::BF16, {2, heads, length, 64});
+    };
+    a.q = dense(0x10000, 8, 300);
+    a.k = dense(0x20000, 2, 500);
+    a.v = dense(0x30000, 2, 500);
+    a.o = dense(0x40000, 8, 300);
+    a.dO = dense(0x50000, 8, 300);
+    a.dQ = dense(0x60000, 8, 300);
+    a.dK = dense(0x70000, 2, 500);
+    a.dV = dense(0x80000, 2, 500);
+    a.lse = Argument::dense(0x90000, ElementType::F32, {2, 8, 300});
+    a.scale = 0.125f;
+    a.captures = captures;
+    a.numCaptures = 2;
+    return a;
+  }
+  AttentionBackwardDesc desc;
+  Argument captures[2] = {Argument::dense(0xa0000, ElementType::F32, {8}), Argument::absent()};
+};
+
+TEST_F(Backward, RunsBothForms) {
+  for (bool isDeterministic : {false, true}) {
+    SCOPED_TRACE(isDeterministic);
+    fake() = FakeDriver();
+    desc.isDeterministic = isDeterministic;
+    Expected<AttentionBackward> plan = create(backwardBundle());
+    ASSERT_TRUE(plan.ok()) << plan.status().message();
+    EXPECT_EQ(plan->captures(), (std::vector<std::string>{"slopes", "d_slopes"}));
+    EXPECT_OK(plan->checkSupport({8, 6, 0}));
+    EXPECT_OK(plan->prepare(0));
+    uint64_t bytes = 0;
+    EXPECT_OK(plan->workspaceSize(arguments(), 0, bytes));
+    EXPECT_EQ(bytes, workspaceBytes);
+    fake().calls.clear();
+    EXPECT_OK(plan->run(arguments(), 0x100000, bytes, streamOf(0)));
+    ASSERT_EQ(fake().launches.size(), isDeterministic ? 2u : 3u);
+    EXPECT_EQ(fake().launches[0].grid[0], 5u * 2 * 8);
+    EXPECT_EQ(fake().launches[1].grid[0], 8u * 2 * 2) << "a block of keys for each head of k";
+    ASSERT_EQ(fake().fills.size(), 1u);
+    EXPECT_EQ(fake().fills[0].address, 0x100000u + 2 * 8 * 300 * 4);
+    for (const FakeLaunch &launch : fake().launches)
+      EXPECT_EQ(launch.stream, streamOf(0));
+    // What a capture into a graph allows: launches and fills on the stream, and questions.
+    for (const auto &call : fake().calls)
+      EXPECT_TRUE(call.first == "cuLaunchKernel" || call.first == "cuLaunchKernelEx" ||
+                  call.first == "cuMemsetD32Async" || call.first.rfind("cuCtx", 0) == 0 ||
+                  call.first == "cuStreamGetCtx")
+          << call.first;
+  }
+}
+
+TEST_F(Backward, PassesStridesAndOptionalViews) {
+  BundleWriter writer = backwardBundle();
+  std::shared_ptr<const Bundle> bundle = read(writer);
+  desc.headDim = 64;
+  Expected<AttentionBackward> plan = AttentionBackward::create(driver, bundle, desc);
+  ASSERT_TRUE(plan.ok()) << plan.status().message();
+  EXPECT_OK(plan->prepare(0));
+  AttentionBackwardArguments given = arguments();
+  given.dO.strides[0] = int64_t(5) << 31; // a slice of a concatenation
+  given.dO.strides[2] = 3 * 64;
+  given.dLse = Argument::dense(0xb0000, ElementType::F32, {2, 8, 300});
+  captures[1] = Argument::dense(0xc0000, ElementType::F32, {8});
+  fake().layout = &bundle->manifest().kernels[0].layout; // of delta, which is launched first
+  EXPECT_OK(plan->run(given, 0x100000, workspaceBytes, nullptr));
+  auto paramAt = [&](size_t index, auto value) {
+    std::memcpy(&value, fake().launches[0].params.data() + fake().layout->params[index].offset,
+                sizeof(value));
+    return value;
+  };
+  constexpr size_t perArray = 1 + 2 * 4;
+  EXPECT_EQ(paramAt(perArray, uint64_t()), 0x50000u);
+  EXPECT_EQ(paramAt(perArray + 5, int64_t()), int64_t(5) << 31);
+  EXPECT_EQ(paramAt(perArray + 7, int64_t()), 3 * 64);
+  EXPECT_EQ(paramAt(2 * perArray, uint64_t()), 0xb0000u);
+}
+
+TEST_F(Backward, NamesTheCommandForWhatIsMissing) {
+  desc.hasWindow = true;
+  EXPECT_FAILURE(create(backwardBundle()).status(), Code::MissingVariant,
+                 "'test.twb' has no variant of 'attention_backward' for D = 64, DV = 64, T = bf16, "
+                 "CAUSAL = \"none\", WINDOW = true, DETERMINISTIC = false; make it with: "
+                 "tilewrightc kernels/attention_backward.mlir --program=attention_backward "
+                 "--param=D=64 --param=DV=64 --param=T=bf16 --param=CAUSAL=none "
+                 "--param=WINDOW=true --param=DETERMINISTIC=false --target=sm_80 --emit=bundle -o "
+                 "FILE");
+  desc = AttentionBackwardDesc();
+  desc.valueDim = -1;
+  EXPECT_FAILURE(create(backwardBundle()).status(), Code::InvalidArgument,
+                 "the head dimension of attention must be positive, but got 64 and, for values, "
+                 "-1");
+  desc = AttentionBackwardDesc();
+  desc.entry = "attention_forward";
+  EXPECT_FAILURE(create(backwardBundle()).status(), Code::MissingVariant,
+                 "'test.twb' has no kernel or program 'attention_forward'");
+  desc = AttentionBackwardDesc();
+  Expected<AttentionBackward> plan = create(backwardBundle());
+  EXPECT_FAILURE(plan->checkSupport({7, 5, 0}), Code::MissingVariant,
+                 "no variant of kernel 'delta' runs on compute capability 7.5: that of entry "
+                 "'delta' is for sm_80; make it with: tilewrightc kernels/attention_backward.mlir "
+                 "--program=attention_backward --param=D=64 --param=DV=64 --param=T=bf16 "
+                 "--param=CAUSAL=none --param=WINDOW=false --param=DETERMINISTIC=false "
+                 "--target=sm_80 --emit=bundle -o FILE");
+}
+
+TEST_F(Backward, RefusesOtherPrograms) {
+  BundleWriter writer = backwardBundle();
+  auto each = [&](auto change) {
+    for (ProgramSpec &program : writer.manifest.programs)
+      change(program.arguments);
+  };
+  each([](auto &list) { list.push_back(ArgumentSpec::scalar("seed", ElementType::I64)); });
+  EXPECT_FAILURE(create(writer).status(), Code::InvalidArgument,
+                 "'attention_backward' takes 'seed', which is no argument of attention");
+  writer = backwardBundle();
+  each([](auto &list) {
+    list[3].name = "out"; // o
+    list[3].isOptional = true;
+  });
+  for (ProgramSpec &program : writer.manifest.programs)
+    program.launches[0].arguments[0] = "out";
+  EXPECT_FAILURE(create(writer).status(), Code::InvalidArgument,
+                 "'attention_backward' takes no 'o', which attention has");
+}
+
+TEST_F(Backward, RefusesAGradientOfLseThatTheProgramDoesNotTake) {
+  BundleWriter writer = backwardBundle();
+  for (ProgramSpec &program : writer.manifest.programs) {
+    program.arguments.erase(program.arguments.begin() + 6);
+    program.launches.erase(program.launches.begin());
+  }
+  Expected<AttentionBackward> plan = create(writer);
+  ASSERT_TRUE(plan.ok()) << plan.status().message();
+  AttentionBackwardArguments given = arguments();
+  uint64_t bytes = 0;
+  EXPECT_OK(plan->workspaceSize(given, 0, bytes));
+  given.dLse = Argument::dense(0xb0000, ElementType::F32, {2, 8, 300});
+  EXPECT_FAILURE(plan->workspaceSize(given, 0, bytes), Code::InvalidArgument,
+                 "'attention_backward' takes no 'dlse', but got one");
+}
+
+TEST_F(Backward, RefusesShapesThatDoNotMatch) {
+  struct Case {
+    void (*change)(AttentionBackwardArguments &);
+    const char *message;
+  };
+  const Case cases[] = {
+      {[](auto &a) { a.o.extents[2] = 299; },
+       "argument 'o' of attention must have extent 300 along dimension 2, as 'q' has, but got "
+       "299"},
+      {[](auto &a) { a.dO.extents[1] = 2; },
+       "argument 'do' of attention must have extent 8 along dimension 1, as 'q' has, but got 2"},
+      {[](auto &a) { a.lse.extents[2] = 304; },
+       "argument 'lse' of attention must have extent 300 along dimension 2, as 'q' has, but got "
+       "304"},
+      {[](auto &a) { a.dLse = Argument::dense(0xb0000, ElementType::F32, {2, 1, 300}); },
+       "argument 'dlse' of attention must have extent 8 along dimension 1, as 'q' has, but got 1"},
+      {[](auto &a) { a.dQ.extents[0] = 1; },
+       "argument 'dq' of attention must have extent 2 along dimension 0, as 'q' has, but got 1"},
+      {[](auto &a) { a.dK.extents[1] = 8; }, // summed over the group by the kernel
+       "argument 'dk' of attention must have extent 2 along dimension 1, as 'k' has, but got 8"},
+      {[](auto &a) { a.dV.extents[2] = 300; },
+       "argument 'dv' of attention must have extent 500 along dimension 2, as 'v' has, but got "
+       "300"},
+      {[](auto &a) {
+         for (Argument *view : {&a.k, &a.v, &a.dK, &a.dV})
+           view->extents[1] = 5;
+       },
+       "the heads of 'q' must be a multiple of those of 'k', but got 8 and 5"},
+      {[](auto &a) { a.numCaptures = 1; }, "attention takes 2 captures, but got 1"},
+      {[](auto &a) { a.dO = Argument::absent(); },
+       "argument 'do' of program 'attention_backward' is missing; it is not an optional argument"},
+      {[](auto &a) { a.lse = Argument::absent(); },
+       "argument 'lse' of program 'attention_backward' is missing; it is not an optional "
+       "argument"},
+      {[](auto &a) { a.dK = Argument::absent(); },
+       "argument 'dk' of program 'attention_backward' is missing; it is not an optional "
+       "argument"},
+      {[](auto &a) { a.dQ.extents[3] = 128; },
+       "argument 'dq' of program 'attention_backward' must have extent 64 along dimension 3, but "
+       "got 128"},
+      {[](auto &a) { a.dV.type = ElementType::F32; },
+       "argument 'dv' of program 'attention_backward' must have element type bf16, but got f32"},
+      {[](auto &a) { a.lse.type = ElementType::F64; },
+       "argument 'lse' of program 'attention_backward' must have element type f32, but got f64"},
+      {[](auto &a) { a.dO.rank = 3; },
+       "argument 'do' of program 'attention_backward' must have rank 4, but got rank 3"},
+      {[](auto &a) { a.dO.bits += 1; },
+       "argument 'do' of program 'attention_backward' must be aligned to the 2 bytes of its "
+       "elements"},
+      {[](auto &a) { a.dQ.bits = 0; },
+       "argument 'dq' of program 'attention_backward' is a null pointer, but its view has "
+       "elements"},
+      {[](auto &a) { const_cast<Argument &>(a.captures[0]) = Argument::absent(); },
+       "argument 'slopes' of program 'attention_backward' is missing; it is not an optional "
+       "argument"},
+      {[](auto &a) { const_cast<Argument &>(a.captures[1]) = Argument::scalar(1.0f); },
+       "argument 'd_slopes' of program 'attention_backward' must be a view, but got a scalar"}};
+  for (const Case &wrong : cases) {
+    EXPECT_FAILURE(runWith(wrong.change), Code::InvalidArgument, wrong.message);
+    EXPECT_TRUE(fake().launches.empty() && fake().fills.empty()) << wrong.message;
+    captures[0] = Argument::dense(0xa0000, ElementType::F32, {8});
+    captures[1] = Argument::absent();
+  }
+  EXPECT_OK(runWith([](auto &a) { // no queries: dK and dV are written all the same
+    for (Argument *view : {&a.q, &a.o, &a.dO, &a.dQ, &a.lse})
+      view->extents[2] = 0;
+  }));
+  EXPECT_EQ(fake().launches.size(), 1u);
+}
+
+TEST_F(Backward, ChecksTheWorkspaceAndThePreparation) {
+  Expected<AttentionBackward> plan = create(backwardBundle());
+  EXPECT_FAILURE(plan->run(arguments(), 0x100000, workspaceBytes, streamOf(0)), Code::NotPrepared,
+                 "program 'attention_backward' is not prepared for this device; call prepare "
+                 "before run");
+  EXPECT_OK(plan->prepare(0));
+  EXPECT_FAILURE(plan->run(arguments(), 0x100000, workspaceBytes - 1, nullptr),
+                 Code::InvalidArgument,
+                 "program 'attention_backward' needs a workspace of 1248000 bytes, but got "
+                 "1247999");
+  EXPECT_FAILURE(plan->run(arguments(), 0, workspaceBytes, nullptr), Code::InvalidArgument,
+                 "program 'attention_backward' needs a workspace of 1248000 bytes, but got 0");
+  EXPECT_FAILURE(plan->run(arguments(), 0x100010, workspaceBytes, nullptr), Code::InvalidArgument,
+                 "the workspace of program 'attention_backward' must be aligned to 256 bytes");
+}
+
+TEST_F(Backward, ReportsEachDriverCallOfRun) {
+  const std::pair<const char *, const char *> injections[] = {
+      {"cuMemsetD32Async", "cannot fill workspace 'dq_sum' of program 'attention_backward'"},
+      {"cuLaunchKernel", "cannot launch kernel 'delta' on a grid of 80 x 1 x 1"},
+      {"cuStreamGetCtx", "cannot find the context of the stream"}};
+  for (const auto &[call, message] : injections) {
+    fake() = FakeDriver();
+    Expected<AttentionBackward> plan = create(backwardBundle());
+    EXPECT_OK(plan->prepare(0));
+    fake().failures[call] = 999;
+    EXPECT_FAILURE(plan->run(arguments(), 0x100000, workspaceBytes, streamOf(0)), Code::Driver,
+                   std::string(message) + ": " + call + " returned CUDA_ERROR_FAKE (999), as told");
+    EXPECT_TRUE(fake().contexts.empty());
+  }
+}
+
+class BackwardCApi : public RuntimeTest {
+protected:
+  void SetUp() override {
+    RuntimeTest::SetUp();
+    setDriverForTesting(&driver);
+    std::string bytes = *backwardBundle().bytes();
+    ASSERT_EQ(tilewright_bundle_load(bytes.data(), bytes.size(), &bundle), TILEWRIGHT_OK);
+    desc = {sizeof(desc), TILEWRIGHT_BF16, TILEWRIGHT_CAUSAL_NONE, 64, 0, 0, 1, nullptr};
+    args.struct_size = sizeof(args);
+    args.q = args.o = args.d_o = args.d_q = &q;
+    args.k = args.v = args.d_k = args.d_v = &k;
+    args.lse = &lse;
+    args.captures = list;
+    args.num_captures = 2;
+  }
+  void TearDown() override {
+    tilewright_attention_backward_destroy(plan);
+    tilewright_bundle_close(bundle);
+    setDriverForTesting(nullptr);
+  }
+  tilewright_code create() { return tilewright_attention_backward_create(bundle, &desc, &plan); }
+  tilewright_code run() {
+    return tilewright_attention_backward_run(plan, &args, reinterpret_cast<void *>(0x100000),
+                                             workspaceBytes, streamOf(0));
+  }
+  static tilewright_view view(uintptr_t address, tilewright_type type, uint32_t rank,
+                              const int64_t *extents) {
+    return {
+        sizeof(tilewright_view), reinterpret_cast<void *>(address), type, rank, extents, nullptr};
+  }
+
+  tilewright_bundle *bundle = nullptr;
+  tilewright_attention_backward *plan = nullptr;
+  tilewright_attention_backward_desc desc;
+  int64_t qExtents[4] = {2, 8, 300, 64}, kExtents[4] = {2, 2, 500, 64}, slopeExtents[1] = {8};
+  tilewright_view q = view(0x10000, TILEWRIGHT_BF16, 4, qExtents);
+  tilewright_view k = view(0x20000, TILEWRIGHT_BF16, 4, kExtents);
+  tilewright_view lse = view(0x30000, TILEWRIGHT_F32, 3, qExtents);
+  tilewright_view slopes = view(0x40000, TILEWRIGHT_F32, 1, slopeExtents);
+  tilewright_view dSlopes = view(0x50000, TILEWRIGHT_F32, 1, slopeExtents);
+  tilewright_argument list[2] = {
+      {sizeof(tilewright_argument), "d_slopes", &dSlopes, nullptr, TILEWRIGHT_F32},
+      {sizeof(tilewright_argument), "slopes", &slopes, nullptr, TILEWRIGHT_F32}};
+  tilewright_attention_backward_args args = {};
+};
+
+TEST_F(BackwardCApi, Runs) {
+  ASSERT_EQ(create(), TILEWRIGHT_OK) << tilewright_last_error();
+  EXPECT_EQ(tilewright_attention_backward_num_captures(plan), 2u);
+  EXPECT_STREQ(tilewright_attention_backward_capture_name(plan, 1), "d_slopes");
+  EXPECT_EQ(tilewright_attention_backward_capture_name(plan, 2), nullptr);
+  EXPECT_EQ(tilewright_attention_backward_num_captures(nullptr), 0u);
+  EXPECT_EQ(tilewright_attention_backward_check_support(plan, 9, 0, 0), TILEWRIGHT_OK);
+  uint64_t bytes = 0;
+  EXPECT_EQ(tilewright_attention_backward_workspace_size(plan, &args, 0, &bytes), TILEWRIGHT_OK)
+      << tilewright_last_error();
+  EXPECT_EQ(bytes, workspaceBytes);
+  EXPECT_EQ(run(), TILEWRIGHT_NOT_PREPARED);
+  ASSERT_EQ(tilewright_attention_backward_prepare(plan, 0), TILEWRIGHT_OK);
+  EXPECT_EQ(run(), TILEWRIGHT_OK) << tilewright_last_error();
+  EXPECT_EQ(fake().launches.size(), 2u) << "the deterministic form";
+  args.num_captures = 0; // slopes is needed
+  EXPECT_EQ(run(), TILEWRIGHT_INVALID_ARGUMENT);
+}
+
+TEST_F(BackwardCApi, ChecksStructs) {
+  desc.struct_size = 8;
+  EXPECT_C_FAILURE(create(), TILEWRIGHT_INVALID_ARGUMENT,
+                   "struct_size of tilewright_attention_backward_desc is 8, less than 48");
+  desc.struct_size = sizeof(desc);
+  desc.type = tilewright_type(-1);
+  EXPECT_C_FAILURE(create(), TILEWRIGHT_INVALID_ARGUMENT,
+                   "the description of attention has the unknown element type -1");
+  desc.type = TILEWRIGHT_BF16;
+  desc.causal = tilewright_causal(3);
+  EXPECT_C_FAILURE(create(), TILEWRIGHT_INVALID_ARGUMENT,
+                   "the description of attention has the unknown causal mode 3");
+  desc.causal = TILEWRIGHT_CAUSAL_NONE;
+  EXPECT_C_FAILURE(tilewright_attention_backward_create(bundle, nullptr, &plan),
+                   TILEWRIGHT_INVALID_ARGUMENT, "bundle, desc and plan must not be null");
+  ASSERT_EQ(create(), TILEWRIGHT_OK);
+  ASSERT_EQ(tilewright_attention_backward_prepare(plan, 0), TILEWRIGHT_OK);
+  EXPECT_C_FAILURE(tilewright_attention_backward_prepare(nullptr, 0), TILEWRIGHT_INVALID_ARGUMENT,
+                   "plan must not be null");
+  EXPECT_C_FAILURE(tilewright_attention_backward_run(plan, nullptr, nullptr, 0, nullptr),
+                   TILEWRIGHT_INVALID_ARGUMENT, "args must not be null");
+  EXPECT_C_FAILURE(tilewright_attention_backward_workspace_size(plan, &args, 0, nullptr),
+                   TILEWRIGHT_INVALID_ARGUMENT, "plan and bytes must not be null");
+  args.struct_size = 16;
+  EXPECT_C_FAILURE(run(), TILEWRIGHT_INVALID_ARGUMENT,
+                   "struct_size of tilewright_attention_backward_args is 16, less than 120");
+  args.struct_size = sizeof(args);
+  lse.rank = 9;
+  EXPECT_C_FAILURE(run(), TILEWRIGHT_INVALID_ARGUMENT, "lse has rank 9; the limit is 8");
+  lse.rank = 3;
+  list[0].name = "d_bias";
+  EXPECT_C_FAILURE(run(), TILEWRIGHT_INVALID_ARGUMENT, "there is no argument 'd_bias'");
+  list[0].name = "slopes";
+  EXPECT_C_FAILURE(run(), TILEWRIGHT_INVALID_ARGUMENT, "argument 'slopes' is given twice");
+  EXPECT_TRUE(fake().launches.empty());
+}
+
+} // namespace
