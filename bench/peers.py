@@ -162,9 +162,11 @@ class Bench:
             try:
                 if file not in self.bundles:
                     self.bundles[file] = self.library.open(file)
+                attention = (self.library, self.bundles[file], case.dtype, case.dim, case.causal)
                 if entry == "attention_forward":
-                    plan = self.tilewright.AttentionForward(self.library, self.bundles[file], case.dtype, case.dim,
-                                                            case.causal)
+                    plan = self.tilewright.AttentionForward(*attention)
+                elif entry == "attention_backward":
+                    plan = self.tilewright.AttentionBackward(*attention, "DETERMINISTIC" in source.params)
                 else:
                     plan = self.tilewright.Operation(self.library, self.bundles[file], entry,
                                                      source.params_for(entry, case))

@@ -30,10 +30,23 @@ class ForwardDesc(ctypes.Structure):
                 ("value_dim", c_int64), ("has_window", c_int), ("entry", c_char_p)]
 
 
-class ForwardArguments(ctypes.Structure):
-    _fields_ = [("struct_size", c_size_t)] + [(name, POINTER(View)) for name in ("q", "k", "v", "o", "lse")] + [
-        ("scale", c_float), ("window_left", c_int32), ("window_right", c_int32), ("captures", POINTER(Argument)),
-        ("num_captures", c_size_t)]
+class BackwardDesc(ctypes.Structure):
+    _fields_ = ForwardDesc._fields_[:-1] + [("deterministic", c_int), ("entry", c_char_p)]
+
+
+FORWARD_VIEWS = ("q", "k", "v", "o", "lse")
+BACKWARD_VIEWS = ("q", "k", "v", "o", "do", "lse", "dlse", "dq", "dk", "dv")
+
+
+def _attention_arguments(views):
+    class Arguments(ctypes.Structure):
+        _fields_ = [("struct_size", c_size_t)] + [(name, POINTER(View)) for name in views] + [
+            ("scale", c_float), ("window_left", c_int32), ("window_right", c_int32), ("captures", POINTER(Argument)),
+            ("num_captures", c_size_t)]
+    return Arguments
+
+
+ForwardArguments, BackwardArguments = _attention_arguments(FORWARD_VIEWS), _attention_arguments(BACKWARD_VIEWS)
 
 
 class TilewrightError(Exception):
@@ -115,23 +128,38 @@ class _Plan:
         return launch
 
 
-class AttentionForward(_Plan):
+class _Attention(_Plan):
+    def bind(self, values, allocate, stream):
+        """`values` by the names of the kernel; those that are not the plan's are captures."""
+        rest = dict(values)
+        given = {name: rest.pop(name) for name in self.views}
+        views = {name: view_of(tensor) for name, tensor in given.items() if tensor is not None}
+        scalars = {name: rest.pop(name) for name in ("scale", "window_left", "window_right")}
+        captures, kept = arguments_of(rest)
+        arguments = sized(self.struct, captures=captures, num_captures=len(rest), **scalars,
+                          **{name: ctypes.pointer(view) for name, view in views.items()})
+        return self._bind((byref(arguments),), (arguments, captures, kept, views, list(values.values())), allocate,
+                          stream)
+
+
+class AttentionForward(_Attention):
+    views, struct = FORWARD_VIEWS, ForwardArguments
+
     def __init__(self, library, bundle, dtype, dim, causal, entry=None):
         super().__init__(library, "attention_forward")
         desc = sized(ForwardDesc, type=TYPES[dtype], causal=CAUSAL[causal], head_dim=dim,
                      entry=entry.encode() if entry else None)
         library.call("attention_forward_create", bundle, byref(desc), byref(self.handle))
 
-    def bind(self, values, allocate, stream):
-        rest = dict(values)
-        given = {name: rest.pop(name) for name in ("q", "k", "v", "o", "lse")}
-        views = {name: view_of(tensor) for name, tensor in given.items() if tensor is not None}
-        scalars = {name: rest.pop(name) for name in ("scale", "window_left", "window_right")}
-        captures, kept = arguments_of(rest)
-        arguments = sized(ForwardArguments, captures=captures, num_captures=len(rest), **scalars,
-                          **{name: ctypes.pointer(view) for name, view in views.items()})
-        return self._bind((byref(arguments),), (arguments, captures, kept, views, list(values.values())), allocate,
-                          stream)
+
+class AttentionBackward(_Attention):
+    views, struct = BACKWARD_VIEWS, BackwardArguments
+
+    def __init__(self, library, bundle, dtype, dim, causal, deterministic=False, entry=None):
+        super().__init__(library, "attention_backward")
+        desc = sized(BackwardDesc, type=TYPES[dtype], causal=CAUSAL[causal], head_dim=dim, deterministic=deterministic,
+                     entry=entry.encode() if entry else None)
+        library.call("attention_backward_create", bundle, byref(desc), byref(self.handle))
 
 
 class Operation(_Plan):
