@@ -93,17 +93,10 @@ void GpuTest::TearDown() {
   require(*device, driver().cuCtxPopCurrent(&popped), "cuCtxPopCurrent");
 }
 
-std::shared_ptr<GpuOperation>
-GpuTest::compile(const std::string &file,
-                 const std::vector<std::pair<std::string, std::string>> &params) {
-  static std::map<std::string, std::shared_ptr<GpuOperation>> compiled;
-  std::string key = file;
-  for (const auto &[name, value] : params)
-    key += " " + name + "=" + value;
-  auto &operation = compiled[key];
-  if (operation)
-    return operation;
-
+std::shared_ptr<const runtime::Bundle>
+GpuTest::compileBundle(const std::string &file,
+                       const std::vector<std::pair<std::string, std::string>> &params,
+                       std::string *entryName) {
   mlir::DialectRegistry registry;
   registerDialects(registry);
   mlir::MLIRContext context(registry, mlir::MLIRContext::Threading::DISABLED);
@@ -119,18 +112,36 @@ GpuTest::compile(const std::string &file,
   auto module = compileFile(context, "kernels/" + file + ".mlir", options);
   mlir::Operation *entry = module ? findEntry(*module) : nullptr;
   if (!entry) {
-    ADD_FAILURE() << key << " does not compile: " << errors;
+    ADD_FAILURE() << file << " does not compile: " << errors;
     return nullptr;
   }
+  if (entryName)
+    *entryName = mlir::SymbolTable::getSymbolName(entry).getValue().str();
   GpuOptions gpu;
   gpu.target = device->getTarget();
   auto bundle = GpuOperation::compile(entry, gpu, /*assemble=*/false);
   if (!bundle) {
-    ADD_FAILURE() << key << ": " << llvm::toString(bundle.takeError()) << ": " << errors;
+    ADD_FAILURE() << file << ": " << llvm::toString(bundle.takeError()) << ": " << errors;
     return nullptr;
   }
-  llvm::Expected<GpuOperation> loaded =
-      GpuOperation::create(*device, *bundle, mlir::SymbolTable::getSymbolName(entry).getValue());
+  return *bundle;
+}
+
+std::shared_ptr<GpuOperation>
+GpuTest::compile(const std::string &file,
+                 const std::vector<std::pair<std::string, std::string>> &params) {
+  static std::map<std::string, std::shared_ptr<GpuOperation>> compiled;
+  std::string key = file;
+  for (const auto &[name, value] : params)
+    key += " " + name + "=" + value;
+  auto &operation = compiled[key];
+  if (operation)
+    return operation;
+  std::string entry;
+  std::shared_ptr<const runtime::Bundle> bundle = compileBundle(file, params, &entry);
+  if (!bundle)
+    return nullptr;
+  llvm::Expected<GpuOperation> loaded = GpuOperation::create(*device, bundle, entry);
   if (!loaded) {
     ADD_FAILURE() << key << ": " << llvm::toString(loaded.takeError());
     return nullptr;

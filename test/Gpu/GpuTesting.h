@@ -54,6 +54,10 @@ protected:
   void TearDown() override;
 
   /// Compiles `kernels/FILE.mlir`, once for each binding. Fails the test where it is refused.
+  std::shared_ptr<const runtime::Bundle>
+  compileBundle(const std::string &file,
+                const std::vector<std::pair<std::string, std::string>> &params,
+                std::string *entryName = nullptr);
   std::shared_ptr<GpuOperation>
   compile(const std::string &file, const std::vector<std::pair<std::string, std::string>> &params);
   std::shared_ptr<GpuOperation> compileAttention(int64_t D);

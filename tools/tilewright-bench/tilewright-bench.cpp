@@ -39,8 +39,8 @@ struct BenchCommandLine {
                cl::init("cpu"), cl::value_desc("name"), cl::cat(category)),
         target("target", cl::desc("What to compile for on a GPU: sm_80 (the default) or sm_90a"),
                cl::value_desc("name"), cl::cat(category)),
-        warps("warps", cl::desc("Warps of a thread block on a GPU; 0: by the kernel's products"), cl::init(GpuOptions().warps),
-              cl::value_desc("n"), cl::cat(category)),
+        warps("warps", cl::desc("Warps of a thread block on a GPU; 0: by the kernel's products"),
+              cl::init(GpuOptions().warps), cl::value_desc("n"), cl::cat(category)),
         schedule("schedule", cl::desc("Overrides a decision about loops on a GPU"),
                  cl::value_desc("KEY=VALUE"), cl::cat(category)),
         warm("warm", cl::desc("Do not overwrite the L2 of a GPU before each run"),
@@ -58,8 +58,8 @@ struct BenchCommandLine {
               cl::value_desc("type,..."), cl::cat(category)),
         masks("causal", cl::desc("Masks: none, top_left, bottom_right"), cl::CommaSeparated,
               cl::value_desc("mask,..."), cl::cat(category)),
-        directions("direction", cl::desc("forward, backward"), cl::CommaSeparated,
-                   cl::value_desc("direction,..."), cl::cat(category)),
+        directions("direction", cl::desc("forward, backward; fwd, bwd for short"),
+                   cl::CommaSeparated, cl::value_desc("direction,..."), cl::cat(category)),
         params("param", cl::desc("A further parameter, such as BLOCK_M=64"),
                cl::value_desc("NAME=VALUE"), cl::cat(category)),
         rounds("rounds", cl::desc("Rounds, of which the median counts (7; 20 on a GPU)"),
@@ -142,7 +142,8 @@ llvm::Error addAttention(BenchCommandLine &options, const std::string &target,
   if (llvm::Error error = parseEach("--param", options.params, parseParam, base.params))
     return error;
   for (const std::string &direction : orDefault(options.directions, {"forward"})) {
-    if (direction != "forward" && direction != "backward")
+    bool isBackward = direction == "backward" || direction == "bwd";
+    if (!isBackward && direction != "forward" && direction != "fwd")
       return usage("--direction: expected forward or backward but got '" + direction + "'");
     for (const std::string &typeText : orDefault(options.types, {"f32"})) {
       llvm::Expected<ElementType> type = parseType(typeText);
@@ -150,11 +151,11 @@ llvm::Error addAttention(BenchCommandLine &options, const std::string &target,
         return type.takeError();
       for (const std::string &mask : orDefault(options.masks, {"none", "top_left"})) {
         AttentionConfig config = base;
-        config.backward = direction == "backward";
+        config.backward = isBackward;
         config.type = *type;
         config.causal = mask;
         cases.emplace_back();
-        cases.back().name = direction + " " + typeText + " " + mask;
+        cases.back().name = (isBackward ? "backward " : "forward ") + typeText + " " + mask;
         cases.back().attention = config;
       }
     }
