@@ -216,12 +216,16 @@ KernelEmitter::Region KernelEmitter::getRegion(Value viewValue, OperandRange ind
   size_t dynamic = 0;
   for (int64_t known : staticIndices)
     index.push_back(ShapedType::isDynamic(known) ? getScalar(indices[dynamic++]) : i32(known));
-  Value offset = i64(0);
+  Value offset = i64(0), outer = i64(0);
   for (int64_t d = 0; d < rank; ++d) {
-    offset = add(offset, mul(toI64(index[d]), view.strides[d]));
-    if (!llvm::is_contained(along, d))
-      region.inside = conjunction(region.inside, less(index[d], view.extents[d]));
+    Value part = mul(toI64(index[d]), view.strides[d]);
+    offset = add(offset, part);
+    if (llvm::is_contained(along, d))
+      continue;
+    outer = add(outer, part);
+    region.inside = conjunction(region.inside, less(index[d], view.extents[d]));
   }
+  region.outer = advance(view.base, mul(outer, i64(view.bytes)));
   region.origin = advance(view.base, mul(offset, i64(view.bytes)));
   region.viewValue = viewValue;
   region.isArgument = isa<BlockArgument>(viewValue);
@@ -235,13 +239,18 @@ KernelEmitter::Region KernelEmitter::getRegion(Value viewValue, OperandRange ind
 }
 
 Value KernelEmitter::isAlignedView(const View &view, Value viewValue, int64_t vector) {
-  // Of a role, entry is the role's own.
-  Value inRole;
-  Value &known = role ? inRole : alignedViews[{viewValue, vector}];
+  // Of a role, entry is the role's own. Outside of loops nothing is gained by computing it there,
+  // and behind them it would be kept in a register.
+  Value notShared;
+  Operation *around = b.getInsertionBlock()->getParentOp();
+  bool isInLoop =
+      isa<LoopLikeOpInterface>(around) || around->getParentOfType<LoopLikeOpInterface>();
+  Value &known = role || !isInLoop ? notShared : alignedViews[{viewValue, vector}];
   if (known)
     return known;
   OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPoint(endOfEntry);
+  if (isInLoop)
+    b.setInsertionPoint(endOfEntry);
   auto is = [&](arith::CmpIPredicate predicate, Value value, Value wanted) {
     return arith::CmpIOp::create(b, predicate, value, wanted).getResult();
   };
@@ -315,15 +324,19 @@ void KernelEmitter::forEachRun(const Region &region, const RegisterLayout &layou
   llvm::DenseMap<int64_t, Part> parts[2];
   // Dimensions whose offset is not that of the thread plus that of the register.
   auto isSplit = [&](int d) { return (d == 0 && last > 1) || d == region.gathered; };
-  Value base = region.origin;
-  for (int d = 0; d < rank; ++d) {
-    if (isSplit(d))
-      continue;
-    size_t dim = d == rank - 1 ? last : 0;
-    bool isUnit = vector > 1 && dim == last;
-    Value offset = toI64(threadCoord(layout, d));
-    base = advance(base,
-                   mul(isUnit ? offset : mul(offset, region.stride[dim]), i64(region.view.bytes)));
+  // The thread's row is added before it is widened and multiplied: one product, and nothing that a
+  // loop between this access and another would have to keep.
+  Values start = region.index;
+  for (int d = 0; d < rank; ++d)
+    if (!isSplit(d)) {
+      Value &index = start[d == rank - 1 ? last : 0];
+      index = add(index, threadCoord(layout, d));
+    }
+  Value base = region.outer;
+  for (auto [dim, index] : llvm::enumerate(start)) {
+    Value offset = toI64(index);
+    base = advance(base, mul(vector > 1 && dim == last ? offset : mul(offset, region.stride[dim]),
+                             i64(region.view.bytes)));
   }
   auto getPart = [&](int d, int64_t at, int reg) {
     Part &part = parts[d][at];

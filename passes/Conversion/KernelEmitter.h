@@ -173,6 +173,7 @@ private:
   /// Where a tile begins in a view, and along which of its dimensions it runs.
   struct Region {
     View view;
+    mlir::Value outer;    ///< address of where indices along the tile's dimensions count from
     mlir::Value origin;   ///< address of element 0 of the tile, inside or not
     mlir::Value inside;   ///< whether the indices along other dimensions are inside; may be null
     Values index, extent; ///< of the tile's dimensions
@@ -192,7 +193,7 @@ private:
   /// Whether runs of `vector` elements along the last dimension are contiguous, aligned to their
   /// size, and inside the view as a whole or not at all.
   mlir::Value isVectorisable(const Region &region, int64_t vector);
-  /// The part of it that depends on an argument of the kernel alone; computed once, at entry.
+  /// The part of it that depends on an argument of the kernel alone; for loops computed at entry.
   mlir::Value isAlignedView(const View &view, mlir::Value viewValue, int64_t vector);
 
   mlir::LogicalResult emitDim(tile::DimOp op);
