@@ -152,6 +152,23 @@ LogicalResult KernelEmitter::emitGridExtent(GridExtentOp op) {
   return success();
 }
 
+/// Whether it and what it is made of cannot be negative: extents, numbers, and their sums,
+/// products, quotients.
+static bool isNotNegative(tile::ExprAttr expr) {
+  switch (expr.getKind()) {
+  case tile::ExprKind::Dim:
+    return true;
+  case tile::ExprKind::Int:
+    return expr.getValue() >= 0;
+  case tile::ExprKind::Call:
+    return llvm::is_contained({"+", "add", "*", "mul", "ceildiv", "floordiv", "mod", "min", "max"},
+                              expr.getName()) &&
+           llvm::all_of(expr.getOperands(), isNotNegative);
+  default:
+    return false;
+  }
+}
+
 /// In 64 bits, as the launch computes it; flags as i1.
 Value KernelEmitter::emitExpr(tile::ExprAttr expr) {
   auto fail = [&](const Twine &message) {
@@ -209,15 +226,36 @@ Value KernelEmitter::emitExpr(tile::ExprAttr expr) {
     return arith::SubIOp::create(b, operands[0], operands[1]);
   if (is("*", 2) || is("mul", 2))
     return mul(operands[0], operands[1]);
-  if (is("ceildiv", 2)) {
-    // Extents are not negative: the division of i32 by a constant is a few instructions.
-    Value more = add(operands[0], add(operands[1], i64(-1)));
-    return arith::DivUIOp::create(b, more, operands[1]);
+  if (is("ceildiv", 2) || is("floordiv", 2) || is("mod", 2)) {
+    Value x = operands[0], divisor = operands[1];
+    // A quotient that is an extent is at least 1, for here is a block.
+    bool isPositive = llvm::is_contained(kernel.getGrid(), Attribute(expr)) && name != "mod" &&
+                      isNotNegative(expr.getOperands()[1]);
+    bool isPlain = isPositive || isNotNegative(expr);
+    // The unsigned division of i32 by a constant is a few instructions.
+    if (isPlain && name == "ceildiv")
+      return arith::DivUIOp::create(b, add(x, add(divisor, i64(-1))), divisor);
+    Value quotient = arith::DivSIOp::create(b, x, divisor);
+    Value rest = arith::RemSIOp::create(b, x, divisor);
+    if (isPlain)
+      return name == "mod" ? rest : quotient;
+    // What the machine truncates is one too small for ceildiv where signs agree, for the others one
+    // too great where they differ.
+    auto isBelowZero = [&](Value value) {
+      return arith::CmpIOp::create(b, Predicate::slt, value, i64(0)).getResult();
+    };
+    Value agree = arith::CmpIOp::create(b, Predicate::eq, isBelowZero(rest), isBelowZero(divisor));
+    Value isInexact = arith::CmpIOp::create(b, Predicate::ne, rest, i64(0));
+    Value isAbove = arith::AndIOp::create(b, isInexact, agree);
+    Value isBelow = arith::AndIOp::create(
+        b, isInexact, arith::XOrIOp::create(b, agree, constant(b.getBoolAttr(true))));
+    auto addIf = [&](Value condition, Value value, Value more) {
+      return arith::SelectOp::create(b, condition, add(value, more), value).getResult();
+    };
+    return name == "mod"        ? addIf(isBelow, rest, divisor)
+           : name == "floordiv" ? addIf(isBelow, quotient, i64(-1))
+                                : addIf(isAbove, quotient, i64(1));
   }
-  if (is("floordiv", 2))
-    return arith::DivSIOp::create(b, operands[0], operands[1]);
-  if (is("mod", 2))
-    return arith::RemSIOp::create(b, operands[0], operands[1]);
   if (is("min", 2))
     return arith::MinSIOp::create(b, operands[0], operands[1]);
   if (is("max", 2))

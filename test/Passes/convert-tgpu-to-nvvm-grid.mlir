@@ -1,0 +1,59 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// A thread computes the extents of the grid as the launch does: floordiv and mod round down and ceildiv up, whatever the signs.
+// Of constants LLVM folds what a thread would compute: 6, 11, 9, 7, 17, 12.
+//
+// RUN: tilewrightc %s --target=sm_80 --emit=llvm | FileCheck %s
+
+// CHECK-LABEL: define {{.*}}@constants(
+// CHECK: urem i32 %{{.*}}, 6
+// CHECK: urem i32 %{{.*}}, 11
+// CHECK: urem i32 %{{.*}}, 9
+// CHECK: urem i32 %{{.*}}, 7
+// CHECK: urem i32 %{{.*}}, 17
+// CHECK: urem i32 %{{.*}}, 12
+#v = #tgpu.blocked<1, lanes 32, warps 1, 1>
+tgpu.kernel @constants target "sm_80" warps 1 (%x: !tile.view<[?], i32>)
+    grid(%a = floordiv(0 - 7, 2) + 10, %b = mod(0 - 7, 2) + 10, %c = mod(7, 0 - 2) + 10, %d = ceildiv(0 - 7, 2) + 10,
+         %e = ceildiv(7, 0 - 2) + 20, %f = floordiv(0 - 8, 2) + 16, %g = 1) {
+  %ta = tile.full %a : tensor<32xi32, #v>
+  %tb = tile.full %b : tensor<32xi32, #v>
+  %tc = tile.full %c : tensor<32xi32, #v>
+  %td = tile.full %d : tensor<32xi32, #v>
+  %te = tile.full %e : tensor<32xi32, #v>
+  %tf = tile.full %f : tensor<32xi32, #v>
+  tgpu.store %ta, %x[0] : tensor<32xi32, #v>, !tile.view<[?], i32>
+  tgpu.store %tb, %x[32] : tensor<32xi32, #v>, !tile.view<[?], i32>
+  tgpu.store %tc, %x[64] : tensor<32xi32, #v>, !tile.view<[?], i32>
+  tgpu.store %td, %x[96] : tensor<32xi32, #v>, !tile.view<[?], i32>
+  tgpu.store %te, %x[128] : tensor<32xi32, #v>, !tile.view<[?], i32>
+  tgpu.store %tf, %x[160] : tensor<32xi32, #v>, !tile.view<[?], i32>
+}
+
+// Of extents alone nothing can be negative, and the division is that of the machine.
+// CHECK-LABEL: define {{.*}}@extents(
+// CHECK-NOT: select
+// CHECK: ret void
+tgpu.kernel @extents target "sm_80" warps 1 (%x: !tile.view<[?], i32>) grid(%a = floordiv(dim(x, 0), 3), %b = 1) {
+  %ta = tile.full %a : tensor<32xi32, #v>
+  tgpu.store %ta, %x[0] : tensor<32xi32, #v>, !tile.view<[?], i32>
+}
+
+// A difference may be.
+// CHECK-LABEL: define {{.*}}@difference(
+// CHECK: sdiv
+// CHECK: srem
+// CHECK: ret void
+tgpu.kernel @difference target "sm_80" warps 1 (%x: !tile.view<[?], i32>) grid(%a = floordiv(dim(x, 0) - 9, 3) + 3, %b = 1) {
+  %ta = tile.full %a : tensor<32xi32, #v>
+  tgpu.store %ta, %x[0] : tensor<32xi32, #v>, !tile.view<[?], i32>
+}
+
+// But where an extent is a quotient, it is positive in every block, and so is what was divided.
+// CHECK-LABEL: define {{.*}}@quotient(
+// CHECK-NOT: select
+// CHECK: ret void
+tgpu.kernel @quotient target "sm_80" warps 1 (%x: !tile.view<[?], i32>, %n: i32) grid(%a = ceildiv(n, 64), %b = 1) {
+  %ta = tile.full %a : tensor<32xi32, #v>
+  tgpu.store %ta, %x[0] : tensor<32xi32, #v>, !tile.view<[?], i32>
+}
