@@ -34,11 +34,12 @@ struct GpuTarget {
 /// The module as optimised LLVM IR, in text. Precondition: LLVM and NVVM dialects only.
 llvm::Expected<std::string> emitLlvmIr(mlir::ModuleOp module, llvm::StringRef target);
 
-/// The module as PTX. Errors: an unknown target; IR that LLVM cannot translate.
+/// The module as PTX. Errors: an unknown target; IR that LLVM cannot translate, or refuses.
 llvm::Expected<std::string> emitPtx(mlir::ModuleOp module, llvm::StringRef target);
 
 /// LLVM IR as emitLlvmIr wrote it, edited or not, as PTX; it is not optimised again. Errors: an
-/// unknown target; text that is no LLVM IR, or for another machine.
+/// unknown target; text that is no LLVM IR, not valid, or for another machine; what the back end
+/// refuses.
 llvm::Expected<std::string> emitPtxFromIr(llvm::MemoryBufferRef ir, llvm::StringRef target);
 
 /// What a kernel takes of a multiprocessor, as ptxas says.

@@ -9,11 +9,14 @@
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/NVVM/NVVMToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Export.h"
+#include "llvm/IR/DiagnosticInfo.h"
+#include "llvm/IR/DiagnosticPrinter.h"
 #include "llvm/IR/InstIterator.h"
 #include "llvm/IR/Instructions.h"
 #include "llvm/IR/LLVMContext.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Module.h"
+#include "llvm/IR/Verifier.h"
 #include "llvm/IRReader/IRReader.h"
 #include "llvm/MC/TargetRegistry.h"
 #include "llvm/Passes/PassBuilder.h"
@@ -138,13 +141,45 @@ static std::string printIr(const llvm::Module &module) {
   return text;
 }
 
+/// Keeps what LLVM has to say about its input while it lives. Without a handler LLVM would print
+/// it, and end the process if it is an error.
+class Diagnostics {
+public:
+  explicit Diagnostics(llvm::LLVMContext &context) : context(context) {
+    context.setDiagnosticHandlerCallBack(handle, this);
+  }
+  ~Diagnostics() { context.setDiagnosticHandlerCallBack(nullptr); }
+
+  llvm::Error take() {
+    return errors.empty() ? llvm::Error::success()
+                          : llvm::createStringError("LLVM refuses this code: " + errors);
+  }
+
+private:
+  static void handle(const llvm::DiagnosticInfo *info, void *self) {
+    if (info->getSeverity() != llvm::DS_Error)
+      return;
+    std::string &errors = static_cast<Diagnostics *>(self)->errors;
+    llvm::raw_string_ostream stream(errors);
+    llvm::DiagnosticPrinterRawOStream printer(stream);
+    stream << (errors.empty() ? "" : "; ");
+    info->print(printer);
+  }
+
+  llvm::LLVMContext &context;
+  std::string errors;
+};
+
 static llvm::Expected<std::string> printPtx(llvm::Module &module, llvm::TargetMachine &machine) {
+  Diagnostics diagnostics(module.getContext());
   llvm::SmallString<0> text;
   llvm::raw_svector_ostream stream(text);
   llvm::legacy::PassManager passes;
   if (machine.addPassesToEmitFile(passes, stream, nullptr, llvm::CodeGenFileType::AssemblyFile))
     return llvm::createStringError("LLVM cannot emit PTX for " + machine.getTargetCPU());
   passes.run(module);
+  if (llvm::Error error = diagnostics.take())
+    return error;
   dump("ptx", text);
   return text.str().str();
 }
@@ -191,5 +226,10 @@ llvm::Expected<std::string> tilewright::emitPtxFromIr(llvm::MemoryBufferRef ir,
     return llvm::createStringError("LLVM IR must be for nvptx64-nvidia-cuda, but is for '" +
                                    module->getTargetTriple().str() + "'");
   module->setDataLayout((*machine)->createDataLayout());
+  // The back end takes for granted what the verifier asks for.
+  std::string broken;
+  llvm::raw_string_ostream stream(broken);
+  if (llvm::verifyModule(*module, &stream))
+    return llvm::createStringError("not valid LLVM IR: " + llvm::StringRef(broken).trim());
   return printPtx(*module, **machine);
 }
