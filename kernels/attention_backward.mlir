@@ -2,10 +2,12 @@
 //
 // Attention, backward: the gradients of a function of O and LSE with respect to q, k and v.
 //
-//   P     = exp(scale * Q K^T - LSE)            recomputed; 0 where the pair is masked
+//   S     = scale * Q K^T
+//   P     = exp(score_mod(S) - LSE)             recomputed; 0 where the pair is masked
 //   delta = rowsum(dO * O) - dLSE
 //   dV    = P^T dO
-//   dS    = P * (dO V^T - delta)
+//   dT    = P * (dO V^T - delta)
+//   dS    = dT * score_mod'(S)                  derived by the compiler
 //   dQ    = scale * dS K
 //   dK    = scale * dS^T Q
 //
@@ -17,8 +19,13 @@
 //                   last bits (dK and dV never do). On: a second kernel recomputes S and dP for dQ
 //                   (seven products for each pair instead of five); runs are bit-identical.
 //
-// o and lse are those of attention_forward with the same masks. Masks are replaceable as there; the
-// score is the plain one. A query that attends no key and a key that no query attends get zero
+//   CAPTURE_GRADIENTS   on: for each captured float @x that @score_mod reads, the program takes an
+//                   optional argument d_x of its shape (one element for a scalar), in f32, and
+//                   writes the gradient; absent, it costs nothing. Where DETERMINISTIC is on these
+//                   are exact sums, bit-identical too, with a workspace of 104 bytes an entry.
+//
+// o and lse are those of attention_forward with the same modifier and masks, replaceable as there.
+// A query that attends no key and a key that no query attends get zero
 // gradients; all of dq, dk and dv is written.
 // P and dS are rounded to T before their products; everything else is kept in ACC.
 //
@@ -49,6 +56,13 @@
 !st  = !tile.tile<[BLOCK_N, BLOCK_M], ACC>
 !ds  = !tile.tile<[BLOCK_M, BLOCK_N], T>
 !dst = !tile.tile<[BLOCK_N, BLOCK_M], T>
+!pos = !tile.tile<[BLOCK_M, BLOCK_N], i32>
+!post = !tile.tile<[BLOCK_N, BLOCK_M], i32>
+
+// Changes the scaled score of one pair. Replaceable: --with mods/softcap.mlir
+func.func private @score_mod(%s: !acc, %b: i32, %h: i32, %i: i32, %j: i32) -> !acc {
+  return %s : !acc
+}
 
 // Whether query i may attend key j, besides CAUSAL and WINDOW. Replaceable.
 func.func private @mask_mod(%b: i32, %h: i32, %i: i32, %j: i32) -> i1 {
@@ -99,7 +113,7 @@ func.func private @base2_or_zero(%lse: !acc) -> !acc {
 tile.program @attention_backward
     params(D: int, DV: int = D, T: type in [f16, bf16, f32, f64],
            CAUSAL: enum in ["none", "top_left", "bottom_right"] = "none", WINDOW: flag = false,
-           DETERMINISTIC: flag = false,
+           DETERMINISTIC: flag = false, CAPTURE_GRADIENTS: flag = false,
            TARGET: enum in ["cpu", "sm_80", "sm_90a"] = "cpu",
            ROW_BYTES: int = ceildiv(max(D, DV) * bits(T), 8),
            BLOCK_M: int in [16, 32, 64, 128] =
@@ -169,7 +183,7 @@ tile.kernel @attention_backward_delta
 // A block of keys against the queries of every head of its group: dK and dV need no atomics.
 tile.kernel @attention_backward_keys
     params(D: int, DV: int, T: type, CAUSAL: enum in ["none", "top_left", "bottom_right"],
-           WINDOW: flag, DETERMINISTIC: flag, BLOCK_M: int, BLOCK_N: int,
+           WINDOW: flag, DETERMINISTIC: flag, CAPTURE_GRADIENTS: flag, BLOCK_M: int, BLOCK_N: int,
            DP: int = ceildiv(D, 8) * 8, DVP: int = ceildiv(DV, 8) * 8,
            ACC: type = accumulator(T))
     (%q: !qk_view, %k: !qk_view, %v: !v_view, %do: !v_view, %lse_base2: !row_view,
@@ -193,8 +207,8 @@ tile.kernel @attention_backward_keys
 
   %log2e = arith.constant 1.4426950408889634 : !acc
   %scale_acc = tile.cast %scale : f32 -> !acc
-  %scale_base2 = arith.mulf %scale_acc, %log2e : !acc
-  %scales_base2 = tile.full %scale_base2 : !st
+  %scales_s = tile.full %scale_acc : !st
+  %log2es = tile.full %log2e : !st
   %minus_inf = arith.constant 0xFFF0000000000000 : !acc
   %masked_out = tile.full %minus_inf : !st
   %zero = arith.constant 0.0 : !acc
@@ -203,6 +217,7 @@ tile.kernel @attention_backward_keys
 
   %k_tile = tile.load %k[%b, %hk, %n, 0] : !qk_view -> !k
   %v_tile = tile.load %v[%b, %hk, %n, 0] : !v_view -> !v
+  %cols = tile.iota %n dim 0 : !post
 
   %dk_all, %dv_all = scf.for %g = %c0 to %group step %c1
       iter_args(%dk_heads = %no_dk, %dv_heads = %no_dv) -> (!dk, !dv) : i32 {
@@ -214,22 +229,28 @@ tile.kernel @attention_backward_keys
         iter_args(%dk_old = %dk_heads : !dk, %dv_old = %dv_heads : !dv) {
       %q_tile = tile.load %q[%b, %h, %m, 0] : !qk_view -> !q
       %do_tile = tile.load %do[%b, %h, %m, 0] : !v_view -> !o
-      %lse_row = tile.load %lse_base2[%b, %h, %m] : !row_view -> !row
-      %delta_row = tile.load %delta[%b, %h, %m] : !row_view -> !row
 
       %st = tile.dot %k_tile, %q_tile transpose_b : !k, !q -> !st
       %dpt = tile.dot %v_tile, %do_tile transpose_b : !v, !o -> !st
 
-      %base2 = arith.mulf %st, %scales_base2 fastmath<contract> : !st
+      %rows = tile.iota %m dim 1 : !post
+      %natural = arith.mulf %st, %scales_s fastmath<reassoc> : !st
+      %modified = tile.map @score_mod(%natural, %b, %h, %rows, %cols)
+          : (!st, i32, i32, !post, !post) -> !st
+      %base2 = arith.mulf %modified, %log2es fastmath<reassoc, contract> : !st
+      %lse_row = tile.load %lse_base2[%b, %h, %m] : !row_view -> !row
       %lse_each = tile.expand %lse_row dim 0 : !row -> !st
       %below = arith.subf %base2, %lse_each fastmath<contract> : !st
       %x = tile.select %keep, %below, %masked_out : !tile.tile<[BLOCK_N, BLOCK_M], i1>, !st
       %pt = math.exp2 %x : !st
       %pt_rounded = tile.cast %pt : !st -> !dst
 
+      %delta_row = tile.load %delta[%b, %h, %m] : !row_view -> !row
       %delta_each = tile.expand %delta_row dim 0 : !row -> !st
       %dpt_centred = arith.subf %dpt, %delta_each : !st
-      %dst = arith.mulf %pt, %dpt_centred : !st
+      %dt = arith.mulf %pt, %dpt_centred : !st
+      %dst = tile.map_gradient @score_mod(%natural, %b, %h, %rows, %cols) wrt 0 seed %dt : !st
+          : (!st, i32, i32, !post, !post) -> !st
       %dst_rounded = tile.cast %dst : !st -> !dst
 
       %dv_new = tile.dot %pt_rounded, %do_tile, %dv_old : !dst, !o -> !dv
@@ -240,6 +261,17 @@ tile.kernel @attention_backward_keys
       scf.if %fast {
         %dq_part = tile.dot %k_tile, %dst_rounded transpose_a : !k, !dst -> !dqt
         tile.atomic_add %dq_part, %dq_sum[%b, %h, %m, 0] dims [3, 2] : !dqt, !acc_view
+      }
+
+      %sums = tile.param and(CAPTURE_GRADIENTS, not(DETERMINISTIC)) : i1
+      scf.if %sums {
+        tile.add_gradients @score_mod(%natural, %b, %h, %rows, %cols) seed %dt : !st
+            : (!st, i32, i32, !post, !post)
+      }
+      %exact_sums = tile.param and(CAPTURE_GRADIENTS, DETERMINISTIC) : i1
+      scf.if %exact_sums {
+        tile.add_gradients @score_mod(%natural, %b, %h, %rows, %cols) seed %dt : !st exact
+            : (!st, i32, i32, !post, !post)
       }
       tile.yield %dk_new, %dv_new : !dk, !dv
     }
@@ -299,8 +331,8 @@ tile.kernel @attention_backward_queries
 
   %log2e = arith.constant 1.4426950408889634 : !acc
   %scale_acc = tile.cast %scale : f32 -> !acc
-  %scale_base2 = arith.mulf %scale_acc, %log2e : !acc
-  %scales_base2 = tile.full %scale_base2 : !s
+  %scales_s = tile.full %scale_acc : !s
+  %log2es = tile.full %log2e : !s
   %minus_inf = arith.constant 0xFFF0000000000000 : !acc
   %masked_out = tile.full %minus_inf : !s
   %zero = arith.constant 0.0 : !acc
@@ -313,6 +345,7 @@ tile.kernel @attention_backward_queries
   %lse_each = tile.expand %lse_row dim 1 : !row -> !s
   %delta_each = tile.expand %delta_row dim 1 : !row -> !s
 
+  %rows = tile.iota %m dim 0 : !pos
   %dq_all = tile.for_blocks %n in (%c0 to %keys) against (%m to %queries)
       where @attends(%b, %h, against, block, %shift, %window_left, %window_right
                      : i32, i32, i32, i32, i32)
@@ -321,13 +354,19 @@ tile.kernel @attention_backward_queries
     %k_tile = tile.load %k[%b, %hk, %n, 0] : !qk_view -> !k
     %v_tile = tile.load %v[%b, %hk, %n, 0] : !v_view -> !v
     %s = tile.dot %q_tile, %k_tile transpose_b : !q, !k -> !s
-    %base2 = arith.mulf %s, %scales_base2 fastmath<contract> : !s
+    %cols = tile.iota %n dim 1 : !pos
+    %natural = arith.mulf %s, %scales_s fastmath<reassoc> : !s
+    %modified = tile.map @score_mod(%natural, %b, %h, %rows, %cols)
+        : (!s, i32, i32, !pos, !pos) -> !s
+    %base2 = arith.mulf %modified, %log2es fastmath<reassoc, contract> : !s
     %below = arith.subf %base2, %lse_each fastmath<contract> : !s
     %x = tile.select %keep, %below, %masked_out : !tile.tile<[BLOCK_M, BLOCK_N], i1>, !s
     %p = math.exp2 %x : !s
     %dp = tile.dot %do_tile, %v_tile transpose_b : !o, !v -> !s
     %dp_centred = arith.subf %dp, %delta_each : !s
-    %ds = arith.mulf %p, %dp_centred : !s
+    %dt = arith.mulf %p, %dp_centred : !s
+    %ds = tile.map_gradient @score_mod(%natural, %b, %h, %rows, %cols) wrt 0 seed %dt : !s
+        : (!s, i32, i32, !pos, !pos) -> !s
     %ds_rounded = tile.cast %ds : !s -> !ds
     %dq_new = tile.dot %ds_rounded, %k_tile, %dq_old : !ds, !k -> !dq
     tile.yield %dq_new : !dq

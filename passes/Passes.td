@@ -113,6 +113,70 @@ def TileSpecialize : Pass<"tile-specialize", "::mlir::ModuleOp"> {
   let dependentDialects = ["::mlir::arith::ArithDialect"];
 }
 
+def TileDifferentiate : Pass<"tile-differentiate", "::mlir::ModuleOp"> {
+  let summary = "derive scalar functions where a kernel asks for it";
+  let description = [{
+    Replaces `tile.map_gradient` by `tile.map` of a derived function, and `tile.add_gradients` by sums
+    into arguments and workspaces of the program. Parameters must be bound.
+
+    Derivatives are made in reverse mode: the function is copied, with the functions that it calls, and
+    adjoints follow its operations backwards, in f32 at least. Rules exist for the float operations of
+    arith, for `select` and conversions between floats, and for these of math: absf, copysign, fma, exp,
+    exp2, expm1, log, log2, log10, log1p, sqrt, rsqrt, sin, cos, tan, tanh, atan, atan2, erf, powf.
+    Comparisons, conversions to integers, and rounding to whole numbers count as constant. Where a
+    function has no derivative: `maximumf` and `minimumf` (`maxnumf`, `minnumf`) of equal operands give
+    half to each, `absf` and `copysign` give 0 at 0, `select` follows the operand that it chooses. An
+    adjoint of zero stays zero, whatever it is multiplied with, except by a division by a number that
+    is zero for all elements.
+
+    A derivative of one is the seed itself, so that a function that nobody replaced costs nothing.
+
+    Before:
+    ```mlir
+    func.func private @cube(%x: f32) -> f32 {
+      %x2 = arith.mulf %x, %x : f32
+      %x3 = arith.mulf %x2, %x : f32
+      return %x3 : f32
+    }
+    %ds = tile.map_gradient @cube(%s) wrt 0 seed %dt : tensor<64x64xf32> : (tensor<64x64xf32>) -> tensor<64x64xf32>
+    ```
+    After:
+    ```mlir
+    func.func private @cube_gradient_0(%x: f32, %seed: f32) -> f32 {
+      %x2 = arith.mulf %x, %x : f32
+      %a = arith.mulf %seed, %x : f32
+      %b = arith.mulf %seed, %x2 : f32
+      %c = arith.mulf %a, %x : f32
+      %d = arith.addf %b, %c : f32
+      %e = arith.mulf %a, %x : f32
+      %f = arith.addf %d, %e : f32
+      return %f : f32
+    }
+    %ds = tile.map @cube_gradient_0(%s, %dt) : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
+    ```
+
+    The gradient of a capture `@x` becomes an optional argument `d_x` of the program, which must have
+    the extents of the capture. Adjoints are summed over a tile as far as the indices of the read are
+    the same, and added by `tile.add_at`, in a branch that is not taken where the argument was left
+    out. The program clears the gradient first; or, where sums are exact, it holds 13 words for each
+    entry in a workspace, and converts them at its end.
+
+    Not its job: to simplify what it derives (canonicalize and cse do), or to know what a function is
+    for.
+
+    Errors:
+    - an operation without a rule between what is differentiated and what it is differentiated by
+    - a captured float that is read within a region
+    - gradients of captures in a kernel that no program launches, or exact in one place of a kernel
+      and not in another
+    - an argument that has the name of a gradient
+    - parameters that are not bound
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::func::FuncDialect",
+                           "::mlir::math::MathDialect", "::mlir::scf::SCFDialect",
+                           "::tilewright::tile::TileDialect"];
+}
+
 def TileAnalyzeMasks : Pass<"tile-analyze-masks", "::mlir::ModuleOp"> {
   let summary = "derive from a mask function which blocks it empties and which it keeps whole";
   let description = [{

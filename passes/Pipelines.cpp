@@ -48,6 +48,7 @@ void buildTilePipeline(OpPassManager &manager, const TilePipelineOptions &option
   // get.
   manager.addPass(createCanonicalizerPass());
   manager.addPass(createCSEPass());
+  manager.addPass(createTileDifferentiate());
   manager.addPass(createTileAnalyzeMasks());
   manager.addPass(createTileFoldScale({/*assumeFastMath=*/options.fastMath}));
   manager.addPass(createCanonicalizerPass());

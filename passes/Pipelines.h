@@ -37,8 +37,8 @@ struct TilePipelineOptions {
 };
 
 /// From an author's module to the `tile` IR of one entry with all parameters bound:
-/// tile-link, tile-specialize, canonicalize, cse, tile-analyze-masks, (tile-fold-scale,)
-/// canonicalize, cse, loop-invariant-code-motion.
+/// tile-link, tile-specialize, canonicalize, cse, tile-differentiate, tile-analyze-masks,
+/// tile-fold-scale, canonicalize, cse, loop-invariant-code-motion.
 void buildTilePipeline(mlir::OpPassManager &manager, const TilePipelineOptions &options);
 
 /// Makes `tile-pipeline{entry=.. params=NAME=VALUE,.. with=FILE,.. fast-math}` known by name.

@@ -104,13 +104,24 @@ private:
       return error() << "may read parameters only, but got dim(" << name << ", "
                      << expr.getValue() << ")";
     int arg = signature->findArg(name);
-    auto view = arg < 0 ? ViewType() : dyn_cast<ViewType>(signature->getArgType(arg));
+    Type type = arg < 0 ? getCaptureType(name) : signature->getArgType(arg);
+    auto view = dyn_cast_or_null<ViewType>(type);
     if (!view)
       return error() << "takes dim of '" << name << "', which is not a view among the arguments";
     if (expr.getValue() < 0 || expr.getValue() >= view.getRank())
       return error() << "takes dim(" << name << ", " << expr.getValue() << "), but '" << name
                      << "' has rank " << view.getRank();
     return ExprKind::Int;
+  }
+
+  /// Null where no capture of the name may be read.
+  Type getCaptureType(StringRef name) {
+    if (scope != ExprScope::Constraint)
+      return {};
+    auto symbol = StringAttr::get(op->getContext(), name);
+    auto capture = SymbolTable::lookupNearestSymbolFrom<CaptureOp>(signature->op->getParentOp(),
+                                                                   symbol);
+    return capture ? capture.getType() : Type();
   }
 
   FailureOr<ExprKind> checkCall(ExprAttr expr) {
@@ -306,7 +317,7 @@ LogicalResult verifySignature(const Signature &signature, ArrayRef<Attribute> gr
   if (failed(verifyNoCycle(signature)))
     return failure();
   for (auto constraint : signature.constraints.getAsRange<ExprAttr>())
-    if (failed(checkExprKind(op, constraint, &signature, ExprScope::Launch, "a constraint",
+    if (failed(checkExprKind(op, constraint, &signature, ExprScope::Constraint, "a constraint",
                              ExprKind::Flag)))
       return failure();
 

@@ -13,6 +13,7 @@ namespace tilewright::tile {
 enum class ExprScope {
   Parameters, ///< parameters of the signature
   Launch,     ///< also argument shapes, scalar arguments and the device
+  Constraint, ///< also shapes of captures
 };
 
 /// Checks names, positions and operand kinds, and returns the kind of the value (Int, Flag, Enum or

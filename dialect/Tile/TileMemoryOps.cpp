@@ -266,6 +266,38 @@ LogicalResult ScatterAddOp::verify() {
                      getAlong());
 }
 
+LogicalResult AddAtOp::verify() {
+  auto view = cast<ViewType>(getView().getType());
+  Type value = getValue().getType(), element = getElementType(value);
+  int64_t rank = view.getRank() - (getExact() ? 1 : 0);
+  if (getExact()) {
+    if (!view.getElementType().isInteger(64) || rank < 0 || view.getShape().back() != kWords)
+      return emitOpError() << "adds exactly to a view of i64 whose last extent is " << kWords
+                           << ", but got " << view;
+    if (!element.isF32() && !element.isF64() && !isa<ParamType>(element))
+      return emitOpError() << "adds f32 or f64 exactly, but got " << element
+                           << "; convert it with tile.cast";
+  } else if (view.getElementType() != element) {
+    return emitOpError() << "view and tile must have the same elements, but got "
+                         << view.getElementType() << " and " << element
+                         << "; convert the tile with tile.cast";
+  } else if (!isa<FloatType, ParamType>(element)) {
+    return emitOpError() << "adds floats, but got " << element;
+  }
+  if (static_cast<int64_t>(getIndices().size()) != rank)
+    return emitOpError() << "needs one index for each dimension of what it adds to: rank " << rank
+                         << ", but got " << getIndices().size() << " indices";
+  for (Value index : getIndices()) {
+    Type type = index.getType();
+    if (!getElementType(type).isInteger(32))
+      return emitOpError() << "indices are i32, but got " << getElementType(type);
+    if (isTile(type) && getDims(type) != getDims(value))
+      return emitOpError() << "indices must have the shape of the value, " << printDims(getDims(value))
+                           << ", but got " << printDims(getDims(type));
+  }
+  return success();
+}
+
 template <typename Op> static void addRead(Op op, Effects &effects) {
   effects.emplace_back(MemoryEffects::Read::get(), &op.getViewMutable(),
                        SideEffects::DefaultResource::get());
@@ -285,4 +317,13 @@ void AtomicAddOp::getEffects(Effects &effects) {
 void ScatterAddOp::getEffects(Effects &effects) {
   addRead(*this, effects);
   addWrite(*this, effects);
+}
+void AddAtOp::getEffects(Effects &effects) {
+  addRead(*this, effects);
+  addWrite(*this, effects);
+}
+// Gradients are no values yet.
+void AddGradientsOp::getEffects(Effects &effects) {
+  effects.emplace_back(MemoryEffects::Read::get(), SideEffects::DefaultResource::get());
+  effects.emplace_back(MemoryEffects::Write::get(), SideEffects::DefaultResource::get());
 }

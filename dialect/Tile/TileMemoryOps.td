@@ -216,4 +216,82 @@ def Tile_ScatterAddOp : Tile_Op<"scatter_add", [
   let hasVerifier = 1;
 }
 
+def Tile_AddAtOp : Tile_Op<"add_at", [DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
+  let summary = "the elements of a tile added to a view, each at indices of its own";
+  let description = [{
+    The converse of a `tile.at` that `tile.map` applies: element e of the value is added, atomically, at
+    the indices whose elements are e. An index is a tile of the value's shape or a scalar, which is the
+    same for every element; where all are scalars, the elements are summed first. Indices outside are
+    dropped.
+
+    With `exact`, the view has one more dimension, of 13 `i64`: the digits (24 bits each, of weight
+    2^(24 k - 149), k from 0 to 11) of a sum of f32, and bits for NaN (1), infinity (2) and minus
+    infinity (4). Integers are added, so the sum does not depend on the order. An f64 is added as its
+    three leading f32; what is left of it, or beyond their range, is lost.
+
+    Preconditions: elements are not otherwise accessed in the launch. With `exact`, fewer than 2^39
+    additions to one sum.
+
+    Postconditions: every sum inside has been increased.
+
+    Example: `tile.add_at %dt, %d_table[%h, %columns] : !s, !tile.view<[?, ?], f32>, (i32, !pos)`
+
+    Errors:
+    - a number of indices that differs from the rank of the view (less one with `exact`)
+    - an index that is no i32, or a tile of another shape than the value
+    - elements of value and view that differ, or that are no floats
+    - `exact` with a view whose elements are no i64 or whose last extent is not 13, or with a value
+      that is neither f32 nor f64
+  }];
+  let arguments = (ins Tile_AnyTile:$value, Tile_AnyView:$view,
+                       Variadic<Tile_TileOrScalar>:$indices, UnitAttr:$exact);
+  let assemblyFormat = [{
+    $value `,` $view `[` $indices `]` (`exact` $exact^)? attr-dict
+    `:` type($value) `,` type($view) `,` `(` type($indices) `)`
+  }];
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// Of one exact sum: digits, and the word of what is not finite.
+    static constexpr int64_t kDigits = 12, kWords = 13, kDigitBits = 24, kLowestExponent = -149;
+  }];
+}
+
+def Tile_AddGradientsOp : Tile_Op<"add_gradients", [
+    DeclareOpInterfaceMethods<MemoryEffectsOpInterface>,
+    DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let summary = "the gradients of what a scalar function captures, summed";
+  let description = [{
+    For every `tile.at` of a captured float that the function's result depends on, at every element: the
+    derivative of the result with respect to the value read, times the seed, is added to the gradient of
+    the capture at the indices that were read. tile-differentiate replaces the operation.
+
+    The gradient of a capture `@x` is an optional argument `d_x` of the program: a view of the same
+    shape (of one element where the capture is a scalar), of f32, or of f64 where the capture is f64.
+    The program clears it before its first launch. Left out, it is not computed.
+
+    Without `exact` sums are atomic additions of floats, whose last bits may differ from run to run.
+    With it they are sums of integers (`tile.add_at exact`), bit-identical.
+
+    Preconditions: those of `tile.map_gradient`; the kernel is launched by a program.
+
+    Postconditions: what was read outside a view adds nothing.
+
+    Example:
+    ```mlir
+    tile.add_gradients @score_mod(%s, %b, %h, %rows, %cols) seed %dt : !s
+        : (!s, i32, i32, !pos, !pos)
+    ```
+
+    Errors: those of `tile.map`, and
+    - a seed of another shape than the operands, or of other elements than the function returns
+  }];
+  let arguments = (ins FlatSymbolRefAttr:$function, Variadic<Tile_TileOrScalar>:$args,
+                       Tile_AnyTile:$seed, UnitAttr:$exact);
+  let assemblyFormat = [{
+    $function `(` $args `)` `seed` $seed `:` type($seed) (`exact` $exact^)? attr-dict
+    `:` `(` type($args) `)`
+  }];
+  let hasVerifier = 1;
+}
+
 #endif // TILEWRIGHT_DIALECT_TILE_TILEMEMORYOPS_TD

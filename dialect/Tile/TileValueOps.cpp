@@ -159,40 +159,96 @@ LogicalResult ReduceOp::verify() {
   return success();
 }
 
-LogicalResult MapOp::verify() {
-  SmallVector<Dim> shape = getDims(getResult().getType());
+/// Tiles among the operands must have the shape of the result, or of what is said to be like it.
+static LogicalResult verifyMapShapes(Operation *op, OperandRange operands, Type like) {
+  SmallVector<Dim> shape = getDims(like);
   bool anyTile = false;
-  for (Value operand : getOperands()) {
+  for (Value operand : operands) {
     if (!isTile(operand.getType()))
       continue;
     anyTile = true;
     if (getDims(operand.getType()) != shape)
-      return emitOpError() << "tiles must have one shape, " << printDims(shape) << ", but got "
-                           << printDims(getDims(operand.getType()));
+      return op->emitOpError() << "tiles must have one shape, " << printDims(shape) << ", but got "
+                               << printDims(getDims(operand.getType()));
   }
   if (!anyTile)
-    return emitOpError("needs a tile among its operands; use tile.full of func.call for scalars");
+    return op->emitOpError(
+        "needs a tile among its operands; use tile.full of func.call for scalars");
   return success();
 }
 
-LogicalResult MapOp::verifySymbolUses(SymbolTableCollection &symbols) {
-  auto function = symbols.lookupNearestSymbolFrom<func::FuncOp>(*this, getFunctionAttr());
+static LogicalResult verifyMapped(Operation *op, FlatSymbolRefAttr symbol, OperandRange operands,
+                                  Type returned, SymbolTableCollection &symbols) {
+  StringRef name = symbol.getValue();
+  auto function = symbols.lookupNearestSymbolFrom<func::FuncOp>(op, symbol);
   if (!function)
-    return emitOpError() << "applies @" << getFunction() << ", which is no function of this module";
+    return op->emitOpError() << "applies @" << name << ", which is no function of this module";
   FunctionType type = function.getFunctionType();
-  if (type.getNumInputs() != getOperands().size())
-    return emitOpError() << "passes " << getOperands().size() << " operands, but @" << getFunction()
-                         << " takes " << type.getNumInputs();
-  for (auto [i, operand] : llvm::enumerate(getOperands()))
+  if (type.getNumInputs() != operands.size())
+    return op->emitOpError() << "passes " << operands.size() << " operands, but @" << name
+                             << " takes " << type.getNumInputs();
+  for (auto [i, operand] : llvm::enumerate(operands))
     if (!mayBecomeEqual(type.getInput(i), getElementType(operand.getType())))
-      return emitOpError() << "operand " << i << " of @" << getFunction() << " is "
-                           << type.getInput(i) << ", but got elements of "
-                           << getElementType(operand.getType());
-  if (type.getNumResults() != 1 ||
-      !mayBecomeEqual(type.getResult(0), getElementType(getResult().getType())))
-    return emitOpError() << "needs @" << getFunction() << " to return one "
-                         << getElementType(getResult().getType()) << ", but it is " << type;
+      return op->emitOpError() << "operand " << i << " of @" << name << " is " << type.getInput(i)
+                               << ", but got elements of " << getElementType(operand.getType());
+  if (type.getNumResults() != 1 || !mayBecomeEqual(type.getResult(0), returned))
+    return op->emitOpError() << "needs @" << name << " to return one " << returned
+                             << ", but it is " << type;
   return success();
+}
+
+LogicalResult MapOp::verify() {
+  return verifyMapShapes(*this, getOperands(), getResult().getType());
+}
+
+LogicalResult MapOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  return verifyMapped(*this, getFunctionAttr(), getOperands(),
+                      getElementType(getResult().getType()), symbols);
+}
+
+/// The seed stands for what the function returns.
+static LogicalResult verifySeed(Operation *op, Type seed, Type like) {
+  if (getDims(seed) != getDims(like))
+    return op->emitOpError() << "seed must have the shape of the result, " << printDims(getDims(like))
+                             << ", but got " << printDims(getDims(seed));
+  Type element = getElementType(seed);
+  if (!isa<FloatType, ParamType>(element))
+    return op->emitOpError() << "seed must be a tile of floats, but got elements of " << element;
+  return success();
+}
+
+LogicalResult MapGradientOp::verify() {
+  Type result = getResult().getType();
+  if (getWrt() >= getArgs().size())
+    return emitOpError() << "differentiates with respect to operand " << getWrt()
+                         << ", but there are " << getArgs().size() << " operands, from 0 on";
+  Type operand = getElementType(getArgs()[getWrt()].getType());
+  if (!isa<FloatType, ParamType>(operand))
+    return emitOpError() << "differentiates with respect to a float, but operand " << getWrt()
+                         << " has elements of " << operand;
+  if (getElementType(result) != operand)
+    return emitOpError() << "result must have the elements of operand " << getWrt() << ", "
+                         << operand << ", but got " << getElementType(result);
+  if (failed(verifySeed(*this, getSeed().getType(), result)))
+    return failure();
+  return verifyMapShapes(*this, getArgs(), result);
+}
+
+LogicalResult MapGradientOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  return verifyMapped(*this, getFunctionAttr(), getArgs(),
+                      getElementType(getSeed().getType()), symbols);
+}
+
+LogicalResult AddGradientsOp::verify() {
+  Type seed = getSeed().getType();
+  if (failed(verifySeed(*this, seed, seed)))
+    return failure();
+  return verifyMapShapes(*this, getArgs(), seed);
+}
+
+LogicalResult AddGradientsOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  return verifyMapped(*this, getFunctionAttr(), getArgs(),
+                      getElementType(getSeed().getType()), symbols);
 }
 
 LogicalResult SelectOp::verify() {

@@ -197,6 +197,41 @@ def Tile_MapOp : Tile_Op<"map", [Pure, DeclareOpInterfaceMethods<SymbolUserOpInt
   let hasVerifier = 1;
 }
 
+def Tile_MapGradientOp : Tile_Op<"map_gradient", [
+    Pure, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let summary = "the derivative of a scalar function at every element, times a seed";
+  let description = [{
+    What `tile.map` computes, differentiated: element e of the result is the partial derivative of the
+    function with respect to operand `wrt` at the elements e, times element e of the seed.
+    tile-differentiate derives the function and replaces the operation by `tile.map`.
+
+    Preconditions: those of `tile.map`, and every operation between the operand and the result of the
+    function has a derivative rule.
+
+    Postconditions: where the seed is zero so is the result, also where the derivative is infinite.
+    Where the function has no derivative, the result is the one that the pass states.
+
+    Example:
+    ```mlir
+    %ds = tile.map_gradient @score_mod(%s, %b, %h, %rows, %cols) wrt 0 seed %dt : !s
+        : (!s, i32, i32, !pos, !pos) -> !s
+    ```
+
+    Errors: those of `tile.map`, and
+    - `wrt` that is no operand, or one whose elements are no floats
+    - a seed of another shape than the result, or of other elements than the function returns
+    - a result of other elements than operand `wrt`
+  }];
+  let arguments = (ins FlatSymbolRefAttr:$function, Variadic<Tile_TileOrScalar>:$args,
+                       I64Attr:$wrt, Tile_AnyTile:$seed);
+  let results = (outs Tile_AnyTile:$result);
+  let assemblyFormat = [{
+    $function `(` $args `)` `wrt` custom<Int>($wrt) `seed` $seed `:` type($seed) attr-dict
+    `:` functional-type($args, $result)
+  }];
+  let hasVerifier = 1;
+}
+
 def Tile_SelectOp : Tile_Op<"select", [Pure]> {
   let summary = "one of two values, chosen by a condition";
   let description = [{

@@ -5,6 +5,7 @@
 
 #include "lib/Codegen/Report.h"
 
+#include "dialect/Tile/TileExprEval.h"
 #include "passes/Conversion/TileLayouts.h"
 
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -421,6 +422,22 @@ void tilewright::printReport(llvm::raw_ostream &os, const std::vector<KernelRepo
   }
 }
 
+void tilewright::printWorkspaces(llvm::raw_ostream &os, ModuleOp module) {
+  for (auto program : module.getOps<tile::ProgramOp>()) {
+    os << "program " << program.getSymName() << '\n';
+    auto workspaces = program.getBody().getOps<tile::WorkspaceOp>();
+    if (workspaces.empty())
+      os << "  workspace       none\n";
+    for (tile::WorkspaceOp workspace : workspaces) {
+      Type element = tile::getElementType(workspace.getType());
+      os << "  workspace       ";
+      for (auto extent : workspace.getExtents().getAsRange<tile::ExprAttr>())
+        os << tile::toString(extent) << " x ";
+      os << element.getIntOrFloatBitWidth() / 8 << " bytes\n";
+    }
+  }
+}
+
 void tilewright::reportOn(ModuleOp module, const GpuOptions &options, llvm::raw_ostream &os) {
   std::vector<KernelReport> kernels = describeKernels(module);
   std::vector<KernelResources> resources;
@@ -430,5 +447,6 @@ void tilewright::reportOn(ModuleOp module, const GpuOptions &options, llvm::raw_
     if (!cubin)
       os << "no resources: " << llvm::toString(cubin.takeError()) << '\n';
   }
+  printWorkspaces(os, module);
   printReport(os, kernels, resources);
 }

@@ -71,6 +71,9 @@ std::vector<KernelReport> describeKernels(mlir::ModuleOp module);
 /// Without `registers` only what else limits counts: an upper bound.
 Occupancy computeOccupancy(const KernelReport &kernel, std::optional<int64_t> registers);
 
+/// The workspaces of the programs, as products of extents and bytes.
+void printWorkspaces(llvm::raw_ostream &os, mlir::ModuleOp module);
+
 /// Describes the module to `os`; registers and spills are ptxas's where the machine has one and it
 /// takes the code. Precondition: that of describeKernels.
 void reportOn(mlir::ModuleOp module, const GpuOptions &options, llvm::raw_ostream &os);

@@ -157,7 +157,7 @@ LogicalResult ProgramRun::launchKernel(tile::LaunchOp op) {
 }
 
 LogicalResult ProgramRun::run() {
-  if (failed(checkConstraints(program, bound.arguments, options.smCount)))
+  if (failed(checkConstraints(program, bound.arguments, bound.captures, options.smCount)))
     return failure();
   for (auto op : program.getOps<tile::WorkspaceOp>())
     if (failed(allocate(op)))

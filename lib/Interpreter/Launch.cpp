@@ -42,17 +42,27 @@ tile::ExprEnvironment environmentOf(Operation *op, ArrayRef<BoundArgument> argum
 }
 
 LogicalResult checkConstraints(Operation *op, ArrayRef<BoundArgument> arguments,
+                               const llvm::StringMap<BoundArgument> &captures,
                                std::optional<int64_t> smCount) {
   tile::Signature signature(op);
   tile::ExprEnvironment environment = environmentOf(op, arguments, smCount);
+  environment.dim = [&captures, declared = environment.dim](StringRef name,
+                                                            int64_t dim) -> std::optional<int64_t> {
+    if (std::optional<int64_t> extent = declared(name, dim))
+      return extent;
+    auto capture = captures.find(name);
+    if (capture == captures.end() || !capture->second.isView)
+      return std::nullopt;
+    return capture->second.view.extents[dim];
+  };
   for (auto constraint : signature.constraints.getAsRange<tile::ExprAttr>()) {
     bool readsAbsent = false;
     llvm::SetVector<tile::ExprAttr> read;
     tile::walkExpr(constraint, [&](tile::ExprAttr node) {
-      int position = node.isConstant() ? -1 : signature.findArg(node.getName());
-      if (position < 0 || node.getKind() == tile::ExprKind::Call)
+      if (node.isConstant() || node.getKind() == tile::ExprKind::Call)
         return;
-      readsAbsent |= arguments[position].isAbsent;
+      int position = signature.findArg(node.getName());
+      readsAbsent |= position >= 0 && arguments[position].isAbsent;
       read.insert(node);
     });
     if (readsAbsent)
@@ -147,7 +157,7 @@ void notePoint(InFlightDiagnostic &error, const CompiledKernel &kernel, ArrayRef
 
 LogicalResult launch(const CompiledKernel &kernel, ArrayRef<BoundArgument> arguments,
                      const llvm::StringMap<BoundArgument> &captures, unsigned threads) {
-  if (failed(checkConstraints(kernel.op, arguments)))
+  if (failed(checkConstraints(kernel.op, arguments, captures)))
     return failure();
   FailureOr<Grid> grid = gridOf(kernel, arguments);
   if (failed(grid))

@@ -17,10 +17,11 @@ tile::ExprEnvironment environmentOf(mlir::Operation *kernelOrProgram,
                                     llvm::ArrayRef<BoundArgument> arguments,
                                     std::optional<int64_t> smCount = std::nullopt);
 
-/// Checks the constraints that read arguments. One that reads the shape of an argument that was
-/// left out holds. The first that does not hold is reported at the operation.
+/// Checks the constraints that read arguments or captures. One that reads the shape of an argument
+/// that was left out holds. The first that does not hold is reported at the operation.
 mlir::LogicalResult checkConstraints(mlir::Operation *kernelOrProgram,
                                      llvm::ArrayRef<BoundArgument> arguments,
+                                     const llvm::StringMap<BoundArgument> &captures,
                                      std::optional<int64_t> smCount = std::nullopt);
 
 /// Points of a kernel's grid.

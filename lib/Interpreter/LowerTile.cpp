@@ -93,6 +93,19 @@ LogicalResult lower(Lowering &lowering, tile::AtOp op) {
   return success();
 }
 
+LogicalResult lower(Lowering &lowering, tile::AddAtOp op) {
+  llvm::SmallVector<ValueOperand, 4> indices;
+  bool isUniform = true;
+  for (OpOperand &index : op.getIndicesMutable()) {
+    isUniform &= !tile::isTile(index.get().getType());
+    indices.push_back(lowering.operand(index));
+  }
+  ValueOperand value = lowering.operand(op.getValueMutable());
+  lowering.emit<AddAtStep>(op, lowering.slotOf(op.getView()), value,
+                           lowering.countOf(op.getValue()), indices, isUniform, op.getExact());
+  return success();
+}
+
 LogicalResult lower(Lowering &lowering, tile::DimOp op) {
   Slot view = lowering.slotOf(op.getView());
   lowering.emit<DimStep>(op, view, op.getDim(), lowering.define(op.getResult()));
@@ -186,13 +199,11 @@ LogicalResult lower(Lowering &lowering, tile::DotOp op) {
   return success();
 }
 
-template <typename OpT>
-LogicalResult lowerAs(Lowering &lowering, Operation *op) {
+template <typename OpT> LogicalResult lowerAs(Lowering &lowering, Operation *op) {
   return lower(lowering, cast<OpT>(op));
 }
 
-template <typename... OpTs>
-void add(LoweringTable &table) {
+template <typename... OpTs> void add(LoweringTable &table) {
   ((table[OpTs::getOperationName()] = lowerAs<OpTs>), ...);
 }
 
@@ -200,8 +211,8 @@ void add(LoweringTable &table) {
 
 void addTileLowerings(LoweringTable &table) {
   add<tile::LoadOp, tile::GatherOp, tile::StoreOp, tile::AtomicAddOp, tile::ScatterAddOp,
-      tile::AtOp, tile::DimOp, tile::SubviewOp, tile::FullOp, tile::IotaOp, tile::ExpandOp,
-      tile::ReshapeOp, tile::TransposeOp, tile::ReduceOp, tile::DotOp>(table);
+      tile::AddAtOp, tile::AtOp, tile::DimOp, tile::SubviewOp, tile::FullOp, tile::IotaOp,
+      tile::ExpandOp, tile::ReshapeOp, tile::TransposeOp, tile::ReduceOp, tile::DotOp>(table);
 }
 
 } // namespace tilewright::interpreter

@@ -4,6 +4,7 @@
 
 #include "lib/Interpreter/MemorySteps.h"
 
+#include "lib/Numeric/ExactSum.h"
 #include "llvm/ADT/STLExtras.h"
 #include <algorithm>
 
@@ -76,6 +77,57 @@ bool TransferStep::run(Frame &frame) const {
     numeric::storeTile(value.storage, elements.data(), view.type, base, axes.data(), axes.size());
   else
     numeric::addTile(value.storage, elements.data(), view.type, base, axes.data(), axes.size());
+  return true;
+}
+
+bool AddAtStep::run(Frame &frame) const {
+  const View &target = frame.views[view];
+  DenseElements elements(frame.pool, frame.values[value.slot], count, value.storage);
+  const void *terms = elements.data();
+  int64_t n = count;
+  bool isF64 = value.storage == Storage::F64;
+  auto termAt = [&](int64_t e) {
+    return isF64 ? static_cast<const double *>(terms)[e] : static_cast<const float *>(terms)[e];
+  };
+  double sumF64 = 0;
+  float sumF32 = 0;
+  if (isUniform) {
+    for (int64_t e = 0; e < n; ++e)
+      sumF64 += termAt(e);
+    sumF32 = static_cast<float>(sumF64);
+    terms = isF64 ? static_cast<const void *>(&sumF64) : &sumF32;
+    n = 1;
+  }
+
+  llvm::SmallVector<DenseElements, 4> lists;
+  llvm::SmallVector<numeric::PointIndex, 4> points;
+  lists.reserve(indices.size());
+  for (auto [d, index] : llvm::enumerate(indices)) {
+    lists.emplace_back(frame.pool, frame.values[index.slot], n, index.storage);
+    points.push_back({numeric::Operand::span(lists.back().data()), index.storage, target.extents[d],
+                      target.strides[d]});
+  }
+  if (!isExact) {
+    numeric::addPoints(value.storage, terms, target.type, target.data, points.data(), points.size(),
+                       n);
+    return true;
+  }
+  auto *words = reinterpret_cast<int64_t *>(target.data);
+  for (int64_t e = 0; e < n; ++e) {
+    int64_t offset = 0;
+    bool isInside = true;
+    for (const numeric::PointIndex &point : points) {
+      int64_t index = static_cast<const int32_t *>(point.index.data)[e];
+      isInside &= index >= 0 && index < point.extent;
+      offset += isInside ? index * point.stride : 0;
+    }
+    if (!isInside)
+      continue;
+    if (isF64)
+      numeric::addExactly(termAt(e), words + offset, target.strides.back());
+    else
+      numeric::addExactly(static_cast<float>(termAt(e)), words + offset, target.strides.back());
+  }
   return true;
 }
 

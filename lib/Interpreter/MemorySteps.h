@@ -82,6 +82,24 @@ private:
   ValueResult result;
 };
 
+/// tile.add_at.
+class AddAtStep : public Step {
+public:
+  AddAtStep(mlir::Operation *op, Slot view, ValueOperand value, int64_t count,
+            llvm::ArrayRef<ValueOperand> indices, bool isUniform, bool isExact)
+      : Step(op), view(view), value(value), count(count), indices(indices), isUniform(isUniform),
+        isExact(isExact) {}
+  bool run(Frame &frame) const override;
+
+private:
+  Slot view;
+  ValueOperand value;
+  int64_t count;
+  llvm::SmallVector<ValueOperand, 4> indices;
+  bool isUniform; ///< all indices are scalars: the elements are summed first
+  bool isExact;
+};
+
 } // namespace tilewright::interpreter
 
 #endif // TILEWRIGHT_LIB_INTERPRETER_MEMORYSTEPS_H

@@ -178,6 +178,7 @@ LogicalResult KernelEmitter::emitOp(Operation *op) {
       .Case<tile::ReshapeOp>([&](auto op) { return emitReshape(op); })
       .Case<tile::GatherOp>([&](auto op) { return emitGather(op); })
       .Case<tile::ScatterAddOp>([&](auto op) { return emitScatterAdd(op); })
+      .Case<tile::AddAtOp>([&](auto op) { return emitAddAt(op); })
       .Case<tile::ReduceOp>([&](auto op) { return emitReduce(op); })
       .Case<tile::DimOp>([&](auto op) { return emitDim(op); })
       .Case<tile::SubviewOp>([&](auto op) { return emitSubview(op); })

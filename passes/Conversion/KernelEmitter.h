@@ -204,6 +204,10 @@ private:
   mlir::LogicalResult emitAtomicAdd(AtomicAddOp op);
   mlir::LogicalResult emitGather(tile::GatherOp op);
   mlir::LogicalResult emitScatterAdd(tile::ScatterAddOp op);
+  mlir::LogicalResult emitAddAt(tile::AddAtOp op);
+  mlir::Value sumOverWarp(const layout::RegisterLayout &layout,
+                          mlir::ArrayRef<mlir::Value> elements);
+  void addExactly(mlir::Value term, mlir::Value address, mlir::Value stride, mlir::Value condition);
   /// Along dimension `dim` of the tile, `at` counts on from the region's index.
   mlir::LogicalResult setGathered(mlir::Operation *op, Region &region, mlir::Value tile,
                                   mlir::Value at, int64_t along,

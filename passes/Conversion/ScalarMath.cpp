@@ -164,16 +164,27 @@ Value ScalarMath::expM1(Value x) {
   return select(isLess(large, x), exp(x), result);
 }
 
-Value ScalarMath::tanh(Value x) {
+Value ScalarMath::reciprocal(Value x) {
+  return LLVM::CallIntrinsicOp::create(b, x.getType(),
+                                       b.getStringAttr("llvm.nvvm.rcp.approx.ftz.f"), x)
+      .getResult(0);
+}
+
+Value ScalarMath::tanh(Value x, bool isApproximate) {
   Value magnitude = abs(x), one = number(1, x);
   if (x.getType().isF64()) {
     Value t = expM1(mul(magnitude, number(-2, x)));
     return copySign(div(t, add(t, number(2, x))), x);
   }
+  // 1 - 2 / (1 + exp(2 x)): right to a few units of 2^-24, which near 0 is a large part of x.
+  if (isApproximate) {
+    Value t = exp2(mul(x, number(2 * kLog2E, x)));
+    return fma(reciprocal(add(one, t)), number(-2, x), one);
+  }
   // (1 - t) / (1 + t) with t = exp(-2 |x|), which neither overflows nor loses 1; near 0, the
-  // series.
+  // series. The denominator lies from 1 to 2, where the reciprocal is right to an ulp.
   Value t = exp2(mul(magnitude, number(-2 * kLog2E, x)));
-  Value ratio = div(sub(one, t), add(one, t));
+  Value ratio = mul(sub(one, t), reciprocal(add(one, t)));
   const double coefficients[] = {1, -1.0 / 3, 2.0 / 15, -17.0 / 315, 62.0 / 2835};
   Value series = mul(magnitude, polynomial(mul(x, x), coefficients));
   return copySign(select(isLess(magnitude, number(0.3, x)), series, ratio), x);
@@ -393,7 +404,10 @@ Value ScalarMath::emit(Operation *op, ValueRange operands) {
       })
       .Case<math::AtanOp>([&](auto) { return atan(x); })
       .Case<math::Atan2Op>([&](auto) { return atan2(x, operands[1]); })
-      .Case<math::TanhOp>([&](auto) { return tanh(x); })
+      .Case<math::TanhOp>([&](math::TanhOp op) {
+        auto approximate = arith::FastMathFlags::afn;
+        return tanh(x, bitEnumContainsAll(op.getFastmath(), approximate));
+      })
       .Case<math::ErfOp>([&](auto) { return erf(x); })
       .Case<math::PowFOp>([&](auto) { return power(x, operands[1]); })
       .Case<math::AbsFOp, math::CopySignOp, math::FmaOp, math::FloorOp, math::CeilOp, math::TruncOp,

@@ -58,7 +58,9 @@ private:
   Value log1P(Value x);
   /// ln(x) without what lg2.approx loses near 1.
   Value preciseLog(Value x);
-  Value tanh(Value x);
+  Value reciprocal(Value x); ///< of an f32, to an ulp
+  /// Of an f32 to a few ulps, or approximately: to a few units of 2^-24.
+  Value tanh(Value x, bool isApproximate);
   Value erf(Value x);
   Value power(Value x, Value y);
   Value atan(Value x);

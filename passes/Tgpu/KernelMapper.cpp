@@ -249,6 +249,18 @@ LogicalResult KernelMapper::dispatch(Operation *op) {
       .Case([&](tile::ReshapeOp reshape) { return mapReshape(reshape); })
       .Case([&](tile::GatherOp gather) { return mapGather(gather); })
       .Case([&](tile::ScatterAddOp scatter) { return mapScatterAdd(scatter); })
+      .Case([&](tile::AddAtOp add) {
+        waitForCopies();
+        // The indices lie as the value does.
+        Value value = get(add.getValue());
+        Attribute layout = cast<RankedTensorType>(value.getType()).getEncoding();
+        Values indices;
+        for (Value index : add.getIndices())
+          indices.push_back(LayoutInference::isTile(index) ? getTile(index, layout)
+                                                           : map.lookup(index));
+        tile::AddAtOp::create(b, value, map.lookup(add.getView()), indices, add.getExact());
+        return success();
+      })
       .Case([&](tile::StoreOp store) {
         waitForCopies(); // they may read what is written
         StoreOp::create(b, get(store.getValue()), map.lookup(store.getView()),

@@ -213,7 +213,7 @@ LogicalResult LayoutInference::visit(Operation *op) {
       relations.push_back(op);
     return success();
   }
-  if (isElementwise(op)) {
+  if (isElementwise(op) || isa<tile::AddAtOp>(op)) {
     SmallVector<Value> values(op->getResults());
     llvm::append_range(values, op->getOperands());
     unite(values);

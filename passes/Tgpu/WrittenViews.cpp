@@ -24,8 +24,8 @@ static Value getRoot(Value view) {
 WrittenViews::WrittenViews(Operation *scope) {
   scope->walk([&](Operation *op) {
     llvm::TypeSwitch<Operation *>(op)
-        .Case<StoreOp, AtomicAddOp, tile::StoreOp, tile::AtomicAddOp, tile::ScatterAddOp>(
-            [&](auto write) { written.insert(getRoot(write.getView())); });
+        .Case<StoreOp, AtomicAddOp, tile::StoreOp, tile::AtomicAddOp, tile::ScatterAddOp,
+              tile::AddAtOp>([&](auto write) { written.insert(getRoot(write.getView())); });
   });
 }
 

@@ -7,6 +7,7 @@
 // PASSES-NEXT: tile-specialize{entry= exact-literals=false params={CAUSAL=true}},
 // PASSES-NEXT: canonicalize
 // PASSES-NEXT: cse
+// PASSES-NEXT: tile-differentiate,
 // PASSES-NEXT: tile-analyze-masks,
 // PASSES-NEXT: tile-fold-scale{assume-fast-math=false},
 // PASSES-NEXT: canonicalize

@@ -74,7 +74,7 @@ public:
   LogicalResult launch(tile::KernelOp kernel, ArrayRef<BoundArgument> arguments,
                        const llvm::StringMap<BoundArgument> &captures) override {
     Entry &entry = kernels[kernel];
-    if (failed(checkConstraints(kernel, arguments, options.smCount)))
+    if (failed(checkConstraints(kernel, arguments, captures, options.smCount)))
       return failure();
     FailureOr<Grid> grid = gridOf(*entry.code, arguments, options.smCount);
     if (failed(grid))

@@ -1,0 +1,527 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// A kernel gets an argument for the gradient of each capture that it differentiates by: the array
+// of the caller, or the exact sums of a workspace. The program clears the first before its
+// launches, and turns the second into floats after them.
+//
+// Adjoints are summed as far as the indices of the read allow before they are added to memory:
+// where the indices are the same for all elements of a tile, over the tile; where they change along
+// one of its two dimensions, over the other.
+
+#include "passes/Tile/CaptureGradients.h"
+
+#include "passes/Tile/Derivatives.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "llvm/ADT/MapVector.h"
+
+#include <cmath>
+#include <limits>
+
+using namespace mlir;
+using namespace tilewright;
+using namespace tilewright::tile;
+
+namespace {
+
+constexpr int64_t blockOfEntries = 256;
+
+Type getSumType(CaptureOp capture) { return getAdjointType(getElementType(capture.getType())); }
+
+/// Of the argument that takes the gradient: as the capture, or one element.
+ViewType getGradientType(CaptureOp capture) {
+  MLIRContext *context = capture.getContext();
+  if (auto view = dyn_cast<ViewType>(capture.getType()); view && view.getRank() > 0)
+    return ViewType::get(context, view.getShape(), view.getSymbols(), getSumType(capture));
+  return ViewType::get(context, {1}, {StringAttr()}, getSumType(capture));
+}
+
+/// Of the exact sums. Their extents are open: those of an absent gradient are 0, whatever its type
+/// says.
+ViewType getWordsType(CaptureOp capture) {
+  SmallVector<int64_t> shape(getGradientType(capture).getRank(), ShapedType::kDynamic);
+  shape.push_back(AddAtOp::kWords);
+  SmallVector<StringAttr> symbols(shape.size());
+  return ViewType::get(capture.getContext(), shape, symbols,
+                       IntegerType::get(capture.getContext(), 64));
+}
+
+std::string getName(CaptureOp capture) { return ("d_" + capture.getSymName()).str(); }
+
+ExprAttr getDim(MLIRContext *context, StringRef name, int64_t dim) {
+  return ExprAttr::get(context, ExprKind::Dim, dim, name, {});
+}
+
+//===----------------------------------------------------------------------===//
+// Sums in a kernel
+//===----------------------------------------------------------------------===//
+
+/// Adds the gradients of one operation.
+class SumEmitter {
+public:
+  explicit SumEmitter(AddGradientsOp op)
+      : op(op), b(op), loc(op.getLoc()), rank(getRank(op.getSeed().getType())) {}
+
+  void emit(const CaptureRead &read, Value sums);
+
+private:
+  using DimSet = unsigned; ///< bit d: changes along dimension d of the tiles
+
+  DimSet getVariation(Value operand) const;
+  DimSet getVariation(const ReadIndex &index) const;
+  Value getAdjoint(const CaptureRead &read);
+  /// The operand along dimension `dim` only.
+  Value getSlice(Value operand, int64_t dim);
+  Value getIndex(const ReadIndex &index, std::optional<int64_t> dim);
+  Type getTileType(Type element, std::optional<int64_t> dim) const {
+    ArrayRef<int64_t> shape = cast<RankedTensorType>(op.getSeed().getType()).getShape();
+    return RankedTensorType::get(dim ? shape.slice(*dim, 1) : shape, element);
+  }
+
+  mutable AddGradientsOp op;
+  OpBuilder b;
+  Location loc;
+  int64_t rank;
+};
+
+SumEmitter::DimSet SumEmitter::getVariation(Value operand) const {
+  if (!isTile(operand.getType()) || operand.getDefiningOp<FullOp>())
+    return 0;
+  if (auto iota = operand.getDefiningOp<IotaOp>())
+    return 1u << iota.getDim();
+  auto expand = operand.getDefiningOp<ExpandOp>();
+  if (expand && rank == 2)
+    return 1u << (1 - expand.getDim());
+  return (1u << rank) - 1;
+}
+
+SumEmitter::DimSet SumEmitter::getVariation(const ReadIndex &index) const {
+  DimSet variation = 0;
+  for (unsigned operand : index.operands)
+    variation |= getVariation(op.getArgs()[operand]);
+  return variation;
+}
+
+Value SumEmitter::getAdjoint(const CaptureRead &read) {
+  Type element = getSumType(read.capture);
+  Type type = getTileType(element, std::nullopt);
+  if (read.derivative.kind == Derivative::Kind::Seed)
+    return op.getSeed().getType() == type ? op.getSeed()
+                                          : CastOp::create(b, loc, type, op.getSeed()).getResult();
+  SmallVector<Value> operands(op.getArgs());
+  operands.push_back(op.getSeed());
+  func::FuncOp function = read.derivative.function;
+  return MapOp::create(b, loc, type, function.getSymName(), operands);
+}
+
+Value SumEmitter::getSlice(Value operand, int64_t dim) {
+  if (!isTile(operand.getType()))
+    return operand;
+  if (auto full = operand.getDefiningOp<FullOp>())
+    return full.getValue();
+  if (auto iota = operand.getDefiningOp<IotaOp>())
+    return IotaOp::create(b, loc, getTileType(b.getI32Type(), dim), iota.getStart(), 0);
+  return operand.getDefiningOp<ExpandOp>().getSource();
+}
+
+Value SumEmitter::getIndex(const ReadIndex &index, std::optional<int64_t> dim) {
+  if (index.constant)
+    return arith::ConstantOp::create(b, loc,
+                                     b.getI32IntegerAttr(static_cast<int32_t>(*index.constant)));
+  bool isScalar = getVariation(index) == 0;
+  SmallVector<Value> operands;
+  for (unsigned i : index.operands) {
+    Value operand = op.getArgs()[i];
+    // Any dimension will do for a tile that changes along none.
+    operands.push_back(isScalar ? getSlice(operand, 0) : dim ? getSlice(operand, *dim) : operand);
+  }
+  func::FuncOp function = index.function;
+  if (!function)
+    return operands.front();
+  if (isScalar)
+    return func::CallOp::create(b, loc, function, operands).getResult(0);
+  return MapOp::create(b, loc, getTileType(b.getI32Type(), dim), function.getSymName(), operands);
+}
+
+void SumEmitter::emit(const CaptureRead &read, Value sums) {
+  DimSet variation = 0;
+  for (const ReadIndex &index : read.indices)
+    variation |= getVariation(index);
+  Value adjoint = getAdjoint(read);
+  std::optional<int64_t> dim;
+  if (rank == 2 && (variation == 1 || variation == 2)) {
+    dim = variation == 1 ? 0 : 1;
+    adjoint = ReduceOp::create(b, loc, getTileType(getSumType(read.capture), dim), ReduceKind::Add,
+                               adjoint, 1 - *dim);
+  }
+  SmallVector<Value> indices;
+  for (const ReadIndex &index : read.indices)
+    indices.push_back(getIndex(index, dim));
+  if (indices.empty())
+    indices.push_back(arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(0)));
+  AddAtOp::create(b, loc, adjoint, sums, indices, op.getExact());
+}
+
+//===----------------------------------------------------------------------===//
+// Kernels and their programs
+//===----------------------------------------------------------------------===//
+
+/// The gradients of one kernel: where its argument for each capture is.
+struct KernelGradients {
+  llvm::MapVector<Operation *, unsigned> arguments; ///< capture -> number of the argument
+  AddGradientsOp first;                             ///< all others are exact where this is
+};
+
+class ProgramRewriter {
+public:
+  ProgramRewriter(ModuleOp module, ScalarGradients &gradients)
+      : module(module), gradients(gradients), context(module.getContext()) {}
+
+  LogicalResult run();
+
+private:
+  LogicalResult lowerKernel(KernelOp kernel);
+  FailureOr<unsigned> addArgument(KernelOp kernel, CaptureOp capture, KernelGradients &sums);
+  LogicalResult rewriteProgram(ProgramOp program);
+  FailureOr<Value> addArgument(ProgramOp program, CaptureOp capture);
+  Value addWords(ProgramOp program, CaptureOp capture);
+  KernelOp makeEntryKernel(StringRef prefix, CaptureOp capture, TypeRange arguments,
+                           ArrayRef<StringRef> names,
+                           function_ref<void(OpBuilder &, KernelOp, ValueRange)> fill);
+  KernelOp getClearKernel(CaptureOp capture);
+  KernelOp getConvertKernel(CaptureOp capture);
+  func::FuncOp getWordsToFloat(Type type);
+
+  ModuleOp module;
+  ScalarGradients &gradients;
+  MLIRContext *context;
+  llvm::MapVector<Operation *, KernelGradients> kernels;
+  llvm::StringMap<KernelOp> entryKernels;
+};
+
+template <typename OpTy> LogicalResult checkName(OpTy op, CaptureOp capture) {
+  std::string name = getName(capture);
+  if (Signature(op).findArg(name) < 0 && !Signature(op).findParam(name))
+    return success();
+  return op.emitOpError() << "has an argument '" << name
+                          << "', which is the name of the gradient of "
+                          << "capture @" << capture.getSymName() << "; rename one of them";
+}
+
+/// Appends to the declared arguments.
+template <typename OpTy>
+Value appendArgument(OpTy op, StringRef name, Type type, bool isOptional, Location loc) {
+  MLIRContext *context = op.getContext();
+  unsigned position = op.getNumArgs();
+  SmallVector<Attribute> names(op.getArgNames().getValue());
+  names.push_back(StringAttr::get(context, name));
+  SmallVector<bool> optional(op.getArgOptional());
+  optional.push_back(isOptional);
+  op.setArgNamesAttr(ArrayAttr::get(context, names));
+  op.setArgOptionalAttr(DenseBoolArrayAttr::get(context, optional));
+  return op.getBody().front().insertArgument(position, type, loc);
+}
+
+FailureOr<unsigned> ProgramRewriter::addArgument(KernelOp kernel, CaptureOp capture,
+                                                 KernelGradients &sums) {
+  auto [known, isNew] = sums.arguments.try_emplace(capture.getOperation(), kernel.getNumArgs());
+  if (!isNew)
+    return known->second;
+  if (failed(checkName(kernel, capture)))
+    return failure();
+  bool isExact = sums.first.getExact();
+  appendArgument(kernel, getName(capture),
+                 isExact ? getWordsType(capture) : getGradientType(capture), !isExact,
+                 capture.getLoc());
+  return known->second;
+}
+
+LogicalResult ProgramRewriter::lowerKernel(KernelOp kernel) {
+  SmallVector<AddGradientsOp> ops;
+  kernel.walk([&](AddGradientsOp op) { ops.push_back(op); });
+  for (AddGradientsOp op : ops) {
+    auto function = gradients.getSymbols().lookup<func::FuncOp>(op.getFunction());
+    FailureOr<SmallVector<CaptureRead>> reads = gradients.ofCaptures(function, op);
+    if (failed(reads))
+      return failure();
+    if (!reads->empty()) {
+      KernelGradients &sums = kernels[kernel];
+      if (!sums.first)
+        sums.first = op;
+      if (sums.first.getExact() != op.getExact()) {
+        op.emitOpError("sums the gradients of captures exactly in one place of a kernel and not in "
+                       "another; write 'exact' on all or on none")
+                .attachNote(sums.first.getLoc())
+            << "the other place";
+        return failure();
+      }
+      for (const CaptureRead &read : *reads) {
+        FailureOr<unsigned> position = addArgument(kernel, read.capture, sums);
+        if (failed(position))
+          return failure();
+        // Nothing is computed for a gradient that the caller left out.
+        Value argument = kernel.getArgs()[*position];
+        OpBuilder b(op);
+        Value extent = DimOp::create(b, op.getLoc(), b.getI32Type(), argument, 0);
+        Value zero = arith::ConstantOp::create(b, op.getLoc(), b.getI32IntegerAttr(0));
+        Value isPresent =
+            arith::CmpIOp::create(b, op.getLoc(), arith::CmpIPredicate::sgt, extent, zero);
+        auto branch = scf::IfOp::create(b, op.getLoc(), isPresent, /*withElseRegion=*/false);
+        Operation *end = branch.thenBlock()->getTerminator();
+        op->moveBefore(end); // for the time of this read: the emitter builds before it
+        SumEmitter(op).emit(read, argument);
+        op->moveAfter(branch);
+      }
+    }
+  }
+  // Kept until here, as locations of errors and marks of exactness.
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Kernels of the entries of a gradient
+//===----------------------------------------------------------------------===//
+
+/// One instance for each block along the last dimension; `fill` gets the indices of its first
+/// entry.
+KernelOp
+ProgramRewriter::makeEntryKernel(StringRef prefix, CaptureOp capture, TypeRange arguments,
+                                 ArrayRef<StringRef> names,
+                                 function_ref<void(OpBuilder &, KernelOp, ValueRange)> fill) {
+  std::string name = (prefix + getName(capture)).str();
+  KernelOp &known = entryKernels[name];
+  if (known)
+    return known;
+  int64_t rank = getGradientType(capture).getRank();
+  StringRef shaped = names.back();
+  OpBuilder b(context);
+  SmallVector<Attribute> gridNames, grid, argNames;
+  for (StringRef argument : names)
+    argNames.push_back(b.getStringAttr(argument));
+  auto blocks =
+      ExprAttr::get(context, ExprKind::Call, 0, "ceildiv",
+                    {getDim(context, shaped, rank - 1), ExprAttr::getInt(context, blockOfEntries)});
+  gridNames.push_back(b.getStringAttr("block"));
+  grid.push_back(blocks);
+  for (int64_t dim = 0; dim + 1 < rank; ++dim) {
+    gridNames.push_back(b.getStringAttr("index" + Twine(dim)));
+    grid.push_back(getDim(context, shaped, dim));
+  }
+  // The gradient itself is the last argument, and the only one that may be absent.
+  SmallVector<bool> optional(names.size(), false);
+  optional.back() = true;
+  ArrayAttr none = b.getArrayAttr({});
+  known = KernelOp::create(b, capture.getLoc(), b.getStringAttr(name), none, none,
+                           b.getArrayAttr(argNames), b.getDenseBoolArrayAttr(optional),
+                           b.getArrayAttr(gridNames), b.getArrayAttr(grid), DictionaryAttr());
+  gradients.getSymbols().insert(known);
+  Block &body = known.getBody().emplaceBlock();
+  for (Type type : arguments)
+    body.addArgument(type, capture.getLoc());
+  for (size_t i = 0; i < grid.size(); ++i)
+    body.addArgument(b.getI32Type(), capture.getLoc());
+  b.setInsertionPointToStart(&body);
+  Value length =
+      arith::ConstantOp::create(b, capture.getLoc(), b.getI32IntegerAttr(blockOfEntries));
+  SmallVector<Value> first(known.getGridIds().drop_front());
+  first.push_back(arith::MulIOp::create(b, capture.getLoc(), known.getGridIds().front(), length));
+  fill(b, known, first);
+  return known;
+}
+
+KernelOp ProgramRewriter::getClearKernel(CaptureOp capture) {
+  std::string name = getName(capture);
+  auto fill = [&](OpBuilder &b, KernelOp kernel, ValueRange first) {
+    Location loc = capture.getLoc();
+    Type sum = getSumType(capture);
+    Value zero = arith::ConstantOp::create(b, loc, b.getFloatAttr(sum, 0));
+    Value zeros = FullOp::create(b, loc, RankedTensorType::get({blockOfEntries}, sum), zero);
+    SmallVector<int64_t> dynamic(first.size(), ShapedType::kDynamic);
+    StoreOp::create(b, loc, zeros, kernel.getArgs().front(), first, dynamic, DenseI64ArrayAttr());
+  };
+  return makeEntryKernel("clear_", capture, getGradientType(capture), StringRef(name), fill);
+}
+
+/// The sum that its words stand for, rounded once or nearly so: carries first, so that all digits
+/// but the highest are positive, then Horner's rule in f64.
+func::FuncOp ProgramRewriter::getWordsToFloat(Type type) {
+  std::string name = type.isF64() ? "exact_sum_to_f64" : "exact_sum_to_f32";
+  if (auto known = gradients.getSymbols().lookup<func::FuncOp>(name))
+    return known;
+  OpBuilder b(context);
+  Location loc = module.getLoc();
+  Type i64 = b.getI64Type(), f64 = b.getF64Type();
+  SmallVector<Type> inputs(AddAtOp::kWords, i64);
+  auto function = func::FuncOp::create(b, loc, name, b.getFunctionType(inputs, type));
+  function.setPrivate();
+  gradients.getSymbols().insert(function);
+  Block *body = function.addEntryBlock();
+  b.setInsertionPointToStart(body);
+  auto whole = [&](int64_t value) {
+    return arith::ConstantOp::create(b, loc, b.getI64IntegerAttr(value)).getResult();
+  };
+  auto number = [&](double value) {
+    return arith::ConstantOp::create(b, loc, b.getF64FloatAttr(value)).getResult();
+  };
+  auto toF64 = [&](Value value) { return arith::SIToFPOp::create(b, loc, f64, value).getResult(); };
+  Value carry, mask = whole((int64_t(1) << AddAtOp::kDigitBits) - 1);
+  Value bits = whole(AddAtOp::kDigitBits);
+  SmallVector<Value> digits;
+  for (int64_t k = 0; k < AddAtOp::kDigits; ++k) {
+    Value word = body->getArgument(k);
+    if (carry)
+      word = arith::AddIOp::create(b, loc, word, carry);
+    bool isLast = k + 1 == AddAtOp::kDigits;
+    digits.push_back(isLast ? word : arith::AndIOp::create(b, loc, word, mask).getResult());
+    if (!isLast)
+      carry = arith::ShRSIOp::create(b, loc, word, bits);
+  }
+  Value sum = toF64(digits.back()), base = number(double(int64_t(1) << AddAtOp::kDigitBits));
+  for (Value digit : llvm::drop_begin(llvm::reverse(digits)))
+    sum = arith::AddFOp::create(b, loc, arith::MulFOp::create(b, loc, sum, base), toF64(digit));
+  sum = arith::MulFOp::create(b, loc, sum, number(std::ldexp(1.0, AddAtOp::kLowestExponent)));
+
+  auto hasBit = [&](int64_t bit) {
+    Value masked = arith::AndIOp::create(b, loc, body->getArguments().back(), whole(bit));
+    return arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ne, masked, whole(0)).getResult();
+  };
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  Value isInfinite = hasBit(2), isMinusInfinite = hasBit(4);
+  Value cancels = arith::AndIOp::create(b, loc, isInfinite, isMinusInfinite);
+  Value isNaN = arith::OrIOp::create(b, loc, hasBit(1), cancels);
+  sum = arith::SelectOp::create(b, loc, isMinusInfinite, number(-infinity), sum);
+  sum = arith::SelectOp::create(b, loc, isInfinite, number(infinity), sum);
+  Value nan = number(std::numeric_limits<double>::quiet_NaN());
+  sum = arith::SelectOp::create(b, loc, isNaN, nan, sum);
+  func::ReturnOp::create(b, loc, convertFloat(b, loc, sum, type));
+  return function;
+}
+
+KernelOp ProgramRewriter::getConvertKernel(CaptureOp capture) {
+  std::string name = getName(capture), words = "sums_of_" + name;
+  auto fill = [&](OpBuilder &b, KernelOp kernel, ValueRange first) {
+    Location loc = capture.getLoc();
+    auto wordTile = RankedTensorType::get({blockOfEntries}, b.getI64Type());
+    int64_t dim = static_cast<int64_t>(first.size()) - 1;
+    SmallVector<int64_t> indices(first.size(), ShapedType::kDynamic);
+    StoreOp store;
+    SmallVector<Value> tiles;
+    indices.push_back(0);
+    for (int64_t k = 0; k < AddAtOp::kWords; ++k) {
+      indices.back() = k;
+      tiles.push_back(LoadOp::create(b, loc, wordTile, kernel.getArgs()[0], first, indices,
+                                     b.getDenseI64ArrayAttr({dim}), Value()));
+    }
+    indices.pop_back();
+    Type sum = getSumType(capture);
+    Value floats = MapOp::create(b, loc, RankedTensorType::get({blockOfEntries}, sum),
+                                 getWordsToFloat(sum).getSymName(), tiles);
+    StoreOp::create(b, loc, floats, kernel.getArgs()[1], first, indices, DenseI64ArrayAttr());
+  };
+  SmallVector<Type> types{getWordsType(capture), getGradientType(capture)};
+  return makeEntryKernel("convert_", capture, types, {StringRef(words), StringRef(name)}, fill);
+}
+
+//===----------------------------------------------------------------------===//
+// Programs
+//===----------------------------------------------------------------------===//
+
+FailureOr<Value> ProgramRewriter::addArgument(ProgramOp program, CaptureOp capture) {
+  if (failed(checkName(program, capture)))
+    return failure();
+  std::string name = getName(capture);
+  ViewType type = getGradientType(capture);
+  Value argument = appendArgument(program, name, type, /*isOptional=*/true, capture.getLoc());
+  // A gradient has the shape of what it is the gradient of.
+  SmallVector<Attribute> constraints(program.getConstraints().getValue());
+  if (isa<ViewType>(capture.getType()))
+    for (int64_t dim = 0; dim < getRank(capture.getType()); ++dim)
+      constraints.push_back(ExprAttr::get(
+          context, ExprKind::Call, 0,
+          "==", {getDim(context, name, dim), getDim(context, capture.getSymName(), dim)}));
+  program.setConstraintsAttr(ArrayAttr::get(context, constraints));
+  return argument;
+}
+
+Value ProgramRewriter::addWords(ProgramOp program, CaptureOp capture) {
+  OpBuilder b = OpBuilder::atBlockBegin(&program.getBody().front());
+  SmallVector<Attribute> extents;
+  for (int64_t dim = 0, rank = getGradientType(capture).getRank(); dim < rank; ++dim)
+    extents.push_back(getDim(context, getName(capture), dim));
+  extents.push_back(ExprAttr::getInt(context, AddAtOp::kWords));
+  return WorkspaceOp::create(b, capture.getLoc(), getWordsType(capture), b.getArrayAttr(extents),
+                             b.getF64FloatAttr(0));
+}
+
+LogicalResult ProgramRewriter::rewriteProgram(ProgramOp program) {
+  llvm::MapVector<Operation *, Value> arguments, words;
+  SmallVector<LaunchOp> launches(program.getBody().getOps<LaunchOp>());
+  for (LaunchOp launch : launches) {
+    Operation *kernel = gradients.getSymbols().lookup(launch.getKernel());
+    auto found = kernels.find(kernel);
+    if (found == kernels.end())
+      continue;
+    for (auto [op, position] : found->second.arguments) {
+      auto capture = cast<CaptureOp>(op);
+      if (!arguments.count(op)) {
+        FailureOr<Value> argument = addArgument(program, capture);
+        if (failed(argument))
+          return failure();
+        arguments[op] = *argument;
+      }
+      Value passed = arguments[op];
+      if (found->second.first.getExact()) {
+        Value &sums = words[op];
+        if (!sums)
+          sums = addWords(program, capture);
+        passed = sums;
+      }
+      launch.getArgsMutable().append(passed);
+    }
+  }
+  for (auto [op, argument] : arguments) {
+    auto capture = cast<CaptureOp>(op);
+    bool isExact = words.count(op);
+    OpBuilder b(context);
+    if (isExact)
+      b.setInsertionPointToEnd(&program.getBody().front());
+    else
+      b.setInsertionPoint(launches.front());
+    KernelOp kernel = isExact ? getConvertKernel(capture) : getClearKernel(capture);
+    SmallVector<Value> passed;
+    if (isExact)
+      passed.push_back(words[op]);
+    passed.push_back(argument);
+    LaunchOp::create(b, capture.getLoc(), kernel.getSymName(), passed, b.getArrayAttr({}),
+                     b.getArrayAttr({}), ExprAttr());
+  }
+  return success();
+}
+
+LogicalResult ProgramRewriter::run() {
+  SmallVector<KernelOp> all(module.getOps<KernelOp>());
+  for (KernelOp kernel : all)
+    if (failed(lowerKernel(kernel)))
+      return failure();
+  llvm::DenseSet<Operation *> launched;
+  module.walk(
+      [&](LaunchOp launch) { launched.insert(gradients.getSymbols().lookup(launch.getKernel())); });
+  for (auto &[kernel, sums] : kernels)
+    if (!launched.contains(kernel))
+      return sums.first.emitOpError()
+             << "needs a program that launches its kernel, to clear or convert the gradient of "
+                "capture @"
+             << cast<CaptureOp>(sums.arguments.front().first).getSymName();
+  for (ProgramOp program : SmallVector<ProgramOp>(module.getOps<ProgramOp>()))
+    if (failed(rewriteProgram(program)))
+      return failure();
+  module.walk([](AddGradientsOp op) { op.erase(); });
+  return success();
+}
+
+} // namespace
+
+LogicalResult tilewright::lowerCaptureGradients(ModuleOp module, ScalarGradients &gradients) {
+  return ProgramRewriter(module, gradients).run();
+}

@@ -1,0 +1,324 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Reverse mode on a straight line: the function is copied with its calls replaced by what they
+// call, and the adjoints follow its operations backwards. What is not needed is left to
+// canonicalize.
+
+#include "passes/Tile/ScalarGradients.h"
+
+#include "passes/Tile/Derivatives.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/IR/IRMapping.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+using namespace mlir;
+using namespace tilewright;
+using namespace tilewright::tile;
+
+namespace {
+
+/// A copy of a function without calls, and without a return.
+struct Copy {
+  func::FuncOp function;
+  Value result;
+  SmallVector<AtOp> reads; ///< of floats from captures
+};
+
+bool isFloatRead(Operation *op) {
+  auto at = dyn_cast<AtOp>(op);
+  return at && at.getCaptureAttr() && isa<FloatType>(at.getType());
+}
+
+SmallVector<Value> inlineBody(OpBuilder &b, func::FuncOp source, ValueRange arguments,
+                              SymbolTable &symbols) {
+  IRMapping map;
+  Block &body = source.getBody().front();
+  map.map(body.getArguments(), arguments);
+  auto lookupAll = [&](ValueRange values) {
+    return llvm::map_to_vector(values, [&](Value value) { return map.lookup(value); });
+  };
+  for (Operation &op : body.without_terminator()) {
+    if (auto call = dyn_cast<func::CallOp>(op)) {
+      auto callee = symbols.lookup<func::FuncOp>(call.getCallee());
+      map.map(call.getResults(), inlineBody(b, callee, lookupAll(call.getOperands()), symbols));
+    } else {
+      b.clone(op, map);
+    }
+  }
+  return lookupAll(body.getTerminator()->getOperands());
+}
+
+Copy copyFlat(func::FuncOp source, const Twine &name, TypeRange extraInputs, SymbolTable &symbols) {
+  OpBuilder b(source->getContext());
+  SmallVector<Type> inputs(source.getArgumentTypes());
+  llvm::append_range(inputs, extraInputs);
+  Copy copy;
+  copy.function = func::FuncOp::create(b, source.getLoc(), name.str(),
+                                       b.getFunctionType(inputs, source.getResultTypes()));
+  copy.function.setPrivate();
+  symbols.insert(copy.function, std::next(source->getIterator()));
+  Block *body = copy.function.addEntryBlock();
+  b.setInsertionPointToStart(body);
+  ValueRange arguments = body->getArguments().take_front(source.getNumArguments());
+  copy.result = inlineBody(b, source, arguments, symbols).front();
+  for (Operation &op : *body)
+    if (isFloatRead(&op))
+      copy.reads.push_back(cast<AtOp>(op));
+  return copy;
+}
+
+/// Ends the function with a return, and removes what that does not need.
+void finish(func::FuncOp function, Value result) {
+  Block &body = function.getBody().front();
+  OpBuilder b = OpBuilder::atBlockEnd(&body);
+  func::ReturnOp::create(b, function.getLoc(), result);
+  function.setFunctionType(b.getFunctionType(function.getArgumentTypes(), result.getType()));
+  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(body)))
+    if (isOpTriviallyDead(&op))
+      op.erase();
+}
+
+//===----------------------------------------------------------------------===//
+// Reverse mode
+//===----------------------------------------------------------------------===//
+
+/// Whether the operation, or one within its regions, uses one of the values.
+bool usesAny(Operation &op, const DenseSet<Value> &values) {
+  return op
+      .walk([&](Operation *inner) {
+        bool uses =
+            llvm::any_of(inner->getOperands(), [&](Value value) { return values.contains(value); });
+        return uses ? WalkResult::interrupt() : WalkResult::advance();
+      })
+      .wasInterrupted();
+}
+
+class Backward {
+public:
+  Backward(Copy &copy, Value target, std::string what, Operation *user)
+      : copy(copy), body(copy.function.getBody().front()), target(target), what(std::move(what)),
+        user(user), b(OpBuilder::atBlockEnd(&body)) {}
+
+  /// The adjoint of the target; null where the result does not depend on it.
+  FailureOr<Value> run(Value seed);
+
+private:
+  void findDependent();
+  void findNeeded();
+  bool isOnPath(Operation &op) const {
+    return llvm::any_of(op.getResults(), [&](Value result) {
+      return dependent.contains(result) && needed.contains(result);
+    });
+  }
+  bool isUniform(Value value) const;
+  LogicalResult refuse(Operation &op);
+
+  Copy &copy;
+  Block &body;
+  Value target;
+  std::string what;
+  Operation *user;
+  OpBuilder b;
+  DenseSet<Value> dependent; ///< on the target, in a way that has a derivative
+  DenseSet<Value> needed;    ///< for the result
+  DenseMap<Value, Value> adjoints;
+};
+
+void Backward::findDependent() {
+  dependent.insert(target);
+  for (Operation &op : body)
+    if (!hasZeroDerivative(&op) && usesAny(op, dependent))
+      dependent.insert(op.result_begin(), op.result_end());
+}
+
+void Backward::findNeeded() {
+  needed.insert(copy.result);
+  for (Operation &op : llvm::reverse(body)) {
+    if (llvm::none_of(op.getResults(), [&](Value result) { return needed.contains(result); }))
+      continue;
+    op.walk([&](Operation *inner) { needed.insert(inner->operand_begin(), inner->operand_end()); });
+  }
+}
+
+bool Backward::isUniform(Value value) const {
+  Operation *op = value.getDefiningOp();
+  return op && op->getNumRegions() == 0 &&
+         llvm::all_of(op->getOperands(), [&](Value operand) { return isUniform(operand); });
+}
+
+LogicalResult Backward::refuse(Operation &op) {
+  InFlightDiagnostic error = op.emitError() << "'" << op.getName() << "' has no derivative, but "
+                                            << what << " passes through it; ";
+  if (op.getNumRegions())
+    error << "choose between values by arith.select";
+  else
+    error << "write it with operations of arith and math that have one";
+  error.attachNote(user->getLoc()) << "differentiated here";
+  return error;
+}
+
+FailureOr<Value> Backward::run(Value seed) {
+  findDependent();
+  findNeeded();
+  if (!dependent.contains(copy.result))
+    return Value();
+  // What leaves the floats has no derivative: found before what follows it is asked for one.
+  for (Operation &op : body)
+    if (isOnPath(op) && (op.getNumResults() != 1 || !isa<FloatType>(op.getResult(0).getType())))
+      return refuse(op);
+
+  SmallVector<Operation *> path;
+  for (Operation &op : body)
+    if (isOnPath(op) && op.getResult(0) != target)
+      path.push_back(&op);
+  adjoints[copy.result] =
+      convertFloat(b, seed.getLoc(), seed, getAdjointType(copy.result.getType()));
+  for (Operation *op : llvm::reverse(path)) {
+    Value adjoint = adjoints.lookup(op->getResult(0));
+    if (!adjoint)
+      continue;
+    auto isWanted = [&](unsigned i) { return dependent.contains(op->getOperand(i)); };
+    auto add = [&](unsigned i, Value contribution) {
+      Value &sum = adjoints[op->getOperand(i)];
+      sum = sum ? arith::AddFOp::create(b, op->getLoc(), sum, contribution).getResult()
+                : contribution;
+    };
+    auto uniform = [&](Value value) { return isUniform(value); };
+    if (failed(emitAdjoints(b, {op, adjoint, isWanted, uniform, add})))
+      return refuse(*op);
+  }
+  return adjoints.lookup(target);
+}
+
+/// What the adjoint is, once the function has been ended with it.
+Derivative conclude(Copy &copy, Value adjoint, Value seed, SymbolTable &symbols) {
+  Derivative derivative;
+  // Conversions of the seed do not count: they are made where it is used.
+  Value source = adjoint;
+  while (source && isa_and_present<CastOp, arith::ExtFOp, arith::TruncFOp>(source.getDefiningOp()))
+    source = source.getDefiningOp()->getOperand(0);
+  if (adjoint && source != seed) {
+    finish(copy.function, adjoint);
+    derivative.kind = Derivative::Kind::Computed;
+    derivative.function = copy.function;
+    return derivative;
+  }
+  derivative.kind = adjoint ? Derivative::Kind::Seed : Derivative::Kind::Zero;
+  symbols.erase(copy.function);
+  return derivative;
+}
+
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// ScalarGradients
+//===----------------------------------------------------------------------===//
+
+FailureOr<Derivative> ScalarGradients::ofOperand(func::FuncOp function, unsigned operand,
+                                                 Operation *user) {
+  auto [known, isNew] = byOperand.try_emplace({function.getOperation(), operand});
+  if (!isNew)
+    return known->second;
+  std::string name = (function.getSymName() + "_gradient_" + Twine(operand)).str();
+  Copy copy = copyFlat(function, name, function.getResultTypes(), symbols);
+  Value seed = copy.function.getArguments().back();
+  Value target = copy.function.getArgument(operand);
+  std::string what =
+      ("the gradient of @" + function.getSymName() + " with respect to operand " + Twine(operand))
+          .str();
+  FailureOr<Value> adjoint = Backward(copy, target, what, user).run(seed);
+  if (failed(adjoint)) {
+    symbols.erase(copy.function);
+    return failure();
+  }
+  if (*adjoint) {
+    OpBuilder b = OpBuilder::atBlockEnd(&copy.function.getBody().front());
+    *adjoint = convertFloat(b, user->getLoc(), *adjoint, target.getType());
+  }
+  return known->second = conclude(copy, *adjoint, seed, symbols);
+}
+
+FailureOr<SmallVector<CaptureRead>> ScalarGradients::ofCaptures(func::FuncOp function,
+                                                                Operation *user) {
+  auto [known, isNew] = byFunction.try_emplace(function);
+  if (!isNew)
+    return known->second;
+  SmallVector<CaptureRead> reads;
+  for (unsigned i = 0;; ++i) {
+    std::string name = (function.getSymName() + "_gradient_of_read_" + Twine(i)).str();
+    Copy copy = copyFlat(function, name, function.getResultTypes(), symbols);
+    if (i == 0) {
+      Operation *hidden = nullptr;
+      copy.function.walk([&](Operation *op) {
+        if (!hidden && isFloatRead(op) && op->getParentOp() != copy.function)
+          hidden = op;
+      });
+      if (hidden) {
+        hidden->emitError("a captured float whose gradient is asked for must be read outside of "
+                          "regions; read it before and choose by arith.select")
+                .attachNote(user->getLoc())
+            << "differentiated here";
+        symbols.erase(copy.function);
+        return failure();
+      }
+    }
+    if (i == copy.reads.size()) {
+      symbols.erase(copy.function);
+      break;
+    }
+    AtOp read = copy.reads[i];
+    auto capture = symbols.lookup<CaptureOp>(*read.getCapture());
+    unsigned rank = read.getStaticIndices().size();
+    Value seed = copy.function.getArguments().back();
+    std::string what = ("the gradient of capture @" + capture.getSymName()).str();
+    FailureOr<Value> adjoint = Backward(copy, read.getResult(), what, user).run(seed);
+    if (failed(adjoint)) {
+      symbols.erase(copy.function);
+      return failure();
+    }
+    Derivative derivative = conclude(copy, *adjoint, seed, symbols);
+    if (derivative.kind == Derivative::Kind::Zero)
+      continue;
+    CaptureRead entry{capture, derivative, {}};
+    for (unsigned dim = 0; dim < rank; ++dim)
+      entry.indices.push_back(getIndex(function, i, dim));
+    reads.push_back(std::move(entry));
+  }
+  byFunction[function] = reads;
+  return reads;
+}
+
+ReadIndex ScalarGradients::getIndex(func::FuncOp function, unsigned read, unsigned dim) {
+  std::string name =
+      (function.getSymName() + "_index_" + Twine(dim) + "_of_read_" + Twine(read)).str();
+  Copy copy = copyFlat(function, name, {}, symbols);
+  AtOp at = copy.reads[read];
+  ReadIndex index;
+  int64_t known = at.getStaticIndices()[dim];
+  Value value;
+  if (ShapedType::isDynamic(known)) {
+    unsigned position =
+        llvm::count_if(at.getStaticIndices().take_front(dim), ShapedType::isDynamic);
+    value = at.getIndices()[position];
+  } else {
+    index.constant = known;
+  }
+  if (auto argument = dyn_cast_or_null<BlockArgument>(value))
+    index.operands.push_back(argument.getArgNumber());
+  if (!value || isa<BlockArgument>(value)) {
+    symbols.erase(copy.function);
+    return index;
+  }
+  finish(copy.function, value);
+  llvm::BitVector unused(copy.function.getNumArguments());
+  for (BlockArgument argument : copy.function.getArguments()) {
+    if (argument.use_empty())
+      unused.set(argument.getArgNumber());
+    else
+      index.operands.push_back(argument.getArgNumber());
+  }
+  (void)copy.function.eraseArguments(unused);
+  index.function = copy.function;
+  return index;
+}

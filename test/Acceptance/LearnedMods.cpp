@@ -1,0 +1,157 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Score modifiers with formulas, written without tile IR.
+
+#include "test/Acceptance/LearnedMods.h"
+
+#include "test/Reference/Modifiers.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace tilewright::acceptance {
+
+using namespace reference;
+
+namespace {
+
+constexpr int64_t radius = 9, reach = 12;
+
+LearnedMod softcapMod() {
+  constexpr double cap = 1.5;
+  LearnedMod mod{"softcap", "mods/softcap", {}, {}, softcap(cap)};
+  mod.tables = {{"softcap", {}, {cap}, [](double s, int64_t, int64_t, int64_t, int64_t) {
+                   double t = std::tanh(s / cap);
+                   return std::pair<int64_t, double>(0, t - s / cap * (1 - t * t));
+                 }}};
+  return mod;
+}
+
+LearnedMod alibiMod(const AttentionProblem &p) {
+  LearnedMod mod{"alibi", "mods/alibi", {}, {}, alibi(alibiSlopes(p.Hq))};
+  mod.tables = {
+      {"slopes", {p.Hq}, alibiSlopes(p.Hq), [](double, int64_t, int64_t h, int64_t i, int64_t j) {
+         return std::pair<int64_t, double>(h, -std::abs(double(i - j)));
+       }}};
+  return mod;
+}
+
+LearnedMod relativeBiasMod(const AttentionProblem &p) {
+  std::vector<double> table = normals(p.Hq * (2 * radius + 1), 77, Type::F32);
+  LearnedMod mod{"relative_bias", "mods/relative_bias", {}, {}, relativeBias(table, radius)};
+  mod.tables = {{"relative_bias",
+                 {p.Hq, 2 * radius + 1},
+                 table,
+                 [](double, int64_t, int64_t h, int64_t i, int64_t j) {
+                   int64_t column = std::clamp(j - i, -radius, radius) + radius;
+                   return std::pair<int64_t, double>(h * (2 * radius + 1) + column, 1.0);
+                 },
+                 /*isByPair=*/true}};
+  mod.bindIntegers = [](KernelCall &call) { call.integer("relative_radius", radius); };
+  return mod;
+}
+
+LearnedMod everyFormMod(const AttentionProblem &p) {
+  auto numbers = [](int64_t n, uint64_t seed) { return normals(n, seed, Type::F32, 0.5); };
+  constexpr double temperature = 0.75;
+  std::vector<double> gain = numbers(p.Hq, 1), row = numbers(p.Sq, 2),
+                      key = numbers(p.B * p.Skv, 3), slope = numbers(p.Hq * (reach + 1), 4);
+  int64_t keys = p.Skv;
+  auto slopeAt = [](int64_t h, int64_t i, int64_t j) {
+    return h * (reach + 1) + std::min(std::abs(i - j), reach);
+  };
+  LearnedMod mod{"learned", "../test/Acceptance/Inputs/learned", {}, {}, {}};
+  mod.score.value = [=](double s, int64_t b, int64_t h, int64_t i, int64_t j) {
+    return temperature * s + gain[h] * std::tanh(s) + row[i] + key[b * keys + j] +
+           slope[slopeAt(h, i, j)] * s / 4;
+  };
+  mod.score.derivative = [=](double s, int64_t, int64_t h, int64_t i, int64_t j) {
+    double t = std::tanh(s);
+    return temperature + gain[h] * (1 - t * t) + slope[slopeAt(h, i, j)] / 4;
+  };
+  using Entry = std::pair<int64_t, double>;
+  mod.tables = {
+      {"temperature",
+       {},
+       {temperature},
+       [](double s, int64_t, int64_t, int64_t, int64_t) { return Entry(0, s); }},
+      {"gain",
+       {p.Hq},
+       gain,
+       [](double s, int64_t, int64_t h, int64_t, int64_t) { return Entry(h, std::tanh(s)); }},
+      {"row",
+       {p.Sq},
+       row,
+       [](double, int64_t, int64_t, int64_t i, int64_t) { return Entry(i, 1.0); }},
+      {"key",
+       {p.B, p.Skv},
+       key,
+       [=](double, int64_t b, int64_t, int64_t, int64_t j) { return Entry(b * keys + j, 1.0); }},
+      {"slope",
+       {p.Hq, reach + 1},
+       slope,
+       [=](double s, int64_t, int64_t h, int64_t i, int64_t j) {
+         return Entry(slopeAt(h, i, j), s / 4);
+       },
+       /*isByPair=*/true}};
+  mod.bindIntegers = [](KernelCall &call) { call.integer("reach", reach); };
+  return mod;
+}
+
+} // namespace
+
+std::vector<LearnedMod> learnedMods(const AttentionProblem &problem) {
+  return {softcapMod(), alibiMod(problem), relativeBiasMod(problem), everyFormMod(problem)};
+}
+
+LearnedMod smoothMod() {
+  LearnedMod mod{"smooth", "../test/Acceptance/Inputs/smooth", {}, {}, {}};
+  mod.tables = {{"shifts", {24}, normals(24, 5, Type::F32, 0.1), {}}};
+  return mod;
+}
+
+CallOptions optionsFor(const LearnedMod &mod, bool withGradients, RunSettings run) {
+  CallOptions options;
+  options.with = {mod.file};
+  options.run = run;
+  if (withGradients)
+    options.params = {{"CAPTURE_GRADIENTS", "true"}};
+  ElementType type = run.f64 ? ElementType::F64 : ElementType::F32;
+  options.bind = [&mod, withGradients, type](KernelCall &call) {
+    for (const LearnedTable &table : mod.tables) {
+      if (table.shape.empty())
+        call.scalar(table.name, table.values[0]);
+      else
+        call.input(table.name, type, table.shape, table.values);
+      if (withGradients)
+        call.output("d_" + table.name, type, table.gradientShape());
+    }
+    if (mod.bindIntegers)
+      mod.bindIntegers(call);
+  };
+  return options;
+}
+
+LearnedGradients runLearnedBackward(const AttentionProblem &problem, Type type,
+                                    const AttentionInputs &inputs, const ForwardResult &saved,
+                                    const LearnedMod &mod, const Params &params, RunSettings run,
+                                    bool twice) {
+  CallOptions options = optionsFor(mod, /*withGradients=*/true, run);
+  options.params.insert(options.params.end(), params.begin(), params.end());
+  Params all = attentionParams(problem, type);
+  all.insert(all.end(), options.params.begin(), options.params.end());
+  KernelCall call("attention_backward", all, options.with);
+  bindInputs(call, problem, type, inputs, options);
+  bindBackward(call, problem, type, inputs, saved, options);
+  options.bind(call);
+  if (twice)
+    call.runTwice();
+  else
+    call.run(run);
+  LearnedGradients gradients{readBackward(call), {}};
+  for (const LearnedTable &table : mod.tables)
+    gradients.tables.push_back(call.read("d_" + table.name));
+  return gradients;
+}
+
+} // namespace tilewright::acceptance

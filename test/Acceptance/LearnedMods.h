@@ -1,0 +1,66 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Score modifiers with what they capture, beside formulas for the derivatives by each of it.
+
+#ifndef TILEWRIGHT_TEST_ACCEPTANCE_LEARNEDMODS_H
+#define TILEWRIGHT_TEST_ACCEPTANCE_LEARNEDMODS_H
+
+#include "test/Acceptance/AttentionCall.h"
+
+namespace tilewright::acceptance {
+
+/// A captured array or scalar of f32 that has a gradient.
+struct LearnedTable {
+  std::string name;
+  std::vector<int64_t> shape; ///< empty for a scalar
+  std::vector<double> values; ///< floats of 32 bits
+  /// The entry that the pair reads, and the derivative of its modified score by that entry. Null
+  /// where a test does without.
+  std::function<std::pair<int64_t, double>(double s, int64_t b, int64_t h, int64_t i, int64_t j)>
+      derivative;
+  /// The entry that a pair reads depends on both of its positions: then each pair is added to the
+  /// gradient on its own.
+  bool isByPair = false;
+
+  /// Of the gradient: a scalar has one element.
+  std::vector<int64_t> gradientShape() const {
+    return shape.empty() ? std::vector<int64_t>{1} : shape;
+  }
+};
+
+struct LearnedMod {
+  std::string name;
+  std::string file; ///< below kernels/, without ".mlir"
+  std::vector<LearnedTable> tables;
+  std::function<void(KernelCall &)> bindIntegers;
+  reference::ScoreMod score; ///< empty where a test does without
+};
+inline void PrintTo(const LearnedMod &mod, std::ostream *os) { *os << mod.name; }
+
+/// softcap, alibi and relative_bias of kernels/mods/, and `learned` of test/Acceptance/Inputs/,
+/// with a table of every form. All with formulas.
+std::vector<LearnedMod> learnedMods(const reference::AttentionProblem &problem);
+
+/// `smooth` of test/Acceptance/Inputs/: every function of math that has a derivative, without
+/// formulas.
+LearnedMod smoothMod();
+
+/// Links the modifier and binds what it captures, and its gradients as outputs if asked for. Refers
+/// to the mod.
+CallOptions optionsFor(const LearnedMod &mod, bool withGradients, RunSettings run = {});
+
+struct LearnedGradients {
+  reference::BackwardResult result;
+  std::vector<std::vector<double>> tables; ///< one for each of the mod
+};
+
+/// attention_backward with the gradients of everything captured. `twice` runs it again on other
+/// threads and expects the same bits.
+LearnedGradients runLearnedBackward(const reference::AttentionProblem &problem,
+                                    reference::Type type, const reference::AttentionInputs &inputs,
+                                    const reference::ForwardResult &saved, const LearnedMod &mod,
+                                    const Params &params, RunSettings run = {}, bool twice = false);
+
+} // namespace tilewright::acceptance
+
+#endif // TILEWRIGHT_TEST_ACCEPTANCE_LEARNEDMODS_H
