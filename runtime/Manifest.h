@@ -83,7 +83,8 @@ struct KernelSpec {
   std::vector<Expr> grid; // 1 to 3 axes: x, y, z
   std::array<uint32_t, 3> block = {1, 1, 1};
   std::array<uint32_t, 3> cluster = {1, 1, 1};
-  uint32_t sharedBytes = 0; // dynamic
+  uint32_t sharedBytes = 0;       // dynamic
+  uint32_t staticSharedBytes = 0; // of the code's own, besides
   std::vector<TensorMapSpec> tensorMaps;
   std::vector<ViewRequirement> requirements;
   /// Flags over shapes and scalars: where this variant may be used. One that reads the extent of an
@@ -92,6 +93,7 @@ struct KernelSpec {
 
   ParamLayout layout; // computed
   uint32_t threads() const { return block[0] * block[1] * block[2]; }
+  int64_t allSharedBytes() const { return int64_t(sharedBytes) + staticSharedBytes; }
 };
 
 struct WorkspaceSpec {

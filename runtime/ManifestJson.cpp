@@ -176,7 +176,7 @@ public:
     std::string where = "kernel '" + spec.name + "'";
     expectKeys(json, where,
                {"name", "params", "arguments", "entry", "code", "grid", "block", "cluster",
-                "shared_bytes", "tensor_maps", "requires", "when"});
+                "shared_bytes", "static_shared_bytes", "tensor_maps", "requires", "when"});
     spec.params = params(json, where);
     spec.arguments = arguments(json, where);
     spec.entry = text(json, "entry", where);
@@ -189,6 +189,9 @@ public:
       spec.cluster = triple(json, "cluster", where);
     if (const Json *bytes = json.find("shared_bytes"))
       spec.sharedBytes = uint32_t(count(*bytes, "'shared_bytes' of " + where, 1 << 30));
+    if (const Json *bytes = json.find("static_shared_bytes"))
+      spec.staticSharedBytes =
+          uint32_t(count(*bytes, "'static_shared_bytes' of " + where, 1 << 30));
     for (const Json &item : optionalList(json, "tensor_maps", where)) {
       std::string which = "a tensor map of " + where;
       expectKeys(item, which, {"argument", "box", "swizzle"});
@@ -326,6 +329,8 @@ Json toJson(const KernelSpec &kernel) {
   json.set("block", integers(kernel.block));
   json.set("cluster", integers(kernel.cluster));
   json.set("shared_bytes", Json::integer(kernel.sharedBytes));
+  if (kernel.staticSharedBytes)
+    json.set("static_shared_bytes", Json::integer(kernel.staticSharedBytes));
   Json maps = Json::array();
   for (const TensorMapSpec &map : kernel.tensorMaps) {
     Json item = Json::object();

@@ -168,9 +168,9 @@ Status Module::checkParams(const KernelSpec &kernel, cuda::Kernel handle) const 
 }
 
 Expected<cuda::Function> Module::prepare(const KernelSpec &kernel, const DeviceInfo &device) const {
-  if (int64_t(kernel.sharedBytes) > device.sharedLimit)
+  if (kernel.allSharedBytes() > device.sharedLimit)
     return Status::failure(Code::Unsupported, "kernel '" + kernel.name + "' needs " +
-                                                  std::to_string(kernel.sharedBytes) +
+                                                  std::to_string(kernel.allSharedBytes()) +
                                                   " bytes of shared memory; the limit of " +
                                                   device.toString() + " is " +
                                                   std::to_string(device.sharedLimit));

@@ -168,9 +168,9 @@ Status Operation::checkSupport(const Target &target) const {
       if (!chooseCode(*kernel, device)) {
         reason += (reason.empty() ? "" : ", ") + std::string("that of entry '") + kernel->entry +
                   "' is for " + kernel->codes[0].arch.toString();
-      } else if (target.sharedLimit && int64_t(kernel->sharedBytes) > target.sharedLimit) {
+      } else if (target.sharedLimit && kernel->allSharedBytes() > target.sharedLimit) {
         reason += (reason.empty() ? "" : ", ") + std::string("that of entry '") + kernel->entry +
-                  "' needs " + std::to_string(kernel->sharedBytes) +
+                  "' needs " + std::to_string(kernel->allSharedBytes()) +
                   " bytes of shared memory, limit " + std::to_string(target.sharedLimit);
       } else {
         isServed = true;

@@ -51,9 +51,16 @@ static llvm::Error mergeProgram(runtime::ProgramSpec &into, const runtime::Progr
   return llvm::Error::success();
 }
 
-/// The code of a mapped module, which is consumed.
-static llvm::Expected<std::vector<runtime::CodeSpec>>
-makeCode(runtime::BundleWriter &bundle, ModuleOp module, const BundlePart &part, bool assemble) {
+/// What a kernel's code declares for exchanges between warps.
+static uint32_t getStaticSharedBytes(llvm::StringRef ptx, llvm::StringRef entry) {
+  uint32_t bytes = 0;
+  ptx.split((" " + entry + "_scratch[").str()).second.consumeInteger(10, bytes);
+  return bytes;
+}
+
+/// The code of a mapped module, which is consumed, into its kernels.
+static llvm::Error makeCode(runtime::BundleWriter &bundle, ModuleOp module, const BundlePart &part,
+                            bool assemble, std::vector<runtime::KernelSpec> &kernels) {
   const GpuOptions &gpu = part.gpu;
   std::optional<runtime::Arch> arch = runtime::Arch::parse(gpu.target);
   llvm::Expected<std::string> ptx = part.ptx;
@@ -70,7 +77,11 @@ makeCode(runtime::BundleWriter &bundle, ModuleOp module, const BundlePart &part,
     codes.push_back(
         {runtime::CodeSpec::Kind::Cubin, *arch, 0, bundle.addCubin(std::move(assembly->cubin))});
   }
-  return codes;
+  for (runtime::KernelSpec &kernel : kernels) {
+    kernel.codes = codes;
+    kernel.staticSharedBytes = getStaticSharedBytes(*ptx, kernel.entry);
+  }
+  return llvm::Error::success();
 }
 
 static int64_t getSharedBytes(ModuleOp module) {
@@ -80,12 +91,20 @@ static int64_t getSharedBytes(ModuleOp module) {
   return most;
 }
 
+static int64_t getSharedBytes(const std::vector<runtime::KernelSpec> &kernels) {
+  int64_t most = 0;
+  for (const runtime::KernelSpec &kernel : kernels)
+    most = std::max(most, kernel.allSharedBytes());
+  return most;
+}
+
 /// Chips from 8.6 on, but for the data centre's, leave 99 KB to a block. Where kernels for sm_80
 /// take more, the bundle gets them without rings, too, unless somebody has decided about those.
-static std::optional<BundlePart> getSmallPart(const BundlePart &part, ModuleOp mapped) {
+static std::optional<BundlePart> getSmallPart(const BundlePart &part,
+                                              const std::vector<runtime::KernelSpec> &kernels) {
   constexpr int64_t smallestLimit = 99 * 1024;
   bool isDecided = !part.ptx.empty() || !part.gpu.schedule.empty();
-  if (part.gpu.target != "sm_80" || isDecided || getSharedBytes(mapped) <= smallestLimit)
+  if (part.gpu.target != "sm_80" || isDecided || getSharedBytes(kernels) <= smallestLimit)
     return std::nullopt;
   BundlePart small = part;
   small.gpu.schedule = {"stages=1"};
@@ -110,8 +129,6 @@ llvm::Error tilewright::addToBundle(runtime::BundleWriter &bundle, ArrayRef<Bund
     OwningOpRef<ModuleOp> copy = cast<ModuleOp>(part.module->clone());
     if (failed(mapToGpu(*copy, part.gpu)))
       return llvm::createStringError("mapping onto " + part.gpu.target + " failed");
-    if (std::optional<BundlePart> small = getSmallPart(part, *copy))
-      parts.push_back(std::move(*small));
 
     std::vector<runtime::KernelSpec> kernels;
     for (auto kernel : copy->getOps<tgpu::KernelOp>()) {
@@ -131,13 +148,12 @@ llvm::Error tilewright::addToBundle(runtime::BundleWriter &bundle, ArrayRef<Bund
       else if (llvm::Error error = mergeProgram(*same, *spec, part.gpu.target))
         return error;
     }
-    auto codes = makeCode(bundle, *copy, part, assemble);
-    if (!codes)
-      return codes.takeError();
-    for (runtime::KernelSpec &kernel : kernels) {
-      kernel.codes = *codes;
+    if (llvm::Error error = makeCode(bundle, *copy, part, assemble, kernels))
+      return error;
+    if (std::optional<BundlePart> small = getSmallPart(part, kernels))
+      parts.push_back(std::move(*small));
+    for (runtime::KernelSpec &kernel : kernels)
       manifest.kernels.push_back(std::move(kernel));
-    }
   }
   bundle.manifest.kernels.swap(manifest.kernels);
   bundle.manifest.programs.swap(manifest.programs);

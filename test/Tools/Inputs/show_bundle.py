@@ -47,7 +47,8 @@ for kernel in manifest["kernels"]:
     print(f"kernel {kernel['name']}: {params(kernel)}")
     print("arguments", arguments(kernel))
     grid, = kernel["grid"]
-    print("grid", json.dumps(grid), "warps", kernel["block"][0] // 32, "shared", kernel["shared_bytes"])
+    print("grid", json.dumps(grid), "warps", kernel["block"][0] // 32, "shared", kernel["shared_bytes"],
+          *(["and static", kernel["static_shared_bytes"]] if "static_shared_bytes" in kernel else []))
     codes = []
     for code in kernel["code"]:
         version = code.get("ptx_version")
