@@ -1,0 +1,88 @@
+# Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""What attention refuses before anything runs; needs neither PyTorch nor a GPU."""
+
+import os
+import sys
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+
+from tilewright import checks  # noqa: E402
+
+
+def arrays(q=(2, 8, 300, 64), k=(2, 2, 500, 64), v=None, dtypes=("bf16",) * 3, devices=("cuda",) * 3):
+    shapes = (q, k, v or k)
+    return [checks.Array(*row) for row in zip("qkv", shapes, dtypes, devices)]
+
+
+class ChecksTest(unittest.TestCase):
+    def expect(self, message, call, *args, **kwargs):
+        with self.assertRaises(ValueError) as caught:
+            call(*args, **kwargs)
+        self.assertEqual(str(caught.exception), message)
+
+    def test_accepts(self):
+        checks.check_arrays(*arrays())
+        checks.check_arrays(*arrays(q=(2, 8, 1, 64), v=(2, 2, 500, 80)))
+        checks.check_arrays(*arrays(q=(0, 0, 0, 64), k=(0, 0, 5, 64)))
+        checks.check_arrays(*arrays(dtypes=("f64",) * 3))
+
+    def test_shapes(self):
+        def shapes(message, **kwargs):
+            self.expect(message, checks.check_arrays, *arrays(**kwargs))
+
+        shapes("q must have the four dimensions [batch, heads, rows, width], but got shape [8, 300, 64]", q=(8, 300, 64))
+        shapes("q must have a width from 1 to 256, but got 512", q=(2, 8, 300, 512))
+        shapes("v must have a width from 1 to 256, but got 0", v=(2, 2, 500, 0))
+        shapes("k must have the width of q, 64, but got 128", k=(2, 2, 500, 128))
+        shapes("k must have the batch of q, 2, but got 1; expand it", k=(1, 2, 500, 64))
+        shapes("v must have the batch of q, 2, but got 3; expand it", v=(3, 2, 500, 64))
+        shapes("v must have as many heads as k, 2, but got 8", v=(2, 8, 500, 64))
+        shapes("v must have as many rows as k, 500, but got 300", v=(2, 2, 300, 64))
+        shapes("the heads of q must be a multiple of those of k, but got 8 and 3; arrays are [batch, heads, rows, width]: "
+               "use transpose(1, 2) on [batch, rows, heads, width]", k=(2, 3, 500, 64))
+        shapes("the heads of q must be a multiple of those of k, but got 8 and 0; arrays are [batch, heads, rows, width]: "
+               "use transpose(1, 2) on [batch, rows, heads, width]", k=(2, 0, 500, 64))
+
+    def test_types_and_devices(self):
+        self.expect("k must have the type of q, bf16, but got f16; convert it with .to()", checks.check_arrays,
+                    *arrays(dtypes=("bf16", "f16", "bf16")))
+        self.expect("q must be of float16, bfloat16, float32 or float64, but got torch.int8", checks.check_arrays,
+                    *arrays(dtypes=("torch.int8",) * 3))
+        self.expect("v must be on a CUDA device, but got cpu; move it with .cuda()", checks.check_arrays,
+                    *arrays(devices=("cuda", "cuda", "cpu")))
+
+    def test_masks(self):
+        self.assertEqual([checks.causal_mode(x) for x in (None, False, True, "none", "bottom_right")],
+                         ["none", "none", "top_left", "none", "bottom_right"])
+        for wrong in ("lower", 2):
+            self.expect(f"causal must be True, False or one of none, top_left, bottom_right, but got {wrong!r}",
+                        checks.causal_mode, wrong)
+        self.assertEqual(checks.window_of(None), (-1, -1))
+        self.assertEqual(checks.window_of((255, 0)), (255, 0))
+        for wrong in (3, (1,), (1, -2), (1.5, 0), "ab"):
+            self.expect("window must be two integers (left, right), each the number of keys that a query sees on that side, "
+                        f"or -1 for all of them, but got {wrong!r}", checks.window_of, wrong)
+
+    def test_scale(self):
+        self.assertEqual(checks.scale_of(None, 64), 0.125)
+        self.assertEqual(checks.scale_of(2, 64), 2.0)
+        for wrong in (float("inf"), True, "0.1"):
+            self.expect(f"scale must be a finite number, or None for 1 / sqrt(D), but got {wrong!r}; a factor that is a "
+                        "tensor belongs into q", checks.scale_of, wrong, 64)
+
+    def test_modifiers(self):
+        self.assertEqual(checks.modifier_text(["softcap", "a.mlir"]), os.pathsep.join(["softcap", "a.mlir"]))
+        self.assertEqual(checks.modifier_files(""), [])
+        for path in checks.modifier_files("softcap" + os.pathsep + "document"):
+            self.assertTrue(os.path.isfile(path))
+        with self.assertRaisesRegex(ValueError, "modifier must be one of alibi, .*softcap.* or the path of an .mlir file, "
+                                                "but got 'tanh'"):
+            checks.modifier_files("tanh")
+        with self.assertRaisesRegex(ValueError, "but got 'nowhere/my.mlir'"):
+            checks.modifier_files("nowhere/my.mlir")
+        self.expect("modifier must be a name, a path or a list of them, but got 3", checks.modifier_text, 3)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,111 @@
+# Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Compiles kernels and asks their plans, through ctypes; needs the built libraries, but neither PyTorch nor a GPU."""
+
+import os
+import sys
+import unittest
+from unittest import mock
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+
+from tilewright import compiler, places, runtime  # noqa: E402
+
+FORWARD = os.path.join(places.KERNELS, "attention_forward.mlir")
+BACKWARD = os.path.join(places.KERNELS, "attention_backward.mlir")
+SOFTCAP = os.path.join(places.KERNELS, "mods", "softcap.mlir")
+
+
+class Tensor:
+    """As much of a tensor as a view needs."""
+
+    def __init__(self, *shape, dtype="torch.float16"):
+        self.shape, self.dtype = shape, dtype
+
+    def stride(self):
+        strides = [1]
+        for extent in self.shape[:0:-1]:
+            strides.insert(0, strides[0] * extent)
+        return strides
+
+    def data_ptr(self):
+        return 0x10000
+
+
+def setUpModule():
+    if not os.path.exists(places.find_library()):
+        raise unittest.SkipTest(f"there is no {places.find_library()}")
+
+
+class RuntimeTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.library = runtime.Library(places.find_library())
+        cls.params = {"D": 32, "T": "f16", "CAUSAL": "top_left"}
+        data = compiler.compile_bundle(FORWARD, cls.params, [SOFTCAP])
+        cls.forward = runtime.AttentionForward(cls.library, cls.library.load(data), "f16", 32, "top_left")
+        cls.bundle = cls.library.load(compiler.compile_bundle(BACKWARD, cls.params))
+        cls.backward = runtime.AttentionBackward(cls.library, cls.bundle, "f16", 32, "top_left")
+
+    def values(self, **changed):
+        q, k, rows = Tensor(2, 8, 300, 32), Tensor(2, 2, 500, 32), Tensor(2, 8, 300, dtype="torch.float32")
+        values = {"q": q, "k": k, "v": k, "o": q, "lse": rows, "scale": 0.125, "window_left": -1, "window_right": -1}
+        return values | changed
+
+    def gradients(self, **changed):
+        values = self.values(do=Tensor(2, 8, 300, 32), dlse=None, dq=Tensor(2, 8, 300, 32), dk=Tensor(2, 2, 500, 32),
+                             dv=Tensor(2, 2, 500, 32))
+        return values | changed
+
+    def expect(self, message, call, *args):
+        with self.assertRaises(runtime.TilewrightError) as caught:
+            call(*args)
+        self.assertEqual(str(caught.exception), message)
+        return caught.exception
+
+    def test_forward(self):
+        self.assertEqual(self.forward.captures(), ["softcap"])
+        self.forward.check_support(8, 6)
+        self.assertEqual(self.forward.workspace_size(self.forward.pack(self.values(softcap=30.0))), 0)
+        self.expect("argument 'softcap' of kernel 'attention_forward' must be a scalar of type f32, but got i32",
+                    self.forward.workspace_size, self.forward.pack(self.values(softcap=30)))
+        error = self.expect("there is no argument 'cap'", self.forward.workspace_size,
+                            self.forward.pack(self.values(cap=30.0)))
+        self.assertEqual(error.code, "invalid argument")
+
+    def test_backward(self):
+        self.backward.check_support(9, 0)
+        self.assertGreater(self.backward.workspace_size(self.backward.pack(self.gradients())), 0)
+        self.expect("argument 'dv' of attention must have extent 500 along dimension 2, as 'v' has, but got 300",
+                    self.backward.workspace_size, self.backward.pack(self.gradients(dv=Tensor(2, 2, 300, 32))))
+        with self.assertRaises(runtime.TilewrightError) as caught:
+            runtime.AttentionBackward(self.library, self.bundle, "f16", 32, "top_left", deterministic=True)
+        self.assertEqual(caught.exception.code, "missing variant")
+
+    def test_refuses_to_compile(self):
+        with self.assertRaisesRegex(compiler.CompileError, "parameter 'CAUSAL' of .* must be one of"):
+            compiler.compile_bundle(FORWARD, {**self.params, "CAUSAL": "sideways"})
+        with self.assertRaisesRegex(compiler.CompileError, "there is no kernel file 'nowhere.mlir'"):
+            compiler.compile_bundle("nowhere.mlir", {})
+
+    def test_the_tool_compiles_the_same(self):
+        if not os.path.exists(places.find_tool()):
+            self.skipTest(f"there is no {places.find_tool()}")
+        here = compiler.compile_bundle(FORWARD, self.params)
+        with mock.patch.object(places, "find_compiler", lambda: None):
+            by_tool = compiler.compile_bundle(FORWARD, self.params)
+            with self.assertRaisesRegex(compiler.CompileError, "must be one of"):
+                compiler.compile_bundle(FORWARD, {**self.params, "CAUSAL": "sideways"})
+        for data in (here, by_tool):
+            runtime.AttentionForward(self.library, self.library.load(data), "f16", 32, "top_left")
+
+    def test_says_what_is_not_there(self):
+        with self.assertRaisesRegex(runtime.TilewrightError, "cannot load nowhere.so"):
+            runtime.Library("nowhere.so")
+        with mock.patch.dict(os.environ, {"TILEWRIGHTC": "nowhere/tilewrightc"}), \
+                mock.patch.object(places, "find_compiler", lambda: None), \
+                self.assertRaisesRegex(compiler.CompileError, "neither libtilewright-compiler.so nor tilewrightc"):
+            compiler.compile_bundle(FORWARD, self.params)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,101 @@
+# Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""What attention asks of its arguments. Nothing here needs PyTorch: arrays are described by shape, type and device."""
+
+import math
+import os
+
+from tilewright import places
+
+TYPES = ("f16", "bf16", "f32", "f64")
+CAUSAL = ("none", "top_left", "bottom_right")
+MAX_DIM = 256
+
+
+def causal_mode(causal):
+    """none, top_left or bottom_right; False and None are none, True is top_left, as in PyTorch's is_causal."""
+    mode = {None: "none", False: "none", True: "top_left"}.get(causal, causal) if not isinstance(causal, str) else causal
+    if mode not in CAUSAL:
+        raise ValueError(f"causal must be True, False or one of {', '.join(CAUSAL)}, but got {causal!r}")
+    return mode
+
+
+def window_of(window):
+    """(left, right), of which -1 is open."""
+    if window is None:
+        return -1, -1
+    try:
+        left, right = window
+        whole = isinstance(left, int) and isinstance(right, int) and min(left, right) >= -1
+    except (TypeError, ValueError):
+        whole = False
+    if not whole:
+        raise ValueError("window must be two integers (left, right), each the number of keys that a query sees on that "
+                         f"side, or -1 for all of them, but got {window!r}")
+    return left, right
+
+
+def scale_of(scale, dim):
+    if scale is None:
+        return 1 / math.sqrt(dim)
+    if isinstance(scale, bool) or not isinstance(scale, (int, float)) or not math.isfinite(scale):
+        raise ValueError(f"scale must be a finite number, or None for 1 / sqrt(D), but got {scale!r}; a factor that is a "
+                         "tensor belongs into q")
+    return float(scale)
+
+
+def modifier_files(modifier):
+    """Files of a modifier: a name of kernels/mods, a path that ends in .mlir, or several, separated as PATH is."""
+    files = []
+    for name in filter(None, (modifier or "").split(os.pathsep)):
+        path = name if name.endswith(".mlir") else os.path.join(places.KERNELS, "mods", name + ".mlir")
+        if not os.path.isfile(path):
+            folder = os.path.join(places.KERNELS, "mods")
+            shipped = sorted(file[:-5] for file in os.listdir(folder)) if os.path.isdir(folder) else []
+            raise ValueError(f"modifier must be one of {', '.join(shipped)} or the path of an .mlir file, but got {name!r}")
+        files.append(path)
+    return files
+
+
+def modifier_text(modifier):
+    """None, a name, a path, or a sequence of these, as one string."""
+    if modifier is None:
+        return ""
+    if isinstance(modifier, str):
+        return modifier
+    if not isinstance(modifier, (list, tuple)) or not all(isinstance(name, str) for name in modifier):
+        raise ValueError(f"modifier must be a name, a path or a list of them, but got {modifier!r}")
+    return os.pathsep.join(modifier)
+
+
+class Array:
+    """What the checks know of an array."""
+
+    def __init__(self, name, shape, dtype, device):
+        self.name, self.shape, self.dtype, self.device = name, shape, dtype, device
+
+
+def check_arrays(q, k, v):
+    """Of Array."""
+    for array in (q, k, v):
+        if array.device != "cuda":
+            raise ValueError(f"{array.name} must be on a CUDA device, but got {array.device}; move it with .cuda()")
+        if array.dtype not in TYPES:
+            raise ValueError(f"{array.name} must be of float16, bfloat16, float32 or float64, but got {array.dtype}")
+        if array.dtype != q.dtype:
+            raise ValueError(f"{array.name} must have the type of q, {q.dtype}, but got {array.dtype}; convert it with .to()")
+        if len(array.shape) != 4:
+            raise ValueError(f"{array.name} must have the four dimensions [batch, heads, rows, width], but got shape "
+                             f"{list(array.shape)}")
+        if not 1 <= array.shape[3] <= MAX_DIM:
+            raise ValueError(f"{array.name} must have a width from 1 to {MAX_DIM}, but got {array.shape[3]}")
+    if k.shape[3] != q.shape[3]:
+        raise ValueError(f"k must have the width of q, {q.shape[3]}, but got {k.shape[3]}")
+    for array in (k, v):
+        if array.shape[0] != q.shape[0]:
+            raise ValueError(f"{array.name} must have the batch of q, {q.shape[0]}, but got {array.shape[0]}; expand it")
+    for dim, what in ((1, "heads"), (2, "rows")):
+        if v.shape[dim] != k.shape[dim]:
+            raise ValueError(f"v must have as many {what} as k, {k.shape[dim]}, but got {v.shape[dim]}")
+    if q.shape[1] > 0 and (k.shape[1] == 0 or q.shape[1] % k.shape[1] != 0):
+        raise ValueError(f"the heads of q must be a multiple of those of k, but got {q.shape[1]} and {k.shape[1]}; arrays "
+                         "are [batch, heads, rows, width]: use transpose(1, 2) on [batch, rows, heads, width]")

@@ -1,0 +1,88 @@
+# Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Kernels (.mlir) to bundles: by libtilewright-compiler.so in this process, or else by tilewrightc."""
+
+import ctypes
+import functools
+import os
+import subprocess
+import tempfile
+from ctypes import POINTER, byref, c_char_p, c_size_t, c_void_p
+
+from tilewright import places
+
+
+class CompileError(Exception):
+    """The text says what was refused, and where."""
+
+
+class _Param(ctypes.Structure):
+    _fields_ = [("name", c_char_p), ("value", c_char_p)]
+
+
+class _Request(ctypes.Structure):
+    _fields_ = [("struct_size", c_size_t), ("source", c_char_p), ("source_size", c_size_t), ("source_name", c_char_p),
+                ("entry", c_char_p), ("params", POINTER(_Param)), ("num_params", c_size_t),
+                ("with_files", POINTER(c_char_p)), ("num_with", c_size_t), ("targets", POINTER(c_char_p)),
+                ("num_targets", c_size_t)]
+
+
+@functools.lru_cache(maxsize=None)
+def _library(path):
+    try:
+        library = ctypes.CDLL(path)
+    except OSError as error:
+        raise CompileError(f"cannot load {path}: {error}") from None
+    library.tilewright_compiler_last_error.restype = c_char_p
+    library.tilewright_compiler_free.restype = None
+    library.tilewright_compiler_free.argtypes = [c_void_p]
+    return library
+
+
+def _strings(texts):
+    return (c_char_p * len(texts))(*[text.encode() for text in texts])
+
+
+def _compile_here(path, kernel, params, with_files, targets):
+    library = _library(path)
+    with open(kernel, "rb") as file:
+        source = file.read()
+    pairs = (_Param * len(params))(*[_Param(name.encode(), str(value).encode()) for name, value in params.items()])
+    request = _Request(ctypes.sizeof(_Request), source, len(source), kernel.encode(), None, pairs, len(params),
+                       _strings(with_files), len(with_files), _strings(targets), len(targets))
+    data, size = c_void_p(), c_size_t()
+    if library.tilewright_compile(byref(request), byref(data), byref(size)):
+        raise CompileError(library.tilewright_compiler_last_error().decode().strip())
+    try:
+        return ctypes.string_at(data, size.value)
+    finally:
+        library.tilewright_compiler_free(data)
+
+
+def _compile_by_tool(kernel, params, with_files, targets):
+    tool = places.find_tool()
+    with tempfile.TemporaryDirectory() as folder:
+        output = os.path.join(folder, "bundle.twb")
+        command = [tool, kernel, "--emit=bundle", "-o", output]
+        command += [f"--param={name}={value}" for name, value in params.items()]
+        command += [f"--with={file}" for file in with_files] + [f"--target={target}" for target in targets]
+        try:
+            result = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        except OSError as error:
+            raise CompileError(f"there is neither libtilewright-compiler.so nor tilewrightc ({tool}: {error.strerror}); "
+                               "set TILEWRIGHT_COMPILER or TILEWRIGHTC, or load bundles") from None
+        if result.returncode:
+            raise CompileError(result.stdout.strip())
+        with open(output, "rb") as file:
+            return file.read()
+
+
+def compile_bundle(kernel, params, with_files=(), targets=("sm_80",)):
+    """The bytes of a bundle with the one program or kernel of a file; functions and captures of `with_files` replace
+    its own."""
+    for file in (kernel, *with_files):
+        if not os.path.isfile(file):
+            raise CompileError(f"there is no kernel file '{file}'")
+    library = places.find_compiler()
+    if library:
+        return _compile_here(library, kernel, params, with_files, targets)
+    return _compile_by_tool(kernel, params, with_files, targets)

@@ -1,0 +1,225 @@
+# Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""libtilewright.so through its C interface, runtime/tilewright.h. Arrays are whatever has shape, stride(), data_ptr() and
+dtype as tensors of PyTorch have them; this module does not import it."""
+
+import ctypes
+from ctypes import POINTER, byref, c_char_p, c_float, c_int, c_int32, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
+
+TYPES = {"f64": 0, "f32": 1, "f16": 2, "bf16": 3, "e4m3": 4, "e5m2": 5, "i64": 6, "i32": 7, "i1": 8}
+TORCH_TYPES = {"torch.float64": "f64", "torch.float32": "f32", "torch.float16": "f16", "torch.bfloat16": "bf16",
+               "torch.float8_e4m3fn": "e4m3", "torch.float8_e5m2": "e5m2", "torch.int64": "i64", "torch.int32": "i32",
+               "torch.bool": "i1"}
+CAUSAL = {"none": 0, "top_left": 1, "bottom_right": 2}
+CODES = ["ok", "invalid argument", "unsupported", "missing variant", "bad bundle", "no driver", "not prepared",
+         "out of memory", "driver", "compile", "io"]
+
+
+class View(ctypes.Structure):
+    _fields_ = [("struct_size", c_size_t), ("data", c_void_p), ("type", c_int), ("rank", c_uint32),
+                ("extents", POINTER(c_int64)), ("strides", POINTER(c_int64))]
+
+
+class Argument(ctypes.Structure):
+    _fields_ = [("struct_size", c_size_t), ("name", c_char_p), ("view", POINTER(View)), ("scalar", c_void_p),
+                ("scalar_type", c_int)]
+
+
+class Param(ctypes.Structure):
+    _fields_ = [("name", c_char_p), ("value", c_char_p)]
+
+
+class ForwardDesc(ctypes.Structure):
+    _fields_ = [("struct_size", c_size_t), ("type", c_int), ("causal", c_int), ("head_dim", c_int64),
+                ("value_dim", c_int64), ("has_window", c_int), ("entry", c_char_p)]
+
+
+class BackwardDesc(ctypes.Structure):
+    _fields_ = ForwardDesc._fields_[:-1] + [("deterministic", c_int), ("entry", c_char_p)]
+
+
+FORWARD_VIEWS = ("q", "k", "v", "o", "lse")
+BACKWARD_VIEWS = ("q", "k", "v", "o", "do", "lse", "dlse", "dq", "dk", "dv")
+
+
+def _attention_arguments(views):
+    class Arguments(ctypes.Structure):
+        _fields_ = [("struct_size", c_size_t)] + [(name, POINTER(View)) for name in views] + [
+            ("scale", c_float), ("window_left", c_int32), ("window_right", c_int32), ("captures", POINTER(Argument)),
+            ("num_captures", c_size_t)]
+    return Arguments
+
+
+ForwardArguments, BackwardArguments = _attention_arguments(FORWARD_VIEWS), _attention_arguments(BACKWARD_VIEWS)
+
+
+class TilewrightError(Exception):
+    """`code` is one of CODES."""
+
+    def __init__(self, message, code=None):
+        super().__init__(message)
+        self.code = code
+
+
+def sized(struct, **fields):
+    return struct(struct_size=ctypes.sizeof(struct), **fields)
+
+
+def view_of(tensor):
+    """A View, which keeps what it points to."""
+    rank = len(tensor.shape)
+    shape, strides = (c_int64 * rank)(*tensor.shape), (c_int64 * rank)(*tensor.stride())
+    return sized(View, data=tensor.data_ptr(), type=TYPES[TORCH_TYPES[str(tensor.dtype)]], rank=rank, extents=shape,
+                 strides=strides)
+
+
+def arguments_of(values):
+    """An array of Argument by name, and what it points to. Numbers are f32 where they are floats, else i32."""
+    array, kept = (Argument * len(values))(), []
+    for place, (name, value) in zip(array, values.items()):
+        place.struct_size, place.name = ctypes.sizeof(Argument), name.encode()
+        if isinstance(value, (int, float)):
+            kept.append((c_float if isinstance(value, float) else c_int32)(value))
+            place.scalar = ctypes.cast(byref(kept[-1]), c_void_p)
+            place.scalar_type = TYPES["f32" if isinstance(value, float) else "i32"]
+        elif value is not None:
+            kept += [view_of(value), value]
+            place.view = ctypes.pointer(kept[-2])
+    return array, kept
+
+
+class Library:
+    def __init__(self, path):
+        try:
+            self.functions = ctypes.CDLL(path)
+        except OSError as error:
+            raise TilewrightError(f"cannot load {path}: {error}") from None
+        for name in ("last_error", "operation_argument_name", "attention_forward_capture_name",
+                     "attention_backward_capture_name"):
+            getattr(self.functions, "tilewright_" + name).restype = c_char_p
+        for name in ("operation_num_arguments", "attention_forward_num_captures", "attention_backward_num_captures"):
+            getattr(self.functions, "tilewright_" + name).restype = c_size_t
+
+    def call(self, name, *arguments):
+        self.check(getattr(self.functions, "tilewright_" + name)(*arguments))
+
+    def check(self, code):
+        if code:
+            raise TilewrightError(self.functions.tilewright_last_error().decode(), CODES[code])
+
+    def open(self, path):
+        """A bundle file; bundles live as long as the process."""
+        bundle = c_void_p()
+        self.call("bundle_open", str(path).encode(), byref(bundle))
+        return bundle
+
+    def load(self, data):
+        """A bundle in memory, which is copied."""
+        bundle = c_void_p()
+        self.call("bundle_load", data, c_size_t(len(data)), byref(bundle))
+        return bundle
+
+
+class _Plan:
+    """What an operation and the plans of attention have in common: `prefix` is that of their functions."""
+
+    def __init__(self, library, prefix):
+        self.library, self.prefix, self.handle = library, prefix, c_void_p()
+        self._run = getattr(library.functions, f"tilewright_{prefix}_run")
+        self._workspace_size = getattr(library.functions, f"tilewright_{prefix}_workspace_size")
+
+    def __del__(self):
+        if self.handle:
+            getattr(self.library.functions, f"tilewright_{self.prefix}_destroy")(self.handle)
+
+    def check_support(self, major, minor, shared_bytes=0):
+        """Raises where there is no code for such a device; needs no GPU."""
+        self.library.call(f"{self.prefix}_check_support", self.handle, c_int(major), c_int(minor), c_int(shared_bytes))
+
+    def prepare(self, device=0):
+        self.library.call(f"{self.prefix}_prepare", self.handle, c_int(device))
+
+    def workspace_size(self, packed, device=0):
+        """Bytes; `packed` is what `pack` gave."""
+        size = c_uint64()
+        self.library.check(self._workspace_size(self.handle, *packed[0], c_int(device), byref(size)))
+        return size.value
+
+    def run(self, packed, workspace, workspace_bytes, stream):
+        """Enqueues the work; addresses are numbers."""
+        self.library.check(self._run(self.handle, *packed[0], c_void_p(workspace), c_uint64(workspace_bytes),
+                                     c_void_p(stream)))
+
+    def bind(self, values, allocate, stream, device=0):
+        """A call without arguments that enqueues the work; `allocate` makes an array of so many bytes, `stream` gives
+        the stream of each call."""
+        packed = self.pack(values)
+        size = self.workspace_size(packed, device)
+        workspace = allocate(size) if size else None
+        last = (c_void_p(workspace.data_ptr() if size else None), c_uint64(size))
+        run, handle, check, arguments = self._run, self.handle, self.library.check, packed[0]
+
+        def launch(packed=packed, values=values, workspace=workspace, plan=self):  # kept as long as the call is
+            code = run(handle, *arguments, *last, stream())
+            if code:
+                check(code)
+
+        return launch
+
+
+class _Attention(_Plan):
+    def captures(self):
+        """Names of captures, and of optional arguments of the entry that the plan does not know."""
+        functions, prefix = self.library.functions, f"tilewright_{self.prefix}"
+        count = getattr(functions, prefix + "_num_captures")(self.handle)
+        return [getattr(functions, prefix + "_capture_name")(self.handle, c_size_t(i)).decode() for i in range(count)]
+
+    def pack(self, values):
+        """`values` by the names of the kernel: arrays and numbers, None where absent; those that are not the plan's are
+        captures."""
+        rest = dict(values)
+        given = {name: rest.pop(name) for name in self.views}
+        views = {name: view_of(tensor) for name, tensor in given.items() if tensor is not None}
+        scalars = {name: rest.pop(name) for name in ("scale", "window_left", "window_right")}
+        captures, kept = arguments_of(rest)
+        arguments = sized(self.struct, captures=captures, num_captures=len(rest), **scalars,
+                          **{name: ctypes.pointer(view) for name, view in views.items()})
+        return (byref(arguments),), (arguments, captures, kept, views)
+
+    def _create(self, bundle, desc):
+        self.library.call(f"{self.prefix}_create", bundle, byref(desc), byref(self.handle))
+
+
+def _desc(struct, dtype, dim, causal, value_dim, has_window, entry, **more):
+    return sized(struct, type=TYPES[dtype], causal=CAUSAL[causal], head_dim=dim, value_dim=value_dim,
+                 has_window=has_window, entry=entry.encode() if entry else None, **more)
+
+
+class AttentionForward(_Attention):
+    views, struct = FORWARD_VIEWS, ForwardArguments
+
+    def __init__(self, library, bundle, dtype, dim, causal, value_dim=0, has_window=False, entry=None):
+        super().__init__(library, "attention_forward")
+        self._create(bundle, _desc(ForwardDesc, dtype, dim, causal, value_dim, has_window, entry))
+
+
+class AttentionBackward(_Attention):
+    views, struct = BACKWARD_VIEWS, BackwardArguments
+
+    def __init__(self, library, bundle, dtype, dim, causal, deterministic=False, value_dim=0, has_window=False,
+                 entry=None):
+        super().__init__(library, "attention_backward")
+        self._create(bundle, _desc(BackwardDesc, dtype, dim, causal, value_dim, has_window, entry,
+                                   deterministic=deterministic))
+
+
+class Operation(_Plan):
+    """Any kernel or program of a bundle."""
+
+    def __init__(self, library, bundle, name, params):
+        super().__init__(library, "operation")
+        array = (Param * len(params))(*[Param(key.encode(), value.encode()) for key, value in params.items()])
+        library.call("operation_create", bundle, name.encode(), array, c_size_t(len(params)), byref(self.handle))
+
+    def pack(self, values):
+        array, kept = arguments_of(values)
+        return (array, c_size_t(len(values))), (array, kept)
