@@ -6,10 +6,15 @@
 //
 //   tilewrightc kernels/attention_forward.mlir --param D=64 --param T=f16 --param CAUSAL=top_left
 //       --emit=bundle -o attention.twb
-//   gpu_attention attention.twb
+//   tilewrightc kernels/attention_backward.mlir --param D=64 --param T=f16 --param CAUSAL=top_left
+//       --emit=bundle -o backward.twb
+//   gpu_attention attention.twb backward.twb
+//
+// The second bundle is optional; with it the gradients are computed too.
 //
 // Exit code: 0 if the results are right, or there is no GPU and it says so; else 1.
 
+#include "runtime/AttentionBackward.h"
 #include "runtime/AttentionForward.h"
 #include "runtime/Device.h"
 
@@ -129,15 +134,45 @@ bool isRight(const char *what, const std::vector<uint16_t> &got,
   return worst <= allowed;
 }
 
+/// Sums of products of two arrays.
+double dot(const std::vector<uint16_t> &a, const std::vector<uint16_t> &b) {
+  double total = 0;
+  for (size_t i = 0; i < a.size(); ++i)
+    total += double(f16ToFloat(a[i])) * f16ToFloat(b[i]);
+  return total;
+}
+
+/// Two identities that hold for any gradients of attention. Each row of P sums to 1, so that the
+/// rows of dV sum to those of dO; and scores are bilinear, so that q . dq = k . dk.
+bool areGradients(const std::vector<uint16_t> &q, const std::vector<uint16_t> &k,
+                  const std::vector<uint16_t> &dO, const std::vector<uint16_t> &dq,
+                  const std::vector<uint16_t> &dk, const std::vector<uint16_t> &dv) {
+  std::vector<double> sums(D);
+  for (size_t i = 0; i < dv.size(); ++i)
+    sums[i % D] += f16ToFloat(dv[i]);
+  for (size_t i = 0; i < dO.size(); ++i)
+    sums[i % D] -= f16ToFloat(dO[i]);
+  double rows = 0;
+  for (double sum : sums)
+    rows = std::isnan(sum) ? INFINITY : std::max(rows, std::abs(sum));
+  double ofQ = dot(q, dq), ofK = dot(k, dk);
+  bool ok = rows < 0.1 && std::abs(ofQ - ofK) < 0.25; // P, dS and results are rounded to f16
+  std::printf(
+      "backward: columns of dV and of dO differ by %.1e, q . dq = %.2f, k . dk = %.2f: %s\n", rows,
+      ofQ, ofK, ok ? "ok" : "WRONG");
+  return ok;
+}
+
 } // namespace
 
 int main(int argc, char **argv) {
-  if (argc != 2)
-    fail("expected the name of a bundle");
+  if (argc != 2 && argc != 3)
+    fail("expected the name of a bundle, and perhaps of one for the backward");
 
   // Nothing of this needs a GPU: what the bundle lacks is known here, with the command that makes
   // it.
   std::shared_ptr<const Bundle> bundle = take(Bundle::open(argv[1]));
+  std::shared_ptr<const Bundle> backwardBundle = argc == 3 ? take(Bundle::open(argv[2])) : nullptr;
   Expected<const DriverTable *> found = DriverTable::system();
   Expected<DeviceInfo> device =
       found ? queryDevice(**found, 0) : Expected<DeviceInfo>(found.status());
@@ -207,6 +242,37 @@ int main(int argc, char **argv) {
     ok &= isRight("in a graph", o, expected);
     CHECK_CALL(driver, cuGraphExecDestroy, executable);
     CHECK_CALL(driver, cuGraphDestroy, graph);
+
+    if (backwardBundle) {
+      AttentionBackwardDesc backwardDesc;
+      static_cast<AttentionDesc &>(backwardDesc) = desc;
+      AttentionBackward backward =
+          take(AttentionBackward::create(driver, backwardBundle, backwardDesc));
+      check(backward.prepare(0));
+      std::vector<uint16_t> dO = makeInput(o.size(), generator);
+      std::vector<uint16_t> dq(q.size()), dk(k.size()), dv(v.size());
+      DeviceArray dOd(driver, 2 * dO.size()), dqd(driver, 2 * dq.size());
+      DeviceArray dkd(driver, 2 * dk.size()), dvd(driver, 2 * dv.size());
+      dOd.upload(dO.data(), stream);
+      AttentionBackwardArguments gradients;
+      gradients.q = arguments.q;
+      gradients.k = arguments.k;
+      gradients.v = arguments.v;
+      gradients.o = arguments.o;
+      gradients.lse = arguments.lse;
+      gradients.scale = arguments.scale;
+      gradients.dO = Argument::dense(dOd.address, ElementType::F16, {B, Hq, S, D});
+      gradients.dQ = Argument::dense(dqd.address, ElementType::F16, {B, Hq, S, D});
+      gradients.dK = Argument::dense(dkd.address, ElementType::F16, {B, Hkv, S, D});
+      gradients.dV = Argument::dense(dvd.address, ElementType::F16, {B, Hkv, S, D});
+      check(backward.workspaceSize(gradients, 0, workspace));
+      DeviceArray memory(driver, workspace); // aligned to 256 bytes, as all of cuMemAlloc's
+      check(backward.run(gradients, memory.address, workspace, stream));
+      dqd.download(dq.data(), stream);
+      dkd.download(dk.data(), stream);
+      dvd.download(dv.data(), stream);
+      ok &= areGradients(q, k, dO, dq, dk, dv);
+    }
   }
   CHECK_CALL(driver, cuStreamDestroy, stream);
   cuda::Context popped = nullptr;

@@ -3,6 +3,7 @@
 // A run that succeeds allocates nothing on the host, and runs of several threads do not disturb
 // each other.
 
+#include "RuntimeBackwardBundle.h"
 #include "RuntimeQuietDriver.h"
 
 #include "gtest/gtest.h"
@@ -51,6 +52,33 @@ TEST(RuntimeHotPath, AllocatesNothing) {
   EXPECT_TRUE(ok);
   EXPECT_EQ(allocated, 0);
   EXPECT_EQ(numQuietLaunches, 100u);
+}
+
+TEST(RuntimeHotPath, AllocatesNothingInABackward) {
+  setenv("TILEWRIGHT_CACHE_DIR", "", 1);
+  DriverTable driver = quietTable();
+  Expected<std::shared_ptr<const Bundle>> bundle = Bundle::fromBytes(*backwardBundle().bytes());
+  ASSERT_TRUE(bundle.ok()) << bundle.status().message();
+  AttentionBackwardDesc desc;
+  desc.headDim = 64;
+  Expected<AttentionBackward> plan = AttentionBackward::create(driver, *bundle, desc);
+  ASSERT_TRUE(plan.ok()) << plan.status().message();
+  ASSERT_TRUE(plan->prepare(0).ok());
+  Argument captures[2] = {Argument::dense(0xa0000, tilewright::ElementType::F32, {8}),
+                          Argument::absent()};
+  AttentionBackwardArguments arguments = backwardArguments(captures);
+  numQuietLaunches = 0;
+  long before = numAllocations;
+  bool ok = true;
+  for (int i = 0; i < 100; ++i) {
+    uint64_t bytes = 0;
+    ok &= plan->workspaceSize(arguments, 0, bytes).ok();
+    ok &= plan->run(arguments, 0x100000, bytes, nullptr).ok();
+  }
+  long allocated = numAllocations - before;
+  EXPECT_TRUE(ok);
+  EXPECT_EQ(allocated, 0);
+  EXPECT_EQ(numQuietLaunches, 300u);
 }
 
 TEST(RuntimeHotPath, ServesSeveralThreads) {
