@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The functions of kernels/mods/ linked to attention, by the accuracy rule: scores in the forward,
-// masks in the backward too.
+// The functions of kernels/mods/ linked to attention, by the accuracy rule. The gradients of what
+// modifiers of scores capture are in CaptureGradientsTest.cpp.
 
 #include "test/Acceptance/ShippedMods.h"
 #include "test/Reference/Cases.h"
@@ -92,11 +92,18 @@ TEST(Mods, AScoreAndAMaskTogether) {
           score.bind(call, problem);
           mask.bind(call, problem);
         };
-        MatrixCase matrixCase("attention_forward", score.name + " + " + mask.name, type);
+        std::string names = score.name + " + " + mask.name;
+        std::string context = names + ", " + describe(problem, type);
         AttentionInputs inputs = randomInputs(problem, type, seed++);
-        expectForward(ForwardOracle(problem, inputs, type),
-                      runForward(problem, type, inputs, options),
-                      score.name + " with " + mask.name + ", " + describe(problem, type));
+        ForwardResult saved;
+        {
+          MatrixCase matrixCase("attention_forward", names, type);
+          saved = runForward(problem, type, inputs, options);
+          expectForward(ForwardOracle(problem, inputs, type), saved, context);
+        }
+        MatrixCase matrixCase("attention_backward", names, type);
+        expectBackward(BackwardOracle(problem, inputs, type),
+                       runBackward(problem, type, inputs, saved, options), context);
       }
 }
 

@@ -107,7 +107,7 @@ private:
   KernelCall call;
 };
 
-/// Forward and, unless a score is modified, backward.
+/// Forward and backward.
 void check(const VarlenProblem &problem, Type type, uint64_t seed, const std::string &what,
            const CallOptions &options = {}) {
   AttentionProblem packed = problem.packed();
@@ -124,8 +124,6 @@ void check(const VarlenProblem &problem, Type type, uint64_t seed, const std::st
                          forward(problem, inputs, Precision::lowp(type)));
     expectForward(oracle, saved, context);
   }
-  if (problem.common.score)
-    return;
   MatrixCase matrixCase("attention_varlen_backward", what, type);
   BackwardOracle oracle(packed, type, backward(problem, inputs, Precision::reference(), roundoff),
                         backward(problem, inputs, Precision::lowp(type)));

@@ -8,8 +8,8 @@ import sys
 
 import numpy as np
 
-from harness import DEVICE, compare, finish, normal, round_to, run
-from reference import backward, dropout_factor, forward, keep_mask
+from harness import DEVICE, TOLERANCE, compare, finish, normal, round_to, run
+from reference import backward, dropout_factor, forward, keep_mask, scores
 
 SCALE = 0.125
 
@@ -147,7 +147,7 @@ def mods():
     prefix = np.array([13, 0], np.int32)
     of_query = np.sort(np.random.default_rng(4).integers(0, 4, (b, sq)), axis=1).astype(np.int32)
     of_key = np.sort(np.random.default_rng(5).integers(0, 4, (b, sk)), axis=1).astype(np.int32)
-    scores = {
+    modifiers = {
         "softcap": (lambda s: 2.5 * np.tanh(s / 2.5), {}, {"softcap": 2.5}),
         "alibi": (lambda s: s - slopes[:, None, None] * np.abs(i - j), {"slopes": slopes}, {}),
         "relative_bias": (lambda s: s + table[:, np.clip(j - i, -9, 9) + 9],
@@ -163,10 +163,10 @@ def mods():
     params = {"T": "f64", "D": d, **BLOCKS}
     scalars = {"scale": 1.0, "window_left": -1, "window_right": -1}
     kinds = {"slopes": "f32", "relative_bias": "f32"}
-    for name in list(scores) + list(masks):
+    for name in list(modifiers) + list(masks):
         score, keep = None, True
-        if name in scores:
-            score, arrays, numbers = scores[name]
+        if name in modifiers:
+            score, arrays, numbers = modifiers[name]
         else:
             keep, arrays, numbers = masks[name]
         got = run("attention_forward", params, {"q": q, "k": k, "v": v, **arrays},
@@ -180,6 +180,83 @@ def mods():
                       gradients(q, k, v, "f64"), {**scalars, **numbers}, with_files=[name],
                       entry=("program", "attention_backward"))
             check_gradients(name, got, backward(q, k, v, do, 1.0, keep), "f64")
+
+
+def modified_backward():
+    """The backward of modified scores, and the gradients of what the modifiers capture. Few pairs: it
+    runs on the simulator, too."""
+    b, h, sq, sk, d, far = 2, 4, 37, 50, 16, 5
+    i, j = np.arange(sq)[:, None], np.arange(sk)[None, :]
+    slopes, gain, row = normal(1, (h,), "f32"), normal(2, (h,), "f32"), normal(3, (sq,), "f32")
+    table, key = normal(4, (h, 2 * far + 1), "f32"), normal(5, (b, sk), "f32")
+    slope = normal(6, (h, far + 1), "f32")
+    near, distance = np.clip(j - i, -far, far) + far, np.minimum(np.abs(j - i), far)
+
+    def by_head(x):
+        return x[:, None, None]
+
+    def entries(shape, where, dt):
+        """dt [B, Hq, Sq, Skv] summed into the entries that `where` names; all into one without it."""
+        if not where:
+            return dt.sum().reshape(shape)
+        sums = np.zeros(shape)
+        np.add.at(sums, tuple(np.broadcast_arrays(*where, dt)[:-1]), dt)
+        return sums
+
+    batch = np.arange(b)[:, None, None, None]
+    head = np.arange(h)[None, :, None, None]
+    tanh = np.tanh
+    learned = lambda s: (0.75 * s + by_head(gain) * tanh(s) + row[:, None] + key[:, None, None, :]
+                         + slope[:, distance] * s / 4)
+    # name: modifier, derivative, arrays, numbers, and for each gradient the entry that a pair reads
+    # and the derivative by it.
+    mods = {
+        "softcap": (lambda s: 2.5 * tanh(s / 2.5), lambda s: 1 - tanh(s / 2.5) ** 2, {},
+                    {"softcap": 2.5},
+                    {"softcap": ((1,), (), lambda s: tanh(s / 2.5)
+                                 - s / 2.5 * (1 - tanh(s / 2.5) ** 2))}),
+        "alibi": (lambda s: s - by_head(slopes) * np.abs(i - j), lambda s: 1.0,
+                  {"slopes": slopes}, {},
+                  {"slopes": ((h,), (head,), lambda s: -np.abs(i - j) + 0 * s)}),
+        "relative_bias": (lambda s: s + table[:, near], lambda s: 1.0, {"relative_bias": table},
+                          {"relative_radius": far},
+                          {"relative_bias": (table.shape, (head, near), lambda s: 1 + 0 * s)}),
+        "learned": (learned,
+                    lambda s: (0.75 + by_head(gain) * (1 - tanh(s) ** 2)
+                               + slope[:, distance] / 4),
+                    {"gain": gain, "row": row, "key": key, "slope": slope},
+                    {"temperature": 0.75, "reach": far},
+                    {"temperature": ((1,), (), lambda s: s),
+                     "gain": ((h,), (head,), tanh),
+                     "row": ((sq,), (i,), lambda s: 1 + 0 * s),
+                     "key": ((b, sk), (batch, j), lambda s: 1 + 0 * s),
+                     "slope": (slope.shape, (head, distance), lambda s: s / 4)}),
+    }
+    for kind, causal in (("f32", "none"), ("f16", "bottom_right")):
+        q, k, v, do = tensors(60, kind, b, h, 2, sq, sk, d)
+        keep = keep_mask(sq, sk, causal)
+        s = scores(q, k, 1.0)
+        for name, (score, slope_of, arrays, numbers, tables) in mods.items():
+            o, lse, _ = forward(q, k, v, 1.0, keep, score=score)
+            *wanted, dt = backward(q, k, v, do, 1.0, keep, score=score, slope=slope_of)
+            for deterministic in ("false", "true"):
+                params = {"T": kind, "D": d, "CAUSAL": causal, "CAPTURE_GRADIENTS": "true",
+                          "DETERMINISTIC": deterministic, **BLOCKS}
+                outputs = {"d_" + t: (shape, "f32") for t, (shape, _, _) in tables.items()}
+                got = run("attention_backward", params,
+                          {"q": q, "k": k, "v": v, "o": round_to(o, kind), "do": do, "lse": lse,
+                           **arrays},
+                          {**gradients(q, k, v, kind), **outputs},
+                          {"scale": 1.0, "window_left": -1, "window_right": -1, **numbers},
+                          with_files=[name], entry=("program", "attention_backward"),
+                          kinds={array: "f32" for array in (*arrays, "lse")})
+                check_gradients(f"{name} {params}", got, wanted, kind)
+                for t, (shape, where, derivative) in tables.items():
+                    terms = dt * derivative(s)
+                    # Terms of both signs cancel: the error is one of the terms.
+                    allowed = TOLERANCE[kind] * (1 + entries(shape, where, np.abs(terms)))
+                    compare(f"{name} {params} d_{t}", got["d_" + t],
+                            entries(shape, where, terms), kind, allowed)
 
 
 def varlen_sequences(kind):

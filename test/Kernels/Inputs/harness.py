@@ -13,6 +13,9 @@ KERNELS = os.environ.get(
     os.path.join(os.path.dirname(__file__), "..", "..", "..", "kernels"),
 )
 
+# Modifiers that only tests use.
+MODIFIERS = os.path.join(os.path.dirname(__file__), "..", "..", "Acceptance", "Inputs")
+
 # Largest difference allowed, relative to 1 + the largest magnitude: some hundred roundings of f64 and
 # f32, four of the last place of f16 and bf16, whose results are rounded once.
 TOLERANCE = {"f64": 1e-12, "f32": 1e-5, "f16": 4 * 2.0**-11, "bf16": 4 * 2.0**-8}
@@ -61,7 +64,9 @@ def run(file, params, inputs, outputs, scalars=None, entry=None, with_files=(), 
         if DEVICE:
             command += ["--device", DEVICE]
         for name in with_files:
-            command += ["--with", os.path.join(KERNELS, "mods", name + ".mlir")]
+            shipped = os.path.join(KERNELS, "mods", name + ".mlir")
+            command += ["--with", shipped if os.path.exists(shipped) else
+                        os.path.join(MODIFIERS, name + ".mlir")]
         for name, value in params.items():
             command += ["--param", f"{name}={value}"]
         for name, value in (scalars or {}).items():

@@ -53,13 +53,20 @@ def forward(q, k, v, scale, keep=True, bias=None, score=None, factor=1.0):
     return (factor * p) @ _repeat(v, q.shape[1]), lse, p
 
 
-def backward(q, k, v, do, scale, keep=True, bias=None, factor=1.0, dlse=0.0):
-    """dq, dk, dv and dS, for the plain score."""
+def scores(q, k, scale):
+    """scale * q . k of all pairs."""
+    return _scores(q, k, scale, True, None, None)
+
+
+def backward(q, k, v, do, scale, keep=True, bias=None, factor=1.0, dlse=0.0, score=None,
+             slope=None):
+    """dq, dk, dv and the gradient of the modified score; slope: the derivative of `score`."""
     heads = q.shape[1]
-    o, _, p = forward(q, k, v, scale, keep, bias, None, factor)
+    o, _, p = forward(q, k, v, scale, keep, bias, score, factor)
     delta = np.sum(do * o, axis=-1) - dlse
     dp = factor * (do @ np.swapaxes(_repeat(v, heads), -1, -2))
-    ds = p * (dp - delta[..., None])
+    dt = p * (dp - delta[..., None])
+    ds = dt if slope is None else dt * slope(scores(q, k, scale))
     dq = scale * ds @ _repeat(k, heads)
     dk = scale * np.swapaxes(ds, -1, -2) @ q
     dv = np.swapaxes(factor * p, -1, -2) @ do
@@ -68,7 +75,7 @@ def backward(q, k, v, do, scale, keep=True, bias=None, factor=1.0, dlse=0.0):
         b, kv_heads, rows, width = like.shape
         return x.reshape(b, kv_heads, heads // kv_heads, rows, width).sum(axis=2)
 
-    return dq, fold(dk, k), fold(dv, v), ds
+    return dq, fold(dk, k), fold(dv, v), dt
 
 
 def philox(seed, offset, c0, c1, c2):
