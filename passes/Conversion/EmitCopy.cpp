@@ -30,7 +30,9 @@ LogicalResult KernelEmitter::emitCopyAsync(CopyAsyncOp op) {
   if (!shared)
     return failure();
   int numThreads = static_cast<int>(32 * numWarps);
-  Result<CopyPartition> planned = CopyPartition::plan(*shared, numThreads, 16);
+  // A vector is small: by elements it need not be aligned.
+  int widest = type.getShape().size() == 1 ? static_cast<int>(shared->elementBits() / 8) : 16;
+  Result<CopyPartition> planned = CopyPartition::plan(*shared, numThreads, widest);
   for (int chunk : {8, 4})
     if (!planned)
       planned = CopyPartition::plan(*shared, numThreads, chunk);

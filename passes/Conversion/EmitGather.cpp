@@ -30,16 +30,40 @@ LogicalResult KernelEmitter::addAtomically(Operation *op, const Region &region, 
     return op->emitError() << "there is no atomic addition of " << element << " on "
                            << kernel.getTarget() << "; add in f32";
   Values elements = getElements(tile);
-  Value condition = conjunction(region.inside, isCanonicalThread(layout));
-  forEachRun(region, layout, 1, condition, [&](int reg, Value address, Value inside) {
-    if (!isCanonicalRegister(layout, reg))
-      return;
-    Value value = elements[reg];
-    if (constraint == "h")
-      value = bitcast(value, b.getI16Type());
-    inlineAsm(("@$2 red.global.add." + type + " [$0], $1;").str(),
-              ("l," + constraint + ",b,~{memory}").str(), nullptr, {address, value, inside});
-  });
+  auto addAll = [&](Value condition, std::optional<size_t> unit, bool isInside) {
+    auto addOne = [&](int reg, Value address, Value inside) {
+      if (!isCanonicalRegister(layout, reg))
+        return;
+      Value value = constraint == "h" ? bitcast(elements[reg], b.getI16Type()) : elements[reg];
+      std::string text = ("red.global.add." + type + " [$0], $1;").str();
+      std::string constraints = ("l," + constraint + ",").str();
+      if (inside)
+        inlineAsm("@$2 " + text, constraints + "b,~{memory}", nullptr, {address, value, inside});
+      else
+        inlineAsm(text, constraints + "~{memory}", nullptr, {address, value});
+    };
+    forEachRun(region, layout, 1, condition, addOne, unit, isInside);
+  };
+  Value isMine = isCanonicalThread(layout);
+  Value condition = conjunction(region.inside, isMine);
+  if (!region.dense || region.gathered >= 0 || layout.rank() < 2) {
+    addAll(condition, std::nullopt, false);
+    return success();
+  }
+  // Nearly always neighbours lie side by side, and the tile as a whole inside: then addresses
+  // differ by constants, and nothing is tested. (A predicate here costs a branch for each
+  // addition.)
+  Value isDense =
+      arith::CmpIOp::create(b, arith::CmpIPredicate::eq, region.stride[*region.dense], i64(1));
+  auto branch = scf::IfOp::create(b, TypeRange(), conjunction(isDense, isWhole(region)),
+                                  /*addThenBlock=*/true, /*addElseBlock=*/true);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToEnd(branch.thenBlock());
+  addAll(isMine, region.dense, /*isInside=*/true);
+  scf::YieldOp::create(b);
+  b.setInsertionPointToEnd(branch.elseBlock());
+  addAll(condition, std::nullopt, false);
+  scf::YieldOp::create(b);
   return success();
 }
 

@@ -230,6 +230,8 @@ KernelEmitter::Region KernelEmitter::getRegion(Value viewValue, OperandRange ind
   region.viewValue = viewValue;
   region.isArgument = isa<BlockArgument>(viewValue);
   region.runsAlongLast = along.empty() || along.back() == rank - 1;
+  if (auto last = llvm::find(along, rank - 1); last != along.end())
+    region.dense = last - along.begin();
   for (int64_t d : along) {
     region.index.push_back(index[d]);
     region.extent.push_back(view.extents[d]);
@@ -268,6 +270,15 @@ Value KernelEmitter::isAlignedView(const View &view, Value viewValue, int64_t ve
                       conjunction(is(arith::CmpIPredicate::eq, bits, i64(0)),
                                   is(arith::CmpIPredicate::eq, end, i32(0))));
   return known;
+}
+
+Value KernelEmitter::isWhole(const Region &region) {
+  Value whole = region.inside ? region.inside : constant(b.getBoolAttr(true));
+  for (auto [index, extent, size] : llvm::zip_equal(region.index, region.extent, region.shape)) {
+    Value last = add(index, i32(size - 1));
+    whole = conjunction(whole, conjunction(less(index, extent), less(last, extent)));
+  }
+  return whole;
 }
 
 Value KernelEmitter::isVectorisable(const Region &region, int64_t vector) {
@@ -313,10 +324,12 @@ int64_t KernelEmitter::globalVector(const RegisterLayout &layout, int64_t bytes)
 }
 
 void KernelEmitter::forEachRun(const Region &region, const RegisterLayout &layout, int64_t vector,
-                               Value condition,
-                               llvm::function_ref<void(int, Value, Value)> access) {
+                               Value condition, llvm::function_ref<void(int, Value, Value)> access,
+                               std::optional<size_t> unit, bool isInside) {
   int rank = layout.rank();
   size_t last = region.shape.size() - 1;
+  if (vector > 1)
+    unit = last;
   // Registers share most of their coordinates: addresses and bounds are made once for each.
   struct Part {
     Value offset, inside;
@@ -335,20 +348,21 @@ void KernelEmitter::forEachRun(const Region &region, const RegisterLayout &layou
   Value base = region.outer;
   for (auto [dim, index] : llvm::enumerate(start)) {
     Value offset = toI64(index);
-    base = advance(base, mul(vector > 1 && dim == last ? offset : mul(offset, region.stride[dim]),
-                             i64(region.view.bytes)));
+    base = advance(
+        base, mul(dim == unit ? offset : mul(offset, region.stride[dim]), i64(region.view.bytes)));
   }
   auto getPart = [&](int d, int64_t at, int reg) {
     Part &part = parts[d][at];
     if (part.offset)
       return part;
     size_t dim = d == rank - 1 ? last : 0;
-    bool isUnit = vector > 1 && dim == last;
+    bool isUnit = dim == unit;
     Value coordinate = add(threadCoord(layout, d), i32(at));
     if (!isSplit(d)) {
       part.offset =
           mul(isUnit ? i64(at) : mul(i64(at), region.stride[dim]), i64(region.view.bytes));
-      part.inside = less(add(region.index[dim], coordinate), region.extent[dim]);
+      if (!isInside)
+        part.inside = less(add(region.index[dim], coordinate), region.extent[dim]);
       return part;
     }
     Values indices;
@@ -363,7 +377,8 @@ void KernelEmitter::forEachRun(const Region &region, const RegisterLayout &layou
       if (!index)
         continue;
       part.offset = add(part.offset, mul(toI64(index), region.stride[i]));
-      part.inside = conjunction(part.inside, less(add(region.index[i], index), region.extent[i]));
+      if (!isInside)
+        part.inside = conjunction(part.inside, less(add(region.index[i], index), region.extent[i]));
     }
     part.offset = mul(part.offset, i64(region.view.bytes));
     return part;

@@ -172,9 +172,8 @@ bool KernelEmitter::storeMatrices(Value value, Value buffer, const layout::Share
   Result<MatrixAccess> access = MatrixAccess::plan(layout, shared, {exchanged, {0, 0}});
   if (!access)
     return false;
-  Values addresses =
-      issueAddresses(*access, buffer, shared, layout.warpDigits(),
-                     [&](int i, int w, int l) { return access->rowStart(i, w, l); });
+  Values addresses = issueAddresses(*access, buffer, shared, layout.warpDigits(),
+                                    [&](int i, int w, int l) { return access->rowStart(i, w, l); });
   if (addresses.empty())
     return false;
   Values words = packWords(getElements(value));

@@ -95,8 +95,8 @@ private:
 
   const layout::RegisterLayout *getLayout(mlir::Operation *op, mlir::Type tile);
   const layout::SharedLayout *getLayout(mlir::Operation *op, SharedType buffer);
-  /// A number that depends on warp and lane, as an i32 computed at entry, or here. `compute` must add up
-  /// over the digits of `warpDigits` and the bits of the lane; null where it does not.
+  /// A number that depends on warp and lane, as an i32 computed at entry, or here. `compute` must
+  /// add up over the digits of `warpDigits` and the bits of the lane; null where it does not.
   mlir::Value threadNumber(llvm::function_ref<int64_t(int warp, int lane)> compute,
                            mlir::ArrayRef<layout::Digit> warpDigits, bool atUse = false);
   /// The thread's part of coordinate `dim` of a layout.
@@ -143,9 +143,8 @@ private:
   mlir::LogicalResult emitReshape(tile::ReshapeOp op);
   /// Writes a tile to scratch memory and reads each element of the result from place `from` of it,
   /// counted along rows; `from` is given the indices of the element of the result.
-  mlir::LogicalResult
-  rearrange(mlir::Operation *op, mlir::Value source, mlir::Value result,
-            llvm::function_ref<mlir::Value(mlir::ArrayRef<mlir::Value>)> from);
+  mlir::LogicalResult rearrange(mlir::Operation *op, mlir::Value source, mlir::Value result,
+                                llvm::function_ref<mlir::Value(mlir::ArrayRef<mlir::Value>)> from);
   /// The indices of the element in register `reg`: one for each dimension of the shape, of which
   /// all but the last may share the rows of the layout.
   Values indicesOf(const layout::RegisterLayout &layout, mlir::ArrayRef<int64_t> shape, int reg);
@@ -179,8 +178,9 @@ private:
     Values index, extent; ///< of the tile's dimensions
     Values stride;        ///< in elements
     mlir::Value viewValue;
-    bool isArgument = false;    ///< of the kernel, not made of one
-    bool runsAlongLast = false; ///< the tile's last dimension is the view's
+    bool isArgument = false;          ///< of the kernel, not made of one
+    bool runsAlongLast = false;       ///< the tile's last dimension is the view's
+    std::optional<size_t> dense;      ///< the tile's dimension that runs along the view's last
     llvm::SmallVector<int64_t> shape; ///< of the tile
     /// Along this dimension, elements lie where the index of each register says. Rank 1 and 2 only.
     int gathered = -1;
@@ -213,12 +213,15 @@ private:
                                   mlir::Value at, int64_t along,
                                   std::optional<mlir::ArrayRef<int64_t>> dims);
   mlir::LogicalResult addAtomically(mlir::Operation *op, const Region &region, mlir::Value value);
+  /// Whether all of it is inside.
+  mlir::Value isWhole(const Region &region);
   /// Calls `access` for runs of up to `vector` registers with their address and the condition under
-  /// which they are inside.
-  void
-  forEachRun(const Region &region, const layout::RegisterLayout &layout, int64_t vector,
-             mlir::Value condition,
-             llvm::function_ref<void(int reg, mlir::Value address, mlir::Value inside)> access);
+  /// which they are inside (and `condition`); null: always. Neighbours along the tile's dimension
+  /// `unit` are known to lie side by side; where `isInside`, all of the tile to be inside.
+  void forEachRun(const Region &region, const layout::RegisterLayout &layout, int64_t vector,
+                  mlir::Value condition,
+                  llvm::function_ref<void(int reg, mlir::Value address, mlir::Value inside)> access,
+                  std::optional<size_t> unit = std::nullopt, bool isInside = false);
   int64_t globalVector(const layout::RegisterLayout &layout, int64_t bytes);
   Values loadGlobal(mlir::Value address, mlir::Value inside, mlir::Type element, int64_t count,
                     mlir::Value pad);

@@ -4,16 +4,33 @@
 
 #include "passes/Tgpu/ChooseWarps.h"
 
+#include "dialect/Tgpu/Tgpu.h"
+#include "passes/Tgpu/RegisterPressure.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+
 using namespace mlir;
 using namespace tilewright;
 
+/// Registers of a thread of `threads` for a tile; what products alone load goes to shared memory,
+/// and constants, positions and rows spread over a tile are made where they are used.
+static int64_t getRegisters(Value value, int64_t threads) {
+  auto tile = dyn_cast<RankedTensorType>(value.getType());
+  Operation *def = value.getDefiningOp();
+  bool isMade = def && isa<tile::FullOp, tile::IotaOp, tile::ExpandOp, arith::ConstantOp>(def);
+  if (!tile || tile.getRank() != 2 || isMade)
+    return 0;
+  bool isLoaded =
+      def && isa<tile::LoadOp>(def) &&
+      llvm::all_of(value.getUsers(), [](Operation *op) { return isa<tile::DotOp>(op); });
+  return isLoaded
+             ? 0
+             : tile.getNumElements() * tgpu::getElementBits(tile.getElementType()) / 32 / threads;
+}
+
 int64_t tgpu::chooseWarps(tile::KernelOp kernel, StringRef target) {
-  constexpr int64_t fewWarps = 4, manyWarps = 8, rowsOfGroup = 64, mostGroups = 2;
-  constexpr int64_t mostOfThread = 128, lanes = 32;
+  constexpr int64_t fewWarps = 4, manyWarps = 8, rowsOfGroup = 64, mostGroups = 2, lanes = 32;
   RankedTensorType largest;
-  // Accumulators of one body live at the same time, or nearly: scores and outputs, say.
-  llvm::DenseMap<Block *, int64_t> elementsOf;
-  int64_t most = 0;
   bool hasWgmma = target == "sm_90a";
   kernel.walk([&](tile::DotOp dot) {
     auto type = dyn_cast<RankedTensorType>(dot.getType());
@@ -21,9 +38,6 @@ int64_t tgpu::chooseWarps(tile::KernelOp kernel, StringRef target) {
       return;
     Type element = tile::getElementType(dot.getLhs().getType());
     hasWgmma &= element.isF16() || element.isBF16();
-    int64_t &elements = elementsOf[dot->getBlock()];
-    elements += type.getNumElements();
-    most = std::max(most, elements);
     if (!largest || type.getNumElements() > largest.getNumElements())
       largest = type;
   });
@@ -31,5 +45,8 @@ int64_t tgpu::chooseWarps(tile::KernelOp kernel, StringRef target) {
     return fewWarps;
   if (hasWgmma)
     return fewWarps * std::clamp<int64_t>(largest.getDimSize(0) / rowsOfGroup, 1, mostGroups);
-  return most > fewWarps * lanes * mostOfThread ? manyWarps : fewWarps;
+  int64_t pressure = getPressure(kernel.getBody().front(), {}, [&](Value value) {
+    return getRegisters(value, fewWarps * lanes);
+  });
+  return pressure > registersForTiles ? manyWarps : fewWarps;
 }

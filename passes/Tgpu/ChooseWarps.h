@@ -10,8 +10,7 @@
 namespace tilewright::tgpu {
 
 /// On sm_90a a warpgroup for each 64 rows of the largest product, up to two; else four
-/// warps, or eight if a thread of four would hold more than 128 elements of the results of one
-/// body.
+/// warps, or eight if the tiles that live at one place would not fit the registers of four.
 int64_t chooseWarps(tile::KernelOp kernel, llvm::StringRef target);
 
 } // namespace tilewright::tgpu

@@ -212,6 +212,10 @@ LogicalResult KernelMapper::mapOp(Operation *op) {
   b.setLoc(op->getLoc());
   if (failed(dispatch(op)))
     return failure();
+  for (Value result : op->getResults())
+    if (LayoutInference::isTile(result) && !isStaged(result) &&
+        !LayoutInference::isRematerialised(result) && failed(putForDots(result)))
+      return failure();
   return stageForInnerDots(op);
 }
 
@@ -307,7 +311,7 @@ LogicalResult KernelMapper::mapBody(Block &from, ValueRange like, Values &yielde
   for (Operation &op : from.without_terminator())
     if (failed(mapOp(&op)))
       return failure();
-  waitForCopies();
+  waitForAll();
   yielded = getAll(from.getTerminator()->getOperands(), like);
   return success();
 }
@@ -328,7 +332,7 @@ LogicalResult KernelMapper::inScope(Block *block, bool isLoop, function_ref<Logi
 }
 
 LogicalResult KernelMapper::mapFor(scf::ForOp op) {
-  waitForCopies();
+  waitForAll();
   auto loop = scf::ForOp::create(b, map.lookup(op.getLowerBound()), map.lookup(op.getUpperBound()),
                                  map.lookup(op.getStep()),
                                  getAll(op.getInitArgs(), op.getRegionIterArgs()));
@@ -352,7 +356,7 @@ LogicalResult KernelMapper::branch(Value condition, ValueRange like,
                                    function_ref<LogicalResult(Values &)> thenBody,
                                    function_ref<LogicalResult(Values &)> elseBody,
                                    Values &results) {
-  waitForCopies();
+  waitForAll();
   SmallVector<Type> types = llvm::map_to_vector(like, [&](Value value) { return getType(value); });
   auto op = scf::IfOp::create(b, types, condition, /*addThenBlock=*/true,
                               /*addElseBlock=*/static_cast<bool>(elseBody));
@@ -417,7 +421,7 @@ LogicalResult KernelMapper::run() {
     mapped.erase();
     return failure();
   }
-  waitForCopies();
+  waitForAll();
   kernel.erase();
   return success();
 }

@@ -101,8 +101,21 @@ private:
   /// A buffer that holds the tile: where its load was copied to, or written now.
   mlir::Value getInShared(mlir::Value value, SharedType type);
   mlir::Value getAlloc(mlir::Value key, SharedType type);
+  /// Writes the tile there, to be read behind a barrier.
+  void putInShared(mlir::Value value, SharedType type);
+  /// Does so for products of the block that read it from there: as soon as it is known, so that one
+  /// barrier serves all that is written before the first of them.
+  mlir::LogicalResult putForDots(mlir::Value value);
+  /// Whether mma.sync takes the operand as it lies in registers.
+  bool isReadFromRegisters(tile::DotOp op, unsigned operand);
   /// Waits for copies that are under way.
   void waitForCopies();
+  /// For copies, and for what other warps have written.
+  void waitForAll();
+  /// A vector that a loop reads from memory in every round, such as a number for each row: copied
+  /// ahead with the operands of its products.
+  static bool isRow(tile::LoadOp load);
+  mlir::LogicalResult copyRow(tile::LoadOp op);
   static bool isStaged(mlir::Value value);
 
   tile::KernelOp kernel;
@@ -123,6 +136,8 @@ private:
   /// What buffers hold at this place.
   llvm::DenseMap<std::pair<mlir::Value, mlir::Type>, mlir::Value> inShared;
   bool copiesPending = false, writesShared = false;
+  /// Buffers written since the last barrier.
+  llvm::SmallDenseSet<mlir::Value> writesPending;
   bool isRefused = false; ///< a diagnostic has been emitted
 };
 

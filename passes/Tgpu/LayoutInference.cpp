@@ -9,6 +9,7 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "llvm/ADT/EquivalenceClasses.h"
 
 #include <numeric>
 
@@ -114,26 +115,88 @@ Attribute LayoutInference::getMma(ArrayRef<int64_t> shape, bool keepsRows) const
   return best;
 }
 
-/// Rows stay in a warp where they are reduced, and where one product reads another's result from
-/// registers.
+namespace {
+/// Bytes of operands that all warps read for one product, and that are written for it.
+int64_t getTraffic(tile::DotOp dot, MmaAttr grid, bool lhsInRegisters) {
+  auto lhs = cast<RankedTensorType>(dot.getLhs().getType());
+  auto rhs = cast<RankedTensorType>(dot.getRhs().getType());
+  int64_t bytes = getElementBits(lhs.getElementType()) / 8;
+  int64_t ofLhs = lhsInRegisters ? 0 : grid.getWarpsN() * lhs.getNumElements();
+  return bytes * (ofLhs + grid.getWarpsM() * rhs.getNumElements());
+}
+
+/// Whether some product reads the tile from shared memory however its rows lie.
+bool isShared(Value value) {
+  return llvm::any_of(value.getUses(), [](OpOperand &use) {
+    auto dot = dyn_cast<tile::DotOp>(use.getOwner());
+    return dot &&
+           (use.getOperandNumber() == 1 || (use.getOperandNumber() == 0 && dot.getTransposeA()));
+  });
+}
+} // namespace
+
+/// Of each product, the classes of its operand a and of its result, where the former is a result as
+/// well and need not be turned around.
+std::optional<unsigned> LayoutInference::getResultRead(tile::DotOp dot) {
+  std::optional<unsigned> lhs = classOf(dot.getLhs());
+  bool isResult = lhs && !dot.getTransposeA() && llvm::any_of(dots, [&](tile::DotOp other) {
+                    return classOf(other.getResult()) == lhs;
+                  });
+  return isResult ? lhs : std::nullopt;
+}
+
+/// Products of which one reads another's result as operand a either keep rows in a warp, and the
+/// result in registers, or take it through shared memory, each in its own best grid of warps.
+/// Whether the former moves fewer bytes.
+bool LayoutInference::savesByRows(ArrayRef<tile::DotOp> chain) {
+  int64_t byRows = 0, byGrids = 0;
+  llvm::DenseSet<Value> written;
+  for (tile::DotOp dot : chain) {
+    auto shape = cast<RankedTensorType>(dot.getType()).getShape();
+    auto rows = dyn_cast_or_null<MmaAttr>(getMma(shape, /*keepsRows=*/true));
+    auto grid = dyn_cast_or_null<MmaAttr>(getMma(shape, /*keepsRows=*/false));
+    if (!rows || !grid || rows.getWarpsN() != 1)
+      return true; // nothing to choose from
+    auto lhs = cast<RankedTensorType>(dot.getLhs().getType());
+    int64_t bits = getElementBits(lhs.getElementType());
+    // Multiply-adds read both operands from shared memory in any case.
+    bool inRegisters = getResultRead(dot) && bits == 16;
+    byRows += getTraffic(dot, rows, inRegisters);
+    byGrids += getTraffic(dot, grid, false);
+    if (inRegisters && !isShared(dot.getLhs()) && written.insert(dot.getLhs()).second)
+      byGrids += lhs.getNumElements() * bits / 8;
+  }
+  return byRows <= byGrids;
+}
+
+/// Rows stay in a warp where they are reduced, and where that saves traffic to shared memory.
 void LayoutInference::seedDots() {
-  llvm::DenseSet<unsigned> ofRows;
-  auto keepRows = [&](Value value) {
-    if (std::optional<unsigned> id = classOf(value))
-      ofRows.insert(*id);
-  };
+  llvm::DenseSet<unsigned> reduced;
   for (Operation *op : relations)
     if (auto reduce = dyn_cast<tile::ReduceOp>(op); reduce && reduce.getDim() == 1)
-      keepRows(reduce.getSource());
-  for (tile::DotOp dot : dots)
-    if (!dot.getLhs().getDefiningOp<tile::LoadOp>()) {
-      keepRows(dot.getLhs());
-      keepRows(dot.getResult());
-    }
+      if (std::optional<unsigned> id = classOf(reduce.getSource()))
+        reduced.insert(*id);
+
+  // Products that results tie together, which they read as operand a.
+  llvm::EquivalenceClasses<unsigned> tied;
   for (tile::DotOp dot : dots) {
-    seed(dot.getResult(), getWgmma(dot));
-    bool keepsRows = ofRows.contains(*classOf(dot.getResult()));
-    seed(dot.getResult(), getMma(cast<RankedTensorType>(dot.getType()).getShape(), keepsRows));
+    tied.insert(*classOf(dot.getResult()));
+    if (std::optional<unsigned> lhs = getResultRead(dot))
+      tied.unionSets(*lhs, *classOf(dot.getResult()));
+  }
+  llvm::MapVector<unsigned, SmallVector<tile::DotOp>> chains;
+  for (tile::DotOp dot : dots)
+    chains[tied.getLeaderValue(*classOf(dot.getResult()))].push_back(dot);
+
+  for (auto &[leader, chain] : chains) {
+    bool isReduced = llvm::any_of(
+        chain, [&](tile::DotOp dot) { return reduced.contains(*classOf(dot.getResult())); });
+    bool isTied = llvm::any_of(chain, [&](tile::DotOp dot) { return !!getResultRead(dot); });
+    bool keepsRows = isReduced || (isTied && savesByRows(chain));
+    for (tile::DotOp dot : chain) {
+      seed(dot.getResult(), getWgmma(dot));
+      seed(dot.getResult(), getMma(cast<RankedTensorType>(dot.getType()).getShape(), keepsRows));
+    }
   }
 }
 

@@ -57,6 +57,8 @@ private:
   mlir::LogicalResult visit(mlir::Operation *op);
   bool propagate();
   mlir::Attribute getMma(llvm::ArrayRef<int64_t> shape, bool keepsRows) const;
+  std::optional<unsigned> getResultRead(tile::DotOp dot);
+  bool savesByRows(llvm::ArrayRef<tile::DotOp> chain);
   void seedDots();
   static bool fits(mlir::Attribute layout, llvm::ArrayRef<int64_t> shape);
 

@@ -136,10 +136,10 @@ LogicalResult KernelMapper::copyAhead(tile::ForBlocksOp op, Value begin) {
       bool feedsDot = isStaged(load) && llvm::any_of(load->getUsers(), [](Operation *user) {
                         return isa<tile::DotOp>(user);
                       });
-      if (!feedsDot || written.contains(load.getView()))
+      if (!(feedsDot || isRow(load)) || written.contains(load.getView()))
         continue;
       b.setLoc(load.getLoc());
-      if (failed(copyForDots(load)))
+      if (failed(feedsDot ? copyForDots(load) : copyRow(load)))
         return failure();
       copiedAhead.insert(load);
       continue;
@@ -186,7 +186,7 @@ LogicalResult KernelMapper::visitBlock(tile::ForBlocksOp op, const BlockLoop &lo
 }
 
 LogicalResult KernelMapper::mapForBlocks(tile::ForBlocksOp op) {
-  waitForCopies();
+  waitForAll();
   BlockLoop loop;
   computeBounds(op, loop);
   Value zero = i32(0), one = i32(1);

@@ -47,24 +47,37 @@ Value KernelMapper::getAlloc(Value key, SharedType type) {
 }
 
 void KernelMapper::waitForCopies() {
-  if (!std::exchange(copiesPending, false))
+  if (!copiesPending)
     return;
   CopyWaitOp::create(b, 0);
   SyncOp::create(b, Value());
+  copiesPending = false;
+  writesPending.clear();
 }
 
-Value KernelMapper::getInShared(Value value, SharedType type) {
-  if (Value buffer = inShared.lookup({value, type}))
-    return buffer;
+void KernelMapper::waitForAll() {
+  waitForCopies();
+  if (!writesPending.empty())
+    SyncOp::create(b, Value());
+  writesPending.clear();
+}
+
+void KernelMapper::putInShared(Value value, SharedType type) {
+  if (inShared.contains({value, type}))
+    return;
   Value tile = get(value);
   Value buffer = getAlloc(value, type);
   WriteSharedOp::create(b, tile, buffer, false);
   writesShared = true;
-  if (copiesPending)
-    waitForCopies();
-  else
-    SyncOp::create(b, Value());
+  writesPending.insert(buffer);
   inShared[{value, type}] = buffer;
+}
+
+Value KernelMapper::getInShared(Value value, SharedType type) {
+  putInShared(value, type);
+  Value buffer = inShared.lookup({value, type});
+  if (writesPending.contains(buffer))
+    waitForAll();
   return buffer;
 }
 
@@ -99,7 +112,32 @@ LogicalResult KernelMapper::copyForDots(tile::LoadOp op) {
   return success();
 }
 
+bool KernelMapper::isRow(tile::LoadOp load) {
+  auto type = dyn_cast<RankedTensorType>(load.getType());
+  constexpr int64_t leastBits = 32; // of a copy by one thread
+  return type && type.getRank() == 1 && isStaged(load) &&
+         getElementBits(type.getElementType()) >= leastBits;
+}
+
+LogicalResult KernelMapper::copyRow(tile::LoadOp op) {
+  auto type = cast<RankedTensorType>(op.getType());
+  SharedType buffer = getShared(type.getShape(), type.getElementType());
+  inShared[{op, buffer}] = getAlloc(op, buffer);
+  CopyAsyncOp::create(b, map.lookup(op.getView()), getAll(op.getIndices(), op.getIndices()),
+                      op.getStaticIndicesAttr(), op.getDimsAttr(), getAlloc(op, buffer));
+  CopyCommitOp::create(b);
+  copiesPending = writesShared = true;
+  return success();
+}
+
 LogicalResult KernelMapper::mapLoad(tile::LoadOp op) {
+  if (copiedAhead.contains(op) && isRow(op)) {
+    auto type = cast<RankedTensorType>(op.getType());
+    waitForCopies();
+    Value row = inShared.lookup({op, getShared(type.getShape(), type.getElementType())});
+    map.map(op.getResult(), ReadOp::create(b, getType(op.getResult()), row, false));
+    return success();
+  }
   if (!copiedAhead.contains(op) && failed(copyForDots(op)))
     return failure();
   bool inRegisters = llvm::any_of(op->getUses(), [&](OpOperand &use) {
@@ -143,6 +181,32 @@ SharedType KernelMapper::getOperandBuffer(tile::DotOp op, unsigned operand) {
   return getShared(shape, type.getElementType());
 }
 
+bool KernelMapper::isReadFromRegisters(tile::DotOp op, unsigned operand) {
+  Value value = op->getOperand(operand);
+  Attribute layout = layouts.get(op.getResult());
+  auto mma = dyn_cast<MmaAttr>(layout);
+  if (!mma || !usesMma(op) || isStaged(value) ||
+      (operand == 0 ? op.getTransposeA() : op.getTransposeB()))
+    return false;
+  bool isAccumulator = operand == 0 && mma.getWarpsN() == 1 && layouts.get(value) == layout;
+  return isAccumulator || LayoutInference::isRematerialised(value);
+}
+
+LogicalResult KernelMapper::putForDots(Value value) {
+  for (OpOperand &use : value.getUses()) {
+    auto dot = dyn_cast<tile::DotOp>(use.getOwner());
+    if (!dot || use.getOperandNumber() > 1 || dot->getBlock() != value.getParentBlock() ||
+        !usesMma(dot) || !isa<MmaAttr>(layouts.get(dot.getResult())) ||
+        isReadFromRegisters(dot, use.getOperandNumber()))
+      continue;
+    SharedType buffer = getOperandBuffer(dot, use.getOperandNumber());
+    if (!buffer)
+      return failure();
+    putInShared(value, buffer);
+  }
+  return success();
+}
+
 FailureOr<Value> KernelMapper::getOperand(tile::DotOp op, unsigned operand, MmaAttr layout) {
   Value value = op->getOperand(operand);
   bool transpose = operand == 0 ? op.getTransposeA() : op.getTransposeB();
@@ -152,13 +216,8 @@ FailureOr<Value> KernelMapper::getOperand(tile::DotOp op, unsigned operand, MmaA
   SharedType buffer = getOperandBuffer(op, operand);
   if (!buffer)
     return failure();
-  if (!isStaged(value) && !transpose) {
-    bool isAccumulator = kind == MatrixOperand::A && layout.getWarpsN() == 1 &&
-                         !inShared.contains({value, buffer}) &&
-                         cast<RankedTensorType>(getType(value)).getEncoding() == layout;
-    if (isAccumulator || LayoutInference::isRematerialised(value))
-      return getTile(value, operandLayout);
-  }
+  if (isReadFromRegisters(op, operand) && !inShared.contains({value, buffer}))
+    return getTile(value, operandLayout);
   Value source = getInShared(value, buffer);
   waitForCopies();
   SmallVector<int64_t> shape(buffer.getShape());

@@ -13,6 +13,7 @@
 #include "passes/Passes.h"
 #include "passes/Tgpu/CopySlice.h"
 #include "passes/Tgpu/PlanRoles.h"
+#include "passes/Tgpu/RegisterPressure.h"
 #include "passes/Tgpu/ScheduleNames.h"
 #include "passes/Tgpu/SharedLimit.h"
 
@@ -21,7 +22,6 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/Builders.h"
-#include "llvm/ADT/MapVector.h"
 
 namespace tilewright {
 #define GEN_PASS_DEF_TGPUPLANSCHEDULE
@@ -42,10 +42,6 @@ constexpr int64_t attentionStages = 2, productStages = 3;
 /// little to gain from copies under way, so those kernels run everywhere instead.
 constexpr int64_t smallestLimit = 99 * 1024;
 
-/// 32-bit registers that tiles may take, of the 255 of a thread: the rest holds addresses, indices
-/// and operands on their way to a product.
-constexpr int64_t registersForTiles = 208;
-
 struct Overrides {
   std::optional<Skeleton> skeleton;
   std::optional<int64_t> stages, inFlight;
@@ -61,6 +57,10 @@ int64_t getRegisters(Type type, int64_t threads) {
   auto slice = dyn_cast_or_null<SliceAttr>(tile.getEncoding());
   if (slice)
     return std::max<int64_t>(1, tile.getNumElements() / 32);
+  // Operands are held by every warp of a row, or of a column, of the grid of warps.
+  if (auto operand = dyn_cast_or_null<OperandAttr>(tile.getEncoding()))
+    if (auto mma = dyn_cast<MmaAttr>(operand.getParent()))
+      threads = 32 * (operand.getOperand() == MatrixOperand::A ? mma.getWarpsM() : mma.getWarpsN());
   return (tile.getNumElements() * getElementBits(tile.getElementType()) / 32 + threads - 1) /
          threads;
 }
@@ -73,47 +73,6 @@ int64_t getLiveRegisters(Value value, int64_t threads) {
       def && isa<tile::FullOp, tile::IotaOp, tile::ExpandOp, arith::ConstantOp, ReadOp>(def);
   return isMade || !isa<RankedTensorType>(value.getType()) ? 0
                                                            : getRegisters(value.getType(), threads);
-}
-
-/// The most that lives at one place of a block: what it defines, and the `inherited` values, which
-/// nobody outside needs any more.
-int64_t getPressure(Block &block, ArrayRef<Value> inherited, int64_t threads) {
-  llvm::MapVector<Value, Operation *> lastUse;
-  for (Value value : inherited)
-    lastUse[value] = nullptr;
-  for (BlockArgument argument : block.getArguments())
-    lastUse[argument] = nullptr;
-  for (Operation &op : block) {
-    op.walk([&](Operation *inner) {
-      for (Value operand : inner->getOperands())
-        if (auto it = lastUse.find(operand); it != lastUse.end())
-          it->second = &op;
-    });
-    for (Value result : op.getResults())
-      lastUse[result] = nullptr;
-  }
-  llvm::DenseMap<Operation *, SmallVector<Value>> dying;
-  int64_t live = 0;
-  auto define = [&](Value value) {
-    if (Operation *last = lastUse.lookup(value)) {
-      live += getLiveRegisters(value, threads);
-      dying[last].push_back(value);
-    }
-  };
-  llvm::for_each(inherited, define);
-  llvm::for_each(block.getArguments(), define);
-  int64_t most = live;
-  for (Operation &op : block) {
-    ArrayRef<Value> last = dying[&op];
-    for (Value value : last)
-      live -= getLiveRegisters(value, threads);
-    for (Region &region : op.getRegions())
-      for (Block &nested : region)
-        most = std::max(most, live + getPressure(nested, last, threads));
-    llvm::for_each(op.getResults(), define);
-    most = std::max(most, live);
-  }
-  return most;
 }
 
 struct TgpuPlanSchedulePass : tilewright::impl::TgpuPlanScheduleBase<TgpuPlanSchedulePass> {
@@ -237,7 +196,8 @@ private:
   /// Marks the reads of buffers that do not change in the loop, while registers last.
   void planReads(KernelOp kernel, scf::ForOp loop) {
     int64_t threads = 32 * kernel.getWarps();
-    int64_t room = registersForTiles - getPressure(*loop.getBody(), {}, threads);
+    auto ofValue = [&](Value value) { return getLiveRegisters(value, threads); };
+    int64_t room = registersForTiles - getPressure(*loop.getBody(), {}, ofValue);
     llvm::DenseMap<std::pair<Value, Type>, bool> decided;
     loop->walk([&](ReadOp read) {
       if (read->hasAttr(keepName) || !isUnchangedIn(loop, read.getBuffer()))

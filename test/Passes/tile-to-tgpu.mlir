@@ -119,7 +119,7 @@ tile.kernel @blocks (%q: !tile.view<[?, 64], f16>, %k: !tile.view<[?, 64], f16>,
 
 // f32 is multiplied from shared memory; a computed operand is written there.
 // CHECK-LABEL: tgpu.kernel @fma
-// CHECK:         tgpu.write %{{.*}}, %[[P:.*]] : tensor<64x64xf32, #tgpu.mma<4, 1>>
+// CHECK:         tgpu.write %{{.*}}, %[[P:.*]] : tensor<64x64xf32, #tgpu.mma<2, 2>>
 // CHECK-NEXT:    tgpu.copy_wait pending 0
 // CHECK-NEXT:    tgpu.sync
 // CHECK:         tgpu.fma_dot %[[P]], %{{.*}} transpose_a,
