@@ -33,6 +33,8 @@ Expected<AttentionBackward> AttentionBackward::create(const DriverTable &driver,
                                                       const AttentionBackwardDesc &desc) {
   Params params = attentionParams(desc);
   params.emplace_back("DETERMINISTIC", Expr::flag(desc.isDeterministic));
+  if (desc.hasCaptureGradients) // else either will do
+    params.emplace_back("CAPTURE_GRADIENTS", Expr::flag(true));
   Expected<AttentionPlan> plan =
       AttentionPlan::create(driver, std::move(bundle), desc.entry, desc, params, signature);
   if (!plan)

@@ -13,6 +13,8 @@ namespace tilewright::runtime {
 struct AttentionBackwardDesc : AttentionDesc {
   /// Runs are bit-identical, at the price of two more products for each pair.
   bool isDeterministic = false;
+  /// Takes optional places for the gradients of captures: d_x for x, among the captures.
+  bool hasCaptureGradients = false;
   std::string entry = "attention_backward"; // kernel or program of the bundle
 };
 

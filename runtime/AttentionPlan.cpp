@@ -58,6 +58,11 @@ Expected<AttentionPlan> AttentionPlan::create(const DriverTable &driver,
       plan.captureNames.push_back(argument.name);
     plan.sources.push_back(source);
   }
+  const std::vector<std::string> &names = plan.captureNames;
+  for (size_t i = 0; i < names.size(); ++i)
+    for (size_t j = 0; j < names.size(); ++j)
+      if (names[i] == "d_" + names[j])
+        plan.gradients.emplace_back(i, j);
   for (size_t i = 0; i < signature.numViews; ++i)
     if (signature.views[i].isRequired &&
         std::find(plan.sources.begin(), plan.sources.end(), i) == plan.sources.end())
@@ -90,6 +95,25 @@ Status AttentionPlan::checkViews(const Argument *const *views) const {
   return Status::success();
 }
 
+/// The gradient of a capture is as large as the capture; of a scalar it has one element.
+Status AttentionPlan::checkGradients(const AttentionArguments &arguments) const {
+  for (auto [place, of] : gradients) {
+    const Argument &gradient = arguments.captures[place], &capture = arguments.captures[of];
+    if (gradient.kind != Argument::Kind::View)
+      continue;
+    bool isView = capture.kind == Argument::Kind::View;
+    for (unsigned dim = 0; dim < gradient.rank && dim < maxRank; ++dim) {
+      int64_t wanted = isView ? capture.extents[dim] : 1;
+      if (gradient.extents[dim] != wanted)
+        return invalid("argument '" + captureNames[place] + "' of attention must have extent " +
+                       std::to_string(wanted) + " along dimension " + std::to_string(dim) +
+                       ", as the capture '" + captureNames[of] + "' has, but got " +
+                       std::to_string(gradient.extents[dim]));
+    }
+  }
+  return Status::success();
+}
+
 Status AttentionPlan::bind(const Argument *const *views, const AttentionArguments &arguments,
                            Scalars &scalars, const Argument **bound) const {
   if (Status status = checkViews(views); !status)
@@ -97,6 +121,8 @@ Status AttentionPlan::bind(const Argument *const *views, const AttentionArgument
   if (arguments.numCaptures != captureNames.size())
     return invalid("attention takes " + std::to_string(captureNames.size()) +
                    " captures, but got " + std::to_string(arguments.numCaptures));
+  if (Status status = checkGradients(arguments); !status)
+    return status;
   scalars.scale = Argument::scalar(arguments.scale);
   scalars.windowLeft = Argument::scalar(arguments.windowLeft);
   scalars.windowRight = Argument::scalar(arguments.windowRight);

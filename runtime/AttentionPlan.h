@@ -71,6 +71,7 @@ private:
   AttentionPlan(Operation operation, const AttentionSignature &signature, std::string entry)
       : operation(std::move(operation)), signature(&signature), entry(std::move(entry)) {}
   Status checkViews(const Argument *const *views) const;
+  Status checkGradients(const AttentionArguments &arguments) const;
   Status bind(const Argument *const *views, const AttentionArguments &arguments, Scalars &scalars,
               const Argument **bound) const;
 
@@ -79,6 +80,7 @@ private:
   std::string entry;
   std::vector<uint8_t> sources; // of each argument of the contract: a view, or a SourceKind
   std::vector<std::string> captureNames;
+  std::vector<std::pair<size_t, size_t>> gradients; // places of d_x and x among the captures
 };
 
 } // namespace tilewright::runtime

@@ -203,6 +203,7 @@ tilewright_code tilewright_attention_backward_create(const tilewright_bundle *bu
     if (Status status = toDesc(*desc, wanted); !status)
       return status;
     wanted.isDeterministic = desc->deterministic != 0;
+    wanted.hasCaptureGradients = desc->capture_gradients != 0;
     if (desc->entry)
       wanted.entry = desc->entry;
     return create<AttentionBackward>(bundle, wanted, plan);

@@ -182,7 +182,8 @@ typedef struct tilewright_attention_backward_desc {
   int64_t value_dim; /* 0: head_dim */
   int has_window;
   int deterministic; /* runs are bit-identical, at the price of two more products for each pair */
-  const char *entry; /* null: attention_backward */
+  int capture_gradients; /* captures may hold d_x, the place for the gradient of the capture x */
+  const char *entry;     /* null: attention_backward */
 } tilewright_attention_backward_desc;
 
 typedef struct tilewright_attention_backward_args {

@@ -81,6 +81,21 @@ class RuntimeTest(unittest.TestCase):
             runtime.AttentionBackward(self.library, self.bundle, "f16", 32, "top_left", deterministic=True)
         self.assertEqual(caught.exception.code, "missing variant")
 
+    def test_gradients_of_captures(self):
+        relative_bias = os.path.join(places.KERNELS, "mods", "relative_bias.mlir")
+        data = compiler.compile_bundle(BACKWARD, {**self.params, "CAPTURE_GRADIENTS": "true"}, [relative_bias])
+        plan = runtime.AttentionBackward(self.library, self.library.load(data), "f16", 32, "top_left",
+                                         capture_gradients=True)
+        self.assertEqual(sorted(plan.captures()), ["d_relative_bias", "relative_bias", "relative_radius"])
+        table = Tensor(8, 41, dtype="torch.float32")
+        values = self.gradients(relative_bias=table, relative_radius=20)
+        self.assertGreater(plan.workspace_size(plan.pack(values | {"d_relative_bias": table})), 0)
+        self.expect("argument 'd_relative_bias' of attention must have extent 41 along dimension 1, as the capture "
+                    "'relative_bias' has, but got 40", plan.workspace_size,
+                    plan.pack(values | {"d_relative_bias": Tensor(8, 40, dtype="torch.float32")}))
+        self.expect("there is no argument 'd_relative_radius'", self.backward.workspace_size,
+                    self.backward.pack(self.gradients(d_relative_radius=1.0)))
+
     def test_refuses_to_compile(self):
         with self.assertRaisesRegex(compiler.CompileError, "parameter 'CAUSAL' of .* must be one of"):
             compiler.compile_bundle(FORWARD, {**self.params, "CAUSAL": "sideways"})

@@ -177,7 +177,7 @@ class OperatorTest(unittest.TestCase):
         seen = []
 
         def watch(backward, *rest):
-            seen.append((backward, rest[-2]))
+            seen.append((backward, rest[-3]))
             return StandIn(backward, *rest)
 
         with mock.patch.object(operator, "_plan", watch):

@@ -48,7 +48,7 @@ def reference(q, k, v, causal="none", window=(-1, -1), scale=None, modifier="", 
 class StandIn:
     """A plan without a GPU: what _plan of tilewright.torch gives to _launch."""
 
-    def __init__(self, backward, dtype, dim, value_dim, causal, window, modifier, deterministic, device):
+    def __init__(self, backward, dtype, dim, value_dim, causal, window, modifier, deterministic, captured, device):
         self.is_backward, self.causal, self.window, self.modifier = backward, causal, window, modifier
 
     def captures(self):

@@ -34,7 +34,7 @@ class ForwardDesc(ctypes.Structure):
 
 
 class BackwardDesc(ctypes.Structure):
-    _fields_ = ForwardDesc._fields_[:-1] + [("deterministic", c_int), ("entry", c_char_p)]
+    _fields_ = ForwardDesc._fields_[:-1] + [("deterministic", c_int), ("capture_gradients", c_int), ("entry", c_char_p)]
 
 
 FORWARD_VIEWS = ("q", "k", "v", "o", "lse")
@@ -206,10 +206,10 @@ class AttentionBackward(_Attention):
     views, struct = BACKWARD_VIEWS, BackwardArguments
 
     def __init__(self, library, bundle, dtype, dim, causal, deterministic=False, value_dim=0, has_window=False,
-                 entry=None):
+                 capture_gradients=False, entry=None):
         super().__init__(library, "attention_backward")
         self._create(bundle, _desc(BackwardDesc, dtype, dim, causal, value_dim, has_window, entry,
-                                   deterministic=deterministic))
+                                   deterministic=deterministic, capture_gradients=capture_gradients))
 
 
 class Operation(_Plan):

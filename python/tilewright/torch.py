@@ -62,16 +62,17 @@ def _friendly():
         raise (ValueError if error.code in REFUSALS else RuntimeError)(str(error)) from None
 
 
-def _create(backward, bundle, dtype, dim, causal, value_dim, window, deterministic):
+def _create(backward, bundle, dtype, dim, causal, value_dim, window, deterministic, captured):
     library = _code.get_library()
     if backward:
-        return runtime.AttentionBackward(library, bundle, dtype, dim, causal, deterministic, value_dim, window)
+        return runtime.AttentionBackward(library, bundle, dtype, dim, causal, deterministic, value_dim, window, captured)
     return runtime.AttentionForward(library, bundle, dtype, dim, causal, value_dim, window)
 
 
-def _plan(backward, dtype, dim, value_dim, causal, window, modifier, deterministic, device):
-    """A prepared plan: from a loaded bundle, else compiled. `device` is its number."""
-    how = (dtype, dim, causal, value_dim, window, deterministic and backward)
+def _plan(backward, dtype, dim, value_dim, causal, window, modifier, deterministic, captured, device):
+    """A prepared plan: from a loaded bundle, else compiled. `captured`: of a backward, whether captures get gradients;
+    `device` is a number."""
+    how = (dtype, dim, causal, value_dim, window, deterministic, captured)
     key = (backward, how, modifier, device)
     plan = _code.plans.get(key)
     if plan is not None:
@@ -91,6 +92,7 @@ def _plan(backward, dtype, dim, value_dim, causal, window, modifier, determinist
             params = {"D": dim, "DV": value_dim, "T": dtype, "CAUSAL": causal, "WINDOW": str(bool(window)).lower()}
             if backward:
                 params["DETERMINISTIC"] = str(bool(deterministic)).lower()
+                params["CAPTURE_GRADIENTS"] = str(bool(captured)).lower()
             kernel = f"{places.KERNELS}/attention_{'backward' if backward else 'forward'}.mlir"
             data = compiler.compile_bundle(kernel, params, checks.modifier_files(modifier))
             plan = _create(backward, _code.get_library().load(data), *how)
@@ -109,9 +111,9 @@ def _launch(plan, values, device):
         plan.run(packed, workspace.data_ptr() if size else None, size, stream)
 
 
-def _plan_of(backward, q, v, causal, window, modifier, deterministic=False):
+def _plan_of(backward, q, v, causal, window, modifier, deterministic=False, captured=False):
     return _plan(backward, TYPES[q.dtype], q.shape[3], v.shape[3], causal, window != (-1, -1), modifier, deterministic,
-                 q.device.index)
+                 captured, q.device.index)
 
 
 def _dense_rows(x):
@@ -127,8 +129,9 @@ def _captures(tensors, tensor_names, scalars):
     return values
 
 
-def _lse_type(q):
-    return torch.float64 if q.dtype == torch.float64 else torch.float32
+def _sum_type(x):
+    """Of LSE and of the gradients of captures."""
+    return torch.float64 if x.dtype == torch.float64 else torch.float32
 
 
 @torch.library.custom_op("tilewright::attention", mutates_args=())
@@ -136,7 +139,7 @@ def _attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, tensors: List[
                scalars: str, causal: str, window_left: int, window_right: int, scale: float, modifier: str,
                deterministic: bool) -> Tuple[torch.Tensor, torch.Tensor]:
     o = q.new_empty((*q.shape[:3], v.shape[3]))
-    lse = q.new_empty(q.shape[:3], dtype=_lse_type(q))
+    lse = q.new_empty(q.shape[:3], dtype=_sum_type(q))
     plan = _plan_of(False, q, v, causal, (window_left, window_right), modifier)
     values = {"q": _dense_rows(q), "k": _dense_rows(k), "v": _dense_rows(v), "o": o, "lse": lse, "scale": scale,
               "window_left": window_left, "window_right": window_right,
@@ -148,7 +151,7 @@ def _attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, tensors: List[
 @_attention.register_fake
 def _attention_fake(q, k, v, tensors, tensor_names, scalars, causal, window_left, window_right, scale, modifier,
                     deterministic):
-    return q.new_empty((*q.shape[:3], v.shape[3])), q.new_empty(q.shape[:3], dtype=_lse_type(q))
+    return q.new_empty((*q.shape[:3], v.shape[3])), q.new_empty(q.shape[:3], dtype=_sum_type(q))
 
 
 @torch.library.custom_op("tilewright::attention_backward", mutates_args=())
@@ -157,14 +160,15 @@ def _attention_backward(do: torch.Tensor, dlse: torch.Tensor | None, q: torch.Te
                         wanted_names: str, scalars: str, causal: str, window_left: int, window_right: int,
                         scale: float, modifier: str, deterministic: bool,
                         ) -> Tuple[torch.Tensor, torch.Tensor, torch.Tensor, List[torch.Tensor]]:
-    plan = _plan_of(True, q, v, causal, (window_left, window_right), modifier, deterministic)
+    plan = _plan_of(True, q, v, causal, (window_left, window_right), modifier, deterministic, bool(wanted_names))
     captures = _captures(tensors, tensor_names, scalars)
     gradients = {}
     for name in filter(None, wanted_names.split(",")):
         if f"d_{name}" not in plan.captures():
             raise ValueError(f"the gradient of capture '{name}' must be one that the kernel computes, but this backward "
                              "has none; detach the tensor")
-        gradients[name] = torch.zeros(captures[name].shape, dtype=_lse_type(q), device=q.device)
+        capture = captures[name]
+        gradients[name] = capture.new_empty(capture.shape, dtype=_sum_type(capture))
     dq, dk, dv = (x.new_empty(x.shape) for x in (q, k, v))
     values = {"q": _dense_rows(q), "k": _dense_rows(k), "v": _dense_rows(v), "o": o, "do": _dense_rows(do), "lse": lse,
               "dlse": dlse, "dq": dq, "dk": dk, "dv": dv, "scale": scale, "window_left": window_left,
@@ -256,9 +260,9 @@ def attention(q, k, v, *, causal=False, window=None, scale=None, modifier=None, 
 
 
 def prepare(device, dtype, width, *, value_width=None, causal=False, window=False, modifier=None, backward=True,
-            deterministic=False):
+            deterministic=False, capture_gradients=False):
     """Compiles and loads what attention will need, so that its first call may be captured into a graph. `window` says
-    whether there will be one."""
+    whether there will be one, `capture_gradients` whether captures require gradients."""
     device, mode, text = torch.device(device), checks.causal_mode(causal), checks.modifier_text(modifier)
     if device.type != "cuda":
         raise ValueError(f"device must be a CUDA device, but got {device}")
@@ -266,4 +270,5 @@ def prepare(device, dtype, width, *, value_width=None, causal=False, window=Fals
         raise ValueError(f"dtype must be float16, bfloat16, float32 or float64, but got {dtype}")
     index = torch.cuda.current_device() if device.index is None else device.index
     for is_backward in (False, True)[:1 + backward]:
-        _plan(is_backward, TYPES[dtype], width, value_width or width, mode, bool(window), text, deterministic, index)
+        _plan(is_backward, TYPES[dtype], width, value_width or width, mode, bool(window), text,
+              is_backward and deterministic, is_backward and capture_gradients, index)

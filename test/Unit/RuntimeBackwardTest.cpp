@@ -140,6 +140,33 @@ TEST_F(Backward, RefusesOtherPrograms) {
                  "'attention_backward' takes no 'o', which attention has");
 }
 
+TEST_F(Backward, ChecksGradientsOfCaptures) {
+  Expected<AttentionBackward> plan = create(backwardBundle());
+  ASSERT_TRUE(plan.ok()) << plan.status().message();
+  uint64_t bytes = 0;
+  captures[1] = Argument::dense(0xb0000, ElementType::F32, {7});
+  EXPECT_FAILURE(plan->workspaceSize(arguments(), 0, bytes), Code::InvalidArgument,
+                 "argument 'd_slopes' of attention must have extent 8 along dimension 0, as the "
+                 "capture 'slopes' has, but got 7");
+  captures[1] = Argument::dense(0xb0000, ElementType::F32, {8});
+  EXPECT_OK(plan->workspaceSize(arguments(), 0, bytes));
+
+  desc.hasCaptureGradients = true;
+  BundleWriter writer = backwardBundle();
+  EXPECT_FAILURE(create(writer).status(), Code::MissingVariant,
+                 "'test.twb' has no variant of 'attention_backward' for D = 64, DV = 64, T = bf16, "
+                 "CAUSAL = \"none\", WINDOW = false, DETERMINISTIC = false, CAPTURE_GRADIENTS = "
+                 "true; make it with: tilewrightc kernels/attention_backward.mlir "
+                 "--program=attention_backward --param=D=64 --param=DV=64 --param=T=bf16 "
+                 "--param=CAUSAL=none --param=WINDOW=false --param=DETERMINISTIC=false "
+                 "--param=CAPTURE_GRADIENTS=true --target=sm_80 --emit=bundle -o FILE");
+  for (ProgramSpec &program : writer.manifest.programs)
+    program.params.emplace_back("CAPTURE_GRADIENTS", Expr::flag(true));
+  EXPECT_TRUE(create(writer).ok());
+  desc.hasCaptureGradients = false; // either will do
+  EXPECT_TRUE(create(writer).ok());
+}
+
 TEST_F(Backward, RefusesAGradientOfLseThatTheProgramDoesNotTake) {
   BundleWriter writer = backwardBundle();
   for (ProgramSpec &program : writer.manifest.programs) {
@@ -265,7 +292,7 @@ protected:
     setDriverForTesting(&driver);
     std::string bytes = *backwardBundle().bytes();
     ASSERT_EQ(tilewright_bundle_load(bytes.data(), bytes.size(), &bundle), TILEWRIGHT_OK);
-    desc = {sizeof(desc), TILEWRIGHT_BF16, TILEWRIGHT_CAUSAL_NONE, 64, 0, 0, 1, nullptr};
+    desc = {sizeof(desc), TILEWRIGHT_BF16, TILEWRIGHT_CAUSAL_NONE, 64, 0, 0, 1, 0, nullptr};
     args.struct_size = sizeof(args);
     args.q = args.o = args.d_o = args.d_q = &q;
     args.k = args.v = args.d_k = args.d_v = &k;
@@ -326,7 +353,7 @@ TEST_F(BackwardCApi, Runs) {
 TEST_F(BackwardCApi, ChecksStructs) {
   desc.struct_size = 8;
   EXPECT_C_FAILURE(create(), TILEWRIGHT_INVALID_ARGUMENT,
-                   "struct_size of tilewright_attention_backward_desc is 8, less than 48");
+                   "struct_size of tilewright_attention_backward_desc is 8, less than 56");
   desc.struct_size = sizeof(desc);
   desc.type = tilewright_type(-1);
   EXPECT_C_FAILURE(create(), TILEWRIGHT_INVALID_ARGUMENT,
