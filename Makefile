@@ -33,9 +33,10 @@ build: configure
 demo: configure
 	@cmake --build $(BUILD) --parallel $(JOBS) --target tools
 	@$(BUILD)/bin/tilewright-demo
-	@$(BUILD)/bin/tilewrightc kernels/attention_forward.mlir --param D=64 --param T=f16 --param CAUSAL=top_left \
-	  --emit=bundle -o $(BUILD)/attention.twb
-	@$(BUILD)/bin/gpu_attention $(BUILD)/attention.twb
+	@for direction in forward backward; do \
+	  $(BUILD)/bin/tilewrightc kernels/attention_$$direction.mlir --param D=64 --param T=f16 --param CAUSAL=top_left \
+	    --emit=bundle -o $(BUILD)/$$direction.twb || exit 1; done
+	@$(BUILD)/bin/gpu_attention $(BUILD)/forward.twb $(BUILD)/backward.twb
 
 check: build
 	@cd $(BUILD) && ctest --output-on-failure --parallel $(JOBS) --no-tests=error --timeout 1800
