@@ -22,10 +22,17 @@ fi
 echo "== tilewright-demo"
 bin/tilewright-demo || failed+=(tilewright-demo)
 echo "== gpu_attention"
-bundle=$(mktemp)
-bin/tilewrightc kernels/attention_forward.mlir --param D=64 --param T=f16 --param CAUSAL=top_left --emit=bundle \
-  -o "$bundle" && bin/gpu_attention "$bundle" || failed+=(gpu_attention)
-rm -f "$bundle"
+bundles=$(mktemp -d)
+for direction in forward backward; do
+  bin/tilewrightc kernels/attention_$direction.mlir --param D=64 --param T=f16 --param CAUSAL=top_left --emit=bundle \
+    -o "$bundles/$direction.twb"
+done
+bin/gpu_attention "$bundles/forward.twb" "$bundles/backward.twb" || failed+=(gpu_attention)
+rm -rf "$bundles"
+if command -v python3 >/dev/null; then
+  echo "== python/tests"
+  python3 -B -m unittest discover -v -s python/tests || failed+=(python)
+fi
 if [ ${#failed[@]} -ne 0 ]; then
   echo "FAILED: ${failed[*]}"
   exit 1
