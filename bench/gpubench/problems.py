@@ -9,7 +9,7 @@ head, with ref in f64 and lowp the same formula with products in f32 that rounds
   LSE: |out - ref| <= 1e-4 (1 + |ref|).
 """
 
-import contextlib
+import functools
 import math
 
 import torch
@@ -144,18 +144,22 @@ class Attention:
                         verdicts[side] = "LSE differs by more than 1e-4 (1 + |LSE|)"
         return verdicts
 
-    def peers(self, names):
-        """Calls that return O."""
+    def _forwards(self, names):
+        """(name, function of q, k and v) of the peers that have this case."""
         def with_backend(backend):
-            def call():
+            def call(*qkv):
                 with sdpa_kernel(backend):
-                    return self.sdpa()
+                    return self.sdpa(*qkv)
             return call
 
-        calls = {name: with_backend(SDPA[name]) for name in names if name in SDPA and self.mod.flex is None}
+        if self.mod.flex is None:
+            yield from ((name, with_backend(SDPA[name])) for name in names if name in SDPA)
         if "flex" in names:
-            flex = self._flex()
-            calls["flex"] = lambda: flex(self.q, self.k, self.v)
+            yield "flex", self._flex()
+
+    def peers(self, names):
+        """Calls that return O."""
+        calls = {name: functools.partial(forward, self.q, self.k, self.v) for name, forward in self._forwards(names)}
         if "triton" in names and self.mod.flex is None:
             from gpubench import triton_attention
             calls["triton"] = lambda: triton_attention.attention(self.q, self.k, self.v, self.causal != "none")
@@ -166,6 +170,7 @@ class Attention:
         return returned, None
 
     def sdpa(self, *qkv):
+        """Of the arrays of the case, or others."""
         return torch.nn.functional.scaled_dot_product_attention(*(qkv or (self.q, self.k, self.v)),
                                                                 is_causal=self.causal != "none")
 
@@ -244,17 +249,13 @@ class Backward(Attention):
 
     def peers(self, names):
         """Calls that return the gradients. The forward that they belong to runs here."""
-        forwards = {name: self.sdpa for name in names if name in SDPA and self.mod.flex is None}
-        if "flex" in names:
-            forwards["flex"] = self._flex()
         calls = {}
-        for name, forward in forwards.items():
+        for name, forward in self._forwards(names):
             leaves = [x.detach().requires_grad_() for x in (self.q, self.k, self.v)]
 
-            def call(name=name, forward=forward, leaves=leaves, graph=[]):
+            def call(forward=forward, leaves=leaves, graph=[]):
                 if not graph:  # in the first call, where its errors are caught
-                    with sdpa_kernel(SDPA[name]) if name in SDPA else contextlib.nullcontext():
-                        graph.append(forward(*leaves))
+                    graph.append(forward(*leaves))
                 return torch.autograd.grad(graph[0], leaves, self.do, retain_graph=True)
 
             calls[name] = call
@@ -283,16 +284,12 @@ class Training(Backward):
 
     def peers(self, names):
         """Calls that return O and the gradients."""
-        forwards = {name: self.sdpa for name in names if name in SDPA and self.mod.flex is None}
-        if "flex" in names:
-            forwards["flex"] = self._flex()
         calls = {}
-        for name, forward in forwards.items():
+        for name, forward in self._forwards(names):
             leaves = [x.detach().requires_grad_() for x in (self.q, self.k, self.v)]
 
-            def call(name=name, forward=forward, leaves=leaves):
-                with sdpa_kernel(SDPA[name]) if name in SDPA else contextlib.nullcontext():
-                    o = forward(*leaves)
+            def call(forward=forward, leaves=leaves):
+                o = forward(*leaves)
                 return o.detach(), *torch.autograd.grad(o, leaves, self.do)
 
             calls[name] = call

@@ -72,10 +72,6 @@ TEST_F(AttentionGpu, EveryKindOfStreamGivesTheSameBits) {
 }
 
 TEST_F(AttentionGpu, AGraphReplaysIt) {
-  const runtime::DriverTable &table = driver();
-  if (!table.cuStreamBeginCapture || !table.cuStreamEndCapture || !table.cuGraphInstantiate ||
-      !table.cuGraphLaunch)
-    GTEST_SKIP() << "this driver has no graphs";
   AttentionShape shape{2, 2, 300, 300, 64};
   auto operation = compileAttention(64);
   ASSERT_TRUE(operation);
@@ -87,23 +83,18 @@ TEST_F(AttentionGpu, AGraphReplaysIt) {
   std::vector<uint8_t> first = attention.readO();
 
   attention.poisonO();
-  ASSERT_EQ(table.cuStreamBeginCapture(stream, 0), cuda::Success);
-  runtime::Status status = attention.run(*operation, stream);
-  cuda::Graph graph = nullptr;
-  ASSERT_EQ(table.cuStreamEndCapture(stream, &graph), cuda::Success);
-  ASSERT_TRUE(status.ok()) << status.message();
+  cuda::GraphExec graph = capture(stream, [&] { return attention.run(*operation, stream); });
+  if (!graph)
+    return;
   EXPECT_TRUE(attention.readO() == std::vector<uint8_t>(first.size(), 0xff))
       << "capturing must not run";
-  cuda::GraphExec executable = nullptr;
-  ASSERT_EQ(table.cuGraphInstantiate(&executable, graph, 0), cuda::Success);
   for (int i = 0; i < 5; ++i) {
     attention.poisonO();
-    ASSERT_EQ(table.cuGraphLaunch(executable, stream), cuda::Success);
+    ASSERT_EQ(driver().cuGraphLaunch(graph, stream), cuda::Success);
     wait(stream);
     EXPECT_TRUE(attention.readO() == first) << "replay " << i;
   }
-  ASSERT_EQ(table.cuGraphExecDestroy(executable), cuda::Success);
-  ASSERT_EQ(table.cuGraphDestroy(graph), cuda::Success);
+  ASSERT_EQ(driver().cuGraphExecDestroy(graph), cuda::Success);
 }
 
 /// A grid whose y or z would be too large, had the heads an axis of their own.

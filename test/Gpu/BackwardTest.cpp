@@ -274,10 +274,6 @@ TEST_F(BackwardGpu, EveryKindOfStreamGivesTheSameBits) {
 }
 
 TEST_F(BackwardGpu, AGraphReplaysIt) {
-  const runtime::DriverTable &table = driver();
-  if (!table.cuStreamBeginCapture || !table.cuStreamEndCapture || !table.cuGraphInstantiate ||
-      !table.cuGraphLaunch)
-    GTEST_SKIP() << "this driver has no graphs";
   for (bool isDeterministic : {false, true}) {
     SCOPED_TRACE(isDeterministic);
     auto plans = plan(64, isDeterministic);
@@ -292,23 +288,18 @@ TEST_F(BackwardGpu, AGraphReplaysIt) {
     wait(stream);
     std::vector<uint8_t> first = step.readGradients();
     step.poisonGradients();
-    ASSERT_EQ(table.cuStreamBeginCapture(stream, 0), cuda::Success);
-    runtime::Status status = run(*plans, step, *workspace, stream);
-    cuda::Graph graph = nullptr;
-    ASSERT_EQ(table.cuStreamEndCapture(stream, &graph), cuda::Success);
-    ASSERT_TRUE(status.ok()) << status.message();
+    cuda::GraphExec graph = capture(stream, [&] { return run(*plans, step, *workspace, stream); });
+    if (!graph)
+      return;
     EXPECT_FALSE(isWritten(step.readGradients())) << "capturing must not run";
-    cuda::GraphExec executable = nullptr;
-    ASSERT_EQ(table.cuGraphInstantiate(&executable, graph, 0), cuda::Success);
     for (int i = 0; i < 5; ++i) {
       step.poisonGradients();
       workspace->poison();
-      ASSERT_EQ(table.cuGraphLaunch(executable, stream), cuda::Success);
+      ASSERT_EQ(driver().cuGraphLaunch(graph, stream), cuda::Success);
       wait(stream);
       EXPECT_TRUE(step.readGradients() == first) << "replay " << i;
     }
-    ASSERT_EQ(table.cuGraphExecDestroy(executable), cuda::Success);
-    ASSERT_EQ(table.cuGraphDestroy(graph), cuda::Success);
+    ASSERT_EQ(driver().cuGraphExecDestroy(graph), cuda::Success);
   }
 }
 

@@ -177,6 +177,28 @@ void GpuTest::wait(cuda::Stream stream) {
   require(*device, driver().cuStreamSynchronize(stream), "cuStreamSynchronize");
 }
 
+cuda::GraphExec GpuTest::capture(cuda::Stream stream,
+                                 llvm::function_ref<runtime::Status()> record) {
+  const runtime::DriverTable &table = driver();
+  auto skip = []() { GTEST_SKIP() << "this driver has no graphs"; };
+  if (!table.cuStreamBeginCapture || !table.cuStreamEndCapture || !table.cuGraphInstantiate ||
+      !table.cuGraphLaunch) {
+    skip();
+    return nullptr;
+  }
+  require(*device, table.cuStreamBeginCapture(stream, 0), "cuStreamBeginCapture");
+  runtime::Status status = record();
+  cuda::Graph graph = nullptr;
+  require(*device, table.cuStreamEndCapture(stream, &graph), "cuStreamEndCapture");
+  EXPECT_TRUE(status.ok()) << status.message();
+  cuda::GraphExec executable = nullptr;
+  if (graph) {
+    require(*device, table.cuGraphInstantiate(&executable, graph, 0), "cuGraphInstantiate");
+    require(*device, table.cuGraphDestroy(graph), "cuGraphDestroy");
+  }
+  return executable;
+}
+
 Attention::Attention(const GpuDevice &device, const AttentionShape &given)
     : shape(given), q(device, spanOf(shape.Sq)), k(device, spanOf(shape.Skv)),
       v(device, spanOf(shape.Skv)), o(device, spanOf(shape.Sq)) {}

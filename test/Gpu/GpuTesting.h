@@ -65,6 +65,9 @@ protected:
   static std::vector<uint8_t> normal(size_t count, uint64_t seed);
   cuda::Stream createStream(unsigned flags);
   void wait(cuda::Stream stream);
+  /// Records what `record` launches on the stream; null, and the test skipped, where the driver has
+  /// no graphs. The caller destroys it.
+  cuda::GraphExec capture(cuda::Stream stream, llvm::function_ref<runtime::Status()> record);
   const runtime::DriverTable &driver() const { return device->getDriver(); }
 
   static std::unique_ptr<GpuDevice> device; ///< for all tests

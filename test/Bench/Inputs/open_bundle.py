@@ -1,6 +1,5 @@
 # Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Opens bundles of attention forward and backward (D 64, bf16, top_left)
-through gpubench/library.py, and prints what they say."""
+"""Opens a bundle of attention forward (D 64, bf16, top_left) through gpubench/library.py, and prints what it says."""
 
 import ctypes
 import os
@@ -35,31 +34,3 @@ for major, minor in ((7, 5), (8, 0), (9, 0)):
 attempt("D 128", lambda: library.AttentionForward(runtime, bundle, "bf16", 128, "top_left"))
 attempt("no file", lambda: runtime.open("nowhere.twb"))
 attempt("prepare", plan.prepare)
-
-
-class Tensor:
-    """As much of a tensor as a view needs."""
-
-    def __init__(self, *shape, dtype="torch.bfloat16"):
-        self.shape, self.dtype = shape, dtype
-
-    def dim(self):
-        return len(self.shape)
-
-    def stride(self):
-        strides = [1]
-        for extent in self.shape[:0:-1]:
-            strides.insert(0, strides[0] * extent)
-        return strides
-
-    def data_ptr(self):
-        return 0x10000
-
-
-backward = library.AttentionBackward(runtime, runtime.open(sys.argv[2]), "bf16", 64, "top_left")
-queries, keys, rows = Tensor(2, 8, 300, 64), Tensor(2, 2, 500, 64), Tensor(2, 8, 300, dtype="torch.float32")
-values = {name: queries for name in ("q", "o", "do", "dq")} | {name: keys for name in ("k", "v", "dk", "dv")}
-values |= {"lse": rows, "dlse": None, "scale": 0.125, "window_left": -1, "window_right": -1}
-backward.bind(values, lambda size: print("workspace:", size) or queries, lambda: None)
-attempt("other rows", lambda: backward.bind(values | {"lse": Tensor(2, 8, 304, dtype="torch.float32")}, None, None))
-attempt("no variant", lambda: library.AttentionBackward(runtime, runtime.open(sys.argv[2]), "bf16", 64, "none", True))
