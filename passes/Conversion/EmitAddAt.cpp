@@ -5,6 +5,7 @@
 #include "passes/Conversion/KernelEmitter.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 
 using namespace mlir;
 using namespace tilewright;
@@ -79,6 +80,25 @@ void KernelEmitter::addExactly(Value term, Value address, Value stride, Value co
             {flags, flag, conjunction(condition, isSpecial)});
 }
 
+/// Whether every element that the warp holds goes to the place of lane 0's first, which is returned
+/// as well. Tables of distances mostly ask for one place: that of all that is far.
+std::pair<Value, Values> KernelEmitter::findCommonPlace(tile::AddAtOp op) {
+  Values place;
+  Value isCommon;
+  for (Value operand : op.getIndices()) {
+    Values list = getElements(operand);
+    bool isTile = tile::isTile(operand.getType());
+    place.push_back(isTile ? shuffle("idx", list.front(), i32(0)) : list.front());
+    if (!isTile)
+      continue;
+    for (Value index : list)
+      isCommon = conjunction(
+          isCommon, arith::CmpIOp::create(b, arith::CmpIPredicate::eq, index, place.back()));
+  }
+  Value all = intrinsic("llvm.nvvm.vote.all.sync", b.getI1Type(), {i32(-1), isCommon});
+  return {all, place};
+}
+
 LogicalResult KernelEmitter::emitAddAt(tile::AddAtOp op) {
   const RegisterLayout &layout = *getLayout(op, op.getValue().getType());
   View view = getView(op.getView());
@@ -88,32 +108,15 @@ LogicalResult KernelEmitter::emitAddAt(tile::AddAtOp op) {
     return op.emitError() << "adds f32 or f64 on a GPU, but got " << element
                           << "; convert it with tile.cast";
 
-  SmallVector<Values> indices;
-  bool isUniform = true;
-  for (Value index : op.getIndices()) {
-    indices.push_back(getElements(index));
-    isUniform &= !tile::isTile(index.getType());
-  }
-  Value condition;
-  if (isUniform) {
-    elements = {sumOverWarp(layout, elements)};
-    condition = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, lane, i32(0));
-  } else {
-    condition = isCanonicalThread(layout);
-  }
-
   StringRef text =
       element.isF32() ? "@$2 red.global.add.f32 [$0], $1;" : "@$2 red.global.add.f64 [$0], $1;";
   StringRef constraints = element.isF32() ? "l,f,b,~{memory}" : "l,d,b,~{memory}";
-  for (auto [reg, term] : llvm::enumerate(elements)) {
-    if (!isUniform && !isCanonicalRegister(layout, static_cast<int>(reg)))
-      continue;
+  auto addOne = [&](Value term, ArrayRef<Value> place, Value condition) {
     // Masked pairs have no gradient; nothing needs to travel for them.
     Value inside = arith::CmpFOp::create(b, arith::CmpFPredicate::UNE, term, zero(element));
     inside = conjunction(condition, inside);
     Value offset = i64(0);
-    for (auto [d, list] : llvm::enumerate(indices)) {
-      Value index = list[list.size() == 1 ? 0 : reg];
+    for (auto [d, index] : llvm::enumerate(place)) {
       inside = conjunction(inside, less(index, view.extents[d]));
       offset = add(offset, mul(toI64(index), view.strides[d]));
     }
@@ -122,6 +125,42 @@ LogicalResult KernelEmitter::emitAddAt(tile::AddAtOp op) {
       addExactly(term, address, mul(view.strides.back(), i64(view.bytes)), inside);
     else
       inlineAsm(text, constraints, nullptr, {address, term, inside});
+  };
+  auto addSum = [&](ArrayRef<Value> place) {
+    Value isFirst = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, lane, i32(0));
+    addOne(sumOverWarp(layout, elements), place, isFirst);
+  };
+  SmallVector<Values> indices;
+  bool isUniform = true;
+  for (Value index : op.getIndices()) {
+    indices.push_back(getElements(index));
+    isUniform &= !tile::isTile(index.getType());
   }
+  if (isUniform) {
+    Values place;
+    for (const Values &list : indices)
+      place.push_back(list.front());
+    addSum(place);
+    return success();
+  }
+
+  auto [isCommon, place] = findCommonPlace(op);
+  auto branch = scf::IfOp::create(b, TypeRange(), isCommon, /*addThenBlock=*/true,
+                                  /*addElseBlock=*/true);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToEnd(branch.thenBlock());
+  addSum(place);
+  scf::YieldOp::create(b);
+  b.setInsertionPointToEnd(branch.elseBlock());
+  Value isCanonical = isCanonicalThread(layout);
+  for (auto [reg, term] : llvm::enumerate(elements)) {
+    if (!isCanonicalRegister(layout, static_cast<int>(reg)))
+      continue;
+    Values own;
+    for (const Values &list : indices)
+      own.push_back(list[list.size() == 1 ? 0 : reg]);
+    addOne(term, own, isCanonical);
+  }
+  scf::YieldOp::create(b);
   return success();
 }

@@ -17,6 +17,7 @@
 #define TILEWRIGHT_PASSES_CONVERSION_KERNELEMITTER_H
 
 #include "lib/Layout/RegisterAccess.h"
+#include "passes/Conversion/AlignedViews.h"
 #include "passes/Conversion/TileLayouts.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -35,7 +36,8 @@ using Values = llvm::SmallVector<mlir::Value>;
 
 class KernelEmitter {
 public:
-  explicit KernelEmitter(KernelOp kernel);
+  /// For code by the name of `entry` that takes what `aligned` says for granted.
+  KernelEmitter(KernelOp kernel, llvm::StringRef entry, AlignedViews aligned);
 
   /// Adds the kernel's llvm.func to the module. Fails with a diagnostic at the operation concerned.
   mlir::LogicalResult run();
@@ -195,6 +197,8 @@ private:
   mlir::Value isVectorisable(const Region &region, int64_t vector);
   /// The part of it that depends on an argument of the kernel alone; for loops computed at entry.
   mlir::Value isAlignedView(const View &view, mlir::Value viewValue, int64_t vector);
+  /// Whether the code is for arguments of which this is known.
+  bool isKnownAligned(mlir::Value viewValue, int64_t vector);
 
   mlir::LogicalResult emitDim(tile::DimOp op);
   mlir::LogicalResult emitSubview(tile::SubviewOp op);
@@ -207,6 +211,7 @@ private:
   mlir::LogicalResult emitAddAt(tile::AddAtOp op);
   mlir::Value sumOverWarp(const layout::RegisterLayout &layout,
                           mlir::ArrayRef<mlir::Value> elements);
+  std::pair<mlir::Value, Values> findCommonPlace(tile::AddAtOp op);
   void addExactly(mlir::Value term, mlir::Value address, mlir::Value stride, mlir::Value condition);
   /// Along dimension `dim` of the tile, `at` counts on from the region's index.
   mlir::LogicalResult setGathered(mlir::Operation *op, Region &region, mlir::Value tile,
@@ -318,6 +323,8 @@ private:
                  mlir::ArrayRef<mlir::Value> tied, mlir::ValueRange more);
 
   KernelOp kernel;
+  std::string entry;
+  AlignedViews aligned;
   mlir::ModuleOp module;
   mlir::ImplicitLocOpBuilder b;
   mlir::LLVM::LLVMFuncOp func;

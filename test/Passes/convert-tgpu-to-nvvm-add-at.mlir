@@ -6,11 +6,12 @@
 
 #v = #tgpu.blocked<1, lanes 32, warps 1, 1>
 
-// One predicate: inside, and not zero.
+// If all elements of a warp go to one place, it adds their sum; else each thread adds its own. One
+// predicate: inside, and not zero.
 // CHECK-LABEL: .entry by_element(
-// CHECK: setp.neu.f32
-// CHECK: red.global.add.f32
-// CHECK-NOT: shfl
+// CHECK: vote.sync.all.pred
+// CHECK-COUNT-2: red.global.add.f32
+// CHECK-NOT: red.global
 tgpu.kernel @by_element target "sm_80" warps 1 (%x: !tile.view<[?], f32>, %n: !tile.view<[?], i32>, %sums: !tile.view<[?, ?], f32>) grid(%i = 1) {
   %a = tgpu.load %x[0] : !tile.view<[?], f32> -> tensor<32xf32, #v>
   %at = tgpu.load %n[0] : !tile.view<[?], i32> -> tensor<32xi32, #v>

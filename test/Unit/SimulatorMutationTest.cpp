@@ -116,6 +116,41 @@ TEST_F(SimulatorMutationTest, MappedBackward) {
                  {{"tgpu.copy_commit", kMergedGroups}, {"tgpu.sync", kHeadOfRound}});
 }
 
+/// With gradients of everything that the modifier captures: sums over a tile, over its rows and
+/// over its columns, and additions of single elements.
+TEST_F(SimulatorMutationTest, MappedBackwardOfAModifiedScore) {
+  auto module = map("attention_backward.mlir",
+                    {{"T", "bf16"},
+                     {"D", "16"},
+                     {"WINDOW", "true"},
+                     {"BLOCK_M", "16"},
+                     {"BLOCK_N", "32"},
+                     {"CAPTURE_GRADIENTS", "true"}},
+                    "sm_80", 4, {"test/Acceptance/Inputs/learned.mlir"});
+  ASSERT_TRUE(module);
+  SimulatedCall call;
+  for (const char *name : {"q", "o", "do", "dq"})
+    call.tensors.emplace(name, randomTensor(ElementType::BF16, {1, 2, 250, 16}, name[0]));
+  for (const char *name : {"k", "v", "dk", "dv"})
+    call.tensors.emplace(name, randomTensor(ElementType::BF16, {1, 1, 128, 16}, name[0]));
+  auto add = [&](const std::string &name, llvm::SmallVector<int64_t> shape) {
+    call.tensors.emplace(name, randomTensor(ElementType::F32, shape, 0));
+  };
+  add("lse", {1, 2, 250});
+  for (const char *prefix : {"", "d_"}) {
+    add(prefix + std::string("gain"), {2});
+    add(prefix + std::string("row"), {250});
+    add(prefix + std::string("key"), {1, 128});
+    add(prefix + std::string("slope"), {2, 13});
+  }
+  add("d_temperature", {1});
+  call.scalars = kWindow;
+  call.scalars["temperature"] = 0.75;
+  call.scalars["reach"] = int64_t(12);
+  expectAllFound(*module, "attention_backward", call,
+                 {{"tgpu.copy_commit", kMergedGroups}, {"tgpu.sync", kHeadOfRound}});
+}
+
 TEST_F(SimulatorMutationTest, MappedPagedDecode) {
   auto module = map("attention_paged_decode.mlir",
                     {{"T", "f16"}, {"D", "32"}, {"PAGE", "16"}, {"GROUP", "2"}});

@@ -203,10 +203,12 @@ protected:
 
   llvm::SmallVector<ArgumentInfo> entryArguments; ///< of what was mapped last
 
-  /// A shipped kernel, as the compiler maps it.
+  /// A shipped kernel, as the compiler maps it; `with` are files that it links.
   mlir::OwningOpRef<mlir::ModuleOp> map(const std::string &file, const Params &params,
-                                        const std::string &target = "sm_80", int64_t warps = 4) {
+                                        const std::string &target = "sm_80", int64_t warps = 4,
+                                        const std::vector<std::string> &with = {}) {
     TilePipelineOptions options;
+    options.with = with;
     options.target = target;
     GpuOptions gpu;
     gpu.target = target;

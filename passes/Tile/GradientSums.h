@@ -1,0 +1,21 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// What one read of a capture adds to the gradient of the capture, in a kernel.
+
+#ifndef TILEWRIGHT_PASSES_TILE_GRADIENTSUMS_H
+#define TILEWRIGHT_PASSES_TILE_GRADIENTSUMS_H
+
+#include "passes/Tile/ScalarGradients.h"
+
+namespace tilewright {
+
+/// The elements of the gradient of a capture.
+mlir::Type getSumType(tile::CaptureOp capture);
+
+/// Adds the adjoints of a read of the function to `sums`: the gradient itself, or its exact sums.
+/// Builds before the operation.
+void addToSums(tile::AddGradientsOp op, const CaptureRead &read, mlir::Value sums);
+
+} // namespace tilewright
+
+#endif // TILEWRIGHT_PASSES_TILE_GRADIENTSUMS_H
