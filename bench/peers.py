@@ -5,7 +5,7 @@
     bench/peers.py --json peers.json --svg peers.svg                     every forward, and the matrix product
     bench/peers.py --cases "D64 top_left" "S4096" --peers cudnn,flash    the cases whose names hold one of these
     bench/peers.py --bundle attention.twb --bundle matmul.twb            compiled elsewhere; no tilewrightc needed
-    bench/peers.py --perturbed --peers "" --cases D64 D128               the forward kernel, written otherwise (perturb.py)
+    bench/peers.py --perturbed --peers "" --cases D64 D128               the kernels, written otherwise (perturb.py)
     bench/peers.py --direction backward --deterministic --profile        also the deterministic form, and time by kernel
     bench/peers.py --direction both --mods softcap,alibi --peers flex --cases "D128 * S8192"
 
@@ -114,7 +114,7 @@ def parse(arguments):
                         help="time the deterministic form of the backward as well")
     parser.add_argument("--profile", action="store_true", help="print the time of each kernel of our first side")
     parser.add_argument("--perturbed", action="store_true",
-                        help="time attention_forward.mlir as perturb.py writes it; it should be about as fast")
+                        help="time the kernels of attention as perturb.py writes them; they should be about as fast")
     parser.add_argument("--peers", type=listed,
                         default=["cudnn", "flash", "efficient", "torch"], help=",".join(PEERS))
     parser.add_argument("--cases", nargs="*", metavar="PART", help="parts of the names of cases; * and ? are wild")
@@ -294,10 +294,12 @@ def print_results(results, cases, sides, others):
 
 
 def write_perturbed(kernels, folder):
-    path = os.path.join(folder, "attention_forward.mlir")
-    with open(os.path.join(kernels, "attention_forward.mlir")) as source, open(path, "w") as file:
-        file.write(perturb.perturb(source.read()))
-    return path
+    """Files of the kernels of attention, written otherwise."""
+    for name in KERNELS[:2]:
+        path = os.path.join(folder, name + ".mlir")
+        with open(os.path.join(kernels, name + ".mlir")) as source, open(path, "w") as file:
+            file.write(perturb.perturb(source.read()))
+        yield path
 
 
 def plot_groups(results, cases):
@@ -322,7 +324,7 @@ def main():
     results, exclusions, skipped, lost = {}, {}, [], False
     with tempfile.TemporaryDirectory() as folder:
         if options.perturbed:
-            options.against[-1].kernels.append(write_perturbed(options.kernels, folder))
+            options.against[-1].kernels += write_perturbed(options.kernels, folder)
         bench = Bench(options, folder)
         machine = bench.machine()
         print(", ".join(f"{key}: {value}" for key, value in machine.items()))
