@@ -23,7 +23,7 @@ class Plain:
 
 
 class Softcap(Plain):
-    def __init__(self, heads):
+    def __init__(self, heads, device):
         self.captures = {"softcap": SOFTCAP}
 
     def apply(self, scores, heads, rows, columns):
@@ -38,8 +38,8 @@ class Softcap(Plain):
 
 
 class Alibi(Plain):
-    def __init__(self, heads):
-        slopes = torch.exp2(-8.0 * torch.arange(1, heads + 1, device="cuda") / heads)
+    def __init__(self, heads, device):
+        slopes = torch.exp2(-8.0 * torch.arange(1, heads + 1, device=device) / heads)
         self.heads, self.captures = heads, {"slopes": slopes}
         self.flex = lambda score, b, h, i, j: score - slopes[h] * (i - j).abs()
 
@@ -48,4 +48,4 @@ class Alibi(Plain):
         return scores - self.captures["slopes"][heads % self.heads].to(scores.dtype)[:, None, None] * distance
 
 
-MODIFIERS = {"": lambda heads: Plain(), "softcap": Softcap, "alibi": Alibi}
+MODIFIERS = {"": lambda heads, device: Plain(), "softcap": Softcap, "alibi": Alibi}

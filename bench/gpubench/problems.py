@@ -64,7 +64,7 @@ class Attention:
     def __init__(self, batch, heads, kv_heads, rows, keys, dim, causal, dtype, mod="", seed=1):
         generator = torch.Generator(DEVICE).manual_seed(seed)
         self.dtype, self.causal, self.scale = DTYPES[dtype], causal, 1 / math.sqrt(dim)
-        self.mod = MODIFIERS[mod](heads)
+        self.mod = MODIFIERS[mod](heads, DEVICE)
         self.q = normal((batch, heads, rows, dim), self.dtype, generator)
         self.k = normal((batch, kv_heads, keys, dim), self.dtype, generator)
         self.v = normal((batch, kv_heads, keys, dim), self.dtype, generator)

@@ -67,8 +67,8 @@ class ChecksTest(unittest.TestCase):
     def test_scale(self):
         self.assertEqual(checks.scale_of(None, 64), 0.125)
         self.assertEqual(checks.scale_of(2, 64), 2.0)
-        for wrong in (float("inf"), True, "0.1"):
-            self.expect(f"scale must be a finite number, or None for 1 / sqrt(D), but got {wrong!r}; a factor that is a "
+        for wrong in (float("inf"), float("nan"), 1e300, True, "0.1"):
+            self.expect(f"scale must be a finite number of f32, or None for 1 / sqrt(D), but got {wrong!r}; a factor that is a "
                         "tensor belongs into q", checks.scale_of, wrong, 64)
 
     def test_modifiers(self):

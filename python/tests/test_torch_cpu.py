@@ -125,8 +125,8 @@ class OperatorTest(unittest.TestCase):
     def test_opcheck(self):
         q, k, v = qkv()
         table = make(4, 7)
-        for arguments in ((q, k, v, [], "", "", "top_left", -1, -1, 0.3, "", False),
-                          (q, k, v, [table], "relative_bias", "relative_radius=3", "none", 2, 2, 0.3,
+        for arguments in ((q, k, v, [], "", [0.0], "", "top_left", -1, -1, 0.3, "", False),
+                          (q, k, v, [table], "relative_bias", [3.0, 0.0], "relative_radius:i32", "none", 2, 2, 0.3,
                            "relative_bias", True)):
             torch.library.opcheck(torch.ops.tilewright.attention.default, arguments)
 
@@ -151,6 +151,18 @@ class OperatorTest(unittest.TestCase):
 
                     for got, expected in zip(self.gradients(block, inputs), self.gradients(wanted, inputs)):
                         self.assert_same(got, expected)
+
+    def test_compile_with_a_number(self):
+        torch.compiler.reset()
+
+        @torch.compile(fullgraph=True, backend="aot_eager", dynamic=True)
+        def capped(q, k, v, cap, scale):
+            return attention(q, k, v, scale=scale, modifier="softcap", captures={"softcap": cap})
+
+        q, k, v = qkv()
+        for cap, scale in ((2.0, 0.5), (3.5, 0.25)):
+            self.assert_same([capped(q, k, v, cap, scale)],
+                             [reference(q, k, v, scale=scale, modifier="softcap", captures={"softcap": cap})[0]])
 
     def test_training(self):
         torch.manual_seed(1)

@@ -128,7 +128,7 @@ class OperatorTest(unittest.TestCase):
     def test_opcheck(self):
         q, k, v = qkv()
         torch.library.opcheck(torch.ops.tilewright.attention.default,
-                              (q, k, v, [], "", "", "top_left", -1, -1, 0.125, "", True))
+                              (q, k, v, [], "", [0.0], "", "top_left", -1, -1, 0.125, "", True))
 
     def test_compile(self):
         def block(q, k, v):

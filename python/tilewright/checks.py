@@ -9,6 +9,7 @@ from tilewright import places
 TYPES = ("f16", "bf16", "f32", "f64")
 CAUSAL = ("none", "top_left", "bottom_right")
 MAX_DIM = 256
+F32_MAX = 3.4028234663852886e38
 
 
 def causal_mode(causal):
@@ -37,10 +38,10 @@ def window_of(window):
 def scale_of(scale, dim):
     if scale is None:
         return 1 / math.sqrt(dim)
-    if isinstance(scale, bool) or not isinstance(scale, (int, float)) or not math.isfinite(scale):
-        raise ValueError(f"scale must be a finite number, or None for 1 / sqrt(D), but got {scale!r}; a factor that is a "
+    if isinstance(scale, bool) or not isinstance(scale, (int, float)) or not -F32_MAX <= scale <= F32_MAX:
+        raise ValueError(f"scale must be a finite number of f32, or None for 1 / sqrt(D), but got {scale!r}; a factor that is a "
                          "tensor belongs into q")
-    return float(scale)
+    return scale * 1.0
 
 
 def modifier_files(modifier):

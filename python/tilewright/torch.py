@@ -121,11 +121,12 @@ def _dense_rows(x):
     return x if x.stride(-1) == 1 or x.shape[-1] == 1 else x.contiguous()
 
 
-def _captures(tensors, tensor_names, scalars):
-    """By name; `scalars` is "cap=30.0,radius=3", of which those without a point are integers."""
+def _captures(tensors, tensor_names, scalars, scalar_names):
+    """By name; a scalar whose name ends in :i32 is an integer."""
     values = dict(zip(filter(None, tensor_names.split(",")), tensors))
-    for name, text in (scalar.split("=") for scalar in filter(None, scalars.split(","))):
-        values[name] = int(text) if text.lstrip("-").isdigit() else float(text)
+    for name, value in zip(filter(None, scalar_names.split(",")), scalars):
+        name, _, kind = name.partition(":")
+        values[name] = int(value) if kind else float(value)
     return values
 
 
@@ -136,32 +137,32 @@ def _sum_type(x):
 
 @torch.library.custom_op("tilewright::attention", mutates_args=())
 def _attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, tensors: List[torch.Tensor], tensor_names: str,
-               scalars: str, causal: str, window_left: int, window_right: int, scale: float, modifier: str,
-               deterministic: bool) -> Tuple[torch.Tensor, torch.Tensor]:
+               scalars: List[float], scalar_names: str, causal: str, window_left: int, window_right: int, scale: float,
+               modifier: str, deterministic: bool) -> Tuple[torch.Tensor, torch.Tensor]:
     o = q.new_empty((*q.shape[:3], v.shape[3]))
     lse = q.new_empty(q.shape[:3], dtype=_sum_type(q))
     plan = _plan_of(False, q, v, causal, (window_left, window_right), modifier)
     values = {"q": _dense_rows(q), "k": _dense_rows(k), "v": _dense_rows(v), "o": o, "lse": lse, "scale": scale,
               "window_left": window_left, "window_right": window_right,
-              **_captures(tensors, tensor_names, scalars)}
+              **_captures(tensors, tensor_names, scalars, scalar_names)}
     _launch(plan, values, q.device)
     return o, lse
 
 
 @_attention.register_fake
-def _attention_fake(q, k, v, tensors, tensor_names, scalars, causal, window_left, window_right, scale, modifier,
-                    deterministic):
+def _attention_fake(q, k, v, tensors, tensor_names, scalars, scalar_names, causal, window_left, window_right, scale,
+                    modifier, deterministic):
     return q.new_empty((*q.shape[:3], v.shape[3])), q.new_empty(q.shape[:3], dtype=_sum_type(q))
 
 
 @torch.library.custom_op("tilewright::attention_backward", mutates_args=())
 def _attention_backward(do: torch.Tensor, dlse: torch.Tensor | None, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor,
                         o: torch.Tensor, lse: torch.Tensor, tensors: List[torch.Tensor], tensor_names: str,
-                        wanted_names: str, scalars: str, causal: str, window_left: int, window_right: int,
-                        scale: float, modifier: str, deterministic: bool,
+                        wanted_names: str, scalars: List[float], scalar_names: str, causal: str, window_left: int,
+                        window_right: int, scale: float, modifier: str, deterministic: bool,
                         ) -> Tuple[torch.Tensor, torch.Tensor, torch.Tensor, List[torch.Tensor]]:
     plan = _plan_of(True, q, v, causal, (window_left, window_right), modifier, deterministic, bool(wanted_names))
-    captures = _captures(tensors, tensor_names, scalars)
+    captures = _captures(tensors, tensor_names, scalars, scalar_names)
     gradients = {}
     for name in filter(None, wanted_names.split(",")):
         if f"d_{name}" not in plan.captures():
@@ -178,8 +179,8 @@ def _attention_backward(do: torch.Tensor, dlse: torch.Tensor | None, q: torch.Te
 
 
 @_attention_backward.register_fake
-def _attention_backward_fake(do, dlse, q, k, v, o, lse, tensors, tensor_names, wanted_names, scalars, causal,
-                             window_left, window_right, scale, modifier, deterministic):
+def _attention_backward_fake(do, dlse, q, k, v, o, lse, tensors, tensor_names, wanted_names, scalars, scalar_names,
+                             causal, window_left, window_right, scale, modifier, deterministic):
     by_name = dict(zip(filter(None, tensor_names.split(",")), tensors))
     wanted = [by_name[name] for name in filter(None, wanted_names.split(","))]
     return (*(x.new_empty(x.shape) for x in (q, k, v)), [x.new_empty(x.shape) for x in wanted])
@@ -205,24 +206,26 @@ def _autograd(ctx, do, dlse):
                                                    ctx.wanted_names, *ctx.rest)
         by_name = dict(zip(filter(None, ctx.wanted_names.split(",")), captured))
     names = filter(None, ctx.tensor_names.split(","))
-    return (*gradients, [by_name.get(name) for name in names], *([None] * 8))
+    return (*gradients, [by_name.get(name) for name in names], *([None] * 9))
 
 
 _attention.register_autograd(_autograd, setup_context=_setup_context)
 
 
 def _split_captures(captures):
-    """Tensors, their names, and numbers, as _captures reads them."""
-    tensors, names, scalars = [], [], []
+    """Tensors, their names, numbers and their names, as _captures reads them."""
+    tensors, names, scalars, scalar_names = [], [], [], []
     for name, value in (captures or {}).items():
         if isinstance(value, torch.Tensor):
             tensors.append(value)
             names.append(name)
         elif isinstance(value, (int, float)) and not isinstance(value, bool):
-            scalars.append(f"{name}={value}")
+            scalars.append(value * 1.0)
+            scalar_names.append(name if isinstance(value, float) else f"{name}:i32")
         else:
             raise ValueError(f"capture '{name}' must be a tensor or a number, but got {type(value).__name__}")
-    return tensors, ",".join(names), ",".join(scalars)
+    scalars.append(0.0)  # autograd takes a list for one that has no tensors, unless it is empty
+    return tensors, ",".join(names), scalars, ",".join(scalar_names)
 
 
 def _array(name, x):
