@@ -31,7 +31,7 @@ bin/gpu_attention "$bundles/forward.twb" "$bundles/backward.twb" || failed+=(gpu
 rm -rf "$bundles"
 if command -v python3 >/dev/null; then
   echo "== python/tests"
-  python3 -B -m unittest discover -v -s python/tests || failed+=(python)
+  python3 -B python/tests/run.py || failed+=(python)
 fi
 if [ ${#failed[@]} -ne 0 ]; then
   echo "FAILED: ${failed[*]}"
