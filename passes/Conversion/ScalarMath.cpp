@@ -182,9 +182,9 @@ Value ScalarMath::tanh(Value x, bool isApproximate) {
     return fma(reciprocal(add(one, t)), number(-2, x), one);
   }
   // (1 - t) / (1 + t) with t = exp(-2 |x|), which neither overflows nor loses 1; near 0, the
-  // series. The denominator lies from 1 to 2, where the reciprocal is right to an ulp.
+  // series.
   Value t = exp2(mul(magnitude, number(-2 * kLog2E, x)));
-  Value ratio = mul(sub(one, t), reciprocal(add(one, t)));
+  Value ratio = div(sub(one, t), add(one, t));
   const double coefficients[] = {1, -1.0 / 3, 2.0 / 15, -17.0 / 315, 62.0 / 2835};
   Value series = mul(magnitude, polynomial(mul(x, x), coefficients));
   return copySign(select(isLess(magnitude, number(0.3, x)), series, ratio), x);
