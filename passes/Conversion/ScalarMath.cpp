@@ -170,14 +170,17 @@ Value ScalarMath::reciprocal(Value x) {
       .getResult(0);
 }
 
-Value ScalarMath::tanh(Value x, bool isApproximate) {
+Value ScalarMath::tanh(Value x, arith::FastMathFlags allowed) {
+  auto allows = [&](arith::FastMathFlags flag) { return bitEnumContainsAll(allowed, flag); };
+  if (x.getType().isF32() && allows(arith::FastMathFlags::afn))
+    return LLVM::TanhOp::create(b, x, LLVM::FastmathFlags::afn);
   Value magnitude = abs(x), one = number(1, x);
   if (x.getType().isF64()) {
     Value t = expM1(mul(magnitude, number(-2, x)));
     return copySign(div(t, add(t, number(2, x))), x);
   }
   // 1 - 2 / (1 + exp(2 x)): right to a few units of 2^-24, which near 0 is a large part of x.
-  if (isApproximate) {
+  if (allows(arith::FastMathFlags::arcp)) {
     Value t = exp2(mul(x, number(2 * kLog2E, x)));
     return fma(reciprocal(add(one, t)), number(-2, x), one);
   }
@@ -404,10 +407,7 @@ Value ScalarMath::emit(Operation *op, ValueRange operands) {
       })
       .Case<math::AtanOp>([&](auto) { return atan(x); })
       .Case<math::Atan2Op>([&](auto) { return atan2(x, operands[1]); })
-      .Case<math::TanhOp>([&](math::TanhOp op) {
-        auto approximate = arith::FastMathFlags::afn;
-        return tanh(x, bitEnumContainsAll(op.getFastmath(), approximate));
-      })
+      .Case<math::TanhOp>([&](math::TanhOp op) { return tanh(x, op.getFastmath()); })
       .Case<math::ErfOp>([&](auto) { return erf(x); })
       .Case<math::PowFOp>([&](auto) { return power(x, operands[1]); })
       .Case<math::AbsFOp, math::CopySignOp, math::FmaOp, math::FloorOp, math::CeilOp, math::TruncOp,

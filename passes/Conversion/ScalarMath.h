@@ -11,6 +11,7 @@
 #ifndef TILEWRIGHT_PASSES_CONVERSION_SCALARMATH_H
 #define TILEWRIGHT_PASSES_CONVERSION_SCALARMATH_H
 
+#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
 #include "llvm/ADT/DenseMap.h"
 
@@ -59,8 +60,9 @@ private:
   /// ln(x) without what lg2.approx loses near 1.
   Value preciseLog(Value x);
   Value reciprocal(Value x); ///< of an f32, to an ulp
-  /// Of an f32 to a few ulps, or approximately: to a few units of 2^-24.
-  Value tanh(Value x, bool isApproximate);
+  /// Of an f32: to a few ulps; where reciprocals are allowed (arcp), to a few units of 2^-24; where
+  /// approximations are (afn), as the machine has it, to 2^-11 of the result.
+  Value tanh(Value x, mlir::arith::FastMathFlags allowed);
   Value erf(Value x);
   Value power(Value x, Value y);
   Value atan(Value x);

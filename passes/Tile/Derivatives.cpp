@@ -241,7 +241,10 @@ LogicalResult Rules::applyMath() {
         return one([&] { return guarded(mul(a, add(number(1), square(result())))); });
       })
       .Case([&](math::TanhOp) {
-        return one([&] { return mul(a, sub(number(1), square(result()))); });
+        return one([&] {
+          Value r = result();
+          return mul(a, math::FmaOp::create(b, loc, neg(r), r, number(1)));
+        });
       })
       .Case([&](math::AtanOp) {
         return one([&] { return div(a, add(number(1), square(operand(0)))); });

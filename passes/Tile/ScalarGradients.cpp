@@ -114,6 +114,15 @@ private:
   bool isUniform(Value value) const;
   LogicalResult refuse(Operation &op);
 
+  /// A value times a factor that is the same for all elements (null: 1), as long as products may be
+  /// reassociated: the factors of a chain then become one.
+  struct Adjoint {
+    Value value, factor;
+  };
+  Value materialise(const Adjoint &adjoint);
+  void add(Value operand, Adjoint contribution);
+  bool deferFactor(Operation *op, const Adjoint &adjoint);
+
   Copy &copy;
   Block &body;
   Value target;
@@ -122,7 +131,7 @@ private:
   OpBuilder b;
   DenseSet<Value> dependent; ///< on the target, in a way that has a derivative
   DenseSet<Value> needed;    ///< for the result
-  DenseMap<Value, Value> adjoints;
+  DenseMap<Value, Adjoint> adjoints;
 };
 
 void Backward::findDependent() {
@@ -158,6 +167,48 @@ LogicalResult Backward::refuse(Operation &op) {
   return error;
 }
 
+Value Backward::materialise(const Adjoint &adjoint) {
+  if (!adjoint.factor)
+    return adjoint.value;
+  return arith::MulFOp::create(b, adjoint.value.getLoc(), adjoint.value, adjoint.factor,
+                               arith::FastMathFlags::reassoc);
+}
+
+void Backward::add(Value operand, Adjoint contribution) {
+  Value &factor = contribution.factor;
+  if (factor)
+    factor = convertFloat(b, factor.getLoc(), factor, contribution.value.getType());
+  auto [known, isNew] = adjoints.try_emplace(operand, contribution);
+  if (isNew)
+    return;
+  Adjoint sum = known->second;
+  if (sum.factor != factor) {
+    sum = {materialise(sum), Value()};
+    contribution = {materialise(contribution), Value()};
+  }
+  sum.value = arith::AddFOp::create(b, operand.getLoc(), sum.value, contribution.value);
+  adjoints[operand] = sum;
+}
+
+/// The rule of a product with what is the same for all elements, if it allows this.
+bool Backward::deferFactor(Operation *op, const Adjoint &adjoint) {
+  auto product = dyn_cast<arith::MulFOp>(op);
+  if (!product || !bitEnumContainsAll(product.getFastmath(), arith::FastMathFlags::reassoc))
+    return false;
+  for (unsigned i : {0u, 1u}) {
+    Value other = op->getOperand(1 - i);
+    if (dependent.contains(other) || !isUniform(other))
+      continue;
+    Value factor = convertFloat(b, op->getLoc(), other, adjoint.value.getType());
+    if (adjoint.factor)
+      factor = arith::MulFOp::create(b, op->getLoc(), adjoint.factor, factor,
+                                     arith::FastMathFlags::reassoc);
+    add(op->getOperand(i), {adjoint.value, factor});
+    return true;
+  }
+  return false;
+}
+
 FailureOr<Value> Backward::run(Value seed) {
   findDependent();
   findNeeded();
@@ -172,23 +223,20 @@ FailureOr<Value> Backward::run(Value seed) {
   for (Operation &op : body)
     if (isOnPath(op) && op.getResult(0) != target)
       path.push_back(&op);
-  adjoints[copy.result] =
-      convertFloat(b, seed.getLoc(), seed, getAdjointType(copy.result.getType()));
+  add(copy.result,
+      {convertFloat(b, seed.getLoc(), seed, getAdjointType(copy.result.getType())), Value()});
   for (Operation *op : llvm::reverse(path)) {
-    Value adjoint = adjoints.lookup(op->getResult(0));
-    if (!adjoint)
+    Adjoint adjoint = adjoints.lookup(op->getResult(0));
+    if (!adjoint.value || deferFactor(op, adjoint))
       continue;
     auto isWanted = [&](unsigned i) { return dependent.contains(op->getOperand(i)); };
-    auto add = [&](unsigned i, Value contribution) {
-      Value &sum = adjoints[op->getOperand(i)];
-      sum = sum ? arith::AddFOp::create(b, op->getLoc(), sum, contribution).getResult()
-                : contribution;
-    };
+    auto give = [&](unsigned i, Value value) { add(op->getOperand(i), {value, adjoint.factor}); };
     auto uniform = [&](Value value) { return isUniform(value); };
-    if (failed(emitAdjoints(b, {op, adjoint, isWanted, uniform, add})))
+    if (failed(emitAdjoints(b, {op, adjoint.value, isWanted, uniform, give})))
       return refuse(*op);
   }
-  return adjoints.lookup(target);
+  Adjoint result = adjoints.lookup(target);
+  return result.value ? materialise(result) : Value();
 }
 
 /// What the adjoint is, once the function has been ended with it.

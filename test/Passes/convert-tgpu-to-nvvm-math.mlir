@@ -10,6 +10,10 @@
 // CHECK-LABEL: .entry approximate(
 // CHECK-DAG: ex2.approx.ftz.f32
 // CHECK-DAG: lg2.approx.ftz.f32
+// CHECK-LABEL: .entry tanh(
+// CHECK: tanh.approx.f32
+// CHECK: rcp.approx.ftz.f32
+// CHECK: div.
 // CHECK: .entry quarter(
 // CHECK: st.global
 
@@ -19,6 +23,15 @@ tgpu.kernel @approximate target "sm_80" warps 1 (%x: !tile.view<[?], f32>) grid(
   %b = math.exp %a : tensor<32xf32, #v>
   %c = math.log %b : tensor<32xf32, #v>
   tgpu.store %c, %x[0] : tensor<32xf32, #v>, !tile.view<[?], f32>
+}
+
+// As precise as the flags ask for.
+tgpu.kernel @tanh target "sm_80" warps 1 (%x: !tile.view<[?], f32>) grid(%i = 1) {
+  %a = tgpu.load %x[0] : !tile.view<[?], f32> -> tensor<32xf32, #v>
+  %b = math.tanh %a fastmath<afn> : tensor<32xf32, #v>
+  %c = math.tanh %b fastmath<arcp> : tensor<32xf32, #v>
+  %d = math.tanh %c : tensor<32xf32, #v>
+  tgpu.store %d, %x[0] : tensor<32xf32, #v>, !tile.view<[?], f32>
 }
 
 // Arithmetic on floats of 8 bits goes by f32.

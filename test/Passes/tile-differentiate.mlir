@@ -57,18 +57,20 @@ func.func @zero(%s: tensor<8xf32>, %seed: tensor<8xf32>) -> tensor<8xf32> {
 
 // -----
 
-// Calls are followed; the divisor is the same for all elements and needs no guard; flags are kept.
+// Calls are followed; the divisor is the same for all elements and needs no guard. Where products
+// may be reassociated, factors that are the same for all elements become one.
 // CLEAN-LABEL: func.func private @softcap_gradient_0
 // CLEAN-SAME:    (%[[S:.*]]: f32, %[[SEED:.*]]: f32) -> f32
 // CLEAN-DAG:     %[[ONE:.*]] = arith.constant 1.000000e+00 : f32
 // CLEAN-DAG:     %[[CAP:.*]] = tile.at @cap : f32
-// CLEAN:         %[[X:.*]] = arith.divf %[[S]], %[[CAP]] : f32
+// CLEAN:         %[[INVERSE:.*]] = arith.divf %[[ONE]], %[[CAP]] : f32
+// CLEAN-NEXT:    %[[X:.*]] = arith.mulf %[[S]], %[[INVERSE]] fastmath<reassoc> : f32
 // CLEAN-NEXT:    %[[T:.*]] = math.tanh %[[X]] : f32
-// CLEAN-NEXT:    %[[A:.*]] = arith.mulf %[[SEED]], %[[CAP]] fastmath<reassoc> : f32
-// CLEAN-NEXT:    %[[T2:.*]] = arith.mulf %[[T]], %[[T]] : f32
-// CLEAN-NEXT:    %[[D:.*]] = arith.subf %[[ONE]], %[[T2]] : f32
-// CLEAN-NEXT:    %[[B:.*]] = arith.mulf %[[A]], %[[D]] : f32
-// CLEAN-NEXT:    %[[R:.*]] = arith.divf %[[B]], %[[CAP]] : f32
+// CLEAN-NEXT:    %[[MINUS:.*]] = arith.negf %[[T]] : f32
+// CLEAN-NEXT:    %[[D:.*]] = math.fma %[[MINUS]], %[[T]], %[[ONE]] : f32
+// CLEAN-NEXT:    %[[A:.*]] = arith.mulf %[[SEED]], %[[D]] : f32
+// CLEAN-NEXT:    %[[FACTOR:.*]] = arith.mulf %[[CAP]], %[[INVERSE]] fastmath<reassoc> : f32
+// CLEAN-NEXT:    %[[R:.*]] = arith.mulf %[[A]], %[[FACTOR]] fastmath<reassoc> : f32
 // CLEAN-NEXT:    return %[[R]]
 tile.capture @cap : f32
 func.func private @bounded(%x: f32) -> f32 {
@@ -77,7 +79,9 @@ func.func private @bounded(%x: f32) -> f32 {
 }
 func.func private @softcap(%s: f32) -> f32 {
   %cap = tile.at @cap : f32
-  %x = arith.divf %s, %cap : f32
+  %one = arith.constant 1.0 : f32
+  %inverse = arith.divf %one, %cap : f32
+  %x = arith.mulf %s, %inverse fastmath<reassoc> : f32
   %t = func.call @bounded(%x) : (f32) -> f32
   %r = arith.mulf %t, %cap fastmath<reassoc> : f32
   return %r : f32
@@ -87,6 +91,29 @@ func.func private @softcap(%s: f32) -> f32 {
 // CLEAN-NEXT:    tile.map @softcap_gradient_0(%[[S]], %[[SEED]])
 func.func @call(%s: tensor<8xf32>, %seed: tensor<8xf32>) -> tensor<8xf32> {
   %0 = tile.map_gradient @softcap(%s) wrt 0 seed %seed : tensor<8xf32>
+      : (tensor<8xf32>) -> tensor<8xf32>
+  return %0 : tensor<8xf32>
+}
+
+// -----
+
+// Without permission every product stays where the rules put it.
+// CLEAN-LABEL: func.func private @scaled_gradient_0
+// CLEAN-SAME:    (%{{.*}}: f32, %[[SEED:.*]]: f32) -> f32
+// CLEAN-DAG:     %[[CAP:.*]] = tile.at @cap : f32
+// CLEAN:         %[[A:.*]] = arith.mulf %[[SEED]], %[[CAP]] : f32
+// CLEAN:         %[[R:.*]] = arith.divf %{{.*}}, %[[CAP]] : f32
+// CLEAN-NEXT:    return %[[R]]
+tile.capture @cap : f32
+func.func private @scaled(%s: f32) -> f32 {
+  %cap = tile.at @cap : f32
+  %x = arith.divf %s, %cap : f32
+  %t = math.sin %x : f32
+  %r = arith.mulf %t, %cap : f32
+  return %r : f32
+}
+func.func @in_place(%s: tensor<8xf32>, %seed: tensor<8xf32>) -> tensor<8xf32> {
+  %0 = tile.map_gradient @scaled(%s) wrt 0 seed %seed : tensor<8xf32>
       : (tensor<8xf32>) -> tensor<8xf32>
   return %0 : tensor<8xf32>
 }
