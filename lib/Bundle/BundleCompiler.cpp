@@ -132,10 +132,20 @@ llvm::Error tilewright::addToBundle(runtime::BundleWriter &bundle, ArrayRef<Bund
 
     std::vector<runtime::KernelSpec> kernels;
     for (auto kernel : copy->getOps<tgpu::KernelOp>()) {
-      llvm::Expected<runtime::KernelSpec> spec = makeKernelSpec(kernel, *conditions);
-      if (!spec)
-        return spec.takeError();
-      kernels.push_back(std::move(*spec));
+      tgpu::AlignedViews aligned = tgpu::getAlignedViews(kernel);
+      // Code from elsewhere may have one form only.
+      std::string entry = tgpu::getAlignedEntry(kernel.getSymName());
+      bool hasForm =
+          !aligned.empty() &&
+          (part.ptx.empty() || llvm::StringRef(part.ptx).contains(".entry " + entry + "("));
+      for (bool isAligned : {true, false}) {
+        if (isAligned && !hasForm)
+          continue;
+        auto spec = makeKernelSpec(kernel, *conditions, isAligned ? aligned : tgpu::AlignedViews());
+        if (!spec)
+          return spec.takeError();
+        kernels.push_back(std::move(*spec));
+      }
     }
     for (auto program : copy->getOps<tile::ProgramOp>()) {
       auto spec = makeProgramSpec(program, kernels, manifest.kernels.size());

@@ -189,7 +189,8 @@ llvm::Expected<ConditionMap> bundle::getConditions(ModuleOp module) {
 }
 
 llvm::Expected<runtime::KernelSpec> bundle::makeKernelSpec(tgpu::KernelOp kernel,
-                                                           const ConditionMap &conditions) {
+                                                           const ConditionMap &conditions,
+                                                           const tgpu::AlignedViews &aligned) {
   runtime::KernelSpec spec;
   spec.name = spec.entry = kernel.getSymName().str();
   spec.params = toParams(kernel.getBindings());
@@ -208,6 +209,10 @@ llvm::Expected<runtime::KernelSpec> bundle::makeKernelSpec(tgpu::KernelOp kernel
     return error;
   if (auto found = conditions.find(kernel.getSymName()); found != conditions.end())
     spec.conditions = found->second;
+  if (!aligned.empty())
+    spec.entry = tgpu::getAlignedEntry(spec.name);
+  for (auto [argument, alignment] : aligned)
+    spec.requirements.push_back({argument, alignment, /*isUnitInner=*/true});
   return spec;
 }
 
@@ -259,7 +264,10 @@ bundle::makeProgramSpec(tile::ProgramOp program, llvm::ArrayRef<runtime::KernelS
     if (kernel == kernels.end())
       return failure("program '" + spec.name + "' launches '" + op.getKernel() +
                      "', which is no kernel of the module");
-    launch.kernels = {base + (kernel - kernels.begin())};
+    // All forms of it, in order of preference.
+    for (size_t i = kernel - kernels.begin(); i < kernels.size(); ++i)
+      if (kernels[i].name == kernel->name)
+        launch.kernels.push_back(base + i);
     for (Value argument : op.getArgs())
       launch.arguments.push_back(names.lookup(argument));
     for (const runtime::ArgumentSpec &argument : kernel->arguments)

@@ -8,6 +8,7 @@
 
 #include "dialect/Tgpu/Tgpu.h"
 #include "dialect/Tile/Tile.h"
+#include "passes/Conversion/AlignedViews.h"
 #include "runtime/Manifest.h"
 
 #include "mlir/IR/BuiltinOps.h"
@@ -20,9 +21,10 @@ namespace tilewright::bundle {
 using ConditionMap = llvm::StringMap<std::vector<runtime::Expr>>;
 llvm::Expected<ConditionMap> getConditions(mlir::ModuleOp module);
 
-/// All but the code.
+/// All but the code. `aligned`: of the form for aligned views, if the kernel has one.
 llvm::Expected<runtime::KernelSpec> makeKernelSpec(tgpu::KernelOp kernel,
-                                                   const ConditionMap &conditions);
+                                                   const ConditionMap &conditions,
+                                                   const tgpu::AlignedViews &aligned = {});
 
 /// `kernels` are those of the same module; `base` is added to their positions.
 llvm::Expected<runtime::ProgramSpec>

@@ -33,8 +33,16 @@ struct ConvertTgpuToNvvm : tilewright::impl::ConvertTgpuToNvvmBase<ConvertTgpuTo
 void ConvertTgpuToNvvm::runOnOperation() {
   ModuleOp module = getOperation();
   bool failedAny = false;
-  for (tgpu::KernelOp kernel : llvm::to_vector(module.getOps<tgpu::KernelOp>()))
-    failedAny |= failed(tgpu::KernelEmitter(kernel).run());
+  for (tgpu::KernelOp kernel : llvm::to_vector(module.getOps<tgpu::KernelOp>())) {
+    // The code has the kernel's name; the tgpu.kernel is erased when the pass is through.
+    std::string name = kernel.getSymName().str();
+    kernel.setSymName(name + ".tgpu");
+    tgpu::AlignedViews aligned = tgpu::getAlignedViews(kernel);
+    failedAny |= failed(tgpu::KernelEmitter(kernel, name, {}).run());
+    if (!failedAny && !aligned.empty())
+      failedAny |= failed(
+          tgpu::KernelEmitter(kernel, tgpu::getAlignedEntry(name), std::move(aligned)).run());
+  }
   if (failedAny)
     return signalPassFailure();
 

@@ -54,7 +54,10 @@ LogicalResult KernelEmitter::addAtomically(Operation *op, const Region &region, 
   // differ by constants, and nothing is tested. (A predicate here costs a branch for each
   // addition.)
   Value isDense =
-      arith::CmpIOp::create(b, arith::CmpIPredicate::eq, region.stride[*region.dense], i64(1));
+      isKnownAligned(region.viewValue, 1)
+          ? Value()
+          : arith::CmpIOp::create(b, arith::CmpIPredicate::eq, region.stride[*region.dense], i64(1))
+                .getResult();
   auto branch = scf::IfOp::create(b, TypeRange(), conjunction(isDense, isWhole(region)),
                                   /*addThenBlock=*/true, /*addElseBlock=*/true);
   OpBuilder::InsertionGuard guard(b);

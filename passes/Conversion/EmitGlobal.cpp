@@ -240,7 +240,23 @@ KernelEmitter::Region KernelEmitter::getRegion(Value viewValue, OperandRange ind
   return region;
 }
 
+bool KernelEmitter::isKnownAligned(Value viewValue, int64_t vector) {
+  auto argument = dyn_cast<BlockArgument>(viewValue);
+  auto found = argument && argument.getOwner() == &kernel.getBody().front()
+                   ? aligned.find(argument.getArgNumber())
+                   : aligned.end();
+  if (found == aligned.end())
+    return false;
+  auto type = cast<tile::ViewType>(viewValue.getType());
+  int64_t extent = type.getShape().back();
+  int64_t bytes = getElementBits(type.getElementType()) / 8;
+  bool endsEvenly = vector == 1 || (!ShapedType::isDynamic(extent) && extent % vector == 0);
+  return endsEvenly && found->second % (vector * bytes) == 0;
+}
+
 Value KernelEmitter::isAlignedView(const View &view, Value viewValue, int64_t vector) {
+  if (isKnownAligned(viewValue, vector))
+    return constant(b.getBoolAttr(true));
   // Of a role, entry is the role's own. Outside of loops nothing is gained by computing it there,
   // and behind them it would be kept in a register.
   Value notShared;

@@ -47,11 +47,8 @@ LogicalResult KernelEmitter::emitSignature() {
   types.append(maps.size(), LLVM::LLVMPointerType::get(b.getContext()));
 
   b.setInsertionPoint(kernel);
-  std::string name = kernel.getSymName().str();
-  // The kernel keeps its own name; the tgpu.kernel is erased when the pass is through.
-  kernel.setSymName(name + ".tgpu");
   auto type = LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(b.getContext()), types);
-  func = LLVM::LLVMFuncOp::create(b, name, type);
+  func = LLVM::LLVMFuncOp::create(b, entry, type);
   func->setAttr(NVVM::NVVMDialect::getKernelFuncAttrName(), b.getUnitAttr());
   func->setAttr(NVVM::NVVMDialect::getReqntidAttrName(),
                 b.getDenseI32ArrayAttr({static_cast<int32_t>(32 * numWarps)}));
@@ -62,14 +59,14 @@ LogicalResult KernelEmitter::emitSignature() {
     func.setArgAttr(argument, LLVM::LLVMDialect::getAlignAttrName(), b.getI64IntegerAttr(64));
     func.setArgAttr(argument, NVVM::NVVMDialect::getGridConstantAttrName(), b.getUnitAttr());
   }
-  Block *entry = func.addEntryBlock(b);
+  Block *body = func.addEntryBlock(b);
   for (auto [i, map] : llvm::enumerate(maps))
-    set(map.getMap(), {entry->getArgument(static_cast<unsigned>(firstMap + i))});
-  b.setInsertionPointToEnd(entry);
+    set(map.getMap(), {body->getArgument(static_cast<unsigned>(firstMap + i))});
+  b.setInsertionPointToEnd(body);
   // Replaced by nothing in the end: marks where what is computed once goes.
   endOfEntry = arith::ConstantOp::create(b, b.getBoolAttr(false));
 
-  ValueRange flat = entry->getArguments();
+  ValueRange flat = body->getArguments();
   for (auto [argument, isOptional] : llvm::zip_equal(kernel.getArgs(), kernel.getArgOptional())) {
     size_t count = getFlatTypes(argument.getType()).size();
     unflatten(argument, flat.take_front(count));

@@ -13,9 +13,10 @@ using namespace mlir;
 using namespace tilewright;
 using namespace tilewright::tgpu;
 
-KernelEmitter::KernelEmitter(KernelOp kernel)
-    : kernel(kernel), module(kernel->getParentOfType<ModuleOp>()),
-      b(kernel.getLoc(), kernel.getContext()), numWarps(kernel.getWarps()) {}
+KernelEmitter::KernelEmitter(KernelOp kernel, StringRef entry, AlignedViews aligned)
+    : kernel(kernel), entry(entry), aligned(std::move(aligned)),
+      module(kernel->getParentOfType<ModuleOp>()), b(kernel.getLoc(), kernel.getContext()),
+      numWarps(kernel.getWarps()) {}
 
 LogicalResult KernelEmitter::run() {
   if (failed(emitSignature()) || failed(emitGrid()) || failed(emitBlock(kernel.getBody().front())))

@@ -45,6 +45,9 @@ def short(expression):
 print("source", manifest["source"])
 for kernel in manifest["kernels"]:
     print(f"kernel {kernel['name']}: {params(kernel)}")
+    if kernel["entry"] != kernel["name"]:
+        needs = [f"{need['argument']}:{need['alignment']}" for need in kernel["requires"]]
+        print("entry", kernel["entry"], "needs", " ".join(needs))
     print("arguments", arguments(kernel))
     grid, = kernel["grid"]
     print("grid", json.dumps(grid), "warps", kernel["block"][0] // 32, "shared", kernel["shared_bytes"],

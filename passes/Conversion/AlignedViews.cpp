@@ -1,0 +1,74 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// A kernel takes views of any strides, and tests in its loops whether it may copy 16 bytes at once.
+// Nearly all calls may. Where views are aligned, as a launch knows, code without these tests and
+// without the other way to copy has loops of one basic block each, in which addresses are computed
+// between products, and fewer registers.
+
+#include "passes/Conversion/AlignedViews.h"
+
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace tilewright;
+using namespace tilewright::tgpu;
+
+namespace {
+/// Copies of a matrix move 16 bytes at once; those of a vector, and additions, elements.
+constexpr int64_t widest = 16;
+
+struct Access {
+  Value view;
+  std::optional<ArrayRef<int64_t>> dims;
+  int64_t tileRank;
+  bool isByElements;
+};
+
+std::optional<Access> getAccess(Operation *op) {
+  auto rankOf = [](Type type) { return cast<RankedTensorType>(type).getRank(); };
+  return llvm::TypeSwitch<Operation *, std::optional<Access>>(op)
+      .Case([](CopyAsyncOp copy) {
+        int64_t rank =
+            static_cast<int64_t>(cast<SharedType>(copy.getBuffer().getType()).getShape().size());
+        return Access{copy.getView(), copy.getDims(), rank, rank == 1};
+      })
+      .Case([&](LoadOp load) {
+        return Access{load.getView(), load.getDims(), rankOf(load.getType()), false};
+      })
+      .Case([&](StoreOp store) {
+        return Access{store.getView(), store.getDims(), rankOf(store.getValue().getType()), false};
+      })
+      .Case([&](AtomicAddOp add) {
+        return Access{add.getView(), add.getDims(), rankOf(add.getValue().getType()), true};
+      })
+      .Default([](Operation *) { return std::nullopt; });
+}
+} // namespace
+
+AlignedViews tgpu::getAlignedViews(KernelOp kernel) {
+  WalkResult hasRing = kernel.walk([](CopyAsyncOp copy) {
+    return copy->getParentOfType<scf::ForOp>() ? WalkResult::interrupt() : WalkResult::advance();
+  });
+  AlignedViews views;
+  if (!hasRing.wasInterrupted())
+    return views;
+  kernel.walk([&](Operation *op) {
+    std::optional<Access> access = getAccess(op);
+    auto argument = access ? dyn_cast<BlockArgument>(access->view) : BlockArgument();
+    if (!argument || argument.getArgNumber() >= kernel.getNumArgs())
+      return;
+    auto type = cast<tile::ViewType>(argument.getType());
+    int64_t bytes = getElementBits(type.getElementType()) / 8, rank = type.getRank();
+    bool runsAlongLast =
+        access->dims ? llvm::is_contained(*access->dims, rank - 1) : access->tileRank > 0;
+    int64_t extent = type.getShape().back();
+    bool endsEvenly = !ShapedType::isDynamic(extent) && extent * bytes % widest == 0;
+    // Whether a row of any extent ends with a chunk is known in the kernel only.
+    if (!runsAlongLast || bytes == 0 || (!access->isByElements && !endsEvenly))
+      return;
+    int64_t &alignment = views[argument.getArgNumber()];
+    alignment = std::max(alignment, access->isByElements ? bytes : widest);
+  });
+  return views;
+}

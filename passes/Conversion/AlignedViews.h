@@ -1,0 +1,28 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// What the second form of a kernel's code may take for granted about views.
+
+#ifndef TILEWRIGHT_PASSES_CONVERSION_ALIGNEDVIEWS_H
+#define TILEWRIGHT_PASSES_CONVERSION_ALIGNEDVIEWS_H
+
+#include "dialect/Tgpu/Tgpu.h"
+
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/MapVector.h"
+
+namespace tilewright::tgpu {
+
+/// By the number of an argument: bytes to which its address and every stride but the last are
+/// aligned. The last stride is 1.
+using AlignedViews = llvm::MapVector<unsigned, int64_t>;
+
+/// Of a kernel whose loops copy asynchronously, what views must satisfy so that it needs no code
+/// for others: its loops are then straight lines. Empty for other kernels, which have one form.
+AlignedViews getAlignedViews(KernelOp kernel);
+
+/// The name of the code for aligned views.
+inline std::string getAlignedEntry(llvm::StringRef kernel) { return (kernel + "_aligned").str(); }
+
+} // namespace tilewright::tgpu
+
+#endif // TILEWRIGHT_PASSES_CONVERSION_ALIGNEDVIEWS_H
