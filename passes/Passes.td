@@ -129,7 +129,8 @@ def TileDifferentiate : Pass<"tile-differentiate", "::mlir::ModuleOp"> {
     adjoint of zero stays zero, whatever it is multiplied with, except by a division by a number that
     is zero for all elements.
 
-    A derivative of one is the seed itself, so that a function that nobody replaced costs nothing.
+    A derivative of one is the seed itself, so that a function that nobody replaced costs nothing. Where
+    products carry `fastmath<reassoc>`, factors that are the same for all elements become one.
 
     Before:
     ```mlir
