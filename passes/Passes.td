@@ -226,7 +226,9 @@ def TileFoldScale : Pass<"tile-fold-scale"> {
   let summary = "gather uniform factors and move them into exponents";
   let description = [{
     A `tile.map` of a function that returns one of its tiles as it is, say of a modifier that nobody replaced, is
-    replaced by the tile: it would hide a factor. Then two rewrites on float tiles. Both change rounding, so both ask for permission: the operations
+    replaced by the tile: it would hide a factor. Where the function of a `tile.map` multiplies an operand, or its
+    result, with what it computes from captures and constants alone, and the product carries `fastmath<reassoc>`, the
+    tile is multiplied instead, and what becomes equal is shared. Then two rewrites on float tiles. Both change rounding, so both ask for permission: the operations
     carry `fastmath<reassoc>`, or the option `assume-fast-math` is set (as it is where the
     pipeline's `fast-math` is). A *uniform* tile is a `tile.full` or a splat constant.
 

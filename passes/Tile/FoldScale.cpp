@@ -5,6 +5,7 @@
 
 #include "dialect/Tile/Tile.h"
 #include "passes/Passes.h"
+#include "passes/Tile/MapFactors.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -152,6 +153,8 @@ struct TileFoldScalePass : tilewright::impl::TileFoldScaleBase<TileFoldScalePass
   using TileFoldScaleBase::TileFoldScaleBase;
 
   void runOnOperation() override {
+    if (auto module = dyn_cast<ModuleOp>(getOperation()))
+      takeFactorsOutOfMaps(module);
     SymbolTableCollection symbols;
     getOperation()->walk([&](MapOp map) {
       if (Value source = getIdentity(map, symbols)) {

@@ -163,3 +163,66 @@ func.func @no_identity(%x: tensor<4x8xf32>, %a: f32) -> tensor<4x8xf32> {
   %twice = tile.map @twice(%spread) : (tensor<4x8xf32>) -> tensor<4x8xf32>
   return %twice : tensor<4x8xf32>
 }
+
+// Factors within a mapped function meet those around the map; two maps share what becomes equal.
+tile.capture @cap : f32
+func.func private @softcap(%s: f32) -> f32 {
+  %cap = tile.at @cap : f32
+  %one = arith.constant 1.0 : f32
+  %inverse = arith.divf %one, %cap : f32
+  %x = arith.mulf %s, %inverse fastmath<reassoc> : f32
+  %t = math.tanh %x : f32
+  %r = arith.mulf %cap, %t fastmath<reassoc> : f32
+  return %r : f32
+}
+func.func private @slope(%s: f32, %seed: f32) -> f32 {
+  %cap = tile.at @cap : f32
+  %one = arith.constant 1.0 : f32
+  %inverse = arith.divf %one, %cap : f32
+  %x = arith.mulf %s, %inverse fastmath<reassoc> : f32
+  %t = math.tanh %x : f32
+  %r = arith.mulf %t, %seed : f32
+  return %r : f32
+}
+// CHECK-LABEL: func.func private @softcap_core(%{{.*}}: f32) -> f32
+// CHECK-NEXT:    %[[T:.*]] = math.tanh %arg0
+// CHECK-NEXT:    return %[[T]]
+// CHECK-LABEL: func.func private @slope_core
+// CHECK-NEXT:    math.tanh %arg0
+// CHECK-LABEL: @around_maps
+// CHECK-SAME:    (%[[S:.*]]: tensor<4x8xf32>, %[[SCALE:.*]]: f32, %[[D:.*]]: tensor<4x8xf32>)
+// CHECK:         %[[CAP:.*]] = tile.at @cap
+// CHECK:         %[[INVERSE:.*]] = arith.divf %{{.*}}, %[[CAP]]
+// CHECK:         %[[FACTOR:.*]] = arith.mulf %[[SCALE]], %[[INVERSE]] fastmath<reassoc>
+// CHECK:         %[[FACTORS:.*]] = tile.full %[[FACTOR]]
+// CHECK:         %[[X:.*]] = arith.mulf %[[S]], %[[FACTORS]] fastmath<reassoc>
+// CHECK:         %[[T:.*]] = tile.map @softcap_core(%[[X]])
+// CHECK:         %[[BACK:.*]] = arith.mulf %[[CAP]], %{{.*}} fastmath<reassoc> : f32
+// CHECK:         %[[BACKS:.*]] = tile.full %[[BACK]]
+// CHECK:         %[[R:.*]] = arith.mulf %[[T]], %[[BACKS]] fastmath<reassoc>
+// CHECK:         %[[G:.*]] = tile.map @slope_core(%[[X]], %[[D]])
+// CHECK-NEXT:    return %[[R]], %[[G]]
+func.func @around_maps(%s: tensor<4x8xf32>, %scale: f32, %d: tensor<4x8xf32>) -> (tensor<4x8xf32>, tensor<4x8xf32>) {
+  %scales = tile.full %scale : tensor<4x8xf32>
+  %x = arith.mulf %s, %scales fastmath<reassoc> : tensor<4x8xf32>
+  %y = tile.map @softcap(%x) : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  %log2e = arith.constant dense<1.5> : tensor<4x8xf32>
+  %r = arith.mulf %y, %log2e fastmath<reassoc> : tensor<4x8xf32>
+  %g = tile.map @slope(%x, %d) : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  return %r, %g : tensor<4x8xf32>, tensor<4x8xf32>
+}
+
+// Without permission nothing moves.
+// CHECK-LABEL: @rigid_map
+// CHECK-NEXT:    tile.map @rigid(
+// CHECK-NEXT:    return
+func.func private @rigid(%s: f32) -> f32 {
+  %cap = tile.at @cap : f32
+  %t = math.tanh %s : f32
+  %r = arith.mulf %t, %cap : f32
+  return %r : f32
+}
+func.func @rigid_map(%s: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  %y = tile.map @rigid(%s) : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  return %y : tensor<4x8xf32>
+}

@@ -1,0 +1,157 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// A function is split once, into factors and a core; each map of it then applies the core. Factors
+// are computed again where the map is, from captures and constants.
+
+#include "passes/Tile/MapFactors.h"
+
+#include "dialect/Tile/Tile.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/Dominance.h"
+#include "mlir/IR/IRMapping.h"
+#include "mlir/IR/PatternMatch.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "mlir/Transforms/CSE.h"
+
+using namespace mlir;
+using namespace tilewright;
+using namespace tilewright::tile;
+
+namespace {
+
+/// Computed from captures and constants.
+bool isUniform(Value value) {
+  Operation *op = value.getDefiningOp();
+  return op && op->getNumRegions() == 0 && isMemoryEffectFree(op) &&
+         llvm::all_of(op->getOperands(), isUniform);
+}
+
+/// A product that may be reassociated of `other` and what is uniform.
+struct Product {
+  arith::MulFOp op;
+  Value other, factor;
+};
+
+std::optional<Product> matchProduct(Operation *op) {
+  auto product = dyn_cast_or_null<arith::MulFOp>(op);
+  if (!product || !bitEnumContainsAll(product.getFastmath(), arith::FastMathFlags::reassoc))
+    return std::nullopt;
+  if (isUniform(product.getRhs()))
+    return Product{product, product.getLhs(), product.getRhs()};
+  if (isUniform(product.getLhs()))
+    return Product{product, product.getRhs(), product.getLhs()};
+  return std::nullopt;
+}
+
+/// The parts of a function. Factors are values of the function as it was.
+struct Parts {
+  func::FuncOp core; ///< null where there is nothing to take out
+  SmallVector<std::pair<unsigned, Product>> ofOperands;
+  std::optional<Product> ofResult;
+};
+
+/// The product that every use of the argument is; none where they differ.
+std::optional<Product> matchUses(BlockArgument argument) {
+  std::optional<Product> common;
+  for (Operation *user : argument.getUsers()) {
+    std::optional<Product> product = matchProduct(user);
+    if (!product || product->other != argument || (common && common->factor != product->factor))
+      return std::nullopt;
+    common = product;
+  }
+  return common;
+}
+
+Parts split(func::FuncOp function, SymbolTable &symbols) {
+  Parts parts;
+  Block &body = function.getBody().front();
+  Operation *terminator = body.getTerminator();
+  if (terminator->getNumOperands() == 1 && !isa<BlockArgument>(terminator->getOperand(0)))
+    parts.ofResult = matchProduct(terminator->getOperand(0).getDefiningOp());
+  for (BlockArgument argument : body.getArguments())
+    if (!parts.ofResult || parts.ofResult->other != argument)
+      if (std::optional<Product> product = matchUses(argument))
+        parts.ofOperands.push_back({argument.getArgNumber(), *product});
+  if (!parts.ofResult && parts.ofOperands.empty())
+    return parts;
+
+  IRMapping map;
+  OpBuilder b(function.getContext());
+  parts.core = cast<func::FuncOp>(b.clone(*function, map));
+  parts.core.setSymName((function.getSymName() + "_core").str());
+  symbols.insert(parts.core, std::next(function->getIterator()));
+  if (parts.ofResult)
+    parts.core.getBody().front().getTerminator()->setOperand(0, map.lookup(parts.ofResult->other));
+  for (auto &[number, product] : parts.ofOperands) {
+    BlockArgument argument = parts.core.getArgument(number);
+    for (Operation *user : SmallVector<Operation *>(argument.getUsers())) {
+      user->getResult(0).replaceAllUsesWith(argument);
+      user->erase();
+    }
+  }
+  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(parts.core.getBody().front())))
+    if (isOpTriviallyDead(&op))
+      op.erase();
+  return parts;
+}
+
+/// The factor, computed where the builder is.
+Value rebuild(OpBuilder &b, Value factor, IRMapping &map) {
+  if (Value known = map.lookupOrNull(factor))
+    return known;
+  Operation *op = factor.getDefiningOp();
+  for (Value operand : op->getOperands())
+    rebuild(b, operand, map);
+  b.clone(*op, map);
+  return map.lookup(factor);
+}
+
+Value multiply(OpBuilder &b, Value value, Product product, IRMapping &map) {
+  Location loc = product.op.getLoc();
+  Value factor = rebuild(b, product.factor, map);
+  if (isTile(value.getType()))
+    factor = FullOp::create(b, loc, value.getType(), factor);
+  return arith::MulFOp::create(b, loc, value, factor, product.op.getFastmathAttr());
+}
+
+} // namespace
+
+void tilewright::takeFactorsOutOfMaps(ModuleOp module) {
+  SymbolTable symbols(module);
+  DenseMap<Operation *, Parts> known;
+  SmallVector<MapOp> maps;
+  module.walk([&](MapOp map) { maps.push_back(map); });
+  bool changed = false;
+  for (MapOp op : maps) {
+    auto function = symbols.lookup<func::FuncOp>(op.getFunction());
+    if (!function || function.isExternal() || !function.getBody().hasOneBlock())
+      continue;
+    auto [entry, isNew] = known.try_emplace(function);
+    if (isNew) {
+      Parts parts = split(function, symbols);
+      entry = known.find(function);
+      entry->second = parts;
+    }
+    Parts &parts = entry->second;
+    if (!parts.core)
+      continue;
+    OpBuilder b(op);
+    IRMapping map;
+    for (auto &[number, product] : parts.ofOperands)
+      op->setOperand(number, multiply(b, op->getOperand(number), product, map));
+    op.setFunctionAttr(FlatSymbolRefAttr::get(parts.core.getSymNameAttr()));
+    if (parts.ofResult) {
+      b.setInsertionPointAfter(op);
+      Value result = multiply(b, op.getResult(), *parts.ofResult, map);
+      op.getResult().replaceAllUsesExcept(result, result.getDefiningOp());
+    }
+    changed = true;
+  }
+  if (!changed)
+    return;
+  IRRewriter rewriter(module.getContext());
+  DominanceInfo dominance(module);
+  eliminateCommonSubExpressions(rewriter, dominance, module);
+}
