@@ -51,16 +51,28 @@ class ChecksTest(unittest.TestCase):
                     *arrays(dtypes=("torch.int8",) * 3))
         self.expect("v must be on a CUDA device, but got cpu; move it with .cuda()", checks.check_arrays,
                     *arrays(devices=("cuda", "cuda", "cpu")))
+        checks.check_arrays(*arrays(devices=("cuda:1",) * 3))
+        self.expect("k must be on the device of q, cuda:0, but got cuda:1; move it with .to()", checks.check_arrays,
+                    *arrays(devices=("cuda:0", "cuda:1", "cuda:0")))
+
+    def test_captures(self):
+        for value, device in ((2.5, None), (3, None), (-2**31, None), (object(), "cuda:0")):
+            checks.check_capture("x", value, device, "cuda:0")
+        for message, value, device in (
+                ("on the device of q, cuda:0, but got cpu; move it with .to()", object(), "cpu"),
+                ("a tensor or a number, but got str", "30", None), ("a tensor or a number, but got bool", True, None),
+                ("an i32, but got 2147483648; write 2147483648.0 where an f32 is meant", 2**31, None)):
+            self.expect(f"capture 'x' must be {message}", checks.check_capture, "x", value, device, "cuda:0")
 
     def test_masks(self):
         self.assertEqual([checks.causal_mode(x) for x in (None, False, True, "none", "bottom_right")],
                          ["none", "none", "top_left", "none", "bottom_right"])
-        for wrong in ("lower", 2):
+        for wrong in ("lower", 2, ["none"]):
             self.expect(f"causal must be True, False or one of none, top_left, bottom_right, but got {wrong!r}",
                         checks.causal_mode, wrong)
         self.assertEqual(checks.window_of(None), (-1, -1))
         self.assertEqual(checks.window_of((255, 0)), (255, 0))
-        for wrong in (3, (1,), (1, -2), (1.5, 0), "ab"):
+        for wrong in (3, (1,), (1, -2), (1.5, 0), (2**31, 0), "ab"):
             self.expect("window must be two integers (left, right), each the number of keys that a query sees on that side, "
                         f"or -1 for all of them, but got {wrong!r}", checks.window_of, wrong)
 

@@ -71,6 +71,8 @@ class RuntimeTest(unittest.TestCase):
         error = self.expect("there is no argument 'cap'", self.forward.workspace_size,
                             self.forward.pack(self.values(cap=30.0)))
         self.assertEqual(error.code, "invalid argument")
+        with self.assertRaisesRegex(runtime.TilewrightError, "elements must be of one of .*, but got torch.int16"):
+            self.forward.pack(self.values(softcap=Tensor(8, dtype="torch.int16")))
 
     def test_backward(self):
         self.backward.check_support(9, 0)

@@ -10,12 +10,15 @@ TYPES = ("f16", "bf16", "f32", "f64")
 CAUSAL = ("none", "top_left", "bottom_right")
 MAX_DIM = 256
 F32_MAX = 3.4028234663852886e38
+I32_MAX = 2**31 - 1
 
 
 def causal_mode(causal):
     """none, top_left or bottom_right; False and None are none, True is top_left, as in PyTorch's is_causal."""
-    mode = {None: "none", False: "none", True: "top_left"}.get(causal, causal) if not isinstance(causal, str) else causal
-    if mode not in CAUSAL:
+    mode = "none" if causal is None else causal
+    if isinstance(causal, bool):
+        mode = "top_left" if causal else "none"
+    if not isinstance(mode, str) or mode not in CAUSAL:
         raise ValueError(f"causal must be True, False or one of {', '.join(CAUSAL)}, but got {causal!r}")
     return mode
 
@@ -26,7 +29,7 @@ def window_of(window):
         return -1, -1
     try:
         left, right = window
-        whole = isinstance(left, int) and isinstance(right, int) and min(left, right) >= -1
+        whole = isinstance(left, int) and isinstance(right, int) and min(left, right) >= -1 and max(left, right) <= I32_MAX
     except (TypeError, ValueError):
         whole = False
     if not whole:
@@ -68,6 +71,17 @@ def modifier_text(modifier):
     return os.pathsep.join(modifier)
 
 
+def check_capture(name, value, device, q_device):
+    """`device` is that of a tensor; None for a number."""
+    if device is not None:
+        if device != q_device:
+            raise ValueError(f"capture '{name}' must be on the device of q, {q_device}, but got {device}; move it with .to()")
+    elif isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise ValueError(f"capture '{name}' must be a tensor or a number, but got {type(value).__name__}")
+    elif isinstance(value, int) and not -I32_MAX - 1 <= value <= I32_MAX:
+        raise ValueError(f"capture '{name}' must be an i32, but got {value}; write {float(value)!r} where an f32 is meant")
+
+
 class Array:
     """What the checks know of an array."""
 
@@ -78,8 +92,10 @@ class Array:
 def check_arrays(q, k, v):
     """Of Array."""
     for array in (q, k, v):
-        if array.device != "cuda":
+        if array.device.partition(":")[0] != "cuda":
             raise ValueError(f"{array.name} must be on a CUDA device, but got {array.device}; move it with .cuda()")
+        if array.device != q.device:
+            raise ValueError(f"{array.name} must be on the device of q, {q.device}, but got {array.device}; move it with .to()")
         if array.dtype not in TYPES:
             raise ValueError(f"{array.name} must be of float16, bfloat16, float32 or float64, but got {array.dtype}")
         if array.dtype != q.dtype:

@@ -66,9 +66,11 @@ def sized(struct, **fields):
 
 def view_of(tensor):
     """A View, which keeps what it points to."""
-    rank = len(tensor.shape)
+    rank, kind = len(tensor.shape), TORCH_TYPES.get(str(tensor.dtype))
+    if kind is None:
+        raise TilewrightError(f"elements must be of one of {', '.join(TORCH_TYPES)}, but got {tensor.dtype}", CODES[1])
     shape, strides = (c_int64 * rank)(*tensor.shape), (c_int64 * rank)(*tensor.stride())
-    return sized(View, data=tensor.data_ptr(), type=TYPES[TORCH_TYPES[str(tensor.dtype)]], rank=rank, extents=shape,
+    return sized(View, data=tensor.data_ptr(), type=TYPES[kind], rank=rank, extents=shape,
                  strides=strides)
 
 

@@ -81,6 +81,8 @@ def _plan(backward, dtype, dim, value_dim, causal, window, modifier, determinist
         raise RuntimeError("the first call of attention for these types and widths must not be captured, since it loads "
                            "code; call it once before, or tilewright.torch.prepare")
     with _friendly(), _code.lock:
+        if key in _code.plans:  # another thread has made it meanwhile
+            return _code.plans[key]
         for bundle in _code.bundles.get(modifier, []):
             try:
                 plan = _create(backward, bundle, *how)
@@ -212,18 +214,18 @@ def _autograd(ctx, do, dlse):
 _attention.register_autograd(_autograd, setup_context=_setup_context)
 
 
-def _split_captures(captures):
-    """Tensors, their names, numbers and their names, as _captures reads them."""
+def _split_captures(captures, device):
+    """Tensors, their names, numbers and their names, as _captures reads them. `device`: that of q."""
     tensors, names, scalars, scalar_names = [], [], [], []
     for name, value in (captures or {}).items():
-        if isinstance(value, torch.Tensor):
+        is_tensor = isinstance(value, torch.Tensor)
+        checks.check_capture(name, value, str(value.device) if is_tensor else None, str(device))
+        if is_tensor:
             tensors.append(value)
             names.append(name)
-        elif isinstance(value, (int, float)) and not isinstance(value, bool):
+        else:
             scalars.append(value * 1.0)
             scalar_names.append(name if isinstance(value, float) else f"{name}:i32")
-        else:
-            raise ValueError(f"capture '{name}' must be a tensor or a number, but got {type(value).__name__}")
     scalars.append(0.0)  # autograd takes a list for one that has no tensors, unless it is empty
     return tensors, ",".join(names), scalars, ",".join(scalar_names)
 
@@ -231,7 +233,7 @@ def _split_captures(captures):
 def _array(name, x):
     if not isinstance(x, torch.Tensor):
         raise ValueError(f"{name} must be a tensor, but got {type(x).__name__}")
-    return checks.Array(name, x.shape, TYPES.get(x.dtype, str(x.dtype)), x.device.type)
+    return checks.Array(name, x.shape, TYPES.get(x.dtype, str(x.dtype)), str(x.device))
 
 
 def attention(q, k, v, *, causal=False, window=None, scale=None, modifier=None, captures=None, return_lse=False,
@@ -257,7 +259,7 @@ def attention(q, k, v, *, causal=False, window=None, scale=None, modifier=None, 
         raise ValueError(f"captures must belong to a modifier, but got {', '.join(captures)} without one")
     if deterministic is None:
         deterministic = torch.are_deterministic_algorithms_enabled()
-    o, lse = _attention(q, k, v, *_split_captures(captures), mode, left, right, scale, checks.modifier_text(modifier),
+    o, lse = _attention(q, k, v, *_split_captures(captures, q.device), mode, left, right, scale, checks.modifier_text(modifier),
                         bool(deterministic))
     return (o, lse) if return_lse else o
 
