@@ -119,8 +119,8 @@ private:
     if (scope != ExprScope::Constraint)
       return {};
     auto symbol = StringAttr::get(op->getContext(), name);
-    auto capture = SymbolTable::lookupNearestSymbolFrom<CaptureOp>(signature->op->getParentOp(),
-                                                                   symbol);
+    auto capture =
+        SymbolTable::lookupNearestSymbolFrom<CaptureOp>(signature->op->getParentOp(), symbol);
     return capture ? capture.getType() : Type();
   }
 

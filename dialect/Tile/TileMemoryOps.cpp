@@ -292,8 +292,8 @@ LogicalResult AddAtOp::verify() {
     if (!getElementType(type).isInteger(32))
       return emitOpError() << "indices are i32, but got " << getElementType(type);
     if (isTile(type) && getDims(type) != getDims(value))
-      return emitOpError() << "indices must have the shape of the value, " << printDims(getDims(value))
-                           << ", but got " << printDims(getDims(type));
+      return emitOpError() << "indices must have the shape of the value, "
+                           << printDims(getDims(value)) << ", but got " << printDims(getDims(type));
   }
   return success();
 }

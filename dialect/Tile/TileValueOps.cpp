@@ -192,8 +192,8 @@ static LogicalResult verifyMapped(Operation *op, FlatSymbolRefAttr symbol, Opera
       return op->emitOpError() << "operand " << i << " of @" << name << " is " << type.getInput(i)
                                << ", but got elements of " << getElementType(operand.getType());
   if (type.getNumResults() != 1 || !mayBecomeEqual(type.getResult(0), returned))
-    return op->emitOpError() << "needs @" << name << " to return one " << returned
-                             << ", but it is " << type;
+    return op->emitOpError() << "needs @" << name << " to return one " << returned << ", but it is "
+                             << type;
   return success();
 }
 
@@ -209,8 +209,9 @@ LogicalResult MapOp::verifySymbolUses(SymbolTableCollection &symbols) {
 /// The seed stands for what the function returns.
 static LogicalResult verifySeed(Operation *op, Type seed, Type like) {
   if (getDims(seed) != getDims(like))
-    return op->emitOpError() << "seed must have the shape of the result, " << printDims(getDims(like))
-                             << ", but got " << printDims(getDims(seed));
+    return op->emitOpError() << "seed must have the shape of the result, "
+                             << printDims(getDims(like)) << ", but got "
+                             << printDims(getDims(seed));
   Type element = getElementType(seed);
   if (!isa<FloatType, ParamType>(element))
     return op->emitOpError() << "seed must be a tile of floats, but got elements of " << element;
@@ -235,8 +236,8 @@ LogicalResult MapGradientOp::verify() {
 }
 
 LogicalResult MapGradientOp::verifySymbolUses(SymbolTableCollection &symbols) {
-  return verifyMapped(*this, getFunctionAttr(), getArgs(),
-                      getElementType(getSeed().getType()), symbols);
+  return verifyMapped(*this, getFunctionAttr(), getArgs(), getElementType(getSeed().getType()),
+                      symbols);
 }
 
 LogicalResult AddGradientsOp::verify() {
@@ -247,8 +248,8 @@ LogicalResult AddGradientsOp::verify() {
 }
 
 LogicalResult AddGradientsOp::verifySymbolUses(SymbolTableCollection &symbols) {
-  return verifyMapped(*this, getFunctionAttr(), getArgs(),
-                      getElementType(getSeed().getType()), symbols);
+  return verifyMapped(*this, getFunctionAttr(), getArgs(), getElementType(getSeed().getType()),
+                      symbols);
 }
 
 LogicalResult SelectOp::verify() {

@@ -58,6 +58,8 @@ struct TableOracle {
             if (!p.keeps(b, h, i, j))
               continue;
             auto [entry, slope] = table.derivative(scoreOf(p, inputs, b, h, i, j), b, h, i, j);
+            if (entry < 0)
+              continue;
             ref[entry] += slope * pairs.ref.dBias[pair];
             if (hasRoundoff && table.isByPair && !isExact)
               roundoff[entry] += std::pow(0x1p-25 * ref[entry], 2);

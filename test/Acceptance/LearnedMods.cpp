@@ -46,6 +46,7 @@ LearnedMod relativeBiasMod(const AttentionProblem &p) {
                    int64_t column = std::clamp(j - i, -radius, radius) + radius;
                    return std::pair<int64_t, double>(h * (2 * radius + 1) + column, 1.0);
                  },
+                 ElementType::F32,
                  /*isByPair=*/true}};
   mod.bindIntegers = [](KernelCall &call) { call.integer("relative_radius", radius); };
   return mod;
@@ -93,15 +94,40 @@ LearnedMod everyFormMod(const AttentionProblem &p) {
        [=](double s, int64_t, int64_t h, int64_t i, int64_t j) {
          return Entry(slopeAt(h, i, j), s / 4);
        },
+       ElementType::F32,
        /*isByPair=*/true}};
   mod.bindIntegers = [](KernelCall &call) { call.integer("reach", reach); };
+  return mod;
+}
+
+LearnedMod offsetMod(const AttentionProblem &p) {
+  constexpr int64_t columns = 21;
+  std::vector<double> table = normals(p.Hq * columns, 6, Type::F16);
+  auto entryOf = [](int64_t h, int64_t i, int64_t j) {
+    return j >= i && j - i < columns ? h * columns + j - i : -1;
+  };
+  LearnedMod mod{"offset", "../test/Acceptance/Inputs/offset", {}, {}, {}};
+  mod.score.value = [=](double s, int64_t, int64_t h, int64_t i, int64_t j) {
+    int64_t entry = entryOf(h, i, j);
+    return entry < 0 ? s : s + table[entry];
+  };
+  mod.score.derivative = [](double, int64_t, int64_t, int64_t, int64_t) { return 1.0; };
+  mod.tables = {{"offset",
+                 {p.Hq, columns},
+                 table,
+                 [=](double, int64_t, int64_t h, int64_t i, int64_t j) {
+                   return std::pair<int64_t, double>(entryOf(h, i, j), 1.0);
+                 },
+                 ElementType::F16,
+                 /*isByPair=*/true}};
   return mod;
 }
 
 } // namespace
 
 std::vector<LearnedMod> learnedMods(const AttentionProblem &problem) {
-  return {softcapMod(), alibiMod(problem), relativeBiasMod(problem), everyFormMod(problem)};
+  return {softcapMod(), alibiMod(problem), relativeBiasMod(problem), everyFormMod(problem),
+          offsetMod(problem)};
 }
 
 LearnedMod smoothMod() {
@@ -116,15 +142,16 @@ CallOptions optionsFor(const LearnedMod &mod, bool withGradients, RunSettings ru
   options.run = run;
   if (withGradients)
     options.params = {{"CAPTURE_GRADIENTS", "true"}};
-  ElementType type = run.f64 ? ElementType::F64 : ElementType::F32;
-  options.bind = [&mod, withGradients, type](KernelCall &call) {
+  bool isF64 = run.f64;
+  options.bind = [&mod, withGradients, isF64](KernelCall &call) {
     for (const LearnedTable &table : mod.tables) {
       if (table.shape.empty())
         call.scalar(table.name, table.values[0]);
       else
-        call.input(table.name, type, table.shape, table.values);
+        call.input(table.name, isF64 ? ElementType::F64 : table.type, table.shape, table.values);
       if (withGradients)
-        call.output("d_" + table.name, type, table.gradientShape());
+        call.output("d_" + table.name, isF64 ? ElementType::F64 : ElementType::F32,
+                    table.gradientShape());
     }
     if (mod.bindIntegers)
       mod.bindIntegers(call);

@@ -9,15 +9,16 @@
 
 namespace tilewright::acceptance {
 
-/// A captured array or scalar of f32 that has a gradient.
+/// A captured array or scalar that has a gradient.
 struct LearnedTable {
   std::string name;
   std::vector<int64_t> shape; ///< empty for a scalar
-  std::vector<double> values; ///< floats of 32 bits
-  /// The entry that the pair reads, and the derivative of its modified score by that entry. Null
-  /// where a test does without.
+  std::vector<double> values; ///< of the type
+  /// The entry that the pair reads (negative: none), and the derivative of its modified score by
+  /// that entry. Null where a test does without.
   std::function<std::pair<int64_t, double>(double s, int64_t b, int64_t h, int64_t i, int64_t j)>
       derivative;
+  ElementType type = ElementType::F32;
   /// The entry that a pair reads depends on both of its positions: then each pair is added to the
   /// gradient on its own.
   bool isByPair = false;
@@ -37,8 +38,9 @@ struct LearnedMod {
 };
 inline void PrintTo(const LearnedMod &mod, std::ostream *os) { *os << mod.name; }
 
-/// softcap, alibi and relative_bias of kernels/mods/, and `learned` of test/Acceptance/Inputs/,
-/// with a table of every form. All with formulas.
+/// softcap, alibi and relative_bias of kernels/mods/, and of test/Acceptance/Inputs/ `learned`,
+/// with a table of every form, and `offset`, with one in 16 bits that is read outside as well. All
+/// with formulas.
 std::vector<LearnedMod> learnedMods(const reference::AttentionProblem &problem);
 
 /// `smooth` of test/Acceptance/Inputs/: every function of math that has a derivative, without
