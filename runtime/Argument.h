@@ -9,10 +9,12 @@
 
 #include <cstring>
 #include <initializer_list>
+#include <new>
 
 namespace tilewright::runtime {
 
 inline constexpr unsigned maxRank = 8;
+inline constexpr unsigned maxArguments = 64;
 
 /// A view (a device pointer with extents and strides in elements), a scalar, or nothing.
 struct Argument {
@@ -72,6 +74,21 @@ struct Argument {
   int64_t integer() const {
     return type == ElementType::I64 ? int64_t(bits) : int64_t(int32_t(uint32_t(bits)));
   }
+};
+
+/// Room for arguments, of which a call initialises what it uses: all of it would be ten kilobytes.
+class ArgumentArray {
+public:
+  /// Makes the first `count` absent.
+  Argument *reset(size_t count) {
+    for (size_t i = 0; i < count; ++i)
+      new (bytes + i * sizeof(Argument)) Argument();
+    return get();
+  }
+  Argument *get() { return std::launder(reinterpret_cast<Argument *>(bytes)); }
+
+private:
+  alignas(Argument) unsigned char bytes[maxArguments * sizeof(Argument)];
 };
 
 } // namespace tilewright::runtime

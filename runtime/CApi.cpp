@@ -19,7 +19,7 @@ struct tilewright_operation {
 namespace {
 
 struct PlacedArguments {
-  Argument values[maxArguments];
+  ArgumentArray values;
   const Argument *pointers[maxArguments];
 };
 
@@ -29,9 +29,10 @@ Status place(const tilewright_operation *operation, const tilewright_argument *g
   auto nameOf = [](const void *specs, size_t i) -> const std::string & {
     return (*static_cast<const std::vector<ArgumentSpec> *>(specs))[i].name;
   };
+  Argument *values = placed.values.reset(contract.size());
   for (size_t i = 0; i < contract.size(); ++i)
-    placed.pointers[i] = &placed.values[i];
-  return placeArguments(given, numGiven, nameOf, &contract, contract.size(), placed.values);
+    placed.pointers[i] = &values[i];
+  return placeArguments(given, numGiven, nameOf, &contract, contract.size(), values);
 }
 
 Expr paramValue(const std::string &text) {

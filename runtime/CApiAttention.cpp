@@ -25,7 +25,7 @@ namespace {
 
 template <typename Arguments> struct Placed {
   Arguments arguments;
-  Argument captures[maxArguments];
+  ArgumentArray captures;
 };
 
 struct ViewRow {
@@ -45,13 +45,14 @@ Status place(const Args &args, std::initializer_list<ViewRow> rows,
   to.scale = args.scale;
   to.windowLeft = args.window_left;
   to.windowRight = args.window_right;
-  to.captures = placed.captures;
+  Argument *placedCaptures = placed.captures.reset(captures.size());
+  to.captures = placedCaptures;
   to.numCaptures = captures.size();
   auto nameOf = [](const void *names, size_t i) -> const std::string & {
     return (*static_cast<const std::vector<std::string> *>(names))[i];
   };
   return placeArguments(args.captures, args.num_captures, nameOf, &captures, captures.size(),
-                        placed.captures);
+                        placedCaptures);
 }
 
 Status place(const tilewright_attention_forward *plan,

@@ -48,8 +48,13 @@ Status capi::invalid(std::string message) {
   return Status::failure(Code::InvalidArgument, std::move(message));
 }
 
-Status capi::expectPointer(const void *pointer, const char *what) {
-  return pointer ? Status::success() : invalid(std::string(what) + " must not be null");
+Status capi::nullPointer(const char *what) {
+  return invalid(std::string(what) + " must not be null");
+}
+
+Status capi::tooSmall(size_t size, size_t least, const char *what) {
+  return invalid("struct_size of " + std::string(what) + " is " + std::to_string(size) +
+                 ", less than " + std::to_string(least));
 }
 
 Status capi::expectType(tilewright_type type, const char *what) {
@@ -71,10 +76,8 @@ const DriverTable &capi::findDriver(Status &status) {
 }
 
 Status capi::toArgument(const tilewright_view *view, const char *what, Argument &argument) {
-  if (!view) {
-    argument = Argument::absent();
+  if (!view)
     return Status::success();
-  }
   if (Status status = expectSize(*view, "tilewright_view"); !status)
     return status;
   if (Status status = expectType(view->type, what); !status)
@@ -84,15 +87,18 @@ Status capi::toArgument(const tilewright_view *view, const char *what, Argument 
                    "; the limit is 8");
   if (view->rank > 0 && !view->extents)
     return invalid(std::string(what) + " has no extents");
-  int64_t dense[maxRank] = {}, stride = 1;
-  if (!view->strides)
-    for (unsigned i = view->rank; i-- > 0;) {
-      dense[i] = stride;
-      if (__builtin_mul_overflow(stride, view->extents[i], &stride))
-        return invalid(std::string(what) + " has more than 2^63 elements");
-    }
-  argument = Argument::view(reinterpret_cast<uintptr_t>(view->data), ElementType(view->type),
-                            view->rank, view->extents, view->strides ? view->strides : dense);
+  // In place: an argument is large, and there are many. It was absent, so the rest is zero.
+  argument.kind = Argument::Kind::View;
+  argument.type = ElementType(view->type);
+  argument.rank = uint8_t(view->rank);
+  argument.bits = reinterpret_cast<uintptr_t>(view->data);
+  int64_t stride = 1; // of a dense one
+  for (unsigned i = view->rank; i-- > 0;) {
+    argument.extents[i] = view->extents[i];
+    argument.strides[i] = view->strides ? view->strides[i] : stride;
+    if (!view->strides && __builtin_mul_overflow(stride, view->extents[i], &stride))
+      return invalid(std::string(what) + " has more than 2^63 elements");
+  }
   return Status::success();
 }
 

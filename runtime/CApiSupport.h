@@ -29,20 +29,23 @@ template <typename Action> tilewright_code guard(Action action) {
 }
 
 Status invalid(std::string message);
-Status expectPointer(const void *pointer, const char *what);
+Status nullPointer(const char *what);
+inline Status expectPointer(const void *pointer, const char *what) {
+  return pointer ? Status::success() : nullPointer(what);
+}
 Status expectType(tilewright_type type, const char *what);
 
+/// Of a struct that says it has `size` bytes.
+Status tooSmall(size_t size, size_t least, const char *what);
 template <typename Struct> Status expectSize(const Struct &value, const char *what) {
-  if (value.struct_size < sizeof(Struct))
-    return invalid("struct_size of " + std::string(what) + " is " +
-                   std::to_string(value.struct_size) + ", less than " +
-                   std::to_string(sizeof(Struct)));
-  return Status::success();
+  return value.struct_size >= sizeof(Struct) ? Status::success()
+                                             : tooSmall(value.struct_size, sizeof(Struct), what);
 }
 
 /// The machine's driver, or a table without functions and the reason.
 const DriverTable &findDriver(Status &status);
 
+/// `argument` is absent as yet, and stays so where there is no view.
 Status toArgument(const tilewright_view *view, const char *what, Argument &argument);
 
 /// Puts arguments into the places that their names have; `nameOf(context, i)` is the name of place

@@ -85,6 +85,7 @@ public:
   Status evaluateCondition(const ExprInputs &inputs, bool &result) const;
 
 private:
+  friend class ExprCode;
   struct Value {
     Kind kind;
     int64_t number;

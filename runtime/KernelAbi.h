@@ -30,7 +30,6 @@ namespace tilewright::runtime {
 /// Changes whenever the rules above or the manifest do.
 inline constexpr int kernelAbiVersion = 1;
 
-inline constexpr unsigned maxArguments = 64;
 inline constexpr unsigned maxTensorMaps = 16;
 /// Parameters of an entry, and their bytes (what every driver and PTX version accepts).
 inline constexpr unsigned maxParams = 512;

@@ -6,6 +6,7 @@
 
 #include "runtime/TensorMap.h"
 
+#include <algorithm>
 #include <limits>
 
 using namespace tilewright;
@@ -55,20 +56,6 @@ Status checkView(const ArgumentSpec &spec, const Argument &view, const std::stri
   return Status::success();
 }
 
-/// As checkView, without text: what a launch pays.
-bool isViewFine(const ArgumentSpec &spec, const Argument &view) {
-  if (view.type != spec.type || view.rank != spec.extents.size())
-    return false;
-  bool empty = false;
-  for (unsigned i = 0; i < view.rank; ++i) {
-    int64_t extent = view.extents[i];
-    if (extent < 0 || extent > maxExtent || (spec.extents[i] >= 0 && extent != spec.extents[i]))
-      return false;
-    empty |= extent == 0;
-  }
-  return empty || (view.bits != 0 && view.bits % byteWidth(view.type) == 0);
-}
-
 Status checkArgument(const ArgumentSpec &spec, const Argument &argument, const std::string &where) {
   auto invalid = [&](const std::string &what) {
     return Status::failure(Code::InvalidArgument, where + " " + what);
@@ -86,18 +73,6 @@ Status checkArgument(const ArgumentSpec &spec, const Argument &argument, const s
     return invalid("must be a scalar of type " + typeName(spec.type) + ", but got " +
                    typeName(argument.type));
   return Status::success();
-}
-
-bool isArgumentFine(const ArgumentSpec &spec, const Argument &argument) {
-  switch (argument.kind) {
-  case Argument::Kind::Absent:
-    return spec.isOptional;
-  case Argument::Kind::View:
-    return spec.isView && isViewFine(spec, argument);
-  case Argument::Kind::Scalar:
-    return !spec.isView && argument.type == spec.type;
-  }
-  return false;
 }
 
 Refusal findViewRefusal(const ViewRequirement &requirement, const Argument &view) {
@@ -120,6 +95,20 @@ Refusal findViewRefusal(const ViewRequirement &requirement, const Argument &view
     }
   }
   return Refusal();
+}
+
+/// As findViewRefusal; where it is false, that has the answer.
+bool isMet(const ViewRequirement &requirement, const Argument &view) {
+  if (view.kind != Argument::Kind::View)
+    return true;
+  uint64_t bytes = view.bits, width = byteWidth(view.type);
+  for (unsigned i = 0; i + 1 < view.rank; ++i)
+    bytes |= view.extents[i] == 1 ? 0 : uint64_t(view.strides[i]) * width;
+  if (bytes & uint64_t(requirement.alignment - 1))
+    return false;
+  unsigned inner = view.rank - 1u;
+  return !requirement.isUnitInner || view.rank == 0 || view.strides[inner] == 1 ||
+         view.extents[inner] == 1;
 }
 
 Refusal findMapRefusal(const TensorMapSpec &map, const Argument &view) {
@@ -210,10 +199,62 @@ Status tilewright::runtime::checkArguments(const std::vector<ArgumentSpec> &cont
                                                       " arguments, but got " +
                                                       std::to_string(numArguments));
   for (size_t i = 0; i < numArguments; ++i)
-    if (!isArgumentFine(contract[i], *arguments[i]))
-      return checkArgument(contract[i], *arguments[i],
-                           "argument '" + contract[i].name + "' of " + owner + " '" + name + "'");
+    if (Status status =
+            checkArgument(contract[i], *arguments[i],
+                          "argument '" + contract[i].name + "' of " + owner + " '" + name + "'");
+        !status)
+      return status;
   return Status::success();
+}
+
+ContractCheck::ContractCheck(const std::vector<ArgumentSpec> &contract) {
+  for (const ArgumentSpec &spec : contract) {
+    Row row = {spec.isView,
+               spec.isOptional,
+               spec.type,
+               uint8_t(spec.extents.size()),
+               uint32_t(byteWidth(spec.type)),
+               {}};
+    std::copy(spec.extents.begin(), spec.extents.end(), row.extents);
+    rows.push_back(row);
+  }
+}
+
+bool ContractCheck::accepts(const Argument *const *arguments, size_t numArguments) const {
+  if (numArguments != rows.size())
+    return false;
+  for (const Row &row : rows) {
+    const Argument &argument = **arguments++;
+    if (argument.kind == Argument::Kind::Absent) {
+      if (!row.isOptional)
+        return false;
+      continue;
+    }
+    if ((argument.kind == Argument::Kind::View) != row.isView || argument.type != row.type)
+      return false;
+    if (!row.isView)
+      continue;
+    if (argument.rank != row.rank)
+      return false;
+    bool isEmptyView = false;
+    for (unsigned i = 0; i < row.rank; ++i) {
+      int64_t extent = argument.extents[i];
+      if (uint64_t(extent) > uint64_t(maxExtent) ||
+          (row.extents[i] >= 0 && extent != row.extents[i]))
+        return false;
+      isEmptyView |= extent == 0;
+    }
+    if (!isEmptyView && (argument.bits == 0 || (argument.bits & (row.alignment - 1)) != 0))
+      return false;
+  }
+  return true;
+}
+
+PreparedKernel::PreparedKernel(const KernelSpec &spec, cuda::Function function)
+    : spec(&spec), function(function), contract(spec.arguments),
+      conditions(ExprCode::ofConditions(spec.conditions, spec.arguments)) {
+  for (const Expr &extent : spec.grid)
+    grid.push_back(ExprCode::ofInteger(extent, spec.arguments));
 }
 
 std::string Refusal::toString(const KernelSpec &kernel, const Argument *const *arguments) const {
@@ -240,6 +281,17 @@ std::string Refusal::toString(const KernelSpec &kernel, const Argument *const *a
   default:
     return "nothing";
   }
+}
+
+bool tilewright::runtime::isUsable(const PreparedKernel &prepared, const ExprInputs &inputs) {
+  const KernelSpec &kernel = *prepared.spec;
+  for (const ViewRequirement &requirement : kernel.requirements)
+    if (!isMet(requirement, *inputs.arguments[requirement.argument]))
+      return false;
+  for (const TensorMapSpec &map : kernel.tensorMaps)
+    if (findMapRefusal(map, *inputs.arguments[map.argument]).reason != Refusal::Reason::None)
+      return false;
+  return prepared.conditions.allHold(inputs);
 }
 
 Status tilewright::runtime::findRefusal(const KernelSpec &kernel, const ExprInputs &inputs,
@@ -274,8 +326,9 @@ Status tilewright::runtime::launchKernel(const DriverTable &driver, const Prepar
   bool empty = false;
   for (unsigned axis = 0; axis < kernel.grid.size(); ++axis) {
     int64_t extent = 0;
-    if (Status status = kernel.grid[axis].evaluateInteger(inputs, extent); !status)
-      return status;
+    if (!prepared.grid[axis].evaluate(inputs, extent))
+      if (Status status = kernel.grid[axis].evaluateInteger(inputs, extent); !status)
+        return status;
     if (Status status = checkGrid(kernel, axis, extent); !status)
       return status;
     grid[axis] = unsigned(extent);

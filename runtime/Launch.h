@@ -7,14 +7,38 @@
 #define TILEWRIGHT_RUNTIME_LAUNCH_H
 
 #include "runtime/DriverTable.h"
+#include "runtime/ExprCode.h"
 #include "runtime/Manifest.h"
 
 namespace tilewright::runtime {
 
-/// A kernel that is ready on a device.
+/// A contract in one piece of memory, against which a run checks its arguments.
+class ContractCheck {
+public:
+  explicit ContractCheck(const std::vector<ArgumentSpec> &contract);
+  /// As checkArguments, which knows what is wrong where this is false.
+  bool accepts(const Argument *const *arguments, size_t numArguments) const;
+
+private:
+  struct Row {
+    bool isView, isOptional;
+    ElementType type;
+    uint8_t rank;
+    uint32_t alignment;
+    int64_t extents[maxRank]; // -1 is any
+  };
+  std::vector<Row> rows;
+};
+
+/// A kernel that is ready on a device, and what a launch needs of its manifest as flat code.
 struct PreparedKernel {
-  const KernelSpec *spec = nullptr;
-  cuda::Function function = nullptr;
+  PreparedKernel(const KernelSpec &spec, cuda::Function function);
+
+  const KernelSpec *spec;
+  cuda::Function function;
+  ContractCheck contract;
+  ExprCode conditions;
+  std::vector<ExprCode> grid;
 };
 
 /// Arguments against a contract: kinds, element types, ranks, literal extents, i32 extents, null
@@ -43,6 +67,10 @@ struct Refusal {
 
   std::string toString(const KernelSpec &kernel, const Argument *const *arguments) const;
 };
+
+/// Whether the variant takes arguments that satisfy its contract; where it is false, findRefusal
+/// has the answer.
+bool isUsable(const PreparedKernel &kernel, const ExprInputs &inputs);
 
 /// Fails only where a condition of the variant cannot be evaluated.
 Status findRefusal(const KernelSpec &kernel, const ExprInputs &inputs, Refusal &refusal);

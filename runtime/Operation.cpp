@@ -24,6 +24,12 @@ struct Step {
   const LaunchSpec *launch = nullptr; // null: the arguments of the operation, as they are
 };
 
+/// What a run launches for a step: null where the step's condition does not hold.
+struct Choice {
+  const PreparedKernel *kernel;
+  const Argument **arguments;
+};
+
 struct PreparedStep {
   std::vector<PreparedKernel> kernels;
 };
@@ -71,6 +77,10 @@ struct Operation::Impl {
   const ProgramSpec *program = nullptr; // null: a kernel
   const std::vector<ArgumentSpec> *contract = nullptr;
   std::vector<Step> steps;
+  // As flat code, made by finish.
+  std::optional<ContractCheck> contractCheck;
+  ExprCode conditions;
+  std::vector<std::vector<ExprCode>> workspaceExtents;
 
   std::mutex mutex; // of prepare
   std::vector<std::unique_ptr<PreparedDevice>> owned;
@@ -79,6 +89,9 @@ struct Operation::Impl {
 
   const char *kind() const { return program ? "program" : "kernel"; }
 
+  void finish();
+  Status check(const Argument *const *arguments, size_t numArguments) const;
+  Status checkConditions(const ExprInputs &inputs) const;
   Status missing(const std::string &reason, const std::string &arch) const {
     return Status::failure(Code::MissingVariant, reason + "; make it with: " +
                                                      bundle->compileCommand(name, params, arch));
@@ -87,13 +100,11 @@ struct Operation::Impl {
   Status prepareStep(PreparedDevice &device, const Step &step, const CubinCache &cache);
   Expected<const Module *> loadModule(PreparedDevice &device, const KernelSpec &kernel,
                                       const CodeSpec &code, const CubinCache &cache);
-  Status layOutWorkspaces(const ExprInputs &inputs, Argument *views, uint64_t &bytes) const;
+  Status layOutWorkspaces(const ExprInputs &inputs, ArgumentArray &array, uint64_t &bytes) const;
   Status chooseKernel(const PreparedStep &step, const ExprInputs &inputs,
                       const PreparedKernel *&chosen) const;
   Status chooseKernels(const PreparedDevice &device, const ExprInputs &inputs,
-                       const Argument *views, const PreparedKernel **chosen) const;
-  void gather(const Step &step, const Argument *const *arguments, const Argument *views,
-              const Argument **gathered) const;
+                       const Argument *views, Choice *choices, const Argument **passed) const;
 };
 
 Operation::Operation(std::unique_ptr<Impl> impl) : impl(std::move(impl)) {}
@@ -129,6 +140,7 @@ Expected<Operation> Operation::create(const DriverTable &driver,
         step.variants.push_back(&bundle->manifest().kernels[index]);
       impl->steps.push_back(std::move(step));
     }
+    impl->finish();
     return Operation(std::move(impl));
   }
   Step step;
@@ -153,7 +165,26 @@ Expected<Operation> Operation::create(const DriverTable &driver,
                              toString(params),
                          "sm_80");
   impl->steps.push_back(std::move(step));
+  impl->finish();
   return Operation(std::move(impl));
+}
+
+void Operation::Impl::finish() {
+  contractCheck.emplace(*contract);
+  if (!program)
+    return;
+  conditions = ExprCode::ofConditions(program->conditions, *contract);
+  for (const WorkspaceSpec &workspace : program->workspaces) {
+    workspaceExtents.emplace_back();
+    for (const Expr &extent : workspace.extents)
+      workspaceExtents.back().push_back(ExprCode::ofInteger(extent, *contract));
+  }
+}
+
+Status Operation::Impl::check(const Argument *const *arguments, size_t numArguments) const {
+  return contractCheck->accepts(arguments, numArguments)
+             ? Status::success()
+             : checkArguments(*contract, arguments, numArguments, kind(), name);
 }
 
 Status Operation::checkSupport(const Target &target) const {
@@ -225,7 +256,7 @@ Status Operation::Impl::prepareStep(PreparedDevice &device, const Step &step,
     }
     if (!function)
       return function.status();
-    prepared.kernels.push_back({kernel, *function});
+    prepared.kernels.emplace_back(*kernel, *function);
   }
   if (prepared.kernels.empty() && !tooLarge.ok())
     return tooLarge;
@@ -266,11 +297,28 @@ Status Operation::prepare(int ordinal) {
   return Status::success();
 }
 
-Status Operation::Impl::layOutWorkspaces(const ExprInputs &inputs, Argument *views,
+Status Operation::Impl::checkConditions(const ExprInputs &inputs) const {
+  if (conditions.allHold(inputs))
+    return Status::success();
+  for (const Expr &condition : program->conditions) {
+    bool holds = false;
+    if (Status status = condition.evaluateCondition(inputs, holds); !status)
+      return status;
+    if (!holds)
+      return Status::failure(Code::InvalidArgument, "program '" + name +
+                                                        "' cannot take these arguments: its "
+                                                        "condition '" +
+                                                        condition.toString() + "' does not hold");
+  }
+  return Status::success();
+}
+
+Status Operation::Impl::layOutWorkspaces(const ExprInputs &inputs, ArgumentArray &array,
                                          uint64_t &bytes) const {
   bytes = 0;
   if (!program)
     return Status::success();
+  Argument *views = array.reset(program->workspaces.size());
   for (size_t i = 0; i < program->workspaces.size(); ++i) {
     const WorkspaceSpec &spec = program->workspaces[i];
     auto fail = [&](const std::string &what) {
@@ -282,8 +330,9 @@ Status Operation::Impl::layOutWorkspaces(const ExprInputs &inputs, Argument *vie
     view.type = spec.type;
     view.rank = uint8_t(spec.extents.size());
     for (unsigned dim = 0; dim < view.rank; ++dim) {
-      if (Status status = spec.extents[dim].evaluateInteger(inputs, view.extents[dim]); !status)
-        return status;
+      if (!workspaceExtents[i][dim].evaluate(inputs, view.extents[dim]))
+        if (Status status = spec.extents[dim].evaluateInteger(inputs, view.extents[dim]); !status)
+          return status;
       if (view.extents[dim] < 0)
         return fail("has the negative extent " + std::to_string(view.extents[dim]));
     }
@@ -303,14 +352,12 @@ Status Operation::Impl::layOutWorkspaces(const ExprInputs &inputs, Argument *vie
 
 Status Operation::workspaceSize(const Argument *const *arguments, size_t numArguments, int device,
                                 uint64_t &bytes) const {
-  if (Status status =
-          checkArguments(*impl->contract, arguments, numArguments, impl->kind(), impl->name);
-      !status)
+  if (Status status = impl->check(arguments, numArguments); !status)
     return status;
   const PreparedDevice *prepared =
       device >= 0 && device < maxDevices ? impl->devices[device].load() : nullptr;
   ExprInputs inputs{arguments, prepared ? prepared->info.smCount : 0};
-  Argument views[maxArguments];
+  ArgumentArray views;
   return impl->layOutWorkspaces(inputs, views, bytes);
 }
 
@@ -330,6 +377,10 @@ Status Operation::Impl::chooseKernel(const PreparedStep &step, const ExprInputs 
                                      const PreparedKernel *&chosen) const {
   Refusal refusal;
   for (const PreparedKernel &kernel : step.kernels) {
+    if (isUsable(kernel, inputs)) {
+      chosen = &kernel;
+      return Status::success();
+    }
     if (Status status = findRefusal(*kernel.spec, inputs, refusal); !status)
       return status;
     if (refusal.reason == Refusal::Reason::None) {
@@ -348,33 +399,30 @@ Status Operation::Impl::chooseKernel(const PreparedStep &step, const ExprInputs 
                                                 "' takes these arguments: " + reasons);
 }
 
-void Operation::Impl::gather(const Step &step, const Argument *const *arguments,
-                             const Argument *views, const Argument **gathered) const {
-  const std::vector<uint32_t> &sources = step.launch->sources;
-  for (size_t i = 0; i < sources.size(); ++i)
-    gathered[i] = sources[i] < contract->size() ? arguments[sources[i]]
-                                                : &views[sources[i] - contract->size()];
-}
-
 Status Operation::Impl::chooseKernels(const PreparedDevice &device, const ExprInputs &inputs,
-                                      const Argument *views, const PreparedKernel **chosen) const {
+                                      const Argument *views, Choice *choices,
+                                      const Argument **passed) const {
   for (size_t i = 0; i < steps.size(); ++i) {
     const LaunchSpec &launch = *steps[i].launch;
-    chosen[i] = nullptr;
+    choices[i] = {nullptr, passed};
     bool isWanted = true;
     if (launch.condition)
       if (Status status = launch.condition->evaluateFlag(inputs, isWanted); !status)
         return status;
     if (!isWanted)
       continue;
-    const Argument *gathered[maxArguments];
-    gather(steps[i], inputs.arguments, views, gathered);
-    const KernelSpec &kernel = *steps[i].variants.front();
-    if (Status status = checkArguments(kernel.arguments, gathered, launch.sources.size(), "kernel",
-                                       kernel.name);
-        !status)
-      return status;
-    if (Status status = chooseKernel(device.steps[i], {gathered, inputs.smCount}, chosen[i]);
+    for (uint32_t source : launch.sources)
+      *passed++ =
+          source < contract->size() ? inputs.arguments[source] : &views[source - contract->size()];
+    const PreparedStep &step = device.steps[i];
+    const PreparedKernel &first = step.kernels.front(); // all variants have one contract
+    if (!first.contract.accepts(choices[i].arguments, launch.sources.size()))
+      if (Status status = checkArguments(first.spec->arguments, choices[i].arguments,
+                                         launch.sources.size(), "kernel", first.spec->name);
+          !status)
+        return status;
+    if (Status status =
+            chooseKernel(step, {choices[i].arguments, inputs.smCount}, choices[i].kernel);
         !status)
       return status;
   }
@@ -400,9 +448,7 @@ Status Operation::run(const Argument *const *arguments, size_t numArguments, uin
                            std::string(impl->kind()) + " '" + impl->name +
                                "' was prepared in another context; before CUDA 12.0 drivers load "
                                "code for one context");
-  if (Status status =
-          checkArguments(*impl->contract, arguments, numArguments, impl->kind(), impl->name);
-      !status)
+  if (Status status = impl->check(arguments, numArguments); !status)
     return status;
   ExprInputs inputs{arguments, device->info.smCount};
   if (!impl->program) {
@@ -412,21 +458,14 @@ Status Operation::run(const Argument *const *arguments, size_t numArguments, uin
     return launchKernel(driver, *kernel, inputs, stream);
   }
 
-  for (const Expr &condition : impl->program->conditions) {
-    bool holds = false;
-    if (Status status = condition.evaluateCondition(inputs, holds); !status)
-      return status;
-    if (!holds)
-      return Status::failure(Code::InvalidArgument, "program '" + impl->name +
-                                                        "' cannot take these arguments: its "
-                                                        "condition '" +
-                                                        condition.toString() + "' does not hold");
-  }
-
-  Argument views[maxArguments];
-  uint64_t needed = 0;
-  if (Status status = impl->layOutWorkspaces(inputs, views, needed); !status)
+  if (Status status = impl->checkConditions(inputs); !status)
     return status;
+
+  ArgumentArray viewArray;
+  uint64_t needed = 0;
+  if (Status status = impl->layOutWorkspaces(inputs, viewArray, needed); !status)
+    return status;
+  Argument *views = viewArray.get();
   if (needed > workspaceBytes || (needed && !workspace))
     return Status::failure(Code::InvalidArgument,
                            "program '" + impl->name + "' needs a workspace of " +
@@ -439,8 +478,9 @@ Status Operation::run(const Argument *const *arguments, size_t numArguments, uin
   for (size_t i = 0; i < workspaces.size(); ++i)
     views[i].bits += workspace;
 
-  const PreparedKernel *chosen[maxSteps];
-  if (Status status = impl->chooseKernels(*device, inputs, views, chosen); !status)
+  Choice choices[maxSteps];
+  const Argument *passed[maxSteps * maxArguments];
+  if (Status status = impl->chooseKernels(*device, inputs, views, choices, passed); !status)
     return status;
   for (size_t i = 0; i < workspaces.size(); ++i) {
     uint64_t end = i + 1 < workspaces.size() ? views[i + 1].bits : workspace + needed;
@@ -453,11 +493,10 @@ Status Operation::run(const Argument *const *arguments, size_t numArguments, uin
                               "'");
   }
   for (size_t i = 0; i < impl->steps.size(); ++i) {
-    if (!chosen[i])
+    if (!choices[i].kernel)
       continue;
-    const Argument *gathered[maxArguments];
-    impl->gather(impl->steps[i], arguments, views, gathered);
-    if (Status status = launchKernel(driver, *chosen[i], {gathered, device->info.smCount}, stream);
+    if (Status status = launchKernel(driver, *choices[i].kernel,
+                                     {choices[i].arguments, device->info.smCount}, stream);
         !status)
       return status;
   }

@@ -111,4 +111,186 @@ TEST(RuntimeHotPath, ServesSeveralThreads) {
   EXPECT_EQ(failures, 0);
 }
 
+/// What the driver was last given by this thread.
+struct LastLaunch {
+  cuda::Function function;
+  unsigned grid;
+  uint64_t address;
+  int64_t stride;
+  int32_t keys;
+  float scale;
+  uint64_t lse;
+};
+thread_local LastLaunch lastLaunch;
+
+template <typename T> T paramAt(void **params, size_t index) {
+  return *static_cast<T *>(params[index]);
+}
+
+/// A driver that keeps each launch; the function of an entry is its first letter.
+DriverTable keepingTable() {
+  DriverTable driver = quietTable();
+  driver.cuModuleGetFunction = [](cuda::Function *function, cuda::Module,
+                                  const char *entry) -> cuda::Result {
+    return *function = reinterpret_cast<cuda::Function>(uintptr_t(*entry)), 0;
+  };
+  driver.cuLaunchKernel = [](cuda::Function function, unsigned grid, unsigned, unsigned, unsigned,
+                             unsigned, unsigned, unsigned, cuda::Stream, void **params,
+                             void **) -> cuda::Result {
+    lastLaunch = {function,
+                  grid,
+                  paramAt<uint64_t>(params, 0),
+                  paramAt<int64_t>(params, 5),
+                  paramAt<int32_t>(params, 9 + 3),
+                  paramAt<float>(params, 43),
+                  paramAt<uint64_t>(params, 36)};
+    return 0;
+  };
+  return driver;
+}
+
+/// quietAttention, and code for what its tensor maps and requirements refuse.
+Expected<AttentionForward> twoForms(const DriverTable &driver) {
+  BundleWriter writer = quietAttention();
+  KernelSpec general = writer.manifest.kernels[0];
+  general.entry = "general";
+  general.tensorMaps.clear();
+  general.requirements.clear();
+  writer.manifest.kernels.push_back(general);
+  AttentionForwardDesc desc;
+  desc.headDim = 128;
+  return AttentionForward::create(driver, *Bundle::fromBytes(*writer.bytes()), desc);
+}
+
+/// Runs in which one thing differs from the one before, and says whether the driver was given all
+/// of it.
+bool runChangingArguments(const AttentionForward &plan, int64_t rows) {
+  bool ok = true;
+  AttentionForwardArguments arguments = quietArguments();
+  arguments.q.extents[2] = arguments.o.extents[2] = rows;
+  auto check = [&](char entry) {
+    lastLaunch = {};
+    ok &= plan.run(arguments, 0, 0, nullptr).ok();
+    const Argument &q = arguments.q;
+    ok &= lastLaunch.function == reinterpret_cast<cuda::Function>(uintptr_t(entry)) &&
+          lastLaunch.grid == (q.extents[2] + 127) / 128 * q.extents[0] * q.extents[1] &&
+          lastLaunch.address == q.bits && lastLaunch.stride == q.strides[0] &&
+          lastLaunch.keys == arguments.k.extents[2] && lastLaunch.scale == arguments.scale &&
+          lastLaunch.lse == arguments.lse.bits;
+  };
+  auto refuses = [&] { ok &= plan.run(arguments, 0, 0, nullptr).code() == Code::InvalidArgument; };
+  check('a');
+  arguments.q.extents[2] = arguments.o.extents[2] = rows + 128;
+  check('a');
+  arguments.o.extents[2] = rows;
+  refuses();
+  arguments.o.extents[2] = rows + 128;
+  arguments.q.bits += 256;
+  check('a');
+  arguments.q.bits += 2; // not aligned
+  check('g');
+  arguments.q.bits += 1; // not to an element either
+  refuses();
+  arguments.q.bits -= 3;
+  check('a');
+  arguments.q.strides[0] += 8;
+  check('a');
+  arguments.q.strides[0] += 1;
+  check('g');
+  arguments.q.strides[0] -= 1;
+  arguments.q.strides[3] = 2;
+  check('g');
+  arguments.q.strides[3] = 1;
+  arguments.scale = 0.5f;
+  check('a');
+  arguments.lse = Argument::dense(0x7000, tilewright::ElementType::F32, {4, 16, rows + 128});
+  check('a');
+  arguments.lse.extents[1] = 8;
+  refuses();
+  arguments.lse = Argument::absent();
+  arguments.k.extents[2] = arguments.v.extents[2] = 17;
+  check('a');
+  arguments.v.extents[2] = 16;
+  refuses();
+  return ok;
+}
+
+TEST(RuntimeHotPath, SeesEachChangeOfArguments) {
+  setenv("TILEWRIGHT_CACHE_DIR", "", 1);
+  DriverTable driver = keepingTable();
+  Expected<AttentionForward> plan = twoForms(driver);
+  ASSERT_TRUE(plan.ok()) << plan.status().message();
+  ASSERT_TRUE(plan->prepare(0).ok());
+  EXPECT_TRUE(runChangingArguments(*plan, 4096));
+  std::atomic<int> failures{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t)
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < 300; ++i)
+        if (!runChangingArguments(*plan, 100 + 1000 * t + i))
+          ++failures;
+    });
+  for (std::thread &thread : threads)
+    thread.join();
+  EXPECT_EQ(failures, 0);
+}
+
+TEST(RuntimeHotPath, SeesEachChangeInABackward) {
+  setenv("TILEWRIGHT_CACHE_DIR", "", 1);
+  static thread_local unsigned grids[3];
+  static thread_local size_t numLaunches, numFilled;
+  static thread_local uint64_t filled;
+  DriverTable driver = quietTable();
+  driver.cuMemsetD32Async = [](cuda::DevicePtr address, unsigned, size_t words,
+                               cuda::Stream) -> cuda::Result {
+    filled = address;
+    numFilled = words;
+    return 0;
+  };
+  driver.cuLaunchKernel = [](cuda::Function, unsigned grid, unsigned, unsigned, unsigned, unsigned,
+                             unsigned, unsigned, cuda::Stream, void **, void **) -> cuda::Result {
+    grids[numLaunches++ % 3] = grid;
+    return 0;
+  };
+  Expected<std::shared_ptr<const Bundle>> bundle = Bundle::fromBytes(*backwardBundle().bytes());
+  ASSERT_TRUE(bundle.ok()) << bundle.status().message();
+  AttentionBackwardDesc desc;
+  desc.headDim = 64;
+  Expected<AttentionBackward> plan = AttentionBackward::create(driver, *bundle, desc);
+  ASSERT_TRUE(plan.ok()) << plan.status().message();
+  ASSERT_TRUE(plan->prepare(0).ok());
+
+  auto runs = [&](unsigned first) {
+    bool ok = true;
+    Argument captures[2] = {Argument::dense(0xa0000, tilewright::ElementType::F32, {8}),
+                            Argument::absent()};
+    AttentionBackwardArguments arguments = backwardArguments(captures);
+    for (unsigned rows = first; rows < first + 200; rows += 50) {
+      for (Argument *view :
+           {&arguments.q, &arguments.o, &arguments.dO, &arguments.dQ, &arguments.lse})
+        view->extents[2] = rows;
+      uint64_t bytes = 0, deltaBytes = (uint64_t(16) * rows * 4 + 255) / 256 * 256;
+      ok &= plan->workspaceSize(arguments, 0, bytes).ok() && bytes == deltaBytes + rows * 4096;
+      ok &= !plan->run(arguments, 0x100000, bytes - 256, nullptr).ok();
+      numLaunches = 0;
+      ok &= plan->run(arguments, 0x100000 + 256 * rows, bytes, nullptr).ok();
+      unsigned blocks = (rows + 63) / 64 * 16;
+      ok &= numLaunches == 3 && grids[0] == blocks && grids[1] == 8 * 4 && grids[2] == blocks;
+      ok &= filled == 0x100000 + 256 * rows + deltaBytes && numFilled == rows * 1024;
+    }
+    return ok;
+  };
+  EXPECT_TRUE(runs(300));
+  std::atomic<int> failures{0};
+  std::vector<std::thread> threads;
+  for (unsigned t = 0; t < 2; ++t)
+    threads.emplace_back([&, t] {
+      for (unsigned i = 0; i < 300; ++i)
+        failures += !runs(1 + 1000 * t + i);
+    });
+  for (std::thread &thread : threads)
+    thread.join();
+  EXPECT_EQ(failures, 0);
+}
+
 } // namespace
