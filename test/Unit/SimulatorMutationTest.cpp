@@ -21,15 +21,16 @@ using Proofs = std::map<std::string, std::string>;
 
 class SimulatorMutationTest : public SimulatorTest {
 protected:
-  void expectAllFound(mlir::ModuleOp module, const std::string &entry, const SimulatedCall &call,
-                      Proofs proofs = {}) {
+  /// In one of the calls at least.
+  void expectAllFound(mlir::ModuleOp module, const std::string &entry,
+                      llvm::ArrayRef<SimulatedCall> calls, Proofs proofs = {}) {
     SimulationOptions options;
     options.moments = {AsyncMoment::Latest, AsyncMoment::Earliest, AsyncMoment::Random};
     std::vector<Mutation> mutations = listMutations(module);
     EXPECT_FALSE(mutations.empty());
     std::set<std::string> used;
     std::set<unsigned> executed;
-    {
+    for (const SimulatedCall &call : calls) {
       messages.clear();
       SimulationOptions whole;
       whole.executed = &executed;
@@ -39,8 +40,9 @@ protected:
     for (const Mutation &mutation : mutations) {
       messages.clear();
       auto mutant = mutate(module, mutation);
-      auto copy = call;
-      bool survives = mlir::succeeded(simulate(*mutant, entry, copy.arguments(), options));
+      bool survives = llvm::all_of(calls, [&](SimulatedCall copy) {
+        return mlir::succeeded(simulate(*mutant, entry, copy.arguments(), options));
+      });
       mlir::Operation *op = findMutated(module, mutation);
       auto proof = op->getAttrOfType<mlir::StringAttr>(kRedundantAttr);
       if (!survives) {
@@ -114,6 +116,37 @@ TEST_F(SimulatorMutationTest, MappedBackward) {
   call.scalars = kWindow;
   expectAllFound(*module, "attention_backward", call,
                  {{"tgpu.copy_commit", kMergedGroups}, {"tgpu.sync", kHeadOfRound}});
+}
+
+/// With the blocks and warps that it has by default: there products have grids of warps, and take
+/// what others computed from shared memory. Some blocks are full; the last ones, of the keys of one
+/// call and of the queries of the other, attend nothing.
+TEST_F(SimulatorMutationTest, MappedBackwardByDefault) {
+  for (int64_t depth : {64, 128})
+    for (const char *deterministic : {"false", "true"}) {
+      SCOPED_TRACE(testing::Message() << "D " << depth << ", DETERMINISTIC " << deterministic);
+      auto module = map("attention_backward.mlir",
+                        {{"T", "bf16"},
+                         {"D", std::to_string(depth)},
+                         {"WINDOW", "true"},
+                         {"DETERMINISTIC", deterministic}},
+                        "sm_80", /*warps=*/0);
+      ASSERT_TRUE(module);
+      std::vector<SimulatedCall> calls;
+      for (auto [rows, keys] : {std::pair<int64_t, int64_t>(300, 600), {600, 300}}) {
+        SimulatedCall call;
+        for (const char *name : {"q", "o", "do", "dq"})
+          call.tensors.emplace(name, randomTensor(ElementType::BF16, {1, 2, rows, depth}, name[0]));
+        for (const char *name : {"k", "v", "dk", "dv"})
+          call.tensors.emplace(name, randomTensor(ElementType::BF16, {1, 1, keys, depth}, name[0]));
+        call.tensors.emplace("lse", randomTensor(ElementType::F32, {1, 2, rows}, 0));
+        call.scalars = {
+            {"scale", 0.25}, {"window_left", int64_t(150)}, {"window_right", int64_t(150)}};
+        calls.push_back(std::move(call));
+      }
+      expectAllFound(*module, "attention_backward", calls,
+                     {{"tgpu.copy_commit", kMergedGroups}, {"tgpu.sync", kHeadOfRound}});
+    }
 }
 
 /// With gradients of everything that the modifier captures: sums over a tile, over its rows and
