@@ -9,6 +9,8 @@
 // CAUSAL = bottom_right), O is nevertheless right as long as the mask is causal: an offset adds the
 // same number to every score of a row. LSE then differs by that number.
 //
+// Its gradient is d_slopes [Hq] of a backward with CAPTURE_GRADIENTS=true.
+//
 // Link it to a kernel that has @score_mod: tilewright-run --with kernels/mods/alibi.mlir
 
 tile.capture @slopes : !tile.view<[?], f32>

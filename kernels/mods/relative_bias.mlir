@@ -7,6 +7,8 @@
 //   relative_bias     [Hq, 2 R + 1]   f32
 //   relative_radius   i32, R >= 0; farther keys take the entry of distance R
 //
+// Its gradient is d_relative_bias [Hq, 2 R + 1] of a backward with CAPTURE_GRADIENTS=true.
+//
 // Link it to a kernel that has @score_mod: tilewright-run --with kernels/mods/relative_bias.mlir
 
 tile.capture @relative_bias : !tile.view<[?, ?], f32>

@@ -7,6 +7,8 @@
 // On a GPU tanh may be wrong by 2^-11 of itself where T is bf16 (afn: the machine's own), and by
 // 2^-22 where it is f16 (arcp): not more than a rounding of the score to T.
 //
+// Its gradient is d_softcap [1] of a backward with CAPTURE_GRADIENTS=true.
+//
 // Link it to a kernel that has @score_mod: tilewright-run --with kernels/mods/softcap.mlir
 
 tile.capture @softcap : f32
