@@ -8,6 +8,7 @@
 #include "passes/Conversion/AlignedViews.h"
 
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/IR/BuiltinOps.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -51,7 +52,9 @@ AlignedViews tgpu::getAlignedViews(KernelOp kernel) {
     return copy->getParentOfType<scf::ForOp>() ? WalkResult::interrupt() : WalkResult::advance();
   });
   AlignedViews views;
-  if (!hasRing.wasInterrupted())
+  // Somebody may have taken the name.
+  auto module = kernel->getParentOfType<ModuleOp>();
+  if (!hasRing.wasInterrupted() || module.lookupSymbol(getAlignedEntry(kernel.getSymName())))
     return views;
   kernel.walk([&](Operation *op) {
     std::optional<Access> access = getAccess(op);

@@ -17,7 +17,8 @@ namespace tilewright::tgpu {
 using AlignedViews = llvm::MapVector<unsigned, int64_t>;
 
 /// Of a kernel whose loops copy asynchronously, what views must satisfy so that it needs no code
-/// for others: its loops are then straight lines. Empty for other kernels, which have one form.
+/// for others: its loops are then straight lines. Empty for other kernels, which have one form, and
+/// where the module has something by the name of getAlignedEntry.
 AlignedViews getAlignedViews(KernelOp kernel);
 
 /// The name of the code for aligned views.

@@ -36,8 +36,8 @@ void ConvertTgpuToNvvm::runOnOperation() {
   for (tgpu::KernelOp kernel : llvm::to_vector(module.getOps<tgpu::KernelOp>())) {
     // The code has the kernel's name; the tgpu.kernel is erased when the pass is through.
     std::string name = kernel.getSymName().str();
-    kernel.setSymName(name + ".tgpu");
     tgpu::AlignedViews aligned = tgpu::getAlignedViews(kernel);
+    kernel.setSymName(name + ".tgpu");
     failedAny |= failed(tgpu::KernelEmitter(kernel, name, {}).run());
     if (!failedAny && !aligned.empty())
       failedAny |= failed(
