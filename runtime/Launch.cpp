@@ -140,39 +140,50 @@ struct PackedParams {
   void *pointers[maxParams];
 };
 
-template <typename T>
-void put(PackedParams &packed, const ParamLayout &layout, size_t index, T value) {
-  std::memcpy(packed.bytes + layout.params[index].offset, &value, sizeof(T));
-}
+/// Puts values one behind the other, each where its parameter lies.
+class Packer {
+public:
+  Packer(const ParamLayout &layout, PackedParams &packed)
+      : param(layout.params.data()), bytes(packed.bytes), pointer(packed.pointers) {}
+
+  template <typename T> void put(T value) { std::memcpy(next(), &value, sizeof(T)); }
+  void *next() { return *pointer++ = bytes + param++->offset; }
+  uint32_t width() const { return param->bytes; }
+
+private:
+  const ParamLayout::Param *param;
+  unsigned char *bytes;
+  void **pointer;
+};
 
 Status pack(const DriverTable &driver, const KernelSpec &kernel, const Argument *const *arguments,
             PackedParams &packed) {
-  const ParamLayout &layout = kernel.layout;
-  size_t at = 0;
+  Packer packer(kernel.layout, packed);
   for (size_t i = 0; i < kernel.arguments.size(); ++i) {
     const Argument &argument = *arguments[i];
     if (!kernel.arguments[i].isView) {
       // The bits are in the low bytes, and machines with GPUs are little-endian.
-      std::memcpy(packed.bytes + layout.params[at].offset, &argument.bits, layout.params[at].bytes);
-      ++at;
+      if (packer.width() == 4) {
+        packer.put(uint32_t(argument.bits));
+      } else {
+        uint32_t width = packer.width();
+        std::memcpy(packer.next(), &argument.bits, width);
+      }
       continue;
     }
     unsigned rank = unsigned(kernel.arguments[i].extents.size());
-    put(packed, layout, at++, argument.bits); // an absent one is all zero
+    packer.put(argument.bits); // an absent one is all zero
     for (unsigned dim = 0; dim < rank; ++dim)
-      put(packed, layout, at++, int32_t(argument.extents[dim]));
+      packer.put(int32_t(argument.extents[dim]));
     for (unsigned dim = 0; dim < rank; ++dim)
-      put(packed, layout, at++, argument.strides[dim]);
+      packer.put(argument.strides[dim]);
   }
-  for (const TensorMapSpec &map : kernel.tensorMaps) {
-    auto *encoded = reinterpret_cast<cuda::TensorMap *>(packed.bytes + layout.params[at++].offset);
-    if (Status status = encodeTensorMap(driver, map, kernel.arguments[map.argument],
-                                        *arguments[map.argument], *encoded);
+  for (const TensorMapSpec &map : kernel.tensorMaps)
+    if (Status status =
+            encodeTensorMap(driver, map, kernel.arguments[map.argument], *arguments[map.argument],
+                            *static_cast<cuda::TensorMap *>(packer.next()));
         !status)
       return status;
-  }
-  for (size_t i = 0; i < at; ++i)
-    packed.pointers[i] = packed.bytes + layout.params[i].offset;
   return Status::success();
 }
 
