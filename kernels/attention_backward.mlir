@@ -231,8 +231,6 @@ tile.kernel @attention_backward_keys
       %do_tile = tile.load %do[%b, %h, %m, 0] : !v_view -> !o
 
       %st = tile.dot %k_tile, %q_tile transpose_b : !k, !q -> !st
-      %dpt = tile.dot %v_tile, %do_tile transpose_b : !v, !o -> !st
-
       %rows = tile.iota %m dim 1 : !post
       %natural = arith.mulf %st, %scales_s fastmath<reassoc> : !st
       %modified = tile.map @score_mod(%natural, %b, %h, %rows, %cols)
@@ -245,12 +243,18 @@ tile.kernel @attention_backward_keys
       %pt = math.exp2 %x : !st
       %pt_rounded = tile.cast %pt : !st -> !dst
 
+      // A gradient is linear in its seed, so the score's comes before dP is there, and what waits
+      // for dP are numbers of type T.
+      %gt = tile.map_gradient @score_mod(%natural, %b, %h, %rows, %cols) wrt 0 seed %pt : !st
+          : (!st, i32, i32, !post, !post) -> !st
+      %gt_rounded = tile.cast %gt : !st -> !dst
+
+      %dpt = tile.dot %v_tile, %do_tile transpose_b : !v, !o -> !st
       %delta_row = tile.load %delta[%b, %h, %m] : !row_view -> !row
       %delta_each = tile.expand %delta_row dim 0 : !row -> !st
       %dpt_centred = arith.subf %dpt, %delta_each : !st
-      %dt = arith.mulf %pt, %dpt_centred : !st
-      %dst = tile.map_gradient @score_mod(%natural, %b, %h, %rows, %cols) wrt 0 seed %dt : !st
-          : (!st, i32, i32, !post, !post) -> !st
+      %gt_acc = tile.cast %gt_rounded : !dst -> !st
+      %dst = arith.mulf %gt_acc, %dpt_centred : !st
       %dst_rounded = tile.cast %dst : !st -> !dst
 
       %dv_new = tile.dot %pt_rounded, %do_tile, %dv_old : !dst, !o -> !dv
@@ -263,6 +267,8 @@ tile.kernel @attention_backward_keys
         tile.atomic_add %dq_part, %dq_sum[%b, %h, %m, 0] dims [3, 2] : !dqt, !acc_view
       }
 
+      %pt_acc = tile.cast %pt_rounded : !dst -> !st
+      %dt = arith.mulf %pt_acc, %dpt_centred : !st
       %sums = tile.param and(CAPTURE_GRADIENTS, not(DETERMINISTIC)) : i1
       scf.if %sums {
         tile.add_gradients @score_mod(%natural, %b, %h, %rows, %cols) seed %dt : !st

@@ -72,9 +72,18 @@ LogicalResult KernelEmitter::emitCopyAsync(CopyAsyncOp op) {
       inside = conjunction(inside, less(add(region.index[0], row), region.extent[0]));
     return conjunction(inside, region.inside);
   };
-  auto rowAddress = [&](Value row) {
-    return rank == 2 ? advance(region.origin, mul(mul(toI64(row), region.stride[0]), i64(bytes)))
-                     : region.origin;
+  // Sums of 32 bits first: one product for a row. A row may lie before the view while one that is
+  // reached from it by steps lies inside, so its sign counts.
+  auto addressOf = [&](Value row, Value col, bool isUnit) {
+    Value offset = toU64(add(region.index.back(), col));
+    if (!isUnit)
+      offset = mul(offset, region.stride.back());
+    Value from = region.outer;
+    if (rank == 2) {
+      Value start = mul(toI64(add(region.index[0], row)), region.stride[0]);
+      from = advance(from, mul(start, i64(bytes)));
+    }
+    return advance(from, mul(offset, i64(bytes)));
   };
   /// Does nothing for chunks beyond the last.
   auto guarded = [&](Value number, bool isGuarded, llvm::function_ref<void()> copy) {
@@ -97,7 +106,7 @@ LogicalResult KernelEmitter::emitCopyAsync(CopyAsyncOp op) {
                          : "llvm.nvvm.cp.async.ca.shared.global." + std::to_string(chunk) + ".s";
   auto [row, col] = locate(thread);
   Value target = byteOffset(*shared, row, col);
-  Value source = advance(rowAddress(row), mul(toI64(col), i64(bytes)));
+  Value source = addressOf(row, col, /*isUnit=*/true);
   std::optional<int64_t> rowStep = partition.rowsPerIssue();
   // From issue to issue by one addition: a product for each would cost a thread as many registers.
   Value firstRow = rank == 2 ? add(region.index[0], row) : Value();
@@ -119,7 +128,7 @@ LogicalResult KernelEmitter::emitCopyAsync(CopyAsyncOp op) {
           inside = conjunction(less(add(firstRow, i32(rows)), region.extent[0]), inside);
       } else {
         auto [thisRow, thisCol] = locate(number);
-        from = advance(rowAddress(thisRow), mul(toI64(thisCol), i64(bytes)));
+        from = addressOf(thisRow, thisCol, /*isUnit=*/true);
         to = advance(buffer, byteOffset(*shared, thisRow, thisCol));
         inside = isInside(thisRow, thisCol);
       }
@@ -139,13 +148,11 @@ LogicalResult KernelEmitter::emitCopyAsync(CopyAsyncOp op) {
   Value number = add(thread, mul(loop.getInductionVar(), i32(numThreads)));
   guarded(number, !partition.isEven(), [&] {
     auto [row, col] = locate(number);
-    Value base = rowAddress(row);
     Values elements;
     for (int64_t i = 0; i < perChunk; ++i) {
       Value at = add(col, i32(i));
-      Value address = advance(base, mul(mul(toI64(at), region.stride.back()), i64(bytes)));
-      llvm::append_range(elements,
-                         loadGlobal(address, isInside(row, at), region.view.element, 1, nullptr));
+      llvm::append_range(elements, loadGlobal(addressOf(row, at, /*isUnit=*/false),
+                                              isInside(row, at), region.view.element, 1, nullptr));
     }
     storeVector(advance(buffer, byteOffset(*shared, row, col)), elements);
   });

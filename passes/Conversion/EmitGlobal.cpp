@@ -218,10 +218,13 @@ KernelEmitter::Region KernelEmitter::getRegion(Value viewValue, OperandRange ind
     index.push_back(ShapedType::isDynamic(known) ? getScalar(indices[dynamic++]) : i32(known));
   Value offset = i64(0), outer = i64(0);
   for (int64_t d = 0; d < rank; ++d) {
-    Value part = mul(toI64(index[d]), view.strides[d]);
-    offset = add(offset, part);
-    if (llvm::is_contained(along, d))
+    if (llvm::is_contained(along, d)) {
+      offset = add(offset, mul(toI64(index[d]), view.strides[d]));
       continue;
+    }
+    // A negative index is outside, wherever that would be: so no sign need be kept.
+    Value part = mul(toU64(index[d]), view.strides[d]);
+    offset = add(offset, part);
     outer = add(outer, part);
     region.inside = conjunction(region.inside, less(index[d], view.extents[d]));
   }

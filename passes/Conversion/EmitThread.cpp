@@ -75,6 +75,13 @@ Value KernelEmitter::toI64(Value a) {
     return i64(*known);
   return arith::ExtSIOp::create(b, b.getI64Type(), a);
 }
+Value KernelEmitter::toU64(Value a) {
+  if (a.getType().isInteger(64))
+    return a;
+  if (std::optional<int64_t> known = getConstant(a))
+    return i64(static_cast<uint32_t>(*known));
+  return arith::ExtUIOp::create(b, b.getI64Type(), a);
+}
 Value KernelEmitter::bitcast(Value value, Type type) {
   return value.getType() == type ? value : LLVM::BitcastOp::create(b, type, value).getResult();
 }

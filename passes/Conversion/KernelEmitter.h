@@ -83,6 +83,7 @@ private:
   mlir::Value conjunction(mlir::Value a, mlir::Value b); ///< null stands for true
   mlir::Value less(mlir::Value a, mlir::Value b);        ///< unsigned
   mlir::Value toI64(mlir::Value a);                      ///< signed
+  mlir::Value toU64(mlir::Value a);                      ///< unsigned
   mlir::Value bitcast(mlir::Value value, mlir::Type type);
   mlir::Value advance(mlir::Value pointer, mlir::Value bytes);
   mlir::Value advance(mlir::Value pointer, int64_t bytes);
