@@ -124,13 +124,17 @@ def compile_variant(variant, options, number, folder):
         if options.ptxas:
             log = run_tool([options.ptxas, "-v", f"-arch={options.arch}", base + ".ptx", "-o", base + ".cubin"])
             variant.paths["code"] = base + ".cubin"
-            spills = [int(word) for line in log.splitlines() if "spill stores" in line
-                      for word, unit in zip(line.split(), line.split()[1:]) if unit == "bytes"]
-            variant.resources["spilled_bytes"] = sum(spills[1:]) if spills else 0
-            used = re.findall(r"Used (\d+) registers", log)
-            variant.resources["registers"] = int(used[0]) if used else None
+            variant.resources |= resources_of_log(log)
     except (RuntimeError, ContractError) as error:
         variant.error = f"compile: {error}"
+
+
+def resources_of_log(log):
+    """Of the entry that is launched: the form for aligned views where there are two."""
+    entries = re.findall(r"Compiling entry function '(\w+)'.*?(\d+) bytes spill stores, (\d+) bytes spill loads.*?"
+                         r"Used (\d+) registers", log, re.DOTALL)
+    found = max(entries, key=lambda entry: entry[0].endswith("_aligned"), default=None)
+    return {"registers": int(found[3]), "spilled_bytes": int(found[1]) + int(found[2])} if found else {}
 
 
 def worst_of_report(log):

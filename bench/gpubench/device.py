@@ -47,8 +47,12 @@ class PtxKernel:
         module, self.function = ctypes.c_void_p(), ctypes.c_void_p()
         status = self.driver.cuModuleLoadDataEx(ctypes.byref(module), image, 2, options, values)
         check(status, "loading the code" + (f" ({log.value.decode().strip()})" if log.value else ""))
-        check(self.driver.cuModuleGetFunction(ctypes.byref(self.function), module, contract.entry.encode()),
-              f"finding the entry {contract.entry}")
+        # PyTorch's new arrays are aligned: of two forms, the runtime would take the one for aligned views.
+        for entry in (contract.entry + "_aligned", contract.entry):
+            status = self.driver.cuModuleGetFunction(ctypes.byref(self.function), module, entry.encode())
+            if status == 0:
+                break
+        check(status, f"finding the entry {contract.entry}")
         max_dynamic_shared_size = 8
         check(self.driver.cuFuncSetAttribute(self.function, max_dynamic_shared_size, contract.shared_bytes),
               f"asking for {contract.shared_bytes} bytes of shared memory")

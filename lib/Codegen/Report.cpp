@@ -6,6 +6,7 @@
 #include "lib/Codegen/Report.h"
 
 #include "dialect/Tile/TileExprEval.h"
+#include "passes/Conversion/AlignedViews.h"
 #include "passes/Conversion/TileLayouts.h"
 
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -365,32 +366,46 @@ static void printTraffic(llvm::raw_ostream &os, const SharedTraffic &shared) {
 void tilewright::printReport(llvm::raw_ostream &os, const std::vector<KernelReport> &kernels,
                              const std::vector<KernelResources> &resources) {
   for (const KernelReport &kernel : kernels) {
-    auto known = llvm::find_if(resources,
-                               [&](const KernelResources &r) { return r.kernel == kernel.kernel; });
-    bool isKnown = known != resources.end();
+    auto find = [&](llvm::StringRef entry) -> const KernelResources * {
+      auto known =
+          llvm::find_if(resources, [&](const KernelResources &r) { return r.kernel == entry; });
+      return known == resources.end() ? nullptr : &*known;
+    };
+    // Of two forms, the one that nearly all launches run first.
+    const KernelResources *general = find(kernel.kernel);
+    const KernelResources *aligned = find(tgpu::getAlignedEntry(kernel.kernel));
+    const KernelResources *known = aligned ? aligned : general;
+    auto printSpills = [&](const KernelResources &of) {
+      os << of.spillStoreBytes << " bytes stored, " << of.spillLoadBytes << " bytes loaded, stack "
+         << of.stackBytes << " bytes";
+    };
     os << kernel.kernel << " for " << kernel.target << '\n';
     os << "  threads         " << 32 * kernel.warps << " (" << kernel.warps << " warps)\n";
     os << "  registers       ";
-    if (isKnown)
+    if (known)
       os << known->registers << " a thread";
     else
       os << "unknown";
     os << "\n  spills          ";
-    if (isKnown)
-      os << known->spillStoreBytes << " bytes stored, " << known->spillLoadBytes
-         << " bytes loaded, stack " << known->stackBytes << " bytes";
+    if (known)
+      printSpills(*known);
     else
       os << "unknown";
     os << "\n  shared memory   " << kernel.sharedBytes << " bytes planned";
-    if (isKnown && known->staticSharedBytes)
+    if (known && known->staticSharedBytes)
       os << ", " << known->staticSharedBytes << " bytes static";
     Occupancy occupancy =
-        computeOccupancy(kernel, isKnown ? std::optional(known->registers) : std::nullopt);
+        computeOccupancy(kernel, known ? std::optional(known->registers) : std::nullopt);
     os << "\n  occupancy       ";
-    if (!isKnown)
+    if (!known)
       os << "unknown, at most ";
     os << occupancy.blocks << (occupancy.blocks == 1 ? " block" : " blocks")
        << " a multiprocessor, limited by " << occupancy.limit << '\n';
+    if (aligned && general) {
+      os << "  unaligned views " << general->registers << " registers a thread, spills ";
+      printSpills(*general);
+      os << '\n';
+    }
     for (const RoleReport &role : kernel.roles) {
       os << "  role " << role.name << ": " << role.warps << (role.warps == 1 ? " warp" : " warps");
       if (role.registers)

@@ -83,4 +83,20 @@ TEST(Report, SaysUnknownWithoutAssembler) {
   shared memory   0 bytes planned, 32 bytes static
   occupancy       2 blocks a multiprocessor, limited by registers
 )");
+
+  // Two forms: launches run the one for aligned views, where they can.
+  text.clear();
+  KernelResources aligned = resources;
+  aligned.kernel = "k_aligned";
+  aligned.registers = 128;
+  aligned.spillStoreBytes = aligned.spillLoadBytes = aligned.stackBytes = 0;
+  printReport(os, {makeKernel("sm_80", 4, 0)}, {resources, aligned});
+  EXPECT_EQ(text, R"(k for sm_80
+  threads         128 (4 warps)
+  registers       128 a thread
+  spills          0 bytes stored, 0 bytes loaded, stack 0 bytes
+  shared memory   0 bytes planned, 32 bytes static
+  occupancy       4 blocks a multiprocessor, limited by registers
+  unaligned views 255 registers a thread, spills 8 bytes stored, 16 bytes loaded, stack 24 bytes
+)");
 }

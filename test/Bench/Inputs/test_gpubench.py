@@ -8,6 +8,7 @@ import xml.etree.ElementTree
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "..", "..", "bench"))
 
+import tune  # noqa: E402
 from gpubench import cases, report  # noqa: E402
 from gpubench.contract import Contract, ContractError  # noqa: E402
 
@@ -19,6 +20,22 @@ KERNEL = '''module {
   }
 }
 '''
+
+
+PTXAS = """ptxas info    : Compiling entry function '{}' for 'sm_80'
+ptxas info    : Function properties for {}
+    24 bytes stack frame, {} bytes spill stores, {} bytes spill loads
+ptxas info    : Used {} registers, used 1 barriers, 24 bytes cumulative stack size
+"""
+
+
+class TuneTest(unittest.TestCase):
+    def test_resources_are_those_of_the_entry_that_is_launched(self):
+        general, aligned = PTXAS.format("f", "f", 8, 16, 255), PTXAS.format("f_aligned", "f_aligned", 0, 4, 200)
+        for log in (general + aligned, aligned + general):
+            self.assertEqual(tune.resources_of_log(log), {"registers": 200, "spilled_bytes": 4})
+        self.assertEqual(tune.resources_of_log(general), {"registers": 255, "spilled_bytes": 24})
+        self.assertEqual(tune.resources_of_log(""), {})
 
 
 class CasesTest(unittest.TestCase):
