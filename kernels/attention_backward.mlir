@@ -25,13 +25,14 @@
 //                   are exact sums, bit-identical too, with a workspace of 104 bytes an entry.
 //
 // o and lse are those of attention_forward with the same modifier and masks, replaceable as there.
-// A query that attends no key and a key that no query attends get zero
-// gradients; all of dq, dk and dv is written.
-// P and dS are rounded to T before their products; everything else is kept in ACC.
+// A query that attends no key and a key that no query attends get zero gradients; all of dq, dk and
+// dv is written.
+// P, P * score_mod'(S) and dS are rounded to T; everything else is kept in ACC. (In the kernel of
+// DETERMINISTIC for dQ, dS only.)
 //
-// Four kernels: delta (and LSE in base 2); keys (a block of keys against all queries of its heads: dK, dV, and dQ by
-// atomic additions); convert (dQ from ACC to T) or, with DETERMINISTIC, queries (a block of queries
-// against its keys: dQ).
+// Four kernels: delta (and LSE in base 2); keys (a block of keys against all queries of its heads:
+// dK, dV, and dQ by atomic additions); convert (dQ from ACC to T) or, with DETERMINISTIC, queries
+// (a block of queries against its keys: dQ).
 //
 // Algorithm: FlashAttention-2 (Dao, 2023). The keys kernel computes S^T instead of S, so that P^T
 // and dS^T come out of a product in the order in which dV and dK take them.
