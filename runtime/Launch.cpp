@@ -6,7 +6,6 @@
 
 #include "runtime/TensorMap.h"
 
-#include <algorithm>
 #include <limits>
 
 using namespace tilewright;
@@ -148,7 +147,6 @@ public:
 
   template <typename T> void put(T value) { std::memcpy(next(), &value, sizeof(T)); }
   void *next() { return *pointer++ = bytes + param++->offset; }
-  uint32_t width() const { return param->bytes; }
 
 private:
   const ParamLayout::Param *param;
@@ -156,26 +154,25 @@ private:
   void **pointer;
 };
 
-Status pack(const DriverTable &driver, const KernelSpec &kernel, const Argument *const *arguments,
-            PackedParams &packed) {
+Status pack(const DriverTable &driver, const PreparedKernel &prepared,
+            const Argument *const *arguments, PackedParams &packed) {
+  const KernelSpec &kernel = *prepared.spec;
   Packer packer(kernel.layout, packed);
-  for (size_t i = 0; i < kernel.arguments.size(); ++i) {
-    const Argument &argument = *arguments[i];
-    if (!kernel.arguments[i].isView) {
+  const Argument *const *next = arguments;
+  for (const ContractCheck::Row &row : prepared.contract.arguments()) {
+    const Argument &argument = **next++;
+    if (!row.isView) {
       // The bits are in the low bytes, and machines with GPUs are little-endian.
-      if (packer.width() == 4) {
+      if (row.alignment == 4)
         packer.put(uint32_t(argument.bits));
-      } else {
-        uint32_t width = packer.width();
-        std::memcpy(packer.next(), &argument.bits, width);
-      }
+      else
+        std::memcpy(packer.next(), &argument.bits, row.alignment);
       continue;
     }
-    unsigned rank = unsigned(kernel.arguments[i].extents.size());
     packer.put(argument.bits); // an absent one is all zero
-    for (unsigned dim = 0; dim < rank; ++dim)
+    for (unsigned dim = 0; dim < row.rank; ++dim)
       packer.put(int32_t(argument.extents[dim]));
-    for (unsigned dim = 0; dim < rank; ++dim)
+    for (unsigned dim = 0; dim < row.rank; ++dim)
       packer.put(argument.strides[dim]);
   }
   for (const TensorMapSpec &map : kernel.tensorMaps)
@@ -226,7 +223,8 @@ ContractCheck::ContractCheck(const std::vector<ArgumentSpec> &contract) {
                uint8_t(spec.extents.size()),
                uint32_t(byteWidth(spec.type)),
                {}};
-    std::copy(spec.extents.begin(), spec.extents.end(), row.extents);
+    for (size_t i = 0; i < spec.extents.size(); ++i)
+      row.extents[i] = int32_t(spec.extents[i]);
     rows.push_back(row);
   }
 }
@@ -355,7 +353,7 @@ Status tilewright::runtime::launchKernel(const DriverTable &driver, const Prepar
     return Status::success();
 
   PackedParams packed;
-  if (Status status = pack(driver, kernel, inputs.arguments, packed); !status)
+  if (Status status = pack(driver, prepared, inputs.arguments, packed); !status)
     return status;
 
   bool hasCluster = kernel.cluster[0] * kernel.cluster[1] * kernel.cluster[2] > 1;

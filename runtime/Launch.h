@@ -15,18 +15,20 @@ namespace tilewright::runtime {
 /// A contract in one piece of memory, against which a run checks its arguments.
 class ContractCheck {
 public:
-  explicit ContractCheck(const std::vector<ArgumentSpec> &contract);
-  /// As checkArguments, which knows what is wrong where this is false.
-  bool accepts(const Argument *const *arguments, size_t numArguments) const;
-
-private:
   struct Row {
     bool isView, isOptional;
     ElementType type;
     uint8_t rank;
-    uint32_t alignment;
-    int64_t extents[maxRank]; // -1 is any
+    uint32_t alignment;       // bytes of an element
+    int32_t extents[maxRank]; // -1 is any
   };
+  explicit ContractCheck(const std::vector<ArgumentSpec> &contract);
+  /// As checkArguments, which knows what is wrong where this is false.
+  bool accepts(const Argument *const *arguments, size_t numArguments) const;
+
+  const std::vector<Row> &arguments() const { return rows; }
+
+private:
   std::vector<Row> rows;
 };
 
