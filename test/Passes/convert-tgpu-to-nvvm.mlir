@@ -131,3 +131,19 @@ tgpu.kernel @ids target "sm_80" warps 1 (%x: !tile.view<[?], f32>)
   %u = tile.map @scaled(%t) : (tensor<32xf32, #v>) -> tensor<32xf32, #v>
   tgpu.store %u, %x[%at] : tensor<32xf32, #v>, !tile.view<[?], f32>
 }
+
+// -----
+
+// A tile may begin before the view. Its rows are reached by steps from each thread's first one, which keeps its sign until it is 64 bits
+// wide: rows beyond it may be inside.
+// CHECK-LABEL: llvm.func @before(
+// CHECK:         %[[ROW:.*]] = llvm.add %arg5, %{{.*}} : i32
+// CHECK-NEXT:    %[[WIDE:.*]] = llvm.sext %[[ROW]] : i32 to i64
+// CHECK-NEXT:    llvm.mul %[[WIDE]], %{{.*}} : i64
+// CHECK:         cp.async.cg.shared.global.16
+tgpu.kernel @before target "sm_80" warps 4 (%x: !tile.view<[?, 64], f16>, %at: i32) grid(%i = 1) attributes {shared_bytes = 8192 : i64} {
+  %a = tgpu.alloc at 0 : !tgpu.shared<64x64xf16, b128>
+  tgpu.copy_async %x[%at, 0], %a : !tile.view<[?, 64], f16>, !tgpu.shared<64x64xf16, b128>
+  tgpu.copy_commit
+  tgpu.copy_wait pending 0
+}
