@@ -78,6 +78,23 @@ private:
     Value isZero = compare(arith::CmpFPredicate::OEQ, a, number(0));
     return select(isZero, number(0), value);
   }
+  /// Whether an operation other than those that are bounded computes the value, for each element.
+  bool mayBeInfinite(Value value) const {
+    Operation *def = value.getDefiningOp();
+    if (!def || request.isUniform(value))
+      return false;
+    if (isa<arith::ExtFOp, arith::NegFOp>(def))
+      return mayBeInfinite(def->getOperand(0));
+    if (auto cast = dyn_cast<tile::CastOp>(def))
+      return isa<FloatType>(cast.getSource().getType());
+    return !isa<arith::SIToFPOp, arith::UIToFPOp, math::TanhOp, math::SinOp, math::CosOp,
+                math::ErfOp, math::AtanOp>(def);
+  }
+  /// The adjoint times an operand, by which another was multiplied.
+  Value timesOperand(unsigned i) {
+    Value product = mul(a, operand(i));
+    return mayBeInfinite(op->getOperand(i)) ? guarded(product) : product;
+  }
   /// Calls `value` only if somebody asks.
   template <typename Fn> void give(unsigned i, Fn value) {
     if (request.isWanted(i))
@@ -157,8 +174,8 @@ LogicalResult Rules::applyArith() {
         return success();
       })
       .Case([&](arith::MulFOp) {
-        give(0, [&] { return mul(a, operand(1)); });
-        give(1, [&] { return mul(a, operand(0)); });
+        give(0, [&] { return timesOperand(1); });
+        give(1, [&] { return timesOperand(0); });
         return success();
       })
       .Case([&](arith::DivFOp) { return applyDivision(); })
@@ -185,8 +202,8 @@ LogicalResult Rules::applyMath() {
   auto square = [&](Value x) { return mul(x, x); };
   return llvm::TypeSwitch<Operation *, LogicalResult>(op)
       .Case([&](math::FmaOp) {
-        give(0, [&] { return mul(a, operand(1)); });
-        give(1, [&] { return mul(a, operand(0)); });
+        give(0, [&] { return timesOperand(1); });
+        give(1, [&] { return timesOperand(0); });
         give(2, [&] { return a; });
         return success();
       })

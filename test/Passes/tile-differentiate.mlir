@@ -139,6 +139,31 @@ func.func @guard(%s: tensor<8xf32>, %seed: tensor<8xf32>) -> tensor<8xf32> {
 
 // -----
 
+// So is a product with what may have overflowed, e^s here; that with s needs no guard of its own, but the exponential does.
+// CLEAN-LABEL: func.func private @gated_gradient_0
+// CLEAN-SAME:    (%[[S:.*]]: f32, %[[SEED:.*]]: f32)
+// CLEAN:         %[[E:.*]] = math.exp %[[S]] : f32
+// CLEAN-NEXT:    %[[OF_S:.*]] = arith.mulf %[[SEED]], %[[E]] : f32
+// CLEAN-NEXT:    %[[IS_ZERO:.*]] = arith.cmpf oeq, %[[SEED]], %[[ZERO:.*]] : f32
+// CLEAN-NEXT:    %[[LEFT:.*]] = arith.select %[[IS_ZERO]], %[[ZERO]], %[[OF_S]] : f32
+// CLEAN-NEXT:    %[[OF_E:.*]] = arith.mulf %[[SEED]], %[[S]] : f32
+// CLEAN-NEXT:    %[[OF_EXP:.*]] = arith.mulf %[[OF_E]], %[[E]] : f32
+// CLEAN-NEXT:    %[[IS_ZERO:.*]] = arith.cmpf oeq, %[[OF_E]], %[[ZERO]] : f32
+// CLEAN-NEXT:    %[[RIGHT:.*]] = arith.select %[[IS_ZERO]], %[[ZERO]], %[[OF_EXP]] : f32
+// CLEAN-NEXT:    arith.addf %[[LEFT]], %[[RIGHT]] : f32
+func.func private @gated(%s: f32) -> f32 {
+  %e = math.exp %s : f32
+  %r = arith.mulf %s, %e : f32
+  return %r : f32
+}
+func.func @overflow(%s: tensor<8xf32>, %seed: tensor<8xf32>) -> tensor<8xf32> {
+  %0 = tile.map_gradient @gated(%s) wrt 0 seed %seed : tensor<8xf32>
+      : (tensor<8xf32>) -> tensor<8xf32>
+  return %0 : tensor<8xf32>
+}
+
+// -----
+
 // Adjoints of 16-bit values are f32.
 // CLEAN-LABEL: func.func private @square_gradient_0
 // CLEAN-SAME:    (%[[S:.*]]: f16, %[[SEED:.*]]: f16) -> f16
