@@ -116,7 +116,7 @@ Attribute LayoutInference::getMma(ArrayRef<int64_t> shape, bool keepsRows) const
 }
 
 namespace {
-/// Bytes of operands that all warps read for one product, and that are written for it.
+/// Bytes of operands that all warps of a grid read for one product.
 int64_t getTraffic(tile::DotOp dot, MmaAttr grid, bool lhsInRegisters) {
   auto lhs = cast<RankedTensorType>(dot.getLhs().getType());
   auto rhs = cast<RankedTensorType>(dot.getRhs().getType());
@@ -135,8 +135,8 @@ bool isShared(Value value) {
 }
 } // namespace
 
-/// Of each product, the classes of its operand a and of its result, where the former is a result as
-/// well and need not be turned around.
+/// The class of a product's operand a, where that is the result of a product, too, and need not be
+/// turned around.
 std::optional<unsigned> LayoutInference::getResultRead(tile::DotOp dot) {
   std::optional<unsigned> lhs = classOf(dot.getLhs());
   bool isResult = lhs && !dot.getTransposeA() && llvm::any_of(dots, [&](tile::DotOp other) {
