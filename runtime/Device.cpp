@@ -117,6 +117,25 @@ Status ContextScope::enterStream(cuda::Stream stream, cuda::Context fallback,
   return Status::success();
 }
 
+/// A run on a default stream may come from a thread without a current context, such as one of an
+/// autograd engine. To retain a primary context that nobody uses would create it.
+Status ContextScope::keepIfPrimary(const DeviceInfo &device, PrimaryContext &primary) {
+  unsigned flags = 0;
+  int isActive = 0;
+  if (!driver.cuDevicePrimaryCtxGetState)
+    return Status::success();
+  if (cuda::Result result = driver.cuDevicePrimaryCtxGetState(device.handle, &flags, &isActive))
+    return driver.check(result, "cuDevicePrimaryCtxGetState", "look at the primary context");
+  if (!isActive)
+    return Status::success();
+  Expected<PrimaryContext> retained = PrimaryContext::retain(driver, device);
+  if (!retained)
+    return retained.status();
+  if (retained->get() == context)
+    primary = std::move(*retained);
+  return Status::success();
+}
+
 Status ContextScope::enterDevice(const DeviceInfo &device, PrimaryContext &primary) {
   if (cuda::Result result = driver.cuCtxGetCurrent(&context))
     return driver.check(result, "cuCtxGetCurrent", "find the current context");
@@ -125,7 +144,7 @@ Status ContextScope::enterDevice(const DeviceInfo &device, PrimaryContext &prima
     if (cuda::Result result = driver.cuCtxGetDevice(&current))
       return driver.check(result, "cuCtxGetDevice", "find the device of the context");
     if (current == device.handle)
-      return Status::success();
+      return keepIfPrimary(device, primary);
   }
   Expected<PrimaryContext> retained = PrimaryContext::retain(driver, device);
   if (!retained)

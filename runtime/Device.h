@@ -53,12 +53,13 @@ public:
 
   /// The context of the stream, else the current one, else `fallback`; gives its device.
   Status enterStream(cuda::Stream stream, cuda::Context fallback, cuda::Device &device);
-  /// The current context where it is one of the device, else the primary one, which `primary` then
-  /// holds.
+  /// The current context where it is one of the device, else the primary one. `primary` holds the
+  /// primary one then, if that is it.
   Status enterDevice(const DeviceInfo &device, PrimaryContext &primary);
   cuda::Context get() const { return context; }
 
 private:
+  Status keepIfPrimary(const DeviceInfo &device, PrimaryContext &primary);
   Status push(cuda::Context context);
 
   const DriverTable &driver;

@@ -29,6 +29,8 @@
     (cuda::Context * context, cuda::Device device))                                                \
   X(Required, cuDevicePrimaryCtxRelease, "cuDevicePrimaryCtxRelease_v2", 11000,                    \
     (cuda::Device device))                                                                         \
+  X(Optional, cuDevicePrimaryCtxGetState, "cuDevicePrimaryCtxGetState", 7000,                      \
+    (cuda::Device device, unsigned *flags, int *active))                                           \
   X(Required, cuCtxGetCurrent, "cuCtxGetCurrent", 4000, (cuda::Context * context))                 \
   X(Required, cuCtxPushCurrent, "cuCtxPushCurrent_v2", 4000, (cuda::Context context))              \
   X(Required, cuCtxPopCurrent, "cuCtxPopCurrent_v2", 4000, (cuda::Context * context))              \

@@ -181,8 +181,10 @@ TEST(CaptureGradientsOfNaN, StayInTheirHead) {
     std::vector<double> a = gradientOf(clean), b = gradientOf(poisoned);
     size_t half = a.size() / 2;
     EXPECT_TRUE(std::isnan(b[half / 2]));
+    // Atomic additions may come in another order on a GPU; exact sums may not differ.
+    double slack = std::string(deterministic) == "true" ? 0 : 1e-5;
     for (size_t i = half; i < a.size(); ++i)
-      EXPECT_EQ(a[i], b[i]);
+      EXPECT_NEAR(a[i], b[i], slack * (1 + std::abs(a[i])));
   }
 }
 

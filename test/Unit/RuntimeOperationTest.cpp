@@ -108,6 +108,20 @@ TEST_F(Operations, PreparesInTheCurrentContextOfTheDevice) {
                  "context current");
 }
 
+TEST_F(Operations, RunsInOtherThreadsInThePrimaryContextThatWasCurrent) {
+  fake().isPrimaryActive = true;
+  fake().contexts = {contextOf(2)};
+  {
+    Operation operation = create(scaleBundle());
+    EXPECT_OK(operation.prepare(2));
+    EXPECT_EQ(fake().retained, 1);
+    fake().contexts.clear(); // as in a thread that has none
+    EXPECT_OK(run(operation, scaleArguments()));
+    EXPECT_EQ(fake().launches.back().context, contextOf(2));
+  }
+  EXPECT_EQ(fake().retained, 0);
+}
+
 TEST_F(Operations, ReleasesWhatItLoaded) {
   {
     Operation operation = create(scaleBundle());

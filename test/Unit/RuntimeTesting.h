@@ -61,6 +61,7 @@ struct FakeDriver {
   std::vector<std::string> images, entries;
   std::map<int, int> functionAttributes;
   int retained = 0, loaded = 0;
+  bool isPrimaryActive = false;
 
   cuda::Result enter(const char *name) {
     ++calls[name];
@@ -128,6 +129,11 @@ inline DriverTable fakeTable() {
     ENTER(cuDevicePrimaryCtxRetain);
     *context = contextOf(d);
     ++fake().retained;
+    return cuda::Success;
+  };
+  table.cuDevicePrimaryCtxGetState = [](cuda::Device, unsigned *, int *active) -> cuda::Result {
+    ENTER(cuDevicePrimaryCtxGetState);
+    *active = fake().isPrimaryActive;
     return cuda::Success;
   };
   table.cuDevicePrimaryCtxRelease = [](cuda::Device) -> cuda::Result {
