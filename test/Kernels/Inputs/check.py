@@ -4,6 +4,7 @@
 #
 #   check.py NAME...    where NAME is a function below
 
+import os
 import sys
 
 import numpy as np
@@ -531,6 +532,17 @@ def layer_norm():
         compare(what + "y", got["y"], y * weight + bias if present else y, kind)
         compare(what + "mean", got["mean"], mean, statistics[1])
         compare(what + "rstd", got["rstd"], rstd, statistics[1])
+
+
+def shifted_blocks():
+    """Loads that begin before an array: of a kernel beside this file."""
+    file = os.path.join(os.path.dirname(os.path.abspath(__file__)), "shifted_blocks")
+    random = np.random.default_rng(3)
+    for rows, width in ((5, 32), (100, 64), (130, 32)):
+        x, w = (random.integers(-3, 4, shape).astype(np.float64) for shape in ((rows, width), (rows,)))
+        got = run(file, {"D": width}, {"x": x, "w": w}, {"y": ((width, width), "f32")},
+                  entry=("kernel", "shifted_blocks"), kinds={"x": "f16", "w": "f32"})
+        compare(f"{rows} rows of {width}", got["y"], x.T @ (w[:, None] * x), "f32")
 
 
 if __name__ == "__main__":
