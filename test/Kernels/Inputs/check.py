@@ -98,6 +98,20 @@ def attention_backward():
             check_gradients(str(params), got, backward(q, k, v, do, SCALE, keep, dlse=dlse), kind)
 
 
+def backward_by_default_blocks():
+    """Large ones, whose products share results through shared memory on a GPU."""
+    for width, deterministic in ((64, "false"), (64, "true"), (128, "false"), (128, "true")):
+        q, k, v, do = tensors(20, "f16", 1, 2, 1, 150, 280, width)
+        keep = keep_mask(150, 280, "bottom_right")
+        o, lse, _ = forward(q, k, v, SCALE, keep)
+        params = {"T": "f16", "D": width, "CAUSAL": "bottom_right", "DETERMINISTIC": deterministic}
+        got = run("attention_backward", params,
+                  {"q": q, "k": k, "v": v, "o": round_to(o, "f16"), "do": do, "lse": lse},
+                  gradients(q, k, v, "f16"), {"scale": SCALE, "window_left": -1, "window_right": -1},
+                  entry=("program", "attention_backward"), kinds={"lse": "f32"})
+        check_gradients(str(params), got, backward(q, k, v, do, SCALE, keep), "f16")
+
+
 def backward_is_deterministic():
     """Two runs of the deterministic form are equal bit by bit."""
     q, k, v, do = tensors(50, "f32", 1, 4, 2, 130, 150, 16)
