@@ -185,7 +185,7 @@ tile.kernel @attention_backward_delta
 tile.kernel @attention_backward_keys
     params(D: int, DV: int, T: type, CAUSAL: enum in ["none", "top_left", "bottom_right"],
            WINDOW: flag, DETERMINISTIC: flag, CAPTURE_GRADIENTS: flag, BLOCK_M: int, BLOCK_N: int,
-           DP: int = ceildiv(D, 8) * 8, DVP: int = ceildiv(DV, 8) * 8,
+           DP: int = ceildiv(D, 16) * 16, DVP: int = ceildiv(DV, 8) * 8,
            ACC: type = accumulator(T))
     (%q: !qk_view, %k: !qk_view, %v: !v_view, %do: !v_view, %lse_base2: !row_view,
      %delta: !row_view, %dq_sum: !acc_view, %dk: !qk_view, %dv: !v_view,

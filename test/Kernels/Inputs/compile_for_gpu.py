@@ -61,6 +61,11 @@ def list_cases(folder, names):
                 if name == "matmul" and element in ("e4m3", "e5m2"):
                     params["TC"] = "f16"
                 cases.append((name, params, None))
+        # Widths that no instruction has.
+        if dims[0]:
+            for element, dim in zip(types, ("8", "40", "7", "100")):
+                params = {"T": element, "D": dim, "PAGE": "16", "GROUP": "4"}
+                cases.append((name, {key: params[key] for key in params if f"{key}: int" in text or key == "T"}, None))
         for mod, function in MODS.items():
             if re.search(rf"func\.func private @{function}\b", text):
                 cases.append((name, {"T": "f16", "D": "64"}, mod))
