@@ -100,7 +100,8 @@ def attention_backward():
 
 def backward_by_default_blocks():
     """Large ones, whose products share results through shared memory on a GPU."""
-    for width, deterministic in ((64, "false"), (64, "true"), (128, "false"), (128, "true")):
+    cases = [(width, form) for width in (64, 128) for form in ("false", "true")]
+    for width, deterministic in [(8, "false"), (40, "false")] + cases:
         q, k, v, do = tensors(20, "f16", 1, 2, 1, 150, 280, width)
         keep = keep_mask(150, 280, "bottom_right")
         o, lse, _ = forward(q, k, v, SCALE, keep)
