@@ -164,7 +164,7 @@ private:
   mlir::Value combine(tile::ReduceKind kind, mlir::Value a, mlir::Value b);
   mlir::Value shuffle(llvm::StringRef mode, mlir::Value value, mlir::Value lane);
 
-  //===--- EmitGlobal.cpp, EmitCopy.cpp: views ---------------------------------===//
+  //===--- EmitView.cpp, EmitGlobal.cpp, EmitCopy.cpp: views --------------------===//
 
   struct View {
     mlir::Value base;
