@@ -213,31 +213,8 @@ LogicalResult KernelMapper::mapOp(Operation *op) {
   if (failed(dispatch(op)))
     return failure();
   for (Value result : op->getResults())
-    if (LayoutInference::isTile(result) && !isStaged(result) &&
-        !LayoutInference::isRematerialised(result) && failed(putForDots(result)))
+    if (failed(putForDots(result)))
       return failure();
-  return stageForInnerDots(op);
-}
-
-LogicalResult KernelMapper::stageForInnerDots(Operation *op) {
-  for (Value result : op->getResults()) {
-    bool isCandidate = LayoutInference::isTile(result) && !isStaged(result) &&
-                       !LayoutInference::isRematerialised(result);
-    if (!isCandidate)
-      continue;
-    for (OpOperand &use : result.getUses()) {
-      auto dot = dyn_cast<tile::DotOp>(use.getOwner());
-      if (!dot || use.getOperandNumber() > 1 || dot->getBlock() == op->getBlock())
-        continue;
-      // What lies as an accumulator is operand a without being moved.
-      if (use.getOperandNumber() == 0 && !isa<BlockedAttr>(layouts.get(result)))
-        continue;
-      SharedType buffer = getOperandBuffer(dot, use.getOperandNumber());
-      if (!buffer)
-        return failure();
-      getInShared(result, buffer);
-    }
-  }
   return success();
 }
 

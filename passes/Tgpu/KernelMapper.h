@@ -46,8 +46,6 @@ private:
                            std::optional<llvm::ArrayRef<int64_t>> dims);
   mlir::Value reshape(mlir::Value tile, llvm::ArrayRef<int64_t> shape, mlir::Attribute layout);
   mlir::LogicalResult dispatch(mlir::Operation *op);
-  /// Puts results that products of inner loops read into shared memory now, once.
-  mlir::LogicalResult stageForInnerDots(mlir::Operation *op);
   mlir::LogicalResult mapFor(mlir::scf::ForOp op);
   mlir::LogicalResult mapIf(mlir::scf::IfOp op);
   /// The operations before the terminator, whose operands become `yielded` in the layouts of
@@ -103,8 +101,9 @@ private:
   mlir::Value getAlloc(mlir::Value key, SharedType type);
   /// Writes the tile there, to be read behind a barrier.
   void putInShared(mlir::Value value, SharedType type);
-  /// Does so for products of the block that read it from there: as soon as it is known, so that one
-  /// barrier serves all that is written before the first of them.
+  /// Does so for products that read it from there, as soon as it is known: for those of the block,
+  /// so that one barrier serves all that is written before the first of them; for those of inner
+  /// loops, so that it is written once.
   mlir::LogicalResult putForDots(mlir::Value value);
   /// Whether mma.sync takes the operand as it lies in registers.
   bool isReadFromRegisters(tile::DotOp op, unsigned operand);
@@ -115,7 +114,9 @@ private:
   /// A vector that a loop reads from memory in every round, such as a number for each row: copied
   /// ahead with the operands of its products.
   static bool isRow(tile::LoadOp load);
-  mlir::LogicalResult copyRow(tile::LoadOp op);
+  SharedType getRowBuffer(tile::LoadOp row);
+  /// Starts a copy of the tile.
+  void copyToShared(tile::LoadOp op, SharedType type);
   static bool isStaged(mlir::Value value);
 
   tile::KernelOp kernel;

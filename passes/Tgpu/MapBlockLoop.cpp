@@ -139,7 +139,9 @@ LogicalResult KernelMapper::copyAhead(tile::ForBlocksOp op, Value begin) {
       if (!(feedsDot || isRow(load)) || written.contains(load.getView()))
         continue;
       b.setLoc(load.getLoc());
-      if (failed(feedsDot ? copyForDots(load) : copyRow(load)))
+      if (!feedsDot)
+        copyToShared(load, getRowBuffer(load));
+      else if (failed(copyForDots(load)))
         return failure();
       copiedAhead.insert(load);
       continue;

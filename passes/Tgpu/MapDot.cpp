@@ -101,15 +101,18 @@ LogicalResult KernelMapper::copyForDots(tile::LoadOp op) {
       return failure();
     buffers.insert(buffer);
   }
-  for (Type type : buffers) {
-    Value buffer = getAlloc(op, cast<SharedType>(type));
-    CopyAsyncOp::create(b, map.lookup(op.getView()), getAll(op.getIndices(), op.getIndices()),
-                        op.getStaticIndicesAttr(), op.getDimsAttr(), buffer);
-    CopyCommitOp::create(b);
-    copiesPending = writesShared = true;
-    inShared[{op, type}] = buffer;
-  }
+  for (Type type : buffers)
+    copyToShared(op, cast<SharedType>(type));
   return success();
+}
+
+void KernelMapper::copyToShared(tile::LoadOp op, SharedType type) {
+  Value buffer = getAlloc(op, type);
+  CopyAsyncOp::create(b, map.lookup(op.getView()), getAll(op.getIndices(), op.getIndices()),
+                      op.getStaticIndicesAttr(), op.getDimsAttr(), buffer);
+  CopyCommitOp::create(b);
+  copiesPending = writesShared = true;
+  inShared[{op, type}] = buffer;
 }
 
 bool KernelMapper::isRow(tile::LoadOp load) {
@@ -119,22 +122,15 @@ bool KernelMapper::isRow(tile::LoadOp load) {
          getElementBits(type.getElementType()) >= leastBits;
 }
 
-LogicalResult KernelMapper::copyRow(tile::LoadOp op) {
-  auto type = cast<RankedTensorType>(op.getType());
-  SharedType buffer = getShared(type.getShape(), type.getElementType());
-  inShared[{op, buffer}] = getAlloc(op, buffer);
-  CopyAsyncOp::create(b, map.lookup(op.getView()), getAll(op.getIndices(), op.getIndices()),
-                      op.getStaticIndicesAttr(), op.getDimsAttr(), getAlloc(op, buffer));
-  CopyCommitOp::create(b);
-  copiesPending = writesShared = true;
-  return success();
+SharedType KernelMapper::getRowBuffer(tile::LoadOp row) {
+  auto type = cast<RankedTensorType>(row.getType());
+  return getShared(type.getShape(), type.getElementType());
 }
 
 LogicalResult KernelMapper::mapLoad(tile::LoadOp op) {
   if (copiedAhead.contains(op) && isRow(op)) {
-    auto type = cast<RankedTensorType>(op.getType());
     waitForCopies();
-    Value row = inShared.lookup({op, getShared(type.getShape(), type.getElementType())});
+    Value row = inShared.lookup({op, getRowBuffer(op)});
     map.map(op.getResult(), ReadOp::create(b, getType(op.getResult()), row, false));
     return success();
   }
@@ -193,16 +189,29 @@ bool KernelMapper::isReadFromRegisters(tile::DotOp op, unsigned operand) {
 }
 
 LogicalResult KernelMapper::putForDots(Value value) {
+  if (!LayoutInference::isTile(value) || isStaged(value) ||
+      LayoutInference::isRematerialised(value))
+    return success();
   for (OpOperand &use : value.getUses()) {
     auto dot = dyn_cast<tile::DotOp>(use.getOwner());
-    if (!dot || use.getOperandNumber() > 1 || dot->getBlock() != value.getParentBlock() ||
-        !usesMma(dot) || !isa<MmaAttr>(layouts.get(dot.getResult())) ||
-        isReadFromRegisters(dot, use.getOperandNumber()))
+    unsigned operand = use.getOperandNumber();
+    if (!dot || operand > 1)
       continue;
-    SharedType buffer = getOperandBuffer(dot, use.getOperandNumber());
+    bool isInner = dot->getBlock() != value.getParentBlock();
+    // What lies as an accumulator is operand a without being moved. Multiply-adds and wgmma of the
+    // block write their operands where they stand.
+    bool isShared = isInner ? operand == 1 || isa<BlockedAttr>(layouts.get(value))
+                            : usesMma(dot) && isa<MmaAttr>(layouts.get(dot.getResult())) &&
+                                  !isReadFromRegisters(dot, operand);
+    if (!isShared)
+      continue;
+    SharedType buffer = getOperandBuffer(dot, operand);
     if (!buffer)
       return failure();
-    putInShared(value, buffer);
+    if (isInner)
+      getInShared(value, buffer);
+    else
+      putInShared(value, buffer);
   }
   return success();
 }
