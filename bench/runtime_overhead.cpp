@@ -75,9 +75,9 @@ Expected<Plan> quietPlanOf(const BundleWriter &writer, int64_t headDim, const Dr
 
 const auto someStream = reinterpret_cast<cuda::Stream>(uintptr_t(0x5000));
 
-void quietTensorMaps(benchmark::State &state) {
+void runQuietForward(benchmark::State &state, const BundleWriter &writer) {
   DriverTable driver = quietTable();
-  auto plan = quietPlanOf<AttentionForward, AttentionForwardDesc>(quietAttention(), 128, driver);
+  auto plan = quietPlanOf<AttentionForward, AttentionForwardDesc>(writer, 128, driver);
   if (!plan)
     return state.SkipWithError("the plan cannot be prepared");
   AttentionForwardArguments arguments = quietArguments();
@@ -85,18 +85,11 @@ void quietTensorMaps(benchmark::State &state) {
     if (!plan->run(arguments, 0, 0, someStream))
       return state.SkipWithError("the run failed");
 }
+
+void quietTensorMaps(benchmark::State &state) { runQuietForward(state, quietAttention()); }
 BENCHMARK(quietTensorMaps);
 
-void quietForward(benchmark::State &state) {
-  DriverTable driver = quietTable();
-  auto plan = quietPlanOf<AttentionForward, AttentionForwardDesc>(forwardBundle(), 128, driver);
-  if (!plan)
-    return state.SkipWithError("the plan cannot be prepared");
-  AttentionForwardArguments arguments = quietArguments();
-  for (auto _ : state)
-    if (!plan->run(arguments, 0, 0, someStream))
-      return state.SkipWithError("the run failed");
-}
+void quietForward(benchmark::State &state) { runQuietForward(state, forwardBundle()); }
 BENCHMARK(quietForward);
 
 void quietBackward(benchmark::State &state) {
