@@ -14,7 +14,8 @@
 //
 // @score_mod and @mask_mod are replaceable as in the forward, and take positions within a sequence.
 // Sequences may be empty. A query that attends no key and a key that no query attends get zero
-// gradients; every row of a sequence is written. P and dS are rounded to T before their products.
+// gradients; every row of a sequence is written. P, P * score_mod'(S) and dS are rounded to T;
+// everything else is kept in ACC. (In the kernel for dQ, dS only.)
 // dK and dV are summed by one instance for each block of keys, dQ by one for each block of queries:
 // no atomics, runs are bit-identical (gradients of captures: with DETERMINISTIC).
 //
@@ -101,11 +102,11 @@ tile.program @attention_varlen_backward
            ROW_BYTES: int = ceildiv(max(D, DV) * bits(T), 8),
            BLOCK_M: int in [16, 32, 64, 128] =
                select(TARGET == "cpu", 64,
-                  select(ROW_BYTES <= 256, select(bits(T) == 16, 64, 32),
+                  select(and(bits(T) == 16, and(ROW_BYTES > 128, ROW_BYTES <= 256)), 64,
                          select(ROW_BYTES <= 512, 32, 16))),
            BLOCK_N: int in [16, 32, 64, 128] =
                select(TARGET == "cpu", select(max(D, DV) <= 128, 128, 64),
-                  select(and(ROW_BYTES <= 128, bits(T) == 16), 128,
+                  select(and(ROW_BYTES <= 256, bits(T) == 16), 128,
                          select(ROW_BYTES <= 256, 64, select(ROW_BYTES <= 512, 32, 16)))),
            ACC: type = accumulator(T))
     require(D <= 256, DV <= 256,
@@ -123,25 +124,31 @@ tile.program @attention_varlen_backward
      %cu_seqlens_q: !cu_view, %cu_seqlens_k: !cu_view, %max_seqlen_q: i32, %max_seqlen_k: i32,
      %scale: f32, %window_left: i32, %window_right: i32) {
   %delta = tile.workspace [dim(q, 1), dim(q, 0)] : !row_view
-  tile.launch @attention_varlen_backward_delta(%o, %do, %dlse, %delta)
-      : !v_view, !v_view, !row_view, !row_view
+  %lse_base2 = tile.workspace [dim(q, 1), dim(q, 0)] : !row_view
+  tile.launch @attention_varlen_backward_delta(%o, %do, %lse, %dlse, %delta, %lse_base2)
+      : !v_view, !v_view, !row_view, !row_view, !row_view, !row_view
   tile.launch @attention_varlen_backward_keys(
-      %q, %k, %v, %do, %lse, %delta, %dk, %dv, %cu_seqlens_q, %cu_seqlens_k, %max_seqlen_k,
+      %q, %k, %v, %do, %lse_base2, %delta, %dk, %dv, %cu_seqlens_q, %cu_seqlens_k, %max_seqlen_k,
       %scale, %window_left, %window_right)
       : !qk_view, !qk_view, !v_view, !v_view, !row_view, !row_view, !qk_view, !v_view,
         !cu_view, !cu_view, i32, f32, i32, i32
+  // Squarer blocks than those of the keys, in which this kernel would spill.
   tile.launch @attention_varlen_backward_queries(
-      %q, %k, %v, %do, %lse, %delta, %dq, %cu_seqlens_q, %cu_seqlens_k, %max_seqlen_q,
+      %q, %k, %v, %do, %lse_base2, %delta, %dq, %cu_seqlens_q, %cu_seqlens_k, %max_seqlen_q,
       %scale, %window_left, %window_right)
+      with (BLOCK_M = max(BLOCK_M, ceildiv(BLOCK_N, 2)),
+            BLOCK_N = select(TARGET == "cpu", BLOCK_N, min(BLOCK_N, 64)))
       : !qk_view, !qk_view, !v_view, !v_view, !row_view, !row_view, !qk_view,
         !cu_view, !cu_view, i32, f32, i32, i32
 }
 
-// delta = rowsum(dO * O) - dLSE, for all rows alike: sequences do not matter here.
+// delta = rowsum(dO * O) - dLSE, and LSE in base 2; for all rows alike: sequences do not matter
+// here.
 tile.kernel @attention_varlen_backward_delta
     params(DV: int, T: type, BLOCK_M: int, DVP: int = ceildiv(DV, 8) * 8,
            ACC: type = accumulator(T))
-    (%o: !v_view, %do: !v_view, %dlse: optional !row_view, %delta: !row_view)
+    (%o: !v_view, %do: !v_view, %lse: !row_view, %dlse: optional !row_view, %delta: !row_view,
+     %lse_base2: !row_view)
     grid(%bm = ceildiv(dim(o, 0), BLOCK_M), %h = dim(o, 1)) {
   %block_m = tile.param BLOCK_M : i32
   %m = arith.muli %bm, %block_m : i32
@@ -154,6 +161,9 @@ tile.kernel @attention_varlen_backward_delta
   %sum = tile.reduce add %product dim 1 : !tile.tile<[BLOCK_M, DVP], ACC> -> !row
   %result = arith.subf %sum, %dlse_row : !row
   tile.store %result, %delta[%h, %m] : !row, !row_view
+  %lse_row = tile.load %lse[%h, %m] : !row_view -> !row
+  %base2_row = tile.map @base2_or_zero(%lse_row) : (!row) -> !row
+  tile.store %base2_row, %lse_base2[%h, %m] : !row, !row_view
 }
 
 // A block of keys against the queries of every head of its group: dK and dV need no atomics.
@@ -162,9 +172,10 @@ tile.kernel @attention_varlen_backward_keys
            WINDOW: flag, DETERMINISTIC: flag, CAPTURE_GRADIENTS: flag, BLOCK_M: int, BLOCK_N: int,
            DP: int = ceildiv(D, 8) * 8, DVP: int = ceildiv(DV, 8) * 8,
            ACC: type = accumulator(T))
-    (%q: !qk_view, %k: !qk_view, %v: !v_view, %do: !v_view, %lse: !row_view, %delta: !row_view,
-     %dk: !qk_view, %dv: !v_view, %cu_seqlens_q: !cu_view, %cu_seqlens_k: !cu_view,
-     %max_seqlen_k: i32, %scale: f32, %window_left: i32, %window_right: i32)
+    (%q: !qk_view, %k: !qk_view, %v: !v_view, %do: !v_view, %lse_base2: !row_view,
+     %delta: !row_view, %dk: !qk_view, %dv: !v_view, %cu_seqlens_q: !cu_view,
+     %cu_seqlens_k: !cu_view, %max_seqlen_k: i32,
+     %scale: f32, %window_left: i32, %window_right: i32)
     grid(%bn = ceildiv(max_seqlen_k, BLOCK_N), %hk = dim(k, 1),
          %b = dim(cu_seqlens_k, 0) - 1) {
   %c0 = arith.constant 0 : i32
@@ -188,7 +199,7 @@ tile.kernel @attention_varlen_backward_keys
   %k_seq = tile.subview %k dim 0 from %k_begin size %keys : !qk_view
   %v_seq = tile.subview %v dim 0 from %k_begin size %keys : !v_view
   %do_seq = tile.subview %do dim 0 from %q_begin size %queries : !v_view
-  %lse_seq = tile.subview %lse dim 1 from %q_begin size %queries : !row_view
+  %lse_seq = tile.subview %lse_base2 dim 1 from %q_begin size %queries : !row_view
   %delta_seq = tile.subview %delta dim 1 from %q_begin size %queries : !row_view
   %dk_seq = tile.subview %dk dim 0 from %k_begin size %keys : !qk_view
   %dv_seq = tile.subview %dv dim 0 from %k_begin size %keys : !v_view
@@ -221,8 +232,6 @@ tile.kernel @attention_varlen_backward_keys
         iter_args(%dk_old = %dk_heads : !dk, %dv_old = %dv_heads : !dv) {
       %q_tile = tile.load %q_seq[%m, %h, 0] dims [0, 2] : !qk_view -> !q
       %do_tile = tile.load %do_seq[%m, %h, 0] dims [0, 2] : !v_view -> !o
-      %lse_row = tile.load %lse_seq[%h, %m] : !row_view -> !row
-      %delta_row = tile.load %delta_seq[%h, %m] : !row_view -> !row
 
       %st = tile.dot %k_tile, %q_tile transpose_b : !k, !q -> !st
       %rows = tile.iota %m dim 1 : !post
@@ -230,24 +239,32 @@ tile.kernel @attention_varlen_backward_keys
       %modified = tile.map @score_mod(%natural, %b, %h, %rows, %cols)
           : (!st, i32, i32, !post, !post) -> !st
       %base2 = arith.mulf %modified, %log2es fastmath<reassoc, contract> : !st
-      %lse_base2 = tile.map @base2_or_zero(%lse_row) : (!row) -> !row
-      %lse_each = tile.expand %lse_base2 dim 0 : !row -> !st
+      %lse_row = tile.load %lse_seq[%h, %m] : !row_view -> !row
+      %lse_each = tile.expand %lse_row dim 0 : !row -> !st
       %below = arith.subf %base2, %lse_each fastmath<contract> : !st
       %x = tile.select %keep, %below, %masked_out : !tile.tile<[BLOCK_N, BLOCK_M], i1>, !st
       %pt = math.exp2 %x : !st
-
       %pt_rounded = tile.cast %pt : !st -> !dst
-      %dv_new = tile.dot %pt_rounded, %do_tile, %dv_old : !dst, !o -> !dv
+
+      // A gradient is linear in its seed, so the score's comes before dP is there, and what waits
+      // for dP are numbers of type T.
+      %gt = tile.map_gradient @score_mod(%natural, %b, %h, %rows, %cols) wrt 0 seed %pt : !st
+          : (!st, i32, i32, !post, !post) -> !st
+      %gt_rounded = tile.cast %gt : !st -> !dst
 
       %dpt = tile.dot %v_tile, %do_tile transpose_b : !v, !o -> !st
+      %delta_row = tile.load %delta_seq[%h, %m] : !row_view -> !row
       %delta_each = tile.expand %delta_row dim 0 : !row -> !st
       %dpt_centred = arith.subf %dpt, %delta_each : !st
-      %dt = arith.mulf %pt, %dpt_centred : !st
-      %dst = tile.map_gradient @score_mod(%natural, %b, %h, %rows, %cols) wrt 0 seed %dt : !st
-          : (!st, i32, i32, !post, !post) -> !st
+      %gt_acc = tile.cast %gt_rounded : !dst -> !st
+      %dst = arith.mulf %gt_acc, %dpt_centred : !st
       %dst_rounded = tile.cast %dst : !st -> !dst
+
+      %dv_new = tile.dot %pt_rounded, %do_tile, %dv_old : !dst, !o -> !dv
       %dk_new = tile.dot %dst_rounded, %q_tile, %dk_old : !dst, !q -> !dk
 
+      %pt_acc = tile.cast %pt_rounded : !dst -> !st
+      %dt = arith.mulf %pt_acc, %dpt_centred : !st
       %sums = tile.param and(CAPTURE_GRADIENTS, not(DETERMINISTIC)) : i1
       scf.if %sums {
         tile.add_gradients @score_mod(%natural, %b, %h, %rows, %cols) seed %dt : !st
@@ -277,8 +294,8 @@ tile.kernel @attention_varlen_backward_queries
            WINDOW: flag, BLOCK_M: int, BLOCK_N: int,
            DP: int = ceildiv(D, 8) * 8, DVP: int = ceildiv(DV, 8) * 8,
            ACC: type = accumulator(T))
-    (%q: !qk_view, %k: !qk_view, %v: !v_view, %do: !v_view, %lse: !row_view, %delta: !row_view,
-     %dq: !qk_view, %cu_seqlens_q: !cu_view, %cu_seqlens_k: !cu_view,
+    (%q: !qk_view, %k: !qk_view, %v: !v_view, %do: !v_view, %lse_base2: !row_view,
+     %delta: !row_view, %dq: !qk_view, %cu_seqlens_q: !cu_view, %cu_seqlens_k: !cu_view,
      %max_seqlen_q: i32, %scale: f32, %window_left: i32, %window_right: i32)
     grid(%bm = ceildiv(max_seqlen_q, BLOCK_M), %h = dim(q, 1), %b = dim(cu_seqlens_q, 0) - 1) {
   %c0 = arith.constant 0 : i32
@@ -304,7 +321,7 @@ tile.kernel @attention_varlen_backward_queries
   %k_seq = tile.subview %k dim 0 from %k_begin size %keys : !qk_view
   %v_seq = tile.subview %v dim 0 from %k_begin size %keys : !v_view
   %do_seq = tile.subview %do dim 0 from %q_begin size %queries : !v_view
-  %lse_seq = tile.subview %lse dim 1 from %q_begin size %queries : !row_view
+  %lse_seq = tile.subview %lse_base2 dim 1 from %q_begin size %queries : !row_view
   %delta_seq = tile.subview %delta dim 1 from %q_begin size %queries : !row_view
   %dq_seq = tile.subview %dq dim 0 from %q_begin size %queries : !qk_view
 
@@ -325,8 +342,7 @@ tile.kernel @attention_varlen_backward_queries
   %do_tile = tile.load %do_seq[%m, %h, 0] dims [0, 2] : !v_view -> !o
   %lse_row = tile.load %lse_seq[%h, %m] : !row_view -> !row
   %delta_row = tile.load %delta_seq[%h, %m] : !row_view -> !row
-  %lse_base2 = tile.map @base2_or_zero(%lse_row) : (!row) -> !row
-  %lse_each = tile.expand %lse_base2 dim 1 : !row -> !s
+  %lse_each = tile.expand %lse_row dim 1 : !row -> !s
   %delta_each = tile.expand %delta_row dim 1 : !row -> !s
 
   %rows = tile.iota %m dim 0 : !pos
