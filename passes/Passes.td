@@ -577,6 +577,21 @@ def TgpuScheduleDots : Pass<"tgpu-schedule-dots", "::mlir::ModuleOp"> {
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect"];
 }
 
+def TgpuStepProducts : Pass<"tgpu-step-products", "::mlir::ModuleOp"> {
+  let summary = "issue products in steps where registers are short";
+  let description = [{
+    ptxas reads operands of products ahead of them, as far as it believes registers to be free, and believes too much:
+    where tiles take many registers besides, it puts addresses and counters into local memory. A product that is not
+    alone in its body becomes `stepwise`, which leaves ptxas little to move, where tiles take more than 112
+    registers of a thread at it, or more than 136 at some product of the kernel. Elsewhere ptxas's own order is the
+    better one.
+
+    Before: `%s = tgpu.mma %a, %b, %acc : ...`
+
+    After: `%s = tgpu.mma %a, %b, %acc stepwise : ...`
+  }];
+}
+
 def TgpuCloneSegments : Pass<"tgpu-clone-segments", "::mlir::ModuleOp"> {
   let summary = "a loop of its own for each part of a loop that branches on its rounds";
   let description = [{

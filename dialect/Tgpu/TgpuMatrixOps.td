@@ -56,6 +56,10 @@ def Tgpu_MmaOp : Tgpu_Op<"mma", [Pure]> {
   let description = [{
     `result = a b + acc`, a of shape M x K, b of shape K x N.
 
+    `stepwise` orders the instructions, and changes no result: the product goes in steps of a few instructions, the
+    operands of a step are read from shared memory during the step before it, and the assembler moves nothing from one
+    step into another. A thread then holds the operands of two steps, however many registers the assembler believes free.
+
     Preconditions: all lanes of a warp execute it. Postconditions: the result may be read at once.
 
     Example: `%s = tgpu.mma %a, %b, %acc : tensor<128x64xbf16, #tgpu.operand<a, #tgpu.mma<4, 1>>>, tensor<64x64xbf16, #tgpu.operand<b, #tgpu.mma<4, 1>>> -> tensor<128x64xf32, #tgpu.mma<4, 1>>`
@@ -67,9 +71,13 @@ def Tgpu_MmaOp : Tgpu_Op<"mma", [Pure]> {
     - an accumulator of other elements than f32
     - layouts for other than the warps that execute it
   }];
-  let arguments = (ins Tgpu_RegisterTile:$a, Tgpu_RegisterTile:$b, Tgpu_RegisterTile:$acc);
+  let arguments = (ins Tgpu_RegisterTile:$a, Tgpu_RegisterTile:$b, Tgpu_RegisterTile:$acc,
+                       UnitAttr:$stepwise);
   let results = (outs Tgpu_RegisterTile:$result);
-  let assemblyFormat = "$a `,` $b `,` $acc attr-dict `:` type($a) `,` type($b) `->` custom<SameType>(type($result), type($acc))";
+  let assemblyFormat = [{
+    $a `,` $b `,` $acc (`stepwise` $stepwise^)? attr-dict `:`
+    type($a) `,` type($b) `->` custom<SameType>(type($result), type($acc))
+  }];
   let hasVerifier = 1;
 }
 

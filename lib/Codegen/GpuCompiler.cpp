@@ -56,6 +56,7 @@ LogicalResult tilewright::mapToGpu(ModuleOp module, const GpuOptions &options) {
   manager.addPass(createTgpuAssignRoles());
   manager.addPass(createTgpuStageStores());
   manager.addPass(createTgpuScheduleDots());
+  manager.addPass(createTgpuStepProducts());
   manager.addPass(createCanonicalizerPass());
   manager.addPass(createCSEPass());
   manager.addPass(createTgpuPlanSharedMemory());

@@ -77,6 +77,25 @@ LogicalResult KernelEmitter::emitCast(tile::CastOp op) {
   return success();
 }
 
+/// One of a pair of 16 bits, in f32. Taken out of the pair here: the assembler keeps a half that it
+/// has taken out in a register of its own for as long as it lives, a pair in one.
+Value KernelEmitter::widenHalf(Value x) {
+  Type f32 = b.getF32Type();
+  auto taken = x.getDefiningOp<LLVM::ExtractElementOp>();
+  APInt index;
+  if (!taken || !matchPattern(taken.getPosition(), m_ConstantInt(&index)) ||
+      taken.getVector().getType() != VectorType::get(2, x.getType()))
+    return arith::ExtFOp::create(b, f32, x);
+  bool isUpper = !index.isZero();
+  if (x.getType().isF16())
+    return arith::ExtFOp::create(b, f32, extract(taken.getVector(), isUpper));
+  // A bf16 is the upper half of an f32.
+  Value pair = bitcast(taken.getVector(), b.getI32Type());
+  return bitcast(isUpper ? arith::AndIOp::create(b, pair, i32(-0x10000)).getResult()
+                         : arith::ShLIOp::create(b, pair, i32(16)).getResult(),
+                 f32);
+}
+
 Values KernelEmitter::castElements(ArrayRef<Value> source, Type from, Type to) {
   if (from == to)
     return Values(source);
@@ -116,6 +135,8 @@ Values KernelEmitter::castElements(ArrayRef<Value> source, Type from, Type to) {
       // Between the two of 16 bits by way of f32, which holds both.
       if (fromBits == toBits)
         y = arith::TruncFOp::create(b, to, arith::ExtFOp::create(b, f32, x));
+      else if (fromBits == 16 && to.isF32())
+        y = widenHalf(x);
       else if (fromBits < toBits)
         y = arith::ExtFOp::create(b, to, x);
       else

@@ -63,24 +63,49 @@ LogicalResult KernelEmitter::emitMma(MmaOp op) {
     return list;
   };
 
-  Type result = LLVM::LLVMStructType::getLiteral(b.getContext(),
-                                                 SmallVector<Type>(4, accType.getElementType()));
-  // One ldmatrix brings operand b for two steps of k. A few columns at a time for both of them:
+  Type sumType = LLVM::LLVMStructType::getLiteral(b.getContext(),
+                                                  SmallVector<Type>(4, accType.getElementType()));
+  // One ldmatrix brings operand b for two atoms along k. A few columns at a time for both of them:
   // products that follow each other do not wait for each other, and few registers hold operands.
-  constexpr int64_t groupK = 2, groupN = 4;
-  for (int64_t firstK = 0; firstK < atomsK; firstK += groupK)
-    for (int64_t firstN = 0; firstN < atomsN; firstN += groupN)
-      for (int64_t k = firstK; k < std::min(firstK + groupK, atomsK); ++k)
-        for (int64_t n = firstN; n < std::min(firstN + groupN, atomsN); ++n)
-          for (int64_t m = 0; m < atomsM; ++m) {
-            Values list = getWords(operands[0], 4 * (m * atomsK + k), 4);
-            llvm::append_range(list, getWords(operands[1], 2 * (n * atomsK + k), 2));
-            MutableArrayRef<Value> atom = MutableArrayRef(acc).slice(4 * (m * atomsN + n), 4);
-            llvm::append_range(list, atom);
-            Value sum = intrinsic(name, result, list);
-            for (auto [i, value] : llvm::enumerate(atom))
-              value = extract(sum, static_cast<int64_t>(i));
-          }
+  constexpr int64_t atomsOfStepK = 2, atomsOfStepN = 4;
+  struct Atom {
+    int64_t m, n, k;
+  };
+  SmallVector<SmallVector<Atom>> steps;
+  for (int64_t firstK = 0; firstK < atomsK; firstK += atomsOfStepK)
+    for (int64_t firstN = 0; firstN < atomsN; firstN += atomsOfStepN) {
+      SmallVector<Atom> &step = steps.emplace_back();
+      for (int64_t k = firstK; k < std::min(firstK + atomsOfStepK, atomsK); ++k)
+        for (int64_t n = firstN; n < std::min(firstN + atomsOfStepN, atomsN); ++n)
+          for (int64_t m = 0; m < atomsM; ++m)
+            step.push_back({m, n, k});
+    }
+  auto getOperands = [&](const Atom &atom) {
+    Values list = getWords(operands[0], 4 * (atom.m * atomsK + atom.k), 4);
+    llvm::append_range(list, getWords(operands[1], 2 * (atom.n * atomsK + atom.k), 2));
+    return list;
+  };
+  auto readAhead = [&](ArrayRef<Atom> step) {
+    for (const Atom &atom : step)
+      getOperands(atom);
+  };
+  if (op.getStepwise())
+    readAhead(steps.front());
+  for (auto [number, step] : llvm::enumerate(steps)) {
+    if (op.getStepwise()) {
+      endScheduling();
+      if (number + 1 < steps.size())
+        readAhead(steps[number + 1]);
+    }
+    for (const Atom &atom : step) {
+      Values list = getOperands(atom);
+      MutableArrayRef<Value> sums = MutableArrayRef(acc).slice(4 * (atom.m * atomsN + atom.n), 4);
+      llvm::append_range(list, sums);
+      Value result = intrinsic(name, sumType, list);
+      for (auto [i, value] : llvm::enumerate(sums))
+        value = extract(result, static_cast<int64_t>(i));
+    }
+  }
   setElements(op.getResult(), acc);
   return success();
 }

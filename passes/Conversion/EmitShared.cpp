@@ -3,6 +3,7 @@
 // Register tiles from and to shared memory: ldmatrix where the layout allows it, else vectors.
 
 #include "passes/Conversion/KernelEmitter.h"
+#include "passes/Tgpu/OperandReads.h"
 
 #include "lib/Layout/RegisterAccess.h"
 
@@ -213,27 +214,13 @@ LogicalResult KernelEmitter::writeShared(Operation *op, Value value, Value buffe
   return success();
 }
 
-/// Whether nothing between a read and the product that alone uses it can change what it reads: then
-/// the product may read its operand bit by bit, and fewer registers hold it.
-static bool canDefer(ReadOp op) {
-  if (!op.getResult().hasOneUse())
-    return false;
-  auto user = dyn_cast<MmaOp>(*op.getResult().user_begin());
-  if (!user || user->getBlock() != op->getBlock())
-    return false;
-  for (Operation *between = op->getNextNode(); between != user; between = between->getNextNode())
-    if (!isa<ReadOp>(between) && !isMemoryEffectFree(between))
-      return false;
-  return true;
-}
-
 LogicalResult KernelEmitter::emitRead(ReadOp op) {
   Value buffer = getScalar(op.getBuffer()), result = op.getResult();
   auto type = cast<SharedType>(op.getBuffer().getType());
   const layout::SharedLayout *shared = getLayout(op, type);
   if (!shared)
     return failure();
-  if (isPacked(result.getType()) && canDefer(op))
+  if (isPacked(result.getType()) && isReadByProduct(op))
     if (std::optional<MatrixRead> read =
             planMatrixRead(*getLayout(op, result.getType()), buffer, *shared, op.getTranspose())) {
       deferredReads[result] = std::move(*read);

@@ -125,6 +125,11 @@ Value KernelEmitter::extract(Value aggregate, int64_t index) {
     return LLVM::ExtractElementOp::create(b, aggregate, i32(index));
   return LLVM::ExtractValueOp::create(b, aggregate, ArrayRef<int64_t>{index});
 }
+void KernelEmitter::endScheduling() {
+  // A counted event has an effect that ptxas keeps in its place, and with it everything around;
+  // it is one instruction, and waits for nothing. Barriers of a warp do not have that effect.
+  intrinsic("llvm.nvvm.pm.event.mask", constant(b.getI16IntegerAttr(1)));
+}
 void KernelEmitter::barrier() {
   if (!role)
     return intrinsic("llvm.nvvm.barrier.cta.sync.aligned.all", i32(0));

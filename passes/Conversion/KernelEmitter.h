@@ -93,6 +93,8 @@ private:
                         mlir::ValueRange operands);
   mlir::Value vectorOf(mlir::ArrayRef<mlir::Value> elements);
   mlir::Value extract(mlir::Value aggregate, int64_t index);
+  /// The assembler moves nothing from one side of this to the other.
+  void endScheduling();
   /// All warps that execute the operation meet.
   void barrier();
 
@@ -133,6 +135,7 @@ private:
   mlir::LogicalResult emitCast(tile::CastOp op);
   /// Between element types of tiles: floats of 8 bits by their own types.
   Values castElements(mlir::ArrayRef<mlir::Value> source, mlir::Type from, mlir::Type to);
+  mlir::Value widenHalf(mlir::Value x);
   mlir::Value decodeFloat8(mlir::Value byte, mlir::Type type);
   mlir::Value encodeFloat8(mlir::Value x, mlir::Type type);
   mlir::Value roundToOdd(mlir::Value x);

@@ -11,7 +11,8 @@ using namespace mlir;
 using namespace tilewright;
 
 int64_t tgpu::getPressure(Block &block, ArrayRef<Value> inherited,
-                          function_ref<int64_t(Value)> registers) {
+                          function_ref<int64_t(Value)> registers,
+                          function_ref<bool(Operation *)> counts) {
   llvm::MapVector<Value, Operation *> lastUse;
   for (Value value : inherited)
     lastUse[value] = nullptr;
@@ -36,16 +37,21 @@ int64_t tgpu::getPressure(Block &block, ArrayRef<Value> inherited,
   };
   llvm::for_each(inherited, define);
   llvm::for_each(block.getArguments(), define);
-  int64_t most = live;
+  int64_t most = counts ? 0 : live;
   for (Operation &op : block) {
     ArrayRef<Value> last = dying[&op];
+    bool isCounted = !counts || counts(&op);
+    if (isCounted)
+      most = std::max(most, live);
     for (Value value : last)
       live -= registers(value);
     for (Region &region : op.getRegions())
       for (Block &nested : region)
-        most = std::max(most, live + getPressure(nested, last, registers));
+        if (int64_t inner = getPressure(nested, last, registers, counts))
+          most = std::max(most, live + inner);
     llvm::for_each(op.getResults(), define);
-    most = std::max(most, live);
+    if (isCounted)
+      most = std::max(most, live);
   }
   return most;
 }

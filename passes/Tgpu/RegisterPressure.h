@@ -15,8 +15,10 @@ constexpr int64_t registersForTiles = 208;
 
 /// The most that lives at one place of a block: what it defines, and the `inherited` values, which
 /// nobody outside needs any more. `registers`: of a value, 0 where it does not stay in any.
+/// `counts`: the operations before and behind which to look; null stands for all.
 int64_t getPressure(mlir::Block &block, llvm::ArrayRef<mlir::Value> inherited,
-                    llvm::function_ref<int64_t(mlir::Value)> registers);
+                    llvm::function_ref<int64_t(mlir::Value)> registers,
+                    llvm::function_ref<bool(mlir::Operation *)> counts = nullptr);
 
 } // namespace tilewright::tgpu
 

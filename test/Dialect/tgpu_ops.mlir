@@ -187,6 +187,8 @@ tgpu.kernel @mma target "sm_80" warps 4 () grid(%i = 1) {
   %a = tgpu.convert %half : tensor<64x64xf16, #tgpu.mma<4, 1>> -> tensor<64x64xf16, #tgpu.operand<a, #tgpu.mma<4, 1>>>
   %b = tgpu.convert %half through %scratch : !tgpu.shared<64x64xf16, b128> in : tensor<64x64xf16, #tgpu.mma<4, 1>> -> tensor<64x64xf16, #tgpu.operand<b, #tgpu.mma<4, 1>>>
   %d = tgpu.mma %a, %b, %c : tensor<64x64xf16, #tgpu.operand<a, #tgpu.mma<4, 1>>>, tensor<64x64xf16, #tgpu.operand<b, #tgpu.mma<4, 1>>> -> tensor<64x64xf32, #tgpu.mma<4, 1>>
+  // CHECK: tgpu.mma %[[A]], %[[B]], %{{[^ ]*}} stepwise : tensor<64x64xf16, #tgpu.operand<a, #tgpu.mma<4, 1>>>, tensor<64x64xf16, #tgpu.operand<b, #tgpu.mma<4, 1>>> -> tensor<64x64xf32, #tgpu.mma<4, 1>>
+  %steps = tgpu.mma %a, %b, %c stepwise : tensor<64x64xf16, #tgpu.operand<a, #tgpu.mma<4, 1>>>, tensor<64x64xf16, #tgpu.operand<b, #tgpu.mma<4, 1>>> -> tensor<64x64xf32, #tgpu.mma<4, 1>>
   // CHECK: tgpu.fma_dot %{{.*}}, %{{.*}}, %{{.*}} : !tgpu.shared<64x64xf32, none>, !tgpu.shared<64x64xf32, none> -> tensor<64x64xf32, #tgpu.mma<4, 1>>
   // CHECK: tgpu.fma_dot %{{.*}}, %{{.*}} transpose_a transpose_b, %{{.*}} :
   %e = tgpu.fma_dot %f, %f, %c : !tgpu.shared<64x64xf32, none>, !tgpu.shared<64x64xf32, none> -> tensor<64x64xf32, #tgpu.mma<4, 1>>

@@ -1,0 +1,37 @@
+# Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# Compiles attention with its default tiles and sums what ptxas spills; every entry that spills is named.
+#
+#   no_spills.py SCRATCH KERNEL.mlir...
+
+import re
+import subprocess
+import sys
+
+CHIPS = ["sm_80", "sm_90"]
+MASKS = [("bf16", "none"), ("bf16", "top_left"), ("bf16", "bottom_right"), ("f16", "top_left")]
+ENTRY = re.compile(r"Compiling entry function '(\w+)'.*?(\d+) bytes spill stores, (\d+) bytes spill loads", re.DOTALL)
+
+
+def main():
+    scratch, *kernels = sys.argv[1:]
+    entries = spilled = 0
+    for kernel in kernels:
+        for dim in [64, 128]:
+            for dtype, causal in MASKS:
+                ptx, cubin = f"{scratch}.ptx", f"{scratch}.cubin"
+                params = [f"--param={name}={value}" for name, value in [("D", dim), ("T", dtype), ("CAUSAL", causal)]]
+                subprocess.run(["tilewrightc", kernel, *params, "--target=sm_80", "--emit=ptx", "-o", ptx], check=True)
+                for chip in CHIPS:
+                    log = subprocess.run(["ptxas", "-v", f"-arch={chip}", ptx, "-o", cubin], check=True,
+                                         capture_output=True, text=True).stderr
+                    for name, stored, loaded in ENTRY.findall(log):
+                        entries += 1
+                        if int(stored) or int(loaded):
+                            spilled += int(stored)
+                            print(f"{name}, D {dim}, {dtype}, {causal}, {chip}: {stored} bytes stored, {loaded} loaded")
+    print(f"{entries} entries")
+    print(f"{spilled} bytes spilled")
+
+
+main()
