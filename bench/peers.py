@@ -162,14 +162,14 @@ class Bench:
             try:
                 if file not in self.bundles:
                     self.bundles[file] = self.library.open(file)
-                attention = (self.library, self.bundles[file], case.dtype, case.dim, case.causal)
+                bundle = self.bundles[file]
                 if entry == "attention_forward":
-                    plan = self.tilewright.AttentionForward(*attention)
+                    plan = self.tilewright.AttentionForward(self.library, bundle, case.dtype, case.dim, case.causal)
                 elif entry == "attention_backward":
-                    plan = self.tilewright.AttentionBackward(*attention, "DETERMINISTIC" in source.params)
+                    plan = self.tilewright.AttentionBackward(self.library, bundle, case.dtype, case.dim, case.causal,
+                                                             "DETERMINISTIC" in source.params)
                 else:
-                    plan = self.tilewright.Operation(self.library, self.bundles[file], entry,
-                                                     source.params_for(entry, case))
+                    plan = self.tilewright.Operation(self.library, bundle, entry, source.params_for(entry, case))
                 plan.prepare()
                 return plan
             except self.tilewright.TilewrightError as error:
