@@ -21,9 +21,9 @@
 // Parameters D, DV, T, ACC, CAUSAL, BLOCK_M and BLOCK_N: as in attention_forward.mlir.
 //
 // A query that attends no key and a key that no query attends get zero gradients; all of dq, dk and
-// dv is written. P and dS are rounded to T before their products. No atomics: dK and dV are summed
-// by one instance for each block of keys, dQ by one for each block of queries; runs are
-// bit-identical.
+// dv is written. P and dS are rounded to T; everything else is kept in ACC. (In the kernel for dQ,
+// dS only.) No atomics: dK and dV are summed by one instance for each block of keys, dQ by one for
+// each block of queries; runs are bit-identical.
 //
 // Algorithm: FlashAttention-2 (Dao, 2023), with S^T instead of S for dK and dV.
 
@@ -87,11 +87,12 @@ tile.program @attention_dropout_backward
            ROW_BYTES: int = ceildiv(max(D, DV) * bits(T), 8),
            BLOCK_M: int in [16, 32, 64, 128] =
                select(TARGET == "cpu", 64,
-                  select(ROW_BYTES <= 256, select(bits(T) == 16, 64, 32),
+                  select(and(bits(T) == 16, and(ROW_BYTES > 128, ROW_BYTES <= 256)), 64,
                          select(ROW_BYTES <= 512, 32, 16))),
            BLOCK_N: int in [16, 32, 64, 128] =
                select(TARGET == "cpu", select(max(D, DV) <= 128, 128, 64),
-                  select(and(ROW_BYTES <= 128, bits(T) == 16), 128,
+                  // Above 192, Philox and 128 keys would spill.
+                  select(and(ROW_BYTES <= 192, bits(T) == 16), 128,
                          select(ROW_BYTES <= 256, 64, select(ROW_BYTES <= 512, 32, 16)))),
            ACC: type = accumulator(T))
     require(D <= 256, DV <= 256,
@@ -108,23 +109,28 @@ tile.program @attention_dropout_backward
      %dlse: optional !row_view, %dq: !qk_view, %dk: !qk_view, %dv: !v_view,
      %seed: !seed_view, %offset: !seed_view, %scale: f32, %dropout: f32) {
   %delta = tile.workspace [dim(q, 0), dim(q, 1), dim(q, 2)] : !row_view
-  tile.launch @attention_dropout_backward_delta(%o, %do, %dlse, %delta)
-      : !v_view, !v_view, !row_view, !row_view
-  tile.launch @attention_dropout_backward_keys(%q, %k, %v, %do, %lse, %delta, %dk, %dv,
+  %lse_base2 = tile.workspace [dim(q, 0), dim(q, 1), dim(q, 2)] : !row_view
+  tile.launch @attention_dropout_backward_delta(%o, %do, %lse, %dlse, %delta, %lse_base2)
+      : !v_view, !v_view, !row_view, !row_view, !row_view, !row_view
+  tile.launch @attention_dropout_backward_keys(%q, %k, %v, %do, %lse_base2, %delta, %dk, %dv,
                                                %seed, %offset, %scale, %dropout)
       : !qk_view, !qk_view, !v_view, !v_view, !row_view, !row_view, !qk_view, !v_view,
         !seed_view, !seed_view, f32, f32
-  tile.launch @attention_dropout_backward_queries(%q, %k, %v, %do, %lse, %delta, %dq,
+  // Blocks of its own: in those of the keys this kernel would spill.
+  tile.launch @attention_dropout_backward_queries(%q, %k, %v, %do, %lse_base2, %delta, %dq,
                                                   %seed, %offset, %scale, %dropout)
+      with (BLOCK_M = max(BLOCK_M, ceildiv(BLOCK_N, 2)),
+            BLOCK_N = select(or(TARGET == "cpu", ROW_BYTES <= 128), BLOCK_N, min(BLOCK_N, 64)))
       : !qk_view, !qk_view, !v_view, !v_view, !row_view, !row_view, !qk_view,
         !seed_view, !seed_view, f32, f32
 }
 
-// delta = rowsum(dO * O) - dLSE
+// delta = rowsum(dO * O) - dLSE, and LSE in base 2.
 tile.kernel @attention_dropout_backward_delta
     params(DV: int, T: type, BLOCK_M: int, DVP: int = ceildiv(DV, 8) * 8,
            ACC: type = accumulator(T))
-    (%o: !v_view, %do: !v_view, %dlse: optional !row_view, %delta: !row_view)
+    (%o: !v_view, %do: !v_view, %lse: !row_view, %dlse: optional !row_view, %delta: !row_view,
+     %lse_base2: !row_view)
     grid(%bm = ceildiv(dim(o, 2), BLOCK_M), %h = dim(o, 1), %b = dim(o, 0)) {
   %block_m = tile.param BLOCK_M : i32
   %m = arith.muli %bm, %block_m : i32
@@ -137,6 +143,9 @@ tile.kernel @attention_dropout_backward_delta
   %sum = tile.reduce add %product dim 1 : !tile.tile<[BLOCK_M, DVP], ACC> -> !row
   %result = arith.subf %sum, %dlse_row : !row
   tile.store %result, %delta[%b, %h, %m] : !row, !row_view
+  %lse_row = tile.load %lse[%b, %h, %m] : !row_view -> !row
+  %base2_row = tile.map @base2_or_zero(%lse_row) : (!row) -> !row
+  tile.store %base2_row, %lse_base2[%b, %h, %m] : !row, !row_view
 }
 
 // A block of keys against the queries of every head of its group: dK and dV need no atomics.
@@ -145,8 +154,8 @@ tile.kernel @attention_dropout_backward_keys
            BLOCK_M: int, BLOCK_N: int,
            DP: int = ceildiv(D, 8) * 8, DVP: int = ceildiv(DV, 8) * 8,
            ACC: type = accumulator(T))
-    (%q: !qk_view, %k: !qk_view, %v: !v_view, %do: !v_view, %lse: !row_view, %delta: !row_view,
-     %dk: !qk_view, %dv: !v_view, %seed: !seed_view, %offset: !seed_view,
+    (%q: !qk_view, %k: !qk_view, %v: !v_view, %do: !v_view, %lse_base2: !row_view,
+     %delta: !row_view, %dk: !qk_view, %dv: !v_view, %seed: !seed_view, %offset: !seed_view,
      %scale: f32, %dropout: f32)
     grid(%bn = ceildiv(dim(k, 2), BLOCK_N), %hk = dim(k, 1), %b = dim(k, 0)) {
   %c0 = arith.constant 0 : i32
@@ -183,6 +192,7 @@ tile.kernel @attention_dropout_backward_keys
   %scales_base2 = tile.full %scale_base2 : !st
   %minus_inf = arith.constant 0xFFF0000000000000 : !acc
   %masked_out = tile.full %minus_inf : !st
+  %kept_scales = tile.full %kept_scale : !st
   %zero = arith.constant 0.0 : !acc
   %no_dk = tile.full %zero : !dk
   %no_dv = tile.full %zero : !dv
@@ -201,31 +211,37 @@ tile.kernel @attention_dropout_backward_keys
         iter_args(%dk_old = %dk_heads : !dk, %dv_old = %dv_heads : !dv) {
       %q_tile = tile.load %q[%b, %h, %m, 0] : !qk_view -> !q
       %do_tile = tile.load %do[%b, %h, %m, 0] : !v_view -> !o
-      %lse_row = tile.load %lse[%b, %h, %m] : !row_view -> !row
-      %delta_row = tile.load %delta[%b, %h, %m] : !row_view -> !row
 
       %st = tile.dot %k_tile, %q_tile transpose_b : !k, !q -> !st
       %base2 = arith.mulf %st, %scales_base2 fastmath<contract> : !st
-      %lse_base2 = tile.map @base2_or_zero(%lse_row) : (!row) -> !row
-      %lse_each = tile.expand %lse_base2 dim 0 : !row -> !st
+      %lse_row = tile.load %lse_base2[%b, %h, %m] : !row_view -> !row
+      %lse_each = tile.expand %lse_row dim 0 : !row -> !st
       %below = arith.subf %base2, %lse_each fastmath<contract> : !st
       %x = tile.select %keep, %below, %masked_out : !tile.tile<[BLOCK_N, BLOCK_M], i1>, !st
       %pt = math.exp2 %x : !st
+      %pt_rounded = tile.cast %pt : !st -> !dst
 
+      // Z without its scale, which dV and dP take instead: what waits for dP are P and Z * P,
+      // numbers of type T.
       %rows = tile.iota %m dim 1 : !post
-      %factor = tile.map @dropout_factor(%cols, %rows, %head, %seed_value, %offset_value,
-                                         %threshold, %kept_scale)
+      %kept = tile.map @dropout_factor(%cols, %rows, %head, %seed_value, %offset_value,
+                                       %threshold, %one)
           : (!post, !post, i32, i64, i64, i32, !acc) -> !st
-      %pt_kept = arith.mulf %pt, %factor : !st
-      %pt_rounded = tile.cast %pt_kept : !st -> !dst
-      %dv_new = tile.dot %pt_rounded, %do_tile, %dv_old : !dst, !o -> !dv
+      %pt_some = arith.mulf %pt, %kept : !st
+      %pt_kept = tile.cast %pt_some : !st -> !dst
 
       %dpt = tile.dot %v_tile, %do_tile transpose_b : !v, !o -> !st
+      %delta_row = tile.load %delta[%b, %h, %m] : !row_view -> !row
       %delta_each = tile.expand %delta_row dim 0 : !row -> !st
-      %dpt_kept = arith.mulf %dpt, %factor : !st
-      %dpt_centred = arith.subf %dpt_kept, %delta_each : !st
-      %dst = arith.mulf %pt, %dpt_centred : !st
+      %dpt_scaled = arith.mulf %dpt, %kept_scales : !st
+      %kept_acc = tile.cast %pt_kept : !dst -> !st
+      %pt_acc = tile.cast %pt_rounded : !dst -> !st
+      %gained = arith.mulf %kept_acc, %dpt_scaled fastmath<contract> : !st
+      %shared = arith.mulf %pt_acc, %delta_each fastmath<contract> : !st
+      %dst = arith.subf %gained, %shared fastmath<contract> : !st
       %dst_rounded = tile.cast %dst : !st -> !dst
+
+      %dv_new = tile.dot %pt_kept, %do_tile, %dv_old : !dst, !o -> !dv
       %dk_new = tile.dot %dst_rounded, %q_tile, %dk_old : !dst, !q -> !dk
 
       tile.yield %dk_new, %dv_new : !dk, !dv
@@ -236,7 +252,9 @@ tile.kernel @attention_dropout_backward_keys
   %scales = tile.full %scale_acc : !dk
   %dk_scaled = arith.mulf %dk_all, %scales : !dk
   %dk_rounded = tile.cast %dk_scaled : !dk -> !k
-  %dv_rounded = tile.cast %dv_all : !dv -> !v
+  %kept_scales_dv = tile.full %kept_scale : !dv
+  %dv_scaled = arith.mulf %dv_all, %kept_scales_dv : !dv
+  %dv_rounded = tile.cast %dv_scaled : !dv -> !v
   tile.store %dk_rounded, %dk[%b, %hk, %n, 0] : !k, !qk_view
   tile.store %dv_rounded, %dv[%b, %hk, %n, 0] : !v, !v_view
 }
@@ -247,8 +265,8 @@ tile.kernel @attention_dropout_backward_queries
            BLOCK_M: int, BLOCK_N: int,
            DP: int = ceildiv(D, 8) * 8, DVP: int = ceildiv(DV, 8) * 8,
            ACC: type = accumulator(T))
-    (%q: !qk_view, %k: !qk_view, %v: !v_view, %do: !v_view, %lse: !row_view, %delta: !row_view,
-     %dq: !qk_view, %seed: !seed_view, %offset: !seed_view,
+    (%q: !qk_view, %k: !qk_view, %v: !v_view, %do: !v_view, %lse_base2: !row_view,
+     %delta: !row_view, %dq: !qk_view, %seed: !seed_view, %offset: !seed_view,
      %scale: f32, %dropout: f32)
     grid(%bm = ceildiv(dim(q, 2), BLOCK_M), %h = dim(q, 1), %b = dim(q, 0)) {
   %c0 = arith.constant 0 : i32
@@ -294,10 +312,9 @@ tile.kernel @attention_dropout_backward_queries
   %rows = tile.iota %m dim 0 : !pos
   %q_tile = tile.load %q[%b, %h, %m, 0] : !qk_view -> !q
   %do_tile = tile.load %do[%b, %h, %m, 0] : !v_view -> !o
-  %lse_row = tile.load %lse[%b, %h, %m] : !row_view -> !row
+  %lse_row = tile.load %lse_base2[%b, %h, %m] : !row_view -> !row
   %delta_row = tile.load %delta[%b, %h, %m] : !row_view -> !row
-  %lse_base2 = tile.map @base2_or_zero(%lse_row) : (!row) -> !row
-  %lse_each = tile.expand %lse_base2 dim 1 : !row -> !s
+  %lse_each = tile.expand %lse_row dim 1 : !row -> !s
   %delta_each = tile.expand %delta_row dim 1 : !row -> !s
 
   %dq_all = tile.for_blocks %n in (%c0 to %keys) against (%m to %queries)
