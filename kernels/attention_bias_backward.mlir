@@ -18,7 +18,8 @@
 // Parameters D, DV, T, ACC, CAUSAL, BLOCK_M and BLOCK_N: as in attention_forward.mlir.
 //
 // A query that attends no key and a key that no query attends get zero gradients; all of dq, dk, dv
-// and dbias is written. P and dS are rounded to T before their products; dbias sums dS in ACC.
+// and dbias is written. P and dS are rounded to T; everything else is kept in ACC. (In the kernel
+// for dQ, dS only; in that for dbias, nothing.)
 // No atomics: dK and dV are summed by one instance for each block of keys, dQ by one for each block
 // of queries, dbias by one for each of its blocks, over everything that shares it (that kernel
 // recomputes S and dP once more, and does not run where dbias is absent). Runs are bit-identical.
@@ -73,11 +74,11 @@ tile.program @attention_bias_backward
            ROW_BYTES: int = ceildiv(max(D, DV) * bits(T), 8),
            BLOCK_M: int in [16, 32, 64, 128] =
                select(TARGET == "cpu", 64,
-                  select(ROW_BYTES <= 256, select(bits(T) == 16, 64, 32),
+                  select(and(bits(T) == 16, and(ROW_BYTES > 128, ROW_BYTES <= 256)), 64,
                          select(ROW_BYTES <= 512, 32, 16))),
            BLOCK_N: int in [16, 32, 64, 128] =
                select(TARGET == "cpu", select(max(D, DV) <= 128, 128, 64),
-                  select(and(ROW_BYTES <= 128, bits(T) == 16), 128,
+                  select(and(ROW_BYTES <= 256, bits(T) == 16), 128,
                          select(ROW_BYTES <= 256, 64, select(ROW_BYTES <= 512, 32, 16)))),
            ACC: type = accumulator(T))
     require(D <= 256, DV <= 256,
@@ -104,22 +105,32 @@ tile.program @attention_bias_backward
      %dlse: optional !row_view, %dq: !qk_view, %dk: !qk_view, %dv: !v_view,
      %bias: optional !bias_view, %dbias: optional !dbias_view, %scale: f32) {
   %delta = tile.workspace [dim(q, 0), dim(q, 1), dim(q, 2)] : !row_view
-  tile.launch @attention_bias_backward_delta(%o, %do, %dlse, %delta)
-      : !v_view, !v_view, !row_view, !row_view
-  tile.launch @attention_bias_backward_keys(%q, %k, %v, %do, %lse, %delta, %bias, %dk, %dv, %scale)
+  %lse_base2 = tile.workspace [dim(q, 0), dim(q, 1), dim(q, 2)] : !row_view
+  tile.launch @attention_bias_backward_delta(%o, %do, %lse, %dlse, %delta, %lse_base2)
+      : !v_view, !v_view, !row_view, !row_view, !row_view, !row_view
+  tile.launch @attention_bias_backward_keys(%q, %k, %v, %do, %lse_base2, %delta, %bias, %dk, %dv,
+                                            %scale)
       : !qk_view, !qk_view, !v_view, !v_view, !row_view, !row_view, !bias_view, !qk_view, !v_view,
         f32
-  tile.launch @attention_bias_backward_queries(%q, %k, %v, %do, %lse, %delta, %bias, %dq, %scale)
+  // Blocks of their own: in those of the keys these kernels would spill.
+  tile.launch @attention_bias_backward_queries(%q, %k, %v, %do, %lse_base2, %delta, %bias, %dq,
+                                               %scale)
+      with (BLOCK_M = max(BLOCK_M, ceildiv(BLOCK_N, 2)),
+            BLOCK_N = select(TARGET == "cpu", BLOCK_N, min(BLOCK_N, 64)))
       : !qk_view, !qk_view, !v_view, !v_view, !row_view, !row_view, !bias_view, !qk_view, f32
-  tile.launch @attention_bias_backward_sum(%q, %k, %v, %do, %lse, %delta, %bias, %dbias, %scale)
+  tile.launch @attention_bias_backward_sum(%q, %k, %v, %do, %lse_base2, %delta, %bias, %dbias,
+                                           %scale)
+      with (BLOCK_M = max(BLOCK_M, ceildiv(BLOCK_N, 2)),
+            BLOCK_N = select(TARGET == "cpu", BLOCK_N, min(BLOCK_N, 64)))
       : !qk_view, !qk_view, !v_view, !v_view, !row_view, !row_view, !bias_view, !dbias_view, f32
 }
 
-// delta = rowsum(dO * O) - dLSE
+// delta = rowsum(dO * O) - dLSE, and LSE in base 2.
 tile.kernel @attention_bias_backward_delta
     params(DV: int, T: type, BLOCK_M: int, DVP: int = ceildiv(DV, 8) * 8,
            ACC: type = accumulator(T))
-    (%o: !v_view, %do: !v_view, %dlse: optional !row_view, %delta: !row_view)
+    (%o: !v_view, %do: !v_view, %lse: !row_view, %dlse: optional !row_view, %delta: !row_view,
+     %lse_base2: !row_view)
     grid(%bm = ceildiv(dim(o, 2), BLOCK_M), %h = dim(o, 1), %b = dim(o, 0)) {
   %block_m = tile.param BLOCK_M : i32
   %m = arith.muli %bm, %block_m : i32
@@ -132,6 +143,9 @@ tile.kernel @attention_bias_backward_delta
   %sum = tile.reduce add %product dim 1 : !tile.tile<[BLOCK_M, DVP], ACC> -> !row
   %result = arith.subf %sum, %dlse_row : !row
   tile.store %result, %delta[%b, %h, %m] : !row, !row_view
+  %lse_row = tile.load %lse[%b, %h, %m] : !row_view -> !row
+  %base2_row = tile.map @base2_or_zero(%lse_row) : (!row) -> !row
+  tile.store %base2_row, %lse_base2[%b, %h, %m] : !row, !row_view
 }
 
 // A block of keys against the queries of every head of its group: dK and dV need no atomics.
@@ -140,8 +154,8 @@ tile.kernel @attention_bias_backward_keys
            BLOCK_M: int, BLOCK_N: int,
            DP: int = ceildiv(D, 8) * 8, DVP: int = ceildiv(DV, 8) * 8,
            ACC: type = accumulator(T))
-    (%q: !qk_view, %k: !qk_view, %v: !v_view, %do: !v_view, %lse: !row_view, %delta: !row_view,
-     %bias: optional !bias_view, %dk: !qk_view, %dv: !v_view, %scale: f32)
+    (%q: !qk_view, %k: !qk_view, %v: !v_view, %do: !v_view, %lse_base2: !row_view,
+     %delta: !row_view, %bias: optional !bias_view, %dk: !qk_view, %dv: !v_view, %scale: f32)
     grid(%bn = ceildiv(dim(k, 2), BLOCK_N), %hk = dim(k, 1), %b = dim(k, 0)) {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
@@ -191,8 +205,6 @@ tile.kernel @attention_bias_backward_keys
         iter_args(%dk_old = %dk_heads : !dk, %dv_old = %dv_heads : !dv) {
       %q_tile = tile.load %q[%b, %h, %m, 0] : !qk_view -> !q
       %do_tile = tile.load %do[%b, %h, %m, 0] : !v_view -> !o
-      %lse_row = tile.load %lse[%b, %h, %m] : !row_view -> !row
-      %delta_row = tile.load %delta[%b, %h, %m] : !row_view -> !row
 
       %st = tile.dot %k_tile, %q_tile transpose_b : !k, !q -> !st
       %bias_tile = scf.if %one_row -> (!dst) {
@@ -207,20 +219,23 @@ tile.kernel @attention_bias_backward_keys
       %natural = arith.mulf %st, %scales_s : !st
       %biased = arith.addf %natural, %bias_acc : !st
       %base2 = arith.mulf %biased, %log2es fastmath<contract> : !st
-      %lse_base2 = tile.map @base2_or_zero(%lse_row) : (!row) -> !row
-      %lse_each = tile.expand %lse_base2 dim 0 : !row -> !st
+      %lse_row = tile.load %lse_base2[%b, %h, %m] : !row_view -> !row
+      %lse_each = tile.expand %lse_row dim 0 : !row -> !st
       %below = arith.subf %base2, %lse_each fastmath<contract> : !st
       %x = tile.select %keep, %below, %masked_out : !tile.tile<[BLOCK_N, BLOCK_M], i1>, !st
       %pt = math.exp2 %x : !st
-
+      // What waits for dP are numbers of type T.
       %pt_rounded = tile.cast %pt : !st -> !dst
-      %dv_new = tile.dot %pt_rounded, %do_tile, %dv_old : !dst, !o -> !dv
 
       %dpt = tile.dot %v_tile, %do_tile transpose_b : !v, !o -> !st
+      %delta_row = tile.load %delta[%b, %h, %m] : !row_view -> !row
       %delta_each = tile.expand %delta_row dim 0 : !row -> !st
       %dpt_centred = arith.subf %dpt, %delta_each : !st
-      %dst = arith.mulf %pt, %dpt_centred : !st
+      %pt_acc = tile.cast %pt_rounded : !dst -> !st
+      %dst = arith.mulf %pt_acc, %dpt_centred : !st
       %dst_rounded = tile.cast %dst : !st -> !dst
+
+      %dv_new = tile.dot %pt_rounded, %do_tile, %dv_old : !dst, !o -> !dv
       %dk_new = tile.dot %dst_rounded, %q_tile, %dk_old : !dst, !q -> !dk
 
       tile.yield %dk_new, %dv_new : !dk, !dv
@@ -242,8 +257,8 @@ tile.kernel @attention_bias_backward_queries
            BLOCK_M: int, BLOCK_N: int,
            DP: int = ceildiv(D, 8) * 8, DVP: int = ceildiv(DV, 8) * 8,
            ACC: type = accumulator(T))
-    (%q: !qk_view, %k: !qk_view, %v: !v_view, %do: !v_view, %lse: !row_view, %delta: !row_view,
-     %bias: optional !bias_view, %dq: !qk_view, %scale: f32)
+    (%q: !qk_view, %k: !qk_view, %v: !v_view, %do: !v_view, %lse_base2: !row_view,
+     %delta: !row_view, %bias: optional !bias_view, %dq: !qk_view, %scale: f32)
     grid(%bm = ceildiv(dim(q, 2), BLOCK_M), %h = dim(q, 1), %b = dim(q, 0)) {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
@@ -284,10 +299,9 @@ tile.kernel @attention_bias_backward_queries
 
   %q_tile = tile.load %q[%b, %h, %m, 0] : !qk_view -> !q
   %do_tile = tile.load %do[%b, %h, %m, 0] : !v_view -> !o
-  %lse_row = tile.load %lse[%b, %h, %m] : !row_view -> !row
+  %lse_row = tile.load %lse_base2[%b, %h, %m] : !row_view -> !row
   %delta_row = tile.load %delta[%b, %h, %m] : !row_view -> !row
-  %lse_base2 = tile.map @base2_or_zero(%lse_row) : (!row) -> !row
-  %lse_each = tile.expand %lse_base2 dim 1 : !row -> !s
+  %lse_each = tile.expand %lse_row dim 1 : !row -> !s
   %delta_each = tile.expand %delta_row dim 1 : !row -> !s
 
   %dq_all = tile.for_blocks %n in (%c0 to %keys) against (%m to %queries)
@@ -333,8 +347,8 @@ tile.kernel @attention_bias_backward_sum
            BLOCK_M: int, BLOCK_N: int,
            DP: int = ceildiv(D, 8) * 8, DVP: int = ceildiv(DV, 8) * 8,
            ACC: type = accumulator(T))
-    (%q: !qk_view, %k: !qk_view, %v: !v_view, %do: !v_view, %lse: !row_view, %delta: !row_view,
-     %bias: optional !bias_view, %dbias: optional !dbias_view, %scale: f32)
+    (%q: !qk_view, %k: !qk_view, %v: !v_view, %do: !v_view, %lse_base2: !row_view,
+     %delta: !row_view, %bias: optional !bias_view, %dbias: optional !dbias_view, %scale: f32)
     grid(%bm = ceildiv(dim(dbias, 2), BLOCK_M), %bn = ceildiv(dim(dbias, 3), BLOCK_N),
          %bias_h = dim(dbias, 1), %bias_b = dim(dbias, 0)) {
   %c0 = arith.constant 0 : i32
@@ -392,7 +406,7 @@ tile.kernel @attention_bias_backward_sum
           iter_args(%sum_old = %sum_heads : !st) {
         %q_tile = tile.load %q[%b, %h, %m, 0] : !qk_view -> !q
         %do_tile = tile.load %do[%b, %h, %m, 0] : !v_view -> !o
-        %lse_row = tile.load %lse[%b, %h, %m] : !row_view -> !row
+        %lse_row = tile.load %lse_base2[%b, %h, %m] : !row_view -> !row
         %delta_row = tile.load %delta[%b, %h, %m] : !row_view -> !row
 
         %st = tile.dot %k_tile, %q_tile transpose_b : !k, !q -> !st
@@ -408,8 +422,7 @@ tile.kernel @attention_bias_backward_sum
         %natural = arith.mulf %st, %scales_s : !st
         %biased = arith.addf %natural, %bias_acc : !st
         %base2 = arith.mulf %biased, %log2es fastmath<contract> : !st
-        %lse_base2 = tile.map @base2_or_zero(%lse_row) : (!row) -> !row
-        %lse_each = tile.expand %lse_base2 dim 0 : !row -> !st
+        %lse_each = tile.expand %lse_row dim 0 : !row -> !st
         %below = arith.subf %base2, %lse_each fastmath<contract> : !st
         %x = tile.select %keep, %below, %masked_out : !tile.tile<[BLOCK_N, BLOCK_M], i1>, !st
         %pt = math.exp2 %x : !st
