@@ -23,7 +23,7 @@ func.func private @score_mod(%s: !tile.param<ACC>, %b: i32, %h: i32, %i: i32, %j
   %behind = arith.subi %i, %j : i32
   %distance = arith.maxsi %ahead, %behind : i32
   %distance_acc = tile.cast %distance : i32 -> !tile.param<ACC>
-  %penalty = arith.mulf %slope, %distance_acc : !tile.param<ACC>
-  %biased = arith.subf %s, %penalty : !tile.param<ACC>
+  %penalty = arith.mulf %slope, %distance_acc fastmath<contract> : !tile.param<ACC>
+  %biased = arith.subf %s, %penalty fastmath<contract> : !tile.param<ACC>
   return %biased : !tile.param<ACC>
 }
