@@ -45,11 +45,11 @@ tile.program @attention_backward_saved_probs
            ROW_BYTES: int = ceildiv(max(D, DV) * bits(T), 8),
            BLOCK_M: int in [16, 32, 64, 128] =
                select(TARGET == "cpu", 64,
-                  select(ROW_BYTES <= 256, select(bits(T) == 16, 64, 32),
+                  select(and(bits(T) == 16, and(ROW_BYTES > 128, ROW_BYTES <= 256)), 64,
                          select(ROW_BYTES <= 512, 32, 16))),
            BLOCK_N: int in [16, 32, 64, 128] =
                select(TARGET == "cpu", select(max(D, DV) <= 128, 128, 64),
-                  select(and(ROW_BYTES <= 128, bits(T) == 16), 128,
+                  select(and(ROW_BYTES <= 256, bits(T) == 16), 128,
                          select(ROW_BYTES <= 256, 64, select(ROW_BYTES <= 512, 32, 16)))),
            ACC: type = accumulator(T))
     require(D <= 256, DV <= 256,
@@ -68,7 +68,10 @@ tile.program @attention_backward_saved_probs
   tile.launch @attention_backward_saved_probs_delta(%o, %do, %delta) : !v_view, !v_view, !row_view
   tile.launch @attention_backward_saved_probs_keys(%q, %k, %v, %do, %p, %delta, %dk, %dv, %scale)
       : !qk_view, !qk_view, !v_view, !v_view, !p_view, !row_view, !qk_view, !v_view, f32
+  // Blocks of its own: more queries than those of the keys and, where rows are long, fewer keys.
   tile.launch @attention_backward_saved_probs_queries(%q, %k, %v, %do, %p, %delta, %dq, %scale)
+      with (BLOCK_M = max(BLOCK_M, ceildiv(BLOCK_N, 2)),
+            BLOCK_N = select(or(TARGET == "cpu", ROW_BYTES <= 128), BLOCK_N, min(BLOCK_N, 64)))
       : !qk_view, !qk_view, !v_view, !v_view, !p_view, !row_view, !qk_view, f32
 }
 
@@ -123,18 +126,18 @@ tile.kernel @attention_backward_saved_probs_keys
         iter_args(%dk_old = %dk_heads, %dv_old = %dv_heads) -> (!dk, !dv) : i32 {
       %q_tile = tile.load %q[%b, %h, %m, 0] : !qk_view -> !q
       %do_tile = tile.load %do[%b, %h, %m, 0] : !v_view -> !o
-      %delta_row = tile.load %delta[%b, %h, %m] : !row_view -> !row
 
       // P^T, read transposed.
       %pt_tile = tile.load %p[%b, %h, %m, %n] dims [3, 2] : !p_view -> !dst
-      %dv_new = tile.dot %pt_tile, %do_tile, %dv_old : !dst, !o -> !dv
-
       %dpt = tile.dot %v_tile, %do_tile transpose_b : !v, !o -> !st
+      %delta_row = tile.load %delta[%b, %h, %m] : !row_view -> !row
       %delta_each = tile.expand %delta_row dim 0 : !row -> !st
       %dpt_centred = arith.subf %dpt, %delta_each : !st
       %pt = tile.cast %pt_tile : !dst -> !st
       %dst = arith.mulf %pt, %dpt_centred : !st
       %dst_rounded = tile.cast %dst : !st -> !dst
+
+      %dv_new = tile.dot %pt_tile, %do_tile, %dv_old : !dst, !o -> !dv
       %dk_new = tile.dot %dst_rounded, %q_tile, %dk_old : !dst, !q -> !dk
 
       scf.yield %dk_new, %dv_new : !dk, !dv
