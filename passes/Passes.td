@@ -583,8 +583,8 @@ def TgpuStepProducts : Pass<"tgpu-step-products", "::mlir::ModuleOp"> {
     ptxas reads operands of products ahead of them, as far as it believes registers to be free, and believes too much:
     where tiles take many registers besides, it puts addresses and counters into local memory. A product that is not
     alone in its body becomes `stepwise`, which leaves ptxas little to move, where tiles take more than 112
-    registers of a thread at it, or more than 136 at some product of the kernel. Elsewhere ptxas's own order is the
-    better one.
+    registers of a thread at it, or more than 136 at some such product of the kernel. Elsewhere ptxas's own order is
+    the better one.
 
     Before: `%s = tgpu.mma %a, %b, %acc : ...`
 

@@ -230,6 +230,8 @@ LogicalResult verifyWarps(Operation *op) {
 }
 
 int64_t getElementBits(Type elementType) {
+  if (elementType.isIndex())
+    return 64;
   int64_t bits = elementType.getIntOrFloatBitWidth();
   return bits == 1 ? 8 : bits;
 }

@@ -57,8 +57,8 @@ def Tgpu_MmaOp : Tgpu_Op<"mma", [Pure]> {
     `result = a b + acc`, a of shape M x K, b of shape K x N.
 
     `stepwise` orders the instructions, and changes no result: the product goes in steps of a few instructions, the
-    operands of a step are read from shared memory during the step before it, and the assembler moves nothing from one
-    step into another. A thread then holds the operands of two steps, however many registers the assembler believes free.
+    operands of a step, the first excepted, are read from shared memory during the step before it, and ptxas moves
+    nothing over the event that stands before every step. A thread then holds the operands of two steps, however many registers the assembler believes free.
 
     Preconditions: all lanes of a warp execute it. Postconditions: the result may be read at once.
 

@@ -77,8 +77,8 @@ LogicalResult KernelEmitter::emitCast(tile::CastOp op) {
   return success();
 }
 
-/// One of a pair of 16 bits, in f32. Taken out of the pair here: the assembler keeps a half that it
-/// has taken out in a register of its own for as long as it lives, a pair in one.
+/// A float of 16 bits in f32. Where it is one of a pair, it is taken out of the pair here: ptxas
+/// keeps a half that is taken out in a register of its own for as long as it lives, a pair in one.
 Value KernelEmitter::widenHalf(Value x) {
   Type f32 = b.getF32Type();
   auto taken = x.getDefiningOp<LLVM::ExtractElementOp>();
@@ -134,7 +134,7 @@ Values KernelEmitter::castElements(ArrayRef<Value> source, Type from, Type to) {
     if (isa<FloatType>(from) && isa<FloatType>(to)) {
       // Between the two of 16 bits by way of f32, which holds both.
       if (fromBits == toBits)
-        y = arith::TruncFOp::create(b, to, arith::ExtFOp::create(b, f32, x));
+        y = arith::TruncFOp::create(b, to, widenHalf(x));
       else if (fromBits == 16 && to.isF32())
         y = widenHalf(x);
       else if (fromBits < toBits)

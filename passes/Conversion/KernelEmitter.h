@@ -135,7 +135,7 @@ private:
   mlir::LogicalResult emitCast(tile::CastOp op);
   /// Between element types of tiles: floats of 8 bits by their own types.
   Values castElements(mlir::ArrayRef<mlir::Value> source, mlir::Type from, mlir::Type to);
-  mlir::Value widenHalf(mlir::Value x);
+  mlir::Value widenHalf(mlir::Value x); ///< of 16 bits, to f32
   mlir::Value decodeFloat8(mlir::Value byte, mlir::Type type);
   mlir::Value encodeFloat8(mlir::Value x, mlir::Type type);
   mlir::Value roundToOdd(mlir::Value x);

@@ -13,7 +13,7 @@ bool tgpu::isReadByProduct(ReadOp read) {
   if (!read.getResult().hasOneUse())
     return false;
   auto product = dyn_cast<MmaOp>(*read.getResult().user_begin());
-  if (!product || product->getBlock() != read->getBlock())
+  if (!product || product.getAcc() == read.getResult() || product->getBlock() != read->getBlock())
     return false;
   for (Operation *between = read->getNextNode(); between != product;
        between = between->getNextNode())

@@ -49,30 +49,15 @@ struct Overrides {
   RoleOverrides roles;
 };
 
-int64_t getRegisters(Type type, int64_t threads) {
-  auto tile = dyn_cast<RankedTensorType>(type);
-  if (!tile)
-    return 1;
-  // Of slices every thread of the parent's row holds the elements.
-  auto slice = dyn_cast_or_null<SliceAttr>(tile.getEncoding());
-  if (slice)
-    return std::max<int64_t>(1, tile.getNumElements() / 32);
-  // Operands are held by every warp of a row, or of a column, of the grid of warps.
-  if (auto operand = dyn_cast_or_null<OperandAttr>(tile.getEncoding()))
-    if (auto mma = dyn_cast<MmaAttr>(operand.getParent()))
-      threads = 32 * (operand.getOperand() == MatrixOperand::A ? mma.getWarpsM() : mma.getWarpsN());
-  return (tile.getNumElements() * getElementBits(tile.getElementType()) / 32 + threads - 1) /
-         threads;
-}
-
 /// Registers of a value that lives in them: constants, positions and rows spread over a tile are
 /// made where they are used, and operands of products are read piece by piece.
 int64_t getLiveRegisters(Value value, int64_t threads) {
   Operation *def = value.getDefiningOp();
   bool isMade =
       def && isa<tile::FullOp, tile::IotaOp, tile::ExpandOp, arith::ConstantOp, ReadOp>(def);
-  return isMade || !isa<RankedTensorType>(value.getType()) ? 0
-                                                           : getRegisters(value.getType(), threads);
+  return isMade || !isa<RankedTensorType>(value.getType())
+             ? 0
+             : getRegistersOf(value.getType(), threads);
 }
 
 struct TgpuPlanSchedulePass : tilewright::impl::TgpuPlanScheduleBase<TgpuPlanSchedulePass> {
@@ -197,14 +182,14 @@ private:
   void planReads(KernelOp kernel, scf::ForOp loop) {
     int64_t threads = 32 * kernel.getWarps();
     auto ofValue = [&](Value value) { return getLiveRegisters(value, threads); };
-    int64_t room = registersForTiles - getPressure(*loop.getBody(), {}, ofValue);
+    int64_t room = registersForKeeping - getPressure(*loop.getBody(), {}, ofValue);
     llvm::DenseMap<std::pair<Value, Type>, bool> decided;
     loop->walk([&](ReadOp read) {
       if (read->hasAttr(keepName) || !isUnchangedIn(loop, read.getBuffer()))
         return;
       auto [it, isNew] = decided.try_emplace({read.getBuffer(), read.getType()}, false);
       if (isNew) {
-        int64_t registers = getRegisters(read.getType(), threads);
+        int64_t registers = getRegistersOf(read.getType(), threads);
         it->second = registers <= room;
         if (it->second)
           room -= registers;

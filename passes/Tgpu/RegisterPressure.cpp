@@ -4,15 +4,18 @@
 
 #include "passes/Tgpu/RegisterPressure.h"
 
-#include "mlir/IR/Operation.h"
+#include "dialect/Tgpu/Tgpu.h"
+
 #include "llvm/ADT/MapVector.h"
 
 using namespace mlir;
 using namespace tilewright;
+using namespace tilewright::tgpu;
 
-int64_t tgpu::getPressure(Block &block, ArrayRef<Value> inherited,
-                          function_ref<int64_t(Value)> registers,
-                          function_ref<bool(Operation *)> counts) {
+/// Live ranges of a block, within whatever lives around it.
+static int64_t measure(Block &block, ArrayRef<Value> inherited,
+                       function_ref<int64_t(Value)> registers, PressureObserver observer,
+                       int64_t live) {
   llvm::MapVector<Value, Operation *> lastUse;
   for (Value value : inherited)
     lastUse[value] = nullptr;
@@ -28,7 +31,6 @@ int64_t tgpu::getPressure(Block &block, ArrayRef<Value> inherited,
       lastUse[result] = nullptr;
   }
   llvm::DenseMap<Operation *, SmallVector<Value>> dying;
-  int64_t live = 0;
   auto define = [&](Value value) {
     if (Operation *last = lastUse.lookup(value)) {
       live += registers(value);
@@ -37,21 +39,40 @@ int64_t tgpu::getPressure(Block &block, ArrayRef<Value> inherited,
   };
   llvm::for_each(inherited, define);
   llvm::for_each(block.getArguments(), define);
-  int64_t most = counts ? 0 : live;
+  int64_t most = live;
   for (Operation &op : block) {
+    int64_t before = live;
     ArrayRef<Value> last = dying[&op];
-    bool isCounted = !counts || counts(&op);
-    if (isCounted)
-      most = std::max(most, live);
     for (Value value : last)
       live -= registers(value);
     for (Region &region : op.getRegions())
       for (Block &nested : region)
-        if (int64_t inner = getPressure(nested, last, registers, counts))
-          most = std::max(most, live + inner);
+        most = std::max(most, measure(nested, last, registers, observer, live));
     llvm::for_each(op.getResults(), define);
-    if (isCounted)
-      most = std::max(most, live);
+    most = std::max(most, live);
+    if (observer)
+      observer(&op, std::max(before, live));
   }
   return most;
+}
+
+int64_t tgpu::getPressure(Block &block, ArrayRef<Value> inherited,
+                          function_ref<int64_t(Value)> registers, PressureObserver observer) {
+  return measure(block, inherited, registers, observer, /*live=*/0);
+}
+
+int64_t tgpu::getRegistersOf(Type type, int64_t threads) {
+  auto tile = dyn_cast<RankedTensorType>(type);
+  if (!tile)
+    return 1;
+  // Of slices every thread of the parent's row holds the elements.
+  auto slice = dyn_cast_or_null<SliceAttr>(tile.getEncoding());
+  if (slice)
+    return std::max<int64_t>(1, tile.getNumElements() / 32);
+  // Operands are held by every warp of a row, or of a column, of the grid of warps.
+  if (auto operand = dyn_cast_or_null<OperandAttr>(tile.getEncoding()))
+    if (auto mma = dyn_cast<MmaAttr>(operand.getParent()))
+      threads = 32 * (operand.getOperand() == MatrixOperand::A ? mma.getWarpsM() : mma.getWarpsN());
+  return (tile.getNumElements() * getElementBits(tile.getElementType()) / 32 + threads - 1) /
+         threads;
 }

@@ -6,6 +6,7 @@
 #define TILEWRIGHT_PASSES_TGPU_REGISTERPRESSURE_H
 
 #include "mlir/IR/Block.h"
+#include "mlir/IR/Operation.h"
 
 namespace tilewright::tgpu {
 
@@ -13,12 +14,22 @@ namespace tilewright::tgpu {
 /// and operands on their way to a product.
 constexpr int64_t registersForTiles = 208;
 
+/// Those up to which operands are kept that could be read again: products go in steps by then, and
+/// have the operands of two of them in registers.
+constexpr int64_t registersForKeeping = 184;
+
+/// Told of an operation and what lives just before it or just behind it, whichever is more.
+using PressureObserver = llvm::function_ref<void(mlir::Operation *, int64_t)>;
+
 /// The most that lives at one place of a block: what it defines, and the `inherited` values, which
-/// nobody outside needs any more. `registers`: of a value, 0 where it does not stay in any.
-/// `counts`: the operations before and behind which to look; null stands for all.
+/// nobody outside needs any more; of a loop that brings them around, too, until their last use in
+/// its body. `registers`: of a value, 0 where it does not stay in any.
 int64_t getPressure(mlir::Block &block, llvm::ArrayRef<mlir::Value> inherited,
                     llvm::function_ref<int64_t(mlir::Value)> registers,
-                    llvm::function_ref<bool(mlir::Operation *)> counts = nullptr);
+                    PressureObserver observer = nullptr);
+
+/// Registers of each of `threads` threads for a value of a mapped kernel, by its layout.
+int64_t getRegistersOf(mlir::Type type, int64_t threads);
 
 } // namespace tilewright::tgpu
 

@@ -20,50 +20,69 @@ using namespace tilewright::tgpu;
 
 namespace {
 
-/// Registers of a thread for a tile of a mapped kernel. Constants, positions and rows spread over a
-/// tile are made where they are used.
-int64_t getRegisters(Value value, int64_t threads) {
+/// A product goes in steps where tiles take more than the first number of registers of a thread;
+/// all products of a kernel do where more than the second at one of them. Both are drawn from what
+/// ptxas 13.0 spills of this project's kernels, and from their times on an H200.
+constexpr int64_t stepAbove = 112, stepAllAbove = 136;
+
+/// Registers that a tile of a mapped kernel takes. Constants, positions and rows spread over a tile
+/// are made where they are used.
+int64_t getTileRegisters(Value value, int64_t threads) {
   auto tile = dyn_cast<RankedTensorType>(value.getType());
-  Operation *def = value.getDefiningOp();
-  bool isMade = def && isa<tile::FullOp, tile::IotaOp, tile::ExpandOp, arith::ConstantOp>(def);
-  auto read = value.getDefiningOp<ReadOp>();
-  if (!tile || tile.getRank() != 2 || isMade || (read && isReadByProduct(read)))
+  if (!tile || tile.getRank() != 2)
     return 0;
+  if (Operation *def = value.getDefiningOp()) {
+    auto read = dyn_cast<ReadOp>(def);
+    if (isa<tile::FullOp, tile::IotaOp, tile::ExpandOp, arith::ConstantOp>(def) ||
+        (read && isReadByProduct(read) && getElementBits(tile.getElementType()) == 16))
+      return 0;
+  }
   // A mask takes a bit of a register, whatever it takes in memory.
-  Type element = tile.getElementType();
-  int64_t bits = element.isInteger(1) ? 1 : getElementBits(element);
-  return tile.getNumElements() * bits / 32 / threads;
+  if (tile.getElementType().isInteger(1))
+    return tile.getNumElements() / 32 / threads;
+  return getRegistersOf(tile, threads);
 }
 
 struct TgpuStepProductsPass : tilewright::impl::TgpuStepProductsBase<TgpuStepProductsPass> {
   void runOnOperation() override {
-    for (auto kernel : getOperation().getOps<KernelOp>()) {
-      llvm::MapVector<Block *, SmallVector<MmaOp>> bodies;
-      kernel.walk([&](MmaOp product) { bodies[product->getBlock()].push_back(product); });
-      llvm::MapVector<MmaOp, int64_t> pressure;
-      int64_t most = 0;
-      for (auto &[body, products] : bodies)
-        // Beside a product that is alone there is nothing among which its operands could be read.
-        for (MmaOp product : products.size() > 1 ? ArrayRef(products) : ArrayRef<MmaOp>())
-          most = std::max(most, pressure[product] = getPressureAt(product, kernel));
-      for (auto [product, registers] : pressure)
-        if (registers > many || most > tooMany)
-          product.setStepwise(true);
-    }
+    for (auto kernel : getOperation().getOps<KernelOp>())
+      stepProducts(kernel);
   }
 
 private:
-  /// Registers of a thread that tiles take at a product: above the first its operands are not left
-  /// to ptxas, above the second no operands in the kernel. Both are drawn from what ptxas 13.0
-  /// spills of this project's kernels, and from their times on an H200.
-  static constexpr int64_t many = 112, tooMany = 136;
-
-  static int64_t getPressureAt(MmaOp product, KernelOp kernel) {
+  static void stepProducts(KernelOp kernel) {
+    llvm::MapVector<Block *, SmallVector<MmaOp>> bodies;
+    kernel.walk([&](MmaOp product) { bodies[product->getBlock()].push_back(product); });
+    if (bodies.empty())
+      return;
+    auto acc = cast<RankedTensorType>(bodies.front().second.front().getType());
+    auto mma = cast<MmaAttr>(acc.getEncoding());
     constexpr int64_t lanes = 32;
-    int64_t threads = lanes * kernel.getWarps();
-    return getPressure(
-        kernel.getBody().front(), {}, [&](Value value) { return getRegisters(value, threads); },
-        [&](Operation *op) { return op == product; });
+    int64_t threads = lanes * mma.getWarpsM() * mma.getWarpsN();
+
+    llvm::DenseMap<Value, int64_t> known;
+    auto registers = [&](Value value) {
+      auto [it, isNew] = known.try_emplace(value, 0);
+      if (isNew)
+        it->second = getTileRegisters(value, threads);
+      return it->second;
+    };
+    llvm::DenseMap<Operation *, int64_t> pressure;
+    getPressure(kernel.getBody().front(), {}, registers, [&](Operation *op, int64_t live) {
+      if (isa<MmaOp>(op))
+        pressure[op] = live;
+    });
+
+    // Beside a product that is alone there is nothing among which its operands could be read.
+    bodies.remove_if([](auto &body) { return body.second.size() < 2; });
+    int64_t most = 0;
+    for (auto &[body, products] : bodies)
+      for (MmaOp product : products)
+        most = std::max(most, pressure.lookup(product));
+    for (auto &[body, products] : bodies)
+      for (MmaOp product : products)
+        if (pressure.lookup(product) > stepAbove || most > stepAllAbove)
+          product.setStepwise(true);
   }
 };
 

@@ -5,6 +5,7 @@
 // RUN: tilewrightc %s --target=sm_80 --emit=ptx | FileCheck %s
 //
 // CHECK-LABEL: .entry bf16_pairs(
+// CHECK-NOT: mov.b32 {{.}}%rs
 // CHECK-COUNT-8: cvt.rn.bf16x2.f32
 // CHECK-NOT: mov.b32 {{.}}%rs
 // CHECK: bar.sync
@@ -13,6 +14,7 @@
 // CHECK-NOT: mov.b32 {{.}}%rs
 //
 // CHECK-LABEL: .entry f16_pairs(
+// CHECK-NOT: mov.b32 {{.}}%rs
 // CHECK-COUNT-8: cvt.rn.f16x2.f32
 // CHECK-NOT: %rs
 // CHECK: bar.sync

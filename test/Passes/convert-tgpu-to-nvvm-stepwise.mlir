@@ -38,3 +38,25 @@ tgpu.kernel @steps target "sm_80" warps 4 (%s: !tile.view<[?, ?], f32>) grid(%i 
   %c = tgpu.mma %a, %b, %zeros stepwise : tensor<64x64xbf16, #opa>, tensor<64x32xbf16, #opb> -> tensor<64x32xf32, #acc>
   tgpu.store %c, %s[0, 0] : tensor<64x32xf32, #acc>, !tile.view<[?, ?], f32>
 }
+
+// An operand in registers is not read; a product of one atom has one step.
+// CHECK-LABEL: .entry one_atom(
+// CHECK:         ldmatrix
+// CHECK-NOT:     {{ldmatrix|mma.sync}}
+// CHECK:         pmevent.mask
+// CHECK-NOT:     {{ldmatrix|pmevent}}
+// CHECK:         mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32
+// CHECK-NOT:     {{ldmatrix|mma.sync|pmevent}}
+tgpu.kernel @one_atom target "sm_80" warps 4 (%s: !tile.view<[?, ?], f32>) grid(%i = 1) {
+  %y = tgpu.alloc at 0 : !tgpu.shared<16x8xf16, none>
+  %half = arith.constant 0.5 : f16
+  %left = tile.full %half : tensor<64x16xf16, #opa>
+  %right = tile.full %half : tensor<16x8xf16, #tgpu.blocked<1, lanes 8, warps 4, 1>>
+  tgpu.write %right, %y : tensor<16x8xf16, #tgpu.blocked<1, lanes 8, warps 4, 1>>, !tgpu.shared<16x8xf16, none>
+  tgpu.sync
+  %zero = arith.constant 0.0 : f32
+  %zeros = tile.full %zero : tensor<64x8xf32, #acc>
+  %b = tgpu.read %y : !tgpu.shared<16x8xf16, none> -> tensor<16x8xf16, #opb>
+  %c = tgpu.mma %left, %b, %zeros stepwise : tensor<64x16xf16, #opa>, tensor<16x8xf16, #opb> -> tensor<64x8xf32, #acc>
+  tgpu.store %c, %s[0, 0] : tensor<64x8xf32, #acc>, !tile.view<[?, ?], f32>
+}

@@ -215,13 +215,13 @@ tgpu.kernel @by_author target "sm_80" warps 4 (%x: !view, %n: i32) grid(%b = 1) 
   } {tgpu.schedule = #tgpu.schedule<skeleton = multistage, stages = 5>}
 }
 
-// Of 208 registers, the loop's accumulator takes 128 and the first buffer's fragment 64 (of 256 by
+// Of 184 registers, the loop's accumulator takes 128 and the first buffer's fragment 32 (of 128 by
 // 64 halves, for 128 threads); the second has no room. Copies of a read are decided together. A
 // buffer that is written in the loop changes.
 // CHECK-LABEL: tgpu.kernel @registers
 // CHECK:         scf.for
 // CHECK:           tgpu.read %[[FIRST:[0-9]+]] {tgpu.keep_in_registers}
-// CHECK-NEXT:      tgpu.read %[[SECOND:[0-9]+]] : !tgpu.shared<256x64xf16, b128>
+// CHECK-NEXT:      tgpu.read %[[SECOND:[0-9]+]] : !tgpu.shared<128x64xf16, b128>
 // CHECK-NEXT:      tgpu.read %[[FIRST]] {tgpu.keep_in_registers}
 // CHECK:           tgpu.read %{{[0-9]+}} : !tgpu.shared<64x64xf16, b128>
 // CHECK-NEXT:      tgpu.read %{{[0-9]+}} : !tgpu.shared<64x64xf16, b128>
@@ -230,14 +230,14 @@ tgpu.kernel @registers target "sm_80" warps 4 (%n: i32) grid(%b = 1) {
   %c1 = arith.constant 1 : i32
   %zero = arith.constant 0.0 : f32
   %zeros = tile.full %zero : tensor<256x64xf32, #tgpu.mma<4, 1>>
-  %first = tgpu.alloc : !tgpu.shared<256x64xf16, b128>
-  %second = tgpu.alloc : !tgpu.shared<256x64xf16, b128>
+  %first = tgpu.alloc : !tgpu.shared<128x64xf16, b128>
+  %second = tgpu.alloc : !tgpu.shared<128x64xf16, b128>
   %written = tgpu.alloc : !tile
   %inside = arith.constant dense<1.0> : !half
   %sum = scf.for %k = %c0 to %n step %c1 iter_args(%old = %zeros) -> (tensor<256x64xf32, #tgpu.mma<4, 1>>) : i32 {
-    %0 = tgpu.read %first : !tgpu.shared<256x64xf16, b128> -> tensor<256x64xf16, #tgpu.operand<a, #tgpu.mma<4, 1>>>
-    %1 = tgpu.read %second : !tgpu.shared<256x64xf16, b128> -> tensor<256x64xf16, #tgpu.operand<a, #tgpu.mma<4, 1>>>
-    %2 = tgpu.read %first : !tgpu.shared<256x64xf16, b128> -> tensor<256x64xf16, #tgpu.operand<a, #tgpu.mma<4, 1>>>
+    %0 = tgpu.read %first : !tgpu.shared<128x64xf16, b128> -> tensor<128x64xf16, #tgpu.operand<a, #tgpu.mma<4, 1>>>
+    %1 = tgpu.read %second : !tgpu.shared<128x64xf16, b128> -> tensor<128x64xf16, #tgpu.operand<a, #tgpu.mma<4, 1>>>
+    %2 = tgpu.read %first : !tgpu.shared<128x64xf16, b128> -> tensor<128x64xf16, #tgpu.operand<a, #tgpu.mma<4, 1>>>
     tgpu.write %inside, %written : !half, !tile
     tgpu.sync
     %3 = tgpu.read %written : !tile -> !opb

@@ -98,3 +98,27 @@ tgpu.kernel @between target "sm_80" warps 4 (%s: !view) grid(%i = 1) {
   %other = tgpu.mma %c, %d, %narrow : !opx, !opz -> !narrow
   tgpu.store %other, %s[0, 0] : !narrow, !view
 }
+
+// Operands that every warp of a column of the grid holds are not divided among them: 64 registers
+// for b beside 64 for the sum. Tiles of indices count as well.
+// CHECK-LABEL: tgpu.kernel @shared_by_warps
+// CHECK:         tgpu.mma %{{.*}}, %{{.*}}, %{{[^ ]*}} stepwise :
+tgpu.kernel @shared_by_warps target "sm_80" warps 4 (%s: !view, %n: i32) grid(%i = 1) {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %x = tgpu.alloc : !x
+  %z = tgpu.alloc : !z
+  %zero = arith.constant 0.0 : f32
+  %narrow = tile.full %zero : !narrow
+  %positions = tile.iota %c0 dim 0 : tensor<128x64xi32, #tgpu.mma<4, 1>>
+  %indices = arith.index_cast %positions : tensor<128x64xi32, #tgpu.mma<4, 1>> to tensor<128x64xindex, #tgpu.mma<4, 1>>
+  %b = tgpu.read %z : !z -> !opz
+  scf.for %k = %c0 to %n step %c1 : i32 {
+    %a = tgpu.read %x : !x -> !opx
+    %sum = tgpu.mma %a, %b, %narrow : !opx, !opz -> !narrow
+    tgpu.store %sum, %s[0, 0] : !narrow, !view
+    %c = tgpu.read %x : !x -> !opx
+    %other = tgpu.mma %c, %b, %narrow : !opx, !opz -> !narrow
+    tgpu.store %other, %s[0, 0] : !narrow, !view
+  }
+}

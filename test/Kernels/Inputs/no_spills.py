@@ -13,6 +13,14 @@ MASKS = [("bf16", "none"), ("bf16", "top_left"), ("bf16", "bottom_right"), ("f16
 ENTRY = re.compile(r"Compiling entry function '(\w+)'.*?(\d+) bytes spill stores, (\d+) bytes spill loads", re.DOTALL)
 
 
+def run(*command):
+    """What a command prints on standard error, its own words where it fails."""
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(f"{' '.join(command)}\n{done.stderr}")
+    return done.stderr
+
+
 def main():
     scratch, *kernels = sys.argv[1:]
     entries = spilled = 0
@@ -21,14 +29,12 @@ def main():
             for dtype, causal in MASKS:
                 ptx, cubin = f"{scratch}.ptx", f"{scratch}.cubin"
                 params = [f"--param={name}={value}" for name, value in [("D", dim), ("T", dtype), ("CAUSAL", causal)]]
-                subprocess.run(["tilewrightc", kernel, *params, "--target=sm_80", "--emit=ptx", "-o", ptx], check=True)
+                run("tilewrightc", kernel, *params, "--target=sm_80", "--emit=ptx", "-o", ptx)
                 for chip in CHIPS:
-                    log = subprocess.run(["ptxas", "-v", f"-arch={chip}", ptx, "-o", cubin], check=True,
-                                         capture_output=True, text=True).stderr
-                    for name, stored, loaded in ENTRY.findall(log):
+                    for name, stored, loaded in ENTRY.findall(run("ptxas", "-v", f"-arch={chip}", ptx, "-o", cubin)):
                         entries += 1
                         if int(stored) or int(loaded):
-                            spilled += int(stored)
+                            spilled += int(stored) + int(loaded)
                             print(f"{name}, D {dim}, {dtype}, {causal}, {chip}: {stored} bytes stored, {loaded} loaded")
     print(f"{entries} entries")
     print(f"{spilled} bytes spilled")
