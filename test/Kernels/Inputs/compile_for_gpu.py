@@ -102,7 +102,12 @@ def check(folder, case):
     if not shared:
         problems.append(f"{label}: no kernel says how much shared memory it takes")
     elif max(shared) > SMALLEST_SHARED_LIMIT and not is_wide and not is_paged:
-        least = max(find_shared(run(*command, "--emit=tgpu", "--schedule=stages=1")), default=0)
+        without_rings = [*command, "--emit=tgpu", "--schedule=stages=1"]
+        least = max(find_shared(run(*without_rings)), default=0)
+        # Backwards at D 128 have blocks for which those chips have no room at all; with a variant of
+        # smaller ones a bundle serves them, too.
+        if least > SMALLEST_SHARED_LIMIT and "backward" in name and params.get("D") == "128":
+            least = max(find_shared(run(*without_rings, "--param=BLOCK_N=64")), default=0)
         if not 0 < least <= SMALLEST_SHARED_LIMIT:
             problems.append(f"{label}: takes {least} bytes of shared memory")
     ptx = run(*command, "--emit=ptx")
