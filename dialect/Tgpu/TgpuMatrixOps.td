@@ -58,7 +58,8 @@ def Tgpu_MmaOp : Tgpu_Op<"mma", [Pure]> {
 
     `stepwise` orders the instructions, and changes no result: the product goes in steps of a few instructions, the
     operands of a step, the first excepted, are read from shared memory during the step before it, and ptxas moves
-    nothing over the event that stands before every step. A thread then holds the operands of two steps, however many registers the assembler believes free.
+    nothing over the event that stands before every step. A thread then holds the operands of two steps, however many
+    registers ptxas believes free.
 
     Preconditions: all lanes of a warp execute it. Postconditions: the result may be read at once.
 

@@ -17,8 +17,7 @@ using namespace tilewright;
 static int64_t getRegisters(Value value, int64_t threads) {
   auto tile = dyn_cast<RankedTensorType>(value.getType());
   Operation *def = value.getDefiningOp();
-  bool isMade = def && isa<tile::FullOp, tile::IotaOp, tile::ExpandOp, arith::ConstantOp>(def);
-  if (!tile || tile.getRank() != 2 || isMade)
+  if (!tile || tile.getRank() != 2 || tgpu::isMadeWhereUsed(value))
     return 0;
   bool isLoaded =
       def && isa<tile::LoadOp>(def) &&

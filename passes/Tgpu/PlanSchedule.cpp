@@ -49,15 +49,11 @@ struct Overrides {
   RoleOverrides roles;
 };
 
-/// Registers of a value that lives in them: constants, positions and rows spread over a tile are
-/// made where they are used, and operands of products are read piece by piece.
+/// Registers of a value that lives in them; operands of products are read piece by piece.
 int64_t getLiveRegisters(Value value, int64_t threads) {
-  Operation *def = value.getDefiningOp();
-  bool isMade =
-      def && isa<tile::FullOp, tile::IotaOp, tile::ExpandOp, arith::ConstantOp, ReadOp>(def);
-  return isMade || !isa<RankedTensorType>(value.getType())
-             ? 0
-             : getRegistersOf(value.getType(), threads);
+  bool livesNowhere = isMadeWhereUsed(value) || value.getDefiningOp<ReadOp>() ||
+                      !isa<RankedTensorType>(value.getType());
+  return livesNowhere ? 0 : getRegistersOf(value.getType(), threads);
 }
 
 struct TgpuPlanSchedulePass : tilewright::impl::TgpuPlanScheduleBase<TgpuPlanSchedulePass> {

@@ -6,6 +6,7 @@
 
 #include "dialect/Tgpu/Tgpu.h"
 
+#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "llvm/ADT/MapVector.h"
 
 using namespace mlir;
@@ -59,6 +60,11 @@ static int64_t measure(Block &block, ArrayRef<Value> inherited,
 int64_t tgpu::getPressure(Block &block, ArrayRef<Value> inherited,
                           function_ref<int64_t(Value)> registers, PressureObserver observer) {
   return measure(block, inherited, registers, observer, /*live=*/0);
+}
+
+bool tgpu::isMadeWhereUsed(Value value) {
+  return isa_and_nonnull<tile::FullOp, tile::IotaOp, tile::ExpandOp, arith::ConstantOp>(
+      value.getDefiningOp());
 }
 
 int64_t tgpu::getRegistersOf(Type type, int64_t threads) {

@@ -28,6 +28,10 @@ int64_t getPressure(mlir::Block &block, llvm::ArrayRef<mlir::Value> inherited,
                     llvm::function_ref<int64_t(mlir::Value)> registers,
                     PressureObserver observer = nullptr);
 
+/// Whether a tile is made where it is used, and stays in no register: constants, positions, and
+/// rows spread over a tile.
+bool isMadeWhereUsed(mlir::Value value);
+
 /// Registers of each of `threads` threads for a value of a mapped kernel, by its layout.
 int64_t getRegistersOf(mlir::Type type, int64_t threads);
 

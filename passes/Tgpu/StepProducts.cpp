@@ -6,7 +6,6 @@
 #include "passes/Tgpu/OperandReads.h"
 #include "passes/Tgpu/RegisterPressure.h"
 
-#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "llvm/ADT/MapVector.h"
 
 namespace tilewright {
@@ -25,18 +24,14 @@ namespace {
 /// ptxas 13.0 spills of this project's kernels, and from their times on an H200.
 constexpr int64_t stepAbove = 112, stepAllAbove = 136;
 
-/// Registers that a tile of a mapped kernel takes. Constants, positions and rows spread over a tile
-/// are made where they are used.
+/// Registers that a tile of a mapped kernel takes.
 int64_t getTileRegisters(Value value, int64_t threads) {
   auto tile = dyn_cast<RankedTensorType>(value.getType());
-  if (!tile || tile.getRank() != 2)
+  if (!tile || tile.getRank() != 2 || isMadeWhereUsed(value))
     return 0;
-  if (Operation *def = value.getDefiningOp()) {
-    auto read = dyn_cast<ReadOp>(def);
-    if (isa<tile::FullOp, tile::IotaOp, tile::ExpandOp, arith::ConstantOp>(def) ||
-        (read && isReadByProduct(read) && getElementBits(tile.getElementType()) == 16))
-      return 0;
-  }
+  auto read = value.getDefiningOp<ReadOp>();
+  if (read && isReadByProduct(read) && getElementBits(tile.getElementType()) == 16)
+    return 0;
   // A mask takes a bit of a register, whatever it takes in memory.
   if (tile.getElementType().isInteger(1))
     return tile.getNumElements() / 32 / threads;
