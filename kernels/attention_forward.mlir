@@ -23,7 +23,7 @@
 //   WINDOW    keeps i + shift - left <= j <= i + shift + right, where the shift is Skv - Sq under
 //             bottom_right and 0 otherwise
 //   TARGET    what it is compiled for; on a GPU, the bytes of a row (ROW_BYTES) decide the default
-//             blocks
+//             blocks, and whether it has the matrix unit of Hopper (HOPPER)
 //   BLOCK_M, BLOCK_N   queries of one program instance, keys of one step
 //
 // A query that attends no key gets O = 0 and LSE = -inf. A NaN in a query poisons that row alone.
@@ -109,15 +109,20 @@ tile.kernel @attention_forward
            CAUSAL: enum in ["none", "top_left", "bottom_right"] = "none", WINDOW: flag = false,
            TARGET: enum in ["cpu", "sm_80", "sm_90a"] = "cpu",
            ROW_BYTES: int = ceildiv(max(D, DV) * bits(T), 8),
-           BLOCK_M: int in [16, 32, 64, 128, 256] =
+           HOPPER: flag = and(TARGET == "sm_90a", bits(T) == 16),
+           BLOCK_M: int in [16, 32, 64, 128, 192, 256] =
+               select(HOPPER, select(ROW_BYTES <= 192, 192, 128),
                select(or(TARGET == "cpu", ROW_BYTES <= 128), select(or(TARGET == "cpu", bits(T) == 16), 128, 64),
                select(ROW_BYTES <= 256, select(and(CAUSAL == "none", bits(T) == 16), 128, 64),
-               select(ROW_BYTES <= 512, 64, select(ROW_BYTES <= 1024, 32, 16)))),
-           BLOCK_N: int in [16, 32, 64, 128, 256] =
+               select(ROW_BYTES <= 512, 64, select(ROW_BYTES <= 1024, 32, 16))))),
+           BLOCK_N: int in [16, 32, 64, 80, 96, 112, 128, 144, 160, 176, 192, 256] =
+               select(HOPPER,
+               select(ROW_BYTES <= 128, 128, select(ROW_BYTES <= 192, 144,
+               select(ROW_BYTES <= 256, select(CAUSAL == "none", 176, 128), select(ROW_BYTES <= 384, 112, 80)))),
                select(TARGET == "cpu", select(max(D, DV) <= 128, 128, 64),
                select(ROW_BYTES <= 128, 64,
                select(ROW_BYTES <= 256, select(and(CAUSAL == "none", bits(T) == 16), 128, 64),
-               select(ROW_BYTES <= 512, 32, 16)))),
+               select(ROW_BYTES <= 512, 32, 16))))),
            DP: int = ceildiv(D, 8) * 8, DVP: int = ceildiv(DV, 8) * 8,
            ACC: type = accumulator(T))
     require(D <= 256, DV <= 256,
@@ -175,9 +180,10 @@ tile.kernel @attention_forward
   %q_tile = tile.load %q[%b, %h, %m, 0] : !tile.view<[?, ?, ?, D], T> -> !q
   %rows = tile.iota %m dim 0 : !pos
 
-  // Carries the maximum of each row so far, the sum of exp2(x - maximum), and the sum of
-  // exp2(x - maximum) V.
-  %max, %sum, %acc = tile.for_blocks %n in (%c0 to %keys) against (%m to %queries)
+  // From the last block to the first: those that a mask or the end cuts come first, and nothing
+  // waits for them in the end. Carries the maximum of each row so far, the sum of
+  // exp2(x - maximum), and the sum of exp2(x - maximum) V.
+  %max, %sum, %acc = tile.for_blocks %n in (%c0 to %keys) against (%m to %queries) descending
       where @attends(%b, %h, against, block, %shift, %window_left, %window_right
                      : i32, i32, i32, i32, i32)
       keep %keep : !tile.tile<[BLOCK_M, BLOCK_N], i1>

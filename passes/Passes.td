@@ -184,12 +184,14 @@ def TileAnalyzeMasks : Pass<"tile-analyze-masks", "::mlir::ModuleOp"> {
     For each `tile.for_blocks` with a mask function, derives a function
 
         @mask_ranges(against_begin, against_end, lower, upper, other operands...)
-            -> (may_begin, may_end, must_begin, must_end)
+            -> (may_begin, may_end, must_begin, must_end, tight)
 
-    on `i32` and sets the loop's `ranges` to it. For the positions r in [against_begin,
+    on `i32`, with an `i1` at the end, and sets the loop's `ranges` to it. For the positions r in [against_begin,
     against_end) and c in [lower, upper): every c that the mask keeps for some r lies in
     [may_begin, may_end), and every c in [must_begin, must_end) is kept for every r. Both
-    intervals lie within [lower, upper).
+    intervals lie within [lower, upper). Where `tight` is true, every c in [may_begin, may_end) is kept for some r, so
+    that no block of that range need be asked whether it holds a kept pair: so for conjunctions of inequalities in
+    which r has the factor 1 or -1, such as causal masks and windows.
 
     The mask is followed through constants, `and`, `or`, `not`, comparisons of expressions linear
     in the two positions, division of a position by a uniform number, choices and calls. Whatever
@@ -211,7 +213,7 @@ def TileAnalyzeMasks : Pass<"tile-analyze-masks", "::mlir::ModuleOp"> {
     After, for shift = 0 and rows [64, 128): may = [0, 128), must = [0, 65).
     ```mlir
     func.func private @causal_ranges(%against_begin: i32, %against_end: i32, %lower: i32,
-                                     %upper: i32, %shift: i32) -> (i32, i32, i32, i32) { ... }
+                                     %upper: i32, %shift: i32) -> (i32, i32, i32, i32, i1) { ... }
     tile.for_blocks %n in (%c0 to %keys) against (%m to %rows)
         where @causal(against, block, %shift : i32) ranges @causal_ranges keep ...
     ```
@@ -276,7 +278,9 @@ def TileScaleAfterMax : Pass<"tile-scale-after-max", "::mlir::ModuleOp"> {
   let description = [{
     The maximum of products with one factor becomes the product of the maximum and the factor, where the factor is
     positive and finite: rounding keeps the order, so the result has the same bits. The factor is a scalar of run time;
-    otherwise the maximum is computed as written. A product masked with minus infinity counts as well.
+    otherwise the maximum is computed as written. A product masked with minus infinity counts as well. `with-masked`
+    computes this, too, in the branch: where the factor is known to be positive it may be applied behind the mask, and be
+    fused with what follows.
 
     Before:
     ```mlir
@@ -297,6 +301,7 @@ def TileScaleAfterMax : Pass<"tile-scale-after-max", "::mlir::ModuleOp"> {
     }
     ```
   }];
+  let options = [Option<"withMasked", "with-masked", "bool", "false", "compute the masked product in the branch as well">];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect", "::tilewright::tile::TileDialect"];
 }
 
@@ -448,7 +453,7 @@ def TgpuAssignRoles : Pass<"tgpu-assign-roles", "::mlir::ModuleOp"> {
     Obeys `tgpu.role_schedule`, and `tgpu.schedule` of the loops inside. All copies become TMA loads of the role "load",
     of a warp; everything else is the role "compute", of as many warps as the kernel had. Registers are dealt
     to whole warpgroups, so three warps are idle. Loops, branches
-    and scalars that the places of copies depend on are in both. Copies that the same operation reads first share
+    and scalars that the places of copies depend on are in both. A vote of the block becomes one of that role. Copies that the same operation reads first share
     two barriers for each stage: one completes when their bytes are there, the other when all warps have used them. How often a ring
     has been used runs on through all loops. With a `group`, the block takes tile after tile of what was the grid.
 
@@ -503,7 +508,6 @@ def TgpuAssignRoles : Pass<"tgpu-assign-roles", "::mlir::ModuleOp"> {
     - a copy that no tensor map describes: a view that is no argument, or optional, or a buffer that no boxes make up
     - a copy whose place, or whether it is made, depends on a tile
     - a buffer that others write as well, or that is used where the copy may not have been made
-    - a vote of the whole block (`tgpu.any`)
     - a target other than sm_90a; warps that are no multiple of 4, or more than 28
     - a group, and a grid that the block cannot compute
   }];
@@ -537,6 +541,105 @@ def TgpuStageStores : Pass<"tgpu-stage-stores", "::mlir::ModuleOp"> {
     Not its job: stores of other layouts, which stay.
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect"];
+}
+
+def TgpuUnswitchLoops : Pass<"tgpu-unswitch-loops", "::mlir::ModuleOp"> {
+  let summary = "take branches that do not depend on the round out of the loops of roles";
+  let description = [{
+    A `producer_consumer` loop of a role whose body branches on values that do not change while it runs becomes two: one for the
+    case that all those branches are taken, and one for all others, which is marked `tgpu.rare`: passes that pipeline
+    or split loops leave it alone.
+
+    Before:
+    ```mlir
+    %r = scf.for %i = %first to %end step %c1 iter_args(%max = %none) -> (!row) : i32 {
+      %is_positive = arith.cmpf ogt, %scale, %zero : f32
+      %new = scf.if %is_positive -> (!row) { /* one way */ } else { /* the other */ }
+      scf.yield %new : !row
+    } {tgpu.schedule = #tgpu.schedule<skeleton = producer_consumer, stages = 2>}
+    ```
+    After:
+    ```mlir
+    %is_positive = arith.cmpf ogt, %scale, %zero : f32
+    %r = scf.if %is_positive -> (!row) {
+      %one = scf.for ... { /* one way */ } {tgpu.schedule = ...}
+      scf.yield %one : !row
+    } else {
+      %both = scf.for ... { /* the branch */ } {tgpu.rare}
+      scf.yield %both : !row
+    }
+    ```
+
+    Not its job: branches on ranges of rounds (tgpu-clone-segments).
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect"];
+}
+
+def TgpuPlanStages : Pass<"tgpu-plan-stages", "::mlir::ModuleOp"> {
+  let summary = "give every operation of a loop a stage of the pipeline and a place in its order";
+  let description = [{
+    Writes `tgpu.place = [stage, order]` on the operations of `producer_consumer` loops with `in_flight` > 0 and two products or
+    more, unless an author has; tgpu-expand-stages obeys. Products that other products of the round read,
+    through whatever lies between, and what is computed of them are stage 0; products that nothing else of the round reads are
+    stage 1, which runs a round later, so that the matrix unit multiplies while stage 0 computes. Waits for slots
+    come just before the products that read them, releases just behind the waits for these. With `turns`, the warpgroups
+    of the role take turns in issuing the products of a round.
+
+    Before: `S = Q K`, `P = exp(S)`, `O = O + P V`, in a loop over blocks of K and V. After, by order:
+    ```mlir
+    tgpu.wait %k_full[%use_k]                  {tgpu.place = array<i64: 0, 0>}
+    %s = tgpu.wgmma %q, %k_slot transpose_b    {tgpu.place = array<i64: 0, 2>}
+    tgpu.wait %v_full[%use_v]                  {tgpu.place = array<i64: 1, 4>}
+    %o = tgpu.wgmma %p, %v_slot, %acc          {tgpu.place = array<i64: 1, 6>}
+    tgpu.wgmma_wait pending 0, %s              {tgpu.place = array<i64: 0, 8>}
+    ...
+    ```
+
+    A loop stays as it is if its body branches or writes to memory, or if a product of the first stage needs what the
+    second yields; so does a loop in several parts of which none is right for every round.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect"];
+}
+
+def TgpuExpandStages : Pass<"tgpu-expand-stages", "::mlir::ModuleOp"> {
+  let summary = "pipeline loops as the places of their operations say";
+  let description = [{
+    Obeys `tgpu.place`. Stage 1 of a round runs in the next round of the pipeline. The loops that tgpu-clone-segments made of
+    one are one pipeline: the prologue (stage 0 of the first round) runs before them all, the epilogue (stage 1 of the last)
+    behind them all, and values that go from stage 0 to stage 1 are carried from one to the next. The prologue takes the body of a
+    part marked `tgpu.general`.
+
+    Before:
+    ```mlir
+    %r = scf.for %i = %first to %end step %c1 iter_args(%acc = %zero) -> (!acc) : i32 {
+      %p = ...                                           // stage 0
+      %sum = tgpu.wgmma %p, %v, %acc : ...               // stage 1
+      ...
+    }
+    ```
+    After:
+    ```mlir
+    %some = arith.cmpi slt, %first, %end : i32
+    %r = scf.if %some -> (!acc) {
+      %p0 = ...
+      %n:2 = scf.for %i = %second to %end step %c1 iter_args(%acc = %zero, %p = %p0) -> (!acc, !p) : i32 {
+        %p_new = ...
+        %sum = tgpu.wgmma %p, %v, %acc : ...
+        ...
+      }
+      %last = tgpu.wgmma %n#1, %v, %n#0 : ...
+      ...
+    } else { /* %zero */ }
+    ```
+
+    Errors:
+    - an operation of the loop without a place, or of a stage other than 0 and 1
+    - an operation that does not follow what it reads
+    - an operation of stage 0 that reads a result of stage 1 of its own round
+    - a product that is waited for in another stage
+    - parts whose second stages differ
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect"];
 }
 
 def TgpuScheduleDots : Pass<"tgpu-schedule-dots", "::mlir::ModuleOp"> {

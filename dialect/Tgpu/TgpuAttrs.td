@@ -118,11 +118,13 @@ def Tgpu_ScheduleAttr : Tgpu_Attr<"Schedule", "schedule"> {
       `producer_consumer` gives the copies to a role of their own.
     - `stages`: slots of each ring of the loop, so the copies of `stages` - 1 rounds are under way.
     - `in_flight`: asynchronous products that may be unfinished when the next is issued.
+    - `turns`: 1 has the warpgroups of a role take turns in issuing the products of a round.
 
     Example: `#tgpu.schedule<skeleton = multistage, stages = 2>`
   }];
   let parameters = (ins "::tilewright::tgpu::Skeleton":$skeleton, DefaultValuedParameter<"int64_t", "1">:$stages,
-                        DefaultValuedParameter<"int64_t", "0">:$in_flight);
+                        DefaultValuedParameter<"int64_t", "0">:$in_flight,
+                        DefaultValuedParameter<"int64_t", "0">:$turns);
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
 }
@@ -138,12 +140,14 @@ def Tgpu_RoleScheduleAttr : Tgpu_Attr<"RoleSchedule", "role_schedule"> {
       them in the order of the grid; n > 1 takes n steps of the second id, then one of the first, so that
       tiles that run at the same time share both their operands.
     - `store_buffers`: buffers through which results leave by TMA; 0 stores from registers.
+    - `dynamic`: 1 has each block take its next tile from a counter of the launch; 0, every so many tiles as there are blocks.
 
     Example: `#tgpu.role_schedule<load_registers = 40, compute_registers = 232, group = 16, store_buffers = 2>`
   }];
   let parameters = (ins "int64_t":$load_registers, "int64_t":$compute_registers,
                         DefaultValuedParameter<"int64_t", "0">:$group,
-                        DefaultValuedParameter<"int64_t", "0">:$store_buffers);
+                        DefaultValuedParameter<"int64_t", "0">:$store_buffers,
+                        DefaultValuedParameter<"int64_t", "0">:$dynamic);
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
 }

@@ -76,7 +76,7 @@ LogicalResult WgmmaAttr::verify(EmitError emitError, int64_t warpgroups) {
 }
 
 LogicalResult ScheduleAttr::verify(EmitError emitError, Skeleton skeleton, int64_t stages,
-                                   int64_t inFlight) {
+                                   int64_t inFlight, int64_t turns) {
   constexpr int64_t mostStages = 32, mostInFlight = 7;
   if (stages < 1 || stages > mostStages)
     return emitError() << "a schedule has 1 to " << mostStages << " stages, but got " << stages;
@@ -86,12 +86,14 @@ LogicalResult ScheduleAttr::verify(EmitError emitError, Skeleton skeleton, int64
   if (inFlight < 0 || inFlight > mostInFlight)
     return emitError() << "a schedule has 0 to " << mostInFlight
                        << " products in flight, but got " << inFlight;
+  if (turns != 0 && turns != 1)
+    return emitError() << "turns of a schedule are 0 or 1, but got " << turns;
   return success();
 }
 
 LogicalResult RoleScheduleAttr::verify(EmitError emitError, int64_t loadRegisters,
                                        int64_t computeRegisters, int64_t group,
-                                       int64_t storeBuffers) {
+                                       int64_t storeBuffers, int64_t dynamic) {
   constexpr int64_t fewest = 24, most = 240, mostBuffers = 8;
   for (int64_t registers : {loadRegisters, computeRegisters})
     if (registers < fewest || registers > most || registers % 8 != 0)
@@ -102,6 +104,10 @@ LogicalResult RoleScheduleAttr::verify(EmitError emitError, int64_t loadRegister
   if (storeBuffers < 0 || storeBuffers > mostBuffers)
     return emitError() << "results leave through 0 to " << mostBuffers << " buffers, but got "
                        << storeBuffers;
+  if (dynamic != 0 && (dynamic != 1 || group == 0))
+    return emitError() << "dynamic is 1 for blocks that take tile after tile (group > 0), or 0, but "
+                          "got "
+                       << dynamic;
   return success();
 }
 

@@ -293,6 +293,22 @@ LogicalResult AllocRingOp::verify() {
   return verifyOffset(*this, getOffset(), ring.getSlot(), ring.getStages());
 }
 
+/// The buffer through which a tile's number goes: as small as a slot of a ring can be.
+static LogicalResult verifyTileBuffer(Operation *op, Value buffer) {
+  auto type = cast<SharedType>(buffer.getType());
+  if (type.getElementType().isInteger(32) && type.getShape() == ArrayRef<int64_t>(4))
+    return success();
+  return op->emitOpError() << "has the tile's number in a buffer of 4xi32, but got " << type;
+}
+
+LogicalResult TakeTileOp::verify() {
+  if (!(*this)->getParentOfType<RolesOp>())
+    return emitOpError("is executed by one thread of a role, and must stand in one");
+  return verifyTileBuffer(*this, getBuffer());
+}
+
+LogicalResult GetTileOp::verify() { return verifyTileBuffer(*this, getBuffer()); }
+
 LogicalResult GridExtentOp::verify() {
   auto kernel = (*this)->getParentOfType<KernelOp>();
   if (!kernel)

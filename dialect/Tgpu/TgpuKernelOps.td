@@ -111,6 +111,50 @@ def Tgpu_GridExtentOp : Tgpu_Op<"grid_extent", [Pure]> {
   let hasVerifier = 1;
 }
 
+def Tgpu_TakeTileOp : Tgpu_Op<"take_tile", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "the next tile of a launch that no block has taken yet";
+  let description = [{
+    Blocks that take tile after tile begin with the one of their number; each further one is taken from a counter that belongs
+    to the launch, so that a block that is done early takes more. Where none is left, the result is `tiles` or more, and the
+    block must not ask again. One thread takes it and writes it to the buffer, from where other roles get it
+    (`tgpu.get_tile`).
+
+    Preconditions: inside a role, once for each tile of the block, until none is left. Nobody reads the buffer any more.
+
+    Postconditions: every tile from the number of blocks on is taken once, whichever block takes it. Others see the buffer after
+    a barrier.
+
+    Example: `%next = tgpu.take_tile of %tiles into %slot : !tgpu.shared<4xi32>`
+
+    Errors:
+    - outside of roles
+    - a buffer that is not of four i32
+  }];
+  let arguments = (ins I32:$tiles, Tgpu_Shared:$buffer);
+  let results = (outs I32:$tile);
+  let assemblyFormat = "`of` $tiles `into` $buffer attr-dict `:` type($buffer)";
+  let hasVerifier = 1;
+}
+
+def Tgpu_GetTileOp : Tgpu_Op<"get_tile", [MemoryEffects<[MemRead]>]> {
+  let summary = "the number of a tile that another role has taken";
+  let description = [{
+    Every thread reads the number that `tgpu.take_tile` wrote to the buffer.
+
+    Preconditions: a barrier says that it has been written. Postconditions: the buffer may be overwritten once a barrier says
+    that all warps have read.
+
+    Example: `%next = tgpu.get_tile %slot : !tgpu.shared<4xi32>`
+
+    Errors:
+    - a buffer that is not of four i32
+  }];
+  let arguments = (ins Tgpu_Shared:$buffer);
+  let results = (outs I32:$tile);
+  let assemblyFormat = "$buffer attr-dict `:` type($buffer)";
+  let hasVerifier = 1;
+}
+
 def Tgpu_AllocOp : Tgpu_Op<"alloc", [MemoryEffects<[MemAlloc]>]> {
   let summary = "a buffer in shared memory";
   let description = [{

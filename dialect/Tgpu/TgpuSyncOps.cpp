@@ -47,15 +47,6 @@ LogicalResult NamedBarrierOp::verify() {
   return success();
 }
 
-LogicalResult AnyOp::verify() {
-  Type element = tilewright::tile::getElementType(getTile().getType());
-  if (!element.isInteger(1))
-    return emitOpError() << "is for tiles of i1, but got elements of " << element;
-  if ((*this)->getParentOfType<RolesOp>())
-    return emitOpError("is a vote of the whole block, in which other roles never take part");
-  return verifyWarps(*this);
-}
-
 /// The declaration of a named barrier, and that it is for at least `warps` warps.
 static LogicalResult verifyParticipants(Operation *op, Value barrier, int64_t warps) {
   auto declared = barrier.getDefiningOp<NamedBarrierOp>();
@@ -67,6 +58,25 @@ static LogicalResult verifyParticipants(Operation *op, Value barrier, int64_t wa
   return op->emitOpError() << "is executed by " << getExecutingWarps(op)
                            << " warps, but its barrier is for " << expected
                            << (isa<SignalOp>(op) ? ", of which some must wait" : "");
+}
+
+LogicalResult AnyOp::verify() {
+  Type element = tilewright::tile::getElementType(getTile().getType());
+  if (!element.isInteger(1))
+    return emitOpError() << "is for tiles of i1, but got elements of " << element;
+  if (!getBarrier() && (*this)->getParentOfType<RolesOp>())
+    return emitOpError("is a vote of the whole block, in which other roles never take part; give "
+                       "it a named barrier of the role");
+  int64_t warps = getExecutingWarps(*this);
+  if (getBarrier()) {
+    if (failed(verifyParticipants(*this, getBarrier(), warps)))
+      return failure();
+    int64_t declared = getBarrier().getDefiningOp<NamedBarrierOp>().getWarps();
+    if (declared != warps)
+      return emitOpError() << "is a vote of " << warps << " warps, but its barrier is for "
+                           << declared;
+  }
+  return verifyWarps(*this);
 }
 
 LogicalResult SyncOp::verify() {

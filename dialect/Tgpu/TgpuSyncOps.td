@@ -243,22 +243,25 @@ def Tgpu_FenceAsyncOp : Tgpu_Op<"fence_async", [MemoryEffects<[MemRead, MemWrite
 }
 
 def Tgpu_AnyOp : Tgpu_Op<"any", [MemoryEffects<[MemRead, MemWrite]>]> {
-  let summary = "whether any element of a tile of i1 is true, in the whole block";
+  let summary = "whether any element of a tile of i1 is true, in the whole block or role";
   let description = [{
-    A vote of all threads, and so a barrier as well: every thread gets the same answer.
+    A vote of all threads, and so a barrier as well: every thread gets the same answer. Inside a role it is a vote of the
+    role, at a named barrier for its warps.
 
-    Preconditions: all warps of the block execute it. Postconditions: those of `tgpu.sync`.
+    Preconditions: all warps of the block, or of the role, execute it. Postconditions: those of `tgpu.sync`.
 
-    Example: `%some = tgpu.any %keep : tensor<128x128xi1, #tgpu.mma<4, 1>>`
+    Example: `%some = tgpu.any %keep : tensor<128x128xi1, #tgpu.mma<4, 1>>`,
+    `%some = tgpu.any %keep on %voted : tensor<128x128xi1, #tgpu.wgmma<2>>`
 
     Errors:
     - elements that are not i1
-    - inside a role
-    - a layout for other than the warps of the block
+    - inside a role, without a barrier
+    - a barrier that is not the result of `tgpu.named_barrier`, or for other than the warps that vote
+    - a layout for other than the warps that vote
   }];
-  let arguments = (ins Tgpu_RegisterTile:$tile);
+  let arguments = (ins Tgpu_RegisterTile:$tile, Optional<Index>:$barrier);
   let results = (outs I1:$result);
-  let assemblyFormat = "$tile attr-dict `:` type($tile)";
+  let assemblyFormat = "$tile (`on` $barrier^)? attr-dict `:` type($tile)";
   let hasVerifier = 1;
 }
 

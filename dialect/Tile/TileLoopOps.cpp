@@ -277,9 +277,9 @@ LogicalResult ForBlocksOp::verifySymbolUses(SymbolTableCollection &symbols) {
   if (!getRangesAttr())
     return success();
   auto ranges = symbols.lookupNearestSymbolFrom<func::FuncOp>(*this, getRangesAttr());
-  // Four bounds in, the mask's other operands, four bounds out; see tile-analyze-masks.
+  // Four bounds in, the mask's other operands, four bounds and a flag out; see tile-analyze-masks.
   if (!ranges || ranges.getNumArguments() != getMaskOperands().size() + 4 ||
-      ranges.getNumResults() != 4)
+      ranges.getNumResults() != 5)
     return emitOpError() << "needs ranges " << getRangesAttr()
                          << " as tile-analyze-masks writes it";
   return success();

@@ -30,7 +30,8 @@ def Tile_ForBlocksOp : Tile_Op<"for_blocks", [
     entries, each the number x of a block that starts at `lower + x * B`; numbers outside the interval are passed over.
 
     `ranges` names a function that tile-analyze-masks derives from the mask function: for a fixed interval it
-    bounds the blocks that may hold a kept pair and those that hold nothing but kept pairs.
+    bounds the blocks that may hold a kept pair and those that hold nothing but kept pairs, and says whether all of the
+    former do hold one.
 
     Preconditions: the mask function is pure.
 
@@ -54,7 +55,7 @@ def Tile_ForBlocksOp : Tile_Op<"for_blocks", [
     - a number or type of initial, yielded and result values that differ
     - a list whose rank is not one more than the number of its indices, or not of i32
     - indices or a count without a list, or parts of a `where` clause without a mask function
-    - a `ranges` function that does not take four bounds and the mask's operands and return four bounds
+    - a `ranges` function that does not take four bounds and the mask's operands and return four bounds and a flag
   }];
   let arguments = (ins
     I32:$lower, I32:$upper, I32:$start, I32:$limit,

@@ -223,12 +223,13 @@ LogicalResult lowerRanges(Lowering &lowering, tile::ForBlocksOp op, BlockLoopSte
   llvm::SmallVector<ValueOperand> results;
   if (failed(lowering.inlineFunction(op, op.getRangesAttr(), arguments, {}, ranges.code, results)))
     return failure();
-  if (results.size() != 4)
-    return op.emitOpError("requires a function of ranges that returns four i32");
+  // The flag is not asked: the device looks at the mask of every block that is not full.
+  if (results.size() != 5)
+    return op.emitOpError("requires a function of ranges that returns four i32 and an i1");
   IntOperand *bounds[] = {&ranges.mayBegin, &ranges.mayEnd, &ranges.mustBegin, &ranges.mustEnd};
-  for (auto [bound, result] : llvm::zip_equal(bounds, results)) {
+  for (auto [bound, result] : llvm::zip(bounds, results)) {
     if (result.storage != Storage::I32)
-      return op.emitOpError("requires a function of ranges that returns four i32");
+      return op.emitOpError("requires a function of ranges that returns four i32 and an i1");
     *bound = {result.slot, result.storage, false, 0};
   }
   step.ranges = std::move(ranges);

@@ -161,6 +161,27 @@ LogicalResult KernelEmitter::meetAt(Operation *op, Value barrierValue, StringRef
   return success();
 }
 
+LogicalResult KernelEmitter::emitAny(AnyOp op) {
+  Values list = getElements(op.getTile());
+  Value any = list.front();
+  for (Value next : ArrayRef(list).drop_front())
+    any = arith::OrIOp::create(b, any, next);
+  Value result;
+  if (op.getBarrier()) {
+    auto named = op.getBarrier().getDefiningOp<NamedBarrierOp>();
+    if (!named || !named.getId())
+      return op.emitError() << "the barrier must be the result of tgpu.named_barrier, numbered";
+    result = intrinsic("llvm.nvvm.barrier.cta.red.or.aligned.count", b.getI1Type(),
+                       {i32(*named.getId()), i32(32 * named.getWarps()), any});
+  } else {
+    result = intrinsic("llvm.nvvm.barrier.cta.red.or.aligned.all", b.getI1Type(), {i32(0), any});
+  }
+  // All agree already; but only of a vote does ptxas know it. Otherwise it takes every branch
+  // on the result for divergent, and writes whatever shuffles after it twice.
+  set(op.getResult(), {intrinsic("llvm.nvvm.vote.any.sync", b.getI1Type(), {i32(-1), result})});
+  return success();
+}
+
 //===----------------------------------------------------------------------===//
 // mbarriers
 //===----------------------------------------------------------------------===//

@@ -252,17 +252,10 @@ LogicalResult KernelEmitter::emitOp(Operation *op) {
         return success();
       })
       .Case<GridExtentOp>([&](auto op) { return emitGridExtent(op); })
-      .Case<AnyOp>([&](AnyOp op) {
-        Values list = getElements(op.getTile());
-        Value any = list.front();
-        for (Value next : ArrayRef(list).drop_front())
-          any = arith::OrIOp::create(b, any, next);
-        Value result =
-            intrinsic("llvm.nvvm.barrier.cta.red.or.aligned.all", b.getI1Type(), {i32(0), any});
-        // All agree already; but only of a vote does ptxas know it. Otherwise it takes every branch
-        // on the result for divergent, and writes whatever shuffles after it twice.
-        set(op.getResult(),
-            {intrinsic("llvm.nvvm.vote.any.sync", b.getI1Type(), {i32(-1), result})});
+      .Case<AnyOp>([&](AnyOp op) { return emitAny(op); })
+      .Case<TakeTileOp>([&](auto op) { return emitTakeTile(op); })
+      .Case<GetTileOp>([&](auto op) {
+        emitGetTile(op);
         return success();
       })
       .Case<AllocOp>([&](AllocOp op) {
@@ -346,11 +339,21 @@ LogicalResult KernelEmitter::emitWhile(scf::WhileOp op) {
       return failure();
     b.setLoc(op.getLoc());
     Operation *terminator = from.front().getTerminator();
-    if (auto condition = dyn_cast<scf::ConditionOp>(terminator))
-      scf::ConditionOp::create(b, getScalar(condition.getCondition()),
-                               flatten(condition.getArgs()));
-    else
+    if (auto condition = dyn_cast<scf::ConditionOp>(terminator)) {
+      // All threads agree. Of a vote ptxas knows it, and so that what the loop counts is the same
+      // for all, and belongs in uniform registers.
+      Value goesOn = getScalar(condition.getCondition());
+      if (!isOneThread)
+        goesOn = intrinsic("llvm.nvvm.vote.any.sync", b.getI1Type(), {i32(-1), goesOn});
+      scf::ConditionOp::create(b, goesOn, flatten(condition.getArgs()));
+    }
+    else {
+      // A body that ends with what one lane does (an arrival) must not go back to the beginning in
+      // two ways: ptxas would take the threads for divergent from then on.
+      if (!isOneThread)
+        intrinsic("llvm.nvvm.bar.warp.sync", i32(-1));
       scf::YieldOp::create(b, flatten(terminator->getOperands()));
+    }
   }
   unflatten(op.getResults(), loop.getResults());
   return success();

@@ -295,6 +295,15 @@ private:
   mlir::LogicalResult emitNamedBarrier(NamedBarrierOp op);
   /// `how` is "sync" or "arrive".
   mlir::LogicalResult meetAt(mlir::Operation *op, mlir::Value barrier, llvm::StringRef how);
+  mlir::LogicalResult emitAny(AnyOp op);
+
+  //===--- EmitNextTile.cpp ----------------------------------------------------===//
+
+  mlir::Value getTileCounters();
+  mlir::Value findTileCounter();
+  mlir::LogicalResult emitTakeTile(TakeTileOp op);
+  void emitGetTile(GetTileOp op);
+
   mlir::LogicalResult emitAllocBarriers(AllocBarriersOp op);
   mlir::Value barrierOf(mlir::Value barriers, mlir::Value use);
   void waitFor(mlir::Value barriers, mlir::Value use, bool forRelease);

@@ -16,9 +16,9 @@ bool tilewright::tgpu::isForOneThread(Region &role) {
   WalkResult result = role.walk([](Operation *op) {
     bool hasTile = llvm::any_of(op->getResultTypes(), llvm::IsaPred<RankedTensorType>);
     bool isScalar = !hasTile && (isMemoryEffectFree(op) || isa<tile::AtOp>(op));
-    bool isControl = isa<scf::ForOp, scf::IfOp, scf::YieldOp>(op);
+    bool isControl = isa<scf::ForOp, scf::IfOp, scf::WhileOp, scf::ConditionOp, scf::YieldOp>(op);
     bool isCopy = isa<AcquireOp, WaitOp, ExpectOp, TmaLoadOp, BulkLoadOp, TmaStoreOp,
-                      TmaReduceAddOp, BulkCommitOp, BulkWaitOp>(op);
+                      TmaReduceAddOp, BulkCommitOp, BulkWaitOp, TakeTileOp>(op);
     auto arrive = dyn_cast<ArriveOp>(op);
     bool isArrival = arrive && arrive.getPer() == ArriveScope::Role;
     return isScalar || isControl || isCopy || isArrival ? WalkResult::advance()

@@ -52,6 +52,8 @@ public:
     for (const CopyGroup &group : slice.groups)
       makeChannel(group);
     makeBarrier();
+    if (isDynamic())
+      makeTileRing();
     if (isPersistent()) {
       order.emplace(b, mapped, old.getGridAttr(), schedule.getGroup());
       blocks = GridExtentOp::create(b, b.getI32Type(), 0);
@@ -73,6 +75,7 @@ public:
 
 private:
   bool isPersistent() { return schedule.getGroup() > 0; }
+  bool isDynamic() { return schedule.getDynamic() != 0; }
 
   Value i32(int64_t value) {
     return arith::ConstantOp::create(b, b.getI32IntegerAttr(static_cast<int32_t>(value)));
@@ -140,13 +143,26 @@ private:
   /// Syncs that kept copies and reads apart are done with; those that ordinary stores to shared
   /// memory need are now the role's own.
   void makeBarrier() {
-    bool stores = false;
+    bool stores = false, votes = false;
     old.walk([&](Operation *op) {
       auto convert = dyn_cast<ConvertOp>(op);
       stores |= isa<WriteSharedOp>(op) || (convert && convert.getScratch());
+      votes |= isa<AnyOp>(op);
     });
     if (stores)
       barrier = NamedBarrierOp::create(b, b.getIndexType(), old.getWarps(), IntegerAttr());
+    if (votes)
+      voteBarrier = NamedBarrierOp::create(b, b.getIndexType(), old.getWarps(), IntegerAttr());
+  }
+
+  /// Through which the role that copies tells the other its next tile.
+  void makeTileRing() {
+    constexpr int64_t stages = 2, words = 4;
+    auto slot = SharedType::get(b.getContext(), {words}, b.getI32Type(), tgpu::Swizzle::None);
+    auto type = BarriersType::get(b.getContext(), stages);
+    tileRing = AllocRingOp::create(b, RingType::get(b.getContext(), stages, slot), IntegerAttr());
+    tileFull = AllocBarriersOp::create(b, type, 1, IntegerAttr());
+    tileEmpty = AllocBarriersOp::create(b, type, old.getWarps(), IntegerAttr());
   }
 
   //===--- Roles ---------------------------------------------------------------===//
@@ -157,14 +173,58 @@ private:
       use = i32(0);
     if (!isPersistent())
       return writeBlock(old.getBody().front());
+    if (isDynamic())
+      return writeTakenTiles();
     auto loop = scf::ForOp::create(b, mapped.getGridIds()[0], order->getTiles(), blocks, uses);
     b.setInsertionPointToStart(loop.getBody());
     uses.assign(loop.getRegionIterArgs().begin(), loop.getRegionIterArgs().end());
-    for (auto [id, value] :
-         llvm::zip_equal(old.getGridIds(), order->getIds(b, loop.getInductionVar())))
-      map.map(id, value);
+    mapIds(loop.getInductionVar());
     writeBlock(old.getBody().front());
     scf::YieldOp::create(b, uses);
+  }
+
+  void mapIds(Value tile) {
+    for (auto [id, value] : llvm::zip_equal(old.getGridIds(), order->getIds(b, tile)))
+      map.map(id, value);
+  }
+
+  /// Tile after tile while there are any. The next is taken when all copies for this one have been
+  /// started, so that it is known before anybody asks.
+  void writeTakenTiles() {
+    SmallVector<Value> inits{mapped.getGridIds()[0]};
+    llvm::append_range(inits, uses);
+    inits.push_back(i32(0));
+    SmallVector<Type> types(inits.size(), b.getI32Type());
+    SmallVector<Location> locs(inits.size(), b.getLoc());
+    auto loop = scf::WhileOp::create(b, types, inits);
+    Block *before = b.createBlock(&loop.getBefore(), {}, types, locs);
+    Value isTile = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, before->getArgument(0),
+                                         order->getTiles());
+    scf::ConditionOp::create(b, isTile, before->getArguments());
+    Block *after = b.createBlock(&loop.getAfter(), {}, types, locs);
+    auto arguments = after->getArguments();
+    Value taken = arguments.back();
+    uses.assign(arguments.begin() + 1, arguments.end() - 1);
+    mapIds(arguments.front());
+    writeBlock(old.getBody().front());
+    b.setLoc(old.getLoc());
+    Value next;
+    auto slotType = cast<RingType>(tileRing.getType()).getSlot();
+    if (isLoad) {
+      AcquireOp::create(b, tileEmpty, taken);
+      Value slot = SlotOp::create(b, slotType, tileRing, taken);
+      next = TakeTileOp::create(b, b.getI32Type(), order->getTiles(), slot);
+      ArriveOp::create(b, tileFull, taken, ArriveScope::Role);
+    } else {
+      WaitOp::create(b, tileFull, taken);
+      next = GetTileOp::create(b, b.getI32Type(), SlotOp::create(b, slotType, tileRing, taken));
+      ArriveOp::create(b, tileEmpty, taken, ArriveScope::Warp);
+    }
+    SmallVector<Value> yielded{next};
+    llvm::append_range(yielded, uses);
+    yielded.push_back(arith::AddIOp::create(b, taken, i32(1)));
+    scf::YieldOp::create(b, yielded);
+    b.setInsertionPointAfter(loop);
   }
 
   void writeBlock(Block &block) {
@@ -220,6 +280,11 @@ private:
     if (isa<SyncOp>(op)) {
       if (barrier)
         SyncOp::create(b, barrier);
+      return;
+    }
+    if (auto any = dyn_cast<AnyOp>(op)) {
+      map.map(any.getResult(),
+              AnyOp::create(b, b.getI1Type(), map.lookup(any.getTile()), voteBarrier));
       return;
     }
     for (auto [i, channel] : llvm::enumerate(channels)) {
@@ -308,6 +373,7 @@ private:
     bool hasElse = branch.elseBlock() || !types.empty();
     auto copy = scf::IfOp::create(b, types, map.lookup(branch.getCondition()),
                                   /*addThenBlock=*/true, /*addElseBlock=*/hasElse);
+    copy->setDiscardableAttrs(branch->getDiscardableAttrDictionary());
     SmallVector<Value> before = uses;
     for (auto [from, to] : {std::pair(branch.thenBlock(), copy.thenBlock()),
                             std::pair(branch.elseBlock(), copy.elseBlock())}) {
@@ -345,7 +411,9 @@ private:
   IRMapping map;
   SmallVector<Channel> channels;
   llvm::DenseMap<std::pair<Value, Type>, Value> maps;
-  Value barrier;
+  Value barrier;     ///< of the role that computes, where it writes to shared memory
+  Value voteBarrier; ///< for votes of that role
+  Value tileRing, tileFull, tileEmpty; ///< numbers of tiles, where they are taken
   std::optional<TileOrder> order;
   Value blocks; ///< of the grid
   bool isLoad = false;

@@ -27,8 +27,17 @@ static int64_t getRegisters(Value value, int64_t threads) {
              : tile.getNumElements() * tgpu::getElementBits(tile.getElementType()) / 32 / threads;
 }
 
+/// The most warpgroups that share blocks of 64 rows evenly.
+static int64_t getGroups(int64_t blocks) {
+  constexpr int64_t most = 3;
+  for (int64_t groups = most; groups > 1; --groups)
+    if (blocks >= groups && blocks % groups == 0)
+      return groups;
+  return 1;
+}
+
 int64_t tgpu::chooseWarps(tile::KernelOp kernel, StringRef target) {
-  constexpr int64_t fewWarps = 4, manyWarps = 8, rowsOfGroup = 64, mostGroups = 2, lanes = 32;
+  constexpr int64_t fewWarps = 4, manyWarps = 8, rowsOfGroup = 64, lanes = 32;
   RankedTensorType largest;
   bool hasWgmma = target == "sm_90a";
   kernel.walk([&](tile::DotOp dot) {
@@ -43,7 +52,7 @@ int64_t tgpu::chooseWarps(tile::KernelOp kernel, StringRef target) {
   if (!largest)
     return fewWarps;
   if (hasWgmma)
-    return fewWarps * std::clamp<int64_t>(largest.getDimSize(0) / rowsOfGroup, 1, mostGroups);
+    return fewWarps * getGroups(largest.getDimSize(0) / rowsOfGroup);
   int64_t pressure = getPressure(kernel.getBody().front(), {}, [&](Value value) {
     return getRegisters(value, fewWarps * lanes);
   });

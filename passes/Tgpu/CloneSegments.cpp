@@ -42,10 +42,8 @@ Value getBound(scf::ForOp loop, Value condition, CmpIPredicate predicate) {
   return compare.getRhs();
 }
 
-bool hasRoles(scf::ForOp loop) {
-  auto schedule = loop->getAttrOfType<tgpu::ScheduleAttr>(tgpu::scheduleName);
-  return schedule && schedule.getSkeleton() == tgpu::Skeleton::ProducerConsumer;
-}
+/// Code that hardly ever runs is not written three times.
+bool isRare(scf::ForOp loop) { return loop->hasAttr(tgpu::rareName); }
 
 std::optional<Split> findSplit(scf::ForOp loop) {
   for (auto branch : loop.getBody()->getOps<scf::IfOp>()) {
@@ -69,8 +67,8 @@ struct TgpuCloneSegmentsPass : tilewright::impl::TgpuCloneSegmentsBase<TgpuClone
     // Inner loops first: they are cloned with the outer ones.
     getOperation()->walk([&](scf::ForOp loop) { loops.push_back(loop); });
     for (scf::ForOp loop : loops)
-      // Steps of one: a seam is a round. Loops of roles are not split: their copies are elsewhere.
-      if (matchPattern(loop.getStep(), m_One()) && !loop.getUnsignedCmp() && !hasRoles(loop))
+      // Steps of one: a seam is a round.
+      if (matchPattern(loop.getStep(), m_One()) && !loop.getUnsignedCmp() && !isRare(loop))
         if (std::optional<Split> split = findSplit(loop))
           clone(loop, *split);
   }
@@ -80,8 +78,11 @@ private:
     IRRewriter rewriter(loop);
     Location loc = loop.getLoc();
     Value lower = loop.getLowerBound(), upper = loop.getUpperBound();
-    // Folds to `low` where that is what the branch begins with: the first loop is then empty.
+    // Folds to `low` where that is what the branch begins with, and to the end where it ends with
+    // that: the first loop, or the last, is then empty.
     auto clamp = [&](Value low, Value x) -> Value {
+      if (x == upper)
+        return upper;
       Value isBefore = arith::CmpIOp::create(rewriter, loc, CmpIPredicate::sle, x, low);
       Value below = arith::MinSIOp::create(rewriter, loc, x, upper);
       return arith::SelectOp::create(rewriter, loc, isBefore, low, below);
@@ -99,6 +100,8 @@ private:
       part.setLowerBound(low);
       part.setUpperBound(high);
       part.getInitArgsMutable().assign(carried);
+      if (!isTaken && split.branch->hasAttr(tgpu::specialCaseName))
+        part->setAttr(tgpu::generalName, rewriter.getUnitAttr());
       takeBranch(rewriter, cast<scf::IfOp>(map.lookup(split.branch.getOperation())), isTaken);
       carried.assign(part.result_begin(), part.result_end());
       rewriter.setInsertionPointAfter(part);

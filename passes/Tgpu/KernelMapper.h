@@ -68,8 +68,9 @@ private:
   struct BlockLoop;
   mlir::LogicalResult mapForBlocks(tile::ForBlocksOp op);
   void computeBounds(tile::ForBlocksOp op, BlockLoop &loop);
-  mlir::LogicalResult visitBlock(tile::ForBlocksOp op, const BlockLoop &loop, mlir::Value number,
-                                 mlir::ValueRange carried, Values &yielded);
+  mlir::LogicalResult visitBlock(tile::ForBlocksOp op, const BlockLoop &loop, mlir::Value round,
+                                 mlir::Value number, mlir::ValueRange carried, Values &yielded);
+  mlir::Value mapVote(tile::ForBlocksOp op, const BlockLoop &loop, mlir::Value keep);
   mlir::LogicalResult visitMasked(tile::ForBlocksOp op, const BlockLoop &loop, mlir::Value begin,
                                   mlir::ValueRange carried, Values &yielded);
   /// A null `keep` stands for all true.

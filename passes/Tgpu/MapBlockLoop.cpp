@@ -5,7 +5,9 @@
 // only where the block holds a kept pair (a vote of the whole block of threads), as the loop is
 // defined.
 
+#include "passes/Tgpu/IdleRows.h"
 #include "passes/Tgpu/KernelMapper.h"
+#include "passes/Tgpu/ScheduleNames.h"
 #include "passes/Tgpu/WrittenViews.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -22,7 +24,10 @@ struct KernelMapper::BlockLoop {
   Value lower, upper, start;
   Value rows;               ///< of the fixed interval, up to its limit
   Value first, end;         ///< numbers of the blocks that may hold a kept pair
-  Value fullFirst, fullEnd; ///< numbers of the blocks that are kept as a whole; null: not known
+  /// Rounds whose blocks are kept as a whole (of a list: numbers of blocks); null: not known.
+  Value fullFirst, fullEnd;
+  bool hasIdleRows = false;
+  Value tight;              ///< whether all that may hold a kept pair do; null: not known
 };
 
 void KernelMapper::computeBounds(tile::ForBlocksOp op, BlockLoop &loop) {
@@ -32,6 +37,7 @@ void KernelMapper::computeBounds(tile::ForBlocksOp op, BlockLoop &loop) {
   loop.lower = map.lookup(op.getLower());
   loop.upper = map.lookup(op.getUpper());
   loop.start = map.lookup(op.getStart());
+  loop.hasIdleRows = hasIdleRows(op);
   Value zero = i32(0), one = i32(1), columns = i32(loop.columnCount), all = i32(loop.rowCount);
   Value left = arith::SubIOp::create(b, map.lookup(op.getLimit()), loop.start);
   loop.rows = arith::MinSIOp::create(b, arith::MaxSIOp::create(b, left, zero), all);
@@ -46,13 +52,21 @@ void KernelMapper::computeBounds(tile::ForBlocksOp op, BlockLoop &loop) {
                     loop.upper};
     for (Value operand : op.getMaskOperands())
       operands.push_back(map.lookup(operand));
-    Type type = b.getI32Type();
-    auto call =
-        func::CallOp::create(b, op.getRangesAttr(), TypeRange{type, type, type, type}, operands);
-    mayBegin = arith::MaxSIOp::create(b, call.getResult(0), loop.lower);
-    mayEnd = arith::MinSIOp::create(b, call.getResult(1), loop.upper);
-    mustBegin = call.getResult(2);
-    mustEnd = call.getResult(3);
+    // In place: what is known of the bounds decides which parts of the loop there are.
+    auto ranges = SymbolTable::lookupNearestSymbolFrom<func::FuncOp>(op, op.getRangesAttr());
+    Block &body = ranges.getBody().front();
+    IRMapping inner;
+    inner.map(body.getArguments(), operands);
+    for (Operation &bound : body.without_terminator())
+      b.clone(bound, inner);
+    Values bounds;
+    for (Value bound : body.getTerminator()->getOperands())
+      bounds.push_back(inner.lookup(bound));
+    mayBegin = arith::MaxSIOp::create(b, bounds[0], loop.lower);
+    mayEnd = arith::MinSIOp::create(b, bounds[1], loop.upper);
+    mustBegin = bounds[2];
+    mustEnd = bounds[3];
+    loop.tight = bounds[4];
   }
   Value hasRows = arith::CmpIOp::create(b, CmpIPredicate::sgt, loop.rows, zero);
   Value hasBlocks = arith::CmpIOp::create(b, CmpIPredicate::sgt, mayEnd, mayBegin);
@@ -77,6 +91,9 @@ void KernelMapper::computeBounds(tile::ForBlocksOp op, BlockLoop &loop) {
   Value afterWhole = arith::AddIOp::create(b, whole, one);
   loop.fullFirst = arith::SelectOp::create(b, startsInside, afterWhole, whole);
   Value fullEnd = arith::DivSIOp::create(b, distance(mustEnd), columns);
+  loop.fullEnd = fullEnd;
+  if (loop.hasIdleRows)
+    return;
   Value hasAllRows = arith::CmpIOp::create(b, CmpIPredicate::eq, loop.rows, all);
   loop.fullEnd = arith::SelectOp::create(b, hasAllRows, fullEnd, loop.fullFirst);
 }
@@ -94,9 +111,9 @@ Value KernelMapper::computeKeep(tile::ForBlocksOp op, const BlockLoop &loop, Val
     Value limit = tile::FullOp::create(b, positions, count);
     return arith::CmpIOp::create(b, CmpIPredicate::slt, iota(i32(0), dim), limit);
   };
-  Value hasRow = isBelow(0, loop.rows);
-  Value hasColumn = isBelow(1, arith::SubIOp::create(b, loop.upper, begin));
-  Value keep = arith::AndIOp::create(b, hasRow, hasColumn);
+  Value keep = isBelow(1, arith::SubIOp::create(b, loop.upper, begin));
+  if (!loop.hasIdleRows)
+    keep = arith::AndIOp::create(b, isBelow(0, loop.rows), keep);
   if (!op.getMask())
     return keep;
   Values operands = op.getMaskCallOperands(Value(), Value());
@@ -155,13 +172,27 @@ LogicalResult KernelMapper::copyAhead(tile::ForBlocksOp op, Value begin) {
   return success();
 }
 
+/// Whether the block holds a kept pair. Where the ranges promise that, a role need not vote; on
+/// machines without roles a branch costs more than a vote, which the schedule needs as a barrier.
+Value KernelMapper::mapVote(tile::ForBlocksOp op, const BlockLoop &loop, Value keep) {
+  if (!loop.tight || op.getList() || target != "sm_90a")
+    return AnyOp::create(b, b.getI1Type(), keep, Value());
+  auto branch = scf::IfOp::create(b, b.getI1Type(), loop.tight, /*withElseRegion=*/true);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToEnd(branch.thenBlock());
+  scf::YieldOp::create(b, arith::ConstantOp::create(b, b.getBoolAttr(true)).getResult());
+  b.setInsertionPointToEnd(branch.elseBlock());
+  scf::YieldOp::create(b, AnyOp::create(b, b.getI1Type(), keep, Value()).getResult());
+  return branch.getResult(0);
+}
+
 LogicalResult KernelMapper::visitMasked(tile::ForBlocksOp op, const BlockLoop &loop, Value begin,
                                         ValueRange carried, Values &yielded) {
   Value keep = computeKeep(op, loop, begin);
   // Without a mask function every block of the interval holds a pair.
   if (!op.getMask())
     return mapBlockBody(op, begin, keep, carried, yielded);
-  Value any = AnyOp::create(b, b.getI1Type(), keep);
+  Value any = mapVote(op, loop, keep);
   auto body = [&](Values &values) { return mapBlockBody(op, begin, keep, carried, values); };
   auto skip = [&](Values &values) {
     llvm::append_range(values, carried);
@@ -170,8 +201,8 @@ LogicalResult KernelMapper::visitMasked(tile::ForBlocksOp op, const BlockLoop &l
   return branch(any, op->getResults(), body, skip, yielded);
 }
 
-LogicalResult KernelMapper::visitBlock(tile::ForBlocksOp op, const BlockLoop &loop, Value number,
-                                       ValueRange carried, Values &yielded) {
+LogicalResult KernelMapper::visitBlock(tile::ForBlocksOp op, const BlockLoop &loop, Value round,
+                                       Value number, ValueRange carried, Values &yielded) {
   Value columns = i32(loop.columnCount);
   Value begin = arith::AddIOp::create(b, loop.lower, arith::MulIOp::create(b, number, columns));
   if (failed(copyAhead(op, begin)))
@@ -180,11 +211,16 @@ LogicalResult KernelMapper::visitBlock(tile::ForBlocksOp op, const BlockLoop &lo
   if (!loop.fullFirst)
     return masked(yielded);
   auto full = [&](Values &values) { return mapBlockBody(op, begin, Value(), carried, values); };
-  // A range of block numbers, so that tgpu-clone-segments can make a loop of each part.
+  // A range of rounds, so that tgpu-clone-segments can make a loop of each part.
   Value isFull =
-      arith::AndIOp::create(b, arith::CmpIOp::create(b, CmpIPredicate::sge, number, loop.fullFirst),
-                            arith::CmpIOp::create(b, CmpIPredicate::slt, number, loop.fullEnd));
-  return branch(isFull, op->getResults(), full, masked, yielded);
+      arith::AndIOp::create(b, arith::CmpIOp::create(b, CmpIPredicate::sge, round, loop.fullFirst),
+                            arith::CmpIOp::create(b, CmpIPredicate::slt, round, loop.fullEnd));
+  if (failed(branch(isFull, op->getResults(), full, masked, yielded)))
+    return failure();
+  // The mask of a full block keeps everything, so what stands for masked blocks serves full ones.
+  for (Operation *user : isFull.getUsers())
+    user->setAttr(specialCaseName, b.getUnitAttr());
+  return success();
 }
 
 LogicalResult KernelMapper::mapForBlocks(tile::ForBlocksOp op) {
@@ -208,18 +244,32 @@ LogicalResult KernelMapper::mapForBlocks(tile::ForBlocksOp op) {
     first = zero;
     end = count;
   }
+  Value last;
+  if (op.getOrder() == tile::BlockOrder::Descending) {
+    // Rounds count from 0, so that a range that begins with the first block ends with the loop.
+    last = arith::SubIOp::create(b, end, one);
+    if (!op.getList()) {
+      if (loop.fullFirst) {
+        Value fullRound = arith::SubIOp::create(b, end, loop.fullEnd);
+        loop.fullEnd = arith::SubIOp::create(b, end, loop.fullFirst);
+        loop.fullFirst = fullRound;
+      }
+      end = arith::SubIOp::create(b, end, first);
+      first = zero;
+    }
+  }
   auto forOp = scf::ForOp::create(b, first, end, one, getAll(op.getInitArgs(), op->getResults()));
   if (op.getInitArgs().empty())
     forOp.getBody()->getTerminator()->erase();
   LogicalResult result = inScope(forOp.getBody(), /*isLoop=*/true, [&] {
-    Value number = forOp.getInductionVar();
-    if (op.getOrder() == tile::BlockOrder::Descending) {
-      Value sum = arith::AddIOp::create(b, first, end);
-      number = arith::SubIOp::create(b, arith::SubIOp::create(b, sum, one), number);
-    }
+    Value round = forOp.getInductionVar(), number = round;
+    if (op.getOrder() == tile::BlockOrder::Descending)
+      number = arith::SubIOp::create(b, last, number);
     ValueRange carried = forOp.getRegionIterArgs();
     Values yielded;
-    auto visit = [&](Values &values) { return visitBlock(op, loop, number, carried, values); };
+    auto visit = [&](Values &values) {
+      return visitBlock(op, loop, op.getList() ? number : round, number, carried, values);
+    };
     if (op.getList()) {
       Values indices = getAll(op.getListIndices(), op.getListIndices());
       indices.push_back(number);

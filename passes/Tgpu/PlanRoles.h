@@ -15,12 +15,15 @@ namespace tilewright::tgpu {
 
 /// What an author fixed.
 struct RoleOverrides {
-  std::optional<int64_t> stages, inFlight, group, storeBuffers, loadRegisters, computeRegisters;
+  std::optional<int64_t> stages, inFlight, turns, group, dynamic, storeBuffers, loadRegisters,
+      computeRegisters;
 
   /// By the key of --schedule, of those that only roles have; null for others.
   std::optional<int64_t> *find(llvm::StringRef key) {
     return llvm::StringSwitch<std::optional<int64_t> *>(key)
+        .Case("turns", &turns)
         .Case("group", &group)
+        .Case("dynamic", &dynamic)
         .Case("store_buffers", &storeBuffers)
         .Case("load_registers", &loadRegisters)
         .Case("compute_registers", &computeRegisters)

@@ -113,8 +113,8 @@ private:
       } else {
         return getOperation().emitError()
                << "schedule: expected one of skeleton, stages, in_flight, keep_in_registers, "
-                  "group, "
-               << "store_buffers, load_registers and compute_registers, but got '" << key << "'";
+                  "turns, group, dynamic, store_buffers, load_registers and compute_registers, but got '"
+               << key << "'";
       }
     }
     int64_t stages = overrides.stages.value_or(0);
@@ -171,7 +171,7 @@ private:
     if (skeleton == Skeleton::Synchronous)
       stages = 1;
     loop->setAttr(scheduleName, ScheduleAttr::get(loop.getContext(), skeleton, stages,
-                                                  overrides.inFlight.value_or(0)));
+                                                  overrides.inFlight.value_or(0), /*turns=*/0));
   }
 
   /// Marks the reads of buffers that do not change in the loop, while registers last.

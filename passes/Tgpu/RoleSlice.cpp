@@ -65,8 +65,6 @@ public:
 
   FailureOr<RoleSlice> run() {
     WalkResult result = kernel.walk<WalkOrder::PreOrder>([&](Operation *op) {
-      if (isa<AnyOp>(op) && failed(refuse(op, "a vote of the whole block stands in no role")))
-        return WalkResult::interrupt();
       auto copy = dyn_cast<CopyAsyncOp>(op);
       return copy && failed(add(copy)) ? WalkResult::interrupt() : WalkResult::advance();
     });
@@ -97,7 +95,7 @@ private:
     for (Operation *parent = copy->getParentOp(); parent != kernel; parent = parent->getParentOp())
       if (!isa<scf::ForOp, scf::IfOp>(parent))
         return refuse(copy, "a copy lies in '" + parent->getName().getStringRef() + "'");
-    Operation *first = nullptr, *last = nullptr;
+    Operation *first = nullptr, *last = nullptr, *reader = nullptr;
     for (Operation *user : alloc->getUsers()) {
       if (user == copy)
         continue;
@@ -111,12 +109,15 @@ private:
           return refuse(user, "a product is not waited for at once");
         end = wait;
       }
+      Operation *read = user;
       user = copy->getBlock()->findAncestorOpInBlock(*user);
       end = copy->getBlock()->findAncestorOpInBlock(*end);
       if (!user || !end || !copy->isBeforeInBlock(user))
         return refuse(copy, "the buffer of a copy is used where the copy may not have been made");
-      if (!first || user->isBeforeInBlock(first))
+      if (!first || user->isBeforeInBlock(first) || (user == first && comesBefore(read, reader))) {
         first = user;
+        reader = read;
+      }
       if (!last || last->isBeforeInBlock(end))
         last = end;
     }
@@ -124,14 +125,22 @@ private:
       return refuse(copy, "nobody uses the buffer of a copy");
     need(copy);
     for (CopyGroup &group : slice.groups)
-      if (group.block == copy->getBlock() && group.firstUse == first) {
+      if (group.block == copy->getBlock() && group.reader == reader) {
         group.copies.push_back(copy);
         if (group.lastUse->isBeforeInBlock(last))
           group.lastUse = last;
         return success();
       }
-    slice.groups.push_back({{copy}, copy->getBlock(), first, last});
+    slice.groups.push_back({{copy}, copy->getBlock(), first, last, reader});
     return success();
+  }
+
+  /// In the text, of two operations that one operation contains.
+  bool comesBefore(Operation *x, Operation *y) {
+    if (positions.empty())
+      kernel.walk<WalkOrder::PreOrder>(
+          [&](Operation *op) { positions.try_emplace(op, positions.size()); });
+    return positions.lookup(x) < positions.lookup(y);
   }
 
   /// The operands of an operation, and what decides whether it is reached.
@@ -209,6 +218,7 @@ private:
   RoleSlice slice;
   WrittenViews written;
   SmallVector<Value> worklist;
+  llvm::DenseMap<Operation *, size_t> positions; ///< in the text
 };
 
 } // namespace

@@ -19,6 +19,7 @@ struct CopyGroup {
   /// The operations of the block that contain the first use of a buffer, and the end of the last:
   /// of a product the wait for it.
   mlir::Operation *firstUse = nullptr, *lastUse = nullptr;
+  mlir::Operation *reader = nullptr; ///< the first operation that reads a buffer
 
   int64_t getBytes() const; ///< of one slot of all its rings
   /// The loop whose rounds the copies belong to; null for those made once for each tile.

@@ -16,6 +16,15 @@ inline constexpr llvm::StringLiteral roleScheduleName = "tgpu.role_schedule";
 /// On a tgpu.read: it goes before the loops in which its buffer does not change.
 inline constexpr llvm::StringLiteral keepName = "tgpu.keep_in_registers";
 
+/// On an scf.if: what stands in its else branch computes the same where the condition is true.
+inline constexpr llvm::StringLiteral specialCaseName = "tgpu.special_case";
+/// On a loop made of a part of another's rounds: its body is right for all rounds of that.
+inline constexpr llvm::StringLiteral generalName = "tgpu.general";
+/// On a loop that hardly ever runs: it is kept short.
+inline constexpr llvm::StringLiteral rareName = "tgpu.rare";
+/// On an operation of a loop: the stage that it belongs to, and its place in the order of a round.
+inline constexpr llvm::StringLiteral placeName = "tgpu.place";
+
 } // namespace tilewright::tgpu
 
 #endif // TILEWRIGHT_PASSES_TGPU_SCHEDULENAMES_H

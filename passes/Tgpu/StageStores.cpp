@@ -11,6 +11,10 @@
 //   tma_store, bulk_commit         one thread starts the copy
 //
 // The number of pieces is a multiple of n, so p mod n is known and runs on from tile to tile.
+//
+// Where there is no room for buffers, a tile may leave through that of an operand which is loaded
+// once for each tile of the grid and has been read: each warpgroup overwrites the rows that its own
+// products alone have read. The buffer is then released when the copy has read it.
 
 #include "passes/Passes.h"
 #include "passes/Tgpu/LayoutInference.h"
@@ -69,6 +73,8 @@ struct TgpuStageStoresPass : tilewright::impl::TgpuStageStoresBase<TgpuStageStor
 
 private:
   void stageRole(KernelOp kernel, Block &role, int64_t warps, int64_t buffers) {
+    if (buffers == 0)
+      return storeThroughOperands(kernel, role, warps);
     SmallVector<std::pair<StoreOp, StorePieces>> stores;
     role.walk([&](StoreOp store) {
       if (std::optional<StorePieces> pieces = StorePieces::get(kernel, store, buffers))
@@ -117,6 +123,106 @@ private:
       BulkCommitOp::create(b);
     }
     store.erase(); // canonicalize removes what it alone used
+  }
+
+  //===--- Through operands ----------------------------------------------------===//
+
+  /// A buffer of one stage, filled by the other role, and how it is released.
+  struct Operand {
+    AllocOp buffer;
+    AllocBarriersOp empty;
+    ArriveOp release; ///< in the role that computes
+  };
+
+  static void storeThroughOperands(KernelOp kernel, Block &role, int64_t warps) {
+    SmallVector<StoreOp> stores;
+    role.walk([&](StoreOp store) { stores.push_back(store); });
+    llvm::DenseSet<Operation *> taken;
+    bool isStaged = false;
+    for (StoreOp store : stores) {
+      std::optional<Operand> operand = findOperand(kernel, store);
+      if (!operand || !taken.insert(operand->buffer).second)
+        continue;
+      storeThrough(kernel, store, *operand, warps);
+      isStaged = true;
+    }
+    if (!isStaged)
+      return;
+    ImplicitLocOpBuilder b(kernel.getLoc(), kernel.getContext());
+    b.setInsertionPointToEnd(&role);
+    BulkWaitOp::create(b, 0, /*read=*/true);
+  }
+
+  /// An operand of the type of the stored tile, of which the role's products have read each row in
+  /// the warpgroup that stores it.
+  static std::optional<Operand> findOperand(KernelOp kernel, StoreOp store) {
+    auto tile = cast<RankedTensorType>(store.getValue().getType());
+    if (!isa<WgmmaAttr>(tile.getEncoding()))
+      return std::nullopt;
+    for (auto alloc : kernel.getBody().getOps<AllocOp>()) {
+      auto type = cast<SharedType>(alloc.getBuffer().getType());
+      if (type.getShape() != tile.getShape() || type.getElementType() != tile.getElementType() ||
+          !getTensorMap(kernel, store.getView(), store.getDims(), type))
+        continue;
+      TmaLoadOp load;
+      bool isOperandA = true;
+      for (Operation *user : alloc.getBuffer().getUsers()) {
+        auto product = dyn_cast<WgmmaOp>(user);
+        if (auto copy = dyn_cast<TmaLoadOp>(user); copy && !load)
+          load = copy;
+        else
+          isOperandA &= product && product.getA() == alloc.getBuffer() &&
+                        product.getB() != alloc.getBuffer() && !product.getTransposeA() &&
+                        comesBefore(product, store);
+      }
+      if (!load || !isOperandA)
+        continue;
+      // The role that copies acquires what the other releases.
+      for (auto acquire : load->getBlock()->getOps<AcquireOp>()) {
+        auto empty = acquire.getBarriers().getDefiningOp<AllocBarriersOp>();
+        if (acquire.getUse() != load.getUse() || !empty)
+          continue;
+        SmallVector<ArriveOp> releases;
+        for (Operation *user : empty.getBarriers().getUsers())
+          if (auto arrive = dyn_cast<ArriveOp>(user))
+            releases.push_back(arrive);
+        bool isAlone = llvm::count_if(load->getBlock()->getOps<TmaLoadOp>(), [&](TmaLoadOp other) {
+                         return other.getBarriers() == load.getBarriers();
+                       }) == 1;
+        if (isAlone && releases.size() == 1 && releases[0]->getBlock() == store->getBlock() &&
+            releases[0]->isBeforeInBlock(store))
+          return Operand{alloc, empty, releases[0]};
+      }
+    }
+    return std::nullopt;
+  }
+
+  static bool comesBefore(Operation *op, Operation *store) {
+    Operation *ancestor = store->getBlock()->findAncestorOpInBlock(*op);
+    return ancestor && ancestor->isBeforeInBlock(store);
+  }
+
+  static void storeThrough(KernelOp kernel, StoreOp store, Operand operand, int64_t warps) {
+    ImplicitLocOpBuilder b(store.getLoc(), store.getContext());
+    b.setInsertionPoint(store->getParentOfType<RolesOp>());
+    auto type = cast<SharedType>(operand.buffer.getBuffer().getType());
+    Value map =
+        getMap(b, store.getView(), getTensorMap(kernel, store.getView(), store.getDims(), type));
+    Value barrier = NamedBarrierOp::create(b, b.getIndexType(), warps, IntegerAttr());
+    b.setInsertionPoint(store);
+    WriteSharedOp::create(b, store.getValue(), operand.buffer.getBuffer(), /*transpose=*/false);
+    FenceAsyncOp::create(b);
+    SyncOp::create(b, barrier);
+    TmaStoreOp::create(b, operand.buffer.getBuffer(), map, store.getIndices(),
+                       store.getStaticIndices());
+    BulkCommitOp::create(b);
+    // The rest of the tile's work hides the wait.
+    b.setInsertionPoint(store->getBlock()->getTerminator());
+    BulkWaitOp::create(b, 0, /*read=*/true);
+    ArriveOp::create(b, operand.empty.getBarriers(), operand.release.getUse(), ArriveScope::Role);
+    operand.empty.setArrivals(1);
+    operand.release.erase();
+    store.erase();
   }
 
   /// What is computed element by element for the store alone is computed piece by piece, so that

@@ -41,9 +41,10 @@ struct TileToTgpuPass : tilewright::impl::TileToTgpuBase<TileToTgpuPass> {
                                  << "'";
       return signalPassFailure();
     }
-    if (warps < 0 || warps > 32 || (warps & (warps - 1)) != 0) {
-      getOperation().emitError() << "number of warps must be a power of two from 1 to 32, or 0 to "
-                                    "have it chosen, but got "
+    bool isPowerOfTwo = (warps & (warps - 1)) == 0;
+    if (warps < 0 || warps > 32 || !(isPowerOfTwo || (target == "sm_90a" && warps % 4 == 0))) {
+      getOperation().emitError() << "number of warps must be a power of two from 1 to 32, on "
+                                    "sm_90a or a multiple of 4, or 0 to have it chosen, but got "
                                  << warps.getValue();
       return signalPassFailure();
     }

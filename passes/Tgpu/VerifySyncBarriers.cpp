@@ -247,7 +247,9 @@ Player::Outcome Player::playBarrier(int who, const Step &step) {
         states[who].synced = getNow(who);
         return Outcome::Done;
       })
-      .Case<AnyOp>([&](auto) {
+      .Case<AnyOp>([&](AnyOp any) {
+        if (any.getBarrier())
+          return meet(who, step, any.getBarrier(), /*waits=*/true);
         states[who].synced = getNow(who);
         return Outcome::Done;
       })

@@ -315,6 +315,13 @@ private:
               set(extent.getResult(), gridExtents[extent.getDim()]);
               return false;
             })
+            .Case<TakeTileOp, GetTileOp>([&](auto op) {
+              // The block that is played takes every so many tiles as there are blocks.
+              into(op.getBuffer());
+              int64_t block = get(kernel.getGridIds().front());
+              set(op.getTile(), block + ++taken[op] * gridExtents.front());
+              return true;
+            })
             .Case<WaitOp, AcquireOp, ArriveOp, ExpectOp>([&](auto op) {
               at(op.getUse());
               return true;
@@ -397,6 +404,7 @@ private:
   SmallVector<int64_t> gridExtents;
   DenseMap<Value, int64_t> values;
   DenseMap<Operation *, int64_t> firstPlaces;
+  DenseMap<Operation *, int64_t> taken; ///< tiles
 };
 
 } // namespace

@@ -292,8 +292,10 @@ private:
     for (auto [i, type] : llvm::enumerate(mask.getArgumentTypes()))
       if (static_cast<int64_t>(i) != against && static_cast<int64_t>(i) != block)
         inputs.push_back(type);
+    SmallVector<Type> results(4, i32);
+    results.push_back(builder.getI1Type());
     auto ranges = func::FuncOp::create(builder, loc, (mask.getSymName() + "_ranges").str(),
-                                       builder.getFunctionType(inputs, SmallVector<Type>(4, i32)));
+                                       builder.getFunctionType(inputs, results));
     ranges.setPrivate();
     symbols.insert(ranges, std::next(mask->getIterator()));
 
@@ -315,7 +317,8 @@ private:
     Bounds kept = interpreter.toPredicate(interpreter.call(mask, operands).front()).yes;
     auto [mayBegin, mayEnd] = bounds.finish(kept.may);
     auto [mustBegin, mustEnd] = bounds.finish(kept.must);
-    func::ReturnOp::create(builder, loc, ValueRange{mayBegin, mayEnd, mustBegin, mustEnd});
+    func::ReturnOp::create(builder, loc, ValueRange{mayBegin, mayEnd, mustBegin, mustEnd,
+                                                    bounds.finishTight(kept)});
 
     // Both a condition and its negation were written, and values that no comparison used.
     for (Operation &op : llvm::make_early_inc_range(llvm::reverse(*body)))

@@ -182,17 +182,71 @@ Interval MaskBoundsBuilder::unionOrLonger(const Interval &a, const Interval &b) 
   return select(touch, hull, select(aIsLonger, a, b));
 }
 
+Bounds MaskBoundsBuilder::restrict(Bounds bounds, Value flag) {
+  for (Inequality &inequality : bounds.inequalities)
+    inequality.active = both(inequality.active, flag);
+  return bounds;
+}
+
+// Only the side that is chosen counts, for tightness, too.
+Bounds MaskBoundsBuilder::select(Value condition, const Bounds &a, const Bounds &b) {
+  Bounds result{select(condition, a.may, b.may), select(condition, a.must, b.must), {}, {}, {}};
+  if (!a.tight || !b.tight)
+    return result;
+  result.tight = select(condition, a.tight, b.tight);
+  result.inequalities = restrict(a, condition).inequalities;
+  llvm::append_range(result.inequalities, restrict(b, negateFlag(condition)).inequalities);
+  return result;
+}
+
 // and. may: a pair that both conditions keep is in the may of both. must: where each condition
-// keeps every r, both do.
+// keeps every r, both do. Tight: MaskBounds.h has the argument.
 Bounds MaskBoundsBuilder::intersect(const Bounds &a, const Bounds &b) {
-  return {intersect(a.may, b.may), intersect(a.must, b.must)};
+  Bounds result{intersect(a.may, b.may), intersect(a.must, b.must), {}, {}, {}};
+  if (a.uniform && b.uniform)
+    result.uniform = both(a.uniform, b.uniform);
+  if (!a.tight || !b.tight)
+    return result;
+  Value excluded;
+  for (const Inequality &x : a.inequalities)
+    for (const Inequality &y : b.inequalities) {
+      if (x.against * y.against >= 0)
+        continue;
+      if (x.block + y.block != 0)
+        return result;
+      Value sum = create<arith::AddIOp>(x.rest, y.rest);
+      Value conflict = both(both(x.active, y.active), test(CmpIPredicate::slt, sum, constant(0)));
+      excluded = excluded ? create<arith::OrIOp>(excluded, conflict) : conflict;
+    }
+  if (excluded)
+    result.may = select(excluded, empty(), result.may);
+  result.tight = both(a.tight, b.tight);
+  result.inequalities = a.inequalities;
+  llvm::append_range(result.inequalities, b.inequalities);
+  return result;
 }
 
 // or. may: a kept pair is in one of the two, hence in the hull. must: where one condition keeps
-// every r, so does the disjunction; any part of the union of the two will do.
+// every r, so does the disjunction; any part of the union of the two will do. Tight: the hull of
+// two intervals need not be, but where one side is the same for all pairs, it either keeps
+// everything or leaves the other.
 Bounds MaskBoundsBuilder::unite(const Bounds &a, const Bounds &b) {
-  return {{min(a.may.begin, b.may.begin), max(a.may.end, b.may.end)},
-          unionOrLonger(a.must, b.must)};
+  Bounds result{{min(a.may.begin, b.may.begin), max(a.may.end, b.may.end)},
+                unionOrLonger(a.must, b.must),
+                {},
+                {},
+                {}};
+  if (a.uniform && b.uniform) {
+    result.uniform = create<arith::OrIOp>(a.uniform, b.uniform);
+    result.tight = isTrue();
+    return result;
+  }
+  for (auto [same, other] : {std::pair(&a, &b), std::pair(&b, &a)})
+    if (same->uniform && other->tight) {
+      result.tight = create<arith::OrIOp>(same->uniform, other->tight);
+      result.inequalities = restrict(*other, negateFlag(same->uniform)).inequalities;
+    }
+  return result;
 }
 
 std::pair<Value, Value> MaskBoundsBuilder::finish(const Interval &interval) {
@@ -209,7 +263,22 @@ std::pair<Value, Value> MaskBoundsBuilder::finish(const Interval &interval) {
 
 Predicate MaskBoundsBuilder::getUniformPredicate(Value condition) {
   Interval yes = select(condition, all(), empty()), no = select(condition, empty(), all());
-  return {{yes, yes}, {no, no}};
+  return {{yes, yes, isTrue(), {}, condition}, {no, no, isTrue(), {}, negateFlag(condition)}};
+}
+
+/// Whether two values are computed alike.
+static bool areSame(Value a, Value b, unsigned depth = 16) {
+  if (a == b)
+    return true;
+  Operation *x = a.getDefiningOp(), *y = b.getDefiningOp();
+  if (!x || !y || depth == 0 || x->getName() != y->getName() ||
+      x->getAttrDictionary() != y->getAttrDictionary() || x->getNumResults() != 1 ||
+      x->getPropertiesAsAttribute() != y->getPropertiesAsAttribute() ||
+      x->getNumOperands() != y->getNumOperands())
+    return false;
+  return llvm::all_of(llvm::zip_equal(x->getOperands(), y->getOperands()), [&](auto pair) {
+    return areSame(std::get<0>(pair), std::get<1>(pair), depth - 1);
+  });
 }
 
 // a >= 0, where a = against * r + block * c + rest and [least, most] bounds against * r + rest over
@@ -220,7 +289,7 @@ Predicate MaskBoundsBuilder::getUniformPredicate(Value condition) {
 //   block = -1:  kept iff c <= against * r + rest. Some r: c <= most; every r: c <= least.
 // Where a is not valid nothing is excluded and nothing promised.
 Bounds MaskBoundsBuilder::notNegative(const Linear &a) {
-  Bounds unknown{all(), empty()};
+  Bounds unknown = getUnknownBounds();
   if (std::abs(a.block) > 1)
     return unknown;
   auto [least, most] = getRange({a.against, 0, a.low, a.high, a.valid});
@@ -236,7 +305,18 @@ Bounds MaskBoundsBuilder::notNegative(const Linear &a) {
     bounds.may = normalize({lower, clamp(addConstant(most, 1))});
     bounds.must = normalize({lower, clamp(addConstant(least, 1))});
   }
-  return select(a.valid, bounds, unknown);
+  Bounds result{select(a.valid, bounds.may, unknown.may),
+                select(a.valid, bounds.must, unknown.must),
+                {},
+                {},
+                {}};
+  // Where the range of the rest is one number, `most` is reached: at the first r, or the last.
+  if (areSame(a.low, a.high) && std::abs(a.against) <= 1) {
+    result.tight = a.valid;
+    if (a.against != 0)
+      result.inequalities.push_back({a.against, a.block, a.low, a.valid});
+  }
+  return result;
 }
 
 Predicate MaskBoundsBuilder::compare(CmpIPredicate predicate, const Linear &a, const Linear &b) {

@@ -9,8 +9,16 @@
 //
 //   may    every c that the predicate keeps for some r of R lies in it
 //   must   every c of it is kept for every r of R
+//   tight  every c of may is kept for some r of R
 //
-// Taking may larger or must smaller is always allowed.
+// Taking may larger or must smaller is always allowed, and so is to deny that may is tight.
+//
+// Tightness does not follow from that of the parts: `and` of two conditions, each of which keeps c
+// for some r, may keep it for none. It does for inequalities +-r + k * c + rest >= 0. Those that
+// want a large r all hold at the last r if each holds for some r; those that want a small one, at
+// the first. One of either kind, r >= x and r <= y, hold together for some r of R if each does and
+// x <= y, which is their sum: the same for all c if c cancels out. So a conjunction of such
+// inequalities is tight, once pairs that exclude each other have emptied it.
 
 #ifndef TILEWRIGHT_PASSES_TILE_MASKBOUNDS_H
 #define TILEWRIGHT_PASSES_TILE_MASKBOUNDS_H
@@ -18,6 +26,8 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/DenseMap.h"
+
+#include <vector>
 
 namespace tilewright {
 
@@ -27,8 +37,20 @@ struct Interval {
   mlir::Value begin, end;
 };
 
+/// against * r + block * c + rest >= 0, where `active`; against is -1, 0 or 1.
+struct Inequality {
+  int64_t against, block;
+  mlir::Value rest, active;
+};
+
 struct Bounds {
   Interval may, must;
+  /// Null where may need not be tight; otherwise whether it is, as known at run time.
+  mlir::Value tight;
+  /// Of a tight conjunction: its inequalities that depend on r.
+  std::vector<Inequality> inequalities;
+  /// The condition that is the same for all pairs, if this is one.
+  mlir::Value uniform;
 };
 
 /// Bounds of a condition and of its negation. Both are kept because the complement of an
@@ -74,7 +96,7 @@ public:
   //===--- Conditions
   //---------------------------------------------------------------------------------===//
   Predicate getUniformPredicate(mlir::Value condition);
-  Predicate getUnknown() { return {{all(), empty()}, {all(), empty()}}; }
+  Predicate getUnknown() { return {getUnknownBounds(), getUnknownBounds()}; }
   Predicate compare(mlir::arith::CmpIPredicate predicate, const Linear &a, const Linear &b);
   Predicate negate(const Predicate &p) { return {p.no, p.yes}; }
   Predicate conjunction(const Predicate &a, const Predicate &b) {
@@ -91,6 +113,10 @@ public:
 
   /// The interval as two i32 with begin <= end, the empty one as [lower, lower).
   std::pair<mlir::Value, mlir::Value> finish(const Interval &interval);
+  /// Whether may is tight, as an i1.
+  mlir::Value finishTight(const Bounds &bounds) {
+    return bounds.tight ? bounds.tight : constant(0, 1);
+  }
 
   /// A divisor by which any number may be divided: the given one, or 1 where that would trap.
   mlir::Value guardDivisor(mlir::Value numerator, mlir::Value divisor);
@@ -121,6 +147,12 @@ private:
   Linear widen(const Linear &a);
   Linear checkWidth(Linear a, unsigned width);
   Bounds notNegative(const Linear &a);
+  Bounds getUnknownBounds() { return {all(), empty(), {}, {}, {}}; }
+  mlir::Value negateFlag(mlir::Value flag) {
+    return create<mlir::arith::XOrIOp>(flag, constant(1, 1));
+  }
+  /// `bounds`, of which the inequalities matter only where the flag is true.
+  Bounds restrict(Bounds bounds, mlir::Value flag);
 
   Interval all() { return {lower, upper}; }
   Interval empty() { return {upper, lower}; }
@@ -128,9 +160,7 @@ private:
   Interval select(mlir::Value condition, const Interval &a, const Interval &b) {
     return {select(condition, a.begin, b.begin), select(condition, a.end, b.end)};
   }
-  Bounds select(mlir::Value condition, const Bounds &a, const Bounds &b) {
-    return {select(condition, a.may, b.may), select(condition, a.must, b.must)};
-  }
+  Bounds select(mlir::Value condition, const Bounds &a, const Bounds &b);
   Interval intersect(const Interval &a, const Interval &b);
   Interval unionOrLonger(const Interval &a, const Interval &b);
   Bounds intersect(const Bounds &a, const Bounds &b);

@@ -85,7 +85,7 @@ void sink(Operation *op, Operation *branch) {
     op->moveAfter(branch);
 }
 
-void rewrite(ReduceOp reduce, ScaledTile scaled) {
+void rewrite(ReduceOp reduce, ScaledTile scaled, bool withMasked) {
   OpBuilder b(reduce);
   Location loc = reduce.getLoc();
   auto type = cast<FloatType>(scaled.factor.getType());
@@ -97,7 +97,11 @@ void rewrite(ReduceOp reduce, ScaledTile scaled) {
   Value isFinite = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OLT, scaled.factor,
                                          constant(std::numeric_limits<double>::infinity()));
   Value keepsOrder = arith::AndIOp::create(b, loc, isPositive, isFinite);
-  auto branch = scf::IfOp::create(b, loc, TypeRange(reduce.getType()), keepsOrder,
+  SmallVector<Type> types{reduce.getType()};
+  bool yieldsTile = withMasked && scaled.select;
+  if (yieldsTile)
+    types.push_back(scaled.select.getType());
+  auto branch = scf::IfOp::create(b, loc, types, keepsOrder,
                                   /*addThenBlock=*/true, /*addElseBlock=*/true);
   b.setInsertionPointToEnd(branch.thenBlock());
   Value source = scaled.source;
@@ -107,7 +111,14 @@ void rewrite(ReduceOp reduce, ScaledTile scaled) {
   Value maximum =
       ReduceOp::create(b, loc, reduce.getType(), reduce.getKind(), source, reduce.getDim());
   Value factors = FullOp::create(b, loc, reduce.getType(), scaled.factor);
-  scf::YieldOp::create(b, loc, ValueRange(arith::MulFOp::create(b, loc, maximum, factors)));
+  SmallVector<Value> results{arith::MulFOp::create(b, loc, maximum, factors)};
+  if (yieldsTile) {
+    // -inf times a positive finite factor is -inf: what is selected may be scaled.
+    auto product = cast<arith::MulFOp>(b.clone(*scaled.product));
+    product->replaceUsesOfWith(scaled.source, source);
+    results.push_back(product);
+  }
+  scf::YieldOp::create(b, loc, results);
   b.setInsertionPointToEnd(branch.elseBlock());
   IRMapping map;
   // Strict: another operation to LLVM, which would else compute both products before the branch,
@@ -115,9 +126,17 @@ void rewrite(ReduceOp reduce, ScaledTile scaled) {
   cast<arith::MulFOp>(b.clone(*scaled.product, map)).setFastmath(arith::FastMathFlags::none);
   if (scaled.select)
     b.clone(*scaled.select, map);
-  scf::YieldOp::create(b, loc, b.clone(*reduce, map)->getResults());
+  results = {b.clone(*reduce, map)->getResult(0)};
+  if (yieldsTile)
+    results.push_back(map.lookup(scaled.select.getResult()));
+  scf::YieldOp::create(b, loc, results);
   reduce.getResult().replaceAllUsesWith(branch.getResult(0));
   reduce.erase();
+  if (yieldsTile)
+    scaled.select.getResult().replaceUsesWithIf(branch.getResult(1), [&](OpOperand &use) {
+      Operation *user = branch->getBlock()->findAncestorOpInBlock(*use.getOwner());
+      return user && branch->isBeforeInBlock(user);
+    });
   // The select first: it uses the product, which then goes between it and the branch.
   if (scaled.select)
     sink(scaled.select, branch);
@@ -125,6 +144,8 @@ void rewrite(ReduceOp reduce, ScaledTile scaled) {
 }
 
 struct TileScaleAfterMaxPass : tilewright::impl::TileScaleAfterMaxBase<TileScaleAfterMaxPass> {
+  using TileScaleAfterMaxBase::TileScaleAfterMaxBase;
+
   void runOnOperation() override {
     SmallVector<ReduceOp> maxima;
     getOperation()->walk([&](ReduceOp reduce) {
@@ -133,7 +154,7 @@ struct TileScaleAfterMaxPass : tilewright::impl::TileScaleAfterMaxBase<TileScale
     });
     for (ReduceOp reduce : maxima)
       if (std::optional<ScaledTile> scaled = matchScaled(reduce.getSource()))
-        rewrite(reduce, *scaled);
+        rewrite(reduce, *scaled, withMasked);
   }
 };
 

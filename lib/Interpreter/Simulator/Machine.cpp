@@ -383,4 +383,16 @@ bool Machine::waitForProducts(Context &context, int64_t pending) {
   return true;
 }
 
+int64_t Machine::takeTile(int64_t tiles) {
+  int64_t blocks = std::max<int64_t>(1, gridExtents.empty() ? 1 : gridExtents.front());
+  lastTile = std::max(lastTile + 1, blocks);
+  auto ownerOf = [&](int64_t tile) {
+    std::mt19937_64 dealt(static_cast<uint64_t>(tileSeed * 1000003 + tile));
+    return static_cast<int64_t>(dealt() % static_cast<uint64_t>(blocks));
+  };
+  while (lastTile < tiles && ownerOf(lastTile) != block)
+    ++lastTile;
+  return lastTile = std::min(lastTile, tiles);
+}
+
 } // namespace tilewright::simulator

@@ -187,6 +187,13 @@ public:
   const Clock &clockOf(unsigned warp) const { return clocks[warp]; }
   llvm::DenseSet<mlir::Operation *> *executed = nullptr; ///< filled where it is wanted
 
+  //===--- tiles of a launch
+  //-------------------------------------------------------------------------===//
+
+  /// Which tiles the block takes: they are dealt to blocks at random, the same way in all blocks.
+  int64_t tileSeed = 0, block = 0, lastTile = 0;
+  int64_t takeTile(int64_t tiles);
+
 private:
   struct Barrier {
     mlir::Operation *op = nullptr;

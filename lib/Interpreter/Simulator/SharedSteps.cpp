@@ -180,6 +180,38 @@ LogicalResult lower(Lowering &lowering, tgpu::WriteSharedOp op) {
   return success();
 }
 
+/// The number goes through the bytes of the buffer, as on the machine.
+LogicalResult lower(Lowering &lowering, tgpu::TakeTileOp op) {
+  IntOperand tiles = lowering.intOperand(op.getTiles());
+  Slot buffer = lowering.slotOf(op.getBuffer()), result = lowering.define(op.getTile());
+  emit(lowering, op, [=, op = op.getOperation()](Machine &machine, auto &context, auto &frame) {
+    int64_t base = numberIn(frame, buffer);
+    if (!machine.write(context, op, base, {Bytes{{0, sizeof(int32_t)}}}))
+      return false;
+    auto tile = static_cast<int32_t>(machine.takeTile(tiles.read(frame)));
+    std::memcpy(machine.memory() + base, &tile, sizeof(tile));
+    frame.values[result].setSplat(Scalar::fromInt(tile, Storage::I32));
+    return true;
+  });
+  return success();
+}
+
+LogicalResult lower(Lowering &lowering, tgpu::GetTileOp op) {
+  int64_t warps = warpsOf(op);
+  Slot buffer = lowering.slotOf(op.getBuffer()), result = lowering.define(op.getTile());
+  emit(lowering, op, [=, op = op.getOperation()](Machine &machine, auto &context, auto &frame) {
+    int64_t base = numberIn(frame, buffer);
+    std::vector<Bytes> byWarp(static_cast<size_t>(warps), Bytes{{0, sizeof(int32_t)}});
+    if (!machine.read(context, op, base, byWarp))
+      return false;
+    int32_t tile;
+    std::memcpy(&tile, machine.memory() + base, sizeof(tile));
+    frame.values[result].setSplat(Scalar::fromInt(tile, Storage::I32));
+    return true;
+  });
+  return success();
+}
+
 /// As code generation does it: in registers where it can, else written, a barrier, read, a barrier.
 LogicalResult lower(Lowering &lowering, tgpu::ConvertOp op) {
   auto from = cast<RankedTensorType>(op.getSource().getType());
@@ -317,7 +349,7 @@ template <typename... OpTs> void add(LoweringTable &table) {
 } // namespace
 
 void addSharedSimulation(LoweringTable &table) {
-  add<tgpu::AllocOp, tgpu::AllocRingOp, tgpu::SlotOp, tgpu::ReadOp, tgpu::WriteSharedOp,
+  add<tgpu::TakeTileOp, tgpu::GetTileOp, tgpu::AllocOp, tgpu::AllocRingOp, tgpu::SlotOp, tgpu::ReadOp, tgpu::WriteSharedOp,
       tgpu::ConvertOp, tgpu::FmaDotOp, tgpu::CopyAsyncOp, tgpu::CopyCommitOp, tgpu::CopyWaitOp>(
       table);
 }

@@ -98,6 +98,8 @@ private:
     SimulatedFrame frame;
     Machine machine(entry.plan, moment, options.seed + static_cast<uint64_t>(number), grid.extents);
     machine.executed = executed;
+    machine.tileSeed = static_cast<int64_t>(options.seed);
+    machine.block = machine.lastTile = number;
     frame.machine = &machine;
     frame.context = &machine.main;
     initialize(frame, *entry.code, arguments, captures);

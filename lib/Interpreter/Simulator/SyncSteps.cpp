@@ -218,6 +218,8 @@ LogicalResult lower(Lowering &lowering, tgpu::FenceAsyncOp op) {
 LogicalResult lower(Lowering &lowering, tgpu::AnyOp op) {
   if (failed(interpreter::lowerings().lookup(op.getOperationName())(lowering, op)))
     return failure();
+  if (op.getBarrier())
+    return lowerMeet(lowering, op, op.getBarrier(), /*waits=*/true);
   emit(lowering, op, [](Machine &machine, auto &context, auto &) {
     machine.meetAll(context);
     return true;

@@ -1,0 +1,125 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Tiles that blocks take from a counter of their launch.
+//
+// A counter must belong to one launch: launches of one kernel may run at the same time, on several
+// streams or in replays of a graph. No argument says which launch this is, and none is needed: the
+// register %gridid differs for all grids that run at the same time. So the module has a table of
+// counters, all zero, and the blocks of a grid use the first entry, from its number on, that they
+// find free or theirs. The last block to find no tile left frees the entry again. So the host does
+// nothing for it, and a launch writes no memory of the caller's.
+
+#include "passes/Conversion/KernelEmitter.h"
+
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+
+using namespace mlir;
+using namespace tilewright;
+using namespace tilewright::tgpu;
+
+/// Entries of the table: more than grids can run at a time. A power of two.
+constexpr int64_t kEntries = 1024;
+/// The grid's number + 1 (64 bits), tiles taken, blocks that are done.
+constexpr int64_t kEntryBytes = 16, kTakenAt = 8, kDoneAt = 12;
+constexpr llvm::StringLiteral kTableName = "tile_counters";
+
+Value KernelEmitter::getTileCounters() {
+  auto table = module.lookupSymbol<LLVM::GlobalOp>(kTableName);
+  if (!table) {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(module.getBody());
+    auto type = LLVM::LLVMArrayType::get(b.getI64Type(), kEntries * kEntryBytes / 8);
+    table = LLVM::GlobalOp::create(b, type, /*isConstant=*/false, LLVM::Linkage::Internal,
+                                   kTableName, Attribute(), /*alignment=*/kEntryBytes,
+                                   /*addrSpace=*/1);
+    Block *block = b.createBlock(&table.getInitializerRegion());
+    b.setInsertionPointToEnd(block);
+    LLVM::ReturnOp::create(b, ValueRange(LLVM::ZeroOp::create(b, type)));
+  }
+  return LLVM::AddressOfOp::create(b, table);
+}
+
+/// The entry of this grid: claimed, or found.
+Value KernelEmitter::findTileCounter() {
+  Value table = getTileCounters();
+  Value grid = inlineAsm("mov.u64 $0, %gridid;", "=l", b.getI64Type(), {});
+  Value owner = arith::AddIOp::create(b, grid, i64(1));
+  auto entryOf = [&](Value number) -> Value {
+    Value index = arith::AndIOp::create(b, number, i64(kEntries - 1));
+    return LLVM::GEPOp::create(b, table.getType(), b.getI8Type(), table,
+                               ValueRange{arith::MulIOp::create(b, index, i64(kEntryBytes))});
+  };
+  auto loop = scf::WhileOp::create(b, TypeRange{b.getI64Type()}, ValueRange{grid});
+  OpBuilder::InsertionGuard guard(b);
+  Block *before = b.createBlock(&loop.getBefore(), {}, {b.getI64Type()}, {b.getLoc()});
+  Value found = LLVM::ExtractValueOp::create(
+      b,
+      LLVM::AtomicCmpXchgOp::create(b, entryOf(before->getArgument(0)), i64(0), owner,
+                                    LLVM::AtomicOrdering::monotonic,
+                                    LLVM::AtomicOrdering::monotonic),
+      ArrayRef<int64_t>{0});
+  Value isOthers = arith::AndIOp::create(
+      b, arith::CmpIOp::create(b, arith::CmpIPredicate::ne, found, i64(0)),
+      arith::CmpIOp::create(b, arith::CmpIPredicate::ne, found, owner));
+  scf::ConditionOp::create(b, isOthers, before->getArguments());
+  Block *after = b.createBlock(&loop.getAfter(), {}, {b.getI64Type()}, {b.getLoc()});
+  scf::YieldOp::create(b, arith::AddIOp::create(b, after->getArgument(0), i64(1)).getResult());
+  b.setInsertionPointAfter(loop);
+  return entryOf(loop.getResult(0));
+}
+
+LogicalResult KernelEmitter::emitTakeTile(TakeTileOp op) {
+  if (!isOneThread)
+    return op.emitOpError("is executed by one thread: its role may only copy and compute scalars");
+  auto fence = [&] { inlineAsm("fence.acq_rel.gpu;", "~{memory}", nullptr, {}); };
+  auto at = [&](Value entry, int64_t offset) -> Value {
+    return LLVM::GEPOp::create(b, entry.getType(), b.getI8Type(), entry, ValueRange{i64(offset)});
+  };
+  auto count = [&](Value address) -> Value {
+    return LLVM::AtomicRMWOp::create(b, LLVM::AtomicBinOp::add, address, i32(1),
+                                     LLVM::AtomicOrdering::monotonic);
+  };
+  Value tiles = getScalar(op.getTiles());
+  Value blocks = NVVM::GridDimXOp::create(b, b.getI32Type());
+  // Where every block has its only tile from the beginning, the counter is not touched.
+  Value hasMore = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, blocks, tiles);
+  auto branch = scf::IfOp::create(b, b.getI32Type(), hasMore, /*withElseRegion=*/true);
+  {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToEnd(branch.elseBlock());
+    scf::YieldOp::create(b, tiles);
+    b.setInsertionPointToEnd(branch.thenBlock());
+    Value entry = findTileCounter();
+    fence(); // the entry's last owner left zeros before it left
+    Value tile = arith::AddIOp::create(b, count(at(entry, kTakenAt)), blocks);
+    Value isNone = arith::CmpIOp::create(b, arith::CmpIPredicate::sge, tile, tiles);
+    auto last = scf::IfOp::create(b, isNone, /*withElseRegion=*/false);
+    scf::YieldOp::create(b, tile);
+    b.setInsertionPoint(last.thenBlock()->getTerminator());
+    fence();
+    Value before = count(at(entry, kDoneAt));
+    Value one = i32(1);
+    Value isLast = arith::CmpIOp::create(b, arith::CmpIPredicate::eq,
+                                         arith::AddIOp::create(b, before, one), blocks);
+    auto release = scf::IfOp::create(b, isLast, /*withElseRegion=*/false);
+    b.setInsertionPoint(release.thenBlock()->getTerminator());
+    fence();
+    LLVM::StoreOp::create(b, i64(0), at(entry, kTakenAt), /*alignment=*/8, /*isVolatile=*/true);
+    fence();
+    LLVM::AtomicRMWOp::create(b, LLVM::AtomicBinOp::xchg, entry, i64(0),
+                              LLVM::AtomicOrdering::monotonic);
+  }
+  Value tile = branch.getResult(0);
+  LLVM::StoreOp::create(b, tile, getScalar(op.getBuffer()), /*alignment=*/4, /*isVolatile=*/true);
+  set(op.getTile(), {tile});
+  return success();
+}
+
+void KernelEmitter::emitGetTile(GetTileOp op) {
+  Value tile = LLVM::LoadOp::create(b, b.getI32Type(), getScalar(op.getBuffer()), /*alignment=*/4,
+                                    /*isVolatile=*/true);
+  // The same in all lanes; but only of a reduction does ptxas know it. Otherwise everything that
+  // depends on the tile, the counters of rings among it, takes registers of each thread.
+  set(op.getTile(),
+      {intrinsic("llvm.nvvm.redux.sync.min", b.getI32Type(), {tile, i32(-1)})});
+}

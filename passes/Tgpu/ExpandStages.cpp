@@ -1,0 +1,355 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// tgpu-expand-stages: obeys the places that tgpu-plan-stages, or an author, gave the operations of
+// a loop. Stage 1 of a round runs in the next round of the pipeline. All parts of a chain of loops
+// are one pipeline:
+//
+//   if there is a round
+//     prologue     stage 0 of the first round, by a body that is right for every round
+//     part 0       rounds first + 1 ...: stage 0 of the round, stage 1 of the one before
+//     part 1       the same, with the body of that part
+//     ...
+//     epilogue     stage 1 of the last round
+//
+// So stage 1 of a part's last round is run by the next part. It must be the same operations there,
+// on values that correspond; what goes from stage 0 to stage 1 is carried through the seams, in the
+// order in which stage 1 reads it.
+//
+// Legal is an order in which every operation follows what it reads:
+//   1. of the same stage and round: by its place.
+//   2. stage 1 reads what stage 0 made a round of the pipeline before: always. The other way round:
+//      never, within a round of the loop.
+//   3. stage 0 reads what the loop carries from stage 1 of the round before, which runs in the same
+//      round of the pipeline: by its place.
+//   4. A product ends in the stage in which it is issued. So none is pending at the end of a round
+//      of the pipeline, where registers that it reads (operand a, accumulators) get their next
+//      values.
+
+#include "passes/Passes.h"
+#include "passes/Tgpu/LoopChain.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/IR/IRMapping.h"
+#include "mlir/IR/ImplicitLocOpBuilder.h"
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/SetVector.h"
+
+namespace tilewright {
+#define GEN_PASS_DEF_TGPUEXPANDSTAGES
+#include "passes/Passes.h.inc"
+} // namespace tilewright
+
+using namespace mlir;
+using namespace tilewright;
+using namespace tilewright::tgpu;
+
+namespace {
+
+/// One loop of a chain.
+struct Part {
+  mutable scf::ForOp loop;              ///< a handle; asking it is not const in MLIR
+  SmallVector<Operation *> ops;         ///< by their order
+  llvm::SetVector<Value> crossing;      ///< from stage 0 to stage 1, as stage 1 reads them
+  SmallVector<int64_t> stagesOfYielded; ///< of each iteration argument
+
+  bool contains(Value value) const {
+    return value.getParentRegion() == &loop.getRegion() ||
+           loop.getRegion().isAncestor(value.getParentRegion());
+  }
+};
+
+int64_t getStage(Operation *op) { return Place::get(op)->stage; }
+int64_t getOrder(Operation *op) { return Place::get(op)->order; }
+
+class ChainReader {
+public:
+  FailureOr<SmallVector<Part>> read(const LoopChain &chain) {
+    SmallVector<Part> parts;
+    for (scf::ForOp loop : chain) {
+      FailureOr<Part> part = readPart(loop);
+      if (failed(part))
+        return failure();
+      parts.push_back(std::move(*part));
+    }
+    for (const Part &part : llvm::drop_begin(parts))
+      if (failed(correspond(parts.front(), part)))
+        return failure();
+    return parts;
+  }
+
+private:
+  FailureOr<Part> readPart(scf::ForOp loop) {
+    Part part{loop, {}, {}, {}};
+    for (Operation &op : loop.getBody()->without_terminator()) {
+      std::optional<Place> place = Place::get(&op);
+      if (!place || place->stage < 0 || place->stage > 1)
+        return op.emitOpError() << "needs a place [stage, order] in its loop, as others have, with "
+                                   "a stage of 0 or 1";
+      part.ops.push_back(&op);
+    }
+    llvm::stable_sort(part.ops,
+                      [](Operation *x, Operation *y) { return getOrder(x) < getOrder(y); });
+    for (Value yielded : loop.getYieldedValues()) {
+      Operation *def = yielded.getDefiningOp();
+      bool isInside = def && def->getBlock() == loop.getBody();
+      part.stagesOfYielded.push_back(isInside ? getStage(def) : 0);
+    }
+    for (Operation *op : part.ops)
+      if (failed(readOp(part, op)))
+        return failure();
+    return part;
+  }
+
+  LogicalResult readOp(Part &part, Operation *op) {
+    Place place = *Place::get(op);
+    for (Value operand : op->getOperands()) {
+      if (!part.contains(operand))
+        continue;
+      if (auto argument = dyn_cast<BlockArgument>(operand)) {
+        bool isInduction = argument == part.loop.getInductionVar();
+        unsigned number = isInduction ? 0 : argument.getArgNumber() - 1;
+        int64_t from = isInduction ? 0 : part.stagesOfYielded[number];
+        if (place.stage == 1 && from == 0)
+          part.crossing.insert(operand);
+        Operation *def =
+            isInduction ? nullptr : part.loop.getYieldedValues()[number].getDefiningOp();
+        if (place.stage == 0 && from == 1 && getOrder(def) >= place.order)
+          return op->emitOpError() << "of stage 0 reads what stage 1 of the round before yields, "
+                                      "and must come after it in the order";
+        continue;
+      }
+      Place from = *Place::get(operand.getDefiningOp());
+      if (from.stage > place.stage)
+        return op->emitOpError() << "of stage " << place.stage << " reads a result of stage "
+                                 << from.stage << " of its own round";
+      if (from.stage == place.stage && from.order >= place.order)
+        return op->emitOpError() << "must come after what it reads in the order, but has the place "
+                                 << place.order << ", and that " << from.order;
+      if (from.stage < place.stage)
+        part.crossing.insert(operand);
+    }
+    if (auto wait = dyn_cast<WgmmaWaitOp>(op))
+      for (Value tile : wait.getTiles())
+        if (Operation *product = tile.getDefiningOp();
+            !product || product->getBlock() != part.loop.getBody() ||
+            getStage(product) != place.stage)
+          return op->emitOpError() << "must wait in the stage in which the product is issued";
+    return success();
+  }
+
+  /// Whether stage 1 of two parts is the same, of values that correspond.
+  static LogicalResult correspond(const Part &first, const Part &other) {
+    auto refuse = [&](Operation *op, const Twine &why) {
+      return op->emitOpError() << "of stage 1 is not what this stage is in the first part of the "
+                                  "loop: " << why;
+    };
+    auto getSecond = [](const Part &part) {
+      return llvm::filter_to_vector(part.ops, [](Operation *op) { return getStage(op) == 1; });
+    };
+    SmallVector<Operation *> ops = getSecond(first), others = getSecond(other);
+    if (ops.size() != others.size())
+      return refuse(other.loop, "it has " + Twine(others.size()) + " operations instead of " +
+                                    Twine(ops.size()));
+    if (first.stagesOfYielded != other.stagesOfYielded)
+      return refuse(other.loop, "it yields other values");
+    if (first.crossing.size() != other.crossing.size())
+      return refuse(other.loop, "it reads " + Twine(other.crossing.size()) +
+                                    " values of stage 0 instead of " +
+                                    Twine(first.crossing.size()));
+    llvm::DenseMap<Value, Value> match;
+    for (auto [x, y] : llvm::zip_equal(first.crossing, other.crossing)) {
+      if (x.getType() != y.getType())
+        return refuse(other.loop, "it reads values of other types");
+      match[x] = y;
+    }
+    for (auto [x, y] : llvm::zip_equal(first.loop.getRegionIterArgs(),
+                                       other.loop.getRegionIterArgs()))
+      match.try_emplace(x, y);
+    for (auto [x, y] : llvm::zip_equal(ops, others)) {
+      auto withoutPlace = [](Operation *op) {
+        NamedAttrList attributes(op->getAttrs());
+        attributes.erase(placeName);
+        return attributes.getDictionary(op->getContext());
+      };
+      if (x->getName() != y->getName() || x->getResultTypes() != y->getResultTypes() ||
+          withoutPlace(x) != withoutPlace(y) || x->getNumOperands() != y->getNumOperands())
+        return refuse(y, "there it is '" + x->getName().getStringRef() + "'");
+      for (auto [a, b] : llvm::zip_equal(x->getOperands(), y->getOperands()))
+        if ((first.contains(a) ? match.lookup(a) : a) != b)
+          return refuse(y, "it reads another value");
+      for (auto [a, b] : llvm::zip_equal(x->getResults(), y->getResults()))
+        match[a] = b;
+    }
+    return success();
+  }
+};
+
+class Expander {
+public:
+  explicit Expander(ArrayRef<Part> parts)
+      : parts(parts), b(parts.front().loop.getLoc(), parts.front().loop.getContext()) {}
+
+  void run() {
+    scf::ForOp front = parts.front().loop, back = parts.back().loop;
+    b.setInsertionPoint(back);
+    Value lower = front.getLowerBound(), upper = back.getUpperBound();
+    Value hasRounds = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, lower, upper);
+    auto branch = scf::IfOp::create(b, back.getResultTypes(), hasRounds, /*addThenBlock=*/true,
+                                    /*addElseBlock=*/true);
+    b.setInsertionPointToEnd(branch.elseBlock());
+    scf::YieldOp::create(b, front.getInitArgs());
+
+    b.setInsertionPointToEnd(branch.thenBlock());
+    const Part &general = getGeneral();
+    carried.assign(front.getInitArgs().begin(), front.getInitArgs().end());
+    crossed.clear();
+    IRMapping first;
+    first.map(general.loop.getInductionVar(), lower);
+    first.map(general.loop.getRegionIterArgs(), carried);
+    writeStage(general, 0, first);
+    advance(general, 0, first);
+
+    Value one = arith::ConstantOp::create(b, b.getIntegerAttr(lower.getType(), 1));
+    Value begin = arith::AddIOp::create(b, lower, one);
+    for (const Part &part : parts)
+      begin = writePart(part, begin);
+
+    IRMapping last;
+    mapSecond(general, last);
+    writeStage(general, 1, last);
+    SmallVector<Value> results(carried);
+    for (auto [i, yielded] : llvm::enumerate(general.loop.getYieldedValues()))
+      if (general.stagesOfYielded[i] == 1)
+        results[i] = last.lookupOrDefault(yielded);
+    scf::YieldOp::create(b, results);
+    back.replaceAllUsesWith(branch.getResults());
+    for (const Part &part : llvm::reverse(parts))
+      scf::ForOp(part.loop).erase();
+  }
+
+private:
+  const Part &getGeneral() {
+    for (const Part &part : parts)
+      if (scf::ForOp(part.loop)->hasAttr(generalName))
+        return part;
+    return parts.front();
+  }
+
+  /// What is known before a round of the pipeline, to stage 1 of the round before.
+  void mapSecond(const Part &part, IRMapping &map) {
+    scf::ForOp loop = part.loop;
+    for (auto [i, argument] : llvm::enumerate(loop.getRegionIterArgs()))
+      if (part.stagesOfYielded[i] == 1)
+        map.map(argument, carried[i]);
+    for (auto [value, known] : llvm::zip_equal(part.crossing, crossed))
+      map.map(value, known);
+  }
+
+  /// The state behind a stage.
+  void advance(const Part &part, int64_t stage, IRMapping &map) {
+    scf::ForOp loop = part.loop;
+    for (auto [i, yielded] : llvm::enumerate(loop.getYieldedValues()))
+      if (part.stagesOfYielded[i] == stage)
+        carried[i] = map.lookupOrDefault(yielded);
+    if (stage == 0) {
+      crossed.clear();
+      for (Value value : part.crossing)
+        crossed.push_back(map.lookupOrDefault(value));
+    }
+  }
+
+  void writeStage(const Part &part, int64_t stage, IRMapping &map) {
+    int64_t commits = 0;
+    llvm::DenseMap<Value, int64_t> committed;
+    for (Operation *op : part.ops)
+      if (getStage(op) == stage && !isa<TakeTurnOp, PassTurnOp>(op))
+        write(op, map, commits, committed);
+  }
+
+  /// Waits count the groups that were committed since the one that they wait for.
+  void write(Operation *op, IRMapping &map, int64_t &commits,
+             llvm::DenseMap<Value, int64_t> &committed) {
+    Operation *copy = b.clone(*op, map);
+    copy->removeAttr(placeName);
+    if (isa<WgmmaOp>(op))
+      committed[op->getResult(0)] = commits + 1; // the commit follows
+    if (isa<WgmmaCommitOp>(op))
+      ++commits;
+    if (auto wait = dyn_cast<WgmmaWaitOp>(copy)) {
+      int64_t latest = 0;
+      for (Value tile : op->getOperands())
+        latest = std::max(latest, committed.lookup(tile));
+      wait.setPending(commits - latest);
+    }
+  }
+
+  /// Returns where the next part begins.
+  Value writePart(const Part &part, Value begin) {
+    scf::ForOp loop = part.loop;
+    // The part may have ended with the round that the prologue took, or before.
+    Value end = arith::MaxSIOp::create(b, loop.getUpperBound(), begin);
+    size_t count = carried.size();
+    SmallVector<Value> inits(carried);
+    llvm::append_range(inits, crossed);
+    auto rest = scf::ForOp::create(b, begin, end, loop.getStep(), inits);
+    rest->setDiscardableAttrs(loop->getDiscardableAttrDictionary());
+    OpBuilder::InsertionGuard guard(b);
+    if (inits.empty())
+      rest.getBody()->getTerminator()->erase();
+    b.setInsertionPointToEnd(rest.getBody());
+    auto arguments = rest.getRegionIterArgs();
+    carried.assign(arguments.begin(), arguments.begin() + count);
+    crossed.assign(arguments.begin() + count, arguments.end());
+    IRMapping maps[2];
+    mapSecond(part, maps[1]);
+    maps[0].map(loop.getInductionVar(), rest.getInductionVar());
+    for (auto [i, argument] : llvm::enumerate(loop.getRegionIterArgs()))
+      if (part.stagesOfYielded[i] == 0)
+        maps[0].map(argument, carried[i]);
+    int64_t commits = 0;
+    llvm::DenseMap<Value, int64_t> committed;
+    for (Operation *op : part.ops) {
+      int64_t stage = getStage(op);
+      write(op, maps[stage], commits, committed);
+      if (stage == 0)
+        continue;
+      // What stage 1 yields is what stage 0 of the next round finds.
+      for (auto [i, yielded] : llvm::enumerate(loop.getYieldedValues()))
+        if (yielded.getDefiningOp() == op)
+          maps[0].map(loop.getRegionIterArgs()[i], maps[1].lookup(yielded));
+    }
+    for (int64_t stage : {0, 1})
+      advance(part, stage, maps[stage]);
+    SmallVector<Value> yielded(carried);
+    llvm::append_range(yielded, crossed);
+    scf::YieldOp::create(b, yielded);
+    auto results = rest.getResults();
+    carried.assign(results.begin(), results.begin() + count);
+    crossed.assign(results.begin() + count, results.end());
+    return end;
+  }
+
+  ArrayRef<Part> parts;
+  ImplicitLocOpBuilder b;
+  /// Of each iteration argument, and of each value that crosses: its value at this place.
+  SmallVector<Value> carried, crossed;
+};
+
+struct TgpuExpandStagesPass : tilewright::impl::TgpuExpandStagesBase<TgpuExpandStagesPass> {
+  void runOnOperation() override {
+    for (auto kernel : getOperation().getOps<KernelOp>())
+      for (const LoopChain &chain : getLoopChains(kernel)) {
+        bool hasPlaces = llvm::any_of(chain, [](scf::ForOp loop) {
+          return llvm::any_of(*loop.getBody(), [](Operation &op) { return op.hasAttr(placeName); });
+        });
+        if (!hasPlaces)
+          continue;
+        FailureOr<SmallVector<Part>> parts = ChainReader().read(chain);
+        if (failed(parts))
+          return signalPassFailure();
+        Expander(*parts).run();
+      }
+  }
+};
+
+} // namespace

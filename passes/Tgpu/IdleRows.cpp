@@ -1,0 +1,136 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Follows rows from operation to operation.
+
+#include "passes/Tgpu/IdleRows.h"
+
+#include "passes/Tgpu/LayoutInference.h"
+
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
+using namespace mlir;
+using namespace tilewright;
+using namespace tilewright::tgpu;
+
+namespace {
+
+class RowFollower {
+public:
+  explicit RowFollower(tile::ForBlocksOp loop)
+      : loop(loop), kernel(loop->getParentOfType<tile::KernelOp>()) {}
+
+  bool run() {
+    follow(loop.getKeep(), 0);
+    for (Value argument : loop.getRegionIterArgs())
+      follow(argument, 0);
+    for (Value result : loop.getResults())
+      follow(result, 0);
+    while (isKept && !worklist.empty()) {
+      auto [value, dim] = worklist.pop_back_val();
+      for (OpOperand &use : value.getUses())
+        isKept &= visit(use, dim);
+    }
+    return isKept;
+  }
+
+private:
+  /// Rows lie along dimension `dim` of the tile. A scalar has lost them.
+  void follow(Value value, int64_t dim) {
+    auto type = dyn_cast<RankedTensorType>(value.getType());
+    if (!type || dim >= type.getRank()) {
+      isKept = false;
+      return;
+    }
+    auto [it, isNew] = dims.try_emplace(value, dim);
+    isKept &= it->second == dim;
+    if (isNew)
+      worklist.push_back({value, dim});
+  }
+
+  bool visit(OpOperand &use, int64_t dim) {
+    Operation *op = use.getOwner();
+    if (auto yield = dyn_cast<tile::YieldOp>(op))
+      return yield->getParentOp() == loop; // what is carried is followed anyway
+    if (auto yield = dyn_cast<scf::YieldOp>(op)) {
+      auto branch = dyn_cast<scf::IfOp>(yield->getParentOp());
+      if (!branch)
+        return false;
+      follow(branch.getResult(use.getOperandNumber()), dim);
+      return true;
+    }
+    if (LayoutInference::isElementwise(op)) {
+      for (Value result : op->getResults())
+        follow(result, dim);
+      return true;
+    }
+    if (auto reduce = dyn_cast<tile::ReduceOp>(op)) {
+      int64_t along = reduce.getDim();
+      if (along == dim)
+        return false;
+      follow(reduce.getResult(), along < dim ? dim - 1 : dim);
+      return true;
+    }
+    if (auto expand = dyn_cast<tile::ExpandOp>(op)) {
+      int64_t added = expand.getDim();
+      follow(expand.getResult(), added <= dim ? dim + 1 : dim);
+      return true;
+    }
+    if (auto dot = dyn_cast<tile::DotOp>(op)) {
+      bool isRow = dim == 0 && (use.get() == dot.getAcc() ||
+                                (use.getOperandNumber() == 0 && !dot.getTransposeA()));
+      if (!isRow || (use.getOperandNumber() == 1))
+        return false;
+      follow(dot.getResult(), 0);
+      return true;
+    }
+    if (auto store = dyn_cast<tile::StoreOp>(op))
+      return endsWithRows(store, dim);
+    return false;
+  }
+
+  /// Whether rows beyond the limit lie beyond the view.
+  bool endsWithRows(tile::StoreOp store, int64_t dim) {
+    int64_t rank = tile::getRank(store.getValue().getType());
+    int64_t viewRank = tile::getRank(store.getView().getType());
+    int64_t viewDim = store.getDims() ? (*store.getDims())[dim] : viewRank - rank + dim;
+    int64_t position = 0;
+    for (int64_t index : store.getStaticIndices().take_front(viewDim))
+      position += ShapedType::isDynamic(index);
+    if (!ShapedType::isDynamic(store.getStaticIndices()[viewDim]) ||
+        store.getIndices()[position] != loop.getStart())
+      return false;
+    auto limit = loop.getLimit().getDefiningOp<tile::DimOp>();
+    return limit && areEqual(store.getView(), viewDim, limit.getView(), limit.getDim());
+  }
+
+  /// Whether two extents are the same, or the kernel requires that.
+  bool areEqual(Value a, int64_t dimA, Value b, int64_t dimB) {
+    if (a == b && dimA == dimB)
+      return true;
+    auto isDim = [&](tile::ExprAttr expr, Value view, int64_t dim) {
+      for (auto [argument, name] : llvm::zip(kernel.getBody().getArguments(), kernel.getArgNames()))
+        if (argument == view && expr.getKind() == tile::ExprKind::Dim &&
+            expr.getName() == cast<StringAttr>(name).getValue() && expr.getValue() == dim)
+          return true;
+      return false;
+    };
+    return llvm::any_of(kernel.getConstraints().getAsRange<tile::ExprAttr>(),
+                        [&](tile::ExprAttr expr) {
+                          if (expr.getKind() != tile::ExprKind::Call || expr.getName() != "==")
+                            return false;
+                          tile::ExprAttr x = expr.getOperands()[0], y = expr.getOperands()[1];
+                          return (isDim(x, a, dimA) && isDim(y, b, dimB)) ||
+                                 (isDim(x, b, dimB) && isDim(y, a, dimA));
+                        });
+  }
+
+  tile::ForBlocksOp loop;
+  tile::KernelOp kernel;
+  llvm::DenseMap<Value, int64_t> dims;
+  SmallVector<std::pair<Value, int64_t>> worklist;
+  bool isKept = true;
+};
+
+} // namespace
+
+bool tgpu::hasIdleRows(tile::ForBlocksOp loop) { return RowFollower(loop).run(); }

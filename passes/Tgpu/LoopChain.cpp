@@ -1,0 +1,57 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Chains of loops, and the places of their operations.
+
+#include "passes/Tgpu/LoopChain.h"
+
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/Matchers.h"
+
+using namespace mlir;
+using namespace tilewright;
+using namespace tilewright::tgpu;
+
+/// The loop that goes on where this one ends, if nothing else uses its results.
+static scf::ForOp getNext(scf::ForOp loop) {
+  if (loop.getNumResults() == 0 || !loop.getResult(0).hasOneUse())
+    return {};
+  auto next = dyn_cast<scf::ForOp>(*loop.getResult(0).user_begin());
+  if (!next || next->getBlock() != loop->getBlock() ||
+      next.getLowerBound() != loop.getUpperBound() || !matchPattern(next.getStep(), m_One()) ||
+      !llvm::equal(next.getInitArgs(), loop.getResults()) ||
+      next->getAttr(scheduleName) != loop->getAttr(scheduleName))
+    return {};
+  bool isOnlyUser =
+      llvm::all_of(loop.getResults(), [](OpResult result) { return result.hasOneUse(); });
+  return isOnlyUser ? next : scf::ForOp();
+}
+
+SmallVector<LoopChain> tgpu::getLoopChains(Operation *scope) {
+  SmallVector<LoopChain> chains;
+  llvm::DenseSet<Operation *> followers;
+  scope->walk([&](scf::ForOp loop) {
+    auto schedule = loop->getAttrOfType<ScheduleAttr>(scheduleName);
+    bool isScheduled = schedule && schedule.getSkeleton() == Skeleton::ProducerConsumer;
+    if (!isScheduled || followers.contains(loop) || !matchPattern(loop.getStep(), m_One()) ||
+        loop.getUnsignedCmp() || !loop->getParentOfType<RolesOp>())
+      return;
+    LoopChain chain;
+    for (scf::ForOp part = loop; part; part = getNext(part)) {
+      chain.push_back(part);
+      followers.insert(part);
+    }
+    chains.push_back(std::move(chain));
+  });
+  return chains;
+}
+
+std::optional<Place> Place::get(Operation *op) {
+  auto attribute = op->getAttrOfType<DenseI64ArrayAttr>(placeName);
+  if (!attribute || attribute.size() != 2)
+    return std::nullopt;
+  return Place{attribute[0], attribute[1]};
+}
+
+void Place::set(Operation *op) const {
+  op->setAttr(placeName, DenseI64ArrayAttr::get(op->getContext(), {stage, order}));
+}

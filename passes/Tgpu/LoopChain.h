@@ -1,0 +1,33 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Loops that are parts of one: each goes on where the one before it ended.
+
+#ifndef TILEWRIGHT_PASSES_TGPU_LOOPCHAIN_H
+#define TILEWRIGHT_PASSES_TGPU_LOOPCHAIN_H
+
+#include "passes/Tgpu/ScheduleNames.h"
+
+#include "dialect/Tgpu/Tgpu.h"
+
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
+namespace tilewright::tgpu {
+
+/// Loops of step 1, each of which begins with the bound and the values with which the one before
+/// it ended.
+using LoopChain = llvm::SmallVector<mlir::scf::ForOp, 3>;
+
+/// The chains of all loops of skeleton producer_consumer, inside of roles; most are of one loop.
+llvm::SmallVector<LoopChain> getLoopChains(mlir::Operation *scope);
+
+/// Where an operation of a loop belongs: see tgpu-plan-stages.
+struct Place {
+  int64_t stage = 0, order = 0;
+
+  static std::optional<Place> get(mlir::Operation *op);
+  void set(mlir::Operation *op) const;
+};
+
+} // namespace tilewright::tgpu
+
+#endif // TILEWRIGHT_PASSES_TGPU_LOOPCHAIN_H

@@ -1,0 +1,124 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// tgpu-unswitch-loops: a loop of a role whose body branches on what does not change from round to
+// round becomes two: one for the case that all such branches are taken, in which they are gone,
+// and one for all other cases, as it was. The first can then be pipelined; the second is kept
+// short.
+//
+// One copy for all other cases together, not one for each: the branches that other passes write
+// have their usual case in front (a positive scale, a mask whose ranges are tight).
+
+#include "passes/Passes.h"
+#include "passes/Tgpu/ScheduleNames.h"
+
+#include "dialect/Tgpu/Tgpu.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/IR/IRMapping.h"
+#include "mlir/IR/PatternMatch.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "llvm/ADT/SetVector.h"
+
+namespace tilewright {
+#define GEN_PASS_DEF_TGPUUNSWITCHLOOPS
+#include "passes/Passes.h.inc"
+} // namespace tilewright
+
+using namespace mlir;
+using namespace tilewright;
+using namespace tilewright::tgpu;
+
+namespace {
+
+/// Adds what computes a scalar inside of the loop from values outside of it, operands first. False
+/// where something else does.
+bool addInvariant(scf::ForOp loop, Value value, llvm::SetVector<Operation *> &slice) {
+  if (loop.isDefinedOutsideOfLoop(value))
+    return true;
+  Operation *op = value.getDefiningOp();
+  bool isScalar = op && op->getNumRegions() == 0 && isMemoryEffectFree(op) &&
+                  llvm::none_of(op->getOperandTypes(), llvm::IsaPred<RankedTensorType>);
+  if (!isScalar)
+    return false;
+  for (Value operand : op->getOperands())
+    if (!addInvariant(loop, operand, slice))
+      return false;
+  slice.insert(op);
+  return true;
+}
+
+/// Puts the operations of a branch's side in its place.
+void takeThen(RewriterBase &rewriter, scf::IfOp branch) {
+  Block *block = branch.thenBlock();
+  Operation *terminator = block->getTerminator();
+  SmallVector<Value> results(terminator->getOperands());
+  rewriter.inlineBlockBefore(block, branch);
+  rewriter.replaceOp(branch, results);
+  rewriter.eraseOp(terminator);
+}
+
+struct TgpuUnswitchLoopsPass : tilewright::impl::TgpuUnswitchLoopsBase<TgpuUnswitchLoopsPass> {
+  void runOnOperation() override {
+    SmallVector<scf::ForOp> loops;
+    getOperation()->walk([&](scf::ForOp loop) {
+      auto schedule = loop->getAttrOfType<ScheduleAttr>(scheduleName);
+      if (schedule && schedule.getSkeleton() == Skeleton::ProducerConsumer &&
+          loop->getParentOfType<RolesOp>())
+        loops.push_back(loop);
+    });
+    for (scf::ForOp loop : loops)
+      unswitch(loop);
+  }
+
+private:
+  static void unswitch(scf::ForOp loop) {
+    SmallVector<scf::IfOp> branches;
+    llvm::SetVector<Operation *> slice;
+    loop.getBody()->walk([&](scf::IfOp branch) {
+      llvm::SetVector<Operation *> ofCondition = slice;
+      if (!addInvariant(loop, branch.getCondition(), ofCondition))
+        return;
+      slice = std::move(ofCondition);
+      branches.push_back(branch);
+    });
+    if (branches.empty())
+      return;
+
+    IRRewriter rewriter(loop);
+    IRMapping outside;
+    for (Operation *op : slice)
+      rewriter.clone(*op, outside);
+    llvm::SetVector<Value> conditions;
+    for (scf::IfOp branch : branches)
+      conditions.insert(outside.lookupOrDefault(branch.getCondition()));
+    Location loc = loop.getLoc();
+    Value all = conditions.front();
+    for (Value condition : llvm::drop_begin(conditions))
+      all = arith::AndIOp::create(rewriter, loc, all, condition);
+
+    auto choice = scf::IfOp::create(rewriter, loc, loop.getResultTypes(), all,
+                                    /*addThenBlock=*/true, /*addElseBlock=*/true);
+    for (Block *block : {choice.thenBlock(), choice.elseBlock()}) {
+      if (!block->empty())
+        rewriter.eraseOp(block->getTerminator());
+      rewriter.setInsertionPointToEnd(block);
+      IRMapping map;
+      auto copy = cast<scf::ForOp>(rewriter.clone(*loop, map));
+      scf::YieldOp::create(rewriter, loc, copy.getResults());
+      if (block == choice.elseBlock()) {
+        copy->removeAttr(scheduleName);
+        copy->setAttr(rareName, rewriter.getUnitAttr());
+        continue;
+      }
+      SmallVector<scf::IfOp> taken;
+      for (scf::IfOp branch : branches)
+        taken.push_back(cast<scf::IfOp>(map.lookup(branch.getOperation())));
+      for (scf::IfOp branch : taken) // inner ones first, as they were found
+        takeThen(rewriter, branch);
+    }
+    rewriter.replaceOp(loop, choice.getResults());
+  }
+};
+
+} // namespace
