@@ -13,6 +13,7 @@
 
 #include "passes/Tgpu/LayoutInference.h"
 
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
@@ -77,6 +78,11 @@ private:
   mlir::LogicalResult mapBlockBody(tile::ForBlocksOp op, mlir::Value begin, mlir::Value keep,
                                    mlir::ValueRange carried, Values &yielded);
   mlir::Value computeKeep(tile::ForBlocksOp op, const BlockLoop &loop, mlir::Value begin);
+  mlir::Value computeMask(tile::ForBlocksOp op, const BlockLoop &loop, mlir::Value begin);
+  mlir::Value computeRowMask(tile::ForBlocksOp op, const BlockLoop &loop);
+  void computeRowLimits(tile::ForBlocksOp op, BlockLoop &loop);
+  mlir::func::FuncOp getRowLimit(mlir::func::FuncOp ranges, llvm::StringRef suffix,
+                                 unsigned result);
   /// Copies the operands of products whose place depends on the block's number alone.
   mlir::LogicalResult copyAhead(tile::ForBlocksOp op, mlir::Value begin);
   /// scf.if whose branches yield values of the types of `like`.

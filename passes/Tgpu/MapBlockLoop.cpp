@@ -27,6 +27,8 @@ struct KernelMapper::BlockLoop {
   /// Rounds whose blocks are kept as a whole (of a list: numbers of blocks); null: not known.
   Value fullFirst, fullEnd;
   bool hasIdleRows = false;
+  /// For each row, where `tight`: the positions that the mask keeps are [rowBegin, rowEnd).
+  Value rowBegin, rowEnd;
   Value tight;              ///< whether all that may hold a kept pair do; null: not known
 };
 
@@ -98,7 +100,90 @@ void KernelMapper::computeBounds(tile::ForBlocksOp op, BlockLoop &loop) {
   loop.fullEnd = arith::SelectOp::create(b, hasAllRows, fullEnd, loop.fullFirst);
 }
 
+/// A mask whose ranges are tight keeps an interval of each row, which is what the ranges of that row
+/// alone are: two comparisons by row in place of the mask's by element.
+void KernelMapper::computeRowLimits(tile::ForBlocksOp op, BlockLoop &loop) {
+  if (!loop.tight || op.getList() || target != "sm_90a")
+    return;
+  auto ranges = SymbolTable::lookupNearestSymbolFrom<func::FuncOp>(op, op.getRangesAttr());
+  auto slice = SliceAttr::get(b.getContext(), 1, layouts.get(op.getKeep()));
+  auto type = RankedTensorType::get({loop.rowCount}, b.getI32Type(), slice);
+  Values operands{tile::IotaOp::create(b, type, loop.start, 0), loop.lower, loop.upper};
+  for (Value operand : op.getMaskOperands())
+    operands.push_back(map.lookup(operand));
+  auto limit = [&](StringRef suffix, unsigned result) -> Value {
+    func::FuncOp function = getRowLimit(ranges, suffix, result);
+    return tile::MapOp::create(b, type, FlatSymbolRefAttr::get(function), operands);
+  };
+  loop.rowBegin = limit("_begin", 0);
+  loop.rowEnd = limit("_end", 1);
+}
+
+/// The function (row, lower, upper, other operands) -> a result of `ranges` for that row alone.
+func::FuncOp KernelMapper::getRowLimit(func::FuncOp ranges, StringRef suffix, unsigned result) {
+  auto module = ranges->getParentOfType<ModuleOp>();
+  std::string name = (ranges.getSymName() + suffix).str();
+  if (auto known = module.lookupSymbol<func::FuncOp>(name))
+    return known;
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointAfter(ranges);
+  ArrayRef<Type> inputs = ranges.getArgumentTypes();
+  auto type = b.getFunctionType(inputs.drop_front(), ranges.getResultTypes()[result]);
+  auto function = func::FuncOp::create(b, name, type);
+  function.setPrivate();
+  Block *body = function.addEntryBlock();
+  b.setInsertionPointToStart(body);
+  Value row = body->getArgument(0);
+  Values operands{row, arith::AddIOp::create(b, row, i32(1))};
+  llvm::append_range(operands, body->getArguments().drop_front());
+  IRMapping inner;
+  inner.map(ranges.getArguments(), operands);
+  Block &original = ranges.getBody().front();
+  for (Operation &op : original.without_terminator())
+    b.clone(op, inner);
+  func::ReturnOp::create(b, inner.lookup(original.getTerminator()->getOperand(result)));
+  return function;
+}
+
 Value KernelMapper::computeKeep(tile::ForBlocksOp op, const BlockLoop &loop, Value begin) {
+  if (!loop.rowEnd)
+    return computeMask(op, loop, begin);
+  Type flags = getType(op.getKeep());
+  auto branch = scf::IfOp::create(b, flags, loop.tight, /*withElseRegion=*/true);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToEnd(branch.thenBlock());
+  Attribute layout = layouts.get(op.getKeep());
+  Type positions =
+      getType(RankedTensorType::get({loop.rowCount, loop.columnCount}, b.getI32Type()), layout);
+  // row begin <= position < row end, as one unsigned comparison. No difference wraps: positions of
+  // the interval are all there are.
+  auto beginnings = tile::FullOp::create(b, loop.rowBegin.getType(), begin);
+  Value first = arith::SubIOp::create(b, beginnings, loop.rowBegin);
+  Value count = arith::SubIOp::create(b, loop.rowEnd, loop.rowBegin);
+  Value column = tile::IotaOp::create(b, positions, i32(0), 1);
+  Value place =
+      arith::AddIOp::create(b, tile::ExpandOp::create(b, positions, first, 1), column);
+  Value keep = arith::CmpIOp::create(b, CmpIPredicate::ult, place,
+                                     tile::ExpandOp::create(b, positions, count, 1));
+  if (!loop.hasIdleRows)
+    keep = arith::AndIOp::create(b, keep, computeRowMask(op, loop));
+  scf::YieldOp::create(b, keep);
+  b.setInsertionPointToEnd(branch.elseBlock());
+  scf::YieldOp::create(b, computeMask(op, loop, begin));
+  return branch.getResult(0);
+}
+
+/// Which rows lie before the limit.
+Value KernelMapper::computeRowMask(tile::ForBlocksOp op, const BlockLoop &loop) {
+  Type positions =
+      getType(RankedTensorType::get({loop.rowCount, loop.columnCount}, b.getI32Type()),
+              layouts.get(op.getKeep()));
+  return arith::CmpIOp::create(b, CmpIPredicate::slt,
+                               tile::IotaOp::create(b, positions, i32(0), 0),
+                               tile::FullOp::create(b, positions, loop.rows));
+}
+
+Value KernelMapper::computeMask(tile::ForBlocksOp op, const BlockLoop &loop, Value begin) {
   Attribute layout = layouts.get(op.getKeep());
   Type flags = getType(op.getKeep());
   Type positions =
@@ -113,7 +198,7 @@ Value KernelMapper::computeKeep(tile::ForBlocksOp op, const BlockLoop &loop, Val
   };
   Value keep = isBelow(1, arith::SubIOp::create(b, loop.upper, begin));
   if (!loop.hasIdleRows)
-    keep = arith::AndIOp::create(b, isBelow(0, loop.rows), keep);
+    keep = arith::AndIOp::create(b, computeRowMask(op, loop), keep);
   if (!op.getMask())
     return keep;
   Values operands = op.getMaskCallOperands(Value(), Value());
@@ -227,6 +312,7 @@ LogicalResult KernelMapper::mapForBlocks(tile::ForBlocksOp op) {
   waitForAll();
   BlockLoop loop;
   computeBounds(op, loop);
+  computeRowLimits(op, loop);
   Value zero = i32(0), one = i32(1);
   Value first = loop.first, end = loop.end;
   if (op.getList()) {
