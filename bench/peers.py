@@ -8,15 +8,18 @@
     bench/peers.py --perturbed --peers "" --cases D64 D128               the kernels, written otherwise (perturb.py)
     bench/peers.py --direction backward --deterministic --profile        also the deterministic form, and time by kernel
     bench/peers.py --direction both --mods softcap,alibi --peers flex --cases "D128 * S8192"
+    bench/peers.py --direction fwd,bwd --gqa 8 --window 0,1024 --peers fa4,cudnn --cases "D128 * S8192"
 
 Cases: bf16, 16,384 tokens, hidden size 2048 (B = 16384 / S, H = 2048 / D), D 64, 128 and 256, causal or not, S 512 to 16384;
 matrix product 8192^3. Inputs are N(0, 1), the same for all. FLOPs: 4 B H S S D in the forward, 10 in the backward, 14 in
-both, halved where causal. Of a peer's backward, autograd.grad alone is timed; `both` are timed with one pair of events.
+both, halved where causal; under a window those of the pairs that it keeps. Of a peer's backward, autograd.grad alone is
+timed; `both` are timed with one pair of events.
 
-Kernels are compiled by the tilewrightc beside this script. Every side is first checked against a reference in f64 (the rule is in gpubench/problems.py and in the output); one that
-fails is not timed, and the output says so. Then rounds call all sides in turn, and medians with interquartile ranges
-are compared. Needs PyTorch and a GPU; peers: cudnn, flash, efficient, and on request flex and triton (attention), torch
-(matrix product).
+Kernels are compiled by the tilewrightc beside this script, for sm_90a where the GPU is one, else for sm_80. Every side
+is first checked against a reference in f64 (the rule is in gpubench/problems.py and in the output); one that fails is
+not timed, and the output says so. Then rounds call all sides in turn, and medians with interquartile ranges are compared,
+also with the best of cudnn and fa4 in each case. Needs PyTorch and a GPU; peers: cudnn, flash, fa4 (FlashAttention-4, the
+package flash-attn-4, where it is installed), efficient, and on request flex and triton (attention), torch (matrix product).
 """
 
 import argparse
@@ -29,11 +32,13 @@ import time
 
 import perturb
 from gpubench import cases as bench_cases
-from gpubench import report
+from gpubench import fa4, report
 from gpubench.places import ROOT, find_library, find_tool
 
 SUBJECT = "tilewright"
-PEERS = ["cudnn", "flash", "efficient", "torch", "flex", "triton"]
+PEERS = ["cudnn", "flash", "fa4", "efficient", "torch", "flex", "triton"]
+BEST_OF = ["cudnn", "fa4"]  # the strongest two: which one leads depends on the case
+LONG = 2048  # from this length on a GPU is full
 DIRECTIONS = ["forward", "backward", "both", "matmul"]
 KERNELS = ["attention_forward", "attention_backward", "matmul"]  # names of files and of what they hold
 
@@ -94,6 +99,17 @@ def listed(text):
     return [{"fwd": "forward", "bwd": "backward"}.get(word, word) for word in text.split(",") if word]
 
 
+def numbers(text):
+    if not all(word.isdigit() for word in text.split(",")):
+        raise argparse.ArgumentTypeError(f"expected N,... but got '{text}'")
+    return [int(word) for word in text.split(",")]
+
+
+def default_targets(capability):
+    """What users of a GPU of this compute capability get: code for sm_90a runs on 9.0 alone."""
+    return ["sm_90a"] if capability == (9, 0) else ["sm_80"]
+
+
 def parse(arguments):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--library", default=find_library(), help="libtilewright.so")
@@ -101,7 +117,8 @@ def parse(arguments):
     parser.add_argument("--tilewrightc", default=find_tool(),
                         help="compiles the kernels, where there is no --bundle")
     parser.add_argument("--kernels", default=os.path.join(ROOT, "kernels"))
-    parser.add_argument("--targets", type=lambda text: text.split(","), default=["sm_80"])
+    parser.add_argument("--targets", type=lambda text: text.split(","),
+                        help="of tilewrightc; by default what is fastest on the GPU: sm_90a on Hopper, else sm_80")
     parser.add_argument("--extra", nargs="*", default=[], metavar="OPTION",
                         help="further options of tilewrightc, as =OPTION")
     parser.add_argument("--against", action="append", type=parse_source, default=[], metavar="NAME=FILE,...",
@@ -110,13 +127,16 @@ def parse(arguments):
                         help=f"some of {', '.join(DIRECTIONS)}; fwd and bwd for short")
     parser.add_argument("--mods", type=lambda text: text.split(","), default=[""], metavar="NAME,...",
                         help=f"score modifiers of kernels/mods: some of {', '.join(bench_cases.MODS)}")
+    parser.add_argument("--gqa", type=numbers, default=[1], metavar="N,...", help="heads of Q to one of K and V")
+    parser.add_argument("--window", type=numbers, default=[0], metavar="N,...",
+                        help="keys to the left that a row keeps, without a causal mask to the right too; 0: all")
     parser.add_argument("--deterministic", action="store_true",
                         help="time the deterministic form of the backward as well")
     parser.add_argument("--profile", action="store_true", help="print the time of each kernel of our first side")
     parser.add_argument("--perturbed", action="store_true",
                         help="time the kernels of attention as perturb.py writes them; they should be about as fast")
     parser.add_argument("--peers", type=listed,
-                        default=["cudnn", "flash", "efficient", "torch"], help=",".join(PEERS))
+                        default=["cudnn", "flash", "fa4", "efficient", "torch"], help=",".join(PEERS))
     parser.add_argument("--cases", nargs="*", metavar="PART", help="parts of the names of cases; * and ? are wild")
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--warm", action="store_true", help="do not overwrite the L2 before each call")
@@ -133,7 +153,10 @@ def parse(arguments):
     if options.rounds < 20:
         print(f"peers: {options.rounds} rounds are too few for a claim: 20 or more", file=sys.stderr)
     options.extra = [option.removeprefix("=") for option in options.extra]
-    options.selected = bench_cases.select(bench_cases.all_cases(options.direction, options.mods), options.cases)
+    if min(options.gqa) < 1:
+        parser.error(f"--gqa: expected numbers of 1 or more but got {min(options.gqa)}")
+    every = bench_cases.all_cases(options.direction, options.mods, options.gqa, options.window)
+    options.selected = bench_cases.select(every, options.cases)
     if not options.selected:
         parser.error("--cases selects nothing; --list prints the names")
     shipped = options.bundle or [os.path.join(options.kernels, name + ".mlir") for name in KERNELS]
@@ -152,6 +175,11 @@ class Bench:
 
         self.torch, self.device, self.problems, self.tilewright = torch, device, problems, library
         self.options, self.folder = options, folder
+        options.targets = options.targets or default_targets(torch.cuda.get_device_capability())
+        self.absent = {}  # why, by peer
+        if "fa4" in options.peers and (why := fa4.why_absent()):
+            self.absent["fa4"] = why
+        self.peers = [peer for peer in options.peers if peer not in self.absent]
         self.library = library.Library(options.library)
         self.bundles = {}
 
@@ -164,10 +192,12 @@ class Bench:
                     self.bundles[file] = self.library.open(file)
                 bundle = self.bundles[file]
                 if entry == "attention_forward":
-                    plan = self.tilewright.AttentionForward(self.library, bundle, case.dtype, case.dim, case.causal)
+                    plan = self.tilewright.AttentionForward(self.library, bundle, case.dtype, case.dim, case.causal,
+                                                            has_window=bool(case.window))
                 elif entry == "attention_backward":
                     plan = self.tilewright.AttentionBackward(self.library, bundle, case.dtype, case.dim, case.causal,
-                                                             "DETERMINISTIC" in source.params)
+                                                             "DETERMINISTIC" in source.params,
+                                                             has_window=bool(case.window))
                 else:
                     plan = self.tilewright.Operation(self.library, bundle, entry, source.params_for(entry, case))
                 plan.prepare()
@@ -194,8 +224,8 @@ class Bench:
                 returned = call()
                 self.torch.cuda.synchronize()
                 sides[name], outputs[name] = call, result or problem.of_peer(returned)
-            except (RuntimeError, self.tilewright.TilewrightError) as error:
-                excluded[name] = str(error).strip().splitlines()[0][:300]
+            except Exception as error:  # fa4 raises assertions and errors of its own compiler
+                excluded[name] = (str(error).strip() or type(error).__name__).splitlines()[0][:300]
 
         for source in self.options.sources:
             result = problem.outputs()
@@ -205,7 +235,7 @@ class Bench:
                 excluded[source.name] = str(error).strip().splitlines()[0][:300]
                 continue
             try_side(source.name, call, result)
-        for name, call in problem.peers(self.options.peers).items():
+        for name, call in problem.peers(self.peers).items():
             try_side(name, call, None)
         for name, wrong in problem.judge(outputs).items():
             if wrong:
@@ -227,22 +257,25 @@ class Bench:
         case = next((case for case in self.options.selected if case.operation == "attention"), None)
         if case is None:
             return {}
-        problem = self.problems.PROBLEMS[case.form](1, 2, 2, 128, 128, case.dim, case.causal, case.dtype, case.mod)
+        problem = self.problems.PROBLEMS[case.form](1, 2 * case.gqa, 2, 128, 128, case.dim, case.causal, case.dtype,
+                                                    case.mod, case.window)
         measured = {}
 
         def measure(name, call):
             try:
                 measured[name] = self.device.host_microseconds(call())
-            except (RuntimeError, self.tilewright.TilewrightError) as error:
+            except Exception as error:  # as in `run`
                 print(f"peers: host time of {name}: {error}", file=sys.stderr)
 
         stream = self.device.current_stream()  # asked for once: asking takes as long as launching
         measure(SUBJECT, lambda: self.bind(self.options.sources[0], case, problem, problem.outputs(), lambda: stream))
-        for name in self.options.peers:
+        for name in self.peers:
             if name in self.problems.SDPA and case.direction == "forward":
+                if case.mod or case.window:
+                    continue  # SDPA has neither
                 with self.problems.sdpa_kernel(self.problems.SDPA[name]):  # outside: a user sets it once
                     measure(name, lambda: problem.sdpa)
-            elif name in self.problems.SDPA:
+            elif name in self.problems.SDPA or name == "fa4":
                 for call in problem.peers([name]).values():
                     measure(name, lambda call=call: call)
         return measured
@@ -256,12 +289,27 @@ class Bench:
         except OSError:
             smi = []
         return {"gpu": self.torch.cuda.get_device_name(0), "sms": properties.multi_processor_count,
-                "torch": self.torch.__version__, query: smi[0] if smi else "unknown"}
+                "torch": self.torch.__version__, **({"fa4": fa4.version()} if "fa4" in self.peers else {}),
+                query: smi[0] if smi else "unknown"}
+
+
+def best_rows(results, cases):
+    """Rows for report.markdown_table: speed over the best of BEST_OF in each case, of all lengths and of long ones."""
+    best = report.best_peers(results, BEST_OF)
+    ratios = report.ratios_to_best(results, SUBJECT, best)
+    rows = []
+    for direction in dict.fromkeys(case.direction for case in cases):
+        of = {case.name: case for case in cases if case.direction == direction}
+        every = {name: ratio for name, ratio in ratios.items() if name in of}
+        long = {name: ratio for name, ratio in every.items() if of[name].seq >= LONG}
+        rows += report.summary_rows({label: table for label, table in (
+            (f"{direction}, all lengths", every), (f"{direction}, S >= {LONG}", long)) if table})
+    return rows
 
 
 def print_results(results, cases, sides, others):
     """TFLOP/s of each side, with the ratio of the subject to it; `others` are further sides of ours."""
-    rows = []
+    rows, best = [], report.best_peers(results, BEST_OF)
     for case in cases:
         times = results.get(case.name)
         if not times:
@@ -278,9 +326,11 @@ def print_results(results, cases, sides, others):
             elif SUBJECT in times:
                 text += f" ({times[side]['median_ms'] / times[SUBJECT]['median_ms']:.2f})"
             row.append(text)
+        if best:
+            row.append(describe_best(times, best.get(case.name)))
         rows.append(row)
     print("\nTFLOP/s, and in brackets the speed of tilewright over that of the peer\n")
-    print(report.markdown_table(["case"] + sides, rows))
+    print(report.markdown_table(["case"] + sides + (["best"] if best else []), rows))
     for name in others:  # the other way round: what share of the speed they keep
         kept = {case: 1 / ratio for case, ratio in report.ratios(results, SUBJECT).get(name, {}).items()}
         if kept:
@@ -291,6 +341,18 @@ def print_results(results, cases, sides, others):
     if by_peer:
         print("\nSpeed of tilewright over that of the peer\n")
         print(report.markdown_table(["peer", "cases", "geometric mean", "least", "where"], report.summary_rows(by_peer)))
+    if over_best := best_rows(results, cases):
+        timed = [peer for peer in BEST_OF if peer in sides]
+        print(f"\nSpeed of tilewright over the best of {' and '.join(timed)} in each case\n")
+        print(report.markdown_table(["cases", "number", "geometric mean", "least", "where"], over_best))
+
+
+def describe_best(times, peer):
+    """A cell: the best peer of a case, its TFLOP/s and the speed of tilewright over it."""
+    if peer is None:
+        return "-"
+    ratio = f" ({times[peer]['median_ms'] / times[SUBJECT]['median_ms']:.2f})" if SUBJECT in times else ""
+    return f"{peer} {times[peer]['tflops']:.0f}{ratio}"
 
 
 def write_perturbed(kernels, folder):
@@ -329,6 +391,9 @@ def main():
         machine = bench.machine()
         print(", ".join(f"{key}: {value}" for key, value in machine.items()))
         print(f"accuracy: {bench.problems.RULE}")
+        print(f"targets: {', '.join(options.bundle or options.targets)}")
+        for name, why in bench.absent.items():
+            print(f"{name}: {why}")
         for case in options.selected:
             if time.monotonic() - begin > options.time_limit:
                 skipped.append(case.name)
@@ -368,7 +433,9 @@ def main():
             json.dump({"command": sys.argv, "machine": machine, "accuracy_rule": bench.problems.RULE,
                        "rounds": options.rounds, "l2": "warm" if options.warm else "flushed", "cases": results,
                        "excluded": exclusions, "not_begun": skipped, "host_microseconds": overhead,
-                       "ratios": report.ratios(results, SUBJECT)}, file, indent=1)
+                       "absent": bench.absent, "targets": options.targets,
+                       "best": report.best_peers(results, BEST_OF), "ratios": report.ratios(results, SUBJECT)}, file,
+                      indent=1)
     groups = plot_groups(results, options.selected)
     if options.svg and groups:
         with open(options.svg, "w") as file:

@@ -11,6 +11,7 @@ DIMS = [64, 128, 256]
 MASKS = ["none", "top_left"]
 PRODUCTS = {"forward": 2, "backward": 5, "both": 7}  # of a direction; its forms are in problems.PROBLEMS
 MODS = ["softcap", "alibi"]  # what they compute is in modifiers.py
+SOFTCAP = 20.0  # so small that scores of N(0, 1) inputs feel it
 
 
 @dataclasses.dataclass(frozen=True)
@@ -21,6 +22,8 @@ class AttentionCase:
     dtype: str = "bf16"
     direction: str = "forward"
     mod: str = ""  # kernels/mods/*.mlir
+    gqa: int = 1  # heads of Q to one of K and V
+    window: int = 0  # keys that a row keeps to its left, and without a causal mask to its right; 0: all
 
     operation = "attention"
 
@@ -37,24 +40,41 @@ class AttentionCase:
         return HIDDEN // self.dim
 
     @property
+    def kv_heads(self):
+        return self.heads // self.gqa
+
+    @property
+    def _features(self):
+        return [self.causal, *([self.mod] if self.mod else []), *([f"gqa{self.gqa}"] if self.gqa > 1 else []),
+                *([f"window{self.window}"] if self.window else [])]
+
+    @property
     def name(self):
-        return " ".join([self.direction, self.dtype, f"D{self.dim}", self.causal, *([self.mod] if self.mod else []),
-                         f"S{self.seq}"])
+        return " ".join([self.direction, self.dtype, f"D{self.dim}", *self._features, f"S{self.seq}"])
 
     @property
     def group(self):
         """Cases that differ in the length alone: one line of a plot."""
-        return " ".join([self.direction, f"D{self.dim}", self.causal, *([self.mod] if self.mod else [])])
+        return " ".join([self.direction, f"D{self.dim}", *self._features])
+
+    @property
+    def kept_pairs(self):
+        """Of a row and a key; without a window a causal mask counts as keeping half of them."""
+        seq, one_side = self.seq, min(self.window, self.seq - 1)
+        if not self.window:
+            return seq * seq / 2 if self.causal != "none" else seq * seq
+        beside = one_side * seq - one_side * (one_side + 1) // 2  # on one side of the diagonal
+        return seq + (beside if self.causal != "none" else 2 * beside)
 
     @property
     def flops(self):
-        """Of the products over kept pairs; a causal mask keeps half of them."""
-        full = 2 * PRODUCTS[self.direction] * self.batch * self.heads * self.seq * self.seq * self.dim
-        return full / 2 if self.causal != "none" else full
+        """Of the products over kept pairs."""
+        return 2 * PRODUCTS[self.direction] * self.batch * self.heads * self.kept_pairs * self.dim
 
     def params(self):
         """As tilewrightc spells them."""
-        return {"D": str(self.dim), "T": self.dtype, "CAUSAL": self.causal}
+        params = {"D": str(self.dim), "T": self.dtype, "CAUSAL": self.causal}
+        return {**params, "WINDOW": "true"} if self.window else params
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,6 +84,7 @@ class MatmulCase:
 
     operation = form = direction = "matmul"
     mod = ""
+    window = 0
 
     @property
     def name(self):
@@ -83,19 +104,21 @@ class MatmulCase:
         return {"T": self.dtype}
 
 
-def attention_cases(dims=None, masks=None, seqs=None, dtype="bf16", direction="forward", mod=""):
-    return [AttentionCase(dim, causal, seq, dtype, direction, mod)
+def attention_cases(dims=None, masks=None, seqs=None, dtype="bf16", direction="forward", mod="", gqa=1, window=0):
+    return [AttentionCase(dim, causal, seq, dtype, direction, mod, gqa, window)
             for dim in dims or DIMS for causal in masks or MASKS for seq in seqs or SEQUENCES]
 
 
-def all_cases(directions=("forward", "matmul"), mods=("",)):
-    """The case list of the peer comparison."""
+def all_cases(directions=("forward", "matmul"), mods=("",), gqas=(1,), windows=(0,)):
+    """The case list of the peer comparison. A group of heads that does not divide the heads of a case leaves it out."""
     cases = []
     for direction in directions:
         if direction == "matmul":
             cases.append(MatmulCase(8192))
         else:
-            cases += [case for mod in mods for case in attention_cases(direction=direction, mod=mod)]
+            cases += [case for mod in mods for gqa in gqas for window in windows
+                      for case in attention_cases(direction=direction, mod=mod, gqa=gqa, window=window)
+                      if case.heads % gqa == 0]
     return cases
 
 

@@ -15,6 +15,7 @@ import math
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from gpubench import fa4
 from gpubench.modifiers import MODIFIERS
 
 DEVICE = "cuda"
@@ -61,9 +62,10 @@ class Attention:
 
     entries = ("attention_forward",)
 
-    def __init__(self, batch, heads, kv_heads, rows, keys, dim, causal, dtype, mod="", seed=1):
+    def __init__(self, batch, heads, kv_heads, rows, keys, dim, causal, dtype, mod="", window=0, seed=1):
         generator = torch.Generator(DEVICE).manual_seed(seed)
         self.dtype, self.causal, self.scale = DTYPES[dtype], causal, 1 / math.sqrt(dim)
+        self.mod_name, self.window = mod, window
         self.mod = MODIFIERS[mod](heads, DEVICE)
         self.q = normal((batch, heads, rows, dim), self.dtype, generator)
         self.k = normal((batch, kv_heads, keys, dim), self.dtype, generator)
@@ -71,7 +73,8 @@ class Attention:
 
     @classmethod
     def of(cls, case):
-        return cls(case.batch, case.heads, case.heads, case.seq, case.seq, case.dim, case.causal, case.dtype, case.mod)
+        return cls(case.batch, case.heads, case.kv_heads, case.seq, case.seq, case.dim, case.causal, case.dtype,
+                   case.mod, case.window)
 
     def outputs(self):
         """O and LSE, all NaN."""
@@ -86,7 +89,9 @@ class Attention:
         return [self.arguments(*outputs)]
 
     def _scalars(self):
-        return {"scale": self.scale, "window_left": -1, "window_right": -1, **self.mod.captures}
+        left = self.window or -1
+        return {"scale": self.scale, "window_left": left, "window_right": left if self.causal == "none" else -1,
+                **self.mod.captures}
 
     def _by_head(self):
         """q, k, v as [batch x heads of q, rows, dim]."""
@@ -113,8 +118,11 @@ class Attention:
                     if kind == torch.float32:
                         s = s.to(self.dtype).float()
                     s = self.mod.apply(s, torch.arange(h.start, h.stop, device=DEVICE), i, j)
+                    ahead = j[None] - i[:, None] - shift
                     if self.causal != "none":
-                        s.masked_fill_(j[None] - i[:, None] > shift, -math.inf)
+                        s.masked_fill_(ahead > 0, -math.inf)
+                    if self.window:
+                        s.masked_fill_((ahead if self.causal == "none" else -ahead).abs() > self.window, -math.inf)
                     return s
 
                 yield h, r, scores
@@ -152,15 +160,26 @@ class Attention:
                     return self.sdpa(*qkv)
             return call
 
-        if self.mod.flex is None:
+        if self.mod.flex is None and not self.window:
             yield from ((name, with_backend(SDPA[name])) for name in names if name in SDPA)
+        if "fa4" in names:
+            forward = fa4.forward(self.causal != "none", self.scale, self.mod_name, self.window)
+            if forward:
+                yield "fa4", forward
         if "flex" in names:
             yield "flex", self._flex()
 
+    @staticmethod
+    def _arranged(name, *arrays):
+        """Arrays in the order of memory that the peer wants."""
+        return [fa4.arrange(array) if name == "fa4" else array for array in arrays]
+
     def peers(self, names):
         """Calls that return O."""
-        calls = {name: functools.partial(forward, self.q, self.k, self.v) for name, forward in self._forwards(names)}
-        if "triton" in names and self.mod.flex is None:
+        calls = {name: functools.partial(forward, *self._arranged(name, self.q, self.k, self.v))
+                 for name, forward in self._forwards(names)}
+        is_plain = self.mod.flex is None and not self.window and self.q.shape[1] == self.k.shape[1]
+        if "triton" in names and is_plain:
             from gpubench import triton_attention
             calls["triton"] = lambda: triton_attention.attention(self.q, self.k, self.v, self.causal != "none")
         return calls
@@ -171,8 +190,9 @@ class Attention:
 
     def sdpa(self, *qkv):
         """Of the arrays of the case, or others."""
-        return torch.nn.functional.scaled_dot_product_attention(*(qkv or (self.q, self.k, self.v)),
-                                                                is_causal=self.causal != "none")
+        return torch.nn.functional.scaled_dot_product_attention(
+            *(qkv or (self.q, self.k, self.v)), is_causal=self.causal != "none",
+            enable_gqa=self.q.shape[1] != self.k.shape[1])
 
     def _flex(self):
         """flex_attention of q, k and v, compiled."""
@@ -180,11 +200,17 @@ class Attention:
         from torch.nn.attention.flex_attention import create_block_mask, flex_attention
         torch._functorch.config.donated_buffer = False  # with it, a backward could not be called twice
         compiled = torch.compile(flex_attention, dynamic=False)
-        rows, keys = self.q.shape[2], self.k.shape[2]
-        mask = None
-        if self.causal != "none":
-            mask = create_block_mask(lambda b, h, i, j: j <= i, None, None, rows, keys, device=DEVICE)
-        return lambda q, k, v: compiled(q, k, v, score_mod=self.mod.flex, block_mask=mask)
+        rows, keys, causal, window = self.q.shape[2], self.k.shape[2], self.causal != "none", self.window
+        mask, grouped = None, self.q.shape[1] != self.k.shape[1]
+
+        def keeps(b, h, i, j):
+            if causal and window:
+                return (j <= i) & (i - j <= window)
+            return j <= i if causal else (i - j).abs() <= window
+
+        if causal or window:
+            mask = create_block_mask(keeps, None, None, rows, keys, device=DEVICE)
+        return lambda q, k, v: compiled(q, k, v, score_mod=self.mod.flex, block_mask=mask, enable_gqa=grouped)
 
 
 class Backward(Attention):
@@ -251,12 +277,13 @@ class Backward(Attention):
         """Calls that return the gradients. The forward that they belong to runs here."""
         calls = {}
         for name, forward in self._forwards(names):
-            leaves = [x.detach().requires_grad_() for x in (self.q, self.k, self.v)]
+            *qkv, do = self._arranged(name, self.q, self.k, self.v, self.do)
+            leaves = [x.detach().requires_grad_() for x in qkv]
 
-            def call(forward=forward, leaves=leaves, graph=[]):
+            def call(forward=forward, leaves=leaves, do=do, graph=[]):
                 if not graph:  # in the first call, where its errors are caught
                     graph.append(forward(*leaves))
-                return torch.autograd.grad(graph[0], leaves, self.do, retain_graph=True)
+                return torch.autograd.grad(graph[0], leaves, do, retain_graph=True)
 
             calls[name] = call
         return calls
@@ -286,11 +313,12 @@ class Training(Backward):
         """Calls that return O and the gradients."""
         calls = {}
         for name, forward in self._forwards(names):
-            leaves = [x.detach().requires_grad_() for x in (self.q, self.k, self.v)]
+            *qkv, do = self._arranged(name, self.q, self.k, self.v, self.do)
+            leaves = [x.detach().requires_grad_() for x in qkv]
 
-            def call(forward=forward, leaves=leaves):
+            def call(forward=forward, leaves=leaves, do=do):
                 o = forward(*leaves)
-                return o.detach(), *torch.autograd.grad(o, leaves, self.do)
+                return o.detach(), *torch.autograd.grad(o, leaves, do)
 
             calls[name] = call
         return calls
@@ -346,4 +374,5 @@ def ragged(case):
     """Small problems with rows, keys and heads that fit no tile."""
     if case.operation == "matmul":
         return [Matmul(*shape, case.dtype) for shape in RAGGED_MATMUL]
-    return [PROBLEMS[case.form](*shape, case.dim, case.causal, case.dtype, case.mod) for shape in RAGGED_ATTENTION]
+    return [PROBLEMS[case.form](*shape, case.dim, case.causal, case.dtype, case.mod, case.window)
+            for shape in RAGGED_ATTENTION]

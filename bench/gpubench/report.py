@@ -49,6 +49,19 @@ def summary_rows(table):
     return rows
 
 
+def best_peers(results, peers):
+    """{case: the fastest of these peers that was timed there}."""
+    timed = {case: [(sides[peer]["median_ms"], peer) for peer in peers if peer in sides]
+             for case, sides in results.items()}
+    return {case: min(times)[1] for case, times in timed.items() if times}
+
+
+def ratios_to_best(results, subject, best):
+    """{case: speed of the subject over that of the case's peer in `best`}."""
+    return {case: results[case][peer]["median_ms"] / results[case][subject]["median_ms"] for case, peer in best.items()
+            if subject in results[case]}
+
+
 def _nice_top(value):
     step = 10 ** math.floor(math.log10(value)) if value > 0 else 1
     return next(step * factor for factor in (1, 2, 3, 4, 5, 6, 8, 10) if step * factor >= value)

@@ -3,13 +3,16 @@
 
 import os
 import sys
+import types
 import unittest
+import unittest.mock
 import xml.etree.ElementTree
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "..", "..", "bench"))
 
+import peers  # noqa: E402
 import tune  # noqa: E402
-from gpubench import cases, report  # noqa: E402
+from gpubench import cases, fa4, report  # noqa: E402
 from gpubench.contract import Contract, ContractError  # noqa: E402
 
 KERNEL = '''module {
@@ -55,6 +58,20 @@ class CasesTest(unittest.TestCase):
         self.assertEqual(backward.flops * 2, forward.flops * 5)
         self.assertEqual(both.flops, forward.flops + backward.flops)
         self.assertEqual((backward.form, cases.MatmulCase(64).form), ("backward", "matmul"))
+
+    def test_pairs_under_a_window(self):
+        for seq, window in ((7, 3), (7, 6), (7, 9), (8, 1)):
+            for causal in ("none", "top_left"):
+                kept = sum(abs(i - j) <= window and (causal == "none" or j <= i) for i in range(seq) for j in range(seq))
+                self.assertEqual(cases.AttentionCase(64, causal, seq, window=window).kept_pairs, kept)
+        self.assertEqual(cases.AttentionCase(64, "none", 8).params(), {"D": "64", "T": "bf16", "CAUSAL": "none"})
+        self.assertEqual(cases.AttentionCase(64, "none", 8, window=1).params()["WINDOW"], "true")
+
+    def test_grouped_heads(self):
+        case = cases.AttentionCase(128, "none", 4096, gqa=8)
+        self.assertEqual((case.heads, case.kv_heads), (16, 2))
+        self.assertEqual(case.flops, cases.AttentionCase(128, "none", 4096).flops)
+        self.assertEqual(len(cases.all_cases(["forward"], gqas=[16])), 2 * 2 * 6)  # D 256 has 8 heads
 
     def test_tokens_and_hidden_size_stay(self):
         for case in cases.attention_cases():
@@ -116,6 +133,15 @@ class ReportTest(unittest.TestCase):
         self.assertEqual(table, {"peer": {"a": 0.5, "b": 2.0}})
         self.assertEqual(report.summary_rows(table), [["peer", 2, "1.000", "0.500", "a"]])
 
+    def test_best_of_peers(self):
+        results = {"a": {"us": {"median_ms": 2.0}, "x": {"median_ms": 1.0}, "y": {"median_ms": 3.0}},
+                   "b": {"us": {"median_ms": 1.0}, "x": {"median_ms": 5.0}, "y": {"median_ms": 4.0}},
+                   "c": {"us": {"median_ms": 1.0}, "z": {"median_ms": 0.1}},
+                   "d": {"x": {"median_ms": 1.0}}}
+        best = report.best_peers(results, ["x", "y"])
+        self.assertEqual(best, {"a": "x", "b": "y", "d": "x"})
+        self.assertEqual(report.ratios_to_best(results, "us", best), {"a": 0.5, "b": 4.0})
+
     def test_table(self):
         self.assertEqual(report.markdown_table(["x", "y"], [[1, "z"]]), "| x | y |\n|---|---|\n| 1 | z |")
 
@@ -130,6 +156,73 @@ class ReportTest(unittest.TestCase):
             self.assertIn(text, texts)
         for circle in tree.findall(name + "circle"):
             self.assertTrue(0 < float(circle.get("cx")) < 860 and 0 < float(circle.get("cy")) < 340)
+
+
+class PeersTest(unittest.TestCase):
+    def test_targets_are_those_of_the_users(self):
+        self.assertEqual(peers.default_targets((9, 0)), ["sm_90a"])
+        for capability in ((8, 0), (8, 9), (10, 0), (12, 0)):  # sm_90a's code runs on none of them
+            self.assertEqual(peers.default_targets(capability), ["sm_80"])
+
+    def test_best_of_all_lengths_and_of_long_ones(self):
+        selected = [cases.AttentionCase(64, "none", seq) for seq in (512, 2048, 4096)]
+        times = {512: (4.0, 1.0, 2.0), 2048: (1.0, 2.0, 3.0), 4096: (1.0, 9.0, 8.0)}  # ours, cudnn, fa4
+        results = {case.name: {side: {"median_ms": ms} for side, ms in zip((peers.SUBJECT, "cudnn", "fa4"), times[case.seq])}
+                   for case in selected}
+        self.assertEqual(peers.best_rows(results, selected),
+                         [["forward, all lengths", 3, "1.587", "0.250", selected[0].name],
+                          ["forward, S >= 2048", 2, "4.000", "2.000", selected[1].name]])
+        del results[selected[0].name][peers.SUBJECT]
+        self.assertEqual([row[1] for row in peers.best_rows(results, selected)], [2, 2])
+
+    def test_cell_of_the_best(self):
+        times = {peers.SUBJECT: {"median_ms": 2.0, "tflops": 300.0}, "fa4": {"median_ms": 1.0, "tflops": 600.0}}
+        self.assertEqual(peers.describe_best(times, "fa4"), "fa4 600 (0.50)")
+        self.assertEqual(peers.describe_best({"fa4": times["fa4"]}, "fa4"), "fa4 600")
+        self.assertEqual(peers.describe_best(times, None), "-")
+
+
+class Axes:
+    """An array that knows the order of its axes alone."""
+
+    def __init__(self, axes):
+        self.axes = axes
+
+    def transpose(self, a, b):
+        axes = list(self.axes)
+        axes[a], axes[b] = axes[b], axes[a]
+        return Axes("".join(axes))
+
+
+class FlashAttention4Test(unittest.TestCase):
+    def test_says_why_it_is_absent(self):
+        with unittest.mock.patch.object(fa4, "MODULE", "no_such_package.interface"):
+            self.assertEqual(fa4.why_absent(), "not installed: ModuleNotFoundError: No module named 'no_such_package'")
+
+    def call(self, *args, **kwargs):
+        """What the package gets, and the order of the axes that comes back."""
+        seen = []
+
+        def flash_attn_func(q, k, v, **options):
+            seen.append(([x.axes for x in (q, k, v)], options))
+            return q, "LSE"
+
+        module = types.SimpleNamespace(flash_attn_func=flash_attn_func)
+        with unittest.mock.patch.dict(sys.modules, {fa4.MODULE: module}):
+            self.assertIsNone(fa4.why_absent())
+            result = fa4.forward(*args, **kwargs)(*[Axes("bhsd")] * 3)
+        return (*seen[0], result.axes)
+
+    def test_takes_rows_before_heads(self):
+        given, options, returned = self.call(True, 0.5)
+        self.assertEqual((given, returned), (["bshd"] * 3, "bhsd"))
+        self.assertEqual(options, {"softmax_scale": 0.5, "causal": True, "softcap": 0.0, "window_size": (None, None)})
+
+    def test_features(self):
+        self.assertEqual(self.call(True, 1.0, window=64)[1]["window_size"], (64, None))
+        self.assertEqual(self.call(False, 1.0, window=64)[1]["window_size"], (64, 64))
+        self.assertEqual(self.call(False, 1.0, mod="softcap")[1]["softcap"], 20.0)
+        self.assertIsNone(fa4.forward(False, 1.0, mod="alibi"))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,46 @@
+# Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""FlashAttention-4 as a peer: the package flash-attn-4, which compiles its kernels at their first use and needs no nvcc."""
+
+import importlib
+import importlib.metadata
+
+from gpubench.cases import SOFTCAP
+
+MODULE = "flash_attn.cute.interface"
+SOFTCAPS = {"": 0.0, "softcap": SOFTCAP}  # of the modifiers that it knows
+
+
+def why_absent():
+    """None where it can be imported, else a line that says why not."""
+    try:
+        importlib.import_module(MODULE)
+    except Exception as error:  # its packages load libraries, compile, and raise what they like
+        return f"not installed: {type(error).__name__}: {error}".splitlines()[0]
+    return None
+
+
+def version():
+    try:
+        return importlib.metadata.version("flash-attn-4")
+    except importlib.metadata.PackageNotFoundError:
+        return "unknown"
+
+
+def arrange(array):
+    """The array [batch, heads, rows, dim] in the order of memory that it takes, [batch, rows, heads, dim]."""
+    return array.transpose(1, 2).contiguous().transpose(1, 2)
+
+
+def forward(causal, scale, mod="", window=0):
+    """A function of q, k and v, [batch, heads, rows, dim], that gives O; None where it does not know the modifier. The
+    transpositions change strides alone where the arrays are arranged."""
+    if mod not in SOFTCAPS:
+        return None
+    options = {"softmax_scale": scale, "causal": causal, "softcap": SOFTCAPS[mod],
+               "window_size": ((window, None) if causal else (window, window)) if window else (None, None)}
+
+    def call(q, k, v):
+        result = importlib.import_module(MODULE).flash_attn_func(*(x.transpose(1, 2) for x in (q, k, v)), **options)
+        return (result[0] if isinstance(result, tuple) else result).transpose(1, 2)
+
+    return call
