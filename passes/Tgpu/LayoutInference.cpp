@@ -5,11 +5,13 @@
 #include "passes/Tgpu/LayoutInference.h"
 
 #include "dialect/Tgpu/MatrixShape.h"
+#include "lib/Layout/WgmmaDescriptor.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "llvm/ADT/EquivalenceClasses.h"
+#include "llvm/Support/MathExtras.h"
 
 #include <numeric>
 
@@ -169,6 +171,23 @@ bool LayoutInference::savesByRows(ArrayRef<tile::DotOp> chain) {
   return byRows <= byGrids;
 }
 
+/// Whether wgmma can read the operands from the buffers that they get: rows of 48 bytes, say, fill
+/// no panels.
+bool LayoutInference::canLieForWgmma(tile::DotOp dot) {
+  for (unsigned operand : {0, 1}) {
+    auto type = cast<RankedTensorType>(dot->getOperand(operand).getType());
+    SmallVector<int64_t> shape = getOperandShape(dot, operand);
+    auto bits = static_cast<int>(getElementBits(type.getElementType()));
+    Result<layout::SharedLayout> shared = layout::SharedLayout::swizzled(
+        shape[0], shape[1], bits, layout::SharedLayout::widestSwizzle(shape[1], bits));
+    bool isAlongK = operand == 0 ? !dot.getTransposeA() : dot.getTransposeB();
+    auto major = isAlongK ? layout::Major::K : layout::Major::MN;
+    if (!shared || !layout::WgmmaOperand::plan(*shared, major))
+      return false;
+  }
+  return true;
+}
+
 /// Rows stay in a warp where they are reduced, and where that saves traffic to shared memory.
 void LayoutInference::seedDots() {
   llvm::DenseSet<unsigned> reduced;
@@ -193,11 +212,24 @@ void LayoutInference::seedDots() {
         chain, [&](tile::DotOp dot) { return reduced.contains(*classOf(dot.getResult())); });
     bool isTied = llvm::any_of(chain, [&](tile::DotOp dot) { return !!getResultRead(dot); });
     bool keepsRows = isReduced || (isTied && savesByRows(chain));
+    // One that must be an mma would take what the others compute through shared memory.
+    bool canBeWgmma = llvm::all_of(chain, canLieForWgmma);
     for (tile::DotOp dot : chain) {
-      seed(dot.getResult(), getWgmma(dot));
+      if (canBeWgmma)
+        seed(dot.getResult(), getWgmma(dot));
       seed(dot.getResult(), getMma(cast<RankedTensorType>(dot.getType()).getShape(), keepsRows));
     }
   }
+}
+
+SmallVector<int64_t> LayoutInference::getOperandShape(tile::DotOp dot, unsigned operand) {
+  constexpr int64_t bitsOfStep = 256; // along k, of one instruction
+  auto type = cast<RankedTensorType>(dot->getOperand(operand).getType());
+  SmallVector<int64_t> shape(type.getShape());
+  bool transpose = operand == 0 ? dot.getTransposeA() : dot.getTransposeB();
+  int64_t &depth = shape[(operand == 0) != transpose ? 1 : 0];
+  depth = llvm::alignTo(depth, bitsOfStep / getElementBits(type.getElementType()));
+  return shape;
 }
 
 Attribute LayoutInference::getWgmma(tile::DotOp op) const {

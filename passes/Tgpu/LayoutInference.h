@@ -32,6 +32,10 @@ public:
   /// Of the accumulator of a product by wgmma; null where the target or the product has none.
   mlir::Attribute getWgmma(tile::DotOp op) const;
 
+  /// Of the buffer that holds an operand of a product by matrix instructions: k is rounded up to
+  /// what they multiply.
+  static llvm::SmallVector<int64_t> getOperandShape(tile::DotOp dot, unsigned operand);
+
   static bool isTile(mlir::Value value) {
     return mlir::isa<mlir::RankedTensorType>(value.getType());
   }
@@ -59,6 +63,7 @@ private:
   mlir::Attribute getMma(llvm::ArrayRef<int64_t> shape, bool keepsRows) const;
   std::optional<unsigned> getResultRead(tile::DotOp dot);
   bool savesByRows(llvm::ArrayRef<tile::DotOp> chain);
+  static bool canLieForWgmma(tile::DotOp dot);
   void seedDots();
   static bool fits(mlir::Attribute layout, llvm::ArrayRef<int64_t> shape);
 

@@ -2,6 +2,7 @@
 //
 // Products, the loads that feed them, and what they keep in shared memory.
 
+#include "lib/Layout/SharedLayout.h"
 #include "passes/Tgpu/KernelMapper.h"
 #include "passes/Tgpu/PrepareKernel.h"
 
@@ -19,11 +20,9 @@ using namespace tilewright::tgpu;
 /// The widest pattern that rows fill, so that a column of 16-byte chunks meets all banks.
 SharedType KernelMapper::getShared(ArrayRef<int64_t> shape, Type element) {
   auto swizzle = tgpu::Swizzle::None;
-  int64_t rowBytes = shape.back() * getElementBits(element) / 8;
   if (shape.size() == 2)
-    for (auto width : {tgpu::Swizzle::B128, tgpu::Swizzle::B64, tgpu::Swizzle::B32})
-      if (swizzle == tgpu::Swizzle::None && rowBytes % static_cast<int64_t>(width) == 0)
-        swizzle = width;
+    swizzle = static_cast<tgpu::Swizzle>(layout::SharedLayout::widestSwizzle(
+        shape.back(), static_cast<int>(getElementBits(element))));
   auto type = SharedType::getChecked([&] { return emitError(b.getLoc()); }, b.getContext(), shape,
                                      element, swizzle);
   if (type)
@@ -162,17 +161,16 @@ SharedType KernelMapper::getOperandBuffer(tile::DotOp op, unsigned operand) {
   auto type = cast<RankedTensorType>(value.getType());
   SmallVector<int64_t> shape(type.getShape());
   if (usesMma(op)) {
-    bool transpose = operand == 0 ? op.getTransposeA() : op.getTransposeB();
-    int64_t dim = (operand == 0) != transpose ? 1 : 0;
-    int64_t multiple = 256 / getElementBits(type.getElementType());
-    int64_t rounded = (shape[dim] + multiple - 1) / multiple * multiple;
-    if (rounded != shape[dim] &&
+    SmallVector<int64_t> rounded = LayoutInference::getOperandShape(op, operand);
+    int64_t dim = rounded[0] != shape[0] ? 0 : 1;
+    if (rounded != shape &&
         (!isStaged(value) || !endsWithView(value.getDefiningOp<tile::LoadOp>(), dim))) {
-      op.emitError() << "inner extent of a product must be a multiple of " << multiple
+      op.emitError() << "inner extent of a product must be a multiple of "
+                     << 256 / getElementBits(type.getElementType())
                      << ", or end where the views of both operands end, but got " << shape[dim];
       return {};
     }
-    shape[dim] = rounded;
+    shape = std::move(rounded);
   }
   return getShared(shape, type.getElementType());
 }

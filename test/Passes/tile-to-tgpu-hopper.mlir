@@ -40,6 +40,32 @@ tile.kernel @computed (%x: !tile.view<[?, 64], f16>, %z: !tile.view<[?, 64], f32
   tile.store %o, %z[%b, 0] : tensor<128x64xf32>, !tile.view<[?, 64], f32>
 }
 
+// Rows of 24 columns fill no panels that wgmma reads; both products are mma then, so that the second
+// takes the first's result from registers. Where the 24 columns run along k, they are rounded up.
+// CHECK-LABEL: tgpu.kernel @narrow target
+// CHECK-NOT:     tgpu.wgmma
+// CHECK:         %[[S:.*]] = tgpu.mma
+// CHECK:         %[[H:.*]] = tile.cast %[[S]]
+// CHECK:         %[[A:.*]] = tgpu.convert %[[H]] : tensor<128x32xf16, #tgpu.mma<8, 1>> -> tensor<128x32xf16, #tgpu.operand<a, #tgpu.mma<8, 1>>>
+// CHECK:         tgpu.mma %[[A]],
+// CHECK-LABEL: tgpu.kernel @narrow_depth target
+// CHECK:         tgpu.wgmma {{.*}} transpose_b : !tgpu.shared<128x32xf16, b64>, !tgpu.shared<32x32xf16, b64>
+tile.kernel @narrow (%x: !tile.view<[?, 64], f16>, %y: !tile.view<[?, 64], f16>, %v: !tile.view<[?, 24], f16>, %z: !tile.view<[?, 24], f32>) grid(%b = 1) {
+  %a = tile.load %x[%b, 0] : !tile.view<[?, 64], f16> -> tensor<128x64xf16>
+  %k = tile.load %y[%b, 0] : !tile.view<[?, 64], f16> -> tensor<32x64xf16>
+  %c = tile.load %v[%b, 0] : !tile.view<[?, 24], f16> -> tensor<32x24xf16>
+  %s = tile.dot %a, %k transpose_b : tensor<128x64xf16>, tensor<32x64xf16> -> tensor<128x32xf32>
+  %h = tile.cast %s : tensor<128x32xf32> -> tensor<128x32xf16>
+  %o = tile.dot %h, %c : tensor<128x32xf16>, tensor<32x24xf16> -> tensor<128x24xf32>
+  tile.store %o, %z[%b, 0] : tensor<128x24xf32>, !tile.view<[?, 24], f32>
+}
+tile.kernel @narrow_depth (%x: !tile.view<[?, 24], f16>, %z: !tile.view<[?, 32], f32>) grid(%b = 1) {
+  %a = tile.load %x[%b, 0] : !tile.view<[?, 24], f16> -> tensor<128x24xf16>
+  %k = tile.load %x[%b, 0] : !tile.view<[?, 24], f16> -> tensor<32x24xf16>
+  %s = tile.dot %a, %k transpose_b : tensor<128x24xf16>, tensor<32x24xf16> -> tensor<128x32xf32>
+  tile.store %s, %z[%b, 0] : tensor<128x32xf32>, !tile.view<[?, 32], f32>
+}
+
 // Two warpgroups have no 64 rows each; f32 has no wgmma without asking for tf32.
 // CHECK-LABEL: tgpu.kernel @others
 // CHECK-NOT:     tgpu.wgmma
