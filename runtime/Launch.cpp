@@ -117,6 +117,9 @@ Refusal findMapRefusal(const TensorMapSpec &map, const Argument &view) {
   int64_t width = int64_t(byteWidth(view.type));
   if (view.bits % 16 != 0)
     return {Reason::MapAddress, map.argument, 0, 16};
+  // Loads fill with zeros element by element; stores write the chunk that holds the end of a row.
+  if (map.isStored && view.extents[view.rank - 1] * width % 16 != 0)
+    return {Reason::MapRow, map.argument, view.rank - 1, view.extents[view.rank - 1] * width};
   for (unsigned i = 0; i < view.rank; ++i) {
     int64_t stride = view.strides[i];
     if (view.extents[i] == 1)
@@ -281,6 +284,9 @@ std::string Refusal::toString(const KernelSpec &kernel, const Argument *const *a
     return stride + " must be 1";
   case Reason::MapAddress:
     return view + " must be aligned to 16 bytes for a tensor map";
+  case Reason::MapRow:
+    return "the rows of " + view + ", " + std::to_string(limit) +
+           " bytes, must be a multiple of 16 bytes for a tensor map that is stored through";
   case Reason::MapStride:
     return stride + " must be a multiple of 16 bytes for a tensor map";
   case Reason::MapStrideSign:

@@ -60,6 +60,7 @@ struct Refusal {
     MapStride,
     MapStrideSign,
     MapInner,
+    MapRow,
     Condition
   };
   Reason reason = Reason::None;

@@ -71,6 +71,9 @@ struct TensorMapSpec {
   uint32_t argument = 0;
   std::vector<uint32_t> box;
   Swizzle swizzle = Swizzle::None;
+  /// Tiles are written through it. A GPU writes chunks of 16 bytes as a whole, so rows must end
+  /// with one.
+  bool isStored = false;
 };
 
 /// One compiled variant of a kernel. Variants of one name are tried in the order of the bundle.

@@ -194,7 +194,7 @@ public:
           uint32_t(count(*bytes, "'static_shared_bytes' of " + where, 1 << 30));
     for (const Json &item : optionalList(json, "tensor_maps", where)) {
       std::string which = "a tensor map of " + where;
-      expectKeys(item, which, {"argument", "box", "swizzle"});
+      expectKeys(item, which, {"argument", "box", "swizzle", "stored"});
       TensorMapSpec map;
       map.argument = argumentIndex(item, spec, which);
       for (const Json &extent : list(item, "box", which))
@@ -207,6 +207,7 @@ public:
                     : span == 64 ? Swizzle::B64
                     : span == 32 ? Swizzle::B32
                                  : Swizzle::None;
+      map.isStored = optionalFlag(item, "stored", which);
       spec.tensorMaps.push_back(std::move(map));
     }
     for (const Json &item : optionalList(json, "requires", where)) {
@@ -338,6 +339,8 @@ Json toJson(const KernelSpec &kernel) {
     item.set("box", integers(map.box));
     item.set("swizzle",
              Json::integer(map.swizzle == Swizzle::None ? 0 : 16 << unsigned(map.swizzle)));
+    if (map.isStored)
+      item.set("stored", Json::flag(true));
     maps.items.push_back(std::move(item));
   }
   json.set("tensor_maps", std::move(maps));

@@ -155,6 +155,9 @@ llvm::Error addTensorMaps(tgpu::KernelOp kernel, runtime::KernelSpec &spec) {
     mapSpec.argument = argument.getArgNumber();
     mapSpec.box.assign(type.getBox().begin(), type.getBox().end());
     mapSpec.swizzle = toSwizzle(type.getSwizzle());
+    mapSpec.isStored = llvm::any_of(map.getMap().getUsers(), [](Operation *user) {
+      return isa<tgpu::TmaStoreOp, tgpu::TmaReduceAddOp>(user);
+    });
     spec.tensorMaps.push_back(std::move(mapSpec));
   }
   return llvm::Error::success();

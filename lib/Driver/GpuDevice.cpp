@@ -183,9 +183,13 @@ GpuDevice::~GpuDevice() {
 
 llvm::Expected<std::shared_ptr<const runtime::Bundle>>
 GpuOperation::compile(mlir::Operation *entry, const GpuOptions &gpu, bool assemble) {
+  return compile({{entry->getParentOfType<mlir::ModuleOp>(), gpu, ""}}, assemble);
+}
+
+llvm::Expected<std::shared_ptr<const runtime::Bundle>>
+GpuOperation::compile(llvm::ArrayRef<BundlePart> parts, bool assemble) {
   runtime::BundleWriter writer;
-  auto module = entry->getParentOfType<mlir::ModuleOp>();
-  if (llvm::Error error = addToBundle(writer, {{module, gpu}}, assemble))
+  if (llvm::Error error = addToBundle(writer, parts, assemble))
     return error;
   runtime::Expected<std::string> bytes = writer.bytes();
   if (!bytes)

@@ -55,6 +55,9 @@ public:
   /// what the compiler refuses, also emitted through the context of the module.
   static llvm::Expected<std::shared_ptr<const runtime::Bundle>>
   compile(mlir::Operation *entry, const GpuOptions &gpu, bool assemble = true);
+  /// The same entry, bound for several targets in the order of preference.
+  static llvm::Expected<std::shared_ptr<const runtime::Bundle>>
+  compile(llvm::ArrayRef<BundlePart> parts, bool assemble = true);
   /// Loads. Errors: what the driver refuses.
   static llvm::Expected<GpuOperation>
   create(GpuDevice &device, std::shared_ptr<const runtime::Bundle> bundle, llvm::StringRef entry);

@@ -37,7 +37,7 @@ using namespace tilewright;
 using namespace tilewright::tgpu;
 
 std::optional<StorePieces> StorePieces::get(KernelOp kernel, StoreOp store, int64_t buffers) {
-  constexpr int64_t panelBytes = 128;
+  constexpr int64_t panelBytes = 128, chunkBytes = 16;
   auto tile = cast<RankedTensorType>(store.getValue().getType());
   int64_t bits = getElementBits(tile.getElementType());
   int64_t columns = panelBytes * 8 / bits;
@@ -47,6 +47,10 @@ std::optional<StorePieces> StorePieces::get(KernelOp kernel, StoreOp store, int6
   StorePieces pieces;
   pieces.type = SharedType::get(kernel.getContext(), {tile.getDimSize(0), columns},
                                 tile.getElementType(), tgpu::Swizzle::B128);
+  // Rows that never end with a chunk of 16 bytes: the launch would always refuse the map.
+  int64_t extent = cast<tile::ViewType>(store.getView().getType()).getShape().back();
+  if (!ShapedType::isDynamic(extent) && extent * bits % (8 * chunkBytes) != 0)
+    return std::nullopt;
   pieces.map = getTensorMap(kernel, store.getView(), store.getDims(), pieces.type);
   if (!pieces.map)
     return std::nullopt;

@@ -17,7 +17,7 @@ struct StorePieces {
   int64_t buffers = 0; ///< used in turn: a divisor of their number
 
   /// No value where the tile must be stored from registers: it is no accumulator of wgmma, or its
-  /// view has no tensor map. `buffers` is the most there may be.
+  /// view has no tensor map that may be stored through. `buffers` is the most there may be.
   static std::optional<StorePieces> get(KernelOp kernel, StoreOp store, int64_t buffers);
 };
 

@@ -120,14 +120,19 @@ public:
     if (compiled.isCompiled || !compiled.refusal.empty())
       return compiled;
     Compiler &compiler = Compiler::get();
-    GpuOptions gpu;
-    gpu.target = target;
-    mlir::Operation *entry = compiler.compile(binding, target);
-    if (!entry) {
-      compiled.refusal = "its tile IR does not compile: " + compiler.takeErrors();
-      return compiled;
+    mlir::Operation *entry = nullptr;
+    std::vector<BundlePart> parts;
+    for (const std::string &each : targets) {
+      entry = compiler.compile(binding, each);
+      if (!entry) {
+        compiled.refusal = "its tile IR does not compile: " + compiler.takeErrors();
+        return compiled;
+      }
+      GpuOptions gpu;
+      gpu.target = each;
+      parts.push_back({entry->getParentOfType<mlir::ModuleOp>(), gpu, ""});
     }
-    auto bundle = GpuOperation::compile(entry, gpu, /*assemble=*/false);
+    auto bundle = GpuOperation::compile(parts, /*assemble=*/false);
     std::string errors = compiler.takeErrors();
     if (!bundle) {
       compiled.refusal = llvm::toString(bundle.takeError());
@@ -170,7 +175,9 @@ private:
       return nullptr;
     Gpu *gpu = new Gpu;
     const char *target = std::getenv("TILEWRIGHT_TEST_TARGET");
-    gpu->target = target ? target : "sm_80";
+    gpu->targets = {target ? target : "sm_80"};
+    if (gpu->targets.front() == "sm_90a")
+      gpu->targets.push_back("sm_80");
     if (text == "compile")
       return gpu;
     int ordinal = 0;
@@ -193,7 +200,7 @@ private:
   }
 
   std::unique_ptr<GpuDevice> device;
-  std::string target;
+  std::vector<std::string> targets; // in the order of preference
   std::map<std::string, Compiled> operations;
   std::map<std::string, int> refusals;
   int numRuns = 0;

@@ -8,7 +8,8 @@
 //
 // What the compiler refuses to compile for the GPU marks the running test as skipped, with the
 // reason; it then goes on with results of the CPU. TILEWRIGHT_TEST_TARGET is what to compile for,
-// sm_80 by default.
+// sm_80 by default. For sm_90a the bundle holds code for sm_80 as well, as a user's does: for views
+// that a tensor map cannot describe, or that cannot be stored through one.
 
 #ifndef TILEWRIGHT_TEST_ACCEPTANCE_KERNELCALL_H
 #define TILEWRIGHT_TEST_ACCEPTANCE_KERNELCALL_H

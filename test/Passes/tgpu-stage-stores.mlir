@@ -78,3 +78,17 @@ tgpu.kernel @stays target "sm_90a" warps 8 (%c: !tile.view<[?, ?], f32>, %d: opt
       tgpu.store %tile, %part[%b, 0] : tensor<128x64xf32, #tgpu.wgmma<2>>, !tile.view<[?, ?], f32>
     }
 }
+
+// Rows of 100 bytes end inside of a chunk of 16, which TMA would write as a whole.
+// CHECK-LABEL: tgpu.kernel @ragged_rows
+// CHECK-NOT:     tgpu.tma_store
+// CHECK:         tgpu.store
+tgpu.kernel @ragged_rows target "sm_90a" warps 8 (%c: !tile.view<[?, 50], bf16>) grid(%b = 1)
+    attributes {tgpu.role_schedule = #tgpu.role_schedule<load_registers = 40, compute_registers = 232, store_buffers = 2>} {
+  tgpu.roles
+    role "compute" warps 8 {
+      %one = arith.constant 1.0 : bf16
+      %tile = tile.full %one : tensor<128x64xbf16, #tgpu.wgmma<2>>
+      tgpu.store %tile, %c[%b, 0] : tensor<128x64xbf16, #tgpu.wgmma<2>>, !tile.view<[?, 50], bf16>
+    }
+}

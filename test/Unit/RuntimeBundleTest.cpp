@@ -45,7 +45,7 @@ TEST(RuntimeBundle, ComesBackAsItWasWritten) {
   KernelSpec &kernel = writer.manifest.kernels[0];
   kernel.codes.push_back({CodeSpec::Kind::Cubin, *Arch::parse("sm_90a"), 0, writer.addCubin("c")});
   kernel.cluster = {2, 1, 1};
-  kernel.tensorMaps = {{0, {64, 64}, Swizzle::B128}};
+  kernel.tensorMaps = {{0, {64, 64}, Swizzle::B128, /*isStored=*/true}};
   kernel.requirements = {{1, 16, true}};
   kernel.conditions = {*Expr::call("lt", {Expr::name("rows"), Expr::integer(5)})};
   ProgramSpec program;
@@ -65,6 +65,7 @@ TEST(RuntimeBundle, ComesBackAsItWasWritten) {
   EXPECT_EQ(bundle->blob(0), std::string_view(".version 8.0\0", 13));
   EXPECT_EQ(bundle->blob(1), "c");
   const KernelSpec &read = bundle->manifest().kernels[0];
+  EXPECT_TRUE(read.tensorMaps[0].isStored);
   EXPECT_EQ(read.layout.params.size(), 16u);
   EXPECT_EQ(read.layout.params.back().offset % 64, 0u);
   EXPECT_EQ(read.layout.params.back().bytes, 128u);

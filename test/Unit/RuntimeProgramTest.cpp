@@ -243,6 +243,33 @@ TEST_F(TensorMaps, RefuseWhatTheyCannotDescribe) {
   EXPECT_EQ(fake().maps[0].strides[1] % 16, 0u);
 }
 
+/// A store writes the chunk of 16 bytes that holds the end of a row as a whole.
+TEST_F(TensorMaps, ThatAreStoredThroughNeedRowsOfWholeChunks) {
+  KernelSpec kernel = writer.manifest.kernels[0];
+  kernel.arguments[0] = ArgumentSpec::view("x", ElementType::BF16, {-1, -1, -1});
+  for (bool isStored : {false, true}) {
+    kernel.tensorMaps[0].isStored = isStored;
+    writer.manifest.kernels = {kernel};
+    Operation operation = create(writer, "scale");
+    EXPECT_OK(operation.prepare(0));
+    for (int64_t extent : {1, 8, 64, 65, 71, 72}) {
+      // In a padded array, so that the strides are those of whole chunks.
+      Arguments list = arguments();
+      list.values[0].extents[2] = extent;
+      list.values[0].strides[1] = 72;
+      list.values[0].strides[0] = 300 * 72;
+      if (!isStored || extent % 8 == 0)
+        EXPECT_OK(run(operation, list));
+      else
+        EXPECT_FAILURE(run(operation, list), Code::Unsupported,
+                       "no variant of kernel 'scale' takes these arguments: the rows of 'x', " +
+                           std::to_string(2 * extent) +
+                           " bytes, must be a multiple of 16 bytes for a tensor map that is stored "
+                           "through");
+    }
+  }
+}
+
 TEST_F(TensorMaps, FallBackToAVariantWithoutThem) {
   KernelSpec plain = writer.manifest.kernels[0];
   plain.tensorMaps.clear();

@@ -15,10 +15,12 @@ protected:
            "}\n role \"idle\" warps 3 {\n}\n role \"compute\" warps 4 {\n" + compute + "}\n";
   }
 
-  mlir::LogicalResult run(const std::string &target, int warps, const std::string &body) {
+  /// The view x has `columns` of an array of 64.
+  mlir::LogicalResult run(const std::string &target, int warps, const std::string &body,
+                          int64_t columns = 64) {
     messages.clear();
     std::string source = R"(
-      !x = !tile.view<[64, 64], bf16>
+      !x = !tile.view<[64, ?], bf16>
       !r = tensor<64x64xbf16, #tgpu.mma<$WARPS, 1>>
       !map = !tgpu.tensor_map<64x64xbf16, b128>
       !buffer = !tgpu.shared<64x64xbf16, b128>
@@ -42,7 +44,9 @@ protected:
     }
     Tensor x = randomTensor(ElementType::BF16, {64, 64}, 1);
     llvm::StringMap<Argument> arguments;
-    arguments["x"] = x.argument();
+    ArrayArgument array = x.argument();
+    array.shape.back() = columns;
+    arguments["x"] = array;
     return simulate(*module, "k", arguments);
   }
   void expectFault(const std::string &message, const std::string &target, int warps,
@@ -221,6 +225,19 @@ TEST_F(SimulatorFaultsTest, Stores) {
   expectHopperFault("'tgpu.tma_store' op is unfinished: a store that reads shared memory when role "
                     "'compute' ends",
                     prologue, "", write + "tgpu.bulk_commit\n");
+  // A row of 60 columns ends inside of a chunk.
+  messages.clear();
+  EXPECT_TRUE(mlir::failed(
+      run("sm_90a", 8,
+          prologue + roles("", write + "tgpu.bulk_commit\n tgpu.bulk_wait pending 0\n"), 60)));
+  EXPECT_NE(messages.find("'tgpu.tma_store' op writes whole chunks of 16 bytes, and so behind rows "
+                          "of 120 bytes; rows must be a multiple of 16 bytes"),
+            std::string::npos)
+      << messages;
+  EXPECT_TRUE(mlir::succeeded(
+      run("sm_90a", 8,
+          prologue + roles("", write + "tgpu.bulk_commit\n tgpu.bulk_wait pending 0\n"), 56)))
+      << messages;
   // Only the thread that issued the store knows that it is done.
   const std::string again = "tgpu.write %value, %b : !r, !buffer\n";
   expectHopperFault("accessed by warp 5 of role 'compute'", prologue, "",

@@ -57,6 +57,27 @@ struct TmaCopy {
     GlobalTile tile;
     Offsets offsets;
   };
+
+  /// Stores and additions write chunks of 16 bytes as a whole, as far as a chunk begins in the
+  /// view.
+  bool checkStored(Machine &machine, ArrayRef<Box> boxes) const {
+    for (const Box &box : boxes) {
+      const numeric::TileAxis &row = box.tile.axes.back();
+      int64_t width = static_cast<int64_t>(byteWidth(box.tile.type));
+      bool isInside = llvm::all_of(box.tile.axes, [](const numeric::TileAxis &axis) {
+        return axis.start < axis.extent && axis.start + axis.size > 0;
+      });
+      bool reachesEnd = row.start + row.size >= row.extent;
+      if (isInside && reachesEnd && row.extent * width % kTmaAlignment != 0) {
+        machine.fail(op, "writes whole chunks of 16 bytes, and so behind rows of " +
+                             std::to_string(row.extent * width) +
+                             " bytes; rows must be a multiple of 16 bytes, or be stored by "
+                             "tgpu.store");
+        return false;
+      }
+    }
+    return true;
+  }
   std::vector<Box> boxes(const SimulatedFrame &frame) const {
     const View &memory = frame.views[view];
     ArrayRef<int64_t> extents = map.getBox();
@@ -178,10 +199,13 @@ template <typename OpT> LogicalResult lowerStore(Lowering &lowering, OpT op, boo
   if (failed(copy))
     return failure();
   emit(lowering, op, [copy = *copy, adds](Machine &machine, auto &context, SimulatedFrame &frame) {
-    if (!copy.check(machine, frame) ||
+    if (!copy.check(machine, frame))
+      return false;
+    std::vector<TmaCopy::Box> boxes = copy.boxes(frame);
+    if (!copy.checkStored(machine, boxes) ||
         !machine.readByStore(context, copy.op, numberIn(frame, copy.buffer), allBytes(copy.type)))
       return false;
-    machine.start(context.stores, copy.op, [&machine, adds, boxes = copy.boxes(frame)] {
+    machine.start(context.stores, copy.op, [&machine, adds, boxes = std::move(boxes)] {
       for (const TmaCopy::Box &box : boxes) {
         const GlobalTile &tile = box.tile;
         Storage storage = storageOf(tile.type);

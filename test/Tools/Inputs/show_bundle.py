@@ -57,6 +57,9 @@ for kernel in manifest["kernels"]:
         version = code.get("ptx_version")
         codes.append(f"{code['kind']}:{code['arch']}" + (f":{version // 10}.{version % 10}" if version else ""))
     print("code", " ".join(codes))
+    for tensor_map in kernel["tensor_maps"]:
+        box = "x".join(map(str, tensor_map["box"]))
+        print("map", f"{tensor_map['argument']}:{box}", *(["stored"] if tensor_map.get("stored") else []))
     for condition in kernel["when"]:
         print("when", json.dumps(condition))
 for program in manifest["programs"]:
