@@ -8,6 +8,7 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <string_view>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -17,6 +18,7 @@ namespace {
 
 constexpr char magic[] = "TWBUNDLE";
 constexpr size_t headerBytes = 48, checkedFrom = 32;
+constexpr size_t maxFileBytes = size_t(2) << 30;
 
 void putNumber(std::string &out, uint64_t value, unsigned bytes) {
   for (unsigned i = 0; i < bytes; ++i)
@@ -32,19 +34,60 @@ uint64_t getNumber(const std::string &in, size_t at, unsigned bytes) {
 
 size_t alignBlob(size_t at) { return (at + 15) / 16 * 16; }
 
+bool isNameCharacter(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+         c == '$' || c == '%';
+}
+
+/// Of PTX: after each ".entry", the name that follows.
+std::vector<std::string_view> listPtxEntries(std::string_view ptx) {
+  constexpr std::string_view word = ".entry";
+  std::vector<std::string_view> entries;
+  for (size_t at = ptx.find(word); at != std::string_view::npos; at = ptx.find(word, at)) {
+    at += word.size();
+    size_t begin = ptx.find_first_not_of(" \t\r\n", at);
+    if (begin == std::string_view::npos)
+      break;
+    size_t end = begin;
+    while (end < ptx.size() && isNameCharacter(ptx[end]))
+      ++end;
+    if (begin > at && end > begin)
+      entries.push_back(ptx.substr(begin, end - begin));
+  }
+  return entries;
+}
+
+/// Whether a string table of the cubin holds the name.
+bool hasCubinName(std::string_view cubin, const std::string &name) {
+  std::string word = '\0' + name + '\0';
+  return cubin.find(word) != std::string_view::npos;
+}
+
 } // namespace
 
-Expected<std::string> tilewright::runtime::readFile(const std::string &path) {
+Expected<std::string> tilewright::runtime::readFile(const std::string &path,
+                                                    std::string_view prefix) {
   errno = 0;
   std::FILE *file = std::fopen(path.c_str(), "rb");
   if (!file)
     return Status::failure(Code::Io, "cannot open '" + path + "': " + std::strerror(errno));
   std::string bytes;
   char buffer[1 << 16];
-  while (size_t n = std::fread(buffer, 1, sizeof(buffer), file))
+  struct stat status = {};
+  bool isTooLarge = fstat(fileno(file), &status) == 0 && S_ISREG(status.st_mode) &&
+                    uint64_t(status.st_size) > maxFileBytes;
+  bool isWanted = !isTooLarge;
+  while (isWanted && bytes.size() <= maxFileBytes) {
+    size_t n = std::fread(buffer, 1, sizeof(buffer), file);
+    if (n == 0)
+      break;
     bytes.append(buffer, n);
+    isWanted = std::string_view(bytes).substr(0, prefix.size()) == prefix;
+  }
   int error = std::ferror(file) ? errno : 0;
   std::fclose(file);
+  if (isTooLarge || bytes.size() > maxFileBytes)
+    return Status::failure(Code::Io, "'" + path + "' must have at most 2 GiB, but has more");
   if (error)
     return Status::failure(Code::Io, "cannot read '" + path + "': " + std::strerror(error));
   return bytes;

@@ -63,8 +63,12 @@ private:
   std::vector<std::string> blobs;
 };
 
-/// Reads a whole file; writes one beside its place and renames it. Code::Io.
-Expected<std::string> readFile(const std::string &path);
+/// Whether code has the entry of a kernel: PTX declares it, a cubin names it. Code::BadBundle.
+Status checkEntry(const KernelSpec &kernel, CodeSpec::Kind kind, std::string_view code);
+
+/// Reads a whole file, of at most 2 GiB. Of one that does not begin with `prefix` only the
+/// beginning is read. Writes one beside its place and renames it. Code::Io.
+Expected<std::string> readFile(const std::string &path, std::string_view prefix = {});
 Status writeFileAtomically(const std::string &path, std::string_view bytes);
 
 } // namespace tilewright::runtime

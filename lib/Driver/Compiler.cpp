@@ -4,6 +4,7 @@
 
 #include "lib/Driver/Compiler.h"
 
+#include "dialect/Tile/TextInput.h"
 #include "dialect/Tile/Tile.h"
 #include "lib/Codegen/Dump.h"
 #include "passes/Pipelines.h"
@@ -28,88 +29,17 @@ namespace tilewright {
 
 namespace {
 
-/// MLIR's parser and printer recurse; each level costs them up to about a kilobyte of stack.
-constexpr unsigned maxNesting = 256;
-
-/// The first place where brackets nest deeper than maxNesting, or where so many signs follow each
-/// other (each is a level of an affine expression); else null. Strings and comments are skipped;
-/// the lexer's finer points do not matter here, since valid files come nowhere near.
-const char *findExcessiveNesting(llvm::StringRef text) {
-  unsigned depth = 0, signs = 0;
-  for (const char *c = text.begin(); c != text.end(); ++c) {
-    if (*c == '-') {
-      if (++signs > maxNesting)
-        return c;
-    } else if (!llvm::isSpace(*c)) {
-      signs = 0;
-    }
-    switch (*c) {
-    case '"':
-      for (++c; c != text.end() && *c != '"' && *c != '\n'; ++c)
-        if (*c == '\\' && c + 1 != text.end())
-          ++c;
-      break;
-    case '/':
-      if (c + 1 != text.end() && c[1] == '/')
-        while (c != text.end() && *c != '\n')
-          ++c;
-      break;
-    case '(':
-    case '[':
-    case '{':
-    case '<':
-      if (++depth > maxNesting)
-        return c;
-      break;
-    case ')':
-    case ']':
-    case '}':
-      depth -= depth != 0;
-      break;
-    case '>':
-      if (c == text.begin() || c[-1] != '-') // not an arrow
-        depth -= depth != 0;
-      break;
-    default:
-      break;
-    }
-    if (c == text.end())
-      break;
-  }
-  return nullptr;
-}
-
 Location startOf(MLIRContext &context, llvm::MemoryBufferRef buffer) {
   return FileLineColLoc::get(&context, buffer.getBufferIdentifier(), 1, 1);
-}
-
-/// Refuses what the parser cannot be given.
-LogicalResult checkText(MLIRContext &context, llvm::MemoryBufferRef buffer) {
-  if (isBytecode(buffer))
-    return emitError(startOf(context, buffer), "expected the text of a module but got bytecode");
-  llvm::StringRef text = buffer.getBuffer();
-  const char *excess = findExcessiveNesting(text);
-  if (!excess)
-    return success();
-  llvm::StringRef before = text.take_front(excess - text.begin());
-  Location location =
-      FileLineColLoc::get(&context, buffer.getBufferIdentifier(), before.count('\n') + 1,
-                          before.size() - (before.rfind('\n') + 1) + 1);
-  return emitError(location) << "brackets may nest " << maxNesting << " deep but got more";
-}
-
-/// The same for the files that tile-link will parse. One that cannot be read is left to the pass.
-LogicalResult checkFiles(MLIRContext &context, llvm::ArrayRef<std::string> files) {
-  for (const std::string &file : files)
-    if (auto buffer = llvm::MemoryBuffer::getFile(file, /*IsText=*/true))
-      if (failed(checkText(context, **buffer)))
-        return failure();
-  return success();
 }
 
 } // namespace
 
 OwningOpRef<ModuleOp> parseBuffer(MLIRContext &context, llvm::MemoryBufferRef buffer) {
+  if (isBytecode(buffer)) {
+    emitError(startOf(context, buffer), "expected the text of a module but got bytecode");
+    return nullptr;
+  }
   if (failed(checkText(context, buffer)))
     return nullptr;
   // The parser reads one character past the end, and a reference does not promise a terminator.
@@ -279,8 +209,6 @@ OwningOpRef<ModuleOp> compileBuffer(MLIRContext &context, llvm::MemoryBufferRef 
   if (!entry)
     return nullptr;
 
-  if (failed(checkFiles(context, options.with)))
-    return nullptr;
   TilePipelineOptions bound = options;
   bound.entry = SymbolTable::getSymbolName(entry).str();
   bindTarget(entry, bound);
@@ -303,10 +231,10 @@ OwningOpRef<ModuleOp> compileBuffer(MLIRContext &context, llvm::MemoryBufferRef 
 
 OwningOpRef<ModuleOp> compileFile(MLIRContext &context, llvm::StringRef file,
                                   const TilePipelineOptions &options, EntryKind kind) {
-  auto buffer = llvm::MemoryBuffer::getFileOrSTDIN(file, /*IsText=*/true);
+  llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>> buffer = readText(file);
   if (!buffer) {
     emitError(UnknownLoc::get(&context))
-        << "cannot open '" << file << "': " << buffer.getError().message();
+        << "cannot open '" << file << "': " << llvm::toString(buffer.takeError());
     return nullptr;
   }
   return compileBuffer(context, **buffer, options, kind);

@@ -4,6 +4,7 @@
 
 #include "lib/Driver/ParamHints.h"
 
+#include "dialect/Tile/TextInput.h"
 #include "dialect/Tile/Tile.h"
 #include "lib/Npy/Npy.h"
 
@@ -51,9 +52,11 @@ std::string suggestParams(mlir::MLIRContext &context, llvm::StringRef file,
                           const TilePipelineOptions &options, const BindingRequest &request) {
   if (file == "-")
     return "";
-  auto buffer = llvm::MemoryBuffer::getFile(file, /*IsText=*/true);
-  if (!buffer)
+  llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>> buffer = readText(file);
+  if (!buffer) {
+    llvm::consumeError(buffer.takeError());
     return "";
+  }
   mlir::OwningOpRef<mlir::ModuleOp> module = parseBuffer(context, **buffer);
   mlir::Operation *entry = module ? findEntry(*module, options.entry) : nullptr;
   if (!entry)

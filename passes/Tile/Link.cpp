@@ -2,6 +2,7 @@
 //
 // tile-link: functions and captures of other files, and the checks of the calls between functions.
 
+#include "dialect/Tile/TextInput.h"
 #include "dialect/Tile/Tile.h"
 #include "passes/Passes.h"
 
@@ -101,12 +102,14 @@ OwningOpRef<ModuleOp> Linker::parse(StringRef path) {
     emitError(loc) << "a file to be linked must be a regular file, but got '" << path << "'";
     return nullptr;
   }
-  auto buffer = llvm::MemoryBuffer::getFile(path, /*IsText=*/true);
+  llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>> buffer = readText(path);
   if (!buffer) {
     emitError(loc) << "cannot read '" << path
-                   << "', which is to be linked: " << buffer.getError().message();
+                   << "', which is to be linked: " << llvm::toString(buffer.takeError());
     return nullptr;
   }
+  if (failed(checkText(*module.getContext(), **buffer)))
+    return nullptr;
   auto sourceMgr = std::make_shared<llvm::SourceMgr>();
   sourceMgr->AddNewSourceBuffer(std::move(*buffer), llvm::SMLoc());
   // Not verified as a whole: a symbol that it uses may be in the module. Each operation is

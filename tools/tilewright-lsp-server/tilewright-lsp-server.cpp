@@ -3,12 +3,27 @@
 // Language server for kernel files: errors while typing, definitions, hover. For editors.
 
 #include "passes/Pipelines.h"
+#include "tools/tilewright-lsp-server/GuardedInput.h"
 
 #include "mlir/IR/DialectRegistry.h"
 #include "mlir/Support/LogicalResult.h"
 #include "mlir/Tools/mlir-lsp-server/MlirLspServerMain.h"
+#include "llvm/Support/WithColor.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <csignal>
 
 int main(int argc, char **argv) {
+  bool isDelimited = false;
+  for (int i = 1; i < argc; ++i) {
+    llvm::StringRef option = llvm::StringRef(argv[i]).ltrim('-');
+    isDelimited |= option == "lit-test" || option == "input-style=delimited";
+  }
+  std::signal(SIGPIPE, SIG_IGN); // of the pipe behind standard input
+  if (!tilewright::guardStandardInput(isDelimited)) {
+    llvm::WithColor::error(llvm::errs(), "tilewright-lsp-server") << "cannot make a pipe\n";
+    return 1;
+  }
   mlir::DialectRegistry registry;
   tilewright::registerDialects(registry);
   return mlir::failed(mlir::MlirLspServerMain(argc, argv, registry));

@@ -2,14 +2,22 @@
 //
 // Runs single passes on a module: for tests and for looking at what a pass does.
 
+#include "dialect/Tile/TextInput.h"
 #include "passes/Passes.h"
 #include "passes/Pipelines.h"
 
+#include "mlir/Bytecode/BytecodeReader.h"
 #include "mlir/IR/DialectRegistry.h"
+#include "mlir/Support/FileUtilities.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
 #include "mlir/Transforms/Passes.h"
+#include "llvm/Support/InitLLVM.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/ToolOutputFile.h"
+#include "llvm/Support/WithColor.h"
 
 int main(int argc, char **argv) {
+  llvm::InitLLVM init(argc, argv);
   mlir::DialectRegistry registry;
   tilewright::registerDialects(registry);
   tilewright::registerTilewrightPasses();
@@ -19,6 +27,30 @@ int main(int argc, char **argv) {
   mlir::registerInlinerPass();
   mlir::registerLoopInvariantCodeMotionPass();
   mlir::registerSymbolDCEPass();
-  return mlir::asMainReturnCode(
-      mlir::MlirOptMain(argc, argv, "Tilewright pass driver\n", registry));
+  auto [input, output] =
+      mlir::registerAndParseCLIOptions(argc, argv, "Tilewright pass driver\n", registry);
+  mlir::MlirOptMainConfig config = mlir::MlirOptMainConfig::createFromCLOptions();
+  if (config.shouldShowDialects() || config.shouldListPasses())
+    return mlir::asMainReturnCode(mlir::MlirOptMain(argc, argv, input, output, registry));
+
+  auto refuse = [&](const llvm::Twine &message) {
+    llvm::WithColor::error(llvm::errs(), "tilewright-opt") << message << '\n';
+    return 1;
+  };
+  auto text = tilewright::readText(input);
+  if (!text)
+    return refuse("cannot open '" + input + "': " + llvm::toString(text.takeError()));
+  bool isText = !mlir::isBytecode(**text);
+  if (auto fault = tilewright::findTextFault(isText ? (*text)->getBuffer() : ""))
+    return refuse("'" + input + "', line " +
+                  llvm::Twine((*text)->getBuffer().take_front(fault->offset).count('\n') + 1) +
+                  ": " + fault->message);
+  std::string message;
+  std::unique_ptr<llvm::ToolOutputFile> file = mlir::openOutputFile(output, &message);
+  if (!file)
+    return refuse(message);
+  if (failed(mlir::MlirOptMain(file->os(), std::move(*text), registry, config)))
+    return 1;
+  file->keep();
+  return 0;
 }

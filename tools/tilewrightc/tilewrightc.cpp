@@ -2,6 +2,7 @@
 //
 // tilewrightc: compiles one kernel or program of a file and prints the result.
 
+#include "dialect/Tile/TextInput.h"
 #include "lib/Codegen/GpuCompiler.h"
 #include "lib/Codegen/Report.h"
 #include "lib/Driver/BundleRequest.h"
@@ -28,6 +29,7 @@ static mlir::OwningOpRef<mlir::ModuleOp> load(mlir::MLIRContext &context,
     mlir::OwningOpRef<mlir::ModuleOp> module = parseBuffer(context, buffer);
     if (!module || isMapped(*module))
       return module;
+    }
   }
   return compileBuffer(context, buffer, options, kind);
 }
@@ -137,10 +139,10 @@ int main(int argc, char **argv) {
   registerDialects(registry);
   mlir::MLIRContext context(registry, mlir::MLIRContext::Threading::DISABLED);
   DiagnosticPrinter diagnostics(context, tool);
-  auto buffer = llvm::MemoryBuffer::getFileOrSTDIN(compile.file, /*IsText=*/true);
+  llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>> buffer = readText(compile.file);
   if (!buffer)
-    return reportFailure(tool,
-                         "cannot open '" + compile.file + "': " + buffer.getError().message());
+    return reportFailure(tool, "cannot open '" + compile.file +
+                                   "': " + llvm::toString(buffer.takeError()));
 
   mlir::OwningOpRef<mlir::ModuleOp> module;
   llvm::Expected<std::string> result = "";
@@ -148,10 +150,10 @@ int main(int argc, char **argv) {
     result = compileCode(**buffer, *form, gpu.target);
   } else if (isBundle) {
     if (!code.empty()) {
-      auto codeBuffer = llvm::MemoryBuffer::getFile(code, /*IsText=*/true);
+      llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>> codeBuffer = readText(code);
       if (!codeBuffer)
-        return reportFailure(tool,
-                             "cannot open '" + code + "': " + codeBuffer.getError().message());
+        return reportFailure(tool, "cannot open '" + code +
+                                       "': " + llvm::toString(codeBuffer.takeError()));
       llvm::Expected<std::string> ptx = readCode(**codeBuffer, gpu.target);
       if (!ptx)
         return reportFailure(tool, ptx.takeError());

@@ -1,0 +1,47 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Text from outside, before MLIR's parser gets it: how much of it there may be, how deep it may
+// nest and how long its numbers may be. Every tool that parses asks here.
+
+#ifndef TILEWRIGHT_DIALECT_TILE_TEXTINPUT_H
+#define TILEWRIGHT_DIALECT_TILE_TEXTINPUT_H
+
+#include "mlir/Support/LLVM.h"
+#include "llvm/Support/Error.h"
+#include "llvm/Support/MemoryBufferRef.h"
+
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace llvm {
+class MemoryBuffer;
+} // namespace llvm
+
+namespace mlir {
+class MLIRContext;
+} // namespace mlir
+
+namespace tilewright {
+
+/// Reads a file, or standard input as "-". Never takes more than 64 MiB, whatever the system says of
+/// the size. The error says why not, without the name of the file.
+llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>> readText(llvm::StringRef path);
+
+/// What the parser cannot be given, and where.
+struct TextFault {
+  size_t offset;
+  std::string message;
+};
+
+/// Brackets (or signs, each a level of an affine expression) that nest deeper than 256, which a
+/// recursive parser and printer do not survive, and integers of more than 1024 digits, whose value
+/// MLIR computes in quadratic time. Strings and comments are skipped.
+std::optional<TextFault> findTextFault(llvm::StringRef text);
+
+/// The same as a diagnostic at its place.
+mlir::LogicalResult checkText(mlir::MLIRContext &context, llvm::MemoryBufferRef buffer);
+
+} // namespace tilewright
+
+#endif // TILEWRIGHT_DIALECT_TILE_TEXTINPUT_H

@@ -1,0 +1,184 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Standard input of the language server, with what would overflow its stack held back.
+
+#include "tools/tilewright-lsp-server/GuardedInput.h"
+
+#include "dialect/Tile/TextInput.h"
+
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/JSON.h"
+#include "llvm/Support/WithColor.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <cstdio>
+#include <thread>
+#include <unistd.h>
+
+using namespace tilewright;
+
+static constexpr unsigned maxNesting = 256;
+static constexpr size_t maxMessage = size_t(256) << 20;
+
+/// llvm::json parses by recursion.
+static bool nestsTooDeep(llvm::StringRef json) {
+  unsigned depth = 0;
+  bool isString = false;
+  for (size_t i = 0; i < json.size(); ++i) {
+    char c = json[i];
+    if (isString) {
+      i += c == '\\';
+      isString = c != '"';
+    } else if (c == '"') {
+      isString = true;
+    } else if (c == '[' || c == '{') {
+      if (++depth > maxNesting)
+        return true;
+    } else if (c == ']' || c == '}') {
+      depth -= depth != 0;
+    }
+  }
+  return false;
+}
+
+/// Every text of a document below `value`: didOpen has it in textDocument, didChange in each of
+/// contentChanges.
+static void guardTexts(llvm::json::Value &value, std::string &reason) {
+  if (llvm::json::Array *array = value.getAsArray())
+    for (llvm::json::Value &element : *array)
+      guardTexts(element, reason);
+  llvm::json::Object *object = value.getAsObject();
+  if (!object)
+    return;
+  for (auto &member : *object) {
+    std::optional<llvm::StringRef> text = member.second.getAsString();
+    if (!text || member.first != "text") {
+      guardTexts(member.second, reason);
+      continue;
+    }
+    std::optional<TextFault> fault = findTextFault(*text);
+    if (!fault)
+      continue;
+    reason = fault->message;
+    // A string where an operation is due, on the line of the fault: the parser points at it.
+    std::string lines(text->take_front(fault->offset).count('\n'), '\n');
+    member.second = lines + "\"" + reason + "\"";
+  }
+}
+
+std::string tilewright::guardMessage(llvm::StringRef json, std::string &reason) {
+  reason.clear();
+  if (nestsTooDeep(json)) {
+    reason = ("JSON may nest " + llvm::Twine(maxNesting) + " deep but got more").str();
+    return "{}";
+  }
+  llvm::Expected<llvm::json::Value> value = llvm::json::parse(json);
+  if (!value) {
+    llvm::consumeError(value.takeError());
+    return json.str(); // the server says so
+  }
+  guardTexts(*value, reason);
+  if (reason.empty())
+    return json.str();
+  std::string text;
+  llvm::raw_string_ostream(text) << *value;
+  return text;
+}
+
+namespace {
+
+/// Between the old standard input and the pipe.
+class Forwarder {
+public:
+  Forwarder(std::FILE *in, std::FILE *out) : in(in), out(out) {}
+
+  void forwardFramed() {
+    std::string header, line;
+    size_t length = 0;
+    while (readLine(line)) {
+      header += line;
+      llvm::StringRef rest = llvm::StringRef(line).trim();
+      if (rest.consume_front_insensitive("content-length:"))
+        rest.trim().getAsInteger(10, length);
+      if (!llvm::StringRef(line).trim().empty())
+        continue;
+      if (length > maxMessage) {
+        warn("a message may have at most 256 MiB but got more");
+        return;
+      }
+      std::string message(length, '\0');
+      message.resize(std::fread(message.data(), 1, length, in));
+      std::string guarded = guard(message);
+      write("Content-Length: " + std::to_string(guarded.size()) + "\r\n\r\n" + guarded);
+      header.clear();
+      length = 0;
+    }
+  }
+
+  void forwardDelimited() {
+    std::string message, line;
+    auto flush = [&] {
+      write(guard(message));
+      message.clear();
+    };
+    while (readLine(line)) {
+      if (llvm::StringRef(line).starts_with("//")) {
+        if (llvm::StringRef(line).starts_with("// -----")) {
+          flush();
+          write("\n");
+        }
+        write(line);
+        continue;
+      }
+      message += line;
+    }
+    flush();
+  }
+
+private:
+  bool readLine(std::string &line) {
+    line.clear();
+    for (int c; (c = std::getc(in)) != EOF;) {
+      line += char(c);
+      if (c == '\n' || line.size() > maxMessage)
+        break;
+    }
+    return !line.empty();
+  }
+  std::string guard(const std::string &message) {
+    std::string reason;
+    std::string guarded = message.empty() ? message : guardMessage(message, reason);
+    if (!reason.empty())
+      warn(reason);
+    return guarded;
+  }
+  void write(const std::string &text) {
+    std::fwrite(text.data(), 1, text.size(), out);
+    std::fflush(out);
+  }
+  void warn(const llvm::Twine &reason) {
+    llvm::WithColor::error(llvm::errs(), "tilewright-lsp-server") << reason << '\n';
+  }
+
+  std::FILE *in, *out;
+};
+
+} // namespace
+
+bool tilewright::guardStandardInput(bool isDelimited) {
+  int ends[2];
+  int old = dup(STDIN_FILENO);
+  if (old < 0 || pipe(ends) != 0 || dup2(ends[0], STDIN_FILENO) < 0)
+    return false;
+  close(ends[0]);
+  std::FILE *in = fdopen(old, "rb"), *out = fdopen(ends[1], "wb");
+  if (!in || !out)
+    return false;
+  // Ends with the input; a server that is told to exit before does not wait for it.
+  std::thread([in, out, isDelimited] {
+    Forwarder forwarder(in, out);
+    isDelimited ? forwarder.forwardDelimited() : forwarder.forwardFramed();
+    std::fclose(out);
+  }).detach();
+  return true;
+}
