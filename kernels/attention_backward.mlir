@@ -61,12 +61,14 @@
 !post = !tile.tile<[BLOCK_N, BLOCK_M], i32>
 
 // Changes the scaled score of one pair. Replaceable: --with mods/softcap.mlir
-func.func private @score_mod(%s: !acc, %b: i32, %h: i32, %i: i32, %j: i32) -> !acc {
+func.func private @score_mod(%s: !acc, %b: i32, %h: i32, %i: i32, %j: i32) -> !acc
+    attributes {tile.replaceable} {
   return %s : !acc
 }
 
 // Whether query i may attend key j, besides CAUSAL and WINDOW. Replaceable.
-func.func private @mask_mod(%b: i32, %h: i32, %i: i32, %j: i32) -> i1 {
+func.func private @mask_mod(%b: i32, %h: i32, %i: i32, %j: i32) -> i1
+    attributes {tile.replaceable} {
   %true = arith.constant true
   return %true : i1
 }

@@ -44,13 +44,15 @@
 !row = !tile.tile<[BLOCK_M], ACC>
 !acc = !tile.param<ACC>
 
-// Changes the scaled score of one pair. Replaceable: --with mods/softcap.mlir
-func.func private @score_mod(%s: !acc, %b: i32, %h: i32, %i: i32, %j: i32) -> !acc {
+// Changes the scaled score of one pair. For another one: --with mods/softcap.mlir
+func.func private @score_mod(%s: !acc, %b: i32, %h: i32, %i: i32, %j: i32) -> !acc
+    attributes {tile.replaceable} {
   return %s : !acc
 }
 
-// Whether query i may attend key j, besides CAUSAL and WINDOW. Replaceable.
-func.func private @mask_mod(%b: i32, %h: i32, %i: i32, %j: i32) -> i1 {
+// Whether query i may attend key j, besides CAUSAL and WINDOW.
+func.func private @mask_mod(%b: i32, %h: i32, %i: i32, %j: i32) -> i1
+    attributes {tile.replaceable} {
   %true = arith.constant true
   return %true : i1
 }

@@ -27,7 +27,7 @@
 
 // What happens to an element of alpha * A B + bias. Replaceable. The parameter is a constant once
 // bound, so that all but one of these fold away.
-func.func private @activation(%x: !acc) -> !acc {
+func.func private @activation(%x: !acc) -> !acc attributes {tile.replaceable} {
   %zero = arith.constant 0.0 : !acc
   %half = arith.constant 0.5 : !acc
   %one = arith.constant 1.0 : !acc

@@ -10,18 +10,20 @@ include "mlir/Pass/PassBase.td"
 def TileLink : Pass<"tile-link", "::mlir::ModuleOp"> {
   let summary = "replace functions and captures by those of other files";
   let description = [{
-    Reads each file of `with`. A function or capture of the file replaces that of the same name in
-    the module, which must have the same type; where one of the types says `!tile.param<X>` and
-    the other names a float, binding decides (tile-specialize). Functions and captures of other
-    names are added. A function without a body in the file only declares what the file expects the
-    module to have.
+    Reads each file of `with`. A function of the file replaces that of the same name in the module if
+    the module says so, by the attribute `tile.replaceable` or by leaving it without a body. It must
+    have the same type; where one of the types says `!tile.param<X>` and the other names a float,
+    binding decides (tile-specialize). All other functions of the file are its own: they are added,
+    and where the name is taken, renamed to `name_0`, `name_1` and so on. A function without a body in
+    the file only declares what the file expects the module to have. Captures are added under their
+    names, by which callers bind them; one that the module has already must have the same type.
 
     Then checks what linking can break: functions are not recursive, and every function that is
     used has a body.
 
     Before, with a file that defines `@score_mod` anew and adds `tile.capture @cap`:
     ```mlir
-    func.func @score_mod(%s: f32, %i: i32, %j: i32) -> f32 {
+    func.func @score_mod(%s: f32, %i: i32, %j: i32) -> f32 attributes {tile.replaceable} {
       return %s : f32
     }
     ```
@@ -43,7 +45,10 @@ def TileLink : Pass<"tile-link", "::mlir::ModuleOp"> {
     - a file that cannot be read or parsed
     - a kernel, a program or anything else than functions and captures in the file
     - a file none of whose definitions replaces anything
-    - a replacement of another type or kind, or of a name that another file has defined
+    - a function that replaces nothing and that nothing which does calls
+    - a replacement of another type, or of a function that another file has replaced
+    - a capture of another type or kind than the module's, or of a name that another file has defined
+    - a use of a symbol that neither the file nor the module defines
     - functions that call each other in a cycle
     - a use of a function that has no body
   }];

@@ -5,6 +5,7 @@
 #include "dialect/Tile/Tile.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSwitch.h"
@@ -158,6 +159,18 @@ bool isReservedName(StringRef name) {
              .Cases({"true", "false", "e4m3", "e5m2"}, true)
              .Cases({"index", "none", "complex", "memref", "tensor", "tuple", "vector"}, true)
              .Default(false);
+}
+
+LogicalResult TileDialect::verifyOperationAttribute(Operation *op, NamedAttribute attribute) {
+  if (attribute.getName() != kReplaceableAttrName)
+    return op->emitError() << "has the attribute '" << attribute.getName().getValue()
+                           << "', but of the tile dialect there is only '" << kReplaceableAttrName
+                           << "'";
+  if (isa<func::FuncOp>(op) && isa<UnitAttr>(attribute.getValue()))
+    return success();
+  return op->emitError() << "'" << kReplaceableAttrName
+                         << "' must be on a function, without a value, but got "
+                         << attribute.getValue() << " on " << op->getName();
 }
 
 } // namespace tilewright::tile

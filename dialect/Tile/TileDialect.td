@@ -30,8 +30,13 @@ def Tile_Dialect : Dialect {
     **Nothing outside a view is touched.** A load outside the bounds of its view reads the pad
     value, a store outside is dropped. An optional argument that was left out behaves as a view
     all of whose extents are zero, so kernels need no case for it.
+
+    **What others may replace.** A function with the attribute `tile.replaceable` may be replaced by
+    one of another file (`tile-link`), as may one without a body; all other functions of a kernel's
+    file are its own.
   }];
   let hasConstantMaterializer = 1;
+  let hasOperationAttrVerify = 1;
   let useDefaultTypePrinterParser = 1;
   let useDefaultAttributePrinterParser = 1;
   let extraClassDeclaration = [{

@@ -12,7 +12,6 @@
 #include "mlir/Parser/Parser.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/ADT/StringMap.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/SourceMgr.h"
@@ -70,24 +69,47 @@ bool typesMatch(Type a, Type b) {
          listsMatch(f.getResults(), g.getResults());
 }
 
+/// What a kernel's file lets others replace: functions that say so, and those it leaves without a
+/// body.
+bool isReplaceable(Operation *op) {
+  auto function = dyn_cast_or_null<func::FuncOp>(op);
+  return function && (function.isDeclaration() || function->hasAttr(kReplaceableAttrName));
+}
+
 class Linker {
 public:
   explicit Linker(ModuleOp module) : module(module), symbols(module) {
-    for (Operation &op : *module.getBody())
-      if (isa<func::FuncOp, CaptureOp>(op))
+    for (Operation &op : *module.getBody()) {
+      if (isReplaceable(&op))
         replaceable.push_back(SymbolTable::getSymbolName(&op));
+      if (isa<SymbolOpInterface>(op))
+        taken.insert(SymbolTable::getSymbolName(&op));
+    }
   }
 
-  LogicalResult link(StringRef path);
+  LogicalResult link(ArrayRef<std::string> paths);
 
 private:
+  /// One file to be linked, and what its definitions are.
+  struct File {
+    StringRef path;
+    OwningOpRef<ModuleOp> module;
+    SmallVector<Operation *> replacements, helpers, captures;
+  };
+
   OwningOpRef<ModuleOp> parse(StringRef path);
-  LogicalResult linkSymbol(Operation *op, bool &replaces);
+  LogicalResult classify(File &file);
+  LogicalResult classify(Operation *op, File &file);
+  LogicalResult checkUses(File &file);
+  LogicalResult checkHelpers(File &file);
+  LogicalResult renameHelpers(File &file);
+  void move(File &file);
 
   ModuleOp module;
   SymbolTable symbols;
   SmallVector<StringAttr> replaceable; ///< of the module as it came
-  llvm::StringMap<Operation *> linked; ///< what files have defined so far
+  llvm::DenseSet<StringAttr> taken;    ///< names that a helper may not have
+  llvm::DenseMap<StringAttr, Operation *> linked; ///< replacements and captures of files
 };
 
 OwningOpRef<ModuleOp> Linker::parse(StringRef path) {
@@ -121,7 +143,12 @@ OwningOpRef<ModuleOp> Linker::parse(StringRef path) {
   return file;
 }
 
-LogicalResult Linker::linkSymbol(Operation *op, bool &replaces) {
+std::string listNames(ArrayRef<StringAttr> names) {
+  auto spell = [](StringAttr name) { return "@" + name.str(); };
+  return names.empty() ? "nothing" : llvm::join(llvm::map_range(names, spell), ", ");
+}
+
+LogicalResult Linker::classify(Operation *op, File &file) {
   if (isa<KernelOp, ProgramOp>(op))
     return op->emitError("a file to be linked must hold functions and captures only, but got ")
            << describeSymbol(op) << " @" << SymbolTable::getSymbolName(op).getValue()
@@ -134,28 +161,37 @@ LogicalResult Linker::linkSymbol(Operation *op, bool &replaces) {
 
   StringAttr name = SymbolTable::getSymbolName(op);
   Operation *old = symbols.lookup(name);
-  if (old && (!isa<func::FuncOp, CaptureOp>(old) || old->getName() != op->getName())) {
+  auto function = dyn_cast<func::FuncOp>(op);
+  // A function that replaces nothing is the file's own, whatever the module calls by its name.
+  if (function && !function.isDeclaration() && !isReplaceable(old)) {
+    file.helpers.push_back(op);
+    return success();
+  }
+  if (function && function.isDeclaration() && !old)
+    return op->emitError("function @")
+           << name.getValue()
+           << " has no body, so the module must have it; define it in the file that uses it";
+  if (old && old->getName() != op->getName()) {
     InFlightDiagnostic diagnostic = op->emitError()
                                     << describeSymbol(op) << " @" << name.getValue()
-                                    << " must replace a " << describeSymbol(op) << ", but got a "
-                                    << describeSymbol(old) << "; rename it";
+                                    << " must be a " << describeSymbol(op)
+                                    << " of the module, too, but got a " << describeSymbol(old)
+                                    << "; rename it";
     diagnostic.attachNote(old->getLoc()) << "the module's @" << name.getValue();
     return diagnostic;
   }
   if (old && !typesMatch(getSymbolType(op), getSymbolType(old))) {
-    InFlightDiagnostic diagnostic = op->emitError()
-                                    << describeSymbol(op) << " @" << name.getValue()
-                                    << " must have the type that it replaces, "
-                                    << getSymbolType(old) << ", but got " << getSymbolType(op);
+    InFlightDiagnostic diagnostic =
+        op->emitError() << describeSymbol(op) << " @" << name.getValue() << " must have the type "
+                        << (isReplaceable(old) ? "that it replaces, " : "of the module's, ")
+                        << getSymbolType(old) << ", but got " << getSymbolType(op);
     diagnostic.attachNote(old->getLoc()) << "the module's @" << name.getValue();
     return diagnostic;
   }
-  // A function without a body is what the file expects to find.
-  auto function = dyn_cast<func::FuncOp>(op);
-  if (function && function.isDeclaration() && old)
+  // What the file expects to find: a function without a body, and a capture that the module reads.
+  if (function ? function.isDeclaration() : old != nullptr)
     return success();
-
-  auto [entry, isFirst] = linked.try_emplace(name, nullptr);
+  auto [entry, isFirst] = linked.try_emplace(name, op);
   if (!isFirst) {
     InFlightDiagnostic diagnostic = op->emitError()
                                     << describeSymbol(op) << " @" << name.getValue()
@@ -163,41 +199,118 @@ LogicalResult Linker::linkSymbol(Operation *op, bool &replaces) {
     diagnostic.attachNote(entry->second->getLoc()) << "the first definition";
     return diagnostic;
   }
-  op->remove();
-  if (old) {
-    old->getBlock()->getOperations().insert(old->getIterator(), op);
-    symbols.erase(old);
-    replaces = true;
-  } else {
-    module.getBody()->push_front(op);
-  }
-  symbols.insert(op);
-  entry->second = op;
+  (function ? file.replacements : file.captures).push_back(op);
   return success();
 }
 
-LogicalResult Linker::link(StringRef path) {
-  OwningOpRef<ModuleOp> file = parse(path);
-  if (!file)
-    return failure();
-  bool replaces = false;
+LogicalResult Linker::classify(File &file) {
+  llvm::DenseMap<StringAttr, Operation *> names;
   SmallVector<StringAttr> defined;
-  for (Operation &op : llvm::make_early_inc_range(*file->getBody())) {
-    if (failed(linkSymbol(&op, replaces)))
+  for (Operation &op : *file.module->getBody()) {
+    if (failed(classify(&op, file)))
       return failure();
-    defined.push_back(SymbolTable::getSymbolName(&op));
+    StringAttr name = SymbolTable::getSymbolName(&op);
+    defined.push_back(name);
+    if (auto [entry, isFirst] = names.try_emplace(name, &op); !isFirst) {
+      InFlightDiagnostic diagnostic = op.emitError() << "a file must define @" << name.getValue()
+                                                     << " once, but got a second definition";
+      diagnostic.attachNote(entry->second->getLoc()) << "the first definition";
+      return diagnostic;
+    }
   }
-  if (replaces)
+  if (!file.replacements.empty())
     return success();
-  auto list = [](ArrayRef<StringAttr> names) {
-    return names.empty() ? std::string("nothing")
-                         : llvm::join(llvm::map_range(
-                                          names, [](StringAttr name) { return "@" + name.str(); }),
-                                      ", ");
-  };
-  return emitError(file->getLoc())
-         << "a file to be linked must replace something, but '" << path << "' defines "
-         << list(defined) << " and the module allows to replace " << list(replaceable);
+  return emitError(file.module->getLoc())
+         << "a file to be linked must replace something, but '" << file.path << "' defines "
+         << listNames(defined) << " and the module allows to replace " << listNames(replaceable);
+}
+
+/// Symbols that `op` mentions, each with the operation that does.
+llvm::MapVector<StringAttr, Operation *> getUsedSymbols(Operation *op) {
+  llvm::MapVector<StringAttr, Operation *> used;
+  op->walk([&](Operation *user) {
+    user->getAttrDictionary().walk(
+        [&](FlatSymbolRefAttr symbol) { used.insert({symbol.getAttr(), user}); });
+  });
+  return used;
+}
+
+/// A name means what the file defines, else what the module does, never what another file does.
+LogicalResult Linker::checkUses(File &file) {
+  SymbolTable own(*file.module);
+  for (Operation &op : *file.module->getBody())
+    for (auto [name, user] : getUsedSymbols(&op))
+      if (!own.lookup(name) && !symbols.lookup(name))
+        return user->emitError() << "uses @" << name.getValue() << ", which neither '" << file.path
+                                 << "' nor the module has; define it";
+  return success();
+}
+
+/// A function that nothing reaches would be ignored: a misspelt name, or one that the module keeps.
+LogicalResult Linker::checkHelpers(File &file) {
+  SymbolTable own(*file.module);
+  llvm::SetVector<Operation *> reached(file.replacements.begin(), file.replacements.end());
+  for (unsigned i = 0; i < reached.size(); ++i)
+    for (auto [name, user] : getUsedSymbols(reached[i]))
+      if (Operation *op = own.lookup(name))
+        reached.insert(op);
+  for (Operation *helper : file.helpers)
+    if (!reached.contains(helper))
+      return helper->emitError("function @")
+             << SymbolTable::getSymbolName(helper).getValue()
+             << " must replace a function or be called by one that does, but the module allows to "
+                "replace "
+             << listNames(replaceable) << "; rename it or leave it out";
+  return success();
+}
+
+/// So that a helper meets no other function, whatever its name.
+LogicalResult Linker::renameHelpers(File &file) {
+  SymbolTable own(*file.module);
+  for (Operation *helper : file.helpers) {
+    StringAttr name = SymbolTable::getSymbolName(helper);
+    StringAttr unique = name;
+    for (unsigned i = 0; taken.contains(unique) || (unique != name && own.lookup(unique)); ++i)
+      unique = StringAttr::get(name.getContext(), name.getValue() + "_" + llvm::Twine(i));
+    if (unique != name && failed(own.rename(helper, unique)))
+      return helper->emitError("function @")
+             << name.getValue() << " must have a name that the module does not use; rename it";
+    taken.insert(unique);
+  }
+  return success();
+}
+
+void Linker::move(File &file) {
+  for (Operation *op : file.replacements) {
+    Operation *old = symbols.lookup(SymbolTable::getSymbolName(op));
+    op->remove();
+    old->getBlock()->getOperations().insert(old->getIterator(), op);
+    symbols.erase(old);
+    symbols.insert(op);
+  }
+  for (Operation *op : llvm::concat<Operation *>(file.helpers, file.captures)) {
+    op->remove();
+    module.getBody()->push_front(op);
+    symbols.insert(op);
+  }
+}
+
+LogicalResult Linker::link(ArrayRef<std::string> paths) {
+  std::vector<File> files;
+  for (const std::string &path : paths) {
+    File &file = files.emplace_back(File{path, parse(path), {}, {}, {}});
+    if (!file.module || failed(classify(file)) || failed(checkUses(file)) ||
+        failed(checkHelpers(file)))
+      return failure();
+    for (Operation *capture : file.captures)
+      taken.insert(SymbolTable::getSymbolName(capture));
+  }
+  for (File &file : files)
+    if (failed(renameHelpers(file)))
+      return failure();
+  for (File &file : files)
+    move(file);
+  return success();
 }
 
 //===----------------------------------------------------------------------===//
@@ -268,10 +381,9 @@ struct TileLinkPass : tilewright::impl::TileLinkBase<TileLinkPass> {
 
   void runOnOperation() override {
     {
-      Linker linker(getOperation());
-      for (const std::string &path : with)
-        if (failed(linker.link(path)))
-          return signalPassFailure();
+      std::vector<std::string> paths(with.begin(), with.end());
+      if (failed(Linker(getOperation()).link(paths)))
+        return signalPassFailure();
     }
     if ((!with.empty() && failed(verify(getOperation()))) || failed(checkCalls(getOperation())))
       signalPassFailure();

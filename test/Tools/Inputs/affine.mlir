@@ -5,7 +5,7 @@
 !x = !tile.tile<[BLOCK, N], T>
 !view = !tile.view<[?, N], T>
 
-func.func private @modify(%x: !tile.param<T>, %j: i32) -> !tile.param<T> {
+func.func private @modify(%x: !tile.param<T>, %j: i32) -> !tile.param<T> attributes {tile.replaceable} {
   return %x : !tile.param<T>
 }
 
