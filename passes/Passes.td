@@ -107,6 +107,7 @@ def TileSpecialize : Pass<"tile-specialize", "::mlir::ModuleOp"> {
     - a `tile.param` value that does not fit its type
     - a function that reads a parameter which the kernel that reaches it does not declare
     - operations that are ill-typed under the chosen values
+    - a loop (`scf.for`) whose step is constant and not positive
   }];
   let options = [
     Option<"entry", "entry", "std::string", /*default=*/"\"\"",

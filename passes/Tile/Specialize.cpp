@@ -8,6 +8,7 @@
 #include "passes/Passes.h"
 #include "passes/Tile/ApplyBindings.h"
 #include "passes/Tile/BindParameters.h"
+#include "passes/Tile/LoopSteps.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -208,7 +209,8 @@ LogicalResult Specializer::specialize(Instance &instance) {
     }
     return instanceName;
   };
-  if (failed(applyBindings(op, instance.bindings, exactLiterals, rename)) || !isValid)
+  if (failed(applyBindings(op, instance.bindings, exactLiterals, rename)) || !isValid ||
+      failed(checkLoopSteps(op)))
     return failure();
   if (auto kernel = dyn_cast<KernelOp>(op))
     return finish(kernel, instance.bindings);

@@ -190,3 +190,55 @@ module {
   tile.kernel @a() grid(%i = 1) {}
   tile.kernel @b() grid(%i = 1) {}
 }
+
+// -----
+
+// A step that is not positive, however it becomes constant.
+tile.kernel @k params(BY: int = 0) () grid(%i = 1) {
+  %c0 = arith.constant 0 : i32
+  %c8 = arith.constant 8 : i32
+  %by = tile.param BY : i32
+  // expected-error @+1 {{requires a step that is positive, but got 0}}
+  scf.for %n = %c0 to %c8 step %by : i32 {
+  }
+}
+
+// -----
+
+func.func @f(%x: f32) -> f32 {
+  %c0 = arith.constant 0 : i32
+  %c8 = arith.constant 8 : i32
+  %by = tile.param BY : i32
+  %double = arith.addi %by, %by : i32
+  %back = arith.subi %c0, %double : i32
+  // expected-error @+1 {{requires a step that is positive, but got -6}}
+  %r = scf.for %n = %c0 to %c8 step %back iter_args(%old = %x) -> (f32) : i32 {
+    %new = arith.addf %old, %x : f32
+    scf.yield %new : f32
+  }
+  return %r : f32
+}
+tile.kernel @k params(BY: int = 3) () grid(%i = 1) {
+  %zero = arith.constant 0.0 : f32
+  %t = tile.full %zero : !tile.tile<[4], f32>
+  %m = tile.map @f(%t) : (!tile.tile<[4], f32>) -> !tile.tile<[4], f32>
+}
+
+// -----
+
+// Unsigned, -1 is a large step; and what is known only at run time is not asked here.
+tile.kernel @k params(BY: int = -1) (%step: i32) grid(%i = 1) {
+  %c0 = arith.constant 0 : i32
+  %c8 = arith.constant 8 : i32
+  %by = tile.param BY : i32
+  scf.for unsigned %n = %c0 to %c8 step %by : i32 {
+  }
+  scf.for %n = %c0 to %c8 step %step : i32 {
+  }
+}
+
+// -----
+
+// What is derived does not follow the program.
+// expected-error @+1 {{parameter 'B' of kernel @k must be one of 4, but got 2}}
+tile.kernel @k params(A: int = 1, let B: int in [4] = A * 2) () grid(%i = 1) {}
