@@ -118,7 +118,7 @@ tile.program @attention_backward
            CAUSAL: enum in ["none", "top_left", "bottom_right"] = "none", WINDOW: flag = false,
            DETERMINISTIC: flag = false, CAPTURE_GRADIENTS: flag = false,
            TARGET: enum in ["cpu", "sm_80", "sm_90a"] = "cpu",
-           ROW_BYTES: int = ceildiv(max(D, DV) * bits(T), 8),
+           let ROW_BYTES: int = ceildiv(max(D, DV) * bits(T), 8),
            BLOCK_M: int in [16, 32, 64, 128] =
                select(TARGET == "cpu", 64,
                   select(and(bits(T) == 16, and(ROW_BYTES > 128, ROW_BYTES <= 256)), 64,
@@ -127,9 +127,10 @@ tile.program @attention_backward
                select(TARGET == "cpu", select(max(D, DV) <= 128, 128, 64),
                   select(and(ROW_BYTES <= 256, bits(T) == 16), 128,
                          select(ROW_BYTES <= 256, 64, select(ROW_BYTES <= 512, 32, 16)))),
-           ACC: type = accumulator(T))
+           let ACC: type = accumulator(T))
     require(D <= 256, DV <= 256,
-            dim(k, 0) == dim(q, 0), dim(v, 0) == dim(q, 0), mod(dim(q, 1), max(dim(k, 1), 1)) == 0,
+            dim(k, 0) == dim(q, 0), dim(v, 0) == dim(q, 0),
+            floordiv(dim(q, 1), max(dim(k, 1), 1)) * dim(k, 1) == dim(q, 1),
             dim(v, 1) == dim(k, 1), dim(v, 2) == dim(k, 2),
             dim(o, 0) == dim(q, 0), dim(o, 1) == dim(q, 1), dim(o, 2) == dim(q, 2),
             dim(do, 0) == dim(q, 0), dim(do, 1) == dim(q, 1), dim(do, 2) == dim(q, 2),
@@ -137,10 +138,12 @@ tile.program @attention_backward
             dim(dlse, 0) == dim(q, 0), dim(dlse, 1) == dim(q, 1), dim(dlse, 2) == dim(q, 2),
             dim(dq, 0) == dim(q, 0), dim(dq, 1) == dim(q, 1), dim(dq, 2) == dim(q, 2),
             dim(dk, 0) == dim(k, 0), dim(dk, 1) == dim(k, 1), dim(dk, 2) == dim(k, 2),
-            dim(dv, 0) == dim(k, 0), dim(dv, 1) == dim(k, 1), dim(dv, 2) == dim(k, 2))
+            dim(dv, 0) == dim(k, 0), dim(dv, 1) == dim(k, 1), dim(dv, 2) == dim(k, 2),
+            finite(scale),
+            or(WINDOW, window_left == -1), or(WINDOW, window_right == -1))
     (%q: !qk_view, %k: !qk_view, %v: !v_view, %o: !v_view, %do: !v_view, %lse: !row_view,
      %dlse: optional !row_view, %dq: !qk_view, %dk: !qk_view, %dv: !v_view,
-     %scale: f32, %window_left: i32, %window_right: i32) {
+     %scale: f32, %window_left: i32 = -1, %window_right: i32 = -1) {
   %delta = tile.workspace [dim(q, 0), dim(q, 1), dim(q, 2)] : !row_view
   %lse_base2 = tile.workspace [dim(q, 0), dim(q, 1), dim(q, 2)] : !row_view
   // Empty where nobody adds to it.
@@ -162,8 +165,8 @@ tile.program @attention_backward
 
 // delta = rowsum(dO * O) - dLSE, and LSE in base 2.
 tile.kernel @attention_backward_delta
-    params(DV: int, T: type, BLOCK_M: int, DVP: int = ceildiv(DV, 8) * 8,
-           ACC: type = accumulator(T))
+    params(DV: int, T: type, BLOCK_M: int, let DVP: int = ceildiv(DV, 8) * 8,
+           let ACC: type = accumulator(T))
     (%o: !v_view, %do: !v_view, %lse: !row_view, %dlse: optional !row_view, %delta: !row_view,
      %lse_base2: !row_view)
     grid(%bm = ceildiv(dim(o, 2), BLOCK_M), %h = dim(o, 1), %b = dim(o, 0)) {
@@ -187,8 +190,8 @@ tile.kernel @attention_backward_delta
 tile.kernel @attention_backward_keys
     params(D: int, DV: int, T: type, CAUSAL: enum in ["none", "top_left", "bottom_right"],
            WINDOW: flag, DETERMINISTIC: flag, CAPTURE_GRADIENTS: flag, BLOCK_M: int, BLOCK_N: int,
-           DP: int = ceildiv(D, 16) * 16, DVP: int = ceildiv(DV, 8) * 8,
-           ACC: type = accumulator(T))
+           let DP: int = ceildiv(D, 16) * 16, let DVP: int = ceildiv(DV, 8) * 8,
+           let ACC: type = accumulator(T))
     (%q: !qk_view, %k: !qk_view, %v: !v_view, %do: !v_view, %lse_base2: !row_view,
      %delta: !row_view, %dq_sum: !acc_view, %dk: !qk_view, %dv: !v_view,
      %scale: f32, %window_left: i32, %window_right: i32)
@@ -297,8 +300,8 @@ tile.kernel @attention_backward_keys
 
 // dQ = scale * the sum, in the type of the arrays.
 tile.kernel @attention_backward_convert
-    params(D: int, T: type, BLOCK_M: int, DP: int = ceildiv(D, 8) * 8,
-           ACC: type = accumulator(T))
+    params(D: int, T: type, BLOCK_M: int, let DP: int = ceildiv(D, 8) * 8,
+           let ACC: type = accumulator(T))
     (%dq_sum: !acc_view, %dq: !qk_view, %scale: f32)
     grid(%bm = ceildiv(dim(dq, 2), BLOCK_M), %h = dim(dq, 1), %b = dim(dq, 0)) {
   %block_m = tile.param BLOCK_M : i32
@@ -315,8 +318,8 @@ tile.kernel @attention_backward_convert
 tile.kernel @attention_backward_queries
     params(D: int, DV: int, T: type, CAUSAL: enum in ["none", "top_left", "bottom_right"],
            WINDOW: flag, BLOCK_M: int, BLOCK_N: int,
-           DP: int = ceildiv(D, 8) * 8, DVP: int = ceildiv(DV, 8) * 8,
-           ACC: type = accumulator(T))
+           let DP: int = ceildiv(D, 8) * 8, let DVP: int = ceildiv(DV, 8) * 8,
+           let ACC: type = accumulator(T))
     (%q: !qk_view, %k: !qk_view, %v: !v_view, %do: !v_view, %lse_base2: !row_view,
      %delta: !row_view, %dq: !qk_view, %scale: f32, %window_left: i32, %window_right: i32)
     grid(%bm = ceildiv(dim(q, 2), BLOCK_M), %h = dim(q, 1), %b = dim(q, 0)) {

@@ -42,7 +42,7 @@
 tile.program @attention_backward_saved_probs
     params(D: int, DV: int = D, T: type in [f16, bf16, f32, f64],
            TARGET: enum in ["cpu", "sm_80", "sm_90a"] = "cpu",
-           ROW_BYTES: int = ceildiv(max(D, DV) * bits(T), 8),
+           let ROW_BYTES: int = ceildiv(max(D, DV) * bits(T), 8),
            BLOCK_M: int in [16, 32, 64, 128] =
                select(TARGET == "cpu", 64,
                   select(and(bits(T) == 16, and(ROW_BYTES > 128, ROW_BYTES <= 256)), 64,
@@ -51,9 +51,10 @@ tile.program @attention_backward_saved_probs
                select(TARGET == "cpu", select(max(D, DV) <= 128, 128, 64),
                   select(and(ROW_BYTES <= 256, bits(T) == 16), 128,
                          select(ROW_BYTES <= 256, 64, select(ROW_BYTES <= 512, 32, 16)))),
-           ACC: type = accumulator(T))
+           let ACC: type = accumulator(T))
     require(D <= 256, DV <= 256,
-            dim(k, 0) == dim(q, 0), dim(v, 0) == dim(q, 0), mod(dim(q, 1), max(dim(k, 1), 1)) == 0,
+            dim(k, 0) == dim(q, 0), dim(v, 0) == dim(q, 0),
+            floordiv(dim(q, 1), max(dim(k, 1), 1)) * dim(k, 1) == dim(q, 1),
             dim(v, 1) == dim(k, 1), dim(v, 2) == dim(k, 2),
             dim(o, 0) == dim(q, 0), dim(o, 1) == dim(q, 1), dim(o, 2) == dim(q, 2),
             dim(do, 0) == dim(q, 0), dim(do, 1) == dim(q, 1), dim(do, 2) == dim(q, 2),
@@ -61,7 +62,8 @@ tile.program @attention_backward_saved_probs
             dim(p, 2) == dim(q, 2), dim(p, 3) == dim(k, 2),
             dim(dq, 0) == dim(q, 0), dim(dq, 1) == dim(q, 1), dim(dq, 2) == dim(q, 2),
             dim(dk, 0) == dim(k, 0), dim(dk, 1) == dim(k, 1), dim(dk, 2) == dim(k, 2),
-            dim(dv, 0) == dim(k, 0), dim(dv, 1) == dim(k, 1), dim(dv, 2) == dim(k, 2))
+            dim(dv, 0) == dim(k, 0), dim(dv, 1) == dim(k, 1), dim(dv, 2) == dim(k, 2),
+            finite(scale))
     (%q: !qk_view, %k: !qk_view, %v: !v_view, %o: !v_view, %do: !v_view, %p: !p_view,
      %dq: !qk_view, %dk: !qk_view, %dv: !v_view, %scale: f32) {
   %delta = tile.workspace [dim(q, 0), dim(q, 1), dim(q, 2)] : !row_view
@@ -77,8 +79,8 @@ tile.program @attention_backward_saved_probs
 
 // delta = rowsum(dO * O)
 tile.kernel @attention_backward_saved_probs_delta
-    params(DV: int, T: type, BLOCK_M: int, DVP: int = ceildiv(DV, 8) * 8,
-           ACC: type = accumulator(T))
+    params(DV: int, T: type, BLOCK_M: int, let DVP: int = ceildiv(DV, 8) * 8,
+           let ACC: type = accumulator(T))
     (%o: !v_view, %do: !v_view, %delta: !row_view)
     grid(%bm = ceildiv(dim(o, 2), BLOCK_M), %h = dim(o, 1), %b = dim(o, 0)) {
   %block_m = tile.param BLOCK_M : i32
@@ -95,8 +97,8 @@ tile.kernel @attention_backward_saved_probs_delta
 // A block of keys against the queries of every head of its group: dK and dV need no atomics.
 tile.kernel @attention_backward_saved_probs_keys
     params(D: int, DV: int, T: type, BLOCK_M: int, BLOCK_N: int,
-           DP: int = ceildiv(D, 8) * 8, DVP: int = ceildiv(DV, 8) * 8,
-           ACC: type = accumulator(T))
+           let DP: int = ceildiv(D, 8) * 8, let DVP: int = ceildiv(DV, 8) * 8,
+           let ACC: type = accumulator(T))
     (%q: !qk_view, %k: !qk_view, %v: !v_view, %do: !v_view, %p: !p_view, %delta: !row_view,
      %dk: !qk_view, %dv: !v_view, %scale: f32)
     grid(%bn = ceildiv(dim(k, 2), BLOCK_N), %hk = dim(k, 1), %b = dim(k, 0)) {
@@ -156,8 +158,8 @@ tile.kernel @attention_backward_saved_probs_keys
 // A block of queries against all keys: dQ without atomics.
 tile.kernel @attention_backward_saved_probs_queries
     params(D: int, DV: int, T: type, BLOCK_M: int, BLOCK_N: int,
-           DP: int = ceildiv(D, 8) * 8, DVP: int = ceildiv(DV, 8) * 8,
-           ACC: type = accumulator(T))
+           let DP: int = ceildiv(D, 8) * 8, let DVP: int = ceildiv(DV, 8) * 8,
+           let ACC: type = accumulator(T))
     (%q: !qk_view, %k: !qk_view, %v: !v_view, %do: !v_view, %p: !p_view, %delta: !row_view,
      %dq: !qk_view, %scale: f32)
     grid(%bm = ceildiv(dim(q, 2), BLOCK_M), %h = dim(q, 1), %b = dim(q, 0)) {

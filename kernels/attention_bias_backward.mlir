@@ -71,7 +71,7 @@ tile.program @attention_bias_backward
     params(D: int, DV: int = D, T: type in [f16, bf16, f32, f64],
            CAUSAL: enum in ["none", "top_left", "bottom_right"] = "none",
            TARGET: enum in ["cpu", "sm_80", "sm_90a"] = "cpu",
-           ROW_BYTES: int = ceildiv(max(D, DV) * bits(T), 8),
+           let ROW_BYTES: int = ceildiv(max(D, DV) * bits(T), 8),
            BLOCK_M: int in [16, 32, 64, 128] =
                select(TARGET == "cpu", 64,
                   select(and(bits(T) == 16, and(ROW_BYTES > 128, ROW_BYTES <= 256)), 64,
@@ -80,9 +80,10 @@ tile.program @attention_bias_backward
                select(TARGET == "cpu", select(max(D, DV) <= 128, 128, 64),
                   select(and(ROW_BYTES <= 256, bits(T) == 16), 128,
                          select(ROW_BYTES <= 256, 64, select(ROW_BYTES <= 512, 32, 16)))),
-           ACC: type = accumulator(T))
+           let ACC: type = accumulator(T))
     require(D <= 256, DV <= 256,
-            dim(k, 0) == dim(q, 0), dim(v, 0) == dim(q, 0), mod(dim(q, 1), max(dim(k, 1), 1)) == 0,
+            dim(k, 0) == dim(q, 0), dim(v, 0) == dim(q, 0),
+            floordiv(dim(q, 1), max(dim(k, 1), 1)) * dim(k, 1) == dim(q, 1),
             dim(v, 1) == dim(k, 1), dim(v, 2) == dim(k, 2),
             dim(o, 0) == dim(q, 0), dim(o, 1) == dim(q, 1), dim(o, 2) == dim(q, 2),
             dim(do, 0) == dim(q, 0), dim(do, 1) == dim(q, 1), dim(do, 2) == dim(q, 2),
@@ -100,7 +101,8 @@ tile.program @attention_bias_backward
             or(dim(dbias, 2) == 1, dim(dbias, 2) == dim(q, 2)),
             dim(dbias, 3) == dim(k, 2),
             dim(dbias, 0) == dim(bias, 0), dim(dbias, 1) == dim(bias, 1),
-            dim(dbias, 2) == dim(bias, 2))
+            dim(dbias, 2) == dim(bias, 2),
+            finite(scale))
     (%q: !qk_view, %k: !qk_view, %v: !v_view, %o: !v_view, %do: !v_view, %lse: !row_view,
      %dlse: optional !row_view, %dq: !qk_view, %dk: !qk_view, %dv: !v_view,
      %bias: optional !bias_view, %dbias: optional !dbias_view, %scale: f32) {
@@ -127,8 +129,8 @@ tile.program @attention_bias_backward
 
 // delta = rowsum(dO * O) - dLSE, and LSE in base 2.
 tile.kernel @attention_bias_backward_delta
-    params(DV: int, T: type, BLOCK_M: int, DVP: int = ceildiv(DV, 8) * 8,
-           ACC: type = accumulator(T))
+    params(DV: int, T: type, BLOCK_M: int, let DVP: int = ceildiv(DV, 8) * 8,
+           let ACC: type = accumulator(T))
     (%o: !v_view, %do: !v_view, %lse: !row_view, %dlse: optional !row_view, %delta: !row_view,
      %lse_base2: !row_view)
     grid(%bm = ceildiv(dim(o, 2), BLOCK_M), %h = dim(o, 1), %b = dim(o, 0)) {
@@ -152,8 +154,8 @@ tile.kernel @attention_bias_backward_delta
 tile.kernel @attention_bias_backward_keys
     params(D: int, DV: int, T: type, CAUSAL: enum in ["none", "top_left", "bottom_right"],
            BLOCK_M: int, BLOCK_N: int,
-           DP: int = ceildiv(D, 8) * 8, DVP: int = ceildiv(DV, 8) * 8,
-           ACC: type = accumulator(T))
+           let DP: int = ceildiv(D, 8) * 8, let DVP: int = ceildiv(DV, 8) * 8,
+           let ACC: type = accumulator(T))
     (%q: !qk_view, %k: !qk_view, %v: !v_view, %do: !v_view, %lse_base2: !row_view,
      %delta: !row_view, %bias: optional !bias_view, %dk: !qk_view, %dv: !v_view, %scale: f32)
     grid(%bn = ceildiv(dim(k, 2), BLOCK_N), %hk = dim(k, 1), %b = dim(k, 0)) {
@@ -255,8 +257,8 @@ tile.kernel @attention_bias_backward_keys
 tile.kernel @attention_bias_backward_queries
     params(D: int, DV: int, T: type, CAUSAL: enum in ["none", "top_left", "bottom_right"],
            BLOCK_M: int, BLOCK_N: int,
-           DP: int = ceildiv(D, 8) * 8, DVP: int = ceildiv(DV, 8) * 8,
-           ACC: type = accumulator(T))
+           let DP: int = ceildiv(D, 8) * 8, let DVP: int = ceildiv(DV, 8) * 8,
+           let ACC: type = accumulator(T))
     (%q: !qk_view, %k: !qk_view, %v: !v_view, %do: !v_view, %lse_base2: !row_view,
      %delta: !row_view, %bias: optional !bias_view, %dq: !qk_view, %scale: f32)
     grid(%bm = ceildiv(dim(q, 2), BLOCK_M), %h = dim(q, 1), %b = dim(q, 0)) {
@@ -345,8 +347,8 @@ tile.kernel @attention_bias_backward_queries
 tile.kernel @attention_bias_backward_sum
     params(D: int, DV: int, T: type, CAUSAL: enum in ["none", "top_left", "bottom_right"],
            BLOCK_M: int, BLOCK_N: int,
-           DP: int = ceildiv(D, 8) * 8, DVP: int = ceildiv(DV, 8) * 8,
-           ACC: type = accumulator(T))
+           let DP: int = ceildiv(D, 8) * 8, let DVP: int = ceildiv(DV, 8) * 8,
+           let ACC: type = accumulator(T))
     (%q: !qk_view, %k: !qk_view, %v: !v_view, %do: !v_view, %lse_base2: !row_view,
      %delta: !row_view, %bias: optional !bias_view, %dbias: optional !dbias_view, %scale: f32)
     grid(%bm = ceildiv(dim(dbias, 2), BLOCK_M), %bn = ceildiv(dim(dbias, 3), BLOCK_N),

@@ -63,7 +63,7 @@ tile.kernel @attention_bias_forward
     params(D: int, DV: int = D, T: type in [f16, bf16, f32, f64],
            CAUSAL: enum in ["none", "top_left", "bottom_right"] = "none",
            TARGET: enum in ["cpu", "sm_80", "sm_90a"] = "cpu",
-           ROW_BYTES: int = ceildiv(max(D, DV) * bits(T), 8),
+           let ROW_BYTES: int = ceildiv(max(D, DV) * bits(T), 8),
            BLOCK_M: int in [16, 32, 64, 128, 256] =
                select(TARGET == "cpu", 128,
                   select(ROW_BYTES <= 256, select(bits(T) == 16, 128, 64),
@@ -71,17 +71,19 @@ tile.kernel @attention_bias_forward
            BLOCK_N: int in [16, 32, 64, 128, 256] =
                select(TARGET == "cpu", select(max(D, DV) <= 128, 128, 64),
                   select(ROW_BYTES <= 256, 64, select(ROW_BYTES <= 512, 32, 16))),
-           DP: int = ceildiv(D, 8) * 8, DVP: int = ceildiv(DV, 8) * 8,
-           ACC: type = accumulator(T))
+           let DP: int = ceildiv(D, 8) * 8, let DVP: int = ceildiv(DV, 8) * 8,
+           let ACC: type = accumulator(T))
     require(D <= 256, DV <= 256,
-            dim(k, 0) == dim(q, 0), dim(v, 0) == dim(q, 0), mod(dim(q, 1), max(dim(k, 1), 1)) == 0,
+            dim(k, 0) == dim(q, 0), dim(v, 0) == dim(q, 0),
+            floordiv(dim(q, 1), max(dim(k, 1), 1)) * dim(k, 1) == dim(q, 1),
             dim(v, 1) == dim(k, 1), dim(v, 2) == dim(k, 2),
             dim(o, 0) == dim(q, 0), dim(o, 1) == dim(q, 1), dim(o, 2) == dim(q, 2),
             dim(lse, 0) == dim(q, 0), dim(lse, 1) == dim(q, 1), dim(lse, 2) == dim(q, 2),
             or(dim(bias, 0) == 1, dim(bias, 0) == dim(q, 0)),
             or(dim(bias, 1) == 1, dim(bias, 1) == dim(q, 1)),
             or(dim(bias, 2) == 1, dim(bias, 2) == dim(q, 2)),
-            dim(bias, 3) == dim(k, 2))
+            dim(bias, 3) == dim(k, 2),
+            finite(scale))
     (%q: !qk_view, %k: !qk_view, %v: !v_view, %o: !v_view, %lse: optional !row_view,
      %bias: optional !bias_view, %scale: f32)
     grid(%bm = ceildiv(dim(q, 2), BLOCK_M), %h = dim(q, 1), %b = dim(q, 0)) {

@@ -70,22 +70,24 @@ func.func private @reciprocal_or_zero(%x: !acc) -> !acc {
 tile.kernel @attention_block_sparse
     params(D: int, DV: int = D, T: type in [f16, bf16, f32, f64],
            CAUSAL: enum in ["none", "top_left", "bottom_right"] = "none",
-           ROW_BYTES: int = ceildiv(max(D, DV) * bits(T), 8),
+           let ROW_BYTES: int = ceildiv(max(D, DV) * bits(T), 8),
            BLOCK_M: int in [16, 32, 64, 128, 256] =
                select(and(ROW_BYTES <= 256, bits(T) <= 32), 128,
                       select(ROW_BYTES <= 512, 64, select(ROW_BYTES <= 1024, 32, 16))),
            BLOCK_N: int in [16, 32, 64, 128, 256] = BLOCK_M,
-           DP: int = ceildiv(D, 8) * 8, DVP: int = ceildiv(DV, 8) * 8,
-           ACC: type = accumulator(T))
+           let DP: int = ceildiv(D, 8) * 8, let DVP: int = ceildiv(DV, 8) * 8,
+           let ACC: type = accumulator(T))
     require(D <= 256, DV <= 256,
-            dim(k, 0) == dim(q, 0), dim(v, 0) == dim(q, 0), mod(dim(q, 1), max(dim(k, 1), 1)) == 0,
+            dim(k, 0) == dim(q, 0), dim(v, 0) == dim(q, 0),
+            floordiv(dim(q, 1), max(dim(k, 1), 1)) * dim(k, 1) == dim(q, 1),
             dim(v, 1) == dim(k, 1), dim(v, 2) == dim(k, 2),
             dim(o, 0) == dim(q, 0), dim(o, 1) == dim(q, 1), dim(o, 2) == dim(q, 2),
             dim(lse, 0) == dim(q, 0), dim(lse, 1) == dim(q, 1), dim(lse, 2) == dim(q, 2),
             dim(blocks, 0) == dim(q, 0), dim(blocks, 1) == dim(q, 1),
             dim(blocks, 2) == ceildiv(dim(q, 2), BLOCK_M),
             dim(counts, 0) == dim(q, 0), dim(counts, 1) == dim(q, 1),
-            dim(counts, 2) == ceildiv(dim(q, 2), BLOCK_M))
+            dim(counts, 2) == ceildiv(dim(q, 2), BLOCK_M),
+            finite(scale))
     (%q: !qk_view, %k: !qk_view, %v: !v_view, %o: !v_view, %lse: optional !row_view,
      %blocks: !blocks_view, %counts: !counts_view, %scale: f32)
     grid(%bm = ceildiv(dim(q, 2), BLOCK_M), %h = dim(q, 1), %b = dim(q, 0)) {

@@ -9,8 +9,8 @@
 //
 //   q   [B, Hq,  Sq,  D]   T        k [B, Hkv, Skv, D]   T        v [B, Hkv, Skv, DV]   T
 //   o   [B, Hq,  Sq,  DV]  T        lse [B, Hq, Sq]   ACC, optional
-//   scale   f32, usually 1 / sqrt(D)
-//   window_left, window_right   i32, read where WINDOW is set; -1 leaves that side open
+//   scale   f32, finite, usually 1 / sqrt(D)
+//   window_left, window_right   i32; -1, the default, leaves that side open, all else needs WINDOW
 //
 // Hq is a multiple of Hkv: query heads h * Hq / Hkv .. share one key head (MHA, GQA, MQA).
 // Sq and Skv are any, also 0, and need not be multiples of the blocks; strides are any.
@@ -18,7 +18,7 @@
 // Parameters
 //   D, DV     widths of a query and of a value, up to 256. Tiles are padded to a multiple of 8 (DP,
 //             DVP): the padding reads zero and is never stored.
-//   T, ACC    element type of the arrays; type of scores, sums and LSE (f64 for f64, else f32)
+//   T         element type of the arrays. Scores, sums and LSE are of ACC: f64 for f64, else f32
 //   CAUSAL    none; top_left keeps j <= i; bottom_right keeps j <= i + Skv - Sq
 //   WINDOW    keeps i + shift - left <= j <= i + shift + right, where the shift is Skv - Sq under
 //             bottom_right and 0 otherwise
@@ -110,8 +110,8 @@ tile.kernel @attention_forward
     params(D: int, DV: int = D, T: type in [f16, bf16, f32, f64],
            CAUSAL: enum in ["none", "top_left", "bottom_right"] = "none", WINDOW: flag = false,
            TARGET: enum in ["cpu", "sm_80", "sm_90a"] = "cpu",
-           ROW_BYTES: int = ceildiv(max(D, DV) * bits(T), 8),
-           HOPPER: flag = and(TARGET == "sm_90a", bits(T) == 16),
+           let ROW_BYTES: int = ceildiv(max(D, DV) * bits(T), 8),
+           let HOPPER: flag = and(TARGET == "sm_90a", bits(T) == 16),
            BLOCK_M: int in [16, 32, 64, 128, 192, 256] =
                select(HOPPER, select(ROW_BYTES <= 192, 192, 128),
                select(or(TARGET == "cpu", ROW_BYTES <= 128), select(or(TARGET == "cpu", bits(T) == 16), 128, 64),
@@ -125,17 +125,20 @@ tile.kernel @attention_forward
                select(ROW_BYTES <= 128, 64,
                select(ROW_BYTES <= 256, select(and(CAUSAL == "none", bits(T) == 16), 128, 64),
                select(ROW_BYTES <= 512, 32, 16))))),
-           DP: int = ceildiv(D, 8) * 8, DVP: int = ceildiv(DV, 8) * 8,
-           ACC: type = accumulator(T))
+           let DP: int = ceildiv(D, 8) * 8, let DVP: int = ceildiv(DV, 8) * 8,
+           let ACC: type = accumulator(T))
     require(D <= 256, DV <= 256,
-            dim(k, 0) == dim(q, 0), dim(v, 0) == dim(q, 0), mod(dim(q, 1), max(dim(k, 1), 1)) == 0,
+            dim(k, 0) == dim(q, 0), dim(v, 0) == dim(q, 0),
+            floordiv(dim(q, 1), max(dim(k, 1), 1)) * dim(k, 1) == dim(q, 1),
             dim(v, 1) == dim(k, 1), dim(v, 2) == dim(k, 2),
             dim(o, 0) == dim(q, 0), dim(o, 1) == dim(q, 1), dim(o, 2) == dim(q, 2),
-            dim(lse, 0) == dim(q, 0), dim(lse, 1) == dim(q, 1), dim(lse, 2) == dim(q, 2))
+            dim(lse, 0) == dim(q, 0), dim(lse, 1) == dim(q, 1), dim(lse, 2) == dim(q, 2),
+            finite(scale),
+            or(WINDOW, window_left == -1), or(WINDOW, window_right == -1))
     (%q: !tile.view<[?, ?, ?, D], T>, %k: !tile.view<[?, ?, ?, D], T>,
      %v: !tile.view<[?, ?, ?, DV], T>, %o: !tile.view<[?, ?, ?, DV], T>,
      %lse: optional !tile.view<[?, ?, ?], ACC>,
-     %scale: f32, %window_left: i32, %window_right: i32)
+     %scale: f32, %window_left: i32 = -1, %window_right: i32 = -1)
     grid(%bm = ceildiv(dim(q, 2), BLOCK_M), %h = dim(q, 1), %b = dim(q, 0)) {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32

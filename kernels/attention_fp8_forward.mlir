@@ -70,7 +70,7 @@ tile.kernel @attention_fp8_forward
            TO: type in [f16, bf16, f32] = bf16,
            CAUSAL: enum in ["none", "top_left", "bottom_right"] = "none",
            TARGET: enum in ["cpu", "sm_80", "sm_90a"] = "cpu",
-           ROW_BYTES: int = max(D, DV) * 2,
+           let ROW_BYTES: int = max(D, DV) * 2,
            BLOCK_M: int in [16, 32, 64, 128, 256] =
                select(TARGET == "cpu", 128,
                   select(ROW_BYTES <= 256, 128,
@@ -78,12 +78,14 @@ tile.kernel @attention_fp8_forward
            BLOCK_N: int in [16, 32, 64, 128, 256] =
                select(TARGET == "cpu", select(max(D, DV) <= 128, 128, 64),
                   select(ROW_BYTES <= 256, 64, select(ROW_BYTES <= 512, 32, 16))),
-           DP: int = ceildiv(D, 32) * 32, DVP: int = ceildiv(DV, 32) * 32)
+           let DP: int = ceildiv(D, 32) * 32, let DVP: int = ceildiv(DV, 32) * 32)
     require(D <= 256, DV <= 256,
-            dim(k, 0) == dim(q, 0), dim(v, 0) == dim(q, 0), mod(dim(q, 1), max(dim(k, 1), 1)) == 0,
+            dim(k, 0) == dim(q, 0), dim(v, 0) == dim(q, 0),
+            floordiv(dim(q, 1), max(dim(k, 1), 1)) * dim(k, 1) == dim(q, 1),
             dim(v, 1) == dim(k, 1), dim(v, 2) == dim(k, 2),
             dim(o, 0) == dim(q, 0), dim(o, 1) == dim(q, 1), dim(o, 2) == dim(q, 2),
-            dim(lse, 0) == dim(q, 0), dim(lse, 1) == dim(q, 1), dim(lse, 2) == dim(q, 2))
+            dim(lse, 0) == dim(q, 0), dim(lse, 1) == dim(q, 1), dim(lse, 2) == dim(q, 2),
+            finite(scale))
     (%q: !qk_view, %k: !qk_view, %v: !v_view, %o: !o_view, %lse: optional !row_view,
      %q_descale: !one_view, %k_descale: !one_view, %v_descale: !one_view, %scale: f32)
     grid(%bm = ceildiv(dim(q, 2), BLOCK_M), %h = dim(q, 1), %b = dim(q, 0)) {

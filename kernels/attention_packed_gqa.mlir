@@ -11,9 +11,11 @@
 //
 // Parameters
 //   GROUP     query heads that share a key head: Hq = GROUP * Hkv
-//   BLOCK_M   queries of one program instance; a tile has ROWS = BLOCK_M * GROUP rows, and row r is
-//             query r / GROUP of head r mod GROUP. By default a multiple of UNIT, which makes ROWS a
-//             multiple of 16: products on a GPU ask for it
+//   BLOCK_M   queries of one program instance; a tile has ROWS = BLOCK_M * GROUP rows, at most 256,
+//             and row r is query r / GROUP of head r mod GROUP. By default a multiple of UNIT: on a
+//             GPU, where products ask for ROWS to be a multiple of 16, the fewest queries that make
+//             it one. GROUP is at most 256, and on a GPU 15 where it is odd, 30 where it is even but no
+//             multiple of 4, and so on: UNIT * GROUP <= 256
 //   D, DV, T, ACC, CAUSAL, BLOCK_N   as in attention_forward.mlir
 //
 // A query that attends no key gets O = 0 and LSE = -inf. A NaN in a query poisons that row alone.
@@ -70,24 +72,25 @@ tile.kernel @attention_packed_gqa
     params(D: int, DV: int = D, T: type in [f16, bf16, f32, f64], GROUP: int,
            CAUSAL: enum in ["none", "top_left", "bottom_right"] = "none",
            TARGET: enum in ["cpu", "sm_80", "sm_90a"] = "cpu",
-           ROW_BYTES: int = ceildiv(max(D, DV) * bits(T), 8),
-           // So many queries make a multiple of 16 rows.
-           UNIT: int = select(mod(GROUP, 16) == 0, 1, select(mod(GROUP, 8) == 0, 2,
-                       select(mod(GROUP, 4) == 0, 4, select(mod(GROUP, 2) == 0, 8, 16)))),
+           let ROW_BYTES: int = ceildiv(max(D, DV) * bits(T), 8),
+           let UNIT: int = select(or(TARGET == "cpu", mod(GROUP, 16) == 0), 1,
+                       select(mod(GROUP, 8) == 0, 2, select(mod(GROUP, 4) == 0, 4,
+                       select(mod(GROUP, 2) == 0, 8, 16)))),
            BLOCK_M: int = UNIT * max(1, floordiv(
                select(or(TARGET == "cpu", ROW_BYTES <= 512), 64, select(ROW_BYTES <= 1024, 32, 16)),
-               UNIT * GROUP)),
+               max(1, UNIT * GROUP))),
            BLOCK_N: int in [16, 32, 64, 128, 256] =
                select(TARGET == "cpu", select(max(D, DV) <= 128, 128, 64),
                   select(ROW_BYTES <= 256, 64, select(ROW_BYTES <= 512, 32, 16))),
-           ROWS: int = BLOCK_M * GROUP,
-           DP: int = ceildiv(D, 8) * 8, DVP: int = ceildiv(DV, 8) * 8,
-           ACC: type = accumulator(T))
-    require(D <= 256, DV <= 256, ROWS <= 256,
+           let ROWS: int = BLOCK_M * GROUP,
+           let DP: int = ceildiv(D, 8) * 8, let DVP: int = ceildiv(DV, 8) * 8,
+           let ACC: type = accumulator(T))
+    require(GROUP >= 1, UNIT * GROUP <= 256, D <= 256, DV <= 256, ROWS <= 256,
             dim(k, 0) == dim(q, 0), dim(v, 0) == dim(q, 0), dim(q, 1) == GROUP * dim(k, 1),
             dim(v, 1) == dim(k, 1), dim(v, 2) == dim(k, 2),
             dim(o, 0) == dim(q, 0), dim(o, 1) == dim(q, 1), dim(o, 2) == dim(q, 2),
-            dim(lse, 0) == dim(q, 0), dim(lse, 1) == dim(q, 1), dim(lse, 2) == dim(q, 2))
+            dim(lse, 0) == dim(q, 0), dim(lse, 1) == dim(q, 1), dim(lse, 2) == dim(q, 2),
+            finite(scale))
     (%q: !qk_view, %k: !qk_view, %v: !v_view, %o: !v_view, %lse: optional !row_view, %scale: f32)
     grid(%bm = ceildiv(dim(q, 2), BLOCK_M), %hk = dim(k, 1), %b = dim(q, 0)) {
   %c0 = arith.constant 0 : i32

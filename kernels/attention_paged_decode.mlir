@@ -65,16 +65,17 @@ func.func private @reciprocal_or_zero(%x: !acc) -> !acc {
 tile.kernel @attention_paged_decode
     params(D: int, DV: int = D, T: type in [f16, bf16, f32, f64], GROUP: int = 1,
            PAGE: int in [16, 32, 64, 128, 256],
-           ROWS: int = ceildiv(GROUP, 16) * 16,
-           DP: int = ceildiv(D, 8) * 8, DVP: int = ceildiv(DV, 8) * 8,
-           ACC: type = accumulator(T))
+           let ROWS: int = ceildiv(GROUP, 16) * 16,
+           let DP: int = ceildiv(D, 8) * 8, let DVP: int = ceildiv(DV, 8) * 8,
+           let ACC: type = accumulator(T))
     require(D <= 256, DV <= 256,
             dim(q, 1) == GROUP * dim(k_pages, 2), dim(k_pages, 1) == PAGE,
             dim(v_pages, 0) == dim(k_pages, 0), dim(v_pages, 1) == dim(k_pages, 1),
             dim(v_pages, 2) == dim(k_pages, 2),
             dim(o, 0) == dim(q, 0), dim(o, 1) == dim(q, 1),
             dim(lse, 0) == dim(q, 0), dim(lse, 1) == dim(q, 1),
-            dim(block_table, 0) == dim(q, 0), dim(seq_lens, 0) == dim(q, 0))
+            dim(block_table, 0) == dim(q, 0), dim(seq_lens, 0) == dim(q, 0),
+            finite(scale))
     (%q: !q_view, %k_pages: !k_view, %v_pages: !v_view, %o: !o_view, %lse: optional !row_view,
      %block_table: !table, %seq_lens: !lengths, %scale: f32)
     grid(%hk = dim(k_pages, 2), %b = dim(q, 0)) {

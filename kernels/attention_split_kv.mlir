@@ -69,18 +69,20 @@ tile.program @attention_split_kv
     params(D: int, DV: int = D, T: type in [f16, bf16, f32, f64],
            CAUSAL: enum in ["none", "top_left", "bottom_right"] = "none",
            TARGET: enum in ["cpu", "sm_80", "sm_90a"] = "cpu",
-           ROW_BYTES: int = ceildiv(max(D, DV) * bits(T), 8),
+           let ROW_BYTES: int = ceildiv(max(D, DV) * bits(T), 8),
            BLOCK_M: int in [16, 32, 64, 128] =
                16,
            BLOCK_N: int in [16, 32, 64, 128] =
                select(or(TARGET == "cpu", ROW_BYTES <= 256), 64, select(ROW_BYTES <= 512, 32, 16)),
-           ACC: type = accumulator(T))
+           let ACC: type = accumulator(T))
     require(D <= 256, DV <= 256,
-            dim(k, 0) == dim(q, 0), dim(v, 0) == dim(q, 0), mod(dim(q, 1), max(dim(k, 1), 1)) == 0,
+            dim(k, 0) == dim(q, 0), dim(v, 0) == dim(q, 0),
+            floordiv(dim(q, 1), max(dim(k, 1), 1)) * dim(k, 1) == dim(q, 1),
             dim(v, 1) == dim(k, 1), dim(v, 2) == dim(k, 2),
             dim(o, 0) == dim(q, 0), dim(o, 1) == dim(q, 1), dim(o, 2) == dim(q, 2),
             dim(lse, 0) == dim(q, 0), dim(lse, 1) == dim(q, 1), dim(lse, 2) == dim(q, 2),
-            num_splits >= 1)
+            num_splits >= 1,
+            finite(scale))
     (%q: !qk_view, %k: !qk_view, %v: !v_view, %o: !v_view, %lse: optional !row_view,
      %scale: f32, %num_splits: i32) {
   %o_splits = tile.workspace [num_splits, dim(q, 0), dim(q, 1), dim(q, 2), DV] : !o_splits
@@ -95,8 +97,8 @@ tile.program @attention_split_kv
 tile.kernel @attention_split_kv_partial
     params(D: int, DV: int, T: type, CAUSAL: enum in ["none", "top_left", "bottom_right"],
            BLOCK_M: int, BLOCK_N: int,
-           DP: int = ceildiv(D, 8) * 8, DVP: int = ceildiv(DV, 8) * 8,
-           ACC: type = accumulator(T))
+           let DP: int = ceildiv(D, 8) * 8, let DVP: int = ceildiv(DV, 8) * 8,
+           let ACC: type = accumulator(T))
     (%q: !qk_view, %k: !qk_view, %v: !v_view, %o_splits: !o_splits, %lse_splits: !lse_splits,
      %scale: f32, %num_splits: i32)
     grid(%bm = ceildiv(dim(q, 2), BLOCK_M), %split = num_splits, %h = dim(q, 1),
@@ -195,8 +197,8 @@ tile.kernel @attention_split_kv_partial
 
 // The weighted mean of the splits. It is the online softmax again, with splits for keys.
 tile.kernel @attention_split_kv_combine
-    params(DV: int, T: type, BLOCK_M: int, DVP: int = ceildiv(DV, 8) * 8,
-           ACC: type = accumulator(T))
+    params(DV: int, T: type, BLOCK_M: int, let DVP: int = ceildiv(DV, 8) * 8,
+           let ACC: type = accumulator(T))
     (%o_splits: !o_splits, %lse_splits: !lse_splits, %o: !v_view, %lse: optional !row_view,
      %num_splits: i32)
     grid(%bm = ceildiv(dim(o, 2), BLOCK_M), %h = dim(o, 1), %b = dim(o, 0)) {

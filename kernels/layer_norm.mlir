@@ -27,7 +27,7 @@
 
 tile.kernel @layer_norm
     params(N: int, T: type in [f16, bf16, f32, f64], BLOCK_M: int in [1, 2, 4, 8, 16] = 4,
-           NP: int = ceildiv(N, 8) * 8, ACC: type = accumulator(T))
+           let NP: int = ceildiv(N, 8) * 8, let ACC: type = accumulator(T))
     require(N <= 16384,
             dim(y, 0) == dim(x, 0), dim(mean, 0) == dim(x, 0), dim(rstd, 0) == dim(x, 0))
     (%x: !tile.view<[?, N], T>, %weight: optional !tile.view<[N], T>,

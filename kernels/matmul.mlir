@@ -70,7 +70,7 @@ tile.kernel @matmul
                select(TARGET == "cpu", 128,
                   select(bits(T) <= 16, select(TARGET == "sm_90a", 256, 128), 64)),
            BLOCK_K: int in [16, 32, 64, 128] =
-               select(and(TARGET == "sm_80", bits(T) > 16), 32, 64), ACC: type = accumulator(T))
+               select(and(TARGET == "sm_80", bits(T) > 16), 32, 64), let ACC: type = accumulator(T))
     require(dim(b, 0) == dim(a, 1), dim(c, 0) == dim(a, 0), dim(c, 1) == dim(b, 1),
             dim(bias, 0) == dim(b, 1))
     (%a: !tile.view<[?, ?], T>, %b: !tile.view<[?, ?], T>, %bias: optional !tile.view<[?], TC>,

@@ -60,7 +60,8 @@ def TileLink : Pass<"tile-link", "::mlir::ModuleOp"> {
 def TileSpecialize : Pass<"tile-specialize", "::mlir::ModuleOp"> {
   let summary = "bind the parameters of one entry";
   let description = [{
-    Gives every parameter of the entry a value (`params`, else its default), checks allowed values
+    Gives every parameter of the entry a value (`params`, else its default; of one declared by `let`, what
+    is written there), checks allowed values
     and constraints, and then replaces: dimensions and types that name parameters by numbers and
     builtin types, `!tile.tile` by ranked tensors, `tile.param` by constants, parameters in grids
     and workspace extents by their values. The values are recorded in `bindings`.
@@ -99,7 +100,7 @@ def TileSpecialize : Pass<"tile-specialize", "::mlir::ModuleOp"> {
 
     Errors:
     - an unknown entry, or several candidates and no choice
-    - a value for an unknown parameter, of another kind, outside the allowed values, or given twice
+    - a value for an unknown or a derived parameter, of another kind, outside the allowed values, or given twice
     - parameters without a value
     - a constraint that does not hold
     - division by zero or overflow in an expression over parameters

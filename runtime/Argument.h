@@ -74,6 +74,14 @@ struct Argument {
   int64_t integer() const {
     return type == ElementType::I64 ? int64_t(bits) : int64_t(int32_t(uint32_t(bits)));
   }
+  /// The value of a scalar of f32 or f64.
+  double real() const {
+    double wide;
+    float narrow;
+    std::memcpy(&wide, &bits, sizeof(wide));
+    std::memcpy(&narrow, &bits, sizeof(narrow));
+    return type == ElementType::F64 ? wide : double(narrow);
+  }
 };
 
 /// Room for arguments, of which a call initialises what it uses: all of it would be ten kilobytes.

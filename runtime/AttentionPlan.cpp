@@ -43,6 +43,7 @@ Expected<AttentionPlan> AttentionPlan::create(const DriverTable &driver,
   if (!operation)
     return operation.status();
   AttentionPlan plan(std::move(*operation), signature, entry);
+  plan.hasWindow = desc.hasWindow;
   for (const ArgumentSpec &argument : plan.operation.arguments()) {
     uint8_t source = FromCapture;
     for (size_t i = 0; i < signature.numViews; ++i)
@@ -118,6 +119,10 @@ Status AttentionPlan::bind(const Argument *const *views, const AttentionArgument
                            Scalars &scalars, const Argument **bound) const {
   if (Status status = checkViews(views); !status)
     return status;
+  if (!hasWindow && (arguments.windowLeft != -1 || arguments.windowRight != -1))
+    return invalid("the window of attention must be -1 and -1, since it was planned without one, but got " +
+                   std::to_string(arguments.windowLeft) + " and " +
+                   std::to_string(arguments.windowRight) + "; set has_window in the description");
   if (arguments.numCaptures != captureNames.size())
     return invalid("attention takes " + std::to_string(captureNames.size()) +
                    " captures, but got " + std::to_string(arguments.numCaptures));

@@ -22,7 +22,7 @@ struct AttentionDesc {
 /// What a call has besides its views.
 struct AttentionArguments {
   float scale = 1;
-  int32_t windowLeft = -1, windowRight = -1; // -1: open; read where hasWindow is set
+  int32_t windowLeft = -1, windowRight = -1; // -1: open; both are, unless hasWindow is set
   /// Captures of replaced functions, and optional arguments of the entry that the plan does not
   /// know, in the order of captures().
   const Argument *captures = nullptr;
@@ -76,6 +76,7 @@ private:
               const Argument **bound) const;
 
   Operation operation;
+  bool hasWindow = false;
   const AttentionSignature *signature;
   std::string entry;
   std::vector<uint8_t> sources; // of each argument of the contract: a view, or a SourceKind

@@ -7,6 +7,7 @@
 #include "runtime/Manifest.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 using namespace tilewright;
@@ -33,7 +34,7 @@ constexpr FunctionRow functions[] = {{"+", nullptr, 2},        {"-", nullptr, 2}
                                      {"and", nullptr, 2},      {"or", nullptr, 2},
                                      {"not", nullptr, 1},      {"select", nullptr, 3},
                                      {"sm_count", nullptr, 0}, {"accumulator", nullptr, 1},
-                                     {"bits", nullptr, 1}};
+                                     {"bits", nullptr, 1},     {"finite", nullptr, 1}};
 
 Status bad(std::string message) { return Status::failure(Code::BadBundle, std::move(message)); }
 
@@ -137,6 +138,7 @@ Json Expr::toJson() const {
   case Kind::Dim:
     return Json::array({Json::string("dim"), Json::string(text), Json::integer(value)});
   case Kind::Call:
+  case Kind::Real:
     break;
   }
   Json json = Json::array({Json::string(text)});
@@ -159,6 +161,7 @@ std::string Expr::toString() const {
   case Kind::Dim:
     return "dim(" + text + ", " + std::to_string(value) + ")";
   case Kind::Call:
+  case Kind::Real:
     break;
   }
   bool isInfix = !(text[0] >= 'a' && text[0] <= 'z');
@@ -169,9 +172,10 @@ std::string Expr::toString() const {
 }
 
 Status Expr::resolve(const std::vector<std::pair<std::string, Expr>> &params,
-                     const std::vector<ArgumentSpec> &arguments, const std::string &where) {
+                     const std::vector<ArgumentSpec> &arguments, const std::string &where,
+                     bool isCondition) {
   for (Expr &operand : operands)
-    if (Status status = operand.resolve(params, arguments, where); !status)
+    if (Status status = operand.resolve(params, arguments, where, isCondition); !status)
       return status;
   if (kind != Kind::Name && kind != Kind::Dim)
     return Status::success();
@@ -188,9 +192,10 @@ Status Expr::resolve(const std::vector<std::pair<std::string, Expr>> &params,
     const ArgumentSpec &spec = arguments[i];
     argument = int32_t(i);
     if (kind == Kind::Name) {
-      if (spec.isView || isFloat(spec.type))
-        return bad("'" + text + "' in an expression of " + where +
-                   " must be a parameter or an integer scalar");
+      bool isReal = spec.type == ElementType::F32 || spec.type == ElementType::F64;
+      if (spec.isView || (isFloat(spec.type) && !(isReal && isCondition)))
+        return bad("'" + text + "' in an expression of " + where + " must be a parameter or an " +
+                   (isCondition ? "integer, f32 or f64 scalar" : "integer scalar"));
       return Status::success();
     }
     if (!spec.isView || value < 0 || value >= int64_t(spec.extents.size()))
@@ -250,6 +255,12 @@ Status Expr::evaluate(const ExprInputs &inputs, Value &result) const {
     return Status::success();
   case Kind::Name: {
     const Argument &scalar = *inputs.arguments[argument];
+    if (isFloat(scalar.type)) {
+      double real = scalar.real();
+      result = {Kind::Real, 0, ""};
+      std::memcpy(&result.number, &real, sizeof(real));
+      return Status::success();
+    }
     bool isFlag = scalar.type == ElementType::I1;
     result = {isFlag ? Kind::Flag : Kind::Integer,
               isFlag ? (scalar.bits & 0xff) != 0 : scalar.integer(), ""};
@@ -262,8 +273,35 @@ Status Expr::evaluate(const ExprInputs &inputs, Value &result) const {
   }
   case Kind::Call:
     return evaluateCall(inputs, result);
+  case Kind::Real:
+    break;
   }
-  return Status::success();
+  return bad("a float that is no argument in '" + toString() + "'");
+}
+
+double Expr::Value::real() const {
+  if (kind == Kind::Integer)
+    return double(number);
+  double real;
+  std::memcpy(&real, &number, sizeof(real));
+  return real;
+}
+
+bool Expr::compareReals(double a, double b) const {
+  switch (function) {
+  case Function::Less:
+    return a < b;
+  case Function::LessEqual:
+    return a <= b;
+  case Function::Greater:
+    return a > b;
+  case Function::GreaterEqual:
+    return a >= b;
+  case Function::Equal:
+    return a == b;
+  default:
+    return a != b;
+  }
 }
 
 Status Expr::evaluateCall(const ExprInputs &inputs, Value &result) const {
@@ -311,12 +349,23 @@ Status Expr::evaluateCall(const ExprInputs &inputs, Value &result) const {
       result = {Kind::Type, 0, *type == ElementType::F64 ? "f64" : "f32"};
     return Status::success();
   }
+  case Function::Finite:
+    if (a.kind != Kind::Real)
+      return wrongKind("floats");
+    result = {Kind::Flag, std::isfinite(a.real()), ""};
+    return Status::success();
   default:
     break;
   }
   Value b;
   if (Status status = operands[1].evaluate(inputs, b); !status)
     return status;
+  bool isComparison = function >= Function::Less && function <= Function::NotEqual;
+  if (isComparison && a.isNumber() && b.isNumber() &&
+      (a.kind == Kind::Real || b.kind == Kind::Real)) {
+    result = {Kind::Flag, compareReals(a.real(), b.real()), ""};
+    return Status::success();
+  }
   if (function == Function::Equal || function == Function::NotEqual) {
     if (a.kind != b.kind)
       return wrongKind("of one kind");

@@ -1,7 +1,8 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // The expressions of grids, workspaces and conditions, as a bundle holds them: those of
-// #tile.expr, over argument shapes, scalar arguments, bound parameters and sm_count().
+// #tile.expr, over argument shapes, scalar arguments, bound parameters and sm_count(). Floats occur
+// as arguments only, to be compared and asked whether they are finite.
 //
 // In JSON: 5, true, ["enum", "top_left"], ["type", "bf16"], ["name", "window_left"],
 // ["dim", "q", 2], and ["ceildiv", a, b] for a call.
@@ -27,7 +28,8 @@ struct ExprInputs {
 
 class Expr {
 public:
-  enum class Kind : uint8_t { Integer, Flag, Enum, Type, Name, Dim, Call };
+  /// Real is the kind of a value only, that of a float argument.
+  enum class Kind : uint8_t { Integer, Flag, Enum, Type, Name, Dim, Call, Real };
   enum class Function : uint8_t {
     Add,
     Sub,
@@ -49,7 +51,8 @@ public:
     Select,
     SmCount,
     Accumulator,
-    Bits
+    Bits,
+    Finite
   };
 
   static Expr integer(int64_t value);
@@ -72,9 +75,10 @@ public:
   }
 
   /// Replaces parameters by their values and finds the arguments that names stand for. `where` is
-  /// the owner, for messages.
+  /// the owner, for messages; only conditions may read floats.
   Status resolve(const std::vector<std::pair<std::string, Expr>> &params,
-                 const std::vector<ArgumentSpec> &arguments, const std::string &where);
+                 const std::vector<ArgumentSpec> &arguments, const std::string &where,
+                 bool isCondition = false);
 
   /// Resolved expressions only. Fails on overflow of 64 bits, division by zero, and operands of a
   /// wrong kind.
@@ -88,13 +92,17 @@ private:
   friend class ExprCode;
   struct Value {
     Kind kind;
-    int64_t number;
+    int64_t number; // of Real, the bits of the double
     const char *text;
+
+    bool isNumber() const { return kind == Kind::Integer || kind == Kind::Real; }
+    double real() const;
   };
   Status evaluate(const ExprInputs &inputs, Value &result) const;
   Status evaluateCall(const ExprInputs &inputs, Value &result) const;
   bool readsAbsent(const ExprInputs &inputs) const;
   Status evaluateIntegers(int64_t a, int64_t b, Value &result) const;
+  bool compareReals(double a, double b) const;
 
   Kind kind = Kind::Integer;
   Function function = Function::Add;

@@ -7,6 +7,7 @@
 #include "runtime/Manifest.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 using namespace tilewright;
@@ -20,6 +21,18 @@ constexpr size_t maxCode = std::numeric_limits<uint16_t>::max();
 
 int64_t extentOf(const Argument &view, unsigned dim) {
   return view.kind == Argument::Kind::View ? view.extents[dim] : 0;
+}
+
+int64_t toBits(double value) {
+  int64_t bits;
+  std::memcpy(&bits, &value, sizeof(bits));
+  return bits;
+}
+
+double toReal(int64_t bits) {
+  double value;
+  std::memcpy(&value, &bits, sizeof(value));
+  return value;
 }
 
 /// Whether one of these views is absent, so that a condition over them holds.
@@ -85,6 +98,11 @@ ExprCode::Kind ExprCode::append(const Expr &expr, const std::vector<ArgumentSpec
     return Kind::None;
   case Expr::Kind::Name: {
     ElementType type = contract[size_t(expr.argument)].type;
+    if (isFloat(type)) {
+      instruction.op = Op::ScalarReal;
+      code.push_back(instruction);
+      return Kind::Real;
+    }
     instruction.op = type == ElementType::I1    ? Op::ScalarFlag
                      : type == ElementType::I64 ? Op::Scalar64
                                                 : Op::Scalar32;
@@ -99,6 +117,8 @@ ExprCode::Kind ExprCode::append(const Expr &expr, const std::vector<ArgumentSpec
     return Kind::Integer;
   case Expr::Kind::Call:
     return appendCall(expr, contract, views);
+  case Expr::Kind::Real:
+    break;
   }
   return Kind::None;
 }
@@ -146,10 +166,33 @@ ExprCode::Kind ExprCode::appendCall(const Expr &expr, const std::vector<Argument
       return Kind::None;
     code.push_back({Op::Not});
     return Kind::Flag;
+  case Function::Finite:
+    if (appendOperand(0) != Kind::Real)
+      return Kind::None;
+    code.push_back({Op::Finite});
+    return Kind::Flag;
   default:
     break;
   }
-  Kind left = appendOperand(0), right = appendOperand(1);
+  Kind left = appendOperand(0);
+  size_t behindLeft = code.size();
+  Kind right = appendOperand(1);
+  if (left == Kind::Real || right == Kind::Real) {
+    bool areNumbers = (left == Kind::Real || left == Kind::Integer) &&
+                      (right == Kind::Real || right == Kind::Integer);
+    if (!areNumbers || expr.function < Function::Less || expr.function > Function::NotEqual)
+      return Kind::None;
+    if (right == Kind::Integer)
+      code.push_back({Op::ToReal});
+    if (left == Kind::Integer) {
+      // In between, where jumps of the right operand would have to move.
+      if (code.size() != behindLeft + 1)
+        return Kind::None;
+      code.insert(code.begin() + int64_t(behindLeft), Instruction{Op::ToReal});
+    }
+    code.push_back({Op(int(Op::LessReal) + int(expr.function) - int(Function::Less))});
+    return Kind::Flag;
+  }
   bool isEquality = expr.function == Function::Equal || expr.function == Function::NotEqual;
   if (left == Kind::None || left != right || (left == Kind::Flag && !isEquality))
     return Kind::None;
@@ -164,7 +207,8 @@ bool ExprCode::isRunnable() const {
   for (const Instruction &instruction : code) {
     if (instruction.op <= Op::SmCount)
       ++depth;
-    else if (instruction.op != Op::Not && instruction.op != Op::RequireEqualDims)
+    else if (instruction.op != Op::Not && instruction.op != Op::Finite &&
+             instruction.op != Op::ToReal && instruction.op != Op::RequireEqualDims)
       --depth; // behind a jump, the value of the other way is not there
     if (depth > maxStack)
       return false;
@@ -200,6 +244,9 @@ bool ExprCode::run(const ExprInputs &inputs, int64_t &result) const {
     case Op::ScalarFlag:
       *top++ = (inputs.arguments[instruction.argument]->bits & 0xff) != 0;
       continue;
+    case Op::ScalarReal:
+      *top++ = toBits(inputs.arguments[instruction.argument]->real());
+      continue;
     case Op::Dim:
       *top++ = extentOf(*inputs.arguments[instruction.argument], instruction.dim);
       continue;
@@ -208,6 +255,12 @@ bool ExprCode::run(const ExprInputs &inputs, int64_t &result) const {
       continue;
     case Op::Not:
       top[-1] = !top[-1];
+      continue;
+    case Op::Finite:
+      top[-1] = std::isfinite(toReal(top[-1]));
+      continue;
+    case Op::ToReal:
+      top[-1] = toBits(double(top[-1]));
       continue;
     case Op::JumpIfFalse:
     case Op::JumpIfTrue:
@@ -293,6 +346,24 @@ bool ExprCode::run(const ExprInputs &inputs, int64_t &result) const {
       continue;
     case Op::Equal:
       number = a == b;
+      continue;
+    case Op::LessReal:
+      number = toReal(a) < toReal(b);
+      continue;
+    case Op::LessEqualReal:
+      number = toReal(a) <= toReal(b);
+      continue;
+    case Op::GreaterReal:
+      number = toReal(a) > toReal(b);
+      continue;
+    case Op::GreaterEqualReal:
+      number = toReal(a) >= toReal(b);
+      continue;
+    case Op::EqualReal:
+      number = toReal(a) == toReal(b);
+      continue;
+    case Op::NotEqualReal:
+      number = toReal(a) != toReal(b);
       continue;
     default:
       number = a != b;

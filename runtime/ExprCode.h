@@ -25,12 +25,13 @@ public:
   bool allHold(const ExprInputs &inputs) const;
 
 private:
-  enum class Kind : uint8_t { None, Integer, Flag };
+  enum class Kind : uint8_t { None, Integer, Flag, Real };
   enum class Op : uint8_t {
     Constant,
     Scalar32,
     Scalar64,
     ScalarFlag,
+    ScalarReal, // as all floats, the bits of a double
     Dim,
     SmCount,
     Add,
@@ -47,7 +48,15 @@ private:
     GreaterEqual,
     Equal,
     NotEqual,
+    LessReal, // of doubles, in the order above
+    LessEqualReal,
+    GreaterReal,
+    GreaterEqualReal,
+    EqualReal,
+    NotEqualReal,
     Not,
+    Finite,
+    ToReal, // of an integer
     JumpIfFalse,   // the flag stays where it jumps: and
     JumpIfTrue,    // likewise: or
     BranchIfFalse, // takes the flag: select

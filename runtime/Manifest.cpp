@@ -107,7 +107,9 @@ Status finalizeKernel(KernelSpec &kernel, size_t numBlobs) {
 
   for (std::vector<Expr> *list : {&kernel.grid, &kernel.conditions})
     for (Expr &expr : *list)
-      if (Status status = expr.resolve(kernel.params, kernel.arguments, owner); !status)
+      if (Status status = expr.resolve(kernel.params, kernel.arguments, owner,
+                                       /*isCondition=*/list == &kernel.conditions);
+          !status)
         return status;
 
   kernel.layout = ParamLayout();
@@ -181,7 +183,9 @@ Status finalizeProgram(ProgramSpec &program, const Manifest &manifest) {
         return status;
   }
   for (Expr &condition : program.conditions)
-    if (Status status = condition.resolve(program.params, program.arguments, owner); !status)
+    if (Status status =
+            condition.resolve(program.params, program.arguments, owner, /*isCondition=*/true);
+        !status)
       return status;
   for (LaunchSpec &launch : program.launches) {
     if (launch.condition)

@@ -145,7 +145,7 @@ typedef struct tilewright_attention_forward_args {
   const tilewright_view *o;   /* [B, Hq, Sq, DV] */
   const tilewright_view *lse; /* [B, Hq, Sq]; nullable */
   float scale;
-  int32_t window_left; /* -1: open; read where has_window is set */
+  int32_t window_left; /* -1: open, and both must be unless has_window is set */
   int32_t window_right;
   const tilewright_argument
       *captures; /* of replaced functions, by name; null where there are none */

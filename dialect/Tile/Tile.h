@@ -87,11 +87,15 @@ struct Signature {
   mlir::Operation *op;
   mlir::ArrayAttr params, constraints, argNames;
   llvm::ArrayRef<bool> argOptional;
+  mlir::DictionaryAttr argDefaults; ///< of scalars, by name; may be null
   mlir::Block *body;
 
   ParamDeclAttr findParam(llvm::StringRef name) const;
   /// Position of an argument, or -1.
   int findArg(llvm::StringRef name) const;
+  /// The value of a scalar that the caller leaves out: an integer (i1 or i64), a float (f64), or
+  /// null where it must be given.
+  mlir::Attribute getArgDefault(llvm::StringRef name) const;
   mlir::Type getArgType(unsigned i) const { return body->getArgument(i).getType(); }
 };
 

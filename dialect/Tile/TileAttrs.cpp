@@ -40,6 +40,13 @@ ExprAttr ExprAttr::getType(MLIRContext *ctx, StringRef value) {
 ExprAttr ExprAttr::getName(MLIRContext *ctx, StringRef name) {
   return get(ctx, ExprKind::Name, 0, name, {});
 }
+ExprAttr ExprAttr::getFloat(MLIRContext *ctx, double value) {
+  return get(ctx, ExprKind::Float, llvm::bit_cast<int64_t>(value), "", {});
+}
+double ExprAttr::getNumber() const {
+  return getKind() == ExprKind::Float ? llvm::bit_cast<double>(getValue())
+                                      : static_cast<double>(getValue());
+}
 
 //===----------------------------------------------------------------------===//
 // Grammar. Precedence, loosest first: comparison (not associative), sum, product, primary.
@@ -56,7 +63,7 @@ constexpr std::pair<StringLiteral, StringLiteral> kComparisons[] = {
 int getArity(StringRef function) {
   return llvm::StringSwitch<int>(function)
       .Cases({"sm_count"}, 0)
-      .Cases({"not", "accumulator", "bits"}, 1)
+      .Cases({"not", "accumulator", "bits", "finite"}, 1)
       .Cases({"ceildiv", "floordiv", "mod", "min", "max", "and", "or", "ne"}, 2)
       .Cases({"eq", "lt", "le", "gt", "ge"}, 2)
       .Case("select", 3)
@@ -201,7 +208,7 @@ private:
       return parser.emitError(loc, "unknown function '")
              << function
              << "' in an expression; there are ceildiv, floordiv, mod, min, max, and, or, not, eq, ne, lt, le, gt, ge, "
-                "select, dim, sm_count, accumulator and bits";
+                "select, dim, sm_count, accumulator, bits and finite";
     if (arity != static_cast<int>(operands.size()))
       return parser.emitError(loc, "'") << function << "' takes " << arity
                                         << " operands, but got " << operands.size();
@@ -256,6 +263,9 @@ void printAt(raw_ostream &os, ExprAttr expr, int minPrecedence, bool infixCompar
   case ExprKind::Type:
   case ExprKind::Name:
     os << expr.getName();
+    return;
+  case ExprKind::Float:
+    os << llvm::format("%.9g", expr.getNumber());
     return;
   case ExprKind::Dim:
     os << "dim(" << expr.getName() << ", " << expr.getValue() << ')';
@@ -327,6 +337,7 @@ static ParseResult parseDecl(AsmParser &parser, ParamDeclAttr &decl, bool infixC
     return ExprParser(parser, infixComparisons).parseComparison(expr);
   };
   StringRef name, kindName;
+  bool isDerived = succeeded(parser.parseOptionalKeyword("let"));
   SMLoc nameLoc = parser.getCurrentLocation();
   if (parser.parseKeyword(&name))
     return failure();
@@ -382,7 +393,11 @@ static ParseResult parseDecl(AsmParser &parser, ParamDeclAttr &decl, bool infixC
       return parser.emitError(loc, "the default of parameter '")
              << name << "' must be one of its allowed values";
   }
-  decl = ParamDeclAttr::get(parser.getContext(), name, *kind, allowed, defaultValue);
+  if (isDerived && !defaultValue)
+    return parser.emitError(kindLoc, "derived parameter '")
+           << name << "' must have a value: let " << name << ": " << stringifyParamKind(*kind)
+           << " = ...";
+  decl = ParamDeclAttr::get(parser.getContext(), name, *kind, allowed, defaultValue, isDerived);
   return success();
 }
 
@@ -391,7 +406,8 @@ ParseResult tilewright::tile::parseParamDecl(AsmParser &parser, ParamDeclAttr &d
 }
 
 static void printDecl(raw_ostream &os, ParamDeclAttr decl, bool infixComparisons) {
-  os << decl.getName() << ": " << stringifyParamKind(decl.getKind());
+  os << (decl.getDerived() ? "let " : "") << decl.getName() << ": "
+     << stringifyParamKind(decl.getKind());
   if (!decl.getAllowed().empty()) {
     os << " in [";
     llvm::interleaveComma(decl.getAllowed(), os, [&](ExprAttr e) { printAt(os, e, 0); });

@@ -42,18 +42,20 @@ def Tile_ExprKind : Tile_Enum<"ExprKind", "node of an expression", [
     I32EnumAttrCase<"Int", 0, "int">, I32EnumAttrCase<"Flag", 1, "flag">,
     I32EnumAttrCase<"Enum", 2, "enum">, I32EnumAttrCase<"Type", 3, "type">,
     I32EnumAttrCase<"Name", 4, "name">, I32EnumAttrCase<"Dim", 5, "dim">,
-    I32EnumAttrCase<"Call", 6, "call">]>;
+    I32EnumAttrCase<"Call", 6, "call">, I32EnumAttrCase<"Float", 7, "float">]>;
 
 def Tile_ExprAttr : Tile_Attr<"Expr", "expr"> {
   let summary = "an expression over parameters, argument shapes and scalar arguments";
   let description = [{
     Used for defaults and constraints of parameters, for grids, workspace extents and the
     conditions of launches. Written with infix `+ - * < <= > >= ==`, parentheses, and the
-    functions `ceildiv floordiv mod min max and or not select eq ne lt le gt ge`,
+    functions `ceildiv floordiv mod min max and or not select eq ne lt le gt ge finite`,
     `dim(argument, position)`, `sm_count()` (multiprocessors of the device; cores on the CPU),
     `accumulator(T)` (f64 for f64, else f32) and `bits(T)`. A bare name is a parameter or a scalar argument; a
     quoted string is a value of an enum parameter; `f16`, `bf16`, `f32`, `f64`, `e4m3` and `e5m2` are types.
-    Values are 64-bit integers, flags, enum values or types. Overflow and division by zero
+    Values are 64-bit integers, flags, enum values or types. A constraint of a kernel or program may
+    also read float arguments: it compares them with integers and with each other, and asks
+    `finite(scale)`, false of NaN and infinities. Overflow and division by zero
     are errors when the expression is evaluated. Inside the angle brackets of the attribute itself
     comparisons are written as functions, `lt(a, b)`.
 
@@ -76,22 +78,30 @@ def Tile_ExprAttr : Tile_Attr<"Expr", "expr"> {
     static ExprAttr getEnum(::mlir::MLIRContext *ctx, llvm::StringRef value);
     static ExprAttr getType(::mlir::MLIRContext *ctx, llvm::StringRef value);
     static ExprAttr getName(::mlir::MLIRContext *ctx, llvm::StringRef name);
+    /// The value of a float argument; has no spelling in a file.
+    static ExprAttr getFloat(::mlir::MLIRContext *ctx, double value);
+    /// Of an integer or a float.
+    double getNumber() const;
     /// True for a literal: nothing is left to bind.
-    bool isConstant() const { return getKind() <= ExprKind::Type; }
+    bool isConstant() const {
+      return getKind() <= ExprKind::Type || getKind() == ExprKind::Float;
+    }
   }];
 }
 
 def Tile_ParamDeclAttr : Tile_Attr<"ParamDecl", "param_decl"> {
   let summary = "declaration of a parameter";
   let description = [{
-    Name, kind, allowed values (empty: any) and default (null: must be bound).
+    Name, kind, allowed values (empty: any) and default (null: must be bound). A parameter that is
+    declared by `let` is derived: it always has the value that is written, and cannot be bound.
 
-    Example: `params(BLOCK_M: int in [64, 128] = 128, T: type, CAUSAL: enum in ["none", "top_left"] = "none")`
+    Example: `params(BLOCK_M: int in [64, 128] = 128, T: type, let ACC: type = accumulator(T))`
 
     Errors:
     - a name that is a literal or a type (`true`, `f32`, `i8`, ...)
     - an unknown kind
     - an enum without a list of values
+    - a derived parameter without a value
     - a default, or an allowed value, of another kind
     - an allowed value that is not a literal
     - a default that is not among the allowed values
@@ -100,7 +110,8 @@ def Tile_ParamDeclAttr : Tile_Attr<"ParamDecl", "param_decl"> {
     StringRefParameter<"name">:$name,
     "::tilewright::tile::ParamKind":$kind,
     ArrayRefParameter<"::tilewright::tile::ExprAttr", "allowed values">:$allowed,
-    "::tilewright::tile::ExprAttr":$defaultValue);
+    "::tilewright::tile::ExprAttr":$defaultValue,
+    "bool":$derived);
   let hasCustomAssemblyFormat = 1;
 }
 

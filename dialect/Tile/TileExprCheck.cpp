@@ -21,6 +21,7 @@ Signature::Signature(Operation *kernelOrProgram) : op(kernelOrProgram) {
     constraints = kernel.getConstraints();
     argNames = kernel.getArgNames();
     argOptional = kernel.getArgOptional();
+    argDefaults = kernel.getArgDefaultsAttr();
     body = &kernel.getRegion().front();
   };
   if (auto kernel = dyn_cast<KernelOp>(op))
@@ -43,6 +44,10 @@ int Signature::findArg(StringRef name) const {
   return -1;
 }
 
+Attribute Signature::getArgDefault(StringRef name) const {
+  return argDefaults ? argDefaults.get(name) : Attribute();
+}
+
 //===----------------------------------------------------------------------===//
 // Kinds
 //===----------------------------------------------------------------------===//
@@ -59,6 +64,7 @@ public:
     case ExprKind::Flag:
     case ExprKind::Enum:
     case ExprKind::Type:
+    case ExprKind::Float:
       return expr.getKind();
     case ExprKind::Name:
       return checkName(expr);
@@ -93,6 +99,8 @@ private:
     if (isa<ViewType>(type))
       return error() << "uses the view '" << name << "' as a number; write dim(" << name
                      << ", position) for an extent";
+    if (isa<FloatType>(type) && scope == ExprScope::Constraint)
+      return ExprKind::Float;
     if (!isa<IntegerType>(type))
       return error() << "may read integer scalars only, but '" << name << "' is of type " << type;
     return type.isInteger(1) ? ExprKind::Flag : ExprKind::Int;
@@ -140,8 +148,11 @@ private:
                      << stringifyExprKind(kinds[i]) << "; it takes kind "
                      << stringifyExprKind(wanted);
     };
+    auto isNumber = [&](unsigned i) {
+      return kinds[i] == ExprKind::Int || kinds[i] == ExprKind::Float;
+    };
     auto wantSame = [&](unsigned i, unsigned j) -> LogicalResult {
-      if (kinds[i] == kinds[j] || kinds[i] == ExprKind::Name || kinds[j] == ExprKind::Name)
+      if (kinds[i] == kinds[j] || (function != "select" && isNumber(i) && isNumber(j)) || kinds[i] == ExprKind::Name || kinds[j] == ExprKind::Name)
         return success();
       return error() << "applies '" << function << "' to values of different kinds, "
                      << stringifyExprKind(kinds[i]) << " and " << stringifyExprKind(kinds[j]);
@@ -170,10 +181,12 @@ private:
         return error() << "may read parameters only, but got sm_count()";
       return ExprKind::Int;
     }
-    for (unsigned i = 0; i < kinds.size(); ++i)
-      if (failed(want(i, ExprKind::Int)))
-        return failure();
+    if (function == "finite")
+      return failed(want(0, ExprKind::Float)) ? FailureOr<ExprKind>(failure()) : ExprKind::Flag;
     bool comparison = function.starts_with("<") || function.starts_with(">");
+    for (unsigned i = 0; i < kinds.size(); ++i)
+      if (!(comparison && isNumber(i)) && failed(want(i, ExprKind::Int)))
+        return failure();
     return comparison ? ExprKind::Flag : ExprKind::Int;
   }
 
@@ -301,6 +314,29 @@ static LogicalResult verifyTypeNames(const Signature &signature, Operation *wher
   return failure(walk.wasInterrupted());
 }
 
+/// The default of a scalar argument is a value of its type.
+static LogicalResult verifyDefault(const Signature &signature, StringAttr name, Type type) {
+  Attribute value = signature.getArgDefault(name.getValue());
+  if (!value)
+    return success();
+  auto refuse = [&](StringRef rule) {
+    return signature.op->emitOpError() << "the default of argument '" << name.getValue() << "' must be "
+                                       << rule << ", but got " << value;
+  };
+  if (isa<ViewType>(type))
+    return signature.op->emitOpError() << "only scalars may have a default, but argument '"
+                                       << name.getValue() << "' is of type " << type;
+  if (isa<FloatType>(type))
+    return isa<FloatAttr>(value) ? success() : refuse("a float");
+  auto integer = dyn_cast<IntegerAttr>(value);
+  if (type.isInteger(1))
+    return integer && integer.getType().isInteger(1) ? success() : refuse("true or false");
+  if (!integer || integer.getType().isInteger(1) ||
+      !integer.getValue().isSignedIntN(type.getIntOrFloatBitWidth()))
+    return refuse(type.isInteger(32) ? "an i32" : "an i64");
+  return success();
+}
+
 LogicalResult verifySignature(const Signature &signature, ArrayRef<Attribute> gridNames) {
   Operation *op = signature.op;
   if (failed(verifyNames(signature, gridNames)))
@@ -329,6 +365,8 @@ LogicalResult verifySignature(const Signature &signature, ArrayRef<Attribute> gr
     if (signature.argOptional[i] && !isa<ViewType>(type))
       return op->emitOpError() << "only views may be optional, but argument '" << name.getValue()
                                << "' is of type " << type;
+    if (failed(verifyDefault(signature, name, type)))
+      return failure();
     if (failed(verifyTypeNames(signature, op, type)))
       return failure();
   }

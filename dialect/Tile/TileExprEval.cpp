@@ -9,6 +9,7 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/MathExtras.h"
 
+#include <cmath>
 #include <limits>
 
 using namespace mlir;
@@ -37,6 +38,8 @@ public:
     MLIRContext *context = expr.getContext();
     ArrayRef<ExprAttr> operands = expr.getOperands();
     if (name == "==" || name == "ne") {
+      if (hasFloat())
+        return flag((operands[0].getNumber() == operands[1].getNumber()) == (name == "=="));
       if (operands[0].getKind() != operands[1].getKind())
         return wrongKind(expr, "of one kind", operands[1]);
       return ExprAttr::getFlag(context, (operands[0] == operands[1]) == (name == "=="));
@@ -54,6 +57,13 @@ public:
         return ExprAttr::getInt(context, type.getIntOrFloatBitWidth());
       return ExprAttr::getType(context, getTypeSpelling(getAccumulatorType(type)));
     }
+    if (name == "finite") {
+      if (operands[0].getKind() != ExprKind::Float)
+        return wrongKind(expr, "floats", operands[0]);
+      return flag(std::isfinite(operands[0].getNumber()));
+    }
+    if (hasFloat() && (name.starts_with("<") || name.starts_with(">")))
+      return compareFloats(operands[0].getNumber(), operands[1].getNumber());
     for (ExprAttr operand : operands)
       if (operand.getKind() != ExprKind::Int)
         return wrongKind(expr, "integers", operand);
@@ -63,6 +73,23 @@ public:
   }
 
 private:
+  /// Numbers, of which one at least is a float.
+  bool hasFloat() const {
+    auto isFloat = [](ExprAttr operand) { return operand.getKind() == ExprKind::Float; };
+    auto isNumber = [&](ExprAttr operand) {
+      return isFloat(operand) || operand.getKind() == ExprKind::Int;
+    };
+    return llvm::any_of(expr.getOperands(), isFloat) && llvm::all_of(expr.getOperands(), isNumber);
+  }
+
+  ExprAttr compareFloats(double a, double b) {
+    if (name == "<")
+      return flag(a < b);
+    if (name == "<=")
+      return flag(a <= b);
+    return flag(name == ">" ? a > b : a >= b);
+  }
+
   llvm::Expected<ExprAttr> evaluateIntegers(int64_t a, int64_t b) {
     if (name == "<")
       return flag(a < b);
@@ -191,6 +218,13 @@ llvm::Expected<bool> tilewright::tile::evaluateFlag(ExprAttr expr,
   if (value->getKind() != ExprKind::Flag)
     return makeError("'", toString(expr), "' must be a flag, but got '", toString(*value), "'");
   return value->getValue() != 0;
+}
+
+std::string tilewright::tile::toString(ParamDeclAttr decl) {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  printParamDecl(os, decl);
+  return text;
 }
 
 std::string tilewright::tile::toString(ExprAttr expr) {

@@ -36,8 +36,9 @@ llvm::Expected<ExprAttr> evaluateExpr(ExprAttr expr, const ExprEnvironment &envi
 llvm::Expected<int64_t> evaluateInt(ExprAttr expr, const ExprEnvironment &environment);
 llvm::Expected<bool> evaluateFlag(ExprAttr expr, const ExprEnvironment &environment);
 
-/// The expression as an author writes it.
+/// As an author writes it.
 std::string toString(ExprAttr expr);
+std::string toString(ParamDeclAttr decl);
 
 } // namespace tilewright::tile
 

@@ -40,6 +40,35 @@ static ParseResult takeName(OpAsmParser &parser, const OpAsmParser::Argument &ar
   return success();
 }
 
+/// The default of a scalar argument, which is of type `type`.
+static ParseResult parseDefault(OpAsmParser &parser, Type type, Attribute &value) {
+  Builder &builder = parser.getBuilder();
+  if (isa<FloatType>(type)) {
+    double number;
+    if (parser.parseFloat(number))
+      return failure();
+    value = builder.getF64FloatAttr(number);
+    return success();
+  }
+  for (bool flag : {false, true})
+    if (succeeded(parser.parseOptionalKeyword(flag ? "true" : "false"))) {
+      value = builder.getBoolAttr(flag);
+      return success();
+    }
+  int64_t integer;
+  if (parser.parseInteger(integer))
+    return failure();
+  value = builder.getI64IntegerAttr(integer);
+  return success();
+}
+
+static void printDefault(OpAsmPrinter &printer, Attribute value) {
+  if (!value)
+    return;
+  printer << " = ";
+  printer.printAttributeWithoutType(value);
+}
+
 /// @name params(...) require(...) (arguments)
 static ParseResult parseSignature(OpAsmParser &parser, OperationState &result,
                                   ParsedSignature &signature) {
@@ -47,6 +76,7 @@ static ParseResult parseSignature(OpAsmParser &parser, OperationState &result,
   StringAttr name;
   SmallVector<Attribute> params, constraints;
   SmallVector<bool> optional;
+  NamedAttrList defaults;
   if (parser.parseSymbolName(name, SymbolTable::getSymbolAttrName(), result.attributes))
     return failure();
   auto parseParam = [&]() -> ParseResult {
@@ -74,9 +104,15 @@ static ParseResult parseSignature(OpAsmParser &parser, OperationState &result,
     if (parser.parseArgument(argument) || parser.parseColon())
       return failure();
     optional.push_back(succeeded(parser.parseOptionalKeyword("optional")));
-    if (parser.parseType(argument.type))
+    if (parser.parseType(argument.type) ||
+        takeName(parser, argument, "an argument", signature.argNames))
       return failure();
-    return takeName(parser, argument, "an argument", signature.argNames);
+    Attribute value;
+    if (succeeded(parser.parseOptionalEqual()) && parseDefault(parser, argument.type, value))
+      return failure();
+    if (value)
+      defaults.set(cast<StringAttr>(signature.argNames.back()), value);
+    return success();
   };
   if (parser.parseCommaSeparatedList(AsmParser::Delimiter::Paren, parseArgument))
     return failure();
@@ -84,6 +120,8 @@ static ParseResult parseSignature(OpAsmParser &parser, OperationState &result,
   result.addAttribute("constraints", builder.getArrayAttr(constraints));
   result.addAttribute("arg_names", builder.getArrayAttr(signature.argNames));
   result.addAttribute("arg_optional", builder.getDenseBoolArrayAttr(optional));
+  if (!defaults.empty())
+    result.addAttribute("arg_defaults", defaults.getDictionary(builder.getContext()));
   return success();
 }
 
@@ -128,6 +166,7 @@ static void printSignature(OpAsmPrinter &printer, const Signature &signature) {
     printer << (i ? ", " : "");
     printer.printOperand(signature.body->getArgument(i));
     printer << (signature.argOptional[i] ? ": optional " : ": ") << signature.getArgType(i);
+    printDefault(printer, signature.getArgDefault(cast<StringAttr>(signature.argNames[i])));
   }
   printer << ')';
   printer.decreaseIndent();
@@ -135,7 +174,8 @@ static void printSignature(OpAsmPrinter &printer, const Signature &signature) {
 
 static void printBody(OpAsmPrinter &printer, Operation *op) {
   SmallVector<StringRef> elided = {SymbolTable::getSymbolAttrName(), "params", "constraints",
-                                   "arg_names", "arg_optional", "grid_names", "grid"};
+                                   "arg_names", "arg_optional", "arg_defaults", "grid_names",
+                                   "grid"};
   printer.printOptionalAttrDictWithKeyword(op->getAttrs(), elided);
   printer << ' ';
   printer.printRegion(op->getRegion(0), /*printEntryBlockArgs=*/false,
@@ -144,8 +184,8 @@ static void printBody(OpAsmPrinter &printer, Operation *op) {
 
 /// The attributes agree in length with the block's arguments: only generic syntax can violate that.
 static LogicalResult verifyShape(Operation *op, ArrayAttr params, ArrayAttr constraints,
-                                 ArrayAttr argNames, ArrayRef<bool> optional, ArrayAttr gridNames,
-                                 ArrayAttr grid) {
+                                 ArrayAttr argNames, ArrayRef<bool> optional,
+                                 DictionaryAttr defaults, ArrayAttr gridNames, ArrayAttr grid) {
   if (SymbolTable::getSymbolName(op).empty())
     return op->emitOpError("needs a name");
   auto all = [](ArrayAttr list, auto predicate) { return llvm::all_of(list, predicate); };
@@ -160,7 +200,10 @@ static LogicalResult verifyShape(Operation *op, ArrayAttr params, ArrayAttr cons
       (!grid || (all(gridNames, isName) &&
                  all(grid, [](Attribute a) { return isa<ExprAttr>(a); }) &&
                  grid.size() == gridNames.size())) &&
-      optional.size() == argNames.size();
+      optional.size() == argNames.size() &&
+      (!defaults || llvm::all_of(defaults, [&](NamedAttribute value) {
+        return llvm::is_contained(argNames, value.getName());
+      }));
   if (!wellFormed)
     return op->emitOpError("has malformed attributes; write it in its own syntax");
   size_t expected = argNames.size() + (grid ? grid.size() : 0);
@@ -222,7 +265,7 @@ void KernelOp::getAsmBlockArgumentNames(Region &region, OpAsmSetValueNameFn setN
 
 LogicalResult KernelOp::verify() {
   if (failed(verifyShape(*this, getParams(), getConstraints(), getArgNames(), getArgOptional(),
-                         getGridNames(), getGrid())))
+                         getArgDefaultsAttr(), getGridNames(), getGrid())))
     return failure();
   Signature signature(*this);
   if (getGrid().empty())
@@ -269,7 +312,7 @@ void ProgramOp::getAsmBlockArgumentNames(Region &region, OpAsmSetValueNameFn set
 
 LogicalResult ProgramOp::verify() {
   if (failed(verifyShape(*this, getParams(), getConstraints(), getArgNames(), getArgOptional(),
-                         nullptr, nullptr)))
+                         getArgDefaultsAttr(), nullptr, nullptr)))
     return failure();
   for (Operation &op : getBody().front())
     if (!isa<WorkspaceOp, LaunchOp>(op))
@@ -352,6 +395,9 @@ LogicalResult LaunchOp::verifySymbolUses(SymbolTableCollection &symbols) {
     if (!param)
       return emitOpError() << "binds '" << paramName << "', which is no parameter of kernel @"
                            << getKernel();
+    if (param.getDerived())
+      return emitOpError() << "binds '" << paramName << "' of kernel @" << getKernel()
+                           << ", which is derived: it has the value that the kernel declares by let";
     auto kind = static_cast<ExprKind>(static_cast<uint32_t>(param.getKind()));
     std::string what = ("the value of '" + paramName + "'").str();
     if (failed(checkExprKind(*this, cast<ExprAttr>(value), &caller, ExprScope::Parameters, what,

@@ -13,8 +13,9 @@ def Tile_KernelOp : Tile_Op<"kernel", [
   let summary = "one program instance of a grid, with its parameters and arguments";
   let description = [{
     Declares parameters, constraints on them, arguments (views and scalars; views may be
-    `optional`) and the grid. A constraint over parameters is checked when they are bound, one that reads extents or
-    integer arguments at every launch; there it holds if it reads the extent of an argument that was left out.
+    `optional`, scalars may have a default) and the grid. A constraint over parameters is checked when they are bound,
+    one that reads extents or scalar arguments at every launch; there it holds if it reads the extent of an argument
+    that was left out.
     The body runs once for each point of the grid; the ids are `i32` values
     named in the grid clause. The order in which points run is not defined.
 
@@ -26,9 +27,9 @@ def Tile_KernelOp : Tile_Op<"kernel", [
 
     Example:
     ```mlir
-    tile.kernel @scale params(BLOCK: int = 128, T: type)
-        require(BLOCK <= 1024, dim(y, 0) == dim(x, 0))
-        (%x: !tile.view<[?], T>, %y: !tile.view<[?], T>, %factor: f32)
+    tile.kernel @scale params(BLOCK: int = 128, T: type, let ACC: type = accumulator(T))
+        require(BLOCK <= 1024, dim(y, 0) == dim(x, 0), finite(factor))
+        (%x: !tile.view<[?], T>, %y: !tile.view<[?], T>, %factor: f32, %first: i32 = 0)
         grid(%block = ceildiv(dim(x, 0), BLOCK)) {
       ...
     }
@@ -42,6 +43,7 @@ def Tile_KernelOp : Tile_Op<"kernel", [
     - a type that uses a parameter of the wrong kind
     - `dim` of something that is not a view, or at a position beyond its rank
     - an argument that is neither a view nor a scalar, or an optional scalar
+    - a default of a view, or one that is no value of the scalar's type
     - a default that reads an argument
     - parameters whose defaults form a cycle
     - in the body, a literal (`arith.constant dense<...>`) of an unbound tile, which binding could not convert
@@ -54,7 +56,8 @@ def Tile_KernelOp : Tile_Op<"kernel", [
     DenseBoolArrayAttr:$arg_optional,
     ArrayAttr:$grid_names,
     ArrayAttr:$grid,
-    OptionalAttr<DictionaryAttr>:$bindings);
+    OptionalAttr<DictionaryAttr>:$bindings,
+    OptionalAttr<DictionaryAttr>:$arg_defaults);
   let regions = (region SizedRegion<1>:$body);
   let hasCustomAssemblyFormat = 1;
   let hasVerifier = 1;
@@ -99,7 +102,8 @@ def Tile_ProgramOp : Tile_Op<"program", [
     ArrayAttr:$constraints,
     ArrayAttr:$arg_names,
     DenseBoolArrayAttr:$arg_optional,
-    OptionalAttr<DictionaryAttr>:$bindings);
+    OptionalAttr<DictionaryAttr>:$bindings,
+    OptionalAttr<DictionaryAttr>:$arg_defaults);
   let regions = (region SizedRegion<1>:$body);
   let hasCustomAssemblyFormat = 1;
   let hasVerifier = 1;
@@ -140,7 +144,8 @@ def Tile_LaunchOp : Tile_Op<"launch", [
   let summary = "launch of a kernel by a program";
   let description = [{
     Passes arguments by position. A parameter of the kernel takes, in this order: the value of the
-    `with` clause, the value of the program's parameter of the same name, its own default.
+    `with` clause, the value of the program's parameter of the same name, its own default. A derived
+    parameter is computed in the kernel.
     `when` skips the launch where the condition does not hold.
 
     Preconditions: every parameter of the kernel gets a value.
@@ -157,7 +162,7 @@ def Tile_LaunchOp : Tile_Op<"launch", [
     - a callee that is not a kernel of the module
     - a number of arguments, or a rank or kind of one, that differs from the kernel's
     - an argument that may be absent for a kernel's argument that may not
-    - a `with` clause that names no parameter of the kernel
+    - a `with` clause that names no parameter of the kernel, or a derived one
     - an expression that names no parameter of the program
   }];
   let arguments = (ins

@@ -13,7 +13,7 @@ namespace tilewright::tile {
 mlir::ParseResult parseExprText(mlir::AsmParser &parser, ExprAttr &expr);
 void printExprText(llvm::raw_ostream &os, ExprAttr expr);
 
-/// `NAME: kind (in [value, ...])? (= default)?`
+/// `let? NAME: kind (in [value, ...])? (= default)?`
 mlir::ParseResult parseParamDecl(mlir::AsmParser &parser, ParamDeclAttr &decl);
 void printParamDecl(llvm::raw_ostream &os, ParamDeclAttr decl);
 

@@ -46,6 +46,9 @@ llvm::Expected<runtime::Expr> toExpr(tile::ExprAttr expr) {
     return Expr::name(expr.getName().str());
   case tile::ExprKind::Dim:
     return Expr::dim(expr.getName().str(), expr.getValue());
+  case tile::ExprKind::Float:
+    return failure("a bundle holds no numbers that are no integers, but got '" +
+                   llvm::Twine(tile::toString(expr)) + "'");
   case tile::ExprKind::Call:
     break;
   }

@@ -143,7 +143,7 @@ LogicalResult checkNames(Operation *entry) {
 /// "cpu"`.
 void bindTarget(Operation *entry, TilePipelineOptions &options) {
   tile::ParamDeclAttr param = tile::Signature(entry).findParam("TARGET");
-  if (!param || param.getKind() != tile::ParamKind::Enum)
+  if (!param || param.getKind() != tile::ParamKind::Enum || param.getDerived())
     return;
   auto isTarget = [](const auto &pair) { return pair.first == "TARGET"; };
   auto value = tile::ExprAttr::getEnum(entry->getContext(), options.target);
@@ -192,7 +192,7 @@ llvm::SmallVector<ArgumentInfo> getArguments(Operation *entry) {
     collectReached(module, entry, reached);
   for (auto capture : module.getOps<tile::CaptureOp>())
     if (isBound || reached.contains(capture))
-      arguments.push_back({capture.getSymName().str(), capture.getType(), false, true});
+      arguments.push_back({capture.getSymName().str(), capture.getType(), false, true, nullptr});
   return arguments;
 }
 

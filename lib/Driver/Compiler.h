@@ -54,6 +54,8 @@ struct ArgumentInfo {
   mlir::Type type;         ///< a tile::ViewType or a scalar
   bool isOptional = false; ///< may be left out; views only
   bool isCapture = false;  ///< read by scalar functions through its name; read-only
+  mlir::Attribute byDefault = nullptr; ///< of a scalar that may be left out
+  bool isWritten = false;              ///< a view that the entry stores or adds to
 };
 
 /// The arguments of a kernel or program in order, then the captures that it reaches, in the order

@@ -5,6 +5,7 @@
 #include "lib/Driver/DeviceRun.h"
 
 #include "lib/Driver/ToolSupport.h"
+#include "lib/Interpreter/EntryRun.h"
 #include "lib/Interpreter/Simulator/Simulate.h"
 
 #include "mlir/IR/SymbolTable.h"
@@ -67,12 +68,14 @@ struct CudaRun : DeviceRun {
 };
 
 struct SimulatorRun : DeviceRun {
-  SimulatorRun(mlir::OwningOpRef<mlir::ModuleOp> module, llvm::StringRef entry, uint64_t seed)
-      : module(std::move(module)), entry(entry.str()) {
+  SimulatorRun(mlir::OwningOpRef<mlir::ModuleOp> module, mlir::Operation *bound, uint64_t seed)
+      : module(std::move(module)), bound(bound), entry(nameOf(bound).str()) {
     options.seed = seed;
   }
   llvm::Expected<double> run(const llvm::StringMap<Argument> &arguments) override {
     mlir::LogicalResult result = mlir::failure();
+    if (mlir::failed(interpreter::checkEntry(bound, arguments, options.smCount)))
+      return failure("the simulation failed");
     double seconds = timeOf([&] { result = simulate(*module, entry, arguments, options); });
     if (mlir::failed(result))
       return failure("the simulation failed");
@@ -80,6 +83,7 @@ struct SimulatorRun : DeviceRun {
   }
 
   mlir::OwningOpRef<mlir::ModuleOp> module; ///< mapped
+  mlir::Operation *bound; ///< not mapped: its constraints are not in `module`
   std::string entry;
   SimulationOptions options;
 };
@@ -122,7 +126,7 @@ DeviceRun::create(const DeviceName &name, mlir::Operation *entry, const DeviceRu
     mlir::OwningOpRef<mlir::ModuleOp> copy = llvm::cast<mlir::ModuleOp>(module->clone());
     if (mlir::failed(mapToGpu(*copy, gpu)))
       return failure("mapping onto " + gpu.target + " failed");
-    return std::make_unique<SimulatorRun>(std::move(copy), nameOf(entry), options.seed);
+    return std::make_unique<SimulatorRun>(std::move(copy), entry, options.seed);
   }
   llvm::Expected<std::unique_ptr<GpuDevice>> device = GpuDevice::open(name.ordinal);
   if (!device)

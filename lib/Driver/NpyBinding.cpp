@@ -5,6 +5,7 @@
 #include "lib/Driver/NpyBinding.h"
 
 #include "dialect/Tile/Tile.h"
+#include "lib/Interpreter/Arguments.h"
 #include "lib/Npy/Npy.h"
 
 #include "mlir/IR/BuiltinTypes.h"
@@ -262,9 +263,13 @@ llvm::Expected<NpyBinding> NpyBinding::create(llvm::ArrayRef<ArgumentInfo> argum
     if (!strides.try_emplace(entry.name, entry.strides).second)
       return failure("strides of '" + entry.name + "' are given twice");
   }
-  for (const ArgumentInfo &argument : arguments)
-    if (!argument.isOptional && !given.contains(argument.name))
+  for (const ArgumentInfo &argument : arguments) {
+    if (argument.isOptional || given.contains(argument.name))
+      continue;
+    if (!argument.byDefault)
       return missing(argument);
+    binding.arguments[argument.name] = interpreter::fromDefault(argument.byDefault);
+  }
 
   for (auto [scalar, argument] : llvm::zip_equal(request.scalars, scalarTargets))
     if (llvm::Error error = binding.bindScalar(*argument, scalar.value))

@@ -81,8 +81,8 @@ LogicalResult bindScalar(const Declaration &declared, const Argument &argument, 
   if (isFloat(bound.type)) {
     double value = integer ? static_cast<double>(*integer) : std::get<double>(argument);
     Storage storage = storageOf(bound.type, f64);
-    bound.scalar =
-        Scalar::fromFloat(f64 ? value : numeric::roundToType(value, bound.type), storage);
+    bound.number = f64 ? value : numeric::roundToType(value, bound.type);
+    bound.scalar = Scalar::fromFloat(bound.number, storage);
     error.abandon();
     return success();
   }
@@ -143,6 +143,12 @@ LogicalResult checkExtents(Operation *reportAt, StringRef name, tile::ViewType t
   return success();
 }
 
+Argument fromDefault(Attribute value) {
+  if (auto number = dyn_cast<FloatAttr>(value))
+    return number.getValueAsDouble();
+  return static_cast<int64_t>(cast<IntegerAttr>(value).getValue().getZExtValue());
+}
+
 FailureOr<BoundArguments> bindArguments(Operation *entry,
                                         const llvm::StringMap<Argument> &arguments, bool f64) {
   tile::Signature signature(entry);
@@ -155,9 +161,13 @@ FailureOr<BoundArguments> bindArguments(Operation *entry,
   };
   for (auto [i, attribute] : llvm::enumerate(signature.argNames)) {
     StringRef name = cast<StringAttr>(attribute).getValue();
+    const Argument *given = find(name);
+    std::optional<Argument> value;
+    if (Attribute byDefault = given ? Attribute() : signature.getArgDefault(name))
+      given = &value.emplace(fromDefault(byDefault));
     FailureOr<BoundArgument> argument = bind({entry, ("argument '" + name + "'").str(),
                                               signature.getArgType(i), signature.argOptional[i]},
-                                             find(name), f64);
+                                             given, f64);
     if (failed(argument))
       return failure();
     bound.arguments.push_back(*argument);

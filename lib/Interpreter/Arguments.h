@@ -17,6 +17,7 @@ struct BoundArgument {
   bool isAbsent = false; ///< an optional view that was left out: all extents are zero
   View view;
   Scalar scalar;
+  double number = 0; ///< the same, of a float
   ElementType type = ElementType::F32; ///< as declared
 };
 
@@ -24,6 +25,9 @@ struct BoundArguments {
   llvm::SmallVector<BoundArgument, 8> arguments; ///< in order of declaration
   llvm::StringMap<BoundArgument> captures;
 };
+
+/// The value of a scalar that its caller left out, from tile::Signature::getArgDefault.
+Argument fromDefault(mlir::Attribute value);
 
 /// Checks and binds the arguments of a kernel or program and the captures of its module.
 mlir::FailureOr<BoundArguments> bindArguments(mlir::Operation *entry,

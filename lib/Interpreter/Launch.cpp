@@ -24,9 +24,11 @@ tile::ExprEnvironment environmentOf(Operation *op, ArrayRef<BoundArgument> argum
   MLIRContext *context = op->getContext();
   environment.name = [=](StringRef name) -> tile::ExprAttr {
     int position = signature.findArg(name);
-    if (position < 0 || arguments[position].isView || isFloat(arguments[position].type))
+    if (position < 0 || arguments[position].isView)
       return nullptr;
     const BoundArgument &argument = arguments[position];
+    if (isFloat(argument.type))
+      return tile::ExprAttr::getFloat(context, argument.number);
     int64_t value = argument.scalar.toInt(storageOf(argument.type));
     return argument.type == ElementType::I1 ? tile::ExprAttr::getFlag(context, value)
                                             : tile::ExprAttr::getInt(context, value);

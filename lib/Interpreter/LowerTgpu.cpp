@@ -233,7 +233,7 @@ void tilewright::unwrapTgpuKernels(ModuleOp module) {
     auto plain = tile::KernelOp::create(
         b, kernel.getLoc(), kernel.getSymNameAttr(), b.getArrayAttr({}), b.getArrayAttr({}),
         kernel.getArgNamesAttr(), kernel.getArgOptionalAttr(), kernel.getGridNamesAttr(),
-        kernel.getGridAttr(), kernel.getBindingsAttr());
+        kernel.getGridAttr(), kernel.getBindingsAttr(), /*arg_defaults=*/nullptr);
     plain->setAttr("tgpu.warps", kernel.getWarpsAttr());
     if (IntegerAttr bytes = kernel.getSharedBytesAttr())
       plain->setAttr("tgpu.shared_bytes", bytes);

@@ -179,6 +179,7 @@ Value KernelEmitter::emitExpr(tile::ExprAttr expr) {
     return constant(b.getBoolAttr(expr.getValue()));
   case tile::ExprKind::Enum:
   case tile::ExprKind::Type:
+  case tile::ExprKind::Float:
     return fail("'" + expr.getName() + "' must have been folded before code is generated");
   case tile::ExprKind::Name:
   case tile::ExprKind::Dim: {

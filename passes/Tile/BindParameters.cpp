@@ -120,7 +120,8 @@ FailureOr<llvm::StringMap<ExprAttr>> tilewright::parseBindings(const Signature &
   llvm::StringMap<ExprAttr> values;
   SmallVector<StringRef> names;
   for (auto decl : signature.params.getAsRange<ParamDeclAttr>())
-    names.push_back(decl.getName());
+    if (!decl.getDerived())
+      names.push_back(decl.getName());
 
   for (StringRef assignment : assignments) {
     auto [name, text] = assignment.split('=');
@@ -132,6 +133,10 @@ FailureOr<llvm::StringMap<ExprAttr>> tilewright::parseBindings(const Signature &
       return op->emitError() << describe(op) << " has no parameter '" << name << "'"
                              << suggest(name, names, all);
     }
+    if (decl.getDerived())
+      return op->emitError("parameter '")
+             << name << "' of " << describe(op) << " must not be bound: it is derived, "
+             << tile::toString(decl);
     ExprAttr value = parseValue(op->getContext(), decl.getKind(), text);
     if (!value)
       return op->emitError("parameter '")

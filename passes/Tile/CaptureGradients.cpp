@@ -199,7 +199,8 @@ ProgramRewriter::makeEntryKernel(StringRef prefix, CaptureOp capture, TypeRange 
   ArrayAttr none = b.getArrayAttr({});
   known = KernelOp::create(b, capture.getLoc(), b.getStringAttr(name), none, none,
                            b.getArrayAttr(argNames), b.getDenseBoolArrayAttr(optional),
-                           b.getArrayAttr(gridNames), b.getArrayAttr(grid), DictionaryAttr());
+                           b.getArrayAttr(gridNames), b.getArrayAttr(grid), DictionaryAttr(),
+                           DictionaryAttr());
   gradients.getSymbols().insert(known);
   Block &body = known.getBody().emplaceBlock();
   for (Type type : arguments)

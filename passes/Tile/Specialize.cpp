@@ -311,7 +311,7 @@ LogicalResult Specializer::specializeLaunch(LaunchOp launch, const Signature &pr
   Signature signature(kernel);
   llvm::StringMap<ExprAttr> given;
   for (auto decl : signature.params.getAsRange<ParamDeclAttr>())
-    if (ExprAttr value = bindings.lookup(decl.getName()))
+    if (ExprAttr value = decl.getDerived() ? ExprAttr() : bindings.lookup(decl.getName()))
       given[decl.getName()] = value;
   for (auto [name, expr] : llvm::zip(launch.getWithNames().getAsRange<StringAttr>(),
                                      launch.getWithValues().getAsRange<ExprAttr>())) {

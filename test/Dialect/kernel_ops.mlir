@@ -41,6 +41,26 @@ tile.kernel @everything
   %sum = arith.addi %block, %n : i32
 }
 
+// A derived parameter, defaults of scalars, and what constraints ask of floats.
+// CHECK-LABEL: tile.kernel @derived
+// CHECK-NEXT: params(D: int, let DP: int = ceildiv(D, 8) * 8, let MODE: enum in ["a", "b"] = "a")
+// CHECK-NEXT: require(finite(scale), p >= 0, p < 1, p == scale, ne(p, D))
+// CHECK-NEXT: (%p: f32 = 5.000000e-01, %scale: f32, %n: i32 = -1, %seed: i64 = 5000000000, %on: i1 = true)
+tile.kernel @derived
+    params(D: int, let DP: int = ceildiv(D, 8) * 8, let MODE: enum in ["a", "b"] = "a")
+    require(finite(scale), p >= 0, p < 1, p == scale, ne(p, D))
+    (%p: f32 = 0.5, %scale: f32, %n: i32 = -1, %seed: i64 = 5000000000, %on: i1 = true)
+    grid(%i = 1) {}
+
+// CHECK: #tile.param_decl<let ACC: type = accumulator(T)>
+func.func private @declaration() attributes {a = #tile.param_decl<let ACC: type = accumulator(T)>}
+
+// What another file may replace.
+// CHECK: func.func @replaceable() attributes {tile.replaceable}
+func.func @replaceable() attributes {tile.replaceable} {
+  return
+}
+
 // A bound kernel carries the values of its parameters; further attributes stay.
 // CHECK-LABEL: tile.kernel @bound
 // CHECK: grid(%i = ceildiv(dim(x, 0), 128)) attributes {bindings = {BLOCK = 128 : i64, T = f16}, note = "kept"} {

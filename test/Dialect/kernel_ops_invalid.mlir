@@ -335,3 +335,87 @@ tile.kernel @isolated (%x: !tile.view<[?], f32>) grid(%i = 1) {
   // expected-error @+1 {{using value defined outside the region}}
   %0 = tile.at %x[%outside] : !tile.view<[?], f32>
 }
+
+// -----
+
+// Derived parameters.
+// expected-error @+1 {{derived parameter 'DP' must have a value: let DP: int = ...}}
+tile.kernel @without_value params(D: int, let DP: int) () grid(%i = 1) {}
+
+// -----
+
+// expected-error @+1 {{the default of parameter 'DP' may read parameters only, but got the argument 'n'}}
+tile.kernel @derived_from_argument params(let DP: int = n) (%n: i32) grid(%i = 1) {}
+
+// -----
+
+// expected-error @+1 {{defaults of parameters form a cycle: A -> B -> A}}
+tile.kernel @derived_cycle params(let A: int = B, let B: int = A) () grid(%i = 1) {}
+
+// -----
+
+// Defaults of scalars.
+// expected-error @+1 {{only scalars may have a default, but argument 'x' is of type '!tile.view<[?], f32>'}}
+tile.kernel @view_with_default (%x: !tile.view<[?], f32> = 1) grid(%i = 1) {}
+
+// -----
+
+// expected-error @+1 {{the default of argument 'n' must be an i32, but got 2147483648 : i64}}
+tile.kernel @wide_default (%n: i32 = 2147483648) grid(%i = 1) {}
+
+// -----
+
+// expected-error @+1 {{the default of argument 'n' must be an i32, but got true}}
+tile.kernel @flag_as_number (%n: i32 = true) grid(%i = 1) {}
+
+// -----
+
+// expected-error @+1 {{the default of argument 'on' must be true or false, but got 1 : i64}}
+tile.kernel @number_as_flag (%on: i1 = 1) grid(%i = 1) {}
+
+// -----
+
+// expected-error @+1 {{expected floating point literal}}
+tile.kernel @word_as_float (%scale: f32 = one) grid(%i = 1) {}
+
+// -----
+
+// Floats in constraints.
+// expected-error @+1 {{a constraint applies '+' to a value of kind float; it takes kind int}}
+tile.kernel @sum_of_floats require(p + 1 < 2) (%p: f32) grid(%i = 1) {}
+
+// -----
+
+// expected-error @+1 {{a constraint applies 'finite' to a value of kind int; it takes kind float}}
+tile.kernel @finite_integer require(finite(n)) (%n: i32) grid(%i = 1) {}
+
+// -----
+
+// expected-error @+1 {{a constraint applies '==' to values of different kinds, float and flag}}
+tile.kernel @float_and_flag require(p == true) (%p: f32) grid(%i = 1) {}
+
+// -----
+
+// expected-error @+1 {{a constraint must be of kind flag, but got kind float}}
+tile.kernel @float_as_constraint require(p) (%p: f32) grid(%i = 1) {}
+
+// -----
+
+// expected-error @+1 {{'finite' takes 1 operands, but got 2}}
+tile.kernel @finite_of_two require(finite(p, p)) (%p: f32) grid(%i = 1) {}
+
+// -----
+
+// What another file may replace.
+// expected-error @+1 {{'tile.replaceable' must be on a function, without a value, but got unit on tile.capture}}
+tile.capture @x {tile.replaceable} : f32
+
+// -----
+
+// expected-error @+1 {{'tile.replaceable' must be on a function, without a value, but got true on func.func}}
+func.func private @f() attributes {tile.replaceable = true}
+
+// -----
+
+// expected-error @+1 {{has the attribute 'tile.replacable', but of the tile dialect there is only 'tile.replaceable'}}
+func.func private @f() attributes {tile.replacable}

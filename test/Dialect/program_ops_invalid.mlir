@@ -148,6 +148,14 @@ tile.program @unknown_in_with () {
 
 // -----
 
+tile.kernel @k params(let A: int = 2) () grid(%i = 1) {}
+tile.program @derived_in_with () {
+  // expected-error @+1 {{binds 'A' of kernel @k, which is derived: it has the value that the kernel declares by let}}
+  tile.launch @k() with (A = 1)
+}
+
+// -----
+
 tile.kernel @k params(A: int) () grid(%i = 1) {}
 tile.program @value_of_unknown params(C: int) () {
   // expected-error @+1 {{the value of 'A' names 'B', which is no parameter of @value_of_unknown}}

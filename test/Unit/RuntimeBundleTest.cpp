@@ -315,7 +315,8 @@ protected:
     specs = {ArgumentSpec::view("q", ElementType::F32, {-1, -1}),
              ArgumentSpec::scalar("n", ElementType::I64),
              ArgumentSpec::scalar("on", ElementType::I1),
-             ArgumentSpec::view("absent", ElementType::F32, {-1}, true)};
+             ArgumentSpec::view("absent", ElementType::F32, {-1}, true),
+             ArgumentSpec::scalar("p", ElementType::F32), ArgumentSpec::scalar("w", ElementType::F64)};
   }
   Expr parse(const std::string &text) {
     Expected<Json> json = Json::parse(text);
@@ -326,7 +327,7 @@ protected:
     EXPECT_OK(expr->resolve({{"BLOCK", Expr::integer(64)},
                              {"T", Expr::symbol(Expr::Kind::Type, "bf16")},
                              {"CAUSAL", Expr::symbol(Expr::Kind::Enum, "top_left")}},
-                            specs, "kernel 'k'"));
+                            specs, "kernel 'k'", /*isCondition=*/true));
     return *expr;
   }
   int64_t integer(const std::string &text) {
@@ -347,7 +348,8 @@ protected:
   std::vector<ArgumentSpec> specs;
   Arguments arguments = {Argument::dense(16, ElementType::F32, {300, 7}),
                          Argument::scalar(std::numeric_limits<int64_t>::min()),
-                         Argument::scalar(true), Argument::absent()};
+                         Argument::scalar(true), Argument::absent(), Argument::scalar(0.5f),
+                         Argument::scalar(-std::numeric_limits<double>::infinity())};
   ExprInputs inputs{arguments.data(), 132};
 };
 
@@ -371,6 +373,10 @@ TEST_F(RuntimeExpr, Evaluates) {
   EXPECT_TRUE(flag(R"(["or",true,["<",["floordiv",1,0],1]])"));
   EXPECT_FALSE(flag(R"(["and",false,["<",["floordiv",1,0],1]])"));
   EXPECT_TRUE(flag(R"(["and",["<=",1,1],["and",[">=",1,1],["not",[">",1,1]]]])"));
+  EXPECT_TRUE(flag(R"(["and",[">=",["name","p"],0],["<",["name","p"],1]])"));
+  EXPECT_FALSE(flag(R"(["<",1,["name","p"]])"));
+  EXPECT_TRUE(flag(R"(["and",["<=",["name","w"],["name","p"]],["ne",["name","p"],1]])"));
+  EXPECT_TRUE(flag(R"(["and",["finite",["name","p"]],["not",["finite",["name","w"]]]])"));
 }
 
 TEST_F(RuntimeExpr, ReportsWhatHasNoValue) {
@@ -384,6 +390,9 @@ TEST_F(RuntimeExpr, ReportsWhatHasNoValue) {
   EXPECT_EQ(failure(R"(["+",true,1])"), "operands of '+' must be integers in '(true + 1)'");
   EXPECT_EQ(failure(R"(["not",1])"), "operands of 'not' must be flags in 'not(1)'");
   EXPECT_EQ(failure(R"(["bits",1])"), "operands of 'bits' must be types in 'bits(1)'");
+  EXPECT_EQ(failure(R"(["+",["name","p"],1])"), "operands of '+' must be integers in '(p + 1)'");
+  EXPECT_EQ(failure(R"(["finite",1])"), "operands of 'finite' must be floats in 'finite(1)'");
+  EXPECT_EQ(failure(R"(["name","p"])"), "'p' must be an integer");
   EXPECT_EQ(failure(R"(["==",["enum","a"],1])"),
             "operands of '==' must be of one kind in '(\"a\" == 1)'");
   EXPECT_EQ(failure(R"(["select",1,2,3])"),

@@ -38,6 +38,7 @@ int tilewrightCheckFromC(const void *bytes, size_t size) {
   desc.causal = TILEWRIGHT_CAUSAL_TOP_LEFT;
   desc.head_dim = 64;
   args.struct_size = sizeof(args);
+  args.window_left = args.window_right = -1;
   args.q = args.k = args.v = args.o = &view;
   args.scale = 0.125f;
   args.captures = &capture;

@@ -95,6 +95,23 @@ TEST_F(Attention, Runs) {
   EXPECT_EQ(fake().launches.at(1).grid[0], 3u * 20000 * 8);
 }
 
+TEST_F(Attention, TakesNoWindowWithoutAPlanForIt) {
+  Argument slopes = Argument::dense(0x40000, ElementType::F32, {8});
+  AttentionForwardArguments arguments = attentionArguments(slopes);
+  uint64_t bytes = 0;
+  Expected<AttentionForward> plan = create(attentionBundle(), describe());
+  ASSERT_TRUE(plan.ok()) << plan.status().message();
+  EXPECT_OK(plan->workspaceSize(arguments, 0, bytes));
+  for (auto [left, right] : {std::pair(3, -1), std::pair(-1, 0), std::pair(0, 0)}) {
+    arguments.windowLeft = left;
+    arguments.windowRight = right;
+    EXPECT_FAILURE(plan->workspaceSize(arguments, 0, bytes), Code::InvalidArgument,
+                   "the window of attention must be -1 and -1, since it was planned without one, "
+                   "but got " + std::to_string(left) + " and " + std::to_string(right) +
+                       "; set has_window in the description");
+  }
+}
+
 TEST_F(Attention, NamesTheCommandForWhatIsMissing) {
   AttentionForwardDesc desc = describe();
   desc.headDim = 96;
