@@ -124,8 +124,27 @@ Status tilewright::runtime::writeFileAtomically(const std::string &path, std::st
   return Status::success();
 }
 
+Status tilewright::runtime::checkEntry(const KernelSpec &kernel, CodeSpec::Kind kind,
+                                       std::string_view code) {
+  std::string found;
+  if (kind == CodeSpec::Kind::Cubin) {
+    if (hasCubinName(code, kernel.entry))
+      return Status::success();
+  } else {
+    for (std::string_view entry : listPtxEntries(code)) {
+      if (entry == kernel.entry)
+        return Status::success();
+      found += (found.empty() ? "" : ", ") + std::string(entry);
+    }
+    found = ", but got " + (found.empty() ? "none" : found);
+  }
+  return Status::failure(Code::BadBundle, "must have the entry '" + kernel.entry +
+                                              "' of kernel '" + kernel.name + "' in its code" +
+                                              found);
+}
+
 Expected<std::shared_ptr<const Bundle>> Bundle::open(const std::string &path) {
-  Expected<std::string> bytes = readFile(path);
+  Expected<std::string> bytes = readFile(path, magic);
   if (!bytes)
     return bytes.status();
   return fromBytes(std::move(*bytes), path);
@@ -188,6 +207,8 @@ Expected<std::shared_ptr<const Bundle>> Bundle::fromBytes(std::string bytes,
       std::string_view blob = bundle->blobs[code.blob];
       if (code.kind == CodeSpec::Kind::Ptx && (blob.empty() || blob.back() != '\0'))
         return bad("is corrupt: the PTX of kernel '" + kernel.name + "' does not end with a NUL");
+      if (Status status = checkEntry(kernel, code.kind, blob); !status)
+        return bad(status.message());
     }
   return std::shared_ptr<const Bundle>(std::move(bundle));
 }

@@ -192,6 +192,11 @@ Status Operation::checkSupport(const Target &target) const {
   device.major = target.major;
   device.minor = target.minor;
   std::string capability = std::to_string(target.major) + "." + std::to_string(target.minor);
+  if (target.major < 8) // no bundle could serve it
+    return Status::failure(Code::Unsupported, std::string(impl->kind()) + " '" + impl->name +
+                                                  "' needs compute capability 8.0 or newer, but "
+                                                  "this is " +
+                                                  capability);
   for (const Step &step : impl->steps) {
     std::string reason;
     bool isServed = false;

@@ -78,6 +78,9 @@ static llvm::Error makeCode(runtime::BundleWriter &bundle, ModuleOp module, cons
         {runtime::CodeSpec::Kind::Cubin, *arch, 0, bundle.addCubin(std::move(assembly->cubin))});
   }
   for (runtime::KernelSpec &kernel : kernels) {
+    runtime::Status entry = runtime::checkEntry(kernel, runtime::CodeSpec::Kind::Ptx, *ptx);
+    if (!entry)
+      return llvm::createStringError("a bundle " + entry.message());
     kernel.codes = codes;
     kernel.staticSharedBytes = getStaticSharedBytes(*ptx, kernel.entry);
   }

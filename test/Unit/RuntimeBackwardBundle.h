@@ -37,7 +37,7 @@ inline BundleWriter backwardBundle() {
   ArgumentSpec dSlopes = ArgumentSpec::view("d_slopes", ElementType::F32, {-1}, true);
   ArgumentSpec scale = ArgumentSpec::scalar("scale", ElementType::F32);
   BundleWriter writer;
-  writer.addPtx(".version 8.0");
+  writer.addPtx(".version 8.0\n.entry delta() .entry keys() .entry convert()");
   writer.manifest.source = "kernels/attention_backward.mlir";
   writer.manifest.kernels = {
       kernelOf("delta", {array("o"), array("do"), rows("dlse", true), rows("delta")}, "o"),

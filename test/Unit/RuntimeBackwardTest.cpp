@@ -112,9 +112,17 @@ TEST_F(Backward, NamesTheCommandForWhatIsMissing) {
                  "'test.twb' has no kernel or program 'attention_forward'");
   desc = AttentionBackwardDesc();
   Expected<AttentionBackward> plan = create(backwardBundle());
-  EXPECT_FAILURE(plan->checkSupport({7, 5, 0}), Code::MissingVariant,
-                 "no variant of kernel 'delta' runs on compute capability 7.5: that of entry "
-                 "'delta' is for sm_80; make it with: tilewrightc kernels/attention_backward.mlir "
+  for (auto [major, minor] : {std::pair(7, 5), std::pair(7, 0), std::pair(0, 0)})
+    EXPECT_FAILURE(plan->checkSupport({major, minor, 0}), Code::Unsupported,
+                   "program 'attention_backward' needs compute capability 8.0 or newer, but this "
+                   "is " + std::to_string(major) + "." + std::to_string(minor));
+  BundleWriter exact = backwardBundle();
+  for (KernelSpec &kernel : exact.manifest.kernels)
+    kernel.codes[0].arch = *Arch::parse("sm_90a");
+  plan = create(exact);
+  EXPECT_FAILURE(plan->checkSupport({8, 6, 0}), Code::MissingVariant,
+                 "no variant of kernel 'delta' runs on compute capability 8.6: that of entry "
+                 "'delta' is for sm_90a; make it with: tilewrightc kernels/attention_backward.mlir "
                  "--program=attention_backward --param=D=64 --param=DV=64 --param=T=bf16 "
                  "--param=CAUSAL=none --param=WINDOW=false --param=DETERMINISTIC=false "
                  "--target=sm_80 --emit=bundle -o FILE");

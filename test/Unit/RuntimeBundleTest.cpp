@@ -7,8 +7,10 @@
 #include "runtime/Checksum.h"
 
 #include <cstdio>
+#include <fstream>
 #include <limits>
 #include <sys/stat.h>
+#include <unistd.h>
 
 using namespace tilewright;
 using namespace tilewright::runtime;
@@ -31,9 +33,10 @@ std::string fileWith(const std::string &manifest) {
   uint32_t numBlobs = 1;
   std::memcpy(&file[40], &numBlobs, 4);
   put(32, manifest.size());
-  file += std::string("\4\0\0\0\0\0\0\0", 8) + manifest;
+  static_assert(sizeof(scalePtx) < 128);
+  file += std::string(1, char(sizeof(scalePtx))) + std::string(7, '\0') + manifest;
   file.resize((file.size() + 15) / 16 * 16, '\0');
-  file += std::string("ptx\0", 4);
+  file += std::string(scalePtx, sizeof(scalePtx));
   put(16, file.size());
   return sealed(file);
 }
@@ -43,7 +46,8 @@ Status statusOf(const std::string &file) { return Bundle::fromBytes(file, "b").s
 TEST(RuntimeBundle, ComesBackAsItWasWritten) {
   BundleWriter writer = scaleBundle();
   KernelSpec &kernel = writer.manifest.kernels[0];
-  kernel.codes.push_back({CodeSpec::Kind::Cubin, *Arch::parse("sm_90a"), 0, writer.addCubin("c")});
+  const std::string cubin("\0scale_bf16_64\0", 15);
+  kernel.codes.push_back({CodeSpec::Kind::Cubin, *Arch::parse("sm_90a"), 0, writer.addCubin(cubin)});
   kernel.cluster = {2, 1, 1};
   kernel.tensorMaps = {{0, {64, 64}, Swizzle::B128, /*isStored=*/true}};
   kernel.requirements = {{1, 16, true}};
@@ -58,12 +62,12 @@ TEST(RuntimeBundle, ComesBackAsItWasWritten) {
   launch.condition = Expr::flag(true);
   program.launches = {launch};
   writer.manifest.programs = {program};
-  EXPECT_EQ(writer.addPtx(".version 8.0"), 0u) << "equal blobs are kept once";
+  EXPECT_EQ(writer.addPtx(scalePtx), 0u) << "equal blobs are kept once";
 
   std::shared_ptr<const Bundle> bundle = read(writer);
   EXPECT_EQ(bundle->manifest().toJson().write(), writer.manifest.toJson().write());
-  EXPECT_EQ(bundle->blob(0), std::string_view(".version 8.0\0", 13));
-  EXPECT_EQ(bundle->blob(1), "c");
+  EXPECT_EQ(bundle->blob(0), std::string_view(scalePtx, sizeof(scalePtx)));
+  EXPECT_EQ(bundle->blob(1), cubin);
   const KernelSpec &read = bundle->manifest().kernels[0];
   EXPECT_TRUE(read.tensorMaps[0].isStored);
   EXPECT_EQ(read.layout.params.size(), 16u);
@@ -108,6 +112,23 @@ TEST(RuntimeBundle, RefusesDamagedFiles) {
   other[other.size() - 1] = 'x';
   EXPECT_FAILURE(statusOf(sealed(other)), Code::BadBundle,
                  "'b' is corrupt: the PTX of kernel 'scale' does not end with a NUL");
+  auto withCode = [](const char *ptx) {
+    BundleWriter writer;
+    writer.addPtx(ptx);
+    writer.manifest = scaleBundle().manifest;
+    return statusOf(*writer.bytes());
+  };
+  EXPECT_FAILURE(withCode(".version 8.0"), Code::BadBundle,
+                 "'b' must have the entry 'scale_bf16_64' of kernel 'scale' in its code, but got none");
+  EXPECT_FAILURE(withCode(".entry scale_bf16() .visible .entry\nother ("), Code::BadBundle,
+                 "'b' must have the entry 'scale_bf16_64' of kernel 'scale' in its code, but got "
+                 "scale_bf16, other");
+  BundleWriter cubin;
+  cubin.addCubin("scale_bf16_64");
+  cubin.manifest = scaleBundle().manifest;
+  cubin.manifest.kernels[0].codes[0].kind = CodeSpec::Kind::Cubin;
+  EXPECT_FAILURE(statusOf(*cubin.bytes()), Code::BadBundle,
+                 "'b' must have the entry 'scale_bf16_64' of kernel 'scale' in its code");
   // One bit anywhere.
   for (size_t i = 0; i < file.size(); ++i) {
     other = file;
@@ -116,6 +137,14 @@ TEST(RuntimeBundle, RefusesDamagedFiles) {
   }
   EXPECT_FAILURE(Bundle::open("/nonexistent/x.twb").status(), Code::Io,
                  "cannot open '/nonexistent/x.twb': No such file or directory");
+  EXPECT_FAILURE(Bundle::open("/dev/zero").status(), Code::BadBundle,
+                 "'/dev/zero' is not a bundle of Tilewright");
+  std::string sparse = ::testing::TempDir() + "/runtime-bundle-sparse.twb";
+  std::ofstream(sparse, std::ios::binary) << "TWBUNDLE";
+  ASSERT_EQ(truncate(sparse.c_str(), int64_t(3) << 30), 0);
+  EXPECT_FAILURE(Bundle::open(sparse).status(), Code::Io,
+                 "'" + sparse + "' must have at most 2 GiB, but has more");
+  std::remove(sparse.c_str());
   EXPECT_FAILURE(scaleBundle().write("/nonexistent/x.twb"), Code::Io,
                  "cannot create '/nonexistent/x.twb': No such file or directory");
 }

@@ -45,7 +45,7 @@ BundleWriter attentionBundle() {
                                    *Expr::call("*", {Expr::dim("q", 0), Expr::dim("q", 1)})})};
   kernel.block = {128, 1, 1};
   BundleWriter writer;
-  writer.addPtx(".version 8.0");
+  writer.addPtx(".version 8.0\n.entry attention_forward_0()");
   writer.manifest.source = "kernels/attention_forward.mlir";
   writer.manifest.kernels = {kernel};
   return writer;

@@ -123,7 +123,7 @@ protected:
   }
 
   std::string root, directory;
-  CubinKey key{checksum(".version 8.0\0", 13), 13, 8, 0, 12040};
+  CubinKey key{checksum(scalePtx, sizeof(scalePtx)), sizeof(scalePtx), 8, 0, 12040};
 };
 
 TEST_F(Cache, SavesTheSecondCompilation) {
@@ -201,7 +201,7 @@ TEST_F(Cache, IsNotNeeded) {
   setenv("TILEWRIGHT_CACHE_DIR", "", 1);
   prepare();
   EXPECT_EQ(fake().calls["cuLinkCreate"], 0);
-  EXPECT_EQ(fake().images, std::vector<std::string>{".version 8.0"});
+  EXPECT_EQ(fake().images, std::vector<std::string>{scalePtx});
 }
 
 TEST_F(Cache, MayBeReadOnly) {
@@ -228,13 +228,13 @@ TEST_F(Cache, LoadsPtxWhereTheLinkerFails) {
     fake().failures[call] = 999;
     Expected<Operation> operation = Operation::create(driver, read(scaleBundle()), "scale");
     EXPECT_OK(operation->prepare(0));
-    EXPECT_EQ(fake().images, std::vector<std::string>{".version 8.0"}) << call;
+    EXPECT_EQ(fake().images, std::vector<std::string>{scalePtx}) << call;
     EXPECT_EQ(fake().calls["cuLinkDestroy"], call == std::string("cuLinkCreate") ? 0 : 1);
     EXPECT_FALSE(std::filesystem::exists(file()));
   }
   driver.cuLinkComplete = nullptr;
   prepare();
-  EXPECT_EQ(fake().images, std::vector<std::string>{".version 8.0"});
+  EXPECT_EQ(fake().images, std::vector<std::string>{scalePtx});
 }
 
 TEST_F(Cache, IsFoundThroughTheEnvironment) {

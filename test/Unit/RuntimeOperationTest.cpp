@@ -295,11 +295,8 @@ TEST_F(Operations, RefusesDevicesAndDrivers) {
                  "compute capability 8.0) is 65535");
   fake().major = 7;
   fake().minor = 5;
-  EXPECT_FAILURE(
-      operation.prepare(0), Code::MissingVariant,
-      "no variant of kernel 'scale' runs on compute capability 7.5: that of entry "
-      "'scale_bf16_64' is for sm_80; make it with: tilewrightc scale.mlir --kernel=scale "
-      "--target=sm_80 --emit=bundle -o FILE");
+  EXPECT_FAILURE(operation.prepare(0), Code::Unsupported,
+                 "kernel 'scale' needs compute capability 8.0 or newer, but this is 7.5");
 }
 
 TEST_F(Operations, TakesTheFirstVariantThatFitsTheDevice) {

@@ -336,9 +336,13 @@ inline KernelSpec scaleKernel() {
   return kernel;
 }
 
+/// With the entries of all variants that the tests make.
+constexpr char scalePtx[] = ".version 8.0\n.visible .entry scale_bf16_64()\n.entry fast()\n"
+                            ".entry second()\n.entry mapped()\n.entry plain()";
+
 inline BundleWriter scaleBundle() {
   BundleWriter writer;
-  writer.addPtx(".version 8.0");
+  writer.addPtx(scalePtx);
   writer.manifest.producer = "a test";
   writer.manifest.source = "scale.mlir";
   writer.manifest.kernels = {scaleKernel()};
