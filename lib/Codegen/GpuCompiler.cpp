@@ -26,6 +26,20 @@ std::optional<GpuForm> tilewright::parseGpuForm(llvm::StringRef name) {
 
 bool tilewright::isMapped(ModuleOp module) { return !module.getOps<tgpu::KernelOp>().empty(); }
 
+/// What the roles of sm_90a are told would be ignored on other targets.
+static LogicalResult checkSchedule(ModuleOp module, const GpuOptions &options) {
+  if (options.target == "sm_90a")
+    return success();
+  for (llvm::StringRef entry : options.schedule) {
+    llvm::StringRef key = entry.split('=').first;
+    if (llvm::is_contained({"group", "store_buffers", "load_registers", "compute_registers"}, key))
+      return emitError(module.getLoc())
+             << "schedule: " << key << " is for roles, which only sm_90a has, but the target is "
+             << options.target << "; leave it out or give --target=sm_90a";
+  }
+  return success();
+}
+
 LogicalResult tilewright::mapToGpu(ModuleOp module, const GpuOptions &options) {
   PassManager manager(module.getContext(), ModuleOp::getOperationName());
   dumpPasses(manager);
@@ -38,6 +52,8 @@ LogicalResult tilewright::mapToGpu(ModuleOp module, const GpuOptions &options) {
     manager.addPass(createTgpuVerifySync());
     return manager.run(module);
   }
+  if (failed(checkSchedule(module, options)))
+    return failure();
   TileToTgpuOptions mapping;
   mapping.target = options.target;
   mapping.warps = options.warps;

@@ -7,7 +7,9 @@
 #include "lib/Codegen/Report.h"
 #include "lib/Driver/BindingOptions.h"
 
+#include "mlir/IR/Diagnostics.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Path.h"
 
 using namespace tilewright;
@@ -23,6 +25,27 @@ llvm::Expected<BundleRequest::Params> tilewright::parseVariant(llvm::StringRef t
     params.push_back(std::move(*param));
   }
   return params;
+}
+
+mlir::LogicalResult tilewright::checkMappedOptions(mlir::ModuleOp module,
+                                                   const TilePipelineOptions &options,
+                                                   const GpuOptions &gpu) {
+  llvm::SmallVector<llvm::StringRef> given;
+  if (!options.params.empty())
+    given.push_back("--param");
+  if (!options.with.empty())
+    given.push_back("--with");
+  if (options.fastMath)
+    given.push_back("--fast-math");
+  if (gpu.warps != GpuOptions().warps)
+    given.push_back("--warps");
+  if (!gpu.schedule.empty())
+    given.push_back("--schedule");
+  if (given.empty())
+    return mlir::success();
+  return emitError(module.getLoc())
+         << "a module of tgpu is bound and mapped already, so it cannot take "
+         << llvm::join(given, ", ") << "; edit it, or map the kernel anew";
 }
 
 llvm::Expected<std::string> tilewright::compileBundle(mlir::MLIRContext &context,
@@ -60,6 +83,8 @@ llvm::Expected<std::string> tilewright::compileBundle(mlir::MLIRContext &context
       bool isReady = parsed && isMapped(*parsed);
       if (isReady && targets.size() * variants.size() > 1)
         return llvm::createStringError("a module of tgpu is one variant for one target");
+      if (isReady && mlir::failed(checkMappedOptions(*parsed, options, request.gpu)))
+        return llvm::createStringError("compilation failed");
       modules.push_back(isReady  ? std::move(parsed)
                         : parsed ? compileBuffer(context, source, options, request.kind)
                                  : nullptr);

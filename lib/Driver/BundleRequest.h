@@ -40,6 +40,10 @@ llvm::Expected<BundleRequest::Params> parseVariant(llvm::StringRef text);
 llvm::Expected<std::string> compileBundle(mlir::MLIRContext &context, llvm::MemoryBufferRef source,
                                           const BundleRequest &request);
 
+/// Refuses, by an error at the module, what only a kernel that is not mapped yet can take.
+mlir::LogicalResult checkMappedOptions(mlir::ModuleOp module, const TilePipelineOptions &options,
+                                       const GpuOptions &gpu);
+
 } // namespace tilewright
 
 #endif // TILEWRIGHT_LIB_DRIVER_BUNDLEREQUEST_H

@@ -167,11 +167,37 @@ void collectReached(ModuleOp module, Operation *op, llvm::DenseSet<Operation *> 
   }
 }
 
+/// Whether code below stores or adds to the view, itself or through a part of it.
+bool isWritten(mlir::Value view) {
+  llvm::SmallVector<mlir::Value> views{view};
+  for (size_t i = 0; i < views.size(); ++i)
+    for (mlir::OpOperand &use : views[i].getUses()) {
+      Operation *user = use.getOwner();
+      if (auto part = dyn_cast<tile::SubviewOp>(user)) {
+        views.push_back(part.getResult());
+        continue;
+      }
+      if (auto launch = dyn_cast<tile::LaunchOp>(user)) {
+        auto kernel = SymbolTable::lookupNearestSymbolFrom<tile::KernelOp>(launch,
+                                                                           launch.getKernelAttr());
+        if (kernel)
+          views.push_back(kernel.getArgs()[use.getOperandNumber()]);
+        continue;
+      }
+      auto effects = dyn_cast<MemoryEffectOpInterface>(user);
+      if (effects && effects.getEffectOnValue<MemoryEffects::Write>(views[i]))
+        return true;
+    }
+  return false;
+}
+
 template <typename EntryOp>
 void appendArguments(EntryOp entry, llvm::SmallVectorImpl<ArgumentInfo> &arguments) {
   for (auto [name, optional, value] :
        llvm::zip(entry.getArgNames(), entry.getArgOptional(), entry.getArgs()))
-    arguments.push_back({cast<StringAttr>(name).str(), value.getType(), optional, false});
+    arguments.push_back({cast<StringAttr>(name).str(), value.getType(), optional, false,
+                         tile::Signature(entry).getArgDefault(cast<StringAttr>(name)),
+                         isa<tile::ViewType>(value.getType()) && isWritten(value)});
 }
 
 } // namespace

@@ -12,6 +12,8 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
 #include "llvm/Support/xxhash.h"
 
 #include <cmath>
@@ -85,7 +87,10 @@ llvm::Error checkKind(const ArgumentInfo &argument, bool asScalar) {
 llvm::Error missing(const ArgumentInfo &argument) {
   if (auto view = llvm::dyn_cast<tile::ViewType>(argument.type))
     return failure(describe(argument) + " is missing; it is a view " + describeView(view) +
-                   ", given by " + (argument.isCapture ? "--in " : "--in, --out or --inout ") +
+                   ", given by " +
+                   (argument.isCapture   ? "--in "
+                    : argument.isWritten ? "--out or --inout "
+                                         : "--in, --out or --inout ") +
                    argument.name + "=...");
   return failure(describe(argument) + " is missing; it is a scalar of type " +
                  typeName(argument.type) + ", given by --scalar " + argument.name + "=VALUE");
@@ -118,6 +123,22 @@ std::optional<ElementType> toElementType(mlir::Type type) {
   return parseElementType(std::string_view(spelling.data(), spelling.size()));
 }
 
+/// One text for one file, however it is spelt. A device such as /dev/null takes any number of
+/// results.
+static std::string toOnePath(llvm::StringRef path) {
+  llvm::SmallString<128> real;
+  if (!llvm::sys::fs::real_path(path, real)) {
+    bool isFile = llvm::sys::fs::is_regular_file(real);
+    static unsigned devices = 0;
+    return isFile ? real.str().str() : (path + "#" + llvm::Twine(devices++)).str();
+  }
+  llvm::StringRef folder = llvm::sys::path::parent_path(path);
+  if (llvm::sys::fs::real_path(folder.empty() ? "." : folder, real))
+    return path.str();
+  llvm::sys::path::append(real, llvm::sys::path::filename(path));
+  return real.str().str();
+}
+
 /// Elements of the standard normal distribution, by Box and Muller from the sequence of SplitMix64.
 static void fillNormal(uint64_t state, ElementType type, std::vector<uint8_t> &bytes) {
   auto next = [&state] {
@@ -146,6 +167,9 @@ llvm::Error NpyBinding::bindArray(const ArgumentInfo &argument, const ArrayReque
                    std::string(elementTypeName(*request.type)));
   if (argument.isCapture && !request.output.empty())
     return failure(describe(argument) + " is read-only; give it by --in");
+  if (argument.isWritten && request.output.empty())
+    return failure(describe(argument) +
+                   " is written, and --in would drop the result; give it by --out or --inout");
   ElementType type = all.f64 && isFloat(*declared) ? ElementType::F64 : *declared;
   if (request.isRandom && !isFloat(type))
     return failure(describe(argument) + " cannot be random, since its elements are no floats");
@@ -243,7 +267,7 @@ llvm::Expected<NpyBinding> NpyBinding::create(llvm::ArrayRef<ArgumentInfo> argum
     llvm::Expected<const ArgumentInfo *> argument = claim(array.name, /*asScalar=*/false);
     if (!argument)
       return argument.takeError();
-    if (!array.output.empty() && !outputs.insert(array.output).second)
+    if (!array.output.empty() && !outputs.insert(toOnePath(array.output)).second)
       return failure("two results would be written to '" + array.output + "'");
     arrayTargets.push_back(*argument);
   }

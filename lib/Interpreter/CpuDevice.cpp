@@ -8,6 +8,7 @@
 #include "lib/Interpreter/EntryRun.h"
 #include "lib/Interpreter/Launch.h"
 #include "lib/Interpreter/Lowering.h"
+#include "lib/Numeric/Isa.h"
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
@@ -199,6 +200,8 @@ LogicalResult interpreter::runEntry(Operation *entry, const llvm::StringMap<Argu
     return entry->emitOpError("is neither a kernel nor a program");
   if (failed(requireBound(entry)))
     return failure();
+  if (Status isa = numeric::checkWantedIsa(); !isa)
+    return entry->emitError() << isa.message();
 
   if (kernel && failed(runner.compile(kernel)))
     return failure();

@@ -8,6 +8,8 @@
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
+#include <string>
 
 using namespace tilewright::numeric;
 
@@ -67,16 +69,21 @@ const KernelTable &tableOf(Isa isa) {
   return baselineTable;
 }
 
+/// What TILEWRIGHT_ISA asks for; none where it is not set, or cannot be had.
+std::optional<Isa> wantedIsa() {
+  if (const char *wanted = std::getenv("TILEWRIGHT_ISA"))
+    for (Isa isa : allIsas)
+      if (isSupported(isa) && std::strcmp(wanted, isaName(isa)) == 0)
+        return isa;
+  return std::nullopt;
+}
+
 Isa firstChoice() {
   Isa best = Isa::Baseline;
   for (Isa isa : allIsas)
     if (isSupported(isa))
       best = isa;
-  if (const char *wanted = std::getenv("TILEWRIGHT_ISA"))
-    for (Isa isa : allIsas)
-      if (isSupported(isa) && std::strcmp(wanted, isaName(isa)) == 0)
-        return isa;
-  return best;
+  return wantedIsa().value_or(best);
 }
 
 struct Choice {
@@ -115,6 +122,18 @@ const char *tilewright::numeric::isaName(Isa isa) {
     return "avx512";
   }
   return "";
+}
+
+tilewright::Status tilewright::numeric::checkWantedIsa() {
+  const char *wanted = std::getenv("TILEWRIGHT_ISA");
+  if (!wanted || wantedIsa())
+    return Status::success();
+  std::string names;
+  for (Isa isa : allIsas)
+    if (isSupported(isa))
+      names += (names.empty() ? "" : ", ") + std::string(isaName(isa));
+  return Status::failure("TILEWRIGHT_ISA must be unset or an instruction set of this processor (" +
+                         names + "), but got '" + wanted + "'");
 }
 
 Isa tilewright::numeric::activeIsa() {

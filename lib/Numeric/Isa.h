@@ -7,13 +7,17 @@
 #ifndef TILEWRIGHT_LIB_NUMERIC_ISA_H
 #define TILEWRIGHT_LIB_NUMERIC_ISA_H
 
+#include "lib/Numeric/Status.h"
+
 namespace tilewright::numeric {
 
 enum class Isa { Baseline, Avx2, Avx512 };
 
 /// The instruction set in use. The environment variable TILEWRIGHT_ISA (baseline, avx2, avx512)
-/// lowers the first choice; an unknown or unsupported name is ignored.
+/// lowers the first choice.
 Isa activeIsa();
+/// Why TILEWRIGHT_ISA names no instruction set of this processor, where it is set and does not.
+Status checkWantedIsa();
 const char *isaName(Isa isa);
 bool isSupported(Isa isa);
 

@@ -270,6 +270,12 @@ int main(int argc, char **argv) {
   llvm::Expected<DeviceName> device = DeviceName::parse(deviceOption);
   if (!device)
     return reportUsage(tool, "--device: " + llvm::toString(device.takeError()));
+  if (device->kind == DeviceName::Kind::Cuda) {
+    llvm::Expected<std::unique_ptr<GpuDevice>> gpu = GpuDevice::open(device->ordinal);
+    if (!gpu)
+      return reportFailure(tool, "cannot run on " + deviceOption + ": " +
+                                     llvm::toString(gpu.takeError()));
+  }
   std::string kernels = findKernelsFolder(argv[0], kernelsOption);
   if (kernels.empty())
     return reportFailure(tool, "cannot find the folder of the kernels; name it by --kernels");
@@ -278,7 +284,7 @@ int main(int argc, char **argv) {
                                "B x H x Sq x Skv x D", "device", "max error (allowed)",
                                "mean error (allowed)", "ms", "GFLOP/s");
   llvm::outs().flush();
-  unsigned failures = 0;
+  unsigned failures = 0, fallbacks = 0;
   std::vector<DemoCase> cases = makeCases();
   for (const DemoCase &demo : cases) {
     DeviceName used = *device;
@@ -287,6 +293,7 @@ int main(int argc, char **argv) {
     if (!outcome && used.kind != DeviceName::Kind::Cpu) {
       refusal = llvm::toString(outcome.takeError());
       used = DeviceName();
+      ++fallbacks;
       outcome = runCase(kernels, demo, used);
     }
     if (!outcome) {
@@ -302,6 +309,9 @@ int main(int argc, char **argv) {
     if (!refusal.empty())
       llvm::outs() << "    not on the GPU: " << llvm::StringRef(refusal).split('\n').first << '\n';
   }
-  llvm::outs() << cases.size() - failures << " of " << cases.size() << " cases are right\n";
+  llvm::outs() << cases.size() - failures << " of " << cases.size() << " cases are right";
+  if (fallbacks)
+    llvm::outs() << ", " << fallbacks << " of them on the CPU only";
+  llvm::outs() << '\n';
   return failures == 0 ? exitDone : exitFailed;
 }

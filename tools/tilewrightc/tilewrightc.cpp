@@ -24,10 +24,14 @@ static constexpr llvm::StringLiteral tool = "tilewrightc";
 static mlir::OwningOpRef<mlir::ModuleOp> load(mlir::MLIRContext &context,
                                               llvm::MemoryBufferRef buffer,
                                               const TilePipelineOptions &options, EntryKind kind,
-                                              bool forGpu) {
-  if (forGpu) {
+                                              const GpuOptions *gpu) {
+  if (gpu) {
     mlir::OwningOpRef<mlir::ModuleOp> module = parseBuffer(context, buffer);
-    if (!module || isMapped(*module))
+    if (!module)
+      return module;
+    if (isMapped(*module)) {
+      if (failed(checkMappedOptions(*module, options, *gpu)))
+        return nullptr;
       return module;
     }
   }
@@ -161,7 +165,7 @@ int main(int argc, char **argv) {
     }
     result = compileBundle(context, **buffer, request);
   } else {
-    module = load(context, **buffer, options, kind, form.has_value());
+    module = load(context, **buffer, options, kind, form ? &gpu : nullptr);
     if (!module)
       return diagnostics.sawError() ? exitFailed : reportFailure(tool, "compilation failed");
     if (report) {
