@@ -10,6 +10,10 @@
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSwitch.h"
 #include "llvm/ADT/TypeSwitch.h"
+#include "llvm/ADT/bit.h"
+#include "llvm/Support/Format.h"
+
+#include <cstring>
 
 using namespace mlir;
 using namespace tilewright::tile;
@@ -148,10 +152,39 @@ private:
     return success();
   }
 
+  /// Refuses the operators of other languages behind the token that begins at the current place,
+  /// by the function to write instead. MLIR's lexer, which is one token ahead, would only say that
+  /// it does not know them.
+  ParseResult refuseOperator() {
+    constexpr std::pair<StringLiteral, StringLiteral> functions[] = {
+        {"%", "mod(a, b)"},  {"/", "floordiv(a, b) or ceildiv(a, b)"},
+        {"&&", "and(a, b)"}, {"||", "or(a, b)"},
+        {"!=", "ne(a, b)"}};
+    const char *at = parser.getCurrentLocation().getPointer();
+    auto isWord = [](char c) { return llvm::isAlnum(c) || c == '_'; };
+    const char *end = at;
+    while (isWord(*end))
+      ++end;
+    end += end == at && *at != 0; // a parenthesis
+    while (*end == ' ' || *end == '\n' || *end == '\t' || *end == '\r')
+      ++end;
+    if (end[0] == '/' && end[1] == '/')
+      return success();
+    for (auto [symbol, function] : functions)
+      if (std::strncmp(end, symbol.data(), symbol.size()) == 0)
+        return parser.emitError(SMLoc::getFromPointer(end), "there is no '")
+               << symbol << "' in an expression; write " << function;
+    return success();
+  }
+
+  ParseResult parseCloseParen() { return failure(refuseOperator() || parser.parseRParen()); }
+
   ParseResult parsePrimary(ExprAttr &result) {
     SMLoc loc = parser.getCurrentLocation();
     if (succeeded(parser.parseOptionalLParen()))
-      return failure(parseComparison(result) || parser.parseRParen());
+      return failure(parseComparison(result) || parseCloseParen());
+    if (refuseOperator())
+      return failure();
     // Before integers: MLIR reads true and false as those, too.
     for (bool flag : {false, true})
       if (succeeded(parser.parseOptionalKeyword(flag ? "true" : "false"))) {
@@ -187,8 +220,8 @@ private:
     if (name == "dim") {
       StringRef argument;
       int64_t position;
-      if (parser.parseKeyword(&argument) || parser.parseComma() || parser.parseInteger(position) ||
-          parser.parseRParen())
+      if (parser.parseKeyword(&argument) || parser.parseComma() || refuseOperator() ||
+          parser.parseInteger(position) || parseCloseParen())
         return failure();
       result = ExprAttr::get(ctx, ExprKind::Dim, position, argument, {});
       return success();
@@ -200,7 +233,7 @@ private:
         if (parseComparison(operands.emplace_back()))
           return failure();
       } while (succeeded(parser.parseOptionalComma()));
-      if (parser.parseRParen())
+      if (parseCloseParen())
         return failure();
     }
     int arity = getArity(function);

@@ -63,6 +63,9 @@ struct DiagnosticPrinter::Impl {
       sawError = true;
       if (!first)
         return mlir::success();
+      // MLIR's parser knows no tiles: what it says of their literals lacks what to write.
+      if (llvm::StringRef(diagnostic.str()).starts_with("elements literal"))
+        diagnostic << "; a constant tile is tile.full of a scalar constant";
       if (!mlir::isa<mlir::UnknownLoc>(diagnostic.getLocation()))
         return mlir::failure();
       reportFailure(tool, diagnostic.str());

@@ -107,3 +107,40 @@ func.func private @default_of_other_kind() attributes {a = #tile.param_decl<MODE
 
 // expected-error @+1 {{the default of parameter 'A' must be one of its allowed values}}
 func.func private @default_not_allowed() attributes {a = #tile.param_decl<A: int in [64, 128] = 32>}
+
+// -----
+
+// Operators of other languages, by what there is instead.
+// expected-error @+1 {{there is no '/' in an expression; write floordiv(a, b) or ceildiv(a, b)}}
+tile.kernel @slash (%x: !tile.view<[?], f32>) grid(%i = dim(x, 0) / 2) {}
+
+// -----
+
+// expected-error @+1 {{there is no '%' in an expression; write mod(a, b)}}
+tile.kernel @percent params(A: int, B: int = A % 2) () grid(%i = 1) {}
+
+// -----
+
+// expected-error @+1 {{there is no '%' in an expression; write mod(a, b)}}
+tile.kernel @percent_behind_call params(A: int) require((A + 1) % 2 == 0) () grid(%i = 1) {}
+
+// -----
+
+// expected-error @+1 {{there is no '&&' in an expression; write and(a, b)}}
+tile.kernel @ampersands params(A: flag, B: flag) require(A && B) () grid(%i = 1) {}
+
+// -----
+
+// expected-error @+1 {{there is no '||' in an expression; write or(a, b)}}
+tile.kernel @bars params(A: flag, B: flag) require(max(1, 2) == 2 || B) () grid(%i = 1) {}
+
+// -----
+
+// expected-error @+1 {{there is no '!=' in an expression; write ne(a, b)}}
+tile.kernel @unequal params(A: int) require(A != 3) () grid(%i = 1) {}
+
+// -----
+
+// A comment behind an operand is none of these.
+tile.kernel @comment params(A: int, B: int = A // the same
+                           ) () grid(%i = 1) {}
