@@ -7,7 +7,7 @@ import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 
-from tilewright import checks  # noqa: E402
+from tilewright import checks, compiler, runtime  # noqa: E402
 
 
 def arrays(q=(2, 8, 300, 64), k=(2, 2, 500, 64), v=None, dtypes=("bf16",) * 3, devices=("cuda",) * 3):
@@ -54,6 +54,35 @@ class ChecksTest(unittest.TestCase):
         checks.check_arrays(*arrays(devices=("cuda:1",) * 3))
         self.expect("k must be on the device of q, cuda:0, but got cuda:1; move it with .to()", checks.check_arrays,
                     *arrays(devices=("cuda:0", "cuda:1", "cuda:0")))
+
+    def test_compiler_arguments(self):
+        class Index:
+            def __index__(self):
+                return 64
+
+        self.assertEqual(compiler.param_texts({"WINDOW": True, "BLOCK_M": 64, "D": Index(), "T": "f16", "FAST": False}),
+                         {"WINDOW": "true", "BLOCK_M": "64", "D": "64", "T": "f16", "FAST": "false"})
+        self.expect("parameter 'SCALE' must be an integer, a bool or a string, but got 0.5", compiler.param_texts,
+                    {"SCALE": 0.5})
+        self.expect("parameter 'T' must be an integer, a bool or a string, but got None", compiler.param_texts, {"T": None})
+        self.expect("the name of a parameter must be a string such as 'BLOCK_M', but got 4", compiler.param_texts, {4: "x"})
+        self.expect("the name of a parameter must be a string such as 'BLOCK_M', but got 'A=B'", compiler.param_texts,
+                    {"A=B": 1})
+        self.expect("params must be a dict of values by name, but got ['D=64']", compiler.param_texts, ["D=64"])
+        self.expect("with_files must be a list of strings, but got 'x.mlir'", compiler.compile_bundle, "k.mlir", {}, "x.mlir")
+        self.expect("with_files must be a list of strings, but got 3 in it", compiler.compile_bundle, "k.mlir", {}, [3])
+        self.expect("targets must be a list of strings, but got 'sm_80'", compiler.compile_bundle, "k.mlir", {}, [], "sm_80")
+
+    def test_descriptions(self):
+        def describe(dtype="f16", dim=64, causal="none", value_dim=0):
+            return runtime._desc(runtime.ForwardDesc, dtype, dim, causal, value_dim, False, None)
+
+        self.assertEqual(describe(causal="bottom_right").causal, 2)
+        self.expect("causal must be one of none, top_left, bottom_right, but got 'diag'", describe, causal="diag")
+        self.expect("causal must be one of none, top_left, bottom_right, but got True", describe, causal=True)
+        self.expect("dtype must be one of f64, f32, f16, bf16, e4m3, e5m2, i64, i32, i1, but got 'half'", describe, "half")
+        self.expect("dim must be an integer, but got '64'", describe, dim="64")
+        self.expect("value_dim must be an integer, but got None", describe, value_dim=None)
 
     def test_captures(self):
         for value, device in ((2.5, None), (3, None), (-2**31, None), (object(), "cuda:0")):

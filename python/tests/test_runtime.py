@@ -74,6 +74,17 @@ class RuntimeTest(unittest.TestCase):
         with self.assertRaisesRegex(runtime.TilewrightError, "elements must be of one of .*, but got torch.int16"):
             self.forward.pack(self.values(softcap=Tensor(8, dtype="torch.int16")))
 
+    def test_window(self):
+        values = self.values(softcap=30.0)
+        del values["window_left"], values["window_right"]
+        self.assertEqual(self.forward.workspace_size(self.forward.pack(values)), 0)
+        with self.assertRaisesRegex(ValueError, "values must hold q, k, v, o, lse, scale, None for a view that is absent, "
+                                    "but got none for lse, scale"):
+            self.forward.pack({name: x for name, x in values.items() if name not in ("lse", "scale")})
+        self.expect("the window of attention must be -1 and -1, since it was planned without one, but got 3 and -1; set has_window in "
+                    "the description", self.forward.workspace_size,
+                    self.forward.pack(self.values(softcap=30.0, window_left=3)))
+
     def test_backward(self):
         self.backward.check_support(9, 0)
         self.assertGreater(self.backward.workspace_size(self.backward.pack(self.gradients())), 0)

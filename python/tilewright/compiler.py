@@ -46,7 +46,7 @@ def _compile_here(path, kernel, params, with_files, targets):
     library = _library(path)
     with open(kernel, "rb") as file:
         source = file.read()
-    pairs = (_Param * len(params))(*[_Param(name.encode(), str(value).encode()) for name, value in params.items()])
+    pairs = (_Param * len(params))(*[_Param(name.encode(), value.encode()) for name, value in params.items()])
     request = _Request(ctypes.sizeof(_Request), source, len(source), kernel.encode(), None, pairs, len(params),
                        _strings(with_files), len(with_files), _strings(targets), len(targets))
     data, size = c_void_p(), c_size_t()
@@ -76,9 +76,41 @@ def _compile_by_tool(kernel, params, with_files, targets):
             return file.read()
 
 
+def _texts(name, texts):
+    """A list of strings, for `name`; a string by itself is a mistake, since it is a list of its characters."""
+    if isinstance(texts, (str, bytes)) or not isinstance(texts, (list, tuple)):
+        raise ValueError(f"{name} must be a list of strings, but got {texts!r}")
+    for text in texts:
+        if not isinstance(text, (str, os.PathLike)):
+            raise ValueError(f"{name} must be a list of strings, but got {text!r} in it")
+    return [os.fspath(text) for text in texts]
+
+
+def param_texts(params):
+    """Values of parameters as the compiler reads them: strings, integers and bools, by name."""
+    if not isinstance(params, dict):
+        raise ValueError(f"params must be a dict of values by name, but got {params!r}")
+    texts = {}
+    for name, value in params.items():
+        if not isinstance(name, str) or not name or "=" in name:
+            raise ValueError(f"the name of a parameter must be a string such as 'BLOCK_M', but got {name!r}")
+        if isinstance(value, bool):
+            texts[name] = str(value).lower()
+        elif isinstance(value, (str, int)):
+            texts[name] = str(value)
+        elif hasattr(value, "__index__"):  # an integer of NumPy
+            texts[name] = str(value.__index__())
+        else:
+            raise ValueError(f"parameter '{name}' must be an integer, a bool or a string, but got {value!r}")
+    return texts
+
+
 def compile_bundle(kernel, params, with_files=(), targets=("sm_80",)):
-    """The bytes of a bundle with the one program or kernel of a file; functions and captures of `with_files` replace
-    its own."""
+    """The bytes of a bundle with the one program or kernel of a file; functions of `with_files` replace those that the
+    file lets be replaced. Values of `params` are integers, bools and strings. ValueError where an argument is of another
+    kind, CompileError for what the compiler refuses."""
+    kernel, params = os.fspath(kernel), param_texts(params)
+    with_files, targets = _texts("with_files", with_files), _texts("targets", targets)
     for file in (kernel, *with_files):
         if not os.path.isfile(file):
             raise CompileError(f"there is no kernel file '{file}'")

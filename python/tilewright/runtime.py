@@ -177,11 +177,16 @@ class _Attention(_Plan):
 
     def pack(self, values):
         """`values` by the names of the kernel: arrays and numbers, None where absent; those that are not the plan's are
-        captures."""
+        captures. A window that is left out is open."""
         rest = dict(values)
+        missing = [name for name in (*self.views, "scale") if name not in rest]
+        if missing:
+            raise ValueError(f"values must hold {', '.join((*self.views, 'scale'))}, None for a view that is absent, but got "
+                             f"none for {', '.join(missing)}")
         given = {name: rest.pop(name) for name in self.views}
         views = {name: view_of(tensor) for name, tensor in given.items() if tensor is not None}
-        scalars = {name: rest.pop(name) for name in ("scale", "window_left", "window_right")}
+        scalars = {"scale": rest.pop("scale"), "window_left": rest.pop("window_left", -1),
+                   "window_right": rest.pop("window_right", -1)}
         captures, kept = arguments_of(rest)
         arguments = sized(self.struct, captures=captures, num_captures=len(rest), **scalars,
                           **{name: ctypes.pointer(view) for name, view in views.items()})
@@ -191,8 +196,17 @@ class _Attention(_Plan):
         self.library.call(f"{self.prefix}_create", bundle, byref(desc), byref(self.handle))
 
 
+def _number_of(table, name, key):
+    if not isinstance(key, str) or key not in table:
+        raise ValueError(f"{name} must be one of {', '.join(table)}, but got {key!r}")
+    return table[key]
+
+
 def _desc(struct, dtype, dim, causal, value_dim, has_window, entry, **more):
-    return sized(struct, type=TYPES[dtype], causal=CAUSAL[causal], head_dim=dim, value_dim=value_dim,
+    for name, value in ("dim", dim), ("value_dim", value_dim):
+        if isinstance(value, bool) or not hasattr(value, "__index__"):
+            raise ValueError(f"{name} must be an integer, but got {value!r}")
+    return sized(struct, type=_number_of(TYPES, "dtype", dtype), causal=_number_of(CAUSAL, "causal", causal), head_dim=dim, value_dim=value_dim,
                  has_window=has_window, entry=entry.encode() if entry else None, **more)
 
 
