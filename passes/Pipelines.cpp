@@ -56,7 +56,54 @@ void buildTilePipeline(OpPassManager &manager, const TilePipelineOptions &option
   manager.addPass(createLoopInvariantCodeMotionPass());
 }
 
+void buildGpuPipeline(OpPassManager &manager, const GpuPipelineOptions &options) {
+  // Before tiles get layouts. With roles the branch that this writes leaves the loop; without, the
+  // masked tile would go through it.
+  manager.addPass(createTileScaleAfterMax({/*withMasked=*/options.target == "sm_90a"}));
+  TileToTgpuOptions mapping;
+  mapping.target = options.target;
+  mapping.warps = options.warps;
+  manager.addPass(createTileToTgpu(mapping));
+  // What is known of the bounds of a loop folds; whether a part of it is empty may then be known.
+  manager.addPass(createInlinerPass());
+  manager.addPass(createCanonicalizerPass());
+  manager.addPass(createCSEPass());
+  TgpuPlanScheduleOptions planning;
+  planning.schedule.assign(options.schedule.begin(), options.schedule.end());
+  manager.addPass(createTgpuPlanSchedule(planning));
+  manager.addPass(createTgpuHoistReads());
+  manager.addPass(createTgpuPipelineCopies());
+  // Roles before segments: the role that copies brings all blocks in one loop. Rings of sm_80 are
+  // there by now, too, and run on through the seams.
+  manager.addPass(createTgpuAssignRoles());
+  // Segments of the usual case only.
+  manager.addPass(createTgpuUnswitchLoops());
+  manager.addPass(createTgpuCloneSegments());
+  manager.addPass(createTgpuStageStores());
+  manager.addPass(createTgpuScheduleDots());
+  // What is constant in a segment folds before its operations get places.
+  manager.addPass(createCanonicalizerPass());
+  manager.addPass(createTgpuPlanStages());
+  manager.addPass(createTgpuExpandStages());
+  manager.addPass(createTgpuStepProducts());
+  manager.addPass(createCanonicalizerPass());
+  manager.addPass(createCSEPass());
+  // Everything that takes shared memory is there.
+  manager.addPass(createTgpuPlanSharedMemory());
+  manager.addPass(createTgpuInsertFences());
+  manager.addPass(createTgpuVerifySync());
+}
+
 namespace {
+struct GpuPipelineCommandLine : PassPipelineOptions<GpuPipelineCommandLine> {
+  Option<std::string> target{*this, "target", llvm::cl::desc("sm_80 or sm_90a"),
+                             llvm::cl::init("sm_80")};
+  Option<int64_t> warps{*this, "warps", llvm::cl::desc("warps of a block; 0: by its products"),
+                        llvm::cl::init(0)};
+  ListOption<std::string> schedule{*this, "schedule",
+                                   llvm::cl::desc("KEY=VALUE, overrides a decision")};
+};
+
 struct TilePipelineCommandLine : PassPipelineOptions<TilePipelineCommandLine> {
   Option<std::string> entry{*this, "entry", llvm::cl::desc("kernel or program to compile")};
   ListOption<std::string> params{*this, "params", llvm::cl::desc("NAME=VALUE for each parameter")};
@@ -79,6 +126,15 @@ void registerTilewrightPipelines() {
           options.params.emplace_back(name.str(), value.str());
         }
         buildTilePipeline(manager, options);
+      });
+  PassPipelineRegistration<GpuPipelineCommandLine>(
+      "gpu-pipeline", "map bound kernels onto a GPU",
+      [](OpPassManager &manager, const GpuPipelineCommandLine &commandLine) {
+        GpuPipelineOptions options;
+        options.target = commandLine.target;
+        options.warps = commandLine.warps;
+        options.schedule.assign(commandLine.schedule.begin(), commandLine.schedule.end());
+        buildGpuPipeline(manager, options);
       });
 }
 

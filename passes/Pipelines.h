@@ -5,6 +5,7 @@
 #ifndef TILEWRIGHT_PASSES_PIPELINES_H
 #define TILEWRIGHT_PASSES_PIPELINES_H
 
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
@@ -41,7 +42,18 @@ struct TilePipelineOptions {
 /// tile-fold-scale, canonicalize, cse, loop-invariant-code-motion.
 void buildTilePipeline(mlir::OpPassManager &manager, const TilePipelineOptions &options);
 
-/// Makes `tile-pipeline{entry=.. params=NAME=VALUE,.. with=FILE,.. fast-math}` known by name.
+struct GpuPipelineOptions {
+  std::string target = "sm_80";      ///< sm_80 or sm_90a
+  int64_t warps = 0;                 ///< 0: by the largest product of the kernel
+  std::vector<std::string> schedule; ///< KEY=VALUE: overrides of tgpu-plan-schedule
+};
+
+/// From bound tile IR to `tgpu` with planned shared memory, verified. Pipelines.cpp has the order of
+/// the passes, and why.
+void buildGpuPipeline(mlir::OpPassManager &manager, const GpuPipelineOptions &options);
+
+/// Makes `tile-pipeline{entry=.. params=NAME=VALUE,.. with=FILE,.. fast-math}` and
+/// `gpu-pipeline{target=.. warps=.. schedule=KEY=VALUE,..}` known by name.
 void registerTilewrightPipelines();
 
 } // namespace tilewright

@@ -140,6 +140,7 @@ def Tgpu_RoleScheduleAttr : Tgpu_Attr<"RoleSchedule", "role_schedule"> {
       them in the order of the grid; n > 1 takes n steps of the second id, then one of the first, so that
       tiles that run at the same time share both their operands.
     - `store_buffers`: buffers through which results leave by TMA; 0 stores from registers.
+    - `tile_stages`: buffers of what is copied once for each tile of the grid; 2 bring the next tile's while this one's are read.
     - `dynamic`: 1 has each block take its next tile from a counter of the launch; 0, every so many tiles as there are blocks.
 
     Example: `#tgpu.role_schedule<load_registers = 40, compute_registers = 232, group = 16, store_buffers = 2>`
@@ -147,7 +148,8 @@ def Tgpu_RoleScheduleAttr : Tgpu_Attr<"RoleSchedule", "role_schedule"> {
   let parameters = (ins "int64_t":$load_registers, "int64_t":$compute_registers,
                         DefaultValuedParameter<"int64_t", "0">:$group,
                         DefaultValuedParameter<"int64_t", "0">:$store_buffers,
-                        DefaultValuedParameter<"int64_t", "0">:$dynamic);
+                        DefaultValuedParameter<"int64_t", "0">:$dynamic,
+                        DefaultValuedParameter<"int64_t", "1">:$tile_stages);
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
 }

@@ -93,7 +93,7 @@ LogicalResult ScheduleAttr::verify(EmitError emitError, Skeleton skeleton, int64
 
 LogicalResult RoleScheduleAttr::verify(EmitError emitError, int64_t loadRegisters,
                                        int64_t computeRegisters, int64_t group,
-                                       int64_t storeBuffers, int64_t dynamic) {
+                                       int64_t storeBuffers, int64_t dynamic, int64_t tileStages) {
   constexpr int64_t fewest = 24, most = 240, mostBuffers = 8;
   for (int64_t registers : {loadRegisters, computeRegisters})
     if (registers < fewest || registers > most || registers % 8 != 0)
@@ -108,6 +108,10 @@ LogicalResult RoleScheduleAttr::verify(EmitError emitError, int64_t loadRegister
     return emitError() << "dynamic is 1 for blocks that take tile after tile (group > 0), or 0, but "
                           "got "
                        << dynamic;
+  constexpr int64_t mostTileStages = 2;
+  if (tileStages < 1 || tileStages > mostTileStages)
+    return emitError() << "what is copied once for each tile has 1 or 2 buffers, but got "
+                       << tileStages;
   return success();
 }
 

@@ -124,7 +124,7 @@ def Tgpu_TakeTileOp : Tgpu_Op<"take_tile", [MemoryEffects<[MemRead, MemWrite]>]>
     Postconditions: every tile from the number of blocks on is taken once, whichever block takes it. Others see the buffer after
     a barrier.
 
-    Example: `%next = tgpu.take_tile of %tiles into %slot : !tgpu.shared<4xi32>`
+    Example: `%next = tgpu.take_tile of %tiles into %slot : !tgpu.shared<4xi32, none>`
 
     Errors:
     - outside of roles
@@ -144,7 +144,7 @@ def Tgpu_GetTileOp : Tgpu_Op<"get_tile", [MemoryEffects<[MemRead]>]> {
     Preconditions: a barrier says that it has been written. Postconditions: the buffer may be overwritten once a barrier says
     that all warps have read.
 
-    Example: `%next = tgpu.get_tile %slot : !tgpu.shared<4xi32>`
+    Example: `%next = tgpu.get_tile %slot : !tgpu.shared<4xi32, none>`
 
     Errors:
     - a buffer that is not of four i32

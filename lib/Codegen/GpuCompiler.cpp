@@ -54,37 +54,7 @@ LogicalResult tilewright::mapToGpu(ModuleOp module, const GpuOptions &options) {
   }
   if (failed(checkSchedule(module, options)))
     return failure();
-  TileToTgpuOptions mapping;
-  mapping.target = options.target;
-  mapping.warps = options.warps;
-  // With roles the branch leaves the loop; else the masked tile would go through it.
-  manager.addPass(createTileScaleAfterMax({/*withMasked=*/options.target == "sm_90a"}));
-  manager.addPass(createTileToTgpu(mapping));
-  // The functions that bound a loop fold into it; whether a part of it is empty may then be known.
-  manager.addPass(createInlinerPass());
-  manager.addPass(createCanonicalizerPass());
-  manager.addPass(createCSEPass());
-  TgpuPlanScheduleOptions planning;
-  planning.schedule.assign(options.schedule.begin(), options.schedule.end());
-  manager.addPass(createTgpuPlanSchedule(planning));
-  manager.addPass(createTgpuHoistReads());
-  manager.addPass(createTgpuPipelineCopies());
-  // Roles before segments: the role that copies brings all blocks in one loop.
-  manager.addPass(createTgpuAssignRoles());
-  manager.addPass(createTgpuUnswitchLoops());
-  manager.addPass(createTgpuCloneSegments());
-  manager.addPass(createTgpuStageStores());
-  manager.addPass(createTgpuScheduleDots());
-  // Constants and scalars of the segments fold before their operations get places.
-  manager.addPass(createCanonicalizerPass());
-  manager.addPass(createTgpuPlanStages());
-  manager.addPass(createTgpuExpandStages());
-  manager.addPass(createTgpuStepProducts());
-  manager.addPass(createCanonicalizerPass());
-  manager.addPass(createCSEPass());
-  manager.addPass(createTgpuPlanSharedMemory());
-  manager.addPass(createTgpuInsertFences());
-  manager.addPass(createTgpuVerifySync());
+  buildGpuPipeline(manager, options);
   return manager.run(module);
 }
 

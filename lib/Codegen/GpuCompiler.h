@@ -6,6 +6,7 @@
 #define TILEWRIGHT_LIB_CODEGEN_GPUCOMPILER_H
 
 #include "lib/Codegen/Codegen.h"
+#include "passes/Pipelines.h"
 
 #include <optional>
 
@@ -15,11 +16,7 @@ enum class GpuForm { Tgpu, Llvm, Ptx, Cubin };
 /// tgpu, llvm, ptx, cubin.
 std::optional<GpuForm> parseGpuForm(llvm::StringRef name);
 
-struct GpuOptions {
-  std::string target = "sm_80";
-  int64_t warps = 0; ///< 0: by the largest product of the kernel
-  std::vector<std::string> schedule; ///< KEY=VALUE: overrides of tgpu-plan-schedule
-};
+using GpuOptions = GpuPipelineOptions;
 
 /// Whether the module is already mapped onto a GPU.
 bool isMapped(mlir::ModuleOp module);

@@ -72,8 +72,6 @@ tilewright_compile_code tilewright_compile(const tilewright_compile_request *req
   if (!append(request->with, request->num_with, wanted.options.with) ||
       !append(request->targets, request->num_targets, wanted.targets))
     return invalid("a file or target of the request is null");
-  if (wanted.targets.empty())
-    wanted.targets = {"sm_80"};
 
   mlir::DialectRegistry registry;
   registerDialects(registry);

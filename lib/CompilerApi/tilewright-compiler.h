@@ -44,7 +44,7 @@ typedef struct tilewright_compile_request {
   size_t num_params;
   const char *const *with; /* nullable; files whose functions and captures replace the source's */
   size_t num_with;
-  const char *const *targets; /* nullable: sm_80 */
+  const char *const *targets; /* nullable: sm_80, and sm_90a where kernels have roles there */
   size_t num_targets;
 } tilewright_compile_request;
 

@@ -4,6 +4,8 @@
 
 #include "lib/Driver/BundleRequest.h"
 
+#include "dialect/Tgpu/Tgpu.h"
+
 #include "lib/Codegen/Report.h"
 #include "lib/Driver/BindingOptions.h"
 
@@ -48,11 +50,32 @@ mlir::LogicalResult tilewright::checkMappedOptions(mlir::ModuleOp module,
          << llvm::join(given, ", ") << "; edit it, or map the kernel anew";
 }
 
+/// Whether code for Hopper is worth having beside that for sm_80: where the kernels split into roles.
+/// What is slow or refused there is left to sm_80 without a word.
+static bool hasRoles(mlir::ModuleOp module, const GpuOptions &gpu) {
+  mlir::ScopedDiagnosticHandler quiet(module.getContext(),
+                                      [](mlir::Diagnostic &) { return mlir::success(); });
+  mlir::OwningOpRef<mlir::ModuleOp> copy = module.clone();
+  if (mlir::failed(mapToGpu(*copy, gpu)))
+    return false;
+  auto result = copy->walk([](tgpu::RolesOp) { return mlir::WalkResult::interrupt(); });
+  return result.wasInterrupted();
+}
+
 llvm::Expected<std::string> tilewright::compileBundle(mlir::MLIRContext &context,
                                                       llvm::MemoryBufferRef source,
                                                       const BundleRequest &request) {
   // Exact targets are preferred where they run.
   std::vector<std::string> targets = request.targets;
+  // Schedules and code are for one target.
+  bool isChosen = targets.empty() && request.ptx.empty() && request.gpu.schedule.empty() &&
+                  request.gpu.warps == GpuOptions().warps;
+  if (targets.empty())
+    targets = {"sm_80"};
+  if (mlir::OwningOpRef<mlir::ModuleOp> parsed =
+          isChosen ? parseBuffer(context, source) : nullptr;
+      parsed && !isMapped(*parsed))
+    targets.push_back("sm_90a");
   llvm::stable_sort(targets, [](llvm::StringRef a, llvm::StringRef b) {
     return a.ends_with("a") && !b.ends_with("a");
   });
@@ -92,6 +115,10 @@ llvm::Expected<std::string> tilewright::compileBundle(mlir::MLIRContext &context
         return llvm::createStringError("compilation failed");
       GpuOptions gpu = request.gpu;
       gpu.target = target;
+      if (isChosen && target == "sm_90a" && !hasRoles(*modules.back(), gpu)) {
+        modules.pop_back();
+        continue;
+      }
       if (request.report) {
         mlir::OwningOpRef<mlir::ModuleOp> copy = modules.back()->clone();
         if (mlir::failed(mapToGpu(*copy, gpu)))

@@ -22,7 +22,8 @@ struct BundleRequest {
 
   TilePipelineOptions options; ///< what all variants have in common
   EntryKind kind = EntryKind::Any;
-  std::vector<std::string> targets;    ///< in any order, at least one
+  /// In any order. None: sm_80, and sm_90a for what has a schedule of roles there.
+  std::vector<std::string> targets;
   std::vector<Params> variants;        ///< parameters of each variant; none: one without more
   GpuOptions gpu;                      ///< its target is not read
   bool assemble = true;                ///< with cubins, where there is a ptxas

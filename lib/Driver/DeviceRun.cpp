@@ -97,12 +97,17 @@ llvm::Expected<DeviceName> DeviceName::parse(llvm::StringRef text) {
   if (text == "cpu" || (text == "auto" && !GpuDevice::isAvailable()))
     return device;
   device.kind = Kind::Cuda;
-  device.target = "sm_80";
-  if (text == "cuda" || text == "auto")
-    return device;
   llvm::StringRef rest = text;
-  if (rest.consume_front("cuda:") && !rest.getAsInteger(10, device.ordinal) && device.ordinal >= 0)
+  if (text == "cuda" || text == "auto" ||
+      (rest.consume_front("cuda:") && !rest.getAsInteger(10, device.ordinal) &&
+       device.ordinal >= 0)) {
+    // What it is compiled for is up to the device; if there is none, a run will say so.
+    llvm::Expected<std::unique_ptr<GpuDevice>> opened = GpuDevice::open(device.ordinal);
+    device.target = opened ? (*opened)->getTarget() : "sm_80";
+    if (!opened)
+      llvm::consumeError(opened.takeError());
     return device;
+  }
   device.kind = Kind::Simulator;
   rest = text;
   if (rest.consume_front("sim:") && (rest == "sm_80" || rest == "sm_90a")) {

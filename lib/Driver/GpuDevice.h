@@ -34,8 +34,11 @@ public:
   const runtime::DriverTable &getDriver() const { return driver; }
   const runtime::DeviceInfo &getInfo() const { return info; }
   runtime::cuda::Stream getStream() const { return stream; }
-  /// What code for this device is compiled for unless the caller knows better: sm_80.
-  std::string getTarget() const { return "sm_80"; }
+  /// What code for this device is compiled for unless the caller knows better: sm_90a on Hopper,
+  /// sm_80 elsewhere.
+  std::string getTarget() const {
+    return getInfo().major == 9 && getInfo().minor == 0 ? "sm_90a" : "sm_80";
+  }
 
 private:
   friend class GpuOperation;

@@ -116,7 +116,7 @@ private:
   void makeChannel(const CopyGroup &group) {
     scf::ForOp loop = group.getLoop();
     auto planned = loop ? loop->getAttrOfType<ScheduleAttr>(scheduleName) : ScheduleAttr();
-    int64_t stages = planned ? planned.getStages() : 1;
+    int64_t stages = planned ? planned.getStages() : isPersistent() ? schedule.getTileStages() : 1;
     Channel channel{&group, BarriersType::get(b.getContext(), stages), {}, {}, {}, {}};
     for (CopyAsyncOp copy : group.copies) {
       auto slot = cast<SharedType>(copy.getBuffer().getType());
@@ -188,10 +188,15 @@ private:
       map.map(id, value);
   }
 
-  /// Tile after tile while there are any. The next is taken when all copies for this one have been
-  /// started, so that it is known before anybody asks.
+  /// Tile after tile while there are any. The role that copies takes the next when it has started
+  /// all copies for this one; the other asks for it before it lets its results out, and divides its
+  /// number into ids meanwhile.
   void writeTakenTiles() {
-    SmallVector<Value> inits{mapped.getGridIds()[0]};
+    size_t numIds = isLoad ? 0 : old.getGridIds().size();
+    Value cta = mapped.getGridIds()[0];
+    SmallVector<Value> inits{cta};
+    if (!isLoad)
+      llvm::append_range(inits, order->getIds(b, cta));
     llvm::append_range(inits, uses);
     inits.push_back(i32(0));
     SmallVector<Type> types(inits.size(), b.getI32Type());
@@ -202,29 +207,62 @@ private:
                                          order->getTiles());
     scf::ConditionOp::create(b, isTile, before->getArguments());
     Block *after = b.createBlock(&loop.getAfter(), {}, types, locs);
-    auto arguments = after->getArguments();
+    ValueRange arguments = after->getArguments();
     Value taken = arguments.back();
-    uses.assign(arguments.begin() + 1, arguments.end() - 1);
-    mapIds(arguments.front());
-    writeBlock(old.getBody().front());
-    b.setLoc(old.getLoc());
+    uses = llvm::to_vector(arguments.drop_front(1 + numIds).drop_back());
     Value next;
-    auto slotType = cast<RingType>(tileRing.getType()).getSlot();
+    SmallVector<Value> nextIds;
     if (isLoad) {
-      AcquireOp::create(b, tileEmpty, taken);
-      Value slot = SlotOp::create(b, slotType, tileRing, taken);
-      next = TakeTileOp::create(b, b.getI32Type(), order->getTiles(), slot);
-      ArriveOp::create(b, tileFull, taken, ArriveScope::Role);
+      mapIds(arguments.front());
+      writeBlock(old.getBody().front());
+      b.setLoc(old.getLoc());
+      next = writeTake(taken);
     } else {
-      WaitOp::create(b, tileFull, taken);
-      next = GetTileOp::create(b, b.getI32Type(), SlotOp::create(b, slotType, tileRing, taken));
-      ArriveOp::create(b, tileEmpty, taken, ArriveScope::Warp);
+      for (auto [id, value] : llvm::zip_equal(old.getGridIds(), arguments.slice(1, numIds)))
+        map.map(id, value);
+      afterLoops = [&] {
+        next = writeGet(taken);
+        nextIds = order->getIds(b, next);
+      };
+      lastLoop = findLastLoop();
+      writeBlock(old.getBody().front());
+      b.setLoc(old.getLoc());
     }
     SmallVector<Value> yielded{next};
+    llvm::append_range(yielded, nextIds);
     llvm::append_range(yielded, uses);
     yielded.push_back(arith::AddIOp::create(b, taken, i32(1)));
     scf::YieldOp::create(b, yielded);
     b.setInsertionPointAfter(loop);
+  }
+
+  /// The operation of the kernel's body behind which no copy is waited for.
+  Operation *findLastLoop() {
+    Operation *last = nullptr;
+    for (const CopyGroup &group : slice.groups) {
+      Operation *op = old.getBody().front().findAncestorOpInBlock(*group.lastUse);
+      if (!last || last->isBeforeInBlock(op))
+        last = op;
+    }
+    return last;
+  }
+
+  Type getTileSlot() { return cast<RingType>(tileRing.getType()).getSlot(); }
+
+  Value writeTake(Value taken) {
+    AcquireOp::create(b, tileEmpty, taken);
+    Value slot = SlotOp::create(b, getTileSlot(), tileRing, taken);
+    Value next = TakeTileOp::create(b, b.getI32Type(), order->getTiles(), slot);
+    ArriveOp::create(b, tileFull, taken, ArriveScope::Role);
+    return next;
+  }
+
+  Value writeGet(Value taken) {
+    WaitOp::create(b, tileFull, taken);
+    Value next =
+        GetTileOp::create(b, b.getI32Type(), SlotOp::create(b, getTileSlot(), tileRing, taken));
+    ArriveOp::create(b, tileEmpty, taken, ArriveScope::Warp);
+    return next;
   }
 
   void writeBlock(Block &block) {
@@ -301,6 +339,8 @@ private:
       ArriveOp::create(b, channel.empty, uses[i], ArriveScope::Warp);
       uses[i] = arith::AddIOp::create(b, uses[i], i32(1));
     }
+    if (&op == lastLoop)
+      afterLoops();
   }
 
   void writeOp(Operation &op) {
@@ -414,6 +454,9 @@ private:
   Value barrier;     ///< of the role that computes, where it writes to shared memory
   Value voteBarrier; ///< for votes of that role
   Value tileRing, tileFull, tileEmpty; ///< numbers of tiles, where they are taken
+  /// What is written behind the last loop, of the role that computes.
+  Operation *lastLoop = nullptr;
+  std::function<void()> afterLoops;
   std::optional<TileOrder> order;
   Value blocks; ///< of the grid
   bool isLoad = false;

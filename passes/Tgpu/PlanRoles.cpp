@@ -79,15 +79,17 @@ int64_t chooseGroup(KernelOp kernel, const RoleSlice &slice) {
   return int64_t(1) << std::lround(std::log2(std::max(1.0, best)));
 }
 
-/// What one slot of the rings takes, and what does not depend on the number of stages.
+/// What one slot of the rings takes, what is copied once for each tile, and all that does not depend
+/// on the number of stages.
 struct Memory {
-  int64_t perStage = 0, fixed = reserve;
+  int64_t perStage = 0, perTile = 0, fixed = reserve;
 };
 
 Memory getMemory(KernelOp kernel, const RoleSlice &slice) {
   Memory memory;
   for (const CopyGroup &group : slice.groups)
-    (group.getLoop() ? memory.perStage : memory.fixed) += group.getBytes();
+    (group.getLoop() ? memory.perStage : memory.perTile) += group.getBytes();
+  memory.fixed += memory.perTile;
   for (auto alloc : kernel.getBody().getOps<AllocOp>())
     if (llvm::none_of(alloc->getUsers(), [](Operation *user) { return isa<CopyAsyncOp>(user); }))
       memory.fixed += getBytes(cast<SharedType>(alloc.getBuffer().getType()));
@@ -124,6 +126,13 @@ bool variesByTile(KernelOp kernel, scf::ForOp loop) {
   return getIds(kernel, loop.getLowerBound()) != 0 || getIds(kernel, loop.getUpperBound()) != 0;
 }
 
+/// One product's results then live beside another's.
+bool hasSeveralProducts(scf::ForOp loop) {
+  int64_t products = 0;
+  loop->walk([&](WgmmaOp) { ++products; });
+  return products > 1;
+}
+
 bool feedsWgmma(scf::ForOp loop) {
   return loop->walk([](WgmmaOp) { return WalkResult::interrupt(); }).wasInterrupted();
 }
@@ -152,35 +161,43 @@ FailureOr<bool> tgpu::planRoles(KernelOp kernel, const RoleOverrides &overrides,
     return refuse("no loop copies operands of wgmma");
 
   Memory memory = getMemory(kernel, *slice);
+  int64_t group =
+      overrides.group.value_or(hasComputableGrid(kernel) ? chooseGroup(kernel, *slice) : 0);
   constexpr int64_t storeBuffers = 2;
-  int64_t buffers = overrides.storeBuffers.value_or(storeBuffers), stages = 0;
+  int64_t buffers = overrides.storeBuffers.value_or(storeBuffers), stages = 0, room = 0;
   for (;; --buffers) {
     int64_t bytesOfBuffers = 0;
     kernel.walk([&](StoreOp store) {
       if (std::optional<StorePieces> pieces = StorePieces::get(kernel, store, buffers))
         bytesOfBuffers += pieces->buffers * getBytes(pieces->type);
     });
-    stages = (sharedLimit - memory.fixed - bytesOfBuffers) / memory.perStage;
+    room = sharedLimit - memory.fixed - bytesOfBuffers;
+    stages = room / memory.perStage;
     if (stages >= 2 || buffers == 0 || overrides.storeBuffers)
       break;
   }
+  // A block that takes tile after tile brings the next one's operands while it ends this one.
+  bool fitsTwice = group > 0 && buffers > 0 && memory.perTile > 0 &&
+                   room - memory.perTile >= 2 * memory.perStage;
+  int64_t tileStages = overrides.tileStages.value_or(fitsTwice ? 2 : 1);
+  stages = (room - (tileStages - 1) * memory.perTile) / memory.perStage;
   stages = overrides.stages.value_or(std::min(stages, mostStages));
   if (stages < 2)
     return refuse("rings of two stages do not fit into shared memory; use smaller blocks");
 
-  constexpr int64_t manyWarps = 8, fewRegisters = 24, enoughRegisters = 40, mostRegisters = 240;
+  constexpr int64_t manyWarps = 12, fewRegisters = 24, enoughRegisters = 40, mostRegisters = 240;
   constexpr int64_t registersOfLane = 65536 / 32;
   int64_t load =
-      overrides.loadRegisters.value_or(warps >= manyWarps ? fewRegisters : enoughRegisters);
+      overrides.loadRegisters.value_or(
+      warps >= manyWarps || llvm::any_of(loops, hasSeveralProducts) ? fewRegisters
+                                                                    : enoughRegisters);
   int64_t rest = (registersOfLane - loadWarps * load) / warps / 8 * 8;
   int64_t compute = overrides.computeRegisters.value_or(std::min(mostRegisters, rest));
-  int64_t group =
-      overrides.group.value_or(hasComputableGrid(kernel) ? chooseGroup(kernel, *slice) : 0);
   int64_t dynamic = overrides.dynamic.value_or(
       group > 0 && llvm::any_of(loops, [&](scf::ForOp loop) { return variesByTile(kernel, loop); }));
   auto schedule = RoleScheduleAttr::getChecked([&] { return kernel.emitOpError(); },
                                                kernel.getContext(), load, compute, group, buffers,
-                                               dynamic);
+                                               dynamic, tileStages);
   if (!schedule)
     return failure();
   if (!kernel->hasAttr(roleScheduleName)) // by the author

@@ -15,7 +15,7 @@ namespace tilewright::tgpu {
 
 /// What an author fixed.
 struct RoleOverrides {
-  std::optional<int64_t> stages, inFlight, turns, group, dynamic, storeBuffers, loadRegisters,
+  std::optional<int64_t> stages, inFlight, turns, group, dynamic, tileStages, storeBuffers, loadRegisters,
       computeRegisters;
 
   /// By the key of --schedule, of those that only roles have; null for others.
@@ -24,6 +24,7 @@ struct RoleOverrides {
         .Case("turns", &turns)
         .Case("group", &group)
         .Case("dynamic", &dynamic)
+        .Case("tile_stages", &tileStages)
         .Case("store_buffers", &storeBuffers)
         .Case("load_registers", &loadRegisters)
         .Case("compute_registers", &computeRegisters)

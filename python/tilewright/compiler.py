@@ -105,9 +105,9 @@ def param_texts(params):
     return texts
 
 
-def compile_bundle(kernel, params, with_files=(), targets=("sm_80",)):
+def compile_bundle(kernel, params, with_files=(), targets=()):
     """The bytes of a bundle with the one program or kernel of a file; functions of `with_files` replace those that the
-    file lets be replaced. Values of `params` are integers, bools and strings. ValueError where an argument is of another
+    file lets be replaced. Without `targets` it is compiled for sm_80, and for sm_90a if it has a schedule of roles there. Values of `params` are integers, bools and strings. ValueError where an argument is of another
     kind, CompileError for what the compiler refuses."""
     kernel, params = os.fspath(kernel), param_texts(params)
     with_files, targets = _texts("with_files", with_files), _texts("targets", targets)

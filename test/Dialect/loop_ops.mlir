@@ -7,7 +7,7 @@
 
 func.func private @causal(i32, i32) -> i1
 func.func private @windowed(!tile.param<T>, i32, i32, i32) -> i1
-func.func private @bounds(i32, i32, i32, i32, !tile.param<T>, i32) -> (i32, i32, i32, i32)
+func.func private @bounds(i32, i32, i32, i32, !tile.param<T>, i32) -> (i32, i32, i32, i32, i1)
 
 // A loop that carries nothing needs no yield.
 // GENERIC: "tile.for_blocks"(%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}) <{against_position = 0 : i64, block_position = 1 : i64,

@@ -142,6 +142,73 @@ tgpu.kernel @grouped target "sm_90a" warps 8 (%x: !tile.view<[?, ?], bf16>, %o: 
   tgpu.store %t, %o[%m, %n] : !acc, !tile.view<[?, ?], f32>
 }
 
+!tensor_out = tensor<128x128xf32, #tgpu.wgmma<2>>
+
+// Blocks take tiles from a counter: the role that copies asks when it has started all copies of a tile, and passes the
+// number on; the other gets it behind the last loop. What is copied once for a tile has two buffers. A vote of the
+// block becomes one of the role.
+// CHECK-LABEL: tgpu.kernel @taken
+// CHECK:         %[[Q:.*]] = tgpu.alloc_ring : !tgpu.ring<2, <128x64xbf16, b128>>
+// CHECK-NEXT:    %[[Q_FULL:.*]] = tgpu.alloc_barriers arrivals 1 : !tgpu.barriers<2>
+// CHECK:         %[[VOTED:.*]] = tgpu.named_barrier warps 8
+// CHECK-NEXT:    %[[NUMBERS:.*]] = tgpu.alloc_ring : !tgpu.ring<2, <4xi32, none>>
+// CHECK-NEXT:    %[[TAKEN:.*]] = tgpu.alloc_barriers arrivals 1 : !tgpu.barriers<2>
+// CHECK-NEXT:    %[[READ:.*]] = tgpu.alloc_barriers arrivals 8 : !tgpu.barriers<2>
+// CHECK:         role "load"
+// CHECK:           scf.while (%[[T:.*]] = %cta,
+// CHECK:             arith.cmpi slt, %[[T]], %[[TILES:.*]] : i32
+// CHECK:             scf.for
+// CHECK:             tgpu.acquire %[[READ]][%[[USE:.*]]]
+// CHECK-NEXT:        %[[SLOT:.*]] = tgpu.slot %[[NUMBERS]][%[[USE]]]
+// CHECK-NEXT:        tgpu.take_tile of %[[TILES]] into %[[SLOT]] : !tgpu.shared<4xi32, none>
+// CHECK-NEXT:        tgpu.arrive %[[TAKEN]][%[[USE]]] per {{ *}}role
+// CHECK:         role "compute"
+// CHECK:           scf.while
+// CHECK:             tgpu.wait %[[Q_FULL]]
+// CHECK:             scf.for
+// CHECK:               tgpu.any %{{.*}} on %[[VOTED]]
+// CHECK:             tgpu.wait %[[TAKEN]][%[[USE:.*]]]
+// CHECK:             tgpu.get_tile
+// CHECK-NEXT:        tgpu.arrive %[[READ]][%[[USE]]] per {{ *}}warp
+// CHECK:             tgpu.store
+tgpu.kernel @taken target "sm_90a" warps 8 (%q: !view, %k: !view, %o: !tile.view<[?, ?, 128], f32>)
+    grid(%m = ceildiv(dim(q, 1), 128), %b = dim(q, 0))
+    attributes {tgpu.role_schedule = #tgpu.role_schedule<load_registers = 40, compute_registers = 232, group = 1,
+                                                         dynamic = 1, tile_stages = 2>} {
+  %q_buffer = tgpu.alloc : !q
+  %k_buffer = tgpu.alloc : !q
+  %c0 = arith.constant 0 : i32
+  %c128 = arith.constant 128 : i32
+  %true = arith.constant true
+  %zero = arith.constant 0.0 : f32
+  %row = arith.muli %m, %c128 : i32
+  tgpu.copy_async %q[%b, %row, 0], %q_buffer : !view, !q
+  tgpu.copy_commit
+  tgpu.copy_wait pending 0
+  tgpu.sync
+  %keys = tile.dim %k, 1 : !view
+  %none = tile.full %zero : !tensor_out
+  %flags = tile.full %true : tensor<128x128xi1, #tgpu.wgmma<2>>
+  %sum = scf.for %i = %c0 to %keys step %c128 iter_args(%old = %none) -> (!tensor_out) : i32 {
+    tgpu.sync
+    tgpu.copy_async %k[%b, %i, 0], %k_buffer : !view, !q
+    tgpu.copy_commit
+    %some = tgpu.any %flags : tensor<128x128xi1, #tgpu.wgmma<2>>
+    tgpu.copy_wait pending 0
+    tgpu.sync
+    %new = scf.if %some -> (!tensor_out) {
+      %pending = tgpu.wgmma %q_buffer, %k_buffer transpose_b, %old : !q, !q, !tensor_out -> !tensor_out
+      tgpu.wgmma_commit
+      %added = tgpu.wgmma_wait pending 0, %pending : !tensor_out
+      scf.yield %added : !tensor_out
+    } else {
+      scf.yield %old : !tensor_out
+    }
+    scf.yield %new : !tensor_out
+  } {tgpu.schedule = #tgpu.schedule<skeleton = producer_consumer, stages = 2>}
+  tgpu.store %sum, %o[%b, %row, 0] : !tensor_out, !tile.view<[?, ?, 128], f32>
+}
+
 //--- errors.mlir
 
 !q = !tgpu.shared<128x64xbf16, b128>
@@ -190,18 +257,6 @@ tgpu.kernel @shared target "sm_90a" warps 8 (%x: !view) grid(%b = 1)
   %r = tgpu.read %q : !q -> tensor<128x64xbf16, #tgpu.wgmma<2>>
   // expected-error @+1 {{kernel cannot be split into roles: the buffer of a copy is written by others as well}}
   tgpu.write %r, %q : tensor<128x64xbf16, #tgpu.wgmma<2>>, !q
-}
-
-// -----
-
-!q = !tgpu.shared<128x64xbf16, b128>
-!view = !tile.view<[?, ?], bf16>
-tgpu.kernel @vote target "sm_90a" warps 8 (%x: !view) grid(%b = 1)
-    attributes {tgpu.role_schedule = #tgpu.role_schedule<load_registers = 40, compute_registers = 232>} {
-  %true = arith.constant true
-  %flags = tile.full %true : tensor<128x64xi1, #tgpu.wgmma<2>>
-  // expected-error @+1 {{kernel cannot be split into roles: a vote of the whole block stands in no role}}
-  %any = tgpu.any %flags : tensor<128x64xi1, #tgpu.wgmma<2>>
 }
 
 // -----

@@ -151,13 +151,13 @@ tgpu.kernel @nested target "sm_80" warps 4 (%upper: i32, %begin: i32, %end: i32)
   }
 }
 
-// Not split: steps of two, whose seams need not be rounds; copies that a role of their own makes; an
+// Not split: steps of two, whose seams need not be rounds; a loop that hardly ever runs; an
 // unsigned loop under signed comparisons; conditions that are no range known before the loop.
 // CHECK-LABEL: tgpu.kernel @step
 // CHECK-COUNT-1: scf.for
 // CHECK-NOT:     scf.for
 // CHECK:           scf.if
-// CHECK-LABEL: tgpu.kernel @roles
+// CHECK-LABEL: tgpu.kernel @rare
 // CHECK-COUNT-1: scf.for
 // CHECK-NOT:     scf.for
 // CHECK:           scf.if
@@ -182,7 +182,7 @@ tgpu.kernel @step target "sm_80" warps 4 (%upper: i32, %begin: i32, %end: i32) g
   }
 }
 
-tgpu.kernel @roles target "sm_90a" warps 4 (%upper: i32, %begin: i32, %end: i32) grid(%b = 1) {
+tgpu.kernel @rare target "sm_90a" warps 4 (%upper: i32, %begin: i32, %end: i32) grid(%b = 1) {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   scf.for %i = %c0 to %upper step %c1 : i32 {
@@ -192,7 +192,7 @@ tgpu.kernel @roles target "sm_90a" warps 4 (%upper: i32, %begin: i32, %end: i32)
     scf.if %full {
       tgpu.sync
     }
-  } {tgpu.schedule = #tgpu.schedule<skeleton = producer_consumer, stages = 2>}
+  } {tgpu.rare}
 }
 
 tgpu.kernel @unsigned target "sm_80" warps 4 (%upper: i32, %begin: i32, %end: i32) grid(%b = 1) {

@@ -10,7 +10,7 @@
 // RUN: not tilewright-opt %s --tgpu-plan-schedule=schedule=colour=red 2>&1 | FileCheck %s --check-prefix=KEY
 // RUN: not tilewright-opt %s --tgpu-plan-schedule='schedule=skeleton=producer_consumer' 2>&1 | FileCheck %s --check-prefix=MUST
 //
-// KEY: schedule: expected one of skeleton, stages, in_flight, keep_in_registers, group, store_buffers, load_registers and compute_registers, but got 'colour'
+// KEY: schedule: expected one of skeleton, stages, in_flight, keep_in_registers, turns, group, dynamic, tile_stages, store_buffers, load_registers and compute_registers, but got 'colour'
 // MUST: 'tgpu.kernel' op cannot be split into roles: the target must be sm_90a
 // PLAIN-NOT: tgpu.role_schedule
 // REGISTERS: registers of a role must be a multiple of 8 from 24 to 240, but got 100
@@ -59,7 +59,7 @@ tgpu.kernel @product target "sm_90a" warps 8 (%a: !view, %b: !view, %c: !view)
 // Both operands follow the same id: the order of the grid. Results of an optional argument are
 // stored from registers, so that no buffers are taken: six stages of 32 KB.
 // CHECK-LABEL: tgpu.kernel @same_id
-// CHECK:         tgpu.role_schedule = #tgpu.role_schedule<load_registers = 40, compute_registers = 240, group = 1, store_buffers = 2>
+// CHECK:         tgpu.role_schedule = #tgpu.role_schedule<load_registers = 40, compute_registers = 240, group = 1, store_buffers = 2, dynamic = 1>
 // CHECK:         } {tgpu.schedule = #tgpu.schedule<skeleton = producer_consumer, stages = 6, in_flight = 1>}
 tgpu.kernel @same_id target "sm_90a" warps 4 (%a: !view, %c: optional !view)
     grid(%n = dim(a, 1), %m = dim(a, 0)) {

@@ -13,7 +13,7 @@
 
 // Positions first, then the other operands of the mask in order. Two loops of one mask share the function; where the
 // positions change places it is another one.
-// CHECK:      func.func private @causal_ranges_0(%{{.*}}: i32, %{{.*}}: i32, %{{.*}}: i32, %{{.*}}: i32, %{{.*}}: i32) -> (i32, i32, i32, i32)
+// CHECK:      func.func private @causal_ranges_0(%{{.*}}: i32, %{{.*}}: i32, %{{.*}}: i32, %{{.*}}: i32, %{{.*}}: i32) -> (i32, i32, i32, i32, i1)
 // CHECK-NOT:  call
 // CHECK:      func.func private @causal_ranges(
 // CHECK-NOT:  causal_ranges_1
@@ -35,7 +35,7 @@
 // REMARK-NOT:  remark:
 
 //--- masks.mlir
-func.func private @my_ranges(i32, i32, i32, i32, i32, i32) -> (i32, i32, i32, i32)
+func.func private @my_ranges(i32, i32, i32, i32, i32, i32) -> (i32, i32, i32, i32, i1)
 
 func.func private @causal(%i: i32, %j: i32, %shift: i32) -> i1 {
   %last = arith.addi %i, %shift : i32
@@ -131,113 +131,113 @@ tile.kernel @loops(%n: i32, %b: i32, %x: f32) grid(%i = 1) {
   // VALUES-DAG: %[[C0:.*]] = arith.constant 0 : i32
   // VALUES-DAG: %[[C65:.*]] = arith.constant 65 : i32
   // VALUES-DAG: %[[C128:.*]] = arith.constant 128 : i32
-  // VALUES: return %[[C0]], %[[C128]], %[[C0]], %[[C65]] :
-  func.func @case0() -> (i32, i32, i32, i32) {
+  // VALUES: return %[[C0]], %[[C128]], %[[C0]], %[[C65]], %[[TIGHT:.*]] :
+  func.func @case0() -> (i32, i32, i32, i32, i1) {
     %0 = arith.constant 64 : i32
     %1 = arith.constant 128 : i32
     %2 = arith.constant 0 : i32
     %3 = arith.constant 1000 : i32
     %4 = arith.constant 0 : i32
-    %r:4 = func.call @causal_ranges(%0, %1, %2, %3, %4) : (i32, i32, i32, i32, i32) -> (i32, i32, i32, i32)
-    return %r#0, %r#1, %r#2, %r#3 : i32, i32, i32, i32
+    %r:5 = func.call @causal_ranges(%0, %1, %2, %3, %4) : (i32, i32, i32, i32, i32) -> (i32, i32, i32, i32, i1)
+    return %r#0, %r#1, %r#2, %r#3, %r#4 : i32, i32, i32, i32, i1
   }
   // A negative shift leaves the first rows without keys.
   // VALUES-LABEL: @case1(
   // VALUES-DAG: %[[C0:.*]] = arith.constant 0 : i32
-  // VALUES: return %[[C0]], %[[C0]], %[[C0]], %[[C0]] :
-  func.func @case1() -> (i32, i32, i32, i32) {
+  // VALUES: return %[[C0]], %[[C0]], %[[C0]], %[[C0]], %[[TIGHT:.*]] :
+  func.func @case1() -> (i32, i32, i32, i32, i1) {
     %0 = arith.constant 0 : i32
     %1 = arith.constant 64 : i32
     %2 = arith.constant 0 : i32
     %3 = arith.constant 1000 : i32
     %4 = arith.constant -100 : i32
-    %r:4 = func.call @causal_ranges(%0, %1, %2, %3, %4) : (i32, i32, i32, i32, i32) -> (i32, i32, i32, i32)
-    return %r#0, %r#1, %r#2, %r#3 : i32, i32, i32, i32
+    %r:5 = func.call @causal_ranges(%0, %1, %2, %3, %4) : (i32, i32, i32, i32, i32) -> (i32, i32, i32, i32, i1)
+    return %r#0, %r#1, %r#2, %r#3, %r#4 : i32, i32, i32, i32, i1
   }
   // Keys end before the diagonal.
   // VALUES-LABEL: @case2(
   // VALUES-DAG: %[[C0:.*]] = arith.constant 0 : i32
   // VALUES-DAG: %[[C50:.*]] = arith.constant 50 : i32
-  // VALUES: return %[[C0]], %[[C50]], %[[C0]], %[[C50]] :
-  func.func @case2() -> (i32, i32, i32, i32) {
+  // VALUES: return %[[C0]], %[[C50]], %[[C0]], %[[C50]], %[[TIGHT:.*]] :
+  func.func @case2() -> (i32, i32, i32, i32, i1) {
     %0 = arith.constant 64 : i32
     %1 = arith.constant 128 : i32
     %2 = arith.constant 0 : i32
     %3 = arith.constant 50 : i32
     %4 = arith.constant 0 : i32
-    %r:4 = func.call @causal_ranges(%0, %1, %2, %3, %4) : (i32, i32, i32, i32, i32) -> (i32, i32, i32, i32)
-    return %r#0, %r#1, %r#2, %r#3 : i32, i32, i32, i32
+    %r:5 = func.call @causal_ranges(%0, %1, %2, %3, %4) : (i32, i32, i32, i32, i32) -> (i32, i32, i32, i32, i1)
+    return %r#0, %r#1, %r#2, %r#3, %r#4 : i32, i32, i32, i32, i1
   }
   // No keys.
   // VALUES-LABEL: @case4(
   // VALUES-DAG: %[[C10:.*]] = arith.constant 10 : i32
-  // VALUES: return %[[C10]], %[[C10]], %[[C10]], %[[C10]] :
-  func.func @case4() -> (i32, i32, i32, i32) {
+  // VALUES: return %[[C10]], %[[C10]], %[[C10]], %[[C10]], %[[TIGHT:.*]] :
+  func.func @case4() -> (i32, i32, i32, i32, i1) {
     %0 = arith.constant 0 : i32
     %1 = arith.constant 64 : i32
     %2 = arith.constant 10 : i32
     %3 = arith.constant 10 : i32
     %4 = arith.constant 0 : i32
-    %r:4 = func.call @causal_ranges(%0, %1, %2, %3, %4) : (i32, i32, i32, i32, i32) -> (i32, i32, i32, i32)
-    return %r#0, %r#1, %r#2, %r#3 : i32, i32, i32, i32
+    %r:5 = func.call @causal_ranges(%0, %1, %2, %3, %4) : (i32, i32, i32, i32, i32) -> (i32, i32, i32, i32, i1)
+    return %r#0, %r#1, %r#2, %r#3, %r#4 : i32, i32, i32, i32, i1
   }
   // Keys that end before they begin.
   // VALUES-LABEL: @case5(
   // VALUES-DAG: %[[C10:.*]] = arith.constant 10 : i32
-  // VALUES: return %[[C10]], %[[C10]], %[[C10]], %[[C10]] :
-  func.func @case5() -> (i32, i32, i32, i32) {
+  // VALUES: return %[[C10]], %[[C10]], %[[C10]], %[[C10]], %[[TIGHT:.*]] :
+  func.func @case5() -> (i32, i32, i32, i32, i1) {
     %0 = arith.constant 0 : i32
     %1 = arith.constant 64 : i32
     %2 = arith.constant 10 : i32
     %3 = arith.constant -5 : i32
     %4 = arith.constant 0 : i32
-    %r:4 = func.call @causal_ranges(%0, %1, %2, %3, %4) : (i32, i32, i32, i32, i32) -> (i32, i32, i32, i32)
-    return %r#0, %r#1, %r#2, %r#3 : i32, i32, i32, i32
+    %r:5 = func.call @causal_ranges(%0, %1, %2, %3, %4) : (i32, i32, i32, i32, i32) -> (i32, i32, i32, i32, i1)
+    return %r#0, %r#1, %r#2, %r#3, %r#4 : i32, i32, i32, i32, i1
   }
   // I + shift wraps in the mask itself: nothing is excluded, nothing promised.
   // VALUES-LABEL: @case6(
   // VALUES-DAG: %[[C0:.*]] = arith.constant 0 : i32
   // VALUES-DAG: %[[C1000:.*]] = arith.constant 1000 : i32
-  // VALUES: return %[[C0]], %[[C1000]], %[[C0]], %[[C0]] :
-  func.func @case6() -> (i32, i32, i32, i32) {
+  // VALUES: return %[[C0]], %[[C1000]], %[[C0]], %[[C0]], %[[TIGHT:.*]] :
+  func.func @case6() -> (i32, i32, i32, i32, i1) {
     %0 = arith.constant 64 : i32
     %1 = arith.constant 128 : i32
     %2 = arith.constant 0 : i32
     %3 = arith.constant 1000 : i32
     %4 = arith.constant 2147483647 : i32
-    %r:4 = func.call @causal_ranges(%0, %1, %2, %3, %4) : (i32, i32, i32, i32, i32) -> (i32, i32, i32, i32)
-    return %r#0, %r#1, %r#2, %r#3 : i32, i32, i32, i32
+    %r:5 = func.call @causal_ranges(%0, %1, %2, %3, %4) : (i32, i32, i32, i32, i32) -> (i32, i32, i32, i32, i1)
+    return %r#0, %r#1, %r#2, %r#3, %r#4 : i32, i32, i32, i32, i1
   }
   // Blocks of queries against keys 64 .. 127.
   // VALUES-LABEL: @case7(
   // VALUES-DAG: %[[C64:.*]] = arith.constant 64 : i32
   // VALUES-DAG: %[[C127:.*]] = arith.constant 127 : i32
   // VALUES-DAG: %[[C1000:.*]] = arith.constant 1000 : i32
-  // VALUES: return %[[C64]], %[[C1000]], %[[C127]], %[[C1000]] :
-  func.func @case7() -> (i32, i32, i32, i32) {
+  // VALUES: return %[[C64]], %[[C1000]], %[[C127]], %[[C1000]], %[[TIGHT:.*]] :
+  func.func @case7() -> (i32, i32, i32, i32, i1) {
     %0 = arith.constant 64 : i32
     %1 = arith.constant 128 : i32
     %2 = arith.constant 0 : i32
     %3 = arith.constant 1000 : i32
     %4 = arith.constant 0 : i32
-    %r:4 = func.call @causal_ranges_0(%0, %1, %2, %3, %4) : (i32, i32, i32, i32, i32) -> (i32, i32, i32, i32)
-    return %r#0, %r#1, %r#2, %r#3 : i32, i32, i32, i32
+    %r:5 = func.call @causal_ranges_0(%0, %1, %2, %3, %4) : (i32, i32, i32, i32, i32) -> (i32, i32, i32, i32, i1)
+    return %r#0, %r#1, %r#2, %r#3, %r#4 : i32, i32, i32, i32, i1
   }
   // Both sides.
   // VALUES-LABEL: @case8(
   // VALUES-DAG: %[[C0:.*]] = arith.constant 0 : i32
   // VALUES-DAG: %[[C48:.*]] = arith.constant 48 : i32
   // VALUES-DAG: %[[C136:.*]] = arith.constant 136 : i32
-  // VALUES: return %[[C48]], %[[C136]], %[[C0]], %[[C0]] :
-  func.func @case8() -> (i32, i32, i32, i32) {
+  // VALUES: return %[[C48]], %[[C136]], %[[C0]], %[[C0]], %[[TIGHT:.*]] :
+  func.func @case8() -> (i32, i32, i32, i32, i1) {
     %0 = arith.constant 64 : i32
     %1 = arith.constant 128 : i32
     %2 = arith.constant 0 : i32
     %3 = arith.constant 1000 : i32
     %4 = arith.constant 16 : i32
     %5 = arith.constant 8 : i32
-    %r:4 = func.call @window_ranges(%0, %1, %2, %3, %4, %5) : (i32, i32, i32, i32, i32, i32) -> (i32, i32, i32, i32)
-    return %r#0, %r#1, %r#2, %r#3 : i32, i32, i32, i32
+    %r:5 = func.call @window_ranges(%0, %1, %2, %3, %4, %5) : (i32, i32, i32, i32, i32, i32) -> (i32, i32, i32, i32, i1)
+    return %r#0, %r#1, %r#2, %r#3, %r#4 : i32, i32, i32, i32, i1
   }
   // Wide enough for a full block.
   // VALUES-LABEL: @case9(
@@ -245,118 +245,118 @@ tile.kernel @loops(%n: i32, %b: i32, %x: f32) grid(%i = 1) {
   // VALUES-DAG: %[[C27:.*]] = arith.constant 27 : i32
   // VALUES-DAG: %[[C145:.*]] = arith.constant 145 : i32
   // VALUES-DAG: %[[C208:.*]] = arith.constant 208 : i32
-  // VALUES: return %[[C0]], %[[C208]], %[[C27]], %[[C145]] :
-  func.func @case9() -> (i32, i32, i32, i32) {
+  // VALUES: return %[[C0]], %[[C208]], %[[C27]], %[[C145]], %[[TIGHT:.*]] :
+  func.func @case9() -> (i32, i32, i32, i32, i1) {
     %0 = arith.constant 64 : i32
     %1 = arith.constant 128 : i32
     %2 = arith.constant 0 : i32
     %3 = arith.constant 1000 : i32
     %4 = arith.constant 100 : i32
     %5 = arith.constant 80 : i32
-    %r:4 = func.call @window_ranges(%0, %1, %2, %3, %4, %5) : (i32, i32, i32, i32, i32, i32) -> (i32, i32, i32, i32)
-    return %r#0, %r#1, %r#2, %r#3 : i32, i32, i32, i32
+    %r:5 = func.call @window_ranges(%0, %1, %2, %3, %4, %5) : (i32, i32, i32, i32, i32, i32) -> (i32, i32, i32, i32, i1)
+    return %r#0, %r#1, %r#2, %r#3, %r#4 : i32, i32, i32, i32, i1
   }
   // An open side, and one of the largest number.
   // VALUES-LABEL: @case10(
   // VALUES-DAG: %[[C0:.*]] = arith.constant 0 : i32
   // VALUES-DAG: %[[C1000:.*]] = arith.constant 1000 : i32
-  // VALUES: return %[[C0]], %[[C1000]], %[[C0]], %[[C1000]] :
-  func.func @case10() -> (i32, i32, i32, i32) {
+  // VALUES: return %[[C0]], %[[C1000]], %[[C0]], %[[C1000]], %[[TIGHT:.*]] :
+  func.func @case10() -> (i32, i32, i32, i32, i1) {
     %0 = arith.constant 64 : i32
     %1 = arith.constant 128 : i32
     %2 = arith.constant 0 : i32
     %3 = arith.constant 1000 : i32
     %4 = arith.constant -1 : i32
     %5 = arith.constant 2147483647 : i32
-    %r:4 = func.call @window_ranges(%0, %1, %2, %3, %4, %5) : (i32, i32, i32, i32, i32, i32) -> (i32, i32, i32, i32)
-    return %r#0, %r#1, %r#2, %r#3 : i32, i32, i32, i32
+    %r:5 = func.call @window_ranges(%0, %1, %2, %3, %4, %5) : (i32, i32, i32, i32, i32, i32) -> (i32, i32, i32, i32, i1)
+    return %r#0, %r#1, %r#2, %r#3, %r#4 : i32, i32, i32, i32, i1
   }
   // Sinks and window apart: their hull, and the longer promise.
   // VALUES-LABEL: @case11(
   // VALUES-DAG: %[[C0:.*]] = arith.constant 0 : i32
   // VALUES-DAG: %[[C4:.*]] = arith.constant 4 : i32
   // VALUES-DAG: %[[C128:.*]] = arith.constant 128 : i32
-  // VALUES: return %[[C0]], %[[C128]], %[[C0]], %[[C4]] :
-  func.func @case11() -> (i32, i32, i32, i32) {
+  // VALUES: return %[[C0]], %[[C128]], %[[C0]], %[[C4]], %[[TIGHT:.*]] :
+  func.func @case11() -> (i32, i32, i32, i32, i1) {
     %0 = arith.constant 64 : i32
     %1 = arith.constant 128 : i32
     %2 = arith.constant 0 : i32
     %3 = arith.constant 1000 : i32
     %4 = arith.constant 4 : i32
     %5 = arith.constant 16 : i32
-    %r:4 = func.call @sink_ranges(%0, %1, %2, %3, %4, %5) : (i32, i32, i32, i32, i32, i32) -> (i32, i32, i32, i32)
-    return %r#0, %r#1, %r#2, %r#3 : i32, i32, i32, i32
+    %r:5 = func.call @sink_ranges(%0, %1, %2, %3, %4, %5) : (i32, i32, i32, i32, i32, i32) -> (i32, i32, i32, i32, i1)
+    return %r#0, %r#1, %r#2, %r#3, %r#4 : i32, i32, i32, i32, i1
   }
   // Sinks and window overlap.
   // VALUES-LABEL: @case12(
   // VALUES-DAG: %[[C0:.*]] = arith.constant 0 : i32
   // VALUES-DAG: %[[C65:.*]] = arith.constant 65 : i32
   // VALUES-DAG: %[[C128:.*]] = arith.constant 128 : i32
-  // VALUES: return %[[C0]], %[[C128]], %[[C0]], %[[C65]] :
-  func.func @case12() -> (i32, i32, i32, i32) {
+  // VALUES: return %[[C0]], %[[C128]], %[[C0]], %[[C65]], %[[TIGHT:.*]] :
+  func.func @case12() -> (i32, i32, i32, i32, i1) {
     %0 = arith.constant 64 : i32
     %1 = arith.constant 128 : i32
     %2 = arith.constant 0 : i32
     %3 = arith.constant 1000 : i32
     %4 = arith.constant 60 : i32
     %5 = arith.constant 70 : i32
-    %r:4 = func.call @sink_ranges(%0, %1, %2, %3, %4, %5) : (i32, i32, i32, i32, i32, i32) -> (i32, i32, i32, i32)
-    return %r#0, %r#1, %r#2, %r#3 : i32, i32, i32, i32
+    %r:5 = func.call @sink_ranges(%0, %1, %2, %3, %4, %5) : (i32, i32, i32, i32, i32, i32) -> (i32, i32, i32, i32, i1)
+    return %r#0, %r#1, %r#2, %r#3, %r#4 : i32, i32, i32, i32, i1
   }
   // Groups of 4.
   // VALUES-LABEL: @case13(
   // VALUES-DAG: %[[C0:.*]] = arith.constant 0 : i32
   // VALUES-DAG: %[[C17:.*]] = arith.constant 17 : i32
   // VALUES-DAG: %[[C32:.*]] = arith.constant 32 : i32
-  // VALUES: return %[[C0]], %[[C32]], %[[C0]], %[[C17]] :
-  func.func @case13() -> (i32, i32, i32, i32) {
+  // VALUES: return %[[C0]], %[[C32]], %[[C0]], %[[C17]], %[[TIGHT:.*]] :
+  func.func @case13() -> (i32, i32, i32, i32, i1) {
     %0 = arith.constant 64 : i32
     %1 = arith.constant 128 : i32
     %2 = arith.constant 0 : i32
     %3 = arith.constant 1000 : i32
     %4 = arith.constant 4 : i32
-    %r:4 = func.call @packed_ranges(%0, %1, %2, %3, %4) : (i32, i32, i32, i32, i32) -> (i32, i32, i32, i32)
-    return %r#0, %r#1, %r#2, %r#3 : i32, i32, i32, i32
+    %r:5 = func.call @packed_ranges(%0, %1, %2, %3, %4) : (i32, i32, i32, i32, i32) -> (i32, i32, i32, i32, i1)
+    return %r#0, %r#1, %r#2, %r#3, %r#4 : i32, i32, i32, i32, i1
   }
   // A group of 0, for which the mask is undefined, traps nothing.
   // VALUES-LABEL: @case14(
   // VALUES-DAG: %[[C0:.*]] = arith.constant 0 : i32
   // VALUES-DAG: %[[C1000:.*]] = arith.constant 1000 : i32
-  // VALUES: return %[[C0]], %[[C1000]], %[[C0]], %[[C0]] :
-  func.func @case14() -> (i32, i32, i32, i32) {
+  // VALUES: return %[[C0]], %[[C1000]], %[[C0]], %[[C0]], %[[TIGHT:.*]] :
+  func.func @case14() -> (i32, i32, i32, i32, i1) {
     %0 = arith.constant 64 : i32
     %1 = arith.constant 128 : i32
     %2 = arith.constant 0 : i32
     %3 = arith.constant 1000 : i32
     %4 = arith.constant 0 : i32
-    %r:4 = func.call @packed_ranges(%0, %1, %2, %3, %4) : (i32, i32, i32, i32, i32) -> (i32, i32, i32, i32)
-    return %r#0, %r#1, %r#2, %r#3 : i32, i32, i32, i32
+    %r:5 = func.call @packed_ranges(%0, %1, %2, %3, %4) : (i32, i32, i32, i32, i32) -> (i32, i32, i32, i32, i1)
+    return %r#0, %r#1, %r#2, %r#3, %r#4 : i32, i32, i32, i32, i1
   }
   // Only causality is known, and it promises nothing.
   // VALUES-LABEL: @case15(
   // VALUES-DAG: %[[C0:.*]] = arith.constant 0 : i32
   // VALUES-DAG: %[[C128:.*]] = arith.constant 128 : i32
-  // VALUES: return %[[C0]], %[[C128]], %[[C0]], %[[C0]] :
-  func.func @case15() -> (i32, i32, i32, i32) {
+  // VALUES: return %[[C0]], %[[C128]], %[[C0]], %[[C0]], %[[TIGHT:.*]] :
+  func.func @case15() -> (i32, i32, i32, i32, i1) {
     %0 = arith.constant 64 : i32
     %1 = arith.constant 128 : i32
     %2 = arith.constant 0 : i32
     %3 = arith.constant 1000 : i32
     %4 = arith.constant 0.0 : f32
-    %r:4 = func.call @document_ranges(%0, %1, %2, %3, %4) : (i32, i32, i32, i32, f32) -> (i32, i32, i32, i32)
-    return %r#0, %r#1, %r#2, %r#3 : i32, i32, i32, i32
+    %r:5 = func.call @document_ranges(%0, %1, %2, %3, %4) : (i32, i32, i32, i32, f32) -> (i32, i32, i32, i32, i1)
+    return %r#0, %r#1, %r#2, %r#3, %r#4 : i32, i32, i32, i32, i1
   }
   // Nothing is known.
   // VALUES-LABEL: @case16(
   // VALUES-DAG: %[[C0:.*]] = arith.constant 0 : i32
   // VALUES-DAG: %[[C1000:.*]] = arith.constant 1000 : i32
-  // VALUES: return %[[C0]], %[[C1000]], %[[C0]], %[[C0]] :
-  func.func @case16() -> (i32, i32, i32, i32) {
+  // VALUES: return %[[C0]], %[[C1000]], %[[C0]], %[[C0]], %[[TIGHT:.*]] :
+  func.func @case16() -> (i32, i32, i32, i32, i1) {
     %0 = arith.constant 64 : i32
     %1 = arith.constant 128 : i32
     %2 = arith.constant 0 : i32
     %3 = arith.constant 1000 : i32
-    %r:4 = func.call @square_ranges(%0, %1, %2, %3) : (i32, i32, i32, i32) -> (i32, i32, i32, i32)
-    return %r#0, %r#1, %r#2, %r#3 : i32, i32, i32, i32
+    %r:5 = func.call @square_ranges(%0, %1, %2, %3) : (i32, i32, i32, i32) -> (i32, i32, i32, i32, i1)
+    return %r#0, %r#1, %r#2, %r#3, %r#4 : i32, i32, i32, i32, i1
   }
 }

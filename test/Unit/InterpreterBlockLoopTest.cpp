@@ -166,8 +166,9 @@ func.func private @band(%p: i32, %j: i32, %q: i32, %i: i32) -> i1 {
   return %z : i1
 }
 func.func private @band_ranges(%ab: i32, %ae: i32, %lower: i32, %upper: i32, %p: i32, %q: i32)
-    -> (i32, i32, i32, i32) {
+    -> (i32, i32, i32, i32, i1) {
   %c1 = arith.constant 1 : i32
+  %unknown = arith.constant false
   %last = arith.subi %ae, %c1 : i32
   %first_j = arith.subi %ab, %q : i32
   %may_begin = arith.maxsi %lower, %first_j : i32
@@ -178,7 +179,7 @@ func.func private @band_ranges(%ab: i32, %ae: i32, %lower: i32, %upper: i32, %p:
   %must_last = arith.addi %ab, %p : i32
   %must_limit = arith.addi %must_last, %c1 : i32
   %must_end = arith.minsi %upper, %must_limit : i32
-  return %may_begin, %may_end, %must_begin, %must_end : i32, i32, i32, i32
+  return %may_begin, %may_end, %must_begin, %must_end, %unknown : i32, i32, i32, i32, i1
 })";
 
 TEST_F(BlockLoopTest, BandsWithAndWithoutRanges) {

@@ -68,7 +68,8 @@ int main(int argc, char **argv) {
       cl::init("tile"), cl::value_desc("form"), cl::cat(category));
   GpuOptions gpu;
   cl::list<std::string> targets(
-      "target", cl::desc("The GPU: sm_80 (and newer; the default) or sm_90a; several for a bundle"),
+      "target", cl::desc("The GPU: sm_80 (and newer; the default) or sm_90a; several for a bundle, "
+                         "which by default has sm_80, and sm_90a if kernels have roles there"),
       cl::value_desc("name"), cl::cat(category));
   cl::list<std::string> variants("variant",
                                  cl::desc("Further parameters of one variant in a bundle"),
@@ -131,8 +132,6 @@ int main(int argc, char **argv) {
   request.options = options;
   request.kind = kind;
   request.targets.assign(targets.begin(), targets.end());
-  if (targets.empty())
-    request.targets = {gpu.target};
   request.gpu = gpu;
   if (report)
     request.report = &llvm::errs();

@@ -214,33 +214,44 @@ def main():
     functions = {name: Derived(arguments, body) for name, arguments, body in re.findall(
         r"func\.func private @(mask\d+)_ranges\((.*?)\) -> [^{]*\{\n(.*?)\n  \}", analyzed, re.S)}
 
-    skipping, promising, failures = 0, 0, 0
+    skipping, promising, tight_ones, failures = 0, 0, 0, 0
     cases = [(mask, random_case(rng)) for mask in masks for _ in range(24)]
     for mask, case in cases:
         begin, end, lower, upper, x, y, p = case
-        may_begin, may_end, must_begin, must_end = functions[mask.name](case)
+        may_begin, may_end, must_begin, must_end, tight = functions[mask.name](case)
         top = max(lower, upper)
         problem = None
         if not (lower <= may_begin <= may_end <= top and lower <= must_begin <= must_end <= top):
             problem = "an interval leaves [lower, upper)"
         try:
+            # Of a tight mask, the ranges of a row alone are what the row keeps.
+            rows = {r: functions[mask.name]((r, r + 1, *case[2:])) for r in range(begin, end) if tight and r < 2**31 - 1}
             for c in range(lower, upper):
+                some = False
                 for r in range(begin, end):
                     keeps = mask.keeps(r, c, x, y, p)
+                    some |= keeps
+                    if r in rows and keeps != (rows[r][0] <= c < rows[r][1]):
+                        problem = f"({r}, {c}) is kept or not, against the range of its row {rows[r][:2]}"
                     if keeps and not may_begin <= c < may_end:
                         problem = f"({r}, {c}) is kept outside of may"
                     if not keeps and must_begin <= c < must_end:
                         problem = f"({r}, {c}) is not kept inside of must"
+                if tight and begin < end and may_begin <= c < may_end and not some:
+                    problem = f"{c} is kept for no row, inside of a tight may"
         except Undefined:
             continue
         if begin < end and lower < upper:
             skipping += may_end - may_begin < upper - lower
             promising += must_end > must_begin
+            tight_ones += tight and may_begin < may_end
         if problem:
             failures += 1
-            print(f"{problem}: may [{may_begin}, {may_end}), must [{must_begin}, {must_end}), case {case}")
+            print(f"{problem}: may [{may_begin}, {may_end}), must [{must_begin}, {must_end}), "
+                  f"tight {tight}, case {case}")
             print(mask.text())
-    print(f"{len(cases)} rectangles: {skipping} skip blocks, {promising} promise full ones, {failures} wrong")
+    print(f"{len(cases)} rectangles: {skipping} skip blocks, {promising} promise full ones, "
+          f"{tight_ones} are tight, {failures} wrong")
     return failures != 0
 
 

@@ -1,0 +1,85 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Tiles that blocks take from a counter, and votes of a role.
+//
+// RUN: split-file %s %t
+// RUN: tilewright-opt %t/ops.mlir --verify-roundtrip | FileCheck %s
+// RUN: tilewright-opt %t/errors.mlir -split-input-file -verify-diagnostics
+
+//--- ops.mlir
+
+// CHECK-LABEL: tgpu.kernel @tiles
+// CHECK:       tgpu.take_tile of %{{.*}} into %{{.*}} : !tgpu.shared<4xi32, none>
+// CHECK:       tgpu.get_tile %{{.*}} : !tgpu.shared<4xi32, none>
+// CHECK:       tgpu.any %{{.*}} on %{{.*}} : tensor<8x64xi1, #tgpu.blocked<1, lanes 32, warps 4, 1>>
+tgpu.kernel @tiles target "sm_90a" warps 8 (%n: i32) grid(%i = 1) {
+  %slot = tgpu.alloc : !tgpu.shared<4xi32, none>
+  %voted = tgpu.named_barrier warps 4 : index
+  tgpu.roles
+    role "load" warps 4 {
+      %t = tgpu.take_tile of %n into %slot : !tgpu.shared<4xi32, none>
+    }
+    role "compute" warps 4 {
+      %t = tgpu.get_tile %slot : !tgpu.shared<4xi32, none>
+      %f = arith.constant true
+      %flags = tile.full %f : tensor<8x64xi1, #tgpu.blocked<1, lanes 32, warps 4, 1>>
+      %any = tgpu.any %flags on %voted : tensor<8x64xi1, #tgpu.blocked<1, lanes 32, warps 4, 1>>
+    }
+}
+
+//--- errors.mlir
+
+tgpu.kernel @k target "sm_90a" warps 4 (%n: i32) grid(%i = 1) {
+  %slot = tgpu.alloc : !tgpu.shared<4xi32, none>
+  // expected-error @+1 {{'tgpu.take_tile' op is executed by one thread of a role, and must stand in one}}
+  %t = tgpu.take_tile of %n into %slot : !tgpu.shared<4xi32, none>
+}
+
+// -----
+
+tgpu.kernel @k target "sm_90a" warps 4 (%n: i32) grid(%i = 1) {
+  %slot = tgpu.alloc : !tgpu.shared<4xf32, none>
+  tgpu.roles
+    role "load" warps 4 {
+      // expected-error @+1 {{has the tile's number in a buffer of 4xi32, but got '!tgpu.shared<4xf32, none>'}}
+      %t = tgpu.take_tile of %n into %slot : !tgpu.shared<4xf32, none>
+    }
+}
+
+// -----
+
+tgpu.kernel @k target "sm_90a" warps 4 () grid(%i = 1) {
+  %slot = tgpu.alloc : !tgpu.shared<8xi32, none>
+  // expected-error @+1 {{has the tile's number in a buffer of 4xi32, but got '!tgpu.shared<8xi32, none>'}}
+  %t = tgpu.get_tile %slot : !tgpu.shared<8xi32, none>
+}
+
+// -----
+
+tgpu.kernel @k target "sm_90a" warps 8 () grid(%i = 1) {
+  %voted = tgpu.named_barrier warps 8 : index
+  tgpu.roles
+    role "load" warps 4 {
+    }
+    role "compute" warps 4 {
+      %f = arith.constant true
+      %flags = tile.full %f : tensor<8x64xi1, #tgpu.blocked<1, lanes 32, warps 4, 1>>
+      // expected-error @+1 {{is a vote of 4 warps, but its barrier is for 8}}
+      %any = tgpu.any %flags on %voted : tensor<8x64xi1, #tgpu.blocked<1, lanes 32, warps 4, 1>>
+    }
+}
+
+// -----
+
+// expected-error @+1 {{turns of a schedule are 0 or 1, but got 2}}
+func.func private @turns() attributes {x = #tgpu.schedule<skeleton = producer_consumer, stages = 2, turns = 2>}
+
+// -----
+
+// expected-error @+1 {{dynamic is 1 for blocks that take tile after tile (group > 0), or 0, but got 1}}
+func.func private @dynamic() attributes {x = #tgpu.role_schedule<load_registers = 40, compute_registers = 232, dynamic = 1>}
+
+// -----
+
+// expected-error @+1 {{what is copied once for each tile has 1 or 2 buffers, but got 3}}
+func.func private @tiles() attributes {x = #tgpu.role_schedule<load_registers = 40, compute_registers = 232, tile_stages = 3>}

@@ -1,0 +1,105 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// RUN: tilewright-opt %s --tgpu-plan-stages | FileCheck %s
+
+!tile = !tgpu.shared<128x64xbf16, b128>
+!ring = !tgpu.ring<2, !tile>
+!s = tensor<128x128xf32, #tgpu.wgmma<2>>
+!o = tensor<128x64xf32, #tgpu.wgmma<2>>
+!p16 = tensor<128x128xbf16, #tgpu.wgmma<2>>
+!a = tensor<128x128xbf16, #tgpu.operand<a, #tgpu.wgmma<2>>>
+!bars = !tgpu.barriers<2>
+
+// S = Q K and O = O + exp2(S) V, the sum rescaled by what stage 0 computes. The product that nothing of the
+// round reads is stage 1; waits for slots stand before the products that read them, and releases behind
+// the waits for these; what depends on the sum comes last.
+// CHECK-LABEL: tgpu.kernel @overlap
+// CHECK: %[[TURNS:.*]] = tgpu.turns warpgroups 2
+// CHECK: tgpu.wait %{{.*}}[%[[K:arg[0-9]+]]] {tgpu.place = array<i64: 0, [[WAITK:1]]>}
+// CHECK: %{{.*}} = tgpu.slot %{{.*}}[%[[K]]] {tgpu.place = array<i64: 0, 0>}
+// CHECK: tgpu.wait %{{.*}}[%[[V:arg[0-9]+]]] {tgpu.place = array<i64: 1, 6>}
+// CHECK: %[[S:.*]] = tgpu.wgmma %{{.*}}, %{{.*}} transpose_b {tgpu.place = array<i64: 0, 3>}
+// CHECK-NEXT: tgpu.wgmma_commit {tgpu.place = array<i64: 0, 4>}
+// CHECK-NEXT: tgpu.wgmma_wait pending 0, %[[S]] {tgpu.place = array<i64: 0, 10>}
+// CHECK: math.exp2 %{{.*}} {tgpu.place = array<i64: 0, 12>}
+// CHECK: arith.mulf %{{.*}}, %{{.*}} {tgpu.place = array<i64: 0, [[#LATE:]]>}
+// CHECK: tgpu.slot %{{.*}}[%[[V]]] {tgpu.place = array<i64: 1, 5>}
+// CHECK-NEXT: %[[O:.*]] = tgpu.wgmma %{{.*}}, %{{.*}}, %{{.*}} {tgpu.place = array<i64: 1, 7>}
+// CHECK-NEXT: tgpu.wgmma_commit {tgpu.place = array<i64: 1, 8>}
+// CHECK-NEXT: tgpu.wgmma_wait pending 0, %[[O]] {tgpu.place = array<i64: 1, [[#WAITO:]]>}
+// CHECK: tgpu.arrive %{{.*}}[%[[K]]] per warp {tgpu.place = array<i64: 0, 11>}
+// CHECK: tgpu.arrive %{{.*}}[%[[V]]] per warp {tgpu.place = array<i64: 1, [[#WAITO+1]]>}
+// CHECK: tgpu.take_turn %[[TURNS]] {tgpu.place = array<i64: 0, 2>}
+// CHECK: tgpu.pass_turn %[[TURNS]] {tgpu.place = array<i64: 1, 9>}
+tgpu.kernel @overlap target "sm_90a" warps 12 (%rounds: i32, %factor: f32) grid(%b = 1) {
+  %q = tgpu.alloc : !tile
+  %k_ring = tgpu.alloc_ring : !ring
+  %v_ring = tgpu.alloc_ring : !ring
+  %k_full = tgpu.alloc_barriers arrivals 1 : !bars
+  %k_empty = tgpu.alloc_barriers arrivals 8 : !bars
+  %v_full = tgpu.alloc_barriers arrivals 1 : !bars
+  %v_empty = tgpu.alloc_barriers arrivals 8 : !bars
+  tgpu.roles
+    role "load" warps 4 registers 40 {
+    }
+    role "compute" warps 8 registers 232 {
+      %c0 = arith.constant 0 : i32
+      %c1 = arith.constant 1 : i32
+      %zero = arith.constant 0.0 : f32
+      %zeros = tile.full %zero : !o
+      %r:3 = scf.for %i = %c0 to %rounds step %c1 iter_args(%acc = %zeros, %use_k = %c0, %use_v = %c0)
+          -> (!o, i32, i32) : i32 {
+        tgpu.wait %k_full[%use_k] : !bars
+        %k = tgpu.slot %k_ring[%use_k] : !ring
+        tgpu.wait %v_full[%use_v] : !bars
+        %s_pending = tgpu.wgmma %q, %k transpose_b : !tile, !tile -> !s
+        tgpu.wgmma_commit
+        %s = tgpu.wgmma_wait pending 0, %s_pending : !s
+        %p = math.exp2 %s : !s
+        %p16 = tile.cast %p : !s -> !p16
+        %a = tgpu.convert %p16 : !p16 -> !a
+        %factors = tile.full %factor : !o
+        %kept = arith.mulf %acc, %factors : !o
+        %v = tgpu.slot %v_ring[%use_v] : !ring
+        %o_pending = tgpu.wgmma %a, %v, %kept : !a, !tile, !o -> !o
+        tgpu.wgmma_commit
+        %o = tgpu.wgmma_wait pending 0, %o_pending : !o
+        tgpu.arrive %k_empty[%use_k] per warp : !bars
+        %next_k = arith.addi %use_k, %c1 : i32
+        tgpu.arrive %v_empty[%use_v] per warp : !bars
+        %next_v = arith.addi %use_v, %c1 : i32
+        scf.yield %o, %next_k, %next_v : !o, i32, i32
+      } {tgpu.schedule = #tgpu.schedule<skeleton = producer_consumer, stages = 2, in_flight = 1, turns = 1>}
+    }
+}
+
+// The first product reads what the second yields: nothing runs while it is awaited.
+// CHECK-LABEL: tgpu.kernel @chain
+// CHECK-NOT: tgpu.place
+// CHECK-NOT: tgpu.turns
+tgpu.kernel @chain target "sm_90a" warps 12 (%rounds: i32) grid(%b = 1) {
+  %x = tgpu.alloc : !tgpu.shared<128x64xbf16, b128>
+  %y = tgpu.alloc : !tgpu.shared<64x64xbf16, b128>
+  tgpu.roles
+    role "load" warps 4 registers 40 {
+    }
+    role "compute" warps 8 registers 232 {
+      %c0 = arith.constant 0 : i32
+      %c1 = arith.constant 1 : i32
+      %zero = arith.constant 0.0 : f32
+      %zeros = tile.full %zero : !o
+      %r = scf.for %i = %c0 to %rounds step %c1 iter_args(%acc = %zeros) -> (!o) : i32 {
+        %s_pending = tgpu.wgmma %x, %y transpose_b, %acc
+            : !tgpu.shared<128x64xbf16, b128>, !tgpu.shared<64x64xbf16, b128>, !o -> !o
+        tgpu.wgmma_commit
+        %s = tgpu.wgmma_wait pending 0, %s_pending : !o
+        %s16 = tile.cast %s : !o -> tensor<128x64xbf16, #tgpu.wgmma<2>>
+        %a = tgpu.convert %s16 : tensor<128x64xbf16, #tgpu.wgmma<2>> -> tensor<128x64xbf16, #tgpu.operand<a, #tgpu.wgmma<2>>>
+        %o_pending = tgpu.wgmma %a, %y
+            : tensor<128x64xbf16, #tgpu.operand<a, #tgpu.wgmma<2>>>, !tgpu.shared<64x64xbf16, b128> -> !o
+        tgpu.wgmma_commit
+        %o = tgpu.wgmma_wait pending 0, %o_pending : !o
+        scf.yield %o : !o
+      } {tgpu.schedule = #tgpu.schedule<skeleton = producer_consumer, stages = 2, in_flight = 1, turns = 1>}
+    }
+}

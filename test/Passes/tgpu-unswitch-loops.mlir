@@ -1,0 +1,88 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// RUN: tilewright-opt %s --tgpu-unswitch-loops --split-input-file | FileCheck %s
+
+// Two conditions that do not change, one that does: one loop for the case that both hold, in which their branches are
+// gone, and one for all others, as it was.
+// CHECK-LABEL: tgpu.kernel @two
+// CHECK: role "compute"
+// CHECK: %[[POSITIVE:.*]] = arith.cmpf ogt, %{{.*}}, %{{.*}} : f32
+// CHECK: %[[ALL:.*]] = arith.andi {{.*}}%[[POSITIVE]]
+// CHECK: scf.if %[[ALL]] -> (i32) {
+// CHECK-NEXT: scf.for
+// CHECK-NOT: scf.if %{{.*}}POSITIVE
+// CHECK: %[[EVEN:.*]] = arith.cmpi eq, %{{.*}}, %{{.*}} : i32
+// CHECK: scf.if %[[EVEN]]
+// CHECK-NOT: scf.if
+// CHECK: tgpu.schedule
+// CHECK: } else {
+// CHECK-NEXT: scf.for
+// CHECK: scf.if
+// CHECK: scf.if
+// CHECK: scf.if
+// CHECK: } {tgpu.rare}
+tgpu.kernel @two target "sm_90a" warps 8 (%rounds: i32, %scale: f32, %flag: i1) grid(%b = 1) {
+  tgpu.roles
+    role "load" warps 4 registers 40 {
+    }
+    role "compute" warps 4 registers 232 {
+      %c0 = arith.constant 0 : i32
+      %c1 = arith.constant 1 : i32
+      %c2 = arith.constant 2 : i32
+      %zero = arith.constant 0.0 : f32
+      %r = scf.for %i = %c0 to %rounds step %c1 iter_args(%x = %c0) -> (i32) : i32 {
+        %positive = arith.cmpf ogt, %scale, %zero : f32
+        %y = scf.if %positive -> (i32) {
+          %z = scf.if %flag -> (i32) {
+            scf.yield %c1 : i32
+          } else {
+            scf.yield %c2 : i32
+          }
+          scf.yield %z : i32
+        } else {
+          scf.yield %c0 : i32
+        }
+        %even = arith.cmpi eq, %i, %c2 : i32
+        %w = scf.if %even -> (i32) {
+          scf.yield %y : i32
+        } else {
+          scf.yield %x : i32
+        }
+        %sum = arith.addi %x, %w : i32
+        scf.yield %sum : i32
+      } {tgpu.schedule = #tgpu.schedule<skeleton = producer_consumer, stages = 2>}
+      %view = arith.addi %r, %c1 : i32
+    }
+}
+
+// -----
+
+// Nothing to take out, and a loop that no role runs.
+// CHECK-LABEL: tgpu.kernel @none
+// CHECK-NOT: tgpu.rare
+tgpu.kernel @none target "sm_90a" warps 8 (%rounds: i32, %flag: i1) grid(%b = 1) {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %r = scf.for %i = %c0 to %rounds step %c1 iter_args(%x = %c0) -> (i32) : i32 {
+    %y = scf.if %flag -> (i32) {
+      scf.yield %c1 : i32
+    } else {
+      scf.yield %x : i32
+    }
+    scf.yield %y : i32
+  } {tgpu.schedule = #tgpu.schedule<skeleton = producer_consumer, stages = 2>}
+  tgpu.roles
+    role "load" warps 4 registers 40 {
+    }
+    role "compute" warps 4 registers 232 {
+      %s = scf.for %i = %c0 to %rounds step %c1 iter_args(%x = %c0) -> (i32) : i32 {
+        %odd = arith.cmpi eq, %i, %c1 : i32
+        %y = scf.if %odd -> (i32) {
+          scf.yield %c1 : i32
+        } else {
+          scf.yield %x : i32
+        }
+        scf.yield %y : i32
+      } {tgpu.schedule = #tgpu.schedule<skeleton = producer_consumer, stages = 2>}
+    }
+}
