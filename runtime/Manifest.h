@@ -76,6 +76,21 @@ struct TensorMapSpec {
   bool isStored = false;
 };
 
+/// What a kernel writes to its argument `timeline`: see runtime/TimelineFormat.h.
+struct TimelineEventSpec {
+  std::string kind;     // wait, copy, product, store, shared, loop
+  std::string name;     // for people
+  std::string line;     // of the source; may be empty
+  int64_t pending = -1; // a wait for products: groups that may stay in flight
+  bool commits = false; // a product: its group ends here
+};
+struct TimelineSpec {
+  uint32_t tag = 0;
+  uint32_t words = 0; // of a chunk; 0: no timeline
+  std::vector<std::string> roles;
+  std::vector<TimelineEventSpec> events;
+};
+
 /// One compiled variant of a kernel. Variants of one name are tried in the order of the bundle.
 struct KernelSpec {
   std::string name;
@@ -93,6 +108,7 @@ struct KernelSpec {
   /// Flags over shapes and scalars: where this variant may be used. One that reads the extent of an
   /// absent view holds.
   std::vector<Expr> conditions;
+  TimelineSpec timeline;
 
   ParamLayout layout; // computed
   uint32_t threads() const { return block[0] * block[1] * block[2]; }

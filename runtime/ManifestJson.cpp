@@ -4,6 +4,7 @@
 // version, and is refused.
 
 #include "runtime/Manifest.h"
+#include "runtime/TimelineFormat.h"
 
 #include <initializer_list>
 #include <limits>
@@ -170,13 +171,46 @@ public:
     return 0;
   }
 
+  TimelineSpec timeline(const Json &json, const std::string &where) {
+    expectKeys(json, where, {"tag", "words", "roles", "events"});
+    TimelineSpec spec;
+    spec.tag = uint32_t(
+        count(required(json, "tag", where, Json::Kind::Integer), "'tag' of " + where, UINT32_MAX));
+    spec.words = uint32_t(count(required(json, "words", where, Json::Kind::Integer),
+                                "'words' of " + where, UINT32_MAX));
+    if (!timeline::isChunkSize(spec.words))
+      fail("'words' of " + where + " must be a power of 2 from " +
+           std::to_string(timeline::leastWords) + " to " + std::to_string(timeline::mostWords) +
+           ", but got " + std::to_string(spec.words));
+    for (const Json &role : list(json, "roles", where)) {
+      if (role.kind != Json::Kind::String)
+        fail("a role of " + where + " must be a string");
+      spec.roles.push_back(role.text);
+    }
+    for (const Json &item : list(json, "events", where)) {
+      std::string which = "an event of " + where;
+      expectKeys(item, which, {"kind", "name", "line", "pending", "commits"});
+      TimelineEventSpec event;
+      event.kind = text(item, "kind", which);
+      event.name = text(item, "name", which);
+      if (item.find("line"))
+        event.line = text(item, "line", which);
+      if (const Json *pending = item.find("pending"))
+        event.pending = int64_t(count(*pending, "'pending' of " + which, 7));
+      event.commits = optionalFlag(item, "commits", which);
+      spec.events.push_back(std::move(event));
+    }
+    return spec;
+  }
+
   KernelSpec kernel(const Json &json) {
     KernelSpec spec;
     spec.name = text(json, "name", "a kernel");
     std::string where = "kernel '" + spec.name + "'";
     expectKeys(json, where,
                {"name", "params", "arguments", "entry", "code", "grid", "block", "cluster",
-                "shared_bytes", "static_shared_bytes", "tensor_maps", "requires", "when"});
+                "shared_bytes", "static_shared_bytes", "tensor_maps", "requires", "when",
+                "timeline"});
     spec.params = params(json, where);
     spec.arguments = arguments(json, where);
     spec.entry = text(json, "entry", where);
@@ -222,6 +256,8 @@ public:
     }
     for (const Json &item : optionalList(json, "when", where))
       spec.conditions.push_back(expression(item));
+    if (const Json *events = json.find("timeline"))
+      spec.timeline = timeline(*events, "the timeline of " + where);
     return spec;
   }
 
@@ -308,6 +344,31 @@ template <typename Integers> Json integers(const Integers &values) {
   return list;
 }
 
+Json toJson(const TimelineSpec &timeline) {
+  Json json = Json::object();
+  json.set("tag", Json::integer(timeline.tag));
+  json.set("words", Json::integer(timeline.words));
+  Json roles = Json::array();
+  for (const std::string &role : timeline.roles)
+    roles.items.push_back(Json::string(role));
+  json.set("roles", std::move(roles));
+  Json events = Json::array();
+  for (const TimelineEventSpec &event : timeline.events) {
+    Json item = Json::object();
+    item.set("kind", Json::string(event.kind));
+    item.set("name", Json::string(event.name));
+    if (!event.line.empty())
+      item.set("line", Json::string(event.line));
+    if (event.pending >= 0)
+      item.set("pending", Json::integer(event.pending));
+    if (event.commits)
+      item.set("commits", Json::flag(true));
+    events.items.push_back(std::move(item));
+  }
+  json.set("events", std::move(events));
+  return json;
+}
+
 Json toJson(const KernelSpec &kernel) {
   Json json = Json::object();
   json.set("name", Json::string(kernel.name));
@@ -354,6 +415,8 @@ Json toJson(const KernelSpec &kernel) {
   }
   json.set("requires", std::move(requirements));
   json.set("when", toJson(kernel.conditions));
+  if (kernel.timeline.words)
+    json.set("timeline", toJson(kernel.timeline));
   return json;
 }
 

@@ -217,6 +217,14 @@ llvm::Expected<runtime::KernelSpec> bundle::makeKernelSpec(tgpu::KernelOp kernel
     return error;
   if (auto found = conditions.find(kernel.getSymName()); found != conditions.end())
     spec.conditions = found->second;
+  if (std::optional<tgpu::Timeline> timeline = tgpu::getTimeline(kernel)) {
+    spec.timeline.tag = timeline->tag;
+    spec.timeline.words = static_cast<uint32_t>(timeline->words);
+    spec.timeline.roles = timeline->roles;
+    for (const tgpu::TimelineEvent &event : timeline->events)
+      spec.timeline.events.push_back(
+          {event.kind, event.name, event.line, event.pending, event.commits});
+  }
   if (!aligned.empty())
     spec.entry = tgpu::getAlignedEntry(spec.name);
   for (auto [argument, alignment] : aligned)

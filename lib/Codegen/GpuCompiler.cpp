@@ -6,6 +6,7 @@
 
 #include "dialect/Tgpu/Tgpu.h"
 #include "lib/Codegen/Dump.h"
+#include "passes/Conversion/Timeline.h"
 #include "passes/Passes.h"
 
 #include "mlir/Pass/PassManager.h"
@@ -32,7 +33,9 @@ static LogicalResult checkSchedule(ModuleOp module, const GpuOptions &options) {
     return success();
   for (llvm::StringRef entry : options.schedule) {
     llvm::StringRef key = entry.split('=').first;
-    if (llvm::is_contained({"group", "store_buffers", "load_registers", "compute_registers"}, key))
+    if (llvm::is_contained({"turns", "group", "dynamic", "tile_stages", "store_buffers",
+                             "load_registers", "compute_registers"},
+                            key))
       return emitError(module.getLoc())
              << "schedule: " << key << " is for roles, which only sm_90a has, but the target is "
              << options.target << "; leave it out or give --target=sm_90a";
@@ -40,7 +43,7 @@ static LogicalResult checkSchedule(ModuleOp module, const GpuOptions &options) {
   return success();
 }
 
-LogicalResult tilewright::mapToGpu(ModuleOp module, const GpuOptions &options) {
+static LogicalResult runMapping(ModuleOp module, const GpuOptions &options) {
   PassManager manager(module.getContext(), ModuleOp::getOperationName());
   dumpPasses(manager);
   if (isMapped(module)) {
@@ -56,6 +59,12 @@ LogicalResult tilewright::mapToGpu(ModuleOp module, const GpuOptions &options) {
     return failure();
   buildGpuPipeline(manager, options);
   return manager.run(module);
+}
+
+LogicalResult tilewright::mapToGpu(ModuleOp module, const GpuOptions &options) {
+  if (failed(runMapping(module, options)))
+    return failure();
+  return options.timelineWords ? tgpu::addTimeline(module, options.timelineWords) : success();
 }
 
 llvm::Expected<std::string> tilewright::compileForGpu(ModuleOp module, GpuForm form,

@@ -16,7 +16,9 @@ enum class GpuForm { Tgpu, Llvm, Ptx, Cubin };
 /// tgpu, llvm, ptx, cubin.
 std::optional<GpuForm> parseGpuForm(llvm::StringRef name);
 
-using GpuOptions = GpuPipelineOptions;
+struct GpuOptions : GpuPipelineOptions {
+  int64_t timelineWords = 0; ///< of a chunk (runtime/TimelineFormat.h); 0: kernels have no timeline
+};
 
 /// Whether the module is already mapped onto a GPU.
 bool isMapped(mlir::ModuleOp module);

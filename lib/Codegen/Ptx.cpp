@@ -28,6 +28,7 @@
 #include "llvm/Transforms/Scalar/ADCE.h"
 #include "llvm/Transforms/Scalar/EarlyCSE.h"
 #include "llvm/Transforms/Scalar/SimplifyCFG.h"
+#include "llvm/Transforms/Utils/Mem2Reg.h"
 
 #include <mutex>
 
@@ -121,6 +122,8 @@ translate(mlir::ModuleOp module, llvm::LLVMContext &context, llvm::TargetMachine
   builder.registerLoopAnalyses(loops);
   builder.crossRegisterProxies(loops, functions, graphs, modules);
   llvm::FunctionPassManager perFunction;
+  // The state of a timeline is on the stack; nothing else is, and then this changes nothing.
+  perFunction.addPass(llvm::PromotePass());
   perFunction.addPass(llvm::EarlyCSEPass(/*UseMemorySSA=*/true));
   perFunction.addPass(llvm::InstCombinePass());
   perFunction.addPass(llvm::SimplifyCFGPass());

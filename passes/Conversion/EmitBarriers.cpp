@@ -67,7 +67,7 @@ LogicalResult KernelEmitter::dispatch(Value number, ArrayRef<int64_t> ends,
 
 /// What a role computes, it computes for itself: numbers of threads count within it.
 LogicalResult KernelEmitter::emitRole(mlir::Region &body, Value wholeWarp, int64_t first,
-                                      int64_t warps) {
+                                      int64_t warps, int64_t number) {
   auto outer = std::make_tuple(endOfEntry, warp, lane, thread, constants, threadNumbers, numWarps);
   endOfEntry = arith::ConstantOp::create(b, b.getBoolAttr(false));
   numWarps = warps;
@@ -88,7 +88,14 @@ LogicalResult KernelEmitter::emitRole(mlir::Region &body, Value wholeWarp, int64
       auto branch = scf::IfOp::create(b, isFirst, /*withElseRegion=*/false);
       b.setInsertionPoint(branch.thenBlock()->getTerminator());
     }
+    bool hasEvents = timeline && llvm::any_of(timeline->numbers, [&](const auto &event) {
+                       return body.isAncestor(event.first->getParentRegion());
+                     });
+    if (hasEvents)
+      openTimeline(number);
     result = emitBlock(body.front());
+    if (hasEvents)
+      closeTimeline();
     isOneThread = false;
   }
   role = nullptr;
@@ -132,7 +139,8 @@ LogicalResult KernelEmitter::emitRoles(RolesOp op) {
       size_t role = firstRole + part;
       int64_t warps = op.getWarps()[role];
       LogicalResult result =
-          emitRole(*(op.getBodies().begin() + role), wholeWarp, roleEnds[run][part] - warps, warps);
+          emitRole(*(op.getBodies().begin() + role), wholeWarp, roleEnds[run][part] - warps, warps,
+                   static_cast<int64_t>(role));
       b.setLoc(op.getLoc());
       return result;
     });

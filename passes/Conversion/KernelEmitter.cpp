@@ -19,9 +19,17 @@ KernelEmitter::KernelEmitter(KernelOp kernel, StringRef entry, AlignedViews alig
       numWarps(kernel.getWarps()) {}
 
 LogicalResult KernelEmitter::run() {
-  if (failed(emitSignature()) || failed(emitGrid()) || failed(emitBlock(kernel.getBody().front())))
+  if (failed(emitSignature()) || failed(emitGrid()))
+    return failure();
+  emitTimelineState();
+  bool hasRoles = !kernel.getBody().getOps<RolesOp>().empty();
+  if (!hasRoles)
+    openTimeline(/*roleNumber=*/0);
+  if (failed(emitBlock(kernel.getBody().front())))
     return failure();
   b.setLoc(kernel.getLoc());
+  if (!hasRoles)
+    closeTimeline();
   LLVM::ReturnOp::create(b, ValueRange());
   endOfEntry->erase();
   int64_t limit = getSharedLimit(kernel.getTarget());
@@ -146,8 +154,13 @@ LogicalResult KernelEmitter::emitBlock(Block &block) {
     for (Type type : op.getResultTypes())
       if (auto tile = dyn_cast<RankedTensorType>(type); tile && !getLayout(&op, tile))
         return failure();
+    bool isEvent = !isa<scf::ForOp>(op);
+    if (isEvent)
+      sample(&op, /*isEnd=*/false);
     if (failed(emitOp(&op)))
       return failure();
+    if (isEvent)
+      sample(&op, /*isEnd=*/true);
   }
   return success();
 }
@@ -300,8 +313,10 @@ LogicalResult KernelEmitter::emitFor(scf::ForOp op) {
       b.setInsertionPoint(loop.getBody()->getTerminator());
     else
       b.setInsertionPointToEnd(loop.getBody());
+    sample(op, /*isEnd=*/false);
     if (failed(emitBlock(*op.getBody())))
       return failure();
+    sample(op, /*isEnd=*/true);
     if (!loop.getInitArgs().empty())
       scf::YieldOp::create(b, flatten(op.getBody()->getTerminator()->getOperands()));
   }

@@ -19,6 +19,7 @@
 #include "lib/Layout/RegisterAccess.h"
 #include "passes/Conversion/AlignedViews.h"
 #include "passes/Conversion/TileLayouts.h"
+#include "passes/Conversion/Timeline.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
@@ -288,7 +289,7 @@ private:
   void byOneThread(llvm::function_ref<void()> body);
   mlir::LogicalResult emitRoles(RolesOp op);
   mlir::LogicalResult emitRole(mlir::Region &body, mlir::Value wholeWarp, int64_t first,
-                               int64_t warps);
+                               int64_t warps, int64_t number);
   /// Branches to part i where `number` is below the i-th of `ends` and not below those before.
   mlir::LogicalResult dispatch(mlir::Value number, mlir::ArrayRef<int64_t> ends,
                                llvm::function_ref<mlir::LogicalResult(size_t)> emitPart);
@@ -335,6 +336,15 @@ private:
   Values tiedAsm(llvm::StringRef text, llvm::StringRef moreConstraints,
                  mlir::ArrayRef<mlir::Value> tied, mlir::ValueRange more);
 
+  //===--- EmitTimeline.cpp: nothing where the kernel has no timeline ------------===//
+
+  void emitTimelineState();
+  /// What follows is written by the warpgroups of a role; `roleNumber` counts roles.
+  void openTimeline(int64_t roleNumber);
+  void closeTimeline();
+  /// Before an operation and behind it, or at the ends of a loop's body, if it is an event.
+  void sample(mlir::Operation *op, bool isEnd);
+
   KernelOp kernel;
   std::string entry;
   AlignedViews aligned;
@@ -364,6 +374,8 @@ private:
   mlir::Region *role = nullptr;        ///< that is being written; null outside of roles
   mlir::Region *scratchRole = nullptr; ///< that exchanges through scratch memory
   llvm::DenseMap<mlir::Region *, int64_t> roleBarriers; ///< numbers of their named barriers
+  std::optional<Timeline> timeline;
+  mlir::Value timelineState, timelineBuffer, timelineChunks;
 };
 
 /// The captures that a kernel reaches, in the order in which the module declares them: its

@@ -7,6 +7,7 @@
 #include "lib/Codegen/Report.h"
 #include "lib/Driver/BundleRequest.h"
 #include "lib/Driver/CompileOptions.h"
+#include "runtime/TimelineFormat.h"
 
 #include "mlir/IR/MLIRContext.h"
 #include "llvm/Support/FileSystem.h"
@@ -91,6 +92,12 @@ int main(int argc, char **argv) {
   cl::opt<bool> report("report",
                        cl::desc("Say on standard error what each kernel takes and does on the GPU"),
                        cl::cat(category));
+  cl::opt<std::string> timelineText(
+      "timeline",
+      cl::desc(
+          "Kernels write when their operations ran to an argument 'timeline': so many 64-bit words "
+          "for each warpgroup of a role of a block (4096)"),
+      cl::ValueOptional, cl::value_desc("words"), cl::cat(category));
   if (!parseOptions(argc, argv, category, "Tilewright compiler\n"))
     return exitUsage;
   std::optional<GpuForm> form = parseGpuForm(emit);
@@ -102,6 +109,16 @@ int main(int argc, char **argv) {
     return reportUsage(tool, "--target: several targets make a bundle, so give --emit=bundle");
   if (!isBundle && !variants.empty())
     return reportUsage(tool, "--variant: several variants make a bundle, so give --emit=bundle");
+  bool hasTimeline = timelineText.getNumOccurrences() != 0;
+  if (hasTimeline && !form && !isBundle)
+    return reportUsage(
+        tool, "--timeline is of what a GPU runs: give --emit=tgpu, llvm, ptx, cubin or bundle");
+  int64_t timelineWords = hasTimeline ? timeline::defaultWords : 0;
+  if (!timelineText.empty() && (llvm::StringRef(timelineText).getAsInteger(10, timelineWords) ||
+                                !timeline::isChunkSize(timelineWords)))
+    return reportUsage(
+        tool, "--timeline: expected a power of 2 from " + llvm::Twine(timeline::leastWords) +
+                  " to " + llvm::Twine(timeline::mostWords) + " but got '" + timelineText + "'");
   if (report && !form && !isBundle)
     return reportUsage(
         tool, "--report describes what a GPU runs: give --emit=tgpu, llvm, ptx, cubin or bundle");
@@ -118,6 +135,7 @@ int main(int argc, char **argv) {
     gpu.target = targets.front();
   gpu.warps = warps;
   gpu.schedule = schedule;
+  gpu.timelineWords = timelineWords;
   for (const std::string &target : targets)
     if (llvm::Expected<GpuTarget> known = GpuTarget::get(target); !known)
       return reportUsage(tool, known.takeError());

@@ -60,6 +60,14 @@ for kernel in manifest["kernels"]:
     for tensor_map in kernel["tensor_maps"]:
         box = "x".join(map(str, tensor_map["box"]))
         print("map", f"{tensor_map['argument']}:{box}", *(["stored"] if tensor_map.get("stored") else []))
+    if "timeline" in kernel:
+        timeline = kernel["timeline"]
+        print("timeline", timeline["words"], "words for each warpgroup of", ", ".join(timeline["roles"]))
+        for event in timeline["events"]:
+            marks = ["pending " + str(event["pending"])] if "pending" in event else []
+            marks += ["commits"] if event.get("commits") else []
+            print("event", event["kind"] + ":", event["name"], *([f"({', '.join(marks)})"] if marks else []),
+                  "at", event.get("line"))
     for condition in kernel["when"]:
         print("when", json.dumps(condition))
 for program in manifest["programs"]:

@@ -1,0 +1,115 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Samples of the clock, where the kernel has a timeline; see runtime/TimelineFormat.h for what they
+// write. Each role begins with claiming a chunk for every warpgroup, whose first thread writes.
+//
+// All threads execute the same few predicated instructions: a branch would end the basic block that
+// ptxas schedules. The state is one 32-bit register: where in the buffer the next record goes. A
+// multiple of the chunk size means that there is no place, either none any more or, at 0, none at
+// all. In the IR the state is a variable on the stack, which becomes a register
+// (lib/Codegen/Ptx.cpp): that needs no values carried through loops.
+
+#include "passes/Conversion/KernelEmitter.h"
+
+#include "runtime/TimelineFormat.h"
+
+using namespace mlir;
+using namespace tilewright;
+using namespace tilewright::tgpu;
+namespace format = tilewright::timeline;
+
+static std::string text(int64_t number) { return std::to_string(number); }
+
+void KernelEmitter::emitTimelineState() {
+  timeline = getTimeline(kernel);
+  if (!timeline)
+    return;
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(&func.getBody().front());
+  auto pointer = LLVM::LLVMPointerType::get(b.getContext());
+  Value one = LLVM::ConstantOp::create(b, b.getI32Type(), b.getI32IntegerAttr(1));
+  timelineState = LLVM::AllocaOp::create(b, pointer, b.getI32Type(), one);
+
+  b.setInsertionPoint(endOfEntry);
+  Value argument;
+  for (auto [name, value] : llvm::zip(kernel.getArgNames(), kernel.getArgs()))
+    if (cast<StringAttr>(name).getValue() == format::argumentName)
+      argument = value;
+  View view = getView(argument);
+  timelineBuffer = view.base;
+  // The first chunk is the buffer's own, and an offset has 32 bits. An absent view has no words.
+  int64_t bytes = timeline->words * format::wordBytes;
+  Value chunks = arith::DivUIOp::create(b, view.extents[0], i32(timeline->words));
+  chunks = arith::MinUIOp::create(b, chunks, i32((int64_t(1) << 32) / bytes - 1));
+  chunks = arith::SubIOp::create(b, arith::MaxUIOp::create(b, chunks, i32(1)), i32(1));
+  Value isDense = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, view.strides[0], i64(1));
+  timelineChunks = arith::SelectOp::create(b, isDense, chunks, i32(0));
+}
+
+void KernelEmitter::openTimeline(int64_t roleNumber) {
+  if (!timeline)
+    return;
+  Value group = arith::ShRUIOp::create(b, thread, i32(7));
+  Value first = arith::CmpIOp::create(b, arith::CmpIPredicate::eq,
+                                      arith::AndIOp::create(b, thread, i32(127)), i32(0));
+  Value writes = arith::ExtUIOp::create(b, b.getI32Type(), first);
+  Value slot = arith::OrIOp::create(b, group, i32(roleNumber << 16));
+  int64_t bytes = timeline->words * format::wordBytes;
+  auto at = [](int64_t offset) { return "[a+" + text(offset) + "], "; };
+  std::string code =
+      "{ .reg .pred p; .reg .b32 i; .reg .b64 a, t; setp.ne.u32 p, $1, 0; "
+      "setp.ne.and.u32 p, $2, 0, p; mov.b32 i, 0; @p atom.global.add.u32 i, [$3], 1; "
+      "setp.lt.and.u32 p, i, $2, p; mov.b32 $0, 0; @p mad.lo.u32 $0, i, " +
+      text(bytes) + ", " + text(bytes) + "; cvt.u64.u32 a, $0; add.s64 a, a, $3; mov.b32 i, " +
+      text(static_cast<int32_t>(timeline->tag)) + "; @p st.global.b32 " + at(format::atTag) +
+      "i; @p st.global.b32 " + at(format::atSlot) + "$4; mov.u32 i, %ctaid.x; @p st.global.b32 " +
+      at(format::atBlock) + "i; mov.u32 i, %smid; @p st.global.b32 " + at(format::atProcessor) +
+      "i; mov.u64 t, %globaltimer; @p st.global.b64 " + at(format::atBegin) +
+      "t; mov.u64 t, %clock64; @p st.global.b64 " + at(format::atBegin + 8) +
+      "t; @p add.u32 $0, $0, " + text(format::headerBytes) + "; }";
+  Value state = inlineAsm(code, "=&r,r,r,l,r,~{memory}", b.getI32Type(),
+                          {writes, timelineChunks, timelineBuffer, slot});
+  LLVM::StoreOp::create(b, state, timelineState);
+}
+
+void KernelEmitter::closeTimeline() {
+  if (!timeline)
+    return;
+  int64_t bytes = timeline->words * format::wordBytes;
+  Value state = LLVM::LoadOp::create(b, b.getI32Type(), timelineState);
+  auto at = [](int64_t offset) { return "[a+" + text(offset) + "], "; };
+  std::string code =
+      "{ .reg .pred p; .reg .b32 o, n; .reg .b64 a, t; setp.ne.u32 p, $0, 0; "
+      "sub.u32 n, $0, 1; and.b32 o, n, " +
+      text(-bytes) + "; cvt.u64.u32 a, o; add.s64 a, a, $1; sub.u32 n, $0, o; sub.u32 n, n, " +
+      text(format::headerBytes) + "; shr.u32 n, n, 3; cvt.u64.u32 t, n; @p st.global.b64 " +
+      at(format::atCount) + "t; mov.u64 t, %globaltimer; @p st.global.b64 " + at(format::atEnd) +
+      "t; mov.u64 t, %clock64; @p st.global.b64 " + at(format::atEnd + 8) + "t; }";
+  inlineAsm(code, "r,l,~{memory}", nullptr, {state, timelineBuffer});
+}
+
+/// Eight instructions of the machine, and four registers while they run: the clock, its upper 16
+/// bits replaced by the number, the address, the test, the store, the step.
+void KernelEmitter::sample(Operation *op, bool isEnd) {
+  if (!timeline)
+    return;
+  auto found = timeline->numbers.find(op);
+  if (found == timeline->numbers.end())
+    return;
+  if (isEnd && !timeline->events[found->second].marksEnd)
+    return;
+  static_assert(format::clockBits == 48 && 2 * format::maxEvents - 1 <= 0xffff);
+  int64_t number = 2 * static_cast<int64_t>(found->second) + isEnd;
+  int64_t mask = timeline->words * format::wordBytes - 1;
+  Value state = LLVM::LoadOp::create(b, b.getI32Type(), timelineState);
+  std::string code =
+      "{ .reg .pred p; .reg .b32 l, h; .reg .b64 a, t; mov.u64 t, %clock64; and.b32 l, $1, " +
+      text(mask) +
+      "; setp.ne.u32 p, l, 0; cvt.u64.u32 a, $1; add.s64 a, a, $2; mov.b64 {l, h}, t; "
+      "prmt.b32 h, h, " +
+      text(number) +
+      ", 0x5410; mov.b64 t, {l, h}; @p st.global.b64 [a], t; mov.b32 $0, $1; "
+      "@p add.u32 $0, $1, 8; }";
+  Value next = inlineAsm(code, "=&r,r,l,~{memory}", b.getI32Type(), {state, timelineBuffer});
+  LLVM::StoreOp::create(b, next, timelineState);
+}
