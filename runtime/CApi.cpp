@@ -3,6 +3,7 @@
 // The C interface of bundles and operations.
 
 #include "runtime/CApiSupport.h"
+#include "runtime/Timeline.h"
 
 #include <charconv>
 #include <new>
@@ -74,6 +75,18 @@ tilewright_code tilewright_bundle_load(const void *bytes, size_t size, tilewrigh
 }
 
 void tilewright_bundle_close(tilewright_bundle *bundle) { delete bundle; }
+
+tilewright_code tilewright_timeline_write(const tilewright_bundle *bundle, const void *timeline,
+                                          size_t bytes, const char *path) {
+  return guard([&]() -> Status {
+    if (!bundle || !timeline || !path)
+      return invalid("bundle, timeline and path must not be null");
+    if (reinterpret_cast<uintptr_t>(timeline) % 8 != 0)
+      return invalid("a timeline must be aligned to 8 bytes");
+    Expected<std::string> text = timelineToJson(bundle->bundle->manifest(), timeline, bytes);
+    return text ? writeFileAtomically(path, *text) : text.status();
+  });
+}
 
 tilewright_code tilewright_operation_create(const tilewright_bundle *bundle, const char *name,
                                             const tilewright_param *params, size_t num_params,

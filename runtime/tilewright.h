@@ -126,6 +126,20 @@ TILEWRIGHT_API tilewright_code tilewright_operation_run(const tilewright_operati
                                                         size_t num_arguments, void *workspace,
                                                         uint64_t workspace_bytes, void *stream);
 
+/* A kernel compiled with `tilewrightc --timeline` has an optional argument `timeline`, for
+ * attention among the captures: an array of i64 of rank 1 in device memory, which the host clears
+ * before the launch, and into which each warpgroup of each role writes when it waited, copied,
+ * multiplied and stored. Any size is right: a chunk (4096 elements unless --timeline says
+ * otherwise) once, and one for each warpgroup of each role of as many blocks as are to be seen.
+ * Where the argument is absent nothing is written. Several launches may write to one array, one
+ * after the other.
+ *
+ * This writes a trace for Perfetto (ui.perfetto.dev) from what launches left in the array, copied
+ * to host memory that is aligned to 8 bytes. Needs no GPU. */
+TILEWRIGHT_API tilewright_code tilewright_timeline_write(const tilewright_bundle *bundle,
+                                                         const void *timeline, size_t bytes,
+                                                         const char *path);
+
 /* Attention, forward. */
 typedef struct tilewright_attention_forward_desc {
   size_t struct_size;

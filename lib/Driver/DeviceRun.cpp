@@ -7,6 +7,8 @@
 #include "lib/Driver/ToolSupport.h"
 #include "lib/Interpreter/EntryRun.h"
 #include "lib/Interpreter/Simulator/Simulate.h"
+#include "runtime/Timeline.h"
+#include "runtime/TimelineFormat.h"
 
 #include "mlir/IR/SymbolTable.h"
 
@@ -40,10 +42,34 @@ struct CpuRun : DeviceRun {
 };
 
 struct CudaRun : DeviceRun {
-  CudaRun(std::unique_ptr<GpuDevice> device, GpuOperation operation)
-      : device(std::move(device)), operation(std::move(operation)) {}
+  CudaRun(std::unique_ptr<GpuDevice> device, GpuOperation operation,
+          std::shared_ptr<const runtime::Bundle> bundle, const DeviceRunOptions &options)
+      : device(std::move(device)), operation(std::move(operation)), bundle(std::move(bundle)),
+        timelineFile(options.timelineFile), timelineWords(options.timelineBytes / 8) {}
 
   llvm::Expected<double> run(const llvm::StringMap<Argument> &arguments) override {
+    if (timelineFile.empty())
+      return launch(arguments);
+    std::vector<int64_t> timeline(timelineWords);
+    llvm::StringMap<Argument> more(arguments);
+    ArrayArgument array;
+    array.data = timeline.data();
+    array.type = ElementType::I64;
+    array.shape = {timelineWords};
+    array.strides = {1};
+    more[timeline::argumentName] = array;
+    llvm::Expected<double> seconds = launch(more);
+    if (!seconds)
+      return seconds;
+    runtime::Expected<std::string> text = runtime::timelineToJson(
+        bundle->manifest(), timeline.data(), timeline.size() * sizeof(int64_t));
+    runtime::Status status =
+        text ? runtime::writeFileAtomically(timelineFile, *text) : text.status();
+    return status.ok() ? std::move(seconds) : toError(status);
+  }
+
+private:
+  llvm::Expected<double> launch(const llvm::StringMap<Argument> &arguments) {
     llvm::Expected<std::unique_ptr<GpuCall>> call = GpuCall::create(operation, arguments);
     if (!call)
       return call.takeError();
@@ -65,6 +91,9 @@ struct CudaRun : DeviceRun {
 
   std::unique_ptr<GpuDevice> device;
   GpuOperation operation;
+  std::shared_ptr<const runtime::Bundle> bundle;
+  std::string timelineFile;
+  int64_t timelineWords;
 };
 
 struct SimulatorRun : DeviceRun {
@@ -120,6 +149,8 @@ llvm::Expected<DeviceName> DeviceName::parse(llvm::StringRef text) {
 
 llvm::Expected<std::unique_ptr<DeviceRun>>
 DeviceRun::create(const DeviceName &name, mlir::Operation *entry, const DeviceRunOptions &options) {
+  if (name.kind != DeviceName::Kind::Cuda && !options.timelineFile.empty())
+    return failure("a timeline shows the clock of a GPU; give --device=cuda");
   if (name.kind == DeviceName::Kind::Cpu)
     return std::make_unique<CpuRun>(entry, options);
   if (options.f64)
@@ -144,5 +175,5 @@ DeviceRun::create(const DeviceName &name, mlir::Operation *entry, const DeviceRu
   llvm::Expected<GpuOperation> operation = GpuOperation::create(**device, *bundle, nameOf(entry));
   if (!operation)
     return operation.takeError();
-  return std::make_unique<CudaRun>(std::move(*device), std::move(*operation));
+  return std::make_unique<CudaRun>(std::move(*device), std::move(*operation), *bundle, options);
 }

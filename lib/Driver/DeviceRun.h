@@ -33,6 +33,10 @@ struct DeviceRunOptions {
   unsigned threads = 0; ///< of the CPU
   uint64_t seed = 0;    ///< of the simulator's order of events
   GpuOptions gpu;       ///< its target is that of the device
+  /// Where a GPU writes a trace of the run, of kernels with a timeline (gpu.timelineWords); of so
+  /// many bytes.
+  std::string timelineFile;
+  int64_t timelineBytes = 1 << 20;
 };
 
 class DeviceRun {
@@ -41,7 +45,7 @@ public:
 
   /// Prepares `entry`, which is bound for the device's target and outlives the run. Errors: no such
   /// device, what the compiler refuses for it (also emitted through the context), f64 elsewhere
-  /// than on the CPU.
+  /// than on the CPU, a timeline elsewhere than on a GPU.
   static llvm::Expected<std::unique_ptr<DeviceRun>>
   create(const DeviceName &device, mlir::Operation *entry, const DeviceRunOptions &options = {});
 

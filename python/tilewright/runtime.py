@@ -120,6 +120,11 @@ class Library:
         self.call("bundle_load", data, c_size_t(len(data)), byref(bundle))
         return bundle
 
+    def write_timeline(self, bundle, timeline, path):
+        """A trace for Perfetto; `timeline` has the bytes that launches left in the array of that name."""
+        words = (c_uint64 * (len(timeline) // 8)).from_buffer_copy(timeline)  # aligned
+        self.call("timeline_write", bundle, words, c_size_t(ctypes.sizeof(words)), str(path).encode())
+
 
 class _Plan:
     """What an operation and the plans of attention have in common: `prefix` is that of their functions."""

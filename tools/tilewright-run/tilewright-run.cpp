@@ -6,6 +6,7 @@
 #include "lib/Driver/DeviceRun.h"
 #include "lib/Driver/NpyBinding.h"
 #include "lib/Driver/ParamHints.h"
+#include "runtime/TimelineFormat.h"
 
 #include "mlir/IR/MLIRContext.h"
 #include "llvm/Support/Format.h"
@@ -48,6 +49,16 @@ struct RunCommandLine {
         strides("strides",
                 cl::desc("Strides of an array in memory, in elements; row-major by default"),
                 cl::value_desc("NAME=s0,s1,..."), cl::cat(category)),
+        timeline(
+            "timeline",
+            cl::desc("Write when waits, copies, products and stores of each warpgroup ran on a "
+                     "GPU: a trace for Perfetto"),
+            cl::value_desc("trace.json"), cl::cat(category)),
+        timelineMib(
+            "timeline-mib",
+            cl::desc("Size of the buffer for --timeline (1): the blocks that find no room in it "
+                     "are left out"),
+            cl::init(1), cl::value_desc("MiB"), cl::cat(category)),
         repeat("repeat", cl::desc("Run so many times and print the median time"), cl::init(0),
                cl::value_desc("count"), cl::cat(category)),
         seed("seed", cl::desc("Of random arrays, and of the simulator's order of events"),
@@ -77,6 +88,8 @@ struct RunCommandLine {
   cl::opt<int64_t> warps;
   cl::opt<std::string> precision;
   cl::list<std::string> in, out, inout, scalars, strides;
+  cl::opt<std::string> timeline;
+  cl::opt<int64_t> timelineMib;
   cl::opt<int> repeat;
   cl::opt<uint64_t> seed;
 };
@@ -106,6 +119,10 @@ int main(int argc, char **argv) {
   }
   if (!commandLine.precision.empty() && commandLine.precision != "f64")
     return reportUsage(tool, "--precision: expected f64 but got '" + commandLine.precision + "'");
+  constexpr int64_t mostMib = 4096;
+  if (commandLine.timelineMib < 1 || commandLine.timelineMib > mostMib)
+    return reportUsage(tool, "--timeline-mib: expected 1 to " + llvm::Twine(mostMib) + " but got " +
+                                 llvm::Twine(commandLine.timelineMib));
   bool timed = commandLine.repeat.getNumOccurrences() != 0;
   if (timed && commandLine.repeat < 1)
     return reportUsage(tool, "--repeat: expected a count of at least 1 but got " +
@@ -147,6 +164,10 @@ int main(int argc, char **argv) {
   runOptions.seed = request->seed;
   runOptions.gpu.warps = commandLine.warps;
   runOptions.gpu.schedule = commandLine.schedule;
+  runOptions.timelineFile = commandLine.timeline;
+  runOptions.timelineBytes = commandLine.timelineMib << 20;
+  if (!runOptions.timelineFile.empty())
+    runOptions.gpu.timelineWords = timeline::defaultWords;
   auto fail = [&](llvm::Error error) {
     if (!diagnostics.sawError())
       return reportFailure(tool, std::move(error));

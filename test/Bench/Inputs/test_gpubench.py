@@ -11,6 +11,7 @@ import xml.etree.ElementTree
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "..", "..", "bench"))
 
 import peers  # noqa: E402
+import timeline  # noqa: E402
 import tune  # noqa: E402
 from gpubench import cases, fa4, report  # noqa: E402
 from gpubench.contract import Contract, ContractError  # noqa: E402
@@ -180,6 +181,28 @@ class PeersTest(unittest.TestCase):
         self.assertEqual(peers.describe_best(times, "fa4"), "fa4 600 (0.50)")
         self.assertEqual(peers.describe_best({"fa4": times["fa4"]}, "fa4"), "fa4 600")
         self.assertEqual(peers.describe_best(times, None), "-")
+
+
+class TimelineTest(unittest.TestCase):
+    def test_table(self):
+        def named(pid, tid, name):
+            return {"ph": "M", "name": "thread_name", "pid": pid, "tid": tid, "args": {"name": name}}
+
+        def event(tid, ph, cat, name, ts, dur=None, **more):
+            return {"ph": ph, "cat": cat, "name": name, "pid": 1, "tid": tid, "ts": ts, **({"dur": dur} if dur else {}), **more}
+
+        line = {"args": {"line": "a.mlir:3"}}
+        events = [named(1, 1, "load 0"), named(1, 65, "compute 0"), named(1, 66, "compute 1"),
+                  event(1, "X", "copy", "tma_load k", 0, 1.0, **line),
+                  event(65, "X", "wait", "wait k", 0, 3.0, **line), event(66, "X", "wait", "wait k", 1, 1.0, **line),
+                  event(65, "b", "in flight", "wgmma", 3, id=7), event(65, "e", "in flight", "wgmma", 5, id=7),
+                  event(65, "X", "work", "work", 3, 12.0), event(65, "X", "loop", "round", 0, 16.0)]
+        self.assertEqual(timeline.rows_of({"traceEvents": events}),
+                         [["load", "copy", "tma_load k", "a.mlir:3", 1, "1000", "100.0%"],
+                          ["compute", "work", "work", "", 1, "12000", "75.0%"],
+                          ["compute", "wait", "wait k", "a.mlir:3", 2, "2000", "25.0%"],
+                          ["compute", "loop", "round", "", 1, "16000", ""],
+                          ["compute", "in flight", "wgmma", "", 1, "2000", ""]])
 
 
 class Axes:
