@@ -120,9 +120,10 @@ Status AttentionPlan::bind(const Argument *const *views, const AttentionArgument
   if (Status status = checkViews(views); !status)
     return status;
   if (!hasWindow && (arguments.windowLeft != -1 || arguments.windowRight != -1))
-    return invalid("the window of attention must be -1 and -1, since it was planned without one, but got " +
-                   std::to_string(arguments.windowLeft) + " and " +
-                   std::to_string(arguments.windowRight) + "; set has_window in the description");
+    return invalid(
+        "the window of attention must be -1 and -1, since it was planned without one, but got " +
+        std::to_string(arguments.windowLeft) + " and " + std::to_string(arguments.windowRight) +
+        "; set has_window in the description");
   if (arguments.numCaptures != captureNames.size())
     return invalid("attention takes " + std::to_string(captureNames.size()) +
                    " captures, but got " + std::to_string(arguments.numCaptures));

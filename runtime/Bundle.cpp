@@ -138,9 +138,8 @@ Status tilewright::runtime::checkEntry(const KernelSpec &kernel, CodeSpec::Kind 
     }
     found = ", but got " + (found.empty() ? "none" : found);
   }
-  return Status::failure(Code::BadBundle, "must have the entry '" + kernel.entry +
-                                              "' of kernel '" + kernel.name + "' in its code" +
-                                              found);
+  return Status::failure(Code::BadBundle, "must have the entry '" + kernel.entry + "' of kernel '" +
+                                              kernel.name + "' in its code" + found);
 }
 
 Expected<std::shared_ptr<const Bundle>> Bundle::open(const std::string &path) {

@@ -56,7 +56,7 @@ private:
     NotEqualReal,
     Not,
     Finite,
-    ToReal, // of an integer
+    ToReal,        // of an integer
     JumpIfFalse,   // the flag stays where it jumps: and
     JumpIfTrue,    // likewise: or
     BranchIfFalse, // takes the flag: select

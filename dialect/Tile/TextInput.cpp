@@ -39,8 +39,7 @@ llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>> tilewright::readText(StringR
     constexpr size_t step = size_t(1) << 16;
     size_t have = text.size();
     text.resize(have + step);
-    llvm::Expected<size_t> got =
-        llvm::sys::fs::readNativeFile(file, {text.data() + have, step});
+    llvm::Expected<size_t> got = llvm::sys::fs::readNativeFile(file, {text.data() + have, step});
     if (!got) {
       close();
       return got.takeError();
@@ -75,10 +74,9 @@ std::optional<TextFault> tilewright::findTextFault(StringRef text) {
       while (c + 1 != text.end() && llvm::isAlnum(c[1]))
         ++c;
       if (c - begin >= maxDigits)
-        return TextFault{size_t(begin - text.begin()),
-                         ("a number may have " + Twine(maxDigits) + " digits but got " +
-                          Twine(c - begin + 1))
-                             .str()};
+        return TextFault{size_t(begin - text.begin()), ("a number may have " + Twine(maxDigits) +
+                                                        " digits but got " + Twine(c - begin + 1))
+                                                           .str()};
       continue;
     }
     switch (*c) {

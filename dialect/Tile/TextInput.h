@@ -24,8 +24,8 @@ class MLIRContext;
 
 namespace tilewright {
 
-/// Reads a file, or standard input as "-". Never takes more than 64 MiB, whatever the system says of
-/// the size. The error says why not, without the name of the file.
+/// Reads a file, or standard input as "-". Never takes more than 64 MiB, whatever the system says
+/// of the size. The error says why not, without the name of the file.
 llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>> readText(llvm::StringRef path);
 
 /// What the parser cannot be given, and where.

@@ -157,8 +157,10 @@ private:
   /// it does not know them.
   ParseResult refuseOperator() {
     constexpr std::pair<StringLiteral, StringLiteral> functions[] = {
-        {"%", "mod(a, b)"},  {"/", "floordiv(a, b) or ceildiv(a, b)"},
-        {"&&", "and(a, b)"}, {"||", "or(a, b)"},
+        {"%", "mod(a, b)"},
+        {"/", "floordiv(a, b) or ceildiv(a, b)"},
+        {"&&", "and(a, b)"},
+        {"||", "or(a, b)"},
         {"!=", "ne(a, b)"}};
     const char *at = parser.getCurrentLocation().getPointer();
     auto isWord = [](char c) { return llvm::isAlnum(c) || c == '_'; };
@@ -240,7 +242,8 @@ private:
     if (arity < 0)
       return parser.emitError(loc, "unknown function '")
              << function
-             << "' in an expression; there are ceildiv, floordiv, mod, min, max, and, or, not, eq, ne, lt, le, gt, ge, "
+             << "' in an expression; there are ceildiv, floordiv, mod, min, max, and, or, not, eq, "
+                "ne, lt, le, gt, ge, "
                 "select, dim, sm_count, accumulator, bits and finite";
     if (arity != static_cast<int>(operands.size()))
       return parser.emitError(loc, "'") << function << "' takes " << arity

@@ -152,7 +152,8 @@ private:
       return kinds[i] == ExprKind::Int || kinds[i] == ExprKind::Float;
     };
     auto wantSame = [&](unsigned i, unsigned j) -> LogicalResult {
-      if (kinds[i] == kinds[j] || (function != "select" && isNumber(i) && isNumber(j)) || kinds[i] == ExprKind::Name || kinds[j] == ExprKind::Name)
+      if (kinds[i] == kinds[j] || (function != "select" && isNumber(i) && isNumber(j)) ||
+          kinds[i] == ExprKind::Name || kinds[j] == ExprKind::Name)
         return success();
       return error() << "applies '" << function << "' to values of different kinds, "
                      << stringifyExprKind(kinds[i]) << " and " << stringifyExprKind(kinds[j]);
@@ -320,8 +321,8 @@ static LogicalResult verifyDefault(const Signature &signature, StringAttr name, 
   if (!value)
     return success();
   auto refuse = [&](StringRef rule) {
-    return signature.op->emitOpError() << "the default of argument '" << name.getValue() << "' must be "
-                                       << rule << ", but got " << value;
+    return signature.op->emitOpError() << "the default of argument '" << name.getValue()
+                                       << "' must be " << rule << ", but got " << value;
   };
   if (isa<ViewType>(type))
     return signature.op->emitOpError() << "only scalars may have a default, but argument '"

@@ -173,8 +173,13 @@ static void printSignature(OpAsmPrinter &printer, const Signature &signature) {
 }
 
 static void printBody(OpAsmPrinter &printer, Operation *op) {
-  SmallVector<StringRef> elided = {SymbolTable::getSymbolAttrName(), "params", "constraints",
-                                   "arg_names", "arg_optional", "arg_defaults", "grid_names",
+  SmallVector<StringRef> elided = {SymbolTable::getSymbolAttrName(),
+                                   "params",
+                                   "constraints",
+                                   "arg_names",
+                                   "arg_optional",
+                                   "arg_defaults",
+                                   "grid_names",
                                    "grid"};
   printer.printOptionalAttrDictWithKeyword(op->getAttrs(), elided);
   printer << ' ';
@@ -193,17 +198,16 @@ static LogicalResult verifyShape(Operation *op, ArrayAttr params, ArrayAttr cons
     auto name = dyn_cast<StringAttr>(a);
     return name && isWord(name.getValue());
   };
-  bool wellFormed =
-      all(params, [](Attribute a) { return isa<ParamDeclAttr>(a); }) &&
-      all(constraints, [](Attribute a) { return isa<ExprAttr>(a); }) &&
-      all(argNames, isName) &&
-      (!grid || (all(gridNames, isName) &&
-                 all(grid, [](Attribute a) { return isa<ExprAttr>(a); }) &&
-                 grid.size() == gridNames.size())) &&
-      optional.size() == argNames.size() &&
-      (!defaults || llvm::all_of(defaults, [&](NamedAttribute value) {
-        return llvm::is_contained(argNames, value.getName());
-      }));
+  bool wellFormed = all(params, [](Attribute a) { return isa<ParamDeclAttr>(a); }) &&
+                    all(constraints, [](Attribute a) { return isa<ExprAttr>(a); }) &&
+                    all(argNames, isName) &&
+                    (!grid || (all(gridNames, isName) &&
+                               all(grid, [](Attribute a) { return isa<ExprAttr>(a); }) &&
+                               grid.size() == gridNames.size())) &&
+                    optional.size() == argNames.size() &&
+                    (!defaults || llvm::all_of(defaults, [&](NamedAttribute value) {
+                      return llvm::is_contained(argNames, value.getName());
+                    }));
   if (!wellFormed)
     return op->emitOpError("has malformed attributes; write it in its own syntax");
   size_t expected = argNames.size() + (grid ? grid.size() : 0);
@@ -396,8 +400,9 @@ LogicalResult LaunchOp::verifySymbolUses(SymbolTableCollection &symbols) {
       return emitOpError() << "binds '" << paramName << "', which is no parameter of kernel @"
                            << getKernel();
     if (param.getDerived())
-      return emitOpError() << "binds '" << paramName << "' of kernel @" << getKernel()
-                           << ", which is derived: it has the value that the kernel declares by let";
+      return emitOpError()
+             << "binds '" << paramName << "' of kernel @" << getKernel()
+             << ", which is derived: it has the value that the kernel declares by let";
     auto kind = static_cast<ExprKind>(static_cast<uint32_t>(param.getKind()));
     std::string what = ("the value of '" + paramName + "'").str();
     if (failed(checkExprKind(*this, cast<ExprAttr>(value), &caller, ExprScope::Parameters, what,

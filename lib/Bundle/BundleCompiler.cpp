@@ -68,6 +68,11 @@ static llvm::Error makeCode(runtime::BundleWriter &bundle, ModuleOp module, cons
     ptx = compileForGpu(module, GpuForm::Ptx, gpu);
   if (!ptx)
     return ptx.takeError();
+  for (const runtime::KernelSpec &kernel : kernels) {
+    runtime::Status entry = runtime::checkEntry(kernel, runtime::CodeSpec::Kind::Ptx, *ptx);
+    if (!entry)
+      return llvm::createStringError("a bundle " + entry.message());
+  }
   std::vector<runtime::CodeSpec> codes;
   codes.push_back({runtime::CodeSpec::Kind::Ptx, *arch, getPtxVersion(*ptx), bundle.addPtx(*ptx)});
   if (assemble && !findAssembler().empty()) {
@@ -78,9 +83,6 @@ static llvm::Error makeCode(runtime::BundleWriter &bundle, ModuleOp module, cons
         {runtime::CodeSpec::Kind::Cubin, *arch, 0, bundle.addCubin(std::move(assembly->cubin))});
   }
   for (runtime::KernelSpec &kernel : kernels) {
-    runtime::Status entry = runtime::checkEntry(kernel, runtime::CodeSpec::Kind::Ptx, *ptx);
-    if (!entry)
-      return llvm::createStringError("a bundle " + entry.message());
     kernel.codes = codes;
     kernel.staticSharedBytes = getStaticSharedBytes(*ptx, kernel.entry);
   }

@@ -178,8 +178,8 @@ bool isWritten(mlir::Value view) {
         continue;
       }
       if (auto launch = dyn_cast<tile::LaunchOp>(user)) {
-        auto kernel = SymbolTable::lookupNearestSymbolFrom<tile::KernelOp>(launch,
-                                                                           launch.getKernelAttr());
+        auto kernel =
+            SymbolTable::lookupNearestSymbolFrom<tile::KernelOp>(launch, launch.getKernelAttr());
         if (kernel)
           views.push_back(kernel.getArgs()[use.getOperandNumber()]);
         continue;

@@ -112,7 +112,7 @@ struct SimulatorRun : DeviceRun {
   }
 
   mlir::OwningOpRef<mlir::ModuleOp> module; ///< mapped
-  mlir::Operation *bound; ///< not mapped: its constraints are not in `module`
+  mlir::Operation *bound;                   ///< not mapped: its constraints are not in `module`
   std::string entry;
   SimulationOptions options;
 };

@@ -17,7 +17,7 @@ struct BoundArgument {
   bool isAbsent = false; ///< an optional view that was left out: all extents are zero
   View view;
   Scalar scalar;
-  double number = 0; ///< the same, of a float
+  double number = 0;                   ///< the same, of a float
   ElementType type = ElementType::F32; ///< as declared
 };
 

@@ -11,6 +11,8 @@
 #include <cstring>
 #include <functional>
 #include <memory>
+#include <sys/stat.h>
+#include <unistd.h>
 
 using namespace tilewright;
 
@@ -185,6 +187,13 @@ Result<NpyArray> tilewright::readNpy(const std::string &path) {
   std::unique_ptr<std::FILE, FileCloser> file(std::fopen(path.c_str(), "rb"));
   if (!file)
     return Status::failure(path + ": cannot be opened: " + std::strerror(errno));
+  // A sparse file may say, and back, what no memory has.
+  struct stat status = {};
+  double memory = double(sysconf(_SC_PHYS_PAGES)) * double(sysconf(_SC_PAGESIZE));
+  if (fstat(fileno(file.get()), &status) == 0 && double(status.st_size) > memory)
+    return Status::failure(path + ": the file has " + std::to_string(status.st_size >> 20) +
+                           " MiB, but this machine has " + std::to_string(uint64_t(memory) >> 20) +
+                           " MiB of memory");
   Source source = [&](uint8_t *out, size_t wanted) {
     return std::fread(out, 1, wanted, file.get());
   };

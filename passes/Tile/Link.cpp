@@ -172,11 +172,10 @@ LogicalResult Linker::classify(Operation *op, File &file) {
            << name.getValue()
            << " has no body, so the module must have it; define it in the file that uses it";
   if (old && old->getName() != op->getName()) {
-    InFlightDiagnostic diagnostic = op->emitError()
-                                    << describeSymbol(op) << " @" << name.getValue()
-                                    << " must be a " << describeSymbol(op)
-                                    << " of the module, too, but got a " << describeSymbol(old)
-                                    << "; rename it";
+    InFlightDiagnostic diagnostic = op->emitError() << describeSymbol(op) << " @" << name.getValue()
+                                                    << " must be a " << describeSymbol(op)
+                                                    << " of the module, too, but got a "
+                                                    << describeSymbol(old) << "; rename it";
     diagnostic.attachNote(old->getLoc()) << "the module's @" << name.getValue();
     return diagnostic;
   }
@@ -229,8 +228,9 @@ LogicalResult Linker::classify(File &file) {
 llvm::MapVector<StringAttr, Operation *> getUsedSymbols(Operation *op) {
   llvm::MapVector<StringAttr, Operation *> used;
   op->walk([&](Operation *user) {
-    user->getAttrDictionary().walk(
-        [&](FlatSymbolRefAttr symbol) { used.insert({symbol.getAttr(), user}); });
+    user->getAttrDictionary().walk([&](FlatSymbolRefAttr symbol) {
+      used.insert({symbol.getAttr(), user});
+    });
   });
   return used;
 }

@@ -27,11 +27,10 @@ public:
     auto [entry, isNew] = known.try_emplace(value);
     if (!isNew)
       return entry->second;
+    // Of some operations, such as a select, not all operands must be constant.
     SmallVector<Attribute> operands;
     for (Value operand : op->getOperands())
       operands.push_back(evaluate(operand, depth + 1));
-    if (llvm::is_contained(operands, Attribute()))
-      return {};
     // A fold may change the operation; the copy goes.
     Operation *copy = op->clone();
     SmallVector<OpFoldResult> results;

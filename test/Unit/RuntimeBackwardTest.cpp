@@ -115,7 +115,8 @@ TEST_F(Backward, NamesTheCommandForWhatIsMissing) {
   for (auto [major, minor] : {std::pair(7, 5), std::pair(7, 0), std::pair(0, 0)})
     EXPECT_FAILURE(plan->checkSupport({major, minor, 0}), Code::Unsupported,
                    "program 'attention_backward' needs compute capability 8.0 or newer, but this "
-                   "is " + std::to_string(major) + "." + std::to_string(minor));
+                   "is " +
+                       std::to_string(major) + "." + std::to_string(minor));
   BundleWriter exact = backwardBundle();
   for (KernelSpec &kernel : exact.manifest.kernels)
     kernel.codes[0].arch = *Arch::parse("sm_90a");
@@ -305,6 +306,7 @@ protected:
     args.q = args.o = args.d_o = args.d_q = &q;
     args.k = args.v = args.d_k = args.d_v = &k;
     args.lse = &lse;
+    args.window_left = args.window_right = -1;
     args.captures = list;
     args.num_captures = 2;
   }
@@ -350,6 +352,12 @@ TEST_F(BackwardCApi, Runs) {
   EXPECT_EQ(tilewright_attention_backward_workspace_size(plan, &args, 0, &bytes), TILEWRIGHT_OK)
       << tilewright_last_error();
   EXPECT_EQ(bytes, workspaceBytes);
+  args.window_right = 0; // as in a cleared struct
+  EXPECT_C_FAILURE(tilewright_attention_backward_workspace_size(plan, &args, 0, &bytes),
+                   TILEWRIGHT_INVALID_ARGUMENT,
+                   "the window of attention must be -1 and -1, since it was planned without one, "
+                   "but got -1 and 0; set has_window in the description");
+  args.window_right = -1;
   EXPECT_EQ(run(), TILEWRIGHT_NOT_PREPARED);
   ASSERT_EQ(tilewright_attention_backward_prepare(plan, 0), TILEWRIGHT_OK);
   EXPECT_EQ(run(), TILEWRIGHT_OK) << tilewright_last_error();

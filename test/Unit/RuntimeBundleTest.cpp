@@ -47,7 +47,8 @@ TEST(RuntimeBundle, ComesBackAsItWasWritten) {
   BundleWriter writer = scaleBundle();
   KernelSpec &kernel = writer.manifest.kernels[0];
   const std::string cubin("\0scale_bf16_64\0", 15);
-  kernel.codes.push_back({CodeSpec::Kind::Cubin, *Arch::parse("sm_90a"), 0, writer.addCubin(cubin)});
+  kernel.codes.push_back(
+      {CodeSpec::Kind::Cubin, *Arch::parse("sm_90a"), 0, writer.addCubin(cubin)});
   kernel.cluster = {2, 1, 1};
   kernel.tensorMaps = {{0, {64, 64}, Swizzle::B128, /*isStored=*/true}};
   kernel.requirements = {{1, 16, true}};
@@ -118,8 +119,9 @@ TEST(RuntimeBundle, RefusesDamagedFiles) {
     writer.manifest = scaleBundle().manifest;
     return statusOf(*writer.bytes());
   };
-  EXPECT_FAILURE(withCode(".version 8.0"), Code::BadBundle,
-                 "'b' must have the entry 'scale_bf16_64' of kernel 'scale' in its code, but got none");
+  EXPECT_FAILURE(
+      withCode(".version 8.0"), Code::BadBundle,
+      "'b' must have the entry 'scale_bf16_64' of kernel 'scale' in its code, but got none");
   EXPECT_FAILURE(withCode(".entry scale_bf16() .visible .entry\nother ("), Code::BadBundle,
                  "'b' must have the entry 'scale_bf16_64' of kernel 'scale' in its code, but got "
                  "scale_bf16, other");
@@ -345,7 +347,8 @@ protected:
              ArgumentSpec::scalar("n", ElementType::I64),
              ArgumentSpec::scalar("on", ElementType::I1),
              ArgumentSpec::view("absent", ElementType::F32, {-1}, true),
-             ArgumentSpec::scalar("p", ElementType::F32), ArgumentSpec::scalar("w", ElementType::F64)};
+             ArgumentSpec::scalar("p", ElementType::F32),
+             ArgumentSpec::scalar("w", ElementType::F64)};
   }
   Expr parse(const std::string &text) {
     Expected<Json> json = Json::parse(text);
@@ -377,7 +380,9 @@ protected:
   std::vector<ArgumentSpec> specs;
   Arguments arguments = {Argument::dense(16, ElementType::F32, {300, 7}),
                          Argument::scalar(std::numeric_limits<int64_t>::min()),
-                         Argument::scalar(true), Argument::absent(), Argument::scalar(0.5f),
+                         Argument::scalar(true),
+                         Argument::absent(),
+                         Argument::scalar(0.5f),
                          Argument::scalar(-std::numeric_limits<double>::infinity())};
   ExprInputs inputs{arguments.data(), 132};
 };

@@ -107,7 +107,8 @@ TEST_F(Attention, TakesNoWindowWithoutAPlanForIt) {
     arguments.windowRight = right;
     EXPECT_FAILURE(plan->workspaceSize(arguments, 0, bytes), Code::InvalidArgument,
                    "the window of attention must be -1 and -1, since it was planned without one, "
-                   "but got " + std::to_string(left) + " and " + std::to_string(right) +
+                   "but got " +
+                       std::to_string(left) + " and " + std::to_string(right) +
                        "; set has_window in the description");
   }
 }

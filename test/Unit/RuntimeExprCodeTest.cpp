@@ -103,8 +103,8 @@ private:
                                       int64_t(1) << 33,
                                       std::numeric_limits<int64_t>::max(),
                                       std::numeric_limits<int64_t>::min()};
-  static constexpr double reals[] = {0,   -0.0, 1,     -1,   0.5,
-                                     2.5, -3,   1e300, 64.0, std::numeric_limits<double>::quiet_NaN()};
+  static constexpr double reals[] = {
+      0, -0.0, 1, -1, 0.5, 2.5, -3, 1e300, 64.0, std::numeric_limits<double>::quiet_NaN()};
   int64_t extent() { return pick(2) ? int64_t(pick(4)) : int64_t(pick(100000)); }
 
   std::mt19937 random;
@@ -148,9 +148,12 @@ TEST(RuntimeExprCode, AgreesWithExpressions) {
 
 /// What kernels ask for must not fall back on the expressions.
 TEST(RuntimeExprCode, AnswersWhatKernelsAsk) {
-  Argument arguments[7] = {Argument::dense(16, ElementType::F32, {12, 300}), Argument::absent(),
-                           Argument::scalar(int32_t(-1)), Argument::scalar(int64_t(5)),
-                           Argument::scalar(true), Argument::scalar(0.125f),
+  Argument arguments[7] = {Argument::dense(16, ElementType::F32, {12, 300}),
+                           Argument::absent(),
+                           Argument::scalar(int32_t(-1)),
+                           Argument::scalar(int64_t(5)),
+                           Argument::scalar(true),
+                           Argument::scalar(0.125f),
                            Argument::scalar(0.0)};
   const Argument *list[] = {&arguments[0], &arguments[1], &arguments[2], &arguments[3],
                             &arguments[4], &arguments[5], &arguments[6]};
@@ -182,9 +185,10 @@ TEST(RuntimeExprCode, AnswersWhatKernelsAsk) {
 
   Expr finite = *Expr::call("finite", {Expr::name("scale")});
   ASSERT_TRUE(finite.resolve({}, contract, "test", /*isCondition=*/true).ok());
-  ExprCode ranges = ExprCode::ofConditions({finite, condition(">=", Expr::name("wide"), Expr::integer(0)),
-                                            condition("<", Expr::name("wide"), Expr::integer(1))},
-                                           contract);
+  ExprCode ranges =
+      ExprCode::ofConditions({finite, condition(">=", Expr::name("wide"), Expr::integer(0)),
+                              condition("<", Expr::name("wide"), Expr::integer(1))},
+                             contract);
   EXPECT_TRUE(ranges.allHold(inputs));
   for (double wrong : {1.0, -0.5, std::numeric_limits<double>::quiet_NaN()}) {
     arguments[6] = Argument::scalar(wrong);

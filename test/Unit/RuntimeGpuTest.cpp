@@ -77,7 +77,8 @@ BundleWriter gpuBundle() {
   mapped.tensorMaps = {{0, {64, 64}, Swizzle::B128}};
   KernelSpec broken = scale;
   broken.name = "broken";
-  broken.codes[0].blob = writer.addPtx(".version 7.0\n.target sm_80\n.address_size 64\n.visible .entry scale() nonsense\n");
+  broken.codes[0].blob = writer.addPtx(
+      ".version 7.0\n.target sm_80\n.address_size 64\n.visible .entry scale() nonsense\n");
   KernelSpec wrong = scale;
   wrong.name = "wrong";
   wrong.arguments.push_back(ArgumentSpec::scalar("more", ElementType::I32));

@@ -11,6 +11,7 @@
 #include "llvm/Support/WithColor.h"
 #include "llvm/Support/raw_ostream.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <thread>
 #include <unistd.h>
@@ -60,9 +61,11 @@ static void guardTexts(llvm::json::Value &value, std::string &reason) {
     if (!fault)
       continue;
     reason = fault->message;
-    // A string where an operation is due, on the line of the fault: the parser points at it.
+    // On the line of the fault an operation that there is not: the parser names it there.
     std::string lines(text->take_front(fault->offset).count('\n'), '\n');
-    member.second = lines + "\"" + reason + "\"";
+    std::string word = reason;
+    std::replace(word.begin(), word.end(), ' ', '_');
+    member.second = lines + word;
   }
 }
 
@@ -70,7 +73,7 @@ std::string tilewright::guardMessage(llvm::StringRef json, std::string &reason) 
   reason.clear();
   if (nestsTooDeep(json)) {
     reason = ("JSON may nest " + llvm::Twine(maxNesting) + " deep but got more").str();
-    return "{}";
+    return R"({"jsonrpc":"2.0","method":"$/refused"})"; // which the server does not know
   }
   llvm::Expected<llvm::json::Value> value = llvm::json::parse(json);
   if (!value) {

@@ -13,7 +13,7 @@ namespace tilewright {
 
 /// A message as the server may have it. The text of a document that the parser cannot be given
 /// becomes a text that is refused at the same line; a message that nests deeper than 256 becomes
-/// empty. `reason` says what was changed, and is empty where nothing was.
+/// one that means nothing. `reason` says what was changed, and is empty where nothing was.
 std::string guardMessage(llvm::StringRef json, std::string &reason);
 
 /// Puts a pipe in the place of standard input, and a thread that fills it from the old one, message
