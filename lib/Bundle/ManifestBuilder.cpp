@@ -5,7 +5,6 @@
 #include "lib/Bundle/ManifestBuilder.h"
 
 #include "dialect/Tile/TileExprEval.h"
-#include "dialect/Tile/TileExprEval.h"
 #include "lib/Bundle/BundleCompiler.h"
 #include "passes/Conversion/KernelEmitter.h"
 

@@ -5,6 +5,7 @@
 #include "lib/Driver/BundleRequest.h"
 
 #include "dialect/Tgpu/Tgpu.h"
+#include "dialect/Tile/Tile.h"
 
 #include "lib/Codegen/Report.h"
 #include "lib/Driver/BindingOptions.h"
@@ -60,6 +61,35 @@ static bool hasRoles(mlir::ModuleOp module, const GpuOptions &gpu) {
     return false;
   auto result = copy->walk([](tgpu::RolesOp) { return mlir::WalkResult::interrupt(); });
   return result.wasInterrupted();
+}
+
+/// A kernel may declare `LENGTH: enum in ["short", "any"] = "any"`: then a bundle has an entry for
+/// each value, with what it requires of a launch as the condition, the default last. The other
+/// values; none where the caller has chosen.
+static std::vector<std::string> getLengths(mlir::ModuleOp module, const TilePipelineOptions &options) {
+  auto kernels = llvm::to_vector(module.getOps<tile::KernelOp>());
+  bool isBound = llvm::any_of(options.params, [](const auto &p) { return p.first == "LENGTH"; });
+  if (kernels.size() != 1 || !module.getOps<tile::ProgramOp>().empty() || isBound)
+    return {};
+  tile::ParamDeclAttr param = tile::Signature(kernels.front()).findParam("LENGTH");
+  if (!param || param.getKind() != tile::ParamKind::Enum || param.getDerived() ||
+      !param.getDefaultValue())
+    return {};
+  std::vector<std::string> lengths;
+  for (tile::ExprAttr value : param.getAllowed())
+    if (value != param.getDefaultValue())
+      lengths.push_back(value.getName().str());
+  return lengths;
+}
+
+/// What the only kernel is bound to, apart from LENGTH.
+static mlir::DictionaryAttr getBindings(mlir::ModuleOp module) {
+  mlir::NamedAttrList bindings;
+  for (auto kernel : module.getOps<tile::KernelOp>())
+    if (auto known = kernel->getAttrOfType<mlir::DictionaryAttr>("bindings"))
+      bindings.append(known.begin(), known.end());
+  bindings.erase("LENGTH");
+  return bindings.getDictionary(module.getContext());
 }
 
 llvm::Expected<std::string> tilewright::compileBundle(mlir::MLIRContext &context,
@@ -125,7 +155,24 @@ llvm::Expected<std::string> tilewright::compileBundle(mlir::MLIRContext &context
           return llvm::createStringError("mapping onto " + target + " failed");
         reportOn(*copy, gpu, *request.report);
       }
-      parts.push_back({*modules.back(), std::move(gpu), request.ptx});
+      BundlePart part{*modules.back(), std::move(gpu), request.ptx};
+      // Entries for some lengths only go first; without blocks of their own they are not needed.
+      std::vector<std::string> lengths;
+      if (!isReady && request.ptx.empty())
+        lengths = getLengths(*parsed, options);
+      for (const std::string &length : lengths) {
+        TilePipelineOptions some = options;
+        some.params.emplace_back("LENGTH", length);
+        mlir::OwningOpRef<mlir::ModuleOp> module =
+            compileBuffer(context, source, some, request.kind);
+        if (!module)
+          return llvm::createStringError("compilation failed");
+        if (getBindings(*module) == getBindings(part.module))
+          continue;
+        modules.push_back(std::move(module));
+        parts.push_back({*modules.back(), part.gpu, {}});
+      }
+      parts.push_back(std::move(part));
     }
     if (llvm::Error error = addToBundle(writer, parts, request.assemble))
       return error;

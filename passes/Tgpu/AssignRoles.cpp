@@ -56,6 +56,8 @@ public:
       makeTileRing();
     if (isPersistent()) {
       order.emplace(b, mapped, old.getGridAttr(), schedule.getGroup());
+      if (isDynamic() && schedule.getGroup() > 1)
+        order->limitGroup(b, getBytesOfStep());
       blocks = GridExtentOp::create(b, b.getI32Type(), 0);
     }
     auto roles = RolesOp::create(
@@ -105,6 +107,26 @@ private:
     for (auto alloc : old.getBody().getOps<AllocOp>())
       if (llvm::none_of(alloc->getUsers(), [](Operation *user) { return isa<CopyAsyncOp>(user); }))
         b.clone(*alloc, map);
+  }
+
+  /// What the loops of a step of the second id read: all rows of the views that they copy.
+  Value getBytesOfStep() {
+    Type wide = b.getI64Type();
+    Value bytes = arith::ConstantOp::create(b, b.getI64IntegerAttr(0));
+    for (const CopyGroup &group : slice.groups)
+      for (CopyAsyncOp copy : group.copies) {
+        if (!group.getLoop())
+          continue;
+        auto type = cast<tile::ViewType>(copy.getView().getType());
+        int64_t rank = type.getRank(), bits = getElementBits(type.getElementType());
+        Value size = arith::ConstantOp::create(b, b.getI64IntegerAttr(bits / 8));
+        for (int64_t dim : {rank - 2, rank - 1}) {
+          Value extent = tile::DimOp::create(b, b.getI32Type(), map.lookup(copy.getView()), dim);
+          size = arith::MulIOp::create(b, size, arith::ExtSIOp::create(b, wide, extent));
+        }
+        bytes = arith::AddIOp::create(b, bytes, size);
+      }
+    return bytes;
   }
 
   std::string getNewName(std::string name) {

@@ -72,7 +72,9 @@ void KernelMapper::computeBounds(tile::ForBlocksOp op, BlockLoop &loop) {
   }
   Value hasRows = arith::CmpIOp::create(b, CmpIPredicate::sgt, loop.rows, zero);
   Value hasBlocks = arith::CmpIOp::create(b, CmpIPredicate::sgt, mayEnd, mayBegin);
-  Value isNonEmpty = arith::AndIOp::create(b, hasRows, hasBlocks);
+  // What is computed for a tile without rows would reach nothing.
+  Value isNonEmpty =
+      loop.hasIdleRows ? hasBlocks : arith::AndIOp::create(b, hasRows, hasBlocks).getResult();
   Value before = arith::SubIOp::create(b, mayBegin, loop.lower);
   Value last = arith::SubIOp::create(b, arith::SubIOp::create(b, mayEnd, loop.lower), one);
   Value end = arith::AddIOp::create(b, arith::DivSIOp::create(b, last, columns), one);

@@ -161,8 +161,13 @@ FailureOr<bool> tgpu::planRoles(KernelOp kernel, const RoleOverrides &overrides,
     return refuse("no loop copies operands of wgmma");
 
   Memory memory = getMemory(kernel, *slice);
-  int64_t group =
-      overrides.group.value_or(hasComputableGrid(kernel) ? chooseGroup(kernel, *slice) : 0);
+  // Tiles of different lengths: blocks take the next when they are done with one, and the longest of
+  // several steps of the second id go first.
+  constexpr int64_t mostSteps = 64;
+  bool varies = llvm::any_of(loops, [&](scf::ForOp loop) { return variesByTile(kernel, loop); });
+  int64_t group = overrides.group.value_or(!hasComputableGrid(kernel) ? 0
+                                           : varies                   ? mostSteps
+                                                                      : chooseGroup(kernel, *slice));
   constexpr int64_t storeBuffers = 2;
   int64_t buffers = overrides.storeBuffers.value_or(storeBuffers), stages = 0, room = 0;
   for (;; --buffers) {
@@ -193,8 +198,7 @@ FailureOr<bool> tgpu::planRoles(KernelOp kernel, const RoleOverrides &overrides,
                                                                     : enoughRegisters);
   int64_t rest = (registersOfLane - loadWarps * load) / warps / 8 * 8;
   int64_t compute = overrides.computeRegisters.value_or(std::min(mostRegisters, rest));
-  int64_t dynamic = overrides.dynamic.value_or(
-      group > 0 && llvm::any_of(loops, [&](scf::ForOp loop) { return variesByTile(kernel, loop); }));
+  int64_t dynamic = overrides.dynamic.value_or(group > 0 && varies);
   auto schedule = RoleScheduleAttr::getChecked([&] { return kernel.emitOpError(); },
                                                kernel.getContext(), load, compute, group, buffers,
                                                dynamic, tileStages);

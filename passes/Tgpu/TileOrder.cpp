@@ -75,6 +75,17 @@ TileOrder::TileOrder(ImplicitLocOpBuilder &b, KernelOp kernel, ArrayAttr grid, i
   }
 }
 
+void TileOrder::limitGroup(ImplicitLocOpBuilder &b, Value bytesOfStep) {
+  // Of the 50 MB of an H100's L2; results and what else is under way take the rest.
+  constexpr int64_t cacheBytes = 32 << 20;
+  Value one = arith::ConstantOp::create(b, b.getI64IntegerAttr(1));
+  Value bytes = arith::MaxSIOp::create(b, bytesOfStep, one);
+  Value all = arith::ConstantOp::create(b, b.getI64IntegerAttr(cacheBytes));
+  Value most = arith::ConstantOp::create(b, b.getI64IntegerAttr(group));
+  Value steps = arith::MinSIOp::create(b, arith::DivSIOp::create(b, all, bytes), most);
+  limit = arith::TruncIOp::create(b, b.getI32Type(), arith::MaxSIOp::create(b, steps, one));
+}
+
 SmallVector<Value> TileOrder::getIds(ImplicitLocOpBuilder &b, Value t) const {
   auto divide = [&](Value x, Value y) {
     Value quotient = arith::DivSIOp::create(b, x, y);
@@ -85,7 +96,7 @@ SmallVector<Value> TileOrder::getIds(ImplicitLocOpBuilder &b, Value t) const {
     Value inner = t;
     if (extents.size() > 2)
       std::tie(t, inner) = divide(t, arith::MulIOp::create(b, extents[0], extents[1]));
-    Value height = i32(b, group);
+    Value height = limit ? limit : i32(b, group);
     auto [number, within] = divide(inner, arith::MulIOp::create(b, extents[0], height));
     Value start = arith::MulIOp::create(b, number, height);
     // The last group may be lower.

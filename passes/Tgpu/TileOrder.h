@@ -22,6 +22,10 @@ public:
   /// Computes the extents of `grid` from the arguments of `kernel`. Precondition: they can be.
   TileOrder(mlir::ImplicitLocOpBuilder &b, KernelOp kernel, mlir::ArrayAttr grid, int64_t group);
 
+  /// Lets groups be no larger than that: with as many steps of the second id go together as many
+  /// bytes.
+  void limitGroup(mlir::ImplicitLocOpBuilder &b, mlir::Value bytesOfStep);
+
   /// How many there are.
   mlir::Value getTiles() const { return tiles; }
   /// The ids of tile t: the first the fastest, or, of each group, the second.
@@ -31,6 +35,7 @@ private:
   llvm::SmallVector<mlir::Value> extents;
   mlir::Value tiles;
   int64_t group;
+  mlir::Value limit; ///< of the group; null: none
 };
 
 } // namespace tilewright::tgpu
