@@ -171,7 +171,7 @@ def Tgpu_TensorMapOp : Tgpu_Op<"tensor_map", [Pure, HasParent<"KernelOp">]> {
     Becomes a grid constant that the runtime builds at each launch.
 
     Preconditions: the argument starts at a multiple of 16 bytes, its innermost dimension is contiguous, and its other strides
-    are multiples of 16 bytes (the runtime checks).
+    are multiples of 16 bytes; where it is stored through, so are its rows (the runtime checks).
 
     Postconditions: one argument may have several maps, of different boxes.
 
@@ -227,7 +227,7 @@ class Tgpu_TmaWriteOp<string mnemonic> : Tgpu_Op<mnemonic, [MemoryEffects<[MemRe
 def Tgpu_TmaStoreOp : Tgpu_TmaWriteOp<"tma_store"> {
   let summary = "starts a copy of a shared buffer into a view";
   let description = [{
-    Outside the view nothing is written. Joins the group that the next `tgpu.bulk_commit` closes.
+    Outside the view nothing is written but up to a multiple of 16 bytes of a row. Joins the group that the next `tgpu.bulk_commit` closes.
 
     Preconditions: every thread that wrote the buffer has passed a `tgpu.fence_async`, then a barrier.
 
