@@ -781,9 +781,11 @@ def TgpuInsertFences : Pass<"tgpu-insert-fences", "::mlir::ModuleOp"> {
 def TgpuVerifySync : Pass<"tgpu-verify-sync", "::mlir::ModuleOp"> {
   let summary = "refuse kernels whose synchronisation is wrong";
   let description = [{
-    Plays the control flow of one thread block for a small launch: extents of a few blocks in every dimension that tiles
-    run along, two elsewhere; the last block of the grid; once with partial blocks and all conditions on data true, once
-    with full blocks and all false. No data is computed. Each role's copies, products, barriers and accesses to shared memory are checked against
+    Plays the control flow of one thread block of small launches: extents of a few tiles in every dimension that tiles
+    run along, two elsewhere; the first, middle and last blocks of the grid. In some launches extents end with a partial tile and all
+    conditions on data are true, in others tiles are full and all are false; integers among the arguments are small, or large, or the widths of a
+    window; extents that the kernel divides by each other (heads of queries and of keys) or subtracts from each other (numbers of queries and of
+    keys) are equal, or differ. No data is computed. Each role's copies, products, barriers and accesses to shared memory are checked against
     what the others do, and against everything that may still be in flight: an access is allowed if barriers order it behind
     what it depends on, not if it happened to come later. So what is reported is wrong for certain,
     while what other shapes would show is not found. Changes nothing.
@@ -796,7 +798,8 @@ def TgpuVerifySync : Pass<"tgpu-verify-sync", "::mlir::ModuleOp"> {
     %x = tgpu.read %buffer : ...  // error: reads a buffer that other warps may not have written yet
     ```
 
-    Not its job: to check values, addresses, or that the result does not depend on timing.
+    Not its job: to check values, addresses, or that the result does not depend on timing. With `report-unreached` a remark
+    names synchronisation that none of the launches reached, and that therefore nothing is known of: it may be dead code.
 
     Errors:
     - a buffer read before it is written, before the copy is waited for, or without a barrier after the write
@@ -804,10 +807,15 @@ def TgpuVerifySync : Pass<"tgpu-verify-sync", "::mlir::ModuleOp"> {
     - generic writes read by wgmma or TMA without a `tgpu.fence_async`
     - a wait of a product that may be in flight, or was not committed; copies that are not committed, or not waited for
       before the kernel ends
+    - an operand a in registers that a loop carries, and gives another value at the end of a round in which a product may still read it
     - barriers where nobody arrives, where too many or too few arrive, or whose copies bring other bytes than expected
     - counters of roles that part, and rings filled through barriers of another number of stages
     - named barriers at which other warps meet than declared, and turns that are not passed on
   }];
+  let options = [
+    Option<"reportUnreached", "report-unreached", "bool", /*default=*/"false",
+           "remark on synchronisation that no launch played reaches">
+  ];
 }
 
 def ConvertTgpuToNvvm : Pass<"convert-tgpu-to-nvvm", "::mlir::ModuleOp"> {

@@ -8,6 +8,7 @@
 #include "passes/Passes.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/Hashing.h"
 
 namespace tilewright {
 #define GEN_PASS_DEF_TGPUVERIFYSYNC
@@ -86,21 +87,108 @@ LogicalResult Player::playPhase(ArrayRef<int> phase) {
 
 namespace {
 
+using Integers = Launch::Integers;
+using Relation = Launch::Relation;
 constexpr Launch kLaunches[] = {
-    {/*answer=*/true, /*hasPartialBlocks=*/true, /*hasLongScalars=*/false},
-    {/*answer=*/false, /*hasPartialBlocks=*/false, /*hasLongScalars=*/false},
-    {/*answer=*/true, /*hasPartialBlocks=*/false, /*hasLongScalars=*/true},
+    {/*answer=*/true, /*hasPartialTiles=*/true, Integers::Small, Relation::More},
+    {/*answer=*/false, /*hasPartialTiles=*/false, Integers::Small, Relation::Equal},
+    {/*answer=*/true, /*hasPartialTiles=*/false, Integers::Small, Relation::Less},
+    {/*answer=*/true, /*hasPartialTiles=*/true, Integers::Large, Relation::More},
+    {/*answer=*/true, /*hasPartialTiles=*/false, Integers::Large, Relation::Less},
+    {/*answer=*/true, /*hasPartialTiles=*/true, Integers::Window, Relation::More},
+    {/*answer=*/false, /*hasPartialTiles=*/true, Integers::Window, Relation::Equal},
 };
+/// Operations that are looked at before no more blocks are played, for a kernel.
+constexpr int64_t kEnoughOperations = 400000;
+
+bool isSynchronisation(Operation &op) {
+  return isa<SyncOp, SignalOp, AnyOp, CopyCommitOp, CopyWaitOp, WaitOp, AcquireOp, ArriveOp,
+             ExpectOp, FenceAsyncOp, BulkCommitOp, BulkWaitOp, WgmmaCommitOp, WgmmaWaitOp,
+             TakeTurnOp, PassTurnOp>(op);
+}
+
+/// So that no two plays are the same.
+llvm::hash_code hash(const Trace &trace) {
+  llvm::hash_code code(0);
+  for (const Participant &participant : trace.participants) {
+    code = llvm::hash_combine(code, participant.steps.size());
+    for (const Step &step : participant.steps) {
+      code = llvm::hash_combine(code, step.op, step.use, step.buffer, step.operandA);
+      for (int64_t product : step.products)
+        code = llvm::hash_combine(code, product);
+    }
+  }
+  return code;
+}
 
 struct TgpuVerifySyncPass : tilewright::impl::TgpuVerifySyncBase<TgpuVerifySyncPass> {
+  using TgpuVerifySyncBase::TgpuVerifySyncBase;
+
   void runOnOperation() override {
-    for (auto kernel : getOperation().getOps<KernelOp>())
-      for (const Launch &launch : kLaunches) {
-        Trace trace = traceKernel(kernel, launch);
-        if (failed(Player(kernel, trace, /*deliversEarly=*/!launch.answer).play()))
-          return signalPassFailure();
-      }
+    for (auto kernel : getOperation().getOps<KernelOp>()) {
+      llvm::DenseSet<Operation *> reached;
+      if (failed(playLaunches(kernel, reached)))
+        return signalPassFailure();
+      if (reportUnreached)
+        report(kernel, reached);
+    }
     markAllAnalysesPreserved();
+  }
+
+private:
+  static LogicalResult playLaunches(KernelOp kernel, llvm::DenseSet<Operation *> &reached) {
+    struct Play {
+      bool answer;
+      LaunchShape shape;
+      std::vector<SmallVector<int64_t>> blocks;
+    };
+    std::vector<Play> plays;
+    size_t mostBlocks = 0;
+    for (const Launch &launch : kLaunches) {
+      // Without integers some launches are alike.
+      if (launch.integers != Integers::Small && !takesIntegers(kernel))
+        continue;
+      LaunchShape shape(kernel, launch);
+      plays.push_back({launch.answer, shape, shape.getBlocks()});
+      mostBlocks = std::max(mostBlocks, plays.back().blocks.size());
+    }
+    llvm::DenseSet<size_t> played;
+    int64_t numVisited = 0;
+    // First one block of each launch, then another of each.
+    for (size_t i = 0; i < mostBlocks && numVisited < kEnoughOperations; ++i)
+      for (const Play &play : plays) {
+        if (i >= play.blocks.size())
+          continue;
+        Trace trace = traceKernel(kernel, play.shape, play.blocks[i], play.answer);
+        numVisited += trace.numVisited;
+        if (played.insert(hash(trace)).second && failed(playTrace(kernel, trace, reached)))
+          return failure();
+      }
+    return success();
+  }
+
+  static LogicalResult playTrace(KernelOp kernel, const Trace &trace,
+                                 llvm::DenseSet<Operation *> &reached) {
+    bool flies = false;
+    for (const Participant &participant : trace.participants)
+      for (const Step &step : participant.steps) {
+        reached.insert(step.op);
+        flies |= isa<TmaLoadOp, BulkLoadOp>(step.op);
+      }
+    if (failed(Player(kernel, trace, /*deliversEarly=*/false).play()))
+      return failure();
+    return flies ? Player(kernel, trace, /*deliversEarly=*/true).play() : success();
+  }
+
+  /// At the first synchronisation of each block.
+  static void report(KernelOp kernel, const llvm::DenseSet<Operation *> &reached) {
+    kernel.walk([&](Block *block) {
+      for (Operation &op : *block)
+        if (isSynchronisation(op) && !reached.contains(&op)) {
+          op.emitRemark("was not reached by any launch played");
+          return;
+        }
+    });
   }
 };
 

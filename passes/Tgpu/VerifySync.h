@@ -1,10 +1,10 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What the parts of tgpu-verify-sync share. A kernel is first traced (VerifySyncTrace.cpp): scalars
-// are computed for one small launch, so each participant (the block, then each role) becomes a list
-// of steps. Then the steps are played against each other (Player), which keeps two things: what
-// barriers hold (VerifySyncBarriers.cpp) and who knows of which access to shared memory
-// (VerifySyncMemory.cpp).
+// What the parts of tgpu-verify-sync share. Small launches are chosen (VerifySyncLaunch.cpp). A
+// block of one is first traced (VerifySyncTrace.cpp): scalars are computed, so each participant
+// (the block, then each role) becomes a list of steps. Then the steps are played against each other
+// (Player), which keeps two things: what barriers hold (VerifySyncBarriers.cpp) and who knows of
+// which access to shared memory (VerifySyncMemory.cpp).
 
 #ifndef TILEWRIGHT_PASSES_TGPU_VERIFYSYNC_H
 #define TILEWRIGHT_PASSES_TGPU_VERIFYSYNC_H
@@ -13,8 +13,10 @@
 
 #include "llvm/ADT/BitVector.h"
 #include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/DenseSet.h"
 
 #include <deque>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -27,7 +29,8 @@ struct Step {
   int64_t use = 0;   // of its barriers
   int buffer = -1;   // place of the buffer (a product's b), where it has one
   int operandA = -1; // place of a product's a
-  /// wgmma: its own number. wgmma_wait: those of the products it yields.
+  /// wgmma: its own number. wgmma_wait: those of the products it yields. scf.yield: those whose
+  /// operand a lies in registers that the next round gives another value.
   llvm::SmallVector<int64_t, 1> products;
 };
 
@@ -53,15 +56,57 @@ struct Trace {
   std::vector<llvm::SmallVector<int>> phases;
   /// Too long, or not understood: what was traced is right, but more would follow.
   bool isCut = false;
+  int64_t numVisited = 0; // operations
 };
 
 /// What is left open by the kernel.
 struct Launch {
-  bool answer;           // of conditions on data
-  bool hasPartialBlocks; // extents end within a block
-  bool hasLongScalars;   // integers among the arguments are as large as extents, or small
+  /// Integers among the arguments: those of a few elements; a window that leaves out something on
+  /// both sides, and keeps whole tiles between; as large as extents.
+  enum class Integers { Small, Window, Large };
+  /// Extents that the kernel divides by each other, or subtracts from each other.
+  enum class Relation { Equal, More, Less };
+
+  bool answer;          // of conditions on data
+  bool hasPartialTiles; // extents end within a tile
+  Integers integers;
+  Relation relation;
 };
-Trace traceKernel(KernelOp kernel, const Launch &launch);
+/// Whether `integers` means something.
+bool takesIntegers(KernelOp kernel);
+
+/// What a launch gives a kernel.
+class LaunchShape {
+public:
+  LaunchShape(KernelOp kernel, const Launch &launch);
+
+  /// Of an argument that is a view.
+  int64_t getExtent(mlir::Value argument, int64_t dim) const;
+  /// Of dimensions that tiles run along.
+  int64_t getLongExtent() const { return longExtent; }
+  /// Every integer among the arguments.
+  int64_t getInteger() const { return integer; }
+  llvm::ArrayRef<int64_t> getGrid() const { return grid; }
+  /// The numbers of the first, middle and last blocks.
+  std::vector<llvm::SmallVector<int64_t>> getBlocks() const;
+
+private:
+  void findTiles(KernelOp kernel);
+  void noteTile(mlir::Value view, llvm::ArrayRef<int64_t> shape,
+                std::optional<llvm::ArrayRef<int64_t>> dims);
+  void noteExtent(int64_t ofTile);
+  void relate(KernelOp kernel, Launch::Relation relation);
+
+  int64_t longExtent = 0, integer = 0, stages = 1, largestTile = 16;
+  int64_t smallestTile = std::numeric_limits<int64_t>::max();
+  llvm::SmallVector<int64_t> grid;
+  llvm::DenseSet<std::pair<mlir::Value, int64_t>> longDims;
+  llvm::DenseSet<mlir::Value> accessed;
+  llvm::DenseMap<std::pair<mlir::Value, int64_t>, int64_t> changed;
+};
+
+Trace traceKernel(KernelOp kernel, const LaunchShape &shape, llvm::ArrayRef<int64_t> block,
+                  bool answer);
 
 /// The result of an operation of arith on integers, sign-extended as `a` and `b` are (the one
 /// operand twice, if there is one); none where it has none, such as of a division by zero, or is
@@ -119,6 +164,7 @@ private:
     int64_t numProductGroups = 0;
     llvm::DenseMap<int64_t, int64_t> groupOfProduct;
     llvm::SmallVector<int64_t, 4> openProducts;
+    llvm::DenseMap<int64_t, mlir::Operation *> startedProducts; // by number
     bool isMet = false; // the barrier at which it waits has let it go
     llvm::DenseMap<mlir::Operation *, mlir::Operation *> turns; // taken, at
   };
@@ -136,6 +182,7 @@ private:
   bool isSameThread(const Access &access, int who, mlir::Operation *op) const;
   mlir::LogicalResult playProduct(int who, const Step &step);
   mlir::LogicalResult playProductWait(int who, const Step &step);
+  mlir::LogicalResult playYield(int who, const Step &step);
   mlir::LogicalResult playMemory(int who, const Step &step);
   mlir::LogicalResult checkEnd(int who);
   std::string describe(int place) const;

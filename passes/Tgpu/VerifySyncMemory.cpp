@@ -5,6 +5,7 @@
 
 #include "passes/Tgpu/VerifySync.h"
 
+#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -184,6 +185,7 @@ LogicalResult Player::playProduct(int who, const Step &step) {
                                         /*isOperandA=*/true)))
     return failure();
   state.openProducts.push_back(step.products.front());
+  state.startedProducts[step.products.front()] = step.op;
   return read(who, step, step.buffer, /*isAsync=*/true, /*byFirst=*/false, &state.products.open);
 }
 
@@ -202,6 +204,25 @@ LogicalResult Player::playProductWait(int who, const Step &step) {
              << " groups are pending, but got " << pending;
   }
   finish(who, state.products, pending, /*byFirst=*/false);
+  return success();
+}
+
+LogicalResult Player::playYield(int who, const Step &step) {
+  const State &state = states[who];
+  auto numPending = static_cast<int64_t>(state.products.closed.size());
+  for (int64_t product : step.products) {
+    auto group = state.groupOfProduct.find(product);
+    bool isPending =
+        group == state.groupOfProduct.end() || group->second >= state.numProductGroups - numPending;
+    if (!isPending)
+      continue;
+    InFlightDiagnostic diagnostic = step.op->emitOpError()
+                                    << "gives the next round another operand a in the registers "
+                                       "that a product may still read; tgpu.wgmma_wait for it "
+                                       "before the round ends";
+    diagnostic.attachNote(state.startedProducts.lookup(product)->getLoc()) << "the product";
+    return diagnostic;
+  }
   return success();
 }
 
@@ -267,6 +288,7 @@ LogicalResult Player::playMemory(int who, const Step &step) {
         return success();
       })
       .Case<WgmmaWaitOp>([&](auto) { return playProductWait(who, step); })
+      .Case<scf::YieldOp>([&](auto) { return playYield(who, step); })
       .Default([](Operation *) { return success(); });
 }
 
@@ -281,10 +303,21 @@ LogicalResult Player::checkEnd(int who) {
   if (!state.products.open.empty())
     return accesses[state.products.open.front()].op->emitOpError(
         "joins no group; tgpu.wgmma_commit must follow");
-  for (const Group &group : state.stores.closed)
-    if (!group.empty())
-      return accesses[group.front()].op->emitOpError(
-          "may still read shared memory when its role ends; tgpu.bulk_wait must follow");
+  auto findUnfinished = [&](const Groups &groups) -> Operation * {
+    for (const Group &group : groups.closed)
+      if (!group.empty())
+        return accesses[group.front()].op;
+    return nullptr;
+  };
+  if (Operation *copy = findUnfinished(state.copies))
+    return copy->emitOpError("may still be under way when its role ends; tgpu.copy_wait must "
+                             "follow, on every path");
+  if (Operation *store = findUnfinished(state.stores))
+    return store->emitOpError(
+        "may still read shared memory when its role ends; tgpu.bulk_wait must follow");
+  if (Operation *product = findUnfinished(state.products))
+    return product->emitOpError("may still be under way when its role ends; tgpu.wgmma_wait must "
+                                "follow");
   for (auto [turns, taken] : state.turns)
     return taken->emitOpError("takes a turn that nobody passes on; tgpu.pass_turn must follow");
   return success();

@@ -3,7 +3,6 @@
 // tgpu-verify-sync: what each participant executes in one small launch. Scalars of integers are
 // computed; of data only whether it decides something matters, and then the answer is given.
 
-#include "dialect/Tile/TileExprEval.h"
 #include "passes/Tgpu/VerifySync.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -22,18 +21,18 @@ namespace {
 
 /// Operations that are looked at, all participants together.
 constexpr int64_t kMaxOperations = 200000;
-/// Extents that no tile runs along, and those of views that are read by index alone.
-constexpr int64_t kShortExtent = 2;
-constexpr int64_t kTableExtent = 8;
 constexpr int kMaxCallDepth = 32;
-constexpr int64_t kMultiprocessors = 4;
 
 class Tracer {
 public:
-  Tracer(KernelOp kernel, const Launch &launch) : kernel(kernel), launch(launch) {}
+  Tracer(KernelOp kernel, const LaunchShape &shape, bool answer)
+      : kernel(kernel), shape(shape), answer(answer) {}
 
-  Trace run() {
-    chooseLaunch();
+  Trace run(ArrayRef<int64_t> ids) {
+    for (Value argument : kernel.getArgs())
+      if (isa<IntegerType>(argument.getType()))
+        set(argument, shape.getInteger());
+    assign(kernel.getGridIds(), ids);
     Participant block{"the block", static_cast<int64_t>(kernel.getWarps()), {}};
     auto flush = [&] {
       if (block.steps.empty())
@@ -64,78 +63,6 @@ public:
   }
 
 private:
-  /// Extents, scalar arguments and the numbers of the block.
-  void chooseLaunch() {
-    int64_t extent = 16, stages = 1;
-    kernel.walk([&](Operation *op) {
-      for (Type type : op->getResultTypes()) {
-        if (auto ring = dyn_cast<RingType>(type)) {
-          stages = std::max(stages, ring.getStages());
-          type = ring.getSlot();
-        }
-        if (auto shared = dyn_cast<SharedType>(type))
-          for (int64_t each : shared.getShape())
-            extent = std::max(extent, each);
-      }
-      auto use = [&](Value view, Type accessed, std::optional<ArrayRef<int64_t>> dims) {
-        noteAccess(view, tile::getRank(accessed), dims);
-      };
-      TypeSwitch<Operation *>(op)
-          .Case<LoadOp>([&](auto op) { use(op.getView(), op.getType(), op.getDims()); })
-          .Case<StoreOp, AtomicAddOp>(
-              [&](auto op) { use(op.getView(), op.getValue().getType(), op.getDims()); })
-          .Case<CopyAsyncOp>([&](auto op) {
-            use(op.getView(), getTensorType(cast<SharedType>(op.getBuffer().getType())),
-                op.getDims());
-          })
-          .Case<BulkLoadOp>([&](auto op) {
-            use(op.getView(), getTensorType(cast<SharedType>(op.getBuffer().getType())), {});
-          })
-          .Case<TensorMapOp>([&](TensorMapOp op) {
-            for (auto [dim, box] :
-                 llvm::enumerate(cast<TensorMapType>(op.getMap().getType()).getBox()))
-              if (box > 1)
-                longDims.insert({op.getView(), static_cast<int64_t>(dim)});
-            accessed.insert(op.getView());
-          });
-    });
-    // Rings go around more than once. The last block is a partial one, or all are full.
-    longExtent = extent * (stages + 2) - (launch.hasPartialBlocks ? 1 : 0);
-
-    tile::ExprEnvironment environment;
-    environment.smCount = kMultiprocessors;
-    environment.dim = [&](StringRef name, int64_t dim) -> std::optional<int64_t> {
-      for (auto [argument, argName] : llvm::zip(kernel.getArgs(), kernel.getArgNames()))
-        if (cast<StringAttr>(argName).getValue() == name)
-          return getExtent(argument, dim);
-      return std::nullopt;
-    };
-    int64_t scalar = launch.hasLongScalars ? longExtent : kShortExtent;
-    environment.name = [&](StringRef) {
-      return tile::ExprAttr::getInt(kernel.getContext(), scalar);
-    };
-    for (Value argument : kernel.getArgs())
-      if (isa<IntegerType>(argument.getType()))
-        set(argument, scalar);
-    for (auto [id, extent] : llvm::zip(kernel.getGridIds(), kernel.getGrid())) {
-      llvm::Expected<int64_t> value = tile::evaluateInt(cast<tile::ExprAttr>(extent), environment);
-      if (!value)
-        llvm::consumeError(value.takeError());
-      gridExtents.push_back(value ? std::max<int64_t>(*value, 1) : 1);
-      set(id, gridExtents.back() - 1);
-    }
-  }
-
-  /// Tiles run along these dimensions of an argument.
-  void noteAccess(Value view, int64_t rank, std::optional<ArrayRef<int64_t>> dims) {
-    while (auto part = view.getDefiningOp<tile::SubviewOp>())
-      view = part.getSource();
-    accessed.insert(view);
-    int64_t viewRank = tile::getRank(view.getType());
-    for (int64_t i = 0; i < rank; ++i)
-      longDims.insert({view, dims ? (*dims)[i] : viewRank - rank + i});
-  }
-
   int64_t getExtent(Value view, int64_t dim) {
     tile::Dim known = tile::getDims(view.getType())[dim];
     if (!known.isUnknown() && !known.isSymbol())
@@ -147,9 +74,7 @@ private:
       int64_t offset = get(part.getOffset()), size = get(part.getSize());
       return std::max<int64_t>(std::min(size, whole - offset), 0);
     }
-    if (longDims.contains({view, dim}))
-      return longExtent;
-    return accessed.contains(view) ? kShortExtent : kTableExtent;
+    return shape.getExtent(view, dim);
   }
 
   //===--- Values: integers, places of buffers, numbers of products ---------===//
@@ -184,7 +109,7 @@ private:
   }
 
   void visit(Operation &op, std::vector<Step> &steps) {
-    if (++numVisited > kMaxOperations)
+    if (++trace.numVisited > kMaxOperations)
       trace.isCut = true;
     if (trace.isCut)
       return;
@@ -233,8 +158,32 @@ private:
       set(loop.getInductionVar(), i);
       assign(loop.getRegionIterArgs(), carried);
       carried = visit(*loop.getBody(), steps);
+      noteOverwritten(loop, steps);
     }
     assign(loop.getResults(), carried);
+  }
+
+  /// What a loop carries keeps its registers from round to round, and they are the result's.
+  static BlockArgument getCarried(Value tile) {
+    if (auto loop = tile.getDefiningOp<scf::ForOp>())
+      return loop.getRegionIterArg(cast<OpResult>(tile).getResultNumber());
+    auto argument = dyn_cast<BlockArgument>(tile);
+    return argument && isa<scf::ForOp>(argument.getOwner()->getParentOp()) ? argument
+                                                                           : BlockArgument();
+  }
+
+  void noteOverwritten(scf::ForOp loop, std::vector<Step> &steps) {
+    for (auto [argument, yielded] :
+         llvm::zip_equal(loop.getRegionIterArgs(), loop.getYieldedValues())) {
+      auto found = readers.find(argument);
+      if (yielded == argument || found == readers.end())
+        continue;
+      Step step;
+      step.op = loop.getBody()->getTerminator();
+      step.products = std::move(found->second);
+      readers.erase(found);
+      steps.push_back(std::move(step));
+    }
   }
 
   void visitWhile(scf::WhileOp loop, std::vector<Step> &steps) {
@@ -255,7 +204,7 @@ private:
     // What is not known is data.
     for (Value result : op.getResults())
       if (isa<IntegerType>(result.getType()))
-        set(result, launch.answer && result.getType().isInteger(1) ? -1 : 0);
+        set(result, answer && result.getType().isInteger(1) ? -1 : 0);
     if (op.getNumResults() != 1 || !op.getResult(0).getType().isIntOrIndex())
       return;
     Value result = op.getResult(0);
@@ -272,7 +221,7 @@ private:
       int64_t last = fixed.empty() ? 0 : fixed.back();
       if (ShapedType::isDynamic(last))
         last = get(at.getIndices().back());
-      return set(result, fixed.size() == 1 ? last * longExtent : last + 1);
+      return set(result, fixed.size() == 1 ? last * shape.getLongExtent() : last + 1);
     }
     if (auto select = dyn_cast<arith::SelectOp>(op))
       return set(result,
@@ -312,7 +261,7 @@ private:
               return false;
             })
             .Case<GridExtentOp>([&](GridExtentOp extent) {
-              set(extent.getResult(), gridExtents[extent.getDim()]);
+              set(extent.getResult(), shape.getGrid()[extent.getDim()]);
               return false;
             })
             .Case<TakeTileOp, GetTileOp>([&](auto op) {
@@ -348,6 +297,8 @@ private:
             .Case<WgmmaOp>([&](WgmmaOp product) {
               if (isa<SharedType>(product.getA().getType()))
                 step.operandA = static_cast<int>(get(product.getA()));
+              else if (BlockArgument carried = getCarried(product.getA()))
+                readers[carried].push_back(numProducts);
               into(product.getB());
               step.products.push_back(numProducts);
               set(product.getResult(), numProducts++);
@@ -359,7 +310,7 @@ private:
               return true;
             })
             .Case<AnyOp>([&](AnyOp any) {
-              set(any.getResult(), launch.answer ? -1 : 0);
+              set(any.getResult(), answer ? -1 : 0);
               return true;
             })
             .Case<CopyCommitOp, CopyWaitOp, BulkCommitOp, BulkWaitOp, WgmmaCommitOp, SyncOp,
@@ -395,20 +346,21 @@ private:
   }
 
   KernelOp kernel;
-  Launch launch;
+  const LaunchShape &shape;
+  bool answer;
   Trace trace;
-  int64_t longExtent = 0, numVisited = 0, numProducts = 0;
+  int64_t numProducts = 0;
   int callDepth = 0;
-  llvm::DenseSet<std::pair<Value, int64_t>> longDims;
-  llvm::DenseSet<Value> accessed;
-  SmallVector<int64_t> gridExtents;
   DenseMap<Value, int64_t> values;
   DenseMap<Operation *, int64_t> firstPlaces;
   DenseMap<Operation *, int64_t> taken; ///< tiles
+  /// Products that took their operand a from what a loop carries.
+  DenseMap<Value, SmallVector<int64_t, 1>> readers;
 };
 
 } // namespace
 
-Trace sync::traceKernel(KernelOp kernel, const Launch &launch) {
-  return Tracer(kernel, launch).run();
+Trace sync::traceKernel(KernelOp kernel, const LaunchShape &shape, ArrayRef<int64_t> block,
+                        bool answer) {
+  return Tracer(kernel, shape, answer).run(block);
 }

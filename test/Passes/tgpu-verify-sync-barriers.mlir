@@ -357,3 +357,87 @@ tgpu.kernel @released_too_early target "sm_90a" warps 8 (%x: !tile.view<[?, 64],
       %3 = tgpu.wgmma_wait pending 0, %2 : !acc
     }
 }
+
+// -----
+
+// The registers of %p get another value at the end of a round in which a product may still read them.
+!b = !tgpu.shared<64x64xbf16, b128>
+!a = tensor<64x64xbf16, #tgpu.operand<a, #tgpu.wgmma<1>>>
+!h = tensor<64x64xbf16, #tgpu.wgmma<1>>
+!acc = tensor<64x64xf32, #tgpu.wgmma<1>>
+tgpu.kernel @operand_overwritten target "sm_90a" warps 4 (%zero: bf16, %zero_acc: f32) grid(%i = 1) {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %c3 = arith.constant 3 : i32
+  %buffer = tgpu.alloc : !b
+  %zeros = tile.full %zero : !h
+  tgpu.write %zeros, %buffer : !h, !b
+  tgpu.fence_async
+  tgpu.sync
+  %p0 = tgpu.convert %zeros : !h -> !a
+  %acc0 = tile.full %zero_acc : !acc
+  %first = tgpu.wgmma %buffer, %buffer transpose_b : !b, !b -> !acc
+  tgpu.wgmma_commit
+  %r:2 = scf.for %n = %c0 to %c3 step %c1 iter_args(%p = %p0, %before = %first) -> (!a, !tgpu.pending<!acc>) : i32 {
+    // expected-note @+1 {{the product}}
+    %o = tgpu.wgmma %p, %buffer, %before : !a, !b, !tgpu.pending<!acc> -> !acc
+    tgpu.wgmma_commit
+    %new = arith.addf %zeros, %zeros : !h
+    %p_new = tgpu.convert %new : !h -> !a
+    // expected-error @+1 {{gives the next round another operand a in the registers that a product may still read; tgpu.wgmma_wait for it before the round ends}}
+    scf.yield %p_new, %o : !a, !tgpu.pending<!acc>
+  }
+  %done = tgpu.wgmma_wait pending 0, %r#1 : !acc
+}
+
+// -----
+
+// Right: the new operand is made while the product runs, and yielded when it has ended. And a round
+// that keeps the operand needs no wait.
+!b = !tgpu.shared<64x64xbf16, b128>
+!a = tensor<64x64xbf16, #tgpu.operand<a, #tgpu.wgmma<1>>>
+!h = tensor<64x64xbf16, #tgpu.wgmma<1>>
+!acc = tensor<64x64xf32, #tgpu.wgmma<1>>
+tgpu.kernel @operand_kept target "sm_90a" warps 4 (%zero: bf16, %zero_acc: f32) grid(%i = 1) {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %c3 = arith.constant 3 : i32
+  %buffer = tgpu.alloc : !b
+  %zeros = tile.full %zero : !h
+  tgpu.write %zeros, %buffer : !h, !b
+  tgpu.fence_async
+  tgpu.sync
+  %p0 = tgpu.convert %zeros : !h -> !a
+  %acc0 = tile.full %zero_acc : !acc
+  %p_last, %sum = scf.for %n = %c0 to %c3 step %c1 iter_args(%p = %p0, %acc = %acc0) -> (!a, !acc) : i32 {
+    %o = tgpu.wgmma %p, %buffer, %acc : !a, !b, !acc -> !acc
+    tgpu.wgmma_commit
+    %p_new = tgpu.convert %zeros : !h -> !a
+    %o_done = tgpu.wgmma_wait pending 0, %o : !acc
+    scf.yield %p_new, %o_done : !a, !acc
+  }
+  %first = tgpu.wgmma %p_last, %buffer, %sum : !a, !b, !acc -> !acc
+  tgpu.wgmma_commit
+  %r:2 = scf.for %n = %c0 to %c3 step %c1 iter_args(%p = %p_last, %before = %first) -> (!a, !tgpu.pending<!acc>) : i32 {
+    %o = tgpu.wgmma %p, %buffer, %before : !a, !b, !tgpu.pending<!acc> -> !acc
+    tgpu.wgmma_commit
+    scf.yield %p, %o : !a, !tgpu.pending<!acc>
+  }
+  %done = tgpu.wgmma_wait pending 0, %r#1 : !acc
+}
+
+// -----
+
+!b = !tgpu.shared<64x64xbf16, b128>
+!h = tensor<64x64xbf16, #tgpu.wgmma<1>>
+!acc = tensor<64x64xf32, #tgpu.wgmma<1>>
+tgpu.kernel @product_outlives_kernel target "sm_90a" warps 4 (%zero: bf16) grid(%i = 1) {
+  %buffer = tgpu.alloc : !b
+  %zeros = tile.full %zero : !h
+  tgpu.write %zeros, %buffer : !h, !b
+  tgpu.fence_async
+  tgpu.sync
+  // expected-error @+1 {{may still be under way when its role ends; tgpu.wgmma_wait must follow}}
+  %product = tgpu.wgmma %buffer, %buffer transpose_b : !b, !b -> !acc
+  tgpu.wgmma_commit
+}

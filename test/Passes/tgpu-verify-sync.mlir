@@ -337,3 +337,21 @@ tgpu.kernel @store_not_committed target "sm_90a" warps 4 (%x: !view, %zero: bf16
   tgpu.tma_store %buffer, %map[0, 0] : !tile, !map
   tgpu.bulk_wait pending 0
 }
+
+// -----
+
+// Where no round waits for it, the copy outlives the kernel.
+!tile = !tgpu.shared<64x64xbf16, b128>
+tgpu.kernel @copy_outlives_kernel target "sm_80" warps 4 (%x: !tile.view<[?, 64], bf16>, %n: i32) grid(%i = 2) {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %buffer = tgpu.alloc : !tile
+  // expected-error @+1 {{may still be under way when its role ends; tgpu.copy_wait must follow, on every path}}
+  tgpu.copy_async %x[%i, 0], %buffer : !tile.view<[?, 64], bf16>, !tile
+  tgpu.copy_commit
+  scf.for %round = %c0 to %i step %c1 : i32 {
+    tgpu.copy_wait pending 0
+    tgpu.sync
+    %tile = tgpu.read %buffer : !tile -> tensor<64x64xbf16, #tgpu.mma<4, 1>>
+  }
+}

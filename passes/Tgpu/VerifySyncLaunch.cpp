@@ -1,0 +1,203 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// tgpu-verify-sync: extents, integers and blocks of a small launch. They are chosen so that every
+// loop makes several rounds, whichever part of its range a mask gives it.
+
+#include "passes/Tgpu/VerifySync.h"
+
+#include "dialect/Tile/TileExprEval.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/IR/Matchers.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace tilewright;
+using namespace tilewright::tgpu;
+using namespace tilewright::tgpu::sync;
+
+/// Extents that no tile runs along, and those of views that are read by index alone.
+constexpr int64_t kShortExtent = 2;
+constexpr int64_t kTableExtent = 8;
+constexpr int64_t kMultiprocessors = 4;
+/// Extents of the dimensions that tiles run along, in the largest tile: so many that a window of
+/// the middle size leaves keys out on both sides.
+constexpr int64_t kTilesAroundWindow = 8;
+
+static bool isDynamic(Value view, int64_t dim) {
+  return tile::getDims(view.getType())[dim].isUnknown();
+}
+
+bool sync::takesIntegers(KernelOp kernel) {
+  return llvm::any_of(kernel.getArgs(),
+                      [](Value argument) { return isa<IntegerType>(argument.getType()); });
+}
+
+LaunchShape::LaunchShape(KernelOp kernel, const Launch &launch) {
+  findTiles(kernel);
+  smallestTile = std::min(smallestTile, largestTile);
+  int64_t tiles = stages + 2; // rings go around more than once
+  if (launch.integers == Launch::Integers::Window)
+    tiles = std::max(tiles, kTilesAroundWindow);
+  // All tiles are full; or the last is a partial one, and there is a smallest tile less, so that a
+  // loop over those ends in another slot of a ring.
+  longExtent = largestTile * tiles - (launch.hasPartialTiles ? smallestTile + 1 : 0);
+  switch (launch.integers) {
+  case Launch::Integers::Small:
+    integer = kShortExtent;
+    break;
+  case Launch::Integers::Window:
+    // To both sides more than one tile and a half, and no multiple of one.
+    integer = 2 * largestTile + largestTile / 4 + 3;
+    break;
+  case Launch::Integers::Large:
+    integer = longExtent;
+    break;
+  }
+  if (launch.relation != Launch::Relation::Equal)
+    relate(kernel, launch.relation);
+
+  tile::ExprEnvironment environment;
+  environment.smCount = kMultiprocessors;
+  environment.dim = [&](StringRef name, int64_t dim) -> std::optional<int64_t> {
+    for (auto [argument, argName] : llvm::zip(kernel.getArgs(), kernel.getArgNames()))
+      if (cast<StringAttr>(argName).getValue() == name)
+        return getExtent(argument, dim);
+    return std::nullopt;
+  };
+  environment.name = [&](StringRef) {
+    return tile::ExprAttr::getInt(kernel.getContext(), integer);
+  };
+  for (Attribute extent : kernel.getGrid()) {
+    llvm::Expected<int64_t> value = tile::evaluateInt(cast<tile::ExprAttr>(extent), environment);
+    if (!value)
+      llvm::consumeError(value.takeError());
+    grid.push_back(value ? std::max<int64_t>(*value, 1) : 1);
+  }
+}
+
+void LaunchShape::noteTile(Value view, ArrayRef<int64_t> shape,
+                           std::optional<ArrayRef<int64_t>> dims) {
+  while (auto part = view.getDefiningOp<tile::SubviewOp>())
+    view = part.getSource();
+  accessed.insert(view);
+  int64_t rank = static_cast<int64_t>(shape.size()), viewRank = tile::getRank(view.getType());
+  for (int64_t i = 0; i < rank; ++i) {
+    int64_t dim = dims ? (*dims)[i] : viewRank - rank + i;
+    longDims.insert({view, dim});
+    if (isDynamic(view, dim))
+      noteExtent(shape[i]);
+  }
+}
+
+void LaunchShape::noteExtent(int64_t ofTile) {
+  largestTile = std::max(largestTile, ofTile);
+  smallestTile = std::min(smallestTile, ofTile);
+}
+
+void LaunchShape::findTiles(KernelOp kernel) {
+  auto shapeOf = [](Value buffer) { return cast<SharedType>(buffer.getType()).getShape(); };
+  auto tileOf = [](Type type) { return cast<RankedTensorType>(type).getShape(); };
+  kernel.walk([&](Operation *op) {
+    for (Type type : op->getResultTypes())
+      if (auto ring = dyn_cast<RingType>(type))
+        stages = std::max(stages, ring.getStages());
+    TypeSwitch<Operation *>(op)
+        .Case([&](LoadOp op) { noteTile(op.getView(), tileOf(op.getType()), op.getDims()); })
+        .Case<StoreOp, AtomicAddOp>(
+            [&](auto op) { noteTile(op.getView(), tileOf(op.getValue().getType()), op.getDims()); })
+        .Case(
+            [&](CopyAsyncOp op) { noteTile(op.getView(), shapeOf(op.getBuffer()), op.getDims()); })
+        .Case([&](BulkLoadOp op) { noteTile(op.getView(), shapeOf(op.getBuffer()), {}); })
+        .Case<TmaLoadOp, TmaStoreOp, TmaReduceAddOp>([&](auto op) {
+          auto map = op.getMap().template getDefiningOp<TensorMapOp>();
+          if (!map)
+            return;
+          // A buffer is made of boxes: it may have more rows, and columns, than one.
+          ArrayRef<int64_t> box = cast<TensorMapType>(map.getMap().getType()).getBox();
+          ArrayRef<int64_t> buffer = shapeOf(op.getBuffer());
+          accessed.insert(map.getView());
+          for (auto [dim, extent] : llvm::enumerate(box)) {
+            auto at = static_cast<int64_t>(dim);
+            if (extent == 1)
+              continue;
+            longDims.insert({map.getView(), at});
+            if (isDynamic(map.getView(), at))
+              noteExtent(dim + 1 == box.size() ? buffer.back() : buffer.front());
+          }
+        });
+  });
+}
+
+/// The extent of an argument that a scalar stands for, where it is one.
+static std::optional<std::pair<Value, int64_t>> getDim(KernelOp kernel, Value value) {
+  // A divisor is at least 1.
+  if (auto most = value.getDefiningOp<arith::MaxSIOp>();
+      most && matchPattern(most.getRhs(), m_Constant()))
+    value = most.getLhs();
+  auto dim = value.getDefiningOp<tile::DimOp>();
+  auto argument = dim ? dyn_cast<BlockArgument>(dim.getView()) : BlockArgument();
+  if (!argument || argument.getOwner() != &kernel.getBody().front())
+    return std::nullopt;
+  auto at = static_cast<int64_t>(dim.getDim());
+  if (!isDynamic(argument, at))
+    return std::nullopt;
+  return std::pair<Value, int64_t>(argument, at);
+}
+
+/// What a kernel divides by each other, or subtracts from each other, may differ: heads of queries
+/// and of keys, numbers of queries and of keys. All others of the same dimension must then be known
+/// to be equal to one of the two, so nothing is done where another one is read.
+void LaunchShape::relate(KernelOp kernel, Launch::Relation relation) {
+  SmallVector<std::pair<Value, int64_t>> read;
+  kernel.walk([&](tile::DimOp op) {
+    if (auto dim = getDim(kernel, op.getResult()))
+      read.push_back(*dim);
+  });
+  kernel.walk([&](Operation *op) {
+    bool divides = isa<arith::DivSIOp, arith::DivUIOp, arith::FloorDivSIOp>(op);
+    if (!divides && !isa<arith::SubIOp>(op))
+      return;
+    auto left = getDim(kernel, op->getOperand(0)), right = getDim(kernel, op->getOperand(1));
+    if (!left || !right || left == right || left->second != right->second)
+      return;
+    bool isLong = longDims.contains(*left) && longDims.contains(*right);
+    bool isOther = llvm::any_of(read, [&](auto dim) {
+      return dim.second == left->second && dim != *left && dim != *right;
+    });
+    if (isOther || isLong == divides)
+      return;
+    int64_t more = largestTile + largestTile / 4 + 3; // no multiple of a tile
+    if (divides)
+      changed[*left] = 2 * getExtent(right->first, right->second);
+    else
+      changed[*left] = longExtent + (relation == Launch::Relation::More ? more : -more);
+  });
+}
+
+int64_t LaunchShape::getExtent(Value argument, int64_t dim) const {
+  if (auto found = changed.find({argument, dim}); found != changed.end())
+    return found->second;
+  if (longDims.contains({argument, dim}))
+    return longExtent;
+  return accessed.contains(argument) ? kShortExtent : kTableExtent;
+}
+
+std::vector<SmallVector<int64_t>> LaunchShape::getBlocks() const {
+  std::vector<SmallVector<int64_t>> blocks;
+  // Neighbours, since the end of a mask need not lie in the same place of a tile for both.
+  for (int64_t neighbour : {0, 1})
+    for (int place : {0, 1, 2}) {
+      SmallVector<int64_t> block;
+      for (int64_t extent : grid) {
+        int64_t last = extent - 1;
+        int64_t at = place == 0   ? neighbour
+                     : place == 1 ? extent / 2 + neighbour
+                                  : last - neighbour;
+        block.push_back(std::clamp<int64_t>(at, 0, last));
+      }
+      if (!llvm::is_contained(blocks, block))
+        blocks.push_back(block);
+    }
+  return blocks;
+}

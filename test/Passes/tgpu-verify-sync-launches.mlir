@@ -1,0 +1,171 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Which launches and blocks tgpu-verify-sync plays, and what it says of code that none of them reaches.
+// RUN: tilewright-opt %s --tgpu-verify-sync=report-unreached -split-input-file -verify-diagnostics
+// RUN: not tilewright-opt %s --tgpu-verify-sync -split-input-file 2>&1 | FileCheck %s --check-prefix=QUIET
+// QUIET-NOT: remark:
+
+!tile = !tgpu.shared<64x64xbf16, b128>
+!r = tensor<64x64xbf16, #tgpu.mma<4, 1>>
+!view = !tile.view<[?, 64], bf16>
+
+// The last block has no round.
+tgpu.kernel @first_block target "sm_80" warps 4 (%x: !view) grid(%i = ceildiv(dim(x, 0), 64)) {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %c64 = arith.constant 64 : i32
+  %buffer = tgpu.alloc : !tile
+  %rows = tile.dim %x, 0 : !view
+  %blocks = arith.ceildivsi %rows, %c64 : i32
+  %last = arith.subi %blocks, %c1 : i32
+  %rounds = arith.subi %last, %i : i32
+  scf.for %round = %c0 to %rounds step %c1 : i32 {
+    tgpu.sync
+    // expected-note @+1 {{written here}}
+    tgpu.copy_async %x[%round, 0], %buffer : !view, !tile
+    tgpu.copy_commit
+    tgpu.sync
+    // expected-error @+1 {{reads a buffer before its copy is done; tgpu.copy_wait for its group first}}
+    %tile = tgpu.read %buffer : !tile -> !r
+  }
+}
+
+// -----
+
+!tile = !tgpu.shared<64x64xbf16, b128>
+!r = tensor<64x64xbf16, #tgpu.mma<4, 1>>
+!view = !tile.view<[?, 64], bf16>
+
+// Neither the first nor the last block has a round.
+tgpu.kernel @middle_block target "sm_80" warps 4 (%x: !view) grid(%i = ceildiv(dim(x, 0), 64)) {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %c64 = arith.constant 64 : i32
+  %buffer = tgpu.alloc : !tile
+  %rows = tile.dim %x, 0 : !view
+  %blocks = arith.ceildivsi %rows, %c64 : i32
+  %last = arith.subi %blocks, %c1 : i32
+  %left = arith.subi %last, %i : i32
+  %rounds = arith.minsi %left, %i : i32
+  scf.for %round = %c0 to %rounds step %c1 : i32 {
+    // expected-note @+1 {{written here}}
+    tgpu.copy_async %x[%round, 0], %buffer : !view, !tile
+    tgpu.copy_commit
+    tgpu.sync
+    // expected-error @+1 {{reads a buffer before its copy is done; tgpu.copy_wait for its group first}}
+    %tile = tgpu.read %buffer : !tile -> !r
+  }
+}
+
+// -----
+
+!tile = !tgpu.shared<64x64xbf16, b128>
+!r = tensor<64x64xbf16, #tgpu.mma<4, 1>>
+!view = !tile.view<[?, ?, 64], bf16>
+
+// A group has two heads, and a barrier between them is missing.
+tgpu.kernel @heads_of_a_group target "sm_80" warps 4 (%q: !view, %k: !view) grid(%i = dim(k, 0)) {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %buffer = tgpu.alloc : !tile
+  %q_heads = tile.dim %q, 0 : !view
+  %k_heads = tile.dim %k, 0 : !view
+  %some = arith.maxsi %k_heads, %c1 : i32
+  %group = arith.divsi %q_heads, %some : i32
+  scf.for %g = %c0 to %group step %c1 : i32 {
+    // expected-error @+1 {{overwrites a buffer that other warps may still read; a barrier must come between}}
+    tgpu.copy_async %q[%g, 0, 0], %buffer : !view, !tile
+    tgpu.copy_commit
+    tgpu.copy_wait pending 0
+    tgpu.sync
+    // expected-note @+1 {{read here}}
+    %tile = tgpu.read %buffer : !tile -> !r
+  }
+}
+
+// -----
+
+!tile = !tgpu.shared<64x64xbf16, b128>
+!r = tensor<64x64xbf16, #tgpu.mma<4, 1>>
+!view = !tile.view<[?, ?, 64], bf16>
+
+// Another argument's heads are read, too: they might be those of the queries, so they stay equal.
+tgpu.kernel @heads_that_are_related target "sm_80" warps 4 (%q: !view, %k: !view, %o: !view) grid(%i = dim(k, 0)) {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %buffer = tgpu.alloc : !tile
+  %q_heads = tile.dim %q, 0 : !view
+  %k_heads = tile.dim %k, 0 : !view
+  %o_heads = tile.dim %o, 0 : !view
+  %group = arith.divsi %q_heads, %k_heads : i32
+  %differ = arith.cmpi ne, %q_heads, %o_heads : i32
+  scf.if %differ {
+    // expected-remark @+1 {{was not reached by any launch played}}
+    tgpu.sync
+    %tile = tgpu.read %buffer : !tile -> !r
+  }
+}
+
+// -----
+
+!tile = !tgpu.shared<64x64xbf16, b128>
+!r = tensor<64x64xbf16, #tgpu.mma<4, 1>>
+!view = !tile.view<[?, 64], bf16>
+
+// Keys and queries differ in number, by no multiple of a tile.
+tgpu.kernel @surplus target "sm_80" warps 4 (%q: !view, %k: !view) grid(%i = ceildiv(dim(q, 0), 64)) {
+  %c0 = arith.constant 0 : i32
+  %c64 = arith.constant 64 : i32
+  %buffer = tgpu.alloc : !tile
+  %queries = tile.dim %q, 0 : !view
+  %keys = tile.dim %k, 0 : !view
+  %surplus = arith.subi %keys, %queries : i32
+  %rest = arith.remsi %surplus, %c64 : i32
+  %differ = arith.cmpi sgt, %rest, %c0 : i32
+  %fewer = arith.cmpi slt, %rest, %c0 : i32
+  %other = tgpu.alloc : !tile
+  tgpu.copy_async %q[%i, 0], %buffer : !view, !tile
+  tgpu.copy_async %k[%i, 0], %other : !view, !tile
+  tgpu.copy_commit
+  tgpu.copy_wait pending 0
+  scf.if %differ {
+    tgpu.sync
+  }
+  scf.if %fewer {
+    tgpu.sync
+  }
+  %never = arith.cmpi sgt, %rest, %c64 : i32
+  scf.if %never {
+    // expected-remark @+1 {{was not reached by any launch played}}
+    tgpu.sync
+    tgpu.copy_commit
+  }
+}
+
+// -----
+
+// A window of an integer among the arguments: masked on both sides, whole between.
+!tile = !tgpu.shared<64x64xbf16, b128>
+!r = tensor<64x64xbf16, #tgpu.mma<4, 1>>
+!view = !tile.view<[?, 64], bf16>
+tgpu.kernel @window target "sm_80" warps 4 (%x: !view, %left: i32) grid(%i = ceildiv(dim(x, 0), 64)) {
+  %tile = tgpu.load %x[%i, 0] : !view -> !r
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %c64 = arith.constant 64 : i32
+  %rows = tile.dim %x, 0 : !view
+  %m = arith.muli %i, %c64 : i32
+  %first = arith.subi %m, %left : i32
+  %is_left = arith.cmpi sgt, %first, %c0 : i32
+  %end = arith.addi %m, %left : i32
+  %end_of_tile = arith.addi %end, %c64 : i32
+  %is_right = arith.cmpi sle, %end_of_tile, %rows : i32
+  %some_tiles = arith.divsi %left, %c64 : i32
+  %is_wide = arith.cmpi sgt, %some_tiles, %c1 : i32
+  %both = arith.andi %is_left, %is_right : i1
+  %all = arith.andi %both, %is_wide : i1
+  scf.if %all {
+    // Reached: no remark.
+    tgpu.sync
+  }
+}
