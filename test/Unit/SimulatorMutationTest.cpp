@@ -6,7 +6,6 @@
 
 #include "SimulatorTesting.h"
 
-#include "lib/Interpreter/Lowering.h"
 #include "lib/Interpreter/Simulator/Mutations.h"
 
 #include <set>
@@ -241,35 +240,7 @@ struct OtherKernel {
 void PrintTo(const OtherKernel &kernel, std::ostream *os) { *os << kernel.name; }
 
 class OtherKernelMutationTest : public SimulatorMutationTest,
-                                public testing::WithParamInterface<OtherKernel> {
-protected:
-  static constexpr int64_t rows = 130, keys = 250, depth = 16;
-
-  static llvm::SmallVector<int64_t> shapeOf(llvm::StringRef name, unsigned rank) {
-    if (rank == 1)
-      return {name.contains("descale") || name == "seed" || name == "offset" ? 1
-              : name == "cu_seqlens_q" || name == "cu_seqlens_k"             ? 2
-                                                                             : rows};
-    bool isOfKeys = name == "k" || name == "v" || name == "dk" || name == "dv";
-    bool isPacked = rank == 3 && name.size() <= 2; // all sequences in one dimension
-    if (isPacked)
-      return {isOfKeys ? keys : rows, isOfKeys ? 1 : 2, depth};
-    if (rank == 2)
-      return {2, rows};
-    if (isOfKeys)
-      return {1, 1, keys, depth};
-    if (name == "bias" || name == "dbias" || name == "p")
-      return {1, 2, rows, keys};
-    if (name == "blocks")
-      return {1, 2, 5, 16};
-    if (name == "counts")
-      return {1, 2, 5};
-    llvm::SmallVector<int64_t> shape{1, 2, rows};
-    if (rank == 4)
-      shape.push_back(depth);
-    return shape;
-  }
-};
+                                public testing::WithParamInterface<OtherKernel> {};
 
 TEST_P(OtherKernelMutationTest, EverySynchronisationIsNeeded) {
   const OtherKernel &kernel = GetParam();
@@ -279,30 +250,7 @@ TEST_P(OtherKernelMutationTest, EverySynchronisationIsNeeded) {
     params.push_back({"BLOCK_M", "32"});
   auto module = map(std::string(kernel.name) + ".mlir", params);
   ASSERT_TRUE(module);
-  SimulatedCall call;
-  for (const ArgumentInfo &argument : entryArguments) {
-    auto view = mlir::dyn_cast<tile::ViewType>(argument.type);
-    if (!view) {
-      if (argument.type.isF32())
-        call.scalars[argument.name] = 0.25;
-      else if (argument.name == "num_splits")
-        call.scalars[argument.name] = int64_t(2);
-      else // lengths and windows
-        call.scalars[argument.name] = int64_t(argument.name.rfind("window", 0) == 0 ? 40 : keys);
-      continue;
-    }
-    ElementType type = *interpreter::elementTypeOf(view);
-    Tensor tensor = randomTensor(type, shapeOf(argument.name, view.getRank()), 7);
-    if (argument.name == "blocks")
-      tensor.fill([](int64_t i) { return static_cast<double>(i * 5 % 16); });
-    if (argument.name == "cu_seqlens_q" || argument.name == "cu_seqlens_k")
-      tensor.fill([&](int64_t i) {
-        return static_cast<double>(i * (argument.name.back() == 'q' ? rows : keys));
-      });
-    if (argument.name == "counts")
-      tensor.fill([](int64_t) { return 16; });
-    call.tensors.emplace(argument.name, std::move(tensor));
-  }
+  SimulatedCall call = CallExtents().makeCall(entryArguments);
   expectAllFound(*module, kernel.name, call, kernel.proofs);
 }
 

@@ -8,6 +8,7 @@
 #include "InterpreterTesting.h"
 
 #include "lib/Codegen/GpuCompiler.h"
+#include "lib/Interpreter/Lowering.h"
 #include "lib/Interpreter/Simulator/Simulate.h"
 #include "passes/Passes.h"
 
@@ -183,6 +184,71 @@ inline SimulatedCall matmul(int64_t m, int64_t n, int64_t k, ElementType type = 
   call.expected["c"] = {c, 0.02};
   return call;
 }
+
+/// Extents of a call whose arguments are told apart by their names. Two heads of queries for each
+/// of keys.
+struct CallExtents {
+  int64_t rows = 130, keys = 250, depth = 16;
+  int64_t blockM = 32, blockN = 16; ///< of lists of blocks
+  int64_t batch = 1;
+
+  llvm::SmallVector<int64_t> shapeOf(llvm::StringRef name, unsigned rank) const {
+    if (rank == 1)
+      return {name.contains("descale") || name == "seed" || name == "offset" ? 1
+              : name == "cu_seqlens_q" || name == "cu_seqlens_k"             ? 2
+                                                                             : rows};
+    bool isOfKeys = name == "k" || name == "v" || name == "dk" || name == "dv";
+    bool isPacked = rank == 3 && name.size() <= 2; // all sequences in one dimension
+    if (isPacked)
+      return {isOfKeys ? keys : rows, isOfKeys ? 1 : 2, depth};
+    if (rank == 2)
+      return {2, rows};
+    if (isOfKeys)
+      return {batch, 1, keys, depth};
+    if (name == "bias" || name == "dbias" || name == "p")
+      return {batch, 2, rows, keys};
+    int64_t rowBlocks = (rows + blockM - 1) / blockM, keyBlocks = (keys + blockN - 1) / blockN;
+    if (name == "blocks")
+      return {batch, 2, rowBlocks, keyBlocks};
+    if (name == "counts")
+      return {batch, 2, rowBlocks};
+    llvm::SmallVector<int64_t> shape{batch, 2, rows};
+    if (rank == 4)
+      shape.push_back(depth);
+    return shape;
+  }
+
+  SimulatedCall makeCall(llvm::ArrayRef<ArgumentInfo> arguments, int64_t window = 40) const {
+    SimulatedCall call;
+    for (const ArgumentInfo &argument : arguments) {
+      auto view = mlir::dyn_cast<tile::ViewType>(argument.type);
+      if (!view) {
+        if (argument.type.isF32())
+          call.scalars[argument.name] = 0.25;
+        else if (argument.name == "num_splits")
+          call.scalars[argument.name] = int64_t(2);
+        else if (argument.name.rfind("window", 0) == 0)
+          call.scalars[argument.name] = window;
+        else // lengths
+          call.scalars[argument.name] = std::max(rows, keys);
+        continue;
+      }
+      ElementType type = *interpreter::elementTypeOf(view);
+      Tensor tensor = randomTensor(type, shapeOf(argument.name, view.getRank()), 7);
+      int64_t keyBlocks = (keys + blockN - 1) / blockN;
+      if (argument.name == "blocks")
+        tensor.fill([&](int64_t i) { return static_cast<double>(i * 5 % keyBlocks); });
+      if (argument.name == "cu_seqlens_q" || argument.name == "cu_seqlens_k")
+        tensor.fill([&](int64_t i) {
+          return static_cast<double>(i * (argument.name.back() == 'q' ? rows : keys));
+        });
+      if (argument.name == "counts")
+        tensor.fill([&](int64_t) { return static_cast<double>(keyBlocks); });
+      call.tensors.emplace(argument.name, std::move(tensor));
+    }
+    return call;
+  }
+};
 
 class SimulatorTest : public InterpreterTest {
 protected:
