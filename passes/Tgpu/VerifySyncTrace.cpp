@@ -268,7 +268,7 @@ private:
               // The block that is played takes every so many tiles as there are blocks.
               into(op.getBuffer());
               int64_t block = get(kernel.getGridIds().front());
-              set(op.getTile(), block + ++taken[op] * gridExtents.front());
+              set(op.getTile(), block + ++taken[op] * shape.getGrid().front());
               return true;
             })
             .Case<WaitOp, AcquireOp, ArriveOp, ExpectOp>([&](auto op) {

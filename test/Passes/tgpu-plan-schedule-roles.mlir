@@ -59,9 +59,38 @@ tgpu.kernel @product target "sm_90a" warps 8 (%a: !view, %b: !view, %c: !view)
 // Both operands follow the same id: the order of the grid. Results of an optional argument are
 // stored from registers, so that no buffers are taken: six stages of 32 KB.
 // CHECK-LABEL: tgpu.kernel @same_id
-// CHECK:         tgpu.role_schedule = #tgpu.role_schedule<load_registers = 40, compute_registers = 240, group = 1, store_buffers = 2, dynamic = 1>
+// CHECK:         tgpu.role_schedule = #tgpu.role_schedule<load_registers = 40, compute_registers = 240, group = 1, store_buffers = 2>
 // CHECK:         } {tgpu.schedule = #tgpu.schedule<skeleton = producer_consumer, stages = 6, in_flight = 1>}
 tgpu.kernel @same_id target "sm_90a" warps 4 (%a: !view, %c: optional !view)
+    grid(%n = dim(a, 1), %m = dim(a, 0)) {
+  %x_buffer = tgpu.alloc : !tgpu.shared<64x64xbf16, b128>
+  %y_buffer = tgpu.alloc : !tgpu.shared<192x64xbf16, b128>
+  %c0 = arith.constant 0 : i32
+  %depth = tile.dim %a, 1 : !view
+  %c64 = arith.constant 64 : i32
+  %zero = arith.constant 0.0 : f32
+  %zeros = tile.full %zero : tensor<64x192xf32, #tgpu.wgmma<1>>
+  %sum = scf.for %k = %c0 to %depth step %c64 iter_args(%old = %zeros) -> (tensor<64x192xf32, #tgpu.wgmma<1>>) : i32 {
+    tgpu.sync
+    tgpu.copy_async %a[%m, %k], %x_buffer : !view, !tgpu.shared<64x64xbf16, b128>
+    tgpu.copy_async %a[%m, %k], %y_buffer : !view, !tgpu.shared<192x64xbf16, b128>
+    tgpu.copy_commit
+    tgpu.copy_wait pending 0
+    tgpu.sync
+    %pending = tgpu.wgmma %x_buffer, %y_buffer transpose_b, %old : !tgpu.shared<64x64xbf16, b128>, !tgpu.shared<192x64xbf16, b128>, tensor<64x192xf32, #tgpu.wgmma<1>> -> tensor<64x192xf32, #tgpu.wgmma<1>>
+    tgpu.wgmma_commit
+    %new = tgpu.wgmma_wait pending 0, %pending : tensor<64x192xf32, #tgpu.wgmma<1>>
+    scf.yield %new : tensor<64x192xf32, #tgpu.wgmma<1>>
+  }
+  %rounded = tile.cast %sum : tensor<64x192xf32, #tgpu.wgmma<1>> -> tensor<64x192xbf16, #tgpu.wgmma<1>>
+  tgpu.store %rounded, %c[%m, %n] : tensor<64x192xbf16, #tgpu.wgmma<1>>, !view
+}
+
+// How many rounds a tile takes depends on which it is: blocks take the next when they are done, and tiles of several steps
+// of the second id go together, the first the fastest but for them.
+// CHECK-LABEL: tgpu.kernel @varies
+// CHECK:         tgpu.role_schedule = #tgpu.role_schedule<load_registers = 40, compute_registers = 240, group = 64, store_buffers = 2, dynamic = 1>
+tgpu.kernel @varies target "sm_90a" warps 4 (%a: !view, %c: optional !view)
     grid(%n = dim(a, 1), %m = dim(a, 0)) {
   %x_buffer = tgpu.alloc : !tgpu.shared<64x64xbf16, b128>
   %y_buffer = tgpu.alloc : !tgpu.shared<192x64xbf16, b128>

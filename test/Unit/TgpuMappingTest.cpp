@@ -302,6 +302,7 @@ TEST_F(AttentionMappingTest, HeadsPackedIntoRows) {
               {{"T", name},
                {"D", std::to_string(d)},
                {"GROUP", std::to_string(group)},
+               {"BLOCK_M", "16"}, // rows in sixteens, whatever the group
                {"CAUSAL", "bottom_right"},
                {"BLOCK_N", "32"}},
               {{"q", q.argument()}, {"k", k.argument()}, {"v", v.argument()}, {"scale", 0.5}},
