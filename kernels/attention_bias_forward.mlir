@@ -137,7 +137,7 @@ tile.kernel @attention_bias_forward
 
   // Carries the maximum of each row so far, the sum of exp2(x - maximum), and the sum of
   // exp2(x - maximum) V.
-  %max, %sum, %acc = tile.for_blocks %n in (%c0 to %keys) against (%m to %queries)
+  %max, %sum, %acc = tile.for_blocks %n in (%c0 to %keys) against (%m to %queries) descending
       where @attends(against, block, %shift : i32)
       keep %keep : !tile.tile<[BLOCK_M, BLOCK_N], i1>
       iter_args(%max_old = %no_max : !row, %sum_old = %no_sum : !row, %acc_old = %no_o : !o) {

@@ -170,7 +170,7 @@ tile.kernel @attention_varlen_forward
 
   // Carries the maximum of each row so far, the sum of exp2(x - maximum), and the sum of
   // exp2(x - maximum) V.
-  %max, %sum, %acc = tile.for_blocks %n in (%c0 to %keys) against (%m to %queries)
+  %max, %sum, %acc = tile.for_blocks %n in (%c0 to %keys) against (%m to %queries) descending
       where @attends(%b, %h, against, block, %shift, %window_left, %window_right
                      : i32, i32, i32, i32, i32)
       keep %keep : !tile.tile<[BLOCK_M, BLOCK_N], i1>

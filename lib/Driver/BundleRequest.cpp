@@ -82,13 +82,17 @@ static std::vector<std::string> getLengths(mlir::ModuleOp module, const TilePipe
   return lengths;
 }
 
-/// What the only kernel is bound to, apart from LENGTH.
-static mlir::DictionaryAttr getBindings(mlir::ModuleOp module) {
+/// What the only kernel is bound to, apart from LENGTH and what is derived from it and others.
+static mlir::DictionaryAttr getBindings(mlir::ModuleOp module, mlir::ModuleOp declared) {
   mlir::NamedAttrList bindings;
   for (auto kernel : module.getOps<tile::KernelOp>())
     if (auto known = kernel->getAttrOfType<mlir::DictionaryAttr>("bindings"))
       bindings.append(known.begin(), known.end());
   bindings.erase("LENGTH");
+  for (auto kernel : declared.getOps<tile::KernelOp>())
+    for (auto param : kernel.getParams().getAsRange<tile::ParamDeclAttr>())
+      if (param.getDerived())
+        bindings.erase(param.getName());
   return bindings.getDictionary(module.getContext());
 }
 
@@ -167,7 +171,7 @@ llvm::Expected<std::string> tilewright::compileBundle(mlir::MLIRContext &context
             compileBuffer(context, source, some, request.kind);
         if (!module)
           return llvm::createStringError("compilation failed");
-        if (getBindings(*module) == getBindings(part.module))
+        if (getBindings(*module, *parsed) == getBindings(part.module, *parsed))
           continue;
         modules.push_back(std::move(module));
         parts.push_back({*modules.back(), part.gpu, {}});

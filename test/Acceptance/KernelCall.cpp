@@ -175,9 +175,13 @@ private:
       return nullptr;
     Gpu *gpu = new Gpu;
     const char *target = std::getenv("TILEWRIGHT_TEST_TARGET");
-    gpu->targets = {target ? target : "sm_80"};
-    if (gpu->targets.front() == "sm_90a")
-      gpu->targets.push_back("sm_80");
+    // What users get, unless told otherwise.
+    auto choose = [&](const std::string &byDefault) {
+      gpu->targets = {target ? target : byDefault};
+      if (gpu->targets.front() == "sm_90a")
+        gpu->targets.push_back("sm_80");
+    };
+    choose("sm_80");
     if (text == "compile")
       return gpu;
     int ordinal = 0;
@@ -196,6 +200,7 @@ private:
       std::exit(2);
     }
     gpu->device = std::move(*device);
+    choose(gpu->device->getTarget());
     return gpu;
   }
 
@@ -251,6 +256,8 @@ GpuRun runOnGpu(const Binding &binding, const GpuOperation &operation,
 }
 
 } // namespace
+
+bool runsOnGpu() { return Gpu::get() != nullptr; }
 
 ElementType elementType(reference::Type type) {
   return *parseElementType(reference::typeName(type));

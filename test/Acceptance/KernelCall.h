@@ -35,6 +35,9 @@ struct RunSettings {
   bool f64 = false;     ///< --precision=f64
 };
 
+/// Whether calls run on a GPU, where two kernels may have other blocks and another order of sums.
+bool runsOnGpu();
+
 class KernelCall {
 public:
   /// `file` and `with` are below kernels/, without ".mlir".

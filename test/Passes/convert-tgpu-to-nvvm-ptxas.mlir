@@ -141,6 +141,7 @@ tgpu.kernel @attention target "sm_80" warps 4
     %an = tgpu.mma %pa, %vt, %as : tensor<128x64xf16, #opa>, tensor<64x64xf16, #opb> -> tensor<128x64xf32, #acc>
     scf.yield %mn, %ln, %an : tensor<128xf32, #row>, tensor<128xf32, #row>, tensor<128x64xf32, #acc>
   }
+  tgpu.copy_wait pending 0
   %inv = arith.divf %onerow, %r#1 : tensor<128xf32, #row>
   %ie = tile.expand %inv dim 1 : tensor<128xf32, #row> -> tensor<128x64xf32, #acc>
   %of = arith.mulf %r#2, %ie : tensor<128x64xf32, #acc>

@@ -254,35 +254,40 @@ TEST_P(OtherKernelMutationTest, EverySynchronisationIsNeeded) {
   expectAllFound(*module, kernel.name, call, kernel.proofs);
 }
 
-const std::string kNoWindow =
-    "without a window no mask begins behind the first key (query) of the loop, so the first of the "
-    "three parts of a block loop, that of masked blocks before the full ones, is empty";
+const char *const kLastRound =
+    "the last round of a loop copies nothing ahead, so that where it is the only one its commit closes "
+    "nothing";
+const char *const kFirstRound =
+    "what is copied before a loop is waited for, and followed by a barrier, in its first round again, "
+    "before it is read";
 
 INSTANTIATE_TEST_SUITE_P(
     Kernels, OtherKernelMutationTest,
     testing::Values(
-        OtherKernel{"attention_bias_forward", {{"T", "f16"}}, {{"unreached", kNoWindow}}},
+        OtherKernel{"attention_bias_forward",
+                    {{"T", "f16"}},
+                    {{"tgpu.copy_commit", kLastRound}, {"tgpu.sync", kFirstRound}}},
         OtherKernel{"attention_bias_backward",
                     {{"T", "f16"}},
-                    {{"unreached", kNoWindow},
-                     {"tgpu.copy_commit", kMergedGroups},
-                     {"tgpu.sync", kHeadOfRound}}},
-        OtherKernel{"attention_dropout_forward", {{"T", "f16"}}, {{"unreached", kNoWindow}}},
+                    {{"tgpu.copy_commit", kMergedGroups}, {"tgpu.sync", kHeadOfRound}}},
+        OtherKernel{"attention_dropout_forward",
+                    {{"T", "f16"}},
+                    {{"tgpu.copy_commit", kLastRound}, {"tgpu.sync", kFirstRound}}},
         OtherKernel{"attention_dropout_backward",
                     {{"T", "f16"}},
-                    {{"unreached", kNoWindow}, {"tgpu.copy_commit", kMergedGroups}}},
-        OtherKernel{"attention_split_kv", {{"T", "f16"}}, {{"unreached", kNoWindow}}},
+                    {{"tgpu.copy_commit", kMergedGroups}}},
+        OtherKernel{"attention_split_kv", {{"T", "f16"}}, {}},
         OtherKernel{
             "attention_block_sparse", {{"T", "f16"}}, {{"tgpu.copy_commit", kMergedGroups}}},
         OtherKernel{"attention_packed_gqa",
                     {{"T", "f16"}, {"GROUP", "2"}, {"BLOCK_M", "16"}},
-                    {{"unreached", kNoWindow}}},
+                    {}},
         OtherKernel{"attention_varlen_backward",
                     {{"T", "f16"}, {"WINDOW", "true"}},
                     {{"tgpu.copy_commit", kMergedGroups}}},
         OtherKernel{"attention_fp8_forward",
                     {{"T", "e4m3"}, {"TO", "f32"}},
-                    {{"unreached", kNoWindow}, {"tgpu.sync", kHeadOfRound}}},
+                    {{"tgpu.sync", kHeadOfRound}}},
         OtherKernel{"attention_backward_saved_probs", {{"T", "f16"}}, {}}),
     [](const auto &info) { return std::string(info.param.name); });
 

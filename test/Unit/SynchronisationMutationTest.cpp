@@ -69,7 +69,7 @@ TEST_P(SynchronisationMutationTest, EverySynchronisationIsMissed) {
   std::vector<SimulatedCall> calls;
   CallExtents extents = kernel.extents;
   for (int i = 0; i < 2; ++i) {
-    calls.push_back(extents.makeCall(entryArguments));
+    calls.push_back(extents.makeCall(entryArguments, /*window=*/-1));
     std::swap(extents.rows, extents.keys);
   }
   ASSERT_TRUE(isAccepted(*module)) << messages;
