@@ -224,21 +224,20 @@ public:
     scf::YieldOp::create(b, results);
     back.replaceAllUsesWith(branch.getResults());
     for (const Part &part : llvm::reverse(parts))
-      scf::ForOp(part.loop).erase();
+      part.loop.erase();
   }
 
 private:
   const Part &getGeneral() {
     for (const Part &part : parts)
-      if (scf::ForOp(part.loop)->hasAttr(generalName))
+      if (part.loop->hasAttr(generalName))
         return part;
     return parts.front();
   }
 
   /// What is known before a round of the pipeline, to stage 1 of the round before.
   void mapSecond(const Part &part, IRMapping &map) {
-    scf::ForOp loop = part.loop;
-    for (auto [i, argument] : llvm::enumerate(loop.getRegionIterArgs()))
+    for (auto [i, argument] : llvm::enumerate(part.loop.getRegionIterArgs()))
       if (part.stagesOfYielded[i] == 1)
         map.map(argument, carried[i]);
     for (auto [value, known] : llvm::zip_equal(part.crossing, crossed))
@@ -247,8 +246,7 @@ private:
 
   /// The state behind a stage.
   void advance(const Part &part, int64_t stage, IRMapping &map) {
-    scf::ForOp loop = part.loop;
-    for (auto [i, yielded] : llvm::enumerate(loop.getYieldedValues()))
+    for (auto [i, yielded] : llvm::enumerate(part.loop.getYieldedValues()))
       if (part.stagesOfYielded[i] == stage)
         carried[i] = map.lookupOrDefault(yielded);
     if (stage == 0) {
@@ -339,10 +337,7 @@ struct TgpuExpandStagesPass : tilewright::impl::TgpuExpandStagesBase<TgpuExpandS
   void runOnOperation() override {
     for (auto kernel : getOperation().getOps<KernelOp>())
       for (const LoopChain &chain : getLoopChains(kernel)) {
-        bool hasPlaces = llvm::any_of(chain, [](scf::ForOp loop) {
-          return llvm::any_of(*loop.getBody(), [](Operation &op) { return op.hasAttr(placeName); });
-        });
-        if (!hasPlaces)
+        if (!hasPlaces(chain))
           continue;
         FailureOr<SmallVector<Part>> parts = ChainReader().read(chain);
         if (failed(parts))

@@ -55,3 +55,9 @@ std::optional<Place> Place::get(Operation *op) {
 void Place::set(Operation *op) const {
   op->setAttr(placeName, DenseI64ArrayAttr::get(op->getContext(), {stage, order}));
 }
+
+bool tgpu::hasPlaces(const LoopChain &chain) {
+  return llvm::any_of(chain, [](scf::ForOp loop) {
+    return llvm::any_of(*loop.getBody(), [](Operation &op) { return op.hasAttr(placeName); });
+  });
+}

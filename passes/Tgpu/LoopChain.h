@@ -28,6 +28,9 @@ struct Place {
   void set(mlir::Operation *op) const;
 };
 
+/// Whether some operation of the chain's loops has a place.
+bool hasPlaces(const LoopChain &chain);
+
 } // namespace tilewright::tgpu
 
 #endif // TILEWRIGHT_PASSES_TGPU_LOOPCHAIN_H

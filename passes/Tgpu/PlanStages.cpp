@@ -44,7 +44,8 @@ struct Product {
   int64_t stage = 0;
 };
 
-/// A slot's barriers in a round: products of `readers` read what the wait waits for.
+/// A slot's barriers in a round: products of `readers` read what the wait waits for. They are known
+/// when the slots are copied to where they are used.
 struct Channel {
   WaitOp wait;
   ArriveOp arrive;
@@ -96,9 +97,6 @@ private:
             return false;
           channels.back().arrive = arrive;
         }
-      for (auto slot : body->getOps<SlotOp>())
-        if (slot.getUse() == wait.getUse())
-          llvm::append_range(channels.back().readers, slot->getUsers());
       if (!channels.back().arrive)
         return false;
     }
@@ -179,8 +177,6 @@ private:
 
   void assignStages() {
     for (Channel &channel : channels) {
-      // The slots were copied: who reads them is asked again.
-      channel.readers.clear();
       for (auto slot : body->getOps<SlotOp>())
         if (slot.getUse() == channel.wait.getUse())
           llvm::append_range(channel.readers, slot->getUsers());
@@ -321,10 +317,6 @@ struct TgpuPlanStagesPass : tilewright::impl::TgpuPlanStagesBase<TgpuPlanStagesP
   }
 
 private:
-  static bool hasPlaces(scf::ForOp loop) {
-    return llvm::any_of(*loop.getBody(), [](Operation &op) { return op.hasAttr(placeName); });
-  }
-
   static void clear(scf::ForOp loop) {
     for (Operation &op : llvm::make_early_inc_range(*loop.getBody()))
       if (op.removeAttr(placeName) && isa<TakeTurnOp, PassTurnOp>(op))
@@ -332,7 +324,7 @@ private:
   }
 
   static void plan(const LoopChain &chain) {
-    if (llvm::any_of(chain, hasPlaces)) // by the author
+    if (hasPlaces(chain)) // by the author
       return;
     auto schedule = chain.front()->getAttrOfType<ScheduleAttr>(scheduleName);
     if (schedule.getInFlight() == 0)
