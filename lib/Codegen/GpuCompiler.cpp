@@ -8,6 +8,7 @@
 #include "lib/Codegen/Dump.h"
 #include "passes/Conversion/Timeline.h"
 #include "passes/Passes.h"
+#include "passes/Tgpu/PlanRoles.h"
 
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Transforms/Passes.h"
@@ -33,9 +34,7 @@ static LogicalResult checkSchedule(ModuleOp module, const GpuOptions &options) {
     return success();
   for (llvm::StringRef entry : options.schedule) {
     llvm::StringRef key = entry.split('=').first;
-    if (llvm::is_contained({"turns", "group", "dynamic", "tile_stages", "store_buffers",
-                             "load_registers", "compute_registers"},
-                            key))
+    if (tgpu::RoleOverrides().find(key))
       return emitError(module.getLoc())
              << "schedule: " << key << " is for roles, which only sm_90a has, but the target is "
              << options.target << "; leave it out or give --target=sm_90a";

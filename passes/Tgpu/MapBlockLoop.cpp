@@ -29,8 +29,25 @@ struct KernelMapper::BlockLoop {
   bool hasIdleRows = false;
   /// For each row, where `tight`: the positions that the mask keeps are [rowBegin, rowEnd).
   Value rowBegin, rowEnd;
-  Value tight;              ///< whether all that may hold a kept pair do; null: not known
+  Value tight; ///< whether all that may hold a kept pair do; null: not known, or of no use
 };
+
+static func::FuncOp getRanges(tile::ForBlocksOp op) {
+  return SymbolTable::lookupNearestSymbolFrom<func::FuncOp>(op, op.getRangesAttr());
+}
+
+/// Writes what a function computes of these operands, and returns its results.
+static SmallVector<Value> cloneBody(OpBuilder &b, func::FuncOp function, ValueRange operands) {
+  Block &body = function.getBody().front();
+  IRMapping map;
+  map.map(body.getArguments(), operands);
+  for (Operation &op : body.without_terminator())
+    b.clone(op, map);
+  SmallVector<Value> results;
+  for (Value result : body.getTerminator()->getOperands())
+    results.push_back(map.lookup(result));
+  return results;
+}
 
 void KernelMapper::computeBounds(tile::ForBlocksOp op, BlockLoop &loop) {
   auto shape = cast<RankedTensorType>(op.getKeep().getType()).getShape();
@@ -55,20 +72,15 @@ void KernelMapper::computeBounds(tile::ForBlocksOp op, BlockLoop &loop) {
     for (Value operand : op.getMaskOperands())
       operands.push_back(map.lookup(operand));
     // In place: what is known of the bounds decides which parts of the loop there are.
-    auto ranges = SymbolTable::lookupNearestSymbolFrom<func::FuncOp>(op, op.getRangesAttr());
-    Block &body = ranges.getBody().front();
-    IRMapping inner;
-    inner.map(body.getArguments(), operands);
-    for (Operation &bound : body.without_terminator())
-      b.clone(bound, inner);
-    Values bounds;
-    for (Value bound : body.getTerminator()->getOperands())
-      bounds.push_back(inner.lookup(bound));
+    Values bounds = cloneBody(b, getRanges(op), operands);
     mayBegin = arith::MaxSIOp::create(b, bounds[0], loop.lower);
     mayEnd = arith::MinSIOp::create(b, bounds[1], loop.upper);
     mustBegin = bounds[2];
     mustEnd = bounds[3];
-    loop.tight = bounds[4];
+    // A list visits its blocks whatever the ranges say; on machines without roles a branch costs
+    // more than a vote, which the schedule needs as a barrier.
+    if (!op.getList() && target == "sm_90a")
+      loop.tight = bounds[4];
   }
   Value hasRows = arith::CmpIOp::create(b, CmpIPredicate::sgt, loop.rows, zero);
   Value hasBlocks = arith::CmpIOp::create(b, CmpIPredicate::sgt, mayEnd, mayBegin);
@@ -102,12 +114,12 @@ void KernelMapper::computeBounds(tile::ForBlocksOp op, BlockLoop &loop) {
   loop.fullEnd = arith::SelectOp::create(b, hasAllRows, fullEnd, loop.fullFirst);
 }
 
-/// A mask whose ranges are tight keeps an interval of each row, which is what the ranges of that row
-/// alone are: two comparisons by row in place of the mask's by element.
+/// A mask whose ranges are tight keeps an interval of each row, which is what the ranges of that
+/// row alone are: two comparisons by row in place of the mask's by element.
 void KernelMapper::computeRowLimits(tile::ForBlocksOp op, BlockLoop &loop) {
-  if (!loop.tight || op.getList() || target != "sm_90a")
+  if (!loop.tight)
     return;
-  auto ranges = SymbolTable::lookupNearestSymbolFrom<func::FuncOp>(op, op.getRangesAttr());
+  func::FuncOp ranges = getRanges(op);
   auto slice = SliceAttr::get(b.getContext(), 1, layouts.get(op.getKeep()));
   auto type = RankedTensorType::get({loop.rowCount}, b.getI32Type(), slice);
   Values operands{tile::IotaOp::create(b, type, loop.start, 0), loop.lower, loop.upper};
@@ -138,12 +150,7 @@ func::FuncOp KernelMapper::getRowLimit(func::FuncOp ranges, StringRef suffix, un
   Value row = body->getArgument(0);
   Values operands{row, arith::AddIOp::create(b, row, i32(1))};
   llvm::append_range(operands, body->getArguments().drop_front());
-  IRMapping inner;
-  inner.map(ranges.getArguments(), operands);
-  Block &original = ranges.getBody().front();
-  for (Operation &op : original.without_terminator())
-    b.clone(op, inner);
-  func::ReturnOp::create(b, inner.lookup(original.getTerminator()->getOperand(result)));
+  func::ReturnOp::create(b, cloneBody(b, ranges, operands)[result]);
   return function;
 }
 
@@ -259,10 +266,9 @@ LogicalResult KernelMapper::copyAhead(tile::ForBlocksOp op, Value begin) {
   return success();
 }
 
-/// Whether the block holds a kept pair. Where the ranges promise that, a role need not vote; on
-/// machines without roles a branch costs more than a vote, which the schedule needs as a barrier.
+/// Whether the block holds a kept pair. Where the ranges promise that, a role need not vote.
 Value KernelMapper::mapVote(tile::ForBlocksOp op, const BlockLoop &loop, Value keep) {
-  if (!loop.tight || op.getList() || target != "sm_90a")
+  if (!loop.tight)
     return AnyOp::create(b, b.getI1Type(), keep, Value());
   auto branch = scf::IfOp::create(b, b.getI1Type(), loop.tight, /*withElseRegion=*/true);
   OpBuilder::InsertionGuard guard(b);

@@ -79,8 +79,8 @@ int64_t chooseGroup(KernelOp kernel, const RoleSlice &slice) {
   return int64_t(1) << std::lround(std::log2(std::max(1.0, best)));
 }
 
-/// What one slot of the rings takes, what is copied once for each tile, and all that does not depend
-/// on the number of stages.
+/// What one slot of the rings takes, what is copied once for each tile, and all that does not
+/// depend on the number of stages.
 struct Memory {
   int64_t perStage = 0, perTile = 0, fixed = reserve;
 };
@@ -161,13 +161,13 @@ FailureOr<bool> tgpu::planRoles(KernelOp kernel, const RoleOverrides &overrides,
     return refuse("no loop copies operands of wgmma");
 
   Memory memory = getMemory(kernel, *slice);
-  // Tiles of different lengths: blocks take the next when they are done with one, and the longest of
-  // several steps of the second id go first.
+  // Tiles of different lengths: blocks take the next when they are done with one, and the longest
+  // of several steps of the second id go first.
   constexpr int64_t mostSteps = 64;
   bool varies = llvm::any_of(loops, [&](scf::ForOp loop) { return variesByTile(kernel, loop); });
   int64_t group = overrides.group.value_or(!hasComputableGrid(kernel) ? 0
                                            : varies                   ? mostSteps
-                                                                      : chooseGroup(kernel, *slice));
+                                                    : chooseGroup(kernel, *slice));
   constexpr int64_t storeBuffers = 2;
   int64_t buffers = overrides.storeBuffers.value_or(storeBuffers), stages = 0, room = 0;
   for (;; --buffers) {
@@ -208,8 +208,9 @@ FailureOr<bool> tgpu::planRoles(KernelOp kernel, const RoleOverrides &overrides,
     kernel->setAttr(roleScheduleName, schedule);
   for (scf::ForOp loop : loops)
     if (!loop->hasAttr(scheduleName))
-      loop->setAttr(scheduleName, ScheduleAttr::get(kernel.getContext(), Skeleton::ProducerConsumer,
-                                                    stages, overrides.inFlight.value_or(1),
-                                                  overrides.turns.value_or(wantsTurns(kernel, loop))));
+      loop->setAttr(scheduleName,
+                    ScheduleAttr::get(kernel.getContext(), Skeleton::ProducerConsumer, stages,
+                                      overrides.inFlight.value_or(1),
+                                      overrides.turns.value_or(wantsTurns(kernel, loop))));
   return true;
 }

@@ -15,8 +15,8 @@ namespace tilewright::tgpu {
 
 /// What an author fixed.
 struct RoleOverrides {
-  std::optional<int64_t> stages, inFlight, turns, group, dynamic, tileStages, storeBuffers, loadRegisters,
-      computeRegisters;
+  std::optional<int64_t> stages, inFlight, turns, group, dynamic, tileStages, storeBuffers,
+      loadRegisters, computeRegisters;
 
   /// By the key of --schedule, of those that only roles have; null for others.
   std::optional<int64_t> *find(llvm::StringRef key) {
