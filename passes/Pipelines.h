@@ -48,8 +48,8 @@ struct GpuPipelineOptions {
   std::vector<std::string> schedule; ///< KEY=VALUE: overrides of tgpu-plan-schedule
 };
 
-/// From bound tile IR to `tgpu` with planned shared memory, verified. Pipelines.cpp has the order of
-/// the passes, and why.
+/// From bound tile IR to `tgpu` with planned shared memory, verified. Pipelines.cpp has the order
+/// of the passes, and why.
 void buildGpuPipeline(mlir::OpPassManager &manager, const GpuPipelineOptions &options);
 
 /// Makes `tile-pipeline{entry=.. params=NAME=VALUE,.. with=FILE,.. fast-math}` and

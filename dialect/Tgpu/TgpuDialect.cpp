@@ -105,9 +105,10 @@ LogicalResult RoleScheduleAttr::verify(EmitError emitError, int64_t loadRegister
     return emitError() << "results leave through 0 to " << mostBuffers << " buffers, but got "
                        << storeBuffers;
   if (dynamic != 0 && (dynamic != 1 || group == 0))
-    return emitError() << "dynamic is 1 for blocks that take tile after tile (group > 0), or 0, but "
-                          "got "
-                       << dynamic;
+    return emitError()
+           << "dynamic is 1 for blocks that take tile after tile (group > 0), or 0, but "
+              "got "
+           << dynamic;
   constexpr int64_t mostTileStages = 2;
   if (tileStages < 1 || tileStages > mostTileStages)
     return emitError() << "what is copied once for each tile has 1 or 2 buffers, but got "

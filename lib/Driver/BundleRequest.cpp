@@ -51,8 +51,8 @@ mlir::LogicalResult tilewright::checkMappedOptions(mlir::ModuleOp module,
          << llvm::join(given, ", ") << "; edit it, or map the kernel anew";
 }
 
-/// Whether code for Hopper is worth having beside that for sm_80: where the kernels split into roles.
-/// What is slow or refused there is left to sm_80 without a word.
+/// Whether code for Hopper is worth having beside that for sm_80: where the kernels split into
+/// roles. What is slow or refused there is left to sm_80 without a word.
 static bool hasRoles(mlir::ModuleOp module, const GpuOptions &gpu) {
   mlir::ScopedDiagnosticHandler quiet(module.getContext(),
                                       [](mlir::Diagnostic &) { return mlir::success(); });
@@ -66,7 +66,8 @@ static bool hasRoles(mlir::ModuleOp module, const GpuOptions &gpu) {
 /// A kernel may declare `LENGTH: enum in ["short", "any"] = "any"`: then a bundle has an entry for
 /// each value, with what it requires of a launch as the condition, the default last. The other
 /// values; none where the caller has chosen.
-static std::vector<std::string> getLengths(mlir::ModuleOp module, const TilePipelineOptions &options) {
+static std::vector<std::string> getLengths(mlir::ModuleOp module,
+                                           const TilePipelineOptions &options) {
   auto kernels = llvm::to_vector(module.getOps<tile::KernelOp>());
   bool isBound = llvm::any_of(options.params, [](const auto &p) { return p.first == "LENGTH"; });
   if (kernels.size() != 1 || !module.getOps<tile::ProgramOp>().empty() || isBound)

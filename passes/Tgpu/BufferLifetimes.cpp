@@ -29,7 +29,8 @@ BufferLifetimes::BufferLifetimes(KernelOp kernel) : kernel(kernel) {
   kernel.walk([&](Operation *op) {
     hasRoles |= isa<RolesOp>(op);
     auto any = dyn_cast<AnyOp>(op);
-    bool isBarrier = (any && !any.getBarrier()) || (isa<SyncOp>(op) && !cast<SyncOp>(op).getBarrier());
+    bool isBarrier =
+        (any && !any.getBarrier()) || (isa<SyncOp>(op) && !cast<SyncOp>(op).getBarrier());
     if (isBarrier)
       barriers.push_back(op);
     // After what it holds: the walk is in post-order.

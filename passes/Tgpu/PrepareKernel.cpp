@@ -116,7 +116,8 @@ int64_t tgpu::getUsableWarps(tile::KernelOp kernel, int64_t warps) {
     auto shape = cast<RankedTensorType>(dot.getType()).getShape();
     auto fits = [&] {
       for (int64_t warpsM = 1; warpsM <= warps; ++warpsM)
-        if (warps % warpsM == 0 && shape[0] % (16 * warpsM) == 0 && shape[1] % (8 * (warps / warpsM)) == 0)
+        if (warps % warpsM == 0 && shape[0] % (16 * warpsM) == 0 &&
+            shape[1] % (8 * (warps / warpsM)) == 0)
           return true;
       return false;
     };

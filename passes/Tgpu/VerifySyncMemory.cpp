@@ -237,7 +237,8 @@ LogicalResult Player::playMemory(int who, const Step &step) {
   return TypeSwitch<Operation *, LogicalResult>(step.op)
       .Case<TakeTileOp>(
           [&](auto) { return write(who, step, step.buffer, /*byFirst=*/true, nullptr); })
-      .Case<ReadOp, GetTileOp>([&](auto) { return read(who, step, step.buffer, false, false, nullptr); })
+      .Case<ReadOp, GetTileOp>(
+          [&](auto) { return read(who, step, step.buffer, false, false, nullptr); })
       .Case<FmaDotOp>([&](auto) {
         if (failed(read(who, step, step.operandA, false, false, nullptr)))
           return failure();

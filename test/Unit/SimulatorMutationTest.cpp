@@ -254,9 +254,9 @@ TEST_P(OtherKernelMutationTest, EverySynchronisationIsNeeded) {
   expectAllFound(*module, kernel.name, call, kernel.proofs);
 }
 
-const char *const kFirstRound =
-    "what is copied before a loop is waited for, and followed by a barrier, in its first round again, "
-    "before it is read";
+const char *const kFirstRound = "what is copied before a loop is waited for, and followed by a "
+                                "barrier, in its first round again, "
+                                "before it is read";
 
 INSTANTIATE_TEST_SUITE_P(
     Kernels, OtherKernelMutationTest,

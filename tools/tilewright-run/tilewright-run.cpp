@@ -28,7 +28,9 @@ struct RunCommandLine {
                cl::desc("Where to run: cpu (the default), cuda[:N], auto (a GPU if there is one), "
                         "sim:sm_80 or sim:sm_90a (a simulated block of threads)"),
                cl::init("cpu"), cl::value_desc("name"), cl::cat(category)),
-        target("target", cl::desc("What to compile for on a GPU: sm_80 or sm_90a; by default what the device is"),
+        target("target",
+               cl::desc(
+                   "What to compile for on a GPU: sm_80 or sm_90a; by default what the device is"),
                cl::value_desc("name"), cl::cat(category)),
         schedule("schedule", cl::desc("Overrides a decision about loops on a GPU"),
                  cl::value_desc("KEY=VALUE"), cl::cat(category)),

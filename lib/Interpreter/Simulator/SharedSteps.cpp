@@ -349,9 +349,9 @@ template <typename... OpTs> void add(LoweringTable &table) {
 } // namespace
 
 void addSharedSimulation(LoweringTable &table) {
-  add<tgpu::TakeTileOp, tgpu::GetTileOp, tgpu::AllocOp, tgpu::AllocRingOp, tgpu::SlotOp, tgpu::ReadOp, tgpu::WriteSharedOp,
-      tgpu::ConvertOp, tgpu::FmaDotOp, tgpu::CopyAsyncOp, tgpu::CopyCommitOp, tgpu::CopyWaitOp>(
-      table);
+  add<tgpu::TakeTileOp, tgpu::GetTileOp, tgpu::AllocOp, tgpu::AllocRingOp, tgpu::SlotOp,
+      tgpu::ReadOp, tgpu::WriteSharedOp, tgpu::ConvertOp, tgpu::FmaDotOp, tgpu::CopyAsyncOp,
+      tgpu::CopyCommitOp, tgpu::CopyWaitOp>(table);
 }
 
 } // namespace tilewright::simulator
