@@ -119,10 +119,12 @@ tile.program @attention_backward
            DETERMINISTIC: flag = false, CAPTURE_GRADIENTS: flag = false,
            TARGET: enum in ["cpu", "sm_80", "sm_90a"] = "cpu",
            let ROW_BYTES: int = ceildiv(max(D, DV) * bits(T), 8),
-           BLOCK_M: int in [16, 32, 64, 128] =
+           let HOPPER: flag = and(TARGET == "sm_90a", bits(T) == 16),
+           BLOCK_M: int in [16, 32, 64, 80, 128] =
                select(TARGET == "cpu", 64,
+                  select(and(HOPPER, ROW_BYTES <= 128), 128,
                   select(and(bits(T) == 16, and(ROW_BYTES > 128, ROW_BYTES <= 256)), 64,
-                         select(ROW_BYTES <= 512, 32, 16))),
+                         select(ROW_BYTES <= 512, 32, 16)))),
            BLOCK_N: int in [16, 32, 64, 128] =
                select(TARGET == "cpu", select(max(D, DV) <= 128, 128, 64),
                   select(and(ROW_BYTES <= 256, bits(T) == 16), 128,
@@ -144,8 +146,9 @@ tile.program @attention_backward
     (%q: !qk_view, %k: !qk_view, %v: !v_view, %o: !v_view, %do: !v_view, %lse: !row_view,
      %dlse: optional !row_view, %dq: !qk_view, %dk: !qk_view, %dv: !v_view,
      %scale: f32, %window_left: i32 = -1, %window_right: i32 = -1) {
-  %delta = tile.workspace [dim(q, 0), dim(q, 1), dim(q, 2)] : !row_view
-  %lse_base2 = tile.workspace [dim(q, 0), dim(q, 1), dim(q, 2)] : !row_view
+  // Rows of whole chunks of 16 bytes, which a tensor map asks for.
+  %delta = tile.workspace [dim(q, 0), dim(q, 1), ceildiv(dim(q, 2), 4) * 4] : !row_view
+  %lse_base2 = tile.workspace [dim(q, 0), dim(q, 1), ceildiv(dim(q, 2), 4) * 4] : !row_view
   // Empty where nobody adds to it.
   %dq_sum = tile.workspace [select(DETERMINISTIC, 0, dim(q, 0)), dim(q, 1), dim(q, 2), D] fill 0.0
       : !acc_view
@@ -189,7 +192,8 @@ tile.kernel @attention_backward_delta
 // A block of keys against the queries of every head of its group: dK and dV need no atomics.
 tile.kernel @attention_backward_keys
     params(D: int, DV: int, T: type, CAUSAL: enum in ["none", "top_left", "bottom_right"],
-           WINDOW: flag, DETERMINISTIC: flag, CAPTURE_GRADIENTS: flag, BLOCK_M: int, BLOCK_N: int,
+           WINDOW: flag, DETERMINISTIC: flag, CAPTURE_GRADIENTS: flag,
+           HOPPER: flag, BLOCK_M: int, BLOCK_N: int,
            let DP: int = ceildiv(D, 16) * 16, let DVP: int = ceildiv(DV, 8) * 8,
            let ACC: type = accumulator(T))
     (%q: !qk_view, %k: !qk_view, %v: !v_view, %do: !v_view, %lse_base2: !row_view,
@@ -215,6 +219,7 @@ tile.kernel @attention_backward_keys
   %scale_acc = tile.cast %scale : f32 -> !acc
   %scales_s = tile.full %scale_acc : !st
   %log2es = tile.full %log2e : !st
+  %exact = tile.param HOPPER : i1
   %minus_inf = arith.constant 0xFFF0000000000000 : !acc
   %masked_out = tile.full %minus_inf : !st
   %zero = arith.constant 0.0 : !acc
@@ -250,7 +255,7 @@ tile.kernel @attention_backward_keys
       %pt_rounded = tile.cast %pt : !st -> !dst
 
       // A gradient is linear in its seed, so the score's comes before dP is there, and what waits
-      // for dP are numbers of type T.
+      // for dP are numbers of type T; on Hopper, where there are registers for it, of type ACC.
       %gt = tile.map_gradient @score_mod(%natural, %b, %h, %rows, %cols) wrt 0 seed %pt : !st
           : (!st, i32, i32, !post, !post) -> !st
       %gt_rounded = tile.cast %gt : !st -> !dst
@@ -259,7 +264,8 @@ tile.kernel @attention_backward_keys
       %delta_row = tile.load %delta[%b, %h, %m] : !row_view -> !row
       %delta_each = tile.expand %delta_row dim 0 : !row -> !st
       %dpt_centred = arith.subf %dpt, %delta_each : !st
-      %gt_acc = tile.cast %gt_rounded : !dst -> !st
+      %gt_read = tile.cast %gt_rounded : !dst -> !st
+      %gt_acc = arith.select %exact, %gt, %gt_read : !st
       %dst = arith.mulf %gt_acc, %dpt_centred : !st
       %dst_rounded = tile.cast %dst : !st -> !dst
 

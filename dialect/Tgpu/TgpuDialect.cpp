@@ -93,7 +93,8 @@ LogicalResult ScheduleAttr::verify(EmitError emitError, Skeleton skeleton, int64
 
 LogicalResult RoleScheduleAttr::verify(EmitError emitError, int64_t loadRegisters,
                                        int64_t computeRegisters, int64_t group,
-                                       int64_t storeBuffers, int64_t dynamic, int64_t tileStages) {
+                                       int64_t storeBuffers, int64_t dynamic, int64_t tileStages,
+                                       int64_t reduceStages) {
   constexpr int64_t fewest = 24, most = 240, mostBuffers = 8;
   for (int64_t registers : {loadRegisters, computeRegisters})
     if (registers < fewest || registers > most || registers % 8 != 0)
@@ -113,6 +114,14 @@ LogicalResult RoleScheduleAttr::verify(EmitError emitError, int64_t loadRegister
   if (tileStages < 1 || tileStages > mostTileStages)
     return emitError() << "what is copied once for each tile has 1 or 2 buffers, but got "
                        << tileStages;
+  constexpr int64_t mostReduceStages = 4;
+  if (reduceStages < 0 || reduceStages > mostReduceStages)
+    return emitError() << "accumulators go to the role that adds them through 0 to "
+                       << mostReduceStages << " buffers, but got " << reduceStages;
+  if (reduceStages > 0 && dynamic != 0)
+    return emitError() << "tiles are taken by a counter (dynamic = 1) where no role adds to memory "
+                          "(reduce_stages = 0), but got reduce_stages = "
+                       << reduceStages;
   return success();
 }
 
@@ -255,10 +264,10 @@ int64_t getBytes(SharedType type) {
 }
 
 int64_t getAlignment(SharedType type) {
-  // A pattern repeats every 8 rows of its width. Without one, TMA asks for 128, a bulk copy for 16.
+  // A pattern repeats every 8 rows of its width. Without one, TMA asks for 128.
   if (int64_t width = static_cast<int64_t>(type.getSwizzle()))
     return 8 * width;
-  return type.getShape().size() == 2 ? 128 : 16;
+  return 128;
 }
 
 RankedTensorType getTensorType(SharedType type) {

@@ -11,6 +11,8 @@
 //     ...
 //     epilogue     stage 1 of the last round
 //
+// A loop whose operations are all of stage 0 only takes their order.
+//
 // So stage 1 of a part's last round is run by the next part. It must be the same operations there,
 // on values that correspond; what goes from stage 0 to stage 1 is carried through the seams, in the
 // order in which stage 1 reads it.
@@ -184,6 +186,28 @@ private:
   }
 };
 
+/// Waits count the groups that were committed since the one that they wait for.
+class PendingGroups {
+public:
+  void note(Operation *op, Operation *copy) {
+    if (isa<WgmmaOp>(op))
+      committed[op->getResult(0)] = commits + 1; // the commit follows
+    if (isa<WgmmaCommitOp>(op))
+      ++commits;
+    auto wait = dyn_cast<WgmmaWaitOp>(copy);
+    if (!wait)
+      return;
+    int64_t latest = 0;
+    for (Value tile : op->getOperands())
+      latest = std::max(latest, committed.lookup(tile));
+    wait.setPending(commits - latest);
+  }
+
+private:
+  int64_t commits = 0;
+  llvm::DenseMap<Value, int64_t> committed;
+};
+
 class Expander {
 public:
   explicit Expander(ArrayRef<Part> parts)
@@ -257,28 +281,16 @@ private:
   }
 
   void writeStage(const Part &part, int64_t stage, IRMapping &map) {
-    int64_t commits = 0;
-    llvm::DenseMap<Value, int64_t> committed;
+    PendingGroups groups;
     for (Operation *op : part.ops)
       if (getStage(op) == stage && !isa<TakeTurnOp, PassTurnOp>(op))
-        write(op, map, commits, committed);
+        write(op, map, groups);
   }
 
-  /// Waits count the groups that were committed since the one that they wait for.
-  void write(Operation *op, IRMapping &map, int64_t &commits,
-             llvm::DenseMap<Value, int64_t> &committed) {
+  void write(Operation *op, IRMapping &map, PendingGroups &groups) {
     Operation *copy = b.clone(*op, map);
     copy->removeAttr(placeName);
-    if (isa<WgmmaOp>(op))
-      committed[op->getResult(0)] = commits + 1; // the commit follows
-    if (isa<WgmmaCommitOp>(op))
-      ++commits;
-    if (auto wait = dyn_cast<WgmmaWaitOp>(copy)) {
-      int64_t latest = 0;
-      for (Value tile : op->getOperands())
-        latest = std::max(latest, committed.lookup(tile));
-      wait.setPending(commits - latest);
-    }
+    groups.note(op, copy);
   }
 
   /// Returns where the next part begins.
@@ -304,11 +316,10 @@ private:
     for (auto [i, argument] : llvm::enumerate(loop.getRegionIterArgs()))
       if (part.stagesOfYielded[i] == 0)
         maps[0].map(argument, carried[i]);
-    int64_t commits = 0;
-    llvm::DenseMap<Value, int64_t> committed;
+    PendingGroups groups;
     for (Operation *op : part.ops) {
       int64_t stage = getStage(op);
-      write(op, maps[stage], commits, committed);
+      write(op, maps[stage], groups);
       if (stage == 0)
         continue;
       // What stage 1 yields is what stage 0 of the next round finds.
@@ -333,6 +344,20 @@ private:
   SmallVector<Value> carried, crossed;
 };
 
+void reorder(const Part &part) {
+  PendingGroups groups;
+  for (Operation *op : part.ops) {
+    op->moveBefore(part.loop.getBody()->getTerminator());
+    op->removeAttr(placeName);
+    groups.note(op, op);
+    // What stood between two barriers may have moved: one is enough.
+    auto sync = dyn_cast<SyncOp>(op);
+    auto before = dyn_cast_or_null<SyncOp>(op->getPrevNode());
+    if (sync && before && sync.getBarrier() == before.getBarrier())
+      sync.erase();
+  }
+}
+
 struct TgpuExpandStagesPass : tilewright::impl::TgpuExpandStagesBase<TgpuExpandStagesPass> {
   void runOnOperation() override {
     for (auto kernel : getOperation().getOps<KernelOp>())
@@ -342,7 +367,14 @@ struct TgpuExpandStagesPass : tilewright::impl::TgpuExpandStagesBase<TgpuExpandS
         FailureOr<SmallVector<Part>> parts = ChainReader().read(chain);
         if (failed(parts))
           return signalPassFailure();
-        Expander(*parts).run();
+        bool isOneStage = llvm::all_of(*parts, [](const Part &part) {
+          return llvm::all_of(part.ops, [](Operation *op) { return getStage(op) == 0; });
+        });
+        if (isOneStage)
+          for (const Part &part : *parts)
+            reorder(part);
+        else
+          Expander(*parts).run();
       }
   }
 };

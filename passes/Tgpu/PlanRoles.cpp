@@ -8,6 +8,7 @@
 //               copies, by TMA
 //   memory      first the buffers through which results leave, then as many stages as fit
 //   registers   what a role that only copies needs, and the rest to those that multiply
+//   additions   accumulators that every round adds to memory leave through a role that adds them
 //   tile order  where one operand follows the first id of the grid and another the second, tiles
 //               that run at the same time form a rectangle, whose sides are chosen so that it
 //               reads the least; otherwise they follow the grid
@@ -79,10 +80,10 @@ int64_t chooseGroup(KernelOp kernel, const RoleSlice &slice) {
   return int64_t(1) << std::lround(std::log2(std::max(1.0, best)));
 }
 
-/// What one slot of the rings takes, what is copied once for each tile, and all that does not
-/// depend on the number of stages.
+/// What one slot of the rings takes, what is copied once for each tile, a slot of each accumulator
+/// that is added to memory, and all that does not depend on the number of stages.
 struct Memory {
-  int64_t perStage = 0, perTile = 0, fixed = reserve;
+  int64_t perStage = 0, perTile = 0, perReduction = 0, fixed = reserve;
 };
 
 Memory getMemory(KernelOp kernel, const RoleSlice &slice) {
@@ -90,6 +91,8 @@ Memory getMemory(KernelOp kernel, const RoleSlice &slice) {
   for (const CopyGroup &group : slice.groups)
     (group.getLoop() ? memory.perStage : memory.perTile) += group.getBytes();
   memory.fixed += memory.perTile;
+  for (const Reduction &reduction : slice.reductions)
+    memory.perReduction += getBytes(reduction.slot);
   for (auto alloc : kernel.getBody().getOps<AllocOp>())
     if (llvm::none_of(alloc->getUsers(), [](Operation *user) { return isa<CopyAsyncOp>(user); }))
       memory.fixed += getBytes(cast<SharedType>(alloc.getBuffer().getType()));
@@ -165,11 +168,17 @@ FailureOr<bool> tgpu::planRoles(KernelOp kernel, const RoleOverrides &overrides,
   // of several steps of the second id go first.
   constexpr int64_t mostSteps = 64;
   bool varies = llvm::any_of(loops, [&](scf::ForOp loop) { return variesByTile(kernel, loop); });
-  int64_t group = overrides.group.value_or(!hasComputableGrid(kernel) ? 0
-                                           : varies                   ? mostSteps
-                                                    : chooseGroup(kernel, *slice));
+  // The role that adds to memory does not know which tile is next; one tile to a block.
+  int64_t reduceStages = overrides.reduceStages.value_or(slice->reductions.empty() ? 0 : 1);
+  bool isOneTile = !hasComputableGrid(kernel) || reduceStages > 0;
+  int64_t group = overrides.group.value_or(isOneTile ? 0
+                                           : varies  ? mostSteps
+                                                     : chooseGroup(kernel, *slice));
+  memory.fixed += reduceStages * memory.perReduction;
+  // With one tile to a block operands are not needed any more when results leave.
   constexpr int64_t storeBuffers = 2;
-  int64_t buffers = overrides.storeBuffers.value_or(storeBuffers), stages = 0, room = 0;
+  int64_t buffers = overrides.storeBuffers.value_or(reduceStages > 0 ? 0 : storeBuffers);
+  int64_t stages = 0, room = 0;
   for (;; --buffers) {
     int64_t bytesOfBuffers = 0;
     kernel.walk([&](StoreOp store) {
@@ -187,6 +196,11 @@ FailureOr<bool> tgpu::planRoles(KernelOp kernel, const RoleOverrides &overrides,
   int64_t tileStages = overrides.tileStages.value_or(fitsTwice ? 2 : 1);
   stages = (room - (tileStages - 1) * memory.perTile) / memory.perStage;
   stages = overrides.stages.value_or(std::min(stages, mostStages));
+  if (!overrides.reduceStages && !overrides.stages && reduceStages == 1 &&
+      room - memory.perReduction >= 2 * memory.perStage) {
+    reduceStages = 2;
+    stages = std::min(stages, (room - memory.perReduction) / memory.perStage);
+  }
   if (stages < 2)
     return refuse("rings of two stages do not fit into shared memory; use smaller blocks");
 
@@ -198,10 +212,10 @@ FailureOr<bool> tgpu::planRoles(KernelOp kernel, const RoleOverrides &overrides,
                                                                     : enoughRegisters);
   int64_t rest = (registersOfLane - loadWarps * load) / warps / 8 * 8;
   int64_t compute = overrides.computeRegisters.value_or(std::min(mostRegisters, rest));
-  int64_t dynamic = overrides.dynamic.value_or(group > 0 && varies);
+  int64_t dynamic = overrides.dynamic.value_or(group > 0 && varies && reduceStages == 0);
   auto schedule = RoleScheduleAttr::getChecked([&] { return kernel.emitOpError(); },
                                                kernel.getContext(), load, compute, group, buffers,
-                                               dynamic, tileStages);
+                                               dynamic, tileStages, reduceStages);
   if (!schedule)
     return failure();
   if (!kernel->hasAttr(roleScheduleName)) // by the author

@@ -16,9 +16,13 @@
 //
 // so that what stage 0 computes runs while the matrix unit multiplies for stage 1. What decides is
 // which product reads what, through whatever lies between; no operation is looked for by name.
+//
+// Where a round cannot reach into the next, since it writes to shared memory for other threads, all
+// its operations are of stage 0, in the order of OrderRound.h.
 
 #include "passes/Passes.h"
 #include "passes/Tgpu/LoopChain.h"
+#include "passes/Tgpu/OrderRound.h"
 #include "passes/Tgpu/RegisterPressure.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -340,8 +344,11 @@ private:
     for (scf::ForOp loop : chain)
       isPlanned &= StagePlanner(loop).run(turns);
     if (!isPlanned)
-      for (scf::ForOp loop : chain)
+      for (scf::ForOp loop : chain) {
         clear(loop);
+        for (auto [order, op] : llvm::enumerate(orderRound(loop)))
+          Place{0, static_cast<int64_t>(order)}.set(op);
+      }
     if (turns && turns.use_empty())
       turns.getDefiningOp()->erase();
   }

@@ -126,3 +126,35 @@ int64_t tgpu::getUsableWarps(tile::KernelOp kernel, int64_t warps) {
   });
   return warps;
 }
+
+//===----------------------------------------------------------------------===//
+// Which way up
+//===----------------------------------------------------------------------===//
+
+static void transpose(tile::DotOp dot, tile::AtomicAddOp add, RankedTensorType type) {
+  OpBuilder b(dot);
+  auto flipped = RankedTensorType::get({type.getDimSize(1), type.getDimSize(0)},
+                                       type.getElementType(), type.getEncoding());
+  auto other = tile::DotOp::create(b, dot.getLoc(), flipped, dot.getRhs(), dot.getLhs(),
+                                   /*acc=*/Value(), !dot.getTransposeB(), !dot.getTransposeA(),
+                                   dot.getPrecision());
+  int64_t rank = tile::getRank(add.getView().getType());
+  SmallVector<int64_t> dims{rank - 2, rank - 1};
+  if (std::optional<ArrayRef<int64_t>> given = add.getDims())
+    dims.assign(given->begin(), given->end());
+  std::swap(dims[0], dims[1]);
+  bool isDefault = dims[0] == rank - 2 && dims[1] == rank - 1;
+  add.setDimsAttr(isDefault ? DenseI64ArrayAttr() : b.getDenseI64ArrayAttr(dims));
+  add.getValueMutable().assign(other.getResult());
+  dot.erase();
+}
+
+void tgpu::orientProducts(tile::KernelOp kernel, int64_t rows) {
+  kernel.walk([&](tile::DotOp dot) {
+    auto type = cast<RankedTensorType>(dot.getType());
+    auto add = dot->hasOneUse() ? dyn_cast<tile::AtomicAddOp>(*dot->user_begin())
+                                : tile::AtomicAddOp();
+    if (add && !dot.getAcc() && type.getDimSize(0) % rows != 0 && type.getDimSize(1) % rows == 0)
+      transpose(dot, add, type);
+  });
+}

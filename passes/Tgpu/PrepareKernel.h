@@ -19,6 +19,11 @@ void roundInnerExtents(tile::KernelOp kernel);
 /// Whether a tile has all that the view holds along a dimension: beyond it, all is zero.
 bool endsWithView(tile::LoadOp load, int64_t dim);
 
+/// Products that are only added to memory are computed transposed where their columns, but not
+/// their rows, are a multiple of `rows`: (A B)^T = B^T A^T, and an addition names the dimensions
+/// along which its tile lies. Warpgroups share rows.
+void orientProducts(tile::KernelOp kernel, int64_t rows);
+
 /// The largest number of warps up to `warps` (a power of two) over which mma.sync can spread the
 /// result of every product; at least 1.
 int64_t getUsableWarps(tile::KernelOp kernel, int64_t warps);

@@ -1,12 +1,14 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What a kernel's load role would have to do.
+// What the roles of a kernel that move data would have to do.
 
 #include "passes/Tgpu/RoleSlice.h"
+#include "lib/Layout/SharedLayout.h"
 #include "passes/Tgpu/WrittenViews.h"
 
 #include "dialect/Tile/Tile.h"
 
+#include "mlir/IR/Matchers.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
 using namespace mlir;
@@ -33,24 +35,27 @@ TensorMapType tgpu::getTensorMap(KernelOp kernel, Value view, std::optional<Arra
   auto type = cast<tile::ViewType>(view.getType());
   int64_t rank = type.getRank(), bufferRank = buffer.getShape().size();
   if (!argument || argument.getOwner() != &kernel.getBody().front() || rank > mostDims ||
-      bufferRank != 2 || rank < 2 || buffer.getElementType() != type.getElementType())
+      bufferRank > 2 || rank < bufferRank || buffer.getElementType() != type.getElementType())
     return {};
   for (auto [candidate, isOptional] : llvm::zip_equal(kernel.getArgs(), kernel.getArgOptional()))
     if (candidate == view && isOptional)
       return {};
-  if (dims && ((*dims)[0] != rank - 2 || (*dims)[1] != rank - 1))
-    return {};
+  if (dims)
+    for (auto [i, dim] : llvm::enumerate(*dims))
+      if (dim != rank - bufferRank + static_cast<int64_t>(i))
+        return {};
   int64_t elementBytes = getElementBits(buffer.getElementType()) / 8;
-  int64_t rows = buffer.getShape()[0], columns = buffer.getShape()[1];
+  int64_t rows = bufferRank == 2 ? buffer.getShape()[0] : 1, columns = buffer.getShape().back();
   if (buffer.getSwizzle() != tgpu::Swizzle::None)
     columns = static_cast<int64_t>(buffer.getSwizzle()) / elementBytes;
   while (rows > mostExtent && rows % 2 == 0)
     rows /= 2;
   if (rows > mostExtent || columns > mostExtent || columns * elementBytes % chunkBytes != 0 ||
-      buffer.getShape()[1] % columns != 0)
+      buffer.getShape().back() % columns != 0)
     return {};
   SmallVector<int64_t> box(rank, 1);
-  box[rank - 2] = rows;
+  if (bufferRank == 2)
+    box[rank - 2] = rows;
   box[rank - 1] = columns;
   return TensorMapType::getChecked([&] { return emitError(kernel.getLoc()); }, kernel.getContext(),
                                    ArrayRef<int64_t>(box), buffer.getElementType(),
@@ -64,14 +69,22 @@ public:
   Slicer(KernelOp kernel, bool explain) : kernel(kernel), explain(explain), written(kernel) {}
 
   FailureOr<RoleSlice> run() {
-    WalkResult result = kernel.walk<WalkOrder::PreOrder>([&](Operation *op) {
-      auto copy = dyn_cast<CopyAsyncOp>(op);
-      return copy && failed(add(copy)) ? WalkResult::interrupt() : WalkResult::advance();
-    });
-    if (result.wasInterrupted() || failed(close()))
+    // Rows last: they ride with tiles.
+    for (bool rows : {false, true}) {
+      WalkResult result = kernel.walk<WalkOrder::PreOrder>([&](Operation *op) {
+        auto copy = dyn_cast<CopyAsyncOp>(op);
+        return copy && isRow(copy) == rows && failed(add(copy)) ? WalkResult::interrupt()
+                                                                : WalkResult::advance();
+      });
+      if (result.wasInterrupted())
+        return failure();
+    }
+    if (failed(close()))
       return failure();
     if (slice.groups.empty())
       return FailureOr<RoleSlice>(refuse(kernel, "it copies nothing"));
+    part = &slice.reduce;
+    kernel.walk([&](AtomicAddOp op) { addReduction(op); });
     return std::move(slice);
   }
 
@@ -81,6 +94,10 @@ private:
       op->emitError() << "kernel cannot be split into roles: " << why
                       << "; use the schedule skeleton=synchronous";
     return failure();
+  }
+
+  static bool isRow(CopyAsyncOp copy) {
+    return cast<SharedType>(copy.getBuffer().getType()).getShape().size() == 1;
   }
 
   LogicalResult add(CopyAsyncOp copy) {
@@ -122,17 +139,88 @@ private:
         last = end;
     }
     if (!first)
-      return refuse(copy, "nobody uses the buffer of a copy");
+      return refuse(copy, "the copied buffer is never read");
     need(copy);
-    for (CopyGroup &group : slice.groups)
-      if (group.block == copy->getBlock() && group.reader == reader) {
-        group.copies.push_back(copy);
-        if (group.lastUse->isBeforeInBlock(last))
-          group.lastUse = last;
-        return success();
-      }
+    if (CopyGroup *group = findGroup(copy, reader)) {
+      auto *place = llvm::find_if(
+          group->copies, [&](CopyAsyncOp other) { return copy->isBeforeInBlock(other); });
+      group->copies.insert(place, copy);
+      if (group->lastUse->isBeforeInBlock(last))
+        group->lastUse = last;
+      return success();
+    }
     slice.groups.push_back({{copy}, copy->getBlock(), first, last, reader});
     return success();
+  }
+
+  /// The group that a copy joins, whose buffer `reader` reads first.
+  CopyGroup *findGroup(CopyAsyncOp copy, Operation *reader) {
+    CopyGroup *best = nullptr;
+    for (CopyGroup &group : slice.groups) {
+      if (group.block != copy->getBlock())
+        continue;
+      if (group.reader == reader)
+        return &group;
+      if (isRow(copy) && comesBefore(group.reader, reader) &&
+          (!best || comesBefore(best->reader, group.reader)))
+        best = &group;
+    }
+    return best;
+  }
+
+  /// Additions of accumulators, each round's to its place, can be made by another role. They must
+  /// not be read in the kernel.
+  void addReduction(AtomicAddOp add) {
+    auto tile = cast<RankedTensorType>(add.getValue().getType());
+    bool isInLoop = false;
+    for (Operation *parent = add->getParentOp(); parent != kernel; parent = parent->getParentOp()) {
+      if (!isa<scf::ForOp, scf::IfOp>(parent))
+        return;
+      isInLoop |= isa<scf::ForOp>(parent);
+    }
+    if (!isInLoop || tile.getRank() != 2 || !isa<WgmmaAttr>(tile.getEncoding()) ||
+        !tile.getElementType().isF32() || isRead(add.getView()))
+      return;
+    int64_t rank = cast<tile::ViewType>(add.getView().getType()).getRank();
+    auto dims = add.getDims();
+    bool isTransposed = dims && (*dims)[0] == rank - 1 && (*dims)[1] == rank - 2;
+    SmallVector<int64_t> shape(tile.getShape());
+    if (isTransposed)
+      std::swap(shape[0], shape[1]);
+    auto swizzle = static_cast<tgpu::Swizzle>(layout::SharedLayout::widestSwizzle(
+        shape[1], static_cast<int>(getElementBits(tile.getElementType()))));
+    auto slot = SharedType::get(add.getContext(), shape, tile.getElementType(), swizzle);
+    TensorMapType tensorMap = getTensorMap(
+        kernel, add.getView(), isTransposed ? std::nullopt : dims, slot);
+    if (!tensorMap)
+      return;
+    RoleSlice::Part before = slice.reduce;
+    llvm::DenseSet<Operation *> assumedBefore = slice.assumed;
+    need(add);
+    // The role needs to know the place of the tile, not the tile.
+    llvm::erase_if(worklist, [](Value value) { return isa<RankedTensorType>(value.getType()); });
+    bool explains = std::exchange(explain, false);
+    bool isKnown = succeeded(close());
+    explain = explains;
+    worklist.clear();
+    if (!isKnown) {
+      slice.reduce = std::move(before);
+      slice.assumed = std::move(assumedBefore);
+      return;
+    }
+    for (Reduction &reduction : slice.reductions)
+      if (reduction.ops.front().getView() == add.getView() && reduction.map == tensorMap &&
+          reduction.slot == slot && reduction.isTransposed == isTransposed) {
+        reduction.ops.push_back(add);
+        return;
+      }
+    slice.reductions.push_back({{add}, slot, tensorMap, isTransposed});
+  }
+
+  bool isRead(Value view) {
+    return llvm::any_of(view.getUsers(), [](Operation *user) {
+      return !isa<AtomicAddOp, tile::DimOp>(user);
+    });
   }
 
   /// In the text, of two operations that one operation contains.
@@ -151,19 +239,31 @@ private:
 
   void needParents(Operation *op) {
     for (Operation *parent = op->getParentOp(); parent != kernel; parent = parent->getParentOp()) {
-      if (!slice.needed.insert(parent).second)
+      if (!part->ops.insert(parent).second)
         return;
       if (auto loop = dyn_cast<scf::ForOp>(parent))
         worklist.append({loop.getLowerBound(), loop.getUpperBound(), loop.getStep()});
+      else if (part == &slice.reduce && isUsuallyTrue(parent->getOperand(0)))
+        slice.assumed.insert(parent);
       else
         llvm::append_range(worklist, parent->getOperands());
     }
   }
 
+  /// Whether a condition is a branch of which one side is true: a vote where ranges do not promise
+  /// its result.
+  static bool isUsuallyTrue(Value condition) {
+    auto branch = condition.getDefiningOp<scf::IfOp>();
+    if (!branch || !branch.elseBlock())
+      return false;
+    unsigned number = cast<OpResult>(condition).getResultNumber();
+    return matchPattern(branch.thenYield().getOperand(number), m_One());
+  }
+
   LogicalResult close() {
     while (!worklist.empty()) {
       Value value = worklist.pop_back_val();
-      if (isa<SharedType>(value.getType()) || !slice.neededValues.insert(value).second)
+      if (isa<SharedType>(value.getType()) || !part->values.insert(value).second)
         continue;
       if (failed(needValue(value)))
         return failure();
@@ -193,6 +293,8 @@ private:
       return success();
     }
     if (auto branch = dyn_cast<scf::IfOp>(op)) {
+      if (slice.assumed.contains(branch))
+        return refuse(op, "the place of an addition depends on a vote");
       unsigned number = cast<OpResult>(value).getResultNumber();
       worklist.push_back(branch.thenYield().getOperand(number));
       worklist.push_back(branch.elseYield().getOperand(number));
@@ -201,7 +303,7 @@ private:
     }
     if (!written.canComputeAhead(op))
       return refuse(op, "the place of a copy depends on '" + op->getName().getStringRef() + "'");
-    if (slice.needed.insert(op).second)
+    if (part->ops.insert(op).second)
       need(op);
     return success();
   }
@@ -209,13 +311,14 @@ private:
   void needCarried(scf::ForOp loop, unsigned number) {
     worklist.push_back(loop.getInitArgs()[number]);
     worklist.push_back(loop.getYieldedValues()[number]);
-    slice.neededValues.insert(loop.getRegionIterArgs()[number]);
-    slice.neededValues.insert(loop.getResult(number));
+    part->values.insert(loop.getRegionIterArgs()[number]);
+    part->values.insert(loop.getResult(number));
   }
 
   KernelOp kernel;
   bool explain;
   RoleSlice slice;
+  RoleSlice::Part *part = &slice.load; ///< that is being collected
   WrittenViews written;
   SmallVector<Value> worklist;
   llvm::DenseMap<Operation *, size_t> positions; ///< in the text

@@ -1,6 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What a kernel's load role would have to do: its copies, and what their places depend on.
+// What the roles that move data would have to do: the copies and the additions to memory of a
+// kernel, and what their places depend on.
 
 #ifndef TILEWRIGHT_PASSES_TGPU_ROLESLICE_H
 #define TILEWRIGHT_PASSES_TGPU_ROLESLICE_H
@@ -12,7 +13,8 @@
 
 namespace tilewright::tgpu {
 
-/// Copies of one block whose buffers the same operation reads first: they arrive at one barrier.
+/// Copies of one block whose buffers the same operation reads first: they arrive at one barrier. A
+/// row rides with the tiles that are read last before it.
 struct CopyGroup {
   llvm::SmallVector<CopyAsyncOp> copies; ///< in order
   mlir::Block *block = nullptr;
@@ -26,15 +28,31 @@ struct CopyGroup {
   mlir::scf::ForOp getLoop() const;
 };
 
+/// Additions to one view that a role of its own makes, by TMA, from the slots of a ring.
+struct Reduction {
+  llvm::SmallVector<AtomicAddOp> ops; ///< such as those of the two branches of a condition
+  SharedType slot;
+  TensorMapType map;
+  bool isTransposed = false; ///< the slot holds the transposed tile
+};
+
 struct RoleSlice {
+  /// Loops, branches and scalars, and of these the results and iteration arguments that are needed.
+  struct Part {
+    llvm::DenseSet<mlir::Operation *> ops;
+    llvm::DenseSet<mlir::Value> values;
+  };
+
   llvm::SmallVector<CopyGroup> groups;
-  /// What the load role has in common with the other: loops, branches and scalars.
-  llvm::DenseSet<mlir::Operation *> needed;
-  /// Results of loops and branches that it needs, and iteration arguments of loops.
-  llvm::DenseSet<mlir::Value> neededValues;
+  llvm::SmallVector<Reduction> reductions;
+  Part load, reduce; ///< what these roles have in common with the one that computes
+  /// Conditions that the role which adds cannot know and that hold but in rare cases. It takes them
+  /// to hold; where they do not, it is given zeros.
+  llvm::DenseSet<mlir::Operation *> assumed;
 
   /// All copies of the kernel. Fails if some cannot be made by TMA, or cannot be made by a role of
-  /// its own; with `explain` says which and why.
+  /// its own; with `explain` says which and why. Additions to memory are taken where a role can
+  /// make them; the others stay where they are.
   static mlir::FailureOr<RoleSlice> get(KernelOp kernel, bool explain);
 };
 

@@ -14,7 +14,8 @@
 //
 // Where there is no room for buffers, a tile may leave through that of an operand which is loaded
 // once for each tile of the grid and has been read: each warpgroup overwrites the rows that its own
-// products alone have read. The buffer is then released when the copy has read it.
+// products alone have read, or waits at a barrier for the others. The buffer is then released when
+// the copy has read it.
 
 #include "passes/Passes.h"
 #include "passes/Tgpu/LayoutInference.h"
@@ -131,11 +132,13 @@ private:
 
   //===--- Through operands ----------------------------------------------------===//
 
-  /// A buffer of one stage, filled by the other role, and how it is released.
+  /// A buffer of one stage, filled by the other role, and how it is released; never, where it is
+  /// filled once.
   struct Operand {
     AllocOp buffer;
     AllocBarriersOp empty;
     ArriveOp release; ///< in the role that computes
+    bool isShared = false; ///< a warpgroup reads rows that another overwrites
   };
 
   static void storeThroughOperands(KernelOp kernel, Block &role, int64_t warps) {
@@ -157,8 +160,7 @@ private:
     BulkWaitOp::create(b, 0, /*read=*/true);
   }
 
-  /// An operand of the type of the stored tile, of which the role's products have read each row in
-  /// the warpgroup that stores it.
+  /// An operand of the type of the stored tile that the role's products have read.
   static std::optional<Operand> findOperand(KernelOp kernel, StoreOp store) {
     auto tile = cast<RankedTensorType>(store.getValue().getType());
     if (!isa<WgmmaAttr>(tile.getEncoding()))
@@ -169,18 +171,21 @@ private:
           !getTensorMap(kernel, store.getView(), store.getDims(), type))
         continue;
       TmaLoadOp load;
-      bool isOperandA = true;
+      bool isRead = true, isShared = false;
       for (Operation *user : alloc.getBuffer().getUsers()) {
-        auto product = dyn_cast<WgmmaOp>(user);
-        if (auto copy = dyn_cast<TmaLoadOp>(user); copy && !load)
+        if (auto copy = dyn_cast<TmaLoadOp>(user); copy && !load) {
           load = copy;
-        else
-          isOperandA &= product && product.getA() == alloc.getBuffer() &&
-                        product.getB() != alloc.getBuffer() && !product.getTransposeA() &&
-                        comesBefore(product, store);
+          continue;
+        }
+        auto product = dyn_cast<WgmmaOp>(user);
+        isRead &= product && comesBefore(product, store);
+        isShared |= product && (product.getA() != alloc.getBuffer() ||
+                                product.getB() == alloc.getBuffer() || product.getTransposeA());
       }
-      if (!load || !isOperandA)
+      if (!load || !isRead)
         continue;
+      if (isa<RolesOp>(load->getParentOp()) && isa<RolesOp>(store->getParentOp()))
+        return Operand{alloc, {}, {}, isShared};
       // The role that copies acquires what the other releases.
       for (auto acquire : load->getBlock()->getOps<AcquireOp>()) {
         auto empty = acquire.getBarriers().getDefiningOp<AllocBarriersOp>();
@@ -195,7 +200,7 @@ private:
                        }) == 1;
         if (isAlone && releases.size() == 1 && releases[0]->getBlock() == store->getBlock() &&
             releases[0]->isBeforeInBlock(store))
-          return Operand{alloc, empty, releases[0]};
+          return Operand{alloc, empty, releases[0], isShared};
       }
     }
     return std::nullopt;
@@ -214,18 +219,22 @@ private:
         getMap(b, store.getView(), getTensorMap(kernel, store.getView(), store.getDims(), type));
     Value barrier = NamedBarrierOp::create(b, b.getIndexType(), warps, IntegerAttr());
     b.setInsertionPoint(store);
+    if (operand.isShared)
+      SyncOp::create(b, barrier);
     WriteSharedOp::create(b, store.getValue(), operand.buffer.getBuffer(), /*transpose=*/false);
     FenceAsyncOp::create(b);
     SyncOp::create(b, barrier);
     TmaStoreOp::create(b, operand.buffer.getBuffer(), map, store.getIndices(),
                        store.getStaticIndices());
     BulkCommitOp::create(b);
-    // The rest of the tile's work hides the wait.
-    b.setInsertionPoint(store->getBlock()->getTerminator());
-    BulkWaitOp::create(b, 0, /*read=*/true);
-    ArriveOp::create(b, operand.empty.getBarriers(), operand.release.getUse(), ArriveScope::Role);
-    operand.empty.setArrivals(1);
-    operand.release.erase();
+    if (operand.empty) {
+      // The rest of the tile's work hides the wait.
+      b.setInsertionPoint(store->getBlock()->getTerminator());
+      BulkWaitOp::create(b, 0, /*read=*/true);
+      ArriveOp::create(b, operand.empty.getBarriers(), operand.release.getUse(), ArriveScope::Role);
+      operand.empty.setArrivals(1);
+      operand.release.erase();
+    }
     store.erase();
   }
 

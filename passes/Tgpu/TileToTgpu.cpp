@@ -55,6 +55,9 @@ struct TileToTgpuPass : tilewright::impl::TileToTgpuBase<TileToTgpuPass> {
       tgpu::roundInnerExtents(kernel);
       int64_t wanted = warps ? warps : tgpu::chooseWarps(kernel, target);
       int64_t usable = tgpu::getUsableWarps(kernel, wanted);
+      constexpr int64_t rowsOfWarp = 16;
+      if (target == "sm_90a")
+        tgpu::orientProducts(kernel, rowsOfWarp * usable);
       if (failed(tgpu::KernelMapper(kernel, target, usable).run()))
         return signalPassFailure();
     }

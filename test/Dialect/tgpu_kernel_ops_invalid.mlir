@@ -273,7 +273,7 @@ tgpu.kernel @k target "sm_90a" warps 4 () grid(%i = 1) {
 // -----
 
 tgpu.kernel @k target "sm_90a" warps 4 () grid(%i = 1) {
-  // expected-error @+1 {{must be a multiple of 16 bytes, but got 8}}
+  // expected-error @+1 {{must be a multiple of 128 bytes, but got 8}}
   %0 = tgpu.alloc at 8 : !tgpu.shared<16xbf16, none>
 }
 

@@ -92,13 +92,13 @@ tgpu.kernel @roles target "sm_90a" warps 12 () grid(%i = 1) {
 tgpu.kernel @shared target "sm_80" warps 4 () grid(%i = 1) {
   // CHECK: tgpu.alloc : !tgpu.shared<128x64xbf16, b128>
   // CHECK: tgpu.alloc at 1024 : !tgpu.shared<128x64xbf16, b128>
-  // CHECK: tgpu.alloc at 16 : !tgpu.shared<128xf32, none>
+  // CHECK: tgpu.alloc at 128 : !tgpu.shared<128xf32, none>
   // CHECK: %[[RING:.*]] = tgpu.alloc_ring : !tgpu.ring<3, <128x64xbf16, b128>>
   // CHECK: tgpu.alloc_ring at 183296 : !tgpu.ring<3, <128x64xbf16, b128>>
   // CHECK: tgpu.slot %[[RING]][%i] : !tgpu.ring<3, <128x64xbf16, b128>>
   %0 = tgpu.alloc : !tgpu.shared<128x64xbf16, b128>
   %1 = tgpu.alloc at 1024 : !tgpu.shared<128x64xbf16, b128>
-  %2 = tgpu.alloc at 16 : !tgpu.shared<128xf32, none>
+  %2 = tgpu.alloc at 128 : !tgpu.shared<128xf32, none>
   %ring = tgpu.alloc_ring : !tgpu.ring<3, !tgpu.shared<128x64xbf16, b128>>
   %4 = tgpu.alloc_ring at 183296 : !tgpu.ring<3, <128x64xbf16, b128>>
   %5 = tgpu.slot %ring[%i] : !tgpu.ring<3, <128x64xbf16, b128>>

@@ -73,9 +73,14 @@ tgpu.kernel @overlap target "sm_90a" warps 12 (%rounds: i32, %factor: f32) grid(
     }
 }
 
-// The first product reads what the second yields: nothing runs while it is awaited.
+// The first product reads what the second yields: nothing runs while it is awaited, so all is one
+// stage, in the order of the text.
 // CHECK-LABEL: tgpu.kernel @chain
-// CHECK-NOT: tgpu.place
+// CHECK-NOT: tgpu.turns
+// CHECK: tgpu.wgmma %{{.*}} {tgpu.place = array<i64: 0, 0>}
+// CHECK: tgpu.wgmma_wait {{.*}} {tgpu.place = array<i64: 0, 2>}
+// CHECK: tgpu.wgmma %{{.*}} {tgpu.place = array<i64: 0, 5>}
+// CHECK: tgpu.wgmma_wait {{.*}} {tgpu.place = array<i64: 0, 7>}
 // CHECK-NOT: tgpu.turns
 tgpu.kernel @chain target "sm_90a" warps 12 (%rounds: i32) grid(%b = 1) {
   %x = tgpu.alloc : !tgpu.shared<128x64xbf16, b128>

@@ -1,0 +1,242 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The order of a round without overlap with the next.
+
+#include "passes/Tgpu/OrderRound.h"
+
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "llvm/ADT/SetVector.h"
+
+using namespace mlir;
+using namespace tilewright;
+using namespace tilewright::tgpu;
+
+namespace {
+
+/// A product, and when it has ended.
+struct Product {
+  WgmmaOp op;
+  WgmmaCommitOp commit;
+  WgmmaWaitOp wait;
+  bool isCarried = false; ///< its result is only yielded
+};
+
+class RoundOrder {
+public:
+  explicit RoundOrder(scf::ForOp loop) : body(loop.getBody()) {}
+
+  SmallVector<Operation *> run() {
+    if (!collect())
+      return {};
+    for (Product &product : products)
+      if (!dependsOnProduct(product.op))
+        issue(product);
+    while (Product *next = getNextWait()) {
+      // The matrix unit works while the result is used.
+      if (!isFollowed(*next))
+        issueKept();
+      emit(next->wait);
+      for (Operation &op : body->without_terminator())
+        if (isReady(&op))
+          emit(&op);
+    }
+    for (Operation &op : body->without_terminator())
+      emit(&op);
+    return std::move(sequence);
+  }
+
+private:
+  //===--- What there is -----------------------------------------------------===//
+
+  bool collect() {
+    llvm::DenseSet<Value> written;
+    for (Operation &op : body->without_terminator()) {
+      if (op.getNumRegions() != 0)
+        return false;
+      if (auto write = dyn_cast<WriteSharedOp>(op))
+        written.insert(write.getBuffer());
+    }
+    for (Operation &op : body->without_terminator()) {
+      if (auto product = dyn_cast<WgmmaOp>(op)) {
+        auto commit = dyn_cast_or_null<WgmmaCommitOp>(op.getNextNode());
+        auto wait = product->hasOneUse() ? dyn_cast<WgmmaWaitOp>(*product->user_begin())
+                                         : WgmmaWaitOp();
+        if (!commit || !wait || wait->getBlock() != body || wait.getTiles().size() != 1)
+          return false;
+        bool isCarried = llvm::all_of(wait.getResult(0).getUsers(), [](Operation *user) {
+          return user->hasTrait<OpTrait::IsTerminator>();
+        });
+        products.push_back({product, commit, wait, isCarried});
+        if (written.contains(product.getA()) || written.contains(product.getB()))
+          accesses.push_back(&op);
+      } else if (auto read = dyn_cast<ReadOp>(op)) {
+        if (written.contains(read.getBuffer()))
+          accesses.push_back(&op);
+      } else if (isa<SyncOp, WriteSharedOp, FenceAsyncOp>(op)) {
+        accesses.push_back(&op);
+      } else if (isa<AcquireOp>(op)) {
+        accesses.push_back(&op);
+      } else if (auto arrive = dyn_cast<ArriveOp>(op)) {
+        // Of what is written here. A ring that is read here is given back when it has been read.
+        bool isWritten = llvm::any_of(body->getOps<AcquireOp>(), [&](AcquireOp acquire) {
+          return acquire.getUse() == arrive.getUse();
+        });
+        if (isWritten)
+          accesses.push_back(&op);
+      } else if (!isa<WaitOp, WgmmaWaitOp, WgmmaCommitOp, LoadOp>(op) &&
+                 !isMemoryEffectFree(&op)) {
+        return false; // its order among the others may matter
+      }
+    }
+    return products.size() > 1;
+  }
+
+  Product *getProduct(Operation *waitOrProduct) {
+    auto *it = llvm::find_if(products, [&](const Product &product) {
+      return product.op == waitOrProduct || product.wait == waitOrProduct;
+    });
+    return it == products.end() ? nullptr : it;
+  }
+
+  /// What an operation has to come after, besides what its operands are made of.
+  SmallVector<Operation *> getBefore(Operation *op) {
+    SmallVector<Operation *> before;
+    // Accesses to shared memory come in their order, and a barrier or a write to the same buffer
+    // after the products that read it.
+    if (auto *it = llvm::find(accesses, op); it != accesses.end()) {
+      auto write = dyn_cast<WriteSharedOp>(op);
+      for (Operation *earlier : ArrayRef(accesses.begin(), it)) {
+        before.push_back(earlier);
+        auto product = dyn_cast<WgmmaOp>(earlier);
+        bool ends = product && (isa<SyncOp>(op) || (write && (write.getBuffer() == product.getA() ||
+                                                              write.getBuffer() == product.getB())));
+        if (ends)
+          before.push_back(getProduct(product)->wait);
+      }
+    }
+    if (auto commit = dyn_cast<WgmmaCommitOp>(op))
+      before.push_back(op->getPrevNode());
+    // A slot is read when it has arrived, and given back when it has been read.
+    for (Value operand : op->getOperands())
+      if (auto slot = operand.getDefiningOp<SlotOp>(); slot && slot->getBlock() == body)
+        for (auto wait : body->getOps<WaitOp>())
+          if (wait.getUse() == slot.getUse())
+            before.push_back(wait);
+    if (auto arrive = dyn_cast<ArriveOp>(op); arrive && !llvm::is_contained(accesses, op))
+      for (auto slot : body->getOps<SlotOp>())
+        if (slot.getUse() == arrive.getUse())
+          for (Operation *user : slot->getUsers()) {
+            Product *product = getProduct(user);
+            before.push_back(product ? product->wait.getOperation() : user);
+          }
+    return before;
+  }
+
+  SmallVector<Operation *> getPredecessors(Operation *op) {
+    SmallVector<Operation *> all = getBefore(op);
+    for (Value operand : op->getOperands())
+      if (Operation *def = operand.getDefiningOp(); def && def->getBlock() == body)
+        all.push_back(def);
+    return all;
+  }
+
+  /// The products that must have ended before an operation, of those that are not waited for yet.
+  bool dependsOnProduct(Operation *op) {
+    llvm::SetVector<Operation *> reached;
+    reached.insert(op);
+    for (size_t i = 0; i < reached.size(); ++i)
+      for (Operation *before : getPredecessors(reached[i])) {
+        if (isEmitted.contains(before))
+          continue;
+        if (isa<WgmmaWaitOp>(before))
+          return true;
+        reached.insert(before);
+      }
+    return false;
+  }
+
+  //===--- The order -------------------------------------------------------------===//
+
+  void emit(Operation *op) {
+    if (isEmitted.contains(op))
+      return;
+    for (Operation *before : getPredecessors(op))
+      emit(before);
+    // Products end in order. A wait that comes later than it need would tell ptxas that the result
+    // is not there yet.
+    if (isa<WgmmaWaitOp>(op))
+      for (size_t i = 0; i < issued.size() && issued[i]->wait != op; ++i)
+        emit(issued[i]->wait);
+    if (!isEmitted.insert(op).second)
+      return;
+    sequence.push_back(op);
+    if (Product *product = isa<WgmmaOp>(op) ? getProduct(op) : nullptr) {
+      isEmitted.insert(product->commit);
+      sequence.push_back(product->commit);
+      issued.push_back(product);
+    }
+    if (!isa<WgmmaWaitOp>(op))
+      return;
+    // The slots that nothing reads any more.
+    for (auto arrive : body->getOps<ArriveOp>())
+      if (!isEmitted.contains(arrive) && !llvm::is_contained(accesses, arrive.getOperation()) &&
+          llvm::all_of(getBefore(arrive), [&](Operation *user) { return isEmitted.contains(user); }))
+        emit(arrive);
+  }
+
+  void issue(Product &product) { emit(product.op); }
+
+  /// The oldest product that an operation of the round waits for.
+  Product *getNextWait() {
+    for (Product *product : issued)
+      if (!product->isCarried && !isEmitted.contains(product->wait))
+        return product;
+    return nullptr;
+  }
+
+  /// Whether a product is under way that ends after this one.
+  bool isFollowed(const Product &product) { return issued.back()->op != product.op; }
+
+  void issueKept() {
+    for (Product &product : products)
+      if (!isEmitted.contains(product.op) && !dependsOnProduct(product.op))
+        return issue(product);
+  }
+
+  /// What takes time, and can be computed now. What takes no registers, and reads of shared memory,
+  /// come where they are used.
+  bool isReady(Operation *op) {
+    if (isEmitted.contains(op) ||
+        isa<WgmmaCommitOp, WgmmaWaitOp, WaitOp, SlotOp, ReadOp, AcquireOp>(op))
+      return false;
+    if (isa<WgmmaOp>(op))
+      return !getProduct(op)->isCarried && !dependsOnProduct(op);
+    bool hasTile = llvm::any_of(op->getOperandTypes(), llvm::IsaPred<RankedTensorType>) ||
+                   llvm::is_contained(accesses, op);
+    return hasTile && dependsOnWaited(op) && !dependsOnProduct(op);
+  }
+
+  /// Whether the operation uses, through others, a product that has been waited for.
+  bool dependsOnWaited(Operation *op) {
+    llvm::SetVector<Operation *> reached;
+    reached.insert(op);
+    for (size_t i = 0; i < reached.size(); ++i) {
+      if (isa<WgmmaWaitOp>(reached[i]))
+        return true;
+      for (Operation *before : getPredecessors(reached[i]))
+        reached.insert(before);
+    }
+    return false;
+  }
+
+  Block *body;
+  SmallVector<Product> products;
+  SmallVector<Operation *> accesses; ///< to shared memory that the loop writes, in order
+  SmallVector<Product *> issued;     ///< in order
+  llvm::DenseSet<Operation *> isEmitted;
+  SmallVector<Operation *> sequence;
+};
+
+} // namespace
+
+SmallVector<Operation *> tgpu::orderRound(scf::ForOp loop) { return RoundOrder(loop).run(); }

@@ -1,0 +1,279 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// What each role does of the kernel in which all warps did the same.
+
+#include "passes/Tgpu/RoleWriter.h"
+
+#include "passes/Tgpu/ScheduleNames.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+
+using namespace mlir;
+using namespace tilewright;
+using namespace tilewright::tgpu;
+
+void RoleWriter::writeBlock(Block &block) {
+  for (Operation &op : block) {
+    if (op.hasTrait<OpTrait::IsTerminator>())
+      break;
+    b.setLoc(op.getLoc());
+    if (role == Role::Load)
+      writeForLoad(op);
+    else if (role == Role::Reduce)
+      writeForReduce(op);
+    else
+      writeForCompute(op);
+  }
+}
+
+void RoleWriter::writeForLoad(Operation &op) {
+  if (auto copy = dyn_cast<CopyAsyncOp>(op))
+    return writeCopy(copy);
+  if (has(&op))
+    writeOp(op);
+}
+
+/// One thread adds a slot to memory, and gives it back when it has been read.
+void RoleWriter::writeForReduce(Operation &op) {
+  auto add = dyn_cast<AtomicAddOp>(op);
+  if (!add) {
+    if (has(&op))
+      writeOp(op);
+    return;
+  }
+  size_t number = getChannel(add);
+  if (number == channels.size())
+    return;
+  const Channel &channel = channels[number];
+  WaitOp::create(b, channel.full, uses[number]);
+  SmallVector<Value> indices;
+  for (Value index : add.getIndices())
+    indices.push_back(map.lookup(index));
+  TmaReduceAddOp::create(b, getSlot(number, 0), channel.maps[0], indices,
+                         add.getStaticIndicesAttr());
+  BulkCommitOp::create(b);
+  BulkWaitOp::create(b, 0, /*read=*/true);
+  ArriveOp::create(b, channel.empty, uses[number], ArriveScope::Role);
+  uses[number] = arith::AddIOp::create(b, uses[number], i32(1));
+}
+
+size_t RoleWriter::getChannel(AtomicAddOp add) {
+  auto *it = llvm::find_if(channels, [&](const Channel &channel) {
+    return channel.reduction && llvm::is_contained(channel.reduction->ops, add);
+  });
+  return it - channels.begin();
+}
+
+bool RoleWriter::writeReduction(AtomicAddOp add) {
+  size_t number = getChannel(add);
+  if (number == channels.size())
+    return false;
+  writeToRing(number, map.lookup(add.getValue()));
+  return true;
+}
+
+void RoleWriter::writeToRing(size_t number, Value tile) {
+  const Channel &channel = channels[number];
+  AcquireOp::create(b, channel.empty, uses[number]);
+  WriteSharedOp::create(b, tile, getSlot(number, 0), channel.reduction->isTransposed);
+  FenceAsyncOp::create(b);
+  ArriveOp::create(b, channel.full, uses[number], ArriveScope::Warp);
+  uses[number] = arith::AddIOp::create(b, uses[number], i32(1));
+}
+
+void RoleWriter::writeZeros(Operation *op) {
+  for (size_t number : getInner(op)) {
+    if (!channels[number].reduction)
+      continue;
+    AtomicAddOp add = channels[number].reduction->ops.front();
+    auto type = cast<RankedTensorType>(add.getValue().getType());
+    Value zero = arith::ConstantOp::create(b, b.getZeroAttr(type.getElementType()));
+    writeToRing(number, tile::FullOp::create(b, type, zero));
+  }
+}
+
+bool RoleWriter::has(Operation *op) {
+  return role == Role::Compute || (role == Role::Load ? slice.load : slice.reduce).ops.contains(op);
+}
+
+bool RoleWriter::keeps(Value result) {
+  return role == Role::Compute ||
+         (role == Role::Load ? slice.load : slice.reduce).values.contains(result);
+}
+
+void RoleWriter::writeCopy(CopyAsyncOp copy) {
+  for (auto [i, channel] : llvm::enumerate(channels)) {
+    if (!channel.group)
+      continue;
+    const auto *it = llvm::find(channel.group->copies, copy);
+    if (it == channel.group->copies.end())
+      continue;
+    size_t position = it - channel.group->copies.begin();
+    if (position == 0) {
+      if (channel.empty)
+        AcquireOp::create(b, channel.empty, uses[i]);
+      ExpectOp::create(b, channel.full, uses[i], channel.group->getBytes());
+    }
+    SmallVector<Value> indices;
+    for (Value index : copy.getIndices())
+      indices.push_back(map.lookup(index));
+    TmaLoadOp::create(b, channel.maps[position], indices, copy.getStaticIndicesAttr(),
+                      getSlot(i, position), channel.full, uses[i]);
+    if (position + 1 == channel.group->copies.size())
+      uses[i] = arith::AddIOp::create(b, uses[i], i32(1));
+  }
+}
+
+Value RoleWriter::getSlot(size_t channel, size_t copy) {
+  Value ring = channels[channel].rings[copy];
+  auto type = dyn_cast<RingType>(ring.getType());
+  return type ? SlotOp::create(b, type.getSlot(), ring, uses[channel]).getResult() : ring;
+}
+
+void RoleWriter::writeForCompute(Operation &op) {
+  if (isa<CopyAsyncOp, CopyCommitOp, CopyWaitOp>(op))
+    return;
+  if (isa<AllocOp>(op)) // outside of roles, and there already
+    return;
+  if (isa<SyncOp>(op)) {
+    if (barrier)
+      SyncOp::create(b, barrier);
+    return;
+  }
+  if (auto any = dyn_cast<AnyOp>(op)) {
+    map.map(any.getResult(),
+            AnyOp::create(b, b.getI1Type(), map.lookup(any.getTile()), voteBarrier));
+    return;
+  }
+  if (auto add = dyn_cast<AtomicAddOp>(op); add && writeReduction(add))
+    return;
+  for (auto [i, channel] : llvm::enumerate(channels)) {
+    if (!channel.group || channel.group->firstUse != &op)
+      continue;
+    WaitOp::create(b, channel.full, uses[i]);
+    for (auto [j, copy] : llvm::enumerate(channel.group->copies))
+      map.map(CopyAsyncOp(copy).getBuffer(), getSlot(i, j));
+  }
+  writeOp(op);
+  for (auto [i, channel] : llvm::enumerate(channels)) {
+    if (!channel.group || channel.group->lastUse != &op)
+      continue;
+    if (channel.empty)
+      ArriveOp::create(b, channel.empty, uses[i], ArriveScope::Warp);
+    uses[i] = arith::AddIOp::create(b, uses[i], i32(1));
+  }
+  if (&op == lastLoop)
+    afterLoops();
+}
+
+void RoleWriter::writeOp(Operation &op) {
+  if (auto loop = dyn_cast<scf::ForOp>(op))
+    writeFor(loop);
+  else if (auto branch = dyn_cast<scf::IfOp>(op))
+    writeIf(branch);
+  else
+    b.clone(op, map);
+}
+
+SmallVector<size_t> RoleWriter::getInner(Operation *op) {
+  SmallVector<size_t> inner;
+  for (auto [i, channel] : llvm::enumerate(channels))
+    if (channel.concerns(role) && channel.isUsedIn(op))
+      inner.push_back(i);
+  return inner;
+}
+
+void RoleWriter::writeFor(scf::ForOp loop) {
+  SmallVector<size_t> inner = getInner(loop);
+  SmallVector<unsigned> kept;
+  SmallVector<Value> inits;
+  for (OpResult result : loop.getResults())
+    if (keeps(result)) {
+      kept.push_back(result.getResultNumber());
+      inits.push_back(map.lookup(loop.getInitArgs()[result.getResultNumber()]));
+    }
+  for (size_t channel : inner)
+    inits.push_back(uses[channel]);
+  auto copy =
+      scf::ForOp::create(b, map.lookup(loop.getLowerBound()), map.lookup(loop.getUpperBound()),
+                         map.lookup(loop.getStep()), inits);
+  copy.setUnsignedCmp(loop.getUnsignedCmp());
+  if (role == Role::Compute)
+    copy->setDiscardableAttrs(loop->getDiscardableAttrDictionary());
+  map.map(loop.getInductionVar(), copy.getInductionVar());
+  for (auto [i, number] : llvm::enumerate(kept)) {
+    map.map(loop.getRegionIterArgs()[number], copy.getRegionIterArgs()[i]);
+    map.map(loop.getResult(number), copy.getResult(i));
+  }
+  {
+    OpBuilder::InsertionGuard guard(b);
+    if (inits.empty())
+      copy.getBody()->getTerminator()->erase();
+    b.setInsertionPointToEnd(copy.getBody());
+    for (auto [i, channel] : llvm::enumerate(inner))
+      uses[channel] = copy.getRegionIterArgs()[kept.size() + i];
+    writeBlock(*loop.getBody());
+    writeYield(loop.getBody()->getTerminator(), kept, inner);
+  }
+  for (auto [i, channel] : llvm::enumerate(inner))
+    uses[channel] = copy.getResult(kept.size() + i);
+}
+
+void RoleWriter::writeIf(scf::IfOp branch) {
+  // The other branch does the same for a role that moves data.
+  if (role != Role::Compute && branch->hasAttr(specialCaseName)) {
+    writeBlock(*branch.elseBlock());
+    for (auto [result, yielded] :
+         llvm::zip_equal(branch.getResults(), branch.elseYield().getOperands()))
+      if (keeps(result))
+        map.map(result, map.lookup(yielded));
+    return;
+  }
+  bool isAssumed = slice.assumed.contains(branch);
+  if (isAssumed && role == Role::Reduce)
+    return writeBlock(*branch.thenBlock());
+  SmallVector<size_t> inner = getInner(branch);
+  SmallVector<unsigned> kept;
+  SmallVector<Type> types;
+  for (OpResult result : branch.getResults())
+    if (keeps(result)) {
+      kept.push_back(result.getResultNumber());
+      types.push_back(result.getType());
+    }
+  types.append(inner.size(), b.getI32Type());
+  bool hasElse = branch.elseBlock() || !types.empty();
+  auto copy = scf::IfOp::create(b, types, map.lookup(branch.getCondition()),
+                                /*addThenBlock=*/true, /*addElseBlock=*/hasElse);
+  copy->setDiscardableAttrs(branch->getDiscardableAttrDictionary());
+  SmallVector<Value> before = uses;
+  for (auto [from, to] : {std::pair(branch.thenBlock(), copy.thenBlock()),
+                          std::pair(branch.elseBlock(), copy.elseBlock())}) {
+    if (!to)
+      continue;
+    OpBuilder::InsertionGuard guard(b);
+    if (!to->empty())
+      to->getTerminator()->erase();
+    b.setInsertionPointToEnd(to);
+    uses = before;
+    if (from)
+      writeBlock(*from);
+    if (isAssumed && role == Role::Compute && to == copy.elseBlock())
+      writeZeros(branch);
+    writeYield(from ? from->getTerminator() : nullptr, kept, inner);
+  }
+  uses = before;
+  for (auto [i, number] : llvm::enumerate(kept))
+    map.map(branch.getResult(number), copy.getResult(i));
+  for (auto [i, channel] : llvm::enumerate(inner))
+    uses[channel] = copy.getResult(kept.size() + i);
+}
+
+void RoleWriter::writeYield(Operation *yield, ArrayRef<unsigned> kept, ArrayRef<size_t> inner) {
+  SmallVector<Value> values;
+  for (unsigned number : kept)
+    values.push_back(map.lookup(yield->getOperand(number)));
+  for (size_t channel : inner)
+    values.push_back(uses[channel]);
+  scf::YieldOp::create(b, values);
+}
+

@@ -1,0 +1,294 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The kernel with roles, the rings and barriers between them, and its way through the tiles of the
+// grid.
+
+#include "passes/Tgpu/RoleWriter.h"
+
+#include "passes/Tgpu/ScheduleNames.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+
+using namespace mlir;
+using namespace tilewright;
+using namespace tilewright::tgpu;
+
+Value RoleWriter::i32(int64_t value) {
+  return arith::ConstantOp::create(b, b.getI32IntegerAttr(static_cast<int32_t>(value)));
+}
+
+bool RoleWriter::Channel::isUsedIn(Operation *op) const {
+  if (group)
+    return op->isAncestor(group->block->getParentOp());
+  return llvm::any_of(reduction->ops, [&](Operation *add) { return op->isProperAncestor(add); });
+}
+
+void RoleWriter::run() {
+  makeKernel();
+  for (const CopyGroup &group : slice.groups)
+    makeChannel(group);
+  for (const Reduction &reduction : slice.reductions)
+    makeChannel(reduction);
+  makeBarrier();
+  if (isDynamic())
+    makeTileRing();
+  if (isPersistent()) {
+    order.emplace(b, mapped, old.getGridAttr(), schedule.getGroup());
+    if (isDynamic() && schedule.getGroup() > 1)
+      order->limitGroup(b, getBytesOfStep());
+    blocks = GridExtentOp::create(b, b.getI32Type(), 0);
+  }
+  makeRoles();
+  old.erase();
+}
+
+//===----------------------------------------------------------------------===//
+// What the roles share
+//===----------------------------------------------------------------------===//
+
+void RoleWriter::makeKernel() {
+  ArrayAttr grid = old.getGridAttr(), names = old.getGridNamesAttr();
+  if (isPersistent()) {
+    grid = getPersistentGrid(grid);
+    names = b.getStrArrayAttr({getNewName("cta")});
+  }
+  b.setInsertionPoint(old);
+  mapped = KernelOp::create(b, old.getSymNameAttr(), old.getTargetAttr(),
+                            b.getI64IntegerAttr(old.getWarps() + moreWarps),
+                            old.getArgNamesAttr(), old.getArgOptionalAttr(), names, grid,
+                            old.getBindingsAttr(), IntegerAttr());
+  mapped->setDiscardableAttrs(old->getDiscardableAttrDictionary());
+  Block *entry = b.createBlock(&mapped.getBody());
+  for (BlockArgument argument : old.getArgs())
+    map.map(argument, entry->addArgument(argument.getType(), argument.getLoc()));
+  for (size_t i = 0; i < grid.size(); ++i)
+    entry->addArgument(b.getI32Type(), old.getLoc());
+  if (!isPersistent())
+    map.map(old.getGridIds(), mapped.getGridIds());
+  for (auto alloc : old.getBody().getOps<AllocOp>())
+    if (llvm::none_of(alloc->getUsers(), [](Operation *user) { return isa<CopyAsyncOp>(user); }))
+      b.clone(*alloc, map);
+}
+
+Value RoleWriter::getBytesOfStep() {
+  Type wide = b.getI64Type();
+  Value bytes = arith::ConstantOp::create(b, b.getI64IntegerAttr(0));
+  for (const CopyGroup &group : slice.groups)
+    for (CopyAsyncOp copy : group.copies) {
+      auto type = cast<tile::ViewType>(copy.getView().getType());
+      if (!group.getLoop() || type.getRank() < 2)
+        continue;
+      int64_t rank = type.getRank(), bits = getElementBits(type.getElementType());
+      Value size = arith::ConstantOp::create(b, b.getI64IntegerAttr(bits / 8));
+      for (int64_t dim : {rank - 2, rank - 1}) {
+        Value extent = tile::DimOp::create(b, b.getI32Type(), map.lookup(copy.getView()), dim);
+        size = arith::MulIOp::create(b, size, arith::ExtSIOp::create(b, wide, extent));
+      }
+      bytes = arith::AddIOp::create(b, bytes, size);
+    }
+  return bytes;
+}
+
+std::string RoleWriter::getNewName(std::string name) {
+  while (llvm::is_contained(old.getArgNames(), b.getStringAttr(name)))
+    name += "_";
+  return name;
+}
+
+Value RoleWriter::makeRing(SharedType slot, int64_t stages) {
+  if (stages == 1)
+    return AllocOp::create(b, slot, IntegerAttr());
+  return AllocRingOp::create(b, RingType::get(b.getContext(), stages, slot), IntegerAttr());
+}
+
+Value RoleWriter::makeBarriers(int64_t stages, int64_t arrivals) {
+  auto type = BarriersType::get(b.getContext(), stages);
+  return AllocBarriersOp::create(b, type, arrivals, IntegerAttr());
+}
+
+void RoleWriter::makeChannel(const CopyGroup &group) {
+  scf::ForOp loop = group.getLoop();
+  auto planned = loop ? loop->getAttrOfType<ScheduleAttr>(scheduleName) : ScheduleAttr();
+  int64_t stages = planned ? planned.getStages() : isPersistent() ? schedule.getTileStages() : 1;
+  Channel channel;
+  channel.group = &group;
+  for (CopyAsyncOp copy : group.copies) {
+    auto slot = cast<SharedType>(copy.getBuffer().getType());
+    TensorMapType type = getTensorMap(old, copy.getView(), copy.getDims(), slot);
+    channel.maps.push_back(getMap(map.lookup(copy.getView()), type));
+    channel.rings.push_back(makeRing(slot, stages));
+  }
+  channel.full = makeBarriers(stages, 1);
+  // What is copied once for one tile is never overwritten.
+  if (loop || isPersistent())
+    channel.empty = makeBarriers(stages, old.getWarps());
+  channels.push_back(std::move(channel));
+}
+
+void RoleWriter::makeChannel(const Reduction &reduction) {
+  int64_t stages = schedule.getReduceStages();
+  Channel channel;
+  channel.reduction = &reduction;
+  channel.maps.push_back(getMap(map.lookup(AtomicAddOp(reduction.ops.front()).getView()), reduction.map));
+  channel.rings.push_back(makeRing(reduction.slot, stages));
+  channel.full = makeBarriers(stages, old.getWarps());
+  channel.empty = makeBarriers(stages, 1);
+  channels.push_back(std::move(channel));
+}
+
+/// Roles in the order of their warps; those of a warpgroup have one number of registers.
+void RoleWriter::makeRoles() {
+  bool reduces = !slice.reductions.empty();
+  int64_t warps = old.getWarps();
+  SmallVector<StringRef> names{"load", "idle", "compute"};
+  SmallVector<int64_t> counts{1, moreWarps - 1, warps};
+  if (reduces) {
+    names.insert(names.begin() + 1, "reduce");
+    counts.insert(counts.begin() + 1, 1);
+    --counts[2];
+  }
+  SmallVector<int64_t> registers(names.size(), schedule.getLoadRegisters());
+  registers.back() = schedule.getComputeRegisters();
+  auto roles = RolesOp::create(b, b.getStrArrayAttr(names), b.getDenseI64ArrayAttr(counts),
+                               b.getDenseI64ArrayAttr(registers), names.size());
+  for (auto [name, region] : llvm::zip_equal(names, roles.getBodies())) {
+    b.createBlock(&region);
+    if (name == "idle")
+      continue;
+    role = name == "load" ? Role::Load : name == "reduce" ? Role::Reduce : Role::Compute;
+    writeRole();
+  }
+}
+
+Value RoleWriter::getMap(Value view, TensorMapType type) {
+  Value &tensorMap = maps[{view, type}];
+  if (!tensorMap)
+    tensorMap = TensorMapOp::create(b, type, view);
+  return tensorMap;
+}
+
+/// Syncs that kept copies and reads apart are done with; those that ordinary stores to shared
+/// memory need are now the role's own.
+void RoleWriter::makeBarrier() {
+  bool stores = false, votes = false;
+  old.walk([&](Operation *op) {
+    auto convert = dyn_cast<ConvertOp>(op);
+    stores |= isa<WriteSharedOp>(op) || (convert && convert.getScratch());
+    votes |= isa<AnyOp>(op);
+  });
+  if (stores)
+    barrier = NamedBarrierOp::create(b, b.getIndexType(), old.getWarps(), IntegerAttr());
+  if (votes)
+    voteBarrier = NamedBarrierOp::create(b, b.getIndexType(), old.getWarps(), IntegerAttr());
+}
+
+/// Through which the role that copies tells the other its next tile.
+void RoleWriter::makeTileRing() {
+  constexpr int64_t stages = 2, words = 4;
+  auto slot = SharedType::get(b.getContext(), {words}, b.getI32Type(), tgpu::Swizzle::None);
+  tileRing = makeRing(slot, stages);
+  tileFull = makeBarriers(stages, 1);
+  tileEmpty = makeBarriers(stages, old.getWarps());
+}
+
+//===----------------------------------------------------------------------===//
+// Tiles of the grid
+//===----------------------------------------------------------------------===//
+
+void RoleWriter::writeRole() {
+  uses.assign(channels.size(), Value());
+  for (Value &use : uses)
+    use = i32(0);
+  if (!isPersistent())
+    return writeBlock(old.getBody().front());
+  if (isDynamic())
+    return writeTakenTiles();
+  auto loop = scf::ForOp::create(b, mapped.getGridIds()[0], order->getTiles(), blocks, uses);
+  b.setInsertionPointToStart(loop.getBody());
+  uses.assign(loop.getRegionIterArgs().begin(), loop.getRegionIterArgs().end());
+  mapIds(loop.getInductionVar());
+  writeBlock(old.getBody().front());
+  scf::YieldOp::create(b, uses);
+}
+
+void RoleWriter::mapIds(Value tile) {
+  for (auto [id, value] : llvm::zip_equal(old.getGridIds(), order->getIds(b, tile)))
+    map.map(id, value);
+}
+
+/// Tile after tile while there are any. The role that copies takes the next when it has started
+/// all copies for this one; the other asks for it before it lets its results out, and divides its
+/// number into ids meanwhile.
+void RoleWriter::writeTakenTiles() {
+  bool isLoad = role == Role::Load;
+  size_t numIds = isLoad ? 0 : old.getGridIds().size();
+  Value cta = mapped.getGridIds()[0];
+  SmallVector<Value> inits{cta};
+  if (!isLoad)
+    llvm::append_range(inits, order->getIds(b, cta));
+  llvm::append_range(inits, uses);
+  inits.push_back(i32(0));
+  SmallVector<Type> types(inits.size(), b.getI32Type());
+  SmallVector<Location> locs(inits.size(), b.getLoc());
+  auto loop = scf::WhileOp::create(b, types, inits);
+  Block *before = b.createBlock(&loop.getBefore(), {}, types, locs);
+  Value isTile = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, before->getArgument(0),
+                                       order->getTiles());
+  scf::ConditionOp::create(b, isTile, before->getArguments());
+  Block *after = b.createBlock(&loop.getAfter(), {}, types, locs);
+  ValueRange arguments = after->getArguments();
+  Value taken = arguments.back();
+  uses = llvm::to_vector(arguments.drop_front(1 + numIds).drop_back());
+  Value next;
+  SmallVector<Value> nextIds;
+  if (isLoad) {
+    mapIds(arguments.front());
+    writeBlock(old.getBody().front());
+    b.setLoc(old.getLoc());
+    next = writeTake(taken);
+  } else {
+    for (auto [id, value] : llvm::zip_equal(old.getGridIds(), arguments.slice(1, numIds)))
+      map.map(id, value);
+    afterLoops = [&] {
+      next = writeGet(taken);
+      nextIds = order->getIds(b, next);
+    };
+    lastLoop = findLastLoop();
+    writeBlock(old.getBody().front());
+    b.setLoc(old.getLoc());
+  }
+  SmallVector<Value> yielded{next};
+  llvm::append_range(yielded, nextIds);
+  llvm::append_range(yielded, uses);
+  yielded.push_back(arith::AddIOp::create(b, taken, i32(1)));
+  scf::YieldOp::create(b, yielded);
+  b.setInsertionPointAfter(loop);
+}
+
+/// The operation of the kernel's body behind which no copy is waited for.
+Operation *RoleWriter::findLastLoop() {
+  Operation *last = nullptr;
+  for (const CopyGroup &group : slice.groups) {
+    Operation *op = old.getBody().front().findAncestorOpInBlock(*group.lastUse);
+    if (!last || last->isBeforeInBlock(op))
+      last = op;
+  }
+  return last;
+}
+
+Value RoleWriter::writeTake(Value taken) {
+  AcquireOp::create(b, tileEmpty, taken);
+  Value slot = SlotOp::create(b, cast<RingType>(tileRing.getType()).getSlot(), tileRing, taken);
+  Value next = TakeTileOp::create(b, b.getI32Type(), order->getTiles(), slot);
+  ArriveOp::create(b, tileFull, taken, ArriveScope::Role);
+  return next;
+}
+
+Value RoleWriter::writeGet(Value taken) {
+  WaitOp::create(b, tileFull, taken);
+  Value next =
+      GetTileOp::create(b, b.getI32Type(), SlotOp::create(b, cast<RingType>(tileRing.getType()).getSlot(), tileRing, taken));
+  ArriveOp::create(b, tileEmpty, taken, ArriveScope::Warp);
+  return next;
+}
+

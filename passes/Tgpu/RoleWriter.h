@@ -1,0 +1,120 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Writes a kernel with roles in place of one in which all warps do the same: see
+// tgpu-assign-roles.
+
+#ifndef TILEWRIGHT_PASSES_TGPU_ROLEWRITER_H
+#define TILEWRIGHT_PASSES_TGPU_ROLEWRITER_H
+
+#include "passes/Tgpu/RoleSlice.h"
+#include "passes/Tgpu/TileOrder.h"
+
+#include "mlir/IR/IRMapping.h"
+#include "mlir/IR/ImplicitLocOpBuilder.h"
+
+#include <functional>
+
+namespace tilewright::tgpu {
+
+class RoleWriter {
+public:
+  /// Warps besides those that compute. One copies and one adds to memory; registers are dealt to
+  /// whole warpgroups, so the others of their group are idle.
+  static constexpr int64_t moreWarps = 4;
+
+  RoleWriter(KernelOp kernel, RoleScheduleAttr schedule, RoleSlice slice)
+      : old(kernel), schedule(schedule), slice(std::move(slice)),
+        b(kernel.getLoc(), kernel.getContext()) {}
+
+  void run();
+
+private:
+  enum class Role { Load, Reduce, Compute };
+
+  /// A ring between two roles, and its barriers in the new kernel.
+  struct Channel {
+    const CopyGroup *group = nullptr;     ///< from load to compute, or
+    const Reduction *reduction = nullptr; ///< from compute to reduce
+    mlir::Value full, empty; ///< the latter is null where slots are used but once
+    llvm::SmallVector<mlir::Value> maps, rings; ///< of each copy; a buffer where there is one stage
+
+    bool concerns(Role role) const {
+      return role == Role::Compute || role == (group ? Role::Load : Role::Reduce);
+    }
+    bool isUsedIn(mlir::Operation *op) const;
+  };
+
+  bool isPersistent() { return schedule.getGroup() > 0; }
+  bool isDynamic() { return schedule.getDynamic() != 0; }
+  mlir::Value i32(int64_t value);
+
+  //===--- RoleWriter.cpp: the kernel and what its roles share ------------------===//
+
+  void makeKernel();
+  void makeRoles();
+  /// What the loops of a step of the second id read: all rows of the views that they copy.
+  mlir::Value getBytesOfStep();
+  std::string getNewName(std::string name);
+  void makeChannel(const CopyGroup &group);
+  void makeChannel(const Reduction &reduction);
+  mlir::Value makeRing(SharedType slot, int64_t stages);
+  mlir::Value makeBarriers(int64_t stages, int64_t arrivals);
+  mlir::Value getMap(mlir::Value view, TensorMapType type);
+  void makeBarrier();
+  void makeTileRing();
+
+  //===--- RoleWriter.cpp: tiles of the grid ------------------------------------===//
+
+  void writeRole();
+  void mapIds(mlir::Value tile);
+  void writeTakenTiles();
+  mlir::Operation *findLastLoop();
+  mlir::Value writeTake(mlir::Value taken);
+  mlir::Value writeGet(mlir::Value taken);
+
+  //===--- RoleBodies.cpp: what a role does of the old kernel --------------------===//
+
+  void writeBlock(mlir::Block &block);
+  void writeForLoad(mlir::Operation &op);
+  void writeForReduce(mlir::Operation &op);
+  void writeForCompute(mlir::Operation &op);
+  void writeCopy(CopyAsyncOp copy);
+  /// Through the ring to the role that adds it to memory; whether it goes there.
+  bool writeReduction(AtomicAddOp add);
+  void writeToRing(size_t channel, mlir::Value tile);
+  /// Zeros for the channels that would have been used inside.
+  void writeZeros(mlir::Operation *op);
+  mlir::Value getSlot(size_t channel, size_t copy);
+  void writeOp(mlir::Operation &op);
+  void writeFor(mlir::scf::ForOp loop);
+  void writeIf(mlir::scf::IfOp branch);
+  void writeYield(mlir::Operation *yield, llvm::ArrayRef<unsigned> kept,
+                  llvm::ArrayRef<size_t> inner);
+  /// Numbers of the role's channels that are used inside.
+  llvm::SmallVector<size_t> getInner(mlir::Operation *op);
+  bool has(mlir::Operation *op);   ///< whether the role needs the operation
+  bool keeps(mlir::Value result);  ///< whether it needs this result of a loop or branch
+  size_t getChannel(AtomicAddOp add);
+
+  KernelOp old, mapped;
+  RoleScheduleAttr schedule;
+  RoleSlice slice;
+  mlir::ImplicitLocOpBuilder b;
+  mlir::IRMapping map;
+  llvm::SmallVector<Channel> channels;
+  llvm::DenseMap<std::pair<mlir::Value, mlir::Type>, mlir::Value> maps;
+  mlir::Value barrier;     ///< of the role that computes, where it writes to shared memory
+  mlir::Value voteBarrier; ///< for votes of that role
+  mlir::Value tileRing, tileFull, tileEmpty; ///< numbers of tiles, where they are taken
+  /// What is written behind the last loop, of the role that computes.
+  mlir::Operation *lastLoop = nullptr;
+  std::function<void()> afterLoops;
+  std::optional<TileOrder> order;
+  mlir::Value blocks; ///< of the grid
+  Role role = Role::Compute;
+  llvm::SmallVector<mlir::Value> uses; ///< of each channel: how often, until here
+};
+
+} // namespace tilewright::tgpu
+
+#endif // TILEWRIGHT_PASSES_TGPU_ROLEWRITER_H

@@ -1,0 +1,120 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// A round that writes to shared memory for other threads keeps to itself: its products are issued
+// early and waited for late.
+//
+// RUN: tilewright-opt %s --tgpu-plan-stages --tgpu-expand-stages | FileCheck %s
+
+!tile = !tgpu.shared<128x64xbf16, b128>
+!square = !tgpu.shared<128x128xbf16, b128>
+!ring = !tgpu.ring<2, !tile>
+!bars = !tgpu.barriers<2>
+!s = tensor<128x128xf32, #tgpu.wgmma<2>>
+!s16 = tensor<128x128xbf16, #tgpu.wgmma<2>>
+!a = tensor<128x128xbf16, #tgpu.operand<a, #tgpu.wgmma<2>>>
+!d = tensor<128x64xf32, #tgpu.wgmma<2>>
+
+// Both products that need no other are issued; while P is made of S, dP runs; the product of P
+// alone, whose result the loop carries, fills the time in which dS is made of dP, that of dS, Q the
+// time in which dQ leaves. The two barriers that stood around S are one before the write.
+// CHECK-LABEL: tgpu.kernel @backward
+// CHECK:           scf.for
+// CHECK-NEXT:        tgpu.wait %{{.*}}[%[[UQ:.*]]]
+// CHECK-NEXT:        %[[Q:.*]] = tgpu.slot %{{.*}}[%[[UQ]]]
+// CHECK-NEXT:        %[[S:.*]] = tgpu.wgmma %{{.*}}, %[[Q]] transpose_b
+// CHECK-NEXT:        tgpu.wgmma_commit
+// CHECK-NEXT:        tgpu.wait %{{.*}}[%[[UO:.*]]]
+// CHECK-NEXT:        %[[DO:.*]] = tgpu.slot %{{.*}}[%[[UO]]]
+// CHECK-NEXT:        %[[DP:.*]] = tgpu.wgmma %{{.*}}, %[[DO]] transpose_b
+// CHECK-NEXT:        tgpu.wgmma_commit
+// CHECK-NEXT:        tgpu.wgmma_wait pending 1, %[[S]]
+// CHECK:             %[[P:.*]] = tgpu.convert
+// CHECK-NEXT:        %[[DV:.*]] = tgpu.wgmma %[[P]], %[[DO]]
+// CHECK-NEXT:        tgpu.wgmma_commit
+// CHECK-NEXT:        tgpu.wgmma_wait pending 1, %[[DP]]
+// CHECK-NOT:         tgpu.sync
+// CHECK:             tgpu.sync on
+// CHECK-NEXT:        tgpu.write %{{.*}}, %[[DS:.*]] :
+// CHECK-NOT:         tgpu.sync
+// CHECK:             tgpu.sync on
+// CHECK-NEXT:        %[[DQ:.*]] = tgpu.wgmma %[[DS]],
+// CHECK-NEXT:        tgpu.wgmma_commit
+// CHECK-NEXT:        %[[DK:.*]] = tgpu.wgmma %{{.*}}, %[[Q]],
+// CHECK-NEXT:        tgpu.wgmma_commit
+// CHECK-NEXT:        tgpu.wgmma_wait pending 2, %[[DV]]
+// CHECK-NEXT:        tgpu.arrive %{{.*}}[%[[UO]]]
+// CHECK-NEXT:        tgpu.wgmma_wait pending 1, %[[DQ]]
+// CHECK-NEXT:        tgpu.acquire
+// CHECK-NEXT:        tgpu.write
+// CHECK-NEXT:        tgpu.fence_async
+// CHECK-NEXT:        tgpu.arrive
+// CHECK:             tgpu.wgmma_wait pending 0, %[[DK]]
+// CHECK-NEXT:        tgpu.arrive %{{.*}}[%[[UQ]]]
+// CHECK-NOT:         tgpu.place
+tgpu.kernel @backward target "sm_90a" warps 12 (%rounds: i32) grid(%b = 1) {
+  %k = tgpu.alloc : !tile
+  %v = tgpu.alloc : !tile
+  %ds_buffer = tgpu.alloc : !square
+  %dq_buffer = tgpu.alloc : !tgpu.shared<128x64xf32, b128>
+  %q_ring = tgpu.alloc_ring : !ring
+  %do_ring = tgpu.alloc_ring : !ring
+  %q_full = tgpu.alloc_barriers arrivals 1 : !bars
+  %q_empty = tgpu.alloc_barriers arrivals 8 : !bars
+  %do_full = tgpu.alloc_barriers arrivals 1 : !bars
+  %do_empty = tgpu.alloc_barriers arrivals 8 : !bars
+  %dq_full = tgpu.alloc_barriers arrivals 8 : !tgpu.barriers<1>
+  %dq_empty = tgpu.alloc_barriers arrivals 1 : !tgpu.barriers<1>
+  %meet = tgpu.named_barrier warps 8 : index
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  tgpu.roles
+    role "load" warps 4 registers 24 {
+    }
+    role "compute" warps 8 registers 240 {
+      %zero = arith.constant 0.0 : f32
+      %zeros = tile.full %zero : !d
+      %r:5 = scf.for %i = %c0 to %rounds step %c1
+          iter_args(%dk = %zeros, %dv = %zeros, %use_q = %c0, %use_o = %c0, %use_d = %c0)
+          -> (!d, !d, i32, i32, i32) : i32 {
+        tgpu.sync on %meet
+        tgpu.wait %q_full[%use_q] : !bars
+        %q = tgpu.slot %q_ring[%use_q] : !ring
+        %s_pending = tgpu.wgmma %k, %q transpose_b : !tile, !tile -> !s
+        tgpu.wgmma_commit
+        %s = tgpu.wgmma_wait pending 0, %s_pending : !s
+        tgpu.sync on %meet
+        %p = math.exp2 %s : !s
+        %p16 = tile.cast %p : !s -> !s16
+        tgpu.wait %do_full[%use_o] : !bars
+        %do = tgpu.slot %do_ring[%use_o] : !ring
+        %dp_pending = tgpu.wgmma %v, %do transpose_b : !tile, !tile -> !s
+        tgpu.wgmma_commit
+        %dp = tgpu.wgmma_wait pending 0, %dp_pending : !s
+        %ds = arith.mulf %p, %dp : !s
+        %ds16 = tile.cast %ds : !s -> !s16
+        tgpu.write %ds16, %ds_buffer : !s16, !square
+        %pa = tgpu.convert %p16 : !s16 -> !a
+        %dv_pending = tgpu.wgmma %pa, %do, %dv : !a, !tile, !d -> !d
+        tgpu.wgmma_commit
+        %dv_new = tgpu.wgmma_wait pending 0, %dv_pending : !d
+        tgpu.arrive %do_empty[%use_o] per warp : !bars
+        %next_o = arith.addi %use_o, %c1 : i32
+        %dsa = tgpu.convert %ds16 : !s16 -> !a
+        %dk_pending = tgpu.wgmma %dsa, %q, %dk : !a, !tile, !d -> !d
+        tgpu.wgmma_commit
+        %dk_new = tgpu.wgmma_wait pending 0, %dk_pending : !d
+        tgpu.arrive %q_empty[%use_q] per warp : !bars
+        %next_q = arith.addi %use_q, %c1 : i32
+        tgpu.sync on %meet
+        %dq_pending = tgpu.wgmma %ds_buffer, %k transpose_a : !square, !tile -> !d
+        tgpu.wgmma_commit
+        %dq = tgpu.wgmma_wait pending 0, %dq_pending : !d
+        tgpu.acquire %dq_empty[%use_d] : !tgpu.barriers<1>
+        tgpu.write %dq, %dq_buffer : !d, !tgpu.shared<128x64xf32, b128>
+        tgpu.fence_async
+        tgpu.arrive %dq_full[%use_d] per warp : !tgpu.barriers<1>
+        %next_d = arith.addi %use_d, %c1 : i32
+        scf.yield %dk_new, %dv_new, %next_q, %next_o, %next_d : !d, !d, i32, i32, i32
+      } {tgpu.schedule = #tgpu.schedule<skeleton = producer_consumer, stages = 2, in_flight = 1>}
+    }
+}
