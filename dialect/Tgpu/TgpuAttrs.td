@@ -143,6 +143,8 @@ def Tgpu_RoleScheduleAttr : Tgpu_Attr<"RoleSchedule", "role_schedule"> {
     - `tile_stages`: buffers of what is copied once for each tile of the grid; 2 bring the next tile's while this one's are read.
     - `dynamic`: 1 has each block take its next tile from a counter of the launch; 0, every so many tiles as there are blocks.
     - `reduce_stages`: buffers through which accumulators go to a role that adds them to memory; 0 adds from registers.
+    - `scratch_stages`: buffers, used in turn, of what each round writes to shared memory for the products of that round; with 2 a
+      round needs one barrier instead of two.
 
     Example: `#tgpu.role_schedule<load_registers = 40, compute_registers = 232, group = 16, store_buffers = 2>`
   }];
@@ -151,7 +153,8 @@ def Tgpu_RoleScheduleAttr : Tgpu_Attr<"RoleSchedule", "role_schedule"> {
                         DefaultValuedParameter<"int64_t", "0">:$store_buffers,
                         DefaultValuedParameter<"int64_t", "0">:$dynamic,
                         DefaultValuedParameter<"int64_t", "1">:$tile_stages,
-                        DefaultValuedParameter<"int64_t", "0">:$reduce_stages);
+                        DefaultValuedParameter<"int64_t", "0">:$reduce_stages,
+                        DefaultValuedParameter<"int64_t", "1">:$scratch_stages);
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
 }

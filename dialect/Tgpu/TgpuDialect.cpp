@@ -94,7 +94,7 @@ LogicalResult ScheduleAttr::verify(EmitError emitError, Skeleton skeleton, int64
 LogicalResult RoleScheduleAttr::verify(EmitError emitError, int64_t loadRegisters,
                                        int64_t computeRegisters, int64_t group,
                                        int64_t storeBuffers, int64_t dynamic, int64_t tileStages,
-                                       int64_t reduceStages) {
+                                       int64_t reduceStages, int64_t scratchStages) {
   constexpr int64_t fewest = 24, most = 240, mostBuffers = 8;
   for (int64_t registers : {loadRegisters, computeRegisters})
     if (registers < fewest || registers > most || registers % 8 != 0)
@@ -122,6 +122,10 @@ LogicalResult RoleScheduleAttr::verify(EmitError emitError, int64_t loadRegister
     return emitError() << "tiles are taken by a counter (dynamic = 1) where no role adds to memory "
                           "(reduce_stages = 0), but got reduce_stages = "
                        << reduceStages;
+  constexpr int64_t mostScratchStages = 2;
+  if (scratchStages < 1 || scratchStages > mostScratchStages)
+    return emitError() << "what rounds write to shared memory has 1 or 2 buffers, but got "
+                       << scratchStages;
   return success();
 }
 

@@ -11,11 +11,12 @@
 //     ...
 //     epilogue     stage 1 of the last round
 //
-// A loop whose operations are all of stage 0 only takes their order.
+// A loop whose operations are all of one stage only takes their order.
 //
 // So stage 1 of a part's last round is run by the next part. It must be the same operations there,
-// on values that correspond; what goes from stage 0 to stage 1 is carried through the seams, in the
-// order in which stage 1 reads it.
+// on values that correspond; what goes from stage 0 to stage 1 is carried through the seams. Where
+// stage 0 is what the parts have in common, a part runs stage 1 of its rounds, and stage 0 of the
+// round after each: the seams lie a round later.
 //
 // Legal is an order in which every operation follows what it reads:
 //   1. of the same stage and round: by its place.
@@ -35,6 +36,8 @@
 #include "mlir/IR/ImplicitLocOpBuilder.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SetVector.h"
+
+#include <map>
 
 namespace tilewright {
 #define GEN_PASS_DEF_TGPUEXPANDSTAGES
@@ -74,9 +77,44 @@ public:
       parts.push_back(std::move(*part));
     }
     for (const Part &part : llvm::drop_begin(parts))
-      if (failed(correspond(parts.front(), part)))
+      if (failed(correspond(parts.front(), part, /*stage=*/0, /*explain=*/false)) &&
+          failed(correspond(parts.front(), part, /*stage=*/1, /*explain=*/true)))
         return failure();
     return parts;
+  }
+
+  /// Whether the parts have stage 1 in common; otherwise, stage 0.
+  static bool shareSecond(ArrayRef<Part> parts) {
+    return llvm::all_of(parts.drop_front(), [&](const Part &part) {
+      return succeeded(correspond(parts.front(), part, /*stage=*/1, /*explain=*/false));
+    });
+  }
+
+  /// Makes all parts list the same values that cross, where they have stage 0 in common: each part
+  /// those that some part reads.
+  static void uniteCrossing(MutableArrayRef<Part> parts) {
+    using Key = std::tuple<int, size_t, size_t>; // where a value of stage 0 stands
+    std::map<Key, SmallVector<Value>> all;
+    for (Part &part : parts) {
+      auto note = [&](Key key, Value value) { all[key].push_back(value); };
+      note({0, 0, 0}, part.loop.getInductionVar());
+      for (auto [i, argument] : llvm::enumerate(part.loop.getRegionIterArgs()))
+        if (part.stagesOfYielded[i] == 0)
+          note({1, i, 0}, argument);
+      for (auto [i, op] : llvm::enumerate(getOps(part, 0)))
+        for (OpResult result : op->getResults())
+          note({2, i, result.getResultNumber()}, result);
+    }
+    SmallVector<llvm::SetVector<Value>> crossing(parts.size());
+    for (auto &[key, values] : all) {
+      bool isRead = llvm::any_of(llvm::zip(parts, values), [](auto pair) {
+        return std::get<0>(pair).crossing.contains(std::get<1>(pair));
+      });
+      for (size_t i = 0; isRead && i < parts.size(); ++i)
+        crossing[i].insert(values[i]);
+    }
+    for (auto [part, values] : llvm::zip_equal(parts, crossing))
+      part.crossing = std::move(values);
   }
 
 private:
@@ -139,30 +177,37 @@ private:
     return success();
   }
 
-  /// Whether stage 1 of two parts is the same, of values that correspond.
-  static LogicalResult correspond(const Part &first, const Part &other) {
-    auto refuse = [&](Operation *op, const Twine &why) {
+  static SmallVector<Operation *> getOps(const Part &part, int64_t stage) {
+    return llvm::filter_to_vector(part.ops, [&](Operation *op) { return getStage(op) == stage; });
+  }
+
+  /// Whether a stage of two parts is the same, of values that correspond.
+  static LogicalResult correspond(const Part &first, const Part &other, int64_t stage,
+                                  bool explain) {
+    auto refuse = [&](Operation *op, const Twine &why) -> LogicalResult {
+      if (!explain)
+        return failure();
       return op->emitOpError() << "of stage 1 is not what this stage is in the first part of the "
                                   "loop: " << why;
     };
-    auto getSecond = [](const Part &part) {
-      return llvm::filter_to_vector(part.ops, [](Operation *op) { return getStage(op) == 1; });
-    };
-    SmallVector<Operation *> ops = getSecond(first), others = getSecond(other);
+    SmallVector<Operation *> ops = getOps(first, stage), others = getOps(other, stage);
     if (ops.size() != others.size())
       return refuse(other.loop, "it has " + Twine(others.size()) + " operations instead of " +
                                     Twine(ops.size()));
     if (first.stagesOfYielded != other.stagesOfYielded)
       return refuse(other.loop, "it yields other values");
-    if (first.crossing.size() != other.crossing.size())
-      return refuse(other.loop, "it reads " + Twine(other.crossing.size()) +
-                                    " values of stage 0 instead of " +
-                                    Twine(first.crossing.size()));
     llvm::DenseMap<Value, Value> match;
-    for (auto [x, y] : llvm::zip_equal(first.crossing, other.crossing)) {
-      if (x.getType() != y.getType())
-        return refuse(other.loop, "it reads values of other types");
-      match[x] = y;
+    match[first.loop.getInductionVar()] = other.loop.getInductionVar();
+    if (stage == 1) {
+      if (first.crossing.size() != other.crossing.size())
+        return refuse(other.loop, "it reads " + Twine(other.crossing.size()) +
+                                      " values of stage 0 instead of " +
+                                      Twine(first.crossing.size()));
+      for (auto [x, y] : llvm::zip_equal(first.crossing, other.crossing)) {
+        if (x.getType() != y.getType())
+          return refuse(other.loop, "it reads values of other types");
+        match[x] = y;
+      }
     }
     for (auto [x, y] : llvm::zip_equal(first.loop.getRegionIterArgs(),
                                        other.loop.getRegionIterArgs()))
@@ -208,15 +253,24 @@ private:
   llvm::DenseMap<Value, int64_t> committed;
 };
 
+/// What stood between two barriers may have moved: one is enough.
+void dropRepeated(Operation *op) {
+  auto sync = dyn_cast<SyncOp>(op);
+  auto before = dyn_cast_or_null<SyncOp>(op->getPrevNode());
+  if (sync && before && sync.getBarrier() == before.getBarrier())
+    sync.erase();
+}
+
 class Expander {
 public:
-  explicit Expander(ArrayRef<Part> parts)
-      : parts(parts), b(parts.front().loop.getLoc(), parts.front().loop.getContext()) {}
+  /// `leads`: the parts have stage 0 in common.
+  Expander(ArrayRef<Part> parts, bool leads)
+      : parts(parts), leads(leads), upper(parts.back().loop.getUpperBound()), b(parts.front().loop.getLoc(), parts.front().loop.getContext()) {}
 
   void run() {
     scf::ForOp front = parts.front().loop, back = parts.back().loop;
     b.setInsertionPoint(back);
-    Value lower = front.getLowerBound(), upper = back.getUpperBound();
+    Value lower = front.getLowerBound();
     Value hasRounds = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, lower, upper);
     auto branch = scf::IfOp::create(b, back.getResultTypes(), hasRounds, /*addThenBlock=*/true,
                                     /*addElseBlock=*/true);
@@ -291,13 +345,19 @@ private:
     Operation *copy = b.clone(*op, map);
     copy->removeAttr(placeName);
     groups.note(op, copy);
+    dropRepeated(copy);
   }
 
   /// Returns where the next part begins.
   Value writePart(const Part &part, Value begin) {
     scf::ForOp loop = part.loop;
     // The part may have ended with the round that the prologue took, or before.
-    Value end = arith::MaxSIOp::create(b, loop.getUpperBound(), begin);
+    Value end = loop.getUpperBound();
+    if (leads) {
+      Value one = arith::ConstantOp::create(b, b.getIntegerAttr(begin.getType(), 1));
+      end = arith::MinSIOp::create(b, arith::AddIOp::create(b, end, one), upper);
+    }
+    end = arith::MaxSIOp::create(b, end, begin);
     size_t count = carried.size();
     SmallVector<Value> inits(carried);
     llvm::append_range(inits, crossed);
@@ -339,6 +399,8 @@ private:
   }
 
   ArrayRef<Part> parts;
+  bool leads;
+  Value upper; ///< of the last part
   ImplicitLocOpBuilder b;
   /// Of each iteration argument, and of each value that crosses: its value at this place.
   SmallVector<Value> carried, crossed;
@@ -350,11 +412,7 @@ void reorder(const Part &part) {
     op->moveBefore(part.loop.getBody()->getTerminator());
     op->removeAttr(placeName);
     groups.note(op, op);
-    // What stood between two barriers may have moved: one is enough.
-    auto sync = dyn_cast<SyncOp>(op);
-    auto before = dyn_cast_or_null<SyncOp>(op->getPrevNode());
-    if (sync && before && sync.getBarrier() == before.getBarrier())
-      sync.erase();
+    dropRepeated(op);
   }
 }
 
@@ -368,13 +426,17 @@ struct TgpuExpandStagesPass : tilewright::impl::TgpuExpandStagesBase<TgpuExpandS
         if (failed(parts))
           return signalPassFailure();
         bool isOneStage = llvm::all_of(*parts, [](const Part &part) {
-          return llvm::all_of(part.ops, [](Operation *op) { return getStage(op) == 0; });
+          return llvm::all_equal(llvm::map_range(part.ops, getStage));
         });
         if (isOneStage)
           for (const Part &part : *parts)
             reorder(part);
-        else
-          Expander(*parts).run();
+        else if (ChainReader::shareSecond(*parts))
+          Expander(*parts, /*leads=*/false).run();
+        else {
+          ChainReader::uniteCrossing(*parts);
+          Expander(*parts, /*leads=*/true).run();
+        }
       }
   }
 };

@@ -23,18 +23,28 @@ struct Product {
 
 class RoundOrder {
 public:
-  explicit RoundOrder(scf::ForOp loop) : body(loop.getBody()) {}
+  explicit RoundOrder(scf::ForOp loop) : loop(loop), body(loop.getBody()) {}
 
-  SmallVector<Operation *> run() {
+  SmallVector<OrderedOp> run(bool ahead) {
     if (!collect())
       return {};
+    SmallVector<Product *> first;
     for (Product &product : products)
       if (!dependsOnProduct(product.op))
-        issue(product);
+        first.push_back(&product);
+    if (ahead)
+      findAhead();
+    for (Product *product : first)
+      if (!isEmitted.contains(product->op))
+        emit(product->op);
     while (Product *next = getNextWait()) {
       // The matrix unit works while the result is used.
-      if (!isFollowed(*next))
-        issueKept();
+      if (!isFollowed(*next) && !issueKept() && !aheadOps.empty()) {
+        // What products read from registers is free when they have ended.
+        if (issued.size() > 1)
+          emit(issued[issued.size() - 2]->wait);
+        issueAhead();
+      }
       emit(next->wait);
       for (Operation &op : body->without_terminator())
         if (isReady(&op))
@@ -42,6 +52,9 @@ public:
     }
     for (Operation &op : body->without_terminator())
       emit(&op);
+    issueAhead();
+    if (aheadWait)
+      sequence.push_back({aheadWait, 0});
     return std::move(sequence);
   }
 
@@ -140,19 +153,80 @@ private:
     return all;
   }
 
-  /// The products that must have ended before an operation, of those that are not waited for yet.
-  bool dependsOnProduct(Operation *op) {
+  /// Whether an operation that is not emitted yet, and of which this holds, must come before.
+  bool dependsOn(Operation *op, llvm::function_ref<bool(Operation *)> holds) {
     llvm::SetVector<Operation *> reached;
     reached.insert(op);
     for (size_t i = 0; i < reached.size(); ++i)
       for (Operation *before : getPredecessors(reached[i])) {
         if (isEmitted.contains(before))
           continue;
-        if (isa<WgmmaWaitOp>(before))
+        if (holds(before))
           return true;
         reached.insert(before);
       }
     return false;
+  }
+
+  bool dependsOnProduct(Operation *op) {
+    return dependsOn(op, llvm::IsaPred<WgmmaWaitOp>);
+  }
+
+  //===--- A product of the next round ---------------------------------------------===//
+
+  /// Of the first product, what the stage ahead of this round does: all that it needs, if that is
+  /// scalars and slots alone, and the counters that it advances.
+  void findAhead() {
+    Product &product = products.front();
+    if (product.isCarried || product.op.getAcc())
+      return;
+    llvm::SetVector<Operation *> ops;
+    auto add = [&](Operation *op) {
+      if (op && op->getBlock() == body)
+        ops.insert(op);
+    };
+    add(product.op);
+    for (size_t i = 0; i < ops.size(); ++i) {
+      bool isScalar = isMemoryEffectFree(ops[i]) &&
+                      llvm::none_of(ops[i]->getResultTypes(), llvm::IsaPred<RankedTensorType>);
+      if (ops[i] != product.op && !isa<WaitOp>(ops[i]) && !isScalar)
+        return;
+      for (Operation *before : getPredecessors(ops[i]))
+        add(before);
+      // What the loop carries to the next round's stage comes from this round's.
+      for (Value operand : ops[i]->getOperands())
+        if (auto argument = dyn_cast<BlockArgument>(operand);
+            argument && argument.getOwner() == body && argument != loop.getInductionVar())
+          add(loop.getTiedLoopYieldedValue(argument)->get().getDefiningOp());
+    }
+    SmallVector<Operation *> inOrder(ops.begin(), ops.end());
+    llvm::sort(inOrder, [](Operation *x, Operation *y) { return x->isBeforeInBlock(y); });
+    for (Operation *op : inOrder) {
+      aheadOps.push_back(op);
+      if (op == product.op)
+        aheadOps.push_back(product.commit);
+      // Made where it is used.
+      if (auto slot = dyn_cast<SlotOp>(op)) {
+        OpBuilder b(slot->getNextNode());
+        Operation *copy = b.clone(*slot);
+        slot.getResult().replaceUsesWithIf(copy->getResult(0), [&](OpOperand &use) {
+          return !ops.contains(use.getOwner());
+        });
+        if (copy->use_empty())
+          copy->erase();
+      }
+    }
+    isEmitted.insert(aheadOps.begin(), aheadOps.end());
+    aheadWait = product.wait;
+    isEmitted.insert(aheadWait);
+  }
+
+  void issueAhead() {
+    for (Operation *op : aheadOps)
+      sequence.push_back({op, 0});
+    if (!aheadOps.empty())
+      issued.push_back(&products.front());
+    aheadOps.clear();
   }
 
   //===--- The order -------------------------------------------------------------===//
@@ -162,6 +236,9 @@ private:
       return;
     for (Operation *before : getPredecessors(op))
       emit(before);
+    // Warps may wait at a barrier; where another product is left for later, a kept one runs meanwhile.
+    if (isa<SyncOp>(op) && !aheadOps.empty())
+      issueKept(op);
     // Products end in order. A wait that comes later than it need would tell ptxas that the result
     // is not there yet.
     if (isa<WgmmaWaitOp>(op))
@@ -169,10 +246,10 @@ private:
         emit(issued[i]->wait);
     if (!isEmitted.insert(op).second)
       return;
-    sequence.push_back(op);
+    sequence.push_back({op, 1});
     if (Product *product = isa<WgmmaOp>(op) ? getProduct(op) : nullptr) {
       isEmitted.insert(product->commit);
-      sequence.push_back(product->commit);
+      sequence.push_back({product->commit, 1});
       issued.push_back(product);
     }
     if (!isa<WgmmaWaitOp>(op))
@@ -184,8 +261,6 @@ private:
         emit(arrive);
   }
 
-  void issue(Product &product) { emit(product.op); }
-
   /// The oldest product that an operation of the round waits for.
   Product *getNextWait() {
     for (Product *product : issued)
@@ -195,12 +270,18 @@ private:
   }
 
   /// Whether a product is under way that ends after this one.
-  bool isFollowed(const Product &product) { return issued.back()->op != product.op; }
+  bool isFollowed(const Product &product) { return issued.back() != &product; }
 
-  void issueKept() {
+  /// Issues a product, if there is one that can be and does not come after `barrier`.
+  bool issueKept(Operation *barrier = nullptr) {
     for (Product &product : products)
-      if (!isEmitted.contains(product.op) && !dependsOnProduct(product.op))
-        return issue(product);
+      if (!isEmitted.contains(product.op) && !dependsOn(product.op, [&](Operation *before) {
+            return before == barrier || isa<WgmmaWaitOp>(before);
+          })) {
+        emit(product.op);
+        return true;
+      }
+    return false;
   }
 
   /// What takes time, and can be computed now. What takes no registers, and reads of shared memory,
@@ -229,14 +310,19 @@ private:
     return false;
   }
 
+  scf::ForOp loop;
   Block *body;
   SmallVector<Product> products;
   SmallVector<Operation *> accesses; ///< to shared memory that the loop writes, in order
   SmallVector<Product *> issued;     ///< in order
   llvm::DenseSet<Operation *> isEmitted;
-  SmallVector<Operation *> sequence;
+  SmallVector<Operation *> aheadOps; ///< of the next round, until they are issued
+  Operation *aheadWait = nullptr;
+  SmallVector<OrderedOp> sequence;
 };
 
 } // namespace
 
-SmallVector<Operation *> tgpu::orderRound(scf::ForOp loop) { return RoundOrder(loop).run(); }
+SmallVector<OrderedOp> tgpu::orderRound(scf::ForOp loop, bool ahead) {
+  return RoundOrder(loop).run(ahead);
+}

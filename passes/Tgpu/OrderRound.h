@@ -12,6 +12,12 @@
 
 namespace tilewright::tgpu {
 
+/// An operation of a round, and its stage: 0 for what belongs to the next round.
+struct OrderedOp {
+  mlir::Operation *op;
+  int64_t stage;
+};
+
 /// The operations of a loop of several wgmmas in the order of skeleton *side by side*; empty where
 /// the loop has none. Products are issued as early as their operands allow, and waited for as late
 /// as possible; one whose result is only carried to the next round is kept back until the matrix
@@ -20,8 +26,14 @@ namespace tilewright::tgpu {
 ///   issue S, dP | wait S | P | issue dV, wait dP | dS, to shared memory | issue dQ, dK, wait dQ |
 ///   dQ to its ring | wait dV, dK
 ///
+/// With `ahead` the first product is issued in the round before, if it needs but what roles copy:
+///
+///   issue dP | P | issue dV, wait dP | dS, to shared memory, issue dK | issue dQ, next S, wait dQ |
+///   dQ to its ring | wait next S
+///
 /// Accesses to shared memory that the loop writes keep their order, with the barriers between them.
-llvm::SmallVector<mlir::Operation *> orderRound(mlir::scf::ForOp loop);
+/// May clone slots, which every stage has its own of.
+llvm::SmallVector<OrderedOp> orderRound(mlir::scf::ForOp loop, bool ahead);
 
 } // namespace tilewright::tgpu
 

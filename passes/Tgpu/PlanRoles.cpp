@@ -81,9 +81,10 @@ int64_t chooseGroup(KernelOp kernel, const RoleSlice &slice) {
 }
 
 /// What one slot of the rings takes, what is copied once for each tile, a slot of each accumulator
-/// that is added to memory, and all that does not depend on the number of stages.
+/// that is added to memory, what each round writes for its own products, and all that does not
+/// depend on the number of stages.
 struct Memory {
-  int64_t perStage = 0, perTile = 0, perReduction = 0, fixed = reserve;
+  int64_t perStage = 0, perTile = 0, perReduction = 0, perScratch = 0, fixed = reserve;
 };
 
 Memory getMemory(KernelOp kernel, const RoleSlice &slice) {
@@ -96,6 +97,9 @@ Memory getMemory(KernelOp kernel, const RoleSlice &slice) {
   for (auto alloc : kernel.getBody().getOps<AllocOp>())
     if (llvm::none_of(alloc->getUsers(), [](Operation *user) { return isa<CopyAsyncOp>(user); }))
       memory.fixed += getBytes(cast<SharedType>(alloc.getBuffer().getType()));
+  for (auto alloc : kernel.getBody().getOps<AllocOp>())
+    if (getScratchLoop(alloc))
+      memory.perScratch += getBytes(cast<SharedType>(alloc.getBuffer().getType()));
   return memory;
 }
 
@@ -129,11 +133,20 @@ bool variesByTile(KernelOp kernel, scf::ForOp loop) {
   return getIds(kernel, loop.getLowerBound()) != 0 || getIds(kernel, loop.getUpperBound()) != 0;
 }
 
-/// One product's results then live beside another's.
+/// One product's results then live beside another's. What stands for masked blocks stands for full
+/// ones, too.
 bool hasSeveralProducts(scf::ForOp loop) {
-  int64_t products = 0;
-  loop->walk([&](WgmmaOp) { ++products; });
-  return products > 1;
+  llvm::SmallDenseMap<Region *, int64_t> products;
+  loop->walk([&](WgmmaOp product) {
+    Region *region = product->getParentRegion();
+    while (auto branch = dyn_cast<scf::IfOp>(region->getParentOp()))
+      if (branch->hasAttr(specialCaseName))
+        break;
+      else
+        region = branch->getParentRegion();
+    ++products[region];
+  });
+  return llvm::any_of(products, [](auto &each) { return each.second > 1; });
 }
 
 bool feedsWgmma(scf::ForOp loop) {
@@ -196,11 +209,20 @@ FailureOr<bool> tgpu::planRoles(KernelOp kernel, const RoleOverrides &overrides,
   int64_t tileStages = overrides.tileStages.value_or(fitsTwice ? 2 : 1);
   stages = (room - (tileStages - 1) * memory.perTile) / memory.perStage;
   stages = overrides.stages.value_or(std::min(stages, mostStages));
-  if (!overrides.reduceStages && !overrides.stages && reduceStages == 1 &&
-      room - memory.perReduction >= 2 * memory.perStage) {
-    reduceStages = 2;
-    stages = std::min(stages, (room - memory.perReduction) / memory.perStage);
-  }
+  // Then one barrier a round less, and only then a second slot for what is added.
+  int64_t scratchStages = 1;
+  auto addStage = [&](std::optional<int64_t> wanted, int64_t bytes, int64_t &count) {
+    bool isWorthIt = wanted ? *wanted > count
+                            : bytes > 0 && !overrides.stages && room - bytes >= 2 * memory.perStage;
+    if (!isWorthIt)
+      return;
+    ++count;
+    room -= bytes;
+    stages = std::min(stages, room / memory.perStage);
+  };
+  addStage(overrides.scratchStages, memory.perScratch, scratchStages);
+  if (reduceStages == 1)
+    addStage(overrides.reduceStages, memory.perReduction, reduceStages);
   if (stages < 2)
     return refuse("rings of two stages do not fit into shared memory; use smaller blocks");
 
@@ -215,16 +237,19 @@ FailureOr<bool> tgpu::planRoles(KernelOp kernel, const RoleOverrides &overrides,
   int64_t dynamic = overrides.dynamic.value_or(group > 0 && varies && reduceStages == 0);
   auto schedule = RoleScheduleAttr::getChecked([&] { return kernel.emitOpError(); },
                                                kernel.getContext(), load, compute, group, buffers,
-                                               dynamic, tileStages, reduceStages);
+                                               dynamic, tileStages, reduceStages, scratchStages);
   if (!schedule)
     return failure();
   if (!kernel->hasAttr(roleScheduleName)) // by the author
     kernel->setAttr(roleScheduleName, schedule);
-  for (scf::ForOp loop : loops)
+  // A round that meets at barriers cannot overlap with the next, but one product of that can.
+  for (scf::ForOp loop : loops) {
+    int64_t inFlight = memory.perScratch > 0 && hasSeveralProducts(loop) ? 2 : 1;
     if (!loop->hasAttr(scheduleName))
       loop->setAttr(scheduleName,
                     ScheduleAttr::get(kernel.getContext(), Skeleton::ProducerConsumer, stages,
-                                      overrides.inFlight.value_or(1),
+                                      overrides.inFlight.value_or(inFlight),
                                       overrides.turns.value_or(wantsTurns(kernel, loop))));
+  }
   return true;
 }

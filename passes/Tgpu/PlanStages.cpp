@@ -343,14 +343,27 @@ private:
     bool isPlanned = true;
     for (scf::ForOp loop : chain)
       isPlanned &= StagePlanner(loop).run(turns);
-    if (!isPlanned)
-      for (scf::ForOp loop : chain) {
+    if (!isPlanned) {
+      for (scf::ForOp loop : chain)
         clear(loop);
-        for (auto [order, op] : llvm::enumerate(orderRound(loop)))
-          Place{0, static_cast<int64_t>(order)}.set(op);
-      }
+      orderRounds(chain, schedule.getInFlight());
+    }
     if (turns && turns.use_empty())
       turns.getDefiningOp()->erase();
+  }
+
+  /// All parts, or none.
+  static void orderRounds(const LoopChain &chain, int64_t inFlight) {
+    constexpr int64_t ahead = 2;
+    SmallVector<SmallVector<OrderedOp>> rounds;
+    for (scf::ForOp loop : chain) {
+      rounds.push_back(orderRound(loop, inFlight >= ahead));
+      if (rounds.back().empty())
+        return;
+    }
+    for (const SmallVector<OrderedOp> &round : rounds)
+      for (auto [order, placed] : llvm::enumerate(round))
+        Place{placed.stage, static_cast<int64_t>(order)}.set(placed.op);
   }
 
   /// Of the role that runs the loop, if it has several warpgroups and the schedule asks for turns.

@@ -57,6 +57,19 @@ void RoleWriter::writeForReduce(Operation &op) {
   uses[number] = arith::AddIOp::create(b, uses[number], i32(1));
 }
 
+bool RoleWriter::isHeadOfRound(SyncOp sync) {
+  auto loop = dyn_cast<scf::ForOp>(sync->getParentOp());
+  if (!loop || &loop.getBody()->front() != sync)
+    return false;
+  bool isScratch = true;
+  loop->walk([&](WriteSharedOp write) {
+    isScratch &= llvm::any_of(scratch, [&](const Scratch &each) {
+      return each.buffer == write.getBuffer() && each.loop == loop;
+    });
+  });
+  return isScratch && !scratch.empty();
+}
+
 size_t RoleWriter::getChannel(AtomicAddOp add) {
   auto *it = llvm::find_if(channels, [&](const Channel &channel) {
     return channel.reduction && llvm::is_contained(channel.reduction->ops, add);
@@ -83,7 +96,7 @@ void RoleWriter::writeToRing(size_t number, Value tile) {
 
 void RoleWriter::writeZeros(Operation *op) {
   for (size_t number : getInner(op)) {
-    if (!channels[number].reduction)
+    if (number >= channels.size() || !channels[number].reduction)
       continue;
     AtomicAddOp add = channels[number].reduction->ops.front();
     auto type = cast<RankedTensorType>(add.getValue().getType());
@@ -135,8 +148,8 @@ void RoleWriter::writeForCompute(Operation &op) {
     return;
   if (isa<AllocOp>(op)) // outside of roles, and there already
     return;
-  if (isa<SyncOp>(op)) {
-    if (barrier)
+  if (auto sync = dyn_cast<SyncOp>(op)) {
+    if (barrier && !isHeadOfRound(sync))
       SyncOp::create(b, barrier);
     return;
   }
@@ -180,6 +193,9 @@ SmallVector<size_t> RoleWriter::getInner(Operation *op) {
   for (auto [i, channel] : llvm::enumerate(channels))
     if (channel.concerns(role) && channel.isUsedIn(op))
       inner.push_back(i);
+  for (auto [i, each] : llvm::enumerate(scratch))
+    if (role == Role::Compute && op->isAncestor(each.loop))
+      inner.push_back(channels.size() + i);
   return inner;
 }
 
@@ -212,7 +228,16 @@ void RoleWriter::writeFor(scf::ForOp loop) {
     b.setInsertionPointToEnd(copy.getBody());
     for (auto [i, channel] : llvm::enumerate(inner))
       uses[channel] = copy.getRegionIterArgs()[kept.size() + i];
+    SmallVector<size_t> advanced;
+    for (auto [i, each] : llvm::enumerate(scratch))
+      if (role == Role::Compute && each.loop == loop) {
+        auto type = cast<SharedType>(each.buffer.getType());
+        map.map(each.buffer, SlotOp::create(b, type, each.ring, uses[channels.size() + i]));
+        advanced.push_back(channels.size() + i);
+      }
     writeBlock(*loop.getBody());
+    for (size_t number : advanced)
+      uses[number] = arith::AddIOp::create(b, uses[number], i32(1));
     writeYield(loop.getBody()->getTerminator(), kept, inner);
   }
   for (auto [i, channel] : llvm::enumerate(inner))

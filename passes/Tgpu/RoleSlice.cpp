@@ -4,6 +4,7 @@
 
 #include "passes/Tgpu/RoleSlice.h"
 #include "lib/Layout/SharedLayout.h"
+#include "passes/Tgpu/ScheduleNames.h"
 #include "passes/Tgpu/WrittenViews.h"
 
 #include "dialect/Tile/Tile.h"
@@ -60,6 +61,32 @@ TensorMapType tgpu::getTensorMap(KernelOp kernel, Value view, std::optional<Arra
   return TensorMapType::getChecked([&] { return emitError(kernel.getLoc()); }, kernel.getContext(),
                                    ArrayRef<int64_t>(box), buffer.getElementType(),
                                    buffer.getSwizzle());
+}
+
+/// Whether all warps meet to decide on a branch.
+static bool isVote(Value condition) {
+  Operation *op = condition.getDefiningOp();
+  return op && (isa<AnyOp>(op) || (isa<scf::IfOp>(op) && op->walk([](AnyOp) {
+                                                            return WalkResult::interrupt();
+                                                          }).wasInterrupted()));
+}
+
+scf::ForOp tgpu::getScratchLoop(AllocOp alloc) {
+  scf::ForOp loop;
+  bool isWritten = false;
+  for (Operation *user : alloc->getUsers()) {
+    auto parent = user->getParentOfType<scf::ForOp>();
+    if (!isa<WriteSharedOp, WgmmaOp>(user) || !parent || (loop && loop != parent))
+      return {};
+    loop = parent;
+    isWritten |= isa<WriteSharedOp>(user);
+    for (Operation *op = user->getParentOp(); op != loop; op = op->getParentOp()) {
+      auto branch = dyn_cast<scf::IfOp>(op);
+      if (!branch || !(branch->hasAttr(specialCaseName) || isVote(branch.getCondition())))
+        return {};
+    }
+  }
+  return isWritten ? loop : scf::ForOp();
 }
 
 namespace {

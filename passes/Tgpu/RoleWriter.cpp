@@ -29,6 +29,8 @@ void RoleWriter::run() {
     makeChannel(group);
   for (const Reduction &reduction : slice.reductions)
     makeChannel(reduction);
+  if (schedule.getScratchStages() > 1)
+    makeScratch();
   makeBarrier();
   if (isDynamic())
     makeTileRing();
@@ -68,6 +70,19 @@ void RoleWriter::makeKernel() {
   for (auto alloc : old.getBody().getOps<AllocOp>())
     if (llvm::none_of(alloc->getUsers(), [](Operation *user) { return isa<CopyAsyncOp>(user); }))
       b.clone(*alloc, map);
+}
+
+/// With two buffers in turn the barrier behind a round's writes also says that all warps have done
+/// with the round before the last, which read what the next round overwrites.
+void RoleWriter::makeScratch() {
+  for (auto alloc : old.getBody().getOps<AllocOp>()) {
+    scf::ForOp loop = getScratchLoop(alloc);
+    if (!loop || !loop->hasAttr(scheduleName))
+      continue;
+    auto type = cast<SharedType>(alloc.getBuffer().getType());
+    map.lookup(alloc.getBuffer()).getDefiningOp()->erase();
+    scratch.push_back({alloc.getBuffer(), loop, makeRing(type, schedule.getScratchStages())});
+  }
 }
 
 Value RoleWriter::getBytesOfStep() {
@@ -196,7 +211,7 @@ void RoleWriter::makeTileRing() {
 //===----------------------------------------------------------------------===//
 
 void RoleWriter::writeRole() {
-  uses.assign(channels.size(), Value());
+  uses.assign(channels.size() + scratch.size(), Value());
   for (Value &use : uses)
     use = i32(0);
   if (!isPersistent())

@@ -44,6 +44,13 @@ private:
     bool isUsedIn(mlir::Operation *op) const;
   };
 
+  /// A buffer that every round of a loop writes and reads, and the ring of two that replaces it.
+  struct Scratch {
+    mlir::Value buffer; ///< in the old kernel
+    mlir::scf::ForOp loop;
+    mlir::Value ring;
+  };
+
   bool isPersistent() { return schedule.getGroup() > 0; }
   bool isDynamic() { return schedule.getDynamic() != 0; }
   mlir::Value i32(int64_t value);
@@ -60,6 +67,7 @@ private:
   mlir::Value makeRing(SharedType slot, int64_t stages);
   mlir::Value makeBarriers(int64_t stages, int64_t arrivals);
   mlir::Value getMap(mlir::Value view, TensorMapType type);
+  void makeScratch();
   void makeBarrier();
   void makeTileRing();
 
@@ -95,6 +103,8 @@ private:
   bool has(mlir::Operation *op);   ///< whether the role needs the operation
   bool keeps(mlir::Value result);  ///< whether it needs this result of a loop or branch
   size_t getChannel(AtomicAddOp add);
+  /// Whether a barrier only keeps a round's writes behind the reads of the round before.
+  bool isHeadOfRound(SyncOp sync);
 
   KernelOp old, mapped;
   RoleScheduleAttr schedule;
@@ -112,7 +122,8 @@ private:
   std::optional<TileOrder> order;
   mlir::Value blocks; ///< of the grid
   Role role = Role::Compute;
-  llvm::SmallVector<mlir::Value> uses; ///< of each channel: how often, until here
+  llvm::SmallVector<Scratch> scratch;
+  llvm::SmallVector<mlir::Value> uses; ///< of each channel and scratch: how often, until here
 };
 
 } // namespace tilewright::tgpu

@@ -188,8 +188,13 @@ struct TgpuScheduleDotsPass : tilewright::impl::TgpuScheduleDotsBase<TgpuSchedul
     });
     for (scf::ForOp loop : loops) {
       int64_t inFlight = loop->getAttrOfType<ScheduleAttr>(scheduleName).getInFlight();
-      if (inFlight > 1) {
-        loop.emitError() << "at most one product of a loop stays in flight so far, but got "
+      // Of several products, tgpu-plan-stages decides.
+      int64_t products = 0;
+      loop->walk([&](WgmmaOp) { ++products; });
+      if (inFlight > (products > 1 ? 2 : 1)) {
+        loop.emitError() << "at most " << (products > 1 ? "two products" : "one product")
+                         << " of a loop stay"
+                         << (products > 1 ? "" : "s") << " in flight so far, but got "
                          << inFlight;
         return signalPassFailure();
       }

@@ -73,6 +73,11 @@ func.func private @f() attributes {tgpu.role_schedule = #tgpu.role_schedule<load
 
 // -----
 
+// expected-error @+1 {{what rounds write to shared memory has 1 or 2 buffers, but got 3}}
+func.func private @f() attributes {tgpu.role_schedule = #tgpu.role_schedule<load_registers = 24, compute_registers = 240, scratch_stages = 3>}
+
+// -----
+
 // expected-error @+1 {{accumulators go to the role that adds them through 0 to 4 buffers, but got 5}}
 func.func private @f() attributes {tgpu.role_schedule = #tgpu.role_schedule<load_registers = 24, compute_registers = 240, reduce_stages = 5>}
 
