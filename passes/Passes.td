@@ -51,6 +51,7 @@ def TileLink : Pass<"tile-link", "::mlir::ModuleOp"> {
     - a use of a symbol that neither the file nor the module defines
     - functions that call each other in a cycle
     - a use of a function that has no body
+    - a kernel of more than 262144 operations, counting a function once for each call of it
   }];
   let options = [
     ListOption<"with", "with", "std::string", "files of replacements">,
@@ -109,6 +110,7 @@ def TileSpecialize : Pass<"tile-specialize", "::mlir::ModuleOp"> {
     - a function that reads a parameter which the kernel that reaches it does not declare
     - operations that are ill-typed under the chosen values
     - a loop (`scf.for`) whose step is constant and not positive
+    - functions that call each other in a cycle
   }];
   let options = [
     Option<"entry", "entry", "std::string", /*default=*/"\"\"",
@@ -210,6 +212,7 @@ def TileAnalyzeMasks : Pass<"tile-analyze-masks", "::mlir::ModuleOp"> {
     Before:
     ```mlir
     func.func private @causal(%i: i32, %j: i32, %shift: i32) -> i1 {
+    - a function whose places that read captured floats, times its operations, are more than 262144
       %last = arith.addi %i, %shift : i32
       %keep = arith.cmpi sle, %j, %last : i32
       return %keep : i1
@@ -403,6 +406,37 @@ def TgpuPlanSchedule : Pass<"tgpu-plan-schedule", "::mlir::ModuleOp"> {
 
 def TgpuHoistReads : Pass<"tgpu-hoist-reads", "::mlir::ModuleOp"> {
   let summary = "read what stays in registers before the loops in which it does not change";
+def TileInlineCalls : Pass<"tile-inline-calls", "::mlir::ModuleOp"> {
+  let summary = "replace calls by what they call";
+  let description = [{
+    Every `func.call` in a kernel, and in a function that an operation applies (`tile.map`, a mask), is
+    replaced by the operations of the function, and those by what they call in turn. Private functions
+    that only calls named are removed. The work is proportional to the operations that result.
+
+    Before:
+    ```mlir
+    func.func private @last(%m: i32) -> i32 {
+      %c64 = arith.constant 64 : i32
+      %last = arith.addi %m, %c64 : i32
+      return %last : i32
+    }
+    %end = func.call @last(%m) : (i32) -> i32
+    ```
+    After:
+    ```mlir
+    %c64 = arith.constant 64 : i32
+    %end = arith.addi %m, %c64 : i32
+    ```
+
+    Not its job: to inline the function of a `tile.map` (code generation does, once for each element),
+    or to simplify (canonicalize and cse do).
+
+    Errors:
+    - functions that call each other in a cycle
+    - a kernel or a function that would have more than 262144 operations
+  }];
+}
+
   let description = [{
     Moves each `tgpu.read` marked `tgpu.keep_in_registers`; reads of one buffer in copies of a body become one.
 

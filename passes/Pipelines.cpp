@@ -65,7 +65,7 @@ void buildGpuPipeline(OpPassManager &manager, const GpuPipelineOptions &options)
   mapping.warps = options.warps;
   manager.addPass(createTileToTgpu(mapping));
   // What is known of the bounds of a loop folds; whether a part of it is empty may then be known.
-  manager.addPass(createInlinerPass());
+  manager.addPass(createTileInlineCalls());
   manager.addPass(createCanonicalizerPass());
   manager.addPass(createCSEPass());
   TgpuPlanScheduleOptions planning;

@@ -350,6 +350,14 @@ private:
   AlignedViews aligned;
   mlir::ModuleOp module;
   mlir::ImplicitLocOpBuilder b;
+  /// Counts what is written.
+  struct Counter : mlir::OpBuilder::Listener {
+    uint64_t operations = 0;
+    void notifyOperationInserted(mlir::Operation *, mlir::OpBuilder::InsertPoint) override {
+      ++operations;
+    }
+  };
+  Counter counter;
   mlir::LLVM::LLVMFuncOp func;
   mlir::LLVM::GlobalOp sharedMemory, scratch;
   /// Everything before it is computed once, at entry.
