@@ -131,7 +131,8 @@ def TileDifferentiate : Pass<"tile-differentiate", "::mlir::ModuleOp"> {
     Derivatives are made in reverse mode: the function is copied, with the functions that it calls, and
     adjoints follow its operations backwards, in f32 at least. Rules exist for the float operations of
     arith, for `select` and conversions between floats, and for these of math: absf, copysign, fma, exp,
-    exp2, expm1, log, log2, log10, log1p, sqrt, rsqrt, sin, cos, tan, tanh, atan, atan2, erf, powf.
+    exp2, expm1, log, log2, log10, log1p, sqrt, rsqrt, cbrt, sin, cos, tan, sinh, cosh, tanh, asin, acos,
+    atan, atan2, erf, erfc, powf.
     Comparisons, conversions to integers, and rounding to whole numbers count as constant. Where a
     function has no derivative: `maximumf` and `minimumf` (`maxnumf`, `minnumf`) of equal operands give
     half to each, `absf` and `copysign` give 0 at 0, `select` follows the operand that it chooses. An
