@@ -6,6 +6,9 @@
 
 #include "mlir/IR/Builders.h"
 
+#include <cmath>
+#include <limits>
+
 using namespace mlir;
 using namespace tilewright::tile;
 
@@ -112,6 +115,57 @@ ParseResult parseSplatType(OpAsmParser &parser, Type &tile, Type &scalar) {
   return success();
 }
 void printSplatType(OpAsmPrinter &printer, Operation *, Type tile, Type) { printer << tile; }
+
+ParseResult parseLiteral(OpAsmParser &parser, Attribute &value, Type &result) {
+  Builder &builder = parser.getBuilder();
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  const std::pair<StringRef, double> words[] = {
+      {"inf", infinity}, {"minus_inf", -infinity}, {"nan", std::nan("")}};
+  for (auto [word, number] : words)
+    if (!value && succeeded(parser.parseOptionalKeyword(word)))
+      value = builder.getF64FloatAttr(number);
+  bool isNegative = !value && succeeded(parser.parseOptionalMinus());
+  if (!value) {
+    int64_t integer;
+    OptionalParseResult parsed = parser.parseOptionalInteger(integer);
+    double number;
+    if (parsed.has_value() ? failed(*parsed) : failed(parser.parseFloat(number)))
+      return failure();
+    if (parsed.has_value())
+      value = builder.getI64IntegerAttr(isNegative ? -integer : integer);
+    else
+      value = builder.getF64FloatAttr(isNegative ? -number : number);
+  }
+  if (parser.parseColonType(result))
+    return failure();
+  auto integer = dyn_cast<IntegerAttr>(value);
+  if (integer && isa<FloatType, ParamType>(getElementType(result)))
+    value = builder.getF64FloatAttr(isNegative && integer.getInt() == 0 ? -0.0 : integer.getInt());
+  return success();
+}
+void printLiteral(OpAsmPrinter &printer, Operation *, Attribute value, Type result) {
+  auto number = dyn_cast<FloatAttr>(value);
+  if (number && number.getValue().isNaN())
+    printer << "nan";
+  else if (number && number.getValue().isInfinity())
+    printer << (number.getValue().isNegative() ? "minus_inf" : "inf");
+  else
+    printer.printAttributeWithoutType(value);
+  printer << " : " << result;
+}
+
+ParseResult parseResultAndFill(OpAsmParser &parser, Type &result,
+                               const std::optional<OpAsmParser::UnresolvedOperand> &fill,
+                               Type &fillType) {
+  if (parser.parseType(result))
+    return failure();
+  if (fill)
+    fillType = getElementType(result);
+  return success();
+}
+void printResultAndFill(OpAsmPrinter &printer, Operation *, Type result, Value, Type) {
+  printer << result;
+}
 
 ParseResult parseResultAndAcc(OpAsmParser &parser, Type &result,
                               const std::optional<OpAsmParser::UnresolvedOperand> &acc,

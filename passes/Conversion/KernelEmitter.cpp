@@ -199,6 +199,7 @@ LogicalResult KernelEmitter::emitOp(Operation *op) {
       .Case<tile::ExpandOp>([&](auto op) { return emitExpand(op); })
       .Case<tile::TransposeOp>([&](auto op) { return emitTranspose(op); })
       .Case<tile::ReshapeOp>([&](auto op) { return emitReshape(op); })
+      .Case<tile::SliceOp>([&](auto op) { return emitSlice(op); })
       .Case<tile::GatherOp>([&](auto op) { return emitGather(op); })
       .Case<tile::ScatterAddOp>([&](auto op) { return emitScatterAdd(op); })
       .Case<tile::AddAtOp>([&](auto op) { return emitAddAt(op); })
