@@ -122,6 +122,40 @@ def TileSpecialize : Pass<"tile-specialize", "::mlir::ModuleOp"> {
   let dependentDialects = ["::mlir::arith::ArithDialect"];
 }
 
+def TileUnroll : Pass<"tile-unroll", "::mlir::ModuleOp"> {
+  let summary = "write out the rounds of loops that say so";
+  let description = [{
+    Every `scf.for` with the attribute `tile.unroll` is replaced by its rounds, one after the other, with
+    the number of the round as a constant. Its bounds and step must be constants, or follow from constants
+    by operations that fold, once parameters are bound and loops around it are written out.
+
+    Before:
+    ```mlir
+    %r = scf.for %k = %c0 to %c2 step %c1 iter_args(%sum = %zero) -> (f32) : i32 {
+      %x = tile.at @weights[%k] : f32
+      %new = arith.addf %sum, %x : f32
+      scf.yield %new : f32
+    } {tile.unroll}
+    ```
+    After:
+    ```mlir
+    %k0 = arith.constant 0 : i32
+    %x0 = tile.at @weights[%k0] : f32
+    %new0 = arith.addf %zero, %x0 : f32
+    %k1 = arith.constant 1 : i32
+    %x1 = tile.at @weights[%k1] : f32
+    %r = arith.addf %new0, %x1 : f32
+    ```
+
+    Not its job: to choose loops, or to unroll one in part.
+
+    Errors:
+    - a bound or a step that is not constant, or a step that is not positive
+    - loops of one kernel or function that would make more than 262144 operations
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect"];
+}
+
 def TileDifferentiate : Pass<"tile-differentiate", "::mlir::ModuleOp"> {
   let summary = "derive scalar functions where a kernel asks for it";
   let description = [{
@@ -178,6 +212,7 @@ def TileDifferentiate : Pass<"tile-differentiate", "::mlir::ModuleOp"> {
     Errors:
     - an operation without a rule between what is differentiated and what it is differentiated by
     - a captured float that is read within a region
+    - a function whose places that read captured floats, times its operations, are more than 262144
     - gradients of captures in a kernel that no program launches, or exact in one place of a kernel
       and not in another
     - an argument that has the name of a gradient
@@ -213,7 +248,6 @@ def TileAnalyzeMasks : Pass<"tile-analyze-masks", "::mlir::ModuleOp"> {
     Before:
     ```mlir
     func.func private @causal(%i: i32, %j: i32, %shift: i32) -> i1 {
-    - a function whose places that read captured floats, times its operations, are more than 262144
       %last = arith.addi %i, %shift : i32
       %keep = arith.cmpi sle, %j, %last : i32
       return %keep : i1
@@ -372,6 +406,37 @@ def TileToTgpu : Pass<"tile-to-tgpu", "::mlir::ModuleOp"> {
                            "::mlir::scf::SCFDialect", "::tilewright::tgpu::TgpuDialect"];
 }
 
+def TileInlineCalls : Pass<"tile-inline-calls", "::mlir::ModuleOp"> {
+  let summary = "replace calls by what they call";
+  let description = [{
+    Every `func.call` in a kernel, and in a function that an operation applies (`tile.map`, a mask), is
+    replaced by the operations of the function, and those by what they call in turn. Private functions
+    that only calls named are removed. The work is proportional to the operations that result.
+
+    Before:
+    ```mlir
+    func.func private @last(%m: i32) -> i32 {
+      %c64 = arith.constant 64 : i32
+      %last = arith.addi %m, %c64 : i32
+      return %last : i32
+    }
+    %end = func.call @last(%m) : (i32) -> i32
+    ```
+    After:
+    ```mlir
+    %c64 = arith.constant 64 : i32
+    %end = arith.addi %m, %c64 : i32
+    ```
+
+    Not its job: to inline the function of a `tile.map` (code generation does, once for each element),
+    or to simplify (canonicalize and cse do).
+
+    Errors:
+    - functions that call each other in a cycle
+    - a kernel or a function that would have more than 262144 operations
+  }];
+}
+
 def TgpuPlanSchedule : Pass<"tgpu-plan-schedule", "::mlir::ModuleOp"> {
   let summary = "decide how loops are pipelined and what stays in registers";
   let description = [{
@@ -407,37 +472,6 @@ def TgpuPlanSchedule : Pass<"tgpu-plan-schedule", "::mlir::ModuleOp"> {
 
 def TgpuHoistReads : Pass<"tgpu-hoist-reads", "::mlir::ModuleOp"> {
   let summary = "read what stays in registers before the loops in which it does not change";
-def TileInlineCalls : Pass<"tile-inline-calls", "::mlir::ModuleOp"> {
-  let summary = "replace calls by what they call";
-  let description = [{
-    Every `func.call` in a kernel, and in a function that an operation applies (`tile.map`, a mask), is
-    replaced by the operations of the function, and those by what they call in turn. Private functions
-    that only calls named are removed. The work is proportional to the operations that result.
-
-    Before:
-    ```mlir
-    func.func private @last(%m: i32) -> i32 {
-      %c64 = arith.constant 64 : i32
-      %last = arith.addi %m, %c64 : i32
-      return %last : i32
-    }
-    %end = func.call @last(%m) : (i32) -> i32
-    ```
-    After:
-    ```mlir
-    %c64 = arith.constant 64 : i32
-    %end = arith.addi %m, %c64 : i32
-    ```
-
-    Not its job: to inline the function of a `tile.map` (code generation does, once for each element),
-    or to simplify (canonicalize and cse do).
-
-    Errors:
-    - functions that call each other in a cycle
-    - a kernel or a function that would have more than 262144 operations
-  }];
-}
-
   let description = [{
     Moves each `tgpu.read` marked `tgpu.keep_in_registers`; reads of one buffer in copies of a body become one.
 
