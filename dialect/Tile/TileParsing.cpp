@@ -180,6 +180,50 @@ void printResultAndAcc(OpAsmPrinter &printer, Operation *, Type result, Value, T
   printer << result;
 }
 
+/// `source (-> result)?`, where `infer` says what becomes of the dimensions. A layout is of one shape:
+/// of tiles that have one the result's type is written.
+static ParseResult parseInferred(OpAsmParser &parser, Type &source, Type &result,
+                                 function_ref<bool(SmallVector<Dim> &)> infer) {
+  SMLoc loc = parser.getCurrentLocation();
+  if (parser.parseType(source))
+    return failure();
+  if (succeeded(parser.parseOptionalArrow()))
+    return parser.parseType(result);
+  auto tensor = dyn_cast<RankedTensorType>(source);
+  if (!isTile(source) || (tensor && tensor.getEncoding()))
+    return parser.emitError(loc, "the type of the result must be written, but got only ") << source;
+  SmallVector<Dim> dims = getDims(source);
+  if (!infer(dims))
+    return parser.emitError(loc, "the type of the result must follow from that of the operand, but "
+                                 "dimensions are named that ")
+           << source << " has not";
+  result = makeTile(parser.getContext(), dims, getElementType(source), !tensor);
+  return success();
+}
+
+ParseResult parseReducedTypes(OpAsmParser &parser, Type &source, Type &result, IntegerAttr dim) {
+  return parseInferred(parser, source, result, [&](SmallVector<Dim> &dims) {
+    int64_t at = dim.getInt();
+    if (at < 0 || at >= static_cast<int64_t>(dims.size()))
+      return false;
+    dims.erase(dims.begin() + at);
+    return true;
+  });
+}
+
+ParseResult parsePermutedTypes(OpAsmParser &parser, Type &source, Type &result,
+                               DenseI64ArrayAttr permutation) {
+  return parseInferred(parser, source, result, [&](SmallVector<Dim> &dims) {
+    SmallVector<Dim> from = std::exchange(dims, {});
+    for (int64_t dim : permutation.asArrayRef()) {
+      if (dim < 0 || dim >= static_cast<int64_t>(from.size()))
+        return false;
+      dims.push_back(from[dim]);
+    }
+    return dims.size() == from.size();
+  });
+}
+
 ParseResult parseSameTypes(OpAsmParser &parser, Type &result, Type &a, Type &b) {
   if (parser.parseType(result))
     return failure();

@@ -70,6 +70,23 @@ parseResultAndAcc(mlir::OpAsmParser &parser, mlir::Type &result,
 void printResultAndAcc(mlir::OpAsmPrinter &printer, mlir::Operation *op, mlir::Type result,
                        mlir::Value acc, mlir::Type accType);
 
+/// The type of the operand and, unless it is left out, `->` and that of the result: without dimension
+/// `dim`, or with the dimensions permuted.
+mlir::ParseResult parseReducedTypes(mlir::OpAsmParser &parser, mlir::Type &source,
+                                    mlir::Type &result, mlir::IntegerAttr dim);
+mlir::ParseResult parsePermutedTypes(mlir::OpAsmParser &parser, mlir::Type &source,
+                                     mlir::Type &result, mlir::DenseI64ArrayAttr permutation);
+template <typename Attr>
+void printReducedTypes(mlir::OpAsmPrinter &printer, mlir::Operation *, mlir::Type source,
+                       mlir::Type result, Attr) {
+  printer << source << " -> " << result;
+}
+template <typename Attr>
+void printPermutedTypes(mlir::OpAsmPrinter &printer, mlir::Operation *, mlir::Type source,
+                        mlir::Type result, Attr) {
+  printer << source << " -> " << result;
+}
+
 /// One type for the result and the operands.
 mlir::ParseResult parseSameTypes(mlir::OpAsmParser &parser, mlir::Type &result, mlir::Type &a,
                                  mlir::Type &b);

@@ -114,6 +114,8 @@ def Tile_ReshapeOp : Tile_Op<"reshape", [Pure]> {
 def Tile_TransposeOp : Tile_Op<"transpose", [Pure]> {
   let summary = "a tile with its dimensions permuted";
   let description = [{
+    The type of the result follows from the operand's and may be left out.
+
     Preconditions: none. Postconditions: dimension d of the result is dimension `permutation[d]` of the operand.
 
     Example: `%t = tile.transpose %s [1, 0] : !tile.tile<[M, N], T> -> !tile.tile<[N, M], T>`
@@ -124,8 +126,10 @@ def Tile_TransposeOp : Tile_Op<"transpose", [Pure]> {
   }];
   let arguments = (ins Tile_AnyTile:$source, DenseI64ArrayAttr:$permutation);
   let results = (outs Tile_AnyTile:$result);
-  let assemblyFormat =
-      "$source $permutation attr-dict `:` type($source) `->` type($result)";
+  let assemblyFormat = [{
+    $source $permutation attr-dict `:`
+    custom<PermutedTypes>(type($source), type($result), ref($permutation))
+  }];
   let hasVerifier = 1;
   let hasFolder = 1;
   let hasCanonicalizer = 1;
@@ -207,6 +211,8 @@ def Tile_ReduceOp : Tile_Op<"reduce", [Pure]> {
     `add`, `mul`, `max` and `min` on floats and integers (max and min propagate NaN; integers are signed), `and` and `or` on
     integers. The order of combination is not defined, but fixed for a given target.
 
+    The type of the result follows from the operand's and may be left out.
+
     Preconditions: none. Postconditions: the dimension is gone.
 
     Example: `%m = tile.reduce max %s dim 1 : !tile.tile<[M, N], f32> -> !tile.tile<[M], f32>`
@@ -220,7 +226,7 @@ def Tile_ReduceOp : Tile_Op<"reduce", [Pure]> {
   let arguments = (ins Tile_ReduceKindAttr:$kind, Tile_AnyTile:$source, I64Attr:$dim);
   let results = (outs Tile_AnyTile:$result);
   let assemblyFormat =
-      "custom<ReduceKind>($kind) $source `dim` custom<Int>($dim) attr-dict `:` type($source) `->` type($result)";
+      "custom<ReduceKind>($kind) $source `dim` custom<Int>($dim) attr-dict `:` custom<ReducedTypes>(type($source), type($result), ref($dim))";
   let hasVerifier = 1;
 }
 

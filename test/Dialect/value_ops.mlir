@@ -160,3 +160,17 @@ func.func @slices(%x: !tile.tile<[M, N], T>, %y: tensor<4x8xf32>, %i: i32, %s: f
   %1 = tile.slice %y dim 1 from %i fill %s : tensor<4x8xf32> -> tensor<4x8xf32>
   return
 }
+
+// Types of results that follow from the operand's.
+// CHECK-LABEL: func.func @inferred(
+// CHECK: tile.reduce add %{{.*}} dim 0 : !tile.tile<[M, 4], T> -> !tile.tile<[4], T>
+// CHECK-NEXT: tile.reduce max %{{.*}} dim 1 : tensor<4x8xf32> -> tensor<4xf32>
+// CHECK-NEXT: tile.transpose %{{.*}} [1, 0] : !tile.tile<[M, 4], T> -> !tile.tile<[4, M], T>
+// CHECK-NEXT: tile.transpose %{{.*}} [1, 0] : tensor<4x8xf32> -> tensor<8x4xf32>
+func.func @inferred(%x: !tile.tile<[M, 4], T>, %y: tensor<4x8xf32>) {
+  %0 = tile.reduce add %x dim 0 : !tile.tile<[M, 4], T>
+  %1 = tile.reduce max %y dim 1 : tensor<4x8xf32>
+  %2 = tile.transpose %x [1, 0] : !tile.tile<[M, 4], T>
+  %3 = tile.transpose %y [1, 0] : tensor<4x8xf32>
+  return
+}

@@ -425,3 +425,25 @@ func.func @slice_fill(%x: tensor<4x8xf32>, %i: i32) {
   // expected-error @+1 {{fill must be of the type of the elements, 'f32', but got 'i32'}}
   %0 = "tile.slice"(%x, %i, %i) {dim = 0 : i64} : (tensor<4x8xf32>, i32, i32) -> tensor<4x8xf32>
 }
+
+// -----
+
+// Types that do not follow.
+func.func @inferred_dim(%x: tensor<4x8xf32>) {
+  // expected-error @+1 {{the type of the result must follow from that of the operand, but dimensions are named that 'tensor<4x8xf32>' has not}}
+  %0 = tile.reduce add %x dim 2 : tensor<4x8xf32>
+}
+
+// -----
+
+func.func @inferred_permutation(%x: tensor<4x8xf32>) {
+  // expected-error @+1 {{the type of the result must follow from that of the operand, but dimensions are named that 'tensor<4x8xf32>' has not}}
+  %0 = tile.transpose %x [0] : tensor<4x8xf32>
+}
+
+// -----
+
+func.func @inferred_layout(%x: tensor<32x32xf32, #tgpu.blocked<1, lanes 32, warps 1, 1>>) {
+  // expected-error @+1 {{the type of the result must be written, but got only 'tensor<32x32xf32, #tgpu.blocked<1, lanes 32, warps 1, 1>>'}}
+  %0 = tile.reduce add %x dim 1 : tensor<32x32xf32, #tgpu.blocked<1, lanes 32, warps 1, 1>>
+}

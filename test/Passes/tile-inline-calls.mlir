@@ -15,6 +15,11 @@
 // 2^100 operations do not wrap to few.
 // RUN: %python %S/Inputs/write_calls.py double 100 > %t/more.mlir
 // RUN: not timeout 60 tilewright-opt %t/more.mlir --tile-link 2>&1 | FileCheck %s --check-prefix=DOUBLE
+// Gradients, and factors that are taken out of maps, of a number that is added to itself 60 times.
+// RUN: %python %S/Inputs/write_calls.py uniform 60 > %t/uniform.mlir
+// RUN: timeout 60 tilewright-opt %t/uniform.mlir --tile-differentiate --tile-fold-scale | FileCheck %s --check-prefix=UNIFORM
+// UNIFORM: func.func private @f_gradient_0
+// UNIFORM: tile.map @f_core
 
 // CHAIN-NOT: call @
 // CHAIN:     tile.kernel @k
