@@ -33,15 +33,15 @@ public:
   /// What a kernel or a function mentions, in the order of its text.
   llvm::ArrayRef<FunctionUse> getUses(mlir::Operation *op) { return getNode(op).uses; }
 
-  /// Operations of a kernel or a function, and for each use of a function those of the function. The
-  /// largest 64-bit number where there are more. A call that closes a cycle counts as nothing.
+  /// Operations of a kernel or a function, and for each use of a function those of the function.
+  /// The largest 64-bit number where there are more. A call that closes a cycle counts as nothing.
   uint64_t getSize(mlir::Operation *op);
 
   /// Refuses functions that call each other in a cycle.
   mlir::LogicalResult checkCycles();
 
-  /// Refuses a kernel or a function of more than kMostOperations, at the function that alone has too
-  /// many, if there is one.
+  /// Refuses a kernel or a function of more than kMostOperations, at the function that alone has
+  /// too many, if there is one.
   mlir::LogicalResult checkSize(mlir::Operation *op);
 
 private:

@@ -47,8 +47,8 @@ mlir::ParseResult parseSplatType(mlir::OpAsmParser &parser, mlir::Type &tile, ml
 void printSplatType(mlir::OpAsmPrinter &printer, mlir::Operation *op, mlir::Type tile,
                     mlir::Type scalar);
 
-/// A number or one of the words inf, minus_inf, nan; then `:` and the type, which decides whether an
-/// integer stands for a float.
+/// A number or one of the words inf, minus_inf, nan; then `:` and the type, which decides whether
+/// an integer stands for a float.
 mlir::ParseResult parseLiteral(mlir::OpAsmParser &parser, mlir::Attribute &value,
                                mlir::Type &result);
 void printLiteral(mlir::OpAsmPrinter &printer, mlir::Operation *op, mlir::Attribute value,
@@ -70,8 +70,8 @@ parseResultAndAcc(mlir::OpAsmParser &parser, mlir::Type &result,
 void printResultAndAcc(mlir::OpAsmPrinter &printer, mlir::Operation *op, mlir::Type result,
                        mlir::Value acc, mlir::Type accType);
 
-/// The type of the operand and, unless it is left out, `->` and that of the result: without dimension
-/// `dim`, or with the dimensions permuted.
+/// The type of the operand and, unless it is left out, `->` and that of the result: without
+/// dimension `dim`, or with the dimensions permuted.
 mlir::ParseResult parseReducedTypes(mlir::OpAsmParser &parser, mlir::Type &source,
                                     mlir::Type &result, mlir::IntegerAttr dim);
 mlir::ParseResult parsePermutedTypes(mlir::OpAsmParser &parser, mlir::Type &source,
