@@ -51,6 +51,7 @@ def TileLink : Pass<"tile-link", "::mlir::ModuleOp"> {
     - a use of a symbol that neither the file nor the module defines
     - functions that call each other in a cycle
     - a use of a function that has no body
+    - a kernel of more than 262144 operations, counting a function once for each call of it
   }];
   let options = [
     ListOption<"with", "with", "std::string", "files of replacements">,
@@ -109,6 +110,7 @@ def TileSpecialize : Pass<"tile-specialize", "::mlir::ModuleOp"> {
     - a function that reads a parameter which the kernel that reaches it does not declare
     - operations that are ill-typed under the chosen values
     - a loop (`scf.for`) whose step is constant and not positive
+    - functions that call each other in a cycle
   }];
   let options = [
     Option<"entry", "entry", "std::string", /*default=*/"\"\"",
@@ -117,6 +119,40 @@ def TileSpecialize : Pass<"tile-specialize", "::mlir::ModuleOp"> {
     Option<"exactLiterals", "exact-literals", "bool", /*default=*/"false",
            "do not round literals to the type of their parameter, for runs in f64">,
   ];
+  let dependentDialects = ["::mlir::arith::ArithDialect"];
+}
+
+def TileUnroll : Pass<"tile-unroll", "::mlir::ModuleOp"> {
+  let summary = "write out the rounds of loops that say so";
+  let description = [{
+    Every `scf.for` with the attribute `tile.unroll` is replaced by its rounds, one after the other, with
+    the number of the round as a constant. Its bounds and step must be constants, or follow from constants
+    by operations that fold, once parameters are bound and loops around it are written out.
+
+    Before:
+    ```mlir
+    %r = scf.for %k = %c0 to %c2 step %c1 iter_args(%sum = %zero) -> (f32) : i32 {
+      %x = tile.at @weights[%k] : f32
+      %new = arith.addf %sum, %x : f32
+      scf.yield %new : f32
+    } {tile.unroll}
+    ```
+    After:
+    ```mlir
+    %k0 = arith.constant 0 : i32
+    %x0 = tile.at @weights[%k0] : f32
+    %new0 = arith.addf %zero, %x0 : f32
+    %k1 = arith.constant 1 : i32
+    %x1 = tile.at @weights[%k1] : f32
+    %r = arith.addf %new0, %x1 : f32
+    ```
+
+    Not its job: to choose loops, or to unroll one in part.
+
+    Errors:
+    - a bound or a step that is not constant, or a step that is not positive
+    - loops of one kernel or function that would make more than 262144 operations
+  }];
   let dependentDialects = ["::mlir::arith::ArithDialect"];
 }
 
@@ -129,7 +165,8 @@ def TileDifferentiate : Pass<"tile-differentiate", "::mlir::ModuleOp"> {
     Derivatives are made in reverse mode: the function is copied, with the functions that it calls, and
     adjoints follow its operations backwards, in f32 at least. Rules exist for the float operations of
     arith, for `select` and conversions between floats, and for these of math: absf, copysign, fma, exp,
-    exp2, expm1, log, log2, log10, log1p, sqrt, rsqrt, sin, cos, tan, tanh, atan, atan2, erf, powf.
+    exp2, expm1, log, log2, log10, log1p, sqrt, rsqrt, cbrt, sin, cos, tan, sinh, cosh, tanh, asin, acos,
+    atan, atan2, erf, erfc, powf.
     Comparisons, conversions to integers, and rounding to whole numbers count as constant. Where a
     function has no derivative: `maximumf` and `minimumf` (`maxnumf`, `minnumf`) of equal operands give
     half to each, `absf` and `copysign` give 0 at 0, `select` follows the operand that it chooses. An
@@ -175,6 +212,7 @@ def TileDifferentiate : Pass<"tile-differentiate", "::mlir::ModuleOp"> {
     Errors:
     - an operation without a rule between what is differentiated and what it is differentiated by
     - a captured float that is read within a region
+    - a function whose places that read captured floats, times its operations, are more than 262144
     - gradients of captures in a kernel that no program launches, or exact in one place of a kernel
       and not in another
     - an argument that has the name of a gradient
@@ -366,6 +404,37 @@ def TileToTgpu : Pass<"tile-to-tgpu", "::mlir::ModuleOp"> {
   ];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::func::FuncDialect",
                            "::mlir::scf::SCFDialect", "::tilewright::tgpu::TgpuDialect"];
+}
+
+def TileInlineCalls : Pass<"tile-inline-calls", "::mlir::ModuleOp"> {
+  let summary = "replace calls by what they call";
+  let description = [{
+    Every `func.call` in a kernel, and in a function that an operation applies (`tile.map`, a mask), is
+    replaced by the operations of the function, and those by what they call in turn. Private functions
+    that only calls named are removed. The work is proportional to the operations that result.
+
+    Before:
+    ```mlir
+    func.func private @last(%m: i32) -> i32 {
+      %c64 = arith.constant 64 : i32
+      %last = arith.addi %m, %c64 : i32
+      return %last : i32
+    }
+    %end = func.call @last(%m) : (i32) -> i32
+    ```
+    After:
+    ```mlir
+    %c64 = arith.constant 64 : i32
+    %end = arith.addi %m, %c64 : i32
+    ```
+
+    Not its job: to inline the function of a `tile.map` (code generation does, once for each element),
+    or to simplify (canonicalize and cse do).
+
+    Errors:
+    - functions that call each other in a cycle
+    - a kernel or a function that would have more than 262144 operations
+  }];
 }
 
 def TgpuPlanSchedule : Pass<"tgpu-plan-schedule", "::mlir::ModuleOp"> {

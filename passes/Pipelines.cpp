@@ -43,6 +43,9 @@ void buildTilePipeline(OpPassManager &manager, const TilePipelineOptions &option
     specialize.params.push_back(name + "=" + value);
   manager.addPass(createTileSpecialize(std::move(specialize)));
 
+  // Before any pass that may rebuild a loop without its attributes.
+  manager.addPass(createTileUnroll());
+
   // Only now: folders of arith may build dense constants, which a symbolic tile cannot hold. They
   // also remove the branches that a bound flag decides, so that the masks are as simple as they
   // get.
@@ -65,7 +68,7 @@ void buildGpuPipeline(OpPassManager &manager, const GpuPipelineOptions &options)
   mapping.warps = options.warps;
   manager.addPass(createTileToTgpu(mapping));
   // What is known of the bounds of a loop folds; whether a part of it is empty may then be known.
-  manager.addPass(createInlinerPass());
+  manager.addPass(createTileInlineCalls());
   manager.addPass(createCanonicalizerPass());
   manager.addPass(createCSEPass());
   TgpuPlanScheduleOptions planning;

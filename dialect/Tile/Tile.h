@@ -35,6 +35,9 @@ namespace tilewright::tile {
 /// On a function: another file may replace it.
 inline constexpr llvm::StringLiteral kReplaceableAttrName = "tile.replaceable";
 
+/// On an scf.for: its rounds are written out when parameters are bound.
+inline constexpr llvm::StringLiteral kUnrollAttrName = "tile.unroll";
+
 /// One dimension of a tile or view: a name, an extent, or neither (`?` of a view).
 struct Dim {
   int64_t extent = mlir::ShapedType::kDynamic;

@@ -162,15 +162,19 @@ bool isReservedName(StringRef name) {
 }
 
 LogicalResult TileDialect::verifyOperationAttribute(Operation *op, NamedAttribute attribute) {
-  if (attribute.getName() != kReplaceableAttrName)
-    return op->emitError() << "has the attribute '" << attribute.getName().getValue()
-                           << "', but of the tile dialect there is only '" << kReplaceableAttrName
-                           << "'";
-  if (isa<func::FuncOp>(op) && isa<UnitAttr>(attribute.getValue()))
+  StringRef name = attribute.getName().getValue();
+  bool isUnroll = name == kUnrollAttrName;
+  if (!isUnroll && name != kReplaceableAttrName)
+    return op->emitError() << "has the attribute '" << name
+                           << "', but of the tile dialect there are only '" << kReplaceableAttrName
+                           << "' and '" << kUnrollAttrName << "'";
+  bool isPlaced = isUnroll ? op->getName().getStringRef() == "scf.for" : isa<func::FuncOp>(op);
+  if (isPlaced && isa<UnitAttr>(attribute.getValue()))
     return success();
-  return op->emitError() << "'" << kReplaceableAttrName
-                         << "' must be on a function, without a value, but got "
-                         << attribute.getValue() << " on " << op->getName();
+  return op->emitError() << "'" << name << "' must be on "
+                         << (isUnroll ? "an scf.for" : "a function")
+                         << ", without a value, but got " << attribute.getValue() << " on "
+                         << op->getName();
 }
 
 } // namespace tilewright::tile

@@ -44,6 +44,11 @@ OpFoldResult TransposeOp::fold(FoldAdaptor) {
   return getResult();
 }
 
+OpFoldResult SliceOp::fold(FoldAdaptor) {
+  bool isWhole = getSource().getType() == getResult().getType();
+  return isWhole && matchPattern(getOffset(), m_Zero()) ? getSource() : OpFoldResult();
+}
+
 OpFoldResult SelectOp::fold(FoldAdaptor) {
   if (getIfTrue() == getIfFalse())
     return getIfTrue();

@@ -6,6 +6,9 @@
 
 #include "mlir/IR/Builders.h"
 
+#include <cmath>
+#include <limits>
+
 using namespace mlir;
 using namespace tilewright::tile;
 
@@ -113,6 +116,57 @@ ParseResult parseSplatType(OpAsmParser &parser, Type &tile, Type &scalar) {
 }
 void printSplatType(OpAsmPrinter &printer, Operation *, Type tile, Type) { printer << tile; }
 
+ParseResult parseLiteral(OpAsmParser &parser, Attribute &value, Type &result) {
+  Builder &builder = parser.getBuilder();
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  const std::pair<StringRef, double> words[] = {
+      {"inf", infinity}, {"minus_inf", -infinity}, {"nan", std::nan("")}};
+  for (auto [word, number] : words)
+    if (!value && succeeded(parser.parseOptionalKeyword(word)))
+      value = builder.getF64FloatAttr(number);
+  bool isNegative = !value && succeeded(parser.parseOptionalMinus());
+  if (!value) {
+    int64_t integer;
+    OptionalParseResult parsed = parser.parseOptionalInteger(integer);
+    double number;
+    if (parsed.has_value() ? failed(*parsed) : failed(parser.parseFloat(number)))
+      return failure();
+    if (parsed.has_value())
+      value = builder.getI64IntegerAttr(isNegative ? -integer : integer);
+    else
+      value = builder.getF64FloatAttr(isNegative ? -number : number);
+  }
+  if (parser.parseColonType(result))
+    return failure();
+  auto integer = dyn_cast<IntegerAttr>(value);
+  if (integer && isa<FloatType, ParamType>(getElementType(result)))
+    value = builder.getF64FloatAttr(isNegative && integer.getInt() == 0 ? -0.0 : integer.getInt());
+  return success();
+}
+void printLiteral(OpAsmPrinter &printer, Operation *, Attribute value, Type result) {
+  auto number = dyn_cast<FloatAttr>(value);
+  if (number && number.getValue().isNaN())
+    printer << "nan";
+  else if (number && number.getValue().isInfinity())
+    printer << (number.getValue().isNegative() ? "minus_inf" : "inf");
+  else
+    printer.printAttributeWithoutType(value);
+  printer << " : " << result;
+}
+
+ParseResult parseResultAndFill(OpAsmParser &parser, Type &result,
+                               const std::optional<OpAsmParser::UnresolvedOperand> &fill,
+                               Type &fillType) {
+  if (parser.parseType(result))
+    return failure();
+  if (fill)
+    fillType = getElementType(result);
+  return success();
+}
+void printResultAndFill(OpAsmPrinter &printer, Operation *, Type result, Value, Type) {
+  printer << result;
+}
+
 ParseResult parseResultAndAcc(OpAsmParser &parser, Type &result,
                               const std::optional<OpAsmParser::UnresolvedOperand> &acc,
                               Type &accType) {
@@ -124,6 +178,50 @@ ParseResult parseResultAndAcc(OpAsmParser &parser, Type &result,
 }
 void printResultAndAcc(OpAsmPrinter &printer, Operation *, Type result, Value, Type) {
   printer << result;
+}
+
+/// `source (-> result)?`, where `infer` says what becomes of the dimensions. A layout is of one
+/// shape: of tiles that have one the result's type is written.
+static ParseResult parseInferred(OpAsmParser &parser, Type &source, Type &result,
+                                 function_ref<bool(SmallVector<Dim> &)> infer) {
+  SMLoc loc = parser.getCurrentLocation();
+  if (parser.parseType(source))
+    return failure();
+  if (succeeded(parser.parseOptionalArrow()))
+    return parser.parseType(result);
+  auto tensor = dyn_cast<RankedTensorType>(source);
+  if (!isTile(source) || (tensor && tensor.getEncoding()))
+    return parser.emitError(loc, "the type of the result must be written, but got only ") << source;
+  SmallVector<Dim> dims = getDims(source);
+  if (!infer(dims))
+    return parser.emitError(loc, "the type of the result must follow from that of the operand, but "
+                                 "dimensions are named that ")
+           << source << " has not";
+  result = makeTile(parser.getContext(), dims, getElementType(source), !tensor);
+  return success();
+}
+
+ParseResult parseReducedTypes(OpAsmParser &parser, Type &source, Type &result, IntegerAttr dim) {
+  return parseInferred(parser, source, result, [&](SmallVector<Dim> &dims) {
+    int64_t at = dim.getInt();
+    if (at < 0 || at >= static_cast<int64_t>(dims.size()))
+      return false;
+    dims.erase(dims.begin() + at);
+    return true;
+  });
+}
+
+ParseResult parsePermutedTypes(OpAsmParser &parser, Type &source, Type &result,
+                               DenseI64ArrayAttr permutation) {
+  return parseInferred(parser, source, result, [&](SmallVector<Dim> &dims) {
+    SmallVector<Dim> from = std::exchange(dims, {});
+    for (int64_t dim : permutation.asArrayRef()) {
+      if (dim < 0 || dim >= static_cast<int64_t>(from.size()))
+        return false;
+      dims.push_back(from[dim]);
+    }
+    return dims.size() == from.size();
+  });
 }
 
 ParseResult parseSameTypes(OpAsmParser &parser, Type &result, Type &a, Type &b) {

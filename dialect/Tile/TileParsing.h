@@ -47,6 +47,21 @@ mlir::ParseResult parseSplatType(mlir::OpAsmParser &parser, mlir::Type &tile, ml
 void printSplatType(mlir::OpAsmPrinter &printer, mlir::Operation *op, mlir::Type tile,
                     mlir::Type scalar);
 
+/// A number or one of the words inf, minus_inf, nan; then `:` and the type, which decides whether
+/// an integer stands for a float.
+mlir::ParseResult parseLiteral(mlir::OpAsmParser &parser, mlir::Attribute &value,
+                               mlir::Type &result);
+void printLiteral(mlir::OpAsmPrinter &printer, mlir::Operation *op, mlir::Attribute value,
+                  mlir::Type result);
+
+/// The type of the result; that of the fill is its element type.
+mlir::ParseResult
+parseResultAndFill(mlir::OpAsmParser &parser, mlir::Type &result,
+                   const std::optional<mlir::OpAsmParser::UnresolvedOperand> &fill,
+                   mlir::Type &fillType);
+void printResultAndFill(mlir::OpAsmPrinter &printer, mlir::Operation *op, mlir::Type result,
+                        mlir::Value fill, mlir::Type fillType);
+
 /// The type of the result, which the accumulator shares.
 mlir::ParseResult
 parseResultAndAcc(mlir::OpAsmParser &parser, mlir::Type &result,
@@ -54,6 +69,23 @@ parseResultAndAcc(mlir::OpAsmParser &parser, mlir::Type &result,
                   mlir::Type &accType);
 void printResultAndAcc(mlir::OpAsmPrinter &printer, mlir::Operation *op, mlir::Type result,
                        mlir::Value acc, mlir::Type accType);
+
+/// The type of the operand and, unless it is left out, `->` and that of the result: without
+/// dimension `dim`, or with the dimensions permuted.
+mlir::ParseResult parseReducedTypes(mlir::OpAsmParser &parser, mlir::Type &source,
+                                    mlir::Type &result, mlir::IntegerAttr dim);
+mlir::ParseResult parsePermutedTypes(mlir::OpAsmParser &parser, mlir::Type &source,
+                                     mlir::Type &result, mlir::DenseI64ArrayAttr permutation);
+template <typename Attr>
+void printReducedTypes(mlir::OpAsmPrinter &printer, mlir::Operation *, mlir::Type source,
+                       mlir::Type result, Attr) {
+  printer << source << " -> " << result;
+}
+template <typename Attr>
+void printPermutedTypes(mlir::OpAsmPrinter &printer, mlir::Operation *, mlir::Type source,
+                        mlir::Type result, Attr) {
+  printer << source << " -> " << result;
+}
 
 /// One type for the result and the operands.
 mlir::ParseResult parseSameTypes(mlir::OpAsmParser &parser, mlir::Type &result, mlir::Type &a,

@@ -37,6 +37,23 @@ LogicalResult FullOp::verify() {
                        << getValue().getType();
 }
 
+LogicalResult ConstantOp::verify() {
+  Type element = getElementType(getResult().getType());
+  auto integer = dyn_cast<IntegerAttr>(getValue());
+  auto type = dyn_cast<IntegerType>(element);
+  if (!type)
+    return integer ? emitOpError() << "of " << element << " must have a float, but got " << integer
+                   : success();
+  if (!integer)
+    return emitOpError() << "of " << element << " must have an integer, but got " << getValue();
+  int64_t value = integer.getInt();
+  bool fits = type.getWidth() == 1 ? value == 0 || value == 1
+                                   : llvm::isIntN(type.getWidth(), value);
+  return fits ? success()
+              : emitOpError() << "must have an integer that " << element << " holds, but got "
+                              << value;
+}
+
 LogicalResult IotaOp::verify() {
   Type type = getResult().getType();
   if (failed(verifyDimension(*this, getDim(), getRank(type))))
@@ -101,6 +118,25 @@ LogicalResult TransposeOp::verify() {
   if (failed(verifyShape(*this, expected, result)))
     return failure();
   return verifyElements(*this, getElementType(source), getElementType(result));
+}
+
+LogicalResult SliceOp::verify() {
+  Type source = getSource().getType(), result = getResult().getType();
+  int64_t rank = getRank(source);
+  if (failed(verifyDimension(*this, getDim(), rank)))
+    return failure();
+  if (getRank(result) != rank)
+    return emitOpError() << "keeps the rank, " << rank << ", but its result has rank "
+                         << getRank(result);
+  SmallVector<Dim> expected = getDims(source);
+  expected[getDim()] = getDims(result)[getDim()];
+  if (failed(verifyShape(*this, expected, result)) ||
+      failed(verifyElements(*this, getElementType(source), getElementType(result))))
+    return failure();
+  if (getFill() && getFill().getType() != getElementType(source))
+    return emitOpError() << "fill must be of the type of the elements, " << getElementType(source)
+                         << ", but got " << getFill().getType();
+  return success();
 }
 
 LogicalResult DotOp::verify() {

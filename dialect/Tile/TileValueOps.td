@@ -24,6 +24,31 @@ def Tile_FullOp : Tile_Op<"full", [Pure]> {
   let hasVerifier = 1;
 }
 
+def Tile_ConstantOp : Tile_Op<"constant", [Pure]> {
+  let summary = "a number, or a tile of one number";
+  let description = [{
+    The literal is an integer, a float, or one of the words `inf`, `minus_inf` and `nan`. Where the elements are floats,
+    an integer stands for the float of its value. Binding rounds it, once, to the type of the elements, and replaces the
+    operation by `arith.constant` and `tile.full`.
+
+    Preconditions: none. Postconditions: every element is the number.
+
+    Example:
+    ```mlir
+    %no_max = tile.constant minus_inf : !tile.tile<[BLOCK_M], ACC>
+    %one = tile.constant 1.0 : !tile.param<T>
+    ```
+
+    Errors:
+    - a float where the elements are integers
+    - an integer that the elements do not hold
+  }];
+  let arguments = (ins AnyAttrOf<[F64Attr, I64Attr]>:$value);
+  let results = (outs Tile_TileOrScalar:$result);
+  let assemblyFormat = "custom<Literal>($value, type($result)) attr-dict";
+  let hasVerifier = 1;
+}
+
 def Tile_IotaOp : Tile_Op<"iota", [Pure]> {
   let summary = "a tile that counts along one dimension";
   let description = [{
@@ -89,6 +114,8 @@ def Tile_ReshapeOp : Tile_Op<"reshape", [Pure]> {
 def Tile_TransposeOp : Tile_Op<"transpose", [Pure]> {
   let summary = "a tile with its dimensions permuted";
   let description = [{
+    The type of the result follows from the operand's and may be left out.
+
     Preconditions: none. Postconditions: dimension d of the result is dimension `permutation[d]` of the operand.
 
     Example: `%t = tile.transpose %s [1, 0] : !tile.tile<[M, N], T> -> !tile.tile<[N, M], T>`
@@ -99,11 +126,45 @@ def Tile_TransposeOp : Tile_Op<"transpose", [Pure]> {
   }];
   let arguments = (ins Tile_AnyTile:$source, DenseI64ArrayAttr:$permutation);
   let results = (outs Tile_AnyTile:$result);
-  let assemblyFormat =
-      "$source $permutation attr-dict `:` type($source) `->` type($result)";
+  let assemblyFormat = [{
+    $source $permutation attr-dict `:`
+    custom<PermutedTypes>(type($source), type($result), ref($permutation))
+  }];
   let hasVerifier = 1;
   let hasFolder = 1;
   let hasCanonicalizer = 1;
+}
+
+def Tile_SliceOp : Tile_Op<"slice", [Pure]> {
+  let summary = "a part of a tile along one dimension, or the tile shifted along it";
+  let description = [{
+    Element (.., i, ..) of the result is element (.., `offset` + i, ..) of the operand, where i is the
+    position along `dim`. Where the operand has no such element it is `fill`, or zero without `fill`. A
+    result of the operand's shape is the operand shifted by `-offset`.
+
+    Preconditions: none; the offset is any number, known when the kernel runs.
+
+    Postconditions: no element depends on what lies beyond the operand.
+
+    Example:
+    ```mlir
+    %left = tile.slice %x dim 1 from %c0 : !tile.tile<[M, 128], T> -> !tile.tile<[M, 64], T>
+    %next = tile.slice %x dim 0 from %c1 fill %one : !tile.tile<[M, N], T> -> !tile.tile<[M, N], T>
+    ```
+
+    Errors:
+    - a dimension beyond the rank
+    - a result whose rank, other dimensions or elements differ from the operand's
+    - a fill of another type than the elements
+  }];
+  let arguments = (ins Tile_AnyTile:$source, I64Attr:$dim, I32:$offset, Optional<Tile_Scalar>:$fill);
+  let results = (outs Tile_AnyTile:$result);
+  let assemblyFormat = [{
+    $source `dim` custom<Int>($dim) `from` $offset (`fill` $fill^)? attr-dict `:` type($source) `->`
+    custom<ResultAndFill>(type($result), ref($fill), type($fill))
+  }];
+  let hasVerifier = 1;
+  let hasFolder = 1;
 }
 
 def Tile_DotOp : Tile_Op<"dot", [Pure]> {
@@ -150,6 +211,8 @@ def Tile_ReduceOp : Tile_Op<"reduce", [Pure]> {
     `add`, `mul`, `max` and `min` on floats and integers (max and min propagate NaN; integers are signed), `and` and `or` on
     integers. The order of combination is not defined, but fixed for a given target.
 
+    The type of the result follows from the operand's and may be left out.
+
     Preconditions: none. Postconditions: the dimension is gone.
 
     Example: `%m = tile.reduce max %s dim 1 : !tile.tile<[M, N], f32> -> !tile.tile<[M], f32>`
@@ -163,7 +226,7 @@ def Tile_ReduceOp : Tile_Op<"reduce", [Pure]> {
   let arguments = (ins Tile_ReduceKindAttr:$kind, Tile_AnyTile:$source, I64Attr:$dim);
   let results = (outs Tile_AnyTile:$result);
   let assemblyFormat =
-      "custom<ReduceKind>($kind) $source `dim` custom<Int>($dim) attr-dict `:` type($source) `->` type($result)";
+      "custom<ReduceKind>($kind) $source `dim` custom<Int>($dim) attr-dict `:` custom<ReducedTypes>(type($source), type($result), ref($dim))";
   let hasVerifier = 1;
 }
 

@@ -153,6 +153,7 @@ void bindTarget(Operation *entry, TilePipelineOptions &options) {
 
 /// Adds to `reached` every symbol of the module that is used below `op`, however indirectly.
 void collectReached(ModuleOp module, Operation *op, llvm::DenseSet<Operation *> &reached) {
+  SymbolTable symbols(module);
   llvm::SmallVector<Operation *> pending{op};
   while (!pending.empty()) {
     Operation *next = pending.pop_back_val();
@@ -160,7 +161,7 @@ void collectReached(ModuleOp module, Operation *op, llvm::DenseSet<Operation *> 
     if (!uses)
       continue;
     for (SymbolTable::SymbolUse use : *uses) {
-      Operation *symbol = SymbolTable::lookupSymbolIn(module, use.getSymbolRef());
+      Operation *symbol = symbols.lookup(use.getSymbolRef().getRootReference());
       if (symbol && reached.insert(symbol).second)
         pending.push_back(symbol);
     }

@@ -154,6 +154,18 @@ LogicalResult lower(Lowering &lowering, tile::TransposeOp op) {
   return success();
 }
 
+LogicalResult lower(Lowering &lowering, tile::SliceOp op) {
+  ValueOperand source = lowering.operand(op.getSourceMutable());
+  std::optional<ValueOperand> fill;
+  if (Value value = op.getFill())
+    fill = ValueOperand{lowering.slotOf(value), lowering.storage(value), false};
+  IntOperand offset = lowering.intOperand(op.getOffset());
+  lowering.emit<SliceStep>(op, source, lowering.shapeOf(op.getSource()), op.getDim(), offset,
+                           lowering.shapeOf(op.getResult())[op.getDim()], fill,
+                           lowering.result(op.getResult()));
+  return success();
+}
+
 LogicalResult lower(Lowering &lowering, tile::ReduceOp op) {
   numeric::ReduceOp kind = numeric::ReduceOp::Sum;
   switch (op.getKind()) {
@@ -212,7 +224,8 @@ template <typename... OpTs> void add(LoweringTable &table) {
 void addTileLowerings(LoweringTable &table) {
   add<tile::LoadOp, tile::GatherOp, tile::StoreOp, tile::AtomicAddOp, tile::ScatterAddOp,
       tile::AddAtOp, tile::AtOp, tile::DimOp, tile::SubviewOp, tile::FullOp, tile::IotaOp,
-      tile::ExpandOp, tile::ReshapeOp, tile::TransposeOp, tile::ReduceOp, tile::DotOp>(table);
+      tile::ExpandOp, tile::ReshapeOp, tile::TransposeOp, tile::SliceOp,
+      tile::ReduceOp, tile::DotOp>(table);
 }
 
 } // namespace tilewright::interpreter

@@ -5,6 +5,7 @@
 #include "lib/Interpreter/Lowering.h"
 
 #include "dialect/Tgpu/Tgpu.h"
+#include "dialect/Tile/Calls.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinTypes.h"
 #include "mlir/Transforms/RegionUtils.h"
@@ -15,8 +16,6 @@ using namespace mlir;
 
 namespace tilewright::interpreter {
 
-/// Functions are compiled once for each call of them: what a chain of calls may grow to.
-static constexpr unsigned maxOperations = 1u << 18;
 /// Lowering recurses over calls: far more than anybody writes, far less than the stack holds.
 static constexpr size_t maxCallDepth = 200;
 /// A tile that does not fit into memory must not abort the process.
@@ -78,6 +77,8 @@ std::unique_ptr<CompiledKernel> compileKernel(tile::KernelOp kernel, bool f64,
 }
 
 LogicalResult Lowering::run() {
+  if (failed(tile::Calls(kernel.op->getParentOfType<ModuleOp>()).checkSize(kernel.op)))
+    return failure();
   Scope kernelScope;
   scope = &kernelScope;
   for (BlockArgument argument : kernel.op.getArgs()) {
@@ -242,10 +243,11 @@ LogicalResult Lowering::lowerOperation(Operation *op) {
                            << "' is not supported by the CPU device";
   if (failed(checkTypes(op)))
     return failure();
-  if (++numOperations > maxOperations)
+  // Beyond what Calls counts: code that is compiled for tiles and for single elements, too.
+  if (++numOperations > tile::kMostOperations)
     return op->emitOpError()
-           << "is one of more than " << maxOperations
-           << " operations, counting a function once for each call of it; the CPU "
+           << "is one of more than " << tile::kMostOperations
+           << " operations, counting code that runs for single elements once more; the CPU "
               "device runs kernels up to this size";
   return lowering->second(*this, op);
 }
@@ -320,7 +322,7 @@ Lowering::callArguments(MutableArrayRef<OpOperand> operands) const {
 LogicalResult Lowering::inlineFunction(Operation *call, FlatSymbolRefAttr callee,
                                        ArrayRef<CallArgument> arguments, ArrayRef<int64_t> lift,
                                        Code &into, SmallVectorImpl<ValueOperand> &results) {
-  auto function = SymbolTable::lookupNearestSymbolFrom<func::FuncOp>(call, callee);
+  auto function = symbols.lookupNearestSymbolFrom<func::FuncOp>(call, callee);
   if (!function)
     return call->emitOpError() << "refers to " << callee << ", which is not a function";
   if (function.isExternal())

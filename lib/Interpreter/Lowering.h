@@ -155,7 +155,8 @@ private:
   CompiledKernel &kernel;
   bool f64;
   const LoweringTable &table;
-  unsigned numOperations = 0;
+  uint64_t numOperations = 0;
+  mlir::SymbolTableCollection symbols;
   Scope *scope = nullptr;
   Code *code = nullptr;
   llvm::SmallVector<mlir::Operation *> callStack;

@@ -89,6 +89,26 @@ bool TransposeStep::run(Frame &frame) const {
   return true;
 }
 
+SliceStep::SliceStep(mlir::Operation *op, ValueOperand source,
+                     llvm::ArrayRef<int64_t> sourceShape, unsigned dim, IntOperand offset,
+                     int64_t size, std::optional<ValueOperand> fill, ValueResult result)
+    : Step(op), source(source), shape(sourceShape), dim(dim), offset(offset), size(size),
+      fill(fill), result(result) {
+  for (int64_t extent : shape)
+    sourceCount *= extent;
+}
+
+bool SliceStep::run(Frame &frame) const {
+  DenseElements in(frame.pool, frame.values[source.slot], sourceCount, source.storage);
+  BufferRef buffer(frame.pool.allocate(result.bytes()));
+  const Scalar zero = Scalar::fromInt(0, Storage::I64); // also the bits of a float's zero
+  const Scalar &outside = fill ? frame.values[fill->slot].scalar : zero;
+  numeric::slice(result.storage, in.data(), shape.data(), shape.size(), dim, offset.read(frame),
+                 size, &outside, buffer.data());
+  frame.values[result.slot].setDense(std::move(buffer));
+  return true;
+}
+
 ReduceStep::ReduceStep(mlir::Operation *op, numeric::ReduceOp kind, ValueOperand source,
                        llvm::ArrayRef<int64_t> sourceShape, unsigned dim, ValueResult result)
     : Step(op), kind(kind), source(source), shape(sourceShape), dim(dim), result(result) {

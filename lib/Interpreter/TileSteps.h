@@ -65,6 +65,23 @@ private:
   ValueResult result;
 };
 
+class SliceStep : public Step {
+public:
+  SliceStep(mlir::Operation *op, ValueOperand source, llvm::ArrayRef<int64_t> sourceShape,
+            unsigned dim, IntOperand offset, int64_t size, std::optional<ValueOperand> fill,
+            ValueResult result);
+  bool run(Frame &frame) const override;
+
+private:
+  ValueOperand source;
+  Shape shape;
+  unsigned dim;
+  IntOperand offset;
+  int64_t size, sourceCount = 1;
+  std::optional<ValueOperand> fill; ///< a scalar; zero without
+  ValueResult result;
+};
+
 class ReduceStep : public Step {
 public:
   ReduceStep(mlir::Operation *op, numeric::ReduceOp kind, ValueOperand source,

@@ -162,6 +162,29 @@ void tilewright::numeric::transpose(Storage storage, const void *in, const int64
   });
 }
 
+void tilewright::numeric::slice(Storage storage, const void *in, const int64_t *shape,
+                                unsigned rank, unsigned dim, int64_t offset, int64_t size,
+                                const void *fill, void *out) {
+  Split split(shape, rank, dim);
+  auto extent = static_cast<int64_t>(split.size);
+  // Positions of the result from `begin` to `end` lie within the operand.
+  int64_t begin = std::clamp<int64_t>(-offset, 0, size);
+  int64_t end = std::clamp<int64_t>(extent - offset, begin, size);
+  withWord(storage, [&](auto zero) {
+    using Word = decltype(zero);
+    Word outside;
+    std::memcpy(&outside, fill, sizeof(Word));
+    auto *from = static_cast<const Word *>(in);
+    auto *to = static_cast<Word *>(out);
+    for (size_t i = 0; i < split.outer; ++i, from += extent * split.inner) {
+      to = std::fill_n(to, begin * split.inner, outside);
+      if (begin < end)
+        to = std::copy_n(from + (begin + offset) * split.inner, (end - begin) * split.inner, to);
+      to = std::fill_n(to, (size - end) * split.inner, outside);
+    }
+  });
+}
+
 void tilewright::numeric::expand(Storage storage, const void *in, const int64_t *outShape,
                                  unsigned outRank, unsigned dim, void *out) {
   Split split(outShape, outRank, dim);

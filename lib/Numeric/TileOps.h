@@ -20,6 +20,11 @@ void transpose(Storage storage, const void *in, const int64_t *shape, const int6
 void expand(Storage storage, const void *in, const int64_t *outShape, unsigned outRank,
             unsigned dim, void *out);
 
+/// out[.., i, ..] = in[.., offset + i, ..] for the `size` positions i along dimension `dim`, or the
+/// element at `fill` where the operand has none. `shape` is the operand's.
+void slice(Storage storage, const void *in, const int64_t *shape, unsigned rank, unsigned dim,
+           int64_t offset, int64_t size, const void *fill, void *out);
+
 enum class ReduceOp : uint8_t {
   Sum,
   Product, ///< floats (in the storage's own type) and I32, I64 (wrapping)

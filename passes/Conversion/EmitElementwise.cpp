@@ -5,6 +5,7 @@
 
 #include "passes/Conversion/KernelEmitter.h"
 
+#include "dialect/Tile/Calls.h"
 #include "passes/Conversion/ScalarMath.h"
 
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -147,6 +148,14 @@ LogicalResult KernelEmitter::emitMap(tile::MapOp op) {
   for (Value operand : op.getOperands())
     operands.push_back(getElements(operand));
   size_t count = getLayout(op, op.getResult().getType())->registersPerThread();
+  if (auto function = module.lookupSymbol<func::FuncOp>(op.getFunction())) {
+    uint64_t size = tile::Calls(module).getSize(function);
+    if (size > tile::kMostOperations / count)
+      return op->emitError() << "a thread must have at most " << tile::kMostOperations
+                             << " operations of a mapped function, but got " << size << " of @"
+                             << op.getFunction() << " for each of " << count
+                             << " elements; use smaller blocks, more warps or a smaller function";
+  }
   Values elements;
   for (size_t i = 0; i < count; ++i) {
     SmallVector<Values> arguments;

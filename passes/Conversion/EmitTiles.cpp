@@ -123,6 +123,30 @@ LogicalResult KernelEmitter::emitReshape(tile::ReshapeOp op) {
                    [&](ArrayRef<Value> indices) { return linearise(indices, shape); });
 }
 
+LogicalResult KernelEmitter::emitSlice(tile::SliceOp op) {
+  auto type = cast<RankedTensorType>(op.getSource().getType());
+  int64_t dim = op.getDim();
+  Value offset = getScalar(op.getOffset()), extent = i32(type.getDimSize(dim)), zero = i32(0);
+  Values inside;
+  auto place = [&](ArrayRef<Value> indices) {
+    Values at(indices);
+    // Unsigned, what lies before the tile lies behind it. The sum may wrap, but not to within.
+    Value index = add(at[dim], offset);
+    inside.push_back(arith::CmpIOp::create(b, arith::CmpIPredicate::ult, index, extent));
+    at[dim] = arith::SelectOp::create(b, inside.back(), index, zero);
+    return linearise(at, type.getShape());
+  };
+  if (failed(rearrange(op, op.getSource(), op.getResult(), place)))
+    return failure();
+  Values elements = getElements(op.getResult());
+  Value fill = op.getFill() ? getScalar(op.getFill())
+                            : constant(b.getZeroAttr(elements.front().getType()));
+  for (auto [element, isInside] : llvm::zip_equal(elements, inside))
+    element = arith::SelectOp::create(b, isInside, element, fill);
+  setElements(op.getResult(), elements);
+  return success();
+}
+
 //===----------------------------------------------------------------------===//
 // Scratch memory
 //===----------------------------------------------------------------------===//

@@ -3,6 +3,8 @@
 // Values, control flow, and which function emits what.
 
 #include "passes/Conversion/KernelEmitter.h"
+
+#include "dialect/Tile/Calls.h"
 #include "passes/Tgpu/SharedLimit.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -16,7 +18,9 @@ using namespace tilewright::tgpu;
 KernelEmitter::KernelEmitter(KernelOp kernel, StringRef entry, AlignedViews aligned)
     : kernel(kernel), entry(entry), aligned(std::move(aligned)),
       module(kernel->getParentOfType<ModuleOp>()), b(kernel.getLoc(), kernel.getContext()),
-      numWarps(kernel.getWarps()) {}
+      numWarps(kernel.getWarps()) {
+  b.setListener(&counter);
+}
 
 LogicalResult KernelEmitter::run() {
   if (failed(emitSignature()) || failed(emitGrid()))
@@ -159,6 +163,11 @@ LogicalResult KernelEmitter::emitBlock(Block &block) {
       sample(&op, /*isEnd=*/false);
     if (failed(emitOp(&op)))
       return failure();
+    // What follows, ptxas above all, takes minutes and gigabytes for more.
+    if (counter.operations > tile::kMostOperations)
+      return op.emitError() << "the code of a thread must have at most " << tile::kMostOperations
+                            << " operations, but got more up to here; use smaller blocks, more "
+                               "warps or fewer operations for each element";
     if (isEvent)
       sample(&op, /*isEnd=*/true);
   }
@@ -190,6 +199,7 @@ LogicalResult KernelEmitter::emitOp(Operation *op) {
       .Case<tile::ExpandOp>([&](auto op) { return emitExpand(op); })
       .Case<tile::TransposeOp>([&](auto op) { return emitTranspose(op); })
       .Case<tile::ReshapeOp>([&](auto op) { return emitReshape(op); })
+      .Case<tile::SliceOp>([&](auto op) { return emitSlice(op); })
       .Case<tile::GatherOp>([&](auto op) { return emitGather(op); })
       .Case<tile::ScatterAddOp>([&](auto op) { return emitScatterAdd(op); })
       .Case<tile::AddAtOp>([&](auto op) { return emitAddAt(op); })

@@ -148,6 +148,7 @@ private:
   mlir::LogicalResult emitExpand(tile::ExpandOp op);
   mlir::LogicalResult emitTranspose(tile::TransposeOp op);
   mlir::LogicalResult emitReshape(tile::ReshapeOp op);
+  mlir::LogicalResult emitSlice(tile::SliceOp op);
   /// Writes a tile to scratch memory and reads each element of the result from place `from` of it,
   /// counted along rows; `from` is given the indices of the element of the result.
   mlir::LogicalResult rearrange(mlir::Operation *op, mlir::Value source, mlir::Value result,
@@ -349,6 +350,14 @@ private:
   std::string entry;
   AlignedViews aligned;
   mlir::ModuleOp module;
+  /// Counts what is written.
+  struct Counter : mlir::OpBuilder::Listener {
+    uint64_t operations = 0;
+    void notifyOperationInserted(mlir::Operation *, mlir::OpBuilder::InsertPoint) override {
+      ++operations;
+    }
+  };
+  Counter counter;
   mlir::ImplicitLocOpBuilder b;
   mlir::LLVM::LLVMFuncOp func;
   mlir::LLVM::GlobalOp sharedMemory, scratch;

@@ -140,13 +140,20 @@ Value ScalarMath::exp2(Value x) {
 }
 
 Value ScalarMath::exp(Value x) {
-  if (x.getType().isF32())
-    return exp2(mul(x, number(kLog2E, x)));
-  Value low = number(-748, x), high = number(714, x);
+  return x.getType().isF32() ? exp2(mul(x, number(kLog2E, x))) : scaledExp(x, 0);
+}
+
+Value ScalarMath::scaledExp(Value x, int plus) {
+  bool isF64 = x.getType().isF64();
+  // Beyond these, infinity and 0. A NaN passes.
+  Value low = number(isF64 ? -748 : -106, x), high = number(isF64 ? 714 : 92, x);
   x = select(isLess(x, low), low, select(isLess(high, x), high, x));
   auto [whole, exponent] = roundToInteger(mul(x, number(kLog2E, x)));
-  Value rest = fma(whole, number(-kLn2Low, x), fma(whole, number(-kLn2High, x), x));
-  return scale(polynomial(rest, factorials(0, 1, 14, false)), exponent);
+  Value rest = fma(whole, number(isF64 ? -kLn2Low : -kLn2LowF32, x),
+                   fma(whole, number(isF64 ? -kLn2High : -kLn2HighF32, x), x));
+  if (plus)
+    exponent = arith::AddIOp::create(b, exponent, constant(b.getI32IntegerAttr(plus)));
+  return scale(polynomial(rest, factorials(0, 1, isF64 ? 14 : 8, false)), exponent);
 }
 
 /// 2^n (e^r - 1) + (2^n - 1).
@@ -162,6 +169,20 @@ Value ScalarMath::expM1(Value x) {
   Value power = scale(number(1, x), exponent);
   Value result = fma(power, series, sub(power, number(1, x)));
   return select(isLess(large, x), exp(x), result);
+}
+
+/// h - 1 / (4 h) with h = e^|x| / 2, which overflows where the result does; below 1, the series.
+Value ScalarMath::sinh(Value x) {
+  Value magnitude = abs(x), h = scaledExp(magnitude, -1);
+  Value faraway = copySign(sub(h, div(number(0.25, x), h)), x);
+  auto coefficients = factorials(1, 2, x.getType().isF64() ? 10 : 6, false);
+  Value nearby = mul(x, polynomial(mul(x, x), coefficients));
+  return select(isLess(magnitude, number(1, x)), nearby, faraway);
+}
+
+Value ScalarMath::cosh(Value x) {
+  Value h = scaledExp(abs(x), -1);
+  return add(h, div(number(0.25, x), h));
 }
 
 Value ScalarMath::reciprocal(Value x) {
@@ -294,9 +315,75 @@ Value ScalarMath::erf(Value x) {
   return select(isLess(one, magnitude), faraway, nearby);
 }
 
+/// e^(-x^2) p(t) / (1 + 2 x) with t = (x - c) / (x + c), for x up to where the result rounds to 0.
+/// What rounding x^2 loses is known, and the exponential is corrected by it.
+Value ScalarMath::erfc(Value x) {
+  static const double ofF32[] = {
+      1.2530080579001324,    -0.13562114482806312,  -0.04756228936930903,  0.1296466124297091,
+      -0.11927247426820817,  0.06829336743322621,   -0.02379134803150263,  0.0025788453605382,
+      0.001996375739503498,  -0.0007957492333968862, -0.000276390255573552};
+  static const double ofF64[] = {
+      1.2329951186255526,      -0.13962111684056286,    0.015379652102621091,
+      0.0680970542547336,      -0.10103906603637362,    0.09373283499690535,
+      -0.0663303658110103,     0.03716751556105671,     -0.016197734065502876,
+      0.005031969765051122,    -0.0007577732963739462,  -0.00019925553476007838,
+      0.0001506220523230599,   -2.4403160497192634e-05, -1.1224293594679385e-05,
+      5.718067004785881e-06,   3.006053020270926e-07,   -8.356886054802244e-07,
+      6.326381936013846e-08,   1.1597564919712835e-07,  -7.796210935750394e-09,
+      -1.3952812123042382e-08, -1.907388627007971e-09};
+  bool isF64 = x.getType().isF64();
+  Value end = number(isF64 ? 28 : 11, x), center = number(isF64 ? 4 : 3, x);
+  Value m = abs(x);
+  m = select(isLess(end, m), end, m);
+  Value minusSquare = mul(m, arith::NegFOp::create(b, m));
+  Value lost = fma(m, m, minusSquare); // x^2 is more by this
+  Value power = scaledExp(minusSquare, 0);
+  power = fma(power, arith::NegFOp::create(b, lost), power);
+  Value t = div(sub(m, center), add(m, center));
+  Value p = polynomial(t, isF64 ? llvm::ArrayRef(ofF64) : ofF32);
+  Value result = mul(power, div(p, fma(m, number(2, x), number(1, x))));
+  return select(isLess(x, number(0, x)), sub(number(2, x), result), result);
+}
+
 //===----------------------------------------------------------------------===//
 // Powers
 //===----------------------------------------------------------------------===//
+
+/// A third of the exponent, steps of Halley's method (each has three times the digits of the one
+/// before), and one of Newton's whose residual is exact to twice the digits.
+Value ScalarMath::cbrt(Value x) {
+  bool isF64 = x.getType().isF64();
+  Type integer = isF64 ? b.getI64Type() : b.getI32Type();
+  // Multiplied by 2^(3 n) where a step would work on subnormals, or its cube overflow.
+  Value magnitude = abs(x), one = number(1, x);
+  Value isSmall = isLess(magnitude, number(isF64 ? 0x1p-900 : 0x1p-100, x));
+  Value isLarge = isLess(number(isF64 ? 0x1p900 : 0x1p100, x), magnitude);
+  auto choose = [&](double ofSmall, double ofLarge) {
+    return select(isSmall, number(ofSmall, x), select(isLarge, number(ofLarge, x), one));
+  };
+  Value y = mul(magnitude, isF64 ? choose(0x1p120, 0x1p-120) : choose(0x1p48, 0x1p-48));
+  // Two thirds of the exponent's bias, less what makes the first guess err by 3% at most.
+  double bias = isF64 ? 1023 : 127;
+  auto offset = static_cast<int64_t>((2 * bias / 3 - 0.03306235651) * (isF64 ? 0x1p52 : 0x1p23));
+  auto whole = [&](int64_t value) { return constant(b.getIntegerAttr(integer, value)); };
+  Value third = arith::DivUIOp::create(b, arith::BitcastOp::create(b, integer, y), whole(3));
+  Value t = arith::BitcastOp::create(b, x.getType(),
+                                     arith::AddIOp::create(b, third, whole(offset)));
+  Value quarter = number(0.25, x), half = number(0.5, x);
+  for (int step = 0; step < (isF64 ? 2 : 1); ++step) {
+    Value cube = mul(mul(t, t), t);
+    Value ratio = div(mul(sub(y, cube), quarter), fma(y, quarter, mul(cube, half)));
+    t = fma(t, ratio, t);
+  }
+  Value square = mul(t, t), minusCube = mul(square, arith::NegFOp::create(b, t));
+  Value ofSquare = fma(t, t, arith::NegFOp::create(b, square)); // what rounding lost
+  Value ofCube = fma(ofSquare, t, fma(square, t, minusCube));
+  Value residual = sub(add(y, minusCube), ofCube);
+  t = add(t, div(residual, mul(square, number(3, x))));
+  t = mul(t, isF64 ? choose(0x1p-40, 0x1p40) : choose(0x1p-16, 0x1p16));
+  // 0 and infinity are their own roots.
+  return select(isEqual(add(x, x), x), x, copySign(t, x));
+}
 
 Value ScalarMath::power(Value x, Value y) {
   if (x.getType().isF32())
@@ -378,6 +465,46 @@ Value ScalarMath::atan2(Value y, Value x) {
   return select(isNaN, add(x, y), copySign(angle, y));
 }
 
+Value ScalarMath::asinSeries(Value x) {
+  static const double ofF32[] = {0.16666666337430908,  0.07500094543497424,  0.04459940152851218,
+                                 0.03110066273549457, 0.017149238357677253, 0.03369084720283012};
+  static const double ofF64[] = {
+      0.16666666666666669,  0.07499999999998433,   0.04464285714635543,  0.030381944138531247,
+      0.02237217294214989,  0.017352392720869973,  0.013971212973552933, 0.011479177415184906,
+      0.01032281435018578,  0.005457506718640358,  0.01740087944269402,  -0.014851887071247204,
+      0.028757851367421566};
+  Value z = mul(x, x);
+  Value q = polynomial(z, x.getType().isF64() ? llvm::ArrayRef(ofF64) : ofF32);
+  return fma(mul(x, z), q, x);
+}
+
+/// Of magnitudes above 1/2, pi / 2 - 2 asin(sqrt((1 - |x|) / 2)); beyond 1 the root is NaN.
+Value ScalarMath::asin(Value x) {
+  Value magnitude = abs(x), half = number(0.5, x), isLarge = isLess(half, magnitude);
+  Value root = math::SqrtOp::create(b, fma(magnitude, number(-0.5, x), half));
+  Value series = asinSeries(select(isLarge, root, magnitude));
+  auto [high, low] = halfPi(x);
+  Value turned = add(fma(series, number(-2, x), high), low);
+  return copySign(select(isLarge, turned, series), x);
+}
+
+Value ScalarMath::acos(Value x) {
+  Value magnitude = abs(x), half = number(0.5, x), isLarge = isLess(half, magnitude);
+  Value root = math::SqrtOp::create(b, fma(magnitude, number(-0.5, x), half));
+  Value series = asinSeries(select(isLarge, root, x));
+  auto [high, low] = halfPi(x);
+  Value two = number(2, x), doubled = mul(series, two);
+  Value obtuse = add(sub(mul(high, two), doubled), mul(low, two));
+  Value faraway = select(isLess(x, number(0, x)), obtuse, doubled);
+  return select(isLarge, faraway, sub(high, sub(series, low)));
+}
+
+std::pair<Value, Value> ScalarMath::halfPi(Value like) {
+  bool isF64 = like.getType().isF64();
+  double high = isF64 ? kHalfPi[0] : double(float(kHalfPi[0]));
+  return {number(high, like), number(isF64 ? kHalfPi[1] : kHalfPi[0] - high, like)};
+}
+
 //===----------------------------------------------------------------------===//
 // Operations
 //===----------------------------------------------------------------------===//
@@ -408,7 +535,13 @@ Value ScalarMath::emit(Operation *op, ValueRange operands) {
       .Case<math::AtanOp>([&](auto) { return atan(x); })
       .Case<math::Atan2Op>([&](auto) { return atan2(x, operands[1]); })
       .Case<math::TanhOp>([&](math::TanhOp op) { return tanh(x, op.getFastmath()); })
+      .Case<math::AsinOp>([&](auto) { return asin(x); })
+      .Case<math::AcosOp>([&](auto) { return acos(x); })
+      .Case<math::SinhOp>([&](auto) { return sinh(x); })
+      .Case<math::CoshOp>([&](auto) { return cosh(x); })
+      .Case<math::CbrtOp>([&](auto) { return cbrt(x); })
       .Case<math::ErfOp>([&](auto) { return erf(x); })
+      .Case<math::ErfcOp>([&](auto) { return erfc(x); })
       .Case<math::PowFOp>([&](auto) { return power(x, operands[1]); })
       .Case<math::AbsFOp, math::CopySignOp, math::FmaOp, math::FloorOp, math::CeilOp, math::TruncOp,
             math::RoundOp, math::RoundEvenOp, math::SqrtOp>([&](auto op) { return direct(op); })

@@ -54,6 +54,10 @@ private:
   Value exp2(Value x);
   Value exp(Value x);
   Value expM1(Value x);
+  /// e^x 2^plus without what ex2.approx loses, for a small number `plus`.
+  Value scaledExp(Value x, int plus);
+  Value sinh(Value x);
+  Value cosh(Value x);
   Value log2(Value x);
   Value log(Value x);
   Value log1P(Value x);
@@ -64,7 +68,15 @@ private:
   /// approximations are (afn), as the machine has it, to 2^-11 of the result.
   Value tanh(Value x, mlir::arith::FastMathFlags allowed);
   Value erf(Value x);
+  Value erfc(Value x);
   Value power(Value x, Value y);
+  Value cbrt(Value x);
+  /// pi / 2, and what rounding it lost.
+  std::pair<Value, Value> halfPi(Value like);
+  /// Of magnitudes up to 1/2.
+  Value asinSeries(Value x);
+  Value asin(Value x);
+  Value acos(Value x);
   Value atan(Value x);
   Value atan2(Value y, Value x);
   /// Sine and cosine.

@@ -140,6 +140,14 @@ LogicalResult KernelMapper::mapReshape(tile::ReshapeOp op) {
   return success();
 }
 
+LogicalResult KernelMapper::mapSlice(tile::SliceOp op) {
+  Value fill = op.getFill() ? map.lookup(op.getFill()) : Value();
+  map.map(op.getResult(),
+          tile::SliceOp::create(b, getType(op.getResult()), get(op.getSource()), op.getDim(),
+                                map.lookup(op.getOffset()), fill));
+  return success();
+}
+
 Value KernelMapper::getIndexTile(Value at, Type tile, Type view, int64_t along,
                                  std::optional<ArrayRef<int64_t>> dims) {
   auto type = cast<RankedTensorType>(tile);
@@ -228,6 +236,7 @@ LogicalResult KernelMapper::dispatch(Operation *op) {
       .Case([&](tile::ExpandOp expand) { return mapExpand(expand); })
       .Case([&](tile::TransposeOp transpose) { return mapTranspose(transpose); })
       .Case([&](tile::ReshapeOp reshape) { return mapReshape(reshape); })
+      .Case([&](tile::SliceOp slice) { return mapSlice(slice); })
       .Case([&](tile::GatherOp gather) { return mapGather(gather); })
       .Case([&](tile::ScatterAddOp scatter) { return mapScatterAdd(scatter); })
       .Case([&](tile::AddAtOp add) {

@@ -47,11 +47,17 @@ public:
 
   LogicalResult run() {
     SmallVector<std::pair<arith::ConstantOp, APFloat>> literals;
-    if (exactLiterals)
+    DenseSet<Operation *> keptExact;
+    if (exactLiterals) {
       root->walk([&](arith::ConstantOp op) {
         if (isa<ParamType>(op.getType()))
           literals.emplace_back(op, cast<FloatAttr>(op.getValue()).getValue());
       });
+      root->walk([&](ConstantOp op) {
+        if (isa<ParamType>(getElementType(op.getType())))
+          keptExact.insert(op);
+      });
+    }
     // One error is enough: the same dimension occurs in most operations of a kernel.
     root->walk<WalkOrder::PreOrder>([&](Operation *op) {
       current = op;
@@ -62,6 +68,10 @@ public:
     root->walk([&](ParamOp op) {
       if (!hasFailed)
         replaceParam(op);
+    });
+    root->walk([&](ConstantOp op) {
+      if (!hasFailed)
+        replaceConstant(op, keptExact.contains(op));
     });
     for (auto &[op, value] : literals)
       if (!hasFailed)
@@ -174,6 +184,24 @@ private:
                                             FloatAttr::get(builder.getF64Type(), value));
     Value result = arith::TruncFOp::create(builder, op.getLoc(), op.getType(), exact);
     op.getResult().replaceAllUsesWith(result);
+    op.erase();
+  }
+
+  void replaceConstant(ConstantOp op, bool isExact) {
+    OpBuilder builder(op);
+    Type element = getElementType(op.getType());
+    auto literal = cast<TypedAttr>(op.getValue());
+    if (auto integer = dyn_cast<IntegerAttr>(literal))
+      literal = builder.getIntegerAttr(element, integer.getInt());
+    else
+      literal = FloatAttr::get(element, round(cast<FloatAttr>(literal).getValue(), element));
+    auto scalar = arith::ConstantOp::create(builder, op.getLoc(), literal);
+    Value result = scalar;
+    if (isTile(op.getType()))
+      result = FullOp::create(builder, op.getLoc(), op.getType(), scalar);
+    op.getResult().replaceAllUsesWith(result);
+    if (isExact)
+      keepExact(scalar, cast<FloatAttr>(op.getValue()).getValue());
     op.erase();
   }
 

@@ -88,7 +88,7 @@ private:
     if (auto cast = dyn_cast<tile::CastOp>(def))
       return isa<FloatType>(cast.getSource().getType());
     return !isa<arith::SIToFPOp, arith::UIToFPOp, math::TanhOp, math::SinOp, math::CosOp,
-                math::ErfOp, math::AtanOp>(def);
+                math::AsinOp, math::AcosOp, math::ErfOp, math::ErfcOp, math::AtanOp>(def);
   }
   /// The adjoint times an operand, by which another was multiplied.
   Value timesOperand(unsigned i) {
@@ -257,6 +257,24 @@ LogicalResult Rules::applyMath() {
       .Case([&](math::TanOp) {
         return one([&] { return guarded(mul(a, add(number(1), square(result())))); });
       })
+      .Case<math::AsinOp, math::AcosOp>([&](auto) {
+        return one([&] {
+          // (1 - x)(1 + x) is exact near 1, where 1 - x^2 is not.
+          Value x = operand(0), unit = number(1);
+          Value root = call<math::SqrtOp>(mul(sub(unit, x), add(unit, x)));
+          Value slope = guarded(div(a, root));
+          return isa<math::AcosOp>(op) ? neg(slope) : slope;
+        });
+      })
+      .Case([&](math::SinhOp) {
+        return one([&] { return guarded(mul(a, call<math::CoshOp>(operand(0)))); });
+      })
+      .Case([&](math::CoshOp) {
+        return one([&] { return guarded(mul(a, call<math::SinhOp>(operand(0)))); });
+      })
+      .Case([&](math::CbrtOp) {
+        return one([&] { return guarded(div(a, mul(number(3), square(result())))); });
+      })
       .Case([&](math::TanhOp) {
         return one([&] {
           Value r = result();
@@ -272,10 +290,11 @@ LogicalResult Rules::applyMath() {
         give(1, [&] { return guarded(neg(div(mul(a, y), norm))); });
         return success();
       })
-      .Case([&](math::ErfOp) {
+      .Case<math::ErfOp, math::ErfcOp>([&](auto) {
         return one([&] {
           Value bell = call<math::ExpOp>(neg(square(operand(0))));
-          return mul(mul(a, number(kTwoBySqrtPi)), bell);
+          double factor = isa<math::ErfOp>(op) ? kTwoBySqrtPi : -kTwoBySqrtPi;
+          return mul(mul(a, number(factor)), bell);
         });
       })
       .Case([&](math::PowFOp) { return applyPower(); })

@@ -2,6 +2,7 @@
 //
 // tile-link: functions and captures of other files, and the checks of the calls between functions.
 
+#include "dialect/Tile/Calls.h"
 #include "dialect/Tile/TextInput.h"
 #include "dialect/Tile/Tile.h"
 #include "passes/Passes.h"
@@ -317,24 +318,10 @@ LogicalResult Linker::link(ArrayRef<std::string> paths) {
 // Calls between functions
 //===----------------------------------------------------------------------===//
 
-/// Functions that `op` mentions, each with the operation that does.
-llvm::MapVector<func::FuncOp, Operation *> getUsedFunctions(Operation *op, SymbolTable &symbols) {
-  llvm::MapVector<func::FuncOp, Operation *> used;
-  op->walk([&](Operation *user) {
-    user->getAttrDictionary().walk([&](FlatSymbolRefAttr symbol) {
-      if (auto function = symbols.lookup<func::FuncOp>(symbol.getValue()))
-        used.insert({function, user});
-    });
-  });
-  return used;
-}
-
 LogicalResult checkCalls(ModuleOp module) {
-  SymbolTable symbols(module);
-  llvm::DenseMap<func::FuncOp, llvm::MapVector<func::FuncOp, Operation *>> calls;
-  for (Operation &op : *module.getBody()) {
-    auto used = getUsedFunctions(&op, symbols);
-    for (auto [function, user] : used) {
+  Calls calls(module);
+  for (Operation &op : *module.getBody())
+    for (auto [function, user] : calls.getUses(&op)) {
       if (!function.isDeclaration())
         continue;
       InFlightDiagnostic diagnostic =
@@ -343,36 +330,12 @@ LogicalResult checkCalls(ModuleOp module) {
       diagnostic.attachNote(function.getLoc()) << "declared here";
       return diagnostic;
     }
-    if (auto function = dyn_cast<func::FuncOp>(op))
-      calls[function] = std::move(used);
-  }
-
-  // Depth first, without recursion of our own: chains of calls may be long. `path` is the chain.
-  llvm::DenseSet<func::FuncOp> done;
-  for (auto root : module.getOps<func::FuncOp>()) {
-    SmallVector<std::pair<func::FuncOp, unsigned>> path{{root, 0}};
-    while (!path.empty()) {
-      auto [function, next] = path.back();
-      const auto &callees = calls[function];
-      if (done.contains(function) || next == callees.size()) {
-        done.insert(function);
-        path.pop_back();
-        continue;
-      }
-      ++path.back().second;
-      func::FuncOp callee = (callees.begin() + next)->first;
-      auto *start = llvm::find_if(path, [&](auto &step) { return step.first == callee; });
-      if (start == path.end()) {
-        path.push_back({callee, 0});
-        continue;
-      }
-      std::string cycle;
-      for (auto *step = start; step != path.end(); ++step)
-        cycle += "@" + step->first.getSymName().str() + " -> ";
-      return callee.emitError("a function must not be recursive, but got the cycle ")
-             << cycle << '@' << callee.getSymName();
-    }
-  }
+  if (failed(calls.checkCycles()))
+    return failure();
+  // Before any pass copies a function to where it is called.
+  for (auto kernel : module.getOps<KernelOp>())
+    if (failed(calls.checkSize(kernel)))
+      return failure();
   return success();
 }
 

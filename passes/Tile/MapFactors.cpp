@@ -14,6 +14,7 @@
 #include "mlir/IR/PatternMatch.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "mlir/Transforms/CSE.h"
+#include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
 using namespace tilewright;
@@ -21,11 +22,14 @@ using namespace tilewright::tile;
 
 namespace {
 
-/// Computed from captures and constants.
-bool isUniform(Value value) {
-  Operation *op = value.getDefiningOp();
-  return op && op->getNumRegions() == 0 && isMemoryEffectFree(op) &&
-         llvm::all_of(op->getOperands(), isUniform);
+/// What a function computes from captures and constants.
+DenseSet<Value> findUniform(Block &body) {
+  DenseSet<Value> uniform;
+  for (Operation &op : body)
+    if (op.getNumRegions() == 0 && isMemoryEffectFree(&op) &&
+        llvm::all_of(op.getOperands(), [&](Value operand) { return uniform.contains(operand); }))
+      uniform.insert(op.result_begin(), op.result_end());
+  return uniform;
 }
 
 /// A product that may be reassociated of `other` and what is uniform.
@@ -34,13 +38,13 @@ struct Product {
   Value other, factor;
 };
 
-std::optional<Product> matchProduct(Operation *op) {
+std::optional<Product> matchProduct(Operation *op, const DenseSet<Value> &uniform) {
   auto product = dyn_cast_or_null<arith::MulFOp>(op);
   if (!product || !bitEnumContainsAll(product.getFastmath(), arith::FastMathFlags::reassoc))
     return std::nullopt;
-  if (isUniform(product.getRhs()))
+  if (uniform.contains(product.getRhs()))
     return Product{product, product.getLhs(), product.getRhs()};
-  if (isUniform(product.getLhs()))
+  if (uniform.contains(product.getLhs()))
     return Product{product, product.getRhs(), product.getLhs()};
   return std::nullopt;
 }
@@ -53,10 +57,10 @@ struct Parts {
 };
 
 /// The product that every use of the argument is; none where they differ.
-std::optional<Product> matchUses(BlockArgument argument) {
+std::optional<Product> matchUses(BlockArgument argument, const DenseSet<Value> &uniform) {
   std::optional<Product> common;
   for (Operation *user : argument.getUsers()) {
-    std::optional<Product> product = matchProduct(user);
+    std::optional<Product> product = matchProduct(user, uniform);
     if (!product || product->other != argument || (common && common->factor != product->factor))
       return std::nullopt;
     common = product;
@@ -67,12 +71,13 @@ std::optional<Product> matchUses(BlockArgument argument) {
 Parts split(func::FuncOp function, SymbolTable &symbols) {
   Parts parts;
   Block &body = function.getBody().front();
+  DenseSet<Value> uniform = findUniform(body);
   Operation *terminator = body.getTerminator();
   if (terminator->getNumOperands() == 1 && !isa<BlockArgument>(terminator->getOperand(0)))
-    parts.ofResult = matchProduct(terminator->getOperand(0).getDefiningOp());
+    parts.ofResult = matchProduct(terminator->getOperand(0).getDefiningOp(), uniform);
   for (BlockArgument argument : body.getArguments())
     if (!parts.ofResult || parts.ofResult->other != argument)
-      if (std::optional<Product> product = matchUses(argument))
+      if (std::optional<Product> product = matchUses(argument, uniform))
         parts.ofOperands.push_back({argument.getArgNumber(), *product});
   if (!parts.ofResult && parts.ofOperands.empty())
     return parts;
@@ -99,12 +104,14 @@ Parts split(func::FuncOp function, SymbolTable &symbols) {
 
 /// The factor, computed where the builder is.
 Value rebuild(OpBuilder &b, Value factor, IRMapping &map) {
-  if (Value known = map.lookupOrNull(factor))
-    return known;
-  Operation *op = factor.getDefiningOp();
-  for (Value operand : op->getOperands())
-    rebuild(b, operand, map);
-  b.clone(*op, map);
+  llvm::SetVector<Operation *> needed;
+  needed.insert(factor.getDefiningOp());
+  for (size_t i = 0; i < needed.size(); ++i)
+    for (Value operand : needed[i]->getOperands())
+      needed.insert(operand.getDefiningOp());
+  for (Operation &op : *factor.getParentBlock())
+    if (needed.contains(&op) && !map.contains(op.getResult(0)))
+      b.clone(op, map);
   return map.lookup(factor);
 }
 

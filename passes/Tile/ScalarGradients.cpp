@@ -6,7 +6,9 @@
 
 #include "passes/Tile/ScalarGradients.h"
 
+#include "dialect/Tile/Calls.h"
 #include "passes/Tile/Derivatives.h"
+#include "passes/Tile/InlineCalls.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/IRMapping.h"
@@ -30,25 +32,6 @@ bool isFloatRead(Operation *op) {
   return at && at.getCaptureAttr() && isa<FloatType>(at.getType());
 }
 
-SmallVector<Value> inlineBody(OpBuilder &b, func::FuncOp source, ValueRange arguments,
-                              SymbolTable &symbols) {
-  IRMapping map;
-  Block &body = source.getBody().front();
-  map.map(body.getArguments(), arguments);
-  auto lookupAll = [&](ValueRange values) {
-    return llvm::map_to_vector(values, [&](Value value) { return map.lookup(value); });
-  };
-  for (Operation &op : body.without_terminator()) {
-    if (auto call = dyn_cast<func::CallOp>(op)) {
-      auto callee = symbols.lookup<func::FuncOp>(call.getCallee());
-      map.map(call.getResults(), inlineBody(b, callee, lookupAll(call.getOperands()), symbols));
-    } else {
-      b.clone(op, map);
-    }
-  }
-  return lookupAll(body.getTerminator()->getOperands());
-}
-
 Copy copyFlat(func::FuncOp source, const Twine &name, TypeRange extraInputs, SymbolTable &symbols) {
   OpBuilder b(source->getContext());
   SmallVector<Type> inputs(source.getArgumentTypes());
@@ -60,8 +43,14 @@ Copy copyFlat(func::FuncOp source, const Twine &name, TypeRange extraInputs, Sym
   symbols.insert(copy.function, std::next(source->getIterator()));
   Block *body = copy.function.addEntryBlock();
   b.setInsertionPointToStart(body);
-  ValueRange arguments = body->getArguments().take_front(source.getNumArguments());
-  copy.result = inlineBody(b, source, arguments, symbols).front();
+  IRMapping map;
+  map.map(source.getArguments(), body->getArguments().take_front(source.getNumArguments()));
+  for (Operation &op : source.getBody().front())
+    b.clone(op, map);
+  inlineCalls(copy.function, symbols);
+  Operation *end = body->getTerminator();
+  copy.result = end->getOperand(0);
+  end->erase();
   for (Operation &op : *body)
     if (isFloatRead(&op))
       copy.reads.push_back(cast<AtOp>(op));
@@ -98,12 +87,15 @@ class Backward {
 public:
   Backward(Copy &copy, Value target, std::string what, Operation *user)
       : copy(copy), body(copy.function.getBody().front()), target(target), what(std::move(what)),
-        user(user), b(OpBuilder::atBlockEnd(&body)) {}
+        user(user), b(OpBuilder::atBlockEnd(&body)) {
+    findUniform();
+  }
 
   /// The adjoint of the target; null where the result does not depend on it.
   FailureOr<Value> run(Value seed);
 
 private:
+  void findUniform();
   void findDependent();
   void findNeeded();
   bool isOnPath(Operation &op) const {
@@ -111,7 +103,7 @@ private:
       return dependent.contains(result) && needed.contains(result);
     });
   }
-  bool isUniform(Value value) const;
+  bool isUniform(Value value) const { return uniform.contains(value); }
   LogicalResult refuse(Operation &op);
 
   /// A value times a factor that is the same for all elements (null: 1), as long as products may be
@@ -129,10 +121,18 @@ private:
   std::string what;
   Operation *user;
   OpBuilder b;
+  DenseSet<Value> uniform;   ///< the same for all elements
   DenseSet<Value> dependent; ///< on the target, in a way that has a derivative
   DenseSet<Value> needed;    ///< for the result
   DenseMap<Value, Adjoint> adjoints;
 };
+
+void Backward::findUniform() {
+  for (Operation &op : body)
+    if (op.getNumRegions() == 0 &&
+        llvm::all_of(op.getOperands(), [&](Value operand) { return isUniform(operand); }))
+      uniform.insert(op.result_begin(), op.result_end());
+}
 
 void Backward::findDependent() {
   dependent.insert(target);
@@ -148,12 +148,6 @@ void Backward::findNeeded() {
       continue;
     op.walk([&](Operation *inner) { needed.insert(inner->operand_begin(), inner->operand_end()); });
   }
-}
-
-bool Backward::isUniform(Value value) const {
-  Operation *op = value.getDefiningOp();
-  return op && op->getNumRegions() == 0 &&
-         llvm::all_of(op->getOperands(), [&](Value operand) { return isUniform(operand); });
 }
 
 LogicalResult Backward::refuse(Operation &op) {
@@ -231,8 +225,8 @@ FailureOr<Value> Backward::run(Value seed) {
       continue;
     auto isWanted = [&](unsigned i) { return dependent.contains(op->getOperand(i)); };
     auto give = [&](unsigned i, Value value) { add(op->getOperand(i), {value, adjoint.factor}); };
-    auto uniform = [&](Value value) { return isUniform(value); };
-    if (failed(emitAdjoints(b, {op, adjoint.value, isWanted, uniform, give})))
+    auto isSame = [&](Value value) { return isUniform(value); };
+    if (failed(emitAdjoints(b, {op, adjoint.value, isWanted, isSame, give})))
       return refuse(*op);
   }
   Adjoint result = adjoints.lookup(target);
@@ -305,6 +299,18 @@ FailureOr<SmallVector<CaptureRead>> ScalarGradients::ofCaptures(func::FuncOp fun
       if (hidden) {
         hidden->emitError("a captured float whose gradient is asked for must be read outside of "
                           "regions; read it before and choose by arith.select")
+                .attachNote(user->getLoc())
+            << "differentiated here";
+        symbols.erase(copy.function);
+        return failure();
+      }
+      // Each read is differentiated by itself, in a copy of the function.
+      uint64_t size = llvm::range_size(copy.function.getOps());
+      if (size * copy.reads.size() > kMostOperations) {
+        function.emitError("gradients of captures must take at most ")
+                .append(kMostOperations, " operations for one function, but @",
+                        function.getSymName(), " reads captured floats in ", copy.reads.size(),
+                        " places and has ", size, " operations; read each float in one place")
                 .attachNote(user->getLoc())
             << "differentiated here";
         symbols.erase(copy.function);

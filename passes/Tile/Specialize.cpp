@@ -4,6 +4,7 @@
 // and function that the entry reaches is copied from it once for each set of values that it depends
 // on.
 
+#include "dialect/Tile/Calls.h"
 #include "dialect/Tile/Tile.h"
 #include "passes/Passes.h"
 #include "passes/Tile/ApplyBindings.h"
@@ -37,6 +38,7 @@ namespace {
 struct Reads {
   llvm::MapVector<StringRef, Operation *> params; ///< name, and an operation that reads it
   llvm::SetVector<Operation *> symbols;           ///< functions and captures
+  bool isClosed = false; ///< `params` has what the symbols read, too
 };
 
 /// A copy of a template, in a module of its own until all copies are made.
@@ -61,7 +63,8 @@ private:
   Operation *findEntry(StringRef name);
   StringAttr getInstance(Operation *source, const Bindings &bindings);
   FailureOr<Bindings> restrictTo(Operation *source, const Bindings &bindings, Operation *reachedBy);
-  const Reads &getReads(Operation *source);
+  Reads &getReads(Operation *source);
+  const Reads &getAllReads(Operation *source);
   LogicalResult specialize(Instance &instance);
   LogicalResult finish(KernelOp kernel, const Bindings &bindings);
   LogicalResult finish(ProgramOp program, Operation *source, const Bindings &bindings);
@@ -73,9 +76,10 @@ private:
   OwningOpRef<ModuleOp> templates;
   SymbolTable symbols;
   llvm::StringSet<> names;
-  llvm::DenseMap<Operation *, Reads> reads;
+  llvm::DenseMap<Operation *, std::unique_ptr<Reads>> reads;
   std::vector<std::unique_ptr<Instance>> instances; ///< grows while it is worked through
   llvm::DenseMap<std::pair<Operation *, Attribute>, StringAttr> known;
+  llvm::DenseSet<Operation *> copied; ///< sources of instances
 };
 
 /// By name; without one, the only kernel or program that no program launches.
@@ -112,7 +116,7 @@ StringAttr Specializer::getInstance(Operation *source, const Bindings &bindings)
   if (name)
     return name;
   StringAttr sourceName = SymbolTable::getSymbolName(source);
-  bool isFirst = llvm::none_of(instances, [&](auto &other) { return other->source == source; });
+  bool isFirst = copied.insert(source).second;
   std::string unique = sourceName.str();
   for (unsigned i = 0; !isFirst && !names.insert(unique).second; ++i)
     unique = (sourceName.getValue() + "_" + llvm::Twine(i)).str();
@@ -123,11 +127,12 @@ StringAttr Specializer::getInstance(Operation *source, const Bindings &bindings)
   return name;
 }
 
-const Reads &Specializer::getReads(Operation *source) {
-  auto [it, isNew] = reads.try_emplace(source);
-  Reads &result = it->second;
-  if (!isNew)
-    return result;
+Reads &Specializer::getReads(Operation *source) {
+  std::unique_ptr<Reads> &known = reads[source];
+  if (known)
+    return *known;
+  known = std::make_unique<Reads>();
+  Reads &result = *known;
   Operation *current = source;
   auto read = [&](StringRef name) { result.params.insert({name, current}); };
   AttrTypeWalker walker;
@@ -158,30 +163,44 @@ const Reads &Specializer::getReads(Operation *source) {
   return result;
 }
 
+/// With what is read through symbols, however indirectly. Without recursion, and once for each
+/// function: chains of calls may be long. There are no cycles.
+const Reads &Specializer::getAllReads(Operation *source) {
+  SmallVector<std::pair<Operation *, unsigned>> path{{source, 0}};
+  while (!path.empty()) {
+    auto &[op, next] = path.back();
+    Reads &own = getReads(op);
+    if (!own.isClosed && next < own.symbols.size()) {
+      path.push_back({own.symbols[next++], 0});
+      continue;
+    }
+    if (!own.isClosed)
+      for (Operation *symbol : own.symbols)
+        for (auto [name, reader] : getReads(symbol).params)
+          own.params.insert({name, reader});
+    own.isClosed = true;
+    path.pop_back();
+  }
+  return getReads(source);
+}
+
 /// The values that a function or capture depends on, directly or through what it reaches.
 FailureOr<Bindings> Specializer::restrictTo(Operation *source, const Bindings &bindings,
                                             Operation *reachedBy) {
-  llvm::SetVector<Operation *> reached;
-  reached.insert(source);
-  llvm::SmallDenseSet<StringRef> needed;
-  for (unsigned i = 0; i < reached.size(); ++i) {
-    const Reads &direct = getReads(reached[i]);
-    for (auto [name, op] : direct.params) {
-      needed.insert(name);
-      if (bindings.count(name))
-        continue;
-      InFlightDiagnostic diagnostic =
-          op->emitError() << "reads parameter '" << name << "', which " << describe(reachedBy)
-                          << " does not declare; a function may read the parameters of every "
-                             "kernel that reaches it";
-      diagnostic.attachNote(reachedBy->getLoc()) << "reached from here";
-      return failure();
-    }
-    reached.insert(direct.symbols.begin(), direct.symbols.end());
+  const Reads &all = getAllReads(source);
+  for (auto [name, op] : all.params) {
+    if (bindings.count(name))
+      continue;
+    InFlightDiagnostic diagnostic =
+        op->emitError() << "reads parameter '" << name << "', which " << describe(reachedBy)
+                        << " does not declare; a function may read the parameters of every "
+                           "kernel that reaches it";
+    diagnostic.attachNote(reachedBy->getLoc()) << "reached from here";
+    return failure();
   }
   Bindings restricted;
   for (auto &binding : bindings)
-    if (needed.contains(binding.first))
+    if (all.params.contains(binding.first))
       restricted.insert(binding);
   return restricted;
 }
@@ -371,6 +390,8 @@ struct TileSpecializePass : tilewright::impl::TileSpecializeBase<TileSpecializeP
   using TileSpecializeBase::TileSpecializeBase;
 
   void runOnOperation() override {
+    if (failed(Calls(getOperation()).checkCycles()))
+      return signalPassFailure();
     std::vector<std::string> assignments(params.begin(), params.end());
     if (failed(Specializer(getOperation(), exactLiterals).run(entry, assignments)))
       signalPassFailure();

@@ -194,3 +194,16 @@ func.func @dim_stays(%x: !tile.view<[4], f32>) -> i32 {
   %0 = tile.dim %x, 0 : !tile.view<[4], f32>
   return %0 : i32
 }
+
+// A tile that is not shifted.
+// CHECK-LABEL: func.func @slice_of_all(
+// CHECK-SAME: %[[X:.*]]: tensor<4x8xf32>
+// CHECK-NEXT: %[[C:.*]] = arith.constant 0 : i32
+// CHECK-NEXT: %[[PART:.*]] = tile.slice %[[X]] dim 1 from %[[C]] : tensor<4x8xf32> -> tensor<4x4xf32>
+// CHECK-NEXT: return %[[X]], %[[PART]]
+func.func @slice_of_all(%x: tensor<4x8xf32>) -> (tensor<4x8xf32>, tensor<4x4xf32>) {
+  %c0 = arith.constant 0 : i32
+  %0 = tile.slice %x dim 1 from %c0 : tensor<4x8xf32> -> tensor<4x8xf32>
+  %1 = tile.slice %x dim 1 from %c0 : tensor<4x8xf32> -> tensor<4x4xf32>
+  return %0, %1 : tensor<4x8xf32>, tensor<4x4xf32>
+}

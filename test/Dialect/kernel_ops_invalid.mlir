@@ -417,5 +417,23 @@ func.func private @f() attributes {tile.replaceable = true}
 
 // -----
 
-// expected-error @+1 {{has the attribute 'tile.replacable', but of the tile dialect there is only 'tile.replaceable'}}
+// expected-error @+1 {{has the attribute 'tile.replacable', but of the tile dialect there are only 'tile.replaceable' and 'tile.unroll'}}
 func.func private @f() attributes {tile.replacable}
+
+// -----
+
+func.func private @unrolled(%c: i1) {
+  // expected-error @+1 {{'tile.unroll' must be on an scf.for, without a value, but got unit on scf.if}}
+  scf.if %c {
+  } {tile.unroll}
+  return
+}
+
+// -----
+
+func.func private @unrolled_by(%n: i32) {
+  // expected-error @+1 {{'tile.unroll' must be on an scf.for, without a value, but got 4 : i64 on scf.for}}
+  scf.for %i = %n to %n step %n : i32 {
+  } {tile.unroll = 4}
+  return
+}

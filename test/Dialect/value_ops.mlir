@@ -126,3 +126,51 @@ func.func @bits(%seed: i64, %offset: i64, %i: i32, %x: !tile.tile<[M, N], i32>) 
   %1 = tile.random %seed, %offset at (%x, %x, %x) : !tile.tile<[M, N], i32>
   return
 }
+
+// Literals: the type decides whether an integer stands for a float.
+// CHECK-LABEL: func.func @literals(
+// CHECK-NEXT: tile.constant 1.000000e+00 : !tile.tile<[M], T>
+// CHECK-NEXT: tile.constant -2.000000e+00 : !tile.param<T>
+// CHECK-NEXT: tile.constant -0.000000e+00 : tensor<4xf32>
+// CHECK-NEXT: tile.constant minus_inf : tensor<4xf16>
+// CHECK-NEXT: tile.constant inf : f32
+// CHECK-NEXT: tile.constant nan : f64
+// CHECK-NEXT: tile.constant -7 : tensor<4xi32>
+// CHECK-NEXT: tile.constant 1 : !tile.tile<[M], i1>
+// CHECK-NEXT: tile.constant 1.000000e-01 : f32
+func.func @literals() {
+  %0 = tile.constant 1.0 : !tile.tile<[M], T>
+  %1 = tile.constant -2 : !tile.param<T>
+  %2 = tile.constant -0 : tensor<4xf32>
+  %3 = tile.constant minus_inf : tensor<4xf16>
+  %4 = tile.constant inf : f32
+  %5 = tile.constant nan : f64
+  %6 = tile.constant -7 : tensor<4xi32>
+  %7 = tile.constant 1 : !tile.tile<[M], i1>
+  %8 = tile.constant 0.1 : f32
+  return
+}
+
+// Slices.
+// CHECK-LABEL: func.func @slices(
+// CHECK-NEXT: tile.slice %{{.*}} dim 0 from %{{.*}} : !tile.tile<[M, N], T> -> !tile.tile<[H, N], T>
+// CHECK-NEXT: tile.slice %{{.*}} dim 1 from %{{.*}} fill %{{.*}} : tensor<4x8xf32> -> tensor<4x8xf32>
+func.func @slices(%x: !tile.tile<[M, N], T>, %y: tensor<4x8xf32>, %i: i32, %s: f32) {
+  %0 = tile.slice %x dim 0 from %i : !tile.tile<[M, N], T> -> !tile.tile<[H, N], T>
+  %1 = tile.slice %y dim 1 from %i fill %s : tensor<4x8xf32> -> tensor<4x8xf32>
+  return
+}
+
+// Types of results that follow from the operand's.
+// CHECK-LABEL: func.func @inferred(
+// CHECK: tile.reduce add %{{.*}} dim 0 : !tile.tile<[M, 4], T> -> !tile.tile<[4], T>
+// CHECK-NEXT: tile.reduce max %{{.*}} dim 1 : tensor<4x8xf32> -> tensor<4xf32>
+// CHECK-NEXT: tile.transpose %{{.*}} [1, 0] : !tile.tile<[M, 4], T> -> !tile.tile<[4, M], T>
+// CHECK-NEXT: tile.transpose %{{.*}} [1, 0] : tensor<4x8xf32> -> tensor<8x4xf32>
+func.func @inferred(%x: !tile.tile<[M, 4], T>, %y: tensor<4x8xf32>) {
+  %0 = tile.reduce add %x dim 0 : !tile.tile<[M, 4], T>
+  %1 = tile.reduce max %y dim 1 : tensor<4x8xf32>
+  %2 = tile.transpose %x [1, 0] : !tile.tile<[M, 4], T>
+  %3 = tile.transpose %y [1, 0] : tensor<4x8xf32>
+  return
+}

@@ -353,3 +353,97 @@ func.func @random_elements(%seed: i64, %x: i64) {
   // expected-error @+1 {{counters and bits are i32, but got 'i64'}}
   %0 = tile.random %seed, %seed at (%x, %x, %x) : i64
 }
+
+// -----
+
+// tile.constant.
+func.func @literal_of_integers() {
+  // expected-error @+1 {{of 'i32' must have an integer, but got 1.500000e+00}}
+  %0 = tile.constant 1.5 : tensor<4xi32>
+}
+
+// -----
+
+func.func @literal_too_large() {
+  // expected-error @+1 {{must have an integer that 'i32' holds, but got 4294967296}}
+  %0 = tile.constant 4294967296 : i32
+}
+
+// -----
+
+func.func @literal_flag() {
+  // expected-error @+1 {{must have an integer that 'i1' holds, but got -1}}
+  %0 = tile.constant -1 : i1
+}
+
+// -----
+
+func.func @literal_generic() {
+  // expected-error @+1 {{of 'f32' must have a float, but got 1 : i64}}
+  %0 = "tile.constant"() {value = 1 : i64} : () -> f32
+}
+
+// -----
+
+func.func @literal_word() {
+  // expected-error @+1 {{expected floating point literal}}
+  %0 = tile.constant infinity : f32
+}
+
+// -----
+
+// tile.slice.
+func.func @slice_dim(%x: tensor<4x8xf32>, %i: i32) {
+  // expected-error @+1 {{dimension 2 is beyond the rank, 2}}
+  %0 = tile.slice %x dim 2 from %i : tensor<4x8xf32> -> tensor<4x8xf32>
+}
+
+// -----
+
+func.func @slice_rank(%x: tensor<4x8xf32>, %i: i32) {
+  // expected-error @+1 {{keeps the rank, 2, but its result has rank 1}}
+  %0 = tile.slice %x dim 0 from %i : tensor<4x8xf32> -> tensor<8xf32>
+}
+
+// -----
+
+func.func @slice_shape(%x: !tile.tile<[M, N], T>, %i: i32) {
+  // expected-error @+1 {{result must have shape [H, N], but got [H, M]}}
+  %0 = tile.slice %x dim 0 from %i : !tile.tile<[M, N], T> -> !tile.tile<[H, M], T>
+}
+
+// -----
+
+func.func @slice_elements(%x: tensor<4x8xf32>, %i: i32) {
+  // expected-error @+1 {{elements of the result must be 'f32', but got 'f16'}}
+  %0 = tile.slice %x dim 0 from %i : tensor<4x8xf32> -> tensor<4x8xf16>
+}
+
+// -----
+
+func.func @slice_fill(%x: tensor<4x8xf32>, %i: i32) {
+  // expected-error @+1 {{fill must be of the type of the elements, 'f32', but got 'i32'}}
+  %0 = "tile.slice"(%x, %i, %i) {dim = 0 : i64} : (tensor<4x8xf32>, i32, i32) -> tensor<4x8xf32>
+}
+
+// -----
+
+// Types that do not follow.
+func.func @inferred_dim(%x: tensor<4x8xf32>) {
+  // expected-error @+1 {{the type of the result must follow from that of the operand, but dimensions are named that 'tensor<4x8xf32>' has not}}
+  %0 = tile.reduce add %x dim 2 : tensor<4x8xf32>
+}
+
+// -----
+
+func.func @inferred_permutation(%x: tensor<4x8xf32>) {
+  // expected-error @+1 {{the type of the result must follow from that of the operand, but dimensions are named that 'tensor<4x8xf32>' has not}}
+  %0 = tile.transpose %x [0] : tensor<4x8xf32>
+}
+
+// -----
+
+func.func @inferred_layout(%x: tensor<32x32xf32, #tgpu.blocked<1, lanes 32, warps 1, 1>>) {
+  // expected-error @+1 {{the type of the result must be written, but got only 'tensor<32x32xf32, #tgpu.blocked<1, lanes 32, warps 1, 1>>'}}
+  %0 = tile.reduce add %x dim 1 : tensor<32x32xf32, #tgpu.blocked<1, lanes 32, warps 1, 1>>
+}

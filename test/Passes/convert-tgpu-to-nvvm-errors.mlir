@@ -38,8 +38,8 @@ tgpu.kernel @recursive target "sm_80" warps 1 (%x: !tile.view<[?], f32>, %s: f32
 // -----
 
 tgpu.kernel @root target "sm_80" warps 1 (%x: !tile.view<[?], f64>, %s: f64) grid(%i = 1) {
-  // expected-error @+1 {{'math.cbrt' cannot be lowered to sm_80 yet}}
-  %y = math.cbrt %s : f64
+  // expected-error @+1 {{'math.asinh' cannot be lowered to sm_80 yet}}
+  %y = math.asinh %s : f64
 }
 
 // -----

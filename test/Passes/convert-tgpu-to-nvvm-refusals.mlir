@@ -115,3 +115,32 @@ tgpu.kernel @memory target "sm_80" warps 4 (%s: f32) grid(%i = 1) attributes {sh
   %t = tile.full %s : !t
   %0 = tile.reduce add %t dim 0 : !t -> tensor<128xf32, #tgpu.slice<0, #tgpu.mma<4, 1>>>
 }
+
+// -----
+
+// A function is written once for each element of a thread, and once more where code has two forms.
+func.func private @mapped(%x: f32) -> f32 {
+  // expected-error @+1 {{the code of a thread must have at most 262144 operations, but got more up to here; use smaller blocks, more warps or fewer operations for each element}}
+  %0 = math.sin %x : f32
+  %1 = math.sin %0 : f32
+  return %1 : f32
+}
+!t = tensor<1024x256xf32, #tgpu.blocked<4, lanes 32, warps 1, 1>>
+tgpu.kernel @large target "sm_80" warps 1 (%s: f32) grid(%i = 1) {
+  %t = tile.full %s : !t
+  %0 = tile.map @mapped(%t) : (!t) -> !t
+}
+
+// -----
+
+func.func private @twice(%x: f32) -> f32 {
+  %0 = arith.negf %x : f32
+  %1 = arith.negf %0 : f32
+  return %1 : f32
+}
+!t = tensor<8192x1024xf32, #tgpu.blocked<4, lanes 32, warps 1, 1>>
+tgpu.kernel @counted target "sm_80" warps 1 (%s: f32) grid(%i = 1) {
+  %t = tile.full %s : !t
+  // expected-error @+1 {{a thread must have at most 262144 operations of a mapped function, but got 2 of @twice for each of 262144 elements; use smaller blocks, more warps or a smaller function}}
+  %0 = tile.map @twice(%t) : (!t) -> !t
+}

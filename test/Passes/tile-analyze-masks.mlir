@@ -8,7 +8,7 @@
 // RUN: FileCheck %s --input-file=%t/derived.mlir
 // RUN: sed '/^}$/d' %t/derived.mlir > %t/all.mlir
 // RUN: cat %t/calls.mlir >> %t/all.mlir
-// RUN: tilewright-opt %t/all.mlir --inline --canonicalize --symbol-dce | FileCheck %t/calls.mlir --check-prefix=VALUES
+// RUN: tilewright-opt %t/all.mlir --tile-inline-calls --canonicalize --symbol-dce | FileCheck %t/calls.mlir --check-prefix=VALUES
 // RUN: tilewright-opt %t/masks.mlir --tile-analyze-masks --remark-format=emitRemark --remarks-filter=tile-analyze-masks -o %t/ignored.mlir 2>&1 | FileCheck %s --check-prefix=REMARK
 
 // Positions first, then the other operands of the mask in order. Two loops of one mask share the function; where the

@@ -242,3 +242,19 @@ tile.kernel @k params(BY: int = -1) (%step: i32) grid(%i = 1) {
 // What is derived does not follow the program.
 // expected-error @+1 {{parameter 'B' of kernel @k must be one of 4, but got 2}}
 tile.kernel @k params(A: int = 1, let B: int in [4] = A * 2) () grid(%i = 1) {}
+
+// -----
+
+// Without tile-link before it.
+// expected-error @+1 {{a function must not be recursive, but got the cycle @f -> @g -> @f}}
+func.func private @f(%x: f32) -> f32 {
+  %r = func.call @g(%x) : (f32) -> f32
+  return %r : f32
+}
+func.func private @g(%x: f32) -> f32 {
+  %r = func.call @f(%x) : (f32) -> f32
+  return %r : f32
+}
+tile.kernel @k(%s: f32) grid(%i = 1) {
+  %r = func.call @f(%s) : (f32) -> f32
+}

@@ -414,7 +414,9 @@ func.func private @fNEXT(%x: f32) -> f32 {
 tile.kernel @k (%x: f32) grid(%g = 1) {
   %z = func.call @f40(%x) : (f32) -> f32
 })",
-              {}, "is one of more than 262144 operations, counting a function once for each call");
+              {},
+              "function @f17 must have at most 262144 operations, counting a function once for each "
+              "call of it, but got 393214; call functions less often, or in a loop (scf.for)");
 }
 
 TEST_F(ControlTest, BranchesOfViews) {

@@ -122,7 +122,9 @@ TEST_F(ElementwiseTest, MathFunctions) {
                {"math.log", std::log},     {"math.log2", std::log2},   {"math.tanh", std::tanh},
                {"math.sin", std::sin},     {"math.cos", std::cos},     {"math.erf", std::erf},
                {"math.floor", std::floor}, {"math.ceil", std::ceil},   {"math.absf", std::fabs},
-               {"math.log1p", std::log1p}, {"math.expm1", std::expm1}, {"math.trunc", std::trunc}};
+               {"math.log1p", std::log1p}, {"math.expm1", std::expm1}, {"math.trunc", std::trunc},
+               {"math.cbrt", std::cbrt},   {"math.sinh", std::sinh},   {"math.cosh", std::cosh},
+               {"math.erfc", std::erfc}};
   for (const Case &test : cases) {
     auto expected = [&](double, double y, double, double, double) { return test.function(y); };
     check(std::string("%z = ") + test.op + " %y : !t", ElementType::F32, expected, 2e-6);

@@ -196,12 +196,16 @@ TEST_P(NumericMath, OtherFunctionsAreLibm) {
       {UnaryOp::Log10, [](double x) { return std::log10(x); }},
       {UnaryOp::Log1p, [](double x) { return std::log1p(x); }},
       {UnaryOp::Sqrt, [](double x) { return std::sqrt(x); }},
+      {UnaryOp::Cbrt, [](double x) { return std::cbrt(x); }},
+      {UnaryOp::Sinh, [](double x) { return std::sinh(x); }},
+      {UnaryOp::Cosh, [](double x) { return std::cosh(x); }},
       {UnaryOp::Tanh, [](double x) { return std::tanh(x); }},
       {UnaryOp::Sin, [](double x) { return std::sin(x); }},
       {UnaryOp::Cos, [](double x) { return std::cos(x); }},
       {UnaryOp::Tan, [](double x) { return std::tan(x); }},
       {UnaryOp::Atan, [](double x) { return std::atan(x); }},
       {UnaryOp::Erf, [](double x) { return std::erf(x); }},
+      {UnaryOp::Erfc, [](double x) { return std::erfc(x); }},
       {UnaryOp::Floor, [](double x) { return std::floor(x); }},
       {UnaryOp::Ceil, [](double x) { return std::ceil(x); }},
       {UnaryOp::Trunc, [](double x) { return std::trunc(x); }},
@@ -215,7 +219,7 @@ TEST_P(NumericMath, OtherFunctionsAreLibm) {
     in.push_back(x);
   std::vector<float> inFloat(in.begin(), in.end()), outFloat(in.size());
   std::vector<double> out(in.size());
-  for (const LibmCase &c : cases) {
+  auto check = [&](const LibmCase &c) {
     ASSERT_EQ(unary(c.op, Storage::F64, Operand::span(in.data()), out.data(), in.size()),
               OpError::None);
     ASSERT_EQ(unary(c.op, Storage::F32, Operand::span(inFloat.data()), outFloat.data(), in.size()),
@@ -224,7 +228,14 @@ TEST_P(NumericMath, OtherFunctionsAreLibm) {
       ASSERT_EQ(out[i], c.exact(in[i])) << unsigned(c.op) << " of " << in[i];
       ASSERT_LE(ulpError(outFloat[i], c.exact(in[i])), 2) << unsigned(c.op) << " of " << in[i];
     }
-  }
+  };
+  for (const LibmCase &c : cases)
+    check(c);
+  // Between -1 and 1.
+  for (size_t i = 0; i < in.size(); ++i)
+    in[i] = inFloat[i] = static_cast<float>(i) / 32 - 0.7f;
+  check({UnaryOp::Asin, [](double x) { return std::asin(x); }});
+  check({UnaryOp::Acos, [](double x) { return std::acos(x); }});
 }
 
 } // namespace

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <limits>
 #include <numeric>
 
 using namespace tilewright;
@@ -228,6 +229,33 @@ TEST_P(NumericTileOps, Fill) {
   std::vector<uint8_t> bits(5);
   fill(Storage::I1, &bit, bits.data(), 4);
   EXPECT_EQ(bits, (std::vector<uint8_t>{1, 1, 1, 1, 0}));
+}
+
+TEST_P(NumericTileOps, SlicesAlongEveryDimension) {
+  const int64_t shape[] = {2, 5, 3};
+  std::vector<float> in(30);
+  for (size_t i = 0; i < in.size(); ++i)
+    in[i] = static_cast<float>(i) + 1;
+  const float fill = -1;
+  const int64_t least = std::numeric_limits<int32_t>::min(), most = -(least + 1);
+  for (unsigned dim = 0; dim < 3; ++dim)
+    for (int64_t offset : {least, int64_t(-7), int64_t(-2), int64_t(0), int64_t(1), int64_t(6), most})
+      for (int64_t size : {1, 4, 9}) {
+        int64_t to[] = {shape[0], shape[1], shape[2]};
+        to[dim] = size;
+        std::vector<float> out(to[0] * to[1] * to[2]);
+        slice(Storage::F32, in.data(), shape, 3, dim, offset, size, &fill, out.data());
+        for (int64_t i = 0; i < to[0]; ++i)
+          for (int64_t j = 0; j < to[1]; ++j)
+            for (int64_t k = 0; k < to[2]; ++k) {
+              int64_t at[] = {i, j, k};
+              at[dim] += offset;
+              bool isInside = at[dim] >= 0 && at[dim] < shape[dim];
+              float expected = isInside ? in[(at[0] * 5 + at[1]) * 3 + at[2]] : fill;
+              ASSERT_EQ(out[(i * to[1] + j) * to[2] + k], expected)
+                  << dim << " from " << offset << " size " << size;
+            }
+      }
 }
 
 } // namespace

@@ -149,12 +149,18 @@ TILEWRIGHT_LIBM_UNARY(Log, log)
 TILEWRIGHT_LIBM_UNARY(Log2, log2)
 TILEWRIGHT_LIBM_UNARY(Log10, log10)
 TILEWRIGHT_LIBM_UNARY(Log1p, log1p)
+TILEWRIGHT_LIBM_UNARY(Cbrt, cbrt)
+TILEWRIGHT_LIBM_UNARY(Sinh, sinh)
+TILEWRIGHT_LIBM_UNARY(Cosh, cosh)
 TILEWRIGHT_LIBM_UNARY(Tanh, tanh)
 TILEWRIGHT_LIBM_UNARY(Sin, sin)
 TILEWRIGHT_LIBM_UNARY(Cos, cos)
 TILEWRIGHT_LIBM_UNARY(Tan, tan)
+TILEWRIGHT_LIBM_UNARY(Asin, asin)
+TILEWRIGHT_LIBM_UNARY(Acos, acos)
 TILEWRIGHT_LIBM_UNARY(Atan, atan)
 TILEWRIGHT_LIBM_UNARY(Erf, erf)
+TILEWRIGHT_LIBM_UNARY(Erfc, erfc)
 TILEWRIGHT_LIBM_BINARY(Pow, pow)
 TILEWRIGHT_LIBM_BINARY(Atan2, atan2)
 TILEWRIGHT_LIBM_BINARY(RemF, fmod)
@@ -170,12 +176,18 @@ void addLibm(KernelTable &table, Storage storage) {
   unary(UnaryOp::Log2) = unaryLoop<T, T, Log2>;
   unary(UnaryOp::Log10) = unaryLoop<T, T, Log10>;
   unary(UnaryOp::Log1p) = unaryLoop<T, T, Log1p>;
+  unary(UnaryOp::Cbrt) = unaryLoop<T, T, Cbrt>;
+  unary(UnaryOp::Sinh) = unaryLoop<T, T, Sinh>;
+  unary(UnaryOp::Cosh) = unaryLoop<T, T, Cosh>;
   unary(UnaryOp::Tanh) = unaryLoop<T, T, Tanh>;
   unary(UnaryOp::Sin) = unaryLoop<T, T, Sin>;
   unary(UnaryOp::Cos) = unaryLoop<T, T, Cos>;
   unary(UnaryOp::Tan) = unaryLoop<T, T, Tan>;
+  unary(UnaryOp::Asin) = unaryLoop<T, T, Asin>;
+  unary(UnaryOp::Acos) = unaryLoop<T, T, Acos>;
   unary(UnaryOp::Atan) = unaryLoop<T, T, Atan>;
   unary(UnaryOp::Erf) = unaryLoop<T, T, Erf>;
+  unary(UnaryOp::Erfc) = unaryLoop<T, T, Erfc>;
   addBinary<T, T, Pow>(table.binary[unsigned(BinaryOp::Pow)][s]);
   addBinary<T, T, Atan2>(table.binary[unsigned(BinaryOp::Atan2)][s]);
   addBinary<T, T, RemF>(table.binary[unsigned(BinaryOp::RemF)][s]);

@@ -1,0 +1,100 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// tile-inline-calls: kernels, and functions that operations apply, without calls. From the kernels
+// down: each function is copied as its author wrote it, once for each time that it runs. From the
+// functions that call nothing upwards, as MLIR's inliner goes, every level of a chain of calls would
+// copy, simplify and give locations to all levels below it once more.
+
+#include "passes/Tile/InlineCalls.h"
+
+#include "dialect/Tile/Calls.h"
+#include "passes/Passes.h"
+
+#include "mlir/IR/IRMapping.h"
+
+namespace tilewright {
+#define GEN_PASS_DEF_TILEINLINECALLS
+#include "passes/Passes.h.inc"
+} // namespace tilewright
+
+using namespace mlir;
+using namespace tilewright;
+using namespace tilewright::tile;
+
+void tilewright::inlineCalls(Operation *root, SymbolTable &symbols) {
+  SmallVector<func::CallOp> pending;
+  auto note = [&](Operation *op) {
+    op->walk([&](func::CallOp call) { pending.push_back(call); });
+  };
+  note(root);
+  while (!pending.empty()) {
+    func::CallOp call = pending.pop_back_val();
+    auto callee = symbols.lookup<func::FuncOp>(call.getCallee());
+    if (!callee || !callee.getBody().hasOneBlock())
+      continue;
+    Block &body = callee.getBody().front();
+    IRMapping map;
+    map.map(body.getArguments(), call.getOperands());
+    OpBuilder b(call);
+    for (Operation &op : body.without_terminator())
+      note(b.clone(op, map));
+    for (auto [result, returned] :
+         llvm::zip_equal(call.getResults(), body.getTerminator()->getOperands()))
+      result.replaceAllUsesWith(map.lookupOrDefault(returned));
+    call.erase();
+  }
+}
+
+namespace {
+
+/// Functions that something else than a call mentions, or that code outside of the module may.
+llvm::SetVector<Operation *> getRoots(ModuleOp module, Calls &calls) {
+  llvm::SetVector<Operation *> roots;
+  for (Operation &op : *module.getBody()) {
+    auto function = dyn_cast<func::FuncOp>(op);
+    if (!function || !function.isPrivate())
+      roots.insert(&op);
+    for (const FunctionUse &use : calls.getUses(&op))
+      if (!isa<func::CallOp>(use.user))
+        roots.insert(use.function);
+  }
+  return roots;
+}
+
+struct TileInlineCallsPass : tilewright::impl::TileInlineCallsBase<TileInlineCallsPass> {
+  using TileInlineCallsBase::TileInlineCallsBase;
+
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    llvm::SetVector<Operation *> roots;
+    {
+      Calls calls(module);
+      if (failed(calls.checkCycles()))
+        return signalPassFailure();
+      roots = getRoots(module, calls);
+      for (Operation *root : roots)
+        if (failed(calls.checkSize(root)))
+          return signalPassFailure();
+    }
+    SymbolTable symbols(module);
+    for (Operation *root : roots)
+      inlineCalls(root, symbols);
+    removeUnused(module, roots);
+  }
+
+private:
+  /// What only calls mentioned. A function that could not be inlined keeps its calls, and what they
+  /// name.
+  static void removeUnused(ModuleOp module, const llvm::SetVector<Operation *> &roots) {
+    Calls calls(module);
+    llvm::SetVector<Operation *> used(roots.begin(), roots.end());
+    for (size_t i = 0; i < used.size(); ++i)
+      for (const FunctionUse &use : calls.getUses(used[i]))
+        used.insert(use.function);
+    for (auto function : llvm::make_early_inc_range(module.getOps<func::FuncOp>()))
+      if (!used.contains(function))
+        function.erase();
+  }
+};
+
+} // namespace
