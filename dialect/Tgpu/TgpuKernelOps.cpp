@@ -4,6 +4,7 @@
 
 #include "dialect/Tgpu/TgpuParsing.h"
 #include "dialect/Tgpu/TgpuVerify.h"
+#include "dialect/Tile/TileExprCheck.h"
 
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/StringExtras.h"
@@ -13,7 +14,8 @@ using namespace tilewright;
 using namespace tilewright::tgpu;
 
 //===----------------------------------------------------------------------===//
-// KernelOp: @name target "sm_80" warps 4 (arguments) grid(...) attributes {...} { ... }
+// KernelOp:
+//   @name target "sm_80" warps 4 require(...) (arguments) grid(...) attributes {...} { ... }
 //===----------------------------------------------------------------------===//
 
 ParseResult KernelOp::parse(OpAsmParser &parser, OperationState &result) {
@@ -23,6 +25,8 @@ ParseResult KernelOp::parse(OpAsmParser &parser, OperationState &result) {
   SmallVector<OpAsmParser::Argument> arguments;
   SmallVector<Attribute> argNames, gridNames, grid;
   SmallVector<bool> optional;
+  ArrayAttr constraints;
+  NamedAttrList defaults;
   auto addName = [&](const OpAsmParser::Argument &argument, SmallVectorImpl<Attribute> &names) {
     names.push_back(builder.getStringAttr(argument.ssaName.name.drop_front()));
   };
@@ -32,7 +36,12 @@ ParseResult KernelOp::parse(OpAsmParser &parser, OperationState &result) {
       return failure();
     optional.push_back(succeeded(parser.parseOptionalKeyword("optional")));
     addName(argument, argNames);
-    return parser.parseType(argument.type);
+    Attribute value;
+    if (parser.parseType(argument.type) || tile::parseArgDefault(parser, argument.type, value))
+      return failure();
+    if (value)
+      defaults.set(cast<StringAttr>(argNames.back()), value);
+    return success();
   };
   auto parseId = [&]() -> ParseResult {
     OpAsmParser::Argument &id = arguments.emplace_back();
@@ -47,6 +56,7 @@ ParseResult KernelOp::parse(OpAsmParser &parser, OperationState &result) {
   if (parser.parseSymbolName(name, SymbolTable::getSymbolAttrName(), result.attributes) ||
       parser.parseKeyword("target") || parser.parseAttribute(target) ||
       parser.parseKeyword("warps") || parser.parseInteger(warps) ||
+      tile::parseConstraints(parser, constraints) ||
       parser.parseCommaSeparatedList(AsmParser::Delimiter::Paren, parseArgument) ||
       parser.parseKeyword("grid") ||
       parser.parseCommaSeparatedList(AsmParser::Delimiter::Paren, parseId) ||
@@ -58,6 +68,10 @@ ParseResult KernelOp::parse(OpAsmParser &parser, OperationState &result) {
   result.addAttribute("arg_optional", builder.getDenseBoolArrayAttr(optional));
   result.addAttribute("grid_names", builder.getArrayAttr(gridNames));
   result.addAttribute("grid", builder.getArrayAttr(grid));
+  if (!constraints.empty())
+    result.addAttribute("constraints", constraints);
+  if (!defaults.empty())
+    result.addAttribute("arg_defaults", defaults.getDictionary(builder.getContext()));
   Region *body = result.addRegion();
   if (parser.parseRegion(*body, arguments))
     return failure();
@@ -73,12 +87,16 @@ void KernelOp::print(OpAsmPrinter &printer) {
   printer << ' ';
   printer.printSymbolName(getSymName());
   printer << " target " << getTargetAttr() << " warps " << getWarps();
+  tile::printConstraints(printer, getSignature().constraints);
   printer.increaseIndent();
   printer.printNewline();
   printer << '(';
-  for (auto [i, argument] : llvm::enumerate(getArgs()))
+  for (auto [i, argument] : llvm::enumerate(getArgs())) {
     printer << (i ? ", " : "") << argument << (getArgOptional()[i] ? ": optional " : ": ")
             << argument.getType();
+    if (DictionaryAttr defaults = getArgDefaultsAttr())
+      tile::printArgDefault(printer, defaults.get(cast<StringAttr>(getArgNames()[i])));
+  }
   printer << ')';
   printer.printNewline();
   printer << "grid(";
@@ -90,7 +108,7 @@ void KernelOp::print(OpAsmPrinter &printer) {
   printer.decreaseIndent();
   printer.printOptionalAttrDictWithKeyword(
       (*this)->getAttrs(), {SymbolTable::getSymbolAttrName(), "target", "warps", "arg_names",
-                            "arg_optional", "grid_names", "grid"});
+                            "arg_optional", "grid_names", "grid", "constraints", "arg_defaults"});
   printer << ' ';
   printer.printRegion(getBody(), /*printEntryBlockArgs=*/false, /*printBlockTerminators=*/false);
 }
@@ -138,11 +156,12 @@ static LogicalResult verifyGridExtent(KernelOp kernel, tile::ExprAttr extent) {
 
 LogicalResult KernelOp::verify() {
   if (getArgOptional().size() != getArgNames().size() ||
-      getGrid().size() != getGridNames().size() ||
-      !llvm::all_of(getArgNames(), isWord) || !llvm::all_of(getGridNames(), isWord) ||
+      getGrid().size() != getGridNames().size() || !llvm::all_of(getArgNames(), isWord) ||
+      !llvm::all_of(getGridNames(), isWord) ||
       !llvm::all_of(getGrid(), [](Attribute a) { return isa<tile::ExprAttr>(a); }) ||
-      getBody().empty() ||
-      getBody().getNumArguments() != getArgNames().size() + getGrid().size())
+      (getConstraintsAttr() &&
+       !llvm::all_of(getConstraintsAttr(), [](Attribute a) { return isa<tile::ExprAttr>(a); })) ||
+      getBody().empty() || getBody().getNumArguments() != getArgNames().size() + getGrid().size())
     return emitOpError("has malformed attributes; write it in its own syntax");
   if (getTarget() != "sm_80" && getTarget() != "sm_90a")
     return emitOpError() << "target must be sm_80 or sm_90a, but got " << getTarget();
@@ -169,7 +188,18 @@ LogicalResult KernelOp::verify() {
   for (auto extent : getGrid().getAsRange<tile::ExprAttr>())
     if (failed(verifyGridExtent(*this, extent)))
       return failure();
-  return success();
+  return tile::verifyDefaults(getSignature());
+}
+
+tile::Signature KernelOp::getSignature() {
+  ArrayAttr constraints = getConstraintsAttr();
+  return tile::Signature(*this, constraints ? constraints : ArrayAttr::get(getContext(), {}),
+                         getArgNames(), getArgOptional(), getArgDefaultsAttr(), &getBody().front());
+}
+
+// Constraints read shapes of captures, which are symbols of the module.
+LogicalResult KernelOp::verifySymbolUses(SymbolTableCollection &) {
+  return tile::verifyConstraints(getSignature());
 }
 
 LogicalResult KernelOp::verifyRegions() {

@@ -9,10 +9,10 @@ include "dialect/Tgpu/TgpuOpBase.td"
 
 def Tgpu_KernelOp : Tgpu_Op<"kernel", [
     IsolatedFromAbove, Symbol, SingleBlock, NoTerminator, HasParent<"::mlir::ModuleOp">,
-    OpAsmOpInterface]> {
+    OpAsmOpInterface, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "one thread block of a grid";
   let description = [{
-    Arguments and grid as those of the `tile.kernel` it comes from; parameters are bound, and
+    Arguments, constraints (`require`) and grid as those of the `tile.kernel` it comes from; parameters are bound, and
     `bindings` records them. `target` is the architecture; `warps` the size of the block.
 
     Preconditions: registers and shared memory of the block fit the target.
@@ -21,7 +21,7 @@ def Tgpu_KernelOp : Tgpu_Op<"kernel", [
 
     Example:
     ```mlir
-    tgpu.kernel @copy target "sm_80" warps 4 (%x: !tile.view<[?], f32>) grid(%b = ceildiv(dim(x, 0), 1024)) {
+    tgpu.kernel @copy target "sm_80" warps 4 require(dim(x, 0) >= 1) (%x: !tile.view<[?], f32>) grid(%b = ceildiv(dim(x, 0), 1024)) {
       ...
     }
     ```
@@ -31,6 +31,8 @@ def Tgpu_KernelOp : Tgpu_Op<"kernel", [
     - a number of warps outside 1 to 32
     - an argument that is neither a view nor a scalar, or an optional scalar
     - two arguments or grid ids of one name, or a name that is no word
+    - a constraint that is no condition, or that reads neither an argument nor the shape of a capture
+    - a default that is no value of its argument's type
     - a grid without extents, or one that reads what is no argument: bind parameters first
     - more than 15 named barriers (`tgpu.turns` takes one for each warpgroup)
   }];
@@ -38,6 +40,8 @@ def Tgpu_KernelOp : Tgpu_Op<"kernel", [
     SymbolNameAttr:$sym_name, StrAttr:$target, I64Attr:$warps,
     ArrayAttr:$arg_names, DenseBoolArrayAttr:$arg_optional,
     ArrayAttr:$grid_names, ArrayAttr:$grid,
+    OptionalAttr<ArrayAttr>:$constraints,
+    OptionalAttr<DictionaryAttr>:$arg_defaults,
     OptionalAttr<DictionaryAttr>:$bindings,
     OptionalAttr<I64Attr>:$shared_bytes);
   let regions = (region SizedRegion<1>:$body);
@@ -46,6 +50,8 @@ def Tgpu_KernelOp : Tgpu_Op<"kernel", [
   let hasRegionVerifier = 1;
   let extraClassDeclaration = [{
     unsigned getNumArgs() { return getArgNames().size(); }
+    /// What a launch takes, without parameters.
+    ::tilewright::tile::Signature getSignature();
     ::mlir::Block::BlockArgListType getArgs() {
       return getBody().getArguments().take_front(getNumArgs());
     }

@@ -87,6 +87,9 @@ mlir::LogicalResult verifyAccess(mlir::Operation *op, mlir::Type viewType,
 /// The kernel's or program's view of its own declaration, whichever op it is.
 struct Signature {
   explicit Signature(mlir::Operation *kernelOrProgram);
+  /// Of an operation of another dialect that declares the same, without parameters.
+  Signature(mlir::Operation *op, mlir::ArrayAttr constraints, mlir::ArrayAttr argNames,
+            llvm::ArrayRef<bool> argOptional, mlir::DictionaryAttr argDefaults, mlir::Block *body);
   mlir::Operation *op;
   mlir::ArrayAttr params, constraints, argNames;
   llvm::ArrayRef<bool> argOptional;

@@ -30,6 +30,11 @@ Signature::Signature(Operation *kernelOrProgram) : op(kernelOrProgram) {
     take(cast<ProgramOp>(op));
 }
 
+Signature::Signature(Operation *op, ArrayAttr constraints, ArrayAttr argNames,
+                     ArrayRef<bool> argOptional, DictionaryAttr argDefaults, Block *body)
+    : op(op), params(ArrayAttr::get(op->getContext(), {})), constraints(constraints),
+      argNames(argNames), argOptional(argOptional), argDefaults(argDefaults), body(body) {}
+
 ParamDeclAttr Signature::findParam(StringRef name) const {
   for (auto param : params.getAsRange<ParamDeclAttr>())
     if (param.getName() == name)
@@ -338,6 +343,21 @@ static LogicalResult verifyDefault(const Signature &signature, StringAttr name, 
   return success();
 }
 
+LogicalResult verifyConstraints(const Signature &signature) {
+  for (auto constraint : signature.constraints.getAsRange<ExprAttr>())
+    if (failed(checkExprKind(signature.op, constraint, &signature, ExprScope::Constraint,
+                             "a constraint", ExprKind::Flag)))
+      return failure();
+  return success();
+}
+
+LogicalResult verifyDefaults(const Signature &signature) {
+  for (auto [i, name] : llvm::enumerate(signature.argNames.getAsRange<StringAttr>()))
+    if (failed(verifyDefault(signature, name, signature.getArgType(i))))
+      return failure();
+  return success();
+}
+
 LogicalResult verifySignature(const Signature &signature, ArrayRef<Attribute> gridNames) {
   Operation *op = signature.op;
   if (failed(verifyNames(signature, gridNames)))
@@ -353,10 +373,8 @@ LogicalResult verifySignature(const Signature &signature, ArrayRef<Attribute> gr
   }
   if (failed(verifyNoCycle(signature)))
     return failure();
-  for (auto constraint : signature.constraints.getAsRange<ExprAttr>())
-    if (failed(checkExprKind(op, constraint, &signature, ExprScope::Constraint, "a constraint",
-                             ExprKind::Flag)))
-      return failure();
+  if (failed(verifyConstraints(signature)))
+    return failure();
 
   for (auto [i, name] : llvm::enumerate(signature.argNames.getAsRange<StringAttr>())) {
     Type type = signature.getArgType(i);

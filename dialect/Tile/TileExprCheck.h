@@ -26,6 +26,10 @@ mlir::FailureOr<ExprKind> checkExpr(mlir::Operation *op, ExprAttr expr, const Si
 mlir::LogicalResult checkExprKind(mlir::Operation *op, ExprAttr expr, const Signature *signature,
                                   ExprScope scope, llvm::StringRef what, ExprKind wanted);
 
+/// The constraints and the defaults of arguments: kinds, and names of what is declared.
+mlir::LogicalResult verifyConstraints(const Signature &signature);
+mlir::LogicalResult verifyDefaults(const Signature &signature);
+
 /// Parameters, constraints and arguments of a kernel or program: names, kinds, cycles.
 mlir::LogicalResult verifySignature(const Signature &signature,
                                     llvm::ArrayRef<mlir::Attribute> gridNames);

@@ -40,9 +40,11 @@ static ParseResult takeName(OpAsmParser &parser, const OpAsmParser::Argument &ar
   return success();
 }
 
-/// The default of a scalar argument, which is of type `type`.
-static ParseResult parseDefault(OpAsmParser &parser, Type type, Attribute &value) {
+ParseResult tilewright::tile::parseArgDefault(OpAsmParser &parser, Type type, Attribute &value) {
   Builder &builder = parser.getBuilder();
+  value = {};
+  if (failed(parser.parseOptionalEqual()))
+    return success();
   if (isa<FloatType>(type)) {
     double number;
     if (parser.parseFloat(number))
@@ -62,11 +64,45 @@ static ParseResult parseDefault(OpAsmParser &parser, Type type, Attribute &value
   return success();
 }
 
-static void printDefault(OpAsmPrinter &printer, Attribute value) {
+void tilewright::tile::printArgDefault(OpAsmPrinter &printer, Attribute value) {
   if (!value)
     return;
   printer << " = ";
   printer.printAttributeWithoutType(value);
+}
+
+ParseResult tilewright::tile::parseConstraints(OpAsmParser &parser, ArrayAttr &constraints) {
+  SmallVector<Attribute> list;
+  auto parseConstraint = [&]() -> ParseResult {
+    ExprAttr expr;
+    if (parseExprText(parser, expr))
+      return failure();
+    list.push_back(expr);
+    return success();
+  };
+  if (succeeded(parser.parseOptionalKeyword("require")) &&
+      parser.parseCommaSeparatedList(AsmParser::Delimiter::Paren, parseConstraint))
+    return failure();
+  constraints = parser.getBuilder().getArrayAttr(list);
+  return success();
+}
+
+/// keyword(element, ...) on a line of its own; nothing for an empty list.
+static void printClause(OpAsmPrinter &printer, StringRef keyword, ArrayAttr list,
+                        function_ref<void(Attribute)> printElement) {
+  if (list.empty())
+    return;
+  printer.increaseIndent();
+  printer.printNewline();
+  printer << keyword << '(';
+  llvm::interleaveComma(list, printer, printElement);
+  printer << ')';
+  printer.decreaseIndent();
+}
+
+void tilewright::tile::printConstraints(OpAsmPrinter &printer, ArrayAttr constraints) {
+  printClause(printer, "require", constraints,
+              [&](Attribute expr) { printExprText(printer.getStream(), cast<ExprAttr>(expr)); });
 }
 
 /// @name params(...) require(...) (arguments)
@@ -74,7 +110,8 @@ static ParseResult parseSignature(OpAsmParser &parser, OperationState &result,
                                   ParsedSignature &signature) {
   Builder &builder = parser.getBuilder();
   StringAttr name;
-  SmallVector<Attribute> params, constraints;
+  SmallVector<Attribute> params;
+  ArrayAttr constraints;
   SmallVector<bool> optional;
   NamedAttrList defaults;
   if (parser.parseSymbolName(name, SymbolTable::getSymbolAttrName(), result.attributes))
@@ -89,15 +126,7 @@ static ParseResult parseSignature(OpAsmParser &parser, OperationState &result,
   if (succeeded(parser.parseOptionalKeyword("params")) &&
       parser.parseCommaSeparatedList(AsmParser::Delimiter::Paren, parseParam))
     return failure();
-  auto parseConstraint = [&]() -> ParseResult {
-    ExprAttr expr;
-    if (parseExprText(parser, expr))
-      return failure();
-    constraints.push_back(expr);
-    return success();
-  };
-  if (succeeded(parser.parseOptionalKeyword("require")) &&
-      parser.parseCommaSeparatedList(AsmParser::Delimiter::Paren, parseConstraint))
+  if (parseConstraints(parser, constraints))
     return failure();
   auto parseArgument = [&]() -> ParseResult {
     OpAsmParser::Argument &argument = signature.arguments.emplace_back();
@@ -108,7 +137,7 @@ static ParseResult parseSignature(OpAsmParser &parser, OperationState &result,
         takeName(parser, argument, "an argument", signature.argNames))
       return failure();
     Attribute value;
-    if (succeeded(parser.parseOptionalEqual()) && parseDefault(parser, argument.type, value))
+    if (parseArgDefault(parser, argument.type, value))
       return failure();
     if (value)
       defaults.set(cast<StringAttr>(signature.argNames.back()), value);
@@ -117,7 +146,7 @@ static ParseResult parseSignature(OpAsmParser &parser, OperationState &result,
   if (parser.parseCommaSeparatedList(AsmParser::Delimiter::Paren, parseArgument))
     return failure();
   result.addAttribute("params", builder.getArrayAttr(params));
-  result.addAttribute("constraints", builder.getArrayAttr(constraints));
+  result.addAttribute("constraints", constraints);
   result.addAttribute("arg_names", builder.getArrayAttr(signature.argNames));
   result.addAttribute("arg_optional", builder.getDenseBoolArrayAttr(optional));
   if (!defaults.empty())
@@ -143,22 +172,10 @@ static ParseResult parseBody(OpAsmParser &parser, OperationState &result,
 static void printSignature(OpAsmPrinter &printer, const Signature &signature) {
   printer << ' ';
   printer.printSymbolName(SymbolTable::getSymbolName(signature.op).getValue());
-  auto printList = [&](StringRef keyword, ArrayAttr list, auto printElement) {
-    if (list.empty())
-      return;
-    printer.increaseIndent();
-    printer.printNewline();
-    printer << keyword << '(';
-    llvm::interleaveComma(list, printer, printElement);
-    printer << ')';
-    printer.decreaseIndent();
-  };
-  printList("params", signature.params, [&](Attribute param) {
+  printClause(printer, "params", signature.params, [&](Attribute param) {
     printParamDecl(printer.getStream(), cast<ParamDeclAttr>(param));
   });
-  printList("require", signature.constraints, [&](Attribute expr) {
-    printExprText(printer.getStream(), cast<ExprAttr>(expr));
-  });
+  printConstraints(printer, signature.constraints);
   printer.increaseIndent();
   printer.printNewline();
   printer << '(';
@@ -166,7 +183,7 @@ static void printSignature(OpAsmPrinter &printer, const Signature &signature) {
     printer << (i ? ", " : "");
     printer.printOperand(signature.body->getArgument(i));
     printer << (signature.argOptional[i] ? ": optional " : ": ") << signature.getArgType(i);
-    printDefault(printer, signature.getArgDefault(cast<StringAttr>(signature.argNames[i])));
+    printArgDefault(printer, signature.getArgDefault(cast<StringAttr>(signature.argNames[i])));
   }
   printer << ')';
   printer.decreaseIndent();

@@ -17,6 +17,16 @@ void printExprText(llvm::raw_ostream &os, ExprAttr expr);
 mlir::ParseResult parseParamDecl(mlir::AsmParser &parser, ParamDeclAttr &decl);
 void printParamDecl(llvm::raw_ostream &os, ParamDeclAttr decl);
 
+/// `(require (expr, ...))?`, which gives an empty list where it is missing. Printed on a line of
+/// its own, an empty list not at all.
+mlir::ParseResult parseConstraints(mlir::OpAsmParser &parser, mlir::ArrayAttr &constraints);
+void printConstraints(mlir::OpAsmPrinter &printer, mlir::ArrayAttr constraints);
+
+/// `(= value)?` behind an argument of the type; null where it is missing.
+mlir::ParseResult parseArgDefault(mlir::OpAsmParser &parser, mlir::Type type,
+                                  mlir::Attribute &value);
+void printArgDefault(mlir::OpAsmPrinter &printer, mlir::Attribute value);
+
 mlir::ParseResult parseExpr(mlir::OpAsmParser &parser, ExprAttr &expr);
 void printExpr(mlir::OpAsmPrinter &printer, mlir::Operation *op, ExprAttr expr);
 

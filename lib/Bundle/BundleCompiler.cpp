@@ -128,9 +128,6 @@ llvm::Error tilewright::addToBundle(runtime::BundleWriter &bundle, ArrayRef<Bund
     BundlePart part = parts[i];
     if (llvm::Expected<GpuTarget> known = GpuTarget::get(part.gpu.target); !known)
       return known.takeError();
-    llvm::Expected<ConditionMap> conditions = getConditions(part.module);
-    if (!conditions)
-      return conditions.takeError();
     OwningOpRef<ModuleOp> copy = cast<ModuleOp>(part.module->clone());
     if (failed(mapToGpu(*copy, part.gpu)))
       return llvm::createStringError("mapping onto " + part.gpu.target + " failed");
@@ -146,7 +143,7 @@ llvm::Error tilewright::addToBundle(runtime::BundleWriter &bundle, ArrayRef<Bund
       for (bool isAligned : {true, false}) {
         if (isAligned && !hasForm)
           continue;
-        auto spec = makeKernelSpec(kernel, *conditions, isAligned ? aligned : tgpu::AlignedViews());
+        auto spec = makeKernelSpec(kernel, isAligned ? aligned : tgpu::AlignedViews());
         if (!spec)
           return spec.takeError();
         kernels.push_back(std::move(*spec));

@@ -184,19 +184,7 @@ llvm::Expected<runtime::Expr> makeGrid(ArrayAttr grid) {
 
 } // namespace
 
-llvm::Expected<ConditionMap> bundle::getConditions(ModuleOp module) {
-  ConditionMap map;
-  for (auto kernel : module.getOps<tile::KernelOp>()) {
-    llvm::Expected<std::vector<runtime::Expr>> conditions = toExprs(kernel.getConstraints());
-    if (!conditions)
-      return conditions.takeError();
-    map[kernel.getSymName()] = std::move(*conditions);
-  }
-  return map;
-}
-
 llvm::Expected<runtime::KernelSpec> bundle::makeKernelSpec(tgpu::KernelOp kernel,
-                                                           const ConditionMap &conditions,
                                                            const tgpu::AlignedViews &aligned) {
   runtime::KernelSpec spec;
   spec.name = spec.entry = kernel.getSymName().str();
@@ -214,8 +202,11 @@ llvm::Expected<runtime::KernelSpec> bundle::makeKernelSpec(tgpu::KernelOp kernel
   spec.sharedBytes = static_cast<uint32_t>(kernel.getSharedBytes().value_or(0));
   if (llvm::Error error = addTensorMaps(kernel, spec))
     return error;
-  if (auto found = conditions.find(kernel.getSymName()); found != conditions.end())
-    spec.conditions = found->second;
+  llvm::Expected<std::vector<runtime::Expr>> conditions =
+      toExprs(kernel.getSignature().constraints);
+  if (!conditions)
+    return conditions.takeError();
+  spec.conditions = std::move(*conditions);
   if (std::optional<tgpu::Timeline> timeline = tgpu::getTimeline(kernel)) {
     spec.timeline.tag = timeline->tag;
     spec.timeline.words = static_cast<uint32_t>(timeline->words);

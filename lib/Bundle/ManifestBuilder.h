@@ -12,18 +12,12 @@
 #include "runtime/Manifest.h"
 
 #include "mlir/IR/BuiltinOps.h"
-#include "llvm/ADT/StringMap.h"
 #include "llvm/Support/Error.h"
 
 namespace tilewright::bundle {
 
-/// Constraints of the kernels of a module, by kernel: tgpu.kernel has none.
-using ConditionMap = llvm::StringMap<std::vector<runtime::Expr>>;
-llvm::Expected<ConditionMap> getConditions(mlir::ModuleOp module);
-
 /// All but the code. `aligned`: of the form for aligned views, if the kernel has one.
 llvm::Expected<runtime::KernelSpec> makeKernelSpec(tgpu::KernelOp kernel,
-                                                   const ConditionMap &conditions,
                                                    const tgpu::AlignedViews &aligned = {});
 
 /// `kernels` are those of the same module; `base` is added to their positions.

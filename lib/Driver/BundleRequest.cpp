@@ -9,6 +9,7 @@
 
 #include "lib/Codegen/Report.h"
 #include "lib/Driver/BindingOptions.h"
+#include "lib/Driver/MappedModule.h"
 
 #include "mlir/IR/Diagnostics.h"
 #include "llvm/ADT/STLExtras.h"
@@ -28,27 +29,6 @@ llvm::Expected<BundleRequest::Params> tilewright::parseVariant(llvm::StringRef t
     params.push_back(std::move(*param));
   }
   return params;
-}
-
-mlir::LogicalResult tilewright::checkMappedOptions(mlir::ModuleOp module,
-                                                   const TilePipelineOptions &options,
-                                                   const GpuOptions &gpu) {
-  llvm::SmallVector<llvm::StringRef> given;
-  if (!options.params.empty())
-    given.push_back("--param");
-  if (!options.with.empty())
-    given.push_back("--with");
-  if (options.fastMath)
-    given.push_back("--fast-math");
-  if (gpu.warps != GpuOptions().warps)
-    given.push_back("--warps");
-  if (!gpu.schedule.empty())
-    given.push_back("--schedule");
-  if (given.empty())
-    return mlir::success();
-  return emitError(module.getLoc())
-         << "a module of tgpu is bound and mapped already, so it cannot take "
-         << llvm::join(given, ", ") << "; edit it, or map the kernel anew";
 }
 
 /// Whether code for Hopper is worth having beside that for sm_80: where the kernels split into

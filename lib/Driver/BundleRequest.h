@@ -35,15 +35,11 @@ struct BundleRequest {
 llvm::Expected<BundleRequest::Params> parseVariant(llvm::StringRef text);
 
 /// The bytes of the bundle. The source may also be a module of tgpu, which is what --emit=tgpu
-/// printed, edited or not: then there is one variant, and constraints of its kernels are lost.
+/// printed, edited or not: then there is one variant.
 /// Errors: what the compiler refuses, emitted through the context; what
 /// addToBundle and a reader of bundles refuse; two variants with the same parameters.
 llvm::Expected<std::string> compileBundle(mlir::MLIRContext &context, llvm::MemoryBufferRef source,
                                           const BundleRequest &request);
-
-/// Refuses, by an error at the module, what only a kernel that is not mapped yet can take.
-mlir::LogicalResult checkMappedOptions(mlir::ModuleOp module, const TilePipelineOptions &options,
-                                       const GpuOptions &gpu);
 
 } // namespace tilewright
 

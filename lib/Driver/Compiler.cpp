@@ -4,6 +4,7 @@
 
 #include "lib/Driver/Compiler.h"
 
+#include "dialect/Tgpu/Tgpu.h"
 #include "dialect/Tile/TextInput.h"
 #include "dialect/Tile/Tile.h"
 #include "lib/Codegen/Dump.h"
@@ -57,13 +58,13 @@ OwningOpRef<ModuleOp> parseBuffer(MLIRContext &context, llvm::MemoryBufferRef bu
 Operation *findEntry(ModuleOp module, llvm::StringRef name) {
   if (!name.empty()) {
     Operation *op = SymbolTable::lookupSymbolIn(module, name);
-    return isa_and_present<tile::KernelOp, tile::ProgramOp>(op) ? op : nullptr;
+    return isa_and_present<tile::KernelOp, tgpu::KernelOp, tile::ProgramOp>(op) ? op : nullptr;
   }
   llvm::DenseSet<mlir::StringAttr> launched;
   module.walk([&](tile::LaunchOp launch) { launched.insert(launch.getKernelAttr().getAttr()); });
   Operation *entry = nullptr;
   for (Operation &op : *module.getBody()) {
-    if (!isa<tile::KernelOp, tile::ProgramOp>(op) ||
+    if (!isa<tile::KernelOp, tgpu::KernelOp, tile::ProgramOp>(op) ||
         launched.contains(SymbolTable::getSymbolName(&op)))
       continue;
     if (entry)
@@ -95,17 +96,19 @@ llvm::StringRef describe(EntryKind kind) {
   return "kernel or program";
 }
 
-/// The entry that the caller asked for, or null after an error.
+} // namespace
+
 Operation *chooseEntry(ModuleOp module, llvm::StringRef name, EntryKind kind,
                        llvm::MemoryBufferRef buffer) {
-  std::string all = listSymbols<tile::KernelOp, tile::ProgramOp>(module);
+  std::string all = listSymbols<tile::KernelOp, tgpu::KernelOp, tile::ProgramOp>(module);
   Location location = startOf(*module.getContext(), buffer);
   if (all.empty()) {
     emitError(location, "expected a file with a kernel or a program, but there is none");
     return nullptr;
   }
   if (Operation *entry = findEntry(module, name)) {
-    bool fits = kind == EntryKind::Any || isa<tile::KernelOp>(entry) == (kind == EntryKind::Kernel);
+    bool isProgram = isa<tile::ProgramOp>(entry);
+    bool fits = kind == EntryKind::Any || isProgram == (kind == EntryKind::Program);
     if (fits)
       return entry;
     EntryKind other = kind == EntryKind::Kernel ? EntryKind::Program : EntryKind::Kernel;
@@ -123,6 +126,8 @@ Operation *chooseEntry(ModuleOp module, llvm::StringRef name, EntryKind kind,
                         << all;
   return nullptr;
 }
+
+namespace {
 
 /// Captures are bound by name as arguments are, so the names must differ.
 LogicalResult checkNames(Operation *entry) {
@@ -174,15 +179,18 @@ bool isWritten(mlir::Value view) {
   for (size_t i = 0; i < views.size(); ++i)
     for (mlir::OpOperand &use : views[i].getUses()) {
       Operation *user = use.getOwner();
-      if (auto part = dyn_cast<tile::SubviewOp>(user)) {
-        views.push_back(part.getResult());
+      if (isa<tile::SubviewOp, tgpu::TensorMapOp>(user)) {
+        views.push_back(user->getResult(0));
         continue;
       }
+      // Operations of tgpu do not say which operand they write; buffers are no arguments.
+      if (isa<tgpu::StoreOp, tgpu::AtomicAddOp, tgpu::TmaStoreOp, tgpu::TmaReduceAddOp>(user))
+        return true;
       if (auto launch = dyn_cast<tile::LaunchOp>(user)) {
-        auto kernel =
-            SymbolTable::lookupNearestSymbolFrom<tile::KernelOp>(launch, launch.getKernelAttr());
-        if (kernel)
-          views.push_back(kernel.getArgs()[use.getOperandNumber()]);
+        // The first arguments of the body are those of the kernel, mapped or not.
+        Operation *kernel = SymbolTable::lookupNearestSymbolFrom(launch, launch.getKernelAttr());
+        if (isa_and_present<tile::KernelOp, tgpu::KernelOp>(kernel))
+          views.push_back(kernel->getRegion(0).getArgument(use.getOperandNumber()));
         continue;
       }
       auto effects = dyn_cast<MemoryEffectOpInterface>(user);
@@ -194,10 +202,11 @@ bool isWritten(mlir::Value view) {
 
 template <typename EntryOp>
 void appendArguments(EntryOp entry, llvm::SmallVectorImpl<ArgumentInfo> &arguments) {
+  DictionaryAttr defaults = entry.getArgDefaultsAttr();
   for (auto [name, optional, value] :
        llvm::zip(entry.getArgNames(), entry.getArgOptional(), entry.getArgs()))
     arguments.push_back({cast<StringAttr>(name).str(), value.getType(), optional, false,
-                         tile::Signature(entry).getArgDefault(cast<StringAttr>(name)),
+                         defaults ? defaults.get(cast<StringAttr>(name)) : Attribute(),
                          isa<tile::ViewType>(value.getType()) && isWritten(value)});
 }
 
@@ -206,6 +215,8 @@ void appendArguments(EntryOp entry, llvm::SmallVectorImpl<ArgumentInfo> &argumen
 llvm::SmallVector<ArgumentInfo> getArguments(Operation *entry) {
   llvm::SmallVector<ArgumentInfo> arguments;
   if (auto kernel = dyn_cast<tile::KernelOp>(entry))
+    appendArguments(kernel, arguments);
+  else if (auto kernel = dyn_cast<tgpu::KernelOp>(entry))
     appendArguments(kernel, arguments);
   else
     appendArguments(cast<tile::ProgramOp>(entry), arguments);
@@ -230,8 +241,11 @@ llvm::SmallVector<ArgumentInfo> getArguments(Operation *entry) {
 OwningOpRef<ModuleOp> compileBuffer(MLIRContext &context, llvm::MemoryBufferRef buffer,
                                     const TilePipelineOptions &options, EntryKind kind) {
   OwningOpRef<ModuleOp> module = parseBuffer(context, buffer);
-  if (!module)
-    return nullptr;
+  return module ? compileModule(std::move(module), buffer, options, kind) : nullptr;
+}
+
+OwningOpRef<ModuleOp> compileModule(OwningOpRef<ModuleOp> module, llvm::MemoryBufferRef buffer,
+                                    const TilePipelineOptions &options, EntryKind kind) {
   Operation *entry = chooseEntry(*module, options.entry, kind, buffer);
   if (!entry)
     return nullptr;
@@ -239,7 +253,7 @@ OwningOpRef<ModuleOp> compileBuffer(MLIRContext &context, llvm::MemoryBufferRef 
   TilePipelineOptions bound = options;
   bound.entry = SymbolTable::getSymbolName(entry).str();
   bindTarget(entry, bound);
-  PassManager manager(&context, ModuleOp::getOperationName());
+  PassManager manager(module->getContext(), ModuleOp::getOperationName());
   dump("input.mlir", *module);
   dumpPasses(manager);
   buildTilePipeline(manager, bound);

@@ -39,14 +39,24 @@ mlir::OwningOpRef<mlir::ModuleOp> compileBuffer(mlir::MLIRContext &context,
                                                 const TilePipelineOptions &options,
                                                 EntryKind kind = EntryKind::Any);
 
+/// The same for what parseBuffer made of the buffer.
+mlir::OwningOpRef<mlir::ModuleOp> compileModule(mlir::OwningOpRef<mlir::ModuleOp> module,
+                                                llvm::MemoryBufferRef buffer,
+                                                const TilePipelineOptions &options, EntryKind kind);
+
 /// Parses and verifies only. Refused, besides what the parser refuses: bytecode, and text that
 /// nests deeper than the recursive parser can follow.
 mlir::OwningOpRef<mlir::ModuleOp> parseBuffer(mlir::MLIRContext &context,
                                               llvm::MemoryBufferRef buffer);
 
-/// The kernel or program of that name at the top level of the module, or null. An empty name finds
-/// the only one that no program launches.
+/// The kernel (mapped onto a GPU or not) or program of that name at the top level of the module, or
+/// null. An empty name finds the only one that no program launches.
 mlir::Operation *findEntry(mlir::ModuleOp module, llvm::StringRef name = "");
+
+/// As findEntry, or null after an error that says what may be chosen. `buffer` is where the module
+/// is from.
+mlir::Operation *chooseEntry(mlir::ModuleOp module, llvm::StringRef name, EntryKind kind,
+                             llvm::MemoryBufferRef buffer);
 
 /// One line of the contract between an entry and its caller.
 struct ArgumentInfo {

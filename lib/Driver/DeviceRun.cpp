@@ -4,8 +4,8 @@
 
 #include "lib/Driver/DeviceRun.h"
 
+#include "dialect/Tgpu/Tgpu.h"
 #include "lib/Driver/ToolSupport.h"
-#include "lib/Interpreter/EntryRun.h"
 #include "lib/Interpreter/Simulator/Simulate.h"
 #include "runtime/Timeline.h"
 #include "runtime/TimelineFormat.h"
@@ -97,14 +97,12 @@ private:
 };
 
 struct SimulatorRun : DeviceRun {
-  SimulatorRun(mlir::OwningOpRef<mlir::ModuleOp> module, mlir::Operation *bound, uint64_t seed)
-      : module(std::move(module)), bound(bound), entry(nameOf(bound).str()) {
+  SimulatorRun(mlir::OwningOpRef<mlir::ModuleOp> module, llvm::StringRef entry, uint64_t seed)
+      : module(std::move(module)), entry(entry.str()) {
     options.seed = seed;
   }
   llvm::Expected<double> run(const llvm::StringMap<Argument> &arguments) override {
     mlir::LogicalResult result = mlir::failure();
-    if (mlir::failed(interpreter::checkEntry(bound, arguments, options.smCount)))
-      return failure("the simulation failed");
     double seconds = timeOf([&] { result = simulate(*module, entry, arguments, options); });
     if (mlir::failed(result))
       return failure("the simulation failed");
@@ -112,10 +110,18 @@ struct SimulatorRun : DeviceRun {
   }
 
   mlir::OwningOpRef<mlir::ModuleOp> module; ///< mapped
-  mlir::Operation *bound;                   ///< not mapped: its constraints are not in `module`
   std::string entry;
   SimulationOptions options;
 };
+
+/// Code for sm_80 runs on newer chips; what sm_90a adds runs nowhere else.
+mlir::LogicalResult checkTarget(mlir::ModuleOp module, llvm::StringRef target) {
+  for (auto kernel : module.getOps<tgpu::KernelOp>())
+    if (kernel.getTarget() == "sm_90a" && target != "sm_90a")
+      return kernel.emitOpError() << "was mapped onto sm_90a, but the device is sim:" << target
+                                  << "; give --device=sim:sm_90a";
+  return mlir::success();
+}
 
 } // namespace
 
@@ -151,8 +157,15 @@ llvm::Expected<std::unique_ptr<DeviceRun>>
 DeviceRun::create(const DeviceName &name, mlir::Operation *entry, const DeviceRunOptions &options) {
   if (name.kind != DeviceName::Kind::Cuda && !options.timelineFile.empty())
     return failure("a timeline shows the clock of a GPU; give --device=cuda");
-  if (name.kind == DeviceName::Kind::Cpu)
+  if (name.kind == DeviceName::Kind::Cpu) {
+    for (auto kernel : entry->getParentOfType<mlir::ModuleOp>().getOps<tgpu::KernelOp>()) {
+      kernel.emitOpError() << "runs on a GPU or a simulated block of threads, but the device is "
+                              "cpu; give --device=sim:"
+                           << kernel.getTarget();
+      return failure("a mapped kernel is not for the CPU");
+    }
     return std::make_unique<CpuRun>(entry, options);
+  }
   if (options.f64)
     return failure("a run with every float in f64 is for the CPU");
   GpuOptions gpu = options.gpu;
@@ -160,9 +173,12 @@ DeviceRun::create(const DeviceName &name, mlir::Operation *entry, const DeviceRu
   if (name.kind == DeviceName::Kind::Simulator) {
     auto module = entry->getParentOfType<mlir::ModuleOp>();
     mlir::OwningOpRef<mlir::ModuleOp> copy = llvm::cast<mlir::ModuleOp>(module->clone());
-    if (mlir::failed(mapToGpu(*copy, gpu)))
+    // A schedule that was edited is simulated whatever it says: the simulator shows what it does.
+    if (!isMapped(*copy) && mlir::failed(mapToGpu(*copy, gpu)))
       return failure("mapping onto " + gpu.target + " failed");
-    return std::make_unique<SimulatorRun>(std::move(copy), entry, options.seed);
+    if (mlir::failed(checkTarget(*copy, gpu.target)))
+      return failure("the simulation failed");
+    return std::make_unique<SimulatorRun>(std::move(copy), nameOf(entry), options.seed);
   }
   llvm::Expected<std::unique_ptr<GpuDevice>> device = GpuDevice::open(name.ordinal);
   if (!device)

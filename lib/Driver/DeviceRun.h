@@ -43,7 +43,8 @@ class DeviceRun {
 public:
   virtual ~DeviceRun();
 
-  /// Prepares `entry`, which is bound for the device's target and outlives the run. Errors: no such
+  /// Prepares `entry`, which is bound for the device's target, or mapped (MappedModule.h), and
+  /// outlives the run. Errors: a mapped kernel for the CPU or for another target, no such
   /// device, what the compiler refuses for it (also emitted through the context), f64 elsewhere
   /// than on the CPU, a timeline elsewhere than on a GPU.
   static llvm::Expected<std::unique_ptr<DeviceRun>>

@@ -29,11 +29,6 @@ struct EntryOptions {
 mlir::LogicalResult runEntry(mlir::Operation *entry, const llvm::StringMap<Argument> &arguments,
                              const EntryOptions &options, KernelRunner &runner);
 
-/// Binds the arguments and checks the constraints of the entry, and runs nothing: for one whose
-/// mapped form has lost them.
-mlir::LogicalResult checkEntry(mlir::Operation *entry, const llvm::StringMap<Argument> &arguments,
-                               std::optional<int64_t> smCount);
-
 } // namespace tilewright::interpreter
 
 #endif // TILEWRIGHT_LIB_INTERPRETER_ENTRYRUN_H

@@ -230,10 +230,11 @@ void addTgpuLowerings(LoweringTable &table) {
 void tilewright::unwrapTgpuKernels(ModuleOp module) {
   for (auto kernel : llvm::to_vector(module.getOps<tgpu::KernelOp>())) {
     OpBuilder b(kernel);
-    auto plain = tile::KernelOp::create(
-        b, kernel.getLoc(), kernel.getSymNameAttr(), b.getArrayAttr({}), b.getArrayAttr({}),
-        kernel.getArgNamesAttr(), kernel.getArgOptionalAttr(), kernel.getGridNamesAttr(),
-        kernel.getGridAttr(), kernel.getBindingsAttr(), /*arg_defaults=*/nullptr);
+    auto plain = tile::KernelOp::create(b, kernel.getLoc(), kernel.getSymNameAttr(),
+                                        b.getArrayAttr({}), kernel.getSignature().constraints,
+                                        kernel.getArgNamesAttr(), kernel.getArgOptionalAttr(),
+                                        kernel.getGridNamesAttr(), kernel.getGridAttr(),
+                                        kernel.getBindingsAttr(), kernel.getArgDefaultsAttr());
     plain->setAttr("tgpu.warps", kernel.getWarpsAttr());
     if (IntegerAttr bytes = kernel.getSharedBytesAttr())
       plain->setAttr("tgpu.shared_bytes", bytes);

@@ -390,10 +390,11 @@ LogicalResult KernelMapper::run() {
   if (failed(layouts.run()))
     return failure();
   b.setInsertionPoint(kernel);
-  auto mapped = KernelOp::create(b, kernel.getSymNameAttr(), b.getStringAttr(target),
-                                 b.getI64IntegerAttr(warps), kernel.getArgNamesAttr(),
-                                 kernel.getArgOptionalAttr(), kernel.getGridNamesAttr(),
-                                 kernel.getGridAttr(), kernel.getBindingsAttr(), IntegerAttr());
+  auto mapped = KernelOp::create(
+      b, kernel.getSymNameAttr(), b.getStringAttr(target), b.getI64IntegerAttr(warps),
+      kernel.getArgNamesAttr(), kernel.getArgOptionalAttr(), kernel.getGridNamesAttr(),
+      kernel.getGridAttr(), kernel.getConstraintsAttr(), kernel.getArgDefaultsAttr(),
+      kernel.getBindingsAttr(), IntegerAttr());
   entry = b.createBlock(&mapped.getBody());
   for (BlockArgument argument : kernel.getBody().getArguments())
     map.map(argument, entry->addArgument(argument.getType(), argument.getLoc()));

@@ -58,6 +58,7 @@ void RoleWriter::makeKernel() {
   mapped = KernelOp::create(b, old.getSymNameAttr(), old.getTargetAttr(),
                             b.getI64IntegerAttr(old.getWarps() + moreWarps),
                             old.getArgNamesAttr(), old.getArgOptionalAttr(), names, grid,
+                            old.getConstraintsAttr(), old.getArgDefaultsAttr(),
                             old.getBindingsAttr(), IntegerAttr());
   mapped->setDiscardableAttrs(old->getDiscardableAttrDictionary());
   Block *entry = b.createBlock(&mapped.getBody());

@@ -82,6 +82,27 @@ tgpu.kernel @k target sm_80 warps 4 () grid(%i = 1) {}
 
 // -----
 
+// What the launch of a kernel requires.
+// expected-error @+1 {{a constraint must be of kind flag, but got kind int}}
+tgpu.kernel @k target "sm_80" warps 4 require(dim(x, 0)) (%x: !tile.view<[?], f32>) grid(%i = 1) {}
+
+// -----
+
+// expected-error @+1 {{a constraint takes dim of 'y', which is not a view among the arguments}}
+tgpu.kernel @k target "sm_80" warps 4 require(dim(y, 0) == 1) (%x: !tile.view<[?], f32>) grid(%i = 1) {}
+
+// -----
+
+// expected-error @+1 {{the default of argument 'n' must be an i32, but got 4294967296 : i64}}
+tgpu.kernel @k target "sm_80" warps 4 (%n: i32 = 4294967296) grid(%i = 1) {}
+
+// -----
+
+// expected-error @+1 {{has malformed attributes; write it in its own syntax}}
+"tgpu.kernel"() <{sym_name = "k", target = "sm_80", warps = 4 : i64, arg_names = [], arg_optional = array<i1>, grid_names = ["i"], grid = [#tile.expr<1>], constraints = [1]}> ({^bb0(%i: i32):}) : () -> ()
+
+// -----
+
 // Roles.
 tgpu.kernel @k target "sm_90a" warps 8 () grid(%i = 1) {
   // expected-error @+1 {{roles must share out the 8 warps of the kernel, but got 4}}

@@ -15,6 +15,14 @@
 tgpu.kernel @empty target "sm_80" warps 4 () grid(%i = 1) {
 }
 
+// CHECK-LABEL: tgpu.kernel @contract target "sm_80" warps 4
+// CHECK-NEXT: require(dim(x, 0) >= n, finite(scale))
+// CHECK-NEXT: (%x: !tile.view<[?], f32>, %n: i32 = -1, %scale: f32 = 5.000000e-01)
+// CHECK-NEXT: grid(%i = 1)
+tgpu.kernel @contract target "sm_80" warps 4 require(dim(x, 0) >= n, finite(scale))
+    (%x: !tile.view<[?], f32>, %n: i32 = -1, %scale: f32 = 0.5) grid(%i = 1) {
+}
+
 // CHECK-LABEL: tgpu.kernel @signature target "sm_90a" warps 32
 // CHECK-NEXT: (%x: !tile.view<[?, 64], f32>, %y: optional !tile.view<[?], bf16>, %n: i32, %s: f32)
 // CHECK-NEXT: grid(%i = ceildiv(dim(x, 0), 128), %j = n, %k = sm_count()) attributes {bindings = {D = 64 : i64}, shared_bytes = 1024 : i64} {

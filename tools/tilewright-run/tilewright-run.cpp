@@ -2,8 +2,10 @@
 //
 // tilewright-run: compiles one kernel or program of a file and runs it on .npy files.
 
+#include "dialect/Tile/TextInput.h"
 #include "lib/Driver/CompileOptions.h"
 #include "lib/Driver/DeviceRun.h"
+#include "lib/Driver/MappedModule.h"
 #include "lib/Driver/NpyBinding.h"
 #include "lib/Driver/ParamHints.h"
 #include "runtime/TimelineFormat.h"
@@ -11,6 +13,7 @@
 #include "mlir/IR/MLIRContext.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/InitLLVM.h"
+#include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/WithColor.h"
 
 using namespace tilewright;
@@ -145,22 +148,6 @@ int main(int argc, char **argv) {
   registerDialects(registry);
   mlir::MLIRContext context(registry, mlir::MLIRContext::Threading::DISABLED);
   DiagnosticPrinter diagnostics(context, tool);
-  mlir::OwningOpRef<mlir::ModuleOp> module =
-      compileFile(context, commandLine.compile.file, options, kind);
-  if (!module) {
-    if (!diagnostics.sawError())
-      return reportFailure(tool, "compilation failed");
-    std::string hint = suggestParams(context, commandLine.compile.file, options, *request);
-    if (!hint.empty())
-      llvm::WithColor::note(llvm::errs(), tool) << "the arrays suggest " << hint << '\n';
-    return exitFailed;
-  }
-
-  mlir::Operation *entry = findEntry(*module, options.entry);
-  llvm::Expected<NpyBinding> binding = NpyBinding::create(getArguments(entry), *request);
-  if (!binding)
-    return reportFailure(tool, binding.takeError());
-
   DeviceRunOptions runOptions;
   runOptions.f64 = request->f64;
   runOptions.seed = request->seed;
@@ -170,6 +157,28 @@ int main(int argc, char **argv) {
   runOptions.timelineBytes = commandLine.timelineMib << 20;
   if (!runOptions.timelineFile.empty())
     runOptions.gpu.timelineWords = timeline::defaultWords;
+  llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>> buffer = readText(commandLine.compile.file);
+  if (!buffer)
+    return reportFailure(tool, "cannot open '" + commandLine.compile.file +
+                                   "': " + llvm::toString(buffer.takeError()));
+  mlir::OwningOpRef<mlir::ModuleOp> module = parseBuffer(context, **buffer);
+  module = compileOrTakeMapped(std::move(module), **buffer, options, kind, runOptions.gpu);
+  if (!module) {
+    if (!diagnostics.sawError())
+      return reportFailure(tool, "compilation failed");
+    std::string hint = suggestParams(context, commandLine.compile.file, options, *request);
+    if (!hint.empty())
+      llvm::WithColor::note(llvm::errs(), tool) << "the arrays suggest " << hint << '\n';
+    return exitFailed;
+  }
+
+  mlir::Operation *entry = chooseEntry(*module, options.entry, kind, **buffer);
+  if (!entry)
+    return exitFailed;
+  llvm::Expected<NpyBinding> binding = NpyBinding::create(getArguments(entry), *request);
+  if (!binding)
+    return reportFailure(tool, binding.takeError());
+
   auto fail = [&](llvm::Error error) {
     if (!diagnostics.sawError())
       return reportFailure(tool, std::move(error));

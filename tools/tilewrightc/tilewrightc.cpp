@@ -7,6 +7,7 @@
 #include "lib/Codegen/Report.h"
 #include "lib/Driver/BundleRequest.h"
 #include "lib/Driver/CompileOptions.h"
+#include "lib/Driver/MappedModule.h"
 #include "runtime/TimelineFormat.h"
 
 #include "mlir/IR/MLIRContext.h"
@@ -20,24 +21,6 @@ using namespace tilewright;
 namespace cl = llvm::cl;
 
 static constexpr llvm::StringLiteral tool = "tilewrightc";
-
-/// For a GPU the file may also be what --emit=tgpu printed, edited or not. Null after an error.
-static mlir::OwningOpRef<mlir::ModuleOp> load(mlir::MLIRContext &context,
-                                              llvm::MemoryBufferRef buffer,
-                                              const TilePipelineOptions &options, EntryKind kind,
-                                              const GpuOptions *gpu) {
-  if (gpu) {
-    mlir::OwningOpRef<mlir::ModuleOp> module = parseBuffer(context, buffer);
-    if (!module)
-      return module;
-    if (isMapped(*module)) {
-      if (failed(checkMappedOptions(*module, options, *gpu)))
-        return nullptr;
-      return module;
-    }
-  }
-  return compileBuffer(context, buffer, options, kind);
-}
 
 /// LLVM IR or PTX, by the name of the file, as PTX.
 static llvm::Expected<std::string> readCode(llvm::MemoryBufferRef buffer, llvm::StringRef target) {
@@ -182,7 +165,11 @@ int main(int argc, char **argv) {
     }
     result = compileBundle(context, **buffer, request);
   } else {
-    module = load(context, **buffer, options, kind, form ? &gpu : nullptr);
+    module = parseBuffer(context, **buffer);
+    if (form)
+      module = compileOrTakeMapped(std::move(module), **buffer, options, kind, gpu);
+    else if (module)
+      module = compileModule(std::move(module), **buffer, options, kind);
     if (!module)
       return diagnostics.sawError() ? exitFailed : reportFailure(tool, "compilation failed");
     if (report) {

@@ -1,0 +1,28 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Files that hold a kernel mapped already: what --emit=tgpu printed, edited or not.
+
+#ifndef TILEWRIGHT_LIB_DRIVER_MAPPEDMODULE_H
+#define TILEWRIGHT_LIB_DRIVER_MAPPEDMODULE_H
+
+#include "lib/Codegen/GpuCompiler.h"
+#include "lib/Driver/Compiler.h"
+
+#include "llvm/Support/MemoryBufferRef.h"
+
+namespace tilewright {
+
+/// Refuses, by an error at the module, what only a kernel that is not mapped yet can take.
+mlir::LogicalResult checkMappedOptions(mlir::ModuleOp module, const TilePipelineOptions &options,
+                                       const GpuOptions &gpu);
+
+/// As compileBuffer, of what parseBuffer made of the buffer (null: null); a module of tgpu is taken
+/// as it is. Null after an error.
+mlir::OwningOpRef<mlir::ModuleOp> compileOrTakeMapped(mlir::OwningOpRef<mlir::ModuleOp> module,
+                                                      llvm::MemoryBufferRef buffer,
+                                                      const TilePipelineOptions &options,
+                                                      EntryKind kind, const GpuOptions &gpu);
+
+} // namespace tilewright
+
+#endif // TILEWRIGHT_LIB_DRIVER_MAPPEDMODULE_H
