@@ -76,7 +76,7 @@ std::vector<uint8_t> fromFortranOrder(const std::vector<uint8_t> &bytes,
   return result;
 }
 
-Result<NpyArray> readFrom(const Source &source) {
+Result<NpyHeader> readHeader(const Source &source) {
   std::vector<uint8_t> prefix = readUpTo(source, 8);
   if (prefix.size() < magic.size() || std::memcmp(prefix.data(), magic.data(), magic.size()) != 0)
     return Status::failure("not an .npy file: it does not begin with \\x93NUMPY");
@@ -101,8 +101,11 @@ Result<NpyArray> readFrom(const Source &source) {
     return Status::failure("the header is truncated: expected " + std::to_string(headerLength) +
                            " bytes but got " + std::to_string(headerBytes.size()));
 
-  Result<NpyHeader> header =
-      parseNpyHeader({reinterpret_cast<const char *>(headerBytes.data()), headerBytes.size()});
+  return parseNpyHeader({reinterpret_cast<const char *>(headerBytes.data()), headerBytes.size()});
+}
+
+Result<NpyArray> readFrom(const Source &source) {
+  Result<NpyHeader> header = readHeader(source);
   if (!header)
     return header.status();
   size_t width = byteWidth(header->type);
@@ -145,6 +148,11 @@ Result<NpyArray> withName(Result<NpyArray> array, const std::string &name) {
 struct FileCloser {
   void operator()(std::FILE *file) const { std::fclose(file); }
 };
+using File = std::unique_ptr<std::FILE, FileCloser>;
+
+Source sourceOf(const File &file) {
+  return [&](uint8_t *out, size_t wanted) { return std::fread(out, 1, wanted, file.get()); };
+}
 
 } // namespace
 
@@ -184,7 +192,7 @@ Result<NpyArray> tilewright::parseNpy(const uint8_t *data, size_t size, const st
 }
 
 Result<NpyArray> tilewright::readNpy(const std::string &path) {
-  std::unique_ptr<std::FILE, FileCloser> file(std::fopen(path.c_str(), "rb"));
+  File file(std::fopen(path.c_str(), "rb"));
   if (!file)
     return Status::failure(path + ": cannot be opened: " + std::strerror(errno));
   // A sparse file may say, and back, what no memory has.
@@ -194,14 +202,24 @@ Result<NpyArray> tilewright::readNpy(const std::string &path) {
     return Status::failure(path + ": the file has " + std::to_string(status.st_size >> 20) +
                            " MiB, but this machine has " + std::to_string(uint64_t(memory) >> 20) +
                            " MiB of memory");
-  Source source = [&](uint8_t *out, size_t wanted) {
-    return std::fread(out, 1, wanted, file.get());
-  };
   errno = 0;
-  Result<NpyArray> array = readFrom(source);
+  Result<NpyArray> array = readFrom(sourceOf(file));
   if (std::ferror(file.get()))
     return Status::failure(path + ": cannot be read: " + std::strerror(errno));
   return withName(std::move(array), path);
+}
+
+Result<NpyKind> tilewright::inspectNpy(const std::string &path) {
+  File file(std::fopen(path.c_str(), "rb"));
+  if (!file)
+    return Status::failure(path + ": cannot be opened: " + std::strerror(errno));
+  errno = 0;
+  Result<NpyHeader> header = readHeader(sourceOf(file));
+  if (std::ferror(file.get()))
+    return Status::failure(path + ": cannot be read: " + std::strerror(errno));
+  if (!header)
+    return Status::failure(path + ": " + header.message());
+  return NpyKind{header->type, std::move(header->shape)};
 }
 
 Status tilewright::writeNpy(const std::string &path, const NpyArray &array) {

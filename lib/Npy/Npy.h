@@ -43,6 +43,13 @@ std::optional<int64_t> checkedNumElements(const std::vector<int64_t> &shape,
 
 Result<NpyArray> readNpy(const std::string &path);
 
+/// What the header of a file says; its data are not read.
+struct NpyKind {
+  NpyType type = NpyType::F32;
+  std::vector<int64_t> shape;
+};
+Result<NpyKind> inspectNpy(const std::string &path);
+
 /// The content of a file that is in memory already; `name` stands for the path in messages.
 Result<NpyArray> parseNpy(const uint8_t *data, size_t size, const std::string &name);
 

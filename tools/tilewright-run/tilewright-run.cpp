@@ -7,14 +7,13 @@
 #include "lib/Driver/DeviceRun.h"
 #include "lib/Driver/MappedModule.h"
 #include "lib/Driver/NpyBinding.h"
-#include "lib/Driver/ParamHints.h"
+#include "lib/Driver/ParamInference.h"
 #include "runtime/TimelineFormat.h"
 
 #include "mlir/IR/MLIRContext.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/InitLLVM.h"
 #include "llvm/Support/MemoryBuffer.h"
-#include "llvm/Support/WithColor.h"
 
 using namespace tilewright;
 
@@ -162,15 +161,12 @@ int main(int argc, char **argv) {
     return reportFailure(tool, "cannot open '" + commandLine.compile.file +
                                    "': " + llvm::toString(buffer.takeError()));
   mlir::OwningOpRef<mlir::ModuleOp> module = parseBuffer(context, **buffer);
+  if (module && !isMapped(*module))
+    if (llvm::Error error = inferParams(*module, options, *request))
+      return reportFailure(tool, std::move(error));
   module = compileOrTakeMapped(std::move(module), **buffer, options, kind, runOptions.gpu);
-  if (!module) {
-    if (!diagnostics.sawError())
-      return reportFailure(tool, "compilation failed");
-    std::string hint = suggestParams(context, commandLine.compile.file, options, *request);
-    if (!hint.empty())
-      llvm::WithColor::note(llvm::errs(), tool) << "the arrays suggest " << hint << '\n';
-    return exitFailed;
-  }
+  if (!module)
+    return diagnostics.sawError() ? exitFailed : reportFailure(tool, "compilation failed");
 
   mlir::Operation *entry = chooseEntry(*module, options.entry, kind, **buffer);
   if (!entry)

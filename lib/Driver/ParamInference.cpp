@@ -1,0 +1,120 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Matching arrays with the views that declare them.
+
+#include "lib/Driver/ParamInference.h"
+
+#include "dialect/Tile/Tile.h"
+#include "lib/Npy/Npy.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringMap.h"
+
+using namespace tilewright;
+
+namespace {
+
+llvm::Error failure(const llvm::Twine &message) {
+  return llvm::createStringError(llvm::inconvertibleErrorCode(), message);
+}
+
+/// Shape and element type of an array, as far as the request says.
+struct KnownArray {
+  llvm::SmallVector<int64_t> shape;
+  std::optional<ElementType> type;
+};
+
+llvm::Expected<KnownArray> inspect(const ArrayRequest &request) {
+  KnownArray known{request.shape, request.type};
+  if (request.input.empty())
+    return known;
+  Result<NpyKind> file = inspectNpy(request.input);
+  if (!file)
+    return failure(file.message());
+  known.shape.assign(file->shape.begin(), file->shape.end());
+  if (!known.type && file->type == NpyType::F16)
+    known.type = ElementType::F16;
+  if (!known.type && file->type == NpyType::F32)
+    known.type = ElementType::F32;
+  if (!known.type && file->type == NpyType::F64)
+    known.type = ElementType::F64;
+  return known;
+}
+
+class Inference {
+public:
+  Inference(const tile::Signature &signature, TilePipelineOptions &options)
+      : signature(signature), options(options), given(options.params) {}
+
+  llvm::Error addArray(const ArrayRequest &request) {
+    int position = signature.findArg(request.name);
+    auto view = position < 0 ? tile::ViewType()
+                             : llvm::dyn_cast<tile::ViewType>(signature.getArgType(position));
+    if (!view)
+      return llvm::Error::success();
+    llvm::Expected<KnownArray> known = inspect(request);
+    if (!known)
+      return known.takeError();
+    llvm::SmallVector<tile::Dim> dims = tile::getDims(view);
+    if (dims.size() != known->shape.size())
+      return llvm::Error::success();
+    for (auto [position, dim] : llvm::enumerate(dims)) {
+      tile::ParamDeclAttr param = dim.isSymbol() ? find(dim.symbol.getValue()) : nullptr;
+      if (!param)
+        continue;
+      std::string where =
+          ("dimension " + llvm::Twine(position) + " of '" + request.name + "'").str();
+      if (llvm::Error error = add(param, std::to_string(known->shape[position]), where, ""))
+        return error;
+    }
+    auto element = llvm::dyn_cast<tile::ParamType>(view.getElementType());
+    tile::ParamDeclAttr param = element ? find(element.getName()) : nullptr;
+    if (!param || param.getDefaultValue() || !known->type || !isFloat(*known->type))
+      return llvm::Error::success();
+    std::string name = param.getName().str();
+    return add(param, std::string(elementTypeName(*known->type)),
+               "the elements of '" + request.name + "'",
+               "; files are converted, so choose by --param " + name + "=TYPE");
+  }
+
+private:
+  /// What a caller may give, and has not.
+  tile::ParamDeclAttr find(llvm::StringRef name) const {
+    tile::ParamDeclAttr param = signature.findParam(name);
+    bool isGiven = llvm::any_of(given, [&](const auto &pair) { return pair.first == name; });
+    return param && !param.getDerived() && !isGiven ? param : nullptr;
+  }
+
+  llvm::Error add(tile::ParamDeclAttr param, const std::string &value, const std::string &where,
+                  const std::string &remedy) {
+    llvm::StringRef name = param.getName();
+    auto [it, isNew] = found.try_emplace(name, value, where);
+    const auto &[known, place] = it->second;
+    if (isNew)
+      options.params.emplace_back(name.str(), value);
+    else if (known != value)
+      return failure("parameter " + name + " must have one value, but got " + known + " from " +
+                     place + " and " + value + " from " + where + remedy);
+    return llvm::Error::success();
+  }
+
+  const tile::Signature &signature;
+  TilePipelineOptions &options;
+  const std::vector<std::pair<std::string, std::string>> given;
+  llvm::StringMap<std::pair<std::string, std::string>> found; ///< value, and where it is from
+};
+
+} // namespace
+
+llvm::Error tilewright::inferParams(mlir::ModuleOp module, TilePipelineOptions &options,
+                                    const BindingRequest &request) {
+  mlir::Operation *entry = findEntry(module, options.entry);
+  if (!llvm::isa_and_present<tile::KernelOp, tile::ProgramOp>(entry))
+    return llvm::Error::success();
+  tile::Signature signature(entry);
+  Inference inference(signature, options);
+  for (const ArrayRequest &array : request.arrays)
+    if (llvm::Error error = inference.addArray(array))
+      return error;
+  return llvm::Error::success();
+}

@@ -1,0 +1,25 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Parameters that the arrays of a command line determine.
+
+#ifndef TILEWRIGHT_LIB_DRIVER_PARAMINFERENCE_H
+#define TILEWRIGHT_LIB_DRIVER_PARAMINFERENCE_H
+
+#include "lib/Driver/BindingOptions.h"
+#include "lib/Driver/Compiler.h"
+
+namespace tilewright {
+
+/// Adds to `options.params` what the arrays determine of the entry's parameters and the caller has
+/// not given: the extents of views that are a parameter, from all arrays, and the element types
+/// that are one and have no default, from the arrays that are read or have a type stated. (An array
+/// may be converted to the type of a default, but no extent differs from its parameter.) An array
+/// of integers says nothing of a type, nor does one that does not fit its view's rank: what binds
+/// arguments refuses it. Errors: two arrays that disagree, and files that cannot be read.
+/// Precondition: the module is not compiled yet.
+llvm::Error inferParams(mlir::ModuleOp module, TilePipelineOptions &options,
+                        const BindingRequest &request);
+
+} // namespace tilewright
+
+#endif // TILEWRIGHT_LIB_DRIVER_PARAMINFERENCE_H
