@@ -14,10 +14,12 @@
 // Any R. A NaN poisons its row alone. Runs are bit-identical.
 //
 // Parameters
-//   N         length of a row. A whole row is one tile, padded to a multiple of 8 (NP), so that the
-//             variance takes a second pass without a second load: no cancellation.
+//   N         length of a row. A whole row is one tile, so that the variance takes a second pass
+//             without a second load: no cancellation. It is padded (NP) to a multiple of a UNIT that
+//             threads share evenly.
 //   T, ACC    element type of the arrays; type of the computation (f64 for f64, else f32)
-//   BLOCK_M   rows of one program instance
+//   BLOCK_M   rows of one program instance: fewer of long rows, since a block of threads holds 16384
+//             elements at most
 
 !x    = !tile.tile<[BLOCK_M, NP], T>
 !s    = !tile.tile<[BLOCK_M, NP], ACC>
@@ -26,8 +28,10 @@
 !gain = !tile.tile<[NP], T>
 
 tile.kernel @layer_norm
-    params(N: int, T: type in [f16, bf16, f32, f64], BLOCK_M: int in [1, 2, 4, 8, 16] = 4,
-           let NP: int = ceildiv(N, 8) * 8, let ACC: type = accumulator(T))
+    params(N: int, T: type in [f16, bf16, f32, f64],
+           BLOCK_M: int in [1, 2, 4, 8, 16] = select(N <= 1024, 4, select(N <= 2048, 2, 1)),
+           let UNIT: int = select(N <= 64, 8, select(N <= 2048, 256, 1024)),
+           let NP: int = ceildiv(N, UNIT) * UNIT, let ACC: type = accumulator(T))
     require(N <= 16384,
             dim(y, 0) == dim(x, 0), dim(mean, 0) == dim(x, 0), dim(rstd, 0) == dim(x, 0))
     (%x: !tile.view<[?, N], T>, %weight: optional !tile.view<[N], T>,

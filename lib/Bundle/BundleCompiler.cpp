@@ -63,6 +63,7 @@ static llvm::Error makeCode(runtime::BundleWriter &bundle, ModuleOp module, cons
                             bool assemble, std::vector<runtime::KernelSpec> &kernels) {
   const GpuOptions &gpu = part.gpu;
   std::optional<runtime::Arch> arch = runtime::Arch::parse(gpu.target);
+  SpillWarnings spills(module, gpu);
   llvm::Expected<std::string> ptx = part.ptx;
   if (part.ptx.empty())
     ptx = compileForGpu(module, GpuForm::Ptx, gpu);
@@ -79,6 +80,7 @@ static llvm::Error makeCode(runtime::BundleWriter &bundle, ModuleOp module, cons
     llvm::Expected<Assembly> assembly = assembleCubin(*ptx, gpu.target);
     if (!assembly)
       return assembly.takeError();
+    spills.emit(assembly->resources);
     codes.push_back(
         {runtime::CodeSpec::Kind::Cubin, *arch, 0, bundle.addCubin(std::move(assembly->cubin))});
   }

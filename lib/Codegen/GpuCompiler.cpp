@@ -6,6 +6,7 @@
 
 #include "dialect/Tgpu/Tgpu.h"
 #include "lib/Codegen/Dump.h"
+#include "passes/Conversion/AlignedViews.h"
 #include "passes/Conversion/Timeline.h"
 #include "passes/Passes.h"
 #include "passes/Tgpu/PlanRoles.h"
@@ -66,6 +67,34 @@ LogicalResult tilewright::mapToGpu(ModuleOp module, const GpuOptions &options) {
   return options.timelineWords ? tgpu::addTimeline(module, options.timelineWords) : success();
 }
 
+SpillWarnings::SpillWarnings(ModuleOp mapped, const GpuOptions &options) : target(options.target) {
+  if (!options.warnsOfSpills)
+    return;
+  for (auto kernel : mapped.getOps<tgpu::KernelOp>())
+    kernels.push_back({kernel.getSymName().str(), tgpu::getAlignedEntry(kernel.getSymName()),
+                       kernel.getLoc(), static_cast<int64_t>(kernel.getWarps()),
+                       !kernel.getBody().getOps<tgpu::RolesOp>().empty()});
+}
+
+void SpillWarnings::emit(llvm::ArrayRef<KernelResources> resources) const {
+  for (const Kernel &kernel : kernels) {
+    int64_t bytes = 0;
+    for (const KernelResources &entry : resources)
+      if (entry.kernel == kernel.name || entry.kernel == kernel.alignedEntry)
+        bytes = std::max(bytes, entry.spillStoreBytes);
+    if (!bytes)
+      continue;
+    InFlightDiagnostic warning = emitWarning(kernel.location)
+                                 << "kernel @" << kernel.name << " spills " << bytes
+                                 << " bytes of registers on " << target
+                                 << ": what its threads hold at a time does not fit; make its "
+                                    "tiles smaller or their extents multiples of 256";
+    // Warps of a kernel with roles follow from the rows of its blocks.
+    if (!kernel.hasRoles && kernel.warps < 32)
+      warning << ", or give more warps than " << kernel.warps << " by --warps";
+  }
+}
+
 llvm::Expected<std::string> tilewright::compileForGpu(ModuleOp module, GpuForm form,
                                                       const GpuOptions &options,
                                                       std::vector<KernelResources> *resources) {
@@ -81,6 +110,7 @@ llvm::Expected<std::string> tilewright::compileForGpu(ModuleOp module, GpuForm f
     return text + "\n";
   }
 
+  SpillWarnings spills(module, options);
   DialectRegistry registry;
   registerCodegenDialects(registry);
   module.getContext()->appendDialectRegistry(registry);
@@ -97,6 +127,7 @@ llvm::Expected<std::string> tilewright::compileForGpu(ModuleOp module, GpuForm f
   llvm::Expected<Assembly> assembly = assembleCubin(*ptx, options.target);
   if (!assembly)
     return assembly.takeError();
+  spills.emit(assembly->resources);
   if (resources)
     *resources = std::move(assembly->resources);
   return std::move(assembly->cubin);

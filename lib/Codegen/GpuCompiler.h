@@ -18,6 +18,7 @@ std::optional<GpuForm> parseGpuForm(llvm::StringRef name);
 
 struct GpuOptions : GpuPipelineOptions {
   int64_t timelineWords = 0; ///< of a chunk (runtime/TimelineFormat.h); 0: kernels have no timeline
+  bool warnsOfSpills = true; ///< where ptxas is run anyway
 };
 
 /// Whether the module is already mapped onto a GPU.
@@ -27,9 +28,29 @@ bool isMapped(mlir::ModuleOp module);
 /// mapped only the synchronisation is verified. Errors are emitted through the context.
 mlir::LogicalResult mapToGpu(mlir::ModuleOp module, const GpuOptions &options);
 
+/// What to tell of kernels that turn out to spill registers, taken from their mapped module before
+/// code generation consumes it.
+class SpillWarnings {
+public:
+  SpillWarnings(mlir::ModuleOp mapped, const GpuOptions &options);
+
+  /// Emits a warning at each kernel whose code spills, with the most that one of its forms does.
+  void emit(llvm::ArrayRef<KernelResources> resources) const;
+
+private:
+  struct Kernel {
+    std::string name, alignedEntry;
+    mlir::Location location;
+    int64_t warps;
+    bool hasRoles;
+  };
+  std::vector<Kernel> kernels;
+  std::string target;
+};
+
 /// The module in one of the forms: text, or the bytes of a cubin. Precondition: the module is bound
 /// tile IR or tgpu IR. Fails with errors emitted through the context, or with what it says here.
-/// `resources` is filled for a cubin.
+/// `resources` is filled for a cubin, whose spills are warned of.
 llvm::Expected<std::string> compileForGpu(mlir::ModuleOp module, GpuForm form,
                                           const GpuOptions &options,
                                           std::vector<KernelResources> *resources = nullptr);

@@ -139,6 +139,7 @@ llvm::Expected<std::string> tilewright::compileBundle(mlir::MLIRContext &context
         if (mlir::failed(mapToGpu(*copy, gpu)))
           return llvm::createStringError("mapping onto " + target + " failed");
         reportOn(*copy, gpu, *request.report);
+        gpu.warnsOfSpills = false; // the report has warned
       }
       BundlePart part{*modules.back(), std::move(gpu), request.ptx};
       // Entries for some lengths only go first; without blocks of their own they are not needed.

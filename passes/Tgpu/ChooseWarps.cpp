@@ -36,6 +36,18 @@ static int64_t getGroups(int64_t blocks) {
   return 1;
 }
 
+/// Warps of a kernel without products: as few as hold its tiles. ptxas was seen to need twice the
+/// registers of the tiles that live (masks, addresses, loads on their way), and no spills then;
+/// with at most 128 of a thread a multiprocessor holds 16 warps.
+static int64_t chooseForRows(function_ref<int64_t(int64_t)> getPressureOf) {
+  constexpr int64_t registersOfBlock = 65536, comfortable = 128, most = 256, lanes = 32;
+  for (int64_t limit : {comfortable, most})
+    for (int64_t warps : {4, 8, 16, 32})
+      if (2 * getPressureOf(warps) <= std::min(limit, registersOfBlock / (lanes * warps)))
+        return warps;
+  return 32; // no block holds them
+}
+
 int64_t tgpu::chooseWarps(tile::KernelOp kernel, StringRef target) {
   constexpr int64_t fewWarps = 4, manyWarps = 8, rowsOfGroup = 64, lanes = 32;
   RankedTensorType largest;
@@ -49,12 +61,13 @@ int64_t tgpu::chooseWarps(tile::KernelOp kernel, StringRef target) {
     if (!largest || type.getNumElements() > largest.getNumElements())
       largest = type;
   });
+  auto getPressureOf = [&](int64_t warps) {
+    return getPressure(kernel.getBody().front(), {},
+                       [&](Value value) { return getRegisters(value, warps * lanes); });
+  };
   if (!largest)
-    return fewWarps;
+    return chooseForRows(getPressureOf);
   if (hasWgmma)
     return fewWarps * getGroups(largest.getDimSize(0) / rowsOfGroup);
-  int64_t pressure = getPressure(kernel.getBody().front(), {}, [&](Value value) {
-    return getRegisters(value, fewWarps * lanes);
-  });
-  return pressure > registersForTiles ? manyWarps : fewWarps;
+  return getPressureOf(fewWarps) > registersForTiles ? manyWarps : fewWarps;
 }

@@ -10,7 +10,8 @@
 namespace tilewright::tgpu {
 
 /// On sm_90a a warpgroup for each 64 rows of the largest product, up to two; else four
-/// warps, or eight if the tiles that live at one place would not fit the registers of four.
+/// warps, or eight if the tiles that live at one place would not fit the registers of four. A
+/// kernel without products gets the fewest of 4, 8, 16 and 32 that hold its tiles without spills.
 int64_t chooseWarps(tile::KernelOp kernel, llvm::StringRef target);
 
 } // namespace tilewright::tgpu

@@ -176,6 +176,7 @@ int main(int argc, char **argv) {
       if (failed(mapToGpu(*module, gpu)))
         return exitFailed;
       reportOn(*module, gpu, llvm::errs());
+      gpu.warnsOfSpills = false; // the report has warned
     }
     if (form)
       result = compileForGpu(*module, *form, gpu);
