@@ -20,6 +20,9 @@
 //                  tile, padded to a multiple of 16 (ROWS)
 //   D, DV, T, ACC  as in attention_forward.mlir
 //
+// Lengths, and the pages of the keys that count, are checked in host memory. On a device a length is
+// taken for the nearest of 0 to L * PAGE, and a page that does not exist holds zeros.
+//
 // What lies in a page beyond the sequence is never read, be it NaN. A sequence without keys gets
 // O = 0 and LSE = -inf. Runs are bit-identical.
 //
@@ -75,13 +78,22 @@ tile.kernel @attention_paged_decode
             dim(o, 0) == dim(q, 0), dim(o, 1) == dim(q, 1),
             dim(lse, 0) == dim(q, 0), dim(lse, 1) == dim(q, 1),
             dim(block_table, 0) == dim(q, 0), dim(seq_lens, 0) == dim(q, 0),
+            within(seq_lens, 0, dim(block_table, 1) * PAGE + 1),
+            within_first(block_table, 0, dim(k_pages, 0), seq_lens, PAGE),
             finite(scale))
     (%q: !q_view, %k_pages: !k_view, %v_pages: !v_view, %o: !o_view, %lse: optional !row_view,
      %block_table: !table, %seq_lens: !lengths, %scale: f32)
     grid(%hk = dim(k_pages, 2), %b = dim(q, 0)) {
   %c0 = arith.constant 0 : i32
-  %keys = tile.at %seq_lens[%b] : !lengths
+  // No more keys than the table has pages for, whatever was given; so many pages fit 32 bits.
   %page_rows = tile.param PAGE : i32
+  %most_pages = tile.param floordiv(2147483647, PAGE) : i32
+  %table_pages = tile.dim %block_table, 1 : !table
+  %pages = arith.minsi %table_pages, %most_pages : i32
+  %most_keys = arith.muli %pages, %page_rows : i32
+  %given_keys = tile.at %seq_lens[%b] : !lengths
+  %not_negative = arith.maxsi %given_keys, %c0 : i32
+  %keys = arith.minsi %not_negative, %most_keys : i32
 
   // The heads of the group; rows of the tile beyond them read zero and are not stored.
   %group = tile.param GROUP : i32

@@ -5,7 +5,10 @@
 //
 //   q, dq  [Tq, Hq,  D]   T      k, dk [Tk, Hkv, D]  T      v, dv [Tk, Hkv, DV]  T
 //   o, do  [Tq, Hq,  DV]  T      lse, dlse [Hq, Tq]  ACC; dlse optional (absent: zero)
-//   cu_seqlens_q, cu_seqlens_k   [B + 1]  i32, ascending, the first 0, the last Tq (Tk)
+//   cu_seqlens_q, cu_seqlens_k   [B + 1]  i32, ascending, the first 0, the last Tq (Tk). Checked in
+//                                host memory. On a device each is taken for the nearest of 0 to
+//                                Tq (Tk), and a sequence that ends before it begins for empty; rows
+//                                that two sequences claim hold the result of either
 //   max_seqlen_q, max_seqlen_k   i32, at least the length of the longest sequence
 //   scale, window_left, window_right and the parameters: as in attention_forward.mlir
 //
@@ -122,6 +125,8 @@ tile.program @attention_varlen_backward
             dim(dk, 0) == dim(k, 0), dim(dk, 1) == dim(k, 1),
             dim(dv, 0) == dim(k, 0), dim(dv, 1) == dim(k, 1),
             dim(cu_seqlens_k, 0) == dim(cu_seqlens_q, 0),
+            ascending(cu_seqlens_q), within(cu_seqlens_q, 0, dim(q, 0) + 1),
+            ascending(cu_seqlens_k), within(cu_seqlens_k, 0, dim(k, 0) + 1),
             finite(scale),
             or(WINDOW, window_left == -1), or(WINDOW, window_right == -1))
     (%q: !qk_view, %k: !qk_view, %v: !v_view, %o: !v_view, %do: !v_view, %lse: !row_view,
@@ -181,7 +186,7 @@ tile.kernel @attention_varlen_backward_keys
      %delta: !row_view, %dk: !qk_view, %dv: !v_view, %cu_seqlens_q: !cu_view,
      %cu_seqlens_k: !cu_view, %max_seqlen_k: i32,
      %scale: f32, %window_left: i32, %window_right: i32)
-    grid(%bn = ceildiv(max_seqlen_k, BLOCK_N), %hk = dim(k, 1),
+    grid(%bn = ceildiv(min(max_seqlen_k, dim(k, 0)), BLOCK_N), %hk = dim(k, 1),
          %b = dim(cu_seqlens_k, 0) - 1) {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
@@ -192,13 +197,23 @@ tile.kernel @attention_varlen_backward_keys
   %block_n = tile.param BLOCK_N : i32
   %n = arith.muli %bn, %block_n : i32
 
-  // The sequence: its rows bound what is loaded and stored.
+  // The sequence: its rows bound what is loaded and stored, and lie inside whatever was given.
   %next = arith.addi %b, %c1 : i32
-  %q_begin = tile.at %cu_seqlens_q[%b] : !cu_view
-  %q_end = tile.at %cu_seqlens_q[%next] : !cu_view
+  %tq = tile.dim %q, 0 : !qk_view
+  %q_first = tile.at %cu_seqlens_q[%b] : !cu_view
+  %q_last = tile.at %cu_seqlens_q[%next] : !cu_view
+  %q_not_before = arith.maxsi %q_first, %c0 : i32
+  %q_begin = arith.minsi %q_not_before, %tq : i32
+  %q_not_empty = arith.maxsi %q_last, %q_begin : i32
+  %q_end = arith.minsi %q_not_empty, %tq : i32
   %queries = arith.subi %q_end, %q_begin : i32
-  %k_begin = tile.at %cu_seqlens_k[%b] : !cu_view
-  %k_end = tile.at %cu_seqlens_k[%next] : !cu_view
+  %tk = tile.dim %k, 0 : !qk_view
+  %k_first = tile.at %cu_seqlens_k[%b] : !cu_view
+  %k_last = tile.at %cu_seqlens_k[%next] : !cu_view
+  %k_not_before = arith.maxsi %k_first, %c0 : i32
+  %k_begin = arith.minsi %k_not_before, %tk : i32
+  %k_not_empty = arith.maxsi %k_last, %k_begin : i32
+  %k_end = arith.minsi %k_not_empty, %tk : i32
   %keys = arith.subi %k_end, %k_begin : i32
   %q_seq = tile.subview %q dim 0 from %q_begin size %queries : !qk_view
   %k_seq = tile.subview %k dim 0 from %k_begin size %keys : !qk_view
@@ -302,7 +317,7 @@ tile.kernel @attention_varlen_backward_queries
     (%q: !qk_view, %k: !qk_view, %v: !v_view, %do: !v_view, %lse_base2: !row_view,
      %delta: !row_view, %dq: !qk_view, %cu_seqlens_q: !cu_view, %cu_seqlens_k: !cu_view,
      %max_seqlen_q: i32, %scale: f32, %window_left: i32, %window_right: i32)
-    grid(%bm = ceildiv(max_seqlen_q, BLOCK_M), %h = dim(q, 1), %b = dim(cu_seqlens_q, 0) - 1) {
+    grid(%bm = ceildiv(min(max_seqlen_q, dim(q, 0)), BLOCK_M), %h = dim(q, 1), %b = dim(cu_seqlens_q, 0) - 1) {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %q_heads = tile.dim %q, 1 : !qk_view
@@ -314,13 +329,23 @@ tile.kernel @attention_varlen_backward_queries
   %block_m = tile.param BLOCK_M : i32
   %m = arith.muli %bm, %block_m : i32
 
-  // The sequence: its rows bound what is loaded and stored.
+  // The sequence: its rows bound what is loaded and stored, and lie inside whatever was given.
   %next = arith.addi %b, %c1 : i32
-  %q_begin = tile.at %cu_seqlens_q[%b] : !cu_view
-  %q_end = tile.at %cu_seqlens_q[%next] : !cu_view
+  %tq = tile.dim %q, 0 : !qk_view
+  %q_first = tile.at %cu_seqlens_q[%b] : !cu_view
+  %q_last = tile.at %cu_seqlens_q[%next] : !cu_view
+  %q_not_before = arith.maxsi %q_first, %c0 : i32
+  %q_begin = arith.minsi %q_not_before, %tq : i32
+  %q_not_empty = arith.maxsi %q_last, %q_begin : i32
+  %q_end = arith.minsi %q_not_empty, %tq : i32
   %queries = arith.subi %q_end, %q_begin : i32
-  %k_begin = tile.at %cu_seqlens_k[%b] : !cu_view
-  %k_end = tile.at %cu_seqlens_k[%next] : !cu_view
+  %tk = tile.dim %k, 0 : !qk_view
+  %k_first = tile.at %cu_seqlens_k[%b] : !cu_view
+  %k_last = tile.at %cu_seqlens_k[%next] : !cu_view
+  %k_not_before = arith.maxsi %k_first, %c0 : i32
+  %k_begin = arith.minsi %k_not_before, %tk : i32
+  %k_not_empty = arith.maxsi %k_last, %k_begin : i32
+  %k_end = arith.minsi %k_not_empty, %tk : i32
   %keys = arith.subi %k_end, %k_begin : i32
   %q_seq = tile.subview %q dim 0 from %q_begin size %queries : !qk_view
   %k_seq = tile.subview %k dim 0 from %k_begin size %keys : !qk_view

@@ -67,10 +67,11 @@ constexpr std::pair<StringLiteral, StringLiteral> kComparisons[] = {
 int getArity(StringRef function) {
   return llvm::StringSwitch<int>(function)
       .Cases({"sm_count"}, 0)
-      .Cases({"not", "accumulator", "bits", "finite"}, 1)
+      .Cases({"not", "accumulator", "bits", "finite", "ascending"}, 1)
       .Cases({"ceildiv", "floordiv", "mod", "min", "max", "and", "or", "ne"}, 2)
       .Cases({"eq", "lt", "le", "gt", "ge"}, 2)
-      .Case("select", 3)
+      .Cases({"select", "within"}, 3)
+      .Case("within_first", 5)
       .Default(-1);
 }
 
@@ -244,7 +245,8 @@ private:
              << function
              << "' in an expression; there are ceildiv, floordiv, mod, min, max, and, or, not, eq, "
                 "ne, lt, le, gt, ge, "
-                "select, dim, sm_count, accumulator, bits and finite";
+                "select, dim, sm_count, accumulator, bits, finite, ascending, within and "
+                "within_first";
     if (arity != static_cast<int>(operands.size()))
       return parser.emitError(loc, "'") << function << "' takes " << arity
                                         << " operands, but got " << operands.size();

@@ -64,6 +64,8 @@ public:
       : op(op), signature(signature), scope(scope), what(what) {}
 
   FailureOr<ExprKind> check(ExprAttr expr) {
+    if (!whole)
+      whole = expr;
     switch (expr.getKind()) {
     case ExprKind::Int:
     case ExprKind::Flag:
@@ -139,6 +141,8 @@ private:
 
   FailureOr<ExprKind> checkCall(ExprAttr expr) {
     StringRef function = expr.getName();
+    if (function == "ascending" || function == "within" || function == "within_first")
+      return checkElements(expr);
     SmallVector<ExprKind> kinds;
     for (ExprAttr operand : expr.getOperands()) {
       FailureOr<ExprKind> kind = check(operand);
@@ -196,6 +200,48 @@ private:
     return comparison ? ExprKind::Flag : ExprKind::Int;
   }
 
+  /// What is asked of the elements of an array of indices: a constraint by itself, since it names
+  /// the element that breaks it.
+  FailureOr<ExprKind> checkElements(ExprAttr expr) {
+    StringRef function = expr.getName();
+    if (scope != ExprScope::Constraint || expr != whole)
+      return error() << "uses '" << function
+                     << "' inside of an expression; it is a constraint by itself";
+    auto checkView = [&](ExprAttr operand, int64_t rank) -> LogicalResult {
+      int arg = operand.getKind() == ExprKind::Name && signature
+                    ? signature->findArg(operand.getName())
+                    : -1;
+      auto view = arg < 0 ? ViewType() : dyn_cast<ViewType>(signature->getArgType(arg));
+      if (!view || !view.getElementType().isSignlessInteger(32) || (rank && view.getRank() != rank))
+        return error() << "applies '" << function << "' to what is no view of i32"
+                       << (rank == 1   ? " of rank 1"
+                           : rank == 2 ? " of rank 2"
+                                       : "")
+                       << " among the arguments";
+      return success();
+    };
+    int64_t rank = function == "ascending" ? 1 : function == "within_first" ? 2 : 0;
+    ArrayRef<ExprAttr> operands = expr.getOperands();
+    if (failed(checkView(operands[0], rank)))
+      return failure();
+    for (auto [i, operand] : llvm::enumerate(operands)) {
+      if (i == 0)
+        continue;
+      if (i == 3) {
+        if (failed(checkView(operand, 1)))
+          return failure();
+        continue;
+      }
+      FailureOr<ExprKind> kind = check(operand);
+      if (failed(kind))
+        return failure();
+      if (*kind != ExprKind::Int && *kind != ExprKind::Name)
+        return error() << "applies '" << function << "' to a value of kind "
+                       << stringifyExprKind(*kind) << "; it takes kind int";
+    }
+    return ExprKind::Flag;
+  }
+
   /// A string compared with an enum parameter must be one of its values: a typo would never match.
   LogicalResult checkEnumValue(ExprAttr expr) {
     for (unsigned i : {0u, 1u}) {
@@ -214,6 +260,7 @@ private:
   const Signature *signature;
   ExprScope scope;
   StringRef what;
+  ExprAttr whole; ///< what is checked; null before
 };
 } // namespace
 

@@ -66,9 +66,18 @@ llvm::Expected<runtime::Expr> toExpr(tile::ExprAttr expr) {
   return *call;
 }
 
+/// Constraints over elements are not for a launch: it does not read device memory.
+bool readsElements(tile::ExprAttr expr) {
+  return expr.getKind() == tile::ExprKind::Call &&
+         (expr.getName() == "ascending" || expr.getName() == "within" ||
+          expr.getName() == "within_first");
+}
+
 llvm::Expected<std::vector<runtime::Expr>> toExprs(ArrayAttr attributes) {
   std::vector<runtime::Expr> exprs;
   for (auto attribute : attributes.getAsRange<tile::ExprAttr>()) {
+    if (readsElements(attribute))
+      continue;
     llvm::Expected<runtime::Expr> expr = toExpr(attribute);
     if (!expr)
       return expr.takeError();

@@ -6,6 +6,7 @@
 
 #include "dialect/Tgpu/Tgpu.h"
 #include "lib/Driver/ToolSupport.h"
+#include "lib/Interpreter/EntryRun.h"
 #include "lib/Interpreter/Simulator/Simulate.h"
 #include "runtime/Timeline.h"
 #include "runtime/TimelineFormat.h"
@@ -43,11 +44,16 @@ struct CpuRun : DeviceRun {
 
 struct CudaRun : DeviceRun {
   CudaRun(std::unique_ptr<GpuDevice> device, GpuOperation operation,
-          std::shared_ptr<const runtime::Bundle> bundle, const DeviceRunOptions &options)
-      : device(std::move(device)), operation(std::move(operation)), bundle(std::move(bundle)),
-        timelineFile(options.timelineFile), timelineWords(options.timelineBytes / 8) {}
+          std::shared_ptr<const runtime::Bundle> bundle, mlir::Operation *bound,
+          const DeviceRunOptions &options)
+      : bound(bound), device(std::move(device)), operation(std::move(operation)),
+        bundle(std::move(bundle)), timelineFile(options.timelineFile),
+        timelineWords(options.timelineBytes / 8) {}
 
   llvm::Expected<double> run(const llvm::StringMap<Argument> &arguments) override {
+    // The elements of index arrays, which a launch does not read; a mapped file is not bound.
+    if (bound && mlir::failed(interpreter::checkEntry(bound, arguments, std::nullopt)))
+      return failure("the run failed");
     if (timelineFile.empty())
       return launch(arguments);
     std::vector<int64_t> timeline(timelineWords);
@@ -89,6 +95,7 @@ private:
     return seconds;
   }
 
+  mlir::Operation *bound; ///< null where it is mapped already
   std::unique_ptr<GpuDevice> device;
   GpuOperation operation;
   std::shared_ptr<const runtime::Bundle> bundle;
@@ -191,5 +198,8 @@ DeviceRun::create(const DeviceName &name, mlir::Operation *entry, const DeviceRu
   llvm::Expected<GpuOperation> operation = GpuOperation::create(**device, *bundle, nameOf(entry));
   if (!operation)
     return operation.takeError();
-  return std::make_unique<CudaRun>(std::move(*device), std::move(*operation), *bundle, options);
+  bool isBound = llvm::isa<tile::KernelOp, tile::ProgramOp>(entry) &&
+                 !isMapped(entry->getParentOfType<mlir::ModuleOp>());
+  return std::make_unique<CudaRun>(std::move(*device), std::move(*operation), *bundle,
+                                   isBound ? entry : nullptr, options);
 }

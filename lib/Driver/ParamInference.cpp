@@ -62,11 +62,12 @@ public:
       tile::ParamDeclAttr param = dim.isSymbol() ? find(dim.symbol.getValue()) : nullptr;
       if (!param)
         continue;
-      std::string where =
-          ("dimension " + llvm::Twine(position) + " of '" + request.name + "'").str();
-      if (llvm::Error error = add(param, std::to_string(known->shape[position]), where, ""))
+      if (llvm::Error error = add(param, std::to_string(known->shape[position]),
+                                  describe(position, request.name), ""))
         return error;
     }
+    if (llvm::Error error = addConstraints(request.name, known->shape))
+      return error;
     auto element = llvm::dyn_cast<tile::ParamType>(view.getElementType());
     tile::ParamDeclAttr param = element ? find(element.getName()) : nullptr;
     if (!param || param.getDefaultValue() || !known->type || !isFloat(*known->type))
@@ -78,6 +79,29 @@ public:
   }
 
 private:
+  /// What `require(dim(NAME, position) == PARAM)` says of a parameter.
+  llvm::Error addConstraints(llvm::StringRef array, llvm::ArrayRef<int64_t> shape) {
+    for (auto constraint : signature.constraints.getAsRange<tile::ExprAttr>()) {
+      if (constraint.getKind() != tile::ExprKind::Call || constraint.getName() != "==")
+        continue;
+      for (unsigned i : {0u, 1u}) {
+        tile::ExprAttr dim = constraint.getOperands()[i], name = constraint.getOperands()[1 - i];
+        if (dim.getKind() != tile::ExprKind::Dim || dim.getName() != array ||
+            name.getKind() != tile::ExprKind::Name)
+          continue;
+        if (tile::ParamDeclAttr param = find(name.getName()))
+          if (llvm::Error error = add(param, std::to_string(shape[dim.getValue()]),
+                                      describe(dim.getValue(), array), ""))
+            return error;
+      }
+    }
+    return llvm::Error::success();
+  }
+
+  static std::string describe(int64_t position, llvm::StringRef array) {
+    return ("dimension " + llvm::Twine(position) + " of '" + array + "'").str();
+  }
+
   /// What a caller may give, and has not.
   tile::ParamDeclAttr find(llvm::StringRef name) const {
     tile::ParamDeclAttr param = signature.findParam(name);

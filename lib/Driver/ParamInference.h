@@ -11,7 +11,8 @@
 namespace tilewright {
 
 /// Adds to `options.params` what the arrays determine of the entry's parameters and the caller has
-/// not given: the extents of views that are a parameter, from all arrays, and the element types
+/// not given: the extents that are a parameter by a view's type or by a constraint
+/// `dim(view, position) == PARAM`, from all arrays, and the element types
 /// that are one and have no default, from the arrays that are read or have a type stated. (An array
 /// may be converted to the type of a default, but no extent differs from its parameter.) An array
 /// of integers says nothing of a type, nor does one that does not fit its view's rank: what binds

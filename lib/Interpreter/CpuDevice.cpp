@@ -216,6 +216,14 @@ LogicalResult interpreter::runEntry(Operation *entry, const llvm::StringMap<Argu
   return run.run();
 }
 
+LogicalResult interpreter::checkEntry(Operation *entry, const llvm::StringMap<Argument> &arguments,
+                                      std::optional<int64_t> smCount) {
+  FailureOr<BoundArguments> bound = bindArguments(entry, arguments, /*f64=*/false);
+  if (failed(bound))
+    return failure();
+  return checkConstraints(entry, bound->arguments, bound->captures, smCount);
+}
+
 LogicalResult runOnCpu(Operation *entry, const llvm::StringMap<Argument> &arguments,
                        const RunOptions &options) {
   CpuRunner runner(options);

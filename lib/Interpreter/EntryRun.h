@@ -29,6 +29,11 @@ struct EntryOptions {
 mlir::LogicalResult runEntry(mlir::Operation *entry, const llvm::StringMap<Argument> &arguments,
                              const EntryOptions &options, KernelRunner &runner);
 
+/// Binds the arguments and checks the constraints of the entry, and runs nothing: before arrays in
+/// host memory go to a device, on which elements cannot be asked.
+mlir::LogicalResult checkEntry(mlir::Operation *entry, const llvm::StringMap<Argument> &arguments,
+                               std::optional<int64_t> smCount);
+
 } // namespace tilewright::interpreter
 
 #endif // TILEWRIGHT_LIB_INTERPRETER_ENTRYRUN_H

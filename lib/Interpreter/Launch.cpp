@@ -4,6 +4,8 @@
 
 #include "lib/Interpreter/Launch.h"
 
+#include "lib/Interpreter/ElementConstraints.h"
+
 #include "lib/Numeric/ThreadPool.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SetVector.h"
@@ -58,6 +60,11 @@ LogicalResult checkConstraints(Operation *op, ArrayRef<BoundArgument> arguments,
     return capture->second.view.extents[dim];
   };
   for (auto constraint : signature.constraints.getAsRange<tile::ExprAttr>()) {
+    if (readsElements(constraint)) {
+      if (failed(checkElements(op, constraint, arguments, environment)))
+        return failure();
+      continue;
+    }
     bool readsAbsent = false;
     llvm::SetVector<tile::ExprAttr> read;
     tile::walkExpr(constraint, [&](tile::ExprAttr node) {

@@ -33,7 +33,10 @@ LogicalResult KernelEmitter::emitSubview(tile::SubviewOp op) {
   Value size = arith::MinSIOp::create(b, left, getScalar(op.getSize()));
   Values list = get(op.getSource());
   list[0] = advance(view.base, bytes);
-  list[1 + dim] = arith::MaxSIOp::create(b, size, i32(0));
+  // An offset from an array of indices may be anything: before the view there is nothing.
+  Value isInside = arith::CmpIOp::create(b, arith::CmpIPredicate::sge, offset, i32(0));
+  list[1 + dim] =
+      arith::SelectOp::create(b, isInside, arith::MaxSIOp::create(b, size, i32(0)), i32(0));
   set(op.getResult(), list);
   return success();
 }

@@ -4,9 +4,44 @@
 // RUN: tilewright-opt %s -split-input-file -verify-diagnostics
 
 func.func @unknown_function() {
-  // expected-error @+1 {{unknown function 'div' in an expression; there are ceildiv, floordiv, mod, min, max, and, or, not, eq, ne, lt, le, gt, ge, select, dim, sm_count, accumulator, bits and finite}}
+  // expected-error @+1 {{unknown function 'div' in an expression; there are ceildiv, floordiv, mod, min, max, and, or, not, eq, ne, lt, le, gt, ge, select, dim, sm_count, accumulator, bits, finite, ascending, within and within_first}}
   %0 = tile.param div(A, 2) : i32
 }
+
+// -----
+
+// expected-error @+1 {{a constraint applies 'ascending' to what is no view of i32 of rank 1 among the arguments}}
+tile.kernel @of_floats require(ascending(x)) (%x: !tile.view<[?], f32>) grid(%i = 1) {}
+
+// -----
+
+// expected-error @+1 {{a constraint applies 'within' to what is no view of i32 among the arguments}}
+tile.kernel @of_a_scalar require(within(n, 0, 1)) (%n: i32) grid(%i = 1) {}
+
+// -----
+
+// expected-error @+1 {{a constraint applies 'within_first' to what is no view of i32 of rank 2 among the arguments}}
+tile.kernel @of_a_vector require(within_first(x, 0, 1, x, 1)) (%x: !tile.view<[?], i32>) grid(%i = 1) {}
+
+// -----
+
+// expected-error @+1 {{a constraint applies 'within_first' to what is no view of i32 of rank 1 among the arguments}}
+tile.kernel @of_no_counts require(within_first(x, 0, 1, 4, 1)) (%x: !tile.view<[?, ?], i32>) grid(%i = 1) {}
+
+// -----
+
+// expected-error @+1 {{a constraint applies 'within' to a value of kind flag; it takes kind int}}
+tile.kernel @of_flags require(within(x, 0, true)) (%x: !tile.view<[?], i32>) grid(%i = 1) {}
+
+// -----
+
+// expected-error @+1 {{a constraint uses 'ascending' inside of an expression; it is a constraint by itself}}
+tile.kernel @inside require(not(ascending(x))) (%x: !tile.view<[?], i32>) grid(%i = 1) {}
+
+// -----
+
+// expected-error @+1 {{a grid extent uses 'ascending' inside of an expression; it is a constraint by itself}}
+tile.kernel @of_a_grid (%x: !tile.view<[?], i32>) grid(%i = select(ascending(x), 1, 2)) {}
 
 // -----
 
