@@ -524,14 +524,23 @@ def TgpuPipelineCopies : Pass<"tgpu-pipeline-copies", "::mlir::ModuleOp"> {
 }
 
 def TgpuAssignRoles : Pass<"tgpu-assign-roles", "::mlir::ModuleOp"> {
-  let summary = "split a kernel into a role that copies and a role that computes";
+  let summary = "split a kernel into roles that copy, compute and add to memory";
   let description = [{
     Obeys `tgpu.role_schedule`, and `tgpu.schedule` of the loops inside. All copies become TMA loads of the role "load",
     of a warp; everything else is the role "compute", of as many warps as the kernel had. Registers are dealt
-    to whole warpgroups, so three warps are idle. Loops, branches
-    and scalars that the places of copies depend on are in both. A vote of the block becomes one of that role. Copies that the same operation reads first share
-    two barriers for each stage: one completes when their bytes are there, the other when all warps have used them. How often a ring
-    has been used runs on through all loops. With a `group`, the block takes tile after tile of what was the grid.
+    to whole warpgroups, so the other warps of the first are idle. Loops, branches
+    and scalars that the places of copies depend on are in both. A vote of the block becomes one of the role. Copies that
+    the same operation reads first, and rows that are read after them, share
+    two barriers for each stage: one completes when their bytes are there, the other when all warps have used them. How
+    often a ring has been used runs on through all loops. With a `group`, the block takes tile after tile of what was the
+    grid.
+
+    With `reduce_stages`, accumulators of wgmma that loops add to memory (`tgpu.atomic_add`) leave through a ring of
+    shared memory, and a warp, the role "reduce", adds them by TMA. It does not branch where both branches add to the
+    same place, nor where the condition is a vote that ranges usually make unnecessary: there `compute` sends zeros.
+
+    With `scratch_stages` = 2, buffers that each round writes for the products of that round are used in turn, and the
+    barrier at the head of a round goes.
 
     Before:
     ```mlir
@@ -671,8 +680,12 @@ def TgpuPlanStages : Pass<"tgpu-plan-stages", "::mlir::ModuleOp"> {
     ...
     ```
 
-    A loop stays as it is if its body branches or writes to memory, or if a product of the first stage needs what the
-    second yields; so does a loop in several parts of which none is right for every round.
+    A loop whose rounds write to shared memory for other threads, or whose first products need what the others yield,
+    is not overlapped. Its operations are one stage, in an order in which products are issued early and waited for late;
+    with `in_flight` = 2, the first product that needs but what roles copy is issued in the round before (stage 0 is that
+    product alone). OrderRound.h has the order.
+
+    A loop stays as it is if its body branches; so does a loop in several parts of which none is right for every round.
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect"];
 }

@@ -209,7 +209,7 @@ FailureOr<bool> tgpu::planRoles(KernelOp kernel, const RoleOverrides &overrides,
   int64_t tileStages = overrides.tileStages.value_or(fitsTwice ? 2 : 1);
   stages = (room - (tileStages - 1) * memory.perTile) / memory.perStage;
   stages = overrides.stages.value_or(std::min(stages, mostStages));
-  // Then one barrier a round less, and only then a second slot for what is added.
+  // Then a second slot for what is added, and only then one barrier a round less.
   int64_t scratchStages = 1;
   auto addStage = [&](std::optional<int64_t> wanted, int64_t bytes, int64_t &count) {
     bool isWorthIt = wanted ? *wanted > count
@@ -220,9 +220,9 @@ FailureOr<bool> tgpu::planRoles(KernelOp kernel, const RoleOverrides &overrides,
     room -= bytes;
     stages = std::min(stages, room / memory.perStage);
   };
-  addStage(overrides.scratchStages, memory.perScratch, scratchStages);
   if (reduceStages == 1)
     addStage(overrides.reduceStages, memory.perReduction, reduceStages);
+  addStage(overrides.scratchStages, memory.perScratch, scratchStages);
   if (stages < 2)
     return refuse("rings of two stages do not fit into shared memory; use smaller blocks");
 

@@ -214,8 +214,12 @@ private:
     SmallVector<int64_t> shape(tile.getShape());
     if (isTransposed)
       std::swap(shape[0], shape[1]);
-    auto swizzle = static_cast<tgpu::Swizzle>(layout::SharedLayout::widestSwizzle(
+    // A half warp stores eight bytes each of four rows: side by side in panels of 32 bytes, twice
+    // to each bank in wider ones. Across, it stores four bytes each, once to each bank in the widest.
+    auto widest = static_cast<int64_t>(layout::SharedLayout::widestSwizzle(
         shape[1], static_cast<int>(getElementBits(tile.getElementType()))));
+    constexpr int64_t narrow = 32;
+    auto swizzle = static_cast<tgpu::Swizzle>(isTransposed ? widest : std::min(widest, narrow));
     auto slot = SharedType::get(add.getContext(), shape, tile.getElementType(), swizzle);
     TensorMapType tensorMap = getTensorMap(
         kernel, add.getView(), isTransposed ? std::nullopt : dims, slot);

@@ -19,10 +19,10 @@
 // and the roles that move data do not branch; where the vote says no, the ring gets zeros.
 // CHECK-LABEL: tgpu.kernel @adds target "sm_90a" warps 12
 // CHECK:         %[[X_FULL:.*]] = tgpu.alloc_barriers arrivals 1 : !tgpu.barriers<2>
-// CHECK:         %[[D:.*]] = tgpu.alloc_ring : !tgpu.ring<2, <128x64xf32, b128>>
+// CHECK:         %[[D:.*]] = tgpu.alloc_ring : !tgpu.ring<2, <128x64xf32, b32>>
 // CHECK-NEXT:    %[[D_FULL:.*]] = tgpu.alloc_barriers arrivals 8 : !tgpu.barriers<2>
 // CHECK-NEXT:    %[[D_EMPTY:.*]] = tgpu.alloc_barriers arrivals 1 : !tgpu.barriers<2>
-// CHECK-NOT:     tgpu.alloc_ring {{.*}}xf32, b128
+// CHECK-NOT:     tgpu.alloc_ring {{.*}}xf32, b32
 // CHECK:         role "load" warps 1 registers 24
 // CHECK:           tgpu.expect %[[X_FULL]][%[[U:.*]]] bytes 16896
 // CHECK:           tgpu.tma_load {{.*}}, %[[X_FULL]][%[[U]]] : !tgpu.tensor_map<1x128xf32, none>
