@@ -37,7 +37,13 @@ public:
     for (Product *product : first)
       if (!isEmitted.contains(product->op))
         emit(product->op);
-    while (Product *next = getNextWait()) {
+    for (;;) {
+      for (Operation &op : body->without_terminator())
+        if (isReady(&op))
+          emit(&op);
+      Product *next = getNextWait();
+      if (!next)
+        break;
       // The matrix unit works while the result is used.
       if (!isFollowed(*next) && !issueKept() && !aheadOps.empty()) {
         // What products read from registers is free when they have ended.
@@ -46,15 +52,15 @@ public:
         issueAhead();
       }
       emit(next->wait);
-      for (Operation &op : body->without_terminator())
-        if (isReady(&op))
-          emit(&op);
     }
     for (Operation &op : body->without_terminator())
       emit(&op);
     issueAhead();
     if (aheadWait)
       sequence.push_back({aheadWait, 0});
+    else
+      for (OrderedOp &ordered : sequence)
+        ordered.stage = 0;
     return std::move(sequence);
   }
 

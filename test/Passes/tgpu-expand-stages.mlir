@@ -193,6 +193,7 @@ tgpu.kernel @wait target "sm_90a" warps 8 (%rounds: i32) grid(%b = 1) {
 
 // -----
 
+// Neither stage is what it is in the other part.
 tgpu.kernel @differ target "sm_90a" warps 8 (%x: i32, %y: i32, %z: i32, %c1: i32, %c2: i32) grid(%b = 1) {
   tgpu.roles
     role "load" warps 4 registers 40 {
@@ -200,10 +201,12 @@ tgpu.kernel @differ target "sm_90a" warps 8 (%x: i32, %y: i32, %z: i32, %c1: i32
     role "compute" warps 4 registers 232 {
       %step = arith.constant 1 : i32
       %first = scf.for %i = %x to %y step %step iter_args(%n = %c1) -> (i32) : i32 {
+        %own = arith.muli %i, %c1 {tgpu.place = array<i64: 0, 0>} : i32
         %next = arith.addi %n, %c1 {tgpu.place = array<i64: 1, 1>} : i32
         scf.yield %next : i32
       } {tgpu.schedule = #tgpu.schedule<skeleton = producer_consumer, stages = 2, in_flight = 1>}
       %rest = scf.for %i = %y to %z step %step iter_args(%n = %first) -> (i32) : i32 {
+        %own = arith.muli %i, %c2 {tgpu.place = array<i64: 0, 0>} : i32
         // expected-error @+1 {{'arith.addi' op of stage 1 is not what this stage is in the first part of the loop: it reads another value}}
         %next = arith.addi %n, %c2 {tgpu.place = array<i64: 1, 1>} : i32
         scf.yield %next : i32

@@ -118,3 +118,85 @@ tgpu.kernel @backward target "sm_90a" warps 12 (%rounds: i32) grid(%b = 1) {
       } {tgpu.schedule = #tgpu.schedule<skeleton = producer_consumer, stages = 2, in_flight = 1>}
     }
 }
+
+// With two in flight the next S is issued behind dQ, when all other products have ended, and waited
+// for at the end; the product that the loop carries runs while warps wait at the barrier. Two parts
+// of a loop, which differ in what they do with S, have the product of S in common: the first part
+// runs one round more than it has, from the second on.
+// CHECK-LABEL: tgpu.kernel @ahead
+// CHECK:           %[[HAS:.*]] = arith.cmpi slt, %{{.*}}, %[[UPPER:.*]] :
+// CHECK:           scf.if %[[HAS]]
+// CHECK:             tgpu.wgmma %{{.*}} transpose_b
+// CHECK:             tgpu.wgmma_wait pending 0
+// CHECK:             %[[END:.*]] = arith.minsi %{{.*}}, %[[UPPER]]
+// CHECK:             %[[SEAM:.*]] = arith.maxsi %[[END]],
+// CHECK:             scf.for %{{.*}} to %[[SEAM]] {{.*}} iter_args(%[[USE:.*]] = %{{.*}}, %{{.*}} = %{{.*}}, %[[S:.*]] = %{{.*}})
+// CHECK:               math.exp2 %[[S]]
+// CHECK-NEXT:          tile.cast
+// CHECK-NEXT:          tgpu.convert
+// CHECK:               %[[O:.*]] = tgpu.wgmma
+// CHECK-NEXT:          tgpu.wgmma_commit
+// CHECK:               tgpu.wait %{{.*}}[%[[USE]]]
+// CHECK:               %[[NEXT:.*]] = tgpu.wgmma %{{.*}} transpose_b
+// CHECK:               tgpu.wgmma_wait pending 1, %[[O]]
+// CHECK:               tgpu.write
+// CHECK:               tgpu.wgmma_wait pending 0, %[[NEXT]]
+// CHECK:             scf.for %{{.*}} = %[[SEAM]] to
+// CHECK:               arith.mulf
+// CHECK:               math.exp2
+// CHECK:             arith.mulf
+// CHECK:             math.exp2
+// CHECK-NOT:         transpose_b
+tgpu.kernel @ahead target "sm_90a" warps 12 (%middle: i32, %rounds: i32, %factor: f32) grid(%b = 1) {
+  %k = tgpu.alloc : !tile
+  %o_buffer = tgpu.alloc : !tgpu.shared<128x64xf32, b128>
+  %q_ring = tgpu.alloc_ring : !ring
+  %q_full = tgpu.alloc_barriers arrivals 1 : !bars
+  %q_empty = tgpu.alloc_barriers arrivals 8 : !bars
+  %meet = tgpu.named_barrier warps 8 : index
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  tgpu.roles
+    role "load" warps 4 registers 24 {
+    }
+    role "compute" warps 8 registers 240 {
+      %factors = tile.full %factor : !s
+      %u = scf.for %i = %c0 to %middle step %c1 iter_args(%use = %c0) -> (i32) : i32 {
+        tgpu.wait %q_full[%use] : !bars
+        %q = tgpu.slot %q_ring[%use] : !ring
+        %s_pending = tgpu.wgmma %k, %q transpose_b : !tile, !tile -> !s
+        tgpu.wgmma_commit
+        %s = tgpu.wgmma_wait pending 0, %s_pending : !s
+        %p = math.exp2 %s : !s
+        %p16 = tile.cast %p : !s -> !s16
+        %pa = tgpu.convert %p16 : !s16 -> !a
+        %o_pending = tgpu.wgmma %pa, %q : !a, !tile -> !d
+        tgpu.wgmma_commit
+        %o = tgpu.wgmma_wait pending 0, %o_pending : !d
+        tgpu.arrive %q_empty[%use] per warp : !bars
+        %next = arith.addi %use, %c1 : i32
+        tgpu.sync on %meet
+        tgpu.write %o, %o_buffer : !d, !tgpu.shared<128x64xf32, b128>
+        scf.yield %next : i32
+      } {tgpu.schedule = #tgpu.schedule<skeleton = producer_consumer, stages = 2, in_flight = 2>}
+      scf.for %i = %middle to %rounds step %c1 iter_args(%use = %u) -> (i32) : i32 {
+        tgpu.wait %q_full[%use] : !bars
+        %q = tgpu.slot %q_ring[%use] : !ring
+        %s_pending = tgpu.wgmma %k, %q transpose_b : !tile, !tile -> !s
+        tgpu.wgmma_commit
+        %s = tgpu.wgmma_wait pending 0, %s_pending : !s
+        %scaled = arith.mulf %s, %factors : !s
+        %p = math.exp2 %scaled : !s
+        %p16 = tile.cast %p : !s -> !s16
+        %pa = tgpu.convert %p16 : !s16 -> !a
+        %o_pending = tgpu.wgmma %pa, %q : !a, !tile -> !d
+        tgpu.wgmma_commit
+        %o = tgpu.wgmma_wait pending 0, %o_pending : !d
+        tgpu.arrive %q_empty[%use] per warp : !bars
+        %next = arith.addi %use, %c1 : i32
+        tgpu.sync on %meet
+        tgpu.write %o, %o_buffer : !d, !tgpu.shared<128x64xf32, b128>
+        scf.yield %next : i32
+      } {tgpu.general, tgpu.schedule = #tgpu.schedule<skeleton = producer_consumer, stages = 2, in_flight = 2>}
+    }
+}
