@@ -192,8 +192,7 @@ tile.kernel @attention_backward_delta
 // A block of keys against the queries of every head of its group: dK and dV need no atomics.
 tile.kernel @attention_backward_keys
     params(D: int, DV: int, T: type, CAUSAL: enum in ["none", "top_left", "bottom_right"],
-           WINDOW: flag, DETERMINISTIC: flag, CAPTURE_GRADIENTS: flag,
-           HOPPER: flag, BLOCK_M: int, BLOCK_N: int,
+           WINDOW: flag, DETERMINISTIC: flag, CAPTURE_GRADIENTS: flag, BLOCK_M: int, BLOCK_N: int,
            let DP: int = ceildiv(D, 16) * 16, let DVP: int = ceildiv(DV, 8) * 8,
            let ACC: type = accumulator(T))
     (%q: !qk_view, %k: !qk_view, %v: !v_view, %do: !v_view, %lse_base2: !row_view,
@@ -219,7 +218,6 @@ tile.kernel @attention_backward_keys
   %scale_acc = tile.cast %scale : f32 -> !acc
   %scales_s = tile.full %scale_acc : !st
   %log2es = tile.full %log2e : !st
-  %exact = tile.param HOPPER : i1
   %minus_inf = arith.constant 0xFFF0000000000000 : !acc
   %masked_out = tile.full %minus_inf : !st
   %zero = arith.constant 0.0 : !acc
@@ -255,7 +253,7 @@ tile.kernel @attention_backward_keys
       %pt_rounded = tile.cast %pt : !st -> !dst
 
       // A gradient is linear in its seed, so the score's comes before dP is there, and what waits
-      // for dP are numbers of type T; on Hopper, where there are registers for it, of type ACC.
+      // for dP are numbers of type T.
       %gt = tile.map_gradient @score_mod(%natural, %b, %h, %rows, %cols) wrt 0 seed %pt : !st
           : (!st, i32, i32, !post, !post) -> !st
       %gt_rounded = tile.cast %gt : !st -> !dst
@@ -264,8 +262,7 @@ tile.kernel @attention_backward_keys
       %delta_row = tile.load %delta[%b, %h, %m] : !row_view -> !row
       %delta_each = tile.expand %delta_row dim 0 : !row -> !st
       %dpt_centred = arith.subf %dpt, %delta_each : !st
-      %gt_read = tile.cast %gt_rounded : !dst -> !st
-      %gt_acc = arith.select %exact, %gt, %gt_read : !st
+      %gt_acc = tile.cast %gt_rounded : !dst -> !st
       %dst = arith.mulf %gt_acc, %dpt_centred : !st
       %dst_rounded = tile.cast %dst : !st -> !dst
 

@@ -38,7 +38,7 @@ class Argument:
     def __init__(self, text):
         name, _, kind = text.partition(":")
         self.name = name.strip().lstrip("%")
-        kind = kind.strip()
+        kind = kind.partition(" = ")[0].strip()  # without the default of a scalar
         self.optional = kind.startswith("optional ")
         view = re.search(r"!tile\.view<\[(.*?)\]\s*,\s*(\w+)>", kind)
         self.rank = len(_split(view.group(1))) if view else None
@@ -54,8 +54,12 @@ class Contract:
             raise ContractError(f"expected one tgpu.kernel but got {len(headers)}")
         header = headers[0]
         self.entry, self.target, self.warps = header.group(1), header.group(2), int(header.group(3))
-        end = _closing(text, header.end())
-        self.arguments = [Argument(part) for part in _split(text[header.end() + 1:end])]
+        begin = header.end()
+        requirements = re.compile(r"require\s*(?=\()").match(text, begin)
+        if requirements:
+            begin = re.compile(r"\s*").match(text, _closing(text, requirements.end()) + 1).end()
+        end = _closing(text, begin)
+        self.arguments = [Argument(part) for part in _split(text[begin + 1:end])]
         grid = re.compile(r"\s*grid\s*(?=\()").match(text, end + 1)
         if not grid:
             raise ContractError("expected a grid after the arguments")

@@ -82,7 +82,9 @@ void SpillWarnings::emit(llvm::ArrayRef<KernelResources> resources) const {
     for (const KernelResources &entry : resources)
       if (entry.kernel == kernel.name || entry.kernel == kernel.alignedEntry)
         bytes = std::max(bytes, entry.spillStoreBytes);
-    if (!bytes)
+    // A few registers that ptxas saves once, outside of loops, cost nothing that can be measured.
+    constexpr int64_t mostHarmless = 32;
+    if (bytes <= mostHarmless)
       continue;
     InFlightDiagnostic warning = emitWarning(kernel.location)
                                  << "kernel @" << kernel.name << " spills " << bytes

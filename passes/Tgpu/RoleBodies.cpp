@@ -58,16 +58,28 @@ void RoleWriter::writeForReduce(Operation &op) {
 }
 
 bool RoleWriter::isHeadOfRound(SyncOp sync) {
-  auto loop = dyn_cast<scf::ForOp>(sync->getParentOp());
-  if (!loop || &loop.getBody()->front() != sync)
-    return false;
-  bool isScratch = true;
-  loop->walk([&](WriteSharedOp write) {
-    isScratch &= llvm::any_of(scratch, [&](const Scratch &each) {
+  auto loop = sync->getParentOfType<scf::ForOp>();
+  auto isScratch = [&](WriteSharedOp write) {
+    return llvm::any_of(scratch, [&](const Scratch &each) {
       return each.buffer == write.getBuffer() && each.loop == loop;
     });
-  });
-  return isScratch && !scratch.empty();
+  };
+  bool writes = false, writesElse = false;
+  if (loop)
+    loop->walk([&](Operation *op) {
+      auto write = dyn_cast<WriteSharedOp>(op);
+      auto convert = dyn_cast<ConvertOp>(op);
+      (write && isScratch(write) ? writes : writesElse) |=
+          write || (convert && convert.getScratch());
+    });
+  if (!writes || writesElse)
+    return false;
+  // Behind a write of the round it is what tells others.
+  for (Operation *op = sync; op != loop; op = op->getParentOp())
+    for (Operation *before = op->getPrevNode(); before; before = before->getPrevNode())
+      if (before->walk([](WriteSharedOp) { return WalkResult::interrupt(); }).wasInterrupted())
+        return false;
+  return true;
 }
 
 size_t RoleWriter::getChannel(AtomicAddOp add) {
