@@ -63,8 +63,8 @@ int main(int argc, char **argv) {
   cl::list<std::string> schedule(
       "schedule",
       cl::desc("Overrides a decision about loops (skeleton, stages, in_flight, "
-               "keep_in_registers) or roles (group, store_buffers, load_registers, "
-               "compute_registers)"),
+               "keep_in_registers) or roles (turns, group, store_buffers and others: see the "
+               "author's guide)"),
       cl::value_desc("KEY=VALUE"), cl::cat(category));
   cl::opt<std::string> code("code",
                             cl::desc("LLVM IR (.ll) or PTX (.ptx), such as an edited dump, to take "
