@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Writes attention_forward.mlir or attention_backward.mlir otherwise: the same results bit for bit, with other names of values,
-functions and kernels, another order of independent operations, and one more operation on every score. No pass may know
-a kernel by its looks, so this one must be about as fast (bench/peers.py --perturbed).
+functions and kernels, another order of independent operations, one more operation on every score and one between the
+products, what the loop carries in another order and, in the forward, one more row that it carries. No pass may know a
+kernel by its looks, so this one must be about as fast (bench/peers.py --perturbed).
 
     bench/perturb.py kernels/attention_forward.mlir -o perturbed.mlir
 """
@@ -24,6 +25,22 @@ class Forward:
     # changes none; a NaN stays one.
     added = ["%zeros = tile.full %zero : !s", "%capped = arith.minimumf %below, %zeros : !s"]
     before, reads = "p", "%below"
+    # Weights are not above 1. The peak is the maximum once more, which no LSE is below: a sum has the term 1.
+    edits = [
+        ("%p_tile = tile.cast %p :", "%ones = tile.full %one : !s\n    %bounded = arith.minimumf %p, %ones : !s\n"
+         "    %p_tile = tile.cast %bounded :"),
+        ("%zero = arith.constant 0.0 : !acc\n  %minus_inf", "%zero = arith.constant 0.0 : !acc\n"
+         "  %one = arith.constant 1.0 : !acc\n  %minus_inf"),
+        ("%max, %sum, %acc = tile.for_blocks", "%acc, %peak, %max, %sum = tile.for_blocks"),
+        ("iter_args(%max_old = %no_max : !row, %sum_old = %no_sum : !row, %acc_old = %no_o : !o)",
+         "iter_args(%acc_old = %no_o : !o, %peak_old = %no_max : !row, %max_old = %no_max : !row,\n"
+         "                %sum_old = %no_sum : !row)"),
+        ("tile.yield %max_new, %sum_new, %acc_new : !row, !row, !o",
+         "%peak_new = arith.maximumf %peak_old, %max_block : !row\n"
+         "    tile.yield %acc_new, %peak_new, %max_new, %sum_new : !o, !row, !row, !row"),
+        ("  tile.store %lse_row, %lse[", "  %peak_natural = arith.mulf %peak, %ln2s : !row\n"
+         "  %lse_peak = arith.maximumf %lse_row, %peak_natural : !row\n  tile.store %lse_peak, %lse["),
+    ]
 
 
 class Backward:
@@ -32,6 +49,15 @@ class Backward:
     added = ["%infinity = arith.constant 0x7FF0000000000000 : !acc", "%infinities = tile.full %infinity : !st",
              "%capped = arith.minimumf %dst, %infinities : !st"]
     before, reads = "dst_rounded", "%dst "
+    edits = [
+        ("%pt_rounded = tile.cast %pt :", "%unbounded = arith.constant 0x7FF0000000000000 : !acc\n"
+         "      %bounds = tile.full %unbounded : !st\n      %bounded = arith.minimumf %pt, %bounds : !st\n"
+         "      %pt_rounded = tile.cast %bounded :"),
+        ("%dk_head, %dv_head = tile.for_blocks", "%dv_head, %dk_head = tile.for_blocks"),
+        ("iter_args(%dk_old = %dk_heads : !dk, %dv_old = %dv_heads : !dv)",
+         "iter_args(%dv_old = %dv_heads : !dv, %dk_old = %dk_heads : !dk)"),
+        ("tile.yield %dk_new, %dv_new : !dk, !dv", "tile.yield %dv_new, %dk_new : !dv, !dk"),
+    ]
 
 
 class PerturbError(Exception):
@@ -53,8 +79,12 @@ def move(lines, name, after):
 
 
 def perturb(text):
-    lines = text.splitlines()
     how = Backward if "@attention_backward" in text else Forward
+    for old, new in how.edits:
+        if text.count(old) != 1:
+            raise PerturbError(f"expected '{old}' once but got it {text.count(old)} times")
+        text = text.replace(old, new)
+    lines = text.splitlines()
     for name, after in how.moves:
         move(lines, name, after)
     index = find(lines, how.before)
