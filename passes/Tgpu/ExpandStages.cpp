@@ -29,15 +29,12 @@
 //      values.
 
 #include "passes/Passes.h"
-#include "passes/Tgpu/LoopChain.h"
+#include "passes/Tgpu/StageParts.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
 #include "llvm/ADT/MapVector.h"
-#include "llvm/ADT/SetVector.h"
-
-#include <map>
 
 namespace tilewright {
 #define GEN_PASS_DEF_TGPUEXPANDSTAGES
@@ -49,187 +46,6 @@ using namespace tilewright;
 using namespace tilewright::tgpu;
 
 namespace {
-
-/// One loop of a chain.
-struct Part {
-  mutable scf::ForOp loop;              ///< a handle; asking it is not const in MLIR
-  SmallVector<Operation *> ops;         ///< by their order
-  llvm::SetVector<Value> crossing;      ///< from stage 0 to stage 1, as stage 1 reads them
-  SmallVector<int64_t> stagesOfYielded; ///< of each iteration argument
-
-  bool contains(Value value) const {
-    return value.getParentRegion() == &loop.getRegion() ||
-           loop.getRegion().isAncestor(value.getParentRegion());
-  }
-};
-
-int64_t getStage(Operation *op) { return Place::get(op)->stage; }
-int64_t getOrder(Operation *op) { return Place::get(op)->order; }
-
-class ChainReader {
-public:
-  FailureOr<SmallVector<Part>> read(const LoopChain &chain) {
-    SmallVector<Part> parts;
-    for (scf::ForOp loop : chain) {
-      FailureOr<Part> part = readPart(loop);
-      if (failed(part))
-        return failure();
-      parts.push_back(std::move(*part));
-    }
-    for (const Part &part : llvm::drop_begin(parts))
-      if (failed(correspond(parts.front(), part, /*stage=*/0, /*explain=*/false)) &&
-          failed(correspond(parts.front(), part, /*stage=*/1, /*explain=*/true)))
-        return failure();
-    return parts;
-  }
-
-  /// Whether the parts have stage 1 in common; otherwise, stage 0.
-  static bool shareSecond(ArrayRef<Part> parts) {
-    return llvm::all_of(parts.drop_front(), [&](const Part &part) {
-      return succeeded(correspond(parts.front(), part, /*stage=*/1, /*explain=*/false));
-    });
-  }
-
-  /// Makes all parts list the same values that cross, where they have stage 0 in common: each part
-  /// those that some part reads.
-  static void uniteCrossing(MutableArrayRef<Part> parts) {
-    using Key = std::tuple<int, size_t, size_t>; // where a value of stage 0 stands
-    std::map<Key, SmallVector<Value>> all;
-    for (Part &part : parts) {
-      auto note = [&](Key key, Value value) { all[key].push_back(value); };
-      note({0, 0, 0}, part.loop.getInductionVar());
-      for (auto [i, argument] : llvm::enumerate(part.loop.getRegionIterArgs()))
-        if (part.stagesOfYielded[i] == 0)
-          note({1, i, 0}, argument);
-      for (auto [i, op] : llvm::enumerate(getOps(part, 0)))
-        for (OpResult result : op->getResults())
-          note({2, i, result.getResultNumber()}, result);
-    }
-    SmallVector<llvm::SetVector<Value>> crossing(parts.size());
-    for (auto &[key, values] : all) {
-      bool isRead = llvm::any_of(llvm::zip(parts, values), [](auto pair) {
-        return std::get<0>(pair).crossing.contains(std::get<1>(pair));
-      });
-      for (size_t i = 0; isRead && i < parts.size(); ++i)
-        crossing[i].insert(values[i]);
-    }
-    for (auto [part, values] : llvm::zip_equal(parts, crossing))
-      part.crossing = std::move(values);
-  }
-
-private:
-  FailureOr<Part> readPart(scf::ForOp loop) {
-    Part part{loop, {}, {}, {}};
-    for (Operation &op : loop.getBody()->without_terminator()) {
-      std::optional<Place> place = Place::get(&op);
-      if (!place || place->stage < 0 || place->stage > 1)
-        return op.emitOpError() << "needs a place [stage, order] in its loop, as others have, with "
-                                   "a stage of 0 or 1";
-      part.ops.push_back(&op);
-    }
-    llvm::stable_sort(part.ops,
-                      [](Operation *x, Operation *y) { return getOrder(x) < getOrder(y); });
-    for (Value yielded : loop.getYieldedValues()) {
-      Operation *def = yielded.getDefiningOp();
-      bool isInside = def && def->getBlock() == loop.getBody();
-      part.stagesOfYielded.push_back(isInside ? getStage(def) : 0);
-    }
-    for (Operation *op : part.ops)
-      if (failed(readOp(part, op)))
-        return failure();
-    return part;
-  }
-
-  LogicalResult readOp(Part &part, Operation *op) {
-    Place place = *Place::get(op);
-    for (Value operand : op->getOperands()) {
-      if (!part.contains(operand))
-        continue;
-      if (auto argument = dyn_cast<BlockArgument>(operand)) {
-        bool isInduction = argument == part.loop.getInductionVar();
-        unsigned number = isInduction ? 0 : argument.getArgNumber() - 1;
-        int64_t from = isInduction ? 0 : part.stagesOfYielded[number];
-        if (place.stage == 1 && from == 0)
-          part.crossing.insert(operand);
-        Operation *def =
-            isInduction ? nullptr : part.loop.getYieldedValues()[number].getDefiningOp();
-        if (place.stage == 0 && from == 1 && getOrder(def) >= place.order)
-          return op->emitOpError() << "of stage 0 reads what stage 1 of the round before yields, "
-                                      "and must come after it in the order";
-        continue;
-      }
-      Place from = *Place::get(operand.getDefiningOp());
-      if (from.stage > place.stage)
-        return op->emitOpError() << "of stage " << place.stage << " reads a result of stage "
-                                 << from.stage << " of its own round";
-      if (from.stage == place.stage && from.order >= place.order)
-        return op->emitOpError() << "must come after what it reads in the order, but has the place "
-                                 << place.order << ", and that " << from.order;
-      if (from.stage < place.stage)
-        part.crossing.insert(operand);
-    }
-    if (auto wait = dyn_cast<WgmmaWaitOp>(op))
-      for (Value tile : wait.getTiles())
-        if (Operation *product = tile.getDefiningOp();
-            !product || product->getBlock() != part.loop.getBody() ||
-            getStage(product) != place.stage)
-          return op->emitOpError() << "must wait in the stage in which the product is issued";
-    return success();
-  }
-
-  static SmallVector<Operation *> getOps(const Part &part, int64_t stage) {
-    return llvm::filter_to_vector(part.ops, [&](Operation *op) { return getStage(op) == stage; });
-  }
-
-  /// Whether a stage of two parts is the same, of values that correspond.
-  static LogicalResult correspond(const Part &first, const Part &other, int64_t stage,
-                                  bool explain) {
-    auto refuse = [&](Operation *op, const Twine &why) -> LogicalResult {
-      if (!explain)
-        return failure();
-      return op->emitOpError() << "of stage 1 is not what this stage is in the first part of the "
-                                  "loop: " << why;
-    };
-    SmallVector<Operation *> ops = getOps(first, stage), others = getOps(other, stage);
-    if (ops.size() != others.size())
-      return refuse(other.loop, "it has " + Twine(others.size()) + " operations instead of " +
-                                    Twine(ops.size()));
-    if (first.stagesOfYielded != other.stagesOfYielded)
-      return refuse(other.loop, "it yields other values");
-    llvm::DenseMap<Value, Value> match;
-    match[first.loop.getInductionVar()] = other.loop.getInductionVar();
-    if (stage == 1) {
-      if (first.crossing.size() != other.crossing.size())
-        return refuse(other.loop, "it reads " + Twine(other.crossing.size()) +
-                                      " values of stage 0 instead of " +
-                                      Twine(first.crossing.size()));
-      for (auto [x, y] : llvm::zip_equal(first.crossing, other.crossing)) {
-        if (x.getType() != y.getType())
-          return refuse(other.loop, "it reads values of other types");
-        match[x] = y;
-      }
-    }
-    for (auto [x, y] : llvm::zip_equal(first.loop.getRegionIterArgs(),
-                                       other.loop.getRegionIterArgs()))
-      match.try_emplace(x, y);
-    for (auto [x, y] : llvm::zip_equal(ops, others)) {
-      auto withoutPlace = [](Operation *op) {
-        NamedAttrList attributes(op->getAttrs());
-        attributes.erase(placeName);
-        return attributes.getDictionary(op->getContext());
-      };
-      if (x->getName() != y->getName() || x->getResultTypes() != y->getResultTypes() ||
-          withoutPlace(x) != withoutPlace(y) || x->getNumOperands() != y->getNumOperands())
-        return refuse(y, "there it is '" + x->getName().getStringRef() + "'");
-      for (auto [a, b] : llvm::zip_equal(x->getOperands(), y->getOperands()))
-        if ((first.contains(a) ? match.lookup(a) : a) != b)
-          return refuse(y, "it reads another value");
-      for (auto [a, b] : llvm::zip_equal(x->getResults(), y->getResults()))
-        match[a] = b;
-    }
-    return success();
-  }
-};
 
 /// Waits count the groups that were committed since the one that they wait for.
 class PendingGroups {
@@ -422,7 +238,7 @@ struct TgpuExpandStagesPass : tilewright::impl::TgpuExpandStagesBase<TgpuExpandS
       for (const LoopChain &chain : getLoopChains(kernel)) {
         if (!hasPlaces(chain))
           continue;
-        FailureOr<SmallVector<Part>> parts = ChainReader().read(chain);
+        FailureOr<SmallVector<Part>> parts = readParts(chain);
         if (failed(parts))
           return signalPassFailure();
         bool isOneStage = llvm::all_of(*parts, [](const Part &part) {
@@ -431,10 +247,10 @@ struct TgpuExpandStagesPass : tilewright::impl::TgpuExpandStagesBase<TgpuExpandS
         if (isOneStage)
           for (const Part &part : *parts)
             reorder(part);
-        else if (ChainReader::shareSecond(*parts))
+        else if (shareSecondStage(*parts))
           Expander(*parts, /*leads=*/false).run();
         else {
-          ChainReader::uniteCrossing(*parts);
+          uniteCrossing(*parts);
           Expander(*parts, /*leads=*/true).run();
         }
       }

@@ -78,8 +78,8 @@ private:
     for (Operation &op : body->without_terminator()) {
       if (auto product = dyn_cast<WgmmaOp>(op)) {
         auto commit = dyn_cast_or_null<WgmmaCommitOp>(op.getNextNode());
-        auto wait = product->hasOneUse() ? dyn_cast<WgmmaWaitOp>(*product->user_begin())
-                                         : WgmmaWaitOp();
+        auto wait =
+            product->hasOneUse() ? dyn_cast<WgmmaWaitOp>(*product->user_begin()) : WgmmaWaitOp();
         if (!commit || !wait || wait->getBlock() != body || wait.getTiles().size() != 1)
           return false;
         bool isCarried = llvm::all_of(wait.getResult(0).getUsers(), [](Operation *user) {
@@ -102,8 +102,7 @@ private:
         });
         if (isWritten)
           accesses.push_back(&op);
-      } else if (!isa<WaitOp, WgmmaWaitOp, WgmmaCommitOp, LoadOp>(op) &&
-                 !isMemoryEffectFree(&op)) {
+      } else if (!isa<WaitOp, WgmmaWaitOp, WgmmaCommitOp, LoadOp>(op) && !isMemoryEffectFree(&op)) {
         return false; // its order among the others may matter
       }
     }
@@ -127,8 +126,9 @@ private:
       for (Operation *earlier : ArrayRef(accesses.begin(), it)) {
         before.push_back(earlier);
         auto product = dyn_cast<WgmmaOp>(earlier);
-        bool ends = product && (isa<SyncOp>(op) || (write && (write.getBuffer() == product.getA() ||
-                                                              write.getBuffer() == product.getB())));
+        bool ends =
+            product && (isa<SyncOp>(op) || (write && (write.getBuffer() == product.getA() ||
+                                                      write.getBuffer() == product.getB())));
         if (ends)
           before.push_back(getProduct(product)->wait);
       }
@@ -174,9 +174,7 @@ private:
     return false;
   }
 
-  bool dependsOnProduct(Operation *op) {
-    return dependsOn(op, llvm::IsaPred<WgmmaWaitOp>);
-  }
+  bool dependsOnProduct(Operation *op) { return dependsOn(op, llvm::IsaPred<WgmmaWaitOp>); }
 
   //===--- A product of the next round ---------------------------------------------===//
 
@@ -215,9 +213,8 @@ private:
       if (auto slot = dyn_cast<SlotOp>(op)) {
         OpBuilder b(slot->getNextNode());
         Operation *copy = b.clone(*slot);
-        slot.getResult().replaceUsesWithIf(copy->getResult(0), [&](OpOperand &use) {
-          return !ops.contains(use.getOwner());
-        });
+        slot.getResult().replaceUsesWithIf(
+            copy->getResult(0), [&](OpOperand &use) { return !ops.contains(use.getOwner()); });
         if (copy->use_empty())
           copy->erase();
       }
@@ -242,7 +239,8 @@ private:
       return;
     for (Operation *before : getPredecessors(op))
       emit(before);
-    // Warps may wait at a barrier; where another product is left for later, a kept one runs meanwhile.
+    // Warps may wait at a barrier; where another product is left for later, a kept one runs
+    // meanwhile.
     if (isa<SyncOp>(op) && !aheadOps.empty())
       issueKept(op);
     // Products end in order. A wait that comes later than it need would tell ptxas that the result
@@ -263,7 +261,8 @@ private:
     // The slots that nothing reads any more.
     for (auto arrive : body->getOps<ArriveOp>())
       if (!isEmitted.contains(arrive) && !llvm::is_contained(accesses, arrive.getOperation()) &&
-          llvm::all_of(getBefore(arrive), [&](Operation *user) { return isEmitted.contains(user); }))
+          llvm::all_of(getBefore(arrive),
+                       [&](Operation *user) { return isEmitted.contains(user); }))
         emit(arrive);
   }
 

@@ -28,8 +28,8 @@ struct OrderedOp {
 ///
 /// With `ahead` the first product is issued in the round before, if it needs but what roles copy:
 ///
-///   issue dP | P | issue dV, wait dP | dS, to shared memory, issue dK | issue dQ, next S, wait dQ |
-///   dQ to its ring | wait next S
+///   issue dP | P | issue dV, wait dP | dS, to shared memory, issue dK | issue dQ, next S, wait dQ
+///   | dQ to its ring | wait next S
 ///
 /// Accesses to shared memory that the loop writes keep their order, with the barriers between them.
 /// May clone slots, which every stage has its own of.

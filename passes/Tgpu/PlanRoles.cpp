@@ -228,8 +228,7 @@ FailureOr<bool> tgpu::planRoles(KernelOp kernel, const RoleOverrides &overrides,
 
   constexpr int64_t manyWarps = 12, fewRegisters = 24, enoughRegisters = 40, mostRegisters = 240;
   constexpr int64_t registersOfLane = 65536 / 32;
-  int64_t load =
-      overrides.loadRegisters.value_or(
+  int64_t load = overrides.loadRegisters.value_or(
       warps >= manyWarps || llvm::any_of(loops, hasSeveralProducts) ? fewRegisters
                                                                     : enoughRegisters);
   int64_t rest = (registersOfLane - loadWarps * load) / warps / 8 * 8;

@@ -313,4 +313,3 @@ void RoleWriter::writeYield(Operation *yield, ArrayRef<unsigned> kept, ArrayRef<
     values.push_back(uses[channel]);
   scf::YieldOp::create(b, values);
 }
-

@@ -67,8 +67,8 @@ TensorMapType tgpu::getTensorMap(KernelOp kernel, Value view, std::optional<Arra
 static bool isVote(Value condition) {
   Operation *op = condition.getDefiningOp();
   return op && (isa<AnyOp>(op) || (isa<scf::IfOp>(op) && op->walk([](AnyOp) {
-                                                            return WalkResult::interrupt();
-                                                          }).wasInterrupted()));
+                                                             return WalkResult::interrupt();
+                                                           }).wasInterrupted()));
 }
 
 scf::ForOp tgpu::getScratchLoop(AllocOp alloc) {
@@ -169,8 +169,8 @@ private:
       return refuse(copy, "the copied buffer is never read");
     need(copy);
     if (CopyGroup *group = findGroup(copy, reader)) {
-      auto *place = llvm::find_if(
-          group->copies, [&](CopyAsyncOp other) { return copy->isBeforeInBlock(other); });
+      auto *place = llvm::find_if(group->copies,
+                                  [&](CopyAsyncOp other) { return copy->isBeforeInBlock(other); });
       group->copies.insert(place, copy);
       if (group->lastUse->isBeforeInBlock(last))
         group->lastUse = last;
@@ -215,14 +215,15 @@ private:
     if (isTransposed)
       std::swap(shape[0], shape[1]);
     // A half warp stores eight bytes each of four rows: side by side in panels of 32 bytes, twice
-    // to each bank in wider ones. Across, it stores four bytes each, once to each bank in the widest.
+    // to each bank in wider ones. Across, it stores four bytes each, once to each bank in the
+    // widest.
     auto widest = static_cast<int64_t>(layout::SharedLayout::widestSwizzle(
         shape[1], static_cast<int>(getElementBits(tile.getElementType()))));
     constexpr int64_t narrow = 32;
     auto swizzle = static_cast<tgpu::Swizzle>(isTransposed ? widest : std::min(widest, narrow));
     auto slot = SharedType::get(add.getContext(), shape, tile.getElementType(), swizzle);
-    TensorMapType tensorMap = getTensorMap(
-        kernel, add.getView(), isTransposed ? std::nullopt : dims, slot);
+    TensorMapType tensorMap =
+        getTensorMap(kernel, add.getView(), isTransposed ? std::nullopt : dims, slot);
     if (!tensorMap)
       return;
     RoleSlice::Part before = slice.reduce;
@@ -249,9 +250,8 @@ private:
   }
 
   bool isRead(Value view) {
-    return llvm::any_of(view.getUsers(), [](Operation *user) {
-      return !isa<AtomicAddOp, tile::DimOp>(user);
-    });
+    return llvm::any_of(view.getUsers(),
+                        [](Operation *user) { return !isa<AtomicAddOp, tile::DimOp>(user); });
   }
 
   /// In the text, of two operations that one operation contains.

@@ -56,9 +56,9 @@ struct RoleSlice {
   static mlir::FailureOr<RoleSlice> get(KernelOp kernel, bool explain);
 };
 
-/// The loop whose rounds write a buffer and read it in products, if nothing else uses the buffer, and
-/// there is but one such loop, of which each round meets at a barrier: behind the write or, where a
-/// round is skipped, at the vote that says so.
+/// The loop whose rounds write a buffer and read it in products, if nothing else uses the buffer,
+/// and there is but one such loop, of which each round meets at a barrier: behind the write or,
+/// where a round is skipped, at the vote that says so.
 mlir::scf::ForOp getScratchLoop(AllocOp alloc);
 
 /// The tensor map by which a view is copied from or to a buffer; null where there is none: the view

@@ -56,10 +56,9 @@ void RoleWriter::makeKernel() {
   }
   b.setInsertionPoint(old);
   mapped = KernelOp::create(b, old.getSymNameAttr(), old.getTargetAttr(),
-                            b.getI64IntegerAttr(old.getWarps() + moreWarps),
-                            old.getArgNamesAttr(), old.getArgOptionalAttr(), names, grid,
-                            old.getConstraintsAttr(), old.getArgDefaultsAttr(),
-                            old.getBindingsAttr(), IntegerAttr());
+                            b.getI64IntegerAttr(old.getWarps() + moreWarps), old.getArgNamesAttr(),
+                            old.getArgOptionalAttr(), names, grid, old.getConstraintsAttr(),
+                            old.getArgDefaultsAttr(), old.getBindingsAttr(), IntegerAttr());
   mapped->setDiscardableAttrs(old->getDiscardableAttrDictionary());
   Block *entry = b.createBlock(&mapped.getBody());
   for (BlockArgument argument : old.getArgs())
@@ -145,7 +144,8 @@ void RoleWriter::makeChannel(const Reduction &reduction) {
   int64_t stages = schedule.getReduceStages();
   Channel channel;
   channel.reduction = &reduction;
-  channel.maps.push_back(getMap(map.lookup(AtomicAddOp(reduction.ops.front()).getView()), reduction.map));
+  channel.maps.push_back(
+      getMap(map.lookup(AtomicAddOp(reduction.ops.front()).getView()), reduction.map));
   channel.rings.push_back(makeRing(reduction.slot, stages));
   channel.full = makeBarriers(stages, old.getWarps());
   channel.empty = makeBarriers(stages, 1);
@@ -302,9 +302,9 @@ Value RoleWriter::writeTake(Value taken) {
 
 Value RoleWriter::writeGet(Value taken) {
   WaitOp::create(b, tileFull, taken);
-  Value next =
-      GetTileOp::create(b, b.getI32Type(), SlotOp::create(b, cast<RingType>(tileRing.getType()).getSlot(), tileRing, taken));
+  Value next = GetTileOp::create(
+      b, b.getI32Type(),
+      SlotOp::create(b, cast<RingType>(tileRing.getType()).getSlot(), tileRing, taken));
   ArriveOp::create(b, tileEmpty, taken, ArriveScope::Warp);
   return next;
 }
-

@@ -35,7 +35,7 @@ private:
   struct Channel {
     const CopyGroup *group = nullptr;     ///< from load to compute, or
     const Reduction *reduction = nullptr; ///< from compute to reduce
-    mlir::Value full, empty; ///< the latter is null where slots are used but once
+    mlir::Value full, empty;              ///< the latter is null where slots are used but once
     llvm::SmallVector<mlir::Value> maps, rings; ///< of each copy; a buffer where there is one stage
 
     bool concerns(Role role) const {
@@ -100,8 +100,8 @@ private:
                   llvm::ArrayRef<size_t> inner);
   /// Numbers of the role's channels that are used inside.
   llvm::SmallVector<size_t> getInner(mlir::Operation *op);
-  bool has(mlir::Operation *op);   ///< whether the role needs the operation
-  bool keeps(mlir::Value result);  ///< whether it needs this result of a loop or branch
+  bool has(mlir::Operation *op);  ///< whether the role needs the operation
+  bool keeps(mlir::Value result); ///< whether it needs this result of a loop or branch
   size_t getChannel(AtomicAddOp add);
   /// Whether a barrier only keeps a round's writes behind the reads of the round before.
   bool isHeadOfRound(SyncOp sync);
