@@ -212,17 +212,18 @@ FailureOr<bool> tgpu::planRoles(KernelOp kernel, const RoleOverrides &overrides,
   // Then a second slot for what is added, and only then one barrier a round less.
   int64_t scratchStages = 1;
   auto addStage = [&](std::optional<int64_t> wanted, int64_t bytes, int64_t &count) {
-    bool isWorthIt = wanted ? *wanted > count
-                            : bytes > 0 && !overrides.stages && room - bytes >= 2 * memory.perStage;
-    if (!isWorthIt)
-      return;
-    ++count;
-    room -= bytes;
+    bool isWorthIt = bytes > 0 && !overrides.stages && room - bytes >= 2 * memory.perStage;
+    int64_t more = wanted ? *wanted - count : isWorthIt ? 1 : 0;
+    count += more;
+    room -= more * bytes;
     stages = std::min(stages, room / memory.perStage);
   };
-  if (reduceStages == 1)
-    addStage(overrides.reduceStages, memory.perReduction, reduceStages);
+  if (reduceStages == 1 && !overrides.reduceStages)
+    addStage(std::nullopt, memory.perReduction, reduceStages);
   addStage(overrides.scratchStages, memory.perScratch, scratchStages);
+  // An author who asks for buffers is told that there is no room for them.
+  must |= overrides.stages || overrides.tileStages || overrides.storeBuffers ||
+          overrides.reduceStages || overrides.scratchStages;
   if (stages < 2)
     return refuse("rings of two stages do not fit into shared memory; use smaller blocks");
 
