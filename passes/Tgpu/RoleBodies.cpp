@@ -257,8 +257,16 @@ void RoleWriter::writeFor(scf::ForOp loop) {
 }
 
 void RoleWriter::writeIf(scf::IfOp branch) {
-  // The other branch does the same for a role that moves data.
-  if (role != Role::Compute && branch->hasAttr(specialCaseName)) {
+  // The other branch does the same for a role that moves data, if it does all that this one does.
+  auto isUsedIn = [](const Channel &channel, Region &region) {
+    return channel.reduction && llvm::any_of(channel.reduction->ops, [&](Operation *add) {
+             return region.isAncestor(add->getParentRegion());
+           });
+  };
+  bool isCovered = llvm::all_of(channels, [&](const Channel &channel) {
+    return !isUsedIn(channel, branch.getThenRegion()) || isUsedIn(channel, branch.getElseRegion());
+  });
+  if (role != Role::Compute && branch->hasAttr(specialCaseName) && isCovered) {
     writeBlock(*branch.elseBlock());
     for (auto [result, yielded] :
          llvm::zip_equal(branch.getResults(), branch.elseYield().getOperands()))

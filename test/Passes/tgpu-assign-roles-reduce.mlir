@@ -108,6 +108,104 @@ tgpu.kernel @adds target "sm_90a" warps 8 (%x: !view, %row: !row_view, %sum: !su
   } {tgpu.schedule = #tgpu.schedule<skeleton = producer_consumer, stages = 2>}
 }
 
+// Of full blocks the role adds, and branches as compute does; of those that a vote may skip, compute.
+// CHECK-LABEL: tgpu.kernel @mixed
+// CHECK:         role "reduce"
+// CHECK:           scf.if %full
+// CHECK:             tgpu.tma_reduce_add
+// CHECK-NOT:         tgpu.tma_reduce_add
+// CHECK:         role "compute"
+// CHECK:           scf.if %full
+// CHECK:             tgpu.acquire
+// CHECK:           else
+// CHECK:             scf.if
+// CHECK:               tgpu.atomic_add
+// CHECK-NOT:         tgpu.acquire
+tgpu.kernel @mixed target "sm_90a" warps 12
+// CHECK:         %[[X_FULL:.*]] = tgpu.alloc_barriers arrivals 1 : !tgpu.barriers<2>
+// CHECK:         %[[D:.*]] = tgpu.alloc_ring : !tgpu.ring<2, <128x64xf32, b32>>
+// CHECK-NEXT:    %[[D_FULL:.*]] = tgpu.alloc_barriers arrivals 8 : !tgpu.barriers<2>
+// CHECK-NEXT:    %[[D_EMPTY:.*]] = tgpu.alloc_barriers arrivals 1 : !tgpu.barriers<2>
+// CHECK-NOT:     tgpu.alloc_ring {{.*}}xf32, b32
+// CHECK:         role "load" warps 1 registers 24
+// CHECK:           tgpu.expect %[[X_FULL]][%[[U:.*]]] bytes 16896
+// CHECK:           tgpu.tma_load {{.*}}, %[[X_FULL]][%[[U]]] : !tgpu.tensor_map<1x128xf32, none>
+// CHECK:           tgpu.tma_load {{.*}}, %[[X_FULL]][%[[U]]] : !tgpu.tensor_map<1x128x64xbf16, b128>
+// CHECK-NOT:       scf.if
+// CHECK:         role "reduce" warps 1 registers 24
+// CHECK:           scf.for
+// CHECK-NOT:         scf.if
+// CHECK:             tgpu.wait %[[D_FULL]][%[[N:.*]]] :
+// CHECK:             %[[SLOT:.*]] = tgpu.slot %[[D]][%[[N]]]
+// CHECK-NEXT:        tgpu.tma_reduce_add %[[SLOT]], %{{.*}}[%b, %{{.*}}, 0]
+// CHECK-NEXT:        tgpu.bulk_commit
+// CHECK-NEXT:        tgpu.bulk_wait pending 0 read
+// CHECK-NEXT:        tgpu.arrive %[[D_EMPTY]][%[[N]]] per {{ *}}role
+// CHECK-NOT:         tgpu.tma_reduce_add
+// CHECK:         role "idle" warps 2 registers 24
+// CHECK:         role "compute" warps 8 registers 240
+// CHECK-NOT:       tgpu.atomic_add
+// CHECK:           scf.if %full
+// CHECK:             tgpu.acquire %[[D_EMPTY]][%[[C:.*]]] :
+// CHECK:             tgpu.write %{{.*}}, %{{.*}} : tensor<128x64xf32
+// CHECK-NEXT:        tgpu.fence_async
+// CHECK-NEXT:        tgpu.arrive %[[D_FULL]][%[[C]]] per {{ *}}warp
+// CHECK:           else
+// CHECK:             scf.if %[[ANY:.*]] ->
+// CHECK:               tgpu.write
+// CHECK:             else
+// CHECK:               %[[ZEROS:.*]] = tile.full %{{.*}} : tensor<128x64xf32
+// CHECK:               tgpu.acquire %[[D_EMPTY]]
+// CHECK:               tgpu.write %[[ZEROS]],
+// CHECK:               tgpu.arrive %[[D_FULL]]
+tgpu.kernel @mixed target "sm_90a" warps 8 (%x: !view, %row: !row_view, %sum: !sum, %full: i1)
+    grid(%b = dim(x, 0))
+    attributes {tgpu.role_schedule = #tgpu.role_schedule<load_registers = 24, compute_registers = 240, reduce_stages = 2>} {
+  %x_buffer = tgpu.alloc : !x
+  %row_buffer = tgpu.alloc : !row
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %c128 = arith.constant 128 : i32
+  %zero = arith.constant 0.0 : f32
+  %rows = tile.dim %x, 1 : !view
+  %rounds = arith.ceildivsi %rows, %c128 : i32
+  scf.for %i = %c0 to %rounds step %c1 : i32 {
+    %m = arith.muli %i, %c128 : i32
+    tgpu.copy_async %row[%b, %m], %row_buffer : !row_view, !row
+    tgpu.copy_async %x[%b, %m, 0], %x_buffer : !view, !x
+    tgpu.copy_commit
+    tgpu.copy_wait pending 0
+    tgpu.sync
+    %s_pending = tgpu.wgmma %x_buffer, %x_buffer transpose_b : !x, !x -> !s
+    tgpu.wgmma_commit
+    %s = tgpu.wgmma_wait pending 0, %s_pending : !s
+    %r = tgpu.read %row_buffer : !row -> tensor<128xf32, #tgpu.slice<0, #tgpu.wgmma<2>>>
+    %each = tile.expand %r dim 0 : tensor<128xf32, #tgpu.slice<0, #tgpu.wgmma<2>>> -> !s
+    %p = arith.mulf %s, %each : !s
+    %p16 = tile.cast %p : !s -> !s16
+    %a = tgpu.convert %p16 : !s16 -> !a
+    scf.if %full {
+      %d_pending = tgpu.wgmma %a, %x_buffer : !a, !x -> !d
+      tgpu.wgmma_commit
+      %d = tgpu.wgmma_wait pending 0, %d_pending : !d
+      tgpu.atomic_add %d, %sum[%b, %m, 0] : !d, !sum
+    } else {
+      %limit = tile.full %zero : !s
+      %keep = arith.cmpf ogt, %p, %limit : !s
+      %any = tgpu.any %keep : tensor<128x128xi1, #tgpu.wgmma<2>>
+      %unused = scf.if %any -> (i32) {
+        %d_pending = tgpu.wgmma %a, %x_buffer : !a, !x -> !d
+        tgpu.wgmma_commit
+        %d = tgpu.wgmma_wait pending 0, %d_pending : !d
+        tgpu.atomic_add %d, %sum[%b, %m, 0] : !d, !sum
+        scf.yield %c0 : i32
+      } else {
+        scf.yield %c1 : i32
+      }
+    } {tgpu.special_case}
+  } {tgpu.schedule = #tgpu.schedule<skeleton = producer_consumer, stages = 2>}
+}
+
 // A vote alone decides: the role that adds could not know, so the sum is added from registers.
 // CHECK-LABEL: tgpu.kernel @votes
 // CHECK-NOT:     role "reduce"

@@ -113,6 +113,25 @@ def backward_by_default_blocks():
         check_gradients(str(params), got, backward(q, k, v, do, SCALE, keep), "f16")
 
 
+def masked_backward_by_default_blocks():
+    """A mask that no range bounds: blocks without a kept pair are skipped by a vote."""
+    sq, sk = 150, 280
+    i, j = np.arange(sq)[:, None], np.arange(sk)[None, :]
+    of_query, of_key = np.arange(sq) // 60, np.arange(sk) // 60
+    far = (of_query[:, None] == of_key[None, :])
+    for width, causal in [(64, "none"), (64, "top_left"), (128, "bottom_right")]:
+        q, k, v, do = tensors(30, "f16", 1, 2, 1, sq, sk, width)
+        keep = keep_mask(sq, sk, causal) & far
+        o, lse, _ = forward(q, k, v, SCALE, keep)
+        got = run("attention_backward", {"T": "f16", "D": width, "CAUSAL": causal},
+                  {"q": q, "k": k, "v": v, "o": round_to(o, "f16"), "do": do, "lse": lse,
+                   "query_document": of_query[None, :].astype(np.int32),
+                   "key_document": of_key[None, :].astype(np.int32)},
+                  gradients(q, k, v, "f16"), {"scale": SCALE, "window_left": -1, "window_right": -1},
+                  entry=("program", "attention_backward"), with_files=("document",), kinds={"lse": "f32"})
+        check_gradients(f"document {width} {causal}", got, backward(q, k, v, do, SCALE, keep), "f16")
+
+
 def backward_is_deterministic():
     """Two runs of the deterministic form are equal bit by bit."""
     q, k, v, do = tensors(50, "f32", 1, 4, 2, 130, 150, 16)

@@ -1,7 +1,7 @@
 # Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
-# Compiles every kernel, alone and with each modifier that it takes, to PTX for sm_80 with its
-# default blocks, assembles that where there is a ptxas, and checks that blocks of 16 and 32 bits
+# Compiles every kernel, alone and with each modifier that it takes, to PTX for sm_80, and in 16 bits
+# for sm_90a as well, with its default blocks, assembles that where there is a ptxas, and checks that blocks of 16 and 32 bits
 # fit the shared memory of the smallest chips (99 KB) up to D 128, if need be without rings.
 #
 # usage: compile_for_gpu.py KERNELS_FOLDER [NAME...]     all of the full tier, else a few of each
@@ -16,7 +16,7 @@ import tempfile
 
 SMALLEST_SHARED_LIMIT = 99 * 1024
 # Serialised wgmma, and what ptxas says of products that it cannot keep in flight.
-BAD_ADVICE = re.compile(r"C75(08|10|14|17)")
+BAD_ADVICE = re.compile(r"C75(08|10|12|14|17)")
 # Which functions each modifier replaces.
 MODS = {
     "alibi": "score_mod",
@@ -80,6 +80,16 @@ def find_shared(mapped):
     return [int(bytes) for bytes in re.findall(r"shared_bytes = (\d+)", mapped.stdout)]
 
 
+def assemble(label, ptx, chip, level):
+    with tempfile.TemporaryDirectory() as work:
+        path = os.path.join(work, "kernel.ptx")
+        with open(path, "w") as file:
+            file.write(ptx)
+        assembled = run(PTXAS, level, f"-arch={chip}", path, "-o", os.path.join(work, "out"))
+    log = assembled.stdout + assembled.stderr
+    return [f"{label}: ptxas for {chip}: {log.strip()}"] if assembled.returncode or BAD_ADVICE.search(log) else []
+
+
 def check(folder, case):
     """A message for each thing that is wrong."""
     name, params, mod = case
@@ -92,6 +102,12 @@ def check(folder, case):
     if mapped.returncode:
         return [f"{label}: {mapped.stderr.strip()}"]
     problems = []
+    if params["T"] in ("f16", "bf16"):
+        hopper = run(*["--target=sm_90a" if word == "--target=sm_80" else word for word in command], "--emit=ptx")
+        if hopper.returncode:
+            problems.append(f"{label} for sm_90a: {hopper.stderr.strip()}")
+        elif PTXAS and (IS_FULL or params["T"] == "f16"):
+            problems += assemble(label, hopper.stdout, "sm_90a", "-O3")
     shared = find_shared(mapped)
     is_wide = (
         params["T"] == "f64"
@@ -119,17 +135,9 @@ def check(folder, case):
         problems.append(f"{label}: not every kernel has an entry in the PTX")
     if not PTXAS or not (IS_FULL or params["T"] in ("f16", "e4m3")):
         return problems
-    with tempfile.TemporaryDirectory() as work:
-        path = os.path.join(work, "kernel.ptx")
-        with open(path, "w") as file:
-            file.write(ptx.stdout)
-        for chip in ("sm_80", "sm_90") if IS_FULL else ("sm_80",):
-            # Spills are not looked at here, so nothing is gained by optimising.
-            level = "-O3" if IS_FULL else "-O1"
-            assembled = run(PTXAS, level, f"-arch={chip}", path, "-o", os.path.join(work, "out"))
-            log = assembled.stdout + assembled.stderr
-            if assembled.returncode or BAD_ADVICE.search(log):
-                problems.append(f"{label}: ptxas for {chip}: {log.strip()}")
+    for chip in ("sm_80", "sm_90") if IS_FULL else ("sm_80",):
+        # Spills are not looked at here, so nothing is gained by optimising.
+        problems += assemble(label, ptx.stdout, chip, "-O3" if IS_FULL else "-O1")
     return problems
 
 
