@@ -121,43 +121,6 @@ tgpu.kernel @adds target "sm_90a" warps 8 (%x: !view, %row: !row_view, %sum: !su
 // CHECK:             scf.if
 // CHECK:               tgpu.atomic_add
 // CHECK-NOT:         tgpu.acquire
-tgpu.kernel @mixed target "sm_90a" warps 12
-// CHECK:         %[[X_FULL:.*]] = tgpu.alloc_barriers arrivals 1 : !tgpu.barriers<2>
-// CHECK:         %[[D:.*]] = tgpu.alloc_ring : !tgpu.ring<2, <128x64xf32, b32>>
-// CHECK-NEXT:    %[[D_FULL:.*]] = tgpu.alloc_barriers arrivals 8 : !tgpu.barriers<2>
-// CHECK-NEXT:    %[[D_EMPTY:.*]] = tgpu.alloc_barriers arrivals 1 : !tgpu.barriers<2>
-// CHECK-NOT:     tgpu.alloc_ring {{.*}}xf32, b32
-// CHECK:         role "load" warps 1 registers 24
-// CHECK:           tgpu.expect %[[X_FULL]][%[[U:.*]]] bytes 16896
-// CHECK:           tgpu.tma_load {{.*}}, %[[X_FULL]][%[[U]]] : !tgpu.tensor_map<1x128xf32, none>
-// CHECK:           tgpu.tma_load {{.*}}, %[[X_FULL]][%[[U]]] : !tgpu.tensor_map<1x128x64xbf16, b128>
-// CHECK-NOT:       scf.if
-// CHECK:         role "reduce" warps 1 registers 24
-// CHECK:           scf.for
-// CHECK-NOT:         scf.if
-// CHECK:             tgpu.wait %[[D_FULL]][%[[N:.*]]] :
-// CHECK:             %[[SLOT:.*]] = tgpu.slot %[[D]][%[[N]]]
-// CHECK-NEXT:        tgpu.tma_reduce_add %[[SLOT]], %{{.*}}[%b, %{{.*}}, 0]
-// CHECK-NEXT:        tgpu.bulk_commit
-// CHECK-NEXT:        tgpu.bulk_wait pending 0 read
-// CHECK-NEXT:        tgpu.arrive %[[D_EMPTY]][%[[N]]] per {{ *}}role
-// CHECK-NOT:         tgpu.tma_reduce_add
-// CHECK:         role "idle" warps 2 registers 24
-// CHECK:         role "compute" warps 8 registers 240
-// CHECK-NOT:       tgpu.atomic_add
-// CHECK:           scf.if %full
-// CHECK:             tgpu.acquire %[[D_EMPTY]][%[[C:.*]]] :
-// CHECK:             tgpu.write %{{.*}}, %{{.*}} : tensor<128x64xf32
-// CHECK-NEXT:        tgpu.fence_async
-// CHECK-NEXT:        tgpu.arrive %[[D_FULL]][%[[C]]] per {{ *}}warp
-// CHECK:           else
-// CHECK:             scf.if %[[ANY:.*]] ->
-// CHECK:               tgpu.write
-// CHECK:             else
-// CHECK:               %[[ZEROS:.*]] = tile.full %{{.*}} : tensor<128x64xf32
-// CHECK:               tgpu.acquire %[[D_EMPTY]]
-// CHECK:               tgpu.write %[[ZEROS]],
-// CHECK:               tgpu.arrive %[[D_FULL]]
 tgpu.kernel @mixed target "sm_90a" warps 8 (%x: !view, %row: !row_view, %sum: !sum, %full: i1)
     grid(%b = dim(x, 0))
     attributes {tgpu.role_schedule = #tgpu.role_schedule<load_registers = 24, compute_registers = 240, reduce_stages = 2>} {
