@@ -81,7 +81,8 @@ class Expander {
 public:
   /// `leads`: the parts have stage 0 in common.
   Expander(ArrayRef<Part> parts, bool leads)
-      : parts(parts), leads(leads), upper(parts.back().loop.getUpperBound()), b(parts.front().loop.getLoc(), parts.front().loop.getContext()) {}
+      : parts(parts), leads(leads), upper(parts.back().loop.getUpperBound()),
+        b(parts.front().loop.getLoc(), parts.front().loop.getContext()) {}
 
   void run() {
     scf::ForOp front = parts.front().loop, back = parts.back().loop;

@@ -56,6 +56,14 @@ void Place::set(Operation *op) const {
   op->setAttr(placeName, DenseI64ArrayAttr::get(op->getContext(), {stage, order}));
 }
 
+std::optional<Product> Product::get(WgmmaOp op) {
+  auto commit = dyn_cast_or_null<WgmmaCommitOp>(op->getNextNode());
+  auto wait = op->hasOneUse() ? dyn_cast<WgmmaWaitOp>(*op->user_begin()) : WgmmaWaitOp();
+  if (!commit || !wait || wait->getBlock() != op->getBlock() || wait.getTiles().size() != 1)
+    return std::nullopt;
+  return Product{op, commit, wait};
+}
+
 bool tgpu::hasPlaces(const LoopChain &chain) {
   return llvm::any_of(chain, [](scf::ForOp loop) {
     return llvm::any_of(*loop.getBody(), [](Operation &op) { return op.hasAttr(placeName); });

@@ -28,6 +28,16 @@ struct Place {
   void set(mlir::Operation *op) const;
 };
 
+/// A product of a loop's body, and when it has ended.
+struct Product {
+  WgmmaOp op;
+  WgmmaCommitOp commit;
+  WgmmaWaitOp wait;
+
+  /// No value unless its commit follows, and one wait of the same block is for it alone.
+  static std::optional<Product> get(WgmmaOp op);
+};
+
 /// Whether some operation of the chain's loops has a place.
 bool hasPlaces(const LoopChain &chain);
 

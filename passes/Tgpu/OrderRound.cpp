@@ -4,6 +4,8 @@
 
 #include "passes/Tgpu/OrderRound.h"
 
+#include "passes/Tgpu/LoopChain.h"
+
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "llvm/ADT/SetVector.h"
 
@@ -13,13 +15,12 @@ using namespace tilewright::tgpu;
 
 namespace {
 
-/// A product, and when it has ended.
-struct Product {
-  WgmmaOp op;
-  WgmmaCommitOp commit;
-  WgmmaWaitOp wait;
-  bool isCarried = false; ///< its result is only yielded
-};
+/// Whether the result of a product is only yielded.
+bool isCarried(const Product &product) {
+  return llvm::all_of(WgmmaWaitOp(product.wait).getResult(0).getUsers(), [](Operation *user) {
+    return user->hasTrait<OpTrait::IsTerminator>();
+  });
+}
 
 class RoundOrder {
 public:
@@ -77,23 +78,16 @@ private:
     }
     for (Operation &op : body->without_terminator()) {
       if (auto product = dyn_cast<WgmmaOp>(op)) {
-        auto commit = dyn_cast_or_null<WgmmaCommitOp>(op.getNextNode());
-        auto wait =
-            product->hasOneUse() ? dyn_cast<WgmmaWaitOp>(*product->user_begin()) : WgmmaWaitOp();
-        if (!commit || !wait || wait->getBlock() != body || wait.getTiles().size() != 1)
+        std::optional<Product> found = Product::get(product);
+        if (!found)
           return false;
-        bool isCarried = llvm::all_of(wait.getResult(0).getUsers(), [](Operation *user) {
-          return user->hasTrait<OpTrait::IsTerminator>();
-        });
-        products.push_back({product, commit, wait, isCarried});
+        products.push_back(*found);
         if (written.contains(product.getA()) || written.contains(product.getB()))
           accesses.push_back(&op);
       } else if (auto read = dyn_cast<ReadOp>(op)) {
         if (written.contains(read.getBuffer()))
           accesses.push_back(&op);
-      } else if (isa<SyncOp, WriteSharedOp, FenceAsyncOp>(op)) {
-        accesses.push_back(&op);
-      } else if (isa<AcquireOp>(op)) {
+      } else if (isa<SyncOp, WriteSharedOp, FenceAsyncOp, AcquireOp>(op)) {
         accesses.push_back(&op);
       } else if (auto arrive = dyn_cast<ArriveOp>(op)) {
         // Of what is written here. A ring that is read here is given back when it has been read.
@@ -182,7 +176,7 @@ private:
   /// scalars and slots alone, and the counters that it advances.
   void findAhead() {
     Product &product = products.front();
-    if (product.isCarried || product.op.getAcc())
+    if (isCarried(product) || product.op.getAcc())
       return;
     llvm::SetVector<Operation *> ops;
     auto add = [&](Operation *op) {
@@ -269,7 +263,7 @@ private:
   /// The oldest product that an operation of the round waits for.
   Product *getNextWait() {
     for (Product *product : issued)
-      if (!product->isCarried && !isEmitted.contains(product->wait))
+      if (!isCarried(*product) && !isEmitted.contains(product->wait))
         return product;
     return nullptr;
   }
@@ -296,7 +290,7 @@ private:
         isa<WgmmaCommitOp, WgmmaWaitOp, WaitOp, SlotOp, ReadOp, AcquireOp>(op))
       return false;
     if (isa<WgmmaOp>(op))
-      return !getProduct(op)->isCarried && !dependsOnProduct(op);
+      return !isCarried(*getProduct(op)) && !dependsOnProduct(op);
     bool hasTile = llvm::any_of(op->getOperandTypes(), llvm::IsaPred<RankedTensorType>) ||
                    llvm::is_contained(accesses, op);
     return hasTile && dependsOnWaited(op) && !dependsOnProduct(op);

@@ -40,14 +40,6 @@ using namespace tilewright::tgpu;
 
 namespace {
 
-/// A product, and when it has ended.
-struct Product {
-  WgmmaOp op;
-  WgmmaCommitOp commit;
-  WgmmaWaitOp wait;
-  int64_t stage = 0;
-};
-
 /// A slot's barriers in a round: products of `readers` read what the wait waits for. They are known
 /// when the slots are copied to where they are used.
 struct Channel {
@@ -82,12 +74,10 @@ private:
       if (op.getNumRegions() != 0)
         return false;
       if (auto product = dyn_cast<WgmmaOp>(op)) {
-        auto commit = dyn_cast_or_null<WgmmaCommitOp>(op.getNextNode());
-        auto wait = product->hasOneUse() ? dyn_cast<WgmmaWaitOp>(*product->user_begin())
-                                         : WgmmaWaitOp();
-        if (!commit || !wait || wait->getBlock() != body || wait.getTiles().size() != 1)
+        std::optional<Product> found = Product::get(product);
+        if (!found)
           return false;
-        products.push_back({product, commit, wait});
+        products.push_back(*found);
       } else if (!isa<WaitOp, ArriveOp, WgmmaWaitOp, WgmmaCommitOp, LoadOp>(op) &&
                  !isMemoryEffectFree(&op)) {
         return false; // its order among the others may matter
@@ -130,7 +120,6 @@ private:
       llvm::DenseSet<Operation *> dependents = getDependents(product.wait.getResult(0));
       bool isRead = llvm::any_of(
           products, [&](const Product &other) { return dependents.contains(other.op); });
-      product.stage = isRead ? 0 : 1;
       (isRead ? hasFirst : hasSecond) = true;
       if (!isRead) {
         second.insert(dependents.begin(), dependents.end());
@@ -230,7 +219,7 @@ private:
         dependent.insert(op);
     bool isFirst = true;
     for (const Product &product : products)
-      if (product.stage == 0 && !dependent.contains(product.op)) {
+      if (!second.contains(product.op) && !dependent.contains(product.op)) {
         emitOperands(product.op);
         if (isFirst && turns)
           emitTurn<TakeTurnOp>(turns, 0);
@@ -238,7 +227,7 @@ private:
         emitProduct(product);
       }
     for (const Product &product : products)
-      if (product.stage == 1)
+      if (second.contains(product.op))
         emitProduct(product);
     if (turns)
       emitTurn<PassTurnOp>(turns, 1);
