@@ -392,7 +392,7 @@ def TileToTgpu : Pass<"tile-to-tgpu", "::mlir::ModuleOp"> {
     Not its job: to overlap copies with products, or to place buffers (tgpu-plan-shared-memory).
 
     Errors:
-    - a target other than sm_80 and sm_90a, or a number of warps that is no power of two up to 32
+    - an unknown target, or a number of warps that is no power of two up to 32
     - a kernel whose parameters are not bound
     - tiles of a rank other than 1 and 2; `tile.reshape`, `tile.gather`, `tile.scatter_add`; tiles carried by
       `scf.while`; constants that are no splat

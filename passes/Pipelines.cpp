@@ -6,6 +6,7 @@
 
 #include "dialect/Tgpu/Tgpu.h"
 #include "dialect/Tile/Tile.h"
+#include "lib/Target/Target.h"
 #include "passes/Passes.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -60,9 +61,10 @@ void buildTilePipeline(OpPassManager &manager, const TilePipelineOptions &option
 }
 
 void buildGpuPipeline(OpPassManager &manager, const GpuPipelineOptions &options) {
+  const Target *target = Target::find(options.target); // tile-to-tgpu refuses others
   // Before tiles get layouts. With roles the branch that this writes leaves the loop; without, the
   // masked tile would go through it.
-  manager.addPass(createTileScaleAfterMax({/*withMasked=*/options.target == "sm_90a"}));
+  manager.addPass(createTileScaleAfterMax({/*withMasked=*/target && target->hasRoles()}));
   TileToTgpuOptions mapping;
   mapping.target = options.target;
   mapping.warps = options.warps;
@@ -99,7 +101,7 @@ void buildGpuPipeline(OpPassManager &manager, const GpuPipelineOptions &options)
 
 namespace {
 struct GpuPipelineCommandLine : PassPipelineOptions<GpuPipelineCommandLine> {
-  Option<std::string> target{*this, "target", llvm::cl::desc("sm_80 or sm_90a"),
+  Option<std::string> target{*this, "target", llvm::cl::desc("architecture"),
                              llvm::cl::init("sm_80")};
   Option<int64_t> warps{*this, "warps", llvm::cl::desc("warps of a block; 0: by its products"),
                         llvm::cl::init(0)};

@@ -32,8 +32,9 @@ struct TilePipelineOptions {
   /// Leaves literals as written where the type of their parameter cannot hold them. For a device
   /// that holds every float in f64.
   bool exactLiterals = false;
-  /// What the code is for: cpu, sm_80 or sm_90a. compileFile binds an enum parameter named TARGET to
-  /// it where the caller did not bind it and its declaration allows the value; the passes ignore it.
+  /// What the code is for: cpu, or a name of lib/Target. compileFile binds an enum parameter named
+  /// TARGET to it where the caller did not bind it and its declaration allows the value; the passes
+  /// ignore it.
   std::string target = "cpu";
 };
 
@@ -43,7 +44,7 @@ struct TilePipelineOptions {
 void buildTilePipeline(mlir::OpPassManager &manager, const TilePipelineOptions &options);
 
 struct GpuPipelineOptions {
-  std::string target = "sm_80";      ///< sm_80 or sm_90a
+  std::string target = "sm_80";      ///< a name of lib/Target, by default the first
   int64_t warps = 0;                 ///< 0: by the largest product of the kernel
   std::vector<std::string> schedule; ///< KEY=VALUE: overrides of tgpu-plan-schedule
 };

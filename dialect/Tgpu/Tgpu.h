@@ -6,6 +6,7 @@
 #define TILEWRIGHT_DIALECT_TGPU_TGPU_H
 
 #include "dialect/Tile/Tile.h"
+#include "lib/Target/Target.h"
 
 #include "dialect/Tgpu/TgpuDialect.h.inc"
 #include "dialect/Tgpu/TgpuEnums.h.inc"
@@ -26,6 +27,9 @@ bool isLayout(mlir::Attribute attribute);
 bool isRegisterTile(mlir::Type type);
 /// Warps over which a layout spreads a tile.
 int64_t getNumWarps(mlir::Attribute layout);
+
+/// What the kernel is for. Precondition: the kernel is verified.
+const Target &getTargetOf(KernelOp kernel);
 
 /// Warps that execute an operation: of its role, or of the block; 0 outside of a kernel.
 int64_t getExecutingWarps(mlir::Operation *op);

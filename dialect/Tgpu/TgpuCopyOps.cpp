@@ -71,13 +71,14 @@ static LogicalResult verifyPending(Operation *op, int64_t pending) {
 }
 
 LogicalResult CopyWaitOp::verify() { return verifyPending(*this, getPending()); }
-LogicalResult BulkCommitOp::verify() { return verifySm90a(*this); }
+LogicalResult BulkCommitOp::verify() { return verifyFeature(*this, Feature::Tma); }
 LogicalResult BulkWaitOp::verify() {
-  return failure(failed(verifySm90a(*this)) || failed(verifyPending(*this, getPending())));
+  return failure(failed(verifyFeature(*this, Feature::Tma)) ||
+                 failed(verifyPending(*this, getPending())));
 }
 
 LogicalResult TensorMapOp::verify() {
-  if (failed(verifySm90a(*this)))
+  if (failed(verifyFeature(*this, Feature::Tma)))
     return failure();
   auto argument = dyn_cast<BlockArgument>(getView());
   auto kernel = cast<KernelOp>((*this)->getParentOp());
@@ -95,7 +96,7 @@ LogicalResult TensorMapOp::verify() {
 
 /// The buffer is made of boxes of the map, one for each panel.
 template <typename Op> static LogicalResult verifyBoxes(Op op) {
-  if (failed(verifySm90a(op)))
+  if (failed(verifyFeature(op, Feature::Tma)))
     return failure();
   auto map = cast<TensorMapType>(op.getMap().getType());
   auto buffer = cast<SharedType>(op.getBuffer().getType());
@@ -135,7 +136,7 @@ LogicalResult TmaReduceAddOp::verify() {
 
 LogicalResult BulkLoadOp::verify() {
   auto buffer = cast<SharedType>(getBuffer().getType());
-  if (failed(verifySm90a(*this)))
+  if (failed(verifyFeature(*this, Feature::Tma)))
     return failure();
   if (buffer.getShape().size() != 1)
     return emitOpError() << "fills a buffer of rank 1, but got " << buffer;

@@ -95,11 +95,12 @@ LogicalResult RoleScheduleAttr::verify(EmitError emitError, int64_t loadRegister
                                        int64_t computeRegisters, int64_t group,
                                        int64_t storeBuffers, int64_t dynamic, int64_t tileStages,
                                        int64_t reduceStages, int64_t scratchStages) {
-  constexpr int64_t fewest = 24, most = 240, mostBuffers = 8;
+  constexpr int64_t fewest = Target::leastRoleRegisters, most = Target::mostRoleRegisters;
+  constexpr int64_t unit = Target::roleRegisterUnit, mostBuffers = 8;
   for (int64_t registers : {loadRegisters, computeRegisters})
-    if (registers < fewest || registers > most || registers % 8 != 0)
-      return emitError() << "registers of a role must be a multiple of 8 from " << fewest << " to "
-                         << most << ", but got " << registers;
+    if (registers < fewest || registers > most || registers % unit != 0)
+      return emitError() << "registers of a role must be a multiple of " << unit << " from "
+                         << fewest << " to " << most << ", but got " << registers;
   if (group < 0)
     return emitError() << "a group of tiles must not be negative, but got " << group;
   if (storeBuffers < 0 || storeBuffers > mostBuffers)
@@ -229,11 +230,18 @@ int64_t getExecutingWarps(Operation *op) {
   return 0;
 }
 
-LogicalResult verifySm90a(Operation *op) {
+const Target &getTargetOf(KernelOp kernel) {
+  const Target *target = Target::find(kernel.getTarget());
+  assert(target && "the kernel is verified");
+  return *target;
+}
+
+LogicalResult verifyFeature(Operation *op, Feature feature) {
   auto kernel = op->getParentOfType<KernelOp>();
-  if (!kernel || kernel.getTarget() == "sm_90a")
+  if (!kernel || getTargetOf(kernel).has(feature))
     return success();
-  return op->emitOpError() << "needs target sm_90a, but the kernel's is " << kernel.getTarget();
+  return op->emitOpError() << "needs target " << Target::getNamesWith(feature)
+                           << ", but the kernel's is " << kernel.getTarget();
 }
 
 LogicalResult verifyWarps(Operation *op) {
@@ -296,14 +304,16 @@ LogicalResult SharedType::verify(EmitError emitError, ArrayRef<int64_t> shape, T
     return failure();
   if (shape.empty() || shape.size() > 2)
     return emitError() << "a shared buffer has rank 1 or 2, but got rank " << shape.size();
+  // Also keeps products of extents small.
+  const int64_t limit = Target::getMostShared();
   int64_t bytes = getElementBits(elementType) / 8;
   for (int64_t extent : shape) {
-    if (extent < 1 || extent > kMaxSharedBytes)
-      return emitError() << "an extent of a shared buffer must be 1 to " << kMaxSharedBytes
-                         << ", but got " << extent;
+    if (extent < 1 || extent > limit)
+      return emitError() << "an extent of a shared buffer must be 1 to " << limit << ", but got "
+                         << extent;
     bytes *= extent;
-    if (bytes > kMaxSharedBytes)
-      return emitError() << "a shared buffer holds at most " << kMaxSharedBytes << " bytes";
+    if (bytes > limit)
+      return emitError() << "a shared buffer holds at most " << limit << " bytes";
   }
   int64_t rowBytes = getElementBits(elementType) / 8 * shape.back();
   int64_t width = static_cast<int64_t>(swizzle);
@@ -338,11 +348,13 @@ LogicalResult TensorMapType::verify(EmitError emitError, ArrayRef<int64_t> box, 
                                     tgpu::Swizzle swizzle) {
   if (failed(verifyElements(emitError, elementType)))
     return failure();
-  if (box.empty() || box.size() > 5)
-    return emitError() << "a tensor map has rank 1 to 5, but got rank " << box.size();
+  if (box.empty() || static_cast<int64_t>(box.size()) > Target::mostBoxRank)
+    return emitError() << "a tensor map has rank 1 to " << Target::mostBoxRank << ", but got rank "
+                       << box.size();
   for (int64_t extent : box)
-    if (extent < 1 || extent > 256)
-      return emitError() << "an extent of a box must be 1 to 256, but got " << extent;
+    if (extent < 1 || extent > Target::mostBoxExtent)
+      return emitError() << "an extent of a box must be 1 to " << Target::mostBoxExtent
+                         << ", but got " << extent;
   int64_t rowBytes = box.back() * getElementBits(elementType) / 8;
   int64_t width = static_cast<int64_t>(swizzle);
   if (rowBytes % 16 != 0 || (width && rowBytes > width))

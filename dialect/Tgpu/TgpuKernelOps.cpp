@@ -163,10 +163,10 @@ LogicalResult KernelOp::verify() {
        !llvm::all_of(getConstraintsAttr(), [](Attribute a) { return isa<tile::ExprAttr>(a); })) ||
       getBody().empty() || getBody().getNumArguments() != getArgNames().size() + getGrid().size())
     return emitOpError("has malformed attributes; write it in its own syntax");
-  if (getTarget() != "sm_80" && getTarget() != "sm_90a")
-    return emitOpError() << "target must be sm_80 or sm_90a, but got " << getTarget();
-  if (getWarps() < 1 || getWarps() > 32)
-    return emitOpError() << "a block has 1 to 32 warps, but got "
+  if (!Target::find(getTarget()))
+    return emitOpError() << "target must be " << Target::getNames() << ", but got " << getTarget();
+  if (getWarps() < 1 || getWarps() > Target::warpsOfBlock)
+    return emitOpError() << "a block has 1 to " << Target::warpsOfBlock << " warps, but got "
                          << static_cast<int64_t>(getWarps());
   for (auto [i, argument] : llvm::enumerate(getArgs()))
     if (!isa<tile::ViewType>(argument.getType()) && !tile::isElementType(argument.getType()))
@@ -210,9 +210,10 @@ LogicalResult KernelOp::verifyRegions() {
     else if (isa<NamedBarrierOp>(op))
       ++barriers;
   });
-  if (barriers <= 15)
+  constexpr int64_t most = Target::namedBarriers - 1; // but for the whole block's
+  if (barriers <= most)
     return success();
-  return emitOpError() << "uses " << barriers << " named barriers; a block has 15";
+  return emitOpError() << "uses " << barriers << " named barriers; a block has " << most;
 }
 
 //===----------------------------------------------------------------------===//
@@ -272,9 +273,12 @@ LogicalResult RolesOp::verify() {
       return emitOpError() << "has two roles of the name " << name;
     if (roleWarps < 1 || roleWarps > 32)
       return emitOpError() << "role " << name << " needs 1 to 32 warps, but got " << roleWarps;
-    if (roleRegisters && (roleRegisters < 24 || roleRegisters > 240 || roleRegisters % 8 != 0))
-      return emitOpError() << "registers of role " << name
-                           << " must be a multiple of 8 from 24 to 240, but got " << roleRegisters;
+    if (roleRegisters &&
+        (roleRegisters < Target::leastRoleRegisters || roleRegisters > Target::mostRoleRegisters ||
+         roleRegisters % Target::roleRegisterUnit != 0))
+      return emitOpError() << "registers of role " << name << " must be a multiple of "
+                           << Target::roleRegisterUnit << " from " << Target::leastRoleRegisters
+                           << " to " << Target::mostRoleRegisters << ", but got " << roleRegisters;
     // Warps 4 g to 4 g + 3 are a warpgroup, whichever roles they belong to.
     if (warps % 4 != 0 && roleRegisters != groupRegisters)
       return emitOpError() << "registers are set for warpgroups, but role " << name
@@ -289,10 +293,11 @@ LogicalResult RolesOp::verify() {
                          << " warps of the kernel, but got " << warps;
   if (registers && warps % 4 != 0 && groupRegisters)
     return emitOpError("registers are set for warpgroups, but the last one has fewer than 4 warps");
-  if (registers && failed(verifySm90a(*this)))
+  if (registers && failed(verifyFeature(*this, Feature::RoleRegisters)))
     return failure();
-  if (registers > 65536)
-    return emitOpError() << "roles use " << registers << " registers; a multiprocessor has 65536";
+  if (registers > Target::registers)
+    return emitOpError() << "roles use " << registers << " registers; a multiprocessor has "
+                         << Target::registers;
   return success();
 }
 
@@ -308,9 +313,10 @@ static LogicalResult verifyOffset(Operation *op, std::optional<uint64_t> planned
                              << alignment << " bytes, but got " << offset;
   int64_t pitch = llvm::alignTo(getBytes(type), alignment);
   int64_t end = (stages - 1) * pitch + getBytes(type);
-  if (offset <= kMaxSharedBytes - end || !planned)
+  const int64_t limit = Target::getMostShared();
+  if (offset <= limit - end || !planned)
     return success();
-  return op->emitOpError() << "at offset " << offset << " ends beyond the " << kMaxSharedBytes
+  return op->emitOpError() << "at offset " << offset << " ends beyond the " << limit
                            << " bytes of shared memory";
 }
 

@@ -27,7 +27,7 @@ def Tgpu_KernelOp : Tgpu_Op<"kernel", [
     ```
 
     Errors:
-    - a target other than sm_80 and sm_90a
+    - an unknown target
     - a number of warps outside 1 to 32
     - an argument that is neither a view nor a scalar, or an optional scalar
     - two arguments or grid ids of one name, or a name that is no word

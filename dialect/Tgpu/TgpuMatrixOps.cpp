@@ -92,12 +92,11 @@ LogicalResult MmaOp::verify() {
     return emitOpError() << "needs operands a and b, of one element type, of the accumulator's "
                             "layout, but got "
                          << a << ", " << b << " and " << result;
-  // mma of 8-bit floats came with sm_89.
   Type element = a.getElementType();
   auto kernel = (*this)->getParentOfType<KernelOp>();
-  if (kernel && kernel.getTarget() == "sm_80" && getInstructionK(element) == 32)
-    return emitOpError() << "has no instruction for elements of " << element
-                         << " on sm_80; convert them";
+  if (kernel && !getTargetOf(kernel).has(Feature::MmaOfBytes) && getInstructionK(element) == 32)
+    return emitOpError() << "has no instruction for elements of " << element << " on "
+                         << kernel.getTarget() << "; convert them";
   FailureOr<Extents> extents =
       verifyShapes(*this, a.getShape(), false, b.getShape(), false, result.getShape());
   if (failed(extents))
@@ -123,7 +122,7 @@ LogicalResult FmaDotOp::verify() {
 }
 
 LogicalResult WgmmaOp::verify() {
-  if (failed(verifySm90a(*this)))
+  if (failed(verifyFeature(*this, Feature::Wgmma)))
     return failure();
   auto b = cast<SharedType>(getB().getType());
   RankedTensorType result = cast<PendingType>(getResult().getType()).getTile();
@@ -165,10 +164,10 @@ LogicalResult WgmmaOp::verify() {
                            64 * layout.getWarpgroups(), 8);
 }
 
-LogicalResult WgmmaCommitOp::verify() { return verifySm90a(*this); }
+LogicalResult WgmmaCommitOp::verify() { return verifyFeature(*this, Feature::Wgmma); }
 
 LogicalResult WgmmaWaitOp::verify() {
-  if (failed(verifySm90a(*this)))
+  if (failed(verifyFeature(*this, Feature::Wgmma)))
     return failure();
   if (getPending() > 7)
     return emitOpError() << "may leave 0 to 7 groups pending, but got "

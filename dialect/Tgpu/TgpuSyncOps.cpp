@@ -9,8 +9,8 @@ using namespace tilewright;
 using namespace tilewright::tgpu;
 
 LogicalResult AllocBarriersOp::verify() {
-  if (static_cast<int64_t>(getArrivals()) < 1 || getArrivals() >= (1u << 20))
-    return emitOpError() << "a phase needs 1 to 1048575 arrivals, but got "
+  if (static_cast<int64_t>(getArrivals()) < 1 || getArrivals() >= Target::phaseLimit)
+    return emitOpError() << "a phase needs 1 to " << Target::phaseLimit - 1 << " arrivals, but got "
                          << static_cast<int64_t>(getArrivals());
   int64_t offset = getOffset().value_or(0);
   if (offset < 0 || offset % 8 != 0)
@@ -28,11 +28,11 @@ LogicalResult ArriveOp::verify() {
 }
 
 LogicalResult ExpectOp::verify() {
-  if (failed(verifySm90a(*this)))
+  if (failed(verifyFeature(*this, Feature::Tma)))
     return failure();
-  if (static_cast<int64_t>(getBytes()) >= 1 && getBytes() < (1u << 20))
+  if (static_cast<int64_t>(getBytes()) >= 1 && getBytes() < Target::phaseLimit)
     return success();
-  return emitOpError() << "expects 1 to 1048575 bytes, but got "
+  return emitOpError() << "expects 1 to " << Target::phaseLimit - 1 << " bytes, but got "
                        << static_cast<int64_t>(getBytes());
 }
 
@@ -41,9 +41,9 @@ LogicalResult NamedBarrierOp::verify() {
     return emitOpError() << "1 to 32 warps meet at a named barrier, but got "
                          << static_cast<int64_t>(getWarps());
   // Barrier 0 is that of the whole block.
-  if (getId() && (*getId() < 1 || *getId() > 15))
-    return emitOpError() << "id of a named barrier must be 1 to 15, but got "
-                         << static_cast<int64_t>(*getId());
+  if (getId() && (*getId() < 1 || *getId() >= Target::namedBarriers))
+    return emitOpError() << "id of a named barrier must be 1 to " << Target::namedBarriers - 1
+                         << ", but got " << static_cast<int64_t>(*getId());
   return success();
 }
 
@@ -97,9 +97,9 @@ LogicalResult TurnsOp::verify() {
   if (count < 2 || count > 8)
     return emitOpError() << "2 to 8 warpgroups take turns, but got " << count;
   int64_t id = getId().value_or(1);
-  if (id < 1 || id > 16 - count)
+  if (id < 1 || id > Target::namedBarriers - count)
     return emitOpError() << "ids of " << count << " named barriers must begin at 1 to "
-                         << 16 - count << ", but got " << id;
+                         << Target::namedBarriers - count << ", but got " << id;
   return success();
 }
 
@@ -117,4 +117,4 @@ static LogicalResult verifyTurn(Operation *op, Value turns) {
 LogicalResult TakeTurnOp::verify() { return verifyTurn(*this, getTurns()); }
 LogicalResult PassTurnOp::verify() { return verifyTurn(*this, getTurns()); }
 
-LogicalResult FenceAsyncOp::verify() { return verifySm90a(*this); }
+LogicalResult FenceAsyncOp::verify() { return verifyFeature(*this, Feature::Tma); }

@@ -9,11 +9,8 @@
 
 namespace tilewright::tgpu {
 
-/// The largest shared memory of a block; a bound that keeps products of extents small.
-constexpr int64_t kMaxSharedBytes = 232448;
-
-/// The operation's kernel, where it has one, is for sm_90a.
-mlir::LogicalResult verifySm90a(mlir::Operation *op);
+/// The target of the operation's kernel, where it has one, has what the operation needs.
+mlir::LogicalResult verifyFeature(mlir::Operation *op, Feature feature);
 
 /// Register tiles among operands and results are spread over the warps that execute the operation.
 mlir::LogicalResult verifyWarps(mlir::Operation *op);

@@ -105,18 +105,21 @@ static int64_t getSharedBytes(const std::vector<runtime::KernelSpec> &kernels) {
   return most;
 }
 
-/// Chips from 8.6 on, but for the data centre's, leave 99 KB to a block. Where kernels for sm_80
-/// take more, the bundle gets them without rings, too, unless somebody has decided about those.
+/// Where kernels take more shared memory than the smallest chips that run code for their target
+/// leave to a block, the bundle gets them without rings, too, unless somebody has decided about
+/// those.
 static std::optional<BundlePart> getSmallPart(const BundlePart &part,
                                               const std::vector<runtime::KernelSpec> &kernels) {
-  constexpr int64_t smallestLimit = 99 * 1024;
+  const Target *target = Target::find(part.gpu.target);
+  if (!target || target->leastSharedOfBlock == target->sharedOfBlock)
+    return std::nullopt;
   bool isDecided = !part.ptx.empty() || !part.gpu.schedule.empty();
-  if (part.gpu.target != "sm_80" || isDecided || getSharedBytes(kernels) <= smallestLimit)
+  if (isDecided || getSharedBytes(kernels) <= target->leastSharedOfBlock)
     return std::nullopt;
   BundlePart small = part;
   small.gpu.schedule = {"stages=1"};
   OwningOpRef<ModuleOp> copy = cast<ModuleOp>(part.module->clone());
-  if (failed(mapToGpu(*copy, small.gpu)) || getSharedBytes(*copy) > smallestLimit)
+  if (failed(mapToGpu(*copy, small.gpu)) || getSharedBytes(*copy) > target->leastSharedOfBlock)
     return std::nullopt;
   return small;
 }
@@ -128,7 +131,7 @@ llvm::Error tilewright::addToBundle(runtime::BundleWriter &bundle, ArrayRef<Bund
   SmallVector<BundlePart> parts(wanted);
   for (size_t i = 0; i < parts.size(); ++i) {
     BundlePart part = parts[i];
-    if (llvm::Expected<GpuTarget> known = GpuTarget::get(part.gpu.target); !known)
+    if (llvm::Expected<const Target &> known = findTarget(part.gpu.target); !known)
       return known.takeError();
     OwningOpRef<ModuleOp> copy = cast<ModuleOp>(part.module->clone());
     if (failed(mapToGpu(*copy, part.gpu)))

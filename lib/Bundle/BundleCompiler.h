@@ -20,9 +20,9 @@ struct BundlePart {
 };
 
 /// Adds the kernels, and the program where there is one, of an entry that was bound once for each
-/// target, in the order of preference at run time: sm_90a before sm_80. It may be called again for
+/// target, in the order of preference at run time: exact targets first. It may be called again for
 /// other bindings, which become variants. A program must have the same workspaces and launches on
-/// each target. Kernels for sm_80 that take more than the 99 KB of shared memory that smaller chips
+/// each target. Kernels that take more shared memory than smaller chips of their target
 /// have are added without rings, too. `assemble` adds a cubin for exactly the target where this
 /// machine has a ptxas.
 ///

@@ -78,7 +78,7 @@ static llvm::Error makeTemporary(llvm::StringRef suffix, llvm::SmallVectorImpl<c
 }
 
 llvm::Expected<Assembly> tilewright::assembleCubin(llvm::StringRef ptx, llvm::StringRef target) {
-  llvm::Expected<GpuTarget> gpu = GpuTarget::get(target);
+  llvm::Expected<const Target &> gpu = findTarget(target);
   if (!gpu)
     return gpu.takeError();
   std::string assembler = findAssembler();
@@ -100,7 +100,7 @@ llvm::Expected<Assembly> tilewright::assembleCubin(llvm::StringRef ptx, llvm::St
       return llvm::createStringError(code, "cannot write '" + source + "'");
     stream << ptx;
   }
-  std::string arch = "-arch=" + gpu->chip;
+  std::string arch = "-arch=" + std::string(gpu->name);
   llvm::StringRef arguments[] = {assembler, "-v", arch, source, "-o", cubin};
   std::string error;
   std::optional<llvm::StringRef> redirects[] = {llvm::StringRef(), llvm::StringRef(log),

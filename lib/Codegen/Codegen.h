@@ -5,6 +5,8 @@
 #ifndef TILEWRIGHT_LIB_CODEGEN_CODEGEN_H
 #define TILEWRIGHT_LIB_CODEGEN_CODEGEN_H
 
+#include "lib/Target/Target.h"
+
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/Support/Error.h"
 #include "llvm/Support/MemoryBufferRef.h"
@@ -22,14 +24,8 @@ namespace tilewright {
 /// or through MLIRContext::appendDialectRegistry.
 void registerCodegenDialects(mlir::DialectRegistry &registry);
 
-/// A target by name: sm_80, sm_90a. Errors: any other name.
-struct GpuTarget {
-  std::string chip;    ///< sm_80
-  unsigned ptxVersion; ///< the lowest that has all the instructions used: 70 for 7.0
-  int64_t sharedLimit; ///< bytes of shared memory that a block may have
-
-  static llvm::Expected<GpuTarget> get(llvm::StringRef name);
-};
+/// A target by name. Errors: a name that Target::all has not.
+llvm::Expected<const Target &> findTarget(llvm::StringRef name);
 
 /// The module as optimised LLVM IR, in text. Precondition: LLVM and NVVM dialects only.
 llvm::Expected<std::string> emitLlvmIr(mlir::ModuleOp module, llvm::StringRef target);

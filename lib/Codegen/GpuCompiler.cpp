@@ -29,16 +29,18 @@ std::optional<GpuForm> tilewright::parseGpuForm(llvm::StringRef name) {
 
 bool tilewright::isMapped(ModuleOp module) { return !module.getOps<tgpu::KernelOp>().empty(); }
 
-/// What the roles of sm_90a are told would be ignored on other targets.
+/// What roles are told would be ignored on targets without them.
 static LogicalResult checkSchedule(ModuleOp module, const GpuOptions &options) {
-  if (options.target == "sm_90a")
+  const Target *target = Target::find(options.target);
+  if (target && target->hasRoles())
     return success();
   for (llvm::StringRef entry : options.schedule) {
     llvm::StringRef key = entry.split('=').first;
     if (tgpu::RoleOverrides().find(key))
       return emitError(module.getLoc())
-             << "schedule: " << key << " is for roles, which only sm_90a has, but the target is "
-             << options.target << "; leave it out or give --target=sm_90a";
+             << "schedule: " << key << " is for roles, which only " << Target::getNamesWithRoles()
+             << " has, but the target is " << options.target
+             << "; leave it out or give --target=" << Target::getNamesWithRoles();
   }
   return success();
 }
@@ -47,11 +49,12 @@ static LogicalResult runMapping(ModuleOp module, const GpuOptions &options) {
   PassManager manager(module.getContext(), ModuleOp::getOperationName());
   dumpPasses(manager);
   if (isMapped(module)) {
-    // Code for sm_80 runs on newer chips; what sm_90a adds runs nowhere else.
+    const Target *target = Target::find(options.target);
     for (auto kernel : module.getOps<tgpu::KernelOp>())
-      if (kernel.getTarget() == "sm_90a" && options.target != "sm_90a")
-        return kernel.emitOpError() << "was mapped onto sm_90a, but the target is "
-                                    << options.target << "; give --target=sm_90a";
+      if (!target || !tgpu::getTargetOf(kernel).runsOn(*target))
+        return kernel.emitOpError()
+               << "was mapped onto " << kernel.getTarget() << ", but the target is "
+               << options.target << "; give --target=" << kernel.getTarget();
     manager.addPass(createTgpuVerifySync());
     return manager.run(module);
   }
@@ -100,7 +103,7 @@ void SpillWarnings::emit(llvm::ArrayRef<KernelResources> resources) const {
 llvm::Expected<std::string> tilewright::compileForGpu(ModuleOp module, GpuForm form,
                                                       const GpuOptions &options,
                                                       std::vector<KernelResources> *resources) {
-  llvm::Expected<GpuTarget> target = GpuTarget::get(options.target);
+  llvm::Expected<const Target &> target = findTarget(options.target);
   if (!target)
     return target.takeError();
   if (failed(mapToGpu(module, options)))

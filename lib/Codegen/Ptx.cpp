@@ -49,12 +49,10 @@ void tilewright::registerCodegenDialects(mlir::DialectRegistry &registry) {
   mlir::registerNVVMDialectTranslation(registry);
 }
 
-llvm::Expected<GpuTarget> GpuTarget::get(llvm::StringRef name) {
-  if (name == "sm_80")
-    return GpuTarget{"sm_80", 70, 166912};
-  if (name == "sm_90a")
-    return GpuTarget{"sm_90a", 86, 232448};
-  return llvm::createStringError("target must be sm_80 or sm_90a, but got '" + name + "'");
+llvm::Expected<const Target &> tilewright::findTarget(llvm::StringRef name) {
+  if (const Target *target = Target::find(name))
+    return *target;
+  return llvm::createStringError(Target::getRefusal(name));
 }
 
 static void initialiseBackEnd() {
@@ -73,7 +71,7 @@ static void initialiseBackEnd() {
 }
 
 static llvm::Expected<std::unique_ptr<llvm::TargetMachine>> createMachine(llvm::StringRef name) {
-  llvm::Expected<GpuTarget> target = GpuTarget::get(name);
+  llvm::Expected<const Target &> target = findTarget(name);
   if (!target)
     return target.takeError();
   initialiseBackEnd();
@@ -83,7 +81,7 @@ static llvm::Expected<std::unique_ptr<llvm::TargetMachine>> createMachine(llvm::
   if (!backEnd)
     return llvm::createStringError("LLVM has no NVPTX back end: " + error);
   std::unique_ptr<llvm::TargetMachine> machine(backEnd->createTargetMachine(
-      triple, target->chip, "+ptx" + std::to_string(target->ptxVersion), llvm::TargetOptions(),
+      triple, target->name, "+ptx" + std::to_string(target->ptxVersion), llvm::TargetOptions(),
       std::nullopt, std::nullopt,
       // Not aggressive: that runs GVN, which tears products away from the sums they fuse with.
       llvm::CodeGenOptLevel::Default));

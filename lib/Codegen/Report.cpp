@@ -106,7 +106,7 @@ static Wavefronts predictOperand(const layout::RegisterLayout &tile, SharedType 
   return sum;
 }
 
-static SharedTraffic predictTraffic(Operation *op, StringRef target) {
+static SharedTraffic predictTraffic(Operation *op, const Target &target) {
   SharedTraffic traffic;
   auto note = [&](Wavefronts &kind, Wavefronts found) {
     kind += found;
@@ -125,7 +125,7 @@ static SharedTraffic predictTraffic(Operation *op, StringRef target) {
       .Case([&](WriteSharedOp write) {
         auto tile = cast<RankedTensorType>(write.getValue().getType());
         auto buffer = cast<SharedType>(write.getBuffer().getType());
-        bool mayUseMatrices = target != "sm_80" && tile.getRank() == 2 &&
+        bool mayUseMatrices = target.has(Feature::StoreMatrix) && tile.getRank() == 2 &&
                               getElementBits(buffer.getElementType()) == 16 &&
                               isa<MmaAttr, WgmmaAttr>(tile.getEncoding());
         note(traffic.writes, predictAccess(tile, buffer, write.getTranspose(), mayUseMatrices));
@@ -295,7 +295,7 @@ private:
     }
     countMatrixInstructions(op, found.matrixInstructions);
     countWaits(op, found.waits);
-    SharedTraffic traffic = predictTraffic(op, kernel.getTarget());
+    SharedTraffic traffic = predictTraffic(op, getTargetOf(kernel));
     if (traffic.worst.ideal)
       found.shared.add(traffic);
   }
@@ -315,21 +315,19 @@ std::vector<KernelReport> tilewright::describeKernels(ModuleOp module) {
 
 Occupancy tilewright::computeOccupancy(const KernelReport &kernel,
                                        std::optional<int64_t> registers) {
-  // Of a multiprocessor (CUDA C++ Programming Guide, technical specifications).
-  constexpr int64_t maxWarps = 64, maxBlocks = 32, numRegisters = 65536, registerUnit = 256;
-  constexpr int64_t reservedShared = 1024; // of each block
-  int64_t sharedBytes = (kernel.target == "sm_80" ? 164 : 228) * 1024;
-
-  Occupancy occupancy{maxBlocks, "blocks"};
+  const Target *target = Target::find(kernel.target);
+  assert(target && "the report is of a verified kernel");
+  Occupancy occupancy{target->blocksOfMultiprocessor, "blocks"};
   auto limit = [&](int64_t blocks, StringRef by) {
     if (blocks < occupancy.blocks)
       occupancy = {blocks, by.str()};
   };
-  limit(maxWarps / kernel.warps, "warps");
-  limit(sharedBytes / (kernel.sharedBytes + reservedShared), "shared memory");
+  limit(target->warpsOfMultiprocessor / kernel.warps, "warps");
+  limit(target->sharedOfMultiprocessor / (kernel.sharedBytes + Target::systemShared),
+        "shared memory");
   if (registers && *registers) {
-    int64_t ofWarp = (*registers * 32 + registerUnit - 1) / registerUnit * registerUnit;
-    limit(numRegisters / ofWarp / kernel.warps, "registers");
+    int64_t ofWarp = llvm::alignTo(*registers * Target::lanes, Target::registerUnit);
+    limit(Target::registers / ofWarp / kernel.warps, "registers");
   }
   return occupancy;
 }

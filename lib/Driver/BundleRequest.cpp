@@ -31,8 +31,8 @@ llvm::Expected<BundleRequest::Params> tilewright::parseVariant(llvm::StringRef t
   return params;
 }
 
-/// Whether code for Hopper is worth having beside that for sm_80: where the kernels split into
-/// roles. What is slow or refused there is left to sm_80 without a word.
+/// Whether code for a target with roles is worth having beside that for the default one: where the
+/// kernels split into roles. What is slow or refused there is left to the default without a word.
 static bool hasRoles(mlir::ModuleOp module, const GpuOptions &gpu) {
   mlir::ScopedDiagnosticHandler quiet(module.getContext(),
                                       [](mlir::Diagnostic &) { return mlir::success(); });
@@ -86,18 +86,20 @@ llvm::Expected<std::string> tilewright::compileBundle(mlir::MLIRContext &context
   bool isChosen = targets.empty() && request.ptx.empty() && request.gpu.schedule.empty() &&
                   request.gpu.warps == GpuOptions().warps;
   if (targets.empty())
-    targets = {"sm_80"};
+    targets.emplace_back(Target::getDefault().name);
   if (mlir::OwningOpRef<mlir::ModuleOp> parsed =
           isChosen ? parseBuffer(context, source) : nullptr;
       parsed && !isMapped(*parsed))
-    targets.push_back("sm_90a");
+    for (const Target &target : Target::all())
+      if (target.hasRoles())
+        targets.emplace_back(target.name);
+  for (const std::string &target : targets)
+    if (llvm::Expected<const Target &> known = findTarget(target); !known)
+      return known.takeError();
   llvm::stable_sort(targets, [](llvm::StringRef a, llvm::StringRef b) {
-    return a.ends_with("a") && !b.ends_with("a");
+    return Target::find(a)->isExact && !Target::find(b)->isExact;
   });
   targets.erase(std::unique(targets.begin(), targets.end()), targets.end());
-  for (const std::string &target : targets)
-    if (llvm::Expected<GpuTarget> known = GpuTarget::get(target); !known)
-      return known.takeError();
 
   if (!request.ptx.empty() && targets.size() * std::max<size_t>(request.variants.size(), 1) > 1)
     return llvm::createStringError("code can be given for one variant and one target only");
@@ -130,7 +132,7 @@ llvm::Expected<std::string> tilewright::compileBundle(mlir::MLIRContext &context
         return llvm::createStringError("compilation failed");
       GpuOptions gpu = request.gpu;
       gpu.target = target;
-      if (isChosen && target == "sm_90a" && !hasRoles(*modules.back(), gpu)) {
+      if (isChosen && Target::find(target)->hasRoles() && !hasRoles(*modules.back(), gpu)) {
         modules.pop_back();
         continue;
       }

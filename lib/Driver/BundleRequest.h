@@ -22,7 +22,7 @@ struct BundleRequest {
 
   TilePipelineOptions options; ///< what all variants have in common
   EntryKind kind = EntryKind::Any;
-  /// In any order. None: sm_80, and sm_90a for what has a schedule of roles there.
+  /// In any order. None: the default, and those with roles for what has a schedule of roles there.
   std::vector<std::string> targets;
   std::vector<Params> variants;        ///< parameters of each variant; none: one without more
   GpuOptions gpu;                      ///< its target is not read

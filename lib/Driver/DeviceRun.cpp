@@ -121,12 +121,13 @@ struct SimulatorRun : DeviceRun {
   SimulationOptions options;
 };
 
-/// Code for sm_80 runs on newer chips; what sm_90a adds runs nowhere else.
-mlir::LogicalResult checkTarget(mlir::ModuleOp module, llvm::StringRef target) {
+mlir::LogicalResult checkTarget(mlir::ModuleOp module, llvm::StringRef name) {
+  const Target *target = Target::find(name);
   for (auto kernel : module.getOps<tgpu::KernelOp>())
-    if (kernel.getTarget() == "sm_90a" && target != "sm_90a")
-      return kernel.emitOpError() << "was mapped onto sm_90a, but the device is sim:" << target
-                                  << "; give --device=sim:sm_90a";
+    if (!target || !tgpu::getTargetOf(kernel).runsOn(*target))
+      return kernel.emitOpError() << "was mapped onto " << kernel.getTarget()
+                                  << ", but the device is sim:" << name
+                                  << "; give --device=sim:" << kernel.getTarget();
   return mlir::success();
 }
 
@@ -145,19 +146,19 @@ llvm::Expected<DeviceName> DeviceName::parse(llvm::StringRef text) {
        device.ordinal >= 0)) {
     // What it is compiled for is up to the device; if there is none, a run will say so.
     llvm::Expected<std::unique_ptr<GpuDevice>> opened = GpuDevice::open(device.ordinal);
-    device.target = opened ? (*opened)->getTarget() : "sm_80";
+    device.target = opened ? (*opened)->getTarget() : std::string(Target::getDefault().name);
     if (!opened)
       llvm::consumeError(opened.takeError());
     return device;
   }
   device.kind = Kind::Simulator;
   rest = text;
-  if (rest.consume_front("sim:") && (rest == "sm_80" || rest == "sm_90a")) {
+  if (rest.consume_front("sim:") && Target::find(rest)) {
     device.target = rest.str();
     return device;
   }
-  return failure("expected cpu, cuda, cuda:N, auto, sim:sm_80 or sim:sm_90a but got '" + text +
-                 "'");
+  return failure("expected cpu, cuda, cuda:N, auto, " + Target::getNames("sim:") + " but got '" +
+                 text + "'");
 }
 
 llvm::Expected<std::unique_ptr<DeviceRun>>
@@ -190,8 +191,10 @@ DeviceRun::create(const DeviceName &name, mlir::Operation *entry, const DeviceRu
   llvm::Expected<std::unique_ptr<GpuDevice>> device = GpuDevice::open(name.ordinal);
   if (!device)
     return device.takeError();
-  // A cubin for sm_80 serves 8.x only, and takes as long to make as the driver's own.
-  bool assemble = gpu.target != "sm_80" || (*device)->getInfo().major == 8;
+  // A cubin that does not serve takes as long to make as the driver's own.
+  const Target *target = Target::find(gpu.target);
+  const runtime::DeviceInfo &info = (*device)->getInfo();
+  bool assemble = !target || target->cubinServes(info.major, info.minor);
   auto bundle = GpuOperation::compile(entry, gpu, assemble);
   if (!bundle)
     return bundle.takeError();

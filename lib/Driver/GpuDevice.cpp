@@ -148,8 +148,12 @@ llvm::Expected<std::unique_ptr<GpuDevice>> GpuDevice::open(const runtime::Driver
   if (!info)
     return toError(info.status());
   device->info = *info;
-  if (info->major < 8)
-    return failure(info->toString() + " is older than compute capability 8.0, which kernels need");
+  if (!Target::forDevice(info->major, info->minor)) {
+    const Target &oldest = Target::getDefault();
+    return failure(info->toString() + " is older than compute capability " +
+                   llvm::Twine(oldest.major) + "." + llvm::Twine(oldest.minor) +
+                   ", which kernels need");
+  }
   runtime::Expected<runtime::PrimaryContext> primary =
       runtime::PrimaryContext::retain(driver, *info);
   if (!primary)

@@ -22,7 +22,7 @@ namespace tilewright {
 /// A device with a stream of its own. Stays where it is: operations and calls refer to it.
 class GpuDevice {
 public:
-  /// Errors: no driver, no such device, a device older than compute capability 8.0, a driver
+  /// Errors: no driver, no such device, a device older than all targets, a driver
   /// without what copies need.
   static llvm::Expected<std::unique_ptr<GpuDevice>> open(int ordinal = 0);
   static llvm::Expected<std::unique_ptr<GpuDevice>> open(const runtime::DriverTable &driver,
@@ -34,10 +34,9 @@ public:
   const runtime::DriverTable &getDriver() const { return driver; }
   const runtime::DeviceInfo &getInfo() const { return info; }
   runtime::cuda::Stream getStream() const { return stream; }
-  /// What code for this device is compiled for unless the caller knows better: sm_90a on Hopper,
-  /// sm_80 elsewhere.
+  /// What code for this device is compiled for unless the caller knows better.
   std::string getTarget() const {
-    return getInfo().major == 9 && getInfo().minor == 0 ? "sm_90a" : "sm_80";
+    return std::string(Target::forDevice(info.major, info.minor)->name);
   }
 
 private:

@@ -4,12 +4,13 @@
 
 #include "lib/Layout/CopyPartition.h"
 
+#include "lib/Target/Target.h"
+
 using namespace tilewright;
 using namespace tilewright::layout;
 
 namespace {
-constexpr int64_t kLineBytes = 128;    // all banks once
-constexpr int64_t kMaxBoxExtent = 256; // of a tensor map
+constexpr int64_t kLineBytes = 128; // all banks once
 } // namespace
 
 //===----------------------------------------------------------------------===//
@@ -90,12 +91,12 @@ Result<std::vector<TmaBox>> layout::tmaBoxes(const SharedLayout &buffer) {
   if (buffer.panelBytes() % 16 != 0)
     return Status::failure("rows of a box must be a multiple of 16 bytes, but got " +
                            std::to_string(buffer.panelBytes()) + " bytes");
-  if (buffer.panelCols() > kMaxBoxExtent)
+  if (buffer.panelCols() > Target::mostBoxExtent)
     return Status::failure("a box has at most 256 columns, but got " +
                            std::to_string(buffer.panelCols()) + "; choose a swizzle");
   // Boxes below the first begin at a multiple of what TMA and the pattern ask.
   int64_t rows = buffer.rows();
-  while (rows > kMaxBoxExtent ||
+  while (rows > Target::mostBoxExtent ||
          (rows != buffer.rows() && rows * buffer.rowPitch() % buffer.alignment() != 0)) {
     do
       --rows;

@@ -16,7 +16,6 @@ using namespace tilewright;
 using namespace tilewright::tgpu;
 
 constexpr int64_t kBarrierBytes = 8;
-constexpr int64_t kRegistersOfMultiprocessor = 65536;
 
 /// The address in the shared window, as inline assembly takes it.
 Value KernelEmitter::windowAddress(Value pointer) {
@@ -107,7 +106,8 @@ LogicalResult KernelEmitter::emitRole(mlir::Region &body, Value wholeWarp, int64
 LogicalResult KernelEmitter::emitRoles(RolesOp op) {
   // The warp, known to be the same in all of its lanes.
   Value wholeWarp = shuffle("idx", warp, i32(0));
-  int64_t atEntry = kRegistersOfMultiprocessor / (32 * numWarps) / 8 * 8;
+  int64_t atEntry = Target::registers / (Target::lanes * numWarps) / Target::roleRegisterUnit *
+                    Target::roleRegisterUnit;
   // Registers are set by whole warpgroups, before their roles part.
   constexpr int64_t warpsOfGroup = 4;
   SmallVector<SmallVector<int64_t>> roleEnds(1);

@@ -24,7 +24,7 @@ LogicalResult KernelEmitter::addAtomically(Operation *op, const Region &region, 
     type = "u32", constraint = "r";
   else if (element.isF16())
     type = "noftz.f16", constraint = "h";
-  else if (element.isBF16() && kernel.getTarget() != "sm_80")
+  else if (element.isBF16() && getTargetOf(kernel).has(Feature::AtomicAddOfBf16))
     type = "noftz.bf16", constraint = "h";
   else
     return op->emitError() << "there is no atomic addition of " << element << " on "

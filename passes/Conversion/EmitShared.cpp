@@ -167,8 +167,8 @@ bool KernelEmitter::storeMatrices(Value value, Value buffer, const layout::Share
                                   bool exchanged) {
   auto type = cast<RankedTensorType>(value.getType());
   const RegisterLayout &layout = *getLayout(kernel, type);
-  if (kernel.getTarget() == "sm_80" || shared.elementBits() != 16 || layout.rank() != 2 ||
-      !isa<MmaAttr, WgmmaAttr>(type.getEncoding()))
+  if (!getTargetOf(kernel).has(Feature::StoreMatrix) || shared.elementBits() != 16 ||
+      layout.rank() != 2 || !isa<MmaAttr, WgmmaAttr>(type.getEncoding()))
     return false;
   Result<MatrixAccess> access = MatrixAccess::plan(layout, shared, {exchanged, {0, 0}});
   if (!access)

@@ -147,7 +147,7 @@ LogicalResult KernelEmitter::beginExchange(Operation *op, bool usesScratch) {
     scratchRole = role;
   if (roleBarriers.contains(role))
     return success();
-  llvm::SmallBitVector taken(16);
+  llvm::SmallBitVector taken(Target::namedBarriers);
   taken.set(0); // that of the whole block
   kernel.walk([&](Operation *other) {
     if (auto named = dyn_cast<NamedBarrierOp>(other))
@@ -161,7 +161,8 @@ LogicalResult KernelEmitter::beginExchange(Operation *op, bool usesScratch) {
   int number = taken.find_first_unset();
   if (number < 0)
     return op->emitError("warps of a role exchange elements at a named barrier, but the kernel "
-                         "uses all 15");
+                         "uses all ")
+           << Target::namedBarriers - 1;
   roleBarriers[role] = number;
   return success();
 }

@@ -5,7 +5,6 @@
 #include "passes/Conversion/KernelEmitter.h"
 
 #include "dialect/Tile/Calls.h"
-#include "passes/Tgpu/SharedLimit.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -36,7 +35,7 @@ LogicalResult KernelEmitter::run() {
     closeTimeline();
   LLVM::ReturnOp::create(b, ValueRange());
   endOfEntry->erase();
-  int64_t limit = getSharedLimit(kernel.getTarget());
+  int64_t limit = getTargetOf(kernel).sharedOfBlock;
   int64_t planned = static_cast<int64_t>(kernel.getSharedBytes().value_or(0));
   if (scratch && planned + scratchBytes > limit)
     return kernel.emitError() << "needs " << planned << " bytes of shared memory and "

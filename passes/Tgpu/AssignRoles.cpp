@@ -46,8 +46,9 @@ struct TgpuAssignRolesPass : tilewright::impl::TgpuAssignRolesBase<TgpuAssignRol
 
 private:
   LogicalResult verify(KernelOp kernel, RoleScheduleAttr schedule) {
-    if (kernel.getTarget() != "sm_90a")
-      return kernel.emitOpError("is split into roles for target sm_90a only");
+    if (!getTargetOf(kernel).hasRoles())
+      return kernel.emitOpError() << "is split into roles for target "
+                                  << Target::getNamesWithRoles() << " only";
     constexpr int64_t mostWarps = 32;
     if (kernel.getWarps() % 4 != 0 || kernel.getWarps() + RoleWriter::moreWarps > mostWarps)
       return kernel.emitOpError()

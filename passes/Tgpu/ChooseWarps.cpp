@@ -40,18 +40,18 @@ static int64_t getGroups(int64_t blocks) {
 /// registers of the tiles that live (masks, addresses, loads on their way), and no spills then;
 /// with at most 128 of a thread a multiprocessor holds 16 warps.
 static int64_t chooseForRows(function_ref<int64_t(int64_t)> getPressureOf) {
-  constexpr int64_t registersOfBlock = 65536, comfortable = 128, most = 256, lanes = 32;
+  constexpr int64_t comfortable = 128, most = Target::registersOfThread + 1;
   for (int64_t limit : {comfortable, most})
     for (int64_t warps : {4, 8, 16, 32})
-      if (2 * getPressureOf(warps) <= std::min(limit, registersOfBlock / (lanes * warps)))
+      if (2 * getPressureOf(warps) <= std::min(limit, Target::registers / (Target::lanes * warps)))
         return warps;
   return 32; // no block holds them
 }
 
-int64_t tgpu::chooseWarps(tile::KernelOp kernel, StringRef target) {
-  constexpr int64_t fewWarps = 4, manyWarps = 8, rowsOfGroup = 64, lanes = 32;
+int64_t tgpu::chooseWarps(tile::KernelOp kernel, const Target &target) {
+  constexpr int64_t fewWarps = 4, manyWarps = 8, rowsOfGroup = 64;
   RankedTensorType largest;
-  bool hasWgmma = target == "sm_90a";
+  bool hasWgmma = target.has(Feature::Wgmma);
   kernel.walk([&](tile::DotOp dot) {
     auto type = dyn_cast<RankedTensorType>(dot.getType());
     if (!type || type.getRank() != 2)
@@ -63,7 +63,7 @@ int64_t tgpu::chooseWarps(tile::KernelOp kernel, StringRef target) {
   });
   auto getPressureOf = [&](int64_t warps) {
     return getPressure(kernel.getBody().front(), {},
-                       [&](Value value) { return getRegisters(value, warps * lanes); });
+                       [&](Value value) { return getRegisters(value, warps * Target::lanes); });
   };
   if (!largest)
     return chooseForRows(getPressureOf);

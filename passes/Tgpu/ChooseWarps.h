@@ -6,13 +6,14 @@
 #define TILEWRIGHT_PASSES_TGPU_CHOOSEWARPS_H
 
 #include "dialect/Tile/Tile.h"
+#include "lib/Target/Target.h"
 
 namespace tilewright::tgpu {
 
-/// On sm_90a a warpgroup for each 64 rows of the largest product, up to two; else four
+/// With wgmma a warpgroup for each 64 rows of the largest product, up to two; else four
 /// warps, or eight if the tiles that live at one place would not fit the registers of four. A
 /// kernel without products gets the fewest of 4, 8, 16 and 32 that hold its tiles without spills.
-int64_t chooseWarps(tile::KernelOp kernel, llvm::StringRef target);
+int64_t chooseWarps(tile::KernelOp kernel, const Target &target);
 
 } // namespace tilewright::tgpu
 

@@ -391,7 +391,7 @@ LogicalResult KernelMapper::run() {
     return failure();
   b.setInsertionPoint(kernel);
   auto mapped = KernelOp::create(
-      b, kernel.getSymNameAttr(), b.getStringAttr(target), b.getI64IntegerAttr(warps),
+      b, kernel.getSymNameAttr(), b.getStringAttr(target.name), b.getI64IntegerAttr(warps),
       kernel.getArgNamesAttr(), kernel.getArgOptionalAttr(), kernel.getGridNamesAttr(),
       kernel.getGridAttr(), kernel.getConstraintsAttr(), kernel.getArgDefaultsAttr(),
       kernel.getBindingsAttr(), IntegerAttr());

@@ -22,7 +22,7 @@ namespace tilewright::tgpu {
 
 class KernelMapper {
 public:
-  KernelMapper(tile::KernelOp kernel, llvm::StringRef target, int64_t warps)
+  KernelMapper(tile::KernelOp kernel, const Target &target, int64_t warps)
       : kernel(kernel), target(target), warps(warps), layouts(kernel, target, warps),
         b(kernel.getLoc(), kernel.getContext()) {}
 
@@ -128,7 +128,7 @@ private:
   static bool isStaged(mlir::Value value);
 
   tile::KernelOp kernel;
-  llvm::StringRef target;
+  const Target &target;
   int64_t warps;
   LayoutInference layouts;
   mlir::ImplicitLocOpBuilder b;

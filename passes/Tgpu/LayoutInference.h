@@ -20,8 +20,9 @@ namespace tilewright::tgpu {
 /// Decided by structure alone.
 class LayoutInference {
 public:
-  LayoutInference(tile::KernelOp kernel, llvm::StringRef target, int64_t warps)
-      : kernel(kernel), context(kernel.getContext()), hasWgmma(target == "sm_90a"), warps(warps) {}
+  LayoutInference(tile::KernelOp kernel, const Target &target, int64_t warps)
+      : kernel(kernel), context(kernel.getContext()), hasWgmma(target.has(Feature::Wgmma)),
+        warps(warps) {}
 
   /// Fails with a diagnostic at an operation that has no place on a GPU.
   mlir::LogicalResult run();

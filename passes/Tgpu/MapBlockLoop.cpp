@@ -79,7 +79,7 @@ void KernelMapper::computeBounds(tile::ForBlocksOp op, BlockLoop &loop) {
     mustEnd = bounds[3];
     // A list visits its blocks whatever the ranges say; on machines without roles a branch costs
     // more than a vote, which the schedule needs as a barrier.
-    if (!op.getList() && target == "sm_90a")
+    if (!op.getList() && target.hasRoles())
       loop.tight = bounds[4];
   }
   Value hasRows = arith::CmpIOp::create(b, CmpIPredicate::sgt, loop.rows, zero);

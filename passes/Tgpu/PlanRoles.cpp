@@ -31,14 +31,11 @@ using namespace tilewright::tgpu;
 
 namespace {
 
-constexpr int64_t sharedLimit = 227 * 1024;
 /// Barriers of every ring, and what alignment may cost.
 constexpr int64_t reserve = 1024;
 /// More stages than this hide nothing more.
 constexpr int64_t mostStages = 6;
 constexpr int64_t loadWarps = 4;
-/// Of the machines with this target: they decide about the order of tiles, not about results.
-constexpr int64_t multiprocessors = 132;
 
 /// The ids of the grid, as bits, on which a value depends.
 uint64_t getIds(KernelOp kernel, Value value) {
@@ -76,7 +73,7 @@ int64_t chooseGroup(KernelOp kernel, const RoleSlice &slice) {
     return 1;
   // A rectangle of g by multiprocessors / g tiles reads g times the one and the rest times the
   // other.
-  double best = std::sqrt(multiprocessors * bytesOf[0] / bytesOf[1]);
+  double best = std::sqrt(getTargetOf(kernel).multiprocessors * bytesOf[0] / bytesOf[1]);
   return int64_t(1) << std::lround(std::log2(std::max(1.0, best)));
 }
 
@@ -107,8 +104,8 @@ Memory getMemory(KernelOp kernel, const RoleSlice &slice) {
 /// is computed between them takes long enough to be hidden behind another's products. Without
 /// turns, D 64 and 128 of attention lose 2 to 20 percent on an H200; D 256 gains 1 to 2.
 bool wantsTurns(KernelOp kernel, scf::ForOp loop) {
-  constexpr int64_t warpsOfGroup = 4;
-  constexpr double specialsAClock = 16, operationsAClock = 4096, leastShare = 0.4;
+  constexpr double leastShare = 0.4;
+  const Target &target = getTargetOf(kernel);
   int64_t products = 0;
   double specials = 0, operations = 0;
   loop->walk([&](Operation *op) {
@@ -123,8 +120,9 @@ bool wantsTurns(KernelOp kernel, scf::ForOp loop) {
         specials += static_cast<double>(tile.getNumElements());
     }
   });
-  return products > 1 && kernel.getWarps() >= 2 * warpsOfGroup &&
-         specials / specialsAClock >= leastShare * operations / operationsAClock;
+  return products > 1 && kernel.getWarps() >= 2 * Target::warpsOfGroup &&
+         specials / target.exponentialsOfClock >=
+             leastShare * operations / target.operationsOfClock;
 }
 
 /// Whether tiles need different numbers of rounds, or the order in which they come is up to the
@@ -162,9 +160,10 @@ FailureOr<bool> tgpu::planRoles(KernelOp kernel, const RoleOverrides &overrides,
       return false;
     return kernel.emitOpError() << "cannot be split into roles: " << why;
   };
-  if (kernel.getTarget() != "sm_90a")
-    return refuse("the target must be sm_90a");
-  if (warps % 4 != 0 || warps + loadWarps > 32)
+  const Target &target = getTargetOf(kernel);
+  if (!target.hasRoles())
+    return refuse("the target must be " + Target::getNamesWithRoles());
+  if (warps % Target::warpsOfGroup != 0 || warps + loadWarps > Target::warpsOfBlock)
     return refuse("the warps must be a multiple of 4, and at most 28");
   FailureOr<RoleSlice> slice = RoleSlice::get(kernel, /*explain=*/must);
   if (failed(slice))
@@ -198,7 +197,7 @@ FailureOr<bool> tgpu::planRoles(KernelOp kernel, const RoleOverrides &overrides,
       if (std::optional<StorePieces> pieces = StorePieces::get(kernel, store, buffers))
         bytesOfBuffers += pieces->buffers * getBytes(pieces->type);
     });
-    room = sharedLimit - memory.fixed - bytesOfBuffers;
+    room = target.sharedOfBlock - memory.fixed - bytesOfBuffers;
     stages = room / memory.perStage;
     if (stages >= 2 || buffers == 0 || overrides.storeBuffers)
       break;
@@ -227,13 +226,15 @@ FailureOr<bool> tgpu::planRoles(KernelOp kernel, const RoleOverrides &overrides,
   if (stages < 2)
     return refuse("rings of two stages do not fit into shared memory; use smaller blocks");
 
-  constexpr int64_t manyWarps = 12, fewRegisters = 24, enoughRegisters = 40, mostRegisters = 240;
-  constexpr int64_t registersOfLane = 65536 / 32;
+  constexpr int64_t manyWarps = 12, fewRegisters = 24, enoughRegisters = 40;
+  constexpr int64_t registersOfLane = Target::registers / Target::lanes;
   int64_t load = overrides.loadRegisters.value_or(
       warps >= manyWarps || llvm::any_of(loops, hasSeveralProducts) ? fewRegisters
                                                                     : enoughRegisters);
-  int64_t rest = (registersOfLane - loadWarps * load) / warps / 8 * 8;
-  int64_t compute = overrides.computeRegisters.value_or(std::min(mostRegisters, rest));
+  int64_t rest = (registersOfLane - loadWarps * load) / warps / Target::roleRegisterUnit *
+                 Target::roleRegisterUnit;
+  int64_t compute =
+      overrides.computeRegisters.value_or(std::min(Target::mostRoleRegisters + 0, rest));
   int64_t dynamic = overrides.dynamic.value_or(group > 0 && varies && reduceStages == 0);
   auto schedule = RoleScheduleAttr::getChecked([&] { return kernel.emitOpError(); },
                                                kernel.getContext(), load, compute, group, buffers,

@@ -15,7 +15,6 @@
 #include "passes/Tgpu/PlanRoles.h"
 #include "passes/Tgpu/RegisterPressure.h"
 #include "passes/Tgpu/ScheduleNames.h"
-#include "passes/Tgpu/SharedLimit.h"
 
 #include "dialect/Tile/Tile.h"
 
@@ -37,10 +36,6 @@ namespace {
 /// Two stages let the copies of the next round run while this one is multiplied. More did not help
 /// attention, whose rounds are long; a product alone needs three.
 constexpr int64_t attentionStages = 2, productStages = 3;
-
-/// What the smallest chips leave to a block. CUDA cores take so long for a product that there is
-/// little to gain from copies under way, so those kernels run everywhere instead.
-constexpr int64_t smallestLimit = 99 * 1024;
 
 struct Overrides {
   std::optional<Skeleton> skeleton;
@@ -160,7 +155,9 @@ private:
       products += isa<MmaOp, FmaDotOp>(op);
     });
     int64_t stages = products > 1 ? attentionStages : productStages;
-    int64_t limit = isOnCores ? smallestLimit : getSharedLimit(kernel.getTarget());
+    // CUDA cores take so long for a product that there is little to gain from copies under way, so
+    // those kernels run everywhere instead.
+    int64_t limit = isOnCores ? Target::getLeastShared() : getTargetOf(kernel).sharedOfBlock;
     // Two blocks of a multiprocessor hide more than a third stage does.
     while (stages > 2 && getBytesWith(kernel, *slice, stages) > limit / 2)
       --stages;

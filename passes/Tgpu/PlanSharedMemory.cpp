@@ -6,7 +6,6 @@
 #include "dialect/Tgpu/Tgpu.h"
 #include "passes/Passes.h"
 #include "passes/Tgpu/BufferLifetimes.h"
-#include "passes/Tgpu/SharedLimit.h"
 
 #include "mlir/IR/Builders.h"
 #include "llvm/Support/MathExtras.h"
@@ -79,7 +78,7 @@ private:
       request.offset = llvm::alignTo(end, request.alignment);
       end = request.offset + request.bytes;
     }
-    int64_t limit = getSharedLimit(kernel.getTarget());
+    int64_t limit = getTargetOf(kernel).sharedOfBlock;
     // Sharing may ask for barriers, so only where there is too little memory.
     if (end > limit)
       end = share(kernel, requests);

@@ -31,7 +31,8 @@ scf::ForOp CopyGroup::getLoop() const {
 
 TensorMapType tgpu::getTensorMap(KernelOp kernel, Value view, std::optional<ArrayRef<int64_t>> dims,
                                  SharedType buffer) {
-  constexpr int64_t mostDims = 5, mostExtent = 256, chunkBytes = 16;
+  constexpr int64_t mostDims = Target::mostBoxRank, mostExtent = Target::mostBoxExtent;
+  constexpr int64_t chunkBytes = 16;
   auto argument = dyn_cast<BlockArgument>(view);
   auto type = cast<tile::ViewType>(view.getType());
   int64_t rank = type.getRank(), bufferRank = buffer.getShape().size();

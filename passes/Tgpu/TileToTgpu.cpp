@@ -36,15 +36,19 @@ struct TileToTgpuPass : tilewright::impl::TileToTgpuBase<TileToTgpuPass> {
   using TileToTgpuBase::TileToTgpuBase;
 
   void runOnOperation() override {
-    if (target != "sm_80" && target != "sm_90a") {
-      getOperation().emitError() << "target must be sm_80 or sm_90a, but got '" << target.getValue()
-                                 << "'";
+    const Target *machine = Target::find(target.getValue());
+    if (!machine) {
+      getOperation().emitError() << Target::getRefusal(target.getValue());
       return signalPassFailure();
     }
+    bool hasWgmma = machine->has(Feature::Wgmma);
     bool isPowerOfTwo = (warps & (warps - 1)) == 0;
-    if (warps < 0 || warps > 32 || !(isPowerOfTwo || (target == "sm_90a" && warps % 4 == 0))) {
-      getOperation().emitError() << "number of warps must be a power of two from 1 to 32, on "
-                                    "sm_90a or a multiple of 4, or 0 to have it chosen, but got "
+    if (warps < 0 || warps > Target::warpsOfBlock ||
+        !(isPowerOfTwo || (hasWgmma && warps % Target::warpsOfGroup == 0))) {
+      getOperation().emitError() << "number of warps must be a power of two from 1 to "
+                                 << Target::warpsOfBlock << ", on "
+                                 << Target::getNamesWith(Feature::Wgmma)
+                                 << " or a multiple of 4, or 0 to have it chosen, but got "
                                  << warps.getValue();
       return signalPassFailure();
     }
@@ -53,12 +57,12 @@ struct TileToTgpuPass : tilewright::impl::TileToTgpuBase<TileToTgpuPass> {
         return signalPassFailure();
       tgpu::widenProducts(kernel);
       tgpu::roundInnerExtents(kernel);
-      int64_t wanted = warps ? warps : tgpu::chooseWarps(kernel, target);
+      int64_t wanted = warps ? warps : tgpu::chooseWarps(kernel, *machine);
       int64_t usable = tgpu::getUsableWarps(kernel, wanted);
       constexpr int64_t rowsOfWarp = 16;
-      if (target == "sm_90a")
+      if (hasWgmma)
         tgpu::orientProducts(kernel, rowsOfWarp * usable);
-      if (failed(tgpu::KernelMapper(kernel, target, usable).run()))
+      if (failed(tgpu::KernelMapper(kernel, *machine, usable).run()))
         return signalPassFailure();
     }
   }

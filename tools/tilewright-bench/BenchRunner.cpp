@@ -151,7 +151,9 @@ llvm::Expected<std::unique_ptr<BenchRunner>> tilewright::createGpuRunner(KernelR
                                                                          CacheFlush *flush) {
   mlir::Operation *entry = kernel.getEntry();
   llvm::StringRef name = mlir::SymbolTable::getSymbolName(entry).getValue();
-  bool assemble = options.target != "sm_80" || device.getInfo().major == 8;
+  const Target *target = Target::find(options.target);
+  const runtime::DeviceInfo &info = device.getInfo();
+  bool assemble = !target || target->cubinServes(info.major, info.minor);
   auto bundle = GpuOperation::compile(entry, options, assemble);
   if (!bundle)
     return kernel.takeError(llvm::toString(bundle.takeError()));

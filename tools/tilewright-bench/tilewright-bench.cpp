@@ -37,9 +37,7 @@ struct BenchCommandLine {
               cl::value_desc("n,..."), cl::cat(category)),
         device("device", cl::desc("Where to run: cpu (the default), cuda[:N], auto"),
                cl::init("cpu"), cl::value_desc("name"), cl::cat(category)),
-        target("target",
-               cl::desc(
-                   "What to compile for on a GPU: sm_80 or sm_90a; by default what the device is"),
+        target("target", cl::desc("The target of code for a GPU; by default what the device is"),
                cl::value_desc("name"), cl::cat(category)),
         warps("warps", cl::desc("Warps of a thread block on a GPU; 0: by the kernel's products"),
               cl::init(GpuOptions().warps), cl::value_desc("n"), cl::cat(category)),
@@ -268,7 +266,7 @@ llvm::Expected<BenchDevice> openDevice(BenchCommandLine &options) {
   device.name = *name;
   device.threads = options.cores;
   if (!options.target.empty()) {
-    if (llvm::Expected<GpuTarget> known = GpuTarget::get(options.target); !known)
+    if (llvm::Expected<const Target &> known = findTarget(options.target); !known)
       return known.takeError();
     if (!device.isGpu())
       return usage("--target: the device is a CPU");

@@ -28,11 +28,9 @@ struct RunCommandLine {
       : compile(category),
         device("device",
                cl::desc("Where to run: cpu (the default), cuda[:N], auto (a GPU if there is one), "
-                        "sim:sm_80 or sim:sm_90a (a simulated block of threads)"),
+                        "or sim: and a target (a simulated block of threads)"),
                cl::init("cpu"), cl::value_desc("name"), cl::cat(category)),
-        target("target",
-               cl::desc(
-                   "What to compile for on a GPU: sm_80 or sm_90a; by default what the device is"),
+        target("target", cl::desc("The target of code for a GPU; by default what the device is"),
                cl::value_desc("name"), cl::cat(category)),
         schedule("schedule", cl::desc("Overrides a decision about loops on a GPU"),
                  cl::value_desc("KEY=VALUE"), cl::cat(category)),
@@ -112,7 +110,7 @@ int main(int argc, char **argv) {
   if (!device)
     return reportUsage(tool, "--device: " + llvm::toString(device.takeError()));
   if (!commandLine.target.empty()) {
-    if (llvm::Expected<GpuTarget> known = GpuTarget::get(commandLine.target); !known)
+    if (llvm::Expected<const Target &> known = findTarget(commandLine.target); !known)
       return reportUsage(tool, known.takeError());
     if (device->kind != DeviceName::Kind::Cuda)
       return reportUsage(tool,

@@ -120,7 +120,7 @@ int main(int argc, char **argv) {
   gpu.schedule = schedule;
   gpu.timelineWords = timelineWords;
   for (const std::string &target : targets)
-    if (llvm::Expected<GpuTarget> known = GpuTarget::get(target); !known)
+    if (llvm::Expected<const Target &> known = findTarget(target); !known)
       return reportUsage(tool, known.takeError());
 
   TilePipelineOptions options;
