@@ -117,19 +117,7 @@ tile.program @attention_backward
     params(D: int, DV: int = D, T: type in [f16, bf16, f32, f64],
            CAUSAL: enum in ["none", "top_left", "bottom_right"] = "none", WINDOW: flag = false,
            DETERMINISTIC: flag = false, CAPTURE_GRADIENTS: flag = false,
-           TARGET: enum in ["cpu", "sm_80", "sm_90a"] = "cpu",
-           let ROW_BYTES: int = ceildiv(max(D, DV) * bits(T), 8),
-           let HOPPER: flag = and(TARGET == "sm_90a", bits(T) == 16),
-           BLOCK_M: int in [16, 32, 64, 80, 128] =
-               select(TARGET == "cpu", 64,
-                  select(and(HOPPER, ROW_BYTES <= 128), 128,
-                  select(and(bits(T) == 16, and(ROW_BYTES > 128, ROW_BYTES <= 256)), 64,
-                         select(ROW_BYTES <= 512, 32, 16)))),
-           BLOCK_N: int in [16, 32, 64, 128] =
-               select(TARGET == "cpu", select(max(D, DV) <= 128, 128, 64),
-                  select(and(ROW_BYTES <= 256, bits(T) == 16), 128,
-                         select(ROW_BYTES <= 256, 64, select(ROW_BYTES <= 512, 32, 16)))),
-           let ACC: type = accumulator(T))
+           BLOCK_M: int = block(), BLOCK_N: int = block(), let ACC: type = accumulator(T))
     require(D <= 256, DV <= 256,
             dim(k, 0) == dim(q, 0), dim(v, 0) == dim(q, 0),
             floordiv(dim(q, 1), max(dim(k, 1), 1)) * dim(k, 1) == dim(q, 1),

@@ -22,11 +22,7 @@
 //   CAUSAL    none; top_left keeps j <= i; bottom_right keeps j <= i + Skv - Sq
 //   WINDOW    keeps i + shift - left <= j <= i + shift + right, where the shift is Skv - Sq under
 //             bottom_right and 0 otherwise
-//   TARGET    what it is compiled for; on a GPU, the bytes of a row (ROW_BYTES) decide the default
-//             blocks, and whether it has the matrix unit of Hopper (HOPPER)
 //   BLOCK_M, BLOCK_N   queries of one program instance, keys of one step
-//   LENGTH    short: blocks for sequences of up to SHORT keys, where others are faster than for any
-//             length (measured on an H200); a bundle holds both and takes what a launch allows
 //
 // A query that attends no key gets O = 0 and LSE = -inf. A NaN in a query poisons that row alone.
 // A NaN or infinity in v reaches the queries that attend its key, and may reach others whose block
@@ -111,31 +107,10 @@ func.func private @reciprocal_or_zero(%x: !acc) -> !acc {
 tile.kernel @attention_forward
     params(D: int, DV: int = D, T: type in [f16, bf16, f32, f64],
            CAUSAL: enum in ["none", "top_left", "bottom_right"] = "none", WINDOW: flag = false,
-           TARGET: enum in ["cpu", "sm_80", "sm_90a"] = "cpu",
-           let ROW_BYTES: int = ceildiv(max(D, DV) * bits(T), 8),
-           let HOPPER: flag = and(TARGET == "sm_90a", bits(T) == 16),
-           LENGTH: enum in ["short", "any"] = "any",
-           let SHORT: int = select(and(HOPPER, LENGTH == "short"),
-               select(ROW_BYTES <= 128, select(CAUSAL == "none", 0, 1024),
-               select(and(ROW_BYTES > 192, ROW_BYTES <= 256), select(CAUSAL == "none", 4096, 0),
-               select(ROW_BYTES > 384, select(CAUSAL == "none", 512, 1024), 0))), 0),
-           BLOCK_M: int in [16, 32, 64, 128, 192, 256] =
-               select(HOPPER, select(and(ROW_BYTES <= 128, SHORT == 0), 192, 128),
-               select(or(TARGET == "cpu", ROW_BYTES <= 128), select(or(TARGET == "cpu", bits(T) == 16), 128, 64),
-               select(ROW_BYTES <= 256, select(and(CAUSAL == "none", bits(T) == 16), 128, 64),
-               select(ROW_BYTES <= 512, 64, select(ROW_BYTES <= 1024, 32, 16))))),
-           BLOCK_N: int in [16, 32, 64, 80, 96, 112, 128, 144, 160, 176, 192, 256] =
-               select(HOPPER,
-               select(ROW_BYTES <= 192, 128,
-               select(ROW_BYTES <= 256, select(and(CAUSAL == "none", SHORT == 0), 176, 128),
-               select(ROW_BYTES <= 384, 112, select(SHORT == 0, 80, 64)))),
-               select(TARGET == "cpu", select(max(D, DV) <= 128, 128, 64),
-               select(ROW_BYTES <= 128, 64,
-               select(ROW_BYTES <= 256, select(and(CAUSAL == "none", bits(T) == 16), 128, 64),
-               select(ROW_BYTES <= 512, 32, 16))))),
+           BLOCK_M: int = block(), BLOCK_N: int = block(),
            let DP: int = ceildiv(D, 8) * 8, let DVP: int = ceildiv(DV, 8) * 8,
            let ACC: type = accumulator(T))
-    require(D <= 256, DV <= 256, or(SHORT == 0, dim(k, 2) <= SHORT),
+    require(D <= 256, DV <= 256,
             dim(k, 0) == dim(q, 0), dim(v, 0) == dim(q, 0),
             floordiv(dim(q, 1), max(dim(k, 1), 1)) * dim(k, 1) == dim(q, 1),
             dim(v, 1) == dim(k, 1), dim(v, 2) == dim(k, 2),

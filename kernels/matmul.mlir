@@ -15,7 +15,6 @@
 //   ACTIVATION   none; relu: max(x, 0); silu: x / (1 + exp(-x));
 //                gelu_tanh: x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))
 //                (Hendrycks and Gimpel, Gaussian error linear units, 2016)
-//   TARGET       what it is compiled for; defaults of the blocks derive from it
 //   BLOCK_M, BLOCK_N, BLOCK_K   rows and columns of one program instance; depth of one step
 //
 // C is rounded once, at the end. Runs are bit-identical.
@@ -63,14 +62,7 @@ func.func private @activation(%x: !acc) -> !acc attributes {tile.replaceable} {
 tile.kernel @matmul
     params(T: type in [e4m3, e5m2, f16, bf16, f32, f64], TC: type in [f16, bf16, f32, f64] = T,
            ACTIVATION: enum in ["none", "relu", "gelu_tanh", "silu"] = "none",
-           TARGET: enum in ["cpu", "sm_80", "sm_90a"] = "cpu",
-           BLOCK_M: int in [16, 32, 64, 128, 256] =
-               select(or(TARGET == "cpu", bits(T) <= 16), 128, 64),
-           BLOCK_N: int in [16, 32, 64, 128, 256] =
-               select(TARGET == "cpu", 128,
-                  select(bits(T) <= 16, select(TARGET == "sm_90a", 256, 128), 64)),
-           BLOCK_K: int in [16, 32, 64, 128] =
-               select(and(TARGET == "sm_80", bits(T) > 16), 32, 64), let ACC: type = accumulator(T))
+           BLOCK_M: int = block(), BLOCK_N: int = block(), BLOCK_K: int = block(), let ACC: type = accumulator(T))
     require(dim(b, 0) == dim(a, 1), dim(c, 0) == dim(a, 0), dim(c, 1) == dim(b, 1),
             dim(bias, 0) == dim(b, 1))
     (%a: !tile.view<[?, ?], T>, %b: !tile.view<[?, ?], T>, %bias: optional !tile.view<[?], TC>,

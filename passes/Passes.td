@@ -58,6 +58,55 @@ def TileLink : Pass<"tile-link", "::mlir::ModuleOp"> {
   ];
 }
 
+def TileChooseBlocks : Pass<"tile-choose-blocks", "::mlir::ModuleOp"> {
+  let summary = "give blocks the extents that the table has for such a kernel";
+  let description = [{
+    A parameter of the entry that is declared `BLOCK: int = block()` gets a number for its default, so that what
+    binds it still wins. The number is that of the first matching row of a table, which knows a kernel by
+
+    - its structure: what the products of the loop with the most of them read and become, in whatever order and by
+      whatever names (`LoopStructure.h`). Of a program the kernel with the most products counts
+    - the target, the bits of an element, and the bytes of the longest row that products read
+    - whether a mask is left once parameters are bound
+    - `length`, the most positions that the loop runs over
+
+    Which number of the row a parameter gets says the structure, too: rows (of a product of what stays and what is
+    streamed, the extent of what stays), columns, or step. Rows for some lengths serve launches that may be asked for
+    the length: the row's limit becomes a constraint of the kernel. `table` names a file of rows that go first, a list
+    of objects in JSON with the keys structure, target ("cpu", "gpu" for all others, or a name), bits, above and bytes
+    (of a row, in bytes), elements, mask ("none" or "some"), length; rows, columns, step. A condition that is left out
+    always holds. What was known and chosen is left in the attribute `blocks`.
+
+    Before, with `params=D=128 target=sm_90a` and a forward of attention:
+    ```mlir
+    tile.kernel @forward params(D: int, ROWS: int = block(), KEYS: int = block()) ...
+    ```
+    After:
+    ```mlir
+    tile.kernel @forward params(D: int, ROWS: int = 128, KEYS: int = 176) ...
+        attributes {blocks = {structure = "sum (R S) S", row_bytes = 256, rows = "ROWS = 128", step = "KEYS = 176",
+                              by = "the table: sm_90a, up to 16 bits, rows up to 256 bytes, no mask", ...}}
+    ```
+
+    Not its job: to bind anything, or to see whether the blocks fit (tgpu-plan-shared-memory).
+
+    Errors:
+    - a block that is the extent of no operand of a product in a loop, and that nobody binds
+    - a value for a block that is no multiple of 16 up to 256 (on the CPU: from 1 to 1024)
+    - a file that cannot be read, or a row that is none
+    - a row without the extent that a parameter asks for
+    - what tile-specialize says of values for parameters
+  }];
+  let options = [
+    Option<"entry", "entry", "std::string", /*default=*/"\"\"",
+           "kernel or program; empty: the only one that no program launches">,
+    ListOption<"params", "params", "std::string", "NAME=VALUE for each parameter of the entry">,
+    Option<"target", "target", "std::string", /*default=*/"\"cpu\"", "cpu, or an architecture">,
+    Option<"length", "length", "int64_t", /*default=*/"0", "the most positions of the loop; 0: any number">,
+    Option<"table", "table", "std::string", /*default=*/"\"\"", "file of rows that go first">,
+  ];
+}
+
 def TileSpecialize : Pass<"tile-specialize", "::mlir::ModuleOp"> {
   let summary = "bind the parameters of one entry";
   let description = [{

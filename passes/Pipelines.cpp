@@ -37,11 +37,20 @@ void buildTilePipeline(OpPassManager &manager, const TilePipelineOptions &option
   link.with.assign(options.with.begin(), options.with.end());
   manager.addPass(createTileLink(std::move(link)));
 
+  // Masks that replace the file's decide about blocks, which must be known to bind parameters.
+  TileChooseBlocksOptions blocks;
+  blocks.entry = options.entry;
+  blocks.target = options.target;
+  blocks.length = options.length;
+  blocks.table = options.blocks;
   TileSpecializeOptions specialize;
   specialize.entry = options.entry;
   specialize.exactLiterals = options.exactLiterals;
-  for (const auto &[name, value] : options.params)
+  for (const auto &[name, value] : options.params) {
+    blocks.params.push_back(name + "=" + value);
     specialize.params.push_back(name + "=" + value);
+  }
+  manager.addPass(createTileChooseBlocks(std::move(blocks)));
   manager.addPass(createTileSpecialize(std::move(specialize)));
 
   // Before any pass that may rebuild a loop without its attributes.
@@ -113,6 +122,9 @@ struct TilePipelineCommandLine : PassPipelineOptions<TilePipelineCommandLine> {
   Option<std::string> entry{*this, "entry", llvm::cl::desc("kernel or program to compile")};
   ListOption<std::string> params{*this, "params", llvm::cl::desc("NAME=VALUE for each parameter")};
   ListOption<std::string> with{*this, "with", llvm::cl::desc("files of replacements")};
+  Option<std::string> target{*this, "target", llvm::cl::desc("cpu, or an architecture"),
+                             llvm::cl::init("cpu")};
+  Option<std::string> blocks{*this, "blocks", llvm::cl::desc("file of rows for blocks")};
   Option<bool> fastMath{*this, "fast-math", llvm::cl::desc("allow other rounding"),
                         llvm::cl::init(false)};
 };
@@ -126,6 +138,8 @@ void registerTilewrightPipelines() {
         options.entry = commandLine.entry;
         options.with.assign(commandLine.with.begin(), commandLine.with.end());
         options.fastMath = commandLine.fastMath;
+        options.target = commandLine.target;
+        options.blocks = commandLine.blocks;
         for (StringRef param : commandLine.params) {
           auto [name, value] = param.split('=');
           options.params.emplace_back(name.str(), value.str());

@@ -36,11 +36,15 @@ struct TilePipelineOptions {
   /// TARGET to it where the caller did not bind it and its declaration allows the value; the passes
   /// ignore it.
   std::string target = "cpu";
+  /// What block() stands for: a file of rows that go before the table's, and the most positions
+  /// that a loop runs over (0: any number).
+  std::string blocks;
+  int64_t length = 0;
 };
 
 /// From an author's module to the `tile` IR of one entry with all parameters bound:
-/// tile-link, tile-specialize, canonicalize, cse, tile-differentiate, tile-analyze-masks,
-/// tile-fold-scale, canonicalize, cse, loop-invariant-code-motion.
+/// tile-link, tile-choose-blocks, tile-specialize, canonicalize, cse, tile-differentiate,
+/// tile-analyze-masks, tile-fold-scale, canonicalize, cse, loop-invariant-code-motion.
 void buildTilePipeline(mlir::OpPassManager &manager, const TilePipelineOptions &options);
 
 struct GpuPipelineOptions {

@@ -66,7 +66,7 @@ constexpr std::pair<StringLiteral, StringLiteral> kComparisons[] = {
 /// Number of operands of a function; -1 when unknown.
 int getArity(StringRef function) {
   return llvm::StringSwitch<int>(function)
-      .Cases({"sm_count"}, 0)
+      .Cases({"sm_count", "block"}, 0)
       .Cases({"not", "accumulator", "bits", "finite", "ascending"}, 1)
       .Cases({"ceildiv", "floordiv", "mod", "min", "max", "and", "or", "ne"}, 2)
       .Cases({"eq", "lt", "le", "gt", "ge"}, 2)
@@ -245,7 +245,7 @@ private:
              << function
              << "' in an expression; there are ceildiv, floordiv, mod, min, max, and, or, not, eq, "
                 "ne, lt, le, gt, ge, "
-                "select, dim, sm_count, accumulator, bits, finite, ascending, within and "
+                "select, dim, sm_count, block, accumulator, bits, finite, ascending, within and "
                 "within_first";
     if (arity != static_cast<int>(operands.size()))
       return parser.emitError(loc, "'") << function << "' takes " << arity

@@ -50,7 +50,8 @@ def Tile_ExprAttr : Tile_Attr<"Expr", "expr"> {
     Used for defaults and constraints of parameters, for grids, workspace extents and the
     conditions of launches. Written with infix `+ - * < <= > >= ==`, parentheses, and the
     functions `ceildiv floordiv mod min max and or not select eq ne lt le gt ge finite`,
-    `dim(argument, position)`, `sm_count()` (multiprocessors of the device; cores on the CPU),
+    `dim(argument, position)`, `sm_count()` (multiprocessors of the device; cores on the CPU), `block()` (alone, the default of an
+    integer parameter: tile-choose-blocks has a table of extents for it),
     `accumulator(T)` (f64 for f64, else f32) and `bits(T)`. A bare name is a parameter or a scalar argument; a
     quoted string is a value of an enum parameter; `f16`, `bf16`, `f32`, `f64`, `e4m3` and `e5m2` are types.
     Values are 64-bit integers, flags, enum values or types. A constraint of a kernel or program may

@@ -191,6 +191,9 @@ private:
         return error() << "may read parameters only, but got sm_count()";
       return ExprKind::Int;
     }
+    if (function == "block")
+      return error() << "may not hold block(), which stands alone, as the default of an integer "
+                        "parameter";
     if (function == "finite")
       return failed(want(0, ExprKind::Float)) ? FailureOr<ExprKind>(failure()) : ExprKind::Flag;
     bool comparison = function.starts_with("<") || function.starts_with(">");
@@ -413,6 +416,11 @@ LogicalResult verifySignature(const Signature &signature, ArrayRef<Attribute> gr
     if (!param.getDefaultValue())
       continue;
     std::string what = ("the default of parameter '" + param.getName() + "'").str();
+    ExprAttr value = param.getDefaultValue();
+    // Chosen by tile-choose-blocks.
+    if (value.getKind() == ExprKind::Call && value.getName() == "block" &&
+        param.getKind() == ParamKind::Int && !param.getDerived())
+      continue;
     auto kind = static_cast<ExprKind>(static_cast<uint32_t>(param.getKind()));
     if (failed(checkExprKind(op, param.getDefaultValue(), &signature, ExprScope::Parameters, what,
                              kind)))

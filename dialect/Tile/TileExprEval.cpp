@@ -154,6 +154,8 @@ llvm::Expected<ExprAttr> tilewright::tile::reduceExpr(ExprAttr expr,
     return extent ? ExprAttr::getInt(context, *extent) : expr;
   }
   StringRef name = expr.getName();
+  if (name == "block")
+    return makeError("block() is chosen by tile-choose-blocks, which has not run");
   if (name == "sm_count")
     return environment.smCount ? ExprAttr::getInt(context, *environment.smCount) : expr;
 

@@ -8,6 +8,7 @@
 #include "dialect/Tile/TileExprEval.h"
 #include "passes/Conversion/AlignedViews.h"
 #include "passes/Conversion/TileLayouts.h"
+#include "passes/Tile/BindParameters.h"
 
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -206,6 +207,31 @@ static void countWaits(Operation *op, std::map<std::string, int64_t> &counts) {
 
 namespace {
 
+/// "ROWS = 128 (rows), KEYS = 176 (step), by the table: ...; 'sum (R S) S', ...".
+std::string describeBlocks(DictionaryAttr blocks) {
+  if (!blocks)
+    return "";
+  std::string text;
+  auto getText = [&](StringRef name) {
+    auto value = blocks.getAs<StringAttr>(name);
+    return value ? value.getValue() : StringRef();
+  };
+  auto getNumber = [&](StringRef name) {
+    auto value = blocks.getAs<IntegerAttr>(name);
+    return value ? value.getInt() : 0;
+  };
+  for (StringRef role : {"rows", "columns", "step"})
+    if (StringRef chosen = getText(role); !chosen.empty())
+      text += (chosen + " (" + role + "), ").str();
+  llvm::raw_string_ostream os(text);
+  os << "by " << getText("by") << "; '" << getText("structure") << "', " << getNumber("bits")
+     << " bits";
+  if (int64_t bytes = getNumber("row_bytes"))
+    os << ", rows of " << bytes << " bytes";
+  os << (getText("mask") == "none" ? ", no mask" : ", a mask");
+  return text;
+}
+
 class Describer {
 public:
   explicit Describer(KernelOp kernel) : kernel(kernel) {}
@@ -213,6 +239,7 @@ public:
   KernelReport run() {
     report.kernel = kernel.getSymName().str();
     report.target = kernel.getTarget().str();
+    report.blocks = describeBlocks(kernel->getAttrOfType<DictionaryAttr>(blocksAttrName));
     report.warps = kernel.getWarps();
     report.sharedBytes = kernel.getSharedBytes().value_or(0);
     kernel.walk([&](AllocRingOp op) {
@@ -378,6 +405,8 @@ void tilewright::printReport(llvm::raw_ostream &os, const std::vector<KernelRepo
          << of.stackBytes << " bytes";
     };
     os << kernel.kernel << " for " << kernel.target << '\n';
+    if (!kernel.blocks.empty())
+      os << "  blocks          " << kernel.blocks << '\n';
     os << "  threads         " << 32 * kernel.warps << " (" << kernel.warps << " warps)\n";
     os << "  registers       ";
     if (known)

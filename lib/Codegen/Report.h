@@ -58,6 +58,7 @@ struct Occupancy {
 
 struct KernelReport {
   std::string kernel, target;
+  std::string blocks; ///< which were chosen, and why; empty where nothing was
   int64_t warps = 0;
   int64_t sharedBytes = 0; ///< dynamic, as planned
   std::vector<RoleReport> roles;

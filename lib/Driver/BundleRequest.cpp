@@ -10,6 +10,7 @@
 #include "lib/Codegen/Report.h"
 #include "lib/Driver/BindingOptions.h"
 #include "lib/Driver/MappedModule.h"
+#include "passes/Tile/BindParameters.h"
 
 #include "mlir/IR/Diagnostics.h"
 #include "llvm/ADT/STLExtras.h"
@@ -43,38 +44,24 @@ static bool hasRoles(mlir::ModuleOp module, const GpuOptions &gpu) {
   return result.wasInterrupted();
 }
 
-/// A kernel may declare `LENGTH: enum in ["short", "any"] = "any"`: then a bundle has an entry for
-/// each value, with what it requires of a launch as the condition, the default last. The other
-/// values; none where the caller has chosen.
-static std::vector<std::string> getLengths(mlir::ModuleOp module,
-                                           const TilePipelineOptions &options) {
+/// Lengths for which the table has other blocks than those of the only kernel: a bundle has an
+/// entry for each, with its condition.
+static std::vector<int64_t> getLengths(mlir::ModuleOp module) {
+  std::vector<int64_t> lengths;
   auto kernels = llvm::to_vector(module.getOps<tile::KernelOp>());
-  bool isBound = llvm::any_of(options.params, [](const auto &p) { return p.first == "LENGTH"; });
-  if (kernels.size() != 1 || !module.getOps<tile::ProgramOp>().empty() || isBound)
-    return {};
-  tile::ParamDeclAttr param = tile::Signature(kernels.front()).findParam("LENGTH");
-  if (!param || param.getKind() != tile::ParamKind::Enum || param.getDerived() ||
-      !param.getDefaultValue())
-    return {};
-  std::vector<std::string> lengths;
-  for (tile::ExprAttr value : param.getAllowed())
-    if (value != param.getDefaultValue())
-      lengths.push_back(value.getName().str());
+  if (kernels.size() != 1 || !module.getOps<tile::ProgramOp>().empty())
+    return lengths;
+  if (auto blocks = kernels.front()->getAttrOfType<mlir::DictionaryAttr>(blocksAttrName))
+    if (auto shorter = blocks.getAs<mlir::ArrayAttr>("shorter"))
+      for (auto length : shorter.getAsRange<mlir::IntegerAttr>())
+        lengths.push_back(length.getInt());
   return lengths;
 }
 
-/// What the only kernel is bound to, apart from LENGTH and what is derived from it and others.
-static mlir::DictionaryAttr getBindings(mlir::ModuleOp module, mlir::ModuleOp declared) {
-  mlir::NamedAttrList bindings;
-  for (auto kernel : module.getOps<tile::KernelOp>())
-    if (auto known = kernel->getAttrOfType<mlir::DictionaryAttr>("bindings"))
-      bindings.append(known.begin(), known.end());
-  bindings.erase("LENGTH");
-  for (auto kernel : declared.getOps<tile::KernelOp>())
-    for (auto param : kernel.getParams().getAsRange<tile::ParamDeclAttr>())
-      if (param.getDerived())
-        bindings.erase(param.getName());
-  return bindings.getDictionary(module.getContext());
+/// What the only kernel is bound to.
+static mlir::Attribute getBindings(mlir::ModuleOp module) {
+  auto kernels = module.getOps<tile::KernelOp>();
+  return kernels.empty() ? mlir::Attribute() : (*kernels.begin()).getBindingsAttr();
 }
 
 llvm::Expected<std::string> tilewright::compileBundle(mlir::MLIRContext &context,
@@ -145,17 +132,17 @@ llvm::Expected<std::string> tilewright::compileBundle(mlir::MLIRContext &context
       }
       BundlePart part{*modules.back(), std::move(gpu), request.ptx};
       // Entries for some lengths only go first; without blocks of their own they are not needed.
-      std::vector<std::string> lengths;
+      std::vector<int64_t> lengths;
       if (!isReady && request.ptx.empty())
-        lengths = getLengths(*parsed, options);
-      for (const std::string &length : lengths) {
+        lengths = getLengths(part.module);
+      for (int64_t length : lengths) {
         TilePipelineOptions some = options;
-        some.params.emplace_back("LENGTH", length);
+        some.length = length;
         mlir::OwningOpRef<mlir::ModuleOp> module =
             compileBuffer(context, source, some, request.kind);
         if (!module)
           return llvm::createStringError("compilation failed");
-        if (getBindings(*module, *parsed) == getBindings(part.module, *parsed))
+        if (getBindings(*module) == getBindings(part.module))
           continue;
         modules.push_back(std::move(module));
         parts.push_back({*modules.back(), part.gpu, {}});

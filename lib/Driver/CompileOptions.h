@@ -28,15 +28,25 @@ struct CompileOptions {
         with("with", llvm::cl::desc("A file whose functions and captures replace those of FILE"),
              llvm::cl::value_desc("file"), llvm::cl::cat(category)),
         fastMath("fast-math", llvm::cl::desc("Allow rewrites that change the rounding of results"),
-                 llvm::cl::cat(category)) {}
+                 llvm::cl::cat(category)),
+        blocks("blocks",
+               llvm::cl::desc("Rows (JSON) that go before the table of blocks; by default "
+                              "TILEWRIGHT_BLOCKS of the environment"),
+               llvm::cl::value_desc("file"), llvm::cl::cat(category)),
+        length("length",
+               llvm::cl::desc("The longest loop that blocks are chosen for; 0: any length"),
+               llvm::cl::init(0), llvm::cl::value_desc("n"), llvm::cl::cat(category)) {}
 
   CompileRequest request() const {
-    return {kernel, program, {params.begin(), params.end()}, {with.begin(), with.end()}, fastMath};
+    return {kernel, program, {params.begin(), params.end()}, {with.begin(), with.end()}, fastMath,
+            blocks, length};
   }
 
   llvm::cl::opt<std::string> file, kernel, program;
   llvm::cl::list<std::string> params, with;
   llvm::cl::opt<bool> fastMath;
+  llvm::cl::opt<std::string> blocks;
+  llvm::cl::opt<int64_t> length;
 };
 
 } // namespace tilewright

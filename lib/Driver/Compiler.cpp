@@ -18,6 +18,7 @@
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Process.h"
 #include "llvm/Support/SourceMgr.h"
 
 using namespace mlir;
@@ -253,6 +254,9 @@ OwningOpRef<ModuleOp> compileModule(OwningOpRef<ModuleOp> module, llvm::MemoryBu
   TilePipelineOptions bound = options;
   bound.entry = SymbolTable::getSymbolName(entry).str();
   bindTarget(entry, bound);
+  // Whoever compiles through a library has no option for it.
+  if (auto file = llvm::sys::Process::GetEnv("TILEWRIGHT_BLOCKS"); file && bound.blocks.empty())
+    bound.blocks = *file;
   PassManager manager(module->getContext(), ModuleOp::getOperationName());
   dump("input.mlir", *module);
   dumpPasses(manager);

@@ -110,6 +110,8 @@ llvm::Error resolve(const CompileRequest &request, TilePipelineOptions &options,
   options.entry = request.kernel + request.program;
   options.with = request.with;
   options.fastMath = request.fastMath;
+  options.blocks = request.blocks;
+  options.length = request.length;
   if (llvm::Error error = parseEach("--param", request.params, parseParam, options.params))
     return error;
   return llvm::Error::success();

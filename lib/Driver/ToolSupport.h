@@ -54,6 +54,8 @@ struct CompileRequest {
   std::string kernel, program;
   std::vector<std::string> params, with;
   bool fastMath = false;
+  std::string blocks; ///< file of rows for block()
+  int64_t length = 0; ///< the most positions of loops that blocks are chosen for; 0: any number
 };
 
 /// What compileFile takes. Refused: both a kernel and a program, malformed parameters.

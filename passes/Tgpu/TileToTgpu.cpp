@@ -6,6 +6,7 @@
 #include "passes/Tgpu/ChooseWarps.h"
 #include "passes/Tgpu/KernelMapper.h"
 #include "passes/Tgpu/PrepareKernel.h"
+#include "passes/Tile/BindParameters.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -62,8 +63,12 @@ struct TileToTgpuPass : tilewright::impl::TileToTgpuBase<TileToTgpuPass> {
       constexpr int64_t rowsOfWarp = 16;
       if (hasWgmma)
         tgpu::orientProducts(kernel, rowsOfWarp * usable);
+      Attribute blocks = kernel->getAttr(blocksAttrName);
+      StringAttr name = kernel.getSymNameAttr();
       if (failed(tgpu::KernelMapper(kernel, *machine, usable).run()))
         return signalPassFailure();
+      if (blocks) // for reports
+        SymbolTable::lookupSymbolIn(getOperation(), name)->setAttr(blocksAttrName, blocks);
     }
   }
 };

@@ -194,8 +194,13 @@ public:
   }
 
   Bindings bindings;
+  bool mayBeOpen = false; ///< what a later pass chooses need not be known
 
 private:
+  static bool isChosen(ExprAttr expr) {
+    return expr.getKind() == ExprKind::Call && expr.getName() == "block";
+  }
+
   Bindings getReadBy(ExprAttr expr) {
     Bindings read;
     walkExpr(expr, [&](ExprAttr leaf) {
@@ -216,6 +221,8 @@ private:
     });
     if (failed(bound))
       return failure();
+    if (mayBeOpen && isChosen(decl.getDefaultValue()))
+      return ExprAttr();
     llvm::Expected<ExprAttr> value = reduceExpr(decl.getDefaultValue(), getEnvironment(bindings));
     if (!value)
       return emitError() << "the default of parameter '" << decl.getName() << "' of "
@@ -263,4 +270,44 @@ FailureOr<Bindings> tilewright::bindParameters(const Signature &signature,
   if (failed(binder.checkConstraints()))
     return failure();
   return std::move(binder.bindings);
+}
+
+FailureOr<Bindings> tilewright::bindKnown(const Signature &signature,
+                                          const llvm::StringMap<ExprAttr> &given,
+                                          function_ref<InFlightDiagnostic()> emitError) {
+  Binder binder(signature, given, emitError);
+  binder.mayBeOpen = true;
+  for (auto decl : signature.params.getAsRange<ParamDeclAttr>())
+    if (failed(binder.bind(decl)))
+      return failure();
+  binder.bindings.remove_if([](const auto &binding) { return !binding.second; });
+  return std::move(binder.bindings);
+}
+
+Operation *tilewright::findEntry(ModuleOp module, StringRef name, bool explain) {
+  llvm::DenseSet<StringAttr> launched;
+  module.walk([&](LaunchOp launch) { launched.insert(launch.getKernelAttr().getAttr()); });
+  SmallVector<Operation *> candidates;
+  SmallVector<StringRef> all;
+  for (Operation &op : *module.getBody()) {
+    if (!isa<KernelOp, ProgramOp>(op))
+      continue;
+    StringAttr symbol = SymbolTable::getSymbolName(&op);
+    all.push_back(symbol);
+    if (name.empty() ? !launched.contains(symbol) : symbol == name)
+      candidates.push_back(&op);
+  }
+  if (candidates.size() == 1)
+    return candidates.front();
+  if (!explain)
+    return nullptr;
+  std::string list = "; the module has " + llvm::join(all, ", ");
+  if (all.empty())
+    emitError(module.getLoc(), "expected a module with a kernel or a program, but there is none");
+  else if (name.empty())
+    emitError(module.getLoc(), "one kernel or program must be chosen by name") << list;
+  else
+    emitError(module.getLoc(), "expected the name of a kernel or program, but got '")
+        << name << "'" << suggest(name, all, list);
+  return nullptr;
 }

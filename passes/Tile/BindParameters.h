@@ -43,6 +43,20 @@ mlir::FailureOr<Bindings> bindParameters(const tile::Signature &signature,
                                          llvm::StringRef remedy,
                                          llvm::function_ref<mlir::InFlightDiagnostic()> emitError);
 
+/// The same as far as values are known: parameters without one are left out, and so are those whose
+/// default is block(). Constraints are not checked.
+mlir::FailureOr<Bindings> bindKnown(const tile::Signature &signature,
+                                    const llvm::StringMap<tile::ExprAttr> &given,
+                                    llvm::function_ref<mlir::InFlightDiagnostic()> emitError);
+
+/// The kernel or program of a module by name; without one, the only one that no program launches.
+/// Null where there is none, which `explain` emits an error for.
+mlir::Operation *findEntry(mlir::ModuleOp module, llvm::StringRef name, bool explain);
+
+/// What tile-choose-blocks knew and chose: a dictionary on the entry, and on the kernel that it
+/// looked at.
+constexpr llvm::StringLiteral blocksAttrName = "blocks";
+
 } // namespace tilewright
 
 #endif // TILEWRIGHT_PASSES_TILE_BINDPARAMETERS_H

@@ -60,7 +60,6 @@ public:
   LogicalResult run(StringRef entryName, ArrayRef<std::string> assignments);
 
 private:
-  Operation *findEntry(StringRef name);
   StringAttr getInstance(Operation *source, const Bindings &bindings);
   FailureOr<Bindings> restrictTo(Operation *source, const Bindings &bindings, Operation *reachedBy);
   Reads &getReads(Operation *source);
@@ -81,33 +80,6 @@ private:
   llvm::DenseMap<std::pair<Operation *, Attribute>, StringAttr> known;
   llvm::DenseSet<Operation *> copied; ///< sources of instances
 };
-
-/// By name; without one, the only kernel or program that no program launches.
-Operation *Specializer::findEntry(StringRef name) {
-  llvm::DenseSet<StringAttr> launched;
-  templates->walk([&](LaunchOp launch) { launched.insert(launch.getKernelAttr().getAttr()); });
-  SmallVector<Operation *> candidates;
-  SmallVector<StringRef> all;
-  for (Operation &op : *templates->getBody()) {
-    if (!isa<KernelOp, ProgramOp>(op))
-      continue;
-    StringAttr symbol = SymbolTable::getSymbolName(&op);
-    all.push_back(symbol);
-    if (name.empty() ? !launched.contains(symbol) : symbol == name)
-      candidates.push_back(&op);
-  }
-  if (candidates.size() == 1)
-    return candidates.front();
-  std::string list = "; the module has " + llvm::join(all, ", ");
-  if (all.empty())
-    emitError(module.getLoc(), "expected a module with a kernel or a program, but there is none");
-  else if (name.empty())
-    emitError(module.getLoc(), "one kernel or program must be chosen by name") << list;
-  else
-    emitError(module.getLoc(), "expected the name of a kernel or program, but got '")
-        << name << "'" << suggest(name, all, list);
-  return nullptr;
-}
 
 /// The name under which a copy of `source` for these values will be found.
 StringAttr Specializer::getInstance(Operation *source, const Bindings &bindings) {
@@ -352,7 +324,7 @@ LogicalResult Specializer::specializeLaunch(LaunchOp launch, const Signature &pr
 }
 
 LogicalResult Specializer::run(StringRef entryName, ArrayRef<std::string> assignments) {
-  Operation *entry = findEntry(entryName);
+  Operation *entry = findEntry(*templates, entryName, /*explain=*/true);
   if (!entry)
     return failure();
   Signature signature(entry);

@@ -4,7 +4,7 @@
 // RUN: tilewright-opt %s -split-input-file -verify-diagnostics
 
 func.func @unknown_function() {
-  // expected-error @+1 {{unknown function 'div' in an expression; there are ceildiv, floordiv, mod, min, max, and, or, not, eq, ne, lt, le, gt, ge, select, dim, sm_count, accumulator, bits, finite, ascending, within and within_first}}
+  // expected-error @+1 {{unknown function 'div' in an expression; there are ceildiv, floordiv, mod, min, max, and, or, not, eq, ne, lt, le, gt, ge, select, dim, sm_count, block, accumulator, bits, finite, ascending, within and within_first}}
   %0 = tile.param div(A, 2) : i32
 }
 
@@ -179,3 +179,18 @@ tile.kernel @unequal params(A: int) require(A != 3) () grid(%i = 1) {}
 // A comment behind an operand is none of these.
 tile.kernel @comment params(A: int, B: int = A // the same
                            ) () grid(%i = 1) {}
+
+// -----
+
+// expected-error @+1 {{the default of parameter 'A' may not hold block(), which stands alone, as the default of an integer parameter}}
+tile.kernel @part params(A: int = 2 * block()) () grid(%i = 1) {}
+
+// -----
+
+// expected-error @+1 {{the default of parameter 'A' may not hold block(), which stands alone, as the default of an integer parameter}}
+tile.kernel @derived params(let A: int = block()) () grid(%i = 1) {}
+
+// -----
+
+// expected-error @+1 {{a constraint may not hold block(), which stands alone, as the default of an integer parameter}}
+tile.kernel @elsewhere params(A: int) require(A == block()) () grid(%i = 1) {}

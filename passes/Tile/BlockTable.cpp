@@ -1,0 +1,278 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The table of blocks. The first row that matches counts, so rows go from the narrow to the wide,
+// and those for some lengths before those for any. A comment says where a row comes from;
+// docs/performance-log.md has the figures, bench/tune.py finds new ones.
+
+#include "passes/Tile/BlockTable.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/Twine.h"
+#include "llvm/Support/JSON.h"
+
+#include <algorithm>
+#include <optional>
+
+using namespace tilewright;
+
+namespace {
+
+constexpr MaskKind any = MaskKind::Any, none = MaskKind::None, some = MaskKind::Some;
+
+/// A row that is read against others: conditions first, then rows, columns and step.
+struct Entry {
+  const char *target;
+  int64_t bits, bytes, elements;
+  MaskKind mask;
+  int64_t length;
+  int64_t rows, columns, step;
+};
+
+// A product whose rows stay and whose columns stream, and a product of what is computed of it with
+// what streams: attention, forward.
+constexpr Entry forwardRows[] = {
+    // performance-log, "Blocks, f32 forward": larger ones are faster, and skip less under a mask.
+    {"cpu", 0, 0, 128, any, 0, 128, 0, 128},
+    {"cpu", 0, 0, 0, any, 0, 128, 0, 64},
+    // One H200, 2026-11-22: performance-log, forward on sm_90a. Of 192 rows the log has the speed,
+    // and steps of 112 keys under a mask (0.93 of 128); of short loops, commit 7f4d29e.
+    {"sm_90a", 16, 128, 0, some, 1024, 128, 0, 128},
+    {"sm_90a", 16, 128, 0, any, 0, 192, 0, 128},
+    // No run of others is on record.
+    {"sm_90a", 16, 192, 0, any, 0, 128, 0, 128},
+    // Under a mask 160 keys are 0.93 of 128; at 512 keys without one, 176 are 0.88 of 128 (commit
+    // 7f4d29e).
+    {"sm_90a", 16, 256, 0, none, 4096, 128, 0, 128},
+    {"sm_90a", 16, 256, 0, none, 0, 128, 0, 176},
+    {"sm_90a", 16, 256, 0, any, 0, 128, 0, 128},
+    // No run of others is on record.
+    {"sm_90a", 16, 384, 0, any, 0, 128, 0, 112},
+    // Under a mask 96 keys are 0.97 of 80; of short loops, commit 7f4d29e.
+    {"sm_90a", 16, 0, 0, none, 512, 128, 0, 64},
+    {"sm_90a", 16, 0, 0, some, 1024, 128, 0, 64},
+    {"sm_90a", 16, 0, 0, any, 0, 128, 0, 80},
+    // Code for sm_80 on one H200 (performance-log): 128 x 64 with 4 warps, 0.94 of
+    // FlashAttention-2,
+    // where 8 have 0.70; at D 128, 128 x 128 with 8 warps, and 64 x 64 with a mask.
+    {"gpu", 16, 128, 0, any, 0, 128, 0, 64},
+    {"gpu", 16, 256, 0, none, 0, 128, 0, 128},
+};
+
+// The same of two products, added to three sums of which one is in memory: attention, backward.
+// Rows are keys, a step is of queries.
+constexpr Entry backwardRows[] = {
+    // No run of others is on record.
+    {"cpu", 0, 0, 128, any, 0, 128, 0, 64},
+    {"cpu", 0, 0, 0, any, 0, 64, 0, 64},
+    // One H200, 2026-11-22 (performance-log, backward on sm_90a): with 128 queries two warpgroups
+    // share the rows of dQ. At D 128, 80 queries are 0.94 to 1.00 of 64.
+    {"sm_90a", 16, 128, 0, any, 0, 128, 0, 128},
+    // Code for sm_80 on one H200, tune.py at S 4096 (performance-log): shared memory binds, and few
+    // queries are best where rows are short.
+    {"gpu", 16, 128, 0, any, 0, 128, 0, 32},
+    {"gpu", 16, 256, 0, any, 0, 128, 0, 64},
+    // Not measured: what fits the 99 KB of the smallest chips.
+    {"gpu", 0, 256, 0, any, 0, 64, 0, 32},
+    {"gpu", 0, 512, 0, any, 0, 32, 0, 32},
+    {"gpu", 0, 0, 0, any, 0, 16, 0, 16},
+};
+
+// One product of what streams.
+constexpr Entry productRows[] = {
+    // No run of others is on record.
+    {"cpu", 0, 0, 0, any, 0, 128, 128, 64},
+    // One H200, 8192 cubed, 20 interleaved rounds: 1.60 ms, where 256 x 128 took 1.68 and 128 x 128
+    // 1.79 (docs/design.md).
+    {"sm_90a", 16, 0, 0, any, 0, 128, 256, 64},
+    // Not measured: what fits the 99 KB of the smallest chips.
+    {"sm_90a", 0, 0, 0, any, 0, 64, 64, 64},
+    // Code for sm_80 on one H200, 8192 cubed (performance-log): 0.56 of cuBLAS, 32 along k 0.50.
+    {"gpu", 16, 0, 0, any, 0, 128, 128, 64},
+    // Not measured, as above.
+    {"gpu", 0, 0, 0, any, 0, 64, 64, 32},
+};
+
+// Whatever else it is. Not measured: what fits the 99 KB of the smallest chips if the loop has no
+// more than a resident tile and two streamed ones.
+constexpr Entry otherRows[] = {
+    {"cpu", 0, 0, 128, any, 0, 64, 64, 128}, //
+    {"cpu", 0, 0, 0, any, 0, 64, 64, 64},    //
+    {"gpu", 0, 256, 0, any, 0, 64, 64, 64},  //
+    {"gpu", 0, 512, 0, any, 0, 64, 64, 32},  //
+    {"gpu", 0, 1024, 0, any, 0, 32, 32, 16}, //
+    {"", 0, 0, 0, any, 0, 16, 16, 16},
+};
+
+/// The first two structures of LoopStructure's comment, and the backward of attention.
+constexpr const char *forward = "sum (R S) S", *product = "sum S S",
+                     *backward = "add (R S)(R S) R, sum (R S) S, sum (R S)(R S) S";
+
+} // namespace
+
+BlockTable::BlockTable() {
+  auto append = [&](const char *structure, llvm::ArrayRef<Entry> entries) {
+    for (const Entry &entry : entries) {
+      BlockRow row;
+      row.structure = structure;
+      row.target = entry.target;
+      row.bits = entry.bits;
+      row.bytes = entry.bytes;
+      row.elements = entry.elements;
+      row.mask = entry.mask;
+      row.length = entry.length;
+      row.rows = entry.rows;
+      row.columns = entry.columns;
+      row.step = entry.step;
+      rows.push_back(std::move(row));
+    }
+  };
+  append(forward, forwardRows);
+  append(backward, backwardRows);
+  append(product, productRows);
+  append("", otherRows);
+}
+
+bool BlockRow::matches(const BlockQuery &query) const {
+  bool isTarget =
+      target.empty() || target == query.target || (target == "gpu" && query.target != "cpu");
+  bool isWidth = (!elements || query.elements <= elements) &&
+                 (!bytes || query.getBytes() <= bytes) && query.getBytes() >= above + (above > 0);
+  bool isMask = mask == MaskKind::Any || mask == query.mask;
+  bool isLength = !length || (query.hasLength && query.length && query.length <= length);
+  return (structure.empty() || structure == query.structure) && isTarget &&
+         (!bits || query.bits <= bits) && isWidth && isMask && isLength;
+}
+
+std::string BlockRow::describe() const {
+  std::vector<std::string> parts;
+  if (structure.empty())
+    parts.push_back("any structure");
+  if (!target.empty())
+    parts.push_back(target);
+  if (bits)
+    parts.push_back("up to " + std::to_string(bits) + " bits");
+  std::string least = above ? "above " + std::to_string(above) + " and " : "";
+  if (bytes || above)
+    parts.push_back("rows " + least + (bytes ? "up to " + std::to_string(bytes) : "of any") +
+                    " bytes");
+  if (elements)
+    parts.push_back("rows up to " + std::to_string(elements) + " elements");
+  if (mask != MaskKind::Any)
+    parts.push_back(mask == MaskKind::None ? "no mask" : "a mask");
+  if (length)
+    parts.push_back("loops over up to " + std::to_string(length));
+  return parts.empty() ? "any kernel" : llvm::join(parts, ", ");
+}
+
+BlockChoice BlockTable::choose(const BlockQuery &query) const {
+  BlockChoice choice;
+  for (const auto &[i, row] : llvm::enumerate(rows)) {
+    if (row.matches(query)) {
+      choice.row = &row;
+      choice.isUsers = i < numUsers;
+      break;
+    }
+    BlockQuery shorter = query;
+    shorter.length = row.length;
+    if (row.length && !query.length && row.matches(shorter))
+      choice.shorter.push_back(row.length);
+  }
+  llvm::sort(choice.shorter);
+  choice.shorter.erase(std::unique(choice.shorter.begin(), choice.shorter.end()),
+                       choice.shorter.end());
+  return choice;
+}
+
+//===----------------------------------------------------------------------===//
+// The user's rows
+//===----------------------------------------------------------------------===//
+
+BlockLimits BlockLimits::get(llvm::StringRef target) {
+  // A warp multiplies 16 rows, and sums over 16 elements of 16 bits: a step is summed over where
+  // the next product reads the result. wgmma has 256 columns, and so have boxes of tensor maps.
+  if (target == "cpu")
+    return {1, 1024};
+  return {16, 256};
+}
+
+std::string BlockLimits::describe() const {
+  return unit == 1 ? "from 1 to " + std::to_string(most)
+                   : "a multiple of " + std::to_string(unit) + " up to " + std::to_string(most);
+}
+
+static llvm::Expected<BlockRow> readRow(const llvm::json::Object &object) {
+  BlockRow row;
+  std::string mask = "any";
+  struct Field {
+    const char *name;
+    std::string *text;
+    int64_t *number;
+  };
+  const Field fields[] = {{"structure", &row.structure, nullptr},
+                          {"target", &row.target, nullptr},
+                          {"mask", &mask, nullptr},
+                          {"bits", nullptr, &row.bits},
+                          {"above", nullptr, &row.above},
+                          {"bytes", nullptr, &row.bytes},
+                          {"elements", nullptr, &row.elements},
+                          {"length", nullptr, &row.length},
+                          {"rows", nullptr, &row.rows},
+                          {"columns", nullptr, &row.columns},
+                          {"step", nullptr, &row.step}};
+  for (const auto &[key, value] : object) {
+    const Field *field = llvm::find_if(fields, [&](const Field &f) { return key == f.name; });
+    if (field == std::end(fields))
+      return llvm::createStringError(
+          "a row has no '" + key.str() + "'; it may have " +
+          llvm::join(llvm::map_range(fields, [](const Field &f) { return std::string(f.name); }),
+                     ", "));
+    std::optional<llvm::StringRef> text = value.getAsString();
+    std::optional<int64_t> number = value.getAsInteger();
+    if (field->text ? !text : !number || *number < 0)
+      return llvm::createStringError("'" + key.str() + "' of a row must be " +
+                                     (field->text ? "a text" : "a number from 0 on"));
+    if (field->text)
+      *field->text = text->str();
+    else
+      *field->number = *number;
+  }
+  if (mask != "any" && mask != "none" && mask != "some")
+    return llvm::createStringError("'mask' of a row must be any, none or some, but got '" + mask +
+                                   "'");
+  row.mask = mask == "any" ? any : mask == "none" ? none : some;
+  for (auto [name, extent] : {std::pair("rows", row.rows), std::pair("columns", row.columns),
+                              std::pair("step", row.step)}) {
+    BlockLimits limits = BlockLimits::get(row.target);
+    if (extent && !limits.allow(extent))
+      return llvm::createStringError(
+          llvm::Twine(name) + " of a row for " + (row.target.empty() ? "any target" : row.target) +
+          " must be " + limits.describe() + ", but got " + llvm::Twine(extent));
+  }
+  if (!row.rows && !row.columns && !row.step)
+    return llvm::createStringError("a row must have one of rows, columns and step");
+  return row;
+}
+
+llvm::Error BlockTable::prepend(llvm::StringRef json) {
+  llvm::Expected<llvm::json::Value> value = llvm::json::parse(json);
+  if (!value)
+    return value.takeError();
+  const llvm::json::Array *list = value->getAsArray();
+  if (!list)
+    return llvm::createStringError("expected a list of rows");
+  std::vector<BlockRow> read;
+  for (const llvm::json::Value &entry : *list) {
+    const llvm::json::Object *object = entry.getAsObject();
+    if (!object)
+      return llvm::createStringError("expected a list of objects");
+    llvm::Expected<BlockRow> row = readRow(*object);
+    if (!row)
+      return row.takeError();
+    read.push_back(std::move(*row));
+  }
+  numUsers += read.size();
+  rows.insert(rows.begin(), std::make_move_iterator(read.begin()),
+              std::make_move_iterator(read.end()));
+  return llvm::Error::success();
+}

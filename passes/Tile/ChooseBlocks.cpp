@@ -1,0 +1,352 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// tile-choose-blocks: parameters whose default is block() get the extents that the table has for a
+// kernel of this structure.
+
+#include "passes/Passes.h"
+#include "passes/Tile/BindParameters.h"
+#include "passes/Tile/BlockTable.h"
+#include "passes/Tile/LoopStructure.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/Matchers.h"
+#include "llvm/Support/MemoryBuffer.h"
+
+namespace tilewright {
+#define GEN_PASS_DEF_TILECHOOSEBLOCKS
+#include "passes/Passes.h.inc"
+} // namespace tilewright
+
+using namespace mlir;
+using namespace tilewright;
+using namespace tilewright::tile;
+
+namespace {
+
+bool isBlock(ParamDeclAttr decl) {
+  ExprAttr value = decl.getDefaultValue();
+  return value && value.getKind() == ExprKind::Call && value.getName() == "block";
+}
+
+/// What a flag of scalar functions is for all arguments, as far as parameters alone decide.
+class FlagEvaluator {
+public:
+  FlagEvaluator(ModuleOp module, const Bindings &bindings) : symbols(module), bindings(bindings) {}
+
+  /// Of the result of a function.
+  std::optional<bool> evaluate(FlatSymbolRefAttr name) {
+    auto function = name ? symbols.lookup<func::FuncOp>(name.getValue()) : func::FuncOp();
+    if (!function || function.isExternal() || ++calls > mostCalls)
+      return std::nullopt;
+    auto result = dyn_cast<func::ReturnOp>(function.getBody().back().getTerminator());
+    return result ? evaluate(result.getOperand(0)) : std::nullopt;
+  }
+
+private:
+  std::optional<bool> evaluate(Value value) {
+    Operation *op = value.getDefiningOp();
+    APInt constant;
+    if (!op || !value.getType().isInteger(1))
+      return std::nullopt;
+    auto [it, isNew] = known.try_emplace(value);
+    if (!isNew || nesting >= mostNested)
+      return it->second;
+    ++nesting;
+    std::optional<bool> result;
+    if (matchPattern(value, m_ConstantInt(&constant))) {
+      result = constant.isOne();
+    } else if (auto param = dyn_cast<ParamOp>(op)) {
+      llvm::Expected<ExprAttr> flag = reduceExpr(param.getExpr(), getEnvironment(bindings));
+      if (flag && flag->getKind() == ExprKind::Flag)
+        result = flag->getValue() != 0;
+      llvm::consumeError(flag.takeError());
+    } else if (isa<arith::OrIOp, arith::AndIOp>(op)) {
+      bool deciding = isa<arith::OrIOp>(op);
+      std::optional<bool> a = evaluate(op->getOperand(0)), b = evaluate(op->getOperand(1));
+      if (a == deciding || b == deciding)
+        result = deciding;
+      else if (a && b)
+        result = !deciding;
+    } else if (auto call = dyn_cast<func::CallOp>(op); call && call.getNumResults() == 1) {
+      result = evaluate(call.getCalleeAttr());
+    }
+    --nesting;
+    known[value] = result;
+    return result;
+  }
+
+  static constexpr unsigned mostCalls = 256, mostNested = 256;
+  SymbolTable symbols;
+  const Bindings &bindings;
+  unsigned calls = 0, nesting = 0;
+  llvm::DenseMap<Value, std::optional<bool>> known;
+};
+
+/// A kernel among those that an entry reaches, and where its parameters come from.
+struct Reached {
+  KernelOp kernel;
+  LaunchOp launch; ///< null: the kernel is the entry
+  LoopStructure structure;
+};
+
+class Chooser {
+public:
+  Chooser(ModuleOp module, Operation *entry, const BlockTable &table, StringRef target,
+          int64_t length)
+      : module(module), entry(entry), signature(entry), table(table), target(target),
+        length(length) {}
+
+  LogicalResult run(ArrayRef<std::string> assignments) {
+    FailureOr<llvm::StringMap<ExprAttr>> given = parseBindings(signature, assignments);
+    if (failed(given))
+      return failure();
+    FailureOr<Bindings> bindings = bindKnown(signature, *given, [&] { return entry->emitError(); });
+    if (failed(bindings))
+      return failure();
+    std::optional<Reached> reached = findKernel();
+    FailureOr<Bindings> inKernel = bindings;
+    if (reached && reached->launch)
+      inKernel = bindLaunch(*reached, *bindings);
+    if (failed(inKernel))
+      return failure();
+
+    BlockChoice choice;
+    if (reached) {
+      query = makeQuery(*reached, *inKernel);
+      choice = table.choose(query);
+    }
+    SmallVector<NamedAttribute> report;
+    SmallVector<Attribute> params;
+    for (auto decl : signature.params.getAsRange<ParamDeclAttr>()) {
+      if (isBlock(decl)) {
+        FailureOr<ExprAttr> extent =
+            choose(decl, reached, choice, given->lookup(decl.getName()), report);
+        if (failed(extent))
+          return failure();
+        decl = ParamDeclAttr::get(decl.getContext(), decl.getName(), decl.getKind(),
+                                  decl.getAllowed(), *extent, /*derived=*/false);
+      }
+      params.push_back(decl);
+    }
+    entry->setAttr("params", ArrayAttr::get(module.getContext(), params));
+    if (usesTable && choice.row->length)
+      require(reached->structure, choice.row->length);
+    if (reached)
+      describe(*reached, choice, report);
+    return success();
+  }
+
+private:
+  /// The kernel with the most products in a loop: the entry, or one that it launches.
+  std::optional<Reached> findKernel() {
+    std::optional<Reached> best;
+    auto consider = [&](KernelOp kernel, LaunchOp launch) {
+      std::optional<LoopStructure> structure = LoopStructure::get(kernel);
+      if (structure && (!best || structure->products > best->structure.products))
+        best = Reached{kernel, launch, std::move(*structure)};
+    };
+    if (auto kernel = dyn_cast<KernelOp>(entry))
+      consider(kernel, nullptr);
+    else
+      for (auto launch : cast<ProgramOp>(entry).getBody().getOps<LaunchOp>())
+        if (auto kernel = module.lookupSymbol<KernelOp>(launch.getKernel()))
+          consider(kernel, launch);
+    return best;
+  }
+
+  static ExprAttr getWith(LaunchOp launch, StringRef name) {
+    for (auto [given, expr] : llvm::zip(launch.getWithNames().getAsRange<StringAttr>(),
+                                        launch.getWithValues().getAsRange<ExprAttr>()))
+      if (given.getValue() == name)
+        return expr;
+    return {};
+  }
+
+  /// As tile-specialize binds a launched kernel, as far as is known.
+  FailureOr<Bindings> bindLaunch(Reached &reached, const Bindings &bindings) {
+    Signature kernel(reached.kernel);
+    llvm::StringMap<ExprAttr> given;
+    for (auto decl : kernel.params.getAsRange<ParamDeclAttr>()) {
+      ExprAttr value = getWith(reached.launch, decl.getName());
+      if (value) {
+        llvm::Expected<ExprAttr> reduced = reduceExpr(value, getEnvironment(bindings));
+        value = reduced && reduced->isConstant() ? *reduced : ExprAttr();
+        llvm::consumeError(reduced.takeError());
+      } else if (!decl.getDerived()) {
+        value = bindings.lookup(decl.getName());
+      }
+      if (value)
+        given[decl.getName()] = value;
+    }
+    return bindKnown(kernel, given, [&] { return reached.launch.emitError(); });
+  }
+
+  static std::optional<int64_t> getExtent(Dim dim, const Bindings &bindings) {
+    if (!dim.isSymbol())
+      return dim.isUnknown() ? std::nullopt : std::optional(dim.extent);
+    ExprAttr value = bindings.lookup(dim.symbol.getValue());
+    return value && value.getKind() == ExprKind::Int ? std::optional(value.getValue())
+                                                     : std::nullopt;
+  }
+
+  BlockQuery makeQuery(Reached &reached, const Bindings &bindings) {
+    const LoopStructure &structure = reached.structure;
+    BlockQuery query;
+    query.structure = structure.key;
+    query.target = target.str();
+    query.length = length;
+    Type element = structure.element;
+    if (auto param = dyn_cast_or_null<ParamType>(element))
+      if (ExprAttr bound = bindings.lookup(param.getName()))
+        element = getTypeBySpelling(module.getContext(), bound.getName());
+    if (element && element.isIntOrFloat())
+      query.bits = element.getIntOrFloatBitWidth();
+    for (Dim width : structure.widths)
+      query.elements = std::max(query.elements, getExtent(width, bindings).value_or(0));
+    if (auto loop = dyn_cast<ForBlocksOp>(structure.loop); loop && loop.getMaskAttr())
+      query.mask = FlagEvaluator(module, bindings).evaluate(loop.getMaskAttr()) == true
+                       ? MaskKind::None
+                       : MaskKind::Some;
+    query.hasLength = !reached.launch && getLength(structure);
+    return query;
+  }
+
+  /// The extent of an argument that ends the loop, as a launch can read it; else null.
+  ExprAttr getLength(const LoopStructure &structure) {
+    auto loop = dyn_cast<ForBlocksOp>(structure.loop);
+    auto dim = loop ? loop.getUpper().getDefiningOp<DimOp>() : DimOp();
+    auto argument = dim ? dyn_cast<BlockArgument>(dim.getView()) : BlockArgument();
+    if (!argument || argument.getOwner() != signature.body ||
+        argument.getArgNumber() >= signature.argNames.size())
+      return {};
+    auto name = cast<StringAttr>(signature.argNames[argument.getArgNumber()]);
+    return ExprAttr::get(module.getContext(), ExprKind::Dim, static_cast<int64_t>(dim.getDim()),
+                         name.getValue(), {});
+  }
+
+  /// A launch may run what was chosen for short loops only where they are.
+  void require(const LoopStructure &structure, int64_t longest) {
+    MLIRContext *context = module.getContext();
+    auto limit = ExprAttr::getInt(context, longest);
+    auto isShort = ExprAttr::get(context, ExprKind::Call, 0, "<=", {getLength(structure), limit});
+    SmallVector<Attribute> constraints{isShort};
+    llvm::append_range(constraints, signature.constraints);
+    entry->setAttr("constraints", ArrayAttr::get(context, constraints));
+  }
+
+  /// Whether a parameter of the entry is an extent of the kernel, and under no other name.
+  static bool names(ParamDeclAttr decl, const Reached &reached, Dim dim) {
+    if (!dim.isSymbol())
+      return false;
+    ExprAttr with = reached.launch ? getWith(reached.launch, dim.symbol) : ExprAttr();
+    if (with)
+      return with.getKind() == ExprKind::Name && with.getName() == decl.getName();
+    return dim.symbol.getValue() == decl.getName();
+  }
+
+  FailureOr<ExprAttr> choose(ParamDeclAttr decl, const std::optional<Reached> &reached,
+                             const BlockChoice &choice, ExprAttr given,
+                             SmallVectorImpl<NamedAttribute> &report) {
+    Builder builder(module.getContext());
+    auto emit = [&] {
+      return entry->emitError("block ")
+             << decl.getName() << " of " << tilewright::describe(entry) << " ";
+    };
+    StringRef role;
+    int64_t extent = 0;
+    if (reached) {
+      const LoopStructure &structure = reached->structure;
+      for (auto [name, dim, value] : {std::tuple("rows", structure.rows, choice.row->rows),
+                                      std::tuple("columns", structure.columns, choice.row->columns),
+                                      std::tuple("step", structure.step, choice.row->step)})
+        if (role.empty() && names(decl, *reached, dim)) {
+          role = name;
+          extent = value;
+        }
+    }
+    if (role.empty() && given)
+      return given;
+    if (role.empty())
+      return emit() << "is the extent of no operand of a product in a loop, so that there is "
+                       "nothing to choose it by; give it a default or a value";
+    BlockLimits limits = BlockLimits::get(target);
+    if (given) {
+      if (given.getKind() != ExprKind::Int || !limits.allow(given.getValue()))
+        return emit() << "is for the " << role << " of products and must be " << limits.describe()
+                      << " on " << target << ", but got " << tile::toString(given);
+      extent = given.getValue();
+    }
+    if (!extent)
+      return emit() << "is for the " << role << " of products, of which the row for '"
+                    << choice.row->describe() << "' says nothing; give it a value";
+    usesTable |= !given;
+    std::string text = (decl.getName() + " = " + Twine(extent) + (given ? ", as given" : "")).str();
+    report.push_back(builder.getNamedAttr(role, builder.getStringAttr(text)));
+    return ExprAttr::getInt(module.getContext(), extent);
+  }
+
+  /// What was known and chosen, for people, reports and tools.
+  void describe(Reached &reached, const BlockChoice &choice,
+                SmallVectorImpl<NamedAttribute> &report) {
+    Builder builder(module.getContext());
+    auto add = [&](StringRef name, Attribute value) {
+      report.push_back(builder.getNamedAttr(name, value));
+    };
+    add("structure", builder.getStringAttr(query.structure));
+    add("target", builder.getStringAttr(query.target));
+    add("bits", builder.getI64IntegerAttr(query.bits));
+    add("row_bytes", builder.getI64IntegerAttr(query.getBytes()));
+    add("mask", builder.getStringAttr(query.mask == MaskKind::None ? "none" : "some"));
+    std::string by = (choice.isUsers ? "the file of blocks: " : "the table: ");
+    add("by", builder.getStringAttr(usesTable ? by + choice.row->describe() : "the caller"));
+    if (usesTable && !choice.shorter.empty())
+      add("shorter", builder.getI64ArrayAttr(choice.shorter));
+    auto all = builder.getDictionaryAttr(report);
+    entry->setAttr(blocksAttrName, all);
+    reached.kernel->setAttr(blocksAttrName, all);
+  }
+
+  ModuleOp module;
+  Operation *entry;
+  Signature signature;
+  const BlockTable &table;
+  StringRef target;
+  int64_t length;
+  BlockQuery query;
+  bool usesTable = false; ///< a block was left to it
+};
+
+struct TileChooseBlocksPass : tilewright::impl::TileChooseBlocksBase<TileChooseBlocksPass> {
+  using TileChooseBlocksBase::TileChooseBlocksBase;
+
+  void runOnOperation() override {
+    // Without an entry tile-specialize says what is wrong.
+    Operation *chosen = findEntry(getOperation(), entry, /*explain=*/false);
+    if (!chosen || llvm::none_of(Signature(chosen).params.getAsRange<ParamDeclAttr>(), isBlock))
+      return;
+    BlockTable blocks;
+    if (failed(readTable(blocks)))
+      return signalPassFailure();
+    std::vector<std::string> assignments(params.begin(), params.end());
+    if (failed(Chooser(getOperation(), chosen, blocks, target.getValue(), length).run(assignments)))
+      signalPassFailure();
+  }
+
+private:
+  LogicalResult readTable(BlockTable &blocks) {
+    if (table.empty())
+      return success();
+    auto buffer = llvm::MemoryBuffer::getFile(table, /*IsText=*/true);
+    if (!buffer)
+      return emitError(getOperation().getLoc())
+             << "cannot open the file of blocks '" << table.getValue()
+             << "': " << buffer.getError().message();
+    if (llvm::Error error = blocks.prepend((*buffer)->getBuffer()))
+      return emitError(getOperation().getLoc())
+             << "file of blocks '" << table.getValue() << "': " << llvm::toString(std::move(error));
+    return success();
+  }
+};
+
+} // namespace

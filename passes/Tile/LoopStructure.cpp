@@ -1,0 +1,173 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The structure of a loop, read off its products.
+
+#include "passes/Tile/LoopStructure.h"
+
+#include "mlir/Interfaces/LoopLikeInterface.h"
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/StringExtras.h"
+
+using namespace mlir;
+using namespace tilewright;
+using namespace tilewright::tile;
+
+namespace {
+
+/// More are no structure that somebody has measured, and nested text would grow without bounds.
+constexpr size_t mostProducts = 16;
+
+/// What an operand of a product is computed from, through anything but products.
+struct Sources {
+  llvm::SmallSetVector<DotOp, 4> products;
+  bool isStreamed = false, isResident = false;
+};
+
+struct Extents {
+  Dim m, n, k;
+};
+
+class Reader {
+public:
+  Reader(Operation *loop, ArrayRef<DotOp> all)
+      : loop(loop), products(all.take_front(mostProducts)), total(all.size()) {}
+
+  LoopStructure read() {
+    LoopStructure structure;
+    structure.loop = loop;
+    structure.products = total;
+    readRoles(structure);
+    structure.key = total > mostProducts ? "more than 16 products" : getKey();
+    return structure;
+  }
+
+private:
+  static Extents getExtents(DotOp dot) {
+    SmallVector<Dim> lhs = getDims(dot.getLhs().getType()), rhs = getDims(dot.getRhs().getType());
+    bool a = dot.getTransposeA(), b = dot.getTransposeB();
+    return {lhs[a ? 1 : 0], rhs[b ? 0 : 1], lhs[a ? 0 : 1]};
+  }
+
+  Sources getSources(Value operand) {
+    Sources sources;
+    llvm::SmallSetVector<Value, 16> worklist;
+    worklist.insert(operand);
+    for (size_t i = 0; i < worklist.size(); ++i) {
+      Operation *def = worklist[i].getDefiningOp();
+      if (!def) // what the loop carries, or its mask
+        continue;
+      if (isa<LoadOp, GatherOp>(def))
+        (loop->isProperAncestor(def) ? sources.isStreamed : sources.isResident) = true;
+      else if (auto dot = dyn_cast<DotOp>(def); dot && llvm::is_contained(products, dot))
+        sources.products.insert(dot);
+      else
+        for (Value value : def->getOperands())
+          if (isTile(value.getType()))
+            worklist.insert(value);
+    }
+    return sources;
+  }
+
+  std::string describe(Value operand) {
+    Sources sources = getSources(operand);
+    if (sources.products.empty())
+      return sources.isStreamed ? "S" : "R";
+    SmallVector<std::string> texts;
+    for (DotOp product : sources.products)
+      texts.push_back("(" + describe(product) + ")");
+    llvm::sort(texts);
+    return llvm::join(texts, "");
+  }
+
+  /// The operands in the order of their texts, so that a product may be written transposed.
+  std::string describe(DotOp product) {
+    std::string &known = texts[product];
+    if (known.empty()) {
+      std::string a = describe(product.getLhs()), b = describe(product.getRhs());
+      texts[product] = a < b ? a + " " + b : b + " " + a;
+    }
+    return texts[product];
+  }
+
+  /// What becomes of a product that no other product reads.
+  StringRef getEnd(DotOp product) {
+    llvm::SmallSetVector<Value, 16> worklist;
+    worklist.insert(product.getResult());
+    StringRef end = "sum";
+    for (size_t i = 0; i < worklist.size(); ++i)
+      for (Operation *user : worklist[i].getUsers()) {
+        if (isa<AtomicAddOp, ScatterAddOp>(user))
+          return "add";
+        if (isa<StoreOp>(user) && loop->isProperAncestor(user))
+          end = "store";
+        for (Value result : user->getResults())
+          if (isTile(result.getType()) && loop->isProperAncestor(user))
+            worklist.insert(result);
+      }
+    return end;
+  }
+
+  std::string getKey() {
+    llvm::DenseSet<DotOp> isRead;
+    for (DotOp product : products)
+      for (Value operand : {product.getLhs(), product.getRhs()})
+        for (DotOp source : getSources(operand).products)
+          isRead.insert(source);
+    SmallVector<std::string> ends;
+    for (DotOp product : products)
+      if (!isRead.contains(product))
+        ends.push_back((getEnd(product) + " " + describe(product)).str());
+    llvm::sort(ends);
+    return llvm::join(ends, ", ");
+  }
+
+  /// By the first product of what is loaded alone.
+  void readRoles(LoopStructure &structure) {
+    for (DotOp product : products) {
+      Sources a = getSources(product.getLhs()), b = getSources(product.getRhs());
+      if (!a.products.empty() || !b.products.empty())
+        continue;
+      structure.element = getElementType(product.getLhs().getType());
+      Extents extents = getExtents(product);
+      if (a.isStreamed == b.isStreamed) {
+        structure.rows = extents.m;
+        structure.columns = extents.n;
+        if (a.isStreamed)
+          structure.step = extents.k;
+      } else {
+        structure.rows = a.isStreamed ? extents.n : extents.m;
+        structure.step = a.isStreamed ? extents.m : extents.n;
+      }
+      break;
+    }
+    for (DotOp product : products) {
+      Extents extents = getExtents(product);
+      for (Dim dim : {extents.m, extents.n, extents.k})
+        if (dim != structure.rows && dim != structure.columns && dim != structure.step)
+          structure.widths.push_back(dim);
+    }
+  }
+
+  Operation *loop;
+  ArrayRef<DotOp> products; ///< those that are looked at
+  size_t total;
+  llvm::DenseMap<Operation *, std::string> texts;
+};
+
+} // namespace
+
+std::optional<LoopStructure> LoopStructure::get(KernelOp kernel) {
+  llvm::MapVector<Operation *, SmallVector<DotOp>> loops;
+  kernel.walk([&](DotOp dot) {
+    if (auto loop = dot->getParentOfType<LoopLikeOpInterface>())
+      loops[loop].push_back(dot);
+  });
+  Operation *main = nullptr;
+  for (auto &[loop, products] : loops)
+    if (!main || products.size() > loops[main].size())
+      main = loop;
+  if (!main)
+    return std::nullopt;
+  return Reader(main, loops[main]).read();
+}

@@ -1,0 +1,183 @@
+// RUN: rm -rf %t && split-file %s %t
+// RUN: tilewright-opt %t/kernels.mlir --tile-choose-blocks="entry=weigh params=WIDE=128,T=bf16 target=sm_90a" | FileCheck %s
+// RUN: tilewright-opt %t/kernels.mlir --tile-choose-blocks="entry=weigh params=WIDE=128,T=bf16 target=sm_90a length=4000" | FileCheck %s --check-prefix=SHORT
+// RUN: tilewright-opt %t/kernels.mlir --tile-choose-blocks="entry=weigh params=WIDE=128,T=bf16,CAUSAL=true target=sm_90a" | FileCheck %s --check-prefix=MASK
+// RUN: tilewright-opt %t/kernels.mlir --tile-choose-blocks="entry=weigh params=WIDE=128,T=bf16,KEYS=64 target=sm_90a" | FileCheck %s --check-prefix=GIVEN
+// RUN: tilewright-opt %t/kernels.mlir --tile-choose-blocks="entry=weigh params=WIDE=256,T=f32 target=sm_80" | FileCheck %s --check-prefix=F32
+// RUN: tilewright-opt %t/kernels.mlir --tile-choose-blocks="entry=weigh params=T=f16" | FileCheck %s --check-prefix=CPU
+// RUN: tilewright-opt %t/kernels.mlir --tile-choose-blocks="entry=turned params=T=e4m3 target=sm_90a" | FileCheck %s --check-prefix=PRODUCT
+// RUN: tilewright-opt %t/kernels.mlir --tile-choose-blocks="entry=squares params=W=64 target=sm_80" | FileCheck %s --check-prefix=OTHER
+// RUN: tilewright-opt %t/kernels.mlir --tile-choose-blocks="entry=twice params=T=f16 target=sm_80" | FileCheck %s --check-prefix=PROGRAM
+// RUN: tilewright-opt %t/kernels.mlir --tile-choose-blocks="entry=plain" | FileCheck %s --check-prefix=PLAIN
+// RUN: not tilewright-opt %t/kernels.mlir --tile-choose-blocks="entry=weigh params=T=f16,KEYS=17 target=sm_80" 2>&1 | FileCheck %s --check-prefix=UNIT
+// RUN: not tilewright-opt %t/kernels.mlir --tile-choose-blocks="entry=weigh params=T=f16,ROWS=72 target=sm_90a" 2>&1 | FileCheck %s --check-prefix=BAD-ROWS
+// RUN: not tilewright-opt %t/kernels.mlir --tile-choose-blocks="entry=weigh params=T=f16,KEYS=264 target=sm_90a" 2>&1 | FileCheck %s --check-prefix=MOST
+// RUN: not tilewright-opt %t/kernels.mlir --tile-choose-blocks="entry=copy target=sm_80" 2>&1 | FileCheck %s --check-prefix=NOTHING
+// RUN: not tilewright-opt %t/kernels.mlir --tile-specialize="entry=weigh params=T=f16" 2>&1 | FileCheck %s --check-prefix=UNRESOLVED
+
+// Files of rows go first, and are refused as a whole.
+// RUN: tilewright-opt %t/kernels.mlir --tile-choose-blocks="entry=weigh params=WIDE=128,T=bf16 target=sm_90a table=%t/mine.json" | FileCheck %s --check-prefix=MINE
+// RUN: tilewright-opt %t/kernels.mlir --tile-choose-blocks="entry=weigh params=WIDE=64,T=bf16 target=sm_90a table=%t/mine.json" | FileCheck %s --check-prefix=NOT-MINE
+// RUN: not tilewright-opt %t/kernels.mlir --tile-choose-blocks="entry=weigh params=T=bf16 table=%t/key.json" 2>&1 | FileCheck %s --check-prefix=KEY
+// RUN: not tilewright-opt %t/kernels.mlir --tile-choose-blocks="entry=weigh params=T=bf16 table=%t/unit.json" 2>&1 | FileCheck %s --check-prefix=FILE-UNIT
+// RUN: not tilewright-opt %t/kernels.mlir --tile-choose-blocks="entry=weigh params=T=bf16 table=%t/mask.json" 2>&1 | FileCheck %s --check-prefix=FILE-MASK
+// RUN: not tilewright-opt %t/kernels.mlir --tile-choose-blocks="entry=weigh params=T=bf16 table=%t/columns.json" 2>&1 | FileCheck %s --check-prefix=LACKS
+// RUN: not tilewright-opt %t/kernels.mlir --tile-choose-blocks="entry=weigh params=T=bf16 table=%t/none.json" 2>&1 | FileCheck %s --check-prefix=NO-FILE
+// RUN: not tilewright-opt %t/kernels.mlir --tile-choose-blocks="entry=weigh params=T=bf16 table=%t/text.json" 2>&1 | FileCheck %s --check-prefix=TEXT
+
+//--- kernels.mlir
+!q = !tile.tile<[ROWS, WIDE], T>
+!k = !tile.tile<[KEYS, WIDE], T>
+!s = !tile.tile<[KEYS, ROWS], f32>
+!p = !tile.tile<[KEYS, ROWS], T>
+!o = !tile.tile<[ROWS, WIDE], f32>
+!view = !tile.view<[?, WIDE], T>
+
+func.func private @keeps(%i: i32, %j: i32) -> i1 {
+  %any = tile.param not(CAUSAL) : i1
+  %behind = arith.cmpi sle, %j, %i : i32
+  %keep = arith.ori %behind, %any : i1
+  return %keep : i1
+}
+
+// Attention without a softmax and without its names, with S transposed.
+// CHECK-LABEL: tile.kernel @weigh
+// CHECK: ROWS: int = 128, KEYS: int = 176
+// CHECK-NOT: <= 4096
+// CHECK: blocks = {bits = 16 : i64, by = "the table: sm_90a, up to 16 bits, rows up to 256 bytes, no mask", mask = "none", row_bytes = 256 : i64, rows = "ROWS = 128", shorter = [4096], step = "KEYS = 176", structure = "sum (R S) S", target = "sm_90a"}
+// SHORT-LABEL: tile.kernel @weigh
+// SHORT: ROWS: int = 128, KEYS: int = 128
+// SHORT: require(dim(k, 0) <= 4096, dim(k, 0) >= 0)
+// SHORT: by = "the table: sm_90a, up to 16 bits, rows up to 256 bytes, no mask, loops over up to 4096"
+// MASK: ROWS: int = 128, KEYS: int = 128
+// MASK: by = "the table: sm_90a, up to 16 bits, rows up to 256 bytes", mask = "some"
+// GIVEN: ROWS: int = 128, KEYS: int = 64
+// GIVEN: step = "KEYS = 64, as given"
+// F32: ROWS: int = 32, KEYS: int = 16
+// F32: by = "the table: any structure, gpu, rows up to 1024 bytes"
+// CPU: ROWS: int = 128, KEYS: int = 128
+// CPU: by = "the table: cpu, rows up to 128 elements"
+// MINE: ROWS: int = 64, KEYS: int = 144
+// MINE: by = "the file of blocks: sm_90a, rows above 192 and up to 256 bytes"
+// NOT-MINE: ROWS: int = 192, KEYS: int = 128
+// UNIT: error: block KEYS of kernel @weigh is for the step of products and must be a multiple of 16 up to 256 on sm_80, but got 17
+// BAD-ROWS: error: block ROWS of kernel @weigh is for the rows of products and must be a multiple of 16 up to 256 on sm_90a, but got 72
+// MOST: error: block KEYS of kernel @weigh is for the step of products and must be a multiple of 16 up to 256 on sm_90a, but got 264
+// UNRESOLVED: error: the default of parameter 'ROWS' of kernel @weigh cannot be computed: block() is chosen by tile-choose-blocks, which has not run
+// KEY: error: file of blocks '{{.*}}key.json': a row has no 'keys'; it may have structure, target, mask, bits, above, bytes, elements, length, rows, columns, step
+// FILE-UNIT: error: file of blocks '{{.*}}unit.json': step of a row for gpu must be a multiple of 16 up to 256, but got 20
+// FILE-MASK: error: file of blocks '{{.*}}mask.json': 'mask' of a row must be any, none or some, but got 'causal'
+// LACKS: error: block ROWS of kernel @weigh is for the rows of products, of which the row for 'any structure' says nothing; give it a value
+// NO-FILE: error: cannot open the file of blocks '{{.*}}none.json'
+// TEXT: error: file of blocks '{{.*}}text.json': {{.+}}
+tile.kernel @weigh
+    params(WIDE: int = 64, T: type, CAUSAL: flag = false, ROWS: int = block(), KEYS: int = block())
+    require(dim(k, 0) >= 0)
+    (%q: !view, %k: !view, %v: !view, %o: !tile.view<[?, WIDE], f32>)
+    grid(%b = ceildiv(dim(q, 0), ROWS)) {
+  %c0 = arith.constant 0 : i32
+  %rows = tile.param ROWS : i32
+  %m = arith.muli %b, %rows : i32
+  %keys = tile.dim %k, 0 : !view
+  %queries = tile.dim %q, 0 : !view
+  %zero = arith.constant 0.0 : f32
+  %none = tile.full %zero : !o
+  %q_tile = tile.load %q[%m, 0] : !view -> !q
+  %sum = tile.for_blocks %n in (%c0 to %keys) against (%m to %queries)
+      where @keeps(against, block) keep %keep : !tile.tile<[ROWS, KEYS], i1>
+      iter_args(%old = %none : !o) {
+    %v_tile = tile.load %v[%n, 0] : !view -> !k
+    %k_tile = tile.load %k[%n, 0] : !view -> !k
+    %s = tile.dot %k_tile, %q_tile transpose_b : !k, !q -> !s
+    %e = math.exp2 %s : !s
+    %p = tile.cast %e : !s -> !p
+    %new = tile.dot %p, %v_tile, %old transpose_a : !p, !k -> !o
+    tile.yield %new : !o
+  }
+  tile.store %sum, %o[%m, 0] : !o, !tile.view<[?, WIDE], f32>
+}
+
+// C transposed: the rows are B's columns.
+// PRODUCT-LABEL: tile.kernel @turned
+// PRODUCT: A: int = 256, B: int = 64, C: int = 128
+// PRODUCT: columns = "A = 256", mask = "none", row_bytes = 0 : i64, rows = "C = 128", step = "B = 64", structure = "sum S S"
+tile.kernel @turned params(T: type, A: int = block(), B: int = block(), C: int = block())
+    (%x: !tile.view<[?, ?], T>, %y: !tile.view<[?, ?], T>, %z: !tile.view<[?, ?], f32>)
+    grid(%i = ceildiv(dim(x, 0), A), %j = ceildiv(dim(y, 1), C)) {
+  %c0 = arith.constant 0 : i32
+  %a = tile.param A : i32
+  %b = tile.param B : i32
+  %c = tile.param C : i32
+  %m = arith.muli %i, %a : i32
+  %n = arith.muli %j, %c : i32
+  %depth = tile.dim %x, 1 : !tile.view<[?, ?], T>
+  %zero = arith.constant 0.0 : f32
+  %none = tile.full %zero : !tile.tile<[C, A], f32>
+  %sum = scf.for %k = %c0 to %depth step %b iter_args(%old = %none) -> (!tile.tile<[C, A], f32>) : i32 {
+    %xs = tile.load %x[%m, %k] : !tile.view<[?, ?], T> -> !tile.tile<[A, B], T>
+    %ys = tile.load %y[%k, %n] : !tile.view<[?, ?], T> -> !tile.tile<[B, C], T>
+    %new = tile.dot %ys, %xs, %old transpose_a transpose_b
+        : !tile.tile<[B, C], T>, !tile.tile<[A, B], T> -> !tile.tile<[C, A], f32>
+    scf.yield %new : !tile.tile<[C, A], f32>
+  }
+  tile.store %sum, %z[%n, %m] : !tile.tile<[C, A], f32>, !tile.view<[?, ?], f32>
+}
+
+// Nobody has measured this.
+// OTHER-LABEL: tile.kernel @squares
+// OTHER: R: int = 64, N: int = 64
+// OTHER: by = "the table: any structure, gpu, rows up to 256 bytes"
+// OTHER-SAME: structure = "store R S"
+tile.kernel @squares params(W: int, R: int = block(), N: int = block())
+    (%x: !tile.view<[?, W], f16>, %y: !tile.view<[?, ?], f32>)
+    grid(%i = ceildiv(dim(x, 0), R)) {
+  %c0 = arith.constant 0 : i32
+  %r = tile.param R : i32
+  %n = tile.param N : i32
+  %m = arith.muli %i, %r : i32
+  %all = tile.dim %x, 0 : !tile.view<[?, W], f16>
+  %mine = tile.load %x[%m, 0] : !tile.view<[?, W], f16> -> !tile.tile<[R, W], f16>
+  scf.for %k = %c0 to %all step %n : i32 {
+    %other = tile.load %x[%k, 0] : !tile.view<[?, W], f16> -> !tile.tile<[N, W], f16>
+    %s = tile.dot %mine, %other transpose_b
+        : !tile.tile<[R, W], f16>, !tile.tile<[N, W], f16> -> !tile.tile<[R, N], f32>
+    tile.store %s, %y[%m, %k] : !tile.tile<[R, N], f32>, !tile.view<[?, ?], f32>
+  }
+}
+
+// The blocks of a program are those of the kernel with the most products, by whatever names it has them.
+// PROGRAM-LABEL: tile.program @twice
+// PROGRAM: M: int = 128, N: int = 64
+// PROGRAM: blocks = {{.*}}rows = "M = 128", step = "N = 64", structure = "sum (R S) S"
+tile.program @twice params(T: type, WIDE: int = 64, CAUSAL: flag = true, M: int = block(), N: int = block())
+    (%q: !view, %o: !tile.view<[?, WIDE], f32>) {
+  tile.launch @weigh(%q, %q, %q, %o) with (ROWS = M, KEYS = N)
+      : !view, !view, !view, !tile.view<[?, WIDE], f32>
+}
+
+// NOTHING: error: block N of kernel @copy is the extent of no operand of a product in a loop, so that there is nothing to choose it by; give it a default or a value
+tile.kernel @copy params(N: int = block()) (%x: !tile.view<[?], f32>) grid(%i = ceildiv(dim(x, 0), N)) {
+  %n = tile.param N : i32
+  %m = arith.muli %i, %n : i32
+  %t = tile.load %x[%m] : !tile.view<[?], f32> -> !tile.tile<[N], f32>
+  tile.store %t, %x[%m] : !tile.tile<[N], f32>, !tile.view<[?], f32>
+}
+
+// PLAIN: tile.kernel @plain
+// PLAIN: params(N: int = 8)
+// PLAIN-NOT: blocks =
+tile.kernel @plain params(N: int = 8) (%x: !tile.view<[?], f32>) grid(%i = 1) {
+}
+
+//--- mine.json
+[{"structure": "sum (R S) S", "target": "sm_90a", "above": 192, "bytes": 256, "rows": 64, "step": 144}]
+//--- key.json
+[{"target": "gpu", "keys": 64}]
+//--- unit.json
+[{"target": "gpu", "rows": 64, "step": 20}]
+//--- mask.json
+[{"mask": "causal", "rows": 64}]
+//--- columns.json
+[{"columns": 64}]
+//--- text.json
+{"rows": 64}
