@@ -6,11 +6,14 @@
         --grid BLOCK_M=64,128 BLOCK_N=32,64,128 --warps 4,8 --schedule stages=2,3 --json tune.json
     bench/tune.py --kernel kernels/attention_backward.mlir --grid BLOCK_M=64,128 BLOCK_N=64,128 --warps 4,8
     bench/tune.py --kernel kernels/matmul.mlir --seqs 8192 --grid BLOCK_M=128,256 BLOCK_N=128 BLOCK_K=32,64
+    bench/tune.py --target sm_90a --dims 128 --grid BLOCK_M=128,192 BLOCK_N=112,128,176 --seqs 1024,8192 --blocks rows.json
 
 Every combination of the values is a variant; the value `default` leaves the setting out. A variant is compiled (in parallel, by ptxas
 too where there is one), checked against a reference in f64 on ragged shapes and on the shortest case, and only then
 timed, in rounds that interleave all variants and the peers. What a variant fails at is listed with its reason; one that
-crashes or hangs does not take the others with it. Needs PyTorch, a GPU and tilewrightc.
+crashes or hangs does not take the others with it. Needs PyTorch, a GPU and tilewrightc. --blocks writes the fastest blocks as
+rows for `tilewrightc --blocks=FILE`: of each dimension and mask one for the longest case, and one for each shorter case
+that has others.
 """
 
 import argparse
@@ -306,6 +309,37 @@ def print_summary(results, peers):
     print(report.markdown_table(["variant", "cases", "geometric mean", "least"], rows))
 
 
+def known_blocks(options, binding):
+    """What tile-choose-blocks says of the kernel for one binding: structure, bits, row_bytes, mask and, by role, "NAME = 64"."""
+    command = [options.tilewrightc, options.kernel, f"--target={options.target}", "--emit=tile"]
+    text = run_tool(command + [f"--param={key}={value}" for key, value in binding.items()] + options.extra)
+    found = re.search(r"\bblocks = \{(.*?)\}", text)
+    if not found:
+        raise RuntimeError(f"{options.kernel} leaves no block to the table; declare it with the default block()")
+    return {key: text or int(number) for key, text, number in re.findall(r'(\w+) = (?:"([^"]*)"|(\d+))', found[1])}
+
+
+def block_rows(options, cases, variants, results):
+    """Rows of the table for one group of cases: the fastest blocks of each length."""
+    plain = {variant.setting: variant for variant in variants if not variant.warps and not variant.schedule}
+    known, rows = known_blocks(options, cases[0].params()), []
+    for case in sorted((case for case in cases if case.name in results), key=lambda case: -getattr(case, "seq", 0)):
+        timed = [(time["median_ms"], name) for name, time in results[case.name].items() if name in plain]
+        if not timed:
+            continue
+        chosen = plain[min(timed)[1]].params
+        row = {"structure": known["structure"], "target": options.target, "bits": known["bits"], "mask": known["mask"]}
+        if known["row_bytes"]:
+            row |= {"above": known["row_bytes"] - 1, "bytes": known["row_bytes"]}
+        for role in ("rows", "columns", "step"):
+            if role in known:
+                name, extent = re.match(r"(\w+) = (\d+)", known[role]).groups()
+                row[role] = int(chosen.get(name, extent))
+        if not rows or any(row[role] != rows[0].get(role) for role in ("rows", "columns", "step") if role in row):
+            rows.insert(0, {**row, "length": case.seq} if rows else row)
+    return rows
+
+
 def find_arch(target):
     """Of this machine's GPU, for ptxas; a target with an `a` runs on that architecture alone."""
     if target.endswith("a"):
@@ -348,6 +382,7 @@ def parse(arguments):
     parser.add_argument("--hang", type=float, default=90, help="seconds without a sign after which a variant has hung")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--json", metavar="FILE")
+    parser.add_argument("--blocks", metavar="FILE", help="write the fastest blocks for tilewrightc --blocks")
     parser.add_argument("--keep", metavar="FOLDER", help="keep tgpu, PTX and cubins here")
     parser.add_argument("--compile-only", action="store_true", help="needs neither PyTorch nor a GPU")
     options = parser.parse_args(arguments)
@@ -403,6 +438,12 @@ def main():
                     print_case(case, times[case.name], members, options.peers)
             results.update(times)
         print_summary(results, options.peers)
+    if options.blocks:
+        rows = []
+        for group, members in zip(options.groups, variants):
+            rows += block_rows(options, group, members, results)
+        with open(options.blocks, "w") as file:
+            file.write("[" + ",\n ".join(json.dumps(row) for row in rows) + "]\n")
     failures = [variant for variant in flat if variant.error is not None]
     if failures:
         print("\n### Not timed\n")
