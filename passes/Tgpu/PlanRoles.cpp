@@ -103,6 +103,63 @@ Memory getMemory(KernelOp kernel, const RoleSlice &slice) {
   return memory;
 }
 
+/// Which products of a round read a group's buffers: those whose results the round uses, and those
+/// whose results the loop only carries. The latter may run while the next round begins.
+struct Readers {
+  bool early = false, late = false;
+};
+
+Readers getReaders(const CopyGroup &group) {
+  Readers readers;
+  for (CopyAsyncOp copy : group.copies)
+    for (Operation *user : copy.getBuffer().getUsers()) {
+      auto product = dyn_cast<WgmmaOp>(user);
+      if (!product)
+        continue;
+      bool isUsed = llvm::any_of(product.getResult().getUsers(), [](Operation *wait) {
+        return llvm::any_of(wait->getUsers(), [](Operation *reader) {
+          return !reader->hasTrait<OpTrait::IsTerminator>();
+        });
+      });
+      (isUsed ? readers.early : readers.late) = true;
+    }
+  return readers;
+}
+
+void setSlots(const CopyGroup &group, int64_t slots) {
+  for (CopyAsyncOp copy : group.copies)
+    copy->setAttr(ringStagesName, IntegerAttr::get(IntegerType::get(copy.getContext(), 64), slots));
+}
+
+/// Where rings of two slots do not fit, one is enough to go on for buffers that are read early
+/// alone. Returns what those take that have got one.
+int64_t giveOneSlot(const RoleSlice &slice, int64_t room, Memory &memory) {
+  int64_t bytes = 0;
+  for (const CopyGroup &group : slice.groups) {
+    if (room - bytes >= 2 * memory.perStage)
+      break;
+    Readers readers = getReaders(group);
+    if (!group.getLoop() || !readers.early || readers.late)
+      continue;
+    memory.perStage -= group.getBytes();
+    bytes += group.getBytes();
+    setSlots(group, 1);
+  }
+  return bytes;
+}
+
+/// Buffers that early and late products read are held while two rounds run; copies are made ahead
+/// if there is a third slot.
+void giveThreeSlots(const RoleSlice &slice, int64_t room) {
+  for (const CopyGroup &group : slice.groups) {
+    Readers readers = getReaders(group);
+    if (!group.getLoop() || !readers.early || !readers.late || group.getBytes() > room)
+      continue;
+    room -= group.getBytes();
+    setSlots(group, 3);
+  }
+}
+
 /// Whether warpgroups should take turns in multiplying: where a round has several products and what
 /// is computed between them takes long enough to be hidden behind another's products. Without
 /// turns, D 64 and 128 of attention lose 2 to 20 percent on an H200; D 256 gains 1 to 2.
@@ -203,11 +260,16 @@ FailureOr<bool> tgpu::planRoles(KernelOp kernel, const RoleOverrides &overrides,
     if (stages >= 2 || buffers == 0 || overrides.storeBuffers)
       break;
   }
+  if (stages < 2 && !overrides.stages)
+    room -= giveOneSlot(*slice, room, memory);
+  if (memory.perStage == 0) // rings of one slot alone: no copy would be made ahead
+    return refuse("rings of two stages do not fit into shared memory; use smaller blocks");
   // A block that takes tile after tile brings the next one's operands while it ends this one.
   bool fitsTwice = group > 0 && buffers > 0 && memory.perTile > 0 &&
                    room - memory.perTile >= 2 * memory.perStage;
   int64_t tileStages = overrides.tileStages.value_or(fitsTwice ? 2 : 1);
-  stages = (room - (tileStages - 1) * memory.perTile) / memory.perStage;
+  room -= (tileStages - 1) * memory.perTile;
+  stages = room / memory.perStage;
   stages = overrides.stages.value_or(std::min(stages, mostStages));
   // Then a second slot for what is added, and only then one barrier a round less.
   int64_t scratchStages = 1;
@@ -221,6 +283,8 @@ FailureOr<bool> tgpu::planRoles(KernelOp kernel, const RoleOverrides &overrides,
   if (reduceStages == 1 && !overrides.reduceStages)
     addStage(std::nullopt, memory.perReduction, reduceStages);
   addStage(overrides.scratchStages, memory.perScratch, scratchStages);
+  if (stages == 2 && !overrides.stages && memory.perScratch == 0)
+    giveThreeSlots(*slice, room - 2 * memory.perStage);
   // An author who asks for buffers is told that there is no room for them.
   must |= overrides.stages || overrides.tileStages || overrides.storeBuffers ||
           overrides.reduceStages || overrides.scratchStages;

@@ -23,7 +23,24 @@ bool RoleWriter::Channel::isUsedIn(Operation *op) const {
   return llvm::any_of(reduction->ops, [&](Operation *add) { return op->isProperAncestor(add); });
 }
 
+/// Copies that arrive at one barrier start together: one that started behind another group's would
+/// wait for a slot of that, too.
+static void gather(const CopyGroup &group) {
+  CopyAsyncOp last = group.copies.front();
+  for (CopyAsyncOp copy : llvm::drop_begin(group.copies)) {
+    bool isKnown = llvm::all_of(copy->getOperands(), [&](Value operand) {
+      Operation *def = operand.getDefiningOp();
+      return !def || def->getBlock() != group.block || def->isBeforeInBlock(last);
+    });
+    if (!isKnown)
+      return;
+    copy->moveAfter(last);
+    last = copy;
+  }
+}
+
 void RoleWriter::run() {
+  llvm::for_each(slice.groups, gather);
   makeKernel();
   for (const CopyGroup &group : slice.groups)
     makeChannel(group);
@@ -110,8 +127,8 @@ std::string RoleWriter::getNewName(std::string name) {
   return name;
 }
 
-Value RoleWriter::makeRing(SharedType slot, int64_t stages) {
-  if (stages == 1)
+Value RoleWriter::makeRing(SharedType slot, int64_t stages, bool always) {
+  if (stages == 1 && !always)
     return AllocOp::create(b, slot, IntegerAttr());
   return AllocRingOp::create(b, RingType::get(b.getContext(), stages, slot), IntegerAttr());
 }
@@ -125,13 +142,16 @@ void RoleWriter::makeChannel(const CopyGroup &group) {
   scf::ForOp loop = group.getLoop();
   auto planned = loop ? loop->getAttrOfType<ScheduleAttr>(scheduleName) : ScheduleAttr();
   int64_t stages = planned ? planned.getStages() : isPersistent() ? schedule.getTileStages() : 1;
+  if (auto own = group.copies.front()->getAttrOfType<IntegerAttr>(ringStagesName))
+    stages = own.getInt();
   Channel channel;
   channel.group = &group;
   for (CopyAsyncOp copy : group.copies) {
     auto slot = cast<SharedType>(copy.getBuffer().getType());
     TensorMapType type = getTensorMap(old, copy.getView(), copy.getDims(), slot);
     channel.maps.push_back(getMap(map.lookup(copy.getView()), type));
-    channel.rings.push_back(makeRing(slot, stages));
+    // In a loop a ring even of one slot: the passes that order its rounds ask who reads a slot.
+    channel.rings.push_back(makeRing(slot, stages, /*always=*/loop != nullptr));
   }
   channel.full = makeBarriers(stages, 1);
   // What is copied once for one tile is never overwritten.

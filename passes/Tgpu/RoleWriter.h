@@ -64,7 +64,7 @@ private:
   std::string getNewName(std::string name);
   void makeChannel(const CopyGroup &group);
   void makeChannel(const Reduction &reduction);
-  mlir::Value makeRing(SharedType slot, int64_t stages);
+  mlir::Value makeRing(SharedType slot, int64_t stages, bool always = false);
   mlir::Value makeBarriers(int64_t stages, int64_t arrivals);
   mlir::Value getMap(mlir::Value view, TensorMapType type);
   void makeScratch();
