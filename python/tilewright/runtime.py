@@ -145,6 +145,11 @@ class _Plan:
     def prepare(self, device=0):
         self.library.call(f"{self.prefix}_prepare", self.handle, c_int(device))
 
+    def check_indices(self, wanted=True):
+        """Whether a run checks what the kernel requires of the elements of index arrays, and raises where one breaks a
+        rule. It then waits for its stream and cannot be captured. TILEWRIGHT_CHECK_INDICES=1 says so for new plans."""
+        self.library.call(f"{self.prefix}_check_indices", self.handle, c_int(wanted))
+
     def workspace_size(self, packed, device=0):
         """Bytes; `packed` is what `pack` gave."""
         size = c_uint64()
