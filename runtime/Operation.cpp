@@ -458,7 +458,7 @@ Status Operation::run(const Argument *const *arguments, size_t numArguments, uin
   const DriverTable &driver = impl->driver;
   const PreparedDevice *first = impl->first.load(std::memory_order_acquire);
   ContextScope scope(driver);
-  cuda::Device handle = 0;
+  cuda::Device handle = first ? first->info.handle : 0;
   if (Status status = scope.enterStream(stream, first ? first->primary.get() : nullptr, handle);
       !status)
     return status;
