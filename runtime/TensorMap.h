@@ -18,9 +18,9 @@ namespace tilewright::runtime {
 Status encodeTensorMap(const DriverTable &driver, const TensorMapSpec &spec,
                        const ArgumentSpec &contract, const Argument &view, cuda::TensorMap &map);
 
-/// Maps that one tensor map of a kernel had: the driver takes longer to make one than all else that
-/// a run does. A map depends on nothing but address, extents and strides of the view, so none is
-/// ever stale. Readers of several threads wait for nobody; what is being written is not found.
+/// Maps that the driver made for one tensor map of a kernel, so that not every run asks it again. A
+/// map depends on nothing but address, extents and strides of the view, so none is ever stale.
+/// Readers of several threads wait for nobody; what is being written is not found.
 class TensorMapCache {
 public:
   /// Whether there is one for the view; `map` has it then, and else anything.
