@@ -238,14 +238,12 @@ FailureOr<bool> tgpu::planRoles(KernelOp kernel, const RoleOverrides &overrides,
   // of several steps of the second id go first.
   constexpr int64_t mostSteps = 64;
   bool varies = llvm::any_of(loops, [&](scf::ForOp loop) { return variesByTile(kernel, loop); });
-  // The role that adds to memory does not know which tile is next; one tile to a block.
   int64_t reduceStages = overrides.reduceStages.value_or(slice->reductions.empty() ? 0 : 1);
-  bool isOneTile = !hasComputableGrid(kernel) || reduceStages > 0;
-  int64_t group = overrides.group.value_or(isOneTile ? 0
-                                           : varies  ? mostSteps
-                                                     : chooseGroup(kernel, *slice));
+  int64_t group = overrides.group.value_or(!hasComputableGrid(kernel) ? 0
+                                           : varies ? mostSteps
+                                                    : chooseGroup(kernel, *slice));
   memory.fixed += reduceStages * memory.perReduction;
-  // With one tile to a block operands are not needed any more when results leave.
+  // Memory is short where sums are added: results leave through operands that have been read.
   constexpr int64_t storeBuffers = 2;
   int64_t buffers = overrides.storeBuffers.value_or(reduceStages > 0 ? 0 : storeBuffers);
   int64_t stages = 0, room = 0;
@@ -298,7 +296,7 @@ FailureOr<bool> tgpu::planRoles(KernelOp kernel, const RoleOverrides &overrides,
                                                                     : enoughRegisters);
   int64_t rest = (registersOfLane - loadWarps * load) / warps / 8 * 8;
   int64_t compute = overrides.computeRegisters.value_or(std::min(mostRegisters, rest));
-  int64_t dynamic = overrides.dynamic.value_or(group > 0 && varies && reduceStages == 0);
+  int64_t dynamic = overrides.dynamic.value_or(group > 0 && varies);
   auto schedule = RoleScheduleAttr::getChecked([&] { return kernel.emitOpError(); },
                                                kernel.getContext(), load, compute, group, buffers,
                                                dynamic, tileStages, reduceStages, scratchStages);

@@ -59,7 +59,7 @@ private:
 
   void makeKernel();
   void makeRoles();
-  /// What the loops of a step of the second id read: all rows of the views that they copy.
+  /// What the loops of a step of the second id read and add to: all rows of these views.
   mlir::Value getBytesOfStep();
   std::string getNewName(std::string name);
   void makeChannel(const CopyGroup &group);
