@@ -53,7 +53,9 @@
 !dq  = !tile.tile<[BLOCK_M, DP], ACC>
 !dk  = !tile.tile<[BLOCK_N, DP], ACC>
 !dv  = !tile.tile<[BLOCK_N, DVP], ACC>
-!dqt = !tile.tile<[DP, BLOCK_M], ACC>
+// K with whole warpgroups of columns, and the product that has these as rows.
+!kw  = !tile.tile<[BLOCK_N, DW], T>
+!dqt = !tile.tile<[DW, BLOCK_M], ACC>
 !row = !tile.tile<[BLOCK_M], ACC>
 !acc = !tile.param<ACC>
 // Scores and their gradients, by query and key, and transposed.
@@ -136,6 +138,7 @@ tile.program @attention_backward
                select(TARGET == "cpu", select(max(D, DV) <= 128, 128, 64),
                   select(or(SPLIT, and(ROW_BYTES <= 256, bits(T) == 16)), 128,
                          select(ROW_BYTES <= 256, 64, select(ROW_BYTES <= 512, 32, 16)))),
+           DELTA_BLOCK_M: int in [16, 32, 48, 64, 80, 96, 112, 128] = select(HOPPER, 32, BLOCK_M),
            DV_BLOCK_M: int in [16, 32, 48, 64, 80, 96, 112, 128] =
                select(SPLIT, select(ROW_BYTES <= 384, 96, 80), BLOCK_M),
            DQ_BLOCK_M: int in [16, 32, 64, 128, 192] =
@@ -168,6 +171,7 @@ tile.program @attention_backward
       : !acc_view
 
   tile.launch @attention_backward_delta(%o, %do, %lse, %dlse, %delta, %lse_base2)
+      with (BLOCK_M = DELTA_BLOCK_M)
       : !v_view, !v_view, !row_view, !row_view, !row_view, !row_view
   tile.launch @attention_backward_keys(%q, %k, %v, %do, %lse_base2, %delta, %dq_sum, %dk, %dv,
                                        %scale, %window_left, %window_right)
@@ -216,7 +220,8 @@ tile.kernel @attention_backward_keys
     params(D: int, DV: int, T: type, CAUSAL: enum in ["none", "top_left", "bottom_right"],
            WINDOW: flag, DETERMINISTIC: flag, CAPTURE_GRADIENTS: flag, BLOCK_M: int, BLOCK_N: int,
            WITH_DK: flag = true, WITH_DV: flag = true, WITH_DQ: flag = true,
-           let DP: int = ceildiv(D, 16) * 16, let DVP: int = ceildiv(DV, 8) * 8,
+           HOPPER: flag, let DP: int = ceildiv(D, 16) * 16, let DVP: int = ceildiv(DV, 8) * 8,
+           let DW: int = select(and(HOPPER, D > 64), ceildiv(D, 64) * 64, DP),
            let ACC: type = accumulator(T))
     (%q: !qk_view, %k: !qk_view, %v: !v_view, %do: !v_view, %lse_base2: !row_view,
      %delta: !row_view, %dq_sum: !acc_view, %dk: !qk_view, %dv: !v_view,
@@ -251,6 +256,7 @@ tile.kernel @attention_backward_keys
   %with_dv = tile.param WITH_DV : i1
   %with_dq = tile.param WITH_DQ : i1
   %k_tile = tile.load %k[%b, %hk, %n, 0] : !qk_view -> !k
+  %k_wide = tile.load %k[%b, %hk, %n, 0] : !qk_view -> !kw
   %v_tile = tile.load %v[%b, %hk, %n, 0] : !v_view -> !v
   %cols = tile.iota %n dim 0 : !post
 
@@ -307,7 +313,7 @@ tile.kernel @attention_backward_keys
 
       // Transposed too: threads next to each other then add to numbers next to each other.
       scf.if %with_dq {
-        %dq_part = tile.dot %k_tile, %dst_rounded transpose_a : !k, !dst -> !dqt
+        %dq_part = tile.dot %k_wide, %dst_rounded transpose_a : !kw, !dst -> !dqt
         tile.atomic_add %dq_part, %dq_sum[%b, %h, %m, 0] dims [3, 2] : !dqt, !acc_view
       }
 

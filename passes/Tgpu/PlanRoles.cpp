@@ -148,16 +148,23 @@ int64_t giveOneSlot(const RoleSlice &slice, int64_t room, Memory &memory) {
   return bytes;
 }
 
-/// Buffers that early and late products read are held while two rounds run; copies are made ahead
-/// if there is a third slot.
-void giveThreeSlots(const RoleSlice &slice, int64_t room) {
+/// Of buffers that early and late products read. They are held while two rounds run; copies are
+/// made ahead if there is a third slot.
+SmallVector<const CopyGroup *> getHeldGroups(const RoleSlice &slice) {
+  SmallVector<const CopyGroup *> held;
   for (const CopyGroup &group : slice.groups) {
     Readers readers = getReaders(group);
-    if (!group.getLoop() || !readers.early || !readers.late || group.getBytes() > room)
-      continue;
-    room -= group.getBytes();
-    setSlots(group, 3);
+    if (group.getLoop() && readers.early && readers.late)
+      held.push_back(&group);
   }
+  return held;
+}
+
+int64_t getBytesOf(ArrayRef<const CopyGroup *> groups) {
+  int64_t bytes = 0;
+  for (const CopyGroup *group : groups)
+    bytes += group->getBytes();
+  return bytes;
 }
 
 /// Whether warpgroups should take turns in multiplying: where a round has several products and what
@@ -247,6 +254,13 @@ FailureOr<bool> tgpu::planRoles(KernelOp kernel, const RoleOverrides &overrides,
   constexpr int64_t storeBuffers = 2;
   int64_t buffers = overrides.storeBuffers.value_or(reduceStages > 0 ? 0 : storeBuffers);
   int64_t stages = 0, room = 0;
+  // A third slot of what is held for two rounds is worth more than buffers for results.
+  SmallVector<const CopyGroup *> held;
+  if (memory.perScratch == 0)
+    held = getHeldGroups(*slice);
+  int64_t least = 2 * memory.perStage;
+  if (sharedLimit - memory.fixed >= least + getBytesOf(held))
+    least += getBytesOf(held);
   for (;; --buffers) {
     int64_t bytesOfBuffers = 0;
     kernel.walk([&](StoreOp store) {
@@ -255,7 +269,7 @@ FailureOr<bool> tgpu::planRoles(KernelOp kernel, const RoleOverrides &overrides,
     });
     room = sharedLimit - memory.fixed - bytesOfBuffers;
     stages = room / memory.perStage;
-    if (stages >= 2 || buffers == 0 || overrides.storeBuffers)
+    if (room >= least || buffers == 0 || overrides.storeBuffers)
       break;
   }
   if (stages < 2 && !overrides.stages)
@@ -263,8 +277,7 @@ FailureOr<bool> tgpu::planRoles(KernelOp kernel, const RoleOverrides &overrides,
   if (memory.perStage == 0) // rings of one slot alone: no copy would be made ahead
     return refuse("rings of two stages do not fit into shared memory; use smaller blocks");
   // A block that takes tile after tile brings the next one's operands while it ends this one.
-  bool fitsTwice = group > 0 && buffers > 0 && memory.perTile > 0 &&
-                   room - memory.perTile >= 2 * memory.perStage;
+  bool fitsTwice = group > 0 && buffers > 0 && memory.perTile > 0 && room - memory.perTile >= least;
   int64_t tileStages = overrides.tileStages.value_or(fitsTwice ? 2 : 1);
   room -= (tileStages - 1) * memory.perTile;
   stages = room / memory.perStage;
@@ -281,8 +294,9 @@ FailureOr<bool> tgpu::planRoles(KernelOp kernel, const RoleOverrides &overrides,
   if (reduceStages == 1 && !overrides.reduceStages)
     addStage(std::nullopt, memory.perReduction, reduceStages);
   addStage(overrides.scratchStages, memory.perScratch, scratchStages);
-  if (stages == 2 && !overrides.stages && memory.perScratch == 0)
-    giveThreeSlots(*slice, room - 2 * memory.perStage);
+  if (stages == 2 && !overrides.stages && room >= 2 * memory.perStage + getBytesOf(held))
+    for (const CopyGroup *each : held)
+      setSlots(*each, 3);
   // An author who asks for buffers is told that there is no room for them.
   must |= overrides.stages || overrides.tileStages || overrides.storeBuffers ||
           overrides.reduceStages || overrides.scratchStages;

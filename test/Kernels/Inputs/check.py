@@ -102,7 +102,7 @@ def backward_by_default_blocks():
     """Large ones, whose products share results through shared memory on a GPU."""
     cases = [(width, form) for width in (64, 128) for form in ("false", "true")]
     # A gradient by each kernel where heads are wide.
-    for width, deterministic in [(8, "false"), (40, "false"), (192, "false"), (256, "false")] + cases:
+    for width, deterministic in [(8, "false"), (40, "false"), (96, "false"), (192, "false"), (256, "false")] + cases:
         q, k, v, do = tensors(20, "f16", 1, 2, 1, 150, 280, width)
         keep = keep_mask(150, 280, "bottom_right")
         o, lse, _ = forward(q, k, v, SCALE, keep)
