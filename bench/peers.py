@@ -10,8 +10,8 @@
     bench/peers.py --direction both --mods softcap,alibi --peers flex --cases "D128 * S8192"
     bench/peers.py --direction fwd,bwd --gqa 8 --window 0,1024 --peers fa4,cudnn --cases "D128 * S8192"
 
-Cases: bf16, 16,384 tokens, hidden size 2048 (B = 16384 / S, H = 2048 / D), D 64, 128 and 256, causal or not, S 512 to 16384;
-matrix product 8192^3. Inputs are N(0, 1), the same for all. FLOPs: 4 B H S S D in the forward, 10 in the backward, 14 in
+Cases: 16,384 tokens, hidden size 2048 (B = 16384 / S, H = 2048 / D rounded down), causal or not, S 512 to 16384, and by
+default bf16 and D 64, 128 and 256; matrix product 8192^3. Inputs are N(0, 1), the same for all. FLOPs: 4 B H S S D in the forward, 10 in the backward, 14 in
 both, halved where causal; under a window those of the pairs that it keeps. Of a peer's backward, autograd.grad alone is
 timed; `both` are timed with one pair of events.
 
@@ -128,6 +128,8 @@ def parse(arguments):
     parser.add_argument("--mods", type=lambda text: text.split(","), default=[""], metavar="NAME,...",
                         help=f"score modifiers of kernels/mods: some of {', '.join(bench_cases.MODS)}")
     parser.add_argument("--gqa", type=numbers, default=[1], metavar="N,...", help="heads of Q to one of K and V")
+    parser.add_argument("--dims", type=numbers, default=bench_cases.DIMS, metavar="N,...", help="widths of a head")
+    parser.add_argument("--dtype", choices=["bf16", "f16"], default="bf16")
     parser.add_argument("--window", type=numbers, default=[0], metavar="N,...",
                         help="keys to the left that a row keeps, without a causal mask to the right too; 0: all")
     parser.add_argument("--deterministic", action="store_true",
@@ -155,7 +157,8 @@ def parse(arguments):
     options.extra = [option.removeprefix("=") for option in options.extra]
     if min(options.gqa) < 1:
         parser.error(f"--gqa: expected numbers of 1 or more but got {min(options.gqa)}")
-    every = bench_cases.all_cases(options.direction, options.mods, options.gqa, options.window)
+    every = bench_cases.all_cases(options.direction, options.mods, options.gqa, options.window, options.dims,
+                                  options.dtype)
     options.selected = bench_cases.select(every, options.cases)
     if not options.selected:
         parser.error("--cases selects nothing; --list prints the names")

@@ -72,10 +72,24 @@ def find(lines, name):
     return found[0]
 
 
+def find_end(lines, index):
+    """One past an operation, with its regions."""
+    depth = 0
+    while True:
+        line = lines[index].strip()
+        depth += line.endswith("{") - line.startswith("}")
+        index += 1
+        if depth == 0:
+            return index
+
+
 def move(lines, name, after):
     index = find(lines, name)
-    line = lines.pop(index)
-    lines.insert(find(lines, after) + 1, line)
+    end = find_end(lines, index)
+    moved = lines[index:end]
+    del lines[index:end]
+    place = find_end(lines, find(lines, after))
+    lines[place:place] = moved
 
 
 def perturb(text):

@@ -89,6 +89,27 @@ void runQuietForward(benchmark::State &state, const BundleWriter &writer) {
 void quietTensorMaps(benchmark::State &state) { runQuietForward(state, quietAttention()); }
 BENCHMARK(quietTensorMaps);
 
+/// With so many arrays in turn, as a model with so many layers has them. `maps` are made in a run.
+void quietTensorMapsOfLayers(benchmark::State &state) {
+  DriverTable driver = quietTable();
+  auto plan = quietPlanOf<AttentionForward, AttentionForwardDesc>(quietAttention(), 128, driver);
+  if (!plan)
+    return state.SkipWithError("the plan cannot be prepared");
+  AttentionForwardArguments arguments = quietArguments();
+  unsigned long before = numQuietMaps;
+  int64_t layer = 0;
+  for (auto _ : state) {
+    layer = layer + 1 < state.range(0) ? layer + 1 : 0;
+    for (Argument *view : {&arguments.q, &arguments.k, &arguments.v, &arguments.o})
+      view->bits = 0x7f0000000000 + uint64_t(layer) * 0x2000000;
+    if (!plan->run(arguments, 0, 0, someStream))
+      return state.SkipWithError("the run failed");
+  }
+  state.counters["maps"] =
+      benchmark::Counter(double(numQuietMaps - before), benchmark::Counter::kAvgIterations);
+}
+BENCHMARK(quietTensorMapsOfLayers)->Arg(1)->Arg(4)->Arg(16)->Arg(32)->Arg(80)->Arg(1000);
+
 void quietForward(benchmark::State &state) { runQuietForward(state, forwardBundle()); }
 BENCHMARK(quietForward);
 
@@ -141,6 +162,7 @@ void quietForwardInC(benchmark::State &state) {
   args.v = &v.view;
   args.o = &o.view;
   args.scale = 1;
+  args.window_left = args.window_right = -1;
   for (auto _ : state)
     if (tilewright_attention_forward_run(plan, &args, nullptr, 0, someStream))
       return state.SkipWithError(tilewright_last_error());
@@ -185,6 +207,7 @@ void quietBackwardInC(benchmark::State &state) {
   args.d_k = &dK.view;
   args.d_v = &dV.view;
   args.scale = 1;
+  args.window_left = args.window_right = -1;
   args.captures = &capture;
   args.num_captures = 1;
   auto *workspace = reinterpret_cast<void *>(uintptr_t(0x100000));

@@ -19,6 +19,10 @@
 //                   last bits (dK and dV never do). On: a second kernel recomputes S and dP for dQ
 //                   (seven products for each pair instead of five); runs are bit-identical.
 //
+//   SPLIT           on: dQ, dK and dV have a kernel each, without atomic additions (eight products
+//                   for each pair). So wide heads are faster on Hopper: a thread holds one sum, and
+//                   nothing is exchanged between warpgroups.
+//
 //   CAPTURE_GRADIENTS   on: for each captured float @x that @score_mod reads, the program takes an
 //                   optional argument d_x of its shape (one element for a scalar), in f32, and
 //                   writes the gradient; absent, it costs nothing. Where DETERMINISTIC is on these
@@ -31,8 +35,8 @@
 // DETERMINISTIC for dQ, dS only.)
 //
 // Four kernels: delta (and LSE in base 2); keys (a block of keys against all queries of its heads:
-// dK, dV, and dQ by atomic additions); convert (dQ from ACC to T) or, with DETERMINISTIC, queries
-// (a block of queries against its keys: dQ).
+// dK, dV, and dQ by atomic additions); convert (dQ from ACC to T) or, with DETERMINISTIC or SPLIT,
+// queries (a block of queries against its keys: dQ). With SPLIT, keys runs for dK, then for dV.
 //
 // Algorithm: FlashAttention-2 (Dao, 2023). The keys kernel computes S^T instead of S, so that P^T
 // and dS^T come out of a product in the order in which dV and dK take them.
@@ -49,7 +53,9 @@
 !dq  = !tile.tile<[BLOCK_M, DP], ACC>
 !dk  = !tile.tile<[BLOCK_N, DP], ACC>
 !dv  = !tile.tile<[BLOCK_N, DVP], ACC>
-!dqt = !tile.tile<[DP, BLOCK_M], ACC>
+// K with whole warpgroups of columns, and the product that has these as rows.
+!kw  = !tile.tile<[BLOCK_N, DW], T>
+!dqt = !tile.tile<[DW, BLOCK_M], ACC>
 !row = !tile.tile<[BLOCK_M], ACC>
 !acc = !tile.param<ACC>
 // Scores and their gradients, by query and key, and transposed.
@@ -117,7 +123,18 @@ tile.program @attention_backward
     params(D: int, DV: int = D, T: type in [f16, bf16, f32, f64],
            CAUSAL: enum in ["none", "top_left", "bottom_right"] = "none", WINDOW: flag = false,
            DETERMINISTIC: flag = false, CAPTURE_GRADIENTS: flag = false,
-           BLOCK_M: int = block(), BLOCK_N: int = block(), let ACC: type = accumulator(T))
+           TARGET: enum in ["cpu", "sm_80", "sm_90a"] = "cpu",
+           let ROW_BYTES: int = ceildiv(max(D, DV) * bits(T), 8),
+           let HOPPER: flag = and(TARGET == "sm_90a", bits(T) == 16),
+           SPLIT: flag = and(HOPPER, and(ROW_BYTES > 256, and(mod(D, 32) == 0, mod(DV, 32) == 0))),
+           let DQ_KERNEL: flag = or(DETERMINISTIC, SPLIT),
+           BLOCK_M: int = block(), BLOCK_N: int = block(),
+           DQ_BLOCK_M: int = block(), DQ_BLOCK_N: int = block(),
+           // By what they multiply, dV alone would have the blocks of a forward, and delta none.
+           DV_BLOCK_M: int in [16, 32, 48, 64, 80, 96, 112, 128] =
+               select(SPLIT, select(ROW_BYTES <= 384, 96, 80), BLOCK_M),
+           DELTA_BLOCK_M: int in [16, 32, 48, 64, 80, 96, 112, 128] = select(HOPPER, 32, BLOCK_M),
+           let ACC: type = accumulator(T))
     require(D <= 256, DV <= 256,
             dim(k, 0) == dim(q, 0), dim(v, 0) == dim(q, 0),
             floordiv(dim(q, 1), max(dim(k, 1), 1)) * dim(k, 1) == dim(q, 1),
@@ -138,19 +155,28 @@ tile.program @attention_backward
   %delta = tile.workspace [dim(q, 0), dim(q, 1), ceildiv(dim(q, 2), 4) * 4] : !row_view
   %lse_base2 = tile.workspace [dim(q, 0), dim(q, 1), ceildiv(dim(q, 2), 4) * 4] : !row_view
   // Empty where nobody adds to it.
-  %dq_sum = tile.workspace [select(DETERMINISTIC, 0, dim(q, 0)), dim(q, 1), dim(q, 2), D] fill 0.0
+  %dq_sum = tile.workspace [select(DQ_KERNEL, 0, dim(q, 0)), dim(q, 1), dim(q, 2), D] fill 0.0
       : !acc_view
 
   tile.launch @attention_backward_delta(%o, %do, %lse, %dlse, %delta, %lse_base2)
+      with (BLOCK_M = DELTA_BLOCK_M)
       : !v_view, !v_view, !row_view, !row_view, !row_view, !row_view
   tile.launch @attention_backward_keys(%q, %k, %v, %do, %lse_base2, %delta, %dq_sum, %dk, %dv,
                                        %scale, %window_left, %window_right)
+      with (WITH_DV = not(SPLIT), WITH_DQ = not(DQ_KERNEL))
       : !qk_view, !qk_view, !v_view, !v_view, !row_view, !row_view, !acc_view, !qk_view, !v_view,
         f32, i32, i32
-  tile.launch @attention_backward_convert(%dq_sum, %dq, %scale) when (not(DETERMINISTIC))
+  tile.launch @attention_backward_keys(%q, %k, %v, %do, %lse_base2, %delta, %dq_sum, %dk, %dv,
+                                       %scale, %window_left, %window_right)
+      with (WITH_DK = false, WITH_DQ = false, BLOCK_M = DV_BLOCK_M, CAPTURE_GRADIENTS = false)
+      when (SPLIT)
+      : !qk_view, !qk_view, !v_view, !v_view, !row_view, !row_view, !acc_view, !qk_view, !v_view,
+        f32, i32, i32
+  tile.launch @attention_backward_convert(%dq_sum, %dq, %scale) when (not(DQ_KERNEL))
       : !acc_view, !qk_view, f32
   tile.launch @attention_backward_queries(%q, %k, %v, %do, %lse_base2, %delta, %dq,
-                                          %scale, %window_left, %window_right) when (DETERMINISTIC)
+                                          %scale, %window_left, %window_right)
+      with (BLOCK_M = DQ_BLOCK_M, BLOCK_N = DQ_BLOCK_N) when (DQ_KERNEL)
       : !qk_view, !qk_view, !v_view, !v_view, !row_view, !row_view, !qk_view, f32, i32, i32
 }
 
@@ -181,7 +207,9 @@ tile.kernel @attention_backward_delta
 tile.kernel @attention_backward_keys
     params(D: int, DV: int, T: type, CAUSAL: enum in ["none", "top_left", "bottom_right"],
            WINDOW: flag, DETERMINISTIC: flag, CAPTURE_GRADIENTS: flag, BLOCK_M: int, BLOCK_N: int,
-           let DP: int = ceildiv(D, 16) * 16, let DVP: int = ceildiv(DV, 8) * 8,
+           WITH_DK: flag = true, WITH_DV: flag = true, WITH_DQ: flag = true,
+           HOPPER: flag, let DP: int = ceildiv(D, 16) * 16, let DVP: int = ceildiv(DV, 8) * 8,
+           let DW: int = select(and(HOPPER, D > 64), ceildiv(D, 64) * 64, DP),
            let ACC: type = accumulator(T))
     (%q: !qk_view, %k: !qk_view, %v: !v_view, %do: !v_view, %lse_base2: !row_view,
      %delta: !row_view, %dq_sum: !acc_view, %dk: !qk_view, %dv: !v_view,
@@ -212,7 +240,11 @@ tile.kernel @attention_backward_keys
   %no_dk = tile.full %zero : !dk
   %no_dv = tile.full %zero : !dv
 
+  %with_dk = tile.param WITH_DK : i1
+  %with_dv = tile.param WITH_DV : i1
+  %with_dq = tile.param WITH_DQ : i1
   %k_tile = tile.load %k[%b, %hk, %n, 0] : !qk_view -> !k
+  %k_wide = tile.load %k[%b, %hk, %n, 0] : !qk_view -> !kw
   %v_tile = tile.load %v[%b, %hk, %n, 0] : !v_view -> !v
   %cols = tile.iota %n dim 0 : !post
 
@@ -254,13 +286,22 @@ tile.kernel @attention_backward_keys
       %dst = arith.mulf %gt_acc, %dpt_centred : !st
       %dst_rounded = tile.cast %dst : !st -> !dst
 
-      %dv_new = tile.dot %pt_rounded, %do_tile, %dv_old : !dst, !o -> !dv
-      %dk_new = tile.dot %dst_rounded, %q_tile, %dk_old : !dst, !q -> !dk
+      %dv_new = scf.if %with_dv -> (!dv) {
+        %dv_sum = tile.dot %pt_rounded, %do_tile, %dv_old : !dst, !o -> !dv
+        scf.yield %dv_sum : !dv
+      } else {
+        scf.yield %dv_old : !dv
+      }
+      %dk_new = scf.if %with_dk -> (!dk) {
+        %dk_sum = tile.dot %dst_rounded, %q_tile, %dk_old : !dst, !q -> !dk
+        scf.yield %dk_sum : !dk
+      } else {
+        scf.yield %dk_old : !dk
+      }
 
       // Transposed too: threads next to each other then add to numbers next to each other.
-      %fast = tile.param not(DETERMINISTIC) : i1
-      scf.if %fast {
-        %dq_part = tile.dot %k_tile, %dst_rounded transpose_a : !k, !dst -> !dqt
+      scf.if %with_dq {
+        %dq_part = tile.dot %k_wide, %dst_rounded transpose_a : !kw, !dst -> !dqt
         tile.atomic_add %dq_part, %dq_sum[%b, %h, %m, 0] dims [3, 2] : !dqt, !acc_view
       }
 
@@ -281,12 +322,16 @@ tile.kernel @attention_backward_keys
     scf.yield %dk_head, %dv_head : !dk, !dv
   }
 
-  %scales = tile.full %scale_acc : !dk
-  %dk_scaled = arith.mulf %dk_all, %scales : !dk
-  %dk_rounded = tile.cast %dk_scaled : !dk -> !k
-  %dv_rounded = tile.cast %dv_all : !dv -> !v
-  tile.store %dk_rounded, %dk[%b, %hk, %n, 0] : !k, !qk_view
-  tile.store %dv_rounded, %dv[%b, %hk, %n, 0] : !v, !v_view
+  scf.if %with_dk {
+    %scales = tile.full %scale_acc : !dk
+    %dk_scaled = arith.mulf %dk_all, %scales : !dk
+    %dk_rounded = tile.cast %dk_scaled : !dk -> !k
+    tile.store %dk_rounded, %dk[%b, %hk, %n, 0] : !k, !qk_view
+  }
+  scf.if %with_dv {
+    %dv_rounded = tile.cast %dv_all : !dv -> !v
+    tile.store %dv_rounded, %dv[%b, %hk, %n, 0] : !v, !v_view
+  }
 }
 
 // dQ = scale * the sum, in the type of the arrays.

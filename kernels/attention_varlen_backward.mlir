@@ -6,9 +6,9 @@
 //   q, dq  [Tq, Hq,  D]   T      k, dk [Tk, Hkv, D]  T      v, dv [Tk, Hkv, DV]  T
 //   o, do  [Tq, Hq,  DV]  T      lse, dlse [Hq, Tq]  ACC; dlse optional (absent: zero)
 //   cu_seqlens_q, cu_seqlens_k   [B + 1]  i32, ascending, the first 0, the last Tq (Tk). Checked in
-//                                host memory. On a device each is taken for the nearest of 0 to
-//                                Tq (Tk), and a sequence that ends before it begins for empty; rows
-//                                that two sequences claim hold the result of either
+//                                host memory, on a device where asked for. Unchecked, each is taken for
+//                                the nearest of 0 to Tq (Tk), a sequence that ends before it begins for
+//                                empty, and rows that two sequences claim hold the result of either
 //   max_seqlen_q, max_seqlen_k   i32, at least the length of the longest sequence
 //   scale, window_left, window_right and the parameters: as in attention_forward.mlir
 //

@@ -7,9 +7,9 @@
 //   q   [Tq, Hq,  D]   T        k [Tk, Hkv, D]   T        v [Tk, Hkv, DV]   T
 //   o   [Tq, Hq,  DV]  T        lse [Hq, Tq]   ACC, optional
 //   cu_seqlens_q, cu_seqlens_k   [B + 1]  i32, ascending, the first 0, the last Tq (Tk). Checked in
-//                                host memory. On a device each is taken for the nearest of 0 to
-//                                Tq (Tk), and a sequence that ends before it begins for empty; rows
-//                                that two sequences claim hold the result of either
+//                                host memory, on a device where asked for. Unchecked, each is taken for
+//                                the nearest of 0 to Tq (Tk), a sequence that ends before it begins for
+//                                empty, and rows that two sequences claim hold the result of either
 //   max_seqlen_q   i32, at least the length of the longest sequence of queries
 //   scale, window_left, window_right and the parameters: as in attention_forward.mlir
 //

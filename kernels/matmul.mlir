@@ -62,7 +62,8 @@ func.func private @activation(%x: !acc) -> !acc attributes {tile.replaceable} {
 tile.kernel @matmul
     params(T: type in [e4m3, e5m2, f16, bf16, f32, f64], TC: type in [f16, bf16, f32, f64] = T,
            ACTIVATION: enum in ["none", "relu", "gelu_tanh", "silu"] = "none",
-           BLOCK_M: int = block(), BLOCK_N: int = block(), BLOCK_K: int = block(), let ACC: type = accumulator(T))
+           BLOCK_M: int = block(), BLOCK_N: int = block(), BLOCK_K: int = block(),
+           let ACC: type = accumulator(T))
     require(dim(b, 0) == dim(a, 1), dim(c, 0) == dim(a, 0), dim(c, 1) == dim(b, 1),
             dim(bias, 0) == dim(b, 1))
     (%a: !tile.view<[?, ?], T>, %b: !tile.view<[?, ?], T>, %bias: optional !tile.view<[?], TC>,

@@ -65,7 +65,8 @@ def TileChooseBlocks : Pass<"tile-choose-blocks", "::mlir::ModuleOp"> {
     binds it still wins. The number is that of the first matching row of a table, which knows a kernel by
 
     - its structure: what the products of the loop with the most of them read and become, in whatever order and by
-      whatever names (`LoopStructure.h`). Of a program the kernel with the most products counts
+      whatever names (`LoopStructure.h`). Products that parameters switch off do not count. Of the launches of a
+      program each has its own; a block is that of the launch with the most products whose extent it is
     - the target, the bits of an element, and the bytes of the longest row that products read
     - whether a mask is left once parameters are bound
     - `length`, the most positions that the loop runs over
@@ -75,7 +76,8 @@ def TileChooseBlocks : Pass<"tile-choose-blocks", "::mlir::ModuleOp"> {
     the length: the row's limit becomes a constraint of the kernel. `table` names a file of rows that go first, a list
     of objects in JSON with the keys structure, target ("cpu", "gpu" for all others, or a name), bits, above and bytes
     (of a row, in bytes), elements, mask ("none" or "some"), length; rows, columns, step. A condition that is left out
-    always holds. What was known and chosen is left in the attribute `blocks`.
+    always holds. What was known and chosen is left in the attribute `blocks` of a kernel, or of a launch; a program has
+    that of the launch with the most products.
 
     Before, with `params=D=128 target=sm_90a` and a forward of attention:
     ```mlir

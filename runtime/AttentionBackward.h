@@ -43,6 +43,8 @@ public:
   const std::vector<std::string> &captures() const { return plan.captures(); }
 
   Status prepare(int device) { return plan.prepare(device); }
+  /// As Operation::checkIndices.
+  void checkIndices(bool isWanted) { plan.checkIndices(isWanted); }
   Status workspaceSize(const AttentionBackwardArguments &arguments, int device,
                        uint64_t &bytes) const;
   Status run(const AttentionBackwardArguments &arguments, uint64_t workspace,

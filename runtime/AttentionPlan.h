@@ -58,6 +58,7 @@ public:
   Status checkSupport(const Target &target) const { return operation.checkSupport(target); }
   const std::vector<std::string> &captures() const { return captureNames; }
   Status prepare(int device) { return operation.prepare(device); }
+  void checkIndices(bool isWanted) { operation.checkIndices(isWanted); }
   /// `views` in the order of the signature.
   Status workspaceSize(const Argument *const *views, const AttentionArguments &arguments,
                        int device, uint64_t &bytes) const;

@@ -140,6 +140,15 @@ tilewright_code tilewright_operation_prepare(tilewright_operation *operation, in
   });
 }
 
+tilewright_code tilewright_operation_check_indices(tilewright_operation *operation, int wanted) {
+  return guard([&]() -> Status {
+    if (Status status = expectPointer(operation, "operation"); !status)
+      return status;
+    operation->operation.checkIndices(wanted != 0);
+    return Status::success();
+  });
+}
+
 tilewright_code tilewright_operation_workspace_size(const tilewright_operation *operation,
                                                     const tilewright_argument *arguments,
                                                     size_t num_arguments, int device,

@@ -141,6 +141,15 @@ template <typename Handle> tilewright_code prepare(Handle *handle, int device) {
   });
 }
 
+template <typename Handle> tilewright_code checkIndices(Handle *handle, int wanted) {
+  return guard([&]() -> Status {
+    if (Status status = expectPointer(handle, "plan"); !status)
+      return status;
+    handle->plan.checkIndices(wanted != 0);
+    return Status::success();
+  });
+}
+
 template <typename Handle, typename Args>
 tilewright_code workspaceSize(const Handle *handle, const Args *args, int device, uint64_t *bytes) {
   return guard([&]() -> Status {
@@ -232,6 +241,11 @@ tilewright_code tilewright_attention_forward_prepare(tilewright_attention_forwar
   return prepare(plan, device);
 }
 
+tilewright_code tilewright_attention_forward_check_indices(tilewright_attention_forward *plan,
+                                                           int wanted) {
+  return checkIndices(plan, wanted);
+}
+
 tilewright_code
 tilewright_attention_forward_workspace_size(const tilewright_attention_forward *plan,
                                             const tilewright_attention_forward_args *args,
@@ -266,6 +280,11 @@ tilewright_attention_backward_check_support(const tilewright_attention_backward 
 tilewright_code tilewright_attention_backward_prepare(tilewright_attention_backward *plan,
                                                       int device) {
   return prepare(plan, device);
+}
+
+tilewright_code tilewright_attention_backward_check_indices(tilewright_attention_backward *plan,
+                                                            int wanted) {
+  return checkIndices(plan, wanted);
 }
 
 tilewright_code

@@ -112,6 +112,8 @@ Status ContextScope::enterStream(cuda::Stream stream, cuda::Context fallback,
   if (wanted != current)
     if (Status status = push(wanted); !status)
       return status;
+  if (context == fallback)
+    return Status::success();
   if (cuda::Result result = driver.cuCtxGetDevice(&device))
     return driver.check(result, "cuCtxGetDevice", "find the device of the context");
   return Status::success();

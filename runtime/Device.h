@@ -51,7 +51,9 @@ public:
   ContextScope &operator=(const ContextScope &) = delete;
   ~ContextScope();
 
-  /// The context of the stream, else the current one, else `fallback`; gives its device.
+  /// The context of the stream, else the current one, else `fallback`; gives its device. Where
+  /// there is a fallback, `device` is its device before, so that the driver need not be asked for
+  /// it.
   Status enterStream(cuda::Stream stream, cuda::Context fallback, cuda::Device &device);
   /// The current context where it is one of the device, else the primary one. `primary` holds the
   /// primary one then, if that is it.

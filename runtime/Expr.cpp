@@ -147,7 +147,17 @@ Json Expr::toJson() const {
   return json;
 }
 
-std::string Expr::toString() const {
+/// 0: a comparison, 1: a sum, 2: a product, 3: what needs no parentheses.
+static int precedenceOf(Expr::Function function) {
+  using Function = Expr::Function;
+  if (function >= Function::Less && function <= Function::Equal)
+    return 0;
+  return function == Function::Add || function == Function::Sub ? 1
+         : function == Function::Mul                            ? 2
+                                                                : 3;
+}
+
+std::string Expr::toString(int leastPrecedence) const {
   switch (kind) {
   case Kind::Integer:
     return std::to_string(value);
@@ -164,10 +174,17 @@ std::string Expr::toString() const {
   case Kind::Real:
     break;
   }
-  bool isInfix = !(text[0] >= 'a' && text[0] <= 'z');
-  std::string out = isInfix ? "(" : text + "(";
+  int precedence = precedenceOf(function);
+  if (precedence < 3) {
+    // Left-associative: an equal operator on the right needs parentheses; comparisons on both
+    // sides.
+    std::string out = operands[0].toString(std::max(precedence, 1)) + " " + text + " " +
+                      operands[1].toString(precedence + 1);
+    return precedence < leastPrecedence ? "(" + out + ")" : out;
+  }
+  std::string out = text + "(";
   for (size_t i = 0; i < operands.size(); ++i)
-    out += (i == 0 ? "" : isInfix ? " " + text + " " : ", ") + operands[i].toString();
+    out += (i == 0 ? "" : ", ") + operands[i].toString();
   return out + ")";
 }
 

@@ -65,8 +65,8 @@ public:
 
   static Expected<Expr> parse(const Json &json, int depth = 0);
   Json toJson() const;
-  /// As an author writes it.
-  std::string toString() const;
+  /// As an author writes it, without parentheses that change nothing.
+  std::string toString() const { return toString(0); }
 
   bool isLiteral() const { return kind <= Kind::Type; }
   /// Literals only.
@@ -98,6 +98,7 @@ private:
     bool isNumber() const { return kind == Kind::Integer || kind == Kind::Real; }
     double real() const;
   };
+  std::string toString(int leastPrecedence) const;
   Status evaluate(const ExprInputs &inputs, Value &result) const;
   Status evaluateCall(const ExprInputs &inputs, Value &result) const;
   bool readsAbsent(const ExprInputs &inputs) const;

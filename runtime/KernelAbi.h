@@ -27,8 +27,8 @@
 
 namespace tilewright::runtime {
 
-/// Changes whenever the rules above or the manifest do.
-inline constexpr int kernelAbiVersion = 1;
+/// Changes whenever the rules above or the manifest do. 2: the manifest has the rules for elements.
+inline constexpr int kernelAbiVersion = 2;
 
 inline constexpr unsigned maxTensorMaps = 16;
 /// Parameters of an entry, and their bytes (what every driver and PTX version accepts).

@@ -4,8 +4,6 @@
 
 #include "runtime/Launch.h"
 
-#include "runtime/TensorMap.h"
-
 #include <limits>
 
 using namespace tilewright;
@@ -178,12 +176,18 @@ Status pack(const DriverTable &driver, const PreparedKernel &prepared,
     for (unsigned dim = 0; dim < row.rank; ++dim)
       packer.put(argument.strides[dim]);
   }
-  for (const TensorMapSpec &map : kernel.tensorMaps)
-    if (Status status =
-            encodeTensorMap(driver, map, kernel.arguments[map.argument], *arguments[map.argument],
-                            *static_cast<cuda::TensorMap *>(packer.next()));
+  TensorMapCache *cache = prepared.maps.get();
+  for (const TensorMapSpec &spec : kernel.tensorMaps) {
+    auto &map = *static_cast<cuda::TensorMap *>(packer.next());
+    const Argument &view = *arguments[spec.argument];
+    TensorMapCache &kept = *cache++;
+    if (kept.find(view, map))
+      continue;
+    if (Status status = encodeTensorMap(driver, spec, kernel.arguments[spec.argument], view, map);
         !status)
       return status;
+    kept.keep(view, map);
+  }
   return Status::success();
 }
 
@@ -267,6 +271,8 @@ PreparedKernel::PreparedKernel(const KernelSpec &spec, cuda::Function function)
       conditions(ExprCode::ofConditions(spec.conditions, spec.arguments)) {
   for (const Expr &extent : spec.grid)
     grid.push_back(ExprCode::ofInteger(extent, spec.arguments));
+  if (!spec.tensorMaps.empty())
+    maps = std::make_unique<TensorMapCache[]>(spec.tensorMaps.size());
 }
 
 std::string Refusal::toString(const KernelSpec &kernel, const Argument *const *arguments) const {

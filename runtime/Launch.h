@@ -9,6 +9,7 @@
 #include "runtime/DriverTable.h"
 #include "runtime/ExprCode.h"
 #include "runtime/Manifest.h"
+#include "runtime/TensorMap.h"
 
 namespace tilewright::runtime {
 
@@ -41,6 +42,7 @@ struct PreparedKernel {
   ContractCheck contract;
   ExprCode conditions;
   std::vector<ExprCode> grid;
+  std::unique_ptr<TensorMapCache[]> maps; // one for each tensor map; runs fill them
 };
 
 /// Arguments against a contract: kinds, element types, ranks, literal extents, i32 extents, null

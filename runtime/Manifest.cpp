@@ -67,6 +67,33 @@ Status checkTensorMap(const TensorMapSpec &map, const KernelSpec &kernel,
   return Status::success();
 }
 
+Status finalizeElements(std::vector<ElementRuleSpec> &rules, const Params &params,
+                        const std::vector<ArgumentSpec> &arguments, const std::string &owner) {
+  for (ElementRuleSpec &rule : rules) {
+    auto checkView = [&](uint32_t place, unsigned rank) {
+      if (place < arguments.size()) {
+        const ArgumentSpec &view = arguments[place];
+        if (view.isView && view.type == ElementType::I32 &&
+            (rank == 0 || view.extents.size() == rank))
+          return Status::success();
+      }
+      return bad(owner + " applies '" + std::string(numeric::elementRuleName(rule.rule)) +
+                 "' to what is no view of i32" +
+                 (rank ? " of rank " + std::to_string(rank) : std::string()) +
+                 " among its arguments");
+    };
+    if (Status status = checkView(rule.argument, numeric::elementRuleRank(rule.rule)); !status)
+      return status;
+    if (rule.rule == numeric::ElementRule::WithinFirst)
+      if (Status status = checkView(rule.counts, 1); !status)
+        return status;
+    for (Expr *expr : {&rule.low, &rule.high, &rule.size})
+      if (Status status = expr->resolve(params, arguments, owner); !status)
+        return status;
+  }
+  return Status::success();
+}
+
 Status finalizeKernel(KernelSpec &kernel, size_t numBlobs) {
   std::string owner = "kernel '" + kernel.name + "'";
   if (Status status = checkArguments(kernel.arguments, owner); !status)
@@ -111,6 +138,9 @@ Status finalizeKernel(KernelSpec &kernel, size_t numBlobs) {
                                        /*isCondition=*/list == &kernel.conditions);
           !status)
         return status;
+  if (Status status = finalizeElements(kernel.elements, kernel.params, kernel.arguments, owner);
+      !status)
+    return status;
 
   kernel.layout = ParamLayout();
   for (const ArgumentSpec &argument : kernel.arguments) {
@@ -187,6 +217,9 @@ Status finalizeProgram(ProgramSpec &program, const Manifest &manifest) {
             condition.resolve(program.params, program.arguments, owner, /*isCondition=*/true);
         !status)
       return status;
+  if (Status status = finalizeElements(program.elements, program.params, program.arguments, owner);
+      !status)
+    return status;
   for (LaunchSpec &launch : program.launches) {
     if (launch.condition)
       if (Status status = launch.condition->resolve(program.params, program.arguments, owner);
@@ -275,6 +308,15 @@ std::optional<uint32_t> tilewright::runtime::fillPattern(ElementType type, doubl
     return value != 0 ? 0x1010101u : 0u;
   }
   return std::nullopt;
+}
+
+std::string ElementRuleSpec::toString(const std::vector<ArgumentSpec> &arguments) const {
+  std::string text = std::string(numeric::elementRuleName(rule)) + "(" + arguments[argument].name;
+  if (rule != numeric::ElementRule::Ascending)
+    text += ", " + low.toString() + ", " + high.toString();
+  if (rule == numeric::ElementRule::WithinFirst)
+    text += ", " + arguments[counts].name + ", " + size.toString();
+  return text + ")";
 }
 
 std::string tilewright::runtime::toString(const Params &params) {

@@ -6,6 +6,7 @@
 #ifndef TILEWRIGHT_RUNTIME_MANIFEST_H
 #define TILEWRIGHT_RUNTIME_MANIFEST_H
 
+#include "lib/Numeric/ElementRule.h"
 #include "runtime/Expr.h"
 #include "runtime/KernelAbi.h"
 
@@ -64,6 +65,19 @@ struct ViewRequirement {
   bool isUnitInner = false; // the last stride is 1
 };
 
+/// What the elements of an array of indices must be. A run asks for it only where it is told to,
+/// since it has to read device memory: see IndexCheck.h.
+struct ElementRuleSpec {
+  numeric::ElementRule rule = numeric::ElementRule::Ascending;
+  uint32_t argument = 0; // a view of i32
+  Expr low, high;        // but for ascending: from low to high - 1
+  uint32_t counts = 0;   // of within_first: a view of i32 of rank 1
+  Expr size;             // of within_first
+
+  /// As its author wrote it.
+  std::string toString(const std::vector<ArgumentSpec> &arguments) const;
+};
+
 enum class Swizzle : uint8_t { None = 0, B32 = 1, B64 = 2, B128 = 3 };
 
 /// A tensor map over a whole view; `box` has one extent for each dimension of the view.
@@ -108,6 +122,7 @@ struct KernelSpec {
   /// Flags over shapes and scalars: where this variant may be used. One that reads the extent of an
   /// absent view holds.
   std::vector<Expr> conditions;
+  std::vector<ElementRuleSpec> elements;
   TimelineSpec timeline;
 
   ParamLayout layout; // computed
@@ -138,6 +153,7 @@ struct ProgramSpec {
   std::vector<WorkspaceSpec> workspaces;
   std::vector<LaunchSpec> launches;
   std::vector<Expr> conditions; // as those of a kernel
+  std::vector<ElementRuleSpec> elements;
 };
 
 struct Manifest {

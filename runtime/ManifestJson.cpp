@@ -162,13 +162,55 @@ public:
     return out;
   }
 
-  uint32_t argumentIndex(const Json &json, const KernelSpec &kernel, const std::string &where) {
-    std::string name = text(json, "argument", where);
-    for (uint32_t i = 0; i < kernel.arguments.size(); ++i)
-      if (kernel.arguments[i].name == name)
+  uint32_t argumentIndex(const Json &json, const std::vector<ArgumentSpec> &arguments,
+                         const std::string &where, const char *key = "argument") {
+    std::string name = text(json, key, where);
+    for (uint32_t i = 0; i < arguments.size(); ++i)
+      if (arguments[i].name == name)
         return i;
     fail("'" + name + "' of " + where + " is no argument");
     return 0;
+  }
+
+  Expr requiredExpression(const Json &json, const char *key, const std::string &where) {
+    if (const Json *member = json.find(key))
+      return expression(*member);
+    fail(where + " has no '" + key + "'");
+    return Expr();
+  }
+
+  std::vector<ElementRuleSpec> elements(const Json &owner,
+                                        const std::vector<ArgumentSpec> &arguments,
+                                        const std::string &where) {
+    using numeric::ElementRule;
+    std::vector<ElementRuleSpec> rules;
+    for (const Json &json : optionalList(owner, "elements", where)) {
+      std::string which = "a rule for elements of " + where;
+      std::string name = text(json, "rule", which);
+      std::optional<ElementRule> rule = numeric::parseElementRule(name);
+      if (!rule) {
+        fail("unknown rule '" + name + "' for elements of " + where);
+        break;
+      }
+      ElementRuleSpec spec;
+      spec.rule = *rule;
+      spec.argument = argumentIndex(json, arguments, which);
+      if (rule == ElementRule::Ascending) {
+        expectKeys(json, which, {"rule", "argument"});
+      } else {
+        spec.low = requiredExpression(json, "low", which);
+        spec.high = requiredExpression(json, "high", which);
+        if (rule == ElementRule::Within)
+          expectKeys(json, which, {"rule", "argument", "low", "high"});
+      }
+      if (rule == ElementRule::WithinFirst) {
+        expectKeys(json, which, {"rule", "argument", "low", "high", "counts", "size"});
+        spec.counts = argumentIndex(json, arguments, which, "counts");
+        spec.size = requiredExpression(json, "size", which);
+      }
+      rules.push_back(std::move(spec));
+    }
+    return rules;
   }
 
   TimelineSpec timeline(const Json &json, const std::string &where) {
@@ -210,7 +252,7 @@ public:
     expectKeys(json, where,
                {"name", "params", "arguments", "entry", "code", "grid", "block", "cluster",
                 "shared_bytes", "static_shared_bytes", "tensor_maps", "requires", "when",
-                "timeline"});
+                "elements", "timeline"});
     spec.params = params(json, where);
     spec.arguments = arguments(json, where);
     spec.entry = text(json, "entry", where);
@@ -230,7 +272,7 @@ public:
       std::string which = "a tensor map of " + where;
       expectKeys(item, which, {"argument", "box", "swizzle", "stored"});
       TensorMapSpec map;
-      map.argument = argumentIndex(item, spec, which);
+      map.argument = argumentIndex(item, spec.arguments, which);
       for (const Json &extent : list(item, "box", which))
         map.box.push_back(uint32_t(count(extent, "the box of " + which, UINT32_MAX)));
       uint64_t span = count(required(item, "swizzle", which, Json::Kind::Integer),
@@ -248,7 +290,7 @@ public:
       std::string which = "a requirement of " + where;
       expectKeys(item, which, {"argument", "alignment", "unit_inner"});
       ViewRequirement requirement;
-      requirement.argument = argumentIndex(item, spec, which);
+      requirement.argument = argumentIndex(item, spec.arguments, which);
       if (const Json *alignment = item.find("alignment"))
         requirement.alignment = int64_t(count(*alignment, "the alignment of " + which, 4096));
       requirement.isUnitInner = optionalFlag(item, "unit_inner", which);
@@ -256,6 +298,7 @@ public:
     }
     for (const Json &item : optionalList(json, "when", where))
       spec.conditions.push_back(expression(item));
+    spec.elements = elements(json, spec.arguments, where);
     if (const Json *events = json.find("timeline"))
       spec.timeline = timeline(*events, "the timeline of " + where);
     return spec;
@@ -265,7 +308,8 @@ public:
     ProgramSpec spec;
     spec.name = text(json, "name", "a program");
     std::string where = "program '" + spec.name + "'";
-    expectKeys(json, where, {"name", "params", "arguments", "workspaces", "launches", "when"});
+    expectKeys(json, where,
+               {"name", "params", "arguments", "workspaces", "launches", "when", "elements"});
     spec.params = params(json, where);
     spec.arguments = arguments(json, where);
     for (const Json &item : list(json, "workspaces", where)) {
@@ -297,6 +341,7 @@ public:
     }
     for (const Json &item : optionalList(json, "when", where))
       spec.conditions.push_back(expression(item));
+    spec.elements = elements(json, spec.arguments, where);
     return spec;
   }
 };
@@ -334,6 +379,25 @@ Json toJson(const std::vector<Expr> &exprs) {
   Json list = Json::array();
   for (const Expr &expr : exprs)
     list.items.push_back(expr.toJson());
+  return list;
+}
+
+Json toJson(const std::vector<ElementRuleSpec> &rules, const std::vector<ArgumentSpec> &arguments) {
+  Json list = Json::array();
+  for (const ElementRuleSpec &rule : rules) {
+    Json json = Json::object();
+    json.set("rule", Json::string(std::string(numeric::elementRuleName(rule.rule))));
+    json.set("argument", Json::string(arguments[rule.argument].name));
+    if (rule.rule != numeric::ElementRule::Ascending) {
+      json.set("low", rule.low.toJson());
+      json.set("high", rule.high.toJson());
+    }
+    if (rule.rule == numeric::ElementRule::WithinFirst) {
+      json.set("counts", Json::string(arguments[rule.counts].name));
+      json.set("size", rule.size.toJson());
+    }
+    list.items.push_back(std::move(json));
+  }
   return list;
 }
 
@@ -415,6 +479,7 @@ Json toJson(const KernelSpec &kernel) {
   }
   json.set("requires", std::move(requirements));
   json.set("when", toJson(kernel.conditions));
+  json.set("elements", toJson(kernel.elements, kernel.arguments));
   if (kernel.timeline.words)
     json.set("timeline", toJson(kernel.timeline));
   return json;
@@ -450,6 +515,7 @@ Json toJson(const ProgramSpec &program) {
   }
   json.set("launches", std::move(launches));
   json.set("when", toJson(program.conditions));
+  json.set("elements", toJson(program.elements, program.arguments));
   return json;
 }
 

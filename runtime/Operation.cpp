@@ -4,6 +4,7 @@
 
 #include "runtime/Operation.h"
 
+#include "runtime/IndexCheck.h"
 #include "runtime/Module.h"
 
 #include <algorithm>
@@ -82,6 +83,8 @@ struct Operation::Impl {
   ExprCode conditions;
   std::vector<std::vector<ExprCode>> workspaceExtents;
 
+  std::atomic<bool> checksIndices{checksIndicesByDefault()};
+
   std::mutex mutex; // of prepare
   std::vector<std::unique_ptr<PreparedDevice>> owned;
   std::atomic<const PreparedDevice *> devices[maxDevices]; // by the driver's handle
@@ -92,6 +95,8 @@ struct Operation::Impl {
   void finish();
   Status check(const Argument *const *arguments, size_t numArguments) const;
   Status checkConditions(const ExprInputs &inputs) const;
+  Status launch(const PreparedKernel &kernel, const ExprInputs &inputs, cuda::Stream stream,
+                bool checksIndices) const;
   Status missing(const std::string &reason, const std::string &arch) const {
     return Status::failure(Code::MissingVariant, reason + "; make it with: " +
                                                      bundle->compileCommand(name, params, arch));
@@ -355,6 +360,20 @@ Status Operation::Impl::layOutWorkspaces(const ExprInputs &inputs, ArgumentArray
   return Status::success();
 }
 
+Status Operation::Impl::launch(const PreparedKernel &kernel, const ExprInputs &inputs,
+                               cuda::Stream stream, bool checksIndices) const {
+  if (checksIndices)
+    if (Status status = checkElementRules(driver, kernel.spec->elements, kernel.spec->arguments,
+                                          inputs, "kernel", kernel.spec->name, stream);
+        !status)
+      return status;
+  return launchKernel(driver, kernel, inputs, stream);
+}
+
+void Operation::checkIndices(bool isWanted) {
+  impl->checksIndices.store(isWanted, std::memory_order_relaxed);
+}
+
 Status Operation::workspaceSize(const Argument *const *arguments, size_t numArguments, int device,
                                 uint64_t &bytes) const {
   if (Status status = impl->check(arguments, numArguments); !status)
@@ -439,7 +458,7 @@ Status Operation::run(const Argument *const *arguments, size_t numArguments, uin
   const DriverTable &driver = impl->driver;
   const PreparedDevice *first = impl->first.load(std::memory_order_acquire);
   ContextScope scope(driver);
-  cuda::Device handle = 0;
+  cuda::Device handle = first ? first->info.handle : 0;
   if (Status status = scope.enterStream(stream, first ? first->primary.get() : nullptr, handle);
       !status)
     return status;
@@ -456,11 +475,12 @@ Status Operation::run(const Argument *const *arguments, size_t numArguments, uin
   if (Status status = impl->check(arguments, numArguments); !status)
     return status;
   ExprInputs inputs{arguments, device->info.smCount};
+  const bool checksIndices = impl->checksIndices.load(std::memory_order_relaxed);
   if (!impl->program) {
     const PreparedKernel *kernel = nullptr;
     if (Status status = impl->chooseKernel(device->steps[0], inputs, kernel); !status)
       return status;
-    return launchKernel(driver, *kernel, inputs, stream);
+    return impl->launch(*kernel, inputs, stream, checksIndices);
   }
 
   if (Status status = impl->checkConditions(inputs); !status)
@@ -487,6 +507,11 @@ Status Operation::run(const Argument *const *arguments, size_t numArguments, uin
   const Argument *passed[maxSteps * maxArguments];
   if (Status status = impl->chooseKernels(*device, inputs, views, choices, passed); !status)
     return status;
+  if (checksIndices)
+    if (Status status = checkElementRules(driver, impl->program->elements, *impl->contract, inputs,
+                                          "program", impl->name, stream);
+        !status)
+      return status;
   for (size_t i = 0; i < workspaces.size(); ++i) {
     uint64_t end = i + 1 < workspaces.size() ? views[i + 1].bits : workspace + needed;
     if (!workspaces[i].fill || end == views[i].bits)
@@ -500,8 +525,9 @@ Status Operation::run(const Argument *const *arguments, size_t numArguments, uin
   for (size_t i = 0; i < impl->steps.size(); ++i) {
     if (!choices[i].kernel)
       continue;
-    if (Status status = launchKernel(driver, *choices[i].kernel,
-                                     {choices[i].arguments, device->info.smCount}, stream);
+    if (Status status =
+            impl->launch(*choices[i].kernel, {choices[i].arguments, device->info.smCount}, stream,
+                         checksIndices);
         !status)
       return status;
   }

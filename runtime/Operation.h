@@ -7,7 +7,8 @@
 //   operation->prepare(0);                            // loads code; may take seconds the first
 //   time operation->run(arguments, n, workspace, bytes, stream);
 //
-// run allocates nothing on host or device, synchronises nothing, and may be captured into a graph.
+// run allocates nothing on host or device, synchronises nothing, and may be captured into a graph,
+// unless it is told to check indices.
 // All functions may be called from several threads.
 
 #ifndef TILEWRIGHT_RUNTIME_OPERATION_H
@@ -49,6 +50,13 @@ public:
   /// where a workspace asks for the number of multiprocessors, and then needs prepare.
   Status workspaceSize(const Argument *const *arguments, size_t numArguments, int device,
                        uint64_t &bytes) const;
+
+  /// Whether run asks what kernels and programs require of the elements of index arrays, as
+  /// TILEWRIGHT_CHECK_INDICES said when the operation was created (see IndexCheck.h). It then waits
+  /// for the stream, copies the arrays to the host and refuses a stream that is captured. The rules
+  /// of a program come first, those of each of its kernels before its launch. Other threads see it
+  /// in their next run.
+  void checkIndices(bool isWanted);
 
   /// Launches on the stream. Nothing is launched unless each launch has a variant that takes it.
   Status run(const Argument *const *arguments, size_t numArguments, uint64_t workspace,

@@ -33,7 +33,57 @@ int dataType(ElementType type) {
   return cuda::TensorUint8;
 }
 
+/// Calls visit(i, word) for the words that a map depends on, until it is false. What a view lacks
+/// is zero, so one that is absent has the key of nothing.
+template <typename Visit> bool forEachKeyWord(const Argument &view, unsigned rank, Visit visit) {
+  if (!visit(0u, view.bits))
+    return false;
+  for (unsigned dim = 0; dim < rank; ++dim)
+    if (!visit(1 + dim, uint64_t(view.extents[dim])) ||
+        !visit(1 + rank + dim, uint64_t(view.strides[dim])))
+      return false;
+  return true;
+}
+
 } // namespace
+
+unsigned TensorMapCache::slotOf(const Argument &view) {
+  // Arrays of one allocator differ in the bits above their alignment.
+  return unsigned((view.bits >> 4) * 0x9e3779b97f4a7c15ull >> (64 - slotBits));
+}
+
+bool TensorMapCache::find(const Argument &view, cuda::TensorMap &map) const {
+  const Slot &slot = slots[slotOf(view)];
+  uint64_t version = slot.version.load(std::memory_order_acquire);
+  if (version == 0 || version % 2 != 0)
+    return false;
+  bool isSame = forEachKeyWord(view, mapRank, [&](unsigned i, uint64_t word) {
+    return slot.key[i].load(std::memory_order_relaxed) == word;
+  });
+  if (!isSame)
+    return false;
+  for (unsigned i = 0; i < mapWords; ++i)
+    map.opaque[i] = slot.map[i].load(std::memory_order_relaxed);
+  // What was read is of this version only if nobody has begun another meanwhile.
+  std::atomic_thread_fence(std::memory_order_acquire);
+  return slot.version.load(std::memory_order_relaxed) == version;
+}
+
+void TensorMapCache::keep(const Argument &view, const cuda::TensorMap &map) {
+  Slot &slot = slots[slotOf(view)];
+  uint64_t version = slot.version.load(std::memory_order_relaxed);
+  if (version % 2 != 0 ||
+      !slot.version.compare_exchange_strong(version, version + 1, std::memory_order_acquire))
+    return; // another thread keeps its own
+  std::atomic_thread_fence(std::memory_order_release);
+  forEachKeyWord(view, mapRank, [&](unsigned i, uint64_t word) {
+    slot.key[i].store(word, std::memory_order_relaxed);
+    return true;
+  });
+  for (unsigned i = 0; i < mapWords; ++i)
+    slot.map[i].store(map.opaque[i], std::memory_order_relaxed);
+  slot.version.store(version + 2, std::memory_order_release);
+}
 
 Status tilewright::runtime::encodeTensorMap(const DriverTable &driver, const TensorMapSpec &spec,
                                             const ArgumentSpec &contract, const Argument &view,

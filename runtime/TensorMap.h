@@ -8,6 +8,8 @@
 #include "runtime/DriverTable.h"
 #include "runtime/Manifest.h"
 
+#include <atomic>
+
 namespace tilewright::runtime {
 
 /// The map over a whole view, for a view that satisfies the limits (findRefusal). Absent and empty
@@ -15,6 +17,28 @@ namespace tilewright::runtime {
 /// illegal instruction when it is used.
 Status encodeTensorMap(const DriverTable &driver, const TensorMapSpec &spec,
                        const ArgumentSpec &contract, const Argument &view, cuda::TensorMap &map);
+
+/// Maps that the driver made for one tensor map of a kernel, so that not every run asks it again. A
+/// map depends on nothing but address, extents and strides of the view, so none is ever stale.
+/// Readers of several threads wait for nobody; what is being written is not found.
+class TensorMapCache {
+public:
+  /// Whether there is one for the view; `map` has it then, and else anything.
+  bool find(const Argument &view, cuda::TensorMap &map) const;
+  void keep(const Argument &view, const cuda::TensorMap &map);
+
+private:
+  static constexpr unsigned mapRank = 5, slotBits = 6;
+  static constexpr unsigned mapWords = sizeof(cuda::TensorMap) / sizeof(uint64_t);
+  struct Slot {
+    std::atomic<uint64_t> version{0}; // 0: empty; odd: is being written
+    std::atomic<uint64_t> key[1 + 2 * mapRank] = {};
+    std::atomic<uint64_t> map[mapWords] = {};
+  };
+  static unsigned slotOf(const Argument &view);
+
+  Slot slots[1u << slotBits];
+};
 
 } // namespace tilewright::runtime
 

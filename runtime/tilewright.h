@@ -119,8 +119,15 @@ TILEWRIGHT_API tilewright_code tilewright_operation_prepare(tilewright_operation
 TILEWRIGHT_API tilewright_code tilewright_operation_workspace_size(
     const tilewright_operation *operation, const tilewright_argument *arguments,
     size_t num_arguments, int device, uint64_t *bytes);
-/* Allocates nothing, synchronises nothing, may be captured. The workspace is aligned to 256 bytes,
- * and null where none is needed. */
+/* Whether a run checks what a kernel or program requires of the elements of index arrays (offsets,
+ * lengths, page tables): 0 or 1; before it is called, what the environment's
+ * TILEWRIGHT_CHECK_INDICES said at creation. Such a run waits for the stream, copies these arrays
+ * to the host, and names array, index and value of the first element that breaks a rule. It cannot
+ * be captured. Kernels give a defined result where nothing is checked. */
+TILEWRIGHT_API tilewright_code tilewright_operation_check_indices(tilewright_operation *operation,
+                                                                  int wanted);
+/* Allocates nothing, synchronises nothing, may be captured, unless it checks indices. The workspace
+ * is aligned to 256 bytes, and null where none is needed. */
 TILEWRIGHT_API tilewright_code tilewright_operation_run(const tilewright_operation *operation,
                                                         const tilewright_argument *arguments,
                                                         size_t num_arguments, void *workspace,
@@ -183,6 +190,8 @@ tilewright_attention_forward_prepare(tilewright_attention_forward *plan, int dev
 TILEWRIGHT_API tilewright_code tilewright_attention_forward_workspace_size(
     const tilewright_attention_forward *plan, const tilewright_attention_forward_args *args,
     int device, uint64_t *bytes);
+TILEWRIGHT_API tilewright_code
+tilewright_attention_forward_check_indices(tilewright_attention_forward *plan, int wanted);
 TILEWRIGHT_API tilewright_code tilewright_attention_forward_run(
     const tilewright_attention_forward *plan, const tilewright_attention_forward_args *args,
     void *workspace, uint64_t workspace_bytes, void *stream);
@@ -234,6 +243,8 @@ tilewright_attention_backward_prepare(tilewright_attention_backward *plan, int d
 TILEWRIGHT_API tilewright_code tilewright_attention_backward_workspace_size(
     const tilewright_attention_backward *plan, const tilewright_attention_backward_args *args,
     int device, uint64_t *bytes);
+TILEWRIGHT_API tilewright_code
+tilewright_attention_backward_check_indices(tilewright_attention_backward *plan, int wanted);
 TILEWRIGHT_API tilewright_code tilewright_attention_backward_run(
     const tilewright_attention_backward *plan, const tilewright_attention_backward_args *args,
     void *workspace, uint64_t workspace_bytes, void *stream);

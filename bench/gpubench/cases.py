@@ -109,15 +109,16 @@ def attention_cases(dims=None, masks=None, seqs=None, dtype="bf16", direction="f
             for dim in dims or DIMS for causal in masks or MASKS for seq in seqs or SEQUENCES]
 
 
-def all_cases(directions=("forward", "matmul"), mods=("",), gqas=(1,), windows=(0,)):
+def all_cases(directions=("forward", "matmul"), mods=("",), gqas=(1,), windows=(0,), dims=None, dtype="bf16"):
     """The case list of the peer comparison. A group of heads that does not divide the heads of a case leaves it out."""
     cases = []
     for direction in directions:
         if direction == "matmul":
-            cases.append(MatmulCase(8192))
+            cases.append(MatmulCase(8192, dtype))
         else:
             cases += [case for mod in mods for gqa in gqas for window in windows
-                      for case in attention_cases(direction=direction, mod=mod, gqa=gqa, window=window)
+                      for case in attention_cases(dims, dtype=dtype, direction=direction, mod=mod, gqa=gqa,
+                                                  window=window)
                       if case.heads % gqa == 0]
     return cases
 

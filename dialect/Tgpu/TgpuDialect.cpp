@@ -119,10 +119,6 @@ LogicalResult RoleScheduleAttr::verify(EmitError emitError, int64_t loadRegister
   if (reduceStages < 0 || reduceStages > mostReduceStages)
     return emitError() << "accumulators go to the role that adds them through 0 to "
                        << mostReduceStages << " buffers, but got " << reduceStages;
-  if (reduceStages > 0 && dynamic != 0)
-    return emitError() << "tiles are taken by a counter (dynamic = 1) where no role adds to memory "
-                          "(reduce_stages = 0), but got reduce_stages = "
-                       << reduceStages;
   constexpr int64_t mostScratchStages = 2;
   if (scratchStages < 1 || scratchStages > mostScratchStages)
     return emitError() << "what rounds write to shared memory has 1 or 2 buffers, but got "

@@ -6,6 +6,7 @@
 
 #include "mlir/IR/Matchers.h"
 #include "mlir/IR/PatternMatch.h"
+#include "llvm/ADT/BitVector.h"
 
 using namespace mlir;
 using namespace tilewright::tile;
@@ -131,8 +132,59 @@ struct DropZeroAccumulator : OpRewritePattern<DotOp> {
   }
 };
 
+/// A value that every block yields as it got it is the initial one.
+struct DropUnchangedIterArgs : OpRewritePattern<ForBlocksOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(ForBlocksOp loop, PatternRewriter &rewriter) const override {
+    Block &body = loop.getBody().front();
+    auto yield = cast<YieldOp>(body.getTerminator());
+    llvm::BitVector unchanged(loop.getInitArgs().size());
+    for (auto [i, argument] : llvm::enumerate(loop.getRegionIterArgs()))
+      unchanged[i] = yield.getValues()[i] == argument;
+    if (unchanged.none())
+      return failure();
+    SmallVector<Value> inits, yielded, results(loop.getInitArgs());
+    SmallVector<Type> types;
+    for (auto [i, init] : llvm::enumerate(loop.getInitArgs())) {
+      if (unchanged[i])
+        continue;
+      inits.push_back(init);
+      types.push_back(init.getType());
+      yielded.push_back(yield.getValues()[i]);
+    }
+    auto shorter = ForBlocksOp::create(
+        rewriter, loop.getLoc(), types, loop.getLower(), loop.getUpper(), loop.getStart(),
+        loop.getLimit(), loop.getList(), loop.getListIndices(), loop.getCount(),
+        loop.getMaskOperands(), inits, loop.getMaskAttr(), loop.getAgainstPosition(),
+        loop.getBlockPosition(), loop.getRangesAttr(), loop.getOrder());
+    shorter->setDiscardableAttrs(loop->getDiscardableAttrDictionary());
+    rewriter.setInsertionPoint(yield);
+    YieldOp::create(rewriter, yield.getLoc(), yielded);
+    rewriter.eraseOp(yield);
+    for (auto [i, argument] : llvm::enumerate(loop.getRegionIterArgs()))
+      if (unchanged[i])
+        rewriter.replaceAllUsesWith(argument, loop.getInitArgs()[i]);
+    constexpr unsigned fixed = 2; // the block and the mask
+    llvm::BitVector erased(fixed);
+    for (unsigned i = 0; i < unchanged.size(); ++i)
+      erased.push_back(unchanged[i]);
+    body.eraseArguments(erased);
+    rewriter.inlineRegionBefore(loop.getBody(), shorter.getBody(), shorter.getBody().end());
+    auto next = shorter.getResults().begin();
+    for (unsigned i = 0; i < unchanged.size(); ++i)
+      if (!unchanged[i])
+        results[i] = *next++;
+    rewriter.replaceOp(loop, results);
+    return success();
+  }
+};
+
 } // namespace
 
+void ForBlocksOp::getCanonicalizationPatterns(RewritePatternSet &patterns, MLIRContext *context) {
+  patterns.add<DropUnchangedIterArgs>(context);
+}
 void ExpandOp::getCanonicalizationPatterns(RewritePatternSet &patterns, MLIRContext *context) {
   patterns.add<ReshapeFull<ExpandOp>>(context);
 }

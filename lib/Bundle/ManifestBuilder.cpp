@@ -66,24 +66,64 @@ llvm::Expected<runtime::Expr> toExpr(tile::ExprAttr expr) {
   return *call;
 }
 
-/// Constraints over elements are not for a launch: it does not read device memory.
-bool readsElements(tile::ExprAttr expr) {
-  return expr.getKind() == tile::ExprKind::Call &&
-         (expr.getName() == "ascending" || expr.getName() == "within" ||
-          expr.getName() == "within_first");
-}
-
 llvm::Expected<std::vector<runtime::Expr>> toExprs(ArrayAttr attributes) {
   std::vector<runtime::Expr> exprs;
   for (auto attribute : attributes.getAsRange<tile::ExprAttr>()) {
-    if (readsElements(attribute))
-      continue;
     llvm::Expected<runtime::Expr> expr = toExpr(attribute);
     if (!expr)
       return expr.takeError();
     exprs.push_back(std::move(*expr));
   }
   return exprs;
+}
+
+llvm::Expected<runtime::ElementRuleSpec>
+toElementRule(numeric::ElementRule rule, tile::ExprAttr constraint,
+              llvm::ArrayRef<runtime::ArgumentSpec> arguments) {
+  ArrayRef<tile::ExprAttr> operands = constraint.getOperands();
+  runtime::ElementRuleSpec spec;
+  spec.rule = rule;
+  runtime::Expr *const exprs[] = {nullptr, &spec.low, &spec.high, nullptr, &spec.size};
+  uint32_t *const places[] = {&spec.argument, nullptr, nullptr, &spec.counts, nullptr};
+  for (auto [operand, expr, place] : llvm::zip(operands, exprs, places)) {
+    if (expr) {
+      llvm::Expected<runtime::Expr> converted = toExpr(operand);
+      if (!converted)
+        return converted.takeError();
+      *expr = std::move(*converted);
+      continue;
+    }
+    llvm::StringRef name = operand.getName();
+    const auto *found = llvm::find_if(
+        arguments, [&](const runtime::ArgumentSpec &argument) { return argument.name == name; });
+    if (found == arguments.end())
+      return failure("'" + tile::toString(constraint) + "' is of '" + name +
+                     "', which is no argument");
+    *place = static_cast<uint32_t>(found - arguments.begin());
+  }
+  return spec;
+}
+
+/// Constraints over shapes and scalars become conditions, those over elements rules of their own.
+template <typename Spec> llvm::Error addConstraints(ArrayAttr constraints, Spec &spec) {
+  for (auto constraint : constraints.getAsRange<tile::ExprAttr>()) {
+    std::optional<numeric::ElementRule> rule;
+    if (constraint.getKind() == tile::ExprKind::Call)
+      rule = numeric::parseElementRule(std::string_view(constraint.getName()));
+    if (rule) {
+      llvm::Expected<runtime::ElementRuleSpec> element =
+          toElementRule(*rule, constraint, spec.arguments);
+      if (!element)
+        return element.takeError();
+      spec.elements.push_back(std::move(*element));
+      continue;
+    }
+    llvm::Expected<runtime::Expr> condition = toExpr(constraint);
+    if (!condition)
+      return condition.takeError();
+    spec.conditions.push_back(std::move(*condition));
+  }
+  return llvm::Error::success();
 }
 
 runtime::Params toParams(std::optional<DictionaryAttr> bindings) {
@@ -211,11 +251,8 @@ llvm::Expected<runtime::KernelSpec> bundle::makeKernelSpec(tgpu::KernelOp kernel
   spec.sharedBytes = static_cast<uint32_t>(kernel.getSharedBytes().value_or(0));
   if (llvm::Error error = addTensorMaps(kernel, spec))
     return error;
-  llvm::Expected<std::vector<runtime::Expr>> conditions =
-      toExprs(kernel.getSignature().constraints);
-  if (!conditions)
-    return conditions.takeError();
-  spec.conditions = std::move(*conditions);
+  if (llvm::Error error = addConstraints(kernel.getSignature().constraints, spec))
+    return error;
   if (std::optional<tgpu::Timeline> timeline = tgpu::getTimeline(kernel)) {
     spec.timeline.tag = timeline->tag;
     spec.timeline.words = static_cast<uint32_t>(timeline->words);
@@ -242,10 +279,8 @@ bundle::makeProgramSpec(tile::ProgramOp program, llvm::ArrayRef<runtime::KernelS
   if (!arguments)
     return arguments.takeError();
   spec.arguments = std::move(*arguments);
-  llvm::Expected<std::vector<runtime::Expr>> conditions = toExprs(program.getConstraints());
-  if (!conditions)
-    return conditions.takeError();
-  spec.conditions = std::move(*conditions);
+  if (llvm::Error error = addConstraints(program.getConstraints(), spec))
+    return error;
 
   llvm::DenseMap<Value, std::string> names;
   for (auto [name, argument] : llvm::zip(program.getArgNames(), program.getArgs()))

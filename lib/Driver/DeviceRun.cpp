@@ -51,7 +51,8 @@ struct CudaRun : DeviceRun {
         timelineWords(options.timelineBytes / 8) {}
 
   llvm::Expected<double> run(const llvm::StringMap<Argument> &arguments) override {
-    // The elements of index arrays, which a launch does not read; a mapped file is not bound.
+    // The elements of index arrays, which a launch does not read unless it is told to; a mapped
+    // file is not bound.
     if (bound && mlir::failed(interpreter::checkEntry(bound, arguments, std::nullopt)))
       return failure("the run failed");
     if (timelineFile.empty())
@@ -201,6 +202,8 @@ DeviceRun::create(const DeviceName &name, mlir::Operation *entry, const DeviceRu
   llvm::Expected<GpuOperation> operation = GpuOperation::create(**device, *bundle, nameOf(entry));
   if (!operation)
     return operation.takeError();
+  if (options.checksIndices)
+    operation->checkIndices(true);
   bool isBound = llvm::isa<tile::KernelOp, tile::ProgramOp>(entry) &&
                  !isMapped(entry->getParentOfType<mlir::ModuleOp>());
   return std::make_unique<CudaRun>(std::move(*device), std::move(*operation), *bundle,

@@ -29,10 +29,11 @@ struct DeviceName {
 };
 
 struct DeviceRunOptions {
-  bool f64 = false;     ///< the CPU only
-  unsigned threads = 0; ///< of the CPU
-  uint64_t seed = 0;    ///< of the simulator's order of events
-  GpuOptions gpu;       ///< its target is that of the device
+  bool f64 = false;           ///< the CPU only
+  unsigned threads = 0;       ///< of the CPU
+  uint64_t seed = 0;          ///< of the simulator's order of events
+  bool checksIndices = false; ///< of a GPU: the elements of index arrays, on the device
+  GpuOptions gpu;             ///< its target is that of the device
   /// Where a GPU writes a trace of the run, of kernels with a timeline (gpu.timelineWords); of so
   /// many bytes.
   std::string timelineFile;

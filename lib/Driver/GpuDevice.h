@@ -66,6 +66,8 @@ public:
 
   GpuDevice &getDevice() const { return *device; }
   const runtime::Operation &getOperation() const { return operation; }
+  /// Whether calls check the elements of index arrays on the device.
+  void checkIndices(bool isWanted) { operation.checkIndices(isWanted); }
 
 private:
   GpuOperation(GpuDevice &device, runtime::Operation operation)

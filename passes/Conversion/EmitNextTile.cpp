@@ -118,6 +118,8 @@ LogicalResult KernelEmitter::emitTakeTile(TakeTileOp op) {
 void KernelEmitter::emitGetTile(GetTileOp op) {
   Value tile = LLVM::LoadOp::create(b, b.getI32Type(), getScalar(op.getBuffer()), /*alignment=*/4,
                                     /*isVolatile=*/true);
+  if (isOneThread)
+    return set(op.getTile(), {tile});
   // The same in all lanes; but only of a reduction does ptxas know it. Otherwise everything that
   // depends on the tile, the counters of rings among it, takes registers of each thread.
   set(op.getTile(),

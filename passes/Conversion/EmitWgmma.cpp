@@ -48,6 +48,42 @@ Values KernelEmitter::tiedAsm(StringRef text, StringRef moreConstraints, ArrayRe
   return list;
 }
 
+/// The slot of a ring in which an operand lies, if rounds do not all use the same.
+static SlotOp getVaryingSlot(Value operand) {
+  auto slot = operand.getDefiningOp<SlotOp>();
+  return slot && cast<RingType>(slot.getRing().getType()).getStages() > 1 ? slot : SlotOp();
+}
+
+/// Whether ptxas has no registers for the descriptors of a loop that its rounds do not change. It
+/// computes each step's before the loop: those of operand a, which depend on the warpgroup, into
+/// two registers each. From 12 steps on there are too few: with 32, dQ of D 256 spilled 512 bytes,
+/// and the forward moved 14 of 16 to uniform registers in every round.
+static bool hasManyPlaces(scf::ForOp loop) {
+  constexpr int64_t manySteps = 12, bitsOfStep = 256;
+  int64_t steps = 0;
+  for (auto product : loop.getBody()->getOps<WgmmaOp>()) {
+    auto a = dyn_cast<SharedType>(product.getA().getType());
+    if (!a || getVaryingSlot(product.getA()))
+      continue;
+    int64_t depth = a.getShape()[product.getTransposeA() ? 0 : 1];
+    steps += depth * getElementBits(a.getElementType()) / bitsOfStep;
+  }
+  return steps >= manySteps;
+}
+
+/// Zero, as a value that changes with every round as far as ptxas knows; null where that is not
+/// wanted. Added to an operand's place, it keeps the descriptors of the steps in the loop.
+Value KernelEmitter::getVaryingZero(WgmmaOp op, Value operand) {
+  auto loop = dyn_cast<scf::ForOp>(op->getParentOp());
+  if (!loop || getVaryingSlot(operand) || !hasManyPlaces(loop))
+    return {};
+  for (Value place : {operand, op.getA(), op.getB()})
+    if (auto slot = place.getDefiningOp<SlotOp>(); slot && slot->getBlock() == op->getBlock())
+      // The number of uses until now, which stays below 2^31.
+      return arith::ShRUIOp::create(b, getScalar(slot.getUse()), i32(31));
+  return {};
+}
+
 LogicalResult KernelEmitter::emitWgmma(WgmmaOp op) {
   auto tile = cast<PendingType>(op.getResult().getType()).getTile();
   int64_t groups = cast<WgmmaAttr>(tile.getEncoding()).getWarpgroups();
@@ -78,8 +114,10 @@ LogicalResult KernelEmitter::emitWgmma(WgmmaOp op) {
       op.emitError() << operand.message();
       return std::nullopt;
     }
-    Value address = arith::ExtUIOp::create(
-        b, b.getI64Type(), arith::ShRUIOp::create(b, windowAddress(getScalar(value)), i32(4)));
+    Value chunk = arith::ShRUIOp::create(b, windowAddress(getScalar(value)), i32(4));
+    if (Value zero = getVaryingZero(op, value))
+      chunk = add(chunk, zero);
+    Value address = arith::ExtUIOp::create(b, b.getI64Type(), chunk);
     Value constant = i64(static_cast<int64_t>(operand->descriptor(0).encode()));
     return std::pair(*operand, arith::OrIOp::create(b, constant, address).getResult());
   };

@@ -331,6 +331,7 @@ private:
   //===--- EmitWgmma.cpp ---------------------------------------------------------===//
 
   mlir::LogicalResult emitWgmma(WgmmaOp op);
+  mlir::Value getVaryingZero(tgpu::WgmmaOp op, mlir::Value operand);
   mlir::LogicalResult emitColumns(ColumnsOp op);
   void emitWgmmaWait(WgmmaWaitOp op);
   /// Inline assembly whose results are tied to its first operands.

@@ -13,14 +13,17 @@ using namespace mlir;
 using namespace tilewright::tgpu;
 
 bool tilewright::tgpu::isForOneThread(Region &role) {
-  WalkResult result = role.walk([](Operation *op) {
+  auto roles = cast<RolesOp>(role.getParentOp());
+  bool isWarp = roles.getWarps()[role.getRegionNumber()] == 1;
+  WalkResult result = role.walk([=](Operation *op) {
     bool hasTile = llvm::any_of(op->getResultTypes(), llvm::IsaPred<RankedTensorType>);
     bool isScalar = !hasTile && (isMemoryEffectFree(op) || isa<tile::AtOp>(op));
     bool isControl = isa<scf::ForOp, scf::IfOp, scf::WhileOp, scf::ConditionOp, scf::YieldOp>(op);
     bool isCopy = isa<AcquireOp, WaitOp, ExpectOp, TmaLoadOp, BulkLoadOp, TmaStoreOp,
-                      TmaReduceAddOp, BulkCommitOp, BulkWaitOp, TakeTileOp>(op);
+                      TmaReduceAddOp, BulkCommitOp, BulkWaitOp, TakeTileOp, GetTileOp>(op);
     auto arrive = dyn_cast<ArriveOp>(op);
-    bool isArrival = arrive && arrive.getPer() == ArriveScope::Role;
+    bool isArrival = arrive && (arrive.getPer() == ArriveScope::Role ||
+                                (arrive.getPer() == ArriveScope::Warp && isWarp));
     return isScalar || isControl || isCopy || isArrival ? WalkResult::advance()
                                                         : WalkResult::interrupt();
   });

@@ -17,9 +17,8 @@ namespace {
 
 /// Whether the result of a product is only yielded.
 bool isCarried(const Product &product) {
-  return llvm::all_of(WgmmaWaitOp(product.wait).getResult(0).getUsers(), [](Operation *user) {
-    return user->hasTrait<OpTrait::IsTerminator>();
-  });
+  return llvm::all_of(WgmmaWaitOp(product.wait).getResult(0).getUsers(),
+                      [](Operation *user) { return user->hasTrait<OpTrait::IsTerminator>(); });
 }
 
 class RoundOrder {
@@ -250,7 +249,7 @@ private:
       sequence.push_back({product->commit, 1});
       issued.push_back(product);
     }
-    if (!isa<WgmmaWaitOp>(op))
+    if (!isa<WgmmaWaitOp, ReadOp>(op))
       return;
     // The slots that nothing reads any more.
     for (auto arrive : body->getOps<ArriveOp>())

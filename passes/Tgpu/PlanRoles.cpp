@@ -100,6 +100,70 @@ Memory getMemory(KernelOp kernel, const RoleSlice &slice) {
   return memory;
 }
 
+/// Which products of a round read a group's buffers: those whose results the round uses, and those
+/// whose results the loop only carries. The latter may run while the next round begins.
+struct Readers {
+  bool early = false, late = false;
+};
+
+Readers getReaders(const CopyGroup &group) {
+  Readers readers;
+  for (CopyAsyncOp copy : group.copies)
+    for (Operation *user : copy.getBuffer().getUsers()) {
+      auto product = dyn_cast<WgmmaOp>(user);
+      if (!product)
+        continue;
+      bool isUsed = llvm::any_of(product.getResult().getUsers(), [](Operation *wait) {
+        return llvm::any_of(wait->getUsers(), [](Operation *reader) {
+          return !reader->hasTrait<OpTrait::IsTerminator>();
+        });
+      });
+      (isUsed ? readers.early : readers.late) = true;
+    }
+  return readers;
+}
+
+void setSlots(const CopyGroup &group, int64_t slots) {
+  for (CopyAsyncOp copy : group.copies)
+    copy->setAttr(ringStagesName, IntegerAttr::get(IntegerType::get(copy.getContext(), 64), slots));
+}
+
+/// Where rings of two slots do not fit, one is enough to go on for buffers that are read early
+/// alone. Returns what those take that have got one.
+int64_t giveOneSlot(const RoleSlice &slice, int64_t room, Memory &memory) {
+  int64_t bytes = 0;
+  for (const CopyGroup &group : slice.groups) {
+    if (room - bytes >= 2 * memory.perStage)
+      break;
+    Readers readers = getReaders(group);
+    if (!group.getLoop() || !readers.early || readers.late)
+      continue;
+    memory.perStage -= group.getBytes();
+    bytes += group.getBytes();
+    setSlots(group, 1);
+  }
+  return bytes;
+}
+
+/// Of buffers that early and late products read. They are held while two rounds run; copies are
+/// made ahead if there is a third slot.
+SmallVector<const CopyGroup *> getHeldGroups(const RoleSlice &slice) {
+  SmallVector<const CopyGroup *> held;
+  for (const CopyGroup &group : slice.groups) {
+    Readers readers = getReaders(group);
+    if (group.getLoop() && readers.early && readers.late)
+      held.push_back(&group);
+  }
+  return held;
+}
+
+int64_t getBytesOf(ArrayRef<const CopyGroup *> groups) {
+  int64_t bytes = 0;
+  for (const CopyGroup *group : groups)
+    bytes += group->getBytes();
+  return bytes;
+}
+
 /// Whether warpgroups should take turns in multiplying: where a round has several products and what
 /// is computed between them takes long enough to be hidden behind another's products. Without
 /// turns, D 64 and 128 of attention lose 2 to 20 percent on an H200; D 256 gains 1 to 2.
@@ -180,17 +244,22 @@ FailureOr<bool> tgpu::planRoles(KernelOp kernel, const RoleOverrides &overrides,
   // of several steps of the second id go first.
   constexpr int64_t mostSteps = 64;
   bool varies = llvm::any_of(loops, [&](scf::ForOp loop) { return variesByTile(kernel, loop); });
-  // The role that adds to memory does not know which tile is next; one tile to a block.
   int64_t reduceStages = overrides.reduceStages.value_or(slice->reductions.empty() ? 0 : 1);
-  bool isOneTile = !hasComputableGrid(kernel) || reduceStages > 0;
-  int64_t group = overrides.group.value_or(isOneTile ? 0
-                                           : varies  ? mostSteps
-                                                     : chooseGroup(kernel, *slice));
+  int64_t group = overrides.group.value_or(!hasComputableGrid(kernel) ? 0
+                                           : varies ? mostSteps
+                                                    : chooseGroup(kernel, *slice));
   memory.fixed += reduceStages * memory.perReduction;
-  // With one tile to a block operands are not needed any more when results leave.
+  // Memory is short where sums are added: results leave through operands that have been read.
   constexpr int64_t storeBuffers = 2;
   int64_t buffers = overrides.storeBuffers.value_or(reduceStages > 0 ? 0 : storeBuffers);
   int64_t stages = 0, room = 0;
+  // A third slot of what is held for two rounds is worth more than buffers for results.
+  SmallVector<const CopyGroup *> held;
+  if (memory.perScratch == 0)
+    held = getHeldGroups(*slice);
+  int64_t least = 2 * memory.perStage;
+  if (target.sharedOfBlock - memory.fixed >= least + getBytesOf(held))
+    least += getBytesOf(held);
   for (;; --buffers) {
     int64_t bytesOfBuffers = 0;
     kernel.walk([&](StoreOp store) {
@@ -199,14 +268,18 @@ FailureOr<bool> tgpu::planRoles(KernelOp kernel, const RoleOverrides &overrides,
     });
     room = target.sharedOfBlock - memory.fixed - bytesOfBuffers;
     stages = room / memory.perStage;
-    if (stages >= 2 || buffers == 0 || overrides.storeBuffers)
+    if (room >= least || buffers == 0 || overrides.storeBuffers)
       break;
   }
+  if (stages < 2 && !overrides.stages)
+    room -= giveOneSlot(*slice, room, memory);
+  if (memory.perStage == 0) // rings of one slot alone: no copy would be made ahead
+    return refuse("rings of two stages do not fit into shared memory; use smaller blocks");
   // A block that takes tile after tile brings the next one's operands while it ends this one.
-  bool fitsTwice = group > 0 && buffers > 0 && memory.perTile > 0 &&
-                   room - memory.perTile >= 2 * memory.perStage;
+  bool fitsTwice = group > 0 && buffers > 0 && memory.perTile > 0 && room - memory.perTile >= least;
   int64_t tileStages = overrides.tileStages.value_or(fitsTwice ? 2 : 1);
-  stages = (room - (tileStages - 1) * memory.perTile) / memory.perStage;
+  room -= (tileStages - 1) * memory.perTile;
+  stages = room / memory.perStage;
   stages = overrides.stages.value_or(std::min(stages, mostStages));
   // Then a second slot for what is added, and only then one barrier a round less.
   int64_t scratchStages = 1;
@@ -220,6 +293,9 @@ FailureOr<bool> tgpu::planRoles(KernelOp kernel, const RoleOverrides &overrides,
   if (reduceStages == 1 && !overrides.reduceStages)
     addStage(std::nullopt, memory.perReduction, reduceStages);
   addStage(overrides.scratchStages, memory.perScratch, scratchStages);
+  if (stages == 2 && !overrides.stages && room >= 2 * memory.perStage + getBytesOf(held))
+    for (const CopyGroup *each : held)
+      setSlots(*each, 3);
   // An author who asks for buffers is told that there is no room for them.
   must |= overrides.stages || overrides.tileStages || overrides.storeBuffers ||
           overrides.reduceStages || overrides.scratchStages;
@@ -235,7 +311,7 @@ FailureOr<bool> tgpu::planRoles(KernelOp kernel, const RoleOverrides &overrides,
                  Target::roleRegisterUnit;
   int64_t compute =
       overrides.computeRegisters.value_or(std::min(Target::mostRoleRegisters + 0, rest));
-  int64_t dynamic = overrides.dynamic.value_or(group > 0 && varies && reduceStages == 0);
+  int64_t dynamic = overrides.dynamic.value_or(group > 0 && varies);
   auto schedule = RoleScheduleAttr::getChecked([&] { return kernel.emitOpError(); },
                                                kernel.getContext(), load, compute, group, buffers,
                                                dynamic, tileStages, reduceStages, scratchStages);

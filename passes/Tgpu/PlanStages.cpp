@@ -78,7 +78,7 @@ private:
         if (!found)
           return false;
         products.push_back(*found);
-      } else if (!isa<WaitOp, ArriveOp, WgmmaWaitOp, WgmmaCommitOp, LoadOp>(op) &&
+      } else if (!isa<WaitOp, ArriveOp, WgmmaWaitOp, WgmmaCommitOp, LoadOp, ReadOp>(op) &&
                  !isMemoryEffectFree(&op)) {
         return false; // its order among the others may matter
       }
@@ -168,6 +168,17 @@ private:
     return ends;
   }
 
+  /// Whether slots are read in both stages, so held for two rounds, and there is none left into
+  /// which a copy could be made meanwhile.
+  bool holdsTooLong(Channel &channel) {
+    constexpr int64_t fewest = 3;
+    return getStages(channel) == std::pair<int64_t, int64_t>(0, 1) &&
+           llvm::any_of(body->getOps<SlotOp>(), [&](SlotOp slot) {
+             return slot.getUse() == channel.wait.getUse() &&
+                    cast<RingType>(slot.getRing().getType()).getStages() < fewest;
+           });
+  }
+
   void assignStages() {
     for (Channel &channel : channels) {
       for (auto slot : body->getOps<SlotOp>())
@@ -212,6 +223,8 @@ private:
     for (const Product &product : products)
       if (late.contains(product.op))
         return false; // it waits for stage 1: there is nothing to overlap
+    if (llvm::any_of(channels, [&](Channel &channel) { return holdsTooLong(channel); }))
+      return false;
     // Products of stage 0 that need no other's result.
     llvm::DenseSet<Operation *> dependent;
     for (Product &product : products)
@@ -280,7 +293,7 @@ private:
     sequence.push_back(op);
     if (auto product = dyn_cast<WgmmaOp>(op))
       emit(product->getNextNode()); // in the body, the commit
-    if (!isa<WgmmaWaitOp>(op))
+    if (!isa<WgmmaWaitOp, ReadOp>(op))
       return;
     // The slots that nothing reads any more.
     for (const Channel &channel : channels)
@@ -288,7 +301,7 @@ private:
           llvm::all_of(channel.readers, [&](Operation *reader) {
             auto it = llvm::find_if(products, [&](const Product &p) { return p.op == reader; });
             return stages.lookup(reader) != stages.lookup(channel.arrive) ||
-                   (it != products.end() && isEmitted.contains(it->wait));
+                   isEmitted.contains(it != products.end() ? it->wait : reader);
           }))
         emit(channel.arrive);
   }

@@ -23,7 +23,24 @@ bool RoleWriter::Channel::isUsedIn(Operation *op) const {
   return llvm::any_of(reduction->ops, [&](Operation *add) { return op->isProperAncestor(add); });
 }
 
+/// Copies that arrive at one barrier start together: one that started behind another group's would
+/// wait for a slot of that, too.
+static void gather(const CopyGroup &group) {
+  CopyAsyncOp last = group.copies.front();
+  for (CopyAsyncOp copy : llvm::drop_begin(group.copies)) {
+    bool isKnown = llvm::all_of(copy->getOperands(), [&](Value operand) {
+      Operation *def = operand.getDefiningOp();
+      return !def || def->getBlock() != group.block || def->isBeforeInBlock(last);
+    });
+    if (!isKnown)
+      return;
+    copy->moveAfter(last);
+    last = copy;
+  }
+}
+
 void RoleWriter::run() {
+  llvm::for_each(slice.groups, gather);
   makeKernel();
   for (const CopyGroup &group : slice.groups)
     makeChannel(group);
@@ -88,19 +105,24 @@ void RoleWriter::makeScratch() {
 Value RoleWriter::getBytesOfStep() {
   Type wide = b.getI64Type();
   Value bytes = arith::ConstantOp::create(b, b.getI64IntegerAttr(0));
-  for (const CopyGroup &group : slice.groups)
-    for (CopyAsyncOp copy : group.copies) {
-      auto type = cast<tile::ViewType>(copy.getView().getType());
-      if (!group.getLoop() || type.getRank() < 2)
-        continue;
-      int64_t rank = type.getRank(), bits = getElementBits(type.getElementType());
-      Value size = arith::ConstantOp::create(b, b.getI64IntegerAttr(bits / 8));
-      for (int64_t dim : {rank - 2, rank - 1}) {
-        Value extent = tile::DimOp::create(b, b.getI32Type(), map.lookup(copy.getView()), dim);
-        size = arith::MulIOp::create(b, size, arith::ExtSIOp::create(b, wide, extent));
-      }
-      bytes = arith::AddIOp::create(b, bytes, size);
+  auto add = [&](Value view) {
+    auto type = cast<tile::ViewType>(view.getType());
+    int64_t rank = type.getRank(), bits = getElementBits(type.getElementType());
+    if (rank < 2)
+      return;
+    Value size = arith::ConstantOp::create(b, b.getI64IntegerAttr(bits / 8));
+    for (int64_t dim : {rank - 2, rank - 1}) {
+      Value extent = tile::DimOp::create(b, b.getI32Type(), map.lookup(view), dim);
+      size = arith::MulIOp::create(b, size, arith::ExtSIOp::create(b, wide, extent));
     }
+    bytes = arith::AddIOp::create(b, bytes, size);
+  };
+  for (const CopyGroup &group : slice.groups)
+    if (group.getLoop())
+      for (CopyAsyncOp copy : group.copies)
+        add(copy.getView());
+  for (const Reduction &reduction : slice.reductions)
+    add(AtomicAddOp(reduction.ops.front()).getView());
   return bytes;
 }
 
@@ -110,8 +132,8 @@ std::string RoleWriter::getNewName(std::string name) {
   return name;
 }
 
-Value RoleWriter::makeRing(SharedType slot, int64_t stages) {
-  if (stages == 1)
+Value RoleWriter::makeRing(SharedType slot, int64_t stages, bool always) {
+  if (stages == 1 && !always)
     return AllocOp::create(b, slot, IntegerAttr());
   return AllocRingOp::create(b, RingType::get(b.getContext(), stages, slot), IntegerAttr());
 }
@@ -125,13 +147,16 @@ void RoleWriter::makeChannel(const CopyGroup &group) {
   scf::ForOp loop = group.getLoop();
   auto planned = loop ? loop->getAttrOfType<ScheduleAttr>(scheduleName) : ScheduleAttr();
   int64_t stages = planned ? planned.getStages() : isPersistent() ? schedule.getTileStages() : 1;
+  if (auto own = group.copies.front()->getAttrOfType<IntegerAttr>(ringStagesName))
+    stages = own.getInt();
   Channel channel;
   channel.group = &group;
   for (CopyAsyncOp copy : group.copies) {
     auto slot = cast<SharedType>(copy.getBuffer().getType());
     TensorMapType type = getTensorMap(old, copy.getView(), copy.getDims(), slot);
     channel.maps.push_back(getMap(map.lookup(copy.getView()), type));
-    channel.rings.push_back(makeRing(slot, stages));
+    // In a loop a ring even of one slot: the passes that order its rounds ask who reads a slot.
+    channel.rings.push_back(makeRing(slot, stages, /*always=*/loop != nullptr));
   }
   channel.full = makeBarriers(stages, 1);
   // What is copied once for one tile is never overwritten.
@@ -198,13 +223,13 @@ void RoleWriter::makeBarrier() {
     voteBarrier = NamedBarrierOp::create(b, b.getIndexType(), old.getWarps(), IntegerAttr());
 }
 
-/// Through which the role that copies tells the other its next tile.
+/// Through which the role that copies tells the others its next tile.
 void RoleWriter::makeTileRing() {
   constexpr int64_t stages = 2, words = 4;
   auto slot = SharedType::get(b.getContext(), {words}, b.getI32Type(), tgpu::Swizzle::None);
   tileRing = makeRing(slot, stages);
   tileFull = makeBarriers(stages, 1);
-  tileEmpty = makeBarriers(stages, old.getWarps());
+  tileEmpty = makeBarriers(stages, old.getWarps() + (slice.reductions.empty() ? 0 : 1));
 }
 
 //===----------------------------------------------------------------------===//
@@ -233,14 +258,14 @@ void RoleWriter::mapIds(Value tile) {
 }
 
 /// Tile after tile while there are any. The role that copies takes the next when it has started
-/// all copies for this one; the other asks for it before it lets its results out, and divides its
-/// number into ids meanwhile.
+/// all copies for this one. The one that computes asks for it before it lets its results out, and
+/// divides its number into ids meanwhile; the one that adds to memory, when it has added all.
 void RoleWriter::writeTakenTiles() {
-  bool isLoad = role == Role::Load;
-  size_t numIds = isLoad ? 0 : old.getGridIds().size();
+  bool computes = role == Role::Compute;
+  size_t numIds = computes ? old.getGridIds().size() : 0;
   Value cta = mapped.getGridIds()[0];
   SmallVector<Value> inits{cta};
-  if (!isLoad)
+  if (computes)
     llvm::append_range(inits, order->getIds(b, cta));
   llvm::append_range(inits, uses);
   inits.push_back(i32(0));
@@ -257,11 +282,11 @@ void RoleWriter::writeTakenTiles() {
   uses = llvm::to_vector(arguments.drop_front(1 + numIds).drop_back());
   Value next;
   SmallVector<Value> nextIds;
-  if (isLoad) {
+  if (!computes) {
     mapIds(arguments.front());
     writeBlock(old.getBody().front());
     b.setLoc(old.getLoc());
-    next = writeTake(taken);
+    next = role == Role::Load ? writeTake(taken) : writeGet(taken);
   } else {
     for (auto [id, value] : llvm::zip_equal(old.getGridIds(), arguments.slice(1, numIds)))
       map.map(id, value);

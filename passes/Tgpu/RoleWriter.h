@@ -59,12 +59,12 @@ private:
 
   void makeKernel();
   void makeRoles();
-  /// What the loops of a step of the second id read: all rows of the views that they copy.
+  /// What the loops of a step of the second id read and add to: all rows of these views.
   mlir::Value getBytesOfStep();
   std::string getNewName(std::string name);
   void makeChannel(const CopyGroup &group);
   void makeChannel(const Reduction &reduction);
-  mlir::Value makeRing(SharedType slot, int64_t stages);
+  mlir::Value makeRing(SharedType slot, int64_t stages, bool always = false);
   mlir::Value makeBarriers(int64_t stages, int64_t arrivals);
   mlir::Value getMap(mlir::Value view, TensorMapType type);
   void makeScratch();

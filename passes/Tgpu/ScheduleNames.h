@@ -13,6 +13,8 @@ namespace tilewright::tgpu {
 inline constexpr llvm::StringLiteral scheduleName = "tgpu.schedule";
 /// On a kernel: a RoleScheduleAttr.
 inline constexpr llvm::StringLiteral roleScheduleName = "tgpu.role_schedule";
+/// On a tgpu.copy_async in a loop: slots of its ring, where they are not the loop's `stages`.
+inline constexpr llvm::StringLiteral ringStagesName = "tgpu.ring_stages";
 /// On a tgpu.read: it goes before the loops in which its buffer does not change.
 inline constexpr llvm::StringLiteral keepName = "tgpu.keep_in_registers";
 

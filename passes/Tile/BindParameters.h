@@ -53,8 +53,8 @@ mlir::FailureOr<Bindings> bindKnown(const tile::Signature &signature,
 /// Null where there is none, which `explain` emits an error for.
 mlir::Operation *findEntry(mlir::ModuleOp module, llvm::StringRef name, bool explain);
 
-/// What tile-choose-blocks knew and chose: a dictionary on the entry, and on the kernel that it
-/// looked at.
+/// What tile-choose-blocks knew and chose: a dictionary on the entry, and on each launch that it
+/// looked at, from where tile-specialize hands it to the kernel.
 constexpr llvm::StringLiteral blocksAttrName = "blocks";
 
 } // namespace tilewright

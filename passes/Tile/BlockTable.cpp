@@ -53,14 +53,14 @@ constexpr Entry forwardRows[] = {
     {"sm_90a", 16, 0, 0, some, 1024, 128, 0, 64},
     {"sm_90a", 16, 0, 0, any, 0, 128, 0, 80},
     // Code for sm_80 on one H200 (performance-log): 128 x 64 with 4 warps, 0.94 of
-    // FlashAttention-2,
-    // where 8 have 0.70; at D 128, 128 x 128 with 8 warps, and 64 x 64 with a mask.
+    // FlashAttention-2, where 8 have 0.70; at D 128, 128 x 128 with 8 warps, and 64 x 64 with a
+    // mask.
     {"gpu", 16, 128, 0, any, 0, 128, 0, 64},
     {"gpu", 16, 256, 0, none, 0, 128, 0, 128},
 };
 
-// The same of two products, added to three sums of which one is in memory: attention, backward.
-// Rows are keys, a step is of queries.
+// The same of two products, added to three sums of which one is in memory: attention, backward; or
+// to two, without dQ. Rows are keys, a step is of queries.
 constexpr Entry backwardRows[] = {
     // No run of others is on record.
     {"cpu", 0, 0, 128, any, 0, 128, 0, 64},
@@ -74,6 +74,26 @@ constexpr Entry backwardRows[] = {
     {"gpu", 16, 256, 0, any, 0, 128, 0, 64},
     // Not measured: what fits the 99 KB of the smallest chips.
     {"gpu", 0, 256, 0, any, 0, 64, 0, 32},
+    {"gpu", 0, 512, 0, any, 0, 32, 0, 32},
+    {"gpu", 0, 0, 0, any, 0, 16, 0, 16},
+};
+
+// A product of what is computed of two such products with what streams: a gradient by itself, dQ or
+// dK of attention. Its rows stay, a step is of the rest.
+constexpr Entry gradientRows[] = {
+    // No run of others is on record.
+    {"cpu", 0, 0, 128, any, 0, 64, 0, 128},
+    {"cpu", 0, 0, 0, any, 0, 64, 0, 64},
+    {"sm_90a", 16, 128, 0, any, 0, 128, 0, 128},
+    {"sm_90a", 16, 256, 0, any, 0, 128, 0, 96},
+    // One H200, bf16, S 4096, 2026-11-22: bench/peers.py --direction backward --dims 256
+    // --cases "none S4096" --profile: dQ and dK.
+    {"sm_90a", 16, 512, 0, any, 0, 128, 0, 64},
+    // Those of the whole backward, with rows and step exchanged, for dQ beside it.
+    {"gpu", 16, 128, 0, any, 0, 32, 0, 128},
+    {"gpu", 16, 256, 0, any, 0, 64, 0, 128},
+    // Not measured, as above.
+    {"gpu", 0, 256, 0, any, 0, 32, 0, 64},
     {"gpu", 0, 512, 0, any, 0, 32, 0, 32},
     {"gpu", 0, 0, 0, any, 0, 16, 0, 16},
 };
@@ -104,9 +124,11 @@ constexpr Entry otherRows[] = {
     {"", 0, 0, 0, any, 0, 16, 16, 16},
 };
 
-/// The first two structures of LoopStructure's comment, and the backward of attention.
-constexpr const char *forward = "sum (R S) S", *product = "sum S S",
-                     *backward = "add (R S)(R S) R, sum (R S) S, sum (R S)(R S) S";
+/// The first two structures of LoopStructure's comment, a gradient of attention, and its backward
+/// with and without dQ.
+constexpr const char *forward = "sum (R S) S", *product = "sum S S", *gradient = "sum (R S)(R S) S",
+                     *backward = "add (R S)(R S) R, sum (R S) S, sum (R S)(R S) S",
+                     *withoutQueries = "sum (R S) S, sum (R S)(R S) S";
 
 } // namespace
 
@@ -129,6 +151,8 @@ BlockTable::BlockTable() {
   };
   append(forward, forwardRows);
   append(backward, backwardRows);
+  append(withoutQueries, backwardRows);
+  append(gradient, gradientRows);
   append(product, productRows);
   append("", otherRows);
 }

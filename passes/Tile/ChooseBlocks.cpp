@@ -13,6 +13,8 @@
 #include "mlir/IR/Matchers.h"
 #include "llvm/Support/MemoryBuffer.h"
 
+#include <vector>
+
 namespace tilewright {
 #define GEN_PASS_DEF_TILECHOOSEBLOCKS
 #include "passes/Passes.h.inc"
@@ -43,7 +45,6 @@ public:
     return result ? evaluate(result.getOperand(0)) : std::nullopt;
   }
 
-private:
   std::optional<bool> evaluate(Value value) {
     Operation *op = value.getDefiningOp();
     APInt constant;
@@ -76,6 +77,7 @@ private:
     return result;
   }
 
+private:
   static constexpr unsigned mostCalls = 256, mostNested = 256;
   SymbolTable symbols;
   const Bindings &bindings;
@@ -83,11 +85,15 @@ private:
   llvm::DenseMap<Value, std::optional<bool>> known;
 };
 
-/// A kernel among those that an entry reaches, and where its parameters come from.
+/// A kernel that an entry reaches, where its parameters come from, and what was chosen for it.
 struct Reached {
   KernelOp kernel;
   LaunchOp launch; ///< null: the kernel is the entry
   LoopStructure structure;
+  BlockQuery query;
+  BlockChoice choice;
+  SmallVector<NamedAttribute> report;
+  bool usesTable = false; ///< a block was left to it
 };
 
 class Chooser {
@@ -104,24 +110,12 @@ public:
     FailureOr<Bindings> bindings = bindKnown(signature, *given, [&] { return entry->emitError(); });
     if (failed(bindings))
       return failure();
-    std::optional<Reached> reached = findKernel();
-    FailureOr<Bindings> inKernel = bindings;
-    if (reached && reached->launch)
-      inKernel = bindLaunch(*reached, *bindings);
-    if (failed(inKernel))
+    if (failed(findKernels(*bindings)))
       return failure();
-
-    BlockChoice choice;
-    if (reached) {
-      query = makeQuery(*reached, *inKernel);
-      choice = table.choose(query);
-    }
-    SmallVector<NamedAttribute> report;
     SmallVector<Attribute> params;
     for (auto decl : signature.params.getAsRange<ParamDeclAttr>()) {
       if (isBlock(decl)) {
-        FailureOr<ExprAttr> extent =
-            choose(decl, reached, choice, given->lookup(decl.getName()), report);
+        FailureOr<ExprAttr> extent = choose(decl, given->lookup(decl.getName()));
         if (failed(extent))
           return failure();
         decl = ParamDeclAttr::get(decl.getContext(), decl.getName(), decl.getKind(),
@@ -130,29 +124,42 @@ public:
       params.push_back(decl);
     }
     entry->setAttr("params", ArrayAttr::get(module.getContext(), params));
-    if (usesTable && choice.row->length)
-      require(reached->structure, choice.row->length);
-    if (reached)
-      describe(*reached, choice, report);
+    for (Reached &each : llvm::reverse(reached)) { // the first is the entry's, too
+      if (each.usesTable && each.choice.row->length)
+        require(each.structure, each.choice.row->length);
+      describe(each);
+    }
     return success();
   }
 
 private:
-  /// The kernel with the most products in a loop: the entry, or one that it launches.
-  std::optional<Reached> findKernel() {
-    std::optional<Reached> best;
-    auto consider = [&](KernelOp kernel, LaunchOp launch) {
-      std::optional<LoopStructure> structure = LoopStructure::get(kernel);
-      if (structure && (!best || structure->products > best->structure.products))
-        best = Reached{kernel, launch, std::move(*structure)};
+  /// The entry, or what it launches, as far as a loop has products.
+  LogicalResult findKernels(const Bindings &bindings) {
+    auto consider = [&](KernelOp kernel, LaunchOp launch) -> LogicalResult {
+      FailureOr<Bindings> inKernel = launch ? bindLaunch(kernel, launch, bindings) : bindings;
+      if (failed(inKernel))
+        return failure();
+      FlagEvaluator flags(module, *inKernel);
+      std::optional<LoopStructure> structure =
+          LoopStructure::get(kernel, [&](Value flag) { return flags.evaluate(flag); });
+      if (!structure)
+        return success();
+      Reached each{kernel, launch, std::move(*structure), {}, {}, {}};
+      each.query = makeQuery(each, *inKernel);
+      each.choice = table.choose(each.query);
+      reached.push_back(std::move(each));
+      return success();
     };
     if (auto kernel = dyn_cast<KernelOp>(entry))
-      consider(kernel, nullptr);
-    else
-      for (auto launch : cast<ProgramOp>(entry).getBody().getOps<LaunchOp>())
-        if (auto kernel = module.lookupSymbol<KernelOp>(launch.getKernel()))
-          consider(kernel, launch);
-    return best;
+      return consider(kernel, nullptr);
+    for (auto launch : cast<ProgramOp>(entry).getBody().getOps<LaunchOp>())
+      if (auto kernel = module.lookupSymbol<KernelOp>(launch.getKernel()))
+        if (failed(consider(kernel, launch)))
+          return failure();
+    llvm::stable_sort(reached, [](const Reached &a, const Reached &b) {
+      return a.structure.products > b.structure.products;
+    });
+    return success();
   }
 
   static ExprAttr getWith(LaunchOp launch, StringRef name) {
@@ -164,11 +171,11 @@ private:
   }
 
   /// As tile-specialize binds a launched kernel, as far as is known.
-  FailureOr<Bindings> bindLaunch(Reached &reached, const Bindings &bindings) {
-    Signature kernel(reached.kernel);
+  static FailureOr<Bindings> bindLaunch(KernelOp op, LaunchOp launch, const Bindings &bindings) {
+    Signature kernel(op);
     llvm::StringMap<ExprAttr> given;
     for (auto decl : kernel.params.getAsRange<ParamDeclAttr>()) {
-      ExprAttr value = getWith(reached.launch, decl.getName());
+      ExprAttr value = getWith(launch, decl.getName());
       if (value) {
         llvm::Expected<ExprAttr> reduced = reduceExpr(value, getEnvironment(bindings));
         value = reduced && reduced->isConstant() ? *reduced : ExprAttr();
@@ -179,7 +186,7 @@ private:
       if (value)
         given[decl.getName()] = value;
     }
-    return bindKnown(kernel, given, [&] { return reached.launch.emitError(); });
+    return bindKnown(kernel, given, [&] { return launch.emitError(); });
   }
 
   static std::optional<int64_t> getExtent(Dim dim, const Bindings &bindings) {
@@ -190,7 +197,7 @@ private:
                                                      : std::nullopt;
   }
 
-  BlockQuery makeQuery(Reached &reached, const Bindings &bindings) {
+  BlockQuery makeQuery(const Reached &reached, const Bindings &bindings) {
     const LoopStructure &structure = reached.structure;
     BlockQuery query;
     query.structure = structure.key;
@@ -245,29 +252,31 @@ private:
     return dim.symbol.getValue() == decl.getName();
   }
 
-  FailureOr<ExprAttr> choose(ParamDeclAttr decl, const std::optional<Reached> &reached,
-                             const BlockChoice &choice, ExprAttr given,
-                             SmallVectorImpl<NamedAttribute> &report) {
+  /// By the first kernel that has it as an extent.
+  FailureOr<ExprAttr> choose(ParamDeclAttr decl, ExprAttr given) {
     Builder builder(module.getContext());
     auto emit = [&] {
       return entry->emitError("block ")
              << decl.getName() << " of " << tilewright::describe(entry) << " ";
     };
+    Reached *user = nullptr;
     StringRef role;
     int64_t extent = 0;
-    if (reached) {
-      const LoopStructure &structure = reached->structure;
-      for (auto [name, dim, value] : {std::tuple("rows", structure.rows, choice.row->rows),
-                                      std::tuple("columns", structure.columns, choice.row->columns),
-                                      std::tuple("step", structure.step, choice.row->step)})
-        if (role.empty() && names(decl, *reached, dim)) {
+    for (Reached &each : reached) {
+      const LoopStructure &structure = each.structure;
+      const BlockRow &row = *each.choice.row;
+      for (auto [name, dim, value] : {std::tuple("rows", structure.rows, row.rows),
+                                      std::tuple("columns", structure.columns, row.columns),
+                                      std::tuple("step", structure.step, row.step)})
+        if (!user && names(decl, each, dim)) {
+          user = &each;
           role = name;
           extent = value;
         }
     }
-    if (role.empty() && given)
+    if (!user && given)
       return given;
-    if (role.empty())
+    if (!user)
       return emit() << "is the extent of no operand of a product in a loop, so that there is "
                        "nothing to choose it by; give it a default or a value";
     BlockLimits limits = BlockLimits::get(target);
@@ -279,32 +288,37 @@ private:
     }
     if (!extent)
       return emit() << "is for the " << role << " of products, of which the row for '"
-                    << choice.row->describe() << "' says nothing; give it a value";
-    usesTable |= !given;
+                    << user->choice.row->describe() << "' says nothing; give it a value";
+    user->usesTable |= !given;
     std::string text = (decl.getName() + " = " + Twine(extent) + (given ? ", as given" : "")).str();
-    report.push_back(builder.getNamedAttr(role, builder.getStringAttr(text)));
+    user->report.push_back(builder.getNamedAttr(role, builder.getStringAttr(text)));
     return ExprAttr::getInt(module.getContext(), extent);
   }
 
   /// What was known and chosen, for people, reports and tools.
-  void describe(Reached &reached, const BlockChoice &choice,
-                SmallVectorImpl<NamedAttribute> &report) {
+  void describe(Reached &reached) {
+    if (reached.report.empty())
+      return;
     Builder builder(module.getContext());
     auto add = [&](StringRef name, Attribute value) {
-      report.push_back(builder.getNamedAttr(name, value));
+      reached.report.push_back(builder.getNamedAttr(name, value));
     };
+    const BlockQuery &query = reached.query;
+    const BlockChoice &choice = reached.choice;
     add("structure", builder.getStringAttr(query.structure));
     add("target", builder.getStringAttr(query.target));
     add("bits", builder.getI64IntegerAttr(query.bits));
     add("row_bytes", builder.getI64IntegerAttr(query.getBytes()));
     add("mask", builder.getStringAttr(query.mask == MaskKind::None ? "none" : "some"));
     std::string by = (choice.isUsers ? "the file of blocks: " : "the table: ");
-    add("by", builder.getStringAttr(usesTable ? by + choice.row->describe() : "the caller"));
-    if (usesTable && !choice.shorter.empty())
+    add("by",
+        builder.getStringAttr(reached.usesTable ? by + choice.row->describe() : "the caller"));
+    if (reached.usesTable && !choice.shorter.empty())
       add("shorter", builder.getI64ArrayAttr(choice.shorter));
-    auto all = builder.getDictionaryAttr(report);
+    auto all = builder.getDictionaryAttr(reached.report);
     entry->setAttr(blocksAttrName, all);
-    reached.kernel->setAttr(blocksAttrName, all);
+    if (reached.launch)
+      reached.launch->setAttr(blocksAttrName, all);
   }
 
   ModuleOp module;
@@ -313,8 +327,7 @@ private:
   const BlockTable &table;
   StringRef target;
   int64_t length;
-  BlockQuery query;
-  bool usesTable = false; ///< a block was left to it
+  std::vector<Reached> reached; ///< those with more products first
 };
 
 struct TileChooseBlocksPass : tilewright::impl::TileChooseBlocksBase<TileChooseBlocksPass> {

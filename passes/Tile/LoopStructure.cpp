@@ -4,6 +4,7 @@
 
 #include "passes/Tile/LoopStructure.h"
 
+#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Interfaces/LoopLikeInterface.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SetVector.h"
@@ -28,10 +29,86 @@ struct Extents {
   Dim m, n, k;
 };
 
+/// Where values go, without what is never done.
+class Flow {
+public:
+  Flow(KernelOp kernel, llvm::function_ref<std::optional<bool>(Value)> evaluate) {
+    kernel.walk<WalkOrder::PreOrder>([&](scf::IfOp branch) {
+      std::optional<bool> taken = evaluate(branch.getCondition());
+      if (taken)
+        never.insert(*taken ? &branch.getElseRegion() : &branch.getThenRegion());
+    });
+    kernel.walk([&](DotOp dot) {
+      if (!isNeverDone(dot) && isUsed(dot))
+        products.push_back(dot);
+    });
+  }
+
+  ArrayRef<DotOp> getProducts() const { return products; }
+
+  /// What reads a value, and what it becomes there: results, also those of a branch.
+  template <typename Note> void forEachUse(Value value, Note note) const {
+    for (Operation *user : value.getUsers()) {
+      auto branch = dyn_cast<scf::IfOp>(user->getParentOp());
+      if (isNeverDone(user))
+        continue;
+      if (!isa<scf::YieldOp>(user) || !branch) {
+        note(user, SmallVector<Value>(user->getResults()));
+        continue;
+      }
+      SmallVector<Value> results;
+      for (auto [operand, result] : llvm::zip(user->getOperands(), branch.getResults()))
+        if (operand == value)
+          results.push_back(result);
+      note(branch, results);
+    }
+  }
+
+  /// What a tile is computed from: tile operands, or what branches that may be taken yield.
+  SmallVector<Value> getOperands(Value value) const {
+    Operation *def = value.getDefiningOp();
+    SmallVector<Value> operands;
+    if (auto branch = dyn_cast<scf::IfOp>(def)) {
+      unsigned number = cast<OpResult>(value).getResultNumber();
+      for (Region &region : branch->getRegions())
+        if (!region.empty() && !never.contains(&region))
+          operands.push_back(region.front().getTerminator()->getOperand(number));
+      return operands;
+    }
+    llvm::copy_if(def->getOperands(), std::back_inserter(operands),
+                  [](Value operand) { return isTile(operand.getType()); });
+    return operands;
+  }
+
+private:
+  bool isNeverDone(Operation *op) const {
+    for (Region *region = op->getParentRegion(); region; region = region->getParentRegion())
+      if (never.contains(region))
+        return true;
+    return false;
+  }
+
+  /// Whether anything without results takes what a product becomes: a loop's next round, a store.
+  bool isUsed(DotOp product) const {
+    llvm::SmallSetVector<Value, 16> worklist;
+    worklist.insert(product.getResult());
+    bool found = false;
+    for (size_t i = 0; i < worklist.size() && !found; ++i)
+      forEachUse(worklist[i], [&](Operation *user, ArrayRef<Value> results) {
+        found |= results.empty();
+        worklist.insert(results.begin(), results.end());
+      });
+    return found;
+  }
+
+  llvm::DenseSet<Region *> never;
+  SmallVector<DotOp> products;
+};
+
 class Reader {
 public:
-  Reader(Operation *loop, ArrayRef<DotOp> all)
-      : loop(loop), products(all.take_front(mostProducts)), total(all.size()) {}
+  Reader(const Flow &flow, Operation *loop, ArrayRef<DotOp> all)
+      : flow(flow), loop(loop), products(all.take_front(mostProducts)), total(all.size()) {}
 
   LoopStructure read() {
     LoopStructure structure;
@@ -62,9 +139,8 @@ private:
       else if (auto dot = dyn_cast<DotOp>(def); dot && llvm::is_contained(products, dot))
         sources.products.insert(dot);
       else
-        for (Value value : def->getOperands())
-          if (isTile(value.getType()))
-            worklist.insert(value);
+        for (Value value : flow.getOperands(worklist[i]))
+          worklist.insert(value);
     }
     return sources;
   }
@@ -94,18 +170,16 @@ private:
   StringRef getEnd(DotOp product) {
     llvm::SmallSetVector<Value, 16> worklist;
     worklist.insert(product.getResult());
-    StringRef end = "sum";
+    bool isAdded = false, isStored = false;
     for (size_t i = 0; i < worklist.size(); ++i)
-      for (Operation *user : worklist[i].getUsers()) {
-        if (isa<AtomicAddOp, ScatterAddOp>(user))
-          return "add";
-        if (isa<StoreOp>(user) && loop->isProperAncestor(user))
-          end = "store";
-        for (Value result : user->getResults())
+      flow.forEachUse(worklist[i], [&](Operation *user, ArrayRef<Value> results) {
+        isAdded |= isa<AtomicAddOp, ScatterAddOp>(user);
+        isStored |= isa<StoreOp>(user) && loop->isProperAncestor(user);
+        for (Value result : results)
           if (isTile(result.getType()) && loop->isProperAncestor(user))
             worklist.insert(result);
-      }
-    return end;
+      });
+    return isAdded ? "add" : isStored ? "store" : "sum";
   }
 
   std::string getKey() {
@@ -149,6 +223,7 @@ private:
     }
   }
 
+  const Flow &flow;
   Operation *loop;
   ArrayRef<DotOp> products; ///< those that are looked at
   size_t total;
@@ -157,17 +232,18 @@ private:
 
 } // namespace
 
-std::optional<LoopStructure> LoopStructure::get(KernelOp kernel) {
+std::optional<LoopStructure>
+LoopStructure::get(KernelOp kernel, llvm::function_ref<std::optional<bool>(Value)> evaluate) {
+  Flow flow(kernel, evaluate);
   llvm::MapVector<Operation *, SmallVector<DotOp>> loops;
-  kernel.walk([&](DotOp dot) {
+  for (DotOp dot : flow.getProducts())
     if (auto loop = dot->getParentOfType<LoopLikeOpInterface>())
       loops[loop].push_back(dot);
-  });
   Operation *main = nullptr;
   for (auto &[loop, products] : loops)
     if (!main || products.size() > loops[main].size())
       main = loop;
   if (!main)
     return std::nullopt;
-  return Reader(main, loops[main]).read();
+  return Reader(flow, main, loops[main]).read();
 }

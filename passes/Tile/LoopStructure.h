@@ -11,6 +11,7 @@
 namespace tilewright {
 
 /// Of the loop with the most products, the first of several. Parameters need not be bound.
+/// Products that nothing uses do not count, nor do those in a branch that is never taken.
 ///
 /// The key has a part for each product that no other reads: what becomes of it ("sum": the loop
 /// carries it, "add": to memory, "store"), and its operands, in either order. An operand is R
@@ -30,8 +31,9 @@ struct LoopStructure {
   /// Of all products, those that are none of these: the widths of what is loaded.
   llvm::SmallVector<tile::Dim> widths;
 
-  /// None where no loop has a product.
-  static std::optional<LoopStructure> get(tile::KernelOp kernel);
+  /// None where no loop has a product. `evaluate` says what a flag always is, if that is known.
+  static std::optional<LoopStructure>
+  get(tile::KernelOp kernel, llvm::function_ref<std::optional<bool>(mlir::Value)> evaluate);
 };
 
 } // namespace tilewright

@@ -51,7 +51,8 @@ struct Instance {
 class Specializer {
 public:
   Specializer(ModuleOp module, bool exactLiterals)
-      : module(module), exactLiterals(exactLiterals), templates(module.clone()), symbols(*templates) {
+      : module(module), exactLiterals(exactLiterals), templates(module.clone()),
+        symbols(*templates) {
     for (Operation &op : *templates->getBody())
       if (auto symbol = dyn_cast<SymbolOpInterface>(op))
         names.insert(symbol.getName());
@@ -317,7 +318,12 @@ LogicalResult Specializer::specializeLaunch(LaunchOp launch, const Signature &pr
       bindParameters(signature, given, remedy, [&] { return launch.emitError(); });
   if (failed(kernelBindings))
     return failure();
-  launch.setKernelAttr(FlatSymbolRefAttr::get(getInstance(kernel, *kernelBindings)));
+  StringAttr instance = getInstance(kernel, *kernelBindings);
+  if (Attribute blocks = launch->removeAttr(blocksAttrName))
+    for (auto &each : instances)
+      if (SymbolTable::getSymbolName(each->op.get()) == instance)
+        each->op.get()->setAttr(blocksAttrName, blocks);
+  launch.setKernelAttr(FlatSymbolRefAttr::get(instance));
   launch.setWithNamesAttr(ArrayAttr::get(context, {}));
   launch.setWithValuesAttr(ArrayAttr::get(context, {}));
   return success();

@@ -109,6 +109,22 @@ class RuntimeTest(unittest.TestCase):
         self.expect("there is no argument 'd_relative_radius'", self.backward.workspace_size,
                     self.backward.pack(self.gradients(d_relative_radius=1.0)))
 
+    def test_check_indices(self):
+        varlen = compiler.compile_bundle(os.path.join(places.KERNELS, "attention_varlen_forward.mlir"),
+                                         {"D": 32, "T": "f16"})
+        operation = runtime.Operation(self.library, self.library.load(varlen), "attention_varlen_forward", {"D": "32"})
+        for plan in (operation, self.forward, self.backward):
+            plan.check_indices()
+            plan.check_indices(False)
+        rows, offsets = Tensor(300, 2, 32), Tensor(4, dtype="torch.int32")
+        packed = operation.pack({"q": rows, "k": rows, "v": rows, "o": rows, "cu_seqlens_q": offsets,
+                                 "cu_seqlens_k": offsets, "max_seqlen_q": 200, "scale": 0.125, "window_left": -1,
+                                 "window_right": -1})
+        self.assertEqual(operation.workspace_size(packed), 0)
+        operation.handle.value, handle = None, operation.handle.value
+        self.expect("operation must not be null", operation.check_indices)
+        operation.handle.value = handle
+
     def test_refuses_to_compile(self):
         with self.assertRaisesRegex(compiler.CompileError, "parameter 'CAUSAL' of .* must be one of"):
             compiler.compile_bundle(FORWARD, {**self.params, "CAUSAL": "sideways"})

@@ -17,7 +17,7 @@ if not hasattr(torch.library, "custom_op"):
 if not torch.cuda.is_available():
     raise unittest.SkipTest("there is no GPU")
 
-from tilewright import checks  # noqa: E402
+from tilewright import checks, compiler, places, runtime  # noqa: E402
 from tilewright import torch as operator  # noqa: E402
 from tilewright.torch import attention, prepare  # noqa: E402
 from torch_reference import reference  # noqa: E402
@@ -234,6 +234,32 @@ class OperatorTest(unittest.TestCase):
         for result in results:
             for x, want in zip(result, expected):
                 self.assertTrue(torch.equal(x, want))
+
+    def test_checks_indices(self):
+        library = runtime.Library(places.find_library())
+        data = compiler.compile_bundle(f"{places.KERNELS}/attention_varlen_forward.mlir", {"D": "64", "T": "bf16"})
+        operation = runtime.Operation(library, library.load(data), "attention_varlen_forward", {})
+        operation.prepare()
+        q, k, v = (make(300, 2, 64, seed=seed).detach() for seed in (1, 2, 3))
+
+        def run(*offsets):
+            offsets, o = torch.tensor(offsets, dtype=torch.int32, device="cuda"), torch.zeros_like(q)
+            packed = operation.pack({"q": q, "k": k, "v": v, "o": o, "cu_seqlens_q": offsets, "cu_seqlens_k": offsets,
+                                     "max_seqlen_q": 200, "scale": 0.125, "window_left": -1, "window_right": -1})
+            operation.run(packed, None, 0, torch.cuda.current_stream().cuda_stream)
+            torch.cuda.synchronize()
+            return o
+
+        unchecked = run(0, 100, 100, 300)
+        operation.check_indices()
+        self.assertTrue(torch.equal(run(0, 100, 100, 300), unchecked))
+        with self.assertRaises(runtime.TilewrightError) as caught:
+            run(0, 100, 50, 300)
+        self.assertEqual(str(caught.exception), "kernel 'attention_varlen_forward' requires 'ascending(cu_seqlens_q)', but "
+                         "got cu_seqlens_q[2] = 50 after 100")
+        self.assertEqual(caught.exception.code, "invalid argument")
+        operation.check_indices(False)
+        run(0, 100, 50, 300)
 
     def test_training(self):
         torch.manual_seed(1)

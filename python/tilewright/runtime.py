@@ -145,6 +145,11 @@ class _Plan:
     def prepare(self, device=0):
         self.library.call(f"{self.prefix}_prepare", self.handle, c_int(device))
 
+    def check_indices(self, wanted=True):
+        """Whether a run checks what the kernel requires of the elements of index arrays, and raises where one breaks a
+        rule. It then waits for its stream and cannot be captured. TILEWRIGHT_CHECK_INDICES=1 says so for new plans."""
+        self.library.call(f"{self.prefix}_check_indices", self.handle, c_int(wanted))
+
     def workspace_size(self, packed, device=0):
         """Bytes; `packed` is what `pack` gave."""
         size = c_uint64()
@@ -162,15 +167,21 @@ class _Plan:
         packed = self.pack(values)
         size = self.workspace_size(packed, device)
         workspace = allocate(size) if size else None
-        last = (c_void_p(workspace.data_ptr() if size else None), c_uint64(size))
+        address, size = c_void_p(workspace.data_ptr() if size else None), c_uint64(size)
         run, handle, check, arguments = self._run, self.handle, self.library.check, packed[0]
+        first, *more = arguments
 
         def launch(packed=packed, values=values, workspace=workspace, plan=self):  # kept as long as the call is
-            code = run(handle, *arguments, *last, stream())
+            code = run(handle, first, address, size, stream())
             if code:
                 check(code)
 
-        return launch
+        def launch_list(packed=packed, values=values, workspace=workspace, plan=self):
+            code = run(handle, first, *more, address, size, stream())
+            if code:
+                check(code)
+
+        return launch_list if more else launch
 
 
 class _Attention(_Plan):

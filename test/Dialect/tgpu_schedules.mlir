@@ -83,11 +83,6 @@ func.func private @f() attributes {tgpu.role_schedule = #tgpu.role_schedule<load
 
 // -----
 
-// expected-error @+1 {{tiles are taken by a counter (dynamic = 1) where no role adds to memory (reduce_stages = 0), but got reduce_stages = 1}}
-func.func private @f() attributes {tgpu.role_schedule = #tgpu.role_schedule<load_registers = 24, compute_registers = 240, group = 1, dynamic = 1, reduce_stages = 1>}
-
-// -----
-
 // expected-error @+1 {{a schedule has 1 to 32 stages, but got 33}}
 func.func private @f() attributes {tgpu.schedule = #tgpu.schedule<skeleton = multistage, stages = 33>}
 

@@ -8,6 +8,9 @@
 // RUN: tilewright-opt %t/kernels.mlir --tile-choose-blocks="entry=turned params=T=e4m3 target=sm_90a" | FileCheck %s --check-prefix=PRODUCT
 // RUN: tilewright-opt %t/kernels.mlir --tile-choose-blocks="entry=squares params=W=64 target=sm_80" | FileCheck %s --check-prefix=OTHER
 // RUN: tilewright-opt %t/kernels.mlir --tile-choose-blocks="entry=twice params=T=f16 target=sm_80" | FileCheck %s --check-prefix=PROGRAM
+// RUN: tilewright-opt %t/kernels.mlir --tile-choose-blocks="entry=apart params=T=bf16 target=sm_90a" | FileCheck %s --check-prefix=APART
+// RUN: tilewright-opt %t/kernels.mlir --tile-choose-blocks="entry=apart params=T=bf16,BOTH=true target=sm_90a" | FileCheck %s --check-prefix=WHOLE
+// RUN: tilewright-opt %t/kernels.mlir --tile-choose-blocks="entry=apart params=T=bf16 target=sm_90a" --tile-specialize="entry=apart params=T=bf16" | FileCheck %s --check-prefix=HANDED
 // RUN: tilewright-opt %t/kernels.mlir --tile-choose-blocks="entry=plain" | FileCheck %s --check-prefix=PLAIN
 // RUN: not tilewright-opt %t/kernels.mlir --tile-choose-blocks="entry=weigh params=T=f16,KEYS=17 target=sm_80" 2>&1 | FileCheck %s --check-prefix=UNIT
 // RUN: not tilewright-opt %t/kernels.mlir --tile-choose-blocks="entry=weigh params=T=f16,ROWS=72 target=sm_90a" 2>&1 | FileCheck %s --check-prefix=BAD-ROWS
@@ -145,7 +148,7 @@ tile.kernel @squares params(W: int, R: int = block(), N: int = block())
   }
 }
 
-// The blocks of a program are those of the kernel with the most products, by whatever names it has them.
+// The blocks of a program are those of the kernels that it launches, by whatever names it has them.
 // PROGRAM-LABEL: tile.program @twice
 // PROGRAM: M: int = 128, N: int = 64
 // PROGRAM: blocks = {{.*}}rows = "M = 128", step = "N = 64", structure = "sum (R S) S"
@@ -153,6 +156,77 @@ tile.program @twice params(T: type, WIDE: int = 64, CAUSAL: flag = true, M: int 
     (%q: !view, %o: !tile.view<[?, WIDE], f32>) {
   tile.launch @weigh(%q, %q, %q, %o) with (ROWS = M, KEYS = N)
       : !view, !view, !view, !tile.view<[?, WIDE], f32>
+}
+
+// What parameters switch off does not count, nor what only that would read: each launch has its structure, and a
+// program that of the launch with the most products.
+// APART-LABEL: tile.program @apart
+// APART: R: int = 128, S: int = 64, R2: int = 128, S2: int = 80
+// APART: rows = "R = 128", step = "S = 64", structure = "sum (R S)(R S) S"
+// APART: tile.launch @parts
+// APART-SAME: structure = "sum (R S)(R S) S"
+// APART: tile.launch @parts
+// APART-SAME: rows = "R2 = 128", step = "S2 = 80", structure = "sum (R S) S"
+// WHOLE-LABEL: tile.program @apart
+// WHOLE: R: int = 32, S: int = 32, R2: int = 128, S2: int = 80
+// WHOLE: tile.launch @parts
+// WHOLE-SAME: structure = "sum (R S) S, sum (R S)(R S) S"
+// HANDED: tile.program @apart
+// HANDED-NOT: tile.launch {{.*}}blocks
+// HANDED: tile.kernel @parts
+// HANDED: structure = "sum (R S)(R S) S"
+// HANDED: tile.kernel @parts_0
+// HANDED: structure = "sum (R S) S"
+tile.program @apart
+    params(T: type, BOTH: flag = false, R: int = block(), S: int = block(), R2: int = block(), S2: int = block())
+    (%x: !tile.view<[?, 256], T>, %y: !tile.view<[?, 256], f32>) {
+  tile.launch @parts(%x, %y) with (FIRST = BOTH)
+      : !tile.view<[?, 256], T>, !tile.view<[?, 256], f32>
+  tile.launch @parts(%x, %y) with (FIRST = true, SECOND = false, R = R2, S = S2) when (not(BOTH))
+      : !tile.view<[?, 256], T>, !tile.view<[?, 256], f32>
+}
+
+tile.kernel @parts params(T: type, R: int, S: int, FIRST: flag, SECOND: flag = true)
+    (%x: !tile.view<[?, 256], T>, %y: !tile.view<[?, 256], f32>)
+    grid(%i = ceildiv(dim(x, 0), R)) {
+  %c0 = arith.constant 0 : i32
+  %r = tile.param R : i32
+  %s = tile.param S : i32
+  %first = tile.param FIRST : i1
+  %second = tile.param SECOND : i1
+  %m = arith.muli %i, %r : i32
+  %all = tile.dim %x, 0 : !tile.view<[?, 256], T>
+  %zero = arith.constant 0.0 : f32
+  %none = tile.full %zero : !tile.tile<[R, 256], f32>
+  %mine = tile.load %x[%m, 0] : !tile.view<[?, 256], T> -> !tile.tile<[R, 256], T>
+  %a, %b = scf.for %k = %c0 to %all step %s iter_args(%a_old = %none, %b_old = %none)
+      -> (!tile.tile<[R, 256], f32>, !tile.tile<[R, 256], f32>) : i32 {
+    %other = tile.load %x[%k, 0] : !tile.view<[?, 256], T> -> !tile.tile<[S, 256], T>
+    %p = tile.dot %mine, %other transpose_b
+        : !tile.tile<[R, 256], T>, !tile.tile<[S, 256], T> -> !tile.tile<[R, S], f32>
+    %q = tile.dot %mine, %other transpose_b
+        : !tile.tile<[R, 256], T>, !tile.tile<[S, 256], T> -> !tile.tile<[R, S], f32>
+    %pq = arith.mulf %p, %q : !tile.tile<[R, S], f32>
+    %a_new = scf.if %first -> (!tile.tile<[R, 256], f32>) {
+      %rounded = tile.cast %p : !tile.tile<[R, S], f32> -> !tile.tile<[R, S], T>
+      %sum = tile.dot %rounded, %other, %a_old
+          : !tile.tile<[R, S], T>, !tile.tile<[S, 256], T> -> !tile.tile<[R, 256], f32>
+      scf.yield %sum : !tile.tile<[R, 256], f32>
+    } else {
+      scf.yield %a_old : !tile.tile<[R, 256], f32>
+    }
+    %b_new = scf.if %second -> (!tile.tile<[R, 256], f32>) {
+      %rounded = tile.cast %pq : !tile.tile<[R, S], f32> -> !tile.tile<[R, S], T>
+      %sum = tile.dot %rounded, %other, %b_old
+          : !tile.tile<[R, S], T>, !tile.tile<[S, 256], T> -> !tile.tile<[R, 256], f32>
+      scf.yield %sum : !tile.tile<[R, 256], f32>
+    } else {
+      scf.yield %b_old : !tile.tile<[R, 256], f32>
+    }
+    scf.yield %a_new, %b_new : !tile.tile<[R, 256], f32>, !tile.tile<[R, 256], f32>
+  }
+  %both = arith.addf %a, %b : !tile.tile<[R, 256], f32>
+  tile.store %both, %y[%m, 0] : !tile.tile<[R, 256], f32>, !tile.view<[?, 256], f32>
 }
 
 // NOTHING: error: block N of kernel @copy is the extent of no operand of a product in a loop, so that there is nothing to choose it by; give it a default or a value

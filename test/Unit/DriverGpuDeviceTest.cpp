@@ -5,6 +5,7 @@
 
 #include "lib/Driver/BundleRequest.h"
 #include "lib/Driver/DeviceRun.h"
+#include "lib/Interpreter/EntryRun.h"
 #include "test/Unit/RuntimeTesting.h"
 
 #include "mlir/IR/Diagnostics.h"
@@ -177,10 +178,10 @@ TEST_F(DriverGpuDevice, AKernelSaysHowToLaunchIt) {
   EXPECT_EQ(contract, "x y bias? factor rows gain! ");
   EXPECT_EQ(kernel.arguments[0].extents, (std::vector<int64_t>{-1, 32}));
   ASSERT_EQ(kernel.grid.size(), 1u) << "a linear grid";
-  EXPECT_EQ(kernel.grid[0].toString(), "(ceildiv(dim(x, 0), 64) * dim(y, 1))");
+  EXPECT_EQ(kernel.grid[0].toString(), "ceildiv(dim(x, 0), 64) * dim(y, 1)");
   EXPECT_EQ(kernel.block, (std::array<uint32_t, 3>{128, 1, 1}));
   ASSERT_EQ(kernel.conditions.size(), 3u);
-  EXPECT_EQ(kernel.conditions[2].toString(), "(rows >= 1)");
+  EXPECT_EQ(kernel.conditions[2].toString(), "rows >= 1");
   ASSERT_EQ(kernel.codes.size(), 1u);
   EXPECT_EQ(kernel.codes[0].arch.toString(), "sm_80");
   EXPECT_EQ(kernel.codes[0].ptxVersion, 70);
@@ -203,7 +204,7 @@ TEST_F(DriverGpuDevice, AProgramListsItsLaunches) {
   EXPECT_EQ(program.launches[0].arguments,
             (std::vector<std::string>{"x", "workspace0", "bias", "factor", "rows", "gain"}));
   EXPECT_FALSE(program.launches[0].condition);
-  EXPECT_EQ(program.launches[1].condition->toString(), "(rows > 1)");
+  EXPECT_EQ(program.launches[1].condition->toString(), "rows > 1");
   EXPECT_EQ(program.conditions.size(), 2u);
   EXPECT_EQ(bundle->manifest().kernels[0].params.back().second.toString(), "\"sm_80\"")
       << "a launch hands TARGET on";
@@ -295,20 +296,117 @@ TEST_F(DriverGpuDevice, ProgramsGetTheirWorkspace) {
   EXPECT_EQ(run(), "");
   EXPECT_EQ(fake().launches.size(), 3u);
   arguments["rows"] = int64_t(1001);
-  EXPECT_EQ(run(), "program 'twice' cannot take these arguments: its condition '(rows <= 1000)' "
+  EXPECT_EQ(run(), "program 'twice' cannot take these arguments: its condition 'rows <= 1000' "
                    "does not hold");
   arguments["rows"] = int64_t(0);
-  EXPECT_EQ(run(), "no variant of kernel 'scale' takes these arguments: its condition '(rows >= "
-                   "1)' does not hold");
+  EXPECT_EQ(run(), "no variant of kernel 'scale' takes these arguments: its condition 'rows >= 1' "
+                   "does not hold");
   std::vector<float> bias(99);
   arguments["rows"] = int64_t(1);
   arguments["bias"] = array(bias, {99}, {1});
   EXPECT_EQ(run(), "no variant of kernel 'scale' takes these arguments: its condition "
-                   "'(dim(bias, 0) == dim(x, 0))' does not hold");
+                   "'dim(bias, 0) == dim(x, 0)' does not hold");
   memory().limit = 30000;
   arguments.erase("bias");
   EXPECT_EQ(run(), "cannot allocate a workspace of 12800 bytes on device 0 (Fake, compute "
                    "capability 8.0): cuMemAlloc returned CUDA_ERROR_OUT_OF_MEMORY (2), as told");
+}
+
+TEST_F(DriverGpuDevice, ChecksIndicesInTheWordsOfTheCpu) {
+  auto load = [&](const char *file,
+                  const std::vector<std::pair<std::string, std::string>> &params) {
+    TilePipelineOptions options;
+    options.params = params;
+    options.target = "sm_80";
+    auto module = compileFile(context, std::string("kernels/") + file, options);
+    EXPECT_TRUE(module) << errors;
+    mlir::Operation *entry = findEntry(*module);
+    auto bundle = GpuOperation::compile(entry, GpuOptions(), /*assemble=*/false);
+    EXPECT_TRUE(static_cast<bool>(bundle));
+    auto operation =
+        GpuOperation::create(*device, *bundle, mlir::SymbolTable::getSymbolName(entry).getValue());
+    if (!operation)
+      ADD_FAILURE() << textOf(operation.takeError());
+    return std::pair(std::move(module), std::move(*operation));
+  };
+  /// What both say behind the name of the kernel.
+  auto refusals = [&](const auto &loaded, const llvm::StringMap<Argument> &arguments) {
+    errors.clear();
+    EXPECT_TRUE(
+        mlir::failed(interpreter::checkEntry(findEntry(*loaded.first), arguments, std::nullopt)));
+    llvm::Expected<std::unique_ptr<GpuCall>> call = GpuCall::create(loaded.second, arguments);
+    EXPECT_TRUE(static_cast<bool>(call));
+    return std::pair(llvm::StringRef(errors).trim().split(" requires ").second.str(),
+                     llvm::StringRef(textOf((*call)->run())).split(" requires ").second.str());
+  };
+  auto indices = [](std::vector<int32_t> &values, llvm::ArrayRef<int64_t> shape) {
+    ArrayArgument argument;
+    argument.type = ElementType::I32;
+    argument.shape.assign(shape.begin(), shape.end());
+    argument.strides.assign(shape.size(), 1);
+    if (shape.size() == 2)
+      argument.strides[0] = shape[1];
+    argument.data = values.data();
+    return argument;
+  };
+  llvm::Expected<std::unique_ptr<GpuDevice>> opened = GpuDevice::open(driver, 0);
+  ASSERT_TRUE(static_cast<bool>(opened));
+  device = std::move(*opened);
+
+  std::vector<float> rows(7 * 2 * 16), out(7 * 2 * 16);
+  std::vector<int32_t> queries = {0, 3, 7}, keys = {0, 3, 7};
+  ArrayArgument data = array(rows, {7, 2, 16}, {32, 16, 1});
+  llvm::StringMap<Argument> arguments;
+  for (const char *name : {"q", "k", "v"})
+    arguments[name] = data;
+  arguments["o"] = array(out, {7, 2, 16}, {32, 16, 1});
+  arguments["cu_seqlens_q"] = indices(queries, {3});
+  arguments["cu_seqlens_k"] = indices(keys, {3});
+  arguments["scale"] = 1.0;
+  arguments["max_seqlen_q"] = int64_t(4);
+  arguments["window_left"] = arguments["window_right"] = int64_t(-1);
+  auto varlen = load("attention_varlen_forward.mlir", {{"D", "16"}, {"T", "f32"}});
+  varlen.second.checkIndices(true);
+  auto call = GpuCall::create(varlen.second, arguments);
+  ASSERT_TRUE(static_cast<bool>(call)) << textOf(call.takeError());
+  EXPECT_EQ(textOf((*call)->run()), "");
+  call->reset();
+  queries = {0, 5, 3};
+  auto [onCpu, onGpu] = refusals(varlen, arguments);
+  EXPECT_EQ(onGpu, "'ascending(cu_seqlens_q)', but got cu_seqlens_q[2] = 3 after 5");
+  EXPECT_EQ(onGpu, onCpu);
+  queries = {0, 3, 7};
+  keys = {0, 3, 8};
+  std::tie(onCpu, onGpu) = refusals(varlen, arguments);
+  EXPECT_EQ(onGpu, "'within(cu_seqlens_k, 0, dim(k, 0) + 1)', but got cu_seqlens_k[2] = 8; it must "
+                   "be from 0 to 7");
+  EXPECT_EQ(onGpu, onCpu);
+
+  // A bound with products and a parameter, and rows of which only the first elements count.
+  std::vector<int32_t> table = {0, 2, 1, -9}, lengths = {32, 16};
+  auto decode = load("attention_paged_decode.mlir", {{"D", "16"}, {"PAGE", "16"}, {"T", "f32"}});
+  decode.second.checkIndices(true);
+  std::vector<float> pages(3 * 16 * 16);
+  arguments.clear();
+  arguments["q"] = arguments["o"] = array(out, {2, 1, 16}, {16, 16, 1});
+  arguments["k_pages"] = arguments["v_pages"] = array(pages, {3, 16, 1, 16}, {256, 16, 16, 1});
+  arguments["block_table"] = indices(table, {2, 2});
+  arguments["seq_lens"] = indices(lengths, {2});
+  arguments["scale"] = 1.0;
+  auto decodeCall = GpuCall::create(decode.second, arguments);
+  ASSERT_TRUE(static_cast<bool>(decodeCall)) << textOf(decodeCall.takeError());
+  EXPECT_EQ(textOf((*decodeCall)->run()), "");
+  decodeCall->reset();
+  lengths[1] = 17;
+  std::tie(onCpu, onGpu) = refusals(decode, arguments);
+  EXPECT_EQ(onGpu, "'within_first(block_table, 0, dim(k_pages, 0), seq_lens, 16)', but got "
+                   "block_table[1, 1] = -9; it must be from 0 to 2");
+  EXPECT_EQ(onGpu, onCpu);
+  lengths[0] = 33;
+  std::tie(onCpu, onGpu) = refusals(decode, arguments);
+  EXPECT_EQ(onGpu, "'within(seq_lens, 0, dim(block_table, 1) * 16 + 1)', but got seq_lens[0] = 33; "
+                   "it must be from 0 to 32");
+  EXPECT_EQ(onGpu, onCpu);
 }
 
 TEST_F(DriverGpuDevice, RefusesArgumentsAndDevices) {

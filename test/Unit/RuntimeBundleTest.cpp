@@ -56,6 +56,18 @@ TEST(RuntimeBundle, ComesBackAsItWasWritten) {
   ProgramSpec program;
   program.name = "twice";
   program.arguments = kernel.arguments;
+  program.arguments.push_back(ArgumentSpec::view("table", ElementType::I32, {-1, -1}));
+  program.arguments.push_back(ArgumentSpec::view("lengths", ElementType::I32, {-1}));
+  program.elements.resize(3);
+  program.elements[0].argument = 6;
+  program.elements[1] = {
+      numeric::ElementRule::Within, 5, Expr::integer(-1), Expr::dim("x", 0), 0, Expr()};
+  program.elements[2] = {numeric::ElementRule::WithinFirst,
+                         5,
+                         Expr::integer(0),
+                         Expr::name("rows"),
+                         6,
+                         Expr::integer(16)};
   program.workspaces = {{"tmp", ElementType::BF16, {Expr::dim("x", 0), Expr::integer(64)}, 7u}};
   LaunchSpec launch;
   launch.kernels = {0};
@@ -74,8 +86,13 @@ TEST(RuntimeBundle, ComesBackAsItWasWritten) {
   EXPECT_EQ(read.layout.params.size(), 16u);
   EXPECT_EQ(read.layout.params.back().offset % 64, 0u);
   EXPECT_EQ(read.layout.params.back().bytes, 128u);
-  EXPECT_EQ(bundle->manifest().programs[0].launches[0].sources,
-            (std::vector<uint32_t>{0, 5, 2, 3, 4}));
+  const ProgramSpec &readProgram = bundle->manifest().programs[0];
+  EXPECT_EQ(readProgram.launches[0].sources, (std::vector<uint32_t>{0, 7, 2, 3, 4}));
+  ASSERT_EQ(readProgram.elements.size(), 3u);
+  EXPECT_EQ(readProgram.elements[0].toString(program.arguments), "ascending(lengths)");
+  EXPECT_EQ(readProgram.elements[1].toString(program.arguments), "within(table, -1, dim(x, 0))");
+  EXPECT_EQ(readProgram.elements[2].toString(program.arguments),
+            "within_first(table, 0, rows, lengths, 16)");
 }
 
 TEST(RuntimeBundle, RefusesDamagedFiles) {
@@ -165,9 +182,9 @@ TEST(RuntimeBundle, RefusesWrongManifests) {
     const char *from, *to, *message;
   };
   const Case cases[] = {
-      {R"("abi":1)", R"("abi":2)",
-       "the bundle has kernel ABI 2, but this runtime has 1; compile it again"},
-      {R"("abi":1)", R"("abi":true)", "manifest: 'abi' of the manifest must be an integer"},
+      {R"("abi":2)", R"("abi":1)",
+       "the bundle has kernel ABI 1, but this runtime has 2; compile it again"},
+      {R"("abi":2)", R"("abi":true)", "manifest: 'abi' of the manifest must be an integer"},
       {R"("producer")", R"("producre")", "manifest: unknown key 'producre' in the manifest"},
       {R"("programs":[])", R"("programs":{})",
        "manifest: 'programs' of the manifest must be a list"},
@@ -263,6 +280,77 @@ TEST(RuntimeBundle, RefusesWrongManifests) {
     text.replace(at, std::strlen(wrong.from), wrong.to);
     EXPECT_FAILURE(statusOf(fileWith(text)), Code::BadBundle,
                    std::string("'b' has a bad manifest: ") + wrong.message);
+  }
+}
+
+TEST(RuntimeBundle, RefusesWrongRulesForElements) {
+  BundleWriter writer = scaleBundle();
+  KernelSpec &kernel = writer.manifest.kernels[0];
+  kernel.arguments.push_back(ArgumentSpec::view("table", ElementType::I32, {-1, -1}));
+  kernel.arguments.push_back(ArgumentSpec::view("lengths", ElementType::I32, {-1}));
+  kernel.elements = {{numeric::ElementRule::WithinFirst, 5, Expr::integer(0), Expr::dim("x", 0), 6,
+                      Expr::integer(16)}};
+  const std::string good = writer.manifest.toJson().write();
+  ASSERT_TRUE(statusOf(fileWith(good)).ok()) << statusOf(fileWith(good)).message();
+  const std::string rules =
+      R"("elements":[{"rule":"within_first","argument":"table","low":0,"high":["dim","x",0],)"
+      R"("counts":"lengths","size":16}])";
+  size_t at = good.find(rules);
+  ASSERT_NE(at, std::string::npos) << good;
+  struct Case {
+    const char *elements, *message;
+  };
+  const Case cases[] = {
+      {R"({})", "manifest: 'elements' of kernel 'scale' must be a list"},
+      {R"(["ascending"])",
+       "manifest: 'rule' of a rule for elements of kernel 'scale' must be a string"},
+      {R"([{"rule":"descending","argument":"lengths"}])",
+       "manifest: unknown rule 'descending' for elements of kernel 'scale'"},
+      {R"([{"rule":"ascending"}])",
+       "manifest: 'argument' of a rule for elements of kernel 'scale' must be a string"},
+      {R"([{"rule":"ascending","argument":"offsets"}])",
+       "manifest: 'offsets' of a rule for elements of kernel 'scale' is no argument"},
+      {R"([{"rule":"ascending","argument":"lengths","low":0}])",
+       "manifest: unknown key 'low' in a rule for elements of kernel 'scale'"},
+      {R"([{"rule":"within","argument":"lengths","low":0}])",
+       "manifest: a rule for elements of kernel 'scale' has no 'high'"},
+      {R"([{"rule":"within","argument":"lengths","low":0,"high":4,"size":1}])",
+       "manifest: unknown key 'size' in a rule for elements of kernel 'scale'"},
+      {R"([{"rule":"within_first","argument":"table","low":0,"high":4,"size":1}])",
+       "manifest: 'counts' of a rule for elements of kernel 'scale' must be a string"},
+      {R"([{"rule":"within_first","argument":"table","low":0,"high":4,"counts":"lengths"}])",
+       "manifest: a rule for elements of kernel 'scale' has no 'size'"},
+      {R"([{"rule":"within","argument":"lengths","low":0,"high":["half",1]}])",
+       "manifest: unknown function 'half' in an expression"},
+      {R"([{"rule":"within","argument":"lengths","low":0,"high":["name","scale"]}])",
+       "'scale' in an expression of kernel 'scale' must be a parameter or an integer scalar"},
+      {R"([{"rule":"within","argument":"lengths","low":0,"high":["dim","z",0]}])",
+       "'z' in an expression of kernel 'scale' is neither a parameter nor an argument"},
+      {R"([{"rule":"ascending","argument":"table"}])",
+       "kernel 'scale' applies 'ascending' to what is no view of i32 of rank 1 among its "
+       "arguments"},
+      {R"([{"rule":"within","argument":"bias","low":0,"high":4}])",
+       "kernel 'scale' applies 'within' to what is no view of i32 among its arguments"},
+      {R"([{"rule":"within","argument":"rows","low":0,"high":4}])",
+       "kernel 'scale' applies 'within' to what is no view of i32 among its arguments"},
+      {R"([{"rule":"within_first","argument":"lengths","low":0,"high":4,"counts":"lengths","size":1}])",
+       "kernel 'scale' applies 'within_first' to what is no view of i32 of rank 2 among its "
+       "arguments"},
+      {R"([{"rule":"within_first","argument":"table","low":0,"high":4,"counts":"table","size":1}])",
+       "kernel 'scale' applies 'within_first' to what is no view of i32 of rank 1 among its "
+       "arguments"},
+  };
+  for (const Case &wrong : cases) {
+    std::string text = good;
+    text.replace(at, rules.size(), std::string("\"elements\":") + wrong.elements);
+    EXPECT_FAILURE(statusOf(fileWith(text)), Code::BadBundle,
+                   std::string("'b' has a bad manifest: ") + wrong.message);
+  }
+  // What is not of an argument has no name to be written by.
+  for (uint32_t ElementRuleSpec::*place : {&ElementRuleSpec::argument, &ElementRuleSpec::counts}) {
+    BundleWriter other = writer;
+    other.manifest.kernels[0].elements[0].*place = 7;
+    EXPECT_EQ(other.bytes().status().code(), Code::BadBundle);
   }
 }
 
@@ -413,25 +501,36 @@ TEST_F(RuntimeExpr, Evaluates) {
   EXPECT_TRUE(flag(R"(["and",["finite",["name","p"]],["not",["finite",["name","w"]]]])"));
 }
 
+TEST_F(RuntimeExpr, IsWrittenAsAnAuthorWritesIt) {
+  auto text = [&](const std::string &json) { return parse(json).toString(); };
+  EXPECT_EQ(text(R"(["+",["*",["dim","q",0],16],1])"), "dim(q, 0) * 16 + 1");
+  EXPECT_EQ(text(R"(["*",["+",["name","n"],1],2])"), "(n + 1) * 2");
+  EXPECT_EQ(text(R"(["-",["-",1,2],["-",3,4]])"), "1 - 2 - (3 - 4)");
+  EXPECT_EQ(text(R"(["==",["<",1,2],["+",1,2]])"), "(1 < 2) == 1 + 2");
+  EXPECT_EQ(text(R"(["ceildiv",["+",1,2],["mod",3,4]])"), "ceildiv(1 + 2, mod(3, 4))");
+  EXPECT_EQ(text(R"(["or",["ne",["name","n"],0],["not",["<=",1,2]]])"),
+            "or(ne(n, 0), not(1 <= 2))");
+}
+
 TEST_F(RuntimeExpr, ReportsWhatHasNoValue) {
-  EXPECT_EQ(failure(R"(["+",["name","n"],-1])"), "overflow of 64 bits in '(n + -1)'");
-  EXPECT_EQ(failure(R"(["-",["name","n"],1])"), "overflow of 64 bits in '(n - 1)'");
-  EXPECT_EQ(failure(R"(["*",["name","n"],-1])"), "overflow of 64 bits in '(n * -1)'");
+  EXPECT_EQ(failure(R"(["+",["name","n"],-1])"), "overflow of 64 bits in 'n + -1'");
+  EXPECT_EQ(failure(R"(["-",["name","n"],1])"), "overflow of 64 bits in 'n - 1'");
+  EXPECT_EQ(failure(R"(["*",["name","n"],-1])"), "overflow of 64 bits in 'n * -1'");
   EXPECT_EQ(failure(R"(["ceildiv",["name","n"],-1])"), "overflow of 64 bits in 'ceildiv(n, -1)'");
   EXPECT_EQ(failure(R"(["floordiv",1,["dim","absent",0]])"),
             "division by zero in 'floordiv(1, dim(absent, 0))'");
   EXPECT_EQ(failure(R"(["mod",1,0])"), "division by zero in 'mod(1, 0)'");
-  EXPECT_EQ(failure(R"(["+",true,1])"), "operands of '+' must be integers in '(true + 1)'");
+  EXPECT_EQ(failure(R"(["+",true,1])"), "operands of '+' must be integers in 'true + 1'");
   EXPECT_EQ(failure(R"(["not",1])"), "operands of 'not' must be flags in 'not(1)'");
   EXPECT_EQ(failure(R"(["bits",1])"), "operands of 'bits' must be types in 'bits(1)'");
-  EXPECT_EQ(failure(R"(["+",["name","p"],1])"), "operands of '+' must be integers in '(p + 1)'");
+  EXPECT_EQ(failure(R"(["+",["name","p"],1])"), "operands of '+' must be integers in 'p + 1'");
   EXPECT_EQ(failure(R"(["finite",1])"), "operands of 'finite' must be floats in 'finite(1)'");
   EXPECT_EQ(failure(R"(["name","p"])"), "'p' must be an integer");
   EXPECT_EQ(failure(R"(["==",["enum","a"],1])"),
-            "operands of '==' must be of one kind in '(\"a\" == 1)'");
+            "operands of '==' must be of one kind in '\"a\" == 1'");
   EXPECT_EQ(failure(R"(["select",1,2,3])"),
             "operands of 'select' must be a flag and two values in 'select(1, 2, 3)'");
-  EXPECT_EQ(failure(R"(["<",1,2])"), "'(1 < 2)' must be an integer");
+  EXPECT_EQ(failure(R"(["<",1,2])"), "'1 < 2' must be an integer");
   bool value;
   EXPECT_EQ(parse("3").evaluateFlag(inputs, value).message(), "'3' must be a flag");
   std::string deep = "1";

@@ -54,6 +54,8 @@ int tilewrightCheckFromC(const void *bytes, size_t size) {
     return 4;
   if (tilewright_attention_forward_workspace_size(plan, &args, 0, &workspace) != TILEWRIGHT_OK)
     return 5;
+  if (tilewright_attention_forward_check_indices(plan, 1) != TILEWRIGHT_OK)
+    return 7;
   if (tilewright_attention_forward_run(plan, &args, NULL, workspace, NULL) != TILEWRIGHT_OK)
     return 6;
   tilewright_attention_forward_destroy(plan);

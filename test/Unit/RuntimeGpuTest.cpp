@@ -82,6 +82,12 @@ BundleWriter gpuBundle() {
   KernelSpec wrong = scale;
   wrong.name = "wrong";
   wrong.arguments.push_back(ArgumentSpec::scalar("more", ElementType::I32));
+  KernelSpec indexed = scale; // its code never looks at the elements of x as what they are
+  indexed.name = "indexed";
+  indexed.arguments[0].type = ElementType::I32;
+  indexed.elements.resize(1);
+  indexed.elements.push_back(
+      {numeric::ElementRule::Within, 0, Expr::integer(0), Expr::dim("y", 0), 0, Expr()});
   ProgramSpec program;
   program.name = "square";
   program.arguments = scale.arguments;
@@ -92,7 +98,7 @@ BundleWriter gpuBundle() {
   first.arguments = {"x", "tmp", "scale"};
   last.arguments = {"tmp", "y", "scale"};
   program.launches = {first, last};
-  writer.manifest.kernels = {scale, mapped, broken, wrong};
+  writer.manifest.kernels = {scale, mapped, broken, wrong, indexed};
   writer.manifest.programs = {program};
   return writer;
 }
@@ -206,6 +212,50 @@ TEST_F(RuntimeGpu, IsCapturedIntoAGraph) {
   for (int i = 0; i < 3; ++i)
     ASSERT_EQ(launch(executable, stream), cuda::Success);
   expectResult(4.0f);
+}
+
+TEST_F(RuntimeGpu, ChecksIndicesBehindTheWorkOfTheStream) {
+  Operation operation = create("indexed");
+  ASSERT_TRUE(operation.prepare(0).ok());
+  operation.checkIndices(true);
+  std::vector<int32_t> indices(n);
+  auto runOn = [&](int64_t count, int64_t stride) {
+    int64_t extents[] = {count}, strides[] = {stride};
+    Argument list[] = {Argument::view(x, ElementType::I32, 1, extents, strides),
+                       Argument::dense(y, ElementType::F32, {n}), Argument::scalar(1.0f)};
+    const Argument *pointers[] = {&list[0], &list[1], &list[2]};
+    // The stream has not copied them yet when the run begins.
+    EXPECT_EQ(driver->cuMemcpyHtoDAsync(x, indices.data(), 4 * n, stream), cuda::Success);
+    return operation.run(pointers, 3, workspace, 1 << 20, stream).message();
+  };
+  for (int64_t i = 0; i < n; ++i)
+    indices[size_t(i)] = int32_t(i);
+  EXPECT_EQ(runOn(n, 1), "");
+  indices[n - 1] = 5;
+  EXPECT_EQ(runOn(n, 1), "kernel 'indexed' requires 'ascending(x)', but got x[100000] = 5 after "
+                         "99999");
+  EXPECT_EQ(runOn(100, 3), "");
+  indices[300] = int32_t(n);
+  EXPECT_EQ(runOn(101, 3), "kernel 'indexed' requires 'within(x, 0, dim(y, 0))', but got x[100] = "
+                           "100001; it must be from 0 to 100000");
+  indices[300] = -1;
+  EXPECT_EQ(runOn(101, 3), "kernel 'indexed' requires 'ascending(x)', but got x[100] = -1 after "
+                           "297");
+  operation.checkIndices(false);
+  EXPECT_EQ(runOn(n, 1), "");
+  if (!driver->cuStreamBeginCapture || !driver->cuStreamEndCapture)
+    return;
+  operation.checkIndices(true);
+  Argument list[] = {Argument::dense(x, ElementType::I32, {n}),
+                     Argument::dense(y, ElementType::F32, {n}), Argument::scalar(1.0f)};
+  const Argument *pointers[] = {&list[0], &list[1], &list[2]};
+  ASSERT_EQ(driver->cuStreamSynchronize(stream), cuda::Success);
+  ASSERT_EQ(driver->cuStreamBeginCapture(stream, 0), cuda::Success);
+  Status status = operation.run(pointers, 3, workspace, 1 << 20, stream);
+  cuda::Graph graph = nullptr;
+  // A refusal leaves the capture as it was.
+  EXPECT_EQ(driver->cuStreamEndCapture(stream, &graph), cuda::Success);
+  EXPECT_EQ(status.code(), Code::Unsupported) << status.message();
 }
 
 TEST_F(RuntimeGpu, EncodesTensorMaps) {

@@ -74,10 +74,11 @@ TEST_F(Operations, FindsTheContext) {
   EXPECT_TRUE(fake().contexts.empty()) << "prepare leaves the stack as it was";
   EXPECT_EQ(fake().retained, 1);
 
-  // No stream, no current context: the primary one.
+  // No stream, no current context: the primary one, whose device is known.
   EXPECT_OK(run(operation, scaleArguments()));
   EXPECT_EQ(fake().launches.back().context, contextOf(1));
   EXPECT_TRUE(fake().contexts.empty());
+  EXPECT_EQ(fake().calls["cuCtxGetDevice"], 0);
 
   // The stream's, whatever is current.
   fake().contexts = {contextOf(0)};
@@ -421,7 +422,7 @@ TEST_F(Operations, SaysWhyNoVariantFits) {
   arguments = scaleArguments();
   arguments.values[4] = Argument::scalar(int32_t(100));
   EXPECT_FAILURE(run(operation, arguments), Code::Unsupported,
-                 prefix + "its condition '(rows < 100)' does not hold");
+                 prefix + "its condition 'rows < 100' does not hold");
 }
 
 TEST_F(Operations, ChecksTheGrid) {

@@ -205,6 +205,61 @@ TEST_F(TensorMaps, OverNothingAreZero) {
   EXPECT_EQ(fake().launches.size(), 1u);
 }
 
+TEST_F(TensorMaps, AreMadeOnceForAView) {
+  Operation operation = create(writer, "scale");
+  EXPECT_OK(operation.prepare(0));
+  Arguments list = arguments();
+  for (int i = 0; i < 3; ++i)
+    EXPECT_OK(run(operation, list));
+  EXPECT_EQ(fake().maps.size(), 1u);
+  EXPECT_EQ(fake().launches[2].params, fake().launches[0].params);
+  // Whatever a map depends on is another view.
+  size_t numMaps = 1;
+  auto expectAnother = [&] {
+    EXPECT_OK(run(operation, list));
+    EXPECT_EQ(fake().maps.size(), ++numMaps);
+    EXPECT_OK(run(operation, list));
+    EXPECT_EQ(fake().maps.size(), numMaps);
+  };
+  list.values[0].bits += 16;
+  expectAnother();
+  EXPECT_EQ(paramAt<uint64_t>(fake().launches.back(), fake().layout->params.size() - 2), 0x10010u);
+  list.values[0].extents[0] = 4;
+  expectAnother();
+  list.values[0].extents[1] = 299;
+  expectAnother();
+  EXPECT_EQ(fake().maps.back().extents, (std::vector<uint64_t>{64, 299, 4}));
+  list.values[0].strides[0] += 8;
+  expectAnother();
+  EXPECT_EQ(fake().maps.back().strides, (std::vector<uint64_t>{128, 300 * 128 + 16}));
+  list.values[0].strides[1] += 8;
+  expectAnother();
+  // What is empty gets zeros, which are not taken for the map of what has elements.
+  list.values[0].extents[1] = 0;
+  EXPECT_OK(run(operation, list));
+  list.values[0].extents[1] = 300;
+  expectAnother();
+  // Other plans and devices make their own.
+  Operation other = create(writer, "scale");
+  EXPECT_OK(other.prepare(0));
+  EXPECT_OK(run(other, list));
+  EXPECT_EQ(fake().maps.size(), ++numMaps);
+  EXPECT_OK(operation.prepare(1));
+  EXPECT_OK(operation.run(list.data(), list.size(), 0, 0, streamOf(1)));
+  EXPECT_EQ(fake().maps.size(), ++numMaps);
+}
+
+TEST_F(TensorMaps, ThatWereNotMadeAreNotKept) {
+  Operation operation = create(writer, "scale");
+  EXPECT_OK(operation.prepare(0));
+  fake().failures["cuTensorMapEncodeTiled"] = 999;
+  EXPECT_FALSE(run(operation, arguments()).ok());
+  EXPECT_FALSE(run(operation, arguments()).ok());
+  fake().failures.clear();
+  EXPECT_OK(run(operation, arguments()));
+  EXPECT_EQ(fake().maps.size(), 1u);
+}
+
 TEST_F(TensorMaps, RefuseWhatTheyCannotDescribe) {
   Operation operation = create(writer, "scale");
   EXPECT_OK(operation.prepare(0));

@@ -51,6 +51,13 @@ struct RunCommandLine {
         strides("strides",
                 cl::desc("Strides of an array in memory, in elements; row-major by default"),
                 cl::value_desc("NAME=s0,s1,..."), cl::cat(category)),
+        checkIndices(
+            "check-indices",
+            cl::desc(
+                "On a GPU, check the elements of index arrays on the device before each launch, "
+                "also those that launches write, and those of mapped kernels; elsewhere they "
+                "are always checked"),
+            cl::cat(category)),
         timeline(
             "timeline",
             cl::desc("Write when waits, copies, products and stores of each warpgroup ran on a "
@@ -90,6 +97,7 @@ struct RunCommandLine {
   cl::opt<int64_t> warps;
   cl::opt<std::string> precision;
   cl::list<std::string> in, out, inout, scalars, strides;
+  cl::opt<bool> checkIndices;
   cl::opt<std::string> timeline;
   cl::opt<int64_t> timelineMib;
   cl::opt<int> repeat;
@@ -150,6 +158,7 @@ int main(int argc, char **argv) {
   runOptions.seed = request->seed;
   runOptions.gpu.warps = commandLine.warps;
   runOptions.gpu.schedule = commandLine.schedule;
+  runOptions.checksIndices = commandLine.checkIndices;
   runOptions.timelineFile = commandLine.timeline;
   runOptions.timelineBytes = commandLine.timelineMib << 20;
   if (!runOptions.timelineFile.empty())

@@ -101,7 +101,8 @@ def attention_backward():
 def backward_by_default_blocks():
     """Large ones, whose products share results through shared memory on a GPU."""
     cases = [(width, form) for width in (64, 128) for form in ("false", "true")]
-    for width, deterministic in [(8, "false"), (40, "false")] + cases:
+    # A gradient by each kernel where heads are wide.
+    for width, deterministic in [(8, "false"), (40, "false"), (96, "false"), (192, "false"), (256, "false")] + cases:
         q, k, v, do = tensors(20, "f16", 1, 2, 1, 150, 280, width)
         keep = keep_mask(150, 280, "bottom_right")
         o, lse, _ = forward(q, k, v, SCALE, keep)
@@ -119,7 +120,7 @@ def masked_backward_by_default_blocks():
     i, j = np.arange(sq)[:, None], np.arange(sk)[None, :]
     of_query, of_key = np.arange(sq) // 60, np.arange(sk) // 60
     far = (of_query[:, None] == of_key[None, :])
-    for width, causal in [(64, "none"), (64, "top_left"), (128, "bottom_right")]:
+    for width, causal in [(64, "none"), (64, "top_left"), (128, "bottom_right"), (256, "top_left")]:
         q, k, v, do = tensors(30, "f16", 1, 2, 1, sq, sk, width)
         keep = keep_mask(sq, sk, causal) & far
         o, lse, _ = forward(q, k, v, SCALE, keep)

@@ -42,6 +42,12 @@ def short(expression):
     return expression
 
 
+def elements(owner):
+    for rule in owner["elements"]:
+        operands = [rule[key] for key in ("argument", "low", "high", "counts", "size") if key in rule]
+        print("elements", rule["rule"], json.dumps([short(operand) for operand in operands]))
+
+
 print("source", manifest["source"])
 for kernel in manifest["kernels"]:
     print(f"kernel {kernel['name']}: {params(kernel)}")
@@ -70,9 +76,11 @@ for kernel in manifest["kernels"]:
                   "at", event.get("line"))
     for condition in kernel["when"]:
         print("when", json.dumps(condition))
+    elements(kernel)
 for program in manifest["programs"]:
     print(f"program {program['name']}: {params(program)}")
     print("arguments", arguments(program))
+    elements(program)
     for workspace in program["workspaces"]:
         print(f"workspace {workspace['name']}:{workspace['type']}", json.dumps([short(e) for e in workspace["extents"]]))
     for launch in program["launches"]:

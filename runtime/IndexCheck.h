@@ -1,0 +1,30 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The checking mode: rules for the elements of index arrays, asked of device memory. It waits for
+// the stream and copies the arrays to the host, so a run does it only where it is told to.
+
+#ifndef TILEWRIGHT_RUNTIME_INDEXCHECK_H
+#define TILEWRIGHT_RUNTIME_INDEXCHECK_H
+
+#include "runtime/DriverTable.h"
+#include "runtime/Manifest.h"
+
+namespace tilewright::runtime {
+
+/// What TILEWRIGHT_CHECK_INDICES says: no unless it is set, neither empty nor 0.
+bool checksIndicesByDefault();
+
+/// Reads the arrays that the rules are about, in pieces, behind what the stream has to do, and
+/// waits for it. `owner` is "kernel" or "program" and its name, to which the rules and the contract
+/// belong; `inputs` satisfy the contract. The context of the stream is current.
+///
+/// Fails with InvalidArgument and array, index and value of the first element that breaks a rule;
+/// with Unsupported where the stream is captured or the driver cannot copy; and where the driver
+/// fails.
+Status checkElementRules(const DriverTable &driver, const std::vector<ElementRuleSpec> &rules,
+                         const std::vector<ArgumentSpec> &contract, const ExprInputs &inputs,
+                         const char *owner, const std::string &name, cuda::Stream stream);
+
+} // namespace tilewright::runtime
+
+#endif // TILEWRIGHT_RUNTIME_INDEXCHECK_H
