@@ -93,24 +93,16 @@ SmallVector<Value> TileOrder::getIds(ImplicitLocOpBuilder &b, Value t) const {
   };
   SmallVector<Value> ids;
   if (group > 1 && extents.size() > 1) {
-    // Where the longest tiles go first, so do those of all ids behind the second, which count on.
-    Value inner = t, steps = extents[1];
-    if (limit)
-      for (Value extent : ArrayRef(extents).drop_front(2))
-        steps = arith::MulIOp::create(b, steps, extent);
-    else if (extents.size() > 2)
+    Value inner = t;
+    if (extents.size() > 2)
       std::tie(t, inner) = divide(t, arith::MulIOp::create(b, extents[0], extents[1]));
     Value height = limit ? limit : i32(b, group);
     auto [number, within] = divide(inner, arith::MulIOp::create(b, extents[0], height));
     Value start = arith::MulIOp::create(b, number, height);
     // The last group may be lower.
-    Value left = arith::SubIOp::create(b, steps, start);
+    Value left = arith::SubIOp::create(b, extents[1], start);
     auto [x, y] = divide(within, arith::MinSIOp::create(b, left, height));
-    ids = {x};
-    if (limit)
-      t = arith::AddIOp::create(b, start, y);
-    else
-      ids.push_back(arith::AddIOp::create(b, start, y));
+    ids = {x, arith::AddIOp::create(b, start, y)};
   }
   while (ids.size() < extents.size()) {
     if (ids.size() + 1 == extents.size()) {
