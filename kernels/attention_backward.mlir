@@ -371,7 +371,13 @@ tile.kernel @attention_backward_queries
   %group = arith.maxsi %heads_each, %c1 : i32
   %hk = arith.divsi %h, %group : i32
   %block_m = tile.param BLOCK_M : i32
-  %m = arith.muli %bm, %block_m : i32
+  // The last rows attend the most keys under a causal mask: they go first.
+  %row_blocks = arith.ceildivsi %queries, %block_m : i32
+  %last = arith.subi %row_blocks, %c1 : i32
+  %from_last = arith.subi %last, %bm : i32
+  %ascending = tile.param CAUSAL == "none" : i1
+  %row_block = arith.select %ascending, %bm, %from_last : i32
+  %m = arith.muli %row_block, %block_m : i32
 
   %bottom_right = tile.param CAUSAL == "bottom_right" : i1
   %surplus = arith.subi %keys, %queries : i32

@@ -501,6 +501,10 @@ def TgpuPlanSchedule : Pass<"tgpu-plan-schedule", "::mlir::ModuleOp"> {
     its copies: then its loops are of skeleton producer_consumer. Keys of `schedule` for it: group, store_buffers, load_registers,
     compute_registers.
 
+    Rings of two slots each may not fit. Then those that only products read whose results the round itself uses get one, by
+    `tgpu.ring_stages` on their copies, if others keep two. Where there are two and room for more, and no round writes to shared
+    memory for its own products, rings that products of this and of the next round read get three.
+
     Before:
     ```mlir
     scf.for %n = %first to %end step %c1 : i32 {
@@ -582,9 +586,10 @@ def TgpuAssignRoles : Pass<"tgpu-assign-roles", "::mlir::ModuleOp"> {
     to whole warpgroups, so the other warps of the first are idle. Loops, branches
     and scalars that the places of copies depend on are in both. A vote of the block becomes one of the role. Copies that
     the same operation reads first, and rows that are read after them, share
-    two barriers for each stage: one completes when their bytes are there, the other when all warps have used them. How
-    often a ring has been used runs on through all loops. With a `group`, the block takes tile after tile of what was the
-    grid.
+    two barriers for each stage: one completes when their bytes are there, the other when all warps have used them. They are
+    started together, as far as their places are known. `tgpu.ring_stages` of a copy says how many slots its ring has, if not as
+    many as the loop has stages; the planner does not count what an author writes there. How often a ring has been used runs on
+    through all loops. With a `group`, the block takes tile after tile of what was the grid.
 
     With `reduce_stages`, accumulators of wgmma that loops add to memory (`tgpu.atomic_add`) leave through a ring of
     shared memory, and a warp, the role "reduce", adds them by TMA. It does not branch where both branches add to the
@@ -646,6 +651,7 @@ def TgpuAssignRoles : Pass<"tgpu-assign-roles", "::mlir::ModuleOp"> {
     - a buffer that others write as well, or that is used where the copy may not have been made
     - a target other than sm_90a; warps that are no multiple of 4, or more than 28
     - a group, and a grid that the block cannot compute
+    - a `tgpu.ring_stages` that is no i64 from 1 to 32, or that differs among copies which share barriers
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect",
                            "::tilewright::tile::TileDialect"];

@@ -116,7 +116,10 @@ def Tgpu_ScheduleAttr : Tgpu_Attr<"Schedule", "schedule"> {
 
     - `skeleton`: `synchronous` leaves the loop as it is; `multistage` fills rings by copies that all warps issue ahead;
       `producer_consumer` gives the copies to a role of their own.
-    - `stages`: slots of each ring of the loop, so the copies of `stages` - 1 rounds are under way.
+    - `stages`: slots of each ring of the loop, so the copies of `stages` - 1 rounds are under way. The ring of a
+      `tgpu.copy_async` with the discardable attribute `tgpu.ring_stages`, an i64 from 1 to 32, has as many slots as that says, if
+      its loop is of `producer_consumer`. Written by tgpu-plan-schedule, or by an author, who overrides it; copies that
+      share barriers must agree.
     - `in_flight`: asynchronous products that may be unfinished when the next is issued.
     - `turns`: 1 has the warpgroups of a role take turns in issuing the products of a round.
 

@@ -356,8 +356,12 @@ LogicalResult GridExtentOp::verify() {
 }
 
 LogicalResult SlotOp::verify() {
-  if (cast<RingType>(getRing().getType()).getSlot() == getBuffer().getType())
+  SharedType slot = cast<RingType>(getRing().getType()).getSlot();
+  auto buffer = cast<SharedType>(getBuffer().getType());
+  if (getBytes(buffer) <= getBytes(slot) && getAlignment(buffer) <= getAlignment(slot))
     return success();
-  return emitOpError() << "result must be a slot of " << getRing().getType() << ", but got "
-                       << getBuffer().getType();
+  return emitOpError() << "result must fit into a slot of " << getRing().getType() << " ("
+                       << getBytes(slot) << " bytes, aligned to " << getAlignment(slot)
+                       << "), but got " << buffer << " (" << getBytes(buffer)
+                       << " bytes, aligned to " << getAlignment(buffer) << ")";
 }

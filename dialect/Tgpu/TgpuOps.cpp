@@ -21,9 +21,13 @@ ParseResult parseSlotType(OpAsmParser &parser, Type &ring, Type &slot) {
   if (!type)
     return parser.emitError(loc, "expected the type of a ring, but got ") << ring;
   slot = type.getSlot();
-  return success();
+  return succeeded(parser.parseOptionalKeyword("as")) ? parser.parseType(slot) : success();
 }
-void printSlotType(OpAsmPrinter &printer, Operation *, Type ring, Type) { printer << ring; }
+void printSlotType(OpAsmPrinter &printer, Operation *, Type ring, Type slot) {
+  printer << ring;
+  if (cast<RingType>(ring).getSlot() != slot)
+    printer << " as " << slot;
+}
 
 ParseResult parseSameType(OpAsmParser &parser, Type &a, Type &b) {
   if (parser.parseType(a))

@@ -36,7 +36,7 @@ struct TgpuAssignRolesPass : tilewright::impl::TgpuAssignRolesBase<TgpuAssignRol
       if (!schedule || !kernel.getBody().getOps<RolesOp>().empty())
         continue;
       FailureOr<RoleSlice> slice = RoleSlice::get(kernel, /*explain=*/true);
-      if (failed(slice) || failed(verify(kernel, schedule)))
+      if (failed(slice) || failed(verify(kernel, schedule)) || failed(verify(*slice)))
         return signalPassFailure();
       if (schedule.getReduceStages() == 0)
         slice->reductions.clear();
@@ -57,6 +57,29 @@ private:
     if (schedule.getGroup() > 0 && !hasComputableGrid(kernel))
       return kernel.emitOpError("cannot take tile after tile: its grid is not computed by +, -, * "
                                 "and ceildiv from extents and numbers; use the schedule group=0");
+    return success();
+  }
+
+  /// Slots of rings that an author may have written.
+  LogicalResult verify(const RoleSlice &slice) {
+    constexpr int64_t mostSlots = 32;
+    for (const CopyGroup &group : slice.groups) {
+      CopyAsyncOp first = group.copies.front();
+      for (CopyAsyncOp copy : group.copies) {
+        Attribute slots = copy->getAttr(ringStagesName);
+        auto number = dyn_cast_or_null<IntegerAttr>(slots);
+        bool isKnown = number && number.getType().isSignlessInteger(64);
+        if (slots && (!isKnown || number.getInt() < 1 || number.getInt() > mostSlots))
+          return copy.emitOpError() << "needs as " << ringStagesName << " an i64 from 1 to "
+                                    << mostSlots << ", but got " << slots;
+        if (slots == first->getAttr(ringStagesName))
+          continue;
+        InFlightDiagnostic error = copy.emitOpError();
+        error << "needs the same " << ringStagesName << " as others that arrive at its barrier";
+        error.attachNote(first.getLoc()) << "one of them";
+        return error;
+      }
+    }
     return success();
   }
 };

@@ -125,12 +125,15 @@ Readers getReaders(const CopyGroup &group) {
 
 void setSlots(const CopyGroup &group, int64_t slots) {
   for (CopyAsyncOp copy : group.copies)
-    copy->setAttr(ringStagesName, IntegerAttr::get(IntegerType::get(copy.getContext(), 64), slots));
+    if (!copy->hasAttr(ringStagesName)) // by the author
+      copy->setAttr(ringStagesName,
+                    IntegerAttr::get(IntegerType::get(copy.getContext(), 64), slots));
 }
 
 /// Where rings of two slots do not fit, one is enough to go on for buffers that are read early
-/// alone. Returns what those take that have got one.
-int64_t giveOneSlot(const RoleSlice &slice, int64_t room, Memory &memory) {
+/// alone. Adds those to `groups` and returns what they take.
+int64_t giveOneSlot(const RoleSlice &slice, int64_t room, Memory &memory,
+                    SmallVector<const CopyGroup *> &groups) {
   int64_t bytes = 0;
   for (const CopyGroup &group : slice.groups) {
     if (room - bytes >= 2 * memory.perStage)
@@ -140,7 +143,7 @@ int64_t giveOneSlot(const RoleSlice &slice, int64_t room, Memory &memory) {
       continue;
     memory.perStage -= group.getBytes();
     bytes += group.getBytes();
-    setSlots(group, 1);
+    groups.push_back(&group);
   }
   return bytes;
 }
@@ -271,8 +274,9 @@ FailureOr<bool> tgpu::planRoles(KernelOp kernel, const RoleOverrides &overrides,
     if (room >= least || buffers == 0 || overrides.storeBuffers)
       break;
   }
+  SmallVector<const CopyGroup *> ofOneSlot;
   if (stages < 2 && !overrides.stages)
-    room -= giveOneSlot(*slice, room, memory);
+    room -= giveOneSlot(*slice, room, memory, ofOneSlot);
   if (memory.perStage == 0) // rings of one slot alone: no copy would be made ahead
     return refuse("rings of two stages do not fit into shared memory; use smaller blocks");
   // A block that takes tile after tile brings the next one's operands while it ends this one.
@@ -317,6 +321,8 @@ FailureOr<bool> tgpu::planRoles(KernelOp kernel, const RoleOverrides &overrides,
                                                dynamic, tileStages, reduceStages, scratchStages);
   if (!schedule)
     return failure();
+  for (const CopyGroup *each : ofOneSlot)
+    setSlots(*each, 1);
   if (!kernel->hasAttr(roleScheduleName)) // by the author
     kernel->setAttr(roleScheduleName, schedule);
   // A round that meets at barriers cannot overlap with the next, but one product of that can.

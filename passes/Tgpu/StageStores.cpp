@@ -16,6 +16,10 @@
 // once for each tile of the grid and has been read: each warpgroup overwrites the rows that its own
 // products alone have read, or waits at a barrier for the others. The buffer is then released when
 // the copy has read it.
+//
+// A block that takes tile after tile had better give operands back at once, so that the next tile's
+// come while this one's results leave. Where each round writes a buffer for its own products,
+// results leave through that; the next tile writes it again when the copies have read it.
 
 #include "passes/Passes.h"
 #include "passes/Tgpu/LayoutInference.h"
@@ -72,14 +76,15 @@ struct TgpuStageStoresPass : tilewright::impl::TgpuStageStoresBase<TgpuStageStor
         continue;
       for (auto roles : kernel.getBody().getOps<RolesOp>())
         for (auto [region, warps] : llvm::zip_equal(roles.getBodies(), roles.getWarps()))
-          stageRole(kernel, region.front(), warps, schedule.getStoreBuffers());
+          stageRole(kernel, region.front(), warps, schedule);
     }
   }
 
 private:
-  void stageRole(KernelOp kernel, Block &role, int64_t warps, int64_t buffers) {
+  void stageRole(KernelOp kernel, Block &role, int64_t warps, RoleScheduleAttr schedule) {
+    int64_t buffers = schedule.getStoreBuffers();
     if (buffers == 0)
-      return storeThroughOperands(kernel, role, warps);
+      return storeThroughOthers(kernel, role, warps, /*again=*/schedule.getGroup() > 0);
     SmallVector<std::pair<StoreOp, StorePieces>> stores;
     role.walk([&](StoreOp store) {
       if (std::optional<StorePieces> pieces = StorePieces::get(kernel, store, buffers))
@@ -118,35 +123,42 @@ private:
       FenceAsyncOp::create(b);
       SyncOp::create(b, barrier);
 
-      SmallVector<Value> indices(store.getIndices());
-      SmallVector<int64_t> known(store.getStaticIndices());
-      if (!ShapedType::isDynamic(known.back()))
-        known.back() += first;
-      else if (first)
-        indices.back() = arith::AddIOp::create(b, indices.back(), i32(first));
-      TmaStoreOp::create(b, buffer, map, indices, known);
+      storePiece(b, store, buffer, map, first);
       BulkCommitOp::create(b);
     }
     store.erase(); // canonicalize removes what it alone used
   }
 
-  //===--- Through operands ----------------------------------------------------===//
+  /// Starts the copy of the columns from `first` on.
+  static void storePiece(ImplicitLocOpBuilder &b, StoreOp store, Value buffer, Value map,
+                         int64_t first) {
+    SmallVector<Value> indices(store.getIndices());
+    SmallVector<int64_t> known(store.getStaticIndices());
+    if (!ShapedType::isDynamic(known.back()))
+      known.back() += first;
+    else if (first)
+      indices.back() = arith::AddIOp::create(
+          b, indices.back(),
+          arith::ConstantOp::create(b, b.getI32IntegerAttr(static_cast<int32_t>(first))));
+    TmaStoreOp::create(b, buffer, map, indices, known);
+  }
 
-  /// A buffer of one stage, filled by the other role, and how it is released; never, where it is
-  /// filled once.
-  struct Operand {
-    AllocOp buffer;
-    AllocBarriersOp empty;
-    ArriveOp release; ///< in the role that computes
-    bool isShared = false; ///< a warpgroup reads rows that another overwrites
-  };
+  //===--- Through buffers that are there ----------------------------------------===//
 
-  static void storeThroughOperands(KernelOp kernel, Block &role, int64_t warps) {
+  /// `again`: for tile after tile.
+  static void storeThroughOthers(KernelOp kernel, Block &role, int64_t warps, bool again) {
     SmallVector<StoreOp> stores;
     role.walk([&](StoreOp store) { stores.push_back(store); });
+    std::optional<Scratch> scratch;
+    if (again && !stores.empty())
+      scratch = findScratch(kernel, role, stores.front());
     llvm::DenseSet<Operation *> taken;
     bool isStaged = false;
     for (StoreOp store : stores) {
+      if (scratch && storeThroughScratch(kernel, store, *scratch, warps)) {
+        isStaged = true;
+        continue;
+      }
       std::optional<Operand> operand = findOperand(kernel, store);
       if (!operand || !taken.insert(operand->buffer).second)
         continue;
@@ -159,6 +171,85 @@ private:
     b.setInsertionPointToEnd(&role);
     BulkWaitOp::create(b, 0, /*read=*/true);
   }
+
+  //===--- Through what each round writes ---------------------------------------===//
+
+  /// A ring that products read which the role itself writes, and nothing else uses.
+  struct Scratch {
+    AllocRingOp ring;
+    Operation *user;  ///< of the block of the stores: all uses are inside
+    Value barrier;    ///< once something is stored through it
+    int64_t next = 0; ///< slot
+  };
+
+  static std::optional<Scratch> findScratch(KernelOp kernel, Block &role, StoreOp store) {
+    for (auto ring : kernel.getBody().getOps<AllocRingOp>()) {
+      Operation *user = nullptr;
+      bool isOwn = true, isWritten = false;
+      for (Operation *slot : ring.getRing().getUsers()) {
+        Operation *ancestor = store->getBlock()->findAncestorOpInBlock(*slot);
+        isOwn &= isa<SlotOp>(slot) && ancestor && (!user || user == ancestor) &&
+                 ancestor->isBeforeInBlock(store);
+        user = ancestor;
+        for (Operation *access : slot->getUsers()) {
+          isOwn &= isa<WriteSharedOp, WgmmaOp>(access);
+          isWritten |= isa<WriteSharedOp>(access);
+        }
+      }
+      if (isOwn && isWritten)
+        return Scratch{ring, user, {}, 0};
+    }
+    return std::nullopt;
+  }
+
+  static bool storeThroughScratch(KernelOp kernel, StoreOp store, Scratch &scratch, int64_t warps) {
+    std::optional<StorePieces> pieces = StorePieces::get(kernel, store, /*buffers=*/1);
+    auto type = cast<RingType>(scratch.ring.getRing().getType());
+    if (!pieces || store->getBlock() != scratch.user->getBlock() ||
+        getBytes(pieces->type) > getBytes(type.getSlot()) ||
+        getAlignment(pieces->type) > getAlignment(type.getSlot()) ||
+        scratch.next + pieces->count > static_cast<int64_t>(type.getStages()))
+      return false;
+    ImplicitLocOpBuilder b(store.getLoc(), store.getContext());
+    b.setInsertionPoint(store->getParentOfType<RolesOp>());
+    Value map = getMap(b, store.getView(), pieces->map);
+    if (!scratch.barrier) {
+      scratch.barrier = NamedBarrierOp::create(b, b.getIndexType(), warps, IntegerAttr());
+      b.setInsertionPoint(scratch.user);
+      BulkWaitOp::create(b, 0, /*read=*/true);
+      SyncOp::create(b, scratch.barrier);
+      b.setInsertionPoint(store);
+      SyncOp::create(b, scratch.barrier); // all products have read it
+    }
+    b.setInsertionPoint(store);
+    int64_t columns = pieces->type.getShape()[1];
+    SmallVector<Value> slots;
+    for (int64_t piece = 0; piece < pieces->count; ++piece) {
+      Value use =
+          arith::ConstantOp::create(b, b.getI32IntegerAttr(static_cast<int32_t>(scratch.next++)));
+      slots.push_back(SlotOp::create(b, pieces->type, scratch.ring, use));
+      WriteSharedOp::create(b, getColumns(b, store.getValue(), piece * columns, columns),
+                            slots.back(), /*transpose=*/false);
+    }
+    FenceAsyncOp::create(b);
+    SyncOp::create(b, scratch.barrier);
+    for (auto [piece, slot] : llvm::enumerate(slots))
+      storePiece(b, store, slot, map, static_cast<int64_t>(piece) * columns);
+    BulkCommitOp::create(b);
+    store.erase();
+    return true;
+  }
+
+  //===--- Through operands ----------------------------------------------------===//
+
+  /// A buffer of one stage, filled by the other role, and how it is released; never, where it is
+  /// filled once.
+  struct Operand {
+    AllocOp buffer;
+    AllocBarriersOp empty;
+    ArriveOp release;      ///< in the role that computes
+    bool isShared = false; ///< a warpgroup reads rows that another overwrites
+  };
 
   /// An operand of the type of the stored tile that the role's products have read.
   static std::optional<Operand> findOperand(KernelOp kernel, StoreOp store) {

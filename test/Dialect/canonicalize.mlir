@@ -207,3 +207,63 @@ func.func @slice_of_all(%x: tensor<4x8xf32>) -> (tensor<4x8xf32>, tensor<4x4xf32
   %1 = tile.slice %x dim 1 from %c0 : tensor<4x8xf32> -> tensor<4x4xf32>
   return %0, %1 : tensor<4x8xf32>, tensor<4x4xf32>
 }
+
+// What every block yields as it got it is the initial value, in the body and behind the loop, also
+// where another value is yielded from it; the others stay, and so does all else of the loop.
+func.func private @windowed(i32, i32, i32) -> i1
+func.func private @bounds(i32, i32, i32, i32, i32) -> (i32, i32, i32, i32, i1)
+// CHECK-LABEL: func.func @for_blocks_unchanged(
+// CHECK-SAME: %[[N:.*]]: i32, %[[LIST:.*]]: !tile.view<[?, ?, ?], i32>,
+// CHECK-SAME: %[[X:[a-z0-9]+]]: tensor<4x8xf32>, %[[Y:[a-z0-9]+]]: tensor<4x8xf32>)
+// CHECK-NEXT: %[[R:.*]]:2 = tile.for_blocks %{{.*}} in (%[[N]] to %[[N]] listed %[[LIST]][%[[N]], %[[N]]] count %[[N]] :
+// CHECK-SAME: against (%[[N]] to %[[N]]) descending
+// CHECK-NEXT: where @windowed(block, %[[N]], against : i32) ranges @bounds
+// CHECK-NEXT: keep %[[KEEP:.*]] : tensor<4x8xi1>
+// CHECK-NEXT: iter_args(%[[A:.*]] = %[[X]] : tensor<4x8xf32>, %{{.*}} = %[[X]] : tensor<4x8xf32>) attributes {note = "kept"} {
+// CHECK-NEXT: %[[NEXT:.*]] = tile.select %[[KEEP]], %[[A]], %[[Y]] :
+// CHECK-NEXT: tile.yield %[[NEXT]], %[[Y]] : tensor<4x8xf32>, tensor<4x8xf32>
+// CHECK: return %[[R]]#0, %[[Y]], %[[R]]#1
+func.func @for_blocks_unchanged(%n: i32, %list: !tile.view<[?, ?, ?], i32>, %x: tensor<4x8xf32>, %y: tensor<4x8xf32>)
+    -> (tensor<4x8xf32>, tensor<4x8xf32>, tensor<4x8xf32>) {
+  %0:3 = tile.for_blocks %b in (%n to %n listed %list[%n, %n] count %n : !tile.view<[?, ?, ?], i32>)
+      against (%n to %n) descending where @windowed(block, %n, against : i32) ranges @bounds
+      keep %keep : tensor<4x8xi1>
+      iter_args(%a = %x : tensor<4x8xf32>, %same = %y : tensor<4x8xf32>, %c = %x : tensor<4x8xf32>)
+      attributes {note = "kept"} {
+    %next = tile.select %keep, %a, %same : tensor<4x8xi1>, tensor<4x8xf32>
+    tile.yield %next, %same, %same : tensor<4x8xf32>, tensor<4x8xf32>, tensor<4x8xf32>
+  }
+  return %0#0, %0#1, %0#2 : tensor<4x8xf32>, tensor<4x8xf32>, tensor<4x8xf32>
+}
+
+// Where nothing else is carried the loop carries nothing.
+// CHECK-LABEL: func.func @for_blocks_all_unchanged(
+// CHECK-SAME: %[[X:[a-z0-9]+]]: tensor<4x8xf32>)
+// CHECK-NEXT: tile.for_blocks %[[B:.*]] in
+// CHECK-NEXT: keep %{{.*}} : tensor<4x8xi1> {
+// CHECK-NEXT: func.call @visit(%[[B]], %[[X]])
+// CHECK-NEXT: }
+// CHECK-NEXT: return %[[X]]
+func.func private @visit(i32, tensor<4x8xf32>)
+func.func @for_blocks_all_unchanged(%n: i32, %x: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  %0 = tile.for_blocks %b in (%n to %n) against (%n to %n) keep %keep : tensor<4x8xi1>
+      iter_args(%same = %x : tensor<4x8xf32>) {
+    func.call @visit(%b, %same) : (i32, tensor<4x8xf32>) -> ()
+    tile.yield %same : tensor<4x8xf32>
+  }
+  return %0 : tensor<4x8xf32>
+}
+
+// Values that change places are not the initial ones.
+// CHECK-LABEL: func.func @for_blocks_changed(
+// CHECK: %[[R:.*]]:2 = tile.for_blocks
+// CHECK: iter_args(%[[A:.*]] = %{{.*}} : tensor<4x8xf32>, %[[C:.*]] = %{{.*}} : tensor<4x8xf32>) {
+// CHECK-NEXT: tile.yield %[[C]], %[[A]] :
+// CHECK: return %[[R]]#0, %[[R]]#1
+func.func @for_blocks_changed(%n: i32, %x: tensor<4x8xf32>, %y: tensor<4x8xf32>) -> (tensor<4x8xf32>, tensor<4x8xf32>) {
+  %0:2 = tile.for_blocks %b in (%n to %n) against (%n to %n) keep %keep : tensor<4x8xi1>
+      iter_args(%a = %x : tensor<4x8xf32>, %c = %y : tensor<4x8xf32>) {
+    tile.yield %c, %a : tensor<4x8xf32>, tensor<4x8xf32>
+  }
+  return %0#0, %0#1 : tensor<4x8xf32>, tensor<4x8xf32>
+}

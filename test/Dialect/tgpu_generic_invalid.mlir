@@ -118,8 +118,8 @@ tgpu.kernel @k target "sm_90a" warps 4 () grid(%i = 1) {
 
 tgpu.kernel @k target "sm_90a" warps 4 () grid(%i = 1) {
   %0 = tgpu.alloc_ring : !tgpu.ring<2, !tgpu.shared<128x64xbf16, b128>>
-  // expected-error @+1 {{result must be a slot of '!tgpu.ring<2, <128x64xbf16, b128>>', but got '!tgpu.shared<64x64xbf16, b128>'}}
-  %1 = "tgpu.slot"(%0, %i) : (!tgpu.ring<2, <128x64xbf16, b128>>, i32) -> !tgpu.shared<64x64xbf16, b128>
+  // expected-error @+1 {{result must fit into a slot of '!tgpu.ring<2, <128x64xbf16, b128>>' (16384 bytes, aligned to 1024), but got '!tgpu.shared<129x64xbf16, b128>' (16512 bytes, aligned to 1024)}}
+  %1 = "tgpu.slot"(%0, %i) : (!tgpu.ring<2, <128x64xbf16, b128>>, i32) -> !tgpu.shared<129x64xbf16, b128>
 }
 
 // -----

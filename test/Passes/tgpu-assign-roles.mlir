@@ -209,6 +209,78 @@ tgpu.kernel @taken target "sm_90a" warps 8 (%q: !view, %k: !view, %o: !tile.view
   tgpu.store %sum, %o[%b, %row, 0] : !tensor_out, !tile.view<[?, ?, 128], f32>
 }
 
+!row_view = !tile.view<[?, ?], f32>
+!row = !tgpu.shared<128xf32, none>
+!row_tile = tensor<128xf32, #tgpu.slice<0, #tgpu.wgmma<2>>>
+!acc16 = tensor<128x128xbf16, #tgpu.wgmma<2>>
+!a = tensor<128x128xbf16, #tgpu.operand<a, #tgpu.wgmma<2>>>
+
+// A row that rides with the first tile is copied right behind it, not behind the acquire of the second tile's slot; one
+// whose place is computed behind that stays where it is. tgpu.ring_stages overrides the loop's: a ring of one slot is
+// still a ring, one of three holds more than the others.
+// CHECK-LABEL: tgpu.kernel @together
+// CHECK:         %[[X_MAP:.*]] = tgpu.tensor_map %x :
+// CHECK-NEXT:    %[[X:.*]] = tgpu.alloc_ring : !tgpu.ring<1, <128x64xbf16, b128>>
+// CHECK:         %[[NEAR_MAP:.*]] = tgpu.tensor_map %near :
+// CHECK-NEXT:    %[[NEAR:.*]] = tgpu.alloc_ring : !tgpu.ring<1, <128xf32, none>>
+// CHECK:         %[[FAR_MAP:.*]] = tgpu.tensor_map %far :
+// CHECK-NEXT:    %[[FAR:.*]] = tgpu.alloc_ring : !tgpu.ring<1, <128xf32, none>>
+// CHECK-NEXT:    %[[X_FULL:.*]] = tgpu.alloc_barriers arrivals 1 : !tgpu.barriers<1>
+// CHECK-NEXT:    %[[X_EMPTY:.*]] = tgpu.alloc_barriers arrivals 8 : !tgpu.barriers<1>
+// CHECK:         %[[Y:.*]] = tgpu.alloc_ring : !tgpu.ring<3, <128x64xbf16, b128>>
+// CHECK-NEXT:    %[[Y_FULL:.*]] = tgpu.alloc_barriers arrivals 1 : !tgpu.barriers<3>
+// CHECK-NEXT:    %[[Y_EMPTY:.*]] = tgpu.alloc_barriers arrivals 8 : !tgpu.barriers<3>
+// CHECK:         role "load"
+// CHECK:             tgpu.acquire %[[X_EMPTY]]
+// CHECK-NEXT:        tgpu.expect %[[X_FULL]][%{{.*}}] bytes 17408
+// CHECK-NEXT:        %[[X_SLOT:.*]] = tgpu.slot %[[X]]
+// CHECK-NEXT:        tgpu.tma_load %[[X_MAP]][%b, %{{.*}}, 0], %[[X_SLOT]], %[[X_FULL]]
+// CHECK-NEXT:        %[[NEAR_SLOT:.*]] = tgpu.slot %[[NEAR]]
+// CHECK-NEXT:        tgpu.tma_load %[[NEAR_MAP]][%b, %{{.*}}], %[[NEAR_SLOT]], %[[X_FULL]]
+// CHECK-NEXT:        tgpu.acquire %[[Y_EMPTY]]
+// CHECK:             tgpu.tma_load %{{.*}}, %{{.*}}, %[[Y_FULL]]
+// CHECK:             %[[PLACE:.*]] = arith.addi %{{.*}}, %shift
+// CHECK-NEXT:        %[[FAR_SLOT:.*]] = tgpu.slot %[[FAR]]
+// CHECK-NEXT:        tgpu.tma_load %[[FAR_MAP]][%b, %[[PLACE]]], %[[FAR_SLOT]], %[[X_FULL]]
+tgpu.kernel @together target "sm_90a" warps 8 (%x: !view, %y: !view, %near: !row_view, %far: !row_view, %o: !tile.view<[?, 128, 64], f32>, %shift: i32)
+    grid(%b = dim(x, 0))
+    attributes {tgpu.role_schedule = #tgpu.role_schedule<load_registers = 40, compute_registers = 232>} {
+  %x_buffer = tgpu.alloc : !q
+  %y_buffer = tgpu.alloc : !q
+  %near_buffer = tgpu.alloc : !row
+  %far_buffer = tgpu.alloc : !row
+  %c0 = arith.constant 0 : i32
+  %c128 = arith.constant 128 : i32
+  %zero = arith.constant 0.0 : f32
+  %none = tile.full %zero : !out
+  %rows = tile.dim %x, 1 : !view
+  %sum = scf.for %m = %c0 to %rows step %c128 iter_args(%old = %none) -> (!out) : i32 {
+    tgpu.copy_async %x[%b, %m, 0], %x_buffer {tgpu.ring_stages = 1 : i64} : !view, !q
+    tgpu.copy_async %y[%b, %m, 0], %y_buffer {tgpu.ring_stages = 3 : i64} : !view, !q
+    tgpu.copy_async %near[%b, %m], %near_buffer {tgpu.ring_stages = 1 : i64} : !row_view, !row
+    %place = arith.addi %m, %shift : i32
+    tgpu.copy_async %far[%b, %place], %far_buffer {tgpu.ring_stages = 1 : i64} : !row_view, !row
+    tgpu.copy_commit
+    tgpu.copy_wait pending 0
+    tgpu.sync
+    %s_pending = tgpu.wgmma %x_buffer, %x_buffer transpose_b : !q, !q -> !acc
+    tgpu.wgmma_commit
+    %s = tgpu.wgmma_wait pending 0, %s_pending : !acc
+    %r = tgpu.read %near_buffer : !row -> !row_tile
+    %r_far = tgpu.read %far_buffer : !row -> !row_tile
+    %factor = arith.mulf %r, %r_far : !row_tile
+    %factors = tile.expand %factor dim 0 : !row_tile -> !acc
+    %p = arith.mulf %s, %factors : !acc
+    %p16 = tile.cast %p : !acc -> !acc16
+    %p_a = tgpu.convert %p16 : !acc16 -> !a
+    %o_pending = tgpu.wgmma %p_a, %y_buffer, %old : !a, !q, !out -> !out
+    tgpu.wgmma_commit
+    %new = tgpu.wgmma_wait pending 0, %o_pending : !out
+    scf.yield %new : !out
+  } {tgpu.schedule = #tgpu.schedule<skeleton = producer_consumer, stages = 2>}
+  tgpu.store %sum, %o[%b, 0, 0] : !out, !tile.view<[?, 128, 64], f32>
+}
+
 //--- errors.mlir
 
 !q = !tgpu.shared<128x64xbf16, b128>
@@ -300,4 +372,88 @@ tgpu.kernel @grid target "sm_90a" warps 4 (%x: !view) grid(%b = max(dim(x, 0), 4
   %q = tgpu.alloc : !q
   tgpu.copy_async %x[%b, 0], %q : !view, !q
   %r = tgpu.read %q : !q -> tensor<128x64xbf16, #tgpu.wgmma<1>>
+}
+
+// -----
+
+!q = !tgpu.shared<128x64xbf16, b128>
+!view = !tile.view<[?, ?], bf16>
+tgpu.kernel @no_slot target "sm_90a" warps 8 (%x: !view) grid(%b = 1)
+    attributes {tgpu.role_schedule = #tgpu.role_schedule<load_registers = 40, compute_registers = 232>} {
+  %q = tgpu.alloc : !q
+  // expected-error @+1 {{'tgpu.copy_async' op needs as tgpu.ring_stages an i64 from 1 to 32, but got 0 : i64}}
+  tgpu.copy_async %x[%b, 0], %q {tgpu.ring_stages = 0 : i64} : !view, !q
+  %r = tgpu.read %q : !q -> tensor<128x64xbf16, #tgpu.wgmma<2>>
+}
+
+// -----
+
+!q = !tgpu.shared<128x64xbf16, b128>
+!view = !tile.view<[?, ?], bf16>
+tgpu.kernel @many_slots target "sm_90a" warps 8 (%x: !view) grid(%b = 1)
+    attributes {tgpu.role_schedule = #tgpu.role_schedule<load_registers = 40, compute_registers = 232>} {
+  %q = tgpu.alloc : !q
+  // expected-error @+1 {{'tgpu.copy_async' op needs as tgpu.ring_stages an i64 from 1 to 32, but got 33 : i64}}
+  tgpu.copy_async %x[%b, 0], %q {tgpu.ring_stages = 33 : i64} : !view, !q
+  %r = tgpu.read %q : !q -> tensor<128x64xbf16, #tgpu.wgmma<2>>
+}
+
+// -----
+
+!q = !tgpu.shared<128x64xbf16, b128>
+!view = !tile.view<[?, ?], bf16>
+tgpu.kernel @slots_of_i32 target "sm_90a" warps 8 (%x: !view) grid(%b = 1)
+    attributes {tgpu.role_schedule = #tgpu.role_schedule<load_registers = 40, compute_registers = 232>} {
+  %q = tgpu.alloc : !q
+  // expected-error @+1 {{'tgpu.copy_async' op needs as tgpu.ring_stages an i64 from 1 to 32, but got 2 : i32}}
+  tgpu.copy_async %x[%b, 0], %q {tgpu.ring_stages = 2 : i32} : !view, !q
+  %r = tgpu.read %q : !q -> tensor<128x64xbf16, #tgpu.wgmma<2>>
+}
+
+// -----
+
+!q = !tgpu.shared<128x64xbf16, b128>
+!view = !tile.view<[?, ?], bf16>
+tgpu.kernel @slots_in_words target "sm_90a" warps 8 (%x: !view) grid(%b = 1)
+    attributes {tgpu.role_schedule = #tgpu.role_schedule<load_registers = 40, compute_registers = 232>} {
+  %q = tgpu.alloc : !q
+  // expected-error @+1 {{'tgpu.copy_async' op needs as tgpu.ring_stages an i64 from 1 to 32, but got "two"}}
+  tgpu.copy_async %x[%b, 0], %q {tgpu.ring_stages = "two"} : !view, !q
+  %r = tgpu.read %q : !q -> tensor<128x64xbf16, #tgpu.wgmma<2>>
+}
+
+// -----
+
+!x = !tgpu.shared<64x64xbf16, b128>
+!view = !tile.view<[?, ?], bf16>
+!acc = tensor<64x64xf32, #tgpu.wgmma<1>>
+tgpu.kernel @different_slots target "sm_90a" warps 4 (%x: !view) grid(%b = 1)
+    attributes {tgpu.role_schedule = #tgpu.role_schedule<load_registers = 40, compute_registers = 232>} {
+  %a = tgpu.alloc : !x
+  %c = tgpu.alloc : !x
+  // expected-note @+1 {{one of them}}
+  tgpu.copy_async %x[%b, 0], %a {tgpu.ring_stages = 2 : i64} : !view, !x
+  // expected-error @+1 {{'tgpu.copy_async' op needs the same tgpu.ring_stages as others that arrive at its barrier}}
+  tgpu.copy_async %x[%b, 64], %c {tgpu.ring_stages = 3 : i64} : !view, !x
+  %pending = tgpu.wgmma %a, %c : !x, !x -> !acc
+  tgpu.wgmma_commit
+  %s = tgpu.wgmma_wait pending 0, %pending : !acc
+}
+
+// -----
+
+!x = !tgpu.shared<64x64xbf16, b128>
+!view = !tile.view<[?, ?], bf16>
+!acc = tensor<64x64xf32, #tgpu.wgmma<1>>
+tgpu.kernel @slots_of_one_copy target "sm_90a" warps 4 (%x: !view) grid(%b = 1)
+    attributes {tgpu.role_schedule = #tgpu.role_schedule<load_registers = 40, compute_registers = 232>} {
+  %a = tgpu.alloc : !x
+  %c = tgpu.alloc : !x
+  // expected-note @+1 {{one of them}}
+  tgpu.copy_async %x[%b, 0], %a : !view, !x
+  // expected-error @+1 {{'tgpu.copy_async' op needs the same tgpu.ring_stages as others that arrive at its barrier}}
+  tgpu.copy_async %x[%b, 64], %c {tgpu.ring_stages = 3 : i64} : !view, !x
+  %pending = tgpu.wgmma %a, %c : !x, !x -> !acc
+  tgpu.wgmma_commit
+  %s = tgpu.wgmma_wait pending 0, %pending : !acc
 }

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Which loops get a schedule, of how many stages, and what stays in registers. Kernels with roles
-// are in tgpu-plan-schedule-roles.mlir.
+// are in tgpu-plan-schedule-roles.mlir and, as to the slots of rings, tgpu-plan-schedule-slots.mlir.
 // RUN: tilewright-opt %s --tgpu-plan-schedule | FileCheck %s
 // RUN: tilewright-opt %s --tgpu-plan-schedule='schedule=stages=4,in_flight=1,keep_in_registers=false' | FileCheck %s --check-prefix=FIXED
 // RUN: tilewright-opt %s --tgpu-plan-schedule='schedule=stages=1' | FileCheck %s --check-prefix=ONE

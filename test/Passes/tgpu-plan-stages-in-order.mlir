@@ -200,3 +200,56 @@ tgpu.kernel @ahead target "sm_90a" warps 12 (%middle: i32, %rounds: i32, %factor
       } {tgpu.general, tgpu.schedule = #tgpu.schedule<skeleton = producer_consumer, stages = 2, in_flight = 2>}
     }
 }
+
+!row = !tgpu.shared<128xf32, none>
+!row_ring = !tgpu.ring<2, !row>
+!row_tile = tensor<128xf32, #tgpu.slice<0, #tgpu.wgmma<2>>>
+
+// What is read last of a slot may be a row: the slot is released right behind that, and the role that copies need not wait
+// for the rest of the round.
+// CHECK-LABEL: tgpu.kernel @rows
+// CHECK:           scf.for
+// CHECK:             tgpu.wgmma_wait pending 0
+// CHECK:             tgpu.read %{{.*}} : !tgpu.shared<128xf32, none>
+// CHECK-NEXT:        tgpu.arrive
+// CHECK-NOT:         tgpu.arrive
+// CHECK:             tgpu.write
+tgpu.kernel @rows target "sm_90a" warps 12 (%rounds: i32) grid(%b = 1) {
+  %k = tgpu.alloc : !tile
+  %p_buffer = tgpu.alloc : !square
+  %q_ring = tgpu.alloc_ring : !ring
+  %row_ring = tgpu.alloc_ring : !row_ring
+  %q_full = tgpu.alloc_barriers arrivals 1 : !bars
+  %q_empty = tgpu.alloc_barriers arrivals 8 : !bars
+  %meet = tgpu.named_barrier warps 8 : index
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  tgpu.roles
+    role "load" warps 4 registers 24 {
+    }
+    role "compute" warps 8 registers 240 {
+      %zero = arith.constant 0.0 : f32
+      %zeros = tile.full %zero : !d
+      %r:2 = scf.for %i = %c0 to %rounds step %c1 iter_args(%old = %zeros, %use = %c0) -> (!d, i32) : i32 {
+        tgpu.wait %q_full[%use] : !bars
+        %q = tgpu.slot %q_ring[%use] : !ring
+        %row = tgpu.slot %row_ring[%use] : !row_ring
+        %s_pending = tgpu.wgmma %k, %q transpose_b : !tile, !tile -> !s
+        tgpu.wgmma_commit
+        %s = tgpu.wgmma_wait pending 0, %s_pending : !s
+        %factor = tgpu.read %row : !row -> !row_tile
+        %factors = tile.expand %factor dim 0 : !row_tile -> !s
+        %p = arith.mulf %s, %factors : !s
+        %p16 = tile.cast %p : !s -> !s16
+        tgpu.sync on %meet
+        tgpu.write %p16, %p_buffer : !s16, !square
+        tgpu.sync on %meet
+        %d_pending = tgpu.wgmma %p_buffer, %k transpose_a, %old : !square, !tile, !d -> !d
+        tgpu.wgmma_commit
+        %d = tgpu.wgmma_wait pending 0, %d_pending : !d
+        tgpu.arrive %q_empty[%use] per warp : !bars
+        %next = arith.addi %use, %c1 : i32
+        scf.yield %d, %next : !d, i32
+      } {tgpu.schedule = #tgpu.schedule<skeleton = producer_consumer, stages = 2, in_flight = 1>}
+    }
+}

@@ -1,6 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // RUN: tilewright-opt %s --tgpu-plan-stages | FileCheck %s
+// RUN: sed '/^!held_/s/<2/<3/' %s | tilewright-opt --tgpu-plan-stages | FileCheck %s --check-prefix=THREE
 
 !tile = !tgpu.shared<128x64xbf16, b128>
 !ring = !tgpu.ring<2, !tile>
@@ -106,5 +107,114 @@ tgpu.kernel @chain target "sm_90a" warps 12 (%rounds: i32) grid(%b = 1) {
         %o = tgpu.wgmma_wait pending 0, %o_pending : !o
         scf.yield %o : !o
       } {tgpu.schedule = #tgpu.schedule<skeleton = producer_consumer, stages = 2, in_flight = 1, turns = 1>}
+    }
+}
+
+!row = !tgpu.shared<128xf32, none>
+!row_ring = !tgpu.ring<2, !row>
+!row_tile = tensor<128xf32, #tgpu.slice<0, #tgpu.wgmma<2>>>
+
+// A row of the slot's use is read into registers: rounds overlap as without, and the slot is released when the product has
+// ended and the row has been read.
+// CHECK-LABEL: tgpu.kernel @rows
+// CHECK: tgpu.wait %{{.*}}[%[[K:arg[0-9]+]]] {tgpu.place = array<i64: 0, 1>}
+// CHECK: %[[S:.*]] = tgpu.wgmma %{{.*}}, %{{.*}} transpose_b {tgpu.place = array<i64: 0, 2>}
+// CHECK: tgpu.wgmma_wait pending 0, %[[S]] {tgpu.place = array<i64: 0, [[#WAIT:]]>}
+// CHECK-NEXT: tgpu.read %{{.*}} {tgpu.place = array<i64: 0, [[#WAIT+1]]>}
+// CHECK: tgpu.wgmma %{{.*}} {tgpu.place = array<i64: 1, 6>}
+// CHECK: tgpu.arrive %{{.*}}[%[[K]]] per warp {tgpu.place = array<i64: 0, [[#WAIT+2]]>}
+tgpu.kernel @rows target "sm_90a" warps 12 (%rounds: i32) grid(%b = 1) {
+  %q = tgpu.alloc : !tile
+  %k_ring = tgpu.alloc_ring : !ring
+  %row_ring = tgpu.alloc_ring : !row_ring
+  %v_ring = tgpu.alloc_ring : !ring
+  %k_full = tgpu.alloc_barriers arrivals 1 : !bars
+  %k_empty = tgpu.alloc_barriers arrivals 8 : !bars
+  %v_full = tgpu.alloc_barriers arrivals 1 : !bars
+  %v_empty = tgpu.alloc_barriers arrivals 8 : !bars
+  tgpu.roles
+    role "load" warps 4 registers 40 {
+    }
+    role "compute" warps 8 registers 232 {
+      %c0 = arith.constant 0 : i32
+      %c1 = arith.constant 1 : i32
+      %zero = arith.constant 0.0 : f32
+      %zeros = tile.full %zero : !o
+      %r:3 = scf.for %i = %c0 to %rounds step %c1 iter_args(%acc = %zeros, %use_k = %c0, %use_v = %c0)
+          -> (!o, i32, i32) : i32 {
+        tgpu.wait %k_full[%use_k] : !bars
+        %k = tgpu.slot %k_ring[%use_k] : !ring
+        %row = tgpu.slot %row_ring[%use_k] : !row_ring
+        %s_pending = tgpu.wgmma %q, %k transpose_b : !tile, !tile -> !s
+        tgpu.wgmma_commit
+        %s = tgpu.wgmma_wait pending 0, %s_pending : !s
+        %factor = tgpu.read %row : !row -> !row_tile
+        %factors = tile.expand %factor dim 0 : !row_tile -> !s
+        %p = arith.mulf %s, %factors : !s
+        %p16 = tile.cast %p : !s -> !p16
+        %a = tgpu.convert %p16 : !p16 -> !a
+        tgpu.wait %v_full[%use_v] : !bars
+        %v = tgpu.slot %v_ring[%use_v] : !ring
+        %o_pending = tgpu.wgmma %a, %v, %acc : !a, !tile, !o -> !o
+        tgpu.wgmma_commit
+        %o = tgpu.wgmma_wait pending 0, %o_pending : !o
+        tgpu.arrive %k_empty[%use_k] per warp : !bars
+        %next_k = arith.addi %use_k, %c1 : i32
+        tgpu.arrive %v_empty[%use_v] per warp : !bars
+        %next_v = arith.addi %use_v, %c1 : i32
+        scf.yield %o, %next_k, %next_v : !o, i32, i32
+      } {tgpu.schedule = #tgpu.schedule<skeleton = producer_consumer, stages = 2, in_flight = 1>}
+    }
+}
+
+!square = !tgpu.shared<128x128xbf16, b128>
+!held_ring = !tgpu.ring<2, !square>
+!held_bars = !tgpu.barriers<2>
+
+// Both products read one slot, which an overlap would hold for two rounds. Of two slots none would be left to copy into:
+// the round keeps to itself. With three it overlaps.
+// CHECK-LABEL: tgpu.kernel @held
+// CHECK: tgpu.wait %{{.*}} {tgpu.place = array<i64: 0, 0>}
+// CHECK: %[[S:.*]] = tgpu.wgmma %{{.*}} transpose_b {tgpu.place = array<i64: 0, 2>}
+// CHECK: tgpu.wgmma_wait pending 0, %[[S]] {tgpu.place = array<i64: 0, 4>}
+// CHECK: %[[O:.*]] = tgpu.wgmma %{{.*}} {tgpu.place = array<i64: 0, 8>}
+// CHECK: tgpu.wgmma_wait pending 0, %[[O]] {tgpu.place = array<i64: 0, 10>}
+// CHECK-NEXT: tgpu.arrive %{{.*}} {tgpu.place = array<i64: 0, 11>}
+// CHECK-NOT: array<i64: 1,
+// THREE-LABEL: tgpu.kernel @held
+// THREE: tgpu.wait %{{.*}} {tgpu.place = array<i64: 0, 1>} : !tgpu.barriers<3>
+// THREE: %[[S:.*]] = tgpu.wgmma %{{.*}} transpose_b {tgpu.place = array<i64: 0, 2>}
+// THREE: tgpu.wgmma_wait pending 0, %[[S]] {tgpu.place = array<i64: 0, 7>}
+// THREE: %[[O:.*]] = tgpu.wgmma %{{.*}} {tgpu.place = array<i64: 1, 5>}
+// THREE: tgpu.wgmma_wait pending 0, %[[O]] {tgpu.place = array<i64: 1, [[#WAITO:]]>}
+// THREE-NEXT: tgpu.arrive %{{.*}} {tgpu.place = array<i64: 1, [[#WAITO+1]]>}
+tgpu.kernel @held target "sm_90a" warps 12 (%rounds: i32) grid(%b = 1) {
+  %q = tgpu.alloc : !square
+  %k_ring = tgpu.alloc_ring : !held_ring
+  %full = tgpu.alloc_barriers arrivals 1 : !held_bars
+  %empty = tgpu.alloc_barriers arrivals 8 : !held_bars
+  tgpu.roles
+    role "load" warps 4 registers 40 {
+    }
+    role "compute" warps 8 registers 232 {
+      %c0 = arith.constant 0 : i32
+      %c1 = arith.constant 1 : i32
+      %zero = arith.constant 0.0 : f32
+      %zeros = tile.full %zero : !s
+      %r:2 = scf.for %i = %c0 to %rounds step %c1 iter_args(%acc = %zeros, %use = %c0) -> (!s, i32) : i32 {
+        tgpu.wait %full[%use] : !held_bars
+        %k = tgpu.slot %k_ring[%use] : !held_ring
+        %s_pending = tgpu.wgmma %q, %k transpose_b : !square, !square -> !s
+        tgpu.wgmma_commit
+        %s = tgpu.wgmma_wait pending 0, %s_pending : !s
+        %p16 = tile.cast %s : !s -> !p16
+        %a = tgpu.convert %p16 : !p16 -> !a
+        %o_pending = tgpu.wgmma %a, %k, %acc : !a, !square, !s -> !s
+        tgpu.wgmma_commit
+        %o = tgpu.wgmma_wait pending 0, %o_pending : !s
+        tgpu.arrive %empty[%use] per warp : !held_bars
+        %next = arith.addi %use, %c1 : i32
+        scf.yield %o, %next : !s, i32
+      } {tgpu.schedule = #tgpu.schedule<skeleton = producer_consumer, stages = 2, in_flight = 1>}
     }
 }
