@@ -131,9 +131,8 @@ tile.program @attention_backward
            BLOCK_M: int = block(), BLOCK_N: int = block(),
            DQ_BLOCK_M: int = block(), DQ_BLOCK_N: int = block(),
            // By what they multiply, dV alone would have the blocks of a forward, and delta none.
-           DV_BLOCK_M: int in [16, 32, 48, 64, 80, 96, 112, 128] =
-               select(SPLIT, select(ROW_BYTES <= 384, 96, 80), BLOCK_M),
-           DELTA_BLOCK_M: int in [16, 32, 48, 64, 80, 96, 112, 128] = select(HOPPER, 32, BLOCK_M),
+           DV_BLOCK_M: int = select(SPLIT, select(ROW_BYTES <= 384, 96, 80), BLOCK_M),
+           DELTA_BLOCK_M: int = select(HOPPER, 32, BLOCK_M),
            let ACC: type = accumulator(T))
     require(D <= 256, DV <= 256,
             dim(k, 0) == dim(q, 0), dim(v, 0) == dim(q, 0),
