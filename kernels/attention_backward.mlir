@@ -20,7 +20,7 @@
 //                   (seven products for each pair instead of five); runs are bit-identical.
 //
 //   SPLIT           on: dQ, dK and dV have a kernel each, without atomic additions (eight products
-//                   for each pair). So wide heads are faster on Hopper: a thread holds one sum, and
+//                   for each pair). So wide heads are faster on a GPU: a thread holds one sum, and
 //                   nothing is exchanged between warpgroups.
 //
 //   CAPTURE_GRADIENTS   on: for each captured float @x that @score_mod reads, the program takes an
@@ -126,12 +126,15 @@ tile.program @attention_backward
            TARGET: enum in ["cpu", "sm_80", "sm_90a"] = "cpu",
            let ROW_BYTES: int = ceildiv(max(D, DV) * bits(T), 8),
            let HOPPER: flag = and(TARGET == "sm_90a", bits(T) == 16),
-           SPLIT: flag = and(HOPPER, and(ROW_BYTES > 256, and(mod(D, 32) == 0, mod(DV, 32) == 0))),
+           // The same on all GPUs, so that one bundle can be for several.
+           SPLIT: flag = and(and(not(TARGET == "cpu"), bits(T) == 16),
+                             and(ROW_BYTES > 256, and(mod(D, 32) == 0, mod(DV, 32) == 0))),
            let DQ_KERNEL: flag = or(DETERMINISTIC, SPLIT),
            BLOCK_M: int = block(), BLOCK_N: int = block(),
            DQ_BLOCK_M: int = block(), DQ_BLOCK_N: int = block(),
            // By what they multiply, dV alone would have the blocks of a forward, and delta none.
-           DV_BLOCK_M: int = select(SPLIT, select(ROW_BYTES <= 384, 96, 80), BLOCK_M),
+           DV_BLOCK_M: int = select(not(SPLIT), BLOCK_M,
+                                    select(not(HOPPER), 64, select(ROW_BYTES <= 384, 96, 80))),
            DELTA_BLOCK_M: int = select(HOPPER, 32, BLOCK_M),
            let ACC: type = accumulator(T))
     require(D <= 256, DV <= 256,
