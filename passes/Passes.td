@@ -665,6 +665,10 @@ def TgpuStageStores : Pass<"tgpu-stage-stores", "::mlir::ModuleOp"> {
     has read it, is written, and its copy started. What is computed element by element for the store alone is computed piece by
     piece too, in fewer registers.
 
+    With no store buffers a tile leaves through a buffer that is there: in a block that takes tile after tile, through the
+    slots of a ring that each round writes for its own products (which the next tile writes again when the copies have
+    read them), else through that of an operand which has been read.
+
     Before:
     ```mlir
     tgpu.store %sum, %c[%m, %n] : tensor<128x64xbf16, #tgpu.wgmma<2>>, !tile.view<[?, ?], bf16>

@@ -201,14 +201,18 @@ def Tgpu_AllocRingOp : Tgpu_Op<"alloc_ring", [MemoryEffects<[MemAlloc]>]> {
 def Tgpu_SlotOp : Tgpu_Op<"slot", [Pure]> {
   let summary = "the buffer of a ring that belongs to a use";
   let description = [{
-    Buffer `use` mod stages.
+    Buffer `use` mod stages. With `as`, its bytes from the beginning on are taken for a buffer of another type.
 
     Preconditions: use >= 0. Postconditions: none; what is in the buffer the barriers of the ring say.
 
-    Example: `%k = tgpu.slot %k_ring[%n] : !tgpu.ring<3, <128x64xbf16, b128>>`
+    Examples:
+    ```mlir
+    %k = tgpu.slot %k_ring[%n] : !tgpu.ring<3, <128x64xbf16, b128>>
+    %out = tgpu.slot %ds_ring[%c0] : !tgpu.ring<2, <128x128xbf16, b128>> as !tgpu.shared<128x64xbf16, b128>
+    ```
 
     Errors:
-    - a result that is not the ring's buffer (generic syntax)
+    - a result that has more bytes than the ring's buffer, or a greater alignment
   }];
   let arguments = (ins Tgpu_Ring:$ring, I32:$use);
   let results = (outs Tgpu_Shared:$buffer);

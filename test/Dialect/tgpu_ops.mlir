@@ -110,6 +110,8 @@ tgpu.kernel @shared target "sm_80" warps 4 () grid(%i = 1) {
   %ring = tgpu.alloc_ring : !tgpu.ring<3, !tgpu.shared<128x64xbf16, b128>>
   %4 = tgpu.alloc_ring at 183296 : !tgpu.ring<3, <128x64xbf16, b128>>
   %5 = tgpu.slot %ring[%i] : !tgpu.ring<3, <128x64xbf16, b128>>
+  // CHECK: tgpu.slot %[[RING]][%i] : !tgpu.ring<3, <128x64xbf16, b128>> as !tgpu.shared<64x64xf16, b128>
+  %as = tgpu.slot %ring[%i] : !tgpu.ring<3, <128x64xbf16, b128>> as !tgpu.shared<64x64xf16, b128>
 }
 
 // Registers, global and shared memory, cp.async.

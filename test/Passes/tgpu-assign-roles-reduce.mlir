@@ -5,6 +5,24 @@
 // RUN: tilewright-opt %s --tgpu-assign-roles | FileCheck %s
 // RUN: tilewright-opt %s --tgpu-assign-roles --canonicalize --tgpu-plan-shared-memory --tgpu-insert-fences --tgpu-verify-sync -o /dev/null
 
+// Tile after tile, by a counter: the role that adds reads the next tile's number, too, when it has added all.
+// RUN: sed 's/reduce_stages = 2>/reduce_stages = 2, group = 8, dynamic = 1>/' %s | tilewright-opt --tgpu-assign-roles | FileCheck %s --check-prefix=TILES
+// RUN: sed 's/reduce_stages = 2>/reduce_stages = 2, group = 8, dynamic = 1>/' %s | tilewright-opt --tgpu-assign-roles --canonicalize --tgpu-plan-shared-memory --tgpu-insert-fences --tgpu-verify-sync -o /dev/null
+// TILES-LABEL: tgpu.kernel @adds
+// TILES:         %[[NUMBERS:.*]] = tgpu.alloc_ring : !tgpu.ring<2, <4xi32, none>>
+// TILES-NEXT:    %[[FULL:.*]] = tgpu.alloc_barriers arrivals 1 : !tgpu.barriers<2>
+// TILES-NEXT:    %[[EMPTY:.*]] = tgpu.alloc_barriers arrivals 9 : !tgpu.barriers<2>
+// TILES:         role "load"
+// TILES:           tgpu.take_tile
+// TILES:         role "reduce"
+// TILES:           scf.while
+// TILES:             tgpu.tma_reduce_add
+// TILES:             tgpu.wait %[[FULL]][%[[T:.*]]]
+// TILES:             tgpu.get_tile
+// TILES-NEXT:        tgpu.arrive %[[EMPTY]][%[[T]]] per {{ *}}warp
+// TILES:         role "compute"
+// TILES:           tgpu.get_tile
+
 !view = !tile.view<[?, ?, 64], bf16>
 !row_view = !tile.view<[?, ?], f32>
 !sum = !tile.view<[?, ?, 64], f32>

@@ -92,3 +92,73 @@ tgpu.kernel @ragged_rows target "sm_90a" warps 8 (%c: !tile.view<[?, 50], bf16>)
       tgpu.store %tile, %c[%b, 0] : tensor<128x64xbf16, #tgpu.wgmma<2>>, !tile.view<[?, 50], bf16>
     }
 }
+
+// In a block that takes tile after tile, results leave through the ring that rounds write for their own
+// products: all warps are done with it (sync), the copies read it, and the next tile's rounds begin when
+// they have. The third piece finds no slot, and stays.
+// CHECK-LABEL: tgpu.kernel @through_scratch
+// CHECK:         %[[RING:.*]] = tgpu.alloc_ring
+// CHECK:         %[[BARRIER:.*]] = tgpu.named_barrier warps 8
+// CHECK:         role "compute"
+// CHECK:           scf.for
+// CHECK:             tgpu.bulk_wait pending 0 read
+// CHECK-NEXT:        tgpu.sync on %[[BARRIER]]
+// CHECK-NEXT:        scf.for
+// CHECK:             tgpu.sync on %[[BARRIER]]
+// CHECK:             %[[FIRST:.*]] = tgpu.slot %[[RING]][%{{.*}}] : !tgpu.ring<2, <128x128xbf16, b128>> as !tgpu.shared<128x64xbf16, b128>
+// CHECK-NEXT:        tgpu.write %{{.*}}, %[[FIRST]]
+// CHECK-NEXT:        tgpu.fence_async
+// CHECK-NEXT:        tgpu.sync on %[[BARRIER]]
+// CHECK-NEXT:        tgpu.tma_store %[[FIRST]]
+// CHECK-NEXT:        tgpu.bulk_commit
+// CHECK-NOT:         tgpu.bulk_wait
+// CHECK:             %[[SECOND:.*]] = tgpu.slot %[[RING]][%{{.*}}] : {{.*}} as !tgpu.shared<128x64xbf16, b128>
+// CHECK:             tgpu.tma_store %[[SECOND]]
+// CHECK:             tgpu.store
+// CHECK:           tgpu.bulk_wait pending 0 read
+// With one tile to a block nothing is gained by it.
+// CHECK-LABEL: tgpu.kernel @one_tile
+// CHECK-NOT:     tgpu.tma_store
+// CHECK:         tgpu.store
+!scratch = !tgpu.ring<2, <128x128xbf16, b128>>
+!out = tensor<128x64xbf16, #tgpu.wgmma<2>>
+!out_view = !tile.view<[?, ?], bf16>
+tgpu.kernel @through_scratch target "sm_90a" warps 8 (%c: !out_view, %d: !out_view, %e: !out_view) grid(%b = 4)
+    attributes {tgpu.role_schedule = #tgpu.role_schedule<load_registers = 40, compute_registers = 232, group = 1>} {
+  %ring = tgpu.alloc_ring : !scratch
+  tgpu.roles
+    role "compute" warps 8 {
+      %c0 = arith.constant 0 : i32
+      %c1 = arith.constant 1 : i32
+      %c4 = arith.constant 4 : i32
+      %one = arith.constant 1.0 : bf16
+      %tile = tile.full %one : !out
+      %p = tile.full %one : tensor<128x128xbf16, #tgpu.wgmma<2>>
+      scf.for %t = %b to %c4 step %c1 : i32 {
+        scf.for %i = %c0 to %c4 step %c1 : i32 {
+          %slot = tgpu.slot %ring[%i] : !scratch
+          tgpu.write %p, %slot : tensor<128x128xbf16, #tgpu.wgmma<2>>, !tgpu.shared<128x128xbf16, b128>
+        }
+        tgpu.store %tile, %c[%t, 0] : !out, !out_view
+        tgpu.store %tile, %d[%t, 0] : !out, !out_view
+        tgpu.store %tile, %e[%t, 0] : !out, !out_view
+      }
+    }
+}
+tgpu.kernel @one_tile target "sm_90a" warps 8 (%c: !out_view) grid(%b = 4)
+    attributes {tgpu.role_schedule = #tgpu.role_schedule<load_registers = 40, compute_registers = 232>} {
+  %ring = tgpu.alloc_ring : !scratch
+  tgpu.roles
+    role "compute" warps 8 {
+      %c0 = arith.constant 0 : i32
+      %c1 = arith.constant 1 : i32
+      %one = arith.constant 1.0 : bf16
+      %tile = tile.full %one : !out
+      %p = tile.full %one : tensor<128x128xbf16, #tgpu.wgmma<2>>
+      scf.for %i = %c0 to %c1 step %c1 : i32 {
+        %slot = tgpu.slot %ring[%i] : !scratch
+        tgpu.write %p, %slot : tensor<128x128xbf16, #tgpu.wgmma<2>>, !tgpu.shared<128x128xbf16, b128>
+      }
+      tgpu.store %tile, %c[%b, 0] : !out, !out_view
+    }
+}
