@@ -143,6 +143,14 @@ const Reasons kBackwardRoles = {{"tgpu.bulk_commit", kLastGroup},
                                 {"unreached", kNoWindow + "; roles have a loop, kept short, for "
                                                           "masks whose ranges promise nothing"}};
 
+/// Results leave through an operand's buffer, which is given back when the copies have read it.
+const Reasons kBackwardWide = {
+    {"tgpu.bulk_wait", "at the end of a role: each tile has waited for its copies already"},
+    {"tgpu.acquire", "of the number of a tile: operands are copied when the results of the tile "
+                     "before have left, and the number was read before they did"},
+    {"unreached", kNoWindow + "; roles have a loop, kept short, for masks whose ranges promise "
+                              "nothing"}};
+
 const CallExtents kSmall = {100, 210, 16, 32, 16};
 const std::vector<std::pair<std::string, std::string>> kSmallBlocks = {
     {"T", "f16"}, {"D", "16"}, {"BLOCK_M", "32"}, {"BLOCK_N", "16"}};
@@ -203,7 +211,15 @@ INSTANTIATE_TEST_SUITE_P(
                    8,
                    {140, 270, 64},
                    kBackwardRoles,
-                   2}),
+                   2},
+            Kernel{"backward_wide_hopper",
+                   "attention_backward",
+                   "sm_90a",
+                   {{"T", "f16"}, {"D", "192"}},
+                   8,
+                   {140, 270, 192},
+                   kBackwardWide,
+                   6}),
         testing::Values("none", "top_left", "bottom_right")),
     [](const auto &info) {
       return std::string(std::get<0>(info.param).label) + "_" + std::get<1>(info.param);
