@@ -93,7 +93,7 @@ def TileChooseBlocks : Pass<"tile-choose-blocks", "::mlir::ModuleOp"> {
     Not its job: to bind anything, or to see whether the blocks fit (tgpu-plan-shared-memory).
 
     Errors:
-    - a block that is the extent of no operand of a product in a loop, and that nobody binds
+    - a block that is the extent of no operand of a product in a loop, and has no binding
     - a value for a block that is no multiple of 16 up to 256 (on the CPU: from 1 to 1024)
     - a file that cannot be read, or a row that is none
     - a row without the extent that a parameter asks for

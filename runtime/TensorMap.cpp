@@ -64,7 +64,7 @@ bool TensorMapCache::find(const Argument &view, cuda::TensorMap &map) const {
     return false;
   for (unsigned i = 0; i < mapWords; ++i)
     map.opaque[i] = slot.map[i].load(std::memory_order_relaxed);
-  // What was read is of this version only if nobody has begun another meanwhile.
+  // What was read is of this version only if no writer has begun another meanwhile.
   std::atomic_thread_fence(std::memory_order_acquire);
   return slot.version.load(std::memory_order_relaxed) == version;
 }

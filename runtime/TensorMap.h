@@ -20,7 +20,7 @@ Status encodeTensorMap(const DriverTable &driver, const TensorMapSpec &spec,
 
 /// Maps that the driver made for one tensor map of a kernel, so that not every run asks it again. A
 /// map depends on nothing but address, extents and strides of the view, so none is ever stale.
-/// Readers of several threads wait for nobody; what is being written is not found.
+/// Readers of several threads never wait; what is being written is not found.
 class TensorMapCache {
 public:
   /// Whether there is one for the view; `map` has it then, and else anything.

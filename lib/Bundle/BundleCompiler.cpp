@@ -106,7 +106,7 @@ static int64_t getSharedBytes(const std::vector<runtime::KernelSpec> &kernels) {
 }
 
 /// Where kernels take more shared memory than the smallest chips that run code for their target
-/// leave to a block, the bundle gets them without rings, too, unless somebody has decided about
+/// leave to a block, the bundle gets them without rings, too, unless the caller has decided about
 /// those.
 static std::optional<BundlePart> getSmallPart(const BundlePart &part,
                                               const std::vector<runtime::KernelSpec> &kernels) {

@@ -254,7 +254,7 @@ OwningOpRef<ModuleOp> compileModule(OwningOpRef<ModuleOp> module, llvm::MemoryBu
   TilePipelineOptions bound = options;
   bound.entry = SymbolTable::getSymbolName(entry).str();
   bindTarget(entry, bound);
-  // Whoever compiles through a library has no option for it.
+  // Callers of a library have no option for it.
   if (auto file = llvm::sys::Process::GetEnv("TILEWRIGHT_BLOCKS"); file && bound.blocks.empty())
     bound.blocks = *file;
   PassManager manager(module->getContext(), ModuleOp::getOperationName());

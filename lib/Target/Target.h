@@ -88,7 +88,7 @@ public:
   /// What code for a device is compiled for unless the caller knows better: the target of exactly
   /// its capability, else the latest whose code it runs. Null: older than all.
   static const Target *forDevice(int major, int minor);
-  /// What is taken where nobody says: the first of the table, whose code runs everywhere.
+  /// The default: the first of the table, whose code runs everywhere.
   static const Target &getDefault() { return all().front(); }
 
   /// "sm_80 or sm_90a"; `prefix` goes before each.

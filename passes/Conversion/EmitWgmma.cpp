@@ -59,14 +59,14 @@ static SlotOp getVaryingSlot(Value operand) {
 /// two registers each. From 12 steps on there are too few: with 32, dQ of D 256 spilled 512 bytes,
 /// and the forward moved 14 of 16 to uniform registers in every round.
 static bool hasManyPlaces(scf::ForOp loop) {
-  constexpr int64_t manySteps = 12, bitsOfStep = 256;
+  constexpr int64_t manySteps = 12;
   int64_t steps = 0;
   for (auto product : loop.getBody()->getOps<WgmmaOp>()) {
     auto a = dyn_cast<SharedType>(product.getA().getType());
     if (!a || getVaryingSlot(product.getA()))
       continue;
     int64_t depth = a.getShape()[product.getTransposeA() ? 0 : 1];
-    steps += depth * getElementBits(a.getElementType()) / bitsOfStep;
+    steps += depth / layout::wgmmaDepth(static_cast<int>(getElementBits(a.getElementType())));
   }
   return steps >= manySteps;
 }

@@ -64,6 +64,11 @@ std::optional<Product> Product::get(WgmmaOp op) {
   return Product{op, commit, wait};
 }
 
+bool tgpu::isOnlyYielded(WgmmaWaitOp wait) {
+  return llvm::all_of(wait->getUsers(),
+                      [](Operation *user) { return user->hasTrait<OpTrait::IsTerminator>(); });
+}
+
 bool tgpu::hasPlaces(const LoopChain &chain) {
   return llvm::any_of(chain, [](scf::ForOp loop) {
     return llvm::any_of(*loop.getBody(), [](Operation &op) { return op.hasAttr(placeName); });

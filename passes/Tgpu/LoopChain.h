@@ -38,6 +38,9 @@ struct Product {
   static std::optional<Product> get(WgmmaOp op);
 };
 
+/// Whether the results of a wait go nowhere but to the next round: the loop only carries them.
+bool isOnlyYielded(WgmmaWaitOp wait);
+
 /// Whether some operation of the chain's loops has a place.
 bool hasPlaces(const LoopChain &chain);
 

@@ -15,12 +15,6 @@ using namespace tilewright::tgpu;
 
 namespace {
 
-/// Whether the result of a product is only yielded.
-bool isCarried(const Product &product) {
-  return llvm::all_of(WgmmaWaitOp(product.wait).getResult(0).getUsers(),
-                      [](Operation *user) { return user->hasTrait<OpTrait::IsTerminator>(); });
-}
-
 class RoundOrder {
 public:
   explicit RoundOrder(scf::ForOp loop) : loop(loop), body(loop.getBody()) {}
@@ -175,7 +169,7 @@ private:
   /// scalars and slots alone, and the counters that it advances.
   void findAhead() {
     Product &product = products.front();
-    if (isCarried(product) || product.op.getAcc())
+    if (isOnlyYielded(product.wait) || product.op.getAcc())
       return;
     llvm::SetVector<Operation *> ops;
     auto add = [&](Operation *op) {
@@ -262,7 +256,7 @@ private:
   /// The oldest product that an operation of the round waits for.
   Product *getNextWait() {
     for (Product *product : issued)
-      if (!isCarried(*product) && !isEmitted.contains(product->wait))
+      if (!isOnlyYielded(product->wait) && !isEmitted.contains(product->wait))
         return product;
     return nullptr;
   }
@@ -289,7 +283,7 @@ private:
         isa<WgmmaCommitOp, WgmmaWaitOp, WaitOp, SlotOp, ReadOp, AcquireOp>(op))
       return false;
     if (isa<WgmmaOp>(op))
-      return !isCarried(*getProduct(op)) && !dependsOnProduct(op);
+      return !isOnlyYielded(getProduct(op)->wait) && !dependsOnProduct(op);
     bool hasTile = llvm::any_of(op->getOperandTypes(), llvm::IsaPred<RankedTensorType>) ||
                    llvm::is_contained(accesses, op);
     return hasTile && dependsOnWaited(op) && !dependsOnProduct(op);

@@ -15,6 +15,7 @@
 
 #include "passes/Tgpu/PlanRoles.h"
 
+#include "passes/Tgpu/LoopChain.h"
 #include "passes/Tgpu/RoleSlice.h"
 #include "passes/Tgpu/ScheduleNames.h"
 #include "passes/Tgpu/StorePieces.h"
@@ -113,12 +114,10 @@ Readers getReaders(const CopyGroup &group) {
       auto product = dyn_cast<WgmmaOp>(user);
       if (!product)
         continue;
-      bool isUsed = llvm::any_of(product.getResult().getUsers(), [](Operation *wait) {
-        return llvm::any_of(wait->getUsers(), [](Operation *reader) {
-          return !reader->hasTrait<OpTrait::IsTerminator>();
-        });
+      bool isCarried = llvm::all_of(product.getResult().getUsers(), [](Operation *wait) {
+        return isOnlyYielded(cast<WgmmaWaitOp>(wait));
       });
-      (isUsed ? readers.early : readers.late) = true;
+      (isCarried ? readers.late : readers.early) = true;
     }
   return readers;
 }
@@ -299,7 +298,7 @@ FailureOr<bool> tgpu::planRoles(KernelOp kernel, const RoleOverrides &overrides,
   addStage(overrides.scratchStages, memory.perScratch, scratchStages);
   if (stages == 2 && !overrides.stages && room >= 2 * memory.perStage + getBytesOf(held))
     for (const CopyGroup *each : held)
-      setSlots(*each, 3);
+      setSlots(*each, slotsOfTwoRounds);
   // An author who asks for buffers is told that there is no room for them.
   must |= overrides.stages || overrides.tileStages || overrides.storeBuffers ||
           overrides.reduceStages || overrides.scratchStages;

@@ -171,11 +171,10 @@ private:
   /// Whether slots are read in both stages, so held for two rounds, and there is none left into
   /// which a copy could be made meanwhile.
   bool holdsTooLong(Channel &channel) {
-    constexpr int64_t fewest = 3;
     return getStages(channel) == std::pair<int64_t, int64_t>(0, 1) &&
            llvm::any_of(body->getOps<SlotOp>(), [&](SlotOp slot) {
              return slot.getUse() == channel.wait.getUse() &&
-                    cast<RingType>(slot.getRing().getType()).getStages() < fewest;
+                    cast<RingType>(slot.getRing().getType()).getStages() < slotsOfTwoRounds;
            });
   }
 

@@ -15,6 +15,8 @@ inline constexpr llvm::StringLiteral scheduleName = "tgpu.schedule";
 inline constexpr llvm::StringLiteral roleScheduleName = "tgpu.role_schedule";
 /// On a tgpu.copy_async in a loop: slots of its ring, where they are not the loop's `stages`.
 inline constexpr llvm::StringLiteral ringStagesName = "tgpu.ring_stages";
+/// Slots of a ring whose buffers are held while two rounds run, so that one is left to copy into.
+inline constexpr int64_t slotsOfTwoRounds = 3;
 /// On a tgpu.read: it goes before the loops in which its buffer does not change.
 inline constexpr llvm::StringLiteral keepName = "tgpu.keep_in_registers";
 

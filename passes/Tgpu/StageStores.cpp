@@ -151,7 +151,7 @@ private:
     role.walk([&](StoreOp store) { stores.push_back(store); });
     std::optional<Scratch> scratch;
     if (again && !stores.empty())
-      scratch = findScratch(kernel, role, stores.front());
+      scratch = findScratch(kernel, stores.front());
     llvm::DenseSet<Operation *> taken;
     bool isStaged = false;
     for (StoreOp store : stores) {
@@ -182,7 +182,7 @@ private:
     int64_t next = 0; ///< slot
   };
 
-  static std::optional<Scratch> findScratch(KernelOp kernel, Block &role, StoreOp store) {
+  static std::optional<Scratch> findScratch(KernelOp kernel, StoreOp store) {
     for (auto ring : kernel.getBody().getOps<AllocRingOp>()) {
       Operation *user = nullptr;
       bool isOwn = true, isWritten = false;

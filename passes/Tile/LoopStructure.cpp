@@ -16,7 +16,7 @@ using namespace tilewright::tile;
 
 namespace {
 
-/// More are no structure that somebody has measured, and nested text would grow without bounds.
+/// No structure of more has been measured, and nested text would grow without bounds.
 constexpr size_t mostProducts = 16;
 
 /// What an operand of a product is computed from, through anything but products.

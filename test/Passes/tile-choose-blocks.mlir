@@ -126,7 +126,7 @@ tile.kernel @turned params(T: type, A: int = block(), B: int = block(), C: int =
   tile.store %sum, %z[%n, %m] : !tile.tile<[C, A], f32>, !tile.view<[?, ?], f32>
 }
 
-// Nobody has measured this.
+// Not measured.
 // OTHER-LABEL: tile.kernel @squares
 // OTHER: R: int = 64, N: int = 64
 // OTHER: by = "the table: any structure, gpu, rows up to 256 bytes"
