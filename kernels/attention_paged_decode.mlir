@@ -147,8 +147,8 @@ tile.kernel @attention_paged_decode
     %fall = arith.subf %max_old, %max_safe : !row
     %rescale = math.exp2 %fall : !row
     %sum_block = tile.reduce add %p dim 1 : !s -> !row
-    %sum_kept = arith.mulf %sum_old, %rescale : !row
-    %sum_new = arith.addf %sum_kept, %sum_block : !row
+    %sum_kept = arith.mulf %sum_old, %rescale fastmath<reassoc, contract> : !row
+    %sum_new = arith.addf %sum_kept, %sum_block fastmath<reassoc, contract> : !row
     %rescale_each = tile.expand %rescale dim 1 : !row -> !o
     %acc_kept = arith.mulf %acc_old, %rescale_each : !o
 

@@ -488,6 +488,40 @@ def TileInlineCalls : Pass<"tile-inline-calls", "::mlir::ModuleOp"> {
   }];
 }
 
+def TgpuSumByThread : Pass<"tgpu-sum-by-thread", "::mlir::ModuleOp"> {
+  let summary = "reduce the sums that a loop carries over threads once, behind the loop";
+  let description = [{
+    A loop that carries a row of sums, and in each round multiplies it by a row and adds the reduction of a tile, or does only the
+    latter, carries what each thread has summed instead, if these operations carry `fastmath<reassoc>`: the sums are then
+    reduced over threads behind the loop, not in each round. Branches of the round on either side of which the sums
+    follow this rule, or stay what they are, are no obstacle. The sums begin with zero, and nothing else in the loop reads them.
+
+    Before:
+    ```mlir
+    %sum = scf.for %i = %c0 to %n step %c1 iter_args(%old = %zero) -> (!row) : i32 {
+      %block = tile.reduce add %p dim 1 : tensor<64x64xf32, #tgpu.wgmma<1>> -> !row
+      %kept = arith.mulf %old, %factor fastmath<reassoc> : !row
+      %new = arith.addf %kept, %block fastmath<reassoc> : !row
+      scf.yield %new : !row
+    }
+    ```
+    After:
+    ```mlir
+    %partial = scf.for %i = %c0 to %n step %c1 iter_args(%old = %zeros) -> (!by_thread) : i32 {
+      %block = tgpu.thread_sum %p dim 1 : tensor<64x64xf32, #tgpu.wgmma<1>> -> !by_thread
+      %factors = tile.expand %factor dim 1 : !row -> !by_thread
+      %kept = arith.mulf %old, %factors fastmath<reassoc> : !by_thread
+      %new = arith.addf %kept, %block fastmath<reassoc> : !by_thread
+      scf.yield %new : !by_thread
+    }
+    %sum = tile.reduce add %partial dim 1 : !by_thread -> !row
+    ```
+
+    Not its job: maxima, which a round needs of whole rows.
+  }];
+  let dependentDialects = ["::tilewright::tile::TileDialect", "::tilewright::tgpu::TgpuDialect"];
+}
+
 def TgpuPlanSchedule : Pass<"tgpu-plan-schedule", "::mlir::ModuleOp"> {
   let summary = "decide how loops are pipelined and what stays in registers";
   let description = [{

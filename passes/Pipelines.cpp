@@ -82,6 +82,7 @@ void buildGpuPipeline(OpPassManager &manager, const GpuPipelineOptions &options)
   manager.addPass(createTileInlineCalls());
   manager.addPass(createCanonicalizerPass());
   manager.addPass(createCSEPass());
+  manager.addPass(createTgpuSumByThread());
   TgpuPlanScheduleOptions planning;
   planning.schedule.assign(options.schedule.begin(), options.schedule.end());
   manager.addPass(createTgpuPlanSchedule(planning));

@@ -28,6 +28,11 @@ bool isRegisterTile(mlir::Type type);
 /// Warps over which a layout spreads a tile.
 int64_t getNumWarps(mlir::Attribute layout);
 
+/// Threads that share a row (`dim` 1) or column (`dim` 0) of an mma or wgmma layout, and which of
+/// them, as #tgpu.by_thread counts them, holds the element `index` of it.
+int64_t getThreadsAlong(mlir::Attribute matrixLayout, int64_t dim);
+int64_t getThreadAlong(mlir::Attribute matrixLayout, int64_t dim, int64_t index);
+
 /// What the kernel is for. Precondition: the kernel is verified.
 const Target &getTargetOf(KernelOp kernel);
 

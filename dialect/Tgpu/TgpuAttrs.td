@@ -92,6 +92,20 @@ def Tgpu_SliceAttr : Tgpu_Attr<"Slice", "slice"> {
   let genVerifyDecl = 1;
 }
 
+def Tgpu_ByThreadAttr : Tgpu_Attr<"ByThread", "by_thread"> {
+  let summary = "one element along `dim` for each thread that holds elements of a row (column) of `parent`";
+  let description = [{
+    What a thread made of its own elements of a row, not yet combined with what the other threads of that row made: partial
+    sums. The threads of a row are counted by lanes first, then by warps; there are 4 for each warp along dimension 1, and 8
+    along dimension 0.
+
+    Example: `tensor<128x4xf32, #tgpu.by_thread<1, #tgpu.wgmma<2>>>`
+  }];
+  let parameters = (ins "int64_t":$dim, "::mlir::Attribute":$parent);
+  let assemblyFormat = "`<` $dim `,` $parent `>`";
+  let genVerifyDecl = 1;
+}
+
 def Tgpu_BlockedAttr : Tgpu_Attr<"Blocked", "blocked"> {
   let summary = "consecutive elements of the last dimension in a thread: coalesced global access";
   let description = [{

@@ -84,8 +84,8 @@ LogicalResult ScheduleAttr::verify(EmitError emitError, Skeleton skeleton, int64
     return emitError() << "skeleton " << stringifySkeleton(skeleton)
                        << " needs at least 2 stages, but got " << stages;
   if (inFlight < 0 || inFlight > mostInFlight)
-    return emitError() << "a schedule has 0 to " << mostInFlight
-                       << " products in flight, but got " << inFlight;
+    return emitError() << "a schedule has 0 to " << mostInFlight << " products in flight, but got "
+                       << inFlight;
   if (turns != 0 && turns != 1)
     return emitError() << "turns of a schedule are 0 or 1, but got " << turns;
   return success();
@@ -146,6 +146,15 @@ LogicalResult SliceAttr::verify(EmitError emitError, int64_t dim, Attribute pare
   return emitError() << "the parent of a slice must be a layout of rank 2, but got " << parent;
 }
 
+LogicalResult ByThreadAttr::verify(EmitError emitError, int64_t dim, Attribute parent) {
+  if (dim != 0 && dim != 1)
+    return emitError() << "elements are combined by thread along dimension 0 or 1, but got " << dim;
+  if (isa_and_nonnull<MmaAttr, WgmmaAttr>(parent))
+    return success();
+  return emitError() << "the parent of a by_thread layout must be an mma or wgmma layout, but got "
+                     << parent;
+}
+
 LogicalResult BlockedAttr::verify(EmitError emitError, int64_t vector, int64_t lanes,
                                   int64_t warpsM, int64_t warpsN) {
   if (vector < 1 || vector > 16 || !llvm::isPowerOf2_64(vector))
@@ -165,7 +174,8 @@ LogicalResult BlockedAttr::verify(EmitError emitError, int64_t vector, int64_t l
 namespace tilewright::tgpu {
 
 bool isLayout(Attribute attribute) {
-  return isa_and_nonnull<MmaAttr, WgmmaAttr, OperandAttr, SliceAttr, BlockedAttr>(attribute);
+  return isa_and_nonnull<MmaAttr, WgmmaAttr, OperandAttr, SliceAttr, ByThreadAttr, BlockedAttr>(
+      attribute);
 }
 
 /// What the extents of a tile must be multiples of, in the two dimensions of a layout of rank 2.
@@ -183,12 +193,34 @@ static std::array<int64_t, 2> getUnits(Attribute layout, int64_t bits) {
                                                   : std::array{depth, columns};
 }
 
+/// Warps below and beside each other.
+static std::array<int64_t, 2> getWarpGrid(Attribute matrixLayout) {
+  if (auto wgmma = dyn_cast<WgmmaAttr>(matrixLayout))
+    return {4 * wgmma.getWarpgroups(), 1};
+  auto mma = cast<MmaAttr>(matrixLayout);
+  return {mma.getWarpsM(), mma.getWarpsN()};
+}
+
+int64_t getThreadsAlong(Attribute matrixLayout, int64_t dim) {
+  return (dim == 0 ? 8 : 4) * getWarpGrid(matrixLayout)[dim];
+}
+
+int64_t getThreadAlong(Attribute matrixLayout, int64_t dim, int64_t index) {
+  int64_t warps = getWarpGrid(matrixLayout)[dim];
+  return dim == 0 ? index % 8 + 8 * (index / 16 % warps) : index / 2 % 4 + 4 * (index / 8 % warps);
+}
+
 static bool fits(Attribute layout, RankedTensorType tile) {
   ArrayRef<int64_t> shape = tile.getShape();
   int64_t bits = getElementBits(tile.getElementType());
   if (auto slice = dyn_cast<SliceAttr>(layout))
     return shape.size() == 1 &&
            shape.front() % getUnits(slice.getParent(), bits)[1 - slice.getDim()] == 0;
+  if (auto byThread = dyn_cast<ByThreadAttr>(layout)) {
+    int64_t dim = byThread.getDim(), other = 1 - dim;
+    return shape.size() == 2 && shape[dim] == getThreadsAlong(byThread.getParent(), dim) &&
+           shape[other] % getUnits(byThread.getParent(), bits)[other] == 0;
+  }
   auto [rows, columns] = getUnits(layout, bits);
   if (shape.size() == 1 && isa<BlockedAttr>(layout))
     return shape.front() % columns == 0;
@@ -210,7 +242,8 @@ int64_t getNumWarps(Attribute layout) {
   return llvm::TypeSwitch<Attribute, int64_t>(layout)
       .Case<MmaAttr>([](MmaAttr mma) { return mma.getWarpsM() * mma.getWarpsN(); })
       .Case<WgmmaAttr>([](WgmmaAttr wgmma) { return 4 * wgmma.getWarpgroups(); })
-      .Case<OperandAttr, SliceAttr>([](auto child) { return getNumWarps(child.getParent()); })
+      .Case<OperandAttr, SliceAttr, ByThreadAttr>(
+          [](auto child) { return getNumWarps(child.getParent()); })
       .Case<BlockedAttr>(
           [](BlockedAttr blocked) { return blocked.getWarpsM() * blocked.getWarpsN(); })
       .Default(int64_t(0));

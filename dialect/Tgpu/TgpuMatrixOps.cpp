@@ -35,6 +35,23 @@ LogicalResult ColumnsOp::verify() {
   return verifyWarps(*this);
 }
 
+LogicalResult ThreadSumOp::verify() {
+  auto source = cast<RankedTensorType>(getSource().getType());
+  auto result = cast<RankedTensorType>(getResult().getType());
+  int64_t dim = getDim();
+  auto layout = dyn_cast<ByThreadAttr>(result.getEncoding());
+  if (!layout || layout.getDim() != dim || layout.getParent() != source.getEncoding())
+    return emitOpError() << "the result must lie by_thread<" << dim << "> of the operand's layout, "
+                         << "but got " << source << " and " << result;
+  if (result.getElementType() != source.getElementType() ||
+      result.getDimSize(1 - dim) != source.getDimSize(1 - dim))
+    return emitOpError() << "keeps dimension " << 1 - dim << " and elements, but got " << source
+                         << " and " << result;
+  if (!isa<FloatType>(source.getElementType()))
+    return emitOpError() << "adds floats, but got " << source;
+  return verifyWarps(*this);
+}
+
 namespace {
 /// M x N x K of a product.
 struct Extents {

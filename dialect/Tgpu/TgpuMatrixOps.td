@@ -51,6 +51,28 @@ def Tgpu_ColumnsOp : Tgpu_Op<"columns", [Pure]> {
   let hasVerifier = 1;
 }
 
+def Tgpu_ThreadSumOp : Tgpu_Op<"thread_sum", [Pure]> {
+  let summary = "sums of a tile along a dimension, by thread";
+  let description = [{
+    Every thread adds its own elements of a row (`dim` 1) or column (`dim` 0): nothing moves. A `tile.reduce add` of the
+    result along the same dimension gives the sums of the source.
+
+    Preconditions: none. Postconditions: element t of a row is the sum of the elements of that row that its thread t holds.
+
+    Example: `%partial = tgpu.thread_sum %p dim 1 : tensor<128x64xf32, #tgpu.wgmma<2>> -> tensor<128x4xf32, #tgpu.by_thread<1, #tgpu.wgmma<2>>>`
+
+    Errors:
+    - a result whose layout is not by_thread of the dimension and of the source's layout
+    - a result of other elements than the source, or other rows (columns)
+    - elements that are no floats
+    - a layout for other than the warps that execute it
+  }];
+  let arguments = (ins Tgpu_RegisterTile:$source, I64Attr:$dim);
+  let results = (outs Tgpu_RegisterTile:$result);
+  let assemblyFormat = "$source `dim` custom<Int>($dim) attr-dict `:` type($source) `->` type($result)";
+  let hasVerifier = 1;
+}
+
 def Tgpu_MmaOp : Tgpu_Op<"mma", [Pure]> {
   let summary = "matrix product by mma.sync, operands and accumulator in registers";
   let description = [{

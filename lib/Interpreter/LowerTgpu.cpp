@@ -114,9 +114,11 @@ LogicalResult lower(Lowering &lowering, tgpu::WgmmaOp op) {
   std::optional<ValueOperand> acc;
   if (op.getAcc())
     acc = lowering.operand(op.getAccMutable()[0]);
-  ArrayRef<int64_t> shapeOfA = lowering.shapeOf(op.getA()), result = lowering.shapeOf(op.getResult());
-  auto shape = numeric::MatMulShape::dense(result[0], result[1], shapeOfA[op.getTransposeA() ? 0 : 1],
-                                           op.getTransposeA(), op.getTransposeB());
+  ArrayRef<int64_t> shapeOfA = lowering.shapeOf(op.getA()),
+                    result = lowering.shapeOf(op.getResult());
+  auto shape =
+      numeric::MatMulShape::dense(result[0], result[1], shapeOfA[op.getTransposeA() ? 0 : 1],
+                                  op.getTransposeA(), op.getTransposeB());
   Type element = cast<tgpu::SharedType>(op.getB().getType()).getElementType();
   lowering.emit<DotStep>(op, a, bufferOperand(lowering, op.getB()), acc, shape,
                          element.isF32() && !lowering.allF64(), lowering.result(op.getResult()));
@@ -168,8 +170,63 @@ LogicalResult lower(Lowering &lowering, tgpu::ColumnsOp op) {
   ValueOperand source = lowering.operand(op.getSourceMutable());
   ArrayRef<int64_t> shape = lowering.shapeOf(op.getSource());
   lowering.emit<ColumnsStep>(op, source, shape, static_cast<int64_t>(op.getFirst()),
-                             lowering.shapeOf(op.getResult())[1],
-                             lowering.result(op.getResult()));
+                             lowering.shapeOf(op.getResult())[1], lowering.result(op.getResult()));
+  return success();
+}
+
+/// Sums by thread: elements are put in the order of their threads, then added.
+class ThreadSumStep : public Step {
+public:
+  ThreadSumStep(mlir::Operation *op, ValueOperand source, std::array<int64_t, 2> shape, int64_t dim,
+                std::vector<int64_t> from, int64_t threads, ValueResult result)
+      : Step(op), source(source), shape(shape), dim(dim), from(std::move(from)), threads(threads),
+        result(result) {}
+  bool run(Frame &frame) const override {
+    int64_t count = shape[0] * shape[1], each = shape[dim] / threads;
+    DenseElements elements(frame.pool, frame.values[source.slot], count, source.storage);
+    size_t width = storageBytes(source.storage);
+    BufferRef ordered(frame.pool.allocate(count * width)), out(frame.pool.allocate(result.bytes()));
+    for (int64_t row = 0; row < shape[0]; ++row)
+      for (int64_t column = 0; column < shape[1]; ++column) {
+        int64_t i = dim == 0 ? from[row] : row, j = dim == 1 ? from[column] : column;
+        std::memcpy(static_cast<char *>(ordered.data()) + (row * shape[1] + column) * width,
+                    static_cast<const char *>(elements.data()) + (i * shape[1] + j) * width, width);
+      }
+    int64_t byRows[] = {shape[0], threads, each}, byColumns[] = {threads, each, shape[1]};
+    numeric::reduce(numeric::ReduceOp::Sum, source.storage, ordered.data(),
+                    dim == 1 ? byRows : byColumns, 3, dim == 1 ? 2 : 1, out.data());
+    result.round(out.data(), result.count);
+    frame.values[result.slot].setDense(std::move(out));
+    return true;
+  }
+
+private:
+  ValueOperand source;
+  std::array<int64_t, 2> shape;
+  int64_t dim;
+  std::vector<int64_t>
+      from; ///< where the elements along `dim` come from, those of a thread together
+  int64_t threads;
+  ValueResult result;
+};
+
+LogicalResult lower(Lowering &lowering, tgpu::ThreadSumOp op) {
+  ValueOperand source = lowering.operand(op.getSourceMutable());
+  if (!numeric::isSupported(numeric::ReduceOp::Sum, source.storage))
+    return op.emitOpError() << "is not supported on " << tile::getElementType(op.getType())
+                            << " by the CPU device";
+  auto type = cast<RankedTensorType>(op.getSource().getType());
+  int64_t dim = op.getDim(), extent = type.getDimSize(dim);
+  std::vector<int64_t> from(extent);
+  std::iota(from.begin(), from.end(), 0);
+  std::stable_sort(from.begin(), from.end(), [&](int64_t a, int64_t b) {
+    return tgpu::getThreadAlong(type.getEncoding(), dim, a) <
+           tgpu::getThreadAlong(type.getEncoding(), dim, b);
+  });
+  lowering.emit<ThreadSumStep>(op, source,
+                               std::array<int64_t, 2>{type.getDimSize(0), type.getDimSize(1)}, dim,
+                               std::move(from), tgpu::getThreadsAlong(type.getEncoding(), dim),
+                               lowering.result(op.getResult()));
   return success();
 }
 
@@ -216,12 +273,12 @@ template <typename... OpTs> void add(LoweringTable &table) {
 
 void addTgpuLowerings(LoweringTable &table) {
   add<tgpu::AllocOp, tgpu::CopyAsyncOp, tgpu::ReadOp, tgpu::WriteSharedOp, tgpu::ConvertOp,
-      tgpu::MmaOp, tgpu::FmaDotOp, tgpu::WgmmaOp, tgpu::WgmmaWaitOp, tgpu::AnyOp,
-      tgpu::ColumnsOp, tgpu::LoadOp, tgpu::StoreOp, tgpu::AtomicAddOp>(table);
-  for (StringRef name : {tgpu::CopyCommitOp::getOperationName(),
-                         tgpu::WgmmaCommitOp::getOperationName(),
-                         tgpu::FenceAsyncOp::getOperationName(),
-                         tgpu::CopyWaitOp::getOperationName(), tgpu::SyncOp::getOperationName()})
+      tgpu::MmaOp, tgpu::FmaDotOp, tgpu::WgmmaOp, tgpu::WgmmaWaitOp, tgpu::AnyOp, tgpu::ColumnsOp,
+      tgpu::ThreadSumOp, tgpu::LoadOp, tgpu::StoreOp, tgpu::AtomicAddOp>(table);
+  for (StringRef name :
+       {tgpu::CopyCommitOp::getOperationName(), tgpu::WgmmaCommitOp::getOperationName(),
+        tgpu::FenceAsyncOp::getOperationName(), tgpu::CopyWaitOp::getOperationName(),
+        tgpu::SyncOp::getOperationName()})
     table[name] = lowerNothing;
 }
 

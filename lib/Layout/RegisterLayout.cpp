@@ -299,6 +299,26 @@ RegisterLayout RegisterLayout::slice(const RegisterLayout &parent, int dim) {
                         reduced(parent.registers, false));
 }
 
+RegisterLayout RegisterLayout::byThread(const RegisterLayout &parent, int dim) {
+  assert(dim >= 0 && dim < 2 && parent.rank() == 2 && "threads share rows or columns of a matrix");
+  int64_t threads = 1;
+  auto counted = [&](std::vector<Digit> digits) {
+    for (Digit &digit : digits)
+      if (digit.dim == dim) {
+        digit.stride = threads;
+        threads *= digit.extent;
+      }
+    return digits;
+  };
+  std::vector<Digit> lanes = counted(parent.lanes), warps = counted(parent.warps), registers;
+  for (const Digit &digit : parent.registers)
+    if (digit.dim != dim)
+      registers.push_back(digit);
+  std::vector<int64_t> shape = parent.extents;
+  shape[dim] = threads;
+  return RegisterLayout(std::move(shape), warps, lanes, registers);
+}
+
 RegisterLayout RegisterLayout::transposed() const {
   assert(rank() == 2 && "only matrices are transposed");
   auto exchanged = [](std::vector<Digit> digits) {

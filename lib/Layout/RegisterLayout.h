@@ -149,6 +149,11 @@ public:
   /// it is replicated over the lanes and warps among which `dim` was spread.
   static RegisterLayout slice(const RegisterLayout &parent, int dim);
 
+  /// What `parent` (rank 2) becomes when every thread combines its own elements of a row (`dim` 1)
+  /// or column (0): one element for each thread that held some, counted by lanes first, then by
+  /// warps.
+  static RegisterLayout byThread(const RegisterLayout &parent, int dim);
+
   /// Rows and columns exchanged: who held [i, j] holds [j, i].
   RegisterLayout transposed() const;
 

@@ -19,8 +19,12 @@ using namespace tilewright::tgpu;
 
 /// Entries of the table: more than grids can run at a time. A power of two.
 constexpr int64_t kEntries = 1024;
-/// The grid's number + 1 (64 bits), tiles taken, blocks that are done.
+/// The owner (32 bits, then 32 unused), tiles taken, blocks that are done.
 constexpr int64_t kEntryBytes = 16, kTakenAt = 8, kDoneAt = 12;
+/// An owner is the low bits of the grid's number and this one: never 0, and the same for two grids
+/// only if 2^31 launches lie between them, which do not run at the same time. With 32 bits the
+/// role that copies, which has the fewest registers, does not spill.
+constexpr int64_t kOwned = int64_t(1) << 31;
 constexpr llvm::StringLiteral kTableName = "tile_counters";
 
 Value KernelEmitter::getTileCounters() {
@@ -42,28 +46,29 @@ Value KernelEmitter::getTileCounters() {
 /// The entry of this grid: claimed, or found.
 Value KernelEmitter::findTileCounter() {
   Value table = getTileCounters();
-  Value grid = inlineAsm("mov.u64 $0, %gridid;", "=l", b.getI64Type(), {});
-  Value owner = arith::AddIOp::create(b, grid, i64(1));
+  Value grid = arith::TruncIOp::create(b, b.getI32Type(),
+                                       inlineAsm("mov.u64 $0, %gridid;", "=l", b.getI64Type(), {}));
+  Value owner = arith::OrIOp::create(b, grid, i32(static_cast<int32_t>(kOwned)));
   auto entryOf = [&](Value number) -> Value {
-    Value index = arith::AndIOp::create(b, number, i64(kEntries - 1));
+    Value index = arith::AndIOp::create(b, number, i32(kEntries - 1));
     return LLVM::GEPOp::create(b, table.getType(), b.getI8Type(), table,
-                               ValueRange{arith::MulIOp::create(b, index, i64(kEntryBytes))});
+                               ValueRange{arith::MulIOp::create(b, index, i32(kEntryBytes))});
   };
-  auto loop = scf::WhileOp::create(b, TypeRange{b.getI64Type()}, ValueRange{grid});
+  auto loop = scf::WhileOp::create(b, TypeRange{b.getI32Type()}, ValueRange{grid});
   OpBuilder::InsertionGuard guard(b);
-  Block *before = b.createBlock(&loop.getBefore(), {}, {b.getI64Type()}, {b.getLoc()});
+  Block *before = b.createBlock(&loop.getBefore(), {}, {b.getI32Type()}, {b.getLoc()});
   Value found = LLVM::ExtractValueOp::create(
       b,
-      LLVM::AtomicCmpXchgOp::create(b, entryOf(before->getArgument(0)), i64(0), owner,
+      LLVM::AtomicCmpXchgOp::create(b, entryOf(before->getArgument(0)), i32(0), owner,
                                     LLVM::AtomicOrdering::monotonic,
                                     LLVM::AtomicOrdering::monotonic),
       ArrayRef<int64_t>{0});
-  Value isOthers = arith::AndIOp::create(
-      b, arith::CmpIOp::create(b, arith::CmpIPredicate::ne, found, i64(0)),
-      arith::CmpIOp::create(b, arith::CmpIPredicate::ne, found, owner));
+  Value isOthers =
+      arith::AndIOp::create(b, arith::CmpIOp::create(b, arith::CmpIPredicate::ne, found, i32(0)),
+                            arith::CmpIOp::create(b, arith::CmpIPredicate::ne, found, owner));
   scf::ConditionOp::create(b, isOthers, before->getArguments());
-  Block *after = b.createBlock(&loop.getAfter(), {}, {b.getI64Type()}, {b.getLoc()});
-  scf::YieldOp::create(b, arith::AddIOp::create(b, after->getArgument(0), i64(1)).getResult());
+  Block *after = b.createBlock(&loop.getAfter(), {}, {b.getI32Type()}, {b.getLoc()});
+  scf::YieldOp::create(b, arith::AddIOp::create(b, after->getArgument(0), i32(1)).getResult());
   b.setInsertionPointAfter(loop);
   return entryOf(loop.getResult(0));
 }
@@ -106,7 +111,7 @@ LogicalResult KernelEmitter::emitTakeTile(TakeTileOp op) {
     fence();
     LLVM::StoreOp::create(b, i64(0), at(entry, kTakenAt), /*alignment=*/8, /*isVolatile=*/true);
     fence();
-    LLVM::AtomicRMWOp::create(b, LLVM::AtomicBinOp::xchg, entry, i64(0),
+    LLVM::AtomicRMWOp::create(b, LLVM::AtomicBinOp::xchg, entry, i32(0),
                               LLVM::AtomicOrdering::monotonic);
   }
   Value tile = branch.getResult(0);
@@ -122,6 +127,5 @@ void KernelEmitter::emitGetTile(GetTileOp op) {
     return set(op.getTile(), {tile});
   // The same in all lanes; but only of a reduction does ptxas know it. Otherwise everything that
   // depends on the tile, the counters of rings among it, takes registers of each thread.
-  set(op.getTile(),
-      {intrinsic("llvm.nvvm.redux.sync.min", b.getI32Type(), {tile, i32(-1)})});
+  set(op.getTile(), {intrinsic("llvm.nvvm.redux.sync.min", b.getI32Type(), {tile, i32(-1)})});
 }

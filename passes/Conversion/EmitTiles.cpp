@@ -139,8 +139,8 @@ LogicalResult KernelEmitter::emitSlice(tile::SliceOp op) {
   if (failed(rearrange(op, op.getSource(), op.getResult(), place)))
     return failure();
   Values elements = getElements(op.getResult());
-  Value fill = op.getFill() ? getScalar(op.getFill())
-                            : constant(b.getZeroAttr(elements.front().getType()));
+  Value fill =
+      op.getFill() ? getScalar(op.getFill()) : constant(b.getZeroAttr(elements.front().getType()));
   for (auto [element, isInside] : llvm::zip_equal(elements, inside))
     element = arith::SelectOp::create(b, isInside, element, fill);
   setElements(op.getResult(), elements);
@@ -270,6 +270,35 @@ Value KernelEmitter::shuffle(StringRef mode, Value value, Value other) {
   return bitcast(arith::TruncIOp::create(b, integer, move(word)), type);
 }
 
+/// As a balanced tree: short chains, and a smaller error of sums.
+Values KernelEmitter::reduceInThread(tile::ReduceKind kind, Value source,
+                                     const layout::ReductionPlan &plan) {
+  SmallVector<Values> parts(plan.result.registersPerThread());
+  for (auto [reg, value] : llvm::enumerate(getElements(source)))
+    parts[plan.resultRegister[reg]].push_back(value);
+  Values result;
+  for (Values &part : parts) {
+    while (part.size() > 1) {
+      Values next;
+      for (size_t i = 0; i + 1 < part.size(); i += 2)
+        next.push_back(combine(kind, part[i], part[i + 1]));
+      if (part.size() % 2)
+        next.push_back(part.back());
+      part = std::move(next);
+    }
+    result.push_back(part.front());
+  }
+  return result;
+}
+
+/// The registers of by_thread are those of slice, in their order.
+void KernelEmitter::emitThreadSum(ThreadSumOp op) {
+  const RegisterLayout &from = *getLayout(op, op.getSource().getType());
+  setElements(op.getResult(),
+              reduceInThread(tile::ReduceKind::Add, op.getSource(),
+                             layout::reductionPlan(from, static_cast<int>(op.getDim()))));
+}
+
 LogicalResult KernelEmitter::emitReduce(tile::ReduceOp op) {
   Type type = op.getSource().getType();
   const RegisterLayout &from = *getLayout(op, type);
@@ -284,22 +313,7 @@ LogicalResult KernelEmitter::emitReduce(tile::ReduceOp op) {
                           << "> of the operand does, but got " << op.getResult().getType()
                           << "; convert it afterwards";
 
-  // Inside the thread, as a balanced tree: short chains, and a smaller error of sums.
-  SmallVector<Values> parts(plan.result.registersPerThread());
-  for (auto [reg, value] : llvm::enumerate(getElements(op.getSource())))
-    parts[plan.resultRegister[reg]].push_back(value);
-  Values result;
-  for (Values &part : parts) {
-    while (part.size() > 1) {
-      Values next;
-      for (size_t i = 0; i + 1 < part.size(); i += 2)
-        next.push_back(combine(op.getKind(), part[i], part[i + 1]));
-      if (part.size() % 2)
-        next.push_back(part.back());
-      part = std::move(next);
-    }
-    result.push_back(part.front());
-  }
+  Values result = reduceInThread(op.getKind(), op.getSource(), plan);
   for (int mask : plan.laneMasks)
     for (Value &value : result)
       value = combine(op.getKind(), value, shuffle("bfly", value, i32(mask)));

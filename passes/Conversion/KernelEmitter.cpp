@@ -203,6 +203,10 @@ LogicalResult KernelEmitter::emitOp(Operation *op) {
       .Case<tile::ScatterAddOp>([&](auto op) { return emitScatterAdd(op); })
       .Case<tile::AddAtOp>([&](auto op) { return emitAddAt(op); })
       .Case<tile::ReduceOp>([&](auto op) { return emitReduce(op); })
+      .Case<ThreadSumOp>([&](auto op) {
+        emitThreadSum(op);
+        return success();
+      })
       .Case<tile::DimOp>([&](auto op) { return emitDim(op); })
       .Case<tile::SubviewOp>([&](auto op) { return emitSubview(op); })
       .Case<tile::AtOp>([&](auto op) { return emitAt(op); })

@@ -17,6 +17,7 @@
 #define TILEWRIGHT_PASSES_CONVERSION_KERNELEMITTER_H
 
 #include "lib/Layout/RegisterAccess.h"
+#include "lib/Layout/Relations.h"
 #include "passes/Conversion/AlignedViews.h"
 #include "passes/Conversion/TileLayouts.h"
 #include "passes/Conversion/Timeline.h"
@@ -165,6 +166,10 @@ private:
   /// Memory that an operation uses while it runs, between barriers.
   mlir::Value getScratch(int64_t bytes);
   mlir::LogicalResult emitReduce(tile::ReduceOp op);
+  /// What each thread makes of its own elements of a row or column.
+  Values reduceInThread(tile::ReduceKind kind, mlir::Value source,
+                        const layout::ReductionPlan &plan);
+  void emitThreadSum(ThreadSumOp op);
   mlir::LogicalResult emitConvert(ConvertOp op);
   mlir::Value combine(tile::ReduceKind kind, mlir::Value a, mlir::Value b);
   mlir::Value shuffle(llvm::StringRef mode, mlir::Value value, mlir::Value lane);

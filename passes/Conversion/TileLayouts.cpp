@@ -51,6 +51,15 @@ static int64_t removedExtent(Attribute parent, int64_t dim) {
 Result<RegisterLayout> getRegisterLayout(RankedTensorType tile) {
   int bits = static_cast<int>(getElementBits(tile.getElementType()));
   Attribute encoding = tile.getEncoding();
+  if (auto byThread = dyn_cast<ByThreadAttr>(encoding)) {
+    int64_t dim = byThread.getDim();
+    SmallVector<int64_t> shape(tile.getShape());
+    shape[dim] = removedExtent(byThread.getParent(), dim);
+    Result<RegisterLayout> parent = getLayout(byThread.getParent(), shape, bits);
+    if (!parent)
+      return parent;
+    return RegisterLayout::byThread(*parent, static_cast<int>(dim));
+  }
   auto slice = dyn_cast<SliceAttr>(encoding);
   if (!slice)
     return getLayout(encoding, getMatrixShape(tile.getShape()), bits);

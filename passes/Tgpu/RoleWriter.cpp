@@ -52,9 +52,9 @@ void RoleWriter::run() {
   if (isDynamic())
     makeTileRing();
   if (isPersistent()) {
-    order.emplace(b, mapped, old.getGridAttr(), schedule.getGroup());
+    order.emplace(mapped, old.getGridAttr(), schedule.getGroup());
     if (isDynamic() && schedule.getGroup() > 1)
-      order->limitGroup(b, getBytesOfStep());
+      order->limitGroup([this](Value zero) { return getBytesOfStep(zero); });
     blocks = GridExtentOp::create(b, b.getI32Type(), 0);
   }
   makeRoles();
@@ -102,7 +102,7 @@ void RoleWriter::makeScratch() {
   }
 }
 
-Value RoleWriter::getBytesOfStep() {
+Value RoleWriter::getBytesOfStep(Value zero) {
   Type wide = b.getI64Type();
   Value bytes = arith::ConstantOp::create(b, b.getI64IntegerAttr(0));
   auto add = [&](Value view) {
@@ -113,6 +113,7 @@ Value RoleWriter::getBytesOfStep() {
     Value size = arith::ConstantOp::create(b, b.getI64IntegerAttr(bits / 8));
     for (int64_t dim : {rank - 2, rank - 1}) {
       Value extent = tile::DimOp::create(b, b.getI32Type(), map.lookup(view), dim);
+      extent = arith::AddIOp::create(b, extent, zero);
       size = arith::MulIOp::create(b, size, arith::ExtSIOp::create(b, wide, extent));
     }
     bytes = arith::AddIOp::create(b, bytes, size);
@@ -244,7 +245,8 @@ void RoleWriter::writeRole() {
     return writeBlock(old.getBody().front());
   if (isDynamic())
     return writeTakenTiles();
-  auto loop = scf::ForOp::create(b, mapped.getGridIds()[0], order->getTiles(), blocks, uses);
+  Value cta = mapped.getGridIds()[0];
+  auto loop = scf::ForOp::create(b, cta, order->getTiles(b, cta), blocks, uses);
   b.setInsertionPointToStart(loop.getBody());
   uses.assign(loop.getRegionIterArgs().begin(), loop.getRegionIterArgs().end());
   mapIds(loop.getInductionVar());
@@ -273,8 +275,9 @@ void RoleWriter::writeTakenTiles() {
   SmallVector<Location> locs(inits.size(), b.getLoc());
   auto loop = scf::WhileOp::create(b, types, inits);
   Block *before = b.createBlock(&loop.getBefore(), {}, types, locs);
-  Value isTile = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, before->getArgument(0),
-                                       order->getTiles());
+  Value tile = before->getArgument(0);
+  Value isTile =
+      arith::CmpIOp::create(b, arith::CmpIPredicate::slt, tile, order->getTiles(b, tile));
   scf::ConditionOp::create(b, isTile, before->getArguments());
   Block *after = b.createBlock(&loop.getAfter(), {}, types, locs);
   ValueRange arguments = after->getArguments();
@@ -286,7 +289,7 @@ void RoleWriter::writeTakenTiles() {
     mapIds(arguments.front());
     writeBlock(old.getBody().front());
     b.setLoc(old.getLoc());
-    next = role == Role::Load ? writeTake(taken) : writeGet(taken);
+    next = role == Role::Load ? writeTake(arguments.front(), taken) : writeGet(taken);
   } else {
     for (auto [id, value] : llvm::zip_equal(old.getGridIds(), arguments.slice(1, numIds)))
       map.map(id, value);
@@ -317,10 +320,10 @@ Operation *RoleWriter::findLastLoop() {
   return last;
 }
 
-Value RoleWriter::writeTake(Value taken) {
+Value RoleWriter::writeTake(Value tile, Value taken) {
   AcquireOp::create(b, tileEmpty, taken);
   Value slot = SlotOp::create(b, cast<RingType>(tileRing.getType()).getSlot(), tileRing, taken);
-  Value next = TakeTileOp::create(b, b.getI32Type(), order->getTiles(), slot);
+  Value next = TakeTileOp::create(b, b.getI32Type(), order->getTiles(b, tile), slot);
   ArriveOp::create(b, tileFull, taken, ArriveScope::Role);
   return next;
 }

@@ -59,8 +59,9 @@ private:
 
   void makeKernel();
   void makeRoles();
-  /// What the loops of a step of the second id read and add to: all rows of these views.
-  mlir::Value getBytesOfStep();
+  /// What the loops of a step of the second id read and add to: all rows of these views. `zero` is
+  /// added to their extents.
+  mlir::Value getBytesOfStep(mlir::Value zero);
   std::string getNewName(std::string name);
   void makeChannel(const CopyGroup &group);
   void makeChannel(const Reduction &reduction);
@@ -77,7 +78,7 @@ private:
   void mapIds(mlir::Value tile);
   void writeTakenTiles();
   mlir::Operation *findLastLoop();
-  mlir::Value writeTake(mlir::Value taken);
+  mlir::Value writeTake(mlir::Value tile, mlir::Value taken);
   mlir::Value writeGet(mlir::Value taken);
 
   //===--- RoleBodies.cpp: what a role does of the old kernel --------------------===//

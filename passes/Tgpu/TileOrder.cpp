@@ -43,7 +43,8 @@ static Value i32(ImplicitLocOpBuilder &b, int64_t value) {
   return arith::ConstantOp::create(b, b.getI32IntegerAttr(static_cast<int32_t>(value)));
 }
 
-static Value compute(ImplicitLocOpBuilder &b, KernelOp kernel, tile::ExprAttr expr) {
+/// `zero` is added to every extent.
+static Value compute(ImplicitLocOpBuilder &b, KernelOp kernel, tile::ExprAttr expr, Value zero) {
   if (expr.getKind() == tile::ExprKind::Int)
     return i32(b, expr.getValue());
   if (expr.getKind() != tile::ExprKind::Call) {
@@ -53,10 +54,11 @@ static Value compute(ImplicitLocOpBuilder &b, KernelOp kernel, tile::ExprAttr ex
         argument = candidate;
     if (expr.getKind() == tile::ExprKind::Name)
       return argument;
-    return tile::DimOp::create(b, b.getI32Type(), argument, expr.getValue());
+    Value extent = tile::DimOp::create(b, b.getI32Type(), argument, expr.getValue());
+    return arith::AddIOp::create(b, extent, zero);
   }
-  Value x = compute(b, kernel, expr.getOperands()[0]);
-  Value y = compute(b, kernel, expr.getOperands()[1]);
+  Value x = compute(b, kernel, expr.getOperands()[0], zero);
+  Value y = compute(b, kernel, expr.getOperands()[1], zero);
   StringRef name = expr.getName();
   if (name == "+")
     return arith::AddIOp::create(b, x, y);
@@ -67,26 +69,44 @@ static Value compute(ImplicitLocOpBuilder &b, KernelOp kernel, tile::ExprAttr ex
   return arith::CeilDivSIOp::create(b, x, y);
 }
 
-TileOrder::TileOrder(ImplicitLocOpBuilder &b, KernelOp kernel, ArrayAttr grid, int64_t group)
-    : group(group) {
-  for (auto extent : grid.getAsRange<tile::ExprAttr>()) {
-    extents.push_back(compute(b, kernel, extent));
-    tiles = tiles ? arith::MulIOp::create(b, tiles, extents.back()).getResult() : extents.back();
-  }
+/// Tiles count from zero, which compilers do not know: what is computed from it stays in the loop.
+static Value getZero(ImplicitLocOpBuilder &b, Value t) {
+  return arith::ShRSIOp::create(b, t, i32(b, 31));
 }
 
-void TileOrder::limitGroup(ImplicitLocOpBuilder &b, Value bytesOfStep) {
-  // Of the 50 MB of an H100's L2; results and what else is under way take the rest.
-  constexpr int64_t cacheBytes = 32 << 20;
-  Value one = arith::ConstantOp::create(b, b.getI64IntegerAttr(1));
-  Value bytes = arith::MaxSIOp::create(b, bytesOfStep, one);
-  Value all = arith::ConstantOp::create(b, b.getI64IntegerAttr(cacheBytes));
-  Value most = arith::ConstantOp::create(b, b.getI64IntegerAttr(group));
-  Value steps = arith::MinSIOp::create(b, arith::DivSIOp::create(b, all, bytes), most);
-  limit = arith::TruncIOp::create(b, b.getI32Type(), arith::MaxSIOp::create(b, steps, one));
+Value TileOrder::getTiles(ImplicitLocOpBuilder &b, Value t) const {
+  Value tiles;
+  for (Value extent : getExtents(b, getZero(b, t)))
+    tiles = tiles ? arith::MulIOp::create(b, tiles, extent).getResult() : extent;
+  return tiles;
+}
+
+SmallVector<Value> TileOrder::getExtents(ImplicitLocOpBuilder &b, Value zero) const {
+  return llvm::map_to_vector(grid.getAsRange<tile::ExprAttr>(), [&](tile::ExprAttr extent) {
+    return compute(b, kernel, extent, zero);
+  });
+}
+
+Value TileOrder::getHeight(ImplicitLocOpBuilder &b, Value zero) const {
+  if (!bytesOfStep)
+    return i32(b, group);
+  // Of the 50 MB of an H100's L2; results and what else is under way take the rest. In units that
+  // make it a division of 32 bits.
+  constexpr int64_t cacheBytes = 32 << 20, unitBits = 10;
+  auto i64 = [&](int64_t value) -> Value {
+    return arith::ConstantOp::create(b, b.getI64IntegerAttr(value));
+  };
+  Value units = arith::ShRUIOp::create(b, bytesOfStep(zero), i64(unitBits));
+  Value some = arith::MaxSIOp::create(b, units, i64(1));
+  Value divisor = arith::TruncIOp::create(
+      b, b.getI32Type(), arith::MinSIOp::create(b, some, i64(cacheBytes >> unitBits)));
+  Value steps = arith::DivSIOp::create(b, i32(b, cacheBytes >> unitBits), divisor);
+  return arith::MinSIOp::create(b, steps, i32(b, group));
 }
 
 SmallVector<Value> TileOrder::getIds(ImplicitLocOpBuilder &b, Value t) const {
+  Value zero = getZero(b, t);
+  SmallVector<Value> extents = getExtents(b, zero);
   auto divide = [&](Value x, Value y) {
     Value quotient = arith::DivSIOp::create(b, x, y);
     return std::pair<Value, Value>(quotient, arith::RemSIOp::create(b, x, y));
@@ -96,7 +116,7 @@ SmallVector<Value> TileOrder::getIds(ImplicitLocOpBuilder &b, Value t) const {
     Value inner = t;
     if (extents.size() > 2)
       std::tie(t, inner) = divide(t, arith::MulIOp::create(b, extents[0], extents[1]));
-    Value height = limit ? limit : i32(b, group);
+    Value height = getHeight(b, zero);
     auto [number, within] = divide(inner, arith::MulIOp::create(b, extents[0], height));
     Value start = arith::MulIOp::create(b, number, height);
     // The last group may be lower.

@@ -9,6 +9,8 @@
 
 #include "mlir/IR/ImplicitLocOpBuilder.h"
 
+#include <functional>
+
 namespace tilewright::tgpu {
 
 /// Whether the extents of the grid can be computed from extents, numbers and 32-bit arguments.
@@ -19,23 +21,34 @@ mlir::ArrayAttr getPersistentGrid(mlir::ArrayAttr grid);
 
 class TileOrder {
 public:
-  /// Computes the extents of `grid` from the arguments of `kernel`. Precondition: they can be.
-  TileOrder(mlir::ImplicitLocOpBuilder &b, KernelOp kernel, mlir::ArrayAttr grid, int64_t group);
+  /// Precondition: the extents of `grid` can be computed from the arguments of `kernel`.
+  TileOrder(KernelOp kernel, mlir::ArrayAttr grid, int64_t group)
+      : kernel(kernel), grid(grid), group(group) {}
 
-  /// Lets groups be no larger than that: with as many steps of the second id go together as many
-  /// bytes.
-  void limitGroup(mlir::ImplicitLocOpBuilder &b, mlir::Value bytesOfStep);
+  /// Given a zero of 32 bits that belongs into each extent, what one step of the second id reads
+  /// and adds to, in bytes (i64).
+  using BytesOfStep = std::function<mlir::Value(mlir::Value zero)>;
+  /// Lets groups be no larger than what fits the cache.
+  void limitGroup(BytesOfStep bytes) { bytesOfStep = std::move(bytes); }
 
-  /// How many there are.
-  mlir::Value getTiles() const { return tiles; }
+  // What the following need is computed where they are asked for, from extents to which a zero
+  // made of t is added: what stayed alive from tile to tile would cost the role that computes
+  // registers in all of its loops.
+
+  /// How many tiles there are.
+  mlir::Value getTiles(mlir::ImplicitLocOpBuilder &b, mlir::Value t) const;
   /// The ids of tile t: the first the fastest, or, of each group, the second.
   llvm::SmallVector<mlir::Value> getIds(mlir::ImplicitLocOpBuilder &b, mlir::Value t) const;
 
 private:
-  llvm::SmallVector<mlir::Value> extents;
-  mlir::Value tiles;
+  llvm::SmallVector<mlir::Value> getExtents(mlir::ImplicitLocOpBuilder &b, mlir::Value zero) const;
+  /// Steps of the second id that go together.
+  mlir::Value getHeight(mlir::ImplicitLocOpBuilder &b, mlir::Value zero) const;
+
+  KernelOp kernel;
+  mlir::ArrayAttr grid;
   int64_t group;
-  mlir::Value limit; ///< of the group; null: none
+  BytesOfStep bytesOfStep; ///< empty: no limit
 };
 
 } // namespace tilewright::tgpu

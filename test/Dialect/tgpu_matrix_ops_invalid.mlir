@@ -31,6 +31,62 @@ tgpu.kernel @k target "sm_90a" warps 4 () grid(%i = 1) {
 
 // -----
 
+// Sums by thread.
+tgpu.kernel @k target "sm_90a" warps 4 () grid(%i = 1) {
+  %z = arith.constant 0.0 : f32
+  %c = tile.full %z : tensor<64x64xf32, #tgpu.mma<4, 1>>
+  // expected-error @+1 {{the result must lie by_thread<1> of the operand's layout, but got 'tensor<64x64xf32, #tgpu.mma<4, 1>>' and 'tensor<64x4xf32, #tgpu.by_thread<1, #tgpu.wgmma<1>>>'}}
+  %0 = tgpu.thread_sum %c dim 1 : tensor<64x64xf32, #tgpu.mma<4, 1>> -> tensor<64x4xf32, #tgpu.by_thread<1, #tgpu.wgmma<1>>>
+}
+
+// -----
+
+tgpu.kernel @k target "sm_90a" warps 4 () grid(%i = 1) {
+  %z = arith.constant 0.0 : f32
+  %c = tile.full %z : tensor<64x64xf32, #tgpu.mma<4, 1>>
+  // expected-error @+1 {{the result must lie by_thread<0> of the operand's layout}}
+  %0 = tgpu.thread_sum %c dim 0 : tensor<64x64xf32, #tgpu.mma<4, 1>> -> tensor<64x4xf32, #tgpu.by_thread<1, #tgpu.mma<4, 1>>>
+}
+
+// -----
+
+tgpu.kernel @k target "sm_90a" warps 4 () grid(%i = 1) {
+  %z = arith.constant 0.0 : f32
+  %c = tile.full %z : tensor<128x64xf32, #tgpu.mma<4, 1>>
+  // expected-error @+1 {{keeps dimension 0 and elements, but got 'tensor<128x64xf32, #tgpu.mma<4, 1>>' and 'tensor<64x4xf32}}
+  %0 = tgpu.thread_sum %c dim 1 : tensor<128x64xf32, #tgpu.mma<4, 1>> -> tensor<64x4xf32, #tgpu.by_thread<1, #tgpu.mma<4, 1>>>
+}
+
+// -----
+
+tgpu.kernel @k target "sm_90a" warps 4 () grid(%i = 1) {
+  %z = arith.constant 0 : i32
+  %c = tile.full %z : tensor<64x64xi32, #tgpu.mma<4, 1>>
+  // expected-error @+1 {{adds floats, but got 'tensor<64x64xi32, #tgpu.mma<4, 1>>'}}
+  %0 = tgpu.thread_sum %c dim 1 : tensor<64x64xi32, #tgpu.mma<4, 1>> -> tensor<64x4xi32, #tgpu.by_thread<1, #tgpu.mma<4, 1>>>
+}
+
+// -----
+
+tgpu.kernel @k target "sm_90a" warps 8 () grid(%i = 1) {
+  %z = arith.constant 0.0 : f32
+  %c = tile.full %z : tensor<64x64xf32, #tgpu.mma<4, 1>>
+  // expected-error @+1 {{is executed by 8 warps}}
+  %0 = tgpu.thread_sum %c dim 1 : tensor<64x64xf32, #tgpu.mma<4, 1>> -> tensor<64x4xf32, #tgpu.by_thread<1, #tgpu.mma<4, 1>>>
+}
+
+// -----
+
+tgpu.kernel @k target "sm_90a" warps 4 () grid(%i = 1) {
+  %z = arith.constant 0.0 : f32
+  // Five elements of a row, where four threads share one.
+  %c = tile.full %z : tensor<64x5xf32, #tgpu.by_thread<1, #tgpu.mma<4, 1>>>
+  // expected-error @+1 {{operand #0 must be a register tile (a tensor with a layout that fits its shape), but got}}
+  %0 = tgpu.columns 0 of %c : tensor<64x5xf32, #tgpu.by_thread<1, #tgpu.mma<4, 1>>> -> tensor<64x4xf32, #tgpu.by_thread<1, #tgpu.mma<4, 1>>>
+}
+
+// -----
+
 // mma.
 tgpu.kernel @k target "sm_90a" warps 4 () grid(%i = 1) {
   %z_bf16 = arith.constant 0.0 : bf16

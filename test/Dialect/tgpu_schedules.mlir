@@ -17,8 +17,12 @@ tgpu.kernel @k target "sm_90a" warps 8 () grid(%i = 1)
   %y = tile.full %zero : tensor<128x24xbf16, #tgpu.mma<8, 1>>
   // CHECK: tgpu.columns 64 of %{{.*}} : tensor<128x128xbf16, #tgpu.wgmma<2>> -> tensor<128x64xbf16, #tgpu.wgmma<2>>
   // CHECK: tgpu.columns 0 of %{{.*}} : tensor<128x24xbf16, #tgpu.mma<8, 1>> -> tensor<128x8xbf16, #tgpu.mma<8, 1>>
+  // CHECK: tgpu.thread_sum %{{.*}} dim 1 : tensor<128x128xbf16, #tgpu.wgmma<2>> -> tensor<128x4xbf16, #tgpu.by_thread<1, #tgpu.wgmma<2>>>
+  // CHECK: tgpu.thread_sum %{{.*}} dim 0 : tensor<128x24xbf16, #tgpu.mma<8, 1>> -> tensor<64x24xbf16, #tgpu.by_thread<0, #tgpu.mma<8, 1>>>
   %right = tgpu.columns 64 of %x : tensor<128x128xbf16, #tgpu.wgmma<2>> -> tensor<128x64xbf16, #tgpu.wgmma<2>>
   %left = tgpu.columns 0 of %y : tensor<128x24xbf16, #tgpu.mma<8, 1>> -> tensor<128x8xbf16, #tgpu.mma<8, 1>>
+  %rows = tgpu.thread_sum %x dim 1 : tensor<128x128xbf16, #tgpu.wgmma<2>> -> tensor<128x4xbf16, #tgpu.by_thread<1, #tgpu.wgmma<2>>>
+  %columns = tgpu.thread_sum %y dim 0 : tensor<128x24xbf16, #tgpu.mma<8, 1>> -> tensor<64x24xbf16, #tgpu.by_thread<0, #tgpu.mma<8, 1>>>
 }
 
 //--- invalid.mlir

@@ -55,6 +55,16 @@ func.func private @f() -> tensor<64x8xf32, #tgpu.wgmma<9>>
 
 // -----
 
+// expected-error @+1 {{elements are combined by thread along dimension 0 or 1, but got 2}}
+#bad = #tgpu.by_thread<2, #tgpu.wgmma<1>>
+
+// -----
+
+// expected-error @+1 {{the parent of a by_thread layout must be an mma or wgmma layout, but got #tgpu.blocked<1, lanes 32, warps 1, 1>}}
+#bad = #tgpu.by_thread<1, #tgpu.blocked<1, lanes 32, warps 1, 1>>
+
+// -----
+
 // expected-error @+1 {{a blocked layout has a vector of 1, 2, 4, 8 or 16 elements, but got 3}}
 #bad = #tgpu.blocked<3, lanes 8, warps 4, 1>
 

@@ -25,9 +25,9 @@
 // CHECK-NEXT:    %[[K_FULL:.*]] = tgpu.alloc_barriers arrivals 1 : !tgpu.barriers<2>
 // CHECK-NEXT:    %[[K_EMPTY:.*]] = tgpu.alloc_barriers arrivals 8 : !tgpu.barriers<2>
 // CHECK:         %[[V:.*]] = tgpu.alloc_ring : !tgpu.ring<2, <128x64xbf16, b128>>
-// CHECK:         %[[TILES:.*]] = arith.muli
-// CHECK-NEXT:    %[[STEP:.*]] = tgpu.grid_extent 0
+// CHECK:         %[[STEP:.*]] = tgpu.grid_extent 0
 // CHECK:         role "load" warps 1 registers 40
+// CHECK:           %[[TILES:.*]] = arith.muli
 // CHECK:           scf.for %[[T:.*]] = %cta to %[[TILES]] step %[[STEP]] iter_args(%[[UQ:.*]] = %{{.*}}, %[[UK:.*]] = %{{.*}}, %[[UV:.*]] = %{{.*}}) -> (i32, i32, i32)
 // CHECK:             tgpu.acquire %[[Q_EMPTY]][%[[UQ]]]
 // CHECK-NEXT:        tgpu.expect %[[Q_FULL]][%[[UQ]]] bytes 16384
@@ -146,7 +146,7 @@ tgpu.kernel @grouped target "sm_90a" warps 8 (%x: !tile.view<[?, ?], bf16>, %o: 
 
 // Blocks take tiles from a counter: the role that copies asks when it has started all copies of a tile, and passes the
 // number on; the other gets it behind the last loop. What is copied once for a tile has two buffers. A vote of the
-// block becomes one of the role.
+// block becomes one of the role. The number of tiles is computed for each tile, with a zero made of its number.
 // CHECK-LABEL: tgpu.kernel @taken
 // CHECK:         %[[Q:.*]] = tgpu.alloc_ring : !tgpu.ring<2, <128x64xbf16, b128>>
 // CHECK-NEXT:    %[[Q_FULL:.*]] = tgpu.alloc_barriers arrivals 1 : !tgpu.barriers<2>
@@ -156,10 +156,14 @@ tgpu.kernel @grouped target "sm_90a" warps 8 (%x: !tile.view<[?, ?], bf16>, %o: 
 // CHECK-NEXT:    %[[READ:.*]] = tgpu.alloc_barriers arrivals 8 : !tgpu.barriers<2>
 // CHECK:         role "load"
 // CHECK:           scf.while (%[[T:.*]] = %cta,
-// CHECK:             arith.cmpi slt, %[[T]], %[[TILES:.*]] : i32
+// CHECK:             %[[ZERO:.*]] = arith.shrsi %[[T]],
+// CHECK:             arith.addi %{{.*}}, %[[ZERO]]
+// CHECK:             %[[ALL:.*]] = arith.muli
+// CHECK-NEXT:        arith.cmpi slt, %[[T]], %[[ALL]] : i32
 // CHECK:             scf.for
 // CHECK:             tgpu.acquire %[[READ]][%[[USE:.*]]]
 // CHECK-NEXT:        %[[SLOT:.*]] = tgpu.slot %[[NUMBERS]][%[[USE]]]
+// CHECK:             %[[TILES:.*]] = arith.muli
 // CHECK-NEXT:        tgpu.take_tile of %[[TILES]] into %[[SLOT]] : !tgpu.shared<4xi32, none>
 // CHECK-NEXT:        tgpu.arrive %[[TAKEN]][%[[USE]]] per {{ *}}role
 // CHECK:         role "compute"

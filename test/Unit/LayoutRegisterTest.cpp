@@ -255,6 +255,33 @@ TEST(LayoutRegister, SlicesAreReplicatedOverTheReducedDimension) {
   EXPECT_EQ(RegisterLayout::slice(parent, 1).owners({0, 0}).size(), 4u * 2u);
 }
 
+TEST(LayoutRegister, ByThreadHasAnElementForEachThreadOfARow) {
+  RegisterLayout parent = need(RegisterLayout::mmaAccumulator(64, 48, 2, 2));
+  for (int dim : {0, 1}) {
+    RegisterLayout byThread = RegisterLayout::byThread(parent, dim);
+    int64_t threads = dim == 1 ? 4 * 2 : 8 * 2, others = parent.shape()[1 - dim];
+    EXPECT_EQ(byThread.shape(), dim == 1 ? (std::vector<int64_t>{others, threads})
+                                         : (std::vector<int64_t>{threads, others}));
+    expectBijection(byThread);
+    // Element t of row (column) i lies with one thread, which holds elements of that row, the same
+    // for all rows that it has.
+    for (int64_t i = 0; i < others; ++i) {
+      std::set<std::pair<int, int>> expected, got;
+      for (int64_t j = 0; j < parent.shape()[dim]; ++j)
+        for (const Owner &owner : parent.owners(dim == 1 ? Coord{i, j} : Coord{j, i}))
+          expected.insert({owner.warp, owner.lane});
+      for (int64_t t = 0; t < threads; ++t) {
+        std::vector<Owner> owners = byThread.owners(dim == 1 ? Coord{i, t} : Coord{t, i});
+        ASSERT_EQ(owners.size(), 1u);
+        got.insert({owners[0].warp, owners[0].lane});
+      }
+      EXPECT_EQ(got, expected);
+    }
+    EXPECT_EQ(byThread.registersPerThread(),
+              RegisterLayout::slice(parent, dim).registersPerThread());
+  }
+}
+
 TEST(LayoutRegister, TransposedHoldsTheExchangedElement) {
   RegisterLayout layout = need(RegisterLayout::mmaAccumulator(48, 64, 1, 2));
   RegisterLayout exchanged = layout.transposed();
