@@ -780,6 +780,9 @@ def TgpuPlanStages : Pass<"tgpu-plan-stages", "::mlir::ModuleOp"> {
     with `in_flight` = 2, the first product that needs but what roles copy is issued in the round before (stage 0 is that
     product alone). OrderRound.h has the order.
 
+    With `in_flight` = 0 and `turns`, operations stay where they are, and a warpgroup has its turn from the end of the products
+    that others of the round read until it issues the first of those: one computes while the others multiply.
+
     A loop stays as it is if its body branches; so does a loop in several parts of which none is right for every round.
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect"];

@@ -135,7 +135,8 @@ def Tgpu_ScheduleAttr : Tgpu_Attr<"Schedule", "schedule"> {
       its loop is of `producer_consumer`. Written by tgpu-plan-schedule, or by an author, who overrides it; copies that
       share barriers must agree.
     - `in_flight`: asynchronous products that may be unfinished when the next is issued.
-    - `turns`: 1 has the warpgroups of a role take turns in issuing the products of a round.
+    - `turns`: 1 has the warpgroups of a role take turns: in issuing the products of a round, where these overlap with
+      other work; where `in_flight` is 0, in what lies between the products, so that one computes while the others multiply.
 
     Example: `#tgpu.schedule<skeleton = multistage, stages = 2>`
   }];

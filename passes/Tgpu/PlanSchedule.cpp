@@ -86,9 +86,17 @@ private:
                << "schedule: " << key << " must be " << expected << ", but got '" << value << "'";
       };
       if (key == "skeleton") {
+        // Names for what the roles of producer_consumer do with products.
+        if (value == "overlap" || value == "exclusive") {
+          overrides.skeleton = Skeleton::ProducerConsumer;
+          overrides.inFlight = value == "overlap";
+          if (value == "exclusive")
+            overrides.roles.turns = 1;
+          continue;
+        }
         overrides.skeleton = symbolizeSkeleton(value);
         if (!overrides.skeleton)
-          return refuse("synchronous, multistage or producer_consumer");
+          return refuse("synchronous, multistage, producer_consumer, overlap or exclusive");
       } else if (key == "stages") {
         if (!isNumber || number < 1 || number > 32)
           return refuse("a number from 1 to 32");

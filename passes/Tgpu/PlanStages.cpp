@@ -19,6 +19,9 @@
 //
 // Where a round cannot reach into the next, since it writes to shared memory for other threads, all
 // its operations are of stage 0, in the order of OrderRound.h.
+//
+// Skeleton exclusive, which `in_flight` 0 with `turns` asks for, leaves operations where they are:
+// one warpgroup at a time is between its products, while the others multiply.
 
 #include "passes/Passes.h"
 #include "passes/Tgpu/LoopChain.h"
@@ -333,7 +336,7 @@ private:
       return;
     auto schedule = chain.front()->getAttrOfType<ScheduleAttr>(scheduleName);
     if (schedule.getInFlight() == 0)
-      return;
+      return takeTurnsBetweenProducts(chain, getTurns(chain.front(), schedule));
     // The prologue runs some part's body for a round that may belong to another.
     bool hasGeneral = chain.size() == 1 || llvm::any_of(chain, [](scf::ForOp loop) {
                         return loop->hasAttr(generalName);
@@ -351,6 +354,41 @@ private:
     }
     if (turns && turns.use_empty())
       turns.getDefiningOp()->erase();
+  }
+
+  /// Skeleton exclusive: a warpgroup has its turn from the end of the products that others of the
+  /// round read until it issues the first of these. All parts, or none.
+  static void takeTurnsBetweenProducts(const LoopChain &chain, Value turns) {
+    if (!turns)
+      return;
+    SmallVector<std::pair<Operation *, Operation *>> sections;
+    for (scf::ForOp loop : chain) {
+      Operation *begin = nullptr, *end = nullptr;
+      llvm::SmallPtrSet<Operation *, 32> dependents;
+      for (Operation &op : loop.getBody()->without_terminator()) {
+        bool isDependent = llvm::any_of(op.getOperands(), [&](Value operand) {
+          return dependents.contains(operand.getDefiningOp());
+        });
+        if (auto product = dyn_cast<WgmmaOp>(op); product && isDependent) {
+          end = product;
+          break;
+        }
+        auto wait = dyn_cast<WgmmaWaitOp>(op);
+        if (wait && !isOnlyYielded(wait))
+          begin = wait;
+        if (isDependent || wait)
+          dependents.insert(&op);
+      }
+      if (!begin || !end)
+        return turns.getDefiningOp()->erase();
+      sections.emplace_back(begin, end);
+    }
+    for (auto [begin, end] : sections) {
+      OpBuilder b(end);
+      PassTurnOp::create(b, end->getLoc(), turns);
+      b.setInsertionPointAfter(begin);
+      TakeTurnOp::create(b, begin->getLoc(), turns);
+    }
   }
 
   /// All parts, or none.
