@@ -5,7 +5,8 @@
 # attention_forward. To time them beside what the compiler makes:
 #
 #   scripts/golden-bundles.sh OUT [FOLDER_OF_TOOLS]
-#   bench/peers.py --direction forward --against golden=$(ls OUT/*.twb | paste -sd,)
+#   bench/peers.py --direction forward --against golden=$(ls OUT/*.twb | paste -sd,) \
+#     --against golden128=OUT/attention_forward_sm90_d128_n128.twb
 
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -19,43 +19,46 @@ namespace {
 
 constexpr Type type = Type::BF16;
 
-CallOptions golden() {
-  CallOptions options;
-  options.golden = true;
-  return options;
-}
-
-void check(const AttentionProblem &problem, uint64_t seed, const CallOptions &options = golden()) {
-  AttentionInputs inputs = randomInputs(problem, type, seed);
-  ForwardResult result = runForward(problem, type, inputs, options);
-  expectForward(ForwardOracle(problem, inputs, type), result,
-                describe(problem, type) + " scale " + std::to_string(problem.scale));
-}
-
 struct Golden {
   int64_t D;
   Causal causal;
+  bool isNarrow = false; ///< 128 keys a round in place of 176
 };
 
 class Goldens : public ::testing::TestWithParam<Golden> {
 protected:
   AttentionProblem make(int64_t B, int64_t Hq, int64_t Hkv, int64_t Sq, int64_t Skv) const {
-    auto [D, causal] = GetParam();
-    return makeProblem(B, Hq, Hkv, Sq, Skv, D, D, causal);
+    const Golden &kernel = GetParam();
+    return makeProblem(B, Hq, Hkv, Sq, Skv, kernel.D, kernel.D, kernel.causal);
+  }
+
+  CallOptions golden() const {
+    CallOptions options;
+    options.golden = true;
+    if (GetParam().isNarrow)
+      options.params = {{"BLOCK_M", "128"}, {"BLOCK_N", "128"}};
+    return options;
+  }
+
+  void check(const AttentionProblem &problem, uint64_t seed, const CallOptions &options) const {
+    AttentionInputs inputs = randomInputs(problem, type, seed);
+    ForwardResult result = runForward(problem, type, inputs, options);
+    expectForward(ForwardOracle(problem, inputs, type), result,
+                  describe(problem, type) + " scale " + std::to_string(problem.scale));
   }
 };
 
 /// Tails of rows and of keys, seams of the causal mask in every place of a block, more tiles than
 /// blocks of threads.
 TEST_P(Goldens, PassTheListOfCases) {
-  auto [D, causal] = GetParam();
+  const Golden &kernel = GetParam();
+  const char *mask = kernel.causal == Causal::None ? "none" : "causal";
   uint64_t seed = 1;
   for (Shape shape : shapes()) {
     if (std::max(shape.Sq, shape.Skv) > 1024 && !runsOnGpu())
       continue;
     const std::string &group = groupNames()[seed % 3];
-    check(makeCase(type, shape, D, causal == Causal::None ? "none" : "causal", group).problem,
-          seed);
+    check(makeCase(type, shape, kernel.D, mask, group).problem, seed, golden());
     ++seed;
     if (IsSkipped() || HasFailure())
       return;
@@ -68,13 +71,13 @@ TEST_P(Goldens, ScaleByAnyNumber) {
   for (double scale : {-0.25, 0.0, -0.0, -3.0, 40.0}) {
     AttentionProblem problem = make(1, 2, 1, 150, 290);
     problem.scale = scale;
-    check(problem, 7);
+    check(problem, 7, golden());
   }
 }
 
 TEST_P(Goldens, TakeEmptyProblems) {
   for (AttentionProblem problem : emptyProblems())
-    check(make(problem.B, problem.Hq, problem.Hkv, problem.Sq, problem.Skv), 3);
+    check(make(problem.B, problem.Hq, problem.Hkv, problem.Sq, problem.Skv), 3, golden());
 }
 
 TEST_P(Goldens, LeaveOutLse) {
@@ -123,11 +126,14 @@ TEST_P(Goldens, TakeStrides) {
 
 INSTANTIATE_TEST_SUITE_P(Forward, Goldens,
                          ::testing::Values(Golden{64, Causal::None}, Golden{64, Causal::TopLeft},
-                                           Golden{128, Causal::None}, Golden{128, Causal::TopLeft},
-                                           Golden{256, Causal::None}, Golden{256, Causal::TopLeft}),
+                                           Golden{128, Causal::None},
+                                           Golden{128, Causal::None, true},
+                                           Golden{128, Causal::TopLeft}, Golden{256, Causal::None},
+                                           Golden{256, Causal::TopLeft}),
                          [](const auto &info) {
                            return "D" + std::to_string(info.param.D) +
-                                  (info.param.causal == Causal::None ? "" : "_causal");
+                                  (info.param.causal == Causal::None ? "" : "_causal") +
+                                  (info.param.isNarrow ? "_n128" : "");
                          });
 
 } // namespace

@@ -337,11 +337,15 @@ bool KernelCall::useGolden() {
   bool isKnown = (D == "64" || D == "128" || D == "256") && (DV.empty() || DV == D) &&
                  T == "bf16" && (causal.empty() || causal == "none" || causal == "top_left") &&
                  (window.empty() || window == "false");
-  // Whatever else is given, blocks for one, makes another kernel.
+  std::string name = "d" + D + (causal == "top_left" ? "_causal" : "");
+  if (std::string rows = take("BLOCK_M"), keys = take("BLOCK_N"); !rows.empty() || !keys.empty()) {
+    isKnown &= name == "d128" && rows == "128" && keys == "128";
+    name = "d128_n128";
+  }
+  // Whatever else is given makes another kernel.
   if (file != "attention_forward" || !with.empty() || !isKnown || !given.empty())
     return false;
-  golden =
-      "test/Tgpu/attention_forward_sm90_d" + D + (causal == "top_left" ? "_causal" : "") + ".mlir";
+  golden = "test/Tgpu/attention_forward_sm90_" + name + ".mlir";
   return true;
 }
 

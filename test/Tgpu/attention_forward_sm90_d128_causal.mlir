@@ -18,11 +18,11 @@
 //
 // The main loop is short because
 //   - row sums stay unreduced: `sums` adds up the columns of P by 16, of which every thread has some. Lanes
-//       exchange nothing for them before the end of a tile; only row maxima are of all lanes.
+//     exchange nothing for them before the end of a tile; only row maxima are of all lanes.
 //   - the maximum starts at the least finite number. A row without keys yet is no case of its own: its
-//       exponents are -inf, its P and sums 0.
+//     exponents are -inf, its P and sums 0.
 //   - scores are scaled by |scale|, so that the greatest product gives the greatest score. Where the scale is
-//       negative, Q is negated in shared memory, once a tile.
+//     negative, Q is negated in shared memory, once a tile.
 //
 // O goes out by halves of 64 columns through two buffers of their own, while the next tile begins. Persistent:
 // tiles with the most keys come first, and blocks of threads take the next one when they are done; heads go in

@@ -70,7 +70,7 @@ TEST_F(SimulatorMutationTest, AttentionForwardForAmpere) {
   expectAllFound(*module, "attention_forward", attentionForward(1, 1, 100, 250, 128));
 }
 
-/// More tiles than blocks of threads, several keys blocks each; one call in which Q is negated.
+/// More tiles than blocks of threads, several blocks of keys each; one call in which Q is negated.
 void SimulatorMutationTest::expectAllFoundInForward(const std::string &kind, int64_t depth,
                                                     const Proofs &proofs) {
   auto module = load("test/Tgpu/attention_forward_sm90_" + kind + ".mlir");
@@ -83,14 +83,15 @@ void SimulatorMutationTest::expectAllFoundInForward(const std::string &kind, int
   expectAllFound(*module, "attention_forward", calls, proofs);
 }
 
-TEST_F(SimulatorMutationTest, AttentionForwardForHopperD64) {
-  expectAllFoundInForward("d64", 64);
-}
+TEST_F(SimulatorMutationTest, AttentionForwardForHopperD64) { expectAllFoundInForward("d64", 64); }
 TEST_F(SimulatorMutationTest, AttentionForwardForHopperD64Causal) {
   expectAllFoundInForward("d64_causal", 64);
 }
 TEST_F(SimulatorMutationTest, AttentionForwardForHopperD128) {
   expectAllFoundInForward("d128", 128);
+}
+TEST_F(SimulatorMutationTest, AttentionForwardForHopperD128N128) {
+  expectAllFoundInForward("d128_n128", 128);
 }
 TEST_F(SimulatorMutationTest, AttentionForwardForHopperD128Causal) {
   expectAllFoundInForward("d128_causal", 128);

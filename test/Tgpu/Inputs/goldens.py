@@ -12,7 +12,9 @@ import shutil
 import subprocess
 import sys
 
-GOLDENS = [(dim, causal) for dim in (64, 128, 256) for causal in ("none", "top_left")]
+# Width, mask, and blocks where they are not those of the compiler's table.
+GOLDENS = [(64, "none", ""), (64, "top_left", ""), (128, "none", ""), (128, "none", "128x128"), (128, "top_left", ""),
+           (256, "none", ""), (256, "top_left", "")]
 ENTRY = re.compile(r"Compiling entry function '(\w+)'.*?(\d+) bytes spill stores, (\d+) bytes spill loads", re.DOTALL)
 # What takes no part in the order of a round: names of buffers, and what one thread does with its own registers.
 LOCAL = ("tgpu.slot", "tgpu.columns", "tgpu.convert")
@@ -31,19 +33,24 @@ def read(path):
         return file.read()
 
 
-def golden(root, dim, causal, scratch):
+def label(dim, causal, blocks):
+    return " ".join(filter(None, [f"D {dim}", causal, blocks]))
+
+
+def golden(root, dim, causal, blocks, scratch):
     """The golden, its buffers placed."""
     path = f"{scratch}.golden.mlir"
-    suffix = "_causal" if causal == "top_left" else ""
+    suffix = "_causal" if causal == "top_left" else "_n128" if blocks else ""
     run("tilewright-opt", f"{root}/test/Tgpu/attention_forward_sm90_d{dim}{suffix}.mlir", "--tgpu-plan-shared-memory",
         "-o", path)
     return path
 
 
-def generated(root, dim, causal, scratch):
+def generated(root, dim, causal, blocks, scratch):
     path = f"{scratch}.generated.mlir"
+    sizes = [f"--param=BLOCK_{name}={size}" for name, size in zip("MN", blocks.split("x"))] if blocks else []
     run("tilewrightc", f"{root}/kernels/attention_forward.mlir", f"--param=D={dim}", "--param=T=bf16",
-        f"--param=CAUSAL={causal}", "--target=sm_90a", "--emit=tgpu", "-o", path)
+        f"--param=CAUSAL={causal}", *sizes, "--target=sm_90a", "--emit=tgpu", "-o", path)
     return path
 
 
@@ -88,10 +95,10 @@ def ptx_of_main_loop(path, scratch):
 
 
 def loops(scratch, root):
-    for dim, causal in GOLDENS:
-        ours, theirs = golden(root, dim, causal, scratch), generated(root, dim, causal, scratch)
+    for each in GOLDENS:
+        ours, theirs = golden(root, *each, scratch), generated(root, *each, scratch)
         rounds = main_loop(read(ours)), main_loop(read(theirs))
-        print(f"D {dim} {causal}: {len(rounds[0])} operations of a round, "
+        print(f"{label(*each)}: {len(rounds[0])} operations of a round, "
               f"{'the same' if rounds[0] == rounds[1] else 'others'} in the generated loop")
         if rounds[0] != rounds[1]:
             print("\n".join(["golden:", *rounds[0], "generated:", *rounds[1]]))
@@ -101,15 +108,15 @@ def loops(scratch, root):
 
 def spills(scratch, root):
     assembler = shutil.which("ptxas") or "/usr/local/cuda/bin/ptxas"
-    for dim, causal in GOLDENS:
+    for each in GOLDENS:
         ptx = f"{scratch}.ptx"
-        run("tilewrightc", golden(root, dim, causal, scratch), "--target=sm_90a", "--emit=ptx", "-o", ptx)
+        run("tilewrightc", golden(root, *each, scratch), "--target=sm_90a", "--emit=ptx", "-o", ptx)
         report = run(assembler, "-v", "-arch=sm_90a", ptx, "-o", os.devnull)
         entries = ENTRY.findall(report)
         spilled = sum(int(stored) + int(loaded) for _, stored, loaded in entries)
         # ptxas says so where products wait for each other after all.
         serialized = " and serializes products" if "serializ" in report else ""
-        print(f"D {dim} {causal}: {len(entries)} entry spills {spilled} bytes{serialized}")
+        print(f"{label(*each)}: {len(entries)} entry spills {spilled} bytes{serialized}")
 
 
 if __name__ == "__main__":
