@@ -90,20 +90,16 @@ tgpu.kernel @attention_forward target "sm_90a" warps 16
   %batch = tile.dim %q, 0 : !view
   %keys = tile.dim %k, 2 : !view
   %kv_heads = tile.dim %k, 1 : !view
-  // Heads of Q to each of K and V; at least 1, also where there are none.
-  %some_kv_heads = arith.maxsi %kv_heads, %c1 : i32
-  %heads_each = arith.divsi %heads, %some_kv_heads : i32
-  %heads_of_kv = arith.maxsi %heads_each, %c1 : i32
   %row_blocks = arith.ceildivsi %rows, %c192 : i32
-  %tiles_of_batch = arith.muli %row_blocks, %heads : i32
-  %tiles = arith.muli %tiles_of_batch, %batch : i32
+  %all_heads = arith.muli %heads, %batch : i32
+  %tiles = arith.muli %row_blocks, %all_heads : i32
   %blocks = arith.ceildivsi %keys, %c128 : i32
   %ctas = tgpu.grid_extent 0 : i32
 
   // CHECK: tgpu.roles
-  // CHECK-NEXT: role "load" warps 1 registers 32 {
+  // CHECK-NEXT: role "load" warps 1 registers 24 {
   tgpu.roles
-    role "load" warps 1 registers 32 {
+    role "load" warps 1 registers 24 {
       scf.for %t = %cta to %tiles step %ctas iter_args(%tile = %c0, %use0 = %c0) -> (i32, i32) : i32 {
         %block = arith.remsi %t, %row_blocks : i32
         %bh = arith.divsi %t, %row_blocks : i32
@@ -111,7 +107,9 @@ tgpu.kernel @attention_forward target "sm_90a" warps 16
         %b = arith.divsi %bh, %heads : i32
         %m = arith.muli %block, %c192 : i32
         %last = arith.subi %blocks, %c1 : i32
-        %h_kv = arith.divsi %h, %heads_of_kv : i32
+        // Each head of K and V serves as many heads of Q.
+        %h_of_kv = arith.muli %h, %kv_heads : i32
+        %h_kv = arith.divsi %h_of_kv, %heads : i32
 
         tgpu.acquire %q_empty[%tile] : !q_full
         tgpu.expect %q_full[%tile] bytes 24576 : !q_full
@@ -136,7 +134,7 @@ tgpu.kernel @attention_forward target "sm_90a" warps 16
         scf.yield %tile_next, %use_end : i32, i32
       }
     }
-    role "idle" warps 3 registers 32 {
+    role "idle" warps 3 registers 24 {
     }
     // CHECK: role "compute" warps 12 registers 160 {
     role "compute" warps 12 registers 160 {

@@ -98,52 +98,52 @@ tgpu.kernel @attention_forward target "sm_90a" warps 16
   %batch = tile.dim %q, 0 : !view
   %keys = tile.dim %k, 2 : !view
   %kv_heads = tile.dim %k, 1 : !view
-  // Heads of Q to each of K and V; at least 1, also where there are none.
-  %some_kv_heads = arith.maxsi %kv_heads, %c1 : i32
-  %heads_each = arith.divsi %heads, %some_kv_heads : i32
-  %heads_of_kv = arith.maxsi %heads_each, %c1 : i32
   %row_blocks = arith.ceildivsi %rows, %c192 : i32
-  %tiles_of_batch = arith.muli %row_blocks, %heads : i32
-  %tiles = arith.muli %tiles_of_batch, %batch : i32
+  %all_heads = arith.muli %heads, %batch : i32
+  %tiles = arith.muli %row_blocks, %all_heads : i32
   %last_row_block = arith.subi %row_blocks, %c1 : i32
-  // As many heads as have K and V in 32 MiB of the L2 cache, 64 at most.
-  %keys_in_cache = arith.constant 131072 : i32
-  %most_heads = arith.constant 64 : i32
-  %some_keys = arith.maxsi %keys, %c1 : i32
-  %heads_in_cache = arith.divsi %keys_in_cache, %some_keys : i32
-  %few_heads = arith.minsi %heads_in_cache, %most_heads : i32
-  %heads_of_group = arith.maxsi %few_heads, %c1 : i32
-  %tiles_of_group = arith.muli %row_blocks, %heads_of_group : i32
 
   // CHECK: tgpu.roles
-  // CHECK-NEXT: role "load" warps 1 registers 32 {
+  // CHECK-NEXT: role "load" warps 1 registers 24 {
   tgpu.roles
-    role "load" warps 1 registers 32 {
+    role "load" warps 1 registers 24 {
+      // As many heads as have K and V in 32 MiB of the L2 cache, 64 at most. Computed in each role: what is computed
+      // for both stays in registers, of which the role that loads has few.
+      %keys_in_cache = arith.constant 131072 : i32
+      %most_heads = arith.constant 64 : i32
+      %some_keys = arith.maxsi %keys, %c1 : i32
+      %heads_in_cache = arith.divsi %keys_in_cache, %some_keys : i32
+      %few_heads = arith.minsi %heads_in_cache, %most_heads : i32
+      %heads_of_group = arith.maxsi %few_heads, %c1 : i32
+      %tiles_of_group = arith.muli %row_blocks, %heads_of_group : i32
+
       scf.while (%t = %cta, %tile = %c0, %use0 = %c0) : (i32, i32, i32) -> (i32, i32, i32) {
         %is_tile = arith.cmpi slt, %t, %tiles : i32
         scf.condition(%is_tile) %t, %tile, %use0 : i32, i32, i32
       } do {
       ^bb0(%t: i32, %tile: i32, %use0: i32):
-        // Batch; group of heads; row block, from the last; head of the group.
-        %b = arith.divsi %t, %tiles_of_batch : i32
-        %in_batch = arith.remsi %t, %tiles_of_batch : i32
-        %group = arith.divsi %in_batch, %tiles_of_group : i32
-        %in_group = arith.remsi %in_batch, %tiles_of_group : i32
+        // Group of heads; row block, from the last; head of the group.
+        %group = arith.divsi %t, %tiles_of_group : i32
+        %in_group = arith.remsi %t, %tiles_of_group : i32
         %first_head = arith.muli %group, %heads_of_group : i32
-        %heads_left = arith.subi %heads, %first_head : i32
+        %heads_left = arith.subi %all_heads, %first_head : i32
         %heads_here = arith.minsi %heads_left, %heads_of_group : i32
         %from_last = arith.divsi %in_group, %heads_here : i32
         %in_heads = arith.remsi %in_group, %heads_here : i32
-        %h = arith.addi %first_head, %in_heads : i32
+        %bh = arith.addi %first_head, %in_heads : i32
+        %b = arith.divsi %bh, %heads : i32
+        %h = arith.remsi %bh, %heads : i32
         %block = arith.subi %last_row_block, %from_last : i32
         %m = arith.muli %block, %c192 : i32
-        // From the position of its last row on, no row of the tile attends a key.
+        // No row of the tile attends a key beyond its last row.
         %m_end = arith.addi %m, %c192 : i32
         %rows_end = arith.minsi %m_end, %rows : i32
         %keys_end = arith.minsi %rows_end, %keys : i32
         %blocks = arith.ceildivsi %keys_end, %c128 : i32
         %last = arith.subi %blocks, %c1 : i32
-        %h_kv = arith.divsi %h, %heads_of_kv : i32
+        // Each head of K and V serves as many heads of Q.
+        %h_of_kv = arith.muli %h, %kv_heads : i32
+        %h_kv = arith.divsi %h_of_kv, %heads : i32
 
         tgpu.acquire %q_empty[%tile] : !q_full
         tgpu.expect %q_full[%tile] bytes 24576 : !q_full
@@ -173,7 +173,7 @@ tgpu.kernel @attention_forward target "sm_90a" warps 16
         scf.yield %t_next, %tile_next, %use_end : i32, i32, i32
       }
     }
-    role "idle" warps 3 registers 32 {
+    role "idle" warps 3 registers 24 {
     }
     // CHECK: role "compute" warps 12 registers 160 {
     role "compute" warps 12 registers 160 {
@@ -202,16 +202,26 @@ tgpu.kernel @attention_forward target "sm_90a" warps 16
       %row_ones = tile.full %one : !row
       %row_ln2 = tile.full %ln2 : !row
 
-      %b_of_cta = arith.divsi %cta, %tiles_of_batch : i32
-      %in_batch_of_cta = arith.remsi %cta, %tiles_of_batch : i32
-      %group_of_cta = arith.divsi %in_batch_of_cta, %tiles_of_group : i32
-      %in_group_of_cta = arith.remsi %in_batch_of_cta, %tiles_of_group : i32
+      // As many heads as have K and V in 32 MiB of the L2 cache, 64 at most. Computed in each role: what is computed
+      // for both stays in registers, of which the role that loads has few.
+      %keys_in_cache = arith.constant 131072 : i32
+      %most_heads = arith.constant 64 : i32
+      %some_keys = arith.maxsi %keys, %c1 : i32
+      %heads_in_cache = arith.divsi %keys_in_cache, %some_keys : i32
+      %few_heads = arith.minsi %heads_in_cache, %most_heads : i32
+      %heads_of_group = arith.maxsi %few_heads, %c1 : i32
+      %tiles_of_group = arith.muli %row_blocks, %heads_of_group : i32
+
+      %group_of_cta = arith.divsi %cta, %tiles_of_group : i32
+      %in_group_of_cta = arith.remsi %cta, %tiles_of_group : i32
       %first_head_of_cta = arith.muli %group_of_cta, %heads_of_group : i32
-      %heads_left_of_cta = arith.subi %heads, %first_head_of_cta : i32
+      %heads_left_of_cta = arith.subi %all_heads, %first_head_of_cta : i32
       %heads_here_of_cta = arith.minsi %heads_left_of_cta, %heads_of_group : i32
       %from_last_of_cta = arith.divsi %in_group_of_cta, %heads_here_of_cta : i32
       %in_heads_of_cta = arith.remsi %in_group_of_cta, %heads_here_of_cta : i32
-      %h_of_cta = arith.addi %first_head_of_cta, %in_heads_of_cta : i32
+      %bh_of_cta = arith.addi %first_head_of_cta, %in_heads_of_cta : i32
+      %b_of_cta = arith.divsi %bh_of_cta, %heads : i32
+      %h_of_cta = arith.remsi %bh_of_cta, %heads : i32
       %block_of_cta = arith.subi %last_row_block, %from_last_of_cta : i32
       %m_of_cta = arith.muli %block_of_cta, %c192 : i32
 
@@ -221,7 +231,7 @@ tgpu.kernel @attention_forward target "sm_90a" warps 16
         scf.condition(%is_tile) %b0, %h0, %m0, %tile0, %use0 : i32, i32, i32, i32, i32
       } do {
       ^bb0(%b: i32, %h: i32, %m: i32, %tile: i32, %use0: i32):
-        // From the position of its last row on, no row of the tile attends a key.
+        // No row of the tile attends a key beyond its last row.
         %m_end = arith.addi %m, %c192 : i32
         %rows_end = arith.minsi %m_end, %rows : i32
         %keys_end = arith.minsi %rows_end, %keys : i32
@@ -427,16 +437,16 @@ tgpu.kernel @attention_forward target "sm_90a" warps 16
         %t_next = tgpu.get_tile %next_slot : !next_tile
         tgpu.arrive %next_empty[%tile] per warp : !tgpu.barriers<2>
         // Where the next tile lies: the divisions go beside the end of this one.
-        %b_next = arith.divsi %t_next, %tiles_of_batch : i32
-        %in_batch_next = arith.remsi %t_next, %tiles_of_batch : i32
-        %group_next = arith.divsi %in_batch_next, %tiles_of_group : i32
-        %in_group_next = arith.remsi %in_batch_next, %tiles_of_group : i32
+        %group_next = arith.divsi %t_next, %tiles_of_group : i32
+        %in_group_next = arith.remsi %t_next, %tiles_of_group : i32
         %first_head_next = arith.muli %group_next, %heads_of_group : i32
-        %heads_left_next = arith.subi %heads, %first_head_next : i32
+        %heads_left_next = arith.subi %all_heads, %first_head_next : i32
         %heads_here_next = arith.minsi %heads_left_next, %heads_of_group : i32
         %from_last_next = arith.divsi %in_group_next, %heads_here_next : i32
         %in_heads_next = arith.remsi %in_group_next, %heads_here_next : i32
-        %h_next = arith.addi %first_head_next, %in_heads_next : i32
+        %bh_next = arith.addi %first_head_next, %in_heads_next : i32
+        %b_next = arith.divsi %bh_next, %heads : i32
+        %h_next = arith.remsi %bh_next, %heads : i32
         %block_next = arith.subi %last_row_block, %from_last_next : i32
         %m_next = arith.muli %block_next, %c192 : i32
 

@@ -4,7 +4,8 @@
 #
 #   goldens.py loops SCRATCH ROOT     the main loop of each: whether both have the same products, waits, barriers and turns
 #                                     in the same order, and which has more instructions of PTX
-#   goldens.py spills SCRATCH ROOT    what ptxas spills in each golden
+#   goldens.py spills SCRATCH ROOT    what ptxas spills in each golden, and whether its roles share out no more registers
+#                                     than the block has got at its launch: they would wait for them forever
 
 import os
 import re
@@ -109,14 +110,18 @@ def loops(scratch, root):
 def spills(scratch, root):
     assembler = shutil.which("ptxas") or "/usr/local/cuda/bin/ptxas"
     for each in GOLDENS:
-        ptx = f"{scratch}.ptx"
-        run("tilewrightc", golden(root, *each, scratch), "--target=sm_90a", "--emit=ptx", "-o", ptx)
+        ptx, ours = f"{scratch}.ptx", golden(root, *each, scratch)
+        run("tilewrightc", ours, "--target=sm_90a", "--emit=ptx", "-o", ptx)
         report = run(assembler, "-v", "-arch=sm_90a", ptx, "-o", os.devnull)
         entries = ENTRY.findall(report)
         spilled = sum(int(stored) + int(loaded) for _, stored, loaded in entries)
         # ptxas says so where products wait for each other after all.
         serialized = " and serializes products" if "serializ" in report else ""
-        print(f"{label(*each)}: {len(entries)} entry spills {spilled} bytes{serialized}")
+        roles = [tuple(map(int, role)) for role in re.findall(r'role "\w+" warps (\d+) registers (\d+)', read(ours))]
+        launched = int(re.search(r"Used (\d+) registers", report)[1]) * sum(warps for warps, _ in roles)
+        asked = sum(warps * registers for warps, registers in roles)
+        short = "" if asked <= launched else f", roles ask for {asked} registers a lane of {launched}"
+        print(f"{label(*each)}: {len(entries)} entry spills {spilled} bytes{serialized}{short}")
 
 
 if __name__ == "__main__":
