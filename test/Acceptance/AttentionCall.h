@@ -23,6 +23,7 @@ struct CallOptions {
   std::map<std::string, Layout> layouts;  ///< by name of the array
   RunSettings run;
   bool withLse = true; ///< the forward's output
+  bool golden = false; ///< the forward that is written by hand; a failure where there is none
 };
 
 /// D, DV, T and CAUSAL; and WINDOW for kernels that have one.

@@ -7,10 +7,14 @@
 #include "lib/Driver/Compiler.h"
 #include "lib/Driver/GpuDevice.h"
 #include "lib/Interpreter/CpuDevice.h"
+#include "lib/Interpreter/Simulator/Simulate.h"
+#include "passes/Passes.h"
 
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/IR/SymbolTable.h"
+#include "mlir/Pass/PassManager.h"
+#include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/raw_ostream.h"
 #include "gtest/gtest.h"
 
@@ -22,13 +26,25 @@ namespace tilewright::acceptance {
 
 namespace {
 
+/// What goldens are written for.
+constexpr const char *goldenTarget = "sm_90a";
+
+/// Whether goldens take the place of what is compiled, wherever there is one.
+bool prefersGoldens() {
+  static const bool prefers = std::getenv("TILEWRIGHT_TEST_GOLDENS") != nullptr;
+  return prefers;
+}
+
 /// A kernel with the values of its parameters.
 struct Binding {
   const std::string &file;
   const Params &params;
   const std::vector<std::string> &with;
+  std::string golden; ///< file of test/Tgpu that is run instead
 
   std::string text() const {
+    if (!golden.empty())
+      return golden;
     std::string text = file;
     for (const auto &[name, value] : params)
       text += " " + name + "=" + value;
@@ -60,6 +76,25 @@ public:
       found =
           modules.emplace(key, compileFile(context, "kernels/" + binding.file + ".mlir", options))
               .first;
+    }
+    return found->second ? findEntry(*found->second) : nullptr;
+  }
+
+  /// A golden, its buffers placed. Null after an error.
+  mlir::Operation *load(const std::string &file) {
+    auto found = modules.find(file);
+    if (found == modules.end()) {
+      auto buffer = llvm::MemoryBuffer::getFile(file);
+      mlir::OwningOpRef<mlir::ModuleOp> module;
+      if (buffer)
+        module = parseBuffer(context, (*buffer)->getMemBufferRef());
+      else
+        errors += file + ": " + buffer.getError().message();
+      mlir::PassManager manager(&context);
+      manager.addPass(createTgpuPlanSharedMemory());
+      if (module && mlir::failed(manager.run(*module)))
+        module = nullptr;
+      found = modules.emplace(file, std::move(module)).first;
     }
     return found->second ? findEntry(*found->second) : nullptr;
   }
@@ -122,8 +157,16 @@ public:
     Compiler &compiler = Compiler::get();
     mlir::Operation *entry = nullptr;
     std::vector<BundlePart> parts;
+    if (!binding.golden.empty() && targets.front() != goldenTarget) {
+      compiled.refusal = std::string("goldens are for ") + goldenTarget;
+      return compiled;
+    }
     for (const std::string &each : targets) {
-      entry = compiler.compile(binding, each);
+      bool isGolden = !binding.golden.empty() && each == goldenTarget;
+      // A golden that a test asks for has nothing beside it that might run in its place.
+      if (!binding.golden.empty() && !isGolden && !prefersGoldens())
+        continue;
+      entry = isGolden ? compiler.load(binding.golden) : compiler.compile(binding, each);
       if (!entry) {
         compiled.refusal = "its tile IR does not compile: " + compiler.takeErrors();
         return compiled;
@@ -239,6 +282,16 @@ bool runOnCpu(const Binding &binding, const llvm::StringMap<Argument> &arguments
   return false;
 }
 
+bool runOnSimulator(const Binding &binding, const llvm::StringMap<Argument> &arguments) {
+  Compiler &compiler = Compiler::get();
+  mlir::Operation *entry = compiler.load(binding.golden);
+  if (entry && mlir::succeeded(simulate(entry->getParentOfType<mlir::ModuleOp>(),
+                                        mlir::SymbolTable::getSymbolName(entry), arguments)))
+    return true;
+  ADD_FAILURE() << binding.golden << " does not run: " << compiler.takeErrors();
+  return false;
+}
+
 enum class GpuRun { Done, Failed, TooLarge };
 
 GpuRun runOnGpu(const Binding &binding, const GpuOperation &operation,
@@ -269,6 +322,32 @@ ElementType accumulatorType(reference::Type type) {
 
 KernelCall::KernelCall(std::string file, Params params, std::vector<std::string> with)
     : file(std::move(file)), params(std::move(params)), with(std::move(with)) {}
+
+bool KernelCall::useGolden() {
+  std::map<std::string, std::string> given(params.begin(), params.end());
+  auto take = [&](const char *name) {
+    auto found = given.find(name);
+    std::string value = found == given.end() ? "" : found->second;
+    if (found != given.end())
+      given.erase(found);
+    return value;
+  };
+  std::string D = take("D"), DV = take("DV"), T = take("T"), causal = take("CAUSAL");
+  std::string window = take("WINDOW");
+  bool isKnown = (D == "64" || D == "128" || D == "256") && (DV.empty() || DV == D) &&
+                 T == "bf16" && (causal.empty() || causal == "none" || causal == "top_left") &&
+                 (window.empty() || window == "false");
+  std::string name = "d" + D + (causal == "top_left" ? "_causal" : "");
+  if (std::string rows = take("BLOCK_M"), keys = take("BLOCK_N"); !rows.empty() || !keys.empty()) {
+    isKnown &= name == "d128" && rows == "128" && keys == "128";
+    name = "d128_n128";
+  }
+  // Whatever else is given makes another kernel.
+  if (file != "attention_forward" || !with.empty() || !isKnown || !given.empty())
+    return false;
+  golden = "test/Tgpu/attention_forward_sm90_" + name + ".mlir";
+  return true;
+}
 
 void KernelCall::input(const std::string &name, ElementType type, std::vector<int64_t> shape,
                        const std::vector<double> &values, Layout layout) {
@@ -339,10 +418,17 @@ bool KernelCall::run(RunSettings settings) {
   for (const auto &[name, value] : integerScalars)
     arguments[name] = value;
 
-  Binding binding{file, params, with};
   Gpu *gpu = Gpu::get();
+  if (gpu && prefersGoldens() && !settings.f64)
+    useGolden();
+  Binding binding{file, params, with, golden};
+  auto runHere = [&] {
+    return (golden.empty() ? runOnCpu(binding, arguments, settings)
+                           : runOnSimulator(binding, arguments)) &&
+           checkMemory();
+  };
   if (!gpu)
-    return runOnCpu(binding, arguments, settings) && checkMemory();
+    return runHere();
   std::string refusal = "a run with every float in f64 is for the CPU";
   if (!settings.f64) {
     const Gpu::Compiled &compiled = gpu->compile(binding);
@@ -358,12 +444,12 @@ bool KernelCall::run(RunSettings settings) {
       if (result != GpuRun::TooLarge)
         return result == GpuRun::Done && checkMemory();
     } else if (refusal.empty()) {
-      return runOnCpu(binding, arguments, settings) && checkMemory();
+      return runHere();
     }
   }
   gpu->countRefusal(file, refusal);
   markSkipped(binding.text() + " is not for the GPU: " + refusal);
-  return runOnCpu(binding, arguments, settings) && checkMemory();
+  return runHere();
 }
 
 bool KernelCall::checkMemory() const {

@@ -10,6 +10,10 @@
 // reason; it then goes on with results of the CPU. TILEWRIGHT_TEST_TARGET is what to compile for,
 // sm_80 by default. For sm_90a the bundle holds code for sm_80 as well, as a user's does: for views
 // that a tensor map cannot describe, or that cannot be stored through one.
+//
+// Goldens, the kernels of test/Tgpu that are written by hand, run on the simulator and on a GPU.
+// With TILEWRIGHT_TEST_GOLDENS set every call on a GPU takes one where there is one, with the code
+// for sm_80 beside it.
 
 #ifndef TILEWRIGHT_TEST_ACCEPTANCE_KERNELCALL_H
 #define TILEWRIGHT_TEST_ACCEPTANCE_KERNELCALL_H
@@ -42,6 +46,10 @@ class KernelCall {
 public:
   /// `file` and `with` are below kernels/, without ".mlir".
   KernelCall(std::string file, Params params, std::vector<std::string> with = {});
+
+  /// Runs the golden for these parameters instead, on the simulator unless a GPU is asked for.
+  /// False where there is none.
+  bool useGolden();
 
   /// An array that the kernel only reads.
   void input(const std::string &name, ElementType type, std::vector<int64_t> shape,
@@ -76,6 +84,7 @@ private:
   std::string file;
   Params params;
   std::vector<std::string> with;
+  std::string golden; ///< its file, where one is used
   std::map<std::string, Bound> arrays;
   std::map<std::string, double> scalars;
   std::map<std::string, int64_t> integerScalars;

@@ -5,7 +5,7 @@
 //
 // Nothing is said about kernels that are right, written by hand or by passes.
 // RUN: tilewright-opt %S/../Tgpu/attention_forward_sm80.mlir --tgpu-verify-sync -o %t
-// RUN: tilewright-opt %S/../Tgpu/attention_forward_sm90.mlir --tgpu-verify-sync -o %t
+// RUN: tilewright-opt %S/../Tgpu/attention_forward_sm90_d128.mlir --tgpu-verify-sync -o %t
 // RUN: tilewright-opt %S/../Tgpu/attention_backward_sm90.mlir --tgpu-verify-sync -o %t
 // RUN: tilewright-opt %S/../Tgpu/matmul_sm90.mlir --tgpu-verify-sync -o %t
 // RUN: tilewright-opt %S/../Tgpu/matmul_sm90.mlir --tgpu-plan-shared-memory --tgpu-verify-sync -o %t

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Attention forward for Ampere and later, D 128, bf16, by hand: the schedule of FlashAttention-2 (Dao, 2023).
-// The mask and the row without a key are as in attention_forward_sm90.mlir.
+// A row without a key has the maximum -inf; its exponents are taken from 0.
 //
 //   Eight warps of 16 rows each, all doing the same. K and V come by cp.async into rings of two stages: the
 //   copy of block n + 1 runs while block n is multiplied. One barrier a round serves twice: the copies of

@@ -20,6 +20,8 @@ using Proofs = std::map<std::string, std::string>;
 
 class SimulatorMutationTest : public SimulatorTest {
 protected:
+  void expectAllFoundInForward(const std::string &kind, int64_t depth, const Proofs &proofs = {});
+
   /// In one of the calls at least.
   void expectAllFound(mlir::ModuleOp module, const std::string &entry,
                       llvm::ArrayRef<SimulatedCall> calls, Proofs proofs = {}) {
@@ -68,10 +70,37 @@ TEST_F(SimulatorMutationTest, AttentionForwardForAmpere) {
   expectAllFound(*module, "attention_forward", attentionForward(1, 1, 100, 250, 128));
 }
 
-TEST_F(SimulatorMutationTest, AttentionForwardForHopper) {
-  auto module = load("test/Tgpu/attention_forward_sm90.mlir");
+/// More tiles than blocks of threads, several blocks of keys each; one call in which Q is negated.
+void SimulatorMutationTest::expectAllFoundInForward(const std::string &kind, int64_t depth,
+                                                    const Proofs &proofs) {
+  auto module = load("test/Tgpu/attention_forward_sm90_" + kind + ".mlir");
   ASSERT_TRUE(module);
-  expectAllFound(*module, "attention_forward", attentionForward(1, 3, 100, 500, 128));
+  std::vector<SimulatedCall> calls;
+  for (double scale : {0.25, -0.25}) {
+    calls.push_back(attentionForward(1, 3, 300, 500, depth));
+    calls.back().scalars = {{"scale", scale}};
+  }
+  expectAllFound(*module, "attention_forward", calls, proofs);
+}
+
+TEST_F(SimulatorMutationTest, AttentionForwardForHopperD64) { expectAllFoundInForward("d64", 64); }
+TEST_F(SimulatorMutationTest, AttentionForwardForHopperD64Causal) {
+  expectAllFoundInForward("d64_causal", 64);
+}
+TEST_F(SimulatorMutationTest, AttentionForwardForHopperD128) {
+  expectAllFoundInForward("d128", 128);
+}
+TEST_F(SimulatorMutationTest, AttentionForwardForHopperD128N128) {
+  expectAllFoundInForward("d128_n128", 128);
+}
+TEST_F(SimulatorMutationTest, AttentionForwardForHopperD128Causal) {
+  expectAllFoundInForward("d128_causal", 128);
+}
+TEST_F(SimulatorMutationTest, AttentionForwardForHopperD256) {
+  expectAllFoundInForward("d256", 256);
+}
+TEST_F(SimulatorMutationTest, AttentionForwardForHopperD256Causal) {
+  expectAllFoundInForward("d256_causal", 256);
 }
 
 TEST_F(SimulatorMutationTest, AttentionBackwardForHopper) {

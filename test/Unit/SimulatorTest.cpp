@@ -14,14 +14,6 @@ TEST_F(SimulatorTest, AttentionForwardForAmpere) {
   simulateCall(*module, "attention_forward", attentionForward(1, 1, 8, 0, 128));
 }
 
-TEST_F(SimulatorTest, AttentionForwardForHopper) {
-  auto module = load("test/Tgpu/attention_forward_sm90.mlir");
-  ASSERT_TRUE(module);
-  // Three tiles for two blocks.
-  simulateCall(*module, "attention_forward", attentionForward(1, 3, 100, 400, 128));
-  simulateCall(*module, "attention_forward", attentionForward(1, 1, 8, 0, 128));
-}
-
 TEST_F(SimulatorTest, AttentionBackwardForHopper) {
   auto module = load("test/Tgpu/attention_backward_sm90.mlir");
   ASSERT_TRUE(module);

@@ -1,0 +1,139 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The goldens of attention, forward (test/Tgpu): what is written by hand is held to what holds for
+// the kernels, on the simulator or on a GPU.
+
+#include "test/Acceptance/AttentionCall.h"
+#include "test/Reference/Cases.h"
+#include "test/Reference/Probes.h"
+
+#include "gtest/gtest.h"
+
+#include <algorithm>
+
+using namespace tilewright;
+using namespace tilewright::acceptance;
+using namespace tilewright::reference;
+
+namespace {
+
+constexpr Type type = Type::BF16;
+
+struct Golden {
+  int64_t D;
+  Causal causal;
+  bool isNarrow = false; ///< 128 keys a round in place of 176
+};
+
+class Goldens : public ::testing::TestWithParam<Golden> {
+protected:
+  AttentionProblem make(int64_t B, int64_t Hq, int64_t Hkv, int64_t Sq, int64_t Skv) const {
+    const Golden &kernel = GetParam();
+    return makeProblem(B, Hq, Hkv, Sq, Skv, kernel.D, kernel.D, kernel.causal);
+  }
+
+  CallOptions golden() const {
+    CallOptions options;
+    options.golden = true;
+    if (GetParam().isNarrow)
+      options.params = {{"BLOCK_M", "128"}, {"BLOCK_N", "128"}};
+    return options;
+  }
+
+  void check(const AttentionProblem &problem, uint64_t seed, const CallOptions &options) const {
+    AttentionInputs inputs = randomInputs(problem, type, seed);
+    ForwardResult result = runForward(problem, type, inputs, options);
+    expectForward(ForwardOracle(problem, inputs, type), result,
+                  describe(problem, type) + " scale " + std::to_string(problem.scale));
+  }
+};
+
+/// Tails of rows and of keys, seams of the causal mask in every place of a block, more tiles than
+/// blocks of threads.
+TEST_P(Goldens, PassTheListOfCases) {
+  const Golden &kernel = GetParam();
+  const char *mask = kernel.causal == Causal::None ? "none" : "causal";
+  uint64_t seed = 1;
+  for (Shape shape : shapes()) {
+    if (std::max(shape.Sq, shape.Skv) > 1024 && !runsOnGpu())
+      continue;
+    const std::string &group = groupNames()[seed % 3];
+    check(makeCase(type, shape, kernel.D, mask, group).problem, seed, golden());
+    ++seed;
+    if (IsSkipped() || HasFailure())
+      return;
+  }
+}
+
+/// The maximum of a row is that of the scaled scores, whatever the sign; a scale of 0 makes all
+/// weights equal, but not those of keys that a mask excludes.
+TEST_P(Goldens, ScaleByAnyNumber) {
+  for (double scale : {-0.25, 0.0, -0.0, -3.0, 40.0}) {
+    AttentionProblem problem = make(1, 2, 1, 150, 290);
+    problem.scale = scale;
+    check(problem, 7, golden());
+  }
+}
+
+TEST_P(Goldens, TakeEmptyProblems) {
+  for (AttentionProblem problem : emptyProblems())
+    check(make(problem.B, problem.Hq, problem.Hkv, problem.Sq, problem.Skv), 3, golden());
+}
+
+TEST_P(Goldens, LeaveOutLse) {
+  CallOptions options = golden();
+  options.withLse = false;
+  check(make(1, 1, 1, 100, 100), 5, options);
+}
+
+TEST_P(Goldens, KeepNaNInItsRow) {
+  AttentionProblem problem = make(1, 2, 1, 150, 200);
+  problem.scale = -problem.scale; // negating Q must keep it, too
+  expectNaNStaysInItsRow(problem, type, [&](const AttentionInputs &inputs) {
+    return runForward(problem, type, inputs, golden());
+  });
+}
+
+/// Which keys a query attends, read off exactly.
+TEST_P(Goldens, AttendWhatTheMaskKeeps) {
+  AttentionProblem problem = make(1, 1, 1, 210, 270);
+  MaskProbe integers = integerProbe(problem, 3);
+  ForwardResult result = runForward(problem, type, integers.inputs, golden());
+  expectOk(checkIntegerProbe(problem, integers, type, result.o), describe(problem, type));
+  expectOk(checkProbeLse(problem, result.lse), describe(problem, type));
+}
+
+/// Heads beside each other, as in [batch, sequence, head, D], and every output has the bits of
+/// row-major arrays.
+TEST_P(Goldens, TakeStrides) {
+  AttentionProblem p = make(2, 4, 2, 70, 90);
+  AttentionInputs inputs = randomInputs(p, type, 9);
+  CallOptions options = golden();
+  auto interleaved = [&](int64_t heads, int64_t rows) {
+    Layout layout;
+    layout.strides = {rows * heads * p.D, p.D, heads * p.D, 1};
+    return layout;
+  };
+  options.layouts = {{"q", interleaved(p.Hq, p.Sq)},
+                     {"k", interleaved(p.Hkv, p.Skv)},
+                     {"v", interleaved(p.Hkv, p.Skv)},
+                     {"o", interleaved(p.Hq, p.Sq)}};
+  ForwardResult expected = runForward(p, type, inputs, golden());
+  ForwardResult got = runForward(p, type, inputs, options);
+  EXPECT_EQ(expected.o, got.o);
+  EXPECT_EQ(expected.lse, got.lse);
+}
+
+INSTANTIATE_TEST_SUITE_P(Forward, Goldens,
+                         ::testing::Values(Golden{64, Causal::None}, Golden{64, Causal::TopLeft},
+                                           Golden{128, Causal::None},
+                                           Golden{128, Causal::None, true},
+                                           Golden{128, Causal::TopLeft}, Golden{256, Causal::None},
+                                           Golden{256, Causal::TopLeft}),
+                         [](const auto &info) {
+                           return "D" + std::to_string(info.param.D) +
+                                  (info.param.causal == Causal::None ? "" : "_causal") +
+                                  (info.param.isNarrow ? "_n128" : "");
+                         });
+
+} // namespace

@@ -1,0 +1,128 @@
+# Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# The goldens of attention, forward, beside what the compiler makes of attention_forward.
+#
+#   goldens.py loops SCRATCH ROOT     the main loop of each: whether both have the same products, waits, barriers and turns
+#                                     in the same order, and which has more instructions of PTX
+#   goldens.py spills SCRATCH ROOT    what ptxas spills in each golden, and whether its roles share out no more registers
+#                                     than the block has got at its launch: they would wait for them forever
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+# Width, mask, and blocks where they are not those of the compiler's table.
+GOLDENS = [(64, "none", ""), (64, "top_left", ""), (128, "none", ""), (128, "none", "128x128"), (128, "top_left", ""),
+           (256, "none", ""), (256, "top_left", "")]
+ENTRY = re.compile(r"Compiling entry function '(\w+)'.*?(\d+) bytes spill stores, (\d+) bytes spill loads", re.DOTALL)
+# What takes no part in the order of a round: names of buffers, and what one thread does with its own registers.
+LOCAL = ("tgpu.slot", "tgpu.columns", "tgpu.convert")
+
+
+def run(*command):
+    """What a command prints on standard error, its own words where it fails."""
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(f"{' '.join(command)}\n{done.stderr}")
+    return done.stderr
+
+
+def read(path):
+    with open(path) as file:
+        return file.read()
+
+
+def label(dim, causal, blocks):
+    return " ".join(filter(None, [f"D {dim}", causal, blocks]))
+
+
+def golden(root, dim, causal, blocks, scratch):
+    """The golden, its buffers placed."""
+    path = f"{scratch}.golden.mlir"
+    suffix = "_causal" if causal == "top_left" else "_n128" if blocks else ""
+    run("tilewright-opt", f"{root}/test/Tgpu/attention_forward_sm90_d{dim}{suffix}.mlir", "--tgpu-plan-shared-memory",
+        "-o", path)
+    return path
+
+
+def generated(root, dim, causal, blocks, scratch):
+    path = f"{scratch}.generated.mlir"
+    sizes = [f"--param=BLOCK_{name}={size}" for name, size in zip("MN", blocks.split("x"))] if blocks else []
+    run("tilewrightc", f"{root}/kernels/attention_forward.mlir", f"--param=D={dim}", "--param=T=bf16",
+        f"--param=CAUSAL={causal}", *sizes, "--target=sm_90a", "--emit=tgpu", "-o", path)
+    return path
+
+
+def innermost_loops(text):
+    """(lines of the body, last line) of each scf.for that holds products and no other loop."""
+    lines = text.splitlines()
+    for begin, line in enumerate(lines):
+        if "= scf.for " not in line:
+            continue
+        indent = line[:len(line) - len(line.lstrip())]
+        end = next(i for i in range(begin + 1, len(lines)) if lines[i].startswith(indent + "}"))
+        body = lines[begin + 1:end]
+        if any("tgpu.wgmma " in each for each in body) and not any("scf.for" in each for each in body):
+            yield body, lines[end]
+
+
+def main_loop(text):
+    """The operations of tgpu of a round that neither masks nor is for rare cases, without the names of values."""
+    loops = [body for body, end in innermost_loops(text) if "tgpu.general" not in end and "tgpu.rare" not in end]
+    body = [body for body in loops if not any("tile.select" in line or "scf.if" in line for line in body)]
+    if len(body) != 1:
+        sys.exit(f"expected one main loop but found {len(body)}")
+    ops = [re.sub(r"%[\w#]+", "%", line.strip()) for line in body[0]]
+    ops = [re.sub(r"^% = |\s(?=\s)", "", op) for op in ops]
+    return [op for op in ops if op.startswith("tgpu.") and not op.startswith(LOCAL)]
+
+
+def ptx_of_main_loop(path, scratch):
+    """How many instructions of PTX the shortest loop has that waits for one of two products: masks only add to it."""
+    run("tilewrightc", path, "--target=sm_90a", "--emit=ptx", "-o", f"{scratch}.ptx")
+    code, labels, loops = [], {}, []
+    for line in read(f"{scratch}.ptx").splitlines():
+        line = line.strip()
+        if label := re.fullmatch(r"(\$\w+):.*", line):
+            labels[label[1]] = len(code)
+        elif line and not line.startswith((".", "//")):
+            code.append(line)
+            target = re.search(r"\bbra(?:\.uni)?\s+(\$\w+);", line)
+            if target and target[1] in labels:
+                loops.append(code[labels[target[1]]:])
+    return min(len(loop) for loop in loops if any("wgmma.wait_group.sync.aligned 1;" in line for line in loop))
+
+
+def loops(scratch, root):
+    for each in GOLDENS:
+        ours, theirs = golden(root, *each, scratch), generated(root, *each, scratch)
+        rounds = main_loop(read(ours)), main_loop(read(theirs))
+        print(f"{label(*each)}: {len(rounds[0])} operations of a round, "
+              f"{'the same' if rounds[0] == rounds[1] else 'others'} in the generated loop")
+        if rounds[0] != rounds[1]:
+            print("\n".join(["golden:", *rounds[0], "generated:", *rounds[1]]))
+        counts = ptx_of_main_loop(ours, scratch), ptx_of_main_loop(theirs, scratch)
+        print(f"  {'no more' if counts[0] <= counts[1] else 'more'} instructions than generated: {counts[0]}, {counts[1]}")
+
+
+def spills(scratch, root):
+    assembler = shutil.which("ptxas") or "/usr/local/cuda/bin/ptxas"
+    for each in GOLDENS:
+        ptx, ours = f"{scratch}.ptx", golden(root, *each, scratch)
+        run("tilewrightc", ours, "--target=sm_90a", "--emit=ptx", "-o", ptx)
+        report = run(assembler, "-v", "-arch=sm_90a", ptx, "-o", os.devnull)
+        entries = ENTRY.findall(report)
+        spilled = sum(int(stored) + int(loaded) for _, stored, loaded in entries)
+        # ptxas says so where products wait for each other after all.
+        serialized = " and serializes products" if "serializ" in report else ""
+        roles = [tuple(map(int, role)) for role in re.findall(r'role "\w+" warps (\d+) registers (\d+)', read(ours))]
+        launched = int(re.search(r"Used (\d+) registers", report)[1]) * sum(warps for warps, _ in roles)
+        asked = sum(warps * registers for warps, registers in roles)
+        short = "" if asked <= launched else f", roles ask for {asked} registers a lane of {launched}"
+        print(f"{label(*each)}: {len(entries)} entry spills {spilled} bytes{serialized}{short}")
+
+
+if __name__ == "__main__":
+    {"loops": loops, "spills": spills}[sys.argv[1]](*sys.argv[2:])
