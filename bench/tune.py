@@ -526,8 +526,11 @@ def main():
         if options.keep:
             write_list(os.path.join(options.keep, LIST), sys.argv[1:], flat)
     compiled = sum(variant.error is None for variant in flat)
-    print(f"{compiled} of {len(flat)} variants compile for {options.target}"
-          + (f", by ptxas for {options.arch}" if options.ptxas else ""), flush=True)
+    if options.prebuilt:
+        print(f"{compiled} of {len(flat)} variants are there, for {options.target}", flush=True)
+    else:
+        print(f"{compiled} of {len(flat)} variants compile for {options.target}"
+              + (f", by ptxas for {options.arch}" if options.ptxas else ""), flush=True)
     if options.compile_only:
         keys = ["registers", "spilled_bytes", "shared_bytes", "warps"]
         rows = [[variant.name] + [shown(variant.resources.get(key)) for key in keys]
