@@ -7,6 +7,9 @@
     bench/tune.py --kernel kernels/attention_backward.mlir --grid BLOCK_M=64,128 BLOCK_N=64,128 --warps 4,8
     bench/tune.py --kernel kernels/matmul.mlir --seqs 8192 --grid BLOCK_M=128,256 BLOCK_N=128 BLOCK_K=32,64
     bench/tune.py --target sm_90a --dims 128 --grid BLOCK_M=128,192 BLOCK_N=112,128,176 --seqs 1024,8192 --blocks rows.json
+    bench/tune.py --kernel linear_attention --target sm_90a --dims 128 --grid BLOCK_N=64,128 BLOCK_V=64,128 \\
+        --warps 4,8 --schedule in_flight=default,1 --against-synchronous --keep linear --compile-only
+    bench/tune.py --prebuilt linear                      the same where there is no compiler
 
 Every combination of the values is a variant; the value `default` leaves the setting out. A variant is compiled (in parallel, by ptxas
 too where there is one), checked against a reference in f64 on ragged shapes and on the shortest case, and only then
@@ -14,6 +17,11 @@ timed, in rounds that interleave all variants and the peers. What a variant fail
 crashes or hangs does not take the others with it. Needs PyTorch, a GPU and tilewrightc. --blocks writes the fastest blocks as
 rows for `tilewrightc --blocks=FILE`: of each dimension and mask one for the longest case, and one for each shorter case
 that has others.
+
+--against-synchronous asks what schedules are worth: the blocks of --grid are compiled with the values of --schedule, and
+those of --synchronous-grid, with the warps of --warps, with skeleton=synchronous. The best of both kinds are then timed again, alone and in
+turn, and the ratio of their medians is printed. --keep FOLDER with --compile-only writes what --prebuilt FOLDER goes on
+from: bundles, and a list of them. Options given beside --prebuilt replace those of the compilation.
 """
 
 import argparse
@@ -50,6 +58,10 @@ def settings_of(items, option):
     return settings
 
 
+SYNCHRONOUS = {"skeleton": "synchronous"}
+LIST = "variants.json"  # of a folder of compiled variants
+
+
 class Variant:
     """One way to compile the kernel for one binding of what the cases fix."""
 
@@ -57,6 +69,10 @@ class Variant:
         self.binding, self.params, self.warps, self.schedule = binding, params, warps, schedule
         self.resources, self.error = {}, None
         self.paths = {}
+
+    @property
+    def is_synchronous(self):
+        return self.schedule.get("skeleton") == "synchronous"
 
     @property
     def setting(self):
@@ -86,9 +102,37 @@ def combinations(settings):
 
 
 def make_variants(options, binding):
-    return [Variant(binding, params, None if warps == "default" else warps, schedule)
-            for params in combinations(options.grid) for warps in options.warps
-            for schedule in combinations(options.schedule)]
+    def make(grid, all_warps, schedules):
+        return [Variant(binding, params, None if warps == "default" else warps, schedule)
+                for params in combinations(grid) for warps in all_warps for schedule in schedules]
+
+    schedules = list(combinations(options.schedule))
+    if options.against_synchronous:
+        return (make(options.grid, ["default"], schedules) +
+                make(options.synchronous_grid or options.grid, options.warps, [SYNCHRONOUS]))
+    return make(options.grid, options.warps, schedules)
+
+
+def write_list(path, arguments, variants):
+    """What read_list needs, with paths within the folder of the list."""
+    entries = [{"binding": v.binding, "params": v.params, "warps": v.warps, "schedule": v.schedule,
+                "resources": v.resources, "error": v.error,
+                "paths": {key: os.path.basename(file) for key, file in v.paths.items()}} for v in variants]
+    with open(path, "w") as file:
+        json.dump({"arguments": arguments, "variants": entries}, file, indent=1)
+
+
+def read_list(path):
+    """(the arguments of the compilation, its variants)"""
+    with open(path) as file:
+        content = json.load(file)
+    variants = []
+    for entry in content["variants"]:
+        variant = Variant(entry["binding"], entry["params"], entry["warps"], entry["schedule"])
+        variant.resources, variant.error = entry["resources"], entry["error"]
+        variant.paths = {key: os.path.join(os.path.dirname(path), name) for key, name in entry["paths"].items()}
+        variants.append(variant)
+    return content["arguments"], variants
 
 
 def run_tool(command, limit=120):
@@ -109,7 +153,7 @@ def compile_variant(variant, options, number, folder):
     """Fills paths and resources, or error."""
     base = os.path.join(folder, f"variant{number}")
     try:
-        if options.operation == "backward":  # a program: several kernels
+        if options.operation == "backward" or options.via == "bundle":  # a program: several kernels
             report_options = ["--report"] if options.ptxas else []
             log = run_tool(variant.command(options, "bundle", base + ".twb") + report_options)
             variant.paths["bundle"] = base + ".twb"
@@ -120,7 +164,7 @@ def compile_variant(variant, options, number, folder):
             contract = Contract(file.read())
         variant.paths = {"contract": base + ".mlir", "code": base + ".ptx"}
         variant.resources = {"shared_bytes": contract.shared_bytes, "warps": contract.warps}
-        if options.via == "bundle" or (options.via == "auto" and contract.tensor_maps):
+        if options.via == "auto" and contract.tensor_maps:
             run_tool(variant.command(options, "bundle", base + ".twb"))
             variant.paths["bundle"] = base + ".twb"
         run_tool(variant.command(options, "ptx", base + ".ptx"))
@@ -165,7 +209,7 @@ def start_worker(job, folder):
     return process, lines
 
 
-def measure(options, group, variants, folder):
+def measure(options, group, variants, folder, rounds=None):
     """Checks and times the variants of one binding; returns {case: {side: summary}}."""
     results = {}
     while True:
@@ -174,7 +218,7 @@ def measure(options, group, variants, folder):
         if not live or not missing:
             return results
         job = {"operation": group[0].operation, "cases": [vars(case) for case in missing], "peers": options.peers,
-               "rounds": options.rounds, "flush": not options.warm, "time_limit": options.time_limit,
+               "rounds": rounds or options.rounds, "flush": not options.warm, "time_limit": options.time_limit,
                "library": options.library,
                "variants": [{"number": number, **variants[number].paths, "name": variants[number].setting}
                             for number in live]}
@@ -225,8 +269,7 @@ def worker(path):
 
     runtime = library.Library(job["library"]) if any("bundle" in variant for variant in job["variants"]) else None
     failures = (device.DeviceError, library.TilewrightError, ContractError)
-    make = bench_cases.MatmulCase if job["operation"] == "matmul" else bench_cases.AttentionCase
-    cases = [make(**case) for case in job["cases"]]
+    cases = [bench_cases.CASES[job["operation"]](**case) for case in job["cases"]]
     form = problems.PROBLEMS[cases[0].form]
     shortest = min(cases, key=lambda case: case.seq)
     tests = problems.ragged(shortest) + [form.of(shortest)]
@@ -294,6 +337,30 @@ def print_case(case, times, variants, peers):
                                  "spilled", "shared", "blocks/SM"], rows), flush=True)
 
 
+def best_of(variants, times):
+    """The fastest of variants that were timed, or None."""
+    timed = [variant for variant in variants if variant.setting in times]
+    return min(timed, key=lambda variant: times[variant.setting]["median_ms"], default=None)
+
+
+def compare_kinds(options, case, times, variants, folder):
+    """Times the best schedule and the best synchronous one once more, alone; what is to be said, or None."""
+    kinds = [best_of([v for v in variants if v.is_synchronous == kind], times) for kind in (False, True)]
+    if None in kinds:
+        return None
+    again = measure(options, [case], kinds, folder, rounds=3 * options.rounds).get(case.name, {})
+    if any(kind.setting not in again for kind in kinds):
+        return None
+    ours, other = (again[kind.setting] for kind in kinds)
+    ratio = other["median_ms"] / ours["median_ms"]
+    for name, kind, time in (("best", kinds[0], ours), ("best synchronous", kinds[1], other)):
+        print(f"- {name}: {kind.setting}: {time['median_ms']:.4f} ms ({time['q1_ms']:.4f} to {time['q3_ms']:.4f}), "
+              f"{report.tflops(case.flops, time['median_ms']):.0f} TFLOP/s")
+    print(f"- {case.name}: {ratio:.3f} times the best of skeleton=synchronous", flush=True)
+    return {"setting": kinds[0].setting, "ms": ours["median_ms"], "synchronous_setting": kinds[1].setting,
+            "synchronous_ms": other["median_ms"], "ratio": ratio}
+
+
 def print_summary(results, peers):
     """Settings over all cases that have them, best first."""
     if not peers or len(results) < 2:
@@ -359,14 +426,22 @@ def find_ptxas():
 def parse(arguments):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kernel", default=os.path.join(ROOT, "kernels", "attention_forward.mlir"))
-    parser.add_argument("--operation", choices=["attention", "backward", "matmul"], help="by default from the kernel's name")
+    parser.add_argument("--operation", choices=list(bench_cases.CASES), help="by default from the kernel's name")
     parser.add_argument("--dims", type=values_of, default=["64", "128"])
     parser.add_argument("--causal", type=values_of, default=["none", "top_left"])
     parser.add_argument("--seqs", type=values_of, default=["4096"], help="lengths, or sizes of a matrix product")
+    parser.add_argument("--v-dim", type=int, help="width of values: by default that of keys, twice in differential")
+    parser.add_argument("--batch", type=int, help="of linear and differential attention: 8; 16384 / length")
+    parser.add_argument("--heads", type=int, help="of these: 16; 2048 / width of values")
     parser.add_argument("--dtype", default="bf16", choices=["bf16", "f16"])
     parser.add_argument("--grid", nargs="*", default=[], metavar="NAME=VALUE,...", help="parameters of the kernel")
     parser.add_argument("--warps", type=values_of, default=["default"])
     parser.add_argument("--schedule", nargs="*", default=[], metavar="KEY=VALUE,...")
+    parser.add_argument("--against-synchronous", action="store_true",
+                        help="compare the best of --schedule with the best of skeleton=synchronous and --warps")
+    parser.add_argument("--synchronous-grid", nargs="*", default=[], metavar="NAME=VALUE,...",
+                        help="blocks for skeleton=synchronous; by default those of --grid")
+    parser.add_argument("--prebuilt", metavar="FOLDER", help="of --keep and --compile-only; needs no compiler")
     parser.add_argument("--target", default="sm_80")
     parser.add_argument("--arch", help="what ptxas compiles for; this machine's GPU by default")
     parser.add_argument("--ptxas", default=find_ptxas(), help="'' leaves the PTX to the driver")
@@ -386,20 +461,37 @@ def parse(arguments):
     parser.add_argument("--keep", metavar="FOLDER", help="keep tgpu, PTX and cubins here")
     parser.add_argument("--compile-only", action="store_true", help="needs neither PyTorch nor a GPU")
     options = parser.parse_args(arguments)
+    if not os.path.exists(options.kernel):
+        named = os.path.join(ROOT, "kernels", options.kernel + ".mlir")
+        options.kernel = named if os.path.exists(named) else options.kernel
+    if options.against_synchronous:
+        options.via = "bundle"
     try:
         options.grid, options.schedule = settings_of(options.grid, "--grid"), settings_of(options.schedule, "--schedule")
+        options.synchronous_grid = settings_of(options.synchronous_grid, "--synchronous-grid")
         lengths, dims = [int(text) for text in options.seqs], [int(text) for text in options.dims]
     except ValueError as error:
         parser.error(str(error))
     options.extra = [option.removeprefix("=") for option in options.extra]
     file = os.path.basename(options.kernel)
-    options.operation = options.operation or next((name for name in ("matmul", "backward") if name in file), "attention")
+    named = (name for name in ("matmul", "backward", "differential", "linear") if name in file)
+    options.operation = options.operation or next(named, "attention")
     if options.peers is None:
-        options.peers = ["torch"] if options.operation == "matmul" else ["flash"]
+        options.peers = {"matmul": ["torch"], "linear": [], "differential": []}.get(options.operation, ["flash"])
     if options.rounds < 1 or options.jobs < 1:
         parser.error("--rounds and --jobs must be at least 1")
     if options.operation == "matmul":
         options.groups = [[bench_cases.MatmulCase(size, options.dtype) for size in lengths]]
+    elif options.operation == "linear":
+        options.groups = [[bench_cases.LinearCase(dim, options.v_dim or dim, length, options.batch or 8,
+                                                  options.heads or 16, options.dtype) for length in lengths]
+                          for dim in dims]
+    elif options.operation == "differential":
+        def make(dim, mask, length):
+            v_dim = options.v_dim or 2 * dim
+            return bench_cases.DifferentialCase(dim, v_dim, mask, length, options.batch or max(1, 16384 // length),
+                                                options.heads or max(1, 2048 // v_dim), options.dtype)
+        options.groups = [[make(dim, mask, length) for length in lengths] for dim in dims for mask in options.causal]
     else:
         direction = "backward" if options.operation == "backward" else "forward"
         options.groups = [bench_cases.attention_cases([dim], [mask], lengths, options.dtype, direction)
@@ -411,31 +503,49 @@ def main():
     if sys.argv[1:2] == ["--worker"]:
         return worker(sys.argv[2])
     options = parse(sys.argv[1:])
-    options.arch = options.arch or find_arch(options.target)
     scratch = tempfile.TemporaryDirectory()
     folder = options.keep or scratch.name
     os.makedirs(folder, exist_ok=True)
 
-    variants = [make_variants(options, group[0].params()) for group in options.groups]
-    flat = list(itertools.chain(*variants))
-    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-        list(pool.map(lambda item: compile_variant(item[1], options, item[0], folder), enumerate(flat)))
+    if options.prebuilt:
+        try:
+            arguments, flat = read_list(os.path.join(options.prebuilt, LIST))
+        except (OSError, ValueError, KeyError) as error:
+            print(f"tune: {options.prebuilt} has no list of variants: {error}; make it with --keep and --compile-only",
+                  file=sys.stderr)
+            return 1
+        options = parse(arguments + sys.argv[1:])
+        options.compile_only = False
+        variants = [[v for v in flat if v.binding == group[0].params()] for group in options.groups]
+    else:
+        options.arch = options.arch or find_arch(options.target)
+        variants = [make_variants(options, group[0].params()) for group in options.groups]
+        flat = list(itertools.chain(*variants))
+        with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+            list(pool.map(lambda item: compile_variant(item[1], options, item[0], folder), enumerate(flat)))
+        if options.keep:
+            write_list(os.path.join(options.keep, LIST), sys.argv[1:], flat)
     compiled = sum(variant.error is None for variant in flat)
-    print(f"{compiled} of {len(flat)} variants compile for {options.target}"
-          + (f", by ptxas for {options.arch}" if options.ptxas else ""), flush=True)
+    if options.prebuilt:
+        print(f"{compiled} of {len(flat)} variants are there, for {options.target}", flush=True)
+    else:
+        print(f"{compiled} of {len(flat)} variants compile for {options.target}"
+              + (f", by ptxas for {options.arch}" if options.ptxas else ""), flush=True)
     if options.compile_only:
         keys = ["registers", "spilled_bytes", "shared_bytes", "warps"]
         rows = [[variant.name] + [shown(variant.resources.get(key)) for key in keys]
                 for variant in flat if variant.error is None]
         print(report.markdown_table(["variant", "registers", "spilled", "shared", "warps"], rows))
 
-    results = {}
+    results, ratios = {}, {}
     if not options.compile_only:
         for group, members in zip(options.groups, variants):
             times = measure(options, group, members, folder)
             for case in group:
                 if case.name in times:
                     print_case(case, times[case.name], members, options.peers)
+                    if options.against_synchronous:
+                        ratios[case.name] = compare_kinds(options, case, times[case.name], members, folder)
             results.update(times)
         print_summary(results, options.peers)
     if options.blocks:
@@ -451,7 +561,7 @@ def main():
             print(f"- {variant.name}: {variant.error}")
     if options.json:
         with open(options.json, "w") as file:
-            json.dump({"command": sys.argv, "cases": results,
+            json.dump({"command": sys.argv, "cases": results, "against_synchronous": ratios,
                        "variants": [{"name": v.name, "setting": v.setting, "binding": v.binding, "error": v.error,
                                      **v.resources} for v in flat]}, file, indent=1)
     return 0 if options.compile_only or results else 1

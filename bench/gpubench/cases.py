@@ -104,6 +104,64 @@ class MatmulCase:
         return {"T": self.dtype}
 
 
+@dataclasses.dataclass(frozen=True)
+class DifferentialCase:
+    """Of kernels/differential_attention.mlir."""
+    dim: int
+    v_dim: int
+    causal: str
+    seq: int
+    batch: int
+    heads: int
+    dtype: str = "bf16"
+
+    operation = form = direction = "differential"
+
+    @property
+    def name(self):
+        return (f"differential {self.dtype} B{self.batch} H{self.heads} D{self.dim} V{self.v_dim} {self.causal} "
+                f"S{self.seq}")
+
+    @property
+    def flops(self):
+        """Of the four products over kept pairs."""
+        pairs = self.seq * self.seq / (2 if self.causal != "none" else 1)
+        return 4 * self.batch * self.heads * pairs * (self.dim + self.v_dim)
+
+    def params(self):
+        return {"D": str(self.dim), "DV": str(self.v_dim), "T": self.dtype, "CAUSAL": self.causal}
+
+
+@dataclasses.dataclass(frozen=True)
+class LinearCase:
+    """Of kernels/linear_attention.mlir."""
+    dim: int
+    v_dim: int
+    seq: int
+    batch: int
+    heads: int
+    dtype: str = "bf16"
+
+    operation = form = direction = "linear"
+
+    @property
+    def name(self):
+        return f"linear {self.dtype} B{self.batch} H{self.heads} D{self.dim} V{self.v_dim} S{self.seq}"
+
+    @property
+    def flops(self):
+        """With chunks of 128 rows, of which half of the pairs are kept, whatever a kernel computes."""
+        row = 4 * self.dim * self.v_dim + 128 * (self.dim + self.v_dim)
+        return self.batch * self.heads * self.seq * row
+
+    def params(self):
+        return {"D": str(self.dim), "DV": str(self.v_dim), "T": self.dtype}
+
+
+CASES = {"attention": AttentionCase, "backward": AttentionCase, "matmul": MatmulCase,
+         "differential": DifferentialCase, "linear": LinearCase}  # by the operation that tune.py times
+
+
 def attention_cases(dims=None, masks=None, seqs=None, dtype="bf16", direction="forward", mod="", gqa=1, window=0):
     return [AttentionCase(dim, causal, seq, dtype, direction, mod, gqa, window)
             for dim in dims or DIMS for causal in masks or MASKS for seq in seqs or SEQUENCES]

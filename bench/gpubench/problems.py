@@ -365,14 +365,113 @@ class Matmul:
         return {"torch": lambda: torch.matmul(self.a, self.b)}
 
 
-PROBLEMS = {"forward": Attention, "backward": Backward, "both": Training, "matmul": Matmul}
+class Differential:
+    """Two attentions over the same V, the second weighted by head; N(0, 1)."""
+
+    entries = ("differential_attention",)
+
+    def __init__(self, batch, heads, kv_heads, rows, keys, dim, v_dim, causal, dtype, seed=1):
+        self.both = [Attention(batch, heads, kv_heads, rows, keys, dim, causal, dtype, seed=seed + i) for i in range(2)]
+        generator = torch.Generator(DEVICE).manual_seed(seed + 2)
+        self.dtype = DTYPES[dtype]
+        self.v = normal((batch, kv_heads, keys, v_dim), self.dtype, generator)
+        self.weights = torch.rand(heads, device=DEVICE, generator=generator)
+        for each in self.both:
+            each.v = self.v
+
+    @classmethod
+    def of(cls, case):
+        return cls(case.batch, case.heads, case.heads, case.seq, case.seq, case.dim, case.v_dim, case.causal, case.dtype)
+
+    @classmethod
+    def ragged(cls, case):
+        return [cls(*shape, case.dim, case.v_dim, case.causal, case.dtype) for shape in RAGGED_ATTENTION]
+
+    def outputs(self):
+        q = self.both[0].q
+        return torch.full((*q.shape[:3], self.v.shape[3]), math.nan, dtype=self.dtype, device=DEVICE), None
+
+    def arguments(self, o, _=None):
+        first, second = self.both
+        return {"q1": first.q, "q2": second.q, "k1": first.k, "k2": second.k, "v": self.v, "lambda": self.weights,
+                "o": o, "scale": first.scale}
+
+    def judge(self, outputs):
+        verdicts = dict.fromkeys(outputs)
+        weights = self.weights.repeat(self.both[0].q.shape[0])[:, None, None]
+        for (h, r, ref1, _, lowp1), (_, _, ref2, _, lowp2) in zip(*(each.references() for each in self.both)):
+            ref = ref1 - weights[h].double() * ref2
+            lowp = (lowp1.float() - weights[h] * lowp2.float()).to(self.dtype)
+            for side, (o, _) in outputs.items():
+                verdicts[side] = verdicts[side] or judge(o.flatten(0, 1)[h, r], ref, lowp, self.dtype)
+        return verdicts
+
+    def peers(self, names):
+        return {}
+
+
+class Linear:
+    """Causal linear attention; N(0, 1)."""
+
+    entries = ("linear_attention",)
+
+    def __init__(self, batch, heads, rows, dim, v_dim, dtype, seed=1):
+        generator = torch.Generator(DEVICE).manual_seed(seed)
+        self.dtype, self.scale = DTYPES[dtype], 1 / math.sqrt(dim)
+        self.q, self.k = (normal((batch, heads, rows, dim), self.dtype, generator) for _ in range(2))
+        self.v = normal((batch, heads, rows, v_dim), self.dtype, generator)
+
+    @classmethod
+    def of(cls, case):
+        return cls(case.batch, case.heads, case.seq, case.dim, case.v_dim, case.dtype)
+
+    @classmethod
+    def ragged(cls, case):
+        return [cls(*shape, case.dim, case.v_dim, case.dtype) for shape in RAGGED_LINEAR]
+
+    def outputs(self):
+        return unwritten(self.v), None
+
+    def arguments(self, o, _=None):
+        return {"q": self.q, "k": self.k, "v": self.v, "o": o, "state_in": None, "state_out": None,
+                "scale": self.scale}
+
+    def evaluate(self, kind):
+        """O in f64, or in f32 where P and the state are rounded as kernels do, in chunks."""
+        def rounded(x):
+            return x.to(self.dtype).float() if kind == torch.float32 else x
+
+        q, k, v = (x.flatten(0, 1) for x in (self.q, self.k, self.v))
+        state = torch.zeros(q.shape[0], q.shape[2], v.shape[2], dtype=kind, device=DEVICE)
+        out = torch.empty(v.shape, dtype=kind, device=DEVICE)
+        for begin in range(0, q.shape[1], TILE_ROWS):
+            rows = slice(begin, begin + TILE_ROWS)
+            q_here, k_here, v_here = (x[:, rows].to(kind) for x in (q, k, v))
+            p = rounded((q_here @ k_here.mT).tril())
+            out[:, rows] = self.scale * (q_here @ rounded(state) + p @ v_here)
+            state += k_here.mT @ v_here
+        return rounded(out)
+
+    def judge(self, outputs):
+        ref, lowp = self.evaluate(torch.float64), self.evaluate(torch.float32)
+        return {side: judge(o.flatten(0, 1), ref, lowp, self.dtype) for side, (o, _) in outputs.items()}
+
+    def peers(self, names):
+        return {}
+
+
+PROBLEMS = {"forward": Attention, "backward": Backward, "both": Training, "matmul": Matmul,
+            "differential": Differential, "linear": Linear}
 RAGGED_ATTENTION = [(2, 4, 2, 256, 256), (1, 3, 3, 113, 203), (2, 2, 1, 300, 140), (1, 2, 2, 1, 64)]  # B Hq Hkv Sq Skv
 RAGGED_MATMUL = [(256, 128, 64), (129, 72, 200), (300, 264, 8)]  # rows columns depth
+RAGGED_LINEAR = [(2, 3, 256), (1, 2, 333), (1, 1, 1)]  # B H S
 
 
 def ragged(case):
     """Small problems with rows, keys and heads that fit no tile."""
     if case.operation == "matmul":
         return [Matmul(*shape, case.dtype) for shape in RAGGED_MATMUL]
+    if case.operation in ("differential", "linear"):
+        return PROBLEMS[case.form].ragged(case)
     return [PROBLEMS[case.form](*shape, case.dim, case.causal, case.dtype, case.mod, case.window)
             for shape in RAGGED_ATTENTION]

@@ -104,8 +104,7 @@ public:
     writeStage(general, 0, first);
     advance(general, 0, first);
 
-    Value one = arith::ConstantOp::create(b, b.getIntegerAttr(lower.getType(), 1));
-    Value begin = arith::AddIOp::create(b, lower, one);
+    Value begin = arith::AddIOp::create(b, lower, front.getStep());
     for (const Part &part : parts)
       begin = writePart(part, begin);
 
@@ -171,8 +170,8 @@ private:
     // The part may have ended with the round that the prologue took, or before.
     Value end = loop.getUpperBound();
     if (leads) {
-      Value one = arith::ConstantOp::create(b, b.getIntegerAttr(begin.getType(), 1));
-      end = arith::MinSIOp::create(b, arith::AddIOp::create(b, end, one), upper);
+      Value next = arith::AddIOp::create(b, end, loop.getStep());
+      end = arith::MinSIOp::create(b, next, upper);
     }
     end = arith::MaxSIOp::create(b, end, begin);
     size_t count = carried.size();

@@ -17,7 +17,8 @@ static scf::ForOp getNext(scf::ForOp loop) {
     return {};
   auto next = dyn_cast<scf::ForOp>(*loop.getResult(0).user_begin());
   if (!next || next->getBlock() != loop->getBlock() ||
-      next.getLowerBound() != loop.getUpperBound() || !matchPattern(next.getStep(), m_One()) ||
+      next.getLowerBound() != loop.getUpperBound() || !matchPattern(loop.getStep(), m_One()) ||
+      !matchPattern(next.getStep(), m_One()) || // otherwise rounds need not end where a part does
       !llvm::equal(next.getInitArgs(), loop.getResults()) ||
       next->getAttr(scheduleName) != loop->getAttr(scheduleName))
     return {};
@@ -32,8 +33,8 @@ SmallVector<LoopChain> tgpu::getLoopChains(Operation *scope) {
   scope->walk([&](scf::ForOp loop) {
     auto schedule = loop->getAttrOfType<ScheduleAttr>(scheduleName);
     bool isScheduled = schedule && schedule.getSkeleton() == Skeleton::ProducerConsumer;
-    if (!isScheduled || followers.contains(loop) || !matchPattern(loop.getStep(), m_One()) ||
-        loop.getUnsignedCmp() || !loop->getParentOfType<RolesOp>())
+    if (!isScheduled || followers.contains(loop) || loop.getUnsignedCmp() ||
+        !loop->getParentOfType<RolesOp>())
       return;
     LoopChain chain;
     for (scf::ForOp part = loop; part; part = getNext(part)) {

@@ -5,6 +5,7 @@
 #include "passes/Tgpu/OrderRound.h"
 
 #include "passes/Tgpu/LoopChain.h"
+#include "passes/Tgpu/WrittenViews.h"
 
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "llvm/ADT/SetVector.h"
@@ -19,15 +20,19 @@ class RoundOrder {
 public:
   explicit RoundOrder(scf::ForOp loop) : loop(loop), body(loop.getBody()) {}
 
+  bool canOrder() { return collect(); }
+
   SmallVector<OrderedOp> run(bool ahead) {
     if (!collect())
       return {};
+    joinSums();
     SmallVector<Product *> first;
     for (Product &product : products)
       if (!dependsOnProduct(product.op))
         first.push_back(&product);
     if (ahead)
       findAhead();
+    emitReadersOfSums();
     for (Product *product : first)
       if (!isEmitted.contains(product->op))
         emit(product->op);
@@ -41,8 +46,11 @@ public:
       // The matrix unit works while the result is used.
       if (!isFollowed(*next) && !issueKept() && !aheadOps.empty()) {
         // What products read from registers is free when they have ended.
-        if (issued.size() > 1)
-          emit(issued[issued.size() - 2]->wait);
+        for (Product *earlier : llvm::reverse(issued))
+          if (earlier->wait != next->wait) {
+            emit(earlier->wait);
+            break;
+          }
         issueAhead();
       }
       emit(next->wait);
@@ -63,8 +71,12 @@ private:
 
   bool collect() {
     llvm::DenseSet<Value> written;
+    WrittenViews views(loop);
     for (Operation &op : body->without_terminator()) {
       if (op.getNumRegions() != 0)
+        return false;
+      // From which round a load is to read is for its place among the stores to say.
+      if (auto load = dyn_cast<LoadOp>(op); load && views.contains(load.getView()))
         return false;
       if (auto write = dyn_cast<WriteSharedOp>(op))
         written.insert(write.getBuffer());
@@ -80,7 +92,8 @@ private:
       } else if (auto read = dyn_cast<ReadOp>(op)) {
         if (written.contains(read.getBuffer()))
           accesses.push_back(&op);
-      } else if (isa<SyncOp, WriteSharedOp, FenceAsyncOp, AcquireOp>(op)) {
+      } else if (isa<SyncOp, WriteSharedOp, FenceAsyncOp, AcquireOp, StoreOp, TmaStoreOp,
+                     BulkCommitOp, BulkWaitOp>(op)) {
         accesses.push_back(&op);
       } else if (auto arrive = dyn_cast<ArriveOp>(op)) {
         // Of what is written here. A ring that is read here is given back when it has been read.
@@ -94,6 +107,21 @@ private:
       }
     }
     return products.size() > 1;
+  }
+
+  /// Products that extend another's result at once, and alone, need not wait for it: the matrix
+  /// unit adds to the same registers in the order of the products.
+  void joinSums() {
+    for (Product &product : llvm::reverse(products)) {
+      Value acc = product.op.getAcc();
+      auto wait = acc ? acc.getDefiningOp<WgmmaWaitOp>() : WgmmaWaitOp();
+      Product *before = wait && wait->hasOneUse() ? getProduct(wait) : nullptr;
+      if (!before)
+        continue;
+      product.op.getAccMutable().assign(before->op.getResult());
+      before->wait = product.wait;
+      wait.erase();
+    }
   }
 
   Product *getProduct(Operation *waitOrProduct) {
@@ -122,6 +150,12 @@ private:
     }
     if (auto commit = dyn_cast<WgmmaCommitOp>(op))
       before.push_back(op->getPrevNode());
+    // A product takes over the registers of its accumulator: what has read that before stays
+    // before, or there would be two of it.
+    if (auto product = dyn_cast<WgmmaOp>(op); product && product.getAcc())
+      for (Operation *user : product.getAcc().getUsers())
+        if (user->getBlock() == body && user->isBeforeInBlock(op))
+          before.push_back(user);
     // A slot is read when it has arrived, and given back when it has been read.
     for (Value operand : op->getOperands())
       if (auto slot = operand.getDefiningOp<SlotOp>(); slot && slot->getBlock() == body)
@@ -182,6 +216,10 @@ private:
                       llvm::none_of(ops[i]->getResultTypes(), llvm::IsaPred<RankedTensorType>);
       if (ops[i] != product.op && !isa<WaitOp>(ops[i]) && !isScalar)
         return;
+      // Of a ring of one slot, this round holds it.
+      if (auto slot = dyn_cast<SlotOp>(ops[i]);
+          slot && cast<RingType>(slot.getRing().getType()).getStages() < 2)
+        return;
       for (Operation *before : getPredecessors(ops[i]))
         add(before);
       // What the loop carries to the next round's stage comes from this round's.
@@ -221,6 +259,16 @@ private:
 
   //===--- The order -------------------------------------------------------------===//
 
+  /// What reads a sum of the rounds before comes before all products: ptxas would wait for those
+  /// that are under way (C7517), whatever they write.
+  void emitReadersOfSums() {
+    for (Product &product : products)
+      if (auto sum = dyn_cast_or_null<BlockArgument>(product.op.getAcc()))
+        for (Operation *reader : getBefore(product.op))
+          if (llvm::is_contained(reader->getOperands(), sum) && !dependsOnProduct(reader))
+            emit(reader);
+  }
+
   void emit(Operation *op) {
     if (isEmitted.contains(op))
       return;
@@ -233,8 +281,8 @@ private:
     // Products end in order. A wait that comes later than it need would tell ptxas that the result
     // is not there yet.
     if (isa<WgmmaWaitOp>(op))
-      for (size_t i = 0; i < issued.size() && issued[i]->wait != op; ++i)
-        emit(issued[i]->wait);
+      for (WgmmaWaitOp earlier : getEndedBefore(op))
+        emit(earlier);
     if (!isEmitted.insert(op).second)
       return;
     sequence.push_back({op, 1});
@@ -253,6 +301,23 @@ private:
         emit(arrive);
   }
 
+  /// The waits of products that end before those of a wait. Of a sum the last product counts.
+  SmallVector<WgmmaWaitOp> getEndedBefore(Operation *wait) {
+    SmallVector<WgmmaWaitOp> ended;
+    auto getEnd = [&](Operation *other) {
+      size_t end = 0;
+      for (const Product &product : products)
+        if (product.wait == other)
+          end = std::max<size_t>(end, llvm::find(issued, &product) - issued.begin());
+      return end; // behind all others, if it is not issued
+    };
+    size_t end = getEnd(wait);
+    for (Product *product : issued)
+      if (getEnd(product->wait) < end)
+        ended.push_back(product->wait);
+    return ended;
+  }
+
   /// The oldest product that an operation of the round waits for.
   Product *getNextWait() {
     for (Product *product : issued)
@@ -262,7 +327,7 @@ private:
   }
 
   /// Whether a product is under way that ends after this one.
-  bool isFollowed(const Product &product) { return issued.back() != &product; }
+  bool isFollowed(const Product &product) { return issued.back()->wait != product.wait; }
 
   /// Issues a product, if there is one that can be and does not come after `barrier`.
   bool issueKept(Operation *barrier = nullptr) {
@@ -314,6 +379,8 @@ private:
 };
 
 } // namespace
+
+bool tgpu::canOrderRound(scf::ForOp loop) { return RoundOrder(loop).canOrder(); }
 
 SmallVector<OrderedOp> tgpu::orderRound(scf::ForOp loop, bool ahead) {
   return RoundOrder(loop).run(ahead);

@@ -18,10 +18,13 @@ struct OrderedOp {
   int64_t stage;
 };
 
-/// The operations of a loop of several wgmmas in the order of skeleton *side by side*; empty where
-/// the loop has none. Products are issued as early as their operands allow, and waited for as late
-/// as possible; one whose result is only carried to the next round is kept back until the matrix
-/// unit would have nothing to do while the result of another is used:
+/// Whether a round has an order of its own: several wgmmas, and nothing whose place is not known.
+bool canOrderRound(mlir::scf::ForOp loop);
+
+/// The operations of a loop that has one in the order of skeleton *side by side*. Products are
+/// issued as early as their operands allow, and waited for as late as possible; one whose result is
+/// only carried to the next round is kept back until the matrix unit would have nothing to do while
+/// the result of another is used:
 ///
 ///   issue S, dP | wait S | P | issue dV, wait dP | dS, to shared memory | issue dQ, dK, wait dQ |
 ///   dQ to its ring | wait dV, dK
@@ -31,8 +34,9 @@ struct OrderedOp {
 ///   issue dP | P | issue dV, wait dP | dS, to shared memory, issue dK | issue dQ, next S, wait dQ
 ///   | dQ to its ring | wait next S
 ///
-/// Accesses to shared memory that the loop writes keep their order, with the barriers between them.
-/// May clone slots, which every stage has its own of.
+/// Accesses to shared memory that the loop writes keep their order, with the barriers between them,
+/// and so do stores to global memory. Products that are summed up in one accumulator are issued one
+/// behind the other, and waited for once. May clone slots, which every stage has its own of.
 llvm::SmallVector<OrderedOp> orderRound(mlir::scf::ForOp loop, bool ahead);
 
 } // namespace tilewright::tgpu

@@ -307,13 +307,22 @@ FailureOr<bool> tgpu::planRoles(KernelOp kernel, const RoleOverrides &overrides,
 
   constexpr int64_t manyWarps = 12, fewRegisters = 24, enoughRegisters = 40;
   constexpr int64_t registersOfLane = Target::registers / Target::lanes;
-  int64_t load = overrides.loadRegisters.value_or(
-      warps >= manyWarps || llvm::any_of(loops, hasSeveralProducts) ? fewRegisters
-                                                                    : enoughRegisters);
-  int64_t rest = (registersOfLane - loadWarps * load) / warps / Target::roleRegisterUnit *
-                 Target::roleRegisterUnit;
-  int64_t compute =
-      overrides.computeRegisters.value_or(std::min(Target::mostRoleRegisters + 0, rest));
+  int64_t load = warps >= manyWarps || llvm::any_of(loops, hasSeveralProducts) ? fewRegisters
+                                                                               : enoughRegisters;
+  auto getRest = [&](int64_t registers, int64_t others, int64_t count) {
+    return (registersOfLane - others * registers) / count / Target::roleRegisterUnit *
+           Target::roleRegisterUnit;
+  };
+  int64_t rest = std::min(Target::mostRoleRegisters + 0, getRest(load, loadWarps, warps));
+  // Each ring has its counter: those of many take what the others leave.
+  constexpr size_t manyRings = 5;
+  if (slice->groups.size() >= manyRings)
+    load = std::max(load, std::min(enoughRegisters, getRest(rest, warps, loadWarps)));
+  if (overrides.loadRegisters) {
+    load = *overrides.loadRegisters;
+    rest = std::min(Target::mostRoleRegisters + 0, getRest(load, loadWarps, warps));
+  }
+  int64_t compute = overrides.computeRegisters.value_or(rest);
   int64_t dynamic = overrides.dynamic.value_or(group > 0 && varies);
   auto schedule = RoleScheduleAttr::getChecked([&] { return kernel.emitOpError(); },
                                                kernel.getContext(), load, compute, group, buffers,

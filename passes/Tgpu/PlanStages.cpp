@@ -43,6 +43,9 @@ using namespace tilewright::tgpu;
 
 namespace {
 
+/// Products in flight that take one of the next round in; see OrderRound.h.
+constexpr int64_t ofNextRound = 2;
+
 /// A slot's barriers in a round: products of `readers` read what the wait waits for. They are known
 /// when the slots are copied to where they are used.
 struct Channel {
@@ -344,9 +347,11 @@ private:
     if (!hasGeneral)
       return;
     Value turns = getTurns(chain.front(), schedule);
-    bool isPlanned = true;
-    for (scf::ForOp loop : chain)
-      isPlanned &= StagePlanner(loop).run(turns);
+    // Products of a whole stage in flight, or one of the next round.
+    bool isPlanned = schedule.getInFlight() < ofNextRound;
+    if (isPlanned)
+      for (scf::ForOp loop : chain)
+        isPlanned &= StagePlanner(loop).run(turns);
     if (!isPlanned) {
       for (scf::ForOp loop : chain)
         clear(loop);
@@ -393,13 +398,11 @@ private:
 
   /// All parts, or none.
   static void orderRounds(const LoopChain &chain, int64_t inFlight) {
-    constexpr int64_t ahead = 2;
+    if (!llvm::all_of(chain, canOrderRound))
+      return;
     SmallVector<SmallVector<OrderedOp>> rounds;
-    for (scf::ForOp loop : chain) {
-      rounds.push_back(orderRound(loop, inFlight >= ahead));
-      if (rounds.back().empty())
-        return;
-    }
+    for (scf::ForOp loop : chain)
+      rounds.push_back(orderRound(loop, inFlight >= ofNextRound));
     for (const SmallVector<OrderedOp> &round : rounds)
       for (auto [order, placed] : llvm::enumerate(round))
         Place{placed.stage, static_cast<int64_t>(order)}.set(placed.op);

@@ -25,7 +25,11 @@ WrittenViews::WrittenViews(Operation *scope) {
   scope->walk([&](Operation *op) {
     llvm::TypeSwitch<Operation *>(op)
         .Case<StoreOp, AtomicAddOp, tile::StoreOp, tile::AtomicAddOp, tile::ScatterAddOp,
-              tile::AddAtOp>([&](auto write) { written.insert(getRoot(write.getView())); });
+              tile::AddAtOp>([&](auto write) { written.insert(getRoot(write.getView())); })
+        .Case([&](TmaStoreOp write) {
+          if (auto map = write.getMap().getDefiningOp<TensorMapOp>())
+            written.insert(getRoot(map.getView()));
+        });
   });
 }
 

@@ -101,6 +101,33 @@ constexpr Entry gradientRows[] = {
     {"gpu", 0, 0, 0, any, 0, 16, 0, 16},
 };
 
+// Two of the forward's chains with what streams in common: their sums live at a time.
+constexpr Entry twoChainsRows[] = {
+    // No run of others is on record.
+    {"cpu", 0, 0, 128, any, 0, 128, 0, 128},
+    {"cpu", 0, 0, 0, any, 0, 128, 0, 64},
+    // Not measured: the most columns that leave no register spilled.
+    {"sm_90a", 16, 128, 0, any, 0, 128, 0, 80},
+    {"sm_90a", 16, 256, 0, none, 0, 128, 0, 48},
+    {"sm_90a", 16, 512, 0, any, 0, 128, 0, 32},
+    // Not measured: what fits the 99 KB of the smallest chips.
+    {"gpu", 0, 256, 0, any, 0, 64, 0, 32},
+    {"gpu", 0, 512, 0, any, 0, 32, 0, 32},
+    {"gpu", 0, 0, 0, any, 0, 16, 0, 16},
+};
+
+// Blocks that meet themselves and a state, which they add to: linear attention.
+constexpr Entry stateRows[] = {
+    // No run of others is on record.
+    {"cpu", 0, 0, 0, any, 0, 64, 0, 0},
+    // Not measured: two warpgroups share 128 rows.
+    {"sm_90a", 16, 256, 0, any, 0, 128, 0, 0},
+    // Not measured: what fits the 99 KB of the smallest chips.
+    {"gpu", 16, 256, 0, any, 0, 64, 0, 0},
+    {"gpu", 0, 512, 0, any, 0, 32, 0, 0},
+    {"gpu", 0, 0, 0, any, 0, 16, 0, 0},
+};
+
 // One product of what streams.
 constexpr Entry productRows[] = {
     // No run of others is on record.
@@ -127,11 +154,13 @@ constexpr Entry otherRows[] = {
     {"", 0, 0, 0, any, 0, 16, 16, 16},
 };
 
-/// The first two structures of LoopStructure's comment, a gradient of attention, and its backward
-/// with and without dQ.
+/// The first two structures of LoopStructure's comment, a gradient of attention, its backward with
+/// and without dQ, two forwards side by side, and a state that rounds read and extend.
 constexpr const char *forward = "sum (R S) S", *product = "sum S S", *gradient = "sum (R S)(R S) S",
                      *backward = "add (R S)(R S) R, sum (R S) S, sum (R S)(R S) S",
-                     *withoutQueries = "sum (R S) S, sum (R S)(R S) S";
+                     *withoutQueries = "sum (R S) S, sum (R S)(R S) S",
+                     *twoChains = "sum (R S) S, sum (R S) S",
+                     *state = "store (S S) S, store R S, sum S S";
 
 } // namespace
 
@@ -157,6 +186,8 @@ BlockTable::BlockTable() {
   append(withoutQueries, backwardRows);
   append(gradient, gradientRows);
   append(product, productRows);
+  append(twoChains, twoChainsRows);
+  append(state, stateRows);
   append("", otherRows);
 }
 

@@ -207,7 +207,8 @@ private:
       if (a.isStreamed == b.isStreamed) {
         structure.rows = extents.m;
         structure.columns = extents.n;
-        if (a.isStreamed)
+        // Of a block with one of the same rows, k is a width.
+        if (a.isStreamed && extents.m != extents.n)
           structure.step = extents.k;
       } else {
         structure.rows = a.isStreamed ? extents.n : extents.m;

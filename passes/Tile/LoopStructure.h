@@ -25,8 +25,8 @@ struct LoopStructure {
   mlir::Type element; ///< of the operands of the first product
 
   /// Extents by what they are. Of a product R S, `rows` are R's and `step` is S's; of S S, rows and
-  /// columns are those of the result, and the step is what is summed over. Unknown where there is
-  /// none of the kind.
+  /// columns are those of the result, and the step is what is summed over, unless both are one
+  /// block of the loop. Unknown where there is none of the kind.
   tile::Dim rows, columns, step;
   /// Of all products, those that are none of these: the widths of what is loaded.
   llvm::SmallVector<tile::Dim> widths;

@@ -8,8 +8,7 @@
 // CHECK: %[[SOME:.*]] = arith.cmpi slt, %[[LOWER:.*]], %[[UPPER:.*]] : i32
 // CHECK: %[[R:.*]]:2 = scf.if %[[SOME]]
 // CHECK-NEXT: %[[N0:.*]] = arith.addi %{{.*}}, %[[C2:.*]] : i32
-// CHECK-NEXT: %[[ONE:.*]] = arith.constant 1 : i32
-// CHECK-NEXT: %[[SECOND:.*]] = arith.addi %[[LOWER]], %[[ONE]] : i32
+// CHECK-NEXT: %[[SECOND:.*]] = arith.addi %[[LOWER]], %{{.*}} : i32
 // CHECK-NEXT: %[[SEAM:.*]] = arith.maxsi %{{.*}}, %[[SECOND]] : i32
 // CHECK-NEXT: %[[A:.*]]:3 = scf.for %{{.*}} = %[[SECOND]] to %[[SEAM]] step %{{.*}} iter_args(%[[N:.*]] = %[[N0]], %[[SUM:.*]] = %{{.*}}, %[[CROSS:.*]] = %[[N0]])
 // CHECK-NEXT: %[[NEXT:.*]] = arith.addi %[[N]], %{{.*}} : i32

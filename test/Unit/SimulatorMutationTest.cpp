@@ -290,30 +290,22 @@ const char *const kFirstRound = "what is copied before a loop is waited for, and
 INSTANTIATE_TEST_SUITE_P(
     Kernels, OtherKernelMutationTest,
     testing::Values(
-        OtherKernel{"attention_bias_forward",
-                    {{"T", "f16"}},
-                    {{"tgpu.sync", kFirstRound}}},
+        OtherKernel{"attention_bias_forward", {{"T", "f16"}}, {{"tgpu.sync", kFirstRound}}},
         OtherKernel{"attention_bias_backward",
                     {{"T", "f16"}},
                     {{"tgpu.copy_commit", kMergedGroups}, {"tgpu.sync", kHeadOfRound}}},
-        OtherKernel{"attention_dropout_forward",
-                    {{"T", "f16"}},
-                    {{"tgpu.sync", kFirstRound}}},
-        OtherKernel{"attention_dropout_backward",
-                    {{"T", "f16"}},
-                    {{"tgpu.copy_commit", kMergedGroups}}},
+        OtherKernel{"attention_dropout_forward", {{"T", "f16"}}, {{"tgpu.sync", kFirstRound}}},
+        OtherKernel{
+            "attention_dropout_backward", {{"T", "f16"}}, {{"tgpu.copy_commit", kMergedGroups}}},
         OtherKernel{"attention_split_kv", {{"T", "f16"}}, {}},
         OtherKernel{
             "attention_block_sparse", {{"T", "f16"}}, {{"tgpu.copy_commit", kMergedGroups}}},
-        OtherKernel{"attention_packed_gqa",
-                    {{"T", "f16"}, {"GROUP", "2"}, {"BLOCK_M", "16"}},
-                    {}},
+        OtherKernel{"attention_packed_gqa", {{"T", "f16"}, {"GROUP", "2"}, {"BLOCK_M", "16"}}, {}},
         OtherKernel{"attention_varlen_backward",
                     {{"T", "f16"}, {"WINDOW", "true"}},
                     {{"tgpu.copy_commit", kMergedGroups}}},
-        OtherKernel{"attention_fp8_forward",
-                    {{"T", "e4m3"}, {"TO", "f32"}},
-                    {{"tgpu.sync", kHeadOfRound}}},
+        OtherKernel{
+            "attention_fp8_forward", {{"T", "e4m3"}, {"TO", "f32"}}, {{"tgpu.sync", kHeadOfRound}}},
         OtherKernel{"attention_backward_saved_probs", {{"T", "f16"}}, {}}),
     [](const auto &info) { return std::string(info.param.name); });
 
@@ -325,6 +317,17 @@ TEST_F(SimulatorMutationTest, MappedMatMulForHopper) {
     call.scalars = {{"alpha", 1.0}};
     expectAllFound(*module, "matmul", call);
   }
+}
+
+/// The state and the results pass through shared memory, the next chunk's product runs meanwhile.
+TEST_F(SimulatorMutationTest, MappedLinearAttentionForHopper) {
+  auto module = map("linear_attention.mlir", {{"T", "bf16"}, {"D", "128"}}, "sm_90a", 8);
+  ASSERT_TRUE(module);
+  SimulatedCall call;
+  for (const char *name : {"q", "k", "v", "o"})
+    call.tensors.emplace(name, randomTensor(ElementType::BF16, {1, 2, 300, 128}, name[0]));
+  call.scalars = {{"scale", 0.25}};
+  expectAllFound(*module, "linear_attention", call);
 }
 
 TEST_F(SimulatorMutationTest, MatMulForHopper) {

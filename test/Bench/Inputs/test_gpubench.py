@@ -85,6 +85,15 @@ class CasesTest(unittest.TestCase):
         self.assertEqual(cases.AttentionCase(128, "top_left", 4096).flops, case.flops / 2)
         self.assertEqual(cases.MatmulCase(8192).flops, 2 * 8192**3)
 
+    def test_other_attentions(self):
+        two = cases.CASES["differential"](dim=64, v_dim=128, causal="top_left", seq=4096, batch=4, heads=16)
+        self.assertEqual(two.name, "differential bf16 B4 H16 D64 V128 top_left S4096")
+        self.assertEqual(two.flops, 4 * 4 * 16 * 4096**2 / 2 * (64 + 128))
+        self.assertEqual(two.params(), {"D": "64", "DV": "128", "T": "bf16", "CAUSAL": "top_left"})
+        linear = cases.CASES["linear"](dim=128, v_dim=64, seq=256, batch=2, heads=3)
+        self.assertEqual(linear.name, "linear bf16 B2 H3 D128 V64 S256")
+        self.assertEqual(linear.flops, 2 * 3 * 256 * (4 * 128 * 64 + 128 * (128 + 64)))
+
     def test_select(self):
         every = cases.all_cases()
         self.assertEqual(cases.select(every, None), every)

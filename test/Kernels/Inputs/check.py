@@ -10,7 +10,8 @@ import sys
 import numpy as np
 
 from harness import DEVICE, TOLERANCE, compare, finish, normal, round_to, run
-from reference import backward, dropout_factor, forward, keep_mask, scores
+from reference import (backward, differential, dropout_factor, forward, keep_mask, linear,
+                       scores)
 
 SCALE = 0.125
 
@@ -511,6 +512,78 @@ def attention_fp8_forward():
         allowed = half_place * p @ magnitude + smallest / 512 * magnitude.sum(axis=2, keepdims=True)
         compare(f"{kind} o", got["o"], o, kind, 1e-5 + allowed)
         compare(f"{kind} lse", got["lse"], lse, "f32")
+
+
+def differential_attention():
+    lambdas = normal(7, (4,), "f32")
+    # kind, batch, heads, kv_heads, queries, keys, width, v_width, causal
+    for n, (kind, b, h, hk, sq, sk, d, dv, causal) in enumerate((
+            ("f64", 2, 4, 2, 37, 53, 12, 40, "none"), ("f64", 1, 2, 1, 65, 33, 19, 19, "bottom_right"),
+            ("f32", 1, 3, 3, 1, 70, 64, 64, "top_left"), ("f16", 1, 2, 2, 40, 40, 32, 64, "bottom_right"),
+            ("bf16", 1, 2, 1, 70, 90, 16, 32, "top_left"), ("f64", 1, 2, 2, 5, 0, 16, 16, "none"),
+            ("f32", 1, 2, 2, 0, 5, 16, 16, "none"))):
+        q1, k1, v, _ = tensors(10 * n, kind, b, h, hk, sq, sk, d, dv)
+        q2, k2 = tensors(10 * n + 5, kind, b, h, hk, sq, sk, d, dv)[:2]
+        check_differential({"T": kind, "D": d, "DV": dv, "CAUSAL": causal, **BLOCKS, "BLOCK_V": 32},
+                           q1, q2, k1, k2, v, lambdas[:h])
+
+
+def differential_attention_by_default_blocks():
+    """Large ones, whose four products overlap on a GPU; values in one piece, and in two."""
+    for kind, d, dv, causal in (("f16", 64, 128, "none"), ("bf16", 64, 64, "top_left"),
+                                ("f16", 32, 200, "bottom_right")):
+        q1, k1, v, _ = tensors(80, kind, 1, 2, 1, 150, 280, d, dv)
+        q2, k2 = tensors(85, kind, 1, 2, 1, 150, 280, d, dv)[:2]
+        check_differential({"T": kind, "D": d, "DV": dv, "CAUSAL": causal}, q1, q2, k1, k2, v,
+                           normal(7, (2,), "f32"))
+
+
+def check_differential(params, q1, q2, k1, k2, v, lambdas):
+    kind = params["T"]
+    got = run("differential_attention", params,
+              {"q1": q1, "q2": q2, "k1": k1, "k2": k2, "v": v, "lambda": lambdas},
+              {"o": (q1.shape[:3] + v.shape[3:], kind)}, {"scale": SCALE}, kinds={"lambda": "f32"})
+    keep = keep_mask(q1.shape[2], k1.shape[2], params["CAUSAL"])
+    wanted = differential(q1, q2, k1, k2, v, lambdas, SCALE, keep)
+    compare(str(params), got["o"], wanted, kind)
+
+
+def linear_attention():
+    # kind, batch, heads, rows, width, v_width, blocks, whether there are states
+    for n, (kind, b, h, rows, d, dv, blocks, states) in enumerate((
+            ("f64", 2, 3, 77, 24, 40, (32, 32), True), ("f64", 1, 2, 64, 16, 16, (32, 16), False),
+            ("f32", 1, 2, 50, 70, 19, (16, 32), True), ("f16", 1, 2, 70, 32, 32, (32, 32), True),
+            ("bf16", 1, 2, 40, 16, 48, (32, 32), False), ("f64", 2, 1, 0, 8, 16, (16, 16), True),
+            ("f32", 0, 2, 30, 8, 8, (16, 16), False))):
+        check_linear({"T": kind, "D": d, "DV": dv, "BLOCK_N": blocks[0], "BLOCK_V": blocks[1]},
+                     100 + 10 * n, (b, h, rows), states)
+
+
+def linear_attention_by_default_blocks():
+    """Large ones, whose state goes through shared memory to the next chunk on a GPU."""
+    for kind, d, dv, blocks in (("f16", 128, 128, {}), ("bf16", 128, 72, {}), ("f16", 96, 64, {}),
+                                ("f16", 192, 32, {"BLOCK_N": 128}), ("f16", 128, 128, {"BLOCK_V": 128}),
+                                ("f16", 64, 64, {})):
+        check_linear({"T": kind, "D": d, "DV": dv, **blocks}, 200, (1, 2, 400), dv != 72)
+
+
+def check_linear(params, seed, outer, states):
+    kind, d, dv = params["T"], params["D"], params["DV"]
+    acc = lse_kind(kind)
+    q, k = (normal(seed + i, outer + (d,), kind) for i in range(2))
+    v = normal(seed + 2, outer + (dv,), kind)
+    first = normal(seed + 3, outer[:2] + (d, dv), acc) if states else np.zeros(outer[:2] + (d, dv))
+    outputs = {"o": (v.shape, kind), **({"state_out": (first.shape, acc)} if states else {})}
+    got = run("linear_attention", params,
+              {"q": q, "k": k, "v": v, **({"state_in": first} if states else {})}, outputs,
+              {"scale": SCALE}, kinds={"state_in": acc})
+    o, last, magnitude = linear(q, k, v, first, SCALE)
+    # Terms of both signs cancel, and the state and P are rounded to the type: the error is one of
+    # the terms.
+    compare(f"{params} o", got["o"], o, kind, TOLERANCE[kind] * (1 + magnitude))
+    if states:
+        compare(f"{params} state", got["state_out"], last, acc,
+                TOLERANCE[acc] * (1 + np.abs(first) + np.abs(np.swapaxes(k, -1, -2)) @ np.abs(v)))
 
 
 def matmul():

@@ -53,6 +53,21 @@ def forward(q, k, v, scale, keep=True, bias=None, score=None, factor=1.0):
     return (factor * p) @ _repeat(v, q.shape[1]), lse, p
 
 
+def differential(q1, q2, k1, k2, v, weights, scale, keep=True):
+    """The difference of two attentions over the same values, the second times the weight of its head."""
+    second = forward(q2, k2, v, scale, keep)[0]
+    return forward(q1, k1, v, scale, keep)[0] - np.asarray(weights)[:, None, None] * second
+
+
+def linear(q, k, v, state, scale):
+    """Causal linear attention: o, the state behind the last row, and the magnitude of o's terms."""
+    def both(q, k, v, state):
+        s = np.tril(q @ np.swapaxes(k, -1, -2))
+        return scale * (s @ v + q @ state), state + np.swapaxes(k, -1, -2) @ v
+    o, last = both(q, k, v, state)
+    return o, last, np.abs(both(*(np.abs(x) for x in (q, k, v, state)))[0])
+
+
 def scores(q, k, scale):
     """scale * q . k of all pairs."""
     return _scores(q, k, scale, True, None, None)

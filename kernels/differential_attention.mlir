@@ -1,0 +1,200 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Differential attention, forward: the difference of two softmaxes over one set of values.
+//
+//   S1 = scale Q1 K1^T,  S2 = scale Q2 K2^T
+//   O = (softmax(S1) - lambda[h] softmax(S2)) V
+//
+//   q1, q2  [B, Hq,  Sq,  D]   T      k1, k2  [B, Hkv, Skv, D]   T      v  [B, Hkv, Skv, DV]  T
+//   o       [B, Hq,  Sq,  DV]  T      lambda  [Hq]  f32
+//   scale   f32, finite, usually 1 / sqrt(D)
+//
+// Hq is a multiple of Hkv: query heads h * Hq / Hkv .. share one key head. Where a model keeps both
+// queries of a head in one array, views of its halves serve: strides are any. Sq and Skv are any,
+// also 0, and need not be multiples of the blocks.
+//
+// Parameters
+//   D, DV     widths of a query and of a value, up to 256; usually DV = 2 D, the default where that
+//             is allowed. Tiles of D are padded to a multiple of 8 (DP): the padding reads zero.
+//   T         element type of the arrays. Scores and sums are of ACC: f64 for f64, else f32
+//   CAUSAL    none; top_left keeps j <= i; bottom_right keeps j <= i + Skv - Sq
+//   BLOCK_M, BLOCK_N   queries of one program instance, keys of one step
+//   BLOCK_V   columns of v and o of one program instance: two sums of BLOCK_M x BLOCK_V live at a
+//             time. Instances that share queries each compute the scores.
+//
+// A query that attends no key gets O = 0. A NaN in a query poisons that row alone.
+// P1 and P2 are rounded to T before they meet V; everything else is kept in ACC. Runs are
+// bit-identical.
+//
+// Algorithm: differential attention (Ye et al., Differential Transformer, 2024), both softmaxes in
+// one pass over the keys (Milakov and Gimelshein, Online normalizer calculation for softmax, 2018),
+// so that each block of V is read once. The sums are kept apart, since their maxima are.
+
+!q   = !tile.tile<[BLOCK_M, DP], T>
+!k   = !tile.tile<[BLOCK_N, DP], T>
+!v   = !tile.tile<[BLOCK_N, BLOCK_V], T>
+!s   = !tile.tile<[BLOCK_M, BLOCK_N], ACC>
+!p   = !tile.tile<[BLOCK_M, BLOCK_N], T>
+!bit = !tile.tile<[BLOCK_M, BLOCK_N], i1>
+!o   = !tile.tile<[BLOCK_M, BLOCK_V], ACC>
+!row = !tile.tile<[BLOCK_M], ACC>
+!acc = !tile.param<ACC>
+
+// CAUSAL. Parameters become constants, so that what is off folds away.
+func.func private @attends(%i: i32, %j: i32, %shift: i32) -> i1 {
+  %diagonal = arith.addi %i, %shift : i32
+  %any_order = tile.param CAUSAL == "none" : i1
+  %not_ahead = arith.cmpi sle, %j, %diagonal : i32
+  %keep = arith.ori %any_order, %not_ahead : i1
+  return %keep : i1
+}
+
+// x, or 0 where x is -inf: the maximum of a row that has no key yet.
+func.func private @zero_if_minus_inf(%x: !acc) -> !acc {
+  %minus_inf = arith.constant 0xFFF0000000000000 : !acc
+  %zero = arith.constant 0.0 : !acc
+  %empty = arith.cmpf oeq, %x, %minus_inf : !acc
+  %safe = arith.select %empty, %zero, %x : !acc
+  return %safe : !acc
+}
+
+// weight / x, or 0 where x is 0: a row without keys has the sum 0 and the result 0.
+func.func private @quotient_or_zero(%x: !acc, %weight: !acc) -> !acc {
+  %zero = arith.constant 0.0 : !acc
+  %empty = arith.cmpf oeq, %x, %zero : !acc
+  %quotient = arith.divf %weight, %x : !acc
+  %safe = arith.select %empty, %zero, %quotient : !acc
+  return %safe : !acc
+}
+
+tile.kernel @differential_attention
+    params(D: int, DV: int = min(2 * D, 256), T: type in [f16, bf16, f32, f64],
+           CAUSAL: enum in ["none", "top_left", "bottom_right"] = "none",
+           BLOCK_M: int = block(), BLOCK_N: int = block(),
+           BLOCK_V: int = min(ceildiv(DV, 8) * 8, 128),
+           let DP: int = ceildiv(D, 8) * 8, let ACC: type = accumulator(T))
+    require(D <= 256, DV <= 256,
+            dim(q2, 0) == dim(q1, 0), dim(q2, 1) == dim(q1, 1), dim(q2, 2) == dim(q1, 2),
+            dim(k1, 0) == dim(q1, 0), dim(v, 0) == dim(q1, 0),
+            floordiv(dim(q1, 1), max(dim(k1, 1), 1)) * dim(k1, 1) == dim(q1, 1),
+            dim(k2, 0) == dim(k1, 0), dim(k2, 1) == dim(k1, 1), dim(k2, 2) == dim(k1, 2),
+            dim(v, 1) == dim(k1, 1), dim(v, 2) == dim(k1, 2),
+            dim(o, 0) == dim(q1, 0), dim(o, 1) == dim(q1, 1), dim(o, 2) == dim(q1, 2),
+            dim(lambda, 0) == dim(q1, 1), finite(scale))
+    (%q1: !tile.view<[?, ?, ?, D], T>, %q2: !tile.view<[?, ?, ?, D], T>,
+     %k1: !tile.view<[?, ?, ?, D], T>, %k2: !tile.view<[?, ?, ?, D], T>,
+     %v: !tile.view<[?, ?, ?, DV], T>, %lambda: !tile.view<[?], f32>,
+     %o: !tile.view<[?, ?, ?, DV], T>, %scale: f32)
+    grid(%bv = ceildiv(DV, BLOCK_V), %bm = ceildiv(dim(q1, 2), BLOCK_M), %h = dim(q1, 1), %b = dim(q1, 0)) {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %queries = tile.dim %q1, 2 : !tile.view<[?, ?, ?, D], T>
+  %keys = tile.dim %k1, 2 : !tile.view<[?, ?, ?, D], T>
+  %q_heads = tile.dim %q1, 1 : !tile.view<[?, ?, ?, D], T>
+  %k_heads = tile.dim %k1, 1 : !tile.view<[?, ?, ?, D], T>
+
+  %block_v = tile.param BLOCK_V : i32
+  %c = arith.muli %bv, %block_v : i32
+
+  // First query of this instance, and the key head it reads. Under a causal mask the last queries
+  // have the most keys: they go first. Divisors are at least 1, also where there are no heads.
+  %block_m = tile.param BLOCK_M : i32
+  %ascending = tile.param CAUSAL == "none" : i1
+  %row_blocks = arith.ceildivsi %queries, %block_m : i32
+  %last = arith.subi %row_blocks, %c1 : i32
+  %from_last = arith.subi %last, %bm : i32
+  %row_block = arith.select %ascending, %bm, %from_last : i32
+  %m = arith.muli %row_block, %block_m : i32
+  %some_heads = arith.maxsi %k_heads, %c1 : i32
+  %heads_each = arith.divsi %q_heads, %some_heads : i32
+  %group = arith.maxsi %heads_each, %c1 : i32
+  %hk = arith.divsi %h, %group : i32
+
+  // Where the diagonal starts.
+  %bottom_right = tile.param CAUSAL == "bottom_right" : i1
+  %surplus = arith.subi %keys, %queries : i32
+  %shift = arith.select %bottom_right, %surplus, %c0 : i32
+
+  // Scores are kept in base 2, with one factor for scale and log2(e).
+  %log2e = arith.constant 1.4426950408889634 : !acc
+  %scale_acc = tile.cast %scale : f32 -> !acc
+  %factor = arith.mulf %scale_acc, %log2e : !acc
+  %factors = tile.full %factor : !s
+
+  %zero = arith.constant 0.0 : !acc
+  %one = arith.constant 1.0 : !acc
+  %minus_inf = arith.constant 0xFFF0000000000000 : !acc
+  %masked_out = tile.full %minus_inf : !s
+  %no_max = tile.full %minus_inf : !row
+  %no_sum = tile.full %zero : !row
+  %no_o = tile.full %zero : !o
+
+  %q1_tile = tile.load %q1[%b, %h, %m, 0] : !tile.view<[?, ?, ?, D], T> -> !q
+  %q2_tile = tile.load %q2[%b, %h, %m, 0] : !tile.view<[?, ?, ?, D], T> -> !q
+
+  // Carries, of each softmax, the maximum of each row so far, the sum of exp2(x - maximum), and the
+  // sum of exp2(x - maximum) V.
+  %max1, %sum1, %acc1, %max2, %sum2, %acc2 =
+      tile.for_blocks %n in (%c0 to %keys) against (%m to %queries) descending
+      where @attends(against, block, %shift : i32)
+      keep %keep : !bit
+      iter_args(%max1_old = %no_max : !row, %sum1_old = %no_sum : !row, %acc1_old = %no_o : !o,
+                %max2_old = %no_max : !row, %sum2_old = %no_sum : !row, %acc2_old = %no_o : !o) {
+    %k1_tile = tile.load %k1[%b, %hk, %n, 0] : !tile.view<[?, ?, ?, D], T> -> !k
+    %s1 = tile.dot %q1_tile, %k1_tile transpose_b : !q, !k -> !s
+    %k2_tile = tile.load %k2[%b, %hk, %n, 0] : !tile.view<[?, ?, ?, D], T> -> !k
+    %s2 = tile.dot %q2_tile, %k2_tile transpose_b : !q, !k -> !s
+    %v_tile = tile.load %v[%b, %hk, %n, %c] : !tile.view<[?, ?, ?, DV], T> -> !v
+
+    %base1 = arith.mulf %s1, %factors fastmath<reassoc, contract> : !s
+    %x1 = tile.select %keep, %base1, %masked_out : !bit, !s
+    %max1_block = tile.reduce max %x1 dim 1 : !s -> !row
+    %max1_new = arith.maximumf %max1_old, %max1_block : !row
+    %max1_safe = tile.map @zero_if_minus_inf(%max1_new) : (!row) -> !row
+    %max1_each = tile.expand %max1_safe dim 1 : !row -> !s
+    %below1 = arith.subf %x1, %max1_each fastmath<contract> : !s
+    %p1 = math.exp2 %below1 : !s
+    %fall1 = arith.subf %max1_old, %max1_safe : !row
+    %rescale1 = math.exp2 %fall1 : !row
+    %sum1_block = tile.reduce add %p1 dim 1 : !s -> !row
+    %sum1_kept = arith.mulf %sum1_old, %rescale1 : !row
+    %sum1_new = arith.addf %sum1_kept, %sum1_block : !row
+    %rescale1_each = tile.expand %rescale1 dim 1 : !row -> !o
+    %acc1_kept = arith.mulf %acc1_old, %rescale1_each : !o
+    %p1_tile = tile.cast %p1 : !s -> !p
+    %acc1_new = tile.dot %p1_tile, %v_tile, %acc1_kept : !p, !v -> !o
+
+    %base2 = arith.mulf %s2, %factors fastmath<reassoc, contract> : !s
+    %x2 = tile.select %keep, %base2, %masked_out : !bit, !s
+    %max2_block = tile.reduce max %x2 dim 1 : !s -> !row
+    %max2_new = arith.maximumf %max2_old, %max2_block : !row
+    %max2_safe = tile.map @zero_if_minus_inf(%max2_new) : (!row) -> !row
+    %max2_each = tile.expand %max2_safe dim 1 : !row -> !s
+    %below2 = arith.subf %x2, %max2_each fastmath<contract> : !s
+    %p2 = math.exp2 %below2 : !s
+    %fall2 = arith.subf %max2_old, %max2_safe : !row
+    %rescale2 = math.exp2 %fall2 : !row
+    %sum2_block = tile.reduce add %p2 dim 1 : !s -> !row
+    %sum2_kept = arith.mulf %sum2_old, %rescale2 : !row
+    %sum2_new = arith.addf %sum2_kept, %sum2_block : !row
+    %rescale2_each = tile.expand %rescale2 dim 1 : !row -> !o
+    %acc2_kept = arith.mulf %acc2_old, %rescale2_each : !o
+    %p2_tile = tile.cast %p2 : !s -> !p
+    %acc2_new = tile.dot %p2_tile, %v_tile, %acc2_kept : !p, !v -> !o
+    tile.yield %max1_new, %sum1_new, %acc1_new, %max2_new, %sum2_new, %acc2_new
+        : !row, !row, !o, !row, !row, !o
+  }
+
+  %lambda_f32 = tile.at %lambda[%h] : !tile.view<[?], f32>
+  %lambda_acc = tile.cast %lambda_f32 : f32 -> !acc
+  %share1 = tile.map @quotient_or_zero(%sum1, %one) : (!row, !acc) -> !row
+  %share2 = tile.map @quotient_or_zero(%sum2, %lambda_acc) : (!row, !acc) -> !row
+  %share1_each = tile.expand %share1 dim 1 : !row -> !o
+  %share2_each = tile.expand %share2 dim 1 : !row -> !o
+  %o1 = arith.mulf %acc1, %share1_each : !o
+  %o2 = arith.mulf %acc2, %share2_each : !o
+  %result = arith.subf %o1, %o2 : !o
+  %o_tile = tile.cast %result : !o -> !tile.tile<[BLOCK_M, BLOCK_V], T>
+  tile.store %o_tile, %o[%b, %h, %m, %c]
+      : !tile.tile<[BLOCK_M, BLOCK_V], T>, !tile.view<[?, ?, ?, DV], T>
+}

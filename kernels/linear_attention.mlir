@@ -1,0 +1,102 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Linear attention, causal, in chunks: attention without softmax, in time linear in the length.
+//
+//   O[i] = scale * sum over j <= i of (Q[i] . K[j]) V[j]
+//
+// Feature maps of Q and K are applied before, where a model has them. A chunk C of rows needs of all
+// rows before it only the state, their sum of K[j]^T V[j]:
+//
+//   P = lower triangle of Q_C K_C^T
+//   O_C = scale (Q_C state + P V_C),   then   state += K_C^T V_C
+//
+//   q   [B, H, S, D]   T        k  [B, H, S, D]  T        v  [B, H, S, DV]  T
+//   o   [B, H, S, DV]  T
+//   state_in    [B, H, D, DV]  ACC, optional: of rows before the first; absent: zero
+//   state_out   [B, H, D, DV]  ACC, optional: of all rows
+//   scale       f32, finite, usually 1 / sqrt(D)
+//
+// S is any, also 0 (state_out is then state_in), and need not be a multiple of the chunk; strides are
+// any.
+//
+// Parameters
+//   D, DV     widths of a key and of a value, up to 256. Tiles of D, whose columns are the state's
+//             rows, are padded to a multiple of 16, and beyond 64 of 128 (DP), which two warpgroups
+//             share: the padding reads zero and is never stored.
+//   T         element type of the arrays. Sums and the state are of ACC: f64 for f64, else f32
+//   BLOCK_N, BLOCK_V   rows of a chunk; columns of v and of the state of one program instance
+//
+// The state is rounded to T where Q meets it, and P where it meets V; everything else is kept in
+// ACC. A NaN reaches all rows from its own on, and earlier ones of its chunk: 0 * NaN is NaN. Runs
+// are bit-identical.
+//
+// The chunks of a head come one after the other, since each adds to the state; instances share
+// batch, heads and columns of v, so B * H * DV / BLOCK_V of them fill a GPU. P is computed again for
+// each BLOCK_V columns: fewer columns are more instances, and more work.
+//
+// Algorithm: the chunkwise form of linear attention (Katharopoulos et al., Transformers are RNNs,
+// 2020; Yang et al., Gated linear attention transformers with hardware-efficient training, 2023).
+
+!k     = !tile.tile<[BLOCK_N, DP], T>
+!v     = !tile.tile<[BLOCK_N, BLOCK_V], T>
+!p     = !tile.tile<[BLOCK_N, BLOCK_N], T>
+!s     = !tile.tile<[BLOCK_N, BLOCK_N], ACC>
+!pos   = !tile.tile<[BLOCK_N, BLOCK_N], i32>
+!o     = !tile.tile<[BLOCK_N, BLOCK_V], ACC>
+!state = !tile.tile<[DP, BLOCK_V], ACC>
+!acc   = !tile.param<ACC>
+
+tile.kernel @linear_attention
+    params(D: int, DV: int = D, T: type in [f16, bf16, f32, f64],
+           BLOCK_N: int = block(), BLOCK_V: int = select(bits(T) < 64, 64, 32),
+           let DP: int = select(D <= 64, ceildiv(D, 16) * 16, ceildiv(D, 128) * 128),
+           let ACC: type = accumulator(T))
+    require(D <= 256, DV <= 256,
+            dim(k, 0) == dim(q, 0), dim(k, 1) == dim(q, 1), dim(k, 2) == dim(q, 2),
+            dim(v, 0) == dim(q, 0), dim(v, 1) == dim(q, 1), dim(v, 2) == dim(q, 2),
+            dim(o, 0) == dim(q, 0), dim(o, 1) == dim(q, 1), dim(o, 2) == dim(q, 2),
+            dim(state_in, 0) == dim(q, 0), dim(state_in, 1) == dim(q, 1),
+            dim(state_out, 0) == dim(q, 0), dim(state_out, 1) == dim(q, 1), finite(scale))
+    (%q: !tile.view<[?, ?, ?, D], T>, %k: !tile.view<[?, ?, ?, D], T>,
+     %v: !tile.view<[?, ?, ?, DV], T>, %o: !tile.view<[?, ?, ?, DV], T>,
+     %state_in: optional !tile.view<[?, ?, D, DV], ACC>,
+     %state_out: optional !tile.view<[?, ?, D, DV], ACC>, %scale: f32)
+    grid(%bv = ceildiv(DV, BLOCK_V), %h = dim(q, 1), %b = dim(q, 0)) {
+  %c0 = arith.constant 0 : i32
+  %block_n = tile.param BLOCK_N : i32
+  %block_v = tile.param BLOCK_V : i32
+  %c = arith.muli %bv, %block_v : i32
+  %rows = tile.dim %q, 2 : !tile.view<[?, ?, ?, D], T>
+
+  %zero = arith.constant 0.0 : !acc
+  %nothing = tile.full %zero : !s
+  %scale_acc = tile.cast %scale : f32 -> !acc
+  %scales = tile.full %scale_acc : !o
+
+  // The chunk's own rows attend each other alike in every chunk.
+  %i = tile.iota %c0 dim 0 : !pos
+  %j = tile.iota %c0 dim 1 : !pos
+  %keep = arith.cmpi sle, %j, %i : !pos
+
+  %first = tile.load %state_in[%b, %h, 0, %c] : !tile.view<[?, ?, D, DV], ACC> -> !state
+  %last = scf.for %n = %c0 to %rows step %block_n iter_args(%state = %first) -> (!state) : i32 {
+    %q_tile = tile.load %q[%b, %h, %n, 0] : !tile.view<[?, ?, ?, D], T> -> !k
+    %k_tile = tile.load %k[%b, %h, %n, 0] : !tile.view<[?, ?, ?, D], T> -> !k
+    %v_tile = tile.load %v[%b, %h, %n, %c] : !tile.view<[?, ?, ?, DV], T> -> !v
+
+    %s = tile.dot %q_tile, %k_tile transpose_b : !k, !k -> !s
+    %kept = tile.select %keep, %s, %nothing : !tile.tile<[BLOCK_N, BLOCK_N], i1>, !s
+    %p = tile.cast %kept : !s -> !p
+
+    %state_tile = tile.cast %state : !state -> !tile.tile<[DP, BLOCK_V], T>
+    %from_before = tile.dot %q_tile, %state_tile : !k, !tile.tile<[DP, BLOCK_V], T> -> !o
+    %sum = tile.dot %p, %v_tile, %from_before : !p, !v -> !o
+    %state_new = tile.dot %k_tile, %v_tile, %state transpose_a : !k, !v -> !state
+
+    %result = arith.mulf %sum, %scales : !o
+    %o_tile = tile.cast %result : !o -> !v
+    tile.store %o_tile, %o[%b, %h, %n, %c] : !v, !tile.view<[?, ?, ?, DV], T>
+    scf.yield %state_new : !state
+  }
+  tile.store %last, %state_out[%b, %h, 0, %c] : !state, !tile.view<[?, ?, D, DV], ACC>
+}
