@@ -295,9 +295,12 @@ LogicalResult RolesOp::verify() {
     return emitOpError("registers are set for warpgroups, but the last one has fewer than 4 warps");
   if (registers && failed(verifyFeature(*this, Feature::RoleRegisters)))
     return failure();
-  if (registers > Target::registers)
-    return emitOpError() << "roles use " << registers << " registers; a multiprocessor has "
-                         << Target::registers;
+  // A role that asks for more than the others gave back waits for ever.
+  int64_t atEntry = Target::getRegistersAtEntry(warps), available = atEntry * Target::lanes * warps;
+  if (registers > available)
+    return emitOpError() << "roles use " << registers << " registers; a block of " << warps
+                         << " warps is launched with " << available << ", " << atEntry
+                         << " a thread";
   return success();
 }
 

@@ -80,6 +80,13 @@ public:
   static constexpr int64_t mostBoxRank = 5;
   /// What setmaxnreg takes: multiples of the last from the first to the second.
   static constexpr int64_t leastRoleRegisters = 24, mostRoleRegisters = 240, roleRegisterUnit = 8;
+  /// Registers of a thread with which a block of so many warps is launched. Roles pass them to each
+  /// other, so all of its threads together never have more: 12 warps have 168 a thread.
+  static constexpr int64_t getRegistersAtEntry(int64_t warps) {
+    int64_t share = registers / (lanes * warps);
+    return (share < registersOfThread ? share : registersOfThread) / roleRegisterUnit *
+           roleRegisterUnit;
+  }
 
   /// In the order of the table: by capability.
   static const std::vector<Target> &all();

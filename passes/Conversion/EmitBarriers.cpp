@@ -106,8 +106,7 @@ LogicalResult KernelEmitter::emitRole(mlir::Region &body, Value wholeWarp, int64
 LogicalResult KernelEmitter::emitRoles(RolesOp op) {
   // The warp, known to be the same in all of its lanes.
   Value wholeWarp = shuffle("idx", warp, i32(0));
-  int64_t atEntry = Target::registers / (Target::lanes * numWarps) / Target::roleRegisterUnit *
-                    Target::roleRegisterUnit;
+  int64_t atEntry = Target::getRegistersAtEntry(numWarps);
   // Registers are set by whole warpgroups, before their roles part.
   constexpr int64_t warpsOfGroup = 4;
   SmallVector<SmallVector<int64_t>> roleEnds(1);

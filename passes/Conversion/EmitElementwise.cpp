@@ -4,6 +4,7 @@
 // repeated for each register.
 
 #include "passes/Conversion/KernelEmitter.h"
+#include "passes/Tgpu/ScheduleNames.h"
 
 #include "dialect/Tile/Calls.h"
 #include "passes/Conversion/ScalarMath.h"
@@ -63,6 +64,10 @@ LogicalResult KernelEmitter::emitElementwise(Operation *op) {
   for (Value operand : op->getOperands()) {
     Type type = tile::getElementType(operand.getType());
     operands.push_back(getElements(operand));
+    // Through an empty instruction, which is not moved before others.
+    bool isCarried = isa<BlockArgument>(operand) && isa<RankedTensorType>(operand.getType());
+    if (isCarried && op->hasAttr(keepPlaceName) && type.isF32())
+      operands.back() = tiedAsm("", "~{memory}", operands.back(), {});
     if (isFloat8(type))
       operands.back() = castElements(operands.back(), type, b.getF32Type());
     count = std::max(count, operands.back().size());

@@ -126,8 +126,8 @@ Value KernelEmitter::extract(Value aggregate, int64_t index) {
   return LLVM::ExtractValueOp::create(b, aggregate, ArrayRef<int64_t>{index});
 }
 void KernelEmitter::endScheduling() {
-  // ptxas moves nothing across a counted event (number 0, also that of a user's own counting); it is
-  // one instruction, and waits for nothing. It does move across barriers of a warp.
+  // ptxas moves nothing across a counted event (number 0, also that of a user's own counting); it
+  // is one instruction, and waits for nothing. It does move across barriers of a warp.
   intrinsic("llvm.nvvm.pm.event.mask", constant(b.getI16IntegerAttr(1)));
 }
 void KernelEmitter::barrier() {

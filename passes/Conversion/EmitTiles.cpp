@@ -270,33 +270,18 @@ Value KernelEmitter::shuffle(StringRef mode, Value value, Value other) {
   return bitcast(arith::TruncIOp::create(b, integer, move(word)), type);
 }
 
-/// As a balanced tree: short chains, and a smaller error of sums.
-Values KernelEmitter::reduceInThread(tile::ReduceKind kind, Value source,
-                                     const layout::ReductionPlan &plan) {
-  SmallVector<Values> parts(plan.result.registersPerThread());
-  for (auto [reg, value] : llvm::enumerate(getElements(source)))
-    parts[plan.resultRegister[reg]].push_back(value);
-  Values result;
-  for (Values &part : parts) {
-    while (part.size() > 1) {
-      Values next;
-      for (size_t i = 0; i + 1 < part.size(); i += 2)
-        next.push_back(combine(kind, part[i], part[i + 1]));
-      if (part.size() % 2)
-        next.push_back(part.back());
-      part = std::move(next);
-    }
-    result.push_back(part.front());
-  }
-  return result;
-}
-
+/// One addition behind the other: sums wait for nothing but what they add, and ptxas puts each
+/// between the exponentials of a softmax, where a tree takes registers for its branches.
 /// The registers of by_thread are those of slice, in their order.
 void KernelEmitter::emitThreadSum(ThreadSumOp op) {
   const RegisterLayout &from = *getLayout(op, op.getSource().getType());
-  setElements(op.getResult(),
-              reduceInThread(tile::ReduceKind::Add, op.getSource(),
-                             layout::reductionPlan(from, static_cast<int>(op.getDim()))));
+  layout::ReductionPlan plan = layout::reductionPlan(from, static_cast<int>(op.getDim()));
+  Values sums(plan.result.registersPerThread());
+  for (auto [reg, value] : llvm::enumerate(getElements(op.getSource()))) {
+    Value &sum = sums[plan.resultRegister[reg]];
+    sum = sum ? combine(tile::ReduceKind::Add, sum, value) : value;
+  }
+  setElements(op.getResult(), sums);
 }
 
 LogicalResult KernelEmitter::emitReduce(tile::ReduceOp op) {
@@ -313,7 +298,22 @@ LogicalResult KernelEmitter::emitReduce(tile::ReduceOp op) {
                           << "> of the operand does, but got " << op.getResult().getType()
                           << "; convert it afterwards";
 
-  Values result = reduceInThread(op.getKind(), op.getSource(), plan);
+  // Inside the thread, as a balanced tree: short chains, and a smaller error of sums.
+  SmallVector<Values> parts(plan.result.registersPerThread());
+  for (auto [reg, value] : llvm::enumerate(getElements(op.getSource())))
+    parts[plan.resultRegister[reg]].push_back(value);
+  Values result;
+  for (Values &part : parts) {
+    while (part.size() > 1) {
+      Values next;
+      for (size_t i = 0; i + 1 < part.size(); i += 2)
+        next.push_back(combine(op.getKind(), part[i], part[i + 1]));
+      if (part.size() % 2)
+        next.push_back(part.back());
+      part = std::move(next);
+    }
+    result.push_back(part.front());
+  }
   for (int mask : plan.laneMasks)
     for (Value &value : result)
       value = combine(op.getKind(), value, shuffle("bfly", value, i32(mask)));

@@ -10,17 +10,11 @@ using namespace tilewright::tgpu;
 
 constexpr int64_t kWarpsOfGroup = 4, kThreadsOfTurn = 2 * 32 * kWarpsOfGroup;
 
-/// Warpgroup `group` of the role (or of the block), and no other.
-void KernelEmitter::byWarpgroup(int64_t group, llvm::function_ref<void()> body) {
+/// The warpgroup of the role (or of the block) that this thread is of.
+Value KernelEmitter::getWarpgroup() {
   // The warp, known to be the same in all of its lanes.
   Value whole = shuffle("idx", warp, i32(0));
-  Value isGroup =
-      arith::CmpIOp::create(b, arith::CmpIPredicate::eq,
-                            arith::DivUIOp::create(b, whole, i32(kWarpsOfGroup)), i32(group));
-  auto branch = scf::IfOp::create(b, isGroup, /*withElseRegion=*/false);
-  OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPoint(branch.thenBlock()->getTerminator());
-  body();
+  return arith::DivUIOp::create(b, whole, i32(kWarpsOfGroup));
 }
 
 /// Barrier g lets warpgroup g go; the one before arrives there. The first turn of warpgroup 0 is
@@ -43,10 +37,13 @@ LogicalResult KernelEmitter::emitTurns(TurnsOp op) {
            << "the role that takes turns must begin at a warpgroup, but it begins at "
               "warp "
            << firstWarp;
-  byWarpgroup(firstWarp / kWarpsOfGroup + 1, [&] {
-    intrinsic("llvm.nvvm.barrier.cta.arrive.aligned.count",
-              ValueRange{i32(*op.getId()), i32(kThreadsOfTurn)});
-  });
+  Value isSecond = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, getWarpgroup(),
+                                         i32(firstWarp / kWarpsOfGroup + 1));
+  auto branch = scf::IfOp::create(b, isSecond, /*withElseRegion=*/false);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPoint(branch.thenBlock()->getTerminator());
+  intrinsic("llvm.nvvm.barrier.cta.arrive.aligned.count",
+            ValueRange{i32(*op.getId()), i32(kThreadsOfTurn)});
   return success();
 }
 
@@ -56,14 +53,17 @@ LogicalResult KernelEmitter::emitTurn(Operation *op, Value turnsValue, bool take
     return op->emitError() << "the turns must be the result of tgpu.turns, numbered";
   int64_t id = static_cast<int64_t>(*turns.getId());
   int64_t groups = static_cast<int64_t>(turns.getWarpgroups());
-  // Constants, so that only as many barriers as there are get reserved.
-  for (int64_t group = 0; group < groups; ++group)
-    byWarpgroup(group, [&] {
-      int64_t barrier = id + (takes ? group : (group + 1) % groups);
-      intrinsic(takes ? "llvm.nvvm.barrier.cta.sync.aligned.count"
-                      : "llvm.nvvm.barrier.cta.arrive.aligned.count",
-                ValueRange{i32(barrier), i32(kThreadsOfTurn)});
-    });
+  // One instruction whose barrier is a register's. A branch to one with a constant for each
+  // warpgroup would reserve fewer barriers, but stands between warpgroups in every round.
+  Value group = getWarpgroup();
+  if (!takes) {
+    Value next = add(group, i32(1));
+    Value isLast = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, next, i32(groups));
+    group = arith::SelectOp::create(b, isLast, i32(0), next);
+  }
+  intrinsic(takes ? "llvm.nvvm.barrier.cta.sync.aligned.count"
+                  : "llvm.nvvm.barrier.cta.arrive.aligned.count",
+            ValueRange{add(group, i32(id)), i32(kThreadsOfTurn)});
   return success();
 }
 

@@ -17,7 +17,6 @@
 #define TILEWRIGHT_PASSES_CONVERSION_KERNELEMITTER_H
 
 #include "lib/Layout/RegisterAccess.h"
-#include "lib/Layout/Relations.h"
 #include "passes/Conversion/AlignedViews.h"
 #include "passes/Conversion/TileLayouts.h"
 #include "passes/Conversion/Timeline.h"
@@ -166,9 +165,6 @@ private:
   /// Memory that an operation uses while it runs, between barriers.
   mlir::Value getScratch(int64_t bytes);
   mlir::LogicalResult emitReduce(tile::ReduceOp op);
-  /// What each thread makes of its own elements of a row or column.
-  Values reduceInThread(tile::ReduceKind kind, mlir::Value source,
-                        const layout::ReductionPlan &plan);
   void emitThreadSum(ThreadSumOp op);
   mlir::LogicalResult emitConvert(ConvertOp op);
   mlir::Value combine(tile::ReduceKind kind, mlir::Value a, mlir::Value b);
@@ -327,7 +323,7 @@ private:
 
   //===--- EmitTurns.cpp --------------------------------------------------------===//
 
-  void byWarpgroup(int64_t group, llvm::function_ref<void()> body);
+  mlir::Value getWarpgroup();
   mlir::LogicalResult emitTurns(TurnsOp op);
   mlir::LogicalResult emitTurn(mlir::Operation *op, mlir::Value turns, bool takes);
   mlir::LogicalResult emitArrive(ArriveOp op);

@@ -306,22 +306,17 @@ FailureOr<bool> tgpu::planRoles(KernelOp kernel, const RoleOverrides &overrides,
     return refuse("rings of two stages do not fit into shared memory; use smaller blocks");
 
   constexpr int64_t manyWarps = 12, fewRegisters = 24, enoughRegisters = 40;
-  constexpr int64_t registersOfLane = Target::registers / Target::lanes;
   int64_t load = warps >= manyWarps || llvm::any_of(loops, hasSeveralProducts) ? fewRegisters
                                                                                : enoughRegisters;
-  auto getRest = [&](int64_t registers, int64_t others, int64_t count) {
-    return (registersOfLane - others * registers) / count / Target::roleRegisterUnit *
-           Target::roleRegisterUnit;
-  };
-  int64_t rest = std::min(Target::mostRoleRegisters + 0, getRest(load, loadWarps, warps));
-  // Each ring has its counter: those of many take what the others leave.
+  // Each ring has its counter.
   constexpr size_t manyRings = 5;
-  if (slice->groups.size() >= manyRings)
-    load = std::max(load, std::min(enoughRegisters, getRest(rest, warps, loadWarps)));
-  if (overrides.loadRegisters) {
-    load = *overrides.loadRegisters;
-    rest = std::min(Target::mostRoleRegisters + 0, getRest(load, loadWarps, warps));
-  }
+  if (slice->groups.size() >= manyRings && warps < manyWarps)
+    load = enoughRegisters;
+  load = overrides.loadRegisters.value_or(load);
+  int64_t registersOfLane = Target::getRegistersAtEntry(warps + loadWarps) * (warps + loadWarps);
+  int64_t rest = std::min(Target::mostRoleRegisters + 0, (registersOfLane - loadWarps * load) /
+                                                             warps / Target::roleRegisterUnit *
+                                                             Target::roleRegisterUnit);
   int64_t compute = overrides.computeRegisters.value_or(rest);
   int64_t dynamic = overrides.dynamic.value_or(group > 0 && varies);
   auto schedule = RoleScheduleAttr::getChecked([&] { return kernel.emitOpError(); },

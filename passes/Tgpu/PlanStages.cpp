@@ -9,7 +9,7 @@
 // A round of the pipeline is then
 //
 //   stage 0   wait for the slots, issue the products that need nothing else
-//   stage 1   wait for the slots, issue the products of the round before
+//   stage 1   update what they add to; wait for the slots, issue the products of the round before
 //   stage 0   wait for the products, release their slots, compute
 //   stage 1   wait for the products, release their slots
 //   stage 0   what depends on the results of stage 1
@@ -64,6 +64,7 @@ public:
       return false;
     copyWhereUsed();
     assignStages();
+    deferUpdates();
     if (!assignPlaces(turns))
       return false;
     for (auto [order, op] : llvm::enumerate(sequence))
@@ -222,6 +223,38 @@ private:
     }
   }
 
+  /// Updates of what stage 1 carries, by what stage 0 computes, that only stage 1 reads: done a
+  /// round later, behind the products that stage 0 issues, they do not delay these.
+  void deferUpdates() {
+    SmallVector<Operation *> updates;
+    for (bool isChanged = true; std::exchange(isChanged, false);)
+      for (Operation &op : llvm::reverse(body->without_terminator())) {
+        bool isUpdate = late.contains(&op) && isMemoryEffectFree(&op) &&
+                        llvm::all_of(op.getUsers(), [&](Operation *user) {
+                          return user->getBlock() == body && second.contains(user);
+                        });
+        if (!isUpdate || !isWide(op))
+          continue;
+        second.insert(&op);
+        late.erase(&op);
+        op.setAttr(keepPlaceName, UnitAttr::get(op.getContext()));
+        isChanged = true;
+      }
+    copyWhereUsed();
+    for (Operation &op : body->without_terminator())
+      stages[&op] = second.contains(&op) ? 1 : 0;
+  }
+
+  /// Whether an operation takes as long as it is worth to defer it: with 32 registers of a thread
+  /// (D 64) it is not, with 64 and 128 it is.
+  bool isWide(Operation &op) {
+    constexpr int64_t wideRegisters = 64;
+    return llvm::all_of(op.getResultTypes(), [&](Type type) {
+      int64_t threads = 32 * getExecutingWarps(&op);
+      return isa<RankedTensorType>(type) && getRegistersOf(type, threads) >= wideRegisters;
+    });
+  }
+
   //===--- Places ---------------------------------------------------------------===//
 
   bool assignPlaces(Value turns) {
@@ -329,9 +362,11 @@ struct TgpuPlanStagesPass : tilewright::impl::TgpuPlanStagesBase<TgpuPlanStagesP
 
 private:
   static void clear(scf::ForOp loop) {
-    for (Operation &op : llvm::make_early_inc_range(*loop.getBody()))
+    for (Operation &op : llvm::make_early_inc_range(*loop.getBody())) {
+      op.removeAttr(keepPlaceName);
       if (op.removeAttr(placeName) && isa<TakeTurnOp, PassTurnOp>(op))
         op.erase();
+    }
   }
 
   static void plan(const LoopChain &chain) {

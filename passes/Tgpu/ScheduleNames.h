@@ -28,6 +28,9 @@ inline constexpr llvm::StringLiteral generalName = "tgpu.general";
 inline constexpr llvm::StringLiteral rareName = "tgpu.rare";
 /// On an operation of a loop: the stage that it belongs to, and its place in the order of a round.
 inline constexpr llvm::StringLiteral placeName = "tgpu.place";
+/// On an elementwise operation: code generation keeps it behind what stands before it, products
+/// that are issued among it.
+inline constexpr llvm::StringLiteral keepPlaceName = "tgpu.keep_place";
 
 } // namespace tilewright::tgpu
 

@@ -221,9 +221,21 @@ tgpu.kernel @k target "sm_80" warps 8 () grid(%i = 1) {
 // -----
 
 tgpu.kernel @k target "sm_90a" warps 12 () grid(%i = 1) {
-  // expected-error @+1 {{roles use 66560 registers; a multiprocessor has 65536}}
+  // expected-error @+1 {{roles use 66560 registers; a block of 12 warps is launched with 64512, 168 a thread}}
   tgpu.roles
     role "a" warps 4 registers 40 {
+    }
+    role "b" warps 8 registers 240 {
+    }
+}
+
+// -----
+
+// As many as a multiprocessor has, but the block was launched with 168 a thread.
+tgpu.kernel @k target "sm_90a" warps 12 () grid(%i = 1) {
+  // expected-error @+1 {{roles use 65536 registers; a block of 12 warps is launched with 64512, 168 a thread}}
+  tgpu.roles
+    role "a" warps 4 registers 32 {
     }
     role "b" warps 8 registers 240 {
     }

@@ -14,7 +14,7 @@
 // RUN: not tilewright-opt %s --tgpu-plan-schedule='schedule=stages' 2>&1 | FileCheck %s --check-prefix=MISSING
 // RUN: not tilewright-opt %s --tgpu-plan-schedule='schedule=stage=2' 2>&1 | FileCheck %s --check-prefix=KEY
 //
-// SKELETON: error: schedule: skeleton must be synchronous, multistage or producer_consumer, but got 'fast'
+// SKELETON: error: schedule: skeleton must be synchronous, multistage, producer_consumer, overlap or exclusive, but got 'fast'
 // STAGES:   error: schedule: stages must be a number from 1 to 32, but got '{{0|33}}'
 // FLIGHT:   error: schedule: in_flight must be a number from 0 to 7, but got '8'
 // KEEP:     error: schedule: keep_in_registers must be true or false, but got '1'

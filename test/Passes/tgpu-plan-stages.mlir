@@ -2,6 +2,10 @@
 //
 // RUN: tilewright-opt %s --tgpu-plan-stages | FileCheck %s
 // RUN: sed '/^!held_/s/<2/<3/' %s | tilewright-opt --tgpu-plan-stages | FileCheck %s --check-prefix=THREE
+// RUN: sed '/^!tile/s/128x64/128x128/;/^!o/s/128x64/128x128/;/^.. The first product reads/,$d' %s \
+// RUN:   | tilewright-opt --tgpu-plan-stages | FileCheck %s --check-prefix=WIDE
+// RUN: sed 's/in_flight = 1/in_flight = 0/;/^.. The first product reads/,$d' %s \
+// RUN:   | tilewright-opt --tgpu-plan-stages | FileCheck %s --check-prefix=EXCLUSIVE
 
 !tile = !tgpu.shared<128x64xbf16, b128>
 !ring = !tgpu.ring<2, !tile>
@@ -32,6 +36,21 @@
 // CHECK: tgpu.arrive %{{.*}}[%[[V]]] per warp {tgpu.place = array<i64: 1, [[#WAITO+1]]>}
 // CHECK: tgpu.take_turn %[[TURNS]] {tgpu.place = array<i64: 0, 2>}
 // CHECK: tgpu.pass_turn %[[TURNS]] {tgpu.place = array<i64: 1, 9>}
+// With 64 registers of a thread the sum is rescaled a round later, between the two products; what the factors are made of
+// goes along.
+// WIDE-LABEL: tgpu.kernel @overlap
+// WIDE: tgpu.wgmma_commit {tgpu.place = array<i64: 0, 4>}
+// WIDE: tile.full %{{.*}} {tgpu.place = array<i64: 1, 6>} : tensor<128x128xf32
+// WIDE: arith.mulf %{{.*}}, %{{.*}} {tgpu.keep_place, tgpu.place = array<i64: 1, 7>}
+// WIDE: tgpu.wgmma %{{.*}}, %{{.*}}, %{{.*}} {tgpu.place = array<i64: 1, 9>}
+// Without products in flight one warpgroup at a time is between its products.
+// EXCLUSIVE-LABEL: tgpu.kernel @overlap
+// EXCLUSIVE-NOT: tgpu.place
+// EXCLUSIVE: tgpu.wgmma_wait
+// EXCLUSIVE-NEXT: tgpu.take_turn
+// EXCLUSIVE-NEXT: math.exp2
+// EXCLUSIVE: tgpu.pass_turn
+// EXCLUSIVE-NEXT: tgpu.wgmma
 tgpu.kernel @overlap target "sm_90a" warps 12 (%rounds: i32, %factor: f32) grid(%b = 1) {
   %q = tgpu.alloc : !tile
   %k_ring = tgpu.alloc_ring : !ring

@@ -18,7 +18,7 @@ GOLDENS = [(64, "none", ""), (64, "top_left", ""), (128, "none", ""), (128, "non
            (256, "none", ""), (256, "top_left", "")]
 ENTRY = re.compile(r"Compiling entry function '(\w+)'.*?(\d+) bytes spill stores, (\d+) bytes spill loads", re.DOTALL)
 # What takes no part in the order of a round: names of buffers, and what one thread does with its own registers.
-LOCAL = ("tgpu.slot", "tgpu.columns", "tgpu.convert")
+LOCAL = ("tgpu.slot", "tgpu.columns", "tgpu.convert", "tgpu.thread_sum")
 
 
 def run(*command):
