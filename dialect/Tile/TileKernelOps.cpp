@@ -384,6 +384,8 @@ static bool isOptionalArgument(Value value) {
 }
 
 LogicalResult LaunchOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  if (mayBeLinked(*this, getKernelAttr(), symbols))
+    return success();
   Operation *symbol = symbols.lookupNearestSymbolFrom(*this, getKernelAttr());
   // A kernel that was mapped onto a device keeps its arguments, which were checked before.
   if (symbol && symbol->getName().getStringRef() == "tgpu.kernel")
@@ -433,7 +435,7 @@ LogicalResult LaunchOp::verifySymbolUses(SymbolTableCollection &symbols) {
 }
 
 //===----------------------------------------------------------------------===//
-// ParamOp, CaptureOp
+// ParamOp, CaptureOp, LinkOp
 //===----------------------------------------------------------------------===//
 
 LogicalResult ParamOp::verify() {
@@ -454,4 +456,10 @@ LogicalResult CaptureOp::verify() {
   if (isa<ViewType>(getType()) || isElementType(getType()))
     return success();
   return emitOpError() << "must be a view or a scalar, but got " << getType();
+}
+
+LogicalResult LinkOp::verify() {
+  if (!getFile().empty())
+    return success();
+  return emitOpError("must name a file, but got an empty path; write one relative to this file");
 }

@@ -220,4 +220,28 @@ def Tile_CaptureOp : Tile_Op<"capture", [Symbol]> {
   let hasVerifier = 1;
 }
 
+def Tile_LinkOp : Tile_Op<"link", [HasParent<"::mlir::ModuleOp">]> {
+  let summary = "names a file of functions, captures and kernels that this one uses";
+  let description = [{
+    tile-link takes from the file what this one mentions and does not define, and what that needs in
+    turn. The path is relative to the file that says it. Where there is no such file, it is looked for
+    among those that the compiler carries with it: the folder `lib` of its kernels, by names such as
+    `lib/attention.mlir`.
+
+    Preconditions: none.
+
+    Postconditions: a module with a `tile.link` may mention functions, kernels and captures that it
+    does not define, until tile-link has run. What `func.call` names must be declared all the same.
+
+    Example: `tile.link "lib/attention.mlir"`
+
+    Errors:
+    - an empty path
+    - anywhere but in a module
+  }];
+  let arguments = (ins StrAttr:$file);
+  let assemblyFormat = "$file attr-dict";
+  let hasVerifier = 1;
+}
+
 #endif // TILEWRIGHT_DIALECT_TILE_TILEKERNELOPS_TD

@@ -9,6 +9,35 @@
 // CHECK: tile.capture @slopes : !tile.view<[?], f32>
 tile.capture @slopes : !tile.view<[?], f32>
 
+// A file of functions; until it is linked, what the module mentions may be there.
+// CHECK: tile.link "lib/functions.mlir"
+tile.link "lib/functions.mlir"
+// CHECK: tile.map @of_the_library
+func.func @uses_it(%t: tensor<8xf32>) -> tensor<8xf32> {
+  %u = tile.map @of_the_library(%t) : (tensor<8xf32>) -> tensor<8xf32>
+  return %u : tensor<8xf32>
+}
+
+// An extent of a capture.
+// CHECK: tile.dim @slopes, 0
+// GENERIC: "tile.dim"() <{capture = @slopes, dim = 0 : i64}> : () -> i32
+func.func @extent() -> i32 {
+  %n = tile.dim @slopes, 0
+  return %n : i32
+}
+
+// How functions of several files join, and what stands for what a file replaces.
+// CHECK: attributes {tile.replaceable = "compose"}
+func.func private @changed(%x: f32, %i: i32) -> f32 attributes {tile.replaceable = "compose"} {
+  return %x : f32
+}
+// CHECK: attributes {tile.replaceable = "and"}
+func.func private @allowed(i32) -> i1 attributes {tile.replaceable = "and"}
+// CHECK: attributes {tile.replaceable = "multiply"}
+func.func private @weight(i32) -> !tile.param<ACC> attributes {tile.replaceable = "multiply"}
+// CHECK: func.func private @before(f32, i32) -> f32 attributes {tile.base = @changed}
+func.func private @before(f32, i32) -> f32 attributes {tile.base = @changed}
+
 // A captured scalar.
 // CHECK: tile.capture @cap : f32
 tile.capture @cap : f32
