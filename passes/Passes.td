@@ -385,6 +385,39 @@ def TileFoldScale : Pass<"tile-fold-scale"> {
   let dependentDialects = ["::mlir::arith::ArithDialect", "::tilewright::tile::TileDialect"];
 }
 
+def TileHoistUniforms : Pass<"tile-hoist-uniforms", "::mlir::ModuleOp"> {
+  let summary = "read once what mapped functions read for all elements alike";
+  let description = [{
+    Where the function of a `tile.map` reads a captured view at indices that depend on scalars alone, the
+    read, and what is computed from it and other scalars, moves to where the map is, and becomes an operand of
+    it. Loop-invariant code motion then takes it out of the loop. A read of a mapped function is one of each
+    element, and no later pass may merge them, since they are predicated by the bounds of the view.
+
+    Before:
+    ```mlir
+    func.func private @score_mod(%s: f32, %h: i32) -> f32 {
+      %slope = tile.at @slopes[%h] : f32
+      %r = arith.mulf %s, %slope : f32
+      return %r : f32
+    }
+    %t = tile.map @score_mod(%s, %h) : (tensor<64x64xf32>, i32) -> tensor<64x64xf32>
+    ```
+    After:
+    ```mlir
+    func.func private @score_mod_varying(%s: f32, %h: i32, %slope: f32) -> f32 {
+      %r = arith.mulf %s, %slope : f32
+      return %r : f32
+    }
+    %slope = tile.at @slopes[%h] : f32
+    %t = tile.map @score_mod_varying(%s, %h, %slope) : (tensor<64x64xf32>, i32, f32) -> tensor<64x64xf32>
+    ```
+
+    Not its job: what reads no memory, which LLVM moves; what stands in a region, or in a function that is
+    called.
+  }];
+  let dependentDialects = ["::tilewright::tile::TileDialect"];
+}
+
 def TileScaleAfterMax : Pass<"tile-scale-after-max", "::mlir::ModuleOp"> {
   let summary = "scale the maximum of a row instead of the row";
   let description = [{

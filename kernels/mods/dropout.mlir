@@ -35,15 +35,17 @@ func.func private @weight_mod(%b: i32, %h: i32, %i: i32, %j: i32) -> !tile.param
   %p = arith.minnumf %p_not_negative, %all : f32
   %two_32 = arith.constant 4294967296.0 : f32
   %threshold_f32 = arith.mulf %p, %two_32 : f32
-  %threshold = arith.fptosi %threshold_f32 : f32 to i64
-  %number = arith.extui %bits : i32 to i64
-  %dropped = arith.cmpi slt, %number, %threshold : i64
+  %threshold_i64 = arith.fptosi %threshold_f32 : f32 to i64
+  %threshold = arith.trunci %threshold_i64 : i64 to i32
+  %dropped = arith.cmpi ult, %bits, %threshold : i32
 
   %zero = arith.constant 0.0 : !tile.param<ACC>
   %one = arith.constant 1.0 : !tile.param<ACC>
   %p_acc = tile.cast %p : f32 -> !tile.param<ACC>
   %kept = arith.subf %one, %p_acc : !tile.param<ACC>
-  %scale = arith.divf %one, %kept : !tile.param<ACC>
+  %inverse = arith.divf %one, %kept : !tile.param<ACC>
+  %none_kept = arith.cmpf oeq, %p, %all : f32
+  %scale = arith.select %none_kept, %zero, %inverse : !tile.param<ACC>
   %factor = arith.select %dropped, %zero, %scale : !tile.param<ACC>
   return %factor : !tile.param<ACC>
 }
