@@ -209,14 +209,23 @@ def Tile_CaptureOp : Tile_Op<"capture", [Symbol]> {
     to the arguments of every kernel and program that reaches a `tile.at` of it. A captured view is
     read-only.
 
-    Example: `tile.capture @slopes : !tile.view<[?], f32>`
+    Constraints are those of a kernel, over the capture alone: tile-specialize hands them to the entry
+    that reaches it, so every device checks them at every launch.
+
+    Example: `tile.capture @slopes : !tile.view<[?], f32>`,
+    `tile.capture @dropout : f32 require(dropout >= 0, dropout < 1)`
 
     Errors:
     - a type that is neither a view nor a scalar
     - an empty name
+    - a constraint that reads anything else than the capture
   }];
-  let arguments = (ins SymbolNameAttr:$sym_name, TypeAttr:$type);
-  let assemblyFormat = "$sym_name attr-dict `:` $type";
+  let arguments = (ins SymbolNameAttr:$sym_name, TypeAttr:$type,
+                       OptionalAttr<ArrayAttr>:$constraints);
+  let builders = [OpBuilder<(ins "::mlir::StringRef":$name, "::mlir::Type":$type), [{
+    build($_builder, $_state, name, type, ::mlir::ArrayAttr());
+  }]>];
+  let assemblyFormat = "$sym_name attr-dict `:` $type `` custom<CaptureConstraints>($constraints)";
   let hasVerifier = 1;
 }
 

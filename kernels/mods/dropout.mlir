@@ -3,7 +3,7 @@
 // Dropout of probabilities: a pair is dropped with probability p, and the others are multiplied by
 // 1 / (1 - p). LSE is that of attention without dropout.
 //
-//   dropout          f32, the probability p; what is below 0 counts as 0, from 1 on all is dropped
+//   dropout          f32, the probability p of dropping a pair, 0 <= p < 1
 //   dropout_seed     [1]   i64
 //   dropout_offset   [1]   i64, in memory, so that a recorded launch draws new numbers when replayed
 //
@@ -15,7 +15,7 @@
 //
 // Link it to a kernel that has @weight_mod: tilewright-run --with kernels/mods/dropout.mlir
 
-tile.capture @dropout : f32
+tile.capture @dropout : f32 require(dropout >= 0, dropout < 1)
 tile.capture @dropout_seed : !tile.view<[1], i64>
 tile.capture @dropout_offset : !tile.view<[1], i64>
 
@@ -28,11 +28,7 @@ func.func private @weight_mod(%b: i32, %h: i32, %i: i32, %j: i32) -> !tile.param
   %stream = arith.addi %offset, %high : i64
   %bits = tile.random %seed, %stream at (%j, %i, %h) : i32
 
-  %p_given = tile.at @dropout : f32
-  %none = arith.constant 0.0 : f32
-  %all = arith.constant 1.0 : f32
-  %p_not_negative = arith.maxnumf %p_given, %none : f32
-  %p = arith.minnumf %p_not_negative, %all : f32
+  %p = tile.at @dropout : f32
   %two_32 = arith.constant 4294967296.0 : f32
   %threshold_f32 = arith.mulf %p, %two_32 : f32
   %threshold_i64 = arith.fptosi %threshold_f32 : f32 to i64
@@ -43,9 +39,7 @@ func.func private @weight_mod(%b: i32, %h: i32, %i: i32, %j: i32) -> !tile.param
   %one = arith.constant 1.0 : !tile.param<ACC>
   %p_acc = tile.cast %p : f32 -> !tile.param<ACC>
   %kept = arith.subf %one, %p_acc : !tile.param<ACC>
-  %inverse = arith.divf %one, %kept : !tile.param<ACC>
-  %none_kept = arith.cmpf oeq, %p, %all : f32
-  %scale = arith.select %none_kept, %zero, %inverse : !tile.param<ACC>
+  %scale = arith.divf %one, %kept : !tile.param<ACC>
   %factor = arith.select %dropped, %zero, %scale : !tile.param<ACC>
   return %factor : !tile.param<ACC>
 }

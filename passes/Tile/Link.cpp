@@ -122,6 +122,16 @@ private:
   llvm::DenseSet<StringAttr> joined;              ///< names of replacements moved so far
 };
 
+/// What each file requires of a capture that both have.
+void addConstraints(CaptureOp capture, CaptureOp other) {
+  llvm::SetVector<Attribute> all;
+  for (CaptureOp each : {capture, other})
+    if (std::optional<ArrayAttr> constraints = each.getConstraints())
+      all.insert(constraints->begin(), constraints->end());
+  if (!all.empty())
+    capture.setConstraintsAttr(ArrayAttr::get(capture.getContext(), all.getArrayRef()));
+}
+
 std::string listNames(ArrayRef<StringAttr> names) {
   auto spell = [](StringAttr name) { return "@" + name.str(); };
   return names.empty() ? "nothing" : llvm::join(llvm::map_range(names, spell), ", ");
@@ -174,6 +184,8 @@ LogicalResult Linker::classify(Operation *op, File &file) {
     return diagnostic;
   }
   // What the file expects to find: a function without a body, and a capture that the module reads.
+  if (!function && old)
+    addConstraints(cast<CaptureOp>(old), cast<CaptureOp>(op));
   if (function ? function.isDeclaration() : old != nullptr)
     return success();
   if (function) {
@@ -186,8 +198,10 @@ LogicalResult Linker::classify(Operation *op, File &file) {
     file.captures.push_back(op);
     return success();
   }
-  if (getSymbolType(op) == getSymbolType(entry->second))
+  if (getSymbolType(op) == getSymbolType(entry->second)) {
+    addConstraints(cast<CaptureOp>(entry->second), cast<CaptureOp>(op));
     return success();
+  }
   InFlightDiagnostic diagnostic = op->emitError() << "capture @" << name.getValue()
                                                   << " must have one type in all files, "
                                                   << getSymbolType(entry->second) << ", but got "

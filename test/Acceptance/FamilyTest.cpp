@@ -15,6 +15,7 @@
 #include <cmath>
 #include <limits>
 #include <optional>
+#include <utility>
 
 using namespace tilewright;
 using namespace tilewright::acceptance;
@@ -29,7 +30,7 @@ namespace {
 enum Feature {
   CausalMask, // none, top_left, bottom_right
   WindowMask, // none, both sides
-  MaskFile,   // none, sink_window, prefix_lm, document, prefix_lm and document
+  MaskFile,   // none, each, prefix_lm and document, sink_window and tree
   ScoreFile,  // none, softcap, alibi, relative_bias, softcap then alibi, relative_bias then softcap
   BiasFile,   // none, whole, without batch, without heads and rows
   DropoutFile,
@@ -42,7 +43,7 @@ enum Feature {
   Transposed, // [B, S, H, D] in memory
   NumFeatures
 };
-constexpr std::array<int, NumFeatures> numChoices = {3, 2, 5, 6, 4, 2, 2, 3, 2, 2, 2, 2, 2};
+constexpr std::array<int, NumFeatures> numChoices = {3, 2, 8, 6, 4, 2, 2, 3, 2, 2, 2, 2, 2};
 
 using Choice = std::array<int, NumFeatures>;
 
@@ -126,19 +127,19 @@ Case::Case(const Choice &choice, Type type) {
   name = "family " + describe(problem, type);
   std::vector<std::function<void(KernelCall &)>> binds;
   auto link = [&](const ShippedMod &mod) {
-    MaskMod mask = problem.mask;
-    ScoreMod score = problem.score;
+    MaskMod mask = std::exchange(problem.mask, {});
+    ScoreMod score = std::exchange(problem.score, {});
     mod.apply(problem);
-    if (mask && choice[MaskFile] == 4)
-      problem.mask = both(mask, problem.mask);
+    if (mask)
+      problem.mask = problem.mask ? both(mask, problem.mask) : mask;
     if (score)
-      problem.score = compose(problem.score, score);
+      problem.score = problem.score ? compose(problem.score, score) : score;
     options.with.push_back("mods/" + mod.name);
     name += ", " + mod.name;
     AttentionProblem sizes = problem;
     binds.push_back([&mod, sizes](KernelCall &call) { mod.bind(call, sizes); });
   };
-  const std::vector<std::vector<int>> masks = {{}, {0}, {1}, {2}, {1, 2}};
+  const std::vector<std::vector<int>> masks = {{}, {0}, {1}, {2}, {3}, {4}, {1, 2}, {0, 4}};
   const std::vector<std::vector<int>> scores = {{}, {0}, {1}, {2}, {0, 1}, {2, 0}};
   for (int mask : masks[choice[MaskFile]])
     link(maskMods()[mask]);
@@ -165,7 +166,8 @@ Case::Case(const Choice &choice, Type type) {
     binds.push_back([dropout = problem.dropout](KernelCall &call) { bindDropout(call, dropout); });
   }
   if (choice[SinkFile]) {
-    problem.sinks = {1.5, -std::numeric_limits<double>::infinity(), 4.0, -2.0};
+    // Where ALiBi is steepest there is none: it would outweigh all keys by more than f32 resolves.
+    problem.sinks = {-std::numeric_limits<double>::infinity(), 1.5, 4.0, -2.0};
     options.with.push_back("mods/sink");
     name += ", sink";
     binds.push_back([sinks = problem.sinks](KernelCall &call) {

@@ -38,9 +38,13 @@ func.func private @weight(i32) -> !tile.param<ACC> attributes {tile.replaceable 
 // CHECK: func.func private @before(f32, i32) -> f32 attributes {tile.base = @changed}
 func.func private @before(f32, i32) -> f32 attributes {tile.base = @changed}
 
-// A captured scalar.
+// A captured scalar, and one that is not any number.
 // CHECK: tile.capture @cap : f32
 tile.capture @cap : f32
+// CHECK: tile.capture @share : f32 require(share >= 0, share < 1)
+tile.capture @share : f32 require(share >= 0, share < 1)
+// CHECK: tile.capture @table : !tile.view<[?, ?], f32> require(dim(table, 0) == 2)
+tile.capture @table : !tile.view<[?, ?], f32> require(dim(table, 0) == 2)
 
 // The smallest kernel.
 // GENERIC: "tile.kernel"() <{arg_names = [], arg_optional = array<i1>, constraints = [], grid = [#tile.expr<1>],

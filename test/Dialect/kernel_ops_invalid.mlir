@@ -477,3 +477,8 @@ func.func @inner() {
   tile.link "lib/functions.mlir"
   return
 }
+
+// -----
+
+// expected-error @+1 {{may require something of itself only, but 'x < y' reads 'y'}}
+tile.capture @x : f32 require(x < y)
