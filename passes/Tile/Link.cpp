@@ -6,8 +6,8 @@
 #include "dialect/Tile/Tile.h"
 #include "passes/Passes.h"
 #include "passes/Tile/LinkLibraries.h"
+#include "passes/Tile/LinkSymbols.h"
 
-#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/Remarks.h"
@@ -29,51 +29,6 @@ namespace {
 //===----------------------------------------------------------------------===//
 // Definitions of other files
 //===----------------------------------------------------------------------===//
-
-StringRef describeSymbol(Operation *op) {
-  if (isa<func::FuncOp>(op))
-    return "function";
-  if (isa<CaptureOp>(op))
-    return "capture";
-  if (isa<KernelOp>(op))
-    return "kernel";
-  return isa<ProgramOp>(op) ? "program" : "symbol";
-}
-
-Type getSymbolType(Operation *op) {
-  if (auto function = dyn_cast<func::FuncOp>(op))
-    return function.getFunctionType();
-  return cast<CaptureOp>(op).getType();
-}
-
-/// One says `!tile.param<X>` where the other names a float.
-bool isParamAgainstFloat(Type a, Type b) {
-  auto matches = [](Type param, Type concrete) {
-    return isa<ParamType>(param) && isa<FloatType>(concrete) && !isa<ParamType>(concrete);
-  };
-  return matches(a, b) || matches(b, a);
-}
-
-bool typesMatch(Type a, Type b) {
-  if (a == b || isParamAgainstFloat(a, b))
-    return true;
-  if (isa<ViewType>(a) && isa<ViewType>(b))
-    return getDims(a) == getDims(b) && typesMatch(getElementType(a), getElementType(b));
-  auto f = dyn_cast<FunctionType>(a), g = dyn_cast<FunctionType>(b);
-  auto listsMatch = [](TypeRange x, TypeRange y) {
-    return x.size() == y.size() &&
-           llvm::all_of(llvm::zip(x, y), [](auto pair) { return std::apply(typesMatch, pair); });
-  };
-  return f && g && listsMatch(f.getInputs(), g.getInputs()) &&
-         listsMatch(f.getResults(), g.getResults());
-}
-
-/// What a kernel's file lets others replace: functions that say so, and those it leaves without a
-/// body.
-bool isReplaceable(Operation *op) {
-  auto function = dyn_cast_or_null<func::FuncOp>(op);
-  return function && (function.isDeclaration() || function->hasAttr(kReplaceableAttrName));
-}
 
 class Linker {
 public:
@@ -109,7 +64,6 @@ private:
   LogicalResult renameHelpers(File &file);
   StringAttr makeUnique(StringAttr name, SymbolTable *own = nullptr);
   void rename(func::FuncOp function, StringAttr name);
-  func::FuncOp join(func::FuncOp before, func::FuncOp after, StringAttr rule, StringAttr name);
   void move(File &file);
   void replace(func::FuncOp function, func::FuncOp base);
 
@@ -121,21 +75,6 @@ private:
   llvm::DenseMap<StringAttr, Operation *> linked; ///< replacements and captures of files
   llvm::DenseSet<StringAttr> joined;              ///< names of replacements moved so far
 };
-
-/// What each file requires of a capture that both have.
-void addConstraints(CaptureOp capture, CaptureOp other) {
-  llvm::SetVector<Attribute> all;
-  for (CaptureOp each : {capture, other})
-    if (std::optional<ArrayAttr> constraints = each.getConstraints())
-      all.insert(constraints->begin(), constraints->end());
-  if (!all.empty())
-    capture.setConstraintsAttr(ArrayAttr::get(capture.getContext(), all.getArrayRef()));
-}
-
-std::string listNames(ArrayRef<StringAttr> names) {
-  auto spell = [](StringAttr name) { return "@" + name.str(); };
-  return names.empty() ? "nothing" : llvm::join(llvm::map_range(names, spell), ", ");
-}
 
 LogicalResult Linker::classify(Operation *op, File &file) {
   if (isa<KernelOp, ProgramOp>(op))
@@ -208,12 +147,6 @@ LogicalResult Linker::classify(Operation *op, File &file) {
                                                   << getSymbolType(op) << "; rename it";
   diagnostic.attachNote(entry->second->getLoc()) << "the first definition";
   return diagnostic;
-}
-
-/// Whether the file mentions the symbol.
-bool isUsed(ModuleOp file, Operation *symbol) {
-  auto uses = SymbolTable::getSymbolUses(symbol, &file.getBodyRegion());
-  return uses && !uses->empty();
 }
 
 void remarkDropped(Operation *op, StringRef name, StringRef why) {
@@ -319,16 +252,6 @@ LogicalResult Linker::classify(File &file) {
          << listNames(defined) << " and the module allows to replace " << listNames(replaceable);
 }
 
-/// Symbols that `op` mentions, each with the operation that does.
-llvm::MapVector<StringAttr, Operation *> getUsedSymbols(Operation *op) {
-  llvm::MapVector<StringAttr, Operation *> used;
-  op->walk([&](Operation *user) {
-    user->getAttrDictionary().walk(
-        [&](FlatSymbolRefAttr symbol) { used.insert({symbol.getAttr(), user}); });
-  });
-  return used;
-}
-
 /// A name means what the file defines, else what the module does, never what another file does.
 LogicalResult Linker::checkUses(File &file) {
   SymbolTable own(*file.module);
@@ -388,29 +311,6 @@ void Linker::rename(func::FuncOp function, StringAttr name) {
   symbols.insert(function);
 }
 
-/// What two files make of a function that one would have replaced.
-func::FuncOp Linker::join(func::FuncOp before, func::FuncOp after, StringAttr rule,
-                          StringAttr name) {
-  OpBuilder b(after->getContext());
-  b.setInsertionPointAfter(after);
-  Location loc = after.getLoc();
-  auto function = func::FuncOp::create(b, loc, name, after.getFunctionType());
-  function.setPrivate();
-  Block *body = function.addEntryBlock();
-  b.setInsertionPointToStart(body);
-  SmallVector<Value> operands(body->getArguments());
-  Value first = func::CallOp::create(b, loc, before, operands).getResult(0);
-  if (rule == kComposeRule)
-    operands.front() = first;
-  Value result = func::CallOp::create(b, loc, after, operands).getResult(0);
-  if (rule == kAndRule)
-    result = arith::AndIOp::create(b, loc, first, result);
-  else if (rule == kMultiplyRule)
-    result = arith::MulFOp::create(b, loc, first, result);
-  func::ReturnOp::create(b, loc, result);
-  return function;
-}
-
 /// `base`: what the function calls as the one that it replaces, if it wants to.
 void Linker::replace(func::FuncOp function, func::FuncOp base) {
   StringAttr name = function.getSymNameAttr(), rule = rules.lookup(name);
@@ -427,7 +327,7 @@ void Linker::replace(func::FuncOp function, func::FuncOp base) {
   rename(old, makeUnique(name));
   function.setSymNameAttr(makeUnique(name));
   symbols.insert(function);
-  symbols.insert(join(old, function, rule, name));
+  symbols.insert(joinFunctions(old, function, rule, name));
 }
 
 void Linker::move(File &file) {
