@@ -48,8 +48,8 @@ std::vector<LearnedMod> learnedMods(const reference::AttentionProblem &problem);
 /// formulas.
 LearnedMod smoothMod();
 
-/// relative_bias, softcap, a mask, alibi, bias with extents of 1, dropout, learned weights and sinks,
-/// all linked: without formulas.
+/// relative_bias, softcap, a mask, alibi, bias with extents of 1, dropout, learned weights, sinks:
+/// all linked, without formulas.
 LearnedMod chainedMod(const reference::AttentionProblem &problem);
 
 /// Links the modifier and binds what it captures, and its gradients as outputs if asked for. Refers
