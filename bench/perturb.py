@@ -9,12 +9,13 @@ kernel by its looks, so this one must be about as fast (bench/peers.py --perturb
 """
 
 import argparse
+import os
 import re
 import sys
 
 CONTRACT = {"q", "k", "v", "o", "lse", "scale", "window_left", "window_right",
             "do", "dlse", "dq", "dk", "dv"}  # callers know these by name
-REPLACEABLE = {"score_mod", "mask_mod", "attention_forward", "attention_backward"}
+REPLACEABLE = {"score_mod", "mask_mod", "weight_mod", "sink", "attention_forward", "attention_backward"}
 
 
 class Forward:
@@ -27,10 +28,8 @@ class Forward:
     before, reads = "p", "%below"
     # Weights are not above 1. The peak is the maximum once more, which no LSE is below: a sum has the term 1.
     edits = [
-        ("%p_tile = tile.cast %p :", "%ones = tile.full %one : !s\n    %bounded = arith.minimumf %p, %ones : !s\n"
-         "    %p_tile = tile.cast %bounded :"),
-        ("%zero = arith.constant 0.0 : !acc\n  %minus_inf", "%zero = arith.constant 0.0 : !acc\n"
-         "  %one = arith.constant 1.0 : !acc\n  %minus_inf"),
+        ("%p_weighted = arith.mulf %p,", "%ones = tile.full %one : !s\n    %bounded = arith.minimumf %p, %ones : !s\n"
+         "    %p_weighted = arith.mulf %bounded,"),
         ("%max, %sum, %acc = tile.for_blocks", "%acc, %peak, %max, %sum = tile.for_blocks"),
         ("iter_args(%max_old = %no_max : !row, %sum_old = %no_sum : !row, %acc_old = %no_o : !o)",
          "iter_args(%acc_old = %no_o : !o, %peak_old = %no_max : !row, %max_old = %no_max : !row,\n"
@@ -50,9 +49,9 @@ class Backward:
              "%capped = arith.minimumf %dst, %infinities : !st"]
     before, reads = "dst_rounded", "%dst "
     edits = [
-        ("%pt_rounded = tile.cast %pt :", "%unbounded = arith.constant 0x7FF0000000000000 : !acc\n"
+        ("%pt_weighted = arith.mulf %pt,", "%unbounded = arith.constant 0x7FF0000000000000 : !acc\n"
          "      %bounds = tile.full %unbounded : !st\n      %bounded = arith.minimumf %pt, %bounds : !st\n"
-         "      %pt_rounded = tile.cast %bounded :"),
+         "      %pt_weighted = arith.mulf %bounded,"),
         ("%dk_head, %dv_head = tile.for_blocks", "%dv_head, %dk_head = tile.for_blocks"),
         ("iter_args(%dk_old = %dk_heads : !dk, %dv_old = %dv_heads : !dv)",
          "iter_args(%dv_old = %dv_heads : !dv, %dk_old = %dk_heads : !dk)"),
@@ -117,6 +116,18 @@ def perturb(text):
     return re.sub(r"@(\w+)", lambda match: "@" + new_functions.get(match[1], match[1]), text) + "\n"
 
 
+def include(text, folder, included):
+    """The text with what its tile.link name behind it, so that names change there, too. Aliases are the same everywhere."""
+    for name in re.findall(r'^tile\.link "([^"]+)"$', text, re.MULTILINE):
+        path = os.path.normpath(os.path.join(folder, name))
+        if path not in included:
+            included.append(path)
+            with open(path) as file:
+                part = include(file.read(), os.path.dirname(path), included)
+            text += re.sub(r"^(//|!).*\n", "", part, flags=re.MULTILINE)
+    return re.sub(r"^(tile\.link .*|func\.func private @\w+\([^%)]*\) -> \S+)\n", "", text, flags=re.MULTILINE)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("kernel")
@@ -124,7 +135,7 @@ def main():
     options = parser.parse_args()
     try:
         with open(options.kernel) as file:
-            text = perturb(file.read())
+            text = perturb(include(file.read(), os.path.dirname(options.kernel), []))
         with open(options.output, "w") as file:
             file.write(text)
     except (OSError, PerturbError) as error:

@@ -26,6 +26,9 @@
 //
 // Algorithm: FlashAttention-2 (Dao, 2023), with S^T instead of S for dK and dV.
 
+tile.link "lib/attention.mlir"
+tile.link "lib/delta.mlir"
+
 !qk_view  = !tile.view<[?, ?, ?, D], T>
 !v_view   = !tile.view<[?, ?, ?, DV], T>
 !row_view = !tile.view<[?, ?, ?], ACC>
@@ -46,26 +49,6 @@
 !st  = !tile.tile<[BLOCK_N, BLOCK_M], ACC>
 !ds  = !tile.tile<[BLOCK_M, BLOCK_N], T>
 !dst = !tile.tile<[BLOCK_N, BLOCK_M], T>
-
-// Whether query i attends key j. Without CAUSAL this folds to true.
-func.func private @attends(%i: i32, %j: i32, %shift: i32) -> i1 {
-  %any_order = tile.param CAUSAL == "none" : i1
-  %last = arith.addi %i, %shift : i32
-  %not_ahead = arith.cmpi sle, %j, %last : i32
-  %keep = arith.ori %any_order, %not_ahead : i1
-  return %keep : i1
-}
-
-// LSE in base 2; 0 for a row without keys, whose scores are all masked to -inf: exp2 gives 0 then.
-func.func private @base2_or_zero(%lse: !acc) -> !acc {
-  %minus_inf = arith.constant 0xFFF0000000000000 : !acc
-  %zero = arith.constant 0.0 : !acc
-  %log2e = arith.constant 1.4426950408889634 : !acc
-  %empty = arith.cmpf oeq, %lse, %minus_inf : !acc
-  %base2 = arith.mulf %lse, %log2e : !acc
-  %safe = arith.select %empty, %zero, %base2 : !acc
-  return %safe : !acc
-}
 
 tile.program @attention_bias_backward
     params(D: int, DV: int = D, T: type in [f16, bf16, f32, f64],
@@ -108,7 +91,7 @@ tile.program @attention_bias_backward
      %bias: optional !bias_view, %dbias: optional !dbias_view, %scale: f32) {
   %delta = tile.workspace [dim(q, 0), dim(q, 1), dim(q, 2)] : !row_view
   %lse_base2 = tile.workspace [dim(q, 0), dim(q, 1), dim(q, 2)] : !row_view
-  tile.launch @attention_bias_backward_delta(%o, %do, %lse, %dlse, %delta, %lse_base2)
+  tile.launch @attention_backward_delta(%o, %do, %lse, %dlse, %delta, %lse_base2)
       : !v_view, !v_view, !row_view, !row_view, !row_view, !row_view
   tile.launch @attention_bias_backward_keys(%q, %k, %v, %do, %lse_base2, %delta, %bias, %dk, %dv,
                                             %scale)
@@ -125,29 +108,6 @@ tile.program @attention_bias_backward
       with (BLOCK_M = max(BLOCK_M, ceildiv(BLOCK_N, 2)),
             BLOCK_N = select(TARGET == "cpu", BLOCK_N, min(BLOCK_N, 64)))
       : !qk_view, !qk_view, !v_view, !v_view, !row_view, !row_view, !bias_view, !dbias_view, f32
-}
-
-// delta = rowsum(dO * O) - dLSE, and LSE in base 2.
-tile.kernel @attention_bias_backward_delta
-    params(DV: int, T: type, BLOCK_M: int, let DVP: int = ceildiv(DV, 8) * 8,
-           let ACC: type = accumulator(T))
-    (%o: !v_view, %do: !v_view, %lse: !row_view, %dlse: optional !row_view, %delta: !row_view,
-     %lse_base2: !row_view)
-    grid(%bm = ceildiv(dim(o, 2), BLOCK_M), %h = dim(o, 1), %b = dim(o, 0)) {
-  %block_m = tile.param BLOCK_M : i32
-  %m = arith.muli %bm, %block_m : i32
-  %o_tile = tile.load %o[%b, %h, %m, 0] : !v_view -> !o
-  %do_tile = tile.load %do[%b, %h, %m, 0] : !v_view -> !o
-  %dlse_row = tile.load %dlse[%b, %h, %m] : !row_view -> !row
-  %o_acc = tile.cast %o_tile : !o -> !tile.tile<[BLOCK_M, DVP], ACC>
-  %do_acc = tile.cast %do_tile : !o -> !tile.tile<[BLOCK_M, DVP], ACC>
-  %product = arith.mulf %o_acc, %do_acc : !tile.tile<[BLOCK_M, DVP], ACC>
-  %sum = tile.reduce add %product dim 1 : !tile.tile<[BLOCK_M, DVP], ACC> -> !row
-  %result = arith.subf %sum, %dlse_row : !row
-  tile.store %result, %delta[%b, %h, %m] : !row, !row_view
-  %lse_row = tile.load %lse[%b, %h, %m] : !row_view -> !row
-  %base2_row = tile.map @base2_or_zero(%lse_row) : (!row) -> !row
-  tile.store %base2_row, %lse_base2[%b, %h, %m] : !row, !row_view
 }
 
 // A block of keys against the queries of every head of its group: dK and dV need no atomics.
@@ -202,7 +162,7 @@ tile.kernel @attention_bias_backward_keys
     %h = arith.addi %first_head, %g : i32
     %bias_h = arith.minsi %h, %last_head : i32
     %dk_head, %dv_head = tile.for_blocks %m in (%c0 to %queries) against (%n to %keys)
-        where @attends(block, against, %shift : i32)
+        where @attends_causally(block, against, %shift : i32)
         keep %keep : !tile.tile<[BLOCK_N, BLOCK_M], i1>
         iter_args(%dk_old = %dk_heads : !dk, %dv_old = %dv_heads : !dv) {
       %q_tile = tile.load %q[%b, %h, %m, 0] : !qk_view -> !q
@@ -307,7 +267,7 @@ tile.kernel @attention_bias_backward_queries
   %delta_each = tile.expand %delta_row dim 1 : !row -> !s
 
   %dq_all = tile.for_blocks %n in (%c0 to %keys) against (%m to %queries)
-      where @attends(against, block, %shift : i32)
+      where @attends_causally(against, block, %shift : i32)
       keep %keep : !tile.tile<[BLOCK_M, BLOCK_N], i1>
       iter_args(%dq_old = %no_dq : !dq) {
     %k_tile = tile.load %k[%b, %hk, %n, 0] : !qk_view -> !k
@@ -403,7 +363,7 @@ tile.kernel @attention_bias_backward_sum
       %k_tile = tile.load %k[%b, %hk, %n, 0] : !qk_view -> !k
       %v_tile = tile.load %v[%b, %hk, %n, 0] : !v_view -> !v
       %sum_head = tile.for_blocks %m in (%m_begin to %m_end) against (%n to %keys)
-          where @attends(block, against, %shift : i32)
+          where @attends_causally(block, against, %shift : i32)
           keep %keep : !tile.tile<[BLOCK_N, BLOCK_M], i1>
           iter_args(%sum_old = %sum_heads : !st) {
         %q_tile = tile.load %q[%b, %h, %m, 0] : !qk_view -> !q

@@ -23,6 +23,9 @@
 // Algorithm: FlashAttention-2 (Dao, 2023); Child et al., Generating long sequences with sparse
 // transformers (2019).
 
+tile.link "lib/attention.mlir"
+tile.link "lib/softmax.mlir"
+
 !qk_view  = !tile.view<[?, ?, ?, D], T>
 !v_view   = !tile.view<[?, ?, ?, DV], T>
 !row_view = !tile.view<[?, ?, ?], ACC>
@@ -37,35 +40,6 @@
 !o   = !tile.tile<[BLOCK_M, DVP], ACC>
 !row = !tile.tile<[BLOCK_M], ACC>
 !acc = !tile.param<ACC>
-
-// Whether query i attends key j. Without CAUSAL this folds to true.
-func.func private @attends(%i: i32, %j: i32, %shift: i32) -> i1 {
-  %any_order = tile.param CAUSAL == "none" : i1
-  %last = arith.addi %i, %shift : i32
-  %not_ahead = arith.cmpi sle, %j, %last : i32
-  %keep = arith.ori %any_order, %not_ahead : i1
-  return %keep : i1
-}
-
-// x, or 0 where x is -inf: the maximum of a row that has no key yet. Then exp2(-inf - 0) is 0,
-// where exp2(-inf - -inf) would be NaN.
-func.func private @zero_if_minus_inf(%x: !acc) -> !acc {
-  %minus_inf = arith.constant 0xFFF0000000000000 : !acc
-  %zero = arith.constant 0.0 : !acc
-  %empty = arith.cmpf oeq, %x, %minus_inf : !acc
-  %safe = arith.select %empty, %zero, %x : !acc
-  return %safe : !acc
-}
-
-// 1 / x, or 0 where x is 0: a row without keys has the sum 0 and the result 0.
-func.func private @reciprocal_or_zero(%x: !acc) -> !acc {
-  %zero = arith.constant 0.0 : !acc
-  %one = arith.constant 1.0 : !acc
-  %empty = arith.cmpf oeq, %x, %zero : !acc
-  %inverse = arith.divf %one, %x : !acc
-  %safe = arith.select %empty, %zero, %inverse : !acc
-  return %safe : !acc
-}
 
 tile.kernel @attention_block_sparse
     params(D: int, DV: int = D, T: type in [f16, bf16, f32, f64],
@@ -135,7 +109,7 @@ tile.kernel @attention_block_sparse
   %max, %sum, %acc = tile.for_blocks %n
       in (%c0 to %keys listed %blocks[%b, %h, %bm] count %count : !blocks_view)
       against (%m to %queries)
-      where @attends(against, block, %shift : i32)
+      where @attends_causally(against, block, %shift : i32)
       keep %keep : !tile.tile<[BLOCK_M, BLOCK_N], i1>
       iter_args(%max_old = %no_max : !row, %sum_old = %no_sum : !row, %acc_old = %no_o : !o) {
     %k_tile = tile.load %k[%b, %hk, %n, 0] : !qk_view -> !k

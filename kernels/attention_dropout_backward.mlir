@@ -27,6 +27,9 @@
 //
 // Algorithm: FlashAttention-2 (Dao, 2023), with S^T instead of S for dK and dV.
 
+tile.link "lib/attention.mlir"
+tile.link "lib/delta.mlir"
+
 !qk_view  = !tile.view<[?, ?, ?, D], T>
 !v_view   = !tile.view<[?, ?, ?, DV], T>
 !row_view = !tile.view<[?, ?, ?], ACC>
@@ -49,15 +52,6 @@
 !pos  = !tile.tile<[BLOCK_M, BLOCK_N], i32>
 !post = !tile.tile<[BLOCK_N, BLOCK_M], i32>
 
-// Whether query i attends key j. Without CAUSAL this folds to true.
-func.func private @attends(%i: i32, %j: i32, %shift: i32) -> i1 {
-  %any_order = tile.param CAUSAL == "none" : i1
-  %last = arith.addi %i, %shift : i32
-  %not_ahead = arith.cmpi sle, %j, %last : i32
-  %keep = arith.ori %any_order, %not_ahead : i1
-  return %keep : i1
-}
-
 // 1 / (1 - p) where the pair is kept, 0 where it is dropped. The bits depend on the logical
 // position alone, so these are those of the forward.
 func.func private @dropout_factor(%j: i32, %i: i32, %head: i32, %seed: i64, %offset: i64,
@@ -67,17 +61,6 @@ func.func private @dropout_factor(%j: i32, %i: i32, %head: i32, %seed: i64, %off
   %dropped = arith.cmpi ult, %bits, %threshold : i32
   %factor = arith.select %dropped, %zero, %kept_scale : !acc
   return %factor : !acc
-}
-
-// LSE in base 2; 0 for a row without keys, whose scores are all masked to -inf: exp2 gives 0 then.
-func.func private @base2_or_zero(%lse: !acc) -> !acc {
-  %minus_inf = arith.constant 0xFFF0000000000000 : !acc
-  %zero = arith.constant 0.0 : !acc
-  %log2e = arith.constant 1.4426950408889634 : !acc
-  %empty = arith.cmpf oeq, %lse, %minus_inf : !acc
-  %base2 = arith.mulf %lse, %log2e : !acc
-  %safe = arith.select %empty, %zero, %base2 : !acc
-  return %safe : !acc
 }
 
 tile.program @attention_dropout_backward
@@ -112,7 +95,7 @@ tile.program @attention_dropout_backward
      %seed: !seed_view, %offset: !seed_view, %scale: f32, %dropout: f32) {
   %delta = tile.workspace [dim(q, 0), dim(q, 1), dim(q, 2)] : !row_view
   %lse_base2 = tile.workspace [dim(q, 0), dim(q, 1), dim(q, 2)] : !row_view
-  tile.launch @attention_dropout_backward_delta(%o, %do, %lse, %dlse, %delta, %lse_base2)
+  tile.launch @attention_backward_delta(%o, %do, %lse, %dlse, %delta, %lse_base2)
       : !v_view, !v_view, !row_view, !row_view, !row_view, !row_view
   tile.launch @attention_dropout_backward_keys(%q, %k, %v, %do, %lse_base2, %delta, %dk, %dv,
                                                %seed, %offset, %scale, %dropout)
@@ -125,29 +108,6 @@ tile.program @attention_dropout_backward
             BLOCK_N = select(or(TARGET == "cpu", ROW_BYTES <= 128), BLOCK_N, min(BLOCK_N, 64)))
       : !qk_view, !qk_view, !v_view, !v_view, !row_view, !row_view, !qk_view,
         !seed_view, !seed_view, f32, f32
-}
-
-// delta = rowsum(dO * O) - dLSE, and LSE in base 2.
-tile.kernel @attention_dropout_backward_delta
-    params(DV: int, T: type, BLOCK_M: int, let DVP: int = ceildiv(DV, 8) * 8,
-           let ACC: type = accumulator(T))
-    (%o: !v_view, %do: !v_view, %lse: !row_view, %dlse: optional !row_view, %delta: !row_view,
-     %lse_base2: !row_view)
-    grid(%bm = ceildiv(dim(o, 2), BLOCK_M), %h = dim(o, 1), %b = dim(o, 0)) {
-  %block_m = tile.param BLOCK_M : i32
-  %m = arith.muli %bm, %block_m : i32
-  %o_tile = tile.load %o[%b, %h, %m, 0] : !v_view -> !o
-  %do_tile = tile.load %do[%b, %h, %m, 0] : !v_view -> !o
-  %dlse_row = tile.load %dlse[%b, %h, %m] : !row_view -> !row
-  %o_acc = tile.cast %o_tile : !o -> !tile.tile<[BLOCK_M, DVP], ACC>
-  %do_acc = tile.cast %do_tile : !o -> !tile.tile<[BLOCK_M, DVP], ACC>
-  %product = arith.mulf %o_acc, %do_acc : !tile.tile<[BLOCK_M, DVP], ACC>
-  %sum = tile.reduce add %product dim 1 : !tile.tile<[BLOCK_M, DVP], ACC> -> !row
-  %result = arith.subf %sum, %dlse_row : !row
-  tile.store %result, %delta[%b, %h, %m] : !row, !row_view
-  %lse_row = tile.load %lse[%b, %h, %m] : !row_view -> !row
-  %base2_row = tile.map @base2_or_zero(%lse_row) : (!row) -> !row
-  tile.store %base2_row, %lse_base2[%b, %h, %m] : !row, !row_view
 }
 
 // A block of keys against the queries of every head of its group: dK and dV need no atomics.
@@ -208,7 +168,7 @@ tile.kernel @attention_dropout_backward_keys
     %h = arith.addi %first_head, %g : i32
     %head = arith.addi %batch_row, %h : i32
     %dk_head, %dv_head = tile.for_blocks %m in (%c0 to %queries) against (%n to %keys)
-        where @attends(block, against, %shift : i32)
+        where @attends_causally(block, against, %shift : i32)
         keep %keep : !tile.tile<[BLOCK_N, BLOCK_M], i1>
         iter_args(%dk_old = %dk_heads : !dk, %dv_old = %dv_heads : !dv) {
       %q_tile = tile.load %q[%b, %h, %m, 0] : !qk_view -> !q
@@ -320,7 +280,7 @@ tile.kernel @attention_dropout_backward_queries
   %delta_each = tile.expand %delta_row dim 1 : !row -> !s
 
   %dq_all = tile.for_blocks %n in (%c0 to %keys) against (%m to %queries)
-      where @attends(against, block, %shift : i32)
+      where @attends_causally(against, block, %shift : i32)
       keep %keep : !tile.tile<[BLOCK_M, BLOCK_N], i1>
       iter_args(%dq_old = %no_dq : !dq) {
     %k_tile = tile.load %k[%b, %hk, %n, 0] : !qk_view -> !k

@@ -22,6 +22,9 @@
 //
 // Algorithm: FlashAttention-3 (Shah et al., 2024), without its block scales.
 
+tile.link "lib/attention.mlir"
+tile.link "lib/softmax.mlir"
+
 !qk_view  = !tile.view<[?, ?, ?, D], T>
 !v_view   = !tile.view<[?, ?, ?, DV], T>
 !o_view   = !tile.view<[?, ?, ?, DV], TO>
@@ -36,35 +39,6 @@
 !o   = !tile.tile<[BLOCK_M, DVP], f32>
 !row = !tile.tile<[BLOCK_M], f32>
 
-// Whether query i attends key j. Without CAUSAL this folds to true.
-func.func private @attends(%i: i32, %j: i32, %shift: i32) -> i1 {
-  %any_order = tile.param CAUSAL == "none" : i1
-  %last = arith.addi %i, %shift : i32
-  %not_ahead = arith.cmpi sle, %j, %last : i32
-  %keep = arith.ori %any_order, %not_ahead : i1
-  return %keep : i1
-}
-
-// x, or 0 where x is -inf: the maximum of a row that has no key yet. Then exp2(-inf - 0) is 0,
-// where exp2(-inf - -inf) would be NaN.
-func.func private @zero_if_minus_inf(%x: f32) -> f32 {
-  %minus_inf = arith.constant 0xFF800000 : f32
-  %zero = arith.constant 0.0 : f32
-  %empty = arith.cmpf oeq, %x, %minus_inf : f32
-  %safe = arith.select %empty, %zero, %x : f32
-  return %safe : f32
-}
-
-// 1 / x, or 0 where x is 0: a row without keys has the sum 0 and the result 0.
-func.func private @reciprocal_or_zero(%x: f32) -> f32 {
-  %zero = arith.constant 0.0 : f32
-  %one = arith.constant 1.0 : f32
-  %empty = arith.cmpf oeq, %x, %zero : f32
-  %inverse = arith.divf %one, %x : f32
-  %safe = arith.select %empty, %zero, %inverse : f32
-  return %safe : f32
-}
-
 tile.kernel @attention_fp8_forward
     params(D: int, DV: int = D, T: type in [e4m3, e5m2] = e4m3,
            TO: type in [f16, bf16, f32] = bf16,
@@ -78,7 +52,8 @@ tile.kernel @attention_fp8_forward
            BLOCK_N: int in [16, 32, 64, 128, 256] =
                select(TARGET == "cpu", select(max(D, DV) <= 128, 128, 64),
                   select(ROW_BYTES <= 256, 64, select(ROW_BYTES <= 512, 32, 16))),
-           let DP: int = ceildiv(D, 32) * 32, let DVP: int = ceildiv(DV, 32) * 32)
+           let DP: int = ceildiv(D, 32) * 32, let DVP: int = ceildiv(DV, 32) * 32,
+           let ACC: type = accumulator(T))
     require(D <= 256, DV <= 256,
             dim(k, 0) == dim(q, 0), dim(v, 0) == dim(q, 0),
             floordiv(dim(q, 1), max(dim(k, 1), 1)) * dim(k, 1) == dim(q, 1),
@@ -136,7 +111,7 @@ tile.kernel @attention_fp8_forward
   // Carries the maximum of each row so far, the sum of exp2(x - maximum + 8), and the sum
   // of exp2(x - maximum + 8) V.
   %max, %sum, %acc = tile.for_blocks %n in (%c0 to %keys) against (%m to %queries)
-      where @attends(against, block, %shift : i32)
+      where @attends_causally(against, block, %shift : i32)
       keep %keep : !tile.tile<[BLOCK_M, BLOCK_N], i1>
       iter_args(%max_old = %no_max : !row, %sum_old = %no_sum : !row, %acc_old = %no_o : !o) {
     %k_tile = tile.load %k[%b, %hk, %n, 0] : !qk_view -> !k

@@ -29,6 +29,8 @@
 //
 // Algorithm: PagedAttention (Kwon et al., 2023) with the online softmax of FlashAttention-2.
 
+tile.link "lib/softmax.mlir"
+
 !q_view   = !tile.view<[?, ?, D], T>
 !o_view   = !tile.view<[?, ?, DV], T>
 !row_view = !tile.view<[?, ?], ACC>
@@ -45,26 +47,6 @@
 !o   = !tile.tile<[ROWS, DVP], ACC>
 !row = !tile.tile<[ROWS], ACC>
 !acc = !tile.param<ACC>
-
-// x, or 0 where x is -inf: the maximum of a row that has no key yet. Then exp2(-inf - 0) is 0,
-// where exp2(-inf - -inf) would be NaN.
-func.func private @zero_if_minus_inf(%x: !acc) -> !acc {
-  %minus_inf = arith.constant 0xFFF0000000000000 : !acc
-  %zero = arith.constant 0.0 : !acc
-  %empty = arith.cmpf oeq, %x, %minus_inf : !acc
-  %safe = arith.select %empty, %zero, %x : !acc
-  return %safe : !acc
-}
-
-// 1 / x, or 0 where x is 0: a row without keys has the sum 0 and the result 0.
-func.func private @reciprocal_or_zero(%x: !acc) -> !acc {
-  %zero = arith.constant 0.0 : !acc
-  %one = arith.constant 1.0 : !acc
-  %empty = arith.cmpf oeq, %x, %zero : !acc
-  %inverse = arith.divf %one, %x : !acc
-  %safe = arith.select %empty, %zero, %inverse : !acc
-  return %safe : !acc
-}
 
 tile.kernel @attention_paged_decode
     params(D: int, DV: int = D, T: type in [f16, bf16, f32, f64], GROUP: int = 1,

@@ -24,6 +24,9 @@
 //
 // Algorithm: FlashAttention-2 (Dao, 2023), over subviews; S^T instead of S for dK and dV.
 
+tile.link "lib/attention.mlir"
+tile.link "lib/softmax.mlir"
+
 !qk_view  = !tile.view<[?, ?, D], T>
 !v_view   = !tile.view<[?, ?, DV], T>
 !row_view = !tile.view<[?, ?], ACC>
@@ -45,59 +48,6 @@
 !dst = !tile.tile<[BLOCK_N, BLOCK_M], T>
 !pos = !tile.tile<[BLOCK_M, BLOCK_N], i32>
 !post = !tile.tile<[BLOCK_N, BLOCK_M], i32>
-
-// Changes the scaled score of one pair. Replaceable: --with mods/softcap.mlir
-func.func private @score_mod(%s: !acc, %b: i32, %h: i32, %i: i32, %j: i32) -> !acc
-    attributes {tile.replaceable} {
-  return %s : !acc
-}
-
-// Whether query i may attend key j, besides CAUSAL and WINDOW. Replaceable.
-func.func private @mask_mod(%b: i32, %h: i32, %i: i32, %j: i32) -> i1
-    attributes {tile.replaceable} {
-  %true = arith.constant true
-  return %true : i1
-}
-
-// CAUSAL, WINDOW and the mask of the author together. Parameters become constants, so that what is
-// off folds away. `ahead` counts keys from the diagonal.
-func.func private @attends(%b: i32, %h: i32, %i: i32, %j: i32, %shift: i32,
-                           %left: i32, %right: i32) -> i1 {
-  %c0 = arith.constant 0 : i32
-  %diagonal = arith.addi %i, %shift : i32
-  %ahead = arith.subi %j, %diagonal : i32
-
-  %any_order = tile.param CAUSAL == "none" : i1
-  %not_ahead = arith.cmpi sle, %ahead, %c0 : i32
-  %causal = arith.ori %any_order, %not_ahead : i1
-
-  %no_window = tile.param not(WINDOW) : i1
-  %left_open = arith.cmpi slt, %left, %c0 : i32
-  %minus_left = arith.subi %c0, %left : i32
-  %near_left = arith.cmpi sge, %ahead, %minus_left : i32
-  %left_ok = arith.ori %left_open, %near_left : i1
-  %right_open = arith.cmpi slt, %right, %c0 : i32
-  %near_right = arith.cmpi sle, %ahead, %right : i32
-  %right_ok = arith.ori %right_open, %near_right : i1
-  %inside = arith.andi %left_ok, %right_ok : i1
-  %window = arith.ori %no_window, %inside : i1
-
-  %allowed = func.call @mask_mod(%b, %h, %i, %j) : (i32, i32, i32, i32) -> i1
-  %position = arith.andi %causal, %window : i1
-  %keep = arith.andi %position, %allowed : i1
-  return %keep : i1
-}
-
-// LSE in base 2; 0 for a row without keys, whose scores are all masked to -inf: exp2 gives 0 then.
-func.func private @base2_or_zero(%lse: !acc) -> !acc {
-  %minus_inf = arith.constant 0xFFF0000000000000 : !acc
-  %zero = arith.constant 0.0 : !acc
-  %log2e = arith.constant 1.4426950408889634 : !acc
-  %empty = arith.cmpf oeq, %lse, %minus_inf : !acc
-  %base2 = arith.mulf %lse, %log2e : !acc
-  %safe = arith.select %empty, %zero, %base2 : !acc
-  return %safe : !acc
-}
 
 tile.program @attention_varlen_backward
     params(D: int, DV: int = D, T: type in [f16, bf16, f32, f64],
@@ -155,7 +105,8 @@ tile.program @attention_varlen_backward
 // delta = rowsum(dO * O) - dLSE, and LSE in base 2; for all rows alike: sequences do not matter
 // here.
 tile.kernel @attention_varlen_backward_delta
-    params(DV: int, T: type, BLOCK_M: int, let DVP: int = ceildiv(DV, 8) * 8,
+    params(DV: int, T: type, BLOCK_M: int, DETERMINISTIC: flag = false,
+           CAPTURE_GRADIENTS: flag = false, let DVP: int = ceildiv(DV, 8) * 8,
            let ACC: type = accumulator(T))
     (%o: !v_view, %do: !v_view, %lse: !row_view, %dlse: optional !row_view, %delta: !row_view,
      %lse_base2: !row_view)
@@ -174,6 +125,16 @@ tile.kernel @attention_varlen_backward_delta
   %lse_row = tile.load %lse[%h, %m] : !row_view -> !row
   %base2_row = tile.map @base2_or_zero(%lse_row) : (!row) -> !row
   tile.store %base2_row, %lse_base2[%h, %m] : !row, !row_view
+
+  %dsink = tile.map @sink_adjoint(%h, %result, %base2_row) : (i32, !row, !row) -> !row
+  %sums = tile.param and(CAPTURE_GRADIENTS, not(DETERMINISTIC)) : i1
+  scf.if %sums {
+    tile.add_gradients @sink(%h) seed %dsink : !row : (i32)
+  }
+  %exact_sums = tile.param and(CAPTURE_GRADIENTS, DETERMINISTIC) : i1
+  scf.if %exact_sums {
+    tile.add_gradients @sink(%h) seed %dsink : !row exact : (i32)
+  }
 }
 
 // A block of keys against the queries of every head of its group: dK and dV need no atomics.
@@ -264,7 +225,9 @@ tile.kernel @attention_varlen_backward_keys
       %below = arith.subf %base2, %lse_each fastmath<contract> : !st
       %x = tile.select %keep, %below, %masked_out : !tile.tile<[BLOCK_N, BLOCK_M], i1>, !st
       %pt = math.exp2 %x : !st
-      %pt_rounded = tile.cast %pt : !st -> !dst
+      %weight = tile.map @weight_mod(%b, %h, %rows, %cols) : (i32, i32, !post, !post) -> !st
+      %pt_weighted = arith.mulf %pt, %weight : !st
+      %pt_rounded = tile.cast %pt_weighted : !st -> !dst
 
       // A gradient is linear in its seed, so the score's comes before dP is there, and what waits
       // for dP are numbers of type T.
@@ -275,7 +238,8 @@ tile.kernel @attention_varlen_backward_keys
       %dpt = tile.dot %v_tile, %do_tile transpose_b : !v, !o -> !st
       %delta_row = tile.load %delta_seq[%h, %m] : !row_view -> !row
       %delta_each = tile.expand %delta_row dim 0 : !row -> !st
-      %dpt_centred = arith.subf %dpt, %delta_each : !st
+      %dpt_weighted = arith.mulf %dpt, %weight : !st
+      %dpt_centred = arith.subf %dpt_weighted, %delta_each : !st
       %gt_acc = tile.cast %gt_rounded : !dst -> !st
       %dst = arith.mulf %gt_acc, %dpt_centred : !st
       %dst_rounded = tile.cast %dst : !st -> !dst
@@ -283,17 +247,23 @@ tile.kernel @attention_varlen_backward_keys
       %dv_new = tile.dot %pt_rounded, %do_tile, %dv_old : !dst, !o -> !dv
       %dk_new = tile.dot %dst_rounded, %q_tile, %dk_old : !dst, !q -> !dk
 
-      %pt_acc = tile.cast %pt_rounded : !dst -> !st
+      %pt_plain = tile.cast %pt : !st -> !dst
+      %pt_acc = tile.cast %pt_plain : !dst -> !st
       %dt = arith.mulf %pt_acc, %dpt_centred : !st
+      %dw = arith.mulf %pt_acc, %dpt : !st
       %sums = tile.param and(CAPTURE_GRADIENTS, not(DETERMINISTIC)) : i1
       scf.if %sums {
         tile.add_gradients @score_mod(%natural, %b, %h, %rows, %cols) seed %dt : !st
             : (!st, i32, i32, !post, !post)
+        tile.add_gradients @weight_mod(%b, %h, %rows, %cols) seed %dw : !st
+            : (i32, i32, !post, !post)
       }
       %exact_sums = tile.param and(CAPTURE_GRADIENTS, DETERMINISTIC) : i1
       scf.if %exact_sums {
         tile.add_gradients @score_mod(%natural, %b, %h, %rows, %cols) seed %dt : !st exact
             : (!st, i32, i32, !post, !post)
+        tile.add_gradients @weight_mod(%b, %h, %rows, %cols) seed %dw : !st exact
+            : (i32, i32, !post, !post)
       }
       tile.yield %dk_new, %dv_new : !dk, !dv
     }
@@ -393,7 +363,9 @@ tile.kernel @attention_varlen_backward_queries
     %x = tile.select %keep, %below, %masked_out : !tile.tile<[BLOCK_M, BLOCK_N], i1>, !s
     %p = math.exp2 %x : !s
     %dp = tile.dot %do_tile, %v_tile transpose_b : !o, !v -> !s
-    %dp_centred = arith.subf %dp, %delta_each : !s
+    %weight = tile.map @weight_mod(%b, %h, %rows, %cols) : (i32, i32, !pos, !pos) -> !s
+    %dp_weighted = arith.mulf %dp, %weight : !s
+    %dp_centred = arith.subf %dp_weighted, %delta_each : !s
     %dt = arith.mulf %p, %dp_centred : !s
     %ds = tile.map_gradient @score_mod(%natural, %b, %h, %rows, %cols) wrt 0 seed %dt : !s
         : (!s, i32, i32, !pos, !pos) -> !s

@@ -18,6 +18,9 @@
 //
 // Algorithm: FlashAttention-2 (Dao, 2023), over subviews.
 
+tile.link "lib/attention.mlir"
+tile.link "lib/softmax.mlir"
+
 !qk_view  = !tile.view<[?, ?, D], T>
 !v_view   = !tile.view<[?, ?, DV], T>
 !row_view = !tile.view<[?, ?], ACC>
@@ -33,67 +36,7 @@
 !row = !tile.tile<[BLOCK_M], ACC>
 !acc = !tile.param<ACC>
 
-// Changes the scaled score of one pair. Replaceable: --with mods/softcap.mlir
-func.func private @score_mod(%s: !acc, %b: i32, %h: i32, %i: i32, %j: i32) -> !acc
-    attributes {tile.replaceable} {
-  return %s : !acc
-}
-
-// Whether query i may attend key j, besides CAUSAL and WINDOW. Replaceable.
-func.func private @mask_mod(%b: i32, %h: i32, %i: i32, %j: i32) -> i1
-    attributes {tile.replaceable} {
-  %true = arith.constant true
-  return %true : i1
-}
-
-// CAUSAL, WINDOW and the mask of the author together. Parameters become constants, so that what is
-// off folds away. `ahead` counts keys from the diagonal.
-func.func private @attends(%b: i32, %h: i32, %i: i32, %j: i32, %shift: i32,
-                           %left: i32, %right: i32) -> i1 {
-  %c0 = arith.constant 0 : i32
-  %diagonal = arith.addi %i, %shift : i32
-  %ahead = arith.subi %j, %diagonal : i32
-
-  %any_order = tile.param CAUSAL == "none" : i1
-  %not_ahead = arith.cmpi sle, %ahead, %c0 : i32
-  %causal = arith.ori %any_order, %not_ahead : i1
-
-  %no_window = tile.param not(WINDOW) : i1
-  %left_open = arith.cmpi slt, %left, %c0 : i32
-  %minus_left = arith.subi %c0, %left : i32
-  %near_left = arith.cmpi sge, %ahead, %minus_left : i32
-  %left_ok = arith.ori %left_open, %near_left : i1
-  %right_open = arith.cmpi slt, %right, %c0 : i32
-  %near_right = arith.cmpi sle, %ahead, %right : i32
-  %right_ok = arith.ori %right_open, %near_right : i1
-  %inside = arith.andi %left_ok, %right_ok : i1
-  %window = arith.ori %no_window, %inside : i1
-
-  %allowed = func.call @mask_mod(%b, %h, %i, %j) : (i32, i32, i32, i32) -> i1
-  %position = arith.andi %causal, %window : i1
-  %keep = arith.andi %position, %allowed : i1
-  return %keep : i1
-}
-
-// x, or 0 where x is -inf: the maximum of a row that has no key yet. Then exp2(-inf - 0) is 0,
-// where exp2(-inf - -inf) would be NaN.
-func.func private @zero_if_minus_inf(%x: !acc) -> !acc {
-  %minus_inf = arith.constant 0xFFF0000000000000 : !acc
-  %zero = arith.constant 0.0 : !acc
-  %empty = arith.cmpf oeq, %x, %minus_inf : !acc
-  %safe = arith.select %empty, %zero, %x : !acc
-  return %safe : !acc
-}
-
-// 1 / x, or 0 where x is 0: a row without keys has the sum 0 and the result 0.
-func.func private @reciprocal_or_zero(%x: !acc) -> !acc {
-  %zero = arith.constant 0.0 : !acc
-  %one = arith.constant 1.0 : !acc
-  %empty = arith.cmpf oeq, %x, %zero : !acc
-  %inverse = arith.divf %one, %x : !acc
-  %safe = arith.select %empty, %zero, %inverse : !acc
-  return %safe : !acc
-}
+func.func private @sink(i32) -> !acc
 
 tile.kernel @attention_varlen_forward
     params(D: int, DV: int = D, T: type in [f16, bf16, f32, f64],
@@ -174,10 +117,16 @@ tile.kernel @attention_varlen_forward
   %log2es = tile.full %log2e : !s
 
   %zero = arith.constant 0.0 : !acc
+  %one = arith.constant 1.0 : !acc
   %minus_inf = arith.constant 0xFFF0000000000000 : !acc
   %masked_out = tile.full %minus_inf : !s
-  %no_max = tile.full %minus_inf : !row
-  %no_sum = tile.full %zero : !row
+  // What a row begins with: its sink, if there is one.
+  %sink = func.call @sink(%h) : (i32) -> !acc
+  %sink_base2 = arith.mulf %sink, %log2e : !acc
+  %no_sink = arith.cmpf oeq, %sink, %minus_inf : !acc
+  %sink_weight = arith.select %no_sink, %zero, %one : !acc
+  %no_max = tile.full %sink_base2 : !row
+  %no_sum = tile.full %sink_weight : !row
   %no_o = tile.full %zero : !o
 
   %q_tile = tile.load %q_seq[%m, %h, 0] dims [0, 2] : !qk_view -> !q
@@ -217,7 +166,9 @@ tile.kernel @attention_varlen_forward
     %acc_kept = arith.mulf %acc_old, %rescale_each : !o
 
     %v_tile = tile.load %v_seq[%n, %hk, 0] dims [0, 2] : !v_view -> !v
-    %p_tile = tile.cast %p : !s -> !p
+    %weight = tile.map @weight_mod(%b, %h, %rows, %cols) : (i32, i32, !pos, !pos) -> !s
+    %p_weighted = arith.mulf %p, %weight : !s
+    %p_tile = tile.cast %p_weighted : !s -> !p
     %acc_new = tile.dot %p_tile, %v_tile, %acc_kept : !p, !v -> !o
     tile.yield %max_new, %sum_new, %acc_new : !row, !row, !o
   }

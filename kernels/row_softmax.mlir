@@ -15,29 +15,12 @@
 // Two sweeps over the row, whatever its length: maximum and sum at once (Milakov and Gimelshein,
 // Online normalizer calculation for softmax, 2018), then the result.
 
+tile.link "lib/softmax.mlir"
+
 !x   = !tile.tile<[BLOCK_M, BLOCK_N], T>
 !s   = !tile.tile<[BLOCK_M, BLOCK_N], ACC>
 !row = !tile.tile<[BLOCK_M], ACC>
 !acc = !tile.param<ACC>
-
-// x, or 0 where x is -inf, so that exp2(-inf - x) is 0 and not NaN.
-func.func private @zero_if_minus_inf(%x: !acc) -> !acc {
-  %minus_inf = arith.constant 0xFFF0000000000000 : !acc
-  %zero = arith.constant 0.0 : !acc
-  %empty = arith.cmpf oeq, %x, %minus_inf : !acc
-  %safe = arith.select %empty, %zero, %x : !acc
-  return %safe : !acc
-}
-
-// 1 / x, or 0 where x is 0.
-func.func private @reciprocal_or_zero(%x: !acc) -> !acc {
-  %zero = arith.constant 0.0 : !acc
-  %one = arith.constant 1.0 : !acc
-  %empty = arith.cmpf oeq, %x, %zero : !acc
-  %inverse = arith.divf %one, %x : !acc
-  %safe = arith.select %empty, %zero, %inverse : !acc
-  return %safe : !acc
-}
 
 tile.kernel @row_softmax
     params(T: type in [f16, bf16, f32, f64], BLOCK_M: int in [1, 2, 4, 8, 16, 32, 64] = 4,

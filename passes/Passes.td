@@ -10,13 +10,23 @@ include "mlir/Pass/PassBase.td"
 def TileLink : Pass<"tile-link", "::mlir::ModuleOp"> {
   let summary = "replace functions and captures by those of other files";
   let description = [{
-    Reads each file of `with`. A function of the file replaces that of the same name in the module if
-    the module says so, by the attribute `tile.replaceable` or by leaving it without a body. It must
+    First the files that the module names by `tile.link`: what the module mentions and does not define is
+    taken from them, with what that mentions in turn. A kernel stands behind the program that launches it.
+
+    Then each file of `with`, in their order. A function of the file replaces that of the same name in the
+    module if the module says so, by the attribute `tile.replaceable` or by leaving it without a body. It must
     have the same type; where one of the types says `!tile.param<X>` and the other names a float,
     binding decides (tile-specialize). All other functions of the file are its own: they are added,
     and where the name is taken, renamed to `name_0`, `name_1` and so on. A function without a body in
     the file only declares what the file expects the module to have. Captures are added under their
-    names, by which callers bind them; one that the module has already must have the same type.
+    names, by which callers bind them; one that the module or another file has already must have the same
+    type, and is the same capture.
+
+    A second file that replaces a function joins it as the value of `tile.replaceable` says: `"compose"`
+    hands the result of the one before to the next as its first operand, `"and"` and `"multiply"` join what
+    both return. A file that declares a function without a body and with the attribute `tile.base = @f`
+    decides itself: calls of it call what the file's own `@f` replaces, a definition of the module or of a
+    file before. What is dropped by that is remarked (`chain-drops-base`).
 
     Then checks what linking can break: functions are not recursive, and every function that is
     used has a body.
@@ -46,8 +56,13 @@ def TileLink : Pass<"tile-link", "::mlir::ModuleOp"> {
     - a kernel, a program or anything else than functions and captures in the file
     - a file none of whose definitions replaces anything
     - a function that replaces nothing and that nothing which does calls
-    - a replacement of another type, or of a function that another file has replaced
-    - a capture of another type or kind than the module's, or of a name that another file has defined
+    - a replacement of another type
+    - a second replacement where neither the module says how to join them nor the file what it replaces
+    - what stands for a function that the file does not replace, or has another type
+    - a capture of another type or kind than the module's, or than that of another file
+    - a file of `tile.link` that does not exist, holds something else than functions, captures and kernels,
+      or links itself, however indirectly
+    - a name that two files of `tile.link` define, or a declaration of another type than the definition
     - a use of a symbol that neither the file nor the module defines
     - functions that call each other in a cycle
     - a use of a function that has no body
@@ -323,8 +338,9 @@ def TileAnalyzeMasks : Pass<"tile-analyze-masks", "::mlir::ModuleOp"> {
 def TileFoldScale : Pass<"tile-fold-scale"> {
   let summary = "gather uniform factors and move them into exponents";
   let description = [{
-    A `tile.map` of a function that returns one of its tiles as it is, say of a modifier that nobody replaced, is
-    replaced by the tile: it would hide a factor. Where the function of a `tile.map` multiplies an operand, or its
+    A `tile.map` of a function that returns one of its tiles as it is, say of a modifier that no file replaced, is
+    replaced by the tile: it would hide a factor. So is one that returns a constant, by a tile of it, with the
+    products of which it is the factor one, and a call in a kernel. Where the function of a `tile.map` multiplies an operand, or its
     result, with what it computes from captures and constants alone, and the product carries `fastmath<reassoc>`, the
     tile is multiplied instead, and what becomes equal is shared. Then two rewrites on float tiles. Both change rounding, so both ask for permission: the operations
     carry `fastmath<reassoc>`, or the option `assume-fast-math` is set (as it is where the
@@ -367,6 +383,39 @@ def TileFoldScale : Pass<"tile-fold-scale"> {
            "treat every operation as marked fastmath<reassoc>">,
   ];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::tilewright::tile::TileDialect"];
+}
+
+def TileHoistUniforms : Pass<"tile-hoist-uniforms", "::mlir::ModuleOp"> {
+  let summary = "read once what mapped functions read for all elements alike";
+  let description = [{
+    Where the function of a `tile.map` reads a captured view at indices that depend on scalars alone, the
+    read, and what is computed from it and other scalars, moves to where the map is, and becomes an operand of
+    it. Loop-invariant code motion then takes it out of the loop. A read of a mapped function is one of each
+    element, and no later pass may merge them, since they are predicated by the bounds of the view.
+
+    Before:
+    ```mlir
+    func.func private @score_mod(%s: f32, %h: i32) -> f32 {
+      %slope = tile.at @slopes[%h] : f32
+      %r = arith.mulf %s, %slope : f32
+      return %r : f32
+    }
+    %t = tile.map @score_mod(%s, %h) : (tensor<64x64xf32>, i32) -> tensor<64x64xf32>
+    ```
+    After:
+    ```mlir
+    func.func private @score_mod_varying(%s: f32, %h: i32, %slope: f32) -> f32 {
+      %r = arith.mulf %s, %slope : f32
+      return %r : f32
+    }
+    %slope = tile.at @slopes[%h] : f32
+    %t = tile.map @score_mod_varying(%s, %h, %slope) : (tensor<64x64xf32>, i32, f32) -> tensor<64x64xf32>
+    ```
+
+    Not its job: what reads no memory, which LLVM moves; what stands in a region, or in a function that is
+    called.
+  }];
+  let dependentDialects = ["::tilewright::tile::TileDialect"];
 }
 
 def TileScaleAfterMax : Pass<"tile-scale-after-max", "::mlir::ModuleOp"> {

@@ -64,6 +64,8 @@ void buildTilePipeline(OpPassManager &manager, const TilePipelineOptions &option
   manager.addPass(createTileDifferentiate());
   manager.addPass(createTileAnalyzeMasks());
   manager.addPass(createTileFoldScale({/*assumeFastMath=*/options.fastMath}));
+  // Behind the pass that looks for factors in functions.
+  manager.addPass(createTileHoistUniforms());
   manager.addPass(createCanonicalizerPass());
   manager.addPass(createCSEPass());
   manager.addPass(createLoopInvariantCodeMotionPass());

@@ -32,8 +32,13 @@
 
 namespace tilewright::tile {
 
-/// On a function: another file may replace it.
+/// On a function: other files may replace it. A value says how what they give it joins.
 inline constexpr llvm::StringLiteral kReplaceableAttrName = "tile.replaceable";
+inline constexpr llvm::StringLiteral kComposeRule = "compose", kAndRule = "and",
+                                     kMultiplyRule = "multiply";
+
+/// On a function without a body: what the function of this name in its file replaces.
+inline constexpr llvm::StringLiteral kBaseAttrName = "tile.base";
 
 /// On an scf.for: its rounds are written out when parameters are bound.
 inline constexpr llvm::StringLiteral kUnrollAttrName = "tile.unroll";
@@ -50,6 +55,10 @@ struct Dim {
   }
   bool operator!=(const Dim &other) const { return !(*this == other); }
 };
+
+/// Whether the module lacks the symbol and links files (tile.link), where it may be found later.
+bool mayBeLinked(mlir::Operation *user, mlir::FlatSymbolRefAttr symbol,
+                 mlir::SymbolTableCollection &symbols);
 
 /// A float, i1, i32, i64 or a type parameter.
 bool isElementType(mlir::Type type);

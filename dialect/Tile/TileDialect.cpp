@@ -27,7 +27,7 @@ void TileDialect::initialize() {
 }
 
 Operation *TileDialect::materializeConstant(OpBuilder &builder, Attribute value, Type type,
-                                           Location loc) {
+                                            Location loc) {
   return arith::ConstantOp::materialize(builder, value, type, loc);
 }
 
@@ -161,20 +161,65 @@ bool isReservedName(StringRef name) {
              .Default(false);
 }
 
+bool mayBeLinked(Operation *user, FlatSymbolRefAttr symbol, SymbolTableCollection &symbols) {
+  auto module = user->getParentOfType<ModuleOp>();
+  return module && !symbols.lookupSymbolIn(module, symbol) && !module.getOps<LinkOp>().empty();
+}
+
+/// How functions of several files join must fit their type.
+static LogicalResult verifyReplaceable(Operation *op, Attribute value) {
+  auto function = dyn_cast<func::FuncOp>(op);
+  auto rule = dyn_cast<StringAttr>(value);
+  if (!function || (rule && rule != kComposeRule && rule != kAndRule && rule != kMultiplyRule) ||
+      (!rule && !isa<UnitAttr>(value)))
+    return op->emitError() << "'" << kReplaceableAttrName
+                           << "' must be on a function, without a value or with \"compose\", "
+                              "\"and\" or \"multiply\", but got "
+                           << value << " on " << op->getName();
+  if (!rule)
+    return success();
+  FunctionType type = function.getFunctionType();
+  Type result = type.getNumResults() == 1 ? type.getResult(0) : Type();
+  StringRef needed;
+  if (rule == kComposeRule && (!result || type.getNumInputs() == 0 || type.getInput(0) != result))
+    needed = "one result of the type of its first operand";
+  else if (rule == kAndRule && (!result || !result.isInteger(1)))
+    needed = "one result of i1";
+  else if (rule == kMultiplyRule && !isa_and_present<FloatType>(result))
+    needed = "one result of a float type";
+  if (needed.empty())
+    return success();
+  return op->emitError() << "a function that is replaceable by " << value << " must have " << needed
+                         << ", but got " << type << "; leave out the value or change the type";
+}
+
+static LogicalResult verifyBase(Operation *op, Attribute value) {
+  auto function = dyn_cast<func::FuncOp>(op);
+  if (function && function.isDeclaration() && isa<FlatSymbolRefAttr>(value))
+    return success();
+  InFlightDiagnostic error = op->emitError();
+  error << "'" << kBaseAttrName
+        << "' must be on a function without a body and name a function, but got " << value;
+  if (function)
+    return error << " on @" << function.getSymName()
+                 << (function.isDeclaration() ? "" : ", which has a body");
+  return error << " on " << op->getName();
+}
+
 LogicalResult TileDialect::verifyOperationAttribute(Operation *op, NamedAttribute attribute) {
   StringRef name = attribute.getName().getValue();
-  bool isUnroll = name == kUnrollAttrName;
-  if (!isUnroll && name != kReplaceableAttrName)
+  if (name == kReplaceableAttrName)
+    return verifyReplaceable(op, attribute.getValue());
+  if (name == kBaseAttrName)
+    return verifyBase(op, attribute.getValue());
+  if (name != kUnrollAttrName)
     return op->emitError() << "has the attribute '" << name
                            << "', but of the tile dialect there are only '" << kReplaceableAttrName
-                           << "' and '" << kUnrollAttrName << "'";
-  bool isPlaced = isUnroll ? op->getName().getStringRef() == "scf.for" : isa<func::FuncOp>(op);
-  if (isPlaced && isa<UnitAttr>(attribute.getValue()))
+                           << "', '" << kBaseAttrName << "' and '" << kUnrollAttrName << "'";
+  if (op->getName().getStringRef() == "scf.for" && isa<UnitAttr>(attribute.getValue()))
     return success();
-  return op->emitError() << "'" << name << "' must be on "
-                         << (isUnroll ? "an scf.for" : "a function")
-                         << ", without a value, but got " << attribute.getValue() << " on "
-                         << op->getName();
+  return op->emitError() << "'" << name << "' must be on an scf.for, without a value, but got "
+                         << attribute.getValue() << " on " << op->getName();
 }
 
 } // namespace tilewright::tile

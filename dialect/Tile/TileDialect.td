@@ -33,7 +33,10 @@ def Tile_Dialect : Dialect {
 
     **What others may replace.** A function with the attribute `tile.replaceable` may be replaced by
     one of another file (`tile-link`), as may one without a body; all other functions of a kernel's
-    file are its own.
+    file are its own. The attribute's value says how the functions of several files join: `"compose"`
+    (each gets what the one before returns as its first operand), `"and"` or `"multiply"` (of what
+    they return); without a value there can be one. A function without a body in a linked file with the
+    attribute `tile.base = @f` stands for what the file's own `@f` replaces.
   }];
   let hasConstantMaterializer = 1;
   let hasOperationAttrVerify = 1;

@@ -99,10 +99,10 @@ private:
       return error() << "names '" << name << "', which is no parameter of @"
                      << SymbolTable::getSymbolName(signature->op).getValue();
     }
-    if (arg < 0)
+    Type type = arg < 0 ? getCaptureType(name) : signature->getArgType(arg);
+    if (!type)
       return error() << "names '" << name << "', which is neither a parameter nor an argument of @"
                      << SymbolTable::getSymbolName(signature->op).getValue();
-    Type type = signature->getArgType(arg);
     if (isa<ViewType>(type))
       return error() << "uses the view '" << name << "' as a number; write dim(" << name
                      << ", position) for an extent";
@@ -116,8 +116,8 @@ private:
   FailureOr<ExprKind> checkDim(ExprAttr expr) {
     StringRef name = expr.getName();
     if (!signature || scope == ExprScope::Parameters)
-      return error() << "may read parameters only, but got dim(" << name << ", "
-                     << expr.getValue() << ")";
+      return error() << "may read parameters only, but got dim(" << name << ", " << expr.getValue()
+                     << ")";
     int arg = signature->findArg(name);
     Type type = arg < 0 ? getCaptureType(name) : signature->getArgType(arg);
     auto view = dyn_cast_or_null<ViewType>(type);
@@ -169,7 +169,7 @@ private:
     };
     if (function == "==" || function == "ne")
       return failed(wantSame(0, 1)) || failed(checkEnumValue(expr)) ? FailureOr<ExprKind>(failure())
-                                                                   : ExprKind::Flag;
+                                                                    : ExprKind::Flag;
     if (function == "and" || function == "or" || function == "not") {
       for (unsigned i = 0; i < kinds.size(); ++i)
         if (failed(want(i, ExprKind::Flag)))
@@ -253,8 +253,8 @@ private:
         continue;
       ParamDeclAttr param = signature->findParam(name.getName());
       if (param && !llvm::is_contained(param.getAllowed(), value))
-        return error() << "compares parameter '" << param.getName() << "' with \"" << value.getName()
-                       << "\", which is not one of its values";
+        return error() << "compares parameter '" << param.getName() << "' with \""
+                       << value.getName() << "\", which is not one of its values";
     }
     return success();
   }
@@ -291,8 +291,8 @@ static LogicalResult verifyNames(const Signature &signature, ArrayRef<Attribute>
   llvm::StringMap<StringRef> seen;
   auto add = [&](StringRef name, StringRef kind) -> LogicalResult {
     if (isReservedName(name))
-      return signature.op->emitOpError() << kind << " '" << name
-                                         << "' has the name of a literal or a type";
+      return signature.op->emitOpError()
+             << kind << " '" << name << "' has the name of a literal or a type";
     auto [it, inserted] = seen.try_emplace(name, kind);
     if (inserted)
       return success();
@@ -319,7 +319,8 @@ static LogicalResult verifyNoCycle(const Signature &signature) {
     if (llvm::is_contained(path, name)) {
       InFlightDiagnostic diagnostic = signature.op->emitOpError()
                                       << "defaults of parameters form a cycle: ";
-      for (StringRef step : ArrayRef<StringRef>(path).drop_front(llvm::find(path, name) - path.begin()))
+      for (StringRef step :
+           ArrayRef<StringRef>(path).drop_front(llvm::find(path, name) - path.begin()))
         diagnostic << step << " -> ";
       return diagnostic << name;
     }

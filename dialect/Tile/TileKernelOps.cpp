@@ -3,6 +3,7 @@
 // Kernels, programs and what they declare: assembly formats and verifiers.
 
 #include "dialect/Tile/TileExprCheck.h"
+#include "dialect/Tile/TileExprEval.h"
 #include "dialect/Tile/TileParsing.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -103,6 +104,25 @@ static void printClause(OpAsmPrinter &printer, StringRef keyword, ArrayAttr list
 void tilewright::tile::printConstraints(OpAsmPrinter &printer, ArrayAttr constraints) {
   printClause(printer, "require", constraints,
               [&](Attribute expr) { printExprText(printer.getStream(), cast<ExprAttr>(expr)); });
+}
+
+ParseResult tilewright::tile::parseCaptureConstraints(OpAsmParser &parser, ArrayAttr &constraints) {
+  if (parseConstraints(parser, constraints))
+    return failure();
+  if (constraints.empty())
+    constraints = {};
+  return success();
+}
+
+void tilewright::tile::printCaptureConstraints(OpAsmPrinter &printer, Operation *,
+                                               ArrayAttr constraints) {
+  if (!constraints || constraints.empty())
+    return;
+  printer << " require(";
+  llvm::interleaveComma(constraints, printer, [&](Attribute expr) {
+    printExprText(printer.getStream(), cast<ExprAttr>(expr));
+  });
+  printer << ')';
 }
 
 /// @name params(...) require(...) (arguments)
@@ -297,7 +317,8 @@ LogicalResult KernelOp::verify() {
   return success();
 }
 
-// Here rather than in verify(): types inside the body are checked too, and those ops must have been verified.
+// Here rather than in verify(): types inside the body are checked too, and those ops must have been
+// verified.
 LogicalResult KernelOp::verifySymbolUses(SymbolTableCollection &) {
   Signature signature(*this);
   if (failed(verifySignature(signature, getGridNames().getValue())))
@@ -360,8 +381,8 @@ LogicalResult WorkspaceOp::verify() {
     auto expr = dyn_cast<ExprAttr>(extent);
     if (!expr)
       return emitOpError("extents must be expressions");
-    if (failed(checkExprKind(*this, expr, &signature, ExprScope::Launch, "an extent",
-                             ExprKind::Int)))
+    if (failed(
+            checkExprKind(*this, expr, &signature, ExprScope::Launch, "an extent", ExprKind::Int)))
       return failure();
   }
   return success();
@@ -384,6 +405,8 @@ static bool isOptionalArgument(Value value) {
 }
 
 LogicalResult LaunchOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  if (mayBeLinked(*this, getKernelAttr(), symbols))
+    return success();
   Operation *symbol = symbols.lookupNearestSymbolFrom(*this, getKernelAttr());
   // A kernel that was mapped onto a device keeps its arguments, which were checked before.
   if (symbol && symbol->getName().getStringRef() == "tgpu.kernel")
@@ -433,7 +456,7 @@ LogicalResult LaunchOp::verifySymbolUses(SymbolTableCollection &symbols) {
 }
 
 //===----------------------------------------------------------------------===//
-// ParamOp, CaptureOp
+// ParamOp, CaptureOp, LinkOp
 //===----------------------------------------------------------------------===//
 
 LogicalResult ParamOp::verify() {
@@ -451,7 +474,27 @@ LogicalResult ParamOp::verify() {
 LogicalResult CaptureOp::verify() {
   if (getSymName().empty())
     return emitOpError("needs a name");
-  if (isa<ViewType>(getType()) || isElementType(getType()))
+  if (!isa<ViewType>(getType()) && !isElementType(getType()))
+    return emitOpError() << "must be a view or a scalar, but got " << getType();
+  for (Attribute constraint : getConstraints().value_or(ArrayAttr::get(getContext(), {}))) {
+    auto expr = dyn_cast<ExprAttr>(constraint);
+    if (!expr)
+      return emitOpError("has a malformed 'require' clause; write it in its own syntax");
+    StringRef other;
+    walkExpr(expr, [&](ExprAttr node) {
+      bool reads = node.getKind() == ExprKind::Name || node.getKind() == ExprKind::Dim;
+      if (reads && node.getName() != getSymName())
+        other = node.getName();
+    });
+    if (!other.empty())
+      return emitOpError() << "may require something of itself only, but '" << tile::toString(expr)
+                           << "' reads '" << other << "'";
+  }
+  return success();
+}
+
+LogicalResult LinkOp::verify() {
+  if (!getFile().empty())
     return success();
-  return emitOpError() << "must be a view or a scalar, but got " << getType();
+  return emitOpError("must name a file, but got an empty path; write one relative to this file");
 }

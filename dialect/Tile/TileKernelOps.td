@@ -209,14 +209,47 @@ def Tile_CaptureOp : Tile_Op<"capture", [Symbol]> {
     to the arguments of every kernel and program that reaches a `tile.at` of it. A captured view is
     read-only.
 
-    Example: `tile.capture @slopes : !tile.view<[?], f32>`
+    Constraints are those of a kernel, over the capture alone: tile-specialize hands them to the entry
+    that reaches it, so every device checks them at every launch.
+
+    Example: `tile.capture @slopes : !tile.view<[?], f32>`,
+    `tile.capture @dropout : f32 require(dropout >= 0, dropout < 1)`
 
     Errors:
     - a type that is neither a view nor a scalar
     - an empty name
+    - a constraint that reads anything else than the capture
   }];
-  let arguments = (ins SymbolNameAttr:$sym_name, TypeAttr:$type);
-  let assemblyFormat = "$sym_name attr-dict `:` $type";
+  let arguments = (ins SymbolNameAttr:$sym_name, TypeAttr:$type,
+                       OptionalAttr<ArrayAttr>:$constraints);
+  let builders = [OpBuilder<(ins "::mlir::StringRef":$name, "::mlir::Type":$type), [{
+    build($_builder, $_state, name, type, ::mlir::ArrayAttr());
+  }]>];
+  let assemblyFormat = "$sym_name attr-dict `:` $type `` custom<CaptureConstraints>($constraints)";
+  let hasVerifier = 1;
+}
+
+def Tile_LinkOp : Tile_Op<"link", [HasParent<"::mlir::ModuleOp">]> {
+  let summary = "names a file of functions, captures and kernels that this one uses";
+  let description = [{
+    tile-link takes from the file what this one mentions and does not define, and what that needs in
+    turn. The path is relative to the file that says it. Where there is no such file, it is looked for
+    among those that the compiler carries with it: the folder `lib` of its kernels, by names such as
+    `lib/attention.mlir`.
+
+    Preconditions: none.
+
+    Postconditions: a module with a `tile.link` may mention functions, kernels and captures that it
+    does not define, until tile-link has run. What `func.call` names must be declared all the same.
+
+    Example: `tile.link "lib/attention.mlir"`
+
+    Errors:
+    - an empty path
+    - anywhere but in a module
+  }];
+  let arguments = (ins StrAttr:$file);
+  let assemblyFormat = "$file attr-dict";
   let hasVerifier = 1;
 }
 

@@ -252,7 +252,7 @@ LogicalResult ForBlocksOp::verifyRegions() {
 }
 
 LogicalResult ForBlocksOp::verifySymbolUses(SymbolTableCollection &symbols) {
-  if (!getMaskAttr())
+  if (!getMaskAttr() || mayBeLinked(*this, getMaskAttr(), symbols))
     return success();
   auto function = symbols.lookupNearestSymbolFrom<func::FuncOp>(*this, getMaskAttr());
   if (!function)

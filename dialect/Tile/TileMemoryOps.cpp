@@ -119,11 +119,12 @@ LogicalResult AtOp::verify() {
 }
 
 LogicalResult AtOp::verifySymbolUses(SymbolTableCollection &symbols) {
-  if (!getCaptureAttr())
+  if (!getCaptureAttr() || mayBeLinked(*this, getCaptureAttr(), symbols))
     return success();
   auto capture = symbols.lookupNearestSymbolFrom<CaptureOp>(*this, getCaptureAttr());
   if (!capture)
-    return emitOpError() << "reads @" << *getCapture() << ", which is no tile.capture of this module";
+    return emitOpError() << "reads @" << *getCapture()
+                         << ", which is no tile.capture of this module";
   if (!mayBecomeEqual(getElementType(capture.getType()), getResult().getType()))
     return emitOpError() << "reads an element of @" << *getCapture() << ", which is "
                          << capture.getType() << ", but its result is " << getResult().getType();
@@ -157,8 +158,54 @@ LogicalResult SubviewOp::verify() {
   return success();
 }
 
+ParseResult DimOp::parse(OpAsmParser &parser, OperationState &result) {
+  StringAttr symbol;
+  OpAsmParser::UnresolvedOperand view;
+  int64_t dim;
+  Type viewType;
+  bool isCapture = succeeded(parser.parseOptionalSymbolName(symbol));
+  if ((!isCapture && parser.parseOperand(view)) || parser.parseComma() ||
+      parser.parseInteger(dim) || parser.parseOptionalAttrDict(result.attributes))
+    return failure();
+  if (isCapture)
+    result.addAttribute("capture", FlatSymbolRefAttr::get(symbol));
+  else if (parser.parseColonType(viewType) ||
+           parser.resolveOperand(view, viewType, result.operands))
+    return failure();
+  result.addAttribute("dim", parser.getBuilder().getI64IntegerAttr(dim));
+  result.addTypes(parser.getBuilder().getI32Type());
+  return success();
+}
+
+void DimOp::print(OpAsmPrinter &printer) {
+  printer << ' ';
+  if (getView())
+    printer << getView();
+  else
+    printer << getCaptureAttr();
+  printer << ", " << getDim();
+  printer.printOptionalAttrDict((*this)->getAttrs(), {"capture", "dim"});
+  if (getView())
+    printer << " : " << getView().getType();
+}
+
 LogicalResult DimOp::verify() {
+  if (static_cast<bool>(getView()) == static_cast<bool>(getCaptureAttr()))
+    return emitOpError("is an extent of either a view or a capture, but got both or neither");
+  if (!getView())
+    return success();
   return verifyDimension(*this, getDim(), getRank(getView().getType()), "view");
+}
+
+LogicalResult DimOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  if (!getCaptureAttr() || mayBeLinked(*this, getCaptureAttr(), symbols))
+    return success();
+  auto capture = symbols.lookupNearestSymbolFrom<CaptureOp>(*this, getCaptureAttr());
+  if (!capture || !isa<ViewType>(capture.getType()))
+    return emitOpError() << "is an extent of @" << *getCapture()
+                         << ", which must be a tile.capture of a view, but got "
+                         << (capture ? "a capture of a scalar" : "no capture of this module");
+  return verifyDimension(*this, getDim(), getRank(capture.getType()), "capture");
 }
 
 //===----------------------------------------------------------------------===//
@@ -174,8 +221,8 @@ static SmallVector<int64_t> getTileDims(std::optional<ArrayRef<int64_t>> dims, i
 }
 
 LogicalResult tilewright::tile::verifyAccess(Operation *op, Type viewType, OperandRange indices,
-                                  ArrayRef<int64_t> staticIndices, Type tileType,
-                                  std::optional<ArrayRef<int64_t>> dims) {
+                                             ArrayRef<int64_t> staticIndices, Type tileType,
+                                             std::optional<ArrayRef<int64_t>> dims) {
   int64_t viewRank = getRank(viewType), tileRank = getRank(tileType);
   if (failed(verifyIndexCount(op, viewRank, indices, staticIndices)))
     return failure();
@@ -184,8 +231,9 @@ LogicalResult tilewright::tile::verifyAccess(Operation *op, Type viewType, Opera
                              << " does not fit a view of lower rank, " << viewRank;
   if (dims) {
     if (static_cast<int64_t>(dims->size()) != tileRank)
-      return op->emitOpError() << "'dims' must list one dimension of the view for each of the tile's "
-                               << tileRank << ", but got " << dims->size();
+      return op->emitOpError()
+             << "'dims' must list one dimension of the view for each of the tile's " << tileRank
+             << ", but got " << dims->size();
     SmallVector<bool> seen(viewRank);
     for (int64_t dim : *dims) {
       if (failed(verifyDimension(op, dim, viewRank, "view")))
@@ -219,8 +267,7 @@ static LogicalResult verifyAlong(Operation *op, Type viewType, Type tileType, Ty
     return op->emitOpError() << "indexes along dimension " << along
                              << ", which is none of the dimensions the tile runs along";
   Dim length = getDims(tileType)[position - tileDims.begin()];
-  if (getRank(atType) != 1 || !getElementType(atType).isInteger(32) ||
-      getDims(atType)[0] != length)
+  if (getRank(atType) != 1 || !getElementType(atType).isInteger(32) || getDims(atType)[0] != length)
     return op->emitOpError() << "indices must be a tile of " << printDims(length)
                              << " i32, but got " << atType;
   return success();

@@ -58,21 +58,27 @@ def Tile_SubviewOp : Tile_Op<"subview", [Pure, AllTypesMatch<["source", "result"
   let hasVerifier = 1;
 }
 
-def Tile_DimOp : Tile_Op<"dim", [Pure]> {
-  let summary = "an extent of a view";
+def Tile_DimOp : Tile_Op<"dim", [Pure, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let summary = "an extent of a view or of a capture";
   let description = [{
     Zero for an optional argument that was left out.
 
     Preconditions: none. Postconditions: the result is not negative.
 
-    Example: `%rows = tile.dim %q, 2 : !tile.view<[?, ?, ?, D], T>`
+    Example: `%rows = tile.dim %q, 2 : !tile.view<[?, ?, ?, D], T>`, `%heads = tile.dim @slopes, 0`
 
     Errors:
     - a dimension beyond the rank
+    - a symbol that is not a `tile.capture` of a view
+    - both or neither of a view and a symbol
   }];
-  let arguments = (ins Tile_AnyView:$view, I64Attr:$dim);
+  let arguments = (ins OptionalAttr<FlatSymbolRefAttr>:$capture, Optional<Tile_AnyView>:$view,
+                       I64Attr:$dim);
   let results = (outs I32:$result);
-  let assemblyFormat = "$view `,` custom<Int>($dim) attr-dict `:` type($view)";
+  let builders = [OpBuilder<(ins "::mlir::Type":$result, "::mlir::Value":$view, "int64_t":$dim), [{
+    build($_builder, $_state, result, ::mlir::FlatSymbolRefAttr(), view, dim);
+  }]>];
+  let hasCustomAssemblyFormat = 1;
   let hasVerifier = 1;
 }
 

@@ -22,6 +22,11 @@ void printParamDecl(llvm::raw_ostream &os, ParamDeclAttr decl);
 mlir::ParseResult parseConstraints(mlir::OpAsmParser &parser, mlir::ArrayAttr &constraints);
 void printConstraints(mlir::OpAsmPrinter &printer, mlir::ArrayAttr constraints);
 
+/// The same of a capture, on its line; null where it is missing.
+mlir::ParseResult parseCaptureConstraints(mlir::OpAsmParser &parser, mlir::ArrayAttr &constraints);
+void printCaptureConstraints(mlir::OpAsmPrinter &printer, mlir::Operation *op,
+                             mlir::ArrayAttr constraints);
+
 /// `(= value)?` behind an argument of the type; null where it is missing.
 mlir::ParseResult parseArgDefault(mlir::OpAsmParser &parser, mlir::Type type,
                                   mlir::Attribute &value);
@@ -73,10 +78,9 @@ void printResultAndFill(mlir::OpAsmPrinter &printer, mlir::Operation *op, mlir::
                         mlir::Value fill, mlir::Type fillType);
 
 /// The type of the result, which the accumulator shares.
-mlir::ParseResult
-parseResultAndAcc(mlir::OpAsmParser &parser, mlir::Type &result,
-                  const std::optional<mlir::OpAsmParser::UnresolvedOperand> &acc,
-                  mlir::Type &accType);
+mlir::ParseResult parseResultAndAcc(mlir::OpAsmParser &parser, mlir::Type &result,
+                                    const std::optional<mlir::OpAsmParser::UnresolvedOperand> &acc,
+                                    mlir::Type &accType);
 void printResultAndAcc(mlir::OpAsmPrinter &printer, mlir::Operation *op, mlir::Type result,
                        mlir::Value acc, mlir::Type accType);
 

@@ -19,6 +19,15 @@ namespace tilewright::interpreter {
 
 static constexpr unsigned maxThreads = 1024;
 
+/// Of a scalar.
+static tile::ExprAttr valueOf(MLIRContext *context, const BoundArgument &argument) {
+  if (isFloat(argument.type))
+    return tile::ExprAttr::getFloat(context, argument.number);
+  int64_t value = argument.scalar.toInt(storageOf(argument.type));
+  return argument.type == ElementType::I1 ? tile::ExprAttr::getFlag(context, value)
+                                          : tile::ExprAttr::getInt(context, value);
+}
+
 tile::ExprEnvironment environmentOf(Operation *op, ArrayRef<BoundArgument> arguments,
                                     std::optional<int64_t> smCount) {
   tile::ExprEnvironment environment;
@@ -28,12 +37,7 @@ tile::ExprEnvironment environmentOf(Operation *op, ArrayRef<BoundArgument> argum
     int position = signature.findArg(name);
     if (position < 0 || arguments[position].isView)
       return nullptr;
-    const BoundArgument &argument = arguments[position];
-    if (isFloat(argument.type))
-      return tile::ExprAttr::getFloat(context, argument.number);
-    int64_t value = argument.scalar.toInt(storageOf(argument.type));
-    return argument.type == ElementType::I1 ? tile::ExprAttr::getFlag(context, value)
-                                            : tile::ExprAttr::getInt(context, value);
+    return valueOf(context, arguments[position]);
   };
   environment.dim = [=](StringRef name, int64_t dim) -> std::optional<int64_t> {
     int position = signature.findArg(name);
@@ -50,6 +54,15 @@ LogicalResult checkConstraints(Operation *op, ArrayRef<BoundArgument> arguments,
                                std::optional<int64_t> smCount) {
   tile::Signature signature(op);
   tile::ExprEnvironment environment = environmentOf(op, arguments, smCount);
+  environment.name = [&captures, op,
+                      declared = environment.name](StringRef name) -> tile::ExprAttr {
+    if (tile::ExprAttr value = declared(name))
+      return value;
+    auto capture = captures.find(name);
+    if (capture == captures.end() || capture->second.isView)
+      return nullptr;
+    return valueOf(op->getContext(), capture->second);
+  };
   environment.dim = [&captures, declared = environment.dim](StringRef name,
                                                             int64_t dim) -> std::optional<int64_t> {
     if (std::optional<int64_t> extent = declared(name, dim))

@@ -107,7 +107,15 @@ LogicalResult lower(Lowering &lowering, tile::AddAtOp op) {
 }
 
 LogicalResult lower(Lowering &lowering, tile::DimOp op) {
-  Slot view = lowering.slotOf(op.getView());
+  Slot view;
+  if (std::optional<StringRef> name = op.getCapture()) {
+    auto capture = SymbolTable::lookupNearestSymbolFrom<tile::CaptureOp>(op, op.getCaptureAttr());
+    if (!capture)
+      return op.emitOpError() << "refers to @" << *name << ", which is not a capture";
+    view = lowering.capture(capture);
+  } else {
+    view = lowering.slotOf(op.getView());
+  }
   lowering.emit<DimStep>(op, view, op.getDim(), lowering.define(op.getResult()));
   return success();
 }

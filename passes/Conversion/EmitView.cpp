@@ -19,7 +19,14 @@ KernelEmitter::View KernelEmitter::getView(Value value) {
 }
 
 LogicalResult KernelEmitter::emitDim(tile::DimOp op) {
-  set(op.getResult(), {getView(op.getView()).extents[op.getDim()]});
+  if (op.getView()) {
+    set(op.getResult(), {getView(op.getView()).extents[op.getDim()]});
+    return success();
+  }
+  auto found = captures.find(op.getCaptureAttr().getAttr());
+  if (found == captures.end())
+    return op.emitError() << "'" << op.getCaptureAttr() << "' is no capture of the module";
+  set(op.getResult(), {found->second[1 + op.getDim()]});
   return success();
 }
 

@@ -100,7 +100,8 @@ private:
         store.getIndices()[position] != loop.getStart())
       return false;
     auto limit = loop.getLimit().getDefiningOp<tile::DimOp>();
-    return limit && areEqual(store.getView(), viewDim, limit.getView(), limit.getDim());
+    return limit && limit.getView() &&
+           areEqual(store.getView(), viewDim, limit.getView(), limit.getDim());
   }
 
   /// Whether two extents are the same, or the kernel requires that.

@@ -136,7 +136,7 @@ static std::optional<std::pair<Value, int64_t>> getDim(KernelOp kernel, Value va
       most && matchPattern(most.getRhs(), m_Constant()))
     value = most.getLhs();
   auto dim = value.getDefiningOp<tile::DimOp>();
-  auto argument = dim ? dyn_cast<BlockArgument>(dim.getView()) : BlockArgument();
+  auto argument = dim ? dyn_cast_if_present<BlockArgument>(dim.getView()) : BlockArgument();
   if (!argument || argument.getOwner() != &kernel.getBody().front())
     return std::nullopt;
   auto at = static_cast<int64_t>(dim.getDim());

@@ -212,7 +212,8 @@ private:
     if (matchPattern(result, m_ConstantInt(&constant)))
       return set(result, constant.getSExtValue());
     if (auto dim = dyn_cast<tile::DimOp>(op))
-      return set(result, getExtent(dim.getView(), dim.getDim()));
+      return set(result, dim.getView() ? getExtent(dim.getView(), dim.getDim())
+                                       : shape.getLongExtent());
     if (auto at = dyn_cast<tile::AtOp>(op)) {
       if (result.getType().isInteger(1))
         return;

@@ -223,7 +223,7 @@ private:
   ExprAttr getLength(const LoopStructure &structure) {
     auto loop = dyn_cast<ForBlocksOp>(structure.loop);
     auto dim = loop ? loop.getUpper().getDefiningOp<DimOp>() : DimOp();
-    auto argument = dim ? dyn_cast<BlockArgument>(dim.getView()) : BlockArgument();
+    auto argument = dim ? dyn_cast_if_present<BlockArgument>(dim.getView()) : BlockArgument();
     if (!argument || argument.getOwner() != signature.body ||
         argument.getArgNumber() >= signature.argNames.size())
       return {};

@@ -10,6 +10,7 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/IR/Matchers.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
 namespace tilewright {
@@ -136,17 +137,53 @@ void Folder::gather(arith::MulFOp outer) {
     eraseIfDead(uniforms[1]);
 }
 
-/// The tile that the map yields unchanged; null where it computes something.
-Value getIdentity(MapOp map, SymbolTableCollection &symbols) {
-  auto function = symbols.lookupNearestSymbolFrom<func::FuncOp>(map, map.getFunctionAttr());
-  if (!function || function.isExternal() || map->getNumResults() != 1)
+/// What a map or call yields without computing anything: an operand, or a constant. Null where it
+/// does compute.
+Value getTrivial(Operation *op, FlatSymbolRefAttr symbol, SymbolTableCollection &symbols) {
+  auto function = symbols.lookupNearestSymbolFrom<func::FuncOp>(op, symbol);
+  if (!function || !function.getBody().hasOneBlock() || op->getNumResults() != 1)
     return {};
-  Operation &first = function.getBody().front().front();
-  if (!isa<func::ReturnOp>(first) || first.getNumOperands() != 1)
+  Operation *end = function.getBody().front().getTerminator();
+  if (end->getNumOperands() != 1)
     return {};
-  auto argument = dyn_cast<BlockArgument>(first.getOperand(0));
-  Value source = argument ? map->getOperand(argument.getArgNumber()) : Value();
-  return source && source.getType() == map->getResult(0).getType() ? source : Value();
+  Value returned = end->getOperand(0);
+  Type type = op->getResult(0).getType();
+  if (auto argument = dyn_cast<BlockArgument>(returned)) {
+    Value source = op->getOperand(argument.getArgNumber());
+    return source.getType() == type ? source : Value();
+  }
+  auto constant = returned.getDefiningOp<arith::ConstantOp>();
+  if (!constant)
+    return {};
+  OpBuilder b(op);
+  Value scalar = arith::ConstantOp::create(b, op->getLoc(), constant.getValue());
+  return isTile(type) ? FullOp::create(b, op->getLoc(), type, scalar).getResult() : scalar;
+}
+
+/// A product with one is the other operand: folders of arith do not look into a tile.full.
+void dropFactorsOfOne(Value tile) {
+  auto full = tile.getDefiningOp<FullOp>();
+  if (!full || !matchPattern(full.getValue(), m_OneFloat()))
+    return;
+  for (Operation *user : llvm::make_early_inc_range(tile.getUsers()))
+    if (auto product = dyn_cast<arith::MulFOp>(user)) {
+      product.getResult().replaceAllUsesWith(product.getLhs() == tile ? product.getRhs()
+                                                                      : product.getLhs());
+      product.erase();
+    }
+}
+
+void replaceTrivial(Operation *op, SymbolTableCollection &symbols) {
+  auto map = dyn_cast<MapOp>(op);
+  FlatSymbolRefAttr symbol = map ? map.getFunctionAttr() : cast<func::CallOp>(op).getCalleeAttr();
+  Value value = getTrivial(op, symbol, symbols);
+  if (!value)
+    return;
+  op->getResult(0).replaceAllUsesWith(value);
+  op->erase();
+  dropFactorsOfOne(value);
+  if (Operation *source = value.getDefiningOp(); source && isOpTriviallyDead(source))
+    source->erase();
 }
 
 struct TileFoldScalePass : tilewright::impl::TileFoldScaleBase<TileFoldScalePass> {
@@ -156,12 +193,14 @@ struct TileFoldScalePass : tilewright::impl::TileFoldScaleBase<TileFoldScalePass
     if (auto module = dyn_cast<ModuleOp>(getOperation()))
       takeFactorsOutOfMaps(module);
     SymbolTableCollection symbols;
-    getOperation()->walk([&](MapOp map) {
-      if (Value source = getIdentity(map, symbols)) {
-        map->getResult(0).replaceAllUsesWith(source);
-        map.erase();
-      }
+    SmallVector<Operation *> applied;
+    getOperation()->walk([&](Operation *op) {
+      // Calls within functions are the affair of who applies these.
+      if (isa<MapOp>(op) || (isa<func::CallOp>(op) && op->getParentOfType<KernelOp>()))
+        applied.push_back(op);
     });
+    for (Operation *op : applied)
+      replaceTrivial(op, symbols);
     Folder folder(assumeFastMath);
     // Exponents first: they put products next to products, which are then gathered. A chain is
     // gathered from its start, each product with what the one before has become.

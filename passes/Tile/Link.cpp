@@ -3,19 +3,17 @@
 // tile-link: functions and captures of other files, and the checks of the calls between functions.
 
 #include "dialect/Tile/Calls.h"
-#include "dialect/Tile/TextInput.h"
 #include "dialect/Tile/Tile.h"
 #include "passes/Passes.h"
+#include "passes/Tile/LinkLibraries.h"
+#include "passes/Tile/LinkSymbols.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Diagnostics.h"
+#include "mlir/IR/Remarks.h"
 #include "mlir/IR/Verifier.h"
-#include "mlir/Parser/Parser.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/Support/FileSystem.h"
-#include "llvm/Support/MemoryBuffer.h"
-#include "llvm/Support/SourceMgr.h"
 
 namespace tilewright {
 #define GEN_PASS_DEF_TILELINK
@@ -32,57 +30,15 @@ namespace {
 // Definitions of other files
 //===----------------------------------------------------------------------===//
 
-StringRef describeSymbol(Operation *op) {
-  if (isa<func::FuncOp>(op))
-    return "function";
-  if (isa<CaptureOp>(op))
-    return "capture";
-  if (isa<KernelOp>(op))
-    return "kernel";
-  return isa<ProgramOp>(op) ? "program" : "symbol";
-}
-
-Type getSymbolType(Operation *op) {
-  if (auto function = dyn_cast<func::FuncOp>(op))
-    return function.getFunctionType();
-  return cast<CaptureOp>(op).getType();
-}
-
-/// One says `!tile.param<X>` where the other names a float.
-bool isParamAgainstFloat(Type a, Type b) {
-  auto matches = [](Type param, Type concrete) {
-    return isa<ParamType>(param) && isa<FloatType>(concrete) && !isa<ParamType>(concrete);
-  };
-  return matches(a, b) || matches(b, a);
-}
-
-bool typesMatch(Type a, Type b) {
-  if (a == b || isParamAgainstFloat(a, b))
-    return true;
-  if (isa<ViewType>(a) && isa<ViewType>(b))
-    return getDims(a) == getDims(b) && typesMatch(getElementType(a), getElementType(b));
-  auto f = dyn_cast<FunctionType>(a), g = dyn_cast<FunctionType>(b);
-  auto listsMatch = [](TypeRange x, TypeRange y) {
-    return x.size() == y.size() &&
-           llvm::all_of(llvm::zip(x, y), [](auto pair) { return std::apply(typesMatch, pair); });
-  };
-  return f && g && listsMatch(f.getInputs(), g.getInputs()) &&
-         listsMatch(f.getResults(), g.getResults());
-}
-
-/// What a kernel's file lets others replace: functions that say so, and those it leaves without a
-/// body.
-bool isReplaceable(Operation *op) {
-  auto function = dyn_cast_or_null<func::FuncOp>(op);
-  return function && (function.isDeclaration() || function->hasAttr(kReplaceableAttrName));
-}
-
 class Linker {
 public:
   explicit Linker(ModuleOp module) : module(module), symbols(module) {
     for (Operation &op : *module.getBody()) {
-      if (isReplaceable(&op))
+      if (isReplaceable(&op)) {
         replaceable.push_back(SymbolTable::getSymbolName(&op));
+        if (auto rule = op.getAttrOfType<StringAttr>(kReplaceableAttrName))
+          rules[replaceable.back()] = rule;
+      }
       if (isa<SymbolOpInterface>(op))
         taken.insert(SymbolTable::getSymbolName(&op));
     }
@@ -96,58 +52,29 @@ private:
     StringRef path;
     OwningOpRef<ModuleOp> module;
     SmallVector<Operation *> replacements, helpers, captures;
+    llvm::MapVector<StringAttr, func::FuncOp> bases; ///< replaced name -> what stands for it
   };
 
-  OwningOpRef<ModuleOp> parse(StringRef path);
   LogicalResult classify(File &file);
   LogicalResult classify(Operation *op, File &file);
+  LogicalResult classifyReplacement(func::FuncOp function, File &file);
+  LogicalResult checkBases(File &file);
   LogicalResult checkUses(File &file);
   LogicalResult checkHelpers(File &file);
   LogicalResult renameHelpers(File &file);
+  StringAttr makeUnique(StringAttr name, SymbolTable *own = nullptr);
+  void rename(func::FuncOp function, StringAttr name);
   void move(File &file);
+  void replace(func::FuncOp function, func::FuncOp base);
 
   ModuleOp module;
   SymbolTable symbols;
-  SmallVector<StringAttr> replaceable; ///< of the module as it came
-  llvm::DenseSet<StringAttr> taken;    ///< names that a helper may not have
+  SmallVector<StringAttr> replaceable;          ///< of the module as it came
+  llvm::DenseSet<StringAttr> taken;             ///< names that a helper may not have
+  llvm::DenseMap<StringAttr, StringAttr> rules; ///< replaceable name -> how files join, if they do
   llvm::DenseMap<StringAttr, Operation *> linked; ///< replacements and captures of files
+  llvm::DenseSet<StringAttr> joined;              ///< names of replacements moved so far
 };
-
-OwningOpRef<ModuleOp> Linker::parse(StringRef path) {
-  Location loc = module.getLoc();
-  llvm::sys::fs::file_status status;
-  if (std::error_code error = llvm::sys::fs::status(path, status)) {
-    emitError(loc) << "cannot read '" << path << "', which is to be linked: " << error.message();
-    return nullptr;
-  }
-  // Follows symbolic links, so that a link to a directory is seen as one.
-  if (status.type() != llvm::sys::fs::file_type::regular_file) {
-    emitError(loc) << "a file to be linked must be a regular file, but got '" << path << "'";
-    return nullptr;
-  }
-  llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>> buffer = readText(path);
-  if (!buffer) {
-    emitError(loc) << "cannot read '" << path
-                   << "', which is to be linked: " << llvm::toString(buffer.takeError());
-    return nullptr;
-  }
-  if (failed(checkText(*module.getContext(), **buffer)))
-    return nullptr;
-  auto sourceMgr = std::make_shared<llvm::SourceMgr>();
-  sourceMgr->AddNewSourceBuffer(std::move(*buffer), llvm::SMLoc());
-  // Not verified as a whole: a symbol that it uses may be in the module. Each operation is
-  // verified by itself below, and everything together at the end.
-  OwningOpRef<ModuleOp> file = parseSourceFile<ModuleOp>(
-      sourceMgr, ParserConfig(module.getContext(), /*verifyAfterParse=*/false));
-  if (!file)
-    emitError(loc) << "cannot link '" << path << "', which is not a module";
-  return file;
-}
-
-std::string listNames(ArrayRef<StringAttr> names) {
-  auto spell = [](StringAttr name) { return "@" + name.str(); };
-  return names.empty() ? "nothing" : llvm::join(llvm::map_range(names, spell), ", ");
-}
 
 LogicalResult Linker::classify(Operation *op, File &file) {
   if (isa<KernelOp, ProgramOp>(op))
@@ -163,6 +90,13 @@ LogicalResult Linker::classify(Operation *op, File &file) {
   StringAttr name = SymbolTable::getSymbolName(op);
   Operation *old = symbols.lookup(name);
   auto function = dyn_cast<func::FuncOp>(op);
+  if (auto base = op->getAttrOfType<FlatSymbolRefAttr>(kBaseAttrName)) {
+    if (file.bases.insert({base.getAttr(), function}).second)
+      return success();
+    return op->emitError("a file must declare once what its @")
+           << base.getValue() << " replaces, but got @" << name.getValue() << " as well as @"
+           << file.bases[base.getAttr()].getSymName() << "; leave one out";
+  }
   // A function that replaces nothing is the file's own, whatever the module calls by its name.
   if (function && !function.isDeclaration() && !isReplaceable(old)) {
     file.helpers.push_back(op);
@@ -189,17 +123,104 @@ LogicalResult Linker::classify(Operation *op, File &file) {
     return diagnostic;
   }
   // What the file expects to find: a function without a body, and a capture that the module reads.
+  if (!function && old)
+    addConstraints(cast<CaptureOp>(old), cast<CaptureOp>(op));
   if (function ? function.isDeclaration() : old != nullptr)
     return success();
-  auto [entry, isFirst] = linked.try_emplace(name, op);
-  if (!isFirst) {
-    InFlightDiagnostic diagnostic = op->emitError()
-                                    << describeSymbol(op) << " @" << name.getValue()
-                                    << " must be linked from one file, but got a second definition";
-    diagnostic.attachNote(entry->second->getLoc()) << "the first definition";
-    return diagnostic;
+  if (function) {
+    file.replacements.push_back(op);
+    return success();
   }
-  (function ? file.replacements : file.captures).push_back(op);
+  // Files that read the same argument share it.
+  auto [entry, isFirst] = linked.try_emplace(name, op);
+  if (isFirst) {
+    file.captures.push_back(op);
+    return success();
+  }
+  if (getSymbolType(op) == getSymbolType(entry->second)) {
+    addConstraints(cast<CaptureOp>(entry->second), cast<CaptureOp>(op));
+    return success();
+  }
+  InFlightDiagnostic diagnostic = op->emitError() << "capture @" << name.getValue()
+                                                  << " must have one type in all files, "
+                                                  << getSymbolType(entry->second) << ", but got "
+                                                  << getSymbolType(op) << "; rename it";
+  diagnostic.attachNote(entry->second->getLoc()) << "the first definition";
+  return diagnostic;
+}
+
+void remarkDropped(Operation *op, StringRef name, StringRef why) {
+  remark::missed(op->getLoc(),
+                 remark::RemarkOpts::name("chain-drops-base").category("tile-link").function(name))
+      << remark::reason("@{0} {1}, so what was linked or defined before it has no effect", name,
+                        why);
+}
+
+/// A second file adds to what the first one made, or must call it.
+LogicalResult Linker::classifyReplacement(func::FuncOp function, File &file) {
+  StringAttr name = function.getSymNameAttr();
+  func::FuncOp base = file.bases.lookup(name);
+  auto [entry, isFirst] = linked.try_emplace(name, function);
+  Operation *before = isFirst ? symbols.lookup(name) : entry->second;
+  if (base && base.getFunctionType() != cast<func::FuncOp>(before).getFunctionType()) {
+    InFlightDiagnostic error = base.emitError()
+                               << "function @" << base.getSymName() << " stands for what @"
+                               << name.getValue() << " replaces, so it must have its type, "
+                               << getSymbolType(before) << ", but got " << getSymbolType(base)
+                               << "; correct the declaration";
+    error.attachNote(before->getLoc()) << "what is replaced";
+    return error;
+  }
+  StringAttr rule = rules.lookup(name);
+  if (!isFirst && !base && !rule) {
+    InFlightDiagnostic error =
+        function.emitError()
+        << "function @" << name.getValue()
+        << " must be linked from one file, or call what it replaces, but got a second definition; "
+           "declare that as a function without a body {tile.base = @"
+        << name.getValue() << "} and call it, or leave one of the files out";
+    error.attachNote(before->getLoc()) << "the first definition";
+    return error;
+  }
+  if (!isFirst && getSymbolType(function) != getSymbolType(before)) {
+    InFlightDiagnostic error = function.emitError()
+                               << "function @" << name.getValue()
+                               << " must have the type of the one that it is joined with, "
+                               << getSymbolType(before) << ", but got " << getSymbolType(function)
+                               << "; write the same type in both files";
+    error.attachNote(before->getLoc()) << "what it is joined with";
+    return error;
+  }
+  if (base && !isUsed(*file.module, base))
+    remarkDropped(function, name, "does not call what it replaces");
+  else if (!isFirst && !base && rule == kComposeRule && function.getArgument(0).use_empty())
+    remarkDropped(function, name, "does not read its first operand");
+  entry->second = function;
+  return success();
+}
+
+/// A base stands for something that the file replaces. By its own name a function is itself.
+LogicalResult Linker::checkBases(File &file) {
+  SymbolTable own(*file.module);
+  for (auto &[name, base] : file.bases)
+    if (!llvm::is_contained(file.replacements, own.lookup(name)))
+      return base.emitError("function @")
+             << base.getSymName() << " stands for what the file's @" << name.getValue()
+             << " replaces, but the file has no @" << name.getValue()
+             << " that replaces anything; define it, or call the module's by its name";
+  for (Operation *op : file.replacements) {
+    StringAttr name = SymbolTable::getSymbolName(op);
+    WalkResult walk = op->walk([&](func::CallOp call) {
+      if (call.getCalleeAttr().getAttr() != name)
+        return WalkResult::advance();
+      call.emitError("a function must not be recursive, but @")
+          << name.getValue() << " calls itself; to call what it replaces, declare that as a "
+          << "function without a body {tile.base = @" << name.getValue() << "}";
+      return WalkResult::interrupt();
+    });
+    if (walk.wasInterrupted())
+      return failure();
+  }
   return success();
 }
 
@@ -218,22 +239,17 @@ LogicalResult Linker::classify(File &file) {
       return diagnostic;
     }
   }
-  if (!file.replacements.empty())
+  if (!file.replacements.empty()) {
+    if (failed(checkBases(file)))
+      return failure();
+    for (Operation *op : file.replacements)
+      if (failed(classifyReplacement(cast<func::FuncOp>(op), file)))
+        return failure();
     return success();
+  }
   return emitError(file.module->getLoc())
          << "a file to be linked must replace something, but '" << file.path << "' defines "
          << listNames(defined) << " and the module allows to replace " << listNames(replaceable);
-}
-
-/// Symbols that `op` mentions, each with the operation that does.
-llvm::MapVector<StringAttr, Operation *> getUsedSymbols(Operation *op) {
-  llvm::MapVector<StringAttr, Operation *> used;
-  op->walk([&](Operation *user) {
-    user->getAttrDictionary().walk([&](FlatSymbolRefAttr symbol) {
-      used.insert({symbol.getAttr(), user});
-    });
-  });
-  return used;
 }
 
 /// A name means what the file defines, else what the module does, never what another file does.
@@ -265,29 +281,66 @@ LogicalResult Linker::checkHelpers(File &file) {
   return success();
 }
 
+/// A name that neither the module nor a file has, as close to `name` as can be.
+StringAttr Linker::makeUnique(StringAttr name, SymbolTable *own) {
+  StringAttr unique = name;
+  for (unsigned i = 0; taken.contains(unique) || (unique != name && own && own->lookup(unique));
+       ++i)
+    unique = StringAttr::get(name.getContext(), name.getValue() + "_" + llvm::Twine(i));
+  taken.insert(unique);
+  return unique;
+}
+
 /// So that a helper meets no other function, whatever its name.
 LogicalResult Linker::renameHelpers(File &file) {
   SymbolTable own(*file.module);
   for (Operation *helper : file.helpers) {
-    StringAttr name = SymbolTable::getSymbolName(helper);
-    StringAttr unique = name;
-    for (unsigned i = 0; taken.contains(unique) || (unique != name && own.lookup(unique)); ++i)
-      unique = StringAttr::get(name.getContext(), name.getValue() + "_" + llvm::Twine(i));
+    StringAttr name = SymbolTable::getSymbolName(helper), unique = makeUnique(name, &own);
     if (unique != name && failed(own.rename(helper, unique)))
       return helper->emitError("function @")
              << name.getValue() << " must have a name that the module does not use; rename it";
-    taken.insert(unique);
   }
   return success();
 }
 
+/// Gives a function of the module another name; who mentions the old one means its successor.
+void Linker::rename(func::FuncOp function, StringAttr name) {
+  symbols.remove(function);
+  function.setSymNameAttr(name);
+  function->removeAttr(kReplaceableAttrName);
+  symbols.insert(function);
+}
+
+/// `base`: what the function calls as the one that it replaces, if it wants to.
+void Linker::replace(func::FuncOp function, func::FuncOp base) {
+  StringAttr name = function.getSymNameAttr(), rule = rules.lookup(name);
+  auto old = base ? base : symbols.lookup<func::FuncOp>(name);
+  function->remove();
+  old->getBlock()->getOperations().insert(std::next(old->getIterator()), function);
+  bool isFirst = joined.insert(name).second;
+  if (base || isFirst) {
+    if (!base)
+      symbols.erase(old);
+    symbols.insert(function);
+    return;
+  }
+  rename(old, makeUnique(name));
+  function.setSymNameAttr(makeUnique(name));
+  symbols.insert(function);
+  symbols.insert(joinFunctions(old, function, rule, name));
+}
+
 void Linker::move(File &file) {
+  // While all that mentions a base is in one place.
+  for (auto &[name, base] : file.bases) {
+    auto old = symbols.lookup<func::FuncOp>(name);
+    rename(old, makeUnique(name));
+    (void)SymbolTable::replaceAllSymbolUses(base, old.getSymNameAttr(), *file.module);
+    base = old;
+  }
   for (Operation *op : file.replacements) {
-    Operation *old = symbols.lookup(SymbolTable::getSymbolName(op));
-    op->remove();
-    old->getBlock()->getOperations().insert(old->getIterator(), op);
-    symbols.erase(old);
-    symbols.insert(op);
+    auto function = cast<func::FuncOp>(op);
+    replace(function, file.bases.lookup(function.getSymNameAttr()));
   }
   for (Operation *op : llvm::concat<Operation *>(file.helpers, file.captures)) {
     op->remove();
@@ -297,11 +350,12 @@ void Linker::move(File &file) {
 }
 
 LogicalResult Linker::link(ArrayRef<std::string> paths) {
+  auto isGiven = [&](StringRef name) { return isReplaceable(symbols.lookup(name)); };
   std::vector<File> files;
   for (const std::string &path : paths) {
-    File &file = files.emplace_back(File{path, parse(path), {}, {}, {}});
-    if (!file.module || failed(classify(file)) || failed(checkUses(file)) ||
-        failed(checkHelpers(file)))
+    File &file = files.emplace_back(File{path, readModule(path, module.getLoc()), {}, {}, {}, {}});
+    if (!file.module || failed(linkLibraries(*file.module, isGiven)) || failed(classify(file)) ||
+        failed(checkUses(file)) || failed(checkHelpers(file)))
       return failure();
     for (Operation *capture : file.captures)
       taken.insert(SymbolTable::getSymbolName(capture));
@@ -343,12 +397,15 @@ struct TileLinkPass : tilewright::impl::TileLinkBase<TileLinkPass> {
   using TileLinkBase::TileLinkBase;
 
   void runOnOperation() override {
+    bool isLinked = !with.empty() || !getOperation().getOps<LinkOp>().empty();
+    if (failed(linkLibraries(getOperation(), [](StringRef) { return false; })))
+      return signalPassFailure();
     {
       std::vector<std::string> paths(with.begin(), with.end());
       if (failed(Linker(getOperation()).link(paths)))
         return signalPassFailure();
     }
-    if ((!with.empty() && failed(verify(getOperation()))) || failed(checkCalls(getOperation())))
+    if ((isLinked && failed(verify(getOperation()))) || failed(checkCalls(getOperation())))
       signalPassFailure();
   }
 };

@@ -6,6 +6,7 @@
 #include "passes/Tile/MapFactors.h"
 
 #include "dialect/Tile/Tile.h"
+#include "passes/Tile/InlineCalls.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -70,6 +71,10 @@ std::optional<Product> matchUses(BlockArgument argument, const DenseSet<Value> &
 
 Parts split(func::FuncOp function, SymbolTable &symbols) {
   Parts parts;
+  if (!llvm::all_of(function.getResultTypes(), llvm::IsaPred<FloatType>))
+    return parts;
+  // Files that change one function after the other leave calls.
+  inlineCalls(function, symbols);
   Block &body = function.getBody().front();
   DenseSet<Value> uniform = findUniform(body);
   Operation *terminator = body.getTerminator();

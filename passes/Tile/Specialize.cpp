@@ -38,7 +38,7 @@ namespace {
 struct Reads {
   llvm::MapVector<StringRef, Operation *> params; ///< name, and an operation that reads it
   llvm::SetVector<Operation *> symbols;           ///< functions and captures
-  bool isClosed = false; ///< `params` has what the symbols read, too
+  bool isClosed = false;                          ///< `params` has what the symbols read, too
 };
 
 /// A copy of a template, in a module of its own until all copies are made.
@@ -345,6 +345,14 @@ LogicalResult Specializer::run(StringRef entryName, ArrayRef<std::string> assign
   for (size_t i = 0; i < instances.size(); ++i)
     if (failed(specialize(*instances[i])))
       return failure();
+
+  // What the captures require is required of the entry's launches.
+  Operation *bound = instances.front()->op.get();
+  SmallVector<Attribute> constraints(Signature(bound).constraints.getValue());
+  for (auto &instance : instances)
+    if (auto capture = dyn_cast<CaptureOp>(instance->op.get()); capture && capture.getConstraints())
+      llvm::append_range(constraints, cast<ArrayAttr>(capture.removeConstraintsAttr()));
+  bound->setAttr("constraints", ArrayAttr::get(bound->getContext(), constraints));
 
   // The copies take the places of their templates, in the order of the file.
   for (Operation &op : llvm::make_early_inc_range(*module.getBody()))

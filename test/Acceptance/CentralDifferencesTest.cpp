@@ -148,6 +148,13 @@ TEST(CentralDifferences, ShippedAndLearnedModifiers) {
       checkModifier(problem, mod);
 }
 
+TEST(CentralDifferences, EverythingTogether) {
+  for (const AttentionProblem &problem :
+       {makeProblem(2, 2, 1, 11, 17, 6, 5, Causal::BottomRight, {9, 2}),
+        makeProblem(1, 2, 2, 19, 9, 8, 8)})
+    checkModifier(problem, chainedMod(problem));
+}
+
 TEST(CentralDifferences, EveryFunctionOfMath) {
   checkModifier(makeProblem(1, 2, 1, 9, 13, 6, 6), smoothMod());
 }

@@ -65,6 +65,7 @@ TEST_P(DropoutKernels, DropThePairsOfTheOracle) {
       AttentionProblem problem =
           makeProblem(2, 4, 2, 45, 101, 8, 64, turn++ % 2 ? Causal::BottomRight : Causal::None);
       problem.dropout = dropout;
+      problem.dropout.numHeads = problem.Hq;
       for (const MaskProbe &probe : oneHotProbes(problem))
         expectOk(checkOneHotProbe(problem, probe, type,
                                   dropoutForward(problem, type, probe.inputs, blocks).o),
@@ -85,6 +86,7 @@ TEST_P(DropoutKernels, ForwardAndBackward) {
       AttentionProblem problem = makeProblem(2, 4, seed % 2 ? 2 : 4, seed % 2 ? 75 : 139,
                                              seed % 2 ? 139 : 75, 64, 40, causal);
       problem.dropout = dropout;
+      problem.dropout.numHeads = problem.Hq;
       AttentionInputs inputs = randomInputs(problem, type, seed++);
       if (seed % 2)
         inputs.dLse.clear();
@@ -117,6 +119,7 @@ TEST_P(DropoutKernels, ExtentsOfZero) {
   Type type = GetParam();
   for (AttentionProblem problem : emptyProblems()) {
     problem.dropout = dropouts[1];
+    problem.dropout.numHeads = problem.Hq;
     AttentionInputs inputs = randomInputs(problem, type, 1);
     ForwardResult saved = dropoutForward(problem, type, inputs);
     expectForward(ForwardOracle(problem, inputs, type), saved, describe(problem, type));
@@ -129,6 +132,7 @@ TEST_P(DropoutKernels, NaNInARowStaysThere) {
   Type type = GetParam();
   AttentionProblem problem = makeProblem(2, 4, 2, 75, 139, 32, 24, Causal::TopLeft);
   problem.dropout = dropouts[1];
+  problem.dropout.numHeads = problem.Hq;
   expectNaNStaysInItsRow(problem, type, [&](const AttentionInputs &inputs) {
     return dropoutForward(problem, type, inputs);
   });

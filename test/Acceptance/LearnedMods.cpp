@@ -136,9 +136,36 @@ LearnedMod smoothMod() {
   return mod;
 }
 
+LearnedMod chainedMod(const AttentionProblem &p) {
+  LearnedMod mod{"chained", "mods/relative_bias", {}, {}, {}};
+  mod.more = {"mods/softcap", "mods/sink_window", "mods/alibi",
+              "mods/bias",    "mods/dropout",     "../test/Acceptance/Inputs/weights",
+              "mods/sink"};
+  mod.tables = {{"relative_bias",
+                 {p.Hq, 2 * radius + 1},
+                 normals(p.Hq * (2 * radius + 1), 77, Type::F32),
+                 {}},
+                {"softcap", {}, {1.5}, {}},
+                {"slopes", {p.Hq}, alibiSlopes(p.Hq), {}},
+                {"bias", {1, p.Hq, p.Sq, 1}, normals(p.Hq * p.Sq, 78), {}, ElementType::F64},
+                {"weight", {p.Hq, 8}, normals(p.Hq * 8, 79, Type::F32), {}},
+                {"sinks", {p.Hq}, normals(p.Hq, 80, Type::F32), {}}};
+  int64_t keys = p.Skv;
+  mod.bindIntegers = [keys](KernelCall &call) {
+    call.integer("relative_radius", radius);
+    call.integer("sink_size", 2);
+    call.integer("sink_window", keys / 2);
+    call.scalar("dropout", 0.25);
+    call.integers("dropout_seed", {1}, {7}, ElementType::I64);
+    call.integers("dropout_offset", {1}, {3}, ElementType::I64);
+  };
+  return mod;
+}
+
 CallOptions optionsFor(const LearnedMod &mod, bool withGradients, RunSettings run) {
   CallOptions options;
   options.with = {mod.file};
+  options.with.insert(options.with.end(), mod.more.begin(), mod.more.end());
   options.run = run;
   if (withGradients)
     options.params = {{"CAPTURE_GRADIENTS", "true"}};

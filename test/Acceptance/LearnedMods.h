@@ -34,7 +34,8 @@ struct LearnedMod {
   std::string file; ///< below kernels/, without ".mlir"
   std::vector<LearnedTable> tables;
   std::function<void(KernelCall &)> bindIntegers;
-  reference::ScoreMod score; ///< empty where a test does without
+  reference::ScoreMod score;       ///< empty where a test does without
+  std::vector<std::string> more{}; ///< files that are linked behind the first
 };
 inline void PrintTo(const LearnedMod &mod, std::ostream *os) { *os << mod.name; }
 
@@ -46,6 +47,10 @@ std::vector<LearnedMod> learnedMods(const reference::AttentionProblem &problem);
 /// `smooth` of test/Acceptance/Inputs/: every function of math that has a derivative, without
 /// formulas.
 LearnedMod smoothMod();
+
+/// relative_bias, softcap, a mask, alibi, bias with extents of 1, dropout, learned weights, sinks:
+/// all linked, without formulas.
+LearnedMod chainedMod(const reference::AttentionProblem &problem);
 
 /// Links the modifier and binds what it captures, and its gradients as outputs if asked for. Refers
 /// to the mod.

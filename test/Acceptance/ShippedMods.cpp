@@ -40,6 +40,50 @@ std::vector<int64_t> documentIds(const AttentionProblem &p, int64_t rows, bool i
   return ids;
 }
 
+/// Each key is hidden from some queries in the middle, from none, or from all.
+std::vector<int64_t> hiddenRows(const AttentionProblem &p, bool isEnd) {
+  std::vector<int64_t> rows(p.B * p.Skv);
+  for (int64_t b = 0; b < p.B; ++b)
+    for (int64_t j = 0; j < p.Skv; ++j) {
+      int64_t from = j % 5 == 4 ? 0 : (7 * j + b) % (p.Sq + 1);
+      int64_t length = j % 5 == 4 ? p.Sq : j % 3 * (p.Sq / 4);
+      rows[b * p.Skv + j] = isEnd ? from + length : from;
+    }
+  return rows;
+}
+
+/// Nodes of a tree in which node n > 0 has the parent (n - 1) / 2, by the walk that enters children
+/// in ascending order.
+struct TreeWalk {
+  std::vector<int64_t> enters, leaves;
+
+  explicit TreeWalk(int64_t nodes) : enters(nodes), leaves(nodes) { visit(0); }
+
+private:
+  void visit(int64_t node) {
+    if (node >= static_cast<int64_t>(enters.size()))
+      return;
+    enters[node] = next++;
+    visit(2 * node + 1);
+    visit(2 * node + 2);
+    leaves[node] = next;
+  }
+  int64_t next = 0;
+};
+
+/// Queries are the last nodes, keys the first; the tree of each batch is the same.
+std::vector<int64_t> treeNumbers(const AttentionProblem &p, bool isQuery, bool isLeaves) {
+  TreeWalk walk(std::max(p.Sq, p.Skv));
+  const std::vector<int64_t> &all = isLeaves ? walk.leaves : walk.enters;
+  std::vector<int64_t> numbers;
+  for (int64_t b = 0; b < p.B; ++b)
+    if (isQuery)
+      numbers.insert(numbers.end(), all.end() - p.Sq, all.end());
+    else
+      numbers.insert(numbers.end(), all.begin(), all.begin() + p.Skv);
+  return numbers;
+}
+
 double softcapValue() { return 1.5; }
 
 constexpr int64_t radius = 9;
@@ -69,6 +113,32 @@ const std::vector<ShippedMod> &maskMods() {
        [](KernelCall &call, const AttentionProblem &p) {
          call.integers("query_document", {p.B, p.Sq}, documentIds(p, p.Sq, true));
          call.integers("key_document", {p.B, p.Skv}, documentIds(p, p.Skv, false));
+       }},
+      {"intervals",
+       [](AttentionProblem &p) {
+         p.mask = [from = hiddenRows(p, false), to = hiddenRows(p, true),
+                   keys = p.Skv](int64_t b, int64_t, int64_t i, int64_t j) {
+           return i < from[b * keys + j] || i >= to[b * keys + j];
+         };
+       },
+       [](KernelCall &call, const AttentionProblem &p) {
+         call.integers("hidden_from", {p.B, p.Skv}, hiddenRows(p, false));
+         call.integers("hidden_to", {p.B, p.Skv}, hiddenRows(p, true));
+       }},
+      // Without the walk: up from the query's node.
+      {"tree",
+       [](AttentionProblem &p) {
+         p.mask = [first = std::max(p.Sq, p.Skv) - p.Sq](int64_t, int64_t, int64_t i, int64_t j) {
+           int64_t node = first + i;
+           while (node > j)
+             node = (node - 1) / 2;
+           return node == j;
+         };
+       },
+       [](KernelCall &call, const AttentionProblem &p) {
+         call.integers("tree_entered", {p.B, p.Sq}, treeNumbers(p, true, false));
+         call.integers("tree_enters", {p.B, p.Skv}, treeNumbers(p, false, false));
+         call.integers("tree_leaves", {p.B, p.Skv}, treeNumbers(p, false, true));
        }},
   };
   return mods;

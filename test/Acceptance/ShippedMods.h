@@ -19,7 +19,7 @@ struct ShippedMod {
 };
 inline void PrintTo(const ShippedMod &mod, std::ostream *os) { *os << mod.name; }
 
-/// sink_window, prefix_lm, document.
+/// sink_window, prefix_lm, document, intervals, tree.
 const std::vector<ShippedMod> &maskMods();
 /// softcap, alibi, relative_bias.
 const std::vector<ShippedMod> &scoreMods();

@@ -204,4 +204,28 @@ TEST_P(Varlen, LinkedFiles) {
   check(problem, GetParam(), 3, "softcap", options);
 }
 
+TEST_P(Varlen, SeveralFiles) {
+  AttentionProblem common = makeProblem(1, 4, 2, 0, 0, 32, 24, Causal::None, {30, 40});
+  VarlenProblem problem = varlen({40, 0, 90, 7}, {70, 12, 60, 0}, common);
+  problem.common.score = compose(alibi(alibiSlopes(4)), softcap(2.0));
+  problem.common.mask = both(prefixLm({30, 4, 50, 1}), sinkPlusWindow(3, 25));
+  problem.common.dropout = {0.25, 11, 12};
+  problem.common.sinks = {0.5, -1.0, 2.0, -3.0};
+  CallOptions options;
+  options.with = {"mods/softcap", "mods/prefix_lm", "mods/alibi",
+                  "mods/dropout", "mods/sink",      "mods/sink_window"};
+  options.bind = [&](KernelCall &call) {
+    call.scalar("softcap", 2.0);
+    call.integers("prefix_length", {4}, {30, 4, 50, 1});
+    call.input("slopes", ElementType::F32, {4}, alibiSlopes(4));
+    call.scalar("dropout", 0.25);
+    call.integers("dropout_seed", {1}, {11}, ElementType::I64);
+    call.integers("dropout_offset", {1}, {12}, ElementType::I64);
+    call.input("sinks", ElementType::F32, {4}, problem.common.sinks);
+    call.integer("sink_size", 3);
+    call.integer("sink_window", 25);
+  };
+  check(problem, GetParam(), 4, "several files", options);
+}
+
 } // namespace

@@ -9,9 +9,42 @@
 // CHECK: tile.capture @slopes : !tile.view<[?], f32>
 tile.capture @slopes : !tile.view<[?], f32>
 
-// A captured scalar.
+// A file of functions; until it is linked, what the module mentions may be there.
+// CHECK: tile.link "lib/functions.mlir"
+tile.link "lib/functions.mlir"
+// CHECK: tile.map @of_the_library
+func.func @uses_it(%t: tensor<8xf32>) -> tensor<8xf32> {
+  %u = tile.map @of_the_library(%t) : (tensor<8xf32>) -> tensor<8xf32>
+  return %u : tensor<8xf32>
+}
+
+// An extent of a capture.
+// CHECK: tile.dim @slopes, 0
+// GENERIC: "tile.dim"() <{capture = @slopes, dim = 0 : i64}> : () -> i32
+func.func @extent() -> i32 {
+  %n = tile.dim @slopes, 0
+  return %n : i32
+}
+
+// How functions of several files join, and what stands for what a file replaces.
+// CHECK: attributes {tile.replaceable = "compose"}
+func.func private @changed(%x: f32, %i: i32) -> f32 attributes {tile.replaceable = "compose"} {
+  return %x : f32
+}
+// CHECK: attributes {tile.replaceable = "and"}
+func.func private @allowed(i32) -> i1 attributes {tile.replaceable = "and"}
+// CHECK: attributes {tile.replaceable = "multiply"}
+func.func private @weight(i32) -> !tile.param<ACC> attributes {tile.replaceable = "multiply"}
+// CHECK: func.func private @before(f32, i32) -> f32 attributes {tile.base = @changed}
+func.func private @before(f32, i32) -> f32 attributes {tile.base = @changed}
+
+// A captured scalar, and one that is not any number.
 // CHECK: tile.capture @cap : f32
 tile.capture @cap : f32
+// CHECK: tile.capture @share : f32 require(share >= 0, share < 1)
+tile.capture @share : f32 require(share >= 0, share < 1)
+// CHECK: tile.capture @table : !tile.view<[?, ?], f32> require(dim(table, 0) == 2)
+tile.capture @table : !tile.view<[?, ?], f32> require(dim(table, 0) == 2)
 
 // The smallest kernel.
 // GENERIC: "tile.kernel"() <{arg_names = [], arg_optional = array<i1>, constraints = [], grid = [#tile.expr<1>],

@@ -407,17 +407,17 @@ tile.kernel @finite_of_two require(finite(p, p)) (%p: f32) grid(%i = 1) {}
 // -----
 
 // What another file may replace.
-// expected-error @+1 {{'tile.replaceable' must be on a function, without a value, but got unit on tile.capture}}
+// expected-error @+1 {{'tile.replaceable' must be on a function, without a value or with "compose", "and" or "multiply", but got unit on tile.capture}}
 tile.capture @x {tile.replaceable} : f32
 
 // -----
 
-// expected-error @+1 {{'tile.replaceable' must be on a function, without a value, but got true on func.func}}
+// expected-error @+1 {{'tile.replaceable' must be on a function, without a value or with "compose", "and" or "multiply", but got true on func.func}}
 func.func private @f() attributes {tile.replaceable = true}
 
 // -----
 
-// expected-error @+1 {{has the attribute 'tile.replacable', but of the tile dialect there are only 'tile.replaceable' and 'tile.unroll'}}
+// expected-error @+1 {{has the attribute 'tile.replacable', but of the tile dialect there are only 'tile.replaceable', 'tile.base' and 'tile.unroll'}}
 func.func private @f() attributes {tile.replacable}
 
 // -----
@@ -437,3 +437,48 @@ func.func private @unrolled_by(%n: i32) {
   } {tile.unroll = 4}
   return
 }
+
+// -----
+
+// expected-error @+1 {{'tile.replaceable' must be on a function, without a value or with "compose", "and" or "multiply", but got "or" on func.func}}
+func.func private @f(i32) -> i1 attributes {tile.replaceable = "or"}
+
+// -----
+
+// expected-error @+1 {{a function that is replaceable by "compose" must have one result of the type of its first operand, but got '(i32) -> f32'; leave out the value or change the type}}
+func.func private @f(i32) -> f32 attributes {tile.replaceable = "compose"}
+
+// -----
+
+// expected-error @+1 {{a function that is replaceable by "and" must have one result of i1, but got '(i32) -> i32'; leave out the value or change the type}}
+func.func private @f(i32) -> i32 attributes {tile.replaceable = "and"}
+
+// -----
+
+// expected-error @+1 {{a function that is replaceable by "multiply" must have one result of a float type, but got '(i32) -> i1'; leave out the value or change the type}}
+func.func private @f(i32) -> i1 attributes {tile.replaceable = "multiply"}
+
+// -----
+
+// expected-error @+1 {{'tile.base' must be on a function without a body and name a function, but got @g on @f, which has a body}}
+func.func private @f() attributes {tile.base = @g} {
+  return
+}
+
+// -----
+
+// expected-error @+1 {{'tile.base' must be on a function without a body and name a function, but got "g" on @f}}
+func.func private @f() attributes {tile.base = "g"}
+
+// -----
+
+func.func @inner() {
+  // expected-error @+1 {{'tile.link' op expects parent op 'builtin.module'}}
+  tile.link "lib/functions.mlir"
+  return
+}
+
+// -----
+
+// expected-error @+1 {{may require something of itself only, but 'x < y' reads 'y'}}
+tile.capture @x : f32 require(x < y)

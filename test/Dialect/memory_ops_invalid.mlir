@@ -298,3 +298,36 @@ func.func @scatter_indices(%t: tensor<4xf32>, %x: !tile.view<[?], f32>, %at: ten
   // expected-error @+1 {{indices must be a tile of [4] i32, but got 'tensor<8xi32>'}}
   tile.scatter_add %t, %x[0] along 0 at %at : tensor<4xf32>, !tile.view<[?], f32>, tensor<8xi32>
 }
+
+// -----
+
+func.func @dim_of_nothing() {
+  // expected-error @+1 {{is an extent of either a view or a capture, but got both or neither}}
+  %0 = "tile.dim"() <{dim = 0 : i64}> : () -> i32
+}
+
+// -----
+
+func.func @dim_of_no_capture() {
+  // expected-error @+1 {{is an extent of @x, which must be a tile.capture of a view, but got no capture of this module}}
+  %0 = tile.dim @x, 0
+  return
+}
+
+// -----
+
+tile.capture @x : f32
+func.func @dim_of_a_scalar() {
+  // expected-error @+1 {{is an extent of @x, which must be a tile.capture of a view, but got a capture of a scalar}}
+  %0 = tile.dim @x, 0
+  return
+}
+
+// -----
+
+tile.capture @x : !tile.view<[?], f32>
+func.func @dim_beyond_the_capture() {
+  // expected-error @+1 {{dimension 1 is beyond the rank of its capture, 1}}
+  %0 = tile.dim @x, 1
+  return
+}

@@ -226,3 +226,60 @@ func.func @rigid_map(%s: tensor<4x8xf32>) -> tensor<4x8xf32> {
   %y = tile.map @rigid(%s) : (tensor<4x8xf32>) -> tensor<4x8xf32>
   return %y : tensor<4x8xf32>
 }
+
+// A map or a call that yields a constant is one, and a factor of one is none; within functions calls stay.
+func.func private @one(%i: i32) -> f32 {
+  %one = arith.constant 1.0 : f32
+  return %one : f32
+}
+func.func private @two(%i: i32) -> f32 {
+  %two = arith.constant 2.0 : f32
+  return %two : f32
+}
+// CHECK-LABEL: func.func private @calls
+// CHECK-NEXT:    call @two
+func.func private @calls(%i: i32) -> f32 {
+  %x = func.call @two(%i) : (i32) -> f32
+  return %x : f32
+}
+// CHECK-LABEL: tile.kernel @trivial
+// CHECK:         %[[X:.*]] = tile.load
+// CHECK:         %[[TWO:.*]] = arith.constant 2.000000e+00
+// CHECK:         tile.full %[[TWO]]
+// CHECK-NOT:     @one
+// CHECK-NOT:     @two
+// CHECK:         %[[Y:.*]] = arith.mulf %[[X]],
+// CHECK:         tile.store %[[Y]]
+tile.kernel @trivial (%x: !tile.view<[?], f32>) grid(%i = 1) {
+  %t = tile.load %x[0] : !tile.view<[?], f32> -> tensor<8xf32>
+  %rows = tile.iota %i dim 0 : tensor<8xi32>
+  %ones = tile.map @one(%rows) : (tensor<8xi32>) -> tensor<8xf32>
+  %twos = tile.map @two(%rows) : (tensor<8xi32>) -> tensor<8xf32>
+  %same = arith.mulf %t, %ones : tensor<8xf32>
+  %double = arith.mulf %same, %twos : tensor<8xf32>
+  %two = func.call @two(%i) : (i32) -> f32
+  tile.store %double, %x[0] : tensor<8xf32>, !tile.view<[?], f32>
+}
+
+// What a function multiplies in a function that it calls leaves the map, too.
+tile.capture @factor : f32
+func.func private @scaled(%s: f32) -> f32 {
+  %factor = tile.at @factor : f32
+  %r = arith.mulf %s, %factor fastmath<reassoc> : f32
+  return %r : f32
+}
+func.func private @scaled_sine(%s: f32) -> f32 {
+  %x = func.call @scaled(%s) : (f32) -> f32
+  %r = math.sin %x : f32
+  return %r : f32
+}
+// CHECK-LABEL: tile.kernel @through_a_call
+// CHECK:         %[[F:.*]] = tile.at @factor
+// CHECK:         %[[FT:.*]] = tile.full %[[F]]
+// CHECK:         %[[P:.*]] = arith.mulf %{{.*}}, %[[FT]] fastmath<reassoc>
+// CHECK:         tile.map @scaled_sine_core(%[[P]])
+tile.kernel @through_a_call (%x: !tile.view<[?], f32>) grid(%i = 1) {
+  %t = tile.load %x[0] : !tile.view<[?], f32> -> tensor<8xf32>
+  %u = tile.map @scaled_sine(%t) : (tensor<8xf32>) -> tensor<8xf32>
+  tile.store %u, %x[0] : tensor<8xf32>, !tile.view<[?], f32>
+}

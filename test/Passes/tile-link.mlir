@@ -84,9 +84,10 @@
 // RUN: not tilewright-opt %t/main.mlir --tile-link='with=%t/declared_type.mlir' 2>&1 | FileCheck %s --check-prefix=DECLARED-TYPE
 // DECLARED-TYPE: error: {{.*}}function @shared must have the type of the module's, '(f32) -> f32', but got '(f64) -> f64'
 // RUN: not tilewright-opt %t/main.mlir --tile-link='with=%t/softcap.mlir,%t/second_cap.mlir' 2>&1 | FileCheck %s --check-prefix=SECOND-CAP
-// SECOND-CAP: second_cap.mlir:1:1: error: {{.*}}capture @cap must be linked from one file, but got a second definition
+// SECOND-CAP: second_cap.mlir:1:1: error: {{.*}}capture @cap must have one type in all files, 'f32', but got 'i32'; rename it
+// SECOND-CAP: softcap.mlir:1:1: note: the first definition
 // RUN: not tilewright-opt %t/main.mlir --tile-link='with=%t/softcap.mlir,%t/again.mlir' 2>&1 | FileCheck %s --check-prefix=AGAIN
-// AGAIN: again.mlir:1:1: error: {{.*}}function @score_mod must be linked from one file, but got a second definition
+// AGAIN: again.mlir:1:1: error: {{.*}}function @score_mod must be linked from one file, or call what it replaces, but got a second definition; declare that as a function without a body {tile.base = @score_mod} and call it, or leave one of the files out
 // AGAIN: softcap.mlir:3:1: note: the first definition
 //
 // Calls do not fit. A cycle may come about by linking, or be there already.
@@ -209,7 +210,7 @@ func.func private @absent(f32) -> f32
 //--- declared_type.mlir
 func.func private @shared(f64) -> f64
 //--- second_cap.mlir
-tile.capture @cap : f32
+tile.capture @cap : i32
 //--- self.mlir
 func.func @f() {
   func.call @f() : () -> ()

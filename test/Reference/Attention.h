@@ -10,17 +10,19 @@
 // Forward (Vaswani et al., "Attention is all you need", 2017; LSE as in Dao et al., FlashAttention,
 // 2022):
 //   s_ij = score(scale * q_i . k_j) + bias_ij          for kept pairs, -inf for all others
-//   lse_i = log sum_j exp(s_ij)                        natural logarithm
+//   lse_i = log (sum_j exp(s_ij) + exp(sink_h))        natural logarithm; no sink: -inf
 //   P_ij = exp(s_ij - lse_i)                           (forward: exp(s_ij - max) / sum)
 //   Z_ij = P_ij * keep_ij / (1 - p)                    dropout; else Z = P
 //   o_i = sum_j Z_ij v_j
-// A row without a kept pair (or with every s_ij = -inf): o = 0, lse = -inf, zero gradients.
+// A row without a kept pair (or with every s_ij = -inf): o = 0, lse = -inf (or the sink), zero
+// gradients of q.
 //
 // Backward (FlashAttention-2, Dao 2023, section 3; dLSE because d lse_i / d s_ij = P_ij):
 //   delta_i = sum_d dO_id o_id - dLSE_i
 //   dP_ij = (dO_i . v_j) * keep_ij / (1 - p)
 //   dS_ij = P_ij (dP_ij - delta_i)
 //   dV_j = sum_i Z_ij dO_i        dBias = dS, summed over the dimensions in which bias has extent 1
+//   dSink_h = -sum_bi exp(sink_h - lse_i) delta_i
 //   dQ_i = scale sum_j dS_ij score'_ij k_j
 //   dK_j = scale sum_i dS_ij score'_ij q_i        dK and dV summed over the heads of a group
 //
@@ -87,6 +89,7 @@ struct AttentionProblem {
   ScoreMod score; // empty is the identity
   Bias bias;
   Dropout dropout;
+  std::vector<double> sinks; // [Hq]; empty: none
   /// Added to b in mask, score, bias and dropout: where one batch is cut out of many.
   int64_t firstBatch = 0;
   /// Only keys firstKey <= j < endKey exist (endKey -1: all): one part of a split.
@@ -159,8 +162,9 @@ struct ForwardResult {
 struct BackwardResult {
   std::vector<double> dQ, dK, dV;
   std::vector<double> dBias; // like bias.values, empty without a bias
+  std::vector<double> dSink; // like sinks
   std::vector<double> delta; // [B, Hq, Sq]
-  std::vector<double> roundoffDQ, roundoffDK, roundoffDV, roundoffDBias;
+  std::vector<double> roundoffDQ, roundoffDK, roundoffDV, roundoffDBias, roundoffDSink;
 };
 
 ForwardResult forward(const AttentionProblem &problem, const AttentionInputs &inputs,

@@ -61,11 +61,13 @@ public:
     result.dV.resize(problem.sizeV());
     result.delta.resize(problem.sizeLse());
     dBias.assign(problem.bias.values.size(), Real(0));
+    dSink.assign(problem.sinks.size(), Real(0));
     if (withRoundoff) {
       result.roundoffDQ.resize(problem.sizeQ());
       result.roundoffDK.resize(problem.sizeK());
       result.roundoffDV.resize(problem.sizeV());
       result.roundoffDBias.resize(dBias.size());
+      result.roundoffDSink.resize(dSink.size());
     }
     for (int64_t b = 0; b < problem.B; ++b)
       for (int64_t kvHead = 0; kvHead < problem.Hkv; ++kvHead)
@@ -73,6 +75,10 @@ public:
 
     roundAll(precision.output, dBias.data(), dBias.size());
     result.dBias.assign(dBias.begin(), dBias.end());
+    // A sum of numbers of the arithmetic, which is what it is kept in.
+    result.dSink.assign(dSink.begin(), dSink.end());
+    for (double &error : result.roundoffDSink)
+      error = model.unit() * std::sqrt(error);
     for (size_t i = 0; i < result.roundoffDBias.size(); ++i)
       result.roundoffDBias[i] = sumError(1, result.roundoffDBias[i], 0.0, result.dBias[i], model);
     return std::move(result);
@@ -84,8 +90,9 @@ private:
     int64_t blocksPerHead = (problem.Sq + rowsPerBlock - 1) / rowsPerBlock;
     int64_t numBlocks = problem.groupSize() * blocksPerHead;
     // The number of shares, and so the order of every sum, does not depend on the machine. All of
-    // dBias is one sum.
-    int64_t numShares = problem.bias ? 1 : std::min<int64_t>(4, std::max<int64_t>(numBlocks, 1));
+    // dBias, and of dSink, is one sum.
+    bool isOne = problem.bias || !problem.sinks.empty();
+    int64_t numShares = isOne ? 1 : std::min<int64_t>(4, std::max<int64_t>(numBlocks, 1));
     std::vector<std::unique_ptr<KeyGradients<Real>>> shares(numShares);
     parallelFor(numShares, [&](int64_t share) {
       shares[share] = std::make_unique<KeyGradients<Real>>(problem, withRoundoff);
@@ -132,6 +139,8 @@ private:
         delta[r] -= static_cast<Real>(inputs.dLse[block.row(r)]);
       result.delta[block.row(r)] = delta[r];
     }
+    if (!problem.sinks.empty())
+      addSink(block, o, dO, delta);
 
     std::vector<Real> dP(rows * n, Real(0));
     multiplyAdd(dP.data(), n, {dO.data(), DV}, keys.vT.data() + first, problem.Skv, rows, n, DV,
@@ -181,6 +190,33 @@ private:
     assert(problem.score.derivative && "the backward needs the derivative of the score modifier");
     return static_cast<Real>(
         problem.score.derivative(block.scaled[at], problem.firstBatch + b, h, i, j));
+  }
+
+  /// A sink has a probability and no value, so its dP is 0. The errors are those of the
+  /// probability, of the sum and of the product in delta, and of o, which delta sees rounded; each
+  /// addition to the sum over rows rounds what there is.
+  void addSink(const RowBlock<Real> &block, const std::vector<Real> &o, const std::vector<Real> &dO,
+               const std::vector<Real> &delta) {
+    const int64_t DV = problem.DV, h = block.h;
+    const double narrowO = model.narrowing(model.output);
+    for (int64_t r = 0; r < block.rows; ++r) {
+      Real sink = static_cast<Real>(problem.sinks[h]);
+      if (sink == -std::numeric_limits<Real>::infinity())
+        continue;
+      Real p = std::exp(sink - block.lse[r]);
+      dSink[h] -= p * delta[r];
+      if (!withRoundoff)
+        continue;
+      double deltaTerms = 0.0;
+      for (int64_t d = 0; d < DV; ++d)
+        deltaTerms += squareOf(static_cast<double>(dO[r * DV + d]) * o[r * DV + d]);
+      double relative = 2.0 + 0.5 * std::fabs(static_cast<double>(block.lse[r])) +
+                        0.5 * std::fabs(static_cast<double>(sink));
+      result.roundoffDSink[h] +=
+          squareOf(static_cast<double>(p)) *
+              (squareOf(relative * delta[r]) + (squareOf(narrowO) + 1.0) * deltaTerms) +
+          squareOf(0.3 * static_cast<double>(dSink[h]));
+    }
   }
 
   /// First-order errors of the terms, as if independent. dS = P (dP - delta): the relative error of
@@ -269,7 +305,7 @@ private:
   const Precision &precision;
   const RoundoffModel &model;
   bool withRoundoff, skipZeros;
-  std::vector<Real> dBias;
+  std::vector<Real> dBias, dSink;
   BackwardResult result;
 };
 

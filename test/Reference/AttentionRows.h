@@ -223,8 +223,9 @@ private:
       const Real *score = s.data() + r * n;
       Real *prob = p.data() + r * n;
       // A NaN is never the maximum, but it is in the sum.
-      Real max = -infinity;
-      bool any = false;
+      Real sink = problem.sinks.empty() ? -infinity : static_cast<Real>(problem.sinks[h]);
+      Real max = sink;
+      bool any = !(sink == -infinity);
       for (int64_t c = 0; c < n; ++c) {
         any = any || !(score[c] == -infinity);
         max = std::max(max, score[c]);
@@ -234,6 +235,8 @@ private:
       for (int64_t c = 0; c < n; ++c)
         prob[c] = score[c] == -infinity ? Real(0) : std::exp(score[c] - max);
       Real total = sumOf(prob, n, precision.order);
+      if (!(sink == -infinity))
+        total += std::exp(sink - max);
       lse[r] = max + std::log(total);
       if (precision.roundBeforeNormalizing)
         sum[r] = total;
@@ -262,7 +265,7 @@ private:
     Real scale = static_cast<Real>(problem.dropout.scale());
     for (int64_t r = 0; r < rows; ++r)
       for (int64_t c = 0; c < n; ++c)
-        if (problem.dropout.keeps(problem.firstBatch + b, h, begin + r, jBegin + c, problem.Hq))
+        if (problem.dropout.keeps(problem.firstBatch + b, h, begin + r, jBegin + c))
           dropScale[r * n + c] = scale;
     for (size_t at = 0; at < z.size(); ++at)
       z[at] *= dropScale[at];

@@ -226,7 +226,7 @@ TEST(Forward, DropoutIsTheStatedFactor) {
         double o = 0.0;
         int64_t row = (b * 2 + h) * 6 + i;
         for (int64_t j = 0; j < 9; ++j)
-          if (problem.dropout.keeps(b, h, i, j, 2))
+          if (problem.dropout.keeps(b, h, i, j))
             o += p[row * 9 + j] / 0.7 * inputs.v[b * 9 + j];
         ASSERT_NEAR(result.o[row], o, 1e-14);
       }

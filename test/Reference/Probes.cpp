@@ -26,8 +26,7 @@ int64_t countKept(const AttentionProblem &problem, int64_t b, int64_t h, int64_t
 
 bool isVisible(const AttentionProblem &problem, int64_t b, int64_t h, int64_t i, int64_t j) {
   return problem.keeps(b, h, i, j) &&
-         (!problem.dropout.isActive() ||
-          problem.dropout.keeps(problem.firstBatch + b, h, i, j, problem.Hq));
+         (!problem.dropout.isActive() || problem.dropout.keeps(problem.firstBatch + b, h, i, j));
 }
 
 /// Collects wrong pairs; the message names the first, rather a pair that is attended or not against

@@ -38,20 +38,19 @@ TEST(Philox, AgreesWithNumeric) {
 }
 
 // Seed and offset that reproduce the key and the counter of the third known answer:
-// key (0xa4093822, 0x299f31d0) with hi32(offset) = 0x11111111, counter (0x243f6a88, i, b Hq + h,
-// ...).
+// key (0xa4093822, 0x299f31d0) with hi32(offset) + b = 0x11111111, counter (0x243f6a88, i, h, ...).
 TEST(Dropout, WordsComeFromTheStatedKeyAndCounter) {
   Dropout dropout;
   dropout.seed = (uint64_t(0x299f31d0 ^ 0x11111111) << 32) | 0xa4093822;
-  dropout.offset = (uint64_t(0x11111111) << 32) | 0x03707344;
-  int64_t i = 0x85a308d3, row = 0x13198a2e, numHeads = 6;
+  dropout.offset = (uint64_t(0x1111110e) << 32) | 0x03707344;
+  int64_t i = 0x85a308d3, b = 3, h = 0x13198a2e;
   const uint32_t words[] = {0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1};
   for (int64_t w = 0; w < 4; ++w) {
     int64_t j = (int64_t(0x243f6a88) << 2) | w;
     dropout.p = words[w] * 0x1p-32; // not less than the word: kept
-    EXPECT_TRUE(dropout.keeps(row / numHeads, row % numHeads, i, j, numHeads));
+    EXPECT_TRUE(dropout.keeps(b, h, i, j));
     dropout.p = (words[w] + 1.0) * 0x1p-32;
-    EXPECT_FALSE(dropout.keeps(row / numHeads, row % numHeads, i, j, numHeads));
+    EXPECT_FALSE(dropout.keeps(b, h, i, j));
   }
 }
 
@@ -62,11 +61,11 @@ TEST(Dropout, DropsTheStatedShare) {
   int64_t kept = 0;
   for (int64_t i = 0; i < 200; ++i)
     for (int64_t j = 0; j < 500; ++j)
-      kept += dropout.keeps(0, 1, i, j, 2);
+      kept += dropout.keeps(0, 1, i, j);
   EXPECT_NEAR(kept / 100000.0, 0.83, 0.005);
   EXPECT_DOUBLE_EQ(dropout.scale(), 1.0 / 0.83);
   dropout.p = 1.0;
-  EXPECT_FALSE(dropout.keeps(0, 0, 0, 0, 1));
+  EXPECT_FALSE(dropout.keeps(0, 0, 0, 0));
   EXPECT_EQ(dropout.scale(), 0.0);
 }
 

@@ -1,0 +1,87 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// What kernels of attention let other files replace, and masks. A kernel that links this declares
+// the parameters ACC and CAUSAL, and for @attends WINDOW.
+
+!acc = !tile.param<ACC>
+
+// Changes the scaled score of one pair. For another one: --with mods/softcap.mlir. Of several files
+// each changes what the one before gives.
+func.func private @score_mod(%s: !acc, %b: i32, %h: i32, %i: i32, %j: i32) -> !acc
+    attributes {tile.replaceable = "compose"} {
+  return %s : !acc
+}
+
+// Whether query i may attend key j, besides CAUSAL and WINDOW. Of several files all must allow it.
+func.func private @mask_mod(%b: i32, %h: i32, %i: i32, %j: i32) -> i1
+    attributes {tile.replaceable = "and"} {
+  %true = arith.constant true
+  return %true : i1
+}
+
+// A factor of the probability of one pair, behind the sum of its row: LSE does not know of it. Of
+// several files the product.
+func.func private @weight_mod(%b: i32, %h: i32, %i: i32, %j: i32) -> !acc
+    attributes {tile.replaceable = "multiply"} {
+  %one = arith.constant 1.0 : !acc
+  return %one : !acc
+}
+
+// A logit that joins the sum of every row of a head, and LSE, but has no value.
+func.func private @sink(%h: i32) -> !acc attributes {tile.replaceable} {
+  %minus_inf = arith.constant 0xFFF0000000000000 : !acc
+  return %minus_inf : !acc
+}
+
+// What a row adds to the gradient of its head's sink: less its probability times delta, since it has
+// no value. It is at most 1, whatever is rounded.
+func.func private @sink_adjoint(%h: i32, %delta: !acc, %lse_base2: !acc) -> !acc {
+  %zero = arith.constant 0.0 : !acc
+  %log2e = arith.constant 1.4426950408889634 : !acc
+  %sink = func.call @sink(%h) : (i32) -> !acc
+  %sink_base2 = arith.mulf %sink, %log2e : !acc
+  %below = arith.subf %sink_base2, %lse_base2 : !acc
+  %x = arith.minimumf %below, %zero : !acc
+  %p = math.exp2 %x : !acc
+  %product = arith.mulf %p, %delta : !acc
+  %adjoint = arith.negf %product : !acc
+  return %adjoint : !acc
+}
+
+// CAUSAL, WINDOW and the mask of the author together. Parameters become constants, so that what is
+// off folds away. `ahead` counts keys from the diagonal.
+func.func private @attends(%b: i32, %h: i32, %i: i32, %j: i32, %shift: i32,
+                           %left: i32, %right: i32) -> i1 {
+  %c0 = arith.constant 0 : i32
+  %diagonal = arith.addi %i, %shift : i32
+  %ahead = arith.subi %j, %diagonal : i32
+
+  %any_order = tile.param CAUSAL == "none" : i1
+  %not_ahead = arith.cmpi sle, %ahead, %c0 : i32
+  %causal = arith.ori %any_order, %not_ahead : i1
+
+  %no_window = tile.param not(WINDOW) : i1
+  %left_open = arith.cmpi slt, %left, %c0 : i32
+  %minus_left = arith.subi %c0, %left : i32
+  %near_left = arith.cmpi sge, %ahead, %minus_left : i32
+  %left_ok = arith.ori %left_open, %near_left : i1
+  %right_open = arith.cmpi slt, %right, %c0 : i32
+  %near_right = arith.cmpi sle, %ahead, %right : i32
+  %right_ok = arith.ori %right_open, %near_right : i1
+  %inside = arith.andi %left_ok, %right_ok : i1
+  %window = arith.ori %no_window, %inside : i1
+
+  %allowed = func.call @mask_mod(%b, %h, %i, %j) : (i32, i32, i32, i32) -> i1
+  %position = arith.andi %causal, %window : i1
+  %keep = arith.andi %position, %allowed : i1
+  return %keep : i1
+}
+
+// CAUSAL alone. Without it this folds to true.
+func.func private @attends_causally(%i: i32, %j: i32, %shift: i32) -> i1 {
+  %any_order = tile.param CAUSAL == "none" : i1
+  %last = arith.addi %i, %shift : i32
+  %not_ahead = arith.cmpi sle, %j, %last : i32
+  %keep = arith.ori %any_order, %not_ahead : i1
+  return %keep : i1
+}

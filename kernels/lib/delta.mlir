@@ -1,0 +1,47 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The first launch of a backward of attention: what each row needs besides Q, K, V and dO. A program
+// that links this declares DV, T and BLOCK_M (or binds it in the launch), and CAPTURE_GRADIENTS and
+// DETERMINISTIC if it sums the gradient of a sink.
+
+tile.link "attention.mlir"
+tile.link "softmax.mlir"
+
+!v_view   = !tile.view<[?, ?, ?, DV], T>
+!row_view = !tile.view<[?, ?, ?], ACC>
+!o   = !tile.tile<[BLOCK_M, DVP], T>
+!row = !tile.tile<[BLOCK_M], ACC>
+
+// delta = rowsum(dO * O) - dLSE, and LSE in base 2.
+tile.kernel @attention_backward_delta
+    params(DV: int, T: type, BLOCK_M: int, DETERMINISTIC: flag = false,
+           CAPTURE_GRADIENTS: flag = false, let DVP: int = ceildiv(DV, 8) * 8,
+           let ACC: type = accumulator(T))
+    (%o: !v_view, %do: !v_view, %lse: !row_view, %dlse: optional !row_view, %delta: !row_view,
+     %lse_base2: !row_view)
+    grid(%bm = ceildiv(dim(o, 2), BLOCK_M), %h = dim(o, 1), %b = dim(o, 0)) {
+  %block_m = tile.param BLOCK_M : i32
+  %m = arith.muli %bm, %block_m : i32
+  %o_tile = tile.load %o[%b, %h, %m, 0] : !v_view -> !o
+  %do_tile = tile.load %do[%b, %h, %m, 0] : !v_view -> !o
+  %dlse_row = tile.load %dlse[%b, %h, %m] : !row_view -> !row
+  %o_acc = tile.cast %o_tile : !o -> !tile.tile<[BLOCK_M, DVP], ACC>
+  %do_acc = tile.cast %do_tile : !o -> !tile.tile<[BLOCK_M, DVP], ACC>
+  %product = arith.mulf %o_acc, %do_acc : !tile.tile<[BLOCK_M, DVP], ACC>
+  %sum = tile.reduce add %product dim 1 : !tile.tile<[BLOCK_M, DVP], ACC> -> !row
+  %result = arith.subf %sum, %dlse_row : !row
+  tile.store %result, %delta[%b, %h, %m] : !row, !row_view
+  %lse_row = tile.load %lse[%b, %h, %m] : !row_view -> !row
+  %base2_row = tile.map @base2_or_zero(%lse_row) : (!row) -> !row
+  tile.store %base2_row, %lse_base2[%b, %h, %m] : !row, !row_view
+
+  %dsink = tile.map @sink_adjoint(%h, %result, %base2_row) : (i32, !row, !row) -> !row
+  %sums = tile.param and(CAPTURE_GRADIENTS, not(DETERMINISTIC)) : i1
+  scf.if %sums {
+    tile.add_gradients @sink(%h) seed %dsink : !row : (i32)
+  }
+  %exact_sums = tile.param and(CAPTURE_GRADIENTS, DETERMINISTIC) : i1
+  scf.if %exact_sums {
+    tile.add_gradients @sink(%h) seed %dsink : !row exact : (i32)
+  }
+}

@@ -1,0 +1,37 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Rows without a key: numbers that make their results exactly zero. A kernel that links this
+// declares the parameter ACC.
+
+!acc = !tile.param<ACC>
+
+// x, or 0 where x is -inf: the maximum of a row that has no key yet. Then exp2(-inf - 0) is 0,
+// where exp2(-inf - -inf) would be NaN.
+func.func private @zero_if_minus_inf(%x: !acc) -> !acc {
+  %minus_inf = arith.constant 0xFFF0000000000000 : !acc
+  %zero = arith.constant 0.0 : !acc
+  %empty = arith.cmpf oeq, %x, %minus_inf : !acc
+  %safe = arith.select %empty, %zero, %x : !acc
+  return %safe : !acc
+}
+
+// 1 / x, or 0 where x is 0: a row without keys has the sum 0 and the result 0.
+func.func private @reciprocal_or_zero(%x: !acc) -> !acc {
+  %zero = arith.constant 0.0 : !acc
+  %one = arith.constant 1.0 : !acc
+  %empty = arith.cmpf oeq, %x, %zero : !acc
+  %inverse = arith.divf %one, %x : !acc
+  %safe = arith.select %empty, %zero, %inverse : !acc
+  return %safe : !acc
+}
+
+// LSE in base 2; 0 for a row without keys, whose scores are all masked to -inf: exp2 gives 0 then.
+func.func private @base2_or_zero(%lse: !acc) -> !acc {
+  %minus_inf = arith.constant 0xFFF0000000000000 : !acc
+  %zero = arith.constant 0.0 : !acc
+  %log2e = arith.constant 1.4426950408889634 : !acc
+  %empty = arith.cmpf oeq, %lse, %minus_inf : !acc
+  %base2 = arith.mulf %lse, %log2e : !acc
+  %safe = arith.select %empty, %zero, %base2 : !acc
+  return %safe : !acc
+}

@@ -1,0 +1,37 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Additive bias: s + bias(b, h, i, j), with an extent of 1 wherever it is the same for all.
+//
+//   bias   [B or 1, Hq or 1, Sq or 1, Skv or 1]   T; outside of its extents it is 0
+//
+// Its gradient is d_bias of the same extents, f32, of a backward with CAPTURE_GRADIENTS=true. There
+// every pair takes an atomic addition; attention_bias_backward.mlir adds no two numbers atomically.
+//
+// Link it to a kernel that has @score_mod: tilewright-run --with kernels/mods/bias.mlir
+
+tile.capture @bias : !tile.view<[?, ?, ?, ?], T>
+
+// Index 0 along a dimension that has no other.
+func.func private @index_or_zero(%index: i32, %extent: i32) -> i32 {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %is_same = arith.cmpi eq, %extent, %c1 : i32
+  %result = arith.select %is_same, %c0, %index : i32
+  return %result : i32
+}
+
+func.func private @score_mod(%s: !tile.param<ACC>, %b: i32, %h: i32, %i: i32, %j: i32)
+    -> !tile.param<ACC> {
+  %batches = tile.dim @bias, 0
+  %heads = tile.dim @bias, 1
+  %rows = tile.dim @bias, 2
+  %columns = tile.dim @bias, 3
+  %b_bias = func.call @index_or_zero(%b, %batches) : (i32, i32) -> i32
+  %h_bias = func.call @index_or_zero(%h, %heads) : (i32, i32) -> i32
+  %i_bias = func.call @index_or_zero(%i, %rows) : (i32, i32) -> i32
+  %j_bias = func.call @index_or_zero(%j, %columns) : (i32, i32) -> i32
+  %bias_t = tile.at @bias[%b_bias, %h_bias, %i_bias, %j_bias] : !tile.param<T>
+  %bias = tile.cast %bias_t : !tile.param<T> -> !tile.param<ACC>
+  %biased = arith.addf %s, %bias : !tile.param<ACC>
+  return %biased : !tile.param<ACC>
+}

@@ -1,0 +1,21 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Attention sinks as learned logits, as in gpt-oss: each head has a number that joins the sum of
+// every row, as if there were one more key, whose value is 0.
+//
+//   sinks   [Hq]   f32; minus infinity: this head has none
+//
+// LSE counts the sink. So results of parts of the keys can be merged only if one part has it. A query
+// that attends no key has O = 0 and LSE = the sink.
+//
+// Its gradient is d_sinks [Hq] of a backward with CAPTURE_GRADIENTS=true.
+//
+// Link it to a kernel that has @sink: tilewright-run --with kernels/mods/sink.mlir
+
+tile.capture @sinks : !tile.view<[?], f32>
+
+func.func private @sink(%h: i32) -> !tile.param<ACC> {
+  %sink_f32 = tile.at @sinks[%h] : f32
+  %sink = tile.cast %sink_f32 : f32 -> !tile.param<ACC>
+  return %sink : !tile.param<ACC>
+}

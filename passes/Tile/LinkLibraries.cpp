@@ -1,0 +1,315 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Every file is read once, however many name it, so a definition has one origin. A name means what
+// its file defines, else what the files that this one links do, else what the module does.
+
+#include "passes/Tile/LinkLibraries.h"
+
+#include "dialect/Tile/TextInput.h"
+#include "dialect/Tile/Tile.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/Diagnostics.h"
+#include "mlir/IR/Verifier.h"
+#include "mlir/Parser/Parser.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Support/SourceMgr.h"
+
+using namespace mlir;
+using namespace tilewright;
+using namespace tilewright::tile;
+
+namespace {
+
+/// What diagnostics call the place of files that the compiler carries.
+constexpr llvm::StringLiteral embeddedFolder = "<tilewright>/";
+
+OwningOpRef<ModuleOp> parse(std::unique_ptr<llvm::MemoryBuffer> buffer, MLIRContext *context) {
+  if (failed(checkText(*context, *buffer)))
+    return nullptr;
+  auto sourceMgr = std::make_shared<llvm::SourceMgr>();
+  sourceMgr->AddNewSourceBuffer(std::move(buffer), llvm::SMLoc());
+  return parseSourceFile<ModuleOp>(sourceMgr, ParserConfig(context, /*verifyAfterParse=*/false));
+}
+
+struct Library {
+  std::string path; ///< as diagnostics show it
+  OwningOpRef<ModuleOp> module;
+  SmallVector<Library *> links;
+  enum class State { New, Loading, Done } state = State::New;
+};
+
+/// A file with what it links: the module itself, or a library.
+struct Scope {
+  ModuleOp module;
+  ArrayRef<Library *> links;
+};
+
+class LibraryLinker {
+public:
+  LibraryLinker(ModuleOp module, llvm::function_ref<bool(StringRef)> isGiven)
+      : root(module), symbols(module), isGiven(isGiven) {}
+
+  LogicalResult run();
+
+private:
+  Library *find(LinkOp link);
+  LogicalResult load(ModuleOp module, SmallVectorImpl<Library *> &links);
+  LogicalResult refuseCycle(LinkOp link, Library *again);
+  /// What a name of the scope means; null: nothing that a library defines.
+  FailureOr<Operation *> resolve(const Scope &scope, StringAttr name, Operation *user);
+  LogicalResult take(const Scope &scope, Operation *user);
+  LogicalResult add(Library *library, Operation *op, Operation *user);
+
+  ModuleOp root;
+  SymbolTable symbols;
+  llvm::function_ref<bool(StringRef)> isGiven;
+  llvm::StringMap<std::unique_ptr<Library>> libraries;
+  SmallVector<Library *> loading;
+  llvm::DenseMap<Operation *, Library *> origins; ///< definition of a library -> its file
+  llvm::DenseMap<StringAttr, Operation *> taken;  ///< name -> definition that became the module's
+  SmallVector<std::pair<Library *, Operation *>> pending;
+  SmallVector<Operation *> replaced; ///< declarations of the module
+  Operation *last = nullptr;         ///< what was taken last
+};
+
+Library *LibraryLinker::find(LinkOp link) {
+  auto place = link->getLoc()->findInstanceOf<FileLineColLoc>();
+  StringRef from = place ? place.getFilename().getValue() : StringRef();
+  llvm::SmallString<128> path = llvm::sys::path::parent_path(from);
+  llvm::sys::path::append(path, link.getFile());
+  llvm::sys::path::remove_dots(path, /*remove_dot_dot=*/true);
+
+  std::string identity;
+  bool isEmbedded = from.starts_with(embeddedFolder);
+  if (!isEmbedded && llvm::sys::fs::exists(from) && llvm::sys::fs::exists(path)) {
+    llvm::SmallString<128> real;
+    identity = llvm::sys::fs::real_path(path, real) ? path.str().str() : real.str().str();
+  } else {
+    llvm::SmallString<128> name =
+        isEmbedded ? StringRef(path).drop_front(embeddedFolder.size()) : StringRef(link.getFile());
+    llvm::sys::path::remove_dots(name, /*remove_dot_dot=*/true);
+    StringRef inner = name;
+    while (inner.consume_front("../"))
+      ;
+    if (!findLibraryText(inner)) {
+      link.emitOpError()
+          << "must name a file beside this one, or of the compiler's library, but got \""
+          << link.getFile() << "\", and there is no '" << path << "'; correct the path";
+      return nullptr;
+    }
+    identity = (embeddedFolder + inner).str();
+    path = identity;
+  }
+  std::unique_ptr<Library> &library = libraries[identity];
+  if (!library) {
+    library = std::make_unique<Library>();
+    library->path = path.str();
+  }
+  return library.get();
+}
+
+LogicalResult LibraryLinker::refuseCycle(LinkOp link, Library *again) {
+  InFlightDiagnostic error = link.emitOpError("must not close a cycle of files, but got ");
+  for (Library *library :
+       ArrayRef(loading).drop_until([&](Library *each) { return each == again; }))
+    error << "'" << library->path << "' -> ";
+  return error << "'" << again->path << "'; move what both need into a file of its own";
+}
+
+LogicalResult LibraryLinker::load(ModuleOp module, SmallVectorImpl<Library *> &links) {
+  for (auto link : module.getOps<LinkOp>()) {
+    if (failed(verify(link)))
+      return failure();
+    Library *library = find(link);
+    if (!library)
+      return failure();
+    if (llvm::is_contained(links, library))
+      continue;
+    links.push_back(library);
+    if (library->state == Library::State::Loading)
+      return refuseCycle(link, library);
+    if (library->state == Library::State::Done)
+      continue;
+    library->state = Library::State::Loading;
+    loading.push_back(library);
+    StringRef path = library->path;
+    if (path.consume_front(embeddedFolder))
+      library->module =
+          parse(llvm::MemoryBuffer::getMemBufferCopy(*findLibraryText(path), library->path),
+                root.getContext());
+    else
+      library->module = readModule(library->path, link->getLoc());
+    if (!library->module)
+      return failure();
+    for (Operation &op : *library->module->getBody()) {
+      if (!isa<func::FuncOp, CaptureOp, KernelOp, LinkOp>(op))
+        return op.emitError("a file that others link must hold functions, captures and kernels, "
+                            "but got '")
+               << op.getName() << "'; compile that file by itself";
+      if (failed(verify(&op)))
+        return failure();
+      origins[&op] = library;
+    }
+    if (failed(load(*library->module, library->links)))
+      return failure();
+    loading.pop_back();
+    library->state = Library::State::Done;
+  }
+  return success();
+}
+
+bool isDefinition(Operation *op) {
+  auto function = dyn_cast_or_null<func::FuncOp>(op);
+  return op && (!function || !function.isDeclaration());
+}
+
+FailureOr<Operation *> LibraryLinker::resolve(const Scope &scope, StringAttr name,
+                                              Operation *user) {
+  auto lookup = [&](ModuleOp module) {
+    Operation *op = SymbolTable::lookupSymbolIn(module, name);
+    return isDefinition(op) ? op : nullptr;
+  };
+  Operation *own = scope.module == root ? symbols.lookup(name) : lookup(scope.module);
+  if (isDefinition(own))
+    return scope.module == root ? nullptr : own;
+  Operation *found = nullptr;
+  for (Library *library : scope.links) {
+    Operation *op = lookup(*library->module);
+    if (op && found) {
+      InFlightDiagnostic error = user->emitError()
+                                 << "uses @" << name.getValue()
+                                 << ", which one of the linked files must define, but got two; "
+                                    "rename one";
+      error.attachNote(found->getLoc()) << "the first definition";
+      error.attachNote(op->getLoc()) << "the second definition";
+      return error;
+    }
+    if (op)
+      found = op;
+  }
+  return found;
+}
+
+/// Makes the definition one of the module.
+LogicalResult LibraryLinker::add(Library *library, Operation *op, Operation *user) {
+  StringAttr name = SymbolTable::getSymbolName(op);
+  auto [known, isNew] = taken.try_emplace(name, op);
+  if (!isNew && known->second == op)
+    return success();
+  Operation *old = isNew ? symbols.lookup(name) : known->second;
+  auto declaration = isNew ? dyn_cast_or_null<func::FuncOp>(old) : func::FuncOp();
+  bool isDeclared = declaration && declaration.isDeclaration() && isa<func::FuncOp>(op);
+  if (old && !isDeclared) {
+    InFlightDiagnostic error = op->emitError()
+                               << "@" << name.getValue()
+                               << " must have a name of its own, but got one that is defined "
+                                  "elsewhere, too; rename one";
+    error.attachNote(old->getLoc()) << "the other definition";
+    error.attachNote(user->getLoc()) << "used here";
+    return error;
+  }
+  if (isDeclared && declaration.getFunctionType() != cast<func::FuncOp>(op).getFunctionType()) {
+    InFlightDiagnostic error = declaration.emitError()
+                               << "function @" << name.getValue()
+                               << " must be declared as the linked file defines it, "
+                               << cast<func::FuncOp>(op).getFunctionType() << ", but got "
+                               << declaration.getFunctionType() << "; correct the declaration";
+    error.attachNote(op->getLoc()) << "the definition";
+    return error;
+  }
+  if (isDeclared) {
+    symbols.remove(old);
+    replaced.push_back(old);
+  }
+  Operation *copy = op->clone();
+  Block *body = root.getBody();
+  auto program = user->getParentOfType<ProgramOp>();
+  // A kernel stands behind the program that launches it, as in a file that has both.
+  if (isa<KernelOp>(op) && program && program->getBlock() == body) {
+    body->getOperations().insert(std::next(program->getIterator()), copy);
+  } else {
+    body->getOperations().insert(last ? std::next(last->getIterator()) : body->begin(), copy);
+    last = copy;
+  }
+  symbols.insert(copy);
+  pending.push_back({library, op});
+  return success();
+}
+
+/// Adds what the operation mentions and a library defines.
+LogicalResult LibraryLinker::take(const Scope &scope, Operation *user) {
+  SmallVector<std::pair<StringAttr, Operation *>> used;
+  user->walk<WalkOrder::PreOrder>([&](Operation *op) {
+    op->getAttrDictionary().walk(
+        [&](FlatSymbolRefAttr symbol) { used.push_back({symbol.getAttr(), op}); });
+  });
+  // A declaration stands for a definition, too.
+  if (auto function = dyn_cast<func::FuncOp>(user); function && function.isDeclaration())
+    used.push_back({function.getSymNameAttr(), user});
+  for (auto [name, op] : used) {
+    if (isGiven(name))
+      continue;
+    FailureOr<Operation *> found = resolve(scope, name, op);
+    if (failed(found) || (*found && failed(add(origins.lookup(*found), *found, op))))
+      return failure();
+  }
+  return success();
+}
+
+LogicalResult LibraryLinker::run() {
+  SmallVector<Library *> links;
+  if (failed(load(root, links)))
+    return failure();
+  for (LinkOp link : llvm::make_early_inc_range(root.getOps<LinkOp>()))
+    link.erase();
+  SmallVector<Operation *> own;
+  for (Operation &op : *root.getBody())
+    own.push_back(&op);
+  for (Operation *op : own)
+    if (failed(take({root, links}, op)))
+      return failure();
+  for (size_t i = 0; i < pending.size(); ++i) {
+    auto [library, op] = pending[i];
+    if (failed(take({*library->module, library->links}, op)))
+      return failure();
+  }
+  for (Operation *op : replaced)
+    op->erase();
+  return success();
+}
+
+} // namespace
+
+OwningOpRef<ModuleOp> tilewright::readModule(StringRef path, Location loc) {
+  llvm::sys::fs::file_status status;
+  if (std::error_code error = llvm::sys::fs::status(path, status)) {
+    emitError(loc) << "cannot read '" << path << "', which is to be linked: " << error.message();
+    return nullptr;
+  }
+  // Follows symbolic links, so that a link to a directory is seen as one.
+  if (status.type() != llvm::sys::fs::file_type::regular_file) {
+    emitError(loc) << "a file to be linked must be a regular file, but got '" << path << "'";
+    return nullptr;
+  }
+  llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>> buffer = readText(path);
+  if (!buffer) {
+    emitError(loc) << "cannot read '" << path
+                   << "', which is to be linked: " << llvm::toString(buffer.takeError());
+    return nullptr;
+  }
+  OwningOpRef<ModuleOp> module = parse(std::move(*buffer), loc.getContext());
+  if (!module)
+    emitError(loc) << "cannot link '" << path << "', which is not a module";
+  return module;
+}
+
+LogicalResult tilewright::linkLibraries(ModuleOp module,
+                                        llvm::function_ref<bool(StringRef)> isGiven) {
+  if (module.getOps<LinkOp>().empty())
+    return success();
+  return LibraryLinker(module, isGiven).run();
+}

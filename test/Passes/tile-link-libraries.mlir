@@ -1,0 +1,152 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Files that others name by tile.link, and every refusal.
+//
+// RUN: split-file %s %t
+// RUN: tilewright-opt %t/main.mlir --tile-link | FileCheck %s
+//
+// What is mentioned comes, with what that needs, however many files name it; nothing else does. A kernel stands behind
+// the program that launches it.
+// CHECK-NOT:   tile.link
+// CHECK:       func.func private @twice
+// CHECK-NEXT:    call @once
+// CHECK-DAG:   tile.capture @table : !tile.view<[?], f32>
+// CHECK-DAG:   func.func private @once
+// CHECK-NOT:   @unused
+// CHECK:       tile.program @main
+// CHECK:       tile.kernel @work
+// CHECK-NOT:   tile.kernel @other
+// CHECK-NOT:   @unused
+//
+// A function of a library may be replaced if it says so, and a linked file has libraries of its own.
+// RUN: tilewright-opt %t/main.mlir --tile-link='with=%t/lib/with.mlir' | FileCheck %s --check-prefix=WITH
+// WITH-DAG:    func.func private @once_0
+// WITH-DAG:    func.func private @twice(%{{.*}}: f32) -> f32 {
+// WITH:          call @once_0
+//
+// Where no such file lies beside the one that asks, it is one that the compiler carries.
+// RUN: tilewright-opt %t/embedded.mlir --tile-link | FileCheck %s --check-prefix=EMBEDDED
+// RUN: tilewright-opt --tile-link < %t/embedded.mlir | FileCheck %s --check-prefix=EMBEDDED
+// EMBEDDED:    func.func private @zero_if_minus_inf
+// EMBEDDED:    tile.kernel @main
+//
+// A declaration becomes the definition: func.call wants one.
+// RUN: tilewright-opt %t/declared.mlir --tile-link | FileCheck %s --check-prefix=DECLARED
+// DECLARED:    func.func private @once(%{{.*}}: f32) -> f32 {
+// DECLARED-NOT: func.func private @once
+//
+// RUN: not tilewright-opt %t/missing.mlir --tile-link 2>&1 | FileCheck %s --check-prefix=MISSING
+// MISSING: missing.mlir:1:1: error: 'tile.link' op must name a file beside this one, or of the compiler's library, but got "lib/nothing.mlir", and there is no '{{.*}}lib/nothing.mlir'; correct the path
+// RUN: not tilewright-opt %t/empty.mlir --tile-link 2>&1 | FileCheck %s --check-prefix=EMPTY
+// EMPTY: empty.mlir:1:1: error: 'tile.link' op must name a file, but got an empty path; write one relative to this file
+// RUN: not tilewright-opt %t/lib/round.mlir --tile-link 2>&1 | FileCheck %s --check-prefix=ROUND
+// ROUND: round_b.mlir:1:1: error: 'tile.link' op must not close a cycle of files, but got '{{.*}}round_a.mlir' -> '{{.*}}round_b.mlir' -> '{{.*}}round_a.mlir'; move what both need into a file of its own
+// RUN: not tilewright-opt %t/program.mlir --tile-link 2>&1 | FileCheck %s --check-prefix=PROGRAM
+// PROGRAM: main.mlir:{{[0-9]+}}:1: error: {{.*}}a file that others link must hold functions, captures and kernels, but got 'tile.program'; compile that file by itself
+// RUN: not tilewright-opt %t/two.mlir --tile-link 2>&1 | FileCheck %s --check-prefix=TWO
+// TWO: two.mlir:{{[0-9]+}}:{{[0-9]+}}: error: {{.*}}uses @once, which one of the linked files must define, but got two; rename one
+// TWO: third.mlir:{{[0-9]+}}:1: note: the first definition
+// TWO: second.mlir:{{[0-9]+}}:1: note: the second definition
+// RUN: not tilewright-opt %t/clash.mlir --tile-link 2>&1 | FileCheck %s --check-prefix=CLASH
+// CLASH: second.mlir:{{[0-9]+}}:1: error: {{.*}}@once must have a name of its own, but got one that is defined elsewhere, too; rename one
+// CLASH: clash.mlir:2:1: note: the other definition
+// CLASH: library.mlir:{{[0-9]+}}:{{[0-9]+}}: note: used here
+// RUN: not tilewright-opt %t/mistyped.mlir --tile-link 2>&1 | FileCheck %s --check-prefix=MISTYPED
+// MISTYPED: mistyped.mlir:2:1: error: {{.*}}function @twice must be declared as the linked file defines it, '(f32) -> f32', but got '(f64) -> f64'; correct the declaration
+// RUN: not tilewright-opt %t/absent.mlir --tile-link 2>&1 | FileCheck %s --check-prefix=ABSENT
+// ABSENT: absent.mlir:{{[0-9]+}}:{{[0-9]+}}: error: 'tile.map' op applies @thrice, which is no function of this module
+
+//--- main.mlir
+tile.link "lib/library.mlir"
+tile.link "lib/second.mlir"
+tile.program @main (%x: !tile.view<[?], f32>) {
+  tile.launch @work(%x) : !tile.view<[?], f32>
+}
+//--- lib/library.mlir
+tile.link "second.mlir"
+tile.capture @table : !tile.view<[?], f32>
+func.func private @twice(%x: f32) -> f32 attributes {tile.replaceable} {
+  %half = func.call @once(%x) : (f32) -> f32
+  %y = arith.addf %half, %half : f32
+  return %y : f32
+}
+func.func private @once(f32) -> f32
+func.func private @unused(%x: f32) -> f32 {
+  return %x : f32
+}
+tile.kernel @work (%x: !tile.view<[?], f32>) grid(%i = 1) {
+  %t = tile.load %x[0] : !tile.view<[?], f32> -> !tile.tile<[8], f32>
+  %u = tile.map @twice(%t) : (!tile.tile<[8], f32>) -> !tile.tile<[8], f32>
+  tile.store %u, %x[0] : !tile.tile<[8], f32>, !tile.view<[?], f32>
+}
+tile.kernel @other () grid(%i = 1) {
+}
+//--- lib/second.mlir
+func.func private @once(%x: f32) -> f32 {
+  %c0 = arith.constant 0 : i32
+  %t = tile.at @table[%c0] : f32
+  %y = arith.addf %x, %t : f32
+  return %y : f32
+}
+tile.capture @table : !tile.view<[?], f32>
+//--- lib/with.mlir
+tile.link "second.mlir"
+func.func private @once(f32) -> f32
+func.func private @twice(%x: f32) -> f32 {
+  %y = func.call @once(%x) : (f32) -> f32
+  return %y : f32
+}
+//--- embedded.mlir
+tile.link "lib/softmax.mlir"
+tile.kernel @main params(ACC: type = f32) () grid(%i = 1) {
+  %zero = arith.constant 0.0 : !tile.param<ACC>
+  %s = tile.full %zero : !tile.tile<[8], ACC>
+  %t = tile.map @zero_if_minus_inf(%s) : (!tile.tile<[8], ACC>) -> !tile.tile<[8], ACC>
+}
+//--- declared.mlir
+tile.link "lib/second.mlir"
+func.func private @once(f32) -> f32
+func.func @f(%x: f32) -> f32 {
+  %y = func.call @once(%x) : (f32) -> f32
+  return %y : f32
+}
+//--- missing.mlir
+tile.link "lib/nothing.mlir"
+//--- empty.mlir
+tile.link ""
+//--- lib/round.mlir
+tile.link "round_a.mlir"
+//--- lib/round_a.mlir
+tile.link "round_b.mlir"
+//--- lib/round_b.mlir
+tile.link "round_a.mlir"
+//--- program.mlir
+tile.link "main.mlir"
+//--- lib/third.mlir
+func.func private @once(%x: f32) -> f32 {
+  return %x : f32
+}
+//--- two.mlir
+tile.link "lib/third.mlir"
+tile.link "lib/second.mlir"
+tile.kernel @main (%s: !tile.view<[?], f32>) grid(%i = 1) {
+  %t = tile.load %s[0] : !tile.view<[?], f32> -> !tile.tile<[8], f32>
+  %u = tile.map @once(%t) : (!tile.tile<[8], f32>) -> !tile.tile<[8], f32>
+}
+//--- clash.mlir
+tile.link "lib/library.mlir"
+func.func private @once(%x: f32) -> f32 {
+  return %x : f32
+}
+tile.program @main (%x: !tile.view<[?], f32>) {
+  tile.launch @work(%x) : !tile.view<[?], f32>
+}
+//--- mistyped.mlir
+tile.link "lib/library.mlir"
+func.func private @twice(f64) -> f64
+//--- absent.mlir
+tile.link "lib/second.mlir"
+tile.kernel @main (%s: !tile.view<[?], f32>) grid(%i = 1) {
+  %t = tile.load %s[0] : !tile.view<[?], f32> -> !tile.tile<[8], f32>
+  %u = tile.map @thrice(%t) : (!tile.tile<[8], f32>) -> !tile.tile<[8], f32>
+}

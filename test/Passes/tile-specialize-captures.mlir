@@ -1,0 +1,44 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// What captures require becomes a constraint of the entry that reaches them, and of nothing else.
+//
+// RUN: split-file %s %t
+// RUN: tilewright-opt %t/main.mlir --tile-specialize=entry=k | FileCheck %s
+// RUN: tilewright-opt %t/main.mlir --tile-specialize=entry=p | FileCheck %s --check-prefix=PROGRAM
+// RUN: tilewright-opt %t/main.mlir --tile-link=with=%t/also.mlir --tile-specialize=entry=k | FileCheck %s --check-prefix=BOTH
+//
+// CHECK:         tile.capture @share : f32{{$}}
+// CHECK:         tile.kernel @k
+// CHECK-NEXT:      require(n > 0, share >= 0)
+// PROGRAM:       tile.kernel @k
+// PROGRAM-NEXT:    require(n > 0)
+// PROGRAM:       tile.program @p
+// PROGRAM-NEXT:    require(share >= 0)
+//
+// Files that share a capture require what both say.
+// BOTH:          tile.kernel @k
+// BOTH-NEXT:       require(n > 0, share >= 0, share < 1)
+
+//--- main.mlir
+tile.capture @share : f32 require(share >= 0)
+tile.capture @other : f32 require(other >= 0)
+func.func private @f(%x: f32) -> f32 attributes {tile.replaceable} {
+  %share = tile.at @share : f32
+  %y = arith.mulf %x, %share : f32
+  return %y : f32
+}
+tile.kernel @k require(n > 0) (%x: !tile.view<[?], f32>, %n: i32) grid(%i = 1) {
+  %t = tile.load %x[0] : !tile.view<[?], f32> -> !tile.tile<[8], f32>
+  %u = tile.map @f(%t) : (!tile.tile<[8], f32>) -> !tile.tile<[8], f32>
+  tile.store %u, %x[0] : !tile.tile<[8], f32>, !tile.view<[?], f32>
+}
+tile.program @p (%x: !tile.view<[?], f32>, %n: i32) {
+  tile.launch @k(%x, %n) : !tile.view<[?], f32>, i32
+}
+//--- also.mlir
+tile.capture @share : f32 require(share >= 0, share < 1)
+func.func private @f(%x: f32) -> f32 {
+  %share = tile.at @share : f32
+  %y = arith.addf %x, %share : f32
+  return %y : f32
+}
