@@ -308,10 +308,6 @@ FailureOr<bool> tgpu::planRoles(KernelOp kernel, const RoleOverrides &overrides,
   constexpr int64_t manyWarps = 12, fewRegisters = 24, enoughRegisters = 40;
   int64_t load = warps >= manyWarps || llvm::any_of(loops, hasSeveralProducts) ? fewRegisters
                                                                                : enoughRegisters;
-  // Each ring has its counter.
-  constexpr size_t manyRings = 5;
-  if (slice->groups.size() >= manyRings && warps < manyWarps)
-    load = enoughRegisters;
   load = overrides.loadRegisters.value_or(load);
   int64_t registersOfLane = Target::getRegistersAtEntry(warps + loadWarps) * (warps + loadWarps);
   int64_t rest = std::min(Target::mostRoleRegisters + 0, (registersOfLane - loadWarps * load) /
