@@ -1,0 +1,63 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// What keeps the round of a role short: sums by thread, turns by one barrier, and operations that keep their place.
+// RUN: tilewright-opt %s --convert-tgpu-to-nvvm --split-input-file | FileCheck %s
+
+!s = tensor<64x16xf32, #tgpu.wgmma<1>>
+!sums = tensor<64x4xf32, #tgpu.by_thread<1, #tgpu.wgmma<1>>>
+
+// A thread has two rows of four elements each: three additions for a row, one behind the other, and no shuffle.
+// CHECK-LABEL: llvm.func @sums
+// CHECK: %[[A:.*]] = llvm.fadd %{{.*}}, %{{.*}} : f32
+// CHECK-NEXT: %[[B:.*]] = llvm.fadd %{{.*}}, %{{.*}} : f32
+// CHECK-NEXT: %[[A2:.*]] = llvm.fadd %[[A]], %{{.*}} : f32
+// CHECK-NEXT: llvm.fadd %[[A2]], %{{.*}} : f32
+// CHECK-NEXT: %[[B2:.*]] = llvm.fadd %[[B]], %{{.*}} : f32
+// CHECK-NEXT: llvm.fadd %[[B2]], %{{.*}} : f32
+// CHECK-NOT: {{shfl|fadd}}
+// CHECK: llvm.return
+tgpu.kernel @sums target "sm_90a" warps 4 (%x: !tile.view<[?, ?], f32>, %y: !tile.view<[?, ?], f32>) grid(%b = 1) {
+  %s = tgpu.load %x[0, 0] : !tile.view<[?, ?], f32> -> !s
+  %sums = tgpu.thread_sum %s dim 1 : !s -> !sums
+  tgpu.store %sums, %y[0, 0] : !sums, !tile.view<[?, ?], f32>
+}
+
+// -----
+
+// The barrier's number is computed; there is no branch to one for each warpgroup.
+// CHECK-LABEL: llvm.func @turns
+// CHECK: %[[TAKES:.*]] = llvm.add %{{.*}}, %{{.*}} : i32
+// CHECK-NEXT: {{.*}}llvm.nvvm.barrier.cta.sync.aligned.count{{.*}}%[[TAKES]]
+// CHECK-NOT: llvm.cond_br
+// CHECK: llvm.nvvm.barrier.cta.arrive.aligned.count
+tgpu.kernel @turns target "sm_90a" warps 8 () grid(%b = 1) {
+  %turns = tgpu.turns warpgroups 2 id 2 : index
+  tgpu.roles
+    role "compute" warps 8 {
+      tgpu.take_turn %turns
+      tgpu.pass_turn %turns
+    }
+}
+
+// -----
+
+!o = tensor<64x8xf32, #tgpu.wgmma<1>>
+
+// What a loop carries goes through an empty instruction, in front of the multiplications; other operands do not.
+// CHECK-LABEL: llvm.func @keeps_place
+// CHECK: llvm.inline_asm has_side_effects{{.*}} "", "=f,=f,=f,=f,0,1,2,3,~{memory}"
+// CHECK-COUNT-4: llvm.fmul
+// CHECK-NOT: llvm.inline_asm {{.*}}"", "=f
+// CHECK: llvm.return
+tgpu.kernel @keeps_place target "sm_90a" warps 4 (%y: !tile.view<[?, ?], f32>, %n: i32, %f: f32) grid(%b = 1) {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %zero = arith.constant 0.0 : f32
+  %none = tile.full %zero : !o
+  %factor = tile.full %f : !o
+  %r = scf.for %i = %c0 to %n step %c1 iter_args(%old = %none) -> (!o) : i32 {
+    %new = arith.mulf %old, %factor {tgpu.keep_place} : !o
+    scf.yield %new : !o
+  }
+  tgpu.store %r, %y[0, 0] : !o, !tile.view<[?, ?], f32>
+}
