@@ -1,24 +1,12 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // tgpu-plan-stages: in which stage of the pipeline, and in which order, the operations of a loop
-// run. Skeleton overlap:
+// run. A loop gets the first skeleton that it can have:
 //
-//   stage 0   products whose results other products of the round read, and what is computed of them
-//   stage 1   the products at the end, which nothing of the round reads: run a round later
-//
-// A round of the pipeline is then
-//
-//   stage 0   wait for the slots, issue the products that need nothing else
-//   stage 1   update what they add to; wait for the slots, issue the products of the round before
-//   stage 0   wait for the products, release their slots, compute
-//   stage 1   wait for the products, release their slots
-//   stage 0   what depends on the results of stage 1
-//
-// so that what stage 0 computes runs while the matrix unit multiplies for stage 1. What decides is
-// which product reads what, through whatever lies between; no operation is looked for by name.
-//
-// Where a round cannot reach into the next, since it writes to shared memory for other threads, all
-// its operations are of stage 0, in the order of OrderRound.h.
+//   overlap     a round runs under the next (OverlapRounds.h)
+//   one order   where a round cannot reach into the next, since it writes to shared memory for
+//               other threads, or where `in_flight` is 2: all its operations are of stage 0
+//               (OrderRound.h)
 //
 // Skeleton exclusive, which `in_flight` 0 with `turns` asks for, leaves operations where they are:
 // one warpgroup at a time is between its products, while the others multiply.
@@ -26,11 +14,10 @@
 #include "passes/Passes.h"
 #include "passes/Tgpu/LoopChain.h"
 #include "passes/Tgpu/OrderRound.h"
-#include "passes/Tgpu/RegisterPressure.h"
+#include "passes/Tgpu/OverlapRounds.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/Builders.h"
-#include "mlir/Interfaces/SideEffectInterfaces.h"
 
 namespace tilewright {
 #define GEN_PASS_DEF_TGPUPLANSTAGES
@@ -46,313 +33,6 @@ namespace {
 /// Products in flight that take one of the next round in; see OrderRound.h.
 constexpr int64_t ofNextRound = 2;
 
-/// A slot's barriers in a round: products of `readers` read what the wait waits for. They are known
-/// when the slots are copied to where they are used.
-struct Channel {
-  WaitOp wait;
-  ArriveOp arrive;
-  SmallVector<Operation *> readers;
-};
-
-class StagePlanner {
-public:
-  explicit StagePlanner(scf::ForOp loop) : loop(loop), body(loop.getBody()) {}
-
-  /// Whether the loop has two stages; then each of its operations gets its place.
-  bool run(Value turns) {
-    if (!collect() || !divide())
-      return false;
-    copyWhereUsed();
-    assignStages();
-    deferUpdates();
-    if (!assignPlaces(turns))
-      return false;
-    for (auto [order, op] : llvm::enumerate(sequence))
-      Place{stages.lookup(op), static_cast<int64_t>(order)}.set(op);
-    return true;
-  }
-
-private:
-  //===--- What there is -----------------------------------------------------===//
-
-  bool collect() {
-    llvm::DenseMap<Value, Channel *> byUse;
-    for (Operation &op : body->without_terminator()) {
-      if (op.getNumRegions() != 0)
-        return false;
-      if (auto product = dyn_cast<WgmmaOp>(op)) {
-        std::optional<Product> found = Product::get(product);
-        if (!found)
-          return false;
-        products.push_back(*found);
-      } else if (!isa<WaitOp, ArriveOp, WgmmaWaitOp, WgmmaCommitOp, LoadOp, ReadOp>(op) &&
-                 !isMemoryEffectFree(&op)) {
-        return false; // its order among the others may matter
-      }
-    }
-    for (auto wait : body->getOps<WaitOp>()) {
-      channels.push_back({wait, {}, {}});
-      for (auto arrive : body->getOps<ArriveOp>())
-        if (arrive.getUse() == wait.getUse()) {
-          if (channels.back().arrive)
-            return false;
-          channels.back().arrive = arrive;
-        }
-      if (!channels.back().arrive)
-        return false;
-    }
-    for (auto [i, channel] : llvm::enumerate(channels))
-      for (size_t j = 0; j < i; ++j)
-        if (channels[j].wait.getUse() == channel.wait.getUse())
-          return false;
-    return products.size() > 1;
-  }
-
-  /// Everything of the body that depends on a value.
-  llvm::DenseSet<Operation *> getDependents(Value value) {
-    llvm::DenseSet<Operation *> dependents;
-    SmallVector<Value> worklist{value};
-    while (!worklist.empty())
-      for (Operation *user : worklist.pop_back_val().getUsers())
-        if (user->getBlock() == body && !user->hasTrait<OpTrait::IsTerminator>() &&
-            dependents.insert(user).second)
-          llvm::append_range(worklist, user->getResults());
-    return dependents;
-  }
-
-  /// Which products are of stage 1; false if there is but one kind.
-  bool divide() {
-    bool hasFirst = false, hasSecond = false;
-    for (Product &product : products) {
-      llvm::DenseSet<Operation *> dependents = getDependents(product.wait.getResult(0));
-      bool isRead = llvm::any_of(
-          products, [&](const Product &other) { return dependents.contains(other.op); });
-      (isRead ? hasFirst : hasSecond) = true;
-      if (!isRead) {
-        second.insert(dependents.begin(), dependents.end());
-        for (Operation *op : {product.op.getOperation(), product.commit.getOperation(),
-                              product.wait.getOperation()})
-          second.insert(op);
-      }
-    }
-    return hasFirst && hasSecond;
-  }
-
-  //===--- Stages ---------------------------------------------------------------===//
-
-  /// What takes no registers is made in the stage that uses it.
-  void copyWhereUsed() {
-    SmallVector<Operation *> worklist;
-    for (Operation &op : body->without_terminator())
-      if (second.contains(&op))
-        worklist.push_back(&op);
-    OpBuilder b(loop.getContext());
-    while (!worklist.empty()) {
-      Operation *op = worklist.pop_back_val();
-      for (OpOperand &operand : op->getOpOperands()) {
-        Operation *def = operand.get().getDefiningOp();
-        if (!def || def->getBlock() != body || second.contains(def) ||
-            !(isMadeWhereUsed(operand.get()) || isa<SlotOp>(def)))
-          continue;
-        b.setInsertionPoint(op);
-        Operation *copy = b.clone(*def);
-        operand.set(copy->getResult(cast<OpResult>(operand.get()).getResultNumber()));
-        second.insert(copy);
-        worklist.push_back(copy);
-        if (def->use_empty())
-          def->erase();
-      }
-    }
-  }
-
-  /// The stages in which a channel is read first and last.
-  std::pair<int64_t, int64_t> getStages(const Channel &channel) {
-    std::pair<int64_t, int64_t> ends{1, 0};
-    for (Operation *reader : channel.readers) {
-      int64_t stage = second.contains(reader) ? 1 : 0;
-      ends = {std::min(ends.first, stage), std::max(ends.second, stage)};
-    }
-    return ends;
-  }
-
-  /// Whether slots are read in both stages, so held for two rounds, and there is none left into
-  /// which a copy could be made meanwhile.
-  bool holdsTooLong(Channel &channel) {
-    return getStages(channel) == std::pair<int64_t, int64_t>(0, 1) &&
-           llvm::any_of(body->getOps<SlotOp>(), [&](SlotOp slot) {
-             return slot.getUse() == channel.wait.getUse() &&
-                    cast<RingType>(slot.getRing().getType()).getStages() < slotsOfTwoRounds;
-           });
-  }
-
-  void assignStages() {
-    for (Channel &channel : channels) {
-      for (auto slot : body->getOps<SlotOp>())
-        if (slot.getUse() == channel.wait.getUse())
-          llvm::append_range(channel.readers, slot->getUsers());
-      auto [first, last] = getStages(channel);
-      if (first == 1)
-        second.insert(channel.wait);
-      if (last == 1)
-        second.insert(channel.arrive);
-    }
-    // What only makes the next value of something that stage 1 alone reads.
-    auto *yield = body->getTerminator();
-    for (auto [argument, yielded] :
-         llvm::zip_equal(loop.getRegionIterArgs(), yield->getOperands())) {
-      Operation *op = yielded.getDefiningOp();
-      if (!op || op->getBlock() != body || !isMemoryEffectFree(op) || !op->hasOneUse())
-        continue;
-      bool isOfSecond = llvm::all_of(argument.getUsers(), [&](Operation *user) {
-        return user == op || second.contains(user);
-      });
-      if (isOfSecond && llvm::is_contained(op->getOperands(), argument))
-        second.insert(op);
-    }
-    for (Operation &op : body->without_terminator())
-      stages[&op] = second.contains(&op) ? 1 : 0;
-    // Of the first stage, what depends on what the other yields.
-    for (auto [argument, yielded] :
-         llvm::zip_equal(loop.getRegionIterArgs(), yield->getOperands())) {
-      Operation *op = yielded.getDefiningOp();
-      if (!op || op->getBlock() != body || stages.lookup(op) == 0)
-        continue;
-      for (Operation *dependent : getDependents(argument))
-        if (stages.lookup(dependent) == 0)
-          late.insert(dependent);
-    }
-  }
-
-  /// Updates of what stage 1 carries, by what stage 0 computes, that only stage 1 reads: done a
-  /// round later, behind the products that stage 0 issues, they do not delay these.
-  void deferUpdates() {
-    SmallVector<Operation *> updates;
-    for (bool isChanged = true; std::exchange(isChanged, false);)
-      for (Operation &op : llvm::reverse(body->without_terminator())) {
-        bool isUpdate = late.contains(&op) && isMemoryEffectFree(&op) &&
-                        llvm::all_of(op.getUsers(), [&](Operation *user) {
-                          return user->getBlock() == body && second.contains(user);
-                        });
-        if (!isUpdate || !isWide(op))
-          continue;
-        second.insert(&op);
-        late.erase(&op);
-        op.setAttr(keepPlaceName, UnitAttr::get(op.getContext()));
-        isChanged = true;
-      }
-    copyWhereUsed();
-    for (Operation &op : body->without_terminator())
-      stages[&op] = second.contains(&op) ? 1 : 0;
-  }
-
-  /// Whether an operation takes as long as it is worth to defer it: with 32 registers of a thread
-  /// (D 64) it is not, with 64 and 128 it is.
-  bool isWide(Operation &op) {
-    constexpr int64_t wideRegisters = 64;
-    return llvm::all_of(op.getResultTypes(), [&](Type type) {
-      int64_t threads = 32 * getExecutingWarps(&op);
-      return isa<RankedTensorType>(type) && getRegistersOf(type, threads) >= wideRegisters;
-    });
-  }
-
-  //===--- Places ---------------------------------------------------------------===//
-
-  bool assignPlaces(Value turns) {
-    for (const Product &product : products)
-      if (late.contains(product.op))
-        return false; // it waits for stage 1: there is nothing to overlap
-    if (llvm::any_of(channels, [&](Channel &channel) { return holdsTooLong(channel); }))
-      return false;
-    // Products of stage 0 that need no other's result.
-    llvm::DenseSet<Operation *> dependent;
-    for (Product &product : products)
-      for (Operation *op : getDependents(product.op.getResult()))
-        dependent.insert(op);
-    bool isFirst = true;
-    for (const Product &product : products)
-      if (!second.contains(product.op) && !dependent.contains(product.op)) {
-        emitOperands(product.op);
-        if (isFirst && turns)
-          emitTurn<TakeTurnOp>(turns, 0);
-        isFirst = false;
-        emitProduct(product);
-      }
-    for (const Product &product : products)
-      if (second.contains(product.op))
-        emitProduct(product);
-    if (turns)
-      emitTurn<PassTurnOp>(turns, 1);
-    // Tiles that need no product, such as masks, are computed where they are used: before the wait
-    // for a product they would take registers until it ends.
-    auto canWait = [&](Operation &op) {
-      return !dependent.contains(&op) && isMemoryEffectFree(&op) &&
-             llvm::any_of(op.getResultTypes(), llvm::IsaPred<RankedTensorType>);
-    };
-    for (bool isLast : {false, true})
-      for (auto [stage, isLate] : {std::pair(0, false), std::pair(1, false), std::pair(0, true)})
-        for (Operation &op : llvm::make_early_inc_range(body->without_terminator()))
-          if (stages.lookup(&op) == stage && late.contains(&op) == isLate && !isa<ArriveOp>(op) &&
-              (isLast || !canWait(op)))
-            emit(&op);
-    for (const Channel &channel : channels)
-      emit(channel.arrive);
-    return true;
-  }
-
-  template <typename OpTy> void emitTurn(Value turns, int64_t stage) {
-    OpBuilder b(body->getTerminator());
-    Operation *op = OpTy::create(b, loop.getLoc(), turns);
-    stages[op] = stage;
-    sequence.push_back(op);
-    isEmitted.insert(op);
-  }
-
-  void emitOperands(Operation *op) {
-    for (Value operand : op->getOperands())
-      if (Operation *def = operand.getDefiningOp();
-          def && def->getBlock() == body && stages.lookup(def) == stages.lookup(op))
-        emit(def);
-    for (const Channel &channel : channels)
-      if (llvm::is_contained(channel.readers, op) &&
-          stages.lookup(channel.wait) == stages.lookup(op))
-        emit(channel.wait);
-  }
-
-  void emitProduct(const Product &product) {
-    emit(product.op);
-    emit(product.commit);
-  }
-
-  void emit(Operation *op) {
-    if (isEmitted.contains(op))
-      return;
-    isEmitted.insert(op);
-    emitOperands(op);
-    sequence.push_back(op);
-    if (auto product = dyn_cast<WgmmaOp>(op))
-      emit(product->getNextNode()); // in the body, the commit
-    if (!isa<WgmmaWaitOp, ReadOp>(op))
-      return;
-    // The slots that nothing reads any more.
-    for (const Channel &channel : channels)
-      if (stages.lookup(channel.arrive) == stages.lookup(op) &&
-          llvm::all_of(channel.readers, [&](Operation *reader) {
-            auto it = llvm::find_if(products, [&](const Product &p) { return p.op == reader; });
-            return stages.lookup(reader) != stages.lookup(channel.arrive) ||
-                   isEmitted.contains(it != products.end() ? it->wait : reader);
-          }))
-        emit(channel.arrive);
-  }
-
-  scf::ForOp loop;
-  Block *body;
-  SmallVector<Product> products;
-  SmallVector<Channel> channels;
-  llvm::DenseSet<Operation *> second, late, isEmitted;
-  llvm::DenseMap<Operation *, int64_t> stages;
-  SmallVector<Operation *> sequence;
-};
-
 struct TgpuPlanStagesPass : tilewright::impl::TgpuPlanStagesBase<TgpuPlanStagesPass> {
   void runOnOperation() override {
     for (auto kernel : getOperation().getOps<KernelOp>())
@@ -361,14 +41,6 @@ struct TgpuPlanStagesPass : tilewright::impl::TgpuPlanStagesBase<TgpuPlanStagesP
   }
 
 private:
-  static void clear(scf::ForOp loop) {
-    for (Operation &op : llvm::make_early_inc_range(*loop.getBody())) {
-      op.removeAttr(keepPlaceName);
-      if (op.removeAttr(placeName) && isa<TakeTurnOp, PassTurnOp>(op))
-        op.erase();
-    }
-  }
-
   static void plan(const LoopChain &chain) {
     if (hasPlaces(chain)) // by the author
       return;
@@ -386,10 +58,10 @@ private:
     bool isPlanned = schedule.getInFlight() < ofNextRound;
     if (isPlanned)
       for (scf::ForOp loop : chain)
-        isPlanned &= StagePlanner(loop).run(turns);
+        isPlanned &= overlapRounds(loop, turns);
     if (!isPlanned) {
       for (scf::ForOp loop : chain)
-        clear(loop);
+        clearRounds(loop);
       orderRounds(chain, schedule.getInFlight());
     }
     if (turns && turns.use_empty())
