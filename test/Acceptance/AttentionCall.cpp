@@ -121,8 +121,9 @@ ForwardResult runForward(const AttentionProblem &problem, Type type, const Atten
                          const CallOptions &options) {
   KernelCall call("attention_forward", joined(attentionParams(problem, type), options.params),
                   options.with);
-  if (options.golden)
+  if (options.golden) {
     EXPECT_TRUE(call.useGolden()) << describe(problem, type);
+  }
   bindInputs(call, problem, type, inputs, options);
   bindForwardOutputs(call, problem, type, options);
   if (options.bind)

@@ -1,7 +1,8 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// attention_dropout_forward and attention_dropout_backward: the pairs that are dropped must be
-// exactly those of the oracle's Philox, whatever the blocks; results by the accuracy rule.
+// Dropout by the kernels attention_dropout_forward and attention_dropout_backward, and by the file
+// mods/dropout: the pairs that are dropped must be exactly those of the oracle's Philox, whatever
+// the blocks; results by the accuracy rule.
 
 #include "test/Acceptance/AttentionCall.h"
 #include "test/Reference/Probes.h"
@@ -14,35 +15,42 @@ using namespace tilewright::reference;
 
 namespace {
 
-void bindDropout(KernelCall &call, const Dropout &dropout) {
-  call.integers("seed", {1}, {static_cast<int64_t>(dropout.seed)}, ElementType::I64);
-  call.integers("offset", {1}, {static_cast<int64_t>(dropout.offset)}, ElementType::I64);
-  call.scalar("dropout", dropout.p);
-}
+/// What drops pairs: kernels of their own, or a file linked with those of attention.
+enum class Form { Kernels, File };
 
-Params joined(const AttentionProblem &problem, Type type, const Params &more) {
-  Params params = attentionParams(problem, type, /*hasWindow=*/false);
+KernelCall makeCall(Form form, const std::string &direction, const AttentionProblem &problem,
+                    Type type, const AttentionInputs &inputs, const Params &more) {
+  bool isFile = form == Form::File;
+  Params params = attentionParams(problem, type, /*hasWindow=*/isFile);
   params.insert(params.end(), more.begin(), more.end());
-  return params;
+  KernelCall call((isFile ? "attention_" : "attention_dropout_") + direction, params,
+                  isFile ? std::vector<std::string>{"mods/dropout"} : std::vector<std::string>());
+  bindInputs(call, problem, type, inputs, {}, /*hasWindow=*/isFile);
+  const Dropout &dropout = problem.dropout;
+  std::string prefix = isFile ? "dropout_" : "";
+  call.integers(prefix + "seed", {1}, {static_cast<int64_t>(dropout.seed)}, ElementType::I64);
+  call.integers(prefix + "offset", {1}, {static_cast<int64_t>(dropout.offset)}, ElementType::I64);
+  call.scalar("dropout", dropout.p);
+  return call;
 }
 
 ForwardResult dropoutForward(const AttentionProblem &problem, Type type,
-                             const AttentionInputs &inputs, const Params &params = {}) {
-  KernelCall call("attention_dropout_forward", joined(problem, type, params));
-  bindInputs(call, problem, type, inputs, {}, /*hasWindow=*/false);
+                             const AttentionInputs &inputs, const Params &params = {},
+                             Form form = Form::Kernels) {
+  KernelCall call = makeCall(form, "forward", problem, type, inputs, params);
   bindForwardOutputs(call, problem, type);
-  bindDropout(call, problem.dropout);
   call.runTwice();
   return readForward(call);
 }
 
 BackwardResult dropoutBackward(const AttentionProblem &problem, Type type,
                                const AttentionInputs &inputs, const ForwardResult &saved,
-                               const Params &params = {}) {
-  KernelCall call("attention_dropout_backward", joined(problem, type, params));
-  bindInputs(call, problem, type, inputs, {}, /*hasWindow=*/false);
+                               const Params &params = {}, Form form = Form::Kernels) {
+  Params all = params;
+  if (form == Form::File) // so that two runs have the same bits
+    all.emplace_back("DETERMINISTIC", "true");
+  KernelCall call = makeCall(form, "backward", problem, type, inputs, all);
   bindBackward(call, problem, type, inputs, saved);
-  bindDropout(call, problem.dropout);
   call.runTwice();
   return readBackward(call);
 }
@@ -53,29 +61,40 @@ const std::vector<Dropout> dropouts = {
     {static_cast<float>(0.1), 42, (uint64_t(5) << 32) + 0xfffffff0},
     {0.9375, uint64_t(-1), uint64_t(-1)}};
 
-class DropoutKernels : public ::testing::TestWithParam<Type> {};
-INSTANTIATE_TEST_SUITE_P(Type, DropoutKernels, ::testing::ValuesIn(allTypes),
-                         [](const auto &info) { return typeName(info.param); });
-
-TEST_P(DropoutKernels, DropThePairsOfTheOracle) {
-  Type type = GetParam();
+/// The file counts without the number of heads, which functions of one pair do not know.
+void expectThePairsOfTheOracle(Type type, Form form) {
   size_t turn = 0;
   for (const Dropout &dropout : dropouts)
     for (Params blocks : {Params{}, Params{{"BLOCK_M", "16"}, {"BLOCK_N", "32"}}}) {
       AttentionProblem problem =
           makeProblem(2, 4, 2, 45, 101, 8, 64, turn++ % 2 ? Causal::BottomRight : Causal::None);
       problem.dropout = dropout;
-      problem.dropout.numHeads = problem.Hq;
+      if (form == Form::Kernels)
+        problem.dropout.numHeads = problem.Hq;
       for (const MaskProbe &probe : oneHotProbes(problem))
         expectOk(checkOneHotProbe(problem, probe, type,
-                                  dropoutForward(problem, type, probe.inputs, blocks).o),
+                                  dropoutForward(problem, type, probe.inputs, blocks, form).o),
                  "p = " + std::to_string(dropout.p));
       for (const MaskProbe &probe : backwardProbes(problem))
         expectOk(checkBackwardProbe(
                      problem, probe, type,
-                     dropoutBackward(problem, type, probe.inputs, probe.saved, blocks).dV),
+                     dropoutBackward(problem, type, probe.inputs, probe.saved, blocks, form).dV),
                  "p = " + std::to_string(dropout.p));
     }
+}
+
+class DropoutFile : public ::testing::TestWithParam<Type> {};
+INSTANTIATE_TEST_SUITE_P(Type, DropoutFile, ::testing::ValuesIn(allTypes),
+                         [](const auto &info) { return typeName(info.param); });
+
+TEST_P(DropoutFile, DropThePairsOfTheOracle) { expectThePairsOfTheOracle(GetParam(), Form::File); }
+
+class DropoutKernels : public ::testing::TestWithParam<Type> {};
+INSTANTIATE_TEST_SUITE_P(Type, DropoutKernels, ::testing::ValuesIn(allTypes),
+                         [](const auto &info) { return typeName(info.param); });
+
+TEST_P(DropoutKernels, DropThePairsOfTheOracle) {
+  expectThePairsOfTheOracle(GetParam(), Form::Kernels);
 }
 
 TEST_P(DropoutKernels, ForwardAndBackward) {
@@ -110,8 +129,9 @@ TEST_P(DropoutKernels, NoDropoutIsPlainAttention) {
   AttentionInputs inputs = randomInputs(problem, type, 3);
   ForwardResult plain = runForward(problem, type, inputs);
   ForwardResult dropped = dropoutForward(problem, type, inputs);
-  if (!runsOnGpu())
+  if (!runsOnGpu()) {
     EXPECT_EQ(plain.lse, dropped.lse);
+  }
   expectForward(ForwardOracle(problem, inputs, type), dropped);
 }
 

@@ -6,6 +6,7 @@
 #include "InterpreterTesting.h"
 
 #include "lib/Interpreter/TgpuKernels.h"
+#include "passes/Conversion/TileLayouts.h"
 #include "passes/Passes.h"
 
 #include "mlir/IR/Verifier.h"
@@ -350,6 +351,32 @@ TEST_F(TgpuMappingTest, Refusals) {
                 "must be a power of two from 1 to 32, on sm_90a or a multiple of 4, or 0 to have "
                 "it chosen, but got 3",
                 3);
+}
+
+/// The simulator counts the threads of a row by a formula, code generation by digits of layouts.
+TEST_F(TgpuMappingTest, ThreadsOfARowAreCountedAlike) {
+  context.loadDialect<tgpu::TgpuDialect>();
+  mlir::Type f32 = mlir::Float32Type::get(&context);
+  mlir::Attribute layouts[] = {tgpu::MmaAttr::get(&context, 2, 2),
+                               tgpu::MmaAttr::get(&context, 4, 1),
+                               tgpu::WgmmaAttr::get(&context, 1)};
+  for (mlir::Attribute parent : layouts)
+    for (int64_t dim : {0, 1}) {
+      auto whole = *tgpu::getRegisterLayout(mlir::RankedTensorType::get({64, 48}, f32, parent));
+      int64_t shape[] = {64, 48};
+      shape[dim] = tgpu::getThreadsAlong(parent, dim);
+      auto byThread = *tgpu::getRegisterLayout(
+          mlir::RankedTensorType::get(shape, f32, tgpu::ByThreadAttr::get(&context, dim, parent)));
+      EXPECT_EQ(byThread.shape(), std::vector<int64_t>(std::begin(shape), std::end(shape)));
+      for (int64_t index = 0; index < whole.shape()[dim]; ++index) {
+        layout::Coord at = {0, 0}, thread = {0, 0};
+        at[dim] = index;
+        thread[dim] = tgpu::getThreadAlong(parent, dim, index);
+        layout::Owner holder = whole.owners(at).front(), counted = byThread.owners(thread).front();
+        EXPECT_EQ(holder.warp, counted.warp);
+        EXPECT_EQ(holder.lane, counted.lane);
+      }
+    }
 }
 
 } // namespace
