@@ -23,16 +23,17 @@ class Forward:
     moves = [("v_tile", "k_tile"), ("cols", "v_tile"), ("sum_block", "p"), ("scales", "log2es"), ("no_o", "masked_out"),
              ("ln2s", "no_sum")]
     # What is added before an operation, which then reads %capped. Scores less their maximum are not above zero, so this
-    # changes none; a NaN stays one.
-    added = ["%zeros = tile.full %zero : !s", "%capped = arith.minimumf %below, %zeros : !s"]
+    # changes none; a NaN stays one. To the machine |x| and -x are free, as parts of the instructions that read them: what
+    # is measured is what the passes make of a kernel that looks otherwise, not what more work costs.
+    added = ["%distance = math.absf %below : !s", "%capped = arith.negf %distance : !s"]
     before, reads = "p", "%below"
-    # Weights are not above 1. The peak is the maximum once more, which no LSE is below: a sum has the term 1.
+    # Weights are not below 0. The peak is the maximum once more, which no LSE is below: a sum has the term 1.
     edits = [
-        ("%p_weighted = arith.mulf %p,", "%ones = tile.full %one : !s\n    %bounded = arith.minimumf %p, %ones : !s\n"
-         "    %p_weighted = arith.mulf %bounded,"),
+        ("%p_weighted = arith.mulf %p,", "%bounded = math.absf %p : !s\n    %p_weighted = arith.mulf %bounded,"),
+        ("  %no_max = tile.full", "  %no_peak = tile.full %minus_inf : !row\n  %no_max = tile.full"),
         ("%max, %sum, %acc = tile.for_blocks", "%acc, %peak, %max, %sum = tile.for_blocks"),
         ("iter_args(%max_old = %no_max : !row, %sum_old = %no_sum : !row, %acc_old = %no_o : !o)",
-         "iter_args(%acc_old = %no_o : !o, %peak_old = %no_max : !row, %max_old = %no_max : !row,\n"
+         "iter_args(%acc_old = %no_o : !o, %peak_old = %no_peak : !row, %max_old = %no_max : !row,\n"
          "                %sum_old = %no_sum : !row)"),
         ("tile.yield %max_new, %sum_new, %acc_new : !row, !row, !o",
          "%peak_new = arith.maximumf %peak_old, %max_block : !row\n"

@@ -5,6 +5,7 @@
     bench/timeline.py --cases "D128 none S4096" -o trace.json                        compiles the kernel with --timeline
     bench/timeline.py --cases "D128 none S4096" --bundle forward.twb -o trace.json   of a bundle that was compiled so
     bench/timeline.py --read trace.json                                              the table alone; needs no GPU
+    bench/timeline.py --read trace.json --svg picture.svg --from 20 --length 10      10 us of one thread block
 
 The table has a row for each operation of each role: how often it ran, for how long (mean, of all blocks that are in the
 trace), and its share of the role's time. `work` is what lies between: arithmetic on tiles, addresses. Rounds of loops and
@@ -19,6 +20,7 @@ import tempfile
 import peers
 from gpubench import report
 from gpubench.library import TilewrightError
+from gpubench.timeline_plot import svg_timeline
 
 
 def rows_of(trace):
@@ -94,6 +96,11 @@ def main():
     parser.add_argument("--read", metavar="FILE", help="a trace that was written before, also by tilewright-run")
     parser.add_argument("--megabytes", type=int, default=1,
                         help="of the buffer in GPU memory; blocks that find no room in it are left out")
+    parser.add_argument("--svg", metavar="FILE", help="a picture of one thread block")
+    parser.add_argument("--title", default="", help="of the picture")
+    parser.add_argument("--block", type=int, default=0, help="which of the trace's thread blocks")
+    parser.add_argument("--from", dest="begin", type=float, default=0.0, help="microseconds after its first event")
+    parser.add_argument("--length", type=float, default=10.0, help="microseconds")
     options, rest = parser.parse_known_args()
     if options.read and rest:
         parser.error(f"--read takes no case, but got {' '.join(rest)}")
@@ -103,7 +110,11 @@ def main():
         if not options.read:
             record(rest, options.output, options.megabytes)
         with open(options.read or options.output) as file:
-            print_trace(json.load(file))
+            trace = json.load(file)
+        print_trace(trace)
+        if options.svg:
+            with open(options.svg, "w") as file:
+                file.write(svg_timeline(trace, options.title, options.begin, options.length, options.block))
     except (OSError, RuntimeError, ValueError, TilewrightError) as error:
         sys.exit(f"timeline: {error}")
 

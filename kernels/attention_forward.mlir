@@ -45,6 +45,7 @@ tile.link "lib/softmax.mlir"
 !row = !tile.tile<[BLOCK_M], ACC>
 !acc = !tile.param<ACC>
 
+func.func private @lowest() -> !acc
 func.func private @sink(i32) -> !acc
 
 tile.kernel @attention_forward
@@ -110,7 +111,9 @@ tile.kernel @attention_forward
   %sink_base2 = arith.mulf %sink, %log2e : !acc
   %no_sink = arith.cmpf oeq, %sink, %minus_inf : !acc
   %sink_weight = arith.select %no_sink, %zero, %one : !acc
-  %no_max = tile.full %sink_base2 : !row
+  %lowest = func.call @lowest() : () -> !acc
+  %first_max = arith.maximumf %sink_base2, %lowest : !acc
+  %no_max = tile.full %first_max : !row
   %no_sum = tile.full %sink_weight : !row
   %no_o = tile.full %zero : !o
 
@@ -137,13 +140,12 @@ tile.kernel @attention_forward
 
     %max_block = tile.reduce max %x dim 1 : !s -> !row
     %max_new = arith.maximumf %max_old, %max_block : !row
-    %max_safe = tile.map @zero_if_minus_inf(%max_new) : (!row) -> !row
-    %max_each = tile.expand %max_safe dim 1 : !row -> !s
+    %max_each = tile.expand %max_new dim 1 : !row -> !s
     %below = arith.subf %x, %max_each fastmath<contract> : !s
     %p = math.exp2 %below : !s
 
     // What was summed against the old maximum shrinks by 2^(old - new).
-    %fall = arith.subf %max_old, %max_safe : !row
+    %fall = arith.subf %max_old, %max_new : !row
     %rescale = math.exp2 %fall : !row
     %sum_block = tile.reduce add %p dim 1 : !s -> !row
     %sum_kept = arith.mulf %sum_old, %rescale fastmath<reassoc, contract> : !row
@@ -166,7 +168,7 @@ tile.kernel @attention_forward
   tile.store %o_tile, %o[%b, %h, %m, 0]
       : !tile.tile<[BLOCK_M, DVP], T>, !tile.view<[?, ?, ?, DV], T>
 
-  // log(2^max * sum); -inf + -inf for a row without keys.
+  // log(2^max * sum); the logarithm of a row without keys is -inf.
   %ln2s = tile.full %ln2 : !row
   %max_natural = arith.mulf %max, %ln2s : !row
   %log_sum = math.log %sum : !row

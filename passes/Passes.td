@@ -678,6 +678,10 @@ def TgpuAssignRoles : Pass<"tgpu-assign-roles", "::mlir::ModuleOp"> {
     shared memory, and a warp, the role "reduce", adds them by TMA. It does not branch where both branches add to the
     same place, nor where the condition is a vote that ranges usually make unnecessary: there `compute` sends zeros.
 
+    Where results find no buffers of their own, the role that copies ends a tile with a use of each ring whose copies have
+    `tgpu.lend_slot`: it acquires the slot and arrives, without a copy. Compute waits for it before the first result leaves,
+    and gives it back behind the last; tgpu-stage-stores lets results out through it.
+
     With `scratch_stages` = 2, buffers that each round writes for the products of that round are used in turn, and the
     barrier at the head of a round goes.
 
@@ -916,6 +920,71 @@ def TgpuScheduleDots : Pass<"tgpu-schedule-dots", "::mlir::ModuleOp"> {
     - more than one product in flight
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect"];
+}
+
+def TgpuReleaseEarly : Pass<"tgpu-release-early", "::mlir::ModuleOp"> {
+  let summary = "give slots back right behind their last readers";
+  let description = [{
+    What is copied once for each tile (Q of attention) is given back behind the loops that read it. tgpu-expand-stages leaves
+    a product of the last round behind a loop, which reads other slots; the arrival moves up before it, and into the
+    branches of conditions, so that the next tile's copy begins while that product runs.
+
+    Before:
+    ```mlir
+    %r = scf.if %some -> (!acc) {
+      %n:2 = scf.for ... {                 // reads %q
+        ...
+      }
+      %sum = tgpu.wgmma %n#1, %v, %n#0 : ...
+      ...
+    } else {
+      ...
+    }
+    tgpu.arrive %q_empty[%tile] per warp : !tgpu.barriers<1>
+    ```
+    After:
+    ```mlir
+    %r = scf.if %some -> (!acc) {
+      %n:2 = scf.for ... {
+        ...
+      }
+      tgpu.arrive %q_empty[%tile] per warp : !tgpu.barriers<1>
+      %sum = tgpu.wgmma %n#1, %v, %n#0 : ...
+      ...
+    } else {
+      tgpu.arrive %q_empty[%tile] per warp : !tgpu.barriers<1>
+      ...
+    }
+    ```
+  }];
+}
+
+def TgpuUniteCounters : Pass<"tgpu-unite-counters", "::mlir::ModuleOp"> {
+  let summary = "compute once what counters of rings tell alike";
+  let description = [{
+    Counters that loops of a role carry, and of which it is proved that they always differ by the same number: of equal ones
+    the first takes the others' places. Where one is less than another by one, and counts on by one, its next value is
+    the other's value of this round, so that slots and phases of the next round are known.
+
+    Before:
+    ```mlir
+    %use_k0 = arith.addi %use, %c1 : i32
+    %r:2 = scf.for ... iter_args(%use_k = %use_k0, %use_v = %use) -> (i32, i32) : i32 {
+      ...
+      %next_k = arith.addi %use_k, %c1 : i32
+      %next_v = arith.addi %use_v, %c1 : i32
+      scf.yield %next_k, %next_v : i32, i32
+    }
+    ```
+    After:
+    ```mlir
+    %r:2 = scf.for ... iter_args(%use_k = %use_k0, %use_v = %use) -> (i32, i32) : i32 {
+      ...
+      %next_k = arith.addi %use_k, %c1 : i32
+      scf.yield %next_k, %use_k : i32, i32
+    }
+    ```
+  }];
 }
 
 def TgpuStepProducts : Pass<"tgpu-step-products", "::mlir::ModuleOp"> {

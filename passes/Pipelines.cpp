@@ -102,6 +102,8 @@ void buildGpuPipeline(OpPassManager &manager, const GpuPipelineOptions &options)
   manager.addPass(createCanonicalizerPass());
   manager.addPass(createTgpuPlanStages());
   manager.addPass(createTgpuExpandStages());
+  manager.addPass(createTgpuReleaseEarly());
+  manager.addPass(createTgpuUniteCounters());
   manager.addPass(createTgpuStepProducts());
   manager.addPass(createCanonicalizerPass());
   manager.addPass(createCSEPass());

@@ -5,6 +5,16 @@
 
 !acc = !tile.param<ACC>
 
+// The lowest finite number, with which the maximum of a row begins. A row that has no key yet is then
+// no case of its own: exp2(-inf - lowest) is 0, where exp2(-inf - -inf) would be NaN.
+func.func private @lowest() -> !acc {
+  %is_f64 = tile.param bits(ACC) == 64 : i1
+  %of_f64 = arith.constant -1.7976931348623157e308 : !acc
+  %of_f32 = arith.constant -3.4028234663852886e38 : !acc
+  %lowest = arith.select %is_f64, %of_f64, %of_f32 : !acc
+  return %lowest : !acc
+}
+
 // x, or 0 where x is -inf: the maximum of a row that has no key yet. Then exp2(-inf - 0) is 0,
 // where exp2(-inf - -inf) would be NaN.
 func.func private @zero_if_minus_inf(%x: !acc) -> !acc {

@@ -213,6 +213,32 @@ bool hasSeveralProducts(scf::ForOp loop) {
   return llvm::any_of(products, [](auto &each) { return each.second > 1; });
 }
 
+/// Lets results leave through slots of the rings that loops fill, one of each ring, if those hold
+/// them all: the operands of the next tile then come meanwhile.
+void lendSlots(KernelOp kernel, const RoleSlice &slice) {
+  SmallVector<CopyGroup> lenders;
+  const auto *group = slice.groups.begin();
+  for (auto store : kernel.getBody().getOps<StoreOp>()) {
+    std::optional<StorePieces> pieces = StorePieces::get(kernel, store, /*buffers=*/1);
+    if (!pieces)
+      continue;
+    int64_t count = 0;
+    for (; count < pieces->count && group != slice.groups.end(); ++group) {
+      CopyAsyncOp copy = group->copies.front();
+      auto slots = copy->getAttrOfType<IntegerAttr>(ringStagesName);
+      if (!group->getLoop() || (slots && slots.getInt() < 2))
+        continue;
+      count += pieces->getCountIn(cast<SharedType>(copy.getBuffer().getType()));
+      lenders.push_back(*group);
+    }
+    if (count < pieces->count)
+      return;
+  }
+  for (const CopyGroup &lender : lenders)
+    for (CopyAsyncOp copy : lender.copies)
+      copy->setAttr(lendSlotName, UnitAttr::get(kernel.getContext()));
+}
+
 bool feedsWgmma(scf::ForOp loop) {
   return loop->walk([](WgmmaOp) { return WalkResult::interrupt(); }).wasInterrupted();
 }
@@ -322,6 +348,8 @@ FailureOr<bool> tgpu::planRoles(KernelOp kernel, const RoleOverrides &overrides,
     return failure();
   for (const CopyGroup *each : ofOneSlot)
     setSlots(*each, 1);
+  if (group > 0 && buffers == 0 && memory.perScratch == 0 && overrides.lend.value_or(1) != 0)
+    lendSlots(kernel, *slice);
   if (!kernel->hasAttr(roleScheduleName)) // by the author
     kernel->setAttr(roleScheduleName, schedule);
   // A round that meets at barriers cannot overlap with the next, but one product of that can.

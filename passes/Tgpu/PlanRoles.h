@@ -16,7 +16,7 @@ namespace tilewright::tgpu {
 /// What an author fixed.
 struct RoleOverrides {
   std::optional<int64_t> stages, inFlight, turns, group, dynamic, tileStages, storeBuffers,
-      reduceStages, scratchStages, loadRegisters, computeRegisters;
+      reduceStages, scratchStages, lend, loadRegisters, computeRegisters;
 
   /// By the key of --schedule, of those that only roles have; null for others.
   std::optional<int64_t> *find(llvm::StringRef key) {
@@ -28,6 +28,7 @@ struct RoleOverrides {
         .Case("store_buffers", &storeBuffers)
         .Case("reduce_stages", &reduceStages)
         .Case("scratch_stages", &scratchStages)
+        .Case("lend", &lend)
         .Case("load_registers", &loadRegisters)
         .Case("compute_registers", &computeRegisters)
         .Default(nullptr);

@@ -117,7 +117,7 @@ private:
         return getOperation().emitError()
                << "schedule: expected one of skeleton, stages, in_flight, keep_in_registers, "
                   "turns, group, dynamic, tile_stages, store_buffers, reduce_stages, "
-                  "scratch_stages, load_registers and compute_registers, but got '"
+                  "scratch_stages, lend, load_registers and compute_registers, but got '"
                << key << "'";
       }
     }

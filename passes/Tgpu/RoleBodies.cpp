@@ -172,6 +172,9 @@ void RoleWriter::writeForCompute(Operation &op) {
   }
   if (auto add = dyn_cast<AtomicAddOp>(op); add && writeReduction(add))
     return;
+  auto stores = old.getBody().getOps<StoreOp>();
+  if (!stores.empty() && *stores.begin() == &op)
+    waitForSlots();
   for (auto [i, channel] : llvm::enumerate(channels)) {
     if (!channel.group || channel.group->firstUse != &op)
       continue;

@@ -163,6 +163,7 @@ void RoleWriter::makeChannel(const CopyGroup &group) {
   // What is copied once for one tile is never overwritten.
   if (loop || isPersistent())
     channel.empty = makeBarriers(stages, old.getWarps());
+  channel.lends = loop && isPersistent() && group.copies.front()->hasAttr(lendSlotName);
   channels.push_back(std::move(channel));
 }
 
@@ -251,7 +252,41 @@ void RoleWriter::writeRole() {
   uses.assign(loop.getRegionIterArgs().begin(), loop.getRegionIterArgs().end());
   mapIds(loop.getInductionVar());
   writeBlock(old.getBody().front());
+  finishTile();
   scf::YieldOp::create(b, uses);
+}
+
+void RoleWriter::finishTile() {
+  if (role == Role::Load)
+    lendSlots();
+  else if (role == Role::Compute)
+    giveSlotsBack();
+}
+
+/// Behind all copies of a tile.
+void RoleWriter::lendSlots() {
+  for (auto [i, channel] : llvm::enumerate(channels)) {
+    if (!channel.lends)
+      continue;
+    AcquireOp::create(b, channel.empty, uses[i]);
+    ArriveOp::create(b, channel.full, uses[i], ArriveScope::Role);
+    uses[i] = arith::AddIOp::create(b, uses[i], i32(1));
+  }
+}
+
+void RoleWriter::waitForSlots() {
+  for (auto [i, channel] : llvm::enumerate(channels))
+    if (channel.lends)
+      WaitOp::create(b, channel.full, uses[i]);
+}
+
+void RoleWriter::giveSlotsBack() {
+  for (auto [i, channel] : llvm::enumerate(channels)) {
+    if (!channel.lends)
+      continue;
+    ArriveOp::create(b, channel.empty, uses[i], ArriveScope::Warp);
+    uses[i] = arith::AddIOp::create(b, uses[i], i32(1));
+  }
 }
 
 void RoleWriter::mapIds(Value tile) {
@@ -290,6 +325,7 @@ void RoleWriter::writeTakenTiles() {
     writeBlock(old.getBody().front());
     b.setLoc(old.getLoc());
     next = role == Role::Load ? writeTake(arguments.front(), taken) : writeGet(taken);
+    finishTile();
   } else {
     for (auto [id, value] : llvm::zip_equal(old.getGridIds(), arguments.slice(1, numIds)))
       map.map(id, value);
@@ -300,6 +336,7 @@ void RoleWriter::writeTakenTiles() {
     lastLoop = findLastLoop();
     writeBlock(old.getBody().front());
     b.setLoc(old.getLoc());
+    finishTile();
   }
   SmallVector<Value> yielded{next};
   llvm::append_range(yielded, nextIds);

@@ -38,6 +38,9 @@ private:
     mlir::Value full, empty;              ///< the latter is null where slots are used but once
     llvm::SmallVector<mlir::Value> maps, rings; ///< of each copy; a buffer where there is one stage
 
+    /// A tile ends with a use that nothing is copied into (tgpu.lend_slot).
+    bool lends = false;
+
     bool concerns(Role role) const {
       return role == Role::Compute || role == (group ? Role::Load : Role::Reduce);
     }
@@ -78,6 +81,10 @@ private:
   void mapIds(mlir::Value tile);
   void writeTakenTiles();
   mlir::Operation *findLastLoop();
+  void finishTile();
+  void lendSlots();     ///< by the role that copies, at the end of a tile
+  void waitForSlots();  ///< by the role that computes, before the first result leaves
+  void giveSlotsBack(); ///< at its end of the tile
   mlir::Value writeTake(mlir::Value tile, mlir::Value taken);
   mlir::Value writeGet(mlir::Value taken);
 

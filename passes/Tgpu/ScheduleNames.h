@@ -15,6 +15,9 @@ inline constexpr llvm::StringLiteral scheduleName = "tgpu.schedule";
 inline constexpr llvm::StringLiteral roleScheduleName = "tgpu.role_schedule";
 /// On a tgpu.copy_async in a loop: slots of its ring, where they are not the loop's `stages`.
 inline constexpr llvm::StringLiteral ringStagesName = "tgpu.ring_stages";
+/// On the tgpu.copy_async of a loop: when a tile's copies are made, the role that copies lends a
+/// slot of their rings to the role that computes, whose results leave through it.
+inline constexpr llvm::StringLiteral lendSlotName = "tgpu.lend_slot";
 /// Slots of a ring whose buffers are held while two rounds run, so that one is left to copy into.
 inline constexpr int64_t slotsOfTwoRounds = 3;
 /// On a tgpu.read: it goes before the loops in which its buffer does not change.

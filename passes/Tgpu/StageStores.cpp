@@ -19,7 +19,9 @@
 //
 // A block that takes tile after tile had better give operands back at once, so that the next tile's
 // come while this one's results leave. Where each round writes a buffer for its own products,
-// results leave through that; the next tile writes it again when the copies have read it.
+// results leave through that; the next tile writes it again when the copies have read it. Otherwise
+// they leave through slots of rings that the role which copies lends (tgpu.lend_slot), and which
+// are given back when the copies have read them.
 
 #include "passes/Passes.h"
 #include "passes/Tgpu/LayoutInference.h"
@@ -64,6 +66,12 @@ std::optional<StorePieces> StorePieces::get(KernelOp kernel, StoreOp store, int6
   while (pieces.count % pieces.buffers != 0)
     --pieces.buffers;
   return pieces;
+}
+
+int64_t StorePieces::getCountIn(SharedType slot) const {
+  if (getAlignment(type) > getAlignment(slot))
+    return 0;
+  return std::min(getBytes(slot) / getBytes(type), count);
 }
 
 namespace {
@@ -150,12 +158,19 @@ private:
     SmallVector<StoreOp> stores;
     role.walk([&](StoreOp store) { stores.push_back(store); });
     std::optional<Scratch> scratch;
-    if (again && !stores.empty())
+    SmallVector<LentSlot> lent;
+    if (again && !stores.empty()) {
       scratch = findScratch(kernel, stores.front());
+      lent = findLentSlots(stores.front());
+    }
     llvm::DenseSet<Operation *> taken;
     bool isStaged = false;
     for (StoreOp store : stores) {
       if (scratch && storeThroughScratch(kernel, store, *scratch, warps)) {
+        isStaged = true;
+        continue;
+      }
+      if (storeThroughLentSlots(kernel, store, lent, warps)) {
         isStaged = true;
         continue;
       }
@@ -236,6 +251,94 @@ private:
     for (auto [piece, slot] : llvm::enumerate(slots))
       storePiece(b, store, slot, map, static_cast<int64_t>(piece) * columns);
     BulkCommitOp::create(b);
+    store.erase();
+    return true;
+  }
+
+  //===--- Through slots that the other role lends -------------------------------===//
+
+  /// A use of a ring that nothing is copied into: the other role has acquired it, and it is waited
+  /// for before the stores and given back behind them.
+  struct LentSlot {
+    AllocRingOp ring;
+    WaitOp wait;
+    ArriveOp release;
+  };
+
+  static SmallVector<LentSlot> findLentSlots(StoreOp store) {
+    SmallVector<LentSlot> lent;
+    for (Operation &op : *store->getBlock()) {
+      auto wait = dyn_cast<WaitOp>(op);
+      if (!wait || !wait->isBeforeInBlock(store))
+        continue;
+      AllocRingOp ring;
+      for (Operation *user : wait.getBarriers().getUsers())
+        if (auto load = dyn_cast<TmaLoadOp>(user))
+          if (auto slot = load.getBuffer().getDefiningOp<SlotOp>(); slot && !ring)
+            ring = slot.getRing().getDefiningOp<AllocRingOp>();
+      ArriveOp release;
+      bool isRead = false;
+      for (Operation *user : wait.getUse().getUsers()) {
+        isRead |= isa<SlotOp>(user);
+        if (auto arrive = dyn_cast<ArriveOp>(user);
+            arrive && arrive->getBlock() == store->getBlock() && store->isBeforeInBlock(arrive))
+          release = arrive;
+      }
+      if (ring && release && !isRead)
+        lent.push_back({ring, wait, release});
+    }
+    return lent;
+  }
+
+  /// A store takes slots of its own.
+  static bool storeThroughLentSlots(KernelOp kernel, StoreOp store, SmallVector<LentSlot> &lent,
+                                    int64_t warps) {
+    std::optional<StorePieces> pieces = StorePieces::get(kernel, store, /*buffers=*/1);
+    if (!pieces)
+      return false;
+    int64_t count = 0;
+    size_t used = 0;
+    auto getSlot = [](const LentSlot &each) {
+      return cast<RingType>(AllocRingOp(each.ring).getRing().getType()).getSlot();
+    };
+    while (used < lent.size() && count < pieces->count)
+      count += pieces->getCountIn(getSlot(lent[used++]));
+    if (count < pieces->count)
+      return false;
+    ImplicitLocOpBuilder b(store.getLoc(), store.getContext());
+    b.setInsertionPoint(store->getParentOfType<RolesOp>());
+    Value map = getMap(b, store.getView(), pieces->map);
+    Value barrier = NamedBarrierOp::create(b, b.getIndexType(), warps, IntegerAttr());
+    b.setInsertionPoint(store);
+    ArrayRef<int64_t> shape = pieces->type.getShape();
+    SmallVector<std::pair<Value, int64_t>> buffers;
+    int64_t first = 0, columns = pieces->count * shape[1];
+    for (const LentSlot &each : ArrayRef(lent).take_front(used)) {
+      int64_t part = std::min(columns - first, pieces->getCountIn(getSlot(each)) * shape[1]);
+      auto type = SharedType::get(b.getContext(), {shape[0], part}, pieces->type.getElementType(),
+                                  pieces->type.getSwizzle());
+      Value buffer =
+          SlotOp::create(b, type, AllocRingOp(each.ring).getRing(), WaitOp(each.wait).getUse());
+      WriteSharedOp::create(b, getColumns(b, store.getValue(), first, part), buffer,
+                            /*transpose=*/false);
+      buffers.push_back({buffer, first});
+      first += part;
+    }
+    FenceAsyncOp::create(b);
+    SyncOp::create(b, barrier);
+    for (auto [buffer, column] : buffers)
+      storePiece(b, store, buffer, map, column);
+    BulkCommitOp::create(b);
+    // The rest of the tile's work hides the wait. One thread knows that the copies have read the
+    // slots; it arrives for all warps, which the barrier counts.
+    b.setInsertionPoint(store->getBlock()->getTerminator());
+    BulkWaitOp::create(b, 0, /*read=*/true);
+    for (LentSlot &each : MutableArrayRef(lent).take_front(used)) {
+      for (int64_t warp = 0; warp < warps; ++warp)
+        ArriveOp::create(b, each.release.getBarriers(), each.release.getUse(), ArriveScope::Role);
+      each.release.erase();
+    }
+    lent.erase(lent.begin(), lent.begin() + static_cast<ptrdiff_t>(used));
     store.erase();
     return true;
   }

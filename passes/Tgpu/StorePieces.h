@@ -19,6 +19,9 @@ struct StorePieces {
   /// No value where the tile must be stored from registers: it is no accumulator of wgmma, or its
   /// view has no tensor map that may be stored through. `buffers` is the most there may be.
   static std::optional<StorePieces> get(KernelOp kernel, StoreOp store, int64_t buffers);
+
+  /// How many pieces the bytes of a slot hold, side by side.
+  int64_t getCountIn(SharedType slot) const;
 };
 
 } // namespace tilewright::tgpu

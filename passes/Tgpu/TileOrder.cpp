@@ -100,16 +100,19 @@ Value TileOrder::getHeight(ImplicitLocOpBuilder &b, Value zero) const {
   Value some = arith::MaxSIOp::create(b, units, i64(1));
   Value divisor = arith::TruncIOp::create(
       b, b.getI32Type(), arith::MinSIOp::create(b, some, i64(cacheBytes >> unitBits)));
-  Value steps = arith::DivSIOp::create(b, i32(b, cacheBytes >> unitBits), divisor);
+  Value steps = arith::DivUIOp::create(b, i32(b, cacheBytes >> unitBits), divisor);
   return arith::MinSIOp::create(b, steps, i32(b, group));
 }
 
 SmallVector<Value> TileOrder::getIds(ImplicitLocOpBuilder &b, Value t) const {
   Value zero = getZero(b, t);
   SmallVector<Value> extents = getExtents(b, zero);
+  // Divisions are what this costs. Numbers of tiles and extents are not negative, which saves the
+  // treatment of signs, and one division gives the remainder, too.
   auto divide = [&](Value x, Value y) {
-    Value quotient = arith::DivSIOp::create(b, x, y);
-    return std::pair<Value, Value>(quotient, arith::RemSIOp::create(b, x, y));
+    Value quotient = arith::DivUIOp::create(b, x, y);
+    Value multiple = arith::MulIOp::create(b, quotient, y);
+    return std::pair<Value, Value>(quotient, arith::SubIOp::create(b, x, multiple));
   };
   SmallVector<Value> ids;
   if (group > 1 && extents.size() > 1) {

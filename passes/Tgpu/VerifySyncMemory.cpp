@@ -43,8 +43,9 @@ bool Player::isBehind(const Access &access, int who, bool byFirst) const {
     return access.copy < state.knows.arrived.size() && state.knows.arrived.test(access.copy);
   if (access.isPending)
     return false;
-  if (access.who == who)
-    return (access.byFirst && byFirst) || state.synced >= access.time;
+  if (access.who == who && ((access.byFirst && byFirst) || state.synced >= access.time))
+    return true;
+  // Of its own warps, too, a participant may learn from another that has waited for them.
   const Knowledge::Progress &known = state.knows.of[access.who];
   return (access.byFirst ? known.first : known.all) >= access.time;
 }

@@ -112,13 +112,15 @@ tgpu.kernel @two_products target "sm_90a" warps 8 (%q: !view, %k: !view, %v: !vi
 // CHECK:         role "load"
 // CHECK:           scf.for %[[T:.*]] = %cta
 // CHECK:             %[[SPAN:.*]] = arith.muli %[[COLUMNS:.*]], %[[GROUP:.*]] : i32
-// CHECK:             %[[NUMBER:.*]] = arith.divsi %[[T]], %[[SPAN]]
-// CHECK:             %[[WITHIN:.*]] = arith.remsi %[[T]], %[[SPAN]]
+// CHECK:             %[[NUMBER:.*]] = arith.divui %[[T]], %[[SPAN]]
+// CHECK:             %[[WHOLE:.*]] = arith.muli %[[NUMBER]], %[[SPAN]]
+// CHECK:             %[[WITHIN:.*]] = arith.subi %[[T]], %[[WHOLE]]
 // CHECK:             %[[START:.*]] = arith.muli %[[NUMBER]], %[[GROUP]]
 // CHECK:             %[[LEFT:.*]] = arith.subi %[[ROWS:.*]], %[[START]]
 // CHECK:             %[[HEIGHT:.*]] = arith.minsi %[[LEFT]], %[[GROUP]]
-// CHECK:             %[[N:.*]] = arith.divsi %[[WITHIN]], %[[HEIGHT]]
-// CHECK:             %[[Y:.*]] = arith.remsi %[[WITHIN]], %[[HEIGHT]]
+// CHECK:             %[[N:.*]] = arith.divui %[[WITHIN]], %[[HEIGHT]]
+// CHECK:             %[[FULL:.*]] = arith.muli %[[N]], %[[HEIGHT]]
+// CHECK:             %[[Y:.*]] = arith.subi %[[WITHIN]], %[[FULL]]
 // CHECK:             %[[M:.*]] = arith.addi %[[START]], %[[Y]]
 // CHECK:             tgpu.tma_load %{{.*}}[%[[N]], %[[M]]]
 // CHECK:         role "compute"

@@ -12,6 +12,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "..", "..", "be
 
 import peers  # noqa: E402
 import timeline  # noqa: E402
+from gpubench import timeline_plot  # noqa: E402
 import tune  # noqa: E402
 from gpubench import cases, fa4, report  # noqa: E402
 from gpubench.contract import Contract, ContractError  # noqa: E402
@@ -212,6 +213,22 @@ class TimelineTest(unittest.TestCase):
                           ["compute", "wait", "wait k", "a.mlir:3", 2, "2000", "25.0%"],
                           ["compute", "loop", "round", "", 1, "16000", ""],
                           ["compute", "in flight", "wgmma", "", 1, "2000", ""]])
+        self.draws({"traceEvents": events})
+
+    def draws(self, trace):
+        tracks, slices = timeline_plot.read_block(trace)
+        self.assertEqual(tracks, {1: "load 0", 65: "compute 0", 66: "compute 1"})
+        self.assertIn((65, "in flight", "wgmma", 3, 2), slices)
+        self.assertNotIn("round", [name for _, _, name, _, _ in slices])
+        # From 2 us on, 4 us: the copy has ended; the wait is cut on the left and the work on the right.
+        picture = timeline_plot.svg_timeline(trace, "D & V", begin=2.0, length=4.0)
+        self.assertNotIn("tma_load", picture)
+        self.assertIn("D &amp; V", picture)
+        scale = (timeline_plot.WIDTH - timeline_plot.LEFT - 16) / 4
+        self.assertIn(f'x="{timeline_plot.LEFT:.1f}" y="72" width="{scale:.1f}"', picture)
+        self.assertIn(f'width="{3 * scale:.1f}"', picture)
+        with self.assertRaisesRegex(ValueError, "the trace has 1 blocks, but got block 1"):
+            timeline_plot.read_block(trace, block=1)
 
 
 class Axes:
