@@ -35,7 +35,7 @@ def svg_timeline(trace, title, begin=0.0, length=10.0, block=0):
     """An SVG of `length` microseconds from `begin` on, counted from the block's first event."""
     tracks, slices = read_block(trace, block)
     origin = min(since for *_, since, _ in slices) + begin
-    # Products overlap each other, so they have rows of their own below the warpgroup that issued them.
+    # Products in flight have rows of their own, below the warpgroup that issued them.
     rows = []
     for track, name in sorted(tracks.items()):
         rows.append((track, False, name))
@@ -49,19 +49,23 @@ def svg_timeline(trace, title, begin=0.0, length=10.0, block=0):
     for index, (track, flies, name) in enumerate(rows):
         y = TOP + index * (ROW + 6)
         out.append(f'<text x="{LEFT - 8}" y="{y + 15}" text-anchor="end">{html.escape(name)}</text>')
+        number = 0
         for each, kind, what, since, duration in sorted(slices, key=lambda item: item[3]):
             left = max(since - origin, 0.0)
             right = min(since - origin + duration, length)
             if each != track or (kind == "in flight") != flies or right <= left:
                 continue
             x, width = LEFT + left * scale, (right - left) * scale
-            # Two products at most are in flight together: the shorter one is drawn lower.
-            out.append(f'<rect x="{x:.1f}" y="{y}" width="{max(width, 0.5):.1f}" height="{ROW}" '
-                       f'fill="{COLOURS.get(kind, "#ffffff")}" fill-opacity="{0.6 if flies else 1}" stroke="#ffffff" '
-                       f'stroke-width="0.4"><title>{html.escape(what)} {1e3 * duration:.0f} ns</title></rect>')
+            # Products overlap each other, so every other one is drawn lower.
+            top, tall = (y + number % 2 * ROW / 2, ROW / 2) if flies else (y, ROW)
+            number += 1
+            out.append(f'<rect x="{x:.1f}" y="{top:g}" width="{max(width, 0.5):.1f}" height="{tall:g}" '
+                       f'fill="{COLOURS.get(kind, "#ffffff")}" stroke="#ffffff" stroke-width="0.4">'
+                       f'<title>{html.escape(what)} {1e3 * duration:.0f} ns</title></rect>')
             label = what if kind in ("wait", "copy", "in flight", "store") else "softmax, addresses" if kind == "work" else ""
             if label and width > 6.2 * len(label):
-                out.append(f'<text x="{x + 3:.1f}" y="{y + 15}" font-size="10">{html.escape(label)}</text>')
+                out.append(f'<text x="{x + 3:.1f}" y="{top + (9 if flies else 15):g}" font-size="10">'
+                           f'{html.escape(label)}</text>')
     y = TOP + len(rows) * (ROW + 6) + 12
     for tick in range(int(length) + 1):
         x = LEFT + tick * scale

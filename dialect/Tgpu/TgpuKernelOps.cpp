@@ -343,10 +343,30 @@ static LogicalResult verifyTileBuffer(Operation *op, Value buffer) {
 LogicalResult TakeTileOp::verify() {
   if (!(*this)->getParentOfType<RolesOp>())
     return emitOpError("is executed by one thread of a role, and must stand in one");
-  return verifyTileBuffer(*this, getBuffer());
+  return getBuffer() ? verifyTileBuffer(*this, getBuffer()) : success();
 }
 
 LogicalResult GetTileOp::verify() { return verifyTileBuffer(*this, getBuffer()); }
+
+static LogicalResult verifyWords(Operation *op, Value buffer, int64_t count) {
+  auto type = cast<SharedType>(buffer.getType());
+  if (type.getElementType().isInteger(32) && type.getShape().size() == 1 &&
+      type.getShape()[0] >= count && count > 0)
+    return success();
+  return op->emitOpError() << "needs a buffer of one dimension of i32 with a word for each of 1 "
+                              "number or more, but got "
+                           << count << " and " << type;
+}
+
+LogicalResult PublishOp::verify() {
+  if (!(*this)->getParentOfType<RolesOp>())
+    return emitOpError("is executed by one thread of a role, and must stand in one");
+  return verifyWords(*this, getBuffer(), static_cast<int64_t>(getValues().size()));
+}
+
+LogicalResult ReceiveOp::verify() {
+  return verifyWords(*this, getBuffer(), static_cast<int64_t>(getValues().size()));
+}
 
 LogicalResult GridExtentOp::verify() {
   auto kernel = (*this)->getParentOfType<KernelOp>();

@@ -122,7 +122,7 @@ def Tgpu_TakeTileOp : Tgpu_Op<"take_tile", [MemoryEffects<[MemRead, MemWrite]>]>
   let description = [{
     Blocks that take tile after tile begin with the one of their number; each further one is taken from a counter that belongs
     to the launch, so that a block that is done early takes more. Where none is left, the result is `tiles` or more, and the
-    block must not ask again. One thread takes it and writes it to the buffer, from where other roles get it
+    block must not ask again. One thread takes it and, where there is a buffer, writes it there, from where other roles get it
     (`tgpu.get_tile`).
 
     Preconditions: inside a role, once for each tile of the block, until none is left. Nobody reads the buffer any more.
@@ -136,9 +136,49 @@ def Tgpu_TakeTileOp : Tgpu_Op<"take_tile", [MemoryEffects<[MemRead, MemWrite]>]>
     - outside of roles
     - a buffer that is not of four i32
   }];
-  let arguments = (ins I32:$tiles, Tgpu_Shared:$buffer);
+  let arguments = (ins I32:$tiles, Optional<Tgpu_Shared>:$buffer);
   let results = (outs I32:$tile);
-  let assemblyFormat = "`of` $tiles `into` $buffer attr-dict `:` type($buffer)";
+  let assemblyFormat = "`of` $tiles (`into` $buffer^ `:` type($buffer))? attr-dict";
+  let hasVerifier = 1;
+}
+
+def Tgpu_PublishOp : Tgpu_Op<"publish", [MemoryEffects<[MemWrite]>]> {
+  let summary = "numbers of one role for others";
+  let description = [{
+    One thread writes the numbers to the first words of the buffer, from where other roles receive them (`tgpu.receive`): what
+    one role has computed of a tile, the others need not compute again.
+
+    Preconditions: inside a role; a barrier says that the buffer has been read. Postconditions: others see the numbers after
+    a barrier.
+
+    Example: `tgpu.publish %tile, %row to %slot : !tgpu.shared<4xi32, none>`
+
+    Errors:
+    - outside of roles
+    - a buffer that is not of one dimension of i32, or has fewer words than there are numbers
+  }];
+  let arguments = (ins Variadic<I32>:$values, Tgpu_Shared:$buffer);
+  let assemblyFormat = "$values `to` $buffer attr-dict `:` type($buffer)";
+  let hasVerifier = 1;
+}
+
+def Tgpu_ReceiveOp : Tgpu_Op<"receive", [MemoryEffects<[MemRead]>]> {
+  let summary = "numbers that another role has published";
+  let description = [{
+    Every thread reads the first words of the buffer, one for each result.
+
+    Preconditions: a barrier says that `tgpu.publish` has written at least as many. Postconditions: the buffer may be
+    overwritten once a barrier says that all warps have read.
+
+    Example: `%tile, %row = tgpu.receive %slot : !tgpu.shared<4xi32, none> -> i32, i32`
+
+    Errors:
+    - no result
+    - a buffer that is not of one dimension of i32, or has fewer words than there are results
+  }];
+  let arguments = (ins Tgpu_Shared:$buffer);
+  let results = (outs Variadic<I32>:$values);
+  let assemblyFormat = "$buffer attr-dict `:` type($buffer) `->` type($values)";
   let hasVerifier = 1;
 }
 

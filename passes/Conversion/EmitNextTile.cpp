@@ -115,17 +115,43 @@ LogicalResult KernelEmitter::emitTakeTile(TakeTileOp op) {
                               LLVM::AtomicOrdering::monotonic);
   }
   Value tile = branch.getResult(0);
-  LLVM::StoreOp::create(b, tile, getScalar(op.getBuffer()), /*alignment=*/4, /*isVolatile=*/true);
+  if (op.getBuffer())
+    LLVM::StoreOp::create(b, tile, getScalar(op.getBuffer()), /*alignment=*/4,
+                          /*isVolatile=*/true);
   set(op.getTile(), {tile});
   return success();
 }
 
 void KernelEmitter::emitGetTile(GetTileOp op) {
-  Value tile = LLVM::LoadOp::create(b, b.getI32Type(), getScalar(op.getBuffer()), /*alignment=*/4,
+  set(op.getTile(), {readWord(getScalar(op.getBuffer()), 0)});
+}
+
+static Value getWord(ImplicitLocOpBuilder &b, Value buffer, int64_t number) {
+  return LLVM::GEPOp::create(b, buffer.getType(), b.getI32Type(), buffer,
+                             ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(number)});
+}
+
+Value KernelEmitter::readWord(Value buffer, int64_t number) {
+  Value word = LLVM::LoadOp::create(b, b.getI32Type(), getWord(b, buffer, number), /*alignment=*/4,
                                     /*isVolatile=*/true);
-  if (isOneThread)
-    return set(op.getTile(), {tile});
   // The same in all lanes; but only of a reduction does ptxas know it. Otherwise everything that
   // depends on the tile, the counters of rings among it, takes registers of each thread.
-  set(op.getTile(), {intrinsic("llvm.nvvm.redux.sync.min", b.getI32Type(), {tile, i32(-1)})});
+  return isOneThread ? word
+                     : intrinsic("llvm.nvvm.redux.sync.min", b.getI32Type(), {word, i32(-1)});
+}
+
+LogicalResult KernelEmitter::emitPublish(PublishOp op) {
+  if (!isOneThread)
+    return op.emitOpError("is executed by one thread: its role may only copy and compute scalars");
+  Value buffer = getScalar(op.getBuffer());
+  for (auto [number, value] : llvm::enumerate(op.getValues()))
+    LLVM::StoreOp::create(b, getScalar(value), getWord(b, buffer, static_cast<int64_t>(number)),
+                          /*alignment=*/4, /*isVolatile=*/true);
+  return success();
+}
+
+void KernelEmitter::emitReceive(ReceiveOp op) {
+  Value buffer = getScalar(op.getBuffer());
+  for (auto [number, value] : llvm::enumerate(op.getValues()))
+    set(value, {readWord(buffer, static_cast<int64_t>(number))});
 }

@@ -284,6 +284,12 @@ LogicalResult KernelEmitter::emitOp(Operation *op) {
         emitGetTile(op);
         return success();
       })
+
+      .Case<PublishOp>([&](auto op) { return emitPublish(op); })
+      .Case<ReceiveOp>([&](auto op) {
+        emitReceive(op);
+        return success();
+      })
       .Case<AllocOp>([&](AllocOp op) {
         auto type = cast<SharedType>(op.getBuffer().getType());
         return emitAlloc(op, op.getOffset(), getBytes(type), getAlignment(type));
@@ -374,8 +380,7 @@ LogicalResult KernelEmitter::emitWhile(scf::WhileOp op) {
       if (!isOneThread)
         goesOn = intrinsic("llvm.nvvm.vote.any.sync", b.getI1Type(), {i32(-1), goesOn});
       scf::ConditionOp::create(b, goesOn, flatten(condition.getArgs()));
-    }
-    else {
+    } else {
       // A body that ends with what one lane does (an arrival) must not go back to the beginning in
       // two ways: ptxas would take the threads for divergent from then on.
       if (!isOneThread)

@@ -306,6 +306,10 @@ private:
   mlir::Value findTileCounter();
   mlir::LogicalResult emitTakeTile(TakeTileOp op);
   void emitGetTile(GetTileOp op);
+  mlir::LogicalResult emitPublish(PublishOp op);
+  void emitReceive(ReceiveOp op);
+  /// A word that all lanes have read: ptxas is told that it is the same in all of them.
+  mlir::Value readWord(mlir::Value buffer, int64_t number);
 
   mlir::LogicalResult emitAllocBarriers(AllocBarriersOp op);
   mlir::Value barrierOf(mlir::Value barriers, mlir::Value use);

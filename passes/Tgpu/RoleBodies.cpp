@@ -16,6 +16,8 @@ void RoleWriter::writeBlock(Block &block) {
   for (Operation &op : block) {
     if (op.hasTrait<OpTrait::IsTerminator>())
       break;
+    if (role != Role::Reduce && llvm::is_contained(toldBy, &op))
+      continue;
     b.setLoc(op.getLoc());
     if (role == Role::Load)
       writeForLoad(op);

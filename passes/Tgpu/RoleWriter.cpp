@@ -49,8 +49,10 @@ void RoleWriter::run() {
   if (schedule.getScratchStages() > 1)
     makeScratch();
   makeBarrier();
-  if (isDynamic())
+  if (isDynamic()) {
+    findToldScalars();
     makeTileRing();
+  }
   if (isPersistent()) {
     order.emplace(mapped, old.getGridAttr(), schedule.getGroup());
     if (isDynamic() && schedule.getGroup() > 1)
@@ -225,9 +227,10 @@ void RoleWriter::makeBarrier() {
     voteBarrier = NamedBarrierOp::create(b, b.getIndexType(), old.getWarps(), IntegerAttr());
 }
 
-/// Through which the role that copies tells the others its next tile.
+/// Through which the role that copies tells the others of its next tile.
 void RoleWriter::makeTileRing() {
-  constexpr int64_t stages = 2, words = 4;
+  constexpr int64_t stages = 2, wordsOfChunk = 4;
+  int64_t words = llvm::alignTo(1 + told.size(), wordsOfChunk);
   auto slot = SharedType::get(b.getContext(), {words}, b.getI32Type(), tgpu::Swizzle::None);
   tileRing = makeRing(slot, stages);
   tileFull = makeBarriers(stages, 1);
@@ -294,56 +297,63 @@ void RoleWriter::mapIds(Value tile) {
     map.map(id, value);
 }
 
-/// Tile after tile while there are any. The role that copies takes the next when it has started
-/// all copies for this one. The one that computes asks for it before it lets its results out, and
-/// divides its number into ids meanwhile; the one that adds to memory, when it has added all.
+/// Tile after tile while there are any. The role that copies computes what depends on the tile's
+/// number, publishes it, starts all copies, and takes the next number. The one that computes asks
+/// for the next tile before it lets its results out; the one that adds to memory, when it has added
+/// all.
 void RoleWriter::writeTakenTiles() {
-  bool computes = role == Role::Compute;
-  size_t numIds = computes ? old.getGridIds().size() : 0;
+  bool loads = role == Role::Load, computes = role == Role::Compute;
   Value cta = mapped.getGridIds()[0];
-  SmallVector<Value> inits{cta};
-  if (computes)
-    llvm::append_range(inits, order->getIds(b, cta));
+  // How many tiles were published or received, in this role, before the loop.
+  SmallVector<Value> inits = loads ? SmallVector<Value>{cta} : writeReceive(i32(0));
+  size_t numWords = inits.size();
   llvm::append_range(inits, uses);
-  inits.push_back(i32(0));
+  inits.push_back(i32(loads ? 0 : 1));
   SmallVector<Type> types(inits.size(), b.getI32Type());
   SmallVector<Location> locs(inits.size(), b.getLoc());
   auto loop = scf::WhileOp::create(b, types, inits);
   Block *before = b.createBlock(&loop.getBefore(), {}, types, locs);
   Value tile = before->getArgument(0);
   Value isTile =
-      arith::CmpIOp::create(b, arith::CmpIPredicate::slt, tile, order->getTiles(b, tile));
+      loads ? arith::CmpIOp::create(b, arith::CmpIPredicate::slt, tile, order->getTiles(b, tile))
+            : arith::CmpIOp::create(b, arith::CmpIPredicate::sge, tile, i32(0));
   scf::ConditionOp::create(b, isTile, before->getArguments());
   Block *after = b.createBlock(&loop.getAfter(), {}, types, locs);
   ValueRange arguments = after->getArguments();
   Value taken = arguments.back();
-  uses = llvm::to_vector(arguments.drop_front(1 + numIds).drop_back());
-  Value next;
-  SmallVector<Value> nextIds;
-  if (!computes) {
+  uses = llvm::to_vector(arguments.drop_front(numWords).drop_back());
+  SmallVector<Value> next;
+  if (loads) {
     mapIds(arguments.front());
-    writeBlock(old.getBody().front());
-    b.setLoc(old.getLoc());
-    next = role == Role::Load ? writeTake(arguments.front(), taken) : writeGet(taken);
-    finishTile();
-  } else {
-    for (auto [id, value] : llvm::zip_equal(old.getGridIds(), arguments.slice(1, numIds)))
-      map.map(id, value);
-    afterLoops = [&] {
-      next = writeGet(taken);
-      nextIds = order->getIds(b, next);
-    };
+    writeTold();
+    writePublish(arguments.front(), taken);
+  } else if (computes) {
+    for (auto [value, word] : llvm::zip_equal(told, arguments.slice(1, told.size())))
+      map.map(value, value.getType().isInteger(1)
+                         ? arith::CmpIOp::create(b, arith::CmpIPredicate::ne, word, i32(0))
+                         : word);
+    afterLoops = [&] { next = writeReceive(taken); };
     lastLoop = findLastLoop();
-    writeBlock(old.getBody().front());
-    b.setLoc(old.getLoc());
-    finishTile();
+  } else {
+    mapIds(arguments.front());
   }
-  SmallVector<Value> yielded{next};
-  llvm::append_range(yielded, nextIds);
+  writeBlock(old.getBody().front());
+  b.setLoc(old.getLoc());
+  if (loads)
+    next = {TakeTileOp::create(b, b.getI32Type(), order->getTiles(b, arguments.front()), Value())};
+  else if (!computes)
+    next = writeReceive(taken);
+  finishTile();
+  SmallVector<Value> yielded(next);
   llvm::append_range(yielded, uses);
   yielded.push_back(arith::AddIOp::create(b, taken, i32(1)));
   scf::YieldOp::create(b, yielded);
   b.setInsertionPointAfter(loop);
+  if (!loads)
+    return;
+  for (Value value : told)
+    map.erase(value);
+  writePublish(i32(-1), loop.getResults().back());
 }
 
 /// The operation of the kernel's body behind which no copy is waited for.
@@ -357,19 +367,104 @@ Operation *RoleWriter::findLastLoop() {
   return last;
 }
 
-Value RoleWriter::writeTake(Value tile, Value taken) {
-  AcquireOp::create(b, tileEmpty, taken);
-  Value slot = SlotOp::create(b, cast<RingType>(tileRing.getType()).getSlot(), tileRing, taken);
-  Value next = TakeTileOp::create(b, b.getI32Type(), order->getTiles(b, tile), slot);
-  ArriveOp::create(b, tileFull, taken, ArriveScope::Role);
-  return next;
+/// A scalar that follows from the tile's number, in as few instructions as it may: what it reads is
+/// told, or the same for all tiles.
+bool RoleWriter::mayTell(Operation &op, const llvm::DenseSet<Operation *> &refused) {
+  auto isScalar = [](Type type) {
+    return type.isInteger(1) || type.isInteger(32) || type.isInteger(64);
+  };
+  return op.getNumRegions() == 0 && op.getNumResults() == 1 && !refused.contains(&op) &&
+         isa<arith::ArithDialect>(op.getDialect()) && isScalar(op.getResult(0).getType()) &&
+         llvm::all_of(op.getOperandTypes(), isScalar);
 }
 
-Value RoleWriter::writeGet(Value taken) {
+void RoleWriter::findToldScalars() {
+  // What does not fit is computed by each role, from the ids.
+  constexpr size_t mostWords = 15;
+  Block &body = old.getBody().front();
+  llvm::DenseSet<Operation *> refused;
+  for (bool isStable = false; !isStable;) {
+    isStable = true;
+    toldBy.clear();
+    told.clear();
+    // Values that every role can compute, and those that depend on the ids besides.
+    llvm::DenseSet<Value> common, moved(old.getGridIds().begin(), old.getGridIds().end());
+    for (BlockArgument argument : old.getArgs())
+      common.insert(argument);
+    for (Operation &op : body) {
+      auto isKnown = [&](Value operand) {
+        return common.contains(operand) || moved.contains(operand);
+      };
+      if (isa<arith::ConstantOp, tile::DimOp>(op) ||
+          (mayTell(op, {}) && llvm::all_of(op.getOperands(), [&](Value operand) {
+             return common.contains(operand);
+           }))) {
+        common.insert(op.getResult(0));
+      } else if (mayTell(op, refused) && llvm::all_of(op.getOperands(), isKnown)) {
+        moved.insert(op.getResult(0));
+        toldBy.push_back(&op);
+      }
+    }
+    auto isMoved = [&](Operation *op) {
+      return op->getBlock() == &body && op->getNumResults() == 1 &&
+             moved.contains(op->getResult(0));
+    };
+    auto tell = [&](Value value) {
+      if (llvm::any_of(value.getUsers(),
+                       [&](Operation *user) { return !isMoved(user) && !isa<CopyAsyncOp>(user); }))
+        told.push_back(value);
+    };
+    llvm::for_each(old.getGridIds(), tell);
+    for (Operation *op : toldBy)
+      tell(op->getResult(0));
+    for (Value value : told)
+      if (value.getType().isInteger(64)) {
+        refused.insert(value.getDefiningOp());
+        isStable = false;
+      }
+    if (isStable && told.size() > mostWords) {
+      for (Operation *op : toldBy)
+        refused.insert(op);
+      isStable = toldBy.empty();
+    }
+  }
+}
+
+/// With what the others need not compute, everything that it is computed of.
+void RoleWriter::writeTold() {
+  std::function<void(Value)> write = [&](Value value) {
+    Operation *op = value.getDefiningOp();
+    if (!op || map.contains(value))
+      return;
+    llvm::for_each(op->getOperands(), write);
+    b.clone(*op, map);
+  };
+  for (Operation *op : toldBy)
+    write(op->getResult(0));
+}
+
+/// A number of -1 says that there is no further tile.
+void RoleWriter::writePublish(Value number, Value taken) {
+  AcquireOp::create(b, tileEmpty, taken);
+  SmallVector<Value> words{number};
+  for (Value value : told) {
+    Value word = map.lookupOrNull(value);
+    if (!word)
+      word = i32(0);
+    else if (word.getType().isInteger(1))
+      word = arith::ExtUIOp::create(b, b.getI32Type(), word);
+    words.push_back(word);
+  }
+  auto slot = cast<RingType>(tileRing.getType()).getSlot();
+  PublishOp::create(b, words, SlotOp::create(b, slot, tileRing, taken));
+  ArriveOp::create(b, tileFull, taken, ArriveScope::Role);
+}
+
+SmallVector<Value> RoleWriter::writeReceive(Value taken) {
   WaitOp::create(b, tileFull, taken);
-  Value next = GetTileOp::create(
-      b, b.getI32Type(),
-      SlotOp::create(b, cast<RingType>(tileRing.getType()).getSlot(), tileRing, taken));
+  auto slot = cast<RingType>(tileRing.getType()).getSlot();
+  SmallVector<Type> types(role == Role::Compute ? 1 + told.size() : 1, b.getI32Type());
+  auto words = ReceiveOp::create(b, types, SlotOp::create(b, slot, tileRing, taken));
   ArriveOp::create(b, tileEmpty, taken, ArriveScope::Warp);
-  return next;
+  return llvm::to_vector(ValueRange(words.getValues()));
 }

@@ -85,8 +85,13 @@ private:
   void lendSlots();     ///< by the role that copies, at the end of a tile
   void waitForSlots();  ///< by the role that computes, before the first result leaves
   void giveSlotsBack(); ///< at its end of the tile
-  mlir::Value writeTake(mlir::Value tile, mlir::Value taken);
-  mlir::Value writeGet(mlir::Value taken);
+  /// What of a tile is computed by the role that copies alone, and told to the others.
+  void findToldScalars();
+  bool mayTell(mlir::Operation &op, const llvm::DenseSet<mlir::Operation *> &refused);
+  void writeTold();
+  void writePublish(mlir::Value number, mlir::Value taken);
+  /// The number of the next tile, or -1, and for the role that computes what it is told of it.
+  llvm::SmallVector<mlir::Value> writeReceive(mlir::Value taken);
 
   //===--- RoleBodies.cpp: what a role does of the old kernel --------------------===//
 
@@ -123,7 +128,9 @@ private:
   llvm::DenseMap<std::pair<mlir::Value, mlir::Type>, mlir::Value> maps;
   mlir::Value barrier;     ///< of the role that computes, where it writes to shared memory
   mlir::Value voteBarrier; ///< for votes of that role
-  mlir::Value tileRing, tileFull, tileEmpty; ///< numbers of tiles, where they are taken
+  mlir::Value tileRing, tileFull, tileEmpty;   ///< of tiles, where they are taken
+  llvm::SmallVector<mlir::Value> told;         ///< in the old kernel: ids and results of toldBy
+  llvm::SmallVector<mlir::Operation *> toldBy; ///< in order
   /// What is written behind the last loop, of the role that computes.
   mlir::Operation *lastLoop = nullptr;
   std::function<void()> afterLoops;

@@ -236,9 +236,9 @@ LogicalResult Player::playMemory(int who, const Step &step) {
   State &state = states[who];
   int64_t now = getNow(who);
   return TypeSwitch<Operation *, LogicalResult>(step.op)
-      .Case<TakeTileOp>(
+      .Case<TakeTileOp, PublishOp>(
           [&](auto) { return write(who, step, step.buffer, /*byFirst=*/true, nullptr); })
-      .Case<ReadOp, GetTileOp>(
+      .Case<ReadOp, GetTileOp, ReceiveOp>(
           [&](auto) { return read(who, step, step.buffer, false, false, nullptr); })
       .Case<FmaDotOp>([&](auto) {
         if (failed(read(who, step, step.operandA, false, false, nullptr)))

@@ -12,6 +12,8 @@
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/MathExtras.h"
 
+#include <map>
+
 using namespace mlir;
 using namespace tilewright;
 using namespace tilewright::tgpu;
@@ -85,6 +87,12 @@ private:
     values[value] = number;
   }
   int64_t get(Value value) { return values.lookup(value); }
+  std::pair<Operation *, int64_t> getUseOf(Value buffer) {
+    auto slot = buffer.getDefiningOp<SlotOp>();
+    if (!slot)
+      return {buffer.getDefiningOp(), 0};
+    return {slot.getRing().getDefiningOp(), get(slot.getUse())};
+  }
   void assign(ValueRange to, ArrayRef<int64_t> numbers) {
     for (auto [value, number] : llvm::zip_equal(to, numbers))
       set(value, number);
@@ -212,8 +220,8 @@ private:
     if (matchPattern(result, m_ConstantInt(&constant)))
       return set(result, constant.getSExtValue());
     if (auto dim = dyn_cast<tile::DimOp>(op))
-      return set(result, dim.getView() ? getExtent(dim.getView(), dim.getDim())
-                                       : shape.getLongExtent());
+      return set(result,
+                 dim.getView() ? getExtent(dim.getView(), dim.getDim()) : shape.getLongExtent());
     if (auto at = dyn_cast<tile::AtOp>(op)) {
       if (result.getType().isInteger(1))
         return;
@@ -267,9 +275,28 @@ private:
             })
             .Case<TakeTileOp, GetTileOp>([&](auto op) {
               // The block that is played takes every so many tiles as there are blocks.
-              into(op.getBuffer());
               int64_t block = get(kernel.getGridIds().front());
               set(op.getTile(), block + ++taken[op] * shape.getGrid().front());
+              if (!op.getBuffer())
+                return false;
+              into(op.getBuffer());
+              return true;
+            })
+            .Case<PublishOp>([&](PublishOp op) {
+              into(op.getBuffer());
+              SmallVector<int64_t> &words = published[getUseOf(op.getBuffer())];
+              words.clear();
+              for (Value value : op.getValues())
+                words.push_back(get(value));
+              return true;
+            })
+            .Case<ReceiveOp>([&](ReceiveOp op) {
+              into(op.getBuffer());
+              // Roles that publish are traced before those that receive.
+              ArrayRef<int64_t> words = published[getUseOf(op.getBuffer())];
+              trace.isCut |= words.size() < op.getValues().size();
+              for (auto [i, value] : llvm::enumerate(op.getValues()))
+                set(value, i < words.size() ? words[i] : 0);
               return true;
             })
             .Case<WaitOp, AcquireOp, ArriveOp, ExpectOp>([&](auto op) {
@@ -355,6 +382,8 @@ private:
   DenseMap<Value, int64_t> values;
   DenseMap<Operation *, int64_t> firstPlaces;
   DenseMap<Operation *, int64_t> taken; ///< tiles
+  /// What roles have published, by buffer or ring and its use.
+  std::map<std::pair<Operation *, int64_t>, SmallVector<int64_t>> published;
   /// Products that took their operand a from what a loop carries.
   DenseMap<Value, SmallVector<int64_t, 1>> readers;
 };

@@ -168,7 +168,8 @@ Interval MaskBoundsBuilder::normalize(const Interval &a) {
 }
 
 Interval MaskBoundsBuilder::intersect(const Interval &a, const Interval &b) {
-  return normalize({max(a.begin, b.begin), min(a.end, b.end)});
+  return normalize(
+      {max(a.begin, b.begin), min(a.end, b.end), a.startsAtLower && b.startsAtLower});
 }
 
 // The union of two intervals that overlap or touch is the hull; otherwise it has a gap, and the
@@ -178,7 +179,7 @@ Interval MaskBoundsBuilder::unionOrLonger(const Interval &a, const Interval &b) 
       both(test(CmpIPredicate::sle, a.begin, b.end), test(CmpIPredicate::sle, b.begin, a.end));
   Value aIsLonger = test(CmpIPredicate::sge, create<arith::SubIOp>(a.end, a.begin),
                          create<arith::SubIOp>(b.end, b.begin));
-  Interval hull{min(a.begin, b.begin), max(a.end, b.end)};
+  Interval hull{min(a.begin, b.begin), max(a.end, b.end), a.startsAtLower && b.startsAtLower};
   return select(touch, hull, select(aIsLonger, a, b));
 }
 
@@ -231,7 +232,8 @@ Bounds MaskBoundsBuilder::intersect(const Bounds &a, const Bounds &b) {
 // two intervals need not be, but where one side is the same for all pairs, it either keeps
 // everything or leaves the other.
 Bounds MaskBoundsBuilder::unite(const Bounds &a, const Bounds &b) {
-  Bounds result{{min(a.may.begin, b.may.begin), max(a.may.end, b.may.end)},
+  Bounds result{{min(a.may.begin, b.may.begin), max(a.may.end, b.may.end),
+                 a.may.startsAtLower && b.may.startsAtLower},
                 unionOrLonger(a.must, b.must),
                 {},
                 {},
@@ -254,7 +256,8 @@ std::pair<Value, Value> MaskBoundsBuilder::finish(const Interval &interval) {
   auto narrow = [&](Value value) {
     return create<arith::TruncIOp>(builder.getI32Type(), select(isEmpty, lower, value));
   };
-  return {narrow(interval.begin), narrow(interval.end)};
+  // Known here, it lets a part of the loop be known to be empty.
+  return {narrow(interval.startsAtLower ? lower : interval.begin), narrow(interval.end)};
 }
 
 //===----------------------------------------------------------------------===//
@@ -302,8 +305,8 @@ Bounds MaskBoundsBuilder::notNegative(const Linear &a) {
     bounds.may = normalize({clamp(multiply(most, -1)), upper});
     bounds.must = normalize({clamp(multiply(least, -1)), upper});
   } else {
-    bounds.may = normalize({lower, clamp(addConstant(most, 1))});
-    bounds.must = normalize({lower, clamp(addConstant(least, 1))});
+    bounds.may = normalize({lower, clamp(addConstant(most, 1)), true});
+    bounds.must = normalize({lower, clamp(addConstant(least, 1)), true});
   }
   Bounds result{select(a.valid, bounds.may, unknown.may),
                 select(a.valid, bounds.must, unknown.must),

@@ -35,6 +35,8 @@ namespace tilewright {
 /// end is lower, so that hulls need no case for it.
 struct Interval {
   mlir::Value begin, end;
+  /// Whether it is known to begin with the lower bound, unless it is empty.
+  bool startsAtLower = false;
 };
 
 /// against * r + block * c + rest >= 0, where `active`; against is -1, 0 or 1.
@@ -154,11 +156,12 @@ private:
   /// `bounds`, of which the inequalities matter only where the flag is true.
   Bounds restrict(Bounds bounds, mlir::Value flag);
 
-  Interval all() { return {lower, upper}; }
-  Interval empty() { return {upper, lower}; }
+  Interval all() { return {lower, upper, true}; }
+  Interval empty() { return {upper, lower, true}; }
   Interval normalize(const Interval &a);
   Interval select(mlir::Value condition, const Interval &a, const Interval &b) {
-    return {select(condition, a.begin, b.begin), select(condition, a.end, b.end)};
+    return {select(condition, a.begin, b.begin), select(condition, a.end, b.end),
+            a.startsAtLower && b.startsAtLower};
   }
   Bounds select(mlir::Value condition, const Bounds &a, const Bounds &b);
   Interval intersect(const Interval &a, const Interval &b);

@@ -10,7 +10,10 @@
 
 // CHECK-LABEL: tgpu.kernel @tiles
 // CHECK:       tgpu.take_tile of %{{.*}} into %{{.*}} : !tgpu.shared<4xi32, none>
+// CHECK-NEXT:  tgpu.take_tile of %{{[^ ]*$}}
+// CHECK-NEXT:  tgpu.publish %{{.*}}, %{{.*}} to %{{.*}} : !tgpu.shared<4xi32, none>
 // CHECK:       tgpu.get_tile %{{.*}} : !tgpu.shared<4xi32, none>
+// CHECK-NEXT:  tgpu.receive %{{.*}} : !tgpu.shared<4xi32, none> -> i32, i32
 // CHECK:       tgpu.any %{{.*}} on %{{.*}} : tensor<8x64xi1, #tgpu.blocked<1, lanes 32, warps 4, 1>>
 tgpu.kernel @tiles target "sm_90a" warps 8 (%n: i32) grid(%i = 1) {
   %slot = tgpu.alloc : !tgpu.shared<4xi32, none>
@@ -18,9 +21,12 @@ tgpu.kernel @tiles target "sm_90a" warps 8 (%n: i32) grid(%i = 1) {
   tgpu.roles
     role "load" warps 4 {
       %t = tgpu.take_tile of %n into %slot : !tgpu.shared<4xi32, none>
+      %u = tgpu.take_tile of %n
+      tgpu.publish %u, %t to %slot : !tgpu.shared<4xi32, none>
     }
     role "compute" warps 4 {
       %t = tgpu.get_tile %slot : !tgpu.shared<4xi32, none>
+      %words:2 = tgpu.receive %slot : !tgpu.shared<4xi32, none> -> i32, i32
       %f = arith.constant true
       %flags = tile.full %f : tensor<8x64xi1, #tgpu.blocked<1, lanes 32, warps 4, 1>>
       %any = tgpu.any %flags on %voted : tensor<8x64xi1, #tgpu.blocked<1, lanes 32, warps 4, 1>>
@@ -28,6 +34,30 @@ tgpu.kernel @tiles target "sm_90a" warps 8 (%n: i32) grid(%i = 1) {
 }
 
 //--- errors.mlir
+
+tgpu.kernel @k target "sm_90a" warps 4 (%n: i32) grid(%i = 1) {
+  %slot = tgpu.alloc : !tgpu.shared<4xi32, none>
+  // expected-error @+1 {{'tgpu.publish' op is executed by one thread of a role, and must stand in one}}
+  tgpu.publish %n to %slot : !tgpu.shared<4xi32, none>
+}
+
+// -----
+
+tgpu.kernel @k target "sm_90a" warps 4 (%n: i32) grid(%i = 1) {
+  %slot = tgpu.alloc : !tgpu.shared<4xi32, none>
+  // expected-error @+1 {{needs a buffer of one dimension of i32 with a word for each of 1 number or more, but got 5 and '!tgpu.shared<4xi32, none>'}}
+  %words:5 = tgpu.receive %slot : !tgpu.shared<4xi32, none> -> i32, i32, i32, i32, i32
+}
+
+// -----
+
+tgpu.kernel @k target "sm_90a" warps 4 (%n: i32) grid(%i = 1) {
+  %slot = tgpu.alloc : !tgpu.shared<4xf32, none>
+  // expected-error @+1 {{needs a buffer of one dimension of i32 with a word for each of 1 number or more, but got 1 and '!tgpu.shared<4xf32, none>'}}
+  %word = tgpu.receive %slot : !tgpu.shared<4xf32, none> -> i32
+}
+
+// -----
 
 tgpu.kernel @k target "sm_90a" warps 4 (%n: i32) grid(%i = 1) {
   %slot = tgpu.alloc : !tgpu.shared<4xi32, none>

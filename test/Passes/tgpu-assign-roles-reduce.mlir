@@ -18,10 +18,10 @@
 // TILES:           scf.while
 // TILES:             tgpu.tma_reduce_add
 // TILES:             tgpu.wait %[[FULL]][%[[T:.*]]]
-// TILES:             tgpu.get_tile
+// TILES:             tgpu.receive %{{.*}} -> i32{{$}}
 // TILES-NEXT:        tgpu.arrive %[[EMPTY]][%[[T]]] per {{ *}}warp
 // TILES:         role "compute"
-// TILES:           tgpu.get_tile
+// TILES:           tgpu.receive
 
 !view = !tile.view<[?, ?, 64], bf16>
 !row_view = !tile.view<[?, ?], f32>

@@ -146,9 +146,11 @@ tgpu.kernel @grouped target "sm_90a" warps 8 (%x: !tile.view<[?, ?], bf16>, %o: 
 
 !tensor_out = tensor<128x128xf32, #tgpu.wgmma<2>>
 
-// Blocks take tiles from a counter: the role that copies asks when it has started all copies of a tile, and passes the
-// number on; the other gets it behind the last loop. What is copied once for a tile has two buffers. A vote of the
-// block becomes one of the role. The number of tiles is computed for each tile, with a zero made of its number.
+// Blocks take tiles from a counter: the role that copies computes what follows from a tile's number, and publishes it with
+// the number before it copies: here the id %b and the row, but not %m, of which only the row is computed. It takes the
+// next tile when it has started all copies, and says -1 in the end. The other receives the first before its loop, and the
+// next behind the last loop of a tile. What is copied once for a tile has two buffers. A vote of the block becomes one of
+// the role. The number of tiles is computed for each tile, with a zero made of its number.
 // CHECK-LABEL: tgpu.kernel @taken
 // CHECK:         %[[Q:.*]] = tgpu.alloc_ring : !tgpu.ring<2, <128x64xbf16, b128>>
 // CHECK-NEXT:    %[[Q_FULL:.*]] = tgpu.alloc_barriers arrivals 1 : !tgpu.barriers<2>
@@ -162,21 +164,35 @@ tgpu.kernel @grouped target "sm_90a" warps 8 (%x: !tile.view<[?, ?], bf16>, %o: 
 // CHECK:             arith.addi %{{.*}}, %[[ZERO]]
 // CHECK:             %[[ALL:.*]] = arith.muli
 // CHECK-NEXT:        arith.cmpi slt, %[[T]], %[[ALL]] : i32
-// CHECK:             scf.for
+// CHECK:           ^bb0(%[[T:[^:]*]]: i32,
+// CHECK:             %[[B:.*]] = arith.divui
+// CHECK:             %[[ROW:.*]] = arith.muli %{{.*}}, %c128{{.*}} : i32
 // CHECK:             tgpu.acquire %[[READ]][%[[USE:.*]]]
 // CHECK-NEXT:        %[[SLOT:.*]] = tgpu.slot %[[NUMBERS]][%[[USE]]]
-// CHECK:             %[[TILES:.*]] = arith.muli
-// CHECK-NEXT:        tgpu.take_tile of %[[TILES]] into %[[SLOT]] : !tgpu.shared<4xi32, none>
+// CHECK-NEXT:        tgpu.publish %[[T]], %[[B]], %[[ROW]] to %[[SLOT]] : !tgpu.shared<4xi32, none>
 // CHECK-NEXT:        tgpu.arrive %[[TAKEN]][%[[USE]]] per {{ *}}role
+// CHECK:             tgpu.tma_load
+// CHECK:             scf.for
+// CHECK:             %[[TILES:.*]] = arith.muli
+// CHECK-NEXT:        tgpu.take_tile of %[[TILES]]
+// CHECK-NOT:         into
+// CHECK:           }
+// CHECK:           tgpu.publish %c-1{{.*}}, %{{.*}}, %{{.*}} to
 // CHECK:         role "compute"
-// CHECK:           scf.while
+// CHECK:           tgpu.wait %[[TAKEN]]
+// CHECK:           %[[FIRST:.*]]:3 = tgpu.receive %{{.*}} : !tgpu.shared<4xi32, none> -> i32, i32, i32
+// CHECK-NEXT:      tgpu.arrive %[[READ]]
+// CHECK:           scf.while (%[[N:.*]] = %[[FIRST]]#0, %{{.*}} = %[[FIRST]]#1, %{{.*}} = %[[FIRST]]#2,
+// CHECK:             arith.cmpi sge, %[[N]], %c0
+// CHECK:           ^bb0(%{{[^:]*}}: i32, %[[ID:[^:]*]]: i32, %[[M:[^:]*]]: i32
+// CHECK-NOT:         arith.div
 // CHECK:             tgpu.wait %[[Q_FULL]]
 // CHECK:             scf.for
 // CHECK:               tgpu.any %{{.*}} on %[[VOTED]]
 // CHECK:             tgpu.wait %[[TAKEN]][%[[USE:.*]]]
-// CHECK:             tgpu.get_tile
+// CHECK:             tgpu.receive
 // CHECK-NEXT:        tgpu.arrive %[[READ]][%[[USE]]] per {{ *}}warp
-// CHECK:             tgpu.store
+// CHECK:             tgpu.store %{{.*}}, %{{.*}}[%[[ID]], %[[M]], 0]
 tgpu.kernel @taken target "sm_90a" warps 8 (%q: !view, %k: !view, %o: !tile.view<[?, ?, 128], f32>)
     grid(%m = ceildiv(dim(q, 1), 128), %b = dim(q, 0))
     attributes {tgpu.role_schedule = #tgpu.role_schedule<load_registers = 40, compute_registers = 232, group = 1,

@@ -10,6 +10,13 @@
 // RUN: cat %t/calls.mlir >> %t/all.mlir
 // RUN: tilewright-opt %t/all.mlir --tile-inline-calls --canonicalize --symbol-dce | FileCheck %t/calls.mlir --check-prefix=VALUES
 // RUN: tilewright-opt %t/masks.mlir --tile-analyze-masks --remark-format=emitRemark --remarks-filter=tile-analyze-masks -o %t/ignored.mlir 2>&1 | FileCheck %s --check-prefix=REMARK
+// RUN: tilewright-opt %t/masks.mlir --tile-analyze-masks --canonicalize | FileCheck %s --check-prefix=BEGINS
+
+// Both ranges of a causal mask begin with the lower bound, and it is known: then no part of a loop comes before the full
+// blocks. Those of a window may begin later.
+// BEGINS-LABEL: func.func private @causal_ranges(%{{[^:]*}}: i32, %{{[^:]*}}: i32,
+// BEGINS-SAME:      %[[LOWER:[^:]*]]: i32,
+// BEGINS:        return %[[LOWER]], %{{[^,]*}}, %[[LOWER]], %{{[^,]*}}, %{{[^,]*}} :
 
 // Positions first, then the other operands of the mask in order. Two loops of one mask share the function; where the
 // positions change places it is another one.

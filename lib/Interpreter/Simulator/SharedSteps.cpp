@@ -183,14 +183,58 @@ LogicalResult lower(Lowering &lowering, tgpu::WriteSharedOp op) {
 /// The number goes through the bytes of the buffer, as on the machine.
 LogicalResult lower(Lowering &lowering, tgpu::TakeTileOp op) {
   IntOperand tiles = lowering.intOperand(op.getTiles());
-  Slot buffer = lowering.slotOf(op.getBuffer()), result = lowering.define(op.getTile());
+  bool isWritten = static_cast<bool>(op.getBuffer());
+  Slot buffer = isWritten ? lowering.slotOf(op.getBuffer()) : Slot();
+  Slot result = lowering.define(op.getTile());
   emit(lowering, op, [=, op = op.getOperation()](Machine &machine, auto &context, auto &frame) {
-    int64_t base = numberIn(frame, buffer);
-    if (!machine.write(context, op, base, {Bytes{{0, sizeof(int32_t)}}}))
+    int64_t base = isWritten ? numberIn(frame, buffer) : 0;
+    if (isWritten && !machine.write(context, op, base, {Bytes{{0, sizeof(int32_t)}}}))
       return false;
     auto tile = static_cast<int32_t>(machine.takeTile(tiles.read(frame)));
-    std::memcpy(machine.memory() + base, &tile, sizeof(tile));
+    if (isWritten)
+      std::memcpy(machine.memory() + base, &tile, sizeof(tile));
     frame.values[result].setSplat(Scalar::fromInt(tile, Storage::I32));
+    return true;
+  });
+  return success();
+}
+
+LogicalResult lower(Lowering &lowering, tgpu::PublishOp op) {
+  SmallVector<IntOperand> values;
+  for (Value value : op.getValues())
+    values.push_back(lowering.intOperand(value));
+  Slot buffer = lowering.slotOf(op.getBuffer());
+  emit(lowering, op, [=, op = op.getOperation()](Machine &machine, auto &context, auto &frame) {
+    int64_t base = numberIn(frame, buffer);
+    int64_t bytes = static_cast<int64_t>(values.size() * sizeof(int32_t));
+    if (!machine.write(context, op, base, {Bytes{{0, bytes}}}))
+      return false;
+    for (auto [i, value] : llvm::enumerate(values)) {
+      auto word = static_cast<int32_t>(value.read(frame));
+      std::memcpy(machine.memory() + base + i * sizeof(word), &word, sizeof(word));
+    }
+    return true;
+  });
+  return success();
+}
+
+LogicalResult lower(Lowering &lowering, tgpu::ReceiveOp op) {
+  int64_t warps = warpsOf(op);
+  Slot buffer = lowering.slotOf(op.getBuffer());
+  SmallVector<Slot> results;
+  for (Value value : op.getValues())
+    results.push_back(lowering.define(value));
+  emit(lowering, op, [=, op = op.getOperation()](Machine &machine, auto &context, auto &frame) {
+    int64_t base = numberIn(frame, buffer);
+    int64_t bytes = static_cast<int64_t>(results.size() * sizeof(int32_t));
+    std::vector<Bytes> byWarp(static_cast<size_t>(warps), Bytes{{0, bytes}});
+    if (!machine.read(context, op, base, byWarp))
+      return false;
+    for (auto [i, result] : llvm::enumerate(results)) {
+      int32_t word;
+      std::memcpy(&word, machine.memory() + base + i * sizeof(word), sizeof(word));
+      frame.values[result].setSplat(Scalar::fromInt(word, Storage::I32));
+    }
     return true;
   });
   return success();
@@ -349,9 +393,9 @@ template <typename... OpTs> void add(LoweringTable &table) {
 } // namespace
 
 void addSharedSimulation(LoweringTable &table) {
-  add<tgpu::TakeTileOp, tgpu::GetTileOp, tgpu::AllocOp, tgpu::AllocRingOp, tgpu::SlotOp,
-      tgpu::ReadOp, tgpu::WriteSharedOp, tgpu::ConvertOp, tgpu::FmaDotOp, tgpu::CopyAsyncOp,
-      tgpu::CopyCommitOp, tgpu::CopyWaitOp>(table);
+  add<tgpu::TakeTileOp, tgpu::GetTileOp, tgpu::PublishOp, tgpu::ReceiveOp, tgpu::AllocOp,
+      tgpu::AllocRingOp, tgpu::SlotOp, tgpu::ReadOp, tgpu::WriteSharedOp, tgpu::ConvertOp,
+      tgpu::FmaDotOp, tgpu::CopyAsyncOp, tgpu::CopyCommitOp, tgpu::CopyWaitOp>(table);
 }
 
 } // namespace tilewright::simulator
