@@ -184,9 +184,13 @@ def mods():
     prefix = np.array([13, 0], np.int32)
     of_query = np.sort(np.random.default_rng(4).integers(0, 4, (b, sq)), axis=1).astype(np.int32)
     of_key = np.sort(np.random.default_rng(5).integers(0, 4, (b, sk)), axis=1).astype(np.int32)
+    each_slope, shift = normal(6, (b, h), "f32"), np.array([sk - sq, -5], np.int32)
+    ahead = j - i - shift[:, None, None, None]
     modifiers = {
         "softcap": (lambda s: 2.5 * np.tanh(s / 2.5), {}, {"softcap": 2.5}),
         "alibi": (lambda s: s - slopes[:, None, None] * np.abs(i - j), {"slopes": slopes}, {}),
+        "alibi_aligned": (lambda s: s - each_slope[:, :, None, None] * np.abs(ahead),
+                          {"alibi_slopes": each_slope, "alibi_shift": shift}, {}),
         "relative_bias": (lambda s: s + table[:, np.clip(j - i, -9, 9) + 9],
                           {"relative_bias": table}, {"relative_radius": 9}),
     }
@@ -196,26 +200,32 @@ def mods():
         "prefix_lm": ((j < prefix[:, None, None, None]) | (j <= i), {"prefix_length": prefix}, {}),
         "document": ((of_query[:, None, :, None] == of_key[:, None, None, :]),
                      {"query_document": of_query, "key_document": of_key}, {}),
+        "window_aligned": ((ahead >= -4) & (ahead <= 7), {"window_shift": shift},
+                           {"aligned_left": 4, "aligned_right": 7}),
     }
+    for shape in (b, h, sq, sk), (1, h, 1, sk), (b, 1, sq, 1):  # one row sees nothing
+        mask = np.random.default_rng(7).random(shape) < 0.5
+        mask[:, 0, :1] = False
+        masks[f"mask {shape}"] = (np.broadcast_to(mask, (b, h, sq, sk)), {"mask": mask}, {})
     params = {"T": "f64", "D": d, **BLOCKS}
     scalars = {"scale": 1.0, "window_left": -1, "window_right": -1}
-    kinds = {"slopes": "f32", "relative_bias": "f32"}
+    kinds = {"slopes": "f32", "alibi_slopes": "f32", "relative_bias": "f32", "mask": "i1"}
     for name in list(modifiers) + list(masks):
-        score, keep = None, True
+        score, keep, file = None, True, name.split()[0]
         if name in modifiers:
             score, arrays, numbers = modifiers[name]
         else:
             keep, arrays, numbers = masks[name]
         got = run("attention_forward", params, {"q": q, "k": k, "v": v, **arrays},
-                  forward_outputs(q, v, "f64"), {**scalars, **numbers}, with_files=[name],
+                  forward_outputs(q, v, "f64"), {**scalars, **numbers}, with_files=[file],
                   kinds=kinds)
         o, lse, _ = forward(q, k, v, 1.0, keep, score=score)
         check_forward(name, got, o, lse, "f64")
         if name in masks:
             got = run("attention_backward", params,
                       {"q": q, "k": k, "v": v, "o": o, "do": do, "lse": lse, **arrays},
-                      gradients(q, k, v, "f64"), {**scalars, **numbers}, with_files=[name],
-                      entry=("program", "attention_backward"))
+                      gradients(q, k, v, "f64"), {**scalars, **numbers}, with_files=[file],
+                      entry=("program", "attention_backward"), kinds=kinds)
             check_gradients(name, got, backward(q, k, v, do, 1.0, keep), "f64")
 
 
@@ -227,6 +237,8 @@ def modified_backward():
     slopes, gain, row = normal(1, (h,), "f32"), normal(2, (h,), "f32"), normal(3, (sq,), "f32")
     table, key = normal(4, (h, 2 * far + 1), "f32"), normal(5, (b, sk), "f32")
     slope = normal(6, (h, far + 1), "f32")
+    each_slope, shift = normal(7, (b, h), "f32"), np.array([sk - sq, -3], np.int32)
+    from_diagonal = np.abs(j - i - shift[:, None, None, None])
     near, distance = np.clip(j - i, -far, far) + far, np.minimum(np.abs(j - i), far)
 
     def by_head(x):
@@ -255,6 +267,10 @@ def modified_backward():
         "alibi": (lambda s: s - by_head(slopes) * np.abs(i - j), lambda s: 1.0,
                   {"slopes": slopes}, {},
                   {"slopes": ((h,), (head,), lambda s: -np.abs(i - j) + 0 * s)}),
+        "alibi_aligned": (lambda s: s - each_slope[:, :, None, None] * from_diagonal, lambda s: 1.0,
+                          {"alibi_slopes": each_slope, "alibi_shift": shift}, {},
+                          {"alibi_slopes": ((b, h), (batch, head),
+                                            lambda s: -from_diagonal + 0 * s)}),
         "relative_bias": (lambda s: s + table[:, near], lambda s: 1.0, {"relative_bias": table},
                           {"relative_radius": far},
                           {"relative_bias": (table.shape, (head, near), lambda s: 1 + 0 * s)}),

@@ -20,11 +20,14 @@ BAD_ADVICE = re.compile(r"C75(08|10|12|14|17)")
 # Which functions each modifier replaces.
 MODS = {
     "alibi": "score_mod",
+    "alibi_aligned": "score_mod",
     "document": "mask_mod",
+    "mask": "mask_mod",
     "prefix_lm": "mask_mod",
     "relative_bias": "score_mod",
     "sink_window": "mask_mod",
     "softcap": "score_mod",
+    "window_aligned": "mask_mod",
 }
 PTXAS = shutil.which("ptxas") or (
     "/usr/local/cuda/bin/ptxas" if os.path.exists("/usr/local/cuda/bin/ptxas") else None

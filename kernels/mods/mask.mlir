@@ -1,0 +1,35 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// A mask in memory: keeps the pairs where mask(b, h, i, j) is true, with an extent of 1 wherever it is
+// the same for all.
+//
+//   mask   [B or 1, Hq or 1, Sq or 1, Skv or 1]   i1, one byte each; outside of its extents it is false
+//
+// The mask depends on data, so no block can be ruled out from the positions alone: blocks are skipped
+// by looking.
+//
+// Link it to a kernel that has @mask_mod: tilewright-run --with kernels/mods/mask.mlir
+
+tile.capture @mask : !tile.view<[?, ?, ?, ?], i1>
+
+// Index 0 along a dimension that has no other.
+func.func private @index_or_zero(%index: i32, %extent: i32) -> i32 {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %is_same = arith.cmpi eq, %extent, %c1 : i32
+  %result = arith.select %is_same, %c0, %index : i32
+  return %result : i32
+}
+
+func.func private @mask_mod(%b: i32, %h: i32, %i: i32, %j: i32) -> i1 {
+  %batches = tile.dim @mask, 0
+  %heads = tile.dim @mask, 1
+  %rows = tile.dim @mask, 2
+  %columns = tile.dim @mask, 3
+  %b_mask = func.call @index_or_zero(%b, %batches) : (i32, i32) -> i32
+  %h_mask = func.call @index_or_zero(%h, %heads) : (i32, i32) -> i32
+  %i_mask = func.call @index_or_zero(%i, %rows) : (i32, i32) -> i32
+  %j_mask = func.call @index_or_zero(%j, %columns) : (i32, i32) -> i32
+  %keep = tile.at @mask[%b_mask, %h_mask, %i_mask, %j_mask] : i1
+  return %keep : i1
+}
