@@ -31,7 +31,8 @@ class ChecksTest(unittest.TestCase):
         def shapes(message, **kwargs):
             self.expect(message, checks.check_arrays, *arrays(**kwargs))
 
-        shapes("q must have the four dimensions [batch, heads, rows, width], but got shape [8, 300, 64]", q=(8, 300, 64))
+        shapes("q must have the four dimensions [batch, heads, rows, width], but got shape [8, 300, 64]; "
+               "packed sequences have cu_seqlens_q", q=(8, 300, 64))
         shapes("q must have a width from 1 to 256, but got 512", q=(2, 8, 300, 512))
         shapes("v must have a width from 1 to 256, but got 0", v=(2, 2, 500, 0))
         shapes("k must have the width of q, 64, but got 128", k=(2, 2, 500, 128))
@@ -44,13 +45,42 @@ class ChecksTest(unittest.TestCase):
         shapes("the heads of q must be a multiple of those of k, but got 8 and 0; arrays are [batch, heads, rows, width]: "
                "use transpose(1, 2) on [batch, rows, heads, width]", k=(2, 0, 500, 64))
 
+    def test_packed(self):
+        packed = dict(q=(300, 8, 64), k=(500, 2, 64))
+        checks.check_arrays(*arrays(**packed), packed=True)
+        checks.check_arrays(*arrays(**packed, v=(500, 2, 80)), packed=True)
+
+        def shapes(message, **kwargs):
+            with self.assertRaises(ValueError) as caught:
+                checks.check_arrays(*arrays(**(packed | kwargs)), packed=True)
+            self.assertEqual(str(caught.exception), message)
+
+        shapes("q must have the three dimensions [rows, heads, width], but got shape [2, 8, 300, 64]", q=(2, 8, 300, 64))
+        shapes("v must have as many rows as k, 500, but got 300", v=(300, 2, 64))
+        shapes("v must have as many heads as k, 2, but got 8", v=(500, 8, 64))
+        shapes("the heads of q must be a multiple of those of k, but got 8 and 3", k=(500, 3, 64))
+        self.expect("q must have the four dimensions [batch, heads, rows, width], but got shape [300, 8, 64]; packed sequences "
+                    "have cu_seqlens_q", checks.check_arrays, *arrays(**packed))
+
+    def test_options(self):
+        self.assertEqual([checks.align_of(*x) for x in ((None, "none"), (None, "top_left"), (None, "bottom_right"),
+                                                        ("bottom_right", "none"), ("top_left", "top_left"))],
+                         ["top_left", "top_left", "bottom_right", "bottom_right", "top_left"])
+        self.expect("align must be one of top_left, bottom_right, and that of causal where there is one, but got "
+                    "'bottom_right' with causal top_left", checks.align_of, "bottom_right", "top_left")
+        self.assertEqual([checks.softcap_of(x) for x in (None, 0, 0.0, 3)], [None, None, None, 3.0])
+        self.expect("softcap must be a positive finite number, or None or 0 for none, but got -1", checks.softcap_of, -1)
+        self.assertEqual(checks.dropout_of(0), 0.0)
+        self.expect("dropout_p must be a number from 0 to less than 1, but got 1", checks.dropout_of, 1)
+
     def test_types_and_devices(self):
         self.expect("k must have the type of q, bf16, but got f16; convert it with .to()", checks.check_arrays,
                     *arrays(dtypes=("bf16", "f16", "bf16")))
         self.expect("q must be of float16, bfloat16, float32 or float64, but got torch.int8", checks.check_arrays,
                     *arrays(dtypes=("torch.int8",) * 3))
-        self.expect("v must be on a CUDA device, but got cpu; move it with .cuda()", checks.check_arrays,
-                    *arrays(devices=("cuda", "cuda", "cpu")))
+        self.expect("v must be on a CUDA device, but got cpu; move it with .cuda(), or see tilewright.interpret",
+                    checks.check_arrays, *arrays(devices=("cuda", "cuda", "cpu")))
+        checks.check_arrays(*arrays(devices=("cpu",) * 3), devices=("cuda", "cpu"))
         checks.check_arrays(*arrays(devices=("cuda:1",) * 3))
         self.expect("k must be on the device of q, cuda:0, but got cuda:1; move it with .to()", checks.check_arrays,
                     *arrays(devices=("cuda:0", "cuda:1", "cuda:0")))

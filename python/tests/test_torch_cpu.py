@@ -1,82 +1,161 @@
 # Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The operator's wiring, with plain PyTorch in place of the plans: autograd, torch.compile, errors. Needs PyTorch, no GPU."""
+"""Attention of PyTorch by the interpreter, beside the formulas: results, gradients, autograd, torch.compile, errors. Needs
+PyTorch and tilewright-run, no GPU."""
 
 import os
 import sys
 import unittest
-import warnings
 from unittest import mock
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-
-try:
-    import torch
-except ImportError:
-    raise unittest.SkipTest("PyTorch is not installed") from None
-if not hasattr(torch.library, "custom_op"):
-    raise unittest.SkipTest(f"PyTorch {torch.__version__} has no torch.library.custom_op; 2.4 has")
-
-from tilewright import checks  # noqa: E402
-from tilewright import torch as operator  # noqa: E402
-from tilewright.torch import attention  # noqa: E402
-
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from torch_reference import StandIn, reference, stand_in_launch  # noqa: E402
+from torch_on_cpu import TorchTest, gradients, interpret_module, make, qkv, torch  # noqa: E402
+
+import tilewright  # noqa: E402
+from tilewright import ops  # noqa: E402
+from tilewright.torch import attention  # noqa: E402
+from torch_reference import FEATURES, fill, packed_features, packed_reference, reference, replaced, slices_of  # noqa: E402
+
+setUpModule = interpret_module
 
 
-def make(*shape, dtype=torch.float64, seed=1):
-    generator = torch.Generator().manual_seed(seed + sum(shape))
-    return torch.randn(shape, generator=generator, dtype=torch.float64).to(dtype).requires_grad_()
+def dropped(p, queries, keys, seed, **options):
+    """The factors of dropout that a call with this seed has, from probabilities that are all alike."""
+    torch.manual_seed(seed)
+    batch, heads = 2, 4
+    zero, one = torch.zeros(batch, heads, queries, 8, dtype=torch.float64), torch.zeros(batch, 2, keys, 8, dtype=torch.float64)
+    eye = torch.eye(keys, dtype=torch.float64).expand(batch, 2, -1, -1)
+    return attention(zero, one, eye, dropout_p=p, **options) * keys
 
 
-def qkv(batch=2, heads=4, kv_heads=2, rows=5, keys=7, width=8, value_width=6, dtype=torch.float64):
-    return (make(batch, heads, rows, width, dtype=dtype), make(batch, kv_heads, keys, width, dtype=dtype, seed=2),
-            make(batch, kv_heads, keys, value_width, dtype=dtype, seed=3))
+class AttentionTest(TorchTest):
+    def test_features_and_their_gradients(self):
+        for options in FEATURES:
+            for deterministic in (False, True):
+                with self.subTest(options, deterministic=deterministic):
+                    options = dict(options)
+                    rows, keys = options.pop("rows", 5), 9
+                    inputs = qkv(rows=rows, keys=keys)
+                    filled, learned = fill(options, make, 2, 4, rows, keys, torch.float64, "cpu")
 
+                    def ours(q, k, v, *rest):
+                        return attention(q, k, v, return_lse=True, deterministic=deterministic,
+                                         **replaced(filled, learned, rest))
 
-class OperatorTest(unittest.TestCase):
-    def setUp(self):
-        check = checks.check_arrays
+                    def wanted(q, k, v, *rest):
+                        return reference(q, k, v, **replaced(filled, learned, rest))
 
-        def on_cpu(*arrays):
-            for array in arrays:
-                array.device = "cuda" if array.device == "cpu" else array.device
-            check(*arrays)
+                    self.assert_right(ours, wanted, (*inputs, *learned))
 
-        for patch in (mock.patch.object(operator, "_plan", StandIn), mock.patch.object(operator, "_launch", stand_in_launch),
-                      mock.patch.object(checks, "check_arrays", on_cpu)):
-            patch.start()
-            self.addCleanup(patch.stop)
-        warnings.simplefilter("ignore")
+    def test_packed_features(self):
+        starts_q, starts_k = [0, 3, 3, 7, 12], [0, 4, 6, 6, 15]  # one has no queries, one no keys
+        for options in packed_features():
+            for equal in (False, True):
+                with self.subTest(options, equal=equal):
+                    ends_k, longest_k = (starts_q, 5) if equal else (starts_k, 9)
+                    inputs = (make(12, 4, 8), make(ends_k[-1], 2, 8, seed=2), make(ends_k[-1], 2, 6, seed=3))
+                    filled, learned = fill(options, make, 4, 4, 5, longest_k, torch.float64, "cpu")
+                    where = {"cu_seqlens_q": torch.tensor(starts_q, dtype=torch.int32), "max_seqlen_q": 5}
+                    if not equal:
+                        where |= {"cu_seqlens_k": torch.tensor(starts_k, dtype=torch.int32), "max_seqlen_k": 9}
 
-    def gradients(self, call, inputs, seeds=None):
-        outputs = call(*inputs)
-        outputs = outputs if isinstance(outputs, tuple) else (outputs,)
-        seeds = [torch.cos(x.detach() + n) for n, x in enumerate(outputs)]
-        return outputs, torch.autograd.grad(outputs, inputs, seeds)
+                    def ours(q, k, v, *rest):
+                        return attention(q, k, v, return_lse=True, **where, **replaced(filled, learned, rest))
 
-    def assert_same(self, got, expected):
-        for x, y in zip(got, expected):
-            torch.testing.assert_close(x, y)
+                    def wanted(q, k, v, *rest):
+                        given = replaced(filled, learned, rest)
+                        return packed_reference(q, k, v, starts_q, ends_k, slices_of(given), **given)
 
-    def test_results_and_gradients(self):
-        for options in ({}, {"causal": True}, {"causal": "bottom_right", "scale": 0.3}, {"window": (2, 1)},
-                        {"causal": "bottom_right", "rows": 9}):
+                    self.assert_right(ours, wanted, (*inputs, *learned))
+
+    def test_a_simulated_gpu(self):
+        inputs, bias = qkv(width=16, value_width=16, dtype=torch.float32), make(4, 5, 9, dtype=torch.float32)
+        kept, sinks = make(2, 1, 5, 9) > -1, make(4, dtype=torch.float32)
+
+        def ours(q, k, v, bias, sinks):
+            return attention(q, k, v, causal="bottom_right", softcap=2.0, bias=bias, attn_mask=kept, sinks=sinks)
+
+        for device in ("sim:sm_80", "sim:sm_90a"):
+            with self.subTest(device), tilewright.interpret(device):
+                self.assert_right(ours, lambda q, k, v, bias, sinks: reference(
+                    q, k, v, causal="bottom_right", softcap=2.0, bias=bias, attn_mask=kept, sinks=sinks)[0],
+                    (*inputs, bias, sinks), rtol=1e-5, atol=1e-5)
+
+    def test_dropout(self):
+        inputs, bias, sinks = qkv(), make(4, 5, 9), make(4, dtype=torch.float32)
+        cases = [{}, {"causal": True}, {"bias": bias, "sinks": sinks, "softcap": 2.0}]
+        for options in cases:
             with self.subTest(options):
-                options = dict(options)
-                inputs = qkv(rows=options.pop("rows", 5))
-                plain = dict(options, causal=checks.causal_mode(options.get("causal", False)))
-                for count in (1, 2):  # without LSE and with it
-                    def ours(*x):
-                        return attention(*x, return_lse=count == 2, **options)
+                factors = dropped(0.4, 5, 9, 7)
+                self.assertEqual(sorted(set(factors.flatten().round(decimals=4).tolist())), [0.0, round(1 / 0.6, 4)])
+                learned = [x for x in options.values() if isinstance(x, torch.Tensor)]
 
-                    def wanted(*x):
-                        return reference(*x, **plain)[:count]
+                def ours(q, k, v, *rest):
+                    torch.manual_seed(7)
+                    return attention(q, k, v, dropout_p=0.4, return_lse=True, **replaced(options, learned, rest))
 
-                    if options.get("causal") == "bottom_right" and inputs[0].shape[2] == 9 and count == 2:
-                        continue  # LSE is -inf in rows without keys
-                    for got, expected in zip(self.gradients(ours, inputs), self.gradients(wanted, inputs)):
-                        self.assert_same(got, expected)
+                def wanted(q, k, v, *rest):
+                    return reference(q, k, v, factors=factors, **replaced(options, learned, rest))
+
+                self.assert_right(ours, wanted, (*inputs, *learned))
+
+    def test_dropout_draws_from_a_generator(self):
+        q, k, v = qkv(rows=30, keys=30)
+        torch.manual_seed(3)
+        first, second = (attention(q, k, v, dropout_p=0.5) for _ in range(2))
+        self.assertFalse(torch.equal(first, second))
+        torch.manual_seed(3)
+        self.assertTrue(torch.equal(attention(q, k, v, dropout_p=0.5), first))
+        own = torch.Generator().manual_seed(5)
+        before = torch.get_rng_state()
+        drawn = [attention(q, k, v, dropout_p=0.5, generator=own) for _ in range(2)]
+        self.assertTrue(torch.equal(torch.get_rng_state(), before))
+        again = torch.Generator().manual_seed(5)
+        for x in drawn:
+            self.assertTrue(torch.equal(attention(q, k, v, dropout_p=0.5, generator=again), x))
+        share = (dropped(0.3, 40, 50, 9) == 0).double().mean()  # of 16,000 pairs: a deviation of 0.0036
+        self.assertLess(abs(share - 0.3), 0.015)
+        with torch.no_grad():
+            self.assertTrue(torch.equal(attention(q, k, v, dropout_p=0.0), attention(q, k, v)))
+
+    def test_packed_dropout(self):
+        starts = torch.tensor([0, 4, 9], dtype=torch.int32)
+        q, k, v = (make(9, 4, 8, seed=n) for n in range(3))
+
+        def ours(q, k, v):
+            torch.manual_seed(4)
+            return attention(q, k, v, cu_seqlens_q=starts, max_seqlen_q=5, dropout_p=0.4)
+
+        torch.manual_seed(4)
+        eye = torch.cat([torch.eye(n, 8, dtype=torch.float64) for n in (4, 5)])[:, None].expand(-1, 4, -1)
+        zero = torch.zeros(9, 4, 8, dtype=torch.float64)
+        found = attention(zero, zero, eye, cu_seqlens_q=starts, max_seqlen_q=5, dropout_p=0.4).transpose(0, 1)
+        factors = [found[None, :, a:b, :b - a] * (b - a) for a, b in ((0, 4), (4, 9))]
+
+        def wanted(q, k, v):
+            return packed_reference(q, k, v, [0, 4, 9], [0, 4, 9], lambda b, n: {"factors": factors[b]})[0]
+
+        self.assert_right(ours, wanted, (q, k, v))
+
+    def test_gradcheck(self):
+        q, k, v = qkv(1, 2, 1, 3, 4, 4, 4)
+        bias, sinks = make(2, 3, 4), torch.tensor([0.5, -1.0])
+        table = {"relative_bias": make(2, 5, dtype=torch.float32).detach(), "relative_radius": 2}
+
+        def everything(q, k, v, bias):
+            torch.manual_seed(1)
+            return attention(q, k, v, causal="bottom_right", softcap=1.5, bias=bias, alibi_slopes=sinks.abs(), sinks=sinks,
+                             dropout_p=0.3, modifier="relative_bias", captures=table, return_lse=True)
+
+        def packed(q, k, v):
+            starts = torch.tensor([0, 1, 3], dtype=torch.int32)
+            return attention(*(x[0].transpose(0, 1)[:3] for x in (q, k, v)), cu_seqlens_q=starts, max_seqlen_q=2,
+                             causal=True, sinks=sinks, return_lse=True)
+
+        check = torch.autograd.gradcheck
+        self.assertTrue(check(lambda *x: attention(*x, causal=True, return_lse=True), (q, k, v)))
+        self.assertTrue(check(lambda *x: attention(*x[:3], bias=x[3]), (q, k, v, bias), fast_mode=True))
+        self.assertTrue(check(everything, (q, k, v, bias), fast_mode=True))
+        self.assertTrue(check(packed, (q, k, v), fast_mode=True))
 
     def test_only_lse(self):
         q, k, v = qkv()
@@ -84,140 +163,119 @@ class OperatorTest(unittest.TestCase):
         _, expected = reference(q, k, v)
         self.assert_same(torch.autograd.grad(lse.sum(), (q, k)), torch.autograd.grad(expected.sum(), (q, k)))
 
-    def test_modifiers_and_their_gradients(self):
-        q, k, v = qkv()
-        table = make(4, 7)
-        captures = {"relative_bias": table, "relative_radius": 3}
-
-        def ours(q, k, v, table):
-            return attention(q, k, v, modifier="relative_bias", captures=captures | {"relative_bias": table})
-
-        def wanted(q, k, v, table):
-            return reference(q, k, v, modifier="relative_bias", captures=captures | {"relative_bias": table})[0]
-
-        for got, expected in zip(self.gradients(ours, (q, k, v, table)), self.gradients(wanted, (q, k, v, table))):
-            self.assert_same(got, expected)
-        self.assert_same([attention(q, k, v, modifier="softcap", captures={"softcap": 2.0})],
-                         [reference(q, k, v, modifier="softcap", captures={"softcap": 2.0})[0]])
-        slopes = torch.rand(4, dtype=torch.float64, requires_grad=True)
-        o = attention(q, k, v, modifier="alibi", captures={"slopes": slopes})
-        with self.assertRaisesRegex(ValueError, "the gradient of capture 'slopes' must be one that the kernel computes, but "
-                                                "this backward has none; detach the tensor"):
-            o.sum().backward()
-        o = attention(q, k, v, modifier="alibi", captures={"slopes": slopes.detach()})
-        o.sum().backward()
-        self.assertIsNotNone(q.grad)
-
-    def test_strides_and_expanded_gradients(self):
+    def test_the_layout_of_results_is_that_of_queries(self):
         q, k, v = (make(2, 6, 4, 8, seed=seed) for seed in range(3))  # [batch, rows, heads, width]
-        o = attention(*(x.transpose(1, 2) for x in (q, k, v)))
-        expected = reference(*(x.transpose(1, 2) for x in (q, k, v)))[0]
+        swapped = [x.transpose(1, 2) for x in (q, k, v)]
+        o = attention(*swapped)
+        self.assertTrue(o.transpose(1, 2).is_contiguous())
+        self.assertTrue(attention(*(x.contiguous() for x in swapped)).is_contiguous())
+        expected = reference(*swapped)[0]
         self.assert_same([o], [expected])
-        self.assert_same(torch.autograd.grad(o.sum(), (q, k, v)), torch.autograd.grad(expected.sum(), (q, k, v)))
+        got = torch.autograd.grad(o.sum(), (q, k, v))  # the gradient of a sum is expanded
+        self.assert_same(got, torch.autograd.grad(expected.sum(), (q, k, v)))
+        self.assertTrue(all(x.is_contiguous() for x in got))
         transposed = make(2, 4, 8, 6).mT  # rows that are not dense
-        self.assert_same([attention(transposed, k.transpose(1, 2), v.transpose(1, 2))],
-                         [reference(transposed, k.transpose(1, 2), v.transpose(1, 2))[0]])
-
-    def test_gradcheck(self):
-        q, k, v = qkv(1, 2, 1, 3, 4, 4, 4)
-        self.assertTrue(torch.autograd.gradcheck(lambda *x: attention(*x, causal=True, return_lse=True), (q, k, v)))
+        self.assert_same([attention(transposed, *swapped[1:])], [reference(transposed, *swapped[1:])[0]])
 
     def test_opcheck(self):
         q, k, v = qkv()
-        table = make(4, 7)
+        starts = torch.tensor([0, 2, 5], dtype=torch.int32)
+        flat = [make(5, heads, 8) for heads in (4, 2, 2)]
         for arguments in ((q, k, v, [], "", [0.0], "", "top_left", -1, -1, 0.3, "", False),
-                          (q, k, v, [table], "relative_bias", [3.0, 0.0], "relative_radius:i32", "none", 2, 2, 0.3,
-                           "relative_bias", True)):
+                          (q.transpose(1, 2).contiguous().transpose(1, 2), k, v, [make(2, 1, 5, 9)], "bias", [0.0], "", "none",
+                           -1, -1, 0.3, "bias", False),
+                          (q, k, v, [make(4, 7, dtype=torch.float32)], "relative_bias", [3.0, 0.0], "relative_radius:i32",
+                           "none", 2, 2, 0.3, "relative_bias", True),
+                          (*flat, [starts, starts], "cu_seqlens_q,cu_seqlens_k", [3.0, 3.0, 0.0],
+                           "max_seqlen_q:i32,max_seqlen_k:i32", "bottom_right", -1, -1, 0.3, "", False)):
             torch.library.opcheck(torch.ops.tilewright.attention.default, arguments)
 
-    def test_compile(self):
-        for dynamic in (False, True):
-            with self.subTest(dynamic=dynamic):
-                torch.compiler.reset()
-
-                @torch.compile(fullgraph=True, backend="aot_eager", dynamic=dynamic)
-                def block(q, k, v, table):
-                    o, lse = attention(q * 2, k, v, causal="bottom_right", window=(4, -1), modifier="relative_bias",
-                                       captures={"relative_bias": table, "relative_radius": 3}, return_lse=True)
-                    return o + 1, lse
-
-                for rows in (5, 6):
-                    inputs = (*qkv(rows=rows), make(4, 7))
-
-                    def wanted(q, k, v, table):
-                        o, lse = reference(q * 2, k, v, "bottom_right", (4, -1), modifier="relative_bias",
-                                           captures={"relative_bias": table, "relative_radius": 3})
-                        return o + 1, lse
-
-                    for got, expected in zip(self.gradients(block, inputs), self.gradients(wanted, inputs)):
-                        self.assert_same(got, expected)
-
-    def test_compile_with_a_number(self):
-        torch.compiler.reset()
-
-        @torch.compile(fullgraph=True, backend="aot_eager", dynamic=True)
-        def capped(q, k, v, cap, scale):
-            return attention(q, k, v, scale=scale, modifier="softcap", captures={"softcap": cap})
-
+    def test_a_second_derivative_is_refused(self):
         q, k, v = qkv()
-        for cap, scale in ((2.0, 0.5), (3.5, 0.25)):
-            self.assert_same([capped(q, k, v, cap, scale)],
-                             [reference(q, k, v, scale=scale, modifier="softcap", captures={"softcap": cap})[0]])
+        (dq,) = torch.autograd.grad(attention(q, k, v).sin().sum(), q, create_graph=True)
+        with self.assertRaisesRegex(NotImplementedError, "attention must not be differentiated twice"):
+            torch.autograd.grad(dq.sum(), q)
+
+    def test_autocast(self):
+        q, k, v = qkv(dtype=torch.float32)
+        bias, sinks = make(4, 5, 9, dtype=torch.float32), make(4, dtype=torch.float32)
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            o, lse = attention(q, k.bfloat16(), v, bias=bias, sinks=sinks, return_lse=True)
+            exact = attention(*qkv())
+        self.assertEqual((o.dtype, lse.dtype, exact.dtype), (torch.bfloat16, torch.float32, torch.float64))
+        rounded = attention(q.bfloat16(), k.bfloat16(), v.bfloat16(), bias=bias.bfloat16(), sinks=sinks)
+        self.assertTrue(torch.equal(o, rounded))
+        grads = torch.autograd.grad(o.sum(), (q, k, v, bias, sinks))
+        self.assertEqual({x.dtype for x in grads}, {torch.float32})
+
+    def test_types(self):
+        for dtype, sums in ((torch.float16, torch.float32), (torch.bfloat16, torch.float32), (torch.float32, torch.float32)):
+            inputs = qkv(dtype=dtype)
+            bias = make(4, 5, 9, dtype=dtype)
+            o, lse = attention(*inputs, bias=bias, return_lse=True)
+            self.assertEqual((o.dtype, lse.dtype), (dtype, sums))
+            grads = torch.autograd.grad(o.sum(), (*inputs, bias))
+            self.assertEqual({x.dtype for x in grads}, {dtype})
+            exact = reference(*(x.double() for x in inputs), bias=bias.double())[0]
+            unit = torch.finfo(dtype).eps
+            self.assert_same([o.double()], [exact], rtol=8 * unit, atol=8 * unit)
+
+    def test_meta_tensors(self):
+        q, k, v = (x.to("meta") for x in qkv())
+        o, lse = attention(q, k, v, dropout_p=0.1, return_lse=True)
+        self.assertEqual((o.shape, lse.shape, o.device.type), ((2, 4, 5, 6), (2, 4, 5), "meta"))
+
+    def test_zero_sizes(self):
+        for shape in (dict(batch=0), dict(rows=0), dict(keys=0), dict(heads=0, kv_heads=0)):
+            with self.subTest(shape):
+                outputs, grads = gradients(attention, qkv(**shape))
+                for x in (*outputs, *grads):
+                    self.assertTrue((x == 0).all())
 
     def test_training(self):
         torch.manual_seed(1)
         project = torch.nn.Linear(16, 48, dtype=torch.float64)
+        sinks = torch.nn.Parameter(torch.zeros(2))
         x, target = torch.randn(2, 10, 16, dtype=torch.float64), torch.randn(2, 10, 16, dtype=torch.float64)
-        optimizer = torch.optim.Adam(project.parameters(), 0.02)
+        optimizer = torch.optim.Adam([*project.parameters(), sinks], 0.02)
         losses = []
         for _ in range(20):
             q, k, v = project(x).unflatten(-1, (3, 2, 8)).permute(2, 0, 3, 1, 4)
-            loss = (attention(q, k, v, causal=True).transpose(1, 2).flatten(2) - target).square().mean()
+            o = attention(q, k, v, causal=True, sinks=sinks)
+            loss = (o.transpose(1, 2).flatten(2) - target).square().mean()
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
             losses.append(loss.item())
         self.assertLess(losses[-1], 0.95 * losses[0])
-
-    def test_types(self):
-        q, k, v = qkv(dtype=torch.float16)
-        o, lse = attention(q, k, v, return_lse=True)
-        self.assertEqual((o.dtype, lse.dtype), (torch.float16, torch.float32))
-        self.assertEqual(torch.autograd.grad(o.sum(), k)[0].dtype, torch.float16)
+        self.assertTrue((sinks != 0).all())
 
     def test_deterministic_by_default_where_pytorch_is(self):
-        seen = []
+        seen, plan = [], ops.plan
 
-        def watch(backward, *rest):
-            seen.append((backward, rest[-3]))
-            return StandIn(backward, *rest)
+        def watch(choice, device):
+            seen.append((choice.kernel, choice.deterministic))
+            return plan(choice, device)
 
-        with mock.patch.object(operator, "_plan", watch):
+        with mock.patch.object(ops, "plan", watch):
             for mode, option, expected in ((False, None, False), (True, None, True), (True, False, False),
                                            (False, True, True)):
                 torch.use_deterministic_algorithms(mode)
                 self.addCleanup(torch.use_deterministic_algorithms, False)
                 seen.clear()
                 attention(*qkv(), deterministic=option).sum().backward()
-                self.assertEqual(seen[-1], (True, expected))
+                self.assertEqual(seen[-1], ("backward", expected))
 
-    def test_errors(self):
-        q, k, v = qkv()
-        with self.assertRaisesRegex(ValueError, "q must be a tensor, but got list"):
-            attention([1], k, v)
-        with self.assertRaisesRegex(ValueError, "captures must belong to a modifier, but got softcap without one"):
-            attention(q, k, v, captures={"softcap": 1.0})
-        with self.assertRaisesRegex(ValueError, "capture 'softcap' must be a tensor or a number, but got str"):
-            attention(q, k, v, modifier="softcap", captures={"softcap": "30"})
-        with self.assertRaisesRegex(ValueError, "k must have the type of q, f64, but got f32"):
-            attention(q, k.float(), v)
-        with self.assertRaisesRegex(ValueError, "device must be a CUDA device, but got cpu"):
-            operator.prepare("cpu", torch.float16, 64)
-
-    def test_refuses_the_cpu(self):
-        mock.patch.stopall()
-        with self.assertRaisesRegex(ValueError, "q must be on a CUDA device, but got cpu; move it with"):
-            attention(*qkv())
+    def test_the_gradient_of_a_bias_alone_has_a_kernel_of_its_own(self):
+        seen, plan, inputs = [], ops.plan, qkv()
+        with mock.patch.object(ops, "plan", lambda choice, device: (seen.append(choice.kernel), plan(choice, device))[1]):
+            for bias, options, kernel in ((make(5, 9), {}, "bias_backward"), (make(5, 1), {}, "backward"),
+                                          (make(5, 9), {"softcap": 2.0}, "backward"),
+                                          (make(5, 9), {"window": (2, 2)}, "backward"),
+                                          (make(5, 9).detach(), {}, "backward")):
+                seen.clear()
+                attention(*inputs, bias=bias, **options).sum().backward()
+                self.assertEqual(seen, ["forward", kernel])
 
 
 if __name__ == "__main__":

@@ -1,82 +1,195 @@
 # Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Attention in plain PyTorch for the tests, and a stand-in for plans that computes it on the CPU."""
+"""Attention in plain PyTorch for the tests: the formulas, with gradients by autograd, and what is asked of every device."""
 
-import concurrent.futures
 import math
 
 import torch
 
 
-def softcap(scores, captures, i, j):
-    return torch.tanh(scores / captures["softcap"]) * captures["softcap"]
+def _modified(scores, modifier, captures, i, j):
+    """By name, the files of kernels/mods that the tests link by themselves: scores, and which pairs are kept."""
+    captures = captures or {}
+    kept = torch.ones_like(scores, dtype=torch.bool)
+    for name in [modifier] if isinstance(modifier, str) else modifier or []:
+        if name == "softcap":
+            scores = torch.tanh(scores / captures["softcap"]) * captures["softcap"]
+        elif name == "alibi":
+            slopes = captures["slopes"].to(scores.dtype)
+            scores = scores - slopes[:, None, None] * (i[:, None] - j[None]).abs()
+        elif name == "relative_bias":
+            radius = captures["relative_radius"]
+            near = (j[None] - i[:, None]).clamp(-radius, radius) + radius
+            scores = scores + captures["relative_bias"].to(scores.dtype)[:, near]
+        elif name == "prefix_lm":
+            prefix = captures["prefix_length"][:, None, None, None]
+            kept = kept & ((j < prefix) | (j[None] <= i[:, None]))
+        elif name == "document":
+            kept = kept & (captures["query_document"][:, None, :, None] == captures["key_document"][:, None, None])
+        else:
+            raise KeyError(name)
+    return scores, kept
 
 
-def alibi(scores, captures, i, j):
-    slopes = captures["slopes"].to(scores.dtype)
-    return scores - slopes[:, None, None] * (i[:, None] - j[None]).abs()
-
-
-def relative_bias(scores, captures, i, j):
-    radius = captures["relative_radius"]
-    return scores + captures["relative_bias"].to(scores.dtype)[:, (j[None] - i[:, None]).clamp(-radius, radius) + radius]
-
-
-MODIFIERS = {"": lambda scores, captures, i, j: scores, "softcap": softcap, "alibi": alibi,
-             "relative_bias": relative_bias}
-
-
-def reference(q, k, v, causal="none", window=(-1, -1), scale=None, modifier="", captures=None):
-    """O and LSE in the type of q, with gradients by autograd. A row without keys gives 0 and -inf."""
+def reference(q, k, v, causal=False, window=None, align=None, scale=None, softcap=None, bias=None, attn_mask=None,
+              alibi_slopes=None, sinks=None, factors=None, modifier=None, captures=None):
+    """O and LSE of tilewright.attention in the type of q; `factors` are those of dropout. A row without keys gives 0, and
+    -inf or its sink."""
     group = q.shape[1] // max(1, k.shape[1])
     k, v = (x.repeat_interleave(group, 1) for x in (k, v))
+    causal = {False: "none", None: "none", True: "top_left"}.get(causal, causal)
     i, j = (torch.arange(n, device=q.device) for n in (q.shape[2], k.shape[2]))
+    shift = k.shape[2] - q.shape[2] if "bottom_right" in (causal, align) else 0
+    ahead = j[None] - i[:, None] - shift
+
     scores = q @ k.mT * (1 / math.sqrt(q.shape[3]) if scale is None else scale)
-    scores = MODIFIERS[modifier](scores, captures or {}, i, j)
-    ahead = j[None] - i[:, None] - (k.shape[2] - q.shape[2] if causal == "bottom_right" else 0)
-    hidden = torch.zeros_like(ahead, dtype=torch.bool) if causal == "none" else ahead > 0
-    if window[0] >= 0:
-        hidden = hidden | (ahead < -window[0])
-    if window[1] >= 0:
-        hidden = hidden | (ahead > window[1])
-    empty = hidden.all(-1)
-    scores = scores.masked_fill(hidden, -math.inf).masked_fill(empty[:, None], 0)
+    if softcap:
+        scores = torch.tanh(scores / softcap) * softcap
+    kept = torch.ones_like(scores, dtype=torch.bool)
+    for x in (bias, attn_mask):
+        if x is not None and x.dtype == torch.bool:
+            kept = kept & x
+        elif x is not None:
+            scores = scores + x.to(scores.dtype)
+    if alibi_slopes is not None:
+        scores = scores - alibi_slopes.to(scores.dtype)[..., None, None] * ahead.abs()
+    scores, allowed = _modified(scores, modifier, captures, i, j)
+    kept = kept & allowed
+    if causal != "none":
+        kept = kept & (ahead <= 0)
+    left, right = window or (-1, -1)
+    if left >= 0:
+        kept = kept & (ahead >= -left)
+    if right >= 0:
+        kept = kept & (ahead <= right)
+
+    if sinks is not None:  # one more key that every row attends, without a value
+        column = sinks.to(scores.dtype)[:, None, None].expand(*scores.shape[:3], 1)
+        scores, kept = torch.cat([scores, column], -1), torch.nn.functional.pad(kept, (0, 1), value=True)
+    kept = kept & (scores > -math.inf)
+    empty = ~kept.any(-1)
+    scores = scores.masked_fill(~kept, -math.inf).masked_fill(empty[..., None], 0)
     lse = scores.logsumexp(-1).masked_fill(empty, -math.inf)
-    o = (torch.softmax(scores, -1) @ v).masked_fill(empty[:, None], 0)
-    return o, lse
+    p = torch.softmax(scores, -1).masked_fill(empty[..., None], 0)[..., :k.shape[2]]
+    return (p if factors is None else p * factors) @ v, lse
 
 
-class StandIn:
-    """A plan without a GPU: what _plan of tilewright.torch gives to _launch."""
-
-    def __init__(self, backward, dtype, dim, value_dim, causal, window, modifier, deterministic, captured, device):
-        self.is_backward, self.causal, self.window, self.modifier = backward, causal, window, modifier
-
-    def captures(self):
-        return ["relative_bias", "relative_radius", "d_relative_bias"] if self.modifier == "relative_bias" else []
-
-    def run(self, values):
-        window = (values["window_left"], values["window_right"]) if self.window else (-1, -1)
-        known = ("q", "k", "v")
-        captures = {name: x for name, x in values.items() if name in ("softcap", "slopes", "relative_bias",
-                                                                      "relative_radius")}
-        with torch.enable_grad():
-            leaves = [values[name].detach().requires_grad_() for name in known]
-            wanted = [name for name in captures if f"d_{name}" in values]
-            captures |= {name: captures[name].detach().requires_grad_() for name in wanted}
-            o, lse = reference(*leaves, self.causal, window, values["scale"], self.modifier, captures)
-        if not self.is_backward:
-            values["o"].copy_(o.detach())
-            values["lse"].copy_(lse.detach())
-            return
-        outputs, seeds = [o], [values["do"]]
-        if values["dlse"] is not None:
-            outputs, seeds = outputs + [lse], seeds + [values["dlse"].to(lse.dtype)]
-        gradients = torch.autograd.grad(outputs, leaves + [captures[name] for name in wanted], seeds)
-        for name, gradient in zip(["dq", "dk", "dv"] + [f"d_{name}" for name in wanted], gradients):
-            values[name].copy_(gradient)
+def packed_reference(q, k, v, starts_q, starts_k, slices=None, **options):
+    """The same for packed sequences [rows, heads, width], one after the other. `slices(b, n)` gives the options of
+    sequence b that differ, n its queries and keys."""
+    outputs = []
+    for b, (q0, q1, k0, k1) in enumerate(zip(starts_q, starts_q[1:], starts_k, starts_k[1:])):
+        one = [x[None].transpose(1, 2) for x in (q[q0:q1], k[k0:k1], v[k0:k1])]
+        more = slices(b, (q1 - q0, k1 - k0)) if slices else {}
+        outputs.append(reference(*one, **(options | more)))
+    o, lse = zip(*outputs)
+    return torch.cat([x[0].transpose(0, 1) for x in o]), torch.cat([x[0] for x in lse], 1)
 
 
-def stand_in_launch(plan, values, device):
-    """Within an operator autograd is off; another thread has it."""
-    with concurrent.futures.ThreadPoolExecutor(1) as pool:
-        pool.submit(plan.run, values).result()
+def slices_of(given):
+    """For packed_reference: each sequence reads its own batch of the options, and of a table the first rows and columns."""
+    def one(b, n):
+        own = {}
+        for name in {"bias", "attn_mask"} & set(given):
+            x = given[name][(None,) * (4 - given[name].dim())]
+            x = x[b:b + 1] if x.shape[0] > 1 else x
+            x = x[:, :, :n[0]] if x.shape[2] > 1 else x
+            own[name] = x[..., :n[1]] if x.shape[3] > 1 else x
+        if "alibi_slopes" in given and given["alibi_slopes"].dim() == 2:
+            own["alibi_slopes"] = given["alibi_slopes"][b:b + 1]
+        if "prefix_length" in given.get("captures", {}):
+            own["captures"] = {"prefix_length": given["captures"]["prefix_length"][b:b + 1]}
+        return own
+
+    return one
+
+
+def packed_features():
+    """FEATURES for packed sequences, of which `document` would only repeat what they are."""
+    for options in FEATURES:
+        if "query_document" in options.get("captures", {}):
+            options = {"modifier": "prefix_lm", "captures": {"prefix_length": "?prefix"}, "sinks": "?sinks"}
+        yield {name: x for name, x in options.items() if name != "rows"}
+
+
+# What combines with what; `rows` and `keys` change the inputs, "?" stands for a tensor that `fill` makes.
+FEATURES = [
+    {},
+    {"causal": True},
+    {"causal": "bottom_right", "scale": 0.3, "rows": 9},
+    {"causal": "bottom_right", "rows": 12},  # rows without keys
+    {"window": (2, 1)},
+    {"window": (2, 3), "align": "bottom_right"},
+    {"window": (-1, 2), "align": "bottom_right", "rows": 13},
+    {"causal": "bottom_right", "window": (3, -1)},
+    {"softcap": 1.5},
+    {"bias": "?pairs"},
+    {"bias": "?pairs", "causal": True},
+    {"bias": "?keys", "softcap": 2.0},
+    {"bias": "?batch"},
+    {"attn_mask": "?mask"},
+    {"attn_mask": "?padding", "causal": True},
+    {"attn_mask": "?float"},
+    {"attn_mask": "?mask", "bias": "?heads", "softcap": 1.5},
+    {"alibi_slopes": "?slopes", "causal": True},
+    {"alibi_slopes": "?slopes", "causal": "bottom_right"},
+    {"alibi_slopes": "?slopes", "align": "bottom_right", "window": (4, 2)},
+    {"alibi_slopes": "?batch_slopes"},
+    {"sinks": "?sinks"},
+    {"sinks": "?sinks", "causal": "bottom_right", "rows": 12},  # rows with nothing but a sink
+    {"sinks": "?sinks", "bias": "?heads", "window": (3, 2), "attn_mask": "?padding"},
+    {"modifier": "relative_bias", "captures": {"relative_bias": "?table", "relative_radius": 3}, "softcap": 2.0},
+    {"modifier": ["prefix_lm", "document"], "captures": {"prefix_length": "?prefix", "query_document": "?of_query",
+                                                         "key_document": "?of_key"}, "sinks": "?sinks"},
+    {"causal": "bottom_right", "window": (5, -1), "softcap": 2.0, "bias": "?pairs", "attn_mask": "?mask",
+     "alibi_slopes": "?slopes", "sinks": "?sinks", "modifier": "relative_bias",
+     "captures": {"relative_bias": "?table", "relative_radius": 3}},
+]
+
+
+def fill(options, make, batch, heads, rows, keys, dtype, device):
+    """The options with tensors in place of "?name", and those of the tensors that want gradients. `make` gives normal
+    numbers of a shape and type, in f32 the captures whose kernels have that."""
+    generator = torch.Generator().manual_seed(rows + keys)
+
+    def uniform(*shape):
+        return torch.rand(shape, generator=generator).to(device)
+
+    def integers(top, *shape):
+        return torch.randint(0, top, shape, generator=generator, dtype=torch.int32).to(device)
+
+    def mask():
+        chosen = uniform(batch, 1, rows, keys) < 0.6
+        chosen[:, :, 1] = False  # a row that attends nothing
+        return chosen
+
+    def floats():
+        return make(rows, keys, dtype=dtype).detach().masked_fill(~mask(), -math.inf).requires_grad_()
+
+    makers = {"pairs": lambda: make(batch, heads, rows, keys, dtype=dtype), "keys": lambda: make(keys, dtype=dtype),
+              "batch": lambda: make(batch, 1, rows, 1, dtype=dtype), "heads": lambda: make(heads, 1, keys, dtype=dtype),
+              "mask": mask, "padding": lambda: uniform(batch, 1, 1, keys) < 0.7, "float": floats,
+              "slopes": lambda: make(heads, dtype=torch.float32),
+              "batch_slopes": lambda: make(batch, heads, dtype=torch.float32),
+              "sinks": lambda: make(heads, dtype=torch.float32), "table": lambda: make(heads, 7, dtype=torch.float32),
+              "prefix": lambda: integers(keys, batch), "of_query": lambda: integers(2, batch, rows),
+              "of_key": lambda: integers(2, batch, keys)}
+    learned = []
+
+    def filled(value):
+        if isinstance(value, dict):
+            return {name: filled(x) for name, x in value.items()}
+        if not isinstance(value, str) or not value.startswith("?"):
+            return value
+        x = makers[value[1:]]()
+        if x.requires_grad:
+            learned.append(x)
+        return x
+
+    return filled(options), learned
+
+
+def replaced(options, old, new):
+    """Options in which the tensors of `old` are those of `new`."""
+    if isinstance(options, dict):
+        return {name: replaced(x, old, new) for name, x in options.items()}
+    return next((y for x, y in zip(old, new) if x is options), options)

@@ -1,9 +1,28 @@
 # Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Tilewright from Python: compiled attention kernels through the C interface, with ctypes.
 
-    tilewright.torch       attention as an operator of PyTorch; imports torch
-    tilewright.compiler    kernels (.mlir) to bundles
-    tilewright.runtime     bundles, plans and operations, on arrays of any library
+    tilewright.attention               attention as an operator of PyTorch, with gradients (tilewright.torch)
+    tilewright.sdpa_compatible         the same as PyTorch's scaled_dot_product_attention; tilewright.use_for_sdpa makes
+                                       PyTorch call it (tilewright.sdpa)
+    tilewright.flash_attn_func         as in the package flash_attn (tilewright.flash)
+    tilewright.compiler                kernels (.mlir) to bundles
+    tilewright.runtime                 bundles, plans and operations, on arrays of any library
 
-Nothing here is built, and only tilewright.torch needs PyTorch.
+Nothing here is built. PyTorch is imported when one of the first three is asked for.
 """
+
+import importlib
+
+_FROM = {"attention": "torch", "prepare": "torch", "load_bundle": "torch", "interpret": "torch", "sdpa_compatible": "sdpa",
+         "use_for_sdpa": "sdpa", "why_not_sdpa": "sdpa", "sdpa_fallbacks": "sdpa", "flash_attn_func": "flash",
+         "flash_attn_varlen_func": "flash"}
+
+
+def __getattr__(name):
+    if name not in _FROM:
+        raise AttributeError(f"module 'tilewright' has no attribute '{name}'")
+    return getattr(importlib.import_module(f"tilewright.{_FROM[name]}"), name)
+
+
+def __dir__():
+    return sorted([*globals(), *_FROM])

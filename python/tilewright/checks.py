@@ -8,6 +8,8 @@ from tilewright import places
 
 TYPES = ("f16", "bf16", "f32", "f64")
 CAUSAL = ("none", "top_left", "bottom_right")
+ALIGNMENTS = ("top_left", "bottom_right")
+SEPARATOR = os.pathsep  # of the files of a modifier
 MAX_DIM = 256
 F32_MAX = 3.4028234663852886e38
 I32_MAX = 2**31 - 1
@@ -38,6 +40,32 @@ def window_of(window):
     return left, right
 
 
+def align_of(align, causal):
+    """Where the diagonal starts, top_left or bottom_right; `causal` as of causal_mode."""
+    own = "bottom_right" if causal == "bottom_right" else "top_left"
+    if align is None:
+        return own
+    if align not in ALIGNMENTS or (causal != "none" and align != own):
+        raise ValueError(f"align must be one of {', '.join(ALIGNMENTS)}, and that of causal where there is one, but got "
+                         f"{align!r} with causal {causal}")
+    return align
+
+
+def softcap_of(softcap):
+    """A positive number, or None where it is off."""
+    if softcap is None or (not isinstance(softcap, bool) and isinstance(softcap, (int, float)) and softcap == 0):
+        return None
+    if isinstance(softcap, bool) or not isinstance(softcap, (int, float)) or not 0 < softcap <= F32_MAX:
+        raise ValueError(f"softcap must be a positive finite number, or None or 0 for none, but got {softcap!r}")
+    return softcap * 1.0
+
+
+def dropout_of(p):
+    if isinstance(p, bool) or not isinstance(p, (int, float)) or not 0 <= p < 1:
+        raise ValueError(f"dropout_p must be a number from 0 to less than 1, but got {p!r}")
+    return p * 1.0
+
+
 def scale_of(scale, dim):
     if scale is None:
         return 1 / math.sqrt(dim)
@@ -50,7 +78,7 @@ def scale_of(scale, dim):
 def modifier_files(modifier):
     """Files of a modifier: a name of kernels/mods, a path that ends in .mlir, or several, separated as PATH is."""
     files = []
-    for name in filter(None, (modifier or "").split(os.pathsep)):
+    for name in filter(None, (modifier or "").split(SEPARATOR)):
         path = name if name.endswith(".mlir") else os.path.join(places.KERNELS, "mods", name + ".mlir")
         if not os.path.isfile(path):
             folder = os.path.join(places.KERNELS, "mods")
@@ -68,7 +96,7 @@ def modifier_text(modifier):
         return modifier
     if not isinstance(modifier, (list, tuple)) or not all(isinstance(name, str) for name in modifier):
         raise ValueError(f"modifier must be a name, a path or a list of them, but got {modifier!r}")
-    return os.pathsep.join(modifier)
+    return SEPARATOR.join(modifier)
 
 
 def check_capture(name, value, device, q_device):
@@ -89,30 +117,34 @@ class Array:
         self.name, self.shape, self.dtype, self.device = name, shape, dtype, device
 
 
-def check_arrays(q, k, v):
-    """Of Array."""
+def check_arrays(q, k, v, packed=False, devices=("cuda",)):
+    """Of Array; `packed`: sequences of different lengths."""
+    dims, what = (3, "three dimensions [rows, heads, width]") if packed else (
+        4, "four dimensions [batch, heads, rows, width]")
     for array in (q, k, v):
-        if array.device.partition(":")[0] != "cuda":
-            raise ValueError(f"{array.name} must be on a CUDA device, but got {array.device}; move it with .cuda()")
+        if array.device.partition(":")[0] not in devices:
+            raise ValueError(f"{array.name} must be on a CUDA device, but got {array.device}; move it with .cuda(), or see "
+                             "tilewright.interpret")
         if array.device != q.device:
             raise ValueError(f"{array.name} must be on the device of q, {q.device}, but got {array.device}; move it with .to()")
         if array.dtype not in TYPES:
             raise ValueError(f"{array.name} must be of float16, bfloat16, float32 or float64, but got {array.dtype}")
         if array.dtype != q.dtype:
             raise ValueError(f"{array.name} must have the type of q, {q.dtype}, but got {array.dtype}; convert it with .to()")
-        if len(array.shape) != 4:
-            raise ValueError(f"{array.name} must have the four dimensions [batch, heads, rows, width], but got shape "
-                             f"{list(array.shape)}")
-        if not 1 <= array.shape[3] <= MAX_DIM:
-            raise ValueError(f"{array.name} must have a width from 1 to {MAX_DIM}, but got {array.shape[3]}")
-    if k.shape[3] != q.shape[3]:
-        raise ValueError(f"k must have the width of q, {q.shape[3]}, but got {k.shape[3]}")
+        if len(array.shape) != dims:
+            hint = "" if packed or len(array.shape) != 3 else "; packed sequences have cu_seqlens_q"
+            raise ValueError(f"{array.name} must have the {what}, but got shape {list(array.shape)}{hint}")
+        if not 1 <= array.shape[-1] <= MAX_DIM:
+            raise ValueError(f"{array.name} must have a width from 1 to {MAX_DIM}, but got {array.shape[-1]}")
+    if k.shape[-1] != q.shape[-1]:
+        raise ValueError(f"k must have the width of q, {q.shape[-1]}, but got {k.shape[-1]}")
     for array in (k, v):
-        if array.shape[0] != q.shape[0]:
+        if not packed and array.shape[0] != q.shape[0]:
             raise ValueError(f"{array.name} must have the batch of q, {q.shape[0]}, but got {array.shape[0]}; expand it")
-    for dim, what in ((1, "heads"), (2, "rows")):
+    for dim, what in ((1, "heads"), (0 if packed else 2, "rows")):
         if v.shape[dim] != k.shape[dim]:
             raise ValueError(f"v must have as many {what} as k, {k.shape[dim]}, but got {v.shape[dim]}")
     if q.shape[1] > 0 and (k.shape[1] == 0 or q.shape[1] % k.shape[1] != 0):
-        raise ValueError(f"the heads of q must be a multiple of those of k, but got {q.shape[1]} and {k.shape[1]}; arrays "
-                         "are [batch, heads, rows, width]: use transpose(1, 2) on [batch, rows, heads, width]")
+        hint = "" if packed else ("; arrays are [batch, heads, rows, width]: use transpose(1, 2) on [batch, rows, heads, "
+                                  "width]")
+        raise ValueError(f"the heads of q must be a multiple of those of k, but got {q.shape[1]} and {k.shape[1]}{hint}")

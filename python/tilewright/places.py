@@ -18,6 +18,11 @@ def find_tool():
     return _first("TILEWRIGHTC", [("build", "bin", "tilewrightc"), ("bin", "tilewrightc")], "tilewrightc")
 
 
+def find_run():
+    """tilewright-run; TILEWRIGHT_RUN says another."""
+    return _first("TILEWRIGHT_RUN", [("build", "bin", "tilewright-run"), ("bin", "tilewright-run")], "tilewright-run")
+
+
 def find_library():
     """libtilewright.so; TILEWRIGHT_LIBRARY says another."""
     return _first("TILEWRIGHT_LIBRARY", [("build", "lib", "libtilewright.so"), ("lib", "libtilewright.so")],

@@ -191,6 +191,10 @@ class _Attention(_Plan):
         count = getattr(functions, prefix + "_num_captures")(self.handle)
         return [getattr(functions, prefix + "_capture_name")(self.handle, c_size_t(i)).decode() for i in range(count)]
 
+    def takes(self, name):
+        """Whether there is a capture or a further argument of this name."""
+        return name in self.captures()
+
     def pack(self, values):
         """`values` by the names of the kernel: arrays and numbers, None where absent; those that are not the plan's are
         captures. A window that is left out is open."""
@@ -251,6 +255,15 @@ class Operation(_Plan):
         super().__init__(library, "operation")
         array = (Param * len(params))(*[Param(key.encode(), value.encode()) for key, value in params.items()])
         library.call("operation_create", bundle, name.encode(), array, c_size_t(len(params)), byref(self.handle))
+
+    def arguments(self):
+        """Names, those of captures last."""
+        functions = self.library.functions
+        count = functions.tilewright_operation_num_arguments(self.handle)
+        return [functions.tilewright_operation_argument_name(self.handle, c_size_t(i)).decode() for i in range(count)]
+
+    def takes(self, name):
+        return name in self.arguments()
 
     def pack(self, values):
         array, kept = arguments_of(values)

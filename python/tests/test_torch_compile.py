@@ -1,0 +1,245 @@
+# Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Attention under torch.compile and activation checkpointing, and what it refuses. By the interpreter: needs PyTorch and
+tilewright-run, no GPU."""
+
+import os
+import sys
+import unittest
+from unittest import mock
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from torch_on_cpu import TorchTest, gradients, interpret_module, make, qkv, torch  # noqa: E402
+
+import torch.nn.functional as F  # noqa: E402
+from torch.utils.checkpoint import checkpoint  # noqa: E402
+
+import tilewright  # noqa: E402
+from tilewright import interpreter, ops  # noqa: E402
+from tilewright.torch import attention  # noqa: E402
+
+setUpModule = interpret_module
+
+
+def compiled(call, **options):
+    torch.compiler.reset()
+    return torch.compile(call, fullgraph=True, backend=options.pop("backend", "aot_eager"), **options)
+
+
+class CompileTest(TorchTest):
+    def assert_compiles(self, call, all_inputs, dynamic):
+        """The same bits as without, in one graph."""
+        code = compiled(call, dynamic=dynamic)
+        for inputs in all_inputs:
+            for got, expected in zip(gradients(code, inputs), gradients(call, inputs)):
+                self.assert_same(got, expected, rtol=0, atol=0)
+
+    def test_features(self):
+        def block(q, k, v, bias, sinks, slopes):
+            o, lse = attention(q * 2, k, v, causal="bottom_right", window=(4, -1), softcap=3.0, bias=bias, sinks=sinks,
+                               alibi_slopes=slopes, attn_mask=bias.detach()[None] > -1, return_lse=True)
+            return o + 1, lse
+
+        for dynamic in (False, True):
+            with self.subTest(dynamic=dynamic):
+                self.assert_compiles(block, [(*qkv(rows=rows), make(4, rows, 9), make(4, dtype=torch.float32),
+                                              make(2, 4, dtype=torch.float32)) for rows in (5, 6, 7)], dynamic)
+
+    def test_packed(self):
+        def block(q, k, v, starts, longest):
+            return attention(q, k, v, cu_seqlens_q=starts, max_seqlen_q=longest, causal=True, return_lse=True)
+
+        code = compiled(block, dynamic=True)
+        for ends in ([2, 5], [3, 4], [0, 9]):
+            starts = torch.tensor([0, *ends], dtype=torch.int32)
+            inputs = [make(ends[-1], heads, 8, seed=heads) for heads in (4, 2, 2)]
+            more = starts, max(ends[0], ends[1] - ends[0])
+            for got, expected in zip(gradients(lambda *x: code(*x, *more), inputs),
+                                     gradients(lambda *x: block(*x, *more), inputs)):
+                self.assert_same(got, expected, rtol=0, atol=0)
+
+    def test_other_shapes_do_not_compile_kernels(self):
+        def block(q, k, v, bias):
+            return attention(q, k, v, bias=bias, causal=True)
+
+        code, plans = compiled(block, dynamic=True), set()
+        plan = ops.plan
+        with mock.patch.object(ops, "plan", lambda choice, device: (plans.add(choice), plan(choice, device))[1]):
+            for rows in (3, 5, 6):
+                for batch in (2, 3):
+                    inputs = (*qkv(batch=batch, rows=rows), make(rows, 9))
+                    torch.autograd.grad(code(*inputs).sum(), inputs)
+        self.assertEqual(sorted(choice.kernel for choice in plans), ["bias_backward", "forward"])
+
+    def test_numbers(self):
+        def capped(q, k, v, cap, scale):
+            return attention(q, k, v, scale=scale, modifier="softcap", captures={"softcap": cap})
+
+        code, (q, k, v) = compiled(capped, dynamic=True), qkv()
+        for cap, scale in ((2.0, 0.5), (3.5, 0.25)):
+            self.assert_same([code(q, k, v, cap, scale)], [attention(q, k, v, scale=scale, softcap=cap)], rtol=0, atol=0)
+
+    def test_dropout(self):
+        def block(q, k, v):
+            return attention(q, k, v, dropout_p=0.5)
+
+        code, inputs = compiled(block), qkv(rows=20, keys=20)
+        torch.manual_seed(4)
+        first, second = code(*inputs), code(*inputs)
+        self.assertFalse(torch.equal(first, second))
+        torch.manual_seed(4)
+        for x in (first, second):
+            self.assertTrue(torch.equal(block(*inputs), x))
+        torch.manual_seed(4)
+        got = torch.autograd.grad(first.sum(), inputs)
+        torch.manual_seed(4)
+        self.assert_same(got, torch.autograd.grad(block(*inputs).sum(), inputs), rtol=0, atol=0)
+
+    def test_autocast(self):
+        def block(q, k, v):
+            with torch.autocast("cpu", dtype=torch.bfloat16):
+                return attention(q, k, v)
+
+        self.assertEqual(block(*qkv(dtype=torch.float32)).dtype, torch.bfloat16)
+        self.assert_compiles(block, [qkv(dtype=torch.float32)], False)
+
+    def test_the_switch(self):
+        def block(q, k, v):
+            return F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
+
+        code, inputs, launch, count = compiled(block), qkv(), ops.launch, []
+        plain = code(*inputs)
+        with mock.patch.object(ops, "launch", lambda *x: (count.append(1), launch(*x))[1]):
+            with tilewright.use_for_sdpa():
+                ours = code(*inputs)
+            self.assertEqual(len(count), 1)
+            again = code(*inputs)
+            self.assertEqual(len(count), 1)
+        self.assert_same([ours, again], [plain, plain])
+
+        def other(q):
+            return F.scaled_dot_product_attention(q, q, q, dropout_p=1.0)
+
+        with tilewright.use_for_sdpa():
+            self.assertTrue((compiled(other)(inputs[0]) == 0).all())
+
+    def test_checkpointing(self):
+        inputs, bias = qkv(), make(4, 5, 9)
+
+        def block(q, k, v, bias):
+            return attention(q.sin(), k, v, bias=bias, dropout_p=0.4, causal=True)
+
+        torch.manual_seed(6)
+        expected = torch.autograd.grad(block(*inputs, bias).sum(), (*inputs, bias))
+        calls = []
+        for reentrant in (True, False):
+            with self.subTest(reentrant=reentrant), mock.patch.object(
+                    ops, "launch", lambda *x, launch=ops.launch: (calls.append(1), launch(*x))[1]):
+                torch.manual_seed(6)
+                leaves = [x.detach().requires_grad_() for x in (*inputs, bias)]
+                o = checkpoint(block, *leaves, use_reentrant=reentrant)
+                calls.clear()
+                o.sum().backward()
+                self.assertEqual(len(calls), 2)  # the forward again, and the backward
+                self.assert_same([x.grad for x in leaves], expected, rtol=0, atol=0)
+
+        def inside(*x):
+            return checkpoint(block, *x, use_reentrant=False)
+
+        torch.manual_seed(6)
+        got = torch.autograd.grad(compiled(inside)(*inputs, bias).sum(), (*inputs, bias))
+        self.assert_same(got, expected, rtol=0, atol=0)
+
+    def test_by_name(self):
+        self.assertIn("attention", dir(tilewright))
+        self.assertIs(tilewright.attention, attention)
+        with self.assertRaisesRegex(AttributeError, "module 'tilewright' has no attribute 'atention'"):
+            tilewright.atention
+        q, k, v = qkv()
+        self.assert_same([compiled(lambda *x: tilewright.attention(*x))(q, k, v)], [attention(q, k, v)], rtol=0, atol=0)
+
+
+class RefusalTest(unittest.TestCase):
+    def expect(self, message, error=ValueError, inputs=None, **options):
+        with self.assertRaises(error) as caught:
+            attention(*(inputs or qkv()), **options)
+        self.assertIn(message, str(caught.exception))
+
+    def test_arguments(self):
+        q, k, v = qkv()
+        self.expect("q must be a tensor, but got list", inputs=([1], k, v))
+        self.expect("k must have the type of q, f64, but got f32; convert it with .to()", inputs=(q, k.float(), v))
+        self.expect("q must have the four dimensions [batch, heads, rows, width], but got shape [4, 5, 8]; packed sequences "
+                    "have cu_seqlens_q", inputs=(q[0], k, v))
+        self.expect("captures must belong to a modifier, but got softcap without one", captures={"softcap": 1.0})
+        self.expect("capture 'table' must be a tensor or a number, but got str", modifier="relative_bias",
+                    captures={"table": "30"})
+        for wrong in (1.0, -0.1, 1, True, "0.1", None):
+            self.expect(f"dropout_p must be a number from 0 to less than 1, but got {wrong!r}", dropout_p=wrong)
+        for wrong in (-1.0, True, "3", float("nan"), float("inf")):
+            self.expect(f"softcap must be a positive finite number, or None or 0 for none, but got {wrong!r}", softcap=wrong)
+        self.expect("align must be one of top_left, bottom_right, and that of causal where there is one, but got 'top_left' "
+                    "with causal bottom_right", causal="bottom_right", align="top_left")
+        self.expect("align must be one of top_left, bottom_right", align="middle")
+
+    def test_tensors(self):
+        self.expect("bias must have the type of q, torch.float64, but got torch.float32; convert it with .to()",
+                    bias=torch.zeros(5, 9))
+        self.expect("bias must have extents of [2, 4, 5, 9] or 1, but got shape [1, 3, 5, 9]",
+                    bias=torch.zeros(3, 5, 9, dtype=torch.float64))
+        self.expect("bias must be a tensor, but got 3", bias=3)
+        self.expect("attn_mask must have at most the four dimensions", attn_mask=torch.zeros(1, 1, 1, 1, 9) > 0)
+        self.expect("attn_mask must be of bool where there is a bias, but got a tensor of torch.float64; add the two",
+                    bias=make(5, 9), attn_mask=make(5, 9))
+        self.expect("attn_mask must be on the device of q, cpu, but got meta; move it with .to()",
+                    attn_mask=torch.zeros(5, 9, device="meta") > 0)
+        self.expect("sinks must have shape [4], but got [2]", sinks=torch.zeros(2))
+        self.expect("sinks must be a tensor of floats, one for each head, but got a tensor of torch.int64",
+                    sinks=torch.zeros(4, dtype=torch.int64))
+        self.expect("alibi_slopes must have shape [4] or [2, 4], but got [3, 4]", alibi_slopes=torch.zeros(3, 4))
+        self.expect("generator must be on the device of q, cpu, but got meta", dropout_p=0.1,
+                    generator=mock.Mock(device=torch.device("meta")))
+
+    def test_modifiers(self):
+        self.expect("modifier must not name 'softcap', which an argument of attention links already", softcap=2.0,
+                    modifier="softcap")
+        self.expect("captures must not hold 'bias', which an argument of attention gives already", bias=make(5, 9),
+                    modifier="relative_bias", captures={"bias": make(5, 9)})
+        self.expect("modifier must be one of alibi, alibi_aligned, bias,", modifier="tanh")
+        self.expect("capture 'relative_radius' is missing", modifier="relative_bias")
+
+    def test_packed(self):
+        starts = torch.tensor([0, 2, 5], dtype=torch.int32)
+        flat = [make(5, heads, 8) for heads in (4, 2, 2)]
+
+        def refuses(message, **options):
+            self.expect(message, inputs=flat, **({"cu_seqlens_q": starts, "max_seqlen_q": 3} | options))
+
+        self.expect("cu_seqlens_q must be given with cu_seqlens_k, max_seqlen_k", cu_seqlens_k=starts, max_seqlen_k=3)
+        refuses("cu_seqlens_q must be a tensor of int32 with one dimension, but got a tensor of torch.int64 and 1 dimensions",
+                cu_seqlens_q=starts.long())
+        refuses("cu_seqlens_q must be a tensor of int32 with one dimension, but got [0, 5]", cu_seqlens_q=[0, 5])
+        refuses("cu_seqlens_q and cu_seqlens_k must have one element more than there are sequences, but got 3 and 2",
+                cu_seqlens_k=starts[:2], max_seqlen_k=3)
+        refuses("max_seqlen_q must be an integer, the length of the longest sequence or more, but got None",
+                max_seqlen_q=None)
+        refuses("max_seqlen_k must be an integer", cu_seqlens_k=starts.clone())
+        self.expect("q must have the three dimensions [rows, heads, width], but got shape [2, 4, 5, 8]", cu_seqlens_q=starts,
+                    max_seqlen_q=3)
+        refuses("cu_seqlens_q[2] = 1 after 2", cu_seqlens_q=torch.tensor([0, 2, 1], dtype=torch.int32))
+
+    def test_the_cpu_is_refused_unless_it_is_asked_for(self):
+        with interpreter.interpret(None):
+            self.expect("q must be on a CUDA device, but got cpu; move it with .cuda(), or see tilewright.interpret")
+        with self.assertRaisesRegex(ValueError, "device must be 'cpu', 'sim:' and a target, or None, but got 'gpu'"):
+            tilewright.interpret("gpu")
+        with self.assertRaisesRegex(ValueError, "device must be a CUDA device, but got cpu"):
+            tilewright.prepare("cpu", torch.float16, 64)
+
+    def test_says_where_the_tool_is_missing(self):
+        with mock.patch.dict(os.environ, {"TILEWRIGHT_RUN": "nowhere/run"}), mock.patch.object(ops._code, "plans", {}):
+            self.expect("there is no tilewright-run (nowhere/run: No such file or directory); set TILEWRIGHT_RUN",
+                        error=RuntimeError)
+
+
+if __name__ == "__main__":
+    unittest.main()

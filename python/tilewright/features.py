@@ -1,0 +1,188 @@
+# Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""What attention is asked for beyond q, k and v, as files of kernels/mods and what they capture."""
+
+import torch
+
+from tilewright import checks
+
+# In the order in which they are linked, behind them the files of the caller.
+SCORES = ("softcap", "bias", "alibi", "alibi_aligned")
+OTHERS = ("mask", "window_aligned", "dropout", "sink")
+
+
+def _shown(x):
+    return f"a tensor of {x.dtype}" if isinstance(x, torch.Tensor) else repr(x)
+
+
+class Shape:
+    """Of a call: how many batches (sequences, where these are packed), heads, queries and keys; None where packed."""
+
+    def __init__(self, q, k, packed):
+        self.is_packed = packed is not None
+        self.batch = packed["cu_seqlens_q"].shape[0] - 1 if self.is_packed else q.shape[0]
+        self.heads = q.shape[-2] if self.is_packed else q.shape[1]
+        self.queries, self.keys = (None, None) if self.is_packed else (q.shape[2], k.shape[2])
+        self.packed = packed
+        self.device = q.device
+
+    def has_shift(self):
+        """Whether the bottom right corner of a sequence may lie beside its diagonal."""
+        if self.is_packed:
+            return self.packed["cu_seqlens_q"] is not self.packed["cu_seqlens_k"]
+        return self.keys != self.queries
+
+    def shift(self):
+        """For each batch, keys less queries, i32."""
+        if self.is_packed:
+            lengths = [self.packed[name].diff() for name in ("cu_seqlens_k", "cu_seqlens_q")]
+            return lengths[0] - lengths[1]
+        return torch.full((1,), self.keys - self.queries, dtype=torch.int32, device=self.device).expand(self.batch)
+
+    def no_shift(self):
+        return torch.zeros(1, dtype=torch.int32, device=self.device).expand(self.batch)
+
+
+def packed_of(cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, device):
+    """What the kernels of packed sequences take by name; None where nothing is packed. Keys may be left out where they
+    lie as the queries."""
+    given = {"cu_seqlens_k": cu_seqlens_k, "max_seqlen_q": max_seqlen_q, "max_seqlen_k": max_seqlen_k}
+    if cu_seqlens_q is None:
+        extra = [name for name, x in given.items() if x is not None]
+        if extra:
+            raise ValueError(f"cu_seqlens_q must be given with {', '.join(extra)}")
+        return None
+    if cu_seqlens_k is None:
+        cu_seqlens_k = cu_seqlens_q
+        max_seqlen_k = max_seqlen_q if max_seqlen_k is None else max_seqlen_k
+    for name, x in ("cu_seqlens_q", cu_seqlens_q), ("cu_seqlens_k", cu_seqlens_k):
+        if not isinstance(x, torch.Tensor) or x.dtype != torch.int32 or x.dim() != 1:
+            what = f"{_shown(x)} and {x.dim()} dimensions" if isinstance(x, torch.Tensor) else repr(x)
+            raise ValueError(f"{name} must be a tensor of int32 with one dimension, but got {what}")
+        if x.device != device:
+            raise ValueError(f"{name} must be on the device of q, {device}, but got {x.device}; move it with .to()")
+    if cu_seqlens_q.shape[0] < 1 or cu_seqlens_k.shape[0] != cu_seqlens_q.shape[0]:
+        raise ValueError("cu_seqlens_q and cu_seqlens_k must have one element more than there are sequences, but got "
+                         f"{cu_seqlens_q.shape[0]} and {cu_seqlens_k.shape[0]}")
+    for name, x in ("max_seqlen_q", max_seqlen_q), ("max_seqlen_k", max_seqlen_k):
+        if isinstance(x, bool) or not isinstance(x, (int, torch.SymInt)):
+            raise ValueError(f"{name} must be an integer, the length of the longest sequence or more, but got {_shown(x)}")
+    return {"cu_seqlens_q": cu_seqlens_q, "cu_seqlens_k": cu_seqlens_k, "max_seqlen_q": max_seqlen_q,
+            "max_seqlen_k": max_seqlen_k}
+
+
+def _pairs_of(name, x, shape):
+    """A tensor over pairs, with all of [B, Hq, Sq, Skv]; extents of 1 are the same for all."""
+    if x.dim() > 4:
+        raise ValueError(f"{name} must have at most the four dimensions [batch, heads, queries, keys], but got shape "
+                         f"{list(x.shape)}")
+    x = x[(None,) * (4 - x.dim())]
+    wanted = (shape.batch, shape.heads, shape.queries, shape.keys)
+    for extent, full in zip(x.shape, wanted):
+        if full is not None and extent != full and extent != 1:
+            raise ValueError(f"{name} must have extents of {list(wanted)} or 1, but got shape {list(x.shape)}")
+    return x
+
+
+def _on_device(name, x, device):
+    if x.device != device:
+        raise ValueError(f"{name} must be on the device of q, {device}, but got {x.device}; move it with .to()")
+    return x
+
+
+def _per_head(name, x, shape, rank):
+    """f32, [Hq], or where rank is 2 [B, Hq]."""
+    if not isinstance(x, torch.Tensor) or not x.is_floating_point():
+        raise ValueError(f"{name} must be a tensor of floats, one for each head, but got {_shown(x)}")
+    _on_device(name, x, shape.device)
+    allowed = [(shape.heads,), (shape.batch, shape.heads)][:rank]
+    if tuple(x.shape) not in allowed:
+        raise ValueError(f"{name} must have shape {' or '.join(str(list(s)) for s in allowed)}, but got {list(x.shape)}")
+    return x.float()
+
+
+class Features:
+    """Files to link, in order, and their captures."""
+
+    def __init__(self, shape, dtype):
+        self.shape, self.dtype, self.files, self.captures = shape, dtype, [], {}
+
+    def link(self, file, **captures):
+        self.files.append(file)
+        self.captures.update(captures)
+
+    def add_softcap(self, softcap):
+        cap = checks.softcap_of(softcap)
+        if cap is not None:
+            self.link("softcap", softcap=cap)
+
+    def add_bias(self, name, bias):
+        if not isinstance(bias, torch.Tensor):
+            raise ValueError(f"{name} must be a tensor, but got {_shown(bias)}")
+        if bias.dtype != self.dtype:
+            raise ValueError(f"{name} must have the type of q, {self.dtype}, but got {bias.dtype}; convert it with .to()")
+        self.link("bias", bias=_pairs_of(name, _on_device(name, bias, self.shape.device), self.shape))
+
+    def add_mask(self, mask):
+        """As attn_mask of PyTorch: True attends, floats are added."""
+        if isinstance(mask, torch.Tensor) and mask.dtype == torch.bool:
+            _on_device("attn_mask", mask, self.shape.device)
+            self.link("mask", mask=_pairs_of("attn_mask", mask, self.shape))
+        elif "bias" in self.captures:
+            raise ValueError("attn_mask must be of bool where there is a bias, but got "
+                             f"{_shown(mask)}; add the two")
+        else:
+            self.add_bias("attn_mask", mask)
+
+    def add_alibi(self, slopes, from_corner):
+        slopes = _per_head("alibi_slopes", slopes, self.shape, 2)
+        shifted = from_corner and self.shape.has_shift()
+        if slopes.dim() == 1 and not shifted:
+            self.link("alibi", slopes=slopes)
+        else:
+            shift = self.shape.shift() if shifted else self.shape.no_shift()
+            self.link("alibi_aligned", alibi_slopes=slopes.expand(self.shape.batch, self.shape.heads), alibi_shift=shift)
+
+    def add_window(self, left, right):
+        """From the corner, where nothing is causal."""
+        self.link("window_aligned", window_shift=self.shape.shift(), aligned_left=left, aligned_right=right)
+
+    def add_dropout(self, p, generator):
+        """Seed and offset are drawn from the generator, on its device: they stay in memory, so a graph that is replayed
+        draws new ones, and the backward reads the same."""
+        if generator is not None and generator.device.type != self.shape.device.type:
+            raise ValueError(f"generator must be on the device of q, {self.shape.device}, but got {generator.device}")
+        drawn = torch.randint(0, 2**62, (2,), dtype=torch.int64, device=self.shape.device, generator=generator)
+        self.link("dropout", dropout=p, dropout_seed=drawn[:1], dropout_offset=drawn[1:])
+
+    def add_sinks(self, sinks):
+        self.link("sink", sinks=_per_head("sinks", sinks, self.shape, 1))
+
+    def add_files(self, modifier, captures):
+        """The caller's, behind those of keywords."""
+        text = checks.modifier_text(modifier)
+        names = text.split(checks.SEPARATOR) if text else []
+        twice = [name for name in names if name in self.files]
+        if twice:
+            raise ValueError(f"modifier must not name '{twice[0]}', which an argument of attention links already")
+        if captures and not names:
+            raise ValueError(f"captures must belong to a modifier, but got {', '.join(captures)} without one")
+        for name, value in (captures or {}).items():
+            if name in self.captures:
+                raise ValueError(f"captures must not hold '{name}', which an argument of attention gives already")
+            device = str(value.device) if isinstance(value, torch.Tensor) else None
+            checks.check_capture(name, value, device, str(self.shape.device))
+            self.captures[name] = value
+        self.files += names
+
+    def arguments(self):
+        """Modifier, tensors, their names, numbers and their names, as tilewright.ops takes them."""
+        tensors, names, scalars, scalar_names = [], [], [], []
+        for name, value in (self.captures | (self.shape.packed or {})).items():
+            if isinstance(value, torch.Tensor):
+                tensors.append(value)
+                names.append(name)
+            else:
+                scalars.append(value * 1.0)
+                scalar_names.append(name if isinstance(value, float) else f"{name}:i32")
+        scalars.append(0.0)  # autograd takes a list for one that has no tensors, unless it is empty
+        return checks.SEPARATOR.join(self.files), tensors, ",".join(names), scalars, ",".join(scalar_names)

@@ -1,0 +1,280 @@
+# Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The operators tilewright::attention and tilewright::attention_backward: which kernel they run, its code, and launches.
+
+A kernel's arguments beyond q, k, v and what is common to all travel by name: tensors with `tensor_names`, numbers with
+`scalar_names`, each a string with commas; a number whose name ends in :i32 is an integer. Those named in PACKED say that
+q, k and v are packed sequences."""
+
+import contextlib
+import threading
+from typing import List, NamedTuple, Tuple
+
+import torch
+
+from tilewright import checks, compiler, interpreter, places, runtime
+from tilewright.runtime import TilewrightError
+
+TYPES = {torch.float16: "f16", torch.bfloat16: "bf16", torch.float32: "f32", torch.float64: "f64"}
+REFUSALS = ("invalid argument", "unsupported", "missing variant")
+PACKED = ("cu_seqlens_q", "cu_seqlens_k", "max_seqlen_q", "max_seqlen_k")
+
+
+class Choice(NamedTuple):
+    """A kernel or program, attention_KERNEL of the file of that name, and how it is compiled."""
+    kernel: str
+    dtype: str
+    dim: int
+    value_dim: int
+    causal: str
+    window: bool
+    modifier: str  # of files that are linked to it, as checks.modifier_files reads it
+    deterministic: bool = False
+    captured: bool = False  # whether captures get gradients
+
+    def entry(self):
+        return f"attention_{self.kernel}"
+
+    def params(self):
+        params = {"D": str(self.dim), "DV": str(self.value_dim), "T": self.dtype, "CAUSAL": self.causal}
+        if self.kernel != "bias_backward":
+            params["WINDOW"] = str(self.window).lower()
+            if self.kernel.endswith("backward"):
+                params["DETERMINISTIC"] = str(self.deterministic).lower()
+                params["CAPTURE_GRADIENTS"] = str(self.captured).lower()
+        return params
+
+    def files(self):
+        """The kernel's, and those to link."""
+        return f"{places.KERNELS}/{self.entry()}.mlir", checks.modifier_files(self.modifier)
+
+    def create(self, library, bundle):
+        if self.kernel == "forward":
+            return runtime.AttentionForward(library, bundle, self.dtype, self.dim, self.causal, self.value_dim, self.window)
+        if self.kernel == "backward":
+            return runtime.AttentionBackward(library, bundle, self.dtype, self.dim, self.causal, self.deterministic,
+                                             self.value_dim, self.window, self.captured)
+        return runtime.Operation(library, bundle, self.entry(), self.params())
+
+
+class _Code:
+    """Libraries, bundles and plans of this process."""
+
+    def __init__(self):
+        self.lock = threading.Lock()
+        self.library = None
+        self.bundles = {}  # loaded ones by modifier
+        self.plans = {}
+
+    def get_library(self):
+        if self.library is None:
+            self.library = runtime.Library(places.find_library())
+        return self.library
+
+
+_code = _Code()
+
+
+def load_bundle(path, modifier=None):
+    """Takes code from a bundle of tilewrightc before it is compiled here; `modifier` is what was linked to it."""
+    with _code.lock:
+        bundle = _code.get_library().open(path)
+        _code.bundles.setdefault(checks.modifier_text(modifier), []).append(bundle)
+
+
+@contextlib.contextmanager
+def _friendly():
+    """Errors as users of PyTorch expect them."""
+    try:
+        yield
+    except compiler.CompileError as error:
+        raise ValueError(f"the kernel does not compile: {error}") from None
+    except TilewrightError as error:
+        raise (ValueError if error.code in REFUSALS else RuntimeError)(str(error)) from None
+
+
+def compile_choice(choice, targets=()):
+    """A plan of code that is compiled here; not prepared."""
+    kernel, files = choice.files()
+    data = compiler.compile_bundle(kernel, choice.params(), files, targets)
+    library = _code.get_library()
+    return choice.create(library, library.load(data))
+
+
+def plan(choice, device):
+    """Prepared for a device: from a loaded bundle, else compiled."""
+    interpreted = interpreter.device() if device.type == "cpu" else None
+    key = (choice, interpreted, device.index)
+    found = _code.plans.get(key)
+    if found is not None:
+        return found
+    if device.type == "cpu":
+        kernel, files = choice.files()
+        return _code.plans.setdefault(key, interpreter.Plan(kernel, choice.params(), files, interpreted))
+    if torch.cuda.is_current_stream_capturing():
+        raise RuntimeError("the first call of attention for these types and widths must not be captured, since it loads "
+                           "code; call it once before, or tilewright.torch.prepare")
+    with _friendly(), _code.lock:
+        if key in _code.plans:  # another thread has made it meanwhile
+            return _code.plans[key]
+        for bundle in _code.bundles.get(choice.modifier, []):
+            try:
+                found = choice.create(_code.get_library(), bundle)
+                break
+            except TilewrightError as error:
+                if error.code != "missing variant":
+                    raise
+        if found is None:
+            found = compile_choice(choice)
+        found.prepare(device.index)
+        _code.plans[key] = found
+    return found
+
+
+def launch(plan, values, outputs, device):
+    """On the current stream; `outputs` names what is written."""
+    if device.type == "cpu":
+        with _friendly():
+            return plan.run(values, outputs)
+    with _friendly(), torch.cuda.device(device):
+        packed = plan.pack(values)
+        size = plan.workspace_size(packed, device.index)
+        workspace = torch.empty(size, dtype=torch.uint8, device=device) if size else None
+        stream = torch.cuda.current_stream(device).cuda_stream
+        plan.run(packed, workspace.data_ptr() if size else None, size, stream)
+
+
+def _dense_rows(x):
+    """Kernels read rows whose elements are side by side; all other strides are free."""
+    return x if x.stride(-1) == 1 or x.shape[-1] == 1 else x.contiguous()
+
+
+def _empty_like(x, width):
+    """Of the shape of x but for the width; rows of heads lie as in x, so that transpose(1, 2) of what is returned is as
+    dense as that of x was."""
+    if x.dim() == 4 and 0 < x.stride(1) < x.stride(2):
+        return x.new_empty((x.shape[0], x.shape[2], x.shape[1], width)).transpose(1, 2)
+    return x.new_empty((*x.shape[:-1], width))
+
+
+def _sum_type(x):
+    """Of LSE and of the gradients of captures."""
+    return torch.float64 if x.dtype == torch.float64 else torch.float32
+
+
+def _results(q, v):
+    """O and LSE, not written."""
+    rows = q.shape[:3] if q.dim() == 4 else (q.shape[1], q.shape[0])
+    return _empty_like(q, v.shape[-1]), q.new_empty(rows, dtype=_sum_type(q))
+
+
+def _names(text):
+    return [name for name in text.split(",") if name]
+
+
+def _by_name(tensors, tensor_names, scalars, scalar_names):
+    values = dict(zip(_names(tensor_names), tensors))
+    for name, value in zip(_names(scalar_names), scalars):
+        name, _, kind = name.partition(":")
+        values[name] = int(value) if kind else float(value)
+    return values
+
+
+def _choice(kernel, q, v, causal, window, modifier, **more):
+    if q.dim() == 3:
+        kernel = f"varlen_{kernel}"
+    return Choice(kernel, TYPES[q.dtype], q.shape[-1], v.shape[-1], causal, window != (-1, -1), modifier, **more)
+
+
+@torch.library.custom_op("tilewright::attention", mutates_args=())
+def attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, tensors: List[torch.Tensor], tensor_names: str,
+              scalars: List[float], scalar_names: str, causal: str, window_left: int, window_right: int, scale: float,
+              modifier: str, deterministic: bool) -> Tuple[torch.Tensor, torch.Tensor]:
+    o, lse = _results(q, v)
+    choice = _choice("forward", q, v, causal, (window_left, window_right), modifier)
+    values = {"q": _dense_rows(q), "k": _dense_rows(k), "v": _dense_rows(v), "o": o, "lse": lse, "scale": scale,
+              "window_left": window_left, "window_right": window_right,
+              **_by_name(tensors, tensor_names, scalars, scalar_names)}
+    values.pop("max_seqlen_k", None)  # only the backward has blocks of keys
+    launch(plan(choice, q.device), values, ("o", "lse"), q.device)
+    return o, lse
+
+
+@attention.register_fake
+def _attention_fake(q, k, v, tensors, tensor_names, scalars, scalar_names, causal, window_left, window_right, scale,
+                    modifier, deterministic):
+    return _results(q, v)
+
+
+def _is_plain_bias(modifier, bias, k, window, wanted):
+    """Whether the program that sums the gradient of a bias without atomic additions knows all that is asked for."""
+    return (modifier == "bias" and wanted == "bias" and window == (-1, -1) and k.dim() == 4
+            and bias.shape[3] == k.shape[2])
+
+
+@torch.library.custom_op("tilewright::attention_backward", mutates_args=())
+def attention_backward(do: torch.Tensor, dlse: torch.Tensor | None, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor,
+                       o: torch.Tensor, lse: torch.Tensor, tensors: List[torch.Tensor], tensor_names: str,
+                       wanted_names: str, scalars: List[float], scalar_names: str, causal: str, window_left: int,
+                       window_right: int, scale: float, modifier: str, deterministic: bool,
+                       ) -> Tuple[torch.Tensor, torch.Tensor, torch.Tensor, List[torch.Tensor]]:
+    more, window = _by_name(tensors, tensor_names, scalars, scalar_names), (window_left, window_right)
+    is_bias = _is_plain_bias(modifier, more.get("bias"), k, window, wanted_names)
+    if is_bias:
+        choice = _choice("bias_backward", q, v, causal, window, "")
+    else:
+        choice = _choice("backward", q, v, causal, window, modifier, deterministic=deterministic,
+                         captured=bool(wanted_names))
+    found = plan(choice, q.device)
+    gradients = {}
+    for name in _names(wanted_names):
+        if not is_bias and not found.takes(f"d_{name}"):
+            raise ValueError(f"the gradient of capture '{name}' must be one that the kernel computes, but this backward "
+                             "has none; detach the tensor")
+        gradients["dbias" if is_bias else f"d_{name}"] = more[name].new_empty(more[name].shape, dtype=_sum_type(more[name]))
+    dq, dk, dv = (_empty_like(x, x.shape[-1]) for x in (q, k, v))
+    values = {"q": _dense_rows(q), "k": _dense_rows(k), "v": _dense_rows(v), "o": o, "do": _dense_rows(do), "lse": lse,
+              "dlse": dlse, "dq": dq, "dk": dk, "dv": dv, "scale": scale, **more, **gradients}
+    if not is_bias:
+        values.update(window_left=window_left, window_right=window_right)
+    launch(found, values, ("dq", "dk", "dv", *gradients), q.device)
+    return dq, dk, dv, [x.to(more[name].dtype) for name, x in zip(_names(wanted_names), gradients.values())]
+
+
+@attention_backward.register_fake
+def _attention_backward_fake(do, dlse, q, k, v, o, lse, tensors, tensor_names, wanted_names, scalars, scalar_names,
+                             causal, window_left, window_right, scale, modifier, deterministic):
+    by_name = dict(zip(_names(tensor_names), tensors))
+    return (*(_empty_like(x, x.shape[-1]) for x in (q, k, v)),
+            [by_name[name].new_empty(by_name[name].shape) for name in _names(wanted_names)])
+
+
+def _setup_context(ctx, inputs, output):
+    q, k, v, tensors, tensor_names, *ctx.rest = inputs
+    o, lse = output
+    ctx.save_for_backward(q, k, v, o, lse, *tensors)
+    ctx.set_materialize_grads(False)
+    ctx.tensor_names = tensor_names
+    ctx.wanted_names = ",".join(name for name, x in zip(_names(tensor_names), tensors) if x.requires_grad)
+
+
+def _autograd(ctx, do, dlse):
+    q, k, v, o, lse, *tensors = ctx.saved_tensors
+    gradients, by_name = (None, None, None), {}
+    if do is not None or dlse is not None:
+        do = torch.zeros_like(o) if do is None else do
+        dlse = dlse.to(lse.dtype) if dlse is not None else None
+        *gradients, captured = attention_backward(do, dlse, q, k, v, o, lse, tensors, ctx.tensor_names,
+                                                  ctx.wanted_names, *ctx.rest)
+        by_name = dict(zip(_names(ctx.wanted_names), captured))
+    return (*gradients, [by_name.get(name) for name in _names(ctx.tensor_names)], *([None] * 9))
+
+
+attention.register_autograd(_autograd, setup_context=_setup_context)
+
+
+def _no_second(ctx, *gradients):
+    raise NotImplementedError("attention must not be differentiated twice: its backward has no gradient of its own; "
+                              "call backward() without create_graph, or use PyTorch's math backend there")
+
+
+attention_backward.register_autograd(_no_second)
