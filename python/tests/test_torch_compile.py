@@ -104,9 +104,9 @@ class CompileTest(TorchTest):
 
     def test_the_switch(self):
         def block(q, k, v):
-            return F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
+            return F.scaled_dot_product_attention(q, k, v, is_causal=True)
 
-        code, inputs, launch, count = compiled(block), qkv(), ops.launch, []
+        code, inputs, launch, count = compiled(block), qkv(kv_heads=4), ops.launch, []
         plain = code(*inputs)
         with mock.patch.object(ops, "launch", lambda *x: (count.append(1), launch(*x))[1]):
             with tilewright.use_for_sdpa():
@@ -121,6 +121,17 @@ class CompileTest(TorchTest):
 
         with tilewright.use_for_sdpa():
             self.assertTrue((compiled(other)(inputs[0]) == 0).all())
+
+    def test_names_of_others(self):
+        def flash(q, k, v):
+            return tilewright.flash_attn_func(*(x.transpose(1, 2) for x in (q, k, v)), causal=True, window_size=(4, 0))
+
+        def sdpa(q, k, v, mask):
+            return tilewright.sdpa_compatible(q, k, v, attn_mask=mask, enable_gqa=True)
+
+        inputs = [qkv(rows=rows) for rows in (5, 6)]
+        self.assert_compiles(flash, inputs, True)
+        self.assert_compiles(sdpa, [(*x, make(x[0].shape[2], 9)) for x in inputs], True)
 
     def test_checkpointing(self):
         inputs, bias = qkv(), make(4, 5, 9)
@@ -230,6 +241,9 @@ class RefusalTest(unittest.TestCase):
     def test_the_cpu_is_refused_unless_it_is_asked_for(self):
         with interpreter.interpret(None):
             self.expect("q must be on a CUDA device, but got cpu; move it with .cuda(), or see tilewright.interpret")
+        o = attention(*qkv())
+        with interpreter.interpret(None), self.assertRaisesRegex(ValueError, "also in the backward, but got cpu"):
+            o.sum().backward()
         with self.assertRaisesRegex(ValueError, "device must be 'cpu', 'sim:' and a target, or None, but got 'gpu'"):
             tilewright.interpret("gpu")
         with self.assertRaisesRegex(ValueError, "device must be a CUDA device, but got cpu"):

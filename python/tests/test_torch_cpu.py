@@ -181,13 +181,14 @@ class AttentionTest(TorchTest):
         q, k, v = qkv()
         starts = torch.tensor([0, 2, 5], dtype=torch.int32)
         flat = [make(5, heads, 8) for heads in (4, 2, 2)]
-        for arguments in ((q, k, v, [], "", [0.0], "", "top_left", -1, -1, 0.3, "", False),
-                          (q.transpose(1, 2).contiguous().transpose(1, 2), k, v, [make(2, 1, 5, 9)], "bias", [0.0], "", "none",
+        for arguments in ((q, k, v, [], [0.0], [0], "", "top_left", -1, -1, 0.3, "", False),
+                          (q.transpose(1, 2).contiguous().transpose(1, 2), k, v, [make(2, 1, 5, 9)], [0.0], [0], "bias", "none",
                            -1, -1, 0.3, "bias", False),
-                          (q, k, v, [make(4, 7, dtype=torch.float32)], "relative_bias", [3.0, 0.0], "relative_radius:i32",
-                           "none", 2, 2, 0.3, "relative_bias", True),
-                          (*flat, [starts, starts], "cu_seqlens_q,cu_seqlens_k", [3.0, 3.0, 0.0],
-                           "max_seqlen_q:i32,max_seqlen_k:i32", "bottom_right", -1, -1, 0.3, "", False)):
+                          (q, k, v, [make(4, 7, dtype=torch.float32)], [2.0, 0.0], [3, 0],
+                           "relative_bias,softcap,relative_radius", "none", 2, 2, 0.3,
+                           os.pathsep.join(["softcap", "relative_bias"]), True),
+                          (*flat, [starts, starts], [0.0], [3, 3, 0], "cu_seqlens_q,cu_seqlens_k,max_seqlen_q,max_seqlen_k",
+                           "bottom_right", -1, -1, 0.3, "", False)):
             torch.library.opcheck(torch.ops.tilewright.attention.default, arguments)
 
     def test_a_second_derivative_is_refused(self):

@@ -130,7 +130,7 @@ class OperatorTest(unittest.TestCase):
     def test_opcheck(self):
         q, k, v = qkv()
         torch.library.opcheck(torch.ops.tilewright.attention.default,
-                              (q, k, v, [], "", [0.0], "", "top_left", -1, -1, 0.125, "", True))
+                              (q, k, v, [], [0.0], [0], "", "top_left", -1, -1, 0.125, "", True))
 
     def test_compile(self):
         def block(q, k, v):
@@ -337,7 +337,8 @@ class FeaturesTest(unittest.TestCase):
         starts_q, starts_k = [0, 70, 70, 170, 300], [0, 90, 130, 130, 333]
         for options in packed_features():
             with self.subTest(options):
-                inputs = [make(300, 4, 32, dtype=torch.float32), *(make(333, 2, 32, dtype=torch.float32, seed=n) for n in (2, 3))]
+                inputs = [make(rows, heads, 32, dtype=torch.float32, seed=n)
+                          for n, (rows, heads) in enumerate(((300, 4), (333, 2), (333, 2)))]
                 filled, learned = fill(options, make, 4, 4, 130, 203, torch.float32, "cuda")
                 cu_q, cu_k = (torch.tensor(x, dtype=torch.int32, device="cuda") for x in (starts_q, starts_k))
 
@@ -425,7 +426,8 @@ class FeaturesTest(unittest.TestCase):
 
         def step(q, k, v, bias):
             a = torch.autograd.grad(attention(q, k, v, bias=bias).sum(), bias)[0]
-            b = attention(q, k, v, softcap=3.0, alibi_slopes=per_head, dropout_p=0.1, sinks=per_head, causal=True, window=(9, 9))
+            b = attention(q, k, v, softcap=3.0, alibi_slopes=per_head, dropout_p=0.1, sinks=per_head, causal=True,
+                          window=(9, 9))
             flat = [x.detach()[0].transpose(0, 1)[:5].contiguous() for x in (q, k, v)]
             return a, b, attention(*flat, cu_seqlens_q=starts, max_seqlen_q=3)
 

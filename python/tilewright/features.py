@@ -175,14 +175,12 @@ class Features:
         self.files += names
 
     def arguments(self):
-        """Modifier, tensors, their names, numbers and their names, as tilewright.ops takes them."""
-        tensors, names, scalars, scalar_names = [], [], [], []
-        for name, value in (self.captures | (self.shape.packed or {})).items():
-            if isinstance(value, torch.Tensor):
-                tensors.append(value)
-                names.append(name)
-            else:
-                scalars.append(value * 1.0)
-                scalar_names.append(name if isinstance(value, float) else f"{name}:i32")
-        scalars.append(0.0)  # autograd takes a list for one that has no tensors, unless it is empty
-        return checks.SEPARATOR.join(self.files), tensors, ",".join(names), scalars, ",".join(scalar_names)
+        """Modifier, tensors, floats, integers and names, as tilewright.ops takes them."""
+        by_kind = {"tensors": {}, "floats": {}, "integers": {}}
+        for name, value in {**self.captures, **(self.shape.packed or {})}.items():
+            kind = "tensors" if isinstance(value, torch.Tensor) else "floats" if isinstance(value, float) else "integers"
+            by_kind[kind][name] = value
+        tensors, floats, integers = by_kind.values()
+        names = ",".join([*tensors, *floats, *integers])
+        return (checks.SEPARATOR.join(self.files), list(tensors.values()), [*floats.values(), 0.0], [*integers.values(), 0],
+                names)

@@ -1,9 +1,9 @@
 # Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The operators tilewright::attention and tilewright::attention_backward: which kernel they run, its code, and launches.
 
-A kernel's arguments beyond q, k, v and what is common to all travel by name: tensors with `tensor_names`, numbers with
-`scalar_names`, each a string with commas; a number whose name ends in :i32 is an integer. Those named in PACKED say that
-q, k and v are packed sequences."""
+A kernel's arguments beyond q, k, v and what is common to all travel by name: `tensors`, `floats` and `integers`, and the
+names of all of them in this order in `names`, separated by commas. Floats and integers end with one that has no name:
+autograd takes an empty list for one of tensors. q, k and v of three dimensions are packed sequences."""
 
 import contextlib
 import threading
@@ -16,7 +16,6 @@ from tilewright.runtime import TilewrightError
 
 TYPES = {torch.float16: "f16", torch.bfloat16: "bf16", torch.float32: "f32", torch.float64: "f64"}
 REFUSALS = ("invalid argument", "unsupported", "missing variant")
-PACKED = ("cu_seqlens_q", "cu_seqlens_k", "max_seqlen_q", "max_seqlen_k")
 
 
 class Choice(NamedTuple):
@@ -108,6 +107,9 @@ def plan(choice, device):
     if found is not None:
         return found
     if device.type == "cpu":
+        if interpreted is None:
+            raise ValueError("tensors must be on a CUDA device where tilewright.interpret does not say otherwise, also in "
+                             "the backward, but got cpu")
         kernel, files = choice.files()
         return _code.plans.setdefault(key, interpreter.Plan(kernel, choice.params(), files, interpreted))
     if torch.cuda.is_current_stream_capturing():
@@ -171,12 +173,8 @@ def _names(text):
     return [name for name in text.split(",") if name]
 
 
-def _by_name(tensors, tensor_names, scalars, scalar_names):
-    values = dict(zip(_names(tensor_names), tensors))
-    for name, value in zip(_names(scalar_names), scalars):
-        name, _, kind = name.partition(":")
-        values[name] = int(value) if kind else float(value)
-    return values
+def _by_name(tensors, floats, integers, names):
+    return dict(zip(_names(names), [*tensors, *map(float, floats[:-1]), *map(int, integers[:-1])]))
 
 
 def _choice(kernel, q, v, causal, window, modifier, **more):
@@ -186,22 +184,22 @@ def _choice(kernel, q, v, causal, window, modifier, **more):
 
 
 @torch.library.custom_op("tilewright::attention", mutates_args=())
-def attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, tensors: List[torch.Tensor], tensor_names: str,
-              scalars: List[float], scalar_names: str, causal: str, window_left: int, window_right: int, scale: float,
+def attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, tensors: List[torch.Tensor], floats: List[float],
+              integers: List[int], names: str, causal: str, window_left: int, window_right: int, scale: float,
               modifier: str, deterministic: bool) -> Tuple[torch.Tensor, torch.Tensor]:
     o, lse = _results(q, v)
     choice = _choice("forward", q, v, causal, (window_left, window_right), modifier)
     values = {"q": _dense_rows(q), "k": _dense_rows(k), "v": _dense_rows(v), "o": o, "lse": lse, "scale": scale,
               "window_left": window_left, "window_right": window_right,
-              **_by_name(tensors, tensor_names, scalars, scalar_names)}
+              **_by_name(tensors, floats, integers, names)}
     values.pop("max_seqlen_k", None)  # only the backward has blocks of keys
     launch(plan(choice, q.device), values, ("o", "lse"), q.device)
     return o, lse
 
 
 @attention.register_fake
-def _attention_fake(q, k, v, tensors, tensor_names, scalars, scalar_names, causal, window_left, window_right, scale,
-                    modifier, deterministic):
+def _attention_fake(q, k, v, tensors, floats, integers, names, causal, window_left, window_right, scale, modifier,
+                    deterministic):
     return _results(q, v)
 
 
@@ -213,20 +211,20 @@ def _is_plain_bias(modifier, bias, k, window, wanted):
 
 @torch.library.custom_op("tilewright::attention_backward", mutates_args=())
 def attention_backward(do: torch.Tensor, dlse: torch.Tensor | None, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor,
-                       o: torch.Tensor, lse: torch.Tensor, tensors: List[torch.Tensor], tensor_names: str,
-                       wanted_names: str, scalars: List[float], scalar_names: str, causal: str, window_left: int,
-                       window_right: int, scale: float, modifier: str, deterministic: bool,
+                       o: torch.Tensor, lse: torch.Tensor, wanted: str, tensors: List[torch.Tensor], floats: List[float],
+                       integers: List[int], names: str, causal: str, window_left: int, window_right: int, scale: float,
+                       modifier: str, deterministic: bool,
                        ) -> Tuple[torch.Tensor, torch.Tensor, torch.Tensor, List[torch.Tensor]]:
-    more, window = _by_name(tensors, tensor_names, scalars, scalar_names), (window_left, window_right)
-    is_bias = _is_plain_bias(modifier, more.get("bias"), k, window, wanted_names)
+    more, window = _by_name(tensors, floats, integers, names), (window_left, window_right)
+    is_bias = _is_plain_bias(modifier, more.get("bias"), k, window, wanted)
     if is_bias:
         choice = _choice("bias_backward", q, v, causal, window, "")
     else:
         choice = _choice("backward", q, v, causal, window, modifier, deterministic=deterministic,
-                         captured=bool(wanted_names))
+                         captured=bool(wanted))
     found = plan(choice, q.device)
     gradients = {}
-    for name in _names(wanted_names):
+    for name in _names(wanted):
         if not is_bias and not found.takes(f"d_{name}"):
             raise ValueError(f"the gradient of capture '{name}' must be one that the kernel computes, but this backward "
                              "has none; detach the tensor")
@@ -237,24 +235,24 @@ def attention_backward(do: torch.Tensor, dlse: torch.Tensor | None, q: torch.Ten
     if not is_bias:
         values.update(window_left=window_left, window_right=window_right)
     launch(found, values, ("dq", "dk", "dv", *gradients), q.device)
-    return dq, dk, dv, [x.to(more[name].dtype) for name, x in zip(_names(wanted_names), gradients.values())]
+    return dq, dk, dv, [x.to(more[name].dtype) for name, x in zip(_names(wanted), gradients.values())]
 
 
 @attention_backward.register_fake
-def _attention_backward_fake(do, dlse, q, k, v, o, lse, tensors, tensor_names, wanted_names, scalars, scalar_names,
-                             causal, window_left, window_right, scale, modifier, deterministic):
-    by_name = dict(zip(_names(tensor_names), tensors))
+def _attention_backward_fake(do, dlse, q, k, v, o, lse, wanted, tensors, floats, integers, names, causal, window_left,
+                             window_right, scale, modifier, deterministic):
+    by_name = dict(zip(_names(names), tensors))
     return (*(_empty_like(x, x.shape[-1]) for x in (q, k, v)),
-            [by_name[name].new_empty(by_name[name].shape) for name in _names(wanted_names)])
+            [by_name[name].new_empty(by_name[name].shape) for name in _names(wanted)])
 
 
 def _setup_context(ctx, inputs, output):
-    q, k, v, tensors, tensor_names, *ctx.rest = inputs
+    q, k, v, tensors, *ctx.rest = inputs
     o, lse = output
     ctx.save_for_backward(q, k, v, o, lse, *tensors)
     ctx.set_materialize_grads(False)
-    ctx.tensor_names = tensor_names
-    ctx.wanted_names = ",".join(name for name, x in zip(_names(tensor_names), tensors) if x.requires_grad)
+    ctx.tensor_names = _names(ctx.rest[2])[:len(tensors)]
+    ctx.wanted = ",".join(name for name, x in zip(ctx.tensor_names, tensors) if x.requires_grad)
 
 
 def _autograd(ctx, do, dlse):
@@ -263,10 +261,9 @@ def _autograd(ctx, do, dlse):
     if do is not None or dlse is not None:
         do = torch.zeros_like(o) if do is None else do
         dlse = dlse.to(lse.dtype) if dlse is not None else None
-        *gradients, captured = attention_backward(do, dlse, q, k, v, o, lse, tensors, ctx.tensor_names,
-                                                  ctx.wanted_names, *ctx.rest)
-        by_name = dict(zip(_names(ctx.wanted_names), captured))
-    return (*gradients, [by_name.get(name) for name in _names(ctx.tensor_names)], *([None] * 9))
+        *gradients, captured = attention_backward(do, dlse, q, k, v, o, lse, ctx.wanted, tensors, *ctx.rest)
+        by_name = dict(zip(_names(ctx.wanted), captured))
+    return (*gradients, [by_name.get(name) for name in ctx.tensor_names], *([None] * 9))
 
 
 attention.register_autograd(_autograd, setup_context=_setup_context)

@@ -204,7 +204,8 @@ def _or_pytorch(fallback):
                 warnings.warn(f"PyTorch computes this attention, not Tilewright: {problem[1]}", stacklevel=2)
         if fallback == "raise":
             raise ValueError(f"Tilewright does not compute this attention: {problem[1]}")
-        return _pytorch_sdpa(query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa)
+        grouped = {"enable_gqa": enable_gqa} if enable_gqa else {}  # which PyTorch 2.4 does not know
+        return _pytorch_sdpa(query, key, value, attn_mask, dropout_p, is_causal, scale=scale, **grouped)
 
     return scaled_dot_product_attention
 
