@@ -10,6 +10,7 @@
     bench/tune.py --kernel linear_attention --target sm_90a --dims 128 --grid BLOCK_N=64,128 BLOCK_V=64,128 \\
         --warps 4,8 --schedule in_flight=default,1 --against-synchronous --keep linear --compile-only
     bench/tune.py --prebuilt linear                      the same where there is no compiler
+    bench/tune.py --kernel swiglu --target sm_90a --dims 4096 --seqs 8192 --grid BLOCK_N=64,128 --against-synchronous
 
 Every combination of the values is a variant; the value `default` leaves the setting out. A variant is compiled (in parallel, by ptxas
 too where there is one), checked against a reference in f64 on ragged shapes and on the shortest case, and only then
@@ -427,10 +428,12 @@ def parse(arguments):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kernel", default=os.path.join(ROOT, "kernels", "attention_forward.mlir"))
     parser.add_argument("--operation", choices=list(bench_cases.CASES), help="by default from the kernel's name")
-    parser.add_argument("--dims", type=values_of, default=["64", "128"])
+    parser.add_argument("--dims", type=values_of, help="64,128; of swiglu the width of a token, 4096")
     parser.add_argument("--causal", type=values_of, default=["none", "top_left"])
     parser.add_argument("--seqs", type=values_of, default=["4096"], help="lengths, or sizes of a matrix product")
-    parser.add_argument("--v-dim", type=int, help="width of values: by default that of keys, twice in differential")
+    parser.add_argument("--v-dim", type=int, help="width of values: by default that of keys, twice in differential; "
+                        "of swiglu that of the inner layer, 8/3 of a token's")
+    parser.add_argument("--transposed", action="store_true", help="weights of swiglu are [N, K], as in PyTorch's layers")
     parser.add_argument("--batch", type=int, help="of linear and differential attention: 8; 16384 / length")
     parser.add_argument("--heads", type=int, help="of these: 16; 2048 / width of values")
     parser.add_argument("--dtype", default="bf16", choices=["bf16", "f16"])
@@ -450,7 +453,7 @@ def parse(arguments):
     parser.add_argument("--via", choices=["auto", "ptx", "bundle"], default="auto",
                         help="how kernels are loaded; auto: from PTX unless they take tensor maps")
     parser.add_argument("--extra", nargs="*", default=[], metavar="OPTION", help="further options of tilewrightc, as =OPTION")
-    parser.add_argument("--peers", type=values_of, default=None, help="flash, cudnn, efficient, flex; torch for matmul")
+    parser.add_argument("--peers", type=values_of, default=None, help="flash, cudnn, efficient, flex; torch for matmul and swiglu")
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--warm", action="store_true", help="do not overwrite the L2 before each call")
     parser.add_argument("--time-limit", type=float, default=30, help="seconds of timing for each case")
@@ -469,19 +472,24 @@ def parse(arguments):
     try:
         options.grid, options.schedule = settings_of(options.grid, "--grid"), settings_of(options.schedule, "--schedule")
         options.synchronous_grid = settings_of(options.synchronous_grid, "--synchronous-grid")
-        lengths, dims = [int(text) for text in options.seqs], [int(text) for text in options.dims]
+        lengths, dims = [int(text) for text in options.seqs], [int(text) for text in options.dims or []]
     except ValueError as error:
         parser.error(str(error))
     options.extra = [option.removeprefix("=") for option in options.extra]
     file = os.path.basename(options.kernel)
-    named = (name for name in ("matmul", "backward", "differential", "linear") if name in file)
+    named = (name for name in ("matmul", "backward", "differential", "linear", "swiglu") if name in file)
     options.operation = options.operation or next(named, "attention")
+    dims = dims or ([4096] if options.operation == "swiglu" else [64, 128])
     if options.peers is None:
-        options.peers = {"matmul": ["torch"], "linear": [], "differential": []}.get(options.operation, ["flash"])
+        known = {"matmul": ["torch"], "swiglu": ["torch"], "linear": [], "differential": []}
+        options.peers = known.get(options.operation, ["flash"])
     if options.rounds < 1 or options.jobs < 1:
         parser.error("--rounds and --jobs must be at least 1")
     if options.operation == "matmul":
         options.groups = [[bench_cases.MatmulCase(size, options.dtype) for size in lengths]]
+    elif options.operation == "swiglu":
+        options.groups = [[bench_cases.SwigluCase(dim, options.v_dim or bench_cases.inner_width(dim), length,
+                                                  options.transposed, options.dtype) for dim in dims for length in lengths]]
     elif options.operation == "linear":
         options.groups = [[bench_cases.LinearCase(dim, options.v_dim or dim, length, options.batch or 8,
                                                   options.heads or 16, options.dtype) for length in lengths]

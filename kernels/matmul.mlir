@@ -12,56 +12,21 @@
 // Parameters
 //   T, TC        element types of the operands and of the result (default: T)
 //   ACC          type of the sum and of the epilogue: f64 for f64, else f32
-//   ACTIVATION   none; relu: max(x, 0); silu: x / (1 + exp(-x));
-//                gelu_tanh: x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))
-//                (Hendrycks and Gimpel, Gaussian error linear units, 2016)
+//   ACTIVATION   none, relu, gelu_tanh, silu or sigmoid: see lib/activation.mlir. Replaceable
 //   BLOCK_M, BLOCK_N, BLOCK_K   rows and columns of one program instance; depth of one step
 //
 // C is rounded once, at the end. Runs are bit-identical.
+
+tile.link "lib/activation.mlir"
 
 !a   = !tile.tile<[BLOCK_M, BLOCK_K], T>
 !b   = !tile.tile<[BLOCK_K, BLOCK_N], T>
 !c   = !tile.tile<[BLOCK_M, BLOCK_N], ACC>
 !acc = !tile.param<ACC>
 
-// What happens to an element of alpha * A B + bias. Replaceable. The parameter is a constant once
-// bound, so that all but one of these fold away.
-func.func private @activation(%x: !acc) -> !acc attributes {tile.replaceable} {
-  %zero = arith.constant 0.0 : !acc
-  %half = arith.constant 0.5 : !acc
-  %one = arith.constant 1.0 : !acc
-
-  %positive = arith.maximumf %x, %zero : !acc
-
-  %minus_x = arith.negf %x : !acc
-  %exp = math.exp %minus_x : !acc
-  %silu_divisor = arith.addf %one, %exp : !acc
-  %silu = arith.divf %x, %silu_divisor : !acc
-
-  %cubic = arith.constant 0.044715 : !acc
-  %slope = arith.constant 0.7978845608028654 : !acc
-  %x2 = arith.mulf %x, %x : !acc
-  %x3 = arith.mulf %x2, %x : !acc
-  %bend = arith.mulf %x3, %cubic : !acc
-  %bent = arith.addf %x, %bend : !acc
-  %argument = arith.mulf %bent, %slope : !acc
-  %tanh = math.tanh %argument : !acc
-  %twice_share = arith.addf %tanh, %one : !acc
-  %half_x = arith.mulf %x, %half : !acc
-  %gelu = arith.mulf %half_x, %twice_share : !acc
-
-  %is_relu = tile.param ACTIVATION == "relu" : i1
-  %is_silu = tile.param ACTIVATION == "silu" : i1
-  %is_gelu = tile.param ACTIVATION == "gelu_tanh" : i1
-  %a = arith.select %is_relu, %positive, %x : !acc
-  %b = arith.select %is_silu, %silu, %a : !acc
-  %c = arith.select %is_gelu, %gelu, %b : !acc
-  return %c : !acc
-}
-
 tile.kernel @matmul
     params(T: type in [e4m3, e5m2, f16, bf16, f32, f64], TC: type in [f16, bf16, f32, f64] = T,
-           ACTIVATION: enum in ["none", "relu", "gelu_tanh", "silu"] = "none",
+           ACTIVATION: enum in ["none", "relu", "gelu_tanh", "silu", "sigmoid"] = "none",
            BLOCK_M: int = block(), BLOCK_N: int = block(), BLOCK_K: int = block(),
            let ACC: type = accumulator(T))
     require(dim(b, 0) == dim(a, 1), dim(c, 0) == dim(a, 0), dim(c, 1) == dim(b, 1),

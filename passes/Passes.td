@@ -887,9 +887,9 @@ def TgpuExpandStages : Pass<"tgpu-expand-stages", "::mlir::ModuleOp"> {
 def TgpuScheduleDots : Pass<"tgpu-schedule-dots", "::mlir::ModuleOp"> {
   let summary = "leave products unfinished while the next are issued";
   let description = [{
-    Obeys `in_flight` of a `producer_consumer` loop, at most 1 so far. Where the loop's only product is added to what the
-    loop carries, the accumulator goes around the loop pending; the product of a round is waited for in the next,
-    and only then the slots that it read are released. Other loops stay as they are.
+    Obeys `in_flight` of a `producer_consumer` loop, at most 1 so far. Where all products of a loop are added to what the
+    loop carries, the accumulators go around the loop pending; the products of a round are one group, which is waited
+    for in the next round, and only then the slots that they read are released. Other loops stay as they are.
 
     Before:
     ```mlir

@@ -158,8 +158,37 @@ class LinearCase:
         return {"D": str(self.dim), "DV": str(self.v_dim), "T": self.dtype}
 
 
-CASES = {"attention": AttentionCase, "backward": AttentionCase, "matmul": MatmulCase,
-         "differential": DifferentialCase, "linear": LinearCase}  # by the operation that tune.py times
+@dataclasses.dataclass(frozen=True)
+class SwigluCase:
+    """Of kernels/swiglu.mlir: so many tokens, each of `dim` numbers, and an inner layer of `v_dim`."""
+    dim: int
+    v_dim: int
+    seq: int
+    transposed: bool = False  # weights [v_dim, dim]
+    dtype: str = "bf16"
+
+    operation = form = direction = "swiglu"
+
+    @property
+    def name(self):
+        return f"swiglu {self.dtype} M{self.seq} N{self.v_dim} K{self.dim}" + (" transposed" if self.transposed else "")
+
+    @property
+    def flops(self):
+        """Of both products."""
+        return 4 * self.seq * self.dim * self.v_dim
+
+    def params(self):
+        return {"T": self.dtype, "TRANSPOSED": "true" if self.transposed else "false"}
+
+
+def inner_width(dim):
+    """Of an MLP that has three matrices where others have two of 4 dim, as in LLaMA: 11,008 of 4096."""
+    return -(-8 * dim // 3 // 256) * 256
+
+
+CASES = {"attention": AttentionCase, "backward": AttentionCase, "matmul": MatmulCase, "differential": DifferentialCase,
+         "linear": LinearCase, "swiglu": SwigluCase}  # by the operation that tune.py times
 
 
 def attention_cases(dims=None, masks=None, seqs=None, dtype="bf16", direction="forward", mod="", gqa=1, window=0):

@@ -460,8 +460,51 @@ class Linear:
         return {}
 
 
+class Swiglu:
+    """silu(X W_gate) * (X W_up), X N(0, 1), and weights so that the products are, too."""
+
+    entries = ("swiglu",)
+
+    def __init__(self, rows, columns, depth, transposed, dtype, seed=1):
+        generator = torch.Generator(DEVICE).manual_seed(seed)
+        self.dtype, self.transposed = DTYPES[dtype], transposed
+        self.x = normal((rows, depth), self.dtype, generator)
+        shape = (columns, depth) if transposed else (depth, columns)
+        self.w_gate, self.w_up = (normal(shape, self.dtype, generator) / math.sqrt(depth) for _ in range(2))
+
+    @classmethod
+    def of(cls, case):
+        return cls(case.seq, case.v_dim, case.dim, case.transposed, case.dtype)
+
+    @classmethod
+    def ragged(cls, case):
+        return [cls(*shape, case.transposed, case.dtype) for shape in RAGGED_MATMUL]
+
+    def outputs(self):
+        columns = self.w_gate.shape[0 if self.transposed else 1]
+        return torch.full((self.x.shape[0], columns), math.nan, dtype=self.dtype, device=DEVICE), None
+
+    def arguments(self, y, _=None):
+        """Of kernels/swiglu.mlir."""
+        return {"x": self.x, "w_gate": self.w_gate, "w_up": self.w_up, "y": y}
+
+    def evaluate(self, kind):
+        x, gate, up = (a.to(kind) for a in (self.x, self.w_gate, self.w_up))
+        if self.transposed:
+            gate, up = gate.mT, up.mT
+        return torch.nn.functional.silu(x @ gate) * (x @ up)
+
+    def judge(self, outputs):
+        ref, lowp = self.evaluate(torch.float64)[None], self.evaluate(torch.float32).to(self.dtype)[None]
+        return {side: judge(y[None], ref, lowp, self.dtype) for side, (y, _) in outputs.items()}
+
+    def peers(self, names):
+        """Two products and what is left, one after the other."""
+        return {"torch": lambda: self.evaluate(self.dtype)} if "torch" in names else {}
+
+
 PROBLEMS = {"forward": Attention, "backward": Backward, "both": Training, "matmul": Matmul,
-            "differential": Differential, "linear": Linear}
+            "differential": Differential, "linear": Linear, "swiglu": Swiglu}
 RAGGED_ATTENTION = [(2, 4, 2, 256, 256), (1, 3, 3, 113, 203), (2, 2, 1, 300, 140), (1, 2, 2, 1, 64)]  # B Hq Hkv Sq Skv
 RAGGED_MATMUL = [(256, 128, 64), (129, 72, 200), (300, 264, 8)]  # rows columns depth
 RAGGED_LINEAR = [(2, 3, 256), (1, 2, 333), (1, 1, 1)]  # B H S
@@ -471,7 +514,7 @@ def ragged(case):
     """Small problems with rows, keys and heads that fit no tile."""
     if case.operation == "matmul":
         return [Matmul(*shape, case.dtype) for shape in RAGGED_MATMUL]
-    if case.operation in ("differential", "linear"):
+    if case.operation in ("differential", "linear", "swiglu"):
         return PROBLEMS[case.form].ragged(case)
     return [PROBLEMS[case.form](*shape, case.dim, case.causal, case.dtype, case.mod, case.window)
             for shape in RAGGED_ATTENTION]

@@ -1,13 +1,13 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// tgpu-schedule-dots: a loop that adds a product to what it carries need not wait for it in the
-// same round. With one product in flight:
+// tgpu-schedule-dots: a loop that adds products to what it carries need not wait for them in the
+// same round. With the products of one round in flight:
 //
-//   round 0     wait full 0; wgmma; commit
-//   round i     wait full i; wgmma; commit; wait until one is pending; arrive empty i - 1
+//   round 0     wait full 0; wgmma ...; commit
+//   round i     wait full i; wgmma ...; commit; wait until one is pending; arrive empty i - 1
 //   after it    wait until none is pending; arrive empty of the last
 //
-// The accumulator goes around the loop pending, so that nothing can read it. A loop without rounds
+// The accumulators go around the loop pending, so that nothing can read them. A loop without rounds
 // yields what it began with.
 
 #include "passes/Passes.h"
@@ -32,42 +32,60 @@ using namespace tilewright::tgpu;
 
 namespace {
 
-/// A product that is added to what the loop carries, and the arrivals that wait for it.
-struct Chain {
+/// A product that is added to what the loop carries.
+struct Sum {
   WgmmaOp product;
   WgmmaCommitOp commit;
   WgmmaWaitOp wait;
-  SmallVector<ArriveOp> arrivals; ///< behind the wait
-  unsigned carried = 0;           ///< number of the iteration argument
+  unsigned carried = 0; ///< number of the iteration argument
 };
 
-/// The chain of a loop whose only product it is; none where something else needs the product, or
-/// comes between it and its end.
+/// All products of a loop, in order, and the arrivals that wait for them.
+struct Chain {
+  SmallVector<Sum> sums;
+  SmallVector<ArriveOp> arrivals; ///< behind the first wait
+};
+
+/// No value where something else needs the product, or comes between it and its end.
+std::optional<Sum> findSum(scf::ForOp loop, WgmmaOp product) {
+  Sum sum;
+  sum.product = product;
+  auto carried = dyn_cast_or_null<BlockArgument>(product.getAcc());
+  if (product->getBlock() != loop.getBody() || !product->hasOneUse() || !carried ||
+      carried.getOwner() != loop.getBody() || !carried.hasOneUse())
+    return std::nullopt;
+  sum.wait = dyn_cast<WgmmaWaitOp>(*product->user_begin());
+  sum.commit = dyn_cast_or_null<WgmmaCommitOp>(product->getNextNode());
+  if (!sum.wait || sum.wait->getBlock() != loop.getBody() || sum.wait.getPending() != 0 ||
+      sum.wait.getTiles().size() != 1 || sum.commit != sum.wait->getPrevNode())
+    return std::nullopt;
+  sum.carried = carried.getArgNumber() - 1;
+  Value result = sum.wait.getResult(0);
+  if (!result.hasOneUse() || loop.getYieldedValues()[sum.carried] != result)
+    return std::nullopt;
+  return sum;
+}
+
+/// None unless every product of the loop is added to what it carries, and nothing else is waited
+/// for.
 std::optional<Chain> findChain(scf::ForOp loop) {
   Chain chain;
   bool isSimple = true;
+  size_t waits = 0;
   loop->walk([&](Operation *op) {
+    waits += isa<WgmmaWaitOp>(op);
     if (auto product = dyn_cast<WgmmaOp>(op)) {
-      isSimple &= !chain.product && product->getBlock() == loop.getBody();
-      chain.product = product;
+      std::optional<Sum> sum = findSum(loop, product);
+      isSimple &= sum.has_value();
+      if (sum)
+        chain.sums.push_back(*sum);
     }
     if (isa<SyncOp, WriteSharedOp>(op)) // may wait for, or overwrite, what a product reads
       isSimple = false;
   });
-  if (!isSimple || !chain.product || !chain.product->hasOneUse())
+  if (!isSimple || chain.sums.empty() || waits != chain.sums.size())
     return std::nullopt;
-  chain.wait = dyn_cast<WgmmaWaitOp>(*chain.product->user_begin());
-  chain.commit = dyn_cast_or_null<WgmmaCommitOp>(chain.product->getNextNode());
-  auto carried = dyn_cast_or_null<BlockArgument>(chain.product.getAcc());
-  if (!chain.wait || chain.wait->getBlock() != loop.getBody() || chain.wait.getPending() != 0 ||
-      chain.wait.getTiles().size() != 1 || chain.commit != chain.wait->getPrevNode() || !carried ||
-      carried.getOwner() != loop.getBody() || !carried.hasOneUse())
-    return std::nullopt;
-  chain.carried = carried.getArgNumber() - 1;
-  Value sum = chain.wait.getResult(0);
-  if (!sum.hasOneUse() || loop.getYieldedValues()[chain.carried] != sum)
-    return std::nullopt;
-  for (Operation *op = chain.wait->getNextNode(); op; op = op->getNextNode())
+  for (Operation *op = chain.sums.front().wait->getNextNode(); op; op = op->getNextNode())
     if (auto arrive = dyn_cast<ArriveOp>(op))
       chain.arrivals.push_back(arrive);
   return chain;
@@ -92,8 +110,9 @@ public:
                                     /*addElseBlock=*/true);
     b.setInsertionPointToEnd(branch.elseBlock());
     SmallVector<Value> inits(loop.getInitArgs());
-    if (auto full = inits[chain.carried].getDefiningOp<tile::FullOp>())
-      inits[chain.carried] = b.clone(*full)->getResult(0); // not kept in registers for this
+    for (const Sum &sum : chain.sums)
+      if (auto full = inits[sum.carried].getDefiningOp<tile::FullOp>())
+        inits[sum.carried] = b.clone(*full)->getResult(0); // not kept in registers for this
     scf::YieldOp::create(b, inits);
 
     b.setInsertionPointToEnd(branch.thenBlock());
@@ -116,11 +135,15 @@ public:
           b, writeRound(inner, /*isFirst=*/false, rest.getRegionIterArgs().drop_front(count)));
     }
     SmallVector<Value> results(rest.getResults().take_front(loop.getNumResults()));
-    Value pending = results[chain.carried];
-    results[chain.carried] =
-        WgmmaWaitOp::create(b, TypeRange{loop.getResult(chain.carried).getType()}, 0,
-                            ValueRange{pending})
-            .getResult(0);
+    SmallVector<Value> pending;
+    SmallVector<Type> types;
+    for (const Sum &sum : chain.sums) {
+      pending.push_back(results[sum.carried]);
+      types.push_back(loop.getResult(sum.carried).getType());
+    }
+    auto done = WgmmaWaitOp::create(b, types, 0, pending);
+    for (auto [sum, tile] : llvm::zip_equal(chain.sums, done.getResults()))
+      results[sum.carried] = tile;
     arrive(rest.getResults().drop_front(loop.getNumResults()));
     scf::YieldOp::create(b, results);
     loop.replaceAllUsesWith(branch.getResults());
@@ -131,33 +154,35 @@ private:
   /// What the next round begins with: what the loop carries, then the uses of which the arrivals
   /// are still to come. `owed` are those of the round before.
   SmallVector<Value> writeRound(IRMapping &map, bool isFirst, ValueRange owed) {
+    const Sum &last = chain.sums.back();
     for (Operation &op : loop.getBody()->without_terminator()) {
-      if (&op == chain.wait) {
-        if (!isFirst) {
-          WgmmaWaitOp::create(b, TypeRange(), 1, ValueRange());
-          arrive(owed);
-        }
-        continue;
+      if (&op == last.wait && !isFirst) {
+        WgmmaWaitOp::create(b, TypeRange(), 1, ValueRange());
+        arrive(owed);
       }
+      // The products of a round are one group.
+      if (isa<WgmmaWaitOp>(op) || (isa<WgmmaCommitOp>(op) && &op != last.commit))
+        continue;
       if (auto arrival = dyn_cast<ArriveOp>(op);
           arrival && llvm::is_contained(chain.arrivals, arrival))
         continue;
-      if (&op == chain.product) {
-        writeProduct(map, isFirst);
+      if (auto product = dyn_cast<WgmmaOp>(op)) {
+        writeProduct(product, map, isFirst);
         continue;
       }
       b.clone(op, map);
     }
     SmallVector<Value> next;
-    for (auto [i, value] : llvm::enumerate(loop.getYieldedValues()))
-      next.push_back(map.lookupOrDefault(i == chain.carried ? chain.product.getResult() : value));
+    for (Value value : loop.getYieldedValues())
+      next.push_back(map.lookupOrDefault(value));
+    for (Sum &sum : chain.sums)
+      next[sum.carried] = map.lookup(sum.product.getResult());
     for (ArriveOp arrival : chain.arrivals)
       next.push_back(map.lookupOrDefault(arrival.getUse()));
     return next;
   }
 
-  void writeProduct(IRMapping &map, bool isFirst) {
-    WgmmaOp op = chain.product;
+  void writeProduct(WgmmaOp op, IRMapping &map, bool isFirst) {
     Value acc = map.lookupOrDefault(op.getAcc());
     if (isFirst && isZero(acc))
       acc = nullptr;
@@ -188,14 +213,13 @@ struct TgpuScheduleDotsPass : tilewright::impl::TgpuScheduleDotsBase<TgpuSchedul
     });
     for (scf::ForOp loop : loops) {
       int64_t inFlight = loop->getAttrOfType<ScheduleAttr>(scheduleName).getInFlight();
-      // Of several products, tgpu-plan-stages decides.
+      // Of several products that read each other's results, tgpu-plan-stages decides.
       int64_t products = 0;
       loop->walk([&](WgmmaOp) { ++products; });
       if (inFlight > (products > 1 ? 2 : 1)) {
         loop.emitError() << "at most " << (products > 1 ? "two products" : "one product")
-                         << " of a loop stay"
-                         << (products > 1 ? "" : "s") << " in flight so far, but got "
-                         << inFlight;
+                         << " of a loop stay" << (products > 1 ? "" : "s")
+                         << " in flight so far, but got " << inFlight;
         return signalPassFailure();
       }
       if (std::optional<Chain> chain = findChain(loop))

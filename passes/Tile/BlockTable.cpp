@@ -146,6 +146,18 @@ constexpr Entry productRows[] = {
     {"gpu", 0, 0, 0, any, 0, 64, 64, 32},
 };
 
+// Two products of what streams: a gated linear unit. Both sums take what one of twice the columns
+// would.
+constexpr Entry twoProductsRows[] = {
+    // No run of others is on record.
+    {"cpu", 0, 0, 0, any, 0, 128, 128, 64},
+    // Not measured: half the columns of a product alone, for each of the two.
+    {"sm_90a", 16, 0, 0, any, 0, 128, 128, 64},
+    {"gpu", 16, 0, 0, any, 0, 128, 64, 64},
+    // Not measured: what fits the 99 KB of the smallest chips.
+    {"gpu", 0, 0, 0, any, 0, 64, 64, 32},
+};
+
 // Whatever else it is. Not measured: what fits the 99 KB of the smallest chips if the loop has no
 // more than a resident tile and two streamed ones.
 constexpr Entry otherRows[] = {
@@ -162,7 +174,7 @@ constexpr Entry otherRows[] = {
 constexpr const char *forward = "sum (R S) S", *product = "sum S S", *gradient = "sum (R S)(R S) S",
                      *backward = "add (R S)(R S) R, sum (R S) S, sum (R S)(R S) S",
                      *withoutQueries = "sum (R S) S, sum (R S)(R S) S",
-                     *twoChains = "sum (R S) S, sum (R S) S",
+                     *twoChains = "sum (R S) S, sum (R S) S", *twoProducts = "sum S S, sum S S",
                      *state = "store (S S) S, store R S, sum S S";
 
 } // namespace
@@ -190,6 +202,7 @@ BlockTable::BlockTable() {
   append(gradient, gradientRows);
   append(product, productRows);
   append(twoChains, twoChainsRows);
+  append(twoProducts, twoProductsRows);
   append(state, stateRows);
   append("", otherRows);
 }

@@ -1,6 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The kernels that are not attention: matmul with a fused epilogue, row softmax, layer norm.
+// The kernels that are not attention: matmul with a fused epilogue, a gated linear unit, row
+// softmax, layer norm.
 
 #include "test/Reference/Layers.h"
 #include "test/Acceptance/AttentionCall.h"
@@ -39,7 +40,8 @@ INSTANTIATE_TEST_SUITE_P(Type, Matmul,
 const std::pair<const char *, Activation> activations[] = {{"none", Activation::Identity},
                                                            {"relu", Activation::Relu},
                                                            {"gelu_tanh", Activation::GeluTanh},
-                                                           {"silu", Activation::Silu}};
+                                                           {"silu", Activation::Silu},
+                                                           {"sigmoid", Activation::Sigmoid}};
 
 struct Sizes {
   int64_t M, N, K;
@@ -99,6 +101,60 @@ TEST_P(Matmul, EveryEpilogue) {
         if (seed % 2)
           blocks = {{"BLOCK_M", "32"}, {"BLOCK_N", "16"}, {"BLOCK_K", "32"}};
         checkMatmul(problem, GetParam(), name, withBias, seed % 3 == 1, blocks, seed);
+        ++seed;
+      }
+}
+
+class Swiglu : public ::testing::TestWithParam<Type> {};
+INSTANTIATE_TEST_SUITE_P(Type, Swiglu, ::testing::ValuesIn(allTypes),
+                         [](const auto &info) { return typeName(info.param); });
+
+/// The weights lie as they are declared, or the other way round, in memory.
+void checkSwiglu(const GatedUnitProblem &p, Type type, const char *activation, bool isTurned,
+                 Params blocks, uint64_t seed) {
+  double deviation = 1.0 / std::sqrt(static_cast<double>(std::max<int64_t>(p.K, 1)));
+  std::vector<double> x = normals(p.M * p.K, 3 * seed, type);
+  std::vector<double> gate = normals(p.N * p.K, 3 * seed + 1, type, deviation);
+  std::vector<double> up = normals(p.N * p.K, 3 * seed + 2, type, deviation);
+
+  Params params = {{"T", typeName(type)},
+                   {"ACTIVATION", activation},
+                   {"TRANSPOSED", p.transposed ? "true" : "false"}};
+  params.insert(params.end(), blocks.begin(), blocks.end());
+  KernelCall call("swiglu", params);
+  int64_t rows = p.transposed ? p.N : p.K, columns = p.transposed ? p.K : p.N;
+  Layout layout = isTurned ? transposedLayout(rows) : Layout();
+  call.input("x", elementType(type), {p.M, p.K}, x, isTurned ? transposedLayout(p.M) : Layout());
+  call.input("w_gate", elementType(type), {rows, columns}, gate, layout);
+  call.input("w_up", elementType(type), {rows, columns}, up, layout);
+  call.output("y", elementType(type), {p.M, p.N});
+  call.runTwice();
+
+  LayerResult ref =
+      gatedUnit(p, x, gate, up, Precision::reference(), {RoundoffModel::All, type, type});
+  LayerResult lowp = gatedUnit(p, x, gate, up, Precision::lowp(type));
+  expectOk(checkAccuracy("y", type, {1, p.M, p.N}, call.read("y"), ref.values, lowp.values,
+                         ref.roundoff),
+           std::to_string(p.M) + "x" + std::to_string(p.N) + "x" + std::to_string(p.K) + " " +
+               activation);
+}
+
+TEST_P(Swiglu, EveryActivation) {
+  uint64_t seed = 1;
+  for (auto [name, activation] : activations)
+    for (bool transposed : {false, true})
+      for (Sizes size : {Sizes{1, 1, 1}, {130, 72, 104}, {64, 200, 257}, {33, 5, 0}, {0, 4, 5}}) {
+        MatrixCase matrixCase("swiglu", name, GetParam());
+        GatedUnitProblem problem;
+        problem.M = size.M;
+        problem.N = size.N;
+        problem.K = size.K;
+        problem.transposed = transposed;
+        problem.activation = activation;
+        Params blocks;
+        if (seed % 2)
+          blocks = {{"BLOCK_M", "32"}, {"BLOCK_N", "16"}, {"BLOCK_K", "32"}};
+        checkSwiglu(problem, GetParam(), name, seed % 3 == 1, blocks, seed);
         ++seed;
       }
 }

@@ -83,6 +83,92 @@ tgpu.kernel @read_at_once target "sm_90a" warps 8 (%c: !tile.view<[?, ?], f32>, 
   tgpu.store %sum, %c[0, 0] : !acc, !tile.view<[?, ?], f32>
 }
 
+// Two sums: the products of a round are one group, and all slots of the round before are released
+// when it has ended.
+// CHECK-LABEL: tgpu.kernel @two_sums
+// CHECK:         scf.if
+// CHECK:           tgpu.wgmma %{{[^,]*}}, %{{[^,]*}} :
+// CHECK-NOT:       tgpu.wgmma_commit
+// CHECK:           tgpu.wait
+// CHECK:           tgpu.wgmma %{{[^,]*}}, %{{[^,]*}} :
+// CHECK-NEXT:      tgpu.wgmma_commit
+// CHECK-NOT:       tgpu.wgmma_wait
+// CHECK-NOT:       tgpu.arrive
+// CHECK:           %[[L:.*]]:5 = scf.for %{{.*}} iter_args(%[[A:.*]] = %{{.*}}, %[[B:.*]] = %{{.*}}, %[[USE:.*]] = %{{.*}}, %[[BEFORE_A:.*]] = %[[USE0:.*]], %[[BEFORE_B:.*]] = %[[USE0]])
+// CHECK:             tgpu.wait %[[FULL_A:.*]][%[[USE]]]
+// CHECK:             %[[SUM_A:.*]] = tgpu.wgmma %{{.*}}, %{{.*}}, %[[A]] :
+// CHECK-NEXT:        tgpu.wait %[[FULL_B:.*]][%[[USE]]]
+// CHECK-NOT:         tgpu.wgmma_commit
+// CHECK:             %[[SUM_B:.*]] = tgpu.wgmma %{{.*}}, %{{.*}}, %[[B]] :
+// CHECK-NEXT:        tgpu.wgmma_commit
+// CHECK-NEXT:        tgpu.wgmma_wait pending 1{{ *$}}
+// CHECK-NEXT:        tgpu.arrive %[[EMPTY_A:.*]][%[[BEFORE_A]]]
+// CHECK-NEXT:        tgpu.arrive %[[EMPTY_B:.*]][%[[BEFORE_B]]]
+// CHECK:             scf.yield %[[SUM_A]], %[[SUM_B]], %{{.*}}, %[[USE]], %[[USE]]
+// CHECK:           %[[DONE:.*]]:2 = tgpu.wgmma_wait pending 0, %[[L]]#0, %[[L]]#1
+// CHECK-NEXT:      tgpu.arrive %[[EMPTY_A]][%[[L]]#3]
+// CHECK-NEXT:      tgpu.arrive %[[EMPTY_B]][%[[L]]#4]
+// CHECK-NEXT:      scf.yield %[[DONE]]#0, %[[DONE]]#1, %[[L]]#2
+tgpu.kernel @two_sums target "sm_90a" warps 8 (%c: !tile.view<[?, ?], f32>, %n: i32) grid(%b = 1) {
+  %x_ring = tgpu.alloc_ring : !tgpu.ring<4, !x>
+  %y_ring = tgpu.alloc_ring : !tgpu.ring<4, !y>
+  %z_ring = tgpu.alloc_ring : !tgpu.ring<4, !y>
+  %full_a = tgpu.alloc_barriers arrivals 1 : !bars
+  %empty_a = tgpu.alloc_barriers arrivals 8 : !bars
+  %full_b = tgpu.alloc_barriers arrivals 1 : !bars
+  %empty_b = tgpu.alloc_barriers arrivals 8 : !bars
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %zero = arith.constant 0.0 : f32
+  %zeros = tile.full %zero : !acc
+  %sum:3 = scf.for %i = %c0 to %n step %c1 iter_args(%old_a = %zeros, %old_b = %zeros, %use = %b)
+      -> (!acc, !acc, i32) : i32 {
+    %x = tgpu.slot %x_ring[%use] : !tgpu.ring<4, !x>
+    %y = tgpu.slot %y_ring[%use] : !tgpu.ring<4, !y>
+    %z = tgpu.slot %z_ring[%use] : !tgpu.ring<4, !y>
+    tgpu.wait %full_a[%use] : !bars
+    %pending_a = tgpu.wgmma %x, %y, %old_a : !x, !y, !acc -> !acc
+    tgpu.wgmma_commit
+    %new_a = tgpu.wgmma_wait pending 0, %pending_a : !acc
+    tgpu.arrive %empty_a[%use] per warp : !bars
+    tgpu.wait %full_b[%use] : !bars
+    %pending_b = tgpu.wgmma %x, %z, %old_b : !x, !y, !acc -> !acc
+    tgpu.wgmma_commit
+    %new_b = tgpu.wgmma_wait pending 0, %pending_b : !acc
+    tgpu.arrive %empty_b[%use] per warp : !bars
+    %next = arith.addi %use, %c1 : i32
+    scf.yield %new_a, %new_b, %next : !acc, !acc, i32
+  } {tgpu.schedule = #tgpu.schedule<skeleton = producer_consumer, stages = 4, in_flight = 1>}
+  tgpu.store %sum#0, %c[0, 0] : !acc, !tile.view<[?, ?], f32>
+  tgpu.store %sum#1, %c[0, 0] : !acc, !tile.view<[?, ?], f32>
+}
+
+// One of two products that the round itself reads: tgpu-plan-stages decides.
+// CHECK-LABEL: tgpu.kernel @one_sum_of_two
+// CHECK-NOT:     scf.if
+// CHECK:         tgpu.wgmma_wait pending 0, %
+// CHECK:         tgpu.wgmma_wait pending 0, %
+tgpu.kernel @one_sum_of_two target "sm_90a" warps 8 (%c: !tile.view<[?, ?], f32>, %n: i32) grid(%b = 1) {
+  %x = tgpu.alloc : !x
+  %y = tgpu.alloc : !y
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %zero = arith.constant 0.0 : f32
+  %zeros = tile.full %zero : !acc
+  %sum:2 = scf.for %i = %c0 to %n step %c1 iter_args(%old_a = %zeros, %old_b = %zeros) -> (!acc, !acc) : i32 {
+    %pending_a = tgpu.wgmma %x, %y, %old_a : !x, !y, !acc -> !acc
+    tgpu.wgmma_commit
+    %new_a = tgpu.wgmma_wait pending 0, %pending_a : !acc
+    %pending_b = tgpu.wgmma %x, %y : !x, !y -> !acc
+    tgpu.wgmma_commit
+    %new_b = tgpu.wgmma_wait pending 0, %pending_b : !acc
+    %total = arith.addf %old_b, %new_b : !acc
+    scf.yield %new_a, %total : !acc, !acc
+  } {tgpu.schedule = #tgpu.schedule<skeleton = producer_consumer, stages = 4, in_flight = 1>}
+  tgpu.store %sum#0, %c[0, 0] : !acc, !tile.view<[?, ?], f32>
+  tgpu.store %sum#1, %c[0, 0] : !acc, !tile.view<[?, ?], f32>
+}
+
 // CHECK-LABEL: tgpu.kernel @none_in_flight
 // CHECK-NOT:     scf.if
 // CHECK:         tgpu.wgmma_wait pending 0, %

@@ -249,6 +249,19 @@ TEST(Accuracy, Layers) {
   product.alpha = 0.50001;
   EXPECT_FALSE(check("matmul", 40, ref, low, matmul(product, a, b, bias, lowp)));
 
+  GatedUnitProblem gated;
+  gated.M = 150;
+  gated.N = 40;
+  gated.K = 70;
+  auto up = normals(70 * 40, 5, Type::F32);
+  ref = gatedUnit(gated, a, b, up, {}, model);
+  low = gatedUnit(gated, a, b, up, lowp);
+  report = check("gated unit", 40, ref, low, gatedUnit(gated, a, b, up, reversed));
+  EXPECT_TRUE(report) << report;
+  EXPECT_FALSE(check("gated unit", 40, ref, low, gatedUnit(gated, a, up, b, lowp)));
+  up[20] *= 1.001;
+  EXPECT_FALSE(check("gated unit", 40, ref, low, gatedUnit(gated, a, b, up, lowp)));
+
   ref = rowSoftmax(150, 70, x, {}, model);
   low = rowSoftmax(150, 70, x, lowp);
   report = check("softmax", 70, ref, low, rowSoftmax(150, 70, x, reversed));

@@ -1,6 +1,6 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Matmul with epilogue, row softmax, layer norm.
+// Matmul with epilogue, gated linear unit, row softmax, layer norm.
 
 #include "test/Reference/Layers.h"
 #include "test/Reference/AttentionRows.h"
@@ -21,6 +21,8 @@ template <typename Real> Real activateIn(Activation activation, Real x) {
   }
   case Activation::Silu:
     return x / (Real(1) + std::exp(-x));
+  case Activation::Sigmoid:
+    return Real(1) / (Real(1) + std::exp(-x));
   }
   return x;
 }
@@ -67,6 +69,37 @@ LayerResult matmulIn(const MatmulProblem &p, const std::vector<double> &aIn,
     }
   roundAll(precision.output, c.data(), c.size());
   result.values.assign(c.begin(), c.end());
+  return result;
+}
+
+template <typename Real>
+LayerResult gatedUnitIn(const GatedUnitProblem &p, const std::vector<double> &x,
+                        const std::vector<double> &gate, const std::vector<double> &up,
+                        const Precision &precision, const RoundoffModel &model) {
+  MatmulProblem product;
+  product.M = p.M;
+  product.N = p.N;
+  product.K = p.K;
+  product.transposeB = p.transposed;
+  Precision sums = precision; // which are not rounded
+  sums.output = precision.compute;
+  LayerResult g = matmulIn<Real>(product, x, gate, {}, sums, model);
+  LayerResult u = matmulIn<Real>(product, x, up, {}, sums, model);
+
+  LayerResult result;
+  result.roundoff.resize(g.roundoff.size());
+  std::vector<Real> y(g.values.size());
+  for (size_t i = 0; i < y.size(); ++i) {
+    Real active = activateIn(p.activation, static_cast<Real>(g.values[i]));
+    y[i] = active * static_cast<Real>(u.values[i]);
+    // No activation has a slope far above 1. Each has operations of its own.
+    if (model)
+      result.roundoff[i] =
+          std::hypot(g.roundoff[i] * u.values[i], u.roundoff[i] * static_cast<double>(active)) +
+          model.unit() * std::fabs(static_cast<double>(y[i]));
+  }
+  roundAll(precision.output, y.data(), y.size());
+  result.values.assign(y.begin(), y.end());
   return result;
 }
 
@@ -147,6 +180,14 @@ LayerResult matmul(const MatmulProblem &problem, const std::vector<double> &a,
                    const Precision &precision, const RoundoffModel &model) {
   return precision.compute == Type::F64 ? matmulIn<double>(problem, a, b, bias, precision, model)
                                         : matmulIn<float>(problem, a, b, bias, precision, model);
+}
+
+LayerResult gatedUnit(const GatedUnitProblem &problem, const std::vector<double> &x,
+                      const std::vector<double> &gate, const std::vector<double> &up,
+                      const Precision &precision, const RoundoffModel &model) {
+  return precision.compute == Type::F64
+             ? gatedUnitIn<double>(problem, x, gate, up, precision, model)
+             : gatedUnitIn<float>(problem, x, gate, up, precision, model);
 }
 
 LayerResult rowSoftmax(int64_t rows, int64_t columns, const std::vector<double> &x,

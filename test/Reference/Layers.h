@@ -1,8 +1,8 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The oracle of the kernels that are not attention: a product with a fused epilogue, row softmax,
-// layer norm. Each gives ref or lowp by the precision, as in Attention.h, and on request the
-// expected roundoff of its result (see Accuracy.h).
+// The oracle of the kernels that are not attention: a product with a fused epilogue, a gated linear
+// unit, row softmax, layer norm. Each gives ref or lowp by the precision, as in Attention.h, and on
+// request the expected roundoff of its result (see Accuracy.h).
 
 #ifndef TILEWRIGHT_TEST_REFERENCE_LAYERS_H
 #define TILEWRIGHT_TEST_REFERENCE_LAYERS_H
@@ -16,6 +16,7 @@ enum class Activation {
   Relu,
   GeluTanh, // x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))), Hendrycks and Gimpel, 2016
   Silu,     // x / (1 + exp(-x))
+  Sigmoid,  // 1 / (1 + exp(-x))
 };
 
 double activate(Activation activation, double x);
@@ -38,6 +39,19 @@ LayerResult matmul(const MatmulProblem &problem, const std::vector<double> &a,
                    const std::vector<double> &b, const std::vector<double> &bias,
                    const Precision &precision = Precision::reference(),
                    const RoundoffModel &roundoff = {});
+
+struct GatedUnitProblem {
+  int64_t M = 0, N = 0, K = 0;
+  bool transposed = false; // weights are [N, K] instead of [K, N]
+  Activation activation = Activation::Silu;
+};
+
+/// y[M, N] = activation(x gate) * (x up) for x [M, K] (Shazeer, GLU variants improve transformer,
+/// 2020).
+LayerResult gatedUnit(const GatedUnitProblem &problem, const std::vector<double> &x,
+                      const std::vector<double> &gate, const std::vector<double> &up,
+                      const Precision &precision = Precision::reference(),
+                      const RoundoffModel &roundoff = {});
 
 /// y[r, c] = exp(x[r, c] - max_r) / sum_r for x [rows, columns]. A row of -inf only gives zeros.
 LayerResult rowSoftmax(int64_t rows, int64_t columns, const std::vector<double> &x,

@@ -150,6 +150,24 @@ TEST(Layers, MatmulByHand) {
   EXPECT_EQ(matmul(problem, a, {1, 2}, {}).values, (std::vector<double>{1, 2, 1.5, 3}));
 }
 
+TEST(Layers, GatedUnitByHand) {
+  GatedUnitProblem problem;
+  problem.M = 1;
+  problem.N = 2;
+  problem.K = 2;
+  std::vector<double> x = {2, 3}, gate = {1, -1, 0, 1}, up = {1, 2, -1, 0};
+  // X W_gate = (2, 1), X W_up = (-1, 4)
+  std::vector<double> y = gatedUnit(problem, x, gate, up).values;
+  EXPECT_NEAR(y[0], -2 / (1 + std::exp(-2.0)), 1e-15);
+  EXPECT_NEAR(y[1], 4 / (1 + std::exp(-1.0)), 1e-15);
+  problem.activation = Activation::Sigmoid;
+  EXPECT_NEAR(gatedUnit(problem, x, gate, up).values[0], -1 / (1 + std::exp(-2.0)), 1e-15);
+  problem.activation = Activation::Identity;
+  EXPECT_EQ(gatedUnit(problem, x, gate, up).values, (std::vector<double>{-2, 4}));
+  problem.transposed = true; // (2 - 3, 3), (2 + 6, -2)
+  EXPECT_EQ(gatedUnit(problem, x, gate, up).values, (std::vector<double>{-8, -6}));
+}
+
 TEST(Layers, SoftmaxByHand) {
   double inf = std::numeric_limits<double>::infinity();
   LayerResult result = rowSoftmax(3, 2, {std::log(3.0), 0, 1000, -inf, -inf, -inf});

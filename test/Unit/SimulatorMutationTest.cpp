@@ -319,6 +319,23 @@ TEST_F(SimulatorMutationTest, MappedMatMulForHopper) {
   }
 }
 
+/// Two sums whose products share an operand and a group, and are waited for a round later.
+TEST_F(SimulatorMutationTest, MappedSwigluForHopper) {
+  for (const char *transposed : {"false", "true"}) {
+    auto module = map("swiglu.mlir", {{"T", "bf16"}, {"TRANSPOSED", transposed}}, "sm_90a", 8);
+    ASSERT_TRUE(module);
+    SimulatedCall call;
+    constexpr int64_t m = 140, n = 264, k = 328;
+    bool isTurned = transposed == llvm::StringRef("true");
+    for (const char *name : {"w_gate", "w_up"})
+      call.tensors.emplace(
+          name, randomTensor(ElementType::BF16, {isTurned ? n : k, isTurned ? k : n}, name[2]));
+    call.tensors.emplace("x", randomTensor(ElementType::BF16, {m, k}, 0));
+    call.tensors.emplace("y", randomTensor(ElementType::BF16, {m, n}, 0));
+    expectAllFound(*module, "swiglu", call);
+  }
+}
+
 /// The state and the results pass through shared memory, the next chunk's product runs meanwhile.
 TEST_F(SimulatorMutationTest, MappedLinearAttentionForHopper) {
   auto module = map("linear_attention.mlir", {{"T", "bf16"}, {"D", "128"}}, "sm_90a", 8);

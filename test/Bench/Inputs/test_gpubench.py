@@ -95,6 +95,16 @@ class CasesTest(unittest.TestCase):
         self.assertEqual(linear.name, "linear bf16 B2 H3 D128 V64 S256")
         self.assertEqual(linear.flops, 2 * 3 * 256 * (4 * 128 * 64 + 128 * (128 + 64)))
 
+    def test_gated_unit(self):
+        case = cases.CASES["swiglu"](dim=4096, v_dim=cases.inner_width(4096), seq=8192)
+        self.assertEqual(case.name, "swiglu bf16 M8192 N11008 K4096")
+        self.assertEqual(case.flops, 2 * 2 * 8192 * 11008 * 4096)
+        self.assertEqual(case.params(), {"T": "bf16", "TRANSPOSED": "false"})
+        turned = cases.CASES["swiglu"](dim=64, v_dim=128, seq=256, transposed=True)
+        self.assertEqual((turned.name, turned.params()["TRANSPOSED"]),
+                         ("swiglu bf16 M256 N128 K64 transposed", "true"))
+        self.assertEqual([cases.inner_width(dim) for dim in (5120, 8192)], [13824, 22016])
+
     def test_select(self):
         every = cases.all_cases()
         self.assertEqual(cases.select(every, None), every)

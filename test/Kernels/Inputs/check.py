@@ -602,13 +602,16 @@ def check_linear(params, seed, outer, states):
                 TOLERANCE[acc] * (1 + np.abs(first) + np.abs(np.swapaxes(k, -1, -2)) @ np.abs(v)))
 
 
+ACTIVATIONS = {
+    "none": lambda x: x,
+    "relu": lambda x: np.maximum(x, 0),
+    "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
+    "silu": lambda x: x / (1 + np.exp(-x)),
+    "gelu_tanh": lambda x: 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3))),
+}
+
+
 def matmul():
-    activations = {
-        "none": lambda x: x,
-        "relu": lambda x: np.maximum(x, 0),
-        "silu": lambda x: x / (1 + np.exp(-x)),
-        "gelu_tanh": lambda x: 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3))),
-    }
     blocks = {"BLOCK_M": 32, "BLOCK_N": 64, "BLOCK_K": 16}
     sizes = ((70, 33, 50), (1, 64, 16), (5, 7, 0))
     for kind, name, (m, n, depth), with_bias in (
@@ -622,7 +625,38 @@ def matmul():
         got = run("matmul", {"T": kind, "ACTIVATION": name, **blocks}, arrays,
                   {"c": ((m, n), kind)}, {"alpha": 0.25})
         x = 0.25 * a @ b + (bias if with_bias else 0)
-        compare(f"{name} {m}x{n}x{depth} {kind}", got["c"], activations[name](x), kind)
+        compare(f"{name} {m}x{n}x{depth} {kind}", got["c"], ACTIVATIONS[name](x), kind)
+
+
+def swiglu():
+    blocks = {"BLOCK_M": 32, "BLOCK_N": 64, "BLOCK_K": 16}
+    sizes = ((70, 33, 50), (1, 64, 16), (5, 7, 0), (0, 3, 4))
+    for n, (kind, name, size, transposed) in enumerate((
+            ("f64", "silu", sizes[0], False), ("f64", "gelu_tanh", sizes[0], True),
+            ("f32", "silu", sizes[0], True), ("f32", "relu", sizes[1], False),
+            ("f16", "sigmoid", sizes[0], False), ("bf16", "none", sizes[0], True),
+            ("f64", "silu", sizes[2], True), ("f32", "silu", sizes[3], False))):
+        check_swiglu({"T": kind, "ACTIVATION": name, "TRANSPOSED": str(transposed).lower(), **blocks},
+                     300 + 10 * n, size)
+
+
+def swiglu_by_default_blocks():
+    """Large ones, whose products stay in flight while the next are issued on a GPU."""
+    for kind, transposed, size in (("f16", "false", (300, 264, 328)), ("bf16", "true", (130, 392, 200)),
+                                   ("bf16", "false", (8, 16, 8))):
+        check_swiglu({"T": kind, "TRANSPOSED": transposed}, 400, size)
+
+
+def check_swiglu(params, seed, size):
+    kind, (m, n, depth) = params["T"], size
+    x = normal(seed, (m, depth), kind)
+    gate, up = (round_to(normal(seed + i, (depth, n), kind) / max(depth, 1) ** 0.5, kind) for i in (1, 2))
+    is_turned = params["TRANSPOSED"] == "true"
+    got = run("swiglu", params,
+              {"x": x, **{name: w.T if is_turned else w for name, w in (("w_gate", gate), ("w_up", up))}},
+              {"y": ((m, n), kind)})
+    wanted = ACTIVATIONS[params.get("ACTIVATION", "silu")](x @ gate) * (x @ up)
+    compare(f"{params} {size}", got["y"], wanted, kind)
 
 
 def row_softmax():

@@ -1,0 +1,81 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The gated linear unit of a transformer's MLP: Y = activation(X W_gate) * (X W_up).
+//
+//   x              [M, K]  T
+//   w_gate, w_up   [K, N]  T; with TRANSPOSED [N, K], as layers of PyTorch keep their weights
+//   y              [M, N]  T
+//
+// Any M, N and K, also 0 (K = 0: Y = activation(0) * 0); strides are any. Where a model keeps both
+// weights in one array, views of its halves serve.
+//
+// Parameters
+//   T            element type of the arrays
+//   ACC          type of the sums, of the activation and of the product: f64 for f64, else f32
+//   ACTIVATION   silu (SwiGLU), gelu_tanh (GeGLU), relu (ReGLU), sigmoid (GLU), none (bilinear): see
+//                lib/activation.mlir. Replaceable
+//   TRANSPOSED   whether the weights are [N, K]
+//   BLOCK_M, BLOCK_N, BLOCK_K   rows and columns of one program instance; depth of one step
+//
+// Y is rounded once, at the end. Runs are bit-identical.
+//
+// Algorithm: Shazeer, GLU variants improve transformer, 2020. Both products are of one loop, so that
+// X is read once and neither of them is ever in memory.
+
+tile.link "lib/activation.mlir"
+
+!view = !tile.view<[?, ?], T>
+!x    = !tile.tile<[BLOCK_M, BLOCK_K], T>
+!w    = !tile.tile<[BLOCK_K, BLOCK_N], T>
+!w_t  = !tile.tile<[BLOCK_N, BLOCK_K], T>
+!y    = !tile.tile<[BLOCK_M, BLOCK_N], ACC>
+!acc  = !tile.param<ACC>
+
+tile.kernel @swiglu
+    params(T: type in [f16, bf16, f32, f64],
+           ACTIVATION: enum in ["none", "relu", "gelu_tanh", "silu", "sigmoid"] = "silu",
+           TRANSPOSED: flag = false,
+           BLOCK_M: int = block(), BLOCK_N: int = block(), BLOCK_K: int = block(),
+           let ACC: type = accumulator(T))
+    require(dim(y, 0) == dim(x, 0),
+            select(TRANSPOSED, dim(w_gate, 1), dim(w_gate, 0)) == dim(x, 1),
+            select(TRANSPOSED, dim(w_gate, 0), dim(w_gate, 1)) == dim(y, 1),
+            dim(w_up, 0) == dim(w_gate, 0), dim(w_up, 1) == dim(w_gate, 1))
+    (%x: !view, %w_gate: !view, %w_up: !view, %y: !view)
+    grid(%bn = ceildiv(dim(y, 1), BLOCK_N), %bm = ceildiv(dim(y, 0), BLOCK_M)) {
+  %c0 = arith.constant 0 : i32
+  %block_m = tile.param BLOCK_M : i32
+  %block_n = tile.param BLOCK_N : i32
+  %block_k = tile.param BLOCK_K : i32
+  %m = arith.muli %bm, %block_m : i32
+  %n = arith.muli %bn, %block_n : i32
+  %depth = tile.dim %x, 1 : !view
+  %transposed = tile.param TRANSPOSED : i1
+
+  %zero = arith.constant 0.0 : !acc
+  %no_sum = tile.full %zero : !y
+  // The last step may reach beyond K: there all operands read zero.
+  %gate, %up = scf.for %k = %c0 to %depth step %block_k
+      iter_args(%gate_old = %no_sum, %up_old = %no_sum) -> (!y, !y) : i32 {
+    %x_tile = tile.load %x[%m, %k] : !view -> !x
+    %gate_new, %up_new = scf.if %transposed -> (!y, !y) {
+      %gate_tile = tile.load %w_gate[%n, %k] : !view -> !w_t
+      %up_tile = tile.load %w_up[%n, %k] : !view -> !w_t
+      %gate_sum = tile.dot %x_tile, %gate_tile, %gate_old transpose_b : !x, !w_t -> !y
+      %up_sum = tile.dot %x_tile, %up_tile, %up_old transpose_b : !x, !w_t -> !y
+      scf.yield %gate_sum, %up_sum : !y, !y
+    } else {
+      %gate_tile = tile.load %w_gate[%k, %n] : !view -> !w
+      %up_tile = tile.load %w_up[%k, %n] : !view -> !w
+      %gate_sum = tile.dot %x_tile, %gate_tile, %gate_old : !x, !w -> !y
+      %up_sum = tile.dot %x_tile, %up_tile, %up_old : !x, !w -> !y
+      scf.yield %gate_sum, %up_sum : !y, !y
+    }
+    scf.yield %gate_new, %up_new : !y, !y
+  }
+
+  %active = tile.map @activation(%gate) : (!y) -> !y
+  %product = arith.mulf %active, %up : !y
+  %rounded = tile.cast %product : !y -> !tile.tile<[BLOCK_M, BLOCK_N], T>
+  tile.store %rounded, %y[%m, %n] : !tile.tile<[BLOCK_M, BLOCK_N], T>, !view
+}
