@@ -381,6 +381,9 @@ bool RoleWriter::mayTell(Operation &op, const llvm::DenseSet<Operation *> &refus
 void RoleWriter::findToldScalars() {
   // What does not fit is computed by each role, from the ids.
   constexpr size_t mostWords = 15;
+  // The role that copies has 24 registers: with a window, whose full blocks take 86 operations to
+  // find, it would spill 64 bytes. A causal mask takes 21.
+  constexpr int64_t mostMore = 64;
   Block &body = old.getBody().front();
   llvm::DenseSet<Operation *> refused;
   for (bool isStable = false; !isStable;) {
@@ -422,6 +425,13 @@ void RoleWriter::findToldScalars() {
         refused.insert(value.getDefiningOp());
         isStable = false;
       }
+    // For itself the role computes the blocks that it copies, but not which of them are full.
+    auto isMore = [&](Operation *op) { return !slice.load.ops.contains(op); };
+    if (isStable && llvm::count_if(toldBy, isMore) > mostMore) {
+      for (Operation *op : llvm::make_filter_range(toldBy, isMore))
+        refused.insert(op);
+      isStable = false;
+    }
     if (isStable && told.size() > mostWords) {
       for (Operation *op : toldBy)
         refused.insert(op);
