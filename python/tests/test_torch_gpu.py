@@ -165,7 +165,8 @@ class OperatorTest(unittest.TestCase):
         self.assertTrue(torch.equal(got, expected))
         odd = make(2, 3, 130, 65)[..., 1:]  # neither aligned nor dense in rows
         other = odd.detach().contiguous().requires_grad_()
-        self.assertTrue(torch.equal(attention(odd, odd, odd), attention(other, other, other)))
+        # TMA cannot start there, so this runs other code, which sums in another order.
+        torch.testing.assert_close(attention(odd, odd, odd), attention(other, other, other))
         columns = make(2, 3, 64, 130).mT
         self.assertTrue(torch.equal(attention(columns, columns, columns),
                                     attention(*[columns.contiguous()] * 3)))
