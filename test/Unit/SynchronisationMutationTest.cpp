@@ -126,6 +126,11 @@ const Reasons kForward = {{"tgpu.copy_commit", kMergedGroups},
                           {"tgpu.sync", kFirstRound},
                           {"tgpu.fence_async", kFirstRound},
                           {"unreached", kNoWindow}};
+/// With roles.
+const Reasons kForwardRoles = {
+    {"tgpu.arrive", "a tile without keys gives Q back in a branch of its own; such tiles are the "
+                    "last of these launches, so that no copy waits for it"},
+    {"unreached", kNoWindow}};
 const std::string kHeadOfRound =
     "a round that writes shared memory begins with a barrier; where a vote or the exchange of a "
     "tile is a barrier as well, it lies between the last read of each buffer and its next write";
@@ -189,8 +194,8 @@ INSTANTIATE_TEST_SUITE_P(
                    {{"T", "f16"}, {"D", "64"}, {"BLOCK_M", "128"}, {"BLOCK_N", "64"}},
                    8,
                    {140, 270, 64},
-                   kForward,
-                   9},
+                   kForwardRoles,
+                   1},
             Kernel{"backward", "attention_backward", "sm_80",
                    with(kSmallBlocks, {{"BLOCK_M", "16"}, {"BLOCK_N", "32"}}), 2, kSmall, kBackward,
                    9},
