@@ -42,7 +42,7 @@
 
 // CAUSAL. Parameters become constants, so that what is off folds away.
 func.func private @attends(%i: i32, %j: i32, %shift: i32) -> i1 {
-  %diagonal = arith.addi %i, %shift : i32
+  %diagonal = arith.addi %i, %shift overflow<nsw> : i32
   %any_order = tile.param CAUSAL == "none" : i1
   %not_ahead = arith.cmpi sle, %j, %diagonal : i32
   %keep = arith.ori %any_order, %not_ahead : i1

@@ -309,7 +309,15 @@ def TileAnalyzeMasks : Pass<"tile-analyze-masks", "::mlir::ModuleOp"> {
     else it computes is taken as unknown: then nothing is excluded and nothing is promised, and a
     remark (category `tile-analyze-masks`, shown by `--remarks-filter`) says what stood in the
     way. The derived function computes in 64 bits and checks at run time that the mask's own
-    arithmetic does not wrap; where it would, the answer is again "unknown".
+    arithmetic does not wrap; where it would, the answer is again "unknown". What is not checked is an
+    operation of which the mask promises that (`overflow<nsw>`), as one should where it is so for all positions that there are: then
+    `tight` is known when the kernel is compiled, and no loop is written for masks of which it is not so.
+
+    What is known of the ends when the kernel is compiled, later passes need not test: a bound that is lower or upper
+    itself, [must_begin, must_end) of a conjunction with an unknown condition, which is [lower, lower), and by attributes of the
+    result must_end: `tile.ends_at_upper`, that neither range, unless it is empty, ends before upper; and `tile.row_edge = [n, ...]`,
+    that the mask says c <= r + s and nothing else, for the sum s of those arguments of the function, so that
+    may_end is against_end + s and must_end is against_begin + 1 + s, cut to [lower, upper).
 
     Before:
     ```mlir
@@ -781,7 +789,8 @@ def TgpuUnswitchLoops : Pass<"tgpu-unswitch-loops", "::mlir::ModuleOp"> {
   let description = [{
     A `producer_consumer` loop of a role whose body branches on values that do not change while it runs becomes two: one for the
     case that all those branches are taken, and one for all others, which is marked `tgpu.rare`: passes that pipeline
-    or split loops leave it alone.
+    or split loops leave it alone. The second has no special cases (`tgpu.special_case`) either: what stands beside them serves
+    all rounds.
 
     Before:
     ```mlir
@@ -849,7 +858,8 @@ def TgpuExpandStages : Pass<"tgpu-expand-stages", "::mlir::ModuleOp"> {
     Obeys `tgpu.place`. Stage 1 of a round runs in the next round of the pipeline. The loops that tgpu-clone-segments made of
     one are one pipeline: the prologue (stage 0 of the first round) runs before them all, the epilogue (stage 1 of the last)
     behind them all, and values that go from stage 0 to stage 1 are carried from one to the next. The prologue takes the body of a
-    part marked `tgpu.general`.
+    part marked `tgpu.general`. A first part of one round at most (`tgpu.one_before`) is the prologue alone; where parts have stage 0
+    in common, so that they begin and end a round later, a last part of one round at most (`tgpu.one_after`) is the epilogue alone.
 
     Before:
     ```mlir
@@ -1007,6 +1017,9 @@ def TgpuCloneSegments : Pass<"tgpu-clone-segments", "::mlir::ModuleOp"> {
   let description = [{
     A loop of step 1 whose body has a branch on `begin <= round < end`, both known before it, becomes three loops: before,
     inside, and after. Full blocks so lose the mask and the branch. Rings and accumulators run on from one to the next.
+
+    What the branch says of rounds outside of its range, `tgpu.one_before` and `tgpu.one_after` (at most one), the loops made of
+    these say.
 
     Before:
     ```mlir

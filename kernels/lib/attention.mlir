@@ -49,12 +49,13 @@ func.func private @sink_adjoint(%h: i32, %delta: !acc, %lse_base2: !acc) -> !acc
 }
 
 // CAUSAL, WINDOW and the mask of the author together. Parameters become constants, so that what is
-// off folds away. `ahead` counts keys from the diagonal.
+// off folds away. `ahead` counts keys from the diagonal. The shift is 0, or keys less queries: nothing
+// here leaves 32 bits for a query and a key that there are.
 func.func private @attends(%b: i32, %h: i32, %i: i32, %j: i32, %shift: i32,
                            %left: i32, %right: i32) -> i1 {
   %c0 = arith.constant 0 : i32
-  %diagonal = arith.addi %i, %shift : i32
-  %ahead = arith.subi %j, %diagonal : i32
+  %diagonal = arith.addi %i, %shift overflow<nsw> : i32
+  %ahead = arith.subi %j, %diagonal overflow<nsw> : i32
 
   %any_order = tile.param CAUSAL == "none" : i1
   %not_ahead = arith.cmpi sle, %ahead, %c0 : i32
@@ -80,7 +81,7 @@ func.func private @attends(%b: i32, %h: i32, %i: i32, %j: i32, %shift: i32,
 // CAUSAL alone. Without it this folds to true.
 func.func private @attends_causally(%i: i32, %j: i32, %shift: i32) -> i1 {
   %any_order = tile.param CAUSAL == "none" : i1
-  %last = arith.addi %i, %shift : i32
+  %last = arith.addi %i, %shift overflow<nsw> : i32
   %not_ahead = arith.cmpi sle, %j, %last : i32
   %keep = arith.ori %any_order, %not_ahead : i1
   return %keep : i1

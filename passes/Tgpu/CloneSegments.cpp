@@ -102,6 +102,10 @@ private:
       part.getInitArgsMutable().assign(carried);
       if (!isTaken && split.branch->hasAttr(tgpu::specialCaseName))
         part->setAttr(tgpu::generalName, rewriter.getUnitAttr());
+      if (low == lower && split.branch->hasAttr(tgpu::oneBeforeName))
+        part->setAttr(tgpu::oneBeforeName, rewriter.getUnitAttr());
+      if (high == upper && split.branch->hasAttr(tgpu::oneAfterName))
+        part->setAttr(tgpu::oneAfterName, rewriter.getUnitAttr());
       takeBranch(rewriter, cast<scf::IfOp>(map.lookup(split.branch.getOperation())), isTaken);
       carried.assign(part.result_begin(), part.result_end());
       rewriter.setInsertionPointAfter(part);

@@ -105,8 +105,13 @@ public:
     advance(general, 0, first);
 
     Value begin = arith::AddIOp::create(b, lower, front.getStep());
-    for (const Part &part : parts)
-      begin = writePart(part, begin);
+    for (const Part &part : parts) {
+      // The prologue was its only round; where parts begin and end a round later, the epilogue is.
+      bool isInPrologue = !leads && part.loop == front && front->hasAttr(oneBeforeName);
+      bool isInEpilogue = leads && part.loop == back && back->hasAttr(oneAfterName);
+      if (!isInPrologue && !isInEpilogue)
+        begin = writePart(part, begin);
+    }
 
     IRMapping last;
     mapSecond(general, last);

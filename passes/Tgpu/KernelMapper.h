@@ -69,6 +69,7 @@ private:
 
   struct BlockLoop;
   mlir::LogicalResult mapForBlocks(tile::ForBlocksOp op);
+  bool endsAtBlock(mlir::func::FuncOp ranges, mlir::ValueRange operands, const BlockLoop &loop);
   void computeBounds(tile::ForBlocksOp op, BlockLoop &loop);
   mlir::LogicalResult visitBlock(tile::ForBlocksOp op, const BlockLoop &loop, mlir::Value round,
                                  mlir::Value number, mlir::ValueRange carried, Values &yielded);

@@ -5,6 +5,7 @@
 // only where the block holds a kept pair (a vote of the whole block of threads), as the loop is
 // defined.
 
+#include "passes/MaskRanges.h"
 #include "passes/Tgpu/IdleRows.h"
 #include "passes/Tgpu/KernelMapper.h"
 #include "passes/Tgpu/ScheduleNames.h"
@@ -12,6 +13,7 @@
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/Matchers.h"
 
 using namespace mlir;
 using namespace tilewright;
@@ -22,18 +24,31 @@ using arith::CmpIPredicate;
 struct KernelMapper::BlockLoop {
   int64_t rowCount, columnCount; ///< of `keep`
   Value lower, upper, start;
-  Value rows;               ///< of the fixed interval, up to its limit
-  Value first, end;         ///< numbers of the blocks that may hold a kept pair
+  Value rows;       ///< of the fixed interval, up to its limit
+  Value first, end; ///< numbers of the blocks that may hold a kept pair
   /// Rounds whose blocks are kept as a whole (of a list: numbers of blocks); null: not known.
   Value fullFirst, fullEnd;
   bool hasIdleRows = false;
+  /// What may be kept and what is kept whole end in one block, or at its beginning.
+  bool endsInOneBlock = false;
+  bool hasOneBefore = false; ///< at most one round comes before the full ones
+  bool hasOneAfter = false;  ///< and behind them
   /// For each row, where `tight`: the positions that the mask keeps are [rowBegin, rowEnd).
   Value rowBegin, rowEnd;
-  Value tight; ///< whether all that may hold a kept pair do; null: not known, or of no use
+  Value tight;      ///< whether all that may hold a kept pair do; null: not known, or of no use
+  Value holdsPairs; ///< the same, of blocks that a list names, too
 };
 
 static func::FuncOp getRanges(tile::ForBlocksOp op) {
   return SymbolTable::lookupNearestSymbolFrom<func::FuncOp>(op, op.getRangesAttr());
+}
+
+/// Whether a number is a multiple of this one, as written: a constant, or a product with one.
+static bool isMultipleOf(Value value, int64_t divisor) {
+  APInt constant;
+  if (auto product = value.getDefiningOp<arith::MulIOp>())
+    return isMultipleOf(product.getLhs(), divisor) || isMultipleOf(product.getRhs(), divisor);
+  return matchPattern(value, m_ConstantInt(&constant)) && constant.getSExtValue() % divisor == 0;
 }
 
 /// Writes what a function computes of these operands, and returns its results.
@@ -47,6 +62,17 @@ static SmallVector<Value> cloneBody(OpBuilder &b, func::FuncOp function, ValueRa
   for (Value result : body.getTerminator()->getOperands())
     results.push_back(map.lookup(result));
   return results;
+}
+
+/// Whether the mask is a diagonal that meets the rows where a block of columns begins (causal, with
+/// tiles that are no higher than blocks are wide). Then one block alone may be kept in part.
+bool KernelMapper::endsAtBlock(func::FuncOp ranges, ValueRange operands, const BlockLoop &loop) {
+  auto shifts = ranges.getResultAttrOfType<DenseI64ArrayAttr>(MustEnd, rowEdgeName);
+  auto isAligned = [&](Value value) { return isMultipleOf(value, loop.columnCount); };
+  return shifts && loop.rowCount <= loop.columnCount && isAligned(loop.lower) &&
+         isAligned(loop.start) && llvm::all_of(shifts.asArrayRef(), [&](int64_t shift) {
+           return isAligned(operands[shift]);
+         });
 }
 
 void KernelMapper::computeBounds(tile::ForBlocksOp op, BlockLoop &loop) {
@@ -65,6 +91,7 @@ void KernelMapper::computeBounds(tile::ForBlocksOp op, BlockLoop &loop) {
   if (!op.getMask()) {
     mustBegin = loop.lower;
     mustEnd = loop.upper;
+    loop.endsInOneBlock = true;
   }
   if (op.getRanges()) {
     Values operands{loop.start, arith::AddIOp::create(b, loop.start, loop.rows), loop.lower,
@@ -73,15 +100,23 @@ void KernelMapper::computeBounds(tile::ForBlocksOp op, BlockLoop &loop) {
       operands.push_back(map.lookup(operand));
     // In place: what is known of the bounds decides which parts of the loop there are.
     Values bounds = cloneBody(b, getRanges(op), operands);
-    mayBegin = arith::MaxSIOp::create(b, bounds[0], loop.lower);
-    mayEnd = arith::MinSIOp::create(b, bounds[1], loop.upper);
-    mustBegin = bounds[2];
-    mustEnd = bounds[3];
-    // A list visits its blocks whatever the ranges say; on machines without roles a branch costs
-    // more than a vote, which the schedule needs as a barrier.
-    if (!op.getList() && target.hasRoles())
-      loop.tight = bounds[4];
+    mayBegin = arith::MaxSIOp::create(b, bounds[MayBegin], loop.lower);
+    mayEnd = arith::MinSIOp::create(b, bounds[MayEnd], loop.upper);
+    mustBegin = bounds[MustBegin];
+    mustEnd = bounds[MustEnd];
+    loop.endsInOneBlock =
+        bounds[MayEnd] == bounds[MustEnd] || endsAtBlock(getRanges(op), operands, loop);
+    // On machines without roles a branch costs more than a vote, which the schedule needs as a
+    // barrier.
+    if (target.hasRoles())
+      loop.holdsPairs = bounds[IsTight];
+    // A list visits its blocks whatever the ranges say.
+    if (!op.getList())
+      loop.tight = loop.holdsPairs;
   }
+  // No block is known to be full, in whatever launch: none is asked.
+  if (mustBegin == mustEnd)
+    mustBegin = {};
   Value hasRows = arith::CmpIOp::create(b, CmpIPredicate::sgt, loop.rows, zero);
   Value hasBlocks = arith::CmpIOp::create(b, CmpIPredicate::sgt, mayEnd, mayBegin);
   // What is computed for a tile without rows would reach nothing.
@@ -111,6 +146,17 @@ void KernelMapper::computeBounds(tile::ForBlocksOp op, BlockLoop &loop) {
   if (loop.hasIdleRows)
     return;
   Value hasAllRows = arith::CmpIOp::create(b, CmpIPredicate::eq, loop.rows, all);
+  // Where masked blocks come first anyhow, all blocks of a tile that is cut, or of which none is
+  // full, are taken for such. Behind the full ones then comes the block alone that upper cuts.
+  loop.hasOneAfter = target.hasRoles() && op.getOrder() == tile::BlockOrder::Ascending &&
+                     op.getRanges() && !op.getList() && mustBegin != loop.lower &&
+                     getRanges(op).getResultAttr(MustEnd, endsAtUpperName);
+  if (loop.hasOneAfter) {
+    Value hasFull = arith::CmpIOp::create(b, CmpIPredicate::slt, mustBegin, mustEnd);
+    Value both = arith::AndIOp::create(b, hasAllRows, hasFull);
+    loop.fullFirst = arith::SelectOp::create(b, both, loop.fullFirst, loop.end);
+    return;
+  }
   loop.fullEnd = arith::SelectOp::create(b, hasAllRows, fullEnd, loop.fullFirst);
 }
 
@@ -170,8 +216,7 @@ Value KernelMapper::computeKeep(tile::ForBlocksOp op, const BlockLoop &loop, Val
   Value first = arith::SubIOp::create(b, beginnings, loop.rowBegin);
   Value count = arith::SubIOp::create(b, loop.rowEnd, loop.rowBegin);
   Value column = tile::IotaOp::create(b, positions, i32(0), 1);
-  Value place =
-      arith::AddIOp::create(b, tile::ExpandOp::create(b, positions, first, 1), column);
+  Value place = arith::AddIOp::create(b, tile::ExpandOp::create(b, positions, first, 1), column);
   Value keep = arith::CmpIOp::create(b, CmpIPredicate::ult, place,
                                      tile::ExpandOp::create(b, positions, count, 1));
   if (!loop.hasIdleRows)
@@ -184,11 +229,9 @@ Value KernelMapper::computeKeep(tile::ForBlocksOp op, const BlockLoop &loop, Val
 
 /// Which rows lie before the limit.
 Value KernelMapper::computeRowMask(tile::ForBlocksOp op, const BlockLoop &loop) {
-  Type positions =
-      getType(RankedTensorType::get({loop.rowCount, loop.columnCount}, b.getI32Type()),
-              layouts.get(op.getKeep()));
-  return arith::CmpIOp::create(b, CmpIPredicate::slt,
-                               tile::IotaOp::create(b, positions, i32(0), 0),
+  Type positions = getType(RankedTensorType::get({loop.rowCount, loop.columnCount}, b.getI32Type()),
+                           layouts.get(op.getKeep()));
+  return arith::CmpIOp::create(b, CmpIPredicate::slt, tile::IotaOp::create(b, positions, i32(0), 0),
                                tile::FullOp::create(b, positions, loop.rows));
 }
 
@@ -268,9 +311,9 @@ LogicalResult KernelMapper::copyAhead(tile::ForBlocksOp op, Value begin) {
 
 /// Whether the block holds a kept pair. Where the ranges promise that, a role need not vote.
 Value KernelMapper::mapVote(tile::ForBlocksOp op, const BlockLoop &loop, Value keep) {
-  if (!loop.tight)
+  if (!loop.holdsPairs)
     return AnyOp::create(b, b.getI1Type(), keep, Value());
-  auto branch = scf::IfOp::create(b, b.getI1Type(), loop.tight, /*withElseRegion=*/true);
+  auto branch = scf::IfOp::create(b, b.getI1Type(), loop.holdsPairs, /*withElseRegion=*/true);
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToEnd(branch.thenBlock());
   scf::YieldOp::create(b, arith::ConstantOp::create(b, b.getBoolAttr(true)).getResult());
@@ -311,8 +354,13 @@ LogicalResult KernelMapper::visitBlock(tile::ForBlocksOp op, const BlockLoop &lo
   if (failed(branch(isFull, op->getResults(), full, masked, yielded)))
     return failure();
   // The mask of a full block keeps everything, so what stands for masked blocks serves full ones.
-  for (Operation *user : isFull.getUsers())
+  for (Operation *user : isFull.getUsers()) {
     user->setAttr(specialCaseName, b.getUnitAttr());
+    if (loop.hasOneBefore)
+      user->setAttr(oneBeforeName, b.getUnitAttr());
+    if (loop.hasOneAfter)
+      user->setAttr(oneAfterName, b.getUnitAttr());
+  }
   return success();
 }
 
@@ -347,6 +395,7 @@ LogicalResult KernelMapper::mapForBlocks(tile::ForBlocksOp op) {
         Value fullRound = arith::SubIOp::create(b, end, loop.fullEnd);
         loop.fullEnd = arith::SubIOp::create(b, end, loop.fullFirst);
         loop.fullFirst = fullRound;
+        loop.hasOneBefore = loop.endsInOneBlock && loop.hasIdleRows;
       }
       end = arith::SubIOp::create(b, end, first);
       first = zero;

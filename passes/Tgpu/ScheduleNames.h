@@ -25,6 +25,11 @@ inline constexpr llvm::StringLiteral keepName = "tgpu.keep_in_registers";
 
 /// On an scf.if: what stands in its else branch computes the same where the condition is true.
 inline constexpr llvm::StringLiteral specialCaseName = "tgpu.special_case";
+/// On an scf.if whose condition is a range of rounds: at most one round comes before the range, in
+/// all launches. And on the loop made of those before it.
+inline constexpr llvm::StringLiteral oneBeforeName = "tgpu.one_before";
+/// The same of rounds behind the range.
+inline constexpr llvm::StringLiteral oneAfterName = "tgpu.one_after";
 /// On a loop made of a part of another's rounds: its body is right for all rounds of that.
 inline constexpr llvm::StringLiteral generalName = "tgpu.general";
 /// On a loop that hardly ever runs: it is kept short.

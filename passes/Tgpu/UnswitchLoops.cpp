@@ -5,6 +5,9 @@
 // and one for all other cases, as it was. The first can then be pipelined; the second is kept
 // short.
 //
+// The second also does without special cases of single rounds (full blocks), which what stands for
+// all rounds serves as well.
+//
 // One copy for all other cases together, not one for each: the branches that other passes write
 // have their usual case in front (a positive scale, a mask whose ranges are tight).
 
@@ -49,13 +52,24 @@ bool addInvariant(scf::ForOp loop, Value value, llvm::SetVector<Operation *> &sl
 }
 
 /// Puts the operations of a branch's side in its place.
-void takeThen(RewriterBase &rewriter, scf::IfOp branch) {
-  Block *block = branch.thenBlock();
+void takeSide(RewriterBase &rewriter, scf::IfOp branch, Block *block) {
   Operation *terminator = block->getTerminator();
   SmallVector<Value> results(terminator->getOperands());
   rewriter.inlineBlockBefore(block, branch);
   rewriter.replaceOp(branch, results);
   rewriter.eraseOp(terminator);
+}
+
+/// What stands for all rounds serves special ones (full blocks) as well. In a loop that hardly ever
+/// runs it alone is written: else there would be code that hardly any launch ever reaches.
+void dropSpecialCases(RewriterBase &rewriter, scf::ForOp loop) {
+  SmallVector<scf::IfOp> branches;
+  loop.getBody()->walk([&](scf::IfOp branch) {
+    if (branch->hasAttr(specialCaseName) && branch.elseBlock())
+      branches.push_back(branch);
+  });
+  for (scf::IfOp branch : branches) // inner ones first
+    takeSide(rewriter, branch, branch.elseBlock());
 }
 
 struct TgpuUnswitchLoopsPass : tilewright::impl::TgpuUnswitchLoopsBase<TgpuUnswitchLoopsPass> {
@@ -109,13 +123,14 @@ private:
       if (block == choice.elseBlock()) {
         copy->removeAttr(scheduleName);
         copy->setAttr(rareName, rewriter.getUnitAttr());
+        dropSpecialCases(rewriter, copy);
         continue;
       }
       SmallVector<scf::IfOp> taken;
       for (scf::IfOp branch : branches)
         taken.push_back(cast<scf::IfOp>(map.lookup(branch.getOperation())));
       for (scf::IfOp branch : taken) // inner ones first, as they were found
-        takeThen(rewriter, branch);
+        takeSide(rewriter, branch, branch.thenBlock());
     }
     rewriter.replaceOp(loop, choice.getResults());
   }

@@ -5,6 +5,7 @@
 // them.
 
 #include "dialect/Tile/Tile.h"
+#include "passes/MaskRanges.h"
 #include "passes/Passes.h"
 #include "passes/Tile/MaskBounds.h"
 
@@ -226,14 +227,21 @@ Abstract MaskInterpreter::interpretInteger(Operation *op, ArrayRef<Abstract> ope
       return value.getSExtValue();
     return std::nullopt;
   };
+  auto mayWrap = [](auto operation) {
+    return !bitEnumContainsAny(operation.getOverflowFlags(), arith::IntegerOverflowFlags::nsw);
+  };
   auto byUniform = [&](auto rule) {
     auto *divisor = std::get_if<Uniform>(&operands[1]);
     return divisor ? toAbstract(rule(divisor->value)) : Abstract(Unknown());
   };
 
   return llvm::TypeSwitch<Operation *, Abstract>(op)
-      .Case([&](arith::AddIOp) { return toAbstract(bounds.add(linear[0], linear[1], width)); })
-      .Case([&](arith::SubIOp) { return toAbstract(bounds.subtract(linear[0], linear[1], width)); })
+      .Case([&](arith::AddIOp add) {
+        return toAbstract(bounds.add(linear[0], linear[1], width, mayWrap(add)));
+      })
+      .Case([&](arith::SubIOp subtract) {
+        return toAbstract(bounds.subtract(linear[0], linear[1], width, mayWrap(subtract)));
+      })
       .Case([&](arith::MulIOp) -> Abstract {
         if (std::optional<int64_t> factor = getConstant(1))
           return toAbstract(bounds.scale(linear[0], *factor, width));
@@ -263,6 +271,25 @@ Abstract MaskInterpreter::interpretInteger(Operation *op, ArrayRef<Abstract> ope
 //===----------------------------------------------------------------------===//
 // Derived functions
 //===----------------------------------------------------------------------===//
+
+/// Whether a value is the sum of these arguments, sign-extended; of none: zero.
+bool isSumOfArguments(Value value, SmallVectorImpl<int64_t> &arguments) {
+  if (matchPattern(value, m_Zero()))
+    return true;
+  if (auto add = value.getDefiningOp<arith::AddIOp>())
+    return isSumOfArguments(add.getLhs(), arguments) && isSumOfArguments(add.getRhs(), arguments);
+  if (auto extend = value.getDefiningOp<arith::ExtSIOp>())
+    value = extend.getIn();
+  // 0 - (0 - x), since a mask subtracts the diagonal.
+  auto subtract = value.getDefiningOp<arith::SubIOp>();
+  auto inner = subtract ? subtract.getRhs().getDefiningOp<arith::SubIOp>() : arith::SubIOp();
+  if (inner && matchPattern(subtract.getLhs(), m_Zero()) && matchPattern(inner.getLhs(), m_Zero()))
+    return isSumOfArguments(inner.getRhs(), arguments);
+  auto argument = dyn_cast<BlockArgument>(value);
+  if (argument)
+    arguments.push_back(argument.getArgNumber());
+  return static_cast<bool>(argument);
+}
 
 struct TileAnalyzeMasksPass : tilewright::impl::TileAnalyzeMasksBase<TileAnalyzeMasksPass> {
   void runOnOperation() override {
@@ -317,8 +344,14 @@ private:
     Bounds kept = interpreter.toPredicate(interpreter.call(mask, operands).front()).yes;
     auto [mayBegin, mayEnd] = bounds.finish(kept.may);
     auto [mustBegin, mustEnd] = bounds.finish(kept.must);
-    func::ReturnOp::create(builder, loc, ValueRange{mayBegin, mayEnd, mustBegin, mustEnd,
-                                                    bounds.finishTight(kept)});
+    func::ReturnOp::create(
+        builder, loc, ValueRange{mayBegin, mayEnd, mustBegin, mustEnd, bounds.finishTight(kept)});
+
+    if (kept.may.known.endsAtUpper && kept.must.known.endsAtUpper && !kept.must.known.isEmpty)
+      ranges.setResultAttr(MustEnd, endsAtUpperName, builder.getUnitAttr());
+    SmallVector<int64_t> shifts;
+    if (kept.edge && isSumOfArguments(kept.edge, shifts))
+      ranges.setResultAttr(MustEnd, rowEdgeName, builder.getDenseI64ArrayAttr(shifts));
 
     // Both a condition and its negation were written, and values that no comparison used.
     for (Operation &op : llvm::make_early_inc_range(llvm::reverse(*body)))

@@ -4,6 +4,8 @@
 
 #include "passes/Tile/MaskBounds.h"
 
+#include "mlir/IR/Matchers.h"
+
 #include <limits>
 
 using namespace mlir;
@@ -70,12 +72,31 @@ Linear MaskBoundsBuilder::widen(const Linear &a) {
   return {0, 0, low, high, a.valid};
 }
 
+/// Whether two values are computed alike.
+static bool areSame(Value a, Value b, unsigned depth = 16) {
+  if (a == b)
+    return true;
+  Operation *x = a.getDefiningOp(), *y = b.getDefiningOp();
+  if (!x || !y || depth == 0 || x->getName() != y->getName() ||
+      x->getAttrDictionary() != y->getAttrDictionary() || x->getNumResults() != 1 ||
+      x->getPropertiesAsAttribute() != y->getPropertiesAsAttribute() ||
+      x->getNumOperands() != y->getNumOperands())
+    return false;
+  return llvm::all_of(llvm::zip_equal(x->getOperands(), y->getOperands()), [&](auto pair) {
+    return areSame(std::get<0>(pair), std::get<1>(pair), depth - 1);
+  });
+}
+
 // The mask computes in i32 (or i64) and wraps; here the mathematical value is followed. The two
 // agree wherever the range fits, and every intermediate result passes through here, so by induction
-// over the operations of the mask `valid` implies that the value is the mask's own.
-Linear MaskBoundsBuilder::checkWidth(Linear a, unsigned width) {
+// over the operations of the mask `valid` implies that the value is the mask's own. Where the mask
+// promises that an operation does not wrap (nsw), the value of each pair fits. Then only a rest
+// that is a range is tested: it may be wider than what the pairs have.
+Linear MaskBoundsBuilder::checkWidth(Linear a, unsigned width, bool mayWrap) {
   if (!a.valid || std::abs(a.against) > maxFactor || std::abs(a.block) > maxFactor)
     return {};
+  if (!mayWrap && areSame(a.low, a.high))
+    return a;
   auto [low, high] = getRange(a);
   int64_t smallest = width == 32 ? std::numeric_limits<int32_t>::min() : -maxWide;
   int64_t largest = width == 32 ? std::numeric_limits<int32_t>::max() : maxWide;
@@ -93,17 +114,17 @@ Linear MaskBoundsBuilder::getUniform(Value value) {
   return checkWidth({0, 0, value, value, isTrue()}, 64);
 }
 
-Linear MaskBoundsBuilder::add(const Linear &a, const Linear &b, unsigned width) {
+Linear MaskBoundsBuilder::add(const Linear &a, const Linear &b, unsigned width, bool mayWrap) {
   return checkWidth({a.against + b.against, a.block + b.block, create<arith::AddIOp>(a.low, b.low),
                      create<arith::AddIOp>(a.high, b.high), both(a.valid, b.valid)},
-                    width);
+                    width, mayWrap);
 }
 
 // rest(a) - rest(b) is smallest where the first is smallest and the second largest.
-Linear MaskBoundsBuilder::subtract(const Linear &a, const Linear &b, unsigned width) {
+Linear MaskBoundsBuilder::subtract(const Linear &a, const Linear &b, unsigned width, bool mayWrap) {
   return checkWidth({a.against - b.against, a.block - b.block, create<arith::SubIOp>(a.low, b.high),
                      create<arith::SubIOp>(a.high, b.low), both(a.valid, b.valid)},
-                    width);
+                    width, mayWrap);
 }
 
 Linear MaskBoundsBuilder::scale(const Linear &a, int64_t factor, unsigned width) {
@@ -168,18 +189,21 @@ Interval MaskBoundsBuilder::normalize(const Interval &a) {
 }
 
 Interval MaskBoundsBuilder::intersect(const Interval &a, const Interval &b) {
-  return normalize(
-      {max(a.begin, b.begin), min(a.end, b.end), a.startsAtLower && b.startsAtLower});
+  if (a.known.isEmpty || b.known.isEmpty)
+    return empty();
+  return normalize({max(a.begin, b.begin), min(a.end, b.end), a.known & b.known});
 }
 
 // The union of two intervals that overlap or touch is the hull; otherwise it has a gap, and the
 // longer of the two is kept. An empty one is [upper, lower): the hull is then the other.
 Interval MaskBoundsBuilder::unionOrLonger(const Interval &a, const Interval &b) {
+  if (a.known.isEmpty || b.known.isEmpty)
+    return a.known.isEmpty ? b : a;
   Value touch =
       both(test(CmpIPredicate::sle, a.begin, b.end), test(CmpIPredicate::sle, b.begin, a.end));
   Value aIsLonger = test(CmpIPredicate::sge, create<arith::SubIOp>(a.end, a.begin),
                          create<arith::SubIOp>(b.end, b.begin));
-  Interval hull{min(a.begin, b.begin), max(a.end, b.end), a.startsAtLower && b.startsAtLower};
+  Interval hull{min(a.begin, b.begin), max(a.end, b.end), a.known & b.known};
   return select(touch, hull, select(aIsLonger, a, b));
 }
 
@@ -203,6 +227,8 @@ Bounds MaskBoundsBuilder::select(Value condition, const Bounds &a, const Bounds 
 // and. may: a pair that both conditions keep is in the may of both. must: where each condition
 // keeps every r, both do. Tight: MaskBounds.h has the argument.
 Bounds MaskBoundsBuilder::intersect(const Bounds &a, const Bounds &b) {
+  if (a.isAll() || b.isAll())
+    return a.isAll() ? b : a;
   Bounds result{intersect(a.may, b.may), intersect(a.must, b.must), {}, {}, {}};
   if (a.uniform && b.uniform)
     result.uniform = both(a.uniform, b.uniform);
@@ -232,12 +258,12 @@ Bounds MaskBoundsBuilder::intersect(const Bounds &a, const Bounds &b) {
 // two intervals need not be, but where one side is the same for all pairs, it either keeps
 // everything or leaves the other.
 Bounds MaskBoundsBuilder::unite(const Bounds &a, const Bounds &b) {
-  Bounds result{{min(a.may.begin, b.may.begin), max(a.may.end, b.may.end),
-                 a.may.startsAtLower && b.may.startsAtLower},
-                unionOrLonger(a.must, b.must),
-                {},
-                {},
-                {}};
+  Bounds result{
+      {min(a.may.begin, b.may.begin), max(a.may.end, b.may.end), a.may.known & b.may.known},
+      unionOrLonger(a.must, b.must),
+      {},
+      {},
+      {}};
   if (a.uniform && b.uniform) {
     result.uniform = create<arith::OrIOp>(a.uniform, b.uniform);
     result.tight = isTrue();
@@ -252,12 +278,16 @@ Bounds MaskBoundsBuilder::unite(const Bounds &a, const Bounds &b) {
 }
 
 std::pair<Value, Value> MaskBoundsBuilder::finish(const Interval &interval) {
+  // Known here, it lets a part of the loop be known to be empty: [lower, lower) folds to one value.
+  if (interval.known.isEmpty) {
+    Value nowhere = create<arith::TruncIOp>(builder.getI32Type(), lower);
+    return {nowhere, nowhere};
+  }
   Value isEmpty = test(CmpIPredicate::sge, interval.begin, interval.end);
   auto narrow = [&](Value value) {
     return create<arith::TruncIOp>(builder.getI32Type(), select(isEmpty, lower, value));
   };
-  // Known here, it lets a part of the loop be known to be empty.
-  return {narrow(interval.startsAtLower ? lower : interval.begin), narrow(interval.end)};
+  return {narrow(interval.known.startsAtLower ? lower : interval.begin), narrow(interval.end)};
 }
 
 //===----------------------------------------------------------------------===//
@@ -265,23 +295,12 @@ std::pair<Value, Value> MaskBoundsBuilder::finish(const Interval &interval) {
 //===----------------------------------------------------------------------===//
 
 Predicate MaskBoundsBuilder::getUniformPredicate(Value condition) {
+  // A mask that no file replaced is true.
+  if (matchPattern(condition, m_One()))
+    return {{all(), all(), isTrue(), {}, condition, {}},
+            {empty(), empty(), isTrue(), {}, negateFlag(condition), {}}};
   Interval yes = select(condition, all(), empty()), no = select(condition, empty(), all());
   return {{yes, yes, isTrue(), {}, condition}, {no, no, isTrue(), {}, negateFlag(condition)}};
-}
-
-/// Whether two values are computed alike.
-static bool areSame(Value a, Value b, unsigned depth = 16) {
-  if (a == b)
-    return true;
-  Operation *x = a.getDefiningOp(), *y = b.getDefiningOp();
-  if (!x || !y || depth == 0 || x->getName() != y->getName() ||
-      x->getAttrDictionary() != y->getAttrDictionary() || x->getNumResults() != 1 ||
-      x->getPropertiesAsAttribute() != y->getPropertiesAsAttribute() ||
-      x->getNumOperands() != y->getNumOperands())
-    return false;
-  return llvm::all_of(llvm::zip_equal(x->getOperands(), y->getOperands()), [&](auto pair) {
-    return areSame(std::get<0>(pair), std::get<1>(pair), depth - 1);
-  });
 }
 
 // a >= 0, where a = against * r + block * c + rest and [least, most] bounds against * r + rest over
@@ -295,6 +314,7 @@ Bounds MaskBoundsBuilder::notNegative(const Linear &a) {
   Bounds unknown = getUnknownBounds();
   if (std::abs(a.block) > 1)
     return unknown;
+  constexpr IntervalFacts atLower{true, false, false, false}, atUpper{false, true, false, false};
   auto [least, most] = getRange({a.against, 0, a.low, a.high, a.valid});
   Bounds bounds;
   if (a.block == 0) {
@@ -302,11 +322,11 @@ Bounds MaskBoundsBuilder::notNegative(const Linear &a) {
     bounds.may = select(test(CmpIPredicate::sge, most, zero), all(), empty());
     bounds.must = select(test(CmpIPredicate::sge, least, zero), all(), empty());
   } else if (a.block == 1) {
-    bounds.may = normalize({clamp(multiply(most, -1)), upper});
-    bounds.must = normalize({clamp(multiply(least, -1)), upper});
+    bounds.may = normalize({clamp(multiply(most, -1)), upper, atUpper});
+    bounds.must = normalize({clamp(multiply(least, -1)), upper, atUpper});
   } else {
-    bounds.may = normalize({lower, clamp(addConstant(most, 1)), true});
-    bounds.must = normalize({lower, clamp(addConstant(least, 1)), true});
+    bounds.may = normalize({lower, clamp(addConstant(most, 1)), atLower});
+    bounds.must = normalize({lower, clamp(addConstant(least, 1)), atLower});
   }
   Bounds result{select(a.valid, bounds.may, unknown.may),
                 select(a.valid, bounds.must, unknown.must),
@@ -318,6 +338,8 @@ Bounds MaskBoundsBuilder::notNegative(const Linear &a) {
     result.tight = a.valid;
     if (a.against != 0)
       result.inequalities.push_back({a.against, a.block, a.low, a.valid});
+    if (a.against == 1 && a.block == -1 && matchPattern(a.valid, m_One()))
+      result.edge = a.low;
   }
   return result;
 }

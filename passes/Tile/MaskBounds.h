@@ -31,12 +31,26 @@
 
 namespace tilewright {
 
+/// What is known of an interval whatever the rectangle is.
+struct IntervalFacts {
+  bool startsAtLower = false; ///< begins with the lower bound, unless it is empty
+  bool endsAtUpper = false;   ///< ends with the upper bound, unless it is empty
+  /// No block is in it: such is the must of a condition that depends on data.
+  bool isEmpty = false;
+  bool isAll = false; ///< [lower, upper)
+
+  /// What is known of either.
+  IntervalFacts operator&(const IntervalFacts &other) const {
+    return {startsAtLower && other.startsAtLower, endsAtUpper && other.endsAtUpper,
+            isEmpty && other.isEmpty, isAll && other.isAll};
+  }
+};
+
 /// Positions [begin, end) of blocks, within [lower, upper). Where it is empty, begin is upper and
 /// end is lower, so that hulls need no case for it.
 struct Interval {
   mlir::Value begin, end;
-  /// Whether it is known to begin with the lower bound, unless it is empty.
-  bool startsAtLower = false;
+  IntervalFacts known = {};
 };
 
 /// against * r + block * c + rest >= 0, where `active`; against is -1, 0 or 1.
@@ -53,6 +67,11 @@ struct Bounds {
   std::vector<Inequality> inequalities;
   /// The condition that is the same for all pairs, if this is one.
   mlir::Value uniform;
+  /// Of c <= r + edge, if that is all it says: may ends behind the last r + edge, must behind the
+  /// first.
+  mlir::Value edge;
+
+  bool isAll() const { return may.known.isAll && must.known.isAll; }
 };
 
 /// Bounds of a condition and of its negation. Both are kept because the complement of an
@@ -81,8 +100,9 @@ public:
   Linear getBlock() { return {0, 1, constant(0), constant(0), isTrue()}; }
   /// An i32 or i64 that is the same for all pairs.
   Linear getUniform(mlir::Value value);
-  Linear add(const Linear &a, const Linear &b, unsigned width);
-  Linear subtract(const Linear &a, const Linear &b, unsigned width);
+  /// `mayWrap`: unless the mask's operation says that it does not, for any pair.
+  Linear add(const Linear &a, const Linear &b, unsigned width, bool mayWrap);
+  Linear subtract(const Linear &a, const Linear &b, unsigned width, bool mayWrap);
   Linear scale(const Linear &a, int64_t factor, unsigned width);
   Linear maximum(const Linear &a, const Linear &b) { return combine<mlir::arith::MaxSIOp>(a, b); }
   Linear minimum(const Linear &a, const Linear &b) { return combine<mlir::arith::MinSIOp>(a, b); }
@@ -147,7 +167,7 @@ private:
   std::pair<mlir::Value, mlir::Value> getRange(const Linear &a);
   /// The same without its dependence on positions: only the range is kept.
   Linear widen(const Linear &a);
-  Linear checkWidth(Linear a, unsigned width);
+  Linear checkWidth(Linear a, unsigned width, bool mayWrap = true);
   Bounds notNegative(const Linear &a);
   Bounds getUnknownBounds() { return {all(), empty(), {}, {}, {}}; }
   mlir::Value negateFlag(mlir::Value flag) {
@@ -156,12 +176,12 @@ private:
   /// `bounds`, of which the inequalities matter only where the flag is true.
   Bounds restrict(Bounds bounds, mlir::Value flag);
 
-  Interval all() { return {lower, upper, true}; }
-  Interval empty() { return {upper, lower, true}; }
+  Interval all() { return {lower, upper, {true, true, false, true}}; }
+  Interval empty() { return {upper, lower, {true, true, true, false}}; }
   Interval normalize(const Interval &a);
   Interval select(mlir::Value condition, const Interval &a, const Interval &b) {
     return {select(condition, a.begin, b.begin), select(condition, a.end, b.end),
-            a.startsAtLower && b.startsAtLower};
+            a.known & b.known};
   }
   Bounds select(mlir::Value condition, const Bounds &a, const Bounds &b);
   Interval intersect(const Interval &a, const Interval &b);

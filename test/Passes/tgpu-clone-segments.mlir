@@ -56,6 +56,27 @@ tgpu.kernel @three target "sm_80" warps 4 (%y: !tile.view<[?], f32>, %lower: i32
   tgpu.store %row, %y[%r#1] : tensor<64xf32, #tgpu.slice<1, #tgpu.mma<4, 1>>>, !tile.view<[?], f32>
 }
 
+// What is known of the rounds outside of the range is known of the loops made of them.
+// CHECK-LABEL: tgpu.kernel @one_outside
+// CHECK:         scf.for
+// CHECK:         } {tgpu.general, tgpu.one_before}
+// CHECK:         scf.for
+// CHECK:           tgpu.sync
+// CHECK-NEXT:    }
+// CHECK:         scf.for
+// CHECK:         } {tgpu.general, tgpu.one_after}
+tgpu.kernel @one_outside target "sm_80" warps 4 (%lower: i32, %upper: i32, %begin: i32, %end: i32) grid(%b = 1) {
+  %c1 = arith.constant 1 : i32
+  scf.for %i = %lower to %upper step %c1 : i32 {
+    %before = arith.cmpi slt, %i, %end : i32
+    %after = arith.cmpi sge, %i, %begin : i32
+    %full = arith.andi %before, %after : i1
+    scf.if %full {
+      tgpu.sync
+    } {tgpu.special_case, tgpu.one_before, tgpu.one_after}
+  }
+}
+
 // The comparisons in the other order, and nothing to do outside of the range.
 // CHECK-LABEL: tgpu.kernel @no_else
 // CHECK:         scf.for

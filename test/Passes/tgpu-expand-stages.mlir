@@ -42,6 +42,66 @@ tgpu.kernel @parts target "sm_90a" warps 8 (%x: i32, %y: i32, %z: i32, %c1: i32,
 
 // -----
 
+// Of the first part there is one round at most: the prologue.
+// CHECK-LABEL: tgpu.kernel @one_before
+// CHECK: scf.if
+// CHECK-NEXT: arith.addi %{{.*}}, %[[C1:.*]] : i32
+// CHECK-NEXT: %[[SECOND:.*]] = arith.addi
+// CHECK-NEXT: %[[END:.*]] = arith.maxsi %{{.*}}, %[[SECOND]] : i32
+// CHECK-NEXT: scf.for %{{.*}} = %[[SECOND]] to %[[END]]
+// CHECK-NOT: scf.for
+tgpu.kernel @one_before target "sm_90a" warps 8 (%x: i32, %y: i32, %z: i32, %c1: i32, %c2: i32) grid(%b = 1) {
+  tgpu.roles
+    role "load" warps 4 registers 40 {
+    }
+    role "compute" warps 4 registers 232 {
+      %step = arith.constant 1 : i32
+      %first:2 = scf.for %i = %x to %y step %step iter_args(%n = %c1, %sum = %c1) -> (i32, i32) : i32 {
+        %next = arith.addi %n, %c1 {tgpu.place = array<i64: 0, 0>} : i32
+        %added = arith.addi %sum, %next {tgpu.place = array<i64: 1, 1>} : i32
+        scf.yield %next, %added : i32, i32
+      } {tgpu.general, tgpu.one_before, tgpu.schedule = #tgpu.schedule<skeleton = producer_consumer, stages = 2, in_flight = 1>}
+      %rest:2 = scf.for %i = %y to %z step %step iter_args(%n = %first#0, %sum = %first#1) -> (i32, i32) : i32 {
+        %next = arith.addi %n, %c2 {tgpu.place = array<i64: 0, 0>} : i32
+        %added = arith.addi %sum, %next {tgpu.place = array<i64: 1, 1>} : i32
+        scf.yield %next, %added : i32, i32
+      } {tgpu.schedule = #tgpu.schedule<skeleton = producer_consumer, stages = 2, in_flight = 1>}
+      %both = arith.addi %rest#0, %rest#1 : i32
+    }
+}
+
+// -----
+
+// Of the last part there is one round at most. Parts that have stage 0 in common end a round later, so that the epilogue
+// is that.
+// CHECK-LABEL: tgpu.kernel @one_after
+// CHECK: scf.if
+// CHECK: scf.for
+// CHECK: arith.subi
+// CHECK-NOT: scf.for
+// CHECK: } else {
+tgpu.kernel @one_after target "sm_90a" warps 8 (%x: i32, %y: i32, %z: i32, %c1: i32, %c2: i32) grid(%b = 1) {
+  tgpu.roles
+    role "load" warps 4 registers 40 {
+    }
+    role "compute" warps 4 registers 232 {
+      %step = arith.constant 1 : i32
+      %first:2 = scf.for %i = %x to %y step %step iter_args(%n = %c1, %sum = %c1) -> (i32, i32) : i32 {
+        %next = arith.addi %n, %c1 {tgpu.place = array<i64: 0, 0>} : i32
+        %added = arith.subi %sum, %next {tgpu.place = array<i64: 1, 1>} : i32
+        scf.yield %next, %added : i32, i32
+      } {tgpu.schedule = #tgpu.schedule<skeleton = producer_consumer, stages = 2, in_flight = 1>}
+      %rest:2 = scf.for %i = %y to %z step %step iter_args(%n = %first#0, %sum = %first#1) -> (i32, i32) : i32 {
+        %next = arith.addi %n, %c1 {tgpu.place = array<i64: 0, 0>} : i32
+        %added = arith.addi %sum, %next {tgpu.place = array<i64: 1, 1>} : i32
+        scf.yield %next, %added : i32, i32
+      } {tgpu.general, tgpu.one_after, tgpu.schedule = #tgpu.schedule<skeleton = producer_consumer, stages = 2, in_flight = 1>}
+      %both = arith.addi %rest#0, %rest#1 : i32
+    }
+}
+
+// -----
+
 !o = tensor<64x64xf32, #tgpu.wgmma<1>>
 !x = !tgpu.shared<64x64xbf16, b128>
 

@@ -57,6 +57,52 @@ tgpu.kernel @two target "sm_90a" warps 8 (%rounds: i32, %scale: f32, %flag: i1) 
 
 // -----
 
+// Both loops run rounds that are a special case; the one for all others has no code of its own for them.
+// CHECK-LABEL: tgpu.kernel @special
+// CHECK: scf.if %{{.*}} -> (i32) {
+// CHECK-NEXT: scf.for
+// CHECK: arith.cmpi eq
+// CHECK: scf.if
+// CHECK: arith.muli
+// CHECK: tgpu.schedule
+// CHECK: } else {
+// CHECK-NEXT: scf.for
+// CHECK: scf.if
+// CHECK-NOT: scf.if
+// CHECK-NOT: arith.muli
+// CHECK: arith.divsi
+// CHECK: } {tgpu.rare}
+tgpu.kernel @special target "sm_90a" warps 8 (%rounds: i32, %flag: i1) grid(%b = 1) {
+  tgpu.roles
+    role "load" warps 4 registers 40 {
+    }
+    role "compute" warps 4 registers 232 {
+      %c0 = arith.constant 0 : i32
+      %c1 = arith.constant 1 : i32
+      %c2 = arith.constant 2 : i32
+      %r = scf.for %i = %c0 to %rounds step %c1 iter_args(%x = %c0) -> (i32) : i32 {
+        %y = scf.if %flag -> (i32) {
+          scf.yield %c1 : i32
+        } else {
+          scf.yield %x : i32
+        }
+        %first = arith.cmpi eq, %i, %c2 : i32
+        %w = scf.if %first -> (i32) {
+          %twice = arith.muli %y, %c2 : i32
+          scf.yield %twice : i32
+        } else {
+          %any = arith.divsi %y, %c2 : i32
+          scf.yield %any : i32
+        } {tgpu.special_case}
+        %sum = arith.addi %x, %w : i32
+        scf.yield %sum : i32
+      } {tgpu.schedule = #tgpu.schedule<skeleton = producer_consumer, stages = 2>}
+      %view = arith.addi %r, %c1 : i32
+    }
+}
+
+// -----
+
 // Nothing to take out, and a loop that no role runs.
 // CHECK-LABEL: tgpu.kernel @none
 // CHECK-NOT: tgpu.rare

@@ -18,9 +18,21 @@
 // BEGINS-SAME:      %[[LOWER:[^:]*]]: i32,
 // BEGINS:        return %[[LOWER]], %{{[^,]*}}, %[[LOWER]], %{{[^,]*}}, %{{[^,]*}} :
 
+// What promises not to wrap is not tested: such a mask is tight in all launches. Then it is also known where both ranges
+// end: with the row, argument 4 away.
+// BEGINS-LABEL: func.func private @promised_ranges({{.*}}i32 {tile.row_edge = array<i64: 4>}, i1)
+// BEGINS:        %[[TRUE:.*]] = arith.constant true
+// BEGINS-NOT:    2147483647
+// BEGINS:        return {{.*}}, %[[TRUE]] :
+
+// No block of a mask that depends on data is known to be full, and that is known.
+// BEGINS-LABEL: func.func private @document_ranges(%{{[^:]*}}: i32, %{{[^:]*}}: i32,
+// BEGINS-SAME:      %[[LOWER:[^:]*]]: i32,
+// BEGINS:        return %{{[^,]*}}, %{{[^,]*}}, %[[LOWER]], %[[LOWER]], %{{[^,]*}} :
+
 // Positions first, then the other operands of the mask in order. Two loops of one mask share the function; where the
 // positions change places it is another one.
-// CHECK:      func.func private @causal_ranges_0(%{{.*}}: i32, %{{.*}}: i32, %{{.*}}: i32, %{{.*}}: i32, %{{.*}}: i32) -> (i32, i32, i32, i32, i1)
+// CHECK:      func.func private @causal_ranges_0(%{{.*}}: i32, %{{.*}}: i32, %{{.*}}: i32, %{{.*}}: i32, %{{.*}}: i32) -> (i32, i32, i32, i32{{.*}}, i1)
 // CHECK-NOT:  call
 // CHECK:      func.func private @causal_ranges(
 // CHECK-NOT:  causal_ranges_1
@@ -47,6 +59,13 @@ func.func private @my_ranges(i32, i32, i32, i32, i32, i32) -> (i32, i32, i32, i3
 func.func private @causal(%i: i32, %j: i32, %shift: i32) -> i1 {
   %last = arith.addi %i, %shift : i32
   %keep = arith.cmpi sle, %j, %last : i32
+  return %keep : i1
+}
+func.func private @promised(%i: i32, %j: i32, %shift: i32) -> i1 {
+  %last = arith.addi %i, %shift overflow<nsw> : i32
+  %ahead = arith.subi %j, %last overflow<nsw> : i32
+  %zero = arith.constant 0 : i32
+  %keep = arith.cmpi sle, %ahead, %zero : i32
   return %keep : i1
 }
 // i - left <= j <= i + right, -1 leaves a side open. Written so that it does not wrap.
@@ -129,6 +148,8 @@ tile.kernel @loops(%n: i32, %b: i32, %x: f32) grid(%i = 1) {
       where @document(against, block, %x : f32) keep %keep : tensor<4x4xi1> { tile.yield }
   tile.for_blocks %c in (%b to %n) against (%b to %n)
       where @prefix_lm(%b, against, block : i32) keep %keep : tensor<4x4xi1> { tile.yield }
+  tile.for_blocks %c in (%b to %n) against (%b to %n)
+      where @promised(against, block, %b : i32) keep %keep : tensor<4x4xi1> { tile.yield }
   tile.for_blocks %c in (%b to %n) against (%b to %n)
       where @square(against, block) keep %keep : tensor<4x4xi1> { tile.yield }
 }

@@ -47,6 +47,12 @@ def divide(name, a, b, bits):
     }[name]()
 
 
+def kept_promise(x, bits):
+    if wrap(x, bits) != x:
+        raise Undefined
+    return x
+
+
 class Mask:
     """A random function (i32 i, i32 x, i32 j, i32 y, i1 p) -> i1 as MLIR text and as a list of steps."""
 
@@ -77,10 +83,13 @@ class Mask:
         a, b = rng.choice(self.ints[bits]), rng.choice(self.ints[bits])
         kind = rng.choice(["add", "sub", "sub", "add", "min", "max", "scale", "divide", "select", "cast"])
         ty = f"i{bits}"
+        # Some promise that they do not wrap.
+        promise = rng.random() < 0.3 if kind in ("add", "sub") else False
+        flag, result = (" overflow<nsw>", kept_promise) if promise else ("", wrap)
         if kind == "add":
-            v = self.add(f"arith.addi {a}, {b} : {ty}", lambda e: wrap(e[a] + e[b], bits))
+            v = self.add(f"arith.addi {a}, {b}{flag} : {ty}", lambda e: result(e[a] + e[b], bits))
         elif kind == "sub":
-            v = self.add(f"arith.subi {a}, {b} : {ty}", lambda e: wrap(e[a] - e[b], bits))
+            v = self.add(f"arith.subi {a}, {b}{flag} : {ty}", lambda e: result(e[a] - e[b], bits))
         elif kind in ("min", "max"):
             fn = min if kind == "min" else max
             v = self.add(f"arith.{kind}si {a}, {b} : {ty}", lambda e: fn(e[a], e[b]))
@@ -152,12 +161,29 @@ class Mask:
 class Derived:
     """A derived function, from its text: straight-line arith on i1, i32 and i64."""
 
-    def __init__(self, arguments, body):
+    def __init__(self, arguments, results, body):
         self.arguments = re.findall(r"%\w+", arguments)
-        *lines, last = [line.strip() for line in body.splitlines()]
+        edge = re.search(r"tile\.row_edge = array<i64(?:: ([\d, ]*))?>", results)
+        self.shifts = [int(number) for number in (edge[1] or "").split(", ") if number] if edge else None
+        self.ends_at_upper = "tile.ends_at_upper" in results
+        *lines, last = [line.strip().replace(" overflow<nsw>", "") for line in body.splitlines()]
         self.returned = re.findall(r"%[\w-]+", last)
         operation = re.compile(r"(%\S+) = (\S+) (.*?)(?: : (?:i\d+ (?:to|->) )?i(\d+))?$")
         self.lines = [operation.match(line).groups() for line in lines]
+
+    def check_ends(self, values, may, must):
+        """What the attributes of the results say; a message where it is not so."""
+        _, end, lower, upper = values[:4]
+        top = max(lower, upper)
+        if self.ends_at_upper and any(begin < stop != top for begin, stop in (may, must)):
+            return "an interval does not end with upper"
+        if self.shifts is None:
+            return None
+        shift = sum(values[number] for number in self.shifts)
+        for (begin, stop), wanted in ((may, end + shift), (must, values[0] + 1 + shift)):
+            if begin < stop and stop != max(lower, min(top, wanted)):
+                return "an interval does not end with the row"
+        return None
 
     def __call__(self, values):
         env = dict(zip(self.arguments, values))
@@ -211,10 +237,10 @@ def main():
     analyzed = subprocess.run(["tilewright-opt", "--tile-analyze-masks"], input=text, text=True,
                               check=True, stdout=subprocess.PIPE).stdout
 
-    functions = {name: Derived(arguments, body) for name, arguments, body in re.findall(
-        r"func\.func private @(mask\d+)_ranges\((.*?)\) -> [^{]*\{\n(.*?)\n  \}", analyzed, re.S)}
+    functions = {name: Derived(arguments, results, body) for name, arguments, results, body in re.findall(
+        r"func\.func private @(mask\d+)_ranges\((.*?)\) -> \((.*?)\) \{\n(.*?)\n  \}", analyzed, re.S)}
 
-    skipping, promising, tight_ones, failures = 0, 0, 0, 0
+    skipping, promising, tight_ones, known_ends, failures = 0, 0, 0, 0, 0
     cases = [(mask, random_case(rng)) for mask in masks for _ in range(24)]
     for mask, case in cases:
         begin, end, lower, upper, x, y, p = case
@@ -223,6 +249,8 @@ def main():
         problem = None
         if not (lower <= may_begin <= may_end <= top and lower <= must_begin <= must_end <= top):
             problem = "an interval leaves [lower, upper)"
+        derived = functions[mask.name]
+        ends = derived.check_ends(case, (may_begin, may_end), (must_begin, must_end))
         try:
             # Of a tight mask, the ranges of a row alone are what the row keeps.
             rows = {r: functions[mask.name]((r, r + 1, *case[2:])) for r in range(begin, end) if tight and r < 2**31 - 1}
@@ -241,7 +269,9 @@ def main():
                     problem = f"{c} is kept for no row, inside of a tight may"
         except Undefined:
             continue
+        problem = problem or ends
         if begin < end and lower < upper:
+            known_ends += derived.ends_at_upper or derived.shifts is not None
             skipping += may_end - may_begin < upper - lower
             promising += must_end > must_begin
             tight_ones += tight and may_begin < may_end
@@ -251,7 +281,7 @@ def main():
                   f"tight {tight}, case {case}")
             print(mask.text())
     print(f"{len(cases)} rectangles: {skipping} skip blocks, {promising} promise full ones, "
-          f"{tight_ones} are tight, {failures} wrong")
+          f"{tight_ones} are tight, {known_ends} have ends that are known, {failures} wrong")
     return failures != 0
 
 

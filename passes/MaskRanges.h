@@ -1,0 +1,25 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The functions that tile-analyze-masks derives, as tile-to-tgpu reads them.
+
+#ifndef TILEWRIGHT_PASSES_MASKRANGES_H
+#define TILEWRIGHT_PASSES_MASKRANGES_H
+
+#include "llvm/ADT/StringRef.h"
+
+namespace tilewright {
+
+/// Their results.
+enum MaskRange : unsigned { MayBegin, MayEnd, MustBegin, MustEnd, IsTight };
+
+/// On the result MustEnd, numbers of arguments of which s is the sum: the mask keeps c <= r + s, and
+/// that is all it says. So, cut to [lower, upper), may ends at against_end + s, and must at
+/// against_begin + 1 + s.
+inline constexpr llvm::StringLiteral rowEdgeName = "tile.row_edge";
+
+/// On the result MustEnd: neither may nor must, unless it is empty, ends before upper.
+inline constexpr llvm::StringLiteral endsAtUpperName = "tile.ends_at_upper";
+
+} // namespace tilewright
+
+#endif // TILEWRIGHT_PASSES_MASKRANGES_H
