@@ -1,8 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Relative position bias: s + table(h, clamp(j - i, -R, R) + R), a learned number for each head and
-// each distance up to R (Shaw, Uszkoreit and Vaswani, 2018; Raffel et al., T5, 2020, without its
-// buckets).
+// each distance up to R (Shaw, Uszkoreit and Vaswani, 2018). With the buckets of T5: t5_bias.mlir.
 //
 //   relative_bias     [Hq, 2 R + 1]   f32
 //   relative_radius   i32, R >= 0; farther keys take the entry of distance R

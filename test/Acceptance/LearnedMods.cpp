@@ -52,6 +52,29 @@ LearnedMod relativeBiasMod(const AttentionProblem &p) {
   return mod;
 }
 
+/// In both directions without a causal mask.
+LearnedMod t5BiasMod(const AttentionProblem &p) {
+  constexpr int64_t buckets = 14, maxDistance = 70;
+  bool isBidirectional = p.causal == Causal::None;
+  std::vector<double> table = normals(p.Hq * buckets, 75, Type::F32);
+  LearnedMod mod{
+      "t5_bias", "mods/t5_bias", {}, {}, t5Bias(table, buckets, maxDistance, isBidirectional)};
+  mod.tables = {{"t5_bias",
+                 {p.Hq, buckets},
+                 table,
+                 [=](double, int64_t, int64_t h, int64_t i, int64_t j) {
+                   int64_t bucket = t5Bucket(i, j, buckets, maxDistance, isBidirectional);
+                   return std::pair<int64_t, double>(h * buckets + bucket, 1.0);
+                 },
+                 ElementType::F32,
+                 /*isByPair=*/true}};
+  mod.bindIntegers = [=](KernelCall &call) {
+    call.integer("t5_max_distance", maxDistance);
+    call.integer("t5_bidirectional", isBidirectional);
+  };
+  return mod;
+}
+
 LearnedMod everyFormMod(const AttentionProblem &p) {
   auto numbers = [](int64_t n, uint64_t seed) { return normals(n, seed, Type::F32, 0.5); };
   constexpr double temperature = 0.75;
@@ -126,8 +149,8 @@ LearnedMod offsetMod(const AttentionProblem &p) {
 } // namespace
 
 std::vector<LearnedMod> learnedMods(const AttentionProblem &problem) {
-  return {softcapMod(), alibiMod(problem), relativeBiasMod(problem), everyFormMod(problem),
-          offsetMod(problem)};
+  return {softcapMod(),       alibiMod(problem),     relativeBiasMod(problem),
+          t5BiasMod(problem), everyFormMod(problem), offsetMod(problem)};
 }
 
 LearnedMod smoothMod() {

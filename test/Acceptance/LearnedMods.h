@@ -39,9 +39,9 @@ struct LearnedMod {
 };
 inline void PrintTo(const LearnedMod &mod, std::ostream *os) { *os << mod.name; }
 
-/// softcap, alibi and relative_bias of kernels/mods/, and of test/Acceptance/Inputs/ `learned`,
-/// with a table of every form, and `offset`, with one in 16 bits that is read outside as well. All
-/// with formulas.
+/// softcap, alibi, relative_bias and t5_bias of kernels/mods/, and of test/Acceptance/Inputs/
+/// `learned`, with a table of every form, and `offset`, with one in 16 bits that is read outside as
+/// well. All with formulas.
 std::vector<LearnedMod> learnedMods(const reference::AttentionProblem &problem);
 
 /// `smooth` of test/Acceptance/Inputs/: every function of math that has a derivative, without

@@ -92,6 +92,18 @@ std::vector<double> biasTable(const AttentionProblem &p) {
   return normals(p.Hq * (2 * radius + 1), 77, Type::F32);
 }
 
+/// In one direction where the problem is causal. Buckets of several distances, and distances beyond
+/// the last bucket.
+struct T5Buckets {
+  explicit T5Buckets(const AttentionProblem &p)
+      : isBidirectional(p.causal == Causal::None), count(isBidirectional ? 16 : 12),
+        table(normals(p.Hq * count, 76, Type::F32)) {}
+
+  bool isBidirectional;
+  int64_t count, maxDistance = 60;
+  std::vector<double> table;
+};
+
 } // namespace
 
 const std::vector<ShippedMod> &maskMods() {
@@ -156,6 +168,18 @@ const std::vector<ShippedMod> &scoreMods() {
        [](KernelCall &call, const AttentionProblem &p) {
          call.input("relative_bias", ElementType::F32, {p.Hq, 2 * radius + 1}, biasTable(p));
          call.integer("relative_radius", radius);
+       }},
+      {"t5_bias",
+       [](AttentionProblem &p) {
+         T5Buckets buckets(p);
+         p.score =
+             t5Bias(buckets.table, buckets.count, buckets.maxDistance, buckets.isBidirectional);
+       },
+       [](KernelCall &call, const AttentionProblem &p) {
+         T5Buckets buckets(p);
+         call.input("t5_bias", ElementType::F32, {p.Hq, buckets.count}, buckets.table);
+         call.integer("t5_max_distance", buckets.maxDistance);
+         call.integer("t5_bidirectional", buckets.isBidirectional);
        }},
   };
   return mods;

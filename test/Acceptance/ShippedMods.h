@@ -21,7 +21,7 @@ inline void PrintTo(const ShippedMod &mod, std::ostream *os) { *os << mod.name; 
 
 /// sink_window, prefix_lm, document, intervals, tree.
 const std::vector<ShippedMod> &maskMods();
-/// softcap, alibi, relative_bias.
+/// softcap, alibi, relative_bias, t5_bias.
 const std::vector<ShippedMod> &scoreMods();
 
 /// Options that link the mod and bind its captures.

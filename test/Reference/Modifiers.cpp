@@ -74,6 +74,32 @@ ScoreMod relativeBias(std::vector<double> table, int64_t maxDistance) {
           [](double, int64_t, int64_t, int64_t, int64_t) { return 1.0; }};
 }
 
+int64_t t5Bucket(int64_t i, int64_t j, int64_t buckets, int64_t maxDistance, bool isBidirectional) {
+  int64_t position = j - i, first = 0;
+  if (isBidirectional) {
+    buckets /= 2;
+    first = position > 0 ? buckets : 0;
+    position = std::abs(position);
+  } else {
+    position = -std::min<int64_t>(position, 0);
+  }
+  int64_t exact = buckets / 2;
+  if (position < exact)
+    return first + position;
+  float ratio = static_cast<float>(position) / static_cast<float>(exact);
+  auto span = static_cast<float>(std::log(double(maxDistance) / double(exact)));
+  float place = std::log(ratio) / span * static_cast<float>(buckets - exact);
+  return first + std::min(exact + static_cast<int64_t>(place), buckets - 1);
+}
+
+ScoreMod t5Bias(std::vector<double> table, int64_t buckets, int64_t maxDistance,
+                bool isBidirectional) {
+  return {[=](double s, int64_t, int64_t h, int64_t i, int64_t j) {
+            return s + table[h * buckets + t5Bucket(i, j, buckets, maxDistance, isBidirectional)];
+          },
+          [](double, int64_t, int64_t, int64_t, int64_t) { return 1.0; }};
+}
+
 ScoreMod compose(ScoreMod outer, ScoreMod inner) {
   return {[=](double s, int64_t b, int64_t h, int64_t i, int64_t j) {
             return outer.value(inner.value(s, b, h, i, j), b, h, i, j);

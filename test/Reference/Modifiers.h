@@ -41,6 +41,14 @@ std::vector<double> alibiSlopes(int64_t numHeads);
 /// 1] (Shaw et al., 2018; T5).
 ScoreMod relativeBias(std::vector<double> table, int64_t maxDistance);
 
+/// The bucket of key j for the query i, by the formula of T5 (Raffel et al., 2020; in f32, as in
+/// its code): half of the buckets for each direction, or all of them for the past.
+int64_t t5Bucket(int64_t i, int64_t j, int64_t buckets, int64_t maxDistance, bool isBidirectional);
+
+/// s + table[h, t5Bucket(i, j)], table [H, buckets].
+ScoreMod t5Bias(std::vector<double> table, int64_t buckets, int64_t maxDistance,
+                bool isBidirectional);
+
 /// outer(inner(s)).
 ScoreMod compose(ScoreMod outer, ScoreMod inner);
 

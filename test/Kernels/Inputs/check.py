@@ -175,6 +175,28 @@ def nan_stays_in_its_row():
         compare(what, np.delete(got[what], 7, axis=2), np.delete(wanted, 7, axis=2), "f64")
 
 
+def t5_buckets(sq, sk, count, max_distance, bidirectional):
+    """The bucket of each pair, of `count`, in integers: d is in bucket E + n from (d / E)^(C - E) =
+    (max_distance / E)^n on."""
+    per_direction = count // 2 if bidirectional else count
+    exact = per_direction // 2
+    rest = per_direction - exact
+
+    def of_distance(d):
+        if d < exact:
+            return d
+        n = 0
+        while n < rest - 1 and d**rest * exact ** (n + 1) >= max_distance ** (n + 1) * exact**rest:
+            n += 1
+        return exact + n
+
+    past = np.array([of_distance(d) for d in range(max(sq, sk))])
+    ahead = np.arange(sk)[None, :] - np.arange(sq)[:, None]
+    if bidirectional:
+        return past[np.abs(ahead)] + per_direction * (ahead > 0)
+    return past[np.maximum(-ahead, 0)]
+
+
 def mods():
     b, h, sq, sk, d = 2, 4, 41, 60, 16
     q, k, v, do = tensors(3, "f64", b, h, 2, sq, sk, d)
@@ -194,6 +216,13 @@ def mods():
         "relative_bias": (lambda s: s + table[:, np.clip(j - i, -9, 9) + 9],
                           {"relative_bias": table}, {"relative_radius": 9}),
     }
+    # Some distances are where a bucket begins (32 of 64, say), some beyond the last one.
+    for count, far, both in (32, 128, 1), (32, 128, 0), (8, 20, 1), (12, 48, 0), (3, 4, 0):
+        t5_table = normal(8, (h, count), "f32")
+        bucket = t5_buckets(sq, sk, count, far, both)
+        modifiers[f"t5_bias {count} {far} {both}"] = (
+            lambda s, t5_table=t5_table, bucket=bucket: s + t5_table[:, bucket], {"t5_bias": t5_table},
+            {"t5_max_distance": far, "t5_bidirectional": both})
     masks = {
         "sink_window": ((j <= i) & ((j < 3) | (j >= i - 6)), {},
                         {"sink_size": 3, "sink_window": 6}),
@@ -209,7 +238,8 @@ def mods():
         masks[f"mask {shape}"] = (np.broadcast_to(mask, (b, h, sq, sk)), {"mask": mask}, {})
     params = {"T": "f64", "D": d, **BLOCKS}
     scalars = {"scale": 1.0, "window_left": -1, "window_right": -1}
-    kinds = {"slopes": "f32", "alibi_slopes": "f32", "relative_bias": "f32", "mask": "i1"}
+    kinds = {"slopes": "f32", "alibi_slopes": "f32", "relative_bias": "f32", "t5_bias": "f32",
+             "mask": "i1"}
     for name in list(modifiers) + list(masks):
         score, keep, file = None, True, name.split()[0]
         if name in modifiers:
@@ -240,6 +270,7 @@ def modified_backward():
     each_slope, shift = normal(7, (b, h), "f32"), np.array([sk - sq, -3], np.int32)
     from_diagonal = np.abs(j - i - shift[:, None, None, None])
     near, distance = np.clip(j - i, -far, far) + far, np.minimum(np.abs(j - i), far)
+    t5_table, bucket = normal(8, (h, 12), "f32"), t5_buckets(sq, sk, 12, 20, True)
 
     def by_head(x):
         return x[:, None, None]
@@ -274,6 +305,9 @@ def modified_backward():
         "relative_bias": (lambda s: s + table[:, near], lambda s: 1.0, {"relative_bias": table},
                           {"relative_radius": far},
                           {"relative_bias": (table.shape, (head, near), lambda s: 1 + 0 * s)}),
+        "t5_bias": (lambda s: s + t5_table[:, bucket], lambda s: 1.0, {"t5_bias": t5_table},
+                    {"t5_max_distance": 20, "t5_bidirectional": 1},
+                    {"t5_bias": (t5_table.shape, (head, bucket), lambda s: 1 + 0 * s)}),
         "learned": (learned,
                     lambda s: (0.75 + by_head(gain) * (1 - tanh(s) ** 2)
                                + slope[:, distance] / 4),

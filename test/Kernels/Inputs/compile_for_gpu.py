@@ -27,6 +27,7 @@ MODS = {
     "relative_bias": "score_mod",
     "sink_window": "mask_mod",
     "softcap": "score_mod",
+    "t5_bias": "score_mod",
     "window_aligned": "mask_mod",
 }
 PTXAS = shutil.which("ptxas") or (
