@@ -12,8 +12,8 @@ namespace tilewright {
 /// Their results.
 enum MaskRange : unsigned { MayBegin, MayEnd, MustBegin, MustEnd, IsTight };
 
-/// On the result MustEnd, numbers of arguments of which s is the sum: the mask keeps c <= r + s, and
-/// that is all it says. So, cut to [lower, upper), may ends at against_end + s, and must at
+/// On the result MustEnd, numbers of arguments of which s is the sum: the mask keeps c <= r + s, no
+/// more and no less. So, cut to [lower, upper), may ends at against_end + s, and must at
 /// against_begin + 1 + s.
 inline constexpr llvm::StringLiteral rowEdgeName = "tile.row_edge";
 

@@ -191,13 +191,28 @@ struct CallExtents {
   int64_t rows = 130, keys = 250, depth = 16;
   int64_t blockM = 32, blockN = 16; ///< of lists of blocks
   int64_t batch = 1;
+  bool isOneSequence = false; ///< keys are as many as queries, in as many heads
+  bool isRowBias = false;     ///< a bias is the same for all queries
 
   llvm::SmallVector<int64_t> shapeOf(llvm::StringRef name, unsigned rank) const {
     if (rank == 1)
-      return {name.contains("descale") || name == "seed" || name == "offset" ? 1
-              : name == "cu_seqlens_q" || name == "cu_seqlens_k"             ? 2
-                                                                             : rows};
-    bool isOfKeys = name == "k" || name == "v" || name == "dk" || name == "dv";
+      return {name.contains("descale") || name == "seed" || name == "offset"         ? 1
+              : name == "cu_seqlens_q" || name == "cu_seqlens_k" || name == "lambda" ? 2
+              : name == "bias"                                                       ? keys
+                                                                                     : rows};
+    // Products: x [rows, depth] times w [depth, keys].
+    if (name == "a" || name == "x")
+      return {rows, depth};
+    if (name == "b" || name.starts_with("w_"))
+      return {depth, keys};
+    if (name == "c" || name == "y")
+      return {rows, keys};
+    if (name.starts_with("state"))
+      return {batch, 2, depth, depth};
+    if (name == "key_document")
+      return {2, keys};
+    bool isOfKeys = !isOneSequence && (name == "k" || name == "v" || name == "dk" || name == "dv" ||
+                                       name == "k1" || name == "k2");
     bool isPacked = rank == 3 && name.size() <= 2; // all sequences in one dimension
     if (isPacked)
       return {isOfKeys ? keys : rows, isOfKeys ? 1 : 2, depth};
@@ -206,7 +221,7 @@ struct CallExtents {
     if (isOfKeys)
       return {batch, 1, keys, depth};
     if (name == "bias" || name == "dbias" || name == "p")
-      return {batch, 2, rows, keys};
+      return {batch, 2, isRowBias ? 1 : rows, keys};
     int64_t rowBlocks = (rows + blockM - 1) / blockM, keyBlocks = (keys + blockN - 1) / blockN;
     if (name == "blocks")
       return {batch, 2, rowBlocks, keyBlocks};
@@ -241,6 +256,10 @@ struct CallExtents {
       if (argument.name == "cu_seqlens_q" || argument.name == "cu_seqlens_k")
         tensor.fill([&](int64_t i) {
           return static_cast<double>(i * (argument.name.back() == 'q' ? rows : keys));
+        });
+      if (llvm::StringRef(argument.name).ends_with("_document"))
+        tensor.fill([&, length = tensor.shape.back()](int64_t i) {
+          return static_cast<double>(i % length / 100);
         });
       if (argument.name == "counts")
         tensor.fill([&](int64_t) { return static_cast<double>(keyBlocks); });

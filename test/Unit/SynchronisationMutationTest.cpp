@@ -3,12 +3,18 @@
 // The shipped kernels under each mask, with two heads of queries for each of keys and one
 // synchronisation less: what every compilation checks (tgpu-verify-sync) refuses them, or else the
 // simulator finds a fault. What neither finds, at three moments and with twenty seeds, is not
-// needed, and the reason is here.
+// needed, and the reason is here. Of kernels with roles the launches get to every synchronisation.
 
 #include "SimulatorTesting.h"
 
+#include "dialect/Tgpu/Tgpu.h"
 #include "lib/Interpreter/Simulator/Mutations.h"
 
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Support/Regex.h"
+
+#include <limits>
 #include <set>
 #include <tuple>
 
@@ -18,15 +24,29 @@ namespace {
 /// Why operations may be missing, by their names; "unreached": why some are never executed.
 using Reasons = std::map<std::string, std::string>;
 
+using Pairs = std::vector<std::pair<std::string, std::string>>;
+
+/// One more launch of a kernel than the two that all get.
+struct Launch {
+  CallExtents extents;
+  std::map<std::string, Argument> scalars = {}; ///< in place of what a call has by default
+  std::map<std::string, double> arrays = {};    ///< the same: one number, in all elements
+};
+
 struct Kernel {
   const char *label;
   const char *name;
   std::string target;
-  std::vector<std::pair<std::string, std::string>> params;
+  Pairs params;
   int64_t warps; ///< 0: chosen
   CallExtents extents;
   Reasons reasons;
   int mostRedundant; ///< of operations that are executed, under any mask
+  std::vector<Launch> launches = {};
+  std::vector<std::string> with = {}; ///< files of kernels/mods
+  /// That all of it runs, no mutants: of a binding whose code is much like another's, or where they
+  /// would take minutes.
+  bool isOnlyReached = false;
 };
 void PrintTo(const Kernel &kernel, std::ostream *os) { *os << kernel.label; }
 
@@ -52,33 +72,76 @@ protected:
                 llvm::ArrayRef<SimulatedCall> calls) {
     SimulationOptions options;
     for (options.seed = 0; options.seed < 20; ++options.seed) {
-      if (!runs(module, entry, calls, options))
+      // Launches for parts that the first two do not enter are long: they run with one seed.
+      bool isFirst = options.seed == 0;
+      if (!runs(module, entry, isFirst ? calls : calls.take_front(2), options))
         return false;
       options.moments = {AsyncMoment::Random}; // the others do not depend on the seed
     }
     return true;
   }
+
+  /// The kernel, mapped, and the launches that it is tried in. Null after a failure.
+  mlir::OwningOpRef<mlir::ModuleOp> makeKernel() {
+    const auto &[kernel, mask] = GetParam();
+    Params params = kernel.params;
+    if (*mask)
+      params.push_back({"CAUSAL", mask});
+    std::vector<std::string> with;
+    for (const std::string &file : kernel.with)
+      with.push_back("kernels/mods/" + file + ".mlir");
+    auto module =
+        map(std::string(kernel.name) + ".mlir", params, kernel.target, kernel.warps, with);
+    if (!module)
+      return module;
+    CallExtents extents = kernel.extents;
+    for (int i = 0; i < 2; ++i) {
+      calls.push_back(extents.makeCall(entryArguments, /*window=*/-1));
+      std::swap(extents.rows, extents.keys);
+    }
+    for (const Launch &launch : kernel.launches) {
+      SimulatedCall call = launch.extents.makeCall(entryArguments, /*window=*/-1);
+      for (const auto &[name, value] : launch.scalars)
+        call.scalars.insert_or_assign(name, value);
+      for (const auto &[name, value] : launch.arrays)
+        call.tensors.at(name).fill([number = value](int64_t) { return number; });
+      calls.push_back(std::move(call));
+    }
+    for (const SimulatedCall &call : calls) {
+      SimulationOptions whole;
+      whole.executed = &executed;
+      EXPECT_TRUE(runs(*module, kernel.name, call, whole)) << messages;
+    }
+    if (HasFailure())
+      module = nullptr;
+    return module;
+  }
+
+  std::vector<SimulatedCall> calls;
+  std::set<unsigned> executed; ///< by one of the calls at least
 };
+
+/// Where a kernel has roles, no part of a loop is left to chance: one that no launch can enter is
+/// not written, and for all others there is a launch here. (On other machines parts that a mask
+/// leaves empty are ordinary.)
+TEST_P(SynchronisationMutationTest, EverySynchronisationIsReached) {
+  if (std::get<0>(GetParam()).target != "sm_90a")
+    return;
+  auto module = makeKernel();
+  ASSERT_TRUE(module);
+  std::set<unsigned> seen;
+  for (const Mutation &mutation : listMutations(*module))
+    if (seen.insert(mutation.number).second && !executed.count(mutation.number))
+      ADD_FAILURE() << "no launch gets to " << describe(*module, mutation);
+}
 
 TEST_P(SynchronisationMutationTest, EverySynchronisationIsMissed) {
   const auto &[kernel, mask] = GetParam();
-  Params params = kernel.params;
-  params.push_back({"CAUSAL", mask});
-  auto module = map(std::string(kernel.name) + ".mlir", params, kernel.target, kernel.warps);
+  if (kernel.isOnlyReached)
+    return;
+  auto module = makeKernel();
   ASSERT_TRUE(module);
-  std::vector<SimulatedCall> calls;
-  CallExtents extents = kernel.extents;
-  for (int i = 0; i < 2; ++i) {
-    calls.push_back(extents.makeCall(entryArguments, /*window=*/-1));
-    std::swap(extents.rows, extents.keys);
-  }
   ASSERT_TRUE(isAccepted(*module)) << messages;
-  std::set<unsigned> executed;
-  for (const SimulatedCall &call : calls) {
-    SimulationOptions whole;
-    whole.executed = &executed;
-    ASSERT_TRUE(runs(*module, kernel.name, call, whole)) << messages;
-  }
 
   std::vector<Mutation> mutations = listMutations(*module);
   int numRefused = 0, numFound = 0, numRedundant = 0, numUnreached = 0;
@@ -126,11 +189,6 @@ const Reasons kForward = {{"tgpu.copy_commit", kMergedGroups},
                           {"tgpu.sync", kFirstRound},
                           {"tgpu.fence_async", kFirstRound},
                           {"unreached", kNoWindow}};
-/// With roles.
-const Reasons kForwardRoles = {
-    {"tgpu.arrive", "a tile without keys gives Q back in a branch of its own; such tiles are the "
-                    "last of these launches, so that no copy waits for it"},
-    {"unreached", kNoWindow}};
 const std::string kHeadOfRound =
     "a round that writes shared memory begins with a barrier; where a vote or the exchange of a "
     "tile is a barrier as well, it lies between the last read of each buffer and its next write";
@@ -143,24 +201,24 @@ const Reasons kBackward = {{"tgpu.copy_commit", kMergedGroups},
 const std::string kLastGroup =
     "results that leave one after the other are waited for together, at the end: the commit of the "
     "second closes both groups";
-const Reasons kBackwardRoles = {{"tgpu.bulk_commit", kLastGroup},
-                                {"tgpu.sync", kHeadOfRound},
-                                {"unreached", kNoWindow + "; roles have a loop, kept short, for "
-                                                          "masks whose ranges promise nothing"}};
+const Reasons kBackwardRoles = {{"tgpu.bulk_commit", kLastGroup}, {"tgpu.sync", kHeadOfRound}};
+
+/// Results leave through buffers of their own.
+const Reasons kBackwardVotes = {
+    {"tgpu.bulk_commit", kLastGroup},
+    {"tgpu.bulk_wait", "there are two results, and before each is written all copies are waited "
+                       "for: the one wait of a tile does what the other does"},
+    {"tgpu.sync", kHeadOfRound + "; and the same of the barriers behind those waits"}};
 
 /// Results leave through an operand's buffer, which is given back when the copies have read it.
 const Reasons kBackwardWide = {
     {"tgpu.bulk_wait", "at the end of a role: each tile has waited for its copies already"},
     {"tgpu.acquire", "of the number of a tile: operands are copied when the results of the tile "
-                     "before have left, and the number was read before they did"},
-    {"unreached", kNoWindow + "; roles have a loop, kept short, for masks whose ranges promise "
-                              "nothing"}};
+                     "before have left, and the number was read before they did"}};
 
 const CallExtents kSmall = {100, 210, 16, 32, 16};
 const std::vector<std::pair<std::string, std::string>> kSmallBlocks = {
     {"T", "f16"}, {"D", "16"}, {"BLOCK_M", "32"}, {"BLOCK_N", "16"}};
-
-using Pairs = std::vector<std::pair<std::string, std::string>>;
 
 /// The parameters, with those of `more` in their place.
 Pairs with(Pairs params, const Pairs &more) {
@@ -188,14 +246,6 @@ INSTANTIATE_TEST_SUITE_P(
                    {140, 270, 64},
                    kForward,
                    9},
-            Kernel{"forward_hopper",
-                   "attention_forward",
-                   "sm_90a",
-                   {{"T", "f16"}, {"D", "64"}, {"BLOCK_M", "128"}, {"BLOCK_N", "64"}},
-                   8,
-                   {140, 270, 64},
-                   kForwardRoles,
-                   1},
             Kernel{"backward", "attention_backward", "sm_80",
                    with(kSmallBlocks, {{"BLOCK_M", "16"}, {"BLOCK_N", "32"}}), 2, kSmall, kBackward,
                    9},
@@ -208,23 +258,7 @@ INSTANTIATE_TEST_SUITE_P(
                    kBackward,
                    9},
             Kernel{"backward_deterministic", "attention_backward", "sm_80",
-                   with(kSmallBlocks, {{"DETERMINISTIC", "true"}}), 2, kSmall, kBackward, 9},
-            Kernel{"backward_hopper",
-                   "attention_backward",
-                   "sm_90a",
-                   {{"T", "f16"}, {"D", "64"}, {"BLOCK_M", "128"}, {"BLOCK_N", "128"}},
-                   8,
-                   {140, 270, 64},
-                   kBackwardRoles,
-                   2},
-            Kernel{"backward_wide_hopper",
-                   "attention_backward",
-                   "sm_90a",
-                   {{"T", "f16"}, {"D", "192"}},
-                   8,
-                   {140, 270, 192},
-                   kBackwardWide,
-                   6}),
+                   with(kSmallBlocks, {{"DETERMINISTIC", "true"}}), 2, kSmall, kBackward, 9}),
         testing::Values("none", "top_left", "bottom_right")),
     [](const auto &info) {
       return std::string(std::get<0>(info.param).label) + "_" + std::get<1>(info.param);
@@ -264,6 +298,201 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto &info) {
       return std::string(std::get<0>(info.param).label) + "_" + std::get<1>(info.param);
     });
+
+//===----------------------------------------------------------------------===//
+// Kernels with roles
+//===----------------------------------------------------------------------===//
+
+const Pairs kHalf = {{"T", "f16"}, {"D", "64"}};
+const Pairs kForwardBlocks = with(kHalf, {{"BLOCK_M", "128"}, {"BLOCK_N", "64"}});
+const Pairs kBackwardBlocks = with(kHalf, {{"BLOCK_M", "128"}, {"BLOCK_N", "128"}});
+const CallExtents kWide = {136, 272, 64, 128, 128};
+/// Enough rounds of every kind, for each of the parts that a loop may have; and tiles without keys.
+const CallExtents kQueries = {600, 280, 64, 128, 128}, kKeys = {280, 600, 64, 128, 128},
+                  kEven = {600, 536, 64, 128, 128}, kNoKeys = {600, 0, 64, 128, 128};
+const std::vector<Launch> kLaunches = {{kQueries}, {kKeys}, {kEven}, {kNoKeys}};
+/// For a negative scale there is another loop.
+const std::vector<Launch> kScaledLaunches = {
+    {kQueries}, {kKeys}, {kNoKeys}, {kQueries, {{"scale", -0.25}}}, {kKeys, {{"scale", -0.25}}}};
+
+std::vector<Launch> ofDepth(std::vector<Launch> launches, int64_t depth) {
+  for (Launch &launch : launches)
+    launch.extents.depth = depth;
+  return launches;
+}
+
+/// The launches, and each again with a bias that all queries share.
+std::vector<Launch> withRowBias(std::vector<Launch> launches) {
+  for (size_t i = 0, n = launches.size(); i < n; ++i) {
+    launches.push_back(launches[i]);
+    launches.back().extents.isRowBias = true;
+  }
+  return launches;
+}
+
+/// The launches with a window around a diagonal that lies near; and around one so far away that the
+/// positions of the last rows wrap, while the first attend all keys. The ranges of such a mask
+/// promise nothing.
+std::vector<Launch> withShift(const std::vector<Launch> &launches) {
+  constexpr int64_t largest = std::numeric_limits<int32_t>::max();
+  std::vector<Launch> result;
+  for (auto [shift, left] : {std::pair<int64_t, int64_t>(0, 200), {largest - 300, largest}})
+    for (Launch launch : launches) {
+      launch.scalars["aligned_left"] = left;
+      launch.scalars["aligned_right"] = int64_t(200);
+      launch.arrays["window_shift"] = static_cast<double>(shift);
+      result.push_back(launch);
+    }
+  return result;
+}
+
+/// The launches, with windows that leave pairs out on both sides; the first also with one within a
+/// tile.
+std::vector<Launch> withWindow(std::vector<Launch> launches) {
+  launches.push_back(launches.front());
+  for (Launch &launch : launches) {
+    int64_t width = &launch == &launches.back() ? 20 : 200;
+    launch.scalars["window_left"] = launch.scalars["window_right"] = width;
+  }
+  return launches;
+}
+
+Kernel rolesOf(const char *label, const char *name, Pairs params, Reasons reasons,
+               int mostRedundant, std::vector<Launch> launches,
+               std::vector<std::string> with = {}) {
+  return {label, name,    "sm_90a",      std::move(params),   /*warps=*/8,
+          kWide, reasons, mostRedundant, std::move(launches), std::move(with)};
+}
+
+/// With the blocks and warps that the kernel chooses.
+Kernel byDefault(const char *label, const char *name, const char *depth,
+                 const std::vector<Launch> &launches) {
+  CallExtents extents = kWide;
+  extents.depth = std::stoi(depth);
+  return {label,
+          name,
+          "sm_90a",
+          {{"T", "f16"}, {"D", depth}},
+          /*warps=*/0,
+          extents,
+          {},
+          0,
+          ofDepth(launches, extents.depth),
+          {},
+          /*isOnlyReached=*/true};
+}
+
+Kernel backwardWide() {
+  CallExtents extents = kWide;
+  extents.depth = 192;
+  return {
+      "backward_wide", "attention_backward", "sm_90a", {{"T", "f16"}, {"D", "192"}}, /*warps=*/8,
+      extents,         kBackwardWide,        6,        ofDepth(kLaunches, 192)};
+}
+
+Kernel onlyReached(Kernel kernel) {
+  kernel.isOnlyReached = true;
+  return kernel;
+}
+
+const Pairs kWindowed = {{"WINDOW", "true"}};
+
+const std::vector<Kernel> kCausalKernels = {
+    rolesOf("forward", "attention_forward", kForwardBlocks, {}, 0, kScaledLaunches),
+    rolesOf("forward_window", "attention_forward", with(kForwardBlocks, kWindowed), {}, 0,
+            withWindow(kScaledLaunches)),
+    rolesOf("forward_documents", "attention_forward", kForwardBlocks, {}, 0, kScaledLaunches,
+            {"document"}),
+    rolesOf("forward_aligned", "attention_forward", kForwardBlocks, {}, 0,
+            withShift(kScaledLaunches), {"window_aligned"}),
+    rolesOf("bias_forward", "attention_bias_forward", kForwardBlocks, {}, 0,
+            withRowBias(kLaunches)),
+    rolesOf("dropout_forward", "attention_dropout_forward", kForwardBlocks, {}, 0, kScaledLaunches),
+    rolesOf("block_sparse", "attention_block_sparse", kHalf, {}, 0, kScaledLaunches),
+    rolesOf("packed_gqa", "attention_packed_gqa", with(kHalf, {{"GROUP", "2"}}), {}, 0,
+            kScaledLaunches),
+    rolesOf("differential", "differential_attention", with(kHalf, {{"DV", "64"}}), {}, 0,
+            kScaledLaunches),
+    rolesOf("backward", "attention_backward", kBackwardBlocks, kBackwardRoles, 2, kLaunches),
+    rolesOf("backward_window", "attention_backward", with(kBackwardBlocks, kWindowed),
+            kBackwardRoles, 2, withWindow(kLaunches)),
+    rolesOf("backward_documents", "attention_backward", kBackwardBlocks, kBackwardVotes, 8,
+            kLaunches, {"document"}),
+    rolesOf("backward_aligned", "attention_backward", kBackwardBlocks, kBackwardRoles, 2,
+            withShift(kLaunches), {"window_aligned"}),
+    backwardWide(),
+    onlyReached(
+        rolesOf("bias_backward", "attention_bias_backward", kHalf, {}, 0, withRowBias(kLaunches))),
+    onlyReached(rolesOf("dropout_backward", "attention_dropout_backward", kHalf, {}, 0, kLaunches)),
+    byDefault("forward_D64_by_default", "attention_forward", "64", kScaledLaunches),
+    byDefault("forward_D128_by_default", "attention_forward", "128", kScaledLaunches),
+    byDefault("forward_D256_by_default", "attention_forward", "256", kScaledLaunches),
+    byDefault("backward_D128_by_default", "attention_backward", "128", kLaunches),
+    byDefault("backward_D256_by_default", "attention_backward", "256", kLaunches),
+};
+
+INSTANTIATE_TEST_SUITE_P(Roles, SynchronisationMutationTest,
+                         testing::Combine(testing::ValuesIn(kCausalKernels),
+                                          testing::Values("none", "top_left", "bottom_right")),
+                         [](const auto &info) {
+                           return std::string(std::get<0>(info.param).label) + "_" +
+                                  std::get<1>(info.param);
+                         });
+
+const CallExtents kProduct = {136, 264, 328};
+/// More tiles than blocks of threads.
+const CallExtents kSequence = {300, 300, 64, 128, 128, /*batch=*/6, /*isOneSequence=*/true};
+
+const std::vector<Kernel> kOtherKernels = {
+    rolesOf("saved_probs", "attention_backward_saved_probs", kHalf,
+            {{"tgpu.sync", kFirstRound}, {"tgpu.fence_async", kFirstRound}}, 2, kLaunches),
+    {"matmul", "matmul", "sm_90a", {{"T", "f16"}}, 8, kProduct, {}, 0},
+    {"swiglu", "swiglu", "sm_90a", {{"T", "f16"}}, 8, kProduct, {}, 0},
+    {"linear",
+     "linear_attention",
+     "sm_90a",
+     kHalf,
+     8,
+     kSequence,
+     {{"tgpu.wgmma_commit", "two products in one sum are waited for together: the commit of the "
+                            "second closes both groups"}},
+     2},
+};
+
+INSTANTIATE_TEST_SUITE_P(RolesWithoutMask, SynchronisationMutationTest,
+                         testing::Combine(testing::ValuesIn(kOtherKernels), testing::Values("")),
+                         [](const auto &info) {
+                           return std::string(std::get<0>(info.param).label);
+                         });
+
+class KernelsWithRoles : public SimulatorTest {};
+
+/// A kernel that is new, or gets roles, must be in one of the lists.
+TEST_F(KernelsWithRoles, AreListed) {
+  std::set<std::string> listed, found;
+  for (const auto *kernels : {&kCausalKernels, &kOtherKernels})
+    for (const Kernel &kernel : *kernels)
+      listed.insert(kernel.name);
+  std::error_code error;
+  for (llvm::sys::fs::directory_iterator file("kernels", error), end; file != end && !error;
+       file.increment(error)) {
+    llvm::StringRef path = file->path(), name = llvm::sys::path::stem(path);
+    if (llvm::sys::path::extension(path) != ".mlir")
+      continue;
+    auto text = llvm::MemoryBuffer::getFile(path);
+    ASSERT_TRUE(text) << path.str();
+    Params params = {{"T", name.contains("fp8") ? "e4m3" : "f16"}};
+    for (auto [param, value] :
+         {std::pair("D", "64"), {"GROUP", "4"}, {"PAGE", "64"}, {"N", "1000"}})
+      if (llvm::Regex(("[( ]" + llvm::Twine(param) + ": int").str()).match((*text)->getBuffer()))
+        params.push_back({param, value});
+    auto module = map(name.str() + ".mlir", params, "sm_90a", /*warps=*/0);
+    ASSERT_TRUE(module) << name.str() << ": " << messages;
+    module->walk([&](tgpu::RolesOp) { found.insert(name.str()); });
+  }
+  ASSERT_FALSE(error);
+  EXPECT_EQ(listed, found);
+}
 
 } // namespace
 } // namespace tilewright
