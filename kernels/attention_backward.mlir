@@ -243,16 +243,16 @@ tile.kernel @attention_backward_keys
       %dw = arith.mulf %pt_acc, %dpt : !st
       %sums = tile.param and(CAPTURE_GRADIENTS, not(DETERMINISTIC)) : i1
       scf.if %sums {
-        tile.add_gradients @score_mod(%natural, %b, %h, %rows, %cols) seed %dt : !st
+        tile.add_gradients @score_mod(%natural, %b, %h, %rows, %cols) seed %dt : !st once
             : (!st, i32, i32, !post, !post)
-        tile.add_gradients @weight_mod(%b, %h, %rows, %cols) seed %dw : !st
+        tile.add_gradients @weight_mod(%b, %h, %rows, %cols) seed %dw : !st once
             : (i32, i32, !post, !post)
       }
       %exact_sums = tile.param and(CAPTURE_GRADIENTS, DETERMINISTIC) : i1
       scf.if %exact_sums {
-        tile.add_gradients @score_mod(%natural, %b, %h, %rows, %cols) seed %dt : !st exact
+        tile.add_gradients @score_mod(%natural, %b, %h, %rows, %cols) seed %dt : !st exact once
             : (!st, i32, i32, !post, !post)
-        tile.add_gradients @weight_mod(%b, %h, %rows, %cols) seed %dw : !st exact
+        tile.add_gradients @weight_mod(%b, %h, %rows, %cols) seed %dw : !st exact once
             : (i32, i32, !post, !post)
       }
       tile.yield %dk_new, %dv_new : !dk, !dv

@@ -393,6 +393,44 @@ def TileFoldScale : Pass<"tile-fold-scale"> {
   let dependentDialects = ["::mlir::arith::ArithDialect", "::tilewright::tile::TileDialect"];
 }
 
+def TileLoadCaptures : Pass<"tile-load-captures", "::mlir::ModuleOp"> {
+  let summary = "load as tiles what mapped functions read at positions of the tile";
+  let description = [{
+    Where the function of a `tile.map` reads a captured view at indices of which each is a scalar, or the position of
+    the element along a dimension of the tile plus a scalar, the tile, row or column that all elements read
+    together is loaded where the map is, as early in the block as the indices are known, and becomes an operand of it.
+    An index that a scalar condition fixes, such as 0 for an extent of 1, is one of a view that repeats
+    (`tile.repeat`). Bounds mean the same: outside of the view both read zero.
+
+    Before:
+    ```mlir
+    func.func private @score_mod(%s: f32, %h: i32, %i: i32, %j: i32) -> f32 {
+      %bias = tile.at @bias[%h, %i, %j] : f32
+      %r = arith.addf %s, %bias : f32
+      return %r : f32
+    }
+    %rows = tile.iota %m dim 0 : tensor<64x64xi32>
+    %cols = tile.iota %n dim 1 : tensor<64x64xi32>
+    %t = tile.map @score_mod(%s, %h, %rows, %cols) : (tensor<64x64xf32>, i32, tensor<64x64xi32>, tensor<64x64xi32>) -> tensor<64x64xf32>
+    ```
+    After:
+    ```mlir
+    func.func private @score_mod_of_tiles(%s: f32, %h: i32, %i: i32, %j: i32, %bias: f32) -> f32 {
+      %r = arith.addf %s, %bias : f32
+      return %r : f32
+    }
+    %view = tile.captured @bias : !tile.view<[?, ?, ?], f32>
+    %bias = tile.load %view[%h, %m, %n] : !tile.view<[?, ?, ?], f32> -> tensor<64x64xf32>
+    %t = tile.map @score_mod_of_tiles(%s, %h, %rows, %cols, %bias) : (tensor<64x64xf32>, i32, tensor<64x64xi32>, tensor<64x64xi32>, tensor<64x64xf32>) -> tensor<64x64xf32>
+    ```
+
+    Not its job: indices that depend on data or are no such sum (products, clamped differences), both dimensions of a
+    tile in one index or one dimension in two (a diagonal), what stands in a region, and tiles of
+    rank 3 and more. These stay reads of elements. What is the same for all elements is for tile-hoist-uniforms.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::tilewright::tile::TileDialect"];
+}
+
 def TileHoistUniforms : Pass<"tile-hoist-uniforms", "::mlir::ModuleOp"> {
   let summary = "read once what mapped functions read for all elements alike";
   let description = [{

@@ -64,7 +64,9 @@ void buildTilePipeline(OpPassManager &manager, const TilePipelineOptions &option
   manager.addPass(createTileDifferentiate());
   manager.addPass(createTileAnalyzeMasks());
   manager.addPass(createTileFoldScale({/*assumeFastMath=*/options.fastMath}));
-  // Behind the pass that looks for factors in functions.
+  // Behind the pass that looks for factors in functions. What is loaded for a tile needs no element
+  // reads; of these, hoist those that are the same for all elements.
+  manager.addPass(createTileLoadCaptures());
   manager.addPass(createTileHoistUniforms());
   manager.addPass(createCanonicalizerPass());
   manager.addPass(createCSEPass());

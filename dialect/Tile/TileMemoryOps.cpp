@@ -209,6 +209,35 @@ LogicalResult DimOp::verifySymbolUses(SymbolTableCollection &symbols) {
 }
 
 //===----------------------------------------------------------------------===//
+// CapturedOp, RepeatOp
+//===----------------------------------------------------------------------===//
+
+LogicalResult CapturedOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  if (mayBeLinked(*this, getCaptureAttr(), symbols))
+    return success();
+  auto capture = symbols.lookupNearestSymbolFrom<CaptureOp>(*this, getCaptureAttr());
+  if (capture && isa<ViewType>(capture.getType()) && capture.getType() == getResult().getType())
+    return success();
+  InFlightDiagnostic diagnostic = emitOpError()
+                                  << "is the view @" << getCapture()
+                                  << ", which must be a tile.capture of the result's type, "
+                                  << getResult().getType() << ", but got ";
+  if (capture)
+    return diagnostic << "one of " << capture.getType();
+  return diagnostic << "no capture of this module";
+}
+
+LogicalResult RepeatOp::verify() {
+  Type type = getSource().getType();
+  if (failed(verifyDimension(*this, getDim(), getRank(type), "view")))
+    return failure();
+  if (!getDims(type)[getDim()].isUnknown())
+    return emitOpError() << "repeats an element along dimension " << getDim() << " of " << type
+                         << ", which must be '?' since its extent changes";
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
 // Access of a tile: load, store, atomic_add, gather, scatter_add
 //===----------------------------------------------------------------------===//
 

@@ -58,6 +58,52 @@ def Tile_SubviewOp : Tile_Op<"subview", [Pure, AllTypesMatch<["source", "result"
   let hasVerifier = 1;
 }
 
+def Tile_CapturedOp : Tile_Op<"captured", [Pure, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let summary = "a captured view as a value";
+  let description = [{
+    What `tile.at` of a capture reads one element of, for operations that take a view.
+
+    Preconditions: nothing writes through the result.
+
+    Postconditions: none.
+
+    Example: `%bias = tile.captured @bias : !tile.view<[?, ?, ?, ?], bf16>`
+
+    Errors:
+    - a symbol that is not a `tile.capture` of a view
+    - a result of another type than the capture
+  }];
+  let arguments = (ins FlatSymbolRefAttr:$capture);
+  let results = (outs Tile_AnyView:$result);
+  let assemblyFormat = "$capture attr-dict `:` type($result)";
+}
+
+def Tile_RepeatOp : Tile_Op<"repeat", [Pure, AllTypesMatch<["source", "result"]>]> {
+  let summary = "a view that has one element for every index along a dimension";
+  let description = [{
+    Where `condition` is true, every index from 0 on along `dim` stands for the element at `at`; an element outside
+    the view stays outside. Where it is false, the result is the source. So an array with an extent of 1
+    for what is the same along a dimension can be read as one that has all of it.
+
+    Preconditions: where the condition is true, indices along `dim` are below 2^31 - 1, and no operation writes the same
+    element twice unless it adds.
+
+    Postconditions: `tile.dim` along `dim` is 2^31 - 1 where the condition is true and the element lies in the view, and 0
+    where it does not.
+
+    Example: `%rows = tile.repeat %bias dim 2 at %c0 when %is_same : !tile.view<[?, ?, ?, ?], bf16>`
+
+    Errors:
+    - a dimension beyond the rank
+    - a repeated dimension whose type is not `?`
+  }];
+  let arguments = (ins Tile_AnyView:$source, I64Attr:$dim, I32:$at, I1:$condition);
+  let results = (outs Tile_AnyView:$result);
+  let assemblyFormat =
+      "$source `dim` custom<Int>($dim) `at` $at `when` $condition attr-dict `:` type($result)";
+  let hasVerifier = 1;
+}
+
 def Tile_DimOp : Tile_Op<"dim", [Pure, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "an extent of a view or of a capture";
   let description = [{
@@ -278,7 +324,11 @@ def Tile_AddGradientsOp : Tile_Op<"add_gradients", [
     Without `exact` sums are atomic additions of floats, whose last bits may differ from run to run.
     With it they are sums of integers (`tile.add_at exact`), bit-identical.
 
-    Preconditions: those of `tile.map_gradient`; the kernel is launched by a program.
+    `once` promises that no two elements for which the launch adds have the same integers among their operands.
+    Where a read has a place of its own for each of them, its gradient is then stored.
+
+    Preconditions: those of `tile.map_gradient`; the kernel is launched by a program, which launches one kernel with
+    `once` for each function.
 
     Postconditions: what was read outside a view adds nothing.
 
@@ -292,9 +342,9 @@ def Tile_AddGradientsOp : Tile_Op<"add_gradients", [
     - a seed of another shape than the operands, or of other elements than the function returns
   }];
   let arguments = (ins FlatSymbolRefAttr:$function, Variadic<Tile_TileOrScalar>:$args,
-                       Tile_AnyTile:$seed, UnitAttr:$exact);
+                       Tile_AnyTile:$seed, UnitAttr:$exact, UnitAttr:$once);
   let assemblyFormat = [{
-    $function `(` $args `)` `seed` $seed `:` type($seed) (`exact` $exact^)? attr-dict
+    $function `(` $args `)` `seed` $seed `:` type($seed) (`exact` $exact^)? (`once` $once^)? attr-dict
     `:` `(` type($args) `)`
   }];
   let hasVerifier = 1;

@@ -4,8 +4,9 @@
 //
 //   bias   [B or 1, Hq or 1, Sq or 1, Skv or 1]   T; outside of its extents it is 0
 //
-// Its gradient is d_bias of the same extents, f32, of a backward with CAPTURE_GRADIENTS=true. There
-// every pair takes an atomic addition; attention_bias_backward.mlir adds no two numbers atomically.
+// Its gradient is d_bias of the same extents, f32, of a backward with CAPTURE_GRADIENTS=true. Where no
+// extent is 1 for several pairs, every pair stores its own; else they take atomic additions.
+// attention_bias_backward.mlir adds no two numbers atomically.
 //
 // Link it to a kernel that has @score_mod: tilewright-run --with kernels/mods/bias.mlir
 

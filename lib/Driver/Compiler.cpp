@@ -180,7 +180,7 @@ bool isWritten(mlir::Value view) {
   for (size_t i = 0; i < views.size(); ++i)
     for (mlir::OpOperand &use : views[i].getUses()) {
       Operation *user = use.getOwner();
-      if (isa<tile::SubviewOp, tgpu::TensorMapOp>(user)) {
+      if (isa<tile::SubviewOp, tile::RepeatOp, tgpu::TensorMapOp>(user)) {
         views.push_back(user->getResult(0));
         continue;
       }

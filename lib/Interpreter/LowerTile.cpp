@@ -129,6 +129,24 @@ LogicalResult lower(Lowering &lowering, tile::SubviewOp op) {
   return success();
 }
 
+LogicalResult lower(Lowering &lowering, tile::CapturedOp op) {
+  auto capture = SymbolTable::lookupNearestSymbolFrom<tile::CaptureOp>(op, op.getCaptureAttr());
+  if (!capture)
+    return op.emitOpError() << "refers to @" << op.getCapture() << ", which is not a capture";
+  Slot source = lowering.capture(capture);
+  lowering.emit<CopyViewStep>(op, source, lowering.define(op.getResult()));
+  return success();
+}
+
+LogicalResult lower(Lowering &lowering, tile::RepeatOp op) {
+  Slot source = lowering.slotOf(op.getSource());
+  IntOperand at = lowering.intOperand(op.getAt());
+  IntOperand condition = lowering.intOperand(op.getCondition());
+  lowering.emit<RepeatStep>(op, source, op.getDim(), at, condition,
+                            lowering.define(op.getResult()));
+  return success();
+}
+
 LogicalResult lower(Lowering &lowering, tile::FullOp op) {
   ValueOperand value = lowering.operand(op.getValueMutable());
   lowering.emit<CopyStep>(op, value, lowering.define(op.getResult()));
@@ -231,8 +249,8 @@ template <typename... OpTs> void add(LoweringTable &table) {
 
 void addTileLowerings(LoweringTable &table) {
   add<tile::LoadOp, tile::GatherOp, tile::StoreOp, tile::AtomicAddOp, tile::ScatterAddOp,
-      tile::AddAtOp, tile::AtOp, tile::DimOp, tile::SubviewOp, tile::FullOp, tile::IotaOp,
-      tile::ExpandOp, tile::ReshapeOp, tile::TransposeOp, tile::SliceOp,
+      tile::AddAtOp, tile::AtOp, tile::DimOp, tile::SubviewOp, tile::CapturedOp, tile::RepeatOp,
+      tile::FullOp, tile::IotaOp, tile::ExpandOp, tile::ReshapeOp, tile::TransposeOp, tile::SliceOp,
       tile::ReduceOp, tile::DotOp>(table);
 }
 

@@ -7,6 +7,7 @@
 #include "lib/Numeric/ExactSum.h"
 #include "llvm/ADT/STLExtras.h"
 #include <algorithm>
+#include <limits>
 
 namespace tilewright::interpreter {
 
@@ -21,6 +22,20 @@ bool SubviewStep::run(Frame &frame) const {
   out.extents[dim] = std::clamp<int64_t>(size.read(frame), 0, left);
   if (out.extents[dim] > 0 && out.data)
     out.data += from * in.strides[dim] * static_cast<int64_t>(byteWidth(in.type));
+  return true;
+}
+
+bool RepeatStep::run(Frame &frame) const {
+  View out = frame.views[source];
+  if (condition.read(frame) != 0) {
+    int64_t index = at.read(frame);
+    bool isInside = index >= 0 && index < out.extents[dim];
+    if (isInside && out.data)
+      out.data += index * out.strides[dim] * static_cast<int64_t>(byteWidth(out.type));
+    out.extents[dim] = isInside ? std::numeric_limits<int32_t>::max() : 0;
+    out.strides[dim] = 0;
+  }
+  frame.views[result] = std::move(out);
   return true;
 }
 

@@ -40,6 +40,35 @@ private:
   Slot result;
 };
 
+/// tile.captured: another name of a view.
+class CopyViewStep : public Step {
+public:
+  CopyViewStep(mlir::Operation *op, Slot source, Slot result)
+      : Step(op), source(source), result(result) {}
+  bool run(Frame &frame) const override {
+    View copy = frame.views[source];
+    frame.views[result] = std::move(copy);
+    return true;
+  }
+
+private:
+  Slot source, result;
+};
+
+class RepeatStep : public Step {
+public:
+  RepeatStep(mlir::Operation *op, Slot source, unsigned dim, IntOperand at, IntOperand condition,
+             Slot result)
+      : Step(op), source(source), dim(dim), at(at), condition(condition), result(result) {}
+  bool run(Frame &frame) const override;
+
+private:
+  Slot source;
+  unsigned dim;
+  IntOperand at, condition;
+  Slot result;
+};
+
 /// Where a tile lies in a view.
 struct Placement {
   Slot view = 0;

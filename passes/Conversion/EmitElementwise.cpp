@@ -151,7 +151,7 @@ LogicalResult KernelEmitter::emitSelect(tile::SelectOp op) {
 LogicalResult KernelEmitter::emitMap(tile::MapOp op) {
   SmallVector<Values> operands;
   for (Value operand : op.getOperands())
-    operands.push_back(getElements(operand));
+    operands.push_back(deferredLoads.count(operand) ? Values() : getElements(operand));
   size_t count = getLayout(op, op.getResult().getType())->registersPerThread();
   if (auto function = module.lookupSymbol<func::FuncOp>(op.getFunction())) {
     uint64_t size = tile::Calls(module).getSize(function);
@@ -164,8 +164,11 @@ LogicalResult KernelEmitter::emitMap(tile::MapOp op) {
   Values elements;
   for (size_t i = 0; i < count; ++i) {
     SmallVector<Values> arguments;
-    for (auto [operand, list] : llvm::zip(op.getOperands(), operands))
+    for (auto [operand, list] : llvm::zip(op.getOperands(), operands)) {
+      if (auto load = deferredLoads.find(operand); load != deferredLoads.end() && i == list.size())
+        llvm::append_range(list, loadRun(load->second, static_cast<int>(i)));
       arguments.push_back({list[isa<RankedTensorType>(operand.getType()) ? i : 0]});
+    }
     Values results;
     if (failed(inlineCall(op, op.getFunction(), arguments, results)))
       return failure();

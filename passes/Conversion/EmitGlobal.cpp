@@ -229,38 +229,6 @@ void KernelEmitter::forEachRun(const Region &region, const RegisterLayout &layou
   }
 }
 
-LogicalResult KernelEmitter::emitLoad(LoadOp op) {
-  const RegisterLayout &layout = *getLayout(op, op.getResult().getType());
-  Region region = getRegion(op.getView(), op.getIndices(), op.getStaticIndices(), op.getDims(),
-                            cast<RankedTensorType>(op.getResult().getType()).getShape());
-  Value pad = op.getPad() ? getScalar(op.getPad()) : Value();
-  Type element = region.view.element;
-  auto loadAll = [&](int64_t vector) {
-    Values elements;
-    forEachRun(region, layout, vector, region.inside, [&](int, Value address, Value inside) {
-      llvm::append_range(elements, loadGlobal(address, inside, element, vector, pad));
-    });
-    return elements;
-  };
-  int64_t vector = element.isInteger(1) ? 1 : globalVector(layout, region.view.bytes);
-  if (vector == 1) {
-    setElements(op.getResult(), loadAll(1));
-    return success();
-  }
-  auto branch = scf::IfOp::create(b, SmallVector<Type>(layout.registersPerThread(), element),
-                                  isVectorisable(region, vector),
-                                  /*addThenBlock=*/true, /*addElseBlock=*/true);
-  {
-    OpBuilder::InsertionGuard guard(b);
-    b.setInsertionPointToEnd(branch.thenBlock());
-    scf::YieldOp::create(b, loadAll(vector));
-    b.setInsertionPointToEnd(branch.elseBlock());
-    scf::YieldOp::create(b, loadAll(1));
-  }
-  setElements(op.getResult(), llvm::to_vector(ValueRange(branch.getResults())));
-  return success();
-}
-
 LogicalResult KernelEmitter::emitStore(StoreOp op) {
   const RegisterLayout &layout = *getLayout(op, op.getValue().getType());
   Region region = getRegion(op.getView(), op.getIndices(), op.getStaticIndices(), op.getDims(),

@@ -5,6 +5,8 @@
 
 #include "passes/Conversion/KernelEmitter.h"
 
+#include <limits>
+
 using namespace mlir;
 using namespace tilewright;
 using namespace tilewright::tgpu;
@@ -46,6 +48,40 @@ LogicalResult KernelEmitter::emitSubview(tile::SubviewOp op) {
       arith::SelectOp::create(b, isInside, arith::MaxSIOp::create(b, size, i32(0)), i32(0));
   set(op.getResult(), list);
   return success();
+}
+
+LogicalResult KernelEmitter::emitCaptured(tile::CapturedOp op) {
+  auto found = captures.find(op.getCaptureAttr().getAttr());
+  if (found == captures.end())
+    return op.emitError() << "'" << op.getCaptureAttr() << "' is no capture of the module";
+  set(op.getResult(), found->second);
+  return success();
+}
+
+LogicalResult KernelEmitter::emitRepeat(tile::RepeatOp op) {
+  View view = getView(op.getSource());
+  size_t dim = op.getDim(), rank = view.extents.size();
+  Value condition = getScalar(op.getCondition()), at = getScalar(op.getAt());
+  Value extent = view.extents[dim], stride = view.strides[dim];
+  auto choose = [&](Value repeated, Value usual) {
+    return arith::SelectOp::create(b, condition, repeated, usual).getResult();
+  };
+  Values list = get(op.getSource());
+  Value first = choose(toI64(at), i64(0));
+  list[0] = advance(view.base, mul(mul(first, stride), i64(view.bytes)));
+  Value all = i32(std::numeric_limits<int32_t>::max());
+  list[1 + dim] = choose(arith::SelectOp::create(b, less(at, extent), all, i32(0)), extent);
+  list[1 + rank + dim] = choose(i64(0), stride);
+  set(op.getResult(), list);
+  return success();
+}
+
+/// Of a view that repeats elements of another the alignment is that of the other, along dimensions
+/// that do not repeat.
+static Value getRoot(Value view) {
+  while (auto repeat = view.getDefiningOp<tile::RepeatOp>())
+    view = repeat.getSource();
+  return isa<BlockArgument>(view) || view.getDefiningOp<tile::CapturedOp>() ? view : Value();
 }
 
 LogicalResult KernelEmitter::emitAt(tile::AtOp op) {
@@ -118,7 +154,7 @@ KernelEmitter::Region KernelEmitter::getRegion(Value viewValue, OperandRange ind
   region.outer = advance(view.base, mul(outer, i64(view.bytes)));
   region.origin = advance(view.base, mul(offset, i64(view.bytes)));
   region.viewValue = viewValue;
-  region.isArgument = isa<BlockArgument>(viewValue);
+  region.root = getRoot(viewValue);
   region.runsAlongLast = along.empty() || along.back() == rank - 1;
   if (auto last = llvm::find(along, rank - 1); last != along.end())
     region.dense = last - along.begin();
@@ -192,9 +228,13 @@ Value KernelEmitter::isVectorisable(const Region &region, int64_t vector) {
     return arith::CmpIOp::create(b, arith::CmpIPredicate::eq, value, wanted).getResult();
   };
   // Of an argument most is known before any loop.
-  if (region.isArgument && region.runsAlongLast) {
+  if (region.root && region.runsAlongLast) {
     Value begin = arith::AndIOp::create(b, region.index.back(), i32(vector - 1));
-    return conjunction(isAlignedView(region.view, region.viewValue, vector), is(begin, i32(0)));
+    Value isAligned =
+        conjunction(isAlignedView(getView(region.root), region.root, vector), is(begin, i32(0)));
+    return region.root == region.viewValue
+               ? isAligned
+               : conjunction(isAligned, is(region.stride.back(), i64(1)));
   }
   Value bits = LLVM::PtrToIntOp::create(b, b.getI64Type(), region.origin);
   for (Value stride : ArrayRef(region.stride).drop_back())

@@ -121,6 +121,13 @@ Values KernelEmitter::unpackWords(ArrayRef<Value> words, Type element) {
 }
 
 Values KernelEmitter::getElements(Value value) {
+  if (auto load = deferredLoads.find(value); load != deferredLoads.end()) {
+    Values elements;
+    for (int reg = 0; reg < load->second.layout->registersPerThread();
+         reg += static_cast<int>(load->second.vector))
+      llvm::append_range(elements, loadRun(load->second, reg));
+    return elements;
+  }
   const Values &list = get(value);
   return isPacked(value.getType()) ? unpackWords(list, getScalarType(value.getType())) : list;
 }
@@ -209,6 +216,8 @@ LogicalResult KernelEmitter::emitOp(Operation *op) {
       })
       .Case<tile::DimOp>([&](auto op) { return emitDim(op); })
       .Case<tile::SubviewOp>([&](auto op) { return emitSubview(op); })
+      .Case<tile::CapturedOp>([&](auto op) { return emitCaptured(op); })
+      .Case<tile::RepeatOp>([&](auto op) { return emitRepeat(op); })
       .Case<tile::AtOp>([&](auto op) { return emitAt(op); })
       .Case<ConvertOp>([&](auto op) { return emitConvert(op); })
       .Case<LoadOp>([&](auto op) { return emitLoad(op); })

@@ -27,6 +27,7 @@
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
 
+#include <array>
 #include <functional>
 #include <map>
 #include <memory>
@@ -170,7 +171,7 @@ private:
   mlir::Value combine(tile::ReduceKind kind, mlir::Value a, mlir::Value b);
   mlir::Value shuffle(llvm::StringRef mode, mlir::Value value, mlir::Value lane);
 
-  //===--- EmitView.cpp, EmitGlobal.cpp, EmitCopy.cpp: views --------------------===//
+  //===--- EmitView.cpp, EmitGlobal.cpp, EmitLoad.cpp, EmitCopy.cpp: views --------------------===//
 
   struct View {
     mlir::Value base;
@@ -187,7 +188,8 @@ private:
     Values index, extent; ///< of the tile's dimensions
     Values stride;        ///< in elements
     mlir::Value viewValue;
-    bool isArgument = false;          ///< of the kernel, not made of one
+    /// An argument or capture of the kernel of whose alignment the view's follows; or null.
+    mlir::Value root;
     bool runsAlongLast = false;       ///< the tile's last dimension is the view's
     std::optional<size_t> dense;      ///< the tile's dimension that runs along the view's last
     llvm::SmallVector<int64_t> shape; ///< of the tile
@@ -209,8 +211,40 @@ private:
 
   mlir::LogicalResult emitDim(tile::DimOp op);
   mlir::LogicalResult emitSubview(tile::SubviewOp op);
+  mlir::LogicalResult emitCaptured(tile::CapturedOp op);
+  mlir::LogicalResult emitRepeat(tile::RepeatOp op);
   mlir::LogicalResult emitAt(tile::AtOp op);
   mlir::LogicalResult emitLoad(LoadOp op);
+  /// Runs of elements in the memory of a thread.
+  struct LocalTile {
+    /// Along the dimension across the runs: to the neighbour, and of fragments of matrix products.
+    static constexpr std::array<int64_t, 2> steps{1, 8};
+    mlir::Value base;
+    std::array<int64_t, 2> strides{}; ///< in bytes, of each step
+    int64_t getOffset(int64_t at) const {
+      return at % steps[1] * strides[0] + at / steps[1] * strides[1];
+    }
+  };
+  /// A tile that is read run by run, where each is used: place `at` lies `at` strides from place 0.
+  struct DeferredLoad {
+    const layout::RegisterLayout *layout = nullptr;
+    mlir::Type element;
+    int64_t vector = 1, bytes = 0;
+    size_t unit = 0; ///< the dimension along which elements lie side by side
+    Values strides;  ///< in bytes, along the other, of LocalTile::steps; none in rank 1
+    std::map<int64_t, mlir::Value> places;
+    std::map<int, Values> early; ///< runs that are read where the load stands
+  };
+  /// False where the load is no such, and nothing was written.
+  bool deferLoad(LoadOp op, const Region &region, const layout::RegisterLayout &layout);
+  int64_t countEarlyRuns(LoadOp op, int64_t registersOfRun);
+  void copyToLocal(const Region &region, const layout::RegisterLayout &layout,
+                   const LocalTile &local);
+  LocalTile getLocalTile(LoadOp op, const layout::RegisterLayout &layout, size_t unit,
+                         int64_t runBytes, int64_t bytes);
+  /// The run that begins at register `reg`.
+  Values loadRun(DeferredLoad &load, int reg);
+  Values loadVectorAnywhere(mlir::Value address, mlir::Type element, int64_t count);
   mlir::LogicalResult emitStore(StoreOp op);
   mlir::LogicalResult emitAtomicAdd(AtomicAddOp op);
   mlir::LogicalResult emitGather(tile::GatherOp op);
@@ -372,6 +406,9 @@ private:
   mlir::Value warp, lane, thread;
 
   llvm::DenseMap<mlir::Value, Values> values;
+  llvm::DenseMap<mlir::Value, DeferredLoad> deferredLoads;
+  /// By the number of the load in its block, and bytes.
+  std::map<std::pair<unsigned, int64_t>, mlir::Value> localTiles;
   llvm::DenseMap<mlir::Attribute, mlir::Value> constants;
   llvm::DenseMap<mlir::Type, std::unique_ptr<layout::RegisterLayout>> registerLayouts;
   llvm::DenseMap<mlir::Type, std::unique_ptr<layout::SharedLayout>> sharedLayouts;

@@ -28,6 +28,10 @@ static constexpr StringLiteral attributeName = "tgpu.timeline";
 static std::string nameOfView(Value view) {
   if (auto map = view.getDefiningOp<TensorMapOp>())
     view = map.getView();
+  while (auto repeat = view.getDefiningOp<tile::RepeatOp>())
+    view = repeat.getSource();
+  if (auto captured = view.getDefiningOp<tile::CapturedOp>())
+    return captured.getCapture().str();
   auto argument = dyn_cast<BlockArgument>(view);
   auto kernel = argument ? dyn_cast<KernelOp>(argument.getOwner()->getParentOp()) : KernelOp();
   if (!kernel || argument.getArgNumber() >= kernel.getNumArgs())

@@ -5,6 +5,7 @@
 #include "lib/Layout/SharedLayout.h"
 #include "passes/Tgpu/KernelMapper.h"
 #include "passes/Tgpu/PrepareKernel.h"
+#include "passes/Tgpu/WrittenViews.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "llvm/ADT/SetVector.h"
@@ -115,6 +116,9 @@ void KernelMapper::copyToShared(tile::LoadOp op, SharedType type) {
 }
 
 bool KernelMapper::isRow(tile::LoadOp load) {
+  // No tensor map is made of a capture, and a load of its own leaves the others their copies.
+  if (getViewRoot(load.getView()).getDefiningOp<tile::CapturedOp>())
+    return false;
   auto type = dyn_cast<RankedTensorType>(load.getType());
   constexpr int64_t leastBits = 32; // of a copy by one thread
   return type && type.getRank() == 1 && isStaged(load) &&

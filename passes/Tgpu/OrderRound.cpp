@@ -33,6 +33,11 @@ public:
     if (ahead)
       findAhead();
     emitReadersOfSums();
+    // Where a tile of a capture lies is found before the products; the tile is read where it is
+    // used.
+    for (Operation &op : body->without_terminator())
+      if (readsCapture(&op) && !dependsOnProduct(&op))
+        emit(&op);
     for (Product *product : first)
       if (!isEmitted.contains(product->op))
         emit(product->op);

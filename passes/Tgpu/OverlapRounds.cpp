@@ -6,6 +6,7 @@
 
 #include "passes/Tgpu/LoopChain.h"
 #include "passes/Tgpu/RegisterPressure.h"
+#include "passes/Tgpu/WrittenViews.h"
 
 #include "mlir/IR/Builders.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
@@ -238,6 +239,12 @@ private:
     for (Product &product : products)
       for (Operation *op : getDependents(product.op.getResult()))
         dependent.insert(op);
+    // Where a tile of a capture lies is found before the products; the tile is read where it is
+    // used.
+    for (Operation &op : body->without_terminator())
+      if (readsCapture(&op) && stages.lookup(&op) == 0 && !dependent.contains(&op) &&
+          !late.contains(&op))
+        emit(&op);
     bool isFirst = true;
     for (const Product &product : products)
       if (!second.contains(product.op) && !dependent.contains(product.op)) {

@@ -398,7 +398,7 @@ void RoleWriter::findToldScalars() {
       auto isKnown = [&](Value operand) {
         return common.contains(operand) || moved.contains(operand);
       };
-      if (isa<arith::ConstantOp, tile::DimOp>(op) ||
+      if (isa<arith::ConstantOp, tile::DimOp, tile::CapturedOp>(op) ||
           (mayTell(op, {}) && llvm::all_of(op.getOperands(), [&](Value operand) {
              return common.contains(operand);
            }))) {

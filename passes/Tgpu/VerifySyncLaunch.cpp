@@ -4,6 +4,7 @@
 // loop makes several rounds, whichever part of its range a mask gives it.
 
 #include "passes/Tgpu/VerifySync.h"
+#include "passes/Tgpu/WrittenViews.h"
 
 #include "dialect/Tile/TileExprEval.h"
 
@@ -78,8 +79,7 @@ LaunchShape::LaunchShape(KernelOp kernel, const Launch &launch) {
 
 void LaunchShape::noteTile(Value view, ArrayRef<int64_t> shape,
                            std::optional<ArrayRef<int64_t>> dims) {
-  while (auto part = view.getDefiningOp<tile::SubviewOp>())
-    view = part.getSource();
+  view = getViewRoot(view);
   accessed.insert(view);
   int64_t rank = static_cast<int64_t>(shape.size()), viewRank = tile::getRank(view.getType());
   for (int64_t i = 0; i < rank; ++i) {

@@ -12,6 +12,7 @@
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/MathExtras.h"
 
+#include <limits>
 #include <map>
 
 using namespace mlir;
@@ -75,6 +76,10 @@ private:
         return whole;
       int64_t offset = get(part.getOffset()), size = get(part.getSize());
       return std::max<int64_t>(std::min(size, whole - offset), 0);
+    }
+    if (auto repeat = view.getDefiningOp<tile::RepeatOp>()) {
+      bool isRepeated = static_cast<int64_t>(repeat.getDim()) == dim && get(repeat.getCondition());
+      return isRepeated ? std::numeric_limits<int32_t>::max() : getExtent(repeat.getSource(), dim);
     }
     return shape.getExtent(view, dim);
   }

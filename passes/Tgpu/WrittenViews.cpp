@@ -14,26 +14,33 @@ using namespace mlir;
 using namespace tilewright;
 using namespace tilewright::tgpu;
 
-/// The argument that a view is made of.
-static Value getRoot(Value view) {
-  while (auto subview = view.getDefiningOp<tile::SubviewOp>())
-    view = subview.getSource();
+Value tgpu::getViewRoot(Value view) {
+  while (Operation *op = view.getDefiningOp()) {
+    if (!isa<tile::SubviewOp, tile::RepeatOp>(op))
+      break;
+    view = op->getOperand(0);
+  }
   return view;
+}
+
+bool tgpu::readsCapture(Operation *op) {
+  auto load = dyn_cast<LoadOp>(op);
+  return load && getViewRoot(load.getView()).getDefiningOp<tile::CapturedOp>();
 }
 
 WrittenViews::WrittenViews(Operation *scope) {
   scope->walk([&](Operation *op) {
     llvm::TypeSwitch<Operation *>(op)
         .Case<StoreOp, AtomicAddOp, tile::StoreOp, tile::AtomicAddOp, tile::ScatterAddOp,
-              tile::AddAtOp>([&](auto write) { written.insert(getRoot(write.getView())); })
+              tile::AddAtOp>([&](auto write) { written.insert(getViewRoot(write.getView())); })
         .Case([&](TmaStoreOp write) {
           if (auto map = write.getMap().getDefiningOp<TensorMapOp>())
-            written.insert(getRoot(map.getView()));
+            written.insert(getViewRoot(map.getView()));
         });
   });
 }
 
-bool WrittenViews::contains(Value view) const { return written.contains(getRoot(view)); }
+bool WrittenViews::contains(Value view) const { return written.contains(getViewRoot(view)); }
 
 bool WrittenViews::canComputeAhead(Operation *op) const {
   auto isTile = [](Type type) { return isa<RankedTensorType>(type); };

@@ -12,6 +12,13 @@
 namespace tilewright::tgpu {
 
 /// The arguments that something inside an operation writes, through whatever view of them.
+/// The argument or capture that a view is made of.
+mlir::Value getViewRoot(mlir::Value view);
+
+/// Whether a load reads a capture, which is never written, at a place that scalars give: it can
+/// stand anywhere in its block behind these.
+bool readsCapture(mlir::Operation *op);
+
 class WrittenViews {
 public:
   explicit WrittenViews(mlir::Operation *scope);

@@ -125,12 +125,19 @@ FailureOr<unsigned> ProgramRewriter::addArgument(KernelOp kernel, CaptureOp capt
 LogicalResult ProgramRewriter::lowerKernel(KernelOp kernel) {
   SmallVector<AddGradientsOp> ops;
   kernel.walk([&](AddGradientsOp op) { ops.push_back(op); });
+  SmallVector<SmallVector<CaptureRead>> readsOf;
+  llvm::DenseMap<Operation *, unsigned> numReads; ///< of a capture
   for (AddGradientsOp op : ops) {
     auto function = gradients.getSymbols().lookup<func::FuncOp>(op.getFunction());
     FailureOr<SmallVector<CaptureRead>> reads = gradients.ofCaptures(function, op);
     if (failed(reads))
       return failure();
-    if (!reads->empty()) {
+    for (const CaptureRead &read : *reads)
+      ++numReads[read.capture];
+    readsOf.push_back(std::move(*reads));
+  }
+  for (auto [op, reads] : llvm::zip_equal(ops, readsOf)) {
+    if (!reads.empty()) {
       KernelGradients &sums = kernels[kernel];
       if (!sums.first)
         sums.first = op;
@@ -141,7 +148,7 @@ LogicalResult ProgramRewriter::lowerKernel(KernelOp kernel) {
             << "the other place";
         return failure();
       }
-      for (const CaptureRead &read : *reads) {
+      for (const CaptureRead &read : reads) {
         FailureOr<unsigned> position = addArgument(kernel, read.capture, sums);
         if (failed(position))
           return failure();
@@ -155,7 +162,7 @@ LogicalResult ProgramRewriter::lowerKernel(KernelOp kernel) {
         auto branch = scf::IfOp::create(b, op.getLoc(), isPresent, /*withElseRegion=*/false);
         Operation *end = branch.thenBlock()->getTerminator();
         op->moveBefore(end); // for the time of this read: the emitter builds before it
-        addToSums(op, read, argument);
+        addToSums(op, read, argument, numReads[read.capture] == 1);
         op->moveAfter(branch);
       }
     }

@@ -2,13 +2,17 @@
 //
 // Adjoints are summed as far as the indices of the read allow before they are added to memory:
 // where the indices are the same for all elements of a tile, over the tile; where they change along
-// one of its two dimensions, over the other.
+// one of its two dimensions, over the other. Where neighbours of the tile have read neighbours of
+// the view, it is added as a tile, or stored: where each element of a launch has a place of its own
+// there is nothing to add to.
 
 #include "passes/Tile/GradientSums.h"
 
 #include "passes/Tile/Derivatives.h"
+#include "passes/Tile/TilePositions.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 
 using namespace mlir;
 using namespace tilewright;
@@ -26,9 +30,20 @@ public:
   explicit SumEmitter(AddGradientsOp op)
       : op(op), b(op), loc(op.getLoc()), rank(getRank(op.getSeed().getType())) {}
 
-  void emit(const CaptureRead &read, Value sums);
+  void emit(const CaptureRead &read, Value sums, bool isOnlyRead);
 
 private:
+  /// Where a tile of adjoints lies in the view: one index for each dimension.
+  struct Place {
+    std::vector<TilePosition> indices;
+    std::vector<std::unique_ptr<TilePositions>> writers; ///< null: without a function
+    SmallVector<int64_t> viewDims;                       ///< of each dimension of the tile
+    bool isOwn = false; ///< of each element, unless a condition fixes an index
+  };
+  std::optional<Place> getPlace(const CaptureRead &read, std::optional<int64_t> dim);
+  bool hasOwnPlaces(const CaptureRead &read, const Place &place);
+  void addTile(const CaptureRead &read, const Place &place, Value adjoint, Value sums,
+               bool isOnlyRead);
   using DimSet = unsigned; ///< bit d: changes along dimension d of the tiles
 
   DimSet getVariation(Value operand) const;
@@ -107,7 +122,126 @@ Value SumEmitter::getIndex(const ReadIndex &index, std::optional<int64_t> dim) {
   return MapOp::create(b, loc, getTileType(b.getI32Type(), dim), function.getSymName(), operands);
 }
 
-void SumEmitter::emit(const CaptureRead &read, Value sums) {
+/// Nothing where the elements along `dim` (all, where there is none) do not lie side by side.
+std::optional<SumEmitter::Place> SumEmitter::getPlace(const CaptureRead &read,
+                                                      std::optional<int64_t> dim) {
+  Place place;
+  CaptureOp capture = read.capture;
+  auto type = dyn_cast<ViewType>(capture.getType());
+  SmallVector<int64_t> viewDimOf(rank, -1);
+  for (auto [d, index] : llvm::enumerate(read.indices)) {
+    TilePosition &position = place.indices.emplace_back();
+    std::unique_ptr<TilePositions> &writer = place.writers.emplace_back();
+    if (index.constant)
+      continue;
+    SmallVector<Value> operands;
+    for (unsigned operand : index.operands)
+      operands.push_back(op.getArgs()[operand]);
+    std::optional<TilePosition> found;
+    if (index.function) {
+      writer = std::make_unique<TilePositions>(index.function, operands);
+      func::FuncOp function = index.function;
+      found = writer->get(function.getBody().front().getTerminator()->getOperand(0));
+    } else {
+      found = TilePositions::getOfOperand(operands.front());
+    }
+    if (!found)
+      return std::nullopt;
+    position = *found;
+    if (!position.dim)
+      continue;
+    int64_t &viewDim = viewDimOf[*position.dim];
+    if (viewDim >= 0 || (position.condition && !ShapedType::isDynamic(type.getShape()[d])))
+      return std::nullopt;
+    viewDim = static_cast<int64_t>(d);
+  }
+  for (auto [tileDim, viewDim] : llvm::enumerate(viewDimOf)) {
+    bool isAlong = !dim || static_cast<int64_t>(tileDim) == *dim;
+    if ((viewDim >= 0) != isAlong)
+      return std::nullopt;
+    if (isAlong)
+      place.viewDims.push_back(viewDim);
+  }
+  place.isOwn = !dim && hasOwnPlaces(read, place);
+  return place;
+}
+
+/// Whether each integer among the operands is an index, up to a number that is the same throughout
+/// the launch: elements of different integers then have different places.
+bool SumEmitter::hasOwnPlaces(const CaptureRead &read, const Place &place) {
+  llvm::DenseSet<unsigned> found;
+  for (auto [d, index] : llvm::enumerate(read.indices)) {
+    const TilePosition &position = place.indices[d];
+    if (index.constant || index.operands.size() != 1)
+      continue;
+    TilePositions *writer = place.writers[d].get();
+    bool isOperand = !writer || position.dim.has_value();
+    for (TilePosition::Term term : position.terms)
+      if (writer && writer->isOfFunction(term.value)) {
+        bool isArgument = isa<BlockArgument>(term.value) && !term.isNegative;
+        if ((isArgument && isOperand) || (!isArgument && !writer->isConstant(term.value)))
+          return false;
+        isOperand |= isArgument;
+      }
+    if (position.condition &&
+        !(writer->isConstant(position.condition) && writer->isConstant(position.fixed)))
+      return false;
+    if (isOperand)
+      found.insert(index.operands.front());
+  }
+  for (auto [i, operand] : llvm::enumerate(op.getArgs()))
+    if (getElementType(operand.getType()).isInteger(32) && !found.contains(i))
+      return false;
+  return true;
+}
+
+void SumEmitter::addTile(const CaptureRead &read, const Place &place, Value adjoint, Value sums,
+                         bool isOnlyRead) {
+  Value view = sums, isAnyFixed;
+  SmallVector<Value> repeated, plain;
+  SmallVector<int64_t> fixedIndices;
+  for (auto [d, index] : llvm::enumerate(read.indices)) {
+    fixedIndices.push_back(index.constant.value_or(ShapedType::kDynamic));
+    if (index.constant)
+      continue;
+    const TilePosition &position = place.indices[d];
+    TilePositions none;
+    TilePositions &writer = place.writers[d] ? *place.writers[d] : none;
+    Value start = writer.writeStart(b, loc, position);
+    plain.push_back(start);
+    if (position.condition) {
+      Value isFixed = writer.writeCondition(b, loc, position);
+      Value fixed = writer.write(b, position.fixed), first = fixed;
+      if (position.dim) {
+        view = RepeatOp::create(b, loc, view.getType(), view, d, fixed, isFixed);
+        first = arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(0));
+      }
+      start = arith::SelectOp::create(b, loc, isFixed, first, start);
+      isAnyFixed =
+          isAnyFixed ? arith::OrIOp::create(b, loc, isAnyFixed, isFixed).getResult() : isFixed;
+    }
+    repeated.push_back(start);
+  }
+  auto dims = b.getDenseI64ArrayAttr(place.viewDims);
+  auto staticIndices = b.getDenseI64ArrayAttr(fixedIndices);
+  bool isStored = op.getOnce() && isOnlyRead && place.isOwn;
+  if (isStored && !isAnyFixed) {
+    StoreOp::create(b, loc, adjoint, sums, plain, staticIndices, dims);
+    return;
+  }
+  if (!isStored) {
+    AtomicAddOp::create(b, loc, adjoint, view, repeated, staticIndices, dims);
+    return;
+  }
+  auto branch = scf::IfOp::create(b, loc, isAnyFixed, /*withElseRegion=*/true);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPoint(branch.thenBlock()->getTerminator());
+  AtomicAddOp::create(b, loc, adjoint, view, repeated, staticIndices, dims);
+  b.setInsertionPoint(branch.elseBlock()->getTerminator());
+  StoreOp::create(b, loc, adjoint, sums, plain, staticIndices, dims);
+}
+
+void SumEmitter::emit(const CaptureRead &read, Value sums, bool isOnlyRead) {
   DimSet variation = 0;
   for (const ReadIndex &index : read.indices)
     variation |= getVariation(index);
@@ -118,6 +252,10 @@ void SumEmitter::emit(const CaptureRead &read, Value sums) {
     adjoint = ReduceOp::create(b, loc, getTileType(getSumType(read.capture), dim), ReduceKind::Add,
                                adjoint, 1 - *dim);
   }
+  constexpr int64_t mostRank = 2;
+  if (!op.getExact() && variation != 0 && rank <= mostRank)
+    if (std::optional<Place> place = getPlace(read, dim))
+      return addTile(read, *place, adjoint, sums, isOnlyRead);
   SmallVector<Value> indices;
   for (const ReadIndex &index : read.indices)
     indices.push_back(getIndex(index, dim));
@@ -128,6 +266,7 @@ void SumEmitter::emit(const CaptureRead &read, Value sums) {
 
 } // namespace
 
-void tilewright::addToSums(AddGradientsOp op, const CaptureRead &read, Value sums) {
-  SumEmitter(op).emit(read, sums);
+void tilewright::addToSums(AddGradientsOp op, const CaptureRead &read, Value sums,
+                           bool isOnlyRead) {
+  SumEmitter(op).emit(read, sums, isOnlyRead);
 }

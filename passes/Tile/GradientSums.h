@@ -13,8 +13,8 @@ namespace tilewright {
 mlir::Type getSumType(tile::CaptureOp capture);
 
 /// Adds the adjoints of a read of the function to `sums`: the gradient itself, or its exact sums.
-/// Builds before the operation.
-void addToSums(tile::AddGradientsOp op, const CaptureRead &read, mlir::Value sums);
+/// `isOnlyRead`: nothing else of the kernel adds to them. Builds before the operation.
+void addToSums(tile::AddGradientsOp op, const CaptureRead &read, mlir::Value sums, bool isOnlyRead);
 
 } // namespace tilewright
 

@@ -10,12 +10,16 @@ func.func private @f(%s: f32, %i: i32) -> f32
 // CHECK-NEXT: tile.map_gradient @f(%{{.*}}, %{{.*}}) wrt 0 seed %{{.*}} : tensor<8xf32> : (tensor<8xf32>, i32) -> tensor<8xf32>
 // CHECK-NEXT: tile.add_gradients @f(%{{.*}}, %{{.*}}) seed %{{.*}} : !tile.tile<[M, N], f32> : (!tile.tile<[M, N], f32>, i32)
 // CHECK-NEXT: tile.add_gradients @f(%{{.*}}, %{{.*}}) seed %{{.*}} : tensor<8xf32> exact : (tensor<8xf32>, i32)
+// CHECK-NEXT: tile.add_gradients @f(%{{.*}}, %{{.*}}) seed %{{.*}} : tensor<8xf32> once : (tensor<8xf32>, i32)
+// CHECK-NEXT: tile.add_gradients @f(%{{.*}}, %{{.*}}) seed %{{.*}} : tensor<8xf32> exact once : (tensor<8xf32>, i32)
 // CHECK-NEXT: tile.add_gradients @f(%{{.*}}, %{{.*}}) seed %{{.*}} : tensor<8xf32> : (f32, i32)
 func.func @gradients(%s: !tile.tile<[M, N], f32>, %t: tensor<8xf32>, %x: f32, %i: i32) {
   %0 = tile.map_gradient @f(%s, %i) wrt 0 seed %s : !tile.tile<[M, N], f32> : (!tile.tile<[M, N], f32>, i32) -> !tile.tile<[M, N], f32>
   %1 = tile.map_gradient @f(%t, %i) wrt 0 seed %t : tensor<8xf32> : (tensor<8xf32>, i32) -> tensor<8xf32>
   tile.add_gradients @f(%s, %i) seed %s : !tile.tile<[M, N], f32> : (!tile.tile<[M, N], f32>, i32)
   tile.add_gradients @f(%t, %i) seed %t : tensor<8xf32> exact : (tensor<8xf32>, i32)
+  tile.add_gradients @f(%t, %i) seed %t : tensor<8xf32> once : (tensor<8xf32>, i32)
+  tile.add_gradients @f(%t, %i) seed %t : tensor<8xf32> exact once : (tensor<8xf32>, i32)
   // The seed is a tile, so the function need take none.
   tile.add_gradients @f(%x, %i) seed %t : tensor<8xf32> : (f32, i32)
   return

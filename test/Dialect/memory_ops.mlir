@@ -31,12 +31,18 @@ func.func @at(%x: !tile.view<[?, ?], T>, %y: !tile.view<[], i64>, %i: i32) {
 
 // GENERIC: "tile.subview"(%{{.*}}, %{{.*}}, %{{.*}}) <{dim = 0 : i64}>
 // GENERIC: "tile.dim"(%{{.*}}) <{dim = 1 : i64}>
+// GENERIC: "tile.captured"() <{capture = @slopes}>
+// GENERIC: "tile.repeat"(%{{.*}}, %{{.*}}, %{{.*}}) <{dim = 1 : i64}>
 // CHECK-LABEL: func.func @views(
 // CHECK: %[[S:.*]] = tile.subview %{{.*}} dim 0 from %{{.*}} size %{{.*}} : !tile.view<[?, D], T>
 // CHECK-NEXT: tile.dim %[[S]], 1 : !tile.view<[?, D], T>
-func.func @views(%x: !tile.view<[?, D], T>, %offset: i32, %size: i32) {
+// CHECK-NEXT: %[[C:.*]] = tile.captured @slopes : !tile.view<[?, ?], f32>
+// CHECK-NEXT: tile.repeat %[[C]] dim 1 at %{{.*}} when %{{.*}} : !tile.view<[?, ?], f32>
+func.func @views(%x: !tile.view<[?, D], T>, %offset: i32, %size: i32, %same: i1) {
   %0 = tile.subview %x dim 0 from %offset size %size : !tile.view<[?, D], T>
   %1 = tile.dim %0, 1 : !tile.view<[?, D], T>
+  %2 = tile.captured @slopes : !tile.view<[?, ?], f32>
+  %3 = tile.repeat %2 dim 1 at %offset when %same : !tile.view<[?, ?], f32>
   return
 }
 

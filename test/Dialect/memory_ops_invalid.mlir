@@ -120,6 +120,46 @@ func.func @subview_type(%x: !tile.view<[?], f32>, %i: i32) {
 
 // -----
 
+func.func @repeat_rank(%x: !tile.view<[?], f32>, %i: i32, %c: i1) {
+  // expected-error @+1 {{dimension 1 is beyond the rank of its view, 1}}
+  %0 = tile.repeat %x dim 1 at %i when %c : !tile.view<[?], f32>
+}
+
+// -----
+
+func.func @repeat_of_fixed(%x: !tile.view<[?, D], f32>, %i: i32, %c: i1) {
+  // expected-error @+1 {{repeats an element along dimension 1 of '!tile.view<[?, D], f32>', which must be '?' since its extent changes}}
+  %0 = tile.repeat %x dim 1 at %i when %c : !tile.view<[?, D], f32>
+}
+
+// -----
+
+func.func @captured_nothing() {
+  // expected-error @+1 {{is the view @nothing, which must be a tile.capture of the result's type, '!tile.view<[?], f32>', but got no capture of this module}}
+  %0 = tile.captured @nothing : !tile.view<[?], f32>
+  return
+}
+
+// -----
+
+tile.capture @scalar : f32
+func.func @captured_scalar() {
+  // expected-error @+1 {{which must be a tile.capture of the result's type, '!tile.view<[?], f32>', but got one of 'f32'}}
+  %0 = tile.captured @scalar : !tile.view<[?], f32>
+  return
+}
+
+// -----
+
+tile.capture @halves : !tile.view<[?], f16>
+func.func @captured_type() {
+  // expected-error @+1 {{but got one of '!tile.view<[?], f16>'}}
+  %0 = tile.captured @halves : !tile.view<[?], f32>
+  return
+}
+
+// -----
+
 func.func @dim_rank(%x: !tile.view<[?], f32>) {
   // expected-error @+1 {{dimension -1 is beyond the rank of its view, 1}}
   %0 = tile.dim %x, -1 : !tile.view<[?], f32>

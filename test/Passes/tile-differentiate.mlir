@@ -203,7 +203,7 @@ func.func @twice(%s: tensor<8xf32>, %x: f32, %seed: tensor<8xf32>) -> (tensor<8x
 // -----
 
 // Gradients of captures. Reads at scalars are summed over the tile, reads along one dimension over
-// the other, and the rest goes element by element; nothing is done for one that was left out. The
+// the other, and added as a row; the rest goes element by element; nothing is done for one that was left out. The
 // integer has no gradient, and what the result does not depend on has none either.
 tile.capture @scalar : f32
 tile.capture @by_head : !tile.view<[?], f32>
@@ -245,8 +245,7 @@ func.func private @score(%s: f32, %h: i32, %i: i32, %j: i32) -> f32 {
 // CHECK-NEXT:      tile.add_at %[[S]], %[[D_HEAD]][%[[H]]]
 // CHECK:         scf.if
 // CHECK-NEXT:      %[[ROW:.*]] = tile.reduce add %[[S]] dim 1 : tensor<16x32xf32> -> tensor<16xf32>
-// CHECK-NEXT:      %[[I:.*]] = tile.iota %{{.*}} dim 0 : tensor<16xi32>
-// CHECK-NEXT:      tile.add_at %[[ROW]], %[[D_ROW]][%[[I]]]
+// CHECK-NEXT:      tile.atomic_add %[[ROW]], %[[D_ROW]][%{{.*}}] dims [0] : tensor<16xf32>, !tile.view<[?], f32>
 // CHECK:         scf.if
 // CHECK-NEXT:      %[[COLUMN:.*]] = tile.map @score_index_1_of_read_3(%[[ROWS:.*]], %[[COLS:.*]]) : (tensor<16x32xi32>, tensor<16x32xi32>) -> tensor<16x32xi32>
 // CHECK-NEXT:      tile.add_at %[[S]], %[[D_PAIR]][%[[H]], %[[COLUMN]]]
@@ -279,6 +278,75 @@ tile.program @run (%x: !tile.view<[?, ?], f32>) {
 // CHECK-NEXT:    (%[[D:.*]]: optional !tile.view<[?, 7], f32>)
 // CHECK-NEXT:    grid(%[[BLOCK:.*]] = ceildiv(dim(d_by_pair, 1), 256), %[[I0:.*]] = dim(d_by_pair, 0))
 // CHECK:         tile.store %{{.*}}, %[[D]][%[[I0]], %{{.*}}] : tensor<256xf32>
+
+// -----
+
+// A block of adjoints is added as a tile. Where each element of the launch has a place of its own, it is stored; where
+// an extent of 1 stands for all indices, which is known at launch, it is added to what repeats.
+tile.capture @own : !tile.view<[?, ?, ?], f32>
+tile.capture @shared : !tile.view<[?, ?, ?], f32>
+tile.capture @table : !tile.view<[?, ?], f32>
+tile.capture @both : !tile.view<[?, ?, ?], f32>
+func.func private @score(%s: f32, %h: i32, %i: i32, %j: i32) -> f32 {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %next = arith.addi %j, %c1 : i32
+  %own = tile.at @own[%h, %i, %next] : f32
+  %extent = tile.dim @shared, 1
+  %is_same = arith.cmpi eq, %extent, %c1 : i32
+  %row = arith.select %is_same, %c0, %i : i32
+  %shared = tile.at @shared[%h, %row, %j] : f32
+  %table = tile.at @table[%i, %j] : f32
+  %here = tile.at @both[%h, %i, %j] : f32
+  %there = tile.at @both[%h, %i, %next] : f32
+  %0 = arith.addf %s, %own : f32
+  %1 = arith.addf %0, %shared : f32
+  %2 = arith.addf %1, %table : f32
+  %3 = arith.addf %2, %here : f32
+  %4 = arith.addf %3, %there : f32
+  return %4 : f32
+}
+
+// CHECK-LABEL: tile.kernel @blocks
+// CHECK-NEXT:    (%{{.*}}, %[[OWN:.*]]: optional !tile.view<[?, ?, ?], f32>, %[[SHARED:.*]]: optional !tile.view<[?, ?, ?], f32>, %[[TABLE:.*]]: optional !tile.view<[?, ?], f32>, %[[BOTH:.*]]: optional !tile.view<[?, ?, ?], f32>)
+// CHECK-NEXT:    grid(%[[H:.*]] = 2)
+// CHECK:         %[[S:.*]] = tile.load
+// CHECK:           tile.store %[[S]], %[[OWN]][%[[H]], %{{.*}}, %{{.*}}] dims [1, 2]
+// CHECK:           %[[SAME:.*]] = arith.cmpi eq
+// CHECK:           %[[REPEATED:.*]] = tile.repeat %[[SHARED]] dim 1 at %{{.*}} when %[[SAME]]
+// CHECK:           scf.if %[[SAME]] {
+// CHECK-NEXT:        tile.atomic_add %[[S]], %[[REPEATED]][%[[H]], %{{.*}}, %{{.*}}] dims [1, 2]
+// CHECK-NEXT:      } else {
+// CHECK-NEXT:        tile.store %[[S]], %[[SHARED]][%[[H]], %{{.*}}, %{{.*}}] dims [1, 2]
+// The same for all heads, and read in two places.
+// CHECK:           tile.atomic_add %[[S]], %[[TABLE]][%{{.*}}, %{{.*}}] dims [0, 1]
+// CHECK:           tile.atomic_add %[[S]], %[[BOTH]]
+// CHECK:           tile.atomic_add %[[S]], %[[BOTH]]
+// CHECK-NOT:       tile.store %[[S]]
+// Without the promise nothing is stored.
+// CHECK-LABEL: tile.kernel @many_times
+// CHECK-NOT:     tile.store
+// CHECK:         tile.program
+tile.kernel @blocks (%x: !tile.view<[?, ?], f32>) grid(%h = 2) {
+  %c0 = arith.constant 0 : i32
+  %s = tile.load %x[%c0, 0] : !tile.view<[?, ?], f32> -> tensor<16x32xf32>
+  %rows = tile.iota %c0 dim 0 : tensor<16x32xi32>
+  %cols = tile.iota %c0 dim 1 : tensor<16x32xi32>
+  tile.add_gradients @score(%s, %h, %rows, %cols) seed %s : tensor<16x32xf32> once
+      : (tensor<16x32xf32>, i32, tensor<16x32xi32>, tensor<16x32xi32>)
+}
+tile.kernel @many_times (%x: !tile.view<[?, ?], f32>) grid(%h = 2) {
+  %c0 = arith.constant 0 : i32
+  %s = tile.load %x[%c0, 0] : !tile.view<[?, ?], f32> -> tensor<16x32xf32>
+  %rows = tile.iota %c0 dim 0 : tensor<16x32xi32>
+  %cols = tile.iota %c0 dim 1 : tensor<16x32xi32>
+  tile.add_gradients @score(%s, %h, %rows, %cols) seed %s : tensor<16x32xf32>
+      : (tensor<16x32xf32>, i32, tensor<16x32xi32>, tensor<16x32xi32>)
+}
+tile.program @p (%x: !tile.view<[?, ?], f32>) {
+  tile.launch @blocks(%x) : !tile.view<[?, ?], f32>
+  tile.launch @many_times(%x) : !tile.view<[?, ?], f32>
+}
 
 // -----
 

@@ -12,6 +12,7 @@
 // PASSES-NEXT: tile-differentiate,
 // PASSES-NEXT: tile-analyze-masks,
 // PASSES-NEXT: tile-fold-scale{assume-fast-math=false},
+// PASSES-NEXT: tile-load-captures
 // PASSES-NEXT: tile-hoist-uniforms
 // PASSES-NEXT: canonicalize
 // PASSES-NEXT: cse
@@ -20,6 +21,7 @@
 // RUN: tilewright-opt %s --tile-pipeline='fast-math' --dump-pass-pipeline 2>&1 | FileCheck %s --check-prefix=FAST
 // FAST:        tile-analyze-masks,
 // FAST-NEXT:   tile-fold-scale{assume-fast-math=true},
+// FAST-NEXT:   tile-load-captures
 // FAST-NEXT:   tile-hoist-uniforms
 // FAST-NEXT:   canonicalize
 //

@@ -223,6 +223,12 @@ def mods():
         modifiers[f"t5_bias {count} {far} {both}"] = (
             lambda s, t5_table=t5_table, bucket=bucket: s + t5_table[:, bucket], {"t5_bias": t5_table},
             {"t5_max_distance": far, "t5_bidirectional": both})
+    # Broadcast along any dimensions, and shorter than the scores: outside it is 0.
+    for shape in (b, h, sq, sk), (1, h, 1, sk), (b, 1, sq, 1), (1, 1, 1, 1), (b, h, sq - 9, sk - 7):
+        bias = normal(8, shape, "f64")
+        ends = [(0, n - m if m > 1 else 0) for n, m in zip((b, h, sq, sk), shape)]
+        modifiers[f"bias {shape}"] = (lambda s, each=np.pad(bias, ends): s + each, {"bias": bias},
+                                      {})
     masks = {
         "sink_window": ((j <= i) & ((j < 3) | (j >= i - 6)), {},
                         {"sink_size": 3, "sink_window": 6}),
@@ -319,6 +325,12 @@ def modified_backward():
                      "key": ((b, sk), (batch, j), lambda s: 1 + 0 * s),
                      "slope": (slope.shape, (head, distance), lambda s: s / 4)}),
     }
+    # A place for each pair, and sums over what shares one.
+    for shape in (b, h, sq, sk), (1, h, 1, sk), (b, 1, sq, 1):
+        bias = normal(8, shape, "f16")
+        where = [x if n > 1 else 0 * x for x, n in zip((batch, head, i, j), shape)]
+        mods[f"bias {shape}"] = (lambda s, bias=bias: s + bias, lambda s: 1.0, {"bias": bias}, {},
+                                 {"bias": (shape, where, lambda s: 1 + 0 * s)})
     for kind, causal in (("f32", "none"), ("f16", "bottom_right")):
         q, k, v, do = tensors(60, kind, b, h, 2, sq, sk, d)
         keep = keep_mask(sq, sk, causal)
@@ -335,13 +347,16 @@ def modified_backward():
                            **arrays},
                           {**gradients(q, k, v, kind), **outputs},
                           {"scale": 1.0, "window_left": -1, "window_right": -1, **numbers},
-                          with_files=[name], entry=("program", "attention_backward"),
-                          kinds={array: "f32" for array in (*arrays, "lse")})
+                          with_files=[name.split()[0]], entry=("program", "attention_backward"),
+                          kinds={array: "f32" for array in (*arrays, "lse") if array != "bias"})
                 check_gradients(f"{name} {params}", got, wanted, kind)
                 for t, (shape, where, derivative) in tables.items():
                     terms = dt * derivative(s)
-                    # Terms of both signs cancel: the error is one of the terms.
+                    # Terms of both signs cancel: the error is one of the terms. Of a term alone it is
+                    # that of P and of delta, whatever they cancel to.
                     allowed = TOLERANCE[kind] * (1 + entries(shape, where, np.abs(terms)))
+                    if len(where) == dt.ndim:
+                        allowed = np.max(allowed)
                     compare(f"{name} {params} d_{t}", got["d_" + t],
                             entries(shape, where, terms), kind, allowed)
 
@@ -516,6 +531,40 @@ def attention_bias_forward():
     got = run("attention_bias_forward", params, {"q": q, "k": k, "v": v},
               forward_outputs(q, v, kind), {"scale": SCALE})
     check_forward("no bias", got, *forward(q, k, v, SCALE, keep)[:2], kind)
+
+
+def linked_bias_by_default_blocks():
+    """Tiles of a captured bias by the blocks of a GPU: whole and cut ones, rows that begin at odd
+    elements, extents of 1, and -inf, which masks."""
+    b, h, sq = 1, 2, 150
+    for n, (kind, d, sk, causal, shared) in enumerate((
+            ("f16", 64, 400, "none", ()), ("f16", 64, 400, "bottom_right", (1,)),
+            ("bf16", 128, 400, "none", (2,)), ("f16", 128, 393, "none", ()),
+            ("f16", 64, 160, "none", (0, 1, 3)), ("f32", 32, 200, "none", ()))):
+        q, k, v, do = tensors(70 + n, kind, b, h, 1, sq, sk, d)
+        shape = tuple(1 if axis in shared else e for axis, e in enumerate((b, h, sq, sk)))
+        bias = normal(80 + n, shape, kind)
+        bias[:, :, ::7, 3 % shape[3]] = -np.inf
+        keep = keep_mask(sq, sk, causal)
+        params = {"T": kind, "D": d, "CAUSAL": causal}
+        scalars = {"scale": SCALE, "window_left": -1, "window_right": -1}
+        got = run("attention_forward", params, {"q": q, "k": k, "v": v, "bias": bias},
+                  forward_outputs(q, v, kind), scalars, with_files=["bias"])
+        o, lse, _ = forward(q, k, v, SCALE, keep, bias)
+        check_forward(f"{bias.shape} {params}", got, o, lse, kind)
+        if n % 2 or d == 128:
+            continue
+        got = run("attention_backward", {**params, "CAPTURE_GRADIENTS": "true"},
+                  {"q": q, "k": k, "v": v, "o": round_to(o, kind), "do": do, "lse": lse,
+                   "bias": bias},
+                  {**gradients(q, k, v, kind), "d_bias": (shape, "f32")}, scalars,
+                  with_files=["bias"], entry=("program", "attention_backward"),
+                  kinds={"lse": "f32"})
+        *wanted, ds = backward(q, k, v, do, SCALE, keep, bias)
+        check_gradients(f"{bias.shape} {params}", got, wanted, kind)
+        terms = np.abs(ds).sum(axis=shared, keepdims=True)
+        compare(f"{bias.shape} {params} d_bias", got["d_bias"],
+                ds.sum(axis=shared, keepdims=True), kind, TOLERANCE[kind] * (1 + terms))
 
 
 def attention_bias_backward():

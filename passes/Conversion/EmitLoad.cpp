@@ -1,0 +1,304 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Tiles from global memory in registers.
+//
+// A load is written twice: in vectors, taken where the view allows it, and by elements.
+//
+// Of a capture, which is never written, a loop reads each run of elements where it is used, so that
+// the assembler decides how many are on their way: for all of a tile there are seldom registers.
+// Nearly always the tile lies inside as a whole, and its neighbours side by side. Then each run is
+// one instruction, without a test, at an address that differs from others by a constant. Any other
+// tile is first written to local memory, by elements, and read from there by the same instructions:
+// a branch without results leaves one straight line behind it.
+
+#include "passes/Conversion/KernelEmitter.h"
+#include "passes/Tgpu/RegisterPressure.h"
+
+#include <numeric>
+
+using namespace mlir;
+using namespace tilewright;
+using namespace tilewright::tgpu;
+using layout::RegisterLayout;
+
+LogicalResult KernelEmitter::emitLoad(LoadOp op) {
+  const RegisterLayout &layout = *getLayout(op, op.getResult().getType());
+  Region region = getRegion(op.getView(), op.getIndices(), op.getStaticIndices(), op.getDims(),
+                            cast<RankedTensorType>(op.getResult().getType()).getShape());
+  if (deferLoad(op, region, layout))
+    return success();
+  Value pad = op.getPad() ? getScalar(op.getPad()) : Value();
+  Type element = region.view.element;
+  auto loadAll = [&](int64_t vector) {
+    Values elements;
+    forEachRun(region, layout, vector, region.inside, [&](int, Value address, Value inside) {
+      llvm::append_range(elements, loadGlobal(address, inside, element, vector, pad));
+    });
+    return elements;
+  };
+  int64_t vector = element.isInteger(1) ? 1 : globalVector(layout, region.view.bytes);
+  if (vector == 1) {
+    setElements(op.getResult(), loadAll(1));
+    return success();
+  }
+  auto branch = scf::IfOp::create(b, SmallVector<Type>(layout.registersPerThread(), element),
+                                  isVectorisable(region, vector),
+                                  /*addThenBlock=*/true, /*addElseBlock=*/true);
+  {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToEnd(branch.thenBlock());
+    scf::YieldOp::create(b, loadAll(vector));
+    b.setInsertionPointToEnd(branch.elseBlock());
+    scf::YieldOp::create(b, loadAll(1));
+  }
+  setElements(op.getResult(), llvm::to_vector(ValueRange(branch.getResults())));
+  return success();
+}
+
+/// Whether all that use the tile stand in its block and take its elements one after the other. No
+/// other block reads captures meanwhile.
+static bool isReadInOrder(LoadOp op) {
+  for (Operation &other : *op->getBlock())
+    if (other.getNumRegions() != 0 &&
+        other.walk([](LoadOp) { return WalkResult::interrupt(); }).wasInterrupted())
+      return false;
+  return llvm::all_of(op->getUsers(), [&](Operation *user) {
+    return user->getBlock() == op->getBlock() && isa<tile::MapOp, tile::ExpandOp>(user);
+  });
+}
+
+/// How many runs of so many registers a role has room for beside the tiles of a round. It waits for
+/// products, across which ptxas moves no loads: what is on its way by then, it need not wait for.
+int64_t KernelEmitter::countEarlyRuns(LoadOp op, int64_t registersOfRun) {
+  constexpr int64_t forScalars = 28, atOnce = 8;
+  auto roles = role ? cast<RolesOp>(role->getParentOp()) : RolesOp();
+  auto loop = dyn_cast<scf::ForOp>(op->getParentOp());
+  if (!roles || !loop)
+    return 0;
+  int64_t left = roles.getRegisters()[role->getRegionNumber()] - forScalars;
+  for (BlockArgument argument : loop.getRegionIterArgs())
+    if (isa<RankedTensorType>(argument.getType()))
+      left -= getRegistersOf(argument.getType(), 32 * numWarps);
+  for (auto product : loop.getBody()->getOps<WgmmaOp>())
+    if (!product.getAcc())
+      left -= getRegistersOf(cast<PendingType>(product.getType()).getTile(), 32 * numWarps);
+  return std::max<int64_t>(0, left / registersOfRun) / atOnce * atOnce;
+}
+
+bool KernelEmitter::deferLoad(LoadOp op, const Region &region, const RegisterLayout &layout) {
+  size_t rank = region.shape.size();
+  unsigned bits = region.view.element.getIntOrFloatBitWidth();
+  constexpr unsigned leastBits = 16; // of a register of PTX
+  if (!op->getParentOfType<LoopLikeOpInterface>() || op.getPad() || bits < leastBits ||
+      !region.root || !region.root.getDefiningOp<tile::CapturedOp>() || !region.dense ||
+      rank != static_cast<size_t>(layout.rank()) || !isReadInOrder(op))
+    return false;
+  size_t unit = *region.dense, other = 1 - unit;
+  int64_t vector = unit == rank - 1 ? globalVector(layout, region.view.bytes) : 1;
+
+  Value isFast =
+      vector > 1 ? isVectorisable(region, vector)
+                 : arith::CmpIOp::create(b, arith::CmpIPredicate::eq, region.stride[unit], i64(1))
+                       .getResult();
+  isFast = conjunction(isFast, isWhole(region));
+  Value base = region.outer;
+  for (size_t d = 0; d < rank; ++d) {
+    Value index = toI64(add(region.index[d], threadCoord(layout, static_cast<int>(d))));
+    Value offset = d == unit ? index : mul(index, region.stride[d]);
+    base = advance(base, mul(offset, i64(region.view.bytes)));
+  }
+
+  LocalTile local = getLocalTile(op, layout, unit, vector * region.view.bytes, region.view.bytes);
+  Value isSlow = arith::XOrIOp::create(b, isFast, constant(b.getBoolAttr(true)));
+  auto branch = scf::IfOp::create(b, isSlow, /*withElseRegion=*/false);
+  {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(branch.thenBlock());
+    copyToLocal(region, layout, local);
+  }
+
+  DeferredLoad load;
+  load.layout = &layout;
+  load.element = region.view.element;
+  load.vector = vector;
+  load.unit = unit;
+  load.bytes = region.view.bytes;
+  Type generic = local.base.getType();
+  if (base.getType() != generic)
+    base = LLVM::AddrSpaceCastOp::create(b, generic, base);
+  // Behind an assembly that LLVM does not see through: it would choose once for each run, since one
+  // side is a constant.
+  Value first = arith::SelectOp::create(b, isFast, base, local.base);
+  load.places[0] = inlineAsm("mov.b64 $0, $1;", "=l,l", generic, first);
+  if (rank == 2) {
+    Value stride = mul(region.stride[other], i64(region.view.bytes));
+    for (auto [step, far] : llvm::zip_equal(LocalTile::steps, local.strides))
+      load.strides.push_back(arith::SelectOp::create(b, isFast, mul(stride, i64(step)), i64(far)));
+  }
+  int64_t early = countEarlyRuns(op, std::max<int64_t>(1, vector * bits / 32));
+  for (int reg = 0; reg < layout.registersPerThread() && early > 0;
+       reg += static_cast<int>(vector), --early)
+    load.early[reg] = loadRun(load, reg);
+  deferredLoads[op.getResult()] = std::move(load);
+  return true;
+}
+
+/// The smallest number of registers that repeats, each time further by the same distance.
+static int getPeriod(const RegisterLayout &layout) {
+  int count = layout.registersPerThread(), rank = layout.rank();
+  auto repeats = [&](int period) {
+    for (int reg = period; reg < count; ++reg)
+      for (int d = 0; d < rank; ++d)
+        if (layout.registerPart(reg)[d] - layout.registerPart(reg - period)[d] !=
+            layout.registerPart(period)[d] - layout.registerPart(0)[d])
+          return false;
+    return true;
+  };
+  int period = 1;
+  while (period < count && (count % period != 0 || !repeats(period)))
+    ++period;
+  return period;
+}
+
+/// The elements that a thread reads, one by one, zeros for what lies outside. Rarely needed, so in
+/// few instructions.
+void KernelEmitter::copyToLocal(const Region &region, const RegisterLayout &layout,
+                                const LocalTile &local) {
+  int rank = layout.rank(), count = layout.registersPerThread(), period = getPeriod(layout);
+  auto unit = static_cast<int>(*region.dense);
+  auto offsetOf = [&](layout::Coord part) {
+    return part[unit] * region.view.bytes + (rank == 2 ? local.getOffset(part[1 - unit]) : 0);
+  };
+  auto distanceOf = [&](int reg) {
+    return offsetOf(layout.registerPart(reg)) - offsetOf(layout.registerPart(reg - period));
+  };
+  for (int reg = period; reg < count; ++reg)
+    if (distanceOf(reg) != distanceOf(period)) {
+      period = count;
+      break;
+    }
+  layout::Coord distance{};
+  int64_t localDistance = 0;
+  if (period < count) {
+    localDistance = distanceOf(period);
+    for (int d = 0; d < rank; ++d)
+      distance[d] = layout.registerPart(period)[d] - layout.registerPart(0)[d];
+  }
+  auto loop = scf::ForOp::create(b, i32(0), i32(count / period), i32(1));
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPoint(loop.getBody()->getTerminator());
+  Value round = loop.getInductionVar(), address = region.outer;
+  Values start;
+  for (int d = 0; d < rank; ++d) {
+    Value moved = mul(round, i32(distance[d]));
+    start.push_back(add(add(region.index[d], threadCoord(layout, d)), moved));
+    Value offset = mul(toI64(start[d]), region.stride[d]);
+    address = advance(address, mul(offset, i64(region.view.bytes)));
+  }
+  Value place = advance(local.base, mul(toI64(round), i64(localDistance)));
+  for (int reg = 0; reg < period; ++reg) {
+    Value from = address, to = place, inside = region.inside;
+    for (int d = 0; d < rank; ++d) {
+      int64_t at = layout.registerPart(reg)[d];
+      inside = conjunction(inside, less(add(start[d], i32(at)), region.extent[d]));
+      from = advance(from, mul(mul(i64(at), region.stride[d]), i64(region.view.bytes)));
+    }
+    to = advance(to, offsetOf(layout.registerPart(reg)));
+    Value loaded = loadGlobal(from, inside, region.view.element, 1, nullptr).front();
+    LLVM::StoreOp::create(b, loaded, to, static_cast<unsigned>(region.view.bytes));
+  }
+}
+
+Values KernelEmitter::loadRun(DeferredLoad &load, int reg) {
+  if (auto known = load.early.find(reg); known != load.early.end())
+    return known->second;
+  layout::Coord part = load.layout->registerPart(reg);
+  int64_t at = load.strides.empty() ? 0 : part[1 - load.unit];
+  // Each from one before, by an addition.
+  std::function<Value(int64_t)> place = [&](int64_t at) {
+    if (Value known = load.places[at])
+      return known;
+    bool isFar = at >= LocalTile::steps[1];
+    Value before = place(at - LocalTile::steps[isFar]);
+    return load.places[at] = advance(before, load.strides[isFar]);
+  };
+  return loadVectorAnywhere(advance(place(at), part[load.unit] * load.bytes), load.element,
+                            load.vector);
+}
+
+/// From global or local memory.
+Values KernelEmitter::loadVectorAnywhere(Value address, Type element, int64_t count) {
+  unsigned bits = element.getIntOrFloatBitWidth();
+  unsigned total = bits * static_cast<unsigned>(count);
+  unsigned wordBits = std::max(bits, std::min(total, 32u)), words = total / wordBits;
+  StringRef constraint = wordBits == 64 ? "l" : wordBits == 32 ? "r" : "h";
+  std::string list, constraints;
+  for (unsigned i = 0; i < words; ++i) {
+    list += (i ? ", $" : "$") + std::to_string(i);
+    constraints += ("=" + constraint + ",").str();
+  }
+  std::string text = "ld" + (words > 1 ? ".v" + std::to_string(words) : std::string()) + ".b" +
+                     std::to_string(wordBits) + " " + (words > 1 ? "{" + list + "}" : list) +
+                     ", [$" + std::to_string(words) + "];";
+  Type word = b.getIntegerType(wordBits);
+  Type result =
+      words == 1 ? word
+                 : LLVM::LLVMStructType::getLiteral(b.getContext(), SmallVector<Type>(words, word));
+  Value loaded = inlineAsm(text, constraints + "l,~{memory}", result, {address});
+  Values elements;
+  for (unsigned i = 0; i < words; ++i) {
+    Value value = words == 1 ? loaded : extract(loaded, i);
+    unsigned perWord = wordBits / bits;
+    if (perWord == 1) {
+      elements.push_back(bitcast(value, element));
+      continue;
+    }
+    Value vector = bitcast(value, VectorType::get(perWord, element));
+    for (unsigned k = 0; k < perWord; ++k)
+      elements.push_back(extract(vector, k));
+  }
+  return elements;
+}
+
+/// Where the runs of a thread lie in its own memory: along the unit at the distances that they have
+/// in the view, along the other dimension in the gaps between these, if they fit, or behind them.
+/// Equal loads share it, but those of one block, which may be read at a time.
+KernelEmitter::LocalTile KernelEmitter::getLocalTile(LoadOp op, const RegisterLayout &layout,
+                                                     size_t unit, int64_t runBytes, int64_t bytes) {
+  constexpr int64_t alignment = 16;
+  int64_t lastNear = 0, lastFar = 0, lastUnit = 0, gap = 0;
+  for (int reg = 0; reg < layout.registersPerThread(); ++reg) {
+    layout::Coord part = layout.registerPart(reg);
+    lastUnit = std::max(lastUnit, part[unit]);
+    if (int64_t from = part[unit] * bytes; from >= runBytes)
+      gap = std::gcd(gap, from & -from);
+    if (layout.rank() == 2) {
+      lastNear = std::max(lastNear, part[1 - unit] % LocalTile::steps[1]);
+      lastFar = std::max(lastFar, part[1 - unit] / LocalTile::steps[1]);
+    }
+  }
+  gap = gap ? gap : alignment;
+  int64_t span = llvm::alignTo(lastUnit * bytes + std::max(runBytes, gap), alignment);
+  LocalTile tile;
+  bool nearFits = (lastNear + 1) * runBytes <= gap, farFits = (lastFar + 1) * runBytes <= gap;
+  if (lastNear == 0)
+    tile.strides = {0, farFits ? runBytes : span};
+  else
+    tile.strides = {nearFits ? runBytes : span, nearFits ? span : (lastNear + 1) * span};
+  int64_t size =
+      llvm::alignTo(lastNear * tile.strides[0] + lastFar * tile.strides[1] + span, alignment);
+  unsigned number = 0;
+  for (Operation &before : *op->getBlock())
+    number += before.isBeforeInBlock(op) && isa<LoadOp>(before);
+  Value &base = localTiles[{number, size}];
+  if (!base) {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(&func.getBody().front());
+    auto pointer = LLVM::LLVMPointerType::get(b.getContext());
+    Value count = LLVM::ConstantOp::create(b, b.getI32Type(),
+                                           b.getI32IntegerAttr(static_cast<int32_t>(size)));
+    base = LLVM::AllocaOp::create(b, pointer, b.getI8Type(), count, alignment);
+  }
+  tile.base = base;
+  return tile;
+}
