@@ -9,8 +9,8 @@
 //   cu_seqlens_q, cu_seqlens_k   [B + 1]  i32, ascending, the first 0, the last Tq (Tk). Checked in
 //                                host memory, on a device where asked for. Unchecked, each is taken for
 //                                the nearest of 0 to Tq (Tk), a sequence that ends before it begins for
-//                                empty, and rows that two sequences claim hold the result of either
-//   max_seqlen_q   i32, at least the length of the longest sequence of queries
+//                                empty; where they do not ascend, it is open which rows are written
+//   max_seqlen_q   i32, not needed: callers may give the length of the longest sequence
 //   scale, window_left, window_right and the parameters: as in attention_forward.mlir
 //
 // Sequences may be empty. A query that attends no key gets O = 0 and LSE = -inf. Runs are
@@ -36,21 +36,14 @@ tile.link "lib/softmax.mlir"
 !row = !tile.tile<[BLOCK_M], ACC>
 !acc = !tile.param<ACC>
 
+func.func private @lowest() -> !acc
 func.func private @sink(i32) -> !acc
 
 tile.kernel @attention_varlen_forward
     params(D: int, DV: int = D, T: type in [f16, bf16, f32, f64],
            CAUSAL: enum in ["none", "top_left", "bottom_right"] = "none", WINDOW: flag = false,
-           TARGET: enum in ["cpu", "sm_80", "sm_90a"] = "cpu",
-           let ROW_BYTES: int = ceildiv(max(D, DV) * bits(T), 8),
-           BLOCK_M: int in [16, 32, 64, 128, 256] =
-               select(TARGET == "cpu", 128,
-                  select(ROW_BYTES <= 256, select(bits(T) == 16, 128, 64),
-                         select(ROW_BYTES <= 512, 64, select(ROW_BYTES <= 1024, 32, 16)))),
-           BLOCK_N: int in [16, 32, 64, 128, 256] =
-               select(TARGET == "cpu", select(max(D, DV) <= 128, 128, 64),
-                  select(ROW_BYTES <= 256, 64, select(ROW_BYTES <= 512, 32, 16))),
-           let DP: int = ceildiv(D, 8) * 8, let DVP: int = ceildiv(DV, 8) * 8,
+           BLOCK_M: int = block(), BLOCK_N: int = block(),
+           let DP: int = ceildiv(D, 16) * 16, let DVP: int = ceildiv(DV, 16) * 16,
            let ACC: type = accumulator(T))
     require(D <= 256, DV <= 256,
             floordiv(dim(q, 1), max(dim(k, 1), 1)) * dim(k, 1) == dim(q, 1),
@@ -63,15 +56,43 @@ tile.kernel @attention_varlen_forward
             finite(scale),
             or(WINDOW, window_left == -1), or(WINDOW, window_right == -1))
     (%q: !qk_view, %k: !qk_view, %v: !v_view, %o: !v_view, %lse: optional !row_view,
-     %cu_seqlens_q: !cu_view, %cu_seqlens_k: !cu_view, %max_seqlen_q: i32,
+     %cu_seqlens_q: !cu_view, %cu_seqlens_k: !cu_view, %max_seqlen_q: i32 = 0,
      %scale: f32, %window_left: i32 = -1, %window_right: i32 = -1)
-    grid(%bm = ceildiv(min(max_seqlen_q, dim(q, 0)), BLOCK_M), %h = dim(q, 1), %b = dim(cu_seqlens_q, 0) - 1) {
+    grid(%t = (ceildiv(dim(q, 0), BLOCK_M) + dim(cu_seqlens_q, 0) - 1) * min(dim(q, 0), 1), %h = dim(q, 1)) {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %q_heads = tile.dim %q, 1 : !qk_view
   %k_heads = tile.dim %k, 1 : !qk_view
 
-  // The sequence: its rows bound what is loaded and stored, and lie inside whatever was given.
+  // The sequence of this instance. Sequence b has the instances from b + cu_seqlens_q[b] / BLOCK_M
+  // on, up to those of the next: as many as its blocks of queries, or one more.
+  %block_m = tile.param BLOCK_M : i32
+  %boundaries = tile.dim %cu_seqlens_q, 0 : !cu_view
+  %sequences = arith.subi %boundaries, %c1 : i32
+  %c5 = arith.constant 5 : i32
+  %c16 = arith.constant 16 : i32
+  %c31 = arith.constant 31 : i32
+  %c32 = arith.constant 32 : i32
+  %c65536 = arith.constant 65536 : i32
+  %are_few = arith.cmpi sle, %sequences, %c32 : i32
+  %are_some = arith.cmpi sle, %sequences, %c65536 : i32
+  %more_steps = arith.select %are_some, %c16, %c31 : i32
+  %steps = arith.select %are_few, %c5, %more_steps : i32
+  %b, %behind = scf.for %step = %c0 to %steps step %c1
+      iter_args(%low = %c0, %high = %sequences) -> (i32, i32) : i32 {
+    %sum = arith.addi %low, %high : i32
+    %middle = arith.shrui %sum, %c1 : i32
+    %row = tile.at %cu_seqlens_q[%middle] : !cu_view
+    %row_inside = arith.maxsi %row, %c0 : i32
+    %blocks_before = arith.divsi %row_inside, %block_m : i32
+    %first = arith.addi %blocks_before, %middle : i32
+    %is_before = arith.cmpi sle, %first, %t : i32
+    %new_low = arith.select %is_before, %middle, %low : i32
+    %new_high = arith.select %is_before, %high, %middle : i32
+    scf.yield %new_low, %new_high : i32, i32
+  }
+
+  // Its rows bound what is loaded and stored, and lie inside whatever was given.
   %next = arith.addi %b, %c1 : i32
   %tq = tile.dim %q, 0 : !qk_view
   %q_first = tile.at %cu_seqlens_q[%b] : !cu_view
@@ -95,10 +116,21 @@ tile.kernel @attention_varlen_forward
   %o_seq = tile.subview %o dim 0 from %q_begin size %queries : !v_view
   %lse_seq = tile.subview %lse dim 1 from %q_begin size %queries : !row_view
 
-  // First query of this instance, counted in its sequence, and the key head it reads.
-  // Divisors are at least 1, also where there are no heads.
-  %block_m = tile.param BLOCK_M : i32
-  %m = arith.muli %bm, %block_m : i32
+  // First query of this instance, counted in its sequence, and the key head it reads. Under a
+  // causal mask the last queries have the most keys: they go first. An instance beyond the end of
+  // its sequence has no queries. Divisors are at least 1, also where there are no heads.
+  %ascending = tile.param CAUSAL == "none" : i1
+  %before_begin = arith.divsi %q_begin, %block_m : i32
+  %first_instance = arith.addi %before_begin, %b : i32
+  %instances_before = arith.subi %t, %first_instance : i32
+  %number = arith.maxsi %instances_before, %c0 : i32
+  %row_blocks = arith.ceildivsi %queries, %block_m : i32
+  %last = arith.subi %row_blocks, %c1 : i32
+  %from_last = arith.subi %last, %number : i32
+  %has_queries = arith.cmpi sge, %from_last, %c0 : i32
+  %descending = arith.select %has_queries, %from_last, %number : i32
+  %row_block = arith.select %ascending, %number, %descending : i32
+  %m = arith.muli %row_block, %block_m : i32
   %some_heads = arith.maxsi %k_heads, %c1 : i32
   %heads_each = arith.divsi %q_heads, %some_heads : i32
   %group = arith.maxsi %heads_each, %c1 : i32
@@ -109,7 +141,8 @@ tile.kernel @attention_varlen_forward
   %surplus = arith.subi %keys, %queries : i32
   %shift = arith.select %bottom_right, %surplus, %c0 : i32
 
-  // Scores are kept in base 2: exp2 is what machines have.
+  // Scores are kept in base 2: exp2 is what machines have. The two factors may be rounded together,
+  // and the difference below with its product.
   %log2e = arith.constant 1.4426950408889634 : !acc
   %ln2 = arith.constant 0.6931471805599453 : !acc
   %scale_acc = tile.cast %scale : f32 -> !acc
@@ -125,7 +158,9 @@ tile.kernel @attention_varlen_forward
   %sink_base2 = arith.mulf %sink, %log2e : !acc
   %no_sink = arith.cmpf oeq, %sink, %minus_inf : !acc
   %sink_weight = arith.select %no_sink, %zero, %one : !acc
-  %no_max = tile.full %sink_base2 : !row
+  %lowest = func.call @lowest() : () -> !acc
+  %first_max = arith.maximumf %sink_base2, %lowest : !acc
+  %no_max = tile.full %first_max : !row
   %no_sum = tile.full %sink_weight : !row
   %no_o = tile.full %zero : !o
 
@@ -151,13 +186,12 @@ tile.kernel @attention_varlen_forward
 
     %max_block = tile.reduce max %x dim 1 : !s -> !row
     %max_new = arith.maximumf %max_old, %max_block : !row
-    %max_safe = tile.map @zero_if_minus_inf(%max_new) : (!row) -> !row
-    %max_each = tile.expand %max_safe dim 1 : !row -> !s
+    %max_each = tile.expand %max_new dim 1 : !row -> !s
     %below = arith.subf %x, %max_each fastmath<contract> : !s
     %p = math.exp2 %below : !s
 
     // What was summed against the old maximum shrinks by 2^(old - new).
-    %fall = arith.subf %max_old, %max_safe : !row
+    %fall = arith.subf %max_old, %max_new : !row
     %rescale = math.exp2 %fall : !row
     %sum_block = tile.reduce add %p dim 1 : !s -> !row
     %sum_kept = arith.mulf %sum_old, %rescale fastmath<reassoc, contract> : !row
@@ -180,7 +214,7 @@ tile.kernel @attention_varlen_forward
   tile.store %o_tile, %o_seq[%m, %h, 0] dims [0, 2]
       : !tile.tile<[BLOCK_M, DVP], T>, !v_view
 
-  // log(2^max * sum); -inf + -inf for a row without keys.
+  // log(2^max * sum); the logarithm of a row without keys is -inf.
   %ln2s = tile.full %ln2 : !row
   %max_natural = arith.mulf %max, %ln2s : !row
   %log_sum = math.log %sum : !row

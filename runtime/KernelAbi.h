@@ -15,6 +15,17 @@
 //
 // An optional view that is absent has address 0, and extents and strides 0; a tensor map over an
 // absent or empty view is 128 bytes of zero, which a kernel must not read: an extent of 0 says so.
+//
+// A ragged tensor map copies parts of a view along a dimension, and nothing outside of the part. Of
+// that dimension it has three, all of which run over the same rows: x, with an extent of `bound`
+// and the stride of the rows, in the place of the dimension; y, the same behind all others; and
+// last z, with a stride that takes `bound` rows back to where they began, since addresses are
+// modulo 2^64. Row r of the part [begin, begin + size) has
+//
+//   x = bound - size + r      y = begin + size      z = bound
+//
+// which is row begin + r of the view, and lies outside of the map from r = size on.
+//
 // The grid has the axes that the manifest gives, x first. Axes that may exceed 65,535 (batch x
 // heads) must be linearised into x by the compiler: y and z hold no more.
 
@@ -27,8 +38,9 @@
 
 namespace tilewright::runtime {
 
-/// Changes whenever the rules above or the manifest do. 2: the manifest has the rules for elements.
-inline constexpr int kernelAbiVersion = 2;
+/// Changes whenever the rules above or the manifest do. 2: the manifest has the rules for elements;
+/// 3: ragged tensor maps.
+inline constexpr int kernelAbiVersion = 3;
 
 inline constexpr unsigned maxTensorMaps = 16;
 /// Parameters of an entry, and their bytes (what every driver and PTX version accepts).
@@ -36,6 +48,11 @@ inline constexpr unsigned maxParams = 512;
 inline constexpr unsigned maxParamBytes = 4096;
 inline constexpr unsigned tensorMapBytes = 128;
 inline constexpr unsigned tensorMapAlignment = 64;
+/// Of ragged tensor maps, whose views have no more rows; and what z goes back by, in bytes, so that
+/// the product of the two is 2^64.
+inline constexpr int64_t raggedBound = int64_t(1) << 30;
+inline constexpr int64_t raggedTurn = int64_t(1) << 34;
+inline constexpr unsigned raggedRank = 2;
 
 /// Where each parameter lies.
 struct ParamLayout {

@@ -131,6 +131,13 @@ Refusal findMapRefusal(const TensorMapSpec &map, const Argument &view) {
       return {Reason::MapStride, map.argument, i, 16};
     }
   }
+  if (map.ragged >= 0) {
+    auto dim = unsigned(map.ragged);
+    if (view.extents[dim] > raggedBound)
+      return {Reason::MapRaggedRows, map.argument, dim, raggedBound};
+    if (view.extents[dim] > 1 && view.strides[dim] * width >= raggedTurn)
+      return {Reason::MapRaggedStride, map.argument, dim, raggedTurn};
+  }
   return Refusal();
 }
 
@@ -299,6 +306,13 @@ std::string Refusal::toString(const KernelSpec &kernel, const Argument *const *a
     return stride + " must be from 0 to 2^40 bytes for a tensor map";
   case Reason::MapInner:
     return stride + " must be 1 for a tensor map";
+  case Reason::MapRaggedRows:
+    return "dimension " + std::to_string(dim) + " of " + view + " must be at most " +
+           std::to_string(limit) + " for a ragged tensor map, but is " +
+           std::to_string(arguments[argument]->extents[dim]);
+  case Reason::MapRaggedStride:
+    return stride + " must be less than " + std::to_string(limit) +
+           " bytes for a ragged tensor map";
   default:
     return "nothing";
   }

@@ -63,6 +63,8 @@ struct Refusal {
     MapStrideSign,
     MapInner,
     MapRow,
+    MapRaggedRows,
+    MapRaggedStride,
     Condition
   };
   Reason reason = Reason::None;

@@ -64,6 +64,10 @@ Status checkTensorMap(const TensorMapSpec &map, const KernelSpec &kernel,
   if (map.swizzle != Swizzle::None && inner > span)
     return bad(where + " has a box of " + std::to_string(inner) +
                " bytes a row; its swizzle allows " + std::to_string(span));
+  unsigned rank = unsigned(view.extents.size());
+  if (map.ragged >= 0 && (unsigned(map.ragged) + 1 >= rank || rank + raggedRank > 5))
+    return bad(where + " is ragged along dimension " + std::to_string(map.ragged) + " of " +
+               std::to_string(rank) + "; of 2 or 3 dimensions it may be any but the last");
   return Status::success();
 }
 

@@ -88,6 +88,8 @@ struct TensorMapSpec {
   /// Tiles are written through it. A GPU writes chunks of 16 bytes as a whole, so rows must end
   /// with one.
   bool isStored = false;
+  /// The dimension along which copies are of parts of the view (KernelAbi.h); -1: of the view.
+  int ragged = -1;
 };
 
 /// What a kernel writes to its argument `timeline`: see runtime/TimelineFormat.h.

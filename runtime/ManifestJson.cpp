@@ -270,7 +270,7 @@ public:
           uint32_t(count(*bytes, "'static_shared_bytes' of " + where, 1 << 30));
     for (const Json &item : optionalList(json, "tensor_maps", where)) {
       std::string which = "a tensor map of " + where;
-      expectKeys(item, which, {"argument", "box", "swizzle", "stored"});
+      expectKeys(item, which, {"argument", "box", "swizzle", "stored", "ragged"});
       TensorMapSpec map;
       map.argument = argumentIndex(item, spec.arguments, which);
       for (const Json &extent : list(item, "box", which))
@@ -284,6 +284,8 @@ public:
                     : span == 32 ? Swizzle::B32
                                  : Swizzle::None;
       map.isStored = optionalFlag(item, "stored", which);
+      if (const Json *ragged = item.find("ragged"))
+        map.ragged = int(count(*ragged, "'ragged' of " + which, 4));
       spec.tensorMaps.push_back(std::move(map));
     }
     for (const Json &item : optionalList(json, "requires", where)) {
@@ -466,6 +468,8 @@ Json toJson(const KernelSpec &kernel) {
              Json::integer(map.swizzle == Swizzle::None ? 0 : 16 << unsigned(map.swizzle)));
     if (map.isStored)
       item.set("stored", Json::flag(true));
+    if (map.ragged >= 0)
+      item.set("ragged", Json::integer(map.ragged));
     maps.items.push_back(std::move(item));
   }
   json.set("tensor_maps", std::move(maps));

@@ -98,16 +98,27 @@ Status tilewright::runtime::encodeTensorMap(const DriverTable &driver, const Ten
 
   // The driver counts from the innermost dimension and knows the stride of that one.
   uint64_t extents[5], strides[5], width = byteWidth(view.type);
-  uint32_t box[5], steps[5];
+  uint32_t box[5], steps[5] = {1, 1, 1, 1, 1};
   for (unsigned i = 0; i < rank; ++i) {
     unsigned dim = rank - 1 - i;
     extents[i] = uint64_t(view.extents[dim]);
     box[i] = spec.box[dim];
-    steps[i] = 1;
     if (i == 0)
       continue;
     // A dimension of one element may have any stride; the driver wants a multiple of 16.
     strides[i - 1] = view.extents[dim] == 1 ? (width * 16) : uint64_t(view.strides[dim]) * width;
+  }
+  if (spec.ragged >= 0) { // x, y and z of KernelAbi.h
+    unsigned x = rank - 1 - unsigned(spec.ragged);
+    uint64_t rows = strides[x - 1];
+    extents[x] = uint64_t(raggedBound);
+    for (unsigned i : {rank, rank + 1}) {
+      extents[i] = uint64_t(raggedBound) + 1;
+      box[i] = 1;
+    }
+    strides[rank - 1] = rows;
+    strides[rank] = uint64_t(raggedTurn) - rows;
+    rank += raggedRank;
   }
   cuda::Result result = driver.cuTensorMapEncodeTiled(
       &map, dataType(view.type), rank, reinterpret_cast<void *>(view.bits), extents, strides, box,

@@ -109,6 +109,14 @@ template <typename Op> static LogicalResult verifyBoxes(Op op) {
   if (staticIndices.size() != box.size())
     return op->emitOpError() << "needs one index for each dimension of its map: rank " << box.size()
                              << ", but got " << staticIndices.size() << " indices";
+  if (map.isRagged() != static_cast<bool>(op.getBegin()) ||
+      map.isRagged() != static_cast<bool>(op.getSize()))
+    return op->emitOpError() << "needs 'from' and 'size' with a ragged tensor map, and with no "
+                                "other, but got "
+                             << map
+                             << (op.getBegin() && op.getSize()   ? " with them"
+                                 : op.getBegin() || op.getSize() ? " with one of them"
+                                                                 : " without them");
   int64_t columns = box.back(), rows = 1;
   for (int64_t extent : box.drop_back())
     rows *= extent;

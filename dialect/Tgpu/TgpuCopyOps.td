@@ -188,13 +188,17 @@ def Tgpu_TensorMapOp : Tgpu_Op<"tensor_map", [Pure, HasParent<"KernelOp">]> {
   let hasVerifier = 1;
 }
 
-def Tgpu_TmaLoadOp : Tgpu_Op<"tma_load", [MemoryEffects<[MemRead, MemWrite]>]> {
+def Tgpu_TmaLoadOp : Tgpu_Op<"tma_load", [AttrSizedOperandSegments, MemoryEffects<[MemRead, MemWrite]>]> {
   let summary = "starts a copy of a box into a shared buffer";
   let description = [{
     The bytes arrive at the barrier, which must expect them: those of the whole buffer, however much lies in the view. Outside the
     view the buffer is filled with zeros. A buffer wider than the swizzle takes one instruction for each panel.
 
-    Preconditions: nobody reads or writes the buffer any more (`tgpu.acquire`).
+    With a ragged map the view is the part that begins at `from` and has `size` rows, cut where the argument ends, as of
+    `tile.subview`: indices count from its beginning.
+
+    Preconditions: no warp reads or writes the buffer any more (`tgpu.acquire`); along the ragged dimension the index is not
+    negative.
 
     Postconditions: the buffer may be read after `tgpu.wait` on the same barrier and use.
 
@@ -204,22 +208,25 @@ def Tgpu_TmaLoadOp : Tgpu_Op<"tma_load", [MemoryEffects<[MemRead, MemWrite]>]> {
     - a buffer that is not made of the map's boxes: other rows, other elements, other swizzle, a box that is not one panel
       wide (without swizzle, as wide as the buffer)
     - another number of indices than the map has dimensions
+    - `from` and `size` without a ragged map, or a ragged map without them
     - a target other than sm_90a
   }];
   let arguments = (ins Tgpu_TensorMap:$map, Variadic<I32>:$indices, DenseI64ArrayAttr:$static_indices,
+                       Optional<I32>:$begin, Optional<I32>:$size,
                        Tgpu_Shared:$buffer, Tgpu_Barriers:$barriers, I32:$use);
   let assemblyFormat = [{
-    $map `` custom<DynamicIndexList>($indices, $static_indices) `,` $buffer `,` $barriers `[` $use `]`
-    attr-dict `:` type($map) `,` type($buffer) `,` type($barriers)
+    $map `` custom<DynamicIndexList>($indices, $static_indices) (`from` $begin^ `size` $size)?
+    `,` $buffer `,` $barriers `[` $use `]` attr-dict `:` type($map) `,` type($buffer) `,` type($barriers)
   }];
   let hasVerifier = 1;
 }
 
-class Tgpu_TmaWriteOp<string mnemonic> : Tgpu_Op<mnemonic, [MemoryEffects<[MemRead, MemWrite]>]> {
+class Tgpu_TmaWriteOp<string mnemonic>
+    : Tgpu_Op<mnemonic, [AttrSizedOperandSegments, MemoryEffects<[MemRead, MemWrite]>]> {
   let arguments = (ins Tgpu_Shared:$buffer, Tgpu_TensorMap:$map, Variadic<I32>:$indices,
-                       DenseI64ArrayAttr:$static_indices);
+                       DenseI64ArrayAttr:$static_indices, Optional<I32>:$begin, Optional<I32>:$size);
   let assemblyFormat = [{
-    $buffer `,` $map `` custom<DynamicIndexList>($indices, $static_indices)
+    $buffer `,` $map `` custom<DynamicIndexList>($indices, $static_indices) (`from` $begin^ `size` $size)?
     attr-dict `:` type($buffer) `,` type($map)
   }];
   let hasVerifier = 1;
@@ -227,7 +234,8 @@ class Tgpu_TmaWriteOp<string mnemonic> : Tgpu_Op<mnemonic, [MemoryEffects<[MemRe
 def Tgpu_TmaStoreOp : Tgpu_TmaWriteOp<"tma_store"> {
   let summary = "starts a copy of a shared buffer into a view";
   let description = [{
-    Outside the view nothing is written but up to a multiple of 16 bytes of a row. Joins the group that the next `tgpu.bulk_commit` closes.
+    Outside the view nothing is written but up to a multiple of 16 bytes of a row. Of a ragged map, see `tgpu.tma_load`. Joins
+    the group that the next `tgpu.bulk_commit` closes.
 
     Preconditions: every thread that wrote the buffer has passed a `tgpu.fence_async`, then a barrier.
 

@@ -373,8 +373,16 @@ LogicalResult PendingType::verify(EmitError emitError, RankedTensorType tile) {
                      << tile;
 }
 
+int64_t TensorMapType::getRowDim() {
+  int64_t rank = static_cast<int64_t>(getBox().size());
+  for (int64_t dim = rank - 2; dim >= 0; --dim)
+    if (getBox()[dim] > 1)
+      return dim;
+  return std::max<int64_t>(rank - 2, 0);
+}
+
 LogicalResult TensorMapType::verify(EmitError emitError, ArrayRef<int64_t> box, Type elementType,
-                                    tgpu::Swizzle swizzle) {
+                                    tgpu::Swizzle swizzle, int64_t ragged) {
   if (failed(verifyElements(emitError, elementType)))
     return failure();
   if (box.empty() || static_cast<int64_t>(box.size()) > Target::mostBoxRank)
@@ -390,5 +398,14 @@ LogicalResult TensorMapType::verify(EmitError emitError, ArrayRef<int64_t> box, 
     return emitError() << "rows of a box must be a multiple of 16 bytes"
                        << (width ? " and fit the swizzle" : "") << ", but got " << rowBytes
                        << " bytes";
+  if (ragged == -1)
+    return success();
+  int64_t rank = static_cast<int64_t>(box.size());
+  if (ragged < 0 || ragged >= rank - 1)
+    return emitError() << "a tensor map may be ragged along a dimension but the innermost, 0 to "
+                       << rank - 2 << ", but got " << ragged;
+  if (rank + Target::raggedRank > Target::mostBoxRank)
+    return emitError() << "a ragged tensor map has rank 2 to "
+                       << Target::mostBoxRank - Target::raggedRank << ", but got rank " << rank;
   return success();
 }

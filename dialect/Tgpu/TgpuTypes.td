@@ -65,12 +65,25 @@ def Tgpu_TensorMapType : Tgpu_Type<"TensorMap", "tensor_map"> {
     The box has one extent, 1 to 256, for each dimension of the view, 1 to 5. Its rows are multiples of 16 bytes, and no
     wider than the swizzle.
 
-    Example: `!tgpu.tensor_map<1x1x128x64xbf16, b128>`
+    A map that is ragged along a dimension, which is not the innermost, copies parts of the view: each copy says where along
+    that dimension its part begins and how long it is, and no copy touches what lies outside of its part. Such a view has rank
+    3 at most, since the map takes two dimensions more.
+
+    Example: `!tgpu.tensor_map<1x1x128x64xbf16, b128>`, `!tgpu.tensor_map<128x1x64xbf16, b128, ragged 0>`
   }];
   let parameters = (ins ArrayRefParameter<"int64_t">:$box, "::mlir::Type":$elementType,
-                        "::tilewright::tgpu::Swizzle":$swizzle);
-  let assemblyFormat = "`<` custom<ShapeAndElement>($box, $elementType) `,` $swizzle `>`";
+                        "::tilewright::tgpu::Swizzle":$swizzle,
+                        DefaultValuedParameter<"int64_t", "-1">:$ragged);
+  let assemblyFormat = [{
+    `<` custom<ShapeAndElement>($box, $elementType) `,` $swizzle (`,` `ragged` $ragged^)? `>`
+  }];
   let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    /// Copies are of parts of the view along the dimension getRagged().
+    bool isRagged() { return getRagged() >= 0; }
+    /// The dimension of the view along which the rows of a buffer run.
+    int64_t getRowDim();
+  }];
 }
 
 #endif // TILEWRIGHT_DIALECT_TGPU_TGPUTYPES_TD

@@ -207,6 +207,7 @@ llvm::Error addTensorMaps(tgpu::KernelOp kernel, runtime::KernelSpec &spec) {
     runtime::TensorMapSpec mapSpec;
     mapSpec.argument = argument.getArgNumber();
     mapSpec.box.assign(type.getBox().begin(), type.getBox().end());
+    mapSpec.ragged = static_cast<int>(type.getRagged());
     mapSpec.swizzle = toSwizzle(type.getSwizzle());
     mapSpec.isStored = llvm::any_of(map.getMap().getUsers(), [](Operation *user) {
       return isa<tgpu::TmaStoreOp, tgpu::TmaReduceAddOp>(user);

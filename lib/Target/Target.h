@@ -78,6 +78,7 @@ public:
   static constexpr int64_t phaseLimit = 1 << 20; ///< arrivals and bytes of a phase are fewer
   static constexpr int64_t mostBoxExtent = 256;  ///< of a tensor map
   static constexpr int64_t mostBoxRank = 5;
+  static constexpr int64_t raggedRank = 2; ///< dimensions that a ragged map takes more
   /// What setmaxnreg takes: multiples of the last from the first to the second.
   static constexpr int64_t leastRoleRegisters = 24, mostRoleRegisters = 240, roleRegisterUnit = 8;
   /// Registers of a thread with which a block of so many warps is launched. Roles pass them to each

@@ -8,6 +8,7 @@
 
 #include "passes/Conversion/KernelEmitter.h"
 #include "passes/Conversion/RoleThreads.h"
+#include "runtime/KernelAbi.h"
 
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 
@@ -250,9 +251,10 @@ LogicalResult KernelEmitter::emitExpect(ExpectOp op) {
 // Tensor memory accelerator
 //===----------------------------------------------------------------------===//
 
-LogicalResult KernelEmitter::emitTma(Operation *op, Value map, OperandRange indices,
-                                     ArrayRef<int64_t> staticIndices, Value bufferValue,
+template <typename TmaOp>
+LogicalResult KernelEmitter::emitTma(TmaOp op,
                                      llvm::function_ref<void(Value, Value, ValueRange)> issue) {
+  Value map = op.getMap(), bufferValue = op.getBuffer();
   auto mapType = cast<TensorMapType>(map.getType());
   auto type = cast<SharedType>(bufferValue.getType());
   const layout::SharedLayout *shared = getLayout(op, type);
@@ -267,8 +269,21 @@ LogicalResult KernelEmitter::emitTma(Operation *op, Value map, OperandRange indi
     return op->emitError() << "a buffer of " << type << " is not made of boxes of " << mapType;
   Values index;
   size_t dynamic = 0;
-  for (int64_t known : staticIndices)
-    index.push_back(ShapedType::isDynamic(known) ? getScalar(indices[dynamic++]) : i32(known));
+  for (int64_t known : op.getStaticIndices())
+    index.push_back(ShapedType::isDynamic(known) ? getScalar(op.getIndices()[dynamic++])
+                                                 : i32(known));
+  Values outer; // the outermost first
+  if (mapType.isRagged()) {
+    auto definition = map.template getDefiningOp<TensorMapOp>();
+    if (!definition)
+      return op->emitError() << "the tensor map must be the result of tgpu.tensor_map";
+    int64_t dim = mapType.getRagged();
+    Value begin = getScalar(op.getBegin());
+    Value size =
+        clampPart(begin, getScalar(op.getSize()), getView(definition.getView()).extents[dim]);
+    index[dim] = add(arith::SubIOp::create(b, i32(runtime::raggedBound), size), index[dim]);
+    outer = {i32(runtime::raggedBound), add(begin, size)};
+  }
   Value buffer = windowAddress(getScalar(bufferValue)), mapAddress = getScalar(map);
   byOneThread([&] {
     for (int64_t col = 0; col < shared->cols(); col += boxCols)
@@ -276,7 +291,8 @@ LogicalResult KernelEmitter::emitTma(Operation *op, Value map, OperandRange indi
         Values at = index;
         at.back() = add(at.back(), i32(col));
         if (rank > 1)
-          at[rank - 2] = add(at[rank - 2], i32(row));
+          at[mapType.getRowDim()] = add(at[mapType.getRowDim()], i32(row));
+        at.insert(at.begin(), outer.begin(), outer.end());
         std::reverse(at.begin(), at.end()); // the innermost first
         issue(add(buffer, i32(col / shared->panelCols() * shared->panelStride() +
                               row * shared->rowPitch())),
@@ -303,29 +319,28 @@ static std::string repeated(StringRef constraint, size_t count) {
 
 LogicalResult KernelEmitter::emitTmaLoad(TmaLoadOp op) {
   Value full = barrierOf(op.getBarriers(), getScalar(op.getUse()));
-  return emitTma(
-      op, op.getMap(), op.getIndices(), op.getStaticIndices(), op.getBuffer(),
-      [&](Value buffer, Value map, ValueRange at) {
-        Values operands{buffer, map, full};
-        llvm::append_range(operands, at);
-        inlineAsm("cp.async.bulk.tensor." + std::to_string(at.size()) +
-                      "d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [$0], [$1, " +
-                      coordinates(3, at.size()) + "], [$2];",
-                  "r,l,r" + repeated("r", at.size()) + ",~{memory}", nullptr, operands);
-      });
+  return emitTma(op, [&](Value buffer, Value map, ValueRange at) {
+    Values operands{buffer, map, full};
+    llvm::append_range(operands, at);
+    inlineAsm("cp.async.bulk.tensor." + std::to_string(at.size()) +
+                  "d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [$0], [$1, " +
+                  coordinates(3, at.size()) + "], [$2];",
+              "r,l,r" + repeated("r", at.size()) + ",~{memory}", nullptr, operands);
+  });
 }
 
-LogicalResult KernelEmitter::emitTmaStore(Operation *op, Value map, OperandRange indices,
-                                          ArrayRef<int64_t> staticIndices, Value buffer,
-                                          bool isReduction) {
-  return emitTma(
-      op, map, indices, staticIndices, buffer, [&](Value source, Value mapAddress, ValueRange at) {
-        Values operands{source, mapAddress};
-        llvm::append_range(operands, at);
-        std::string name = isReduction ? "cp.reduce.async.bulk.tensor." : "cp.async.bulk.tensor.";
-        name += std::to_string(at.size()) + "d.global.shared::cta.";
-        name += isReduction ? "add.tile.bulk_group" : "tile.bulk_group";
-        inlineAsm(name + " [$1, " + coordinates(2, at.size()) + "], [$0];",
-                  "r,l" + repeated("r", at.size()) + ",~{memory}", nullptr, operands);
-      });
+template <typename TmaOp> LogicalResult KernelEmitter::emitTmaWrite(TmaOp op) {
+  return emitTma(op, [&](Value source, Value mapAddress, ValueRange at) {
+    Values operands{source, mapAddress};
+    llvm::append_range(operands, at);
+    bool isReduction = isa<TmaReduceAddOp>(op.getOperation());
+    std::string name = isReduction ? "cp.reduce.async.bulk.tensor." : "cp.async.bulk.tensor.";
+    name += std::to_string(at.size()) + "d.global.shared::cta.";
+    name += isReduction ? "add.tile.bulk_group" : "tile.bulk_group";
+    inlineAsm(name + " [$1, " + coordinates(2, at.size()) + "], [$0];",
+              "r,l" + repeated("r", at.size()) + ",~{memory}", nullptr, operands);
+  });
 }
+
+LogicalResult KernelEmitter::emitTmaStore(TmaStoreOp op) { return emitTmaWrite(op); }
+LogicalResult KernelEmitter::emitTmaReduceAdd(TmaReduceAddOp op) { return emitTmaWrite(op); }

@@ -37,17 +37,20 @@ LogicalResult KernelEmitter::emitSubview(tile::SubviewOp op) {
   int64_t dim = op.getDim();
   Value offset = getScalar(op.getOffset());
   Value bytes = mul(mul(toI64(offset), view.strides[dim]), i64(view.bytes));
-  // What is left of the source beyond the offset, and no more than asked for; neither below 0.
-  Value left = arith::SubIOp::create(b, view.extents[dim], offset);
-  Value size = arith::MinSIOp::create(b, left, getScalar(op.getSize()));
   Values list = get(op.getSource());
   list[0] = advance(view.base, bytes);
-  // An offset from an array of indices may be anything: before the view there is nothing.
-  Value isInside = arith::CmpIOp::create(b, arith::CmpIPredicate::sge, offset, i32(0));
-  list[1 + dim] =
-      arith::SelectOp::create(b, isInside, arith::MaxSIOp::create(b, size, i32(0)), i32(0));
+  list[1 + dim] = clampPart(offset, getScalar(op.getSize()), view.extents[dim]);
   set(op.getResult(), list);
   return success();
+}
+
+/// What is left of an extent beyond the offset, and no more than asked for; neither below 0.
+Value KernelEmitter::clampPart(Value offset, Value asked, Value extent) {
+  Value left = arith::SubIOp::create(b, extent, offset);
+  Value size = arith::MinSIOp::create(b, left, asked);
+  // An offset from an array of indices may be anything: before the view there is nothing.
+  Value isInside = arith::CmpIOp::create(b, arith::CmpIPredicate::sge, offset, i32(0));
+  return arith::SelectOp::create(b, isInside, arith::MaxSIOp::create(b, size, i32(0)), i32(0));
 }
 
 LogicalResult KernelEmitter::emitCaptured(tile::CapturedOp op) {

@@ -258,10 +258,8 @@ LogicalResult KernelEmitter::emitOp(Operation *op) {
       .Case<ExpectOp>([&](auto op) { return emitExpect(op); })
       .Case<TensorMapOp>([](auto) { return success(); }) // a parameter, bound at entry
       .Case<TmaLoadOp>([&](auto op) { return emitTmaLoad(op); })
-      .Case<TmaStoreOp, TmaReduceAddOp>([&](auto op) {
-        return emitTmaStore(op, op.getMap(), op.getIndices(), op.getStaticIndices(), op.getBuffer(),
-                            isa<TmaReduceAddOp>(op.getOperation()));
-      })
+      .Case<TmaStoreOp>([&](auto op) { return emitTmaStore(op); })
+      .Case<TmaReduceAddOp>([&](auto op) { return emitTmaReduceAdd(op); })
       .Case<BulkCommitOp>([&](auto) {
         inlineAsm("cp.async.bulk.commit_group;", "~{memory}", nullptr, {});
         return success();
@@ -352,6 +350,21 @@ LogicalResult KernelEmitter::emitFor(scf::ForOp op) {
   return success();
 }
 
+/// Whether one lane alone does what a block does last.
+static bool endsWithArrival(Block &block) {
+  for (Operation &op : llvm::reverse(block.without_terminator()))
+    if (!isMemoryEffectFree(&op))
+      return isa<ArriveOp>(op);
+  return false;
+}
+
+/// What one lane does last must not lead to where values of several ways meet, or back to the
+/// beginning of a loop, in two ways: ptxas would take those values for different in each thread.
+void KernelEmitter::joinWarp() {
+  if (!isOneThread)
+    intrinsic("llvm.nvvm.bar.warp.sync", i32(-1));
+}
+
 LogicalResult KernelEmitter::emitIf(scf::IfOp op) {
   auto branch =
       scf::IfOp::create(b, getFlatTypes(op.getResultTypes()), getScalar(op.getCondition()),
@@ -364,6 +377,8 @@ LogicalResult KernelEmitter::emitIf(scf::IfOp op) {
     if (failed(emitBlock(from.front())))
       return failure();
     b.setLoc(op.getLoc());
+    if (endsWithArrival(from.front()))
+      joinWarp();
     if (to.front().empty() || !to.front().back().hasTrait<OpTrait::IsTerminator>())
       scf::YieldOp::create(b, flatten(from.front().getTerminator()->getOperands()));
   }
@@ -390,10 +405,7 @@ LogicalResult KernelEmitter::emitWhile(scf::WhileOp op) {
         goesOn = intrinsic("llvm.nvvm.vote.any.sync", b.getI1Type(), {i32(-1), goesOn});
       scf::ConditionOp::create(b, goesOn, flatten(condition.getArgs()));
     } else {
-      // A body that ends with what one lane does (an arrival) must not go back to the beginning in
-      // two ways: ptxas would take the threads for divergent from then on.
-      if (!isOneThread)
-        intrinsic("llvm.nvvm.bar.warp.sync", i32(-1));
+      joinWarp();
       scf::YieldOp::create(b, flatten(terminator->getOperands()));
     }
   }

@@ -51,6 +51,7 @@ private:
   mlir::LogicalResult emitOp(mlir::Operation *op);
   mlir::LogicalResult emitFor(mlir::scf::ForOp op);
   mlir::LogicalResult emitIf(mlir::scf::IfOp op);
+  void joinWarp();
   mlir::LogicalResult emitWhile(mlir::scf::WhileOp op);
   /// The body of a function in place of a call.
   mlir::LogicalResult inlineCall(mlir::Operation *call, mlir::StringRef callee,
@@ -211,6 +212,7 @@ private:
 
   mlir::LogicalResult emitDim(tile::DimOp op);
   mlir::LogicalResult emitSubview(tile::SubviewOp op);
+  mlir::Value clampPart(mlir::Value offset, mlir::Value asked, mlir::Value extent);
   mlir::LogicalResult emitCaptured(tile::CapturedOp op);
   mlir::LogicalResult emitRepeat(tile::RepeatOp op);
   mlir::LogicalResult emitAt(tile::AtOp op);
@@ -350,14 +352,13 @@ private:
   void waitFor(mlir::Value barriers, mlir::Value use, bool forRelease);
   mlir::LogicalResult emitExpect(ExpectOp op);
   /// Calls `issue` with buffer, map and coordinates (innermost first) of every box.
+  template <typename TmaOp>
   mlir::LogicalResult
-  emitTma(mlir::Operation *op, mlir::Value map, mlir::OperandRange indices,
-          mlir::ArrayRef<int64_t> staticIndices, mlir::Value buffer,
-          llvm::function_ref<void(mlir::Value, mlir::Value, mlir::ValueRange)> issue);
+  emitTma(TmaOp op, llvm::function_ref<void(mlir::Value, mlir::Value, mlir::ValueRange)> issue);
+  template <typename TmaOp> mlir::LogicalResult emitTmaWrite(TmaOp op);
   mlir::LogicalResult emitTmaLoad(TmaLoadOp op);
-  mlir::LogicalResult emitTmaStore(mlir::Operation *op, mlir::Value map, mlir::OperandRange indices,
-                                   mlir::ArrayRef<int64_t> staticIndices, mlir::Value buffer,
-                                   bool isReduction);
+  mlir::LogicalResult emitTmaStore(TmaStoreOp op);
+  mlir::LogicalResult emitTmaReduceAdd(TmaReduceAddOp op);
 
   //===--- EmitTurns.cpp --------------------------------------------------------===//
 

@@ -55,8 +55,9 @@ private:
              << "is split into roles with 4 to 28 warps, a multiple of 4, but got "
              << static_cast<int64_t>(kernel.getWarps());
     if (schedule.getGroup() > 0 && !hasComputableGrid(kernel))
-      return kernel.emitOpError("cannot take tile after tile: its grid is not computed by +, -, * "
-                                "and ceildiv from extents and numbers; use the schedule group=0");
+      return kernel.emitOpError("cannot take tile after tile: its grid is not computed by +, -, "
+                                "*, ceildiv, min and max from extents and numbers; use the "
+                                "schedule group=0");
     return success();
   }
 

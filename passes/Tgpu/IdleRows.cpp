@@ -99,6 +99,9 @@ private:
     if (!ShapedType::isDynamic(store.getStaticIndices()[viewDim]) ||
         store.getIndices()[position] != loop.getStart())
       return false;
+    auto part = store.getView().getDefiningOp<tile::SubviewOp>();
+    if (part && static_cast<int64_t>(part.getDim()) == viewDim && part.getSize() == loop.getLimit())
+      return true;
     auto limit = loop.getLimit().getDefiningOp<tile::DimOp>();
     return limit && limit.getView() &&
            areEqual(store.getView(), viewDim, limit.getView(), limit.getDim());

@@ -142,9 +142,8 @@ LogicalResult KernelMapper::mapReshape(tile::ReshapeOp op) {
 
 LogicalResult KernelMapper::mapSlice(tile::SliceOp op) {
   Value fill = op.getFill() ? map.lookup(op.getFill()) : Value();
-  map.map(op.getResult(),
-          tile::SliceOp::create(b, getType(op.getResult()), get(op.getSource()), op.getDim(),
-                                map.lookup(op.getOffset()), fill));
+  map.map(op.getResult(), tile::SliceOp::create(b, getType(op.getResult()), get(op.getSource()),
+                                                op.getDim(), map.lookup(op.getOffset()), fill));
   return success();
 }
 
@@ -253,16 +252,18 @@ LogicalResult KernelMapper::dispatch(Operation *op) {
       })
       .Case([&](tile::StoreOp store) {
         waitForCopies(); // they may read what is written
-        StoreOp::create(b, get(store.getValue()), map.lookup(store.getView()),
-                        getAll(store.getIndices(), store.getIndices()),
-                        store.getStaticIndicesAttr(), store.getDimsAttr());
+        auto mapped = StoreOp::create(b, get(store.getValue()), map.lookup(store.getView()),
+                                      getAll(store.getIndices(), store.getIndices()),
+                                      store.getStaticIndicesAttr(), store.getDimsAttr());
+        noteStart(store, mapped);
         return success();
       })
       .Case([&](tile::AtomicAddOp add) {
         waitForCopies();
-        AtomicAddOp::create(b, get(add.getValue()), map.lookup(add.getView()),
-                            getAll(add.getIndices(), add.getIndices()), add.getStaticIndicesAttr(),
-                            add.getDimsAttr());
+        auto mapped = AtomicAddOp::create(b, get(add.getValue()), map.lookup(add.getView()),
+                                          getAll(add.getIndices(), add.getIndices()),
+                                          add.getStaticIndicesAttr(), add.getDimsAttr());
+        noteStart(add, mapped);
         return success();
       })
       .Case([&](scf::ForOp loop) { return mapFor(loop); })

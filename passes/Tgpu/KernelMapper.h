@@ -12,6 +12,8 @@
 #define TILEWRIGHT_PASSES_TGPU_KERNELMAPPER_H
 
 #include "passes/Tgpu/LayoutInference.h"
+#include "passes/Tgpu/ScheduleNames.h"
+#include "passes/Tgpu/StartsInside.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -126,6 +128,12 @@ private:
   SharedType getRowBuffer(tile::LoadOp row);
   /// Starts a copy of the tile.
   void copyToShared(tile::LoadOp op, SharedType type);
+  /// What the road through tensor maps has to know of an access to a part of a view.
+  template <typename AccessOp> void noteStart(AccessOp access, mlir::Operation *mapped) {
+    auto part = access.getView().template getDefiningOp<tile::SubviewOp>();
+    if (part && startsInside(part, access.getIndices(), access.getStaticIndices()))
+      mapped->setAttr(startsInsideName, b.getUnitAttr());
+  }
   static bool isStaged(mlir::Value value);
 
   tile::KernelOp kernel;

@@ -108,8 +108,10 @@ LogicalResult KernelMapper::copyForDots(tile::LoadOp op) {
 
 void KernelMapper::copyToShared(tile::LoadOp op, SharedType type) {
   Value buffer = getAlloc(op, type);
-  CopyAsyncOp::create(b, map.lookup(op.getView()), getAll(op.getIndices(), op.getIndices()),
-                      op.getStaticIndicesAttr(), op.getDimsAttr(), buffer);
+  auto copy =
+      CopyAsyncOp::create(b, map.lookup(op.getView()), getAll(op.getIndices(), op.getIndices()),
+                          op.getStaticIndicesAttr(), op.getDimsAttr(), buffer);
+  noteStart(op, copy);
   CopyCommitOp::create(b);
   copiesPending = writesShared = true;
   inShared[{op, type}] = buffer;

@@ -23,6 +23,7 @@
 
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/IR/Builders.h"
+#include "mlir/Transforms/RegionUtils.h"
 
 #include <cmath>
 
@@ -50,9 +51,15 @@ uint64_t getIds(KernelOp kernel, Value value) {
     for (auto [i, id] : llvm::enumerate(kernel.getGridIds()))
       if (id == next && i < 64)
         ids |= uint64_t(1) << i;
-    // What a loop counts and carries does not tell operands apart.
-    if (Operation *op = next.getDefiningOp(); op && op->getNumRegions() == 0)
-      llvm::append_range(worklist, op->getOperands());
+    // What a loop counts and carries does not tell operands apart, unless it only computes scalars.
+    Operation *op = next.getDefiningOp();
+    auto isTile = [](Type type) { return isa<RankedTensorType>(type); };
+    if (!op || (op->getNumRegions() != 0 && llvm::any_of(op->getResultTypes(), isTile)))
+      continue;
+    llvm::append_range(worklist, op->getOperands());
+    SetVector<Value> captured;
+    getUsedValuesDefinedAbove(op->getRegions(), captured);
+    llvm::append_range(worklist, captured);
   }
   return ids;
 }
@@ -239,6 +246,15 @@ void lendSlots(KernelOp kernel, const RoleSlice &slice) {
       copy->setAttr(lendSlotName, UnitAttr::get(kernel.getContext()));
 }
 
+/// Whether copies are of parts of views, which begin and end anywhere.
+bool copiesParts(const RoleSlice &slice) {
+  return llvm::any_of(slice.groups, [](const CopyGroup &group) {
+    return llvm::any_of(group.copies, [](CopyAsyncOp copy) {
+      return static_cast<bool>(MappedView::of(copy.getView()).begin);
+    });
+  });
+}
+
 bool feedsWgmma(scf::ForOp loop) {
   return loop->walk([](WgmmaOp) { return WalkResult::interrupt(); }).wasInterrupted();
 }
@@ -332,14 +348,20 @@ FailureOr<bool> tgpu::planRoles(KernelOp kernel, const RoleOverrides &overrides,
     return refuse("rings of two stages do not fit into shared memory; use smaller blocks");
 
   constexpr int64_t manyWarps = 12, fewRegisters = 24, enoughRegisters = 40;
-  int64_t load = warps >= manyWarps || llvm::any_of(loops, hasSeveralProducts) ? fewRegisters
-                                                                               : enoughRegisters;
-  load = overrides.loadRegisters.value_or(load);
+  // Where parts of views begin and end takes registers: with 24, three are spilled.
+  bool isShort =
+      warps >= manyWarps || (llvm::any_of(loops, hasSeveralProducts) && !copiesParts(*slice));
+  int64_t load = overrides.loadRegisters.value_or(isShort ? fewRegisters : enoughRegisters);
   int64_t registersOfLane = Target::getRegistersAtEntry(warps + loadWarps) * (warps + loadWarps);
-  int64_t rest = std::min(Target::mostRoleRegisters + 0, (registersOfLane - loadWarps * load) /
-                                                             warps / Target::roleRegisterUnit *
-                                                             Target::roleRegisterUnit);
+  auto inUnits = [](int64_t registers) {
+    return registers / Target::roleRegisterUnit * Target::roleRegisterUnit;
+  };
+  int64_t rest = std::min(Target::mostRoleRegisters + 0,
+                          inUnits((registersOfLane - loadWarps * load) / warps));
   int64_t compute = overrides.computeRegisters.value_or(rest);
+  if (!overrides.loadRegisters) // what is left is of use to no other role
+    load = std::clamp(inUnits((registersOfLane - warps * compute) / loadWarps), load,
+                      std::max(load, enoughRegisters));
   int64_t dynamic = overrides.dynamic.value_or(group > 0 && varies);
   auto schedule = RoleScheduleAttr::getChecked([&] { return kernel.emitOpError(); },
                                                kernel.getContext(), load, compute, group, buffers,

@@ -12,10 +12,17 @@ using namespace mlir;
 using namespace tilewright;
 using namespace tilewright::tgpu;
 
+bool RoleWriter::isOnlyCopied(Operation *op) {
+  auto part = dyn_cast<tile::SubviewOp>(op);
+  return part && llvm::all_of(part->getUsers(), llvm::IsaPred<CopyAsyncOp>);
+}
+
 void RoleWriter::writeBlock(Block &block) {
   for (Operation &op : block) {
     if (op.hasTrait<OpTrait::IsTerminator>())
       break;
+    if (isOnlyCopied(&op))
+      continue;
     if (role != Role::Reduce && llvm::is_contained(toldBy, &op))
       continue;
     b.setLoc(op.getLoc());
@@ -51,8 +58,10 @@ void RoleWriter::writeForReduce(Operation &op) {
   SmallVector<Value> indices;
   for (Value index : add.getIndices())
     indices.push_back(map.lookup(index));
+  MappedView view = MappedView::of(add.getView());
   TmaReduceAddOp::create(b, getSlot(number, 0), channel.maps[0], indices,
-                         add.getStaticIndicesAttr());
+                         add.getStaticIndicesAttr(), view.begin ? map.lookup(view.begin) : Value(),
+                         view.size ? map.lookup(view.size) : Value());
   BulkCommitOp::create(b);
   BulkWaitOp::create(b, 0, /*read=*/true);
   ArriveOp::create(b, channel.empty, uses[number], ArriveScope::Role);
@@ -144,8 +153,11 @@ void RoleWriter::writeCopy(CopyAsyncOp copy) {
     SmallVector<Value> indices;
     for (Value index : copy.getIndices())
       indices.push_back(map.lookup(index));
+    MappedView view = MappedView::of(copy.getView());
     TmaLoadOp::create(b, channel.maps[position], indices, copy.getStaticIndicesAttr(),
-                      getSlot(i, position), channel.full, uses[i]);
+                      view.begin ? map.lookup(view.begin) : Value(),
+                      view.size ? map.lookup(view.size) : Value(), getSlot(i, position),
+                      channel.full, uses[i]);
     if (position + 1 == channel.group->copies.size())
       uses[i] = arith::AddIOp::create(b, uses[i], i32(1));
   }

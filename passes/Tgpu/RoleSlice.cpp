@@ -29,23 +29,32 @@ scf::ForOp CopyGroup::getLoop() const {
   return loop ? loop : parent->getParentOfType<scf::ForOp>();
 }
 
-TensorMapType tgpu::getTensorMap(KernelOp kernel, Value view, std::optional<ArrayRef<int64_t>> dims,
-                                 SharedType buffer) {
-  constexpr int64_t mostDims = Target::mostBoxRank, mostExtent = Target::mostBoxExtent;
-  constexpr int64_t chunkBytes = 16;
-  auto argument = dyn_cast<BlockArgument>(view);
+MappedView MappedView::of(Value view) {
+  if (auto part = view.getDefiningOp<tile::SubviewOp>())
+    return {part.getSource(), part.getOffset(), part.getSize()};
+  return {view, {}, {}};
+}
+
+TensorMapType tgpu::getTensorMap(KernelOp kernel, Operation *access, Value view,
+                                 std::optional<ArrayRef<int64_t>> dims, SharedType buffer) {
+  constexpr int64_t mostExtent = Target::mostBoxExtent, chunkBytes = 16;
+  auto argument = dyn_cast<BlockArgument>(MappedView::of(view).argument);
+  auto part = view.getDefiningOp<tile::SubviewOp>();
   auto type = cast<tile::ViewType>(view.getType());
   int64_t rank = type.getRank(), bufferRank = buffer.getShape().size();
+  int64_t mostDims = Target::mostBoxRank - (part ? Target::raggedRank : 0);
   if (!argument || argument.getOwner() != &kernel.getBody().front() || rank > mostDims ||
       bufferRank > 2 || rank < bufferRank || buffer.getElementType() != type.getElementType())
     return {};
   for (auto [candidate, isOptional] : llvm::zip_equal(kernel.getArgs(), kernel.getArgOptional()))
-    if (candidate == view && isOptional)
+    if (candidate == argument && isOptional)
       return {};
-  if (dims)
-    for (auto [i, dim] : llvm::enumerate(*dims))
-      if (dim != rank - bufferRank + static_cast<int64_t>(i))
-        return {};
+  int64_t ragged = part ? static_cast<int64_t>(part.getDim()) : -1;
+  int64_t columnDim = dims ? dims->back() : rank - 1;
+  int64_t rowDim = bufferRank == 1 ? -1 : dims ? dims->front() : rank - 2;
+  if (columnDim != rank - 1 || rowDim > rank - 2 || ragged == rank - 1 ||
+      (part && !access->hasAttr(startsInsideName)))
+    return {};
   int64_t elementBytes = getElementBits(buffer.getElementType()) / 8;
   int64_t rows = bufferRank == 2 ? buffer.getShape()[0] : 1, columns = buffer.getShape().back();
   if (buffer.getSwizzle() != tgpu::Swizzle::None)
@@ -57,11 +66,11 @@ TensorMapType tgpu::getTensorMap(KernelOp kernel, Value view, std::optional<Arra
     return {};
   SmallVector<int64_t> box(rank, 1);
   if (bufferRank == 2)
-    box[rank - 2] = rows;
+    box[rowDim] = rows;
   box[rank - 1] = columns;
   return TensorMapType::getChecked([&] { return emitError(kernel.getLoc()); }, kernel.getContext(),
                                    ArrayRef<int64_t>(box), buffer.getElementType(),
-                                   buffer.getSwizzle());
+                                   buffer.getSwizzle(), ragged);
 }
 
 /// Whether all warps meet to decide on a branch.
@@ -129,8 +138,7 @@ private:
   }
 
   LogicalResult add(CopyAsyncOp copy) {
-    if (!getTensorMap(kernel, copy.getView(), copy.getDims(),
-                      cast<SharedType>(copy.getBuffer().getType())))
+    if (!getTensorMap(kernel, copy, cast<SharedType>(copy.getBuffer().getType())))
       return refuse(copy, "there is no tensor map for a copy");
     if (written.contains(copy.getView()))
       return refuse(copy, "the kernel writes to the view that a copy reads");
@@ -224,7 +232,7 @@ private:
     auto swizzle = static_cast<tgpu::Swizzle>(isTransposed ? widest : std::min(widest, narrow));
     auto slot = SharedType::get(add.getContext(), shape, tile.getElementType(), swizzle);
     TensorMapType tensorMap =
-        getTensorMap(kernel, add.getView(), isTransposed ? std::nullopt : dims, slot);
+        getTensorMap(kernel, add, add.getView(), isTransposed ? std::nullopt : dims, slot);
     if (!tensorMap)
       return;
     RoleSlice::Part before = slice.reduce;
@@ -250,9 +258,15 @@ private:
     slice.reductions.push_back({{add}, slot, tensorMap, isTransposed});
   }
 
-  bool isRead(Value view) {
-    return llvm::any_of(view.getUsers(),
-                        [](Operation *user) { return !isa<AtomicAddOp, tile::DimOp>(user); });
+  /// Whether the kernel does anything but add to what a view shows, through another one, too.
+  static bool isRead(Value view) {
+    Value argument = MappedView::of(view).argument;
+    return llvm::any_of(argument.getUsers(), [](Operation *user) {
+      if (auto part = dyn_cast<tile::SubviewOp>(user))
+        return llvm::any_of(part->getUsers(),
+                            [](Operation *inner) { return !isa<AtomicAddOp, tile::DimOp>(inner); });
+      return !isa<AtomicAddOp, tile::DimOp>(user);
+    });
   }
 
   /// In the text, of two operations that one operation contains.

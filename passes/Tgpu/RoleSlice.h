@@ -61,10 +61,24 @@ struct RoleSlice {
 /// where a round is skipped, at the vote that says so.
 mlir::scf::ForOp getScratchLoop(AllocOp alloc);
 
-/// The tensor map by which a view is copied from or to a buffer; null where there is none: the view
-/// must be an argument that is not optional, and the buffer be made of its last dimensions.
-TensorMapType getTensorMap(KernelOp kernel, mlir::Value view,
+/// The tensor map by which the view of an access is copied from or to a buffer; null where there is
+/// none: the view must be an argument that is not optional, or a part of one along a dimension but
+/// the innermost, in or behind which the access begins. Columns of the buffer run along the
+/// innermost dimension. `dims` are those of the view along which the buffer runs.
+TensorMapType getTensorMap(KernelOp kernel, mlir::Operation *access, mlir::Value view,
                            std::optional<llvm::ArrayRef<int64_t>> dims, SharedType buffer);
+template <typename AccessOp>
+TensorMapType getTensorMap(KernelOp kernel, AccessOp access, SharedType buffer) {
+  return getTensorMap(kernel, access, access.getView(), access.getDims(), buffer);
+}
+
+/// The view that has the tensor map, and where along its ragged dimension a part of it lies; null
+/// where the map is not ragged.
+struct MappedView {
+  mlir::Value argument, begin, size;
+
+  static MappedView of(mlir::Value view);
+};
 
 } // namespace tilewright::tgpu
 

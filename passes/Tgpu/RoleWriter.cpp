@@ -8,6 +8,8 @@
 #include "passes/Tgpu/ScheduleNames.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Transforms/RegionUtils.h"
+#include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 using namespace tilewright;
@@ -15,6 +17,13 @@ using namespace tilewright::tgpu;
 
 Value RoleWriter::i32(int64_t value) {
   return arith::ConstantOp::create(b, b.getI32IntegerAttr(static_cast<int32_t>(value)));
+}
+
+/// What an operation reads, in its regions, too.
+static SetVector<Value> getInputs(Operation *op) {
+  SetVector<Value> inputs(op->operand_begin(), op->operand_end());
+  getUsedValuesDefinedAbove(op->getRegions(), inputs);
+  return inputs;
 }
 
 bool RoleWriter::Channel::isUsedIn(Operation *op) const {
@@ -107,13 +116,16 @@ void RoleWriter::makeScratch() {
 Value RoleWriter::getBytesOfStep(Value zero) {
   Type wide = b.getI64Type();
   Value bytes = arith::ConstantOp::create(b, b.getI64IntegerAttr(0));
-  auto add = [&](Value view) {
+  auto add = [&](auto access) {
+    Value view = MappedView::of(access.getView()).argument;
     auto type = cast<tile::ViewType>(view.getType());
     int64_t rank = type.getRank(), bits = getElementBits(type.getElementType());
     if (rank < 2)
       return;
+    auto dims = access.getDims();
+    int64_t rowDim = dims && dims->size() == 2 ? std::min((*dims)[0], (*dims)[1]) : rank - 2;
     Value size = arith::ConstantOp::create(b, b.getI64IntegerAttr(bits / 8));
-    for (int64_t dim : {rank - 2, rank - 1}) {
+    for (int64_t dim : {rowDim, rank - 1}) {
       Value extent = tile::DimOp::create(b, b.getI32Type(), map.lookup(view), dim);
       extent = arith::AddIOp::create(b, extent, zero);
       size = arith::MulIOp::create(b, size, arith::ExtSIOp::create(b, wide, extent));
@@ -123,9 +135,9 @@ Value RoleWriter::getBytesOfStep(Value zero) {
   for (const CopyGroup &group : slice.groups)
     if (group.getLoop())
       for (CopyAsyncOp copy : group.copies)
-        add(copy.getView());
+        add(copy);
   for (const Reduction &reduction : slice.reductions)
-    add(AtomicAddOp(reduction.ops.front()).getView());
+    add(AtomicAddOp(reduction.ops.front()));
   return bytes;
 }
 
@@ -156,8 +168,8 @@ void RoleWriter::makeChannel(const CopyGroup &group) {
   channel.group = &group;
   for (CopyAsyncOp copy : group.copies) {
     auto slot = cast<SharedType>(copy.getBuffer().getType());
-    TensorMapType type = getTensorMap(old, copy.getView(), copy.getDims(), slot);
-    channel.maps.push_back(getMap(map.lookup(copy.getView()), type));
+    TensorMapType type = getTensorMap(old, copy, slot);
+    channel.maps.push_back(getMap(map.lookup(MappedView::of(copy.getView()).argument), type));
     // In a loop a ring even of one slot: the passes that order its rounds ask who reads a slot.
     channel.rings.push_back(makeRing(slot, stages, /*always=*/loop != nullptr));
   }
@@ -173,8 +185,8 @@ void RoleWriter::makeChannel(const Reduction &reduction) {
   int64_t stages = schedule.getReduceStages();
   Channel channel;
   channel.reduction = &reduction;
-  channel.maps.push_back(
-      getMap(map.lookup(AtomicAddOp(reduction.ops.front()).getView()), reduction.map));
+  Value view = AtomicAddOp(reduction.ops.front()).getView();
+  channel.maps.push_back(getMap(map.lookup(MappedView::of(view).argument), reduction.map));
   channel.rings.push_back(makeRing(reduction.slot, stages));
   channel.full = makeBarriers(stages, old.getWarps());
   channel.empty = makeBarriers(stages, 1);
@@ -326,7 +338,6 @@ void RoleWriter::writeTakenTiles() {
   if (loads) {
     mapIds(arguments.front());
     writeTold();
-    writePublish(arguments.front(), taken);
   } else if (computes) {
     for (auto [value, word] : llvm::zip_equal(told, arguments.slice(1, told.size())))
       map.map(value, value.getType().isInteger(1)
@@ -337,16 +348,21 @@ void RoleWriter::writeTakenTiles() {
   } else {
     mapIds(arguments.front());
   }
-  writeBlock(old.getBody().front());
-  b.setLoc(old.getLoc());
-  if (loads)
-    next = {TakeTileOp::create(b, b.getI32Type(), order->getTiles(b, arguments.front()), Value())};
-  else if (!computes)
-    next = writeReceive(taken);
-  finishTile();
+  if (loads) {
+    taken = writePublished(arguments.front(), taken, [&](Value tile) {
+      next = {TakeTileOp::create(b, b.getI32Type(), order->getTiles(b, tile), Value())};
+    });
+  } else {
+    writeBlock(old.getBody().front());
+    b.setLoc(old.getLoc());
+    if (!computes)
+      next = writeReceive(taken);
+    finishTile();
+    taken = arith::AddIOp::create(b, taken, i32(1));
+  }
   SmallVector<Value> yielded(next);
   llvm::append_range(yielded, uses);
-  yielded.push_back(arith::AddIOp::create(b, taken, i32(1)));
+  yielded.push_back(taken);
   scf::YieldOp::create(b, yielded);
   b.setInsertionPointAfter(loop);
   if (!loads)
@@ -354,6 +370,98 @@ void RoleWriter::writeTakenTiles() {
   for (Value value : told)
     map.erase(value);
   writePublish(i32(-1), loop.getResults().back());
+}
+
+/// Publishes a tile, starts its copies and takes the next; returns how many tiles were published.
+/// One that writes nothing is not published: in a batch of sequences of different lengths most
+/// tiles may lie beyond the end of theirs.
+Value RoleWriter::writePublished(Value tile, Value taken,
+                                 llvm::function_ref<void(Value tile)> takeNext) {
+  auto start = [&] {
+    writePublish(tile, taken);
+    writeBlock(old.getBody().front());
+    b.setLoc(old.getLoc());
+  };
+  Value isVoid = writeIsVoid();
+  if (!isVoid) {
+    start();
+    takeNext(tile);
+    finishTile();
+    return arith::AddIOp::create(b, taken, i32(1));
+  }
+  SmallVector<Type> types(uses.size() + 1, b.getI32Type());
+  auto branch = scf::IfOp::create(b, types, isVoid, /*addThenBlock=*/true, /*addElseBlock=*/true);
+  auto yield = [&](Value count) {
+    SmallVector<Value> values(uses);
+    values.push_back(count);
+    scf::YieldOp::create(b, values);
+  };
+  b.setInsertionPointToEnd(branch.thenBlock());
+  yield(taken);
+  b.setInsertionPointToEnd(branch.elseBlock());
+  start();
+  finishTile();
+  yield(arith::AddIOp::create(b, taken, i32(1)));
+  b.setInsertionPointAfter(branch);
+  uses = SmallVector<Value>(branch.getResults().drop_back());
+  takeNext(tile);
+  return branch.getResults().back();
+}
+
+/// Whether all that the tile writes lies beyond the parts of views that it is written to; null
+/// where scalars do not tell.
+Value RoleWriter::writeIsVoid() {
+  llvm::SetVector<std::pair<Value, Value>> bounds; // of an access: its index, the size of the part
+  WalkResult result = old.walk([&](Operation *op) {
+    auto note = [&](auto write) {
+      auto part = write.getView().template getDefiningOp<tile::SubviewOp>();
+      if (!part)
+        return WalkResult::interrupt();
+      auto dim = static_cast<int64_t>(part.getDim());
+      ArrayRef<int64_t> known = write.getStaticIndices();
+      if (!ShapedType::isDynamic(known[dim]))
+        return WalkResult::interrupt();
+      Value index =
+          write.getIndices()[llvm::count_if(known.take_front(dim), ShapedType::isDynamic)];
+      bounds.insert({index, part.getSize()});
+      return canWriteScalar(index) && canWriteScalar(part.getSize()) ? WalkResult::advance()
+                                                                     : WalkResult::interrupt();
+    };
+    return llvm::TypeSwitch<Operation *, WalkResult>(op)
+        .Case<StoreOp, AtomicAddOp>(note)
+        .Case<tile::ScatterAddOp, tile::AddAtOp>([](auto) { return WalkResult::interrupt(); })
+        .Default(WalkResult::advance());
+  });
+  if (result.wasInterrupted())
+    return {};
+  Value isVoid;
+  for (auto [index, size] : bounds) {
+    writeScalar(index);
+    writeScalar(size);
+    Value isBeyond =
+        arith::CmpIOp::create(b, arith::CmpIPredicate::sge, map.lookup(index), map.lookup(size));
+    isVoid = isVoid ? arith::AndIOp::create(b, isVoid, isBeyond).getResult() : isBeyond;
+  }
+  return isVoid;
+}
+
+/// Whether a scalar of the old kernel can be computed where a tile begins.
+bool RoleWriter::canWriteScalar(Value value) {
+  Operation *op = value.getDefiningOp();
+  if (!op || map.contains(value))
+    return map.contains(value);
+  bool isScalar = isa<arith::ConstantOp, tile::DimOp>(op) || mayTell(*op, {});
+  return isScalar && op->getBlock() == &old.getBody().front() &&
+         llvm::all_of(getInputs(op), [&](Value input) { return canWriteScalar(input); });
+}
+
+/// With all that it is computed of.
+void RoleWriter::writeScalar(Value value) {
+  Operation *op = value.getDefiningOp();
+  if (!op || map.contains(value))
+    return;
+  llvm::for_each(getInputs(op), [&](Value input) { writeScalar(input); });
+  b.clone(*op, map);
 }
 
 /// The operation of the kernel's body behind which no copy is waited for.
@@ -368,14 +476,22 @@ Operation *RoleWriter::findLastLoop() {
 }
 
 /// A scalar that follows from the tile's number, in as few instructions as it may: what it reads is
-/// told, or the same for all tiles.
+/// told, or the same for all tiles. What is read from memory, too: the others need not wait for it,
+/// and ptxas knows of what they receive that it is the same for all threads.
 bool RoleWriter::mayTell(Operation &op, const llvm::DenseSet<Operation *> &refused) {
   auto isScalar = [](Type type) {
     return type.isInteger(1) || type.isInteger(32) || type.isInteger(64);
   };
-  return op.getNumRegions() == 0 && op.getNumResults() == 1 && !refused.contains(&op) &&
-         isa<arith::ArithDialect>(op.getDialect()) && isScalar(op.getResult(0).getType()) &&
-         llvm::all_of(op.getOperandTypes(), isScalar);
+  if (op.getNumResults() == 0 || refused.contains(&op) ||
+      !llvm::all_of(op.getResultTypes(), isScalar))
+    return false;
+  if (isa<tile::AtOp>(op))
+    return written.canComputeAhead(&op);
+  if (auto loop = dyn_cast<scf::ForOp>(op)) // such as a search
+    return llvm::all_of(loop.getBody()->without_terminator(), [&](Operation &inner) {
+      return isa<arith::ConstantOp>(inner) || mayTell(inner, {});
+    });
+  return isa<arith::ArithDialect>(op.getDialect()) && llvm::all_of(op.getOperandTypes(), isScalar);
 }
 
 void RoleWriter::findToldScalars() {
@@ -398,28 +514,30 @@ void RoleWriter::findToldScalars() {
       auto isKnown = [&](Value operand) {
         return common.contains(operand) || moved.contains(operand);
       };
-      if (isa<arith::ConstantOp, tile::DimOp, tile::CapturedOp>(op) ||
-          (mayTell(op, {}) && llvm::all_of(op.getOperands(), [&](Value operand) {
-             return common.contains(operand);
-           }))) {
+      bool isCommon = isa<arith::ConstantOp, tile::DimOp, tile::CapturedOp>(op);
+      if (isa<arith::ArithDialect>(op.getDialect()) && mayTell(op, {}))
+        isCommon |=
+            llvm::all_of(op.getOperands(), [&](Value operand) { return common.contains(operand); });
+      if (isCommon) {
         common.insert(op.getResult(0));
-      } else if (mayTell(op, refused) && llvm::all_of(op.getOperands(), isKnown)) {
-        moved.insert(op.getResult(0));
+      } else if (mayTell(op, refused) && llvm::all_of(getInputs(&op), isKnown)) {
+        moved.insert(op.result_begin(), op.result_end());
         toldBy.push_back(&op);
       }
     }
     auto isMoved = [&](Operation *op) {
-      return op->getBlock() == &body && op->getNumResults() == 1 &&
-             moved.contains(op->getResult(0));
+      Operation *top = body.findAncestorOpInBlock(*op);
+      return top && top->getNumResults() > 0 && moved.contains(top->getResult(0));
     };
     auto tell = [&](Value value) {
-      if (llvm::any_of(value.getUsers(),
-                       [&](Operation *user) { return !isMoved(user) && !isa<CopyAsyncOp>(user); }))
+      if (llvm::any_of(value.getUsers(), [&](Operation *user) {
+            return !isMoved(user) && !isa<CopyAsyncOp>(user) && !isOnlyCopied(user);
+          }))
         told.push_back(value);
     };
     llvm::for_each(old.getGridIds(), tell);
     for (Operation *op : toldBy)
-      tell(op->getResult(0));
+      llvm::for_each(op->getResults(), tell);
     for (Value value : told)
       if (value.getType().isInteger(64)) {
         refused.insert(value.getDefiningOp());
@@ -442,15 +560,8 @@ void RoleWriter::findToldScalars() {
 
 /// With what the others need not compute, everything that it is computed of.
 void RoleWriter::writeTold() {
-  std::function<void(Value)> write = [&](Value value) {
-    Operation *op = value.getDefiningOp();
-    if (!op || map.contains(value))
-      return;
-    llvm::for_each(op->getOperands(), write);
-    b.clone(*op, map);
-  };
   for (Operation *op : toldBy)
-    write(op->getResult(0));
+    writeScalar(op->getResult(0));
 }
 
 /// A number of -1 says that there is no further tile.

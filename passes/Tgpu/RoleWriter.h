@@ -8,6 +8,7 @@
 
 #include "passes/Tgpu/RoleSlice.h"
 #include "passes/Tgpu/TileOrder.h"
+#include "passes/Tgpu/WrittenViews.h"
 
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
@@ -23,7 +24,7 @@ public:
   static constexpr int64_t moreWarps = 4;
 
   RoleWriter(KernelOp kernel, RoleScheduleAttr schedule, RoleSlice slice)
-      : old(kernel), schedule(schedule), slice(std::move(slice)),
+      : old(kernel), schedule(schedule), slice(std::move(slice)), written(kernel),
         b(kernel.getLoc(), kernel.getContext()) {}
 
   void run();
@@ -89,6 +90,11 @@ private:
   void findToldScalars();
   bool mayTell(mlir::Operation &op, const llvm::DenseSet<mlir::Operation *> &refused);
   void writeTold();
+  mlir::Value writePublished(mlir::Value tile, mlir::Value taken,
+                             llvm::function_ref<void(mlir::Value tile)> takeNext);
+  mlir::Value writeIsVoid();
+  bool canWriteScalar(mlir::Value value);
+  void writeScalar(mlir::Value value);
   void writePublish(mlir::Value number, mlir::Value taken);
   /// The number of the next tile, or -1, and for the role that computes what it is told of it.
   llvm::SmallVector<mlir::Value> writeReceive(mlir::Value taken);
@@ -96,6 +102,8 @@ private:
   //===--- RoleBodies.cpp: what a role does of the old kernel --------------------===//
 
   void writeBlock(mlir::Block &block);
+  /// A part of a view that only the role that copies needs, whose copies say where it lies.
+  static bool isOnlyCopied(mlir::Operation *op);
   void writeForLoad(mlir::Operation &op);
   void writeForReduce(mlir::Operation &op);
   void writeForCompute(mlir::Operation &op);
@@ -122,6 +130,7 @@ private:
   KernelOp old, mapped;
   RoleScheduleAttr schedule;
   RoleSlice slice;
+  WrittenViews written;
   mlir::ImplicitLocOpBuilder b;
   mlir::IRMapping map;
   llvm::SmallVector<Channel> channels;

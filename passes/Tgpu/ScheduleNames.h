@@ -23,6 +23,8 @@ inline constexpr int64_t slotsOfTwoRounds = 3;
 /// On a tgpu.read: it goes before the loops in which its buffer does not change.
 inline constexpr llvm::StringLiteral keepName = "tgpu.keep_in_registers";
 
+/// On an access to a part of a view: along the dimension of the part its index is not negative.
+inline constexpr llvm::StringLiteral startsInsideName = "tgpu.starts_inside";
 /// On an scf.if: what stands in its else branch computes the same where the condition is true.
 inline constexpr llvm::StringLiteral specialCaseName = "tgpu.special_case";
 /// On an scf.if whose condition is a range of rounds: at most one round comes before the range, in

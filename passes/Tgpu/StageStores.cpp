@@ -58,7 +58,7 @@ std::optional<StorePieces> StorePieces::get(KernelOp kernel, StoreOp store, int6
   int64_t extent = cast<tile::ViewType>(store.getView().getType()).getShape().back();
   if (!ShapedType::isDynamic(extent) && extent * bits % (8 * chunkBytes) != 0)
     return std::nullopt;
-  pieces.map = getTensorMap(kernel, store.getView(), store.getDims(), pieces.type);
+  pieces.map = getTensorMap(kernel, store, pieces.type);
   if (!pieces.map)
     return std::nullopt;
   pieces.count = tile.getDimSize(1) / columns;
@@ -148,7 +148,8 @@ private:
       indices.back() = arith::AddIOp::create(
           b, indices.back(),
           arith::ConstantOp::create(b, b.getI32IntegerAttr(static_cast<int32_t>(first))));
-    TmaStoreOp::create(b, buffer, map, indices, known);
+    MappedView view = MappedView::of(store.getView());
+    TmaStoreOp::create(b, buffer, map, indices, known, view.begin, view.size);
   }
 
   //===--- Through buffers that are there ----------------------------------------===//
@@ -362,7 +363,7 @@ private:
     for (auto alloc : kernel.getBody().getOps<AllocOp>()) {
       auto type = cast<SharedType>(alloc.getBuffer().getType());
       if (type.getShape() != tile.getShape() || type.getElementType() != tile.getElementType() ||
-          !getTensorMap(kernel, store.getView(), store.getDims(), type))
+          !getTensorMap(kernel, store, type))
         continue;
       TmaLoadOp load;
       bool isRead = true, isShared = false;
@@ -409,8 +410,7 @@ private:
     ImplicitLocOpBuilder b(store.getLoc(), store.getContext());
     b.setInsertionPoint(store->getParentOfType<RolesOp>());
     auto type = cast<SharedType>(operand.buffer.getBuffer().getType());
-    Value map =
-        getMap(b, store.getView(), getTensorMap(kernel, store.getView(), store.getDims(), type));
+    Value map = getMap(b, store.getView(), getTensorMap(kernel, store, type));
     Value barrier = NamedBarrierOp::create(b, b.getIndexType(), warps, IntegerAttr());
     b.setInsertionPoint(store);
     if (operand.isShared)
@@ -418,8 +418,9 @@ private:
     WriteSharedOp::create(b, store.getValue(), operand.buffer.getBuffer(), /*transpose=*/false);
     FenceAsyncOp::create(b);
     SyncOp::create(b, barrier);
+    MappedView view = MappedView::of(store.getView());
     TmaStoreOp::create(b, operand.buffer.getBuffer(), map, store.getIndices(),
-                       store.getStaticIndices());
+                       store.getStaticIndices(), view.begin, view.size);
     BulkCommitOp::create(b);
     if (operand.empty) {
       // The rest of the tile's work hides the wait.
@@ -456,6 +457,7 @@ private:
 
   /// The map of the view that is there already, or a new one.
   static Value getMap(ImplicitLocOpBuilder &b, Value view, TensorMapType type) {
+    view = MappedView::of(view).argument;
     for (Operation *user : view.getUsers())
       if (auto map = dyn_cast<TensorMapOp>(user); map && map.getMap().getType() == type)
         return map.getMap();

@@ -18,7 +18,7 @@ static bool isComputable(KernelOp kernel, tile::ExprAttr expr) {
     });
   if (expr.getKind() != tile::ExprKind::Call)
     return expr.getKind() == tile::ExprKind::Int || expr.getKind() == tile::ExprKind::Dim;
-  bool isKnown = llvm::is_contained({"+", "-", "*", "ceildiv"}, expr.getName());
+  bool isKnown = llvm::is_contained({"+", "-", "*", "ceildiv", "min", "max"}, expr.getName());
   return isKnown && llvm::all_of(expr.getOperands(), [&](tile::ExprAttr operand) {
            return isComputable(kernel, operand);
          });
@@ -66,6 +66,10 @@ static Value compute(ImplicitLocOpBuilder &b, KernelOp kernel, tile::ExprAttr ex
     return arith::SubIOp::create(b, x, y);
   if (name == "*")
     return arith::MulIOp::create(b, x, y);
+  if (name == "min")
+    return arith::MinSIOp::create(b, x, y);
+  if (name == "max")
+    return arith::MaxSIOp::create(b, x, y);
   return arith::CeilDivSIOp::create(b, x, y);
 }
 

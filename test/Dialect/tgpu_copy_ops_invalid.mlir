@@ -178,6 +178,25 @@ tgpu.kernel @k target "sm_90a" warps 4 (%x: !tile.view<[?, ?, 64], bf16>) grid(%
 // -----
 
 tgpu.kernel @k target "sm_90a" warps 4 (%x: !tile.view<[?, ?, 64], bf16>) grid(%i = 1) {
+  %m = tgpu.tensor_map %x : !tile.view<[?, ?, 64], bf16> -> !tgpu.tensor_map<64x1x64xbf16, b128, ragged 0>
+  %s = tgpu.alloc : !tgpu.shared<64x64xbf16, b128>
+  %b = tgpu.alloc_barriers arrivals 1 : !tgpu.barriers<2>
+  // expected-error @+1 {{needs 'from' and 'size' with a ragged tensor map, and with no other, but got '!tgpu.tensor_map<64x1x64xbf16, b128, ragged 0>' without them}}
+  tgpu.tma_load %m[0, 0, 0], %s, %b[%i] : !tgpu.tensor_map<64x1x64xbf16, b128, ragged 0>, !tgpu.shared<64x64xbf16, b128>, !tgpu.barriers<2>
+}
+
+// -----
+
+tgpu.kernel @k target "sm_90a" warps 4 (%x: !tile.view<[?, ?, 64], bf16>) grid(%i = 1) {
+  %m = tgpu.tensor_map %x : !tile.view<[?, ?, 64], bf16> -> !tgpu.tensor_map<1x64x64xbf16, b128>
+  %s = tgpu.alloc : !tgpu.shared<64x64xbf16, b128>
+  // expected-error @+1 {{needs 'from' and 'size' with a ragged tensor map, and with no other, but got '!tgpu.tensor_map<1x64x64xbf16, b128>' with them}}
+  tgpu.tma_store %s, %m[0, 0, 0] from %i size %i : !tgpu.shared<64x64xbf16, b128>, !tgpu.tensor_map<1x64x64xbf16, b128>
+}
+
+// -----
+
+tgpu.kernel @k target "sm_90a" warps 4 (%x: !tile.view<[?, ?, 64], bf16>) grid(%i = 1) {
   %m = tgpu.tensor_map %x : !tile.view<[?, ?, 64], bf16> -> !tgpu.tensor_map<1x64x64xbf16, b128>
   %s = tgpu.alloc : !tgpu.shared<64x64xbf16, b128>
   %b = tgpu.alloc_barriers arrivals 1 : !tgpu.barriers<2>

@@ -206,10 +206,19 @@ tgpu.kernel @k target "sm_90a" warps 4 (%x: !tile.view<[?, ?, 64], bf16>) grid(%
 // -----
 
 tgpu.kernel @k target "sm_90a" warps 4 (%x: !tile.view<[?, ?, 64], bf16>) grid(%i = 1) {
+  %m = tgpu.tensor_map %x : !tile.view<[?, ?, 64], bf16> -> !tgpu.tensor_map<64x1x64xbf16, b128, ragged 0>
+  %s = tgpu.alloc : !tgpu.shared<64x64xbf16, b128>
+  // expected-error @+1 {{needs 'from' and 'size' with a ragged tensor map, and with no other, but got '!tgpu.tensor_map<64x1x64xbf16, b128, ragged 0>' with one of them}}
+  "tgpu.tma_store"(%s, %m, %i) <{operandSegmentSizes = array<i32: 1, 1, 0, 1, 0>, static_indices = array<i64: 0, 0, 0>}> : (!tgpu.shared<64x64xbf16, b128>, !tgpu.tensor_map<64x1x64xbf16, b128, ragged 0>, i32) -> ()
+}
+
+// -----
+
+tgpu.kernel @k target "sm_90a" warps 4 (%x: !tile.view<[?, ?, 64], bf16>) grid(%i = 1) {
   %m = tgpu.tensor_map %x : !tile.view<[?, ?, 64], bf16> -> !tgpu.tensor_map<1x64x64xbf16, b128>
   %s = tgpu.alloc : !tgpu.shared<64x64xbf16, b128>
   // expected-error @+1 {{has malformed indices; write it in its own syntax}}
-  "tgpu.tma_store"(%s, %m) <{static_indices = array<i64: -9223372036854775808, 0, 0>}> : (!tgpu.shared<64x64xbf16, b128>, !tgpu.tensor_map<1x64x64xbf16, b128>) -> ()
+  "tgpu.tma_store"(%s, %m) <{operandSegmentSizes = array<i32: 1, 1, 0, 0, 0>, static_indices = array<i64: -9223372036854775808, 0, 0>}> : (!tgpu.shared<64x64xbf16, b128>, !tgpu.tensor_map<1x64x64xbf16, b128>) -> ()
 }
 
 // -----
@@ -219,7 +228,7 @@ tgpu.kernel @k target "sm_90a" warps 4 (%x: !tile.view<[?, ?, 64], bf16>) grid(%
   %s = tgpu.alloc : !tgpu.shared<64x64xbf16, b128>
   %b = tgpu.alloc_barriers arrivals 1 : !tgpu.barriers<2>
   // expected-error @+1 {{needs one index for each dimension of its map: rank 3, but got 0 indices}}
-  "tgpu.tma_load"(%m, %s, %b, %i) <{static_indices = array<i64>}> : (!tgpu.tensor_map<1x64x64xbf16, b128>, !tgpu.shared<64x64xbf16, b128>, !tgpu.barriers<2>, i32) -> ()
+  "tgpu.tma_load"(%m, %s, %b, %i) <{operandSegmentSizes = array<i32: 1, 0, 0, 0, 1, 1, 1>, static_indices = array<i64>}> : (!tgpu.tensor_map<1x64x64xbf16, b128>, !tgpu.shared<64x64xbf16, b128>, !tgpu.barriers<2>, i32) -> ()
 }
 
 // -----
@@ -228,7 +237,7 @@ tgpu.kernel @k target "sm_90a" warps 4 () grid(%i = 1) {
   %s = tgpu.alloc : !tgpu.shared<64x64xbf16, b128>
   %b = tgpu.alloc_barriers arrivals 1 : !tgpu.barriers<2>
   // expected-error @+1 {{operand #0 must be a tensor map, but got 'i32'}}
-  "tgpu.tma_load"(%i, %s, %b, %i) <{static_indices = array<i64>}> : (i32, !tgpu.shared<64x64xbf16, b128>, !tgpu.barriers<2>, i32) -> ()
+  "tgpu.tma_load"(%i, %s, %b, %i) <{operandSegmentSizes = array<i32: 1, 0, 0, 0, 1, 1, 1>, static_indices = array<i64>}> : (i32, !tgpu.shared<64x64xbf16, b128>, !tgpu.barriers<2>, i32) -> ()
 }
 
 // -----

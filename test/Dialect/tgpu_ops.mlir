@@ -183,6 +183,20 @@ tgpu.kernel @tma target "sm_90a" warps 4 (%x: !view, %lse: !tile.view<[?, ?], f3
   tgpu.bulk_wait pending 0 read
 }
 
+// Parts of a packed array, whose rows run along its first dimension.
+!ragged = !tgpu.tensor_map<128x1x64xbf16, b128, ragged 0>
+// CHECK-LABEL: tgpu.kernel @ragged
+tgpu.kernel @ragged target "sm_90a" warps 4 (%x: !view, %begin: i32, %size: i32) grid(%i = 1) {
+  // CHECK: %[[MAP:.*]] = tgpu.tensor_map %x : !tile.view<[?, ?, 64], bf16> -> !tgpu.tensor_map<128x1x64xbf16, b128, ragged 0>
+  %map = tgpu.tensor_map %x : !view -> !ragged
+  %s = tgpu.alloc : !slot
+  %full = tgpu.alloc_barriers arrivals 1 : !tgpu.barriers<2>
+  // CHECK: tgpu.tma_load %[[MAP]][%i, 0, 0] from %begin size %size, %[[S:.*]], %{{.*}}[%i] : !tgpu.tensor_map<128x1x64xbf16, b128, ragged 0>, !tgpu.shared<128x64xbf16, b128>, !tgpu.barriers<2>
+  // CHECK: tgpu.tma_store %[[S]], %[[MAP]][%i, 0, 0] from %begin size %size : !tgpu.shared<128x64xbf16, b128>, !tgpu.tensor_map<128x1x64xbf16, b128, ragged 0>
+  tgpu.tma_load %map[%i, 0, 0] from %begin size %size, %s, %full[%i] : !ragged, !slot, !tgpu.barriers<2>
+  tgpu.tma_store %s, %map[%i, 0, 0] from %begin size %size : !slot, !ragged
+}
+
 // Matrix products by mma and on CUDA cores; changes of layout.
 // CHECK-LABEL: tgpu.kernel @mma
 tgpu.kernel @mma target "sm_80" warps 4 () grid(%i = 1) {

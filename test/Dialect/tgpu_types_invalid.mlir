@@ -184,6 +184,16 @@ func.func private @f() -> !tgpu.tensor_map<64x128xbf16, b128>
 
 // -----
 
+// expected-error @+1 {{a tensor map may be ragged along a dimension but the innermost, 0 to 1, but got 2}}
+func.func private @f() -> !tgpu.tensor_map<64x1x64xbf16, b128, ragged 2>
+
+// -----
+
+// expected-error @+1 {{a ragged tensor map has rank 2 to 3, but got rank 4}}
+func.func private @f() -> !tgpu.tensor_map<1x64x1x64xbf16, b128, ragged 1>
+
+// -----
+
 // Tiles whose layout does not fit their shape are no register tiles.
 func.func @mma(%x: !tgpu.shared<8x8xf32, none>) {
   // expected-error @+1 {{result #0 must be a register tile (a tensor with a layout that fits its shape), but got 'tensor<8x8xf32, #tgpu.mma<1, 1>>'}}

@@ -388,8 +388,8 @@ tgpu.kernel @warps target "sm_90a" warps 2 (%x: !view) grid(%b = 1)
 
 !q = !tgpu.shared<128x64xbf16, b128>
 !view = !tile.view<[?, ?], bf16>
-// expected-error @+1 {{cannot take tile after tile: its grid is not computed by +, -, * and ceildiv from extents and numbers; use the schedule group=0}}
-tgpu.kernel @grid target "sm_90a" warps 4 (%x: !view) grid(%b = max(dim(x, 0), 4))
+// expected-error @+1 {{cannot take tile after tile: its grid is not computed by +, -, *, ceildiv, min and max from extents and numbers; use the schedule group=0}}
+tgpu.kernel @grid target "sm_90a" warps 4 (%x: !view) grid(%b = floordiv(dim(x, 0), 4))
     attributes {tgpu.role_schedule = #tgpu.role_schedule<load_registers = 40, compute_registers = 232, group = 1>} {
   %q = tgpu.alloc : !q
   tgpu.copy_async %x[%b, 0], %q : !view, !q

@@ -61,7 +61,7 @@ tgpu.kernel @two_buffers target "sm_90a" warps 8 (%c: !tile.view<[?, ?], f32>) g
     }
 }
 
-// Stays: an optional argument, a layout of other registers, a part of the argument.
+// Stays: an optional argument, a layout of other registers, a part of the argument before which the tile may begin.
 // CHECK-LABEL: tgpu.kernel @stays
 // CHECK-NOT:     tgpu.tma_store
 // CHECK-NOT:     tgpu.bulk_wait
@@ -76,6 +76,22 @@ tgpu.kernel @stays target "sm_90a" warps 8 (%c: !tile.view<[?, ?], f32>, %d: opt
       tgpu.store %tile, %d[%b, 0] : tensor<128x64xf32, #tgpu.wgmma<2>>, !tile.view<[?, ?], f32>
       tgpu.store %other, %c[%b, 0] : tensor<128x64xf32, #tgpu.mma<8, 1>>, !tile.view<[?, ?], f32>
       tgpu.store %tile, %part[%b, 0] : tensor<128x64xf32, #tgpu.wgmma<2>>, !tile.view<[?, ?], f32>
+    }
+}
+
+// A part of the argument in or behind which the tile begins leaves through a ragged tensor map.
+// CHECK-LABEL: tgpu.kernel @part
+// CHECK:         %[[MAP:.*]] = tgpu.tensor_map %c : {{.*}} -> !tgpu.tensor_map<128x1x32xf32, b128, ragged 0>
+// CHECK:         tgpu.tma_store %{{.*}}, %[[MAP]][%b, 0, 0] from %begin size %size
+// CHECK:         tgpu.tma_store %{{.*}}, %[[MAP]][%b, 0, 32] from %begin size %size
+tgpu.kernel @part target "sm_90a" warps 8 (%c: !tile.view<[?, ?, ?], f32>, %begin: i32, %size: i32) grid(%b = 1)
+    attributes {tgpu.role_schedule = #tgpu.role_schedule<load_registers = 40, compute_registers = 232, store_buffers = 2>} {
+  tgpu.roles
+    role "compute" warps 8 {
+      %one = arith.constant 1.0 : f32
+      %tile = tile.full %one : tensor<128x64xf32, #tgpu.wgmma<2>>
+      %part = tile.subview %c dim 0 from %begin size %size : !tile.view<[?, ?, ?], f32>
+      tgpu.store %tile, %part[%b, 0, 0] dims [0, 2] {tgpu.starts_inside} : tensor<128x64xf32, #tgpu.wgmma<2>>, !tile.view<[?, ?, ?], f32>
     }
 }
 

@@ -50,7 +50,7 @@ TEST(RuntimeBundle, ComesBackAsItWasWritten) {
   kernel.codes.push_back(
       {CodeSpec::Kind::Cubin, *Arch::parse("sm_90a"), 0, writer.addCubin(cubin)});
   kernel.cluster = {2, 1, 1};
-  kernel.tensorMaps = {{0, {64, 64}, Swizzle::B128, /*isStored=*/true}};
+  kernel.tensorMaps = {{0, {64, 64}, Swizzle::B128, /*isStored=*/true, /*ragged=*/0}};
   kernel.requirements = {{1, 16, true}};
   kernel.conditions = {*Expr::call("lt", {Expr::name("rows"), Expr::integer(5)})};
   ProgramSpec program;
@@ -83,6 +83,7 @@ TEST(RuntimeBundle, ComesBackAsItWasWritten) {
   EXPECT_EQ(bundle->blob(1), cubin);
   const KernelSpec &read = bundle->manifest().kernels[0];
   EXPECT_TRUE(read.tensorMaps[0].isStored);
+  EXPECT_EQ(read.tensorMaps[0].ragged, 0);
   EXPECT_EQ(read.layout.params.size(), 16u);
   EXPECT_EQ(read.layout.params.back().offset % 64, 0u);
   EXPECT_EQ(read.layout.params.back().bytes, 128u);
@@ -182,9 +183,9 @@ TEST(RuntimeBundle, RefusesWrongManifests) {
     const char *from, *to, *message;
   };
   const Case cases[] = {
-      {R"("abi":2)", R"("abi":1)",
-       "the bundle has kernel ABI 1, but this runtime has 2; compile it again"},
-      {R"("abi":2)", R"("abi":true)", "manifest: 'abi' of the manifest must be an integer"},
+      {R"("abi":3)", R"("abi":1)",
+       "the bundle has kernel ABI 1, but this runtime has 3; compile it again"},
+      {R"("abi":3)", R"("abi":true)", "manifest: 'abi' of the manifest must be an integer"},
       {R"("producer")", R"("producre")", "manifest: unknown key 'producre' in the manifest"},
       {R"("programs":[])", R"("programs":{})",
        "manifest: 'programs' of the manifest must be a list"},
@@ -383,6 +384,10 @@ TEST(RuntimeBundle, ChecksWhatIsWritten) {
   kernel.tensorMaps = {{5, {1, 1, 1, 1, 1, 4}, Swizzle::None}};
   EXPECT_FAILURE(writer.bytes().status(), Code::BadBundle,
                  "the tensor map over 'r6' of kernel 'scale' has rank 6; tensor maps have 1 to 5");
+  kernel.tensorMaps = {{0, {64, 64}, Swizzle::B128, /*isStored=*/false, /*ragged=*/1}};
+  EXPECT_FAILURE(writer.bytes().status(), Code::BadBundle,
+                 "the tensor map over 'x' of kernel 'scale' is ragged along dimension 1 of 2; of 2 "
+                 "or 3 dimensions it may be any but the last");
   kernel.arguments[5] = ArgumentSpec::view("mask", ElementType::I1, {-1});
   kernel.tensorMaps = {{5, {16}, Swizzle::None}};
   EXPECT_FAILURE(

@@ -298,6 +298,38 @@ TEST_F(TensorMaps, RefuseWhatTheyCannotDescribe) {
   EXPECT_EQ(fake().maps[0].strides[1] % 16, 0u);
 }
 
+/// x, y and z of KernelAbi.h run over the same rows, and z leads back to where they begin.
+TEST_F(TensorMaps, ThatAreRaggedHaveTheirRowsThreeTimes) {
+  KernelSpec &kernel = writer.manifest.kernels[0];
+  kernel.tensorMaps = {{0, {128, 1, 64}, Swizzle::B128, /*isStored=*/false, /*ragged=*/0}};
+  Operation operation = create(writer, "scale");
+  EXPECT_OK(operation.prepare(0));
+  EXPECT_OK(run(operation, arguments(300, 5)));
+  ASSERT_EQ(fake().maps.size(), 1u);
+  const FakeMap &map = fake().maps[0];
+  uint64_t row = 5 * 128, bound = uint64_t(1) << 30;
+  EXPECT_EQ(map.extents, (std::vector<uint64_t>{64, 5, bound, bound + 1, bound + 1}));
+  EXPECT_EQ(map.strides, (std::vector<uint64_t>{128, row, row, (uint64_t(1) << 34) - row}));
+  EXPECT_EQ(map.box, (std::vector<uint32_t>{64, 1, 128, 1, 1}));
+  // Row 7 of the part of 20 rows that begins at row 100.
+  uint64_t x = bound - 20 + 7, y = 100 + 20, z = bound;
+  EXPECT_EQ(x * map.strides[1] + y * map.strides[2] + z * map.strides[3], 107 * row);
+
+  Arguments list = arguments(300, 5);
+  list.values[0].extents[0] = int64_t(1) << 30;
+  EXPECT_OK(run(operation, list));
+  const std::string prefix = "no variant of kernel 'scale' takes these arguments: ";
+  list.values[0].extents[0] += 1;
+  EXPECT_FAILURE(run(operation, list), Code::Unsupported,
+                 prefix + "dimension 0 of 'x' must be at most 1073741824 for a ragged tensor map, "
+                          "but is 1073741825");
+  list = arguments(300, 5);
+  list.values[0].strides[0] = int64_t(1) << 33;
+  EXPECT_FAILURE(run(operation, list), Code::Unsupported,
+                 prefix + "the stride 8589934592 along dimension 0 of 'x' must be less than "
+                          "17179869184 bytes for a ragged tensor map");
+}
+
 /// A store writes the chunk of 16 bytes that holds the end of a row as a whole.
 TEST_F(TensorMaps, ThatAreStoredThroughNeedRowsOfWholeChunks) {
   KernelSpec kernel = writer.manifest.kernels[0];

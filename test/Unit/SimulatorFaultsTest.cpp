@@ -123,6 +123,21 @@ TEST_F(SimulatorFaultsTest, Phases) {
                     kFull, kExpect + kLoad, "tgpu.wait %full[%c1] : !bar\n");
 }
 
+TEST_F(SimulatorFaultsTest, RaggedMaps) {
+  const std::string type = "!tgpu.tensor_map<64x64xbf16, b128, ragged 0>";
+  const std::string full = "%full = tgpu.alloc_barriers arrivals 1 : !bar\n"
+                           "%map = tgpu.tensor_map %x : !x -> " +
+                           type + "\n";
+  auto load = [&](const std::string &row) {
+    return kExpect + "tgpu.tma_load %map[" + row +
+           ", 0] from %c1 size %c1, %b, %full[%c0] : " + type + ", !buffer, !bar\n";
+  };
+  expectClean("sm_90a", 8, full + roles(load("1"), kWait + kRead));
+  expectHopperFault("'tgpu.tma_load' op begins before the part of its view, at row -1; a ragged "
+                    "tensor map cuts at the end of a part only",
+                    full, load("-1"), kWait + kRead);
+}
+
 TEST_F(SimulatorFaultsTest, PhasesThatMayBeMissed) {
   // One of four warps releases the slot, so the others may sleep through the second phase.
   const std::string prologue = kFull + "%empty = tgpu.alloc_barriers arrivals 1 : !bar\n";

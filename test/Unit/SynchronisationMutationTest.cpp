@@ -405,6 +405,7 @@ const std::vector<Kernel> kCausalKernels = {
             {"document"}),
     rolesOf("forward_aligned", "attention_forward", kForwardBlocks, {}, 0,
             withShift(kScaledLaunches), {"window_aligned"}),
+    rolesOf("varlen_forward", "attention_varlen_forward", kForwardBlocks, {}, 0, kScaledLaunches),
     rolesOf("bias_forward", "attention_bias_forward", kForwardBlocks, {}, 0,
             withRowBias(kLaunches)),
     rolesOf("dropout_forward", "attention_dropout_forward", kForwardBlocks, {}, 0, kScaledLaunches),
@@ -416,6 +417,9 @@ const std::vector<Kernel> kCausalKernels = {
     rolesOf("backward", "attention_backward", kBackwardBlocks, kBackwardRoles, 2, kLaunches),
     rolesOf("backward_window", "attention_backward", with(kBackwardBlocks, kWindowed),
             kBackwardRoles, 2, withWindow(kLaunches)),
+    // The kernel for dK and dV has no roles.
+    rolesOf("varlen_backward", "attention_varlen_backward", kBackwardBlocks, kBackward, 9,
+            kLaunches),
     rolesOf("backward_documents", "attention_backward", kBackwardBlocks, kBackwardVotes, 8,
             kLaunches, {"document"}),
     rolesOf("backward_aligned", "attention_backward", kBackwardBlocks, kBackwardRoles, 2,

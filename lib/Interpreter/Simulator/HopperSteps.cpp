@@ -35,6 +35,10 @@ struct TmaCopy {
     copy.view = lowering.slotOf(definition.getView());
     copy.buffer = lowering.slotOf(op.getBuffer());
     copy.indices = mixedIndices(lowering, op.getIndices(), op.getStaticIndices());
+    if (copy.map.isRagged()) {
+      copy.begin = lowering.intOperand(op.getBegin());
+      copy.size = lowering.intOperand(op.getSize());
+    }
     return copy;
   }
 
@@ -48,9 +52,13 @@ struct TmaCopy {
       isAligned &=
           memory.extents[d] <= 1 || (isLast ? stride == 1 : stride * width % kTmaAlignment == 0);
     }
-    return isAligned ||
-           machine.fail(op, "has a tensor map of a view whose start and strides must be multiples "
-                            "of 16 bytes, and its last dimension contiguous");
+    if (!isAligned)
+      return machine.fail(op, "has a tensor map of a view whose start and strides must be "
+                              "multiples of 16 bytes, and its last dimension contiguous");
+    int64_t row = map.getRagged() < 0 ? 0 : indices[map.getRagged()].read(frame);
+    return row >= 0 ||
+           machine.fail(op, "begins before the part of its view, at row " + std::to_string(row) +
+                                "; a ragged tensor map cuts at the end of a part only");
   }
 
   struct Box {
@@ -81,6 +89,7 @@ struct TmaCopy {
   std::vector<Box> boxes(const SimulatedFrame &frame) const {
     const View &memory = frame.views[view];
     ArrayRef<int64_t> extents = map.getBox();
+    int64_t rowDim = tgpu::TensorMapType(map).getRowDim();
     std::vector<Box> result;
     for (BoxPattern &pattern : patternOfBoxes(map, type, numberIn(frame, buffer))) {
       Box &box = result.emplace_back();
@@ -93,10 +102,17 @@ struct TmaCopy {
         axis.start = indices[d].read(frame);
         if (d + 1 == extents.size())
           axis.start += pattern.column;
-        else if (d + 2 == extents.size())
+        else if (static_cast<int64_t>(d) == rowDim)
           axis.start += pattern.row;
         axis.extent = memory.extents[d];
         axis.stride = memory.strides[d];
+        if (static_cast<int64_t>(d) != map.getRagged())
+          continue;
+        // As of tile.subview.
+        int64_t first = begin.read(frame), left = axis.extent - first;
+        axis.extent = first < 0 ? 0 : std::max<int64_t>(std::min(left, size.read(frame)), 0);
+        if (axis.extent > 0)
+          box.tile.base += first * axis.stride * static_cast<int64_t>(byteWidth(memory.type));
       }
     }
     return result;
@@ -107,6 +123,7 @@ struct TmaCopy {
   tgpu::SharedType type;
   Slot view = 0, buffer = 0;
   llvm::SmallVector<IntOperand, 4> indices;
+  IntOperand begin, size; ///< of a part, where the map is ragged
 };
 
 /// A copy that arrives at a barrier.

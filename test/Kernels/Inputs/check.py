@@ -398,6 +398,35 @@ def attention_varlen_forward():
         check_forward(str(params), got, o, lse, kind)
 
 
+def attention_varlen_forward_neighbours():
+    """By default blocks: the last block of a sequence ends in the rows of the next one, whose keys and
+    values are NaN here and whose results must not be overwritten."""
+    kind = "f16"
+    lengths = [(70, 200), (0, 90), (150, 61), (130, 0), (1, 300)]
+    for width, causal, left, right in [(64, "none", -1, -1), (128, "bottom_right", -1, -1),
+                                       (64, "top_left", 40, 20)]:
+        packed, results = [[], [], []], []
+        for n, (sq, sk) in enumerate(lengths):
+            q, k, v, _ = tensors(40 + 4 * n, kind, 1, 4, 2, sq, sk, width)
+            o, lse, _ = forward(q, k, v, SCALE, keep_mask(sq, sk, causal, left, right))
+            results.append((o, lse))
+            if sq == 0:
+                k[:], v[:] = np.nan, np.nan
+            for whole, part in zip(packed, (q, k, v)):
+                whole.append(part[0].swapaxes(0, 1))
+        q, k, v = map(np.concatenate, packed)
+        o = np.concatenate([r[0][0].swapaxes(0, 1) for r in results])
+        lse = np.concatenate([r[1][0] for r in results], axis=1)
+        cu = [np.concatenate([[0], np.cumsum(n)]).astype(np.int32) for n in zip(*lengths)]
+        params = {"T": kind, "D": width, "CAUSAL": causal, "WINDOW": "true" if left >= 0 else "false"}
+        got = run("attention_varlen_forward", params,
+                  {"q": q, "k": k, "v": v, "cu_seqlens_q": cu[0], "cu_seqlens_k": cu[1]},
+                  {"o": (o.shape, kind), "lse": (lse.shape, "f32")},
+                  {"scale": SCALE, "window_left": left, "window_right": right,
+                   "max_seqlen_q": 150})
+        check_forward(str(params), got, o, lse, kind)
+
+
 def attention_varlen_backward():
     for kind, causal, left, right in VARLEN:
         (q, k, v, do), cu, (o, *wanted), lse = varlen_wanted(kind, causal, left, right)

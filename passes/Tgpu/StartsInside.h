@@ -1,0 +1,23 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Indices that are known not to be negative.
+
+#ifndef TILEWRIGHT_PASSES_TGPU_STARTSINSIDE_H
+#define TILEWRIGHT_PASSES_TGPU_STARTSINSIDE_H
+
+#include "dialect/Tile/Tile.h"
+
+namespace tilewright::tgpu {
+
+/// Whether a scalar of a kernel is at least 0, if no sum or product in it overflows. Positions of a
+/// block loop are, where the loop begins at such a scalar.
+bool isNonNegative(mlir::Value value);
+
+/// Whether a tile that is accessed at these indices of a part of a view begins in or behind the
+/// part. A copy engine that cuts at the end of a part alone then cuts at both ends.
+bool startsInside(tile::SubviewOp part, mlir::OperandRange indices,
+                  llvm::ArrayRef<int64_t> staticIndices);
+
+} // namespace tilewright::tgpu
+
+#endif // TILEWRIGHT_PASSES_TGPU_STARTSINSIDE_H

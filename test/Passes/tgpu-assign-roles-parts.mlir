@@ -1,0 +1,109 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Copies of parts of views, such as the sequences of a packed batch, by ragged tensor maps. The role that copies alone reads
+// where a part lies, and publishes what the other needs. A tile that writes nothing is not published.
+//
+// RUN: split-file %s %t
+// RUN: tilewright-opt %t/kernels.mlir --tgpu-assign-roles | FileCheck %s
+// RUN: tilewright-opt %t/kernels.mlir --tgpu-assign-roles --canonicalize --tgpu-plan-shared-memory --tgpu-insert-fences --tgpu-verify-sync -o /dev/null
+// RUN: tilewright-opt %t/errors.mlir --tgpu-assign-roles -split-input-file -verify-diagnostics
+
+//--- kernels.mlir
+
+!view = !tile.view<[?, ?, 64], bf16>
+!sums = !tile.view<[?, ?, 64], f32>
+!x = !tgpu.shared<128x64xbf16, b128>
+!s = tensor<128x128xf32, #tgpu.wgmma<2>>
+!p = tensor<128x128xbf16, #tgpu.wgmma<2>>
+!a = tensor<128x128xbf16, #tgpu.operand<a, #tgpu.wgmma<2>>>
+!out = tensor<128x64xf32, #tgpu.wgmma<2>>
+
+// CHECK-LABEL: tgpu.kernel @parts
+// CHECK:         %[[Q:.*]] = tgpu.tensor_map %q : {{.*}} -> !tgpu.tensor_map<128x1x64xbf16, b128, ragged 0>
+// CHECK:         %[[K:.*]] = tgpu.tensor_map %k : {{.*}} -> !tgpu.tensor_map<128x1x64xbf16, b128, ragged 0>
+// CHECK:         role "load"
+// CHECK:           } do {
+// CHECK:             %[[BEGIN:.*]] = tile.at %starts
+// CHECK:             %[[END:.*]] = tile.at %starts
+// CHECK:             %[[SIZE:.*]] = arith.subi %[[END]], %[[BEGIN]]
+// CHECK:             %[[VOID:.*]] = arith.cmpi sge, %[[ROW:.*]], %[[SIZE]]
+// CHECK-NEXT:        %[[WORK:.*]]:3 = scf.if %[[VOID]]
+// CHECK-NEXT:          scf.yield %[[UQ:.*]], %[[UK:.*]], %[[TAKEN:.*]] : i32, i32, i32
+// CHECK-NEXT:        } else {
+// CHECK:               tgpu.publish
+// CHECK:               tgpu.tma_load %[[Q]][%[[ROW]], %{{.*}}, 0] from %[[BEGIN]] size %[[SIZE]],
+// CHECK:               scf.for
+// CHECK:                 tgpu.tma_load %[[K]][%{{.*}}, %{{.*}}, 0] from %[[BEGIN]] size %[[SIZE]],
+// CHECK:             tgpu.take_tile
+// CHECK-NEXT:        scf.yield %{{.*}}, %[[WORK]]#0, %[[WORK]]#1, %[[WORK]]#2 :
+// CHECK:         role "compute"
+// CHECK-NOT:       tile.at
+// CHECK:           tgpu.store
+tgpu.kernel @parts target "sm_90a" warps 8 (%q: !view, %k: !view, %o: !sums, %starts: !tile.view<[?], i32>)
+    grid(%m = ceildiv(dim(q, 0), 128), %n = dim(starts, 0) - 1, %h = dim(q, 1))
+    attributes {tgpu.role_schedule = #tgpu.role_schedule<load_registers = 40, compute_registers = 232, group = 64, dynamic = 1>} {
+  %q_buffer = tgpu.alloc : !x
+  %k_buffer = tgpu.alloc : !x
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %c128 = arith.constant 128 : i32
+  %zero = arith.constant 0.0 : f32
+  %none = tile.full %zero : !out
+  %next = arith.addi %n, %c1 : i32
+  %begin = tile.at %starts[%n] : !tile.view<[?], i32>
+  %end = tile.at %starts[%next] : !tile.view<[?], i32>
+  %size = arith.subi %end, %begin : i32
+  %row = arith.muli %m, %c128 : i32
+  %q_part = tile.subview %q dim 0 from %begin size %size : !view
+  %k_part = tile.subview %k dim 0 from %begin size %size : !view
+  %o_part = tile.subview %o dim 0 from %begin size %size : !sums
+  tgpu.copy_async %q_part[%row, %h, 0] dims [0, 2], %q_buffer {tgpu.starts_inside} : !view, !x
+  tgpu.copy_commit
+  tgpu.copy_wait pending 0
+  tgpu.sync
+  %sum = scf.for %i = %c0 to %size step %c128 iter_args(%old = %none) -> (!out) : i32 {
+    tgpu.sync
+    tgpu.copy_async %k_part[%i, %h, 0] dims [0, 2], %k_buffer {tgpu.starts_inside} : !view, !x
+    tgpu.copy_commit
+    tgpu.copy_wait pending 0
+    tgpu.sync
+    %s_pending = tgpu.wgmma %q_buffer, %k_buffer transpose_b : !x, !x -> !s
+    tgpu.wgmma_commit
+    %s = tgpu.wgmma_wait pending 0, %s_pending : !s
+    %p = tile.cast %s : !s -> !p
+    %p_a = tgpu.convert %p : !p -> !a
+    %o_pending = tgpu.wgmma %p_a, %k_buffer, %old : !a, !x, !out -> !out
+    tgpu.wgmma_commit
+    %new = tgpu.wgmma_wait pending 0, %o_pending : !out
+    scf.yield %new : !out
+  } {tgpu.schedule = #tgpu.schedule<skeleton = producer_consumer, stages = 2, in_flight = 1>}
+  tgpu.store %sum, %o_part[%row, %h, 0] dims [0, 2] : !out, !sums
+}
+
+//--- errors.mlir
+
+!view = !tile.view<[?, ?, 64], bf16>
+!x = !tgpu.shared<128x64xbf16, b128>
+// A copy that may begin before its part, where a ragged tensor map does not cut.
+tgpu.kernel @before target "sm_90a" warps 4 (%x: !view, %begin: i32, %size: i32) grid(%b = 4)
+    attributes {tgpu.role_schedule = #tgpu.role_schedule<load_registers = 40, compute_registers = 232>} {
+  %part = tile.subview %x dim 0 from %begin size %size : !view
+  %q = tgpu.alloc : !x
+  // expected-error @+1 {{kernel cannot be split into roles: there is no tensor map for a copy; use the schedule skeleton=synchronous}}
+  tgpu.copy_async %part[%begin, 0, 0] dims [0, 2], %q : !view, !x
+  %r = tgpu.read %q : !x -> tensor<128x64xbf16, #tgpu.wgmma<1>>
+}
+
+// -----
+
+// A part along the innermost dimension, whose stride a tensor map does not state.
+!row = !tile.view<[?, ?], bf16>
+!x = !tgpu.shared<128x64xbf16, b128>
+tgpu.kernel @innermost target "sm_90a" warps 4 (%x: !row, %begin: i32, %size: i32) grid(%b = 4)
+    attributes {tgpu.role_schedule = #tgpu.role_schedule<load_registers = 40, compute_registers = 232>} {
+  %part = tile.subview %x dim 1 from %begin size %size : !row
+  %q = tgpu.alloc : !x
+  // expected-error @+1 {{kernel cannot be split into roles: there is no tensor map for a copy}}
+  tgpu.copy_async %part[0, 0], %q {tgpu.starts_inside} : !row, !x
+  %r = tgpu.read %q : !x -> tensor<128x64xbf16, #tgpu.wgmma<1>>
+}
