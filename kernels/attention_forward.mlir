@@ -16,7 +16,7 @@
 // Sq and Skv are any, also 0, and need not be multiples of the blocks; strides are any.
 //
 // Parameters
-//   D, DV     widths of a query and of a value, up to 256. Tiles are padded to a multiple of 8 (DP,
+//   D, DV     widths of a query and of a value, up to 256. Tiles are padded to a multiple of 16 (DP,
 //             DVP): the padding reads zero and is never stored.
 //   T         element type of the arrays. Scores, sums and LSE are of ACC: f64 for f64, else f32
 //   CAUSAL    none; top_left keeps j <= i; bottom_right keeps j <= i + Skv - Sq
@@ -52,7 +52,7 @@ tile.kernel @attention_forward
     params(D: int, DV: int = D, T: type in [f16, bf16, f32, f64],
            CAUSAL: enum in ["none", "top_left", "bottom_right"] = "none", WINDOW: flag = false,
            BLOCK_M: int = block(), BLOCK_N: int = block(),
-           let DP: int = ceildiv(D, 8) * 8, let DVP: int = ceildiv(DV, 8) * 8,
+           let DP: int = ceildiv(D, 16) * 16, let DVP: int = ceildiv(DV, 16) * 16,
            let ACC: type = accumulator(T))
     require(D <= 256, DV <= 256,
             dim(k, 0) == dim(q, 0), dim(v, 0) == dim(q, 0),

@@ -37,10 +37,19 @@ constexpr Entry forwardRows[] = {
     {"cpu", 0, 0, 0, any, 0, 128, 0, 64},
     // One H200, 2026-11-22: performance-log, forward on sm_90a. Of 192 rows the log has the speed,
     // and steps of 112 keys under a mask (0.93 of 128); of short loops, commit 7f4d29e.
+    // Narrow rows have no length at which 128 of them are better.
+    {"sm_90a", 16, 96, 0, any, 0, 192, 0, 128},
     {"sm_90a", 16, 128, 0, some, 1024, 128, 0, 128},
     {"sm_90a", 16, 128, 0, any, 0, 192, 0, 128},
-    // No run of others is on record.
-    {"sm_90a", 16, 192, 0, any, 0, 128, 0, 128},
+    // One H200, 2026-11-23, D 80 and 96 (performance-log): 192 rows by 112 keys are 1.17 of 128 by
+    // 128 at S 4096 without a mask, 128 and more keys spill.
+    {"sm_90a", 16, 160, 0, none, 512, 128, 0, 128},
+    {"sm_90a", 16, 160, 0, some, 2048, 192, 0, 96},
+    {"sm_90a", 16, 160, 0, any, 0, 192, 0, 112},
+    {"sm_90a", 16, 192, 0, none, 512, 128, 0, 128},
+    {"sm_90a", 16, 192, 0, some, 1024, 128, 0, 128},
+    {"sm_90a", 16, 192, 0, some, 0, 192, 0, 96},
+    {"sm_90a", 16, 192, 0, any, 0, 192, 0, 112},
     // Under a mask 160 keys are 0.93 of 128; at 512 keys without one, 176 are 0.88 of 128 (commit
     // 7f4d29e).
     {"sm_90a", 16, 256, 0, none, 4096, 128, 0, 128},
@@ -213,7 +222,8 @@ bool BlockRow::matches(const BlockQuery &query) const {
   bool isWidth = (!elements || query.elements <= elements) &&
                  (!bytes || query.getBytes() <= bytes) && query.getBytes() >= above + (above > 0);
   bool isMask = mask == MaskKind::Any || mask == query.mask;
-  bool isLength = !length || (query.hasLength && query.length && query.length <= length);
+  int64_t asked = query.hasLength ? query.length : query.usual;
+  bool isLength = !length || (asked && asked <= length);
   return (structure.empty() || structure == query.structure) && isTarget &&
          (!bits || query.bits <= bits) && isWidth && isMask && isLength;
 }
@@ -249,7 +259,7 @@ BlockChoice BlockTable::choose(const BlockQuery &query) const {
     }
     BlockQuery shorter = query;
     shorter.length = row.length;
-    if (row.length && !query.length && row.matches(shorter))
+    if (row.length && query.hasLength && !query.length && row.matches(shorter))
       choice.shorter.push_back(row.length);
   }
   llvm::sort(choice.shorter);

@@ -28,6 +28,9 @@ struct BlockQuery {
   MaskKind mask = MaskKind::None;
   bool hasLength = false; ///< the loop ends with an extent of an argument, so a launch can be asked
   int64_t length = 0;     ///< the loop runs over at most so many; 0: any number
+  /// Where it ends with a number read from memory, such as the length of a sequence: no launch
+  /// knows it, so that rows for loops of up to as many count as if it did. 0: it does not.
+  int64_t usual = 0;
 
   int64_t getBytes() const { return (elements * bits + 7) / 8; }
 };

@@ -125,7 +125,7 @@ public:
     }
     entry->setAttr("params", ArrayAttr::get(module.getContext(), params));
     for (Reached &each : llvm::reverse(reached)) { // the first is the entry's, too
-      if (each.usesTable && each.choice.row->length)
+      if (each.usesTable && each.choice.row->length && each.query.hasLength)
         require(each.structure, each.choice.row->length);
       describe(each);
     }
@@ -211,11 +211,16 @@ private:
       query.bits = element.getIntOrFloatBitWidth();
     for (Dim width : structure.widths)
       query.elements = std::max(query.elements, getExtent(width, bindings).value_or(0));
-    if (auto loop = dyn_cast<ForBlocksOp>(structure.loop); loop && loop.getMaskAttr())
+    auto loop = dyn_cast<ForBlocksOp>(structure.loop);
+    if (loop && loop.getMaskAttr())
       query.mask = FlagEvaluator(module, bindings).evaluate(loop.getMaskAttr()) == true
                        ? MaskKind::None
                        : MaskKind::Some;
     query.hasLength = !reached.launch && getLength(structure);
+    constexpr int64_t usualLength = 2048; // of a sequence in a packed batch
+    if (loop && !loop.getUpper().getDefiningOp<DimOp>() &&
+        !matchPattern(loop.getUpper(), m_Constant()))
+      query.usual = usualLength;
     return query;
   }
 
