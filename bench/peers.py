@@ -10,6 +10,7 @@
     bench/peers.py --direction both --mods softcap,alibi --peers flex --cases "D128 * S8192"
     bench/peers.py --direction fwd,bwd --gqa 8 --window 0,1024 --peers fa4,cudnn --cases "D128 * S8192"
 
+Packed sequences (`--direction varlen`): the lengths of gpubench/cases.py, 2048 / D heads; peers fa4 and flash.
 Cases: 16,384 tokens, hidden size 2048 (B = 16384 / S, H = 2048 / D rounded down), causal or not, S 512 to 16384, and by
 default bf16 and D 64, 128 and 256; matrix product 8192^3. Inputs are N(0, 1), the same for all. FLOPs: 4 B H S S D in the forward, 10 in the backward, 14 in
 both, halved where causal; under a window those of the pairs that it keeps. Of a peer's backward, autograd.grad alone is
@@ -39,8 +40,8 @@ SUBJECT = "tilewright"
 PEERS = ["cudnn", "flash", "fa4", "efficient", "torch", "flex", "triton"]
 BEST_OF = ["cudnn", "fa4"]  # the strongest two: which one leads depends on the case
 LONG = 2048  # from this length on a GPU is full
-DIRECTIONS = ["forward", "backward", "both", "matmul"]
-KERNELS = ["attention_forward", "attention_backward", "matmul"]  # names of files and of what they hold
+DIRECTIONS = ["forward", "backward", "both", "varlen", "matmul"]
+KERNELS = ["attention_forward", "attention_backward", "attention_varlen_forward", "matmul"]  # files and what they hold
 
 
 class Source:
@@ -55,9 +56,10 @@ class Source:
         self.compiled = {}  # by kernel and parameters
 
     def kernel_for(self, entry):
-        """The kernel whose file is named after the operation: matmul or backward in its name, or neither."""
+        """The kernel whose file is named after the operation: one of these words in its name, or none."""
         def operation(name):
-            return next((word for word in ("matmul", "backward") if word in os.path.basename(name)), "forward")
+            words = ("matmul", "backward", "varlen")
+            return next((word for word in words if word in os.path.basename(name)), "forward")
         return next((file for file in self.kernels if operation(file) == operation(entry)), None)
 
     def params_for(self, entry, case):
@@ -174,9 +176,10 @@ class Bench:
 
     def __init__(self, options, folder):
         import torch
-        from gpubench import device, library, problems
+        from gpubench import device, library, problems, varlen
 
         self.torch, self.device, self.problems, self.tilewright = torch, device, problems, library
+        self.forms = {**problems.PROBLEMS, "varlen": varlen.Varlen}
         self.options, self.folder = options, folder
         options.targets = options.targets or default_targets(torch.cuda.get_device_capability())
         self.absent = {}  # why, by peer
@@ -219,7 +222,7 @@ class Bench:
 
     def run(self, case):
         """({side: summary}, {side: why it was excluded})."""
-        problem = self.problems.PROBLEMS[case.form].of(case)
+        problem = self.forms[case.form].of(case)
         sides, outputs, excluded = {}, {}, {}
 
         def try_side(name, call, result):

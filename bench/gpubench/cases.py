@@ -10,7 +10,7 @@ SEQUENCES = [512, 1024, 2048, 4096, 8192, 16384]
 DIMS = [64, 128, 256]
 MASKS = ["none", "top_left"]
 PRODUCTS = {"forward": 2, "backward": 5, "both": 7}  # of a direction; its forms are in problems.PROBLEMS
-MODS = ["softcap", "alibi"]  # what they compute is in modifiers.py
+MODS = ["softcap", "alibi", "bias"]  # what they compute is in modifiers.py
 SOFTCAP = 20.0  # so small that scores of N(0, 1) inputs feel it
 
 
@@ -75,6 +75,51 @@ class AttentionCase:
         """As tilewrightc spells them."""
         params = {"D": str(self.dim), "T": self.dtype, "CAUSAL": self.causal}
         return {**params, "WINDOW": "true"} if self.window else params
+
+
+# Lengths of packed sequences: a mixture, equal ones to compare with a dense batch, and many short ones.
+LENGTHS = {"mixed": (2048, 131, 977, 1500, 4096, 64, 3000, 812, 1, 2500, 640, 615), "8x2048": (2048,) * 8,
+           "32x512": (512,) * 32}
+
+
+@dataclasses.dataclass(frozen=True)
+class VarlenCase:
+    """Of kernels/attention_varlen_forward.mlir."""
+    dim: int
+    causal: str
+    layout: str  # of LENGTHS
+    dtype: str = "bf16"
+
+    operation = form = direction = "varlen"
+    mod = ""
+    window = 0
+
+    @property
+    def lengths(self):
+        return LENGTHS[self.layout]
+
+    @property
+    def heads(self):
+        return HIDDEN // self.dim
+
+    @property
+    def seq(self):
+        return max(self.lengths)
+
+    @property
+    def name(self):
+        return f"varlen {self.dtype} D{self.dim} {self.causal} {self.layout}"
+
+    group = name
+
+    @property
+    def flops(self):
+        """Of the products over kept pairs, as of the dense cases."""
+        pairs = sum(length * length for length in self.lengths) / (2 if self.causal != "none" else 1)
+        return 4 * self.heads * pairs * self.dim
+
+    def params(self):
+        return {"D": str(self.dim), "T": self.dtype, "CAUSAL": self.causal}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -202,6 +247,9 @@ def all_cases(directions=("forward", "matmul"), mods=("",), gqas=(1,), windows=(
     for direction in directions:
         if direction == "matmul":
             cases.append(MatmulCase(8192, dtype))
+        elif direction == "varlen":
+            cases += [VarlenCase(dim, causal, layout, dtype)
+                      for dim in dims or DIMS for causal in MASKS for layout in LENGTHS]
         else:
             cases += [case for mod in mods for gqa in gqas for window in windows
                       for case in attention_cases(dims, dtype=dtype, direction=direction, mod=mod, gqa=gqa,

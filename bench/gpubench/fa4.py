@@ -44,3 +44,14 @@ def forward(causal, scale, mod="", window=0):
         return (result[0] if isinstance(result, tuple) else result).transpose(1, 2)
 
     return call
+
+
+def varlen_forward(causal, scale):
+    """A function of q, k and v, [tokens, heads, dim], where sequences begin and end, and the longest: gives O."""
+    def call(q, k, v, cu_seqlens, longest):
+        result = importlib.import_module(MODULE).flash_attn_varlen_func(
+            q, k, v, cu_seqlens_q=cu_seqlens, cu_seqlens_k=cu_seqlens, max_seqlen_q=longest, max_seqlen_k=longest,
+            softmax_scale=scale, causal=causal)
+        return result[0] if isinstance(result, tuple) else result
+
+    return call

@@ -10,6 +10,7 @@ class Plain:
     """No modifier, and what the others have in common."""
 
     captures = {}  # arguments of the linked kernel by name
+    attn_mask = None  # of scaled_dot_product_attention, where it can say the same
 
     def apply(self, scores, heads, rows, columns):
         """Scaled scores [heads, rows, columns] of these indices, modified."""
@@ -23,7 +24,7 @@ class Plain:
 
 
 class Softcap(Plain):
-    def __init__(self, heads, device):
+    def __init__(self, heads, rows, keys, dtype, device):
         self.captures = {"softcap": SOFTCAP}
 
     def apply(self, scores, heads, rows, columns):
@@ -38,7 +39,7 @@ class Softcap(Plain):
 
 
 class Alibi(Plain):
-    def __init__(self, heads, device):
+    def __init__(self, heads, rows, keys, dtype, device):
         slopes = torch.exp2(-8.0 * torch.arange(1, heads + 1, device=device) / heads)
         self.heads, self.captures = heads, {"slopes": slopes}
         self.flex = lambda score, b, h, i, j: score - slopes[h] * (i - j).abs()
@@ -48,4 +49,18 @@ class Alibi(Plain):
         return scores - self.captures["slopes"][heads % self.heads].to(scores.dtype)[:, None, None] * distance
 
 
-MODIFIERS = {"": lambda heads, device: Plain(), "softcap": Softcap, "alibi": Alibi}
+class Bias(Plain):
+    """[1, heads, rows, keys] of N(0, 1), the same for each batch."""
+
+    def __init__(self, heads, rows, keys, dtype, device):
+        generator = torch.Generator(device).manual_seed(3)
+        self.heads = heads
+        self.attn_mask = torch.randn(1, heads, rows, keys, device=device, generator=generator).to(dtype)
+        self.captures = {"bias": self.attn_mask}
+        self.flex = lambda score, b, h, i, j: score + self.attn_mask[0, h, i, j]
+
+    def apply(self, scores, heads, rows, columns):
+        return scores + self.attn_mask[0, heads % self.heads][:, rows][:, :, columns].to(scores.dtype)
+
+
+MODIFIERS = {"": lambda heads, rows, keys, dtype, device: Plain(), "softcap": Softcap, "alibi": Alibi, "bias": Bias}

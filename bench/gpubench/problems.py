@@ -66,7 +66,7 @@ class Attention:
         generator = torch.Generator(DEVICE).manual_seed(seed)
         self.dtype, self.causal, self.scale = DTYPES[dtype], causal, 1 / math.sqrt(dim)
         self.mod_name, self.window = mod, window
-        self.mod = MODIFIERS[mod](heads, DEVICE)
+        self.mod = MODIFIERS[mod](heads, rows, keys, self.dtype, DEVICE)
         self.q = normal((batch, heads, rows, dim), self.dtype, generator)
         self.k = normal((batch, kv_heads, keys, dim), self.dtype, generator)
         self.v = normal((batch, kv_heads, keys, dim), self.dtype, generator)
@@ -75,6 +75,14 @@ class Attention:
     def of(cls, case):
         return cls(case.batch, case.heads, case.kv_heads, case.seq, case.seq, case.dim, case.causal, case.dtype,
                    case.mod, case.window)
+
+    @classmethod
+    def over(cls, q, k, v, causal):
+        """Of arrays that are there."""
+        self = cls(0, q.shape[1], k.shape[1], 0, 0, q.shape[3], causal,
+                   next(name for name, dtype in DTYPES.items() if dtype == q.dtype))
+        self.q, self.k, self.v = q, k, v
+        return self
 
     def outputs(self):
         """O and LSE, all NaN."""
@@ -160,7 +168,8 @@ class Attention:
                     return self.sdpa(*qkv)
             return call
 
-        if self.mod.flex is None and not self.window:
+        is_said = self.mod.flex is None or (self.mod.attn_mask is not None and self.causal == "none")
+        if is_said and not self.window:
             yield from ((name, with_backend(SDPA[name])) for name in names if name in SDPA)
         if "fa4" in names:
             forward = fa4.forward(self.causal != "none", self.scale, self.mod_name, self.window)
@@ -191,7 +200,7 @@ class Attention:
     def sdpa(self, *qkv):
         """Of the arrays of the case, or others."""
         return torch.nn.functional.scaled_dot_product_attention(
-            *(qkv or (self.q, self.k, self.v)), is_causal=self.causal != "none",
+            *(qkv or (self.q, self.k, self.v)), attn_mask=self.mod.attn_mask, is_causal=self.causal != "none",
             enable_gqa=self.q.shape[1] != self.k.shape[1])
 
     def _flex(self):

@@ -1,0 +1,73 @@
+# Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Packed sequences of different lengths: inputs, references and peers of kernels/attention_varlen_forward.mlir."""
+
+import inspect
+import itertools
+import math
+
+import torch
+
+from gpubench import fa4
+from gpubench.problems import DEVICE, Attention
+
+
+class Varlen:
+    """Arrays [tokens, heads, dim] of N(0, 1), of sequences one behind the other; as many keys as queries."""
+
+    entries = ("attention_varlen_forward",)
+
+    def __init__(self, lengths, heads, kv_heads, dim, causal, dtype, seed=1):
+        ends = list(itertools.accumulate(lengths))
+        self.slices = [slice(end - length, end) for end, length in zip(ends, lengths)]
+        self.longest, self.causal, self.scale = max(lengths), causal, 1 / math.sqrt(dim)
+        self.cu_seqlens = torch.tensor([0, *ends], dtype=torch.int32, device=DEVICE)
+        # One sequence of all tokens has the inputs; each sequence is checked as a batch of its own.
+        whole = Attention(1, heads, kv_heads, ends[-1], ends[-1], dim, causal, dtype, seed=seed)
+        self.q, self.k, self.v = (x[0].transpose(0, 1).contiguous() for x in (whole.q, whole.k, whole.v))
+
+    @classmethod
+    def of(cls, case):
+        return cls(case.lengths, case.heads, case.heads, case.dim, case.causal, case.dtype)
+
+    def outputs(self):
+        """O [tokens, heads, dim] and LSE [heads, tokens], all NaN."""
+        return (torch.full_like(self.q, math.nan),
+                torch.full((self.q.shape[1], self.q.shape[0]), math.nan, device=DEVICE))
+
+    def launches(self, outputs):
+        o, lse = outputs
+        return [{"q": self.q, "k": self.k, "v": self.v, "o": o, "lse": lse, "cu_seqlens_q": self.cu_seqlens,
+                 "cu_seqlens_k": self.cu_seqlens, "max_seqlen_q": self.longest, "scale": self.scale,
+                 "window_left": -1, "window_right": -1}]
+
+    def judge(self, outputs):
+        """{side: None or why it is wrong} of {side: (O, LSE or None)}."""
+        verdicts = dict.fromkeys(outputs)
+        for rows in self.slices:
+            each = Attention.over(*(x[rows].transpose(0, 1)[None] for x in (self.q, self.k, self.v)), self.causal)
+            parts = {side: (o[rows].transpose(0, 1)[None], None if lse is None else lse[None, :, rows])
+                     for side, (o, lse) in outputs.items()}
+            for side, wrong in each.judge(parts).items():
+                verdicts[side] = verdicts[side] or wrong
+        return verdicts
+
+    def peers(self, names):
+        """Calls that return O."""
+        calls = {}
+        if "fa4" in names:
+            forward = fa4.varlen_forward(self.causal != "none", self.scale)
+            calls["fa4"] = lambda: forward(self.q, self.k, self.v, self.cu_seqlens, self.longest)
+        if "flash" in names:
+            calls["flash"] = self._flash
+        return calls
+
+    def _flash(self):
+        """FlashAttention-2, as PyTorch has it."""
+        from torch.nn.attention.varlen import varlen_attn
+        is_causal = self.causal != "none"
+        knows_windows = "window_size" in inspect.signature(varlen_attn).parameters
+        mask = {"window_size": (-1, 0 if is_causal else -1)} if knows_windows else {"is_causal": is_causal}
+        return varlen_attn(self.q, self.k, self.v, self.cu_seqlens, self.cu_seqlens, self.longest, self.longest, **mask)
+
+    def of_peer(self, returned):
+        return returned, None
