@@ -61,6 +61,16 @@ class CasesTest(unittest.TestCase):
         self.assertEqual(both.flops, forward.flops + backward.flops)
         self.assertEqual((backward.form, cases.MatmulCase(64).form), ("backward", "matmul"))
 
+    def test_packed_sequences(self):
+        names = [case.name for case in cases.all_cases(["varlen"], dims=[64, 128])]
+        self.assertEqual(len(names), 2 * 2 * len(cases.LENGTHS))
+        self.assertIn("varlen bf16 D128 top_left mixed", names)
+        for mask in cases.MASKS:
+            packed, dense = cases.VarlenCase(128, mask, "8x2048"), cases.AttentionCase(128, mask, 2048)
+            self.assertEqual((packed.flops, packed.heads), (dense.flops, dense.heads))
+        self.assertEqual(cases.VarlenCase(64, "none", "mixed").seq, 4096)
+        self.assertEqual(cases.VarlenCase(64, "none", "mixed").params(), {"D": "64", "T": "bf16", "CAUSAL": "none"})
+
     def test_pairs_under_a_window(self):
         for seq, window in ((7, 3), (7, 6), (7, 9), (8, 1)):
             for causal in ("none", "top_left"):
