@@ -17,6 +17,7 @@ using namespace tilewright;
 using namespace tilewright::tgpu;
 
 constexpr int64_t kBarrierBytes = 8;
+static_assert(Target::raggedRank == runtime::raggedRank, "the runtime makes the maps");
 
 /// The address in the shared window, as inline assembly takes it.
 Value KernelEmitter::windowAddress(Value pointer) {

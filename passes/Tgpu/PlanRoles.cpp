@@ -23,7 +23,6 @@
 
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/IR/Builders.h"
-#include "mlir/Transforms/RegionUtils.h"
 
 #include <cmath>
 
@@ -56,10 +55,7 @@ uint64_t getIds(KernelOp kernel, Value value) {
     auto isTile = [](Type type) { return isa<RankedTensorType>(type); };
     if (!op || (op->getNumRegions() != 0 && llvm::any_of(op->getResultTypes(), isTile)))
       continue;
-    llvm::append_range(worklist, op->getOperands());
-    SetVector<Value> captured;
-    getUsedValuesDefinedAbove(op->getRegions(), captured);
-    llvm::append_range(worklist, captured);
+    llvm::append_range(worklist, getInputs(op));
   }
   return ids;
 }

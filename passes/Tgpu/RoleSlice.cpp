@@ -11,6 +11,7 @@
 
 #include "mlir/IR/Matchers.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "mlir/Transforms/RegionUtils.h"
 
 using namespace mlir;
 using namespace tilewright;
@@ -27,6 +28,12 @@ scf::ForOp CopyGroup::getLoop() const {
   Operation *parent = block->getParentOp();
   auto loop = dyn_cast<scf::ForOp>(parent);
   return loop ? loop : parent->getParentOfType<scf::ForOp>();
+}
+
+SetVector<Value> tgpu::getInputs(Operation *op) {
+  SetVector<Value> inputs(op->operand_begin(), op->operand_end());
+  getUsedValuesDefinedAbove(op->getRegions(), inputs);
+  return inputs;
 }
 
 MappedView MappedView::of(Value view) {

@@ -72,6 +72,9 @@ TensorMapType getTensorMap(KernelOp kernel, AccessOp access, SharedType buffer) 
   return getTensorMap(kernel, access, access.getView(), access.getDims(), buffer);
 }
 
+/// What an operation reads, in its regions, too.
+llvm::SetVector<mlir::Value> getInputs(mlir::Operation *op);
+
 /// The view that has the tensor map, and where along its ragged dimension a part of it lies; null
 /// where the map is not ragged.
 struct MappedView {

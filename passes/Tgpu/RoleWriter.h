@@ -76,7 +76,7 @@ private:
   void makeBarrier();
   void makeTileRing();
 
-  //===--- RoleWriter.cpp: tiles of the grid ------------------------------------===//
+  //===--- RoleTiles.cpp: tiles of the grid -------------------------------------===//
 
   void writeRole();
   void mapIds(mlir::Value tile);
