@@ -87,7 +87,7 @@ def main():
     shutil.rmtree(work, ignore_errors=True)
     os.makedirs(os.path.join(work, "build"))
     os.symlink(tools, os.path.join(work, "build", "bin"))
-    for folder in ("kernels", "docs", "bench", "scripts"):
+    for folder in ("kernels", "docs", "bench", "scripts", "test"):
         os.symlink(os.path.join(root, folder), os.path.join(work, folder))
     environment = dict(os.environ, PYTHONDONTWRITEBYTECODE="1")
     environment["PATH"] = os.path.dirname(sys.executable) + os.pathsep + environment["PATH"]
