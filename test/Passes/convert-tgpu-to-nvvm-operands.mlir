@@ -1,0 +1,60 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Operands that lie where no code finds them.
+// RUN: tilewright-opt %s --tgpu-plan-shared-memory --convert-tgpu-to-nvvm -split-input-file -verify-diagnostics
+
+#v = #tgpu.blocked<4, lanes 8, warps 4, 1>
+tgpu.kernel @gather_rank_3 target "sm_80" warps 4 (%x: !tile.view<[?, ?, ?], f32>) grid(%i = 1) {
+  %c0 = arith.constant 0 : i32
+  %at = tile.iota %c0 dim 0 : tensor<32xi32, #tgpu.slice<1, #v>>
+  // expected-error @+1 {{a tile of rank 1 or 2 can be indexed by a tile here, but got 'tensor<1x32x32xf32, #tgpu.blocked<4, lanes 8, warps 4, 1>>'}}
+  %t = tile.gather %x[0, 0, 0] along 1 at %at : !tile.view<[?, ?, ?], f32>, tensor<32xi32, #tgpu.slice<1, #v>> -> tensor<1x32x32xf32, #v>
+}
+
+// -----
+
+#v = #tgpu.blocked<4, lanes 8, warps 4, 1>
+tgpu.kernel @gather_rank_1 target "sm_80" warps 4 (%x: !tile.view<[?], f32>) grid(%i = 1) {
+  %c0 = arith.constant 0 : i32
+  %at = tile.iota %c0 dim 0 : tensor<32xi32, #tgpu.slice<1, #v>>
+  // expected-error @+1 {{the indices must lie as the tile does, but got 'tensor<32xi32, #tgpu.slice<1, #tgpu.blocked<4, lanes 8, warps 4, 1>>>'}}
+  %t = tile.gather %x[0] along 0 at %at : !tile.view<[?], f32>, tensor<32xi32, #tgpu.slice<1, #v>> -> tensor<32xf32, #tgpu.slice<0, #v>>
+}
+
+// -----
+
+#m = #tgpu.mma<4, 1>
+tgpu.kernel @transpose target "sm_80" warps 4 (%a: f32) grid(%i = 1) {
+  %x = tile.full %a : tensor<64x64xf32, #m>
+  // expected-error @+1 {{a transposed tile must stay in its threads, but got 'tensor<64x64xf32, #tgpu.mma<4, 1>>' to 'tensor<64x64xf32, #tgpu.mma<4, 1>>'; exchange it through shared memory (tgpu.write, tgpu.read)}}
+  %y = tile.transpose %x [1, 0] : tensor<64x64xf32, #m> -> tensor<64x64xf32, #m>
+}
+
+// -----
+
+#m = #tgpu.mma<4, 1>
+tgpu.kernel @two_results target "sm_80" warps 4 (%a: i32) grid(%i = 1) {
+  %x = tile.full %a : tensor<64x64xi32, #m>
+  // expected-error @+1 {{'arith.mulsi_extended' cannot be lowered: it has 2 results}}
+  %low, %high = arith.mulsi_extended %x, %x : tensor<64x64xi32, #m>
+}
+
+// -----
+
+!x = !tile.view<[64, ?], bf16>
+!map = !tgpu.tensor_map<64x64xbf16, b128, ragged 0>
+!buffer = !tgpu.shared<64x64xbf16, b128>
+!bar = !tgpu.barriers<1>
+tgpu.kernel @chosen_map target "sm_90a" warps 8 (%x: !x, %y: !x) grid(%i = 1) {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %f = arith.cmpi eq, %i, %c0 : i32
+  %b = tgpu.alloc : !buffer
+  %full = tgpu.alloc_barriers arrivals 1 : !bar
+  %m1 = tgpu.tensor_map %x : !x -> !map
+  %m2 = tgpu.tensor_map %y : !x -> !map
+  %m = arith.select %f, %m1, %m2 : !map
+  tgpu.expect %full[%c0] bytes 8192 : !bar
+  // expected-error @+1 {{the tensor map must be the result of tgpu.tensor_map}}
+  tgpu.tma_load %m[0, 0] from %c1 size %c1, %b, %full[%c0] : !map, !buffer, !bar
+}
