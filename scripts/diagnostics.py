@@ -1,0 +1,446 @@
+#!/usr/bin/env python3
+# Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# Which test asserts which diagnostic.
+#
+#   scripts/diagnostics.py            fails where a diagnostic of the sources is asserted by no test, where an exception is not
+#                                     needed or has no diagnostic, and where docs/reference/diagnostics.md is not up to date
+#   scripts/diagnostics.py --write    writes docs/reference/diagnostics.md
+#   scripts/diagnostics.py --list     prints the diagnostics that neither a test asserts nor an exception names
+#
+# --root DIR takes another tree.
+#
+# A diagnostic is a statement of the sources that calls one of REPORTERS, or prints to an InFlightDiagnostic, and holds constant
+# text. A test asserts it where its longest constant fragment stands in what the test expects: an expected-error, a line that
+# FileCheck looks for, a string of a C++ or Python test, or an output block of a document. A test may also expect a part of the
+# fragment, if no other diagnostic has that part.
+#
+# scripts/diagnostics-without-test.json lists the exceptions: a file, the fragment, and the reason.
+
+import ast
+import json
+import os
+import re
+import sys
+
+SOURCES = ("dialect", "lib", "passes", "runtime", "tools")
+REFERENCE = os.path.join("docs", "reference", "diagnostics.md")
+EXCEPTIONS = os.path.join("scripts", "diagnostics-without-test.json")
+
+# Functions that make or print a message of which an argument, or what is printed to the result, is a part.
+REPORTERS = {
+    "emitError", "emitOpError", "emitOptionalError", "createStringError", "makeError", "failure", "fail", "refuse", "bad",
+    "invalid", "missing", "unsupported", "usage", "reportUsage", "reportFailure", "error", "wrongKind",
+}
+# Shorter than this, text says too little to be told from other text.
+LEAST_FRAGMENT = 6
+LEAST_PART = 16
+# A message whose longest fragment is shorter than this must be expected with all its fragments, in their order.
+LEAST_ALONE = 16
+TRIMMED = " '\"`(),;:."
+OR = ("or",)
+
+TOKEN = re.compile(r'''
+    (?P<comment>//[^\n]*|/\*.*?\*/)
+  | R"(?P<delimiter>[^()\s\\]*)\((?P<raw>.*?)\)(?P=delimiter)"
+  | (?P<string>"(?:\\.|[^"\\\n])*")
+  | (?P<character>'(?:\\.|[^'\\\n])+')
+  | (?P<name>[A-Za-z_]\w*)
+  | (?P<number>\d[\w.']*)
+  | (?P<space>\s+)
+  | (?P<mark><<|::|->|.)''', re.DOTALL | re.VERBOSE)
+
+
+def unescape(literal):
+    """The text of a C++ or Python literal without its quotes."""
+    return re.sub(r"\\(.)", lambda m: {"n": "\n", "t": "\t", "0": "\0"}.get(m[1], m[1]), literal)
+
+
+def tokens(text):
+    """(kind, text, line); comments and what the preprocessor reads are left out."""
+    text = re.sub(r"^[ \t]*#(?:[^\n]*\\\n)*[^\n]*", lambda m: "\n" * m[0].count("\n"), text, flags=re.MULTILINE)
+    line = 1
+    for match in TOKEN.finditer(text):
+        if match["string"]:
+            yield "string", unescape(match["string"][1:-1]), line
+        elif match["raw"] is not None:
+            yield "string", match["raw"], line
+        elif match["name"]:
+            yield "name", match["name"], line
+        elif match["mark"]:
+            yield "mark", match["mark"], line
+        elif match["number"] or match["character"]:
+            yield "value", match[0], line
+        line += match[0].count("\n")
+
+
+def squeeze(text):
+    return re.sub(r"\s+", " ", text)
+
+
+class Diagnostic:
+    def __init__(self, file, line, pieces):
+        self.file, self.line, self.pieces = file, line, pieces
+        # Where one of two texts is a part of the message, the rest tells it from others, if there is enough.
+        rest = [piece for i, piece in enumerate(pieces) if OR not in pieces[max(i - 2, 0):i + 3]]
+        if max((len(piece.strip(TRIMMED)) for piece in rest if piece), default=0) < LEAST_ALONE:
+            rest = pieces
+        constant = [part for piece in rest if isinstance(piece, str)
+                    for part in re.split(r"\n|%[a-z]|\{\d+\}", piece)]
+        constant = [squeeze(part).strip(TRIMMED) for part in constant]
+        self.fragment = max(constant, key=len, default="")
+        self.pattern = self.make_pattern()
+        self.constant = squeeze("\n".join(piece if isinstance(piece, str) else "" for piece in pieces))
+        self.tests = []
+
+    def make_pattern(self):
+        """Matches text that holds the fragments in their order; of a condition one side."""
+        regex = ""
+        for i, piece in enumerate(self.pieces):
+            words = [squeeze(part).strip(TRIMMED) for part in re.split(r"\n|%[a-z]|\{\d+\}", piece)] \
+                if isinstance(piece, str) else []
+            regex += "" if not any(words) else ".*".join(re.escape(word) for word in words if word) + ".*"
+            if piece is OR or OR in self.pieces[max(i - 2, 0):i + 3]:
+                regex = ""    # which side it is, the fragment tells
+        return re.compile(rf"(?<!\w){regex.removesuffix('.*') or re.escape(self.fragment)}")
+
+    def is_begun_by(self, text):
+        """Whether the text ends with the beginning of the message, up to a place within its last fragment that is there."""
+        first = self.pieces[0]
+        if not isinstance(first, str) or OR in self.pieces or len(first.strip()) < 4 or first not in text:
+            return False
+        at, length = text.index(first), 0
+        for piece in self.pieces:
+            if piece is None:
+                continue
+            here = text.find(piece, at)
+            if here < 0:
+                rest = [text[i:] for i in range(at, len(text) - 7) if piece.startswith(text[i:])]
+                return bool(rest) and length + len(rest[0]) >= LEAST_ALONE
+            length += len(piece)
+            at = here + len(piece)
+        return False
+
+    @property
+    def text(self):
+        """The message, with an ellipsis for what is not constant."""
+        text = "".join("…" if piece is None else " / " if piece is OR else piece for piece in self.pieces)
+        return squeeze(re.sub(r"…[… ']*…", "…", text)).strip()
+
+
+def statements(text):
+    """Lists of tokens between the marks that end a statement or a block."""
+    statement = []
+    for token in tokens(text):
+        if token[0] == "mark" and token[1] in ";{}":
+            if statement:
+                yield statement
+            statement = []
+        else:
+            statement.append(token)
+    if statement:
+        yield statement
+
+
+def pieces_of(statement):
+    """From the first literal to the last: constant text, None for what is computed, OR between the sides of a condition."""
+    pieces, computed, apart = [], False, False
+    for kind, text, _ in statement:
+        if kind == "string" and re.fullmatch(r"tilewright[\w-]*", text):    # the name of a tool, before the message
+            continue
+        if kind == "string":
+            if computed and pieces and pieces[-1] is not OR:
+                pieces.append(None)
+            if pieces and isinstance(pieces[-1], str) and not apart:
+                pieces[-1] += text
+            else:
+                pieces.append(text)
+            computed = apart = False
+        elif text == "?":    # the condition is not printed
+            computed, apart = False, True
+        elif text == ":" and pieces:
+            pieces += [None, OR] if computed else [OR]
+            computed = False
+        elif kind in ("name", "value"):
+            computed = True
+    if pieces and computed:
+        pieces.append(None)
+    return pieces
+
+
+def diagnostics_of(root):
+    found = []
+    for file in sorted(source_files(root)):
+        with open(os.path.join(root, file), encoding="utf-8") as source:
+            text = source.read()
+        streams = set(re.findall(r"\bInFlightDiagnostic\s*&?\s*(\w+)\s*[=,)(]", text))
+        for statement in statements(text):
+            start = None
+            for i, (kind, name, _) in enumerate(statement):
+                follows_kind, follows = statement[i + 1][:2] if i + 1 < len(statement) else ("", "")
+                if kind == "name" and name in REPORTERS and follows == "(":
+                    start = i
+                    break
+                if kind == "name" and name in streams and follows == "<<":
+                    start = i
+                    break
+                if name == "return" and follows_kind == "string" and len(follows.split()) > 3:    # a reason
+                    start = i
+                    break
+            if start is None:
+                continue
+            diagnostic = Diagnostic(file, statement[start][2], pieces_of(statement[start:]))
+            if len(diagnostic.fragment) >= LEAST_FRAGMENT and re.search(r"[a-z]{2}", diagnostic.fragment):
+                found.append(diagnostic)
+    return found
+
+
+def source_files(root):
+    for top in SOURCES:
+        for folder, _, files in os.walk(os.path.join(root, top)):
+            for name in files:
+                if name.endswith((".cpp", ".h")):
+                    yield os.path.relpath(os.path.join(folder, name), root)
+
+
+# --- What tests expect
+
+
+def of_lit(text):
+    for number, line in enumerate(text.split("\n"), 1):
+        for match in re.finditer(r"expected-(?:error|note)(-re)?\s*(?:@[\w+-]+)?\s*\d*\+?\s*\{\{(.*)\}\}", line):
+            yield number, re.sub(r"\{\{.*?\}\}", "…", match[2]) if match[1] else match[2]
+        if match := re.match(r"^\s*(?:(?://|#)\s*)?(?!RUN:|REQUIRES:|UNSUPPORTED:)[A-Z][A-Z0-9_-]*:\s*(.*)$", line):
+            yield number, re.sub(r"\{\{.*?\}\}|\[\[.*?\]\]", "…", match[1])
+
+
+def of_cpp(text):
+    last, expected, line = None, "", 0
+    for kind, value, at in tokens(text):
+        if kind == "string":
+            if last == "string":
+                expected += value
+            else:
+                expected, line = value, at
+        elif last == "string":
+            yield line, expected
+        last = kind
+    if last == "string":
+        yield line, expected
+
+
+def of_python(text):
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.lineno, node.value
+            if "\\" in node.value:
+                yield node.lineno, re.sub(r"\\([^\w])", r"\1", node.value)
+
+
+def of_document(text):
+    lines, inside, directive = text.split("\n"), False, False
+    for number, line in enumerate(lines, 1):
+        if line.startswith("```"):
+            inside = not inside and directive
+        elif inside:
+            yield number, line
+        directive = line == "<!-- output -->"
+
+
+def expectations(root):
+    """(file, line, text) of what tests expect."""
+    readers = {".mlir": of_lit, ".test": of_lit, ".cpp": of_cpp, ".h": of_cpp, ".py": of_python, ".md": of_document}
+    # test/Docs tests the documents, which quote messages.
+    tops = [os.path.join("test", name) for name in os.listdir(os.path.join(root, "test")) if name != "Docs"]
+    tops += [os.path.join("python", "tests"), os.path.join("docs", "guide"), "README.md"]
+    for top in tops:
+        path = os.path.join(root, top)
+        walk = os.walk(path) if os.path.isdir(path) else [(root, [], [top] if os.path.exists(path) else [])]
+        for folder, _, files in walk:
+            for name in sorted(files):
+                reader = readers.get(os.path.splitext(name)[1])
+                if not reader:
+                    continue
+                file = os.path.relpath(os.path.join(folder, name), root)
+                with open(os.path.join(root, file), encoding="utf-8") as source:
+                    for line, expected in reader(source.read()):
+                        expected = squeeze(expected).strip()
+                        if len(expected) >= LEAST_FRAGMENT:
+                            yield file, line, expected
+
+
+def assign(diagnostics, expected):
+    """Notes with each diagnostic the tests that assert it, at most one of a file; those that expect all of it come first."""
+    fragments = {}
+    for diagnostic in diagnostics:
+        fragments.setdefault(diagnostic.fragment, []).append(diagnostic)
+    parts = {}
+    for file, line, text in expected:
+        found = []
+        for fragment, group in fragments.items():
+            if fragment in text:
+                for diagnostic in group:
+                    is_whole = diagnostic.pattern.search(text) is not None
+                    if is_whole or len(fragment) >= LEAST_ALONE:
+                        found.append((diagnostic, is_whole))
+        for part in re.split(r"…|error: |'[\w.]+' op ", text):
+            part = part.strip(TRIMMED)
+            if len(part) >= LEAST_PART:
+                if part not in parts:
+                    holders = [d for d in diagnostics if part in d.constant]
+                    parts[part] = holders if len({d.fragment for d in holders}) == 1 else []
+                found += [(diagnostic, False) for diagnostic in parts[part]]
+        begun = [diagnostic for diagnostic in diagnostics if diagnostic.is_begun_by(text)]
+        if len({diagnostic.fragment for diagnostic in begun}) == 1:
+            found += [(diagnostic, False) for diagnostic in begun]
+        for diagnostic, is_whole in found:
+            if file not in (test for _, test, _ in diagnostic.tests):
+                diagnostic.tests.append((not is_whole, file, line))
+    for diagnostic in diagnostics:
+        diagnostic.tests.sort()
+
+
+# --- The reference
+
+# Files of passes/ that serve one pass; a file of the name of a pass is not on this list.
+HELPERS = {
+    "BindParameters": "tile-specialize", "ApplyBindings": "tile-specialize", "ConstantEvaluator": "tile-specialize",
+    "LinkLibraries": "tile-link", "LinkSymbols": "tile-link", "BlockTable": "tile-choose-blocks",
+    "LoopStructure": "tile-choose-blocks", "LoopSteps": "tile-unroll", "ScalarGradients": "tile-differentiate",
+    "CaptureGradients": "tile-differentiate", "Derivatives": "tile-differentiate", "GradientSums": "tile-differentiate",
+    "KernelMapper": "tile-to-tgpu", "MapDot": "tile-to-tgpu", "MapBlockLoop": "tile-to-tgpu",
+    "LayoutInference": "tile-to-tgpu", "PrepareKernel": "tile-to-tgpu", "ChooseWarps": "tile-to-tgpu",
+    "PlanRoles": "tgpu-plan-schedule", "CopySlice": "tgpu-pipeline-copies", "RoleSlice": "tgpu-assign-roles",
+    "RoleBodies": "tgpu-assign-roles", "RoleTiles": "tgpu-assign-roles", "RoleWriter": "tgpu-assign-roles",
+    "StageParts": "tgpu-expand-stages", "Pipelines": "the pass pipelines",
+}
+AREAS = {
+    "dialect/Tile": "The tile dialect: syntax and verifiers", "dialect/Tgpu": "The tgpu dialect: syntax and verifiers",
+    "lib/Bundle": "Bundles, as the compiler writes them", "lib/Codegen": "Code generation",
+    "lib/CompilerApi": "The C interface of the compiler", "lib/Driver": "Shared by the tools",
+    "lib/Interpreter": "The CPU device", "lib/Interpreter/Simulator": "The simulator", "lib/Layout": "Layouts",
+    "lib/Npy": ".npy files", "lib/Numeric": "Loops over tiles", "lib/Target": "Targets", "runtime": "The runtime",
+    "passes/Conversion": "The pass `convert-tgpu-to-nvvm`",
+}
+INTRODUCTION = """\
+# Diagnostics
+
+What the compiler, the tools and the runtime refuse, by the part that prints it. A message states a rule, then what was
+found ("but got ..."), then the remedy where there is one; the columns of a table are these parts, in this order. An
+ellipsis stands for text that depends on the program, and a slash for one of two texts. Some rows are the end of a
+message that another row begins. The last column names a test that asserts the message.
+
+[Read an error](../guide/debug.md#read-an-error) shows messages in context.
+
+`scripts/diagnostics.py` writes this file from the sources and the tests (`make docs`). A lit test fails where a message
+is asserted by no test, and where this file is not up to date.
+"""
+
+
+def area_of(file, passes):
+    folder, name = os.path.split(file)
+    stem = os.path.splitext(name)[0]
+    if folder.startswith("tools"):
+        return f"The tool `{folder.split(os.sep)[1]}`"
+    if folder == "passes/Conversion":
+        return AREAS[folder]
+    if folder.startswith("passes"):
+        pass_name = HELPERS.get(stem) or next((p for p in passes if p.replace("-", "") in
+                                               (x + stem.lower() for x in ("", "tile", "tgpu"))), None)
+        if not pass_name and stem.startswith("VerifySync"):
+            pass_name = "tgpu-verify-sync"
+        return f"The pass `{pass_name}`" if pass_name in passes else "Shared by passes"
+    return AREAS.get(folder, folder)
+
+
+def cell(text):
+    if not text:
+        return ""
+    text = text.strip()
+    ticks = "``" if "`" in text else "`"
+    pad = " " if ticks == "``" else ""
+    return ticks + pad + text.replace("|", "\\|") + pad + ticks
+
+
+def parts_of(text):
+    """The rule, what was found, and the remedy."""
+    rule, found, remedy = text, "", ""
+    if match := re.match(r"(.*?\S),? (but (?:got|it|there|the|this)\b.*)$", text):
+        rule, found = match[1], match[2]
+    whole = found or rule
+    before, semicolon, after = whole.rpartition("; ")
+    if semicolon:
+        remedy = after
+        rule, found = (rule, before) if found else (before, found)
+    return rule, found, remedy
+
+
+def reference(root, diagnostics, exceptions):
+    with open(os.path.join(root, "passes", "Passes.td"), encoding="utf-8") as file:
+        passes = re.findall(r'Pass<"([\w-]+)"', file.read())
+    areas = {}
+    for diagnostic in diagnostics:
+        rows = areas.setdefault(area_of(diagnostic.file, passes), {})
+        if diagnostic.tests:
+            rows.setdefault(diagnostic.text, diagnostic.tests[0][1])
+    order = ["The tool", "Shared by the tools", "The tile", "The pass", "Shared by passes", "The tgpu"]
+    rank = {area: (next((i for i, start in enumerate(order) if area.startswith(start)), len(order)),
+                   next((i for i, name in enumerate(passes) if f"`{name}`" in area), 0), area) for area in areas}
+    out = [INTRODUCTION]
+    for area in sorted(areas, key=rank.get):
+        if not areas[area]:
+            continue
+        out += [f"## {area}", "", "| rule | found | remedy | test |", "|---|---|---|---|"]
+        for text in sorted(areas[area], key=lambda t: (t.lstrip("…' ").lower(), t)):
+            test = areas[area][text]
+            link = os.path.relpath(test, os.path.dirname(REFERENCE))
+            out.append("| " + " | ".join(cell(part) for part in parts_of(text)) + f" | [{os.path.basename(test)}]({link}) |")
+        out.append("")
+    out += ["## Without a test", "",
+            "These messages need a fault of the machine, or guard against an error of the program itself.", "",
+            "| message | where | why no test asserts it |", "|---|---|---|"]
+    for diagnostic in sorted(diagnostics, key=lambda d: (d.file, d.text)):
+        if not diagnostic.tests and (reason := exceptions.get((diagnostic.file, diagnostic.fragment))):
+            row = f"| {cell(diagnostic.text)} | `{diagnostic.file}` | {reason} |"
+            if row != out[-1]:
+                out.append(row)
+    return "\n".join(out) + "\n"
+
+
+def main():
+    arguments = sys.argv[1:]
+    root = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+    if arguments[:1] == ["--root"]:
+        root, arguments = arguments[1], arguments[2:]
+    if arguments not in ([], ["--write"], ["--list"]):
+        sys.exit("usage: diagnostics.py [--root DIR] [--write | --list]")
+    with open(os.path.join(root, EXCEPTIONS), encoding="utf-8") as file:
+        exceptions = {(entry["file"], text): entry["reason"] for entry in json.load(file) for text in entry["texts"]}
+    diagnostics = diagnostics_of(root)
+    assign(diagnostics, expectations(root))
+    without = [d for d in diagnostics if not d.tests and (d.file, d.fragment) not in exceptions]
+    needed = {(d.file, d.fragment) for d in diagnostics if not d.tests}
+    mistakes = [f"{d.file}:{d.line}: no test asserts '{d.text}'; its longest constant fragment is '{d.fragment}'" for d in without]
+    mistakes += [f"{EXCEPTIONS}: '{text}' of {file} is no longer needed: a test asserts it, or there is no such message"
+                 for file, text in exceptions if (file, text) not in needed]
+    text = reference(root, diagnostics, exceptions)
+    path = os.path.join(root, REFERENCE)
+    if arguments == ["--list"]:
+        print("\n".join(mistakes))
+        return 0
+    if arguments == ["--write"]:
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        return 0
+    with open(path, encoding="utf-8") as file:
+        if file.read() != text:
+            mistakes.append(f"{REFERENCE} is not up to date: run make docs, or scripts/diagnostics.py --write")
+    excepted = sum(not d.tests for d in diagnostics) - len(without)
+    asserted = len(diagnostics) - excepted - len(without)
+    print("\n".join(mistakes + [f"{len(diagnostics)} diagnostics, {asserted} asserted by tests, {excepted} excepted, "
+                                f"{len(mistakes)} mistakes"]))
+    return 1 if mistakes or not diagnostics else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
