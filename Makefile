@@ -7,7 +7,8 @@
 #   make check        set up, build, and run every test
 #   make check-full   the long lists of the tests, and a minute of fuzzing
 #   make package      one self-contained .tar.xz with tools, kernels and tests
-#   make docs         refresh docs/reference from the .td files
+#   make docs         refresh docs/reference from the .td files and the tests
+#   make site         the documentation as web pages, in build/site
 #   make format       clang-format the sources
 #   make clean        remove the build directories
 #
@@ -19,7 +20,7 @@ BUILD ?= build
 # One job per core, but no more than memory holds: a unit that includes MLIR takes up to 1.5 GB.
 JOBS ?= $(shell awk -v cores=$$(nproc) '/MemTotal/ { n = int($$2 / 1600000); print n < 1 ? 1 : n < cores ? n : cores }' /proc/meminfo)
 
-.PHONY: dependencies configure build demo check check-full package docs format clean
+.PHONY: dependencies configure build demo check check-full package docs site format clean
 
 dependencies:
 	@scripts/install-dependencies.sh
@@ -52,6 +53,11 @@ package:
 
 docs: configure
 	@cmake --build $(BUILD) --parallel $(JOBS) --target refresh-reference-docs
+	@/usr/bin/python3 scripts/diagnostics.py --write
+
+site:
+	@scripts/install-dependencies.sh site
+	@/usr/bin/python3 scripts/make-site.py $(BUILD)
 
 format:
 	@scripts/install-dependencies.sh format

@@ -12,6 +12,7 @@
 #   line length at most 120 columns outside of tables, code blocks and the targets of links; generated files are exempt
 #   headings    one of level 1, the first; no level is skipped
 #   guide       a test in test/Docs runs each page of docs/guide; a page has less than 300 lines
+#   site        docs/mkdocs.yml, where there is one, lists each file once
 
 import fnmatch
 import os
@@ -77,7 +78,7 @@ def heading_text(text):
 
 
 def slug(text):
-    """The anchor of a heading, as GitHub makes it: also that of the site (docs/mkdocs_hooks.py)."""
+    """The anchor of a heading, as GitHub makes it; scripts/make-site.py writes it into the site."""
     text = re.sub(r"[^\w\- ]", "", heading_text(text).strip().lower())
     return text.replace(" ", "-")
 
@@ -88,7 +89,7 @@ class Document:
         with open(os.path.join(root, name), encoding="utf-8") as file:
             self.lines = file.read().split("\n")
         self.code, self.open_fence = mark_code(self.lines)
-        self.headings, self.anchors, used = [], set(), {}
+        self.headings, self.anchors, self.heading_anchors, used = [], set(), [], {}
         for number, (line, code) in enumerate(zip(self.lines, self.code), 1):
             match = None if code else HEADING.match(line)
             if match:
@@ -96,7 +97,9 @@ class Document:
                 anchor = slug(match[2])
                 count = used.get(anchor, 0)
                 used[anchor] = count + 1
-                self.anchors.add(f"{anchor}-{count}" if count else anchor)
+                anchor = f"{anchor}-{count}" if count else anchor
+                self.anchors.add(anchor)
+                self.heading_anchors.append((number, anchor))
             if not code:
                 self.anchors.update(EXPLICIT_ANCHOR.findall(line))
 
@@ -160,6 +163,19 @@ def check_guide(root, documents, report):
                 report(document, GUIDE_LINES, f"a page of the guide must have less than {GUIDE_LINES} lines")
 
 
+def check_site(root, documents, report):
+    path = os.path.join(root, "docs", "mkdocs.yml")
+    if not os.path.exists(path):
+        return
+    with open(path, encoding="utf-8") as file:
+        listed = re.findall(r"^\s*- .*:\s+(\S+\.md)\s*$", file.read(), re.MULTILINE)
+    for name, document in documents.items():
+        if listed.count(name) != 1:
+            report(document, 1, f"docs/mkdocs.yml must list this file once, but does so {listed.count(name)} times")
+    for name in sorted(set(listed) - set(documents)):
+        report(documents[min(documents)], 1, f"docs/mkdocs.yml lists '{name}', but there is no such file")
+
+
 def check(root):
     documents = {name: Document(root, name) for name in markdown_files(root)}
     mistakes = []
@@ -181,6 +197,7 @@ def check(root):
         elif not long_lines:
             report(document, 1, "has no long line any more: remove it from NOT_YET_WRAPPED")
     check_guide(root, documents, report)
+    check_site(root, documents, report)
     print("\n".join(mistakes + [f"{len(documents)} files, {len(mistakes)} mistakes"]))
     return 1 if mistakes or not documents else 0
 

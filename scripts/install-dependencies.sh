@@ -3,7 +3,7 @@
 #
 # Installs from Debian's packages what the build needs and this machine lacks. Takes a second where nothing is missing.
 #
-#   scripts/install-dependencies.sh [fuzz] [package] [format]     the words add what those make targets need
+#   scripts/install-dependencies.sh [fuzz] [package] [format] [site]     the words add what those make targets need
 
 set -euo pipefail
 
@@ -19,6 +19,7 @@ for word in "$@"; do
     fuzz) packages+=(clang-22 libclang-rt-22-dev) ;;
     package) packages+=(lld-22 xz-utils binutils) ;;
     format) packages+=(clang-format-22) ;;
+    site) packages+=(mkdocs) ;;
     *) echo "install-dependencies.sh: unknown word '$word'" >&2; exit 2 ;;
   esac
 done
