@@ -58,3 +58,27 @@ tgpu.kernel @chosen_map target "sm_90a" warps 8 (%x: !x, %y: !x) grid(%i = 1) {
   // expected-error @+1 {{the tensor map must be the result of tgpu.tensor_map}}
   tgpu.tma_load %m[0, 0] from %c1 size %c1, %b, %full[%c0] : !map, !buffer, !bar
 }
+
+// -----
+
+#m = #tgpu.mma<1, 1>
+tgpu.kernel @rows_to_columns target "sm_80" warps 1 (%a: f32) grid(%i = 1) {
+  %x = tile.full %a : tensor<32xf32, #tgpu.slice<1, #m>>
+  // expected-error @+1 {{this conversion needs scratch memory (through)}}
+  %y = tgpu.convert %x : tensor<32xf32, #tgpu.slice<1, #m>> -> tensor<32xf32, #tgpu.slice<0, #m>>
+}
+
+// -----
+
+!out = !tile.view<[64, 64], f32>
+tgpu.kernel @tile_in_role_of_one_thread target "sm_90a" warps 8 (%n: i32, %a: f32, %o: !out) grid(%i = 1) {
+  tgpu.roles
+    role "a" warps 4 {
+      // expected-error @+1 {{'tgpu.take_tile' op is executed by one thread: its role may only copy and compute scalars}}
+      %u = tgpu.take_tile of %n
+      %x = tile.full %a : tensor<64x64xf32, #tgpu.mma<4, 1>>
+      tgpu.store %x, %o[%u, 0] : tensor<64x64xf32, #tgpu.mma<4, 1>>, !out
+    }
+    role "b" warps 4 {
+    }
+}

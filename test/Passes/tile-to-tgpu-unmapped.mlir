@@ -1,0 +1,32 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Operations on tiles that have no form on a GPU.
+// RUN: tilewright-opt %s --tile-to-tgpu -split-input-file -verify-diagnostics
+
+!v = !tile.view<[?], f32>
+tile.kernel @constant (%x: !v) grid(%i = dim(x, 0)) {
+  // expected-error @+1 {{a constant tile must have one value for all elements}}
+  %t = arith.constant dense<[1.0, 2.0]> : tensor<2xf32>
+  tile.store %t, %x[%i] : tensor<2xf32>, !v
+}
+
+// -----
+
+!v = !tile.view<[64], f32>
+!t = tensor<64xf32>
+tile.kernel @while (%x: !v, %n: i32) grid(%i = 1) {
+  %z = tile.load %x[0] : !v -> !t
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  // expected-error @+1 {{operation 'scf.while' on tiles cannot be mapped onto a GPU yet}}
+  %last, %w = scf.while (%m = %c0, %t = %z) : (i32, !t) -> (i32, !t) {
+    %more = arith.cmpi slt, %m, %n : i32
+    scf.condition(%more) %m, %t : i32, !t
+  } do {
+  ^bb0(%m: i32, %t: !t):
+    %u = arith.addf %t, %t : !t
+    %next = arith.addi %m, %c1 : i32
+    scf.yield %next, %u : i32, !t
+  }
+  tile.store %w, %x[0] : !t, !v
+}

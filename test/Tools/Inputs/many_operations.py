@@ -1,0 +1,39 @@
+# Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# many_operations.py function: a kernel that maps a function of 135,000 operations in a branch that may fail
+# many_operations.py barriers: a mapped kernel with 33,000 barriers
+
+import sys
+
+
+def function():
+    count = 135000
+    print("""!v = !tile.view<[64], f32>
+func.func private @f(%a: f32, %n: i32) -> f32 {
+  %zero = arith.constant 0.0 : f32
+  %c = arith.cmpf olt, %a, %zero : f32
+  %r = scf.if %c -> (f32) {
+    %q = arith.divsi %n, %n : i32
+    %v0 = arith.sitofp %q : i32 to f32""")
+    for i in range(count):
+        print(f"    %v{i + 1} = arith.addf %v{i}, %a : f32")
+    print(f"""    scf.yield %v{count} : f32
+  }} else {{
+    scf.yield %a : f32
+  }}
+  return %r : f32
+}}
+tile.kernel @k (%x: !v, %y: !v, %n: i32) grid(%i = 1) {{
+  %z = tile.load %x[0] : !v -> tensor<64xf32>
+  %w = tile.map @f(%z, %n) : (tensor<64xf32>, i32) -> tensor<64xf32>
+  tile.store %w, %y[0] : tensor<64xf32>, !v
+}}""")
+
+
+def barriers():
+    print('tgpu.kernel @k target "sm_90a" warps 4 () grid(%i = 1) {')
+    print("  tgpu.sync\n" * 33000 + "}")
+
+
+if __name__ == "__main__":
+    {"function": function, "barriers": barriers}[sys.argv[1]]()
