@@ -2,6 +2,7 @@
 #
 # many_operations.py function: a kernel that maps a function of 135,000 operations in a branch that may fail
 # many_operations.py barriers: a mapped kernel with 33,000 barriers
+# many_operations.py dimensions, many_operations.py shape: a kernel of a view with 22,000 dimensions, and the options for it
 
 import sys
 
@@ -35,5 +36,13 @@ def barriers():
     print("  tgpu.sync\n" * 33000 + "}")
 
 
+def dimensions():
+    print("!v = !tile.view<[" + ", ".join(["?"] * 22000) + "], f32>\ntile.kernel @k (%x: !v) grid(%i = 1) {\n}")
+
+
+def shape():
+    print("--out x=x.npy@" + "x".join(["1"] * 22000))
+
+
 if __name__ == "__main__":
-    {"function": function, "barriers": barriers}[sys.argv[1]]()
+    {"function": function, "barriers": barriers, "dimensions": dimensions, "shape": shape}[sys.argv[1]]()
