@@ -51,20 +51,32 @@ LogicalResult KernelEmitter::emitTurn(Operation *op, Value turnsValue, bool take
   auto turns = turnsValue.getDefiningOp<TurnsOp>();
   if (!turns || !turns.getId())
     return op->emitError() << "the turns must be the result of tgpu.turns, numbered";
-  int64_t id = static_cast<int64_t>(*turns.getId());
-  int64_t groups = static_cast<int64_t>(turns.getWarpgroups());
   // One instruction whose barrier is a register's. A branch to one with a constant for each
   // warpgroup would reserve fewer barriers, but stands between warpgroups in every round.
-  Value group = getWarpgroup();
-  if (!takes) {
-    Value next = add(group, i32(1));
-    Value isLast = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, next, i32(groups));
-    group = arith::SelectOp::create(b, isLast, i32(0), next);
-  }
   intrinsic(takes ? "llvm.nvvm.barrier.cta.sync.aligned.count"
                   : "llvm.nvvm.barrier.cta.arrive.aligned.count",
-            ValueRange{add(group, i32(id)), i32(kThreadsOfTurn)});
+            ValueRange{getBarrierOfTurn(turns, takes), i32(kThreadsOfTurn)});
   return success();
+}
+
+/// The barrier at which this warpgroup waits for its turn, or of the next one.
+Value KernelEmitter::getBarrierOfTurn(TurnsOp turns, bool takes) {
+  Value &number = barriersOfTurns[{turns.getOperation(), takes}];
+  if (number)
+    return number;
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPoint(endOfEntry);
+  Value group = arith::DivUIOp::create(b, warp, i32(kWarpsOfGroup));
+  if (!takes) {
+    Value next = add(group, i32(1));
+    Value isLast = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, next,
+                                         i32(static_cast<int64_t>(turns.getWarpgroups())));
+    group = arith::SelectOp::create(b, isLast, i32(0), next);
+  }
+  // By an exchange, the same in all lanes: what ptxas can compute from the warp it computes in
+  // every round, in up to four instructions.
+  number = shuffle("idx", add(group, i32(static_cast<int64_t>(*turns.getId()))), i32(0));
+  return number;
 }
 
 LogicalResult KernelEmitter::emitArrive(ArriveOp op) {

@@ -240,6 +240,8 @@ private:
   /// False where the load is no such, and nothing was written.
   bool deferLoad(LoadOp op, const Region &region, const layout::RegisterLayout &layout);
   int64_t countEarlyRuns(LoadOp op, int64_t registersOfRun);
+  void copyRunsToLocal(const Region &region, const layout::RegisterLayout &layout,
+                       const LocalTile &local, int64_t vector);
   void copyToLocal(const Region &region, const layout::RegisterLayout &layout,
                    const LocalTile &local);
   LocalTile getLocalTile(LoadOp op, const layout::RegisterLayout &layout, size_t unit,
@@ -365,6 +367,7 @@ private:
   mlir::Value getWarpgroup();
   mlir::LogicalResult emitTurns(TurnsOp op);
   mlir::LogicalResult emitTurn(mlir::Operation *op, mlir::Value turns, bool takes);
+  mlir::Value getBarrierOfTurn(TurnsOp turns, bool takes);
   mlir::LogicalResult emitArrive(ArriveOp op);
   mlir::LogicalResult emitBulkLoad(BulkLoadOp op);
 
@@ -415,6 +418,7 @@ private:
   llvm::DenseMap<mlir::Type, std::unique_ptr<layout::SharedLayout>> sharedLayouts;
   /// By the view and the number of elements.
   llvm::DenseMap<std::pair<mlir::Value, int64_t>, mlir::Value> alignedViews;
+  std::map<std::pair<mlir::Operation *, bool>, mlir::Value> barriersOfTurns;
   /// Numbers of threads by their values: for each warp and lane.
   std::map<std::vector<int64_t>, mlir::Value> threadNumbers;
   llvm::DenseMap<mlir::StringAttr, Values> captures;

@@ -24,12 +24,16 @@ tgpu.kernel @sums target "sm_90a" warps 4 (%x: !tile.view<[?, ?], f32>, %y: !til
 
 // -----
 
-// The barrier's number is computed; there is no branch to one for each warpgroup.
+// The barriers' numbers are computed once, and exchanged, so that they stay in registers; there is no branch to one for
+// each warpgroup.
 // CHECK-LABEL: llvm.func @turns
-// CHECK: %[[TAKES:.*]] = llvm.add %{{.*}}, %{{.*}} : i32
-// CHECK-NEXT: {{.*}}llvm.nvvm.barrier.cta.sync.aligned.count{{.*}}%[[TAKES]]
-// CHECK-NOT: llvm.cond_br
-// CHECK: llvm.nvvm.barrier.cta.arrive.aligned.count
+// CHECK: %[[OWN:.*]] = llvm.add %{{.*}}, %{{.*}} : i32
+// CHECK-NEXT: %[[TAKES:.*]] = llvm.call_intrinsic "llvm.nvvm.shfl.sync.idx.i32"(%{{.*}}, %[[OWN]], %{{.*}}, %{{.*}})
+// CHECK: %[[PASSES:.*]] = llvm.call_intrinsic "llvm.nvvm.shfl.sync.idx.i32"
+// CHECK-NOT: {{llvm.cond_br|llvm.add|shfl}}
+// CHECK: llvm.nvvm.barrier.cta.sync.aligned.count{{.*}}(%[[TAKES]],
+// CHECK-NOT: {{llvm.cond_br|llvm.add|shfl}}
+// CHECK: llvm.nvvm.barrier.cta.arrive.aligned.count{{.*}}(%[[PASSES]],
 tgpu.kernel @turns target "sm_90a" warps 8 () grid(%b = 1) {
   %turns = tgpu.turns warpgroups 2 id 2 : index
   tgpu.roles
