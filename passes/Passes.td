@@ -90,7 +90,8 @@ def TileChooseBlocks : Pass<"tile-choose-blocks", "::mlir::ModuleOp"> {
     streamed, the extent of what stays), columns, or step. Rows for some lengths serve launches that may be asked for
     the length: the row's limit becomes a constraint of the kernel. `table` names a file of rows that go first, a list
     of objects in JSON with the keys structure, target ("cpu", "gpu" for all others, or a name), bits, above and bytes
-    (of a row, in bytes), elements, mask ("none" or "some"), length; rows, columns, step. A condition that is left out
+    (of a row, in bytes), elements, mask ("none" or "some"), length, captures (1: loops that read captured
+    views of rank 2 or more); rows, columns, step. A condition that is left out
     always holds. What was known and chosen is left in the attribute `blocks` of a kernel, or of a launch; a program has
     that of the launch with the most products.
 
@@ -429,6 +430,38 @@ def TileLoadCaptures : Pass<"tile-load-captures", "::mlir::ModuleOp"> {
     rank 3 and more. These stay reads of elements. What is the same for all elements is for tile-hoist-uniforms.
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::tilewright::tile::TileDialect"];
+}
+
+def TileCopyCaptures : Pass<"tile-copy-captures", "::mlir::ModuleOp"> {
+  let summary = "let loads of captured views in loops be copied by tensor maps";
+  let description = [{
+    A tile of rank 2 that a loop loads from a captured view, along the last dimension of that, is marked for
+    `tile-to-tgpu`, which copies it to shared memory. Elements have 16 bits or more. Dimensions of the view that
+    repeat where they have one index (`tile.repeat`) are taken not to, and that they do not becomes a constraint of the
+    kernel: a tensor map shows an array as it is. So a bundle has a kernel without this pass, too.
+
+    Before:
+    ```mlir
+    %view = tile.captured @bias : !tile.view<[?, ?], bf16>
+    %extent = tile.dim @bias, 0
+    %is_same = arith.cmpi eq, %extent, %c1 : i32
+    %rows = tile.repeat %view dim 0 at %c0 when %is_same : !tile.view<[?, ?], bf16>
+    scf.for %n = %c0 to %keys step %c64 : i32 {
+      %bias = tile.load %rows[%m, %n] : !tile.view<[?, ?], bf16> -> tensor<64x64xbf16>
+    }
+    ```
+    After, in a kernel that requires `ne(dim(bias, 0), 1)`:
+    ```mlir
+    %view = tile.captured @bias : !tile.view<[?, ?], bf16>
+    scf.for %n = %c0 to %keys step %c64 : i32 {
+      %bias = tile.load %view[%m, %n] {tgpu.copied} : !tile.view<[?, ?], bf16> -> tensor<64x64xbf16>
+    }
+    ```
+
+    Not its job: tiles that run along another than the last dimension, and repetitions whose condition is no
+    comparison of an extent of a capture with a constant. These are loaded by each thread.
+  }];
+  let dependentDialects = ["::tilewright::tile::TileDialect"];
 }
 
 def TileHoistUniforms : Pass<"tile-hoist-uniforms", "::mlir::ModuleOp"> {

@@ -8,6 +8,7 @@
 #include "dialect/Tile/Tile.h"
 #include "lib/Target/Target.h"
 #include "passes/Passes.h"
+#include "passes/Tgpu/ScheduleNames.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/Extensions/InlinerExtension.h"
@@ -75,6 +76,8 @@ void buildTilePipeline(OpPassManager &manager, const TilePipelineOptions &option
 
 void buildGpuPipeline(OpPassManager &manager, const GpuPipelineOptions &options) {
   const Target *target = Target::find(options.target); // tile-to-tgpu refuses others
+  if (llvm::is_contained(options.schedule, (tgpu::copyCapturesKey + "=1").str()))
+    manager.addPass(createTileCopyCaptures());
   // Before tiles get layouts. With roles the branch that this writes leaves the loop; without, the
   // masked tile would go through it.
   manager.addPass(createTileScaleAfterMax({/*withMasked=*/target && target->hasRoles()}));

@@ -82,9 +82,10 @@ LogicalResult TensorMapOp::verify() {
     return failure();
   auto argument = dyn_cast<BlockArgument>(getView());
   auto kernel = cast<KernelOp>((*this)->getParentOp());
-  if (!argument || argument.getOwner() != &kernel.getBody().front())
-    return emitOpError("maps an argument of the kernel, but got another view; the runtime knows "
-                       "arguments only");
+  if (argument ? argument.getOwner() != &kernel.getBody().front()
+               : !getView().getDefiningOp<tile::CapturedOp>())
+    return emitOpError("maps an argument of the kernel or a capture, but got another view; the "
+                       "runtime knows no others");
   auto view = cast<tile::ViewType>(getView().getType());
   auto map = cast<TensorMapType>(getMap().getType());
   if (view.getRank() != static_cast<int64_t>(map.getBox().size()) ||

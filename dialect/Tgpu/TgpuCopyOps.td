@@ -166,7 +166,7 @@ def Tgpu_CopyWaitOp : Tgpu_Op<"copy_wait", [MemoryEffects<[MemRead, MemWrite]>]>
 //===----------------------------------------------------------------------===//
 
 def Tgpu_TensorMapOp : Tgpu_Op<"tensor_map", [Pure, HasParent<"KernelOp">]> {
-  let summary = "the tensor map of an argument";
+  let summary = "the tensor map of an argument or of a capture";
   let description = [{
     Becomes a grid constant that the runtime builds at each launch.
 
@@ -178,7 +178,7 @@ def Tgpu_TensorMapOp : Tgpu_Op<"tensor_map", [Pure, HasParent<"KernelOp">]> {
     Example: `%k_map = tgpu.tensor_map %k : !tile.view<[?, ?, ?, 64], bf16> -> !tgpu.tensor_map<1x1x128x64xbf16, b128>`
 
     Errors:
-    - a view that is no argument of the kernel
+    - a view that is neither an argument of the kernel nor a capture
     - a box of another rank or element type than the view
     - a target other than sm_90a
   }];

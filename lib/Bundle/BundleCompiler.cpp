@@ -5,6 +5,7 @@
 #include "lib/Bundle/BundleCompiler.h"
 
 #include "lib/Bundle/ManifestBuilder.h"
+#include "passes/Tgpu/ScheduleNames.h"
 
 using namespace mlir;
 using namespace tilewright;
@@ -124,11 +125,38 @@ static std::optional<BundlePart> getSmallPart(const BundlePart &part,
   return small;
 }
 
+/// Where kernels can copy what they capture by tensor maps, the bundle gets them in this form, too,
+/// unless the caller has decided about it. What is refused so is left to the other form.
+static std::optional<BundlePart> getCopyingPart(const BundlePart &part) {
+  const Target *target = Target::find(part.gpu.target);
+  auto decides = [](StringRef entry) { return entry.split('=').first == tgpu::copyCapturesKey; };
+  ModuleOp module = part.module;
+  if (!target || !target->hasRoles() || !part.ptx.empty() || isMapped(module) ||
+      module.getOps<tile::CaptureOp>().empty() || llvm::any_of(part.gpu.schedule, decides))
+    return std::nullopt;
+  BundlePart copying = part;
+  copying.gpu.schedule.push_back((tgpu::copyCapturesKey + "=1").str());
+  ScopedDiagnosticHandler quiet(module.getContext(), [](Diagnostic &) { return success(); });
+  OwningOpRef<ModuleOp> copy = module.clone();
+  if (failed(mapToGpu(*copy, copying.gpu)))
+    return std::nullopt;
+  WalkResult found = copy->walk([](tgpu::TensorMapOp map) {
+    return map.getView().getDefiningOp<tile::CapturedOp>() ? WalkResult::interrupt()
+                                                           : WalkResult::advance();
+  });
+  return found.wasInterrupted() ? std::optional(copying) : std::nullopt;
+}
+
 llvm::Error tilewright::addToBundle(runtime::BundleWriter &bundle, ArrayRef<BundlePart> wanted,
                                     bool assemble) {
   runtime::Manifest manifest = bundle.manifest;
   size_t firstProgram = manifest.programs.size();
-  SmallVector<BundlePart> parts(wanted);
+  SmallVector<BundlePart> parts;
+  for (const BundlePart &part : wanted) {
+    if (std::optional<BundlePart> copying = getCopyingPart(part))
+      parts.push_back(std::move(*copying)); // it goes first
+    parts.push_back(part);
+  }
   for (size_t i = 0; i < parts.size(); ++i) {
     BundlePart part = parts[i];
     if (llvm::Expected<const Target &> known = findTarget(part.gpu.target); !known)

@@ -23,8 +23,9 @@ struct BundlePart {
 /// target, in the order of preference at run time: exact targets first. It may be called again for
 /// other bindings, which become variants. A program must have the same workspaces and launches on
 /// each target. Kernels that take more shared memory than smaller chips of their target
-/// have are added without rings, too. `assemble` adds a cubin for exactly the target where this
-/// machine has a ptxas.
+/// have are added without rings, too; those of targets with roles that may copy what they capture
+/// by tensor maps, in that form before the other. `assemble` adds a cubin for exactly the target
+/// where this machine has a ptxas.
 ///
 /// Errors: what the compiler refuses (then diagnostics are emitted through the context, too); a
 /// fill that no 32-bit pattern says; a tensor map over something else than an argument; what

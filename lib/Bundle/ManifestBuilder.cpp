@@ -196,16 +196,31 @@ runtime::Swizzle toSwizzle(tgpu::Swizzle swizzle) {
   }
 }
 
+/// Captures stand behind the arguments, as the code takes them.
+std::optional<size_t> getArgumentNumber(tgpu::KernelOp kernel, mlir::Value view) {
+  if (auto argument = dyn_cast<BlockArgument>(view))
+    return argument.getArgNumber() < kernel.getNumArgs() ? std::optional(argument.getArgNumber())
+                                                         : std::nullopt;
+  auto captured = view.getDefiningOp<tile::CapturedOp>();
+  auto captures = tgpu::getReachedCaptures(kernel);
+  const auto *found = llvm::find_if(captures, [&](tile::CaptureOp capture) {
+    return captured && capture.getSymName() == captured.getCapture();
+  });
+  if (found == captures.end())
+    return std::nullopt;
+  return kernel.getNumArgs() + (found - captures.begin());
+}
+
 /// In the order in which the code takes them.
 llvm::Error addTensorMaps(tgpu::KernelOp kernel, runtime::KernelSpec &spec) {
   for (auto map : kernel.getBody().getOps<tgpu::TensorMapOp>()) {
-    auto argument = dyn_cast<BlockArgument>(map.getView());
-    if (!argument || argument.getArgNumber() >= kernel.getNumArgs())
+    std::optional<size_t> argument = getArgumentNumber(kernel, map.getView());
+    if (!argument)
       return failure("a tensor map of kernel '" + kernel.getSymName() +
-                     "' must be of an argument of the kernel");
+                     "' must be of an argument of the kernel or of a capture");
     auto type = cast<tgpu::TensorMapType>(map.getMap().getType());
     runtime::TensorMapSpec mapSpec;
-    mapSpec.argument = argument.getArgNumber();
+    mapSpec.argument = static_cast<uint32_t>(*argument);
     mapSpec.box.assign(type.getBox().begin(), type.getBox().end());
     mapSpec.ragged = static_cast<int>(type.getRagged());
     mapSpec.swizzle = toSwizzle(type.getSwizzle());

@@ -8,8 +8,10 @@
 // the assembler decides how many are on their way: for all of a tile there are seldom registers.
 // Nearly always the tile lies inside as a whole, and its neighbours side by side. Then each run is
 // one instruction, without a test, at an address that differs from others by a constant. Any other
-// tile is first written to local memory, by elements, and read from there by the same instructions:
-// a branch without results leaves one straight line behind it.
+// tile is first written to local memory and read from there by the same instructions: a branch
+// without results leaves one straight line behind it. A tile that is cut is written in vectors, so
+// that the last block of keys does not take longer than all others; one that cannot be read in
+// vectors, by elements.
 
 #include "passes/Conversion/KernelEmitter.h"
 #include "passes/Tgpu/RegisterPressure.h"
@@ -114,6 +116,12 @@ bool KernelEmitter::deferLoad(LoadOp op, const Region &region, const RegisterLay
   {
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToStart(branch.thenBlock());
+    if (vector > 1) {
+      auto way = scf::IfOp::create(b, isVectorisable(region, vector), /*withElseRegion=*/true);
+      b.setInsertionPointToStart(way.thenBlock());
+      copyRunsToLocal(region, layout, local, vector);
+      b.setInsertionPointToStart(way.elseBlock());
+    }
     copyToLocal(region, layout, local);
   }
 
@@ -158,6 +166,30 @@ static int getPeriod(const RegisterLayout &layout) {
   while (period < count && (count % period != 0 || !repeats(period)))
     ++period;
   return period;
+}
+
+/// The runs of a tile that is cut, some of them on their way at a time.
+void KernelEmitter::copyRunsToLocal(const Region &region, const RegisterLayout &layout,
+                                    const LocalTile &local, int64_t vector) {
+  constexpr size_t atOnce = 16;
+  SmallVector<std::pair<Value, Value>> loaded;
+  auto store = [&] {
+    for (auto [elements, to] : loaded)
+      LLVM::StoreOp::create(b, elements, to, static_cast<unsigned>(vector * region.view.bytes));
+    loaded.clear();
+  };
+  size_t unit = *region.dense;
+  auto access = [&](int reg, Value address, Value inside) {
+    layout::Coord part = layout.registerPart(reg);
+    int64_t offset =
+        part[unit] * region.view.bytes + (layout.rank() == 2 ? local.getOffset(part[1 - unit]) : 0);
+    Values run = loadGlobal(address, inside, region.view.element, vector, nullptr);
+    loaded.emplace_back(vectorOf(run), advance(local.base, offset));
+    if (loaded.size() == atOnce)
+      store();
+  };
+  forEachRun(region, layout, vector, region.inside, access);
+  store();
 }
 
 /// The elements that a thread reads, one by one, zeros for what lies outside. Rarely needed, so in

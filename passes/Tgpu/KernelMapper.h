@@ -124,8 +124,9 @@ private:
   void waitForAll();
   /// A vector that a loop reads from memory in every round, such as a number for each row: copied
   /// ahead with the operands of its products.
-  static bool isRow(tile::LoadOp load);
-  SharedType getRowBuffer(tile::LoadOp row);
+  /// Whether registers read the tile from a buffer that it is copied to.
+  static bool isReadFromBuffer(tile::LoadOp load);
+  SharedType getReadBuffer(tile::LoadOp load);
   /// Starts a copy of the tile.
   void copyToShared(tile::LoadOp op, SharedType type);
   /// What the road through tensor maps has to know of an access to a part of a view.

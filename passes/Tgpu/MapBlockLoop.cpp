@@ -290,11 +290,11 @@ LogicalResult KernelMapper::copyAhead(tile::ForBlocksOp op, Value begin) {
       bool feedsDot = isStaged(load) && llvm::any_of(load->getUsers(), [](Operation *user) {
                         return isa<tile::DotOp>(user);
                       });
-      if (!(feedsDot || isRow(load)) || written.contains(load.getView()))
+      if (!(feedsDot || isReadFromBuffer(load)) || written.contains(load.getView()))
         continue;
       b.setLoc(load.getLoc());
       if (!feedsDot)
-        copyToShared(load, getRowBuffer(load));
+        copyToShared(load, getReadBuffer(load));
       else if (failed(copyForDots(load)))
         return failure();
       copiedAhead.insert(load);

@@ -117,8 +117,10 @@ void KernelMapper::copyToShared(tile::LoadOp op, SharedType type) {
   inShared[{op, type}] = buffer;
 }
 
-bool KernelMapper::isRow(tile::LoadOp load) {
-  // No tensor map is made of a capture, and a load of its own leaves the others their copies.
+bool KernelMapper::isReadFromBuffer(tile::LoadOp load) {
+  if (load->hasAttr(copiedName))
+    return true;
+  // A load of its own leaves the others their copies where a tensor map cannot serve it.
   if (getViewRoot(load.getView()).getDefiningOp<tile::CapturedOp>())
     return false;
   auto type = dyn_cast<RankedTensorType>(load.getType());
@@ -127,19 +129,22 @@ bool KernelMapper::isRow(tile::LoadOp load) {
          getElementBits(type.getElementType()) >= leastBits;
 }
 
-SharedType KernelMapper::getRowBuffer(tile::LoadOp row) {
-  auto type = cast<RankedTensorType>(row.getType());
+SharedType KernelMapper::getReadBuffer(tile::LoadOp load) {
+  auto type = cast<RankedTensorType>(load.getType());
   return getShared(type.getShape(), type.getElementType());
 }
 
 LogicalResult KernelMapper::mapLoad(tile::LoadOp op) {
-  if (copiedAhead.contains(op) && isRow(op)) {
+  bool isCopied = copiedAhead.contains(op);
+  if (isReadFromBuffer(op) && (isCopied || op->hasAttr(copiedName))) {
+    if (!isCopied)
+      copyToShared(op, getReadBuffer(op));
     waitForCopies();
-    Value row = inShared.lookup({op, getRowBuffer(op)});
-    map.map(op.getResult(), ReadOp::create(b, getType(op.getResult()), row, false));
+    Value buffer = inShared.lookup({op, getReadBuffer(op)});
+    map.map(op.getResult(), ReadOp::create(b, getType(op.getResult()), buffer, false));
     return success();
   }
-  if (!copiedAhead.contains(op) && failed(copyForDots(op)))
+  if (!isCopied && failed(copyForDots(op)))
     return failure();
   bool inRegisters = llvm::any_of(op->getUses(), [&](OpOperand &use) {
     return !isa<tile::DotOp>(use.getOwner()) || use.getOperandNumber() > 1 || !isStaged(op);

@@ -259,11 +259,17 @@ private:
         emitProduct(product);
     if (turns)
       emitTurn<PassTurnOp>(turns, 1);
-    // Tiles that need no product, such as masks, are computed where they are used: before the wait
-    // for a product they would take registers until it ends.
+    // Tiles that need no product, such as masks, are computed, or read, where they are used: before
+    // the wait for a product they would take registers until it ends.
     auto canWait = [&](Operation &op) {
-      return !dependent.contains(&op) && isMemoryEffectFree(&op) &&
-             llvm::any_of(op.getResultTypes(), llvm::IsaPred<RankedTensorType>);
+      auto isTile = [](Type type) {
+        auto tile = dyn_cast<RankedTensorType>(type);
+        return tile && tile.getRank() == 2;
+      };
+      bool isRead = isa<ReadOp>(op) && isTile(op.getResult(0).getType());
+      return !dependent.contains(&op) &&
+             (isRead || (isMemoryEffectFree(&op) &&
+                         llvm::any_of(op.getResultTypes(), llvm::IsaPred<RankedTensorType>)));
     };
     for (bool isLast : {false, true})
       for (auto [stage, isLate] : {std::pair(0, false), std::pair(1, false), std::pair(0, true)})

@@ -45,13 +45,16 @@ MappedView MappedView::of(Value view) {
 TensorMapType tgpu::getTensorMap(KernelOp kernel, Operation *access, Value view,
                                  std::optional<ArrayRef<int64_t>> dims, SharedType buffer) {
   constexpr int64_t mostExtent = Target::mostBoxExtent, chunkBytes = 16;
-  auto argument = dyn_cast<BlockArgument>(MappedView::of(view).argument);
+  Value mapped = MappedView::of(view).argument;
+  auto argument = dyn_cast<BlockArgument>(mapped);
   auto part = view.getDefiningOp<tile::SubviewOp>();
   auto type = cast<tile::ViewType>(view.getType());
   int64_t rank = type.getRank(), bufferRank = buffer.getShape().size();
   int64_t mostDims = Target::mostBoxRank - (part ? Target::raggedRank : 0);
-  if (!argument || argument.getOwner() != &kernel.getBody().front() || rank > mostDims ||
-      bufferRank > 2 || rank < bufferRank || buffer.getElementType() != type.getElementType())
+  bool isArgument = argument ? argument.getOwner() == &kernel.getBody().front()
+                             : static_cast<bool>(mapped.getDefiningOp<tile::CapturedOp>());
+  if (!isArgument || rank > mostDims || bufferRank > 2 || rank < bufferRank ||
+      buffer.getElementType() != type.getElementType())
     return {};
   for (auto [candidate, isOptional] : llvm::zip_equal(kernel.getArgs(), kernel.getArgOptional()))
     if (candidate == argument && isOptional)

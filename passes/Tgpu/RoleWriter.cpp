@@ -116,7 +116,7 @@ Value RoleWriter::getBytesOfStep(Value zero) {
     int64_t rowDim = dims && dims->size() == 2 ? std::min((*dims)[0], (*dims)[1]) : rank - 2;
     Value size = arith::ConstantOp::create(b, b.getI64IntegerAttr(bits / 8));
     for (int64_t dim : {rowDim, rank - 1}) {
-      Value extent = tile::DimOp::create(b, b.getI32Type(), map.lookup(view), dim);
+      Value extent = tile::DimOp::create(b, b.getI32Type(), getArgument(view), dim);
       extent = arith::AddIOp::create(b, extent, zero);
       size = arith::MulIOp::create(b, size, arith::ExtSIOp::create(b, wide, extent));
     }
@@ -159,7 +159,7 @@ void RoleWriter::makeChannel(const CopyGroup &group) {
   for (CopyAsyncOp copy : group.copies) {
     auto slot = cast<SharedType>(copy.getBuffer().getType());
     TensorMapType type = getTensorMap(old, copy, slot);
-    channel.maps.push_back(getMap(map.lookup(MappedView::of(copy.getView()).argument), type));
+    channel.maps.push_back(getMap(getArgument(MappedView::of(copy.getView()).argument), type));
     // In a loop a ring even of one slot: the passes that order its rounds ask who reads a slot.
     channel.rings.push_back(makeRing(slot, stages, /*always=*/loop != nullptr));
   }
@@ -205,6 +205,17 @@ void RoleWriter::makeRoles() {
     role = name == "load" ? Role::Load : name == "reduce" ? Role::Reduce : Role::Compute;
     writeRole();
   }
+}
+
+/// The argument of the new kernel, or the capture, which the kernel itself names for tensor maps.
+Value RoleWriter::getArgument(Value view) {
+  auto captured = view.getDefiningOp<tile::CapturedOp>();
+  if (!captured)
+    return map.lookup(view);
+  Value &own = captures[captured.getCaptureAttr()];
+  if (!own)
+    own = b.clone(*captured)->getResult(0);
+  return own;
 }
 
 Value RoleWriter::getMap(Value view, TensorMapType type) {

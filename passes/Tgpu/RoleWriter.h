@@ -71,6 +71,7 @@ private:
   void makeChannel(const Reduction &reduction);
   mlir::Value makeRing(SharedType slot, int64_t stages, bool always = false);
   mlir::Value makeBarriers(int64_t stages, int64_t arrivals);
+  mlir::Value getArgument(mlir::Value view);
   mlir::Value getMap(mlir::Value view, TensorMapType type);
   void makeScratch();
   void makeBarrier();
@@ -135,6 +136,7 @@ private:
   mlir::IRMapping map;
   llvm::SmallVector<Channel> channels;
   llvm::DenseMap<std::pair<mlir::Value, mlir::Type>, mlir::Value> maps;
+  llvm::DenseMap<mlir::Attribute, mlir::Value> captures;
   mlir::Value barrier;     ///< of the role that computes, where it writes to shared memory
   mlir::Value voteBarrier; ///< for votes of that role
   mlir::Value tileRing, tileFull, tileEmpty;   ///< of tiles, where they are taken

@@ -23,6 +23,10 @@ inline constexpr int64_t slotsOfTwoRounds = 3;
 /// On a tgpu.read: it goes before the loops in which its buffer does not change.
 inline constexpr llvm::StringLiteral keepName = "tgpu.keep_in_registers";
 
+/// On a tile.load of a capture in a loop: it may be copied through shared memory.
+inline constexpr llvm::StringLiteral copiedName = "tgpu.copied";
+/// Key of a schedule: whether such loads are wanted (tile-copy-captures).
+inline constexpr llvm::StringLiteral copyCapturesKey = "copy_captures";
 /// On an access to a part of a view: along the dimension of the part its index is not negative.
 inline constexpr llvm::StringLiteral startsInsideName = "tgpu.starts_inside";
 /// On an scf.if: what stands in its else branch computes the same where the condition is true.

@@ -29,6 +29,21 @@ struct Entry {
   int64_t rows, columns, step;
 };
 
+// The forward (below) where a tile of a capture, such as a bias, comes with each block of keys, in
+// as much shared memory as two operands.
+constexpr Entry forwardWithCaptures[] = {
+    // One H200, 2026-11-23, a bias, S 2048 and 4096 (performance-log): D 64 362 and 372 TFLOP/s, by
+    // 128 x 128 339 and 334; D 128 508 and 517, by 112 keys 484 and 505; D 256 633 and 657, by 80
+    // keys 559 and 591.
+    {"sm_90a", 16, 96, 0, any, 0, 192, 0, 128},
+    {"sm_90a", 16, 128, 0, any, 0, 192, 0, 128},
+    {"sm_90a", 16, 192, 0, any, 0, 192, 0, 96},
+    {"sm_90a", 16, 256, 0, any, 0, 128, 0, 128},
+    // Not measured: as many keys as leave room for two stages.
+    {"sm_90a", 16, 384, 0, any, 0, 128, 0, 80},
+    {"sm_90a", 16, 512, 0, any, 0, 128, 0, 64},
+};
+
 // A product whose rows stay and whose columns stream, and a product of what is computed of it with
 // what streams: attention, forward.
 constexpr Entry forwardRows[] = {
@@ -189,7 +204,7 @@ constexpr const char *forward = "sum (R S) S", *product = "sum S S", *gradient =
 } // namespace
 
 BlockTable::BlockTable() {
-  auto append = [&](const char *structure, llvm::ArrayRef<Entry> entries) {
+  auto append = [&](const char *structure, llvm::ArrayRef<Entry> entries, bool captures = false) {
     for (const Entry &entry : entries) {
       BlockRow row;
       row.structure = structure;
@@ -199,12 +214,14 @@ BlockTable::BlockTable() {
       row.elements = entry.elements;
       row.mask = entry.mask;
       row.length = entry.length;
+      row.captures = captures;
       row.rows = entry.rows;
       row.columns = entry.columns;
       row.step = entry.step;
       rows.push_back(std::move(row));
     }
   };
+  append(forward, forwardWithCaptures, /*captures=*/true);
   append(forward, forwardRows);
   append(backward, backwardRows);
   append(withoutQueries, backwardRows);
@@ -225,7 +242,8 @@ bool BlockRow::matches(const BlockQuery &query) const {
   int64_t asked = query.hasLength ? query.length : query.usual;
   bool isLength = !length || (asked && asked <= length);
   return (structure.empty() || structure == query.structure) && isTarget &&
-         (!bits || query.bits <= bits) && isWidth && isMask && isLength;
+         (!captures || query.captures) && (!bits || query.bits <= bits) && isWidth && isMask &&
+         isLength;
 }
 
 std::string BlockRow::describe() const {
@@ -246,6 +264,8 @@ std::string BlockRow::describe() const {
     parts.push_back(mask == MaskKind::None ? "no mask" : "a mask");
   if (length)
     parts.push_back("loops over up to " + std::to_string(length));
+  if (captures)
+    parts.push_back("captured tiles");
   return parts.empty() ? "any kernel" : llvm::join(parts, ", ");
 }
 
@@ -301,6 +321,7 @@ static llvm::Expected<BlockRow> readRow(const llvm::json::Object &object) {
                           {"bytes", nullptr, &row.bytes},
                           {"elements", nullptr, &row.elements},
                           {"length", nullptr, &row.length},
+                          {"captures", nullptr, &row.captures},
                           {"rows", nullptr, &row.rows},
                           {"columns", nullptr, &row.columns},
                           {"step", nullptr, &row.step}};

@@ -28,6 +28,9 @@ struct BlockQuery {
   MaskKind mask = MaskKind::None;
   bool hasLength = false; ///< the loop ends with an extent of an argument, so a launch can be asked
   int64_t length = 0;     ///< the loop runs over at most so many; 0: any number
+  /// Mapped functions of the loop read captured views of rank 2 or more, so perhaps tiles of them,
+  /// which take shared memory as operands do.
+  bool captures = false;
   /// Where it ends with a number read from memory, such as the length of a sequence: no launch
   /// knows it, so that rows for loops of up to as many count as if it did. 0: it does not.
   int64_t usual = 0;
@@ -44,7 +47,8 @@ struct BlockRow {
   int64_t bytes = 0;    ///< bytes of a row: up to
   int64_t elements = 0; ///< elements of a row: up to
   MaskKind mask = MaskKind::Any;
-  int64_t length = 0; ///< for loops over up to so many
+  int64_t length = 0;   ///< for loops over up to so many
+  int64_t captures = 0; ///< 1: for loops that read captured views
 
   /// Extents; 0 where the structure has none of the kind. See LoopStructure.
   int64_t rows = 0, columns = 0, step = 0;

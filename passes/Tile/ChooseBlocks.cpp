@@ -3,6 +3,7 @@
 // tile-choose-blocks: parameters whose default is block() get the extents that the table has for a
 // kernel of this structure.
 
+#include "dialect/Tile/Calls.h"
 #include "passes/Passes.h"
 #include "passes/Tile/BindParameters.h"
 #include "passes/Tile/BlockTable.h"
@@ -11,6 +12,7 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Matchers.h"
+#include "llvm/ADT/SetVector.h"
 #include "llvm/Support/MemoryBuffer.h"
 
 #include <vector>
@@ -216,12 +218,38 @@ private:
       query.mask = FlagEvaluator(module, bindings).evaluate(loop.getMaskAttr()) == true
                        ? MaskKind::None
                        : MaskKind::Some;
+    query.captures = readsCapturedTiles(structure.loop);
     query.hasLength = !reached.launch && getLength(structure);
     constexpr int64_t usualLength = 2048; // of a sequence in a packed batch
     if (loop && !loop.getUpper().getDefiningOp<DimOp>() &&
         !matchPattern(loop.getUpper(), m_Constant()))
       query.usual = usualLength;
     return query;
+  }
+
+  /// Whether functions that the loop maps read captured views of which tiles may be read.
+  bool readsCapturedTiles(Operation *loop) {
+    Calls calls(module);
+    SymbolTable symbols(module);
+    llvm::SetVector<Operation *> functions;
+    loop->walk([&](MapOp map) {
+      if (auto function = symbols.lookup<func::FuncOp>(map.getFunction()))
+        functions.insert(function);
+    });
+    for (size_t i = 0; i < functions.size(); ++i) {
+      WalkResult found = functions[i]->walk([&](AtOp at) {
+        FlatSymbolRefAttr name = at.getCaptureAttr();
+        auto capture = name ? symbols.lookup<CaptureOp>(name.getValue()) : CaptureOp();
+        auto view = capture ? dyn_cast<ViewType>(capture.getType()) : ViewType();
+        return view && view.getRank() >= 2 ? WalkResult::interrupt() : WalkResult::advance();
+      });
+      if (found.wasInterrupted())
+        return true;
+      for (const FunctionUse &use : calls.getUses(functions[i]))
+        if (use.function)
+          functions.insert(use.function);
+    }
+    return false;
   }
 
   /// The extent of an argument that ends the loop, as a launch can read it; else null.

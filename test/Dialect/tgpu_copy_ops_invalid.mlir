@@ -140,7 +140,7 @@ tgpu.kernel @k target "sm_90a" warps 4 () grid(%i = 1) {
 // TMA.
 tgpu.kernel @k target "sm_90a" warps 4 (%x: !tile.view<[?, ?, 64], bf16>, %n: i32) grid(%i = 1) {
   %y = tile.subview %x dim 1 from %n size %n : !tile.view<[?, ?, 64], bf16>
-  // expected-error @+1 {{maps an argument of the kernel, but got another view; the runtime knows arguments only}}
+  // expected-error @+1 {{maps an argument of the kernel or a capture, but got another view; the runtime knows no others}}
   %0 = tgpu.tensor_map %y : !tile.view<[?, ?, 64], bf16> -> !tgpu.tensor_map<1x64x64xbf16, b128>
 }
 

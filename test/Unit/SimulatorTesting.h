@@ -291,13 +291,15 @@ protected:
   /// A shipped kernel, as the compiler maps it; `with` are files that it links.
   mlir::OwningOpRef<mlir::ModuleOp> map(const std::string &file, const Params &params,
                                         const std::string &target = "sm_80", int64_t warps = 4,
-                                        const std::vector<std::string> &with = {}) {
+                                        const std::vector<std::string> &with = {},
+                                        const std::vector<std::string> &schedule = {}) {
     TilePipelineOptions options;
     options.with = with;
     options.target = target;
     GpuOptions gpu;
     gpu.target = target;
     gpu.warps = warps;
+    gpu.schedule = schedule;
     options.params = params;
     mlir::OwningOpRef<mlir::ModuleOp> module = compileFile(context, "kernels/" + file, options);
     if (module)

@@ -47,6 +47,7 @@ struct Kernel {
   /// That all of it runs, no mutants: of a binding whose code is much like another's, or where they
   /// would take minutes.
   bool isOnlyReached = false;
+  std::vector<std::string> schedule = {};
 };
 void PrintTo(const Kernel &kernel, std::ostream *os) { *os << kernel.label; }
 
@@ -90,8 +91,8 @@ protected:
     std::vector<std::string> with;
     for (const std::string &file : kernel.with)
       with.push_back("kernels/mods/" + file + ".mlir");
-    auto module =
-        map(std::string(kernel.name) + ".mlir", params, kernel.target, kernel.warps, with);
+    auto module = map(std::string(kernel.name) + ".mlir", params, kernel.target, kernel.warps, with,
+                      kernel.schedule);
     if (!module)
       return module;
     CallExtents extents = kernel.extents;
@@ -395,6 +396,11 @@ Kernel onlyReached(Kernel kernel) {
   return kernel;
 }
 
+Kernel withSchedule(Kernel kernel, std::vector<std::string> schedule) {
+  kernel.schedule = std::move(schedule);
+  return kernel;
+}
+
 const Pairs kWindowed = {{"WINDOW", "true"}};
 
 const std::vector<Kernel> kCausalKernels = {
@@ -405,6 +411,9 @@ const std::vector<Kernel> kCausalKernels = {
             {"document"}),
     rolesOf("forward_aligned", "attention_forward", kForwardBlocks, {}, 0,
             withShift(kScaledLaunches), {"window_aligned"}),
+    withSchedule(rolesOf("forward_copied_bias", "attention_forward", kForwardBlocks, {}, 0,
+                         kScaledLaunches, {"bias"}),
+                 {"copy_captures=1"}),
     rolesOf("varlen_forward", "attention_varlen_forward", kForwardBlocks, {}, 0, kScaledLaunches),
     rolesOf("bias_forward", "attention_bias_forward", kForwardBlocks, {}, 0,
             withRowBias(kLaunches)),

@@ -596,6 +596,23 @@ def linked_bias_by_default_blocks():
                 ds.sum(axis=shared, keepdims=True), kind, TOLERANCE[kind] * (1 + terms))
 
 
+def linked_bias_copied():
+    """The same through tensor maps (a device with roles): blocks that end beyond the bias, rows of -inf, two heads of Q
+    to one of K, and a bias that all sequences share."""
+    for n, (kind, d, sq, sk, causal, batch) in enumerate((
+            ("f16", 64, 150, 400, "none", 2), ("bf16", 64, 150, 400, "bottom_right", 1),
+            ("f16", 128, 200, 264, "none", 1), ("bf16", 128, 70, 136, "top_left", 1))):
+        q, k, v, _ = tensors(170 + n, kind, 2, 2, 1, sq, sk, d)
+        bias = normal(180 + n, (batch, 2, sq, sk), kind)
+        bias[:, :, ::7, 3] = bias[:, 0, 5] = -np.inf
+        got = run("attention_forward", {"T": kind, "D": d, "CAUSAL": causal},
+                  {"q": q, "k": k, "v": v, "bias": bias}, forward_outputs(q, v, kind),
+                  {"scale": SCALE, "window_left": -1, "window_right": -1}, with_files=["bias"],
+                  extra=["--schedule=copy_captures=1"])
+        o, lse, _ = forward(q, k, v, SCALE, keep_mask(sq, sk, causal), bias)
+        check_forward(f"{bias.shape} D {d} {causal}", got, o, lse, kind)
+
+
 def attention_bias_backward():
     for kind, q, k, v, do, keep, params, bias, shared in bias_cases():
         o, lse, _ = forward(q, k, v, SCALE, keep, bias)

@@ -1,0 +1,110 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// tile-copy-captures: loads of captured views in loops may be copied through shared memory, by
+// tensor maps.
+//
+// A tile of a capture that each thread reads for itself costs an instruction for each run of a
+// row, and its latency in each round. Copied ahead it is read by ldmatrix. A tensor map shows the
+// view as it is, though: nothing can repeat. Whether a dimension repeats is known at launch, so
+// that it does not becomes a constraint of the kernel, and other launches take a variant without
+// such copies.
+
+#include "dialect/Tile/Tile.h"
+#include "passes/Passes.h"
+#include "passes/Tgpu/ScheduleNames.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/IR/Matchers.h"
+#include "mlir/Interfaces/LoopLikeInterface.h"
+#include "llvm/ADT/SetVector.h"
+
+namespace tilewright {
+#define GEN_PASS_DEF_TILECOPYCAPTURES
+#include "passes/Passes.h.inc"
+} // namespace tilewright
+
+using namespace mlir;
+using namespace tilewright;
+using namespace tilewright::tile;
+
+namespace {
+
+/// `extent of a capture != constant`, where a condition says that they are the same; else null.
+ExprAttr negate(Value condition) {
+  auto compare = condition.getDefiningOp<arith::CmpIOp>();
+  APInt constant;
+  if (!compare || compare.getPredicate() != arith::CmpIPredicate::eq ||
+      !matchPattern(compare.getRhs(), m_ConstantInt(&constant)))
+    return {};
+  auto dim = compare.getLhs().getDefiningOp<DimOp>();
+  FlatSymbolRefAttr capture = dim ? dim.getCaptureAttr() : FlatSymbolRefAttr();
+  if (dim && dim.getView())
+    if (auto view = dim.getView().getDefiningOp<CapturedOp>())
+      capture = view.getCaptureAttr();
+  if (!capture)
+    return {};
+  MLIRContext *context = condition.getContext();
+  auto extent = ExprAttr::get(context, ExprKind::Dim, static_cast<int64_t>(dim.getDim()),
+                              capture.getValue(), {});
+  auto same = ExprAttr::getInt(context, constant.getSExtValue());
+  return ExprAttr::get(context, ExprKind::Call, 0, "ne", {extent, same});
+}
+
+/// The capture that a load reads as it is where none of the conditions holds that are added to
+/// `constraints`. Null where a tensor map cannot serve the load.
+CapturedOp getCopied(LoadOp load, llvm::SetVector<Attribute> &constraints) {
+  auto tile = dyn_cast<RankedTensorType>(load.getType());
+  constexpr unsigned leastBits = 16;
+  if (!tile || tile.getRank() != 2 || load.getPad() ||
+      !load->getParentOfType<LoopLikeOpInterface>() || !tile.getElementType().isIntOrFloat() ||
+      tile.getElementType().getIntOrFloatBitWidth() < leastBits)
+    return {};
+  int64_t last = cast<ViewType>(load.getView().getType()).getRank() - 1;
+  if (std::optional<ArrayRef<int64_t>> dims = load.getDims(); dims && dims->back() != last)
+    return {};
+  Value view = load.getView();
+  llvm::SetVector<Attribute> needed;
+  while (auto repeat = view.getDefiningOp<RepeatOp>()) {
+    ExprAttr isPlain = negate(repeat.getCondition());
+    if (!isPlain)
+      return {};
+    needed.insert(isPlain);
+    view = repeat.getSource();
+  }
+  auto captured = view.getDefiningOp<CapturedOp>();
+  if (captured)
+    constraints.insert_range(needed);
+  return captured;
+}
+
+/// Copies start in the order in which they stand, and one that waits for its buffer keeps those
+/// behind it waiting: what is needed first goes first.
+void moveToFirstUser(LoadOp load) {
+  Operation *first = nullptr;
+  for (Operation *user : load->getUsers())
+    if (Operation *top = load->getBlock()->findAncestorOpInBlock(*user);
+        top && (!first || top->isBeforeInBlock(first)))
+      first = top;
+  if (first)
+    load->moveBefore(first);
+}
+
+struct TileCopyCapturesPass : tilewright::impl::TileCopyCapturesBase<TileCopyCapturesPass> {
+  void runOnOperation() override {
+    for (auto kernel : getOperation().getOps<KernelOp>()) {
+      llvm::SetVector<Attribute> constraints;
+      constraints.insert_range(kernel.getConstraints());
+      kernel.walk([&](LoadOp load) {
+        CapturedOp captured = getCopied(load, constraints);
+        if (!captured)
+          return;
+        load.getViewMutable().assign(captured.getResult());
+        moveToFirstUser(load);
+        load->setAttr(tgpu::copiedName, UnitAttr::get(&getContext()));
+      });
+      kernel.setConstraintsAttr(ArrayAttr::get(&getContext(), constraints.getArrayRef()));
+    }
+  }
+};
+
+} // namespace
