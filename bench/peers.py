@@ -131,6 +131,7 @@ def parse(arguments):
                         help=f"score modifiers of kernels/mods: some of {', '.join(bench_cases.MODS)}")
     parser.add_argument("--gqa", type=numbers, default=[1], metavar="N,...", help="heads of Q to one of K and V")
     parser.add_argument("--dims", type=numbers, default=bench_cases.DIMS, metavar="N,...", help="widths of a head")
+    parser.add_argument("--value-dim", type=int, default=0, metavar="N", help="width of a row of V; 0: that of a head")
     parser.add_argument("--dtype", choices=["bf16", "f16"], default="bf16")
     parser.add_argument("--window", type=numbers, default=[0], metavar="N,...",
                         help="keys to the left that a row keeps, without a causal mask to the right too; 0: all")
@@ -160,7 +161,7 @@ def parse(arguments):
     if min(options.gqa) < 1:
         parser.error(f"--gqa: expected numbers of 1 or more but got {min(options.gqa)}")
     every = bench_cases.all_cases(options.direction, options.mods, options.gqa, options.window, options.dims,
-                                  options.dtype)
+                                  options.dtype, options.value_dim)
     options.selected = bench_cases.select(every, options.cases)
     if not options.selected:
         parser.error("--cases selects nothing; --list prints the names")
@@ -199,10 +200,12 @@ class Bench:
                 bundle = self.bundles[file]
                 if entry == "attention_forward":
                     plan = self.tilewright.AttentionForward(self.library, bundle, case.dtype, case.dim, case.causal,
+                                                            value_dim=case.value_dim or case.dim,
                                                             has_window=bool(case.window))
                 elif entry == "attention_backward":
                     plan = self.tilewright.AttentionBackward(self.library, bundle, case.dtype, case.dim, case.causal,
                                                              "DETERMINISTIC" in source.params,
+                                                             value_dim=case.value_dim or case.dim,
                                                              has_window=bool(case.window))
                 else:
                     plan = self.tilewright.Operation(self.library, bundle, entry, source.params_for(entry, case))
@@ -264,7 +267,7 @@ class Bench:
         if case is None:
             return {}
         problem = self.problems.PROBLEMS[case.form](1, 2 * case.gqa, 2, 128, 128, case.dim, case.causal, case.dtype,
-                                                    case.mod, case.window)
+                                                    case.mod, case.window, getattr(case, "value_dim", 0))
         measured = {}
 
         def measure(name, call):

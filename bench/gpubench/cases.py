@@ -24,6 +24,7 @@ class AttentionCase:
     mod: str = ""  # kernels/mods/*.mlir
     gqa: int = 1  # heads of Q to one of K and V
     window: int = 0  # keys that a row keeps to its left, and without a causal mask to its right; 0: all
+    value_dim: int = 0  # of a row of V; 0: dim
 
     operation = "attention"
 
@@ -50,12 +51,16 @@ class AttentionCase:
 
     @property
     def name(self):
-        return " ".join([self.direction, self.dtype, f"D{self.dim}", *self._features, f"S{self.seq}"])
+        return " ".join([self.direction, self.dtype, self._width, *self._features, f"S{self.seq}"])
+
+    @property
+    def _width(self):
+        return f"D{self.dim}" + (f"x{self.value_dim}" if self.value_dim else "")
 
     @property
     def group(self):
         """Cases that differ in the length alone: one line of a plot."""
-        return " ".join([self.direction, f"D{self.dim}", *self._features])
+        return " ".join([self.direction, self._width, *self._features])
 
     @property
     def kept_pairs(self):
@@ -68,12 +73,16 @@ class AttentionCase:
 
     @property
     def flops(self):
-        """Of the products over kept pairs."""
-        return 2 * PRODUCTS[self.direction] * self.batch * self.heads * self.kept_pairs * self.dim
+        """Of the products over kept pairs. Half of the forward's multiply rows of V, and two of the backward's five."""
+        of_values = {"forward": 1, "backward": 2, "both": 3}[self.direction]
+        widths = (PRODUCTS[self.direction] - of_values) * self.dim + of_values * (self.value_dim or self.dim)
+        return 2 * widths * self.batch * self.heads * self.kept_pairs
 
     def params(self):
         """As tilewrightc spells them."""
         params = {"D": str(self.dim), "T": self.dtype, "CAUSAL": self.causal}
+        if self.value_dim:
+            params["DV"] = str(self.value_dim)
         return {**params, "WINDOW": "true"} if self.window else params
 
 
@@ -236,12 +245,14 @@ CASES = {"attention": AttentionCase, "backward": AttentionCase, "matmul": Matmul
          "linear": LinearCase, "swiglu": SwigluCase}  # by the operation that tune.py times
 
 
-def attention_cases(dims=None, masks=None, seqs=None, dtype="bf16", direction="forward", mod="", gqa=1, window=0):
-    return [AttentionCase(dim, causal, seq, dtype, direction, mod, gqa, window)
+def attention_cases(dims=None, masks=None, seqs=None, dtype="bf16", direction="forward", mod="", gqa=1, window=0,
+                    value_dim=0):
+    return [AttentionCase(dim, causal, seq, dtype, direction, mod, gqa, window, value_dim)
             for dim in dims or DIMS for causal in masks or MASKS for seq in seqs or SEQUENCES]
 
 
-def all_cases(directions=("forward", "matmul"), mods=("",), gqas=(1,), windows=(0,), dims=None, dtype="bf16"):
+def all_cases(directions=("forward", "matmul"), mods=("",), gqas=(1,), windows=(0,), dims=None, dtype="bf16",
+              value_dim=0):
     """The case list of the peer comparison. A group of heads that does not divide the heads of a case leaves it out."""
     cases = []
     for direction in directions:
@@ -253,7 +264,7 @@ def all_cases(directions=("forward", "matmul"), mods=("",), gqas=(1,), windows=(
         else:
             cases += [case for mod in mods for gqa in gqas for window in windows
                       for case in attention_cases(dims, dtype=dtype, direction=direction, mod=mod, gqa=gqa,
-                                                  window=window)
+                                                  window=window, value_dim=value_dim)
                       if case.heads % gqa == 0]
     return cases
 

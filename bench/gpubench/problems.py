@@ -62,19 +62,19 @@ class Attention:
 
     entries = ("attention_forward",)
 
-    def __init__(self, batch, heads, kv_heads, rows, keys, dim, causal, dtype, mod="", window=0, seed=1):
+    def __init__(self, batch, heads, kv_heads, rows, keys, dim, causal, dtype, mod="", window=0, value_dim=0, seed=1):
         generator = torch.Generator(DEVICE).manual_seed(seed)
         self.dtype, self.causal, self.scale = DTYPES[dtype], causal, 1 / math.sqrt(dim)
         self.mod_name, self.window = mod, window
         self.mod = MODIFIERS[mod](heads, rows, keys, self.dtype, DEVICE)
         self.q = normal((batch, heads, rows, dim), self.dtype, generator)
         self.k = normal((batch, kv_heads, keys, dim), self.dtype, generator)
-        self.v = normal((batch, kv_heads, keys, dim), self.dtype, generator)
+        self.v = normal((batch, kv_heads, keys, value_dim or dim), self.dtype, generator)
 
     @classmethod
     def of(cls, case):
         return cls(case.batch, case.heads, case.kv_heads, case.seq, case.seq, case.dim, case.causal, case.dtype,
-                   case.mod, case.window)
+                   case.mod, case.window, case.value_dim)
 
     @classmethod
     def over(cls, q, k, v, causal):
@@ -86,7 +86,8 @@ class Attention:
 
     def outputs(self):
         """O and LSE, all NaN."""
-        return unwritten(self.q), torch.full(self.q.shape[:3], math.nan, device=DEVICE)
+        o = torch.empty((*self.q.shape[:3], self.v.shape[3]), dtype=self.dtype, device=DEVICE)
+        return unwritten(o), torch.full(self.q.shape[:3], math.nan, device=DEVICE)
 
     def arguments(self, o, lse):
         """Of kernels/attention_forward.mlir."""
@@ -229,8 +230,9 @@ class Backward(Attention):
 
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
-        self.do = normal(self.q.shape, self.dtype, torch.Generator(DEVICE).manual_seed(2))
-        self.o, self.lse = torch.empty_like(self.q), torch.empty(self.q.shape[:3], device=DEVICE)
+        shape = (*self.q.shape[:3], self.v.shape[3])
+        self.do = normal(shape, self.dtype, torch.Generator(DEVICE).manual_seed(2))
+        self.o, self.lse = torch.empty_like(self.do), torch.empty(self.q.shape[:3], device=DEVICE)
         for heads, rows, ref, lse, _ in Attention.references(self):
             self.o.flatten(0, 1)[heads, rows] = ref.to(self.dtype)
             self.lse.flatten(0, 1)[heads, rows] = lse.float()

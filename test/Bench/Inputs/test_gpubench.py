@@ -96,6 +96,15 @@ class CasesTest(unittest.TestCase):
         self.assertEqual(cases.AttentionCase(128, "top_left", 4096).flops, case.flops / 2)
         self.assertEqual(cases.MatmulCase(8192).flops, 2 * 8192**3)
 
+    def test_rows_of_values_may_be_narrower(self):
+        pairs = 4 * 10 * 4096 * 4096
+        forward = cases.AttentionCase(192, "none", 4096, value_dim=128)
+        self.assertEqual(forward.name, "forward bf16 D192x128 none S4096")
+        self.assertEqual(forward.params()["DV"], "128")
+        self.assertEqual(forward.flops, 2 * pairs * (192 + 128))
+        backward = cases.AttentionCase(192, "none", 4096, direction="backward", value_dim=128)
+        self.assertEqual(backward.flops, 2 * pairs * (3 * 192 + 2 * 128))
+
     def test_other_attentions(self):
         two = cases.CASES["differential"](dim=64, v_dim=128, causal="top_left", seq=4096, batch=4, heads=16)
         self.assertEqual(two.name, "differential bf16 B4 H16 D64 V128 top_left S4096")
