@@ -12,8 +12,9 @@
 #
 # A diagnostic is a statement of the sources that calls one of REPORTERS, or prints to an InFlightDiagnostic, and holds constant
 # text. A test asserts it where its longest constant fragment stands in what the test expects: an expected-error, a line that
-# FileCheck looks for, a string of a C++ or Python test, or an output block of a document. A test may also expect a part of the
-# fragment, if no other diagnostic has that part.
+# FileCheck looks for, a string of a C++ or Python test, or an output block of a document. Where other messages have that
+# fragment, too, all fragments must stand there. A test may also expect a part of the fragment, or the beginning of the message,
+# if no other diagnostic has that part.
 #
 # scripts/diagnostics-without-test.json lists the exceptions: a file, the fragment, and the reason.
 
@@ -35,7 +36,8 @@ REPORTERS = {
 # Shorter than this, text says too little to be told from other text.
 LEAST_FRAGMENT = 6
 LEAST_PART = 16
-# A message whose longest fragment is shorter than this must be expected with all its fragments, in their order.
+# A message whose longest fragment is shorter than this, or a part of other messages, must be expected with all its fragments,
+# in their order.
 LEAST_ALONE = 16
 TRIMMED = " '\"`(),;:."
 OR = ("or",)
@@ -274,6 +276,8 @@ def assign(diagnostics, expected):
     fragments = {}
     for diagnostic in diagnostics:
         fragments.setdefault(diagnostic.fragment, []).append(diagnostic)
+    shared = {fragment for fragment in fragments
+              if len({diagnostic.text for diagnostic in diagnostics if fragment in diagnostic.constant}) > 1}
     parts = {}
     for file, line, text in expected:
         found = []
@@ -281,7 +285,7 @@ def assign(diagnostics, expected):
             if fragment in text:
                 for diagnostic in group:
                     is_whole = diagnostic.pattern.search(text) is not None
-                    if is_whole or len(fragment) >= LEAST_ALONE:
+                    if is_whole or (len(fragment) >= LEAST_ALONE and fragment not in shared):
                         found.append((diagnostic, is_whole))
         for part in re.split(r"…|error: |'[\w.]+' op ", text):
             part = part.strip(TRIMMED)
