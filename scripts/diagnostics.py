@@ -33,6 +33,10 @@ REPORTERS = {
     "emitError", "emitOpError", "emitOptionalError", "createStringError", "makeError", "failure", "fail", "refuse", "bad",
     "invalid", "missing", "unsupported", "usage", "reportUsage", "reportFailure", "error", "wrongKind",
 }
+# Makes a diagnostic of its own arguments, to which the message is printed.
+PRINTED_TO = "report"
+# Variables that hold a message: what is assigned to them counts where a literal has four words or more.
+HOLDERS = {"text", "message", "reason", "why"}
 # Shorter than this, text says too little to be told from other text.
 LEAST_FRAGMENT = 6
 LEAST_PART = 16
@@ -170,6 +174,21 @@ def pieces_of(statement):
     return pieces
 
 
+def is_sentence(text):
+    return sum(word.isalpha() for word in text.split()) >= 4
+
+
+def behind_call(statement, i):
+    """The place behind the parenthesis that closes that at place i, if something is printed there."""
+    depth = 0
+    for j in range(i, len(statement)):
+        if statement[j][0] == "mark":
+            depth += {"(": 1, ")": -1}.get(statement[j][1], 0)
+            if depth == 0:
+                return j + 1 if j + 1 < len(statement) and statement[j + 1][1] == "<<" else None
+    return None
+
+
 def diagnostics_of(root):
     found = []
     for file in sorted(source_files(root)):
@@ -183,10 +202,17 @@ def diagnostics_of(root):
                 if kind == "name" and name in REPORTERS and follows == "(":
                     start = i
                     break
+                if name == PRINTED_TO and follows == "(" and (printed := behind_call(statement, i + 1)):
+                    start = printed
+                    break
                 if kind == "name" and name in streams and follows == "<<":
                     start = i
                     break
-                if name == "return" and follows_kind == "string" and len(follows.split()) > 3:    # a reason
+                if name == "return" and follows_kind == "string" and is_sentence(follows):    # a reason
+                    start = i
+                    break
+                if kind == "name" and name in HOLDERS and follows == "=" and \
+                        any(k == "string" and is_sentence(text) for k, text, _ in statement[i:]):
                     start = i
                     break
             if start is None:
