@@ -43,6 +43,17 @@ LEAST_PART = 16
 # A message whose longest fragment is shorter than this, or a part of other messages, must be expected with all its fragments,
 # in their order.
 LEAST_ALONE = 16
+# One with less text than this, in all its fragments, must be expected by a test of its own part of the tree: BELONGS.
+LEAST_ANYWHERE = 12
+# For folders of the sources, the names of the tests that are about them.
+BELONGS = {
+    "dialect/Tile": r"^test/Dialect/(?!tgpu)", "dialect/Tgpu": r"^test/Dialect/tgpu", "passes/Tile": r"^test/Passes/tile-",
+    "passes/Tgpu": r"^test/Passes/(tgpu|tile-to-tgpu)", "passes/Conversion": r"^test/Passes/convert-tgpu",
+    "lib/Bundle": r"[Bb]undle", "lib/Codegen": r"Codegen|dump|report", "lib/CompilerApi": r"CompilerApi|null-pointers",
+    "lib/Driver": r"Driver|^test/Tools", "lib/Interpreter/Simulator": r"[Ss]imulat", "lib/Interpreter": r"Interpreter|cpu-",
+    "lib/Layout": r"Layout", "lib/Npy": r"[Nn]py", "lib/Numeric": r"Numeric", "runtime": r"Runtime|bundle|runtime|python/tests",
+    "tools/tilewright-bench": r"bench", "tools/tilewright-lsp-server": r"hostile|language", "tools": r"^test/Tools",
+}
 TRIMMED = " '\"`(),;:."
 OR = ("or",)
 
@@ -95,7 +106,10 @@ class Diagnostic:
                     for part in re.split(r"\n|%[a-z]|\{\d+\}", piece)]
         constant = [squeeze(part).strip(TRIMMED) for part in constant]
         self.fragment = max(constant, key=len, default="")
+        self.length = sum(map(len, constant))
         self.pattern = self.make_pattern()
+        folders = [folder for folder in BELONGS if file.startswith(folder + "/")]
+        self.belongs = re.compile(BELONGS[max(folders, key=len)] if folders else "$^")
         self.constant = squeeze("\n".join(piece if isinstance(piece, str) else "" for piece in pieces))
         self.tests = []
 
@@ -324,8 +338,11 @@ def assign(diagnostics, expected):
         if len({diagnostic.fragment for diagnostic in begun}) == 1:
             found += [(diagnostic, False) for diagnostic in begun]
         for diagnostic, is_whole in found:
-            if file not in (test for _, test, _ in diagnostic.tests):
-                diagnostic.tests.append((not is_whole, file, line))
+            is_apart = diagnostic.belongs.search(file) is None
+            if is_apart and diagnostic.length < LEAST_ANYWHERE:
+                continue
+            if file not in (test for *_, test, _ in diagnostic.tests):
+                diagnostic.tests.append((not is_whole, is_apart, file, line))
     for diagnostic in diagnostics:
         diagnostic.tests.sort()
 
@@ -412,7 +429,7 @@ def reference(root, diagnostics, exceptions):
     for diagnostic in diagnostics:
         rows = areas.setdefault(area_of(diagnostic.file, passes), {})
         if diagnostic.tests:
-            rows.setdefault(diagnostic.text, diagnostic.tests[0][1])
+            rows.setdefault(diagnostic.text, diagnostic.tests[0][2])
     order = ["The tool", "Shared by the tools", "The tile", "The pass", "Shared by passes", "The tgpu"]
     rank = {area: (next((i for i, start in enumerate(order) if area.startswith(start)), len(order)),
                    next((i for i, name in enumerate(passes) if f"`{name}`" in area), 0), area) for area in areas}
