@@ -82,3 +82,14 @@ tgpu.kernel @tile_in_role_of_one_thread target "sm_90a" warps 8 (%n: i32, %a: f3
     role "b" warps 4 {
     }
 }
+
+// -----
+
+#m = #tgpu.mma<4, 1>
+tgpu.kernel @product_of_fp8 target "sm_90a" warps 4 (%a: f8E4M3FN, %f: f32) grid(%i = 1) {
+  %x = tile.full %a : tensor<64x64xf8E4M3FN, #tgpu.operand<a, #m>>
+  %y = tile.full %a : tensor<64x64xf8E4M3FN, #tgpu.operand<b, #m>>
+  %z = tile.full %f : tensor<64x64xf32, #m>
+  // expected-error @+1 {{there is no mma.sync of 'tensor<64x64xf8E4M3FN, #tgpu.operand<a, #tgpu.mma<4, 1>>>' into 'f32' on sm_90a}}
+  %d = tgpu.mma %x, %y, %z : tensor<64x64xf8E4M3FN, #tgpu.operand<a, #m>>, tensor<64x64xf8E4M3FN, #tgpu.operand<b, #m>> -> tensor<64x64xf32, #m>
+}
