@@ -1,9 +1,9 @@
 # Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Score modifiers of kernels/mods, as PyTorch writes them: in references and for flex_attention."""
+"""Modifiers of kernels/mods, as PyTorch writes them: in references and for flex_attention."""
 
 import torch
 
-from gpubench.cases import SOFTCAP
+from gpubench.cases import DROPOUT, SOFTCAP
 
 
 class Plain:
@@ -20,7 +20,13 @@ class Plain:
         """The derivative of `apply`, from its result."""
         return None
 
+    def weights(self, heads, rows, columns):
+        """What the weights of these pairs, [heads, rows, columns], are multiplied by, or None; `heads` count those of all
+        batches."""
+        return None
+
     flex = None  # a score_mod of flex_attention
+    dropout_p = 0.0  # of scaled_dot_product_attention, which draws other numbers
 
 
 class Softcap(Plain):
@@ -63,4 +69,38 @@ class Bias(Plain):
         return scores + self.attn_mask[0, heads % self.heads][:, rows][:, :, columns].to(scores.dtype)
 
 
-MODIFIERS = {"": lambda heads, rows, keys, dtype, device: Plain(), "softcap": Softcap, "alibi": Alibi, "bias": Bias}
+def philox(seed, offset, at):
+    """Words of Philox4x32-10, as tile.random gives them: a number of 32 bits for each index (c0, c1, c2), of which four
+    neighbours along c0 share a counter (Salmon et al., Parallel random numbers: as easy as 1, 2, 3, SC11)."""
+    mask = 0xFFFFFFFF
+    c0, c1, c2 = at
+    x = [c0 >> 2, c1, c2, torch.as_tensor(offset & mask, device=c0.device)]
+    keys = [seed & mask, (seed >> 32 ^ offset >> 32) & mask]
+    for _ in range(10):
+        p0, p1 = x[0] * 0xD2511F53, x[2] * 0xCD9E8D57  # of 64 bits, which may wrap around the sign
+        x = [(p1 >> 32 & mask) ^ x[1] ^ keys[0], p1 & mask, (p0 >> 32 & mask) ^ x[3] ^ keys[1], p0 & mask]
+        keys = [keys[0] + 0x9E3779B9 & mask, keys[1] + 0xBB67AE85 & mask]
+    upper = torch.where(c0 & 1 != 0, x[3], x[2])
+    return torch.where(c0 & 2 != 0, upper, torch.where(c0 & 1 != 0, x[1], x[0]))
+
+
+class Dropout(Plain):
+    dropout_p = DROPOUT
+    SEED, OFFSET = 0x123456789ABCDEF0, 64
+
+    def __init__(self, heads, rows, keys, dtype, device):
+        self.heads = heads
+        self.captures = {"dropout": DROPOUT, "dropout_seed": torch.tensor([self.SEED], device=device),
+                         "dropout_offset": torch.tensor([self.OFFSET], device=device)}
+
+    def weights(self, heads, rows, columns):
+        kept = []
+        for index in heads.tolist():
+            at = columns[None, :], rows[:, None], torch.as_tensor(index % self.heads, device=rows.device)
+            bits = philox(self.SEED, self.OFFSET + (index // self.heads << 32), at)
+            kept.append(bits >= int(torch.tensor(DROPOUT, dtype=torch.float32).item() * 2**32))
+        return torch.stack(kept) / (1 - DROPOUT)
+
+
+MODIFIERS = {"": lambda heads, rows, keys, dtype, device: Plain(), "softcap": Softcap, "alibi": Alibi, "bias": Bias,
+             "dropout": Dropout}

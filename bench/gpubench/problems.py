@@ -71,6 +71,11 @@ class Attention:
         self.k = normal((batch, kv_heads, keys, dim), self.dtype, generator)
         self.v = normal((batch, kv_heads, keys, value_dim or dim), self.dtype, generator)
 
+    @property
+    def is_random(self):
+        """Whether peers draw numbers of their own, so that their results are not comparable."""
+        return self.mod.dropout_p > 0
+
     @classmethod
     def of(cls, case):
         return cls(case.batch, case.heads, case.kv_heads, case.seq, case.seq, case.dim, case.causal, case.dtype,
@@ -141,11 +146,18 @@ class Attention:
         v = self._by_head()[2]
         for h, r, scores in self.chunks():
             s = scores(torch.float64)
-            lse = s.logsumexp(-1)
-            ref = torch.softmax(s, -1).nan_to_num_(0.0) @ v[h].double()
+            lse, weights = s.logsumexp(-1), self._weights(h, r)
+            ref = (torch.softmax(s, -1).nan_to_num_(0.0) * weights) @ v[h].double()
             del s
-            p = torch.softmax(scores(torch.float32), -1).nan_to_num_(0.0).to(self.dtype).float()
+            p = (torch.softmax(scores(torch.float32), -1).nan_to_num_(0.0) * weights).to(self.dtype).float()
             yield h, r, ref, lse, (p @ v[h].float()).to(self.dtype)
+
+    def _weights(self, heads, rows):
+        """What the modifier multiplies the weights of all keys by, for slices of batch x heads and of rows."""
+        h, i, j = (torch.arange(*bounds, device=DEVICE) for bounds in (
+            (heads.start, heads.stop), (rows.start, rows.stop), (0, self.k.shape[2])))
+        weights = self.mod.weights(h, i, j)
+        return 1 if weights is None else weights
 
     def judge(self, outputs):
         """{side: None or why it is wrong} of {side: (O, LSE or None)}."""
@@ -201,8 +213,8 @@ class Attention:
     def sdpa(self, *qkv):
         """Of the arrays of the case, or others."""
         return torch.nn.functional.scaled_dot_product_attention(
-            *(qkv or (self.q, self.k, self.v)), attn_mask=self.mod.attn_mask, is_causal=self.causal != "none",
-            enable_gqa=self.q.shape[1] != self.k.shape[1])
+            *(qkv or (self.q, self.k, self.v)), attn_mask=self.mod.attn_mask, dropout_p=self.mod.dropout_p,
+            is_causal=self.causal != "none", enable_gqa=self.q.shape[1] != self.k.shape[1])
 
     def _flex(self):
         """flex_attention of q, k and v, compiled."""
@@ -259,11 +271,14 @@ class Backward(Attention):
             slope = self.mod.slope(s)
             if slope is not None:
                 slope.nan_to_num_(0.0, 0.0, 0.0)  # where a pair is masked
-            p = rounded(torch.softmax(s, -1).nan_to_num_(0.0))
+            exact, weights = torch.softmax(s, -1).nan_to_num_(0.0), self._weights(h, r)
             del s
-            delta = (rounded(p @ v[h].to(kind)) * do_here).sum(-1, keepdim=True)
-            dv[h] += p.mT @ do_here
-            ds = rounded(p * (rounded(do_here @ v[h].to(kind).mT) - delta) * (1 if slope is None else slope))
+            p, weighted = rounded(exact), rounded((exact * weights).to(kind))
+            del exact
+            delta = (rounded(weighted @ v[h].to(kind)) * do_here).sum(-1, keepdim=True)
+            dv[h] += weighted.mT @ do_here
+            dp = (rounded(do_here @ v[h].to(kind).mT) * weights).to(kind)
+            ds = rounded(p * (dp - delta) * (1 if slope is None else slope))
             dq[h, r] = ds @ k[h].to(kind) * self.scale
             dk[h] += ds.mT @ q[h, r].to(kind) * self.scale
         batch, kv_heads = self.k.shape[:2]
