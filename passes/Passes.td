@@ -592,6 +592,10 @@ def TileInlineCalls : Pass<"tile-inline-calls", "::mlir::ModuleOp"> {
     replaced by the operations of the function, and those by what they call in turn. Private functions
     that only calls named are removed. The work is proportional to the operations that result.
 
+    With `of-tiles-only`, only calls that pass or return a tile or a view are. The pipeline does so
+    behind tile-link, so that every other pass sees what such a function does to tiles as if it stood
+    in the kernel.
+
     Before:
     ```mlir
     func.func private @last(%m: i32) -> i32 {
@@ -614,6 +618,10 @@ def TileInlineCalls : Pass<"tile-inline-calls", "::mlir::ModuleOp"> {
     - functions that call each other in a cycle
     - a kernel or a function that would have more than 262144 operations
   }];
+  let options = [
+    Option<"ofTilesOnly", "of-tiles-only", "bool", "false",
+           "only calls that pass or return a tile or a view">,
+  ];
 }
 
 def TgpuSumByThread : Pass<"tgpu-sum-by-thread", "::mlir::ModuleOp"> {

@@ -37,6 +37,7 @@ void buildTilePipeline(OpPassManager &manager, const TilePipelineOptions &option
   TileLinkOptions link;
   link.with.assign(options.with.begin(), options.with.end());
   manager.addPass(createTileLink(std::move(link)));
+  manager.addPass(createTileInlineCalls({/*ofTilesOnly=*/true}));
 
   // Masks that replace the file's decide about blocks, which must be known to bind parameters.
   TileChooseBlocksOptions blocks;

@@ -2,12 +2,13 @@
 //
 // tile-inline-calls: kernels, and functions that operations apply, without calls. From the kernels
 // down: each function is copied as its author wrote it, once for each time that it runs. From the
-// functions that call nothing upwards, as MLIR's inliner goes, every level of a chain of calls would
-// copy, simplify and give locations to all levels below it once more.
+// functions that call nothing upwards, as MLIR's inliner goes, every level of a chain of calls
+// would copy, simplify and give locations to all levels below it once more.
 
 #include "passes/Tile/InlineCalls.h"
 
 #include "dialect/Tile/Calls.h"
+#include "dialect/Tile/Tile.h"
 #include "passes/Passes.h"
 
 #include "mlir/IR/IRMapping.h"
@@ -21,10 +22,19 @@ using namespace mlir;
 using namespace tilewright;
 using namespace tilewright::tile;
 
-void tilewright::inlineCalls(Operation *root, SymbolTable &symbols) {
+static bool isOfTiles(FunctionType type) {
+  auto isTileOrView = [](Type type) { return isa<ViewType>(type) || isTile(type); };
+  return llvm::any_of(type.getInputs(), isTileOrView) ||
+         llvm::any_of(type.getResults(), isTileOrView);
+}
+
+void tilewright::inlineCalls(Operation *root, SymbolTable &symbols, bool ofTilesOnly) {
   SmallVector<func::CallOp> pending;
   auto note = [&](Operation *op) {
-    op->walk([&](func::CallOp call) { pending.push_back(call); });
+    op->walk([&](func::CallOp call) {
+      if (!ofTilesOnly || isOfTiles(call.getCalleeType()))
+        pending.push_back(call);
+    });
   };
   note(root);
   while (!pending.empty()) {
@@ -78,21 +88,21 @@ struct TileInlineCallsPass : tilewright::impl::TileInlineCallsBase<TileInlineCal
     }
     SymbolTable symbols(module);
     for (Operation *root : roots)
-      inlineCalls(root, symbols);
+      inlineCalls(root, symbols, ofTilesOnly);
     removeUnused(module, roots);
   }
 
 private:
   /// What only calls mentioned. A function that could not be inlined keeps its calls, and what they
   /// name.
-  static void removeUnused(ModuleOp module, const llvm::SetVector<Operation *> &roots) {
+  void removeUnused(ModuleOp module, const llvm::SetVector<Operation *> &roots) {
     Calls calls(module);
     llvm::SetVector<Operation *> used(roots.begin(), roots.end());
     for (size_t i = 0; i < used.size(); ++i)
       for (const FunctionUse &use : calls.getUses(used[i]))
         used.insert(use.function);
     for (auto function : llvm::make_early_inc_range(module.getOps<func::FuncOp>()))
-      if (!used.contains(function))
+      if (!used.contains(function) && (!ofTilesOnly || isOfTiles(function.getFunctionType())))
         function.erase();
   }
 };

@@ -9,10 +9,11 @@
 
 namespace tilewright {
 
-/// Replaces every `func.call` within `root`, and those of what is called, in time proportional to the
-/// operations that this makes. A call of a function without a body, or with one of several blocks,
-/// stays. Calls must not form a cycle.
-void inlineCalls(mlir::Operation *root, mlir::SymbolTable &symbols);
+/// Replaces every `func.call` within `root`, and those of what is called, in time proportional to
+/// the operations that this makes. A call of a function without a body, or with one of several
+/// blocks, stays, and with `ofTilesOnly` a call that neither passes nor returns a tile or a view.
+/// Calls must not form a cycle.
+void inlineCalls(mlir::Operation *root, mlir::SymbolTable &symbols, bool ofTilesOnly = false);
 
 } // namespace tilewright
 

@@ -3,6 +3,7 @@
 // RUN: split-file %s %t
 // RUN: tilewright-opt %t/calls.mlir --tile-inline-calls | FileCheck %t/calls.mlir
 // RUN: tilewright-opt %t/errors.mlir --split-input-file --tile-inline-calls --verify-diagnostics
+// RUN: tilewright-opt %t/tiles.mlir --tile-inline-calls=of-tiles-only | FileCheck %t/tiles.mlir
 // A chain of 20,000 functions, each calling the next, in time proportional to its length.
 // RUN: %python %S/Inputs/write_calls.py chain 20000 > %t/chain.mlir
 // RUN: timeout 60 tilewright-opt %t/chain.mlir --tile-inline-calls | FileCheck %s --check-prefix=CHAIN
@@ -77,6 +78,43 @@ tile.kernel @k(%x: !tile.view<[?], f32>, %c: i1) grid(%b = 1) {
   %t = tile.load %x[%one] : !tile.view<[?], f32> -> tensor<8xf32>
   %m = tile.map @mapped(%t, %c) : (tensor<8xf32>, i1) -> tensor<8xf32>
   tile.store %m, %x[%one] : tensor<8xf32>, !tile.view<[?], f32>
+}
+
+//--- tiles.mlir
+// With of-tiles-only: what passes or returns a tile or a view, of parameters that are not bound; the
+// calls of numbers in it stay.
+!row = !tile.tile<[M], f32>
+!view = !tile.view<[?], f32>
+// CHECK-NOT:   @twice
+// CHECK-NOT:   @first
+// CHECK:       func.func private @next
+func.func private @next(%i: i32) -> i32 {
+  %c1 = arith.constant 1 : i32
+  %next = arith.addi %i, %c1 : i32
+  return %next : i32
+}
+func.func private @first(%x: !view, %i: i32) -> i32 {
+  %count = tile.dim %x, 0 : !view
+  %least = arith.minsi %i, %count : i32
+  %first = func.call @next(%least) : (i32) -> i32
+  return %first : i32
+}
+func.func private @twice(%x: !row) -> !row {
+  %sum = arith.addf %x, %x : !row
+  return %sum : !row
+}
+// CHECK-LABEL: tile.kernel @k
+// CHECK:         %[[COUNT:.*]] = tile.dim %x, 0
+// CHECK-NEXT:    %[[LEAST:.*]] = arith.minsi %g, %[[COUNT]]
+// CHECK-NEXT:    %[[I:.*]] = func.call @next(%[[LEAST]])
+// CHECK-NEXT:    %[[LOADED:.*]] = tile.load %x[%[[I]]]
+// CHECK-NEXT:    %[[SUM:.*]] = arith.addf %[[LOADED]], %[[LOADED]]
+// CHECK-NEXT:    tile.store %[[SUM]], %x[%[[I]]]
+tile.kernel @k params(M: int) (%x: !view) grid(%g = 4) {
+  %i = func.call @first(%x, %g) : (!view, i32) -> i32
+  %loaded = tile.load %x[%i] : !view -> !row
+  %sum = func.call @twice(%loaded) : (!row) -> !row
+  tile.store %sum, %x[%i] : !row, !view
 }
 
 //--- errors.mlir

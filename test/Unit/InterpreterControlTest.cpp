@@ -369,6 +369,26 @@ tile.kernel @k (%x: f32) grid(%g = 1) {
   %z = func.call @f(%x) : (f32) -> f32
 })",
               {}, "refers to function @f, which has no body");
+  // tile-inline-calls leaves no such calls.
+  expectError(R"(
+func.func private @f(%x: !tile.view<[?], f32>) -> i32 {
+  %n = tile.dim %x, 0 : !tile.view<[?], f32>
+  return %n : i32
+}
+tile.kernel @k (%x: !tile.view<[?], f32>) grid(%g = 1) {
+  %n = func.call @f(%x) : (!tile.view<[?], f32>) -> i32
+})",
+              {}, "'func.call' op passes a view, which is not supported by the CPU device");
+  expectError(R"(
+tile.capture @c : !tile.view<[?], f32>
+func.func private @f() -> !tile.view<[?], f32> {
+  %c = tile.captured @c : !tile.view<[?], f32>
+  return %c : !tile.view<[?], f32>
+}
+tile.kernel @k (%x: f32) grid(%g = 1) {
+  %c = func.call @f() : () -> !tile.view<[?], f32>
+})",
+              {}, "'func.func' op returns a view, which is not supported by the CPU device");
   expectError(R"(
 func.func private @f(%x: f32) -> f32 {
   %z = func.call @f(%x) : (f32) -> f32
