@@ -167,31 +167,46 @@ Value RoleWriter::writePublished(Value tile, Value taken,
   return branch.getResults().back();
 }
 
-/// Whether all that the tile writes lies beyond the parts of views that it is written to; null
-/// where scalars do not tell.
+/// Whether all that the tile writes lies beyond the parts of views that it is written to, or in
+/// loops without a round; null where scalars do not tell, or all views are whole.
 Value RoleWriter::writeIsVoid() {
-  llvm::SetVector<std::pair<Value, Value>> bounds; // of an access: its index, the size of the part
+  // Nothing is written where the first is not below the second: the index of an access and the size
+  // of the part, or the bounds of a loop.
+  using Bounds = std::pair<Value, Value>;
+  llvm::SetVector<Bounds> bounds;
+  bool hasPart = false;
+  auto isKnown = [&](Bounds each) {
+    return each.first && canWriteScalar(each.first) && canWriteScalar(each.second);
+  };
+  auto note = [&](Operation *write, Bounds ofPart) {
+    Bounds each = ofPart;
+    hasPart |= each.first != nullptr;
+    auto loop = write->getParentOfType<scf::ForOp>();
+    if (!isKnown(each) && loop && loop.getLowerBound().getType().isInteger(32))
+      each = {loop.getLowerBound(), loop.getUpperBound()};
+    if (!isKnown(each))
+      return WalkResult::interrupt();
+    bounds.insert(each);
+    return WalkResult::advance();
+  };
+  auto getPart = [&](auto write) -> Bounds {
+    auto part = write.getView().template getDefiningOp<tile::SubviewOp>();
+    if (!part)
+      return {};
+    auto dim = static_cast<int64_t>(part.getDim());
+    ArrayRef<int64_t> known = write.getStaticIndices();
+    if (!ShapedType::isDynamic(known[dim]))
+      return {};
+    return {write.getIndices()[llvm::count_if(known.take_front(dim), ShapedType::isDynamic)],
+            part.getSize()};
+  };
   WalkResult result = old.walk([&](Operation *op) {
-    auto note = [&](auto write) {
-      auto part = write.getView().template getDefiningOp<tile::SubviewOp>();
-      if (!part)
-        return WalkResult::interrupt();
-      auto dim = static_cast<int64_t>(part.getDim());
-      ArrayRef<int64_t> known = write.getStaticIndices();
-      if (!ShapedType::isDynamic(known[dim]))
-        return WalkResult::interrupt();
-      Value index =
-          write.getIndices()[llvm::count_if(known.take_front(dim), ShapedType::isDynamic)];
-      bounds.insert({index, part.getSize()});
-      return canWriteScalar(index) && canWriteScalar(part.getSize()) ? WalkResult::advance()
-                                                                     : WalkResult::interrupt();
-    };
     return llvm::TypeSwitch<Operation *, WalkResult>(op)
-        .Case<StoreOp, AtomicAddOp>(note)
-        .Case<tile::ScatterAddOp, tile::AddAtOp>([](auto) { return WalkResult::interrupt(); })
+        .Case<StoreOp, AtomicAddOp>([&](auto write) { return note(write, getPart(write)); })
+        .Case<tile::ScatterAddOp, tile::AddAtOp>([&](auto write) { return note(write, {}); })
         .Default(WalkResult::advance());
   });
-  if (result.wasInterrupted())
+  if (result.wasInterrupted() || !hasPart)
     return {};
   Value isVoid;
   for (auto [index, size] : bounds) {
@@ -210,7 +225,8 @@ bool RoleWriter::canWriteScalar(Value value) {
   if (!op || map.contains(value))
     return map.contains(value);
   bool isScalar = isa<arith::ConstantOp, tile::DimOp>(op) || mayTell(*op, {});
-  return isScalar && op->getBlock() == &old.getBody().front() &&
+  bool isReached = op->getBlock() == &old.getBody().front() || isPure(op);
+  return isScalar && isReached &&
          llvm::all_of(getInputs(op), [&](Value input) { return canWriteScalar(input); });
 }
 

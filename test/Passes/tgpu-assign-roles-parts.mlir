@@ -80,6 +80,58 @@ tgpu.kernel @parts target "sm_90a" warps 8 (%q: !view, %k: !view, %o: !sums, %st
   tgpu.store %sum, %o_part[%row, %h, 0] dims [0, 2] : !out, !sums
 }
 
+// What is written in a loop is not where the loop has no round; its bounds may be computed in a loop
+// around it.
+// CHECK-LABEL: tgpu.kernel @rounds
+// CHECK:         role "load"
+// CHECK:           } do {
+// CHECK:             %[[SIZE:.*]] = tile.at %starts
+// CHECK:             %[[REST:.*]] = arith.subi %[[SIZE]], %{{.*}} : i32
+// CHECK:             %[[NO_ROUND:.*]] = arith.cmpi sge, %{{.*}}, %[[REST]]
+// CHECK:             %[[BEYOND:.*]] = arith.cmpi sge, %{{.*}}, %[[SIZE]]
+// CHECK:             %[[VOID:.*]] = arith.andi %[[NO_ROUND]], %[[BEYOND]]
+// CHECK:             scf.if %[[VOID]]
+// CHECK-NEXT:          scf.yield
+// CHECK-NEXT:        } else {
+// CHECK:               tgpu.publish
+// CHECK:               tgpu.tma_load
+// CHECK:         role "reduce"
+tgpu.kernel @rounds target "sm_90a" warps 8 (%k: !view, %sums: !sums, %o: !sums, %starts: !tile.view<[?], i32>)
+    grid(%m = ceildiv(dim(k, 0), 128), %n = dim(starts, 0) - 1)
+    attributes {tgpu.role_schedule = #tgpu.role_schedule<load_registers = 40, compute_registers = 232, group = 64, dynamic = 1, reduce_stages = 2>} {
+  %k_buffer = tgpu.alloc : !x
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %c128 = arith.constant 128 : i32
+  %heads = tile.dim %k, 1 : !view
+  %size = tile.at %starts[%n] : !tile.view<[?], i32>
+  %row = arith.muli %m, %c128 : i32
+  %zero = arith.constant 0.0 : f32
+  %none = tile.full %zero : !out
+  %k_part = tile.subview %k dim 0 from %row size %size : !view
+  %o_part = tile.subview %o dim 0 from %row size %size : !sums
+  scf.for %h = %c0 to %heads step %c1 : i32 {
+    %rest = arith.subi %size, %row : i32
+    scf.for %i = %c0 to %rest step %c128 : i32 {
+      tgpu.sync
+      tgpu.copy_async %k_part[%i, %h, 0] dims [0, 2], %k_buffer {tgpu.starts_inside} : !view, !x
+      tgpu.copy_commit
+      tgpu.copy_wait pending 0
+      tgpu.sync
+      %s_pending = tgpu.wgmma %k_buffer, %k_buffer transpose_b : !x, !x -> !s
+      tgpu.wgmma_commit
+      %s = tgpu.wgmma_wait pending 0, %s_pending : !s
+      %p = tile.cast %s : !s -> !p
+      %p_a = tgpu.convert %p : !p -> !a
+      %o_pending = tgpu.wgmma %p_a, %k_buffer : !a, !x -> !out
+      tgpu.wgmma_commit
+      %new = tgpu.wgmma_wait pending 0, %o_pending : !out
+      tgpu.atomic_add %new, %sums[%h, %i, 0] dims [1, 2] : !out, !sums
+    } {tgpu.schedule = #tgpu.schedule<skeleton = producer_consumer, stages = 2, in_flight = 1>}
+  }
+  tgpu.store %none, %o_part[%row, %c0, 0] dims [0, 2] : !out, !sums
+}
+
 //--- errors.mlir
 
 !view = !tile.view<[?, ?, 64], bf16>
