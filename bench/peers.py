@@ -373,7 +373,7 @@ def write_perturbed(kernels, folder):
     for name in KERNELS[:2]:
         path = os.path.join(folder, name + ".mlir")
         with open(os.path.join(kernels, name + ".mlir")) as source, open(path, "w") as file:
-            file.write(perturb.perturb(source.read()))
+            file.write(perturb.perturb(perturb.include(source.read(), kernels, [])))
         yield path
 
 

@@ -44,15 +44,16 @@ class Forward:
 
 
 class Backward:
-    moves = [("no_dk", "no_dv"), ("dpt", "x"), ("dv_new", "dk_new"), ("pt_rounded", "dpt_centred")]
+    moves = [("no_dk", "no_dv"), ("do_tile", "st"), ("dv_new", "dk_new"), ("pt_rounded", "gt_rounded"),
+             ("delta_each", "dpt_weighted")]
     # No gradient of a score is above infinity.
     added = ["%infinity = arith.constant 0x7FF0000000000000 : !acc", "%infinities = tile.full %infinity : !st",
              "%capped = arith.minimumf %dst, %infinities : !st"]
     before, reads = "dst_rounded", "%dst "
     edits = [
         ("%pt_weighted = arith.mulf %pt,", "%unbounded = arith.constant 0x7FF0000000000000 : !acc\n"
-         "      %bounds = tile.full %unbounded : !st\n      %bounded = arith.minimumf %pt, %bounds : !st\n"
-         "      %pt_weighted = arith.mulf %bounded,"),
+         "  %bounds = tile.full %unbounded : !st\n  %bounded = arith.minimumf %pt, %bounds : !st\n"
+         "  %pt_weighted = arith.mulf %bounded,"),
         ("%dk_head, %dv_head = tile.for_blocks", "%dv_head, %dk_head = tile.for_blocks"),
         ("iter_args(%dk_old = %dk_heads : !dk, %dv_old = %dv_heads : !dv)",
          "iter_args(%dv_old = %dv_heads : !dv, %dk_old = %dk_heads : !dk)"),
@@ -118,15 +119,18 @@ def perturb(text):
 
 
 def include(text, folder, included):
-    """The text with what its tile.link name behind it, so that names change there, too. Aliases are the same everywhere."""
+    """The text with what its tile.link name behind it, so that names change there, too. An alias is the same everywhere."""
     for name in re.findall(r'^tile\.link "([^"]+)"$', text, re.MULTILINE):
         path = os.path.normpath(os.path.join(folder, name))
         if path not in included:
             included.append(path)
             with open(path) as file:
                 part = include(file.read(), os.path.dirname(path), included)
-            text += re.sub(r"^(//|!).*\n", "", part, flags=re.MULTILINE)
-    return re.sub(r"^(tile\.link .*|func\.func private @\w+\([^%)]*\) -> \S+)\n", "", text, flags=re.MULTILINE)
+            known = set(re.findall(r"^!(\w+) *=", text, re.MULTILINE))
+            part = re.sub(r"^//.*\n", "", part, flags=re.MULTILINE)
+            text += re.sub(r"^!(\w+) *=.*\n", lambda alias: "" if alias[1] in known else alias[0], part, flags=re.MULTILINE)
+    declaration = r"func\.func private @\w+\([^%{]*?\)\s*->\s*(?:\([^)]*\)|\S+)"
+    return re.sub(rf"^(tile\.link .*|{declaration})\n", "", text, flags=re.MULTILINE)
 
 
 def main():

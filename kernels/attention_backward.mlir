@@ -42,6 +42,7 @@
 // and dS^T come out of a product in the order in which dV and dK take them.
 
 tile.link "lib/attention.mlir"
+tile.link "lib/backward.mlir"
 tile.link "lib/delta.mlir"
 
 !qk_view  = !tile.view<[?, ?, ?, D], T>
@@ -61,13 +62,16 @@ tile.link "lib/delta.mlir"
 !dqt = !tile.tile<[DW, BLOCK_M], ACC>
 !row = !tile.tile<[BLOCK_M], ACC>
 !acc = !tile.param<ACC>
-// Scores and their gradients, by query and key, and transposed.
-!s   = !tile.tile<[BLOCK_M, BLOCK_N], ACC>
 !st  = !tile.tile<[BLOCK_N, BLOCK_M], ACC>
-!ds  = !tile.tile<[BLOCK_M, BLOCK_N], T>
 !dst = !tile.tile<[BLOCK_N, BLOCK_M], T>
-!pos = !tile.tile<[BLOCK_M, BLOCK_N], i32>
-!post = !tile.tile<[BLOCK_N, BLOCK_M], i32>
+!keep = !tile.tile<[BLOCK_M, BLOCK_N], i1>
+!keept = !tile.tile<[BLOCK_N, BLOCK_M], i1>
+
+func.func private @probabilities_of_keys(!st, !row, !keept, i32, i32, i32, i32, f32)
+    -> (!st, !st, !st, !dst, !dst)
+func.func private @gradients_of_keys(
+    !st, !st, !st, !dst, !dst, !st, !row, !kw, !q, !o, !dk, !dv, i32, i32, i32, i32) -> (!dk, !dv, !dqt)
+func.func private @round_of_queries(!q, !o, !row, !row, !k, !v, !keep, !dq, i32, i32, i32, i32, f32) -> !dq
 
 tile.program @attention_backward
     params(D: int, DV: int = D, T: type in [f16, bf16, f32, f64],
@@ -159,12 +163,6 @@ tile.kernel @attention_backward_keys
   %surplus = arith.subi %keys, %queries : i32
   %shift = arith.select %bottom_right, %surplus, %c0 : i32
 
-  %log2e = arith.constant 1.4426950408889634 : !acc
-  %scale_acc = tile.cast %scale : f32 -> !acc
-  %scales_s = tile.full %scale_acc : !st
-  %log2es = tile.full %log2e : !st
-  %minus_inf = arith.constant 0xFFF0000000000000 : !acc
-  %masked_out = tile.full %minus_inf : !st
   %zero = arith.constant 0.0 : !acc
   %no_dk = tile.full %zero : !dk
   %no_dv = tile.full %zero : !dv
@@ -175,7 +173,6 @@ tile.kernel @attention_backward_keys
   %k_tile = tile.load %k[%b, %hk, %n, 0] : !qk_view -> !k
   %k_wide = tile.load %k[%b, %hk, %n, 0] : !qk_view -> !kw
   %v_tile = tile.load %v[%b, %hk, %n, 0] : !v_view -> !v
-  %cols = tile.iota %n dim 0 : !post
 
   %dk_all, %dv_all = scf.for %g = %c0 to %group step %c1
       iter_args(%dk_heads = %no_dk, %dv_heads = %no_dv) -> (!dk, !dv) : i32 {
@@ -183,77 +180,26 @@ tile.kernel @attention_backward_keys
     %dk_head, %dv_head = tile.for_blocks %m in (%c0 to %queries) against (%n to %keys)
         where @attends(%b, %h, block, against, %shift, %window_left, %window_right
                        : i32, i32, i32, i32, i32)
-        keep %keep : !tile.tile<[BLOCK_N, BLOCK_M], i1>
+        keep %keep : !keept
         iter_args(%dk_old = %dk_heads : !dk, %dv_old = %dv_heads : !dv) {
       %q_tile = tile.load %q[%b, %h, %m, 0] : !qk_view -> !q
       %do_tile = tile.load %do[%b, %h, %m, 0] : !v_view -> !o
 
       %st = tile.dot %k_tile, %q_tile transpose_b : !k, !q -> !st
-      %rows = tile.iota %m dim 1 : !post
-      %natural = arith.mulf %st, %scales_s fastmath<reassoc> : !st
-      %modified = tile.map @score_mod(%natural, %b, %h, %rows, %cols)
-          : (!st, i32, i32, !post, !post) -> !st
-      %base2 = arith.mulf %modified, %log2es fastmath<reassoc, contract> : !st
       %lse_row = tile.load %lse_base2[%b, %h, %m] : !row_view -> !row
-      %lse_each = tile.expand %lse_row dim 0 : !row -> !st
-      %below = arith.subf %base2, %lse_each fastmath<contract> : !st
-      %x = tile.select %keep, %below, %masked_out : !tile.tile<[BLOCK_N, BLOCK_M], i1>, !st
-      %pt = math.exp2 %x : !st
-      %weight = tile.map @weight_mod(%b, %h, %rows, %cols) : (i32, i32, !post, !post) -> !st
-      %pt_weighted = arith.mulf %pt, %weight : !st
-      %pt_rounded = tile.cast %pt_weighted : !st -> !dst
-
-      // A gradient is linear in its seed, so the score's comes before dP is there, and what waits
-      // for dP are numbers of type T.
-      %gt = tile.map_gradient @score_mod(%natural, %b, %h, %rows, %cols) wrt 0 seed %pt : !st
-          : (!st, i32, i32, !post, !post) -> !st
-      %gt_rounded = tile.cast %gt : !st -> !dst
-
+      %natural, %pt, %weight, %pt_rounded, %gt_rounded = func.call @probabilities_of_keys(
+          %st, %lse_row, %keep, %b, %h, %m, %n, %scale)
+          : (!st, !row, !keept, i32, i32, i32, i32, f32) -> (!st, !st, !st, !dst, !dst)
       %dpt = tile.dot %v_tile, %do_tile transpose_b : !v, !o -> !st
       %delta_row = tile.load %delta[%b, %h, %m] : !row_view -> !row
-      %delta_each = tile.expand %delta_row dim 0 : !row -> !st
-      %dpt_weighted = arith.mulf %dpt, %weight : !st
-      %dpt_centred = arith.subf %dpt_weighted, %delta_each : !st
-      %gt_acc = tile.cast %gt_rounded : !dst -> !st
-      %dst = arith.mulf %gt_acc, %dpt_centred : !st
-      %dst_rounded = tile.cast %dst : !st -> !dst
-
-      %dv_new = scf.if %with_dv -> (!dv) {
-        %dv_sum = tile.dot %pt_rounded, %do_tile, %dv_old : !dst, !o -> !dv
-        scf.yield %dv_sum : !dv
-      } else {
-        scf.yield %dv_old : !dv
-      }
-      %dk_new = scf.if %with_dk -> (!dk) {
-        %dk_sum = tile.dot %dst_rounded, %q_tile, %dk_old : !dst, !q -> !dk
-        scf.yield %dk_sum : !dk
-      } else {
-        scf.yield %dk_old : !dk
-      }
-
+      %dk_new, %dv_new, %dq_new = func.call @gradients_of_keys(
+          %natural, %pt, %weight, %pt_rounded, %gt_rounded, %dpt, %delta_row, %k_wide, %q_tile,
+          %do_tile, %dk_old, %dv_old, %b, %h, %m, %n)
+          : (!st, !st, !st, !dst, !dst, !st, !row, !kw, !q, !o, !dk, !dv, i32, i32, i32, i32)
+          -> (!dk, !dv, !dqt)
       // Transposed too: threads next to each other then add to numbers next to each other.
       scf.if %with_dq {
-        %dq_part = tile.dot %k_wide, %dst_rounded transpose_a : !kw, !dst -> !dqt
-        tile.atomic_add %dq_part, %dq_sum[%b, %h, %m, 0] dims [3, 2] : !dqt, !acc_view
-      }
-
-      %pt_plain = tile.cast %pt : !st -> !dst
-      %pt_acc = tile.cast %pt_plain : !dst -> !st
-      %dt = arith.mulf %pt_acc, %dpt_centred : !st
-      %dw = arith.mulf %pt_acc, %dpt : !st
-      %sums = tile.param and(CAPTURE_GRADIENTS, not(DETERMINISTIC)) : i1
-      scf.if %sums {
-        tile.add_gradients @score_mod(%natural, %b, %h, %rows, %cols) seed %dt : !st once
-            : (!st, i32, i32, !post, !post)
-        tile.add_gradients @weight_mod(%b, %h, %rows, %cols) seed %dw : !st once
-            : (i32, i32, !post, !post)
-      }
-      %exact_sums = tile.param and(CAPTURE_GRADIENTS, DETERMINISTIC) : i1
-      scf.if %exact_sums {
-        tile.add_gradients @score_mod(%natural, %b, %h, %rows, %cols) seed %dt : !st exact once
-            : (!st, i32, i32, !post, !post)
-        tile.add_gradients @weight_mod(%b, %h, %rows, %cols) seed %dw : !st exact once
-            : (i32, i32, !post, !post)
+        tile.atomic_add %dq_new, %dq_sum[%b, %h, %m, 0] dims [3, 2] : !dqt, !acc_view
       }
       tile.yield %dk_new, %dv_new : !dk, !dv
     }
@@ -261,6 +207,7 @@ tile.kernel @attention_backward_keys
   }
 
   scf.if %with_dk {
+    %scale_acc = tile.cast %scale : f32 -> !acc
     %scales = tile.full %scale_acc : !dk
     %dk_scaled = arith.mulf %dk_all, %scales : !dk
     %dk_rounded = tile.cast %dk_scaled : !dk -> !k
@@ -321,12 +268,6 @@ tile.kernel @attention_backward_queries
   %surplus = arith.subi %keys, %queries : i32
   %shift = arith.select %bottom_right, %surplus, %c0 : i32
 
-  %log2e = arith.constant 1.4426950408889634 : !acc
-  %scale_acc = tile.cast %scale : f32 -> !acc
-  %scales_s = tile.full %scale_acc : !s
-  %log2es = tile.full %log2e : !s
-  %minus_inf = arith.constant 0xFFF0000000000000 : !acc
-  %masked_out = tile.full %minus_inf : !s
   %zero = arith.constant 0.0 : !acc
   %no_dq = tile.full %zero : !dq
 
@@ -334,38 +275,22 @@ tile.kernel @attention_backward_queries
   %do_tile = tile.load %do[%b, %h, %m, 0] : !v_view -> !o
   %lse_row = tile.load %lse_base2[%b, %h, %m] : !row_view -> !row
   %delta_row = tile.load %delta[%b, %h, %m] : !row_view -> !row
-  %lse_each = tile.expand %lse_row dim 1 : !row -> !s
-  %delta_each = tile.expand %delta_row dim 1 : !row -> !s
 
-  %rows = tile.iota %m dim 0 : !pos
   %dq_all = tile.for_blocks %n in (%c0 to %keys) against (%m to %queries)
       where @attends(%b, %h, against, block, %shift, %window_left, %window_right
                      : i32, i32, i32, i32, i32)
-      keep %keep : !tile.tile<[BLOCK_M, BLOCK_N], i1>
+      keep %keep : !keep
       iter_args(%dq_old = %no_dq : !dq) {
     %k_tile = tile.load %k[%b, %hk, %n, 0] : !qk_view -> !k
     %v_tile = tile.load %v[%b, %hk, %n, 0] : !v_view -> !v
-    %s = tile.dot %q_tile, %k_tile transpose_b : !q, !k -> !s
-    %cols = tile.iota %n dim 1 : !pos
-    %natural = arith.mulf %s, %scales_s fastmath<reassoc> : !s
-    %modified = tile.map @score_mod(%natural, %b, %h, %rows, %cols)
-        : (!s, i32, i32, !pos, !pos) -> !s
-    %base2 = arith.mulf %modified, %log2es fastmath<reassoc, contract> : !s
-    %below = arith.subf %base2, %lse_each fastmath<contract> : !s
-    %x = tile.select %keep, %below, %masked_out : !tile.tile<[BLOCK_M, BLOCK_N], i1>, !s
-    %p = math.exp2 %x : !s
-    %dp = tile.dot %do_tile, %v_tile transpose_b : !o, !v -> !s
-    %weight = tile.map @weight_mod(%b, %h, %rows, %cols) : (i32, i32, !pos, !pos) -> !s
-    %dp_weighted = arith.mulf %dp, %weight : !s
-    %dp_centred = arith.subf %dp_weighted, %delta_each : !s
-    %dt = arith.mulf %p, %dp_centred : !s
-    %ds = tile.map_gradient @score_mod(%natural, %b, %h, %rows, %cols) wrt 0 seed %dt : !s
-        : (!s, i32, i32, !pos, !pos) -> !s
-    %ds_rounded = tile.cast %ds : !s -> !ds
-    %dq_new = tile.dot %ds_rounded, %k_tile, %dq_old : !ds, !k -> !dq
+    %dq_new = func.call @round_of_queries(
+        %q_tile, %do_tile, %lse_row, %delta_row, %k_tile, %v_tile, %keep, %dq_old,
+        %b, %h, %m, %n, %scale)
+        : (!q, !o, !row, !row, !k, !v, !keep, !dq, i32, i32, i32, i32, f32) -> !dq
     tile.yield %dq_new : !dq
   }
 
+  %scale_acc = tile.cast %scale : f32 -> !acc
   %scales = tile.full %scale_acc : !dq
   %scaled = arith.mulf %dq_all, %scales : !dq
   %rounded = tile.cast %scaled : !dq -> !q

@@ -19,6 +19,7 @@
 // Algorithm: FlashAttention-2 (Dao, 2023), over subviews.
 
 tile.link "lib/attention.mlir"
+tile.link "lib/packed.mlir"
 tile.link "lib/softmax.mlir"
 
 !qk_view  = !tile.view<[?, ?, D], T>
@@ -38,6 +39,8 @@ tile.link "lib/softmax.mlir"
 
 func.func private @lowest() -> !acc
 func.func private @sink(i32) -> !acc
+func.func private @sequence_of_longest(i32, i32, !cu_view, i32) -> (i32, i32, i32, i32)
+func.func private @rows_of(i32, !cu_view, i32) -> (i32, i32)
 
 tile.kernel @attention_varlen_forward
     params(D: int, DV: int = D, T: type in [f16, bf16, f32, f64],
@@ -64,73 +67,22 @@ tile.kernel @attention_varlen_forward
   %q_heads = tile.dim %q, 1 : !qk_view
   %k_heads = tile.dim %k, 1 : !qk_view
 
-  // The sequence of this instance. Sequence b has the instances from b + cu_seqlens_q[b] / BLOCK_M
-  // on, up to those of the next: as many as its blocks of queries, or one more.
+  // The sequence of this instance, whose rows bound what is loaded and stored, and its first query,
+  // counted there.
   %block_m = tile.param BLOCK_M : i32
-  %boundaries = tile.dim %cu_seqlens_q, 0 : !cu_view
-  %sequences = arith.subi %boundaries, %c1 : i32
-  %c5 = arith.constant 5 : i32
-  %c16 = arith.constant 16 : i32
-  %c31 = arith.constant 31 : i32
-  %c32 = arith.constant 32 : i32
-  %c65536 = arith.constant 65536 : i32
-  %are_few = arith.cmpi sle, %sequences, %c32 : i32
-  %are_some = arith.cmpi sle, %sequences, %c65536 : i32
-  %more_steps = arith.select %are_some, %c16, %c31 : i32
-  %steps = arith.select %are_few, %c5, %more_steps : i32
-  %b, %behind = scf.for %step = %c0 to %steps step %c1
-      iter_args(%low = %c0, %high = %sequences) -> (i32, i32) : i32 {
-    %sum = arith.addi %low, %high : i32
-    %middle = arith.shrui %sum, %c1 : i32
-    %row = tile.at %cu_seqlens_q[%middle] : !cu_view
-    %row_inside = arith.maxsi %row, %c0 : i32
-    %blocks_before = arith.divsi %row_inside, %block_m : i32
-    %first = arith.addi %blocks_before, %middle : i32
-    %is_before = arith.cmpi sle, %first, %t : i32
-    %new_low = arith.select %is_before, %middle, %low : i32
-    %new_high = arith.select %is_before, %high, %middle : i32
-    scf.yield %new_low, %new_high : i32, i32
-  }
-
-  // Its rows bound what is loaded and stored, and lie inside whatever was given.
-  %next = arith.addi %b, %c1 : i32
   %tq = tile.dim %q, 0 : !qk_view
-  %q_first = tile.at %cu_seqlens_q[%b] : !cu_view
-  %q_last = tile.at %cu_seqlens_q[%next] : !cu_view
-  %q_not_before = arith.maxsi %q_first, %c0 : i32
-  %q_begin = arith.minsi %q_not_before, %tq : i32
-  %q_not_empty = arith.maxsi %q_last, %q_begin : i32
-  %q_end = arith.minsi %q_not_empty, %tq : i32
-  %queries = arith.subi %q_end, %q_begin : i32
   %tk = tile.dim %k, 0 : !qk_view
-  %k_first = tile.at %cu_seqlens_k[%b] : !cu_view
-  %k_last = tile.at %cu_seqlens_k[%next] : !cu_view
-  %k_not_before = arith.maxsi %k_first, %c0 : i32
-  %k_begin = arith.minsi %k_not_before, %tk : i32
-  %k_not_empty = arith.maxsi %k_last, %k_begin : i32
-  %k_end = arith.minsi %k_not_empty, %tk : i32
-  %keys = arith.subi %k_end, %k_begin : i32
+  %b, %q_begin, %queries, %m = func.call @sequence_of_longest(%t, %block_m, %cu_seqlens_q, %tq)
+      : (i32, i32, !cu_view, i32) -> (i32, i32, i32, i32)
+  %k_begin, %keys = func.call @rows_of(%b, %cu_seqlens_k, %tk)
+      : (i32, !cu_view, i32) -> (i32, i32)
   %q_seq = tile.subview %q dim 0 from %q_begin size %queries : !qk_view
   %k_seq = tile.subview %k dim 0 from %k_begin size %keys : !qk_view
   %v_seq = tile.subview %v dim 0 from %k_begin size %keys : !v_view
   %o_seq = tile.subview %o dim 0 from %q_begin size %queries : !v_view
   %lse_seq = tile.subview %lse dim 1 from %q_begin size %queries : !row_view
 
-  // First query of this instance, counted in its sequence, and the key head it reads. Under a
-  // causal mask the last queries have the most keys: they go first. An instance beyond the end of
-  // its sequence has no queries. Divisors are at least 1, also where there are no heads.
-  %ascending = tile.param CAUSAL == "none" : i1
-  %before_begin = arith.divsi %q_begin, %block_m : i32
-  %first_instance = arith.addi %before_begin, %b : i32
-  %instances_before = arith.subi %t, %first_instance : i32
-  %number = arith.maxsi %instances_before, %c0 : i32
-  %row_blocks = arith.ceildivsi %queries, %block_m : i32
-  %last = arith.subi %row_blocks, %c1 : i32
-  %from_last = arith.subi %last, %number : i32
-  %has_queries = arith.cmpi sge, %from_last, %c0 : i32
-  %descending = arith.select %has_queries, %from_last, %number : i32
-  %row_block = arith.select %ascending, %number, %descending : i32
-  %m = arith.muli %row_block, %block_m : i32
+  // The key head. Divisors are at least 1, also where there are no heads.
   %some_heads = arith.maxsi %k_heads, %c1 : i32
   %heads_each = arith.divsi %q_heads, %some_heads : i32
   %group = arith.maxsi %heads_each, %c1 : i32

@@ -1,8 +1,9 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // The first launch of a backward of attention: what each row needs besides Q, K, V and dO. A program
-// that links this declares DV, T and BLOCK_M (or binds it in the launch), and CAPTURE_GRADIENTS and
-// DETERMINISTIC if it sums the gradient of a sink.
+// that links the kernel declares DV, T and BLOCK_M (or binds it in the launch), and CAPTURE_GRADIENTS
+// and DETERMINISTIC if it sums the gradient of a sink; a kernel that links the function, DVP and ACC
+// as well.
 
 tile.link "attention.mlir"
 tile.link "softmax.mlir"
@@ -12,7 +13,29 @@ tile.link "softmax.mlir"
 !o   = !tile.tile<[BLOCK_M, DVP], T>
 !row = !tile.tile<[BLOCK_M], ACC>
 
-// delta = rowsum(dO * O) - dLSE, and LSE in base 2.
+// delta = rowsum(dO * O) - dLSE, and LSE in base 2, of some rows of a head.
+func.func private @delta_of_rows(%o_tile: !o, %do_tile: !o, %lse_row: !row, %dlse_row: !row, %h: i32)
+    -> (!row, !row) {
+  %o_acc = tile.cast %o_tile : !o -> !tile.tile<[BLOCK_M, DVP], ACC>
+  %do_acc = tile.cast %do_tile : !o -> !tile.tile<[BLOCK_M, DVP], ACC>
+  %product = arith.mulf %o_acc, %do_acc : !tile.tile<[BLOCK_M, DVP], ACC>
+  %sum = tile.reduce add %product dim 1 : !tile.tile<[BLOCK_M, DVP], ACC> -> !row
+  %delta = arith.subf %sum, %dlse_row : !row
+  %lse_base2 = tile.map @base2_or_zero(%lse_row) : (!row) -> !row
+
+  %dsink = tile.map @sink_adjoint(%h, %delta, %lse_base2) : (i32, !row, !row) -> !row
+  %sums = tile.param and(CAPTURE_GRADIENTS, not(DETERMINISTIC)) : i1
+  scf.if %sums {
+    tile.add_gradients @sink(%h) seed %dsink : !row : (i32)
+  }
+  %exact_sums = tile.param and(CAPTURE_GRADIENTS, DETERMINISTIC) : i1
+  scf.if %exact_sums {
+    tile.add_gradients @sink(%h) seed %dsink : !row exact : (i32)
+  }
+  return %delta, %lse_base2 : !row, !row
+}
+
+// Of all rows.
 tile.kernel @attention_backward_delta
     params(DV: int, T: type, BLOCK_M: int, DETERMINISTIC: flag = false,
            CAPTURE_GRADIENTS: flag = false, let DVP: int = ceildiv(DV, 8) * 8,
@@ -25,23 +48,9 @@ tile.kernel @attention_backward_delta
   %o_tile = tile.load %o[%b, %h, %m, 0] : !v_view -> !o
   %do_tile = tile.load %do[%b, %h, %m, 0] : !v_view -> !o
   %dlse_row = tile.load %dlse[%b, %h, %m] : !row_view -> !row
-  %o_acc = tile.cast %o_tile : !o -> !tile.tile<[BLOCK_M, DVP], ACC>
-  %do_acc = tile.cast %do_tile : !o -> !tile.tile<[BLOCK_M, DVP], ACC>
-  %product = arith.mulf %o_acc, %do_acc : !tile.tile<[BLOCK_M, DVP], ACC>
-  %sum = tile.reduce add %product dim 1 : !tile.tile<[BLOCK_M, DVP], ACC> -> !row
-  %result = arith.subf %sum, %dlse_row : !row
-  tile.store %result, %delta[%b, %h, %m] : !row, !row_view
   %lse_row = tile.load %lse[%b, %h, %m] : !row_view -> !row
-  %base2_row = tile.map @base2_or_zero(%lse_row) : (!row) -> !row
+  %result, %base2_row = func.call @delta_of_rows(%o_tile, %do_tile, %lse_row, %dlse_row, %h)
+      : (!o, !o, !row, !row, i32) -> (!row, !row)
+  tile.store %result, %delta[%b, %h, %m] : !row, !row_view
   tile.store %base2_row, %lse_base2[%b, %h, %m] : !row, !row_view
-
-  %dsink = tile.map @sink_adjoint(%h, %result, %base2_row) : (i32, !row, !row) -> !row
-  %sums = tile.param and(CAPTURE_GRADIENTS, not(DETERMINISTIC)) : i1
-  scf.if %sums {
-    tile.add_gradients @sink(%h) seed %dsink : !row : (i32)
-  }
-  %exact_sums = tile.param and(CAPTURE_GRADIENTS, DETERMINISTIC) : i1
-  scf.if %exact_sums {
-    tile.add_gradients @sink(%h) seed %dsink : !row exact : (i32)
-  }
 }
