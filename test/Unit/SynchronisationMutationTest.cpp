@@ -426,8 +426,7 @@ const std::vector<Kernel> kCausalKernels = {
     rolesOf("backward", "attention_backward", kBackwardBlocks, kBackwardRoles, 2, kLaunches),
     rolesOf("backward_window", "attention_backward", with(kBackwardBlocks, kWindowed),
             kBackwardRoles, 2, withWindow(kLaunches)),
-    // The kernel for dK and dV has no roles.
-    rolesOf("varlen_backward", "attention_varlen_backward", kBackwardBlocks, kBackward, 9,
+    rolesOf("varlen_backward", "attention_varlen_backward", kBackwardBlocks, kBackwardRoles, 2,
             kLaunches),
     rolesOf("backward_documents", "attention_backward", kBackwardBlocks, kBackwardVotes, 8,
             kLaunches, {"document"}),
@@ -442,6 +441,8 @@ const std::vector<Kernel> kCausalKernels = {
     byDefault("forward_D256_by_default", "attention_forward", "256", kScaledLaunches),
     byDefault("backward_D128_by_default", "attention_backward", "128", kLaunches),
     byDefault("backward_D256_by_default", "attention_backward", "256", kLaunches),
+    byDefault("varlen_backward_D128_by_default", "attention_varlen_backward", "128", kLaunches),
+    byDefault("varlen_backward_D256_by_default", "attention_varlen_backward", "256", kLaunches),
 };
 
 INSTANTIATE_TEST_SUITE_P(Roles, SynchronisationMutationTest,

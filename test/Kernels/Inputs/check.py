@@ -265,7 +265,42 @@ def mods():
             check_gradients(name, got, backward(q, k, v, do, 1.0, keep), "f64")
 
 
-def modified_backward():
+def run_dense_backward(params, inputs, arrays, outputs, numbers, mod):
+    """attention_backward with a modifier that captures `arrays` and `numbers`."""
+    q, k, v = (inputs[name] for name in "qkv")
+    return run("attention_backward", params, {**inputs, **arrays},
+               {**gradients(q, k, v, params["T"]), **outputs},
+               {"scale": 1.0, "window_left": -1, "window_right": -1, **numbers},
+               with_files=[mod], entry=("program", "attention_backward"),
+               kinds={array: "f32" for array in (*arrays, "lse") if array != "bias"})
+
+
+def run_packed_backward(params, inputs, arrays, outputs, numbers, mod):
+    """The same by attention_varlen_backward, with a sequence for each of the batch."""
+    def pack(x):
+        return np.concatenate(list(x.swapaxes(1, 2)))
+
+    packed = {name: pack(x) for name, x in inputs.items() if name != "lse"}
+    packed["lse"] = np.concatenate(list(inputs["lse"]), axis=1)
+    for name in "qk":
+        batch, _, rows, _ = inputs[name].shape
+        packed[f"cu_seqlens_{name}"] = (rows * np.arange(batch + 1)).astype(np.int32)
+    got = run("attention_varlen_backward", params, {**packed, **arrays},
+              {**gradients(*(packed[name] for name in "qkv"), params["T"]), **outputs},
+              {"scale": 1.0, **numbers},
+              with_files=[mod], entry=("program", "attention_varlen_backward"),
+              kinds={array: "f32" for array in (*arrays, "lse") if array != "bias"})
+    for name in "qkv":
+        batch = inputs[name].shape[0]
+        got["d" + name] = np.stack(np.split(got["d" + name], batch)).swapaxes(1, 2)
+    return got
+
+
+def modified_varlen_backward():
+    modified_backward(run_packed_backward)
+
+
+def modified_backward(run_backward=run_dense_backward):
     """The backward of modified scores, and the gradients of what the modifiers capture. Few pairs: it
     runs on the simulator, too."""
     b, h, sq, sk, d, far = 2, 4, 37, 50, 16, 5
@@ -342,13 +377,8 @@ def modified_backward():
                 params = {"T": kind, "D": d, "CAUSAL": causal, "CAPTURE_GRADIENTS": "true",
                           "DETERMINISTIC": deterministic, **BLOCKS}
                 outputs = {"d_" + t: (shape, "f32") for t, (shape, _, _) in tables.items()}
-                got = run("attention_backward", params,
-                          {"q": q, "k": k, "v": v, "o": round_to(o, kind), "do": do, "lse": lse,
-                           **arrays},
-                          {**gradients(q, k, v, kind), **outputs},
-                          {"scale": 1.0, "window_left": -1, "window_right": -1, **numbers},
-                          with_files=[name.split()[0]], entry=("program", "attention_backward"),
-                          kinds={array: "f32" for array in (*arrays, "lse") if array != "bias"})
+                got = run_backward(params, {"q": q, "k": k, "v": v, "o": round_to(o, kind), "do": do,
+                                            "lse": lse}, arrays, outputs, numbers, name.split()[0])
                 check_gradients(f"{name} {params}", got, wanted, kind)
                 for t, (shape, where, derivative) in tables.items():
                     terms = dt * derivative(s)
@@ -440,6 +470,51 @@ def attention_varlen_backward():
                    "max_seqlen_q": 70, "max_seqlen_k": 61},
                   entry=("program", "attention_varlen_backward"), kinds={"lse": lse_kind(kind)})
         check_gradients(str(params), got, wanted, kind)
+
+
+def attention_varlen_backward_neighbours():
+    """By default blocks: a sequence whose rows are all NaN between others, empty ones, one of a row,
+    cuts beside whole blocks, by gradients that are summed atomically and by a kernel for dQ."""
+    kind = "f16"
+    lengths = [(70, 200), (0, 90), (150, 61), (130, 140), (128, 0), (1, 300), (260, 1)]
+    poisoned = 2
+    for width, causal, left, right, deterministic in [
+            (64, "none", -1, -1, "false"), (128, "bottom_right", -1, -1, "false"),
+            (96, "none", -1, -1, "false"), (64, "top_left", 40, 20, "false"),
+            (128, "top_left", -1, -1, "true"), (256, "bottom_right", -1, -1, "false")]:
+        packed, wanted, lse = [[] for _ in range(5)], [], []
+        for n, (sq, sk) in enumerate(lengths):
+            q, k, v, do = tensors(40 + 4 * n, kind, 1, 4, 2, sq, sk, width)
+            keep = keep_mask(sq, sk, causal, left, right)
+            o, of_rows, _ = forward(q, k, v, SCALE, keep)
+            wanted.append(backward(q, k, v, do, SCALE, keep)[:3])
+            if n == poisoned or sq == 0:
+                k[:], v[:] = np.nan, np.nan
+            if n == poisoned:
+                q[:], do[:], o[:], of_rows[:] = np.nan, np.nan, np.nan, np.nan
+            for whole, part in zip(packed, (q, k, v, do, round_to(o, kind))):
+                whole.append(part[0].swapaxes(0, 1))
+            lse.append(of_rows[0])
+        q, k, v, do, o = map(np.concatenate, packed)
+        cu = [np.concatenate([[0], np.cumsum(n)]).astype(np.int32) for n in zip(*lengths)]
+        params = {"T": kind, "D": width, "CAUSAL": causal, "DETERMINISTIC": deterministic,
+                  "WINDOW": "true" if left >= 0 else "false"}
+        got = run("attention_varlen_backward", params,
+                  {"q": q, "k": k, "v": v, "o": o, "do": do, "lse": np.concatenate(lse, axis=1),
+                   "cu_seqlens_q": cu[0], "cu_seqlens_k": cu[1]},
+                  gradients(q, k, v, kind),
+                  {"scale": SCALE, "window_left": left, "window_right": right},
+                  entry=("program", "attention_varlen_backward"), kinds={"lse": "f32"})
+        for n, results in enumerate(wanted):
+            of_sequence = [got[name][starts[n]:starts[n + 1]].swapaxes(0, 1)[None]
+                           for name, starts in zip(("dq", "dk", "dv"), (cu[0], cu[1], cu[1]))]
+            if n != poisoned:
+                check_gradients(f"{params} sequence {n}", dict(zip(("dq", "dk", "dv"), of_sequence)),
+                                results, kind)
+            elif causal == "none":
+                for name, rows in zip(("dq", "dk", "dv"), of_sequence):
+                    compare(f"{params} {name} that is no number", np.isnan(rows),
+                            np.ones(rows.shape), kind)
 
 
 def attention_split_kv():
