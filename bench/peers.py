@@ -10,7 +10,7 @@
     bench/peers.py --direction both --mods softcap,alibi --peers flex --cases "D128 * S8192"
     bench/peers.py --direction fwd,bwd --gqa 8 --window 0,1024 --peers fa4,cudnn --cases "D128 * S8192"
 
-Packed sequences (`--direction varlen`): the lengths of gpubench/cases.py, 2048 / D heads; peers fa4 and flash.
+Packed sequences (`--direction varlen,varlen_backward`): the lengths of gpubench/cases.py, 2048 / D heads; peers fa4 and flash.
 Cases: 16,384 tokens, hidden size 2048 (B = 16384 / S, H = 2048 / D rounded down), causal or not, S 512 to 16384, and by
 default bf16 and D 64, 128 and 256; matrix product 8192^3. Inputs are N(0, 1), the same for all. FLOPs: 4 B H S S D in the forward, 10 in the backward, 14 in
 both, halved where causal; under a window those of the pairs that it keeps. Of a peer's backward, autograd.grad alone is
@@ -40,8 +40,9 @@ SUBJECT = "tilewright"
 PEERS = ["cudnn", "flash", "fa4", "efficient", "torch", "flex", "triton"]
 BEST_OF = ["cudnn", "fa4"]  # the strongest two: which one leads depends on the case
 LONG = 2048  # from this length on a GPU is full
-DIRECTIONS = ["forward", "backward", "both", "varlen", "matmul"]
-KERNELS = ["attention_forward", "attention_backward", "attention_varlen_forward", "matmul"]  # files and what they hold
+DIRECTIONS = ["forward", "backward", "both", "varlen", "varlen_backward", "matmul"]
+# Files, and what they hold.
+KERNELS = ["attention_forward", "attention_backward", "attention_varlen_forward", "attention_varlen_backward", "matmul"]
 
 
 class Source:
@@ -58,8 +59,7 @@ class Source:
     def kernel_for(self, entry):
         """The kernel whose file is named after the operation: one of these words in its name, or none."""
         def operation(name):
-            words = ("matmul", "backward", "varlen")
-            return next((word for word in words if word in os.path.basename(name)), "forward")
+            return [word for word in ("matmul", "backward", "varlen") if word in os.path.basename(name)]
         return next((file for file in self.kernels if operation(file) == operation(entry)), None)
 
     def params_for(self, entry, case):
@@ -180,7 +180,7 @@ class Bench:
         from gpubench import device, library, problems, varlen
 
         self.torch, self.device, self.problems, self.tilewright = torch, device, problems, library
-        self.forms = {**problems.PROBLEMS, "varlen": varlen.Varlen}
+        self.forms = {**problems.PROBLEMS, "varlen": varlen.Varlen, "varlen_backward": varlen.VarlenBackward}
         self.options, self.folder = options, folder
         options.targets = options.targets or default_targets(torch.cuda.get_device_capability())
         self.absent = {}  # why, by peer

@@ -94,13 +94,14 @@ LENGTHS = {"mixed": (2048, 131, 977, 1500, 4096, 64, 3000, 812, 1, 2500, 640, 61
 
 @dataclasses.dataclass(frozen=True)
 class VarlenCase:
-    """Of kernels/attention_varlen_forward.mlir."""
+    """Of kernels/attention_varlen_forward.mlir, or attention_varlen_backward.mlir."""
     dim: int
     causal: str
     layout: str  # of LENGTHS
     dtype: str = "bf16"
+    direction: str = "varlen"  # or varlen_backward
 
-    operation = form = direction = "varlen"
+    operation = "varlen"
     mod = ""
     window = 0
 
@@ -118,15 +119,19 @@ class VarlenCase:
 
     @property
     def name(self):
-        return f"varlen {self.dtype} D{self.dim} {self.causal} {self.layout}"
+        return f"{self.direction} {self.dtype} D{self.dim} {self.causal} {self.layout}"
 
     group = name
+
+    @property
+    def form(self):
+        return self.direction
 
     @property
     def flops(self):
         """Of the products over kept pairs, as of the dense cases."""
         pairs = sum(length * length for length in self.lengths) / (2 if self.causal != "none" else 1)
-        return 4 * self.heads * pairs * self.dim
+        return (10 if self.direction == "varlen_backward" else 4) * self.heads * pairs * self.dim
 
     def params(self):
         return {"D": str(self.dim), "T": self.dtype, "CAUSAL": self.causal}
@@ -259,8 +264,8 @@ def all_cases(directions=("forward", "matmul"), mods=("",), gqas=(1,), windows=(
     for direction in directions:
         if direction == "matmul":
             cases.append(MatmulCase(8192, dtype))
-        elif direction == "varlen":
-            cases += [VarlenCase(dim, causal, layout, dtype)
+        elif direction.startswith("varlen"):
+            cases += [VarlenCase(dim, causal, layout, dtype, direction)
                       for dim in dims or DIMS for causal in MASKS for layout in LENGTHS]
         else:
             cases += [case for mod in mods for gqa in gqas for window in windows

@@ -1,5 +1,5 @@
 # Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Packed sequences of different lengths: inputs, references and peers of kernels/attention_varlen_forward.mlir."""
+"""Packed sequences of different lengths: inputs, references and peers of kernels/attention_varlen_*.mlir."""
 
 import inspect
 import itertools
@@ -8,7 +8,7 @@ import math
 import torch
 
 from gpubench import fa4
-from gpubench.problems import DEVICE, Attention
+from gpubench.problems import DEVICE, Attention, Backward, normal, unwritten
 
 
 class Varlen:
@@ -61,13 +61,80 @@ class Varlen:
             calls["flash"] = self._flash
         return calls
 
-    def _flash(self):
-        """FlashAttention-2, as PyTorch has it."""
+    def _flash(self, *qkv):
+        """FlashAttention-2, as PyTorch has it; of the arrays of the case, or others."""
         from torch.nn.attention.varlen import varlen_attn
         is_causal = self.causal != "none"
         knows_windows = "window_size" in inspect.signature(varlen_attn).parameters
         mask = {"window_size": (-1, 0 if is_causal else -1)} if knows_windows else {"is_causal": is_causal}
-        return varlen_attn(self.q, self.k, self.v, self.cu_seqlens, self.cu_seqlens, self.longest, self.longest, **mask)
+        return varlen_attn(*(qkv or (self.q, self.k, self.v)), self.cu_seqlens, self.cu_seqlens, self.longest, self.longest,
+                           **mask)
 
     def of_peer(self, returned):
         return returned, None
+
+
+class VarlenBackward(Varlen):
+    """dQ, dK and dV from O and LSE of the reference; dO is N(0, 1)."""
+
+    entries = ("attention_varlen_backward",)
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.do = normal(self.q.shape, self.q.dtype, torch.Generator(DEVICE).manual_seed(2))
+        self.o = torch.empty_like(self.q)
+        self.lse = torch.empty((self.q.shape[1], self.q.shape[0]), device=DEVICE)
+        for rows in self.slices:
+            for heads, part, ref, lse, _ in self._each(rows, Attention, self.q, self.k, self.v).references():
+                here = slice(rows.start + part.start, rows.start + part.stop)
+                self.o.transpose(0, 1)[heads, here] = ref.to(self.q.dtype)
+                self.lse[heads, here] = lse.float()
+
+    def _each(self, rows, form, *arrays):
+        return form.over(*(x[rows].transpose(0, 1)[None] for x in arrays), self.causal)
+
+    def outputs(self):
+        """dQ, dK and dV, all NaN."""
+        return tuple(unwritten(x) for x in (self.q, self.k, self.v))
+
+    def launches(self, outputs):
+        dq, dk, dv = outputs
+        return [{"q": self.q, "k": self.k, "v": self.v, "o": self.o, "do": self.do, "lse": self.lse, "dlse": None,
+                 "dq": dq, "dk": dk, "dv": dv, "cu_seqlens_q": self.cu_seqlens, "cu_seqlens_k": self.cu_seqlens,
+                 "max_seqlen_q": self.longest, "max_seqlen_k": self.longest, "scale": self.scale, "window_left": -1,
+                 "window_right": -1}]
+
+    def judge(self, outputs):
+        """{side: None or why it is wrong} of {side: (dQ, dK, dV)}."""
+        verdicts = dict.fromkeys(outputs)
+        for rows in self.slices:
+            each = self._each(rows, Backward, self.q, self.k, self.v)
+            each.do = self.do[rows].transpose(0, 1)[None]
+            parts = {side: tuple(x[rows].transpose(0, 1)[None] for x in gradients)
+                     for side, gradients in outputs.items()}
+            for side, wrong in each.judge(parts).items():
+                verdicts[side] = verdicts[side] or wrong
+        return verdicts
+
+    def peers(self, names):
+        """Calls that return the gradients. The forward that they belong to runs in the first."""
+        calls = {}
+        for name in names:
+            if name not in ("fa4", "flash"):
+                continue
+            leaves = [x.detach().clone().requires_grad_() for x in (self.q, self.k, self.v)]
+
+            def call(name=name, leaves=leaves, graph=[]):
+                if not graph:
+                    if name == "fa4":
+                        forward = fa4.varlen_forward(self.causal != "none", self.scale)
+                        graph.append(forward(*leaves, self.cu_seqlens, self.longest))
+                    else:
+                        graph.append(self._flash(*leaves))
+                return torch.autograd.grad(graph[0], leaves, self.do, retain_graph=True)
+
+            calls[name] = call
+        return calls
+
+    def of_peer(self, returned):
+        return returned

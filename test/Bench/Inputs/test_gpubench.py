@@ -96,6 +96,15 @@ class CasesTest(unittest.TestCase):
         self.assertEqual(cases.AttentionCase(128, "top_left", 4096).flops, case.flops / 2)
         self.assertEqual(cases.MatmulCase(8192).flops, 2 * 8192**3)
 
+    def test_packed_backward(self):
+        forward, backward = (cases.VarlenCase(128, "top_left", "8x2048", direction=direction)
+                             for direction in ("varlen", "varlen_backward"))
+        self.assertEqual(backward.name, "varlen_backward bf16 D128 top_left 8x2048")
+        self.assertEqual(backward.form, "varlen_backward")
+        self.assertEqual(backward.flops, 10 * 16 * 8 * 2048**2 / 2 * 128)
+        self.assertEqual(forward.flops * 5, backward.flops * 2)
+        self.assertEqual(len(cases.all_cases(["varlen_backward"])), 3 * 2 * 3)
+
     def test_rows_of_values_may_be_narrower(self):
         pairs = 4 * 10 * 4096 * 4096
         forward = cases.AttentionCase(192, "none", 4096, value_dim=128)
