@@ -118,7 +118,7 @@ class Attention:
         q, k, _ = self._by_head()
         heads, rows, keys = q.shape[0], q.shape[1], k.shape[1]
         row_step = max(TILE_ROWS, min(rows, CHUNK_BYTES // (8 * max(1, keys))) // TILE_ROWS * TILE_ROWS)
-        head_step = max(1, CHUNK_BYTES // (8 * max(1, keys) * min(rows, row_step)))
+        head_step = max(1, CHUNK_BYTES // (8 * max(1, keys) * max(1, min(rows, row_step))))
         shift = keys - rows if self.causal == "bottom_right" else 0
         j = torch.arange(keys, device=DEVICE)
         for head in range(0, heads, head_step):
