@@ -44,6 +44,15 @@ constexpr Entry forwardWithCaptures[] = {
     {"sm_90a", 16, 512, 0, any, 0, 128, 0, 64},
 };
 
+// The forward where each element has its random number: with more rows or keys the generator's
+// words are spilled.
+constexpr Entry forwardWithWork[] = {
+    // One H200, 2026-11-23, dropout, S 4096 (performance-log): D 64 117 TFLOP/s, by 192 x 128 97;
+    // D 128 214, by 128 keys 206, by 176 70.
+    {"sm_90a", 16, 128, 0, any, 0, 128, 0, 128},
+    {"sm_90a", 16, 256, 0, any, 0, 128, 0, 64},
+};
+
 // A product whose rows stay and whose columns stream, and a product of what is computed of it with
 // what streams: attention, forward.
 constexpr Entry forwardRows[] = {
@@ -100,6 +109,14 @@ constexpr Entry backwardRows[] = {
     {"gpu", 0, 256, 0, any, 0, 64, 0, 32},
     {"gpu", 0, 512, 0, any, 0, 32, 0, 32},
     {"gpu", 0, 0, 0, any, 0, 16, 0, 16},
+};
+
+// The same where each element has its random number.
+constexpr Entry backwardWithWork[] = {
+    // One H200, 2026-11-23, dropout, S 4096: D 64 136 TFLOP/s, by 128 queries 103, by 96 130; D 128
+    // 230, by 64 queries 208, by 80 152.
+    {"sm_90a", 16, 128, 0, any, 0, 128, 0, 64},
+    {"sm_90a", 16, 256, 0, any, 0, 128, 0, 48},
 };
 
 // A product of what is computed of two such products with what streams: a gradient by itself, dQ or
@@ -204,7 +221,8 @@ constexpr const char *forward = "sum (R S) S", *product = "sum S S", *gradient =
 } // namespace
 
 BlockTable::BlockTable() {
-  auto append = [&](const char *structure, llvm::ArrayRef<Entry> entries, bool captures = false) {
+  auto append = [&](const char *structure, llvm::ArrayRef<Entry> entries, int64_t captures = 0,
+                    int64_t work = 0) {
     for (const Entry &entry : entries) {
       BlockRow row;
       row.structure = structure;
@@ -215,13 +233,17 @@ BlockTable::BlockTable() {
       row.mask = entry.mask;
       row.length = entry.length;
       row.captures = captures;
+      row.work = work;
       row.rows = entry.rows;
       row.columns = entry.columns;
       row.step = entry.step;
       rows.push_back(std::move(row));
     }
   };
-  append(forward, forwardWithCaptures, /*captures=*/true);
+  append(forward, forwardWithWork, /*captures=*/0, randomWork);
+  append(backward, backwardWithWork, /*captures=*/0, randomWork);
+  append(withoutQueries, backwardWithWork, /*captures=*/0, randomWork);
+  append(forward, forwardWithCaptures, /*captures=*/1);
   append(forward, forwardRows);
   append(backward, backwardRows);
   append(withoutQueries, backwardRows);
@@ -242,8 +264,8 @@ bool BlockRow::matches(const BlockQuery &query) const {
   int64_t asked = query.hasLength ? query.length : query.usual;
   bool isLength = !length || (asked && asked <= length);
   return (structure.empty() || structure == query.structure) && isTarget &&
-         (!captures || query.captures) && (!bits || query.bits <= bits) && isWidth && isMask &&
-         isLength;
+         (!captures || query.captures) && query.work >= work && (!bits || query.bits <= bits) &&
+         isWidth && isMask && isLength;
 }
 
 std::string BlockRow::describe() const {
@@ -266,6 +288,8 @@ std::string BlockRow::describe() const {
     parts.push_back("loops over up to " + std::to_string(length));
   if (captures)
     parts.push_back("captured tiles");
+  if (work)
+    parts.push_back(std::to_string(work) + " operations or more for an element");
   return parts.empty() ? "any kernel" : llvm::join(parts, ", ");
 }
 
@@ -322,6 +346,7 @@ static llvm::Expected<BlockRow> readRow(const llvm::json::Object &object) {
                           {"elements", nullptr, &row.elements},
                           {"length", nullptr, &row.length},
                           {"captures", nullptr, &row.captures},
+                          {"work", nullptr, &row.work},
                           {"rows", nullptr, &row.rows},
                           {"columns", nullptr, &row.columns},
                           {"step", nullptr, &row.step}};

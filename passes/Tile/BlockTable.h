@@ -19,6 +19,9 @@ enum class MaskKind {
   Some
 };
 
+/// What a random number counts as, in operations.
+inline constexpr int64_t randomWork = 64;
+
 /// What is known of a kernel when its blocks are chosen.
 struct BlockQuery {
   std::string structure; ///< LoopStructure::key
@@ -31,6 +34,9 @@ struct BlockQuery {
   /// Mapped functions of the loop read captured views of rank 2 or more, so perhaps tiles of them,
   /// which take shared memory as operands do.
   bool captures = false;
+  /// Operations of the functions that the loop maps, for each element; a random number counts as
+  /// its rounds.
+  int64_t work = 0;
   /// Where it ends with a number read from memory, such as the length of a sequence: no launch
   /// knows it, so that rows for loops of up to as many count as if it did. 0: it does not.
   int64_t usual = 0;
@@ -49,6 +55,7 @@ struct BlockRow {
   MaskKind mask = MaskKind::Any;
   int64_t length = 0;   ///< for loops over up to so many
   int64_t captures = 0; ///< 1: for loops that read captured views
+  int64_t work = 0;     ///< for loops that map so many operations or more for each element
 
   /// Extents; 0 where the structure has none of the kind. See LoopStructure.
   int64_t rows = 0, columns = 0, step = 0;

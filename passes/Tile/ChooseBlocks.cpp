@@ -218,7 +218,7 @@ private:
       query.mask = FlagEvaluator(module, bindings).evaluate(loop.getMaskAttr()) == true
                        ? MaskKind::None
                        : MaskKind::Some;
-    query.captures = readsCapturedTiles(structure.loop);
+    examineFunctions(structure.loop, query);
     query.hasLength = !reached.launch && getLength(structure);
     constexpr int64_t usualLength = 2048; // of a sequence in a packed batch
     if (loop && !loop.getUpper().getDefiningOp<DimOp>() &&
@@ -227,8 +227,9 @@ private:
     return query;
   }
 
-  /// Whether functions that the loop maps read captured views of which tiles may be read.
-  bool readsCapturedTiles(Operation *loop) {
+  /// What the functions that the loop maps do for each element, and whether they read captured
+  /// views of which tiles may be read.
+  void examineFunctions(Operation *loop, BlockQuery &query) {
     Calls calls(module);
     SymbolTable symbols(module);
     llvm::SetVector<Operation *> functions;
@@ -236,20 +237,22 @@ private:
       if (auto function = symbols.lookup<func::FuncOp>(map.getFunction()))
         functions.insert(function);
     });
+    for (Operation *function : functions)
+      query.work += static_cast<int64_t>(std::min<uint64_t>(calls.getSize(function), 1 << 20));
     for (size_t i = 0; i < functions.size(); ++i) {
-      WalkResult found = functions[i]->walk([&](AtOp at) {
-        FlatSymbolRefAttr name = at.getCaptureAttr();
+      functions[i]->walk([&](Operation *op) {
+        if (isa<RandomOp>(op))
+          query.work += randomWork;
+        auto at = dyn_cast<AtOp>(op);
+        FlatSymbolRefAttr name = at ? at.getCaptureAttr() : FlatSymbolRefAttr();
         auto capture = name ? symbols.lookup<CaptureOp>(name.getValue()) : CaptureOp();
         auto view = capture ? dyn_cast<ViewType>(capture.getType()) : ViewType();
-        return view && view.getRank() >= 2 ? WalkResult::interrupt() : WalkResult::advance();
+        query.captures |= view && view.getRank() >= 2;
       });
-      if (found.wasInterrupted())
-        return true;
       for (const FunctionUse &use : calls.getUses(functions[i]))
         if (use.function)
           functions.insert(use.function);
     }
-    return false;
   }
 
   /// The extent of an argument that ends the loop, as a launch can read it; else null.
