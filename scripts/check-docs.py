@@ -23,8 +23,6 @@ import textwrap
 COLUMNS = 120
 GUIDE_LINES = 300
 GENERATED = ("docs/reference/*", "docs/support-matrix*.md")
-# Their lines are still to be broken (`--wrap`). A file that has no long line any more must leave this list.
-NOT_YET_WRAPPED = ("docs/design.md", "docs/performance-log.md", "docs/performance.md")
 
 FENCE = re.compile(r"^\s*(```+|~~~+)")
 HEADING = re.compile(r"^(#{1,6})\s+(.*?)\s*#*\s*$")
@@ -190,12 +188,8 @@ def check(root):
         if is_generated(document.name):
             continue
         check_headings(document, report)
-        long_lines = list(document.long_lines())
-        if document.name not in NOT_YET_WRAPPED:
-            for number, columns in long_lines:
-                report(document, number, f"a line must have at most {COLUMNS} columns, but has {columns}")
-        elif not long_lines:
-            report(document, 1, "has no long line any more: remove it from NOT_YET_WRAPPED")
+        for number, columns in document.long_lines():
+            report(document, number, f"a line must have at most {COLUMNS} columns, but has {columns}")
     check_guide(root, documents, report)
     check_site(root, documents, report)
     print("\n".join(mistakes + [f"{len(documents)} files, {len(mistakes)} mistakes"]))
