@@ -10,7 +10,7 @@ SEQUENCES = [512, 1024, 2048, 4096, 8192, 16384]
 DIMS = [64, 128, 256]
 MASKS = ["none", "top_left"]
 PRODUCTS = {"forward": 2, "backward": 5, "both": 7}  # of a direction; its forms are in problems.PROBLEMS
-MODS = ["softcap", "alibi", "bias", "dropout"]  # what they compute is in modifiers.py
+MODS = ["softcap", "alibi", "bias", "dropout", "sink"]  # what they compute is in modifiers.py
 DROPOUT = 0.1
 SOFTCAP = 20.0  # so small that scores of N(0, 1) inputs feel it
 

@@ -11,6 +11,7 @@ class Plain:
 
     captures = {}  # arguments of the linked kernel by name
     attn_mask = None  # of scaled_dot_product_attention, where it can say the same
+    is_said_by_sdpa = True  # with attn_mask and dropout_p
 
     def apply(self, scores, heads, rows, columns):
         """Scaled scores [heads, rows, columns] of these indices, modified."""
@@ -23,6 +24,10 @@ class Plain:
     def weights(self, heads, rows, columns):
         """What the weights of these pairs, [heads, rows, columns], are multiplied by, or None; `heads` count those of all
         batches."""
+        return None
+
+    def sinks(self, heads):
+        """The logit of each head, [heads], that every row has beside those of keys, or None; `heads` as in `weights`."""
         return None
 
     flex = None  # a score_mod of flex_attention
@@ -102,5 +107,15 @@ class Dropout(Plain):
         return torch.stack(kept) / (1 - DROPOUT)
 
 
+class Sink(Plain):
+    is_said_by_sdpa = False
+
+    def __init__(self, heads, rows, keys, dtype, device):
+        self.heads, self.captures = heads, {"sinks": torch.linspace(-2.0, 4.0, heads, device=device)}
+
+    def sinks(self, heads):
+        return self.captures["sinks"][heads % self.heads]
+
+
 MODIFIERS = {"": lambda heads, rows, keys, dtype, device: Plain(), "softcap": Softcap, "alibi": Alibi, "bias": Bias,
-             "dropout": Dropout}
+             "dropout": Dropout, "sink": Sink}

@@ -147,6 +147,9 @@ class Attention:
         for h, r, scores in self.chunks():
             s = scores(torch.float64)
             lse, weights = s.logsumexp(-1), self._weights(h, r)
+            if (sinks := self.mod.sinks(torch.arange(h.start, h.stop, device=DEVICE))) is not None:
+                of_keys, lse = lse, torch.logaddexp(lse, sinks.double()[:, None])
+                weights = weights * (of_keys - lse).exp()[:, :, None]  # the share of the keys
             ref = (torch.softmax(s, -1).nan_to_num_(0.0) * weights) @ v[h].double()
             del s
             p = (torch.softmax(scores(torch.float32), -1).nan_to_num_(0.0) * weights).to(self.dtype).float()
@@ -181,7 +184,8 @@ class Attention:
                     return self.sdpa(*qkv)
             return call
 
-        is_said = self.mod.flex is None or (self.mod.attn_mask is not None and self.causal == "none")
+        is_said = self.mod.is_said_by_sdpa and (
+            self.mod.flex is None or (self.mod.attn_mask is not None and self.causal == "none"))
         if is_said and not self.window:
             yield from ((name, with_backend(SDPA[name])) for name in names if name in SDPA)
         if "fa4" in names:
@@ -236,7 +240,7 @@ class Attention:
 
 
 class Backward(Attention):
-    """dQ, dK and dV from O and LSE of the reference; dO is N(0, 1)."""
+    """dQ, dK and dV from O and LSE of the reference; dO is N(0, 1). It knows no sinks."""
 
     entries = ("attention_backward",)
 
