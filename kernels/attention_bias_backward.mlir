@@ -1,6 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Attention with an additive bias, backward: the gradients of attention_bias_forward.mlir.
+// Attention with an additive bias, backward: the gradients of attention_forward.mlir with
+// mods/bias.mlir.
 //
 //   P     = exp(scale * Q K^T + bias - LSE)
 //   delta = rowsum(dO * O) - dLSE
@@ -11,7 +12,7 @@
 //
 //   q, dq  [B, Hq,  Sq,  D]   T      k, dk [B, Hkv, Skv, D]  T     v, dv [B, Hkv, Skv, DV]  T
 //   o, do  [B, Hq,  Sq,  DV]  T      lse, dlse [B, Hq, Sq]  ACC; dlse optional (absent: zero)
-//   bias    [B or 1, Hq or 1, Sq or 1, Skv]   T, optional; an extent of 1 is the same for everybody
+//   bias    [B or 1, Hq or 1, Sq or 1, Skv]   T, optional; an extent of 1 is the same for all
 //   dbias   as bias, ACC, optional
 //   scale   f32
 //

@@ -4,6 +4,8 @@
 //
 //   bias   [B or 1, Hq or 1, Sq or 1, Skv or 1]   T; outside of its extents it is 0
 //
+// A bias of -inf masks a pair: a query that attends no key but those gets O = 0 and LSE = -inf.
+//
 // Its gradient is d_bias of the same extents, f32, of a backward with CAPTURE_GRADIENTS=true. Where no
 // extent is 1 for several pairs, every pair stores its own; else they take atomic additions.
 // attention_bias_backward.mlir adds no two numbers atomically.

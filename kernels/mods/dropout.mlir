@@ -7,8 +7,8 @@
 //   dropout_seed     [1]   i64
 //   dropout_offset   [1]   i64, in memory, so that a recorded launch draws new numbers when replayed
 //
-// A pair is dropped where the 32 bits of Philox4x32-10 at the counter (j, i, h) are below p * 2^32
-// (tile.random, with the offset plus b * 2^32). They depend on the logical position alone, so the
+// A pair is dropped where the 32 bits of Philox4x32-10 at the counter (j, i, h) are below
+// floor(p * 2^32) (tile.random, with the offset plus b * 2^32). They depend on the logical position alone, so the
 // backward finds the same with other tiles, and transposed.
 //
 // The generator: Salmon et al., Parallel random numbers: as easy as 1, 2, 3 (SC11).

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// attention_bias_forward and attention_bias_backward with every broadcast of the bias, absent
-// biases, and biases of -inf.
+// attention_forward with mods/bias, and attention_bias_backward of what it saved: every broadcast
+// of the bias, absent biases (then nothing is linked), and biases of -inf.
 
 #include "test/Acceptance/AttentionCall.h"
 
@@ -21,8 +21,11 @@ std::vector<int64_t> shapeOf(const AttentionProblem &problem) {
 
 ForwardResult biasForward(const AttentionProblem &problem, Type type,
                           const AttentionInputs &inputs) {
-  KernelCall call("attention_bias_forward", attentionParams(problem, type, /*hasWindow=*/false));
-  bindInputs(call, problem, type, inputs, {}, /*hasWindow=*/false);
+  std::vector<std::string> with;
+  if (problem.bias)
+    with.push_back("mods/bias");
+  KernelCall call("attention_forward", attentionParams(problem, type), with);
+  bindInputs(call, problem, type, inputs);
   bindForwardOutputs(call, problem, type);
   if (problem.bias)
     call.input("bias", elementType(type), shapeOf(problem), problem.bias.values);
@@ -70,7 +73,7 @@ void check(const AttentionProblem &problem, Type type, uint64_t seed, const std:
   std::string context = what + ", " + describe(problem, type);
   ForwardResult saved;
   {
-    MatrixCase matrixCase("attention_bias_forward", what, type);
+    MatrixCase matrixCase("attention_forward", problem.bias ? what : maskName(problem), type);
     saved = biasForward(problem, type, inputs);
     expectForward(ForwardOracle(problem, inputs, type), saved, context);
   }

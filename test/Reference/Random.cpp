@@ -56,9 +56,9 @@ std::array<uint32_t, 4> philox(std::array<uint32_t, 4> counter, std::array<uint3
 bool Dropout::keeps(int64_t b, int64_t h, int64_t i, int64_t j) const {
   if (p >= 1.0)
     return false;
-  uint64_t stream = numHeads ? offset : offset + (static_cast<uint64_t>(b) << 32);
+  uint64_t stream = offset + (static_cast<uint64_t>(b) << 32);
   auto word = philox({static_cast<uint32_t>(j >> 2), static_cast<uint32_t>(i),
-                      static_cast<uint32_t>(b * numHeads + h), static_cast<uint32_t>(stream)},
+                      static_cast<uint32_t>(h), static_cast<uint32_t>(stream)},
                      {static_cast<uint32_t>(seed),
                       static_cast<uint32_t>(seed >> 32) ^ static_cast<uint32_t>(stream >> 32)});
   return word[j & 3] >= static_cast<uint64_t>(std::floor(p * 0x1p32));

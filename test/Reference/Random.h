@@ -40,15 +40,13 @@ std::array<uint32_t, 4> philox(std::array<uint32_t, 4> counter, std::array<uint3
 
 /// Dropout of attention probabilities. The word of (b, h, i, j) is word j & 3 of Philox with
 ///   key = (lo32(seed), hi32(seed) ^ hi32(offset + b * 2^32)),
-///   counter = (j >> 2, i, h, lo32(offset)),
-/// or, where numHeads is given, without b in the key and with b * numHeads + h for h;
+///   counter = (j >> 2, i, h, lo32(offset));
 /// the pair is dropped when word < floor(p * 2^32) (unsigned), a kept value is scaled by 1 / (1 -
 /// p).
 struct Dropout {
   double p = 0.0;
   uint64_t seed = 0;
   uint64_t offset = 0;
-  int64_t numHeads = 0; ///< Hq of attention_dropout_forward and _backward
 
   bool isActive() const { return p > 0.0; }
   bool keeps(int64_t b, int64_t h, int64_t i, int64_t j) const;

@@ -265,6 +265,7 @@ struct OtherKernel {
   const char *name;
   std::vector<std::pair<std::string, std::string>> params;
   Proofs proofs;
+  std::vector<std::string> with = {}; ///< files of kernels/mods
 };
 void PrintTo(const OtherKernel &kernel, std::ostream *os) { *os << kernel.name; }
 
@@ -277,26 +278,29 @@ TEST_P(OtherKernelMutationTest, EverySynchronisationIsNeeded) {
   params.insert(params.end(), {{"D", "16"}, {"BLOCK_N", "16"}});
   if (llvm::none_of(params, [](const auto &param) { return param.first == "BLOCK_M"; }))
     params.push_back({"BLOCK_M", "32"});
-  auto module = map(std::string(kernel.name) + ".mlir", params);
+  std::vector<std::string> with;
+  for (const std::string &file : kernel.with)
+    with.push_back("kernels/mods/" + file + ".mlir");
+  auto module = map(std::string(kernel.name) + ".mlir", params, "sm_80", /*warps=*/4, with);
   ASSERT_TRUE(module);
-  SimulatedCall call = CallExtents().makeCall(entryArguments);
+  bool hasWindow =
+      llvm::is_contained(params, std::pair<std::string, std::string>("WINDOW", "true"));
+  SimulatedCall call = CallExtents().makeCall(entryArguments, /*window=*/hasWindow ? 40 : -1);
   expectAllFound(*module, kernel.name, call, kernel.proofs);
 }
-
-const char *const kFirstRound = "what is copied before a loop is waited for, and followed by a "
-                                "barrier, in its first round again, "
-                                "before it is read";
 
 INSTANTIATE_TEST_SUITE_P(
     Kernels, OtherKernelMutationTest,
     testing::Values(
-        OtherKernel{"attention_bias_forward", {{"T", "f16"}}, {{"tgpu.sync", kFirstRound}}},
+        OtherKernel{"attention_forward", {{"T", "f16"}, {"WINDOW", "true"}}, {}, {"bias"}},
         OtherKernel{"attention_bias_backward",
                     {{"T", "f16"}},
                     {{"tgpu.copy_commit", kMergedGroups}, {"tgpu.sync", kHeadOfRound}}},
-        OtherKernel{"attention_dropout_forward", {{"T", "f16"}}, {{"tgpu.sync", kFirstRound}}},
-        OtherKernel{
-            "attention_dropout_backward", {{"T", "f16"}}, {{"tgpu.copy_commit", kMergedGroups}}},
+        OtherKernel{"attention_forward", {{"T", "f16"}, {"WINDOW", "true"}}, {}, {"dropout"}},
+        OtherKernel{"attention_backward",
+                    {{"T", "f16"}, {"DETERMINISTIC", "true"}},
+                    {{"tgpu.copy_commit", kMergedGroups}, {"tgpu.sync", kHeadOfRound}},
+                    {"dropout"}},
         OtherKernel{"attention_split_kv", {{"T", "f16"}}, {}},
         OtherKernel{
             "attention_block_sparse", {{"T", "f16"}}, {{"tgpu.copy_commit", kMergedGroups}}},
@@ -307,7 +311,12 @@ INSTANTIATE_TEST_SUITE_P(
         OtherKernel{
             "attention_fp8_forward", {{"T", "e4m3"}, {"TO", "f32"}}, {{"tgpu.sync", kHeadOfRound}}},
         OtherKernel{"attention_backward_saved_probs", {{"T", "f16"}}, {}}),
-    [](const auto &info) { return std::string(info.param.name); });
+    [](const auto &info) {
+      std::string name = info.param.name;
+      for (const std::string &file : info.param.with)
+        name += "_" + file;
+      return name;
+    });
 
 TEST_F(SimulatorMutationTest, MappedMatMulForHopper) {
   for (int64_t warps : {4, 8}) {

@@ -196,7 +196,7 @@ struct CallExtents {
 
   llvm::SmallVector<int64_t> shapeOf(llvm::StringRef name, unsigned rank) const {
     if (rank == 1)
-      return {name.contains("descale") || name == "seed" || name == "offset"         ? 1
+      return {name.contains("descale") || name.starts_with("dropout_")               ? 1
               : name == "cu_seqlens_q" || name == "cu_seqlens_k" || name == "lambda" ? 2
               : name == "bias"                                                       ? keys
                                                                                      : rows};

@@ -234,6 +234,12 @@ Pairs with(Pairs params, const Pairs &more) {
   return params;
 }
 
+/// Linked with files of kernels/mods.
+Kernel withFiles(Kernel kernel, std::vector<std::string> files) {
+  kernel.with = std::move(files);
+  return kernel;
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Kernels, SynchronisationMutationTest,
     testing::Combine(
@@ -267,35 +273,38 @@ INSTANTIATE_TEST_SUITE_P(
 
 INSTANTIATE_TEST_SUITE_P(
     Others, SynchronisationMutationTest,
-    testing::Combine(testing::Values(Kernel{"varlen_forward", "attention_varlen_forward", "sm_80",
-                                            kSmallBlocks, 2, kSmall, kForward, 9},
-                                     Kernel{"varlen_backward", "attention_varlen_backward", "sm_80",
-                                            kSmallBlocks, 2, kSmall, kBackward, 9},
-                                     Kernel{"bias_forward", "attention_bias_forward", "sm_80",
-                                            kSmallBlocks, 2, kSmall, kForward, 9},
-                                     Kernel{"bias_backward",
-                                            "attention_bias_backward",
-                                            "sm_80",
-                                            kSmallBlocks,
-                                            2,
-                                            {70, 190, 16, 32, 16, /*batch=*/2},
-                                            kBackward,
-                                            13},
-                                     Kernel{"dropout_forward", "attention_dropout_forward", "sm_80",
-                                            kSmallBlocks, 2, kSmall, kForward, 9},
-                                     Kernel{"dropout_backward", "attention_dropout_backward",
-                                            "sm_80", kSmallBlocks, 2, kSmall, kBackward, 9},
-                                     Kernel{"split_kv", "attention_split_kv", "sm_80", kSmallBlocks,
-                                            2, kSmall, kForward, 9},
-                                     Kernel{"block_sparse", "attention_block_sparse", "sm_80",
-                                            kSmallBlocks, 2, kSmall, kForward, 9},
-                                     Kernel{"packed_gqa", "attention_packed_gqa", "sm_80",
-                                            with(kSmallBlocks, {{"BLOCK_M", "16"}, {"GROUP", "2"}}),
-                                            2, kSmall, kForward, 9},
-                                     Kernel{"fp8_forward", "attention_fp8_forward", "sm_80",
-                                            with(kSmallBlocks, {{"T", "e4m3"}, {"TO", "f32"}}), 2,
-                                            kSmall, kForward, 9}),
-                     testing::Values("none", "top_left", "bottom_right")),
+    testing::Combine(
+        testing::Values(
+            Kernel{"varlen_forward", "attention_varlen_forward", "sm_80", kSmallBlocks, 2, kSmall,
+                   kForward, 9},
+            Kernel{"varlen_backward", "attention_varlen_backward", "sm_80", kSmallBlocks, 2, kSmall,
+                   kBackward, 9},
+            withFiles(Kernel{"bias_forward", "attention_forward", "sm_80", kSmallBlocks, 2, kSmall,
+                             kForward, 9},
+                      {"bias"}),
+            Kernel{"bias_backward",
+                   "attention_bias_backward",
+                   "sm_80",
+                   kSmallBlocks,
+                   2,
+                   {70, 190, 16, 32, 16, /*batch=*/2},
+                   kBackward,
+                   13},
+            withFiles(Kernel{"dropout_forward", "attention_forward", "sm_80", kSmallBlocks, 2,
+                             kSmall, kForward, 9},
+                      {"dropout"}),
+            withFiles(Kernel{"dropout_backward", "attention_backward", "sm_80",
+                             with(kSmallBlocks, {{"DETERMINISTIC", "true"}}), 2, kSmall, kBackward,
+                             9},
+                      {"dropout"}),
+            Kernel{"split_kv", "attention_split_kv", "sm_80", kSmallBlocks, 2, kSmall, kForward, 9},
+            Kernel{"block_sparse", "attention_block_sparse", "sm_80", kSmallBlocks, 2, kSmall,
+                   kForward, 9},
+            Kernel{"packed_gqa", "attention_packed_gqa", "sm_80",
+                   with(kSmallBlocks, {{"BLOCK_M", "16"}, {"GROUP", "2"}}), 2, kSmall, kForward, 9},
+            Kernel{"fp8_forward", "attention_fp8_forward", "sm_80",
+                   with(kSmallBlocks, {{"T", "e4m3"}, {"TO", "f32"}}), 2, kSmall, kForward, 9}),
+        testing::Values("none", "top_left", "bottom_right")),
     [](const auto &info) {
       return std::string(std::get<0>(info.param).label) + "_" + std::get<1>(info.param);
     });
@@ -415,9 +424,10 @@ const std::vector<Kernel> kCausalKernels = {
                          kScaledLaunches, {"bias"}),
                  {"copy_captures=1"}),
     rolesOf("varlen_forward", "attention_varlen_forward", kForwardBlocks, {}, 0, kScaledLaunches),
-    rolesOf("bias_forward", "attention_bias_forward", kForwardBlocks, {}, 0,
-            withRowBias(kLaunches)),
-    rolesOf("dropout_forward", "attention_dropout_forward", kForwardBlocks, {}, 0, kScaledLaunches),
+    rolesOf("bias_forward", "attention_forward", kForwardBlocks, {}, 0,
+            withRowBias(kScaledLaunches), {"bias"}),
+    rolesOf("dropout_forward", "attention_forward", kForwardBlocks, {}, 0, kScaledLaunches,
+            {"dropout"}),
     rolesOf("block_sparse", "attention_block_sparse", kHalf, {}, 0, kScaledLaunches),
     rolesOf("packed_gqa", "attention_packed_gqa", with(kHalf, {{"GROUP", "2"}}), {}, 0,
             kScaledLaunches),
@@ -435,7 +445,8 @@ const std::vector<Kernel> kCausalKernels = {
     backwardWide(),
     onlyReached(
         rolesOf("bias_backward", "attention_bias_backward", kHalf, {}, 0, withRowBias(kLaunches))),
-    onlyReached(rolesOf("dropout_backward", "attention_dropout_backward", kHalf, {}, 0, kLaunches)),
+    onlyReached(rolesOf("dropout_backward", "attention_backward",
+                        with(kHalf, {{"DETERMINISTIC", "true"}}), {}, 0, kLaunches, {"dropout"})),
     byDefault("forward_D64_by_default", "attention_forward", "64", kScaledLaunches),
     byDefault("forward_D128_by_default", "attention_forward", "128", kScaledLaunches),
     byDefault("forward_D256_by_default", "attention_forward", "256", kScaledLaunches),

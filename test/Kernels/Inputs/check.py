@@ -589,28 +589,31 @@ def dropout_cases():
     for kind, q, k, v, do, keep, params in cases():
         for p, seed, offset in DROPOUT:
             factor = dropout_factor(p, seed, offset, *q.shape[:3], k.shape[2])
-            memory = {"seed": np.array([seed], np.int64), "offset": np.array([offset], np.int64)}
-            scalars = {"scale": SCALE, "dropout": float(np.float32(p))}
+            memory = {"dropout_seed": np.array([seed], np.int64),
+                      "dropout_offset": np.array([offset], np.int64)}
+            scalars = {"scale": SCALE, "window_left": -1, "window_right": -1,
+                       "dropout": float(np.float32(p))}
             yield kind, q, k, v, do, keep, params, factor, memory, scalars
 
 
-def attention_dropout_forward():
+def linked_dropout():
     for kind, q, k, v, _, keep, params, factor, memory, scalars in dropout_cases():
-        got = run("attention_dropout_forward", params, {"q": q, "k": k, "v": v, **memory},
-                  forward_outputs(q, v, kind), scalars)
+        got = run("attention_forward", params, {"q": q, "k": k, "v": v, **memory},
+                  forward_outputs(q, v, kind), scalars, with_files=["dropout"])
         o, lse, _ = forward(q, k, v, SCALE, keep, factor=factor)
         check_forward(f"{scalars} {params}", got, o, lse, kind)
 
 
-def attention_dropout_backward():
+def linked_dropout_backward():
     for kind, q, k, v, do, keep, params, factor, memory, scalars in dropout_cases():
         o, lse, _ = forward(q, k, v, SCALE, keep, factor=factor)
         # Tiles other than the forward's: the mask does not depend on them.
-        params = {**params, "BLOCK_M": 16, "BLOCK_N": 64}
-        got = run("attention_dropout_backward", params,
+        params = {**params, "DETERMINISTIC": "true", "BLOCK_M": 16, "BLOCK_N": 64}
+        got = run("attention_backward", params,
                   {"q": q, "k": k, "v": v, "o": round_to(o, kind), "do": do, "lse": lse, **memory},
                   gradients(q, k, v, kind), scalars,
-                  entry=("program", "attention_dropout_backward"), kinds={"lse": lse_kind(kind)})
+                  with_files=["dropout"], entry=("program", "attention_backward"),
+                  kinds={"lse": lse_kind(kind)})
         wanted = backward(q, k, v, do, SCALE, keep, factor=factor)
         check_gradients(f"{scalars} {params}", got, wanted, kind)
 
@@ -626,15 +629,13 @@ def bias_cases():
             yield kind, q, k, v, do, keep, params, bias, shared
 
 
-def attention_bias_forward():
+def linked_bias():
     for kind, q, k, v, _, keep, params, bias, _ in bias_cases():
-        got = run("attention_bias_forward", params, {"q": q, "k": k, "v": v, "bias": bias},
-                  forward_outputs(q, v, kind), {"scale": SCALE})
+        got = run("attention_forward", params, {"q": q, "k": k, "v": v, "bias": bias},
+                  forward_outputs(q, v, kind),
+                  {"scale": SCALE, "window_left": -1, "window_right": -1}, with_files=["bias"])
         o, lse, _ = forward(q, k, v, SCALE, keep, bias)
         check_forward(f"{bias.shape} {params}", got, o, lse, kind)
-    got = run("attention_bias_forward", params, {"q": q, "k": k, "v": v},
-              forward_outputs(q, v, kind), {"scale": SCALE})
-    check_forward("no bias", got, *forward(q, k, v, SCALE, keep)[:2], kind)
 
 
 def linked_bias_by_default_blocks():

@@ -114,6 +114,7 @@ def dropout_factor(p, seed, offset, batch, heads, num_queries, num_keys):
     threshold = int(np.floor(np.float64(np.float32(p)) * 2.0**32))
     row = np.arange(num_queries)[:, None]
     column = np.arange(num_keys)[None, :]
-    head = np.arange(batch * heads).reshape(batch, heads, 1, 1)
-    bits = philox(seed, offset, column, row, head)
+    head = np.arange(heads)[:, None, None]
+    # Each batch has an offset of its own.
+    bits = np.stack([philox(seed, offset + (b << 32), column, row, head) for b in range(batch)])
     return np.where(bits < np.uint64(threshold), 0.0, 1.0 / (1.0 - np.float64(np.float32(p))))
