@@ -20,8 +20,8 @@ REPLACEABLE = {"score_mod", "mask_mod", "weight_mod", "sink", "attention_forward
 
 class Forward:
     # What is moved, and what it then follows. They do not depend on each other.
-    moves = [("v_tile", "k_tile"), ("cols", "v_tile"), ("sum_block", "p"), ("scales", "log2es"), ("no_o", "masked_out"),
-             ("ln2s", "no_sum")]
+    moves = [("k_tile", "v_tile"), ("cols", "masked_out"), ("sum_block", "p"), ("scales", "log2es"), ("no_max", "no_o"),
+             ("log_sum", "ln2s")]
     # What is added before an operation, which then reads %capped. Scores less their maximum are not above zero, so this
     # changes none; a NaN stays one. To the machine |x| and -x are free, as parts of the instructions that read them: what
     # is measured is what the passes make of a kernel that looks otherwise, not what more work costs.
@@ -30,15 +30,18 @@ class Forward:
     # Weights are not below 0. The peak is the maximum once more, which no LSE is below: a sum has the term 1.
     edits = [
         ("%p_weighted = arith.mulf %p,", "%bounded = math.absf %p : !s\n    %p_weighted = arith.mulf %bounded,"),
-        ("  %no_max = tile.full", "  %no_peak = tile.full %minus_inf : !row\n  %no_max = tile.full"),
+        ("  %no_max, %no_sum, %no_o = func.call",
+         "  %lowest_peak = arith.constant 0xFFF0000000000000 : !tile.param<ACC>\n"
+         "  %no_peak = tile.full %lowest_peak : !row\n  %no_max, %no_sum, %no_o = func.call"),
         ("%max, %sum, %acc = tile.for_blocks", "%acc, %peak, %max, %sum = tile.for_blocks"),
         ("iter_args(%max_old = %no_max : !row, %sum_old = %no_sum : !row, %acc_old = %no_o : !o)",
          "iter_args(%acc_old = %no_o : !o, %peak_old = %no_peak : !row, %max_old = %no_max : !row,\n"
          "                %sum_old = %no_sum : !row)"),
         ("tile.yield %max_new, %sum_new, %acc_new : !row, !row, !o",
-         "%peak_new = arith.maximumf %peak_old, %max_block : !row\n"
+         "%peak_new = arith.maximumf %peak_old, %max_new : !row\n"
          "    tile.yield %acc_new, %peak_new, %max_new, %sum_new : !o, !row, !row, !row"),
-        ("  tile.store %lse_row, %lse[", "  %peak_natural = arith.mulf %peak, %ln2s : !row\n"
+        ("  tile.store %lse_row, %lse[", "  %natural_log = arith.constant 0.6931471805599453 : !tile.param<ACC>\n"
+         "  %natural_logs = tile.full %natural_log : !row\n  %peak_natural = arith.mulf %peak, %natural_logs : !row\n"
          "  %lse_peak = arith.maximumf %lse_row, %peak_natural : !row\n  tile.store %lse_peak, %lse["),
     ]
 

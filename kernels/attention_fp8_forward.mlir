@@ -39,6 +39,9 @@ tile.link "lib/softmax.mlir"
 !o   = !tile.tile<[BLOCK_M, DVP], f32>
 !row = !tile.tile<[BLOCK_M], f32>
 
+func.func private @key_head(i32, i32, i32) -> i32
+func.func private @diagonal_shift(i32, i32) -> i32
+
 tile.kernel @attention_fp8_forward
     params(D: int, DV: int = D, T: type in [e4m3, e5m2] = e4m3,
            TO: type in [f16, bf16, f32] = bf16,
@@ -65,25 +68,17 @@ tile.kernel @attention_fp8_forward
      %q_descale: !one_view, %k_descale: !one_view, %v_descale: !one_view, %scale: f32)
     grid(%bm = ceildiv(dim(q, 2), BLOCK_M), %h = dim(q, 1), %b = dim(q, 0)) {
   %c0 = arith.constant 0 : i32
-  %c1 = arith.constant 1 : i32
   %queries = tile.dim %q, 2 : !qk_view
   %keys = tile.dim %k, 2 : !qk_view
   %q_heads = tile.dim %q, 1 : !qk_view
   %k_heads = tile.dim %k, 1 : !qk_view
 
-  // First query of this instance, and the key head it reads. Divisors
-  // are at least 1, also where there are no heads.
+  // First query of this instance, and the key head it reads.
   %block_m = tile.param BLOCK_M : i32
   %m = arith.muli %bm, %block_m : i32
-  %some_heads = arith.maxsi %k_heads, %c1 : i32
-  %heads_each = arith.divsi %q_heads, %some_heads : i32
-  %group = arith.maxsi %heads_each, %c1 : i32
-  %hk = arith.divsi %h, %group : i32
+  %hk = func.call @key_head(%h, %q_heads, %k_heads) : (i32, i32, i32) -> i32
 
-  // Where the diagonal starts.
-  %bottom_right = tile.param CAUSAL == "bottom_right" : i1
-  %surplus = arith.subi %keys, %queries : i32
-  %shift = arith.select %bottom_right, %surplus, %c0 : i32
+  %shift = func.call @diagonal_shift(%queries, %keys) : (i32, i32) -> i32
 
   // Scores are kept in base 2: exp2 is what machines have.
   %log2e = arith.constant 1.4426950408889634 : f32

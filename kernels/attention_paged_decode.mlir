@@ -29,7 +29,7 @@
 //
 // Algorithm: PagedAttention (Kwon et al., 2023) with the online softmax of FlashAttention-2.
 
-tile.link "lib/softmax.mlir"
+tile.link "lib/online_softmax.mlir"
 
 !q_view   = !tile.view<[?, ?, D], T>
 !o_view   = !tile.view<[?, ?, DV], T>
@@ -39,19 +39,22 @@ tile.link "lib/softmax.mlir"
 !table    = !tile.view<[?, ?], i32>
 !lengths  = !tile.view<[?], i32>
 
-!q   = !tile.tile<[ROWS, DP], T>
-!k   = !tile.tile<[PAGE, DP], T>
-!v   = !tile.tile<[PAGE, DVP], T>
-!s   = !tile.tile<[ROWS, PAGE], ACC>
-!p   = !tile.tile<[ROWS, PAGE], T>
-!o   = !tile.tile<[ROWS, DVP], ACC>
-!row = !tile.tile<[ROWS], ACC>
-!acc = !tile.param<ACC>
+!q   = !tile.tile<[BLOCK_M, DP], T>
+!k   = !tile.tile<[BLOCK_N, DP], T>
+!v   = !tile.tile<[BLOCK_N, DVP], T>
+!keep = !tile.tile<[BLOCK_M, BLOCK_N], i1>
+!o   = !tile.tile<[BLOCK_M, DVP], ACC>
+!row = !tile.tile<[BLOCK_M], ACC>
+
+func.func private @no_keys() -> (!row, !row, !o)
+func.func private @plain_round(!q, !k, !v, !keep, !row, !row, !o, f32) -> (!row, !row, !o)
+func.func private @output_of(!row, !o) -> !o
+func.func private @lse_of(!row, !row) -> !row
 
 tile.kernel @attention_paged_decode
     params(D: int, DV: int = D, T: type in [f16, bf16, f32, f64], GROUP: int = 1,
            PAGE: int in [16, 32, 64, 128, 256],
-           let ROWS: int = ceildiv(GROUP, 16) * 16,
+           let BLOCK_M: int = ceildiv(GROUP, 16) * 16, let BLOCK_N: int = PAGE,
            let DP: int = ceildiv(D, 8) * 8, let DVP: int = ceildiv(DV, 8) * 8,
            let ACC: type = accumulator(T))
     require(D <= 256, DV <= 256,
@@ -85,26 +88,11 @@ tile.kernel @attention_paged_decode
   %o_group = tile.subview %o dim 1 from %h size %group : !o_view
   %lse_group = tile.subview %lse dim 1 from %h size %group : !row_view
 
-  // Scores are kept in base 2: exp2 is what machines have.
-  %log2e = arith.constant 1.4426950408889634 : !acc
-  %ln2 = arith.constant 0.6931471805599453 : !acc
-  %scale_acc = tile.cast %scale : f32 -> !acc
-  %scale_base2 = arith.mulf %scale_acc, %log2e : !acc
-  %scales = tile.full %scale_base2 : !s
-
-  %zero = arith.constant 0.0 : !acc
-  %minus_inf = arith.constant 0xFFF0000000000000 : !acc
-  %masked_out = tile.full %minus_inf : !s
-  %no_max = tile.full %minus_inf : !row
-  %no_sum = tile.full %zero : !row
-  %no_o = tile.full %zero : !o
-
+  %no_max, %no_sum, %no_o = func.call @no_keys() : () -> (!row, !row, !o)
   %q_tile = tile.load %q_group[%b, 0, 0] : !q_view -> !q
 
-  // Carries the maximum of each row so far, the sum of exp2(x - maximum), and the sum of
-  // exp2(x - maximum) V.
   %max, %sum, %acc = tile.for_blocks %n in (%c0 to %keys) against (%c0 to %group)
-      keep %keep : !tile.tile<[ROWS, PAGE], i1>
+      keep %keep : !keep
       iter_args(%max_old = %no_max : !row, %sum_old = %no_sum : !row, %acc_old = %no_o : !o) {
     // A step is a page. Its rows are bounded by what is left of the sequence.
     %page_index = arith.divsi %n, %page_rows : i32
@@ -114,42 +102,16 @@ tile.kernel @attention_paged_decode
     %v_page = tile.subview %v_pages dim 1 from %c0 size %left : !v_view
 
     %k_tile = tile.load %k_page[%page, 0, %hk, 0] dims [1, 3] : !k_view -> !k
-    %s = tile.dot %q_tile, %k_tile transpose_b : !q, !k -> !s
-    %base2 = arith.mulf %s, %scales fastmath<contract> : !s
-    %x = tile.select %keep, %base2, %masked_out : !tile.tile<[ROWS, PAGE], i1>, !s
-
-    %max_block = tile.reduce max %x dim 1 : !s -> !row
-    %max_new = arith.maximumf %max_old, %max_block : !row
-    %max_safe = tile.map @zero_if_minus_inf(%max_new) : (!row) -> !row
-    %max_each = tile.expand %max_safe dim 1 : !row -> !s
-    %below = arith.subf %x, %max_each fastmath<contract> : !s
-    %p = math.exp2 %below : !s
-
-    // What was summed against the old maximum shrinks by 2^(old - new).
-    %fall = arith.subf %max_old, %max_safe : !row
-    %rescale = math.exp2 %fall : !row
-    %sum_block = tile.reduce add %p dim 1 : !s -> !row
-    %sum_kept = arith.mulf %sum_old, %rescale fastmath<reassoc, contract> : !row
-    %sum_new = arith.addf %sum_kept, %sum_block fastmath<reassoc, contract> : !row
-    %rescale_each = tile.expand %rescale dim 1 : !row -> !o
-    %acc_kept = arith.mulf %acc_old, %rescale_each : !o
-
     %v_tile = tile.load %v_page[%page, 0, %hk, 0] dims [1, 3] : !v_view -> !v
-    %p_tile = tile.cast %p : !s -> !p
-    %acc_new = tile.dot %p_tile, %v_tile, %acc_kept : !p, !v -> !o
+    %max_new, %sum_new, %acc_new = func.call @plain_round(
+        %q_tile, %k_tile, %v_tile, %keep, %max_old, %sum_old, %acc_old, %scale)
+        : (!q, !k, !v, !keep, !row, !row, !o, f32) -> (!row, !row, !o)
     tile.yield %max_new, %sum_new, %acc_new : !row, !row, !o
   }
 
-  %inverse = tile.map @reciprocal_or_zero(%sum) : (!row) -> !row
-  %inverse_each = tile.expand %inverse dim 1 : !row -> !o
-  %result = arith.mulf %acc, %inverse_each : !o
-  %o_tile = tile.cast %result : !o -> !tile.tile<[ROWS, DVP], T>
-  tile.store %o_tile, %o_group[%b, 0, 0] : !tile.tile<[ROWS, DVP], T>, !o_view
-
-  // log(2^max * sum); -inf + -inf for a row without keys.
-  %ln2s = tile.full %ln2 : !row
-  %max_natural = arith.mulf %max, %ln2s : !row
-  %log_sum = math.log %sum : !row
-  %lse_row = arith.addf %max_natural, %log_sum : !row
+  %result = func.call @output_of(%sum, %acc) : (!row, !o) -> !o
+  %o_tile = tile.cast %result : !o -> !tile.tile<[BLOCK_M, DVP], T>
+  tile.store %o_tile, %o_group[%b, 0, 0] : !tile.tile<[BLOCK_M, DVP], T>, !o_view
+  %lse_row = func.call @lse_of(%max, %sum) : (!row, !row) -> !row
   tile.store %lse_row, %lse_group[%b, 0] : !row, !row_view
 }

@@ -21,6 +21,7 @@
 // Algorithm: Flash-Decoding (Dao, Haziza, Massa and Sizov, 2023).
 
 tile.link "lib/attention.mlir"
+tile.link "lib/online_softmax.mlir"
 tile.link "lib/softmax.mlir"
 
 !qk_view  = !tile.view<[?, ?, ?, D], T>
@@ -33,11 +34,17 @@ tile.link "lib/softmax.mlir"
 !q   = !tile.tile<[BLOCK_M, DP], T>
 !k   = !tile.tile<[BLOCK_N, DP], T>
 !v   = !tile.tile<[BLOCK_N, DVP], T>
-!s   = !tile.tile<[BLOCK_M, BLOCK_N], ACC>
-!p   = !tile.tile<[BLOCK_M, BLOCK_N], T>
+!keep = !tile.tile<[BLOCK_M, BLOCK_N], i1>
 !o   = !tile.tile<[BLOCK_M, DVP], ACC>
 !row = !tile.tile<[BLOCK_M], ACC>
 !acc = !tile.param<ACC>
+
+func.func private @key_head(i32, i32, i32) -> i32
+func.func private @diagonal_shift(i32, i32) -> i32
+func.func private @no_keys() -> (!row, !row, !o)
+func.func private @plain_round(!q, !k, !v, !keep, !row, !row, !o, f32) -> (!row, !row, !o)
+func.func private @output_of(!row, !o) -> !o
+func.func private @lse_of(!row, !row) -> !row
 
 tile.program @attention_split_kv
     params(D: int, DV: int = D, T: type in [f16, bf16, f32, f64],
@@ -78,20 +85,15 @@ tile.kernel @attention_split_kv_partial
     grid(%bm = ceildiv(dim(q, 2), BLOCK_M), %split = num_splits, %h = dim(q, 1),
          %b = dim(q, 0)) {
   %c0 = arith.constant 0 : i32
-  %c1 = arith.constant 1 : i32
   %queries = tile.dim %q, 2 : !qk_view
   %keys = tile.dim %k, 2 : !qk_view
   %q_heads = tile.dim %q, 1 : !qk_view
   %k_heads = tile.dim %k, 1 : !qk_view
 
-  // First query of this instance, and the key head it reads. Divisors
-  // are at least 1, also where there are no heads.
+  // First query of this instance, and the key head it reads.
   %block_m = tile.param BLOCK_M : i32
   %m = arith.muli %bm, %block_m : i32
-  %some_heads = arith.maxsi %k_heads, %c1 : i32
-  %heads_each = arith.divsi %q_heads, %some_heads : i32
-  %group = arith.maxsi %heads_each, %c1 : i32
-  %hk = arith.divsi %h, %group : i32
+  %hk = func.call @key_head(%h, %q_heads, %k_heads) : (i32, i32, i32) -> i32
 
   // Blocks are dealt out in runs; the last runs may be short, or empty.
   %block_n = tile.param BLOCK_N : i32
@@ -102,70 +104,26 @@ tile.kernel @attention_split_kv_partial
   %wanted_end = arith.addi %begin, %keys_each : i32
   %end = arith.minsi %wanted_end, %keys : i32
 
-  // Where the diagonal starts.
-  %bottom_right = tile.param CAUSAL == "bottom_right" : i1
-  %surplus = arith.subi %keys, %queries : i32
-  %shift = arith.select %bottom_right, %surplus, %c0 : i32
+  %shift = func.call @diagonal_shift(%queries, %keys) : (i32, i32) -> i32
 
-  // Scores are kept in base 2: exp2 is what machines have.
-  %log2e = arith.constant 1.4426950408889634 : !acc
-  %ln2 = arith.constant 0.6931471805599453 : !acc
-  %scale_acc = tile.cast %scale : f32 -> !acc
-  %scale_base2 = arith.mulf %scale_acc, %log2e : !acc
-  %scales = tile.full %scale_base2 : !s
-
-  %zero = arith.constant 0.0 : !acc
-  %minus_inf = arith.constant 0xFFF0000000000000 : !acc
-  %masked_out = tile.full %minus_inf : !s
-  %no_max = tile.full %minus_inf : !row
-  %no_sum = tile.full %zero : !row
-  %no_o = tile.full %zero : !o
-
+  %no_max, %no_sum, %no_o = func.call @no_keys() : () -> (!row, !row, !o)
   %q_tile = tile.load %q[%b, %h, %m, 0] : !qk_view -> !q
 
-  // Carries the maximum of each row so far, the sum of exp2(x - maximum), and the sum of
-  // exp2(x - maximum) V.
   %max, %sum, %acc = tile.for_blocks %n in (%begin to %end) against (%m to %queries)
       where @attends_causally(against, block, %shift : i32)
-      keep %keep : !tile.tile<[BLOCK_M, BLOCK_N], i1>
+      keep %keep : !keep
       iter_args(%max_old = %no_max : !row, %sum_old = %no_sum : !row, %acc_old = %no_o : !o) {
     %k_tile = tile.load %k[%b, %hk, %n, 0] : !qk_view -> !k
-    %s = tile.dot %q_tile, %k_tile transpose_b : !q, !k -> !s
-    %base2 = arith.mulf %s, %scales fastmath<contract> : !s
-    %x = tile.select %keep, %base2, %masked_out : !tile.tile<[BLOCK_M, BLOCK_N], i1>, !s
-
-    %max_block = tile.reduce max %x dim 1 : !s -> !row
-    %max_new = arith.maximumf %max_old, %max_block : !row
-    %max_safe = tile.map @zero_if_minus_inf(%max_new) : (!row) -> !row
-    %max_each = tile.expand %max_safe dim 1 : !row -> !s
-    %below = arith.subf %x, %max_each fastmath<contract> : !s
-    %p = math.exp2 %below : !s
-
-    // What was summed against the old maximum shrinks by 2^(old - new).
-    %fall = arith.subf %max_old, %max_safe : !row
-    %rescale = math.exp2 %fall : !row
-    %sum_block = tile.reduce add %p dim 1 : !s -> !row
-    %sum_kept = arith.mulf %sum_old, %rescale : !row
-    %sum_new = arith.addf %sum_kept, %sum_block fastmath<reassoc, contract> : !row
-    %rescale_each = tile.expand %rescale dim 1 : !row -> !o
-    %acc_kept = arith.mulf %acc_old, %rescale_each : !o
-
     %v_tile = tile.load %v[%b, %hk, %n, 0] : !v_view -> !v
-    %p_tile = tile.cast %p : !s -> !p
-    %acc_new = tile.dot %p_tile, %v_tile, %acc_kept : !p, !v -> !o
+    %max_new, %sum_new, %acc_new = func.call @plain_round(
+        %q_tile, %k_tile, %v_tile, %keep, %max_old, %sum_old, %acc_old, %scale)
+        : (!q, !k, !v, !keep, !row, !row, !o, f32) -> (!row, !row, !o)
     tile.yield %max_new, %sum_new, %acc_new : !row, !row, !o
   }
 
-  %inverse = tile.map @reciprocal_or_zero(%sum) : (!row) -> !row
-  %inverse_each = tile.expand %inverse dim 1 : !row -> !o
-  %result = arith.mulf %acc, %inverse_each : !o
+  %result = func.call @output_of(%sum, %acc) : (!row, !o) -> !o
   tile.store %result, %o_splits[%split, %b, %h, %m, 0] : !o, !o_splits
-
-  // log(2^max * sum); -inf + -inf for a row without keys.
-  %ln2s = tile.full %ln2 : !row
-  %max_natural = arith.mulf %max, %ln2s : !row
-  %log_sum = math.log %sum : !row
-  %lse_row = arith.addf %max_natural, %log_sum : !row
+  %lse_row = func.call @lse_of(%max, %sum) : (!row, !row) -> !row
   tile.store %lse_row, %lse_splits[%split, %b, %h, %m] : !row, !lse_splits
 }
 
@@ -207,9 +165,7 @@ tile.kernel @attention_split_kv_combine
     scf.yield %max_new, %sum_new, %acc_new : !row, !row, !o
   }
 
-  %inverse = tile.map @reciprocal_or_zero(%sum) : (!row) -> !row
-  %inverse_each = tile.expand %inverse dim 1 : !row -> !o
-  %result = arith.mulf %acc, %inverse_each : !o
+  %result = func.call @output_of(%sum, %acc) : (!row, !o) -> !o
   %o_tile = tile.cast %result : !o -> !tile.tile<[BLOCK_M, DVP], T>
   tile.store %o_tile, %o[%b, %h, %m, 0] : !tile.tile<[BLOCK_M, DVP], T>, !v_view
 

@@ -42,10 +42,30 @@ func.func private @sink_adjoint(%h: i32, %delta: !acc, %lse_base2: !acc) -> !acc
   %sink_base2 = arith.mulf %sink, %log2e : !acc
   %below = arith.subf %sink_base2, %lse_base2 : !acc
   %x = arith.minimumf %below, %zero : !acc
-  %p = math.exp2 %x : !acc
-  %product = arith.mulf %p, %delta : !acc
+  %its_share = math.exp2 %x : !acc
+  %product = arith.mulf %its_share, %delta : !acc
   %adjoint = arith.negf %product : !acc
   return %adjoint : !acc
+}
+
+// The key head that a query head reads: several to one where there are fewer of keys. Divisors are at
+// least 1, also where there are no heads.
+func.func private @key_head(%h: i32, %q_heads: i32, %k_heads: i32) -> i32 {
+  %c1 = arith.constant 1 : i32
+  %some_heads = arith.maxsi %k_heads, %c1 : i32
+  %heads_each = arith.divsi %q_heads, %some_heads : i32
+  %group = arith.maxsi %heads_each, %c1 : i32
+  %hk = arith.divsi %h, %group : i32
+  return %hk : i32
+}
+
+// Where the diagonal starts: the key of the first query.
+func.func private @diagonal_shift(%queries: i32, %keys: i32) -> i32 {
+  %c0 = arith.constant 0 : i32
+  %bottom_right = tile.param CAUSAL == "bottom_right" : i1
+  %surplus = arith.subi %keys, %queries : i32
+  %shift = arith.select %bottom_right, %surplus, %c0 : i32
+  return %shift : i32
 }
 
 // CAUSAL, WINDOW and the mask of the author together. Parameters become constants, so that what is
