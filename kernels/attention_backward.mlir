@@ -67,6 +67,8 @@ tile.link "lib/delta.mlir"
 !keep = !tile.tile<[BLOCK_M, BLOCK_N], i1>
 !keept = !tile.tile<[BLOCK_N, BLOCK_M], i1>
 
+func.func private @key_head(i32, i32, i32) -> i32
+func.func private @diagonal_shift(i32, i32) -> i32
 func.func private @probabilities_of_keys(!st, !row, !keept, i32, i32, i32, i32, f32)
     -> (!st, !st, !st, !dst, !dst)
 func.func private @gradients_of_keys(
@@ -159,9 +161,7 @@ tile.kernel @attention_backward_keys
   %block_n = tile.param BLOCK_N : i32
   %n = arith.muli %bn, %block_n : i32
 
-  %bottom_right = tile.param CAUSAL == "bottom_right" : i1
-  %surplus = arith.subi %keys, %queries : i32
-  %shift = arith.select %bottom_right, %surplus, %c0 : i32
+  %shift = func.call @diagonal_shift(%queries, %keys) : (i32, i32) -> i32
 
   %zero = arith.constant 0.0 : !acc
   %no_dk = tile.full %zero : !dk
@@ -250,11 +250,7 @@ tile.kernel @attention_backward_queries
   %keys = tile.dim %k, 2 : !qk_view
   %q_heads = tile.dim %q, 1 : !qk_view
   %k_heads = tile.dim %k, 1 : !qk_view
-  // The key head. Divisors are at least 1, also where there are no heads.
-  %some_heads = arith.maxsi %k_heads, %c1 : i32
-  %heads_each = arith.divsi %q_heads, %some_heads : i32
-  %group = arith.maxsi %heads_each, %c1 : i32
-  %hk = arith.divsi %h, %group : i32
+  %hk = func.call @key_head(%h, %q_heads, %k_heads) : (i32, i32, i32) -> i32
   %block_m = tile.param BLOCK_M : i32
   // The last rows attend the most keys under a causal mask: they go first.
   %row_blocks = arith.ceildivsi %queries, %block_m : i32
@@ -264,9 +260,7 @@ tile.kernel @attention_backward_queries
   %row_block = arith.select %ascending, %bm, %from_last : i32
   %m = arith.muli %row_block, %block_m : i32
 
-  %bottom_right = tile.param CAUSAL == "bottom_right" : i1
-  %surplus = arith.subi %keys, %queries : i32
-  %shift = arith.select %bottom_right, %surplus, %c0 : i32
+  %shift = func.call @diagonal_shift(%queries, %keys) : (i32, i32) -> i32
 
   %zero = arith.constant 0.0 : !acc
   %no_dq = tile.full %zero : !dq

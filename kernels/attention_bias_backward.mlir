@@ -51,6 +51,9 @@ tile.link "lib/delta.mlir"
 !ds  = !tile.tile<[BLOCK_M, BLOCK_N], T>
 !dst = !tile.tile<[BLOCK_N, BLOCK_M], T>
 
+func.func private @key_head(i32, i32, i32) -> i32
+func.func private @diagonal_shift(i32, i32) -> i32
+
 tile.program @attention_bias_backward
     params(D: int, DV: int = D, T: type in [f16, bf16, f32, f64],
            CAUSAL: enum in ["none", "top_left", "bottom_right"] = "none",
@@ -141,9 +144,7 @@ tile.kernel @attention_bias_backward_keys
   %bias_b = arith.minsi %b, %last_batch : i32
   %one_row = arith.cmpi eq, %bias_rows, %c1 : i32
 
-  %bottom_right = tile.param CAUSAL == "bottom_right" : i1
-  %surplus = arith.subi %keys, %queries : i32
-  %shift = arith.select %bottom_right, %surplus, %c0 : i32
+  %shift = func.call @diagonal_shift(%queries, %keys) : (i32, i32) -> i32
 
   %log2e = arith.constant 1.4426950408889634 : !acc
   %scale_acc = tile.cast %scale : f32 -> !acc
@@ -229,10 +230,7 @@ tile.kernel @attention_bias_backward_queries
   %keys = tile.dim %k, 2 : !qk_view
   %q_heads = tile.dim %q, 1 : !qk_view
   %k_heads = tile.dim %k, 1 : !qk_view
-  %some_heads = arith.maxsi %k_heads, %c1 : i32
-  %heads_each = arith.divsi %q_heads, %some_heads : i32
-  %group = arith.maxsi %heads_each, %c1 : i32
-  %hk = arith.divsi %h, %group : i32
+  %hk = func.call @key_head(%h, %q_heads, %k_heads) : (i32, i32, i32) -> i32
   %block_m = tile.param BLOCK_M : i32
   %m = arith.muli %bm, %block_m : i32
 
@@ -247,9 +245,7 @@ tile.kernel @attention_bias_backward_queries
   %bias_h = arith.minsi %h, %last_head : i32
   %one_row = arith.cmpi eq, %bias_rows, %c1 : i32
 
-  %bottom_right = tile.param CAUSAL == "bottom_right" : i1
-  %surplus = arith.subi %keys, %queries : i32
-  %shift = arith.select %bottom_right, %surplus, %c0 : i32
+  %shift = func.call @diagonal_shift(%queries, %keys) : (i32, i32) -> i32
 
   %log2e = arith.constant 1.4426950408889634 : !acc
   %scale_acc = tile.cast %scale : f32 -> !acc
@@ -314,16 +310,12 @@ tile.kernel @attention_bias_backward_sum
      %delta: !row_view, %bias: optional !bias_view, %dbias: optional !dbias_view, %scale: f32)
     grid(%bm = ceildiv(dim(dbias, 2), BLOCK_M), %bn = ceildiv(dim(dbias, 3), BLOCK_N),
          %bias_h = dim(dbias, 1), %bias_b = dim(dbias, 0)) {
-  %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %batches = tile.dim %q, 0 : !qk_view
   %queries = tile.dim %q, 2 : !qk_view
   %keys = tile.dim %k, 2 : !qk_view
   %q_heads = tile.dim %q, 1 : !qk_view
   %k_heads = tile.dim %k, 1 : !qk_view
-  %some_heads = arith.maxsi %k_heads, %c1 : i32
-  %heads_each = arith.divsi %q_heads, %some_heads : i32
-  %group = arith.maxsi %heads_each, %c1 : i32
   %block_m = tile.param BLOCK_M : i32
   %block_n = tile.param BLOCK_N : i32
   %m_begin = arith.muli %bm, %block_m : i32
@@ -344,9 +336,7 @@ tile.kernel @attention_bias_backward_sum
   %h_end = arith.select %one_head, %q_heads, %next_h : i32
   %m_end = arith.select %one_row, %queries, %own_m_end : i32
 
-  %bottom_right = tile.param CAUSAL == "bottom_right" : i1
-  %surplus = arith.subi %keys, %queries : i32
-  %shift = arith.select %bottom_right, %surplus, %c0 : i32
+  %shift = func.call @diagonal_shift(%queries, %keys) : (i32, i32) -> i32
 
   %log2e = arith.constant 1.4426950408889634 : !acc
   %scale_acc = tile.cast %scale : f32 -> !acc
@@ -360,7 +350,7 @@ tile.kernel @attention_bias_backward_sum
   %sum = scf.for %b = %bias_b to %b_end step %c1 iter_args(%sum_batches = %no_sum) -> (!st) : i32 {
     %sum_batch = scf.for %h = %bias_h to %h_end step %c1
         iter_args(%sum_heads = %sum_batches) -> (!st) : i32 {
-      %hk = arith.divsi %h, %group : i32
+      %hk = func.call @key_head(%h, %q_heads, %k_heads) : (i32, i32, i32) -> i32
       %k_tile = tile.load %k[%b, %hk, %n, 0] : !qk_view -> !k
       %v_tile = tile.load %v[%b, %hk, %n, 0] : !v_view -> !v
       %sum_head = tile.for_blocks %m in (%m_begin to %m_end) against (%n to %keys)

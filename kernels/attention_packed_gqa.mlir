@@ -42,6 +42,8 @@ tile.link "lib/softmax.mlir"
 !q_heads = !tile.tile<[BLOCK_M, GROUP, DP], T>
 !o_heads = !tile.tile<[BLOCK_M, GROUP, DVP], T>
 
+func.func private @diagonal_shift(i32, i32) -> i32
+
 tile.kernel @attention_packed_gqa
     params(D: int, DV: int = D, T: type in [f16, bf16, f32, f64], GROUP: int,
            CAUSAL: enum in ["none", "top_left", "bottom_right"] = "none",
@@ -77,10 +79,7 @@ tile.kernel @attention_packed_gqa
   %group = tile.param GROUP : i32
   %h = arith.muli %hk, %group : i32
 
-  // Where the diagonal starts.
-  %bottom_right = tile.param CAUSAL == "bottom_right" : i1
-  %surplus = arith.subi %keys, %queries : i32
-  %shift = arith.select %bottom_right, %surplus, %c0 : i32
+  %shift = func.call @diagonal_shift(%queries, %keys) : (i32, i32) -> i32
 
   // Scores are kept in base 2: exp2 is what machines have.
   %log2e = arith.constant 1.4426950408889634 : !acc

@@ -50,6 +50,8 @@ tile.link "lib/packed.mlir"
 !keep = !tile.tile<[BLOCK_M, BLOCK_N], i1>
 !keept = !tile.tile<[BLOCK_N, BLOCK_M], i1>
 
+func.func private @key_head(i32, i32, i32) -> i32
+func.func private @diagonal_shift(i32, i32) -> i32
 func.func private @probabilities_of_keys(!st, !row, !keept, i32, i32, i32, i32, f32)
     -> (!st, !st, !st, !dst, !dst)
 func.func private @gradients_of_keys(
@@ -203,9 +205,7 @@ tile.kernel @attention_varlen_backward_keys
   %dk_seq = tile.subview %dk dim 0 from %k_begin size %keys : !qk_view
   %dv_seq = tile.subview %dv dim 0 from %k_begin size %keys : !v_view
 
-  %bottom_right = tile.param CAUSAL == "bottom_right" : i1
-  %surplus = arith.subi %keys, %queries : i32
-  %shift = arith.select %bottom_right, %surplus, %c0 : i32
+  %shift = func.call @diagonal_shift(%queries, %keys) : (i32, i32) -> i32
 
   %zero = arith.constant 0.0 : !acc
   %no_dk = tile.full %zero : !dk
@@ -295,13 +295,9 @@ tile.kernel @attention_varlen_backward_queries
      %scale: f32, %window_left: i32, %window_right: i32)
     grid(%t = (ceildiv(dim(q, 0), BLOCK_M) + dim(cu_seqlens_q, 0) - 1) * min(dim(q, 0), 1), %h = dim(q, 1)) {
   %c0 = arith.constant 0 : i32
-  %c1 = arith.constant 1 : i32
   %q_heads = tile.dim %q, 1 : !qk_view
   %k_heads = tile.dim %k, 1 : !qk_view
-  %some_heads = arith.maxsi %k_heads, %c1 : i32
-  %heads_each = arith.divsi %q_heads, %some_heads : i32
-  %group = arith.maxsi %heads_each, %c1 : i32
-  %hk = arith.divsi %h, %group : i32
+  %hk = func.call @key_head(%h, %q_heads, %k_heads) : (i32, i32, i32) -> i32
   %block_m = tile.param BLOCK_M : i32
 
   // The sequence of this instance, whose rows bound what is loaded and stored, and its first query,
@@ -320,9 +316,7 @@ tile.kernel @attention_varlen_backward_queries
   %dq_seq = tile.subview %dq dim 0 from %q_begin size %queries : !qk_view
   %padded_m = arith.addi %padded_begin, %m : i32
 
-  %bottom_right = tile.param CAUSAL == "bottom_right" : i1
-  %surplus = arith.subi %keys, %queries : i32
-  %shift = arith.select %bottom_right, %surplus, %c0 : i32
+  %shift = func.call @diagonal_shift(%queries, %keys) : (i32, i32) -> i32
 
   %zero = arith.constant 0.0 : !acc
   %no_dq = tile.full %zero : !dq
