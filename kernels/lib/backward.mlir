@@ -43,7 +43,7 @@ func.func private @probabilities_of_keys(
   %masked_out = tile.full %minus_inf : !st
   %cols = tile.iota %n dim 0 : !post
   %rows = tile.iota %m dim 1 : !post
-  %natural = arith.mulf %st, %scales_s fastmath<reassoc> : !st
+  %natural = arith.mulf %st, %scales_s fastmath<reassoc, contract> : !st
   %modified = tile.map @score_mod(%natural, %b, %h, %rows, %cols)
       : (!st, i32, i32, !post, !post) -> !st
   %base2 = arith.mulf %modified, %log2es fastmath<reassoc, contract> : !st
@@ -140,7 +140,7 @@ func.func private @round_of_queries(
 
   %s = tile.dot %q_tile, %k_tile transpose_b : !q, !k -> !s
   %cols = tile.iota %n dim 1 : !pos
-  %natural = arith.mulf %s, %scales_s fastmath<reassoc> : !s
+  %natural = arith.mulf %s, %scales_s fastmath<reassoc, contract> : !s
   %modified = tile.map @score_mod(%natural, %b, %h, %rows, %cols)
       : (!s, i32, i32, !pos, !pos) -> !s
   %base2 = arith.mulf %modified, %log2es fastmath<reassoc, contract> : !s

@@ -55,7 +55,7 @@ func.func private @round_of_keys(
 
   %s = tile.dot %q_tile, %k_tile transpose_b : !q, !k -> !s
   %cols = tile.iota %n dim 1 : !pos
-  %natural = arith.mulf %s, %scales fastmath<reassoc> : !s
+  %natural = arith.mulf %s, %scales fastmath<reassoc, contract> : !s
   %modified = tile.map @score_mod(%natural, %b, %h, %rows, %cols)
       : (!s, i32, i32, !pos, !pos) -> !s
   %base2 = arith.mulf %modified, %log2es fastmath<reassoc, contract> : !s

@@ -5,6 +5,9 @@
 //
 //   slopes   [Hq]   f32
 //
+// Positions are compared in ACC, one conversion for a row or a column: in f32 distances are exact
+// below position 2^24.
+//
 // Positions count from the first row of q and of k. Where the two differ (a decode with a cache,
 // CAUSAL = bottom_right), O is nevertheless right as long as the mask is causal: an offset adds the
 // same number to every score of a row. LSE then differs by that number.
@@ -19,11 +22,11 @@ func.func private @score_mod(%s: !tile.param<ACC>, %b: i32, %h: i32, %i: i32, %j
     -> !tile.param<ACC> {
   %slope_f32 = tile.at @slopes[%h] : f32
   %slope = tile.cast %slope_f32 : f32 -> !tile.param<ACC>
-  %ahead = arith.subi %j, %i : i32
-  %behind = arith.subi %i, %j : i32
-  %distance = arith.maxsi %ahead, %behind : i32
-  %distance_acc = tile.cast %distance : i32 -> !tile.param<ACC>
-  %penalty = arith.mulf %slope, %distance_acc fastmath<contract> : !tile.param<ACC>
+  %i_acc = tile.cast %i : i32 -> !tile.param<ACC>
+  %j_acc = tile.cast %j : i32 -> !tile.param<ACC>
+  %ahead = arith.subf %j_acc, %i_acc : !tile.param<ACC>
+  %distance = math.absf %ahead : !tile.param<ACC>
+  %penalty = arith.mulf %slope, %distance fastmath<contract> : !tile.param<ACC>
   %biased = arith.subf %s, %penalty fastmath<contract> : !tile.param<ACC>
   return %biased : !tile.param<ACC>
 }

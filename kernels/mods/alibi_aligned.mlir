@@ -8,6 +8,8 @@
 //   alibi_slopes   [B, Hq]   f32
 //   alibi_shift    [B]       i32
 //
+// Distances are as exact as there.
+//
 // Its gradient is d_alibi_slopes [B, Hq] of a backward with CAPTURE_GRADIENTS=true.
 //
 // Link it to a kernel that has @score_mod: tilewright-run --with kernels/mods/alibi_aligned.mlir
@@ -21,11 +23,11 @@ func.func private @score_mod(%s: !tile.param<ACC>, %b: i32, %h: i32, %i: i32, %j
   %slope = tile.cast %slope_f32 : f32 -> !tile.param<ACC>
   %shift = tile.at @alibi_shift[%b] : i32
   %diagonal = arith.addi %i, %shift : i32
-  %ahead = arith.subi %j, %diagonal : i32
-  %behind = arith.subi %diagonal, %j : i32
-  %distance = arith.maxsi %ahead, %behind : i32
-  %distance_acc = tile.cast %distance : i32 -> !tile.param<ACC>
-  %penalty = arith.mulf %slope, %distance_acc fastmath<contract> : !tile.param<ACC>
+  %i_acc = tile.cast %diagonal : i32 -> !tile.param<ACC>
+  %j_acc = tile.cast %j : i32 -> !tile.param<ACC>
+  %ahead = arith.subf %j_acc, %i_acc : !tile.param<ACC>
+  %distance = math.absf %ahead : !tile.param<ACC>
+  %penalty = arith.mulf %slope, %distance fastmath<contract> : !tile.param<ACC>
   %biased = arith.subf %s, %penalty fastmath<contract> : !tile.param<ACC>
   return %biased : !tile.param<ACC>
 }

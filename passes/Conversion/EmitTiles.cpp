@@ -289,8 +289,9 @@ LogicalResult KernelEmitter::emitReduce(tile::ReduceOp op) {
   const RegisterLayout &from = *getLayout(op, type);
   const RegisterLayout &to = *getLayout(op, op.getResult().getType());
   Type element = getScalarType(type);
-  if (from.rank() != 2)
-    return op.emitError() << "only tiles of rank 2 can be reduced here, but got " << type;
+  if (from.rank() != 2 || cast<RankedTensorType>(type).getRank() != 2)
+    return op.emitError() << "only tiles of rank 2 can be reduced here, but got " << type
+                          << "; reshape it to a matrix first";
   layout::ReductionPlan plan = layout::reductionPlan(from, static_cast<int>(op.getDim()));
   std::optional<std::vector<int>> order = renaming(plan.result, to);
   if (!order)

@@ -277,6 +277,10 @@ LogicalResult KernelMapper::dispatch(Operation *op) {
         }
         if (hasTile(op->getResults()) && LayoutInference::isElementwise(op))
           return mapElementwise(op);
+        if (isa<arith::SelectOp>(op) && isa<tile::ViewType>(op->getResult(0).getType()))
+          return op->emitError() << "a view cannot be chosen at run time on a GPU, but got "
+                                 << op->getResult(0).getType()
+                                 << "; load a tile of each and choose between these";
         WalkResult tiles = op->walk([&](Operation *inner) {
           return hasTile(inner->getOperands()) || hasTile(inner->getResults())
                      ? WalkResult::interrupt()

@@ -104,3 +104,13 @@ tgpu.kernel @misplaced target "sm_90a" warps 10 (%x: !tile.view<[?], f32>) grid(
       tgpu.pass_turn %turns
     }
 }
+
+// -----
+
+#v = #tgpu.blocked<4, lanes 8, warps 4, 1>
+tgpu.kernel @reduced target "sm_80" warps 4 (%x: !tile.view<[?, ?, ?], f32>, %y: !tile.view<[?, ?], f32>) grid(%b = 1) {
+  %t = tgpu.load %x[0, 0, 0] : !tile.view<[?, ?, ?], f32> -> tensor<2x64x64xf32, #v>
+  // expected-error @+1 {{only tiles of rank 2 can be reduced here, but got 'tensor<2x64x64xf32, #tgpu.blocked<4, lanes 8, warps 4, 1>>'; reshape it to a matrix first}}
+  %s = tile.reduce add %t dim 2 : tensor<2x64x64xf32, #v> -> tensor<2x64xf32, #v>
+  tgpu.store %s, %y[0, 0] : tensor<2x64xf32, #v>, !tile.view<[?, ?], f32>
+}
