@@ -27,22 +27,17 @@ class Forward:
     # is measured is what the passes make of a kernel that looks otherwise, not what more work costs.
     added = ["%distance = math.absf %below : !s", "%capped = arith.negf %distance : !s"]
     before, reads = "p", "%below"
-    # Weights are not below 0. The peak is the maximum once more, which no LSE is below: a sum has the term 1.
+    # Weights are not below 0. The peak is the maximum once more.
     edits = [
         ("%p_weighted = arith.mulf %p,", "%bounded = math.absf %p : !s\n    %p_weighted = arith.mulf %bounded,"),
-        ("  %no_max, %no_sum, %no_o = func.call",
-         "  %lowest_peak = arith.constant 0xFFF0000000000000 : !tile.param<ACC>\n"
-         "  %no_peak = tile.full %lowest_peak : !row\n  %no_max, %no_sum, %no_o = func.call"),
         ("%max, %sum, %acc = tile.for_blocks", "%acc, %peak, %max, %sum = tile.for_blocks"),
         ("iter_args(%max_old = %no_max : !row, %sum_old = %no_sum : !row, %acc_old = %no_o : !o)",
-         "iter_args(%acc_old = %no_o : !o, %peak_old = %no_peak : !row, %max_old = %no_max : !row,\n"
+         "iter_args(%acc_old = %no_o : !o, %peak_old = %no_max : !row, %max_old = %no_max : !row,\n"
          "                %sum_old = %no_sum : !row)"),
         ("tile.yield %max_new, %sum_new, %acc_new : !row, !row, !o",
          "%peak_new = arith.maximumf %peak_old, %max_new : !row\n"
          "    tile.yield %acc_new, %peak_new, %max_new, %sum_new : !o, !row, !row, !row"),
-        ("  tile.store %lse_row, %lse[", "  %natural_log = arith.constant 0.6931471805599453 : !tile.param<ACC>\n"
-         "  %natural_logs = tile.full %natural_log : !row\n  %peak_natural = arith.mulf %peak, %natural_logs : !row\n"
-         "  %lse_peak = arith.maximumf %lse_row, %peak_natural : !row\n  tile.store %lse_peak, %lse["),
+        ("@lse_of(%max, %sum)", "@lse_of(%peak, %sum)"),
     ]
 
 
