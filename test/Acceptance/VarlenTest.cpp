@@ -39,10 +39,10 @@ int64_t longest(const std::vector<int64_t> &cumulative) {
 class VarlenCall {
 public:
   VarlenCall(const VarlenProblem &problem, Type type, const AttentionInputs &inputs,
-             bool isBackward, const CallOptions &options)
-      : problem(problem), type(type),
+             bool isBackward, const CallOptions &options, bool isDeterministic = false)
+      : problem(problem), type(type), isDeterministic(isDeterministic),
         call(isBackward ? "attention_varlen_backward" : "attention_varlen_forward",
-             attentionParams(problem.common, type), options.with) {
+             paramsOf(problem, type, isDeterministic), options.with) {
     const AttentionProblem &c = problem.common;
     give("q", c.Hq, problem.totalQ(), c.D, inputs.q);
     give("k", c.Hkv, problem.totalKv(), c.D, inputs.k);
@@ -93,7 +93,10 @@ public:
     expect("dq", c.Hq, problem.totalQ(), c.D);
     expect("dk", c.Hkv, problem.totalKv(), c.D);
     expect("dv", c.Hkv, problem.totalKv(), c.DV);
-    call.runTwice();
+    if (isDeterministic)
+      call.runTwice();
+    else
+      call.run();
     BackwardResult result;
     result.dQ = take("dq", c.Hq, problem.totalQ(), c.D);
     result.dK = take("dk", c.Hkv, problem.totalKv(), c.D);
@@ -102,12 +105,20 @@ public:
   }
 
 private:
+  static Params paramsOf(const VarlenProblem &problem, Type type, bool isDeterministic) {
+    Params params = attentionParams(problem.common, type);
+    if (isDeterministic)
+      params.emplace_back("DETERMINISTIC", "true");
+    return params;
+  }
+
   const VarlenProblem &problem;
   Type type;
+  bool isDeterministic;
   KernelCall call;
 };
 
-/// Forward and backward.
+/// Forward, and both forms of the backward.
 void check(const VarlenProblem &problem, Type type, uint64_t seed, const std::string &what,
            const CallOptions &options = {}) {
   AttentionProblem packed = problem.packed();
@@ -124,11 +135,14 @@ void check(const VarlenProblem &problem, Type type, uint64_t seed, const std::st
                          forward(problem, inputs, Precision::lowp(type)));
     expectForward(oracle, saved, context);
   }
-  MatrixCase matrixCase("attention_varlen_backward", what, type);
   BackwardOracle oracle(packed, type, backward(problem, inputs, Precision::reference(), roundoff),
                         backward(problem, inputs, Precision::lowp(type)));
-  expectBackward(oracle, VarlenCall(problem, type, inputs, true, options).backward(inputs, saved),
-                 context);
+  for (bool isDeterministic : {false, true}) {
+    std::string form = isDeterministic ? " DETERMINISTIC" : "";
+    MatrixCase matrixCase("attention_varlen_backward" + form, what, type);
+    VarlenCall call(problem, type, inputs, true, options, isDeterministic);
+    expectBackward(oracle, call.backward(inputs, saved), context + form);
+  }
 }
 
 VarlenProblem varlen(std::vector<int64_t> lengthsQ, std::vector<int64_t> lengthsKv,
