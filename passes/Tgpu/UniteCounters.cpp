@@ -134,6 +134,8 @@ private:
         uniteFor(loop, prover);
       else if (auto loop = dyn_cast<scf::WhileOp>(op))
         uniteWhile(loop, prover);
+      else if (auto branch = dyn_cast<scf::IfOp>(op))
+        uniteIf(branch, prover);
     });
   }
 
@@ -156,6 +158,17 @@ private:
         if (*first == 0)
           arguments[j].replaceAllUsesWith(arguments[i]);
       }
+  }
+
+  /// Of results that are equal in both branches one is enough: behind the rounds of a tile, the
+  /// counter that was one less has caught up.
+  static void uniteIf(scf::IfOp branch, Prover &prover) {
+    ValueRange results = branch.getResults();
+    for (unsigned i = 0; i < results.size(); ++i)
+      for (unsigned j = i + 1; j < results.size(); ++j)
+        if (isCounter(results[i]) && isCounter(results[j]) && !results[j].use_empty() &&
+            prover.subtract(results[i], results[j]) == 0)
+          results[j].replaceAllUsesWith(results[i]);
   }
 
   static void uniteFor(scf::ForOp loop, Prover &prover) {

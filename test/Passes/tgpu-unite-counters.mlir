@@ -106,3 +106,42 @@ tgpu.kernel @stay target "sm_90a" warps 8 (%n: i32, %some: i1) grid(%b = 1) {
       }
     }
 }
+
+// Results of a branch that are equal on both sides: one serves for both. Two that differ on one side stay.
+// CHECK-LABEL: tgpu.kernel @branch
+// CHECK:         role "compute"
+// CHECK:           scf.while
+// CHECK:           } do {
+// CHECK:             %[[USED:.*]]:2 = scf.if %{{.*}} -> (i32, i32) {
+// CHECK:             tgpu.wait %[[K:.*]][%[[USED]]#0]
+// CHECK-NEXT:        tgpu.wait %[[V:.*]][%[[USED]]#0]
+// CHECK-NEXT:        tgpu.wait %[[V]][%[[USED]]#1]
+tgpu.kernel @branch target "sm_90a" warps 8 (%n: i32, %some: i1) grid(%b = 1) {
+  %k_full = tgpu.alloc_barriers arrivals 1 : !full
+  %v_full = tgpu.alloc_barriers arrivals 1 : !full
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %c2 = arith.constant 2 : i32
+  tgpu.roles
+    role "compute" warps 8 {
+      %end:3 = scf.while (%t = %c0, %k = %c0, %v = %c0) : (i32, i32, i32) -> (i32, i32, i32) {
+        %more = arith.cmpi slt, %t, %n : i32
+        scf.condition(%more) %t, %k, %v : i32, i32, i32
+      } do {
+      ^bb0(%tile: i32, %uk: i32, %uv: i32):
+        %used:3 = scf.if %some -> (i32, i32, i32) {
+          %k2 = arith.addi %uk, %c2 : i32
+          %v1 = arith.addi %uv, %c1 : i32
+          %v2 = arith.addi %v1, %c1 : i32
+          scf.yield %k2, %v2, %v1 : i32, i32, i32
+        } else {
+          scf.yield %uk, %uv, %uv : i32, i32, i32
+        }
+        tgpu.wait %k_full[%used#0] : !full
+        tgpu.wait %v_full[%used#1] : !full
+        tgpu.wait %v_full[%used#2] : !full
+        %next = arith.addi %tile, %c1 : i32
+        scf.yield %next, %used#0, %used#1 : i32, i32, i32
+      }
+    }
+}
