@@ -1053,7 +1053,8 @@ def TgpuUniteCounters : Pass<"tgpu-unite-counters", "::mlir::ModuleOp"> {
   let description = [{
     Counters that loops of a role carry, and of which it is proved that they always differ by the same number: of equal ones
     the first takes the others' places. Where one is less than another by one, and counts on by one, its next value is
-    the other's value of this round, so that slots and phases of the next round are known.
+    the other's value of this round, so that slots and phases of the next round are known. Of results of a branch that
+    are equal on both sides the first takes the others' places, too.
 
     Before:
     ```mlir
