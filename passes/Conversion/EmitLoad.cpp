@@ -168,6 +168,13 @@ static int getPeriod(const RegisterLayout &layout) {
   return period;
 }
 
+/// Where a thread's element lies in its local tile, in bytes.
+template <typename Tile>
+static int64_t getLocalOffset(const Tile &local, const RegisterLayout &layout, layout::Coord part,
+                              size_t unit, int64_t bytes) {
+  return part[unit] * bytes + (layout.rank() == 2 ? local.getOffset(part[1 - unit]) : 0);
+}
+
 /// The runs of a tile that is cut, some of them on their way at a time.
 void KernelEmitter::copyRunsToLocal(const Region &region, const RegisterLayout &layout,
                                     const LocalTile &local, int64_t vector) {
@@ -180,9 +187,8 @@ void KernelEmitter::copyRunsToLocal(const Region &region, const RegisterLayout &
   };
   size_t unit = *region.dense;
   auto access = [&](int reg, Value address, Value inside) {
-    layout::Coord part = layout.registerPart(reg);
     int64_t offset =
-        part[unit] * region.view.bytes + (layout.rank() == 2 ? local.getOffset(part[1 - unit]) : 0);
+        getLocalOffset(local, layout, layout.registerPart(reg), unit, region.view.bytes);
     Values run = loadGlobal(address, inside, region.view.element, vector, nullptr);
     loaded.emplace_back(vectorOf(run), advance(local.base, offset));
     if (loaded.size() == atOnce)
@@ -197,9 +203,9 @@ void KernelEmitter::copyRunsToLocal(const Region &region, const RegisterLayout &
 void KernelEmitter::copyToLocal(const Region &region, const RegisterLayout &layout,
                                 const LocalTile &local) {
   int rank = layout.rank(), count = layout.registersPerThread(), period = getPeriod(layout);
-  auto unit = static_cast<int>(*region.dense);
+  size_t unit = *region.dense;
   auto offsetOf = [&](layout::Coord part) {
-    return part[unit] * region.view.bytes + (rank == 2 ? local.getOffset(part[1 - unit]) : 0);
+    return getLocalOffset(local, layout, part, unit, region.view.bytes);
   };
   auto distanceOf = [&](int reg) {
     return offsetOf(layout.registerPart(reg)) - offsetOf(layout.registerPart(reg - period));

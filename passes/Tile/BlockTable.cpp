@@ -35,7 +35,6 @@ constexpr Entry forwardWithCaptures[] = {
     // One H200, 2026-11-23, a bias, S 2048 and 4096 (performance-log): D 64 362 and 372 TFLOP/s, by
     // 128 x 128 339 and 334; D 128 508 and 517, by 112 keys 484 and 505; D 256 633 and 657, by 80
     // keys 559 and 591.
-    {"sm_90a", 16, 96, 0, any, 0, 192, 0, 128},
     {"sm_90a", 16, 128, 0, any, 0, 192, 0, 128},
     {"sm_90a", 16, 192, 0, any, 0, 192, 0, 96},
     {"sm_90a", 16, 256, 0, any, 0, 128, 0, 128},
