@@ -42,7 +42,7 @@ BEST_OF = ["cudnn", "fa4"]  # the strongest two: which one leads depends on the 
 LONG = 2048  # from this length on a GPU is full
 DIRECTIONS = ["forward", "backward", "both", "varlen", "varlen_backward", "matmul"]
 # Files, and what they hold.
-KERNELS = ["attention_forward", "attention_backward", "attention_varlen_forward", "attention_varlen_backward", "matmul"]
+KERNELS = ["attention_forward", "attention_backward", "matmul"]
 
 
 class Source:
@@ -59,7 +59,7 @@ class Source:
     def kernel_for(self, entry):
         """The kernel whose file is named after the operation: one of these words in its name, or none."""
         def operation(name):
-            return [word for word in ("matmul", "backward", "varlen") if word in os.path.basename(name)]
+            return [word for word in ("matmul", "backward") if word in os.path.basename(name)]
         return next((file for file in self.kernels if operation(file) == operation(entry)), None)
 
     def params_for(self, entry, case):
@@ -198,7 +198,9 @@ class Bench:
                 if file not in self.bundles:
                     self.bundles[file] = self.library.open(file)
                 bundle = self.bundles[file]
-                if entry == "attention_forward":
+                if case.operation == "varlen":
+                    plan = self.tilewright.Operation(self.library, bundle, entry, source.params_for(entry, case))
+                elif entry == "attention_forward":
                     plan = self.tilewright.AttentionForward(self.library, bundle, case.dtype, case.dim, case.causal,
                                                             value_dim=case.value_dim or case.dim,
                                                             has_window=bool(case.window))

@@ -60,13 +60,13 @@ BundleWriter constrainedBackward() {
 }
 
 template <typename Plan, typename Desc>
-Expected<Plan> quietPlanOf(const BundleWriter &writer, int64_t headDim, const DriverTable &driver) {
+Result<Plan> quietPlanOf(const BundleWriter &writer, int64_t headDim, const DriverTable &driver) {
   Desc desc;
   desc.headDim = headDim;
-  Expected<std::shared_ptr<const Bundle>> bundle = Bundle::fromBytes(*writer.bytes());
+  Result<std::shared_ptr<const Bundle>> bundle = Bundle::fromBytes(*writer.bytes());
   if (!bundle)
     return bundle.status();
-  Expected<Plan> plan = Plan::create(driver, *bundle, desc);
+  Result<Plan> plan = Plan::create(driver, *bundle, desc);
   if (plan)
     if (Status status = plan->prepare(0); !status)
       return status;
@@ -238,7 +238,7 @@ std::string emptyKernel(const KernelSpec &kernel) {
 }
 
 void runWithRealDriver(benchmark::State &state) {
-  Expected<const DriverTable *> driver = DriverTable::system();
+  Result<const DriverTable *> driver = DriverTable::system();
   if (!driver)
     return state.SkipWithError("no CUDA driver");
   BundleWriter writer = quietAttention(), real;
@@ -247,14 +247,14 @@ void runWithRealDriver(benchmark::State &state) {
   real.addPtx(emptyKernel(writer.manifest.kernels[0]));
   AttentionForwardDesc desc;
   desc.headDim = 128;
-  Expected<AttentionForward> plan =
+  Result<AttentionForward> plan =
       AttentionForward::create(**driver, *Bundle::fromBytes(*real.bytes()), desc);
   if (!plan)
     return state.SkipWithError(plan.status().message().c_str());
   if (Status status = plan->prepare(0); !status)
     return state.SkipWithError(status.message().c_str());
   // Google Benchmark calls this several times; the context and what is in it stay.
-  static Expected<PrimaryContext> primary =
+  static Result<PrimaryContext> primary =
       PrimaryContext::retain(**driver, *queryDevice(**driver, 0));
   static cuda::Stream stream = nullptr;
   static cuda::DevicePtr memory = 0;

@@ -42,6 +42,7 @@ from gpubench import cases as bench_cases
 from gpubench import report
 from gpubench.contract import Contract, ContractError
 from gpubench.places import ROOT, find_library, find_tool
+from gpubench.progress import Progress
 
 
 def values_of(text):
@@ -210,7 +211,7 @@ def start_worker(job, folder):
     return process, lines
 
 
-def measure(options, group, variants, folder, rounds=None):
+def measure(options, group, variants, folder, progress, rounds=None):
     """Checks and times the variants of one binding; returns {case: {side: summary}}."""
     results = {}
     while True:
@@ -237,6 +238,7 @@ def measure(options, group, variants, folder, rounds=None):
             event = json.loads(line) if line.startswith("{") else {}
             if "begin" in event:
                 current = event["begin"]
+                progress.show(f"runs {variants[current].name}")
             elif "ran" in event:
                 found = {key: value for key, value in event["resources"].items() if value is not None}
                 variants[event["ran"]].resources.update(found)
@@ -246,6 +248,7 @@ def measure(options, group, variants, folder, rounds=None):
                 variants[event["wrong"]].error = event["error"]
             elif "case" in event:
                 results[event["case"]] = event["times"]
+                progress.step(f"has timed {event['case']}")
             elif "fatal" in event:
                 why = event["fatal"]
         process.wait()
@@ -253,6 +256,7 @@ def measure(options, group, variants, folder, rounds=None):
             variants[current].error = f"run: {why}"
         elif process.returncode or why != "crashed":
             left = [case.name for case in group if case.name not in results]
+            progress.hide()
             print(f"tune: {', '.join(left)}: {why}", file=sys.stderr)
             return results
 
@@ -344,14 +348,15 @@ def best_of(variants, times):
     return min(timed, key=lambda variant: times[variant.setting]["median_ms"], default=None)
 
 
-def compare_kinds(options, case, times, variants, folder):
+def compare_kinds(options, case, times, variants, folder, progress):
     """Times the best schedule and the best synchronous one once more, alone; what is to be said, or None."""
     kinds = [best_of([v for v in variants if v.is_synchronous == kind], times) for kind in (False, True)]
     if None in kinds:
         return None
-    again = measure(options, [case], kinds, folder, rounds=3 * options.rounds).get(case.name, {})
+    again = measure(options, [case], kinds, folder, progress, rounds=3 * options.rounds).get(case.name, {})
     if any(kind.setting not in again for kind in kinds):
         return None
+    progress.hide()
     ours, other = (again[kind.setting] for kind in kinds)
     ratio = other["median_ms"] / ours["median_ms"]
     for name, kind, time in (("best", kinds[0], ours), ("best synchronous", kinds[1], other)):
@@ -462,6 +467,7 @@ def parse(arguments):
     parser.add_argument("--json", metavar="FILE")
     parser.add_argument("--blocks", metavar="FILE", help="write the fastest blocks for tilewrightc --blocks")
     parser.add_argument("--keep", metavar="FOLDER", help="keep tgpu, PTX and cubins here")
+    parser.add_argument("--quiet", action="store_true", help="do not say on a terminal how far it is")
     parser.add_argument("--compile-only", action="store_true", help="needs neither PyTorch nor a GPU")
     options = parser.parse_args(arguments)
     if not os.path.exists(options.kernel):
@@ -529,8 +535,12 @@ def main():
         options.arch = options.arch or find_arch(options.target)
         variants = [make_variants(options, group[0].params()) for group in options.groups]
         flat = list(itertools.chain(*variants))
-        with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-            list(pool.map(lambda item: compile_variant(item[1], options, item[0], folder), enumerate(flat)))
+        with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool, \
+                Progress("tune: compiled", len(flat), options.quiet) as progress:
+            def make(item):
+                compile_variant(item[1], options, item[0], folder)
+                progress.step(item[1].name)
+            list(pool.map(make, enumerate(flat)))
         if options.keep:
             write_list(os.path.join(options.keep, LIST), sys.argv[1:], flat)
     compiled = sum(variant.error is None for variant in flat)
@@ -547,14 +557,17 @@ def main():
 
     results, ratios = {}, {}
     if not options.compile_only:
-        for group, members in zip(options.groups, variants):
-            times = measure(options, group, members, folder)
-            for case in group:
-                if case.name in times:
-                    print_case(case, times[case.name], members, options.peers)
-                    if options.against_synchronous:
-                        ratios[case.name] = compare_kinds(options, case, times[case.name], members, folder)
-            results.update(times)
+        total = sum(len(group) for group in options.groups) * (2 if options.against_synchronous else 1)
+        with Progress("tune: timed", total, options.quiet) as progress:
+            for group, members in zip(options.groups, variants):
+                times = measure(options, group, members, folder, progress)
+                progress.hide()
+                for case in group:
+                    if case.name in times:
+                        print_case(case, times[case.name], members, options.peers)
+                        if options.against_synchronous:
+                            ratios[case.name] = compare_kinds(options, case, times[case.name], members, folder, progress)
+                results.update(times)
         print_summary(results, options.peers)
     if options.blocks:
         rows = []

@@ -13,7 +13,8 @@
 //
 //   q, dq  [B, Hq,  Sq,  D]   T      k, dk [B, Hkv, Skv, D]  T     v, dv [B, Hkv, Skv, DV]  T
 //   o, do  [B, Hq,  Sq,  DV]  T      lse, dlse [B, Hq, Sq]  ACC; dlse optional (absent: zero)
-//   scale, window_left, window_right and all parameters: as in attention_forward.mlir, and
+//   cu_seqlens_q, cu_seqlens_k, scale, window_left, window_right and all parameters: as in
+//   attention_forward.mlir, and
 //
 //   DETERMINISTIC   off: dQ is summed by atomic additions, and may differ from run to run in its
 //                   last bits (dK and dV never do). On: a second kernel recomputes S and dP for dQ
@@ -22,6 +23,12 @@
 //   SPLIT           on: dQ, dK and dV have a kernel each, without atomic additions (eight products
 //                   for each pair). So wide heads are faster on a GPU: a thread holds one sum, and
 //                   nothing is exchanged between warpgroups.
+//
+//   SCORE_GRADIENT   on: the program takes d_score [B or 1, Hq or 1, Sq or 1, Skv] ACC, and writes dS,
+//                   the gradient of scale * Q K^T, summed over what shares an entry. So it is the
+//                   gradient of an additive bias of that shape (mods/bias.mlir, the first of the files
+//                   that are linked). Nothing is added atomically and nothing but d_score is stored: a
+//                   kernel recomputes S and dP once more. Not with PACKED.
 //
 //   CAPTURE_GRADIENTS   on: for each captured float @x that @score_mod reads, the program takes an
 //                   optional argument d_x of its shape (one element for a scalar), in f32, and
@@ -34,6 +41,10 @@
 // P, P * score_mod'(S) and dS are rounded to T; everything else is kept in ACC. (In the kernel of
 // DETERMINISTIC for dQ, dS only.)
 //
+// PACKED: what one kernel leaves for another (delta, LSE in base 2, sums of dQ) begins at a whole block
+// of PAD rows for each sequence. So a block of queries that is cut by the end of its sequence ends in
+// rows of its own, which have delta = 0 and LSE = 0.
+//
 // Four kernels: delta (and LSE in base 2); keys (a block of keys against all queries of its heads:
 // dK, dV, and dQ by atomic additions); convert (dQ from ACC to T) or, with DETERMINISTIC or SPLIT,
 // queries (a block of queries against its keys: dQ). With SPLIT, keys runs for dK, then for dV.
@@ -43,12 +54,16 @@
 
 tile.link "lib/attention.mlir"
 tile.link "lib/backward.mlir"
+tile.link "lib/batch.mlir"
 tile.link "lib/delta.mlir"
+tile.link "lib/score_gradient.mlir"
 
 !qk_view  = !tile.view<[?, ?, ?, D], T>
 !v_view   = !tile.view<[?, ?, ?, DV], T>
 !row_view = !tile.view<[?, ?, ?], ACC>
 !acc_view = !tile.view<[?, ?, ?, D], ACC>
+!score_view = !tile.view<[?, ?, ?, ?], ACC>
+!cu_view  = !tile.view<[?], i32>
 
 !q   = !tile.tile<[BLOCK_M, DP], T>
 !k   = !tile.tile<[BLOCK_N, DP], T>
@@ -69,6 +84,13 @@ tile.link "lib/delta.mlir"
 
 func.func private @key_head(i32, i32, i32) -> i32
 func.func private @diagonal_shift(i32, i32) -> i32
+func.func private @block(i32, i32, i32, !cu_view, i32) -> (i32, i32, i32, i32, i32)
+func.func private @longest_block(i32, i32, i32, !cu_view, i32) -> (i32, i32, i32, i32, i32)
+func.func private @rows_of(i32, !cu_view, i32) -> (i32, i32)
+func.func private @part_of_queries_and_keys(!qk_view, i32, i32) -> !qk_view
+func.func private @part_of_values(!v_view, i32, i32) -> !v_view
+func.func private @workspace_begin(i32, i32) -> i32
+func.func private @row_of_workspace(i32, !cu_view, i32) -> (i32, i32, i32)
 func.func private @probabilities_of_keys(!st, !row, !keept, i32, i32, i32, i32, f32)
     -> (!st, !st, !st, !dst, !dst)
 func.func private @gradients_of_keys(
@@ -78,8 +100,8 @@ func.func private @round_of_queries(!q, !o, !row, !row, !k, !v, !keep, !dq, i32,
 tile.program @attention_backward
     params(D: int, DV: int = D, T: type in [f16, bf16, f32, f64],
            CAUSAL: enum in ["none", "top_left", "bottom_right"] = "none", WINDOW: flag = false,
-           DETERMINISTIC: flag = false, CAPTURE_GRADIENTS: flag = false,
-           TARGET: enum in ["cpu", "sm_80", "sm_90a"] = "cpu",
+           PACKED: flag = false, DETERMINISTIC: flag = false, SCORE_GRADIENT: flag = false,
+           CAPTURE_GRADIENTS: flag = false, TARGET: enum in ["cpu", "sm_80", "sm_90a"] = "cpu",
            let ROW_BYTES: int = ceildiv(max(D, DV) * bits(T), 8),
            let HOPPER: flag = and(TARGET == "sm_90a", bits(T) == 16),
            // The same on all GPUs, so that one bundle can be for several.
@@ -91,9 +113,15 @@ tile.program @attention_backward
            // By what they multiply, dV alone would have the blocks of a forward, and delta none.
            DV_BLOCK_M: int = select(not(SPLIT), BLOCK_M,
                                     select(not(HOPPER), 64, select(ROW_BYTES <= 384, 96, 80))),
-           DELTA_BLOCK_M: int = select(HOPPER, 32, BLOCK_M),
+           DELTA_BLOCK_M: int = select(and(HOPPER, or(not(PACKED), mod(BLOCK_M, 32) == 0)), 32, BLOCK_M),
+           SCORE_BLOCK_M: int = select(or(TARGET == "cpu", and(bits(T) == 16, ROW_BYTES <= 256)), 64,
+                                       select(ROW_BYTES <= 512, 32, 16)),
+           SCORE_BLOCK_N: int = select(TARGET == "cpu", select(max(D, DV) <= 128, 128, 64),
+                                       select(ROW_BYTES <= 256, 64, select(ROW_BYTES <= 512, 32, 16))),
+           // Of the workspaces' rows, which a bundle for several GPUs has but once.
+           let PAD: int = ceildiv(select(ROW_BYTES <= 128, 128, 64), BLOCK_M) * BLOCK_M,
            let ACC: type = accumulator(T))
-    require(D <= 256, DV <= 256,
+    require(D <= 256, DV <= 256, not(and(PACKED, SCORE_GRADIENT)),
             dim(k, 0) == dim(q, 0), dim(v, 0) == dim(q, 0),
             floordiv(dim(q, 1), max(dim(k, 1), 1)) * dim(k, 1) == dim(q, 1),
             dim(v, 1) == dim(k, 1), dim(v, 2) == dim(k, 2),
@@ -104,64 +132,105 @@ tile.program @attention_backward
             dim(dq, 0) == dim(q, 0), dim(dq, 1) == dim(q, 1), dim(dq, 2) == dim(q, 2),
             dim(dk, 0) == dim(k, 0), dim(dk, 1) == dim(k, 1), dim(dk, 2) == dim(k, 2),
             dim(dv, 0) == dim(k, 0), dim(dv, 1) == dim(k, 1), dim(dv, 2) == dim(k, 2),
+            or(not(PACKED), dim(q, 0) == 1), dim(cu_seqlens_k, 0) == dim(cu_seqlens_q, 0),
+            or(dim(d_score, 0) == 1, dim(d_score, 0) == dim(q, 0)),
+            or(dim(d_score, 1) == 1, dim(d_score, 1) == dim(q, 1)),
+            or(dim(d_score, 2) == 1, dim(d_score, 2) == dim(q, 2)), dim(d_score, 3) == dim(k, 2),
+            ascending(cu_seqlens_q), within(cu_seqlens_q, 0, dim(q, 2) + 1),
+            ascending(cu_seqlens_k), within(cu_seqlens_k, 0, dim(k, 2) + 1),
             finite(scale),
             or(WINDOW, window_left == -1), or(WINDOW, window_right == -1))
     (%q: !qk_view, %k: !qk_view, %v: !v_view, %o: !v_view, %do: !v_view, %lse: !row_view,
      %dlse: optional !row_view, %dq: !qk_view, %dk: !qk_view, %dv: !v_view,
-     %scale: f32, %window_left: i32 = -1, %window_right: i32 = -1) {
-  // Rows of whole chunks of 16 bytes, which a tensor map asks for.
-  %delta = tile.workspace [dim(q, 0), dim(q, 1), ceildiv(dim(q, 2), 4) * 4] : !row_view
-  %lse_base2 = tile.workspace [dim(q, 0), dim(q, 1), ceildiv(dim(q, 2), 4) * 4] : !row_view
-  // Empty where nobody adds to it.
-  %dq_sum = tile.workspace [select(DQ_KERNEL, 0, dim(q, 0)), dim(q, 1), dim(q, 2), D] fill 0.0
+     %cu_seqlens_q: !cu_view when (PACKED), %cu_seqlens_k: !cu_view when (PACKED),
+     %d_score: !score_view when (SCORE_GRADIENT), %scale: f32, %window_left: i32 = -1, %window_right: i32 = -1) {
+  // Rows of whole chunks of 16 bytes, which a tensor map asks for; packed, a block more for each
+  // sequence.
+  %delta = tile.workspace
+      [dim(q, 0), dim(q, 1), select(PACKED, (floordiv(dim(q, 2), PAD) + dim(cu_seqlens_q, 0) - 1) * PAD,
+                                    ceildiv(dim(q, 2), 4) * 4)] : !row_view
+  %lse_base2 = tile.workspace
+      [dim(q, 0), dim(q, 1), select(PACKED, (floordiv(dim(q, 2), PAD) + dim(cu_seqlens_q, 0) - 1) * PAD,
+                                    ceildiv(dim(q, 2), 4) * 4)] : !row_view
+  // Empty where nothing is added to it.
+  %dq_sum = tile.workspace
+      [select(DQ_KERNEL, 0, dim(q, 0)), dim(q, 1),
+       select(PACKED, (floordiv(dim(q, 2), PAD) + dim(cu_seqlens_q, 0) - 1) * PAD, dim(q, 2)), D] fill 0.0
       : !acc_view
 
-  tile.launch @attention_backward_delta(%o, %do, %lse, %dlse, %delta, %lse_base2)
+  tile.launch @attention_backward_delta(%o, %do, %lse, %dlse, %cu_seqlens_q, %delta, %lse_base2)
       with (BLOCK_M = DELTA_BLOCK_M)
-      : !v_view, !v_view, !row_view, !row_view, !row_view, !row_view
+      : !v_view, !v_view, !row_view, !row_view, !cu_view, !row_view, !row_view
   tile.launch @attention_backward_keys(%q, %k, %v, %do, %lse_base2, %delta, %dq_sum, %dk, %dv,
+                                       %cu_seqlens_q, %cu_seqlens_k,
                                        %scale, %window_left, %window_right)
       with (WITH_DV = not(SPLIT), WITH_DQ = not(DQ_KERNEL))
       : !qk_view, !qk_view, !v_view, !v_view, !row_view, !row_view, !acc_view, !qk_view, !v_view,
-        f32, i32, i32
+        !cu_view, !cu_view, f32, i32, i32
+  // Its blocks may end in the rows of the next sequence, whose LSE the mask drops.
   tile.launch @attention_backward_keys(%q, %k, %v, %do, %lse_base2, %delta, %dq_sum, %dk, %dv,
+                                       %cu_seqlens_q, %cu_seqlens_k,
                                        %scale, %window_left, %window_right)
       with (WITH_DK = false, WITH_DQ = false, BLOCK_M = DV_BLOCK_M, CAPTURE_GRADIENTS = false)
       when (SPLIT)
       : !qk_view, !qk_view, !v_view, !v_view, !row_view, !row_view, !acc_view, !qk_view, !v_view,
-        f32, i32, i32
-  tile.launch @attention_backward_convert(%dq_sum, %dq, %scale) when (not(DQ_KERNEL))
-      : !acc_view, !qk_view, f32
+        !cu_view, !cu_view, f32, i32, i32
+  tile.launch @attention_backward_convert(%dq_sum, %dq, %cu_seqlens_q, %scale) when (not(DQ_KERNEL))
+      : !acc_view, !qk_view, !cu_view, f32
   tile.launch @attention_backward_queries(%q, %k, %v, %do, %lse_base2, %delta, %dq,
+                                          %cu_seqlens_q, %cu_seqlens_k,
                                           %scale, %window_left, %window_right)
       with (BLOCK_M = DQ_BLOCK_M, BLOCK_N = DQ_BLOCK_N) when (DQ_KERNEL)
-      : !qk_view, !qk_view, !v_view, !v_view, !row_view, !row_view, !qk_view, f32, i32, i32
+      : !qk_view, !qk_view, !v_view, !v_view, !row_view, !row_view, !qk_view,
+        !cu_view, !cu_view, f32, i32, i32
+  tile.launch @attention_backward_scores(%q, %k, %v, %do, %lse_base2, %delta, %d_score,
+                                         %scale, %window_left, %window_right)
+      with (BLOCK_M = SCORE_BLOCK_M, BLOCK_N = SCORE_BLOCK_N) when (SCORE_GRADIENT)
+      : !qk_view, !qk_view, !v_view, !v_view, !row_view, !row_view, !score_view, f32, i32, i32
 }
 
 // A block of keys against the queries of every head of its group: dK and dV need no atomics.
 tile.kernel @attention_backward_keys
     params(D: int, DV: int, T: type, CAUSAL: enum in ["none", "top_left", "bottom_right"],
-           WINDOW: flag, DETERMINISTIC: flag, CAPTURE_GRADIENTS: flag, BLOCK_M: int, BLOCK_N: int,
+           WINDOW: flag, PACKED: flag, PAD: int, DETERMINISTIC: flag, CAPTURE_GRADIENTS: flag,
+           BLOCK_M: int, BLOCK_N: int,
            WITH_DK: flag = true, WITH_DV: flag = true, WITH_DQ: flag = true,
            HOPPER: flag, let DP: int = ceildiv(D, 16) * 16, let DVP: int = ceildiv(DV, 8) * 8,
            let DW: int = select(and(HOPPER, D > 64), ceildiv(D, 64) * 64, DP),
            let ACC: type = accumulator(T))
     (%q: !qk_view, %k: !qk_view, %v: !v_view, %do: !v_view, %lse_base2: !row_view,
      %delta: !row_view, %dq_sum: !acc_view, %dk: !qk_view, %dv: !v_view,
+     %cu_seqlens_q: !cu_view when (PACKED), %cu_seqlens_k: !cu_view when (PACKED),
      %scale: f32, %window_left: i32, %window_right: i32)
-    grid(%bn = ceildiv(dim(k, 2), BLOCK_N), %hk = dim(k, 1), %b = dim(k, 0)) {
+    grid(%bn = select(PACKED, (ceildiv(dim(k, 2), BLOCK_N) + dim(cu_seqlens_k, 0) - 1) * min(dim(k, 2), 1),
+                      ceildiv(dim(k, 2), BLOCK_N)),
+         %hk = dim(k, 1), %e = select(PACKED, 1, dim(k, 0))) {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
-  %queries = tile.dim %q, 2 : !qk_view
-  %keys = tile.dim %k, 2 : !qk_view
+  %all_queries = tile.dim %q, 2 : !qk_view
+  %all_keys = tile.dim %k, 2 : !qk_view
   %q_heads = tile.dim %q, 1 : !qk_view
   %k_heads = tile.dim %k, 1 : !qk_view
   %group = arith.divsi %q_heads, %k_heads : i32
   %first_head = arith.muli %hk, %group : i32
-  %block_n = tile.param BLOCK_N : i32
-  %n = arith.muli %bn, %block_n : i32
 
+  // Element b of the batch, which lies at a in the arrays, and the first key of this instance in it.
+  %block_n = tile.param BLOCK_N : i32
+  %b, %a, %k_begin, %keys, %n = func.call @block(%e, %bn, %block_n, %cu_seqlens_k, %all_keys)
+      : (i32, i32, i32, !cu_view, i32) -> (i32, i32, i32, i32, i32)
+  %q_begin, %queries = func.call @rows_of(%b, %cu_seqlens_q, %all_queries)
+      : (i32, !cu_view, i32) -> (i32, i32)
+  %q_part = func.call @part_of_queries_and_keys(%q, %q_begin, %queries)
+      : (!qk_view, i32, i32) -> !qk_view
+  %do_part = func.call @part_of_values(%do, %q_begin, %queries) : (!v_view, i32, i32) -> !v_view
+  %k_part = func.call @part_of_queries_and_keys(%k, %k_begin, %keys)
+      : (!qk_view, i32, i32) -> !qk_view
+  %v_part = func.call @part_of_values(%v, %k_begin, %keys) : (!v_view, i32, i32) -> !v_view
+  %dk_part = func.call @part_of_queries_and_keys(%dk, %k_begin, %keys)
+      : (!qk_view, i32, i32) -> !qk_view
+  %dv_part = func.call @part_of_values(%dv, %k_begin, %keys) : (!v_view, i32, i32) -> !v_view
   %shift = func.call @diagonal_shift(%queries, %keys) : (i32, i32) -> i32
+  %workspace_begin = func.call @workspace_begin(%b, %q_begin) : (i32, i32) -> i32
 
   %zero = arith.constant 0.0 : !acc
   %no_dk = tile.full %zero : !dk
@@ -170,9 +239,9 @@ tile.kernel @attention_backward_keys
   %with_dk = tile.param WITH_DK : i1
   %with_dv = tile.param WITH_DV : i1
   %with_dq = tile.param WITH_DQ : i1
-  %k_tile = tile.load %k[%b, %hk, %n, 0] : !qk_view -> !k
-  %k_wide = tile.load %k[%b, %hk, %n, 0] : !qk_view -> !kw
-  %v_tile = tile.load %v[%b, %hk, %n, 0] : !v_view -> !v
+  %k_tile = tile.load %k_part[%a, %hk, %n, 0] : !qk_view -> !k
+  %k_wide = tile.load %k_part[%a, %hk, %n, 0] : !qk_view -> !kw
+  %v_tile = tile.load %v_part[%a, %hk, %n, 0] : !v_view -> !v
 
   %dk_all, %dv_all = scf.for %g = %c0 to %group step %c1
       iter_args(%dk_heads = %no_dk, %dv_heads = %no_dv) -> (!dk, !dv) : i32 {
@@ -182,16 +251,17 @@ tile.kernel @attention_backward_keys
                        : i32, i32, i32, i32, i32)
         keep %keep : !keept
         iter_args(%dk_old = %dk_heads : !dk, %dv_old = %dv_heads : !dv) {
-      %q_tile = tile.load %q[%b, %h, %m, 0] : !qk_view -> !q
-      %do_tile = tile.load %do[%b, %h, %m, 0] : !v_view -> !o
+      %q_tile = tile.load %q_part[%a, %h, %m, 0] : !qk_view -> !q
+      %do_tile = tile.load %do_part[%a, %h, %m, 0] : !v_view -> !o
 
       %st = tile.dot %k_tile, %q_tile transpose_b : !k, !q -> !st
-      %lse_row = tile.load %lse_base2[%b, %h, %m] : !row_view -> !row
+      %workspace_m = arith.addi %workspace_begin, %m : i32
+      %lse_row = tile.load %lse_base2[%a, %h, %workspace_m] : !row_view -> !row
       %natural, %pt, %weight, %pt_rounded, %gt_rounded = func.call @probabilities_of_keys(
           %st, %lse_row, %keep, %b, %h, %m, %n, %scale)
           : (!st, !row, !keept, i32, i32, i32, i32, f32) -> (!st, !st, !st, !dst, !dst)
       %dpt = tile.dot %v_tile, %do_tile transpose_b : !v, !o -> !st
-      %delta_row = tile.load %delta[%b, %h, %m] : !row_view -> !row
+      %delta_row = tile.load %delta[%a, %h, %workspace_m] : !row_view -> !row
       %dk_new, %dv_new, %dq_new = func.call @gradients_of_keys(
           %natural, %pt, %weight, %pt_rounded, %gt_rounded, %dpt, %delta_row, %k_wide, %q_tile,
           %do_tile, %dk_old, %dv_old, %b, %h, %m, %n)
@@ -199,7 +269,7 @@ tile.kernel @attention_backward_keys
           -> (!dk, !dv, !dqt)
       // Transposed too: threads next to each other then add to numbers next to each other.
       scf.if %with_dq {
-        tile.atomic_add %dq_new, %dq_sum[%b, %h, %m, 0] dims [3, 2] : !dqt, !acc_view
+        tile.atomic_add %dq_new, %dq_sum[%a, %h, %workspace_m, 0] dims [3, 2] : !dqt, !acc_view
       }
       tile.yield %dk_new, %dv_new : !dk, !dv
     }
@@ -211,72 +281,90 @@ tile.kernel @attention_backward_keys
     %scales = tile.full %scale_acc : !dk
     %dk_scaled = arith.mulf %dk_all, %scales : !dk
     %dk_rounded = tile.cast %dk_scaled : !dk -> !k
-    tile.store %dk_rounded, %dk[%b, %hk, %n, 0] : !k, !qk_view
+    tile.store %dk_rounded, %dk_part[%a, %hk, %n, 0] : !k, !qk_view
   }
   scf.if %with_dv {
     %dv_rounded = tile.cast %dv_all : !dv -> !v
-    tile.store %dv_rounded, %dv[%b, %hk, %n, 0] : !v, !v_view
+    tile.store %dv_rounded, %dv_part[%a, %hk, %n, 0] : !v, !v_view
   }
 }
 
 // dQ = scale * the sum, in the type of the arrays.
 tile.kernel @attention_backward_convert
-    params(D: int, T: type, BLOCK_M: int, let DP: int = ceildiv(D, 8) * 8,
+    params(D: int, T: type, PACKED: flag, PAD: int, BLOCK_M: int, let DP: int = ceildiv(D, 8) * 8,
            let ACC: type = accumulator(T))
-    (%dq_sum: !acc_view, %dq: !qk_view, %scale: f32)
-    grid(%bm = ceildiv(dim(dq, 2), BLOCK_M), %h = dim(dq, 1), %b = dim(dq, 0)) {
+    (%dq_sum: !acc_view, %dq: !qk_view, %cu_seqlens_q: !cu_view when (PACKED), %scale: f32)
+    grid(%bm = select(PACKED, floordiv(dim(dq_sum, 2), BLOCK_M), ceildiv(dim(dq, 2), BLOCK_M)),
+         %h = dim(dq, 1), %a = select(PACKED, 1, dim(dq, 0))) {
   %block_m = tile.param BLOCK_M : i32
-  %m = arith.muli %bm, %block_m : i32
-  %sum = tile.load %dq_sum[%b, %h, %m, 0] : !acc_view -> !dq
+  %workspace_m = arith.muli %bm, %block_m : i32
+  %all_queries = tile.dim %dq, 2 : !qk_view
+  %m, %q_begin, %queries = func.call @row_of_workspace(%workspace_m, %cu_seqlens_q, %all_queries)
+      : (i32, !cu_view, i32) -> (i32, i32, i32)
+  %dq_part = func.call @part_of_queries_and_keys(%dq, %q_begin, %queries)
+      : (!qk_view, i32, i32) -> !qk_view
+  %sum = tile.load %dq_sum[%a, %h, %workspace_m, 0] : !acc_view -> !dq
   %scale_acc = tile.cast %scale : f32 -> !acc
   %scales = tile.full %scale_acc : !dq
   %scaled = arith.mulf %sum, %scales : !dq
   %rounded = tile.cast %scaled : !dq -> !q
-  tile.store %rounded, %dq[%b, %h, %m, 0] : !q, !qk_view
+  tile.store %rounded, %dq_part[%a, %h, %m, 0] : !q, !qk_view
 }
 
 // A block of queries against the keys it attends: dQ without atomics.
 tile.kernel @attention_backward_queries
     params(D: int, DV: int, T: type, CAUSAL: enum in ["none", "top_left", "bottom_right"],
-           WINDOW: flag, BLOCK_M: int, BLOCK_N: int,
+           WINDOW: flag, PACKED: flag, PAD: int, BLOCK_M: int, BLOCK_N: int,
            let DP: int = ceildiv(D, 8) * 8, let DVP: int = ceildiv(DV, 8) * 8,
            let ACC: type = accumulator(T))
     (%q: !qk_view, %k: !qk_view, %v: !v_view, %do: !v_view, %lse_base2: !row_view,
-     %delta: !row_view, %dq: !qk_view, %scale: f32, %window_left: i32, %window_right: i32)
-    grid(%bm = ceildiv(dim(q, 2), BLOCK_M), %h = dim(q, 1), %b = dim(q, 0)) {
+     %delta: !row_view, %dq: !qk_view,
+     %cu_seqlens_q: !cu_view when (PACKED), %cu_seqlens_k: !cu_view when (PACKED),
+     %scale: f32, %window_left: i32, %window_right: i32)
+    grid(%bm = select(PACKED, (ceildiv(dim(q, 2), BLOCK_M) + dim(cu_seqlens_q, 0) - 1) * min(dim(q, 2), 1),
+                      ceildiv(dim(q, 2), BLOCK_M)),
+         %h = dim(q, 1), %e = select(PACKED, 1, dim(q, 0))) {
   %c0 = arith.constant 0 : i32
-  %c1 = arith.constant 1 : i32
-  %queries = tile.dim %q, 2 : !qk_view
-  %keys = tile.dim %k, 2 : !qk_view
+  %all_queries = tile.dim %q, 2 : !qk_view
+  %all_keys = tile.dim %k, 2 : !qk_view
   %q_heads = tile.dim %q, 1 : !qk_view
   %k_heads = tile.dim %k, 1 : !qk_view
   %hk = func.call @key_head(%h, %q_heads, %k_heads) : (i32, i32, i32) -> i32
-  %block_m = tile.param BLOCK_M : i32
-  // The last rows attend the most keys under a causal mask: they go first.
-  %row_blocks = arith.ceildivsi %queries, %block_m : i32
-  %last = arith.subi %row_blocks, %c1 : i32
-  %from_last = arith.subi %last, %bm : i32
-  %ascending = tile.param CAUSAL == "none" : i1
-  %row_block = arith.select %ascending, %bm, %from_last : i32
-  %m = arith.muli %row_block, %block_m : i32
 
+  // Element b of the batch, which lies at a in the arrays, and the first query of this instance in it.
+  %block_m = tile.param BLOCK_M : i32
+  %b, %a, %q_begin, %queries, %m = func.call @longest_block(
+      %e, %bm, %block_m, %cu_seqlens_q, %all_queries)
+      : (i32, i32, i32, !cu_view, i32) -> (i32, i32, i32, i32, i32)
+  %k_begin, %keys = func.call @rows_of(%b, %cu_seqlens_k, %all_keys)
+      : (i32, !cu_view, i32) -> (i32, i32)
+  %q_part = func.call @part_of_queries_and_keys(%q, %q_begin, %queries)
+      : (!qk_view, i32, i32) -> !qk_view
+  %do_part = func.call @part_of_values(%do, %q_begin, %queries) : (!v_view, i32, i32) -> !v_view
+  %k_part = func.call @part_of_queries_and_keys(%k, %k_begin, %keys)
+      : (!qk_view, i32, i32) -> !qk_view
+  %v_part = func.call @part_of_values(%v, %k_begin, %keys) : (!v_view, i32, i32) -> !v_view
+  %dq_part = func.call @part_of_queries_and_keys(%dq, %q_begin, %queries)
+      : (!qk_view, i32, i32) -> !qk_view
   %shift = func.call @diagonal_shift(%queries, %keys) : (i32, i32) -> i32
+  %workspace_begin = func.call @workspace_begin(%b, %q_begin) : (i32, i32) -> i32
+  %workspace_m = arith.addi %workspace_begin, %m : i32
 
   %zero = arith.constant 0.0 : !acc
   %no_dq = tile.full %zero : !dq
 
-  %q_tile = tile.load %q[%b, %h, %m, 0] : !qk_view -> !q
-  %do_tile = tile.load %do[%b, %h, %m, 0] : !v_view -> !o
-  %lse_row = tile.load %lse_base2[%b, %h, %m] : !row_view -> !row
-  %delta_row = tile.load %delta[%b, %h, %m] : !row_view -> !row
+  %q_tile = tile.load %q_part[%a, %h, %m, 0] : !qk_view -> !q
+  %do_tile = tile.load %do_part[%a, %h, %m, 0] : !v_view -> !o
+  %lse_row = tile.load %lse_base2[%a, %h, %workspace_m] : !row_view -> !row
+  %delta_row = tile.load %delta[%a, %h, %workspace_m] : !row_view -> !row
 
   %dq_all = tile.for_blocks %n in (%c0 to %keys) against (%m to %queries)
       where @attends(%b, %h, against, block, %shift, %window_left, %window_right
                      : i32, i32, i32, i32, i32)
       keep %keep : !keep
       iter_args(%dq_old = %no_dq : !dq) {
-    %k_tile = tile.load %k[%b, %hk, %n, 0] : !qk_view -> !k
-    %v_tile = tile.load %v[%b, %hk, %n, 0] : !v_view -> !v
+    %k_tile = tile.load %k_part[%a, %hk, %n, 0] : !qk_view -> !k
+    %v_tile = tile.load %v_part[%a, %hk, %n, 0] : !v_view -> !v
     %dq_new = func.call @round_of_queries(
         %q_tile, %do_tile, %lse_row, %delta_row, %k_tile, %v_tile, %keep, %dq_old,
         %b, %h, %m, %n, %scale)
@@ -288,5 +376,5 @@ tile.kernel @attention_backward_queries
   %scales = tile.full %scale_acc : !dq
   %scaled = arith.mulf %dq_all, %scales : !dq
   %rounded = tile.cast %scaled : !dq -> !q
-  tile.store %rounded, %dq[%b, %h, %m, 0] : !q, !qk_view
+  tile.store %rounded, %dq_part[%a, %h, %m, 0] : !q, !qk_view
 }

@@ -8,7 +8,14 @@
 //   LSE = log sum exp T             natural logarithm, for the backward and for merging
 //
 //   q   [B, Hq,  Sq,  D]   T        k [B, Hkv, Skv, D]   T        v [B, Hkv, Skv, DV]   T
-//   o   [B, Hq,  Sq,  DV]  T        lse [B, Hq, Sq]   ACC, optional
+//   o   [B, Hq,  Sq,  DV]  TO       lse [B, Hq, Sq]   ACC, optional
+//   cu_seqlens_q, cu_seqlens_k   [sequences + 1]  i32, of PACKED alone: ascending, the first 0, the last
+//                                Sq (Skv). Checked in host memory, on a device where asked for.
+//                                Unchecked, each is taken for the nearest of 0 to Sq (Skv), a sequence
+//                                that ends before it begins for empty; where they do not ascend, it
+//                                is open which rows are written
+//   q_descale, k_descale, v_descale   [1]  f32, of 8-bit types alone, in memory, where a quantisation leaves
+//                them: q, k and v hold numbers divided by these
 //   scale   f32, finite, usually 1 / sqrt(D)
 //   window_left, window_right   i32; -1, the default, leaves that side open, all else needs WINDOW
 //
@@ -16,28 +23,39 @@
 // Sq and Skv are any, also 0, and need not be multiples of the blocks; strides are any.
 //
 // Parameters
-//   D, DV     widths of a query and of a value, up to 256. Tiles are padded to a multiple of 16 (DP,
+//   D, DV     widths of a query and of a value, up to 256. Tiles are padded to a multiple of UNIT (DP,
 //             DVP): the padding reads zero and is never stored.
-//   T         element type of the arrays. Scores, sums and LSE are of ACC: f64 for f64, else f32
+//   T, TO     element types of the arrays and of the result: for 8-bit types bf16 by default, else T.
+//             Scores, sums and LSE are of ACC: f64 for f64, else f32
 //   CAUSAL    none; top_left keeps j <= i; bottom_right keeps j <= i + Skv - Sq
 //   WINDOW    keeps i + shift - left <= j <= i + shift + right, where the shift is Skv - Sq under
 //             bottom_right and 0 otherwise
+//   PACKED    B is 1, and the rows are those of sequences of different lengths, one behind the other:
+//             b has the queries cu_seqlens_q[b] .. cu_seqlens_q[b + 1] - 1, and keys by the same
+//             rule. Positions, lengths and masks are those of a sequence; it may be empty
 //   BLOCK_M, BLOCK_N   queries of one program instance, keys of one step
 //
 // A query that attends no key gets O = 0 and LSE = -inf. A NaN in a query poisons that row alone.
 // A NaN or infinity in v reaches the queries that attend its key, and may reach others whose block
 // holds that key: 0 * NaN is NaN.
-// P is rounded to T before it meets V; everything else is kept in ACC. Runs are bit-identical.
+// P is rounded to T before it meets V; everything else is kept in ACC. Runs are bit-identical. 8-bit
+// floats lose what is small, and P is at most 1: there it is multiplied by 256 (the largest e4m3 is 448)
+// before it is rounded.
 //
 // Algorithm: softmax in one pass over the keys (Milakov and Gimelshein, Online normalizer
 // calculation for softmax, 2018) in the loop order of FlashAttention-2 (Dao, 2023).
 
 tile.link "lib/attention.mlir"
+tile.link "lib/batch.mlir"
 tile.link "lib/forward.mlir"
 tile.link "lib/online_softmax.mlir"
 
 !qk_view = !tile.view<[?, ?, ?, D], T>
 !v_view  = !tile.view<[?, ?, ?, DV], T>
+!o_view  = !tile.view<[?, ?, ?, DV], TO>
+!one_view = !tile.view<[1], f32>
+!row_view = !tile.view<[?, ?, ?], ACC>
+!cu_view = !tile.view<[?], i32>
 
 !q   = !tile.tile<[BLOCK_M, DP], T>
 !k   = !tile.tile<[BLOCK_N, DP], T>
@@ -48,6 +66,14 @@ tile.link "lib/online_softmax.mlir"
 
 func.func private @key_head(i32, i32, i32) -> i32
 func.func private @diagonal_shift(i32, i32) -> i32
+func.func private @longest_block(i32, i32, i32, !cu_view, i32) -> (i32, i32, i32, i32, i32)
+func.func private @rows_of(i32, !cu_view, i32) -> (i32, i32)
+func.func private @part_of_queries_and_keys(!qk_view, i32, i32) -> !qk_view
+func.func private @part_of_values(!v_view, i32, i32) -> !v_view
+func.func private @part_of_outputs(!o_view, i32, i32) -> !o_view
+func.func private @part_of_sums(!row_view, i32, i32) -> !row_view
+func.func private @scale_of_scores(f32, !one_view, !one_view) -> f32
+func.func private @descaled(!o, !one_view) -> !o
 func.func private @before_keys(i32) -> (!row, !row, !o)
 func.func private @round_of_keys(!q, !k, !v, !keep, !row, !row, !o, i32, i32, i32, i32, f32)
     -> (!row, !row, !o)
@@ -55,10 +81,12 @@ func.func private @output_of(!row, !o) -> !o
 func.func private @lse_of(!row, !row) -> !row
 
 tile.kernel @attention_forward
-    params(D: int, DV: int = D, T: type in [f16, bf16, f32, f64],
+    params(D: int, DV: int = D, T: type in [f16, bf16, f32, f64, e4m3, e5m2],
+           let FP8: flag = bits(T) == 8, TO: type = select(FP8, bf16, T),
            CAUSAL: enum in ["none", "top_left", "bottom_right"] = "none", WINDOW: flag = false,
-           BLOCK_M: int = block(), BLOCK_N: int = block(),
-           let DP: int = ceildiv(D, 16) * 16, let DVP: int = ceildiv(DV, 16) * 16,
+           PACKED: flag = false, BLOCK_M: int = block(), BLOCK_N: int = block(),
+           let UNIT: int = select(FP8, 32, 16),
+           let DP: int = ceildiv(D, UNIT) * UNIT, let DVP: int = ceildiv(DV, UNIT) * UNIT,
            let ACC: type = accumulator(T))
     require(D <= 256, DV <= 256,
             dim(k, 0) == dim(q, 0), dim(v, 0) == dim(q, 0),
@@ -66,33 +94,45 @@ tile.kernel @attention_forward
             dim(v, 1) == dim(k, 1), dim(v, 2) == dim(k, 2),
             dim(o, 0) == dim(q, 0), dim(o, 1) == dim(q, 1), dim(o, 2) == dim(q, 2),
             dim(lse, 0) == dim(q, 0), dim(lse, 1) == dim(q, 1), dim(lse, 2) == dim(q, 2),
+            or(not(PACKED), dim(q, 0) == 1), dim(cu_seqlens_k, 0) == dim(cu_seqlens_q, 0),
+            ascending(cu_seqlens_q), within(cu_seqlens_q, 0, dim(q, 2) + 1),
+            ascending(cu_seqlens_k), within(cu_seqlens_k, 0, dim(k, 2) + 1),
             finite(scale),
             or(WINDOW, window_left == -1), or(WINDOW, window_right == -1))
-    (%q: !qk_view, %k: !qk_view, %v: !v_view, %o: !v_view,
-     %lse: optional !tile.view<[?, ?, ?], ACC>,
-     %scale: f32, %window_left: i32 = -1, %window_right: i32 = -1)
-    grid(%bm = ceildiv(dim(q, 2), BLOCK_M), %h = dim(q, 1), %b = dim(q, 0)) {
+    (%q: !qk_view, %k: !qk_view, %v: !v_view, %o: !o_view, %lse: optional !row_view,
+     %cu_seqlens_q: !cu_view when (PACKED), %cu_seqlens_k: !cu_view when (PACKED),
+     %q_descale: !one_view when (FP8), %k_descale: !one_view when (FP8),
+     %v_descale: !one_view when (FP8), %scale: f32, %window_left: i32 = -1, %window_right: i32 = -1)
+    grid(%bm = select(PACKED, (ceildiv(dim(q, 2), BLOCK_M) + dim(cu_seqlens_q, 0) - 1) * min(dim(q, 2), 1),
+                      ceildiv(dim(q, 2), BLOCK_M)),
+         %h = dim(q, 1), %e = select(PACKED, 1, dim(q, 0))) {
   %c0 = arith.constant 0 : i32
-  %c1 = arith.constant 1 : i32
-  %queries = tile.dim %q, 2 : !qk_view
-  %keys = tile.dim %k, 2 : !qk_view
+  %all_queries = tile.dim %q, 2 : !qk_view
+  %all_keys = tile.dim %k, 2 : !qk_view
   %q_heads = tile.dim %q, 1 : !qk_view
   %k_heads = tile.dim %k, 1 : !qk_view
 
-  // First query of this instance. Under a causal mask the last queries have the most keys: they go
-  // first, so that nothing waits for them in the end.
+  // Element b of the batch, which lies at a in the arrays, and the first query of this instance in it.
   %block_m = tile.param BLOCK_M : i32
-  %ascending = tile.param CAUSAL == "none" : i1
-  %row_blocks = arith.ceildivsi %queries, %block_m : i32
-  %last = arith.subi %row_blocks, %c1 : i32
-  %from_last = arith.subi %last, %bm : i32
-  %row_block = arith.select %ascending, %bm, %from_last : i32
-  %m = arith.muli %row_block, %block_m : i32
+  %b, %a, %q_begin, %queries, %m = func.call @longest_block(
+      %e, %bm, %block_m, %cu_seqlens_q, %all_queries)
+      : (i32, i32, i32, !cu_view, i32) -> (i32, i32, i32, i32, i32)
+  %k_begin, %keys = func.call @rows_of(%b, %cu_seqlens_k, %all_keys)
+      : (i32, !cu_view, i32) -> (i32, i32)
+  %q_part = func.call @part_of_queries_and_keys(%q, %q_begin, %queries)
+      : (!qk_view, i32, i32) -> !qk_view
+  %k_part = func.call @part_of_queries_and_keys(%k, %k_begin, %keys)
+      : (!qk_view, i32, i32) -> !qk_view
+  %v_part = func.call @part_of_values(%v, %k_begin, %keys) : (!v_view, i32, i32) -> !v_view
+  %o_part = func.call @part_of_outputs(%o, %q_begin, %queries) : (!o_view, i32, i32) -> !o_view
+  %lse_part = func.call @part_of_sums(%lse, %q_begin, %queries) : (!row_view, i32, i32) -> !row_view
   %hk = func.call @key_head(%h, %q_heads, %k_heads) : (i32, i32, i32) -> i32
   %shift = func.call @diagonal_shift(%queries, %keys) : (i32, i32) -> i32
+  %scale_all = func.call @scale_of_scores(%scale, %q_descale, %k_descale)
+      : (f32, !one_view, !one_view) -> f32
 
   %no_max, %no_sum, %no_o = func.call @before_keys(%h) : (i32) -> (!row, !row, !o)
-  %q_tile = tile.load %q[%b, %h, %m, 0] : !qk_view -> !q
+  %q_tile = tile.load %q_part[%a, %h, %m, 0] : !qk_view -> !q
 
   // From the last block to the first: those that a mask or the end cuts come first, and nothing
   // waits for them in the end.
@@ -101,17 +141,18 @@ tile.kernel @attention_forward
                      : i32, i32, i32, i32, i32)
       keep %keep : !keep
       iter_args(%max_old = %no_max : !row, %sum_old = %no_sum : !row, %acc_old = %no_o : !o) {
-    %k_tile = tile.load %k[%b, %hk, %n, 0] : !qk_view -> !k
-    %v_tile = tile.load %v[%b, %hk, %n, 0] : !v_view -> !v
+    %k_tile = tile.load %k_part[%a, %hk, %n, 0] : !qk_view -> !k
+    %v_tile = tile.load %v_part[%a, %hk, %n, 0] : !v_view -> !v
     %max_new, %sum_new, %acc_new = func.call @round_of_keys(
-        %q_tile, %k_tile, %v_tile, %keep, %max_old, %sum_old, %acc_old, %b, %h, %m, %n, %scale)
+        %q_tile, %k_tile, %v_tile, %keep, %max_old, %sum_old, %acc_old, %b, %h, %m, %n, %scale_all)
         : (!q, !k, !v, !keep, !row, !row, !o, i32, i32, i32, i32, f32) -> (!row, !row, !o)
     tile.yield %max_new, %sum_new, %acc_new : !row, !row, !o
   }
 
-  %result = func.call @output_of(%sum, %acc) : (!row, !o) -> !o
-  %o_tile = tile.cast %result : !o -> !tile.tile<[BLOCK_M, DVP], T>
-  tile.store %o_tile, %o[%b, %h, %m, 0] : !tile.tile<[BLOCK_M, DVP], T>, !v_view
+  %normal = func.call @output_of(%sum, %acc) : (!row, !o) -> !o
+  %result = func.call @descaled(%normal, %v_descale) : (!o, !one_view) -> !o
+  %o_tile = tile.cast %result : !o -> !tile.tile<[BLOCK_M, DVP], TO>
+  tile.store %o_tile, %o_part[%a, %h, %m, 0] : !tile.tile<[BLOCK_M, DVP], TO>, !o_view
   %lse_row = func.call @lse_of(%max, %sum) : (!row, !row) -> !row
-  tile.store %lse_row, %lse[%b, %h, %m] : !row, !tile.view<[?, ?, ?], ACC>
+  tile.store %lse_row, %lse_part[%a, %h, %m] : !row, !row_view
 }

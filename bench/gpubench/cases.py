@@ -94,7 +94,7 @@ LENGTHS = {"mixed": (2048, 131, 977, 1500, 4096, 64, 3000, 812, 1, 2500, 640, 61
 
 @dataclasses.dataclass(frozen=True)
 class VarlenCase:
-    """Of kernels/attention_varlen_forward.mlir, or attention_varlen_backward.mlir."""
+    """Of kernels/attention_forward.mlir or attention_backward.mlir, with PACKED."""
     dim: int
     causal: str
     layout: str  # of LENGTHS
@@ -134,7 +134,7 @@ class VarlenCase:
         return (10 if self.direction == "varlen_backward" else 4) * self.heads * pairs * self.dim
 
     def params(self):
-        return {"D": str(self.dim), "T": self.dtype, "CAUSAL": self.causal}
+        return {"D": str(self.dim), "T": self.dtype, "CAUSAL": self.causal, "PACKED": "true"}
 
 
 @dataclasses.dataclass(frozen=True)

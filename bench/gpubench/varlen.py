@@ -1,5 +1,6 @@
 # Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Packed sequences of different lengths: inputs, references and peers of kernels/attention_varlen_*.mlir."""
+"""Packed sequences of different lengths: inputs, references and peers of the kernels of attention with
+PACKED, which take arrays [1, heads, tokens, dim] in place of [tokens, heads, dim]."""
 
 import inspect
 import itertools
@@ -11,10 +12,16 @@ from gpubench import fa4
 from gpubench.problems import DEVICE, Attention, Backward, normal, unwritten
 
 
+def as_batch(values):
+    """Arrays of tokens as a batch of one, and LSE [heads, tokens] likewise. Without a copy."""
+    return {name: x[None] if name == "lse" else x.transpose(0, 1)[None] if getattr(x, "ndim", 0) == 3 else x
+            for name, x in values.items()}
+
+
 class Varlen:
     """Arrays [tokens, heads, dim] of N(0, 1), of sequences one behind the other; as many keys as queries."""
 
-    entries = ("attention_varlen_forward",)
+    entries = ("attention_forward",)
 
     def __init__(self, lengths, heads, kv_heads, dim, causal, dtype, seed=1):
         ends = list(itertools.accumulate(lengths))
@@ -36,9 +43,8 @@ class Varlen:
 
     def launches(self, outputs):
         o, lse = outputs
-        return [{"q": self.q, "k": self.k, "v": self.v, "o": o, "lse": lse, "cu_seqlens_q": self.cu_seqlens,
-                 "cu_seqlens_k": self.cu_seqlens, "max_seqlen_q": self.longest, "scale": self.scale,
-                 "window_left": -1, "window_right": -1}]
+        return [as_batch({"q": self.q, "k": self.k, "v": self.v, "o": o, "lse": lse, "cu_seqlens_q": self.cu_seqlens,
+                          "cu_seqlens_k": self.cu_seqlens, "scale": self.scale, "window_left": -1, "window_right": -1})]
 
     def judge(self, outputs):
         """{side: None or why it is wrong} of {side: (O, LSE or None)}."""
@@ -77,7 +83,7 @@ class Varlen:
 class VarlenBackward(Varlen):
     """dQ, dK and dV from O and LSE of the reference; dO is N(0, 1)."""
 
-    entries = ("attention_varlen_backward",)
+    entries = ("attention_backward",)
 
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
@@ -99,10 +105,9 @@ class VarlenBackward(Varlen):
 
     def launches(self, outputs):
         dq, dk, dv = outputs
-        return [{"q": self.q, "k": self.k, "v": self.v, "o": self.o, "do": self.do, "lse": self.lse, "dlse": None,
-                 "dq": dq, "dk": dk, "dv": dv, "cu_seqlens_q": self.cu_seqlens, "cu_seqlens_k": self.cu_seqlens,
-                 "max_seqlen_q": self.longest, "max_seqlen_k": self.longest, "scale": self.scale, "window_left": -1,
-                 "window_right": -1}]
+        return [as_batch({"q": self.q, "k": self.k, "v": self.v, "o": self.o, "do": self.do, "lse": self.lse, "dlse": None,
+                          "dq": dq, "dk": dk, "dv": dv, "cu_seqlens_q": self.cu_seqlens, "cu_seqlens_k": self.cu_seqlens,
+                          "scale": self.scale, "window_left": -1, "window_right": -1})]
 
     def judge(self, outputs):
         """{side: None or why it is wrong} of {side: (dQ, dK, dV)}."""

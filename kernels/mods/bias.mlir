@@ -8,7 +8,7 @@
 //
 // Its gradient is d_bias of the same extents, f32, of a backward with CAPTURE_GRADIENTS=true. Where no
 // extent is 1 for several pairs, every pair stores its own; else they take atomic additions.
-// attention_bias_backward.mlir adds no two numbers atomically.
+// A dense backward with SCORE_GRADIENT=true adds no two numbers atomically.
 //
 // Link it to a kernel that has @score_mod: tilewright-run --with kernels/mods/bias.mlir
 

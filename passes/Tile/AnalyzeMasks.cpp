@@ -272,19 +272,23 @@ Abstract MaskInterpreter::interpretInteger(Operation *op, ArrayRef<Abstract> ope
 // Derived functions
 //===----------------------------------------------------------------------===//
 
-/// Whether a value is the sum of these arguments, sign-extended; of none: zero.
-bool isSumOfArguments(Value value, SmallVectorImpl<int64_t> &arguments) {
+/// Whether a value is the sum of these arguments, sign-extended; of none: zero. A mask has few: of
+/// more levels nothing is said, since both operands may be of one sum, and so on.
+bool isSumOfArguments(Value value, SmallVectorImpl<int64_t> &arguments, unsigned levels = 8) {
   if (matchPattern(value, m_Zero()))
     return true;
+  if (levels-- == 0)
+    return false;
   if (auto add = value.getDefiningOp<arith::AddIOp>())
-    return isSumOfArguments(add.getLhs(), arguments) && isSumOfArguments(add.getRhs(), arguments);
+    return isSumOfArguments(add.getLhs(), arguments, levels) &&
+           isSumOfArguments(add.getRhs(), arguments, levels);
   if (auto extend = value.getDefiningOp<arith::ExtSIOp>())
     value = extend.getIn();
   // 0 - (0 - x), since a mask subtracts the diagonal.
   auto subtract = value.getDefiningOp<arith::SubIOp>();
   auto inner = subtract ? subtract.getRhs().getDefiningOp<arith::SubIOp>() : arith::SubIOp();
   if (inner && matchPattern(subtract.getLhs(), m_Zero()) && matchPattern(inner.getLhs(), m_Zero()))
-    return isSumOfArguments(inner.getRhs(), arguments);
+    return isSumOfArguments(inner.getRhs(), arguments, levels);
   auto argument = dyn_cast<BlockArgument>(value);
   if (argument)
     arguments.push_back(argument.getArgNumber());

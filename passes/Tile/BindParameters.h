@@ -37,7 +37,8 @@ mlir::FailureOr<llvm::StringMap<tile::ExprAttr>>
 parseBindings(const tile::Signature &signature, llvm::ArrayRef<std::string> assignments);
 
 /// Binds every parameter: `given`, else its default. Checks kinds, allowed values and constraints
-/// over parameters. `remedy` says how to give a value where one is missing. Errors go to `emitError`.
+/// over parameters. `remedy` says how to give a value where one is missing. Errors go to
+/// `emitError`.
 mlir::FailureOr<Bindings> bindParameters(const tile::Signature &signature,
                                          const llvm::StringMap<tile::ExprAttr> &given,
                                          llvm::StringRef remedy,

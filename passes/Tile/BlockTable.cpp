@@ -58,6 +58,11 @@ constexpr Entry forwardRows[] = {
     // performance-log, "Blocks, f32 forward": larger ones are faster, and skip less under a mask.
     {"cpu", 0, 0, 128, any, 0, 128, 0, 128},
     {"cpu", 0, 0, 0, any, 0, 128, 0, 64},
+    // Not measured: operands of 8 bits become f16 in registers, which larger blocks have no room
+    // for.
+    {"gpu", 8, 128, 0, any, 0, 128, 0, 64},
+    {"sm_90a", 8, 0, 0, any, 0, 128, 0, 32},
+    {"gpu", 8, 0, 0, any, 0, 64, 0, 32},
     // One H200, 2026-11-22: performance-log, forward on sm_90a. Of 192 rows the log has the speed,
     // and steps of 112 keys under a mask (0.93 of 128); of short loops, commit 7f4d29e.
     // Narrow rows have no length at which 128 of them are better.

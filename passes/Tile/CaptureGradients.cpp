@@ -207,7 +207,7 @@ ProgramRewriter::makeEntryKernel(StringRef prefix, CaptureOp capture, TypeRange 
   known = KernelOp::create(b, capture.getLoc(), b.getStringAttr(name), none, none,
                            b.getArrayAttr(argNames), b.getDenseBoolArrayAttr(optional),
                            b.getArrayAttr(gridNames), b.getArrayAttr(grid), DictionaryAttr(),
-                           DictionaryAttr());
+                           DictionaryAttr(), DictionaryAttr());
   gradients.getSymbols().insert(known);
   Block &body = known.getBody().emplaceBlock();
   for (Type type : arguments)

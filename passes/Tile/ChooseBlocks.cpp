@@ -11,6 +11,7 @@
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/Matchers.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/Support/MemoryBuffer.h"
@@ -92,6 +93,7 @@ struct Reached {
   KernelOp kernel;
   LaunchOp launch; ///< null: the kernel is the entry
   LoopStructure structure;
+  Value limit; ///< where the loop over blocks ends; null of other loops
   BlockQuery query;
   BlockChoice choice;
   SmallVector<NamedAttribute> report;
@@ -128,7 +130,7 @@ public:
     entry->setAttr("params", ArrayAttr::get(module.getContext(), params));
     for (Reached &each : llvm::reverse(reached)) { // the first is the entry's, too
       if (each.usesTable && each.choice.row->length && each.query.hasLength)
-        require(each.structure, each.choice.row->length);
+        require(each, each.choice.row->length);
       describe(each);
     }
     return success();
@@ -146,7 +148,8 @@ private:
           LoopStructure::get(kernel, [&](Value flag) { return flags.evaluate(flag); });
       if (!structure)
         return success();
-      Reached each{kernel, launch, std::move(*structure), {}, {}, {}};
+      Value limit = getLimit(structure->loop, flags);
+      Reached each{kernel, launch, std::move(*structure), limit, {}, {}, {}};
       each.query = makeQuery(each, *inKernel);
       each.choice = table.choose(each.query);
       reached.push_back(std::move(each));
@@ -162,6 +165,20 @@ private:
       return a.structure.products > b.structure.products;
     });
     return success();
+  }
+
+  /// Where a loop over blocks ends. Branches that parameters decide are not folded yet.
+  static Value getLimit(Operation *op, FlagEvaluator &flags) {
+    auto loop = dyn_cast<ForBlocksOp>(op);
+    Value limit = loop ? loop.getUpper() : Value();
+    while (auto branch = limit ? limit.getDefiningOp<scf::IfOp>() : scf::IfOp()) {
+      std::optional<bool> taken = flags.evaluate(branch.getCondition());
+      if (!taken)
+        break;
+      Region &region = *taken ? branch.getThenRegion() : branch.getElseRegion();
+      limit = region.front().getTerminator()->getOperand(cast<OpResult>(limit).getResultNumber());
+    }
+    return limit;
   }
 
   static ExprAttr getWith(LaunchOp launch, StringRef name) {
@@ -219,10 +236,10 @@ private:
                        ? MaskKind::None
                        : MaskKind::Some;
     examineFunctions(structure.loop, query);
-    query.hasLength = !reached.launch && getLength(structure);
+    query.hasLength = !reached.launch && getLength(reached);
     constexpr int64_t usualLength = 2048; // of a sequence in a packed batch
-    if (loop && !loop.getUpper().getDefiningOp<DimOp>() &&
-        !matchPattern(loop.getUpper(), m_Constant()))
+    if (reached.limit && !reached.limit.getDefiningOp<DimOp>() &&
+        !matchPattern(reached.limit, m_Constant()))
       query.usual = usualLength;
     return query;
   }
@@ -256,9 +273,8 @@ private:
   }
 
   /// The extent of an argument that ends the loop, as a launch can read it; else null.
-  ExprAttr getLength(const LoopStructure &structure) {
-    auto loop = dyn_cast<ForBlocksOp>(structure.loop);
-    auto dim = loop ? loop.getUpper().getDefiningOp<DimOp>() : DimOp();
+  ExprAttr getLength(const Reached &reached) {
+    auto dim = reached.limit ? reached.limit.getDefiningOp<DimOp>() : DimOp();
     auto argument = dim ? dyn_cast_if_present<BlockArgument>(dim.getView()) : BlockArgument();
     if (!argument || argument.getOwner() != signature.body ||
         argument.getArgNumber() >= signature.argNames.size())
@@ -269,10 +285,10 @@ private:
   }
 
   /// A launch may run what was chosen for short loops only where they are.
-  void require(const LoopStructure &structure, int64_t longest) {
+  void require(const Reached &reached, int64_t longest) {
     MLIRContext *context = module.getContext();
     auto limit = ExprAttr::getInt(context, longest);
-    auto isShort = ExprAttr::get(context, ExprKind::Call, 0, "<=", {getLength(structure), limit});
+    auto isShort = ExprAttr::get(context, ExprKind::Call, 0, "<=", {getLength(reached), limit});
     SmallVector<Attribute> constraints{isShort};
     llvm::append_range(constraints, signature.constraints);
     entry->setAttr("constraints", ArrayAttr::get(context, constraints));

@@ -95,7 +95,7 @@ private:
     Value product = mul(a, operand(i));
     return mayBeInfinite(op->getOperand(i)) ? guarded(product) : product;
   }
-  /// Calls `value` only if somebody asks.
+  /// Calls `value` only where it is used.
   template <typename Fn> void give(unsigned i, Fn value) {
     if (request.isWanted(i))
       request.add(i, value());

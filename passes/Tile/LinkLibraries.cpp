@@ -24,9 +24,6 @@ using namespace tilewright::tile;
 
 namespace {
 
-/// What diagnostics call the place of files that the compiler carries.
-constexpr llvm::StringLiteral embeddedFolder = "<tilewright>/";
-
 OwningOpRef<ModuleOp> parse(std::unique_ptr<llvm::MemoryBuffer> buffer, MLIRContext *context) {
   if (failed(checkText(*context, *buffer)))
     return nullptr;

@@ -16,6 +16,9 @@ namespace tilewright {
 /// to `loc`, which asks for the file, or to places in it.
 mlir::OwningOpRef<mlir::ModuleOp> readModule(llvm::StringRef path, mlir::Location loc);
 
+/// What diagnostics call the place of files that the compiler carries.
+constexpr llvm::StringLiteral embeddedFolder = "<tilewright>/";
+
 /// The text of a file that the compiler carries with it, by its name below kernels/.
 std::optional<llvm::StringRef> findLibraryText(llvm::StringRef name);
 

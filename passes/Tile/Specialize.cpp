@@ -232,33 +232,64 @@ ArrayAttr reduceAll(ArrayAttr exprs, const Bindings &bindings, StringRef what, O
   return ArrayAttr::get(op->getContext(), reduced);
 }
 
-/// Constraints that read arguments stay, to be checked at every launch. bindParameters has reduced
-/// all of them before, so that cannot fail here.
-static ArrayAttr getOpenConstraints(ArrayAttr constraints, const Bindings &bindings) {
+/// The conditions of arguments that do not exist under these values, each reduced to `false`. Null
+/// where all exist.
+FailureOr<DictionaryAttr> getUnmetConditions(DictionaryAttr conditions, const Bindings &bindings,
+                                             Operation *op) {
+  NamedAttrList unmet;
+  if (conditions)
+    for (NamedAttribute condition : conditions) {
+      auto expr = cast<ExprAttr>(condition.getValue());
+      llvm::Expected<ExprAttr> value = evaluateExpr(expr, getEnvironment(bindings));
+      if (!value)
+        return op->emitError() << "the condition of argument '" << condition.getName().getValue()
+                               << "' cannot be computed: " << llvm::toString(value.takeError());
+      if (!value->getValue())
+        unmet.set(condition.getName(), *value);
+    }
+  return unmet.empty() ? DictionaryAttr() : unmet.getDictionary(op->getContext());
+}
+
+/// Constraints that read arguments stay, to be checked at every launch, but not those that mention
+/// arguments in `absent`. bindParameters has reduced all of them before, so that cannot fail here.
+ArrayAttr getOpenConstraints(ArrayAttr constraints, const Bindings &bindings,
+                             DictionaryAttr absent) {
   SmallVector<Attribute> open;
   for (auto constraint : constraints.getAsRange<ExprAttr>()) {
     ExprAttr reduced = llvm::cantFail(reduceExpr(constraint, getEnvironment(bindings)));
-    if (!reduced.isConstant())
+    bool holds = reduced.isConstant();
+    walkExpr(reduced, [&](ExprAttr leaf) { holds |= absent && absent.contains(leaf.getName()); });
+    if (!holds)
       open.push_back(reduced);
   }
   return ArrayAttr::get(constraints.getContext(), open);
 }
 
+/// What kernels and programs have in common.
+template <typename OpTy> LogicalResult finishSignature(OpTy op, const Bindings &bindings) {
+  MLIRContext *context = op.getContext();
+  FailureOr<DictionaryAttr> absent = getUnmetConditions(op.getArgConditionsAttr(), bindings, op);
+  if (failed(absent))
+    return failure();
+  op.removeArgConditionsAttr();
+  if (*absent)
+    op.setArgConditionsAttr(*absent);
+  op.setParamsAttr(ArrayAttr::get(context, {}));
+  op.setConstraintsAttr(getOpenConstraints(op.getConstraints(), bindings, *absent));
+  if (!bindings.empty())
+    op.setBindingsAttr(getBindingsAttr(context, bindings));
+  return success();
+}
+
 LogicalResult Specializer::finish(KernelOp kernel, const Bindings &bindings) {
-  MLIRContext *context = kernel.getContext();
   ArrayAttr grid = reduceAll(kernel.getGrid(), bindings, "an extent of the grid", kernel);
   if (!grid)
     return failure();
   kernel.setGridAttr(grid);
-  kernel.setParamsAttr(ArrayAttr::get(context, {}));
-  kernel.setConstraintsAttr(getOpenConstraints(kernel.getConstraints(), bindings));
-  if (!bindings.empty())
-    kernel.setBindingsAttr(getBindingsAttr(context, bindings));
-  return success();
+  return finishSignature(kernel, bindings);
 }
 
 LogicalResult Specializer::finish(ProgramOp program, Operation *source, const Bindings &bindings) {
-  MLIRContext *context = program.getContext();
   Signature signature(source);
   for (LaunchOp launch : llvm::make_early_inc_range(program.getBody().getOps<LaunchOp>()))
     if (failed(specializeLaunch(launch, signature, bindings)))
@@ -275,11 +306,7 @@ LogicalResult Specializer::finish(ProgramOp program, Operation *source, const Bi
       return failure();
     workspace.setExtentsAttr(extents);
   }
-  program.setParamsAttr(ArrayAttr::get(context, {}));
-  program.setConstraintsAttr(getOpenConstraints(program.getConstraints(), bindings));
-  if (!bindings.empty())
-    program.setBindingsAttr(getBindingsAttr(context, bindings));
-  return success();
+  return finishSignature(program, bindings);
 }
 
 LogicalResult Specializer::specializeLaunch(LaunchOp launch, const Signature &program,

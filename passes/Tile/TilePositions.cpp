@@ -17,7 +17,8 @@ static std::optional<TilePosition> combine(const std::optional<TilePosition> &le
                                            const std::optional<TilePosition> &right,
                                            bool subtracts) {
   if (!left || !right || left->condition || right->condition || (left->dim && right->dim) ||
-      (subtracts && right->dim))
+      (subtracts && right->dim) ||
+      left->terms.size() + right->terms.size() > TilePositions::mostTerms)
     return std::nullopt;
   TilePosition sum = *left;
   if (right->dim)
@@ -31,7 +32,9 @@ static std::optional<TilePosition> scalar(Value value) {
   return TilePosition{std::nullopt, {{value, false}}, {}, {}, true};
 }
 
-std::optional<TilePosition> TilePositions::getOfOperand(Value operand) {
+std::optional<TilePosition> TilePositions::getOfOperand(Value operand, unsigned levels) {
+  if (levels-- == 0)
+    return std::nullopt;
   if (!isTile(operand.getType()))
     return scalar(operand);
   Operation *op = operand.getDefiningOp();
@@ -41,14 +44,14 @@ std::optional<TilePosition> TilePositions::getOfOperand(Value operand) {
     return TilePosition{
         static_cast<int64_t>(iota.getDim()), {{iota.getStart(), false}}, {}, {}, true};
   if (auto expand = dyn_cast_or_null<ExpandOp>(op)) {
-    std::optional<TilePosition> position = getOfOperand(expand.getSource());
+    std::optional<TilePosition> position = getOfOperand(expand.getSource(), levels);
     if (position && position->dim && static_cast<int64_t>(expand.getDim()) <= *position->dim)
       ++*position->dim;
     return position;
   }
   if (isa_and_nonnull<arith::AddIOp, arith::SubIOp>(op))
-    return combine(getOfOperand(op->getOperand(0)), getOfOperand(op->getOperand(1)),
-                   isa<arith::SubIOp>(op));
+    if (std::optional<TilePosition> left = getOfOperand(op->getOperand(0), levels))
+      return combine(left, getOfOperand(op->getOperand(1), levels), isa<arith::SubIOp>(op));
   return std::nullopt;
 }
 
@@ -72,7 +75,9 @@ TilePositions::TilePositions(func::FuncOp function, ValueRange operands) : funct
       uniform.insert(op.result_begin(), op.result_end());
 }
 
-std::optional<TilePosition> TilePositions::get(Value value) const {
+std::optional<TilePosition> TilePositions::get(Value value, unsigned levels) const {
+  if (levels-- == 0)
+    return std::nullopt;
   if (uniform.contains(value))
     return scalar(value);
   if (isa<BlockArgument>(value)) {
@@ -80,8 +85,10 @@ std::optional<TilePosition> TilePositions::get(Value value) const {
     return found != arguments.end() ? std::optional(found->second) : std::nullopt;
   }
   Operation *op = value.getDefiningOp();
-  if (isa<arith::AddIOp, arith::SubIOp>(op))
-    return combine(get(op->getOperand(0)), get(op->getOperand(1)), isa<arith::SubIOp>(op));
+  if (isa<arith::AddIOp, arith::SubIOp>(op)) {
+    std::optional<TilePosition> left = get(op->getOperand(0), levels);
+    return left ? combine(left, get(op->getOperand(1), levels), isa<arith::SubIOp>(op)) : left;
+  }
   // One index for all elements in some launches, such as 0 for an extent of 1.
   auto select = dyn_cast<arith::SelectOp>(op);
   if (!select || !uniform.contains(select.getCondition()))
@@ -91,7 +98,7 @@ std::optional<TilePosition> TilePositions::get(Value value) const {
   if (!uniform.contains(fixed))
     return std::nullopt;
   std::optional<TilePosition> position =
-      get(isFixed ? select.getFalseValue() : select.getTrueValue());
+      get(isFixed ? select.getFalseValue() : select.getTrueValue(), levels);
   if (!position || position->condition)
     return std::nullopt;
   position->condition = select.getCondition();
@@ -107,12 +114,21 @@ bool TilePositions::isOfFunction(Value value) const {
 Value TilePositions::write(OpBuilder &b, Value scalar) {
   if (!isOfFunction(scalar))
     return scalar;
-  if (Value known = written.lookupOrNull(scalar))
-    return known;
-  Operation *op = scalar.getDefiningOp();
-  for (Value operand : op->getOperands())
-    write(b, operand);
-  b.clone(*op, written);
+  // Operands first, on a stack of its own: a function may be a chain of any length.
+  SmallVector<Value> stack{scalar};
+  while (!stack.empty()) {
+    Operation *op = stack.back().getDefiningOp();
+    if (!isOfFunction(stack.back()) || written.contains(stack.back())) {
+      stack.pop_back();
+      continue;
+    }
+    size_t size = stack.size();
+    for (Value operand : op->getOperands())
+      if (isOfFunction(operand) && !written.contains(operand))
+        stack.push_back(operand);
+    if (stack.size() == size)
+      b.clone(*op, written);
+  }
   return written.lookup(scalar);
 }
 

@@ -36,11 +36,16 @@ public:
   /// Without a function.
   TilePositions() = default;
 
+  /// How far sums are followed, and how many terms they may have: both operands of one may be of
+  /// another, and so on.
+  static constexpr unsigned mostLevels = 64, mostTerms = 16;
+
   /// Of a tile or scalar of i32 in the code around.
-  static std::optional<TilePosition> getOfOperand(mlir::Value operand);
+  static std::optional<TilePosition> getOfOperand(mlir::Value operand,
+                                                  unsigned levels = mostLevels);
 
   /// An i32 of the function. Nothing if it is none of these.
-  std::optional<TilePosition> get(mlir::Value value) const;
+  std::optional<TilePosition> get(mlir::Value value, unsigned levels = mostLevels) const;
 
   /// A scalar of the function that is the same for all elements, or one of the code around it,
   /// computed by operations that `b` writes. Of a function, what was written before counts.

@@ -39,17 +39,16 @@ std::optional<Rounds> getRounds(scf::ForOp loop) {
   for (auto [name, value] : bounds) {
     auto number = dyn_cast_or_null<IntegerAttr>(evaluator.evaluate(value));
     if (!number) {
-      InFlightDiagnostic error =
-          loop.emitError() << "a loop to be unrolled must have bounds that are constant once "
-                              "parameters are bound, but got another "
-                           << name << "; compute it from constants and tile.param";
+      InFlightDiagnostic error = loop.emitError()
+                                 << "a loop to be unrolled must have bounds that are constant once "
+                                    "parameters are bound, but got another "
+                                 << name << "; compute it from constants and tile.param";
       if (Operation *op = value.getDefiningOp())
         error.attachNote(op->getLoc()) << "the " << name;
       return std::nullopt;
     }
-    numbers.push_back(loop.getUnsignedCmp()
-                          ? static_cast<int64_t>(number.getValue().getZExtValue())
-                          : number.getValue().getSExtValue());
+    numbers.push_back(loop.getUnsignedCmp() ? static_cast<int64_t>(number.getValue().getZExtValue())
+                                            : number.getValue().getSExtValue());
   }
   if (numbers[2] <= 0) {
     loop.emitOpError("requires a step that is positive, but got ") << numbers[2];

@@ -110,15 +110,14 @@ class RuntimeTest(unittest.TestCase):
                     self.backward.pack(self.gradients(d_relative_radius=1.0)))
 
     def test_check_indices(self):
-        varlen = compiler.compile_bundle(os.path.join(places.KERNELS, "attention_varlen_forward.mlir"),
-                                         {"D": 32, "T": "f16"})
-        operation = runtime.Operation(self.library, self.library.load(varlen), "attention_varlen_forward", {"D": "32"})
+        bundle = compiler.compile_bundle(FORWARD, {"D": 32, "T": "f16", "PACKED": True})
+        operation = runtime.Operation(self.library, self.library.load(bundle), "attention_forward", {"D": "32"})
         for plan in (operation, self.forward, self.backward):
             plan.check_indices()
             plan.check_indices(False)
-        rows, offsets = Tensor(300, 2, 32), Tensor(4, dtype="torch.int32")
+        rows, offsets = Tensor(1, 2, 300, 32), Tensor(4, dtype="torch.int32")
         packed = operation.pack({"q": rows, "k": rows, "v": rows, "o": rows, "cu_seqlens_q": offsets,
-                                 "cu_seqlens_k": offsets, "max_seqlen_q": 200, "scale": 0.125, "window_left": -1,
+                                 "cu_seqlens_k": offsets, "scale": 0.125, "window_left": -1,
                                  "window_right": -1})
         self.assertEqual(operation.workspace_size(packed), 0)
         operation.handle.value, handle = None, operation.handle.value

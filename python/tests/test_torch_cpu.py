@@ -187,7 +187,7 @@ class AttentionTest(TorchTest):
                           (q, k, v, [make(4, 7, dtype=torch.float32)], [2.0, 0.0], [3, 0],
                            "relative_bias,softcap,relative_radius", "none", 2, 2, 0.3,
                            os.pathsep.join(["softcap", "relative_bias"]), True),
-                          (*flat, [starts, starts], [0.0], [3, 3, 0], "cu_seqlens_q,cu_seqlens_k,max_seqlen_q,max_seqlen_k",
+                          (*flat, [starts, starts], [0.0], [0], "cu_seqlens_q,cu_seqlens_k",
                            "bottom_right", -1, -1, 0.3, "", False)):
             torch.library.opcheck(torch.ops.tilewright.attention.default, arguments)
 
@@ -267,16 +267,24 @@ class AttentionTest(TorchTest):
                 attention(*qkv(), deterministic=option).sum().backward()
                 self.assertEqual(seen[-1], ("backward", expected))
 
-    def test_the_gradient_of_a_bias_alone_has_a_kernel_of_its_own(self):
+    def test_the_gradient_of_a_bias_that_is_shared_is_that_of_the_scores(self):
         seen, plan, inputs = [], ops.plan, qkv()
-        with mock.patch.object(ops, "plan", lambda choice, device: (seen.append(choice.kernel), plan(choice, device))[1]):
-            for bias, options, kernel in ((make(5, 9), {}, "bias_backward"), (make(5, 1), {}, "backward"),
-                                          (make(5, 9), {"softcap": 2.0}, "backward"),
-                                          (make(5, 9), {"window": (2, 2)}, "backward"),
-                                          (make(5, 9).detach(), {}, "backward")):
+        sinks, pairs = make(4, dtype=torch.float32), (2, 4, 5, 9)
+        with mock.patch.object(ops, "plan", lambda choice, device: (seen.append(choice), plan(choice, device))[1]):
+            for bias, options, of_scores, captured in (
+                    (make(5, 9), {}, True, False), (make(5, 9), {"window": (2, 2)}, True, False),
+                    (make(5, 9), {"sinks": sinks}, True, True), (make(*pairs), {"deterministic": True}, True, False),
+                    (make(*pairs), {}, False, True), (make(5, 1), {}, False, True),
+                    (make(5, 9), {"softcap": 2.0}, False, True), (make(5, 9).detach(), {}, False, False)):
                 seen.clear()
-                attention(*inputs, bias=bias, **options).sum().backward()
-                self.assertEqual(seen, ["forward", kernel])
+                learned = [x for x in (*inputs, bias, options.get("sinks")) if x is not None and x.requires_grad]
+                found = torch.autograd.grad(attention(*inputs, bias=bias, **options).sum(), learned)
+                self.assertEqual([choice.kernel for choice in seen], ["forward", "backward"])
+                self.assertEqual((seen[1].score_gradient, seen[1].captured), (of_scores, captured))
+                if bias.requires_grad:  # the same by the other way
+                    with mock.patch.object(ops, "takes_score_gradient", lambda *_: False):
+                        other = torch.autograd.grad(attention(*inputs, bias=bias, **options).sum(), learned)
+                    self.assert_same(found, other)
 
 
 if __name__ == "__main__":

@@ -240,15 +240,16 @@ class OperatorTest(unittest.TestCase):
 
     def test_checks_indices(self):
         library = runtime.Library(places.find_library())
-        data = compiler.compile_bundle(f"{places.KERNELS}/attention_varlen_forward.mlir", {"D": "64", "T": "bf16"})
-        operation = runtime.Operation(library, library.load(data), "attention_varlen_forward", {})
+        data = compiler.compile_bundle(f"{places.KERNELS}/attention_forward.mlir",
+                                       {"D": "64", "T": "bf16", "PACKED": True})
+        operation = runtime.Operation(library, library.load(data), "attention_forward", {})
         operation.prepare()
-        q, k, v = (make(300, 2, 64, seed=seed).detach() for seed in (1, 2, 3))
+        q, k, v = (make(1, 2, 300, 64, seed=seed).detach() for seed in (1, 2, 3))
 
         def run(*offsets):
             offsets, o = torch.tensor(offsets, dtype=torch.int32, device="cuda"), torch.zeros_like(q)
             packed = operation.pack({"q": q, "k": k, "v": v, "o": o, "cu_seqlens_q": offsets, "cu_seqlens_k": offsets,
-                                     "max_seqlen_q": 200, "scale": 0.125, "window_left": -1, "window_right": -1})
+                                     "scale": 0.125, "window_left": -1, "window_right": -1})
             operation.run(packed, None, 0, torch.cuda.current_stream().cuda_stream)
             torch.cuda.synchronize()
             return o
@@ -258,7 +259,7 @@ class OperatorTest(unittest.TestCase):
         self.assertTrue(torch.equal(run(0, 100, 100, 300), unchecked))
         with self.assertRaises(runtime.TilewrightError) as caught:
             run(0, 100, 50, 300)
-        self.assertEqual(str(caught.exception), "kernel 'attention_varlen_forward' requires 'ascending(cu_seqlens_q)', but "
+        self.assertEqual(str(caught.exception), "kernel 'attention_forward' requires 'ascending(cu_seqlens_q)', but "
                          "got cu_seqlens_q[2] = 50 after 100")
         self.assertEqual(caught.exception.code, "invalid argument")
         operation.check_indices(False)

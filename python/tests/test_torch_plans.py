@@ -64,7 +64,7 @@ class PlansTest(unittest.TestCase):
         inputs = qkv(rows=5, keys=9, width=16, value_width=16, dtype=torch.bfloat16)
         self.run_through(["forward", "backward"], inputs, causal=True)
         bias = make(5, 9, dtype=torch.bfloat16)
-        self.run_through(["forward", "bias_backward"], inputs, [bias], bias=bias)
+        self.run_through(["forward", "backward"], inputs, [bias], bias=bias)
         options, learned = self.everything(2, 5, 9, torch.bfloat16)
         self.run_through(["forward", "backward"], inputs, learned, dropout_p=0.1, deterministic=True, **options)
         self.run_through(["forward", "backward"], inputs, window=(3, 2), align="bottom_right", attn_mask=bias > 0)
@@ -75,20 +75,20 @@ class PlansTest(unittest.TestCase):
         inputs = [make(12, 4, 16, dtype=torch.float16), *(make(15, 2, 16, dtype=torch.float16) for _ in range(2))]
         starts_q, starts_k = (torch.tensor(x, dtype=torch.int32) for x in ([0, 3, 3, 12], [0, 4, 6, 15]))
         options, learned = self.everything(3, 9, 9, torch.float16)
-        self.run_through(["varlen_forward", "varlen_backward"], inputs, learned, cu_seqlens_q=starts_q, cu_seqlens_k=starts_k,
+        self.run_through(["forward", "backward"], inputs, learned, cu_seqlens_q=starts_q, cu_seqlens_k=starts_k,
                          max_seqlen_q=9, max_seqlen_k=9, dropout_p=0.1, deterministic=True, **options)
-        self.run_through(["varlen_forward", "varlen_backward"], inputs, cu_seqlens_q=starts_q, cu_seqlens_k=starts_k,
+        self.run_through(["forward", "backward"], inputs, cu_seqlens_q=starts_q, cu_seqlens_k=starts_k,
                          max_seqlen_q=9, max_seqlen_k=9)
 
     def test_bundles_hold_what_attention_asks_for(self):
         """A bundle that lacks an entry, or a variant of it, is passed over."""
         library = ops._code.get_library()
-        choice = ops.Choice("varlen_forward", "f16", 16, 16, "none", False, "")
+        choice = ops.Choice("forward", "f16", 16, 16, "none", False, "", packed=True)
         kernel, files = choice.files()
         bundle = library.load(tilewright.compiler.compile_bundle(kernel, choice.params(), files, ["sm_80"]))
         choice.create(library, bundle)
-        for other in (choice._replace(kernel="varlen_backward"), choice._replace(dim=32), choice._replace(window=True),
-                      choice._replace(kernel="bias_backward")):
+        for other in (choice._replace(kernel="backward"), choice._replace(packed=False), choice._replace(dim=32),
+                      choice._replace(window=True)):
             with self.assertRaises(runtime.TilewrightError) as caught:
                 other.create(library, bundle)
             self.assertEqual(caught.exception.code, "missing variant")

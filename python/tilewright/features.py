@@ -44,7 +44,7 @@ class Shape:
 
 def packed_of(cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, device):
     """What the kernels of packed sequences take by name; None where nothing is packed. Keys may be left out where they
-    lie as the queries."""
+    lie as the queries. The lengths of the longest sequences are checked, but no kernel needs them."""
     given = {"cu_seqlens_k": cu_seqlens_k, "max_seqlen_q": max_seqlen_q, "max_seqlen_k": max_seqlen_k}
     if cu_seqlens_q is None:
         extra = [name for name, x in given.items() if x is not None]
@@ -66,8 +66,7 @@ def packed_of(cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, device):
     for name, x in ("max_seqlen_q", max_seqlen_q), ("max_seqlen_k", max_seqlen_k):
         if isinstance(x, bool) or not isinstance(x, (int, torch.SymInt)):
             raise ValueError(f"{name} must be an integer, the length of the longest sequence or more, but got {_shown(x)}")
-    return {"cu_seqlens_q": cu_seqlens_q, "cu_seqlens_k": cu_seqlens_k, "max_seqlen_q": max_seqlen_q,
-            "max_seqlen_k": max_seqlen_k}
+    return {"cu_seqlens_q": cu_seqlens_q, "cu_seqlens_k": cu_seqlens_k}
 
 
 def _pairs_of(name, x, shape):

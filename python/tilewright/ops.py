@@ -29,17 +29,18 @@ class Choice(NamedTuple):
     modifier: str  # of files that are linked to it, as checks.modifier_files reads it
     deterministic: bool = False
     captured: bool = False  # whether captures get gradients
+    packed: bool = False
+    score_gradient: bool = False  # whether it writes d_score, that of a bias
 
     def entry(self):
         return f"attention_{self.kernel}"
 
     def params(self):
         params = {"D": str(self.dim), "DV": str(self.value_dim), "T": self.dtype, "CAUSAL": self.causal}
-        if self.kernel != "bias_backward":
-            params["WINDOW"] = str(self.window).lower()
-            if self.kernel.endswith("backward"):
-                params["DETERMINISTIC"] = str(self.deterministic).lower()
-                params["CAPTURE_GRADIENTS"] = str(self.captured).lower()
+        params |= {"WINDOW": str(self.window).lower(), "PACKED": str(self.packed).lower()}
+        if self.kernel == "backward":
+            params |= {"DETERMINISTIC": str(self.deterministic).lower(), "CAPTURE_GRADIENTS": str(self.captured).lower(),
+                       "SCORE_GRADIENT": str(self.score_gradient).lower()}
         return params
 
     def files(self):
@@ -47,9 +48,9 @@ class Choice(NamedTuple):
         return f"{places.KERNELS}/{self.entry()}.mlir", checks.modifier_files(self.modifier)
 
     def create(self, library, bundle):
-        if self.kernel == "forward":
+        if self.kernel == "forward" and not self.packed:
             return runtime.AttentionForward(library, bundle, self.dtype, self.dim, self.causal, self.value_dim, self.window)
-        if self.kernel == "backward":
+        if self.kernel == "backward" and not self.packed and not self.score_gradient:
             return runtime.AttentionBackward(library, bundle, self.dtype, self.dim, self.causal, self.deterministic,
                                              self.value_dim, self.window, self.captured)
         return runtime.Operation(library, bundle, self.entry(), self.params())
@@ -178,9 +179,16 @@ def _by_name(tensors, floats, integers, names):
 
 
 def _choice(kernel, q, v, causal, window, modifier, **more):
-    if q.dim() == 3:
-        kernel = f"varlen_{kernel}"
-    return Choice(kernel, TYPES[q.dtype], q.shape[-1], v.shape[-1], causal, window != (-1, -1), modifier, **more)
+    return Choice(kernel, TYPES[q.dtype], q.shape[-1], v.shape[-1], causal, window != (-1, -1), modifier,
+                  packed=q.dim() == 3, **more)
+
+
+def _as_batch(values):
+    """Packed sequences as the kernels take them, a batch of one: [rows, heads, width] as [1, heads, rows, width], and LSE
+    [heads, rows] as [1, heads, rows]. Without a copy."""
+    rows, lse = ("q", "k", "v", "o", "do", "dq", "dk", "dv"), ("lse", "dlse")
+    return {name: x if x is None else x.transpose(0, 1)[None] if name in rows else x[None] if name in lse else x
+            for name, x in values.items()}
 
 
 @torch.library.custom_op("tilewright::attention", mutates_args=())
@@ -192,8 +200,7 @@ def attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, tensors: List[t
     values = {"q": _dense_rows(q), "k": _dense_rows(k), "v": _dense_rows(v), "o": o, "lse": lse, "scale": scale,
               "window_left": window_left, "window_right": window_right,
               **_by_name(tensors, floats, integers, names)}
-    values.pop("max_seqlen_k", None)  # only the backward has blocks of keys
-    launch(plan(choice, q.device), values, ("o", "lse"), q.device)
+    launch(plan(choice, q.device), _as_batch(values) if choice.packed else values, ("o", "lse"), q.device)
     return o, lse
 
 
@@ -203,10 +210,15 @@ def _attention_fake(q, k, v, tensors, floats, integers, names, causal, window_le
     return _results(q, v)
 
 
-def _is_plain_bias(modifier, bias, k, window, wanted):
-    """Whether the program that sums the gradient of a bias without atomic additions knows all that is asked for."""
-    return (modifier == "bias" and wanted == "bias" and window == (-1, -1) and k.dim() == 4
-            and bias.shape[3] == k.shape[2])
+def takes_score_gradient(modifier, deterministic, shape=None, full=None):
+    """Whether the gradient of a bias is better taken as that of the scores, which is summed without atomic additions: where
+    nothing changes the scores before the bias does, and several pairs share an element of it (`shape` is its own, `full` that
+    of all pairs) or bits must not depend on the order. Else every pair stores its own."""
+    if modifier.split(checks.SEPARATOR)[0] != "bias":
+        return False
+    if shape is None:
+        return deterministic
+    return shape[3] == full[3] and (deterministic or any(n == 1 < all_n for n, all_n in zip(shape, full)))
 
 
 @torch.library.custom_op("tilewright::attention_backward", mutates_args=())
@@ -215,27 +227,26 @@ def attention_backward(do: torch.Tensor, dlse: torch.Tensor | None, q: torch.Ten
                        integers: List[int], names: str, causal: str, window_left: int, window_right: int, scale: float,
                        modifier: str, deterministic: bool,
                        ) -> Tuple[torch.Tensor, torch.Tensor, torch.Tensor, List[torch.Tensor]]:
-    more, window = _by_name(tensors, floats, integers, names), (window_left, window_right)
-    is_bias = _is_plain_bias(modifier, more.get("bias"), k, window, wanted)
-    if is_bias:
-        choice = _choice("bias_backward", q, v, causal, window, "")
-    else:
-        choice = _choice("backward", q, v, causal, window, modifier, deterministic=deterministic,
-                         captured=bool(wanted))
+    more, wanted = _by_name(tensors, floats, integers, names), _names(wanted)
+    of_scores = "bias" in wanted and q.dim() == 4 and takes_score_gradient(
+        modifier, deterministic, more["bias"].shape, (*q.shape[:3], k.shape[2]))
+    captured = [name for name in wanted if not (of_scores and name == "bias")]
+    choice = _choice("backward", q, v, causal, (window_left, window_right), modifier, deterministic=deterministic,
+                     captured=bool(captured), score_gradient=of_scores)
     found = plan(choice, q.device)
     gradients = {}
-    for name in _names(wanted):
-        if not is_bias and not found.takes(f"d_{name}"):
+    for name in wanted:
+        if name in captured and not found.takes(f"d_{name}"):
             raise ValueError(f"the gradient of capture '{name}' must be one that the kernel computes, but this backward "
                              "has none; detach the tensor")
-        gradients["dbias" if is_bias else f"d_{name}"] = more[name].new_empty(more[name].shape, dtype=_sum_type(more[name]))
+        argument = f"d_{name}" if name in captured else "d_score"
+        gradients[argument] = more[name].new_empty(more[name].shape, dtype=_sum_type(more[name]))
     dq, dk, dv = (_empty_like(x, x.shape[-1]) for x in (q, k, v))
     values = {"q": _dense_rows(q), "k": _dense_rows(k), "v": _dense_rows(v), "o": o, "do": _dense_rows(do), "lse": lse,
-              "dlse": dlse, "dq": dq, "dk": dk, "dv": dv, "scale": scale, **more, **gradients}
-    if not is_bias:
-        values.update(window_left=window_left, window_right=window_right)
-    launch(found, values, ("dq", "dk", "dv", *gradients), q.device)
-    return dq, dk, dv, [x.to(more[name].dtype) for name, x in zip(_names(wanted), gradients.values())]
+              "dlse": dlse, "dq": dq, "dk": dk, "dv": dv, "scale": scale, "window_left": window_left,
+              "window_right": window_right, **more, **gradients}
+    launch(found, _as_batch(values) if choice.packed else values, ("dq", "dk", "dv", *gradients), q.device)
+    return dq, dk, dv, [x.to(more[name].dtype) for name, x in zip(wanted, gradients.values())]
 
 
 @attention_backward.register_fake

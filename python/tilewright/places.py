@@ -1,35 +1,44 @@
 # Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Where the compiler, the runtime and the kernels are: said by the environment, in the build folder of a source tree, or
-beside this folder in an installation."""
+"""Where the compiler, the runtime and the kernels are: said by the environment, in this folder where it came from a wheel,
+in the build folder of a source tree, or beside this folder's parent in an unpacked package."""
 
 import os
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-KERNELS = os.path.join(ROOT, "kernels")
+PACKAGE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(PACKAGE))
+_PLACES = (PACKAGE, os.path.join(ROOT, "build"), ROOT)
+# Of the C interfaces that this package calls: the number behind the names of the libraries.
+_ABI = 0
 
 
-def _first(variable, paths, otherwise):
-    found = (os.path.join(ROOT, *path) for path in paths)
+def _first(variable, folder, names, otherwise):
+    found = (os.path.join(place, folder, name) for place in _PLACES for name in names)
     return os.environ.get(variable) or next((path for path in found if os.path.exists(path)), otherwise)
 
 
-def find_tool():
-    """tilewrightc; TILEWRIGHTC says another."""
-    return _first("TILEWRIGHTC", [("build", "bin", "tilewrightc"), ("bin", "tilewrightc")], "tilewrightc")
+def _find_shared(variable, name, otherwise):
+    return _first(variable, "lib", (f"{name}.{_ABI}", name), otherwise)
+
+
+KERNELS = os.path.join(PACKAGE if os.path.isdir(os.path.join(PACKAGE, "kernels")) else ROOT, "kernels")
+
+
+def find_tool(name="tilewrightc"):
+    """A tool; TILEWRIGHTC and TILEWRIGHT_RUN say another tilewrightc and tilewright-run."""
+    variable = {"tilewrightc": "TILEWRIGHTC", "tilewright-run": "TILEWRIGHT_RUN"}.get(name, "")
+    return _first(variable, "bin", (name,), name)
 
 
 def find_run():
     """tilewright-run; TILEWRIGHT_RUN says another."""
-    return _first("TILEWRIGHT_RUN", [("build", "bin", "tilewright-run"), ("bin", "tilewright-run")], "tilewright-run")
+    return find_tool("tilewright-run")
 
 
 def find_library():
     """libtilewright.so; TILEWRIGHT_LIBRARY says another."""
-    return _first("TILEWRIGHT_LIBRARY", [("build", "lib", "libtilewright.so"), ("lib", "libtilewright.so")],
-                  "libtilewright.so")
+    return _find_shared("TILEWRIGHT_LIBRARY", "libtilewright.so", "libtilewright.so")
 
 
 def find_compiler():
     """libtilewright-compiler.so, or None; TILEWRIGHT_COMPILER says another."""
-    name = "libtilewright-compiler.so"
-    return _first("TILEWRIGHT_COMPILER", [("build", "lib", name), ("lib", name)], None)
+    return _find_shared("TILEWRIGHT_COMPILER", "libtilewright-compiler.so", None)

@@ -116,11 +116,10 @@ def prepare(device, dtype, width, *, value_width=None, causal=False, window=Fals
     if dtype not in ops.TYPES:
         raise ValueError(f"dtype must be float16, bfloat16, float32 or float64, but got {dtype}")
     index = torch.cuda.current_device() if device.index is None else device.index
-    kernels = [f"varlen_{kernel}" if packed else kernel for kernel in ("forward", "backward")[:1 + backward]]
-    for kernel in kernels:
+    for kernel in ("forward", "backward")[:1 + backward]:
         is_backward = kernel.endswith("backward")
         how = ops.Choice(kernel, ops.TYPES[dtype], width, value_width or width, mode, bool(window), text,
-                         is_backward and deterministic, is_backward and capture_gradients)
-        if is_backward and capture_gradients and text == "bias" and not (window or packed):
-            how = how._replace(kernel="bias_backward", modifier="", deterministic=False, captured=False)
+                         is_backward and deterministic, is_backward and capture_gradients, bool(packed))
+        if is_backward and capture_gradients and not packed and ops.takes_score_gradient(text, deterministic):
+            how = how._replace(captured=text != "bias", score_gradient=True)
         ops.plan(how, torch.device("cuda", index))

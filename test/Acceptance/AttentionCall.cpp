@@ -8,6 +8,7 @@
 
 #include "gtest/gtest.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace tilewright::acceptance {
@@ -42,18 +43,65 @@ ElementType typeIn(const CallOptions &options, ElementType type) {
   return options.run.f64 ? ElementType::F64 : type;
 }
 
-std::vector<int64_t> shapeOfRows(const AttentionProblem &p) { return {p.B, p.Hq, p.Sq}; }
-std::vector<int64_t> shapeOfQ(const AttentionProblem &p) { return {p.B, p.Hq, p.Sq, p.D}; }
-std::vector<int64_t> shapeOfO(const AttentionProblem &p) { return {p.B, p.Hq, p.Sq, p.DV}; }
-std::vector<int64_t> shapeOfK(const AttentionProblem &p) { return {p.B, p.Hkv, p.Skv, p.D}; }
-std::vector<int64_t> shapeOfV(const AttentionProblem &p) { return {p.B, p.Hkv, p.Skv, p.DV}; }
+using Shape = std::vector<int64_t>;
 
-Params joined(Params params, const Params &more) {
-  params.insert(params.end(), more.begin(), more.end());
+Shape shapeOfRows(const AttentionProblem &p) { return {p.B, p.Hq, p.Sq}; }
+Shape shapeOfQ(const AttentionProblem &p) { return {p.B, p.Hq, p.Sq, p.D}; }
+Shape shapeOfO(const AttentionProblem &p) { return {p.B, p.Hq, p.Sq, p.DV}; }
+Shape shapeOfK(const AttentionProblem &p) { return {p.B, p.Hkv, p.Skv, p.D}; }
+Shape shapeOfV(const AttentionProblem &p) { return {p.B, p.Hkv, p.Skv, p.DV}; }
+
+/// As the kernel has it, of what is a batch.
+Shape shapeIn(const CallOptions &options, Shape shape) {
+  if (options.isPacked) {
+    shape[2] *= shape[0];
+    shape[0] = 1;
+  }
+  return shape;
+}
+
+void bindArray(KernelCall &call, const char *name, ElementType type, const Shape &shape,
+               const std::vector<double> &values, const CallOptions &options) {
+  call.input(name, type, shapeIn(options, shape),
+             options.isPacked ? swapOuter(values, shape[0], shape[1]) : values,
+             layoutOf(options, name));
+}
+
+void bindOutput(KernelCall &call, const char *name, ElementType type, const Shape &shape,
+                const CallOptions &options) {
+  call.output(name, type, shapeIn(options, shape), layoutOf(options, name));
+}
+
+Params paramsOf(const AttentionProblem &problem, Type type, const CallOptions &options) {
+  Params params = attentionParams(problem, type);
+  params.insert(params.end(), options.params.begin(), options.params.end());
+  if (options.isPacked)
+    params.emplace_back("PACKED", "true");
   return params;
 }
 
 } // namespace
+
+std::vector<double> swapOuter(const std::vector<double> &values, int64_t n0, int64_t n1) {
+  std::vector<double> result(values.size());
+  size_t inner = n0 * n1 ? values.size() / static_cast<size_t>(n0 * n1) : 0;
+  for (int64_t i = 0; i < n0; ++i)
+    for (int64_t j = 0; j < n1; ++j)
+      std::copy_n(values.begin() + (i * n1 + j) * inner, inner,
+                  result.begin() + (j * n0 + i) * inner);
+  return result;
+}
+
+void unpack(const AttentionProblem &problem, ForwardResult &result) {
+  for (std::vector<double> *values : {&result.o, &result.lse})
+    *values = swapOuter(*values, problem.Hq, problem.B);
+}
+
+void unpack(const AttentionProblem &problem, BackwardResult &result) {
+  result.dQ = swapOuter(result.dQ, problem.Hq, problem.B);
+  result.dK = swapOuter(result.dK, problem.Hkv, problem.B);
+  result.dV = swapOuter(result.dV, problem.Hkv, problem.B);
+}
 
 Params attentionParams(const AttentionProblem &problem, Type type, bool hasWindow) {
   Params params = {{"D", std::to_string(problem.D)},
@@ -68,9 +116,18 @@ Params attentionParams(const AttentionProblem &problem, Type type, bool hasWindo
 void bindInputs(KernelCall &call, const AttentionProblem &problem, Type type,
                 const AttentionInputs &inputs, const CallOptions &options, bool hasWindow) {
   ElementType element = typeIn(options, elementType(type));
-  call.input("q", element, shapeOfQ(problem), inputs.q, layoutOf(options, "q"));
-  call.input("k", element, shapeOfK(problem), inputs.k, layoutOf(options, "k"));
-  call.input("v", element, shapeOfV(problem), inputs.v, layoutOf(options, "v"));
+  bindArray(call, "q", element, shapeOfQ(problem), inputs.q, options);
+  bindArray(call, "k", element, shapeOfK(problem), inputs.k, options);
+  bindArray(call, "v", element, shapeOfV(problem), inputs.v, options);
+  if (options.isPacked) {
+    std::vector<int64_t> queries, keys;
+    for (int64_t b = 0; b <= problem.B; ++b) {
+      queries.push_back(b * problem.Sq);
+      keys.push_back(b * problem.Skv);
+    }
+    call.integers("cu_seqlens_q", {problem.B + 1}, queries);
+    call.integers("cu_seqlens_k", {problem.B + 1}, keys);
+  }
   call.scalar("scale", problem.scale);
   if (hasWindow) {
     call.integer("window_left", problem.window.left);
@@ -80,10 +137,9 @@ void bindInputs(KernelCall &call, const AttentionProblem &problem, Type type,
 
 void bindForwardOutputs(KernelCall &call, const AttentionProblem &problem, Type type,
                         const CallOptions &options) {
-  call.output("o", typeIn(options, elementType(type)), shapeOfO(problem), layoutOf(options, "o"));
+  bindOutput(call, "o", typeIn(options, elementType(type)), shapeOfO(problem), options);
   if (options.withLse)
-    call.output("lse", typeIn(options, accumulatorType(type)), shapeOfRows(problem),
-                layoutOf(options, "lse"));
+    bindOutput(call, "lse", typeIn(options, accumulatorType(type)), shapeOfRows(problem), options);
 }
 
 void bindBackward(KernelCall &call, const AttentionProblem &problem, Type type,
@@ -91,14 +147,14 @@ void bindBackward(KernelCall &call, const AttentionProblem &problem, Type type,
                   const CallOptions &options) {
   ElementType element = typeIn(options, elementType(type));
   ElementType acc = typeIn(options, accumulatorType(type));
-  call.input("o", element, shapeOfO(problem), saved.o, layoutOf(options, "o"));
-  call.input("do", element, shapeOfO(problem), inputs.dO, layoutOf(options, "do"));
-  call.input("lse", acc, shapeOfRows(problem), saved.lse, layoutOf(options, "lse"));
+  bindArray(call, "o", element, shapeOfO(problem), saved.o, options);
+  bindArray(call, "do", element, shapeOfO(problem), inputs.dO, options);
+  bindArray(call, "lse", acc, shapeOfRows(problem), saved.lse, options);
   if (!inputs.dLse.empty())
-    call.input("dlse", acc, shapeOfRows(problem), inputs.dLse, layoutOf(options, "dlse"));
-  call.output("dq", element, shapeOfQ(problem), layoutOf(options, "dq"));
-  call.output("dk", element, shapeOfK(problem), layoutOf(options, "dk"));
-  call.output("dv", element, shapeOfV(problem), layoutOf(options, "dv"));
+    bindArray(call, "dlse", acc, shapeOfRows(problem), inputs.dLse, options);
+  bindOutput(call, "dq", element, shapeOfQ(problem), options);
+  bindOutput(call, "dk", element, shapeOfK(problem), options);
+  bindOutput(call, "dv", element, shapeOfV(problem), options);
 }
 
 ForwardResult readForward(const KernelCall &call, const CallOptions &options) {
@@ -119,8 +175,7 @@ BackwardResult readBackward(const KernelCall &call) {
 
 ForwardResult runForward(const AttentionProblem &problem, Type type, const AttentionInputs &inputs,
                          const CallOptions &options) {
-  KernelCall call("attention_forward", joined(attentionParams(problem, type), options.params),
-                  options.with);
+  KernelCall call("attention_forward", paramsOf(problem, type, options), options.with);
   if (options.golden) {
     EXPECT_TRUE(call.useGolden()) << describe(problem, type);
   }
@@ -129,20 +184,25 @@ ForwardResult runForward(const AttentionProblem &problem, Type type, const Atten
   if (options.bind)
     options.bind(call);
   call.run(options.run);
-  return readForward(call, options);
+  ForwardResult result = readForward(call, options);
+  if (options.isPacked)
+    unpack(problem, result);
+  return result;
 }
 
 BackwardResult runBackward(const AttentionProblem &problem, Type type,
                            const AttentionInputs &inputs, const ForwardResult &saved,
                            const CallOptions &options) {
-  KernelCall call("attention_backward", joined(attentionParams(problem, type), options.params),
-                  options.with);
+  KernelCall call("attention_backward", paramsOf(problem, type, options), options.with);
   bindInputs(call, problem, type, inputs, options);
   bindBackward(call, problem, type, inputs, saved, options);
   if (options.bind)
     options.bind(call);
   call.run(options.run);
-  return readBackward(call);
+  BackwardResult result = readBackward(call);
+  if (options.isPacked)
+    unpack(problem, result);
+  return result;
 }
 
 void expectForward(const ForwardOracle &oracle, const ForwardResult &result,

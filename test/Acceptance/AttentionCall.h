@@ -24,7 +24,13 @@ struct CallOptions {
   RunSettings run;
   bool withLse = true; ///< the forward's output
   bool golden = false; ///< the forward that is written by hand; a failure where there is none
+  /// Each of the batch is a sequence of packed ones, of equal lengths: q is [1, Hq, B * Sq, D], and
+  /// so on. Results are again those of the batch. Layouts are of what the kernel takes.
+  bool isPacked = false;
 };
+
+/// Values [n0, n1, ...] as [n1, n0, ...].
+std::vector<double> swapOuter(const std::vector<double> &values, int64_t n0, int64_t n1);
 
 /// D, DV, T and CAUSAL; and WINDOW for kernels that have one.
 Params attentionParams(const reference::AttentionProblem &problem, reference::Type type,
@@ -44,6 +50,9 @@ void bindBackward(KernelCall &call, const reference::AttentionProblem &problem,
 /// o, and lse where it was bound.
 reference::ForwardResult readForward(const KernelCall &call, const CallOptions &options = {});
 reference::BackwardResult readBackward(const KernelCall &call);
+/// Of packed sequences, as results of the batch.
+void unpack(const reference::AttentionProblem &problem, reference::ForwardResult &result);
+void unpack(const reference::AttentionProblem &problem, reference::BackwardResult &result);
 
 /// attention_forward on row-major arrays, or those of the options.
 reference::ForwardResult runForward(const reference::AttentionProblem &problem,

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// attention_forward with mods/bias, and attention_bias_backward of what it saved: every broadcast
-// of the bias, absent biases (then nothing is linked), and biases of -inf.
+// attention_forward with mods/bias, and attention_backward with SCORE_GRADIENT of what it saved:
+// every broadcast of the bias, no bias, and biases of -inf.
 
 #include "test/Acceptance/AttentionCall.h"
 
@@ -36,17 +36,24 @@ ForwardResult biasForward(const AttentionProblem &problem, Type type,
 BackwardResult biasBackward(const AttentionProblem &problem, Type type,
                             const AttentionInputs &inputs, const ForwardResult &saved,
                             bool withDBias) {
-  KernelCall call("attention_bias_backward", attentionParams(problem, type, /*hasWindow=*/false));
-  bindInputs(call, problem, type, inputs, {}, /*hasWindow=*/false);
+  Params params = attentionParams(problem, type);
+  params.emplace_back("DETERMINISTIC", "true");
+  params.emplace_back("SCORE_GRADIENT", withDBias ? "true" : "false");
+  std::vector<std::string> with;
+  if (problem.bias)
+    with.push_back("mods/bias");
+  KernelCall call("attention_backward", params, with);
+  bindInputs(call, problem, type, inputs);
   bindBackward(call, problem, type, inputs, saved);
   if (problem.bias)
     call.input("bias", elementType(type), shapeOf(problem), problem.bias.values);
+  std::vector<int64_t> ofPairs = {problem.B, problem.Hq, problem.Sq, problem.Skv};
   if (withDBias)
-    call.output("dbias", accumulatorType(type), shapeOf(problem));
+    call.output("d_score", accumulatorType(type), problem.bias ? shapeOf(problem) : ofPairs);
   call.runTwice();
   BackwardResult result = readBackward(call);
   if (withDBias)
-    result.dBias = call.read("dbias");
+    result.dBias = call.read("d_score");
   return result;
 }
 
@@ -77,14 +84,14 @@ void check(const AttentionProblem &problem, Type type, uint64_t seed, const std:
     saved = biasForward(problem, type, inputs);
     expectForward(ForwardOracle(problem, inputs, type), saved, context);
   }
-  MatrixCase matrixCase("attention_bias_backward", what, type);
+  MatrixCase matrixCase("attention_backward SCORE_GRADIENT", what, type);
   BackwardOracle oracle(problem, inputs, type);
-  BackwardResult result = biasBackward(problem, type, inputs, saved, bool(problem.bias));
+  BackwardResult result = biasBackward(problem, type, inputs, saved, true);
   expectBackward(oracle, result, context);
   if (!problem.bias)
     return;
   expectOk(oracle.checkDBias(result.dBias), context);
-  // Without dbias, dq, dk and dv are the same.
+  // Without d_score, dq, dk and dv are the same.
   BackwardResult without = biasBackward(problem, type, inputs, saved, false);
   EXPECT_EQ(result.dQ, without.dQ) << context;
   EXPECT_EQ(result.dK, without.dK) << context;

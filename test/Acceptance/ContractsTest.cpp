@@ -73,13 +73,13 @@ TEST_P(Contracts, ExtentsOfOne) {
     }
 }
 
-/// Exactly zero and exactly -inf, also for keys that nobody attends.
+/// Exactly zero and exactly -inf, also for keys that no query attends.
 TEST_P(Contracts, RowsWithoutKeysAndKeysWithoutRows) {
   Type type = GetParam();
   struct Masked {
     AttentionProblem problem;
     int64_t emptyRows; ///< the first rows, which attend nothing
-    int64_t deadKeys;  ///< the last keys, which nobody attends
+    int64_t deadKeys;  ///< the last keys, which no query attends
   };
   const Masked cases[] = {
       // More rows than keys: the first 130 are ahead of all keys.

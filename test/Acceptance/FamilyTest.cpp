@@ -45,9 +45,10 @@ enum Feature {
   WithDLse,
   Deterministic,
   Transposed, // [B, S, H, D] in memory
+  PackedRows, // of sequences of equal lengths
   NumFeatures
 };
-constexpr std::array<int, NumFeatures> numChoices = {3, 2, 8, 6, 4, 2, 2, 3, 2, 2, 2, 2, 2};
+constexpr std::array<int, NumFeatures> numChoices = {3, 2, 8, 6, 4, 2, 2, 3, 2, 2, 2, 2, 2, 2};
 
 using Choice = std::array<int, NumFeatures>;
 
@@ -112,7 +113,7 @@ struct Combination {
   std::vector<int> masks, scores; ///< of maskMods() and scoreMods(), in the order of application
   int bias = 0;                   ///< as in BiasFile
   bool hasDropout = false, hasSink = false, withDLse = false, isDeterministic = false,
-       isTransposed = false;
+       isTransposed = false, isPacked = false;
 
   Combination() = default;
   explicit Combination(const Choice &choice);
@@ -138,6 +139,7 @@ Combination::Combination(const Choice &choice) {
   withDLse = choice[WithDLse];
   isDeterministic = choice[Deterministic];
   isTransposed = choice[Transposed];
+  isPacked = choice[PackedRows];
 }
 
 struct Case {
@@ -159,6 +161,7 @@ Case::Case(const Combination &features, Type type) {
   problem = makeProblem(features.B, features.Hq, features.Hkv, features.Sq, features.Skv,
                         features.D, features.DV, features.causal, features.window);
   isTransposed = features.isTransposed;
+  options.isPacked = features.isPacked;
   name = "family " + describe(problem, type);
   std::vector<std::function<void(KernelCall &)>> binds;
   auto link = [&](const ShippedMod &mod) {
@@ -214,6 +217,7 @@ Case::Case(const Combination &features, Type type) {
   }
   name += features.isDeterministic ? ", deterministic" : "";
   name += isTransposed ? ", transposed" : "";
+  name += options.isPacked ? ", packed" : "";
   options.bind = [binds](KernelCall &call) {
     for (const auto &bind : binds)
       bind(call);
@@ -225,8 +229,9 @@ CallOptions Case::optionsOfCall() const {
   if (!isTransposed)
     return result;
   const AttentionProblem &p = problem;
-  auto lay = [&](std::initializer_list<const char *> names, int64_t heads, int64_t rows,
+  auto lay = [&](std::initializer_list<const char *> names, int64_t heads, int64_t rowsOfEach,
                  int64_t columns) {
+    int64_t rows = options.isPacked ? p.B * rowsOfEach : rowsOfEach;
     for (const char *array : names)
       result.layouts[array].strides = {rows * heads * columns, columns, heads * columns, 1};
   };
@@ -249,6 +254,8 @@ FamilyGradients runFamilyBackward(const Case &each, Type type, const AttentionIn
   Params params = attentionParams(problem, type);
   params.emplace_back("DETERMINISTIC", deterministic ? "true" : "false");
   params.emplace_back("CAPTURE_GRADIENTS", "true");
+  if (options.isPacked)
+    params.emplace_back("PACKED", "true");
   KernelCall call("attention_backward", params, options.with);
   bindInputs(call, problem, type, inputs, options);
   bindBackward(call, problem, type, inputs, saved, options);
@@ -262,6 +269,8 @@ FamilyGradients runFamilyBackward(const Case &each, Type type, const AttentionIn
   else
     call.run();
   FamilyGradients gradients{readBackward(call), {}, {}};
+  if (options.isPacked)
+    unpack(problem, gradients.result);
   if (problem.bias)
     gradients.dBias = call.read("d_bias");
   if (!problem.sinks.empty())
@@ -275,14 +284,15 @@ void check(const Combination &features, Type type, uint64_t seed) {
   AttentionInputs inputs = randomInputs(problem, type, seed);
   if (!features.withDLse)
     inputs.dLse.clear();
+  std::string form = features.isPacked ? " PACKED" : "";
   ForwardResult saved;
   {
-    MatrixCase matrixCase("attention_forward", "several features", type);
+    MatrixCase matrixCase("attention_forward" + form, "several features", type);
     saved = runForward(problem, type, inputs, each.optionsOfCall());
     expectForward(ForwardOracle(problem, inputs, type), saved, each.name);
   }
   bool deterministic = features.isDeterministic;
-  MatrixCase matrixCase(deterministic ? "attention_backward DETERMINISTIC" : "attention_backward",
+  MatrixCase matrixCase("attention_backward" + form + (deterministic ? " DETERMINISTIC" : ""),
                         "several features", type);
   BackwardOracle oracle(problem, inputs, type);
   FamilyGradients gradients = runFamilyBackward(each, type, inputs, saved, deterministic);
@@ -368,6 +378,7 @@ Combination randomCombination(uint64_t seed) {
   result.withDLse = isSo();
   result.isDeterministic = isSo();
   result.isTransposed = isSo();
+  result.isPacked = isSo();
   return result;
 }
 
@@ -386,7 +397,8 @@ std::vector<std::string> traitsOf(const Combination &features) {
                             {"sink", features.hasSink},
                             {"dlse", features.withDLse},
                             {"deterministic", features.isDeterministic},
-                            {"transposed", features.isTransposed}})
+                            {"transposed", features.isTransposed},
+                            {"packed", features.isPacked}})
     traits.push_back((has ? "with " : "without ") + std::string(trait));
   for (int mask : features.masks)
     traits.push_back(maskMods()[mask].name);

@@ -165,19 +165,20 @@ TEST_P(Fp8, ForwardWithDescales) {
   const Descales scales[] = {{1.0, 1.0, 1.0}, {0.5, 0.25, 3.0}, {0.013, 1.7, 0.37}};
   for (Causal causal : {Causal::None, Causal::TopLeft, Causal::BottomRight})
     for (auto [D, DV] : {std::pair<int64_t, int64_t>{64, 64}, {128, 40}, {7, 33}}) {
-      AttentionProblem problem = makeProblem(2, 4, seed % 2 ? 2 : 1, seed % 2 ? 139 : 75,
-                                             seed % 3 ? 75 : 203, D, DV, causal);
+      AttentionProblem problem =
+          makeProblem(2, 4, seed % 2 ? 2 : 1, seed % 2 ? 139 : 75, seed % 3 ? 75 : 203, D, DV,
+                      causal, seed % 4 ? Window{} : Window{30, 4});
       AttentionInputs inputs = randomInputs(problem, type, seed);
       Descales descales = scales[seed++ % 3];
       for (double *scale : {&descales.q, &descales.k, &descales.v})
         *scale = roundTo(Type::F32, *scale);
 
-      MatrixCase matrixCase("attention_fp8_forward",
-                            maskName(problem) + ", result " + typeName(output), type);
-      Params params = attentionParams(problem, type, /*hasWindow=*/false);
+      MatrixCase matrixCase("attention_forward", maskName(problem) + ", result " + typeName(output),
+                            type);
+      Params params = attentionParams(problem, type);
       params.emplace_back("TO", typeName(output));
-      KernelCall call("attention_fp8_forward", params);
-      bindInputs(call, problem, type, inputs, {}, /*hasWindow=*/false);
+      KernelCall call("attention_forward", params);
+      bindInputs(call, problem, type, inputs);
       call.input("q_descale", ElementType::F32, {1}, {descales.q});
       call.input("k_descale", ElementType::F32, {1}, {descales.k});
       call.input("v_descale", ElementType::F32, {1}, {descales.v});

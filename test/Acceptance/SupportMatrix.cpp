@@ -26,8 +26,8 @@ struct TileCounts {
 
 /// The device where it is not the CPU. One line for each row: kernel, mask or variant, type, cases
 /// passed, cases tried, and for another device cases refused, which are among those tried. And one
-/// for each type: tiles compared, and tiles that the rule accepts only because of the expected roundoff
-/// (Accuracy.h).
+/// for each type: tiles compared, and tiles that the rule accepts only because of the expected
+/// roundoff (Accuracy.h).
 class MatrixWriter : public ::testing::Environment {
 public:
   void TearDown() override {

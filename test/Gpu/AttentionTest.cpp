@@ -12,7 +12,7 @@ namespace {
 
 #define ASSERT_RUNS(expression)                                                                    \
   do {                                                                                             \
-    runtime::Status status_ = (expression);                                                        \
+    Status status_ = (expression);                                                                 \
     ASSERT_TRUE(status_.ok()) << status_.message();                                                \
   } while (false)
 

@@ -21,7 +21,7 @@ namespace {
 
 #define ASSERT_RUNS(expression)                                                                    \
   do {                                                                                             \
-    runtime::Status status_ = (expression);                                                        \
+    Status status_ = (expression);                                                                 \
     ASSERT_TRUE(status_.ok()) << status_.message();                                                \
   } while (false)
 
@@ -136,8 +136,8 @@ protected:
     backwardDesc.isDeterministic = isDeterministic;
     auto forward = runtime::AttentionForward::create(driver(), forwardBundle, forwardDesc);
     auto backward = runtime::AttentionBackward::create(driver(), backwardBundle, backwardDesc);
-    for (const runtime::Status &status : {forward ? forward->prepare(0) : forward.status(),
-                                          backward ? backward->prepare(0) : backward.status()})
+    for (const Status &status : {forward ? forward->prepare(0) : forward.status(),
+                                 backward ? backward->prepare(0) : backward.status()})
       if (!status) {
         ADD_FAILURE() << status.message();
         return std::nullopt;
@@ -166,7 +166,7 @@ protected:
                   (start + size_t(i * view.strides[2])) * 2,
                   {head.begin() + i * int64_t(row), head.begin() + (i + 1) * int64_t(row)});
         }
-    runtime::Status status = plans.forward.run(step.forward(), 0, 0, device->getStream());
+    Status status = plans.forward.run(step.forward(), 0, 0, device->getStream());
     EXPECT_TRUE(status.ok()) << status.message();
     wait(device->getStream());
   }
@@ -174,14 +174,13 @@ protected:
   /// Of this plan and step, aligned as the plan wants it.
   std::unique_ptr<Memory> workspaceFor(const Plans &plans, const Step &step) {
     uint64_t bytes = 0;
-    runtime::Status status = plans.backward.workspaceSize(step.backward(), 0, bytes);
+    Status status = plans.backward.workspaceSize(step.backward(), 0, bytes);
     EXPECT_TRUE(status.ok()) << status.message();
     auto memory = std::make_unique<Memory>(*device, bytes + 4);
     workspaceBytes = bytes;
     return memory;
   }
-  runtime::Status run(const Plans &plans, const Step &step, const Memory &workspace,
-                      cuda::Stream stream) {
+  Status run(const Plans &plans, const Step &step, const Memory &workspace, cuda::Stream stream) {
     return plans.backward.run(step.backward(), workspace.address(), workspaceBytes, stream);
   }
   uint64_t workspaceBytes = 0;

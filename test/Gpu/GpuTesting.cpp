@@ -177,8 +177,7 @@ void GpuTest::wait(cuda::Stream stream) {
   require(*device, driver().cuStreamSynchronize(stream), "cuStreamSynchronize");
 }
 
-cuda::GraphExec GpuTest::capture(cuda::Stream stream,
-                                 llvm::function_ref<runtime::Status()> record) {
+cuda::GraphExec GpuTest::capture(cuda::Stream stream, llvm::function_ref<Status()> record) {
   const runtime::DriverTable &table = driver();
   auto skip = []() { GTEST_SKIP() << "this driver has no graphs"; };
   if (!table.cuStreamBeginCapture || !table.cuStreamEndCapture || !table.cuGraphInstantiate ||
@@ -187,7 +186,7 @@ cuda::GraphExec GpuTest::capture(cuda::Stream stream,
     return nullptr;
   }
   require(*device, table.cuStreamBeginCapture(stream, 0), "cuStreamBeginCapture");
-  runtime::Status status = record();
+  Status status = record();
   cuda::Graph graph = nullptr;
   require(*device, table.cuStreamEndCapture(stream, &graph), "cuStreamEndCapture");
   EXPECT_TRUE(status.ok()) << status.message();
@@ -227,7 +226,7 @@ void Attention::setHead(int64_t b, int64_t h, const std::vector<uint8_t> &qHead,
   v.write(offsetOf(shape.Skv, b, h), vHead);
 }
 
-runtime::Status Attention::run(const GpuOperation &operation, cuda::Stream stream) const {
+Status Attention::run(const GpuOperation &operation, cuda::Stream stream) const {
   runtime::Argument arguments[] = {
       view(q, shape.Sq),
       view(k, shape.Skv),

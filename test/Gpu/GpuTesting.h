@@ -67,7 +67,7 @@ protected:
   void wait(cuda::Stream stream);
   /// Records what `record` launches on the stream; null, and the test skipped, where the driver has
   /// no graphs. The caller destroys it.
-  cuda::GraphExec capture(cuda::Stream stream, llvm::function_ref<runtime::Status()> record);
+  cuda::GraphExec capture(cuda::Stream stream, llvm::function_ref<Status()> record);
   const runtime::DriverTable &driver() const { return device->getDriver(); }
 
   static std::unique_ptr<GpuDevice> device; ///< for all tests
@@ -83,7 +83,7 @@ public:
   /// The same q, k and v for a head of another problem: rows are written head by head.
   void setHead(int64_t b, int64_t h, const std::vector<uint8_t> &q, const std::vector<uint8_t> &k,
                const std::vector<uint8_t> &v);
-  runtime::Status run(const GpuOperation &operation, cuda::Stream stream) const;
+  Status run(const GpuOperation &operation, cuda::Stream stream) const;
   std::vector<uint8_t> readHead(int64_t b, int64_t h) const;
   std::vector<uint8_t> readO() const;
   void poisonO() { o.poison(); }

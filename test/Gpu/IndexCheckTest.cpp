@@ -51,19 +51,18 @@ protected:
 
 TEST_F(IndexCheckGpu, OffsetsOfSequences) {
   constexpr int64_t tokens = 300, D = 64;
-  auto operation = compile("attention_varlen_forward", {{"D", "64"}, {"T", "bf16"}});
+  auto operation = compile("attention_forward", {{"D", "64"}, {"T", "bf16"}, {"PACKED", "true"}});
   ASSERT_TRUE(operation);
   std::vector<uint8_t> q = normal(tokens * 2 * D, 1), k = normal(tokens * 2 * D, 2),
                        v = normal(tokens * 2 * D, 3), o(q.size()), unchecked;
   Indices queries{{0, 100, 100, 300}, {4}}, keys = queries;
   llvm::StringMap<Argument> arguments;
-  arguments["q"] = rows(q, {tokens, 2, D});
-  arguments["k"] = rows(k, {tokens, 2, D});
-  arguments["v"] = rows(v, {tokens, 2, D});
-  arguments["o"] = rows(o, {tokens, 2, D});
+  arguments["q"] = rows(q, {1, 2, tokens, D});
+  arguments["k"] = rows(k, {1, 2, tokens, D});
+  arguments["v"] = rows(v, {1, 2, tokens, D});
+  arguments["o"] = rows(o, {1, 2, tokens, D});
   arguments["cu_seqlens_q"] = queries.array();
   arguments["cu_seqlens_k"] = keys.array();
-  arguments["max_seqlen_q"] = int64_t(200);
   arguments["scale"] = 0.125;
   arguments["window_left"] = arguments["window_right"] = int64_t(-1);
   EXPECT_EQ(run(*operation, arguments, false), "");
@@ -73,12 +72,12 @@ TEST_F(IndexCheckGpu, OffsetsOfSequences) {
   EXPECT_TRUE(o == unchecked) << "a check changes nothing";
   queries.values[2] = 50;
   EXPECT_EQ(run(*operation, arguments, true),
-            "kernel 'attention_varlen_forward' requires 'ascending(cu_seqlens_q)', but got "
+            "kernel 'attention_forward' requires 'ascending(cu_seqlens_q)', but got "
             "cu_seqlens_q[2] = 50 after 100");
   queries.values[2] = 100;
   keys.values[3] = 301;
   EXPECT_EQ(run(*operation, arguments, true),
-            "kernel 'attention_varlen_forward' requires 'within(cu_seqlens_k, 0, dim(k, 0) + 1)', "
+            "kernel 'attention_forward' requires 'within(cu_seqlens_k, 0, dim(k, 2) + 1)', "
             "but got cu_seqlens_k[3] = 301; it must be from 0 to 300");
   EXPECT_EQ(run(*operation, arguments, false), "") << "the kernel takes what exists";
 }

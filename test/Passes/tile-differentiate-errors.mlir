@@ -110,7 +110,7 @@ tile.kernel @kernel (%x: !tile.view<[?], f32>, %on: i1) grid(%h = 1) {
 
 // -----
 
-// Somebody has to clear the gradient, and to convert exact sums.
+// A program has to clear the gradient, and to convert exact sums.
 tile.capture @table : !tile.view<[?], f32>
 func.func private @score(%s: f32, %h: i32) -> f32 {
   %t = tile.at @table[%h] : f32

@@ -99,7 +99,7 @@
 // BODY: body.mlir:3:{{.*}}: error: {{.*}}uses function @f, which must have a body; define it or link a file that does
 // BODY: body.mlir:1:1: note: declared here
 // RUN: not tilewright-opt %t/main.mlir --tile-link='with=%t/unknown.mlir' 2>&1 | FileCheck %s --check-prefix=UNKNOWN
-// UNKNOWN: unknown.mlir:2:{{.*}}: error: {{.*}}uses @nobody, which neither '{{.*}}unknown.mlir' nor the module has; define it
+// UNKNOWN: unknown.mlir:2:{{.*}}: error: {{.*}}uses @missing, which neither '{{.*}}unknown.mlir' nor the module has; define it
 
 //--- main.mlir
 tile.capture @table : !tile.view<[?], f32>
@@ -224,6 +224,6 @@ func.func @g() -> i1 {
 }
 //--- unknown.mlir
 func.func @score_mod(%s: f32) -> f32 {
-  %r = func.call @nobody(%s) : (f32) -> f32
+  %r = func.call @missing(%s) : (f32) -> f32
   return %r : f32
 }

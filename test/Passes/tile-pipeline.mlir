@@ -10,6 +10,7 @@
 // PASSES-NEXT: tile-unroll,
 // PASSES-NEXT: canonicalize
 // PASSES-NEXT: cse
+// PASSES-NEXT: tile-drop-arguments,
 // PASSES-NEXT: tile-differentiate,
 // PASSES-NEXT: tile-analyze-masks,
 // PASSES-NEXT: tile-fold-scale{assume-fast-math=false},

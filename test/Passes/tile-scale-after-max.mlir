@@ -6,7 +6,7 @@
 !row = tensor<4xf32>
 
 // Where the factor is above zero and finite, the row is scaled; otherwise the tile, as it was
-// written. Nobody else uses the scaled tile, so it is gone.
+// written. Nothing else uses the scaled tile, so it is gone.
 // CHECK-LABEL: @both
 // CHECK-SAME:    (%[[S:.*]]: tensor<4x8xf32>, %[[SCALE:.*]]: f32)
 // CHECK-NEXT:    %[[C:.*]] = tile.full %[[SCALE]] : tensor<4x8xf32>

@@ -48,9 +48,9 @@ struct AccuracyReport {
   double meanError = 0, meanAllowed = 0;
   int64_t head = -1, row = -1, column = -1; // of the greatest error in that tile
   double got = 0, expected = 0;
-  /// Tiles that were compared, and how many of them are right only because of the expected roundoff:
-  /// max <= 2 max lowp + slack or mean <= 1.5 mean lowp alone would refuse them; and with the slack added
-  /// to both sides.
+  /// Tiles that were compared, and how many of them are right only because of the expected
+  /// roundoff: max <= 2 max lowp + slack or mean <= 1.5 mean lowp alone would refuse them; and with
+  /// the slack added to both sides.
   Type type = Type::F64;
   int64_t numTiles = 0, numNeedRoundoff = 0, numNeedRoundoffDespiteSlack = 0;
 

@@ -173,8 +173,8 @@ TEST(Backward, Dropout) {
   expectGradients(problem);
 }
 
-TEST(Backward, Varlen) {
-  VarlenProblem problem;
+TEST(Backward, Packed) {
+  PackedProblem problem;
   problem.common = makeProblem(1, 2, 1, 0, 0, 3, 2);
   problem.common.causal = Causal::BottomRight;
   problem.common.dropout = {0.2, 5, 6};

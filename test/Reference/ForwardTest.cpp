@@ -266,8 +266,8 @@ TEST(Variants, SplitAndCombineAreTheWhole) {
   }
 }
 
-TEST(Variants, VarlenIsALoop) {
-  VarlenProblem problem;
+TEST(Variants, PackedIsALoop) {
+  PackedProblem problem;
   problem.common = makeProblem(1, 2, 1, 0, 0, 4, 3);
   problem.common.causal = Causal::BottomRight;
   problem.cuQ = {0, 3, 3, 8, 10};

@@ -39,7 +39,7 @@ void pasteRows(const std::vector<double> &part, std::vector<double> &all, int64_
 
 } // namespace
 
-AttentionProblem VarlenProblem::packed() const {
+AttentionProblem PackedProblem::packed() const {
   AttentionProblem result = common;
   result.B = 1;
   result.Sq = totalQ();
@@ -47,7 +47,7 @@ AttentionProblem VarlenProblem::packed() const {
   return result;
 }
 
-AttentionProblem VarlenProblem::sequence(int64_t n) const {
+AttentionProblem PackedProblem::sequence(int64_t n) const {
   AttentionProblem result = common;
   result.B = 1;
   result.firstBatch = n;
@@ -56,7 +56,7 @@ AttentionProblem VarlenProblem::sequence(int64_t n) const {
   return result;
 }
 
-AttentionInputs VarlenProblem::inputsOf(int64_t n, const AttentionInputs &packed) const {
+AttentionInputs PackedProblem::inputsOf(int64_t n, const AttentionInputs &packed) const {
   const AttentionProblem &c = common;
   AttentionInputs part;
   part.q = cutRows(packed.q, c.Hq, totalQ(), c.D, cuQ[n], cuQ[n + 1]);
@@ -67,7 +67,7 @@ AttentionInputs VarlenProblem::inputsOf(int64_t n, const AttentionInputs &packed
   return part;
 }
 
-ForwardResult forward(const VarlenProblem &problem, const AttentionInputs &inputs,
+ForwardResult forward(const PackedProblem &problem, const AttentionInputs &inputs,
                       const Precision &precision, const RoundoffModel &roundoff) {
   const AttentionProblem &c = problem.common;
   AttentionProblem packed = problem.packed();
@@ -85,7 +85,7 @@ ForwardResult forward(const VarlenProblem &problem, const AttentionInputs &input
   return result;
 }
 
-BackwardResult backward(const VarlenProblem &problem, const AttentionInputs &inputs,
+BackwardResult backward(const PackedProblem &problem, const AttentionInputs &inputs,
                         const Precision &precision, const RoundoffModel &roundoff) {
   const AttentionProblem &c = problem.common;
   AttentionProblem packed = problem.packed();

@@ -19,7 +19,7 @@ namespace tilewright::reference {
 /// see (n, h, i, j) with i and j counted within the sequence, and the shift of a bottom-right mask
 /// is the sequence's own. `common` gives everything but B, Sq and Skv. A bias is not supported: it
 /// has one Skv.
-struct VarlenProblem {
+struct PackedProblem {
   AttentionProblem common;
   std::vector<int64_t> cuQ, cuKv;
 
@@ -33,10 +33,10 @@ struct VarlenProblem {
   AttentionInputs inputsOf(int64_t n, const AttentionInputs &packed) const;
 };
 
-ForwardResult forward(const VarlenProblem &problem, const AttentionInputs &inputs,
+ForwardResult forward(const PackedProblem &problem, const AttentionInputs &inputs,
                       const Precision &precision = Precision::reference(),
                       const RoundoffModel &roundoff = {});
-BackwardResult backward(const VarlenProblem &problem, const AttentionInputs &inputs,
+BackwardResult backward(const PackedProblem &problem, const AttentionInputs &inputs,
                         const Precision &precision = Precision::reference(),
                         const RoundoffModel &roundoff = {});
 

@@ -1,6 +1,7 @@
 # Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What bench/gpubench computes without a GPU."""
 
+import io
 import os
 import sys
 import types
@@ -16,6 +17,7 @@ from gpubench import timeline_plot  # noqa: E402
 import tune  # noqa: E402
 from gpubench import cases, fa4, report  # noqa: E402
 from gpubench.contract import Contract, ContractError  # noqa: E402
+from gpubench.progress import Progress  # noqa: E402
 
 KERNEL = '''module {
   func.func private @score(%s: f32) -> f32 { return %s : f32 }
@@ -32,6 +34,29 @@ ptxas info    : Function properties for {}
     24 bytes stack frame, {} bytes spill stores, {} bytes spill loads
 ptxas info    : Used {} registers, used 1 barriers, 24 bytes cumulative stack size
 """
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+class ProgressTest(unittest.TestCase):
+    def shown(self, stream, delay, **options):
+        with unittest.mock.patch.dict(os.environ, TILEWRIGHT_PROGRESS_DELAY=delay):
+            with Progress("tune: compiled", 2, stream=stream, **options) as progress:
+                progress.show("a")
+                progress.step("b")
+        return stream.getvalue()
+
+    def test_a_terminal_gets_a_line_that_goes_away(self):
+        text = self.shown(Terminal(), "0")
+        self.assertEqual(text, "\r\x1b[Ktune: compiled 0 of 2: a (0 s)\r\x1b[Ktune: compiled 1 of 2: b (0 s)\r\x1b[K")
+
+    def test_nothing_is_shown_before_the_delay_or_elsewhere_or_quietly(self):
+        self.assertEqual(self.shown(Terminal(), "100000"), "")
+        self.assertEqual(self.shown(io.StringIO(), "0"), "")
+        self.assertEqual(self.shown(Terminal(), "0", quiet=True), "")
 
 
 class TuneTest(unittest.TestCase):
@@ -69,7 +94,8 @@ class CasesTest(unittest.TestCase):
             packed, dense = cases.VarlenCase(128, mask, "8x2048"), cases.AttentionCase(128, mask, 2048)
             self.assertEqual((packed.flops, packed.heads), (dense.flops, dense.heads))
         self.assertEqual(cases.VarlenCase(64, "none", "mixed").seq, 4096)
-        self.assertEqual(cases.VarlenCase(64, "none", "mixed").params(), {"D": "64", "T": "bf16", "CAUSAL": "none"})
+        self.assertEqual(cases.VarlenCase(64, "none", "mixed").params(), {"D": "64", "T": "bf16", "CAUSAL": "none",
+                                                                            "PACKED": "true"})
 
     def test_pairs_under_a_window(self):
         for seq, window in ((7, 3), (7, 6), (7, 9), (8, 1)):

@@ -13,7 +13,7 @@ tune = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(tune)
 
 
-def measure(options, group, variants, folder, rounds=None):
+def measure(options, group, variants, folder, progress, rounds=None):
     print(f"measure: {len(variants)} variants, {rounds or options.rounds} rounds, bundles are there: "
           f"{all(os.path.exists(v.paths['bundle']) for v in variants if v.error is None)}")
     times = {}

@@ -276,27 +276,23 @@ def run_dense_backward(params, inputs, arrays, outputs, numbers, mod):
 
 
 def run_packed_backward(params, inputs, arrays, outputs, numbers, mod):
-    """The same by attention_varlen_backward, with a sequence for each of the batch."""
-    def pack(x):
-        return np.concatenate(list(x.swapaxes(1, 2)))
-
-    packed = {name: pack(x) for name, x in inputs.items() if name != "lse"}
-    packed["lse"] = np.concatenate(list(inputs["lse"]), axis=1)
+    """The same as packed sequences, one for each of the batch."""
+    packed = {name: np.concatenate(list(x), axis=1)[None] for name, x in inputs.items()}
     for name in "qk":
         batch, _, rows, _ = inputs[name].shape
         packed[f"cu_seqlens_{name}"] = (rows * np.arange(batch + 1)).astype(np.int32)
-    got = run("attention_varlen_backward", params, {**packed, **arrays},
+    got = run("attention_backward", {**params, "PACKED": "true"}, {**packed, **arrays},
               {**gradients(*(packed[name] for name in "qkv"), params["T"]), **outputs},
               {"scale": 1.0, **numbers},
-              with_files=[mod], entry=("program", "attention_varlen_backward"),
+              with_files=[mod], entry=("program", "attention_backward"),
               kinds={array: "f32" for array in (*arrays, "lse") if array != "bias"})
     for name in "qkv":
         batch = inputs[name].shape[0]
-        got["d" + name] = np.stack(np.split(got["d" + name], batch)).swapaxes(1, 2)
+        got["d" + name] = np.concatenate(np.split(got["d" + name], batch, axis=2))
     return got
 
 
-def modified_varlen_backward():
+def modified_packed_backward():
     modified_backward(run_packed_backward)
 
 
@@ -391,44 +387,43 @@ def modified_backward(run_backward=run_dense_backward):
                             entries(shape, where, terms), kind, allowed)
 
 
-def varlen_sequences(kind):
+def packed_sequences(kind):
     """Sequences, one without queries, one without keys; packed arrays and where each begins."""
     lengths_q, lengths_k = [33, 0, 5, 70], [40, 17, 0, 61]
     parts = [tensors(20 * n, kind, 1, 4, 2, lengths_q[n], lengths_k[n], 24, 16) for n in range(4)]
-    packed = [np.concatenate([part[n][0].swapaxes(0, 1) for part in parts]) for n in range(4)]
+    packed = [np.concatenate([part[n] for part in parts], axis=2) for n in range(4)]
     cu = [np.concatenate([[0], np.cumsum(n)]).astype(np.int32) for n in (lengths_q, lengths_k)]
     return lengths_q, lengths_k, parts, packed, cu
 
 
-def varlen_wanted(kind, causal, left, right):
-    lengths_q, lengths_k, parts, packed, cu = varlen_sequences(kind)
+def packed_wanted(kind, causal, left, right):
+    lengths_q, lengths_k, parts, packed, cu = packed_sequences(kind)
     results = []
     for sq, sk, (q, k, v, do) in zip(lengths_q, lengths_k, parts):
         keep = keep_mask(sq, sk, causal, left, right)
         o, lse, _ = forward(q, k, v, SCALE, keep)
         results.append((o, *backward(q, k, v, do, SCALE, keep)[:3], lse))
-    rows = [np.concatenate([r[n][0].swapaxes(0, 1) for r in results]) for n in range(4)]
-    lse = np.concatenate([r[4][0] for r in results], axis=1)
+    rows = [np.concatenate([r[n] for r in results], axis=2) for n in range(4)]
+    lse = np.concatenate([r[4] for r in results], axis=2)
     return packed, cu, rows, lse
 
 
-VARLEN = [("f64", "none", -1, -1), ("f64", "bottom_right", 9, -1), ("f16", "top_left", -1, -1)]
+PACKED = [("f64", "none", -1, -1), ("f64", "bottom_right", 9, -1), ("f16", "top_left", -1, -1)]
 
 
-def attention_varlen_forward():
-    for kind, causal, left, right in VARLEN:
-        (q, k, v, _), cu, (o, *_), lse = varlen_wanted(kind, causal, left, right)
+def packed_forward():
+    for kind, causal, left, right in PACKED:
+        (q, k, v, _), cu, (o, *_), lse = packed_wanted(kind, causal, left, right)
         params = {"T": kind, "D": 24, "DV": 16, "CAUSAL": causal,
                   "WINDOW": "true" if left >= 0 else "false", **BLOCKS}
-        got = run("attention_varlen_forward", params,
+        got = run("attention_forward", {**params, "PACKED": "true"},
                   {"q": q, "k": k, "v": v, "cu_seqlens_q": cu[0], "cu_seqlens_k": cu[1]},
                   {"o": (o.shape, kind), "lse": (lse.shape, lse_kind(kind))},
-                  {"scale": SCALE, "window_left": left, "window_right": right,
-                   "max_seqlen_q": 70})
+                  {"scale": SCALE, "window_left": left, "window_right": right})
         check_forward(str(params), got, o, lse, kind)
 
 
-def attention_varlen_forward_neighbours():
+def packed_forward_neighbours():
     """By default blocks: the last block of a sequence ends in the rows of the next one, whose keys and
     values are NaN here and whose results must not be overwritten."""
     kind = "f16"
@@ -443,36 +438,33 @@ def attention_varlen_forward_neighbours():
             if sq == 0:
                 k[:], v[:] = np.nan, np.nan
             for whole, part in zip(packed, (q, k, v)):
-                whole.append(part[0].swapaxes(0, 1))
-        q, k, v = map(np.concatenate, packed)
-        o = np.concatenate([r[0][0].swapaxes(0, 1) for r in results])
-        lse = np.concatenate([r[1][0] for r in results], axis=1)
+                whole.append(part)
+        q, k, v = (np.concatenate(parts, axis=2) for parts in packed)
+        o, lse = (np.concatenate([r[n] for r in results], axis=2) for n in range(2))
         cu = [np.concatenate([[0], np.cumsum(n)]).astype(np.int32) for n in zip(*lengths)]
         params = {"T": kind, "D": width, "CAUSAL": causal, "WINDOW": "true" if left >= 0 else "false"}
-        got = run("attention_varlen_forward", params,
+        got = run("attention_forward", {**params, "PACKED": "true"},
                   {"q": q, "k": k, "v": v, "cu_seqlens_q": cu[0], "cu_seqlens_k": cu[1]},
                   {"o": (o.shape, kind), "lse": (lse.shape, "f32")},
-                  {"scale": SCALE, "window_left": left, "window_right": right,
-                   "max_seqlen_q": 150})
+                  {"scale": SCALE, "window_left": left, "window_right": right})
         check_forward(str(params), got, o, lse, kind)
 
 
-def attention_varlen_backward():
-    for kind, causal, left, right in VARLEN:
-        (q, k, v, do), cu, (o, *wanted), lse = varlen_wanted(kind, causal, left, right)
+def packed_backward():
+    for kind, causal, left, right in PACKED:
+        (q, k, v, do), cu, (o, *wanted), lse = packed_wanted(kind, causal, left, right)
         params = {"T": kind, "D": 24, "DV": 16, "CAUSAL": causal,
                   "WINDOW": "true" if left >= 0 else "false", **BLOCKS}
-        got = run("attention_varlen_backward", params,
+        got = run("attention_backward", {**params, "PACKED": "true"},
                   {"q": q, "k": k, "v": v, "o": round_to(o, kind), "do": do, "lse": lse,
                    "cu_seqlens_q": cu[0], "cu_seqlens_k": cu[1]},
                   gradients(q, k, v, kind),
-                  {"scale": SCALE, "window_left": left, "window_right": right,
-                   "max_seqlen_q": 70, "max_seqlen_k": 61},
-                  entry=("program", "attention_varlen_backward"), kinds={"lse": lse_kind(kind)})
+                  {"scale": SCALE, "window_left": left, "window_right": right},
+                  entry=("program", "attention_backward"), kinds={"lse": lse_kind(kind)})
         check_gradients(str(params), got, wanted, kind)
 
 
-def attention_varlen_backward_neighbours():
+def packed_backward_neighbours():
     """By default blocks: a sequence whose rows are all NaN between others, empty ones, one of a row,
     cuts beside whole blocks, by gradients that are summed atomically and by a kernel for dQ."""
     kind = "f16"
@@ -493,20 +485,20 @@ def attention_varlen_backward_neighbours():
             if n == poisoned:
                 q[:], do[:], o[:], of_rows[:] = np.nan, np.nan, np.nan, np.nan
             for whole, part in zip(packed, (q, k, v, do, round_to(o, kind))):
-                whole.append(part[0].swapaxes(0, 1))
-            lse.append(of_rows[0])
-        q, k, v, do, o = map(np.concatenate, packed)
+                whole.append(part)
+            lse.append(of_rows)
+        q, k, v, do, o = (np.concatenate(parts, axis=2) for parts in packed)
         cu = [np.concatenate([[0], np.cumsum(n)]).astype(np.int32) for n in zip(*lengths)]
         params = {"T": kind, "D": width, "CAUSAL": causal, "DETERMINISTIC": deterministic,
                   "WINDOW": "true" if left >= 0 else "false"}
-        got = run("attention_varlen_backward", params,
-                  {"q": q, "k": k, "v": v, "o": o, "do": do, "lse": np.concatenate(lse, axis=1),
+        got = run("attention_backward", {**params, "PACKED": "true"},
+                  {"q": q, "k": k, "v": v, "o": o, "do": do, "lse": np.concatenate(lse, axis=2),
                    "cu_seqlens_q": cu[0], "cu_seqlens_k": cu[1]},
                   gradients(q, k, v, kind),
                   {"scale": SCALE, "window_left": left, "window_right": right},
-                  entry=("program", "attention_varlen_backward"), kinds={"lse": "f32"})
+                  entry=("program", "attention_backward"), kinds={"lse": "f32"})
         for n, results in enumerate(wanted):
-            of_sequence = [got[name][starts[n]:starts[n + 1]].swapaxes(0, 1)[None]
+            of_sequence = [got[name][:, :, starts[n]:starts[n + 1]]
                            for name, starts in zip(("dq", "dk", "dv"), (cu[0], cu[1], cu[1]))]
             if n != poisoned:
                 check_gradients(f"{params} sequence {n}", dict(zip(("dq", "dk", "dv"), of_sequence)),
@@ -530,7 +522,8 @@ def attention_packed_gqa():
     for kind, q, k, v, _, keep, params in cases():
         group = q.shape[1] // k.shape[1]
         # On the CPU any number of rows will do.
-        params = {**params, "GROUP": group, "BLOCK_M": 32 // group if DEVICE else 16 // group + 1}
+        params = {**params, "GROUP": group, "QUERIES": 32 // group if DEVICE else 16 // group + 1}
+        params.pop("BLOCK_M", None)
         got = run("attention_packed_gqa", params, {"q": q, "k": k, "v": v},
                   forward_outputs(q, v, kind), {"scale": SCALE})
         check_forward(str(params), got, *forward(q, k, v, SCALE, keep)[:2], kind)
@@ -689,18 +682,18 @@ def linked_bias_copied():
         check_forward(f"{bias.shape} D {d} {causal}", got, o, lse, kind)
 
 
-def attention_bias_backward():
+def score_gradient():
     for kind, q, k, v, do, keep, params, bias, shared in bias_cases():
         o, lse, _ = forward(q, k, v, SCALE, keep, bias)
-        got = run("attention_bias_backward", params,
+        got = run("attention_backward", {**params, "SCORE_GRADIENT": "true"},
                   {"q": q, "k": k, "v": v, "o": round_to(o, kind), "do": do, "lse": lse,
                    "bias": bias},
-                  {**gradients(q, k, v, kind), "dbias": (bias.shape, lse_kind(kind))},
-                  {"scale": SCALE}, entry=("program", "attention_bias_backward"),
+                  {**gradients(q, k, v, kind), "d_score": (bias.shape, lse_kind(kind))},
+                  {"scale": SCALE}, with_files=["bias"], entry=("program", "attention_backward"),
                   kinds={"lse": lse_kind(kind)})
         *wanted, ds = backward(q, k, v, do, SCALE, keep, bias)
         check_gradients(f"{bias.shape} {params}", got, wanted, kind)
-        compare("dbias", got["dbias"], ds.sum(axis=shared, keepdims=True), kind)
+        compare("d_score", got["d_score"], ds.sum(axis=shared, keepdims=True), kind)
 
 
 def attention_backward_saved_probs():
@@ -714,11 +707,11 @@ def attention_backward_saved_probs():
         check_gradients(str(params), got, backward(q, k, v, do, SCALE, keep), kind)
 
 
-def attention_fp8_forward():
+def fp8_forward():
     for kind, causal in (("e4m3", "none"), ("e4m3", "bottom_right"), ("e5m2", "top_left")):
         q, k, v, _ = tensors(60, kind, 1, 4, 2, 45, 90, 40, 64)
         descales = {"q_descale": 0.5, "k_descale": 1.5, "v_descale": 2.0}
-        got = run("attention_fp8_forward",
+        got = run("attention_forward",
                   {"D": 40, "DV": 64, "T": kind, "TO": "f32", "CAUSAL": causal, **BLOCKS},
                   {"q": q, "k": k, "v": v,
                    **{name: np.array([value]) for name, value in descales.items()}},

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// attention_varlen_forward and attention_varlen_backward: packed sequences, empty ones among them,
-// with every mask and linked files.
+// attention_forward and attention_backward with PACKED: sequences of different lengths one behind
+// the other, empty ones among them, with every mask and linked files.
 
 #include "test/Acceptance/ShippedMods.h"
 #include "test/Reference/Modifiers.h"
@@ -9,39 +9,20 @@
 
 #include "gtest/gtest.h"
 
-#include <algorithm>
-
 using namespace tilewright;
 using namespace tilewright::acceptance;
 using namespace tilewright::reference;
 
 namespace {
 
-/// From [heads, rows, columns] to [rows, heads, columns].
-std::vector<double> rowsFirst(const std::vector<double> &in, int64_t heads, int64_t rows,
-                              int64_t columns) {
-  std::vector<double> out(in.size());
-  for (int64_t h = 0; h < heads; ++h)
-    for (int64_t i = 0; i < rows; ++i)
-      std::copy_n(in.begin() + (h * rows + i) * columns, columns,
-                  out.begin() + (i * heads + h) * columns);
-  return out;
-}
-
-int64_t longest(const std::vector<int64_t> &cumulative) {
-  int64_t result = 0;
-  for (size_t n = 0; n + 1 < cumulative.size(); ++n)
-    result = std::max(result, cumulative[n + 1] - cumulative[n]);
-  return result;
-}
-
-/// Arrays of the oracle are [heads, rows, columns], those of the kernels [rows, heads, columns].
-class VarlenCall {
+/// Arrays of the oracle are [heads, rows, columns]. Those of the kernels are [1, heads, rows,
+/// columns] and lie in memory as [rows, heads, columns], as callers have them.
+class PackedCall {
 public:
-  VarlenCall(const VarlenProblem &problem, Type type, const AttentionInputs &inputs,
+  PackedCall(const PackedProblem &problem, Type type, const AttentionInputs &inputs,
              bool isBackward, const CallOptions &options, bool isDeterministic = false)
       : problem(problem), type(type), isDeterministic(isDeterministic),
-        call(isBackward ? "attention_varlen_backward" : "attention_varlen_forward",
+        call(isBackward ? "attention_backward" : "attention_forward",
              paramsOf(problem, type, isDeterministic), options.with) {
     const AttentionProblem &c = problem.common;
     give("q", c.Hq, problem.totalQ(), c.D, inputs.q);
@@ -50,9 +31,6 @@ public:
     int64_t count = problem.numSequences() + 1;
     call.integers("cu_seqlens_q", {count}, problem.cuQ);
     call.integers("cu_seqlens_k", {count}, problem.cuKv);
-    call.integer("max_seqlen_q", longest(problem.cuQ));
-    if (isBackward)
-      call.integer("max_seqlen_k", longest(problem.cuKv) + 5); // it may be more
     call.scalar("scale", c.scale);
     call.integer("window_left", c.window.left);
     call.integer("window_right", c.window.right);
@@ -62,23 +40,21 @@ public:
 
   void give(const std::string &name, int64_t heads, int64_t rows, int64_t columns,
             const std::vector<double> &values) {
-    call.input(name, elementType(type), {rows, heads, columns},
-               rowsFirst(values, heads, rows, columns));
+    call.input(name, elementType(type), {1, heads, rows, columns}, values,
+               rowsFirst(heads, rows, columns));
   }
   void expect(const std::string &name, int64_t heads, int64_t rows, int64_t columns) {
-    call.output(name, elementType(type), {rows, heads, columns});
-  }
-  std::vector<double> take(const std::string &name, int64_t heads, int64_t rows, int64_t columns) {
-    return rowsFirst(call.read(name), rows, heads, columns);
+    call.output(name, elementType(type), {1, heads, rows, columns},
+                rowsFirst(heads, rows, columns));
   }
 
   ForwardResult forward() {
     const AttentionProblem &c = problem.common;
     expect("o", c.Hq, problem.totalQ(), c.DV);
-    call.output("lse", accumulatorType(type), {c.Hq, problem.totalQ()});
+    call.output("lse", accumulatorType(type), {1, c.Hq, problem.totalQ()});
     call.runTwice();
     ForwardResult result;
-    result.o = take("o", c.Hq, problem.totalQ(), c.DV);
+    result.o = call.read("o");
     result.lse = call.read("lse");
     return result;
   }
@@ -87,9 +63,9 @@ public:
     const AttentionProblem &c = problem.common;
     give("o", c.Hq, problem.totalQ(), c.DV, saved.o);
     give("do", c.Hq, problem.totalQ(), c.DV, inputs.dO);
-    call.input("lse", accumulatorType(type), {c.Hq, problem.totalQ()}, saved.lse);
+    call.input("lse", accumulatorType(type), {1, c.Hq, problem.totalQ()}, saved.lse);
     if (!inputs.dLse.empty())
-      call.input("dlse", accumulatorType(type), {c.Hq, problem.totalQ()}, inputs.dLse);
+      call.input("dlse", accumulatorType(type), {1, c.Hq, problem.totalQ()}, inputs.dLse);
     expect("dq", c.Hq, problem.totalQ(), c.D);
     expect("dk", c.Hkv, problem.totalKv(), c.D);
     expect("dv", c.Hkv, problem.totalKv(), c.DV);
@@ -98,28 +74,35 @@ public:
     else
       call.run();
     BackwardResult result;
-    result.dQ = take("dq", c.Hq, problem.totalQ(), c.D);
-    result.dK = take("dk", c.Hkv, problem.totalKv(), c.D);
-    result.dV = take("dv", c.Hkv, problem.totalKv(), c.DV);
+    result.dQ = call.read("dq");
+    result.dK = call.read("dk");
+    result.dV = call.read("dv");
     return result;
   }
 
 private:
-  static Params paramsOf(const VarlenProblem &problem, Type type, bool isDeterministic) {
+  static Layout rowsFirst(int64_t heads, int64_t rows, int64_t columns) {
+    Layout layout;
+    layout.strides = {rows * heads * columns, columns, heads * columns, 1};
+    return layout;
+  }
+
+  static Params paramsOf(const PackedProblem &problem, Type type, bool isDeterministic) {
     Params params = attentionParams(problem.common, type);
+    params.emplace_back("PACKED", "true");
     if (isDeterministic)
       params.emplace_back("DETERMINISTIC", "true");
     return params;
   }
 
-  const VarlenProblem &problem;
+  const PackedProblem &problem;
   Type type;
   bool isDeterministic;
   KernelCall call;
 };
 
 /// Forward, and both forms of the backward.
-void check(const VarlenProblem &problem, Type type, uint64_t seed, const std::string &what,
+void check(const PackedProblem &problem, Type type, uint64_t seed, const std::string &what,
            const CallOptions &options = {}) {
   AttentionProblem packed = problem.packed();
   AttentionInputs inputs = randomInputs(packed, type, seed);
@@ -129,8 +112,8 @@ void check(const VarlenProblem &problem, Type type, uint64_t seed, const std::st
   std::string context = what + ", " + describe(packed, type);
   ForwardResult saved;
   {
-    MatrixCase matrixCase("attention_varlen_forward", what, type);
-    saved = VarlenCall(problem, type, inputs, false, options).forward();
+    MatrixCase matrixCase("attention_forward PACKED", what, type);
+    saved = PackedCall(problem, type, inputs, false, options).forward();
     ForwardOracle oracle(packed, type, forward(problem, inputs, Precision::reference(), roundoff),
                          forward(problem, inputs, Precision::lowp(type)));
     expectForward(oracle, saved, context);
@@ -139,15 +122,15 @@ void check(const VarlenProblem &problem, Type type, uint64_t seed, const std::st
                         backward(problem, inputs, Precision::lowp(type)));
   for (bool isDeterministic : {false, true}) {
     std::string form = isDeterministic ? " DETERMINISTIC" : "";
-    MatrixCase matrixCase("attention_varlen_backward" + form, what, type);
-    VarlenCall call(problem, type, inputs, true, options, isDeterministic);
+    MatrixCase matrixCase("attention_backward PACKED" + form, what, type);
+    PackedCall call(problem, type, inputs, true, options, isDeterministic);
     expectBackward(oracle, call.backward(inputs, saved), context + form);
   }
 }
 
-VarlenProblem varlen(std::vector<int64_t> lengthsQ, std::vector<int64_t> lengthsKv,
-                     AttentionProblem common) {
-  VarlenProblem problem;
+PackedProblem packedProblem(std::vector<int64_t> lengthsQ, std::vector<int64_t> lengthsKv,
+                            AttentionProblem common) {
+  PackedProblem problem;
   problem.common = std::move(common);
   problem.cuQ = problem.cuKv = {0};
   for (int64_t length : lengthsQ)
@@ -157,29 +140,29 @@ VarlenProblem varlen(std::vector<int64_t> lengthsQ, std::vector<int64_t> lengths
   return problem;
 }
 
-class Varlen : public ::testing::TestWithParam<Type> {};
-INSTANTIATE_TEST_SUITE_P(Type, Varlen, ::testing::ValuesIn(allTypes),
+class Packed : public ::testing::TestWithParam<Type> {};
+INSTANTIATE_TEST_SUITE_P(Type, Packed, ::testing::ValuesIn(allTypes),
                          [](const auto &info) { return typeName(info.param); });
 
-TEST_P(Varlen, EveryMask) {
+TEST_P(Packed, EveryMask) {
   uint64_t seed = 1;
   for (Causal causal : {Causal::None, Causal::TopLeft, Causal::BottomRight})
     for (Window window : {Window{}, Window{30, 4}}) {
       AttentionProblem common =
           makeProblem(1, 4, seed % 2 ? 2 : 1, 0, 0, 64, seed % 3 ? 64 : 40, causal, window);
       // Without queries, without keys, without either; more queries than keys and fewer.
-      check(varlen({40, 0, 131, 1, 17, 0}, {70, 12, 90, 150, 0, 0}, common), GetParam(), seed,
-            maskName(common));
+      check(packedProblem({40, 0, 131, 1, 17, 0}, {70, 12, 90, 150, 0, 0}, common), GetParam(),
+            seed, maskName(common));
       ++seed;
     }
 }
 
-TEST_P(Varlen, OneSequenceIsPlainAttention) {
+TEST_P(Packed, OneSequenceIsPlainAttention) {
   AttentionProblem plain = makeProblem(1, 4, 2, 150, 170, 64, 64, Causal::BottomRight);
   AttentionInputs inputs = randomInputs(plain, GetParam(), 7);
-  VarlenProblem problem = varlen({150}, {170}, plain);
+  PackedProblem problem = packedProblem({150}, {170}, plain);
   ForwardResult expected = runForward(plain, GetParam(), inputs);
-  ForwardResult got = VarlenCall(problem, GetParam(), inputs, false, {}).forward();
+  ForwardResult got = PackedCall(problem, GetParam(), inputs, false, {}).forward();
   expectForward(ForwardOracle(plain, inputs, GetParam()), got);
   if (runsOnGpu())
     return;
@@ -187,16 +170,16 @@ TEST_P(Varlen, OneSequenceIsPlainAttention) {
   EXPECT_EQ(expected.lse, got.lse);
 }
 
-TEST_P(Varlen, EmptySequencesOnly) {
+TEST_P(Packed, EmptySequencesOnly) {
   AttentionProblem common = makeProblem(1, 2, 2, 0, 0, 16, 16);
-  check(varlen({0, 0}, {0, 0}, common), GetParam(), 1, "none");
-  check(varlen({0, 0}, {30, 0}, common), GetParam(), 2, "none");
-  check(varlen({20, 3}, {0, 0}, common), GetParam(), 3, "none");
+  check(packedProblem({0, 0}, {0, 0}, common), GetParam(), 1, "none");
+  check(packedProblem({0, 0}, {30, 0}, common), GetParam(), 2, "none");
+  check(packedProblem({20, 3}, {0, 0}, common), GetParam(), 3, "none");
 }
 
-TEST_P(Varlen, LinkedFiles) {
+TEST_P(Packed, LinkedFiles) {
   AttentionProblem common = makeProblem(1, 2, 1, 0, 0, 32, 32);
-  VarlenProblem problem = varlen({40, 0, 90}, {70, 12, 60}, common);
+  PackedProblem problem = packedProblem({40, 0, 90}, {70, 12, 60}, common);
   CallOptions options;
   options.with = {"mods/sink_window"};
   options.bind = [](KernelCall &call) {
@@ -218,9 +201,9 @@ TEST_P(Varlen, LinkedFiles) {
   check(problem, GetParam(), 3, "softcap", options);
 }
 
-TEST_P(Varlen, SeveralFiles) {
+TEST_P(Packed, SeveralFiles) {
   AttentionProblem common = makeProblem(1, 4, 2, 0, 0, 32, 24, Causal::None, {30, 40});
-  VarlenProblem problem = varlen({40, 0, 90, 7}, {70, 12, 60, 0}, common);
+  PackedProblem problem = packedProblem({40, 0, 90, 7}, {70, 12, 60, 0}, common);
   problem.common.score = compose(alibi(alibiSlopes(4)), softcap(2.0));
   problem.common.mask = both(prefixLm({30, 4, 50, 1}), sinkPlusWindow(3, 25));
   problem.common.dropout = {0.25, 11, 12};

@@ -1,0 +1,229 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Where the rows of a batch lie. A batch is dense, [B, heads, rows, width] with as many rows for each of
+// the B, or PACKED: [1, heads, T, width] holds sequences of different lengths one behind the other,
+// and sequence b has the rows cu[b] .. cu[b + 1] - 1.
+//
+// Cut into blocks of `size` rows, packed sequence b begins with block b + cu[b] / size, and has as many
+// blocks as its rows need, or one more. This numbers the instances of a grid, and the blocks of a
+// workspace in which every sequence begins with a block: what is cut by the end of a sequence there
+// ends in rows of its own. Both have rows / size + sequences blocks in all, rounded down or up.
+//
+// A kernel that links this declares PACKED, CAUSAL for @longest_block, for workspaces PAD, the size of
+// their blocks, and for parts of views what their types name.
+
+!cu_view  = !tile.view<[?], i32>
+!qk_view  = !tile.view<[?, ?, ?, D], T>
+!v_view   = !tile.view<[?, ?, ?, DV], T>
+!o_view   = !tile.view<[?, ?, ?, DV], TO>
+!row_view = !tile.view<[?, ?, ?], ACC>
+
+//===----------------------------------------------------------------------===//
+// What kernels call
+//===----------------------------------------------------------------------===//
+
+// Of instance %e, %block of a grid over blocks of `size` rows: the element b of the batch, where that
+// lies among the first extents of the arrays, the first of its rows and their number, and the first
+// row of the block, counted there. Behind the last block of a packed sequence there may be one without
+// rows.
+func.func private @block(%e: i32, %block: i32, %size: i32, %cu: !cu_view, %total: i32)
+    -> (i32, i32, i32, i32, i32) {
+  %b, %a, %begin, %rows, %number = func.call @numbered_block(%e, %block, %size, %cu, %total)
+      : (i32, i32, i32, !cu_view, i32) -> (i32, i32, i32, i32, i32)
+  %row = arith.muli %number, %size : i32
+  return %b, %a, %begin, %rows, %row : i32, i32, i32, i32, i32
+}
+
+// The same with the blocks of each b in reverse under a causal mask: the last rows attend the most
+// keys. They go first, so that nothing waits for them in the end.
+func.func private @longest_block(%e: i32, %block: i32, %size: i32, %cu: !cu_view, %total: i32)
+    -> (i32, i32, i32, i32, i32) {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %b, %a, %begin, %rows, %number = func.call @numbered_block(%e, %block, %size, %cu, %total)
+      : (i32, i32, i32, !cu_view, i32) -> (i32, i32, i32, i32, i32)
+  %any_order = tile.param CAUSAL == "none" : i1
+  %dense = tile.param not(PACKED) : i1
+  %blocks = arith.ceildivsi %rows, %size : i32
+  %last = arith.subi %blocks, %c1 : i32
+  %from_last = arith.subi %last, %number : i32
+  %is_there = arith.cmpi sge, %from_last, %c0 : i32
+  %has_rows = arith.ori %dense, %is_there : i1
+  %descending = arith.select %has_rows, %from_last, %number : i32
+  %chosen = arith.select %any_order, %number, %descending : i32
+  %row = arith.muli %chosen, %size : i32
+  return %b, %a, %begin, %rows, %row : i32, i32, i32, i32, i32
+}
+
+// The first row of b, and the number of its rows: none where a sequence ends before it begins.
+func.func private @rows_of(%b: i32, %cu: !cu_view, %total: i32) -> (i32, i32) {
+  %c0 = arith.constant 0 : i32
+  %packed = tile.param PACKED : i1
+  %begin, %rows = scf.if %packed -> (i32, i32) {
+    %first, %number = func.call @rows_of_sequence(%b, %cu, %total) : (i32, !cu_view, i32) -> (i32, i32)
+    scf.yield %first, %number : i32, i32
+  } else {
+    scf.yield %c0, %total : i32, i32
+  }
+  return %begin, %rows : i32, i32
+}
+
+// The rows of one b alone, of views of each type: what lies outside is neither read nor written.
+func.func private @part_of_queries_and_keys(%all: !qk_view, %begin: i32, %rows: i32) -> !qk_view {
+  %packed = tile.param PACKED : i1
+  %part = scf.if %packed -> (!qk_view) {
+    %own = tile.subview %all dim 2 from %begin size %rows : !qk_view
+    scf.yield %own : !qk_view
+  } else {
+    scf.yield %all : !qk_view
+  }
+  return %part : !qk_view
+}
+
+func.func private @part_of_values(%all: !v_view, %begin: i32, %rows: i32) -> !v_view {
+  %packed = tile.param PACKED : i1
+  %part = scf.if %packed -> (!v_view) {
+    %own = tile.subview %all dim 2 from %begin size %rows : !v_view
+    scf.yield %own : !v_view
+  } else {
+    scf.yield %all : !v_view
+  }
+  return %part : !v_view
+}
+
+func.func private @part_of_outputs(%all: !o_view, %begin: i32, %rows: i32) -> !o_view {
+  %packed = tile.param PACKED : i1
+  %part = scf.if %packed -> (!o_view) {
+    %own = tile.subview %all dim 2 from %begin size %rows : !o_view
+    scf.yield %own : !o_view
+  } else {
+    scf.yield %all : !o_view
+  }
+  return %part : !o_view
+}
+
+func.func private @part_of_sums(%all: !row_view, %begin: i32, %rows: i32) -> !row_view {
+  %packed = tile.param PACKED : i1
+  %part = scf.if %packed -> (!row_view) {
+    %own = tile.subview %all dim 2 from %begin size %rows : !row_view
+    scf.yield %own : !row_view
+  } else {
+    scf.yield %all : !row_view
+  }
+  return %part : !row_view
+}
+
+// The row of a workspace with which b begins.
+func.func private @workspace_begin(%b: i32, %begin: i32) -> i32 {
+  %c0 = arith.constant 0 : i32
+  %packed = tile.param PACKED : i1
+  %row = scf.if %packed -> (i32) {
+    %pad = tile.param PAD : i32
+    %block = func.call @first_block(%b, %begin, %pad) : (i32, i32, i32) -> i32
+    %first = arith.muli %block, %pad : i32
+    scf.yield %first : i32
+  } else {
+    scf.yield %c0 : i32
+  }
+  return %row : i32
+}
+
+// Of a row of a workspace: the row of its b, the first row of that and their number.
+func.func private @row_of_workspace(%padded_row: i32, %cu: !cu_view, %total: i32)
+    -> (i32, i32, i32) {
+  %c0 = arith.constant 0 : i32
+  %packed = tile.param PACKED : i1
+  %row, %begin, %rows = scf.if %packed -> (i32, i32, i32) {
+    %pad = tile.param PAD : i32
+    %block = arith.divsi %padded_row, %pad : i32
+    %b, %first, %count, %number = func.call @block_of_sequence(%block, %pad, %cu, %total)
+        : (i32, i32, !cu_view, i32) -> (i32, i32, i32, i32)
+    %before = arith.muli %number, %pad : i32
+    %in_block = arith.remsi %padded_row, %pad : i32
+    %own = arith.addi %before, %in_block : i32
+    scf.yield %own, %first, %count : i32, i32, i32
+  } else {
+    scf.yield %padded_row, %c0, %total : i32, i32, i32
+  }
+  return %row, %begin, %rows : i32, i32, i32
+}
+
+//===----------------------------------------------------------------------===//
+// Packed sequences
+//===----------------------------------------------------------------------===//
+
+func.func private @numbered_block(%e: i32, %block: i32, %size: i32, %cu: !cu_view, %total: i32)
+    -> (i32, i32, i32, i32, i32) {
+  %c0 = arith.constant 0 : i32
+  %packed = tile.param PACKED : i1
+  %b, %a, %begin, %rows, %number = scf.if %packed -> (i32, i32, i32, i32, i32) {
+    %sequence, %first, %count, %own = func.call @block_of_sequence(%block, %size, %cu, %total)
+        : (i32, i32, !cu_view, i32) -> (i32, i32, i32, i32)
+    scf.yield %sequence, %c0, %first, %count, %own : i32, i32, i32, i32, i32
+  } else {
+    scf.yield %e, %e, %c0, %total, %block : i32, i32, i32, i32, i32
+  }
+  return %b, %a, %begin, %rows, %number : i32, i32, i32, i32, i32
+}
+
+// The number of the first block of a sequence.
+func.func private @first_block(%b: i32, %begin: i32, %size: i32) -> i32 {
+  %before = arith.divsi %begin, %size : i32
+  %block = arith.addi %before, %b : i32
+  return %block : i32
+}
+
+// cu[b], inside of the array whatever was given.
+func.func private @begin_of(%cu: !cu_view, %b: i32, %total: i32) -> i32 {
+  %c0 = arith.constant 0 : i32
+  %given = tile.at %cu[%b] : !cu_view
+  %not_before = arith.maxsi %given, %c0 : i32
+  %begin = arith.minsi %not_before, %total : i32
+  return %begin : i32
+}
+
+// Of a block: its sequence, by bisection, the first row and the number of rows of that, and which of
+// the sequence's blocks it is; behind the last there may be one without rows.
+func.func private @block_of_sequence(%block: i32, %size: i32, %cu: !cu_view, %total: i32)
+    -> (i32, i32, i32, i32) {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %c5 = arith.constant 5 : i32
+  %c16 = arith.constant 16 : i32
+  %c31 = arith.constant 31 : i32
+  %c32 = arith.constant 32 : i32
+  %c65536 = arith.constant 65536 : i32
+  %boundaries = tile.dim %cu, 0 : !cu_view
+  %sequences = arith.subi %boundaries, %c1 : i32
+  %are_few = arith.cmpi sle, %sequences, %c32 : i32
+  %are_some = arith.cmpi sle, %sequences, %c65536 : i32
+  %more_steps = arith.select %are_some, %c16, %c31 : i32
+  %steps = arith.select %are_few, %c5, %more_steps : i32
+  %b, %behind = scf.for %step = %c0 to %steps step %c1
+      iter_args(%low = %c0, %high = %sequences) -> (i32, i32) : i32 {
+    %sum = arith.addi %low, %high : i32
+    %middle = arith.shrui %sum, %c1 : i32
+    %row = func.call @begin_of(%cu, %middle, %total) : (!cu_view, i32, i32) -> i32
+    %first = func.call @first_block(%middle, %row, %size) : (i32, i32, i32) -> i32
+    %is_before = arith.cmpi sle, %first, %block : i32
+    %new_low = arith.select %is_before, %middle, %low : i32
+    %new_high = arith.select %is_before, %high, %middle : i32
+    scf.yield %new_low, %new_high : i32, i32
+  }
+  %begin, %rows = func.call @rows_of_sequence(%b, %cu, %total) : (i32, !cu_view, i32) -> (i32, i32)
+  %first_block = func.call @first_block(%b, %begin, %size) : (i32, i32, i32) -> i32
+  %before = arith.subi %block, %first_block : i32
+  %number = arith.maxsi %before, %c0 : i32
+  return %b, %begin, %rows, %number : i32, i32, i32, i32
+}
+
+// The first row of a sequence, and the number of its rows: none where it ends before it begins.
+func.func private @rows_of_sequence(%b: i32, %cu: !cu_view, %total: i32) -> (i32, i32) {
+  %c1 = arith.constant 1 : i32
+  %next = arith.addi %b, %c1 : i32
+  %begin = func.call @begin_of(%cu, %b, %total) : (!cu_view, i32, i32) -> i32
+  %given_end = func.call @begin_of(%cu, %next, %total) : (!cu_view, i32, i32) -> i32
+  %end = arith.maxsi %given_end, %begin : i32
+  %rows = arith.subi %end, %begin : i32
+  return %begin, %rows : i32, i32
+}
