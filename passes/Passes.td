@@ -164,7 +164,8 @@ def TileSpecialize : Pass<"tile-specialize", "::mlir::ModuleOp"> {
     ```
 
     Not its job: to fold anything (canonicalize comes next), to look at argument shapes, or to
-    choose values by target.
+    choose values by target. Arguments whose condition does not hold stay, with the condition `false`:
+    tile-drop-arguments removes them when folding has removed what reads them.
 
     Errors:
     - an unknown entry, or several candidates and no choice
@@ -223,6 +224,39 @@ def TileUnroll : Pass<"tile-unroll", "::mlir::ModuleOp"> {
   let dependentDialects = ["::mlir::arith::ArithDialect"];
 }
 
+def TileDropArguments : Pass<"tile-drop-arguments", "::mlir::ModuleOp"> {
+  let summary = "remove arguments that do not exist under the values of the parameters";
+  let description = [{
+    Removes the arguments of kernels and programs whose condition is `false`, and what launches pass for them.
+    Canonicalisation has removed the branches that read them.
+
+    Before:
+    ```mlir
+    tile.kernel @k (%x: !tile.view<[?], f32>, %index: !tile.view<[?], i32> when (false)) grid(%i = dim(x, 0)) {
+      ...
+    }
+    tile.program @p (%x: !tile.view<[?], f32>, %index: !tile.view<[?], i32> when (false)) {
+      tile.launch @k(%x, %index) : !tile.view<[?], f32>, !tile.view<[?], i32>
+    }
+    ```
+    After:
+    ```mlir
+    tile.kernel @k (%x: !tile.view<[?], f32>) grid(%i = dim(x, 0)) {
+      ...
+    }
+    tile.program @p (%x: !tile.view<[?], f32>) {
+      tile.launch @k(%x) : !tile.view<[?], f32>
+    }
+    ```
+
+    Not its job: to bind parameters (tile-specialize), or to remove arguments that are merely not used.
+
+    Errors:
+    - an operation or an expression that reads such an argument
+    - a condition over parameters that are not bound
+  }];
+}
+
 def TileDifferentiate : Pass<"tile-differentiate", "::mlir::ModuleOp"> {
   let summary = "derive scalar functions where a kernel asks for it";
   let description = [{
@@ -240,7 +274,7 @@ def TileDifferentiate : Pass<"tile-differentiate", "::mlir::ModuleOp"> {
     adjoint of zero stays zero, whatever it is multiplied with, except by a division by a number that
     is zero for all elements.
 
-    A derivative of one is the seed itself, so that a function that nobody replaced costs nothing. Where
+    A derivative of one is the seed itself, so that a function that is not replaced costs nothing. Where
     products carry `fastmath<reassoc>`, factors that are the same for all elements become one.
 
     Before:
@@ -1201,7 +1235,7 @@ def TgpuVerifySync : Pass<"tgpu-verify-sync", "::mlir::ModuleOp"> {
     - a wait of a product that may be in flight, or was not committed; copies that are not committed, or not waited for
       before the kernel ends
     - an operand a in registers that a loop carries, and gives another value at the end of a round in which a product may still read it
-    - barriers where nobody arrives, where too many or too few arrive, or whose copies bring other bytes than expected
+    - barriers without arrivals, where too many or too few arrive, or whose copies bring other bytes than expected
     - counters of roles that part, and rings filled through barriers of another number of stages
     - named barriers at which other warps meet than declared, and turns that are not passed on
   }];

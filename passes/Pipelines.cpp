@@ -63,6 +63,8 @@ void buildTilePipeline(OpPassManager &manager, const TilePipelineOptions &option
   // get.
   manager.addPass(createCanonicalizerPass());
   manager.addPass(createCSEPass());
+  // What folding has left of branches does not read arguments of others.
+  manager.addPass(createTileDropArguments());
   manager.addPass(createTileDifferentiate());
   manager.addPass(createTileAnalyzeMasks());
   manager.addPass(createTileFoldScale({/*assumeFastMath=*/options.fastMath}));

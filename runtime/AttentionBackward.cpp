@@ -9,6 +9,7 @@ using namespace tilewright::runtime;
 
 namespace {
 
+/// As listViews has them.
 enum Place : uint8_t { Q, K, V, O, DO, Lse, DLse, DQ, DK, DV };
 constexpr AttentionSignature::View views[] = {
     {"q", true},   {"k", true},     {"v", true},  {"o", true},  {"do", true},
@@ -20,34 +21,16 @@ constexpr AttentionSignature::Equal equals[] = {
     {DK, 2, K},   {DV, 0, V},   {DV, 1, V}, {DV, 2, V}};
 constexpr AttentionSignature signature = {views, std::size(views), equals, std::size(equals)};
 
-struct Views {
-  const Argument *list[std::size(views)];
-  explicit Views(const AttentionBackwardArguments &a)
-      : list{&a.q, &a.k, &a.v, &a.o, &a.dO, &a.lse, &a.dLse, &a.dQ, &a.dK, &a.dV} {}
-};
-
 } // namespace
 
-Expected<AttentionBackward> AttentionBackward::create(const DriverTable &driver,
-                                                      std::shared_ptr<const Bundle> bundle,
-                                                      const AttentionBackwardDesc &desc) {
+Params tilewright::runtime::paramsOf(const AttentionBackwardDesc &desc) {
   Params params = attentionParams(desc);
   params.emplace_back("DETERMINISTIC", Expr::flag(desc.isDeterministic));
   if (desc.hasCaptureGradients) // else either will do
     params.emplace_back("CAPTURE_GRADIENTS", Expr::flag(true));
-  Expected<AttentionPlan> plan =
-      AttentionPlan::create(driver, std::move(bundle), desc.entry, desc, params, signature);
-  if (!plan)
-    return plan.status();
-  return AttentionBackward(std::move(*plan));
+  return params;
 }
 
-Status AttentionBackward::workspaceSize(const AttentionBackwardArguments &arguments, int device,
-                                        uint64_t &bytes) const {
-  return plan.workspaceSize(Views(arguments).list, arguments, device, bytes);
-}
-
-Status AttentionBackward::run(const AttentionBackwardArguments &arguments, uint64_t workspace,
-                              uint64_t workspaceBytes, cuda::Stream stream) const {
-  return plan.run(Views(arguments).list, arguments, workspace, workspaceBytes, stream);
+const AttentionSignature &tilewright::runtime::signatureOf(const AttentionBackwardDesc &) {
+  return signature;
 }

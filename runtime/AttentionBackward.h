@@ -29,31 +29,13 @@ struct AttentionBackwardArguments : AttentionArguments {
   Argument dQ, dK, dV; // of the shapes of q, k and v; all of them is written
 };
 
-class AttentionBackward {
-public:
-  /// Needs no GPU. MissingVariant, with the command that makes it, where the bundle has no such
-  /// code.
-  static Expected<AttentionBackward> create(const DriverTable &driver,
-                                            std::shared_ptr<const Bundle> bundle,
-                                            const AttentionBackwardDesc &desc);
+inline std::array<const Argument *, 10> listViews(const AttentionBackwardArguments &a) {
+  return {&a.q, &a.k, &a.v, &a.o, &a.dO, &a.lse, &a.dLse, &a.dQ, &a.dK, &a.dV};
+}
+Params paramsOf(const AttentionBackwardDesc &desc);
+const AttentionSignature &signatureOf(const AttentionBackwardDesc &desc);
 
-  /// Whether there is code for such a device. Needs no GPU.
-  Status checkSupport(const Target &target) const { return plan.checkSupport(target); }
-  /// Names of the captures that run takes.
-  const std::vector<std::string> &captures() const { return plan.captures(); }
-
-  Status prepare(int device) { return plan.prepare(device); }
-  /// As Operation::checkIndices.
-  void checkIndices(bool isWanted) { plan.checkIndices(isWanted); }
-  Status workspaceSize(const AttentionBackwardArguments &arguments, int device,
-                       uint64_t &bytes) const;
-  Status run(const AttentionBackwardArguments &arguments, uint64_t workspace,
-             uint64_t workspaceBytes, cuda::Stream stream) const;
-
-private:
-  explicit AttentionBackward(AttentionPlan plan) : plan(std::move(plan)) {}
-  AttentionPlan plan;
-};
+using AttentionBackward = Attention<AttentionBackwardDesc, AttentionBackwardArguments>;
 
 } // namespace tilewright::runtime
 

@@ -9,6 +9,7 @@ using namespace tilewright::runtime;
 
 namespace {
 
+/// As listViews has them.
 enum Place : uint8_t { Q, K, V, O, Lse };
 constexpr AttentionSignature::View views[] = {
     {"q", true}, {"k", true}, {"v", true}, {"o", true}, {"lse", false}};
@@ -17,29 +18,8 @@ constexpr AttentionSignature::Equal equals[] = {{K, 0, Q},   {V, 0, Q},  {O, 0, 
                                                 {Lse, 1, Q}, {Lse, 2, Q}};
 constexpr AttentionSignature signature = {views, std::size(views), equals, std::size(equals)};
 
-struct Views {
-  const Argument *list[std::size(views)];
-  explicit Views(const AttentionForwardArguments &a) : list{&a.q, &a.k, &a.v, &a.o, &a.lse} {}
-};
-
 } // namespace
 
-Expected<AttentionForward> AttentionForward::create(const DriverTable &driver,
-                                                    std::shared_ptr<const Bundle> bundle,
-                                                    const AttentionForwardDesc &desc) {
-  Expected<AttentionPlan> plan = AttentionPlan::create(driver, std::move(bundle), desc.entry, desc,
-                                                       attentionParams(desc), signature);
-  if (!plan)
-    return plan.status();
-  return AttentionForward(std::move(*plan));
-}
-
-Status AttentionForward::workspaceSize(const AttentionForwardArguments &arguments, int device,
-                                       uint64_t &bytes) const {
-  return plan.workspaceSize(Views(arguments).list, arguments, device, bytes);
-}
-
-Status AttentionForward::run(const AttentionForwardArguments &arguments, uint64_t workspace,
-                             uint64_t workspaceBytes, cuda::Stream stream) const {
-  return plan.run(Views(arguments).list, arguments, workspace, workspaceBytes, stream);
+const AttentionSignature &tilewright::runtime::signatureOf(const AttentionForwardDesc &) {
+  return signature;
 }

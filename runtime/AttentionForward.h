@@ -21,31 +21,13 @@ struct AttentionForwardArguments : AttentionArguments {
   Argument lse; // [B, Hq, Sq], optional
 };
 
-class AttentionForward {
-public:
-  /// Needs no GPU. MissingVariant, with the command that makes it, where the bundle has no such
-  /// code.
-  static Expected<AttentionForward> create(const DriverTable &driver,
-                                           std::shared_ptr<const Bundle> bundle,
-                                           const AttentionForwardDesc &desc);
+inline std::array<const Argument *, 5> listViews(const AttentionForwardArguments &a) {
+  return {&a.q, &a.k, &a.v, &a.o, &a.lse};
+}
+inline Params paramsOf(const AttentionForwardDesc &desc) { return attentionParams(desc); }
+const AttentionSignature &signatureOf(const AttentionForwardDesc &desc);
 
-  /// Whether there is code for such a device. Needs no GPU.
-  Status checkSupport(const Target &target) const { return plan.checkSupport(target); }
-  /// Names of the captures that run takes.
-  const std::vector<std::string> &captures() const { return plan.captures(); }
-
-  Status prepare(int device) { return plan.prepare(device); }
-  /// As Operation::checkIndices.
-  void checkIndices(bool isWanted) { plan.checkIndices(isWanted); }
-  Status workspaceSize(const AttentionForwardArguments &arguments, int device,
-                       uint64_t &bytes) const;
-  Status run(const AttentionForwardArguments &arguments, uint64_t workspace,
-             uint64_t workspaceBytes, cuda::Stream stream) const;
-
-private:
-  explicit AttentionForward(AttentionPlan plan) : plan(std::move(plan)) {}
-  AttentionPlan plan;
-};
+using AttentionForward = Attention<AttentionForwardDesc, AttentionForwardArguments>;
 
 } // namespace tilewright::runtime
 

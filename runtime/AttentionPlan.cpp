@@ -19,6 +19,21 @@ Status invalid(std::string message) {
   return Status::failure(Code::InvalidArgument, std::move(message));
 }
 
+/// The dense form of an entry that also takes packed sequences, which bundles may hold beside it.
+Params ofDense(const Bundle &bundle, const std::string &entry, Params params) {
+  auto mayBePacked = [&](const auto &specs) {
+    return std::any_of(specs.begin(), specs.end(), [&](const auto &spec) {
+      return spec.name == entry &&
+             std::any_of(spec.params.begin(), spec.params.end(),
+                         [](const auto &param) { return param.first == "PACKED"; });
+    });
+  };
+  const Manifest &manifest = bundle.manifest();
+  if (mayBePacked(manifest.programs) || mayBePacked(manifest.kernels))
+    params.emplace_back("PACKED", Expr::flag(false));
+  return params;
+}
+
 } // namespace
 
 Params tilewright::runtime::attentionParams(const AttentionDesc &desc) {
@@ -30,16 +45,17 @@ Params tilewright::runtime::attentionParams(const AttentionDesc &desc) {
           {"WINDOW", Expr::flag(desc.hasWindow)}};
 }
 
-Expected<AttentionPlan> AttentionPlan::create(const DriverTable &driver,
-                                              std::shared_ptr<const Bundle> bundle,
-                                              const std::string &entry, const AttentionDesc &desc,
-                                              const Params &params,
-                                              const AttentionSignature &signature) {
+Result<AttentionPlan> AttentionPlan::create(const DriverTable &driver,
+                                            std::shared_ptr<const Bundle> bundle,
+                                            const std::string &entry, const AttentionDesc &desc,
+                                            const Params &params,
+                                            const AttentionSignature &signature) {
   if (desc.headDim < 1 || desc.valueDim < 0)
     return invalid("the head dimension of attention must be positive, but got " +
                    std::to_string(desc.headDim) + " and, for values, " +
                    std::to_string(desc.valueDim));
-  Expected<Operation> operation = Operation::create(driver, std::move(bundle), entry, params);
+  Params dense = ofDense(*bundle, entry, params);
+  Result<Operation> operation = Operation::create(driver, std::move(bundle), entry, dense);
   if (!operation)
     return operation.status();
   AttentionPlan plan(std::move(*operation), signature, entry);

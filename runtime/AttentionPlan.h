@@ -7,6 +7,8 @@
 
 #include "runtime/Operation.h"
 
+#include <array>
+
 namespace tilewright::runtime {
 
 struct AttentionDesc {
@@ -50,10 +52,10 @@ Params attentionParams(const AttentionDesc &desc);
 class AttentionPlan {
 public:
   /// `signature` must outlive the plan.
-  static Expected<AttentionPlan> create(const DriverTable &driver,
-                                        std::shared_ptr<const Bundle> bundle,
-                                        const std::string &entry, const AttentionDesc &desc,
-                                        const Params &params, const AttentionSignature &signature);
+  static Result<AttentionPlan> create(const DriverTable &driver,
+                                      std::shared_ptr<const Bundle> bundle,
+                                      const std::string &entry, const AttentionDesc &desc,
+                                      const Params &params, const AttentionSignature &signature);
 
   Status checkSupport(const Target &target) const { return operation.checkSupport(target); }
   const std::vector<std::string> &captures() const { return captureNames; }
@@ -83,6 +85,42 @@ private:
   std::vector<uint8_t> sources; // of each argument of the contract: a view, or a SourceKind
   std::vector<std::string> captureNames;
   std::vector<std::pair<size_t, size_t>> gradients; // places of d_x and x among the captures
+};
+
+/// A plan for one direction. A call is an Arguments, of which listViews gives the views in the
+/// order of signatureOf a Desc; paramsOf gives the parameters of the entry.
+template <typename Desc, typename Arguments> class Attention {
+public:
+  /// Needs no GPU. MissingVariant, with the command that makes it, where the bundle has no such
+  /// code.
+  static Result<Attention> create(const DriverTable &driver, std::shared_ptr<const Bundle> bundle,
+                                  const Desc &desc) {
+    Result<AttentionPlan> plan = AttentionPlan::create(driver, std::move(bundle), desc.entry, desc,
+                                                       paramsOf(desc), signatureOf(desc));
+    if (!plan)
+      return plan.status();
+    return Attention(std::move(*plan));
+  }
+
+  /// Whether there is code for such a device. Needs no GPU.
+  Status checkSupport(const Target &target) const { return plan.checkSupport(target); }
+  /// Names of the captures that run takes.
+  const std::vector<std::string> &captures() const { return plan.captures(); }
+
+  Status prepare(int device) { return plan.prepare(device); }
+  /// As Operation::checkIndices.
+  void checkIndices(bool isWanted) { plan.checkIndices(isWanted); }
+  Status workspaceSize(const Arguments &arguments, int device, uint64_t &bytes) const {
+    return plan.workspaceSize(listViews(arguments).data(), arguments, device, bytes);
+  }
+  Status run(const Arguments &arguments, uint64_t workspace, uint64_t workspaceBytes,
+             cuda::Stream stream) const {
+    return plan.run(listViews(arguments).data(), arguments, workspace, workspaceBytes, stream);
+  }
+
+private:
+  explicit Attention(AttentionPlan plan) : plan(std::move(plan)) {}
+  AttentionPlan plan;
 };
 
 } // namespace tilewright::runtime

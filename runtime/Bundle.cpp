@@ -8,10 +8,13 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <map>
+#include <set>
 #include <string_view>
 #include <sys/stat.h>
 #include <unistd.h>
 
+using namespace tilewright;
 using namespace tilewright::runtime;
 
 namespace {
@@ -57,6 +60,23 @@ std::vector<std::string_view> listPtxEntries(std::string_view ptx) {
   return entries;
 }
 
+/// Takes those names away that the code has entries of: in one pass, however many there are.
+void removeEntries(CodeSpec::Kind kind, std::string_view code, std::set<std::string_view> &names) {
+  if (kind == CodeSpec::Kind::Ptx) {
+    for (std::string_view entry : listPtxEntries(code))
+      names.erase(entry);
+    return;
+  }
+  // As hasCubinName does: what stands between two NULs.
+  size_t begin = code.find('\0');
+  while (begin != std::string_view::npos && !names.empty()) {
+    size_t end = code.find('\0', begin + 1);
+    if (end != std::string_view::npos)
+      names.erase(code.substr(begin + 1, end - begin - 1));
+    begin = end;
+  }
+}
+
 /// Whether a string table of the cubin holds the name.
 bool hasCubinName(std::string_view cubin, const std::string &name) {
   std::string word = '\0' + name + '\0';
@@ -65,8 +85,8 @@ bool hasCubinName(std::string_view cubin, const std::string &name) {
 
 } // namespace
 
-Expected<std::string> tilewright::runtime::readFile(const std::string &path,
-                                                    std::string_view prefix) {
+Result<std::string> tilewright::runtime::readFile(const std::string &path,
+                                                  std::string_view prefix) {
   errno = 0;
   std::FILE *file = std::fopen(path.c_str(), "rb");
   if (!file)
@@ -116,7 +136,7 @@ Status tilewright::runtime::writeFileAtomically(const std::string &path, std::st
     }
     done += size_t(n);
   }
-  fchmod(descriptor, 0644); // mkstemp lets nobody else read
+  fchmod(descriptor, 0644); // mkstemp lets no other user read
   if (close(descriptor) != 0)
     return fail("write", true);
   if (std::rename(scratch.c_str(), path.c_str()) != 0)
@@ -127,6 +147,7 @@ Status tilewright::runtime::writeFileAtomically(const std::string &path, std::st
 Status tilewright::runtime::checkEntry(const KernelSpec &kernel, CodeSpec::Kind kind,
                                        std::string_view code) {
   std::string found;
+  size_t numFound = 0;
   if (kind == CodeSpec::Kind::Cubin) {
     if (hasCubinName(code, kernel.entry))
       return Status::success();
@@ -134,23 +155,26 @@ Status tilewright::runtime::checkEntry(const KernelSpec &kernel, CodeSpec::Kind 
     for (std::string_view entry : listPtxEntries(code)) {
       if (entry == kernel.entry)
         return Status::success();
-      found += (found.empty() ? "" : ", ") + std::string(entry);
+      if (numFound++ < 8)
+        found += (found.empty() ? "" : ", ") + std::string(entry);
     }
+    if (numFound > 8)
+      found += " and " + std::to_string(numFound - 8) + " more";
     found = ", but got " + (found.empty() ? "none" : found);
   }
   return Status::failure(Code::BadBundle, "must have the entry '" + kernel.entry + "' of kernel '" +
                                               kernel.name + "' in its code" + found);
 }
 
-Expected<std::shared_ptr<const Bundle>> Bundle::open(const std::string &path) {
-  Expected<std::string> bytes = readFile(path, magic);
+Result<std::shared_ptr<const Bundle>> Bundle::open(const std::string &path) {
+  Result<std::string> bytes = readFile(path, magic);
   if (!bytes)
     return bytes.status();
   return fromBytes(std::move(*bytes), path);
 }
 
-Expected<std::shared_ptr<const Bundle>> Bundle::fromBytes(std::string bytes,
-                                                          const std::string &name) {
+Result<std::shared_ptr<const Bundle>> Bundle::fromBytes(std::string bytes,
+                                                        const std::string &name) {
   auto bad = [&](const std::string &what) {
     return Status::failure(Code::BadBundle, "'" + name + "' " + what);
   };
@@ -192,22 +216,29 @@ Expected<std::shared_ptr<const Bundle>> Bundle::fromBytes(std::string bytes,
     bundle->blobs.push_back(std::string_view(file).substr(at, size));
     at += size;
   }
-  Expected<Json> json = Json::parse(manifest);
+  Result<Json> json = Json::parse(manifest);
   if (!json)
     return bad("has a bad manifest: " + json.status().message());
-  Expected<Manifest> content = Manifest::fromJson(*json);
+  Result<Manifest> content = Manifest::fromJson(*json);
   if (!content)
     return bad("has a bad manifest: " + content.status().message());
   bundle->content = std::move(*content);
   if (Status status = bundle->content.finalize(numBlobs); !status)
     return bad("has a bad manifest: " + status.message());
+  std::map<std::pair<size_t, CodeSpec::Kind>, std::set<std::string_view>> missing;
+  for (const KernelSpec &kernel : bundle->content.kernels)
+    for (const CodeSpec &code : kernel.codes)
+      missing[{code.blob, code.kind}].insert(kernel.entry);
+  for (auto &[code, names] : missing)
+    removeEntries(code.second, bundle->blobs[code.first], names);
   for (const KernelSpec &kernel : bundle->content.kernels)
     for (const CodeSpec &code : kernel.codes) {
       std::string_view blob = bundle->blobs[code.blob];
       if (code.kind == CodeSpec::Kind::Ptx && (blob.empty() || blob.back() != '\0'))
         return bad("is corrupt: the PTX of kernel '" + kernel.name + "' does not end with a NUL");
-      if (Status status = checkEntry(kernel, code.kind, blob); !status)
-        return bad(status.message());
+      if (missing[{code.blob, code.kind}].count(kernel.entry))
+        if (Status status = checkEntry(kernel, code.kind, blob); !status)
+          return bad(status.message());
     }
   return std::shared_ptr<const Bundle>(std::move(bundle));
 }
@@ -236,7 +267,7 @@ size_t BundleWriter::addBlob(std::string blob) {
   return blobs.size() - 1;
 }
 
-Expected<std::string> BundleWriter::bytes() const {
+Result<std::string> BundleWriter::bytes() const {
   Manifest checked = manifest; // finalize writes into it
   if (Status status = checked.finalize(blobs.size()); !status)
     return status;
@@ -261,7 +292,7 @@ Expected<std::string> BundleWriter::bytes() const {
 }
 
 Status BundleWriter::write(const std::string &path) const {
-  Expected<std::string> file = bytes();
+  Result<std::string> file = bytes();
   if (!file)
     return file.status();
   return writeFileAtomically(path, *file);

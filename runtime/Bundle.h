@@ -25,10 +25,10 @@ inline constexpr uint32_t bundleVersion = 1;
 
 class Bundle {
 public:
-  static Expected<std::shared_ptr<const Bundle>> open(const std::string &path);
+  static Result<std::shared_ptr<const Bundle>> open(const std::string &path);
   /// `name` is for messages.
-  static Expected<std::shared_ptr<const Bundle>> fromBytes(std::string bytes,
-                                                           const std::string &name = "bundle");
+  static Result<std::shared_ptr<const Bundle>> fromBytes(std::string bytes,
+                                                         const std::string &name = "bundle");
 
   const std::string &name() const { return fileName; }
   const Manifest &manifest() const { return content; }
@@ -54,7 +54,7 @@ public:
   size_t addCubin(std::string cubin) { return addBlob(std::move(cubin)); }
 
   /// Fails where a reader would.
-  Expected<std::string> bytes() const;
+  Result<std::string> bytes() const;
   /// Writes beside `path` and renames.
   Status write(const std::string &path) const;
 
@@ -68,7 +68,7 @@ Status checkEntry(const KernelSpec &kernel, CodeSpec::Kind kind, std::string_vie
 
 /// Reads a whole file, of at most 2 GiB. Of one that does not begin with `prefix` only the
 /// beginning is read. Writes one beside its place and renames it. Code::Io.
-Expected<std::string> readFile(const std::string &path, std::string_view prefix = {});
+Result<std::string> readFile(const std::string &path, std::string_view prefix = {});
 Status writeFileAtomically(const std::string &path, std::string_view bytes);
 
 } // namespace tilewright::runtime

@@ -53,7 +53,7 @@ tilewright_code tilewright_bundle_open(const char *path, tilewright_bundle **bun
   return guard([&]() -> Status {
     if (!path || !bundle)
       return invalid("path and bundle must not be null");
-    Expected<std::shared_ptr<const Bundle>> opened = Bundle::open(path);
+    Result<std::shared_ptr<const Bundle>> opened = Bundle::open(path);
     if (!opened)
       return opened.status();
     *bundle = new tilewright_bundle{*opened};
@@ -65,7 +65,7 @@ tilewright_code tilewright_bundle_load(const void *bytes, size_t size, tilewrigh
   return guard([&]() -> Status {
     if (!bytes || !bundle)
       return invalid("bytes and bundle must not be null");
-    Expected<std::shared_ptr<const Bundle>> loaded =
+    Result<std::shared_ptr<const Bundle>> loaded =
         Bundle::fromBytes(std::string(static_cast<const char *>(bytes), size));
     if (!loaded)
       return loaded.status();
@@ -83,7 +83,7 @@ tilewright_code tilewright_timeline_write(const tilewright_bundle *bundle, const
       return invalid("bundle, timeline and path must not be null");
     if (reinterpret_cast<uintptr_t>(timeline) % 8 != 0)
       return invalid("a timeline must be aligned to 8 bytes");
-    Expected<std::string> text = timelineToJson(bundle->bundle->manifest(), timeline, bytes);
+    Result<std::string> text = timelineToJson(bundle->bundle->manifest(), timeline, bytes);
     return text ? writeFileAtomically(path, *text) : text.status();
   });
 }
@@ -102,7 +102,7 @@ tilewright_code tilewright_operation_create(const tilewright_bundle *bundle, con
     }
     Status driverStatus;
     const DriverTable &driver = findDriver(driverStatus);
-    Expected<Operation> created = Operation::create(driver, bundle->bundle, name, wanted);
+    Result<Operation> created = Operation::create(driver, bundle->bundle, name, wanted);
     if (!created)
       return created.status();
     *operation = new tilewright_operation{std::move(*created), driverStatus};

@@ -94,9 +94,9 @@ Status place(const tilewright_attention_backward *plan,
 template <typename Desc> Status toDesc(const Desc &desc, AttentionDesc &wanted) {
   if (Status status = expectType(desc.type, "the description of attention"); !status)
     return status;
-  if (unsigned(desc.causal) > TILEWRIGHT_CAUSAL_BOTTOM_RIGHT)
+  if (numberOf(desc.causal) > TILEWRIGHT_CAUSAL_BOTTOM_RIGHT)
     return invalid("the description of attention has the unknown causal mode " +
-                   std::to_string(int(desc.causal)));
+                   std::to_string(int(numberOf(desc.causal))));
   wanted.type = ElementType(desc.type);
   wanted.causal = AttentionDesc::Causal(desc.causal);
   wanted.headDim = desc.head_dim;
@@ -109,7 +109,7 @@ template <typename Plan, typename Desc, typename Handle>
 Status create(const tilewright_bundle *bundle, const Desc &wanted, Handle **handle) {
   Status driverStatus;
   const DriverTable &driver = findDriver(driverStatus);
-  Expected<Plan> created = Plan::create(driver, bundle->bundle, wanted);
+  Result<Plan> created = Plan::create(driver, bundle->bundle, wanted);
   if (!created)
     return created.status();
   *handle = new Handle{std::move(*created), driverStatus};

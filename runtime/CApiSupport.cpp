@@ -57,10 +57,10 @@ Status capi::tooSmall(size_t size, size_t least, const char *what) {
                  ", less than " + std::to_string(least));
 }
 
-Status capi::expectType(tilewright_type type, const char *what) {
-  if (unsigned(type) >= numElementTypes)
+Status capi::expectType(const tilewright_type &type, const char *what) {
+  if (numberOf(type) >= numElementTypes)
     return invalid(std::string(what) + " has the unknown element type " +
-                   std::to_string(int(type)));
+                   std::to_string(int(numberOf(type))));
   return Status::success();
 }
 
@@ -68,7 +68,7 @@ const DriverTable &capi::findDriver(Status &status) {
   static const DriverTable none;
   if (const DriverTable *driver = testDriver.load())
     return *driver;
-  Expected<const DriverTable *> system = DriverTable::system();
+  Result<const DriverTable *> system = DriverTable::system();
   if (system)
     return **system;
   status = system.status();
@@ -121,6 +121,11 @@ Status capi::placeArguments(const tilewright_argument *given, size_t numGiven,
       return status;
     if (Status status = expectSize(*given, "tilewright_argument"); !status)
       return status;
+    constexpr size_t most = 4096, step = alignof(tilewright_argument);
+    if (given->struct_size > most || given->struct_size % step != 0)
+      return invalid("struct_size of tilewright_argument must be a multiple of " +
+                     std::to_string(step) + " up to " + std::to_string(most) + ", but got " +
+                     std::to_string(given->struct_size));
   }
   // A caller of a later version has longer structs, so they lie further apart.
   auto at = [&](size_t i) -> const tilewright_argument & {

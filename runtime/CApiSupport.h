@@ -33,13 +33,33 @@ Status nullPointer(const char *what);
 inline Status expectPointer(const void *pointer, const char *what) {
   return pointer ? Status::success() : nullPointer(what);
 }
-Status expectType(tilewright_type type, const char *what);
+/// What stands in the place of an enumerator: C callers may write any number there, which C++ must
+/// not read as an enumerator before it is known to be one.
+template <typename Enum> unsigned numberOf(const Enum &value) {
+  unsigned number;
+  static_assert(sizeof(Enum) == sizeof(number), "enumerators of C are ints");
+  std::memcpy(&number, &value, sizeof(number));
+  return number;
+}
+Status expectType(const tilewright_type &type, const char *what);
+
+/// Bytes of a struct in the first version of this ABI. Fields are added behind these, and read only
+/// where struct_size covers them: a caller may be older than the library (docs/compatibility.md).
+template <typename Struct> inline constexpr size_t firstSize = 0;
+template <> inline constexpr size_t firstSize<tilewright_view> = 40;
+template <> inline constexpr size_t firstSize<tilewright_argument> = 40;
+template <> inline constexpr size_t firstSize<tilewright_attention_forward_desc> = 48;
+template <> inline constexpr size_t firstSize<tilewright_attention_forward_args> = 80;
+template <> inline constexpr size_t firstSize<tilewright_attention_backward_desc> = 56;
+template <> inline constexpr size_t firstSize<tilewright_attention_backward_args> = 120;
 
 /// Of a struct that says it has `size` bytes.
 Status tooSmall(size_t size, size_t least, const char *what);
 template <typename Struct> Status expectSize(const Struct &value, const char *what) {
-  return value.struct_size >= sizeof(Struct) ? Status::success()
-                                             : tooSmall(value.struct_size, sizeof(Struct), what);
+  static_assert(firstSize<Struct> > 0 && firstSize<Struct> <= sizeof(Struct));
+  return value.struct_size >= firstSize<Struct>
+             ? Status::success()
+             : tooSmall(value.struct_size, firstSize<Struct>, what);
 }
 
 /// The machine's driver, or a table without functions and the reason.

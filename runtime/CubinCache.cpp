@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <unistd.h>
 
+using namespace tilewright;
 using namespace tilewright::runtime;
 
 namespace {
@@ -63,16 +64,19 @@ std::string CubinCache::path(const CubinKey &key) const {
   return directory + name;
 }
 
-Expected<std::optional<std::string>> CubinCache::lookup(const CubinKey &key) const {
+Result<std::optional<std::string>> CubinCache::lookup(const CubinKey &key) const {
   std::string file = path(key);
   if (!isEnabled() || access(file.c_str(), F_OK) != 0)
     return std::optional<std::string>();
-  Expected<std::string> bytes = readFile(file);
-  if (!bytes)
-    return bytes.status();
   auto bad = [&](const char *what) {
     return Status::failure(Code::Io, "cached code '" + file + "' " + what);
   };
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(file, error)) // to open a pipe would wait for a writer
+    return bad("is not a file");
+  Result<std::string> bytes = readFile(file, std::string_view(magic, 8));
+  if (!bytes)
+    return bytes.status();
   Header header;
   if (bytes->size() < sizeof(header))
     return bad("is truncated");

@@ -9,7 +9,7 @@
 #ifndef TILEWRIGHT_RUNTIME_CUBINCACHE_H
 #define TILEWRIGHT_RUNTIME_CUBINCACHE_H
 
-#include "runtime/Status.h"
+#include "lib/Support/Status.h"
 
 #include <cstdint>
 #include <string_view>
@@ -33,7 +33,7 @@ public:
   bool isEnabled() const { return !directory.empty(); }
   std::string path(const CubinKey &key) const;
   /// None where there is no file; a failure where it is damaged or of another version.
-  Expected<std::optional<std::string>> lookup(const CubinKey &key) const;
+  Result<std::optional<std::string>> lookup(const CubinKey &key) const;
   /// Makes the directory where it is missing.
   Status store(const CubinKey &key, std::string_view cubin) const;
 

@@ -4,6 +4,7 @@
 
 #include "runtime/Device.h"
 
+using namespace tilewright;
 using namespace tilewright::runtime;
 
 std::string DeviceInfo::toString() const {
@@ -11,7 +12,7 @@ std::string DeviceInfo::toString() const {
          std::to_string(major) + "." + std::to_string(minor) + ")";
 }
 
-Expected<int> tilewright::runtime::countDevices(const DriverTable &driver) {
+Result<int> tilewright::runtime::countDevices(const DriverTable &driver) {
   int count = 0;
   if (Status status =
           driver.check(driver.cuDeviceGetCount(&count), "cuDeviceGetCount", "count the devices");
@@ -20,8 +21,8 @@ Expected<int> tilewright::runtime::countDevices(const DriverTable &driver) {
   return count;
 }
 
-Expected<DeviceInfo> tilewright::runtime::queryDevice(const DriverTable &driver, int ordinal) {
-  Expected<int> count = countDevices(driver);
+Result<DeviceInfo> tilewright::runtime::queryDevice(const DriverTable &driver, int ordinal) {
+  Result<int> count = countDevices(driver);
   if (!count)
     return count.status();
   if (ordinal < 0 || ordinal >= *count)
@@ -53,8 +54,7 @@ Expected<DeviceInfo> tilewright::runtime::queryDevice(const DriverTable &driver,
   return info;
 }
 
-Expected<PrimaryContext> PrimaryContext::retain(const DriverTable &driver,
-                                                const DeviceInfo &device) {
+Result<PrimaryContext> PrimaryContext::retain(const DriverTable &driver, const DeviceInfo &device) {
   PrimaryContext primary;
   if (Status status = driver.check(driver.cuDevicePrimaryCtxRetain(&primary.context, device.handle),
                                    "cuDevicePrimaryCtxRetain",
@@ -120,7 +120,7 @@ Status ContextScope::enterStream(cuda::Stream stream, cuda::Context fallback,
 }
 
 /// A run on a default stream may come from a thread without a current context, such as one of an
-/// autograd engine. To retain a primary context that nobody uses would create it.
+/// autograd engine. To retain a primary context that is not in use would create it.
 Status ContextScope::keepIfPrimary(const DeviceInfo &device, PrimaryContext &primary) {
   unsigned flags = 0;
   int isActive = 0;
@@ -130,7 +130,7 @@ Status ContextScope::keepIfPrimary(const DeviceInfo &device, PrimaryContext &pri
     return driver.check(result, "cuDevicePrimaryCtxGetState", "look at the primary context");
   if (!isActive)
     return Status::success();
-  Expected<PrimaryContext> retained = PrimaryContext::retain(driver, device);
+  Result<PrimaryContext> retained = PrimaryContext::retain(driver, device);
   if (!retained)
     return retained.status();
   if (retained->get() == context)
@@ -148,7 +148,7 @@ Status ContextScope::enterDevice(const DeviceInfo &device, PrimaryContext &prima
     if (current == device.handle)
       return keepIfPrimary(device, primary);
   }
-  Expected<PrimaryContext> retained = PrimaryContext::retain(driver, device);
+  Result<PrimaryContext> retained = PrimaryContext::retain(driver, device);
   if (!retained)
     return retained.status();
   primary = std::move(*retained);

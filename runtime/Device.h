@@ -22,14 +22,14 @@ struct DeviceInfo {
   std::string toString() const;
 };
 
-Expected<int> countDevices(const DriverTable &driver);
-Expected<DeviceInfo> queryDevice(const DriverTable &driver, int ordinal);
+Result<int> countDevices(const DriverTable &driver);
+Result<DeviceInfo> queryDevice(const DriverTable &driver, int ordinal);
 
 /// A retained primary context.
 class PrimaryContext {
 public:
   PrimaryContext() = default;
-  static Expected<PrimaryContext> retain(const DriverTable &driver, const DeviceInfo &device);
+  static Result<PrimaryContext> retain(const DriverTable &driver, const DeviceInfo &device);
   PrimaryContext(PrimaryContext &&other) noexcept { *this = std::move(other); }
   PrimaryContext &operator=(PrimaryContext &&other) noexcept;
   ~PrimaryContext();

@@ -6,6 +6,7 @@
 
 #include <dlfcn.h>
 
+using namespace tilewright;
 using namespace tilewright::runtime;
 
 namespace {
@@ -20,7 +21,7 @@ std::string baseName(const char *symbol) {
   return suffix == std::string::npos ? name : name.substr(0, suffix);
 }
 
-Expected<DriverTable> openSystem() {
+Result<DriverTable> openSystem() {
   // Never closed: the driver registers handlers that run at exit.
   void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
   if (!library) {
@@ -31,7 +32,7 @@ Expected<DriverTable> openSystem() {
                                "); install the NVIDIA driver, or run on the CPU device");
   }
   auto getProcAddress = reinterpret_cast<GetProcAddress>(dlsym(library, "cuGetProcAddress_v2"));
-  Expected<DriverTable> table = DriverTable::load([&](const char *symbol, int version) -> void * {
+  Result<DriverTable> table = DriverTable::load([&](const char *symbol, int version) -> void * {
     void *address = nullptr;
     if (getProcAddress &&
         getProcAddress(baseName(symbol).c_str(), &address, version, 0, nullptr) == cuda::Success &&
@@ -48,7 +49,7 @@ Expected<DriverTable> openSystem() {
 
 } // namespace
 
-Expected<DriverTable> DriverTable::load(const std::function<void *(const char *, int)> &find) {
+Result<DriverTable> DriverTable::load(const std::function<void *(const char *, int)> &find) {
   DriverTable table;
   enum { Required, Optional };
 #define TILEWRIGHT_DRIVER_LOAD(need, name, symbol, version, parameters)                            \
@@ -61,8 +62,8 @@ Expected<DriverTable> DriverTable::load(const std::function<void *(const char *,
   return table;
 }
 
-Expected<const DriverTable *> DriverTable::system() {
-  static const Expected<DriverTable> table = openSystem();
+Result<const DriverTable *> DriverTable::system() {
+  static const Result<DriverTable> table = openSystem();
   if (!table)
     return table.status();
   return &*table;
@@ -104,7 +105,7 @@ Status DriverTable::check(cuda::Result result, const char *call, const std::stri
   return Status::driverFailure(code, std::move(message), result, name, call, log);
 }
 
-Expected<int> DriverTable::version() const {
+Result<int> DriverTable::version() const {
   int value = 0;
   if (Status status =
           check(cuDriverGetVersion(&value), "cuDriverGetVersion", "read the version of the driver");

@@ -6,8 +6,8 @@
 #ifndef TILEWRIGHT_RUNTIME_DRIVERTABLE_H
 #define TILEWRIGHT_RUNTIME_DRIVERTABLE_H
 
+#include "lib/Support/Status.h"
 #include "runtime/CudaAbi.h"
-#include "runtime/Status.h"
 
 #include <functional>
 
@@ -115,11 +115,11 @@ struct DriverTable {
 
   /// The driver of this machine, opened and initialised once; it stays open. Code::NoDriver where
   /// there is none.
-  static Expected<const DriverTable *> system();
+  static Result<const DriverTable *> system();
 
   /// Finds each function by the symbol's name and the CUDA version of its signature; `find` gives
   /// null for what the library lacks.
-  static Expected<DriverTable>
+  static Result<DriverTable>
   load(const std::function<void *(const char *symbol, int version)> &find);
 
   /// Success for cuda::Success; else a Status that says what was attempted ("load kernel 'x'"), the
@@ -128,7 +128,7 @@ struct DriverTable {
                const std::string &log = std::string()) const;
 
   /// CUDA version of the driver, as 1000 * major + 10 * minor.
-  Expected<int> version() const;
+  Result<int> version() const;
 };
 
 /// "12.4" for 12040.

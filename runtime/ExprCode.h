@@ -1,62 +1,67 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Expressions as flat code, which a run evaluates many of. The code knows successes only: where it
-// has no answer, the Expr that it was made of gives the answer or the reason.
+// Expressions as flat code, which launches evaluate. Evaluation allocates nothing unless it fails;
+// then it finds the part of the expression that has no value.
 
 #ifndef TILEWRIGHT_RUNTIME_EXPRCODE_H
 #define TILEWRIGHT_RUNTIME_EXPRCODE_H
 
+#include "runtime/Argument.h"
 #include "runtime/Expr.h"
 
 namespace tilewright::runtime {
 
+/// What an expression is evaluated over. `arguments[i]` belongs to argument i of the contract that
+/// it was resolved against.
+struct ExprInputs {
+  const Argument *const *arguments = nullptr;
+  int64_t smCount = 0;
+};
+
 class ExprCode {
 public:
-  /// Of a resolved expression. `contract` is that of the arguments it is evaluated over, which must
-  /// have been checked against it.
-  static ExprCode ofInteger(const Expr &expr, const std::vector<ArgumentSpec> &contract);
-  /// Of conditions as Expr::evaluateCondition knows them.
-  static ExprCode ofConditions(const std::vector<Expr> &conditions,
-                               const std::vector<ArgumentSpec> &contract);
+  ExprCode() = default; // no conditions
+  /// Of a resolved expression, which must outlive the code. `contract` is that of the arguments it
+  /// is evaluated over, which must have been checked against it.
+  ExprCode(const Expr &expr, const std::vector<ArgumentSpec> &contract);
+  /// Of conditions: flags, of which one that reads the extent of an absent view holds.
+  ExprCode(const std::vector<Expr> &conditions, const std::vector<ArgumentSpec> &contract);
 
-  /// False where the expression must be asked.
-  bool evaluate(const ExprInputs &inputs, int64_t &result) const;
-  /// Whether all conditions hold; where it is false, one may still hold.
-  bool allHold(const ExprInputs &inputs) const;
+  /// Where evaluation ended.
+  struct End {
+    const Expr *expr = nullptr; // null: behind the last instruction
+    expr::Fault fault = expr::Fault::None;
+  };
+  static Status failure(const End &end);
+
+  /// An integer; a flag as 0 or 1. Fails on overflow of 64 bits and division by zero.
+  Status evaluate(const ExprInputs &inputs, int64_t &result) const {
+    Stop stop = run(code.data(), inputs, result);
+    return stop.at ? failure(endAt(stop)) : Status::success();
+  }
+  /// The first condition that does not hold, or the part of it that has no value.
+  End findBroken(const ExprInputs &inputs) const {
+    int64_t unused;
+    Stop stop = run(code.data(), inputs, unused);
+    return stop.at ? endBehind(stop, inputs) : End();
+  }
 
 private:
-  enum class Kind : uint8_t { None, Integer, Flag, Real };
   enum class Op : uint8_t {
-    Constant,
+    Constant, // of a type its number, of an enum one for each value
     Scalar32,
     Scalar64,
     ScalarFlag,
     ScalarReal, // as all floats, the bits of a double
     Dim,
     SmCount,
-    Add,
-    Sub,
-    Mul,
-    CeilDiv,
-    FloorDiv,
-    Mod,
-    Min,
-    Max,
-    Less,
-    LessEqual,
-    Greater,
-    GreaterEqual,
-    Equal,
-    NotEqual,
-    LessReal, // of doubles, in the order above
-    LessEqualReal,
-    GreaterReal,
-    GreaterEqualReal,
-    EqualReal,
-    NotEqualReal,
     Not,
     Finite,
-    ToReal,        // of an integer
+    ToReal, // of an integer
+    Bits,
+    Accumulator,
+    Compute,       // of integers
+    CompareReals,  // of doubles
     JumpIfFalse,   // the flag stays where it jumps: and
     JumpIfTrue,    // likewise: or
     BranchIfFalse, // takes the flag: select
@@ -66,19 +71,23 @@ private:
   };
   struct Instruction {
     Op op;
+    expr::Function function = {}; // of Compute and CompareReals
     uint8_t argument = 0, dim = 0;
     uint8_t otherArgument = 0, otherDim = 0;
-    uint16_t target = 0;
-    /// A constant; the views that a required flag reads, a bit for each.
+    /// A constant; the place of a jump; the views that a required flag reads, a bit for each.
     int64_t value = 0;
   };
-  Kind append(const Expr &expr, const std::vector<ArgumentSpec> &contract, uint64_t &views);
-  Kind appendCall(const Expr &expr, const std::vector<ArgumentSpec> &contract, uint64_t &views);
-  bool isRunnable() const;
-  bool run(const ExprInputs &inputs, int64_t &result) const;
+  struct Stop {
+    const Instruction *at; // null: all instructions have run
+    expr::Fault fault;
+  };
+  struct Builder;
+  Stop run(const Instruction *from, const ExprInputs &inputs, int64_t &result) const;
+  End endAt(const Stop &stop) const { return {origins[size_t(stop.at - code.data())], stop.fault}; }
+  End endBehind(Stop stop, const ExprInputs &inputs) const;
 
-  bool isComplete = false;
   std::vector<Instruction> code;
+  std::vector<const Expr *> origins; // of each instruction
 };
 
 } // namespace tilewright::runtime

@@ -103,7 +103,7 @@ Status tilewright::runtime::checkElementRules(const DriverTable &driver,
     const std::pair<const Expr *, int64_t *> numbers[] = {
         {&rule.low, &check.low}, {&rule.high, &check.high}, {&rule.size, &check.size}};
     for (auto [expr, number] : numbers)
-      if (Status status = expr->evaluateInteger(inputs, *number); !status)
+      if (Status status = ExprCode(*expr, contract).evaluate(inputs, *number); !status)
         return Status::failure(status.code(), who + " has a constraint '" + check.text +
                                                   "' that cannot be computed: " + status.message());
     std::optional<std::string> broken = numeric::findBrokenRule(check);

@@ -7,6 +7,7 @@
 #define TILEWRIGHT_RUNTIME_INDEXCHECK_H
 
 #include "runtime/DriverTable.h"
+#include "runtime/ExprCode.h"
 #include "runtime/Manifest.h"
 
 namespace tilewright::runtime {

@@ -6,17 +6,16 @@
 
 #include <charconv>
 
+using namespace tilewright;
 using namespace tilewright::runtime;
 
 namespace {
-
-constexpr int maxDepth = 100;
 
 class Parser {
 public:
   explicit Parser(std::string_view text) : text(text) {}
 
-  Expected<Json> parseDocument() {
+  Result<Json> parseDocument() {
     Json value;
     if (Status status = parseValue(value, 0); !status)
       return status;
@@ -45,8 +44,10 @@ private:
 
   Status parseValue(Json &value, int depth) {
     skipSpace();
-    if (depth > maxDepth)
-      return fail("more than 100 levels of nesting");
+    if (depth > JsonLimits::depth)
+      return fail("more than " + std::to_string(JsonLimits::depth) + " levels of nesting");
+    if (++numValues > JsonLimits::values)
+      return fail("more than " + std::to_string(JsonLimits::values) + " values");
     if (at == text.size())
       return fail("a value is missing");
     char c = text[at];
@@ -84,6 +85,8 @@ private:
         return status;
       if (value.find(key))
         return fail("key '" + key + "' occurs twice");
+      if (value.members.size() == JsonLimits::members)
+        return fail("an object of more than " + std::to_string(JsonLimits::members) + " members");
       skipSpace();
       if (!consume(":"))
         return fail("':' is missing");
@@ -239,12 +242,14 @@ private:
         out += c;
       else if (Status status = parseEscape(out); !status)
         return status;
+      if (out.size() > JsonLimits::stringBytes)
+        return fail("a string of more than " + std::to_string(JsonLimits::stringBytes) + " bytes");
     }
     return fail("a string has no end");
   }
 
   std::string_view text;
-  size_t at = 0;
+  size_t at = 0, numValues = 0;
 };
 
 void writeString(std::string &out, const std::string &text) {
@@ -358,4 +363,10 @@ std::string Json::write() const {
   return out;
 }
 
-Expected<Json> Json::parse(std::string_view text) { return Parser(text).parseDocument(); }
+std::string Json::quote() const {
+  constexpr size_t limit = 200;
+  std::string text = write();
+  return text.size() > limit ? text.substr(0, limit) + "..." : text;
+}
+
+Result<Json> Json::parse(std::string_view text) { return Parser(text).parseDocument(); }

@@ -1,18 +1,28 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // A strict reader and a writer of JSON: what manifests are written in. Integers are 64-bit and kept
-// apart from other numbers; duplicate keys, trailing text and more than 100 levels are refused.
+// apart from other numbers; duplicate keys and trailing text are refused. So is what would take
+// more time or memory than any manifest: see JsonLimits.
 
 #ifndef TILEWRIGHT_RUNTIME_JSON_H
 #define TILEWRIGHT_RUNTIME_JSON_H
 
-#include "runtime/Status.h"
+#include "lib/Support/Status.h"
 
 #include <cstdint>
 #include <string_view>
 #include <vector>
 
 namespace tilewright::runtime {
+
+/// A value takes about a hundred bytes where its text may take two; a key is sought in all before
+/// it.
+struct JsonLimits {
+  static constexpr int depth = 100;
+  static constexpr size_t values = size_t(1) << 20;
+  static constexpr size_t members = 256; // of an object
+  static constexpr size_t stringBytes = 4096;
+};
 
 class Json {
 public:
@@ -39,8 +49,10 @@ public:
   Json &set(std::string name, Json value);
 
   std::string write() const;
+  /// As write, of a value that a message quotes: what is long ends with "...".
+  std::string quote() const;
   /// A failure names the offset of the first wrong byte.
-  static Expected<Json> parse(std::string_view text);
+  static Result<Json> parse(std::string_view text);
 };
 
 } // namespace tilewright::runtime

@@ -24,7 +24,8 @@
 //
 //   x = bound - size + r      y = begin + size      z = bound
 //
-// which is row begin + r of the view, and lies outside of the map from r = size on.
+// which is row begin + r of the view, and lies outside of the map from r = size on. Maps have five
+// dimensions at most: of a view of rank 4 the first is left out, and copies are of its element 0.
 //
 // The grid has the axes that the manifest gives, x first. Axes that may exceed 65,535 (batch x
 // heads) must be linearised into x by the compiler: y and z hold no more.
@@ -38,7 +39,8 @@
 
 namespace tilewright::runtime {
 
-/// Changes whenever the rules above or the manifest do. 2: the manifest has the rules for elements;
+/// Changes whenever the rules above or the manifest do, unless loaders before refuse what is new
+/// by themselves. 2: the manifest has the rules for elements;
 /// 3: ragged tensor maps.
 inline constexpr int kernelAbiVersion = 3;
 
@@ -53,6 +55,10 @@ inline constexpr unsigned tensorMapAlignment = 64;
 inline constexpr int64_t raggedBound = int64_t(1) << 30;
 inline constexpr int64_t raggedTurn = int64_t(1) << 34;
 inline constexpr unsigned raggedRank = 2;
+/// Dimensions of a tensor map at most, and whether a ragged one over a view of `rank` therefore
+/// leaves out the view's first.
+inline constexpr unsigned maxMapRank = 5;
+constexpr bool leavesOutFirst(unsigned rank) { return rank + raggedRank > maxMapRank; }
 
 /// Where each parameter lies.
 struct ParamLayout {

@@ -24,121 +24,66 @@ bool isEmpty(const Argument &view) {
   return false;
 }
 
-Status checkView(const ArgumentSpec &spec, const Argument &view, const std::string &where) {
-  auto invalid = [&](const std::string &what) {
-    return Status::failure(Code::InvalidArgument, where + " " + what);
-  };
-  if (view.type != spec.type)
-    return invalid("must have element type " + typeName(spec.type) + ", but got " +
-                   typeName(view.type));
-  if (view.rank != spec.extents.size())
-    return invalid("must have rank " + std::to_string(spec.extents.size()) + ", but got rank " +
-                   std::to_string(view.rank));
-  for (unsigned i = 0; i < view.rank; ++i) {
-    int64_t extent = view.extents[i];
-    if (extent < 0 || extent > maxExtent)
-      return invalid("has extent " + std::to_string(extent) + " along dimension " +
-                     std::to_string(i) + ", which must be from 0 to 2147483647");
-    if (spec.extents[i] >= 0 && extent != spec.extents[i])
-      return invalid("must have extent " + std::to_string(spec.extents[i]) + " along dimension " +
-                     std::to_string(i) + ", but got " + std::to_string(extent));
-  }
-  if (isEmpty(view))
-    return Status::success();
-  if (view.bits == 0)
-    return invalid("is a null pointer, but its view has elements");
-  if (view.bits % byteWidth(view.type) != 0)
-    return invalid("must be aligned to the " + std::to_string(byteWidth(view.type)) +
-                   " bytes of its elements");
-  return Status::success();
-}
-
-Status checkArgument(const ArgumentSpec &spec, const Argument &argument, const std::string &where) {
-  auto invalid = [&](const std::string &what) {
-    return Status::failure(Code::InvalidArgument, where + " " + what);
-  };
-  if (argument.kind == Argument::Kind::Absent)
-    return spec.isOptional ? Status::success()
-                           : invalid("is missing; it is not an optional argument");
-  if (spec.isView && argument.kind != Argument::Kind::View)
-    return invalid("must be a view, but got a scalar");
-  if (spec.isView)
-    return checkView(spec, argument, where);
-  if (argument.kind != Argument::Kind::Scalar)
-    return invalid("must be a scalar, but got a view");
-  if (argument.type != spec.type)
-    return invalid("must be a scalar of type " + typeName(spec.type) + ", but got " +
-                   typeName(argument.type));
-  return Status::success();
-}
-
-Refusal findViewRefusal(const ViewRequirement &requirement, const Argument &view) {
+/// Sets `refusal` where the view does not satisfy what is required.
+bool isRefused(const ViewRequirement &requirement, const Argument &view, Refusal &refusal) {
   using Reason = Refusal::Reason;
-  if (view.kind != Argument::Kind::View || isEmpty(view))
-    return Refusal();
-  int64_t alignment = requirement.alignment;
-  if (view.bits % uint64_t(alignment) != 0)
-    return {Reason::Address, requirement.argument, 0, alignment};
-  // The stride of a dimension of one element moves nothing.
-  for (unsigned i = 0; i < view.rank; ++i) {
-    if (view.extents[i] == 1)
-      continue;
-    if (i + 1 == view.rank) {
-      if (requirement.isUnitInner && view.strides[i] != 1)
-        return {Reason::Inner, requirement.argument, i, alignment};
-    } else if (uint64_t(view.strides[i]) * byteWidth(view.type) % uint64_t(alignment) != 0) {
-      // Unsigned, as strides may be anything, and alignments are powers of two.
-      return {Reason::Stride, requirement.argument, i, alignment};
-    }
-  }
-  return Refusal();
-}
-
-/// As findViewRefusal; where it is false, that has the answer.
-bool isMet(const ViewRequirement &requirement, const Argument &view) {
   if (view.kind != Argument::Kind::View)
-    return true;
-  uint64_t bytes = view.bits, width = byteWidth(view.type);
-  for (unsigned i = 0; i + 1 < view.rank; ++i)
-    bytes |= view.extents[i] == 1 ? 0 : uint64_t(view.strides[i]) * width;
-  if (bytes & uint64_t(requirement.alignment - 1))
     return false;
-  unsigned inner = view.rank - 1u;
-  return !requirement.isUnitInner || view.rank == 0 || view.strides[inner] == 1 ||
-         view.extents[inner] == 1;
+  const uint64_t mask = uint64_t(requirement.alignment) - 1, width = byteWidth(view.type);
+  auto refuse = [&](Reason reason, unsigned dim) {
+    if (!isEmpty(view))
+      refusal = {reason, requirement.argument, dim, requirement.alignment, {}};
+    return refusal.reason != Reason::None;
+  };
+  if (view.bits & mask)
+    return refuse(Reason::Address, 0);
+  // The stride of a dimension of one element moves nothing.
+  const uint32_t inner = uint32_t(view.rank) - 1;
+  for (unsigned i = 0; i + 1 < view.rank; ++i) // unsigned, as strides may be anything
+    if ((uint64_t(view.strides[i]) * width & mask) != 0 && view.extents[i] != 1)
+      return refuse(Reason::Stride, i);
+  if (requirement.isUnitInner && view.rank != 0 && view.strides[inner] != 1 &&
+      view.extents[inner] != 1)
+    return refuse(Reason::Inner, inner);
+  return false;
 }
 
-Refusal findMapRefusal(const TensorMapSpec &map, const Argument &view) {
+/// Likewise of a tensor map.
+bool isRefused(const TensorMapSpec &map, const Argument &view, Refusal &refusal) {
   using Reason = Refusal::Reason;
   if (view.kind != Argument::Kind::View || isEmpty(view))
-    return Refusal();
+    return false;
+  auto refuse = [&](Reason reason, unsigned dim, int64_t limit) {
+    refusal = {reason, map.argument, dim, limit, {}};
+    return true;
+  };
   int64_t width = int64_t(byteWidth(view.type));
   if (view.bits % 16 != 0)
-    return {Reason::MapAddress, map.argument, 0, 16};
+    return refuse(Reason::MapAddress, 0, 16);
   // Loads fill with zeros element by element; stores write the chunk that holds the end of a row.
   if (map.isStored && view.extents[view.rank - 1] * width % 16 != 0)
-    return {Reason::MapRow, map.argument, view.rank - 1, view.extents[view.rank - 1] * width};
+    return refuse(Reason::MapRow, view.rank - 1u, view.extents[view.rank - 1] * width);
   for (unsigned i = 0; i < view.rank; ++i) {
     int64_t stride = view.strides[i];
     if (view.extents[i] == 1)
       continue;
     if (i + 1 == view.rank) {
       if (stride != 1)
-        return {Reason::MapInner, map.argument, i, 0};
+        return refuse(Reason::MapInner, i, 0);
     } else if (stride < 0 || stride >= maxMapStride / width) {
-      return {Reason::MapStrideSign, map.argument, i, 0};
+      return refuse(Reason::MapStrideSign, i, 0);
     } else if (stride * width % 16 != 0) {
-      return {Reason::MapStride, map.argument, i, 16};
+      return refuse(Reason::MapStride, i, 16);
     }
   }
   if (map.ragged >= 0) {
     auto dim = unsigned(map.ragged);
     if (view.extents[dim] > raggedBound)
-      return {Reason::MapRaggedRows, map.argument, dim, raggedBound};
+      return refuse(Reason::MapRaggedRows, dim, raggedBound);
     if (view.extents[dim] > 1 && view.strides[dim] * width >= raggedTurn)
-      return {Reason::MapRaggedStride, map.argument, dim, raggedTurn};
+      return refuse(Reason::MapRaggedStride, dim, raggedTurn);
   }
-  return Refusal();
+  return false;
 }
 
 /// Where each parameter of a launch lies, as the driver wants it.
@@ -212,24 +157,7 @@ Status checkGrid(const KernelSpec &kernel, unsigned axis, int64_t extent) {
 
 } // namespace
 
-Status tilewright::runtime::checkArguments(const std::vector<ArgumentSpec> &contract,
-                                           const Argument *const *arguments, size_t numArguments,
-                                           const char *owner, const std::string &name) {
-  if (numArguments != contract.size())
-    return Status::failure(Code::InvalidArgument, std::string(owner) + " '" + name + "' takes " +
-                                                      std::to_string(contract.size()) +
-                                                      " arguments, but got " +
-                                                      std::to_string(numArguments));
-  for (size_t i = 0; i < numArguments; ++i)
-    if (Status status =
-            checkArgument(contract[i], *arguments[i],
-                          "argument '" + contract[i].name + "' of " + owner + " '" + name + "'");
-        !status)
-      return status;
-  return Status::success();
-}
-
-ContractCheck::ContractCheck(const std::vector<ArgumentSpec> &contract) {
+ContractCheck::ContractCheck(const std::vector<ArgumentSpec> &contract) : contract(&contract) {
   for (const ArgumentSpec &spec : contract) {
     Row row = {spec.isView,
                spec.isOptional,
@@ -243,48 +171,114 @@ ContractCheck::ContractCheck(const std::vector<ArgumentSpec> &contract) {
   }
 }
 
+namespace {
+
+/// What is wrong with an argument.
+enum class Flaw { None, Missing, Kind, Type, Rank, Range, Extent, Null, Alignment };
+
+/// `dim` is the dimension of a wrong extent.
+inline Flaw findFlaw(const ContractCheck::Row &row, const Argument &argument, unsigned &dim) {
+  if (argument.kind == Argument::Kind::Absent)
+    return row.isOptional ? Flaw::None : Flaw::Missing;
+  if ((argument.kind == Argument::Kind::View) != row.isView)
+    return Flaw::Kind;
+  if (argument.type != row.type)
+    return Flaw::Type;
+  if (!row.isView)
+    return Flaw::None;
+  if (argument.rank != row.rank)
+    return Flaw::Rank;
+  bool isEmptyView = false;
+  for (unsigned i = 0; i < row.rank; ++i) {
+    int64_t extent = argument.extents[i];
+    if (uint64_t(extent) > uint64_t(maxExtent))
+      return dim = i, Flaw::Range;
+    if (row.extents[i] >= 0 && extent != row.extents[i])
+      return dim = i, Flaw::Extent;
+    isEmptyView |= extent == 0;
+  }
+  if (isEmptyView)
+    return Flaw::None;
+  if (argument.bits == 0)
+    return Flaw::Null;
+  return argument.bits & (row.alignment - 1) ? Flaw::Alignment : Flaw::None;
+}
+
+/// `where` names the argument.
+Status refuse(Flaw flaw, const ContractCheck::Row &row, const Argument &argument, unsigned dim,
+              const std::string &where) {
+  auto invalid = [&](const std::string &what) {
+    return Status::failure(Code::InvalidArgument, where + " " + what);
+  };
+  switch (flaw) {
+  case Flaw::None:
+    break;
+  case Flaw::Missing:
+    return invalid("is missing; it is not an optional argument");
+  case Flaw::Kind:
+    return invalid(row.isView ? "must be a view, but got a scalar"
+                              : "must be a scalar, but got a view");
+  case Flaw::Type:
+    return invalid((row.isView ? "must have element type " : "must be a scalar of type ") +
+                   typeName(row.type) + ", but got " + typeName(argument.type));
+  case Flaw::Rank:
+    return invalid("must have rank " + std::to_string(row.rank) + ", but got rank " +
+                   std::to_string(argument.rank));
+  case Flaw::Range:
+    return invalid("has extent " + std::to_string(argument.extents[dim]) + " along dimension " +
+                   std::to_string(dim) + ", which must be from 0 to 2147483647");
+  case Flaw::Extent:
+    return invalid("must have extent " + std::to_string(row.extents[dim]) + " along dimension " +
+                   std::to_string(dim) + ", but got " + std::to_string(argument.extents[dim]));
+  case Flaw::Null:
+    return invalid("is a null pointer, but its view has elements");
+  case Flaw::Alignment:
+    return invalid("must be aligned to the " + std::to_string(row.alignment) +
+                   " bytes of its elements");
+  }
+  return Status::success();
+}
+
+} // namespace
+
 bool ContractCheck::accepts(const Argument *const *arguments, size_t numArguments) const {
+  unsigned unused;
   if (numArguments != rows.size())
     return false;
-  for (const Row &row : rows) {
-    const Argument &argument = **arguments++;
-    if (argument.kind == Argument::Kind::Absent) {
-      if (!row.isOptional)
-        return false;
-      continue;
-    }
-    if ((argument.kind == Argument::Kind::View) != row.isView || argument.type != row.type)
+  for (const Row &row : rows)
+    if (findFlaw(row, **arguments++, unused) != Flaw::None)
       return false;
-    if (!row.isView)
-      continue;
-    if (argument.rank != row.rank)
-      return false;
-    bool isEmptyView = false;
-    for (unsigned i = 0; i < row.rank; ++i) {
-      int64_t extent = argument.extents[i];
-      if (uint64_t(extent) > uint64_t(maxExtent) ||
-          (row.extents[i] >= 0 && extent != row.extents[i]))
-        return false;
-      isEmptyView |= extent == 0;
-    }
-    if (!isEmptyView && (argument.bits == 0 || (argument.bits & (row.alignment - 1)) != 0))
-      return false;
-  }
   return true;
+}
+
+Status ContractCheck::refuse(const Argument *const *arguments, size_t numArguments,
+                             const char *owner, const std::string &name) const {
+  if (numArguments != rows.size())
+    return Status::failure(Code::InvalidArgument, std::string(owner) + " '" + name + "' takes " +
+                                                      std::to_string(rows.size()) +
+                                                      " arguments, but got " +
+                                                      std::to_string(numArguments));
+  for (size_t i = 0; i < numArguments; ++i) {
+    unsigned dim = 0;
+    if (Flaw flaw = findFlaw(rows[i], *arguments[i], dim); flaw != Flaw::None)
+      return ::refuse(flaw, rows[i], *arguments[i], dim,
+                      "argument '" + (*contract)[i].name + "' of " + owner + " '" + name + "'");
+  }
+  return Status::success();
 }
 
 PreparedKernel::PreparedKernel(const KernelSpec &spec, cuda::Function function)
     : spec(&spec), function(function), contract(spec.arguments),
-      conditions(ExprCode::ofConditions(spec.conditions, spec.arguments)) {
+      conditions(spec.conditions, spec.arguments) {
   for (const Expr &extent : spec.grid)
-    grid.push_back(ExprCode::ofInteger(extent, spec.arguments));
+    grid.emplace_back(extent, spec.arguments);
   if (!spec.tensorMaps.empty())
     maps = std::make_unique<TensorMapCache[]>(spec.tensorMaps.size());
 }
 
 std::string Refusal::toString(const KernelSpec &kernel, const Argument *const *arguments) const {
   if (reason == Reason::Condition)
-    return "its condition '" + kernel.conditions[argument].toString() + "' does not hold";
+    return "its condition '" + condition.expr->toString() + "' does not hold";
   std::string view = "'" + kernel.arguments[argument].name + "'";
   std::string stride = "the stride " + std::to_string(arguments[argument]->strides[dim]) +
                        " along dimension " + std::to_string(dim) + " of " + view;
@@ -318,40 +312,20 @@ std::string Refusal::toString(const KernelSpec &kernel, const Argument *const *a
   }
 }
 
-bool tilewright::runtime::isUsable(const PreparedKernel &prepared, const ExprInputs &inputs) {
+bool tilewright::runtime::isUsable(const PreparedKernel &prepared, const ExprInputs &inputs,
+                                   Refusal &refusal) {
   const KernelSpec &kernel = *prepared.spec;
   for (const ViewRequirement &requirement : kernel.requirements)
-    if (!isMet(requirement, *inputs.arguments[requirement.argument]))
+    if (isRefused(requirement, *inputs.arguments[requirement.argument], refusal))
       return false;
   for (const TensorMapSpec &map : kernel.tensorMaps)
-    if (findMapRefusal(map, *inputs.arguments[map.argument]).reason != Refusal::Reason::None)
+    if (isRefused(map, *inputs.arguments[map.argument], refusal))
       return false;
-  return prepared.conditions.allHold(inputs);
-}
-
-Status tilewright::runtime::findRefusal(const KernelSpec &kernel, const ExprInputs &inputs,
-                                        Refusal &refusal) {
-  refusal = Refusal();
-  for (const ViewRequirement &requirement : kernel.requirements) {
-    refusal = findViewRefusal(requirement, *inputs.arguments[requirement.argument]);
-    if (refusal.reason != Refusal::Reason::None)
-      return Status::success();
-  }
-  for (const TensorMapSpec &map : kernel.tensorMaps) {
-    refusal = findMapRefusal(map, *inputs.arguments[map.argument]);
-    if (refusal.reason != Refusal::Reason::None)
-      return Status::success();
-  }
-  for (size_t i = 0; i < kernel.conditions.size(); ++i) {
-    bool holds = false;
-    if (Status status = kernel.conditions[i].evaluateCondition(inputs, holds); !status)
-      return status;
-    if (!holds) {
-      refusal = {Refusal::Reason::Condition, uint32_t(i), 0, 0};
-      return Status::success();
-    }
-  }
-  return Status::success();
+  ExprCode::End end = prepared.conditions.findBroken(inputs);
+  if (!end.expr)
+    return true;
+  refusal = {Refusal::Reason::Condition, 0, 0, 0, end};
+  return false;
 }
 
 Status tilewright::runtime::launchKernel(const DriverTable &driver, const PreparedKernel &prepared,
@@ -361,9 +335,8 @@ Status tilewright::runtime::launchKernel(const DriverTable &driver, const Prepar
   bool empty = false;
   for (unsigned axis = 0; axis < kernel.grid.size(); ++axis) {
     int64_t extent = 0;
-    if (!prepared.grid[axis].evaluate(inputs, extent))
-      if (Status status = kernel.grid[axis].evaluateInteger(inputs, extent); !status)
-        return status;
+    if (Status status = prepared.grid[axis].evaluate(inputs, extent); !status)
+      return status;
     if (Status status = checkGrid(kernel, axis, extent); !status)
       return status;
     grid[axis] = unsigned(extent);

@@ -13,7 +13,8 @@
 
 namespace tilewright::runtime {
 
-/// A contract in one piece of memory, against which a run checks its arguments.
+/// A contract in one piece of memory, against which a run checks its arguments: kinds, element
+/// types, ranks, literal extents, i32 extents, null and misaligned addresses.
 class ContractCheck {
 public:
   struct Row {
@@ -23,13 +24,23 @@ public:
     uint32_t alignment;       // bytes of an element
     int32_t extents[maxRank]; // -1 is any
   };
+  /// `contract` must outlive it.
   explicit ContractCheck(const std::vector<ArgumentSpec> &contract);
-  /// As checkArguments, which knows what is wrong where this is false.
-  bool accepts(const Argument *const *arguments, size_t numArguments) const;
+  /// `owner` is "kernel" or "program" and its name, apart so as not to join them.
+  Status check(const Argument *const *arguments, size_t numArguments, const char *owner,
+               const std::string &name) const {
+    return accepts(arguments, numArguments) ? Status::success()
+                                            : refuse(arguments, numArguments, owner, name);
+  }
 
   const std::vector<Row> &arguments() const { return rows; }
 
 private:
+  bool accepts(const Argument *const *arguments, size_t numArguments) const;
+  Status refuse(const Argument *const *arguments, size_t numArguments, const char *owner,
+                const std::string &name) const;
+
+  const std::vector<ArgumentSpec> *contract;
   std::vector<Row> rows;
 };
 
@@ -44,12 +55,6 @@ struct PreparedKernel {
   std::vector<ExprCode> grid;
   std::unique_ptr<TensorMapCache[]> maps; // one for each tensor map; runs fill them
 };
-
-/// Arguments against a contract: kinds, element types, ranks, literal extents, i32 extents, null
-/// and misaligned addresses. `owner` is "kernel" or "program" and its name, apart so as not to join
-/// them.
-Status checkArguments(const std::vector<ArgumentSpec> &contract, const Argument *const *arguments,
-                      size_t numArguments, const char *owner, const std::string &name);
 
 /// Why a variant cannot take arguments that satisfy its contract.
 struct Refusal {
@@ -68,19 +73,17 @@ struct Refusal {
     Condition
   };
   Reason reason = Reason::None;
-  uint32_t argument = 0; // or condition
+  uint32_t argument = 0;
   uint32_t dim = 0;
-  int64_t limit = 0; // bytes
+  int64_t limit = 0;       // bytes
+  ExprCode::End condition; // which does not hold, or has no value
 
   std::string toString(const KernelSpec &kernel, const Argument *const *arguments) const;
 };
 
-/// Whether the variant takes arguments that satisfy its contract; where it is false, findRefusal
-/// has the answer.
-bool isUsable(const PreparedKernel &kernel, const ExprInputs &inputs);
-
-/// Fails only where a condition of the variant cannot be evaluated.
-Status findRefusal(const KernelSpec &kernel, const ExprInputs &inputs, Refusal &refusal);
+/// Whether the variant takes arguments that satisfy its contract; `refusal`, of no reason as yet,
+/// says why not.
+bool isUsable(const PreparedKernel &kernel, const ExprInputs &inputs, Refusal &refusal);
 
 /// Evaluates the grid, packs the arguments (KernelAbi.h) and launches; an empty grid launches
 /// nothing. The context must be current, and the arguments checked.

@@ -60,14 +60,20 @@ Status checkTensorMap(const TensorMapSpec &map, const KernelSpec &kernel,
   if (inner % 16 != 0)
     return bad(where + " has a box of " + std::to_string(inner) +
                " bytes a row, which must be a multiple of 16");
-  unsigned span = 16u << unsigned(map.swizzle);
-  if (map.swizzle != Swizzle::None && inner > span)
+  auto span = unsigned(map.swizzle); // 0: any
+  if (span != 0 && inner > span)
     return bad(where + " has a box of " + std::to_string(inner) +
                " bytes a row; its swizzle allows " + std::to_string(span));
   unsigned rank = unsigned(view.extents.size());
-  if (map.ragged >= 0 && (unsigned(map.ragged) + 1 >= rank || rank + raggedRank > 5))
+  if (map.ragged >= 0 &&
+      (unsigned(map.ragged) + 1 >= rank || rank > 4 || (leavesOutFirst(rank) && map.ragged == 0)))
     return bad(where + " is ragged along dimension " + std::to_string(map.ragged) + " of " +
-               std::to_string(rank) + "; of 2 or 3 dimensions it may be any but the last");
+               std::to_string(rank) +
+               "; of 2 to 4 dimensions it may be any but the last, and of 4 not the first");
+  if (map.ragged >= 0 && leavesOutFirst(rank) && map.box[0] != 1)
+    return bad(where + " has a box of " + std::to_string(map.box[0]) +
+               " elements along its first dimension; a ragged map of rank 4 leaves that out, and "
+               "copies 1");
   return Status::success();
 }
 
@@ -92,10 +98,21 @@ Status finalizeElements(std::vector<ElementRuleSpec> &rules, const Params &param
       if (Status status = checkView(rule.counts, 1); !status)
         return status;
     for (Expr *expr : {&rule.low, &rule.high, &rule.size})
-      if (Status status = expr->resolve(params, arguments, owner); !status)
+      if (Status status = resolveExpr(*expr, expr::Kind::Integer, params, arguments, owner);
+          !status)
         return status;
   }
   return Status::success();
+}
+
+/// Of a kernel or a program.
+template <typename Spec> Status finalizeConstraints(Spec &spec, const std::string &owner) {
+  for (Expr &condition : spec.conditions)
+    if (Status status = resolveExpr(condition, expr::Kind::Flag, spec.params, spec.arguments, owner,
+                                    /*isCondition=*/true);
+        !status)
+      return status;
+  return finalizeElements(spec.elements, spec.params, spec.arguments, owner);
 }
 
 Status finalizeKernel(KernelSpec &kernel, size_t numBlobs) {
@@ -136,14 +153,12 @@ Status finalizeKernel(KernelSpec &kernel, size_t numBlobs) {
     if (Status status = checkTensorMap(map, kernel, owner); !status)
       return status;
 
-  for (std::vector<Expr> *list : {&kernel.grid, &kernel.conditions})
-    for (Expr &expr : *list)
-      if (Status status = expr.resolve(kernel.params, kernel.arguments, owner,
-                                       /*isCondition=*/list == &kernel.conditions);
-          !status)
-        return status;
-  if (Status status = finalizeElements(kernel.elements, kernel.params, kernel.arguments, owner);
-      !status)
+  for (Expr &extent : kernel.grid)
+    if (Status status =
+            resolveExpr(extent, expr::Kind::Integer, kernel.params, kernel.arguments, owner);
+        !status)
+      return status;
+  if (Status status = finalizeConstraints(kernel, owner); !status)
     return status;
 
   kernel.layout = ParamLayout();
@@ -191,6 +206,12 @@ Status finalizeLaunch(LaunchSpec &launch, const ProgramSpec &program, const Mani
       return bad("a launch of " + owner + " passes " + std::to_string(launch.arguments.size()) +
                  " arguments, but kernel '" + kernel.name + "' takes " +
                  std::to_string(kernel.arguments.size()));
+    // A run checks arguments against the first variant and hands them to any.
+    const KernelSpec &first = manifest.kernels[launch.kernels.front()];
+    if (!haveOneContract(first.arguments, kernel.arguments))
+      return bad("a launch of " + owner +
+                 " names variants of different arguments, of the entries '" + first.entry +
+                 "' and '" + kernel.entry + "'");
   }
   return Status::success();
 }
@@ -213,20 +234,17 @@ Status finalizeProgram(ProgramSpec &program, const Manifest &manifest) {
                  std::to_string(workspace.extents.size()) + "; the limit is " +
                  std::to_string(maxRank));
     for (Expr &extent : workspace.extents)
-      if (Status status = extent.resolve(program.params, program.arguments, owner); !status)
+      if (Status status =
+              resolveExpr(extent, expr::Kind::Integer, program.params, program.arguments, owner);
+          !status)
         return status;
   }
-  for (Expr &condition : program.conditions)
-    if (Status status =
-            condition.resolve(program.params, program.arguments, owner, /*isCondition=*/true);
-        !status)
-      return status;
-  if (Status status = finalizeElements(program.elements, program.params, program.arguments, owner);
-      !status)
+  if (Status status = finalizeConstraints(program, owner); !status)
     return status;
   for (LaunchSpec &launch : program.launches) {
     if (launch.condition)
-      if (Status status = launch.condition->resolve(program.params, program.arguments, owner);
+      if (Status status = resolveExpr(*launch.condition, expr::Kind::Flag, program.params,
+                                      program.arguments, owner);
           !status)
         return status;
     if (Status status = finalizeLaunch(launch, program, manifest, owner); !status)
@@ -236,6 +254,15 @@ Status finalizeProgram(ProgramSpec &program, const Manifest &manifest) {
 }
 
 } // namespace
+
+bool tilewright::runtime::haveOneContract(const std::vector<ArgumentSpec> &a,
+                                          const std::vector<ArgumentSpec> &b) {
+  bool same = a.size() == b.size();
+  for (size_t i = 0; same && i < a.size(); ++i)
+    same = a[i].name == b[i].name && a[i].isView == b[i].isView && a[i].type == b[i].type &&
+           a[i].extents == b[i].extents && a[i].isOptional == b[i].isOptional;
+  return same;
+}
 
 std::optional<Arch> Arch::parse(const std::string &text) {
   if (text.size() < 5 || text.compare(0, 3, "sm_") != 0)

@@ -6,6 +6,7 @@
 #ifndef TILEWRIGHT_RUNTIME_MANIFEST_H
 #define TILEWRIGHT_RUNTIME_MANIFEST_H
 
+#include "lib/Layout/Swizzle.h"
 #include "lib/Numeric/ElementRule.h"
 #include "runtime/Expr.h"
 #include "runtime/KernelAbi.h"
@@ -13,6 +14,10 @@
 #include <array>
 
 namespace tilewright::runtime {
+
+/// What a manifest may hold, besides what a kernel's ABI and JSON may (KernelAbi.h, Json.h).
+inline constexpr size_t maxKernels = 4096; // also programs, and variants of a launch
+inline constexpr unsigned maxExprDepth = 64;
 
 using Params = std::vector<std::pair<std::string, Expr>>; // literals
 
@@ -33,6 +38,9 @@ struct ArgumentSpec {
     return {std::move(name), false, type, {}, false, false};
   }
 };
+
+/// Whether what one takes is what the other takes.
+bool haveOneContract(const std::vector<ArgumentSpec> &a, const std::vector<ArgumentSpec> &b);
 
 /// An architecture such as sm_80 or sm_90a. Code of sm_90a runs on 9.0 only.
 struct Arch {
@@ -78,7 +86,7 @@ struct ElementRuleSpec {
   std::string toString(const std::vector<ArgumentSpec> &arguments) const;
 };
 
-enum class Swizzle : uint8_t { None = 0, B32 = 1, B64 = 2, B128 = 3 };
+using layout::Swizzle;
 
 /// A tensor map over a whole view; `box` has one extent for each dimension of the view.
 struct TensorMapSpec {
@@ -165,7 +173,7 @@ struct Manifest {
   std::vector<ProgramSpec> programs;
 
   Json toJson() const;
-  static Expected<Manifest> fromJson(const Json &json);
+  static Result<Manifest> fromJson(const Json &json);
 
   /// Checks limits and references, resolves expressions and computes layouts; `numBlobs` bounds the
   /// blobs of codes. Both a reader and a writer call it.

@@ -59,8 +59,15 @@ public:
   std::string text(const Json &json, const char *key, const std::string &where) {
     return required(json, key, where, Json::Kind::String).text;
   }
-  const std::vector<Json> &list(const Json &json, const char *key, const std::string &where) {
-    return required(json, key, where, Json::Kind::Array).items;
+  /// Of at most `limit` items: what follows takes time in their number for each.
+  const std::vector<Json> &list(const Json &json, const char *key, const std::string &where,
+                                size_t limit = SIZE_MAX) {
+    const std::vector<Json> &items = required(json, key, where, Json::Kind::Array).items;
+    if (items.size() <= limit)
+      return items;
+    fail("'" + std::string(key) + "' of " + where + " has " + std::to_string(items.size()) +
+         " items; the limit is " + std::to_string(limit));
+    return null().items;
   }
   const std::vector<Json> &optionalList(const Json &json, const char *key,
                                         const std::string &where) {
@@ -73,7 +80,7 @@ public:
   uint64_t count(const Json &json, const std::string &what, uint64_t limit) {
     if (json.kind != Json::Kind::Integer || json.number < 0 || uint64_t(json.number) > limit) {
       fail(what + " must be an integer from 0 to " + std::to_string(limit) + ", but got '" +
-           json.write() + "'");
+           json.quote() + "'");
       return 0;
     }
     return uint64_t(json.number);
@@ -86,7 +93,7 @@ public:
     return type.value_or(ElementType::F32);
   }
   Expr expression(const Json &json) {
-    Expected<Expr> expr = Expr::parse(json);
+    Result<Expr> expr = parseExpr(json);
     if (expr)
       return *expr;
     fail(expr.status().message());
@@ -105,7 +112,7 @@ public:
 
   std::vector<ArgumentSpec> arguments(const Json &owner, const std::string &where) {
     std::vector<ArgumentSpec> arguments;
-    for (const Json &json : list(owner, "arguments", where)) {
+    for (const Json &json : list(owner, "arguments", where, maxArguments)) {
       expectKeys(json, "an argument of " + where,
                  {"name", "kind", "type", "extents", "optional", "capture"});
       ArgumentSpec spec;
@@ -279,10 +286,7 @@ public:
                             "the swizzle of " + which, 128);
       if (span != 0 && span != 32 && span != 64 && span != 128)
         fail("the swizzle of " + which + " must be 0, 32, 64 or 128 bytes");
-      map.swizzle = span == 128  ? Swizzle::B128
-                    : span == 64 ? Swizzle::B64
-                    : span == 32 ? Swizzle::B32
-                                 : Swizzle::None;
+      map.swizzle = Swizzle(span);
       map.isStored = optionalFlag(item, "stored", which);
       if (const Json *ragged = item.find("ragged"))
         map.ragged = int(count(*ragged, "'ragged' of " + which, 4));
@@ -330,9 +334,9 @@ public:
       std::string which = "a launch of " + where;
       expectKeys(item, which, {"kernels", "arguments", "when"});
       LaunchSpec launch;
-      for (const Json &index : list(item, "kernels", which))
+      for (const Json &index : list(item, "kernels", which, maxKernels))
         launch.kernels.push_back(count(index, "a kernel of " + which, UINT32_MAX));
-      for (const Json &name : list(item, "arguments", which)) {
+      for (const Json &name : list(item, "arguments", which, maxArguments)) {
         if (name.kind != Json::Kind::String)
           fail("an argument of " + which + " must be a string");
         launch.arguments.push_back(name.text);
@@ -351,7 +355,7 @@ public:
 Json toJson(const Params &params) {
   Json json = Json::object();
   for (const auto &param : params)
-    json.set(param.first, param.second.toJson());
+    json.set(param.first, runtime::toJson(param.second));
   return json;
 }
 
@@ -380,7 +384,7 @@ Json toJson(const std::vector<ArgumentSpec> &arguments) {
 Json toJson(const std::vector<Expr> &exprs) {
   Json list = Json::array();
   for (const Expr &expr : exprs)
-    list.items.push_back(expr.toJson());
+    list.items.push_back(runtime::toJson(expr));
   return list;
 }
 
@@ -391,12 +395,12 @@ Json toJson(const std::vector<ElementRuleSpec> &rules, const std::vector<Argumen
     json.set("rule", Json::string(std::string(numeric::elementRuleName(rule.rule))));
     json.set("argument", Json::string(arguments[rule.argument].name));
     if (rule.rule != numeric::ElementRule::Ascending) {
-      json.set("low", rule.low.toJson());
-      json.set("high", rule.high.toJson());
+      json.set("low", runtime::toJson(rule.low));
+      json.set("high", runtime::toJson(rule.high));
     }
     if (rule.rule == numeric::ElementRule::WithinFirst) {
       json.set("counts", Json::string(arguments[rule.counts].name));
-      json.set("size", rule.size.toJson());
+      json.set("size", runtime::toJson(rule.size));
     }
     list.items.push_back(std::move(json));
   }
@@ -464,8 +468,7 @@ Json toJson(const KernelSpec &kernel) {
     Json item = Json::object();
     item.set("argument", Json::string(kernel.arguments[map.argument].name));
     item.set("box", integers(map.box));
-    item.set("swizzle",
-             Json::integer(map.swizzle == Swizzle::None ? 0 : 16 << unsigned(map.swizzle)));
+    item.set("swizzle", Json::integer(int64_t(map.swizzle)));
     if (map.isStored)
       item.set("stored", Json::flag(true));
     if (map.ragged >= 0)
@@ -514,7 +517,7 @@ Json toJson(const ProgramSpec &program) {
       names.items.push_back(Json::string(name));
     item.set("arguments", std::move(names));
     if (launch.condition)
-      item.set("when", launch.condition->toJson());
+      item.set("when", runtime::toJson(*launch.condition));
     launches.items.push_back(std::move(item));
   }
   json.set("launches", std::move(launches));
@@ -541,7 +544,7 @@ Json Manifest::toJson() const {
   return json;
 }
 
-Expected<Manifest> Manifest::fromJson(const Json &json) {
+Result<Manifest> Manifest::fromJson(const Json &json) {
   Reader reader;
   Manifest manifest;
   // Another ABI may have other keys: this comes first.
@@ -552,9 +555,9 @@ Expected<Manifest> Manifest::fromJson(const Json &json) {
   reader.expectKeys(json, "the manifest", {"abi", "producer", "source", "kernels", "programs"});
   manifest.producer = reader.text(json, "producer", "the manifest");
   manifest.source = reader.text(json, "source", "the manifest");
-  for (const Json &kernel : reader.list(json, "kernels", "the manifest"))
+  for (const Json &kernel : reader.list(json, "kernels", "the manifest", maxKernels))
     manifest.kernels.push_back(reader.kernel(kernel));
-  for (const Json &program : reader.list(json, "programs", "the manifest"))
+  for (const Json &program : reader.list(json, "programs", "the manifest", maxKernels))
     manifest.programs.push_back(reader.program(program));
   if (!reader.failure.ok())
     return reader.failure;

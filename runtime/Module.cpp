@@ -8,6 +8,7 @@
 
 #include <cstdio>
 
+using namespace tilewright;
 using namespace tilewright::runtime;
 
 namespace {
@@ -64,16 +65,16 @@ const CodeSpec *tilewright::runtime::chooseCode(const KernelSpec &kernel,
   return best;
 }
 
-Expected<Module> Module::load(const DriverTable &driver, const DeviceInfo &device,
-                              const CodeSpec &code, std::string_view image, const CubinCache &cache,
-                              const std::string &what) {
+Result<Module> Module::load(const DriverTable &driver, const DeviceInfo &device,
+                            const CodeSpec &code, std::string_view image, const CubinCache &cache,
+                            const std::string &what) {
   Module result;
   if (code.kind == CodeSpec::Kind::Cubin) {
     if (Status status = result.loadImage(driver, image, what); !status)
       return status;
     return result;
   }
-  Expected<int> version = driver.version();
+  Result<int> version = driver.version();
   if (!version)
     return version.status();
   int needed = cudaVersionForPtx(code.ptxVersion);
@@ -87,7 +88,7 @@ Expected<Module> Module::load(const DriverTable &driver, const DeviceInfo &devic
   CubinKey key{checksum(image.data(), image.size()), image.size(), device.major, device.minor,
                *version};
   if (cache.isEnabled()) {
-    Expected<std::optional<std::string>> cached = cache.lookup(key);
+    Result<std::optional<std::string>> cached = cache.lookup(key);
     if (cached && *cached && result.loadImage(driver, **cached, what).ok())
       return result;
     // Missing, damaged, or refused by the driver: made again, and put in the place of that.
@@ -167,7 +168,7 @@ Status Module::checkParams(const KernelSpec &kernel, cuda::Kernel handle) const 
   return Status::success();
 }
 
-Expected<cuda::Function> Module::prepare(const KernelSpec &kernel, const DeviceInfo &device) const {
+Result<cuda::Function> Module::prepare(const KernelSpec &kernel, const DeviceInfo &device) const {
   if (kernel.allSharedBytes() > device.sharedLimit)
     return Status::failure(Code::Unsupported, "kernel '" + kernel.name + "' needs " +
                                                   std::to_string(kernel.allSharedBytes()) +

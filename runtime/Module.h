@@ -20,16 +20,16 @@ const CodeSpec *chooseCode(const KernelSpec &kernel, const DeviceInfo &device);
 class Module {
 public:
   /// `image` is a cubin, or PTX with its final NUL, which the driver compiles and `cache` keeps.
-  static Expected<Module> load(const DriverTable &driver, const DeviceInfo &device,
-                               const CodeSpec &code, std::string_view image,
-                               const CubinCache &cache, const std::string &what);
+  static Result<Module> load(const DriverTable &driver, const DeviceInfo &device,
+                             const CodeSpec &code, std::string_view image, const CubinCache &cache,
+                             const std::string &what);
   Module(Module &&other) noexcept { *this = std::move(other); }
   Module &operator=(Module &&other) noexcept;
   ~Module();
 
   /// Finds the entry, compares its parameters with the manifest where the driver tells them, allows
   /// its shared memory, and has its code put on the device.
-  Expected<cuda::Function> prepare(const KernelSpec &kernel, const DeviceInfo &device) const;
+  Result<cuda::Function> prepare(const KernelSpec &kernel, const DeviceInfo &device) const;
 
   bool isOfOneContext() const { return module != nullptr; }
 

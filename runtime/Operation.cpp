@@ -5,6 +5,7 @@
 #include "runtime/Operation.h"
 
 #include "runtime/IndexCheck.h"
+#include "runtime/Launch.h"
 #include "runtime/Module.h"
 
 #include <algorithm>
@@ -23,6 +24,7 @@ constexpr unsigned maxSteps = 32;
 struct Step {
   std::vector<const KernelSpec *> variants;
   const LaunchSpec *launch = nullptr; // null: the arguments of the operation, as they are
+  std::optional<ExprCode> condition;  // of the launch
 };
 
 /// What a run launches for a step: null where the step's condition does not hold.
@@ -53,14 +55,6 @@ bool haveParams(const Params &have, const Params &wanted) {
       return false;
   }
   return true;
-}
-
-bool haveOneContract(const std::vector<ArgumentSpec> &a, const std::vector<ArgumentSpec> &b) {
-  bool same = a.size() == b.size();
-  for (size_t i = 0; same && i < a.size(); ++i)
-    same = a[i].name == b[i].name && a[i].isView == b[i].isView && a[i].type == b[i].type &&
-           a[i].extents == b[i].extents && a[i].isOptional == b[i].isOptional;
-  return same;
 }
 
 } // namespace
@@ -103,8 +97,8 @@ struct Operation::Impl {
   }
   Status notPrepared(cuda::Stream stream) const;
   Status prepareStep(PreparedDevice &device, const Step &step, const CubinCache &cache);
-  Expected<const Module *> loadModule(PreparedDevice &device, const KernelSpec &kernel,
-                                      const CodeSpec &code, const CubinCache &cache);
+  Result<const Module *> loadModule(PreparedDevice &device, const KernelSpec &kernel,
+                                    const CodeSpec &code, const CubinCache &cache);
   Status layOutWorkspaces(const ExprInputs &inputs, ArgumentArray &array, uint64_t &bytes) const;
   Status chooseKernel(const PreparedStep &step, const ExprInputs &inputs,
                       const PreparedKernel *&chosen) const;
@@ -119,9 +113,8 @@ Operation::~Operation() = default;
 
 const std::vector<ArgumentSpec> &Operation::arguments() const { return *impl->contract; }
 
-Expected<Operation> Operation::create(const DriverTable &driver,
-                                      std::shared_ptr<const Bundle> bundle, const std::string &name,
-                                      const Params &params) {
+Result<Operation> Operation::create(const DriverTable &driver, std::shared_ptr<const Bundle> bundle,
+                                    const std::string &name, const Params &params) {
   auto impl = std::make_unique<Impl>(driver);
   impl->bundle = bundle;
   impl->name = name;
@@ -178,18 +171,19 @@ void Operation::Impl::finish() {
   contractCheck.emplace(*contract);
   if (!program)
     return;
-  conditions = ExprCode::ofConditions(program->conditions, *contract);
+  conditions = ExprCode(program->conditions, *contract);
   for (const WorkspaceSpec &workspace : program->workspaces) {
     workspaceExtents.emplace_back();
     for (const Expr &extent : workspace.extents)
-      workspaceExtents.back().push_back(ExprCode::ofInteger(extent, *contract));
+      workspaceExtents.back().emplace_back(extent, *contract);
   }
+  for (Step &step : steps)
+    if (step.launch->condition)
+      step.condition.emplace(*step.launch->condition, *contract);
 }
 
 Status Operation::Impl::check(const Argument *const *arguments, size_t numArguments) const {
-  return contractCheck->accepts(arguments, numArguments)
-             ? Status::success()
-             : checkArguments(*contract, arguments, numArguments, kind(), name);
+  return contractCheck->check(arguments, numArguments, kind(), name);
 }
 
 Status Operation::checkSupport(const Target &target) const {
@@ -225,13 +219,12 @@ Status Operation::checkSupport(const Target &target) const {
   return Status::success();
 }
 
-Expected<const Module *> Operation::Impl::loadModule(PreparedDevice &device,
-                                                     const KernelSpec &kernel, const CodeSpec &code,
-                                                     const CubinCache &cache) {
+Result<const Module *> Operation::Impl::loadModule(PreparedDevice &device, const KernelSpec &kernel,
+                                                   const CodeSpec &code, const CubinCache &cache) {
   for (const auto &entry : device.modules)
     if (entry.first == code.blob)
       return &entry.second;
-  Expected<Module> module =
+  Result<Module> module =
       Module::load(driver, device.info, code, bundle->blob(code.blob), cache,
                    "the " + code.arch.toString() + " code of kernel '" + kernel.name + "' from '" +
                        bundle->name() + "' on " + device.info.toString());
@@ -256,10 +249,10 @@ Status Operation::Impl::prepareStep(PreparedDevice &device, const Step &step,
     const CodeSpec *code = chooseCode(*kernel, device.info);
     if (!code || isServed(*kernel))
       continue;
-    Expected<const Module *> module = loadModule(device, *kernel, *code, cache);
+    Result<const Module *> module = loadModule(device, *kernel, *code, cache);
     if (!module)
       return module.status();
-    Expected<cuda::Function> function = (*module)->prepare(*kernel, device.info);
+    Result<cuda::Function> function = (*module)->prepare(*kernel, device.info);
     if (!function && function.status().code() == Code::Unsupported) {
       tooLarge = function.status(); // another variant may fit
       continue;
@@ -281,7 +274,7 @@ Status Operation::prepare(int ordinal) {
     if (device->info.ordinal == ordinal)
       return Status::success();
   auto device = std::make_unique<PreparedDevice>();
-  Expected<DeviceInfo> info = queryDevice(driver, ordinal);
+  Result<DeviceInfo> info = queryDevice(driver, ordinal);
   if (!info)
     return info.status();
   device->info = *info;
@@ -308,19 +301,14 @@ Status Operation::prepare(int ordinal) {
 }
 
 Status Operation::Impl::checkConditions(const ExprInputs &inputs) const {
-  if (conditions.allHold(inputs))
+  ExprCode::End end = conditions.findBroken(inputs);
+  if (!end.expr)
     return Status::success();
-  for (const Expr &condition : program->conditions) {
-    bool holds = false;
-    if (Status status = condition.evaluateCondition(inputs, holds); !status)
-      return status;
-    if (!holds)
-      return Status::failure(Code::InvalidArgument, "program '" + name +
-                                                        "' cannot take these arguments: its "
-                                                        "condition '" +
-                                                        condition.toString() + "' does not hold");
-  }
-  return Status::success();
+  if (end.fault != expr::Fault::None)
+    return ExprCode::failure(end);
+  return Status::failure(Code::InvalidArgument,
+                         "program '" + name + "' cannot take these arguments: its condition '" +
+                             end.expr->toString() + "' does not hold");
 }
 
 Status Operation::Impl::layOutWorkspaces(const ExprInputs &inputs, ArgumentArray &array,
@@ -340,9 +328,8 @@ Status Operation::Impl::layOutWorkspaces(const ExprInputs &inputs, ArgumentArray
     view.type = spec.type;
     view.rank = uint8_t(spec.extents.size());
     for (unsigned dim = 0; dim < view.rank; ++dim) {
-      if (!workspaceExtents[i][dim].evaluate(inputs, view.extents[dim]))
-        if (Status status = spec.extents[dim].evaluateInteger(inputs, view.extents[dim]); !status)
-          return status;
+      if (Status status = workspaceExtents[i][dim].evaluate(inputs, view.extents[dim]); !status)
+        return status;
       if (view.extents[dim] < 0)
         return fail("has the negative extent " + std::to_string(view.extents[dim]));
     }
@@ -399,24 +386,20 @@ Status Operation::Impl::notPrepared(cuda::Stream stream) const {
 
 Status Operation::Impl::chooseKernel(const PreparedStep &step, const ExprInputs &inputs,
                                      const PreparedKernel *&chosen) const {
-  Refusal refusal;
   for (const PreparedKernel &kernel : step.kernels) {
-    if (isUsable(kernel, inputs)) {
+    Refusal refusal;
+    if (isUsable(kernel, inputs, refusal)) {
       chosen = &kernel;
       return Status::success();
     }
-    if (Status status = findRefusal(*kernel.spec, inputs, refusal); !status)
-      return status;
-    if (refusal.reason == Refusal::Reason::None) {
-      chosen = &kernel;
-      return Status::success();
-    }
+    if (refusal.condition.fault != expr::Fault::None)
+      return ExprCode::failure(refusal.condition);
   }
   const KernelSpec &kernel = *step.kernels.front().spec;
   std::string reasons;
   for (const PreparedKernel &variant : step.kernels) {
-    if (Status status = findRefusal(*variant.spec, inputs, refusal); !status)
-      return status;
+    Refusal refusal;
+    isUsable(variant, inputs, refusal);
     reasons += (reasons.empty() ? "" : "; ") + refusal.toString(*variant.spec, inputs.arguments);
   }
   return Status::failure(Code::Unsupported, "no variant of kernel '" + kernel.name +
@@ -429,9 +412,9 @@ Status Operation::Impl::chooseKernels(const PreparedDevice &device, const ExprIn
   for (size_t i = 0; i < steps.size(); ++i) {
     const LaunchSpec &launch = *steps[i].launch;
     choices[i] = {nullptr, passed};
-    bool isWanted = true;
-    if (launch.condition)
-      if (Status status = launch.condition->evaluateFlag(inputs, isWanted); !status)
+    int64_t isWanted = 1;
+    if (steps[i].condition)
+      if (Status status = steps[i].condition->evaluate(inputs, isWanted); !status)
         return status;
     if (!isWanted)
       continue;
@@ -440,11 +423,10 @@ Status Operation::Impl::chooseKernels(const PreparedDevice &device, const ExprIn
           source < contract->size() ? inputs.arguments[source] : &views[source - contract->size()];
     const PreparedStep &step = device.steps[i];
     const PreparedKernel &first = step.kernels.front(); // all variants have one contract
-    if (!first.contract.accepts(choices[i].arguments, launch.sources.size()))
-      if (Status status = checkArguments(first.spec->arguments, choices[i].arguments,
-                                         launch.sources.size(), "kernel", first.spec->name);
-          !status)
-        return status;
+    if (Status status = first.contract.check(choices[i].arguments, launch.sources.size(), "kernel",
+                                             first.spec->name);
+        !status)
+      return status;
     if (Status status =
             chooseKernel(step, {choices[i].arguments, inputs.smCount}, choices[i].kernel);
         !status)

@@ -16,7 +16,6 @@
 
 #include "runtime/Bundle.h"
 #include "runtime/Device.h"
-#include "runtime/Launch.h"
 
 namespace tilewright::runtime {
 
@@ -31,8 +30,8 @@ public:
   /// Finds the program, or the variants of the kernel, of this name whose parameters have the
   /// values in `params`; parameters that are not named may have any, but all that is found must
   /// agree on the arguments. Needs no GPU. `driver` must outlive the operation.
-  static Expected<Operation> create(const DriverTable &driver, std::shared_ptr<const Bundle> bundle,
-                                    const std::string &name, const Params &params = {});
+  static Result<Operation> create(const DriverTable &driver, std::shared_ptr<const Bundle> bundle,
+                                  const std::string &name, const Params &params = {});
   Operation(Operation &&) noexcept;
   Operation &operator=(Operation &&) noexcept;
   ~Operation();

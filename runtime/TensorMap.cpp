@@ -110,6 +110,8 @@ Status tilewright::runtime::encodeTensorMap(const DriverTable &driver, const Ten
   }
   if (spec.ragged >= 0) { // x, y and z of KernelAbi.h
     unsigned x = rank - 1 - unsigned(spec.ragged);
+    if (leavesOutFirst(rank))
+      --rank; // the first dimension of the view
     uint64_t rows = strides[x - 1];
     extents[x] = uint64_t(raggedBound);
     for (unsigned i : {rank, rank + 1}) {
@@ -122,8 +124,8 @@ Status tilewright::runtime::encodeTensorMap(const DriverTable &driver, const Ten
   }
   cuda::Result result = driver.cuTensorMapEncodeTiled(
       &map, dataType(view.type), rank, reinterpret_cast<void *>(view.bits), extents, strides, box,
-      steps, cuda::tensorInterleaveNone, int(spec.swizzle), cuda::tensorPromotion128,
-      cuda::tensorFillZero);
+      steps, cuda::tensorInterleaveNone, cuda::tensorSwizzle(int(spec.swizzle)),
+      cuda::tensorPromotion128, cuda::tensorFillZero);
   if (result != cuda::Success)
     return driver.check(result, "cuTensorMapEncodeTiled",
                         "make the tensor map over '" + contract.name + "'");

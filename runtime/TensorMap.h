@@ -12,7 +12,7 @@
 
 namespace tilewright::runtime {
 
-/// The map over a whole view, for a view that satisfies the limits (findRefusal). Absent and empty
+/// The map over a whole view, for a view that satisfies the limits (isUsable). Absent and empty
 /// views give 128 bytes of zero: the driver takes no extent of zero, and a map over no rows is an
 /// illegal instruction when it is used.
 Status encodeTensorMap(const DriverTable &driver, const TensorMapSpec &spec,

@@ -231,8 +231,8 @@ private:
 
 } // namespace
 
-Expected<std::string> runtime::timelineToJson(const Manifest &manifest, const void *buffer,
-                                              size_t bytes) {
+Result<std::string> runtime::timelineToJson(const Manifest &manifest, const void *buffer,
+                                            size_t bytes) {
   std::map<uint32_t, const KernelSpec *> kernels;
   size_t words = 0;
   for (const KernelSpec &kernel : manifest.kernels) {

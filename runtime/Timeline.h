@@ -14,7 +14,7 @@ namespace tilewright::runtime {
 /// loops; products in flight are a track of their own. Times are microseconds from the first
 /// sample. `buffer` is a copy of what launches wrote, 8-byte aligned. Code::InvalidArgument: no
 /// kernel of the manifest has a timeline, or the buffer was not written by one of them.
-Expected<std::string> timelineToJson(const Manifest &manifest, const void *buffer, size_t bytes);
+Result<std::string> timelineToJson(const Manifest &manifest, const void *buffer, size_t bytes);
 
 } // namespace tilewright::runtime
 

@@ -45,6 +45,8 @@ int64_t getElementBits(mlir::Type elementType);
 int64_t getBytes(SharedType type);
 /// What the swizzle asks of the address of a buffer.
 int64_t getAlignment(SharedType type);
+/// Whether the first of the indices of an access is the constant 0.
+bool startsWithZero(mlir::ValueRange indices, llvm::ArrayRef<int64_t> staticIndices);
 /// A tensor of the buffer's shape and elements, without a layout.
 mlir::RankedTensorType getTensorType(SharedType type);
 

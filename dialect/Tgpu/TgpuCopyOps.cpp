@@ -4,6 +4,8 @@
 
 #include "dialect/Tgpu/TgpuVerify.h"
 
+#include "mlir/IR/Matchers.h"
+
 using namespace mlir;
 using namespace tilewright;
 using namespace tilewright::tgpu;
@@ -95,6 +97,12 @@ LogicalResult TensorMapOp::verify() {
   return success();
 }
 
+bool tilewright::tgpu::startsWithZero(ValueRange indices, ArrayRef<int64_t> staticIndices) {
+  if (!staticIndices.empty() && ShapedType::isDynamic(staticIndices.front()))
+    return matchPattern(indices.front(), m_Zero());
+  return !staticIndices.empty() && staticIndices.front() == 0;
+}
+
 /// The buffer is made of boxes of the map, one for each panel.
 template <typename Op> static LogicalResult verifyBoxes(Op op) {
   if (failed(verifyFeature(op, Feature::Tma)))
@@ -118,6 +126,9 @@ template <typename Op> static LogicalResult verifyBoxes(Op op) {
                              << (op.getBegin() && op.getSize()   ? " with them"
                                  : op.getBegin() || op.getSize() ? " with one of them"
                                                                  : " without them");
+  if (map.leavesOutFirst() && !startsWithZero(indices, staticIndices))
+    return op->emitOpError() << "first index must be 0, since " << map
+                             << " leaves out that dimension";
   int64_t columns = box.back(), rows = 1;
   for (int64_t extent : box.drop_back())
     rows *= extent;

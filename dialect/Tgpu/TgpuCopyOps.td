@@ -89,7 +89,7 @@ def Tgpu_WriteSharedOp : Tgpu_Op<"write", [MemoryEffects<[MemWrite]>]> {
   let description = [{
     By stmatrix where layout, element type and target allow it. Generic proxy: see `tgpu.fence_async`.
 
-    Preconditions: nobody reads the buffer any more.
+    Preconditions: every read of the buffer is done.
 
     Postconditions: others see the tile after a `tgpu.sync` or an arrival; wgmma and TMA only if a fence came before that.
 
@@ -115,7 +115,7 @@ def Tgpu_CopyAsyncOp : Tgpu_Op<"copy_async", [MemoryEffects<[MemRead, MemWrite]>
     buffer is filled with zeros. Elements whose address or width does not allow 16-byte copies are copied by ordinary
     loads and stores. Joins the group that the next `tgpu.copy_commit` closes.
 
-    Preconditions: nobody reads the buffer any more.
+    Preconditions: every read of the buffer is done.
 
     Postconditions: the buffer may be read after `tgpu.copy_wait` of its group and a `tgpu.sync`.
 
@@ -209,6 +209,7 @@ def Tgpu_TmaLoadOp : Tgpu_Op<"tma_load", [AttrSizedOperandSegments, MemoryEffect
       wide (without swizzle, as wide as the buffer)
     - another number of indices than the map has dimensions
     - `from` and `size` without a ragged map, or a ragged map without them
+    - a first index other than 0 of a dimension that the map leaves out
     - a target other than sm_90a
   }];
   let arguments = (ins Tgpu_TensorMap:$map, Variadic<I32>:$indices, DenseI64ArrayAttr:$static_indices,
@@ -267,7 +268,7 @@ def Tgpu_BulkLoadOp : Tgpu_Op<"bulk_load", [MemoryEffects<[MemRead, MemWrite]>]>
     keeps what it holds: consumers mask. The barrier counts the bytes of the whole buffer all the same, as with TMA. Bytes
     are copied in pieces of 16, so up to 12 beyond the end of the row are read.
 
-    Preconditions: the row starts at a multiple of 16 bytes and is contiguous; nobody reads the buffer any more.
+    Preconditions: the row starts at a multiple of 16 bytes and is contiguous; every read of the buffer is done.
 
     Postconditions: the buffer may be read after `tgpu.wait` on the same barrier and use.
 

@@ -381,6 +381,11 @@ int64_t TensorMapType::getRowDim() {
   return std::max<int64_t>(rank - 2, 0);
 }
 
+bool TensorMapType::leavesOutFirst() {
+  return isRagged() &&
+         static_cast<int64_t>(getBox().size()) + Target::raggedRank > Target::mostBoxRank;
+}
+
 LogicalResult TensorMapType::verify(EmitError emitError, ArrayRef<int64_t> box, Type elementType,
                                     tgpu::Swizzle swizzle, int64_t ragged) {
   if (failed(verifyElements(emitError, elementType)))
@@ -404,8 +409,14 @@ LogicalResult TensorMapType::verify(EmitError emitError, ArrayRef<int64_t> box, 
   if (ragged < 0 || ragged >= rank - 1)
     return emitError() << "a tensor map may be ragged along a dimension but the innermost, 0 to "
                        << rank - 2 << ", but got " << ragged;
-  if (rank + Target::raggedRank > Target::mostBoxRank)
-    return emitError() << "a ragged tensor map has rank 2 to "
-                       << Target::mostBoxRank - Target::raggedRank << ", but got rank " << rank;
+  constexpr int64_t mostRank = Target::mostBoxRank - Target::raggedRank + 1;
+  if (rank > mostRank)
+    return emitError() << "a ragged tensor map has rank 2 to " << mostRank << ", but got rank "
+                       << rank;
+  if (rank == mostRank && (ragged == 0 || box.front() != 1))
+    return emitError() << "a ragged tensor map of rank " << mostRank
+                       << " leaves out the first dimension, along which it may not be ragged and "
+                          "its box has 1 element, but got ragged "
+                       << ragged << " and " << box.front() << " elements";
   return success();
 }

@@ -125,7 +125,7 @@ def Tgpu_TakeTileOp : Tgpu_Op<"take_tile", [MemoryEffects<[MemRead, MemWrite]>]>
     block must not ask again. One thread takes it and, where there is a buffer, writes it there, from where other roles get it
     (`tgpu.get_tile`).
 
-    Preconditions: inside a role, once for each tile of the block, until none is left. Nobody reads the buffer any more.
+    Preconditions: inside a role, once for each tile of the block, until none is left. Every read of the buffer is done.
 
     Postconditions: every tile from the number of blocks on is taken once, whichever block takes it. Others see the buffer after
     a barrier.

@@ -13,7 +13,7 @@ def Tgpu_ConvertOp : Tgpu_Op<"convert", [Pure]> {
     In registers where every thread already holds what it needs (an accumulator becomes operand a), by shuffles within a warp,
     or through shared memory, for which `scratch` must be given.
 
-    Preconditions: nobody uses the scratch buffer; all warps of the role execute the operation.
+    Preconditions: the scratch buffer is not in use; all warps of the role execute the operation.
 
     Postconditions: every element keeps its value.
 

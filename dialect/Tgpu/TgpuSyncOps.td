@@ -67,9 +67,9 @@ def Tgpu_ArriveOp : Tgpu_Op<"arrive", [MemoryEffects<[MemRead, MemWrite]>]> {
     `per` says who makes one arrival: every thread, one thread of each warp, of each warpgroup, or of the role. The
     threads of a warp converge first; those of a warpgroup or of the role do not.
 
-    Preconditions: per warpgroup and per role, the other threads' work that whoever waits relies on lies before a `tgpu.sync`.
+    Preconditions: per warpgroup and per role, the other threads' work that the waiting threads rely on lies before a `tgpu.sync`.
 
-    Postconditions: what they did before is visible to whoever waits.
+    Postconditions: what they did before is visible to the threads that wait.
 
     Example: `tgpu.arrive %k_empty[%n] per warp : !tgpu.barriers<3>`
 
@@ -109,7 +109,7 @@ def Tgpu_NamedBarrierOp : Tgpu_Op<"named_barrier", [MemoryEffects<[MemAlloc]>]> 
     At most 15 of a block's 16, the first being that of the whole block; tgpu-plan-shared-memory numbers them (`id`). `warps` is
     how many take part: those of the roles that `tgpu.sync` on it, and those of the roles that only `tgpu.signal`.
 
-    Preconditions: none. Postconditions: nobody has arrived.
+    Preconditions: none. Postconditions: the barriers have no arrivals.
 
     Example: `%scores_written = tgpu.named_barrier warps 8 : index`
 
@@ -155,7 +155,7 @@ def Tgpu_SignalOp : Tgpu_Op<"signal", [MemoryEffects<[MemRead, MemWrite]>]> {
   let description = [{
     All warps of the role arrive; those that `tgpu.sync` on the barrier wait for them.
 
-    Preconditions: as for `tgpu.sync`; so nobody signals twice before the waiting role has come.
+    Preconditions: as for `tgpu.sync`; so no role signals twice before the waiting role has come.
 
     Postconditions: what the role wrote before is visible to those that wait.
 
@@ -163,7 +163,7 @@ def Tgpu_SignalOp : Tgpu_Op<"signal", [MemoryEffects<[MemRead, MemWrite]>]> {
 
     Errors:
     - a barrier that is not the result of `tgpu.named_barrier`
-    - a barrier for no more warps than execute the operation: nobody would be left to wait
+    - a barrier for no more warps than execute the operation: none would be left to wait
   }];
   let arguments = (ins Index:$barrier);
   let assemblyFormat = "$barrier attr-dict";
@@ -231,7 +231,7 @@ def Tgpu_FenceAsyncOp : Tgpu_Op<"fence_async", [MemoryEffects<[MemRead, MemWrite
     Needed between ordinary stores to shared memory and their reading by wgmma or TMA, in each writing
     thread, before the barrier. tgpu-insert-fences places it.
 
-    Preconditions: none. Postconditions: whoever a barrier orders behind it may read the writes by wgmma or TMA.
+    Preconditions: none. Postconditions: threads that a barrier orders behind it may read the writes by wgmma or TMA.
 
     Example: `tgpu.fence_async`
 

@@ -66,8 +66,9 @@ def Tgpu_TensorMapType : Tgpu_Type<"TensorMap", "tensor_map"> {
     wider than the swizzle.
 
     A map that is ragged along a dimension, which is not the innermost, copies parts of the view: each copy says where along
-    that dimension its part begins and how long it is, and no copy touches what lies outside of its part. Such a view has rank
-    3 at most, since the map takes two dimensions more.
+    that dimension its part begins and how long it is, and no copy touches what lies outside of its part. The map takes two
+    dimensions more than the view. Of a view of rank 4 it leaves out the first, which is another one: copies are of its
+    element 0.
 
     Example: `!tgpu.tensor_map<1x1x128x64xbf16, b128>`, `!tgpu.tensor_map<128x1x64xbf16, b128, ragged 0>`
   }];
@@ -81,6 +82,8 @@ def Tgpu_TensorMapType : Tgpu_Type<"TensorMap", "tensor_map"> {
   let extraClassDeclaration = [{
     /// Copies are of parts of the view along the dimension getRagged().
     bool isRagged() { return getRagged() >= 0; }
+    /// The map has no dimension for the first one of the view, of which copies read or write element 0.
+    bool leavesOutFirst();
     /// The dimension of the view along which the rows of a buffer run.
     int64_t getRowDim();
   }];

@@ -96,9 +96,8 @@ LogicalResult Calls::checkSize(Operation *root) {
   Operation *op = root, *user = nullptr;
   for (DenseSet<Operation *> seen; seen.insert(op).second;) {
     ArrayRef<FunctionUse> uses = getUses(op);
-    const FunctionUse *tooLarge = llvm::find_if(uses, [&](const FunctionUse &use) {
-      return getSize(use.function) > kMostOperations;
-    });
+    const FunctionUse *tooLarge = llvm::find_if(
+        uses, [&](const FunctionUse &use) { return getSize(use.function) > kMostOperations; });
     if (tooLarge == uses.end())
       break;
     user = user ? user : tooLarge->user;

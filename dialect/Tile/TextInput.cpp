@@ -8,7 +8,9 @@
 #include "mlir/IR/Location.h"
 #include "mlir/IR/MLIRContext.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringMap.h"
 #include "llvm/Support/FileSystem.h"
+#include "llvm/Support/MathExtras.h"
 #include "llvm/Support/MemoryBuffer.h"
 
 using namespace mlir;
@@ -17,6 +19,8 @@ using namespace tilewright;
 /// MLIR's parser and printer recurse; each level costs them up to about a kilobyte of stack.
 static constexpr unsigned maxNesting = 256;
 static constexpr unsigned maxDigits = 1024;
+/// For each use of a value the parser makes room for all results up to that number.
+static constexpr uint64_t maxResults = 65536;
 static constexpr size_t maxText = size_t(64) << 20;
 
 llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>> tilewright::readText(StringRef path) {
@@ -55,12 +59,92 @@ llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>> tilewright::readText(StringR
   return llvm::MemoryBuffer::getMemBufferCopy(text, path == "-" ? "<stdin>" : path);
 }
 
+/// What an alias (#name or !name) stands for: how deep it nests, and how many attributes and types
+/// it holds when each alias in it is written out. Text without a bracket can nest by aliases; an
+/// alias that uses the one before twice, and so on, is exponential for whatever walks it.
+namespace {
+class AliasSizes {
+public:
+  static constexpr uint64_t mostValues = uint64_t(1) << 20;
+
+  /// A character that is no space; `depth` counts the brackets around it.
+  void see(char c, unsigned depth) {
+    bool continues = last == '=' || last == ':' || isArrow || c == ':' || c == '-';
+    if (depth == 0 && isNewLine && !continues)
+      current = nullptr;
+    isArrow = last == '-' && c == '>';
+    isNewLine = false;
+    last = c;
+  }
+  void seeNewLine() { isNewLine = true; }
+
+  /// Of "#name" or "!name" at the beginning of `rest`: what is wrong with it, or null.
+  const char *seeName(StringRef rest, unsigned depth) {
+    auto isWord = [](char c) { return llvm::isAlnum(c) || c == '_' || c == '$'; };
+    StringRef name = rest.take_front(1 + rest.drop_front().take_while(isWord).size());
+    StringRef behind = rest.drop_front(name.size());
+    if (name.size() == 1 || behind.starts_with(".") || behind.starts_with("<"))
+      return nullptr; // of a dialect
+    behind = behind.ltrim();
+    if (depth == 0 && behind.starts_with("=") && !behind.starts_with("==")) {
+      current = &aliases[name];
+      *current = {0, 1};
+      return nullptr;
+    }
+    auto used = aliases.find(name);
+    if (used == aliases.end() || &used->second == current)
+      return nullptr;
+    Shape shape = used->second;
+    shape.depth += depth + 1;
+    values = llvm::SaturatingAdd(values, shape.values);
+    if (current) {
+      current->depth = std::max(current->depth, shape.depth);
+      current->values = llvm::SaturatingAdd(current->values, shape.values);
+    }
+    if (shape.depth > maxNesting)
+      return "aliases may nest 256 deep but got more";
+    return values > mostValues ? "aliases may stand for 1048576 values but got more" : nullptr;
+  }
+
+private:
+  struct Shape {
+    unsigned depth = 0;
+    uint64_t values = 1;
+  };
+  llvm::StringMap<Shape> aliases;
+  Shape *current = nullptr; // whose definition this is
+  uint64_t values = 0;
+  char last = 0;
+  bool isNewLine = false, isArrow = false;
+};
+} // namespace
+
+/// Of a value that begins at a '%', such as %a#1 or %a:2: what is wrong with its number.
+static std::optional<TextFault> findResultFault(StringRef text, size_t at) {
+  auto isName = [](char c) {
+    return llvm::isAlnum(c) || c == '_' || c == '$' || c == '.' || c == '-';
+  };
+  StringRef rest = text.drop_front(at + 1);
+  size_t nameBytes = rest.take_while(isName).size();
+  rest = rest.drop_front(nameBytes);
+  if (!rest.consume_front("#") && !rest.consume_front(":"))
+    return std::nullopt;
+  StringRef digits = rest.take_while(llvm::isDigit);
+  uint64_t number = 0;
+  if (digits.empty() || (!digits.getAsInteger(10, number) && number <= maxResults))
+    return std::nullopt;
+  return TextFault{at + 1 + nameBytes, ("an operation may have " + Twine(maxResults) +
+                                        " results but got number " + digits.take_front(40))
+                                           .str()};
+}
+
 std::optional<TextFault> tilewright::findTextFault(StringRef text) {
   auto tooDeep = [&](const char *at) {
     return TextFault{size_t(at - text.begin()),
                      ("brackets may nest " + Twine(maxNesting) + " deep but got more").str()};
   };
   unsigned depth = 0, signs = 0;
+  AliasSizes aliases;
   for (const char *c = text.begin(); c != text.end(); ++c) {
     if (*c == '-') {
       if (++signs > maxNesting)
@@ -68,6 +152,10 @@ std::optional<TextFault> tilewright::findTextFault(StringRef text) {
     } else if (!llvm::isSpace(*c)) {
       signs = 0;
     }
+    if (!llvm::isSpace(*c) && !(*c == '/' && text.substr(c - text.begin()).starts_with("//")))
+      aliases.see(*c, depth);
+    else if (*c == '\n' || *c == '/')
+      aliases.seeNewLine();
     if (llvm::isDigit(*c)) {
       const char *begin = c;
       // The digits of a hexadecimal number, too: a long word of letters is none of ours.
@@ -80,6 +168,15 @@ std::optional<TextFault> tilewright::findTextFault(StringRef text) {
       continue;
     }
     switch (*c) {
+    case '%':
+      if (std::optional<TextFault> fault = findResultFault(text, size_t(c - text.begin())))
+        return fault;
+      break;
+    case '#':
+    case '!':
+      if (const char *wrong = aliases.seeName(text.substr(c - text.begin()), depth))
+        return TextFault{size_t(c - text.begin()), wrong};
+      break;
     case '"':
       for (++c; c != text.end() && *c != '"' && *c != '\n'; ++c)
         if (*c == '\\' && c + 1 != text.end())

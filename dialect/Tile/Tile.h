@@ -82,16 +82,15 @@ std::string printDims(llvm::ArrayRef<Dim> dims);
 /// parameter, since then only binding can tell.
 mlir::Type getAccumulatorType(mlir::Type type);
 
-/// Types are equal, or one is a parameter where the other is a float, or both are parameters: what can be
-/// said before parameters are bound.
+/// Types are equal, or one is a parameter where the other is a float, or both are parameters: what
+/// can be said before parameters are bound.
 bool mayBecomeEqual(mlir::Type a, mlir::Type b);
 
 /// The rules of an access of \p tileType at indices of \p viewType along \p dims (or the last
 /// dimensions): numbers of indices and dimensions, ranks, element types.
 mlir::LogicalResult verifyAccess(mlir::Operation *op, mlir::Type viewType,
                                  mlir::OperandRange indices, llvm::ArrayRef<int64_t> staticIndices,
-                                 mlir::Type tileType,
-                                 std::optional<llvm::ArrayRef<int64_t>> dims);
+                                 mlir::Type tileType, std::optional<llvm::ArrayRef<int64_t>> dims);
 
 /// The kernel's or program's view of its own declaration, whichever op it is.
 struct Signature {
@@ -103,6 +102,9 @@ struct Signature {
   mlir::ArrayAttr params, constraints, argNames;
   llvm::ArrayRef<bool> argOptional;
   mlir::DictionaryAttr argDefaults; ///< of scalars, by name; may be null
+  /// Of arguments with `when`, by name: expressions over parameters, or `false` once they are bound
+  /// and the argument does not exist. May be null.
+  mlir::DictionaryAttr argConditions;
   mlir::Block *body;
 
   ParamDeclAttr findParam(llvm::StringRef name) const;
@@ -111,6 +113,10 @@ struct Signature {
   /// The value of a scalar that the caller leaves out: an integer (i1 or i64), a float (f64), or
   /// null where it must be given.
   mlir::Attribute getArgDefault(llvm::StringRef name) const;
+  /// The condition of an argument; null where it always exists.
+  ExprAttr getArgCondition(llvm::StringRef name) const;
+  /// Whether callers may leave argument `i` out, or it may not exist.
+  bool mayBeAbsent(unsigned i) const;
   mlir::Type getArgType(unsigned i) const { return body->getArgument(i).getType(); }
 };
 
@@ -121,8 +127,8 @@ void walkExpr(ExprAttr expr, llvm::function_ref<void(ExprAttr)> fn);
 llvm::StringRef getTypeSpelling(mlir::Type type);
 mlir::Type getTypeBySpelling(mlir::MLIRContext *context, llvm::StringRef name);
 
-/// True for the words that read as a literal or a type, in expressions or in types: they cannot name
-/// a parameter.
+/// True for the words that read as a literal or a type, in expressions or in types: they cannot
+/// name a parameter.
 bool isReservedName(llvm::StringRef name);
 
 } // namespace tilewright::tile

@@ -2,20 +2,19 @@
 //
 // Attributes of the tile dialect: the expression grammar and declarations of parameters.
 
-#include "dialect/Tile/Tile.h"
+#include "dialect/Tile/TileExpr.h"
 #include "dialect/Tile/TileParsing.h"
 
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/ADT/StringSwitch.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/ADT/bit.h"
-#include "llvm/Support/Format.h"
 
 #include <cstring>
 
 using namespace mlir;
+using namespace tilewright;
 using namespace tilewright::tile;
 
 #include "dialect/Tile/TileEnums.cpp.inc"
@@ -60,21 +59,6 @@ double ExprAttr::getNumber() const {
 
 namespace {
 
-constexpr std::pair<StringLiteral, StringLiteral> kComparisons[] = {
-    {"<", "lt"}, {"<=", "le"}, {">", "gt"}, {">=", "ge"}, {"==", "eq"}};
-
-/// Number of operands of a function; -1 when unknown.
-int getArity(StringRef function) {
-  return llvm::StringSwitch<int>(function)
-      .Cases({"sm_count", "block"}, 0)
-      .Cases({"not", "accumulator", "bits", "finite", "ascending"}, 1)
-      .Cases({"ceildiv", "floordiv", "mod", "min", "max", "and", "or", "ne"}, 2)
-      .Cases({"eq", "lt", "le", "gt", "ge"}, 2)
-      .Cases({"select", "within"}, 3)
-      .Case("within_first", 5)
-      .Default(-1);
-}
-
 /// What a person writes stays far below; bounds keep hostile input off the stack, since a chain
 /// `1 + 1 + ...` is a tree as deep as it is long.
 constexpr unsigned kMaxDepth = 64;
@@ -87,8 +71,7 @@ public:
 
   ParseResult parseComparison(ExprAttr &result) {
     if (depth >= kMaxDepth)
-      return parser.emitError(parser.getCurrentLocation(),
-                              "an expression may be nested at most ")
+      return parser.emitError(parser.getCurrentLocation(), "an expression may be nested at most ")
              << kMaxDepth << " levels deep";
     ++depth;
     ParseResult parsed = parseComparisonUnbounded(result);
@@ -229,7 +212,6 @@ private:
       result = ExprAttr::get(ctx, ExprKind::Dim, position, argument, {});
       return success();
     }
-    std::string function = name.str();
     SmallVector<ExprAttr> operands;
     if (failed(parser.parseOptionalRParen())) {
       do {
@@ -239,21 +221,15 @@ private:
       if (parseCloseParen())
         return failure();
     }
-    int arity = getArity(function);
-    if (arity < 0)
+    std::optional<expr::Function> function = expr::findFunction(std::string_view(name));
+    if (!function)
       return parser.emitError(loc, "unknown function '")
-             << function
-             << "' in an expression; there are ceildiv, floordiv, mod, min, max, and, or, not, eq, "
-                "ne, lt, le, gt, ge, "
-                "select, dim, sm_count, block, accumulator, bits, finite, ascending, within and "
-                "within_first";
-    if (arity != static_cast<int>(operands.size()))
-      return parser.emitError(loc, "'") << function << "' takes " << arity
-                                        << " operands, but got " << operands.size();
-    for (auto [infix, name] : kComparisons)
-      if (function == name)
-        function = infix.str();
-    result = call(function, operands);
+             << name << "' in an expression; there are " << expr::listFunctions();
+    const expr::FunctionRow &row = rowOf(*function);
+    if (row.arity != operands.size())
+      return parser.emitError(loc, "'")
+             << name << "' takes " << row.arity << " operands, but got " << operands.size();
+    result = call(row.name, operands);
     return success();
   }
 
@@ -274,85 +250,53 @@ private:
   unsigned depth = 0, operations = 0;
 };
 
-/// 0: comparison, 1: sum, 2: product, 3: primary.
-int getPrecedence(ExprAttr expr) {
-  if (expr.getKind() != ExprKind::Call)
-    return 3;
-  return llvm::StringSwitch<int>(expr.getName())
-      .Cases({"<", "<=", ">", ">=", "=="}, 0)
-      .Cases({"+", "-"}, 1)
-      .Case("*", 2)
-      .Default(3);
-}
-
-void printAt(raw_ostream &os, ExprAttr expr, int minPrecedence, bool infixComparisons = true) {
-  switch (expr.getKind()) {
-  case ExprKind::Int:
-    os << expr.getValue();
-    return;
-  case ExprKind::Flag:
-    os << (expr.getValue() ? "true" : "false");
-    return;
-  case ExprKind::Enum:
-    os << '"';
-    llvm::printEscapedString(expr.getName(), os);
-    os << '"';
-    return;
-  case ExprKind::Type:
-  case ExprKind::Name:
-    os << expr.getName();
-    return;
-  case ExprKind::Float:
-    os << llvm::format("%.9g", expr.getNumber());
-    return;
-  case ExprKind::Dim:
-    os << "dim(" << expr.getName() << ", " << expr.getValue() << ')';
-    return;
-  case ExprKind::Call:
-    break;
-  }
-  int precedence = getPrecedence(expr);
-  if (precedence == 3 || (precedence == 0 && !infixComparisons)) {
-    StringRef function = expr.getName();
-    for (auto [infix, name] : kComparisons)
-      if (function == infix)
-        function = name;
-    os << function << '(';
-    llvm::interleaveComma(expr.getOperands(), os,
-                          [&](ExprAttr e) { printAt(os, e, 0, infixComparisons); });
-    os << ')';
-    return;
-  }
-  if (precedence < minPrecedence)
-    os << '(';
-  // Left-associative: an equal operator on the right needs parentheses; comparisons on both sides.
-  printAt(os, expr.getOperands()[0], std::max(precedence, 1), infixComparisons);
-  os << ' ' << expr.getName() << ' ';
-  printAt(os, expr.getOperands()[1], precedence + 1, infixComparisons);
-  if (precedence < minPrecedence)
-    os << ')';
-}
-
 } // namespace
 
 ParseResult tilewright::tile::parseExprText(AsmParser &parser, ExprAttr &expr) {
   return ExprParser(parser, /*infixComparisons=*/true).parseComparison(expr);
 }
 
-void tilewright::tile::printExprText(raw_ostream &os, ExprAttr expr) { printAt(os, expr, 0); }
+expr::Expr tilewright::tile::toExpr(ExprAttr attribute) {
+  using expr::Expr;
+  std::string name = attribute.getName().str();
+  switch (attribute.getKind()) {
+  case ExprKind::Int:
+    return Expr::integer(attribute.getValue());
+  case ExprKind::Flag:
+    return Expr::flag(attribute.getValue() != 0);
+  case ExprKind::Float:
+    return Expr::real(attribute.getNumber());
+  case ExprKind::Enum:
+    return Expr::symbol(Expr::Kind::Enum, std::move(name));
+  case ExprKind::Type:
+    return Expr::symbol(Expr::Kind::Type, std::move(name));
+  case ExprKind::Name:
+    return Expr::name(std::move(name));
+  case ExprKind::Dim:
+    return Expr::dim(std::move(name), attribute.getValue());
+  case ExprKind::Call:
+    break;
+  }
+  std::vector<Expr> operands;
+  for (ExprAttr operand : attribute.getOperands())
+    operands.push_back(toExpr(operand));
+  return Expr::call(getFunction(attribute), std::move(operands));
+}
+
+void tilewright::tile::printExprText(raw_ostream &os, ExprAttr expr) {
+  os << toExpr(expr).toString();
+}
 
 Attribute ExprAttr::parse(AsmParser &parser, Type) {
   ExprAttr expr;
-  if (parser.parseLess() ||
-      ExprParser(parser, /*infixComparisons=*/false).parseComparison(expr) || parser.parseGreater())
+  if (parser.parseLess() || ExprParser(parser, /*infixComparisons=*/false).parseComparison(expr) ||
+      parser.parseGreater())
     return {};
   return expr;
 }
 
 void ExprAttr::print(AsmPrinter &printer) const {
-  printer << '<';
-  printAt(printer.getStream(), *this, 0, /*infixComparisons=*/false);
-  printer << '>';
+  printer << '<' << toExpr(*this).toString(/*hasOperators=*/false) << '>';
 }
 
 void tilewright::tile::walkExpr(ExprAttr expr, function_ref<void(ExprAttr)> fn) {
@@ -389,8 +333,8 @@ static ParseResult parseDecl(AsmParser &parser, ParamDeclAttr &decl, bool infixC
     return failure();
   std::optional<ParamKind> kind = symbolizeParamKind(kindName);
   if (!kind)
-    return parser.emitError(
-               kindLoc, "the kind of a parameter must be int, flag, enum or type, but got '")
+    return parser.emitError(kindLoc,
+                            "the kind of a parameter must be int, flag, enum or type, but got '")
            << kindName << "'";
   auto checkLiteral = [&](SMLoc loc, ExprAttr expr, StringRef what) -> LogicalResult {
     if (!expr.isConstant() || hasKind(expr, *kind))
@@ -423,11 +367,9 @@ static ParseResult parseDecl(AsmParser &parser, ParamDeclAttr &decl, bool infixC
   ExprAttr defaultValue;
   if (succeeded(parser.parseOptionalEqual())) {
     SMLoc loc = parser.getCurrentLocation();
-    if (parseValue(defaultValue) ||
-        failed(checkLiteral(loc, defaultValue, "the default")))
+    if (parseValue(defaultValue) || failed(checkLiteral(loc, defaultValue, "the default")))
       return failure();
-    if (defaultValue.isConstant() && !allowed.empty() &&
-        !llvm::is_contained(allowed, defaultValue))
+    if (defaultValue.isConstant() && !allowed.empty() && !llvm::is_contained(allowed, defaultValue))
       return parser.emitError(loc, "the default of parameter '")
              << name << "' must be one of its allowed values";
   }
@@ -448,12 +390,12 @@ static void printDecl(raw_ostream &os, ParamDeclAttr decl, bool infixComparisons
      << stringifyParamKind(decl.getKind());
   if (!decl.getAllowed().empty()) {
     os << " in [";
-    llvm::interleaveComma(decl.getAllowed(), os, [&](ExprAttr e) { printAt(os, e, 0); });
+    llvm::interleaveComma(decl.getAllowed(), os, [&](ExprAttr e) { printExprText(os, e); });
     os << ']';
   }
   if (ExprAttr value = decl.getDefaultValue()) {
     os << " = ";
-    printAt(os, value, 0, infixComparisons);
+    os << toExpr(value).toString(infixComparisons);
   }
 }
 

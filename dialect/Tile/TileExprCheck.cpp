@@ -4,8 +4,10 @@
 
 #include "dialect/Tile/TileExprCheck.h"
 
+#include "dialect/Tile/TileExpr.h"
+#include "lib/Numeric/ElementRule.h"
+
 #include "llvm/ADT/StringMap.h"
-#include "llvm/ADT/StringSwitch.h"
 
 using namespace mlir;
 
@@ -22,6 +24,7 @@ Signature::Signature(Operation *kernelOrProgram) : op(kernelOrProgram) {
     argNames = kernel.getArgNames();
     argOptional = kernel.getArgOptional();
     argDefaults = kernel.getArgDefaultsAttr();
+    argConditions = kernel.getArgConditionsAttr();
     body = &kernel.getRegion().front();
   };
   if (auto kernel = dyn_cast<KernelOp>(op))
@@ -51,6 +54,14 @@ int Signature::findArg(StringRef name) const {
 
 Attribute Signature::getArgDefault(StringRef name) const {
   return argDefaults ? argDefaults.get(name) : Attribute();
+}
+
+ExprAttr Signature::getArgCondition(StringRef name) const {
+  return argConditions ? argConditions.getAs<ExprAttr>(name) : ExprAttr();
+}
+
+bool Signature::mayBeAbsent(unsigned i) const {
+  return argOptional[i] || getArgCondition(cast<StringAttr>(argNames[i]).getValue());
 }
 
 //===----------------------------------------------------------------------===//
@@ -140,72 +151,34 @@ private:
   }
 
   FailureOr<ExprKind> checkCall(ExprAttr expr) {
-    StringRef function = expr.getName();
-    if (function == "ascending" || function == "within" || function == "within_first")
-      return checkElements(expr);
-    SmallVector<ExprKind> kinds;
+    if (auto rule = numeric::parseElementRule(std::string_view(expr.getName())))
+      return checkElements(expr, *rule);
+    static_assert(int(expr::Kind::Real) == int(ExprKind::Float), "the kinds are in one order");
+    expr::Function function = getFunction(expr);
+    SmallVector<expr::Kind> kinds;
     for (ExprAttr operand : expr.getOperands()) {
       FailureOr<ExprKind> kind = check(operand);
       if (failed(kind))
         return failure();
-      kinds.push_back(*kind);
+      kinds.push_back(static_cast<expr::Kind>(*kind));
     }
-    auto want = [&](unsigned i, ExprKind wanted) -> LogicalResult {
-      if (kinds[i] == wanted || kinds[i] == ExprKind::Name)
-        return success();
-      return error() << "applies '" << function << "' to a value of kind "
-                     << stringifyExprKind(kinds[i]) << "; it takes kind "
-                     << stringifyExprKind(wanted);
-    };
-    auto isNumber = [&](unsigned i) {
-      return kinds[i] == ExprKind::Int || kinds[i] == ExprKind::Float;
-    };
-    auto wantSame = [&](unsigned i, unsigned j) -> LogicalResult {
-      if (kinds[i] == kinds[j] || (function != "select" && isNumber(i) && isNumber(j)) ||
-          kinds[i] == ExprKind::Name || kinds[j] == ExprKind::Name)
-        return success();
-      return error() << "applies '" << function << "' to values of different kinds, "
-                     << stringifyExprKind(kinds[i]) << " and " << stringifyExprKind(kinds[j]);
-    };
-    if (function == "==" || function == "ne")
-      return failed(wantSame(0, 1)) || failed(checkEnumValue(expr)) ? FailureOr<ExprKind>(failure())
-                                                                    : ExprKind::Flag;
-    if (function == "and" || function == "or" || function == "not") {
-      for (unsigned i = 0; i < kinds.size(); ++i)
-        if (failed(want(i, ExprKind::Flag)))
-          return failure();
-      return ExprKind::Flag;
-    }
-    if (function == "select") {
-      if (failed(want(0, ExprKind::Flag)) || failed(wantSame(1, 2)))
-        return failure();
-      return kinds[1] == ExprKind::Name ? kinds[2] : kinds[1];
-    }
-    if (function == "accumulator" || function == "bits") {
-      if (failed(want(0, ExprKind::Type)))
-        return failure();
-      return function == "bits" ? ExprKind::Int : ExprKind::Type;
-    }
-    if (function == "sm_count") {
-      if (scope == ExprScope::Parameters)
-        return error() << "may read parameters only, but got sm_count()";
-      return ExprKind::Int;
-    }
-    if (function == "block")
+    if (function == expr::Function::Block)
       return error() << "may not hold block(), which stands alone, as the default of an integer "
                         "parameter";
-    if (function == "finite")
-      return failed(want(0, ExprKind::Float)) ? FailureOr<ExprKind>(failure()) : ExprKind::Flag;
-    bool comparison = function.starts_with("<") || function.starts_with(">");
-    for (unsigned i = 0; i < kinds.size(); ++i)
-      if (!(comparison && isNumber(i)) && failed(want(i, ExprKind::Int)))
+    if (function == expr::Function::SmCount && scope == ExprScope::Parameters)
+      return error() << "may read parameters only, but got sm_count()";
+    expr::CallKind call = expr::checkCall(function, kinds.data());
+    if (!call.refusal.empty())
+      return error() << call.refusal;
+    if (function == expr::Function::Equal || function == expr::Function::NotEqual)
+      if (failed(checkEnumValue(expr)))
         return failure();
-    return comparison ? ExprKind::Flag : ExprKind::Int;
+    return static_cast<ExprKind>(call.kind);
   }
 
   /// What is asked of the elements of an array of indices: a constraint by itself, since it names
   /// the element that breaks it.
-  FailureOr<ExprKind> checkElements(ExprAttr expr) {
+  FailureOr<ExprKind> checkElements(ExprAttr expr, numeric::ElementRule rule) {
     StringRef function = expr.getName();
     if (scope != ExprScope::Constraint || expr != whole)
       return error() << "uses '" << function
@@ -223,9 +196,8 @@ private:
                        << " among the arguments";
       return success();
     };
-    int64_t rank = function == "ascending" ? 1 : function == "within_first" ? 2 : 0;
     ArrayRef<ExprAttr> operands = expr.getOperands();
-    if (failed(checkView(operands[0], rank)))
+    if (failed(checkView(operands[0], numeric::elementRuleRank(rule))))
       return failure();
     for (auto [i, operand] : llvm::enumerate(operands)) {
       if (i == 0)
@@ -442,6 +414,12 @@ LogicalResult verifySignature(const Signature &signature, ArrayRef<Attribute> gr
                                << "' is of type " << type;
     if (failed(verifyDefault(signature, name, type)))
       return failure();
+    if (ExprAttr condition = signature.getArgCondition(name)) {
+      std::string what = ("the condition of argument '" + name.getValue() + "'").str();
+      if (failed(checkExprKind(op, condition, &signature, ExprScope::Parameters, what,
+                               ExprKind::Flag)))
+        return failure();
+    }
     if (failed(verifyTypeNames(signature, op, type)))
       return failure();
   }

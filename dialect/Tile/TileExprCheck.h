@@ -18,7 +18,8 @@ enum class ExprScope {
 
 /// Checks names, positions and operand kinds, and returns the kind of the value (Int, Flag, Enum or
 /// Type); ExprKind::Name where it depends on a parameter that is not known here. A null
-/// `signature` stands for a scalar function, whose parameters are those of the kernel that reaches it.
+/// `signature` stands for a scalar function, whose parameters are those of the kernel that reaches
+/// it.
 mlir::FailureOr<ExprKind> checkExpr(mlir::Operation *op, ExprAttr expr, const Signature *signature,
                                     ExprScope scope, llvm::StringRef what);
 

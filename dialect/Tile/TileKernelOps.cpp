@@ -133,7 +133,7 @@ static ParseResult parseSignature(OpAsmParser &parser, OperationState &result,
   SmallVector<Attribute> params;
   ArrayAttr constraints;
   SmallVector<bool> optional;
-  NamedAttrList defaults;
+  NamedAttrList defaults, conditions;
   if (parser.parseSymbolName(name, SymbolTable::getSymbolAttrName(), result.attributes))
     return failure();
   auto parseParam = [&]() -> ParseResult {
@@ -159,8 +159,15 @@ static ParseResult parseSignature(OpAsmParser &parser, OperationState &result,
     Attribute value;
     if (parseArgDefault(parser, argument.type, value))
       return failure();
+    auto argName = cast<StringAttr>(signature.argNames.back());
     if (value)
-      defaults.set(cast<StringAttr>(signature.argNames.back()), value);
+      defaults.set(argName, value);
+    if (failed(parser.parseOptionalKeyword("when")))
+      return success();
+    ExprAttr condition;
+    if (parser.parseLParen() || parseExprText(parser, condition) || parser.parseRParen())
+      return failure();
+    conditions.set(argName, condition);
     return success();
   };
   if (parser.parseCommaSeparatedList(AsmParser::Delimiter::Paren, parseArgument))
@@ -171,6 +178,8 @@ static ParseResult parseSignature(OpAsmParser &parser, OperationState &result,
   result.addAttribute("arg_optional", builder.getDenseBoolArrayAttr(optional));
   if (!defaults.empty())
     result.addAttribute("arg_defaults", defaults.getDictionary(builder.getContext()));
+  if (!conditions.empty())
+    result.addAttribute("arg_conditions", conditions.getDictionary(builder.getContext()));
   return success();
 }
 
@@ -203,7 +212,13 @@ static void printSignature(OpAsmPrinter &printer, const Signature &signature) {
     printer << (i ? ", " : "");
     printer.printOperand(signature.body->getArgument(i));
     printer << (signature.argOptional[i] ? ": optional " : ": ") << signature.getArgType(i);
-    printArgDefault(printer, signature.getArgDefault(cast<StringAttr>(signature.argNames[i])));
+    auto name = cast<StringAttr>(signature.argNames[i]);
+    printArgDefault(printer, signature.getArgDefault(name));
+    if (ExprAttr condition = signature.getArgCondition(name)) {
+      printer << " when (";
+      printExprText(printer.getStream(), condition);
+      printer << ')';
+    }
   }
   printer << ')';
   printer.decreaseIndent();
@@ -216,6 +231,7 @@ static void printBody(OpAsmPrinter &printer, Operation *op) {
                                    "arg_names",
                                    "arg_optional",
                                    "arg_defaults",
+                                   "arg_conditions",
                                    "grid_names",
                                    "grid"};
   printer.printOptionalAttrDictWithKeyword(op->getAttrs(), elided);
@@ -227,7 +243,8 @@ static void printBody(OpAsmPrinter &printer, Operation *op) {
 /// The attributes agree in length with the block's arguments: only generic syntax can violate that.
 static LogicalResult verifyShape(Operation *op, ArrayAttr params, ArrayAttr constraints,
                                  ArrayAttr argNames, ArrayRef<bool> optional,
-                                 DictionaryAttr defaults, ArrayAttr gridNames, ArrayAttr grid) {
+                                 DictionaryAttr defaults, DictionaryAttr conditions,
+                                 ArrayAttr gridNames, ArrayAttr grid) {
   if (SymbolTable::getSymbolName(op).empty())
     return op->emitOpError("needs a name");
   auto all = [](ArrayAttr list, auto predicate) { return llvm::all_of(list, predicate); };
@@ -235,16 +252,21 @@ static LogicalResult verifyShape(Operation *op, ArrayAttr params, ArrayAttr cons
     auto name = dyn_cast<StringAttr>(a);
     return name && isWord(name.getValue());
   };
-  bool wellFormed = all(params, [](Attribute a) { return isa<ParamDeclAttr>(a); }) &&
-                    all(constraints, [](Attribute a) { return isa<ExprAttr>(a); }) &&
-                    all(argNames, isName) &&
-                    (!grid || (all(gridNames, isName) &&
-                               all(grid, [](Attribute a) { return isa<ExprAttr>(a); }) &&
-                               grid.size() == gridNames.size())) &&
-                    optional.size() == argNames.size() &&
-                    (!defaults || llvm::all_of(defaults, [&](NamedAttribute value) {
-                      return llvm::is_contained(argNames, value.getName());
-                    }));
+  bool wellFormed =
+      all(params, [](Attribute a) { return isa<ParamDeclAttr>(a); }) &&
+      all(constraints, [](Attribute a) { return isa<ExprAttr>(a); }) && all(argNames, isName) &&
+      (!grid ||
+       (all(gridNames, isName) && all(grid, [](Attribute a) { return isa<ExprAttr>(a); }) &&
+        grid.size() == gridNames.size())) &&
+      optional.size() == argNames.size() &&
+      (!defaults || llvm::all_of(defaults,
+                                 [&](NamedAttribute value) {
+                                   return llvm::is_contained(argNames, value.getName());
+                                 })) &&
+      (!conditions || llvm::all_of(conditions, [&](NamedAttribute condition) {
+        return llvm::is_contained(argNames, condition.getName()) &&
+               isa<ExprAttr>(condition.getValue());
+      }));
   if (!wellFormed)
     return op->emitOpError("has malformed attributes; write it in its own syntax");
   size_t expected = argNames.size() + (grid ? grid.size() : 0);
@@ -306,7 +328,7 @@ void KernelOp::getAsmBlockArgumentNames(Region &region, OpAsmSetValueNameFn setN
 
 LogicalResult KernelOp::verify() {
   if (failed(verifyShape(*this, getParams(), getConstraints(), getArgNames(), getArgOptional(),
-                         getArgDefaultsAttr(), getGridNames(), getGrid())))
+                         getArgDefaultsAttr(), getArgConditionsAttr(), getGridNames(), getGrid())))
     return failure();
   Signature signature(*this);
   if (getGrid().empty())
@@ -354,7 +376,7 @@ void ProgramOp::getAsmBlockArgumentNames(Region &region, OpAsmSetValueNameFn set
 
 LogicalResult ProgramOp::verify() {
   if (failed(verifyShape(*this, getParams(), getConstraints(), getArgNames(), getArgOptional(),
-                         getArgDefaultsAttr(), nullptr, nullptr)))
+                         getArgDefaultsAttr(), getArgConditionsAttr(), nullptr, nullptr)))
     return failure();
   for (Operation &op : getBody().front())
     if (!isa<WorkspaceOp, LaunchOp>(op))
@@ -396,12 +418,9 @@ LogicalResult LaunchOp::verify() {
   return success();
 }
 
-static bool isOptionalArgument(Value value) {
+static bool mayBeAbsent(Value value, const Signature &program) {
   auto argument = dyn_cast<BlockArgument>(value);
-  if (!argument)
-    return false;
-  auto program = cast<ProgramOp>(argument.getOwner()->getParentOp());
-  return program.getArgOptional()[argument.getArgNumber()];
+  return argument && program.mayBeAbsent(argument.getArgNumber());
 }
 
 LogicalResult LaunchOp::verifySymbolUses(SymbolTableCollection &symbols) {
@@ -427,10 +446,10 @@ LogicalResult LaunchOp::verifySymbolUses(SymbolTableCollection &symbols) {
     if (!sameKind)
       return emitOpError() << "argument '" << name << "' of kernel @" << getKernel() << " is "
                            << expected << ", but got " << actual;
-    if (isOptionalArgument(value) && !callee.argOptional[i])
+    if (mayBeAbsent(value, caller) && !callee.mayBeAbsent(i))
       return emitOpError() << "argument '" << name << "' of kernel @" << getKernel()
                            << " may not be absent, but an optional argument is passed; declare it "
-                              "optional in the kernel";
+                              "optional in the kernel, or with the same condition";
   }
   for (auto [name, value] : llvm::zip(getWithNames(), getWithValues())) {
     StringRef paramName = cast<StringAttr>(name).getValue();

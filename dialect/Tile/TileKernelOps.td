@@ -16,6 +16,8 @@ def Tile_KernelOp : Tile_Op<"kernel", [
     `optional`, scalars may have a default) and the grid. A constraint over parameters is checked when they are bound,
     one that reads extents or scalar arguments at every launch; there it holds if it reads the extent of an argument
     that was left out.
+    An argument with `when (CONDITION)`, a flag over parameters, exists only where the condition holds. Where it does
+    not, callers do not see the argument, and constraints that mention it hold; nothing may read it there.
     The body runs once for each point of the grid; the ids are `i32` values
     named in the grid clause. The order in which points run is not defined.
 
@@ -29,7 +31,8 @@ def Tile_KernelOp : Tile_Op<"kernel", [
     ```mlir
     tile.kernel @scale params(BLOCK: int = 128, T: type, let ACC: type = accumulator(T))
         require(BLOCK <= 1024, dim(y, 0) == dim(x, 0), finite(factor))
-        (%x: !tile.view<[?], T>, %y: !tile.view<[?], T>, %factor: f32, %first: i32 = 0)
+        (%x: !tile.view<[?], T>, %y: !tile.view<[?], T>, %factor: f32, %first: i32 = 0,
+         %shift: f32 when (T == f32))
         grid(%block = ceildiv(dim(x, 0), BLOCK)) {
       ...
     }
@@ -44,7 +47,7 @@ def Tile_KernelOp : Tile_Op<"kernel", [
     - `dim` of something that is not a view, or at a position beyond its rank
     - an argument that is neither a view nor a scalar, or an optional scalar
     - a default of a view, or one that is no value of the scalar's type
-    - a default that reads an argument
+    - a default or a condition that reads an argument, or a condition that is no flag
     - parameters whose defaults form a cycle
     - in the body, a literal (`arith.constant dense<...>`) of an unbound tile, which binding could not convert
   }];
@@ -57,7 +60,8 @@ def Tile_KernelOp : Tile_Op<"kernel", [
     ArrayAttr:$grid_names,
     ArrayAttr:$grid,
     OptionalAttr<DictionaryAttr>:$bindings,
-    OptionalAttr<DictionaryAttr>:$arg_defaults);
+    OptionalAttr<DictionaryAttr>:$arg_defaults,
+    OptionalAttr<DictionaryAttr>:$arg_conditions);
   let regions = (region SizedRegion<1>:$body);
   let hasCustomAssemblyFormat = 1;
   let hasVerifier = 1;
@@ -103,7 +107,8 @@ def Tile_ProgramOp : Tile_Op<"program", [
     ArrayAttr:$arg_names,
     DenseBoolArrayAttr:$arg_optional,
     OptionalAttr<DictionaryAttr>:$bindings,
-    OptionalAttr<DictionaryAttr>:$arg_defaults);
+    OptionalAttr<DictionaryAttr>:$arg_defaults,
+    OptionalAttr<DictionaryAttr>:$arg_conditions);
   let regions = (region SizedRegion<1>:$body);
   let hasCustomAssemblyFormat = 1;
   let hasVerifier = 1;
@@ -161,7 +166,7 @@ def Tile_LaunchOp : Tile_Op<"launch", [
     Errors:
     - a callee that is not a kernel of the module
     - a number of arguments, or a rank or kind of one, that differs from the kernel's
-    - an argument that may be absent for a kernel's argument that may not
+    - an argument that may be absent for a kernel's argument that is neither optional nor has a condition
     - a `with` clause that names no parameter of the kernel, or a derived one
     - an expression that names no parameter of the program
   }];

@@ -66,8 +66,7 @@ static ParseResult parseWhere(OpAsmParser &parser, OperationState &result, Parse
   if (parser.parseSymbolName(symbol) || parser.parseLParen() ||
       parser.parseCommaSeparatedList(parseOperand))
     return failure();
-  if (!loop.maskOperands.empty() &&
-      (parser.parseColon() || parser.parseTypeList(loop.maskTypes)))
+  if (!loop.maskOperands.empty() && (parser.parseColon() || parser.parseTypeList(loop.maskTypes)))
     return failure();
   if (parser.parseRParen())
     return failure();
@@ -118,26 +117,26 @@ ParseResult ForBlocksOp::parse(OpAsmParser &parser, OperationState &result) {
     order = BlockOrder::Descending;
   result.addAttribute("order", BlockOrderAttr::get(parser.getContext(), order));
   if (parseWhere(parser, result, loop) || parser.parseKeyword("keep") ||
-      parser.parseArgument(loop.bodyArguments[1]) || parser.parseColonType(loop.bodyArguments[1].type) ||
-      parseIterArgs(parser, loop) || parser.parseOptionalAttrDictWithKeyword(result.attributes))
+      parser.parseArgument(loop.bodyArguments[1]) ||
+      parser.parseColonType(loop.bodyArguments[1].type) || parseIterArgs(parser, loop) ||
+      parser.parseOptionalAttrDictWithKeyword(result.attributes))
     return failure();
 
   SMLoc loc = parser.getCurrentLocation();
-  if (parser.resolveOperands({loop.lower, loop.upper, loop.start, loop.limit}, i32, result.operands))
+  if (parser.resolveOperands({loop.lower, loop.upper, loop.start, loop.limit}, i32,
+                             result.operands))
     return failure();
-  if (loop.hasList &&
-      (parser.resolveOperand(loop.list, loop.listType, result.operands) ||
-       parser.resolveOperands(loop.listIndices, i32, result.operands) ||
-       parser.resolveOperand(loop.count, i32, result.operands)))
+  if (loop.hasList && (parser.resolveOperand(loop.list, loop.listType, result.operands) ||
+                       parser.resolveOperands(loop.listIndices, i32, result.operands) ||
+                       parser.resolveOperand(loop.count, i32, result.operands)))
     return failure();
   if (parser.resolveOperands(loop.maskOperands, loop.maskTypes, loc, result.operands) ||
       parser.resolveOperands(loop.inits, loop.initTypes, loc, result.operands))
     return failure();
-  result.addAttribute(
-      "operandSegmentSizes",
-      builder.getDenseI32ArrayAttr({1, 1, 1, 1, loop.hasList, int32_t(loop.listIndices.size()),
-                                    loop.hasList, int32_t(loop.maskOperands.size()),
-                                    int32_t(loop.inits.size())}));
+  result.addAttribute("operandSegmentSizes",
+                      builder.getDenseI32ArrayAttr(
+                          {1, 1, 1, 1, loop.hasList, int32_t(loop.listIndices.size()), loop.hasList,
+                           int32_t(loop.maskOperands.size()), int32_t(loop.inits.size())}));
   result.addTypes(loop.initTypes);
   Region *body = result.addRegion();
   if (parser.parseRegion(*body, loop.bodyArguments))
@@ -189,8 +188,8 @@ void ForBlocksOp::print(OpAsmPrinter &printer) {
   }
   printer.decreaseIndent();
   printer.printOptionalAttrDictWithKeyword(
-      (*this)->getAttrs(), {"operandSegmentSizes", "mask", "against_position", "block_position",
-                            "ranges", "order"});
+      (*this)->getAttrs(),
+      {"operandSegmentSizes", "mask", "against_position", "block_position", "ranges", "order"});
   printer << ' ';
   printer.printRegion(getBody(), /*printEntryBlockArgs=*/false,
                       /*printBlockTerminators=*/!getInitArgs().empty());

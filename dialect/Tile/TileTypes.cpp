@@ -148,8 +148,9 @@ Type TileType::parse(AsmParser &parser) {
 
 void TileType::print(AsmPrinter &printer) const { printBody(printer, *this); }
 
-LogicalResult TileType::verify(function_ref<InFlightDiagnostic()> emitError, ArrayRef<int64_t> shape,
-                               ArrayRef<StringAttr> symbols, Type elementType) {
+LogicalResult TileType::verify(function_ref<InFlightDiagnostic()> emitError,
+                               ArrayRef<int64_t> shape, ArrayRef<StringAttr> symbols,
+                               Type elementType) {
   return verifyElementType(emitError, elementType);
 }
 
@@ -172,7 +173,8 @@ Type ViewType::parse(AsmParser &parser) {
 
 void ViewType::print(AsmPrinter &printer) const { printBody(printer, *this); }
 
-LogicalResult ViewType::verify(function_ref<InFlightDiagnostic()> emitError, ArrayRef<int64_t> shape,
-                               ArrayRef<StringAttr> symbols, Type elementType) {
+LogicalResult ViewType::verify(function_ref<InFlightDiagnostic()> emitError,
+                               ArrayRef<int64_t> shape, ArrayRef<StringAttr> symbols,
+                               Type elementType) {
   return verifyElementType(emitError, elementType);
 }

@@ -18,7 +18,8 @@ static LogicalResult verifyDimension(Operation *op, int64_t dim, int64_t rank) {
 static LogicalResult verifyElements(Operation *op, Type expected, Type actual) {
   if (expected == actual)
     return success();
-  return op->emitOpError() << "elements of the result must be " << expected << ", but got " << actual;
+  return op->emitOpError() << "elements of the result must be " << expected << ", but got "
+                           << actual;
 }
 
 static LogicalResult verifyShape(Operation *op, ArrayRef<Dim> expected, Type actual) {
@@ -47,8 +48,8 @@ LogicalResult ConstantOp::verify() {
   if (!integer)
     return emitOpError() << "of " << element << " must have an integer, but got " << getValue();
   int64_t value = integer.getInt();
-  bool fits = type.getWidth() == 1 ? value == 0 || value == 1
-                                   : llvm::isIntN(type.getWidth(), value);
+  bool fits =
+      type.getWidth() == 1 ? value == 0 || value == 1 : llvm::isIntN(type.getWidth(), value);
   return fits ? success()
               : emitOpError() << "must have an integer that " << element << " holds, but got "
                               << value;
@@ -156,8 +157,8 @@ LogicalResult DotOp::verify() {
   if (getTransposeB())
     std::swap(bDims[0], bDims[1]);
   if (aDims[1] != bDims[0])
-    return emitOpError() << "inner dimensions must agree, but got " << printDims(aDims[1]) << " and "
-                         << printDims(bDims[0]);
+    return emitOpError() << "inner dimensions must agree, but got " << printDims(aDims[1])
+                         << " and " << printDims(bDims[0]);
   if (failed(verifyShape(*this, {aDims[0], bDims[1]}, result)))
     return failure();
   Type accumulator = getAccumulatorType(element), resultElement = getElementType(result);
@@ -188,7 +189,8 @@ LogicalResult ReduceOp::verify() {
   Type element = getElementType(source);
   bool logical = getKind() == ReduceKind::And || getKind() == ReduceKind::Or;
   if (logical && isa<FloatType>(element))
-    return emitOpError() << stringifyReduceKind(getKind()) << " is for integers, but got " << element;
+    return emitOpError() << stringifyReduceKind(getKind()) << " is for integers, but got "
+                         << element;
   if (!logical && element.isInteger(1))
     return emitOpError() << stringifyReduceKind(getKind())
                          << " is not for i1; use and, or, or convert with tile.cast";
@@ -298,8 +300,9 @@ LogicalResult SelectOp::verify() {
     return emitOpError() << "condition must be i1, but got elements of "
                          << getElementType(condition);
   if (isTile(condition) && getDims(condition) != getDims(type))
-    return emitOpError() << "condition must have the shape of the values, " << printDims(getDims(type))
-                         << ", but got " << printDims(getDims(condition));
+    return emitOpError() << "condition must have the shape of the values, "
+                         << printDims(getDims(type)) << ", but got "
+                         << printDims(getDims(condition));
   if (getIfTrue().getType() != type || getIfFalse().getType() != type)
     return emitOpError() << "values must be of the type of the result, " << type << ", but got "
                          << getIfTrue().getType() << " and " << getIfFalse().getType();

@@ -7,22 +7,15 @@
 #include "lib/Bundle/ManifestBuilder.h"
 #include "passes/Tgpu/ScheduleNames.h"
 
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Interfaces/DataLayoutInterfaces.h"
+
 using namespace mlir;
 using namespace tilewright;
 using namespace tilewright::bundle;
 
-llvm::Error tilewright::toError(const runtime::Status &status) {
+llvm::Error tilewright::toError(const Status &status) {
   return llvm::createStringError(llvm::inconvertibleErrorCode(), status.message());
-}
-
-/// 70 for ".version 7.0".
-static int getPtxVersion(llvm::StringRef ptx) {
-  llvm::StringRef version = ptx.split(".version ").second.split('\n').first.trim();
-  auto [major, minor] = version.split('.');
-  int majorNumber = 0, minorNumber = 0;
-  if (major.getAsInteger(10, majorNumber) || minor.getAsInteger(10, minorNumber))
-    return 0;
-  return 10 * majorNumber + minorNumber;
 }
 
 /// Parameters of one program that have the same values on all targets.
@@ -52,82 +45,126 @@ static llvm::Error mergeProgram(runtime::ProgramSpec &into, const runtime::Progr
   return llvm::Error::success();
 }
 
-/// What a kernel's code declares for exchanges between warps.
-static uint32_t getStaticSharedBytes(llvm::StringRef ptx, llvm::StringRef entry) {
-  uint32_t bytes = 0;
-  ptx.split((" " + entry + "_scratch[").str()).second.consumeInteger(10, bytes);
-  return bytes;
+/// A part, mapped onto its target: its kernels until code is made, then their code.
+struct MappedPart {
+  BundlePart part;
+  OwningOpRef<ModuleOp> module;
+};
+
+static llvm::Expected<MappedPart> mapPart(const BundlePart &part) {
+  if (llvm::Expected<const Target &> known = findTarget(part.gpu.target); !known)
+    return known.takeError();
+  MappedPart mapped{part, cast<ModuleOp>(part.module->clone())};
+  if (failed(mapToGpu(*mapped.module, part.gpu)))
+    return llvm::createStringError("mapping onto " + part.gpu.target + " failed");
+  return mapped;
 }
 
-/// The code of a mapped module, which is consumed, into its kernels.
-static llvm::Error makeCode(runtime::BundleWriter &bundle, ModuleOp module, const BundlePart &part,
-                            bool assemble, std::vector<runtime::KernelSpec> &kernels) {
-  const GpuOptions &gpu = part.gpu;
-  std::optional<runtime::Arch> arch = runtime::Arch::parse(gpu.target);
-  SpillWarnings spills(module, gpu);
-  llvm::Expected<std::string> ptx = part.ptx;
-  if (part.ptx.empty())
-    ptx = compileForGpu(module, GpuForm::Ptx, gpu);
-  if (!ptx)
-    return ptx.takeError();
-  for (const runtime::KernelSpec &kernel : kernels) {
-    runtime::Status entry = runtime::checkEntry(kernel, runtime::CodeSpec::Kind::Ptx, *ptx);
+/// PTX from elsewhere, of which only the text is known.
+class GivenPtx {
+public:
+  explicit GivenPtx(llvm::StringRef text) : text(text) {}
+
+  /// 70 for ".version 7.0".
+  int getVersion() const {
+    llvm::StringRef version = text.split(".version ").second.split('\n').first.trim();
+    auto [major, minor] = version.split('.');
+    int majorNumber = 0, minorNumber = 0;
+    if (major.getAsInteger(10, majorNumber) || minor.getAsInteger(10, minorNumber))
+      return 0;
+    return 10 * majorNumber + minorNumber;
+  }
+
+  bool hasEntry(const std::string &entry) const { return text.contains(".entry " + entry + "("); }
+
+  uint32_t getStaticSharedBytes(llvm::StringRef entry) const {
+    uint32_t bytes = 0;
+    text.split((" " + entry + "_scratch[").str()).second.consumeInteger(10, bytes);
+    return bytes;
+  }
+
+private:
+  llvm::StringRef text;
+};
+
+/// What the code of an entry declares in shared memory, for exchanges between warps. What is
+/// external is given at the launch.
+static uint32_t getStaticSharedBytes(ModuleOp lowered, llvm::StringRef entry) {
+  llvm::SmallPtrSet<Operation *, 4> globals;
+  SymbolTable symbols(lowered);
+  symbols.lookup<LLVM::LLVMFuncOp>(entry).walk([&](LLVM::AddressOfOp op) {
+    auto global = symbols.lookup<LLVM::GlobalOp>(op.getGlobalName());
+    if (global && global.getAddrSpace() == 3 && global.getLinkage() != LLVM::Linkage::External)
+      globals.insert(global);
+  });
+  uint64_t bytes = 0;
+  for (Operation *global : globals)
+    bytes += DataLayout(lowered).getTypeSize(cast<LLVM::GlobalOp>(global).getGlobalType());
+  return static_cast<uint32_t>(bytes);
+}
+
+struct PartCode {
+  std::string ptx;
+  int version;
+  SpillWarnings spills;
+};
+
+/// The code of a part, and what its kernels take of shared memory for it.
+static llvm::Expected<PartCode> makeCode(MappedPart &mapped,
+                                         std::vector<runtime::KernelSpec> &kernels) {
+  const GpuOptions &gpu = mapped.part.gpu;
+  PartCode code{mapped.part.ptx, Target::find(gpu.target)->ptxVersion,
+                SpillWarnings(*mapped.module, gpu)};
+  if (code.ptx.empty()) {
+    llvm::Expected<std::string> made = compileMapped(*mapped.module, GpuForm::Ptx, gpu);
+    if (!made)
+      return made.takeError();
+    code.ptx = std::move(*made);
+    for (runtime::KernelSpec &kernel : kernels)
+      kernel.staticSharedBytes = getStaticSharedBytes(*mapped.module, kernel.entry);
+    return code;
+  }
+  GivenPtx given(code.ptx);
+  code.version = given.getVersion();
+  for (runtime::KernelSpec &kernel : kernels) {
+    Status entry = runtime::checkEntry(kernel, runtime::CodeSpec::Kind::Ptx, code.ptx);
     if (!entry)
       return llvm::createStringError("a bundle " + entry.message());
+    kernel.staticSharedBytes = given.getStaticSharedBytes(kernel.entry);
   }
+  return code;
+}
+
+static llvm::Error addCode(runtime::BundleWriter &bundle, const PartCode &code,
+                           const std::string &target, bool assemble,
+                           std::vector<runtime::KernelSpec> &kernels) {
+  runtime::Arch arch = *runtime::Arch::parse(target);
   std::vector<runtime::CodeSpec> codes;
-  codes.push_back({runtime::CodeSpec::Kind::Ptx, *arch, getPtxVersion(*ptx), bundle.addPtx(*ptx)});
+  codes.push_back({runtime::CodeSpec::Kind::Ptx, arch, code.version, bundle.addPtx(code.ptx)});
   if (assemble && !findAssembler().empty()) {
-    llvm::Expected<Assembly> assembly = assembleCubin(*ptx, gpu.target);
+    llvm::Expected<Assembly> assembly = assembleCubin(code.ptx, target);
     if (!assembly)
       return assembly.takeError();
-    spills.emit(assembly->resources);
+    code.spills.emit(assembly->resources);
     codes.push_back(
-        {runtime::CodeSpec::Kind::Cubin, *arch, 0, bundle.addCubin(std::move(assembly->cubin))});
+        {runtime::CodeSpec::Kind::Cubin, arch, 0, bundle.addCubin(std::move(assembly->cubin))});
   }
-  for (runtime::KernelSpec &kernel : kernels) {
+  for (runtime::KernelSpec &kernel : kernels)
     kernel.codes = codes;
-    kernel.staticSharedBytes = getStaticSharedBytes(*ptx, kernel.entry);
-  }
   return llvm::Error::success();
 }
 
-static int64_t getSharedBytes(ModuleOp module) {
-  int64_t most = 0;
-  for (auto kernel : module.getOps<tgpu::KernelOp>())
-    most = std::max(most, static_cast<int64_t>(kernel.getSharedBytes().value_or(0)));
-  return most;
-}
-
-static int64_t getSharedBytes(const std::vector<runtime::KernelSpec> &kernels) {
-  int64_t most = 0;
-  for (const runtime::KernelSpec &kernel : kernels)
-    most = std::max(most, kernel.allSharedBytes());
-  return most;
-}
-
-/// Where kernels take more shared memory than the smallest chips that run code for their target
-/// leave to a block, the bundle gets them without rings, too, unless the caller has decided about
-/// those.
-static std::optional<BundlePart> getSmallPart(const BundlePart &part,
-                                              const std::vector<runtime::KernelSpec> &kernels) {
-  const Target *target = Target::find(part.gpu.target);
-  if (!target || target->leastSharedOfBlock == target->sharedOfBlock)
-    return std::nullopt;
-  bool isDecided = !part.ptx.empty() || !part.gpu.schedule.empty();
-  if (isDecided || getSharedBytes(kernels) <= target->leastSharedOfBlock)
-    return std::nullopt;
-  BundlePart small = part;
-  small.gpu.schedule = {"stages=1"};
-  OwningOpRef<ModuleOp> copy = cast<ModuleOp>(part.module->clone());
-  if (failed(mapToGpu(*copy, small.gpu)) || getSharedBytes(*copy) > target->leastSharedOfBlock)
-    return std::nullopt;
-  return small;
+/// Whether kernels take more shared memory than the smallest chips that run code for their target
+/// leave to a block.
+static bool isTooLarge(const BundlePart &part, llvm::ArrayRef<runtime::KernelSpec> kernels) {
+  int64_t least = Target::find(part.gpu.target)->leastSharedOfBlock;
+  return llvm::any_of(
+      kernels, [&](const runtime::KernelSpec &kernel) { return kernel.allSharedBytes() > least; });
 }
 
 /// Where kernels can copy what they capture by tensor maps, the bundle gets them in this form, too,
 /// unless the caller has decided about it. What is refused so is left to the other form.
-static std::optional<BundlePart> getCopyingPart(const BundlePart &part) {
+static std::optional<MappedPart> mapCopying(const BundlePart &part) {
   const Target *target = Target::find(part.gpu.target);
   auto decides = [](StringRef entry) { return entry.split('=').first == tgpu::copyCapturesKey; };
   ModuleOp module = part.module;
@@ -136,73 +173,118 @@ static std::optional<BundlePart> getCopyingPart(const BundlePart &part) {
     return std::nullopt;
   BundlePart copying = part;
   copying.gpu.schedule.push_back((tgpu::copyCapturesKey + "=1").str());
-  ScopedDiagnosticHandler quiet(module.getContext(), [](Diagnostic &) { return success(); });
-  OwningOpRef<ModuleOp> copy = module.clone();
-  if (failed(mapToGpu(*copy, copying.gpu)))
+  std::vector<Diagnostic> said;
+  llvm::Expected<MappedPart> mapped = [&] {
+    ScopedDiagnosticHandler keep(module.getContext(), [&](Diagnostic &diagnostic) {
+      said.push_back(std::move(diagnostic));
+      return success();
+    });
+    return mapPart(copying);
+  }();
+  if (!mapped) {
+    llvm::consumeError(mapped.takeError());
     return std::nullopt;
-  WalkResult found = copy->walk([](tgpu::TensorMapOp map) {
+  }
+  WalkResult found = mapped->module->walk([](tgpu::TensorMapOp map) {
     return map.getView().getDefiningOp<tile::CapturedOp>() ? WalkResult::interrupt()
                                                            : WalkResult::advance();
   });
-  return found.wasInterrupted() ? std::optional(copying) : std::nullopt;
+  if (!found.wasInterrupted())
+    return std::nullopt;
+  for (Diagnostic &diagnostic : said)
+    module.getContext()->getDiagEngine().emit(std::move(diagnostic));
+  return std::move(*mapped);
+}
+
+/// Of each form of each kernel, but for the code.
+static llvm::Expected<std::vector<runtime::KernelSpec>> makeKernelSpecs(const MappedPart &mapped) {
+  std::vector<runtime::KernelSpec> kernels;
+  const std::string &ptx = mapped.part.ptx;
+  for (auto kernel : mapped.module.get().getOps<tgpu::KernelOp>()) {
+    tgpu::AlignedViews aligned = tgpu::getAlignedViews(kernel);
+    // Code from elsewhere may have one form only.
+    bool hasForm =
+        !aligned.empty() &&
+        (ptx.empty() || GivenPtx(ptx).hasEntry(tgpu::getAlignedEntry(kernel.getSymName())));
+    for (bool isAligned : {true, false}) {
+      if (isAligned && !hasForm)
+        continue;
+      auto spec = makeKernelSpec(kernel, isAligned ? aligned : tgpu::AlignedViews());
+      if (!spec)
+        return spec.takeError();
+      kernels.push_back(std::move(*spec));
+    }
+  }
+  return kernels;
 }
 
 llvm::Error tilewright::addToBundle(runtime::BundleWriter &bundle, ArrayRef<BundlePart> wanted,
                                     bool assemble) {
   runtime::Manifest manifest = bundle.manifest;
   size_t firstProgram = manifest.programs.size();
-  SmallVector<BundlePart> parts;
-  for (const BundlePart &part : wanted) {
-    if (std::optional<BundlePart> copying = getCopyingPart(part))
-      parts.push_back(std::move(*copying)); // it goes first
-    parts.push_back(part);
-  }
-  for (size_t i = 0; i < parts.size(); ++i) {
-    BundlePart part = parts[i];
-    if (llvm::Expected<const Target &> known = findTarget(part.gpu.target); !known)
-      return known.takeError();
-    OwningOpRef<ModuleOp> copy = cast<ModuleOp>(part.module->clone());
-    if (failed(mapToGpu(*copy, part.gpu)))
-      return llvm::createStringError("mapping onto " + part.gpu.target + " failed");
-
-    std::vector<runtime::KernelSpec> kernels;
-    for (auto kernel : copy->getOps<tgpu::KernelOp>()) {
-      tgpu::AlignedViews aligned = tgpu::getAlignedViews(kernel);
-      // Code from elsewhere may have one form only.
-      std::string entry = tgpu::getAlignedEntry(kernel.getSymName());
-      bool hasForm =
-          !aligned.empty() &&
-          (part.ptx.empty() || llvm::StringRef(part.ptx).contains(".entry " + entry + "("));
-      for (bool isAligned : {true, false}) {
-        if (isAligned && !hasForm)
-          continue;
-        auto spec = makeKernelSpec(kernel, isAligned ? aligned : tgpu::AlignedViews());
-        if (!spec)
-          return spec.takeError();
-        kernels.push_back(std::move(*spec));
-      }
-    }
-    for (auto program : copy->getOps<tile::ProgramOp>()) {
-      auto spec = makeProgramSpec(program, kernels, manifest.kernels.size());
+  /// Code and manifest of a part. Where it must be small, what is too large is left out.
+  auto add = [&](MappedPart mapped, bool mustBeSmall) -> llvm::Expected<bool> {
+    auto kernels = makeKernelSpecs(mapped);
+    if (!kernels)
+      return kernels.takeError();
+    if (mustBeSmall && isTooLarge(mapped.part, *kernels)) // without its code, which adds to that
+      return true;
+    std::vector<runtime::ProgramSpec> programs;
+    for (auto program : mapped.module->getOps<tile::ProgramOp>()) {
+      auto spec = makeProgramSpec(program, *kernels, manifest.kernels.size());
       if (!spec)
         return spec.takeError();
+      programs.push_back(std::move(*spec));
+    }
+    llvm::Expected<PartCode> code = makeCode(mapped, *kernels);
+    if (!code)
+      return code.takeError();
+    bool isLarge = isTooLarge(mapped.part, *kernels);
+    if (mustBeSmall && isLarge)
+      return true;
+    if (llvm::Error error = addCode(bundle, *code, mapped.part.gpu.target, assemble, *kernels))
+      return error;
+    for (runtime::ProgramSpec &program : programs) {
       auto same = std::find_if(manifest.programs.begin() + firstProgram, manifest.programs.end(),
-                               [&](const auto &known) { return known.name == spec->name; });
+                               [&](const auto &known) { return known.name == program.name; });
       if (same == manifest.programs.end())
-        manifest.programs.push_back(std::move(*spec));
-      else if (llvm::Error error = mergeProgram(*same, *spec, part.gpu.target))
+        manifest.programs.push_back(std::move(program));
+      else if (llvm::Error error = mergeProgram(*same, program, mapped.part.gpu.target))
         return error;
     }
-    if (llvm::Error error = makeCode(bundle, *copy, part, assemble, kernels))
-      return error;
-    if (std::optional<BundlePart> small = getSmallPart(part, kernels))
-      parts.push_back(std::move(*small));
-    for (runtime::KernelSpec &kernel : kernels)
-      manifest.kernels.push_back(std::move(kernel));
+    llvm::move(*kernels, std::back_inserter(manifest.kernels));
+    return isLarge;
+  };
+  // For chips with less shared memory, kernels go without rings, unless the caller has decided
+  // about those.
+  SmallVector<BundlePart> small;
+  for (const BundlePart &part : wanted) {
+    llvm::Expected<MappedPart> mapped = mapPart(part);
+    if (!mapped)
+      return mapped.takeError();
+    if (std::optional<MappedPart> copying = mapCopying(part)) // it goes first
+      if (llvm::Expected<bool> isLarge = add(std::move(*copying), /*mustBeSmall=*/false); !isLarge)
+        return isLarge.takeError();
+    llvm::Expected<bool> isLarge = add(std::move(*mapped), /*mustBeSmall=*/false);
+    if (!isLarge)
+      return isLarge.takeError();
+    if (*isLarge && part.ptx.empty() && part.gpu.schedule.empty()) {
+      small.push_back(part);
+      small.back().gpu.schedule = {"stages=1"};
+    }
+  }
+  for (const BundlePart &part : small) {
+    llvm::Expected<MappedPart> mapped = mapPart(part);
+    if (!mapped) {
+      llvm::consumeError(mapped.takeError());
+      continue;
+    }
+    if (llvm::Expected<bool> isLarge = add(std::move(*mapped), /*mustBeSmall=*/true); !isLarge)
+      return isLarge.takeError();
   }
   bundle.manifest.kernels.swap(manifest.kernels);
   bundle.manifest.programs.swap(manifest.programs);
-  runtime::Expected<std::string> bytes = bundle.bytes(); // finalizes
+  Result<std::string> bytes = bundle.bytes(); // finalizes
   if (bytes)
     return llvm::Error::success();
   bundle.manifest.kernels.swap(manifest.kernels);

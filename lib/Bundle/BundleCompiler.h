@@ -34,7 +34,7 @@ llvm::Error addToBundle(runtime::BundleWriter &bundle, llvm::ArrayRef<BundlePart
                         bool assemble = true);
 
 /// The failure of a Status.
-llvm::Error toError(const runtime::Status &status);
+llvm::Error toError(const Status &status);
 
 } // namespace tilewright
 

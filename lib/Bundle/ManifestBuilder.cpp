@@ -4,6 +4,7 @@
 
 #include "lib/Bundle/ManifestBuilder.h"
 
+#include "dialect/Tile/TileExpr.h"
 #include "dialect/Tile/TileExprEval.h"
 #include "lib/Bundle/BundleCompiler.h"
 #include "passes/Conversion/KernelEmitter.h"
@@ -32,48 +33,10 @@ llvm::Expected<ElementType> getElementType(Type type) {
   return failure("the runtime has no element type " + text);
 }
 
-llvm::Expected<runtime::Expr> toExpr(tile::ExprAttr expr) {
-  using runtime::Expr;
-  switch (expr.getKind()) {
-  case tile::ExprKind::Int:
-    return Expr::integer(expr.getValue());
-  case tile::ExprKind::Flag:
-    return Expr::flag(expr.getValue() != 0);
-  case tile::ExprKind::Enum:
-    return Expr::symbol(Expr::Kind::Enum, expr.getName().str());
-  case tile::ExprKind::Type:
-    return Expr::symbol(Expr::Kind::Type, expr.getName().str());
-  case tile::ExprKind::Name:
-    return Expr::name(expr.getName().str());
-  case tile::ExprKind::Dim:
-    return Expr::dim(expr.getName().str(), expr.getValue());
-  case tile::ExprKind::Float:
-    return failure("a bundle holds no numbers that are no integers, but got '" +
-                   llvm::Twine(tile::toString(expr)) + "'");
-  case tile::ExprKind::Call:
-    break;
-  }
-  std::vector<Expr> operands;
-  for (tile::ExprAttr operand : expr.getOperands()) {
-    llvm::Expected<Expr> converted = toExpr(operand);
-    if (!converted)
-      return converted.takeError();
-    operands.push_back(std::move(*converted));
-  }
-  runtime::Expected<Expr> call = Expr::call(expr.getName().str(), std::move(operands));
-  if (!call)
-    return toError(call.status());
-  return *call;
-}
-
-llvm::Expected<std::vector<runtime::Expr>> toExprs(ArrayAttr attributes) {
+std::vector<runtime::Expr> toExprs(ArrayAttr attributes) {
   std::vector<runtime::Expr> exprs;
-  for (auto attribute : attributes.getAsRange<tile::ExprAttr>()) {
-    llvm::Expected<runtime::Expr> expr = toExpr(attribute);
-    if (!expr)
-      return expr.takeError();
-    exprs.push_back(std::move(*expr));
-  }
+  for (auto attribute : attributes.getAsRange<tile::ExprAttr>())
+    exprs.push_back(tile::toExpr(attribute));
   return exprs;
 }
 
@@ -87,10 +50,7 @@ toElementRule(numeric::ElementRule rule, tile::ExprAttr constraint,
   uint32_t *const places[] = {&spec.argument, nullptr, nullptr, &spec.counts, nullptr};
   for (auto [operand, expr, place] : llvm::zip(operands, exprs, places)) {
     if (expr) {
-      llvm::Expected<runtime::Expr> converted = toExpr(operand);
-      if (!converted)
-        return converted.takeError();
-      *expr = std::move(*converted);
+      *expr = tile::toExpr(operand);
       continue;
     }
     llvm::StringRef name = operand.getName();
@@ -118,10 +78,7 @@ template <typename Spec> llvm::Error addConstraints(ArrayAttr constraints, Spec 
       spec.elements.push_back(std::move(*element));
       continue;
     }
-    llvm::Expected<runtime::Expr> condition = toExpr(constraint);
-    if (!condition)
-      return condition.takeError();
-    spec.conditions.push_back(std::move(*condition));
+    spec.conditions.push_back(tile::toExpr(constraint));
   }
   return llvm::Error::success();
 }
@@ -183,19 +140,6 @@ makeArguments(OpTy op, ArrayRef<tile::CaptureOp> captures) {
   return arguments;
 }
 
-runtime::Swizzle toSwizzle(tgpu::Swizzle swizzle) {
-  switch (swizzle) {
-  case tgpu::Swizzle::B32:
-    return runtime::Swizzle::B32;
-  case tgpu::Swizzle::B64:
-    return runtime::Swizzle::B64;
-  case tgpu::Swizzle::B128:
-    return runtime::Swizzle::B128;
-  default:
-    return runtime::Swizzle::None;
-  }
-}
-
 /// Captures stand behind the arguments, as the code takes them.
 std::optional<size_t> getArgumentNumber(tgpu::KernelOp kernel, mlir::Value view) {
   if (auto argument = dyn_cast<BlockArgument>(view))
@@ -223,7 +167,7 @@ llvm::Error addTensorMaps(tgpu::KernelOp kernel, runtime::KernelSpec &spec) {
     mapSpec.argument = static_cast<uint32_t>(*argument);
     mapSpec.box.assign(type.getBox().begin(), type.getBox().end());
     mapSpec.ragged = static_cast<int>(type.getRagged());
-    mapSpec.swizzle = toSwizzle(type.getSwizzle());
+    mapSpec.swizzle = tgpu::toLayout(type.getSwizzle());
     mapSpec.isStored = llvm::any_of(map.getMap().getUsers(), [](Operation *user) {
       return isa<tgpu::TmaStoreOp, tgpu::TmaReduceAddOp>(user);
     });
@@ -233,17 +177,11 @@ llvm::Error addTensorMaps(tgpu::KernelOp kernel, runtime::KernelSpec &spec) {
 }
 
 /// The grid of the code, which is linear: the product of the extents.
-llvm::Expected<runtime::Expr> makeGrid(ArrayAttr grid) {
-  llvm::Expected<std::vector<runtime::Expr>> extents = toExprs(grid);
-  if (!extents)
-    return extents.takeError();
-  runtime::Expr product = extents->front();
-  for (const runtime::Expr &extent : llvm::drop_begin(*extents)) {
-    runtime::Expected<runtime::Expr> next = runtime::Expr::call("*", {product, extent});
-    if (!next)
-      return toError(next.status());
-    product = *next;
-  }
+runtime::Expr makeGrid(ArrayAttr grid) {
+  std::vector<runtime::Expr> extents = toExprs(grid);
+  runtime::Expr product = extents.front();
+  for (const runtime::Expr &extent : llvm::drop_begin(extents))
+    product = runtime::Expr::call(expr::Function::Mul, {product, extent});
   return product;
 }
 
@@ -259,10 +197,7 @@ llvm::Expected<runtime::KernelSpec> bundle::makeKernelSpec(tgpu::KernelOp kernel
   if (!arguments)
     return arguments.takeError();
   spec.arguments = std::move(*arguments);
-  llvm::Expected<runtime::Expr> grid = makeGrid(kernel.getGrid());
-  if (!grid)
-    return grid.takeError();
-  spec.grid = {std::move(*grid)};
+  spec.grid = {makeGrid(kernel.getGrid())};
   spec.block = {static_cast<uint32_t>(32 * kernel.getWarps()), 1, 1};
   spec.sharedBytes = static_cast<uint32_t>(kernel.getSharedBytes().value_or(0));
   if (llvm::Error error = addTensorMaps(kernel, spec))
@@ -308,10 +243,7 @@ bundle::makeProgramSpec(tile::ProgramOp program, llvm::ArrayRef<runtime::KernelS
     if (!element)
       return element.takeError();
     workspace.type = *element;
-    llvm::Expected<std::vector<runtime::Expr>> extents = toExprs(op.getExtents());
-    if (!extents)
-      return extents.takeError();
-    workspace.extents = std::move(*extents);
+    workspace.extents = toExprs(op.getExtents());
     if (std::optional<llvm::APFloat> fill = op.getFill()) {
       double value = fill->convertToDouble();
       workspace.fill = runtime::fillPattern(*element, value);
@@ -339,12 +271,8 @@ bundle::makeProgramSpec(tile::ProgramOp program, llvm::ArrayRef<runtime::KernelS
     for (const runtime::ArgumentSpec &argument : kernel->arguments)
       if (argument.isCapture)
         launch.arguments.push_back(argument.name);
-    if (std::optional<tile::ExprAttr> condition = op.getCondition()) {
-      llvm::Expected<runtime::Expr> expr = toExpr(*condition);
-      if (!expr)
-        return expr.takeError();
-      launch.condition = std::move(*expr);
-    }
+    if (std::optional<tile::ExprAttr> condition = op.getCondition())
+      launch.condition = tile::toExpr(*condition);
     spec.launches.push_back(std::move(launch));
   }
   return spec;

@@ -5,6 +5,7 @@
 #include "lib/Codegen/GpuCompiler.h"
 
 #include "dialect/Tgpu/Tgpu.h"
+#include "lib/Codegen/CrashReproducer.h"
 #include "lib/Codegen/Dump.h"
 #include "passes/Conversion/AlignedViews.h"
 #include "passes/Conversion/Timeline.h"
@@ -48,6 +49,7 @@ static LogicalResult checkSchedule(ModuleOp module, const GpuOptions &options) {
 static LogicalResult runMapping(ModuleOp module, const GpuOptions &options) {
   PassManager manager(module.getContext(), ModuleOp::getOperationName());
   dumpPasses(manager);
+  reproduceCrashes(manager);
   if (isMapped(module)) {
     const Target *target = Target::find(options.target);
     for (auto kernel : module.getOps<tgpu::KernelOp>())
@@ -108,6 +110,12 @@ llvm::Expected<std::string> tilewright::compileForGpu(ModuleOp module, GpuForm f
     return target.takeError();
   if (failed(mapToGpu(module, options)))
     return llvm::createStringError("mapping onto " + options.target + " failed");
+  return compileMapped(module, form, options, resources);
+}
+
+llvm::Expected<std::string> tilewright::compileMapped(ModuleOp module, GpuForm form,
+                                                      const GpuOptions &options,
+                                                      std::vector<KernelResources> *resources) {
   if (form == GpuForm::Tgpu) {
     std::string text;
     llvm::raw_string_ostream stream(text);
@@ -121,6 +129,7 @@ llvm::Expected<std::string> tilewright::compileForGpu(ModuleOp module, GpuForm f
   module.getContext()->appendDialectRegistry(registry);
   PassManager manager(module.getContext(), ModuleOp::getOperationName());
   dumpPasses(manager);
+  reproduceCrashes(manager);
   manager.addPass(createConvertTgpuToNvvm());
   if (failed(manager.run(module)))
     return llvm::createStringError("code generation for " + options.target + " failed");

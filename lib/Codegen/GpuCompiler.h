@@ -24,8 +24,8 @@ struct GpuOptions : GpuPipelineOptions {
 /// Whether the module is already mapped onto a GPU.
 bool isMapped(mlir::ModuleOp module);
 
-/// Maps kernels of bound tile IR onto the target and places their buffers; of kernels that are already
-/// mapped only the synchronisation is verified. Errors are emitted through the context.
+/// Maps kernels of bound tile IR onto the target and places their buffers; of kernels that are
+/// already mapped only the synchronisation is verified. Errors are emitted through the context.
 mlir::LogicalResult mapToGpu(mlir::ModuleOp module, const GpuOptions &options);
 
 /// What to tell of kernels that turn out to spill registers, taken from their mapped module before
@@ -52,6 +52,11 @@ private:
 /// tile IR or tgpu IR. Fails with errors emitted through the context, or with what it says here.
 /// `resources` is filled for a cubin, whose spills are warned of.
 llvm::Expected<std::string> compileForGpu(mlir::ModuleOp module, GpuForm form,
+                                          const GpuOptions &options,
+                                          std::vector<KernelResources> *resources = nullptr);
+
+/// The same of a module that mapToGpu has mapped, which a form but tgpu leaves in the LLVM dialect.
+llvm::Expected<std::string> compileMapped(mlir::ModuleOp module, GpuForm form,
                                           const GpuOptions &options,
                                           std::vector<KernelResources> *resources = nullptr);
 

@@ -23,6 +23,7 @@
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/SourceMgr.h"
 #include "llvm/Support/TargetSelect.h"
+#include "llvm/Support/thread.h"
 #include "llvm/Target/TargetMachine.h"
 #include "llvm/Transforms/InstCombine/InstCombine.h"
 #include "llvm/Transforms/Scalar/ADCE.h"
@@ -185,52 +186,71 @@ static llvm::Expected<std::string> printPtx(llvm::Module &module, llvm::TargetMa
   return text.str().str();
 }
 
+/// LLVM's analyses recurse along chains of values, and the code of a thread may be one chain of
+/// 2^18 operations: the stack of the program would end.
+static llvm::Expected<std::string>
+onLargeStack(llvm::function_ref<llvm::Expected<std::string>()> action) {
+  constexpr unsigned stackBytes = 512u << 20; // of addresses; memory is taken as it is used
+  std::optional<llvm::Expected<std::string>> result;
+  llvm::thread worker(std::optional<unsigned>(stackBytes), [&] { result.emplace(action()); });
+  worker.join();
+  return std::move(*result);
+}
+
+/// What `print` makes of the module as LLVM has it.
+static llvm::Expected<std::string>
+emit(mlir::ModuleOp module, llvm::StringRef target,
+     llvm::function_ref<llvm::Expected<std::string>(llvm::Module &, llvm::TargetMachine &)> print) {
+  return onLargeStack([&]() -> llvm::Expected<std::string> {
+    auto machine = createMachine(target);
+    if (!machine)
+      return machine.takeError();
+    llvm::LLVMContext context;
+    auto llvmModule = translate(module, context, **machine);
+    if (!llvmModule)
+      return llvmModule.takeError();
+    return print(**llvmModule, **machine);
+  });
+}
+
 llvm::Expected<std::string> tilewright::emitLlvmIr(mlir::ModuleOp module, llvm::StringRef target) {
-  auto machine = createMachine(target);
-  if (!machine)
-    return machine.takeError();
-  llvm::LLVMContext context;
-  auto llvmModule = translate(module, context, **machine);
-  if (!llvmModule)
-    return llvmModule.takeError();
-  std::string text = printIr(**llvmModule);
-  dump("ll", text);
-  return text;
+  return emit(module, target, [](llvm::Module &llvmModule, llvm::TargetMachine &) {
+    std::string text = printIr(llvmModule);
+    dump("ll", text);
+    return llvm::Expected<std::string>(std::move(text));
+  });
 }
 
 llvm::Expected<std::string> tilewright::emitPtx(mlir::ModuleOp module, llvm::StringRef target) {
-  auto machine = createMachine(target);
-  if (!machine)
-    return machine.takeError();
-  llvm::LLVMContext context;
-  auto llvmModule = translate(module, context, **machine);
-  if (!llvmModule)
-    return llvmModule.takeError();
-  if (isDumping())
-    dump("ll", printIr(**llvmModule));
-  return printPtx(**llvmModule, **machine);
+  return emit(module, target, [](llvm::Module &llvmModule, llvm::TargetMachine &machine) {
+    if (isDumping())
+      dump("ll", printIr(llvmModule));
+    return printPtx(llvmModule, machine);
+  });
 }
 
 llvm::Expected<std::string> tilewright::emitPtxFromIr(llvm::MemoryBufferRef ir,
                                                       llvm::StringRef target) {
-  auto machine = createMachine(target);
-  if (!machine)
-    return machine.takeError();
-  llvm::LLVMContext context;
-  llvm::SMDiagnostic problem;
-  std::unique_ptr<llvm::Module> module = llvm::parseIR(ir, problem, context);
-  if (!module)
-    return llvm::createStringError(
-        "not LLVM IR: " + problem.getFilename() + ":" + llvm::Twine(problem.getLineNo()) + ":" +
-        llvm::Twine(problem.getColumnNo() + 1) + ": " + problem.getMessage());
-  if (module->getTargetTriple() != (*machine)->getTargetTriple())
-    return llvm::createStringError("LLVM IR must be for nvptx64-nvidia-cuda, but is for '" +
-                                   module->getTargetTriple().str() + "'");
-  module->setDataLayout((*machine)->createDataLayout());
-  // The back end takes for granted what the verifier asks for.
-  std::string broken;
-  llvm::raw_string_ostream stream(broken);
-  if (llvm::verifyModule(*module, &stream))
-    return llvm::createStringError("not valid LLVM IR: " + llvm::StringRef(broken).trim());
-  return printPtx(*module, **machine);
+  return onLargeStack([&]() -> llvm::Expected<std::string> {
+    auto machine = createMachine(target);
+    if (!machine)
+      return machine.takeError();
+    llvm::LLVMContext context;
+    llvm::SMDiagnostic problem;
+    std::unique_ptr<llvm::Module> module = llvm::parseIR(ir, problem, context);
+    if (!module)
+      return llvm::createStringError(
+          "not LLVM IR: " + problem.getFilename() + ":" + llvm::Twine(problem.getLineNo()) + ":" +
+          llvm::Twine(problem.getColumnNo() + 1) + ": " + problem.getMessage());
+    if (module->getTargetTriple() != (*machine)->getTargetTriple())
+      return llvm::createStringError("LLVM IR must be for nvptx64-nvidia-cuda, but is for '" +
+                                     module->getTargetTriple().str() + "'");
+    module->setDataLayout((*machine)->createDataLayout());
+    // The back end takes for granted what the verifier asks for.
+    std::string broken;
+    llvm::raw_string_ostream stream(broken);
+    if (llvm::verifyModule(*module, &stream))
+      return llvm::createStringError("not valid LLVM IR: " + llvm::StringRef(broken).trim());
+    return printPtx(*module, **machine);
+  });
 }

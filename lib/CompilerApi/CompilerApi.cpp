@@ -17,6 +17,10 @@ using namespace tilewright;
 
 namespace {
 
+/// Bytes of a request in the first version of this ABI, as in runtime/CApiSupport.h.
+constexpr size_t firstRequestSize = 88;
+static_assert(firstRequestSize <= sizeof(tilewright_compile_request));
+
 std::string &lastError() {
   thread_local std::string text;
   return text;
@@ -43,11 +47,15 @@ const char *tilewright_compiler_last_error(void) { return lastError().c_str(); }
 tilewright_compile_code tilewright_compile(const tilewright_compile_request *request, void **bundle,
                                            size_t *size) {
   lastError().clear();
-  auto invalid = [](const char *text) { return fail(TILEWRIGHT_COMPILE_INVALID_ARGUMENT, text); };
+  auto invalid = [](std::string text) {
+    return fail(TILEWRIGHT_COMPILE_INVALID_ARGUMENT, std::move(text));
+  };
   if (!request || !bundle || !size)
     return invalid("tilewright_compile needs a request, and places for the bundle and its size");
-  if (request->struct_size != sizeof(tilewright_compile_request))
-    return invalid("struct_size of the request is not that of this library; set it to sizeof");
+  if (request->struct_size < firstRequestSize)
+    return invalid("struct_size of tilewright_compile_request is " +
+                   std::to_string(request->struct_size) + ", less than " +
+                   std::to_string(firstRequestSize));
   if (!request->source)
     return invalid("the request has no source");
   if ((request->num_params && !request->params) || (request->num_with && !request->with) ||

@@ -8,6 +8,7 @@
 #include "lib/Interpreter/EntryRun.h"
 #include "lib/Interpreter/Launch.h"
 #include "lib/Interpreter/Lowering.h"
+#include "lib/Interpreter/Watch.h"
 #include "lib/Numeric/Isa.h"
 #include <cmath>
 #include <cstdlib>
@@ -182,7 +183,8 @@ public:
   }
   LogicalResult launch(tile::KernelOp kernel, ArrayRef<BoundArgument> arguments,
                        const llvm::StringMap<BoundArgument> &captures) override {
-    return interpreter::launch(*kernels[kernel], arguments, captures, options.threads);
+    return interpreter::launch(*kernels[kernel], arguments, captures, options.threads,
+                               options.watches);
   }
 
 private:
@@ -226,6 +228,8 @@ LogicalResult interpreter::checkEntry(Operation *entry, const llvm::StringMap<Ar
 
 LogicalResult runOnCpu(Operation *entry, const llvm::StringMap<Argument> &arguments,
                        const RunOptions &options) {
+  if (options.watches)
+    options.watches->start();
   CpuRunner runner(options);
   return runEntry(entry, arguments, {options.f64, std::nullopt}, runner);
 }

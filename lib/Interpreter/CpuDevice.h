@@ -17,6 +17,8 @@ class Operation;
 
 namespace tilewright {
 
+class WatchList;
+
 /// An array of the caller. Element (i0, i1, ...) is at data + (i0 * strides[0] + ...) elements;
 /// strides may be zero or negative. `data` may be null only where there are no elements. Nothing
 /// needs to be aligned, except for arrays that a kernel adds to atomically.
@@ -36,6 +38,8 @@ struct RunOptions {
   bool f64 = false;
   /// Zero: all cores. Results do not depend on it, except for the order of atomic additions.
   unsigned threads = 0;
+  /// Elements whose writers are noted (Watch.h); the run is then on one thread.
+  WatchList *watches = nullptr;
 };
 
 /// Runs the kernel or program `entry`, whose parameters are bound. Arguments, and the captures of

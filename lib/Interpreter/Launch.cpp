@@ -5,6 +5,7 @@
 #include "lib/Interpreter/Launch.h"
 
 #include "lib/Interpreter/ElementConstraints.h"
+#include "lib/Interpreter/Watch.h"
 
 #include "lib/Numeric/ThreadPool.h"
 #include "llvm/ADT/STLExtras.h"
@@ -178,13 +179,16 @@ void notePoint(InFlightDiagnostic &error, const CompiledKernel &kernel, ArrayRef
 }
 
 LogicalResult launch(const CompiledKernel &kernel, ArrayRef<BoundArgument> arguments,
-                     const llvm::StringMap<BoundArgument> &captures, unsigned threads) {
+                     const llvm::StringMap<BoundArgument> &captures, unsigned threads,
+                     WatchList *watches) {
   if (failed(checkConstraints(kernel.op, arguments, captures)))
     return failure();
   FailureOr<Grid> grid = gridOf(kernel, arguments);
   if (failed(grid))
     return failure();
   int64_t points = grid->points;
+  if (watches)
+    threads = 1;
   if (threads == 0)
     threads = numeric::hardwareThreads();
   threads = static_cast<unsigned>(std::clamp<int64_t>(points, 1, std::min(threads, maxThreads)));
@@ -197,10 +201,14 @@ LogicalResult launch(const CompiledKernel &kernel, ArrayRef<BoundArgument> argum
       frame = std::make_unique<Frame>();
       initialize(*frame, kernel, arguments, captures);
     }
-    for (auto [slot, id] : llvm::zip_equal(kernel.gridIds, grid->pointAt(number)))
+    auto point = grid->pointAt(number);
+    for (auto [slot, id] : llvm::zip_equal(kernel.gridIds, point))
       frame->values[slot].setSplat(Scalar::fromInt(id, Storage::I32));
-    if (kernel.code.run(*frame))
+    if (kernel.code.run(*frame)) {
+      if (watches)
+        watches->note(kernel.op, point);
       return Status::success();
+    }
     failedAt[thread] = number;
     return Status::failure(frame->failure);
   });

@@ -9,6 +9,10 @@
 #include "lib/Interpreter/Arguments.h"
 #include "lib/Interpreter/Lowering.h"
 
+namespace tilewright {
+class WatchList;
+} // namespace tilewright
+
 namespace tilewright::interpreter {
 
 /// What expressions may read at a launch: shapes and scalars of these arguments, and the number of
@@ -44,9 +48,11 @@ void notePoint(mlir::InFlightDiagnostic &error, const CompiledKernel &kernel,
                llvm::ArrayRef<int64_t> point);
 
 /// Checks the constraints of the kernel and runs every point of the grid on the threads. The first
-/// error stops all of them and is reported at the operation that failed.
+/// error stops all of them and is reported at the operation that failed. With elements to watch, on
+/// one thread.
 mlir::LogicalResult launch(const CompiledKernel &kernel, llvm::ArrayRef<BoundArgument> arguments,
-                           const llvm::StringMap<BoundArgument> &captures, unsigned threads);
+                           const llvm::StringMap<BoundArgument> &captures, unsigned threads,
+                           WatchList *watches = nullptr);
 
 } // namespace tilewright::interpreter
 

@@ -66,8 +66,7 @@ constexpr BinaryName binaryNames[] = {
 };
 
 /// The entry of this operation in one of the tables above.
-template <typename Table>
-auto kindOf(const Table &table, Operation *op) {
+template <typename Table> auto kindOf(const Table &table, Operation *op) {
   for (const auto &entry : table)
     if (op->getName().getStringRef() == entry.name)
       return entry.kind;

@@ -273,13 +273,11 @@ LogicalResult lower(Lowering &lowering, tile::ForBlocksOp op) {
   return success();
 }
 
-template <typename OpT>
-LogicalResult lowerAs(Lowering &lowering, Operation *op) {
+template <typename OpT> LogicalResult lowerAs(Lowering &lowering, Operation *op) {
   return lower(lowering, cast<OpT>(op));
 }
 
-template <typename... OpTs>
-void add(LoweringTable &table) {
+template <typename... OpTs> void add(LoweringTable &table) {
   ((table[OpTs::getOperationName()] = lowerAs<OpTs>), ...);
 }
 

@@ -291,7 +291,8 @@ void tilewright::unwrapTgpuKernels(ModuleOp module) {
                                         b.getArrayAttr({}), kernel.getSignature().constraints,
                                         kernel.getArgNamesAttr(), kernel.getArgOptionalAttr(),
                                         kernel.getGridNamesAttr(), kernel.getGridAttr(),
-                                        kernel.getBindingsAttr(), kernel.getArgDefaultsAttr());
+                                        kernel.getBindingsAttr(), kernel.getArgDefaultsAttr(),
+                                        /*arg_conditions=*/DictionaryAttr());
     plain->setAttr("tgpu.warps", kernel.getWarpsAttr());
     if (IntegerAttr bytes = kernel.getSharedBytesAttr())
       plain->setAttr("tgpu.shared_bytes", bytes);

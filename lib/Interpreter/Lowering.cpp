@@ -16,7 +16,7 @@ using namespace mlir;
 
 namespace tilewright::interpreter {
 
-/// Lowering recurses over calls: far more than anybody writes, far less than the stack holds.
+/// Lowering recurses over calls: far more than kernels have, far less than the stack holds.
 static constexpr size_t maxCallDepth = 200;
 /// A tile that does not fit into memory must not abort the process.
 static constexpr int64_t maxTileElements = int64_t(1) << 24;

@@ -98,8 +98,7 @@ public:
   //===--- code
   //-----------------------------------------------------------------------------------===//
 
-  template <typename StepT, typename... Args>
-  StepT &emit(Args &&...args) {
+  template <typename StepT, typename... Args> StepT &emit(Args &&...args) {
     auto step = std::make_unique<StepT>(std::forward<Args>(args)...);
     StepT &reference = *step;
     code->steps.push_back(std::move(step));

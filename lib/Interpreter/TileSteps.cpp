@@ -89,9 +89,9 @@ bool TransposeStep::run(Frame &frame) const {
   return true;
 }
 
-SliceStep::SliceStep(mlir::Operation *op, ValueOperand source,
-                     llvm::ArrayRef<int64_t> sourceShape, unsigned dim, IntOperand offset,
-                     int64_t size, std::optional<ValueOperand> fill, ValueResult result)
+SliceStep::SliceStep(mlir::Operation *op, ValueOperand source, llvm::ArrayRef<int64_t> sourceShape,
+                     unsigned dim, IntOperand offset, int64_t size,
+                     std::optional<ValueOperand> fill, ValueResult result)
     : Step(op), source(source), shape(sourceShape), dim(dim), offset(offset), size(size),
       fill(fill), result(result) {
   for (int64_t extent : shape)

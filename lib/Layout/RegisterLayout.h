@@ -20,7 +20,7 @@
 #ifndef TILEWRIGHT_LIB_LAYOUT_REGISTERLAYOUT_H
 #define TILEWRIGHT_LIB_LAYOUT_REGISTERLAYOUT_H
 
-#include "lib/Numeric/Status.h"
+#include "lib/Support/Status.h"
 
 #include <array>
 #include <cstdint>

@@ -23,20 +23,11 @@
 #define TILEWRIGHT_LIB_LAYOUT_SHAREDLAYOUT_H
 
 #include "lib/Layout/RegisterLayout.h"
+#include "lib/Layout/Swizzle.h"
 
 #include <optional>
 
 namespace tilewright::layout {
-
-/// The value is the width of a panel in bytes.
-enum class Swizzle : int32_t { None = 0, B32 = 32, B64 = 64, B128 = 128 };
-
-/// The xor of the swizzle, on an address or on an offset from an aligned address. Its own inverse.
-constexpr int64_t swizzleAddress(int64_t address, Swizzle swizzle) {
-  // A panel of 16 << b bytes permutes with b bits.
-  int64_t mask = swizzle == Swizzle::None ? 0 : static_cast<int64_t>(swizzle) / 16 - 1;
-  return address ^ (((address >> 7) & mask) << 4);
-}
 
 class SharedLayout {
 public:

@@ -156,13 +156,9 @@ Source sourceOf(const File &file) {
 
 } // namespace
 
-std::string_view tilewright::npyTypeName(NpyType type) {
-  return typeNames[unsigned(type)];
-}
+std::string_view tilewright::npyTypeName(NpyType type) { return typeNames[unsigned(type)]; }
 
-size_t tilewright::byteWidth(NpyType type) {
-  return size_t(npyTypeName(type)[1] - '0');
-}
+size_t tilewright::byteWidth(NpyType type) { return size_t(npyTypeName(type)[1] - '0'); }
 
 std::optional<int64_t> tilewright::checkedNumElements(const std::vector<int64_t> &shape,
                                                       int64_t elementBytes) {
@@ -175,9 +171,7 @@ std::optional<int64_t> tilewright::checkedNumElements(const std::vector<int64_t>
   return count;
 }
 
-int64_t NpyArray::numElements() const {
-  return checkedNumElements(shape).value_or(0);
-}
+int64_t NpyArray::numElements() const { return checkedNumElements(shape).value_or(0); }
 
 Result<NpyArray> tilewright::parseNpy(const uint8_t *data, size_t size, const std::string &name) {
   Source source = [&](uint8_t *out, size_t wanted) {

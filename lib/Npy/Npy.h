@@ -10,7 +10,7 @@
 #define TILEWRIGHT_LIB_NPY_NPY_H
 
 #include "lib/Numeric/ElementType.h"
-#include "lib/Numeric/Status.h"
+#include "lib/Support/Status.h"
 
 #include <cstdint>
 #include <optional>

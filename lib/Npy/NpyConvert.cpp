@@ -16,8 +16,7 @@ namespace {
 /// Elements converted at a time.
 constexpr size_t chunkSize = 1024;
 
-template <typename T>
-T elementAt(const uint8_t *bytes, size_t i) {
+template <typename T> T elementAt(const uint8_t *bytes, size_t i) {
   T value;
   std::memcpy(&value, bytes + i * sizeof(T), sizeof(T));
   return value;
@@ -29,8 +28,7 @@ struct Integer {
   uint64_t magnitude;
 };
 
-template <typename T>
-Integer toInteger(T value) {
+template <typename T> Integer toInteger(T value) {
   bool isNegative = value < T(0);
   return {isNegative, isNegative ? -uint64_t(value) : uint64_t(value)};
 }

@@ -13,9 +13,7 @@ namespace {
 
 constexpr size_t maxRank = 64; // NumPy's own limit
 
-Status failure(std::string message) {
-  return Status::failure(std::move(message));
-}
+Status failure(std::string message) { return Status::failure(std::move(message)); }
 
 constexpr std::string_view spaces = " \n\t\r";
 

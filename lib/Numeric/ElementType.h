@@ -60,12 +60,8 @@ constexpr size_t byteWidth(ElementType type) {
   return 0;
 }
 
-constexpr bool isFloat(ElementType type) {
-  return type <= ElementType::E5M2;
-}
-constexpr bool isFloat(Storage storage) {
-  return storage <= Storage::F32;
-}
+constexpr bool isFloat(ElementType type) { return type <= ElementType::E5M2; }
+constexpr bool isFloat(Storage storage) { return storage <= Storage::F32; }
 
 /// The storage of a tile of this element type; with `allF64` every float type is held as double.
 constexpr Storage storageOf(ElementType type, bool allF64 = false) {
@@ -96,9 +92,7 @@ constexpr ElementType elementTypeOf(Storage storage) {
 }
 
 /// Bytes of one element of a tile.
-constexpr size_t storageBytes(Storage storage) {
-  return byteWidth(elementTypeOf(storage));
-}
+constexpr size_t storageBytes(Storage storage) { return byteWidth(elementTypeOf(storage)); }
 
 /// Whether a tile of this storage may be read from and written to memory of this type: any float
 /// with any float, an integer with its own kind.

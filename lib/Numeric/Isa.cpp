@@ -136,9 +136,7 @@ tilewright::Status tilewright::numeric::checkWantedIsa() {
                          names + "), but got '" + wanted + "'");
 }
 
-Isa tilewright::numeric::activeIsa() {
-  return choice().isa.load(std::memory_order_relaxed);
-}
+Isa tilewright::numeric::activeIsa() { return choice().isa.load(std::memory_order_relaxed); }
 
 bool tilewright::numeric::selectIsa(Isa isa) {
   if (!isSupported(isa))

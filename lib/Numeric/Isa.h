@@ -7,7 +7,7 @@
 #ifndef TILEWRIGHT_LIB_NUMERIC_ISA_H
 #define TILEWRIGHT_LIB_NUMERIC_ISA_H
 
-#include "lib/Numeric/Status.h"
+#include "lib/Support/Status.h"
 
 namespace tilewright::numeric {
 

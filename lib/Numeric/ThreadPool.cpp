@@ -93,9 +93,7 @@ ThreadPool::~ThreadPool() {
     worker.join();
 }
 
-unsigned ThreadPool::size() const {
-  return unsigned(impl->workers.size()) + 1;
-}
+unsigned ThreadPool::size() const { return unsigned(impl->workers.size()) + 1; }
 
 Status ThreadPool::parallelFor(int64_t count, const Body &body) {
   if (count <= 0)

@@ -5,7 +5,7 @@
 #ifndef TILEWRIGHT_LIB_NUMERIC_THREADPOOL_H
 #define TILEWRIGHT_LIB_NUMERIC_THREADPOOL_H
 
-#include "lib/Numeric/Status.h"
+#include "lib/Support/Status.h"
 
 #include <cstdint>
 #include <functional>

@@ -32,8 +32,7 @@ struct Split {
 };
 
 /// Calls `action` with a zero of the unsigned type as wide as the storage.
-template <typename Action>
-void withWord(Storage storage, Action action) {
+template <typename Action> void withWord(Storage storage, Action action) {
   switch (storageBytes(storage)) {
   case 1:
     return action(uint8_t(0));

@@ -123,9 +123,7 @@ std::mutex &lockOf(uintptr_t address) {
   return locks[address / stretchBytes % numLocks];
 }
 
-BinaryOp additionOf(Storage storage) {
-  return isFloat(storage) ? BinaryOp::AddF : BinaryOp::AddI;
-}
+BinaryOp additionOf(Storage storage) { return isFloat(storage) ? BinaryOp::AddF : BinaryOp::AddI; }
 
 /// memory += in for dense memory within one stretch, whose lock is held.
 void addLocked(Storage storage, const char *in, ElementType type, char *memory, size_t n) {

@@ -42,9 +42,7 @@ void storeTile(Storage storage, const void *in, ElementType type, void *base, co
 /// isAddable. Zeroes are added too. The order between threads is not defined.
 void addTile(Storage storage, const void *in, ElementType type, void *base, const TileAxis *axes,
              unsigned rank);
-constexpr bool isAddable(ElementType type) {
-  return type != ElementType::I1;
-}
+constexpr bool isAddable(ElementType type) { return type != ElementType::I1; }
 
 /// One coordinate of a list of n points: I32 or I64 indices, a run or a splat.
 struct PointIndex {

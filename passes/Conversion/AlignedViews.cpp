@@ -52,7 +52,7 @@ AlignedViews tgpu::getAlignedViews(KernelOp kernel) {
     return copy->getParentOfType<scf::ForOp>() ? WalkResult::interrupt() : WalkResult::advance();
   });
   AlignedViews views;
-  // Somebody may have taken the name.
+  // The name may be taken.
   auto module = kernel->getParentOfType<ModuleOp>();
   if (!hasRing.wasInterrupted() || module.lookupSymbol(getAlignedEntry(kernel.getSymName())))
     return views;

@@ -17,7 +17,9 @@ using namespace tilewright;
 using namespace tilewright::tgpu;
 
 constexpr int64_t kBarrierBytes = 8;
-static_assert(Target::raggedRank == runtime::raggedRank, "the runtime makes the maps");
+static_assert(Target::raggedRank == runtime::raggedRank &&
+                  Target::mostBoxRank == runtime::maxMapRank,
+              "the runtime makes the maps");
 
 /// The address in the shared window, as inline assembly takes it.
 Value KernelEmitter::windowAddress(Value pointer) {
@@ -293,6 +295,8 @@ LogicalResult KernelEmitter::emitTma(TmaOp op,
         at.back() = add(at.back(), i32(col));
         if (rank > 1)
           at[mapType.getRowDim()] = add(at[mapType.getRowDim()], i32(row));
+        if (mapType.leavesOutFirst())
+          at.erase(at.begin());
         at.insert(at.begin(), outer.begin(), outer.end());
         std::reverse(at.begin(), at.end()); // the innermost first
         issue(add(buffer, i32(col / shared->panelCols() * shared->panelStride() +

@@ -8,11 +8,14 @@
 
 #include "passes/Conversion/KernelEmitter.h"
 
+#include "dialect/Tile/TileExpr.h"
+
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 
 using namespace mlir;
 using namespace tilewright;
 using namespace tilewright::tgpu;
+using expr::Function;
 
 SmallVector<tile::CaptureOp> tgpu::getReachedCaptures(KernelOp kernel) {
   auto module = kernel->getParentOfType<ModuleOp>();
@@ -158,12 +161,46 @@ static bool isNotNegative(tile::ExprAttr expr) {
   case tile::ExprKind::Int:
     return expr.getValue() >= 0;
   case tile::ExprKind::Call:
-    return llvm::is_contained({"+", "add", "*", "mul", "ceildiv", "floordiv", "mod", "min", "max"},
-                              expr.getName()) &&
+    return llvm::is_contained({Function::Add, Function::Mul, Function::CeilDiv, Function::FloorDiv,
+                               Function::Mod, Function::Min, Function::Max},
+                              tile::getFunction(expr)) &&
            llvm::all_of(expr.getOperands(), isNotNegative);
   default:
     return false;
   }
+}
+
+/// ceildiv, floordiv or mod.
+Value KernelEmitter::emitDivision(tile::ExprAttr expr, Value x, Value divisor) {
+  Function function = tile::getFunction(expr);
+  // A quotient that is an extent is at least 1, for here is a block.
+  bool isPositive = llvm::is_contained(kernel.getGrid(), Attribute(expr)) &&
+                    function != Function::Mod && isNotNegative(expr.getOperands()[1]);
+  bool isPlain = isPositive || isNotNegative(expr);
+  // The unsigned division of i32 by a constant is a few instructions.
+  if (isPlain && function == Function::CeilDiv)
+    return arith::DivUIOp::create(b, add(x, add(divisor, i64(-1))), divisor);
+  Value quotient = arith::DivSIOp::create(b, x, divisor);
+  Value rest = arith::RemSIOp::create(b, x, divisor);
+  if (isPlain)
+    return function == Function::Mod ? rest : quotient;
+  // What the machine truncates is one too small for ceildiv where signs agree, for the others one
+  // too great where they differ.
+  using Predicate = arith::CmpIPredicate;
+  auto isBelowZero = [&](Value value) {
+    return arith::CmpIOp::create(b, Predicate::slt, value, i64(0)).getResult();
+  };
+  Value agree = arith::CmpIOp::create(b, Predicate::eq, isBelowZero(rest), isBelowZero(divisor));
+  Value isInexact = arith::CmpIOp::create(b, Predicate::ne, rest, i64(0));
+  Value isAbove = arith::AndIOp::create(b, isInexact, agree);
+  Value isBelow = arith::AndIOp::create(
+      b, isInexact, arith::XOrIOp::create(b, agree, constant(b.getBoolAttr(true))));
+  auto addIf = [&](Value condition, Value value, Value more) {
+    return arith::SelectOp::create(b, condition, add(value, more), value).getResult();
+  };
+  return function == Function::Mod        ? addIf(isBelow, rest, divisor)
+         : function == Function::FloorDiv ? addIf(isBelow, quotient, i64(-1))
+                                          : addIf(isAbove, quotient, i64(1));
 }
 
 /// In 64 bits, as the launch computes it; flags as i1.
@@ -206,68 +243,49 @@ Value KernelEmitter::emitExpr(tile::ExprAttr expr) {
       return nullptr;
     operands.push_back(value);
   }
-  StringRef name = expr.getName();
-  auto is = [&](StringRef function, size_t count) {
-    return name == function && operands.size() == count;
+  auto compare = [&](arith::CmpIPredicate predicate) -> Value {
+    return arith::CmpIOp::create(b, predicate, operands[0], operands[1]);
   };
   using Predicate = arith::CmpIPredicate;
-  static const std::pair<StringRef, Predicate> comparisons[] = {
-      {"eq", Predicate::eq}, {"==", Predicate::eq},  {"ne", Predicate::ne},  {"lt", Predicate::slt},
-      {"<", Predicate::slt}, {"le", Predicate::sle}, {"<=", Predicate::sle}, {"gt", Predicate::sgt},
-      {">", Predicate::sgt}, {"ge", Predicate::sge}, {">=", Predicate::sge}};
-  for (auto [function, predicate] : comparisons)
-    if (is(function, 2))
-      return arith::CmpIOp::create(b, predicate, operands[0], operands[1]);
-  if (is("+", 2) || is("add", 2))
+  switch (tile::getFunction(expr)) {
+  case Function::Equal:
+    return compare(Predicate::eq);
+  case Function::NotEqual:
+    return compare(Predicate::ne);
+  case Function::Less:
+    return compare(Predicate::slt);
+  case Function::LessEqual:
+    return compare(Predicate::sle);
+  case Function::Greater:
+    return compare(Predicate::sgt);
+  case Function::GreaterEqual:
+    return compare(Predicate::sge);
+  case Function::Add:
     return add(operands[0], operands[1]);
-  if (is("-", 2) || is("sub", 2))
+  case Function::Sub:
     return arith::SubIOp::create(b, operands[0], operands[1]);
-  if (is("*", 2) || is("mul", 2))
+  case Function::Mul:
     return mul(operands[0], operands[1]);
-  if (is("ceildiv", 2) || is("floordiv", 2) || is("mod", 2)) {
-    Value x = operands[0], divisor = operands[1];
-    // A quotient that is an extent is at least 1, for here is a block.
-    bool isPositive = llvm::is_contained(kernel.getGrid(), Attribute(expr)) && name != "mod" &&
-                      isNotNegative(expr.getOperands()[1]);
-    bool isPlain = isPositive || isNotNegative(expr);
-    // The unsigned division of i32 by a constant is a few instructions.
-    if (isPlain && name == "ceildiv")
-      return arith::DivUIOp::create(b, add(x, add(divisor, i64(-1))), divisor);
-    Value quotient = arith::DivSIOp::create(b, x, divisor);
-    Value rest = arith::RemSIOp::create(b, x, divisor);
-    if (isPlain)
-      return name == "mod" ? rest : quotient;
-    // What the machine truncates is one too small for ceildiv where signs agree, for the others one
-    // too great where they differ.
-    auto isBelowZero = [&](Value value) {
-      return arith::CmpIOp::create(b, Predicate::slt, value, i64(0)).getResult();
-    };
-    Value agree = arith::CmpIOp::create(b, Predicate::eq, isBelowZero(rest), isBelowZero(divisor));
-    Value isInexact = arith::CmpIOp::create(b, Predicate::ne, rest, i64(0));
-    Value isAbove = arith::AndIOp::create(b, isInexact, agree);
-    Value isBelow = arith::AndIOp::create(
-        b, isInexact, arith::XOrIOp::create(b, agree, constant(b.getBoolAttr(true))));
-    auto addIf = [&](Value condition, Value value, Value more) {
-      return arith::SelectOp::create(b, condition, add(value, more), value).getResult();
-    };
-    return name == "mod"        ? addIf(isBelow, rest, divisor)
-           : name == "floordiv" ? addIf(isBelow, quotient, i64(-1))
-                                : addIf(isAbove, quotient, i64(1));
-  }
-  if (is("min", 2))
+  case Function::CeilDiv:
+  case Function::FloorDiv:
+  case Function::Mod:
+    return emitDivision(expr, operands[0], operands[1]);
+  case Function::Min:
     return arith::MinSIOp::create(b, operands[0], operands[1]);
-  if (is("max", 2))
+  case Function::Max:
     return arith::MaxSIOp::create(b, operands[0], operands[1]);
-  if (is("and", 2))
+  case Function::And:
     return arith::AndIOp::create(b, operands[0], operands[1]);
-  if (is("or", 2))
+  case Function::Or:
     return arith::OrIOp::create(b, operands[0], operands[1]);
-  if (is("not", 1))
+  case Function::Not:
     return arith::XOrIOp::create(b, operands[0], constant(b.getBoolAttr(true)));
-  if (is("select", 3))
+  case Function::Select:
     return arith::SelectOp::create(b, operands[0], operands[1], operands[2]);
-  return fail("'" + name +
-              "' cannot be computed on the device except for the extent of the last id");
+  default:
+    return fail("'" + expr.getName() +
+                "' cannot be computed on the device except for the extent of the last id");
+  }
 }
 
 //===----------------------------------------------------------------------===//

@@ -123,6 +123,7 @@ private:
   mlir::LogicalResult emitGrid();
   mlir::LogicalResult emitGridExtent(GridExtentOp op);
   mlir::Value emitExpr(tile::ExprAttr expr);
+  mlir::Value emitDivision(tile::ExprAttr expr, mlir::Value x, mlir::Value divisor);
 
   //===--- EmitElementwise.cpp ----------------------------------------------===//
 

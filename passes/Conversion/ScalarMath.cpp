@@ -318,10 +318,10 @@ Value ScalarMath::erf(Value x) {
 /// e^(-x^2) p(t) / (1 + 2 x) with t = (x - c) / (x + c), for x up to where the result rounds to 0.
 /// What rounding x^2 loses is known, and the exponential is corrected by it.
 Value ScalarMath::erfc(Value x) {
-  static const double ofF32[] = {
-      1.2530080579001324,    -0.13562114482806312,  -0.04756228936930903,  0.1296466124297091,
-      -0.11927247426820817,  0.06829336743322621,   -0.02379134803150263,  0.0025788453605382,
-      0.001996375739503498,  -0.0007957492333968862, -0.000276390255573552};
+  static const double ofF32[] = {1.2530080579001324,     -0.13562114482806312, -0.04756228936930903,
+                                 0.1296466124297091,     -0.11927247426820817, 0.06829336743322621,
+                                 -0.02379134803150263,   0.0025788453605382,   0.001996375739503498,
+                                 -0.0007957492333968862, -0.000276390255573552};
   static const double ofF64[] = {
       1.2329951186255526,      -0.13962111684056286,    0.015379652102621091,
       0.0680970542547336,      -0.10103906603637362,    0.09373283499690535,
@@ -367,8 +367,8 @@ Value ScalarMath::cbrt(Value x) {
   auto offset = static_cast<int64_t>((2 * bias / 3 - 0.03306235651) * (isF64 ? 0x1p52 : 0x1p23));
   auto whole = [&](int64_t value) { return constant(b.getIntegerAttr(integer, value)); };
   Value third = arith::DivUIOp::create(b, arith::BitcastOp::create(b, integer, y), whole(3));
-  Value t = arith::BitcastOp::create(b, x.getType(),
-                                     arith::AddIOp::create(b, third, whole(offset)));
+  Value t =
+      arith::BitcastOp::create(b, x.getType(), arith::AddIOp::create(b, third, whole(offset)));
   Value quarter = number(0.25, x), half = number(0.5, x);
   for (int step = 0; step < (isF64 ? 2 : 1); ++step) {
     Value cube = mul(mul(t, t), t);
@@ -466,13 +466,13 @@ Value ScalarMath::atan2(Value y, Value x) {
 }
 
 Value ScalarMath::asinSeries(Value x) {
-  static const double ofF32[] = {0.16666666337430908,  0.07500094543497424,  0.04459940152851218,
+  static const double ofF32[] = {0.16666666337430908, 0.07500094543497424,  0.04459940152851218,
                                  0.03110066273549457, 0.017149238357677253, 0.03369084720283012};
-  static const double ofF64[] = {
-      0.16666666666666669,  0.07499999999998433,   0.04464285714635543,  0.030381944138531247,
-      0.02237217294214989,  0.017352392720869973,  0.013971212973552933, 0.011479177415184906,
-      0.01032281435018578,  0.005457506718640358,  0.01740087944269402,  -0.014851887071247204,
-      0.028757851367421566};
+  static const double ofF64[] = {0.16666666666666669,  0.07499999999998433,  0.04464285714635543,
+                                 0.030381944138531247, 0.02237217294214989,  0.017352392720869973,
+                                 0.013971212973552933, 0.011479177415184906, 0.01032281435018578,
+                                 0.005457506718640358, 0.01740087944269402,  -0.014851887071247204,
+                                 0.028757851367421566};
   Value z = mul(x, x);
   Value q = polynomial(z, x.getType().isF64() ? llvm::ArrayRef(ofF64) : ofF32);
   return fma(mul(x, z), q, x);

@@ -78,7 +78,7 @@ Result<layout::SharedLayout> getSharedLayout(SharedType type) {
   ArrayRef<int64_t> shape = type.getShape();
   return layout::SharedLayout::swizzled(shape.size() == 2 ? shape[0] : 1, shape.back(),
                                         static_cast<int>(getElementBits(type.getElementType())),
-                                        static_cast<layout::Swizzle>(type.getSwizzle()));
+                                        toLayout(type.getSwizzle()));
 }
 
 } // namespace tilewright::tgpu

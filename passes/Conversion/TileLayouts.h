@@ -11,6 +11,16 @@
 
 namespace tilewright::tgpu {
 
+/// A pattern in the terms of lib/Layout.
+constexpr layout::Swizzle toLayout(Swizzle swizzle) {
+  static_assert(int(Swizzle::None) == int(layout::Swizzle::None) &&
+                    int(Swizzle::B32) == int(layout::Swizzle::B32) &&
+                    int(Swizzle::B64) == int(layout::Swizzle::B64) &&
+                    int(Swizzle::B128) == int(layout::Swizzle::B128),
+                "the values are bytes of a panel in both");
+  return static_cast<layout::Swizzle>(swizzle);
+}
+
 /// How a register tile is distributed. Precondition: isRegisterTile(tile).
 /// Errors: extents that the layout cannot be repeated over.
 Result<layout::RegisterLayout> getRegisterLayout(mlir::RankedTensorType tile);

@@ -28,7 +28,7 @@ public:
 private:
   struct Life {
     int64_t first = 0, last = 0;
-    bool isLocal = false; ///< known from the first use to the last, and to nobody else
+    bool isLocal = false; ///< known from the first use to the last, and not used elsewhere
     llvm::SmallVector<mlir::Operation *> uses;
   };
   const Life &get(mlir::Value buffer) const { return lives.find(buffer)->second; }

@@ -1,6 +1,6 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// How many warps a kernel gets where nobody says.
+// How many warps a kernel gets by default.
 
 #ifndef TILEWRIGHT_PASSES_TGPU_CHOOSEWARPS_H
 #define TILEWRIGHT_PASSES_TGPU_CHOOSEWARPS_H

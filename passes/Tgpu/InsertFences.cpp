@@ -49,7 +49,7 @@ public:
 
   /// What is under way on entry to a point of the program.
   struct State {
-    bool copying = false; // copies whose end nobody has waited for
+    bool copying = false; // copies without a wait for their end
     bool unfenced = false;
 
     State operator|(State other) const {

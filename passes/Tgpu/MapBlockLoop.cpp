@@ -43,11 +43,13 @@ static func::FuncOp getRanges(tile::ForBlocksOp op) {
   return SymbolTable::lookupNearestSymbolFrom<func::FuncOp>(op, op.getRangesAttr());
 }
 
-/// Whether a number is a multiple of this one, as written: a constant, or a product with one.
-static bool isMultipleOf(Value value, int64_t divisor) {
+/// Whether a number is a multiple of this one, as written: a constant, or a product with one. Both
+/// factors may be of one product, and so on: only so many levels are followed.
+static bool isMultipleOf(Value value, int64_t divisor, unsigned levels = 8) {
   APInt constant;
-  if (auto product = value.getDefiningOp<arith::MulIOp>())
-    return isMultipleOf(product.getLhs(), divisor) || isMultipleOf(product.getRhs(), divisor);
+  if (auto product = value.getDefiningOp<arith::MulIOp>(); product && levels > 0)
+    return isMultipleOf(product.getLhs(), divisor, levels - 1) ||
+           isMultipleOf(product.getRhs(), divisor, levels - 1);
   return matchPattern(value, m_ConstantInt(&constant)) && constant.getSExtValue() % divisor == 0;
 }
 

@@ -35,7 +35,7 @@ namespace {
 
 /// Two stages let the copies of the next round run while this one is multiplied. More did not help
 /// attention, whose rounds are long; a product alone needs three.
-constexpr int64_t attentionStages = 2, productStages = 3;
+constexpr int64_t chainedStages = 2, productStages = 3;
 
 struct Overrides {
   std::optional<Skeleton> skeleton;
@@ -166,7 +166,7 @@ private:
       isOnCores |= isa<FmaDotOp>(op);
       products += isa<MmaOp, FmaDotOp>(op);
     });
-    int64_t stages = products > 1 ? attentionStages : productStages;
+    int64_t stages = products > 1 ? chainedStages : productStages;
     // CUDA cores take so long for a product that there is little to gain from copies under way, so
     // those kernels run everywhere instead.
     int64_t limit = isOnCores ? Target::getLeastShared() : getTargetOf(kernel).sharedOfBlock;

@@ -152,8 +152,8 @@ static void transpose(tile::DotOp dot, tile::AtomicAddOp add, RankedTensorType t
 void tgpu::orientProducts(tile::KernelOp kernel, int64_t rows) {
   kernel.walk([&](tile::DotOp dot) {
     auto type = cast<RankedTensorType>(dot.getType());
-    auto add = dot->hasOneUse() ? dyn_cast<tile::AtomicAddOp>(*dot->user_begin())
-                                : tile::AtomicAddOp();
+    auto add =
+        dot->hasOneUse() ? dyn_cast<tile::AtomicAddOp>(*dot->user_begin()) : tile::AtomicAddOp();
     if (add && !dot.getAcc() && type.getDimSize(0) % rows != 0 && type.getDimSize(1) % rows == 0)
       transpose(dot, add, type);
   });

@@ -22,7 +22,7 @@ constexpr int64_t registersForKeeping = 184;
 using PressureObserver = llvm::function_ref<void(mlir::Operation *, int64_t)>;
 
 /// The most that lives at one place of a block: what it defines, and the `inherited` values, which
-/// nobody outside needs any more; of a loop that brings them around, too, until their last use in
+/// are not needed outside any more; of a loop that brings them around, too, until their last use in
 /// its body. `registers`: of a value, 0 where it does not stay in any.
 int64_t getPressure(mlir::Block &block, llvm::ArrayRef<mlir::Value> inherited,
                     llvm::function_ref<int64_t(mlir::Value)> registers,

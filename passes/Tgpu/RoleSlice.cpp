@@ -43,14 +43,18 @@ MappedView MappedView::of(Value view) {
 }
 
 TensorMapType tgpu::getTensorMap(KernelOp kernel, Operation *access, Value view,
-                                 std::optional<ArrayRef<int64_t>> dims, SharedType buffer) {
+                                 std::optional<ArrayRef<int64_t>> dims, bool isOfFirst,
+                                 SharedType buffer) {
   constexpr int64_t mostExtent = Target::mostBoxExtent, chunkBytes = 16;
   Value mapped = MappedView::of(view).argument;
   auto argument = dyn_cast<BlockArgument>(mapped);
   auto part = view.getDefiningOp<tile::SubviewOp>();
   auto type = cast<tile::ViewType>(view.getType());
   int64_t rank = type.getRank(), bufferRank = buffer.getShape().size();
-  int64_t mostDims = Target::mostBoxRank - (part ? Target::raggedRank : 0);
+  int64_t ragged = part ? static_cast<int64_t>(part.getDim()) : -1;
+  // A ragged map takes dimensions more, but none for a first one of which only element 0 is copied.
+  int64_t mostDims =
+      Target::mostBoxRank - (part ? Target::raggedRank : 0) + (ragged > 0 && isOfFirst ? 1 : 0);
   bool isArgument = argument ? argument.getOwner() == &kernel.getBody().front()
                              : static_cast<bool>(mapped.getDefiningOp<tile::CapturedOp>());
   if (!isArgument || rank > mostDims || bufferRank > 2 || rank < bufferRank ||
@@ -59,11 +63,11 @@ TensorMapType tgpu::getTensorMap(KernelOp kernel, Operation *access, Value view,
   for (auto [candidate, isOptional] : llvm::zip_equal(kernel.getArgs(), kernel.getArgOptional()))
     if (candidate == argument && isOptional)
       return {};
-  int64_t ragged = part ? static_cast<int64_t>(part.getDim()) : -1;
   int64_t columnDim = dims ? dims->back() : rank - 1;
   int64_t rowDim = bufferRank == 1 ? -1 : dims ? dims->front() : rank - 2;
+  bool leavesOutFirst = part && rank + Target::raggedRank > Target::mostBoxRank;
   if (columnDim != rank - 1 || rowDim > rank - 2 || ragged == rank - 1 ||
-      (part && !access->hasAttr(startsInsideName)))
+      (leavesOutFirst && rowDim == 0) || (part && !access->hasAttr(startsInsideName)))
     return {};
   int64_t elementBytes = getElementBits(buffer.getElementType()) / 8;
   int64_t rows = bufferRank == 2 ? buffer.getShape()[0] : 1, columns = buffer.getShape().back();
@@ -241,8 +245,7 @@ private:
     constexpr int64_t narrow = 32;
     auto swizzle = static_cast<tgpu::Swizzle>(isTransposed ? widest : std::min(widest, narrow));
     auto slot = SharedType::get(add.getContext(), shape, tile.getElementType(), swizzle);
-    TensorMapType tensorMap =
-        getTensorMap(kernel, add, add.getView(), isTransposed ? std::nullopt : dims, slot);
+    TensorMapType tensorMap = getTensorMap(kernel, add, isTransposed ? std::nullopt : dims, slot);
     if (!tensorMap)
       return;
     RoleSlice::Part before = slice.reduce;

@@ -64,12 +64,20 @@ mlir::scf::ForOp getScratchLoop(AllocOp alloc);
 /// The tensor map by which the view of an access is copied from or to a buffer; null where there is
 /// none: the view must be an argument that is not optional, or a part of one along a dimension but
 /// the innermost, in or behind which the access begins. Columns of the buffer run along the
-/// innermost dimension. `dims` are those of the view along which the buffer runs.
+/// innermost dimension. `dims` are those of the view along which the buffer runs; `isOfFirst` says
+/// that the access is of element 0 of the first.
 TensorMapType getTensorMap(KernelOp kernel, mlir::Operation *access, mlir::Value view,
-                           std::optional<llvm::ArrayRef<int64_t>> dims, SharedType buffer);
+                           std::optional<llvm::ArrayRef<int64_t>> dims, bool isOfFirst,
+                           SharedType buffer);
+template <typename AccessOp>
+TensorMapType getTensorMap(KernelOp kernel, AccessOp access,
+                           std::optional<llvm::ArrayRef<int64_t>> dims, SharedType buffer) {
+  return getTensorMap(kernel, access, access.getView(), dims,
+                      startsWithZero(access.getIndices(), access.getStaticIndices()), buffer);
+}
 template <typename AccessOp>
 TensorMapType getTensorMap(KernelOp kernel, AccessOp access, SharedType buffer) {
-  return getTensorMap(kernel, access, access.getView(), access.getDims(), buffer);
+  return getTensorMap(kernel, access, access.getDims(), buffer);
 }
 
 /// What an operation reads, in its regions, too.

@@ -219,24 +219,42 @@ Value RoleWriter::writeIsVoid() {
   return isVoid;
 }
 
-/// Whether a scalar of the old kernel can be computed where a tile begins.
+/// Whether a scalar of the old kernel can be computed where a tile begins, and in few operations.
 bool RoleWriter::canWriteScalar(Value value) {
-  Operation *op = value.getDefiningOp();
-  if (!op || map.contains(value))
-    return map.contains(value);
-  bool isScalar = isa<arith::ConstantOp, tile::DimOp>(op) || mayTell(*op, {});
-  bool isReached = op->getBlock() == &old.getBody().front() || isPure(op);
-  return isScalar && isReached &&
-         llvm::all_of(getInputs(op), [&](Value input) { return canWriteScalar(input); });
+  constexpr size_t mostValues = 256;
+  llvm::SetVector<Value> reached;
+  reached.insert(value);
+  for (size_t i = 0; i < reached.size(); ++i) {
+    Operation *op = reached[i].getDefiningOp();
+    if (map.contains(reached[i]))
+      continue;
+    if (!op || reached.size() > mostValues)
+      return false;
+    bool isScalar = isa<arith::ConstantOp, tile::DimOp>(op) || mayTell(*op, {});
+    bool isReached = op->getBlock() == &old.getBody().front() || isPure(op);
+    if (!isScalar || !isReached)
+      return false;
+    reached.insert_range(getInputs(op));
+  }
+  return true;
 }
 
-/// With all that it is computed of.
+/// With all that it is computed of, operands first.
 void RoleWriter::writeScalar(Value value) {
-  Operation *op = value.getDefiningOp();
-  if (!op || map.contains(value))
-    return;
-  llvm::for_each(getInputs(op), [&](Value input) { writeScalar(input); });
-  b.clone(*op, map);
+  SmallVector<Value> stack{value};
+  while (!stack.empty()) {
+    Operation *op = stack.back().getDefiningOp();
+    if (!op || map.contains(stack.back())) {
+      stack.pop_back();
+      continue;
+    }
+    size_t size = stack.size();
+    for (Value input : getInputs(op))
+      if (input.getDefiningOp() && !map.contains(input))
+        stack.push_back(input);
+    if (stack.size() == size)
+      b.clone(*op, map);
+  }
 }
 
 /// The operation of the kernel's body behind which no copy is waited for.

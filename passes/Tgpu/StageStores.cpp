@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // tgpu-stage-stores: tiles of accumulators leave through shared memory, by TMA, so that memory is
-// written in whole lines and nobody waits for it.
+// written in whole lines, and no warp waits for it.
 //
 // For piece p of a tile, with n buffers:
 //

@@ -4,11 +4,14 @@
 
 #include "passes/Tgpu/TileOrder.h"
 
+#include "dialect/Tile/TileExpr.h"
+
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
 using namespace mlir;
 using namespace tilewright;
 using namespace tilewright::tgpu;
+using expr::Function;
 
 static bool isComputable(KernelOp kernel, tile::ExprAttr expr) {
   if (expr.getKind() == tile::ExprKind::Name)
@@ -18,7 +21,9 @@ static bool isComputable(KernelOp kernel, tile::ExprAttr expr) {
     });
   if (expr.getKind() != tile::ExprKind::Call)
     return expr.getKind() == tile::ExprKind::Int || expr.getKind() == tile::ExprKind::Dim;
-  bool isKnown = llvm::is_contained({"+", "-", "*", "ceildiv", "min", "max"}, expr.getName());
+  bool isKnown = llvm::is_contained({Function::Add, Function::Sub, Function::Mul, Function::CeilDiv,
+                                     Function::Min, Function::Max},
+                                    tile::getFunction(expr));
   return isKnown && llvm::all_of(expr.getOperands(), [&](tile::ExprAttr operand) {
            return isComputable(kernel, operand);
          });
@@ -43,7 +48,8 @@ static Value i32(ImplicitLocOpBuilder &b, int64_t value) {
   return arith::ConstantOp::create(b, b.getI32IntegerAttr(static_cast<int32_t>(value)));
 }
 
-/// `zero` is added to every extent.
+/// In 32 bits, since as many blocks at most are launched, and each of them computes this for each
+/// of its tiles. `zero` is added to every extent.
 static Value compute(ImplicitLocOpBuilder &b, KernelOp kernel, tile::ExprAttr expr, Value zero) {
   if (expr.getKind() == tile::ExprKind::Int)
     return i32(b, expr.getValue());
@@ -59,18 +65,20 @@ static Value compute(ImplicitLocOpBuilder &b, KernelOp kernel, tile::ExprAttr ex
   }
   Value x = compute(b, kernel, expr.getOperands()[0], zero);
   Value y = compute(b, kernel, expr.getOperands()[1], zero);
-  StringRef name = expr.getName();
-  if (name == "+")
+  switch (tile::getFunction(expr)) {
+  case Function::Add:
     return arith::AddIOp::create(b, x, y);
-  if (name == "-")
+  case Function::Sub:
     return arith::SubIOp::create(b, x, y);
-  if (name == "*")
+  case Function::Mul:
     return arith::MulIOp::create(b, x, y);
-  if (name == "min")
+  case Function::Min:
     return arith::MinSIOp::create(b, x, y);
-  if (name == "max")
+  case Function::Max:
     return arith::MaxSIOp::create(b, x, y);
-  return arith::CeilDivSIOp::create(b, x, y);
+  default:
+    return arith::CeilDivSIOp::create(b, x, y);
+  }
 }
 
 /// Tiles count from zero, which compilers do not know: what is computed from it stays in the loop.

@@ -35,17 +35,20 @@ using namespace tilewright::tgpu;
 namespace {
 
 /// Adds what computes a scalar inside of the loop from values outside of it, operands first. False
-/// where something else does.
-bool addInvariant(scf::ForOp loop, Value value, llvm::SetVector<Operation *> &slice) {
+/// where something else does, or too long a chain of operations.
+bool addInvariant(scf::ForOp loop, Value value, llvm::SetVector<Operation *> &slice,
+                  unsigned levels = 256) {
   if (loop.isDefinedOutsideOfLoop(value))
     return true;
   Operation *op = value.getDefiningOp();
-  bool isScalar = op && op->getNumRegions() == 0 && isMemoryEffectFree(op) &&
+  if (op && slice.contains(op))
+    return true;
+  bool isScalar = levels > 0 && op && op->getNumRegions() == 0 && isMemoryEffectFree(op) &&
                   llvm::none_of(op->getOperandTypes(), llvm::IsaPred<RankedTensorType>);
   if (!isScalar)
     return false;
   for (Value operand : op->getOperands())
-    if (!addInvariant(loop, operand, slice))
+    if (!addInvariant(loop, operand, slice, levels - 1))
       return false;
   slice.insert(op);
   return true;

@@ -29,9 +29,9 @@ Player::Player(KernelOp kernel, const Trace &trace, bool deliversEarly)
 
 LogicalResult Player::play() {
   for (ArrayRef<int> phase : trace.phases) {
-    // Whoever begins a phase knows what those of the phase before knew when they ended. What a role
-    // has done before it ended is known; what a warp of the block has done only as far as it met
-    // others.
+    // A participant that begins a phase knows what those of the phase before knew when they ended.
+    // What a role has done before it ended is known; what a warp of the block has done only as far
+    // as it met others.
     for (int who : phase)
       for (int before = 0; before < phase.front(); ++before) {
         const State &state = states[before];
@@ -80,7 +80,7 @@ LogicalResult Player::playPhase(ArrayRef<int> phase) {
         return failure();
       continue;
     }
-    // Whoever is missing might have come after the cut.
+    // A participant that is missing might have come after the cut.
     return trace.isCut ? success() : reportDeadlock(stuck);
   }
 }

@@ -113,8 +113,8 @@ Trace traceKernel(KernelOp kernel, const LaunchShape &shape, llvm::ArrayRef<int6
 /// not known here.
 std::optional<int64_t> evaluateScalar(mlir::Operation *op, int64_t a, int64_t b);
 
-/// What somebody knows to have happened. Of a participant, the number of steps done: by all of its
-/// warps, and by its first thread alone. Of copies by TMA, which have arrived.
+/// What a participant knows to have happened. Of a participant, the number of steps done: by all of
+/// its warps, and by its first thread alone. Of copies by TMA, which have arrived.
 struct Knowledge {
   struct Progress {
     int64_t all = 0, first = 0;
@@ -140,7 +140,7 @@ private:
     int who = 0;
     int64_t time = 0;
     bool byFirst = false;   // by the first thread of the participant
-    bool isPending = false; // nobody knows when it ends
+    bool isPending = false; // it is not known when it ends
     bool isOperandA = false;
     int64_t copy = -1;     // number of a copy by TMA
     int64_t fence = -1;    // when the writer has fenced it
@@ -223,7 +223,7 @@ private:
   mlir::LogicalResult turn(int who, const Step &step, bool takes);
   Outcome playBarrier(int who, const Step &step);
   mlir::LogicalResult playPhase(llvm::ArrayRef<int> who);
-  /// Everybody who is left waits: says why.
+  /// All participants that are left wait: says why.
   mlir::LogicalResult reportDeadlock(llvm::ArrayRef<int> stuck);
   bool explain(int who, bool mustBeSure);
   /// Arrivals at the barrier of a use that are still to come, over all participants.

@@ -261,7 +261,7 @@ Player::Outcome Player::playBarrier(int who, const Step &step) {
 }
 
 //===----------------------------------------------------------------------===//
-// Nobody goes on
+// No participant goes on
 //===----------------------------------------------------------------------===//
 
 int64_t Player::countComing(AllocBarriersOp allocation, int64_t use) const {
@@ -313,12 +313,12 @@ bool Player::explain(int who, bool mustBeSure) {
   diagnostic.attachNote(allocation.getLoc()) << "the barriers";
   diagnostic << "waits for ever in " << name << ": ";
   if (coming == 0)
-    diagnostic << "nobody arrives at the barriers for use " << use;
+    diagnostic << "no warp arrives at the barriers for use " << use;
   else if (coming < declared)
     diagnostic << "the barriers were declared for " << declared << " arrivals, but " << coming
                << " come for use " << use;
   else
-    diagnostic << "whoever arrives at the barriers for use " << use << " waits, too";
+    diagnostic << "the warps that arrive at the barriers for use " << use << " wait, too";
   return true;
 }
 

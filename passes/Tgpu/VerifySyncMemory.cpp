@@ -321,6 +321,6 @@ LogicalResult Player::checkEnd(int who) {
     return product->emitOpError("may still be under way when its role ends; tgpu.wgmma_wait must "
                                 "follow");
   for (auto [turns, taken] : state.turns)
-    return taken->emitOpError("takes a turn that nobody passes on; tgpu.pass_turn must follow");
+    return taken->emitOpError("takes a turn that is never passed on; tgpu.pass_turn must follow");
   return success();
 }

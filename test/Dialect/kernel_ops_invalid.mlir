@@ -482,3 +482,13 @@ func.func @inner() {
 
 // expected-error @+1 {{may require something of itself only, but 'x < y' reads 'y'}}
 tile.capture @x : f32 require(x < y)
+
+// -----
+
+// expected-error @+1 {{the condition of argument 'x' may read parameters only, but got the argument 'n'}}
+tile.kernel @condition_on_argument (%x: !tile.view<[?], f32> when (n), %n: i32) grid(%i = 1) {}
+
+// -----
+
+// expected-error @+1 {{the condition of argument 'x' must be of kind flag, but got kind int}}
+tile.kernel @kind_of_condition params(N: int) (%x: !tile.view<[?], f32> when (N)) grid(%i = 1) {}

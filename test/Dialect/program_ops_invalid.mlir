@@ -193,3 +193,11 @@ tile.program @unknown_in_condition () {
   // expected-error @+1 {{the condition of a launch names 'n', which is neither a parameter nor an argument of @unknown_in_condition}}
   tile.launch @k() when (n == 0)
 }
+
+// -----
+
+tile.kernel @k params(P: flag) (%x: !tile.view<[?], f32>) grid(%i = 1) {}
+tile.program @conditional params(P: flag) (%x: !tile.view<[?], f32> when (P)) {
+  // expected-error @+1 {{argument 'x' of kernel @k may not be absent, but an optional argument is passed; declare it optional in the kernel, or with the same condition}}
+  tile.launch @k(%x) : !tile.view<[?], f32>
+}

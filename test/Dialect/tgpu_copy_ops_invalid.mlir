@@ -340,3 +340,12 @@ tgpu.kernel @k target "sm_90a" warps 4 () grid(%i = 1) {
   // expected-error @+1 {{may leave 0 to 64 groups pending, but got 65}}
   tgpu.bulk_wait pending 65 read
 }
+
+// -----
+
+tgpu.kernel @k target "sm_90a" warps 4 (%x: !tile.view<[?, ?, ?, 64], bf16>) grid(%i = 2) {
+  %m = tgpu.tensor_map %x : !tile.view<[?, ?, ?, 64], bf16> -> !tgpu.tensor_map<1x1x64x64xbf16, b128, ragged 2>
+  %s = tgpu.alloc : !tgpu.shared<64x64xbf16, b128>
+  // expected-error @+1 {{first index must be 0, since '!tgpu.tensor_map<1x1x64x64xbf16, b128, ragged 2>' leaves out that dimension}}
+  tgpu.tma_store %s, %m[%i, 0, 0, 0] from %i size %i : !tgpu.shared<64x64xbf16, b128>, !tgpu.tensor_map<1x1x64x64xbf16, b128, ragged 2>
+}

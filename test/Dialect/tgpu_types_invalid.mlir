@@ -189,8 +189,18 @@ func.func private @f() -> !tgpu.tensor_map<64x1x64xbf16, b128, ragged 2>
 
 // -----
 
-// expected-error @+1 {{a ragged tensor map has rank 2 to 3, but got rank 4}}
-func.func private @f() -> !tgpu.tensor_map<1x64x1x64xbf16, b128, ragged 1>
+// expected-error @+1 {{a ragged tensor map has rank 2 to 4, but got rank 5}}
+func.func private @f() -> !tgpu.tensor_map<1x1x64x1x64xbf16, b128, ragged 1>
+
+// -----
+
+// expected-error @+1 {{a ragged tensor map of rank 4 leaves out the first dimension, along which it may not be ragged and its box has 1 element, but got ragged 0 and 1 elements}}
+func.func private @f() -> !tgpu.tensor_map<1x64x1x64xbf16, b128, ragged 0>
+
+// -----
+
+// expected-error @+1 {{a ragged tensor map of rank 4 leaves out the first dimension, along which it may not be ragged and its box has 1 element, but got ragged 1 and 2 elements}}
+func.func private @f() -> !tgpu.tensor_map<2x64x1x64xbf16, b128, ragged 1>
 
 // -----
 

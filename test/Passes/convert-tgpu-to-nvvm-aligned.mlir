@@ -7,7 +7,7 @@
 
 #blocked = #tgpu.blocked<4, lanes 16, warps 4, 1>
 
-// x and the row are copied by elements where they must be, "open" in either form: nobody knows whether its rows end with a chunk.
+// x and the row are copied by elements where they must be, "open" in either form: it is not known whether its rows end with a chunk.
 // CHECK:         .entry sums(
 // CHECK-COUNT-4: cp.async.cg.shared.global [{{.*}}, 16
 // CHECK:         cp.async.ca.shared.global [{{.*}}, 4

@@ -25,3 +25,22 @@ tgpu.kernel @parts target "sm_90a" warps 8 (%x: !tile.view<[?, ?, 64], bf16>, %b
       tgpu.wait %full[%c0] : !tgpu.barriers<1>
     }
 }
+
+// The map of a view of rank 4 has no dimension for the first.
+// CHECK-LABEL: .entry part_of_the_first(
+// CHECK:       cp.async.bulk.tensor.5d.shared::cluster.global.tile.mbarrier::complete_tx::bytes
+tgpu.kernel @part_of_the_first target "sm_90a" warps 8 (%x: !tile.view<[?, ?, ?, 64], bf16>, %begin: i32, %size: i32, %row: i32)
+    grid(%h = 4) attributes {shared_bytes = 16400 : i64} {
+  %c0 = arith.constant 0 : i32
+  %map = tgpu.tensor_map %x : !tile.view<[?, ?, ?, 64], bf16> -> !tgpu.tensor_map<1x1x128x64xbf16, b128, ragged 2>
+  %buffer = tgpu.alloc at 0 : !tgpu.shared<128x64xbf16, b128>
+  %full = tgpu.alloc_barriers arrivals 1 at 16384 : !tgpu.barriers<1>
+  tgpu.roles
+    role "load" warps 4 {
+      tgpu.expect %full[%c0] bytes 16384 : !tgpu.barriers<1>
+      tgpu.tma_load %map[%c0, %h, %row, 0] from %begin size %size, %buffer, %full[%c0] : !tgpu.tensor_map<1x1x128x64xbf16, b128, ragged 2>, !tgpu.shared<128x64xbf16, b128>, !tgpu.barriers<1>
+    }
+    role "wait" warps 4 {
+      tgpu.wait %full[%c0] : !tgpu.barriers<1>
+    }
+}

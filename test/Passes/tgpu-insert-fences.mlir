@@ -7,7 +7,7 @@
 !tile = !tgpu.shared<128x64xbf16, b128>
 !acc = tensor<128x64xbf16, #tgpu.wgmma<1>>
 
-// Two writes, one fence. Nobody reads the third buffer but threads.
+// Two writes, one fence. Only threads read the third buffer.
 // CHECK-LABEL: tgpu.kernel @store
 // CHECK:         tgpu.write %{{.*}}, %[[X:.*]] :
 // CHECK-NEXT:    tgpu.write %{{.*}}, %[[Y:.*]] :

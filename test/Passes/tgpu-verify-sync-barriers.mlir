@@ -8,7 +8,7 @@ tgpu.kernel @nobody_arrives target "sm_90a" warps 2 () grid(%i = 1) {
   %full = tgpu.alloc_barriers arrivals 1 : !tgpu.barriers<1>
   tgpu.roles
     role "a" warps 1 {
-      // expected-error @+1 {{waits for ever in role "a": nobody arrives at the barriers for use 0}}
+      // expected-error @+1 {{waits for ever in role "a": no warp arrives at the barriers for use 0}}
       tgpu.wait %full[%i] : !tgpu.barriers<1>
     }
     role "b" warps 1 {
@@ -135,7 +135,7 @@ tgpu.kernel @each_other target "sm_90a" warps 2 () grid(%i = 1) {
   %y = tgpu.alloc_barriers arrivals 1 : !tgpu.barriers<1>
   tgpu.roles
     role "a" warps 1 {
-      // expected-error @+1 {{waits for ever in role "a": whoever arrives at the barriers for use 0 waits, too}}
+      // expected-error @+1 {{waits for ever in role "a": the warps that arrive at the barriers for use 0 wait, too}}
       tgpu.wait %x[%i] : !tgpu.barriers<1>
       tgpu.arrive %y[%i] per role : !tgpu.barriers<1>
     }
@@ -255,7 +255,7 @@ tgpu.kernel @passed_untaken target "sm_90a" warps 8 () grid(%i = 1) {
 
 tgpu.kernel @kept target "sm_90a" warps 8 () grid(%i = 1) {
   %turns = tgpu.turns warpgroups 2 : index
-  // expected-error @+1 {{takes a turn that nobody passes on; tgpu.pass_turn must follow}}
+  // expected-error @+1 {{takes a turn that is never passed on; tgpu.pass_turn must follow}}
   tgpu.take_turn %turns
 }
 

@@ -12,9 +12,21 @@
 #include <sstream>
 #include <thread>
 
+using namespace tilewright;
 using namespace tilewright::runtime;
 
+/// Defined in C, as a program of 0.1: a bundle of row_softmax, or null.
+extern "C" void *tilewrightCompileAs01(const char *source, size_t sourceSize, size_t *size);
+
 namespace {
+
+std::string compileAs01(const std::string &source) {
+  size_t size = 0;
+  void *bytes = tilewrightCompileAs01(source.data(), source.size(), &size);
+  std::string bundle(static_cast<char *>(bytes), size);
+  tilewright_compiler_free(bytes);
+  return bundle;
+}
 
 /// Tests run in the root of the source tree.
 std::string readKernel(const char *name) {
@@ -58,7 +70,7 @@ TEST(CompilerApi, CompilesToABundle) {
   std::string bytes;
   ASSERT_EQ(request.compile(&bytes), TILEWRIGHT_COMPILE_OK) << tilewright_compiler_last_error();
   EXPECT_STREQ(tilewright_compiler_last_error(), "");
-  Expected<std::shared_ptr<const Bundle>> bundle = Bundle::fromBytes(bytes);
+  Result<std::shared_ptr<const Bundle>> bundle = Bundle::fromBytes(bytes);
   ASSERT_TRUE(bundle.ok()) << bundle.status().message();
   EXPECT_EQ((*bundle)->manifest().source, "matmul.mlir");
   // Without a target it is compiled for sm_80, and for sm_90a, where it has roles.
@@ -83,6 +95,26 @@ TEST(CompilerApi, TakesReplacementsAndThreads) {
   EXPECT_EQ((*Bundle::fromBytes(plain))->manifest().kernels[0].arguments.back().name,
             "window_right");
   EXPECT_EQ((*Bundle::fromBytes(capped))->manifest().kernels[0].arguments.back().name, "softcap");
+}
+
+TEST(CompilerApi, TakesCallersOfOtherVersions) {
+  const std::string source = readKernel("kernels/row_softmax.mlir");
+  Result<std::shared_ptr<const Bundle>> bundle = Bundle::fromBytes(compileAs01(source));
+  ASSERT_TRUE(bundle.ok()) << bundle.status().message();
+  EXPECT_EQ((*bundle)->manifest().kernels[0].name, "row_softmax");
+
+  Request request; // of a later version, whose struct is longer
+  request.compile();
+  struct Later {
+    tilewright_compile_request known;
+    char more[24];
+  } later = {request.request, {}};
+  later.known.struct_size = sizeof(Later);
+  void *bytes = nullptr;
+  size_t size = 0;
+  EXPECT_EQ(tilewright_compile(&later.known, &bytes, &size), TILEWRIGHT_COMPILE_OK)
+      << tilewright_compiler_last_error();
+  tilewright_compiler_free(bytes);
 }
 
 TEST(CompilerApi, SaysWhatItRefuses) {
@@ -128,7 +160,7 @@ TEST(CompilerApi, SaysWhatItRefuses) {
   request.request.struct_size = 8;
   EXPECT_EQ(request.run(), TILEWRIGHT_COMPILE_INVALID_ARGUMENT);
   EXPECT_STREQ(tilewright_compiler_last_error(),
-               "struct_size of the request is not that of this library; set it to sizeof");
+               "struct_size of tilewright_compile_request is 8, less than 88");
   size_t size = 0;
   EXPECT_EQ(tilewright_compile(&request.request, nullptr, &size),
             TILEWRIGHT_COMPILE_INVALID_ARGUMENT);

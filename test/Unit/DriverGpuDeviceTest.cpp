@@ -355,30 +355,29 @@ TEST_F(DriverGpuDevice, ChecksIndicesInTheWordsOfTheCpu) {
 
   std::vector<float> rows(7 * 2 * 16), out(7 * 2 * 16);
   std::vector<int32_t> queries = {0, 3, 7}, keys = {0, 3, 7};
-  ArrayArgument data = array(rows, {7, 2, 16}, {32, 16, 1});
+  ArrayArgument data = array(rows, {1, 2, 7, 16}, {224, 16, 32, 1});
   llvm::StringMap<Argument> arguments;
   for (const char *name : {"q", "k", "v"})
     arguments[name] = data;
-  arguments["o"] = array(out, {7, 2, 16}, {32, 16, 1});
+  arguments["o"] = array(out, {1, 2, 7, 16}, {224, 16, 32, 1});
   arguments["cu_seqlens_q"] = indices(queries, {3});
   arguments["cu_seqlens_k"] = indices(keys, {3});
   arguments["scale"] = 1.0;
-  arguments["max_seqlen_q"] = int64_t(4);
   arguments["window_left"] = arguments["window_right"] = int64_t(-1);
-  auto varlen = load("attention_varlen_forward.mlir", {{"D", "16"}, {"T", "f32"}});
-  varlen.second.checkIndices(true);
-  auto call = GpuCall::create(varlen.second, arguments);
+  auto packed = load("attention_forward.mlir", {{"D", "16"}, {"T", "f32"}, {"PACKED", "true"}});
+  packed.second.checkIndices(true);
+  auto call = GpuCall::create(packed.second, arguments);
   ASSERT_TRUE(static_cast<bool>(call)) << textOf(call.takeError());
   EXPECT_EQ(textOf((*call)->run()), "");
   call->reset();
   queries = {0, 5, 3};
-  auto [onCpu, onGpu] = refusals(varlen, arguments);
+  auto [onCpu, onGpu] = refusals(packed, arguments);
   EXPECT_EQ(onGpu, "'ascending(cu_seqlens_q)', but got cu_seqlens_q[2] = 3 after 5");
   EXPECT_EQ(onGpu, onCpu);
   queries = {0, 3, 7};
   keys = {0, 3, 8};
-  std::tie(onCpu, onGpu) = refusals(varlen, arguments);
-  EXPECT_EQ(onGpu, "'within(cu_seqlens_k, 0, dim(k, 0) + 1)', but got cu_seqlens_k[2] = 8; it must "
+  std::tie(onCpu, onGpu) = refusals(packed, arguments);
+  EXPECT_EQ(onGpu, "'within(cu_seqlens_k, 0, dim(k, 2) + 1)', but got cu_seqlens_k[2] = 8; it must "
                    "be from 0 to 7");
   EXPECT_EQ(onGpu, onCpu);
 

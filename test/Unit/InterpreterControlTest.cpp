@@ -430,13 +430,14 @@ func.func private @fNEXT(%x: f32) -> f32 {
     for (int k = 0; k < 2; ++k)
       source.replace(source.find("LAST"), 4, std::to_string(i - 1));
   }
-  expectError(source + R"(
+  expectError(
+      source + R"(
 tile.kernel @k (%x: f32) grid(%g = 1) {
   %z = func.call @f40(%x) : (f32) -> f32
 })",
-              {},
-              "function @f17 must have at most 262144 operations, counting a function once for each "
-              "call of it, but got 393214; call functions less often, or in a loop (scf.for)");
+      {},
+      "function @f17 must have at most 262144 operations, counting a function once for each "
+      "call of it, but got 393214; call functions less often, or in a loop (scf.for)");
 }
 
 TEST_F(ControlTest, BranchesOfViews) {

@@ -1,6 +1,6 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Files as NumPy writes them, files as nobody should write them, and conversions.
+// Files as NumPy writes them, files as they should not be, and conversions.
 
 #include "lib/Npy/Npy.h"
 
@@ -32,13 +32,11 @@ std::string headerOf(const std::string &descr, const std::string &shape, bool is
          ", 'shape': " + shape + ", }  \n";
 }
 
-template <typename T>
-std::string bytesOf(const std::vector<T> &values) {
+template <typename T> std::string bytesOf(const std::vector<T> &values) {
   return std::string(reinterpret_cast<const char *>(values.data()), values.size() * sizeof(T));
 }
 
-template <typename T>
-std::vector<T> valuesOf(const NpyArray &array) {
+template <typename T> std::vector<T> valuesOf(const NpyArray &array) {
   std::vector<T> values(array.bytes.size() / sizeof(T));
   if (!values.empty())
     std::memcpy(values.data(), array.bytes.data(), array.bytes.size());
@@ -286,8 +284,7 @@ TEST(Npy, RoundTripsThroughAFile) {
 //===--- Conversion
 //-----------------------------------------------------------------------------===//
 
-template <typename T>
-NpyArray arrayOf(NpyType type, const std::vector<T> &values) {
+template <typename T> NpyArray arrayOf(NpyType type, const std::vector<T> &values) {
   NpyArray array;
   array.type = type;
   array.shape = {int64_t(values.size())};
@@ -338,8 +335,7 @@ TEST(NpyConvert, IntegersRoundOnceToo) {
             (Values{-128, 127}));
 }
 
-template <typename T>
-std::vector<T> toIntegers(const NpyArray &array, ElementType type) {
+template <typename T> std::vector<T> toIntegers(const NpyArray &array, ElementType type) {
   std::vector<T> values(size_t(array.numElements()));
   Status status = convertFromNpy(array, type, values.data());
   EXPECT_TRUE(status.ok()) << status.message();

@@ -14,8 +14,7 @@ namespace {
 class NumericElementwise : public IsaTest {};
 TILEWRIGHT_FOR_EVERY_ISA(NumericElementwise);
 
-template <typename T>
-constexpr Storage storageFor() {
+template <typename T> constexpr Storage storageFor() {
   return std::is_same_v<T, double>    ? Storage::F64
          : std::is_same_v<T, float>   ? Storage::F32
          : std::is_same_v<T, int64_t> ? Storage::I64
@@ -35,8 +34,7 @@ std::pair<std::vector<T>, std::vector<T>> pairsOf(const std::vector<T> &values) 
   return {left, right};
 }
 
-template <typename T>
-bool isSameValue(T a, T b) {
+template <typename T> bool isSameValue(T a, T b) {
   if constexpr (std::is_floating_point_v<T>)
     return isSame(a, b);
   else
@@ -87,8 +85,7 @@ void checkOp(BinaryOp op, const std::vector<T> &values, Expected expected, const
   checkBinary<T, T>(values, apply, expected, name);
 }
 
-template <typename T>
-std::vector<T> floatValues() {
+template <typename T> std::vector<T> floatValues() {
   return {T(0),
           T(-0.0),
           T(1),
@@ -102,8 +99,7 @@ std::vector<T> floatValues() {
           std::numeric_limits<T>::denorm_min()};
 }
 
-template <typename T>
-T exactMaximum(T a, T b) {
+template <typename T> T exactMaximum(T a, T b) {
   if (std::isnan(a) || std::isnan(b))
     return std::numeric_limits<T>::quiet_NaN();
   if (a == b)
@@ -111,8 +107,7 @@ T exactMaximum(T a, T b) {
   return a > b ? a : b;
 }
 
-template <typename T>
-void checkFloats() {
+template <typename T> void checkFloats() {
   std::vector<T> values = floatValues<T>();
   checkOp<T>(BinaryOp::AddF, values, [](T a, T b) { return a + b; }, "addf");
   checkOp<T>(BinaryOp::SubF, values, [](T a, T b) { return a - b; }, "subf");
@@ -161,8 +156,7 @@ TEST_P(NumericElementwise, FmaRoundsOnce) {
 }
 
 /// Of the divisors, those that cannot fail.
-template <typename T, typename U>
-void checkIntegers() {
+template <typename T, typename U> void checkIntegers() {
   constexpr T smallest = std::numeric_limits<T>::min(), largest = std::numeric_limits<T>::max();
   constexpr U width = sizeof(T) * 8;
   std::vector<T> values = {
@@ -278,8 +272,7 @@ TEST_P(NumericElementwise, WhatAStorageDoesNotHave) {
   EXPECT_EQ(cast(CastOp::ExtSI, Storage::F32, a, Storage::I32, &out, 1), OpError::Unsupported);
 }
 
-template <typename T>
-bool compareExactly(CmpF predicate, T a, T b) {
+template <typename T> bool compareExactly(CmpF predicate, T a, T b) {
   bool isUnordered = std::isnan(a) || std::isnan(b);
   switch (predicate) {
   case CmpF::False:
@@ -318,8 +311,7 @@ bool compareExactly(CmpF predicate, T a, T b) {
   return false;
 }
 
-template <typename T>
-void checkFloatComparisons() {
+template <typename T> void checkFloatComparisons() {
   for (unsigned p = 0; p < 16; ++p) {
     auto apply = [&](Operand a, Operand b, uint8_t *out, size_t n) {
       return compareFloat(CmpF(p), storageFor<T>(), a, b, out, n);
@@ -359,8 +351,7 @@ TEST_P(NumericElementwise, IntegerComparisons) {
   checkIntegerComparisons<uint8_t, uint8_t>({0, 1}, [](uint8_t a) { return -int64_t(a); });
 }
 
-template <typename T>
-void checkSelect(std::vector<T> a, std::vector<T> b) {
+template <typename T> void checkSelect(std::vector<T> a, std::vector<T> b) {
   size_t n = a.size();
   std::vector<uint8_t> condition(n);
   for (size_t i = 0; i < n; ++i)
@@ -403,8 +394,7 @@ TEST_P(NumericElementwise, Select) {
   checkSelect(std::vector<uint8_t>(41, 1), std::vector<uint8_t>(41, 0));
 }
 
-template <typename T, typename R>
-std::vector<R> castAll(CastOp op, std::vector<T> in) {
+template <typename T, typename R> std::vector<R> castAll(CastOp op, std::vector<T> in) {
   std::vector<R> out(in.size()), splat(3);
   EXPECT_EQ(
       cast(op, storageFor<T>(), Operand::span(in.data()), storageFor<R>(), out.data(), in.size()),

@@ -22,8 +22,7 @@ const Sizes allSizes[] = {{1, 1, 1},     {1, 64, 33},    {64, 1, 33},  {3, 5, 2}
 
 /// Operands with gaps between the rows, filled with integers so that every order of summation gives
 /// the same.
-template <typename T>
-struct Problem {
+template <typename T> struct Problem {
   MatMulShape shape;
   std::vector<T> a, b, acc;
 
@@ -57,8 +56,7 @@ struct Problem {
   }
 };
 
-template <typename T>
-void checkAll() {
+template <typename T> void checkAll() {
   for (Sizes sizes : allSizes)
     for (int mode = 0; mode < 8; ++mode) {
       Problem<T> p(sizes, mode & 1, mode & 2, mode & 4 ? 3 : 0);
@@ -83,12 +81,8 @@ void checkAll() {
     }
 }
 
-TEST_P(NumericMatMul, ExactOnIntegersF32) {
-  checkAll<float>();
-}
-TEST_P(NumericMatMul, ExactOnIntegersF64) {
-  checkAll<double>();
-}
+TEST_P(NumericMatMul, ExactOnIntegersF32) { checkAll<float>(); }
+TEST_P(NumericMatMul, ExactOnIntegersF64) { checkAll<double>(); }
 
 TEST_P(NumericMatMul, EmptySizes) {
   float acc[4] = {1, 2, 3, 4}, c[4] = {9, 9, 9, 9};

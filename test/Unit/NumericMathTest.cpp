@@ -62,21 +62,11 @@ void expectWithin(double bound, UnaryOp op, double (*exact)(double),
   EXPECT_LE(worst.error, bound) << "at " << std::hexfloat << worst.at;
 }
 
-double exactExp2(double x) {
-  return std::exp2(x);
-}
-double exactExp(double x) {
-  return std::exp(x);
-}
-double exactLog(double x) {
-  return std::log(x);
-}
-double exactLog2(double x) {
-  return std::log2(x);
-}
-double exactTanh(double x) {
-  return std::tanh(x);
-}
+double exactExp2(double x) { return std::exp2(x); }
+double exactExp(double x) { return std::exp(x); }
+double exactLog(double x) { return std::log(x); }
+double exactLog2(double x) { return std::log2(x); }
+double exactTanh(double x) { return std::tanh(x); }
 
 TEST_P(NumericMath, Exp2) {
   expectWithin(1.5, UnaryOp::Exp2, exactExp2, sweep(0x1p-149f, 130.0f, 9973));

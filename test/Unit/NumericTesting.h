@@ -58,8 +58,7 @@ private:
   uint64_t state;
 };
 
-template <typename To, typename From>
-To bitCast(From from) {
+template <typename To, typename From> To bitCast(From from) {
   static_assert(sizeof(To) == sizeof(From), "a bit cast keeps the width");
   To to;
   std::memcpy(&to, &from, sizeof(to));
@@ -67,8 +66,7 @@ To bitCast(From from) {
 }
 
 /// Equal as values and in sign, or both NaN.
-template <typename T>
-bool isSame(T a, T b) {
+template <typename T> bool isSame(T a, T b) {
   return std::isnan(a) ? std::isnan(b) : a == b && std::signbit(a) == std::signbit(b);
 }
 

@@ -38,16 +38,14 @@ int64_t positionOf(const Shape &index, const Shape &shape) {
   return position;
 }
 
-template <typename T>
-std::vector<T> counted(int64_t n) {
+template <typename T> std::vector<T> counted(int64_t n) {
   std::vector<T> values(n);
   for (int64_t i = 0; i < n; ++i)
     values[i] = T(i);
   return values;
 }
 
-template <typename T>
-void checkTranspose(Storage storage, const Shape &shape) {
+template <typename T> void checkTranspose(Storage storage, const Shape &shape) {
   Shape permutation(shape.size());
   std::iota(permutation.begin(), permutation.end(), 0);
   std::vector<T> in = counted<T>(sizeOf(shape));
@@ -111,8 +109,7 @@ void checkReduce(ReduceOp op, Storage storage, const Shape &shape, unsigned dim,
   ASSERT_EQ(out, expected) << "op " << unsigned(op) << " dim " << dim;
 }
 
-template <typename T>
-void checkReductions(Storage storage, T lowest, T highest) {
+template <typename T> void checkReductions(Storage storage, T lowest, T highest) {
   for (Shape shape :
        {Shape{7}, Shape{5, 300}, Shape{129, 3}, Shape{3, 70, 9}, Shape{4, 0, 2}, Shape{3, 0}}) {
     Random random(11);
@@ -239,7 +236,8 @@ TEST_P(NumericTileOps, SlicesAlongEveryDimension) {
   const float fill = -1;
   const int64_t least = std::numeric_limits<int32_t>::min(), most = -(least + 1);
   for (unsigned dim = 0; dim < 3; ++dim)
-    for (int64_t offset : {least, int64_t(-7), int64_t(-2), int64_t(0), int64_t(1), int64_t(6), most})
+    for (int64_t offset :
+         {least, int64_t(-7), int64_t(-2), int64_t(0), int64_t(1), int64_t(6), most})
       for (int64_t size : {1, 4, 9}) {
         int64_t to[] = {shape[0], shape[1], shape[2]};
         to[dim] = size;

@@ -16,12 +16,12 @@ namespace {
 
 class Backward : public RuntimeTest {
 protected:
-  Expected<AttentionBackward> create(const BundleWriter &writer) {
+  Result<AttentionBackward> create(const BundleWriter &writer) {
     desc.headDim = 64;
     return AttentionBackward::create(driver, read(writer), desc);
   }
   Status runWith(void (*change)(AttentionBackwardArguments &)) {
-    Expected<AttentionBackward> plan = create(backwardBundle());
+    Result<AttentionBackward> plan = create(backwardBundle());
     if (!plan)
       return plan.status();
     if (Status status = plan->prepare(0); !status)
@@ -40,7 +40,7 @@ TEST_F(Backward, RunsBothForms) {
     SCOPED_TRACE(isDeterministic);
     fake() = FakeDriver();
     desc.isDeterministic = isDeterministic;
-    Expected<AttentionBackward> plan = create(backwardBundle());
+    Result<AttentionBackward> plan = create(backwardBundle());
     ASSERT_TRUE(plan.ok()) << plan.status().message();
     EXPECT_EQ(plan->captures(), (std::vector<std::string>{"slopes", "d_slopes"}));
     EXPECT_OK(plan->checkSupport({8, 6, 0}));
@@ -70,7 +70,7 @@ TEST_F(Backward, PassesStridesAndOptionalViews) {
   BundleWriter writer = backwardBundle();
   std::shared_ptr<const Bundle> bundle = read(writer);
   desc.headDim = 64;
-  Expected<AttentionBackward> plan = AttentionBackward::create(driver, bundle, desc);
+  Result<AttentionBackward> plan = AttentionBackward::create(driver, bundle, desc);
   ASSERT_TRUE(plan.ok()) << plan.status().message();
   EXPECT_OK(plan->prepare(0));
   AttentionBackwardArguments given = arguments();
@@ -79,6 +79,7 @@ TEST_F(Backward, PassesStridesAndOptionalViews) {
   given.dLse = Argument::dense(0xb0000, ElementType::F32, {2, 8, 300});
   captures[1] = Argument::dense(0xc0000, ElementType::F32, {8});
   fake().layout = &bundle->manifest().kernels[0].layout; // of delta, which is launched first
+  fake().numWithLayout = 1;
   EXPECT_OK(plan->run(given, 0x100000, workspaceBytes, nullptr));
   auto paramAt = [&](size_t index, auto value) {
     std::memcpy(&value, fake().launches[0].params.data() + fake().layout->params[index].offset,
@@ -111,7 +112,7 @@ TEST_F(Backward, NamesTheCommandForWhatIsMissing) {
   EXPECT_FAILURE(create(backwardBundle()).status(), Code::MissingVariant,
                  "'test.twb' has no kernel or program 'attention_forward'");
   desc = AttentionBackwardDesc();
-  Expected<AttentionBackward> plan = create(backwardBundle());
+  Result<AttentionBackward> plan = create(backwardBundle());
   for (auto [major, minor] : {std::pair(7, 5), std::pair(7, 0), std::pair(0, 0)})
     EXPECT_FAILURE(plan->checkSupport({major, minor, 0}), Code::Unsupported,
                    "program 'attention_backward' needs compute capability 8.0 or newer, but this "
@@ -150,7 +151,7 @@ TEST_F(Backward, RefusesOtherPrograms) {
 }
 
 TEST_F(Backward, ChecksGradientsOfCaptures) {
-  Expected<AttentionBackward> plan = create(backwardBundle());
+  Result<AttentionBackward> plan = create(backwardBundle());
   ASSERT_TRUE(plan.ok()) << plan.status().message();
   uint64_t bytes = 0;
   captures[1] = Argument::dense(0xb0000, ElementType::F32, {7});
@@ -182,7 +183,7 @@ TEST_F(Backward, RefusesAGradientOfLseThatTheProgramDoesNotTake) {
     program.arguments.erase(program.arguments.begin() + 6);
     program.launches.erase(program.launches.begin());
   }
-  Expected<AttentionBackward> plan = create(writer);
+  Result<AttentionBackward> plan = create(writer);
   ASSERT_TRUE(plan.ok()) << plan.status().message();
   AttentionBackwardArguments given = arguments();
   uint64_t bytes = 0;
@@ -263,7 +264,7 @@ TEST_F(Backward, RefusesShapesThatDoNotMatch) {
 }
 
 TEST_F(Backward, ChecksTheWorkspaceAndThePreparation) {
-  Expected<AttentionBackward> plan = create(backwardBundle());
+  Result<AttentionBackward> plan = create(backwardBundle());
   EXPECT_FAILURE(plan->run(arguments(), 0x100000, workspaceBytes, streamOf(0)), Code::NotPrepared,
                  "program 'attention_backward' is not prepared for this device; call prepare "
                  "before run");
@@ -285,7 +286,7 @@ TEST_F(Backward, ReportsEachDriverCallOfRun) {
       {"cuStreamGetCtx", "cannot find the context of the stream"}};
   for (const auto &[call, message] : injections) {
     fake() = FakeDriver();
-    Expected<AttentionBackward> plan = create(backwardBundle());
+    Result<AttentionBackward> plan = create(backwardBundle());
     EXPECT_OK(plan->prepare(0));
     fake().failures[call] = 999;
     EXPECT_FAILURE(plan->run(arguments(), 0x100000, workspaceBytes, streamOf(0)), Code::Driver,

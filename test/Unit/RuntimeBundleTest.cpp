@@ -1,10 +1,11 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Bundles as the compiler writes them and as nobody should write them; JSON and expressions.
+// Bundles as the compiler writes them and as they should not be; JSON and expressions.
 
 #include "RuntimeTesting.h"
 
 #include "runtime/Checksum.h"
+#include "runtime/ExprCode.h"
 
 #include <cstdio>
 #include <fstream>
@@ -387,7 +388,16 @@ TEST(RuntimeBundle, ChecksWhatIsWritten) {
   kernel.tensorMaps = {{0, {64, 64}, Swizzle::B128, /*isStored=*/false, /*ragged=*/1}};
   EXPECT_FAILURE(writer.bytes().status(), Code::BadBundle,
                  "the tensor map over 'x' of kernel 'scale' is ragged along dimension 1 of 2; of 2 "
-                 "or 3 dimensions it may be any but the last");
+                 "to 4 dimensions it may be any but the last, and of 4 not the first");
+  kernel.arguments[5] = ArgumentSpec::view("r4", ElementType::F32, {-1, -1, -1, 64});
+  kernel.tensorMaps = {{5, {1, 1, 8, 4}, Swizzle::None, /*isStored=*/false, /*ragged=*/0}};
+  EXPECT_FAILURE(writer.bytes().status(), Code::BadBundle,
+                 "the tensor map over 'r4' of kernel 'scale' is ragged along dimension 0 of 4; of "
+                 "2 to 4 dimensions it may be any but the last, and of 4 not the first");
+  kernel.tensorMaps = {{5, {2, 1, 8, 4}, Swizzle::None, /*isStored=*/false, /*ragged=*/2}};
+  EXPECT_FAILURE(writer.bytes().status(), Code::BadBundle,
+                 "the tensor map over 'r4' of kernel 'scale' has a box of 2 elements along its "
+                 "first dimension; a ragged map of rank 4 leaves that out, and copies 1");
   kernel.arguments[5] = ArgumentSpec::view("mask", ElementType::I1, {-1});
   kernel.tensorMaps = {{5, {16}, Swizzle::None}};
   EXPECT_FAILURE(
@@ -399,7 +409,7 @@ TEST(RuntimeBundle, ChecksWhatIsWritten) {
 TEST(RuntimeJson, ReadsAndWrites) {
   const char *text =
       R"({"a":[1,-2,9223372036854775807,true,null,1.5],"b":{"c":"x\"\\\u0001"},"d":[]})";
-  Expected<Json> json = Json::parse(text);
+  Result<Json> json = Json::parse(text);
   ASSERT_TRUE(json.ok()) << json.status().message();
   EXPECT_EQ(json->write(), text);
   EXPECT_EQ(Json::parse(R"( "\u00e9\ud83d\ude00\n\/" )")->text, "\u00e9\U0001f600\n/");
@@ -443,31 +453,36 @@ protected:
              ArgumentSpec::scalar("p", ElementType::F32),
              ArgumentSpec::scalar("w", ElementType::F64)};
   }
-  Expr parse(const std::string &text) {
-    Expected<Json> json = Json::parse(text);
+  Expr read(const std::string &text) {
+    Result<Json> json = Json::parse(text);
     EXPECT_TRUE(json.ok()) << json.status().message();
-    Expected<Expr> expr = Expr::parse(*json);
+    Result<Expr> expr = parseExpr(*json);
     EXPECT_TRUE(expr.ok()) << expr.status().message();
-    EXPECT_EQ(expr->toJson().write(), text);
-    EXPECT_OK(expr->resolve({{"BLOCK", Expr::integer(64)},
-                             {"T", Expr::symbol(Expr::Kind::Type, "bf16")},
-                             {"CAUSAL", Expr::symbol(Expr::Kind::Enum, "top_left")}},
-                            specs, "kernel 'k'", /*isCondition=*/true));
+    EXPECT_EQ(toJson(*expr).write(), text);
     return *expr;
   }
-  int64_t integer(const std::string &text) {
+  Status resolve(Expr &expr, expr::Kind wanted) {
+    return resolveExpr(expr, wanted,
+                       {{"BLOCK", Expr::integer(64)},
+                        {"T", Expr::symbol(Expr::Kind::Type, "bf16")},
+                        {"CAUSAL", Expr::symbol(Expr::Kind::Enum, "top_left")}},
+                       specs, "kernel 'k'", /*isCondition=*/true);
+  }
+  int64_t value(const std::string &text, expr::Kind wanted) {
     int64_t value = -12345;
-    EXPECT_OK(parse(text).evaluateInteger(inputs, value));
+    Expr expr = read(text);
+    EXPECT_OK(resolve(expr, wanted));
+    EXPECT_OK(ExprCode(expr, specs).evaluate(inputs, value));
     return value;
   }
-  bool flag(const std::string &text) {
-    bool value = false;
-    EXPECT_OK(parse(text).evaluateFlag(inputs, value));
-    return value;
-  }
+  int64_t integer(const std::string &text) { return value(text, expr::Kind::Integer); }
+  bool flag(const std::string &text) { return value(text, expr::Kind::Flag) != 0; }
+  /// What an integer has no value for, here or anywhere.
   std::string failure(const std::string &text) {
     int64_t value;
-    return parse(text).evaluateInteger(inputs, value).message();
+    Expr expr = read(text);
+    Status status = resolve(expr, expr::Kind::Integer);
+    return (status ? ExprCode(expr, specs).evaluate(inputs, value) : status).message();
   }
 
   std::vector<ArgumentSpec> specs;
@@ -507,7 +522,7 @@ TEST_F(RuntimeExpr, Evaluates) {
 }
 
 TEST_F(RuntimeExpr, IsWrittenAsAnAuthorWritesIt) {
-  auto text = [&](const std::string &json) { return parse(json).toString(); };
+  auto text = [&](const std::string &json) { return read(json).toString(); };
   EXPECT_EQ(text(R"(["+",["*",["dim","q",0],16],1])"), "dim(q, 0) * 16 + 1");
   EXPECT_EQ(text(R"(["*",["+",["name","n"],1],2])"), "(n + 1) * 2");
   EXPECT_EQ(text(R"(["-",["-",1,2],["-",3,4]])"), "1 - 2 - (3 - 4)");
@@ -525,23 +540,38 @@ TEST_F(RuntimeExpr, ReportsWhatHasNoValue) {
   EXPECT_EQ(failure(R"(["floordiv",1,["dim","absent",0]])"),
             "division by zero in 'floordiv(1, dim(absent, 0))'");
   EXPECT_EQ(failure(R"(["mod",1,0])"), "division by zero in 'mod(1, 0)'");
-  EXPECT_EQ(failure(R"(["+",true,1])"), "operands of '+' must be integers in 'true + 1'");
-  EXPECT_EQ(failure(R"(["not",1])"), "operands of 'not' must be flags in 'not(1)'");
-  EXPECT_EQ(failure(R"(["bits",1])"), "operands of 'bits' must be types in 'bits(1)'");
-  EXPECT_EQ(failure(R"(["+",["name","p"],1])"), "operands of '+' must be integers in 'p + 1'");
-  EXPECT_EQ(failure(R"(["finite",1])"), "operands of 'finite' must be floats in 'finite(1)'");
-  EXPECT_EQ(failure(R"(["name","p"])"), "'p' must be an integer");
-  EXPECT_EQ(failure(R"(["==",["enum","a"],1])"),
-            "operands of '==' must be of one kind in '\"a\" == 1'");
-  EXPECT_EQ(failure(R"(["select",1,2,3])"),
-            "operands of 'select' must be a flag and two values in 'select(1, 2, 3)'");
-  EXPECT_EQ(failure(R"(["<",1,2])"), "'1 < 2' must be an integer");
-  bool value;
-  EXPECT_EQ(parse("3").evaluateFlag(inputs, value).message(), "'3' must be a flag");
+  auto refuses = [&](const char *text, const char *rule, const char *written) {
+    EXPECT_EQ(failure(text), std::string("kernel 'k' applies ") + rule + ", in '" + written + "'");
+  };
+  refuses(R"(["+",true,1])", "'+' to a value of kind flag; it takes kind int", "true + 1");
+  refuses(R"(["not",1])", "'not' to a value of kind int; it takes kind flag", "not(1)");
+  refuses(R"(["and",true,1])", "'and' to a value of kind int; it takes kind flag", "and(true, 1)");
+  refuses(R"(["bits",1])", "'bits' to a value of kind int; it takes kind type", "bits(1)");
+  refuses(R"(["+",["name","p"],1])", "'+' to a value of kind float; it takes kind int", "p + 1");
+  refuses(R"(["finite",1])", "'finite' to a value of kind int; it takes kind float", "finite(1)");
+  refuses(R"(["<",["type","f16"],1])", "'<' to a value of kind type; it takes kind int", "f16 < 1");
+  refuses(R"(["==",["enum","a"],1])", "'==' to values of different kinds, enum and int",
+          "\"a\" == 1");
+  refuses(R"(["select",1,2,3])", "'select' to a value of kind int; it takes kind flag",
+          "select(1, 2, 3)");
+  refuses(R"(["select",true,2,["name","p"]])",
+          "'select' to values of different kinds, int and float", "select(true, 2, p)");
+  EXPECT_EQ(failure(R"(["name","p"])"),
+            "'p' of kernel 'k' must be of kind int, but got kind float");
+  EXPECT_EQ(failure(R"(["<",1,2])"),
+            "'1 < 2' of kernel 'k' must be of kind int, but got kind flag");
+  EXPECT_EQ(failure(R"(["block"])"), "unknown function 'block' in an expression of kernel 'k'");
+  Expr real = Expr::real(0.5), chain = Expr::flag(true);
+  EXPECT_EQ(resolve(real, expr::Kind::Real).message(),
+            "a float that is no argument in an expression of kernel 'k': 0.5");
+  for (int i = 0; i < 70; ++i)
+    chain = *Expr::call("not", {chain});
+  EXPECT_EQ(resolve(chain, expr::Kind::Flag).message(),
+            "an expression has more than 64 levels of nesting");
   std::string deep = "1";
   for (int i = 0; i < 70; ++i)
     deep = "[\"not\"," + deep + "]";
-  EXPECT_FAILURE(Expr::parse(*Json::parse(deep)).status(), Code::BadBundle,
+  EXPECT_FAILURE(parseExpr(*Json::parse(deep)).status(), Code::BadBundle,
                  "an expression has more than 64 levels of nesting");
 }
 

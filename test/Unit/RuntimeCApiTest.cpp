@@ -73,14 +73,14 @@ AttentionForwardArguments attentionArguments(const Argument &slopes, int64_t bat
 
 class Attention : public RuntimeTest {
 protected:
-  Expected<AttentionForward> create(const BundleWriter &writer, const AttentionForwardDesc &desc) {
+  Result<AttentionForward> create(const BundleWriter &writer, const AttentionForwardDesc &desc) {
     return AttentionForward::create(driver, read(writer), desc);
   }
   Argument slopes = Argument::dense(0x50000, ElementType::F32, {8});
 };
 
 TEST_F(Attention, Runs) {
-  Expected<AttentionForward> plan = create(attentionBundle(), describe());
+  Result<AttentionForward> plan = create(attentionBundle(), describe());
   ASSERT_TRUE(plan.ok()) << plan.status().message();
   EXPECT_EQ(plan->captures(), std::vector<std::string>{"slopes"});
   EXPECT_OK(plan->checkSupport({8, 0, 0}));
@@ -99,7 +99,7 @@ TEST_F(Attention, TakesNoWindowWithoutAPlanForIt) {
   Argument slopes = Argument::dense(0x40000, ElementType::F32, {8});
   AttentionForwardArguments arguments = attentionArguments(slopes);
   uint64_t bytes = 0;
-  Expected<AttentionForward> plan = create(attentionBundle(), describe());
+  Result<AttentionForward> plan = create(attentionBundle(), describe());
   ASSERT_TRUE(plan.ok()) << plan.status().message();
   EXPECT_OK(plan->workspaceSize(arguments, 0, bytes));
   for (auto [left, right] : {std::pair(3, -1), std::pair(-1, 0), std::pair(0, 0)}) {
@@ -144,7 +144,7 @@ TEST_F(Attention, RefusesOtherKernels) {
 }
 
 TEST_F(Attention, RefusesShapesThatDoNotMatch) {
-  Expected<AttentionForward> plan = create(attentionBundle(), describe());
+  Result<AttentionForward> plan = create(attentionBundle(), describe());
   EXPECT_OK(plan->prepare(0));
   auto run = [&](auto change) {
     AttentionForwardArguments arguments = attentionArguments(slopes);

@@ -23,7 +23,7 @@ class Driver : public RuntimeTest {};
 TEST_F(Driver, NeedsItsRequiredFunctions) {
   static int anything;
   int found = 0;
-  Expected<DriverTable> table = DriverTable::load([&](const char *, int) -> void * {
+  Result<DriverTable> table = DriverTable::load([&](const char *, int) -> void * {
     ++found;
     return &anything;
   });
@@ -33,7 +33,7 @@ TEST_F(Driver, NeedsItsRequiredFunctions) {
   for (int absent = 0; absent < found; ++absent) {
     int at = 0;
     std::string symbol;
-    Expected<DriverTable> partial = DriverTable::load([&](const char *name, int) -> void * {
+    Result<DriverTable> partial = DriverTable::load([&](const char *name, int) -> void * {
       if (at++ != absent)
         return &anything;
       symbol = name;
@@ -49,7 +49,7 @@ TEST_F(Driver, NeedsItsRequiredFunctions) {
 }
 
 TEST_F(Driver, IsOpenedWhereThereIsOne) {
-  Expected<const DriverTable *> system = DriverTable::system();
+  Result<const DriverTable *> system = DriverTable::system();
   if (system.ok()) {
     EXPECT_GE(*(*system)->version(), 11020);
     GTEST_SKIP() << "there is a driver: its absence is not tested";
@@ -85,7 +85,7 @@ TEST_F(Driver, KnowsVersionsOfPtx) {
 }
 
 TEST_F(Driver, DescribesDevices) {
-  Expected<DeviceInfo> device = queryDevice(driver, 2);
+  Result<DeviceInfo> device = queryDevice(driver, 2);
   ASSERT_TRUE(device.ok()) << device.status().message();
   EXPECT_EQ(device->toString(), "device 2 (Fake, compute capability 8.0)");
   EXPECT_EQ(device->smCount, 108);
@@ -111,7 +111,7 @@ protected:
   /// Prepares in what stands for a new process.
   void prepare() {
     fake() = FakeDriver();
-    Expected<Operation> operation = Operation::create(driver, read(scaleBundle()), "scale");
+    Result<Operation> operation = Operation::create(driver, read(scaleBundle()), "scale");
     ASSERT_TRUE(operation.ok());
     EXPECT_OK(operation->prepare(0));
   }
@@ -182,7 +182,7 @@ TEST_F(Cache, CompilesAgainWhatTheDriverRefuses) {
   // The driver takes neither the cached nor the linked cubin, then reports that of the PTX.
   fake() = FakeDriver();
   fake().failures["cuLibraryLoadData"] = cuda::ErrorInvalidPtx;
-  Expected<Operation> operation = Operation::create(driver, read(scaleBundle()), "scale");
+  Result<Operation> operation = Operation::create(driver, read(scaleBundle()), "scale");
   EXPECT_EQ(operation->prepare(0).code(), Code::Compile);
   EXPECT_EQ(fake().calls["cuLibraryLoadData"], 3);
   EXPECT_EQ(fake().calls["cuLinkComplete"], 1);
@@ -206,16 +206,16 @@ TEST_F(Cache, IsNotNeeded) {
 
 TEST_F(Cache, MayBeReadOnly) {
   std::filesystem::create_directories(directory);
-  // root may write anywhere, so it becomes somebody else for the rest of the test.
-  struct Nobody {
+  // root may write anywhere, so it becomes another user for the rest of the test.
+  struct OtherUser {
     bool isRoot = geteuid() == 0;
-    Nobody() { EXPECT_EQ(isRoot ? seteuid(65534) : 0, 0); }
-    ~Nobody() { EXPECT_EQ(isRoot ? seteuid(0) : 0, 0); }
+    OtherUser() { EXPECT_EQ(isRoot ? seteuid(65534) : 0, 0); }
+    ~OtherUser() { EXPECT_EQ(isRoot ? seteuid(0) : 0, 0); }
   };
   for (const std::string &path : {root, root + "/a"})
     ASSERT_EQ(chmod(path.c_str(), 0755), 0);
   ASSERT_EQ(chmod(directory.c_str(), 0555), 0);
-  Nobody nobody;
+  OtherUser user;
   EXPECT_FAILURE(cache().store(key, "cubin"), Code::Io,
                  "cannot create '" + file() + "': Permission denied");
   prepare();
@@ -226,7 +226,7 @@ TEST_F(Cache, LoadsPtxWhereTheLinkerFails) {
   for (const char *call : {"cuLinkCreate", "cuLinkAddData", "cuLinkComplete"}) {
     fake() = FakeDriver();
     fake().failures[call] = 999;
-    Expected<Operation> operation = Operation::create(driver, read(scaleBundle()), "scale");
+    Result<Operation> operation = Operation::create(driver, read(scaleBundle()), "scale");
     EXPECT_OK(operation->prepare(0));
     EXPECT_EQ(fake().images, std::vector<std::string>{scalePtx}) << call;
     EXPECT_EQ(fake().calls["cuLinkDestroy"], call == std::string("cuLinkCreate") ? 0 : 1);

@@ -1,12 +1,14 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Flat code of expressions against the expressions themselves, over random ones and over extremes.
+// Flat code of expressions against values that are computed as the expressions are made up, and
+// what launches ask for.
 
 #include "runtime/ExprCode.h"
 #include "runtime/Manifest.h"
 
 #include "gtest/gtest.h"
 
+#include <cmath>
 #include <limits>
 #include <random>
 
@@ -24,63 +26,24 @@ const std::vector<ArgumentSpec> contract = {
     ArgumentSpec::scalar("scale", ElementType::F32),
     ArgumentSpec::scalar("wide", ElementType::F64)};
 
+/// An expression, and the value that it must have; none where it must fail.
+template <typename Value> struct Made {
+  Expr expr;
+  std::optional<Value> value;
+};
+
+/// Makes up expressions over random arguments. What an operand that is not due has for a value does
+/// not count.
 class Generator {
 public:
   explicit Generator(unsigned seed) : random(seed) {}
 
+  Argument arguments[7];
+  bool readsAbsent = false; // what was made since this was set
+
   size_t pick(size_t n) { return random() % n; }
 
-  Expr integer(int depth) {
-    if (depth == 0 || pick(4) == 0)
-      switch (pick(5)) {
-      case 0:
-        return Expr::integer(edges[pick(std::size(edges))]);
-      case 1:
-        return Expr::name("left");
-      case 2:
-        return Expr::name("offset");
-      case 3:
-        return *Expr::call("sm_count", {});
-      default:
-        return Expr::dim(pick(3) ? "q" : "bias", int64_t(pick(2)));
-      }
-    static const char *const names[] = {"+", "-", "*", "ceildiv", "floordiv", "mod", "min", "max"};
-    if (pick(8) == 0)
-      return *Expr::call("select", {flag(depth - 1), integer(depth - 1), integer(depth - 1)});
-    return *Expr::call(names[pick(std::size(names))], {integer(depth - 1), integer(depth - 1)});
-  }
-
-  Expr flag(int depth) {
-    if (depth == 0)
-      return pick(2) ? Expr::name("flag") : Expr::flag(pick(2));
-    static const char *const relations[] = {"<", "<=", ">", ">=", "==", "ne"};
-    switch (pick(8)) {
-    case 6:
-      return *Expr::call("finite", {real(0)});
-    case 7: {
-      Expr left = real(depth - 1), right = real(depth - 1);
-      return *Expr::call(relations[pick(std::size(relations))], {left, right});
-    }
-    case 0:
-      return *Expr::call("and", {flag(depth - 1), flag(depth - 1)});
-    case 1:
-      return *Expr::call("or", {flag(depth - 1), flag(depth - 1)});
-    case 2:
-      return *Expr::call("not", {flag(depth - 1)});
-    default:
-      return *Expr::call(relations[pick(std::size(relations))],
-                         {integer(depth - 1), integer(depth - 1)});
-    }
-  }
-
-  /// An integer, too, unless `depth` is 0.
-  Expr real(int depth) {
-    if (depth > 0 && pick(3) == 0)
-      return integer(depth - 1);
-    return Expr::name(pick(2) ? "scale" : "wide");
-  }
-
-  void setArguments(Argument *arguments) {
+  void setArguments() {
     arguments[0] = Argument::dense(16, ElementType::F32, {extent(), extent()});
     arguments[1] =
         pick(3) ? Argument::dense(16, ElementType::F32, {extent(), extent()}) : Argument::absent();
@@ -91,7 +54,131 @@ public:
     arguments[6] = Argument::scalar(reals[pick(std::size(reals))]);
   }
 
+  Made<int64_t> integer(int depth) {
+    if (depth == 0 || pick(4) == 0)
+      switch (pick(6)) {
+      case 0: {
+        int64_t value = edges[pick(std::size(edges))];
+        return {Expr::integer(value), value};
+      }
+      case 1:
+        return {Expr::name("left"), int32_t(arguments[2].bits)};
+      case 2:
+        return {Expr::name("offset"), int64_t(arguments[3].bits)};
+      case 3:
+        return {*Expr::call("sm_count", {}), 132};
+      case 4: {
+        Made<std::string> some = type(2);
+        return {*Expr::call("bits", {some.expr}), some.value == "f64"   ? 64
+                                                  : some.value == "f32" ? 32
+                                                  : some.value == "i1"  ? 1
+                                                                        : 16};
+      }
+      default: {
+        size_t view = pick(3) ? 0 : 1, dim = pick(2);
+        bool isAbsent = arguments[view].kind == Argument::Kind::Absent;
+        readsAbsent |= isAbsent;
+        return {Expr::dim(view ? "bias" : "q", int64_t(dim)),
+                isAbsent ? 0 : arguments[view].extents[dim]};
+      }
+      }
+    if (pick(8) == 0)
+      return select(flag(depth - 1), integer(depth - 1), integer(depth - 1));
+    static const char *const names[] = {"+", "-", "*", "ceildiv", "floordiv", "mod", "min", "max"};
+    size_t i = pick(std::size(names));
+    Made<int64_t> a = integer(depth - 1), b = integer(depth - 1);
+    Made<int64_t> made{*Expr::call(names[i], {a.expr, b.expr}), std::nullopt};
+    if (!a.value || !b.value || (i >= 3 && i <= 5 && *b.value == 0))
+      return made;
+    __int128 x = *a.value, y = *b.value, rest = y == 0 ? 0 : x % y;
+    __int128 floor = y == 0 ? 0 : x / y - (rest != 0 && (rest < 0) != (y < 0));
+    __int128 values[] = {x + y, x - y,         x * y,          floor + (rest != 0),
+                         floor, x - floor * y, std::min(x, y), std::max(x, y)};
+    if (values[i] == __int128(int64_t(values[i])))
+      made.value = int64_t(values[i]);
+    return made;
+  }
+
+  Made<bool> flag(int depth) {
+    if (depth == 0 && pick(2))
+      return {Expr::name("flag"), arguments[4].bits != 0};
+    if (depth == 0) {
+      bool value = pick(2);
+      return {Expr::flag(value), value};
+    }
+    switch (pick(9)) {
+    case 0:
+    case 1: {
+      bool isOr = pick(2);
+      Made<bool> a = flag(depth - 1), b = flag(depth - 1);
+      return {*Expr::call(isOr ? "or" : "and", {a.expr, b.expr}),
+              a.value && *a.value != isOr ? b.value : a.value};
+    }
+    case 2: {
+      Made<bool> a = flag(depth - 1);
+      return {*Expr::call("not", {a.expr}), a.value ? std::optional(!*a.value) : std::nullopt};
+    }
+    case 3: {
+      Made<double> a = real();
+      return {*Expr::call("finite", {a.expr}), std::isfinite(*a.value)};
+    }
+    case 4: { // on either side
+      Made<double> a = real(), b = real();
+      if (pick(2))
+        return compare(a, b);
+      return pick(2) ? compare(a, integer(depth - 1)) : compare(integer(depth - 1), b);
+    }
+    case 5: {
+      Made<std::string> a = word(depth - 1), b = word(depth - 1);
+      return {*Expr::call("==", {a.expr, b.expr}),
+              a.value && b.value ? std::optional(a.value == b.value) : std::nullopt};
+    }
+    default:
+      return compare(integer(depth - 1), integer(depth - 1));
+    }
+  }
+
 private:
+  Made<double> real() {
+    if (pick(2))
+      return {Expr::name("scale"), arguments[5].real()};
+    return {Expr::name("wide"), arguments[6].real()};
+  }
+
+  Made<std::string> word(int depth) {
+    if (depth > 0 && pick(2))
+      return select(flag(depth - 1), word(depth - 1), word(depth - 1));
+    std::string text = pick(2) ? "none" : "top_left";
+    return {Expr::symbol(Expr::Kind::Enum, text), text};
+  }
+
+  Made<std::string> type(int depth) {
+    static const char *const types[] = {"f64", "f32", "bf16", "i1"};
+    std::string text = types[pick(std::size(types))];
+    if (depth == 0 || pick(2))
+      return {Expr::symbol(Expr::Kind::Type, text), text};
+    Made<std::string> some = type(depth - 1);
+    return {*Expr::call("accumulator", {some.expr}), some.value == "f64" ? "f64" : "f32"};
+  }
+
+  template <typename Value> Made<Value> select(Made<bool> c, Made<Value> a, Made<Value> b) {
+    Expr expr = *Expr::call("select", {c.expr, a.expr, b.expr});
+    return {expr, c.value ? *c.value ? a.value : b.value : std::nullopt};
+  }
+
+  template <typename A, typename B> Made<bool> compare(Made<A> a, Made<B> b) {
+    static const char *const names[] = {"<", "<=", ">", ">=", "==", "ne"};
+    size_t i = pick(std::size(names));
+    Made<bool> made{*Expr::call(names[i], {a.expr, b.expr}), std::nullopt};
+    if (!a.value || !b.value)
+      return made;
+    using Common = std::conditional_t<std::is_same_v<A, B>, A, double>;
+    Common x = Common(*a.value), y = Common(*b.value);
+    bool values[] = {x<y, x <= y, x> y, x >= y, x == y, x != y};
+    made.value = values[i];
+    return made;
+  }
+
   static constexpr int64_t edges[] = {0,
                                       1,
                                       -1,
@@ -110,43 +197,56 @@ private:
   std::mt19937 random;
 };
 
-TEST(RuntimeExprCode, AgreesWithExpressions) {
+TEST(RuntimeExprCode, HasTheValuesOfExpressions) {
   Generator generator(1);
-  int numAnswered = 0, numHolding = 0;
+  int numValues = 0, numFaults = 0, numBroken = 0, numExcused = 0;
   for (int i = 0; i < 20000; ++i) {
-    Argument arguments[7];
-    generator.setArguments(arguments);
-    const Argument *list[] = {&arguments[0], &arguments[1], &arguments[2], &arguments[3],
-                              &arguments[4], &arguments[5], &arguments[6]};
+    generator.setArguments();
+    const Argument *list[7];
+    for (size_t k = 0; k < 7; ++k)
+      list[k] = &generator.arguments[k];
     ExprInputs inputs{list, 132};
-    Expr expr = generator.integer(int(generator.pick(5)));
-    ASSERT_TRUE(expr.resolve({}, contract, "test", /*isCondition=*/true).ok());
-    int64_t wanted = 0, got = 0;
-    if (ExprCode::ofInteger(expr, contract).evaluate(inputs, got)) {
-      ++numAnswered;
-      ASSERT_TRUE(expr.evaluateInteger(inputs, wanted).ok()) << expr.toString();
-      ASSERT_EQ(got, wanted) << expr.toString();
-    }
+    Made<int64_t> made = generator.integer(int(generator.pick(5)));
+    ASSERT_TRUE(
+        resolveExpr(made.expr, expr::Kind::Integer, {}, contract, "test", /*isCondition=*/true)
+            .ok());
+    int64_t got = 0;
+    Status status = ExprCode(made.expr, contract).evaluate(inputs, got);
+    ASSERT_EQ(status.ok(), made.value.has_value()) << made.expr.toString() << status.message();
+    ASSERT_EQ(got, made.value.value_or(got)) << made.expr.toString();
+    ++(made.value ? numValues : numFaults);
 
     std::vector<Expr> conditions;
-    bool allHold = true;
-    for (size_t n = generator.pick(4); n-- > 0;) {
-      conditions.push_back(generator.flag(int(generator.pick(4))));
-      ASSERT_TRUE(conditions.back().resolve({}, contract, "test", /*isCondition=*/true).ok());
-      bool holds = false;
-      allHold &= conditions.back().evaluateCondition(inputs, holds).ok() && holds;
+    size_t wanted = SIZE_MAX;
+    bool hasFault = false;
+    for (size_t n = generator.pick(4), k = 0; k < n; ++k) {
+      generator.readsAbsent = false;
+      Made<bool> condition = generator.flag(int(generator.pick(4)));
+      conditions.push_back(condition.expr);
+      ASSERT_TRUE(resolveExpr(conditions.back(), expr::Kind::Flag, {}, contract, "test",
+                              /*isCondition=*/true)
+                      .ok());
+      bool holds = condition.value.value_or(false);
+      numExcused += !holds && generator.readsAbsent;
+      if (holds || generator.readsAbsent || wanted != SIZE_MAX)
+        continue;
+      wanted = k;
+      hasFault = !condition.value;
     }
-    bool answer = ExprCode::ofConditions(conditions, contract).allHold(inputs);
-    numHolding += answer;
-    if (answer) { // false only says that the expressions must be asked
-      ASSERT_TRUE(allHold) << conditions[0].toString();
+    ExprCode::End end = ExprCode(conditions, contract).findBroken(inputs);
+    ASSERT_EQ(end.expr != nullptr, wanted != SIZE_MAX);
+    ASSERT_EQ(end.fault != expr::Fault::None, hasFault);
+    if (end.expr && !hasFault) {
+      ASSERT_EQ(end.expr, &conditions[wanted]);
     }
+    numBroken += end.expr != nullptr;
   }
-  EXPECT_GT(numAnswered, 10000);
-  EXPECT_GT(numHolding, 8000);
+  EXPECT_GT(numValues, 10000);
+  EXPECT_GT(numFaults, 1000);
+  EXPECT_GT(numBroken, 5000);
+  EXPECT_GT(numExcused, 300);
 }
 
-/// What kernels ask for must not fall back on the expressions.
 TEST(RuntimeExprCode, AnswersWhatKernelsAsk) {
   Argument arguments[7] = {Argument::dense(16, ElementType::F32, {12, 300}),
                            Argument::absent(),
@@ -160,57 +260,46 @@ TEST(RuntimeExprCode, AnswersWhatKernelsAsk) {
   ExprInputs inputs{list, 132};
   Expr grid = *Expr::call(
       "*", {*Expr::call("ceildiv", {Expr::dim("q", 1), Expr::integer(64)}), Expr::dim("q", 0)});
-  ASSERT_TRUE(grid.resolve({}, contract, "test").ok());
+  ASSERT_TRUE(resolveExpr(grid, expr::Kind::Integer, {}, contract, "test").ok());
   int64_t blocks = 0;
-  EXPECT_TRUE(ExprCode::ofInteger(grid, contract).evaluate(inputs, blocks));
+  EXPECT_TRUE(ExprCode(grid, contract).evaluate(inputs, blocks).ok());
   EXPECT_EQ(blocks, 60);
 
   auto condition = [&](const char *function, Expr a, Expr b) {
     Expr expr = *Expr::call(function, {std::move(a), std::move(b)});
-    EXPECT_TRUE(expr.resolve({}, contract, "test", /*isCondition=*/true).ok());
+    EXPECT_TRUE(
+        resolveExpr(expr, expr::Kind::Flag, {}, contract, "test", /*isCondition=*/true).ok());
     return expr;
   };
   Expr same = condition("==", Expr::dim("bias", 0), Expr::dim("q", 0)),
        groups = condition("==", *Expr::call("mod", {Expr::dim("q", 0), Expr::integer(4)}),
                           Expr::integer(0));
-  ExprCode code = ExprCode::ofConditions({same, groups, same}, contract);
-  EXPECT_TRUE(code.allHold(inputs)); // of an absent view
+  const std::vector<Expr> all = {same, groups, same};
+  ExprCode code(all, contract);
+  auto allHold = [&](const ExprCode &code) { return !code.findBroken(inputs).expr; };
+  EXPECT_TRUE(allHold(code)); // of an absent view
   arguments[1] = Argument::dense(16, ElementType::F32, {12, 1});
-  EXPECT_TRUE(code.allHold(inputs));
+  EXPECT_TRUE(allHold(code));
   arguments[1] = Argument::dense(16, ElementType::F32, {13, 1});
-  EXPECT_FALSE(code.allHold(inputs));
+  EXPECT_FALSE(allHold(code));
   arguments[0] = arguments[1];
-  EXPECT_FALSE(code.allHold(inputs)); // 13 is no multiple of 4
-  EXPECT_TRUE(ExprCode::ofConditions({}, contract).allHold(inputs));
+  EXPECT_FALSE(allHold(code)); // 13 is no multiple of 4
+  EXPECT_TRUE(allHold(ExprCode()));
 
   Expr finite = *Expr::call("finite", {Expr::name("scale")});
-  ASSERT_TRUE(finite.resolve({}, contract, "test", /*isCondition=*/true).ok());
-  ExprCode ranges =
-      ExprCode::ofConditions({finite, condition(">=", Expr::name("wide"), Expr::integer(0)),
-                              condition("<", Expr::name("wide"), Expr::integer(1))},
-                             contract);
-  EXPECT_TRUE(ranges.allHold(inputs));
+  ASSERT_TRUE(
+      resolveExpr(finite, expr::Kind::Flag, {}, contract, "test", /*isCondition=*/true).ok());
+  const std::vector<Expr> inRange = {finite, condition(">=", Expr::name("wide"), Expr::integer(0)),
+                                     condition("<", Expr::name("wide"), Expr::integer(1))};
+  ExprCode ranges(inRange, contract);
+  EXPECT_TRUE(allHold(ranges));
   for (double wrong : {1.0, -0.5, std::numeric_limits<double>::quiet_NaN()}) {
     arguments[6] = Argument::scalar(wrong);
-    EXPECT_FALSE(ranges.allHold(inputs)) << wrong;
+    EXPECT_FALSE(allHold(ranges)) << wrong;
   }
   arguments[6] = Argument::scalar(0.5);
   arguments[5] = Argument::scalar(std::numeric_limits<float>::infinity());
-  EXPECT_FALSE(ranges.allHold(inputs));
-}
-
-TEST(RuntimeExprCode, LeavesOthersToTheExpression) {
-  ExprInputs inputs;
-  int64_t result = 0;
-  Expr bits = *Expr::call("bits", {Expr::symbol(Expr::Kind::Type, "f16")});
-  EXPECT_FALSE(ExprCode::ofInteger(bits, contract).evaluate(inputs, result));
-  EXPECT_FALSE(ExprCode::ofInteger(Expr::flag(true), contract).evaluate(inputs, result));
-  EXPECT_FALSE(ExprCode::ofConditions({Expr::integer(1)}, contract).allHold(inputs));
-  EXPECT_FALSE(ExprCode().evaluate(inputs, result));
-  Expr deep = Expr::integer(1);
-  for (int i = 0; i < 200; ++i)
-    deep = *Expr::call("+", {Expr::integer(1), std::move(deep)});
-  EXPECT_FALSE(ExprCode::ofInteger(deep, contract).evaluate(inputs, result));
+  EXPECT_FALSE(allHold(ranges));
 }
 
 } // namespace

@@ -106,15 +106,15 @@ BundleWriter gpuBundle() {
 class RuntimeGpu : public ::testing::Test {
 protected:
   void SetUp() override {
-    Expected<const DriverTable *> system = DriverTable::system();
+    Result<const DriverTable *> system = DriverTable::system();
     if (!system)
       GTEST_SKIP() << "no GPU: " << system.status().message();
     driver = *system;
-    if (Expected<int> count = countDevices(*driver); !count || *count == 0)
+    if (Result<int> count = countDevices(*driver); !count || *count == 0)
       GTEST_SKIP() << "no GPU: the driver has no device";
     setenv("TILEWRIGHT_CACHE_DIR", (::testing::TempDir() + "/runtime-gpu-cache").c_str(), 1);
     bundle = *Bundle::fromBytes(*gpuBundle().bytes());
-    Expected<PrimaryContext> retained = PrimaryContext::retain(*driver, *queryDevice(*driver, 0));
+    Result<PrimaryContext> retained = PrimaryContext::retain(*driver, *queryDevice(*driver, 0));
     ASSERT_TRUE(retained.ok()) << retained.status().message();
     primary = std::move(*retained);
     ASSERT_EQ(driver->cuCtxPushCurrent(primary.get()), cuda::Success);
@@ -136,7 +136,7 @@ protected:
     EXPECT_EQ(driver->cuCtxPopCurrent(&popped), cuda::Success);
   }
   Operation create(const char *name) {
-    Expected<Operation> operation = Operation::create(*driver, bundle, name);
+    Result<Operation> operation = Operation::create(*driver, bundle, name);
     EXPECT_TRUE(operation.ok()) << operation.status().message();
     return std::move(*operation);
   }

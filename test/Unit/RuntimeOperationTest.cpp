@@ -17,7 +17,7 @@ protected:
     bundle = read(writer);
     if (!bundle->manifest().kernels.empty())
       fake().layout = &bundle->manifest().kernels[0].layout;
-    Expected<Operation> operation = Operation::create(driver, bundle, name, params);
+    Result<Operation> operation = Operation::create(driver, bundle, name, params);
     EXPECT_TRUE(operation.ok()) << operation.status().message();
     return std::move(*operation);
   }
@@ -306,7 +306,7 @@ TEST_F(Operations, TakesTheFirstVariantThatFitsTheDevice) {
   KernelSpec small = writer.manifest.kernels[0];
   small.sharedBytes = 32768;
   writer.manifest.kernels.push_back(small);
-  // Of what the code declares itself nobody tells the driver, but it counts.
+  // What the code declares itself is not told to the driver, but it counts.
   writer.manifest.kernels[0].staticSharedBytes = 1024;
   for (auto [limit, expected] :
        {std::pair(166912, 65536u), {66560, 65536u}, {66559, 32768u}, {40000, 32768u}}) {

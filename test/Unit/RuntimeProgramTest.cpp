@@ -41,7 +41,7 @@ protected:
   Operation create(const BundleWriter &writer, const char *name = "twice") {
     bundle = read(writer);
     fake().layout = &bundle->manifest().kernels[0].layout;
-    Expected<Operation> operation = Operation::create(driver, bundle, name);
+    Result<Operation> operation = Operation::create(driver, bundle, name);
     EXPECT_TRUE(operation.ok()) << operation.status().message();
     return std::move(*operation);
   }
@@ -328,6 +328,26 @@ TEST_F(TensorMaps, ThatAreRaggedHaveTheirRowsThreeTimes) {
   EXPECT_FAILURE(run(operation, list), Code::Unsupported,
                  prefix + "the stride 8589934592 along dimension 0 of 'x' must be less than "
                           "17179869184 bytes for a ragged tensor map");
+}
+
+/// Of rank 4 the first dimension is left out: five are the limit.
+TEST_F(TensorMaps, ThatAreRaggedLeaveOutTheFirstOfFourDimensions) {
+  KernelSpec &kernel = writer.manifest.kernels[0];
+  kernel.arguments[0] = ArgumentSpec::view("x", ElementType::F16, {-1, -1, -1, 64});
+  kernel.tensorMaps = {{0, {1, 1, 128, 64}, Swizzle::B128, /*isStored=*/false, /*ragged=*/2}};
+  kernel.layout = {};
+  Operation operation = create(writer, "scale");
+  EXPECT_OK(operation.prepare(0));
+  Arguments list = arguments(300, 5);
+  const int64_t extents[] = {1, 5, 300, 64}, strides[] = {300 * 5 * 64, 64, 5 * 64, 1};
+  list.values[0] = Argument::view(list.values[0].bits, ElementType::F16, 4, extents, strides);
+  EXPECT_OK(run(operation, list));
+  ASSERT_EQ(fake().maps.size(), 1u);
+  const FakeMap &map = fake().maps[0];
+  uint64_t row = 5 * 128, bound = uint64_t(1) << 30;
+  EXPECT_EQ(map.extents, (std::vector<uint64_t>{64, bound, 5, bound + 1, bound + 1}));
+  EXPECT_EQ(map.strides, (std::vector<uint64_t>{row, 128, row, (uint64_t(1) << 34) - row}));
+  EXPECT_EQ(map.box, (std::vector<uint32_t>{64, 128, 1, 1, 1}));
 }
 
 /// A store writes the chunk of 16 bytes that holds the end of a row as a whole.

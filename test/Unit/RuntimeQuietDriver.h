@@ -8,10 +8,12 @@
 
 #include "runtime/AttentionForward.h"
 
+#include <atomic>
+
 namespace tilewright::runtime::testing {
 
-inline unsigned long numQuietLaunches = 0;
-inline unsigned long numQuietMaps = 0; // that were made
+inline std::atomic<unsigned long> numQuietLaunches{0};
+inline std::atomic<unsigned long> numQuietMaps{0}; // that were made
 
 inline DriverTable quietTable() {
   DriverTable table;
@@ -99,11 +101,11 @@ inline AttentionForwardArguments quietArguments() {
   return arguments;
 }
 
-inline Expected<AttentionForward> quietPlan(const DriverTable &driver) {
-  Expected<std::string> bytes = quietAttention().bytes();
+inline Result<AttentionForward> quietPlan(const DriverTable &driver) {
+  Result<std::string> bytes = quietAttention().bytes();
   if (!bytes)
     return bytes.status();
-  Expected<std::shared_ptr<const Bundle>> bundle = Bundle::fromBytes(*bytes);
+  Result<std::shared_ptr<const Bundle>> bundle = Bundle::fromBytes(*bytes);
   if (!bundle)
     return bundle.status();
   AttentionForwardDesc desc;

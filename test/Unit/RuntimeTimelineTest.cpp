@@ -73,8 +73,8 @@ struct Buffer {
                 (records[i].clock & ((uint64_t(1) << format::clockBits) - 1)));
   }
 
-  Expected<Json> trace(const Manifest &of = manifest()) const {
-    Expected<std::string> text = timelineToJson(of, data.data(), data.size() * 8);
+  Result<Json> trace(const Manifest &of = manifest()) const {
+    Result<std::string> text = timelineToJson(of, data.data(), data.size() * 8);
     if (!text)
       return text.status();
     return Json::parse(*text);
@@ -121,7 +121,7 @@ TEST(RuntimeTimeline, SlicesAreWhatRecordsSay) {
               {Write, false, 51200},
               {Write, true, 51300},
               {Round, true, 51400}});
-  Expected<Json> trace = buffer.trace();
+  Result<Json> trace = buffer.trace();
   ASSERT_TRUE(trace) << trace.status().message();
   EXPECT_EQ(slices(*trace, "wait"),
             (Strings{"wait k @ 0.100 + 0.100", "wgmma_wait @ 0.300 + 0.100"}));
@@ -141,7 +141,7 @@ TEST(RuntimeTimeline, TracksAreNamed) {
   buffer.add(1, 2, 3, 9, {1000, 0}, {2000, 1000}, {});
   buffer.add(0, 0, 3, 9, {1000, 0}, {2000, 1000}, {});
   buffer.add(1, 2, 4, 8, {1000, 0}, {2000, 1000}, {});
-  Expected<Json> trace = buffer.trace();
+  Result<Json> trace = buffer.trace();
   ASSERT_TRUE(trace) << trace.status().message();
   Strings names;
   for (const Json &event : trace->find("traceEvents")->items)
@@ -160,7 +160,7 @@ TEST(RuntimeTimeline, MultiprocessorsGetOneTime) {
   buffer.add(0, 0, 0, 1, {10000, 777000}, {110000, 877500}, store);
   store = {{Write, false, far + 5000}, {Write, true, far + 5500}};
   buffer.add(0, 0, 1, 2, {10000, far}, {20000, far + 9500}, store);
-  Expected<Json> trace = buffer.trace();
+  Result<Json> trace = buffer.trace();
   ASSERT_TRUE(trace) << trace.status().message();
   EXPECT_EQ(trace->find("otherData")->find("clock GHz")->real, 1.0);
   // The timer lags: of the second one's pairs, the end says that it began 500 ns later.
@@ -175,7 +175,7 @@ TEST(RuntimeTimeline, WhatFoundNoPlaceIsCounted) {
     full.push_back({Wait, i % 2 != 0, 100 + i});
   buffer.add(0, 0, 0, 0, {1000, 0}, {2000, 1000}, full);
   buffer.put32(0, 7);
-  Expected<Json> trace = buffer.trace();
+  Result<Json> trace = buffer.trace();
   ASSERT_TRUE(trace) << trace.status().message();
   const Json &other = *trace->find("otherData");
   EXPECT_EQ(other.find("chunks claimed")->number, 7);
@@ -188,14 +188,14 @@ TEST(RuntimeTimeline, ARoleThatDidNotEndIsShownAsFarAsItWent) {
   Buffer buffer(1);
   buffer.add(0, 0, 0, 0, {1000, 0}, {0, 0},
              {{Round, false, 10}, {Wait, false, 20}, {Wait, true, 30}});
-  Expected<Json> trace = buffer.trace();
+  Result<Json> trace = buffer.trace();
   ASSERT_TRUE(trace) << trace.status().message();
   EXPECT_EQ(slices(*trace, "wait"), (Strings{"wait k @ 0.020 + 0.010"}));
   EXPECT_EQ(slices(*trace, "loop"), (Strings{"round @ 0.010 + 0.020"}));
 }
 
 TEST(RuntimeTimeline, NothingWasLaunched) {
-  Expected<Json> trace = Buffer(2).trace();
+  Result<Json> trace = Buffer(2).trace();
   ASSERT_TRUE(trace) << trace.status().message();
   EXPECT_TRUE(trace->find("traceEvents")->items.empty());
 }
@@ -233,9 +233,9 @@ TEST(RuntimeTimeline, RefusesWhatItCannotRead) {
 TEST(RuntimeTimeline, TheTableIsPartOfABundle) {
   BundleWriter writer = scaleBundle();
   writer.manifest.kernels[0].timeline = manifest().kernels[0].timeline;
-  Expected<std::string> bytes = writer.bytes();
+  Result<std::string> bytes = writer.bytes();
   ASSERT_TRUE(bytes) << bytes.status().message();
-  Expected<std::shared_ptr<const Bundle>> bundle = Bundle::fromBytes(*bytes);
+  Result<std::shared_ptr<const Bundle>> bundle = Bundle::fromBytes(*bytes);
   ASSERT_TRUE(bundle) << bundle.status().message();
   EXPECT_EQ((*bundle)->manifest().toJson().write(), writer.manifest.toJson().write());
   const TimelineSpec &read = (*bundle)->manifest().kernels[0].timeline;
@@ -265,9 +265,9 @@ TEST(RuntimeTimeline, TheTableIsPartOfABundle) {
       tilewright_timeline_write(loaded, buffer.data.data(), buffer.data.size() * 8, path.c_str()),
       TILEWRIGHT_OK)
       << tilewright_last_error();
-  Expected<std::string> text = readFile(path);
+  Result<std::string> text = readFile(path);
   ASSERT_TRUE(text) << text.status().message();
-  Expected<Json> trace = Json::parse(*text);
+  Result<Json> trace = Json::parse(*text);
   ASSERT_TRUE(trace) << trace.status().message();
   EXPECT_EQ(slices(*trace, "store"), (Strings{"tma_store o @ 0.100 + 0.100"}));
   tilewright_bundle_close(loaded);

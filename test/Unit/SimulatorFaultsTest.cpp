@@ -79,7 +79,7 @@ TEST_F(SimulatorFaultsTest, Copies) {
               "sm_80", 4, kCopy + "tgpu.copy_commit\n tgpu.sync\n" + kRead);
   expectFault("may still be writing", "sm_80", 4,
               kCopy + "tgpu.copy_commit\n tgpu.copy_wait pending 0\n" + kRead);
-  expectFault("'tgpu.read' op reads shared memory that nobody has written", "sm_80", 4, kRead);
+  expectFault("'tgpu.read' op reads shared memory that was never written", "sm_80", 4, kRead);
   expectFault("'tgpu.copy_async' op is never committed: an asynchronous copy when the block ends",
               "sm_80", 4, kCopy);
   expectFault("'tgpu.copy_async' op is unfinished: an asynchronous copy when the block ends",
@@ -113,7 +113,7 @@ TEST_F(SimulatorFaultsTest, Phases) {
                     "tgpu.expect %full[%c0] bytes 16384 : !bar\n" + kLoad, kWait);
   expectHopperFault("which is over", kFull,
                     "tgpu.expect %full[%c0] bytes 8192 : !bar\n" + kLoad + kLoad, kWait);
-  expectHopperFault("'tgpu.tma_load' op is unfinished: nobody waits for the copy", kFull,
+  expectHopperFault("'tgpu.tma_load' op is unfinished: no wait follows the copy", kFull,
                     kExpect + kLoad, "");
   expectHopperFault("is for phase 1 of stage 0, but warp 0 of role 'load' does not know that the "
                     "phase before is over",
@@ -162,8 +162,8 @@ TEST_F(SimulatorFaultsTest, NamedBarriers) {
   expectHopperFault("'tgpu.sync' op never returns: role 'compute' waits for 1 of the 5 warps of a "
                     "named barrier",
                     barrier, "", "tgpu.sync on %meet\n");
-  expectHopperFault("'tgpu.named_barrier' op ends with 1 warps that arrived, for which nobody "
-                    "waits",
+  expectHopperFault("'tgpu.named_barrier' op ends with 1 warps that arrived and no warp "
+                    "that waits",
                     barrier, "tgpu.signal %meet\n", "");
   expectFault("brings 8 warps to a barrier for 5", "sm_90a", 8,
               barrier + "tgpu.roles role \"a\" warps 4 {\n tgpu.signal %meet\n} "

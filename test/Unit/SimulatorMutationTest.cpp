@@ -230,23 +230,25 @@ TEST_F(SimulatorMutationTest, MappedPagedDecode) {
 }
 
 TEST_F(SimulatorMutationTest, MappedSequencesOfOtherLengths) {
-  auto module =
-      map("attention_varlen_forward.mlir",
-          {{"T", "f16"}, {"D", "16"}, {"WINDOW", "true"}, {"BLOCK_M", "32"}, {"BLOCK_N", "16"}});
+  auto module = map("attention_forward.mlir", {{"T", "f16"},
+                                               {"D", "16"},
+                                               {"WINDOW", "true"},
+                                               {"PACKED", "true"},
+                                               {"BLOCK_M", "32"},
+                                               {"BLOCK_N", "16"}});
   ASSERT_TRUE(module);
   SimulatedCall call;
   for (const char *name : {"q", "o"})
-    call.tensors.emplace(name, randomTensor(ElementType::F16, {140, 2, 16}, name[0]));
+    call.tensors.emplace(name, randomTensor(ElementType::F16, {1, 2, 140, 16}, name[0]));
   for (const char *name : {"k", "v"})
-    call.tensors.emplace(name, randomTensor(ElementType::F16, {310, 1, 16}, name[0]));
-  call.tensors.emplace("lse", randomTensor(ElementType::F32, {2, 140}, 0));
+    call.tensors.emplace(name, randomTensor(ElementType::F16, {1, 1, 310, 16}, name[0]));
+  call.tensors.emplace("lse", randomTensor(ElementType::F32, {1, 2, 140}, 0));
   for (auto [name, middle, end] : {std::tuple("cu_seqlens_q", 12, 140), {"cu_seqlens_k", 10, 310}})
     call.tensors.emplace(name, Tensor(ElementType::I32, {3}, [=](int64_t i) {
                            return i == 0 ? 0. : i == 1 ? middle : end;
                          }));
   call.scalars = kWindow;
-  call.scalars["max_seqlen_q"] = int64_t(128);
-  expectAllFound(*module, "attention_varlen_forward", call);
+  expectAllFound(*module, "attention_forward", call);
 }
 
 TEST_F(SimulatorMutationTest, MappedMatMul) {
@@ -276,7 +278,9 @@ TEST_P(OtherKernelMutationTest, EverySynchronisationIsNeeded) {
   const OtherKernel &kernel = GetParam();
   Params params = kernel.params;
   params.insert(params.end(), {{"D", "16"}, {"BLOCK_N", "16"}});
-  if (llvm::none_of(params, [](const auto &param) { return param.first == "BLOCK_M"; }))
+  if (llvm::none_of(params, [](const auto &param) {
+        return param.first == "BLOCK_M" || param.first == "QUERIES";
+      }))
     params.push_back({"BLOCK_M", "32"});
   std::vector<std::string> with;
   for (const std::string &file : kernel.with)
@@ -293,9 +297,10 @@ INSTANTIATE_TEST_SUITE_P(
     Kernels, OtherKernelMutationTest,
     testing::Values(
         OtherKernel{"attention_forward", {{"T", "f16"}, {"WINDOW", "true"}}, {}, {"bias"}},
-        OtherKernel{"attention_bias_backward",
-                    {{"T", "f16"}},
-                    {{"tgpu.copy_commit", kMergedGroups}, {"tgpu.sync", kHeadOfRound}}},
+        OtherKernel{"attention_backward",
+                    {{"T", "f16"}, {"SCORE_GRADIENT", "true"}, {"DETERMINISTIC", "true"}},
+                    {{"tgpu.copy_commit", kMergedGroups}, {"tgpu.sync", kHeadOfRound}},
+                    {"bias"}},
         OtherKernel{"attention_forward", {{"T", "f16"}, {"WINDOW", "true"}}, {}, {"dropout"}},
         OtherKernel{"attention_backward",
                     {{"T", "f16"}, {"DETERMINISTIC", "true"}},
@@ -304,12 +309,12 @@ INSTANTIATE_TEST_SUITE_P(
         OtherKernel{"attention_split_kv", {{"T", "f16"}}, {}},
         OtherKernel{
             "attention_block_sparse", {{"T", "f16"}}, {{"tgpu.copy_commit", kMergedGroups}}},
-        OtherKernel{"attention_packed_gqa", {{"T", "f16"}, {"GROUP", "2"}, {"BLOCK_M", "16"}}, {}},
-        OtherKernel{"attention_varlen_backward",
-                    {{"T", "f16"}, {"WINDOW", "true"}},
+        OtherKernel{"attention_packed_gqa", {{"T", "f16"}, {"GROUP", "2"}, {"QUERIES", "16"}}, {}},
+        OtherKernel{"attention_backward",
+                    {{"T", "f16"}, {"WINDOW", "true"}, {"PACKED", "true"}},
                     {{"tgpu.copy_commit", kMergedGroups}}},
         OtherKernel{
-            "attention_fp8_forward", {{"T", "e4m3"}, {"TO", "f32"}}, {{"tgpu.sync", kHeadOfRound}}},
+            "attention_forward", {{"T", "e4m3"}, {"TO", "f32"}}, {{"tgpu.sync", kHeadOfRound}}},
         OtherKernel{"attention_backward_saved_probs", {{"T", "f16"}}, {}}),
     [](const auto &info) {
       std::string name = info.param.name;

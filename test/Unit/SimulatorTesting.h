@@ -220,7 +220,7 @@ struct CallExtents {
       return {2, rows};
     if (isOfKeys)
       return {batch, 1, keys, depth};
-    if (name == "bias" || name == "dbias" || name == "p")
+    if (name == "bias" || name == "d_score" || name == "p")
       return {batch, 2, isRowBias ? 1 : rows, keys};
     int64_t rowBlocks = (rows + blockM - 1) / blockM, keyBlocks = (keys + blockN - 1) / blockN;
     if (name == "blocks")

@@ -220,6 +220,7 @@ const Reasons kBackwardWide = {
 const CallExtents kSmall = {100, 210, 16, 32, 16};
 const std::vector<std::pair<std::string, std::string>> kSmallBlocks = {
     {"T", "f16"}, {"D", "16"}, {"BLOCK_M", "32"}, {"BLOCK_N", "16"}};
+const std::vector<std::pair<std::string, std::string>> kPacked = {{"PACKED", "true"}};
 
 /// The parameters, with those of `more` in their place.
 Pairs with(Pairs params, const Pairs &more) {
@@ -275,21 +276,25 @@ INSTANTIATE_TEST_SUITE_P(
     Others, SynchronisationMutationTest,
     testing::Combine(
         testing::Values(
-            Kernel{"varlen_forward", "attention_varlen_forward", "sm_80", kSmallBlocks, 2, kSmall,
-                   kForward, 9},
-            Kernel{"varlen_backward", "attention_varlen_backward", "sm_80", kSmallBlocks, 2, kSmall,
-                   kBackward, 9},
+            Kernel{"packed_forward", "attention_forward", "sm_80", with(kSmallBlocks, kPacked), 2,
+                   kSmall, kForward, 9},
+            Kernel{"packed_backward", "attention_backward", "sm_80", with(kSmallBlocks, kPacked), 2,
+                   kSmall, kBackward, 9},
             withFiles(Kernel{"bias_forward", "attention_forward", "sm_80", kSmallBlocks, 2, kSmall,
                              kForward, 9},
                       {"bias"}),
-            Kernel{"bias_backward",
-                   "attention_bias_backward",
-                   "sm_80",
-                   kSmallBlocks,
-                   2,
-                   {70, 190, 16, 32, 16, /*batch=*/2},
-                   kBackward,
-                   13},
+            withFiles(Kernel{"score_gradient",
+                             "attention_backward",
+                             "sm_80",
+                             with(kSmallBlocks, {{"SCORE_GRADIENT", "true"},
+                                                 {"DETERMINISTIC", "true"},
+                                                 {"SCORE_BLOCK_M", "32"},
+                                                 {"SCORE_BLOCK_N", "16"}}),
+                             2,
+                             {70, 190, 16, 32, 16, /*batch=*/2},
+                             kBackward,
+                             13},
+                      {"bias"}),
             withFiles(Kernel{"dropout_forward", "attention_forward", "sm_80", kSmallBlocks, 2,
                              kSmall, kForward, 9},
                       {"dropout"}),
@@ -300,9 +305,16 @@ INSTANTIATE_TEST_SUITE_P(
             Kernel{"split_kv", "attention_split_kv", "sm_80", kSmallBlocks, 2, kSmall, kForward, 9},
             Kernel{"block_sparse", "attention_block_sparse", "sm_80", kSmallBlocks, 2, kSmall,
                    kForward, 9},
-            Kernel{"packed_gqa", "attention_packed_gqa", "sm_80",
-                   with(kSmallBlocks, {{"BLOCK_M", "16"}, {"GROUP", "2"}}), 2, kSmall, kForward, 9},
-            Kernel{"fp8_forward", "attention_fp8_forward", "sm_80",
+            Kernel{
+                "packed_gqa",
+                "attention_packed_gqa",
+                "sm_80",
+                {{"T", "f16"}, {"D", "16"}, {"QUERIES", "16"}, {"GROUP", "2"}, {"BLOCK_N", "16"}},
+                2,
+                kSmall,
+                kForward,
+                9},
+            Kernel{"fp8_forward", "attention_forward", "sm_80",
                    with(kSmallBlocks, {{"T", "e4m3"}, {"TO", "f32"}}), 2, kSmall, kForward, 9}),
         testing::Values("none", "top_left", "bottom_right")),
     [](const auto &info) {
@@ -410,6 +422,11 @@ Kernel withSchedule(Kernel kernel, std::vector<std::string> schedule) {
   return kernel;
 }
 
+Kernel packed(Kernel kernel) {
+  kernel.params = with(kernel.params, kPacked);
+  return kernel;
+}
+
 const Pairs kWindowed = {{"WINDOW", "true"}};
 
 const std::vector<Kernel> kCausalKernels = {
@@ -423,7 +440,8 @@ const std::vector<Kernel> kCausalKernels = {
     withSchedule(rolesOf("forward_copied_bias", "attention_forward", kForwardBlocks, {}, 0,
                          kScaledLaunches, {"bias"}),
                  {"copy_captures=1"}),
-    rolesOf("varlen_forward", "attention_varlen_forward", kForwardBlocks, {}, 0, kScaledLaunches),
+    rolesOf("packed_forward", "attention_forward", with(kForwardBlocks, kPacked), {}, 0,
+            kScaledLaunches),
     rolesOf("bias_forward", "attention_forward", kForwardBlocks, {}, 0,
             withRowBias(kScaledLaunches), {"bias"}),
     rolesOf("dropout_forward", "attention_forward", kForwardBlocks, {}, 0, kScaledLaunches,
@@ -436,15 +454,16 @@ const std::vector<Kernel> kCausalKernels = {
     rolesOf("backward", "attention_backward", kBackwardBlocks, kBackwardRoles, 2, kLaunches),
     rolesOf("backward_window", "attention_backward", with(kBackwardBlocks, kWindowed),
             kBackwardRoles, 2, withWindow(kLaunches)),
-    rolesOf("varlen_backward", "attention_varlen_backward", kBackwardBlocks, kBackwardRoles, 2,
-            kLaunches),
+    rolesOf("packed_backward", "attention_backward", with(kBackwardBlocks, kPacked), kBackwardRoles,
+            2, kLaunches),
     rolesOf("backward_documents", "attention_backward", kBackwardBlocks, kBackwardVotes, 8,
             kLaunches, {"document"}),
     rolesOf("backward_aligned", "attention_backward", kBackwardBlocks, kBackwardRoles, 2,
             withShift(kLaunches), {"window_aligned"}),
     backwardWide(),
-    onlyReached(
-        rolesOf("bias_backward", "attention_bias_backward", kHalf, {}, 0, withRowBias(kLaunches))),
+    onlyReached(rolesOf("score_gradient", "attention_backward",
+                        with(kHalf, {{"SCORE_GRADIENT", "true"}, {"DETERMINISTIC", "true"}}), {}, 0,
+                        withRowBias(kLaunches), {"bias"})),
     onlyReached(rolesOf("dropout_backward", "attention_backward",
                         with(kHalf, {{"DETERMINISTIC", "true"}}), {}, 0, kLaunches, {"dropout"})),
     byDefault("forward_D64_by_default", "attention_forward", "64", kScaledLaunches),
@@ -452,8 +471,8 @@ const std::vector<Kernel> kCausalKernels = {
     byDefault("forward_D256_by_default", "attention_forward", "256", kScaledLaunches),
     byDefault("backward_D128_by_default", "attention_backward", "128", kLaunches),
     byDefault("backward_D256_by_default", "attention_backward", "256", kLaunches),
-    byDefault("varlen_backward_D128_by_default", "attention_varlen_backward", "128", kLaunches),
-    byDefault("varlen_backward_D256_by_default", "attention_varlen_backward", "256", kLaunches),
+    packed(byDefault("packed_backward_D128_by_default", "attention_backward", "128", kLaunches)),
+    packed(byDefault("packed_backward_D256_by_default", "attention_backward", "256", kLaunches)),
 };
 
 INSTANTIATE_TEST_SUITE_P(Roles, SynchronisationMutationTest,

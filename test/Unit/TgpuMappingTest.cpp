@@ -276,7 +276,7 @@ TEST_F(AttentionMappingTest, Float8) {
     Tensor one(ElementType::F32, {1}, [](int64_t) { return 0.5; });
     Tensor o(ElementType::BF16, {1, 2, 70, 32}), lse(ElementType::F32, {1, 2, 70});
     compare(
-        "attention_fp8_forward.mlir",
+        "attention_forward.mlir",
         {{"T", name}, {"D", "32"}, {"CAUSAL", "top_left"}, {"BLOCK_M", "64"}, {"BLOCK_N", "32"}},
         {{"q", q.argument()},
          {"k", k.argument()},
@@ -303,7 +303,7 @@ TEST_F(AttentionMappingTest, HeadsPackedIntoRows) {
               {{"T", name},
                {"D", std::to_string(d)},
                {"GROUP", std::to_string(group)},
-               {"BLOCK_M", "16"}, // rows in sixteens, whatever the group
+               {"QUERIES", "16"}, // rows in sixteens, whatever the group
                {"CAUSAL", "bottom_right"},
                {"BLOCK_N", "32"}},
               {{"q", q.argument()}, {"k", k.argument()}, {"v", v.argument()}, {"scale", 0.5}},

@@ -68,7 +68,7 @@ bool Machine::report(const std::optional<Conflict> &conflict, Operation *op, con
   std::string text;
   switch (conflict->kind) {
   case Kind::Unwritten:
-    text = "reads shared memory that nobody has written";
+    text = "reads shared memory that was never written";
     break;
   case Kind::ReadOfWrite:
     text = "reads shared memory that " + by + " may still be writing";
@@ -204,7 +204,7 @@ bool Machine::finish(Context &context, Operation *op) {
     return false;
   if (&context != &main)
     return true;
-  // What nobody waited for may still come.
+  // Copies without a wait may still come.
   while (!firstFault && !inFlight.empty())
     force(*DeferredRef(inFlight.back()));
   if (firstFault)
@@ -217,8 +217,8 @@ bool Machine::finish(Context &context, Operation *op) {
       for (auto [op, index] : plan.namedBarriers)
         if (index == number)
           return fail(op, "ends with " + std::to_string(barrier.arrived) +
-                              " warps that arrived, for which nobody waits");
-  // Every copy that TMA made for a phase must be known to somebody.
+                              " warps that arrived and no warp that waits");
+  // Every copy that TMA made for a phase must be known to a thread.
   for (auto [number, barrier] : llvm::enumerate(barriers)) {
     if (!barrier.op)
       continue;
@@ -229,7 +229,7 @@ bool Machine::finish(Context &context, Operation *op) {
         return clock[components.barrier(number)] > barrier.lastCopyPhase;
       });
       if (!isKnown)
-        return fail(barrier.lastCopy, "is unfinished: nobody waits for the copy");
+        return fail(barrier.lastCopy, "is unfinished: no wait follows the copy");
     }
   }
   return true;
@@ -335,7 +335,7 @@ DeferredRef Machine::start(GroupQueue &queue, Operation *op, std::function<bool(
   return deferred;
 }
 
-/// When everybody waits: the youngest first, to be as unlike the earliest as can be.
+/// When all threads wait: the youngest first, to be as unlike the earliest as can be.
 bool Machine::deliverOne() {
   if (firstFault)
     return true;

@@ -38,7 +38,7 @@ struct SimulatedFrame : interpreter::Frame {
 struct Deferred {
   mlir::Operation *op;
   std::function<bool()> work;
-  bool wakes = false; ///< somebody may wait for it at a barrier
+  bool wakes = false; ///< a thread may wait for it at a barrier
   bool isDone = false;
 };
 using DeferredRef = std::shared_ptr<Deferred>;
@@ -156,7 +156,7 @@ public:
   //===--- barriers
   //--------------------------------------------------------------------------------===//
 
-  /// From then on their words in shared memory belong to nobody else.
+  /// From then on their words in shared memory belong to no other.
   bool initialize(mlir::Operation *op, unsigned first, unsigned stages, int64_t arrivals,
                   std::optional<int64_t> offset);
   bool arrive(Context &context, mlir::Operation *op, unsigned barrier, int64_t phase, unsigned warp,
@@ -235,7 +235,7 @@ private:
   ShadowMemory shadow;
   std::vector<Barrier> barriers;
   std::vector<NamedBarrier> namedBarriers;
-  llvm::DenseMap<mlir::Operation *, Context *> turnTaken; ///< by whom; null: by nobody
+  llvm::DenseMap<mlir::Operation *, Context *> turnTaken; ///< by whom; null: not taken
   std::vector<DeferredRef> inFlight;                      ///< in the order of issue
 
   std::mutex mutex;

@@ -24,7 +24,8 @@ std::string Machine::describe(const Barrier &barrier) const {
   if (barrier.missingBytes > 0)
     text += " and " + std::to_string(barrier.missingBytes) + " bytes";
   if (barrier.missingBytes < 0)
-    text += " and has " + std::to_string(-barrier.missingBytes) + " bytes that nobody expects";
+    text += " and has " + std::to_string(-barrier.missingBytes) +
+            " bytes that no tgpu.expect announced";
   return text;
 }
 

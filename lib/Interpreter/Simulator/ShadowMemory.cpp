@@ -52,7 +52,7 @@ std::optional<Conflict> ShadowMemory::update(int64_t base, const Bytes &bytes, N
 std::optional<Conflict> ShadowMemory::read(int64_t base, const Bytes &bytes, const Access &access) {
   using Kind = Conflict::Kind;
   return update(base, bytes, [&](const State &old, State &state) -> std::optional<Conflict> {
-    if (old.writer == State::nobody)
+    if (old.writer == State::none)
       return Conflict{Kind::Unwritten, 0, nullptr, old.writer};
     if (access.known[old.writer] < old.time)
       return Conflict{Kind::ReadOfWrite, 0, old.op, old.writer};
@@ -78,7 +78,7 @@ std::optional<Conflict> ShadowMemory::write(int64_t base, const Bytes &bytes,
     for (const Reader &reader : old.readers)
       if (access.known[reader.component] < reader.time)
         return Conflict{Kind::WriteOfRead, 0, reader.op, reader.component};
-    if (old.writer != State::nobody) {
+    if (old.writer != State::none) {
       if (access.known[old.writer] < old.time)
         return Conflict{Kind::WriteOfWrite, 0, old.op, old.writer};
       if (access.isAsync && components.isGeneric(old.writer) &&

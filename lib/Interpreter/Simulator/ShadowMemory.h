@@ -26,7 +26,7 @@ namespace tilewright::simulator {
 using Time = uint32_t;
 using Clock = std::vector<Time>; ///< by component
 
-/// Whoever has `into` learns what `from` knows.
+/// The owner of `into` learns what `from` knows.
 void join(Clock &into, const Clock &from);
 /// What both know.
 void meet(Clock &into, const Clock &other);
@@ -74,7 +74,7 @@ struct Access {
 /// An access that is not ordered behind an earlier one.
 struct Conflict {
   enum class Kind {
-    Unwritten,    ///< reads what nobody wrote
+    Unwritten,    ///< reads what was never written
     ReadOfWrite,  ///< reads while it may still be written
     WriteOfRead,  ///< overwrites what may still be read
     WriteOfWrite, ///< overwrites what may still be written
@@ -105,8 +105,8 @@ private:
   };
   /// Of a byte. Bytes that are accessed alike share one.
   struct State {
-    static constexpr unsigned nobody = ~0u;
-    unsigned writer = nobody;
+    static constexpr unsigned none = ~0u;
+    unsigned writer = none;
     Time time = 0;
     mlir::Operation *op = nullptr;
     std::vector<Reader> readers; ///< since it was written

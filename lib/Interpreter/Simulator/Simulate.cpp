@@ -8,6 +8,7 @@
 #include "lib/Interpreter/Launch.h"
 #include "lib/Interpreter/Simulator/SimulatedSteps.h"
 #include "lib/Interpreter/TgpuKernels.h"
+#include "lib/Interpreter/Watch.h"
 
 #include <cstring>
 
@@ -111,8 +112,11 @@ private:
       machine.finish(machine.main, entry.code->op);
     else if (!machine.fault())
       machine.fail(frame.failedOp, frame.failure);
-    if (!machine.fault())
+    if (!machine.fault()) {
+      if (options.watches)
+        options.watches->note(entry.code->op, point);
       return success();
+    }
     const Machine::Fault &fault = *machine.fault();
     InFlightDiagnostic error = fault.op->emitOpError() << fault.message;
     for (const auto &[op, text] : fault.notes)
@@ -173,6 +177,8 @@ LogicalResult simulate(ModuleOp module, StringRef entry, const llvm::StringMap<A
   for (AsyncMoment moment : options.moments) {
     if (results)
       inputs.restore();
+    if (options.watches)
+      options.watches->start();
     SimulatedRunner runner(moment, options, options.executed ? &executed : nullptr);
     if (failed(runEntry(found, arguments, {/*f64=*/false, options.smCount}, runner)))
       return failure();

@@ -31,6 +31,8 @@ struct SimulationOptions {
   /// Filled with the operations of tgpu that were executed at least once, by their numbers in a
   /// pre-order walk of the module.
   std::set<unsigned> *executed = nullptr;
+  /// Elements whose writers are noted (Watch.h), in the last run.
+  WatchList *watches = nullptr;
 };
 
 /// Runs the tgpu.kernel or the tile.program `entry` of the module, all of whose kernels are of tgpu

@@ -22,7 +22,7 @@ LogicalResult lower(Lowering &lowering, tgpu::RolesOp op) {
     std::string name;
     unsigned warps;     ///< of the block that belong to it
     unsigned executing; ///< of these
-    Code code;
+    interpreter::Code code;
   };
   auto roles = std::make_shared<std::vector<RoleCode>>();
   for (auto [name, warps, body] : llvm::zip_equal(op.getNames(), op.getWarps(), op.getBodies())) {

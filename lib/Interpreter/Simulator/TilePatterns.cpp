@@ -188,7 +188,7 @@ std::vector<BoxPattern> simulator::patternOfBoxes(tgpu::TensorMapType map, tgpu:
   for (int64_t extent : box.drop_back())
     rows *= extent;
   int64_t totalRows = shape.size() == 2 ? shape[0] : 1, totalColumns = shape.back();
-  auto swizzle = static_cast<layout::Swizzle>(map.getSwizzle());
+  layout::Swizzle swizzle = tgpu::toLayout(map.getSwizzle());
   // Boxes of the same columns follow each other; then come the next columns.
   std::vector<BoxPattern> boxes;
   int64_t at = address;

@@ -7,49 +7,31 @@
 namespace tilewright::numeric::TILEWRIGHT_ISA {
 namespace {
 
-template <typename R>
-struct Convert {
-  template <typename T>
-  static TILEWRIGHT_INLINE R apply(T a) {
-    return R(a);
-  }
+template <typename R> struct Convert {
+  template <typename T> static TILEWRIGHT_INLINE R apply(T a) { return R(a); }
 };
 
 /// Through the type `Via`: a sign bit spread from one bit, or an integer read as unsigned.
-template <typename Via, typename R>
-struct ConvertVia {
-  template <typename T>
-  static TILEWRIGHT_INLINE R apply(T a) {
-    return R(Via(a));
-  }
+template <typename Via, typename R> struct ConvertVia {
+  template <typename T> static TILEWRIGHT_INLINE R apply(T a) { return R(Via(a)); }
 };
 
-template <typename R>
-struct FromSignedBit {
+template <typename R> struct FromSignedBit {
   static TILEWRIGHT_INLINE R apply(uint8_t a) { return R(-int32_t(a)); }
 };
 
 struct LowestBit {
-  template <typename T>
-  static TILEWRIGHT_INLINE uint8_t apply(T a) {
-    return uint8_t(a & 1);
-  }
+  template <typename T> static TILEWRIGHT_INLINE uint8_t apply(T a) { return uint8_t(a & 1); }
 };
 
-template <typename R>
-struct Reinterpret {
-  template <typename T>
-  static TILEWRIGHT_INLINE R apply(T a) {
-    return bitsAs<R>(a);
-  }
+template <typename R> struct Reinterpret {
+  template <typename T> static TILEWRIGHT_INLINE R apply(T a) { return bitsAs<R>(a); }
 };
 
 /// Towards zero, saturating, NaN to 0. The bounds are powers of two, so exact in every float type:
 /// values in [low, high) convert.
-template <typename R>
-struct Saturate {
-  template <typename T>
-  static TILEWRIGHT_INLINE R apply(T a) {
+template <typename R> struct Saturate {
+  template <typename T> static TILEWRIGHT_INLINE R apply(T a) {
     constexpr bool isSigned = R(-1) < R(0);
     constexpr T high = T(R(1) << (sizeof(R) * 8 - 2)) * (isSigned ? T(2) : T(4));
     constexpr R smallest = isSigned ? R(R(1) << (sizeof(R) * 8 - 1)) : R(0);
@@ -63,28 +45,20 @@ struct Saturate {
 };
 /// To one bit as a signed integer: -1 and 0.
 struct ToSignedBit {
-  template <typename T>
-  static TILEWRIGHT_INLINE uint8_t apply(T a) {
-    return a <= T(-1);
-  }
+  template <typename T> static TILEWRIGHT_INLINE uint8_t apply(T a) { return a <= T(-1); }
 };
 /// To one bit as an unsigned integer: 0 and 1.
 struct ToUnsignedBit {
-  template <typename T>
-  static TILEWRIGHT_INLINE uint8_t apply(T a) {
-    return a >= T(1);
-  }
+  template <typename T> static TILEWRIGHT_INLINE uint8_t apply(T a) { return a >= T(1); }
 };
 
 struct Casts {
   KernelTable &table;
-  template <typename T, typename R, typename Op>
-  void add(CastOp op, Storage from, Storage to) {
+  template <typename T, typename R, typename Op> void add(CastOp op, Storage from, Storage to) {
     table.cast[unsigned(op)][unsigned(from)][unsigned(to)] = unaryLoop<T, R, Op>;
   }
 
-  template <typename F>
-  void addBetweenFloatAndInteger(Storage f) {
+  template <typename F> void addBetweenFloatAndInteger(Storage f) {
     add<int64_t, F, Convert<F>>(CastOp::SIToFP, Storage::I64, f);
     add<int32_t, F, Convert<F>>(CastOp::SIToFP, Storage::I32, f);
     add<uint8_t, F, FromSignedBit<F>>(CastOp::SIToFP, Storage::I1, f);

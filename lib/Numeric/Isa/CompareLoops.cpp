@@ -9,8 +9,7 @@ namespace {
 
 #define TILEWRIGHT_COMPARISON(Name, expression)                                                    \
   struct Name {                                                                                    \
-    template <typename T>                                                                          \
-    static TILEWRIGHT_INLINE uint8_t apply(T a, T b) {                                             \
+    template <typename T> static TILEWRIGHT_INLINE uint8_t apply(T a, T b) {                       \
       return (expression);                                                                         \
     }                                                                                              \
   };
@@ -33,8 +32,7 @@ TILEWRIGHT_COMPARISON(NotLessEqual, !(a <= b))
 TILEWRIGHT_COMPARISON(NotGreater, !(a > b))
 TILEWRIGHT_COMPARISON(NotGreaterEqual, !(a >= b))
 
-template <typename T>
-void addFloat(KernelTable &table, Storage storage) {
+template <typename T> void addFloat(KernelTable &table, Storage storage) {
   auto entry = [&](CmpF predicate) -> auto & {
     return table.compareFloat[unsigned(predicate)][unsigned(storage)];
   };
@@ -56,8 +54,7 @@ void addFloat(KernelTable &table, Storage storage) {
   addBinary<T, uint8_t, True>(entry(CmpF::True));
 }
 
-template <typename Signed, typename Unsigned>
-void addInteger(KernelTable &table, Storage storage) {
+template <typename Signed, typename Unsigned> void addInteger(KernelTable &table, Storage storage) {
   auto entry = [&](CmpI predicate) -> auto & {
     return table.compareInt[unsigned(predicate)][unsigned(storage)];
   };

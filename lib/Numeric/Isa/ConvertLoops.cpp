@@ -12,14 +12,12 @@ namespace tilewright::numeric::TILEWRIGHT_ISA {
 namespace {
 
 // Memory may be unaligned, so it is read and written by memcpy.
-template <typename T>
-TILEWRIGHT_INLINE T readUnaligned(const void *memory, size_t i) {
+template <typename T> TILEWRIGHT_INLINE T readUnaligned(const void *memory, size_t i) {
   T value;
   __builtin_memcpy(&value, static_cast<const char *>(memory) + i * sizeof(T), sizeof(T));
   return value;
 }
-template <typename T>
-TILEWRIGHT_INLINE void writeUnaligned(void *memory, size_t i, T value) {
+template <typename T> TILEWRIGHT_INLINE void writeUnaligned(void *memory, size_t i, T value) {
   __builtin_memcpy(static_cast<char *>(memory) + i * sizeof(T), &value, sizeof(T));
 }
 
@@ -39,15 +37,13 @@ void storeNarrow(const void *__restrict in, void *__restrict memory, size_t n) {
     writeUnaligned(memory, i, Format::encode(x[i]));
 }
 
-template <typename Format>
-void storeNarrowFromDouble(const void *in, void *memory, size_t n) {
+template <typename Format> void storeNarrowFromDouble(const void *in, void *memory, size_t n) {
   auto *x = static_cast<const double *>(in);
   for (size_t i = 0; i < n; ++i)
     writeUnaligned(memory, i, Format::encode(roundToOdd(x[i])));
 }
 
-template <typename Format>
-void roundNarrow(float *values, size_t n) {
+template <typename Format> void roundNarrow(float *values, size_t n) {
   for (size_t i = 0; i < n; ++i)
     values[i] = Format::round(values[i]);
 }
@@ -104,8 +100,7 @@ void roundF16(float *values, size_t n) {
 
 constexpr unsigned f64 = unsigned(Storage::F64), f32 = unsigned(Storage::F32);
 
-template <typename Format>
-void addNarrow(KernelTable &table, ElementType type) {
+template <typename Format> void addNarrow(KernelTable &table, ElementType type) {
   unsigned t = unsigned(type);
   table.load[t][f32] = loadNarrow<Format, float>;
   table.load[t][f64] = loadNarrow<Format, double>;

@@ -9,10 +9,7 @@ namespace tilewright::numeric::TILEWRIGHT_ISA {
 namespace {
 
 struct Neg {
-  template <typename T>
-  static TILEWRIGHT_INLINE T apply(T a) {
-    return -a;
-  }
+  template <typename T> static TILEWRIGHT_INLINE T apply(T a) { return -a; }
 };
 struct Abs {
   static TILEWRIGHT_INLINE float apply(float a) { return __builtin_fabsf(a); }
@@ -23,10 +20,7 @@ struct Sqrt {
   static TILEWRIGHT_INLINE double apply(double a) { return __builtin_sqrt(a); }
 };
 struct Rsqrt {
-  template <typename T>
-  static TILEWRIGHT_INLINE T apply(T a) {
-    return T(1) / Sqrt::apply(a);
-  }
+  template <typename T> static TILEWRIGHT_INLINE T apply(T a) { return T(1) / Sqrt::apply(a); }
 };
 struct Floor {
   static TILEWRIGHT_INLINE float apply(float a) { return __builtin_floorf(a); }
@@ -135,8 +129,7 @@ void selectLoop(const void *a, bool splatA, const void *b, bool splatB, const vo
   }
 }
 
-template <typename T>
-void addFor(KernelTable &table, Storage storage) {
+template <typename T> void addFor(KernelTable &table, Storage storage) {
   unsigned s = unsigned(storage);
   auto unary = [&](UnaryOp op) -> KernelTable::Unary & { return table.unary[unsigned(op)][s]; };
   auto binary = [&](BinaryOp op) -> auto & { return table.binary[unsigned(op)][s]; };

@@ -7,27 +7,21 @@
 namespace tilewright::numeric::TILEWRIGHT_ISA {
 namespace {
 
-template <typename T>
-struct UnsignedOf;
-template <>
-struct UnsignedOf<int32_t> {
+template <typename T> struct UnsignedOf;
+template <> struct UnsignedOf<int32_t> {
   using Type = uint32_t;
 };
-template <>
-struct UnsignedOf<int64_t> {
+template <> struct UnsignedOf<int64_t> {
   using Type = uint64_t;
 };
-template <>
-struct UnsignedOf<uint8_t> {
+template <> struct UnsignedOf<uint8_t> {
   using Type = uint8_t;
 };
-template <typename T>
-using Unsigned = typename UnsignedOf<T>::Type;
+template <typename T> using Unsigned = typename UnsignedOf<T>::Type;
 
 #define TILEWRIGHT_INTEGER_OP(Name, expression)                                                    \
   struct Name {                                                                                    \
-    template <typename T>                                                                          \
-    static TILEWRIGHT_INLINE T apply(T a, T b) {                                                   \
+    template <typename T> static TILEWRIGHT_INLINE T apply(T a, T b) {                             \
       using U [[maybe_unused]] = Unsigned<T>;                                                      \
       [[maybe_unused]] constexpr U width = sizeof(T) * 8;                                          \
       return T(expression);                                                                        \
@@ -48,8 +42,7 @@ TILEWRIGHT_INTEGER_OP(MaxU, U(a) > U(b) ? a : b)
 TILEWRIGHT_INTEGER_OP(MinU, U(a) < U(b) ? a : b)
 
 struct Abs {
-  template <typename T>
-  static TILEWRIGHT_INLINE T apply(T a) {
+  template <typename T> static TILEWRIGHT_INLINE T apply(T a) {
     return a < 0 ? T(-Unsigned<T>(a)) : a;
   }
 };
@@ -65,46 +58,37 @@ struct Quotient {
 
 // The divisions below run only where no divisor is zero and no quotient overflows.
 struct DivS {
-  template <typename T>
-  static TILEWRIGHT_INLINE T apply(T a, T b) {
-    return Quotient::apply(a, b);
-  }
+  template <typename T> static TILEWRIGHT_INLINE T apply(T a, T b) { return Quotient::apply(a, b); }
 };
 struct RemS {
-  template <typename T>
-  static TILEWRIGHT_INLINE T apply(T a, T b) {
+  template <typename T> static TILEWRIGHT_INLINE T apply(T a, T b) {
     return T(a - Quotient::apply(a, b) * b);
   }
 };
 struct FloorDivS {
-  template <typename T>
-  static TILEWRIGHT_INLINE T apply(T a, T b) {
+  template <typename T> static TILEWRIGHT_INLINE T apply(T a, T b) {
     T q = Quotient::apply(a, b), r = T(a - q * b);
     return q - T((r != 0) & ((r < 0) != (b < 0)));
   }
 };
 struct CeilDivS {
-  template <typename T>
-  static TILEWRIGHT_INLINE T apply(T a, T b) {
+  template <typename T> static TILEWRIGHT_INLINE T apply(T a, T b) {
     T q = Quotient::apply(a, b), r = T(a - q * b);
     return q + T((r != 0) & ((r < 0) == (b < 0)));
   }
 };
 struct DivU {
-  template <typename T>
-  static TILEWRIGHT_INLINE T apply(T a, T b) {
+  template <typename T> static TILEWRIGHT_INLINE T apply(T a, T b) {
     return T(Unsigned<T>(a) / Unsigned<T>(b));
   }
 };
 struct RemU {
-  template <typename T>
-  static TILEWRIGHT_INLINE T apply(T a, T b) {
+  template <typename T> static TILEWRIGHT_INLINE T apply(T a, T b) {
     return T(Unsigned<T>(a) % Unsigned<T>(b));
   }
 };
 struct CeilDivU {
-  template <typename T>
-  static TILEWRIGHT_INLINE T apply(T a, T b) {
+  template <typename T> static TILEWRIGHT_INLINE T apply(T a, T b) {
     Unsigned<T> x = Unsigned<T>(a), y = Unsigned<T>(b);
     return T(x / y + (x % y != 0));
   }
@@ -142,8 +126,7 @@ void addDivision(KernelTable::Binary (&entry)[numSplatSides]) {
   entry[unsigned(SplatSide::Right)] = divisionLoop<T, Op, isSigned, SplatSide::Right>;
 }
 
-template <typename T>
-void addFor(KernelTable &table, Storage storage) {
+template <typename T> void addFor(KernelTable &table, Storage storage) {
   unsigned s = unsigned(storage);
   auto entry = [&](BinaryOp op) -> auto & { return table.binary[unsigned(op)][s]; };
   addBinary<T, T, Add>(entry(BinaryOp::AddI));

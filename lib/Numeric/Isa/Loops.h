@@ -26,8 +26,7 @@
 
 namespace tilewright::numeric::TILEWRIGHT_ISA {
 
-template <typename To, typename From>
-TILEWRIGHT_INLINE To bitsAs(From from) {
+template <typename To, typename From> TILEWRIGHT_INLINE To bitsAs(From from) {
   static_assert(sizeof(To) == sizeof(From), "a bit cast keeps the width");
   To to;
   __builtin_memcpy(&to, &from, sizeof(to));
@@ -44,16 +43,12 @@ TILEWRIGHT_INLINE float mulAdd(float a, float b, float c) {
 }
 
 /// Horner's rule, the coefficient of x^0 first.
-TILEWRIGHT_INLINE float polynomial(float x, float c) {
-  return c;
-}
-template <typename... Rest>
-TILEWRIGHT_INLINE float polynomial(float x, float c, Rest... rest) {
+TILEWRIGHT_INLINE float polynomial(float x, float c) { return c; }
+template <typename... Rest> TILEWRIGHT_INLINE float polynomial(float x, float c, Rest... rest) {
   return mulAdd(x, polynomial(x, rest...), c);
 }
 
-template <typename T, typename R, typename Op>
-void unaryLoop(const void *a, void *out, size_t n) {
+template <typename T, typename R, typename Op> void unaryLoop(const void *a, void *out, size_t n) {
   auto *x = static_cast<const T *>(a);
   auto *r = static_cast<R *>(out);
   TILEWRIGHT_INDEPENDENT

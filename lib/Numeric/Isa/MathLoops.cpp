@@ -126,12 +126,8 @@ struct TanhFloat {
 
 #define TILEWRIGHT_LIBM_UNARY(Name, function)                                                      \
   struct Name {                                                                                    \
-    static TILEWRIGHT_INLINE float apply(float a) {                                                \
-      return __builtin_##function##f(a);                                                           \
-    }                                                                                              \
-    static TILEWRIGHT_INLINE double apply(double a) {                                              \
-      return __builtin_##function(a);                                                              \
-    }                                                                                              \
+    static TILEWRIGHT_INLINE float apply(float a) { return __builtin_##function##f(a); }           \
+    static TILEWRIGHT_INLINE double apply(double a) { return __builtin_##function(a); }            \
   };
 #define TILEWRIGHT_LIBM_BINARY(Name, function)                                                     \
   struct Name {                                                                                    \
@@ -165,8 +161,7 @@ TILEWRIGHT_LIBM_BINARY(Pow, pow)
 TILEWRIGHT_LIBM_BINARY(Atan2, atan2)
 TILEWRIGHT_LIBM_BINARY(RemF, fmod)
 
-template <typename T>
-void addLibm(KernelTable &table, Storage storage) {
+template <typename T> void addLibm(KernelTable &table, Storage storage) {
   unsigned s = unsigned(storage);
   auto unary = [&](UnaryOp op) -> KernelTable::Unary & { return table.unary[unsigned(op)][s]; };
   unary(UnaryOp::Exp) = unaryLoop<T, T, Exp>;

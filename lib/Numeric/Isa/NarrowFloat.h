@@ -14,8 +14,7 @@
 
 namespace tilewright::numeric::TILEWRIGHT_ISA {
 
-template <typename BitsT, unsigned E, unsigned M, bool hasInfinity>
-struct NarrowFormat {
+template <typename BitsT, unsigned E, unsigned M, bool hasInfinity> struct NarrowFormat {
   using Bits = BitsT;
 
   static constexpr unsigned dropped = 23 - M; ///< mantissa bits that float has in addition

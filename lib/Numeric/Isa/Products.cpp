@@ -28,8 +28,7 @@ template <typename T>
 using InputMap = Eigen::Map<const Matrix<T>, Eigen::Unaligned, Eigen::OuterStride<>>;
 
 /// sum over k of x[k * stepX] y[k * stepY].
-template <typename T>
-T dot(const T *x, int64_t stepX, const T *y, int64_t stepY, int64_t k) {
+template <typename T> T dot(const T *x, int64_t stepX, const T *y, int64_t stepY, int64_t k) {
   constexpr int64_t lanes = 128 / sizeof(T);
   T partial[lanes] = {};
   int64_t i = 0;
@@ -47,8 +46,7 @@ T dot(const T *x, int64_t stepX, const T *y, int64_t stepY, int64_t k) {
 
 /// Vectors and tiny matrices: Eigen would choose other algorithms for them, some of whose results
 /// depend on alignment, or allocate.
-template <typename T>
-void smallProduct(const MatMulShape &shape, const T *a, const T *b, T *c) {
+template <typename T> void smallProduct(const MatMulShape &shape, const T *a, const T *b, T *c) {
   int64_t rowA = shape.transposeA ? 1 : shape.lda, stepA = shape.transposeA ? shape.lda : 1;
   int64_t columnB = shape.transposeB ? shape.ldb : 1, stepB = shape.transposeB ? 1 : shape.ldb;
   for (int64_t i = 0; i < shape.m; ++i) {
@@ -68,8 +66,7 @@ void smallProduct(const MatMulShape &shape, const T *a, const T *b, T *c) {
   }
 }
 
-template <typename T>
-void product(const MatMulShape &shape, const T *a, const T *b, T *c) {
+template <typename T> void product(const MatMulShape &shape, const T *a, const T *b, T *c) {
   if (shape.m == 1 || shape.n == 1 || shape.m + shape.n + shape.k < 32)
     return smallProduct(shape, a, b, c);
   Eigen::OuterStride<> strideA(shape.lda), strideB(shape.ldb), strideC(shape.ldc);

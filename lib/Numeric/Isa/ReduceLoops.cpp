@@ -21,28 +21,16 @@ constexpr size_t vectorBytes = 16;
 constexpr size_t accumulators = 4;
 
 struct BitAnd {
-  template <typename T>
-  static TILEWRIGHT_INLINE T apply(T a, T b) {
-    return a & b;
-  }
+  template <typename T> static TILEWRIGHT_INLINE T apply(T a, T b) { return a & b; }
 };
 struct BitOr {
-  template <typename T>
-  static TILEWRIGHT_INLINE T apply(T a, T b) {
-    return a | b;
-  }
+  template <typename T> static TILEWRIGHT_INLINE T apply(T a, T b) { return a | b; }
 };
 struct MaxInt {
-  template <typename T>
-  static TILEWRIGHT_INLINE T apply(T a, T b) {
-    return a > b ? a : b;
-  }
+  template <typename T> static TILEWRIGHT_INLINE T apply(T a, T b) { return a > b ? a : b; }
 };
 struct MinInt {
-  template <typename T>
-  static TILEWRIGHT_INLINE T apply(T a, T b) {
-    return a < b ? a : b;
-  }
+  template <typename T> static TILEWRIGHT_INLINE T apply(T a, T b) { return a < b ? a : b; }
 };
 
 /// `lanes` partial results in one array: the compiler keeps it in registers, `accumulators` vectors
@@ -71,27 +59,21 @@ TILEWRIGHT_INLINE T reduceRow(const T *row, size_t columns, T identity) {
   return partial[0];
 }
 
-template <typename T>
-struct Identities;
-template <>
-struct Identities<float> {
+template <typename T> struct Identities;
+template <> struct Identities<float> {
   static constexpr float largest = __builtin_inff(), smallest = -__builtin_inff();
 };
-template <>
-struct Identities<double> {
+template <> struct Identities<double> {
   static constexpr double largest = __builtin_inf(), smallest = -__builtin_inf();
 };
-template <>
-struct Identities<int32_t> {
+template <> struct Identities<int32_t> {
   static constexpr int32_t largest = INT32_MAX, smallest = INT32_MIN;
 };
-template <>
-struct Identities<int64_t> {
+template <> struct Identities<int64_t> {
   static constexpr int64_t largest = INT64_MAX, smallest = INT64_MIN;
 };
 
-template <typename T, ReduceOp op>
-constexpr T identityOf() {
+template <typename T, ReduceOp op> constexpr T identityOf() {
   if constexpr (op == ReduceOp::Sum || op == ReduceOp::Or)
     return T(0);
   else if constexpr (op == ReduceOp::Product)
@@ -112,13 +94,12 @@ void rowsLoop(const void *in, size_t rows, size_t columns, void *out) {
     r[i] = reduceRow<T, Op>(x + i * columns, columns, identityOf<T, op>());
 }
 
-template <bool isMax, typename T>
-TILEWRIGHT_INLINE T better(T a, T b) {
+template <bool isMax, typename T> TILEWRIGHT_INLINE T better(T a, T b) {
   return (isMax ? b > a : b < a) ? b : a;
 }
 
-/// Maximum or minimum of a row of floats: the processor's own, which loses NaNs and the sign of zero,
-/// with a note of NaNs beside it. Where one of the two matters the exact loop decides.
+/// Maximum or minimum of a row of floats: the processor's own, which loses NaNs and the sign of
+/// zero, with a note of NaNs beside it. Where one of the two matters the exact loop decides.
 template <typename T, typename Word, bool isMax, typename Exact>
 TILEWRIGHT_INLINE T extremumOfRow(const T *row, size_t columns, T identity) {
   constexpr size_t lanes = accumulators * vectorBytes / sizeof(T);
@@ -171,13 +152,11 @@ void bitRowsLoop(const void *in, size_t rows, size_t columns, void *out) {
 
 struct Reductions {
   KernelTable &table;
-  template <typename T, ReduceOp op, typename Op>
-  void add(Storage storage) {
+  template <typename T, ReduceOp op, typename Op> void add(Storage storage) {
     table.reduceRows[unsigned(op)][unsigned(storage)] = rowsLoop<T, op, Op>;
   }
   /// `Word` is an integer as wide as T.
-  template <typename T, typename Word>
-  void addFloat(Storage s) {
+  template <typename T, typename Word> void addFloat(Storage s) {
     add<T, ReduceOp::Sum, Add>(s);
     add<T, ReduceOp::Product, Mul>(s);
     auto &loops = table.reduceRows;
@@ -187,8 +166,7 @@ struct Reductions {
     add<T, ReduceOp::MinNum, MinNum>(s);
   }
   /// `Wrapping` is the unsigned type, in which overflow is defined.
-  template <typename T, typename Wrapping>
-  void addInteger(Storage s) {
+  template <typename T, typename Wrapping> void addInteger(Storage s) {
     add<Wrapping, ReduceOp::Sum, Add>(s);
     add<Wrapping, ReduceOp::Product, Mul>(s);
     add<T, ReduceOp::Max, MaxInt>(s);

@@ -1,10 +1,10 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Status and Expected<T>: how the runtime reports a failure. Success is a null pointer, so that a
-// launch that succeeds allocates nothing.
+// Status and Result<T>: how libraries without LLVM, and the runtime, report a failure. Success is a
+// null pointer, so that a launch that succeeds allocates nothing.
 
-#ifndef TILEWRIGHT_RUNTIME_STATUS_H
-#define TILEWRIGHT_RUNTIME_STATUS_H
+#ifndef TILEWRIGHT_LIB_SUPPORT_STATUS_H
+#define TILEWRIGHT_LIB_SUPPORT_STATUS_H
 
 #include <cassert>
 #include <memory>
@@ -12,9 +12,9 @@
 #include <string>
 #include <utility>
 
-namespace tilewright::runtime {
+namespace tilewright {
 
-/// The kind of a failure. The numbers are those of tilewright_code in tilewright.h.
+/// The kind of a failure. The numbers are those of tilewright_code in runtime/tilewright.h.
 enum class Code {
   OK = 0,
   InvalidArgument = 1, // an argument breaks the contract of the kernel
@@ -40,6 +40,10 @@ public:
     status.detail = std::make_shared<const Detail>(
         Detail{code, std::move(message), 0, std::string(), std::string(), std::string()});
     return status;
+  }
+  /// Of what a caller gave, where there is nothing else that it could be.
+  static Status failure(std::string message) {
+    return failure(Code::InvalidArgument, std::move(message));
   }
   /// A driver call that returned `result`; `name` is the driver's own name of that, such as
   /// "CUDA_ERROR_OUT_OF_MEMORY", and `call` the entry point.
@@ -80,16 +84,17 @@ private:
 };
 
 /// A value, or the Status that explains why there is none.
-template <typename T> class [[nodiscard]] Expected {
+template <typename T> class [[nodiscard]] Result {
 public:
-  Expected(T value) : held(std::move(value)) {}
-  Expected(Status failure) : error(std::move(failure)) {
-    assert(!error.ok() && "an Expected without a value needs a failure");
+  Result(T value) : held(std::move(value)) {}
+  Result(Status failure) : error(std::move(failure)) {
+    assert(!error.ok() && "a Result without a value needs a failure");
   }
 
   bool ok() const { return held.has_value(); }
   explicit operator bool() const { return ok(); }
   const Status &status() const { return error; }
+  const std::string &message() const { return error.message(); }
 
   T &operator*() {
     assert(held && "no value");
@@ -107,6 +112,6 @@ private:
   Status error;
 };
 
-} // namespace tilewright::runtime
+} // namespace tilewright
 
-#endif // TILEWRIGHT_RUNTIME_STATUS_H
+#endif // TILEWRIGHT_LIB_SUPPORT_STATUS_H

@@ -1,0 +1,22 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Between the attribute of an expression and lib/Expr, which knows what expressions mean.
+
+#ifndef TILEWRIGHT_DIALECT_TILE_TILEEXPR_H
+#define TILEWRIGHT_DIALECT_TILE_TILEEXPR_H
+
+#include "dialect/Tile/Tile.h"
+#include "lib/Expr/Expr.h"
+
+namespace tilewright::tile {
+
+/// Precondition: a call, whose name the parser has checked.
+inline expr::Function getFunction(ExprAttr call) {
+  return *expr::findFunction(std::string_view(call.getName()));
+}
+
+expr::Expr toExpr(ExprAttr expr);
+
+} // namespace tilewright::tile
+
+#endif // TILEWRIGHT_DIALECT_TILE_TILEEXPR_H

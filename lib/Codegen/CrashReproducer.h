@@ -1,0 +1,29 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// What tilewrightc --crash-reproducer asks for: when a pass fails or crashes, the module before
+// that pass and the pass with its options go to a file, which tilewright-opt --run-reproducer runs.
+
+#ifndef TILEWRIGHT_LIB_CODEGEN_CRASHREPRODUCER_H
+#define TILEWRIGHT_LIB_CODEGEN_CRASHREPRODUCER_H
+
+#include "llvm/ADT/StringRef.h"
+
+namespace mlir {
+class PassManager;
+} // namespace mlir
+
+namespace tilewright {
+
+/// For all compilations of the process that begin afterwards.
+void setCrashReproducer(llvm::StringRef path);
+
+/// Whether a pass has failed, and the file was written.
+bool wroteCrashReproducer();
+
+/// Called for every pass manager; does nothing unless a file was set, and where the context has
+/// threads, which MLIR's reproducers of a single pass cannot have.
+void reproduceCrashes(mlir::PassManager &manager);
+
+} // namespace tilewright
+
+#endif // TILEWRIGHT_LIB_CODEGEN_CRASHREPRODUCER_H

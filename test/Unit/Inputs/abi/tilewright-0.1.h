@@ -1,0 +1,256 @@
+/* Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+ *
+ * The C interface of libtilewright.so: loads bundles of compiled kernels and launches them through
+ * the CUDA driver, which it opens at run time.
+ *
+ * Every function that can fail returns a tilewright_code; tilewright_last_error() then has the
+ * text. Set struct_size of each struct to its sizeof. Pointers are nullable where that is said.
+ * Strides count elements. A stream is a CUstream (or cudaStream_t), null for the default stream.
+ *
+ * The context of a call is that of its stream, else the current one, else the primary context that
+ * prepare retained. Objects may be used from several threads; an object must not be destroyed while
+ * another call uses it. A bundle may be closed as soon as what was created from it exists. */
+
+#ifndef TILEWRIGHT_RUNTIME_TILEWRIGHT_H
+#define TILEWRIGHT_RUNTIME_TILEWRIGHT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(__GNUC__)
+#define TILEWRIGHT_API __attribute__((visibility("default")))
+#else
+#define TILEWRIGHT_API
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum tilewright_code {
+  TILEWRIGHT_OK = 0,
+  TILEWRIGHT_INVALID_ARGUMENT = 1,
+  TILEWRIGHT_UNSUPPORTED = 2,
+  TILEWRIGHT_MISSING_VARIANT = 3, /* the text names the tilewrightc command that makes it */
+  TILEWRIGHT_BAD_BUNDLE = 4,
+  TILEWRIGHT_NO_DRIVER = 5,
+  TILEWRIGHT_NOT_PREPARED = 6,
+  TILEWRIGHT_OUT_OF_MEMORY = 7,
+  TILEWRIGHT_DRIVER = 8,
+  TILEWRIGHT_COMPILE = 9, /* the text ends with the driver's log */
+  TILEWRIGHT_IO = 10
+} tilewright_code;
+
+typedef enum tilewright_type {
+  TILEWRIGHT_F64 = 0,
+  TILEWRIGHT_F32 = 1,
+  TILEWRIGHT_F16 = 2,
+  TILEWRIGHT_BF16 = 3,
+  TILEWRIGHT_E4M3 = 4,
+  TILEWRIGHT_E5M2 = 5,
+  TILEWRIGHT_I64 = 6,
+  TILEWRIGHT_I32 = 7,
+  TILEWRIGHT_I1 = 8
+} tilewright_type;
+
+typedef enum tilewright_causal {
+  TILEWRIGHT_CAUSAL_NONE = 0,
+  TILEWRIGHT_CAUSAL_TOP_LEFT = 1,
+  TILEWRIGHT_CAUSAL_BOTTOM_RIGHT = 2
+} tilewright_causal;
+
+typedef struct tilewright_bundle tilewright_bundle;
+typedef struct tilewright_operation tilewright_operation;
+typedef struct tilewright_attention_forward tilewright_attention_forward;
+typedef struct tilewright_attention_backward tilewright_attention_backward;
+
+/* An array in device memory. */
+typedef struct tilewright_view {
+  size_t struct_size;
+  void *data;
+  tilewright_type type;
+  uint32_t rank; /* at most 8 */
+  const int64_t *extents;
+  const int64_t *strides; /* null: row-major */
+} tilewright_view;
+
+/* An argument: a view, a scalar, or neither, where the argument is optional. */
+typedef struct tilewright_argument {
+  size_t struct_size;
+  const char *name;            /* null: by position */
+  const tilewright_view *view; /* nullable */
+  const void *scalar;          /* nullable; a value of the type below, in host memory */
+  tilewright_type scalar_type;
+} tilewright_argument;
+
+/* A parameter of a kernel as tilewrightc spells it: {"D", "128"}, {"T", "bf16"}. */
+typedef struct tilewright_param {
+  const char *name;
+  const char *value;
+} tilewright_param;
+
+/* The text of the last failure of this thread; empty where there was none. */
+TILEWRIGHT_API const char *tilewright_last_error(void);
+
+/* Bundles. tilewright_bundle_load copies the bytes. */
+TILEWRIGHT_API tilewright_code tilewright_bundle_open(const char *path, tilewright_bundle **bundle);
+TILEWRIGHT_API tilewright_code tilewright_bundle_load(const void *bytes, size_t size,
+                                                      tilewright_bundle **bundle);
+TILEWRIGHT_API void tilewright_bundle_close(tilewright_bundle *bundle);
+
+/* Kernels and programs by name. Parameters that are not named may have any value. */
+TILEWRIGHT_API tilewright_code tilewright_operation_create(const tilewright_bundle *bundle,
+                                                           const char *name,
+                                                           const tilewright_param *params,
+                                                           size_t num_params,
+                                                           tilewright_operation **operation);
+TILEWRIGHT_API void tilewright_operation_destroy(tilewright_operation *operation);
+TILEWRIGHT_API size_t tilewright_operation_num_arguments(const tilewright_operation *operation);
+/* Null beyond the last. */
+TILEWRIGHT_API const char *tilewright_operation_argument_name(const tilewright_operation *operation,
+                                                              size_t index);
+/* Whether there is code for a compute capability and this much shared memory a block (0: any).
+ * Needs no GPU. */
+TILEWRIGHT_API tilewright_code tilewright_operation_check_support(
+    const tilewright_operation *operation, int major, int minor, int shared_bytes);
+/* Loads the code on a device. Not during stream capture. */
+TILEWRIGHT_API tilewright_code tilewright_operation_prepare(tilewright_operation *operation,
+                                                            int device);
+TILEWRIGHT_API tilewright_code tilewright_operation_workspace_size(
+    const tilewright_operation *operation, const tilewright_argument *arguments,
+    size_t num_arguments, int device, uint64_t *bytes);
+/* Whether a run checks what a kernel or program requires of the elements of index arrays (offsets,
+ * lengths, page tables): 0 or 1; before it is called, what the environment's
+ * TILEWRIGHT_CHECK_INDICES said at creation. Such a run waits for the stream, copies these arrays
+ * to the host, and names array, index and value of the first element that breaks a rule. It cannot
+ * be captured. Kernels give a defined result where nothing is checked. */
+TILEWRIGHT_API tilewright_code tilewright_operation_check_indices(tilewright_operation *operation,
+                                                                  int wanted);
+/* Allocates nothing, synchronises nothing, may be captured, unless it checks indices. The workspace
+ * is aligned to 256 bytes, and null where none is needed. */
+TILEWRIGHT_API tilewright_code tilewright_operation_run(const tilewright_operation *operation,
+                                                        const tilewright_argument *arguments,
+                                                        size_t num_arguments, void *workspace,
+                                                        uint64_t workspace_bytes, void *stream);
+
+/* A kernel compiled with `tilewrightc --timeline` has an optional argument `timeline`, for
+ * attention among the captures: an array of i64 of rank 1 in device memory, which the host clears
+ * before the launch, and into which each warpgroup of each role writes when it waited, copied,
+ * multiplied and stored. Any size is right: a chunk (4096 elements unless --timeline says
+ * otherwise) once, and one for each warpgroup of each role of as many blocks as are to be seen.
+ * Where the argument is absent nothing is written. Several launches may write to one array, one
+ * after the other.
+ *
+ * This writes a trace for Perfetto (ui.perfetto.dev) from what launches left in the array, copied
+ * to host memory that is aligned to 8 bytes. Needs no GPU. */
+TILEWRIGHT_API tilewright_code tilewright_timeline_write(const tilewright_bundle *bundle,
+                                                         const void *timeline, size_t bytes,
+                                                         const char *path);
+
+/* Attention, forward. */
+typedef struct tilewright_attention_forward_desc {
+  size_t struct_size;
+  tilewright_type type;
+  tilewright_causal causal;
+  int64_t head_dim;
+  int64_t value_dim; /* 0: head_dim */
+  int has_window;
+  const char *entry; /* null: attention_forward */
+} tilewright_attention_forward_desc;
+
+typedef struct tilewright_attention_forward_args {
+  size_t struct_size;
+  const tilewright_view *q;   /* [B, Hq, Sq, D] */
+  const tilewright_view *k;   /* [B, Hkv, Skv, D] */
+  const tilewright_view *v;   /* [B, Hkv, Skv, DV] */
+  const tilewright_view *o;   /* [B, Hq, Sq, DV] */
+  const tilewright_view *lse; /* [B, Hq, Sq]; nullable */
+  float scale;
+  int32_t window_left; /* -1: open, and both must be unless has_window is set */
+  int32_t window_right;
+  const tilewright_argument
+      *captures; /* of replaced functions, by name; null where there are none */
+  size_t num_captures;
+} tilewright_attention_forward_args;
+
+TILEWRIGHT_API tilewright_code tilewright_attention_forward_create(
+    const tilewright_bundle *bundle, const tilewright_attention_forward_desc *desc,
+    tilewright_attention_forward **plan);
+TILEWRIGHT_API void tilewright_attention_forward_destroy(tilewright_attention_forward *plan);
+/* Names of what args->captures may hold: captures of replaced functions, and optional arguments
+ * of the entry beyond these. Null beyond the last. */
+TILEWRIGHT_API size_t
+tilewright_attention_forward_num_captures(const tilewright_attention_forward *plan);
+TILEWRIGHT_API const char *
+tilewright_attention_forward_capture_name(const tilewright_attention_forward *plan, size_t index);
+TILEWRIGHT_API tilewright_code tilewright_attention_forward_check_support(
+    const tilewright_attention_forward *plan, int major, int minor, int shared_bytes);
+TILEWRIGHT_API tilewright_code
+tilewright_attention_forward_prepare(tilewright_attention_forward *plan, int device);
+TILEWRIGHT_API tilewright_code tilewright_attention_forward_workspace_size(
+    const tilewright_attention_forward *plan, const tilewright_attention_forward_args *args,
+    int device, uint64_t *bytes);
+TILEWRIGHT_API tilewright_code
+tilewright_attention_forward_check_indices(tilewright_attention_forward *plan, int wanted);
+TILEWRIGHT_API tilewright_code tilewright_attention_forward_run(
+    const tilewright_attention_forward *plan, const tilewright_attention_forward_args *args,
+    void *workspace, uint64_t workspace_bytes, void *stream);
+
+/* Attention, backward: the gradients of a function of O and LSE with respect to q, k and v. */
+typedef struct tilewright_attention_backward_desc {
+  size_t struct_size;
+  tilewright_type type;
+  tilewright_causal causal;
+  int64_t head_dim;
+  int64_t value_dim; /* 0: head_dim */
+  int has_window;
+  int deterministic; /* runs are bit-identical, at the price of two more products for each pair */
+  int capture_gradients; /* captures may hold d_x, the place for the gradient of the capture x */
+  const char *entry;     /* null: attention_backward */
+} tilewright_attention_backward_desc;
+
+typedef struct tilewright_attention_backward_args {
+  size_t struct_size;
+  const tilewright_view *q;     /* [B, Hq, Sq, D] */
+  const tilewright_view *k;     /* [B, Hkv, Skv, D] */
+  const tilewright_view *v;     /* [B, Hkv, Skv, DV] */
+  const tilewright_view *o;     /* [B, Hq, Sq, DV], of the forward */
+  const tilewright_view *d_o;   /* [B, Hq, Sq, DV] */
+  const tilewright_view *lse;   /* [B, Hq, Sq], of the forward */
+  const tilewright_view *d_lse; /* [B, Hq, Sq]; nullable: zero */
+  const tilewright_view *d_q;   /* of the shape of q; all of it is written */
+  const tilewright_view *d_k;
+  const tilewright_view *d_v;
+  float scale; /* scalars and captures: those of the forward */
+  int32_t window_left;
+  int32_t window_right;
+  const tilewright_argument *captures;
+  size_t num_captures;
+} tilewright_attention_backward_args;
+
+TILEWRIGHT_API tilewright_code tilewright_attention_backward_create(
+    const tilewright_bundle *bundle, const tilewright_attention_backward_desc *desc,
+    tilewright_attention_backward **plan);
+TILEWRIGHT_API void tilewright_attention_backward_destroy(tilewright_attention_backward *plan);
+TILEWRIGHT_API size_t
+tilewright_attention_backward_num_captures(const tilewright_attention_backward *plan);
+TILEWRIGHT_API const char *
+tilewright_attention_backward_capture_name(const tilewright_attention_backward *plan, size_t index);
+TILEWRIGHT_API tilewright_code tilewright_attention_backward_check_support(
+    const tilewright_attention_backward *plan, int major, int minor, int shared_bytes);
+TILEWRIGHT_API tilewright_code
+tilewright_attention_backward_prepare(tilewright_attention_backward *plan, int device);
+TILEWRIGHT_API tilewright_code tilewright_attention_backward_workspace_size(
+    const tilewright_attention_backward *plan, const tilewright_attention_backward_args *args,
+    int device, uint64_t *bytes);
+TILEWRIGHT_API tilewright_code
+tilewright_attention_backward_check_indices(tilewright_attention_backward *plan, int wanted);
+TILEWRIGHT_API tilewright_code tilewright_attention_backward_run(
+    const tilewright_attention_backward *plan, const tilewright_attention_backward_args *args,
+    void *workspace, uint64_t workspace_bytes, void *stream);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* TILEWRIGHT_RUNTIME_TILEWRIGHT_H */

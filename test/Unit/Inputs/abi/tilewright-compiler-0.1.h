@@ -1,0 +1,64 @@
+/* Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+ *
+ * The C interface of libtilewright-compiler.so: compiles a kernel or program to a bundle in memory,
+ * which tilewright_bundle_load (tilewright.h) takes. An application that loads bundles from files
+ * needs only libtilewright.so.
+ *
+ * Set struct_size of each struct to its sizeof. Pointers are nullable where that is said. All
+ * functions may be called from several threads. */
+
+#ifndef TILEWRIGHT_LIB_COMPILERAPI_TILEWRIGHT_COMPILER_H
+#define TILEWRIGHT_LIB_COMPILERAPI_TILEWRIGHT_COMPILER_H
+
+#include <stddef.h>
+
+#if defined(__GNUC__)
+#define TILEWRIGHT_COMPILER_API __attribute__((visibility("default")))
+#else
+#define TILEWRIGHT_COMPILER_API
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum tilewright_compile_code {
+  TILEWRIGHT_COMPILE_OK = 0,
+  TILEWRIGHT_COMPILE_INVALID_ARGUMENT = 1, /* of the call itself */
+  TILEWRIGHT_COMPILE_REFUSED = 2           /* by the compiler: the text says what and where */
+} tilewright_compile_code;
+
+/* A parameter of the entry as tilewrightc spells it: {"D", "128"}, {"T", "bf16"}. */
+typedef struct tilewright_compile_param {
+  const char *name;
+  const char *value;
+} tilewright_compile_param;
+
+typedef struct tilewright_compile_request {
+  size_t struct_size;
+  const char *source; /* the text of a kernel file */
+  size_t source_size;
+  const char *source_name; /* nullable; what diagnostics call it */
+  const char *entry;       /* nullable: the only kernel or program that no program launches */
+  const tilewright_compile_param *params; /* nullable */
+  size_t num_params;
+  const char *const *with; /* nullable; files whose functions and captures replace the source's */
+  size_t num_with;
+  const char *const *targets; /* nullable: sm_80, and sm_90a where kernels have roles there */
+  size_t num_targets;
+} tilewright_compile_request;
+
+/* The text of the last failure of this thread; empty where there was none. */
+TILEWRIGHT_COMPILER_API const char *tilewright_compiler_last_error(void);
+
+/* Gives the bytes of a bundle, which tilewright_compiler_free releases. */
+TILEWRIGHT_COMPILER_API tilewright_compile_code
+tilewright_compile(const tilewright_compile_request *request, void **bundle, size_t *size);
+
+TILEWRIGHT_COMPILER_API void tilewright_compiler_free(void *bundle);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* TILEWRIGHT_LIB_COMPILERAPI_TILEWRIGHT_COMPILER_H */

@@ -1,0 +1,110 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// What docs/compatibility.md promises: this runtime reads bundles of 0.1, says of them what it said
+// then, and launches them in the same way; and programs that were compiled with the header of 0.1
+// work. They are in RuntimeCompatibilityTest.c. scripts/freeze-bundles.py wrote the bundles.
+
+#include "RuntimeTesting.h"
+
+#include "runtime/CApi.h"
+#include "runtime/tilewright.h"
+
+#include <algorithm>
+#include <filesystem>
+
+using namespace tilewright;
+using namespace tilewright::runtime;
+using namespace tilewright::runtime::testing;
+
+extern "C" int tilewrightForwardAs01(void);
+extern "C" int tilewrightBackwardAs01(void);
+extern "C" int tilewrightOperationAs01(void);
+
+namespace {
+
+/// Tests run in the root of the source tree.
+constexpr char folder[] = "test/Unit/Inputs/bundles";
+
+/// The manifest as it stands in a file (Bundle.h), after the header and the sizes of the blobs.
+std::string readManifestText(const std::string &file) {
+  auto number = [&](size_t at, size_t bytes) {
+    uint64_t value = 0;
+    std::memcpy(&value, file.data() + at, bytes);
+    return value;
+  };
+  return file.substr(48 + 8 * number(40, 4), number(32, 8));
+}
+
+/// Grid, threads and bytes of shared memory of each launch, all along x.
+using Launches = std::vector<std::array<unsigned, 3>>;
+
+class Compatibility : public RuntimeTest {
+protected:
+  void SetUp() override {
+    RuntimeTest::SetUp();
+    setDriverForTesting(&driver);
+  }
+  void TearDown() override { setDriverForTesting(nullptr); }
+
+  /// As of an H200, or an A100.
+  void useDevice(int major) {
+    fake().major = major;
+    fake().smCount = major == 9 ? 132 : 108;
+    fake().sharedLimit = major == 9 ? 232448 : 166912;
+  }
+  Launches launches() {
+    Launches result;
+    for (const FakeLaunch &launch : fake().launches)
+      result.push_back({launch.grid[0], launch.block[0], launch.sharedBytes});
+    return result;
+  }
+};
+
+TEST_F(Compatibility, ManifestsSayWhatTheySaid) {
+  std::vector<std::string> names;
+  for (const auto &entry : std::filesystem::directory_iterator(folder)) {
+    SCOPED_TRACE(entry.path().string());
+    names.push_back(entry.path().stem());
+    Result<std::string> file = readFile(entry.path().string());
+    ASSERT_TRUE(file.ok()) << file.status().message();
+    Result<std::shared_ptr<const Bundle>> bundle = Bundle::fromBytes(*file, "frozen");
+    ASSERT_TRUE(bundle.ok()) << bundle.status().message();
+    const Manifest &manifest = (*bundle)->manifest();
+    EXPECT_EQ(manifest.toJson().write(), readManifestText(*file));
+    for (const KernelSpec &kernel : manifest.kernels)
+      EXPECT_OK(Operation::create(driver, *bundle, kernel.name).status());
+    for (const ProgramSpec &program : manifest.programs)
+      EXPECT_OK(Operation::create(driver, *bundle, program.name).status());
+  }
+  std::sort(names.begin(), names.end());
+  EXPECT_EQ(names, (std::vector<std::string>{"attention_backward", "attention_backward_packed",
+                                             "attention_forward", "softmax"}));
+}
+
+TEST_F(Compatibility, OlderCallersRunTheForward) {
+  useDevice(9);
+  EXPECT_EQ(tilewrightForwardAs01(), 0) << tilewright_last_error();
+  EXPECT_EQ(launches(), (Launches{{48, 384, 213472}}));
+  EXPECT_EQ(fake().maps.size(), 4u);
+  fake() = FakeDriver();
+  useDevice(8);
+  EXPECT_EQ(tilewrightForwardAs01(), 0) << tilewright_last_error();
+  EXPECT_EQ(launches(), (Launches{{48, 128, 49152}}));
+  EXPECT_EQ(fake().entries,
+            (std::vector<std::string>{"attention_forward_aligned", "attention_forward"}));
+}
+
+TEST_F(Compatibility, OlderCallersRunTheBackward) {
+  useDevice(8);
+  EXPECT_EQ(tilewrightBackwardAs01(), 0) << tilewright_last_error();
+  EXPECT_EQ(launches(), (Launches{{1, 128, 0}, {160, 128, 0}, {48, 256, 57856}, {160, 128, 0}}));
+}
+
+TEST_F(Compatibility, OlderCallersRunOperations) {
+  useDevice(9);
+  EXPECT_EQ(tilewrightOperationAs01(), 0) << tilewright_last_error();
+  EXPECT_EQ(launches(), (Launches{{352, 128, 0}, {96, 384, 231840}, {88, 128, 0}}));
+  EXPECT_EQ(fake().maps.size(), 9u);
+}
+
+} // namespace
