@@ -46,6 +46,9 @@ struct BindingRequest {
   uint64_t seed = 0;
   /// Every float runs in f64: float arrays are held as f64, whatever the view declares.
   bool f64 = false;
+  /// With f64: floats that are given are rounded to the type that the kernel declares, so that a
+  /// run which rounds can be compared with it.
+  bool roundsInputs = false;
 };
 
 // The text of one option each. The name ends at the first '='. What follows the last ':' of a file

@@ -10,6 +10,7 @@
 #include "lib/Codegen/Report.h"
 #include "lib/Driver/BindingOptions.h"
 #include "lib/Driver/MappedModule.h"
+#include "lib/Driver/Progress.h"
 #include "passes/Tile/BindParameters.h"
 
 #include "mlir/IR/Diagnostics.h"
@@ -74,8 +75,7 @@ llvm::Expected<std::string> tilewright::compileBundle(mlir::MLIRContext &context
                   request.gpu.warps == GpuOptions().warps;
   if (targets.empty())
     targets.emplace_back(Target::getDefault().name);
-  if (mlir::OwningOpRef<mlir::ModuleOp> parsed =
-          isChosen ? parseBuffer(context, source) : nullptr;
+  if (mlir::OwningOpRef<mlir::ModuleOp> parsed = isChosen ? parseBuffer(context, source) : nullptr;
       parsed && !isMapped(*parsed))
     for (const Target &target : Target::all())
       if (target.hasRoles())
@@ -103,6 +103,9 @@ llvm::Expected<std::string> tilewright::compileBundle(mlir::MLIRContext &context
     std::vector<mlir::OwningOpRef<mlir::ModuleOp>> modules;
     std::vector<BundlePart> parts;
     for (const std::string &target : targets) {
+      if (request.progress)
+        request.progress("variant " + std::to_string(i + 1) + " of " +
+                         std::to_string(variants.size()) + " for " + target);
       TilePipelineOptions options = request.options;
       options.target = target;
       llvm::append_range(options.params, variants[i]);
@@ -127,6 +130,7 @@ llvm::Expected<std::string> tilewright::compileBundle(mlir::MLIRContext &context
         mlir::OwningOpRef<mlir::ModuleOp> copy = modules.back()->clone();
         if (mlir::failed(mapToGpu(*copy, gpu)))
           return llvm::createStringError("mapping onto " + target + " failed");
+        Progress::hide();
         reportOn(*copy, gpu, *request.report);
         gpu.warnsOfSpills = false; // the report has warned
       }
@@ -149,10 +153,13 @@ llvm::Expected<std::string> tilewright::compileBundle(mlir::MLIRContext &context
       }
       parts.push_back(std::move(part));
     }
+    if (request.progress)
+      request.progress("code of variant " + std::to_string(i + 1) + " of " +
+                       std::to_string(variants.size()));
     if (llvm::Error error = addToBundle(writer, parts, request.assemble))
       return error;
   }
-  runtime::Expected<std::string> bytes = writer.bytes();
+  Result<std::string> bytes = writer.bytes();
   if (!bytes)
     return toError(bytes.status());
   return std::move(*bytes);

@@ -11,6 +11,7 @@
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/Support/MemoryBufferRef.h"
 
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -29,6 +30,8 @@ struct BundleRequest {
   bool assemble = true;                ///< with cubins, where there is a ptxas
   llvm::raw_ostream *report = nullptr; ///< gets the report of each variant for each target
   std::string ptx;                     ///< code of the only variant for the only target
+  /// Told what begins now, where it is set.
+  std::function<void(const std::string &)> progress;
 };
 
 /// "D=64,T=f16".

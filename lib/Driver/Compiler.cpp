@@ -7,6 +7,7 @@
 #include "dialect/Tgpu/Tgpu.h"
 #include "dialect/Tile/TextInput.h"
 #include "dialect/Tile/Tile.h"
+#include "lib/Codegen/CrashReproducer.h"
 #include "lib/Codegen/Dump.h"
 #include "passes/Pipelines.h"
 
@@ -260,6 +261,7 @@ OwningOpRef<ModuleOp> compileModule(OwningOpRef<ModuleOp> module, llvm::MemoryBu
   PassManager manager(module->getContext(), ModuleOp::getOperationName());
   dump("input.mlir", *module);
   dumpPasses(manager);
+  reproduceCrashes(manager);
   buildTilePipeline(manager, bound);
   if (failed(manager.run(*module)))
     return nullptr;

@@ -61,9 +61,9 @@ mlir::Operation *chooseEntry(mlir::ModuleOp module, llvm::StringRef name, EntryK
 /// One line of the contract between an entry and its caller.
 struct ArgumentInfo {
   std::string name;
-  mlir::Type type;         ///< a tile::ViewType or a scalar
-  bool isOptional = false; ///< may be left out; views only
-  bool isCapture = false;  ///< read by scalar functions through its name; read-only
+  mlir::Type type;                     ///< a tile::ViewType or a scalar
+  bool isOptional = false;             ///< may be left out; views only
+  bool isCapture = false;              ///< read by scalar functions through its name; read-only
   mlir::Attribute byDefault = nullptr; ///< of a scalar that may be left out
   bool isWritten = false;              ///< a view that the entry stores or adds to
 };

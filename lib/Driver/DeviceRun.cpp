@@ -30,7 +30,9 @@ struct CpuRun : DeviceRun {
     runOptions.f64 = options.f64;
     runOptions.threads = options.threads;
   }
-  llvm::Expected<double> run(const llvm::StringMap<Argument> &arguments) override {
+  llvm::Expected<double> run(const llvm::StringMap<Argument> &arguments,
+                             WatchList *watches) override {
+    runOptions.watches = watches;
     mlir::LogicalResult result = mlir::failure();
     double seconds = timeOf([&] { result = runOnCpu(entry, arguments, runOptions); });
     if (mlir::failed(result))
@@ -50,7 +52,7 @@ struct CudaRun : DeviceRun {
         bundle(std::move(bundle)), timelineFile(options.timelineFile),
         timelineWords(options.timelineBytes / 8) {}
 
-  llvm::Expected<double> run(const llvm::StringMap<Argument> &arguments) override {
+  llvm::Expected<double> run(const llvm::StringMap<Argument> &arguments, WatchList *) override {
     // The elements of index arrays, which a launch does not read unless it is told to; a mapped
     // file is not bound.
     if (bound && mlir::failed(interpreter::checkEntry(bound, arguments, std::nullopt)))
@@ -68,10 +70,9 @@ struct CudaRun : DeviceRun {
     llvm::Expected<double> seconds = launch(more);
     if (!seconds)
       return seconds;
-    runtime::Expected<std::string> text = runtime::timelineToJson(
-        bundle->manifest(), timeline.data(), timeline.size() * sizeof(int64_t));
-    runtime::Status status =
-        text ? runtime::writeFileAtomically(timelineFile, *text) : text.status();
+    Result<std::string> text = runtime::timelineToJson(bundle->manifest(), timeline.data(),
+                                                       timeline.size() * sizeof(int64_t));
+    Status status = text ? runtime::writeFileAtomically(timelineFile, *text) : text.status();
     return status.ok() ? std::move(seconds) : toError(status);
   }
 
@@ -109,7 +110,9 @@ struct SimulatorRun : DeviceRun {
       : module(std::move(module)), entry(entry.str()) {
     options.seed = seed;
   }
-  llvm::Expected<double> run(const llvm::StringMap<Argument> &arguments) override {
+  llvm::Expected<double> run(const llvm::StringMap<Argument> &arguments,
+                             WatchList *watches) override {
+    options.watches = watches;
     mlir::LogicalResult result = mlir::failure();
     double seconds = timeOf([&] { result = simulate(*module, entry, arguments, options); });
     if (mlir::failed(result))

@@ -17,6 +17,8 @@
 
 namespace tilewright {
 
+class WatchList;
+
 struct DeviceName {
   enum class Kind { Cpu, Cuda, Simulator };
   Kind kind = Kind::Cpu;
@@ -52,8 +54,9 @@ public:
   create(const DeviceName &device, mlir::Operation *entry, const DeviceRunOptions &options = {});
 
   /// Runs once on arrays in host memory and gives the seconds that it took, without copies. Errors
-  /// may also be emitted through the context.
-  virtual llvm::Expected<double> run(const llvm::StringMap<Argument> &arguments) = 0;
+  /// may also be emitted through the context. Notes who wrote what is watched, unless on a GPU.
+  virtual llvm::Expected<double> run(const llvm::StringMap<Argument> &arguments,
+                                     WatchList *watches = nullptr) = 0;
 };
 
 } // namespace tilewright

@@ -28,7 +28,7 @@ llvm::Error failure(const llvm::Twine &message) {
 
 llvm::Error check(const GpuDevice &device, runtime::cuda::Result result, const char *call,
                   const std::string &attempted) {
-  runtime::Status status = device.getDriver().check(result, call, attempted);
+  Status status = device.getDriver().check(result, call, attempted);
   return status.ok() ? llvm::Error::success() : toError(status);
 }
 
@@ -131,7 +131,7 @@ llvm::Expected<runtime::Argument> makeScalar(const runtime::ArgumentSpec &spec,
 //===----------------------------------------------------------------------===//
 
 llvm::Expected<std::unique_ptr<GpuDevice>> GpuDevice::open(int ordinal) {
-  runtime::Expected<const runtime::DriverTable *> system = runtime::DriverTable::system();
+  Result<const runtime::DriverTable *> system = runtime::DriverTable::system();
   if (!system)
     return toError(system.status());
   return open(**system, ordinal);
@@ -144,7 +144,7 @@ llvm::Expected<std::unique_ptr<GpuDevice>> GpuDevice::open(const runtime::Driver
       !driver.cuStreamSynchronize)
     return failure("the driver lacks functions that copy arrays; update the driver");
   std::unique_ptr<GpuDevice> device(new GpuDevice(driver));
-  runtime::Expected<runtime::DeviceInfo> info = runtime::queryDevice(driver, ordinal);
+  Result<runtime::DeviceInfo> info = runtime::queryDevice(driver, ordinal);
   if (!info)
     return toError(info.status());
   device->info = *info;
@@ -154,8 +154,7 @@ llvm::Expected<std::unique_ptr<GpuDevice>> GpuDevice::open(const runtime::Driver
                    llvm::Twine(oldest.major) + "." + llvm::Twine(oldest.minor) +
                    ", which kernels need");
   }
-  runtime::Expected<runtime::PrimaryContext> primary =
-      runtime::PrimaryContext::retain(driver, *info);
+  Result<runtime::PrimaryContext> primary = runtime::PrimaryContext::retain(driver, *info);
   if (!primary)
     return toError(primary.status());
   device->primary = std::move(*primary);
@@ -195,7 +194,7 @@ GpuOperation::compile(llvm::ArrayRef<BundlePart> parts, bool assemble) {
   runtime::BundleWriter writer;
   if (llvm::Error error = addToBundle(writer, parts, assemble))
     return error;
-  runtime::Expected<std::string> bytes = writer.bytes();
+  Result<std::string> bytes = writer.bytes();
   if (!bytes)
     return toError(bytes.status());
   auto bundle = runtime::Bundle::fromBytes(std::move(*bytes), "the compiled module");
@@ -207,12 +206,12 @@ GpuOperation::compile(llvm::ArrayRef<BundlePart> parts, bool assemble) {
 llvm::Expected<GpuOperation> GpuOperation::create(GpuDevice &device,
                                                   std::shared_ptr<const runtime::Bundle> bundle,
                                                   llvm::StringRef entry) {
-  runtime::Expected<runtime::Operation> operation =
+  Result<runtime::Operation> operation =
       runtime::Operation::create(device.driver, std::move(bundle), entry.str());
   if (!operation)
     return toError(operation.status());
   Current current(device.driver, device.primary.get());
-  if (runtime::Status status = operation->prepare(device.info.ordinal); !status)
+  if (Status status = operation->prepare(device.info.ordinal); !status)
     return toError(status);
   return GpuOperation(device, std::move(*operation));
 }
@@ -322,8 +321,8 @@ llvm::Error GpuCall::bind(const llvm::StringMap<Argument> &given) {
   std::vector<const runtime::Argument *> pointers;
   for (const runtime::Argument &argument : arguments)
     pointers.push_back(&argument);
-  if (runtime::Status status = operation.getOperation().workspaceSize(
-          pointers.data(), pointers.size(), device.info.ordinal, workspaceBytes);
+  if (Status status = operation.getOperation().workspaceSize(pointers.data(), pointers.size(),
+                                                             device.info.ordinal, workspaceBytes);
       !status)
     return toError(status);
   if (workspaceBytes == 0)
@@ -393,8 +392,8 @@ llvm::Error GpuCall::launch() {
   std::vector<const runtime::Argument *> pointers;
   for (const runtime::Argument &argument : arguments)
     pointers.push_back(&argument);
-  runtime::Status status = operation.getOperation().run(pointers.data(), pointers.size(), workspace,
-                                                        workspaceBytes, device.stream);
+  Status status = operation.getOperation().run(pointers.data(), pointers.size(), workspace,
+                                               workspaceBytes, device.stream);
   return status.ok() ? llvm::Error::success() : toError(status);
 }
 

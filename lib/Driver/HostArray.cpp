@@ -20,8 +20,8 @@ namespace {
 
 constexpr uint8_t poisonByte = 0xff;
 
-/// From here on memory is mapped, not taken from the heap, so that pages which nobody touches cost
-/// nothing.
+/// From here on memory is mapped, not taken from the heap, so that pages that are never touched
+/// cost nothing.
 constexpr size_t mapFrom = size_t(64) << 20;
 
 /// Gaps of larger arrays are left as the system gives them: poisoning would touch every page.

@@ -155,6 +155,13 @@ static void fillNormal(uint64_t state, ElementType type, std::vector<uint8_t> &b
   }
 }
 
+/// Rounds elements that are held as f64 to the type that the view declares.
+static void roundElements(std::vector<uint8_t> &elements, ElementType declared) {
+  auto *values = reinterpret_cast<double *>(elements.data());
+  for (size_t i = 0, n = elements.size() / sizeof(double); i < n; ++i)
+    values[i] = numeric::roundToType(values[i], declared);
+}
+
 llvm::Error NpyBinding::bindArray(const ArgumentInfo &argument, const ArrayRequest &request,
                                   llvm::ArrayRef<int64_t> strides, const BindingRequest &all) {
   auto view = llvm::cast<tile::ViewType>(argument.type);
@@ -198,14 +205,16 @@ llvm::Error NpyBinding::bindArray(const ArgumentInfo &argument, const ArrayReque
     bound.initial.resize(file->numElements() * byteWidth(type));
     if (Status status = convertFromNpy(*file, type, bound.initial.data()); !status)
       return failure(describe(argument) + ": " + request.input + ": " + status.message());
-    bound.memory.copyFrom(bound.initial.data());
   }
   if (request.isRandom) {
     bound.initial.resize(bound.memory.getNumElements() * byteWidth(type));
     // Another sequence for each argument, the same whatever else is given.
     fillNormal(all.seed ^ llvm::xxh3_64bits(llvm::StringRef(argument.name)), type, bound.initial);
-    bound.memory.copyFrom(bound.initial.data());
   }
+  if (all.roundsInputs && type != *declared)
+    roundElements(bound.initial, *declared);
+  if (!bound.initial.empty())
+    bound.memory.copyFrom(bound.initial.data());
   ArrayArgument device;
   device.type = type;
   device.shape.assign(shape.begin(), shape.end());
@@ -216,7 +225,8 @@ llvm::Error NpyBinding::bindArray(const ArgumentInfo &argument, const ArrayReque
   return llvm::Error::success();
 }
 
-llvm::Error NpyBinding::bindScalar(const ArgumentInfo &argument, llvm::StringRef text) {
+llvm::Error NpyBinding::bindScalar(const ArgumentInfo &argument, llvm::StringRef text,
+                                   const BindingRequest &all) {
   auto refuse = [&] {
     return failure(describe(argument) + " must be a value of type " + typeName(argument.type) +
                    " but got '" + text + "'");
@@ -231,7 +241,7 @@ llvm::Error NpyBinding::bindScalar(const ArgumentInfo &argument, llvm::StringRef
     // A finite number that the type cannot hold is a mistake; "inf" and "nan" are not.
     if (std::isfinite(value) && !std::isfinite(numeric::roundToType(value, *type)))
       return refuse();
-    arguments[argument.name] = value;
+    arguments[argument.name] = all.roundsInputs ? numeric::roundToType(value, *type) : value;
     return llvm::Error::success();
   }
   int64_t value;
@@ -296,7 +306,7 @@ llvm::Expected<NpyBinding> NpyBinding::create(llvm::ArrayRef<ArgumentInfo> argum
   }
 
   for (auto [scalar, argument] : llvm::zip_equal(request.scalars, scalarTargets))
-    if (llvm::Error error = binding.bindScalar(*argument, scalar.value))
+    if (llvm::Error error = binding.bindScalar(*argument, scalar.value, request))
       return error;
   for (auto [array, argument] : llvm::zip_equal(request.arrays, arrayTargets))
     if (llvm::Error error =
@@ -313,10 +323,25 @@ void NpyBinding::reset() {
   }
 }
 
-llvm::Error NpyBinding::writeResults() const {
-  for (const BoundArray &array : arrays) {
+std::vector<NpyBinding::ResultArray> NpyBinding::getResults() const {
+  std::vector<ResultArray> results;
+  for (const BoundArray &array : arrays)
+    if (!array.output.empty())
+      results.push_back({array.name, array.memory});
+  return results;
+}
+
+llvm::Error NpyBinding::checkGaps() const {
+  for (const BoundArray &array : arrays)
     if (!array.memory.gapsArePoisoned())
       return failure("memory between the elements of '" + array.name + "' was written");
+  return llvm::Error::success();
+}
+
+llvm::Error NpyBinding::writeResults() const {
+  if (llvm::Error error = checkGaps())
+    return error;
+  for (const BoundArray &array : arrays) {
     if (array.output.empty())
       continue;
     std::vector<uint8_t> dense(array.memory.getNumElements() * byteWidth(array.type));

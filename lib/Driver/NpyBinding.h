@@ -40,8 +40,17 @@ public:
   /// Gives every array that a run may have changed its first contents again.
   void reset();
 
+  /// The arrays that have a result file, in the order of the request.
+  struct ResultArray {
+    llvm::StringRef name;
+    const HostArray &memory;
+  };
+  std::vector<ResultArray> getResults() const;
+
   /// Writes the results. Refused: a run that wrote memory between the elements of an array.
   llvm::Error writeResults() const;
+  /// The latter alone.
+  llvm::Error checkGaps() const;
 
 private:
   struct BoundArray {
@@ -53,7 +62,8 @@ private:
   /// Checks shape and type against the view, then reads and lays out.
   llvm::Error bindArray(const ArgumentInfo &argument, const ArrayRequest &request,
                         llvm::ArrayRef<int64_t> strides, const BindingRequest &all);
-  llvm::Error bindScalar(const ArgumentInfo &argument, llvm::StringRef text);
+  llvm::Error bindScalar(const ArgumentInfo &argument, llvm::StringRef text,
+                         const BindingRequest &all);
 
   llvm::StringMap<Argument> arguments;
   std::vector<BoundArray> arrays;

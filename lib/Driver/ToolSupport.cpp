@@ -1,15 +1,18 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Options, diagnostics and exit codes of the tools.
+// Diagnostics, exit codes and requests of the tools.
 
 #include "lib/Driver/ToolSupport.h"
 
 #include "lib/Driver/BindingOptions.h"
+#include "lib/Driver/Progress.h"
+#include "passes/Tile/LinkLibraries.h"
 
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/MLIRContext.h"
-#include "llvm/Support/CommandLine.h"
+#include "llvm/ADT/StringSet.h"
 #include "llvm/Support/FileSystem.h"
+#include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/Signals.h"
 #include "llvm/Support/SourceMgr.h"
@@ -20,15 +23,8 @@
 
 namespace tilewright {
 
-bool parseOptions(int argc, char **argv, llvm::cl::OptionCategory &category,
-                  llvm::StringRef overview) {
-  llvm::cl::HideUnrelatedOptions(category);
-  llvm::cl::SetVersionPrinter([](llvm::raw_ostream &os) { os << "tilewright 0.1.0\n"; });
-  // With a stream for errors the parser returns instead of leaving with code 1.
-  return llvm::cl::ParseCommandLineOptions(argc, argv, overview, &llvm::errs());
-}
-
 ExitCode reportFailure(llvm::StringRef tool, const llvm::Twine &message) {
+  Progress::hide();
   llvm::WithColor::error(llvm::errs(), tool) << message << '\n';
   return exitFailed;
 }
@@ -57,6 +53,7 @@ struct DiagnosticPrinter::Impl {
 
   /// Success keeps a diagnostic from the handler before, which prints.
   mlir::LogicalResult handle(mlir::Diagnostic &diagnostic) {
+    Progress::hide();
     switch (diagnostic.getSeverity()) {
     case mlir::DiagnosticSeverity::Error: {
       bool first = !sawError;
@@ -66,13 +63,26 @@ struct DiagnosticPrinter::Impl {
       // MLIR's parser knows no tiles: what it says of their literals lacks what to write.
       if (llvm::StringRef(diagnostic.str()).starts_with("elements literal"))
         diagnostic << "; a constant tile is tile.full of a scalar constant";
-      if (!mlir::isa<mlir::UnknownLoc>(diagnostic.getLocation()))
+      addLibraryTexts(diagnostic);
+      if (!isOfSources(diagnostic)) {
+        printWithoutSource(diagnostic);
+        return mlir::success();
+      }
+      mlir::Location location = diagnostic.getLocation();
+      auto place = mlir::dyn_cast<mlir::FileLineColLoc>(location);
+      if (!mlir::isa<mlir::UnknownLoc>(location) && !(place && place.getLine() == 0))
         return mlir::failure();
-      reportFailure(tool, diagnostic.str());
+      // Of a file as a whole there is no line to show.
+      reportFailure(place ? place.getFilename().getValue() : llvm::StringRef(tool),
+                    diagnostic.str());
       return mlir::success();
     }
     case mlir::DiagnosticSeverity::Warning:
-      return mlir::failure();
+      addLibraryTexts(diagnostic);
+      if (isOfSources(diagnostic))
+        return mlir::failure();
+      printWithoutSource(diagnostic);
+      return mlir::success();
     case mlir::DiagnosticSeverity::Note:
     case mlir::DiagnosticSeverity::Remark:
       return mlir::success();
@@ -80,7 +90,65 @@ struct DiagnosticPrinter::Impl {
     return mlir::success();
   }
 
+  void addText(llvm::StringRef name, llvm::StringRef text) {
+    if (texts.insert(name).second)
+      sources.AddNewSourceBuffer(llvm::MemoryBuffer::getMemBufferCopy(text, name), llvm::SMLoc());
+  }
+
+  /// What locations name that is not a file: the handler of MLIR finds buffers by their names.
+  void addLibraryTexts(mlir::Diagnostic &diagnostic) {
+    auto add = [&](mlir::Location location) {
+      location->walk([&](mlir::Location part) {
+        auto place = mlir::dyn_cast<mlir::FileLineColLoc>(part);
+        llvm::StringRef name = place ? place.getFilename().getValue() : llvm::StringRef();
+        llvm::StringRef inner = name;
+        if (inner.consume_front(embeddedFolder))
+          if (std::optional<llvm::StringRef> text = findLibraryText(inner))
+            addText(name, *text);
+        return mlir::WalkResult::advance();
+      });
+    };
+    add(diagnostic.getLocation());
+    for (mlir::Diagnostic &note : diagnostic.getNotes())
+      add(note.getLocation());
+  }
+
+  /// Whether lines may be shown of all files that the diagnostic names. A kernel file can name any
+  /// file in a `loc`, also one whose text is not for the reader of the message.
+  bool isOfSources(mlir::Diagnostic &diagnostic) {
+    auto isSource = [&](mlir::Location location) {
+      return !location
+                  ->walk([&](mlir::Location part) {
+                    auto place = mlir::dyn_cast<mlir::FileLineColLoc>(part);
+                    llvm::StringRef name = place ? place.getFilename().getValue() : "";
+                    bool isShown = name.empty() || name.ends_with(".mlir") || texts.contains(name);
+                    return isShown ? mlir::WalkResult::advance() : mlir::WalkResult::interrupt();
+                  })
+                  .wasInterrupted();
+    };
+    return isSource(diagnostic.getLocation()) &&
+           llvm::all_of(diagnostic.getNotes(),
+                        [&](mlir::Diagnostic &note) { return isSource(note.getLocation()); });
+  }
+
+  void printWithoutSource(mlir::Diagnostic &diagnostic) {
+    std::string where;
+    diagnostic.getLocation()->walk([&](mlir::Location part) {
+      auto place = mlir::dyn_cast<mlir::FileLineColLoc>(part);
+      if (!place)
+        return mlir::WalkResult::advance();
+      where = place.getFilename().str() + ":" + std::to_string(place.getLine()) + ":" +
+              std::to_string(place.getColumn());
+      return mlir::WalkResult::interrupt();
+    });
+    bool isError = diagnostic.getSeverity() == mlir::DiagnosticSeverity::Error;
+    (isError ? llvm::WithColor::error(llvm::errs(), where)
+             : llvm::WithColor::warning(llvm::errs(), where))
+        << diagnostic.str() << '\n';
+  }
+
   std::string tool;
+  llvm::StringSet<> texts; ///< names of buffers among the sources
   bool sawError = false;
   llvm::SourceMgr sources;
   mlir::SourceMgrDiagnosticHandler printer;
@@ -93,6 +161,7 @@ DiagnosticPrinter::DiagnosticPrinter(mlir::MLIRContext &context, llvm::StringRef
 }
 DiagnosticPrinter::~DiagnosticPrinter() = default;
 bool DiagnosticPrinter::sawError() const { return impl->sawError; }
+void DiagnosticPrinter::keepStandardInput(llvm::StringRef text) { impl->addText("<stdin>", text); }
 
 //===----------------------------------------------------------------------===//
 // Requests
@@ -122,7 +191,7 @@ std::string findKernelsFolder(const char *argv0, llvm::StringRef given) {
     return given.str();
   static int anchor; // any address inside the executable
   std::string executable = llvm::sys::fs::getMainExecutable(argv0, &anchor);
-  for (llvm::StringRef up : {"..", "../.."}) {
+  for (llvm::StringRef up : {"..", "../..", "../share/tilewright"}) {
     llvm::SmallString<128> folder = llvm::sys::path::parent_path(executable);
     llvm::sys::path::append(folder, up, "kernels", "attention_forward.mlir");
     llvm::sys::path::remove_dots(folder, /*remove_dot_dot=*/true);

@@ -6,6 +6,7 @@
 #ifndef TILEWRIGHT_LIB_DRIVER_TOOLSUPPORT_H
 #define TILEWRIGHT_LIB_DRIVER_TOOLSUPPORT_H
 
+#include "lib/Driver/CommandLine.h"
 #include "lib/Driver/Compiler.h"
 
 #include "llvm/ADT/STLFunctionalExtras.h"
@@ -16,18 +17,9 @@
 #include <string>
 #include <vector>
 
-namespace llvm::cl {
-class OptionCategory;
-} // namespace llvm::cl
-
 namespace tilewright {
 
 enum ExitCode : int { exitDone = 0, exitFailed = 1, exitUsage = 2 };
-
-/// Parses the options of the category; all others are hidden from --help. False after a message
-/// when the tool should exit with exitUsage. --help and --version exit.
-bool parseOptions(int argc, char **argv, llvm::cl::OptionCategory &category,
-                  llvm::StringRef overview);
 
 /// "tool: error: message" on standard error.
 ExitCode reportUsage(llvm::StringRef tool, const llvm::Twine &message);
@@ -37,12 +29,15 @@ ExitCode reportFailure(llvm::StringRef tool, llvm::Error error);
 
 /// Prints the diagnostics of a context to standard error while it lives: warnings and the first
 /// error, each with its notes and the line of source, so that one mistake gives one message.
-/// Remarks are left out.
+/// Remarks are left out. Lines come from the .mlir files that locations name, from the compiler's
+/// own library, and from standard input (keepStandardInput); of other files no line is shown.
 class DiagnosticPrinter {
 public:
   DiagnosticPrinter(mlir::MLIRContext &context, llvm::StringRef tool);
   ~DiagnosticPrinter();
   bool sawError() const;
+  /// Shows lines of this text where a location names standard input, which cannot be read again.
+  void keepStandardInput(llvm::StringRef text);
 
 private:
   struct Impl;

@@ -36,9 +36,9 @@ struct BenchCommandLine {
         sizes("size", cl::desc("Rows, columns and depth of a matrix product"), cl::CommaSeparated,
               cl::value_desc("n,..."), cl::cat(category)),
         device("device", cl::desc("Where to run: cpu (the default), cuda[:N], auto"),
-               cl::init("cpu"), cl::value_desc("name"), cl::cat(category)),
+               cl::init("cpu"), cl::value_desc("cpu|cuda|auto"), cl::cat(category)),
         target("target", cl::desc("The target of code for a GPU; by default what the device is"),
-               cl::value_desc("name"), cl::cat(category)),
+               cl::value_desc(targetWords()), cl::cat(category)),
         warps("warps", cl::desc("Warps of a thread block on a GPU; 0: by the kernel's products"),
               cl::init(GpuOptions().warps), cl::value_desc("n"), cl::cat(category)),
         schedule("schedule", cl::desc("Overrides a decision about loops on a GPU"),
@@ -354,7 +354,9 @@ int main(int argc, char **argv) {
   llvm::InitLLVM init(argc, argv);
   cl::OptionCategory category("tilewright-bench");
   BenchCommandLine options(category);
-  if (!parseOptions(argc, argv, category, "Times attention and matrix products.\n"))
+  if (!parseOptions(argc, argv, category, "Times attention and matrix products.\n",
+                    {"tilewright-bench --operation=attention --batch=1 --heads=2 --queries=256 "
+                     "--width=64 --dtype=f32 --rounds=1"}))
     return exitUsage;
   llvm::Expected<BenchDevice> device = openDevice(options);
   if (!device)

@@ -263,9 +263,10 @@ int main(int argc, char **argv) {
                                      cl::value_desc("folder"), cl::cat(category));
   cl::opt<std::string> deviceOption(
       "device", cl::desc("Where to run: auto (a GPU if there is one; the default), cpu, cuda[:N]"),
-      cl::init("auto"), cl::value_desc("name"), cl::cat(category));
+      cl::init("auto"), cl::value_desc("cpu|cuda|auto"), cl::cat(category));
   if (!parseOptions(argc, argv, category,
-                    "Runs attention forward and backward and checks them against the reference.\n"))
+                    "Runs attention forward and backward and checks them against the reference.\n",
+                    {"tilewright-demo"}))
     return exitUsage;
   llvm::Expected<DeviceName> device = DeviceName::parse(deviceOption);
   if (!device)

@@ -8,6 +8,7 @@
 #include "mlir/IR/DialectRegistry.h"
 #include "mlir/Support/LogicalResult.h"
 #include "mlir/Tools/mlir-lsp-server/MlirLspServerMain.h"
+#include "llvm/Support/CommandLine.h"
 #include "llvm/Support/WithColor.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -24,6 +25,11 @@ int main(int argc, char **argv) {
     llvm::WithColor::error(llvm::errs(), "tilewright-lsp-server") << "cannot make a pipe\n";
     return 1;
   }
+  // An editor starts the server and speaks through its standard input and output.
+  llvm::cl::extrahelp help(
+      "\nEXAMPLES:\n\n  printf '{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"shutdown\"}\\n// "
+      "-----\\n"
+      "{\"jsonrpc\":\"2.0\",\"method\":\"exit\"}\\n' | tilewright-lsp-server --lit-test\n");
   mlir::DialectRegistry registry;
   tilewright::registerDialects(registry);
   return mlir::failed(mlir::MlirLspServerMain(argc, argv, registry));

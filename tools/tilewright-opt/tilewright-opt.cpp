@@ -3,6 +3,7 @@
 // Runs single passes on a module: for tests and for looking at what a pass does.
 
 #include "dialect/Tile/TextInput.h"
+#include "lib/Driver/ToolSupport.h"
 #include "passes/Passes.h"
 #include "passes/Pipelines.h"
 
@@ -27,8 +28,18 @@ int main(int argc, char **argv) {
   mlir::registerInlinerPass();
   mlir::registerLoopInvariantCodeMotionPass();
   mlir::registerSymbolDCEPass();
-  auto [input, output] =
-      mlir::registerAndParseCLIOptions(argc, argv, "Tilewright pass driver\n", registry);
+  llvm::SmallVector<const char *> arguments(argv, argv + argc);
+  if (!tilewright::takeColorOption(arguments))
+    return tilewright::exitUsage;
+  std::string header = mlir::registerCLIOptions("Tilewright pass driver\n", registry);
+  tilewright::printOptionsIfAsked(arguments, /*category=*/nullptr);
+  std::string examples = tilewright::describeExamples(
+      {"tilewright-opt kernels/row_softmax.mlir --tile-link",
+       "tilewright-opt kernels/matmul.mlir --tile-pipeline=\"params=T=f16\" --gpu-pipeline"});
+  llvm::cl::extrahelp help(examples);
+  arguments.push_back(nullptr);
+  auto [input, output] = mlir::parseCLIOptions(static_cast<int>(arguments.size()) - 1,
+                                               const_cast<char **>(arguments.data()), header);
   mlir::MlirOptMainConfig config = mlir::MlirOptMainConfig::createFromCLOptions();
   if (config.shouldShowDialects() || config.shouldListPasses())
     return mlir::asMainReturnCode(mlir::MlirOptMain(argc, argv, input, output, registry));

@@ -4,24 +4,29 @@
 
 #include "dialect/Tile/TextInput.h"
 #include "lib/Driver/CompileOptions.h"
-#include "lib/Driver/DeviceRun.h"
-#include "lib/Driver/MappedModule.h"
-#include "lib/Driver/NpyBinding.h"
-#include "lib/Driver/ParamInference.h"
-#include "runtime/TimelineFormat.h"
+#include "lib/Driver/Progress.h"
+#include "lib/Driver/ReproducerWriter.h"
+#include "runtime/Bundle.h"
+#include "tools/tilewright-run/Compare.h"
 
+#include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/MLIRContext.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/InitLLVM.h"
-#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/WithColor.h"
 
 using namespace tilewright;
 
 namespace cl = llvm::cl;
 
 static constexpr llvm::StringLiteral tool = "tilewright-run";
+static constexpr llvm::StringLiteral reproducerEnding = ".repro";
 
 namespace {
+
+llvm::Error failure(const llvm::Twine &message) {
+  return llvm::createStringError(llvm::inconvertibleErrorCode(), message);
+}
 
 struct RunCommandLine {
   explicit RunCommandLine(cl::OptionCategory &category)
@@ -29,15 +34,33 @@ struct RunCommandLine {
         device("device",
                cl::desc("Where to run: cpu (the default), cuda[:N], auto (a GPU if there is one), "
                         "or sim: and a target (a simulated block of threads)"),
-               cl::init("cpu"), cl::value_desc("name"), cl::cat(category)),
+               cl::init("cpu"), cl::value_desc(deviceWords()), cl::cat(category)),
+        compare("compare",
+                cl::desc("Run twice, print where the results part, and exit with 1 if they do; a "
+                         "side is DEVICE[+NAME=VALUE]..., where NAME is an option of this side: "
+                         "file, with, param, fast-math, blocks, length, target, schedule, warps or "
+                         "precision"),
+                cl::value_desc("A,B"), cl::cat(category)),
+        tolerance("tolerance",
+                  cl::desc("What --compare lets elements differ by, relative to the larger and "
+                           "absolute; by default what the element type justifies"),
+                  cl::value_desc("REL[,ABS]"), cl::cat(category)),
+        saveReproducer("save-reproducer",
+                       cl::desc("Before the run, write a text with the kernel, the files that it "
+                                "links and all options; tilewright-run FILE.repro repeats the run"),
+                       cl::value_desc("FILE.repro"), cl::cat(category)),
+        embedData("embed-data",
+                  cl::desc("With --save-reproducer: .npy files of up to 1 MiB, too; without it "
+                           "random numbers stand for floats"),
+                  cl::cat(category)),
         target("target", cl::desc("The target of code for a GPU; by default what the device is"),
-               cl::value_desc("name"), cl::cat(category)),
+               cl::value_desc(targetWords()), cl::cat(category)),
         schedule("schedule", cl::desc("Overrides a decision about loops on a GPU"),
                  cl::value_desc("KEY=VALUE"), cl::cat(category)),
         warps("warps", cl::desc("Warps of a thread block on a GPU; 0: by the kernel's products"),
               cl::init(GpuOptions().warps), cl::value_desc("n"), cl::cat(category)),
         precision("precision", cl::desc("f64: hold every float in f64 and round nothing"),
-                  cl::value_desc("type"), cl::cat(category)),
+                  cl::value_desc("f64"), cl::cat(category)),
         in("in",
            cl::desc("Array that the kernel reads; NAME=random[:TYPE]@DIMxDIM... is filled with "
                     "normally distributed numbers"),
@@ -70,29 +93,48 @@ struct RunCommandLine {
             cl::init(1), cl::value_desc("MiB"), cl::cat(category)),
         repeat("repeat", cl::desc("Run so many times and print the median time"), cl::init(0),
                cl::value_desc("count"), cl::cat(category)),
+        quiet("quiet", cl::desc("Do not say on a terminal what runs"), cl::cat(category)),
         seed("seed", cl::desc("Of random arrays, and of the simulator's order of events"),
              cl::init(0), cl::value_desc("number"), cl::cat(category)) {}
 
-  /// Everything the options say about arguments.
-  llvm::Expected<BindingRequest> request() const {
-    BindingRequest request;
-    request.f64 = precision == "f64";
-    request.seed = seed;
-    if (llvm::Error error = parseEach("--in", in, parseIn, request.arrays))
+  /// Everything the options say of a run.
+  llvm::Expected<FileRunRequest> request() const {
+    FileRunRequest request;
+    request.file = compile.file;
+    request.compile = compile.request();
+    request.device = device;
+    request.target = target;
+    request.warps = warps;
+    request.schedule.assign(schedule.begin(), schedule.end());
+    request.checksIndices = checkIndices;
+    request.timelineFile = timeline;
+    if (!precision.empty() && precision != "f64")
+      return failure("--precision: expected f64 but got '" + precision + "'");
+    constexpr int64_t mostMib = 4096;
+    if (timelineMib < 1 || timelineMib > mostMib)
+      return failure("--timeline-mib: expected 1 to " + llvm::Twine(mostMib) + " but got " +
+                     llvm::Twine(timelineMib));
+    request.timelineBytes = timelineMib << 20;
+    BindingRequest &binding = request.binding;
+    binding.f64 = precision == "f64";
+    binding.seed = seed;
+    if (llvm::Error error = parseEach("--in", in, parseIn, binding.arrays))
       return error;
-    if (llvm::Error error = parseEach("--inout", inout, parseInOut, request.arrays))
+    if (llvm::Error error = parseEach("--inout", inout, parseInOut, binding.arrays))
       return error;
-    if (llvm::Error error = parseEach("--out", out, parseOut, request.arrays))
+    if (llvm::Error error = parseEach("--out", out, parseOut, binding.arrays))
       return error;
-    if (llvm::Error error = parseEach("--scalar", scalars, parseScalar, request.scalars))
+    if (llvm::Error error = parseEach("--scalar", scalars, parseScalar, binding.scalars))
       return error;
-    if (llvm::Error error = parseEach("--strides", strides, parseStrides, request.strides))
+    if (llvm::Error error = parseEach("--strides", strides, parseStrides, binding.strides))
       return error;
     return request;
   }
 
   CompileOptions compile;
-  cl::opt<std::string> device, target;
+  cl::opt<std::string> device, compare, tolerance, saveReproducer;
+  cl::opt<bool> embedData;
+  cl::opt<std::string> target;
   cl::list<std::string> schedule;
   cl::opt<int64_t> warps;
   cl::opt<std::string> precision;
@@ -101,106 +143,185 @@ struct RunCommandLine {
   cl::opt<std::string> timeline;
   cl::opt<int64_t> timelineMib;
   cl::opt<int> repeat;
+  cl::opt<bool> quiet;
   cl::opt<uint64_t> seed;
 };
 
 } // namespace
 
+/// REL, or REL,ABS.
+static llvm::Expected<Tolerance> parseTolerance(llvm::StringRef text) {
+  auto [relative, absolute] = text.split(',');
+  Tolerance tolerance;
+  auto isWrong = [](llvm::StringRef text, double &value) {
+    return text.getAsDouble(value) || !(value >= 0);
+  };
+  if (isWrong(relative, tolerance.relative) ||
+      (text.contains(',') && isWrong(absolute, tolerance.absolute)))
+    return failure(
+        "--tolerance: expected RELATIVE or RELATIVE,ABSOLUTE, numbers from 0, but got '" + text +
+        "'");
+  return tolerance;
+}
+
+static ExitCode compare(const RunCommandLine &commandLine, const FileRunRequest &request,
+                        mlir::MLIRContext &context) {
+  for (const auto &[option, occurs] :
+       {std::pair("--device", commandLine.device.getNumOccurrences()),
+        std::pair("--repeat", commandLine.repeat.getNumOccurrences()),
+        std::pair("--timeline", commandLine.timeline.getNumOccurrences())})
+    if (occurs)
+      return reportUsage(tool,
+                         llvm::Twine("--compare names its devices and runs each once; leave ") +
+                             option + " out");
+  std::optional<Tolerance> tolerance;
+  if (!commandLine.tolerance.empty()) {
+    llvm::Expected<Tolerance> parsed = parseTolerance(commandLine.tolerance);
+    if (!parsed)
+      return reportUsage(tool, parsed.takeError());
+    tolerance = *parsed;
+  }
+  llvm::Expected<std::array<ComparedSide, 2>> sides = parseCompare(commandLine.compare, request);
+  if (!sides)
+    return reportUsage(tool, sides.takeError());
+  return compareRuns(tool, context, *sides, tolerance, commandLine.quiet, llvm::outs());
+}
+
+/// Writes what the run needs, before anything can go wrong with it.
+static ExitCode saveReproducer(const RunCommandLine &commandLine, const FileRunRequest &run,
+                               mlir::MLIRContext &context) {
+  const std::string &path = commandLine.saveReproducer;
+  if (!llvm::StringRef(path).ends_with(reproducerEnding))
+    return reportUsage(tool, "--save-reproducer: expected a name that ends with .repro but got '" +
+                                 path + "'");
+  if (run.file == "-")
+    return reportUsage(tool,
+                       "--save-reproducer: standard input can be read only once; give a file");
+  ReproducerRequest request;
+  request.run = run;
+  request.compare = commandLine.compare;
+  request.tolerance = commandLine.tolerance;
+  request.embedsData = commandLine.embedData;
+  llvm::Expected<std::unique_ptr<FileRun>> probe = FileRun::create(context, run);
+  if (!probe)
+    return reportUsage(tool, probe.takeError());
+  {
+    // What is wrong with the file is for the run to report.
+    mlir::ScopedDiagnosticHandler silence(&context, [](mlir::Diagnostic &) {});
+    llvm::consumeError((*probe)->read());
+  }
+  request.params = (*probe)->getOptions().params;
+  llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>> text = readText(run.file);
+  if (!text)
+    return reportFailure(tool,
+                         "cannot open '" + run.file + "': " + llvm::toString(text.takeError()));
+  request.text = (*text)->getBuffer().str();
+  std::vector<std::string> replaced;
+  llvm::Expected<Reproducer> reproducer = makeReproducer(request, replaced);
+  if (!reproducer)
+    return reportFailure(tool, reproducer.takeError());
+  if (Status status = runtime::writeFileAtomically(path, reproducer->print()); !status)
+    return reportFailure(tool, status.message());
+  for (const std::string &name : replaced)
+    llvm::WithColor::note(llvm::errs(), tool)
+        << "in the reproducer random numbers stand for those of '" << name
+        << "'; --embed-data keeps them\n";
+  return exitDone;
+}
+
+/// The command line with a reproducer that it names taken apart, whose files live as long as
+/// `unpacked`.
+static llvm::Error expandReproducer(std::vector<std::string> &arguments,
+                                    std::optional<UnpackedReproducer> &unpacked) {
+  for (size_t i = 1; i < arguments.size(); ++i) {
+    llvm::StringRef argument = arguments[i];
+    if (argument.starts_with("-") || !argument.ends_with(reproducerEnding) ||
+        llvm::StringRef(arguments[i - 1]).ltrim('-') == "save-reproducer")
+      continue;
+    llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>> text = readText(argument);
+    if (!text)
+      return failure("cannot open '" + argument + "': " + llvm::toString(text.takeError()));
+    llvm::Expected<Reproducer> reproducer = Reproducer::parse((*text)->getBuffer());
+    if (!reproducer)
+      return failure(argument + ": " + llvm::toString(reproducer.takeError()));
+    llvm::Expected<UnpackedReproducer> files = UnpackedReproducer::create(*reproducer);
+    if (!files)
+      return files.takeError();
+    unpacked.emplace(std::move(*files));
+    arguments.erase(arguments.begin() + i);
+    llvm::SmallVector<llvm::StringRef> given(arguments.begin() + 1, arguments.end());
+    std::vector<std::string> options = unpacked->getOptions(*reproducer, given);
+    arguments.insert(arguments.begin() + 1, options.begin(), options.end());
+    return llvm::Error::success();
+  }
+  return llvm::Error::success();
+}
+
 int main(int argc, char **argv) {
   llvm::InitLLVM init(argc, argv);
   cl::OptionCategory category("tilewright-run");
   RunCommandLine commandLine(category);
-  if (!parseOptions(argc, argv, category,
+  std::vector<std::string> arguments(argv, argv + argc);
+  std::optional<UnpackedReproducer> unpacked;
+  if (llvm::Error error = expandReproducer(arguments, unpacked))
+    return reportFailure(tool, std::move(error));
+  llvm::SmallVector<const char *> pointers;
+  for (const std::string &argument : arguments)
+    pointers.push_back(argument.c_str());
+  if (!parseOptions(static_cast<int>(pointers.size()), pointers.data(), category,
                     "Runs a kernel or program on .npy files.\n\nTYPE (f64, f32, f16, bf16, e4m3, "
-                    "e5m2, i64, i32, i1) is the element type in the kernel.\n"))
+                    "e5m2, i64, i32, i1) is the element type in the kernel.\n",
+                    {"tilewright-run kernels/row_softmax.mlir --param T=f32 --scalar scale=1 "
+                     "--in x=random@40x70 --out y=y.npy@40x70",
+                     "tilewright-run kernels/row_softmax.mlir --param T=f32 --scalar scale=1 "
+                     "--in x=random@40x70 --out y=y.npy@40x70 --compare=cpu,sim:sm_90a"}))
     return exitUsage;
-  llvm::Expected<DeviceName> device = DeviceName::parse(commandLine.device);
-  if (!device)
-    return reportUsage(tool, "--device: " + llvm::toString(device.takeError()));
-  if (!commandLine.target.empty()) {
-    if (llvm::Expected<const Target &> known = findTarget(commandLine.target); !known)
-      return reportUsage(tool, known.takeError());
-    if (device->kind != DeviceName::Kind::Cuda)
-      return reportUsage(tool,
-                         "--target: only cuda can run code for another target, but the device "
-                         "is " +
-                             commandLine.device);
-    device->target = commandLine.target;
-  }
-  if (!commandLine.precision.empty() && commandLine.precision != "f64")
-    return reportUsage(tool, "--precision: expected f64 but got '" + commandLine.precision + "'");
-  constexpr int64_t mostMib = 4096;
-  if (commandLine.timelineMib < 1 || commandLine.timelineMib > mostMib)
-    return reportUsage(tool, "--timeline-mib: expected 1 to " + llvm::Twine(mostMib) + " but got " +
-                                 llvm::Twine(commandLine.timelineMib));
+  llvm::Expected<FileRunRequest> request = commandLine.request();
+  if (!request)
+    return reportUsage(tool, request.takeError());
   bool timed = commandLine.repeat.getNumOccurrences() != 0;
   if (timed && commandLine.repeat < 1)
     return reportUsage(tool, "--repeat: expected a count of at least 1 but got " +
                                  llvm::Twine(commandLine.repeat));
 
-  TilePipelineOptions options;
-  EntryKind kind;
-  if (llvm::Error error = resolve(commandLine.compile.request(), options, kind))
-    return reportUsage(tool, std::move(error));
-  llvm::Expected<BindingRequest> request = commandLine.request();
-  if (!request)
-    return reportUsage(tool, request.takeError());
-
-  options.exactLiterals = request->f64;
-  options.target = device->target;
-
   mlir::DialectRegistry registry;
   registerDialects(registry);
   mlir::MLIRContext context(registry, mlir::MLIRContext::Threading::DISABLED);
+  if (commandLine.embedData && commandLine.saveReproducer.empty())
+    return reportUsage(tool, "--embed-data is of a reproducer; give --save-reproducer=FILE.repro");
+  if (!commandLine.saveReproducer.empty())
+    if (ExitCode code = saveReproducer(commandLine, *request, context))
+      return code;
+  if (!commandLine.compare.empty())
+    return compare(commandLine, *request, context);
+  if (!commandLine.tolerance.empty())
+    return reportUsage(tool, "--tolerance is of a comparison; give --compare=A,B");
+
   DiagnosticPrinter diagnostics(context, tool);
-  DeviceRunOptions runOptions;
-  runOptions.f64 = request->f64;
-  runOptions.seed = request->seed;
-  runOptions.gpu.warps = commandLine.warps;
-  runOptions.gpu.schedule = commandLine.schedule;
-  runOptions.checksIndices = commandLine.checkIndices;
-  runOptions.timelineFile = commandLine.timeline;
-  runOptions.timelineBytes = commandLine.timelineMib << 20;
-  if (!runOptions.timelineFile.empty())
-    runOptions.gpu.timelineWords = timeline::defaultWords;
-  llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>> buffer = readText(commandLine.compile.file);
-  if (!buffer)
-    return reportFailure(tool, "cannot open '" + commandLine.compile.file +
-                                   "': " + llvm::toString(buffer.takeError()));
-  mlir::OwningOpRef<mlir::ModuleOp> module = parseBuffer(context, **buffer);
-  if (module && !isMapped(*module))
-    if (llvm::Error error = inferParams(*module, options, *request))
-      return reportFailure(tool, std::move(error));
-  module = compileOrTakeMapped(std::move(module), **buffer, options, kind, runOptions.gpu);
-  if (!module)
-    return diagnostics.sawError() ? exitFailed : reportFailure(tool, "compilation failed");
-
-  mlir::Operation *entry = chooseEntry(*module, options.entry, kind, **buffer);
-  if (!entry)
-    return exitFailed;
-  llvm::Expected<NpyBinding> binding = NpyBinding::create(getArguments(entry), *request);
-  if (!binding)
-    return reportFailure(tool, binding.takeError());
-
+  llvm::Expected<std::unique_ptr<FileRun>> run = FileRun::create(context, std::move(*request));
+  if (!run)
+    return reportUsage(tool, run.takeError());
   auto fail = [&](llvm::Error error) {
     if (!diagnostics.sawError())
       return reportFailure(tool, std::move(error));
     llvm::consumeError(std::move(error)); // the diagnostic says it better
     return exitFailed;
   };
-  llvm::Expected<std::unique_ptr<DeviceRun>> run = DeviceRun::create(*device, entry, runOptions);
-  if (!run)
-    return fail(run.takeError());
+  if (llvm::Error error = (*run)->read(&diagnostics))
+    return fail(std::move(error));
+  if (llvm::Error error = (*run)->compile())
+    return fail(std::move(error));
   std::vector<double> seconds;
+  std::optional<Progress> progress(std::in_place, tool, commandLine.quiet);
   for (int i = 0, runs = timed ? commandLine.repeat : 1; i < runs; ++i) {
-    if (i > 0)
-      binding->reset();
-    llvm::Expected<double> time = (*run)->run(binding->getArguments());
+    progress->show("run " + llvm::Twine(i + 1) + " of " + llvm::Twine(runs));
+    llvm::Expected<double> time = (*run)->run();
     if (!time)
       return fail(time.takeError());
     seconds.push_back(*time);
   }
-  if (llvm::Error error = binding->writeResults())
+  progress.reset();
+  if (llvm::Error error = (*run)->getBinding().writeResults())
     return reportFailure(tool, std::move(error));
   if (timed)
     llvm::outs() << llvm::format("median of %zu runs: %.3f ms\n", seconds.size(),

@@ -3,18 +3,22 @@
 // tilewrightc: compiles one kernel or program of a file and prints the result.
 
 #include "dialect/Tile/TextInput.h"
+#include "lib/Codegen/CrashReproducer.h"
 #include "lib/Codegen/GpuCompiler.h"
 #include "lib/Codegen/Report.h"
 #include "lib/Driver/BundleRequest.h"
 #include "lib/Driver/CompileOptions.h"
 #include "lib/Driver/MappedModule.h"
+#include "lib/Driver/Progress.h"
 #include "runtime/TimelineFormat.h"
 
 #include "mlir/IR/MLIRContext.h"
+#include "llvm/ADT/ScopeExit.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/InitLLVM.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/ToolOutputFile.h"
+#include "llvm/Support/WithColor.h"
 
 using namespace tilewright;
 
@@ -49,12 +53,13 @@ int main(int argc, char **argv) {
       "emit",
       cl::desc("What to print: tile (specialised tile IR), or for a GPU tgpu, llvm, "
                "ptx, cubin or bundle (all that the runtime needs)"),
-      cl::init("tile"), cl::value_desc("form"), cl::cat(category));
+      cl::init("tile"), cl::value_desc("tile|tgpu|llvm|ptx|cubin|bundle"), cl::cat(category));
   GpuOptions gpu;
   cl::list<std::string> targets(
-      "target", cl::desc("The GPU: sm_80 (and newer; the default) or sm_90a; several for a bundle, "
-                         "which by default has sm_80, and sm_90a if kernels have roles there"),
-      cl::value_desc("name"), cl::cat(category));
+      "target",
+      cl::desc("The GPU: sm_80 (and newer; the default) or sm_90a; several for a bundle, "
+               "which by default has sm_80, and sm_90a if kernels have roles there"),
+      cl::value_desc(targetWords()), cl::cat(category));
   cl::list<std::string> variants("variant",
                                  cl::desc("Further parameters of one variant in a bundle"),
                                  cl::value_desc("NAME=VALUE,..."), cl::cat(category));
@@ -81,7 +86,20 @@ int main(int argc, char **argv) {
           "Kernels write when their operations ran to an argument 'timeline': so many 64-bit words "
           "for each warpgroup of a role of a block (4096)"),
       cl::ValueOptional, cl::value_desc("words"), cl::cat(category));
-  if (!parseOptions(argc, argv, category, "Tilewright compiler\n"))
+  cl::opt<bool> quiet("quiet",
+                      cl::desc("Do not say on a terminal which variant of a bundle is compiled"),
+                      cl::cat(category));
+  cl::opt<std::string> crashReproducer(
+      "crash-reproducer",
+      cl::desc("Where to write the pass and its input if a pass fails or crashes; tilewright-opt "
+               "--run-reproducer runs it"),
+      cl::value_desc("file"), cl::cat(category));
+  if (!parseOptions(
+          argc, argv, category, "Tilewright compiler\n",
+          {"tilewrightc kernels/matmul.mlir --param T=f16",
+           "tilewrightc kernels/attention_forward.mlir --param D=64 --param T=f16 --emit=tgpu "
+           "--report -o /dev/null",
+           "tilewrightc kernels/matmul.mlir --param T=f16 --emit=bundle -o matmul.twb"}))
     return exitUsage;
   std::optional<GpuForm> form = parseGpuForm(emit);
   bool isBundle = emit == "bundle";
@@ -143,10 +161,19 @@ int main(int argc, char **argv) {
   registerDialects(registry);
   mlir::MLIRContext context(registry, mlir::MLIRContext::Threading::DISABLED);
   DiagnosticPrinter diagnostics(context, tool);
+  if (!crashReproducer.empty())
+    setCrashReproducer(crashReproducer);
+  llvm::scope_exit tellOfReproducer([&] {
+    if (wroteCrashReproducer())
+      llvm::WithColor::note(llvm::errs(), tool) << "the pass that failed is in '" << crashReproducer
+                                                << "'; run it by tilewright-opt --run-reproducer\n";
+  });
   llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>> buffer = readText(compile.file);
   if (!buffer)
     return reportFailure(tool, "cannot open '" + compile.file +
                                    "': " + llvm::toString(buffer.takeError()));
+  if (compile.file == "-")
+    diagnostics.keepStandardInput((*buffer)->getBuffer());
 
   mlir::OwningOpRef<mlir::ModuleOp> module;
   llvm::Expected<std::string> result = "";
@@ -163,6 +190,8 @@ int main(int argc, char **argv) {
         return reportFailure(tool, ptx.takeError());
       request.ptx = std::move(*ptx);
     }
+    Progress progress(tool, quiet);
+    request.progress = [&](const std::string &what) { progress.show(what); };
     result = compileBundle(context, **buffer, request);
   } else {
     module = parseBuffer(context, **buffer);

@@ -2,6 +2,7 @@
 #
 # many_operations.py function: a kernel that maps a function of 135,000 operations in a branch that may fail
 # many_operations.py barriers: a mapped kernel with 33,000 barriers
+# many_operations.py chain: a kernel that computes an index by 3,000 products, one of the other
 # many_operations.py dimensions, many_operations.py shape: a kernel of a view with 22,000 dimensions, and the options for it
 
 import sys
@@ -36,6 +37,18 @@ def barriers():
     print("  tgpu.sync\n" * 33000 + "}")
 
 
+def chain():
+    print("""!v = !tile.view<[?, 64], f32>
+tile.kernel @k (%x: !v, %y: !v, %n: i32) grid(%b = ceildiv(dim(x, 0), 64)) {
+  %zero = arith.constant 0 : i32
+  %a0 = arith.addi %n, %b : i32""")
+    for i in range(3000):
+        print(f"  %a{i + 1} = arith.muli %a{i}, %n : i32")
+    print("""  %t = tile.load %x[%a3000, %zero] : !v -> tensor<64x64xf32>
+  tile.store %t, %y[%b, %zero] : tensor<64x64xf32>, !v
+}""")
+
+
 def dimensions():
     print("!v = !tile.view<[" + ", ".join(["?"] * 22000) + "], f32>\ntile.kernel @k (%x: !v) grid(%i = 1) {\n}")
 
@@ -45,4 +58,4 @@ def shape():
 
 
 if __name__ == "__main__":
-    {"function": function, "barriers": barriers, "dimensions": dimensions, "shape": shape}[sys.argv[1]]()
+    {"function": function, "barriers": barriers, "chain": chain, "dimensions": dimensions, "shape": shape}[sys.argv[1]]()

@@ -1,0 +1,45 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// What all tools do with a command line before they look at it: --help with examples, --color, and
+// --print-options for the completion of shells.
+
+#ifndef TILEWRIGHT_LIB_DRIVER_COMMANDLINE_H
+#define TILEWRIGHT_LIB_DRIVER_COMMANDLINE_H
+
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/ADT/StringRef.h"
+
+namespace llvm::cl {
+class OptionCategory;
+} // namespace llvm::cl
+
+namespace tilewright {
+
+constexpr llvm::StringLiteral versionText = "tilewright 0.1.0";
+
+/// The names of devices and of targets, separated by '|', as what an option takes.
+llvm::StringRef deviceWords();
+llvm::StringRef targetWords();
+
+/// Parses the options of the category; all others are hidden from --help, which ends with the
+/// examples: command lines that work in the root of the source tree. False after a message when the
+/// tool should exit with exitUsage. --help, --version and --print-options exit.
+bool parseOptions(int argc, const char *const *argv, llvm::cl::OptionCategory &category,
+                  llvm::StringRef overview, llvm::ArrayRef<llvm::StringRef> examples);
+
+/// Takes --color=auto|always|never out of a command line and obeys it, since LLVM's own option of
+/// that name takes other values. False after a message.
+bool takeColorOption(llvm::SmallVectorImpl<const char *> &arguments);
+
+/// What --help ends with.
+std::string describeExamples(llvm::ArrayRef<llvm::StringRef> examples);
+
+/// Where the command line has --print-options: prints the options of the category, or for none
+/// those that are not hidden, and exits. A line has "--name" or "--name=VALUE", a tab and the
+/// description; VALUE is what --help shows: words separated by '|', where there is a list of them.
+void printOptionsIfAsked(llvm::ArrayRef<const char *> arguments,
+                         const llvm::cl::OptionCategory *category);
+
+} // namespace tilewright
+
+#endif // TILEWRIGHT_LIB_DRIVER_COMMANDLINE_H

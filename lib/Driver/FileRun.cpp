@@ -1,0 +1,89 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Options, file, arguments, device: in this order, so that the first mistake is the one reported.
+
+#include "lib/Driver/FileRun.h"
+
+#include "dialect/Tile/TextInput.h"
+#include "lib/Driver/MappedModule.h"
+#include "lib/Driver/ParamInference.h"
+#include "runtime/TimelineFormat.h"
+
+using namespace tilewright;
+
+static llvm::Error failure(const llvm::Twine &message) {
+  return llvm::createStringError(llvm::inconvertibleErrorCode(), message);
+}
+
+llvm::Expected<std::unique_ptr<FileRun>> FileRun::create(mlir::MLIRContext &context,
+                                                         FileRunRequest request) {
+  std::unique_ptr<FileRun> run(new FileRun(context, std::move(request)));
+  const FileRunRequest &asked = run->request;
+  llvm::Expected<DeviceName> device = DeviceName::parse(asked.device);
+  if (!device)
+    return failure("--device: " + llvm::toString(device.takeError()));
+  if (!asked.target.empty()) {
+    if (llvm::Expected<const Target &> known = findTarget(asked.target); !known)
+      return known.takeError();
+    if (device->kind != DeviceName::Kind::Cuda)
+      return failure("--target: only cuda can run code for another target, but the device is " +
+                     asked.device);
+    device->target = asked.target;
+  }
+  run->device = std::move(*device);
+  if (llvm::Error error = resolve(asked.compile, run->options, run->kind))
+    return error;
+  run->options.exactLiterals = asked.binding.f64;
+  run->options.target = run->device.target;
+  return run;
+}
+
+llvm::Error FileRun::read(DiagnosticPrinter *printer) {
+  llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>> text = readText(request.file);
+  if (!text)
+    return failure("cannot open '" + request.file + "': " + llvm::toString(text.takeError()));
+  buffer = std::move(*text);
+  if (printer && request.file == "-")
+    printer->keepStandardInput(buffer->getBuffer());
+  module = parseBuffer(context, *buffer);
+  if (!module)
+    return failure("compilation failed");
+  if (isMapped(*module))
+    return llvm::Error::success();
+  return inferParams(*module, options, request.binding);
+}
+
+llvm::Error FileRun::compile() {
+  DeviceRunOptions runOptions;
+  runOptions.f64 = request.binding.f64;
+  runOptions.seed = request.binding.seed;
+  runOptions.gpu.warps = request.warps;
+  runOptions.gpu.schedule = request.schedule;
+  runOptions.checksIndices = request.checksIndices;
+  runOptions.timelineFile = request.timelineFile;
+  runOptions.timelineBytes = request.timelineBytes;
+  if (!runOptions.timelineFile.empty())
+    runOptions.gpu.timelineWords = timeline::defaultWords;
+  module = compileOrTakeMapped(std::move(module), *buffer, options, kind, runOptions.gpu);
+  if (!module)
+    return failure("compilation failed");
+  mlir::Operation *entry = chooseEntry(*module, options.entry, kind, *buffer);
+  if (!entry)
+    return failure("compilation failed");
+  llvm::Expected<NpyBinding> bound = NpyBinding::create(getArguments(entry), request.binding);
+  if (!bound)
+    return bound.takeError();
+  binding.emplace(std::move(*bound));
+  llvm::Expected<std::unique_ptr<DeviceRun>> made = DeviceRun::create(device, entry, runOptions);
+  if (!made)
+    return made.takeError();
+  deviceRun = std::move(*made);
+  return llvm::Error::success();
+}
+
+llvm::Expected<double> FileRun::run(WatchList *watches) {
+  if (hasRun)
+    binding->reset();
+  hasRun = true;
+  return deviceRun->run(binding->getArguments(), watches);
+}

@@ -1,0 +1,37 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// What a tool is doing, on the last line of a terminal, where it takes longer than two seconds.
+
+#ifndef TILEWRIGHT_LIB_DRIVER_PROGRESS_H
+#define TILEWRIGHT_LIB_DRIVER_PROGRESS_H
+
+#include "llvm/ADT/StringRef.h"
+#include "llvm/ADT/Twine.h"
+
+#include <memory>
+
+namespace tilewright {
+
+/// One at a time. The line is on standard error, only where that is a terminal, and is gone when
+/// the object is. (TILEWRIGHT_PROGRESS_DELAY of the environment is another delay, in milliseconds.)
+class Progress {
+public:
+  /// With `isQuiet` nothing is ever shown.
+  Progress(llvm::StringRef tool, bool isQuiet);
+  ~Progress();
+
+  /// What begins now: "variant 3 of 12". Shown at once, or when the delay is over.
+  void show(const llvm::Twine &what);
+
+  /// Takes the line away, before something else is printed to the terminal; it comes back with the
+  /// next show() or second.
+  static void hide();
+
+private:
+  struct Impl;
+  std::unique_ptr<Impl> impl;
+};
+
+} // namespace tilewright
+
+#endif // TILEWRIGHT_LIB_DRIVER_PROGRESS_H

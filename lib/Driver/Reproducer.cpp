@@ -1,0 +1,182 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Writing, reading and unpacking reproducers.
+
+#include "lib/Driver/Reproducer.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SmallString.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSet.h"
+#include "llvm/Support/Base64.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Support/Signals.h"
+#include "llvm/Support/raw_ostream.h"
+
+using namespace tilewright;
+
+namespace {
+
+constexpr llvm::StringLiteral magic = "// tilewright reproducer ";
+constexpr llvm::StringLiteral format = "1";
+constexpr llvm::StringLiteral separator = "//---";
+constexpr llvm::StringLiteral optionsName = "options";
+constexpr llvm::StringLiteral placeholder = "{}";
+
+llvm::Error failure(const llvm::Twine &message) {
+  return llvm::createStringError(llvm::inconvertibleErrorCode(), message);
+}
+
+/// Calls `line` for each line, without its end.
+template <typename Line> void forEachLine(llvm::StringRef text, Line line) {
+  while (!text.empty()) {
+    auto [first, rest] = text.split('\n');
+    line(first);
+    text = rest;
+  }
+}
+
+bool isInside(llvm::StringRef name) {
+  return !name.empty() && !llvm::sys::path::is_absolute(name) &&
+         llvm::none_of(llvm::make_range(llvm::sys::path::begin(name), llvm::sys::path::end(name)),
+                       [](llvm::StringRef part) { return part == ".."; });
+}
+
+/// What makes two options one: the name, and of --in x=..., --param T=... the key, too. `value` is
+/// the next word of the command line.
+std::string keyOf(llvm::StringRef option, llvm::StringRef value) {
+  auto [name, text] = option.ltrim('-').split('=');
+  if (text.empty())
+    text = value;
+  llvm::StringRef key = text.split('=').first;
+  if (name == "in" || name == "out" || name == "inout")
+    return ("array " + key).str();
+  if (name == "param" || name == "scalar" || name == "strides" || name == "schedule")
+    return (name + " " + key).str();
+  return name.str();
+}
+
+} // namespace
+
+std::string Reproducer::print() const {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  os << magic << format << '\n';
+  for (const std::string &comment : comments)
+    os << "// " << comment << '\n';
+  os << separator << ' ' << optionsName << '\n';
+  for (const std::string &option : options)
+    os << option << '\n';
+  for (const File &file : files) {
+    os << separator << (file.isBinary ? " base64 " : " ") << file.name << '\n';
+    if (file.isBinary) {
+      os << llvm::encodeBase64(file.content) << '\n';
+      continue;
+    }
+    forEachLine(file.content, [&](llvm::StringRef line) {
+      if (line.consume_front(separator))
+        os << separator << '-';
+      os << line << '\n';
+    });
+  }
+  return text;
+}
+
+llvm::Expected<Reproducer> Reproducer::parse(llvm::StringRef text) {
+  llvm::StringRef version = text.split('\n').first;
+  if (!version.consume_front(magic))
+    return failure("expected a reproducer, which begins with '" + magic + format + "'");
+  if (version != format)
+    return failure("expected a reproducer of format " + format + " but got format " + version);
+  Reproducer reproducer;
+  bool inOptions = false;
+  forEachLine(text, [&](llvm::StringRef line) {
+    llvm::StringRef name = line;
+    if (name.consume_front(separator) && name.consume_front(" ")) {
+      bool isBinary = name.consume_front("base64 ");
+      inOptions = !isBinary && name == optionsName && reproducer.files.empty();
+      if (!inOptions)
+        reproducer.files.push_back({name.str(), "", isBinary});
+      return;
+    }
+    if (inOptions) {
+      if (!line.empty())
+        reproducer.options.push_back(line.str());
+    } else if (!reproducer.files.empty()) {
+      File &file = reproducer.files.back();
+      // Printing has lengthened what looks like a separator.
+      if (line.consume_front("//----"))
+        file.content += separator;
+      file.content += line;
+      if (!file.isBinary)
+        file.content += '\n';
+    }
+  });
+  for (File &file : reproducer.files) {
+    if (!isInside(file.name))
+      return failure("a file of a reproducer must lie in its folder, but got '" + file.name + "'");
+    if (!file.isBinary)
+      continue;
+    std::vector<char> bytes;
+    if (llvm::Error error = llvm::decodeBase64(file.content, bytes))
+      return failure("'" + file.name +
+                     "' of a reproducer must be base64: " + llvm::toString(std::move(error)));
+    file.content.assign(bytes.begin(), bytes.end());
+  }
+  return reproducer;
+}
+
+llvm::Expected<UnpackedReproducer> UnpackedReproducer::create(const Reproducer &reproducer) {
+  llvm::SmallString<128> folder;
+  auto refuse = [&](std::error_code code) {
+    return failure("cannot unpack the reproducer into '" + folder + "': " + code.message());
+  };
+  if (std::error_code code = llvm::sys::fs::createUniqueDirectory("tilewright-repro", folder))
+    return refuse(code);
+  UnpackedReproducer unpacked(folder.str().str());
+  for (const Reproducer::File &file : reproducer.files) {
+    llvm::SmallString<128> path = folder;
+    llvm::sys::path::append(path, file.name);
+    if (std::error_code code =
+            llvm::sys::fs::create_directories(llvm::sys::path::parent_path(path)))
+      return refuse(code);
+    std::error_code code;
+    llvm::raw_fd_ostream stream(path, code);
+    if (code)
+      return refuse(code);
+    stream << file.content;
+    stream.close();
+    if (stream.has_error()) {
+      code = stream.error();
+      stream.clear_error();
+      return refuse(code);
+    }
+    llvm::sys::RemoveFileOnSignal(path); // the run may crash: that is what it is for
+  }
+  return unpacked;
+}
+
+UnpackedReproducer::~UnpackedReproducer() {
+  if (!folder.empty())
+    (void)llvm::sys::fs::remove_directories(folder);
+}
+
+std::vector<std::string>
+UnpackedReproducer::getOptions(const Reproducer &reproducer,
+                               llvm::ArrayRef<llvm::StringRef> given) const {
+  llvm::StringSet<> keys;
+  for (size_t i = 0; i < given.size(); ++i)
+    if (given[i].starts_with("-"))
+      keys.insert(keyOf(given[i], i + 1 < given.size() ? given[i + 1] : ""));
+  std::vector<std::string> options;
+  for (llvm::StringRef option : reproducer.options) {
+    if (option.starts_with("-") && keys.contains(keyOf(option, "")))
+      continue;
+    std::string text = option.str();
+    for (size_t at; (at = text.find(placeholder)) != std::string::npos;)
+      text.replace(at, placeholder.size(), folder);
+    options.push_back(text);
+  }
+  return options;
+}

@@ -1,0 +1,26 @@
+# Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# run_examples.py ROOT TOOL...: runs the examples with which --help of each tool ends, in a folder where kernels/ lies as it
+# does in the root of the source tree, and a script interesting.sh. Prints how many there are of each tool.
+
+import os
+import subprocess
+import sys
+
+root, *tools = sys.argv[1:]
+os.symlink(os.path.join(root, "kernels"), "kernels")
+with open("interesting.sh", "w") as script:
+    # Whatever it is given, so that little is left after few tests.
+    script.write("#!/bin/sh\nexit 1\n")
+os.chmod("interesting.sh", 0o755)
+
+for tool in tools:
+    text = subprocess.run([tool, "--help"], check=True, stdout=subprocess.PIPE, text=True).stdout
+    examples = [line.strip() for line in text.partition("EXAMPLES:\n")[2].splitlines() if line.strip()]
+    if not examples or not all(tool in example for example in examples):
+        sys.exit(f"{tool} --help does not end with examples of itself: {examples}")
+    for example in examples:
+        done = subprocess.run(example, shell=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        if done.returncode != 0:
+            sys.exit(f"{example}\nexits with {done.returncode}:\n{done.stdout}")
+    print(f"{tool}: {len(examples)} examples")
