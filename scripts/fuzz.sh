@@ -1,32 +1,55 @@
 #!/bin/bash
 # Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
-# Builds the fuzz targets with clang and runs each of them for a while, beginning from the kernels of the tree.
+# Builds the fuzz targets with clang, AddressSanitizer and UndefinedBehaviorSanitizer, and runs each of them for a while,
+# beginning from test/Fuzz/corpus and, where a target reads .mlir, from the kernels and tests of the tree. What an earlier
+# run found is kept in build-sanitized/corpus; an input that fails is written to build-sanitized/findings.
 #
-#   scripts/fuzz.sh [SECONDS]
+#   scripts/fuzz.sh [SECONDS] [TARGET...]     without targets: all; `runtime` stands for those without MLIR
 
 set -euo pipefail
 cd "$(dirname "$0")/.."
 seconds=${1:-60}
+shift || true
+runtime=(BundleFuzzer CacheFuzzer CApiFuzzer ExprFuzzer NpyFuzzer TimelineFuzzer)
+targets=("$@")
+if [ ${#targets[@]} -eq 0 ]; then
+  targets=("${runtime[@]}" OptionsFuzzer SpecializeFuzzer TgpuFuzzer)
+elif [ "${targets[*]}" = runtime ]; then
+  targets=("${runtime[@]}")
+fi
 
 scripts/install-dependencies.sh fuzz
-[ -f build-fuzz/build.ninja ] || cmake --preset fuzz
-cmake --build build-fuzz --target fuzzers
+. scripts/sanitizers.env
+build=build-sanitized
+[ -f $build/build.ninja ] || cmake --preset sanitized
+cmake --build $build --target "${targets[@]}"
 
-seeds=build-fuzz/corpus/seeds
-mkdir -p "$seeds" build-fuzz/findings
-find kernels test/Dialect test/Passes -name '*.mlir' | while read -r file; do
-  cp "$file" "$seeds/${file//\//_}"
-done
-
-shopt -s nullglob
-fuzzers=(build-fuzz/bin/fuzz/*)
-[ ${#fuzzers[@]} -ne 0 ] || { echo "fuzz.sh: no fuzz target was built" >&2; exit 1; }
-for fuzzer in "${fuzzers[@]}"; do
-  name=$(basename "$fuzzer")
+copy_seeds() {
+  local to=$1
+  shift
+  mkdir -p "$to"
+  find "$@" -name '*.mlir' | while read -r file; do
+    cp "$file" "$to/${file//\//_}"
+  done
+}
+mkdir -p $build/findings
+for name in "${targets[@]}"; do
   echo "== $name: $seconds s"
-  mkdir -p "build-fuzz/corpus/$name"
-  "$fuzzer" -max_total_time="$seconds" -max_len=20000 -timeout=25 -rss_limit_mb=4096 -print_final_stats=1 \
-    -artifact_prefix=build-fuzz/findings/ "build-fuzz/corpus/$name" "$seeds" 2>&1 |
+  corpora=("$build/corpus/$name")
+  most=20000
+  mkdir -p "${corpora[0]}"
+  [ ! -d "test/Fuzz/corpus/$name" ] || corpora+=("test/Fuzz/corpus/$name")
+  case $name in
+    SpecializeFuzzer)
+      copy_seeds $build/corpus/tile kernels test/Dialect test/Passes
+      corpora+=($build/corpus/tile) ;;
+    TgpuFuzzer)
+      most=65536
+      copy_seeds $build/corpus/tgpu test/Tgpu test/Dialect
+      corpora+=($build/corpus/tgpu) ;;
+  esac
+  "$build/bin/fuzz/$name" -max_total_time="$seconds" -max_len=$most -timeout=25 -rss_limit_mb=4096 -print_final_stats=1 \
+    -artifact_prefix=$build/findings/"$name"- "${corpora[@]}" 2>&1 |
     grep -vE '^#[0-9]+[[:space:]]+(NEW|REDUCE)|NEW_FUNC'
 done

@@ -3,7 +3,7 @@
 #
 # Installs from Debian's packages what the build needs and this machine lacks. Takes a second where nothing is missing.
 #
-#   scripts/install-dependencies.sh [fuzz] [package] [format] [site]     the words add what those make targets need
+#   scripts/install-dependencies.sh [fuzz] [coverage] [package] [wheel] [site]     the words add what those make targets need
 
 set -euo pipefail
 
@@ -12,13 +12,16 @@ packages=(
   llvm-22-dev libmlir-22-dev mlir-22-tools llvm-22-tools
   libzstd-dev zlib1g-dev libxml2-dev libedit-dev  # named by LLVM's CMake files
   libeigen3-dev libgtest-dev
+  clang-format-22                                 # make format, and its test
+  pkg-config                                      # the test of the installation
   python3 python3-numpy                           # lit, and .npy files in the tests of the tools
 )
 for word in "$@"; do
   case "$word" in
     fuzz) packages+=(clang-22 libclang-rt-22-dev) ;;
     package) packages+=(lld-22 xz-utils binutils) ;;
-    format) packages+=(clang-format-22) ;;
+    coverage) packages+=(gcovr) ;;
+    wheel) packages+=(lld-22 binutils python3-wheel python3-venv) ;;
     site) packages+=(mkdocs) ;;
     *) echo "install-dependencies.sh: unknown word '$word'" >&2; exit 2 ;;
   esac

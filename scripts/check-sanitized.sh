@@ -1,0 +1,39 @@
+#!/bin/bash
+# Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# The tests under sanitizers, by clang, in the order of what they cost:
+#
+#   native    unit tests of the runtime and of the libraries without MLIR: AddressSanitizer with
+#             UndefinedBehaviorSanitizer, then those with threads under ThreadSanitizer. Some minutes.
+#   all       native; then the unit tests of the interpreter under ThreadSanitizer; then every unit test, lit suite and
+#             the acceptance smoke under the first two. The tools build for an hour and a half on two cores.
+#
+#   scripts/check-sanitized.sh JOBS [native]
+
+set -euo pipefail
+cd "$(dirname "$0")/.."
+jobs=${1:-2} only=${2:-all}
+scripts/install-dependencies.sh fuzz
+. scripts/sanitizers.env
+
+configure() { [ -f "build-$1/build.ninja" ] || cmake --preset "$1"; }
+build() { cmake --build "build-$1" --parallel "$jobs" --target "${@:2}"; }
+run() { (cd "build-$1" && ctest --output-on-failure --no-tests=error --timeout 3600 "${@:2}"); }
+
+# What has threads. RuntimeHotPathTest serves several, RuntimeFaultsTest shares a cache between them.
+threaded='^(NumericThreadPoolTest|NumericMatMulTest|RuntimeHotPathTest|RuntimeDriverTest|RuntimeFaultsTest)$'
+
+configure sanitized
+build sanitized native-tests
+run sanitized --parallel "$jobs" -L native
+configure thread-sanitized
+build thread-sanitized native-tests
+run thread-sanitized --parallel "$jobs" -R "$threaded"
+[ "$only" = all ] || exit 0
+
+build thread-sanitized InterpreterDeviceTest InterpreterBlockLoopTest SimulatorTest
+run thread-sanitized -R '^(InterpreterDeviceTest|InterpreterBlockLoopTest|SimulatorTest)$'
+build sanitized all
+# lit runs its own jobs.
+run sanitized --parallel "$jobs" -E '^lit-'
+run sanitized -R '^lit-'

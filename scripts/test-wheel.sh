@@ -1,0 +1,59 @@
+#!/bin/bash
+# Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# Installs a wheel into a fresh environment, without PyTorch, and uses it as a reader of docs/pytorch.md would, from a folder
+# without any file of the source tree but the tests.
+#
+#   scripts/test-wheel.sh [WHEEL]
+
+set -euo pipefail
+cd "$(dirname "$0")/.."
+wheel=$(realpath "${1:-$(ls dist/tilewright-*.whl)}")
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cp -r python/tests "$work/tests"
+cd "$work"
+for variable in $(env | sed -n 's/^\(TILEWRIGHT[A-Z_]*\)=.*/\1/p') PYTHONPATH; do unset "$variable"; done
+
+/usr/bin/python3 -m venv environment
+environment/bin/pip install --quiet --no-index --disable-pip-version-check "$wheel"
+export PATH=$work/environment/bin:/usr/bin:/bin
+
+# Everything is found inside, and PyTorch is asked for by name where it is needed.
+python - "$work" <<'EOF'
+import os, sys
+import tilewright
+from tilewright import compiler, places, runtime
+inside = os.path.join(sys.argv[1], "environment")
+for place in (places.KERNELS, places.find_library(), places.find_compiler(), places.find_tool(), places.find_run()):
+    assert os.path.exists(place) and place.startswith(inside), place
+try:
+    tilewright.attention
+except ModuleNotFoundError as error:
+    assert error.name == "torch", error
+else:
+    raise AssertionError("this environment must not have PyTorch")
+
+# From a kernel of the wheel to a plan, through both C interfaces.
+params = {"D": 64, "T": "bf16", "CAUSAL": "top_left"}
+bytes = compiler.compile_bundle(os.path.join(places.KERNELS, "attention_forward.mlir"), params,
+                                [os.path.join(places.KERNELS, "mods", "softcap.mlir")])
+library = runtime.Library(places.find_library())
+plan = runtime.AttentionForward(library, library.load(bytes), "bf16", 64, "top_left")
+assert plan.takes("softcap"), plan.captures()
+print(f"test-wheel: a bundle of {len(bytes)} bytes and its plan")
+EOF
+
+# The tests of the package that need no PyTorch: none may be skipped.
+for test in test_checks.py test_runtime.py; do
+  python -B tests/run.py "$test" 2>&1 | tee log | tail -1
+  grep -qx OK log
+done
+
+# Tools: a kernel becomes PTX, and attention is computed on the CPU and compared with the reference.
+kernels=$(python -c 'from tilewright import places; print(places.KERNELS)')
+tilewrightc "$kernels/attention_forward.mlir" --param D=64 --param T=f16 --emit=ptx -o attention.ptx
+grep -q '\.entry attention_forward' attention.ptx
+tilewright-demo | tail -1 | tee log
+grep -qE '^([0-9]+) of \1 cases are right' log
+echo "test-wheel: $(basename "$wheel") works"
