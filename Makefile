@@ -5,8 +5,12 @@
 #   make demo         set up, build, and run attention forward and backward against the reference, on the GPU too where
 #                     there is one (examples/gpu_attention.cpp)
 #   make check        set up, build, and run every test
-#   make check-full   the long lists of the tests, and a minute of fuzzing
+#   make check-full   the long lists of the tests, a minute of each fuzz target, and tests of package and wheel
+#   make check-sanitized  the tests under AddressSanitizer, UndefinedBehaviorSanitizer and ThreadSanitizer, by clang;
+#                     ONLY=native: those of runtime and libraries without MLIR
+#   make coverage     lines and branches that the tests run, in build-coverage/coverage; ONLY=native as above
 #   make package      one self-contained .tar.xz with tools, kernels and tests
+#   make wheel        the same for Python, a .whl in dist/
 #   make docs         refresh docs/reference from the .td files and the tests
 #   make site         the documentation as web pages, in build/site
 #   make format       clang-format the sources
@@ -20,7 +24,7 @@ BUILD ?= build
 # One job per core, but no more than memory holds: a unit that includes MLIR takes up to 1.5 GB.
 JOBS ?= $(shell awk -v cores=$$(nproc) '/MemTotal/ { n = int($$2 / 1600000); print n < 1 ? 1 : n < cores ? n : cores }' /proc/meminfo)
 
-.PHONY: dependencies configure build demo check check-full package docs site format clean
+.PHONY: dependencies configure build demo check check-full check-sanitized coverage package wheel docs site format clean
 
 dependencies:
 	@scripts/install-dependencies.sh
@@ -46,10 +50,25 @@ check-full: export TILEWRIGHT_TEST_TIER := full
 check-full: build
 	@scripts/fuzz.sh 60
 	@cd $(BUILD) && ctest --output-on-failure --parallel $(JOBS) --no-tests=error --timeout 36000
+	@$(MAKE) package wheel
+	@TILEWRIGHT_TEST_TIER=smoke scripts/test-package.sh
+	@scripts/test-wheel.sh
+
+check-sanitized:
+	@scripts/check-sanitized.sh $(JOBS) $(ONLY)
+
+coverage:
+	@scripts/coverage.sh $(JOBS) $(ONLY)
 
 package:
 	@scripts/install-dependencies.sh package
 	@scripts/make-package.sh $(JOBS)
+
+wheel:
+	@scripts/install-dependencies.sh wheel
+	@[ -f build-package/build.ninja ] || cmake --preset package
+	@cmake --build build-package --parallel $(JOBS) --target tools tilewright
+	@scripts/make-wheel.py
 
 docs: configure
 	@cmake --build $(BUILD) --parallel $(JOBS) --target refresh-reference-docs
@@ -60,8 +79,8 @@ site:
 	@/usr/bin/python3 scripts/make-site.py $(BUILD)
 
 format:
-	@scripts/install-dependencies.sh format
+	@scripts/install-dependencies.sh
 	@git ls-files '*.h' '*.cpp' | xargs clang-format-22 -i
 
 clean:
-	rm -rf $(BUILD) build-debug build-package build-fuzz
+	rm -rf $(BUILD) build-debug build-package build-sanitized build-thread-sanitized build-coverage

@@ -44,10 +44,25 @@ if(CCACHE_PROGRAM AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   endif()
 endif()
 
-if(TILEWRIGHT_FUZZERS)
-  if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
-    message(FATAL_ERROR "TILEWRIGHT_FUZZERS needs clang: configure with `cmake --preset fuzz`")
+if((TILEWRIGHT_FUZZERS OR TILEWRIGHT_SANITIZERS) AND NOT CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+  message(FATAL_ERROR "TILEWRIGHT_FUZZERS and TILEWRIGHT_SANITIZERS need clang: configure with `cmake --preset sanitized`")
+endif()
+if(TILEWRIGHT_SANITIZERS)
+  # Debian's LLVM, MLIR and GoogleTest are not instrumented, so some checks must be off. vptr: LLVM has no RTTI to compare
+  # with. At run time, in scripts/sanitizers.env: poisoning by allocators and annotated containers.
+  # -O1: a unit that includes MLIR compiles in two thirds of the time.
+  add_compile_options(-fsanitize=${TILEWRIGHT_SANITIZERS} -fno-sanitize-recover=all -fno-omit-frame-pointer -g1 -O1)
+  if(TILEWRIGHT_SANITIZERS MATCHES "undefined")
+    add_compile_options(-fno-sanitize=vptr)
   endif()
-  # Coverage of the project's own code guides the fuzzer. LLVM's libraries are not instrumented.
+  add_link_options(-fsanitize=${TILEWRIGHT_SANITIZERS})
+endif()
+if(TILEWRIGHT_FUZZERS)
+  # Coverage of the project's own code guides the fuzzer.
   add_compile_options(-fsanitize=fuzzer-no-link)
+endif()
+if(TILEWRIGHT_COVERAGE)
+  # -O0: a line that the optimiser united with another counts as both. Counters are atomic, since tests have threads.
+  add_compile_options(--coverage -O0 -fprofile-update=atomic)
+  add_link_options(--coverage)
 endif()

@@ -20,7 +20,8 @@ set(TILEWRIGHT_MLIR_ARCHIVES
   MLIRControlFlowToLLVM MLIRTargetLLVMIRExport MLIRBuiltinToLLVMIRTranslation MLIRLLVMToLLVMIRTranslation
   MLIRNVVMToLLVMIRTranslation
   # Infrastructure.
-  MLIRTransforms MLIRTransformUtils MLIRInferIntRangeCommon MLIRParser MLIRPass MLIROptLib MLIRLspServerLib)
+  MLIRTransforms MLIRTransformUtils MLIRInferIntRangeCommon MLIRParser MLIRPass MLIRReduce MLIROptLib
+  MLIRLspServerLib)
 
 llvm_map_components_to_libnames(TILEWRIGHT_LLVM_ARCHIVES ${TILEWRIGHT_LLVM_COMPONENTS})
 add_library(TilewrightStaticLLVM INTERFACE)

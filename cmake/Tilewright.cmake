@@ -3,7 +3,7 @@
 # The few functions with which a folder's CMakeLists.txt declares what it builds:
 #
 #   tilewright_add_library(NAME [MLIR] SOURCES file... [LINK target...] [DEPENDS target...])
-#   tilewright_add_tool(NAME [MLIR] SOURCES file... [LINK target...])
+#   tilewright_add_tool(NAME [MLIR] SOURCES file... [LINK target...] [COMPONENT of the installation])
 #   tilewright_add_unittest(NAME [MLIR] SOURCES file... [LINK target...] [LABELS label...] [TIMEOUT seconds])
 #   tilewright_tablegen(TARGET FILE.td OUTPUT flags... [OUTPUT flags...]...)
 #
@@ -27,7 +27,7 @@ function(tilewright_add_library name)
 endfunction()
 
 function(tilewright_add_tool name)
-  cmake_parse_arguments(ARG "MLIR" "" "SOURCES;LINK;DEPENDS" ${ARGN})
+  cmake_parse_arguments(ARG "MLIR" "COMPONENT" "SOURCES;LINK;DEPENDS" ${ARGN})
   if(NOT ARG_SOURCES)
     return()
   endif()
@@ -35,7 +35,7 @@ function(tilewright_add_tool name)
     add_custom_target(tools) # all of them, without the tests
   endif()
   if(ARG_MLIR AND TILEWRIGHT_STATIC)
-    # LLVM once for all tools: one program that is called by many names (tilewright_finish_tools).
+    # LLVM once for all tools: they are functions of one library (tilewright_finish_tools).
     string(MAKE_C_IDENTIFIER "${name}_main" main)
     add_library(${name}-main STATIC ${ARG_SOURCES})
     target_compile_definitions(${name}-main PRIVATE main=${main})
@@ -52,11 +52,16 @@ function(tilewright_add_tool name)
   endif()
   target_link_libraries(${name} PRIVATE ${ARG_LINK})
   _tilewright_add_dependencies(${name} ${ARG_DEPENDS})
-  install(TARGETS ${name} RUNTIME DESTINATION bin)
   add_dependencies(tools ${name})
+  if(ARG_COMPONENT)
+    install(TARGETS ${name} RUNTIME DESTINATION bin COMPONENT ${ARG_COMPONENT} EXCLUDE_FROM_ALL)
+  else()
+    install(TARGETS ${name} RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}" COMPONENT tools)
+  endif()
 endfunction()
 
-# The program that is all tools with MLIR at once, where they are linked statically; the others are links to it.
+# Where tools are linked statically, libtilewright-compiler.so is all tools with MLIR at once; tilewrightc calls the one
+# whose name it is called by, and the others are links to it.
 function(tilewright_finish_tools)
   get_property(names GLOBAL PROPERTY TILEWRIGHT_TOOLS)
   if(NOT names)
@@ -70,16 +75,18 @@ function(tilewright_finish_tools)
     string(APPEND TILEWRIGHT_TOOL_ENTRIES "    {\"${name}\", ${main}},\n")
   endforeach()
   configure_file("${CMAKE_SOURCE_DIR}/cmake/Tools.cpp.in" "${CMAKE_BINARY_DIR}/Tools.cpp" @ONLY)
-  add_executable(tilewrightc "${CMAKE_BINARY_DIR}/Tools.cpp")
   list(TRANSFORM names APPEND "-main" OUTPUT_VARIABLE libraries)
-  target_link_libraries(tilewrightc PRIVATE ${libraries})
+  target_sources(tilewright-compiler PRIVATE "${CMAKE_BINARY_DIR}/Tools.cpp")
+  target_link_libraries(tilewright-compiler PRIVATE ${libraries})
+  add_executable(tilewrightc "${CMAKE_SOURCE_DIR}/cmake/CallTool.c")
+  target_link_libraries(tilewrightc PRIVATE tilewright-compiler)
   add_dependencies(tools tilewrightc)
-  install(TARGETS tilewrightc RUNTIME DESTINATION bin)
+  install(TARGETS tilewrightc RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}" COMPONENT tools)
   list(REMOVE_ITEM names tilewrightc)
   foreach(name IN LISTS names)
     add_custom_command(TARGET tilewrightc POST_BUILD
       COMMAND ${CMAKE_COMMAND} -E create_symlink tilewrightc "${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/${name}")
-    install(FILES "${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/${name}" DESTINATION bin)
+    install(FILES "${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/${name}" DESTINATION "${CMAKE_INSTALL_BINDIR}" COMPONENT tools)
   endforeach()
 endfunction()
 
@@ -97,7 +104,7 @@ function(tilewright_add_unittest name)
   target_link_libraries(${name} PRIVATE ${ARG_LINK} GTest::gtest GTest::gtest_main)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/test")
   _tilewright_add_dependencies(${name} ${ARG_DEPENDS})
-  install(TARGETS ${name} RUNTIME DESTINATION test)
+  install(TARGETS ${name} RUNTIME DESTINATION test COMPONENT package EXCLUDE_FROM_ALL)
 
   # Tests open kernels by paths relative to the root of the source tree, or of the unpacked package.
   add_test(NAME ${name} COMMAND ${name} --gtest_brief=1 WORKING_DIRECTORY "${CMAKE_SOURCE_DIR}")

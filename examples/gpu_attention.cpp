@@ -44,7 +44,7 @@ void check(const Status &status) {
     fail(status.message());
 }
 
-template <typename T> T take(Expected<T> value) {
+template <typename T> T take(Result<T> value) {
   if (!value)
     fail(value.status().message());
   return std::move(*value);
@@ -173,9 +173,8 @@ int main(int argc, char **argv) {
   // it.
   std::shared_ptr<const Bundle> bundle = take(Bundle::open(argv[1]));
   std::shared_ptr<const Bundle> backwardBundle = argc == 3 ? take(Bundle::open(argv[2])) : nullptr;
-  Expected<const DriverTable *> found = DriverTable::system();
-  Expected<DeviceInfo> device =
-      found ? queryDevice(**found, 0) : Expected<DeviceInfo>(found.status());
+  Result<const DriverTable *> found = DriverTable::system();
+  Result<DeviceInfo> device = found ? queryDevice(**found, 0) : Result<DeviceInfo>(found.status());
   if (!device) {
     std::printf("gpu_attention: SKIPPED, there is no GPU: %s\n", device.status().message().c_str());
     return 0;

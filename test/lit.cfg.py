@@ -1,6 +1,7 @@
 # Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
-# lit configuration of test/Dialect, test/Tgpu, test/Passes, test/Kernels, test/Tools, test/Bench and test/Docs.
+# lit configuration of test/Dialect, test/Tgpu, test/Passes, test/Kernels, test/Tools, test/Bench, test/Docs and
+# test/Install.
 #
 # In RUN lines:
 #   %kernels       the kernels folder          %root      the root of the source tree
