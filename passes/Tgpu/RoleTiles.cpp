@@ -6,6 +6,7 @@
 #include "passes/Tgpu/RoleWriter.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/IR/Matchers.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -102,6 +103,12 @@ void RoleWriter::writeTakenTiles() {
       map.map(value, value.getType().isInteger(1)
                          ? arith::CmpIOp::create(b, arith::CmpIPredicate::ne, word, i32(0))
                          : word);
+    for (Operation *multiple : multiples) {
+      for (Value operand : multiple->getOperands())
+        if (matchPattern(operand, m_Constant()))
+          b.clone(*operand.getDefiningOp(), map);
+      b.clone(*multiple, map);
+    }
     afterLoops = [&] { next = writeReceive(taken); };
     lastLoop = findLastLoop();
   } else {
@@ -287,6 +294,15 @@ bool RoleWriter::mayTell(Operation &op, const llvm::DenseSet<Operation *> &refus
   return isa<arith::ArithDialect>(op.getDialect()) && llvm::all_of(op.getOperandTypes(), isScalar);
 }
 
+/// What an i32 is a multiple of by a constant, or null.
+static Value getFactor(Value value) {
+  auto product = value.getDefiningOp<arith::MulIOp>();
+  if (!product || !value.getType().isInteger(32))
+    return {};
+  Value lhs = product.getLhs(), rhs = product.getRhs();
+  return matchPattern(rhs, m_Constant()) ? lhs : matchPattern(lhs, m_Constant()) ? rhs : Value();
+}
+
 void RoleWriter::findToldScalars() {
   // What does not fit is computed by each role, from the ids.
   constexpr size_t mostWords = 15;
@@ -299,6 +315,7 @@ void RoleWriter::findToldScalars() {
     isStable = true;
     toldBy.clear();
     told.clear();
+    multiples.clear();
     // Values that every role can compute, and those that depend on the ids besides.
     llvm::DenseSet<Value> common, moved(old.getGridIds().begin(), old.getGridIds().end());
     for (BlockArgument argument : old.getArgs())
@@ -323,9 +340,17 @@ void RoleWriter::findToldScalars() {
       return top && top->getNumResults() > 0 && moved.contains(top->getResult(0));
     };
     auto tell = [&](Value value) {
-      if (llvm::any_of(value.getUsers(), [&](Operation *user) {
+      if (llvm::none_of(value.getUsers(), [&](Operation *user) {
             return !isMoved(user) && !isa<CopyAsyncOp>(user) && !isOnlyCopied(user);
           }))
+        return;
+      // Of a multiple the others compute the product, and LLVM knows its lowest bits.
+      Value factor = getFactor(value);
+      if (factor && moved.contains(factor)) {
+        multiples.push_back(value.getDefiningOp());
+        value = factor;
+      }
+      if (!llvm::is_contained(told, value))
         told.push_back(value);
     };
     llvm::for_each(old.getGridIds(), tell);

@@ -142,6 +142,8 @@ private:
   mlir::Value tileRing, tileFull, tileEmpty;   ///< of tiles, where they are taken
   llvm::SmallVector<mlir::Value> told;         ///< in the old kernel: ids and results of toldBy
   llvm::SmallVector<mlir::Operation *> toldBy; ///< in order
+  /// Products by constants whose other operand is told.
+  llvm::SmallVector<mlir::Operation *> multiples;
   /// What is written behind the last loop, of the role that computes.
   mlir::Operation *lastLoop = nullptr;
   std::function<void()> afterLoops;

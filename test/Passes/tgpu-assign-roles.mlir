@@ -166,10 +166,11 @@ tgpu.kernel @grouped target "sm_90a" warps 8 (%x: !tile.view<[?, ?], bf16>, %o: 
 // CHECK-NEXT:        arith.cmpi slt, %[[T]], %[[ALL]] : i32
 // CHECK:           ^bb0(%[[T:[^:]*]]: i32,
 // CHECK:             %[[B:.*]] = arith.divui
-// CHECK:             %[[ROW:.*]] = arith.muli %{{.*}}, %c128{{.*}} : i32
+// CHECK:             %[[M:.*]] = arith.subi %[[T]],
+// CHECK:             arith.muli %[[M]], %c128{{.*}} : i32
 // CHECK:             tgpu.acquire %[[READ]][%[[USE:.*]]]
 // CHECK-NEXT:        %[[SLOT:.*]] = tgpu.slot %[[NUMBERS]][%[[USE]]]
-// CHECK-NEXT:        tgpu.publish %[[T]], %[[B]], %[[ROW]] to %[[SLOT]] : !tgpu.shared<4xi32, none>
+// CHECK-NEXT:        tgpu.publish %[[T]], %[[B]], %[[M]] to %[[SLOT]] : !tgpu.shared<4xi32, none>
 // CHECK-NEXT:        tgpu.arrive %[[TAKEN]][%[[USE]]] per {{ *}}role
 // CHECK:             tgpu.tma_load
 // CHECK:             scf.for
@@ -186,13 +187,16 @@ tgpu.kernel @grouped target "sm_90a" warps 8 (%x: !tile.view<[?, ?], bf16>, %o: 
 // CHECK:             arith.cmpi sge, %[[N]], %c0
 // CHECK:           ^bb0(%{{[^:]*}}: i32, %[[ID:[^:]*]]: i32, %[[M:[^:]*]]: i32
 // CHECK-NOT:         arith.div
+// A multiple is told by its factor.
+// CHECK:             %[[ROW:.*]] = arith.muli %[[M]], %c128
+// CHECK-NOT:         arith.div
 // CHECK:             tgpu.wait %[[Q_FULL]]
 // CHECK:             scf.for
 // CHECK:               tgpu.any %{{.*}} on %[[VOTED]]
 // CHECK:             tgpu.wait %[[TAKEN]][%[[USE:.*]]]
 // CHECK:             tgpu.receive
 // CHECK-NEXT:        tgpu.arrive %[[READ]][%[[USE]]] per {{ *}}warp
-// CHECK:             tgpu.store %{{.*}}, %{{.*}}[%[[ID]], %[[M]], 0]
+// CHECK:             tgpu.store %{{.*}}, %{{.*}}[%[[ID]], %[[ROW]], 0]
 tgpu.kernel @taken target "sm_90a" warps 8 (%q: !view, %k: !view, %o: !tile.view<[?, ?, 128], f32>)
     grid(%m = ceildiv(dim(q, 1), 128), %b = dim(q, 0))
     attributes {tgpu.role_schedule = #tgpu.role_schedule<load_registers = 40, compute_registers = 232, group = 1,
