@@ -92,17 +92,21 @@ TEST_P(Masks, InAllCombinations) {
 INSTANTIATE_TEST_SUITE_P(Type, Masks, ::testing::ValuesIn(allTypes),
                          [](const auto &info) { return typeName(info.param); });
 
+class ShapesF64 : public ::testing::TestWithParam<int> {};
+
 /// What the list of cases does for the narrower types.
-TEST(AttentionF64, MasksAndGroups) {
-  uint64_t seed = 1;
-  for (Shape shape : {Shape{64, 128}, {113, 203}, {239, 1}, {108, 256}, {1, 1}, {384, 256}})
-    for (const std::string &mask : maskNames()) {
-      const std::string &group = groupNames()[seed % 3];
-      int64_t D = headDims()[seed % 5];
-      checkAll(makeCase(Type::F64, shape, D, mask, group).problem, Type::F64, seed);
-      ++seed;
-    }
+TEST_P(ShapesF64, MasksAndGroups) {
+  const Shape shapes[] = {{64, 128}, {113, 203}, {239, 1}, {108, 256}, {1, 1}, {384, 256}};
+  uint64_t seed = 1 + GetParam() * maskNames().size();
+  for (const std::string &mask : maskNames()) {
+    const std::string &group = groupNames()[seed % 3];
+    int64_t D = headDims()[seed % 5];
+    checkAll(makeCase(Type::F64, shapes[GetParam()], D, mask, group).problem, Type::F64, seed);
+    ++seed;
+  }
 }
+
+INSTANTIATE_TEST_SUITE_P(Shape, ShapesF64, ::testing::Range(0, 6));
 
 /// --precision=f64 on a kernel bound to a narrow type: nothing is rounded to it. (The accuracy is
 /// that of f32, not of f64, since the constants of the kernel were rounded to f32 when it was

@@ -19,6 +19,7 @@
 #include <numeric>
 #include <optional>
 #include <set>
+#include <tuple>
 #include <utility>
 
 using namespace tilewright;
@@ -316,10 +317,22 @@ class Family : public ::testing::TestWithParam<Type> {};
 INSTANTIATE_TEST_SUITE_P(Type, Family, ::testing::ValuesIn(allTypes),
                          [](const auto &info) { return typeName(info.param); });
 
-TEST_P(Family, EveryPairOfFeatures) {
-  uint64_t seed = 500;
-  for (const Choice &choice : coverPairs())
-    check(Combination(choice), GetParam(), seed++);
+/// The covering set in parts, so that machines of many processors run them beside each other.
+constexpr int numParts = 8;
+class FamilyPairs : public ::testing::TestWithParam<std::tuple<Type, int>> {};
+INSTANTIATE_TEST_SUITE_P(Part, FamilyPairs,
+                         ::testing::Combine(::testing::ValuesIn(allTypes),
+                                            ::testing::Range(0, numParts)),
+                         [](const auto &info) {
+                           return std::string(typeName(std::get<0>(info.param))) + "_" +
+                                  std::to_string(std::get<1>(info.param));
+                         });
+
+TEST_P(FamilyPairs, EveryPairOfFeatures) {
+  auto [type, part] = GetParam();
+  const std::vector<Choice> all = coverPairs();
+  for (size_t i = part; i < all.size(); i += numParts)
+    check(Combination(all[i]), type, 500 + i);
 }
 
 //===----------------------------------------------------------------------===//

@@ -77,34 +77,39 @@ TEST_P(MaskMods, ForwardAndBackward) {
 INSTANTIATE_TEST_SUITE_P(Mod, MaskMods, ::testing::ValuesIn(maskMods()),
                          [](const auto &info) { return info.param.name; });
 
+class Mods : public ::testing::TestWithParam<ShippedMod> {};
+
 /// A file of a score and one of a mask, linked together.
-TEST(Mods, AScoreAndAMaskTogether) {
+TEST_P(Mods, AScoreAndAMaskTogether) {
+  const ShippedMod &score = GetParam();
   uint64_t seed = 200;
-  for (const ShippedMod &score : scoreMods())
-    for (const ShippedMod &mask : maskMods())
-      for (Type type : allTypes) {
-        AttentionProblem problem = makeProblem(2, 4, 2, 70, 150, 32, 32);
-        score.apply(problem);
-        mask.apply(problem);
-        CallOptions options;
-        options.with = {"mods/" + score.name, "mods/" + mask.name};
-        options.bind = [&](KernelCall &call) {
-          score.bind(call, problem);
-          mask.bind(call, problem);
-        };
-        std::string names = score.name + " + " + mask.name;
-        std::string context = names + ", " + describe(problem, type);
-        AttentionInputs inputs = randomInputs(problem, type, seed++);
-        ForwardResult saved;
-        {
-          MatrixCase matrixCase("attention_forward", names, type);
-          saved = runForward(problem, type, inputs, options);
-          expectForward(ForwardOracle(problem, inputs, type), saved, context);
-        }
-        MatrixCase matrixCase("attention_backward", names, type);
-        expectBackward(BackwardOracle(problem, inputs, type),
-                       runBackward(problem, type, inputs, saved, options), context);
+  for (const ShippedMod &mask : maskMods())
+    for (Type type : allTypes) {
+      AttentionProblem problem = makeProblem(2, 4, 2, 70, 150, 32, 32);
+      score.apply(problem);
+      mask.apply(problem);
+      CallOptions options;
+      options.with = {"mods/" + score.name, "mods/" + mask.name};
+      options.bind = [&](KernelCall &call) {
+        score.bind(call, problem);
+        mask.bind(call, problem);
+      };
+      std::string names = score.name + " + " + mask.name;
+      std::string context = names + ", " + describe(problem, type);
+      AttentionInputs inputs = randomInputs(problem, type, seed++);
+      ForwardResult saved;
+      {
+        MatrixCase matrixCase("attention_forward", names, type);
+        saved = runForward(problem, type, inputs, options);
+        expectForward(ForwardOracle(problem, inputs, type), saved, context);
       }
+      MatrixCase matrixCase("attention_backward", names, type);
+      expectBackward(BackwardOracle(problem, inputs, type),
+                     runBackward(problem, type, inputs, saved, options), context);
+    }
 }
+
+INSTANTIATE_TEST_SUITE_P(Score, Mods, ::testing::ValuesIn(scoreMods()),
+                         [](const auto &info) { return info.param.name; });
 
 } // namespace
