@@ -75,18 +75,19 @@ class Bias(Plain):
 
 
 def philox(seed, offset, at):
-    """Words of Philox4x32-10, as tile.random gives them: a number of 32 bits for each index (c0, c1, c2), of which four
+    """Numbers of 16 bits of Philox4x32-7, as tile.random gives them, for each index (c0, c1, c2), of which eight
     neighbours along c0 share a counter (Salmon et al., Parallel random numbers: as easy as 1, 2, 3, SC11)."""
     mask = 0xFFFFFFFF
     c0, c1, c2 = at
-    x = [c0 >> 2, c1, c2, torch.as_tensor(offset & mask, device=c0.device)]
+    x = [c0 >> 3, c1, c2, torch.as_tensor(offset & mask, device=c0.device)]
     keys = [seed & mask, (seed >> 32 ^ offset >> 32) & mask]
-    for _ in range(10):
+    for _ in range(7):
         p0, p1 = x[0] * 0xD2511F53, x[2] * 0xCD9E8D57  # of 64 bits, which may wrap around the sign
         x = [(p1 >> 32 & mask) ^ x[1] ^ keys[0], p1 & mask, (p0 >> 32 & mask) ^ x[3] ^ keys[1], p0 & mask]
         keys = [keys[0] + 0x9E3779B9 & mask, keys[1] + 0xBB67AE85 & mask]
-    upper = torch.where(c0 & 1 != 0, x[3], x[2])
-    return torch.where(c0 & 2 != 0, upper, torch.where(c0 & 1 != 0, x[1], x[0]))
+    upper = torch.where(c0 & 2 != 0, x[3], x[2])
+    word = torch.where(c0 & 4 != 0, upper, torch.where(c0 & 2 != 0, x[1], x[0]))
+    return word >> (c0 & 1) * 16 & 0xFFFF
 
 
 class Dropout(Plain):
@@ -99,12 +100,15 @@ class Dropout(Plain):
                          "dropout_offset": torch.tensor([self.OFFSET], device=device)}
 
     def weights(self, heads, rows, columns):
-        kept = []
+        kept, threshold = [], int(torch.tensor(DROPOUT, dtype=torch.float32).item() * 2**16)
         for index in heads.tolist():
-            at = columns[None, :], rows[:, None], torch.as_tensor(index % self.heads, device=rows.device)
+            i, j = rows[:, None], columns[None, :]
+            # Eight pairs share a counter: kernels/mods/dropout.mlir.
+            number = (j >> 4 << 5) + (j >> 1 & 3) * 8 + (i >> 3 & 1) * 4 + (j >> 3 & 1) * 2 + (j & 1)
+            at = number, (i & ~8).expand_as(number), torch.as_tensor(index % self.heads, device=rows.device)
             bits = philox(self.SEED, self.OFFSET + (index // self.heads << 32), at)
-            kept.append(bits >= int(torch.tensor(DROPOUT, dtype=torch.float32).item() * 2**32))
-        return torch.stack(kept) / (1 - DROPOUT)
+            kept.append(bits >= threshold)
+        return torch.stack(kept) * (2**16 / (2**16 - threshold))
 
 
 class Sink(Plain):

@@ -324,5 +324,9 @@ LogicalResult RandomOp::verify() {
                          << getC2().getType();
   if (!getElementType(type).isInteger(32))
     return emitOpError() << "counters and bits are i32, but got " << getElementType(type);
+  if (int64_t bits = getBits(); bits != 8 && bits != 16 && bits != 32)
+    return emitOpError() << "numbers have 8, 16 or 32 bits, but got " << bits;
+  if (int64_t rounds = getRounds(); rounds < 7 || rounds > 16)
+    return emitOpError() << "a block takes 7 to 16 rounds, but got " << rounds;
   return success();
 }

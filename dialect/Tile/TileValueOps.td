@@ -345,26 +345,39 @@ def Tile_CastOp : Tile_Op<"cast", [Pure]> {
 }
 
 def Tile_RandomOp : Tile_Op<"random", [Pure]> {
-  let summary = "32 random bits by Philox4x32-10, from a counter";
+  let summary = "random bits by Philox4x32, from a counter";
   let description = [{
-    For scalars or, elementwise, for tiles. With key = (seed[31:0], seed[63:32] xor offset[63:32]) and
-    counter = (c0 >> 2, c1, c2, offset[31:0]), the result is word `c0 & 3` of the Philox4x32-10 block: four
-    consecutive c0 share one block. The bits depend on logical coordinates only, never on tile sizes, so that a
-    forward and a backward see the same. Source: Salmon et al., Parallel random numbers: as easy as 1, 2, 3 (SC11).
+    For scalars or, elementwise, for tiles. A block of Philox4x32 has 128 bits, which are n = 128 / `bits` numbers. With
+    key = (seed[31:0], seed[63:32] xor offset[63:32]) and counter = (c0 / n, c1, c2, offset[31:0]), number c0 mod n of
+    the block gives the uppermost `bits` bits of the result; below them are the numbers before it in its word, and zeros.
+    So a result is an unsigned fraction of 2^32, of which `bits` bits are random and independent of those of other
+    counters. n consecutive c0 share one block. The bits depend on logical coordinates only, never on tile sizes, so
+    that a forward and a backward see the same. Source: Salmon et al., Parallel random numbers: as easy as 1, 2, 3
+    (SC11); by their tests 7 rounds are enough, and 10, the default, leave a margin.
+
+    On a GPU the numbers of a block that one thread holds cost one block: compose c0 mod n of the bits of positions in
+    which the elements of a thread differ. In a product these are bit 0 of the column and bit 3 of row and column.
 
     Preconditions: none. Postconditions: the same operands give the same bits on every target.
 
-    Example: `%bits = tile.random %seed, %offset at (%j, %i, %bh) : i32`
+    Examples:
+    ```mlir
+    %0 = tile.random %seed, %offset at (%j, %i, %bh) : i32
+    %1 = tile.random %seed, %offset at (%c0, %i, %bh) bits 16 rounds 7 : !tile.tile<[M, N], i32>
+    ```
 
     Errors:
     - counters and result of different types
     - elements that are not i32
+    - `bits` other than 8, 16 and 32
+    - fewer than 7 rounds, which tests of randomness find, or more than 16
   }];
   let arguments = (ins I64:$seed, I64:$offset, Tile_TileOrScalar:$c0, Tile_TileOrScalar:$c1,
-                       Tile_TileOrScalar:$c2);
+                       Tile_TileOrScalar:$c2, DefaultValuedAttr<I64Attr, "32">:$bits,
+                       DefaultValuedAttr<I64Attr, "10">:$rounds);
   let results = (outs Tile_TileOrScalar:$result);
   let assemblyFormat = [{
-    $seed `,` $offset `at` `(` $c0 `,` $c1 `,` $c2 `)` attr-dict `:`
+    $seed `,` $offset `at` `(` $c0 `,` $c1 `,` $c2 `)` (`bits` $bits^)? (`rounds` $rounds^)? attr-dict `:`
     custom<SameTypes>(type($result), type($c0), type($c1), type($c2))
   }];
   let hasVerifier = 1;

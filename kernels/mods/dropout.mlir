@@ -1,15 +1,17 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Dropout of probabilities: a pair is dropped with probability p, and the others are multiplied by
-// 1 / (1 - p). LSE is that of attention without dropout.
+// 1 / (1 - p); p counts in steps of 2^-16. LSE is that of attention without dropout.
 //
 //   dropout          f32, the probability p of dropping a pair, 0 <= p < 1
 //   dropout_seed     [1]   i64
 //   dropout_offset   [1]   i64, in memory, so that a recorded launch draws new numbers when replayed
 //
-// A pair is dropped where the 32 bits of Philox4x32-10 at the counter (j, i, h) are below
-// floor(p * 2^32) (tile.random, with the offset plus b * 2^32). They depend on the logical position alone, so the
-// backward finds the same with other tiles, and transposed.
+// A pair has a number of 16 bits and is dropped where it is below t = floor(p * 2^16); others are multiplied by
+// 2^16 / (2^16 - t), so that the mean of the factor is 1. The numbers are those of Philox4x32-7 (tile.random, with the
+// offset plus b * 2^32) and depend on the logical position alone, so the backward finds the same with other tiles, and
+// transposed. Eight pairs share a call: they differ in bits 0 and 3 of the key and bit 3 of the query, as the elements
+// of a matrix product that one thread of a GPU holds do.
 //
 // The generator: Salmon et al., Parallel random numbers: as easy as 1, 2, 3 (SC11).
 //
@@ -26,19 +28,42 @@ func.func private @weight_mod(%b: i32, %h: i32, %i: i32, %j: i32) -> !tile.param
   %batch = arith.extsi %b : i32 to i64
   %high = arith.shli %batch, %c32 : i64
   %stream = arith.addi %offset, %high : i64
-  %bits = tile.random %seed, %stream at (%j, %i, %h) : i32
+
+  // Number: bit 3 of i, bit 3 of j, bit 0 of j. Block: the other bits of j; those of i are a counter.
+  %c1 = arith.constant 1 : i32
+  %c2 = arith.constant 2 : i32
+  %c6 = arith.constant 6 : i32
+  %c8 = arith.constant 8 : i32
+  %not_8 = arith.constant -9 : i32
+  %not_15 = arith.constant -16 : i32
+  %i_3 = arith.andi %i, %c8 : i32
+  %i_others = arith.andi %i, %not_8 : i32
+  %j_0 = arith.andi %j, %c1 : i32
+  %j_1_2 = arith.andi %j, %c6 : i32
+  %j_3 = arith.andi %j, %c8 : i32
+  %j_upper = arith.andi %j, %not_15 : i32
+  %n_2 = arith.shrui %i_3, %c1 : i32
+  %n_1 = arith.shrui %j_3, %c2 : i32
+  %n_4_3 = arith.shli %j_1_2, %c2 : i32
+  %n_upper = arith.shli %j_upper, %c1 : i32
+  %n_1_0 = arith.ori %n_1, %j_0 : i32
+  %n_2_0 = arith.ori %n_2, %n_1_0 : i32
+  %n_4_0 = arith.ori %n_4_3, %n_2_0 : i32
+  %n = arith.ori %n_upper, %n_4_0 : i32
+  %bits = tile.random %seed, %stream at (%n, %i_others, %h) bits 16 rounds 7 : i32
 
   %p = tile.at @dropout : f32
-  %two_32 = arith.constant 4294967296.0 : f32
-  %threshold_f32 = arith.mulf %p, %two_32 : f32
-  %threshold_i64 = arith.fptosi %threshold_f32 : f32 to i64
-  %threshold = arith.trunci %threshold_i64 : i64 to i32
+  %two_16 = arith.constant 65536.0 : f32
+  %steps = arith.mulf %p, %two_16 : f32
+  %t_i32 = arith.fptosi %steps : f32 to i32
+  %c16 = arith.constant 16 : i32
+  %threshold = arith.shli %t_i32, %c16 : i32
   %dropped = arith.cmpi ult, %bits, %threshold : i32
 
   %zero = arith.constant 0.0 : !tile.param<ACC>
-  %one = arith.constant 1.0 : !tile.param<ACC>
-  %p_acc = tile.cast %p : f32 -> !tile.param<ACC>
-  %kept = arith.subf %one, %p_acc : !tile.param<ACC>
+  %one = arith.constant 65536.0 : !tile.param<ACC>
+  %t = arith.sitofp %t_i32 : i32 to !tile.param<ACC>
+  %kept = arith.subf %one, %t : !tile.param<ACC>
   %scale = arith.divf %one, %kept : !tile.param<ACC>
   %factor = arith.select %dropped, %zero, %scale : !tile.param<ACC>
   return %factor : !tile.param<ACC>

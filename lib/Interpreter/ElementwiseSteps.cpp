@@ -192,7 +192,7 @@ OpError RandomStep::apply(Frame &, const Operand *in, void *out, size_t n) const
                           : Operand::span(static_cast<const uint32_t *>(operand.data) + start);
     }
     counter[3] = Operand::splat(&low);
-    numeric::philoxTile(key, counter, static_cast<uint32_t *>(out) + start, run);
+    numeric::philoxTile(key, bits, rounds, counter, static_cast<uint32_t *>(out) + start, run);
   }
   return OpError::None;
 }

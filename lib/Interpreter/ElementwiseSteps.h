@@ -154,17 +154,22 @@ private:
   bool throughDouble, isCopy;
 };
 
-/// Random bits: operands seed, offset (i64) and the three counters.
+/// Numbers of `bits` random bits, by `rounds` rounds: operands seed, offset (i64) and the three
+/// counters.
 class RandomStep : public ElementwiseStep {
 public:
-  RandomStep(mlir::Operation *op, llvm::ArrayRef<ValueOperand> operands, ValueResult result)
-      : ElementwiseStep(op, operands, result) {
+  RandomStep(mlir::Operation *op, unsigned bits, unsigned rounds,
+             llvm::ArrayRef<ValueOperand> operands, ValueResult result)
+      : ElementwiseStep(op, operands, result), bits(bits), rounds(rounds) {
     mayReuseOperands = false;
   }
 
 protected:
   numeric::OpError apply(Frame &frame, const numeric::Operand *in, void *out,
                          size_t n) const override;
+
+private:
+  unsigned bits, rounds;
 };
 
 /// Elements of a view (tile.at): operands are the indices.

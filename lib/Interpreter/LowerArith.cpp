@@ -232,7 +232,9 @@ LogicalResult lowerRandom(Lowering &lowering, Operation *op) {
   llvm::SmallVector<ValueOperand, 5> operands;
   for (OpOperand &operand : op->getOpOperands())
     operands.push_back(lowering.operand(operand));
-  lowering.emit<RandomStep>(op, operands, lowering.result(op->getResult(0)));
+  auto random = cast<tile::RandomOp>(op);
+  lowering.emit<RandomStep>(op, unsigned(random.getBits()), unsigned(random.getRounds()), operands,
+                            lowering.result(op->getResult(0)));
   return success();
 }
 

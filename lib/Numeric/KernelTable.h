@@ -53,7 +53,8 @@ struct KernelTable {
   Rows reduceRows[numReduceOps][numStorages];
 
   /// Blocks in place, word w of block i at words[w][i].
-  void (*philoxBlocks)(uint32_t key0, uint32_t key1, uint32_t *const words[4], size_t n);
+  void (*philoxBlocks)(uint32_t key0, uint32_t key1, unsigned rounds, uint32_t *const words[4],
+                       size_t n);
 
   /// c += op(a) op(b); m, n and k > 0.
   void (*productF32)(const MatMulShape &shape, const float *a, const float *b, float *c);

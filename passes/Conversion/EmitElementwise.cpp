@@ -188,16 +188,21 @@ LogicalResult KernelEmitter::emitRandom(tile::RandomOp op) {
 
   // The keys of all rounds, from constants that Salmon et al. give.
   Values key0{low(seed)}, key1{exclusiveOr(high(seed), high(offset))};
-  for (int round = 1; round < 10; ++round) {
+  int64_t rounds = op.getRounds();
+  for (int64_t round = 1; round < rounds; ++round) {
     key0.push_back(add(key0.back(), i32(int32_t(0x9E3779B9))));
     key1.push_back(add(key1.back(), i32(int32_t(0xBB67AE85))));
   }
+  // log2 of the numbers of a block, and of a word.
+  int64_t bits = op.getBits();
+  int inBlock = bits == 32 ? 2 : bits == 16 ? 3 : 4, inWord = inBlock - 2;
   Value multiplier0 = i64(0xD2511F53), multiplier1 = i64(0xCD9E8D57);
   auto wide = [&](Value x) { return arith::ExtUIOp::create(b, i64Type, x).getResult(); };
   Values elements;
   for (size_t i = 0; i < c0.size(); ++i) {
-    Value x0 = arith::ShRUIOp::create(b, c0[i], i32(2)), x1 = c1[i], x2 = c2[i], x3 = low(offset);
-    for (int round = 0; round < 10; ++round) {
+    Value x0 = arith::ShRUIOp::create(b, c0[i], i32(inBlock)), x1 = c1[i], x2 = c2[i],
+          x3 = low(offset);
+    for (int64_t round = 0; round < rounds; ++round) {
       Value p0 = arith::MulIOp::create(b, wide(x0), multiplier0);
       Value p1 = arith::MulIOp::create(b, wide(x2), multiplier1);
       Value y0 = exclusiveOr(exclusiveOr(high(p1), x1), key0[round]);
@@ -211,10 +216,17 @@ LogicalResult KernelEmitter::emitRandom(tile::RandomOp op) {
       Value masked = arith::AndIOp::create(b, c0[i], i32(mask));
       return arith::CmpIOp::create(b, arith::CmpIPredicate::ne, masked, i32(0)).getResult();
     };
-    Value odd = bit(1);
+    Value odd = bit(int64_t(1) << inWord);
     Value lower = arith::SelectOp::create(b, odd, x1, x0);
     Value upper = arith::SelectOp::create(b, odd, x3, x2);
-    elements.push_back(arith::SelectOp::create(b, bit(2), upper, lower));
+    Value word = arith::SelectOp::create(b, bit(int64_t(2) << inWord), upper, lower);
+    if (bits < 32) {
+      // The last number of a word is in its uppermost bits, the one before it is shifted there.
+      Value after = arith::AndIOp::create(b, c0[i], i32((1 << inWord) - 1));
+      after = arith::XOrIOp::create(b, after, i32((1 << inWord) - 1));
+      word = arith::ShLIOp::create(b, word, arith::MulIOp::create(b, after, i32(bits)));
+    }
+    elements.push_back(word);
   }
   setElements(op.getResult(), elements);
   return success();

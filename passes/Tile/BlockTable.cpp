@@ -43,13 +43,12 @@ constexpr Entry forwardWithCaptures[] = {
     {"sm_90a", 16, 512, 0, any, 0, 128, 0, 64},
 };
 
-// The forward where each element has its random number: with more rows or keys the generator's
-// words are spilled.
+// The forward where each element has its random number. Elements of a thread share a block of
+// numbers where LLVM knows the lowest bits of their positions: with keys of a power of two.
 constexpr Entry forwardWithWork[] = {
-    // One H200, 2026-11-23, dropout, S 4096 (performance-log): D 64 117 TFLOP/s, by 192 x 128 97;
-    // D 128 214, by 128 keys 206, by 176 70.
-    {"sm_90a", 16, 128, 0, any, 0, 128, 0, 128},
-    {"sm_90a", 16, 256, 0, any, 0, 128, 0, 64},
+    // One H200, 2026-11-23, dropout, S 4096 (performance-log): D 64 268 TFLOP/s, by 192 x 128 273,
+    // which spills 4 bytes, by 64 keys 254; D 128 416, by 64 keys 404, by 96 277.
+    {"sm_90a", 16, 256, 0, any, 0, 128, 0, 128},
 };
 
 // A product whose rows stay and whose columns stream, and a product of what is computed of it with
@@ -117,8 +116,8 @@ constexpr Entry backwardRows[] = {
 
 // The same where each element has its random number.
 constexpr Entry backwardWithWork[] = {
-    // One H200, 2026-11-23, dropout, S 4096: D 64 136 TFLOP/s, by 128 queries 103, by 96 130; D 128
-    // 230, by 64 queries 208, by 80 152.
+    // One H200, 2026-11-23, dropout, S 4096 (performance-log): D 64 232 TFLOP/s, by 96 queries 229,
+    // by 128, which spill 1216 bytes, 197; D 128 401, by 64 queries 416, which spill 104 bytes.
     {"sm_90a", 16, 128, 0, any, 0, 128, 0, 64},
     {"sm_90a", 16, 256, 0, any, 0, 128, 0, 48},
 };

@@ -120,10 +120,10 @@ func.func @casts(%x: !tile.tile<[M], T>, %y: tensor<4xi1>, %s: f32) {
 // Random bits for a scalar and for tiles.
 // CHECK-LABEL: func.func @bits(
 // CHECK: tile.random %{{.*}}, %{{.*}} at(%{{.*}}, %{{.*}}, %{{.*}}) : i32
-// CHECK-NEXT: tile.random %{{.*}}, %{{.*}} at(%{{.*}}, %{{.*}}, %{{.*}}) : !tile.tile<[M, N], i32>
+// CHECK-NEXT: tile.random %{{.*}}, %{{.*}} at(%{{.*}}, %{{.*}}, %{{.*}}) bits 16 rounds 7 : !tile.tile<[M, N], i32>
 func.func @bits(%seed: i64, %offset: i64, %i: i32, %x: !tile.tile<[M, N], i32>) {
   %0 = tile.random %seed, %offset at (%i, %i, %i) : i32
-  %1 = tile.random %seed, %offset at (%x, %x, %x) : !tile.tile<[M, N], i32>
+  %1 = tile.random %seed, %offset at (%x, %x, %x) bits 16 rounds 7 : !tile.tile<[M, N], i32>
   return
 }
 

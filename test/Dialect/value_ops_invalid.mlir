@@ -356,6 +356,20 @@ func.func @random_elements(%seed: i64, %x: i64) {
 
 // -----
 
+func.func @random_bits(%seed: i64, %x: i32) {
+  // expected-error @+1 {{numbers have 8, 16 or 32 bits, but got 64}}
+  %0 = tile.random %seed, %seed at (%x, %x, %x) bits 64 : i32
+}
+
+// -----
+
+func.func @random_rounds(%seed: i64, %x: i32) {
+  // expected-error @+1 {{a block takes 7 to 16 rounds, but got 6}}
+  %0 = tile.random %seed, %seed at (%x, %x, %x) rounds 6 : i32
+}
+
+// -----
+
 // tile.constant.
 func.func @literal_of_integers() {
   // expected-error @+1 {{of 'i32' must have an integer, but got 1.500000e+00}}

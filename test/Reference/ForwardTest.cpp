@@ -218,7 +218,7 @@ TEST(Forward, DropoutIsTheStatedFactor) {
   AttentionProblem problem = makeProblem(2, 2, 1, 6, 9, 4, 1);
   AttentionInputs inputs = randomInputs(problem, Type::F64, 3);
   std::vector<double> p = probabilities(problem, inputs);
-  problem.dropout = {0.3, 0x123456789abcull, 0xfedcba98765ull};
+  problem.dropout = {0.3125, 0x123456789abcull, 0xfedcba98765ull};
   ForwardResult result = forward(problem, inputs);
   for (int64_t b = 0; b < 2; ++b)
     for (int64_t h = 0; h < 2; ++h)
@@ -227,7 +227,7 @@ TEST(Forward, DropoutIsTheStatedFactor) {
         int64_t row = (b * 2 + h) * 6 + i;
         for (int64_t j = 0; j < 9; ++j)
           if (problem.dropout.keeps(b, h, i, j))
-            o += p[row * 9 + j] / 0.7 * inputs.v[b * 9 + j];
+            o += p[row * 9 + j] / 0.6875 * inputs.v[b * 9 + j];
         ASSERT_NEAR(result.o[row], o, 1e-14);
       }
 }

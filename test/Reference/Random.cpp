@@ -41,8 +41,9 @@ std::vector<double> normals(size_t n, uint64_t seed, Type type, double deviation
   return values;
 }
 
-std::array<uint32_t, 4> philox(std::array<uint32_t, 4> counter, std::array<uint32_t, 2> key) {
-  for (int round = 0; round < 10; ++round) {
+std::array<uint32_t, 4> philox(std::array<uint32_t, 4> counter, std::array<uint32_t, 2> key,
+                               int rounds) {
+  for (int round = 0; round < rounds; ++round) {
     uint64_t left = static_cast<uint64_t>(counter[0]) * 0xd2511f53u;
     uint64_t right = static_cast<uint64_t>(counter[2]) * 0xcd9e8d57u;
     counter = {
@@ -57,11 +58,13 @@ bool Dropout::keeps(int64_t b, int64_t h, int64_t i, int64_t j) const {
   if (p >= 1.0)
     return false;
   uint64_t stream = offset + (static_cast<uint64_t>(b) << 32);
-  auto word = philox({static_cast<uint32_t>(j >> 2), static_cast<uint32_t>(i),
+  auto word = philox({static_cast<uint32_t>(j / 16 * 4 + j / 2 % 4), static_cast<uint32_t>(i & ~8),
                       static_cast<uint32_t>(h), static_cast<uint32_t>(stream)},
                      {static_cast<uint32_t>(seed),
-                      static_cast<uint32_t>(seed >> 32) ^ static_cast<uint32_t>(stream >> 32)});
-  return word[j & 3] >= static_cast<uint64_t>(std::floor(p * 0x1p32));
+                      static_cast<uint32_t>(seed >> 32) ^ static_cast<uint32_t>(stream >> 32)},
+                     /*rounds=*/7);
+  uint32_t number = word[i / 8 % 2 * 2 + j / 8 % 2] >> j % 2 * 16 & 0xffff;
+  return number >= threshold();
 }
 
 } // namespace tilewright::reference

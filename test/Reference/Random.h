@@ -9,6 +9,7 @@
 #include "test/Reference/Rounding.h"
 
 #include <array>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -35,14 +36,16 @@ private:
 /// n samples of N(0, 1) * deviation, rounded to the type.
 std::vector<double> normals(size_t n, uint64_t seed, Type type = Type::F64, double deviation = 1.0);
 
-/// Philox4x32-10 (Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2, 3", 2011).
-std::array<uint32_t, 4> philox(std::array<uint32_t, 4> counter, std::array<uint32_t, 2> key);
+/// Philox4x32 (Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2, 3", 2011).
+std::array<uint32_t, 4> philox(std::array<uint32_t, 4> counter, std::array<uint32_t, 2> key,
+                               int rounds = 10);
 
-/// Dropout of attention probabilities. The word of (b, h, i, j) is word j & 3 of Philox with
+/// Dropout of attention probabilities. Of the eight numbers of 16 bits of the block of Philox4x32-7
+/// with
 ///   key = (lo32(seed), hi32(seed) ^ hi32(offset + b * 2^32)),
-///   counter = (j >> 2, i, h, lo32(offset));
-/// the pair is dropped when word < floor(p * 2^32) (unsigned), a kept value is scaled by 1 / (1 -
-/// p).
+///   counter = (j without its bits 0 and 3, i with a zero for its bit 3, h, lo32(offset)),
+/// the pair (b, h, i, j) has number 4 * i[3] + 2 * j[3] + j[0]. It is dropped where that is below t
+/// = floor(p * 2^16), a kept value is scaled by 2^16 / (2^16 - t).
 struct Dropout {
   double p = 0.0;
   uint64_t seed = 0;
@@ -50,7 +53,10 @@ struct Dropout {
 
   bool isActive() const { return p > 0.0; }
   bool keeps(int64_t b, int64_t h, int64_t i, int64_t j) const;
-  double scale() const { return p < 1.0 ? 1.0 / (1.0 - p) : 0.0; }
+  double scale() const { return p < 1.0 ? 0x1p16 / (0x1p16 - threshold()) : 0.0; }
+
+private:
+  double threshold() const { return std::floor(p * 0x1p16); }
 };
 
 } // namespace tilewright::reference

@@ -16,8 +16,10 @@ namespace {
 
 using Words = std::array<uint32_t, 4>;
 
-// kat_vectors of the Random123 library, philox4x32 10.
+// kat_vectors of the Random123 library, philox4x32 10, and one of philox4x32 7.
 TEST(Philox, KnownAnswers) {
+  EXPECT_EQ(philox({0, 0, 0, 0}, {0, 0}, 7),
+            (Words{0x5f6fb709, 0x0d893f64, 0x4f121f81, 0x4f730a48}));
   EXPECT_EQ(philox({0, 0, 0, 0}, {0, 0}), (Words{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
   EXPECT_EQ(philox({0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff}, {0xffffffff, 0xffffffff}),
             (Words{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}));
@@ -37,20 +39,22 @@ TEST(Philox, AgreesWithNumeric) {
   }
 }
 
-// Seed and offset that reproduce the key and the counter of the third known answer:
+// Seed and offset that reproduce the key and the counter of the third known answer, of 7 rounds:
 // key (0xa4093822, 0x299f31d0) with hi32(offset) + b = 0x11111111, counter (0x243f6a88, i, h, ...).
 TEST(Dropout, WordsComeFromTheStatedKeyAndCounter) {
   Dropout dropout;
   dropout.seed = (uint64_t(0x299f31d0 ^ 0x11111111) << 32) | 0xa4093822;
   dropout.offset = (uint64_t(0x1111110e) << 32) | 0x03707344;
-  int64_t i = 0x85a308d3, b = 3, h = 0x13198a2e;
-  const uint32_t words[] = {0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1};
-  for (int64_t w = 0; w < 4; ++w) {
-    int64_t j = (int64_t(0x243f6a88) << 2) | w;
-    dropout.p = words[w] * 0x1p-32; // not less than the word: kept
-    EXPECT_TRUE(dropout.keeps(b, h, i, j));
-    dropout.p = (words[w] + 1.0) * 0x1p-32;
-    EXPECT_FALSE(dropout.keeps(b, h, i, j));
+  int64_t i = 0x85a308d3, b = 3, h = 0x13198a2e; // bit 3 of i is zero
+  const uint32_t words[] = {0x4dfccaba, 0x190a87f0, 0xc47362ba, 0xb6b5242a};
+  for (int64_t n = 0; n < 8; ++n) {
+    // Bits 0 and 3 of j go to the number, bits 1 and 2 are the lowest of the counter.
+    int64_t j = (int64_t(0x243f6a88 >> 2) << 4) | (0x243f6a88 & 3) << 1 | (n & 2) << 2 | (n & 1);
+    int64_t number = words[n / 2] >> n % 2 * 16 & 0xffff;
+    dropout.p = number * 0x1p-16; // not less than the number: kept
+    EXPECT_TRUE(dropout.keeps(b, h, i | (n & 4) << 1, j)) << n;
+    dropout.p = (number + 1.0) * 0x1p-16;
+    EXPECT_FALSE(dropout.keeps(b, h, i | (n & 4) << 1, j)) << n;
   }
 }
 
@@ -63,7 +67,7 @@ TEST(Dropout, DropsTheStatedShare) {
     for (int64_t j = 0; j < 500; ++j)
       kept += dropout.keeps(0, 1, i, j);
   EXPECT_NEAR(kept / 100000.0, 0.83, 0.005);
-  EXPECT_DOUBLE_EQ(dropout.scale(), 1.0 / 0.83);
+  EXPECT_DOUBLE_EQ(dropout.scale(), 65536.0 / (65536 - 11141)); // 11141.12 are dropped
   dropout.p = 1.0;
   EXPECT_FALSE(dropout.keeps(0, 0, 0, 0));
   EXPECT_EQ(dropout.scale(), 0.0);

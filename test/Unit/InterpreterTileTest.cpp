@@ -271,7 +271,9 @@ TEST_F(TileTest, RandomBitsDependOnTheCounterAlone) {
   const char *source = R"(
 func.func private @bits(%i: i32, %j: i32, %seed: i64, %offset: i64) -> i32 {
   %c7 = arith.constant 7 : i32
-  %z = tile.random %seed, %offset at (%j, %i, %c7) : i32
+  %w = tile.random %seed, %offset at (%j, %i, %c7) : i32
+  %h = tile.random %seed, %offset at (%j, %i, %c7) bits 16 rounds 7 : i32
+  %z = arith.subi %w, %h : i32
   return %z : i32
 }
 tile.kernel @k (%out: !tile.view<[?, ?], i32>, %seed: i64, %offset: i64) grid(%g = 2) {
@@ -291,7 +293,9 @@ tile.kernel @k (%out: !tile.view<[?, ?], i32>, %seed: i64, %offset: i64) grid(%g
     for (int64_t j = 0; j < 12; ++j) {
       std::array<uint32_t, 2> key = {uint32_t(seed), uint32_t((seed >> 32) ^ (offset >> 32))};
       auto words = numeric::philox(key, {uint32_t(j >> 2), uint32_t(i), 7u, uint32_t(offset)});
-      EXPECT_EQ(out.get(i, j), int32_t(words[j & 3]));
+      auto halves = numeric::philox(key, {uint32_t(j >> 3), uint32_t(i), 7u, uint32_t(offset)}, 7);
+      uint32_t half = halves[j >> 1 & 3] << (j & 1 ? 0 : 16);
+      EXPECT_EQ(out.get(i, j), int32_t(words[j & 3] - half));
     }
 }
 

@@ -43,12 +43,17 @@ TEST_P(NumericPhilox, TilesAgreeWithBlocks) {
     std::array<Operand, 4> counter;
     for (unsigned w = 0; w < 4; ++w)
       counter[w] = mask >> w & 1 ? Operand::splat(&words[w][5]) : Operand::span(words[w].data());
-    std::vector<uint32_t> out(n);
-    philoxTile(key, counter, out.data(), n);
-    for (size_t i = 0; i < n; ++i) {
-      auto word = [&](unsigned w) { return words[w][mask >> w & 1 ? 5 : i]; };
-      ASSERT_EQ(out[i], philox(key, {word(0) >> 2, word(1), word(2), word(3)})[word(0) & 3])
-          << mask << " at " << i;
+    for (unsigned bits : {8u, 16u, 32u}) {
+      std::vector<uint32_t> out(n);
+      unsigned rounds = bits == 8 ? 7 : 10;
+      philoxTile(key, bits, rounds, counter, out.data(), n);
+      for (size_t i = 0; i < n; ++i) {
+        auto word = [&](unsigned w) { return words[w][mask >> w & 1 ? 5 : i]; };
+        uint32_t numbers = 128 / bits, at = word(0) % numbers * bits;
+        auto block = philox(key, {word(0) / numbers, word(1), word(2), word(3)}, rounds);
+        ASSERT_EQ(out[i], block[at / 32] << (32 - bits - at % 32))
+            << mask << " at " << i << ", " << bits << " bits";
+      }
     }
   }
 }

@@ -176,7 +176,8 @@ struct Reductions {
   }
 };
 
-void philoxBlocks(uint32_t key0, uint32_t key1, uint32_t *const words[4], size_t n) {
+void philoxBlocks(uint32_t key0, uint32_t key1, unsigned rounds, uint32_t *const words[4],
+                  size_t n) {
   uint32_t *__restrict w0 = words[0];
   uint32_t *__restrict w1 = words[1];
   uint32_t *__restrict w2 = words[2];
@@ -186,7 +187,7 @@ void philoxBlocks(uint32_t key0, uint32_t key1, uint32_t *const words[4], size_t
   constexpr uint32_t step0 = 0x9E3779B9, step1 = 0xBB67AE85;
   for (size_t i = 0; i < n; ++i) {
     uint32_t x0 = w0[i], x1 = w1[i], x2 = w2[i], x3 = w3[i];
-    for (uint32_t round = 0; round < 10; ++round) {
+    for (uint32_t round = 0; round < rounds; ++round) {
       uint64_t product0 = multiplier0 * x0, product1 = multiplier1 * x2;
       x0 = uint32_t(product1 >> 32) ^ x1 ^ (key0 + round * step0);
       x1 = uint32_t(product1);

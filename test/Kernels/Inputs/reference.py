@@ -94,27 +94,29 @@ def backward(q, k, v, do, scale, keep=True, bias=None, factor=1.0, dlse=0.0, sco
 
 
 def philox(seed, offset, c0, c1, c2):
-    """Word c0 & 3 of Philox4x32-10 at (c0 >> 2, c1, c2, offset low), key (seed low, seed high xor
+    """Number c0 mod 8, of 16 bits, of Philox4x32-7 at (c0 / 8, c1, c2, offset low), key (seed low, seed high xor
     offset high): Salmon et al., Parallel random numbers: as easy as 1, 2, 3 (SC11)."""
     low, mask = np.uint64(32), np.uint64(0xFFFFFFFF)
     c0, c1, c2 = np.broadcast_arrays(*(np.asarray(c).astype(np.uint64) for c in (c0, c1, c2)))
     seed, offset = int(seed) % 2**64, int(offset) % 2**64
-    x = [c0 >> np.uint64(2), c1, c2, np.full_like(c0, offset % 2**32)]
+    x = [c0 >> np.uint64(3), c1, c2, np.full_like(c0, offset % 2**32)]
     key = [np.uint64(seed % 2**32), np.uint64((seed >> 32) ^ (offset >> 32))]
-    for _ in range(10):
+    for _ in range(7):
         a = x[0] * np.uint64(0xD2511F53)
         b = x[2] * np.uint64(0xCD9E8D57)
         x = [(b >> low) ^ x[1] ^ key[0], b & mask, (a >> low) ^ x[3] ^ key[1], a & mask]
         key = [(key[0] + np.uint64(0x9E3779B9)) & mask, (key[1] + np.uint64(0xBB67AE85)) & mask]
-    return np.choose((c0 & np.uint64(3)).astype(np.int64), x)
+    word = np.choose((c0 >> np.uint64(1) & np.uint64(3)).astype(np.int64), x)
+    return word >> (c0 & np.uint64(1)) * np.uint64(16) & np.uint64(0xFFFF)
 
 
 def dropout_factor(p, seed, offset, batch, heads, num_queries, num_keys):
-    """0 where a pair is dropped, else 1 / (1 - p): [B, Hq, Sq, Skv]."""
-    threshold = int(np.floor(np.float64(np.float32(p)) * 2.0**32))
+    """0 where a pair is dropped, else 1 / (1 - p), p in steps of 2^-16: [B, Hq, Sq, Skv]."""
+    threshold = int(np.floor(np.float64(np.float32(p)) * 2.0**16))
     row = np.arange(num_queries)[:, None]
     column = np.arange(num_keys)[None, :]
+    number = (column >> 4 << 5) + (column >> 1 & 3) * 8 + (row >> 3 & 1) * 4 + (column >> 3 & 1) * 2 + (column & 1)
     head = np.arange(heads)[:, None, None]
     # Each batch has an offset of its own.
-    bits = np.stack([philox(seed, offset + (b << 32), column, row, head) for b in range(batch)])
-    return np.where(bits < np.uint64(threshold), 0.0, 1.0 / (1.0 - np.float64(np.float32(p))))
+    bits = np.stack([philox(seed, offset + (b << 32), number, row & ~8, head) for b in range(batch)])
+    return np.where(bits < np.uint64(threshold), 0.0, 2.0**16 / (2.0**16 - threshold))
