@@ -1,0 +1,91 @@
+#!/usr/bin/env python3
+# Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The acceptance tests, a process for each test and as many at a time as there are processors.
+
+  TILEWRIGHT_TEST_DEVICE=cuda scripts/run-acceptance.py build/bin/test/AcceptanceTests RESULTS
+
+RESULTS is a folder: TEST.log and TEST.tsv of each test (with '/' as '+'), the latter for scripts/support-matrix.py. A
+test that has passed or was skipped there is not run again, so that a run that was cut off, by --limit, goes on where it
+ended. Prints a line for each test that fails and a summary; the exit status is 1 if a test failed or was not run.
+"""
+
+import argparse
+import concurrent.futures
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import time
+
+
+def list_tests(binary, pattern):
+    command = [binary, "--gtest_list_tests", f"--gtest_filter={pattern}"]
+    tests, suite = [], None
+    for line in subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines():
+        name = line.split("#")[0].strip()
+        if line.startswith("  "):
+            tests.append(suite + name)
+        elif name.endswith("."):
+            suite = name
+    return tests
+
+
+def outcome_of(log):
+    """passed, skipped, failed, or None of a test that did not end."""
+    words = {"OK": "passed", "SKIPPED": "skipped", "FAILED": "failed"}
+    found = re.findall(r"^\[ +(OK|SKIPPED|FAILED) +\] \S+.* \(\d+ ms\)", log, re.MULTILINE)
+    return words[found[0]] if found else None
+
+
+def run(options, test, end):
+    files = options.results / test.replace("/", "+")
+    log, table = files.with_name(files.name + ".log"), files.with_name(files.name + ".tsv")
+    if log.exists() and (before := outcome_of(log.read_text())) in ("passed", "skipped"):
+        return before
+    seconds = None if end is None else end - time.monotonic()
+    if seconds is not None and seconds <= 0:
+        return "not run"
+    command = [options.binary, f"--gtest_filter={test}"]
+    environment = dict(os.environ, TILEWRIGHT_SUPPORT_MATRIX=str(table))
+    try:
+        process = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment,
+                                 timeout=seconds, errors="replace")
+    except subprocess.TimeoutExpired:
+        table.unlink(missing_ok=True)
+        return "not run"
+    log.write_text(process.stdout)
+    outcome = outcome_of(process.stdout) or f"ended with status {process.returncode}"
+    if outcome not in ("passed", "skipped"):
+        table.unlink(missing_ok=True)
+        print(f"{test}: {outcome}, see {log}", flush=True)
+    return outcome
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("binary")
+    parser.add_argument("results", type=pathlib.Path, help="a folder, which is made where there is none")
+    parser.add_argument("--filter", default="*", help="as --gtest_filter")
+    parser.add_argument("--first", default="", metavar="REGEX", help="tests that are begun before the others")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("--limit", type=float, metavar="SECONDS", help="ends the run")
+    options = parser.parse_args()
+    options.results.mkdir(parents=True, exist_ok=True)
+    tests = list_tests(options.binary, options.filter)
+    if not tests:
+        sys.exit(f"run-acceptance: no test of {options.binary} matches {options.filter}")
+    if options.first:
+        tests.sort(key=lambda test: not re.search(options.first, test))
+    begin = time.monotonic()
+    end = begin + options.limit if options.limit else None
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        outcomes = list(pool.map(lambda test: run(options, test, end), tests))
+    summary = {outcome: outcomes.count(outcome) for outcome in sorted(set(outcomes))}
+    print(f"{len(tests)} tests: {', '.join(f'{count} {outcome}' for outcome, count in summary.items())}, "
+          f"{time.monotonic() - begin:.0f} s")
+    return 0 if set(outcomes) <= {"passed", "skipped"} else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
