@@ -35,11 +35,9 @@
 //                   writes the gradient; absent, it costs nothing. Where DETERMINISTIC is on these
 //                   are exact sums, bit-identical too, with a workspace of 104 bytes an entry.
 //
-// o and lse are those of attention_forward with the same modifier and masks, replaceable as there.
-// A query that attends no key and a key that no query attends get zero gradients; all of dq, dk and
-// dv is written.
-// P, P * score_mod'(S) and dS are rounded to T; everything else is kept in ACC. (In the kernel of
-// DETERMINISTIC for dQ, dS only.)
+// o and lse are those of attention_forward with the same modifier and masks, replaceable as there. A query that attends
+// no key and a key that no query attends get zero gradients; all of dq, dk and dv is written. P, P * score_mod'(S) and
+// dS are rounded to T; everything else is kept in ACC. (In the kernel of DETERMINISTIC for dQ, dS only.)
 //
 // PACKED: what one kernel leaves for another (delta, LSE in base 2, sums of dQ) begins at a whole block
 // of PAD rows for each sequence. So a block of queries that is cut by the end of its sequence ends in
@@ -55,8 +53,6 @@
 tile.link "lib/attention.mlir"
 tile.link "lib/backward.mlir"
 tile.link "lib/batch.mlir"
-tile.link "lib/delta.mlir"
-tile.link "lib/score_gradient.mlir"
 
 !qk_view  = !tile.view<[?, ?, ?, D], T>
 !v_view   = !tile.view<[?, ?, ?, DV], T>
@@ -82,7 +78,7 @@ tile.link "lib/score_gradient.mlir"
 !keep = !tile.tile<[BLOCK_M, BLOCK_N], i1>
 !keept = !tile.tile<[BLOCK_N, BLOCK_M], i1>
 
-func.func private @key_head(i32, i32, i32) -> i32
+func.func private @key_head(i32, !qk_view, !qk_view) -> i32
 func.func private @diagonal_shift(i32, i32) -> i32
 func.func private @block(i32, i32, i32, !cu_view, i32) -> (i32, i32, i32, i32, i32)
 func.func private @longest_block(i32, i32, i32, !cu_view, i32) -> (i32, i32, i32, i32, i32)
@@ -91,8 +87,7 @@ func.func private @part_of_queries_and_keys(!qk_view, i32, i32) -> !qk_view
 func.func private @part_of_values(!v_view, i32, i32) -> !v_view
 func.func private @workspace_begin(i32, i32) -> i32
 func.func private @row_of_workspace(i32, !cu_view, i32) -> (i32, i32, i32)
-func.func private @probabilities_of_keys(!st, !row, !keept, i32, i32, i32, i32, f32)
-    -> (!st, !st, !st, !dst, !dst)
+func.func private @probabilities_of_keys(!st, !row, !keept, i32, i32, i32, i32, f32) -> (!st, !st, !st, !dst, !dst)
 func.func private @gradients_of_keys(
     !st, !st, !st, !dst, !dst, !st, !row, !kw, !q, !o, !dk, !dv, i32, i32, i32, i32) -> (!dk, !dv, !dqt)
 func.func private @round_of_queries(!q, !o, !row, !row, !k, !v, !keep, !dq, i32, i32, i32, i32, f32) -> !dq
@@ -144,8 +139,7 @@ tile.program @attention_backward
      %dlse: optional !row_view, %dq: !qk_view, %dk: !qk_view, %dv: !v_view,
      %cu_seqlens_q: !cu_view when (PACKED), %cu_seqlens_k: !cu_view when (PACKED),
      %d_score: !score_view when (SCORE_GRADIENT), %scale: f32, %window_left: i32 = -1, %window_right: i32 = -1) {
-  // Rows of whole chunks of 16 bytes, which a tensor map asks for; packed, a block more for each
-  // sequence.
+  // Rows of whole chunks of 16 bytes, which a tensor map asks for; packed, a block more for each sequence.
   %delta = tile.workspace
       [dim(q, 0), dim(q, 1), select(PACKED, (floordiv(dim(q, 2), PAD) + dim(cu_seqlens_q, 0) - 1) * PAD,
                                     ceildiv(dim(q, 2), 4) * 4)] : !row_view
@@ -155,8 +149,7 @@ tile.program @attention_backward
   // Empty where nothing is added to it.
   %dq_sum = tile.workspace
       [select(DQ_KERNEL, 0, dim(q, 0)), dim(q, 1),
-       select(PACKED, (floordiv(dim(q, 2), PAD) + dim(cu_seqlens_q, 0) - 1) * PAD, dim(q, 2)), D] fill 0.0
-      : !acc_view
+       select(PACKED, (floordiv(dim(q, 2), PAD) + dim(cu_seqlens_q, 0) - 1) * PAD, dim(q, 2)), D] fill 0.0 : !acc_view
 
   tile.launch @attention_backward_delta(%o, %do, %lse, %dlse, %cu_seqlens_q, %delta, %lse_base2)
       with (BLOCK_M = DELTA_BLOCK_M)
@@ -172,8 +165,7 @@ tile.program @attention_backward
                                        %cu_seqlens_q, %cu_seqlens_k,
                                        %scale, %window_left, %window_right)
       with (WITH_DK = false, WITH_DQ = false, BLOCK_M = DV_BLOCK_M, CAPTURE_GRADIENTS = false)
-      when (SPLIT)
-      : !qk_view, !qk_view, !v_view, !v_view, !row_view, !row_view, !acc_view, !qk_view, !v_view,
+      when (SPLIT) : !qk_view, !qk_view, !v_view, !v_view, !row_view, !row_view, !acc_view, !qk_view, !v_view,
         !cu_view, !cu_view, f32, i32, i32
   tile.launch @attention_backward_convert(%dq_sum, %dq, %cu_seqlens_q, %scale) when (not(DQ_KERNEL))
       : !acc_view, !qk_view, !cu_view, f32
@@ -216,25 +208,21 @@ tile.kernel @attention_backward_keys
 
   // Element b of the batch, which lies at a in the arrays, and the first key of this instance in it.
   %block_n = tile.param BLOCK_N : i32
-  %b, %a, %k_begin, %keys, %n = func.call @block(%e, %bn, %block_n, %cu_seqlens_k, %all_keys)
+  %b, %a, %k_begin, %keys, %number = func.call @block(%e, %bn, %block_n, %cu_seqlens_k, %all_keys)
       : (i32, i32, i32, !cu_view, i32) -> (i32, i32, i32, i32, i32)
-  %q_begin, %queries = func.call @rows_of(%b, %cu_seqlens_q, %all_queries)
-      : (i32, !cu_view, i32) -> (i32, i32)
-  %q_part = func.call @part_of_queries_and_keys(%q, %q_begin, %queries)
-      : (!qk_view, i32, i32) -> !qk_view
+  %n = arith.muli %number, %block_n : i32
+  %q_begin, %queries = func.call @rows_of(%b, %cu_seqlens_q, %all_queries) : (i32, !cu_view, i32) -> (i32, i32)
+  %q_part = func.call @part_of_queries_and_keys(%q, %q_begin, %queries) : (!qk_view, i32, i32) -> !qk_view
   %do_part = func.call @part_of_values(%do, %q_begin, %queries) : (!v_view, i32, i32) -> !v_view
-  %k_part = func.call @part_of_queries_and_keys(%k, %k_begin, %keys)
-      : (!qk_view, i32, i32) -> !qk_view
+  %k_part = func.call @part_of_queries_and_keys(%k, %k_begin, %keys) : (!qk_view, i32, i32) -> !qk_view
   %v_part = func.call @part_of_values(%v, %k_begin, %keys) : (!v_view, i32, i32) -> !v_view
-  %dk_part = func.call @part_of_queries_and_keys(%dk, %k_begin, %keys)
-      : (!qk_view, i32, i32) -> !qk_view
+  %dk_part = func.call @part_of_queries_and_keys(%dk, %k_begin, %keys) : (!qk_view, i32, i32) -> !qk_view
   %dv_part = func.call @part_of_values(%dv, %k_begin, %keys) : (!v_view, i32, i32) -> !v_view
   %shift = func.call @diagonal_shift(%queries, %keys) : (i32, i32) -> i32
   %workspace_begin = func.call @workspace_begin(%b, %q_begin) : (i32, i32) -> i32
 
-  %zero = arith.constant 0.0 : !acc
-  %no_dk = tile.full %zero : !dk
-  %no_dv = tile.full %zero : !dv
+  %no_dk = tile.constant 0 : !dk
+  %no_dv = tile.constant 0 : !dv
 
   %with_dk = tile.param WITH_DK : i1
   %with_dv = tile.param WITH_DV : i1
@@ -247,8 +235,7 @@ tile.kernel @attention_backward_keys
       iter_args(%dk_heads = %no_dk, %dv_heads = %no_dv) -> (!dk, !dv) : i32 {
     %h = arith.addi %first_head, %g : i32
     %dk_head, %dv_head = tile.for_blocks %m in (%c0 to %queries) against (%n to %keys)
-        where @attends(%b, %h, block, against, %shift, %window_left, %window_right
-                       : i32, i32, i32, i32, i32)
+        where @attends(%b, %h, block, against, %shift, %window_left, %window_right : i32, i32, i32, i32, i32)
         keep %keep : !keept
         iter_args(%dk_old = %dk_heads : !dk, %dv_old = %dv_heads : !dv) {
       %q_tile = tile.load %q_part[%a, %h, %m, 0] : !qk_view -> !q
@@ -265,8 +252,7 @@ tile.kernel @attention_backward_keys
       %dk_new, %dv_new, %dq_new = func.call @gradients_of_keys(
           %natural, %pt, %weight, %pt_rounded, %gt_rounded, %dpt, %delta_row, %k_wide, %q_tile,
           %do_tile, %dk_old, %dv_old, %b, %h, %m, %n)
-          : (!st, !st, !st, !dst, !dst, !st, !row, !kw, !q, !o, !dk, !dv, i32, i32, i32, i32)
-          -> (!dk, !dv, !dqt)
+          : (!st, !st, !st, !dst, !dst, !st, !row, !kw, !q, !o, !dk, !dv, i32, i32, i32, i32) -> (!dk, !dv, !dqt)
       // Transposed too: threads next to each other then add to numbers next to each other.
       scf.if %with_dq {
         tile.atomic_add %dq_new, %dq_sum[%a, %h, %workspace_m, 0] dims [3, 2] : !dqt, !acc_view
@@ -301,8 +287,7 @@ tile.kernel @attention_backward_convert
   %all_queries = tile.dim %dq, 2 : !qk_view
   %m, %q_begin, %queries = func.call @row_of_workspace(%workspace_m, %cu_seqlens_q, %all_queries)
       : (i32, !cu_view, i32) -> (i32, i32, i32)
-  %dq_part = func.call @part_of_queries_and_keys(%dq, %q_begin, %queries)
-      : (!qk_view, i32, i32) -> !qk_view
+  %dq_part = func.call @part_of_queries_and_keys(%dq, %q_begin, %queries) : (!qk_view, i32, i32) -> !qk_view
   %sum = tile.load %dq_sum[%a, %h, %workspace_m, 0] : !acc_view -> !dq
   %scale_acc = tile.cast %scale : f32 -> !acc
   %scales = tile.full %scale_acc : !dq
@@ -327,31 +312,23 @@ tile.kernel @attention_backward_queries
   %c0 = arith.constant 0 : i32
   %all_queries = tile.dim %q, 2 : !qk_view
   %all_keys = tile.dim %k, 2 : !qk_view
-  %q_heads = tile.dim %q, 1 : !qk_view
-  %k_heads = tile.dim %k, 1 : !qk_view
-  %hk = func.call @key_head(%h, %q_heads, %k_heads) : (i32, i32, i32) -> i32
+  %hk = func.call @key_head(%h, %q, %k) : (i32, !qk_view, !qk_view) -> i32
 
   // Element b of the batch, which lies at a in the arrays, and the first query of this instance in it.
   %block_m = tile.param BLOCK_M : i32
   %b, %a, %q_begin, %queries, %m = func.call @longest_block(
-      %e, %bm, %block_m, %cu_seqlens_q, %all_queries)
-      : (i32, i32, i32, !cu_view, i32) -> (i32, i32, i32, i32, i32)
-  %k_begin, %keys = func.call @rows_of(%b, %cu_seqlens_k, %all_keys)
-      : (i32, !cu_view, i32) -> (i32, i32)
-  %q_part = func.call @part_of_queries_and_keys(%q, %q_begin, %queries)
-      : (!qk_view, i32, i32) -> !qk_view
+      %e, %bm, %block_m, %cu_seqlens_q, %all_queries) : (i32, i32, i32, !cu_view, i32) -> (i32, i32, i32, i32, i32)
+  %k_begin, %keys = func.call @rows_of(%b, %cu_seqlens_k, %all_keys) : (i32, !cu_view, i32) -> (i32, i32)
+  %q_part = func.call @part_of_queries_and_keys(%q, %q_begin, %queries) : (!qk_view, i32, i32) -> !qk_view
   %do_part = func.call @part_of_values(%do, %q_begin, %queries) : (!v_view, i32, i32) -> !v_view
-  %k_part = func.call @part_of_queries_and_keys(%k, %k_begin, %keys)
-      : (!qk_view, i32, i32) -> !qk_view
+  %k_part = func.call @part_of_queries_and_keys(%k, %k_begin, %keys) : (!qk_view, i32, i32) -> !qk_view
   %v_part = func.call @part_of_values(%v, %k_begin, %keys) : (!v_view, i32, i32) -> !v_view
-  %dq_part = func.call @part_of_queries_and_keys(%dq, %q_begin, %queries)
-      : (!qk_view, i32, i32) -> !qk_view
+  %dq_part = func.call @part_of_queries_and_keys(%dq, %q_begin, %queries) : (!qk_view, i32, i32) -> !qk_view
   %shift = func.call @diagonal_shift(%queries, %keys) : (i32, i32) -> i32
   %workspace_begin = func.call @workspace_begin(%b, %q_begin) : (i32, i32) -> i32
   %workspace_m = arith.addi %workspace_begin, %m : i32
 
-  %zero = arith.constant 0.0 : !acc
-  %no_dq = tile.full %zero : !dq
+  %no_dq = tile.constant 0 : !dq
 
   %q_tile = tile.load %q_part[%a, %h, %m, 0] : !qk_view -> !q
   %do_tile = tile.load %do_part[%a, %h, %m, 0] : !v_view -> !o
@@ -359,16 +336,14 @@ tile.kernel @attention_backward_queries
   %delta_row = tile.load %delta[%a, %h, %workspace_m] : !row_view -> !row
 
   %dq_all = tile.for_blocks %n in (%c0 to %keys) against (%m to %queries)
-      where @attends(%b, %h, against, block, %shift, %window_left, %window_right
-                     : i32, i32, i32, i32, i32)
+      where @attends(%b, %h, against, block, %shift, %window_left, %window_right : i32, i32, i32, i32, i32)
       keep %keep : !keep
       iter_args(%dq_old = %no_dq : !dq) {
     %k_tile = tile.load %k_part[%a, %hk, %n, 0] : !qk_view -> !k
     %v_tile = tile.load %v_part[%a, %hk, %n, 0] : !v_view -> !v
     %dq_new = func.call @round_of_queries(
         %q_tile, %do_tile, %lse_row, %delta_row, %k_tile, %v_tile, %keep, %dq_old,
-        %b, %h, %m, %n, %scale)
-        : (!q, !o, !row, !row, !k, !v, !keep, !dq, i32, i32, i32, i32, f32) -> !dq
+        %b, %h, %m, %n, %scale) : (!q, !o, !row, !row, !k, !v, !keep, !dq, i32, i32, i32, i32, f32) -> !dq
     tile.yield %dq_new : !dq
   }
 

@@ -20,11 +20,10 @@
 // A query that attends no key gets O = 0 and LSE = -inf. A NaN in a query poisons that row alone.
 // Runs are bit-identical.
 //
-// Algorithm: FlashAttention-2 (Dao, 2023); Child et al., Generating long sequences with sparse
-// transformers (2019).
+// Algorithm: FlashAttention-2 (Dao, 2023); Child et al., Generating long sequences with sparse transformers (2019).
 
 tile.link "lib/attention.mlir"
-tile.link "lib/online_softmax.mlir"
+tile.link "lib/forward.mlir"
 
 !qk_view  = !tile.view<[?, ?, ?, D], T>
 !v_view   = !tile.view<[?, ?, ?, DV], T>
@@ -39,7 +38,7 @@ tile.link "lib/online_softmax.mlir"
 !o   = !tile.tile<[BLOCK_M, DVP], ACC>
 !row = !tile.tile<[BLOCK_M], ACC>
 
-func.func private @key_head(i32, i32, i32) -> i32
+func.func private @key_head(i32, !qk_view, !qk_view) -> i32
 func.func private @diagonal_shift(i32, i32) -> i32
 func.func private @no_keys() -> (!row, !row, !o)
 func.func private @plain_round(!q, !k, !v, !keep, !row, !row, !o, f32) -> (!row, !row, !o)
@@ -73,13 +72,11 @@ tile.kernel @attention_block_sparse
   %c0 = arith.constant 0 : i32
   %queries = tile.dim %q, 2 : !qk_view
   %keys = tile.dim %k, 2 : !qk_view
-  %q_heads = tile.dim %q, 1 : !qk_view
-  %k_heads = tile.dim %k, 1 : !qk_view
 
   // First query of this instance, and the key head it reads.
   %block_m = tile.param BLOCK_M : i32
   %m = arith.muli %bm, %block_m : i32
-  %hk = func.call @key_head(%h, %q_heads, %k_heads) : (i32, i32, i32) -> i32
+  %hk = func.call @key_head(%h, %q, %k) : (i32, !qk_view, !qk_view) -> i32
 
   %count = tile.at %counts[%b, %h, %bm] : !counts_view
 

@@ -9,11 +9,10 @@
 //
 //   q   [B, Hq,  Sq,  D]   T        k [B, Hkv, Skv, D]   T        v [B, Hkv, Skv, DV]   T
 //   o   [B, Hq,  Sq,  DV]  TO       lse [B, Hq, Sq]   ACC, optional
-//   cu_seqlens_q, cu_seqlens_k   [sequences + 1]  i32, of PACKED alone: ascending, the first 0, the last
-//                                Sq (Skv). Checked in host memory, on a device where asked for.
-//                                Unchecked, each is taken for the nearest of 0 to Sq (Skv), a sequence
-//                                that ends before it begins for empty; where they do not ascend, it
-//                                is open which rows are written
+//   cu_seqlens_q, cu_seqlens_k   [sequences + 1] i32, of PACKED alone: ascending, the first 0, the last Sq (Skv).
+//                                Checked in host memory, on a device where asked for. Unchecked, each is taken for the
+//                                nearest of 0 to Sq (Skv), a sequence that ends before it begins for empty; where they
+//                                do not ascend, it is open which rows are written
 //   q_descale, k_descale, v_descale   [1]  f32, of 8-bit types alone, in memory, where a quantisation leaves
 //                them: q, k and v hold numbers divided by these
 //   scale   f32, finite, usually 1 / sqrt(D)
@@ -35,12 +34,10 @@
 //             rule. Positions, lengths and masks are those of a sequence; it may be empty
 //   BLOCK_M, BLOCK_N   queries of one program instance, keys of one step
 //
-// A query that attends no key gets O = 0 and LSE = -inf. A NaN in a query poisons that row alone.
-// A NaN or infinity in v reaches the queries that attend its key, and may reach others whose block
-// holds that key: 0 * NaN is NaN.
-// P is rounded to T before it meets V; everything else is kept in ACC. Runs are bit-identical. 8-bit
-// floats lose what is small, and P is at most 1: there it is multiplied by 256 (the largest e4m3 is 448)
-// before it is rounded.
+// A query that attends no key gets O = 0 and LSE = -inf. A NaN in a query poisons that row alone. A NaN or infinity in
+// v reaches the queries that attend its key, and may reach others whose block holds that key: 0 * NaN is NaN. P is
+// rounded to T before it meets V; everything else is kept in ACC. Runs are bit-identical. 8-bit floats lose what is
+// small, and P is at most 1: there it is multiplied by 256 (the largest e4m3 is 448) before it is rounded.
 //
 // Algorithm: softmax in one pass over the keys (Milakov and Gimelshein, Online normalizer
 // calculation for softmax, 2018) in the loop order of FlashAttention-2 (Dao, 2023).
@@ -48,7 +45,6 @@
 tile.link "lib/attention.mlir"
 tile.link "lib/batch.mlir"
 tile.link "lib/forward.mlir"
-tile.link "lib/online_softmax.mlir"
 
 !qk_view = !tile.view<[?, ?, ?, D], T>
 !v_view  = !tile.view<[?, ?, ?, DV], T>
@@ -64,7 +60,7 @@ tile.link "lib/online_softmax.mlir"
 !o   = !tile.tile<[BLOCK_M, DVP], ACC>
 !row = !tile.tile<[BLOCK_M], ACC>
 
-func.func private @key_head(i32, i32, i32) -> i32
+func.func private @key_head(i32, !qk_view, !qk_view) -> i32
 func.func private @diagonal_shift(i32, i32) -> i32
 func.func private @longest_block(i32, i32, i32, !cu_view, i32) -> (i32, i32, i32, i32, i32)
 func.func private @rows_of(i32, !cu_view, i32) -> (i32, i32)
@@ -75,8 +71,7 @@ func.func private @part_of_sums(!row_view, i32, i32) -> !row_view
 func.func private @scale_of_scores(f32, !one_view, !one_view) -> f32
 func.func private @descaled(!o, !one_view) -> !o
 func.func private @before_keys(i32) -> (!row, !row, !o)
-func.func private @round_of_keys(!q, !k, !v, !keep, !row, !row, !o, i32, i32, i32, i32, f32)
-    -> (!row, !row, !o)
+func.func private @round_of_keys(!q, !k, !v, !keep, !row, !row, !o, i32, i32, i32, i32, f32) -> (!row, !row, !o)
 func.func private @output_of(!row, !o) -> !o
 func.func private @lse_of(!row, !row) -> !row
 
@@ -109,27 +104,20 @@ tile.kernel @attention_forward
   %c0 = arith.constant 0 : i32
   %all_queries = tile.dim %q, 2 : !qk_view
   %all_keys = tile.dim %k, 2 : !qk_view
-  %q_heads = tile.dim %q, 1 : !qk_view
-  %k_heads = tile.dim %k, 1 : !qk_view
 
   // Element b of the batch, which lies at a in the arrays, and the first query of this instance in it.
   %block_m = tile.param BLOCK_M : i32
   %b, %a, %q_begin, %queries, %m = func.call @longest_block(
-      %e, %bm, %block_m, %cu_seqlens_q, %all_queries)
-      : (i32, i32, i32, !cu_view, i32) -> (i32, i32, i32, i32, i32)
-  %k_begin, %keys = func.call @rows_of(%b, %cu_seqlens_k, %all_keys)
-      : (i32, !cu_view, i32) -> (i32, i32)
-  %q_part = func.call @part_of_queries_and_keys(%q, %q_begin, %queries)
-      : (!qk_view, i32, i32) -> !qk_view
-  %k_part = func.call @part_of_queries_and_keys(%k, %k_begin, %keys)
-      : (!qk_view, i32, i32) -> !qk_view
+      %e, %bm, %block_m, %cu_seqlens_q, %all_queries) : (i32, i32, i32, !cu_view, i32) -> (i32, i32, i32, i32, i32)
+  %k_begin, %keys = func.call @rows_of(%b, %cu_seqlens_k, %all_keys) : (i32, !cu_view, i32) -> (i32, i32)
+  %q_part = func.call @part_of_queries_and_keys(%q, %q_begin, %queries) : (!qk_view, i32, i32) -> !qk_view
+  %k_part = func.call @part_of_queries_and_keys(%k, %k_begin, %keys) : (!qk_view, i32, i32) -> !qk_view
   %v_part = func.call @part_of_values(%v, %k_begin, %keys) : (!v_view, i32, i32) -> !v_view
   %o_part = func.call @part_of_outputs(%o, %q_begin, %queries) : (!o_view, i32, i32) -> !o_view
   %lse_part = func.call @part_of_sums(%lse, %q_begin, %queries) : (!row_view, i32, i32) -> !row_view
-  %hk = func.call @key_head(%h, %q_heads, %k_heads) : (i32, i32, i32) -> i32
+  %hk = func.call @key_head(%h, %q, %k) : (i32, !qk_view, !qk_view) -> i32
   %shift = func.call @diagonal_shift(%queries, %keys) : (i32, i32) -> i32
-  %scale_all = func.call @scale_of_scores(%scale, %q_descale, %k_descale)
-      : (f32, !one_view, !one_view) -> f32
+  %scale_all = func.call @scale_of_scores(%scale, %q_descale, %k_descale) : (f32, !one_view, !one_view) -> f32
 
   %no_max, %no_sum, %no_o = func.call @before_keys(%h) : (i32) -> (!row, !row, !o)
   %q_tile = tile.load %q_part[%a, %h, %m, 0] : !qk_view -> !q
@@ -137,8 +125,7 @@ tile.kernel @attention_forward
   // From the last block to the first: those that a mask or the end cuts come first, and nothing
   // waits for them in the end.
   %max, %sum, %acc = tile.for_blocks %n in (%c0 to %keys) against (%m to %queries) descending
-      where @attends(%b, %h, against, block, %shift, %window_left, %window_right
-                     : i32, i32, i32, i32, i32)
+      where @attends(%b, %h, against, block, %shift, %window_left, %window_right : i32, i32, i32, i32, i32)
       keep %keep : !keep
       iter_args(%max_old = %no_max : !row, %sum_old = %no_sum : !row, %acc_old = %no_o : !o) {
     %k_tile = tile.load %k_part[%a, %hk, %n, 0] : !qk_view -> !k

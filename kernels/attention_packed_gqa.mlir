@@ -11,11 +11,10 @@
 //
 // Parameters
 //   GROUP     query heads that share a key head: Hq = GROUP * Hkv
-//   QUERIES   queries of one program instance; a tile has BLOCK_M = QUERIES * GROUP rows, at most 256,
-//             and row r is query r / GROUP of head r mod GROUP. By default a multiple of UNIT: on a
-//             GPU, where products ask for rows to be a multiple of 16, the fewest queries that make
-//             them one. GROUP is at most 256, and on a GPU 15 where it is odd, 30 where it is even but no
-//             multiple of 4, and so on: UNIT * GROUP <= 256
+//   QUERIES   queries of one program instance; a tile has BLOCK_M = QUERIES * GROUP rows, at most 256, and row r is
+//             query r / GROUP of head r mod GROUP. By default a multiple of UNIT: on a GPU, where products ask for rows
+//             to be a multiple of 16, the fewest queries that make them one. GROUP is at most 256, and on a GPU 15
+//             where it is odd, 30 where it is even but no multiple of 4, and so on: UNIT * GROUP <= 256
 //   D, DV, T, ACC, CAUSAL, BLOCK_N   as in attention_forward.mlir
 //
 // A query that attends no key gets O = 0 and LSE = -inf. A NaN in a query poisons that row alone.
@@ -24,7 +23,7 @@
 // Algorithm: FlashAttention-2 (Dao, 2023); packing as in its implementation for grouped queries.
 
 tile.link "lib/attention.mlir"
-tile.link "lib/online_softmax.mlir"
+tile.link "lib/forward.mlir"
 
 !qk_view  = !tile.view<[?, ?, ?, D], T>
 !v_view   = !tile.view<[?, ?, ?, DV], T>
@@ -110,6 +109,5 @@ tile.kernel @attention_packed_gqa
   tile.store %o_heads, %o[%b, %h, %m, 0] dims [2, 1, 3] : !o_heads, !v_view
   %lse_row = func.call @lse_of(%max, %sum) : (!row, !row) -> !row
   %lse_heads = tile.reshape %lse_row : !row -> !tile.tile<[QUERIES, GROUP], ACC>
-  tile.store %lse_heads, %lse[%b, %h, %m] dims [2, 1]
-      : !tile.tile<[QUERIES, GROUP], ACC>, !row_view
+  tile.store %lse_heads, %lse[%b, %h, %m] dims [2, 1] : !tile.tile<[QUERIES, GROUP], ACC>, !row_view
 }

@@ -20,16 +20,15 @@
 //                  tile, padded to a multiple of 16 (ROWS)
 //   D, DV, T, ACC  as in attention_forward.mlir
 //
-// Lengths, and the pages of the keys that count, are checked in host memory, on a device where asked
-// for. Unchecked, a length is taken for the nearest of 0 to L * PAGE, and a page that does not exist
-// holds zeros.
+// Lengths, and the pages of the keys that count, are checked in host memory, on a device where asked for. Unchecked, a
+// length is taken for the nearest of 0 to L * PAGE, and a page that does not exist holds zeros.
 //
 // What lies in a page beyond the sequence is never read, be it NaN. A sequence without keys gets
 // O = 0 and LSE = -inf. Runs are bit-identical.
 //
 // Algorithm: PagedAttention (Kwon et al., 2023) with the online softmax of FlashAttention-2.
 
-tile.link "lib/online_softmax.mlir"
+tile.link "lib/forward.mlir"
 
 !q_view   = !tile.view<[?, ?, D], T>
 !o_view   = !tile.view<[?, ?, DV], T>

@@ -13,15 +13,14 @@
 //
 // Parameters D, DV, T, ACC, CAUSAL, BLOCK_M and BLOCK_N: as in attention_forward.mlir.
 //
-// Splits are whole blocks of keys, equally many each but for the last ones. What
-// they find is kept in ACC.
-// A query that attends no key gets O = 0 and LSE = -inf. A NaN in a query poisons that row alone.
-// Runs are bit-identical; a different number of splits sums in a different order.
+// Splits are whole blocks of keys, equally many each but for the last ones. What they find is kept in ACC. A query that
+// attends no key gets O = 0 and LSE = -inf. A NaN in a query poisons that row alone. Runs are bit-identical; a
+// different number of splits sums in a different order.
 //
 // Algorithm: Flash-Decoding (Dao, Haziza, Massa and Sizov, 2023).
 
 tile.link "lib/attention.mlir"
-tile.link "lib/online_softmax.mlir"
+tile.link "lib/forward.mlir"
 tile.link "lib/softmax.mlir"
 
 !qk_view  = !tile.view<[?, ?, ?, D], T>
@@ -39,7 +38,7 @@ tile.link "lib/softmax.mlir"
 !row = !tile.tile<[BLOCK_M], ACC>
 !acc = !tile.param<ACC>
 
-func.func private @key_head(i32, i32, i32) -> i32
+func.func private @key_head(i32, !qk_view, !qk_view) -> i32
 func.func private @diagonal_shift(i32, i32) -> i32
 func.func private @no_keys() -> (!row, !row, !o)
 func.func private @plain_round(!q, !k, !v, !keep, !row, !row, !o, f32) -> (!row, !row, !o)
@@ -87,13 +86,11 @@ tile.kernel @attention_split_kv_partial
   %c0 = arith.constant 0 : i32
   %queries = tile.dim %q, 2 : !qk_view
   %keys = tile.dim %k, 2 : !qk_view
-  %q_heads = tile.dim %q, 1 : !qk_view
-  %k_heads = tile.dim %k, 1 : !qk_view
 
   // First query of this instance, and the key head it reads.
   %block_m = tile.param BLOCK_M : i32
   %m = arith.muli %bm, %block_m : i32
-  %hk = func.call @key_head(%h, %q_heads, %k_heads) : (i32, i32, i32) -> i32
+  %hk = func.call @key_head(%h, %q, %k) : (i32, !qk_view, !qk_view) -> i32
 
   // Blocks are dealt out in runs; the last runs may be short, or empty.
   %block_n = tile.param BLOCK_N : i32

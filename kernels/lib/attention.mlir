@@ -1,40 +1,43 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What kernels of attention let other files replace, and masks. A kernel that links this declares
-// the parameters ACC and CAUSAL, and for @attends WINDOW.
+// What kernels of attention let other files replace, and masks. A kernel that links this declares the parameters ACC
+// and CAUSAL, for @attends WINDOW, and for @key_head D and T.
+//
+// A file that replaces a function is linked by --with, such as --with kernels/mods/softcap.mlir. b is the number of a
+// batch, or of a packed sequence, h that of a query head; i and j are the positions of a query and a key in it, which
+// count from the first row of q and of k. Captured floats have gradients: CAPTURE_GRADIENTS of attention_backward.mlir.
 
+!qk_view = !tile.view<[?, ?, ?, D], T>
 !acc = !tile.param<ACC>
 
-// Changes the scaled score of one pair. For another one: --with mods/softcap.mlir. Of several files
-// each changes what the one before gives.
+// Changes the scaled score of one pair. Of several files each changes what the one before gives.
 func.func private @score_mod(%s: !acc, %b: i32, %h: i32, %i: i32, %j: i32) -> !acc
     attributes {tile.replaceable = "compose"} {
   return %s : !acc
 }
 
-// Whether query i may attend key j, besides CAUSAL and WINDOW. Of several files all must allow it.
-func.func private @mask_mod(%b: i32, %h: i32, %i: i32, %j: i32) -> i1
-    attributes {tile.replaceable = "and"} {
+// Whether query i may attend key j, besides CAUSAL and WINDOW. Of several files all must allow it. Where the mask
+// depends on data, no block can be ruled out from the positions alone: blocks are skipped by looking.
+func.func private @mask_mod(%b: i32, %h: i32, %i: i32, %j: i32) -> i1 attributes {tile.replaceable = "and"} {
   %true = arith.constant true
   return %true : i1
 }
 
-// A factor of the probability of one pair, behind the sum of its row: LSE does not know of it. Of
-// several files the product.
-func.func private @weight_mod(%b: i32, %h: i32, %i: i32, %j: i32) -> !acc
-    attributes {tile.replaceable = "multiply"} {
+// A factor of the probability of one pair, behind the sum of its row: LSE does not know of it. Of several files the
+// product.
+func.func private @weight_mod(%b: i32, %h: i32, %i: i32, %j: i32) -> !acc attributes {tile.replaceable = "multiply"} {
   %one = arith.constant 1.0 : !acc
   return %one : !acc
 }
 
 // A logit that joins the sum of every row of a head, and LSE, but has no value.
 func.func private @sink(%h: i32) -> !acc attributes {tile.replaceable} {
-  %minus_inf = arith.constant 0xFFF0000000000000 : !acc
+  %minus_inf = tile.constant minus_inf : !acc
   return %minus_inf : !acc
 }
 
-// What a row adds to the gradient of its head's sink: less its probability times delta, since it has
-// no value. It is at most 1, whatever is rounded.
+// What a row adds to the gradient of its head's sink: less its probability times delta, since it has no value. It is at
+// most 1, whatever is rounded.
 func.func private @sink_adjoint(%h: i32, %delta: !acc, %lse_base2: !acc) -> !acc {
   %zero = arith.constant 0.0 : !acc
   %log2e = arith.constant 1.4426950408889634 : !acc
@@ -48,10 +51,12 @@ func.func private @sink_adjoint(%h: i32, %delta: !acc, %lse_base2: !acc) -> !acc
   return %adjoint : !acc
 }
 
-// The key head that a query head reads: several to one where there are fewer of keys. Divisors are at
-// least 1, also where there are no heads.
-func.func private @key_head(%h: i32, %q_heads: i32, %k_heads: i32) -> i32 {
+// The key head that a query head reads: several to one where there are fewer of keys. Divisors are at least 1, also
+// where there are no heads.
+func.func private @key_head(%h: i32, %q: !qk_view, %k: !qk_view) -> i32 {
   %c1 = arith.constant 1 : i32
+  %q_heads = tile.dim %q, 1 : !qk_view
+  %k_heads = tile.dim %k, 1 : !qk_view
   %some_heads = arith.maxsi %k_heads, %c1 : i32
   %heads_each = arith.divsi %q_heads, %some_heads : i32
   %group = arith.maxsi %heads_each, %c1 : i32
@@ -68,11 +73,10 @@ func.func private @diagonal_shift(%queries: i32, %keys: i32) -> i32 {
   return %shift : i32
 }
 
-// CAUSAL, WINDOW and the mask of the author together. Parameters become constants, so that what is
-// off folds away. `ahead` counts keys from the diagonal. The shift is 0, or keys less queries: nothing
-// here leaves 32 bits for a query and a key that there are.
-func.func private @attends(%b: i32, %h: i32, %i: i32, %j: i32, %shift: i32,
-                           %left: i32, %right: i32) -> i1 {
+// CAUSAL, WINDOW and the mask of the author together. Parameters become constants, so that what is off folds away.
+// `ahead` counts keys from the diagonal. The shift is 0, or keys less queries: nothing here leaves 32 bits for a query
+// and a key that there are.
+func.func private @attends(%b: i32, %h: i32, %i: i32, %j: i32, %shift: i32, %left: i32, %right: i32) -> i1 {
   %c0 = arith.constant 0 : i32
   %diagonal = arith.addi %i, %shift overflow<nsw> : i32
   %ahead = arith.subi %j, %diagonal overflow<nsw> : i32

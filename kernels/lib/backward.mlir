@@ -1,51 +1,67 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What a backward of attention does with a block of queries and one of keys. A kernel that links this
-// declares D, DV, T, ACC, BLOCK_M, BLOCK_N, DP and DVP (D and DV, padded), DW (the columns of K with
-// which dQ is computed), CAUSAL, WINDOW, CAPTURE_GRADIENTS and DETERMINISTIC, and WITH_DK, WITH_DV and
-// WITH_DQ: which gradients are wanted.
+// What a backward of attention does with a block of queries and one of keys, and two of its kernels: that of delta,
+// which is launched first, and that of the gradient of scores. A kernel that links this declares D, DV, T, ACC, BLOCK_M,
+// BLOCK_N, DP and DVP (D and DV, padded), DW (the columns of K with which dQ is computed), CAUSAL, WINDOW,
+// CAPTURE_GRADIENTS and DETERMINISTIC, and WITH_DK, WITH_DV and WITH_DQ: which gradients are wanted. A program that
+// links a kernel declares what that kernel asks for, or binds it in the launch.
 
 tile.link "attention.mlir"
+tile.link "batch.mlir"
+tile.link "softmax.mlir"
 
-!q   = !tile.tile<[BLOCK_M, DP], T>
-!k   = !tile.tile<[BLOCK_N, DP], T>
-!v   = !tile.tile<[BLOCK_N, DVP], T>
-!o   = !tile.tile<[BLOCK_M, DVP], T>
-!dq  = !tile.tile<[BLOCK_M, DP], ACC>
-!dk  = !tile.tile<[BLOCK_N, DP], ACC>
-!dv  = !tile.tile<[BLOCK_N, DVP], ACC>
-!kw  = !tile.tile<[BLOCK_N, DW], T>
-!dqt = !tile.tile<[DW, BLOCK_M], ACC>
-!row = !tile.tile<[BLOCK_M], ACC>
-!acc = !tile.param<ACC>
+!qk_view    = !tile.view<[?, ?, ?, D], T>
+!v_view     = !tile.view<[?, ?, ?, DV], T>
+!row_view   = !tile.view<[?, ?, ?], ACC>
+!score_view = !tile.view<[?, ?, ?, ?], ACC>
+!cu_view    = !tile.view<[?], i32>
+
+!q     = !tile.tile<[BLOCK_M, DP], T>
+!k     = !tile.tile<[BLOCK_N, DP], T>
+!v     = !tile.tile<[BLOCK_N, DVP], T>
+!o     = !tile.tile<[BLOCK_M, DVP], T>
+!o_acc = !tile.tile<[BLOCK_M, DVP], ACC>
+!dq    = !tile.tile<[BLOCK_M, DP], ACC>
+!dk    = !tile.tile<[BLOCK_N, DP], ACC>
+!dv    = !tile.tile<[BLOCK_N, DVP], ACC>
+!kw    = !tile.tile<[BLOCK_N, DW], T>
+!dqt   = !tile.tile<[DW, BLOCK_M], ACC>
+!row   = !tile.tile<[BLOCK_M], ACC>
+!acc   = !tile.param<ACC>
 // Scores and their gradients, by query and key, and transposed.
-!s   = !tile.tile<[BLOCK_M, BLOCK_N], ACC>
-!st  = !tile.tile<[BLOCK_N, BLOCK_M], ACC>
-!ds  = !tile.tile<[BLOCK_M, BLOCK_N], T>
-!dst = !tile.tile<[BLOCK_N, BLOCK_M], T>
-!pos = !tile.tile<[BLOCK_M, BLOCK_N], i32>
-!post = !tile.tile<[BLOCK_N, BLOCK_M], i32>
-!keep = !tile.tile<[BLOCK_M, BLOCK_N], i1>
+!s     = !tile.tile<[BLOCK_M, BLOCK_N], ACC>
+!st    = !tile.tile<[BLOCK_N, BLOCK_M], ACC>
+!ds    = !tile.tile<[BLOCK_M, BLOCK_N], T>
+!dst   = !tile.tile<[BLOCK_N, BLOCK_M], T>
+!pos   = !tile.tile<[BLOCK_M, BLOCK_N], i32>
+!post  = !tile.tile<[BLOCK_N, BLOCK_M], i32>
+!keep  = !tile.tile<[BLOCK_M, BLOCK_N], i1>
 !keept = !tile.tile<[BLOCK_N, BLOCK_M], i1>
 
-// Of S^T: the scores, P and its weights, and rounded to T what dV and dK are made of, P^T and
-// P * score_mod'(S). LSE is in base 2. Where a kernel has the products (of S^T instead of S, so that
-// P^T and dS^T come out in the order in which dV and dK take them) and the loads of rows in between,
-// a row is read when it is needed.
+func.func private @key_head(i32, !qk_view, !qk_view) -> i32
+func.func private @diagonal_shift(i32, i32) -> i32
+func.func private @row_of_workspace(i32, !cu_view, i32) -> (i32, i32, i32)
+func.func private @part_of_values(!v_view, i32, i32) -> !v_view
+func.func private @part_of_sums(!row_view, i32, i32) -> !row_view
+
+//===----------------------------------------------------------------------===//
+// Rounds
+//===----------------------------------------------------------------------===//
+
+// Of S^T: the scores, P and its weights, and rounded to T what dV and dK are made of, P^T and P * score_mod'(S). LSE is
+// in base 2. Where a kernel has the products (of S^T instead of S, so that P^T and dS^T come out in the order in which
+// dV and dK take them) and the loads of rows in between, a row is read when it is needed.
 func.func private @probabilities_of_keys(
     %st: !st, %lse_row: !row, %keep: !keept, %b: i32, %h: i32, %m: i32, %n: i32, %scale: f32)
     -> (!st, !st, !st, !dst, !dst) {
-  %log2e = arith.constant 1.4426950408889634 : !acc
   %scale_acc = tile.cast %scale : f32 -> !acc
   %scales_s = tile.full %scale_acc : !st
-  %log2es = tile.full %log2e : !st
-  %minus_inf = arith.constant 0xFFF0000000000000 : !acc
-  %masked_out = tile.full %minus_inf : !st
+  %log2es = tile.constant 1.4426950408889634 : !st
+  %masked_out = tile.constant minus_inf : !st
   %cols = tile.iota %n dim 0 : !post
   %rows = tile.iota %m dim 1 : !post
   %natural = arith.mulf %st, %scales_s fastmath<reassoc, contract> : !st
-  %modified = tile.map @score_mod(%natural, %b, %h, %rows, %cols)
-      : (!st, i32, i32, !post, !post) -> !st
+  %modified = tile.map @score_mod(%natural, %b, %h, %rows, %cols) : (!st, i32, i32, !post, !post) -> !st
   %base2 = arith.mulf %modified, %log2es fastmath<reassoc, contract> : !st
   %lse_each = tile.expand %lse_row dim 0 : !row -> !st
   %below = arith.subf %base2, %lse_each fastmath<contract> : !st
@@ -69,7 +85,6 @@ func.func private @gradients_of_keys(
     %natural: !st, %pt: !st, %weight: !st, %pt_rounded: !dst, %gt_rounded: !dst, %dpt: !st,
     %delta_row: !row, %k_wide: !kw, %q_tile: !q, %do_tile: !o, %dk_old: !dk, %dv_old: !dv,
     %b: i32, %h: i32, %m: i32, %n: i32) -> (!dk, !dv, !dqt) {
-  %zero = arith.constant 0.0 : !acc
   %with_dk = tile.param WITH_DK : i1
   %with_dv = tile.param WITH_DV : i1
   %with_dq = tile.param WITH_DQ : i1
@@ -94,12 +109,11 @@ func.func private @gradients_of_keys(
   } else {
     scf.yield %dk_old : !dk
   }
-
   %dq_new = scf.if %with_dq -> (!dqt) {
     %dq_part = tile.dot %k_wide, %dst_rounded transpose_a : !kw, !dst -> !dqt
     scf.yield %dq_part : !dqt
   } else {
-    %no_dq = tile.full %zero : !dqt
+    %no_dq = tile.constant 0 : !dqt
     scf.yield %no_dq : !dqt
   }
 
@@ -109,17 +123,14 @@ func.func private @gradients_of_keys(
   %dw = arith.mulf %pt_acc, %dpt : !st
   %sums = tile.param and(CAPTURE_GRADIENTS, not(DETERMINISTIC)) : i1
   scf.if %sums {
-    tile.add_gradients @score_mod(%natural, %b, %h, %rows, %cols) seed %dt : !st once
-        : (!st, i32, i32, !post, !post)
-    tile.add_gradients @weight_mod(%b, %h, %rows, %cols) seed %dw : !st once
-        : (i32, i32, !post, !post)
+    tile.add_gradients @score_mod(%natural, %b, %h, %rows, %cols) seed %dt : !st once : (!st, i32, i32, !post, !post)
+    tile.add_gradients @weight_mod(%b, %h, %rows, %cols) seed %dw : !st once : (i32, i32, !post, !post)
   }
   %exact_sums = tile.param and(CAPTURE_GRADIENTS, DETERMINISTIC) : i1
   scf.if %exact_sums {
     tile.add_gradients @score_mod(%natural, %b, %h, %rows, %cols) seed %dt : !st exact once
         : (!st, i32, i32, !post, !post)
-    tile.add_gradients @weight_mod(%b, %h, %rows, %cols) seed %dw : !st exact once
-        : (i32, i32, !post, !post)
+    tile.add_gradients @weight_mod(%b, %h, %rows, %cols) seed %dw : !st exact once : (i32, i32, !post, !post)
   }
   return %dk_new, %dv_new, %dq_new : !dk, !dv, !dqt
 }
@@ -128,12 +139,10 @@ func.func private @gradients_of_keys(
 func.func private @round_of_queries(
     %q_tile: !q, %do_tile: !o, %lse_row: !row, %delta_row: !row, %k_tile: !k, %v_tile: !v,
     %keep: !keep, %dq_old: !dq, %b: i32, %h: i32, %m: i32, %n: i32, %scale: f32) -> !dq {
-  %log2e = arith.constant 1.4426950408889634 : !acc
   %scale_acc = tile.cast %scale : f32 -> !acc
   %scales_s = tile.full %scale_acc : !s
-  %log2es = tile.full %log2e : !s
-  %minus_inf = arith.constant 0xFFF0000000000000 : !acc
-  %masked_out = tile.full %minus_inf : !s
+  %log2es = tile.constant 1.4426950408889634 : !s
+  %masked_out = tile.constant minus_inf : !s
   %lse_each = tile.expand %lse_row dim 1 : !row -> !s
   %delta_each = tile.expand %delta_row dim 1 : !row -> !s
   %rows = tile.iota %m dim 0 : !pos
@@ -141,8 +150,7 @@ func.func private @round_of_queries(
   %s = tile.dot %q_tile, %k_tile transpose_b : !q, !k -> !s
   %cols = tile.iota %n dim 1 : !pos
   %natural = arith.mulf %s, %scales_s fastmath<reassoc, contract> : !s
-  %modified = tile.map @score_mod(%natural, %b, %h, %rows, %cols)
-      : (!s, i32, i32, !pos, !pos) -> !s
+  %modified = tile.map @score_mod(%natural, %b, %h, %rows, %cols) : (!s, i32, i32, !pos, !pos) -> !s
   %base2 = arith.mulf %modified, %log2es fastmath<reassoc, contract> : !s
   %below = arith.subf %base2, %lse_each fastmath<contract> : !s
   %x = tile.select %keep, %below, %masked_out : !keep, !s
@@ -157,4 +165,137 @@ func.func private @round_of_queries(
   %ds_rounded = tile.cast %ds : !s -> !ds
   %dq_new = tile.dot %ds_rounded, %k_tile, %dq_old : !ds, !k -> !dq
   return %dq_new : !dq
+}
+
+//===----------------------------------------------------------------------===//
+// Delta
+//===----------------------------------------------------------------------===//
+
+// delta = rowsum(dO * O) - dLSE, and LSE in base 2, of all rows; of packed sequences also of the rows behind each in a
+// workspace, which get zeros.
+tile.kernel @attention_backward_delta
+    params(DV: int, T: type, BLOCK_M: int, PACKED: flag = false, PAD: int = BLOCK_M,
+           DETERMINISTIC: flag = false, CAPTURE_GRADIENTS: flag = false,
+           let DVP: int = ceildiv(DV, 8) * 8, let ACC: type = accumulator(T))
+    (%o: !v_view, %do: !v_view, %lse: !row_view, %dlse: optional !row_view,
+     %cu_seqlens_q: !cu_view when (PACKED), %delta: !row_view, %lse_base2: !row_view)
+    grid(%bm = select(PACKED, floordiv(dim(delta, 2), BLOCK_M), ceildiv(dim(o, 2), BLOCK_M)),
+         %h = dim(o, 1), %a = select(PACKED, 1, dim(o, 0))) {
+  %block_m = tile.param BLOCK_M : i32
+  %workspace_m = arith.muli %bm, %block_m : i32
+  %all_queries = tile.dim %o, 2 : !v_view
+  %m, %begin, %queries = func.call @row_of_workspace(%workspace_m, %cu_seqlens_q, %all_queries)
+      : (i32, !cu_view, i32) -> (i32, i32, i32)
+  %o_part = func.call @part_of_values(%o, %begin, %queries) : (!v_view, i32, i32) -> !v_view
+  %do_part = func.call @part_of_values(%do, %begin, %queries) : (!v_view, i32, i32) -> !v_view
+  %lse_part = func.call @part_of_sums(%lse, %begin, %queries) : (!row_view, i32, i32) -> !row_view
+  %dlse_part = func.call @part_of_sums(%dlse, %begin, %queries) : (!row_view, i32, i32) -> !row_view
+
+  %o_tile = tile.load %o_part[%a, %h, %m, 0] : !v_view -> !o
+  %do_tile = tile.load %do_part[%a, %h, %m, 0] : !v_view -> !o
+  %dlse_row = tile.load %dlse_part[%a, %h, %m] : !row_view -> !row
+  %lse_row = tile.load %lse_part[%a, %h, %m] : !row_view -> !row
+  %o_acc = tile.cast %o_tile : !o -> !o_acc
+  %do_acc = tile.cast %do_tile : !o -> !o_acc
+  %product = arith.mulf %o_acc, %do_acc : !o_acc
+  %sum = tile.reduce add %product dim 1 : !o_acc -> !row
+  %delta_row = arith.subf %sum, %dlse_row : !row
+  %base2_row = tile.map @base2_or_zero(%lse_row) : (!row) -> !row
+  %dsink = tile.map @sink_adjoint(%h, %delta_row, %base2_row) : (i32, !row, !row) -> !row
+  %sums = tile.param and(CAPTURE_GRADIENTS, not(DETERMINISTIC)) : i1
+  scf.if %sums {
+    tile.add_gradients @sink(%h) seed %dsink : !row : (i32)
+  }
+  %exact_sums = tile.param and(CAPTURE_GRADIENTS, DETERMINISTIC) : i1
+  scf.if %exact_sums {
+    tile.add_gradients @sink(%h) seed %dsink : !row exact : (i32)
+  }
+  tile.store %delta_row, %delta[%a, %h, %workspace_m] : !row, !row_view
+  tile.store %base2_row, %lse_base2[%a, %h, %workspace_m] : !row, !row_view
+}
+
+//===----------------------------------------------------------------------===//
+// The gradient of scores, summed over what shares an entry: that of an additive bias
+//===----------------------------------------------------------------------===//
+
+// A block of d_score, which no other instance writes: over the batches, heads and queries that share it,
+// one after the other. Transposed, as what dK and dV are made of.
+tile.kernel @attention_backward_scores
+    params(D: int, DV: int, T: type, CAUSAL: enum in ["none", "top_left", "bottom_right"],
+           WINDOW: flag, SCORE_GRADIENT: flag, BLOCK_M: int, BLOCK_N: int,
+           let DP: int = ceildiv(D, 8) * 8, let DVP: int = ceildiv(DV, 8) * 8,
+           let ACC: type = accumulator(T))
+    (%q: !qk_view, %k: !qk_view, %v: !v_view, %do: !v_view, %lse_base2: !row_view,
+     %delta: !row_view, %d_score: !score_view when (SCORE_GRADIENT),
+     %scale: f32, %window_left: i32, %window_right: i32)
+    grid(%bm = ceildiv(dim(d_score, 2), BLOCK_M), %bn = ceildiv(dim(d_score, 3), BLOCK_N),
+         %first_h = dim(d_score, 1), %first_b = dim(d_score, 0)) {
+  %c1 = arith.constant 1 : i32
+  %batches = tile.dim %q, 0 : !qk_view
+  %queries = tile.dim %q, 2 : !qk_view
+  %keys = tile.dim %k, 2 : !qk_view
+  %q_heads = tile.dim %q, 1 : !qk_view
+  %block_m = tile.param BLOCK_M : i32
+  %block_n = tile.param BLOCK_N : i32
+  %m_begin = arith.muli %bm, %block_m : i32
+  %n = arith.muli %bn, %block_n : i32
+
+  // One batch, head and block of queries shares this block, or all where an extent is 1.
+  %d_batches = tile.dim %d_score, 0 : !score_view
+  %d_heads = tile.dim %d_score, 1 : !score_view
+  %d_rows = tile.dim %d_score, 2 : !score_view
+  %one_batch = arith.cmpi eq, %d_batches, %c1 : i32
+  %one_head = arith.cmpi eq, %d_heads, %c1 : i32
+  %one_row = arith.cmpi eq, %d_rows, %c1 : i32
+  %next_b = arith.addi %first_b, %c1 : i32
+  %next_h = arith.addi %first_h, %c1 : i32
+  %next_m = arith.addi %m_begin, %block_m : i32
+  %own_m_end = arith.minsi %next_m, %queries : i32
+  %b_end = arith.select %one_batch, %batches, %next_b : i32
+  %h_end = arith.select %one_head, %q_heads, %next_h : i32
+  %m_end = arith.select %one_row, %queries, %own_m_end : i32
+  %shift = func.call @diagonal_shift(%queries, %keys) : (i32, i32) -> i32
+  %no_sum = tile.constant 0 : !st
+  %cols = tile.iota %n dim 0 : !post
+
+  %sum = scf.for %b = %first_b to %b_end step %c1 iter_args(%of_batches = %no_sum) -> (!st) : i32 {
+    %of_batch = scf.for %h = %first_h to %h_end step %c1
+        iter_args(%of_heads = %of_batches) -> (!st) : i32 {
+      %hk = func.call @key_head(%h, %q, %k) : (i32, !qk_view, !qk_view) -> i32
+      %k_tile = tile.load %k[%b, %hk, %n, 0] : !qk_view -> !k
+      %v_tile = tile.load %v[%b, %hk, %n, 0] : !v_view -> !v
+      %of_head = tile.for_blocks %m in (%m_begin to %m_end) against (%n to %keys)
+          where @attends(%b, %h, block, against, %shift, %window_left, %window_right : i32, i32, i32, i32, i32)
+          keep %keep : !keept
+          iter_args(%old = %of_heads : !st) {
+        %q_tile = tile.load %q[%b, %h, %m, 0] : !qk_view -> !q
+        %do_tile = tile.load %do[%b, %h, %m, 0] : !v_view -> !o
+        %lse_row = tile.load %lse_base2[%b, %h, %m] : !row_view -> !row
+        %delta_row = tile.load %delta[%b, %h, %m] : !row_view -> !row
+        %st = tile.dot %k_tile, %q_tile transpose_b : !k, !q -> !st
+        %natural, %pt, %weight, %pt_rounded, %gt_rounded = func.call @probabilities_of_keys(
+            %st, %lse_row, %keep, %b, %h, %m, %n, %scale)
+            : (!st, !row, !keept, i32, i32, i32, i32, f32) -> (!st, !st, !st, !dst, !dst)
+        %dpt = tile.dot %v_tile, %do_tile transpose_b : !v, !o -> !st
+        %dpt_weighted = arith.mulf %dpt, %weight : !st
+        %delta_each = tile.expand %delta_row dim 0 : !row -> !st
+        %dpt_centred = arith.subf %dpt_weighted, %delta_each : !st
+        %dt = arith.mulf %pt, %dpt_centred : !st
+        %rows = tile.iota %m dim 1 : !post
+        %ds = tile.map_gradient @score_mod(%natural, %b, %h, %rows, %cols) wrt 0 seed %dt : !st
+            : (!st, i32, i32, !post, !post) -> !st
+        %new = arith.addf %old, %ds : !st
+        tile.yield %new : !st
+      }
+      scf.yield %of_head : !st
+    }
+    scf.yield %of_batch : !st
+  }
+
+  scf.if %one_row {
+    %of_rows = tile.reduce add %sum dim 1 : !st -> !tile.tile<[BLOCK_N], ACC>
+    tile.store %of_rows, %d_score[%first_b, %first_h, 0, %n] : !tile.tile<[BLOCK_N], ACC>, !score_view
+  } else {
+    tile.store %sum, %d_score[%first_b, %first_h, %m_begin, %n] dims [3, 2] : !st, !score_view
+  }
 }

@@ -1,16 +1,16 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Where the rows of a batch lie. A batch is dense, [B, heads, rows, width] with as many rows for each of
-// the B, or PACKED: [1, heads, T, width] holds sequences of different lengths one behind the other,
-// and sequence b has the rows cu[b] .. cu[b + 1] - 1.
+// Where the rows of a batch lie. A batch is dense, [B, heads, rows, width] with as many rows for each of the B, or
+// PACKED: [1, heads, T, width] holds sequences of different lengths one behind the other, and sequence b has the rows
+// cu[b] .. cu[b + 1] - 1.
 //
-// Cut into blocks of `size` rows, packed sequence b begins with block b + cu[b] / size, and has as many
-// blocks as its rows need, or one more. This numbers the instances of a grid, and the blocks of a
-// workspace in which every sequence begins with a block: what is cut by the end of a sequence there
-// ends in rows of its own. Both have rows / size + sequences blocks in all, rounded down or up.
+// Cut into blocks of `size` rows, packed sequence b begins with block b + cu[b] / size, and has as many blocks as its
+// rows need, or one more. This numbers the instances of a grid, and the blocks of a workspace in which every sequence
+// begins with a block: what is cut by the end of a sequence there ends in rows of its own. Both have
+// rows / size + sequences blocks in all, rounded down or up.
 //
-// A kernel that links this declares PACKED, CAUSAL for @longest_block, for workspaces PAD, the size of
-// their blocks, and for parts of views what their types name.
+// A kernel that links this declares PACKED, CAUSAL for @longest_block, for workspaces PAD, the size of their blocks,
+// and for parts of views what their types name.
 
 !cu_view  = !tile.view<[?], i32>
 !qk_view  = !tile.view<[?, ?, ?, D], T>
@@ -22,25 +22,29 @@
 // What kernels call
 //===----------------------------------------------------------------------===//
 
-// Of instance %e, %block of a grid over blocks of `size` rows: the element b of the batch, where that
-// lies among the first extents of the arrays, the first of its rows and their number, and the first
-// row of the block, counted there. Behind the last block of a packed sequence there may be one without
-// rows.
-func.func private @block(%e: i32, %block: i32, %size: i32, %cu: !cu_view, %total: i32)
-    -> (i32, i32, i32, i32, i32) {
-  %b, %a, %begin, %rows, %number = func.call @numbered_block(%e, %block, %size, %cu, %total)
-      : (i32, i32, i32, !cu_view, i32) -> (i32, i32, i32, i32, i32)
-  %row = arith.muli %number, %size : i32
-  return %b, %a, %begin, %rows, %row : i32, i32, i32, i32, i32
+// Of instance %e, %block of a grid over blocks of `size` rows: the element b of the batch, where that lies among the
+// first extents of the arrays, the first of its rows and their number, and the number of the block in it. Behind the
+// last block of a packed sequence there may be one without rows.
+func.func private @block(%e: i32, %block: i32, %size: i32, %cu: !cu_view, %total: i32) -> (i32, i32, i32, i32, i32) {
+  %c0 = arith.constant 0 : i32
+  %packed = tile.param PACKED : i1
+  %b, %a, %begin, %rows, %number = scf.if %packed -> (i32, i32, i32, i32, i32) {
+    %sequence, %first, %count, %own = func.call @block_of_sequence(%block, %size, %cu, %total)
+        : (i32, i32, !cu_view, i32) -> (i32, i32, i32, i32)
+    scf.yield %sequence, %c0, %first, %count, %own : i32, i32, i32, i32, i32
+  } else {
+    scf.yield %e, %e, %c0, %total, %block : i32, i32, i32, i32, i32
+  }
+  return %b, %a, %begin, %rows, %number : i32, i32, i32, i32, i32
 }
 
-// The same with the blocks of each b in reverse under a causal mask: the last rows attend the most
-// keys. They go first, so that nothing waits for them in the end.
+// The same, with the first row of the block instead of its number, and with the blocks of each b in reverse under a
+// causal mask: the last rows attend the most keys. They go first, so that nothing waits for them in the end.
 func.func private @longest_block(%e: i32, %block: i32, %size: i32, %cu: !cu_view, %total: i32)
     -> (i32, i32, i32, i32, i32) {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
-  %b, %a, %begin, %rows, %number = func.call @numbered_block(%e, %block, %size, %cu, %total)
+  %b, %a, %begin, %rows, %number = func.call @block(%e, %block, %size, %cu, %total)
       : (i32, i32, i32, !cu_view, i32) -> (i32, i32, i32, i32, i32)
   %any_order = tile.param CAUSAL == "none" : i1
   %dense = tile.param not(PACKED) : i1
@@ -58,10 +62,15 @@ func.func private @longest_block(%e: i32, %block: i32, %size: i32, %cu: !cu_view
 // The first row of b, and the number of its rows: none where a sequence ends before it begins.
 func.func private @rows_of(%b: i32, %cu: !cu_view, %total: i32) -> (i32, i32) {
   %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
   %packed = tile.param PACKED : i1
   %begin, %rows = scf.if %packed -> (i32, i32) {
-    %first, %number = func.call @rows_of_sequence(%b, %cu, %total) : (i32, !cu_view, i32) -> (i32, i32)
-    scf.yield %first, %number : i32, i32
+    %next = arith.addi %b, %c1 : i32
+    %first = func.call @begin_of(%cu, %b, %total) : (!cu_view, i32, i32) -> i32
+    %given_end = func.call @begin_of(%cu, %next, %total) : (!cu_view, i32, i32) -> i32
+    %end = arith.maxsi %given_end, %first : i32
+    %count = arith.subi %end, %first : i32
+    scf.yield %first, %count : i32, i32
   } else {
     scf.yield %c0, %total : i32, i32
   }
@@ -71,45 +80,29 @@ func.func private @rows_of(%b: i32, %cu: !cu_view, %total: i32) -> (i32, i32) {
 // The rows of one b alone, of views of each type: what lies outside is neither read nor written.
 func.func private @part_of_queries_and_keys(%all: !qk_view, %begin: i32, %rows: i32) -> !qk_view {
   %packed = tile.param PACKED : i1
-  %part = scf.if %packed -> (!qk_view) {
-    %own = tile.subview %all dim 2 from %begin size %rows : !qk_view
-    scf.yield %own : !qk_view
-  } else {
-    scf.yield %all : !qk_view
-  }
+  %own = tile.subview %all dim 2 from %begin size %rows : !qk_view
+  %part = arith.select %packed, %own, %all : !qk_view
   return %part : !qk_view
 }
 
 func.func private @part_of_values(%all: !v_view, %begin: i32, %rows: i32) -> !v_view {
   %packed = tile.param PACKED : i1
-  %part = scf.if %packed -> (!v_view) {
-    %own = tile.subview %all dim 2 from %begin size %rows : !v_view
-    scf.yield %own : !v_view
-  } else {
-    scf.yield %all : !v_view
-  }
+  %own = tile.subview %all dim 2 from %begin size %rows : !v_view
+  %part = arith.select %packed, %own, %all : !v_view
   return %part : !v_view
 }
 
 func.func private @part_of_outputs(%all: !o_view, %begin: i32, %rows: i32) -> !o_view {
   %packed = tile.param PACKED : i1
-  %part = scf.if %packed -> (!o_view) {
-    %own = tile.subview %all dim 2 from %begin size %rows : !o_view
-    scf.yield %own : !o_view
-  } else {
-    scf.yield %all : !o_view
-  }
+  %own = tile.subview %all dim 2 from %begin size %rows : !o_view
+  %part = arith.select %packed, %own, %all : !o_view
   return %part : !o_view
 }
 
 func.func private @part_of_sums(%all: !row_view, %begin: i32, %rows: i32) -> !row_view {
   %packed = tile.param PACKED : i1
-  %part = scf.if %packed -> (!row_view) {
-    %own = tile.subview %all dim 2 from %begin size %rows : !row_view
-    scf.yield %own : !row_view
-  } else {
-    scf.yield %all : !row_view
-  }
+  %own = tile.subview %all dim 2 from %begin size %rows : !row_view
+  %part = arith.select %packed, %own, %all : !row_view
   return %part : !row_view
 }
 
@@ -117,20 +110,16 @@ func.func private @part_of_sums(%all: !row_view, %begin: i32, %rows: i32) -> !ro
 func.func private @workspace_begin(%b: i32, %begin: i32) -> i32 {
   %c0 = arith.constant 0 : i32
   %packed = tile.param PACKED : i1
-  %row = scf.if %packed -> (i32) {
-    %pad = tile.param PAD : i32
-    %block = func.call @first_block(%b, %begin, %pad) : (i32, i32, i32) -> i32
-    %first = arith.muli %block, %pad : i32
-    scf.yield %first : i32
-  } else {
-    scf.yield %c0 : i32
-  }
+  %pad = tile.param PAD : i32
+  %before = arith.divsi %begin, %pad : i32
+  %block = arith.addi %before, %b : i32
+  %first = arith.muli %block, %pad : i32
+  %row = arith.select %packed, %first, %c0 : i32
   return %row : i32
 }
 
 // Of a row of a workspace: the row of its b, the first row of that and their number.
-func.func private @row_of_workspace(%padded_row: i32, %cu: !cu_view, %total: i32)
-    -> (i32, i32, i32) {
+func.func private @row_of_workspace(%padded_row: i32, %cu: !cu_view, %total: i32) -> (i32, i32, i32) {
   %c0 = arith.constant 0 : i32
   %packed = tile.param PACKED : i1
   %row, %begin, %rows = scf.if %packed -> (i32, i32, i32) {
@@ -152,20 +141,6 @@ func.func private @row_of_workspace(%padded_row: i32, %cu: !cu_view, %total: i32
 // Packed sequences
 //===----------------------------------------------------------------------===//
 
-func.func private @numbered_block(%e: i32, %block: i32, %size: i32, %cu: !cu_view, %total: i32)
-    -> (i32, i32, i32, i32, i32) {
-  %c0 = arith.constant 0 : i32
-  %packed = tile.param PACKED : i1
-  %b, %a, %begin, %rows, %number = scf.if %packed -> (i32, i32, i32, i32, i32) {
-    %sequence, %first, %count, %own = func.call @block_of_sequence(%block, %size, %cu, %total)
-        : (i32, i32, !cu_view, i32) -> (i32, i32, i32, i32)
-    scf.yield %sequence, %c0, %first, %count, %own : i32, i32, i32, i32, i32
-  } else {
-    scf.yield %e, %e, %c0, %total, %block : i32, i32, i32, i32, i32
-  }
-  return %b, %a, %begin, %rows, %number : i32, i32, i32, i32, i32
-}
-
 // The number of the first block of a sequence.
 func.func private @first_block(%b: i32, %begin: i32, %size: i32) -> i32 {
   %before = arith.divsi %begin, %size : i32
@@ -184,8 +159,7 @@ func.func private @begin_of(%cu: !cu_view, %b: i32, %total: i32) -> i32 {
 
 // Of a block: its sequence, by bisection, the first row and the number of rows of that, and which of
 // the sequence's blocks it is; behind the last there may be one without rows.
-func.func private @block_of_sequence(%block: i32, %size: i32, %cu: !cu_view, %total: i32)
-    -> (i32, i32, i32, i32) {
+func.func private @block_of_sequence(%block: i32, %size: i32, %cu: !cu_view, %total: i32) -> (i32, i32, i32, i32) {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %c5 = arith.constant 5 : i32
@@ -210,20 +184,9 @@ func.func private @block_of_sequence(%block: i32, %size: i32, %cu: !cu_view, %to
     %new_high = arith.select %is_before, %high, %middle : i32
     scf.yield %new_low, %new_high : i32, i32
   }
-  %begin, %rows = func.call @rows_of_sequence(%b, %cu, %total) : (i32, !cu_view, i32) -> (i32, i32)
+  %begin, %rows = func.call @rows_of(%b, %cu, %total) : (i32, !cu_view, i32) -> (i32, i32)
   %first_block = func.call @first_block(%b, %begin, %size) : (i32, i32, i32) -> i32
   %before = arith.subi %block, %first_block : i32
   %number = arith.maxsi %before, %c0 : i32
   return %b, %begin, %rows, %number : i32, i32, i32, i32
-}
-
-// The first row of a sequence, and the number of its rows: none where it ends before it begins.
-func.func private @rows_of_sequence(%b: i32, %cu: !cu_view, %total: i32) -> (i32, i32) {
-  %c1 = arith.constant 1 : i32
-  %next = arith.addi %b, %c1 : i32
-  %begin = func.call @begin_of(%cu, %b, %total) : (!cu_view, i32, i32) -> i32
-  %given_end = func.call @begin_of(%cu, %next, %total) : (!cu_view, i32, i32) -> i32
-  %end = arith.maxsi %given_end, %begin : i32
-  %rows = arith.subi %end, %begin : i32
-  return %begin, %rows : i32, i32
 }

@@ -1,35 +1,41 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What a forward of attention does with a block of queries and one of keys, and what other files may
-// replace of it. A kernel that links this declares what attention.mlir and online_softmax.mlir want, and
-// FP8, whether T has 8 bits.
+// What a forward of attention does with a block of queries and one of keys: softmax in one pass over the keys (Milakov
+// and Gimelshein, Online normalizer calculation for softmax, 2018). Rows carry the maximum of the scores so far, in
+// base 2 (exp2 is what machines have), the sum of exp2(x - maximum), and the sum of exp2(x - maximum) V.
+//
+//   max, sum, acc = @before_keys, or @no_keys
+//   for each block of keys: max, sum, acc = @round_of_keys, or @plain_round
+//   O = @output_of(sum, acc), LSE = @lse_of(max, sum)
+//
+// The first of each pair calls what other files may replace, the second does not. A kernel that links this declares T,
+// ACC, BLOCK_M (rows), BLOCK_N (keys of a round), DP and DVP (widths of a query and of a value, padded), what
+// attention.mlir wants, and for @round_of_keys FP8, whether T has 8 bits.
 
 tile.link "attention.mlir"
-tile.link "online_softmax.mlir"
 tile.link "softmax.mlir"
 
-!q   = !tile.tile<[BLOCK_M, DP], T>
-!k   = !tile.tile<[BLOCK_N, DP], T>
-!v   = !tile.tile<[BLOCK_N, DVP], T>
-!s   = !tile.tile<[BLOCK_M, BLOCK_N], ACC>
-!p   = !tile.tile<[BLOCK_M, BLOCK_N], T>
-!pos = !tile.tile<[BLOCK_M, BLOCK_N], i32>
-!keep = !tile.tile<[BLOCK_M, BLOCK_N], i1>
-!o   = !tile.tile<[BLOCK_M, DVP], ACC>
-!row = !tile.tile<[BLOCK_M], ACC>
-!acc = !tile.param<ACC>
 !one_view = !tile.view<[1], f32>
+!q    = !tile.tile<[BLOCK_M, DP], T>
+!k    = !tile.tile<[BLOCK_N, DP], T>
+!v    = !tile.tile<[BLOCK_N, DVP], T>
+!s    = !tile.tile<[BLOCK_M, BLOCK_N], ACC>
+!p    = !tile.tile<[BLOCK_M, BLOCK_N], T>
+!pos  = !tile.tile<[BLOCK_M, BLOCK_N], i32>
+!keep = !tile.tile<[BLOCK_M, BLOCK_N], i1>
+!o    = !tile.tile<[BLOCK_M, DVP], ACC>
+!row  = !tile.tile<[BLOCK_M], ACC>
+!acc  = !tile.param<ACC>
 
 func.func private @lowest() -> !acc
 func.func private @sink(i32) -> !acc
-func.func private @online_softmax(!s, !row, !row, !o) -> (!s, !row, !row, !o)
 
-// What rows of a head begin with: a sink, if there is one, counts as a key without a value.
+// What rows of a head carry before the first key: a sink, if there is one, counts as a key without a value.
 func.func private @before_keys(%h: i32) -> (!row, !row, !o) {
   %zero = arith.constant 0.0 : !acc
   %one = arith.constant 1.0 : !acc
   %log2e = arith.constant 1.4426950408889634 : !acc
-  %minus_inf = arith.constant 0xFFF0000000000000 : !acc
+  %minus_inf = tile.constant minus_inf : !acc
   %sink = func.call @sink(%h) : (i32) -> !acc
   %sink_base2 = arith.mulf %sink, %log2e : !acc
   %no_sink = arith.cmpf oeq, %sink, %minus_inf : !acc
@@ -38,12 +44,106 @@ func.func private @before_keys(%h: i32) -> (!row, !row, !o) {
   %first_max = arith.maximumf %sink_base2, %lowest : !acc
   %no_max = tile.full %first_max : !row
   %no_sum = tile.full %sink_weight : !row
-  %no_o = tile.full %zero : !o
+  %no_o = tile.constant 0 : !o
   return %no_max, %no_sum, %no_o : !row, !row, !o
 }
 
+// The same without a sink.
+func.func private @no_keys() -> (!row, !row, !o) {
+  %lowest = func.call @lowest() : () -> !acc
+  %no_max = tile.full %lowest : !row
+  %no_sum = tile.constant 0 : !row
+  %no_o = tile.constant 0 : !o
+  return %no_max, %no_sum, %no_o : !row, !row, !o
+}
+
+// Of scores in base 2: P, the maximum and the sum with them, and the sum of P V before them.
+func.func private @online_softmax(%x: !s, %max_old: !row, %sum_old: !row, %acc_old: !o) -> (!s, !row, !row, !o) {
+  %max_block = tile.reduce max %x dim 1 : !s -> !row
+  %max_new = arith.maximumf %max_old, %max_block : !row
+  %max_each = tile.expand %max_new dim 1 : !row -> !s
+  %below = arith.subf %x, %max_each fastmath<contract> : !s
+  %p = math.exp2 %below : !s
+
+  // What was summed against the old maximum shrinks by 2^(old - new).
+  %fall = arith.subf %max_old, %max_new : !row
+  %rescale = math.exp2 %fall : !row
+  %sum_block = tile.reduce add %p dim 1 : !s -> !row
+  %sum_kept = arith.mulf %sum_old, %rescale fastmath<reassoc, contract> : !row
+  %sum_new = arith.addf %sum_kept, %sum_block fastmath<reassoc, contract> : !row
+  %rescale_each = tile.expand %rescale dim 1 : !row -> !o
+  %acc_kept = arith.mulf %acc_old, %rescale_each : !o
+  return %p, %max_new, %sum_new, %acc_kept : !s, !row, !row, !o
+}
+
+// The queries from %m on against the keys from %n on, of which the pairs of %keep count. The two factors of a score may
+// be rounded together, and a difference with its product. P of 8 bits is multiplied by 2^8 before it is rounded.
+func.func private @round_of_keys(
+    %q_tile: !q, %k_tile: !k, %v_tile: !v, %keep: !keep, %max_old: !row, %sum_old: !row, %acc_old: !o,
+    %b: i32, %h: i32, %m: i32, %n: i32, %scale: f32) -> (!row, !row, !o) {
+  %scale_acc = tile.cast %scale : f32 -> !acc
+  %scales = tile.full %scale_acc : !s
+  %log2es = tile.constant 1.4426950408889634 : !s
+  %masked_out = tile.constant minus_inf : !s
+  %rows = tile.iota %m dim 0 : !pos
+
+  %s = tile.dot %q_tile, %k_tile transpose_b : !q, !k -> !s
+  %cols = tile.iota %n dim 1 : !pos
+  %natural = arith.mulf %s, %scales fastmath<reassoc, contract> : !s
+  %modified = tile.map @score_mod(%natural, %b, %h, %rows, %cols) : (!s, i32, i32, !pos, !pos) -> !s
+  %base2 = arith.mulf %modified, %log2es fastmath<reassoc, contract> : !s
+  %x = tile.select %keep, %base2, %masked_out : !keep, !s
+  %p, %max_new, %sum_new, %acc_kept = func.call @online_softmax(%x, %max_old, %sum_old, %acc_old)
+      : (!s, !row, !row, !o) -> (!s, !row, !row, !o)
+  %weight = tile.map @weight_mod(%b, %h, %rows, %cols) : (i32, i32, !pos, !pos) -> !s
+  %p_weighted = arith.mulf %p, %weight : !s
+
+  %fp8 = tile.param FP8 : i1
+  %lifts = tile.constant 256.0 : !s
+  %p_times_256 = arith.mulf %p_weighted, %lifts : !s
+  %p_lifted = arith.select %fp8, %p_times_256, %p_weighted : !s
+  %p_tile = tile.cast %p_lifted : !s -> !p
+  %acc_new = tile.dot %p_tile, %v_tile, %acc_kept : !p, !v -> !o
+  return %max_new, %sum_new, %acc_new : !row, !row, !o
+}
+
+// The same without modifiers.
+func.func private @plain_round(%q_tile: !q, %k_tile: !k, %v_tile: !v, %keep: !keep, %max_old: !row, %sum_old: !row,
+                               %acc_old: !o, %scale: f32) -> (!row, !row, !o) {
+  %log2e = arith.constant 1.4426950408889634 : !acc
+  %masked_out = tile.constant minus_inf : !s
+  %scale_acc = tile.cast %scale : f32 -> !acc
+  %scale_base2 = arith.mulf %scale_acc, %log2e : !acc
+  %scales = tile.full %scale_base2 : !s
+  %s = tile.dot %q_tile, %k_tile transpose_b : !q, !k -> !s
+  %base2 = arith.mulf %s, %scales fastmath<contract> : !s
+  %x = tile.select %keep, %base2, %masked_out : !keep, !s
+  %p, %max_new, %sum_new, %acc_kept = func.call @online_softmax(%x, %max_old, %sum_old, %acc_old)
+      : (!s, !row, !row, !o) -> (!s, !row, !row, !o)
+  %p_tile = tile.cast %p : !s -> !p
+  %acc_new = tile.dot %p_tile, %v_tile, %acc_kept : !p, !v -> !o
+  return %max_new, %sum_new, %acc_new : !row, !row, !o
+}
+
+// Behind the last key: O. A row without keys has a sum of 0.
+func.func private @output_of(%sum: !row, %acc: !o) -> !o {
+  %inverse = tile.map @reciprocal_or_zero(%sum) : (!row) -> !row
+  %inverse_each = tile.expand %inverse dim 1 : !row -> !o
+  %result = arith.mulf %acc, %inverse_each : !o
+  return %result : !o
+}
+
+// LSE = log(2^maximum * sum); the logarithm of a row without keys is -inf.
+func.func private @lse_of(%max: !row, %sum: !row) -> !row {
+  %ln2s = tile.constant 0.6931471805599453 : !row
+  %max_natural = arith.mulf %max, %ln2s : !row
+  %log_sum = math.log %sum : !row
+  %lse = arith.addf %max_natural, %log_sum : !row
+  return %lse : !row
+}
+
 //===----------------------------------------------------------------------===//
-// 8-bit types (FP8)
+// Arrays of 8-bit types (FP8), which hold numbers divided by their descale
 //===----------------------------------------------------------------------===//
 
 // The scale of scores of what q and k hold.
@@ -61,21 +161,7 @@ func.func private @scale_of_scores(%scale: f32, %q_descale: !one_view, %k_descal
   return %all : f32
 }
 
-// P, multiplied by 2^8 before it is rounded.
-func.func private @lifted(%p: !s) -> !s {
-  %fp8 = tile.param FP8 : i1
-  %result = scf.if %fp8 -> (!s) {
-    %lift = arith.constant 256.0 : !acc
-    %lifts = tile.full %lift : !s
-    %product = arith.mulf %p, %lifts : !s
-    scf.yield %product : !s
-  } else {
-    scf.yield %p : !s
-  }
-  return %result : !s
-}
-
-// O of the sum of such P times what v holds.
+// O of the sum of 256 P times what v holds.
 func.func private @descaled(%o: !o, %v_descale: !one_view) -> !o {
   %fp8 = tile.param FP8 : i1
   %result = scf.if %fp8 -> (!o) {
@@ -90,34 +176,4 @@ func.func private @descaled(%o: !o, %v_descale: !one_view) -> !o {
     scf.yield %o : !o
   }
   return %result : !o
-}
-
-// The queries from %m on against the keys from %n on. Scores are kept in base 2: exp2 is what machines
-// have. The two factors may be rounded together, and a difference with its product.
-func.func private @round_of_keys(
-    %q_tile: !q, %k_tile: !k, %v_tile: !v, %keep: !keep, %max_old: !row, %sum_old: !row,
-    %acc_old: !o, %b: i32, %h: i32, %m: i32, %n: i32, %scale: f32) -> (!row, !row, !o) {
-  %log2e = arith.constant 1.4426950408889634 : !acc
-  %minus_inf = arith.constant 0xFFF0000000000000 : !acc
-  %scale_acc = tile.cast %scale : f32 -> !acc
-  %scales = tile.full %scale_acc : !s
-  %log2es = tile.full %log2e : !s
-  %masked_out = tile.full %minus_inf : !s
-  %rows = tile.iota %m dim 0 : !pos
-
-  %s = tile.dot %q_tile, %k_tile transpose_b : !q, !k -> !s
-  %cols = tile.iota %n dim 1 : !pos
-  %natural = arith.mulf %s, %scales fastmath<reassoc, contract> : !s
-  %modified = tile.map @score_mod(%natural, %b, %h, %rows, %cols)
-      : (!s, i32, i32, !pos, !pos) -> !s
-  %base2 = arith.mulf %modified, %log2es fastmath<reassoc, contract> : !s
-  %x = tile.select %keep, %base2, %masked_out : !keep, !s
-  %p, %max_new, %sum_new, %acc_kept = func.call @online_softmax(%x, %max_old, %sum_old, %acc_old)
-      : (!s, !row, !row, !o) -> (!s, !row, !row, !o)
-  %weight = tile.map @weight_mod(%b, %h, %rows, %cols) : (i32, i32, !pos, !pos) -> !s
-  %p_weighted = arith.mulf %p, %weight : !s
-  %p_lifted = func.call @lifted(%p_weighted) : (!s) -> !s
-  %p_tile = tile.cast %p_lifted : !s -> !p
-  %acc_new = tile.dot %p_tile, %v_tile, %acc_kept : !p, !v -> !o
-  return %max_new, %sum_new, %acc_new : !row, !row, !o
 }

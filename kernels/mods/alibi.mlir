@@ -5,21 +5,13 @@
 //
 //   slopes   [Hq]   f32
 //
-// Positions are compared in ACC, one conversion for a row or a column: in f32 distances are exact
-// below position 2^24.
-//
-// Positions count from the first row of q and of k. Where the two differ (a decode with a cache,
-// CAUSAL = bottom_right), O is nevertheless right as long as the mask is causal: an offset adds the
-// same number to every score of a row. LSE then differs by that number.
-//
-// Its gradient is d_slopes [Hq] of a backward with CAPTURE_GRADIENTS=true.
-//
-// Link it to a kernel that has @score_mod: tilewright-run --with kernels/mods/alibi.mlir
+// Positions are compared in ACC, one conversion for a row or a column: in f32 distances are exact below position 2^24.
+// Where the first rows of q and of k are different positions (a decode with a cache, CAUSAL = bottom_right), O is right
+// nevertheless as long as the mask is causal: an offset adds the same number to every score of a row, and to LSE.
 
 tile.capture @slopes : !tile.view<[?], f32>
 
-func.func private @score_mod(%s: !tile.param<ACC>, %b: i32, %h: i32, %i: i32, %j: i32)
-    -> !tile.param<ACC> {
+func.func private @score_mod(%s: !tile.param<ACC>, %b: i32, %h: i32, %i: i32, %j: i32) -> !tile.param<ACC> {
   %slope_f32 = tile.at @slopes[%h] : f32
   %slope = tile.cast %slope_f32 : f32 -> !tile.param<ACC>
   %i_acc = tile.cast %i : i32 -> !tile.param<ACC>

@@ -1,24 +1,16 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Attention with linear biases, alibi.mlir, whose distance counts from a diagonal that each batch
-// chooses, and whose slopes may differ between batches: s - slope(b, h) * |i + shift(b) - j|. With
-// shift = Skv - Sq the last query and the last key are at distance 0, as under
-// CAUSAL = bottom_right.
+// Attention with linear biases, alibi.mlir, whose distance counts from a diagonal that each batch chooses, and whose
+// slopes may differ between batches: s - slope(b, h) * |i + shift(b) - j|. With shift = Skv - Sq the last query and the
+// last key are at distance 0, as under CAUSAL = bottom_right.
 //
 //   alibi_slopes   [B, Hq]   f32
 //   alibi_shift    [B]       i32
-//
-// Distances are as exact as there.
-//
-// Its gradient is d_alibi_slopes [B, Hq] of a backward with CAPTURE_GRADIENTS=true.
-//
-// Link it to a kernel that has @score_mod: tilewright-run --with kernels/mods/alibi_aligned.mlir
 
 tile.capture @alibi_slopes : !tile.view<[?, ?], f32>
 tile.capture @alibi_shift : !tile.view<[?], i32>
 
-func.func private @score_mod(%s: !tile.param<ACC>, %b: i32, %h: i32, %i: i32, %j: i32)
-    -> !tile.param<ACC> {
+func.func private @score_mod(%s: !tile.param<ACC>, %b: i32, %h: i32, %i: i32, %j: i32) -> !tile.param<ACC> {
   %slope_f32 = tile.at @alibi_slopes[%b, %h] : f32
   %slope = tile.cast %slope_f32 : f32 -> !tile.param<ACC>
   %shift = tile.at @alibi_shift[%b] : i32

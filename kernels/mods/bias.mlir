@@ -6,11 +6,8 @@
 //
 // A bias of -inf masks a pair: a query that attends no key but those gets O = 0 and LSE = -inf.
 //
-// Its gradient is d_bias of the same extents, f32, of a backward with CAPTURE_GRADIENTS=true. Where no
-// extent is 1 for several pairs, every pair stores its own; else they take atomic additions.
-// A dense backward with SCORE_GRADIENT=true adds no two numbers atomically.
-//
-// Link it to a kernel that has @score_mod: tilewright-run --with kernels/mods/bias.mlir
+// Its gradient d_bias has the same extents, in f32. Where no extent is 1 for several pairs, every pair stores its own;
+// else they take atomic additions. A dense backward with SCORE_GRADIENT=true adds no two numbers atomically.
 
 tile.capture @bias : !tile.view<[?, ?, ?, ?], T>
 
@@ -23,8 +20,7 @@ func.func private @index_or_zero(%index: i32, %extent: i32) -> i32 {
   return %result : i32
 }
 
-func.func private @score_mod(%s: !tile.param<ACC>, %b: i32, %h: i32, %i: i32, %j: i32)
-    -> !tile.param<ACC> {
+func.func private @score_mod(%s: !tile.param<ACC>, %b: i32, %h: i32, %i: i32, %j: i32) -> !tile.param<ACC> {
   %batches = tile.dim @bias, 0
   %heads = tile.dim @bias, 1
   %rows = tile.dim @bias, 2

@@ -5,11 +5,6 @@
 //
 //   query_document   [B, Sq]    i32, the number of the document of each query
 //   key_document     [B, Skv]   i32, that of each key; for self-attention the same array
-//
-// The mask depends on data, so no block can be ruled out from the positions alone: blocks are skipped
-// by looking.
-//
-// Link it to a kernel that has @mask_mod: tilewright-run --with kernels/mods/document.mlir
 
 tile.capture @query_document : !tile.view<[?, ?], i32>
 tile.capture @key_document : !tile.view<[?, ?], i32>

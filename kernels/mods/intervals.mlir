@@ -1,17 +1,10 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Column intervals (FlashMask, Wang et al., 2024): each key is hidden from the queries of one
-// interval, which describes causal, document, shared-question and many other masks in two numbers a
-// key. Keeps i < hidden_from(b, j) or i >= hidden_to(b, j).
+// Column intervals (FlashMask, Wang et al., 2024): each key is hidden from the queries of one interval, which describes
+// causal, document, shared-question and many other masks in two numbers a key. Keeps i < hidden_from(b, j) or
+// i >= hidden_to(b, j).
 //
 //   hidden_from, hidden_to   [B, Skv]   i32; an empty interval hides nothing
-//
-// Positions count from the first row of q and of k.
-//
-// The mask depends on data, so no block can be ruled out from the positions alone: blocks are skipped
-// by looking.
-//
-// Link it to a kernel that has @mask_mod: tilewright-run --with kernels/mods/intervals.mlir
 
 tile.capture @hidden_from : !tile.view<[?, ?], i32>
 tile.capture @hidden_to : !tile.view<[?, ?], i32>

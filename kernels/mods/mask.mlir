@@ -4,11 +4,6 @@
 // the same for all.
 //
 //   mask   [B or 1, Hq or 1, Sq or 1, Skv or 1]   i1, one byte each; outside of its extents it is false
-//
-// The mask depends on data, so no block can be ruled out from the positions alone: blocks are skipped
-// by looking.
-//
-// Link it to a kernel that has @mask_mod: tilewright-run --with kernels/mods/mask.mlir
 
 tile.capture @mask : !tile.view<[?, ?, ?, ?], i1>
 

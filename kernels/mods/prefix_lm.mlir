@@ -5,10 +5,7 @@
 //
 //   prefix_length   [B]   i32
 //
-// Positions count from the first row of q and of k. Leave CAUSAL at none: it would remove the
-// prefix ahead of a query.
-//
-// Link it to a kernel that has @mask_mod: tilewright-run --with kernels/mods/prefix_lm.mlir
+// Leave CAUSAL at none: it would remove the prefix ahead of a query.
 
 tile.capture @prefix_length : !tile.view<[?], i32>
 

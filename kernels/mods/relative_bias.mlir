@@ -5,16 +5,11 @@
 //
 //   relative_bias     [Hq, 2 R + 1]   f32
 //   relative_radius   i32, R >= 0; farther keys take the entry of distance R
-//
-// Its gradient is d_relative_bias [Hq, 2 R + 1] of a backward with CAPTURE_GRADIENTS=true.
-//
-// Link it to a kernel that has @score_mod: tilewright-run --with kernels/mods/relative_bias.mlir
 
 tile.capture @relative_bias : !tile.view<[?, ?], f32>
 tile.capture @relative_radius : i32
 
-func.func private @score_mod(%s: !tile.param<ACC>, %b: i32, %h: i32, %i: i32, %j: i32)
-    -> !tile.param<ACC> {
+func.func private @score_mod(%s: !tile.param<ACC>, %b: i32, %h: i32, %i: i32, %j: i32) -> !tile.param<ACC> {
   %c0 = arith.constant 0 : i32
   %radius = tile.at @relative_radius : i32
   %lowest = arith.subi %c0, %radius : i32

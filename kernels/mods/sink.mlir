@@ -7,10 +7,6 @@
 //
 // LSE counts the sink. So results of parts of the keys can be merged only if one part has it. A query
 // that attends no key has O = 0 and LSE = the sink.
-//
-// Its gradient is d_sinks [Hq] of a backward with CAPTURE_GRADIENTS=true.
-//
-// Link it to a kernel that has @sink: tilewright-run --with kernels/mods/sink.mlir
 
 tile.capture @sinks : !tile.view<[?], f32>
 

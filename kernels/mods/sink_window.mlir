@@ -1,16 +1,12 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Attention sinks with a sliding window (Xiao et al., Efficient streaming language models with
-// attention sinks, 2024): a query attends itself, the last `sink_window` keys before it, and the
-// first `sink_size` keys, none of them ahead of it.
+// Attention sinks with a sliding window (Xiao et al., Efficient streaming language models with attention sinks, 2024):
+// a query attends itself, the last `sink_window` keys before it, and the first `sink_size` keys, none ahead of it.
 //
 //   sink_size     i32, >= 0
 //   sink_window   i32, >= 0
 //
-// Keeps j <= i and (j < sink_size or j >= i - sink_window); i and j count from the first row of q
-// and of k. It goes together with CAUSAL and WINDOW, which remove more.
-//
-// Link it to a kernel that has @mask_mod: tilewright-run --with kernels/mods/sink_window.mlir
+// Keeps j <= i and (j < sink_size or j >= i - sink_window). It goes together with CAUSAL and WINDOW, which remove more.
 
 tile.capture @sink_size : i32
 tile.capture @sink_window : i32

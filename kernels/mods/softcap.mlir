@@ -6,15 +6,10 @@
 //
 // On a GPU tanh may be wrong by 2^-11 of itself where T is bf16 (afn: the machine's own), and by
 // 2^-22 where it is f16 (arcp): not more than a rounding of the score to T.
-//
-// Its gradient is d_softcap [1] of a backward with CAPTURE_GRADIENTS=true.
-//
-// Link it to a kernel that has @score_mod: tilewright-run --with kernels/mods/softcap.mlir
 
 tile.capture @softcap : f32
 
-func.func private @score_mod(%s: !tile.param<ACC>, %b: i32, %h: i32, %i: i32, %j: i32)
-    -> !tile.param<ACC> {
+func.func private @score_mod(%s: !tile.param<ACC>, %b: i32, %h: i32, %i: i32, %j: i32) -> !tile.param<ACC> {
   %cap_f32 = tile.at @softcap : f32
   %cap = tile.cast %cap_f32 : f32 -> !tile.param<ACC>
   %one = arith.constant 1.0 : !tile.param<ACC>

@@ -1,24 +1,18 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Relative position bias in buckets (Raffel et al., T5, 2020): s + table(h, bucket(j - i)), a learned
-// number for each head and each bucket of distances. Of the C buckets of a direction the first E = C / 2
-// hold one distance each; the others grow by equal factors up to the largest distance, and the last one
-// takes all beyond:
+// Relative position bias in buckets (Raffel et al., T5, 2020): s + table(h, bucket(j - i)), a learned number for each
+// head and each bucket of distances. Of the C buckets of a direction the first E = C / 2 hold one distance each; the
+// others grow by equal factors up to the largest distance, and the last one takes all beyond:
 //
 //   bucket(d) = d                                                                  for d < E
 //             = min(C - 1, E + floor(log(d / E) / log(max_distance / E) * (C - E)))   else
 //
 //   t5_bias           [Hq, N]   f32
 //   t5_max_distance   i32; taken for E + 1 where it is less
-//   t5_bidirectional  i32, 1: C = N / 2, keys behind the query have the first half of the buckets and
-//                     keys ahead of it the second (an encoder). 0: C = N, keys ahead have bucket 0 (a
-//                     decoder, whose mask is causal)
+//   t5_bidirectional  i32, 1: C = N / 2, keys behind the query have the first half of the buckets and keys ahead of it
+//                     the second (an encoder). 0: C = N, keys ahead have bucket 0 (a decoder, whose mask is causal)
 //
-// Positions count from the first row of q and of k. T5 does not scale its scores: leave scale at 1.
-//
-// Its gradient is d_t5_bias [Hq, N] of a backward with CAPTURE_GRADIENTS=true.
-//
-// Link it to a kernel that has @score_mod: tilewright-run --with kernels/mods/t5_bias.mlir
+// T5 does not scale its scores: leave scale at 1.
 
 tile.capture @t5_bias : !tile.view<[?, ?], f32>
 tile.capture @t5_max_distance : i32
@@ -61,8 +55,7 @@ func.func private @bucket_of(%distance: i32, %count: i32, %max_distance: i32) ->
   return %bucket : i32
 }
 
-func.func private @score_mod(%s: !tile.param<ACC>, %b: i32, %h: i32, %i: i32, %j: i32)
-    -> !tile.param<ACC> {
+func.func private @score_mod(%s: !tile.param<ACC>, %b: i32, %h: i32, %i: i32, %j: i32) -> !tile.param<ACC> {
   %c0 = arith.constant 0 : i32
   %c2 = arith.constant 2 : i32
   %buckets = tile.dim @t5_bias, 1

@@ -1,8 +1,8 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Tree mask, as for verifying drafts of several continuations (Miao et al., SpecInfer, 2024): a query
-// attends its ancestors and itself. A walk of the tree, depth first, numbers each node when it is
-// entered, and when it is left; a key is an ancestor where the query was entered between the two.
+// Tree mask, as for verifying drafts of several continuations (Miao et al., SpecInfer, 2024): a query attends its
+// ancestors and itself. A walk of the tree, depth first, numbers each node when it is entered, and when it is left; a
+// key is an ancestor where the query was entered between the two.
 //
 //   tree_entered   [B, Sq]    i32, of the node of each query
 //   tree_enters    [B, Skv]   i32, of that of each key; for self-attention the same array
@@ -10,11 +10,6 @@
 //
 // Keeps tree_enters(b, j) <= tree_entered(b, i) < tree_leaves(b, j). A key that all queries attend,
 // such as a prompt, enters with the least number and leaves with the greatest.
-//
-// The mask depends on data, so no block can be ruled out from the positions alone: blocks are skipped
-// by looking.
-//
-// Link it to a kernel that has @mask_mod: tilewright-run --with kernels/mods/tree.mlir
 
 tile.capture @tree_entered : !tile.view<[?, ?], i32>
 tile.capture @tree_enters : !tile.view<[?, ?], i32>

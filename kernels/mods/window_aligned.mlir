@@ -7,8 +7,6 @@
 //   window_shift    [B]   i32
 //   aligned_left    i32; -1 leaves that side open
 //   aligned_right   i32; likewise
-//
-// Link it to a kernel that has @mask_mod: tilewright-run --with kernels/mods/window_aligned.mlir
 
 tile.capture @window_shift : !tile.view<[?], i32>
 tile.capture @aligned_left : i32
