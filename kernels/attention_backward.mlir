@@ -13,42 +13,39 @@
 //
 //   q, dq  [B, Hq,  Sq,  D]   T      k, dk [B, Hkv, Skv, D]  T     v, dv [B, Hkv, Skv, DV]  T
 //   o, do  [B, Hq,  Sq,  DV]  T      lse, dlse [B, Hq, Sq]  ACC; dlse optional (absent: zero)
-//   cu_seqlens_q, cu_seqlens_k, scale, window_left, window_right and all parameters: as in
-//   attention_forward.mlir, and
 //
-//   DETERMINISTIC   off: dQ is summed by atomic additions, and may differ from run to run in its
-//                   last bits (dK and dV never do). On: a second kernel recomputes S and dP for dQ
-//                   (seven products for each pair instead of five); runs are bit-identical.
+// cu_seqlens_q, cu_seqlens_k, scale, window_left, window_right and all parameters: as in attention_forward.mlir, and
 //
-//   SPLIT           on: dQ, dK and dV have a kernel each, without atomic additions (eight products
-//                   for each pair). So wide heads are faster on a GPU: a thread holds one sum, and
-//                   nothing is exchanged between warpgroups.
+//   DETERMINISTIC       off: dQ is summed by atomic additions, and may differ from run to run in its last bits (dK and
+//                       dV never do). On: a second kernel recomputes S and dP for dQ (seven products for each pair
+//                       instead of five); runs are bit-identical.
+//   SPLIT               on: dQ, dK and dV have a kernel each, without atomic additions (eight products for each pair).
+//                       So wide heads are faster on a GPU: a thread holds one sum, and nothing is exchanged between
+//                       warpgroups.
+//   SCORE_GRADIENT      on: the program takes d_score [B or 1, Hq or 1, Sq or 1, Skv] ACC, and writes dS, the gradient
+//                       of scale * Q K^T, summed over what shares an entry. So it is the gradient of an additive bias
+//                       of that shape (mods/bias.mlir, the first of the files that are linked). Nothing is added
+//                       atomically and nothing but d_score is stored: a kernel recomputes S and dP once more. Not with
+//                       PACKED.
+//   CAPTURE_GRADIENTS   on: for each captured float @x that @score_mod reads, the program takes an optional argument
+//                       d_x of its shape (one element for a scalar), in f32, and writes the gradient; absent, it costs
+//                       nothing. Where DETERMINISTIC is on these are exact sums, bit-identical too, with a workspace of
+//                       104 bytes an entry.
 //
-//   SCORE_GRADIENT   on: the program takes d_score [B or 1, Hq or 1, Sq or 1, Skv] ACC, and writes dS,
-//                   the gradient of scale * Q K^T, summed over what shares an entry. So it is the
-//                   gradient of an additive bias of that shape (mods/bias.mlir, the first of the files
-//                   that are linked). Nothing is added atomically and nothing but d_score is stored: a
-//                   kernel recomputes S and dP once more. Not with PACKED.
+// o and lse are those of attention_forward with the same modifier and masks, replaceable as there.
+// A query that attends no key and a key that no query attends get zero gradients; all of dq, dk and dv is written.
+// P, P * score_mod'(S) and dS are rounded to T (in the kernel of DETERMINISTIC for dQ, dS only), all else stays in ACC.
 //
-//   CAPTURE_GRADIENTS   on: for each captured float @x that @score_mod reads, the program takes an
-//                   optional argument d_x of its shape (one element for a scalar), in f32, and
-//                   writes the gradient; absent, it costs nothing. Where DETERMINISTIC is on these
-//                   are exact sums, bit-identical too, with a workspace of 104 bytes an entry.
+// Four kernels: delta (and LSE in base 2); keys (a block of keys against all queries of its heads: dK, dV, and dQ by
+// atomic additions); convert (dQ from ACC to T) or, with DETERMINISTIC or SPLIT, queries (a block of queries against
+// its keys: dQ). With SPLIT, keys runs for dK, then for dV.
 //
-// o and lse are those of attention_forward with the same modifier and masks, replaceable as there. A query that attends
-// no key and a key that no query attends get zero gradients; all of dq, dk and dv is written. P, P * score_mod'(S) and
-// dS are rounded to T; everything else is kept in ACC. (In the kernel of DETERMINISTIC for dQ, dS only.)
+// PACKED: what one kernel leaves for another (delta, LSE in base 2, sums of dQ) begins at a whole block of PAD rows for
+// each sequence. So a block of queries that is cut by the end of its sequence ends in rows of its own, which have
+// delta = 0 and LSE = 0.
 //
-// PACKED: what one kernel leaves for another (delta, LSE in base 2, sums of dQ) begins at a whole block
-// of PAD rows for each sequence. So a block of queries that is cut by the end of its sequence ends in
-// rows of its own, which have delta = 0 and LSE = 0.
-//
-// Four kernels: delta (and LSE in base 2); keys (a block of keys against all queries of its heads:
-// dK, dV, and dQ by atomic additions); convert (dQ from ACC to T) or, with DETERMINISTIC or SPLIT,
-// queries (a block of queries against its keys: dQ). With SPLIT, keys runs for dK, then for dV.
-//
-// Algorithm: FlashAttention-2 (Dao, 2023). The keys kernel computes S^T instead of S, so that P^T
-// and dS^T come out of a product in the order in which dV and dK take them.
+// Algorithm: FlashAttention-2 (Dao, 2023). The keys kernel computes S^T instead of S, so that P^T and dS^T come out of
+// a product in the order in which dV and dK take them.
 
 tile.link "lib/attention.mlir"
 tile.link "lib/backward.mlir"
@@ -81,7 +78,7 @@ tile.link "lib/batch.mlir"
 func.func private @key_head(i32, !qk_view, !qk_view) -> i32
 func.func private @diagonal_shift(i32, i32) -> i32
 func.func private @block(i32, i32, i32, !cu_view, i32) -> (i32, i32, i32, i32, i32)
-func.func private @longest_block(i32, i32, i32, !cu_view, i32) -> (i32, i32, i32, i32, i32)
+func.func private @longest_block(i32, i32, !cu_view, i32) -> (i32, i32, i32, i32, i32)
 func.func private @rows_of(i32, !cu_view, i32) -> (i32, i32)
 func.func private @part_of_queries_and_keys(!qk_view, i32, i32) -> !qk_view
 func.func private @part_of_values(!v_view, i32, i32) -> !v_view
@@ -94,20 +91,17 @@ func.func private @round_of_queries(!q, !o, !row, !row, !k, !v, !keep, !dq, i32,
 
 tile.program @attention_backward
     params(D: int, DV: int = D, T: type in [f16, bf16, f32, f64],
-           CAUSAL: enum in ["none", "top_left", "bottom_right"] = "none", WINDOW: flag = false,
-           PACKED: flag = false, DETERMINISTIC: flag = false, SCORE_GRADIENT: flag = false,
-           CAPTURE_GRADIENTS: flag = false, TARGET: enum in ["cpu", "sm_80", "sm_90a"] = "cpu",
-           let ROW_BYTES: int = ceildiv(max(D, DV) * bits(T), 8),
+           CAUSAL: enum in ["none", "top_left", "bottom_right"] = "none", WINDOW: flag = false, PACKED: flag = false,
+           DETERMINISTIC: flag = false, SCORE_GRADIENT: flag = false, CAPTURE_GRADIENTS: flag = false,
+           TARGET: enum in ["cpu", "sm_80", "sm_90a"] = "cpu", let ROW_BYTES: int = ceildiv(max(D, DV) * bits(T), 8),
            let HOPPER: flag = and(TARGET == "sm_90a", bits(T) == 16),
            // The same on all GPUs, so that one bundle can be for several.
            SPLIT: flag = and(and(not(TARGET == "cpu"), bits(T) == 16),
                              and(ROW_BYTES > 256, and(mod(D, 32) == 0, mod(DV, 32) == 0))),
            let DQ_KERNEL: flag = or(DETERMINISTIC, SPLIT),
-           BLOCK_M: int = block(), BLOCK_N: int = block(),
-           DQ_BLOCK_M: int = block(), DQ_BLOCK_N: int = block(),
+           BLOCK_M: int = block(), BLOCK_N: int = block(), DQ_BLOCK_M: int = block(), DQ_BLOCK_N: int = block(),
            // By what they multiply, dV alone would have the blocks of a forward, and delta none.
-           DV_BLOCK_M: int = select(not(SPLIT), BLOCK_M,
-                                    select(not(HOPPER), 64, select(ROW_BYTES <= 384, 96, 80))),
+           DV_BLOCK_M: int = select(not(SPLIT), BLOCK_M, select(not(HOPPER), 64, select(ROW_BYTES <= 384, 96, 80))),
            DELTA_BLOCK_M: int = select(and(HOPPER, or(not(PACKED), mod(BLOCK_M, 32) == 0)), 32, BLOCK_M),
            SCORE_BLOCK_M: int = select(or(TARGET == "cpu", and(bits(T) == 16, ROW_BYTES <= 256)), 64,
                                        select(ROW_BYTES <= 512, 32, 16)),
@@ -116,8 +110,7 @@ tile.program @attention_backward
            // Of the workspaces' rows, which a bundle for several GPUs has but once.
            let PAD: int = ceildiv(select(ROW_BYTES <= 128, 128, 64), BLOCK_M) * BLOCK_M,
            let ACC: type = accumulator(T))
-    require(D <= 256, DV <= 256, not(and(PACKED, SCORE_GRADIENT)),
-            dim(k, 0) == dim(q, 0), dim(v, 0) == dim(q, 0),
+    require(D <= 256, DV <= 256, not(and(PACKED, SCORE_GRADIENT)), dim(k, 0) == dim(q, 0), dim(v, 0) == dim(q, 0),
             floordiv(dim(q, 1), max(dim(k, 1), 1)) * dim(k, 1) == dim(q, 1),
             dim(v, 1) == dim(k, 1), dim(v, 2) == dim(k, 2),
             dim(o, 0) == dim(q, 0), dim(o, 1) == dim(q, 1), dim(o, 2) == dim(q, 2),
@@ -133,48 +126,39 @@ tile.program @attention_backward
             or(dim(d_score, 2) == 1, dim(d_score, 2) == dim(q, 2)), dim(d_score, 3) == dim(k, 2),
             ascending(cu_seqlens_q), within(cu_seqlens_q, 0, dim(q, 2) + 1),
             ascending(cu_seqlens_k), within(cu_seqlens_k, 0, dim(k, 2) + 1),
-            finite(scale),
-            or(WINDOW, window_left == -1), or(WINDOW, window_right == -1))
+            finite(scale), or(WINDOW, window_left == -1), or(WINDOW, window_right == -1))
     (%q: !qk_view, %k: !qk_view, %v: !v_view, %o: !v_view, %do: !v_view, %lse: !row_view,
      %dlse: optional !row_view, %dq: !qk_view, %dk: !qk_view, %dv: !v_view,
      %cu_seqlens_q: !cu_view when (PACKED), %cu_seqlens_k: !cu_view when (PACKED),
      %d_score: !score_view when (SCORE_GRADIENT), %scale: f32, %window_left: i32 = -1, %window_right: i32 = -1) {
   // Rows of whole chunks of 16 bytes, which a tensor map asks for; packed, a block more for each sequence.
-  %delta = tile.workspace
-      [dim(q, 0), dim(q, 1), select(PACKED, (floordiv(dim(q, 2), PAD) + dim(cu_seqlens_q, 0) - 1) * PAD,
-                                    ceildiv(dim(q, 2), 4) * 4)] : !row_view
-  %lse_base2 = tile.workspace
-      [dim(q, 0), dim(q, 1), select(PACKED, (floordiv(dim(q, 2), PAD) + dim(cu_seqlens_q, 0) - 1) * PAD,
-                                    ceildiv(dim(q, 2), 4) * 4)] : !row_view
+  %delta = tile.workspace [dim(q, 0), dim(q, 1), select(PACKED,
+      (floordiv(dim(q, 2), PAD) + dim(cu_seqlens_q, 0) - 1) * PAD, ceildiv(dim(q, 2), 4) * 4)] : !row_view
+  %lse_base2 = tile.workspace [dim(q, 0), dim(q, 1), select(PACKED,
+      (floordiv(dim(q, 2), PAD) + dim(cu_seqlens_q, 0) - 1) * PAD, ceildiv(dim(q, 2), 4) * 4)] : !row_view
   // Empty where nothing is added to it.
-  %dq_sum = tile.workspace
-      [select(DQ_KERNEL, 0, dim(q, 0)), dim(q, 1),
-       select(PACKED, (floordiv(dim(q, 2), PAD) + dim(cu_seqlens_q, 0) - 1) * PAD, dim(q, 2)), D] fill 0.0 : !acc_view
+  %dq_sum = tile.workspace [select(DQ_KERNEL, 0, dim(q, 0)), dim(q, 1), select(PACKED,
+      (floordiv(dim(q, 2), PAD) + dim(cu_seqlens_q, 0) - 1) * PAD, dim(q, 2)), D] fill 0.0 : !acc_view
 
   tile.launch @attention_backward_delta(%o, %do, %lse, %dlse, %cu_seqlens_q, %delta, %lse_base2)
-      with (BLOCK_M = DELTA_BLOCK_M)
-      : !v_view, !v_view, !row_view, !row_view, !cu_view, !row_view, !row_view
+      with (BLOCK_M = DELTA_BLOCK_M) : !v_view, !v_view, !row_view, !row_view, !cu_view, !row_view, !row_view
   tile.launch @attention_backward_keys(%q, %k, %v, %do, %lse_base2, %delta, %dq_sum, %dk, %dv,
-                                       %cu_seqlens_q, %cu_seqlens_k,
-                                       %scale, %window_left, %window_right)
+                                       %cu_seqlens_q, %cu_seqlens_k, %scale, %window_left, %window_right)
       with (WITH_DV = not(SPLIT), WITH_DQ = not(DQ_KERNEL))
       : !qk_view, !qk_view, !v_view, !v_view, !row_view, !row_view, !acc_view, !qk_view, !v_view,
         !cu_view, !cu_view, f32, i32, i32
   // Its blocks may end in the rows of the next sequence, whose LSE the mask drops.
   tile.launch @attention_backward_keys(%q, %k, %v, %do, %lse_base2, %delta, %dq_sum, %dk, %dv,
-                                       %cu_seqlens_q, %cu_seqlens_k,
-                                       %scale, %window_left, %window_right)
-      with (WITH_DK = false, WITH_DQ = false, BLOCK_M = DV_BLOCK_M, CAPTURE_GRADIENTS = false)
-      when (SPLIT) : !qk_view, !qk_view, !v_view, !v_view, !row_view, !row_view, !acc_view, !qk_view, !v_view,
+                                       %cu_seqlens_q, %cu_seqlens_k, %scale, %window_left, %window_right)
+      with (WITH_DK = false, WITH_DQ = false, BLOCK_M = DV_BLOCK_M, CAPTURE_GRADIENTS = false) when (SPLIT)
+      : !qk_view, !qk_view, !v_view, !v_view, !row_view, !row_view, !acc_view, !qk_view, !v_view,
         !cu_view, !cu_view, f32, i32, i32
   tile.launch @attention_backward_convert(%dq_sum, %dq, %cu_seqlens_q, %scale) when (not(DQ_KERNEL))
       : !acc_view, !qk_view, !cu_view, f32
   tile.launch @attention_backward_queries(%q, %k, %v, %do, %lse_base2, %delta, %dq,
-                                          %cu_seqlens_q, %cu_seqlens_k,
-                                          %scale, %window_left, %window_right)
+                                          %cu_seqlens_q, %cu_seqlens_k, %scale, %window_left, %window_right)
       with (BLOCK_M = DQ_BLOCK_M, BLOCK_N = DQ_BLOCK_N) when (DQ_KERNEL)
-      : !qk_view, !qk_view, !v_view, !v_view, !row_view, !row_view, !qk_view,
-        !cu_view, !cu_view, f32, i32, i32
+      : !qk_view, !qk_view, !v_view, !v_view, !row_view, !row_view, !qk_view, !cu_view, !cu_view, f32, i32, i32
   tile.launch @attention_backward_scores(%q, %k, %v, %do, %lse_base2, %delta, %d_score,
                                          %scale, %window_left, %window_right)
       with (BLOCK_M = SCORE_BLOCK_M, BLOCK_N = SCORE_BLOCK_N) when (SCORE_GRADIENT)
@@ -183,17 +167,14 @@ tile.program @attention_backward
 
 // A block of keys against the queries of every head of its group: dK and dV need no atomics.
 tile.kernel @attention_backward_keys
-    params(D: int, DV: int, T: type, CAUSAL: enum in ["none", "top_left", "bottom_right"],
-           WINDOW: flag, PACKED: flag, PAD: int, DETERMINISTIC: flag, CAPTURE_GRADIENTS: flag,
-           BLOCK_M: int, BLOCK_N: int,
-           WITH_DK: flag = true, WITH_DV: flag = true, WITH_DQ: flag = true,
-           HOPPER: flag, let DP: int = ceildiv(D, 16) * 16, let DVP: int = ceildiv(DV, 8) * 8,
-           let DW: int = select(and(HOPPER, D > 64), ceildiv(D, 64) * 64, DP),
-           let ACC: type = accumulator(T))
-    (%q: !qk_view, %k: !qk_view, %v: !v_view, %do: !v_view, %lse_base2: !row_view,
-     %delta: !row_view, %dq_sum: !acc_view, %dk: !qk_view, %dv: !v_view,
-     %cu_seqlens_q: !cu_view when (PACKED), %cu_seqlens_k: !cu_view when (PACKED),
-     %scale: f32, %window_left: i32, %window_right: i32)
+    params(D: int, DV: int, T: type, CAUSAL: enum in ["none", "top_left", "bottom_right"], WINDOW: flag, PACKED: flag,
+           PAD: int, DETERMINISTIC: flag, CAPTURE_GRADIENTS: flag, BLOCK_M: int, BLOCK_N: int,
+           WITH_DK: flag = true, WITH_DV: flag = true, WITH_DQ: flag = true, HOPPER: flag,
+           let DP: int = ceildiv(D, 16) * 16, let DVP: int = ceildiv(DV, 8) * 8,
+           let DW: int = select(and(HOPPER, D > 64), ceildiv(D, 64) * 64, DP), let ACC: type = accumulator(T))
+    (%q: !qk_view, %k: !qk_view, %v: !v_view, %do: !v_view, %lse_base2: !row_view, %delta: !row_view,
+     %dq_sum: !acc_view, %dk: !qk_view, %dv: !v_view, %cu_seqlens_q: !cu_view when (PACKED),
+     %cu_seqlens_k: !cu_view when (PACKED), %scale: f32, %window_left: i32, %window_right: i32)
     grid(%bn = select(PACKED, (ceildiv(dim(k, 2), BLOCK_N) + dim(cu_seqlens_k, 0) - 1) * min(dim(k, 2), 1),
                       ceildiv(dim(k, 2), BLOCK_N)),
          %hk = dim(k, 1), %e = select(PACKED, 1, dim(k, 0))) {
@@ -223,7 +204,6 @@ tile.kernel @attention_backward_keys
 
   %no_dk = tile.constant 0 : !dk
   %no_dv = tile.constant 0 : !dv
-
   %with_dk = tile.param WITH_DK : i1
   %with_dv = tile.param WITH_DV : i1
   %with_dq = tile.param WITH_DQ : i1
@@ -277,8 +257,8 @@ tile.kernel @attention_backward_keys
 
 // dQ = scale * the sum, in the type of the arrays.
 tile.kernel @attention_backward_convert
-    params(D: int, T: type, PACKED: flag, PAD: int, BLOCK_M: int, let DP: int = ceildiv(D, 8) * 8,
-           let ACC: type = accumulator(T))
+    params(D: int, T: type, PACKED: flag, PAD: int, BLOCK_M: int,
+           let DP: int = ceildiv(D, 8) * 8, let ACC: type = accumulator(T))
     (%dq_sum: !acc_view, %dq: !qk_view, %cu_seqlens_q: !cu_view when (PACKED), %scale: f32)
     grid(%bm = select(PACKED, floordiv(dim(dq_sum, 2), BLOCK_M), ceildiv(dim(dq, 2), BLOCK_M)),
          %h = dim(dq, 1), %a = select(PACKED, 1, dim(dq, 0))) {
@@ -298,14 +278,12 @@ tile.kernel @attention_backward_convert
 
 // A block of queries against the keys it attends: dQ without atomics.
 tile.kernel @attention_backward_queries
-    params(D: int, DV: int, T: type, CAUSAL: enum in ["none", "top_left", "bottom_right"],
-           WINDOW: flag, PACKED: flag, PAD: int, BLOCK_M: int, BLOCK_N: int,
-           let DP: int = ceildiv(D, 8) * 8, let DVP: int = ceildiv(DV, 8) * 8,
-           let ACC: type = accumulator(T))
-    (%q: !qk_view, %k: !qk_view, %v: !v_view, %do: !v_view, %lse_base2: !row_view,
-     %delta: !row_view, %dq: !qk_view,
-     %cu_seqlens_q: !cu_view when (PACKED), %cu_seqlens_k: !cu_view when (PACKED),
-     %scale: f32, %window_left: i32, %window_right: i32)
+    params(D: int, DV: int, T: type, CAUSAL: enum in ["none", "top_left", "bottom_right"], WINDOW: flag, PACKED: flag,
+           PAD: int, BLOCK_M: int, BLOCK_N: int,
+           let DP: int = ceildiv(D, 8) * 8, let DVP: int = ceildiv(DV, 8) * 8, let ACC: type = accumulator(T))
+    (%q: !qk_view, %k: !qk_view, %v: !v_view, %do: !v_view, %lse_base2: !row_view, %delta: !row_view, %dq: !qk_view,
+     %cu_seqlens_q: !cu_view when (PACKED), %cu_seqlens_k: !cu_view when (PACKED), %scale: f32,
+     %window_left: i32, %window_right: i32)
     grid(%bm = select(PACKED, (ceildiv(dim(q, 2), BLOCK_M) + dim(cu_seqlens_q, 0) - 1) * min(dim(q, 2), 1),
                       ceildiv(dim(q, 2), BLOCK_M)),
          %h = dim(q, 1), %e = select(PACKED, 1, dim(q, 0))) {
@@ -315,9 +293,8 @@ tile.kernel @attention_backward_queries
   %hk = func.call @key_head(%h, %q, %k) : (i32, !qk_view, !qk_view) -> i32
 
   // Element b of the batch, which lies at a in the arrays, and the first query of this instance in it.
-  %block_m = tile.param BLOCK_M : i32
-  %b, %a, %q_begin, %queries, %m = func.call @longest_block(
-      %e, %bm, %block_m, %cu_seqlens_q, %all_queries) : (i32, i32, i32, !cu_view, i32) -> (i32, i32, i32, i32, i32)
+  %b, %a, %q_begin, %queries, %m = func.call @longest_block(%e, %bm, %cu_seqlens_q, %all_queries)
+      : (i32, i32, !cu_view, i32) -> (i32, i32, i32, i32, i32)
   %k_begin, %keys = func.call @rows_of(%b, %cu_seqlens_k, %all_keys) : (i32, !cu_view, i32) -> (i32, i32)
   %q_part = func.call @part_of_queries_and_keys(%q, %q_begin, %queries) : (!qk_view, i32, i32) -> !qk_view
   %do_part = func.call @part_of_values(%do, %q_begin, %queries) : (!v_view, i32, i32) -> !v_view

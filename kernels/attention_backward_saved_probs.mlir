@@ -1,23 +1,22 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Attention, backward from saved probabilities: P is given instead of recomputed from LSE, as by a
-// forward that keeps it. P may come from any mask and any additive bias.
+// Attention, backward from saved probabilities: P is given instead of recomputed from LSE, as by a forward that keeps
+// it. P may come from any mask and any additive bias.
 //
 //   delta = rowsum(dO * O)
 //   dV    = P^T dO
 //   dS    = P * (dO V^T - delta)
 //   dQ    = scale * dS K,   dK = scale * dS^T Q
 //
-//   q, dq  [B, Hq,  Sq,  D]   T      k, dk [B, Hkv, Skv, D]  T     v, dv [B, Hkv, Skv, DV]  T
-//   o, do  [B, Hq,  Sq,  DV]  T      p [B, Hq, Sq, Skv]  T, zero where a pair is masked
-//   scale  f32
+//   p   [B, Hq, Sq, Skv]  T, zero where a pair is masked
 //
-// Parameters D, DV, T, ACC, BLOCK_M and BLOCK_N: as in attention_forward.mlir.
-//
-// A query or key with nothing but zeros in P gets zero gradients; all of dq, dk and dv is written.
-// dS is rounded to T before its products. No atomics; runs are bit-identical.
+// All else is as in attention_backward.mlir: q, k, v, o, do, dq, dk, dv and scale, and the parameters D, DV, T, BLOCK_M
+// and BLOCK_N. A query or key with nothing but zeros in P gets zero gradients; all of dq, dk and dv is written. dS is
+// rounded to T before its products. No atomics; runs are bit-identical.
 //
 // Algorithm: the loops of FlashAttention-2 (Dao, 2023) without the recomputation.
+
+tile.link "lib/attention.mlir"
 
 !qk_view  = !tile.view<[?, ?, ?, D], T>
 !v_view   = !tile.view<[?, ?, ?, DV], T>
@@ -39,27 +38,23 @@
 !ds  = !tile.tile<[BLOCK_M, BLOCK_N], T>
 !dst = !tile.tile<[BLOCK_N, BLOCK_M], T>
 
+func.func private @key_head(i32, !qk_view, !qk_view) -> i32
+
 tile.program @attention_backward_saved_probs
     params(D: int, DV: int = D, T: type in [f16, bf16, f32, f64],
-           TARGET: enum in ["cpu", "sm_80", "sm_90a"] = "cpu",
-           let ROW_BYTES: int = ceildiv(max(D, DV) * bits(T), 8),
-           BLOCK_M: int in [16, 32, 64, 128] =
-               select(TARGET == "cpu", 64,
-                  select(and(bits(T) == 16, and(ROW_BYTES > 128, ROW_BYTES <= 256)), 64,
-                         select(ROW_BYTES <= 512, 32, 16))),
-           BLOCK_N: int in [16, 32, 64, 128] =
-               select(TARGET == "cpu", select(max(D, DV) <= 128, 128, 64),
-                  select(and(ROW_BYTES <= 256, bits(T) == 16), 128,
-                         select(ROW_BYTES <= 256, 64, select(ROW_BYTES <= 512, 32, 16)))),
+           TARGET: enum in ["cpu", "sm_80", "sm_90a"] = "cpu", let ROW_BYTES: int = ceildiv(max(D, DV) * bits(T), 8),
+           BLOCK_M: int in [16, 32, 64, 128] = select(TARGET == "cpu", 64, select(
+               and(bits(T) == 16, and(ROW_BYTES > 128, ROW_BYTES <= 256)), 64, select(ROW_BYTES <= 512, 32, 16))),
+           BLOCK_N: int in [16, 32, 64, 128] = select(TARGET == "cpu", select(max(D, DV) <= 128, 128, 64),
+               select(and(ROW_BYTES <= 256, bits(T) == 16), 128,
+                      select(ROW_BYTES <= 256, 64, select(ROW_BYTES <= 512, 32, 16)))),
            let ACC: type = accumulator(T))
-    require(D <= 256, DV <= 256,
-            dim(k, 0) == dim(q, 0), dim(v, 0) == dim(q, 0),
+    require(D <= 256, DV <= 256, dim(k, 0) == dim(q, 0), dim(v, 0) == dim(q, 0),
             floordiv(dim(q, 1), max(dim(k, 1), 1)) * dim(k, 1) == dim(q, 1),
             dim(v, 1) == dim(k, 1), dim(v, 2) == dim(k, 2),
             dim(o, 0) == dim(q, 0), dim(o, 1) == dim(q, 1), dim(o, 2) == dim(q, 2),
             dim(do, 0) == dim(q, 0), dim(do, 1) == dim(q, 1), dim(do, 2) == dim(q, 2),
-            dim(p, 0) == dim(q, 0), dim(p, 1) == dim(q, 1),
-            dim(p, 2) == dim(q, 2), dim(p, 3) == dim(k, 2),
+            dim(p, 0) == dim(q, 0), dim(p, 1) == dim(q, 1), dim(p, 2) == dim(q, 2), dim(p, 3) == dim(k, 2),
             dim(dq, 0) == dim(q, 0), dim(dq, 1) == dim(q, 1), dim(dq, 2) == dim(q, 2),
             dim(dk, 0) == dim(k, 0), dim(dk, 1) == dim(k, 1), dim(dk, 2) == dim(k, 2),
             dim(dv, 0) == dim(k, 0), dim(dv, 1) == dim(k, 1), dim(dv, 2) == dim(k, 2),
@@ -79,8 +74,7 @@ tile.program @attention_backward_saved_probs
 
 // delta = rowsum(dO * O)
 tile.kernel @attention_backward_saved_probs_delta
-    params(DV: int, T: type, BLOCK_M: int, let DVP: int = ceildiv(DV, 8) * 8,
-           let ACC: type = accumulator(T))
+    params(DV: int, T: type, BLOCK_M: int, let DVP: int = ceildiv(DV, 8) * 8, let ACC: type = accumulator(T))
     (%o: !v_view, %do: !v_view, %delta: !row_view)
     grid(%bm = ceildiv(dim(o, 2), BLOCK_M), %h = dim(o, 1), %b = dim(o, 0)) {
   %block_m = tile.param BLOCK_M : i32
@@ -97,10 +91,9 @@ tile.kernel @attention_backward_saved_probs_delta
 // A block of keys against the queries of every head of its group: dK and dV need no atomics.
 tile.kernel @attention_backward_saved_probs_keys
     params(D: int, DV: int, T: type, BLOCK_M: int, BLOCK_N: int,
-           let DP: int = ceildiv(D, 8) * 8, let DVP: int = ceildiv(DV, 8) * 8,
-           let ACC: type = accumulator(T))
-    (%q: !qk_view, %k: !qk_view, %v: !v_view, %do: !v_view, %p: !p_view, %delta: !row_view,
-     %dk: !qk_view, %dv: !v_view, %scale: f32)
+           let DP: int = ceildiv(D, 8) * 8, let DVP: int = ceildiv(DV, 8) * 8, let ACC: type = accumulator(T))
+    (%q: !qk_view, %k: !qk_view, %v: !v_view, %do: !v_view, %p: !p_view, %delta: !row_view, %dk: !qk_view, %dv: !v_view,
+     %scale: f32)
     grid(%bn = ceildiv(dim(k, 2), BLOCK_N), %hk = dim(k, 1), %b = dim(k, 0)) {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
@@ -113,10 +106,8 @@ tile.kernel @attention_backward_saved_probs_keys
   %block_m = tile.param BLOCK_M : i32
   %n = arith.muli %bn, %block_n : i32
 
-  %scale_acc = tile.cast %scale : f32 -> !acc
-  %zero = arith.constant 0.0 : !acc
-  %no_dk = tile.full %zero : !dk
-  %no_dv = tile.full %zero : !dv
+  %no_dk = tile.constant 0 : !dk
+  %no_dv = tile.constant 0 : !dv
 
   %k_tile = tile.load %k[%b, %hk, %n, 0] : !qk_view -> !k
   %v_tile = tile.load %v[%b, %hk, %n, 0] : !v_view -> !v
@@ -147,6 +138,7 @@ tile.kernel @attention_backward_saved_probs_keys
     scf.yield %dk_head, %dv_head : !dk, !dv
   }
 
+  %scale_acc = tile.cast %scale : f32 -> !acc
   %scales = tile.full %scale_acc : !dk
   %dk_scaled = arith.mulf %dk_all, %scales : !dk
   %dk_rounded = tile.cast %dk_scaled : !dk -> !k
@@ -158,34 +150,23 @@ tile.kernel @attention_backward_saved_probs_keys
 // A block of queries against all keys: dQ without atomics.
 tile.kernel @attention_backward_saved_probs_queries
     params(D: int, DV: int, T: type, BLOCK_M: int, BLOCK_N: int,
-           let DP: int = ceildiv(D, 8) * 8, let DVP: int = ceildiv(DV, 8) * 8,
-           let ACC: type = accumulator(T))
-    (%q: !qk_view, %k: !qk_view, %v: !v_view, %do: !v_view, %p: !p_view, %delta: !row_view,
-     %dq: !qk_view, %scale: f32)
+           let DP: int = ceildiv(D, 8) * 8, let DVP: int = ceildiv(DV, 8) * 8, let ACC: type = accumulator(T))
+    (%q: !qk_view, %k: !qk_view, %v: !v_view, %do: !v_view, %p: !p_view, %delta: !row_view, %dq: !qk_view, %scale: f32)
     grid(%bm = ceildiv(dim(q, 2), BLOCK_M), %h = dim(q, 1), %b = dim(q, 0)) {
   %c0 = arith.constant 0 : i32
-  %c1 = arith.constant 1 : i32
   %keys = tile.dim %k, 2 : !qk_view
-  %q_heads = tile.dim %q, 1 : !qk_view
-  %k_heads = tile.dim %k, 1 : !qk_view
-  %some_heads = arith.maxsi %k_heads, %c1 : i32
-  %heads_each = arith.divsi %q_heads, %some_heads : i32
-  %group = arith.maxsi %heads_each, %c1 : i32
-  %hk = arith.divsi %h, %group : i32
+  %hk = func.call @key_head(%h, %q, %k) : (i32, !qk_view, !qk_view) -> i32
   %block_m = tile.param BLOCK_M : i32
   %block_n = tile.param BLOCK_N : i32
   %m = arith.muli %bm, %block_m : i32
 
-  %scale_acc = tile.cast %scale : f32 -> !acc
-  %zero = arith.constant 0.0 : !acc
-  %no_dq = tile.full %zero : !dq
+  %no_dq = tile.constant 0 : !dq
 
   %do_tile = tile.load %do[%b, %h, %m, 0] : !v_view -> !o
   %delta_row = tile.load %delta[%b, %h, %m] : !row_view -> !row
   %delta_each = tile.expand %delta_row dim 1 : !row -> !s
 
-  %dq_all = scf.for %n = %c0 to %keys step %block_n
-      iter_args(%dq_old = %no_dq) -> (!dq) : i32 {
+  %dq_all = scf.for %n = %c0 to %keys step %block_n iter_args(%dq_old = %no_dq) -> (!dq) : i32 {
     %k_tile = tile.load %k[%b, %hk, %n, 0] : !qk_view -> !k
     %v_tile = tile.load %v[%b, %hk, %n, 0] : !v_view -> !v
     %p_tile = tile.load %p[%b, %h, %m, %n] : !p_view -> !ds
@@ -198,6 +179,7 @@ tile.kernel @attention_backward_saved_probs_queries
     scf.yield %dq_new : !dq
   }
 
+  %scale_acc = tile.cast %scale : f32 -> !acc
   %scales = tile.full %scale_acc : !dq
   %scaled = arith.mulf %dq_all, %scales : !dq
   %rounded = tile.cast %scaled : !dq -> !q

@@ -4,21 +4,14 @@
 //
 //   O = softmax(scale * Q K^T) V,   LSE = log sum exp(scale * Q K^T)
 //
-//   q   [B, Hq,  Sq,  D]   T        k [B, Hkv, Skv, D]   T        v [B, Hkv, Skv, DV]   T
-//   o   [B, Hq,  Sq,  DV]  T        lse [B, Hq, Sq]   ACC, optional
-//   blocks   [B, Hq, Mb, L]  i32    for each block of BLOCK_M queries (Mb = ceildiv(Sq, BLOCK_M)),
-//                                   numbers of blocks of BLOCK_N keys, each at most once
+//   blocks   [B, Hq, Mb, L]  i32    for each block of BLOCK_M queries (Mb = ceildiv(Sq, BLOCK_M)), numbers of blocks of
+//                                   BLOCK_N keys, each at most once; what is no block of k is passed over
 //   counts   [B, Hq, Mb]     i32    how many of the L are valid
-//   scale    f32
 //
-// Numbers that are no block of k are passed over. CAUSAL removes pairs from listed blocks.
-//
-// Parameters D, DV, T, ACC, CAUSAL, BLOCK_M and BLOCK_N: as in attention_forward.mlir; here the
-// block sizes are part of the meaning, so their defaults are the same for every target. They are 128
-// for rows of up to 256 bytes (ROW_BYTES) and smaller for others, so that they fit a GPU.
-//
-// A query that attends no key gets O = 0 and LSE = -inf. A NaN in a query poisons that row alone.
-// Runs are bit-identical.
+// All else is as in attention_forward.mlir: q, k, v, o (of T), lse and scale, the parameters D, DV, T, CAUSAL (which
+// removes pairs from listed blocks), BLOCK_M and BLOCK_N, and what queries without a key and NaN lead to. But the block
+// sizes are part of the meaning, so their defaults are the same for every target: 128 for rows of up to 256 bytes
+// (ROW_BYTES), and smaller for others, so that they fit a GPU. Runs are bit-identical.
 //
 // Algorithm: FlashAttention-2 (Dao, 2023); Child et al., Generating long sequences with sparse transformers (2019).
 
@@ -49,22 +42,17 @@ tile.kernel @attention_block_sparse
     params(D: int, DV: int = D, T: type in [f16, bf16, f32, f64],
            CAUSAL: enum in ["none", "top_left", "bottom_right"] = "none",
            let ROW_BYTES: int = ceildiv(max(D, DV) * bits(T), 8),
-           BLOCK_M: int in [16, 32, 64, 128, 256] =
-               select(and(ROW_BYTES <= 256, bits(T) <= 32), 128,
-                      select(ROW_BYTES <= 512, 64, select(ROW_BYTES <= 1024, 32, 16))),
+           BLOCK_M: int in [16, 32, 64, 128, 256] = select(and(ROW_BYTES <= 256, bits(T) <= 32), 128,
+               select(ROW_BYTES <= 512, 64, select(ROW_BYTES <= 1024, 32, 16))),
            BLOCK_N: int in [16, 32, 64, 128, 256] = BLOCK_M,
-           let DP: int = ceildiv(D, 8) * 8, let DVP: int = ceildiv(DV, 8) * 8,
-           let ACC: type = accumulator(T))
-    require(D <= 256, DV <= 256,
-            dim(k, 0) == dim(q, 0), dim(v, 0) == dim(q, 0),
+           let DP: int = ceildiv(D, 8) * 8, let DVP: int = ceildiv(DV, 8) * 8, let ACC: type = accumulator(T))
+    require(D <= 256, DV <= 256, dim(k, 0) == dim(q, 0), dim(v, 0) == dim(q, 0),
             floordiv(dim(q, 1), max(dim(k, 1), 1)) * dim(k, 1) == dim(q, 1),
             dim(v, 1) == dim(k, 1), dim(v, 2) == dim(k, 2),
             dim(o, 0) == dim(q, 0), dim(o, 1) == dim(q, 1), dim(o, 2) == dim(q, 2),
             dim(lse, 0) == dim(q, 0), dim(lse, 1) == dim(q, 1), dim(lse, 2) == dim(q, 2),
-            dim(blocks, 0) == dim(q, 0), dim(blocks, 1) == dim(q, 1),
-            dim(blocks, 2) == ceildiv(dim(q, 2), BLOCK_M),
-            dim(counts, 0) == dim(q, 0), dim(counts, 1) == dim(q, 1),
-            dim(counts, 2) == ceildiv(dim(q, 2), BLOCK_M),
+            dim(blocks, 0) == dim(q, 0), dim(blocks, 1) == dim(q, 1), dim(blocks, 2) == ceildiv(dim(q, 2), BLOCK_M),
+            dim(counts, 0) == dim(q, 0), dim(counts, 1) == dim(q, 1), dim(counts, 2) == ceildiv(dim(q, 2), BLOCK_M),
             finite(scale))
     (%q: !qk_view, %k: !qk_view, %v: !v_view, %o: !v_view, %lse: optional !row_view,
      %blocks: !blocks_view, %counts: !counts_view, %scale: f32)
@@ -79,7 +67,6 @@ tile.kernel @attention_block_sparse
   %hk = func.call @key_head(%h, %q, %k) : (i32, !qk_view, !qk_view) -> i32
 
   %count = tile.at %counts[%b, %h, %bm] : !counts_view
-
   %shift = func.call @diagonal_shift(%queries, %keys) : (i32, i32) -> i32
 
   %no_max, %no_sum, %no_o = func.call @no_keys() : () -> (!row, !row, !o)

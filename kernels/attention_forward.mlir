@@ -9,38 +9,37 @@
 //
 //   q   [B, Hq,  Sq,  D]   T        k [B, Hkv, Skv, D]   T        v [B, Hkv, Skv, DV]   T
 //   o   [B, Hq,  Sq,  DV]  TO       lse [B, Hq, Sq]   ACC, optional
-//   cu_seqlens_q, cu_seqlens_k   [sequences + 1] i32, of PACKED alone: ascending, the first 0, the last Sq (Skv).
+//   cu_seqlens_q, cu_seqlens_k   [sequences + 1]  i32, of PACKED alone: ascending, the first 0, the last Sq (Skv).
 //                                Checked in host memory, on a device where asked for. Unchecked, each is taken for the
 //                                nearest of 0 to Sq (Skv), a sequence that ends before it begins for empty; where they
 //                                do not ascend, it is open which rows are written
-//   q_descale, k_descale, v_descale   [1]  f32, of 8-bit types alone, in memory, where a quantisation leaves
-//                them: q, k and v hold numbers divided by these
-//   scale   f32, finite, usually 1 / sqrt(D)
-//   window_left, window_right   i32; -1, the default, leaves that side open, all else needs WINDOW
+//   q_descale, k_descale, v_descale   [1]  f32, of 8-bit types alone, in memory, where a quantisation leaves them: q, k
+//                                and v hold numbers divided by these
+//   scale                        f32, finite, usually 1 / sqrt(D)
+//   window_left, window_right    i32; -1, the default, leaves that side open, all else needs WINDOW
 //
 // Hq is a multiple of Hkv: query heads h * Hq / Hkv .. share one key head (MHA, GQA, MQA).
 // Sq and Skv are any, also 0, and need not be multiples of the blocks; strides are any.
 //
 // Parameters
-//   D, DV     widths of a query and of a value, up to 256. Tiles are padded to a multiple of UNIT (DP,
-//             DVP): the padding reads zero and is never stored.
-//   T, TO     element types of the arrays and of the result: for 8-bit types bf16 by default, else T.
-//             Scores, sums and LSE are of ACC: f64 for f64, else f32
+//   D, DV     widths of a query and of a value, up to 256. Tiles are padded to a multiple of UNIT (DP, DVP): the
+//             padding reads zero and is never stored.
+//   T, TO     element types of the arrays and of the result: for 8-bit types bf16 by default, else T. Scores, sums and
+//             LSE are of ACC: f64 for f64, else f32
 //   CAUSAL    none; top_left keeps j <= i; bottom_right keeps j <= i + Skv - Sq
-//   WINDOW    keeps i + shift - left <= j <= i + shift + right, where the shift is Skv - Sq under
-//             bottom_right and 0 otherwise
-//   PACKED    B is 1, and the rows are those of sequences of different lengths, one behind the other:
-//             b has the queries cu_seqlens_q[b] .. cu_seqlens_q[b + 1] - 1, and keys by the same
-//             rule. Positions, lengths and masks are those of a sequence; it may be empty
+//   WINDOW    keeps i + shift - left <= j <= i + shift + right, where the shift is Skv - Sq under bottom_right, else 0
+//   PACKED    B is 1, and the rows are those of sequences of different lengths, one behind the other: b has the queries
+//             cu_seqlens_q[b] .. cu_seqlens_q[b + 1] - 1, and keys by the same rule. Positions, lengths and masks are
+//             those of a sequence; it may be empty
 //   BLOCK_M, BLOCK_N   queries of one program instance, keys of one step
 //
 // A query that attends no key gets O = 0 and LSE = -inf. A NaN in a query poisons that row alone. A NaN or infinity in
-// v reaches the queries that attend its key, and may reach others whose block holds that key: 0 * NaN is NaN. P is
-// rounded to T before it meets V; everything else is kept in ACC. Runs are bit-identical. 8-bit floats lose what is
-// small, and P is at most 1: there it is multiplied by 256 (the largest e4m3 is 448) before it is rounded.
+// v reaches the queries that attend its key, and may reach others whose block holds that key: 0 * NaN is NaN.
 //
-// Algorithm: softmax in one pass over the keys (Milakov and Gimelshein, Online normalizer
-// calculation for softmax, 2018) in the loop order of FlashAttention-2 (Dao, 2023).
+// P is rounded to T before it meets V; everything else is kept in ACC. Runs are bit-identical. 8-bit floats lose what
+// is small, and P is at most 1: there it is multiplied by 256 (the largest e4m3 is 448) before it is rounded.
+//
+// Algorithm: softmax in one pass over the keys (lib/forward.mlir) in the loop order of FlashAttention-2 (Dao, 2023).
 
 tile.link "lib/attention.mlir"
 tile.link "lib/batch.mlir"
@@ -62,7 +61,7 @@ tile.link "lib/forward.mlir"
 
 func.func private @key_head(i32, !qk_view, !qk_view) -> i32
 func.func private @diagonal_shift(i32, i32) -> i32
-func.func private @longest_block(i32, i32, i32, !cu_view, i32) -> (i32, i32, i32, i32, i32)
+func.func private @longest_block(i32, i32, !cu_view, i32) -> (i32, i32, i32, i32, i32)
 func.func private @rows_of(i32, !cu_view, i32) -> (i32, i32)
 func.func private @part_of_queries_and_keys(!qk_view, i32, i32) -> !qk_view
 func.func private @part_of_values(!v_view, i32, i32) -> !v_view
@@ -76,15 +75,12 @@ func.func private @output_of(!row, !o) -> !o
 func.func private @lse_of(!row, !row) -> !row
 
 tile.kernel @attention_forward
-    params(D: int, DV: int = D, T: type in [f16, bf16, f32, f64, e4m3, e5m2],
-           let FP8: flag = bits(T) == 8, TO: type = select(FP8, bf16, T),
-           CAUSAL: enum in ["none", "top_left", "bottom_right"] = "none", WINDOW: flag = false,
-           PACKED: flag = false, BLOCK_M: int = block(), BLOCK_N: int = block(),
-           let UNIT: int = select(FP8, 32, 16),
-           let DP: int = ceildiv(D, UNIT) * UNIT, let DVP: int = ceildiv(DV, UNIT) * UNIT,
-           let ACC: type = accumulator(T))
-    require(D <= 256, DV <= 256,
-            dim(k, 0) == dim(q, 0), dim(v, 0) == dim(q, 0),
+    params(D: int, DV: int = D, T: type in [f16, bf16, f32, f64, e4m3, e5m2], let FP8: flag = bits(T) == 8,
+           TO: type = select(FP8, bf16, T), CAUSAL: enum in ["none", "top_left", "bottom_right"] = "none",
+           WINDOW: flag = false, PACKED: flag = false, BLOCK_M: int = block(), BLOCK_N: int = block(),
+           let UNIT: int = select(FP8, 32, 16), let DP: int = ceildiv(D, UNIT) * UNIT,
+           let DVP: int = ceildiv(DV, UNIT) * UNIT, let ACC: type = accumulator(T))
+    require(D <= 256, DV <= 256, dim(k, 0) == dim(q, 0), dim(v, 0) == dim(q, 0),
             floordiv(dim(q, 1), max(dim(k, 1), 1)) * dim(k, 1) == dim(q, 1),
             dim(v, 1) == dim(k, 1), dim(v, 2) == dim(k, 2),
             dim(o, 0) == dim(q, 0), dim(o, 1) == dim(q, 1), dim(o, 2) == dim(q, 2),
@@ -92,8 +88,7 @@ tile.kernel @attention_forward
             or(not(PACKED), dim(q, 0) == 1), dim(cu_seqlens_k, 0) == dim(cu_seqlens_q, 0),
             ascending(cu_seqlens_q), within(cu_seqlens_q, 0, dim(q, 2) + 1),
             ascending(cu_seqlens_k), within(cu_seqlens_k, 0, dim(k, 2) + 1),
-            finite(scale),
-            or(WINDOW, window_left == -1), or(WINDOW, window_right == -1))
+            finite(scale), or(WINDOW, window_left == -1), or(WINDOW, window_right == -1))
     (%q: !qk_view, %k: !qk_view, %v: !v_view, %o: !o_view, %lse: optional !row_view,
      %cu_seqlens_q: !cu_view when (PACKED), %cu_seqlens_k: !cu_view when (PACKED),
      %q_descale: !one_view when (FP8), %k_descale: !one_view when (FP8),
@@ -106,9 +101,8 @@ tile.kernel @attention_forward
   %all_keys = tile.dim %k, 2 : !qk_view
 
   // Element b of the batch, which lies at a in the arrays, and the first query of this instance in it.
-  %block_m = tile.param BLOCK_M : i32
-  %b, %a, %q_begin, %queries, %m = func.call @longest_block(
-      %e, %bm, %block_m, %cu_seqlens_q, %all_queries) : (i32, i32, i32, !cu_view, i32) -> (i32, i32, i32, i32, i32)
+  %b, %a, %q_begin, %queries, %m = func.call @longest_block(%e, %bm, %cu_seqlens_q, %all_queries)
+      : (i32, i32, !cu_view, i32) -> (i32, i32, i32, i32, i32)
   %k_begin, %keys = func.call @rows_of(%b, %cu_seqlens_k, %all_keys) : (i32, !cu_view, i32) -> (i32, i32)
   %q_part = func.call @part_of_queries_and_keys(%q, %q_begin, %queries) : (!qk_view, i32, i32) -> !qk_view
   %k_part = func.call @part_of_queries_and_keys(%k, %k_begin, %keys) : (!qk_view, i32, i32) -> !qk_view
@@ -122,8 +116,7 @@ tile.kernel @attention_forward
   %no_max, %no_sum, %no_o = func.call @before_keys(%h) : (i32) -> (!row, !row, !o)
   %q_tile = tile.load %q_part[%a, %h, %m, 0] : !qk_view -> !q
 
-  // From the last block to the first: those that a mask or the end cuts come first, and nothing
-  // waits for them in the end.
+  // From the last block to the first: those that a mask or the end cuts come first, and nothing waits for them.
   %max, %sum, %acc = tile.for_blocks %n in (%c0 to %keys) against (%m to %queries) descending
       where @attends(%b, %h, against, block, %shift, %window_left, %window_right : i32, i32, i32, i32, i32)
       keep %keep : !keep

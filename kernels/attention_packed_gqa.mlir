@@ -1,24 +1,18 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Attention with the query heads of a group packed into one tile, forward: for grouped heads and
-// few queries, where a tile of one head would be mostly empty.
+// Attention with the query heads of a group packed into one tile, forward: for grouped heads and few queries, where a
+// tile of one head would be mostly empty.
 //
 //   O = softmax(scale * Q K^T) V,   LSE = log sum exp(scale * Q K^T)
 //
-//   q   [B, Hq,  Sq,  D]   T        k [B, Hkv, Skv, D]   T        v [B, Hkv, Skv, DV]   T
-//   o   [B, Hq,  Sq,  DV]  T        lse [B, Hq, Sq]   ACC, optional
-//   scale   f32
-//
-// Parameters
 //   GROUP     query heads that share a key head: Hq = GROUP * Hkv
 //   QUERIES   queries of one program instance; a tile has BLOCK_M = QUERIES * GROUP rows, at most 256, and row r is
 //             query r / GROUP of head r mod GROUP. By default a multiple of UNIT: on a GPU, where products ask for rows
 //             to be a multiple of 16, the fewest queries that make them one. GROUP is at most 256, and on a GPU 15
 //             where it is odd, 30 where it is even but no multiple of 4, and so on: UNIT * GROUP <= 256
-//   D, DV, T, ACC, CAUSAL, BLOCK_N   as in attention_forward.mlir
 //
-// A query that attends no key gets O = 0 and LSE = -inf. A NaN in a query poisons that row alone.
-// Runs are bit-identical.
+// All else is as in attention_forward.mlir: q, k, v, o (of T), lse and scale, the parameters D, DV, T, CAUSAL and
+// BLOCK_N, and what queries without a key and NaN lead to. Runs are bit-identical.
 //
 // Algorithm: FlashAttention-2 (Dao, 2023); packing as in its implementation for grouped queries.
 
@@ -50,20 +44,16 @@ func.func private @lse_of(!row, !row) -> !row
 tile.kernel @attention_packed_gqa
     params(D: int, DV: int = D, T: type in [f16, bf16, f32, f64], GROUP: int,
            CAUSAL: enum in ["none", "top_left", "bottom_right"] = "none",
-           TARGET: enum in ["cpu", "sm_80", "sm_90a"] = "cpu",
-           let ROW_BYTES: int = ceildiv(max(D, DV) * bits(T), 8),
-           let UNIT: int = select(or(TARGET == "cpu", mod(GROUP, 16) == 0), 1,
-                       select(mod(GROUP, 8) == 0, 2, select(mod(GROUP, 4) == 0, 4,
-                       select(mod(GROUP, 2) == 0, 8, 16)))),
+           TARGET: enum in ["cpu", "sm_80", "sm_90a"] = "cpu", let ROW_BYTES: int = ceildiv(max(D, DV) * bits(T), 8),
+           let UNIT: int = select(or(TARGET == "cpu", mod(GROUP, 16) == 0), 1, select(mod(GROUP, 8) == 0, 2,
+               select(mod(GROUP, 4) == 0, 4, select(mod(GROUP, 2) == 0, 8, 16)))),
            QUERIES: int = UNIT * max(1, floordiv(
                select(or(TARGET == "cpu", ROW_BYTES <= 512), 64, select(ROW_BYTES <= 1024, 32, 16)),
                max(1, UNIT * GROUP))),
-           BLOCK_N: int in [16, 32, 64, 128, 256] =
-               select(TARGET == "cpu", select(max(D, DV) <= 128, 128, 64),
-                  select(ROW_BYTES <= 256, 64, select(ROW_BYTES <= 512, 32, 16))),
+           BLOCK_N: int in [16, 32, 64, 128, 256] = select(TARGET == "cpu", select(max(D, DV) <= 128, 128, 64),
+               select(ROW_BYTES <= 256, 64, select(ROW_BYTES <= 512, 32, 16))),
            let BLOCK_M: int = QUERIES * GROUP,
-           let DP: int = ceildiv(D, 8) * 8, let DVP: int = ceildiv(DV, 8) * 8,
-           let ACC: type = accumulator(T))
+           let DP: int = ceildiv(D, 8) * 8, let DVP: int = ceildiv(DV, 8) * 8, let ACC: type = accumulator(T))
     require(GROUP >= 1, UNIT * GROUP <= 256, D <= 256, DV <= 256, BLOCK_M <= 256,
             dim(k, 0) == dim(q, 0), dim(v, 0) == dim(q, 0), dim(q, 1) == GROUP * dim(k, 1),
             dim(v, 1) == dim(k, 1), dim(v, 2) == dim(k, 2),

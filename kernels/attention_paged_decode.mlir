@@ -4,27 +4,22 @@
 //
 //   O = softmax(scale * q K^T) V,   LSE = log sum exp(scale * q K^T)
 //
-//   q              [B, Hq, D]               T
-//   k_pages        [P, PAGE, Hkv, D]        T
-//   v_pages        [P, PAGE, Hkv, DV]       T
-//   o              [B, Hq, DV]              T
-//   lse            [B, Hq]                  ACC, optional
-//   block_table    [B, L]                   i32; key j of sequence b is row j mod PAGE of page
-//                                           block_table[b, j / PAGE]
-//   seq_lens       [B]                      i32, keys of each sequence, up to L * PAGE
-//   scale          f32
+//   q             [B, Hq, D]  T    k_pages [P, PAGE, Hkv, D]  T    v_pages [P, PAGE, Hkv, DV]  T
+//   o             [B, Hq, DV] T    lse [B, Hq]  ACC, optional      scale   f32
+//   block_table   [B, L]  i32; key j of sequence b is row j mod PAGE of page block_table[b, j / PAGE]
+//   seq_lens      [B]  i32, keys of each sequence, up to L * PAGE
 //
-// Parameters
-//   PAGE           rows of a page, and keys of one step
-//   GROUP          query heads that share a key head, Hq = GROUP * Hkv; they are the rows of one
-//                  tile, padded to a multiple of 16 (ROWS)
-//   D, DV, T, ACC  as in attention_forward.mlir
+// Parameters D, DV and T: as in attention_forward.mlir, and
+//
+//   PAGE          rows of a page, and keys of one step
+//   GROUP         query heads that share a key head, Hq = GROUP * Hkv; they are the rows of one tile, padded to a
+//                 multiple of 16 (BLOCK_M)
 //
 // Lengths, and the pages of the keys that count, are checked in host memory, on a device where asked for. Unchecked, a
 // length is taken for the nearest of 0 to L * PAGE, and a page that does not exist holds zeros.
 //
-// What lies in a page beyond the sequence is never read, be it NaN. A sequence without keys gets
-// O = 0 and LSE = -inf. Runs are bit-identical.
+// What lies in a page beyond the sequence is never read, be it NaN. A sequence without keys gets O = 0 and LSE = -inf.
+// Runs are bit-identical.
 //
 // Algorithm: PagedAttention (Kwon et al., 2023) with the online softmax of FlashAttention-2.
 
@@ -54,14 +49,10 @@ tile.kernel @attention_paged_decode
     params(D: int, DV: int = D, T: type in [f16, bf16, f32, f64], GROUP: int = 1,
            PAGE: int in [16, 32, 64, 128, 256],
            let BLOCK_M: int = ceildiv(GROUP, 16) * 16, let BLOCK_N: int = PAGE,
-           let DP: int = ceildiv(D, 8) * 8, let DVP: int = ceildiv(DV, 8) * 8,
-           let ACC: type = accumulator(T))
-    require(D <= 256, DV <= 256,
-            dim(q, 1) == GROUP * dim(k_pages, 2), dim(k_pages, 1) == PAGE,
-            dim(v_pages, 0) == dim(k_pages, 0), dim(v_pages, 1) == dim(k_pages, 1),
-            dim(v_pages, 2) == dim(k_pages, 2),
-            dim(o, 0) == dim(q, 0), dim(o, 1) == dim(q, 1),
-            dim(lse, 0) == dim(q, 0), dim(lse, 1) == dim(q, 1),
+           let DP: int = ceildiv(D, 8) * 8, let DVP: int = ceildiv(DV, 8) * 8, let ACC: type = accumulator(T))
+    require(D <= 256, DV <= 256, dim(q, 1) == GROUP * dim(k_pages, 2), dim(k_pages, 1) == PAGE,
+            dim(v_pages, 0) == dim(k_pages, 0), dim(v_pages, 1) == dim(k_pages, 1), dim(v_pages, 2) == dim(k_pages, 2),
+            dim(o, 0) == dim(q, 0), dim(o, 1) == dim(q, 1), dim(lse, 0) == dim(q, 0), dim(lse, 1) == dim(q, 1),
             dim(block_table, 0) == dim(q, 0), dim(seq_lens, 0) == dim(q, 0),
             within(seq_lens, 0, dim(block_table, 1) * PAGE + 1),
             within_first(block_table, 0, dim(k_pages, 0), seq_lens, PAGE),

@@ -6,16 +6,13 @@
 //   partial   LSE_s = log sum exp(scale * Q K_s^T),   O_s = softmax(scale * Q K_s^T) V_s
 //   combine   LSE = log sum over s of exp(LSE_s),   O = sum over s of exp(LSE_s - LSE) O_s
 //
-//   q   [B, Hq,  Sq,  D]   T        k [B, Hkv, Skv, D]   T        v [B, Hkv, Skv, DV]   T
-//   o   [B, Hq,  Sq,  DV]  T        lse [B, Hq, Sq]   ACC, optional
-//   scale        f32
 //   num_splits   i32, at least 1; a split may turn out empty
 //
-// Parameters D, DV, T, ACC, CAUSAL, BLOCK_M and BLOCK_N: as in attention_forward.mlir.
+// All else is as in attention_forward.mlir: q, k, v, o (of T), lse and scale, the parameters D, DV, T, CAUSAL, BLOCK_M
+// and BLOCK_N, and what queries without a key and NaN lead to.
 //
-// Splits are whole blocks of keys, equally many each but for the last ones. What they find is kept in ACC. A query that
-// attends no key gets O = 0 and LSE = -inf. A NaN in a query poisons that row alone. Runs are bit-identical; a
-// different number of splits sums in a different order.
+// Splits are whole blocks of keys, equally many each but for the last ones. What they find is kept in ACC. Runs are
+// bit-identical; a different number of splits sums in a different order.
 //
 // Algorithm: Flash-Decoding (Dao, Haziza, Massa and Sizov, 2023).
 
@@ -36,7 +33,6 @@ tile.link "lib/softmax.mlir"
 !keep = !tile.tile<[BLOCK_M, BLOCK_N], i1>
 !o   = !tile.tile<[BLOCK_M, DVP], ACC>
 !row = !tile.tile<[BLOCK_M], ACC>
-!acc = !tile.param<ACC>
 
 func.func private @key_head(i32, !qk_view, !qk_view) -> i32
 func.func private @diagonal_shift(i32, i32) -> i32
@@ -48,23 +44,18 @@ func.func private @lse_of(!row, !row) -> !row
 tile.program @attention_split_kv
     params(D: int, DV: int = D, T: type in [f16, bf16, f32, f64],
            CAUSAL: enum in ["none", "top_left", "bottom_right"] = "none",
-           TARGET: enum in ["cpu", "sm_80", "sm_90a"] = "cpu",
-           let ROW_BYTES: int = ceildiv(max(D, DV) * bits(T), 8),
-           BLOCK_M: int in [16, 32, 64, 128] =
-               16,
+           TARGET: enum in ["cpu", "sm_80", "sm_90a"] = "cpu", let ROW_BYTES: int = ceildiv(max(D, DV) * bits(T), 8),
+           BLOCK_M: int in [16, 32, 64, 128] = 16,
            BLOCK_N: int in [16, 32, 64, 128] =
                select(or(TARGET == "cpu", ROW_BYTES <= 256), 64, select(ROW_BYTES <= 512, 32, 16)),
            let ACC: type = accumulator(T))
-    require(D <= 256, DV <= 256,
-            dim(k, 0) == dim(q, 0), dim(v, 0) == dim(q, 0),
+    require(D <= 256, DV <= 256, dim(k, 0) == dim(q, 0), dim(v, 0) == dim(q, 0),
             floordiv(dim(q, 1), max(dim(k, 1), 1)) * dim(k, 1) == dim(q, 1),
             dim(v, 1) == dim(k, 1), dim(v, 2) == dim(k, 2),
             dim(o, 0) == dim(q, 0), dim(o, 1) == dim(q, 1), dim(o, 2) == dim(q, 2),
             dim(lse, 0) == dim(q, 0), dim(lse, 1) == dim(q, 1), dim(lse, 2) == dim(q, 2),
-            num_splits >= 1,
-            finite(scale))
-    (%q: !qk_view, %k: !qk_view, %v: !v_view, %o: !v_view, %lse: optional !row_view,
-     %scale: f32, %num_splits: i32) {
+            num_splits >= 1, finite(scale))
+    (%q: !qk_view, %k: !qk_view, %v: !v_view, %o: !v_view, %lse: optional !row_view, %scale: f32, %num_splits: i32) {
   %o_splits = tile.workspace [num_splits, dim(q, 0), dim(q, 1), dim(q, 2), DV] : !o_splits
   %lse_splits = tile.workspace [num_splits, dim(q, 0), dim(q, 1), dim(q, 2)] : !lse_splits
   tile.launch @attention_split_kv_partial(%q, %k, %v, %o_splits, %lse_splits, %scale, %num_splits)
@@ -75,14 +66,11 @@ tile.program @attention_split_kv
 
 // Attention of one block of queries over the keys of one split.
 tile.kernel @attention_split_kv_partial
-    params(D: int, DV: int, T: type, CAUSAL: enum in ["none", "top_left", "bottom_right"],
-           BLOCK_M: int, BLOCK_N: int,
-           let DP: int = ceildiv(D, 8) * 8, let DVP: int = ceildiv(DV, 8) * 8,
-           let ACC: type = accumulator(T))
-    (%q: !qk_view, %k: !qk_view, %v: !v_view, %o_splits: !o_splits, %lse_splits: !lse_splits,
-     %scale: f32, %num_splits: i32)
-    grid(%bm = ceildiv(dim(q, 2), BLOCK_M), %split = num_splits, %h = dim(q, 1),
-         %b = dim(q, 0)) {
+    params(D: int, DV: int, T: type, CAUSAL: enum in ["none", "top_left", "bottom_right"], BLOCK_M: int, BLOCK_N: int,
+           let DP: int = ceildiv(D, 8) * 8, let DVP: int = ceildiv(DV, 8) * 8, let ACC: type = accumulator(T))
+    (%q: !qk_view, %k: !qk_view, %v: !v_view, %o_splits: !o_splits, %lse_splits: !lse_splits, %scale: f32,
+     %num_splits: i32)
+    grid(%bm = ceildiv(dim(q, 2), BLOCK_M), %split = num_splits, %h = dim(q, 1), %b = dim(q, 0)) {
   %c0 = arith.constant 0 : i32
   %queries = tile.dim %q, 2 : !qk_view
   %keys = tile.dim %k, 2 : !qk_view
@@ -102,7 +90,6 @@ tile.kernel @attention_split_kv_partial
   %end = arith.minsi %wanted_end, %keys : i32
 
   %shift = func.call @diagonal_shift(%queries, %keys) : (i32, i32) -> i32
-
   %no_max, %no_sum, %no_o = func.call @no_keys() : () -> (!row, !row, !o)
   %q_tile = tile.load %q[%b, %h, %m, 0] : !qk_view -> !q
 
@@ -126,24 +113,19 @@ tile.kernel @attention_split_kv_partial
 
 // The weighted mean of the splits. It is the online softmax again, with splits for keys.
 tile.kernel @attention_split_kv_combine
-    params(DV: int, T: type, BLOCK_M: int, let DVP: int = ceildiv(DV, 8) * 8,
-           let ACC: type = accumulator(T))
-    (%o_splits: !o_splits, %lse_splits: !lse_splits, %o: !v_view, %lse: optional !row_view,
-     %num_splits: i32)
+    params(DV: int, T: type, BLOCK_M: int, let DVP: int = ceildiv(DV, 8) * 8, let ACC: type = accumulator(T))
+    (%o_splits: !o_splits, %lse_splits: !lse_splits, %o: !v_view, %lse: optional !row_view, %num_splits: i32)
     grid(%bm = ceildiv(dim(o, 2), BLOCK_M), %h = dim(o, 1), %b = dim(o, 0)) {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %block_m = tile.param BLOCK_M : i32
   %m = arith.muli %bm, %block_m : i32
-  %zero = arith.constant 0.0 : !acc
-  %minus_inf = arith.constant 0xFFF0000000000000 : !acc
-  %no_max = tile.full %minus_inf : !row
-  %no_sum = tile.full %zero : !row
-  %no_o = tile.full %zero : !o
+  %no_max = tile.constant minus_inf : !row
+  %no_sum = tile.constant 0 : !row
+  %no_o = tile.constant 0 : !o
 
   %max, %sum, %acc = scf.for %split = %c0 to %num_splits step %c1
-      iter_args(%max_old = %no_max, %sum_old = %no_sum, %acc_old = %no_o)
-      -> (!row, !row, !o) : i32 {
+      iter_args(%max_old = %no_max, %sum_old = %no_sum, %acc_old = %no_o) -> (!row, !row, !o) : i32 {
     %lse_part = tile.load %lse_splits[%split, %b, %h, %m] : !lse_splits -> !row
     %o_part = tile.load %o_splits[%split, %b, %h, %m, 0] : !o_splits -> !o
     %max_new = arith.maximumf %max_old, %lse_part : !row

@@ -23,8 +23,7 @@ func.func private @mask_mod(%b: i32, %h: i32, %i: i32, %j: i32) -> i1 attributes
   return %true : i1
 }
 
-// A factor of the probability of one pair, behind the sum of its row: LSE does not know of it. Of several files the
-// product.
+// A factor of the probability of one pair, behind the sum of its row: not of LSE. Of several files the product.
 func.func private @weight_mod(%b: i32, %h: i32, %i: i32, %j: i32) -> !acc attributes {tile.replaceable = "multiply"} {
   %one = arith.constant 1.0 : !acc
   return %one : !acc
@@ -51,8 +50,7 @@ func.func private @sink_adjoint(%h: i32, %delta: !acc, %lse_base2: !acc) -> !acc
   return %adjoint : !acc
 }
 
-// The key head that a query head reads: several to one where there are fewer of keys. Divisors are at least 1, also
-// where there are no heads.
+// The key head that a query head reads. Divisors are at least 1, also where there are no heads.
 func.func private @key_head(%h: i32, %q: !qk_view, %k: !qk_view) -> i32 {
   %c1 = arith.constant 1 : i32
   %q_heads = tile.dim %q, 1 : !qk_view

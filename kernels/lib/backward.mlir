@@ -1,8 +1,8 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // What a backward of attention does with a block of queries and one of keys, and two of its kernels: that of delta,
-// which is launched first, and that of the gradient of scores. A kernel that links this declares D, DV, T, ACC, BLOCK_M,
-// BLOCK_N, DP and DVP (D and DV, padded), DW (the columns of K with which dQ is computed), CAUSAL, WINDOW,
+// which is launched first, and that of the gradient of scores. A kernel that links this declares D, DV, T, ACC,
+// BLOCK_M, BLOCK_N, DP and DVP (D and DV, padded), DW (the columns of K with which dQ is computed), CAUSAL, WINDOW,
 // CAPTURE_GRADIENTS and DETERMINISTIC, and WITH_DK, WITH_DV and WITH_DQ: which gradients are wanted. A program that
 // links a kernel declares what that kernel asks for, or binds it in the launch.
 
@@ -43,10 +43,6 @@ func.func private @diagonal_shift(i32, i32) -> i32
 func.func private @row_of_workspace(i32, !cu_view, i32) -> (i32, i32, i32)
 func.func private @part_of_values(!v_view, i32, i32) -> !v_view
 func.func private @part_of_sums(!row_view, i32, i32) -> !row_view
-
-//===----------------------------------------------------------------------===//
-// Rounds
-//===----------------------------------------------------------------------===//
 
 // Of S^T: the scores, P and its weights, and rounded to T what dV and dK are made of, P^T and P * score_mod'(S). LSE is
 // in base 2. Where a kernel has the products (of S^T instead of S, so that P^T and dS^T come out in the order in which
@@ -168,15 +164,14 @@ func.func private @round_of_queries(
 }
 
 //===----------------------------------------------------------------------===//
-// Delta
+// Kernels that a program launches beside its own
 //===----------------------------------------------------------------------===//
 
 // delta = rowsum(dO * O) - dLSE, and LSE in base 2, of all rows; of packed sequences also of the rows behind each in a
 // workspace, which get zeros.
 tile.kernel @attention_backward_delta
-    params(DV: int, T: type, BLOCK_M: int, PACKED: flag = false, PAD: int = BLOCK_M,
-           DETERMINISTIC: flag = false, CAPTURE_GRADIENTS: flag = false,
-           let DVP: int = ceildiv(DV, 8) * 8, let ACC: type = accumulator(T))
+    params(DV: int, T: type, BLOCK_M: int, PACKED: flag = false, PAD: int = BLOCK_M, DETERMINISTIC: flag = false,
+           CAPTURE_GRADIENTS: flag = false, let DVP: int = ceildiv(DV, 8) * 8, let ACC: type = accumulator(T))
     (%o: !v_view, %do: !v_view, %lse: !row_view, %dlse: optional !row_view,
      %cu_seqlens_q: !cu_view when (PACKED), %delta: !row_view, %lse_base2: !row_view)
     grid(%bm = select(PACKED, floordiv(dim(delta, 2), BLOCK_M), ceildiv(dim(o, 2), BLOCK_M)),
@@ -214,20 +209,15 @@ tile.kernel @attention_backward_delta
   tile.store %base2_row, %lse_base2[%a, %h, %workspace_m] : !row, !row_view
 }
 
-//===----------------------------------------------------------------------===//
-// The gradient of scores, summed over what shares an entry: that of an additive bias
-//===----------------------------------------------------------------------===//
-
-// A block of d_score, which no other instance writes: over the batches, heads and queries that share it,
-// one after the other. Transposed, as what dK and dV are made of.
+// The gradient of scores, summed over what shares an entry: that of an additive bias. An instance has a block of
+// d_score, which no other writes, and goes over the batches, heads and queries that share it, one after the other.
+// Transposed, as what dK and dV are made of.
 tile.kernel @attention_backward_scores
-    params(D: int, DV: int, T: type, CAUSAL: enum in ["none", "top_left", "bottom_right"],
-           WINDOW: flag, SCORE_GRADIENT: flag, BLOCK_M: int, BLOCK_N: int,
-           let DP: int = ceildiv(D, 8) * 8, let DVP: int = ceildiv(DV, 8) * 8,
-           let ACC: type = accumulator(T))
-    (%q: !qk_view, %k: !qk_view, %v: !v_view, %do: !v_view, %lse_base2: !row_view,
-     %delta: !row_view, %d_score: !score_view when (SCORE_GRADIENT),
-     %scale: f32, %window_left: i32, %window_right: i32)
+    params(D: int, DV: int, T: type, CAUSAL: enum in ["none", "top_left", "bottom_right"], WINDOW: flag,
+           SCORE_GRADIENT: flag, BLOCK_M: int, BLOCK_N: int,
+           let DP: int = ceildiv(D, 8) * 8, let DVP: int = ceildiv(DV, 8) * 8, let ACC: type = accumulator(T))
+    (%q: !qk_view, %k: !qk_view, %v: !v_view, %do: !v_view, %lse_base2: !row_view, %delta: !row_view,
+     %d_score: !score_view when (SCORE_GRADIENT), %scale: f32, %window_left: i32, %window_right: i32)
     grid(%bm = ceildiv(dim(d_score, 2), BLOCK_M), %bn = ceildiv(dim(d_score, 3), BLOCK_N),
          %first_h = dim(d_score, 1), %first_b = dim(d_score, 0)) {
   %c1 = arith.constant 1 : i32
@@ -259,8 +249,7 @@ tile.kernel @attention_backward_scores
   %cols = tile.iota %n dim 0 : !post
 
   %sum = scf.for %b = %first_b to %b_end step %c1 iter_args(%of_batches = %no_sum) -> (!st) : i32 {
-    %of_batch = scf.for %h = %first_h to %h_end step %c1
-        iter_args(%of_heads = %of_batches) -> (!st) : i32 {
+    %of_batch = scf.for %h = %first_h to %h_end step %c1 iter_args(%of_heads = %of_batches) -> (!st) : i32 {
       %hk = func.call @key_head(%h, %q, %k) : (i32, !qk_view, !qk_view) -> i32
       %k_tile = tile.load %k[%b, %hk, %n, 0] : !qk_view -> !k
       %v_tile = tile.load %v[%b, %hk, %n, 0] : !v_view -> !v

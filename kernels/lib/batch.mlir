@@ -9,18 +9,14 @@
 // begins with a block: what is cut by the end of a sequence there ends in rows of its own. Both have
 // rows / size + sequences blocks in all, rounded down or up.
 //
-// A kernel that links this declares PACKED, CAUSAL for @longest_block, for workspaces PAD, the size of their blocks,
-// and for parts of views what their types name.
+// A kernel that links this declares PACKED, BLOCK_M and CAUSAL for @longest_block, for workspaces PAD, the size of
+// their blocks, and for parts of views what their types name.
 
 !cu_view  = !tile.view<[?], i32>
 !qk_view  = !tile.view<[?, ?, ?, D], T>
 !v_view   = !tile.view<[?, ?, ?, DV], T>
 !o_view   = !tile.view<[?, ?, ?, DV], TO>
 !row_view = !tile.view<[?, ?, ?], ACC>
-
-//===----------------------------------------------------------------------===//
-// What kernels call
-//===----------------------------------------------------------------------===//
 
 // Of instance %e, %block of a grid over blocks of `size` rows: the element b of the batch, where that lies among the
 // first extents of the arrays, the first of its rows and their number, and the number of the block in it. Behind the
@@ -38,12 +34,13 @@ func.func private @block(%e: i32, %block: i32, %size: i32, %cu: !cu_view, %total
   return %b, %a, %begin, %rows, %number : i32, i32, i32, i32, i32
 }
 
-// The same, with the first row of the block instead of its number, and with the blocks of each b in reverse under a
-// causal mask: the last rows attend the most keys. They go first, so that nothing waits for them in the end.
-func.func private @longest_block(%e: i32, %block: i32, %size: i32, %cu: !cu_view, %total: i32)
-    -> (i32, i32, i32, i32, i32) {
+// The same of blocks of BLOCK_M rows, with the first row of the block instead of its number. Under a causal mask the
+// blocks of each b are in reverse: the last rows attend the most keys. They go first, so that nothing waits for them in
+// the end.
+func.func private @longest_block(%e: i32, %block: i32, %cu: !cu_view, %total: i32) -> (i32, i32, i32, i32, i32) {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
+  %size = tile.param BLOCK_M : i32
   %b, %a, %begin, %rows, %number = func.call @block(%e, %block, %size, %cu, %total)
       : (i32, i32, i32, !cu_view, i32) -> (i32, i32, i32, i32, i32)
   %any_order = tile.param CAUSAL == "none" : i1
@@ -138,7 +135,7 @@ func.func private @row_of_workspace(%padded_row: i32, %cu: !cu_view, %total: i32
 }
 
 //===----------------------------------------------------------------------===//
-// Packed sequences
+// Of packed sequences alone
 //===----------------------------------------------------------------------===//
 
 // The number of the first block of a sequence.

@@ -142,11 +142,7 @@ func.func private @lse_of(%max: !row, %sum: !row) -> !row {
   return %lse : !row
 }
 
-//===----------------------------------------------------------------------===//
-// Arrays of 8-bit types (FP8), which hold numbers divided by their descale
-//===----------------------------------------------------------------------===//
-
-// The scale of scores of what q and k hold.
+// The scale of scores of what q and k hold: with 8-bit types (FP8), numbers divided by their descale.
 func.func private @scale_of_scores(%scale: f32, %q_descale: !one_view, %k_descale: !one_view) -> f32 {
   %fp8 = tile.param FP8 : i1
   %all = scf.if %fp8 -> (f32) {
@@ -161,7 +157,7 @@ func.func private @scale_of_scores(%scale: f32, %q_descale: !one_view, %k_descal
   return %all : f32
 }
 
-// O of the sum of 256 P times what v holds.
+// O of the sum of P times what v holds: with 8-bit types, of 256 P times numbers divided by their descale.
 func.func private @descaled(%o: !o, %v_descale: !one_view) -> !o {
   %fp8 = tile.param FP8 : i1
   %result = scf.if %fp8 -> (!o) {
