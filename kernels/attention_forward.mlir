@@ -45,28 +45,31 @@ tile.link "lib/attention.mlir"
 tile.link "lib/batch.mlir"
 tile.link "lib/forward.mlir"
 
-!qk_view = !tile.view<[?, ?, ?, D], T>
-!v_view  = !tile.view<[?, ?, ?, DV], T>
-!o_view  = !tile.view<[?, ?, ?, DV], TO>
-!one_view = !tile.view<[1], f32>
+!qk_view  = !tile.view<[?, ?, ?, D], T>
+!v_view   = !tile.view<[?, ?, ?, DV], T>
+!o_view   = !tile.view<[?, ?, ?, DV], TO>
 !row_view = !tile.view<[?, ?, ?], ACC>
-!cu_view = !tile.view<[?], i32>
+!one_view = !tile.view<[1], f32>
+!cu_view  = !tile.view<[?], i32>
 
-!q   = !tile.tile<[BLOCK_M, DP], T>
-!k   = !tile.tile<[BLOCK_N, DP], T>
-!v   = !tile.tile<[BLOCK_N, DVP], T>
+!q    = !tile.tile<[BLOCK_M, DP], T>
+!k    = !tile.tile<[BLOCK_N, DP], T>
+!v    = !tile.tile<[BLOCK_N, DVP], T>
 !keep = !tile.tile<[BLOCK_M, BLOCK_N], i1>
-!o   = !tile.tile<[BLOCK_M, DVP], ACC>
-!row = !tile.tile<[BLOCK_M], ACC>
+!o    = !tile.tile<[BLOCK_M, DVP], ACC>
+!row  = !tile.tile<[BLOCK_M], ACC>
 
-func.func private @key_head(i32, !qk_view, !qk_view) -> i32
-func.func private @diagonal_shift(i32, i32) -> i32
+// Of lib/batch.mlir: where the rows of this instance lie.
 func.func private @longest_block(i32, i32, !cu_view, i32) -> (i32, i32, i32, i32, i32)
 func.func private @rows_of(i32, !cu_view, i32) -> (i32, i32)
 func.func private @part_of_queries_and_keys(!qk_view, i32, i32) -> !qk_view
 func.func private @part_of_values(!v_view, i32, i32) -> !v_view
 func.func private @part_of_outputs(!o_view, i32, i32) -> !o_view
 func.func private @part_of_sums(!row_view, i32, i32) -> !row_view
+// Of lib/attention.mlir: the key head of a query head, and the key that is on the diagonal in row 0.
+func.func private @key_head(i32, !qk_view, !qk_view) -> i32
+func.func private @diagonal_shift(i32, i32) -> i32
+// Of lib/forward.mlir: what is done with queries and keys.
 func.func private @scale_of_scores(f32, !one_view, !one_view) -> f32
 func.func private @descaled(!o, !one_view) -> !o
 func.func private @before_keys(i32) -> (!row, !row, !o)
@@ -113,6 +116,7 @@ tile.kernel @attention_forward
   %shift = func.call @diagonal_shift(%queries, %keys) : (i32, i32) -> i32
   %scale_all = func.call @scale_of_scores(%scale, %q_descale, %k_descale) : (f32, !one_view, !one_view) -> f32
 
+  // Before the first key.
   %no_max, %no_sum, %no_o = func.call @before_keys(%h) : (i32) -> (!row, !row, !o)
   %q_tile = tile.load %q_part[%a, %h, %m, 0] : !qk_view -> !q
 
@@ -129,6 +133,7 @@ tile.kernel @attention_forward
     tile.yield %max_new, %sum_new, %acc_new : !row, !row, !o
   }
 
+  // Behind the last key.
   %normal = func.call @output_of(%sum, %acc) : (!row, !o) -> !o
   %result = func.call @descaled(%normal, %v_descale) : (!o, !one_view) -> !o
   %o_tile = tile.cast %result : !o -> !tile.tile<[BLOCK_M, DVP], TO>

@@ -3,8 +3,7 @@
 // Attention sinks with a sliding window (Xiao et al., Efficient streaming language models with attention sinks, 2024):
 // a query attends itself, the last `sink_window` keys before it, and the first `sink_size` keys, none ahead of it.
 //
-//   sink_size     i32, >= 0
-//   sink_window   i32, >= 0
+//   sink_size, sink_window   i32, >= 0
 //
 // Keeps j <= i and (j < sink_size or j >= i - sink_window). It goes together with CAUSAL and WINDOW, which remove more.
 

@@ -4,9 +4,8 @@
 // i + shift(b) - left <= j <= i + shift(b) + right. With shift = Skv - Sq this is the parameter WINDOW
 // under CAUSAL = bottom_right, for attention that also looks ahead. Where the shift is 0, use WINDOW.
 //
-//   window_shift    [B]   i32
-//   aligned_left    i32; -1 leaves that side open
-//   aligned_right   i32; likewise
+//   window_shift   [B]   i32
+//   aligned_left, aligned_right   i32; -1 leaves that side open
 
 tile.capture @window_shift : !tile.view<[?], i32>
 tile.capture @aligned_left : i32
