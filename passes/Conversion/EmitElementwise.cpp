@@ -221,10 +221,20 @@ LogicalResult KernelEmitter::emitRandom(tile::RandomOp op) {
     Value upper = arith::SelectOp::create(b, odd, x3, x2);
     Value word = arith::SelectOp::create(b, bit(int64_t(2) << inWord), upper, lower);
     if (bits < 32) {
-      // The last number of a word is in its uppermost bits, the one before it is shifted there.
-      Value after = arith::AndIOp::create(b, c0[i], i32((1 << inWord) - 1));
-      after = arith::XOrIOp::create(b, after, i32((1 << inWord) - 1));
-      word = arith::ShLIOp::create(b, word, arith::MulIOp::create(b, after, i32(bits)));
+      // The last number of a word is in its uppermost bits, those before it are brought there by a
+      // permutation of bytes: a shift LLVM draws into the products of the last rounds, which it
+      // then has twice. The selector of n bytes to the left is 0x3210 shifted by n digits, with
+      // digits 4, a byte of the zero, behind it.
+      int last = (1 << inWord) - 1;
+      Value after = arith::AndIOp::create(b, c0[i], i32(last));
+      after = arith::XOrIOp::create(b, after, i32(last));
+      Value digits = arith::MulIOp::create(b, after, i32(bits / 2));
+      Value selector =
+          arith::ShRUIOp::create(b, i32(0x32104444), arith::SubIOp::create(b, i32(16), digits));
+      selector = arith::AndIOp::create(b, selector, i32(0xffff));
+      Value moved = intrinsic("llvm.nvvm.prmt", i32Type, {word, i32(0), selector});
+      Value isLast = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, after, i32(0));
+      word = arith::SelectOp::create(b, isLast, word, moved);
     }
     elements.push_back(word);
   }

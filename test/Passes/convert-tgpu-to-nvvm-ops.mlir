@@ -31,8 +31,13 @@
 // Subviews, a while loop, ten rounds of two products for each of 32 elements.
 // CHECK-LABEL: .entry bits(
 // CHECK-COUNT-32: mul.{{hi|wide}}.u32
-// Of two halves of a word the lower is shifted up, the upper is the word itself.
-// CHECK: shl.b32 %{{.*}}, %{{.*}}, 16;
+// Of two halves of a word the lower is moved up, the upper is the word itself.
+// CHECK: prmt.b32 %{{.*}}, %{{.*}}, 0, 0x1044U;
+// CHECK: st.global.v4.b32
+// Of four bytes three, by three, two and one.
+// CHECK-DAG: prmt.b32 %{{.*}}, %{{.*}}, 0, 0x444U;
+// CHECK-DAG: prmt.b32 %{{.*}}, %{{.*}}, 0, 0x1044U;
+// CHECK-DAG: prmt.b32 %{{.*}}, %{{.*}}, 0, 0x2104U;
 // CHECK: st.global.v4.b32
 
 #acc = #tgpu.mma<2, 2>
@@ -126,4 +131,6 @@ tgpu.kernel @bits target "sm_80" warps 4 (%y: !tile.view<[?, ?], i32>, %seed: i6
   tgpu.store %x, %v[%m0, %n0] : tensor<64x64xi32, #f>, !tile.view<[?, ?], i32>
   %halves = tile.random %seed, %offset at (%q, %r, %w) bits 16 rounds 7 : tensor<64x64xi32, #f>
   tgpu.store %halves, %v[%m0, %n0] : tensor<64x64xi32, #f>, !tile.view<[?, ?], i32>
+  %bytes = tile.random %seed, %offset at (%q, %r, %w) bits 8 : tensor<64x64xi32, #f>
+  tgpu.store %bytes, %v[%m0, %n0] : tensor<64x64xi32, #f>, !tile.view<[?, ?], i32>
 }
