@@ -170,8 +170,10 @@ private:
       if (isNested)
         SyncOp::create(rewriter, loc, Value());
     }
-    for (int64_t i = 0; i + 1 < stages; ++i)
-      copyRound(ahead(loop.getLowerBound(), i), i32(i));
+    for (int64_t i = 0; i + 1 < stages; ++i) {
+      Value number = i32(i);
+      copyRound(ahead(loop.getLowerBound(), i), number);
+    }
   }
 
   void writeBody() {
@@ -183,8 +185,8 @@ private:
     }
     CopyWaitOp::create(rewriter, loc, stages - 2);
     SyncOp::create(rewriter, loc, Value());
-    copyRound(ahead(loop.getInductionVar(), stages - 1),
-              arith::AddIOp::create(rewriter, loc, use, i32(stages - 1)));
+    Value number = arith::AddIOp::create(rewriter, loc, use, i32(stages - 1));
+    copyRound(ahead(loop.getInductionVar(), stages - 1), number);
   }
 
   scf::ForOp loop;
