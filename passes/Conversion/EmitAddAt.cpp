@@ -55,8 +55,9 @@ void KernelEmitter::addExactly(Value term, Value address, Value stride, Value co
   Value place = arith::SubIOp::create(b, arith::MaxUIOp::create(b, exponent, i32(1)), i32(1));
   Value digit = arith::DivUIOp::create(b, place, i32(digitBits));
   Value shift = arith::RemUIOp::create(b, place, i32(digitBits));
+  Value distance = toI64(shift);
   Value wide =
-      arith::ShLIOp::create(b, arith::ExtUIOp::create(b, b.getI64Type(), fraction), toI64(shift));
+      arith::ShLIOp::create(b, arith::ExtUIOp::create(b, b.getI64Type(), fraction), distance);
   Value low = arith::AndIOp::create(b, wide, i64((int64_t(1) << digitBits) - 1));
   Value high = arith::ShRUIOp::create(b, wide, i64(digitBits));
   Value isNegative = is(arith::CmpIPredicate::slt, bits, i32(0));

@@ -51,7 +51,8 @@ Value KernelEmitter::encodeFloat8(Value x, Type type) {
   double unit = std::ldexp(1.0, static_cast<int>(smallestExponent - fractionBits));
   Value magic = constant(b.getF32FloatAttr(static_cast<float>(std::ldexp(unit, 23))));
   Value sum = arith::AddFOp::create(b, bitcast(magnitude, f32), magic);
-  Value subnormal = arith::SubIOp::create(b, bitcast(sum, i32Type), bitcast(magic, i32Type));
+  Value magicBits = bitcast(magic, i32Type);
+  Value subnormal = arith::SubIOp::create(b, bitcast(sum, i32Type), magicBits);
   Value isSmall = less(magnitude, i32((127 + smallestExponent) << 23));
   Value code = arith::SelectOp::create(b, isSmall, subnormal, normal);
   code = arith::MinUIOp::create(b, code, i32(isE5M2 ? 0x7c : 0x7f));

@@ -62,8 +62,10 @@ LogicalResult KernelEmitter::emitCopyAsync(CopyAsyncOp op) {
     Value line = divide(byte, kLineBytes), inLine = modulo(byte, kLineBytes);
     Value panel = modulo(line, shared->numPanels()),
           lineOfPanel = divide(line, shared->numPanels());
-    Value row = add(mul(lineOfPanel, i32(kLineBytes / width)), divide(inLine, width));
-    Value col = add(mul(panel, i32(width)), modulo(inLine, width));
+    Value rowInLine = divide(inLine, width);
+    Value row = add(mul(lineOfPanel, i32(kLineBytes / width)), rowInLine);
+    Value colInPanel = modulo(inLine, width);
+    Value col = add(mul(panel, i32(width)), colInPanel);
     return {row, divide(col, bytes)};
   };
   auto isInside = [&](Value row, Value col) {
@@ -151,8 +153,8 @@ LogicalResult KernelEmitter::emitCopyAsync(CopyAsyncOp op) {
     Values elements;
     for (int64_t i = 0; i < perChunk; ++i) {
       Value at = add(col, i32(i));
-      llvm::append_range(elements, loadGlobal(addressOf(row, at, /*isUnit=*/false),
-                                              isInside(row, at), region.view.element, 1, nullptr));
+      Value inside = isInside(row, at), address = addressOf(row, at, /*isUnit=*/false);
+      llvm::append_range(elements, loadGlobal(address, inside, region.view.element, 1, nullptr));
     }
     storeVector(advance(buffer, byteOffset(*shared, row, col)), elements);
   });

@@ -63,9 +63,9 @@ Value KernelEmitter::findTileCounter() {
                                     LLVM::AtomicOrdering::monotonic,
                                     LLVM::AtomicOrdering::monotonic),
       ArrayRef<int64_t>{0});
-  Value isOthers =
-      arith::AndIOp::create(b, arith::CmpIOp::create(b, arith::CmpIPredicate::ne, found, i32(0)),
-                            arith::CmpIOp::create(b, arith::CmpIPredicate::ne, found, owner));
+  Value isNotOwn = arith::CmpIOp::create(b, arith::CmpIPredicate::ne, found, owner);
+  Value isTaken = arith::CmpIOp::create(b, arith::CmpIPredicate::ne, found, i32(0));
+  Value isOthers = arith::AndIOp::create(b, isTaken, isNotOwn);
   scf::ConditionOp::create(b, isOthers, before->getArguments());
   Block *after = b.createBlock(&loop.getAfter(), {}, {b.getI32Type()}, {b.getLoc()});
   scf::YieldOp::create(b, arith::AddIOp::create(b, after->getArgument(0), i32(1)).getResult());

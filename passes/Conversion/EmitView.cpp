@@ -205,15 +205,15 @@ Value KernelEmitter::isAlignedView(const View &view, Value viewValue, int64_t ve
   for (auto [stride, extent] :
        llvm::zip_equal(ArrayRef(view.strides).drop_back(), ArrayRef(view.extents).drop_back())) {
     // The stride of a dimension of one index is never used.
-    Value bytes = arith::SelectOp::create(b, is(arith::CmpIPredicate::sgt, extent, i32(1)),
-                                          mul(stride, i64(view.bytes)), i64(0));
-    bits = arith::OrIOp::create(b, bits, bytes);
+    Value zero = i64(0), bytes = mul(stride, i64(view.bytes));
+    Value isUsed = is(arith::CmpIPredicate::sgt, extent, i32(1));
+    bits = arith::OrIOp::create(b, bits, arith::SelectOp::create(b, isUsed, bytes, zero));
   }
   bits = arith::AndIOp::create(b, bits, i64(vector * view.bytes - 1));
   Value end = arith::AndIOp::create(b, view.extents.back(), i32(vector - 1));
-  known = conjunction(is(arith::CmpIPredicate::eq, view.strides.back(), i64(1)),
-                      conjunction(is(arith::CmpIPredicate::eq, bits, i64(0)),
-                                  is(arith::CmpIPredicate::eq, end, i32(0))));
+  Value endsAligned = is(arith::CmpIPredicate::eq, end, i32(0));
+  Value isAligned = conjunction(is(arith::CmpIPredicate::eq, bits, i64(0)), endsAligned);
+  known = conjunction(is(arith::CmpIPredicate::eq, view.strides.back(), i64(1)), isAligned);
   return known;
 }
 
@@ -221,7 +221,8 @@ Value KernelEmitter::isWhole(const Region &region) {
   Value whole = region.inside ? region.inside : constant(b.getBoolAttr(true));
   for (auto [index, extent, size] : llvm::zip_equal(region.index, region.extent, region.shape)) {
     Value last = add(index, i32(size - 1));
-    whole = conjunction(whole, conjunction(less(index, extent), less(last, extent)));
+    Value endsInside = less(last, extent);
+    whole = conjunction(whole, conjunction(less(index, extent), endsInside));
   }
   return whole;
 }
@@ -233,8 +234,9 @@ Value KernelEmitter::isVectorisable(const Region &region, int64_t vector) {
   // Of an argument most is known before any loop.
   if (region.root && region.runsAlongLast) {
     Value begin = arith::AndIOp::create(b, region.index.back(), i32(vector - 1));
+    Value beginsAligned = is(begin, i32(0));
     Value isAligned =
-        conjunction(isAlignedView(getView(region.root), region.root, vector), is(begin, i32(0)));
+        conjunction(isAlignedView(getView(region.root), region.root, vector), beginsAligned);
     return region.root == region.viewValue
                ? isAligned
                : conjunction(isAligned, is(region.stride.back(), i64(1)));
@@ -246,6 +248,7 @@ Value KernelEmitter::isVectorisable(const Region &region, int64_t vector) {
   // Runs then begin at multiples of their length, and the view ends at one.
   Value ends = arith::OrIOp::create(b, region.index.back(), region.extent.back());
   ends = arith::AndIOp::create(b, ends, i32(vector - 1));
-  return conjunction(is(region.stride.back(), i64(1)),
-                     conjunction(is(bits, i64(0)), is(ends, i32(0))));
+  Value endsAligned = is(ends, i32(0));
+  Value isAligned = conjunction(is(bits, i64(0)), endsAligned);
+  return conjunction(is(region.stride.back(), i64(1)), isAligned);
 }

@@ -98,8 +98,8 @@ std::pair<Value, Value> ScalarMath::roundToInteger(Value x) {
   Value magic = number(isF64 ? 0x1.8p52 : 0x1.8p23, x);
   Value sum = add(x, magic);
   Type integer = isF64 ? b.getI64Type() : b.getI32Type();
-  Value bits = arith::SubIOp::create(b, arith::BitcastOp::create(b, integer, sum),
-                                     arith::BitcastOp::create(b, integer, magic));
+  Value magicBits = arith::BitcastOp::create(b, integer, magic);
+  Value bits = arith::SubIOp::create(b, arith::BitcastOp::create(b, integer, sum), magicBits);
   if (isF64)
     bits = arith::TruncIOp::create(b, b.getI32Type(), bits);
   return {sub(sum, magic), bits};
@@ -119,7 +119,8 @@ Value ScalarMath::scale(Value x, Value exponent) {
   };
   Value half = arith::ShRSIOp::create(b, exponent, i32(1));
   Value rest = arith::SubIOp::create(b, exponent, half);
-  return mul(mul(x, powerOf2(half)), powerOf2(rest));
+  Value second = powerOf2(rest);
+  return mul(mul(x, powerOf2(half)), second);
 }
 
 //===----------------------------------------------------------------------===//
@@ -133,7 +134,8 @@ Value ScalarMath::exp2(Value x) {
         .getResult(0);
   // Beyond these, infinity and 0. A NaN passes.
   Value low = number(-1080, x), high = number(1030, x);
-  x = select(isLess(x, low), low, select(isLess(high, x), high, x));
+  Value belowHigh = select(isLess(high, x), high, x);
+  x = select(isLess(x, low), low, belowHigh);
   auto [whole, exponent] = roundToInteger(x);
   Value rest = mul(sub(x, whole), number(kLn2, x));
   return scale(polynomial(rest, factorials(0, 1, 14, false)), exponent);
@@ -147,7 +149,8 @@ Value ScalarMath::scaledExp(Value x, int plus) {
   bool isF64 = x.getType().isF64();
   // Beyond these, infinity and 0. A NaN passes.
   Value low = number(isF64 ? -748 : -106, x), high = number(isF64 ? 714 : 92, x);
-  x = select(isLess(x, low), low, select(isLess(high, x), high, x));
+  Value belowHigh = select(isLess(high, x), high, x);
+  x = select(isLess(x, low), low, belowHigh);
   auto [whole, exponent] = roundToInteger(mul(x, number(kLog2E, x)));
   Value rest = fma(whole, number(isF64 ? -kLn2Low : -kLn2LowF32, x),
                    fma(whole, number(isF64 ? -kLn2High : -kLn2HighF32, x), x));
@@ -161,14 +164,16 @@ Value ScalarMath::expM1(Value x) {
   bool isF64 = x.getType().isF64();
   // From `large` on, 1 is less than half an ulp.
   Value large = number(isF64 ? 40 : 20, x), low = number(-50, x);
-  Value clamped = select(isLess(large, x), large, select(isLess(x, low), low, x));
+  Value aboveLow = select(isLess(x, low), low, x);
+  Value clamped = select(isLess(large, x), large, aboveLow);
   auto [whole, exponent] = roundToInteger(mul(clamped, number(kLog2E, x)));
   Value rest = fma(whole, number(isF64 ? -kLn2High : -kLn2HighF32, x), clamped);
   rest = fma(whole, number(isF64 ? -kLn2Low : -kLn2LowF32, x), rest);
   Value series = mul(rest, polynomial(rest, factorials(1, 1, isF64 ? 14 : 8, false)));
   Value power = scale(number(1, x), exponent);
   Value result = fma(power, series, sub(power, number(1, x)));
-  return select(isLess(large, x), exp(x), result);
+  Value faraway = exp(x);
+  return select(isLess(large, x), faraway, result);
 }
 
 /// h - 1 / (4 h) with h = e^|x| / 2, which overflows where the result does; below 1, the series.
@@ -208,7 +213,8 @@ Value ScalarMath::tanh(Value x, arith::FastMathFlags allowed) {
   // (1 - t) / (1 + t) with t = exp(-2 |x|), which neither overflows nor loses 1; near 0, the
   // series.
   Value t = exp2(mul(magnitude, number(-2 * kLog2E, x)));
-  Value ratio = div(sub(one, t), add(one, t));
+  Value above = add(one, t);
+  Value ratio = div(sub(one, t), above);
   const double coefficients[] = {1, -1.0 / 3, 2.0 / 15, -17.0 / 315, 62.0 / 2835};
   Value series = mul(magnitude, polynomial(mul(x, x), coefficients));
   return copySign(select(isLess(magnitude, number(0.3, x)), series, ratio), x);
@@ -269,7 +275,8 @@ Value ScalarMath::log(Value x) {
 Value ScalarMath::log1P(Value x) {
   Value one = number(1, x), infinity = number(kInfinity, x);
   Value u = add(one, x), d = sub(u, one);
-  Value result = mul(preciseLog(u), div(x, d));
+  Value ratio = div(x, d);
+  Value result = mul(preciseLog(u), ratio);
   result = select(isEqual(u, one), x, result);
   return select(isEqual(x, infinity), infinity, result);
 }
@@ -339,10 +346,12 @@ Value ScalarMath::erfc(Value x) {
   Value lost = fma(m, m, minusSquare); // x^2 is more by this
   Value power = scaledExp(minusSquare, 0);
   power = fma(power, arith::NegFOp::create(b, lost), power);
-  Value t = div(sub(m, center), add(m, center));
+  Value above = add(m, center);
+  Value t = div(sub(m, center), above);
   Value p = polynomial(t, isF64 ? llvm::ArrayRef(ofF64) : ofF32);
   Value result = mul(power, div(p, fma(m, number(2, x), number(1, x))));
-  return select(isLess(x, number(0, x)), sub(number(2, x), result), result);
+  Value mirrored = sub(number(2, x), result);
+  return select(isLess(x, number(0, x)), mirrored, result);
 }
 
 //===----------------------------------------------------------------------===//
@@ -372,7 +381,8 @@ Value ScalarMath::cbrt(Value x) {
   Value quarter = number(0.25, x), half = number(0.5, x);
   for (int step = 0; step < (isF64 ? 2 : 1); ++step) {
     Value cube = mul(mul(t, t), t);
-    Value ratio = div(mul(sub(y, cube), quarter), fma(y, quarter, mul(cube, half)));
+    Value mean = fma(y, quarter, mul(cube, half));
+    Value ratio = div(mul(sub(y, cube), quarter), mean);
     t = fma(t, ratio, t);
   }
   Value square = mul(t, t), minusCube = mul(square, arith::NegFOp::create(b, t));
@@ -382,12 +392,15 @@ Value ScalarMath::cbrt(Value x) {
   t = add(t, div(residual, mul(square, number(3, x))));
   t = mul(t, isF64 ? choose(0x1p-40, 0x1p40) : choose(0x1p-16, 0x1p16));
   // 0 and infinity are their own roots.
-  return select(isEqual(add(x, x), x), x, copySign(t, x));
+  Value root = copySign(t, x);
+  return select(isEqual(add(x, x), x), x, root);
 }
 
 Value ScalarMath::power(Value x, Value y) {
-  if (x.getType().isF32())
-    return toF32(power(toF64(x), toF64(y)));
+  if (x.getType().isF32()) {
+    Value wide = toF64(y);
+    return toF32(power(toF64(x), wide));
+  }
   Value zero = number(0, x), one = number(1, x), half = number(0.5, x);
   Value result = exp2(mul(y, log2(abs(x))));
   Value isWhole = isEqual(math::FloorOp::create(b, y), y);
@@ -400,7 +413,8 @@ Value ScalarMath::power(Value x, Value y) {
   Value isNegative = isLess(x, zero);
   Value isReal = arith::OrIOp::create(b, isWhole, arith::XOrIOp::create(b, isNegative, trueValue));
   result = select(isReal, select(isOdd, copySign(result, x), result), number(kNaN, x));
-  Value isOne = arith::OrIOp::create(b, isEqual(y, zero), isEqual(x, one));
+  Value isPowerOfOne = isEqual(x, one);
+  Value isOne = arith::OrIOp::create(b, isEqual(y, zero), isPowerOfOne);
   return select(isOne, one, result);
 }
 
@@ -431,8 +445,10 @@ std::pair<Value, Value> ScalarMath::sinCos(Value x) {
     return select(condition, arith::NegFOp::create(b, value), value);
   };
   Value isOdd = hasBit(1, 0);
-  return {negateIf(hasBit(2, 0), select(isOdd, cosine, sine)),
-          negateIf(hasBit(2, 1), select(isOdd, sine, cosine))};
+  Value sineSize = select(isOdd, cosine, sine);
+  Value ofSine = negateIf(hasBit(2, 0), sineSize);
+  Value cosineSize = select(isOdd, sine, cosine);
+  return {ofSine, negateIf(hasBit(2, 1), cosineSize)};
 }
 
 /// Arguments above 1 by their reciprocals, those above tan(pi / 8) by a turn of pi / 4.
@@ -442,7 +458,8 @@ Value ScalarMath::atan(Value x) {
   Value isSteep = isLess(one, magnitude);
   Value t = select(isSteep, div(one, magnitude), magnitude);
   Value isWide = isLess(number(0.41421356237309503, x), t);
-  Value s = select(isWide, div(sub(t, one), add(t, one)), t);
+  Value above = add(t, one);
+  Value s = select(isWide, div(sub(t, one), above), t);
   Value angle = mul(s, polynomial(mul(s, s), oddReciprocals(0, isF64 ? 22 : 10, true)));
   angle = select(isWide, add(number(kPi / 4, x), angle), angle);
   angle = select(isSteep, sub(number(kPi / 2, x), angle), angle);
@@ -454,15 +471,16 @@ Value ScalarMath::atan2(Value y, Value x) {
   Value isSteep = isLess(ax, ay);
   Value small = select(isSteep, ax, ay), large = select(isSteep, ay, ax);
   // 0 / 0 is 0 here, and infinity / infinity is 1.
-  Value t =
-      select(isEqual(small, large), select(isEqual(large, zero), zero, one), div(small, large));
+  Value ratio = div(small, large), ofEqual = select(isEqual(large, zero), zero, one);
+  Value t = select(isEqual(small, large), ofEqual, ratio);
   Value angle = atan(t);
   angle = select(isSteep, sub(number(kPi / 2, x), angle), angle);
   // By its sign, so that -0 counts as negative.
   Value isNegative = isLess(copySign(one, x), zero);
   angle = select(isNegative, sub(number(kPi, x), angle), angle);
   Value isNaN = arith::CmpFOp::create(b, arith::CmpFPredicate::UNO, x, y);
-  return select(isNaN, add(x, y), copySign(angle, y));
+  Value result = copySign(angle, y);
+  return select(isNaN, add(x, y), result);
 }
 
 Value ScalarMath::asinSeries(Value x) {
@@ -494,7 +512,8 @@ Value ScalarMath::acos(Value x) {
   Value series = asinSeries(select(isLarge, root, x));
   auto [high, low] = halfPi(x);
   Value two = number(2, x), doubled = mul(series, two);
-  Value obtuse = add(sub(mul(high, two), doubled), mul(low, two));
+  Value lowPart = mul(low, two);
+  Value obtuse = add(sub(mul(high, two), doubled), lowPart);
   Value faraway = select(isLess(x, number(0, x)), obtuse, doubled);
   return select(isLarge, faraway, sub(high, sub(series, low)));
 }

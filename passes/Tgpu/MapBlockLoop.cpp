@@ -233,8 +233,9 @@ Value KernelMapper::computeKeep(tile::ForBlocksOp op, const BlockLoop &loop, Val
 Value KernelMapper::computeRowMask(tile::ForBlocksOp op, const BlockLoop &loop) {
   Type positions = getType(RankedTensorType::get({loop.rowCount, loop.columnCount}, b.getI32Type()),
                            layouts.get(op.getKeep()));
-  return arith::CmpIOp::create(b, CmpIPredicate::slt, tile::IotaOp::create(b, positions, i32(0), 0),
-                               tile::FullOp::create(b, positions, loop.rows));
+  Value limit = tile::FullOp::create(b, positions, loop.rows);
+  Value row = tile::IotaOp::create(b, positions, i32(0), 0);
+  return arith::CmpIOp::create(b, CmpIPredicate::slt, row, limit);
 }
 
 Value KernelMapper::computeMask(tile::ForBlocksOp op, const BlockLoop &loop, Value begin) {
@@ -350,9 +351,9 @@ LogicalResult KernelMapper::visitBlock(tile::ForBlocksOp op, const BlockLoop &lo
     return masked(yielded);
   auto full = [&](Values &values) { return mapBlockBody(op, begin, Value(), carried, values); };
   // A range of rounds, so that tgpu-clone-segments can make a loop of each part.
-  Value isFull =
-      arith::AndIOp::create(b, arith::CmpIOp::create(b, CmpIPredicate::sge, round, loop.fullFirst),
-                            arith::CmpIOp::create(b, CmpIPredicate::slt, round, loop.fullEnd));
+  Value isBeforeEnd = arith::CmpIOp::create(b, CmpIPredicate::slt, round, loop.fullEnd);
+  Value isBehindFirst = arith::CmpIOp::create(b, CmpIPredicate::sge, round, loop.fullFirst);
+  Value isFull = arith::AndIOp::create(b, isBehindFirst, isBeforeEnd);
   if (failed(branch(isFull, op->getResults(), full, masked, yielded)))
     return failure();
   // The mask of a full block keeps everything, so what stands for masked blocks serves full ones.
@@ -421,9 +422,9 @@ LogicalResult KernelMapper::mapForBlocks(tile::ForBlocksOp op) {
       SmallVector<int64_t> dynamic(indices.size(), ShapedType::kDynamic);
       number = tile::AtOp::create(b, b.getI32Type(), FlatSymbolRefAttr(), map.lookup(op.getList()),
                                   indices, b.getDenseI64ArrayAttr(dynamic));
-      Value inside =
-          arith::AndIOp::create(b, arith::CmpIOp::create(b, CmpIPredicate::sge, number, loop.first),
-                                arith::CmpIOp::create(b, CmpIPredicate::slt, number, loop.end));
+      Value isBeforeEnd = arith::CmpIOp::create(b, CmpIPredicate::slt, number, loop.end);
+      Value isBehindFirst = arith::CmpIOp::create(b, CmpIPredicate::sge, number, loop.first);
+      Value inside = arith::AndIOp::create(b, isBehindFirst, isBeforeEnd);
       auto skip = [&](Values &values) {
         llvm::append_range(values, carried);
         return success();

@@ -217,8 +217,8 @@ LogicalResult Rules::applyMath() {
       .Case([&](math::CopySignOp) {
         give(0, [&] {
           Value x = operand(0), zero = number(0), unit = number(1);
-          Value sign = mul(math::CopySignOp::create(b, loc, unit, x),
-                           math::CopySignOp::create(b, loc, unit, operand(1)));
+          Value other = math::CopySignOp::create(b, loc, unit, operand(1));
+          Value sign = mul(math::CopySignOp::create(b, loc, unit, x), other);
           return select(compare(arith::CmpFPredicate::OEQ, x, zero), zero, mul(a, sign));
         });
         give(1, [&] { return number(0); });
@@ -261,7 +261,8 @@ LogicalResult Rules::applyMath() {
         return one([&] {
           // (1 - x)(1 + x) is exact near 1, where 1 - x^2 is not.
           Value x = operand(0), unit = number(1);
-          Value root = call<math::SqrtOp>(mul(sub(unit, x), add(unit, x)));
+          Value above = add(unit, x);
+          Value root = call<math::SqrtOp>(mul(sub(unit, x), above));
           Value slope = guarded(div(a, root));
           return isa<math::AcosOp>(op) ? neg(slope) : slope;
         });

@@ -100,8 +100,8 @@ Linear MaskBoundsBuilder::checkWidth(Linear a, unsigned width, bool mayWrap) {
   auto [low, high] = getRange(a);
   int64_t smallest = width == 32 ? std::numeric_limits<int32_t>::min() : -maxWide;
   int64_t largest = width == 32 ? std::numeric_limits<int32_t>::max() : maxWide;
-  Value fits = both(test(CmpIPredicate::sge, low, constant(smallest)),
-                    test(CmpIPredicate::sle, high, constant(largest)));
+  Value highFits = test(CmpIPredicate::sle, high, constant(largest));
+  Value fits = both(test(CmpIPredicate::sge, low, constant(smallest)), highFits);
   a.valid = both(a.valid, fits);
   return a;
 }
@@ -175,8 +175,8 @@ Value MaskBoundsBuilder::guardDivisor(Value numerator, Value divisor) {
   Value isZero = test(CmpIPredicate::eq, divisor, constant(0, width));
   int64_t smallest =
       width == 64 ? std::numeric_limits<int64_t>::min() : -(int64_t(1) << (width - 1));
-  Value overflows = both(test(CmpIPredicate::eq, divisor, constant(-1, width)),
-                         test(CmpIPredicate::eq, numerator, constant(smallest, width)));
+  Value isSmallest = test(CmpIPredicate::eq, numerator, constant(smallest, width));
+  Value overflows = both(test(CmpIPredicate::eq, divisor, constant(-1, width)), isSmallest);
   return select(create<arith::OrIOp>(isZero, overflows), constant(1, width), divisor);
 }
 
@@ -199,10 +199,10 @@ Interval MaskBoundsBuilder::intersect(const Interval &a, const Interval &b) {
 Interval MaskBoundsBuilder::unionOrLonger(const Interval &a, const Interval &b) {
   if (a.known.isEmpty || b.known.isEmpty)
     return a.known.isEmpty ? b : a;
-  Value touch =
-      both(test(CmpIPredicate::sle, a.begin, b.end), test(CmpIPredicate::sle, b.begin, a.end));
-  Value aIsLonger = test(CmpIPredicate::sge, create<arith::SubIOp>(a.end, a.begin),
-                         create<arith::SubIOp>(b.end, b.begin));
+  Value bBegins = test(CmpIPredicate::sle, b.begin, a.end);
+  Value touch = both(test(CmpIPredicate::sle, a.begin, b.end), bBegins);
+  Value lengthOfB = create<arith::SubIOp>(b.end, b.begin);
+  Value aIsLonger = test(CmpIPredicate::sge, create<arith::SubIOp>(a.end, a.begin), lengthOfB);
   Interval hull{min(a.begin, b.begin), max(a.end, b.end), a.known & b.known};
   return select(touch, hull, select(aIsLonger, a, b));
 }
@@ -242,7 +242,8 @@ Bounds MaskBoundsBuilder::intersect(const Bounds &a, const Bounds &b) {
       if (x.block + y.block != 0)
         return result;
       Value sum = create<arith::AddIOp>(x.rest, y.rest);
-      Value conflict = both(both(x.active, y.active), test(CmpIPredicate::slt, sum, constant(0)));
+      Value isNegative = test(CmpIPredicate::slt, sum, constant(0));
+      Value conflict = both(both(x.active, y.active), isNegative);
       excluded = excluded ? create<arith::OrIOp>(excluded, conflict) : conflict;
     }
   if (excluded)
@@ -392,11 +393,12 @@ Predicate MaskBoundsBuilder::compare(CmpIPredicate predicate, const Linear &a, c
 // is kept.
 Predicate MaskBoundsBuilder::choose(const Predicate &condition, const Predicate &a,
                                     const Predicate &b) {
-  Predicate cases = disjunction(conjunction(condition, a), conjunction(negate(condition), b));
+  Predicate otherwise = conjunction(negate(condition), b);
+  Predicate cases = disjunction(conjunction(condition, a), otherwise);
   // Not by the disjunction's own negation: the cases exclude each other, which De Morgan does not
   // see.
-  Predicate negated =
-      disjunction(conjunction(condition, negate(a)), conjunction(negate(condition), negate(b)));
+  Predicate negatedOtherwise = conjunction(negate(condition), negate(b));
+  Predicate negated = disjunction(conjunction(condition, negate(a)), negatedOtherwise);
   cases.no = negated.yes;
   cases.yes.must = unionOrLonger(cases.yes.must, intersect(a.yes.must, b.yes.must));
   cases.no.must = unionOrLonger(cases.no.must, intersect(a.no.must, b.no.must));
