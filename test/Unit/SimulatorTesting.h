@@ -74,7 +74,7 @@ struct AttentionReference {
     for (int64_t h = 0; h < heads; ++h)
       for (int64_t i = 0; i < rows; ++i) {
         double max = -std::numeric_limits<double>::infinity(), sum = 0;
-        double *row = &p[(h * rows + i) * keys];
+        double *row = p.data() + (h * rows + i) * keys;
         for (int64_t j = 0; j < keys; ++j) {
           row[j] = scale * dot(q, h, i, rows, k, j);
           max = std::max(max, row[j]);
