@@ -6,8 +6,7 @@
 #   native    unit tests of the runtime and of the libraries without MLIR: AddressSanitizer with
 #             UndefinedBehaviorSanitizer, then those with threads under ThreadSanitizer. Some minutes.
 #   all       native; then the unit tests of the interpreter under ThreadSanitizer; then every unit test, lit suite and
-#             the acceptance smoke under the first two. All builds in some
-#             twenty-five minutes on two cores.
+#             the acceptance smoke under the first two. All builds in some 25 minutes on two cores.
 #
 #   scripts/check-sanitized.sh JOBS [native]
 
