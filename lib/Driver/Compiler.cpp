@@ -147,8 +147,10 @@ LogicalResult checkNames(Operation *entry) {
 }
 
 /// An author derives defaults from the target by declaring `TARGET: enum in ["cpu", "sm_80"] =
-/// "cpu"`.
+/// "cpu"`. A kernel that is mapped has no parameters.
 void bindTarget(Operation *entry, TilePipelineOptions &options) {
+  if (isa<tgpu::KernelOp>(entry))
+    return;
   tile::ParamDeclAttr param = tile::Signature(entry).findParam("TARGET");
   if (!param || param.getKind() != tile::ParamKind::Enum || param.getDerived())
     return;
