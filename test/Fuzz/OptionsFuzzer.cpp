@@ -5,11 +5,10 @@
 // below 64, the other lines are parameters (with a '!' in front: decisions of the schedule) with
 // which kernels/matmul.mlir is compiled for a GPU: run it in the root of the tree.
 
-#include "lib/Driver/BindingOptions.h"
-#include "lib/Driver/Compiler.h"
+#include "CompilerFuzzing.h"
 
-#include "mlir/IR/Diagnostics.h"
-#include "mlir/IR/MLIRContext.h"
+#include "lib/Driver/BindingOptions.h"
+
 #include "mlir/Pass/PassManager.h"
 #include "llvm/Support/MemoryBufferRef.h"
 
@@ -23,15 +22,7 @@ template <typename Result> void drop(llvm::Expected<Result> result) {
 }
 
 void compile(llvm::ArrayRef<llvm::StringRef> lines, bool isHopper) {
-  mlir::DialectRegistry registry;
-  registerDialects(registry);
-  mlir::MLIRContext context(registry, mlir::MLIRContext::Threading::DISABLED);
-  unsigned errors = 0;
-  context.getDiagEngine().registerHandler([&](mlir::Diagnostic &diagnostic) {
-    (void)diagnostic.str();
-    errors += diagnostic.getSeverity() == mlir::DiagnosticSeverity::Error;
-    return mlir::success();
-  });
+  fuzzing::CompilerContext context;
   TilePipelineOptions options;
   GpuPipelineOptions gpu;
   options.target = gpu.target = isHopper ? "sm_90a" : "sm_80";
@@ -50,12 +41,11 @@ void compile(llvm::ArrayRef<llvm::StringRef> lines, bool isHopper) {
   auto module = compileFile(context, "kernels/matmul.mlir", options);
   bool isDone = bool(module);
   if (module) {
-    mlir::PassManager manager(&context);
+    mlir::PassManager manager(module->getContext());
     buildGpuPipeline(manager, gpu);
     isDone = mlir::succeeded(manager.run(*module));
   }
-  if (!isDone && errors == 0)
-    __builtin_trap();
+  context.requireReason(isDone);
 }
 
 } // namespace

@@ -5,13 +5,11 @@
 // Parameters without a default are bound to the first value that they allow, so that the fuzzer
 // reaches the passes.
 
+#include "CompilerFuzzing.h"
 #include "TextMutation.h"
 
 #include "dialect/Tile/Tile.h"
-#include "lib/Driver/Compiler.h"
 
-#include "mlir/IR/Diagnostics.h"
-#include "mlir/IR/MLIRContext.h"
 #include "mlir/Support/LogicalResult.h"
 #include "llvm/Support/MemoryBufferRef.h"
 
@@ -55,26 +53,17 @@ extern "C" size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   StringRef text(reinterpret_cast<const char *>(data), size);
-  mlir::DialectRegistry registry;
-  tilewright::registerDialects(registry);
-  mlir::MLIRContext context(registry, mlir::MLIRContext::Threading::DISABLED);
-  // Diagnostics are built, since that is code too, and dropped.
-  unsigned errors = 0;
-  context.getDiagEngine().registerHandler([&](mlir::Diagnostic &diagnostic) {
-    std::string message = diagnostic.str();
-    errors += diagnostic.getSeverity() == mlir::DiagnosticSeverity::Error;
-    return mlir::success();
-  });
+  tilewright::fuzzing::CompilerContext context;
   llvm::MemoryBufferRef buffer(text, "fuzz.mlir");
   mlir::OwningOpRef<mlir::ModuleOp> module = tilewright::parseBuffer(context, buffer);
   if (module) {
     tilewright::TilePipelineOptions options;
-    if (mlir::Operation *entry = tilewright::findEntry(*module))
+    using namespace tilewright::tile;
+    mlir::Operation *entry = tilewright::findEntry(*module);
+    if (llvm::isa_and_present<KernelOp, ProgramOp>(entry))
       options = chooseOptions(entry);
     module = tilewright::compileBuffer(context, buffer, options);
   }
-  // The contract of both: a failure has a reason.
-  if (!module && errors == 0)
-    __builtin_trap();
+  context.requireReason(bool(module));
   return 0;
 }

@@ -4,13 +4,11 @@
 // tgpu-verify-sync. Any text may be refused; none may crash. What is accepted is printed, and that
 // is accepted as well.
 
+#include "CompilerFuzzing.h"
 #include "TextMutation.h"
 
-#include "lib/Driver/Compiler.h"
 #include "passes/Passes.h"
 
-#include "mlir/IR/Diagnostics.h"
-#include "mlir/IR/MLIRContext.h"
 #include "mlir/Pass/PassManager.h"
 #include "llvm/Support/MemoryBufferRef.h"
 
@@ -32,30 +30,17 @@ extern "C" size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   llvm::StringRef text(reinterpret_cast<const char *>(data), size);
-  mlir::DialectRegistry registry;
-  tilewright::registerDialects(registry);
-  mlir::MLIRContext context(registry, mlir::MLIRContext::Threading::DISABLED);
-  unsigned errors = 0;
-  context.getDiagEngine().registerHandler([&](mlir::Diagnostic &diagnostic) {
-    (void)diagnostic.str();
-    errors += diagnostic.getSeverity() == mlir::DiagnosticSeverity::Error;
-    return mlir::success();
-  });
-  auto requireReason = [&](bool ok) {
-    if (!ok && errors == 0)
-      __builtin_trap();
-  };
+  tilewright::fuzzing::CompilerContext context;
   auto module = tilewright::parseBuffer(context, llvm::MemoryBufferRef(text, "fuzz.mlir"));
-  requireReason(bool(module));
+  context.requireReason(bool(module));
   if (!module)
     return 0;
   std::string printed = print(*module);
-  errors = 0;
   auto again = tilewright::parseBuffer(context, llvm::MemoryBufferRef(printed, "again.mlir"));
   // Printing may nest or count more than the limits of text allow, but says so.
-  requireReason(bool(again));
-  mlir::PassManager manager(&context);
+  context.requireReason(bool(again));
+  mlir::PassManager manager(module->getContext());
   manager.addPass(tilewright::createTgpuVerifySync());
-  requireReason(mlir::succeeded(manager.run(*module)));
+  context.requireReason(mlir::succeeded(manager.run(*module)));
   return 0;
 }
