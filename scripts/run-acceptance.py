@@ -21,8 +21,11 @@ import time
 
 def list_tests(binary, pattern):
     command = [binary, "--gtest_list_tests", f"--gtest_filter={pattern}"]
+    listing = subprocess.run(command, stdout=subprocess.PIPE, text=True)
+    if listing.returncode:
+        sys.exit(f"run-acceptance: {binary} does not list its tests")
     tests, suite = [], None
-    for line in subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines():
+    for line in listing.stdout.splitlines():
         name = line.split("#")[0].strip()
         if line.startswith("  "):
             tests.append(suite + name)
