@@ -47,11 +47,7 @@ endif()
 if((TILEWRIGHT_FUZZERS OR TILEWRIGHT_SANITIZERS) AND NOT CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
   message(FATAL_ERROR "TILEWRIGHT_FUZZERS and TILEWRIGHT_SANITIZERS need clang: configure with `cmake --preset sanitized`")
 endif()
-# A shared library has all that it calls; but the functions of a sanitizer are in the program.
 set(TILEWRIGHT_SHARED_OPTIONS LINKER:--gc-sections)
-if(NOT TILEWRIGHT_SANITIZERS)
-  list(APPEND TILEWRIGHT_SHARED_OPTIONS LINKER:--no-undefined)
-endif()
 if(TILEWRIGHT_SANITIZERS)
   # Debian's LLVM, MLIR and GoogleTest are not instrumented, so some checks must be off. vptr: LLVM has no RTTI to compare
   # with. At run time, in scripts/sanitizers.env: poisoning by allocators and annotated containers.
@@ -61,6 +57,9 @@ if(TILEWRIGHT_SANITIZERS)
     add_compile_options(-fno-sanitize=vptr)
   endif()
   add_link_options(-fsanitize=${TILEWRIGHT_SANITIZERS})
+else()
+  # A shared library has all that it calls; but the functions of a sanitizer are in the program.
+  list(APPEND TILEWRIGHT_SHARED_OPTIONS LINKER:--no-undefined)
 endif()
 if(TILEWRIGHT_FUZZERS)
   # Coverage of the project's own code guides the fuzzer.

@@ -105,6 +105,17 @@ Status finalizeElements(std::vector<ElementRuleSpec> &rules, const Params &param
   return Status::success();
 }
 
+/// Of the grid of a kernel, or a workspace of a program.
+template <typename Spec>
+Status resolveExtents(std::vector<Expr> &extents, const Spec &spec, const std::string &owner) {
+  for (Expr &extent : extents)
+    if (Status status =
+            resolveExpr(extent, expr::Kind::Integer, spec.params, spec.arguments, owner);
+        !status)
+      return status;
+  return Status::success();
+}
+
 /// Of a kernel or a program.
 template <typename Spec> Status finalizeConstraints(Spec &spec, const std::string &owner) {
   for (Expr &condition : spec.conditions)
@@ -153,11 +164,8 @@ Status finalizeKernel(KernelSpec &kernel, size_t numBlobs) {
     if (Status status = checkTensorMap(map, kernel, owner); !status)
       return status;
 
-  for (Expr &extent : kernel.grid)
-    if (Status status =
-            resolveExpr(extent, expr::Kind::Integer, kernel.params, kernel.arguments, owner);
-        !status)
-      return status;
+  if (Status status = resolveExtents(kernel.grid, kernel, owner); !status)
+    return status;
   if (Status status = finalizeConstraints(kernel, owner); !status)
     return status;
 
@@ -233,11 +241,8 @@ Status finalizeProgram(ProgramSpec &program, const Manifest &manifest) {
       return bad("workspace '" + workspace.name + "' of " + owner + " has rank " +
                  std::to_string(workspace.extents.size()) + "; the limit is " +
                  std::to_string(maxRank));
-    for (Expr &extent : workspace.extents)
-      if (Status status =
-              resolveExpr(extent, expr::Kind::Integer, program.params, program.arguments, owner);
-          !status)
-        return status;
+    if (Status status = resolveExtents(workspace.extents, program, owner); !status)
+      return status;
   }
   if (Status status = finalizeConstraints(program, owner); !status)
     return status;

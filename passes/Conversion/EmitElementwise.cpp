@@ -195,7 +195,7 @@ LogicalResult KernelEmitter::emitRandom(tile::RandomOp op) {
   }
   // log2 of the numbers of a block, and of a word.
   int64_t bits = op.getBits();
-  int inBlock = bits == 32 ? 2 : bits == 16 ? 3 : 4, inWord = inBlock - 2;
+  int inWord = llvm::Log2_64(32 / bits), inBlock = inWord + 2;
   Value multiplier0 = i64(0xD2511F53), multiplier1 = i64(0xCD9E8D57);
   auto wide = [&](Value x) { return arith::ExtUIOp::create(b, i64Type, x).getResult(); };
   Values elements;
@@ -228,9 +228,9 @@ LogicalResult KernelEmitter::emitRandom(tile::RandomOp op) {
       int last = (1 << inWord) - 1;
       Value after = arith::AndIOp::create(b, c0[i], i32(last));
       after = arith::XOrIOp::create(b, after, i32(last));
-      Value digits = arith::MulIOp::create(b, after, i32(bits / 2));
-      Value selector =
-          arith::ShRUIOp::create(b, i32(0x32104444), arith::SubIOp::create(b, i32(16), digits));
+      Value shift = arith::MulIOp::create(b, after, i32(bits / 2)); // four bits a byte
+      shift = arith::SubIOp::create(b, i32(16), shift);
+      Value selector = arith::ShRUIOp::create(b, i32(0x32104444), shift);
       selector = arith::AndIOp::create(b, selector, i32(0xffff));
       Value moved = intrinsic("llvm.nvvm.prmt", i32Type, {word, i32(0), selector});
       Value isLast = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, after, i32(0));
