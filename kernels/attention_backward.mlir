@@ -84,9 +84,9 @@ func.func private @part_of_queries_and_keys(!qk_view, i32, i32) -> !qk_view
 func.func private @part_of_values(!v_view, i32, i32) -> !v_view
 func.func private @workspace_begin(i32, i32) -> i32
 func.func private @row_of_workspace(i32, !cu_view, i32) -> (i32, i32, i32)
-func.func private @probabilities_of_keys(!st, !row, !keept, i32, i32, i32, i32, f32) -> (!st, !st, !st, !dst, !dst)
+func.func private @probabilities_of_keys(!st, !row, !keept, i32, i32, i32, i32, f32) -> (!st, !st, !dst, !dst)
 func.func private @gradients_of_keys(
-    !st, !st, !st, !dst, !dst, !st, !row, !kw, !q, !o, !dk, !dv, i32, i32, i32, i32) -> (!dk, !dv, !dqt)
+    !st, !st, !dst, !dst, !st, !row, !kw, !q, !o, !dk, !dv, i32, i32, i32, i32) -> (!dk, !dv, !dqt)
 func.func private @round_of_queries(!q, !o, !row, !row, !k, !v, !keep, !dq, i32, i32, i32, i32, f32) -> !dq
 
 tile.program @attention_backward
@@ -224,15 +224,15 @@ tile.kernel @attention_backward_keys
       %st = tile.dot %k_tile, %q_tile transpose_b : !k, !q -> !st
       %workspace_m = arith.addi %workspace_begin, %m : i32
       %lse_row = tile.load %lse_base2[%a, %h, %workspace_m] : !row_view -> !row
-      %natural, %pt, %weight, %pt_rounded, %gt_rounded = func.call @probabilities_of_keys(
+      %natural, %pt, %pt_rounded, %gt_rounded = func.call @probabilities_of_keys(
           %st, %lse_row, %keep, %b, %h, %m, %n, %scale)
-          : (!st, !row, !keept, i32, i32, i32, i32, f32) -> (!st, !st, !st, !dst, !dst)
+          : (!st, !row, !keept, i32, i32, i32, i32, f32) -> (!st, !st, !dst, !dst)
       %dpt = tile.dot %v_tile, %do_tile transpose_b : !v, !o -> !st
       %delta_row = tile.load %delta[%a, %h, %workspace_m] : !row_view -> !row
       %dk_new, %dv_new, %dq_new = func.call @gradients_of_keys(
-          %natural, %pt, %weight, %pt_rounded, %gt_rounded, %dpt, %delta_row, %k_wide, %q_tile,
+          %natural, %pt, %pt_rounded, %gt_rounded, %dpt, %delta_row, %k_wide, %q_tile,
           %do_tile, %dk_old, %dv_old, %b, %h, %m, %n)
-          : (!st, !st, !st, !dst, !dst, !st, !row, !kw, !q, !o, !dk, !dv, i32, i32, i32, i32) -> (!dk, !dv, !dqt)
+          : (!st, !st, !dst, !dst, !st, !row, !kw, !q, !o, !dk, !dv, i32, i32, i32, i32) -> (!dk, !dv, !dqt)
       // Transposed too: threads next to each other then add to numbers next to each other.
       scf.if %with_dq {
         tile.atomic_add %dq_new, %dq_sum[%a, %h, %workspace_m, 0] dims [3, 2] : !dqt, !acc_view

@@ -531,6 +531,40 @@ def TileHoistUniforms : Pass<"tile-hoist-uniforms", "::mlir::ModuleOp"> {
   let dependentDialects = ["::tilewright::tile::TileDialect"];
 }
 
+def TileScaleAfterLoop : Pass<"tile-scale-after-loop", "::mlir::ModuleOp"> {
+  let summary = "scale a sum behind its loop instead of its terms";
+  let description = [{
+    A sum that a loop carries, of which each term is a tile times one number that no round changes, is computed of the
+    tiles, and multiplied by the number once, behind the loop. A term is a `tile.dot` with the sum as its accumulator
+    and a scaled operand, which may be cast to another type in between, or what an `arith.addf` adds. The sum begins with zero, and
+    rounds may multiply it by numbers for its rows. Loops within the loop may go on with it. Products that
+    are not to be rounded where they are written say so by `fastmath<reassoc>`.
+
+    Before:
+    ```mlir
+    %sum = scf.for %i = %c0 to %n step %c1 iter_args(%old = %zero) -> (tensor<16x8xf32>) : i32 {
+      %scaled = arith.mulf %p, %factor fastmath<reassoc> : tensor<16x16xf32>
+      %rounded = tile.cast %scaled : tensor<16x16xf32> -> tensor<16x16xbf16>
+      %new = tile.dot %rounded, %v, %old : tensor<16x16xbf16>, tensor<16x8xbf16> -> tensor<16x8xf32>
+      scf.yield %new : tensor<16x8xf32>
+    }
+    ```
+    After:
+    ```mlir
+    %unscaled = scf.for %i = %c0 to %n step %c1 iter_args(%old = %zero) -> (tensor<16x8xf32>) : i32 {
+      %rounded = tile.cast %p : tensor<16x16xf32> -> tensor<16x16xbf16>
+      %new = tile.dot %rounded, %v, %old : tensor<16x16xbf16>, tensor<16x8xbf16> -> tensor<16x8xf32>
+      scf.yield %new : tensor<16x8xf32>
+    }
+    %sum = arith.mulf %unscaled, %factors fastmath<reassoc> : tensor<16x8xf32>
+    ```
+
+    Not its job: sums of which some terms have another factor or none, that begin with something, or that a round
+    uses for anything else.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::tilewright::tile::TileDialect"];
+}
+
 def TileScaleAfterMax : Pass<"tile-scale-after-max", "::mlir::ModuleOp"> {
   let summary = "scale the maximum of a row instead of the row";
   let description = [{

@@ -75,6 +75,8 @@ void buildTilePipeline(OpPassManager &manager, const TilePipelineOptions &option
   manager.addPass(createCanonicalizerPass());
   manager.addPass(createCSEPass());
   manager.addPass(createLoopInvariantCodeMotionPass());
+  // Now that factors which no round changes are computed before their loops.
+  manager.addPass(createTileScaleAfterLoop());
 }
 
 void buildGpuPipeline(OpPassManager &manager, const GpuPipelineOptions &options) {

@@ -23,10 +23,11 @@ func.func private @mask_mod(%b: i32, %h: i32, %i: i32, %j: i32) -> i1 attributes
   return %true : i1
 }
 
-// A factor of the probability of one pair, behind the sum of its row: not of LSE. Of several files the product.
-func.func private @weight_mod(%b: i32, %h: i32, %i: i32, %j: i32) -> !acc attributes {tile.replaceable = "multiply"} {
-  %one = arith.constant 1.0 : !acc
-  return %one : !acc
+// Changes the probability of one pair, behind the sum of its row: not LSE. It is linear in p, so that the backward applies
+// it to the gradient of p as well. Of several files each changes what the one before gives.
+func.func private @weight_mod(%p: !acc, %b: i32, %h: i32, %i: i32, %j: i32) -> !acc
+    attributes {tile.replaceable = "compose"} {
+  return %p : !acc
 }
 
 // A logit that joins the sum of every row of a head, and LSE, but has no value.

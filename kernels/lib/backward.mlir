@@ -44,12 +44,12 @@ func.func private @row_of_workspace(i32, !cu_view, i32) -> (i32, i32, i32)
 func.func private @part_of_values(!v_view, i32, i32) -> !v_view
 func.func private @part_of_sums(!row_view, i32, i32) -> !row_view
 
-// Of S^T: the scores, P and its weights, and rounded to T what dV and dK are made of, P^T and P * score_mod'(S). LSE is
+// Of S^T: the scores and P, and rounded to T what dV and dK are made of, weighted P^T and P * score_mod'(S). LSE is
 // in base 2. Where a kernel has the products (of S^T instead of S, so that P^T and dS^T come out in the order in which
 // dV and dK take them) and the loads of rows in between, a row is read when it is needed.
 func.func private @probabilities_of_keys(
     %st: !st, %lse_row: !row, %keep: !keept, %b: i32, %h: i32, %m: i32, %n: i32, %scale: f32)
-    -> (!st, !st, !st, !dst, !dst) {
+    -> (!st, !st, !dst, !dst) {
   %scale_acc = tile.cast %scale : f32 -> !acc
   %scales_s = tile.full %scale_acc : !st
   %log2es = tile.constant 1.4426950408889634 : !st
@@ -63,8 +63,7 @@ func.func private @probabilities_of_keys(
   %below = arith.subf %base2, %lse_each fastmath<contract> : !st
   %x = tile.select %keep, %below, %masked_out : !keept, !st
   %pt = math.exp2 %x : !st
-  %weight = tile.map @weight_mod(%b, %h, %rows, %cols) : (i32, i32, !post, !post) -> !st
-  %pt_weighted = arith.mulf %pt, %weight : !st
+  %pt_weighted = tile.map @weight_mod(%pt, %b, %h, %rows, %cols) : (!st, i32, i32, !post, !post) -> !st
   %pt_rounded = tile.cast %pt_weighted : !st -> !dst
 
   // A gradient is linear in its seed, so the score's comes before dP is there, and what waits for dP
@@ -72,13 +71,13 @@ func.func private @probabilities_of_keys(
   %gt = tile.map_gradient @score_mod(%natural, %b, %h, %rows, %cols) wrt 0 seed %pt : !st
       : (!st, i32, i32, !post, !post) -> !st
   %gt_rounded = tile.cast %gt : !st -> !dst
-  return %natural, %pt, %weight, %pt_rounded, %gt_rounded : !st, !st, !st, !dst, !dst
+  return %natural, %pt, %pt_rounded, %gt_rounded : !st, !st, !dst, !dst
 }
 
 // Of dP^T and what the function above gives: new sums of dK and dV, and what is to be added to dQ,
 // transposed; and the gradients of what modifiers capture.
 func.func private @gradients_of_keys(
-    %natural: !st, %pt: !st, %weight: !st, %pt_rounded: !dst, %gt_rounded: !dst, %dpt: !st,
+    %natural: !st, %pt: !st, %pt_rounded: !dst, %gt_rounded: !dst, %dpt: !st,
     %delta_row: !row, %k_wide: !kw, %q_tile: !q, %do_tile: !o, %dk_old: !dk, %dv_old: !dv,
     %b: i32, %h: i32, %m: i32, %n: i32) -> (!dk, !dv, !dqt) {
   %with_dk = tile.param WITH_DK : i1
@@ -87,8 +86,8 @@ func.func private @gradients_of_keys(
   %rows = tile.iota %m dim 1 : !post
   %cols = tile.iota %n dim 0 : !post
   %delta_each = tile.expand %delta_row dim 0 : !row -> !st
-  %dpt_weighted = arith.mulf %dpt, %weight : !st
-  %dpt_centred = arith.subf %dpt_weighted, %delta_each : !st
+  %dpt_weighted = tile.map @weight_mod(%dpt, %b, %h, %rows, %cols) : (!st, i32, i32, !post, !post) -> !st
+  %dpt_centred = arith.subf %dpt_weighted, %delta_each fastmath<contract> : !st
   %gt_acc = tile.cast %gt_rounded : !dst -> !st
   %dst = arith.mulf %gt_acc, %dpt_centred : !st
   %dst_rounded = tile.cast %dst : !st -> !dst
@@ -116,17 +115,18 @@ func.func private @gradients_of_keys(
   %pt_plain = tile.cast %pt : !st -> !dst
   %pt_acc = tile.cast %pt_plain : !dst -> !st
   %dt = arith.mulf %pt_acc, %dpt_centred : !st
-  %dw = arith.mulf %pt_acc, %dpt : !st
   %sums = tile.param and(CAPTURE_GRADIENTS, not(DETERMINISTIC)) : i1
   scf.if %sums {
     tile.add_gradients @score_mod(%natural, %b, %h, %rows, %cols) seed %dt : !st once : (!st, i32, i32, !post, !post)
-    tile.add_gradients @weight_mod(%b, %h, %rows, %cols) seed %dw : !st once : (i32, i32, !post, !post)
+    tile.add_gradients @weight_mod(%pt_acc, %b, %h, %rows, %cols) seed %dpt : !st once
+        : (!st, i32, i32, !post, !post)
   }
   %exact_sums = tile.param and(CAPTURE_GRADIENTS, DETERMINISTIC) : i1
   scf.if %exact_sums {
     tile.add_gradients @score_mod(%natural, %b, %h, %rows, %cols) seed %dt : !st exact once
         : (!st, i32, i32, !post, !post)
-    tile.add_gradients @weight_mod(%b, %h, %rows, %cols) seed %dw : !st exact once : (i32, i32, !post, !post)
+    tile.add_gradients @weight_mod(%pt_acc, %b, %h, %rows, %cols) seed %dpt : !st exact once
+        : (!st, i32, i32, !post, !post)
   }
   return %dk_new, %dv_new, %dq_new : !dk, !dv, !dqt
 }
@@ -152,9 +152,8 @@ func.func private @round_of_queries(
   %x = tile.select %keep, %below, %masked_out : !keep, !s
   %p = math.exp2 %x : !s
   %dp = tile.dot %do_tile, %v_tile transpose_b : !o, !v -> !s
-  %weight = tile.map @weight_mod(%b, %h, %rows, %cols) : (i32, i32, !pos, !pos) -> !s
-  %dp_weighted = arith.mulf %dp, %weight : !s
-  %dp_centred = arith.subf %dp_weighted, %delta_each : !s
+  %dp_weighted = tile.map @weight_mod(%dp, %b, %h, %rows, %cols) : (!s, i32, i32, !pos, !pos) -> !s
+  %dp_centred = arith.subf %dp_weighted, %delta_each fastmath<contract> : !s
   %dt = arith.mulf %p, %dp_centred : !s
   %ds = tile.map_gradient @score_mod(%natural, %b, %h, %rows, %cols) wrt 0 seed %dt : !s
       : (!s, i32, i32, !pos, !pos) -> !s
@@ -262,15 +261,15 @@ tile.kernel @attention_backward_scores
         %lse_row = tile.load %lse_base2[%b, %h, %m] : !row_view -> !row
         %delta_row = tile.load %delta[%b, %h, %m] : !row_view -> !row
         %st = tile.dot %k_tile, %q_tile transpose_b : !k, !q -> !st
-        %natural, %pt, %weight, %pt_rounded, %gt_rounded = func.call @probabilities_of_keys(
+        %natural, %pt, %pt_rounded, %gt_rounded = func.call @probabilities_of_keys(
             %st, %lse_row, %keep, %b, %h, %m, %n, %scale)
-            : (!st, !row, !keept, i32, i32, i32, i32, f32) -> (!st, !st, !st, !dst, !dst)
+            : (!st, !row, !keept, i32, i32, i32, i32, f32) -> (!st, !st, !dst, !dst)
         %dpt = tile.dot %v_tile, %do_tile transpose_b : !v, !o -> !st
-        %dpt_weighted = arith.mulf %dpt, %weight : !st
-        %delta_each = tile.expand %delta_row dim 0 : !row -> !st
-        %dpt_centred = arith.subf %dpt_weighted, %delta_each : !st
-        %dt = arith.mulf %pt, %dpt_centred : !st
         %rows = tile.iota %m dim 1 : !post
+        %dpt_weighted = tile.map @weight_mod(%dpt, %b, %h, %rows, %cols) : (!st, i32, i32, !post, !post) -> !st
+        %delta_each = tile.expand %delta_row dim 0 : !row -> !st
+        %dpt_centred = arith.subf %dpt_weighted, %delta_each fastmath<contract> : !st
+        %dt = arith.mulf %pt, %dpt_centred : !st
         %ds = tile.map_gradient @score_mod(%natural, %b, %h, %rows, %cols) wrt 0 seed %dt : !st
             : (!st, i32, i32, !post, !post) -> !st
         %new = arith.addf %old, %ds : !st

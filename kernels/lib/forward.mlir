@@ -95,8 +95,7 @@ func.func private @round_of_keys(
   %x = tile.select %keep, %base2, %masked_out : !keep, !s
   %p, %max_new, %sum_new, %acc_kept = func.call @online_softmax(%x, %max_old, %sum_old, %acc_old)
       : (!s, !row, !row, !o) -> (!s, !row, !row, !o)
-  %weight = tile.map @weight_mod(%b, %h, %rows, %cols) : (i32, i32, !pos, !pos) -> !s
-  %p_weighted = arith.mulf %p, %weight : !s
+  %p_weighted = tile.map @weight_mod(%p, %b, %h, %rows, %cols) : (!s, i32, i32, !pos, !pos) -> !s
 
   %fp8 = tile.param FP8 : i1
   %lifts = tile.constant 256.0 : !s

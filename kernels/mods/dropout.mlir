@@ -21,7 +21,7 @@ tile.capture @dropout : f32 require(dropout >= 0, dropout < 1)
 tile.capture @dropout_seed : !tile.view<[1], i64>
 tile.capture @dropout_offset : !tile.view<[1], i64>
 
-func.func private @weight_mod(%b: i32, %h: i32, %i: i32, %j: i32) -> !tile.param<ACC> {
+func.func private @weight_mod(%prob: !tile.param<ACC>, %b: i32, %h: i32, %i: i32, %j: i32) -> !tile.param<ACC> {
   %seed = tile.at @dropout_seed[0] : i64
   %offset = tile.at @dropout_offset[0] : i64
   %c32 = arith.constant 32 : i64
@@ -65,6 +65,7 @@ func.func private @weight_mod(%b: i32, %h: i32, %i: i32, %j: i32) -> !tile.param
   %t = arith.sitofp %t_i32 : i32 to !tile.param<ACC>
   %kept = arith.subf %one, %t : !tile.param<ACC>
   %scale = arith.divf %one, %kept : !tile.param<ACC>
-  %factor = arith.select %dropped, %zero, %scale : !tile.param<ACC>
-  return %factor : !tile.param<ACC>
+  %left = arith.select %dropped, %zero, %prob : !tile.param<ACC>
+  %weighted = arith.mulf %left, %scale fastmath<reassoc, contract> : !tile.param<ACC>
+  return %weighted : !tile.param<ACC>
 }

@@ -6,6 +6,7 @@
 #include "dialect/Tile/Tile.h"
 #include "passes/Passes.h"
 #include "passes/Tile/MapFactors.h"
+#include "passes/Tile/UniformFactor.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -23,43 +24,6 @@ using namespace tilewright;
 using namespace tilewright::tile;
 
 namespace {
-
-/// The scalar of which every element of a tile is one: the operand of `tile.full`, or a constant.
-struct Factor {
-  Value scalar;
-  FloatAttr constant;
-
-  explicit operator bool() const { return scalar || constant; }
-  Value materialize(OpBuilder &builder, Location loc) const {
-    return scalar ? scalar : arith::ConstantOp::create(builder, loc, constant);
-  }
-};
-
-Factor getFactor(Value tile) {
-  if (auto full = tile.getDefiningOp<FullOp>())
-    return {full.getValue(), nullptr};
-  auto constant = tile.getDefiningOp<arith::ConstantOp>();
-  auto splat = constant ? dyn_cast<SplatElementsAttr>(constant.getValue()) : SplatElementsAttr();
-  if (splat && isa<FloatType>(splat.getElementType()))
-    return {nullptr, splat.getSplatValue<FloatAttr>()};
-  return {};
-}
-
-/// A product of a tile and a uniform one.
-struct Scaled {
-  Value tile, uniform;
-  Factor factor;
-};
-
-std::optional<Scaled> matchScaled(arith::MulFOp op) {
-  if (!isTile(op.getType()))
-    return std::nullopt;
-  if (Factor factor = getFactor(op.getRhs()))
-    return Scaled{op.getLhs(), op.getRhs(), factor};
-  if (Factor factor = getFactor(op.getLhs()))
-    return Scaled{op.getRhs(), op.getLhs(), factor};
-  return std::nullopt;
-}
 
 class Folder {
 public:
@@ -83,7 +47,7 @@ private:
 // exp((x - expand(m)) * c)  =>  exp(x * c - expand(m * c))
 void Folder::moveIntoExponent(Operation *exponential) {
   auto product = exponential->getOperand(0).getDefiningOp<arith::MulFOp>();
-  std::optional<Scaled> scaled = product ? matchScaled(product) : std::nullopt;
+  std::optional<ScaledTile> scaled = product ? matchScaledTile(product) : std::nullopt;
   auto difference = scaled ? scaled->tile.getDefiningOp<arith::SubFOp>() : arith::SubFOp();
   auto expand = difference ? difference.getRhs().getDefiningOp<ExpandOp>() : ExpandOp();
   // With another use the old operations would stay, and the rewrite would only add to them.
@@ -112,9 +76,9 @@ void Folder::moveIntoExponent(Operation *exponential) {
 
 // (x * a) * b  =>  x * (a * b)
 void Folder::gather(arith::MulFOp outer) {
-  std::optional<Scaled> second = matchScaled(outer);
+  std::optional<ScaledTile> second = matchScaledTile(outer);
   auto inner = second ? second->tile.getDefiningOp<arith::MulFOp>() : arith::MulFOp();
-  std::optional<Scaled> first = inner ? matchScaled(inner) : std::nullopt;
+  std::optional<ScaledTile> first = inner ? matchScaledTile(inner) : std::nullopt;
   if (!first || !inner->hasOneUse() || !mayReassociate(inner) || !mayReassociate(outer))
     return;
 
