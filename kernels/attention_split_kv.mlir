@@ -33,9 +33,11 @@ tile.link "lib/softmax.mlir"
 !keep = !tile.tile<[BLOCK_M, BLOCK_N], i1>
 !o   = !tile.tile<[BLOCK_M, DVP], ACC>
 !row = !tile.tile<[BLOCK_M], ACC>
+!acc = !tile.param<ACC>
 
 func.func private @key_head(i32, !qk_view, !qk_view) -> i32
 func.func private @diagonal_shift(i32, i32) -> i32
+func.func private @lowest() -> !acc
 func.func private @no_keys() -> (!row, !row, !o)
 func.func private @plain_round(!q, !k, !v, !keep, !row, !row, !o, f32) -> (!row, !row, !o)
 func.func private @output_of(!row, !o) -> !o
@@ -120,7 +122,8 @@ tile.kernel @attention_split_kv_combine
   %c1 = arith.constant 1 : i32
   %block_m = tile.param BLOCK_M : i32
   %m = arith.muli %bm, %block_m : i32
-  %no_max = tile.constant minus_inf : !row
+  %lowest = func.call @lowest() : () -> !acc
+  %no_max = tile.full %lowest : !row
   %no_sum = tile.constant 0 : !row
   %no_o = tile.constant 0 : !o
 
@@ -129,10 +132,9 @@ tile.kernel @attention_split_kv_combine
     %lse_part = tile.load %lse_splits[%split, %b, %h, %m] : !lse_splits -> !row
     %o_part = tile.load %o_splits[%split, %b, %h, %m, 0] : !o_splits -> !o
     %max_new = arith.maximumf %max_old, %lse_part : !row
-    %max_safe = tile.map @zero_if_minus_inf(%max_new) : (!row) -> !row
-    %below = arith.subf %lse_part, %max_safe : !row
+    %below = arith.subf %lse_part, %max_new : !row
     %weight = math.exp %below : !row
-    %fall = arith.subf %max_old, %max_safe : !row
+    %fall = arith.subf %max_old, %max_new : !row
     %rescale = math.exp %fall : !row
     %sum_kept = arith.mulf %sum_old, %rescale : !row
     %sum_new = arith.addf %sum_kept, %weight : !row

@@ -22,6 +22,8 @@ tile.link "lib/softmax.mlir"
 !row = !tile.tile<[BLOCK_M], ACC>
 !acc = !tile.param<ACC>
 
+func.func private @lowest() -> !acc
+
 tile.kernel @row_softmax
     params(T: type in [f16, bf16, f32, f64], BLOCK_M: int in [1, 2, 4, 8, 16, 32, 64] = 4,
            BLOCK_N: int in [32, 64, 128, 256, 512, 1024] = 256, let ACC: type = accumulator(T))
@@ -41,7 +43,8 @@ tile.kernel @row_softmax
   %scales = tile.full %scale_base2 : !s
   %zero = arith.constant 0.0 : !acc
   %minus_inf = arith.constant 0xFFF0000000000000 : !acc
-  %no_max = tile.full %minus_inf : !row
+  %lowest = func.call @lowest() : () -> !acc
+  %no_max = tile.full %lowest : !row
   %no_sum = tile.full %zero : !row
   %beyond = tile.full %minus_inf : !s
   %limit = tile.full %columns : !tile.tile<[BLOCK_M, BLOCK_N], i32>
@@ -58,21 +61,19 @@ tile.kernel @row_softmax
 
     %max_block = tile.reduce max %base2 dim 1 : !s -> !row
     %max_new = arith.maximumf %max_old, %max_block : !row
-    %max_safe = tile.map @zero_if_minus_inf(%max_new) : (!row) -> !row
-    %max_each = tile.expand %max_safe dim 1 : !row -> !s
+    %max_each = tile.expand %max_new dim 1 : !row -> !s
     %below = arith.subf %base2, %max_each : !s
     %p = math.exp2 %below : !s
     %sum_block = tile.reduce add %p dim 1 : !s -> !row
     // What was summed against the old maximum shrinks by 2^(old - new).
-    %fall = arith.subf %max_old, %max_safe : !row
+    %fall = arith.subf %max_old, %max_new : !row
     %rescale = math.exp2 %fall : !row
     %sum_kept = arith.mulf %sum_old, %rescale : !row
     %sum_new = arith.addf %sum_kept, %sum_block : !row
     scf.yield %max_new, %sum_new : !row, !row
   }
 
-  %max_safe = tile.map @zero_if_minus_inf(%max) : (!row) -> !row
-  %max_each = tile.expand %max_safe dim 1 : !row -> !s
+  %max_each = tile.expand %max dim 1 : !row -> !s
   %inverse = tile.map @reciprocal_or_zero(%sum) : (!row) -> !row
   %inverse_each = tile.expand %inverse dim 1 : !row -> !s
   scf.for %n = %c0 to %columns step %block_n : i32 {

@@ -104,13 +104,9 @@ func.func private @gradients_of_keys(
   } else {
     scf.yield %dk_old : !dk
   }
-  %dq_new = scf.if %with_dq -> (!dqt) {
-    %dq_part = tile.dot %k_wide, %dst_rounded transpose_a : !kw, !dst -> !dqt
-    scf.yield %dq_part : !dqt
-  } else {
-    %no_dq = tile.constant 0 : !dqt
-    scf.yield %no_dq : !dqt
-  }
+  %dq_part = tile.dot %k_wide, %dst_rounded transpose_a : !kw, !dst -> !dqt
+  %no_dq = tile.constant 0 : !dqt
+  %dq_new = arith.select %with_dq, %dq_part, %no_dq : !dqt
 
   %pt_plain = tile.cast %pt : !st -> !dst
   %pt_acc = tile.cast %pt_plain : !dst -> !st

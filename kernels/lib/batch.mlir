@@ -108,8 +108,7 @@ func.func private @workspace_begin(%b: i32, %begin: i32) -> i32 {
   %c0 = arith.constant 0 : i32
   %packed = tile.param PACKED : i1
   %pad = tile.param PAD : i32
-  %before = arith.divsi %begin, %pad : i32
-  %block = arith.addi %before, %b : i32
+  %block = func.call @first_block(%b, %begin, %pad) : (i32, i32, i32) -> i32
   %first = arith.muli %block, %pad : i32
   %row = arith.select %packed, %first, %c0 : i32
   return %row : i32

@@ -144,31 +144,23 @@ func.func private @lse_of(%max: !row, %sum: !row) -> !row {
 // The scale of scores of what q and k hold: with 8-bit types (FP8), numbers divided by their descale.
 func.func private @scale_of_scores(%scale: f32, %q_descale: !one_view, %k_descale: !one_view) -> f32 {
   %fp8 = tile.param FP8 : i1
-  %all = scf.if %fp8 -> (f32) {
-    %q_by = tile.at %q_descale[0] : !one_view
-    %k_by = tile.at %k_descale[0] : !one_view
-    %qk_by = arith.mulf %q_by, %k_by : f32
-    %scaled = arith.mulf %scale, %qk_by : f32
-    scf.yield %scaled : f32
-  } else {
-    scf.yield %scale : f32
-  }
+  %q_by = tile.at %q_descale[0] : !one_view
+  %k_by = tile.at %k_descale[0] : !one_view
+  %qk_by = arith.mulf %q_by, %k_by : f32
+  %scaled = arith.mulf %scale, %qk_by : f32
+  %all = arith.select %fp8, %scaled, %scale : f32
   return %all : f32
 }
 
 // O of the sum of P times what v holds: with 8-bit types, of 256 P times numbers divided by their descale.
 func.func private @descaled(%o: !o, %v_descale: !one_view) -> !o {
   %fp8 = tile.param FP8 : i1
-  %result = scf.if %fp8 -> (!o) {
-    %v_by = tile.at %v_descale[0] : !one_view
-    %back = arith.constant 0.00390625 : f32
-    %factor = arith.mulf %v_by, %back : f32
-    %factor_acc = tile.cast %factor : f32 -> !acc
-    %factors = tile.full %factor_acc : !o
-    %product = arith.mulf %o, %factors : !o
-    scf.yield %product : !o
-  } else {
-    scf.yield %o : !o
-  }
+  %v_by = tile.at %v_descale[0] : !one_view
+  %back = arith.constant 0.00390625 : f32
+  %factor = arith.mulf %v_by, %back : f32
+  %factor_acc = tile.cast %factor : f32 -> !acc
+  %factors = tile.full %factor_acc : !o
+  %product = arith.mulf %o, %factors : !o
+  %result = arith.select %fp8, %product, %o : !o
   return %result : !o
 }

@@ -15,16 +15,6 @@ func.func private @lowest() -> !acc {
   return %lowest : !acc
 }
 
-// x, or 0 where x is -inf: the maximum of a row that has no key yet. Then exp2(-inf - 0) is 0,
-// where exp2(-inf - -inf) would be NaN.
-func.func private @zero_if_minus_inf(%x: !acc) -> !acc {
-  %minus_inf = arith.constant 0xFFF0000000000000 : !acc
-  %zero = arith.constant 0.0 : !acc
-  %empty = arith.cmpf oeq, %x, %minus_inf : !acc
-  %safe = arith.select %empty, %zero, %x : !acc
-  return %safe : !acc
-}
-
 // 1 / x, or 0 where x is 0: a row without keys has the sum 0 and the result 0.
 func.func private @reciprocal_or_zero(%x: !acc) -> !acc {
   %zero = arith.constant 0.0 : !acc

@@ -14,8 +14,6 @@
 // of a matrix product that one thread of a GPU holds do.
 //
 // The generator: Salmon et al., Parallel random numbers: as easy as 1, 2, 3 (SC11).
-//
-// Link it to a kernel that has @weight_mod: tilewright-run --with kernels/mods/dropout.mlir
 
 tile.capture @dropout : f32 require(dropout >= 0, dropout < 1)
 tile.capture @dropout_seed : !tile.view<[1], i64>

@@ -27,7 +27,7 @@
 // Where no such file lies beside the one that asks, it is one that the compiler carries.
 // RUN: tilewright-opt %t/embedded.mlir --tile-link | FileCheck %s --check-prefix=EMBEDDED
 // RUN: tilewright-opt --tile-link < %t/embedded.mlir | FileCheck %s --check-prefix=EMBEDDED
-// EMBEDDED:    func.func private @zero_if_minus_inf
+// EMBEDDED:    func.func private @reciprocal_or_zero
 // EMBEDDED:    tile.kernel @main
 //
 // A declaration becomes the definition: func.call wants one.
@@ -101,7 +101,7 @@ tile.link "lib/softmax.mlir"
 tile.kernel @main params(ACC: type = f32) () grid(%i = 1) {
   %zero = arith.constant 0.0 : !tile.param<ACC>
   %s = tile.full %zero : !tile.tile<[8], ACC>
-  %t = tile.map @zero_if_minus_inf(%s) : (!tile.tile<[8], ACC>) -> !tile.tile<[8], ACC>
+  %t = tile.map @reciprocal_or_zero(%s) : (!tile.tile<[8], ACC>) -> !tile.tile<[8], ACC>
 }
 //--- declared.mlir
 tile.link "lib/second.mlir"
