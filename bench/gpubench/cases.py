@@ -3,6 +3,8 @@
 
 import dataclasses
 import fnmatch
+import itertools
+import random
 
 TOKENS = 16384
 HIDDEN = 2048
@@ -10,9 +12,16 @@ SEQUENCES = [512, 1024, 2048, 4096, 8192, 16384]
 DIMS = [64, 128, 256]
 MASKS = ["none", "top_left"]
 PRODUCTS = {"forward": 2, "backward": 5, "both": 7}  # of a direction; its forms are in problems.PROBLEMS
-MODS = ["softcap", "alibi", "bias", "dropout", "sink"]  # what they compute is in modifiers.py
+MODS = ["softcap", "alibi", "bias", "dropout", "sink", "document"]  # what they compute is in modifiers.py
 DROPOUT = 0.1
 SOFTCAP = 20.0  # so small that scores of N(0, 1) inputs feel it
+NUM_DOCUMENTS = 32  # in one sequence of all tokens
+
+
+def document_lengths(tokens=TOKENS):
+    """Of random documents, the same in each run."""
+    cuts = sorted(random.Random(1).sample(range(1, tokens), NUM_DOCUMENTS - 1))
+    return [end - begin for begin, end in itertools.pairwise([0, *cuts, tokens])]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,6 +76,8 @@ class AttentionCase:
     def kept_pairs(self):
         """Of a row and a key; without a window a causal mask counts as keeping half of them."""
         seq, one_side = self.seq, min(self.window, self.seq - 1)
+        if self.mod == "document":
+            return sum(n * n for n in document_lengths(seq)) / (2 if self.causal != "none" else 1)
         if not self.window:
             return seq * seq / 2 if self.causal != "none" else seq * seq
         beside = one_side * seq - one_side * (one_side + 1) // 2  # on one side of the diagonal
@@ -259,7 +270,8 @@ def attention_cases(dims=None, masks=None, seqs=None, dtype="bf16", direction="f
 
 def all_cases(directions=("forward", "matmul"), mods=("",), gqas=(1,), windows=(0,), dims=None, dtype="bf16",
               value_dim=0):
-    """The case list of the peer comparison. A group of heads that does not divide the heads of a case leaves it out."""
+    """The case list of the peer comparison. A group of heads that does not divide the heads of a case leaves it out.
+    Documents fill one sequence of all tokens, without a window."""
     cases = []
     for direction in directions:
         if direction == "matmul":
@@ -271,7 +283,7 @@ def all_cases(directions=("forward", "matmul"), mods=("",), gqas=(1,), windows=(
             cases += [case for mod in mods for gqa in gqas for window in windows
                       for case in attention_cases(dims, dtype=dtype, direction=direction, mod=mod, gqa=gqa,
                                                   window=window, value_dim=value_dim)
-                      if case.heads % gqa == 0]
+                      if case.heads % gqa == 0 and (mod != "document" or (case.batch == 1 and not window))]
     return cases
 
 

@@ -3,7 +3,7 @@
 
 import torch
 
-from gpubench.cases import DROPOUT, SOFTCAP
+from gpubench.cases import DROPOUT, SOFTCAP, document_lengths
 
 
 class Plain:
@@ -31,6 +31,7 @@ class Plain:
         return None
 
     flex = None  # a score_mod of flex_attention
+    flex_keeps = None  # a mask_mod of flex_attention, beside the causal mask
     dropout_p = 0.0  # of scaled_dot_product_attention, which draws other numbers
 
 
@@ -121,5 +122,19 @@ class Sink(Plain):
         return self.captures["sinks"][heads % self.heads]
 
 
+class Document(Plain):
+    """Documents in one sequence, which do not see each other; a batch of one."""
+    is_said_by_sdpa = False
+
+    def __init__(self, heads, rows, keys, dtype, device):
+        lengths = torch.tensor(document_lengths(max(rows, keys)), device=device)
+        ids = torch.repeat_interleave(torch.arange(len(lengths), dtype=torch.int32, device=device), lengths)
+        self.ids, self.captures = ids, {"query_document": ids[None, :rows], "key_document": ids[None, :keys]}
+        self.flex_keeps = lambda b, h, i, j: ids[i] == ids[j]
+
+    def apply(self, scores, heads, rows, columns):
+        return scores.masked_fill(self.ids[rows][:, None] != self.ids[columns], -torch.inf)
+
+
 MODIFIERS = {"": lambda heads, rows, keys, dtype, device: Plain(), "softcap": Softcap, "alibi": Alibi, "bias": Bias,
-             "dropout": Dropout, "sink": Sink}
+             "dropout": Dropout, "sink": Sink, "document": Document}

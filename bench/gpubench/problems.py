@@ -194,6 +194,8 @@ class Attention:
                 yield "fa4", forward
         if "flex" in names:
             yield "flex", self._flex()
+        if "flex_setup" in names and self.mod.flex_keeps:
+            yield "flex_setup", self._flex(with_setup=True)
 
     @staticmethod
     def _arranged(name, *arrays):
@@ -204,7 +206,7 @@ class Attention:
         """Calls that return O."""
         calls = {name: functools.partial(forward, *self._arranged(name, self.q, self.k, self.v))
                  for name, forward in self._forwards(names)}
-        is_plain = self.mod.flex is None and not self.window and self.q.shape[1] == self.k.shape[1]
+        is_plain = not self.mod_name and not self.window and self.q.shape[1] == self.k.shape[1]
         if "triton" in names and is_plain:
             from gpubench import triton_attention
             calls["triton"] = lambda: triton_attention.attention(self.q, self.k, self.v, self.causal != "none")
@@ -220,21 +222,30 @@ class Attention:
             *(qkv or (self.q, self.k, self.v)), attn_mask=self.mod.attn_mask, dropout_p=self.mod.dropout_p,
             is_causal=self.causal != "none", enable_gqa=self.q.shape[1] != self.k.shape[1])
 
-    def _flex(self):
-        """flex_attention of q, k and v, compiled."""
+    def _flex(self, with_setup=False):
+        """flex_attention of q, k and v, compiled; with_setup: each call makes its block mask, by compiled code too."""
         import torch._functorch.config
         from torch.nn.attention.flex_attention import create_block_mask, flex_attention
         torch._functorch.config.donated_buffer = False  # with it, a backward could not be called twice
         compiled = torch.compile(flex_attention, dynamic=False)
         rows, keys, causal, window = self.q.shape[2], self.k.shape[2], self.causal != "none", self.window
-        mask, grouped = None, self.q.shape[1] != self.k.shape[1]
+        mask, grouped, of_mod = None, self.q.shape[1] != self.k.shape[1], self.mod.flex_keeps
 
-        def keeps(b, h, i, j):
+        def keeps_by_position(b, h, i, j):
             if causal and window:
                 return (j <= i) & (i - j <= window)
             return j <= i if causal else (i - j).abs() <= window
 
-        if causal or window:
+        def keeps_both(b, h, i, j):
+            return keeps_by_position(b, h, i, j) & of_mod(b, h, i, j)
+
+        positional = causal or window
+        keeps = keeps_both if positional and of_mod else of_mod or keeps_by_position
+        if with_setup:
+            make = torch.compile(create_block_mask, dynamic=False)
+            return lambda q, k, v: compiled(q, k, v, score_mod=self.mod.flex, enable_gqa=grouped,
+                                            block_mask=make(keeps, None, None, rows, keys, device=DEVICE))
+        if positional or of_mod:
             mask = create_block_mask(keeps, None, None, rows, keys, device=DEVICE)
         return lambda q, k, v: compiled(q, k, v, score_mod=self.mod.flex, block_mask=mask, enable_gqa=grouped)
 

@@ -105,6 +105,16 @@ class CasesTest(unittest.TestCase):
         self.assertEqual(cases.AttentionCase(64, "none", 8).params(), {"D": "64", "T": "bf16", "CAUSAL": "none"})
         self.assertEqual(cases.AttentionCase(64, "none", 8, window=1).params()["WINDOW"], "true")
 
+    def test_documents(self):
+        lengths = cases.document_lengths()
+        self.assertEqual((len(lengths), sum(lengths), min(lengths) > 0), (32, 16384, True))
+        self.assertEqual(lengths, cases.document_lengths())
+        every = cases.all_cases(["forward"], ["document"])
+        self.assertEqual([case.seq for case in every], [16384] * 6)
+        self.assertEqual(every[0].kept_pairs, sum(n * n for n in lengths))
+        self.assertEqual(every[1].kept_pairs * 2, every[0].kept_pairs)
+        self.assertEqual(cases.all_cases(["forward"], ["document"], windows=[8]), [])
+
     def test_grouped_heads(self):
         case = cases.AttentionCase(128, "none", 4096, gqa=8)
         self.assertEqual((case.heads, case.kv_heads), (16, 2))
