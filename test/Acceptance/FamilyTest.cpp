@@ -47,9 +47,10 @@ enum Feature {
   Deterministic,
   Transposed, // [B, S, H, D] in memory
   PackedRows, // of sequences of equal lengths
+  UsedRows,
   NumFeatures
 };
-constexpr std::array<int, NumFeatures> numChoices = {3, 2, 8, 6, 4, 2, 2, 3, 2, 2, 2, 2, 2, 2};
+constexpr std::array<int, NumFeatures> numChoices = {3, 2, 8, 6, 4, 2, 2, 3, 2, 2, 2, 2, 2, 2, 2};
 
 using Choice = std::array<int, NumFeatures>;
 
@@ -106,6 +107,9 @@ void bindDropout(KernelCall &call, const Dropout &dropout) {
   call.integers("dropout_offset", {1}, {static_cast<int64_t>(dropout.offset)}, ElementType::I64);
 }
 
+/// The last of maskMods(), which is a feature by itself.
+constexpr int usedLengths = 5;
+
 /// What a case is made of: sizes, and which features.
 struct Combination {
   int64_t B = 2, Hq = 4, Hkv = 4, Sq = 75, Skv = 139, D = 64, DV = 64;
@@ -141,6 +145,8 @@ Combination::Combination(const Choice &choice) {
   isDeterministic = choice[Deterministic];
   isTransposed = choice[Transposed];
   isPacked = choice[PackedRows];
+  if (choice[UsedRows])
+    masks.push_back(usedLengths);
 }
 
 struct Case {
@@ -370,7 +376,7 @@ Combination randomCombination(uint64_t seed) {
   result.causal = static_cast<Causal>(generator.integer(0, 3));
   if (isSo())
     result.window = {generator.integer(-1, 120), generator.integer(-1, 60)};
-  result.masks = randomSubset(generator, maskMods().size(), 0.25);
+  result.masks = randomSubset(generator, usedLengths, 0.25);
   result.scores = randomSubset(generator, scoreMods().size(), 0.4);
   // Behind ALiBi a softcap saturates, and its derivative, 1 - tanh^2, cancels in the kernel's f32;
   // the oracle computes modifiers in f64. So it goes first.
@@ -392,6 +398,8 @@ Combination randomCombination(uint64_t seed) {
   result.isDeterministic = isSo();
   result.isTransposed = isSo();
   result.isPacked = isSo();
+  if (isSo())
+    result.masks.push_back(usedLengths);
   return result;
 }
 

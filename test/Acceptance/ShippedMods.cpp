@@ -26,6 +26,20 @@ std::vector<int64_t> prefixLengths(const AttentionProblem &p) {
   return lengths;
 }
 
+/// Some, all, none.
+std::vector<int64_t> usedQueries(const AttentionProblem &p) {
+  std::vector<int64_t> lengths(p.B);
+  for (int64_t b = 0; b < p.B; ++b)
+    lengths[b] = b % 3 == 0 ? p.Sq - p.Sq / 3 : b % 3 == 1 ? p.Sq : 0;
+  return lengths;
+}
+std::vector<int64_t> usedKeys(const AttentionProblem &p) {
+  std::vector<int64_t> lengths(p.B);
+  for (int64_t b = 0; b < p.B; ++b)
+    lengths[b] = b % 3 == 1 ? p.Skv / 2 : p.Skv - p.Skv / 4;
+  return lengths;
+}
+
 /// Documents of growing length; they end at different places in each batch. The last queries are of
 /// a document without a key.
 std::vector<int64_t> documentIds(const AttentionProblem &p, int64_t rows, bool isQuery) {
@@ -151,6 +165,17 @@ const std::vector<ShippedMod> &maskMods() {
          call.integers("tree_entered", {p.B, p.Sq}, treeNumbers(p, true, false));
          call.integers("tree_enters", {p.B, p.Skv}, treeNumbers(p, false, false));
          call.integers("tree_leaves", {p.B, p.Skv}, treeNumbers(p, false, true));
+       }},
+      {"used_lengths",
+       [](AttentionProblem &p) {
+         p.mask = [queries = usedQueries(p), keys = usedKeys(p)](int64_t b, int64_t, int64_t i,
+                                                                 int64_t j) {
+           return i < queries[b] && j < keys[b];
+         };
+       },
+       [](KernelCall &call, const AttentionProblem &p) {
+         call.integers("seqused_q", {p.B}, usedQueries(p));
+         call.integers("seqused_k", {p.B}, usedKeys(p));
        }},
   };
   return mods;

@@ -19,7 +19,7 @@ struct ShippedMod {
 };
 inline void PrintTo(const ShippedMod &mod, std::ostream *os) { *os << mod.name; }
 
-/// sink_window, prefix_lm, document, intervals, tree.
+/// sink_window, prefix_lm, document, intervals, tree, used_lengths.
 const std::vector<ShippedMod> &maskMods();
 /// softcap, alibi, relative_bias, t5_bias.
 const std::vector<ShippedMod> &scoreMods();

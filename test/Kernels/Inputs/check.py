@@ -207,6 +207,7 @@ def mods():
     of_query = np.sort(np.random.default_rng(4).integers(0, 4, (b, sq)), axis=1).astype(np.int32)
     of_key = np.sort(np.random.default_rng(5).integers(0, 4, (b, sk)), axis=1).astype(np.int32)
     each_slope, shift = normal(6, (b, h), "f32"), np.array([sk - sq, -5], np.int32)
+    used_q, used_k = np.array([17, sq], np.int32), np.array([sk, 33], np.int32)
     ahead = j - i - shift[:, None, None, None]
     modifiers = {
         "softcap": (lambda s: 2.5 * np.tanh(s / 2.5), {}, {"softcap": 2.5}),
@@ -237,6 +238,8 @@ def mods():
                      {"query_document": of_query, "key_document": of_key}, {}),
         "window_aligned": ((ahead >= -4) & (ahead <= 7), {"window_shift": shift},
                            {"aligned_left": 4, "aligned_right": 7}),
+        "used_lengths": ((i < used_q[:, None, None, None]) & (j < used_k[:, None, None, None]),
+                         {"seqused_q": used_q, "seqused_k": used_k}, {}),
     }
     for shape in (b, h, sq, sk), (1, h, 1, sk), (b, 1, sq, 1):  # one row sees nothing
         mask = np.random.default_rng(7).random(shape) < 0.5

@@ -28,6 +28,7 @@ MODS = {
     "sink_window": "mask_mod",
     "softcap": "score_mod",
     "t5_bias": "score_mod",
+    "used_lengths": "mask_mod",
     "window_aligned": "mask_mod",
 }
 PTXAS = shutil.which("ptxas") or (

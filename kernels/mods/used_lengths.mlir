@@ -1,0 +1,20 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Used lengths: of each element of a batch, or packed sequence, only the first rows count, as in a padded batch. Keeps
+// i < seqused_q(b) and j < seqused_k(b); blocks beyond are not run. CAUSAL = bottom_right still counts from all rows,
+// window_aligned.mlir from any. What unused rows of q and k hold reaches no result of a forward; those of v, and in a
+// backward all, must be finite, since 0 * NaN is NaN.
+//
+//   seqused_q, seqused_k   [B]   i32
+
+tile.capture @seqused_q : !tile.view<[?], i32>
+tile.capture @seqused_k : !tile.view<[?], i32>
+
+func.func private @mask_mod(%b: i32, %h: i32, %i: i32, %j: i32) -> i1 {
+  %queries = tile.at @seqused_q[%b] : i32
+  %keys = tile.at @seqused_k[%b] : i32
+  %query_used = arith.cmpi slt, %i, %queries : i32
+  %key_used = arith.cmpi slt, %j, %keys : i32
+  %keep = arith.andi %query_used, %key_used : i1
+  return %keep : i1
+}
