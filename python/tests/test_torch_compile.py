@@ -57,6 +57,16 @@ class CompileTest(TorchTest):
                                      gradients(lambda *x: block(*x, *more), inputs)):
                 self.assert_same(got, expected, rtol=0, atol=0)
 
+    def test_used_lengths(self):
+        def block(q, k, v, used):
+            return attention(q, k, v, seqused_k=used, causal="bottom_right", return_lse=True)
+
+        code = compiled(block, dynamic=True)
+        for rows, used in ((5, [9, 2]), (6, [0, 7])):
+            inputs, used = qkv(rows=rows), torch.tensor(used, dtype=torch.int32)
+            for got, expected in zip(gradients(lambda *x: code(*x, used), inputs), gradients(lambda *x: block(*x, used), inputs)):
+                self.assert_same(got, expected, rtol=0, atol=0)
+
     def test_other_shapes_do_not_compile_kernels(self):
         def block(q, k, v, bias):
             return attention(q, k, v, bias=bias, causal=True)
@@ -209,6 +219,21 @@ class RefusalTest(unittest.TestCase):
         self.expect("alibi_slopes must have shape [4] or [2, 4], but got [3, 4]", alibi_slopes=torch.zeros(3, 4))
         self.expect("generator must be on the device of q, cpu, but got meta", dropout_p=0.1,
                     generator=mock.Mock(device=torch.device("meta")))
+
+    def test_used_lengths(self):
+        self.expect("seqused_q must be a tensor of int32 and shape [2], a length for each batch, but got a tensor of "
+                    "torch.int64 and shape [2]", seqused_q=torch.tensor([1, 2]))
+        self.expect("seqused_k must be a tensor of int32 and shape [2], a length for each batch, but got a tensor of "
+                    "torch.int32 and shape [3]", seqused_k=torch.zeros(3, dtype=torch.int32))
+        self.expect("seqused_q must be a tensor of int32 and shape [2], a length for each batch, but got [1, 2]",
+                    seqused_q=[1, 2])
+        self.expect("seqused_k must be on the device of q, cpu, but got meta; move it with .to()",
+                    seqused_k=torch.zeros(2, dtype=torch.int32, device="meta"))
+        self.expect("but got a tensor of torch.int32 and shape [3]", inputs=[make(5, heads, 8) for heads in (4, 2, 2)],
+                    cu_seqlens_q=torch.tensor([0, 2, 5], dtype=torch.int32), max_seqlen_q=3,
+                    seqused_q=torch.zeros(3, dtype=torch.int32))
+        self.expect("modifier must not name 'used_lengths', which an argument of attention links already",
+                    seqused_q=torch.zeros(2, dtype=torch.int32), modifier="used_lengths")
 
     def test_modifiers(self):
         self.expect("modifier must not name 'softcap', which an argument of attention links already", softcap=2.0,

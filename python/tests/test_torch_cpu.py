@@ -53,7 +53,7 @@ class AttentionTest(TorchTest):
                 with self.subTest(options, equal=equal):
                     ends_k, longest_k = (starts_q, 5) if equal else (starts_k, 9)
                     inputs = (make(12, 4, 8), make(ends_k[-1], 2, 8, seed=2), make(ends_k[-1], 2, 6, seed=3))
-                    filled, learned = fill(options, make, 4, 4, 5, longest_k, torch.float64, "cpu")
+                    filled, learned = fill(options, make, 4, 4, 5, longest_k, torch.float64, "cpu", (starts_q, ends_k))
                     where = {"cu_seqlens_q": torch.tensor(starts_q, dtype=torch.int32), "max_seqlen_q": 5}
                     if not equal:
                         where |= {"cu_seqlens_k": torch.tensor(starts_k, dtype=torch.int32), "max_seqlen_k": 9}
@@ -66,6 +66,51 @@ class AttentionTest(TorchTest):
                         return packed_reference(q, k, v, starts_q, ends_k, slices_of(given), **given)
 
                     self.assert_right(ours, wanted, (*inputs, *learned))
+
+    def test_what_unused_rows_hold(self):
+        """In a forward NaN in those of q and k reaches nothing; in a backward finite numbers do not."""
+        inputs = [x.detach() for x in qkv(rows=6, keys=9)]
+        used = {"seqused_q": torch.tensor([4, 0], dtype=torch.int32), "seqused_k": torch.tensor([5, 9], dtype=torch.int32)}
+        is_used = [torch.arange(x.shape[2])[:, None] < used[f"seqused_{of}"][:, None, None, None]
+                   for x, of in zip(inputs, "qkk")]
+        for options in ({}, {"causal": "bottom_right"}, {"softcap": 2.0, "sinks": make(4, dtype=torch.float32).detach()}):
+            with self.subTest(options):
+                expected = attention(*inputs, return_lse=True, **used, **options)
+                self.assertTrue((expected[0].masked_select(~is_used[0]) == 0).all())
+                wrong = [x.masked_fill(~of_x, torch.nan) for x, of_x in zip(inputs, is_used)]
+                self.assert_same(attention(*wrong[:2], inputs[2], return_lse=True, **used, **options), expected, rtol=0, atol=0)
+                grads = []
+                for fill_with in (None, 1e3):
+                    leaves = [x if fill_with is None else x.masked_fill(~of_x, fill_with) for x, of_x in zip(inputs, is_used)]
+                    leaves = [x.clone().requires_grad_() for x in leaves]
+                    grads.append(torch.autograd.grad(attention(*leaves, **used, **options).cos().sum(), leaves))
+                self.assert_same(grads[1], grads[0], rtol=0, atol=0)
+                for x, of_x in zip(grads[0], is_used):
+                    self.assertTrue((x.masked_select(~of_x) == 0).all())
+
+    def test_used_lengths_by_the_names_of_others(self):
+        starts = torch.tensor([0, 4, 4, 9], dtype=torch.int32)
+        used_q, used_k = (torch.tensor(x, dtype=torch.int32) for x in ([3, 0, 5], [2, 0, 4]))
+        flat = [make(9, heads, 8, seed=heads) for heads in (4, 2, 2)]
+
+        def ours(q, k, v):
+            o, lse, _ = tilewright.flash_attn_varlen_func(q, k, v, starts, starts, 5, 5, causal=True, return_attn_probs=True,
+                                                          seqused_q=used_q, seqused_k=used_k)
+            return o, lse
+
+        def wanted(q, k, v):
+            given = {"seqused_q": used_q, "seqused_k": used_k, "causal": "bottom_right"}
+            return packed_reference(q, k, v, starts, starts, slices_of(given), **given)
+
+        self.assert_right(ours, wanted, flat)
+
+    def test_used_lengths_that_are_the_same_have_the_mask_of_the_kernel(self):
+        seen, plan, used = [], ops.plan, torch.tensor([3, 0], dtype=torch.int32)
+        with mock.patch.object(ops, "plan", lambda choice, device: (seen.append(choice), plan(choice, device))[1]):
+            attention(*qkv(keys=5), causal="bottom_right", seqused_q=used, seqused_k=used)
+            attention(*qkv(keys=5), causal="bottom_right", seqused_q=used)
+        self.assertEqual([(choice.causal, choice.modifier) for choice in seen],
+                         [("top_left", "used_lengths"), ("none", os.pathsep.join(["used_lengths", "window_aligned"]))])
 
     def test_a_simulated_gpu(self):
         inputs, bias = qkv(width=16, value_width=16, dtype=torch.float32), make(4, 5, 9, dtype=torch.float32)

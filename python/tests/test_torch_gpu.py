@@ -341,7 +341,7 @@ class FeaturesTest(unittest.TestCase):
             with self.subTest(options):
                 inputs = [make(rows, heads, 32, dtype=torch.float32, seed=n)
                           for n, (rows, heads) in enumerate(((300, 4), (333, 2), (333, 2)))]
-                filled, learned = fill(options, make, 4, 4, 130, 203, torch.float32, "cuda")
+                filled, learned = fill(options, make, 4, 4, 130, 203, torch.float32, "cuda", (starts_q, starts_k))
                 cu_q, cu_k = (torch.tensor(x, dtype=torch.int32, device="cuda") for x in (starts_q, starts_k))
 
                 def wanted(q, k, v, *rest):

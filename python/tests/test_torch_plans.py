@@ -68,6 +68,8 @@ class PlansTest(unittest.TestCase):
         options, learned = self.everything(2, 5, 9, torch.bfloat16)
         self.run_through(["forward", "backward"], inputs, learned, dropout_p=0.1, deterministic=True, **options)
         self.run_through(["forward", "backward"], inputs, window=(3, 2), align="bottom_right", attn_mask=bias > 0)
+        self.run_through(["forward", "backward"], inputs, causal="bottom_right",
+                         seqused_k=torch.tensor([2, 9], dtype=torch.int32))
         swapped = [x.transpose(1, 2).contiguous().transpose(1, 2) for x in inputs]
         self.run_through(["forward", "backward"], swapped, causal=True)
 

@@ -31,14 +31,16 @@ def _modified(scores, modifier, captures, i, j):
 
 
 def reference(q, k, v, causal=False, window=None, align=None, scale=None, softcap=None, bias=None, attn_mask=None,
-              alibi_slopes=None, sinks=None, factors=None, modifier=None, captures=None):
+              alibi_slopes=None, sinks=None, factors=None, modifier=None, captures=None, seqused_q=None, seqused_k=None):
     """O and LSE of tilewright.attention in the type of q; `factors` are those of dropout. A row without keys gives 0, and
     -inf or its sink."""
     group = q.shape[1] // max(1, k.shape[1])
     k, v = (x.repeat_interleave(group, 1) for x in (k, v))
     causal = {False: "none", None: "none", True: "top_left"}.get(causal, causal)
     i, j = (torch.arange(n, device=q.device) for n in (q.shape[2], k.shape[2]))
-    shift = k.shape[2] - q.shape[2] if "bottom_right" in (causal, align) else 0
+    used_q, used_k = (torch.tensor(n) if used is None else used[:, None, None, None].to(i.device)
+                      for n, used in ((len(i), seqused_q), (len(j), seqused_k)))
+    shift = used_k - used_q if "bottom_right" in (causal, align) else 0
     ahead = j[None] - i[:, None] - shift
 
     scores = q @ k.mT * (1 / math.sqrt(q.shape[3]) if scale is None else scale)
@@ -53,7 +55,7 @@ def reference(q, k, v, causal=False, window=None, align=None, scale=None, softca
     if alibi_slopes is not None:
         scores = scores - alibi_slopes.to(scores.dtype)[..., None, None] * ahead.abs()
     scores, allowed = _modified(scores, modifier, captures, i, j)
-    kept = kept & allowed
+    kept = kept & allowed & (i[:, None] < used_q) & (j < used_k)
     if causal != "none":
         kept = kept & (ahead <= 0)
     left, right = window or (-1, -1)
@@ -96,6 +98,7 @@ def slices_of(given):
             own[name] = x[..., :n[1]] if x.shape[3] > 1 else x
         if "alibi_slopes" in given and given["alibi_slopes"].dim() == 2:
             own["alibi_slopes"] = given["alibi_slopes"][b:b + 1]
+        own |= {name: given[name][b:b + 1] for name in {"seqused_q", "seqused_k"} & set(given)}
         if "prefix_length" in given.get("captures", {}):
             own["captures"] = {"prefix_length": given["captures"]["prefix_length"][b:b + 1]}
         return own
@@ -137,6 +140,12 @@ FEATURES = [
     {"sinks": "?sinks"},
     {"sinks": "?sinks", "causal": "bottom_right", "rows": 12},  # rows with nothing but a sink
     {"sinks": "?sinks", "bias": "?heads", "window": (3, 2), "attn_mask": "?padding"},
+    {"seqused_q": "?used_q", "seqused_k": "?used_k", "rows": 9},
+    {"seqused_q": "?used_q", "causal": True, "attn_mask": "?padding"},
+    {"seqused_k": "?used_k", "causal": "bottom_right", "rows": 9},
+    {"seqused_q": "?used_q", "seqused_k": "?used_k", "window": (3, 2), "align": "bottom_right", "sinks": "?sinks"},
+    {"seqused_q": "?used_q", "seqused_k": "?used_k", "causal": "bottom_right", "window": (4, -1), "softcap": 2.0,
+     "bias": "?pairs", "alibi_slopes": "?slopes", "rows": 7},
     {"modifier": "relative_bias", "captures": {"relative_bias": "?table", "relative_radius": 3}, "softcap": 2.0},
     {"modifier": ["prefix_lm", "document"], "captures": {"prefix_length": "?prefix", "query_document": "?of_query",
                                                          "key_document": "?of_key"}, "sinks": "?sinks"},
@@ -146,9 +155,9 @@ FEATURES = [
 ]
 
 
-def fill(options, make, batch, heads, rows, keys, dtype, device):
+def fill(options, make, batch, heads, rows, keys, dtype, device, starts=None):
     """The options with tensors in place of "?name", and those of the tensors that want gradients. `make` gives normal
-    numbers of a shape and type, in f32 the captures whose kernels have that."""
+    numbers of a shape and type, in f32 the captures whose kernels have that. `starts`: of packed queries and keys."""
     generator = torch.Generator().manual_seed(rows + keys)
 
     def uniform(*shape):
@@ -156,6 +165,10 @@ def fill(options, make, batch, heads, rows, keys, dtype, device):
 
     def integers(top, *shape):
         return torch.randint(0, top, shape, generator=generator, dtype=torch.int32).to(device)
+
+    def used(top, of):
+        lengths = integers(top + 1, batch)
+        return lengths if starts is None else torch.minimum(lengths, torch.tensor(starts[of]).diff().to(lengths))
 
     def mask():
         chosen = uniform(batch, 1, rows, keys) < 0.6
@@ -171,6 +184,7 @@ def fill(options, make, batch, heads, rows, keys, dtype, device):
               "slopes": lambda: make(heads, dtype=torch.float32),
               "batch_slopes": lambda: make(batch, heads, dtype=torch.float32),
               "sinks": lambda: make(heads, dtype=torch.float32), "table": lambda: make(heads, 7, dtype=torch.float32),
+              "used_q": lambda: used(rows, 0), "used_k": lambda: used(keys, 1),
               "prefix": lambda: integers(keys, batch), "of_query": lambda: integers(2, batch, rows),
               "of_key": lambda: integers(2, batch, keys)}
     learned = []

@@ -7,7 +7,7 @@ from tilewright import checks
 
 # In the order in which they are linked, behind them the files of the caller.
 SCORES = ("softcap", "bias", "alibi", "alibi_aligned")
-OTHERS = ("mask", "window_aligned", "dropout", "sink")
+OTHERS = ("mask", "used_lengths", "window_aligned", "dropout", "sink")
 
 
 def _shown(x):
@@ -24,22 +24,34 @@ class Shape:
         self.queries, self.keys = (None, None) if self.is_packed else (q.shape[2], k.shape[2])
         self.packed = packed
         self.device = q.device
+        self.used = None  # (queries, keys), i32 for each batch, where not all of its rows count
 
     def has_shift(self):
         """Whether the bottom right corner of a sequence may lie beside its diagonal."""
+        if self.used:
+            return self.used[0] is not self.used[1]
         if self.is_packed:
             return self.packed["cu_seqlens_q"] is not self.packed["cu_seqlens_k"]
         return self.keys != self.queries
 
     def shift(self):
         """For each batch, keys less queries, i32."""
-        if self.is_packed:
-            lengths = [self.packed[name].diff() for name in ("cu_seqlens_k", "cu_seqlens_q")]
-            return lengths[0] - lengths[1]
-        return torch.full((1,), self.keys - self.queries, dtype=torch.int32, device=self.device).expand(self.batch)
+        if self.used or self.is_packed:
+            queries, keys = self.used or (self.rows("q"), self.rows("k"))
+            return keys - queries
+        return self._same_for_all(self.keys - self.queries)
 
     def no_shift(self):
-        return torch.zeros(1, dtype=torch.int32, device=self.device).expand(self.batch)
+        return self._same_for_all(0)
+
+    def rows(self, of):
+        """For each batch, the number of its queries (of "q") or keys ("k"), i32."""
+        if self.is_packed:
+            return self.packed[f"cu_seqlens_{of}"].diff()
+        return self._same_for_all(self.queries if of == "q" else self.keys)
+
+    def _same_for_all(self, number):
+        return torch.full((1,), number, dtype=torch.int32, device=self.device).expand(self.batch)
 
 
 def packed_of(cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, device):
@@ -141,8 +153,22 @@ class Features:
             shift = self.shape.shift() if shifted else self.shape.no_shift()
             self.link("alibi_aligned", alibi_slopes=slopes.expand(self.shape.batch, self.shape.heads), alibi_shift=shift)
 
+    def add_used_lengths(self, seqused_q, seqused_k):
+        """Of one of them, or both: the other counts all rows. What counts from the corner asks for it afterwards."""
+        for name, x in ("seqused_q", seqused_q), ("seqused_k", seqused_k):
+            if x is None:
+                continue
+            if not isinstance(x, torch.Tensor) or x.dtype != torch.int32 or tuple(x.shape) != (self.shape.batch,):
+                what = f"{_shown(x)} and shape {list(x.shape)}" if isinstance(x, torch.Tensor) else repr(x)
+                raise ValueError(f"{name} must be a tensor of int32 and shape [{self.shape.batch}], a length for each "
+                                 f"{'sequence' if self.shape.is_packed else 'batch'}, but got {what}")
+            _on_device(name, x, self.shape.device)
+        given = seqused_q, seqused_k
+        self.shape.used = tuple(self.shape.rows(of) if x is None else x for of, x in zip("qk", given))
+        self.link("used_lengths", seqused_q=self.shape.used[0], seqused_k=self.shape.used[1])
+
     def add_window(self, left, right):
-        """From the corner, where nothing is causal."""
+        """From the corner, where nothing is causal or the corner is that of used lengths."""
         self.link("window_aligned", window_shift=self.shape.shift(), aligned_left=left, aligned_right=right)
 
     def add_dropout(self, p, generator):

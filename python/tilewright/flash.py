@@ -29,13 +29,15 @@ def flash_attn_func(q, k, v, dropout_p=0.0, softmax_scale=None, causal=False, wi
 
 def flash_attn_varlen_func(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, dropout_p=0.0,
                            softmax_scale=None, causal=False, window_size=(-1, -1), softcap=0.0, alibi_slopes=None,
-                           deterministic=False, return_attn_probs=False, block_table=None):
+                           deterministic=False, return_attn_probs=False, block_table=None, seqused_q=None,
+                           seqused_k=None):
     """q [rows, Hq, D], k [keys, Hkv, D] and v [keys, Hkv, DV] give O [rows, Hq, DV]. With return_attn_probs (O, LSE
-    [Hq, rows], None). Rows behind the last sequence are not written."""
+    [Hq, rows], None). Rows behind the last sequence are not written. seqused_q and seqused_k, [sequences] of int32 as in
+    version 3, say how many rows of each sequence count; the others give 0, and the corner is that of these."""
     if block_table is not None:
         raise ValueError("block_table must be None: the kernel of packed sequences reads keys in order, not by pages; "
                          "kernels/attention_paged_decode.mlir reads pages, by tilewright.runtime")
     options = _common(dropout_p, softmax_scale, causal, window_size, softcap, alibi_slopes, deterministic, return_attn_probs)
     o, lse = attention(q, k, v, cu_seqlens_q=cu_seqlens_q, cu_seqlens_k=cu_seqlens_k, max_seqlen_q=max_seqlen_q,
-                       max_seqlen_k=max_seqlen_k, **options)
+                       max_seqlen_k=max_seqlen_k, seqused_q=seqused_q, seqused_k=seqused_k, **options)
     return (o, lse, None) if return_attn_probs else o

@@ -42,7 +42,8 @@ def _array(name, x):
 
 def attention(q, k, v, *, causal=False, window=None, align=None, scale=None, softcap=None, bias=None, attn_mask=None,
               alibi_slopes=None, dropout_p=0.0, generator=None, sinks=None, cu_seqlens_q=None, cu_seqlens_k=None,
-              max_seqlen_q=None, max_seqlen_k=None, modifier=None, captures=None, return_lse=False, deterministic=None):
+              max_seqlen_q=None, max_seqlen_k=None, seqused_q=None, seqused_k=None, modifier=None, captures=None,
+              return_lse=False, deterministic=None):
     """softmax(scale Q K^T) V for q [B, Hq, Sq, D], k [B, Hkv, Skv, D] and v [B, Hkv, Skv, DV], Hq a multiple of Hkv, of any
     strides (rows that are not dense are copied). Gives O [B, Hq, Sq, DV] and, with return_lse, LSE [B, Hq, Sq] in f32 (f64
     for f64), both with gradients. All of the following combine.
@@ -62,6 +63,10 @@ def attention(q, k, v, *, causal=False, window=None, align=None, scale=None, sof
                    packed sequences: q [rows, Hq, D], k, v [rows, Hkv, D] hold sequences that start at these rows, and the
                    last of these numbers is that of rows; LSE is [Hq, rows]. Positions count in each sequence. Those of
                    keys may be left out where they are the queries'
+    seqused_q, seqused_k
+                   [B], int32: only so many rows of each batch or packed sequence count, from 0 to all, which is what one
+                   that is left out means. "bottom_right" is the corner of these. Unused rows give O = 0 and LSE = -inf, or
+                   the sink, and get zero gradients; they must be finite (in q and k only where there is a backward)
     modifier       a name of kernels/mods (prefix_lm, ...), the path of an .mlir file, or a list of them; they see scores as
                    softcap, bias and alibi_slopes have changed them, in this order
     captures       {name: tensor or number} of the modifier: an int where it wants i32, a float where it wants f32.
@@ -85,8 +90,12 @@ def attention(q, k, v, *, causal=False, window=None, align=None, scale=None, sof
         asked.add_bias("bias", bias)
     if attn_mask is not None:
         asked.add_mask(attn_mask)
+    if seqused_q is not None or seqused_k is not None:
+        asked.add_used_lengths(seqused_q, seqused_k)
     if alibi_slopes is not None:
         asked.add_alibi(alibi_slopes, from_corner)
+    if from_corner and shape.used and mode != "none":  # whose corner is not the kernel's
+        mode, right = ("none", 0) if shape.has_shift() else ("top_left", right)
     if from_corner and mode == "none" and (left, right) != (-1, -1) and shape.has_shift():
         asked.add_window(left, right)
         left = right = -1
@@ -109,7 +118,7 @@ def prepare(device, dtype, width, *, value_width=None, causal=False, window=Fals
     """Compiles and loads what attention will need, so that its first call may be captured into a graph. `window` says
     whether there will be one, `packed` whether sequences are packed, `capture_gradients` whether something besides q, k
     and v requires gradients. `modifier` names all that is linked, in this order: softcap, bias, alibi, alibi_aligned,
-    mask, window_aligned, dropout, sink for the arguments of attention, then files."""
+    mask, used_lengths, window_aligned, dropout, sink for the arguments of attention, then files."""
     device, mode, text = torch.device(device), checks.causal_mode(causal), checks.modifier_text(modifier)
     if device.type != "cuda":
         raise ValueError(f"device must be a CUDA device, but got {device}")
