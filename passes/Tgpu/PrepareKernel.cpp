@@ -8,6 +8,7 @@
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/BuiltinTypes.h"
 #include "mlir/IR/IRMapping.h"
+#include "mlir/IR/Remarks.h"
 
 using namespace mlir;
 using namespace tilewright;
@@ -17,12 +18,25 @@ static bool isOfBits(Type type, unsigned bits) {
   return element && element.getWidth() == bits;
 }
 
+/// Such a product has no copies that run ahead, and so its kernel no roles.
+static void remarkWidened(tile::KernelOp kernel, tile::DotOp dot) {
+  bool isAlongK = !dot.getTransposeA() && dot.getTransposeB();
+  remark::missed(dot.getLoc(), remark::RemarkOpts::name("widened-product")
+                                   .category("tile-to-tgpu")
+                                   .function(kernel.getSymName()))
+      << remark::reason("8-bit operands are converted to f16 in registers, so no copy runs ahead "
+                        "of them; {0}",
+                        isAlongK ? "products of 8-bit floats are not mapped as such"
+                                 : "wgmma takes 8-bit operands only K-major, and one is not");
+}
+
 void tgpu::widenProducts(tile::KernelOp kernel) {
   // Where the operand is made, so that what a loop only reads is converted outside of it.
   llvm::DenseMap<Value, Value> widened;
   kernel.walk([&](tile::DotOp dot) {
     if (!isOfBits(dot.getLhs().getType(), 8))
       return;
+    remarkWidened(kernel, dot);
     for (OpOperand &operand : dot->getOpOperands().take_front(2)) {
       Value source = operand.get();
       Value &wide = widened[source];

@@ -1,0 +1,29 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Why products of 8-bit floats have no copies that run ahead; of wider types nothing is said.
+//
+// RUN: tilewright-opt %s --tile-to-tgpu="target=sm_90a warps=4" --remark-format=emitRemark --remarks-filter=tile-to-tgpu -o /dev/null 2>&1 | FileCheck %s
+
+!view = !tile.view<[?, ?], f8E4M3FN>
+!half = !tile.view<[?, ?], f16>
+!sum = !tile.view<[?, ?], f32>
+
+// CHECK: [[#@LINE+5]]:8: remark: [Missed] widened-product | Category:tile-to-tgpu | Function=tied | Reason="8-bit operands are converted to f16 in registers, so no copy runs ahead of them; products of 8-bit floats are not mapped as such"
+// CHECK: [[#@LINE+7]]:8: remark: [Missed] widened-product | Category:tile-to-tgpu | Function=tied | Reason="8-bit operands are converted to f16 in registers, so no copy runs ahead of them; wgmma takes 8-bit operands only K-major, and one is not"
+tile.kernel @tied(%q: !view, %k: !view, %v: !view, %y: !sum) grid(%i = 1) {
+  %a = tile.load %q[0, 0] : !view -> tensor<64x64xf8E4M3FN>
+  %b = tile.load %k[0, 0] : !view -> tensor<64x64xf8E4M3FN>
+  %s = tile.dot %a, %b transpose_b : tensor<64x64xf8E4M3FN>, tensor<64x64xf8E4M3FN> -> tensor<64x64xf32>
+  %p = tile.cast %s : tensor<64x64xf32> -> tensor<64x64xf8E4M3FN>
+  %c = tile.load %v[0, 0] : !view -> tensor<64x64xf8E4M3FN>
+  %o = tile.dot %p, %c : tensor<64x64xf8E4M3FN>, tensor<64x64xf8E4M3FN> -> tensor<64x64xf32>
+  tile.store %o, %y[0, 0] : tensor<64x64xf32>, !sum
+}
+
+// CHECK-NOT: remark
+tile.kernel @wider(%q: !half, %k: !half, %y: !sum) grid(%i = 1) {
+  %a = tile.load %q[0, 0] : !half -> tensor<64x64xf16>
+  %b = tile.load %k[0, 0] : !half -> tensor<64x64xf16>
+  %s = tile.dot %a, %b transpose_b : tensor<64x64xf16>, tensor<64x64xf16> -> tensor<64x64xf32>
+  tile.store %s, %y[0, 0] : tensor<64x64xf32>, !sum
+}
