@@ -29,7 +29,8 @@ class Forward:
     before, reads = "p", "%below"
     # Weights are not below 0. The peak is the maximum once more.
     edits = [
-        ("%p_weighted = arith.mulf %p,", "%bounded = math.absf %p : !s\n    %p_weighted = arith.mulf %bounded,"),
+        ("%p_weighted = tile.map @weight_mod(%p,",
+         "%bounded = math.absf %p : !s\n    %p_weighted = tile.map @weight_mod(%bounded,"),
         ("%max, %sum, %acc = tile.for_blocks", "%acc, %peak, %max, %sum = tile.for_blocks"),
         ("iter_args(%max_old = %no_max : !row, %sum_old = %no_sum : !row, %acc_old = %no_o : !o)",
          "iter_args(%acc_old = %no_o : !o, %peak_old = %no_max : !row, %max_old = %no_max : !row,\n"
@@ -49,9 +50,9 @@ class Backward:
              "%capped = arith.minimumf %dst, %infinities : !st"]
     before, reads = "dst_rounded", "%dst "
     edits = [
-        ("%pt_weighted = arith.mulf %pt,", "%unbounded = arith.constant 0x7FF0000000000000 : !acc\n"
+        ("%pt_weighted = tile.map @weight_mod(%pt,", "%unbounded = arith.constant 0x7FF0000000000000 : !acc\n"
          "  %bounds = tile.full %unbounded : !st\n  %bounded = arith.minimumf %pt, %bounds : !st\n"
-         "  %pt_weighted = arith.mulf %bounded,"),
+         "  %pt_weighted = tile.map @weight_mod(%bounded,"),
         ("%dk_head, %dv_head = tile.for_blocks", "%dv_head, %dk_head = tile.for_blocks"),
         ("iter_args(%dk_old = %dk_heads : !dk, %dv_old = %dv_heads : !dv)",
          "iter_args(%dv_old = %dv_heads : !dv, %dk_old = %dk_heads : !dk)"),
