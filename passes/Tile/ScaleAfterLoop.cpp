@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// tile-scale-after-loop: what all terms of a carried sum are multiplied by, the sum is multiplied by
-// once, behind the loop. A sum is followed from what a round yields back to what it began with.
+// tile-scale-after-loop: what all terms of a carried sum are multiplied by, the sum is multiplied
+// by once, behind the loop. A sum is followed from what a round yields back to what it began with.
 
 #include "dialect/Tile/Tile.h"
 #include "passes/Passes.h"
@@ -126,8 +126,7 @@ void CarriedSum::scaleBehind() {
   Location loc = products.front().getLoc();
   Value scalar = factor.materialize(b, loc);
   Value uniform = FullOp::create(b, loc, sum.getType(), scalar);
-  auto scaled =
-      arith::MulFOp::create(b, loc, sum, uniform, products.front().getFastmathAttr());
+  auto scaled = arith::MulFOp::create(b, loc, sum, uniform, products.front().getFastmathAttr());
   sum.replaceAllUsesExcept(scaled, scaled);
   for (arith::MulFOp product : products) {
     ScaledTile parts = *matchScaledTile(product);
@@ -138,8 +137,7 @@ void CarriedSum::scaleBehind() {
   }
 }
 
-struct TileScaleAfterLoopPass
-    : tilewright::impl::TileScaleAfterLoopBase<TileScaleAfterLoopPass> {
+struct TileScaleAfterLoopPass : tilewright::impl::TileScaleAfterLoopBase<TileScaleAfterLoopPass> {
   void runOnOperation() override {
     // Outer loops first: their sums may be carried through inner ones.
     SmallVector<LoopLikeOpInterface> loops;
