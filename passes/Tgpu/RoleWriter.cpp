@@ -22,24 +22,34 @@ bool RoleWriter::Channel::isUsedIn(Operation *op) const {
   return llvm::any_of(reduction->ops, [&](Operation *add) { return op->isProperAncestor(add); });
 }
 
-/// Copies that arrive at one barrier start together: one that started behind another group's would
-/// wait for a slot of that, too.
-static void gather(const CopyGroup &group) {
-  CopyAsyncOp last = group.copies.front();
-  for (CopyAsyncOp copy : llvm::drop_begin(group.copies)) {
-    bool isKnown = llvm::all_of(copy->getOperands(), [&](Value operand) {
-      Operation *def = operand.getDefiningOp();
-      return !def || def->getBlock() != group.block || def->isBeforeInBlock(last);
-    });
-    if (!isKnown)
-      return;
-    copy->moveAfter(last);
-    last = copy;
+/// Copies start in the order in which they are read, those that arrive at one barrier together: a
+/// copy waits for its slot, and what comes behind it in the text would wait as long. Where V came
+/// before K, the copy of K would start only when the round before has multiplied by its V.
+static void orderByUse(KernelOp kernel, ArrayRef<CopyGroup> groups) {
+  llvm::DenseMap<Operation *, unsigned> positions;
+  kernel.walk<WalkOrder::PreOrder>(
+      [&](Operation *op) { positions.try_emplace(op, positions.size()); });
+  SmallVector<const CopyGroup *> sorted = llvm::map_to_vector(
+      groups, [](const CopyGroup &group) -> const CopyGroup * { return &group; });
+  llvm::stable_sort(sorted, [&](const CopyGroup *x, const CopyGroup *y) {
+    return positions.lookup(x->reader) < positions.lookup(y->reader);
+  });
+  llvm::DenseMap<Block *, Operation *> lasts;
+  for (const CopyGroup *group : sorted) {
+    Operation *&last = lasts[group->block];
+    for (CopyAsyncOp copy : group->copies) {
+      if (last && copy->isBeforeInBlock(last)) {
+        if (!last->isBeforeInBlock(group->firstUse))
+          continue;
+        copy->moveAfter(last);
+      }
+      last = copy;
+    }
   }
 }
 
 void RoleWriter::run() {
-  llvm::for_each(slice.groups, gather);
+  orderByUse(old, slice.groups);
   makeKernel();
   for (const CopyGroup &group : slice.groups)
     makeChannel(group);

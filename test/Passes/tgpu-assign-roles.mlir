@@ -241,10 +241,13 @@ tgpu.kernel @taken target "sm_90a" warps 8 (%q: !view, %k: !view, %o: !tile.view
 !acc16 = tensor<128x128xbf16, #tgpu.wgmma<2>>
 !a = tensor<128x128xbf16, #tgpu.operand<a, #tgpu.wgmma<2>>>
 
-// A row that rides with the first tile is copied right behind it, not behind the acquire of the second tile's slot; one
-// whose place is computed behind that stays where it is. tgpu.ring_stages overrides the loop's: a ring of one slot is
-// still a ring, one of three holds more than the others.
+// Copies start in the order in which products read them, whatever the order in the text: y, which is read last, waits
+// for its slot behind x and the rows that ride with it, also behind one whose place is computed late. tgpu.ring_stages
+// overrides the loop's: a ring of one slot is still a ring, one of three holds more than the others.
 // CHECK-LABEL: tgpu.kernel @together
+// CHECK:         %[[Y:.*]] = tgpu.alloc_ring : !tgpu.ring<3, <128x64xbf16, b128>>
+// CHECK-NEXT:    %[[Y_FULL:.*]] = tgpu.alloc_barriers arrivals 1 : !tgpu.barriers<3>
+// CHECK-NEXT:    %[[Y_EMPTY:.*]] = tgpu.alloc_barriers arrivals 8 : !tgpu.barriers<3>
 // CHECK:         %[[X_MAP:.*]] = tgpu.tensor_map %x :
 // CHECK-NEXT:    %[[X:.*]] = tgpu.alloc_ring : !tgpu.ring<1, <128x64xbf16, b128>>
 // CHECK:         %[[NEAR_MAP:.*]] = tgpu.tensor_map %near :
@@ -253,9 +256,6 @@ tgpu.kernel @taken target "sm_90a" warps 8 (%q: !view, %k: !view, %o: !tile.view
 // CHECK-NEXT:    %[[FAR:.*]] = tgpu.alloc_ring : !tgpu.ring<1, <128xf32, none>>
 // CHECK-NEXT:    %[[X_FULL:.*]] = tgpu.alloc_barriers arrivals 1 : !tgpu.barriers<1>
 // CHECK-NEXT:    %[[X_EMPTY:.*]] = tgpu.alloc_barriers arrivals 8 : !tgpu.barriers<1>
-// CHECK:         %[[Y:.*]] = tgpu.alloc_ring : !tgpu.ring<3, <128x64xbf16, b128>>
-// CHECK-NEXT:    %[[Y_FULL:.*]] = tgpu.alloc_barriers arrivals 1 : !tgpu.barriers<3>
-// CHECK-NEXT:    %[[Y_EMPTY:.*]] = tgpu.alloc_barriers arrivals 8 : !tgpu.barriers<3>
 // CHECK:         role "load"
 // CHECK:             tgpu.acquire %[[X_EMPTY]]
 // CHECK-NEXT:        tgpu.expect %[[X_FULL]][%{{.*}}] bytes 17408
@@ -263,11 +263,13 @@ tgpu.kernel @taken target "sm_90a" warps 8 (%q: !view, %k: !view, %o: !tile.view
 // CHECK-NEXT:        tgpu.tma_load %[[X_MAP]][%b, %{{.*}}, 0], %[[X_SLOT]], %[[X_FULL]]
 // CHECK-NEXT:        %[[NEAR_SLOT:.*]] = tgpu.slot %[[NEAR]]
 // CHECK-NEXT:        tgpu.tma_load %[[NEAR_MAP]][%b, %{{.*}}], %[[NEAR_SLOT]], %[[X_FULL]]
-// CHECK-NEXT:        tgpu.acquire %[[Y_EMPTY]]
-// CHECK:             tgpu.tma_load %{{.*}}, %{{.*}}, %[[Y_FULL]]
-// CHECK:             %[[PLACE:.*]] = arith.addi %{{.*}}, %shift
+// CHECK-NEXT:        %[[PLACE:.*]] = arith.addi %{{.*}}, %shift
 // CHECK-NEXT:        %[[FAR_SLOT:.*]] = tgpu.slot %[[FAR]]
 // CHECK-NEXT:        tgpu.tma_load %[[FAR_MAP]][%b, %[[PLACE]]], %[[FAR_SLOT]], %[[X_FULL]]
+// CHECK:             tgpu.acquire %[[Y_EMPTY]]
+// CHECK-NEXT:        tgpu.expect %[[Y_FULL]]
+// CHECK-NEXT:        %[[Y_SLOT:.*]] = tgpu.slot %[[Y]]
+// CHECK-NEXT:        tgpu.tma_load %{{.*}}, %[[Y_SLOT]], %[[Y_FULL]]
 tgpu.kernel @together target "sm_90a" warps 8 (%x: !view, %y: !view, %near: !row_view, %far: !row_view, %o: !tile.view<[?, 128, 64], f32>, %shift: i32)
     grid(%b = dim(x, 0))
     attributes {tgpu.role_schedule = #tgpu.role_schedule<load_registers = 40, compute_registers = 232>} {
@@ -281,8 +283,8 @@ tgpu.kernel @together target "sm_90a" warps 8 (%x: !view, %y: !view, %near: !row
   %none = tile.full %zero : !out
   %rows = tile.dim %x, 1 : !view
   %sum = scf.for %m = %c0 to %rows step %c128 iter_args(%old = %none) -> (!out) : i32 {
-    tgpu.copy_async %x[%b, %m, 0], %x_buffer {tgpu.ring_stages = 1 : i64} : !view, !q
     tgpu.copy_async %y[%b, %m, 0], %y_buffer {tgpu.ring_stages = 3 : i64} : !view, !q
+    tgpu.copy_async %x[%b, %m, 0], %x_buffer {tgpu.ring_stages = 1 : i64} : !view, !q
     tgpu.copy_async %near[%b, %m], %near_buffer {tgpu.ring_stages = 1 : i64} : !row_view, !row
     %place = arith.addi %m, %shift : i32
     tgpu.copy_async %far[%b, %place], %far_buffer {tgpu.ring_stages = 1 : i64} : !row_view, !row
