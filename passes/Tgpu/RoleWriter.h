@@ -91,8 +91,11 @@ private:
   void findToldScalars();
   bool mayTell(mlir::Operation &op, const llvm::DenseSet<mlir::Operation *> &refused);
   void writeTold();
+  bool isToldLate();
+  llvm::SmallVector<mlir::Value> writeToldOf(mlir::Value tile, const mlir::IRMapping &ofAllTiles);
   mlir::Value writePublished(mlir::Value tile, mlir::Value taken,
-                             llvm::function_ref<void(mlir::Value tile)> takeNext);
+                             llvm::SmallVectorImpl<mlir::Value> &next,
+                             llvm::function_ref<llvm::SmallVector<mlir::Value>()> takeNext);
   mlir::Value writeIsVoid();
   bool canWriteScalar(mlir::Value value);
   void writeScalar(mlir::Value value);
