@@ -69,43 +69,19 @@ void RoleWriter::mapIds(Value tile) {
     map.map(id, value);
 }
 
-/// Whether what is told of a tile waits for memory, as a search for the tile's sequence does.
-bool RoleWriter::isToldLate() {
-  return llvm::any_of(toldBy, [](Operation *op) {
-    return op->walk([](tile::AtOp) { return WalkResult::interrupt(); }).wasInterrupted();
-  });
-}
-
-/// The number of a tile, and what is told of it.
-SmallVector<Value> RoleWriter::writeToldOf(Value tile, const IRMapping &ofAllTiles) {
-  IRMapping ofThisTile = std::exchange(map, ofAllTiles);
-  mapIds(tile);
-  writeTold();
-  SmallVector<Value> values{tile};
-  for (Value value : told)
-    values.push_back(map.lookup(value));
-  map = std::move(ofThisTile);
-  return values;
-}
-
 /// Tile after tile while there are any. The role that copies computes what depends on the tile's
-/// number, publishes it, starts all copies, and takes the next number. Where it must wait for what
-/// it tells, it computes that as well before it waits for the slots through which results leave.
-/// The role that computes asks for the next tile before it lets its results out; the one that adds
-/// to memory, when it has added all.
+/// number, publishes it, starts all copies, and takes the next number. The one that computes asks
+/// for the next tile before it lets its results out; the one that adds to memory, when it has added
+/// all.
 void RoleWriter::writeTakenTiles() {
   bool loads = role == Role::Load, computes = role == Role::Compute;
-  bool tellsAhead = loads && isToldLate();
-  IRMapping ofAllTiles = map;
   Value cta = mapped.getGridIds()[0];
   // How many tiles were published or received, in this role, before the loop.
-  SmallVector<Value> inits = tellsAhead ? writeToldOf(cta, ofAllTiles)
-                             : loads    ? SmallVector<Value>{cta}
-                                        : writeReceive(i32(0));
+  SmallVector<Value> inits = loads ? SmallVector<Value>{cta} : writeReceive(i32(0));
   size_t numWords = inits.size();
   llvm::append_range(inits, uses);
   inits.push_back(i32(loads ? 0 : 1));
-  SmallVector<Type> types = llvm::to_vector(ValueRange(inits).getTypes());
+  SmallVector<Type> types(inits.size(), b.getI32Type());
   SmallVector<Location> locs(inits.size(), b.getLoc());
   auto loop = scf::WhileOp::create(b, types, inits);
   Block *before = b.createBlock(&loop.getBefore(), {}, types, locs);
@@ -121,8 +97,6 @@ void RoleWriter::writeTakenTiles() {
   SmallVector<Value> next;
   if (loads) {
     mapIds(arguments.front());
-    if (tellsAhead)
-      map.map(told, arguments.slice(1, told.size()));
     writeTold();
   } else if (computes) {
     for (auto [value, word] : llvm::zip_equal(told, arguments.slice(1, told.size())))
@@ -141,10 +115,8 @@ void RoleWriter::writeTakenTiles() {
     mapIds(arguments.front());
   }
   if (loads) {
-    Value tile = arguments.front();
-    taken = writePublished(tile, taken, next, [&] {
-      Value number = TakeTileOp::create(b, b.getI32Type(), order->getTiles(b, tile), Value());
-      return tellsAhead ? writeToldOf(number, ofAllTiles) : SmallVector<Value>{number};
+    taken = writePublished(arguments.front(), taken, [&](Value tile) {
+      next = {TakeTileOp::create(b, b.getI32Type(), order->getTiles(b, tile), Value())};
     });
   } else {
     writeBlock(old.getBody().front());
@@ -166,45 +138,40 @@ void RoleWriter::writeTakenTiles() {
   writePublish(i32(-1), loop.getResults().back());
 }
 
-/// Publishes a tile, starts its copies and takes the next, with what is carried to it; returns how
-/// many tiles were published. One that writes nothing is not published: in a batch of sequences of
-/// different lengths most tiles may lie beyond the end of theirs.
-Value RoleWriter::writePublished(Value tile, Value taken, SmallVectorImpl<Value> &next,
-                                 llvm::function_ref<SmallVector<Value>()> takeNext) {
-  auto write = [&] {
+/// Publishes a tile, starts its copies and takes the next; returns how many tiles were published.
+/// One that writes nothing is not published: in a batch of sequences of different lengths most
+/// tiles may lie beyond the end of theirs.
+Value RoleWriter::writePublished(Value tile, Value taken,
+                                 llvm::function_ref<void(Value tile)> takeNext) {
+  auto start = [&] {
     writePublish(tile, taken);
     writeBlock(old.getBody().front());
     b.setLoc(old.getLoc());
-    next = takeNext();
-    finishTile();
-    return arith::AddIOp::create(b, taken, i32(1)).getResult();
   };
   Value isVoid = writeIsVoid();
-  if (!isVoid)
-    return write();
-  auto branch = scf::IfOp::create(
-      b, isVoid,
-      [&](OpBuilder &inner, Location loc) {
-        OpBuilder::InsertionGuard guard(b);
-        b.setInsertionPoint(inner.getInsertionBlock(), inner.getInsertionPoint());
-        SmallVector<Value> values = takeNext();
-        llvm::append_range(values, uses);
-        values.push_back(taken);
-        scf::YieldOp::create(b, values);
-      },
-      [&](OpBuilder &inner, Location loc) {
-        OpBuilder::InsertionGuard guard(b);
-        b.setInsertionPoint(inner.getInsertionBlock(), inner.getInsertionPoint());
-        Value count = write();
-        SmallVector<Value> values = llvm::to_vector(next);
-        llvm::append_range(values, uses);
-        values.push_back(count);
-        scf::YieldOp::create(b, values);
-      });
-  ResultRange results = branch.getResults();
-  next = llvm::to_vector(ValueRange(results.take_front(next.size())));
-  uses = llvm::to_vector(ValueRange(results.drop_front(next.size()).drop_back()));
-  return results.back();
+  if (!isVoid) {
+    start();
+    takeNext(tile);
+    finishTile();
+    return arith::AddIOp::create(b, taken, i32(1));
+  }
+  SmallVector<Type> types(uses.size() + 1, b.getI32Type());
+  auto branch = scf::IfOp::create(b, types, isVoid, /*addThenBlock=*/true, /*addElseBlock=*/true);
+  auto yield = [&](Value count) {
+    SmallVector<Value> values(uses);
+    values.push_back(count);
+    scf::YieldOp::create(b, values);
+  };
+  b.setInsertionPointToEnd(branch.thenBlock());
+  yield(taken);
+  b.setInsertionPointToEnd(branch.elseBlock());
+  start();
+  finishTile();
+  yield(arith::AddIOp::create(b, taken, i32(1)));
+  b.setInsertionPointAfter(branch);
+  uses = SmallVector<Value>(branch.getResults().drop_back());
+  takeNext(tile);
+  return branch.getResults().back();
 }
 
 /// Whether all that the tile writes lies beyond the parts of views that it is written to, or in

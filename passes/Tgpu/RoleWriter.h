@@ -91,11 +91,8 @@ private:
   void findToldScalars();
   bool mayTell(mlir::Operation &op, const llvm::DenseSet<mlir::Operation *> &refused);
   void writeTold();
-  bool isToldLate();
-  llvm::SmallVector<mlir::Value> writeToldOf(mlir::Value tile, const mlir::IRMapping &ofAllTiles);
   mlir::Value writePublished(mlir::Value tile, mlir::Value taken,
-                             llvm::SmallVectorImpl<mlir::Value> &next,
-                             llvm::function_ref<llvm::SmallVector<mlir::Value>()> takeNext);
+                             llvm::function_ref<void(mlir::Value tile)> takeNext);
   mlir::Value writeIsVoid();
   bool canWriteScalar(mlir::Value value);
   void writeScalar(mlir::Value value);

@@ -1,8 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Copies of parts of views, such as the sequences of a packed batch, by ragged tensor maps. The role that copies alone reads
-// where a part lies, of the next tile before it waits for slots of this one, and publishes what the other needs. A tile
-// that writes nothing is not published.
+// where a part lies, and publishes what the other needs. A tile that writes nothing is not published.
 //
 // RUN: split-file %s %t
 // RUN: tilewright-opt %t/kernels.mlir --tgpu-assign-roles | FileCheck %s
@@ -23,24 +22,20 @@
 // CHECK:         %[[Q:.*]] = tgpu.tensor_map %q : {{.*}} -> !tgpu.tensor_map<128x1x64xbf16, b128, ragged 0>
 // CHECK:         %[[K:.*]] = tgpu.tensor_map %k : {{.*}} -> !tgpu.tensor_map<128x1x64xbf16, b128, ragged 0>
 // CHECK:         role "load"
-// CHECK:           tile.at %starts
-// CHECK:           %[[LOOP:.*]]:8 = scf.while
-// CHECK:           ^bb0(%[[TILE:.*]]: i32, %[[H:.*]]: i32, %[[BEGIN:.*]]: i32, %[[SIZE:.*]]: i32, %[[M:.*]]: i32, %[[UQ:.*]]: i32, %[[UK:.*]]: i32, %[[TAKEN:.*]]: i32):
+// CHECK:           } do {
+// CHECK:             %[[BEGIN:.*]] = tile.at %starts
+// CHECK:             %[[END:.*]] = tile.at %starts
+// CHECK:             %[[SIZE:.*]] = arith.subi %[[END]], %[[BEGIN]]
 // CHECK:             %[[VOID:.*]] = arith.cmpi sge, %[[ROW:.*]], %[[SIZE]]
-// CHECK-NEXT:        %[[NEXT:.*]]:8 = scf.if %[[VOID]]
-// CHECK:               %[[AFTER_VOID:.*]] = tgpu.take_tile
-// CHECK:               scf.yield %[[AFTER_VOID]], %{{.*}}, %[[UQ]], %[[UK]], %[[TAKEN]] :
+// CHECK-NEXT:        %[[WORK:.*]]:3 = scf.if %[[VOID]]
+// CHECK-NEXT:          scf.yield %[[UQ:.*]], %[[UK:.*]], %[[TAKEN:.*]] : i32, i32, i32
 // CHECK-NEXT:        } else {
-// CHECK:               tgpu.publish %[[TILE]], %[[H]], %[[BEGIN]], %[[SIZE]], %[[M]] to
-// CHECK:               tgpu.tma_load %[[Q]][%[[ROW]], %[[H]], 0] from %[[BEGIN]] size %[[SIZE]],
+// CHECK:               tgpu.publish
+// CHECK:               tgpu.tma_load %[[Q]][%[[ROW]], %{{.*}}, 0] from %[[BEGIN]] size %[[SIZE]],
 // CHECK:               scf.for
-// CHECK:                 tgpu.tma_load %[[K]][%{{.*}}, %[[H]], 0] from %[[BEGIN]] size %[[SIZE]],
-// CHECK:               %[[AFTER:.*]] = tgpu.take_tile
-// CHECK:               %[[NEXT_BEGIN:.*]] = tile.at %starts
-// CHECK-NEXT:          %[[NEXT_END:.*]] = tile.at %starts
-// CHECK-NEXT:          %[[NEXT_SIZE:.*]] = arith.subi %[[NEXT_END]], %[[NEXT_BEGIN]]
-// CHECK:               scf.yield %[[AFTER]], %{{.*}}, %[[NEXT_BEGIN]], %[[NEXT_SIZE]], %{{.*}} :
-// CHECK:             scf.yield %[[NEXT]]#0, %[[NEXT]]#1, %[[NEXT]]#2, %[[NEXT]]#3,
+// CHECK:                 tgpu.tma_load %[[K]][%{{.*}}, %{{.*}}, 0] from %[[BEGIN]] size %[[SIZE]],
+// CHECK:             tgpu.take_tile
+// CHECK-NEXT:        scf.yield %{{.*}}, %[[WORK]]#0, %[[WORK]]#1, %[[WORK]]#2 :
 // CHECK:         role "compute"
 // CHECK-NOT:       tile.at
 // CHECK:           tgpu.store
@@ -89,15 +84,14 @@ tgpu.kernel @parts target "sm_90a" warps 8 (%q: !view, %k: !view, %o: !sums, %st
 // around it.
 // CHECK-LABEL: tgpu.kernel @rounds
 // CHECK:         role "load"
-// CHECK:           tile.at %starts
-// CHECK:           ^bb0(%{{.*}}: i32, %[[SIZE:.*]]: i32, %{{.*}}: i32, %{{.*}}: i32, %{{.*}}: i32, %{{.*}}: i32):
+// CHECK:           } do {
+// CHECK:             %[[SIZE:.*]] = tile.at %starts
 // CHECK:             %[[REST:.*]] = arith.subi %[[SIZE]], %{{.*}} : i32
 // CHECK:             %[[NO_ROUND:.*]] = arith.cmpi sge, %{{.*}}, %[[REST]]
 // CHECK:             %[[BEYOND:.*]] = arith.cmpi sge, %{{.*}}, %[[SIZE]]
 // CHECK:             %[[VOID:.*]] = arith.andi %[[NO_ROUND]], %[[BEYOND]]
 // CHECK:             scf.if %[[VOID]]
-// CHECK:               tgpu.take_tile
-// CHECK:               scf.yield
+// CHECK-NEXT:          scf.yield
 // CHECK-NEXT:        } else {
 // CHECK:               tgpu.publish
 // CHECK:               tgpu.tma_load
