@@ -75,3 +75,48 @@ bool tgpu::hasPlaces(const LoopChain &chain) {
     return llvm::any_of(*loop.getBody(), [](Operation &op) { return op.hasAttr(placeName); });
   });
 }
+
+bool tgpu::hasSeveralProducts(scf::ForOp loop) {
+  llvm::SmallDenseMap<Region *, int64_t> products;
+  loop->walk([&](WgmmaOp product) {
+    Region *region = product->getParentRegion();
+    while (auto branch = dyn_cast<scf::IfOp>(region->getParentOp()))
+      if (branch->hasAttr(specialCaseName))
+        break;
+      else
+        region = branch->getParentRegion();
+    ++products[region];
+  });
+  return llvm::any_of(products, [](auto &each) { return each.second > 1; });
+}
+
+/// The products of its loop that a value is computed of without further ones.
+static void getProducts(Value value, scf::ForOp loop,
+                        llvm::SmallPtrSetImpl<Operation *> &products) {
+  SetVector<Value> reached;
+  reached.insert(value);
+  for (size_t i = 0; i < reached.size(); ++i) {
+    Operation *op = reached[i].getDefiningOp();
+    if (!op || !loop->isProperAncestor(op))
+      continue;
+    if (isa<WgmmaOp>(op))
+      products.insert(op);
+    else if (auto branch = dyn_cast<scf::IfOp>(op); branch && branch.elseBlock())
+      for (auto yield : {branch.thenYield(), branch.elseYield()})
+        reached.insert(yield.getOperand(cast<OpResult>(reached[i]).getResultNumber()));
+    else
+      reached.insert_range(op->getOperands());
+  }
+}
+
+bool tgpu::addsCombinedProducts(scf::ForOp loop) {
+  int64_t sums = 0;
+  bool isCombined = false;
+  loop->walk([&](WgmmaOp product) {
+    sums += product.getAcc() != nullptr;
+    llvm::SmallPtrSet<Operation *, 4> products;
+    getProducts(product.getA(), loop, products);
+    isCombined |= products.size() > 1;
+  });
+  return isCombined && sums > 1;
+}

@@ -41,6 +41,15 @@ struct Product {
 /// Whether the results of a wait go nowhere but to the next round: the loop only carries them.
 bool isOnlyYielded(WgmmaWaitOp wait);
 
+/// One product's results then live beside another's. What stands for masked blocks stands for full
+/// ones, too.
+bool hasSeveralProducts(mlir::scf::ForOp loop);
+
+/// Whether a round adds to several sums, to one of them what two products are combined to: the
+/// gradients of attention for a block of keys. Overlapped with the next round, both products live
+/// beside the sums for most of a round, more than there are registers.
+bool addsCombinedProducts(mlir::scf::ForOp loop);
+
 /// Whether some operation of the chain's loops has a place.
 bool hasPlaces(const LoopChain &chain);
 

@@ -200,22 +200,6 @@ bool variesByTile(KernelOp kernel, scf::ForOp loop) {
   return getIds(kernel, loop.getLowerBound()) != 0 || getIds(kernel, loop.getUpperBound()) != 0;
 }
 
-/// One product's results then live beside another's. What stands for masked blocks stands for full
-/// ones, too.
-bool hasSeveralProducts(scf::ForOp loop) {
-  llvm::SmallDenseMap<Region *, int64_t> products;
-  loop->walk([&](WgmmaOp product) {
-    Region *region = product->getParentRegion();
-    while (auto branch = dyn_cast<scf::IfOp>(region->getParentOp()))
-      if (branch->hasAttr(specialCaseName))
-        break;
-      else
-        region = branch->getParentRegion();
-    ++products[region];
-  });
-  return llvm::any_of(products, [](auto &each) { return each.second > 1; });
-}
-
 /// Lets results leave through slots of the rings that loops fill, one of each ring, if those hold
 /// them all: the operands of the next tile then come meanwhile.
 void lendSlots(KernelOp kernel, const RoleSlice &slice) {
@@ -372,7 +356,9 @@ FailureOr<bool> tgpu::planRoles(KernelOp kernel, const RoleOverrides &overrides,
     kernel->setAttr(roleScheduleName, schedule);
   // A round that meets at barriers cannot overlap with the next, but one product of that can.
   for (scf::ForOp loop : loops) {
-    int64_t inFlight = memory.perScratch > 0 && hasSeveralProducts(loop) ? 2 : 1;
+    bool isInOrder =
+        (memory.perScratch > 0 && hasSeveralProducts(loop)) || addsCombinedProducts(loop);
+    int64_t inFlight = isInOrder ? 2 : 1;
     if (!loop->hasAttr(scheduleName))
       loop->setAttr(scheduleName,
                     ScheduleAttr::get(kernel.getContext(), Skeleton::ProducerConsumer, stages,

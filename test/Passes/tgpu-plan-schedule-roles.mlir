@@ -86,6 +86,54 @@ tgpu.kernel @same_id target "sm_90a" warps 4 (%a: !view, %c: optional !view)
   tgpu.store %rounded, %c[%m, %n] : tensor<64x192xbf16, #tgpu.wgmma<1>>, !view
 }
 
+!t = tensor<64x64xf32, #tgpu.wgmma<1>>
+!t16 = tensor<64x64xbf16, #tgpu.wgmma<1>>
+!t_a = tensor<64x64xbf16, #tgpu.operand<a, #tgpu.wgmma<1>>>
+
+// A round that adds to two sums, to one what two products are combined to, keeps its order: with the next round under it
+// both products would live beside the sums.
+// CHECK-LABEL: tgpu.kernel @combined
+// CHECK:         } {tgpu.schedule = #tgpu.schedule<skeleton = producer_consumer, stages = {{[0-9]}}, in_flight = 2>}
+tgpu.kernel @combined target "sm_90a" warps 4 (%a: !view, %c: optional !view)
+    grid(%n = dim(a, 1), %m = dim(a, 0)) {
+  %x = tgpu.alloc : !tgpu.shared<64x64xbf16, b128>
+  %y = tgpu.alloc : !tgpu.shared<64x64xbf16, b128>
+  %c0 = arith.constant 0 : i32
+  %depth = tile.dim %a, 1 : !view
+  %c64 = arith.constant 64 : i32
+  %zero = arith.constant 0.0 : f32
+  %zeros = tile.full %zero : !t
+  %sums:2 = scf.for %k = %c0 to %depth step %c64 iter_args(%dv = %zeros, %dk = %zeros) -> (!t, !t) : i32 {
+    tgpu.sync
+    tgpu.copy_async %a[%m, %k], %x : !view, !tgpu.shared<64x64xbf16, b128>
+    tgpu.copy_async %a[%n, %k], %y : !view, !tgpu.shared<64x64xbf16, b128>
+    tgpu.copy_commit
+    tgpu.copy_wait pending 0
+    tgpu.sync
+    %s_pending = tgpu.wgmma %x, %y transpose_b : !tgpu.shared<64x64xbf16, b128>, !tgpu.shared<64x64xbf16, b128> -> !t
+    tgpu.wgmma_commit
+    %s = tgpu.wgmma_wait pending 0, %s_pending : !t
+    %s16 = tile.cast %s : !t -> !t16
+    %s_a = tgpu.convert %s16 : !t16 -> !t_a
+    %dv_pending = tgpu.wgmma %s_a, %x, %dv : !t_a, !tgpu.shared<64x64xbf16, b128>, !t -> !t
+    tgpu.wgmma_commit
+    %dv_new = tgpu.wgmma_wait pending 0, %dv_pending : !t
+    %dp_pending = tgpu.wgmma %y, %x transpose_b : !tgpu.shared<64x64xbf16, b128>, !tgpu.shared<64x64xbf16, b128> -> !t
+    tgpu.wgmma_commit
+    %dp = tgpu.wgmma_wait pending 0, %dp_pending : !t
+    %ds = arith.mulf %s, %dp : !t
+    %ds16 = tile.cast %ds : !t -> !t16
+    %ds_a = tgpu.convert %ds16 : !t16 -> !t_a
+    %dk_pending = tgpu.wgmma %ds_a, %y, %dk : !t_a, !tgpu.shared<64x64xbf16, b128>, !t -> !t
+    tgpu.wgmma_commit
+    %dk_new = tgpu.wgmma_wait pending 0, %dk_pending : !t
+    scf.yield %dv_new, %dk_new : !t, !t
+  }
+  %sum = arith.addf %sums#0, %sums#1 : !t
+  %rounded = tile.cast %sum : !t -> !t16
+  tgpu.store %rounded, %c[%m, %n] : !t16, !view
+}
+
 // How many rounds a tile takes depends on which it is: blocks take the next when they are done, and tiles of several steps
 // of the second id go together, the first the fastest but for them.
 // CHECK-LABEL: tgpu.kernel @varies
