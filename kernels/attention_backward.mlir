@@ -14,7 +14,8 @@
 //   q, dq  [B, Hq,  Sq,  D]   T      k, dk [B, Hkv, Skv, D]  T     v, dv [B, Hkv, Skv, DV]  T
 //   o, do  [B, Hq,  Sq,  DV]  T      lse, dlse [B, Hq, Sq]  ACC; dlse optional (absent: zero)
 //
-// cu_seqlens_q, cu_seqlens_k, scale, window_left, window_right and all parameters: as in attention_forward.mlir, and
+// cu_seqlens_q, cu_seqlens_k, kv_indices, kv_num_blocks (turned round by lib/lists.mlir for the keys kernel), scale,
+// window_left, window_right and all parameters: as in attention_forward.mlir, and
 //
 //   DETERMINISTIC       off: dQ is summed by atomic additions, and may differ from run to run in its last bits (dK and
 //                       dV never do). On: a second kernel recomputes S and dP for dQ (seven products for each pair
@@ -26,7 +27,7 @@
 //                       of scale * Q K^T, summed over what shares an entry. So it is the gradient of an additive bias
 //                       of that shape (mods/bias.mlir, the first of the files that are linked). Nothing is added
 //                       atomically and nothing but d_score is stored: a kernel recomputes S and dP once more. Not with
-//                       PACKED.
+//                       PACKED or LISTED.
 //   CAPTURE_GRADIENTS   on: for each captured float @x that @score_mod reads, the program takes an optional argument
 //                       d_x of its shape (one element for a scalar), in f32, and writes the gradient; absent, it costs
 //                       nothing. Where DETERMINISTIC is on these are exact sums, bit-identical too, with a workspace of
@@ -50,6 +51,7 @@
 tile.link "lib/attention.mlir"
 tile.link "lib/backward.mlir"
 tile.link "lib/batch.mlir"
+tile.link "lib/lists.mlir"
 
 !qk_view  = !tile.view<[?, ?, ?, D], T>
 !v_view   = !tile.view<[?, ?, ?, DV], T>
@@ -57,6 +59,8 @@ tile.link "lib/batch.mlir"
 !acc_view = !tile.view<[?, ?, ?, D], ACC>
 !score_view = !tile.view<[?, ?, ?, ?], ACC>
 !cu_view  = !tile.view<[?], i32>
+!list_view  = !tile.view<[?, ?, ?, ?], i32>
+!count_view = !tile.view<[?, ?, ?], i32>
 
 !q   = !tile.tile<[BLOCK_M, DP], T>
 !k   = !tile.tile<[BLOCK_N, DP], T>
@@ -82,6 +86,7 @@ func.func private @longest_block(i32, i32, !cu_view, i32) -> (i32, i32, i32, i32
 func.func private @rows_of(i32, !cu_view, i32) -> (i32, i32)
 func.func private @part_of_queries_and_keys(!qk_view, i32, i32) -> !qk_view
 func.func private @part_of_values(!v_view, i32, i32) -> !v_view
+func.func private @list_of(i32, i32, i32, i32, !count_view) -> (i32, i32, i32, i32)
 func.func private @workspace_begin(i32, i32) -> i32
 func.func private @row_of_workspace(i32, !cu_view, i32) -> (i32, i32, i32)
 func.func private @probabilities_of_keys(!st, !row, !keept, i32, i32, i32, i32, f32) -> (!st, !st, !dst, !dst)
@@ -92,6 +97,7 @@ func.func private @round_of_queries(!q, !o, !row, !row, !k, !v, !keep, !dq, i32,
 tile.program @attention_backward
     params(D: int, DV: int = D, T: type in [f16, bf16, f32, f64],
            CAUSAL: enum in ["none", "top_left", "bottom_right"] = "none", WINDOW: flag = false, PACKED: flag = false,
+           LISTED: flag = false, LIST_BLOCK_M: int = select(LISTED, 128, 0), LIST_BLOCK_N: int = LIST_BLOCK_M,
            DETERMINISTIC: flag = false, SCORE_GRADIENT: flag = false, CAPTURE_GRADIENTS: flag = false,
            TARGET: enum in ["cpu", "sm_80", "sm_90a"] = "cpu", let ROW_BYTES: int = ceildiv(max(D, DV) * bits(T), 8),
            let HOPPER: flag = and(TARGET == "sm_90a", bits(T) == 16),
@@ -99,9 +105,11 @@ tile.program @attention_backward
            SPLIT: flag = and(and(not(TARGET == "cpu"), bits(T) == 16),
                              and(ROW_BYTES > 256, and(mod(D, 32) == 0, mod(DV, 32) == 0))),
            let DQ_KERNEL: flag = or(DETERMINISTIC, SPLIT),
-           BLOCK_M: int = block(), BLOCK_N: int = block(), DQ_BLOCK_M: int = block(), DQ_BLOCK_N: int = block(),
+           BLOCK_M: int = block_in(LIST_BLOCK_M), BLOCK_N: int = block_in(LIST_BLOCK_N),
+           DQ_BLOCK_M: int = block_in(LIST_BLOCK_M), DQ_BLOCK_N: int = block_in(LIST_BLOCK_N),
            // By what they multiply, dV alone would have the blocks of a forward, and delta none.
-           DV_BLOCK_M: int = select(not(SPLIT), BLOCK_M, select(not(HOPPER), 64, select(ROW_BYTES <= 384, 96, 80))),
+           DV_BLOCK_M: int = select(or(LISTED, not(SPLIT)), BLOCK_M,
+                                    select(not(HOPPER), 64, select(ROW_BYTES <= 384, 96, 80))),
            DELTA_BLOCK_M: int = select(and(HOPPER, or(not(PACKED), mod(BLOCK_M, 32) == 0)), 32, BLOCK_M),
            SCORE_BLOCK_M: int = select(or(TARGET == "cpu", and(bits(T) == 16, ROW_BYTES <= 256)), 64,
                                        select(ROW_BYTES <= 512, 32, 16)),
@@ -110,9 +118,9 @@ tile.program @attention_backward
            // Of the workspaces' rows, which a bundle for several GPUs has but once.
            let PAD: int = ceildiv(select(ROW_BYTES <= 128, 128, 64), BLOCK_M) * BLOCK_M,
            let ACC: type = accumulator(T))
-    require(D <= 256, DV <= 256, not(and(PACKED, SCORE_GRADIENT)), dim(k, 0) == dim(q, 0), dim(v, 0) == dim(q, 0),
+    require(D <= 256, DV <= 256, not(and(PACKED, SCORE_GRADIENT)), not(and(LISTED, SCORE_GRADIENT)),
             floordiv(dim(q, 1), max(dim(k, 1), 1)) * dim(k, 1) == dim(q, 1),
-            dim(v, 1) == dim(k, 1), dim(v, 2) == dim(k, 2),
+            dim(k, 0) == dim(q, 0), dim(v, 0) == dim(q, 0), dim(v, 1) == dim(k, 1), dim(v, 2) == dim(k, 2),
             dim(o, 0) == dim(q, 0), dim(o, 1) == dim(q, 1), dim(o, 2) == dim(q, 2),
             dim(do, 0) == dim(q, 0), dim(do, 1) == dim(q, 1), dim(do, 2) == dim(q, 2),
             dim(lse, 0) == dim(q, 0), dim(lse, 1) == dim(q, 1), dim(lse, 2) == dim(q, 2),
@@ -121,15 +129,20 @@ tile.program @attention_backward
             dim(dk, 0) == dim(k, 0), dim(dk, 1) == dim(k, 1), dim(dk, 2) == dim(k, 2),
             dim(dv, 0) == dim(k, 0), dim(dv, 1) == dim(k, 1), dim(dv, 2) == dim(k, 2),
             or(not(PACKED), dim(q, 0) == 1), dim(cu_seqlens_k, 0) == dim(cu_seqlens_q, 0),
-            or(dim(d_score, 0) == 1, dim(d_score, 0) == dim(q, 0)),
+            or(dim(d_score, 0) == 1, dim(d_score, 0) == dim(q, 0)), dim(kv_indices, 2) == dim(kv_num_blocks, 2),
             or(dim(d_score, 1) == 1, dim(d_score, 1) == dim(q, 1)),
             or(dim(d_score, 2) == 1, dim(d_score, 2) == dim(q, 2)), dim(d_score, 3) == dim(k, 2),
             ascending(cu_seqlens_q), within(cu_seqlens_q, 0, dim(q, 2) + 1),
             ascending(cu_seqlens_k), within(cu_seqlens_k, 0, dim(k, 2) + 1),
-            finite(scale), or(WINDOW, window_left == -1), or(WINDOW, window_right == -1))
+            or(not(LISTED), and(mod(max(LIST_BLOCK_M, 1), DQ_BLOCK_M) == 0, mod(max(LIST_BLOCK_N, 1), BLOCK_N) == 0)),
+            dim(kv_indices, 0) == dim(kv_num_blocks, 0), dim(kv_indices, 1) == dim(kv_num_blocks, 1),
+            or(dim(kv_num_blocks, 0) == 1, or(PACKED, dim(kv_num_blocks, 0) == dim(q, 0))), finite(scale),
+            or(dim(kv_num_blocks, 1) == 1, dim(kv_num_blocks, 1) == dim(q, 1)), or(WINDOW, window_left == -1),
+            or(PACKED, dim(kv_num_blocks, 2) == ceildiv(dim(q, 2), LIST_BLOCK_M)), or(WINDOW, window_right == -1))
     (%q: !qk_view, %k: !qk_view, %v: !v_view, %o: !v_view, %do: !v_view, %lse: !row_view,
      %dlse: optional !row_view, %dq: !qk_view, %dk: !qk_view, %dv: !v_view,
      %cu_seqlens_q: !cu_view when (PACKED), %cu_seqlens_k: !cu_view when (PACKED),
+     %kv_indices: !list_view when (LISTED), %kv_num_blocks: !count_view when (LISTED),
      %d_score: !score_view when (SCORE_GRADIENT), %scale: f32, %window_left: i32 = -1, %window_right: i32 = -1) {
   // Rows of whole chunks of 16 bytes, which a tensor map asks for; packed, a block more for each sequence.
   %delta = tile.workspace [dim(q, 0), dim(q, 1), select(PACKED,
@@ -139,26 +152,33 @@ tile.program @attention_backward
   // Empty where nothing is added to it.
   %dq_sum = tile.workspace [select(DQ_KERNEL, 0, dim(q, 0)), dim(q, 1), select(PACKED,
       (floordiv(dim(q, 2), PAD) + dim(cu_seqlens_q, 0) - 1) * PAD, dim(q, 2)), D] fill 0.0 : !acc_view
+  %q_indices = tile.workspace [dim(kv_num_blocks, 0), dim(kv_num_blocks, 1), ceildiv(dim(k, 2), LIST_BLOCK_N),
+                               dim(kv_num_blocks, 2)] : !list_view
+  %q_num_blocks = tile.workspace [dim(kv_num_blocks, 0), dim(kv_num_blocks, 1), ceildiv(dim(k, 2), LIST_BLOCK_N)]
+      : !count_view
 
+  tile.launch @turn_lists(%kv_indices, %kv_num_blocks, %q_indices, %q_num_blocks) when (LISTED)
+      : !list_view, !count_view, !list_view, !count_view
   tile.launch @attention_backward_delta(%o, %do, %lse, %dlse, %cu_seqlens_q, %delta, %lse_base2)
       with (BLOCK_M = DELTA_BLOCK_M) : !v_view, !v_view, !row_view, !row_view, !cu_view, !row_view, !row_view
-  tile.launch @attention_backward_keys(%q, %k, %v, %do, %lse_base2, %delta, %dq_sum, %dk, %dv,
-                                       %cu_seqlens_q, %cu_seqlens_k, %scale, %window_left, %window_right)
+  tile.launch @attention_backward_keys(%q, %k, %v, %do, %lse_base2, %delta, %dq_sum, %dk, %dv, %cu_seqlens_q,
+                                       %cu_seqlens_k, %q_indices, %q_num_blocks, %scale, %window_left, %window_right)
       with (WITH_DV = not(SPLIT), WITH_DQ = not(DQ_KERNEL))
       : !qk_view, !qk_view, !v_view, !v_view, !row_view, !row_view, !acc_view, !qk_view, !v_view,
-        !cu_view, !cu_view, f32, i32, i32
+        !cu_view, !cu_view, !list_view, !count_view, f32, i32, i32
   // Its blocks may end in the rows of the next sequence, whose LSE the mask drops.
-  tile.launch @attention_backward_keys(%q, %k, %v, %do, %lse_base2, %delta, %dq_sum, %dk, %dv,
-                                       %cu_seqlens_q, %cu_seqlens_k, %scale, %window_left, %window_right)
+  tile.launch @attention_backward_keys(%q, %k, %v, %do, %lse_base2, %delta, %dq_sum, %dk, %dv, %cu_seqlens_q,
+                                       %cu_seqlens_k, %q_indices, %q_num_blocks, %scale, %window_left, %window_right)
       with (WITH_DK = false, WITH_DQ = false, BLOCK_M = DV_BLOCK_M, CAPTURE_GRADIENTS = false) when (SPLIT)
       : !qk_view, !qk_view, !v_view, !v_view, !row_view, !row_view, !acc_view, !qk_view, !v_view,
-        !cu_view, !cu_view, f32, i32, i32
+        !cu_view, !cu_view, !list_view, !count_view, f32, i32, i32
   tile.launch @attention_backward_convert(%dq_sum, %dq, %cu_seqlens_q, %scale) when (not(DQ_KERNEL))
       : !acc_view, !qk_view, !cu_view, f32
-  tile.launch @attention_backward_queries(%q, %k, %v, %do, %lse_base2, %delta, %dq,
-                                          %cu_seqlens_q, %cu_seqlens_k, %scale, %window_left, %window_right)
-      with (BLOCK_M = DQ_BLOCK_M, BLOCK_N = DQ_BLOCK_N) when (DQ_KERNEL)
-      : !qk_view, !qk_view, !v_view, !v_view, !row_view, !row_view, !qk_view, !cu_view, !cu_view, f32, i32, i32
+  tile.launch @attention_backward_queries(%q, %k, %v, %do, %lse_base2, %delta, %dq, %cu_seqlens_q,
+                                          %cu_seqlens_k, %kv_indices, %kv_num_blocks, %scale,
+                                          %window_left, %window_right)
+      with (BLOCK_M = DQ_BLOCK_M, BLOCK_N = DQ_BLOCK_N) when (DQ_KERNEL) : !qk_view, !qk_view, !v_view, !v_view,
+        !row_view, !row_view, !qk_view, !cu_view, !cu_view, !list_view, !count_view, f32, i32, i32
   tile.launch @attention_backward_scores(%q, %k, %v, %do, %lse_base2, %delta, %d_score,
                                          %scale, %window_left, %window_right)
       with (BLOCK_M = SCORE_BLOCK_M, BLOCK_N = SCORE_BLOCK_N) when (SCORE_GRADIENT)
@@ -168,13 +188,14 @@ tile.program @attention_backward
 // A block of keys against the queries of every head of its group: dK and dV need no atomics.
 tile.kernel @attention_backward_keys
     params(D: int, DV: int, T: type, CAUSAL: enum in ["none", "top_left", "bottom_right"], WINDOW: flag, PACKED: flag,
-           PAD: int, DETERMINISTIC: flag, CAPTURE_GRADIENTS: flag, BLOCK_M: int, BLOCK_N: int,
-           WITH_DK: flag = true, WITH_DV: flag = true, WITH_DQ: flag = true, HOPPER: flag,
+           LISTED: flag, LIST_BLOCK_M: int, LIST_BLOCK_N: int, PAD: int, DETERMINISTIC: flag, CAPTURE_GRADIENTS: flag,
+           BLOCK_M: int, BLOCK_N: int, WITH_DK: flag = true, WITH_DV: flag = true, WITH_DQ: flag = true, HOPPER: flag,
            let DP: int = ceildiv(D, 16) * 16, let DVP: int = ceildiv(DV, 8) * 8,
            let DW: int = select(and(HOPPER, D > 64), ceildiv(D, 64) * 64, DP), let ACC: type = accumulator(T))
     (%q: !qk_view, %k: !qk_view, %v: !v_view, %do: !v_view, %lse_base2: !row_view, %delta: !row_view,
      %dq_sum: !acc_view, %dk: !qk_view, %dv: !v_view, %cu_seqlens_q: !cu_view when (PACKED),
-     %cu_seqlens_k: !cu_view when (PACKED), %scale: f32, %window_left: i32, %window_right: i32)
+     %cu_seqlens_k: !cu_view when (PACKED), %q_indices: !list_view when (LISTED),
+     %q_num_blocks: !count_view when (LISTED), %scale: f32, %window_left: i32, %window_right: i32)
     grid(%bn = select(PACKED, (ceildiv(dim(k, 2), BLOCK_N) + dim(cu_seqlens_k, 0) - 1) * min(dim(k, 2), 1),
                       ceildiv(dim(k, 2), BLOCK_N)),
          %hk = dim(k, 1), %e = select(PACKED, 1, dim(k, 0))) {
@@ -204,6 +225,7 @@ tile.kernel @attention_backward_keys
 
   %no_dk = tile.constant 0 : !dk
   %no_dv = tile.constant 0 : !dv
+  %span = tile.param LIST_BLOCK_N : i32
   %with_dk = tile.param WITH_DK : i1
   %with_dv = tile.param WITH_DV : i1
   %with_dq = tile.param WITH_DQ : i1
@@ -214,7 +236,11 @@ tile.kernel @attention_backward_keys
   %dk_all, %dv_all = scf.for %g = %c0 to %group step %c1
       iter_args(%dk_heads = %no_dk, %dv_heads = %no_dv) -> (!dk, !dv) : i32 {
     %h = arith.addi %first_head, %g : i32
-    %dk_head, %dv_head = tile.for_blocks %m in (%c0 to %queries) against (%n to %keys)
+    %list_b, %list_h, %list_n, %count = func.call @list_of(%b, %h, %n, %span, %q_num_blocks)
+        : (i32, i32, i32, i32, !count_view) -> (i32, i32, i32, i32)
+    %dk_head, %dv_head = tile.for_blocks %m in (%c0 to %queries
+            listed %q_indices[%list_b, %list_h, %list_n] count %count each LIST_BLOCK_M when (LISTED) : !list_view)
+        against (%n to %keys)
         where @attends(%b, %h, block, against, %shift, %window_left, %window_right : i32, i32, i32, i32, i32)
         keep %keep : !keept
         iter_args(%dk_old = %dk_heads : !dk, %dv_old = %dv_heads : !dv) {
@@ -279,11 +305,12 @@ tile.kernel @attention_backward_convert
 // A block of queries against the keys it attends: dQ without atomics.
 tile.kernel @attention_backward_queries
     params(D: int, DV: int, T: type, CAUSAL: enum in ["none", "top_left", "bottom_right"], WINDOW: flag, PACKED: flag,
-           PAD: int, BLOCK_M: int, BLOCK_N: int,
+           LISTED: flag, LIST_BLOCK_M: int, LIST_BLOCK_N: int, PAD: int, BLOCK_M: int, BLOCK_N: int,
            let DP: int = ceildiv(D, 8) * 8, let DVP: int = ceildiv(DV, 8) * 8, let ACC: type = accumulator(T))
     (%q: !qk_view, %k: !qk_view, %v: !v_view, %do: !v_view, %lse_base2: !row_view, %delta: !row_view, %dq: !qk_view,
-     %cu_seqlens_q: !cu_view when (PACKED), %cu_seqlens_k: !cu_view when (PACKED), %scale: f32,
-     %window_left: i32, %window_right: i32)
+     %cu_seqlens_q: !cu_view when (PACKED), %cu_seqlens_k: !cu_view when (PACKED),
+     %kv_indices: !list_view when (LISTED), %kv_num_blocks: !count_view when (LISTED),
+     %scale: f32, %window_left: i32, %window_right: i32)
     grid(%bm = select(PACKED, (ceildiv(dim(q, 2), BLOCK_M) + dim(cu_seqlens_q, 0) - 1) * min(dim(q, 2), 1),
                       ceildiv(dim(q, 2), BLOCK_M)),
          %h = dim(q, 1), %e = select(PACKED, 1, dim(q, 0))) {
@@ -305,14 +332,18 @@ tile.kernel @attention_backward_queries
   %workspace_begin = func.call @workspace_begin(%b, %q_begin) : (i32, i32) -> i32
   %workspace_m = arith.addi %workspace_begin, %m : i32
 
+  %span = tile.param LIST_BLOCK_M : i32
+  %list_b, %list_h, %list_m, %count = func.call @list_of(%b, %h, %m, %span, %kv_num_blocks)
+      : (i32, i32, i32, i32, !count_view) -> (i32, i32, i32, i32)
   %no_dq = tile.constant 0 : !dq
-
   %q_tile = tile.load %q_part[%a, %h, %m, 0] : !qk_view -> !q
   %do_tile = tile.load %do_part[%a, %h, %m, 0] : !v_view -> !o
   %lse_row = tile.load %lse_base2[%a, %h, %workspace_m] : !row_view -> !row
   %delta_row = tile.load %delta[%a, %h, %workspace_m] : !row_view -> !row
 
-  %dq_all = tile.for_blocks %n in (%c0 to %keys) against (%m to %queries)
+  %dq_all = tile.for_blocks %n in (%c0 to %keys
+          listed %kv_indices[%list_b, %list_h, %list_m] count %count each LIST_BLOCK_N when (LISTED) : !list_view)
+      against (%m to %queries)
       where @attends(%b, %h, against, block, %shift, %window_left, %window_right : i32, i32, i32, i32, i32)
       keep %keep : !keep
       iter_args(%dq_old = %no_dq : !dq) {

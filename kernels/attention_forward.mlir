@@ -13,6 +13,9 @@
 //                                Checked in host memory, on a device where asked for. Unchecked, each is taken for the
 //                                nearest of 0 to Sq (Skv), a sequence that ends before it begins for empty; where they
 //                                do not ascend, it is open which rows are written
+//   kv_indices      [B or 1, Hq or 1, Mb, L]  i32, of LISTED alone: for each of the Mb blocks of LIST_BLOCK_M queries,
+//                   numbers of blocks of LIST_BLOCK_N keys, each at most once; what is no block of k is passed over
+//   kv_num_blocks   [B or 1, Hq or 1, Mb]     i32, how many of the L count
 //   q_descale, k_descale, v_descale   [1]  f32, of 8-bit types alone, in memory, where a quantisation leaves them: q, k
 //                                and v hold numbers divided by these
 //   scale                        f32, finite, usually 1 / sqrt(D)
@@ -31,7 +34,8 @@
 //   PACKED    B is 1, and the rows are those of sequences of different lengths, one behind the other: b has the queries
 //             cu_seqlens_q[b] .. cu_seqlens_q[b + 1] - 1, and keys by the same rule. Positions, lengths and masks are
 //             those of a sequence; it may be empty
-//   BLOCK_M, BLOCK_N   queries of one program instance, keys of one step
+//   LISTED    queries attend keys of listed blocks alone. PACKED, blocks count in each sequence, and Mb is any
+//   BLOCK_M, BLOCK_N   queries of one program instance, keys of one step; they divide LIST_BLOCK_M, LIST_BLOCK_N
 //
 // A query that attends no key gets O = 0 and LSE = -inf. A NaN in a query poisons that row alone. A NaN or infinity in
 // v reaches the queries that attend its key, and may reach others whose block holds that key: 0 * NaN is NaN.
@@ -44,6 +48,7 @@
 tile.link "lib/attention.mlir"
 tile.link "lib/batch.mlir"
 tile.link "lib/forward.mlir"
+tile.link "lib/lists.mlir"
 
 !qk_view  = !tile.view<[?, ?, ?, D], T>
 !v_view   = !tile.view<[?, ?, ?, DV], T>
@@ -51,6 +56,8 @@ tile.link "lib/forward.mlir"
 !row_view = !tile.view<[?, ?, ?], ACC>
 !one_view = !tile.view<[1], f32>
 !cu_view  = !tile.view<[?], i32>
+!list_view  = !tile.view<[?, ?, ?, ?], i32>
+!count_view = !tile.view<[?, ?, ?], i32>
 
 !q    = !tile.tile<[BLOCK_M, DP], T>
 !k    = !tile.tile<[BLOCK_N, DP], T>
@@ -66,9 +73,10 @@ func.func private @part_of_queries_and_keys(!qk_view, i32, i32) -> !qk_view
 func.func private @part_of_values(!v_view, i32, i32) -> !v_view
 func.func private @part_of_outputs(!o_view, i32, i32) -> !o_view
 func.func private @part_of_sums(!row_view, i32, i32) -> !row_view
-// Of lib/attention.mlir: the key head of a query head, and the key that is on the diagonal in row 0.
+// Of lib/attention.mlir: the key head of a query head, the key on the diagonal in row 0; of lib/lists.mlir: a list.
 func.func private @key_head(i32, !qk_view, !qk_view) -> i32
 func.func private @diagonal_shift(i32, i32) -> i32
+func.func private @list_of(i32, i32, i32, i32, !count_view) -> (i32, i32, i32, i32)
 // Of lib/forward.mlir: what is done with queries and keys.
 func.func private @scale_of_scores(f32, !one_view, !one_view) -> f32
 func.func private @descaled(!o, !one_view) -> !o
@@ -80,9 +88,11 @@ func.func private @lse_of(!row, !row) -> !row
 tile.kernel @attention_forward
     params(D: int, DV: int = D, T: type in [f16, bf16, f32, f64, e4m3, e5m2], let FP8: flag = bits(T) == 8,
            TO: type = select(FP8, bf16, T), CAUSAL: enum in ["none", "top_left", "bottom_right"] = "none",
-           WINDOW: flag = false, PACKED: flag = false, BLOCK_M: int = block(), BLOCK_N: int = block(),
-           let UNIT: int = select(FP8, 32, 16), let DP: int = ceildiv(D, UNIT) * UNIT,
-           let DVP: int = ceildiv(DV, UNIT) * UNIT, let ACC: type = accumulator(T))
+           WINDOW: flag = false, PACKED: flag = false, LISTED: flag = false, LIST_BLOCK_M: int = select(LISTED, 128, 0),
+           LIST_BLOCK_N: int = LIST_BLOCK_M, BLOCK_M: int = block_in(LIST_BLOCK_M),
+           BLOCK_N: int = block_in(LIST_BLOCK_N), let UNIT: int = select(FP8, 32, 16),
+           let DP: int = ceildiv(D, UNIT) * UNIT, let DVP: int = ceildiv(DV, UNIT) * UNIT,
+           let ACC: type = accumulator(T))
     require(D <= 256, DV <= 256, dim(k, 0) == dim(q, 0), dim(v, 0) == dim(q, 0),
             floordiv(dim(q, 1), max(dim(k, 1), 1)) * dim(k, 1) == dim(q, 1),
             dim(v, 1) == dim(k, 1), dim(v, 2) == dim(k, 2),
@@ -91,9 +101,14 @@ tile.kernel @attention_forward
             or(not(PACKED), dim(q, 0) == 1), dim(cu_seqlens_k, 0) == dim(cu_seqlens_q, 0),
             ascending(cu_seqlens_q), within(cu_seqlens_q, 0, dim(q, 2) + 1),
             ascending(cu_seqlens_k), within(cu_seqlens_k, 0, dim(k, 2) + 1),
-            finite(scale), or(WINDOW, window_left == -1), or(WINDOW, window_right == -1))
+            or(not(LISTED), mod(max(LIST_BLOCK_M, 1), BLOCK_M) == 0), dim(kv_indices, 2) == dim(kv_num_blocks, 2),
+            dim(kv_indices, 0) == dim(kv_num_blocks, 0), dim(kv_indices, 1) == dim(kv_num_blocks, 1),
+            or(dim(kv_num_blocks, 0) == 1, or(PACKED, dim(kv_num_blocks, 0) == dim(q, 0))), finite(scale),
+            or(dim(kv_num_blocks, 1) == 1, dim(kv_num_blocks, 1) == dim(q, 1)), or(WINDOW, window_left == -1),
+            or(PACKED, dim(kv_num_blocks, 2) == ceildiv(dim(q, 2), LIST_BLOCK_M)), or(WINDOW, window_right == -1))
     (%q: !qk_view, %k: !qk_view, %v: !v_view, %o: !o_view, %lse: optional !row_view,
      %cu_seqlens_q: !cu_view when (PACKED), %cu_seqlens_k: !cu_view when (PACKED),
+     %kv_indices: !list_view when (LISTED), %kv_num_blocks: !count_view when (LISTED),
      %q_descale: !one_view when (FP8), %k_descale: !one_view when (FP8),
      %v_descale: !one_view when (FP8), %scale: f32, %window_left: i32 = -1, %window_right: i32 = -1)
     grid(%bm = select(PACKED, (ceildiv(dim(q, 2), BLOCK_M) + dim(cu_seqlens_q, 0) - 1) * min(dim(q, 2), 1),
@@ -116,12 +131,17 @@ tile.kernel @attention_forward
   %shift = func.call @diagonal_shift(%queries, %keys) : (i32, i32) -> i32
   %scale_all = func.call @scale_of_scores(%scale, %q_descale, %k_descale) : (f32, !one_view, !one_view) -> f32
 
+  %span = tile.param LIST_BLOCK_M : i32
+  %list_b, %list_h, %list_m, %count = func.call @list_of(%b, %h, %m, %span, %kv_num_blocks)
+      : (i32, i32, i32, i32, !count_view) -> (i32, i32, i32, i32)
   // Before the first key.
   %no_max, %no_sum, %no_o = func.call @before_keys(%h) : (i32) -> (!row, !row, !o)
   %q_tile = tile.load %q_part[%a, %h, %m, 0] : !qk_view -> !q
 
   // From the last block to the first: those that a mask or the end cuts come first, and nothing waits for them.
-  %max, %sum, %acc = tile.for_blocks %n in (%c0 to %keys) against (%m to %queries) descending
+  %max, %sum, %acc = tile.for_blocks %n in (%c0 to %keys
+          listed %kv_indices[%list_b, %list_h, %list_m] count %count each LIST_BLOCK_N when (LISTED) : !list_view)
+      against (%m to %queries) descending
       where @attends(%b, %h, against, block, %shift, %window_left, %window_right : i32, i32, i32, i32, i32)
       keep %keep : !keep
       iter_args(%max_old = %no_max : !row, %sum_old = %no_sum : !row, %acc_old = %no_o : !o) {

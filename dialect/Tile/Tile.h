@@ -123,6 +123,12 @@ struct Signature {
 /// Calls `fn` for every name node and every `dim` node inside the expression.
 void walkExpr(ExprAttr expr, llvm::function_ref<void(ExprAttr)> fn);
 
+/// Whether it is block() or block_in(n), which tile-choose-blocks replaces.
+inline bool isChosenBlock(ExprAttr expr) {
+  return expr.getKind() == ExprKind::Call &&
+         (expr.getName() == "block" || expr.getName() == "block_in");
+}
+
 /// Spelling of a bound type in parameters ("f16", "e4m3", ...), and back; null when unknown.
 llvm::StringRef getTypeSpelling(mlir::Type type);
 mlir::Type getTypeBySpelling(mlir::MLIRContext *context, llvm::StringRef name);

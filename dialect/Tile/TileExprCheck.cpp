@@ -162,9 +162,9 @@ private:
         return failure();
       kinds.push_back(static_cast<expr::Kind>(*kind));
     }
-    if (function == expr::Function::Block)
-      return error() << "may not hold block(), which stands alone, as the default of an integer "
-                        "parameter";
+    if (isChosenBlock(expr))
+      return error() << "may not hold " << expr.getName()
+                     << "(), which stands alone, as the default of an integer parameter";
     if (function == expr::Function::SmCount && scope == ExprScope::Parameters)
       return error() << "may read parameters only, but got sm_count()";
     expr::CallKind call = expr::checkCall(function, kinds.data());
@@ -391,12 +391,13 @@ LogicalResult verifySignature(const Signature &signature, ArrayRef<Attribute> gr
     std::string what = ("the default of parameter '" + param.getName() + "'").str();
     ExprAttr value = param.getDefaultValue();
     // Chosen by tile-choose-blocks.
-    if (value.getKind() == ExprKind::Call && value.getName() == "block" &&
-        param.getKind() == ParamKind::Int && !param.getDerived())
-      continue;
+    if (isChosenBlock(value) && param.getKind() == ParamKind::Int && !param.getDerived()) {
+      if (value.getOperands().empty())
+        continue;
+      value = value.getOperands().front();
+    }
     auto kind = static_cast<ExprKind>(static_cast<uint32_t>(param.getKind()));
-    if (failed(checkExprKind(op, param.getDefaultValue(), &signature, ExprScope::Parameters, what,
-                             kind)))
+    if (failed(checkExprKind(op, value, &signature, ExprScope::Parameters, what, kind)))
       return failure();
   }
   if (failed(verifyNoCycle(signature)))

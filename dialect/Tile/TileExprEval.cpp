@@ -88,8 +88,8 @@ llvm::Expected<ExprAttr> tilewright::tile::reduceExpr(ExprAttr expr,
   }
   using expr::Function;
   Function function = getFunction(expr);
-  if (function == Function::Block)
-    return makeError("block() is chosen by tile-choose-blocks, which has not run");
+  if (isChosenBlock(expr))
+    return makeError(expr.getName(), "() is chosen by tile-choose-blocks, which has not run");
   if (function == Function::SmCount)
     return environment.smCount ? ExprAttr::getInt(context, *environment.smCount) : expr;
 

@@ -157,7 +157,8 @@ struct DropUnchangedIterArgs : OpRewritePattern<ForBlocksOp> {
         rewriter, loop.getLoc(), types, loop.getLower(), loop.getUpper(), loop.getStart(),
         loop.getLimit(), loop.getList(), loop.getListIndices(), loop.getCount(),
         loop.getMaskOperands(), inits, loop.getMaskAttr(), loop.getAgainstPosition(),
-        loop.getBlockPosition(), loop.getRangesAttr(), loop.getOrder());
+        loop.getBlockPosition(), loop.getRangesAttr(), loop.getListSpanAttr(),
+        loop.getListConditionAttr(), loop.getOrder());
     shorter->setDiscardableAttrs(loop->getDiscardableAttrDictionary());
     rewriter.setInsertionPoint(yield);
     YieldOp::create(rewriter, yield.getLoc(), yielded);

@@ -3,6 +3,8 @@
 // The block loop: assembly format, verifier and loop interface.
 
 #include "dialect/Tile/Tile.h"
+#include "dialect/Tile/TileExprCheck.h"
+#include "dialect/Tile/TileParsing.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Builders.h"
@@ -28,15 +30,25 @@ struct ParsedLoop {
 };
 } // namespace
 
-/// listed %list[%i, ...] count %n : view type
-static ParseResult parseListed(OpAsmParser &parser, ParsedLoop &loop) {
+/// listed %list[%i, ...] count %n each E when (CONDITION) : view type
+static ParseResult parseListed(OpAsmParser &parser, OperationState &result, ParsedLoop &loop) {
   if (failed(parser.parseOptionalKeyword("listed")))
     return success();
   loop.hasList = true;
-  return failure(parser.parseOperand(loop.list) ||
-                 parser.parseOperandList(loop.listIndices, AsmParser::Delimiter::Square) ||
-                 parser.parseKeyword("count") || parser.parseOperand(loop.count) ||
-                 parser.parseColonType(loop.listType));
+  if (parser.parseOperand(loop.list) ||
+      parser.parseOperandList(loop.listIndices, AsmParser::Delimiter::Square) ||
+      parser.parseKeyword("count") || parser.parseOperand(loop.count))
+    return failure();
+  ExprAttr span, condition;
+  if (succeeded(parser.parseOptionalKeyword("each")) && parseExprText(parser, span))
+    return failure();
+  if (parseWhenClause(parser, condition) || parser.parseColonType(loop.listType))
+    return failure();
+  if (span)
+    result.addAttribute("list_span", span);
+  if (condition)
+    result.addAttribute("list_condition", condition);
+  return success();
 }
 
 /// where @f(%a, against, block, ... : types)
@@ -108,7 +120,8 @@ ParseResult ForBlocksOp::parse(OpAsmParser &parser, OperationState &result) {
   loop.bodyArguments[0].type = i32;
   if (parser.parseArgument(loop.bodyArguments[0]) || parser.parseKeyword("in") ||
       parser.parseLParen() || parser.parseOperand(loop.lower) || parser.parseKeyword("to") ||
-      parser.parseOperand(loop.upper) || parseListed(parser, loop) || parser.parseRParen() ||
+      parser.parseOperand(loop.upper) || parseListed(parser, result, loop) ||
+      parser.parseRParen() ||
       parser.parseKeyword("against") || parser.parseLParen() || parser.parseOperand(loop.start) ||
       parser.parseKeyword("to") || parser.parseOperand(loop.limit) || parser.parseRParen())
     return failure();
@@ -148,8 +161,16 @@ ParseResult ForBlocksOp::parse(OpAsmParser &parser, OperationState &result) {
 void ForBlocksOp::print(OpAsmPrinter &printer) {
   printer << ' ' << getBlockStart() << " in (" << getLower() << " to " << getUpper();
   if (getList()) {
-    printer << " listed " << getList() << '[' << getListIndices() << "] count " << getCount()
-            << " : " << getList().getType();
+    printer << " listed " << getList() << '[' << getListIndices() << "] count " << getCount();
+    if (getListSpanAttr()) {
+      printer << " each ";
+      printExprText(printer.getStream(), getListSpanAttr());
+    }
+    if (getListConditionAttr()) {
+      printer << ' ';
+      printWhenClause(printer, *this, getListConditionAttr());
+    }
+    printer << " : " << getList().getType();
   }
   printer << ") against (" << getStart() << " to " << getLimit() << ')';
   if (getOrder() == BlockOrder::Descending)
@@ -189,7 +210,8 @@ void ForBlocksOp::print(OpAsmPrinter &printer) {
   printer.decreaseIndent();
   printer.printOptionalAttrDictWithKeyword(
       (*this)->getAttrs(),
-      {"operandSegmentSizes", "mask", "against_position", "block_position", "ranges", "order"});
+      {"operandSegmentSizes", "mask", "against_position", "block_position", "ranges", "list_span",
+       "list_condition", "order"});
   printer << ' ';
   printer.printRegion(getBody(), /*printEntryBlockArgs=*/false,
                       /*printBlockTerminators=*/!getInitArgs().empty());
@@ -206,11 +228,29 @@ void ForBlocksOp::getAsmBlockArgumentNames(Region &region, OpAsmSetValueNameFn s
 // Verifiers
 //===----------------------------------------------------------------------===//
 
+/// The expressions of a list, over the parameters of the kernel; in a function, of any kernel.
+static LogicalResult verifyListExprs(ForBlocksOp op) {
+  std::optional<Signature> signature;
+  if (auto kernel = op->getParentOfType<KernelOp>())
+    signature.emplace(kernel);
+  auto check = [&](ExprAttr expr, StringRef what, ExprKind kind) {
+    return !expr ? success()
+                 : checkExprKind(op, expr, signature ? &*signature : nullptr,
+                                 ExprScope::Parameters, what, kind);
+  };
+  return failure(failed(check(op.getListSpanAttr(), "'each' of its list", ExprKind::Int)) ||
+                 failed(check(op.getListConditionAttr(), "the condition of its list",
+                              ExprKind::Flag)));
+}
+
 LogicalResult ForBlocksOp::verify() {
   if (static_cast<bool>(getList()) != static_cast<bool>(getCount()) ||
-      (!getList() && !getListIndices().empty()))
+      (!getList() &&
+       (!getListIndices().empty() || getListSpanAttr() || getListConditionAttr())))
     return emitOpError("needs a list with its indices and its count, or none of them");
   if (getList()) {
+    if (failed(verifyListExprs(*this)))
+      return failure();
     int64_t rank = getRank(getList().getType()), wanted = getListIndices().size() + 1;
     if (rank != wanted || !getElementType(getList().getType()).isInteger(32))
       return emitOpError() << "list must be a view of rank " << wanted
@@ -238,6 +278,12 @@ LogicalResult ForBlocksOp::verifyRegions() {
   Type keep = body.getArgument(1).getType();
   if (!isTile(keep) || getRank(keep) != 2 || !getElementType(keep).isInteger(1))
     return emitOpError() << "keep must be a tile of i1 of rank 2, but got " << keep;
+  ExprAttr span = getListSpanAttr();
+  if (auto tile = dyn_cast<RankedTensorType>(keep); tile && span && span.isConstant())
+    if (int64_t columns = tile.getDimSize(1); span.getValue() < 1 || span.getValue() % columns != 0)
+      return emitOpError() << "entries of its list must stand for a multiple of the " << columns
+                           << " positions of a block, but got 'each " << span.getValue()
+                           << "'; choose blocks that divide it";
   auto yield = cast<YieldOp>(body.getTerminator());
   auto sameTypes = [](TypeRange a, TypeRange b) { return llvm::equal(a, b); };
   if (!sameTypes(getInitArgs().getTypes(), getResultTypes()) ||
@@ -282,6 +328,19 @@ LogicalResult ForBlocksOp::verifySymbolUses(SymbolTableCollection &symbols) {
     return emitOpError() << "needs ranges " << getRangesAttr()
                          << " as tile-analyze-masks writes it";
   return success();
+}
+
+int64_t ForBlocksOp::getBlocksOfEntry() {
+  int64_t columns = cast<RankedTensorType>(getKeep().getType()).getDimSize(1);
+  return getListSpanAttr() ? getListSpanAttr().getValue() / columns : 1;
+}
+
+void ForBlocksOp::dropList() {
+  getListMutable().clear();
+  getListIndicesMutable().clear();
+  getCountMutable().clear();
+  removeListSpanAttr();
+  removeListConditionAttr();
 }
 
 SmallVector<Value> ForBlocksOp::getMaskCallOperands(Value against, Value block) {

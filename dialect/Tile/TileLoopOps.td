@@ -26,8 +26,11 @@ def Tile_ForBlocksOp : Tile_Op<"for_blocks", [
     *By definition the body runs for exactly the blocks in which some element of `keep` is true*, in the stated order
     (`ascending` unless `descending` is given): block starts are lower, lower + B, ... Skipping is thus part of the
     meaning, and neither bounds nor special cases are written by the author. A list may give the blocks instead,
-    `in (lower to upper listed list[...] count n : type of the list)`: the loop visits list[..., 0], list[..., 1], ... up to n
-    entries, each the number x of a block that starts at `lower + x * B`; numbers outside the interval are passed over.
+    `in (lower to upper listed list[...] count n each E when (CONDITION) : type of the list)`: the loop visits list[..., 0],
+    list[..., 1], ... up to n entries, each the number x of E positions that start at `lower + x * E`; numbers outside the
+    interval are passed over. E is an expression over parameters, a multiple of B: the blocks of an entry are visited in
+    the order of the loop. Without `each` it is B. Where the condition, a flag over parameters, does not hold, there is
+    no list.
 
     `ranges` names a function that tile-analyze-masks derives from the mask function: for a fixed interval it
     bounds the blocks that may hold a kept pair and those that hold nothing but kept pairs, and says whether all of the
@@ -54,7 +57,8 @@ def Tile_ForBlocksOp : Tile_Op<"for_blocks", [
     - a `where` clause without `against` or `block`
     - a number or type of initial, yielded and result values that differ
     - a list whose rank is not one more than the number of its indices, or not of i32
-    - indices or a count without a list, or parts of a `where` clause without a mask function
+    - indices, a count, `each` or `when` without a list, or parts of a `where` clause without a mask function
+    - an `each` that is no integer over parameters, or no multiple of B; a `when` that is no flag over parameters
     - a `ranges` function that does not take four bounds and the mask's operands and return four bounds and a flag
   }];
   let arguments = (ins
@@ -66,6 +70,8 @@ def Tile_ForBlocksOp : Tile_Op<"for_blocks", [
     DefaultValuedAttr<I64Attr, "0">:$against_position,
     DefaultValuedAttr<I64Attr, "1">:$block_position,
     OptionalAttr<FlatSymbolRefAttr>:$ranges,
+    OptionalAttr<Tile_ExprAttr>:$list_span,
+    OptionalAttr<Tile_ExprAttr>:$list_condition,
     DefaultValuedAttr<Tile_BlockOrderAttr,
         "::tilewright::tile::BlockOrder::Ascending">:$order);
   let results = (outs Variadic<AnyType>:$results);
@@ -79,6 +85,10 @@ def Tile_ForBlocksOp : Tile_Op<"for_blocks", [
     ::mlir::BlockArgument getKeep() { return getBody().getArgument(1); }
     void getAsmBlockArgumentNames(::mlir::Region &region,
                                   ::mlir::OpAsmSetValueNameFn setName);
+    /// How many blocks an entry of the list stands for; parameters are bound.
+    int64_t getBlocksOfEntry();
+    /// Makes this a loop over the whole interval.
+    void dropList();
     /// Operands of the mask function, with the given values for the two positions.
     llvm::SmallVector<::mlir::Value> getMaskCallOperands(::mlir::Value against,
                                                          ::mlir::Value block);

@@ -32,6 +32,7 @@ static constexpr FunctionRow table[] = {{"+", "", 2},
                                         {"bits", "bits", 1},
                                         {"finite", "finite", 1},
                                         {"block", "block", 0},
+                                        {"block_in", "block_in", 1},
                                         {"ascending", "ascending", 1},
                                         {"within", "within", 3},
                                         {"within_first", "within_first", 5}};

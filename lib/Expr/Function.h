@@ -46,6 +46,7 @@ enum class Function : uint8_t {
   Bits,
   Finite,
   Block, // from here on in kernels, but in no bundle
+  BlockIn,
   Ascending,
   Within,
   WithinFirst

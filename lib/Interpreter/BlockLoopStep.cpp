@@ -83,8 +83,12 @@ bool BlockLoopStep::run(Frame &frame) const {
     std::memcpy(&number,
                 entries + entry * view.strides.back() * static_cast<int64_t>(sizeof(int32_t)),
                 sizeof(number));
-    if (number >= visit.firstBlock && number < visit.endBlock && !visitBlock(frame, visit, number))
-      return false;
+    for (int64_t part = 0; part < list->blocksOfEntry; ++part) {
+      int64_t inEntry = isDescending ? list->blocksOfEntry - 1 - part : part;
+      int64_t block = number * list->blocksOfEntry + inEntry;
+      if (block >= visit.firstBlock && block < visit.endBlock && !visitBlock(frame, visit, block))
+        return false;
+    }
   }
   moveAll(frame, results);
   return true;

@@ -137,9 +137,10 @@ public:
   };
   std::optional<Ranges> ranges;
 
-  /// The blocks as a list; `count` limits its length.
+  /// The blocks as a list, some for each entry; `count` limits its length.
   struct List {
     Slot view;
+    int64_t blocksOfEntry;
     llvm::SmallVector<IntOperand, 4> indices;
     std::optional<IntOperand> count;
   };

@@ -253,6 +253,7 @@ LogicalResult lower(Lowering &lowering, tile::ForBlocksOp op) {
   if (Value view = op.getList()) {
     BlockLoopStep::List list;
     list.view = lowering.slotOf(view);
+    list.blocksOfEntry = op.getBlocksOfEntry();
     for (Value index : op.getListIndices())
       list.indices.push_back(lowering.intOperand(index));
     if (Value count = op.getCount())

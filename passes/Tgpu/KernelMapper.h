@@ -71,6 +71,7 @@ private:
 
   struct BlockLoop;
   mlir::LogicalResult mapForBlocks(tile::ForBlocksOp op);
+  mlir::Value getListedBlock(tile::ForBlocksOp op, const BlockLoop &loop, mlir::Value round);
   bool endsAtBlock(mlir::func::FuncOp ranges, mlir::ValueRange operands, const BlockLoop &loop);
   void computeBounds(tile::ForBlocksOp op, BlockLoop &loop);
   mlir::LogicalResult visitBlock(tile::ForBlocksOp op, const BlockLoop &loop, mlir::Value round,

@@ -37,6 +37,7 @@ struct KernelMapper::BlockLoop {
   Value rowBegin, rowEnd;
   Value tight;      ///< whether all that may hold a kept pair do; null: not known, or of no use
   Value holdsPairs; ///< the same, of blocks that a list names, too
+  Value listEnd;    ///< entries of a list from here on name nothing of the interval
 };
 
 static func::FuncOp getRanges(tile::ForBlocksOp op) {
@@ -367,6 +368,28 @@ LogicalResult KernelMapper::visitBlock(tile::ForBlocksOp op, const BlockLoop &lo
   return success();
 }
 
+/// The number of the block that a list gives for a round.
+Value KernelMapper::getListedBlock(tile::ForBlocksOp op, const BlockLoop &loop, Value round) {
+  int64_t blocksOfEntry = op.getBlocksOfEntry();
+  Value blocks = i32(blocksOfEntry), entry = round;
+  if (blocksOfEntry > 1)
+    entry = arith::DivSIOp::create(b, round, blocks);
+  Values indices = getAll(op.getListIndices(), op.getListIndices());
+  indices.push_back(entry);
+  SmallVector<int64_t> dynamic(indices.size(), ShapedType::kDynamic);
+  Value number =
+      tile::AtOp::create(b, b.getI32Type(), FlatSymbolRefAttr(), map.lookup(op.getList()), indices,
+                         b.getDenseI64ArrayAttr(dynamic));
+  if (blocksOfEntry == 1)
+    return number;
+  // What names nothing of the interval stays outside, but so near that the product does not wrap.
+  Value below = arith::MinSIOp::create(b, number, loop.listEnd);
+  Value near = arith::MaxSIOp::create(b, below, i32(-1));
+  Value first = arith::MulIOp::create(b, near, blocks);
+  Value before = arith::MulIOp::create(b, entry, blocks);
+  return arith::AddIOp::create(b, first, arith::SubIOp::create(b, round, before));
+}
+
 LogicalResult KernelMapper::mapForBlocks(tile::ForBlocksOp op) {
   waitForAll();
   BlockLoop loop;
@@ -388,6 +411,11 @@ LogicalResult KernelMapper::mapForBlocks(tile::ForBlocksOp op) {
     }
     first = zero;
     end = count;
+    if (int64_t blocksOfEntry = op.getBlocksOfEntry(); blocksOfEntry > 1) {
+      Value blocks = i32(blocksOfEntry), rest = i32(blocksOfEntry - 1);
+      loop.listEnd = arith::DivSIOp::create(b, arith::AddIOp::create(b, loop.end, rest), blocks);
+      end = arith::MulIOp::create(b, count, blocks);
+    }
   }
   Value last;
   if (op.getOrder() == tile::BlockOrder::Descending) {
@@ -417,11 +445,7 @@ LogicalResult KernelMapper::mapForBlocks(tile::ForBlocksOp op) {
       return visitBlock(op, loop, op.getList() ? number : round, number, carried, values);
     };
     if (op.getList()) {
-      Values indices = getAll(op.getListIndices(), op.getListIndices());
-      indices.push_back(number);
-      SmallVector<int64_t> dynamic(indices.size(), ShapedType::kDynamic);
-      number = tile::AtOp::create(b, b.getI32Type(), FlatSymbolRefAttr(), map.lookup(op.getList()),
-                                  indices, b.getDenseI64ArrayAttr(dynamic));
+      number = getListedBlock(op, loop, number);
       Value isBeforeEnd = arith::CmpIOp::create(b, CmpIPredicate::slt, number, loop.end);
       Value isBehindFirst = arith::CmpIOp::create(b, CmpIPredicate::sge, number, loop.first);
       Value inside = arith::AndIOp::create(b, isBehindFirst, isBeforeEnd);

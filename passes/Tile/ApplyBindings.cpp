@@ -69,6 +69,10 @@ public:
       if (!hasFailed)
         replaceParam(op);
     });
+    root->walk([&](ForBlocksOp op) {
+      if (!hasFailed && op.getList())
+        replaceList(op);
+    });
     root->walk([&](ConstantOp op) {
       if (!hasFailed)
         replaceConstant(op, keptExact.contains(op));
@@ -205,24 +209,46 @@ private:
     op.erase();
   }
 
+  /// Null, after an error, where it cannot be computed.
+  ExprAttr evaluate(ExprAttr expr) {
+    llvm::Expected<ExprAttr> value = evaluateExpr(expr, getEnvironment(bindings));
+    if (value)
+      return *value;
+    emitError() << "cannot be computed: " << llvm::toString(value.takeError());
+    return {};
+  }
+
+  void replaceList(ForBlocksOp op) {
+    current = op;
+    if (ExprAttr condition = op.getListConditionAttr()) {
+      ExprAttr holds = evaluate(condition);
+      if (!holds)
+        return;
+      op.removeListConditionAttr();
+      if (!holds.getValue())
+        return op.dropList();
+    }
+    if (ExprAttr span = op.getListSpanAttr())
+      if (ExprAttr value = evaluate(span))
+        op.setListSpanAttr(value);
+  }
+
   void replaceParam(ParamOp op) {
     current = op;
-    llvm::Expected<ExprAttr> value = evaluateExpr(op.getExpr(), getEnvironment(bindings));
-    if (!value) {
-      emitError() << "cannot be computed: " << llvm::toString(value.takeError());
+    ExprAttr value = evaluate(op.getExpr());
+    if (!value)
       return;
-    }
     auto type = cast<IntegerType>(op.getType());
     ExprKind wanted = type.getWidth() == 1 ? ExprKind::Flag : ExprKind::Int;
-    if (value->getKind() != wanted ||
-        !llvm::isIntN(std::max(type.getWidth(), 2u), value->getValue())) {
-      emitError() << "must have a value of " << type << ", but got '" << tile::toString(*value)
+    if (value.getKind() != wanted ||
+        !llvm::isIntN(std::max(type.getWidth(), 2u), value.getValue())) {
+      emitError() << "must have a value of " << type << ", but got '" << tile::toString(value)
                   << "'";
       return;
     }
     OpBuilder builder(op);
     Value constant = arith::ConstantOp::create(builder, op.getLoc(),
-                                               builder.getIntegerAttr(type, value->getValue()));
+                                               builder.getIntegerAttr(type, value.getValue()));
     op.getResult().replaceAllUsesWith(constant);
     op.erase();
   }

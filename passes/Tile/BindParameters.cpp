@@ -197,10 +197,6 @@ public:
   bool mayBeOpen = false; ///< what a later pass chooses need not be known
 
 private:
-  static bool isChosen(ExprAttr expr) {
-    return expr.getKind() == ExprKind::Call && expr.getName() == "block";
-  }
-
   Bindings getReadBy(ExprAttr expr) {
     Bindings read;
     walkExpr(expr, [&](ExprAttr leaf) {
@@ -221,7 +217,7 @@ private:
     });
     if (failed(bound))
       return failure();
-    if (mayBeOpen && isChosen(decl.getDefaultValue()))
+    if (mayBeOpen && isChosenBlock(decl.getDefaultValue()))
       return ExprAttr();
     llvm::Expected<ExprAttr> value = reduceExpr(decl.getDefaultValue(), getEnvironment(bindings));
     if (!value)

@@ -30,8 +30,7 @@ using namespace tilewright::tile;
 namespace {
 
 bool isBlock(ParamDeclAttr decl) {
-  ExprAttr value = decl.getDefaultValue();
-  return value && value.getKind() == ExprKind::Call && value.getName() == "block";
+  return decl.getDefaultValue() && isChosenBlock(decl.getDefaultValue());
 }
 
 /// What a flag of scalar functions is for all arguments, as far as parameters alone decide.
@@ -119,7 +118,7 @@ public:
     SmallVector<Attribute> params;
     for (auto decl : signature.params.getAsRange<ParamDeclAttr>()) {
       if (isBlock(decl)) {
-        FailureOr<ExprAttr> extent = choose(decl, given->lookup(decl.getName()));
+        FailureOr<ExprAttr> extent = choose(decl, given->lookup(decl.getName()), *bindings);
         if (failed(extent))
           return failure();
         decl = ParamDeclAttr::get(decl.getContext(), decl.getName(), decl.getKind(),
@@ -304,8 +303,22 @@ private:
     return dim.symbol.getValue() == decl.getName();
   }
 
+  /// What a block must divide; 0: anything.
+  FailureOr<int64_t> getMultiple(ParamDeclAttr decl, const Bindings &bindings) {
+    if (decl.getDefaultValue().getOperands().empty())
+      return 0;
+    llvm::Expected<ExprAttr> value =
+        evaluateExpr(decl.getDefaultValue().getOperands().front(), getEnvironment(bindings));
+    if (value)
+      return value->getValue();
+    return entry->emitError("what block ") << decl.getName() << " of "
+                                           << tilewright::describe(entry)
+                                           << " must divide cannot be computed: "
+                                           << llvm::toString(value.takeError());
+  }
+
   /// By the first kernel that has it as an extent.
-  FailureOr<ExprAttr> choose(ParamDeclAttr decl, ExprAttr given) {
+  FailureOr<ExprAttr> choose(ParamDeclAttr decl, ExprAttr given, const Bindings &bindings) {
     Builder builder(module.getContext());
     auto emit = [&] {
       return entry->emitError("block ")
@@ -341,6 +354,15 @@ private:
     if (!extent)
       return emit() << "is for the " << role << " of products, of which the row for '"
                     << user->choice.row->describe() << "' says nothing; give it a value";
+    FailureOr<int64_t> multiple = getMultiple(decl, bindings);
+    if (failed(multiple))
+      return failure();
+    int64_t most = extent;
+    while (!given && *multiple && extent && !(limits.allow(extent) && *multiple % extent == 0))
+      --extent;
+    if (!extent)
+      return emit() << "must divide " << *multiple << " and be " << limits.describe() << " on "
+                    << target << ", of at most " << most << ", but there is no such number";
     user->usesTable |= !given;
     std::string text = (decl.getName() + " = " + Twine(extent) + (given ? ", as given" : "")).str();
     user->report.push_back(builder.getNamedAttr(role, builder.getStringAttr(text)));

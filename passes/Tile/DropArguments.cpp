@@ -108,6 +108,10 @@ struct TileDropArgumentsPass : tilewright::impl::TileDropArgumentsBase<TileDropA
         if (dropped != ofKernels.end())
           launch->eraseOperands(dropped->second);
       });
+      // What no launch takes any more, and whose extents may mention what does not exist.
+      for (auto workspace : llvm::make_early_inc_range(program.getBody().getOps<WorkspaceOp>()))
+        if (workspace->use_empty())
+          workspace.erase();
       if (program.getArgConditionsAttr() && failed(dropArguments(program)))
         return signalPassFailure();
     }

@@ -129,6 +129,10 @@ Reads &Specializer::getReads(Operation *source) {
     current = op;
     if (auto param = dyn_cast<ParamOp>(op))
       walkExpr(param.getExpr(), [&](ExprAttr leaf) { read(leaf.getName()); });
+    if (auto loop = dyn_cast<ForBlocksOp>(op))
+      for (ExprAttr expr : {loop.getListSpanAttr(), loop.getListConditionAttr()})
+        if (expr)
+          walkExpr(expr, [&](ExprAttr leaf) { read(leaf.getName()); });
     walker.walk(op->getAttrDictionary());
     for (Type type : op->getResultTypes())
       walker.walk(type);

@@ -4,6 +4,7 @@
 // covering set, in which each pair of choices of two features occurs, and random combinations of
 // more of them, by seed: a few, and with TILEWRIGHT_TEST_TIER=full 200.
 
+#include "test/Acceptance/BlockLists.h"
 #include "test/Acceptance/LearnedMods.h"
 #include "test/Acceptance/ShippedMods.h"
 #include "test/Reference/Cases.h"
@@ -48,9 +49,11 @@ enum Feature {
   Transposed, // [B, S, H, D] in memory
   PackedRows, // of sequences of equal lengths
   UsedRows,
+  ListedBlocks, // none, of each batch and head, of all
   NumFeatures
 };
-constexpr std::array<int, NumFeatures> numChoices = {3, 2, 8, 6, 4, 2, 2, 3, 2, 2, 2, 2, 2, 2, 2};
+constexpr std::array<int, NumFeatures> numChoices = {3, 2, 8, 6, 4, 2, 2, 3,
+                                                     2, 2, 2, 2, 2, 2, 2, 3};
 
 using Choice = std::array<int, NumFeatures>;
 
@@ -117,6 +120,7 @@ struct Combination {
   Window window;
   std::vector<int> masks, scores; ///< of maskMods() and scoreMods(), in the order of application
   int bias = 0;                   ///< as in BiasFile
+  int lists = 0;                  ///< as in ListedBlocks
   bool hasDropout = false, hasSink = false, withDLse = false, isDeterministic = false,
        isTransposed = false, isPacked = false;
 
@@ -145,6 +149,7 @@ Combination::Combination(const Choice &choice) {
   isDeterministic = choice[Deterministic];
   isTransposed = choice[Transposed];
   isPacked = choice[PackedRows];
+  lists = choice[ListedBlocks];
   if (choice[UsedRows])
     masks.push_back(usedLengths);
 }
@@ -201,6 +206,14 @@ Case::Case(const Combination &features, Type type) {
     binds.push_back([shape = biasShape(), bias, type](KernelCall &call) {
       call.input("bias", elementType(type), shape, bias.values);
     });
+  }
+  if (features.lists) {
+    bool isShared = features.lists == 2;
+    BlockLists lists(problem, 64, 64, 92, isShared ? 1 : problem.B, isShared ? 1 : problem.Hq);
+    problem.mask = problem.mask ? both(problem.mask, lists.mask()) : lists.mask();
+    options.params = lists.params();
+    name += ", lists " + std::to_string(features.lists);
+    binds.push_back([lists](KernelCall &call) { lists.bind(call); });
   }
   if (features.hasDropout) {
     problem.dropout = {0.25, 0x123456789abcdef0, 7};
@@ -263,6 +276,7 @@ FamilyGradients runFamilyBackward(const Case &each, Type type, const AttentionIn
   params.emplace_back("CAPTURE_GRADIENTS", "true");
   if (options.isPacked)
     params.emplace_back("PACKED", "true");
+  params.insert(params.end(), options.params.begin(), options.params.end());
   KernelCall call("attention_backward", params, options.with);
   bindInputs(call, problem, type, inputs, options);
   bindBackward(call, problem, type, inputs, saved, options);
@@ -400,6 +414,7 @@ Combination randomCombination(uint64_t seed) {
   result.isPacked = isSo();
   if (isSo())
     result.masks.push_back(usedLengths);
+  result.lists = static_cast<int>(generator.integer(0, 3));
   return result;
 }
 
@@ -408,6 +423,7 @@ std::vector<std::string> traitsOf(const Combination &features) {
   std::vector<std::string> traits = {
       "causal " + std::to_string(static_cast<int>(features.causal)),
       "bias " + std::to_string(features.bias),
+      "lists " + std::to_string(features.lists),
       features.Hq == features.Hkv ? "a key head each" : "groups of heads",
       features.Sq > features.Skv ? "more queries" : "more keys",
       features.DV == features.D ? "DV of D" : "another DV",

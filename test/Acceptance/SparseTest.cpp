@@ -1,14 +1,13 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Block-sparse lists, the backward from saved probabilities, and fp8.
+// Lists of blocks, the backward from saved probabilities, and fp8.
 
 #include "test/Acceptance/AttentionCall.h"
+#include "test/Acceptance/BlockLists.h"
 #include "test/Reference/Probes.h"
 #include "test/Reference/Variants.h"
 
 #include "gtest/gtest.h"
-
-#include <algorithm>
 
 using namespace tilewright;
 using namespace tilewright::acceptance;
@@ -20,71 +19,57 @@ class OtherForms : public ::testing::TestWithParam<Type> {};
 INSTANTIATE_TEST_SUITE_P(Type, OtherForms, ::testing::ValuesIn(allTypes),
                          [](const auto &info) { return typeName(info.param); });
 
-/// For each (batch, head, block of queries) a random set of blocks of keys in random order.
-struct BlockLists {
-  int64_t blockM, blockN, rowBlocks, keyBlocks, length;
-  std::vector<int64_t> blocks, counts;
-
-  BlockLists(const AttentionProblem &p, int64_t blockM, int64_t blockN, uint64_t seed)
-      : blockM(blockM), blockN(blockN), rowBlocks((p.Sq + blockM - 1) / blockM),
-        keyBlocks((p.Skv + blockN - 1) / blockN), length(keyBlocks + 1) {
-    Generator generator(seed);
-    for (int64_t list = 0; list < p.B * p.Hq * rowBlocks; ++list) {
-      std::vector<int64_t> order;
-      for (int64_t block = 0; block < keyBlocks; ++block)
-        order.insert(order.begin() + generator.integer(0, block + 1), block);
-      int64_t count = generator.integer(0, keyBlocks + 1); // none, some or all
-      // What is no block of k is passed over: too large, or negative as padding often is.
-      if (generator.integer(0, 2))
-        order.insert(order.begin() + count++ / 2, generator.integer(0, 2) ? keyBlocks + 3 : -1);
-      counts.push_back(count);
-      order.resize(length, 0); // beyond the count: a valid block that must not be read
-      blocks.insert(blocks.end(), order.begin(), order.end());
-    }
-  }
-
-  MaskMod mask(const AttentionProblem &p) const {
-    BlockLists lists = *this;
-    int64_t heads = p.Hq;
-    return [=](int64_t b, int64_t h, int64_t i, int64_t j) {
-      int64_t list = (b * heads + h) * lists.rowBlocks + i / lists.blockM;
-      auto begin = lists.blocks.begin() + list * lists.length, end = begin + lists.counts[list];
-      return std::find(begin, end, j / lists.blockN) != end;
-    };
-  }
+/// Blocks of the kernels that divide those of the lists, besides their own.
+struct Sizes {
+  int64_t listM, listN, blockM, blockN;
 };
 
-ForwardResult runSparse(const AttentionProblem &problem, Type type, const AttentionInputs &inputs,
-                        const BlockLists &lists) {
-  Params params = attentionParams(problem, type, /*hasWindow=*/false);
-  params.emplace_back("BLOCK_M", std::to_string(lists.blockM));
-  params.emplace_back("BLOCK_N", std::to_string(lists.blockN));
-  KernelCall call("attention_block_sparse", params);
-  bindInputs(call, problem, type, inputs, {}, /*hasWindow=*/false);
-  bindForwardOutputs(call, problem, type);
-  call.integers("blocks", {problem.B, problem.Hq, lists.rowBlocks, lists.length}, lists.blocks);
-  call.integers("counts", {problem.B, problem.Hq, lists.rowBlocks}, lists.counts);
-  call.runTwice();
-  return readForward(call);
+CallOptions optionsOf(const BlockLists &lists, const Sizes &sizes) {
+  CallOptions options;
+  options.params = {{"BLOCK_M", std::to_string(sizes.blockM)},
+                    {"BLOCK_N", std::to_string(sizes.blockN)}};
+  lists.addTo(options);
+  return options;
 }
 
 TEST_P(OtherForms, BlockSparse) {
   Type type = GetParam();
   uint64_t seed = 1;
-  for (auto [blockM, blockN] : {std::pair<int64_t, int64_t>{16, 16}, {64, 32}, {32, 128}})
+  // Entries of one block, and of several.
+  for (Sizes sizes : {Sizes{16, 16, 16, 16}, {64, 32, 64, 32}, {64, 128, 32, 32}})
     for (Causal causal : {Causal::None, Causal::TopLeft, Causal::BottomRight}) {
       AttentionProblem problem =
           makeProblem(2, 4, 2, seed % 2 ? 150 : 200, seed % 2 ? 203 : 130, 64, 64, causal);
-      BlockLists lists(problem, blockM, blockN, seed);
-      problem.mask = lists.mask(problem);
+      bool isShared = seed % 3 == 0; // by all batches and heads
+      BlockLists lists(problem, sizes.listM, sizes.listN, seed, isShared ? 1 : problem.B,
+                       isShared ? 1 : problem.Hq);
+      problem.mask = lists.mask();
       AttentionInputs inputs = randomInputs(problem, type, seed++);
-      MatrixCase matrixCase("attention_block_sparse", maskName(problem), type);
-      expectForward(ForwardOracle(problem, inputs, type), runSparse(problem, type, inputs, lists),
-                    describe(problem, type));
-      for (const MaskProbe &probe : oneHotProbes(problem))
-        expectOk(
-            checkOneHotProbe(problem, probe, type, runSparse(problem, type, probe.inputs, lists).o),
-            describe(problem, type));
+      CallOptions options = optionsOf(lists, sizes);
+      ForwardResult saved;
+      {
+        MatrixCase matrixCase("attention_forward", maskName(problem) + ", block lists", type);
+        saved = runForward(problem, type, inputs, options);
+        expectForward(ForwardOracle(problem, inputs, type), saved, describe(problem, type));
+        ForwardResult again = runForward(problem, type, inputs, options);
+        EXPECT_EQ(saved.o, again.o) << describe(problem, type);
+        EXPECT_EQ(saved.lse, again.lse) << describe(problem, type);
+        for (const MaskProbe &probe : oneHotProbes(problem))
+          expectOk(checkOneHotProbe(problem, probe, type,
+                                    runForward(problem, type, probe.inputs, options).o),
+                   describe(problem, type));
+      }
+      for (const char *deterministic : {"false", "true"}) {
+        bool isDeterministic = *deterministic == 't';
+        MatrixCase matrixCase(isDeterministic ? "attention_backward DETERMINISTIC"
+                                              : "attention_backward",
+                              maskName(problem) + ", block lists", type);
+        CallOptions backward = options;
+        backward.params.emplace_back("DETERMINISTIC", deterministic);
+        expectBackward(BackwardOracle(problem, inputs, type),
+                       runBackward(problem, type, inputs, saved, backward),
+                       describe(problem, type));
+      }
     }
 }
 
@@ -124,22 +109,27 @@ TEST_P(OtherForms, SavedProbabilities) {
 
 TEST_P(OtherForms, BlockSparseExtentsOfZeroAndNaN) {
   Type type = GetParam();
+  const Sizes sizes = {16, 32, 16, 32};
   for (AttentionProblem problem : emptyProblems()) {
-    BlockLists lists(problem, 16, 32, 1);
-    problem.mask = lists.mask(problem);
+    BlockLists lists(problem, sizes.listM, sizes.listN, 1, problem.B, problem.Hq);
+    problem.mask = lists.mask();
     AttentionInputs inputs = randomInputs(problem, type, 1);
-    expectForward(ForwardOracle(problem, inputs, type), runSparse(problem, type, inputs, lists),
-                  describe(problem, type));
+    CallOptions options = optionsOf(lists, sizes);
+    ForwardResult saved = runForward(problem, type, inputs, options);
+    expectForward(ForwardOracle(problem, inputs, type), saved, describe(problem, type));
+    expectBackward(BackwardOracle(problem, inputs, type),
+                   runBackward(problem, type, inputs, saved, options), describe(problem, type));
   }
   AttentionProblem problem = makeProblem(1, 2, 1, 75, 64, 32, 24);
-  BlockLists lists(problem, 32, 32, 1);
+  BlockLists lists(problem, 32, 32, 1, 1, 2);
   for (size_t list = 0; list < lists.counts.size(); ++list) { // every block, as each row has a key
     lists.counts[list] = 2;
     lists.blocks[list * lists.length] = 1;
     lists.blocks[list * lists.length + 1] = 0;
   }
+  CallOptions options = optionsOf(lists, {32, 32, 32, 32});
   expectNaNStaysInItsRow(problem, type, [&](const AttentionInputs &inputs) {
-    return runSparse(problem, type, inputs, lists);
+    return runForward(problem, type, inputs, options);
   });
 }
 

@@ -194,3 +194,13 @@ tile.kernel @derived params(let A: int = block()) () grid(%i = 1) {}
 
 // expected-error @+1 {{a constraint may not hold block(), which stands alone, as the default of an integer parameter}}
 tile.kernel @elsewhere params(A: int) require(A == block()) () grid(%i = 1) {}
+
+// -----
+
+// expected-error @+1 {{the default of parameter 'A' may not hold block_in(), which stands alone, as the default of an integer parameter}}
+tile.kernel @part_in params(A: int = 2 * block_in(64)) () grid(%i = 1) {}
+
+// -----
+
+// expected-error @+1 {{the default of parameter 'A' must be of kind int, but 'P' is of kind flag}}
+tile.kernel @kind_in params(P: flag, A: int = block_in(P)) () grid(%i = 1) {}

@@ -65,6 +65,17 @@ func.func @listed(%n: i32, %list: !tile.view<[?, ?, ?], i32>) {
   return
 }
 
+// Entries that stand for several blocks, and a list that is there under a condition.
+// CHECK-LABEL: tile.kernel @entries
+// CHECK: in (%{{.*}} to %{{.*}} listed %x[%i] count %i each SPAN when (LISTED) : !tile.view<[?, ?], i32>) against
+// CHECK: in (%{{.*}} to %{{.*}} listed %x[%i] count %i each 64 : !tile.view<[?, ?], i32>) against
+tile.kernel @entries params(LISTED: flag, SPAN: int) (%x: !tile.view<[?, ?], i32>) grid(%i = 1) {
+  tile.for_blocks %b in (%i to %i listed %x[%i] count %i each SPAN when (LISTED) : !tile.view<[?, ?], i32>)
+      against (%i to %i) keep %keep : !tile.tile<[8, 16], i1> {}
+  tile.for_blocks %b in (%i to %i listed %x[%i] count %i each 64 : !tile.view<[?, ?], i32>)
+      against (%i to %i) keep %keep : !tile.tile<[8, 16], i1> {}
+}
+
 // Loops nest and read what is around them.
 // CHECK-LABEL: func.func @nested(
 // CHECK: tile.for_blocks

@@ -150,3 +150,35 @@ func.func @list_elements(%n: i32, %list: !tile.view<[?], i64>) {
   tile.for_blocks %b in (%n to %n listed %list[] count %n : !tile.view<[?], i64>)
       against (%n to %n) keep %keep : tensor<4x4xi1> {}
 }
+
+// -----
+
+func.func @list_span(%n: i32, %list: !tile.view<[?], i32>) {
+  // expected-error @+1 {{entries of its list must stand for a multiple of the 16 positions of a block, but got 'each 24'; choose blocks that divide it}}
+  tile.for_blocks %b in (%n to %n listed %list[] count %n each 24 : !tile.view<[?], i32>)
+      against (%n to %n) keep %keep : tensor<4x16xi1> {}
+}
+
+// -----
+
+func.func @list_span_of_none(%n: i32, %list: !tile.view<[?], i32>) {
+  // expected-error @+1 {{entries of its list must stand for a multiple of the 16 positions of a block, but got 'each 0'}}
+  tile.for_blocks %b in (%n to %n listed %list[] count %n each 0 : !tile.view<[?], i32>)
+      against (%n to %n) keep %keep : tensor<4x16xi1> {}
+}
+
+// -----
+
+tile.kernel @list_span_kind params(P: flag) (%list: !tile.view<[?], i32>) grid(%i = 1) {
+  // expected-error @+1 {{'each' of its list must be of kind int, but 'P' is of kind flag}}
+  tile.for_blocks %b in (%i to %i listed %list[] count %i each P : !tile.view<[?], i32>)
+      against (%i to %i) keep %keep : tensor<4x16xi1> {}
+}
+
+// -----
+
+tile.kernel @list_condition_name params(P: flag) (%list: !tile.view<[?], i32>) grid(%i = 1) {
+  // expected-error @+1 {{the condition of its list names 'Q'}}
+  tile.for_blocks %b in (%i to %i listed %list[] count %i when (Q) : !tile.view<[?], i32>)
+      against (%i to %i) keep %keep : tensor<4x16xi1> {}
+}

@@ -3,6 +3,8 @@
 // RUN: tilewright-opt %t/kernels.mlir --tile-choose-blocks="entry=weigh params=WIDE=128,T=bf16 target=sm_90a length=4000" | FileCheck %s --check-prefix=SHORT
 // RUN: tilewright-opt %t/kernels.mlir --tile-choose-blocks="entry=weigh params=WIDE=128,T=bf16,CAUSAL=true target=sm_90a" | FileCheck %s --check-prefix=MASK
 // RUN: tilewright-opt %t/kernels.mlir --tile-choose-blocks="entry=weigh params=WIDE=128,T=bf16,KEYS=64 target=sm_90a" | FileCheck %s --check-prefix=GIVEN
+// RUN: tilewright-opt %t/kernels.mlir --tile-choose-blocks="entry=weigh params=WIDE=128,T=bf16,DIVIDED=320 target=sm_90a" | FileCheck %s --check-prefix=DIVISOR
+// RUN: not tilewright-opt %t/kernels.mlir --tile-choose-blocks="entry=weigh params=WIDE=128,T=bf16,DIVIDED=24 target=sm_90a" 2>&1 | FileCheck %s --check-prefix=NO-DIVISOR
 // RUN: tilewright-opt %t/kernels.mlir --tile-choose-blocks="entry=weigh params=WIDE=256,T=f32 target=sm_80" | FileCheck %s --check-prefix=F32
 // RUN: tilewright-opt %t/kernels.mlir --tile-choose-blocks="entry=weigh params=T=f16" | FileCheck %s --check-prefix=CPU
 // RUN: tilewright-opt %t/kernels.mlir --tile-choose-blocks="entry=turned params=T=e4m3 target=sm_90a" | FileCheck %s --check-prefix=PRODUCT
@@ -57,6 +59,8 @@ func.func private @keeps(%i: i32, %j: i32) -> i1 {
 // GIVEN: ROWS: int = 128, KEYS: int = 64
 // GIVEN: step = "KEYS = 64, as given"
 // F32: ROWS: int = 32, KEYS: int = 16
+// DIVISOR: ROWS: int = 128, KEYS: int = 160
+// NO-DIVISOR: error: block KEYS of kernel @weigh must divide 24 and be a multiple of 16 up to 256 on sm_90a, of at most 176, but there is no such number
 // F32: by = "the table: any structure, gpu, rows up to 1024 bytes"
 // CPU: ROWS: int = 128, KEYS: int = 128
 // CPU: by = "the table: cpu, rows up to 128 elements"
@@ -74,7 +78,8 @@ func.func private @keeps(%i: i32, %j: i32) -> i1 {
 // NO-FILE: error: cannot open the file of blocks '{{.*}}none.json'
 // TEXT: error: file of blocks '{{.*}}text.json': {{.+}}
 tile.kernel @weigh
-    params(WIDE: int = 64, T: type, CAUSAL: flag = false, ROWS: int = block(), KEYS: int = block())
+    params(WIDE: int = 64, T: type, CAUSAL: flag = false, DIVIDED: int = 0, ROWS: int = block(),
+           KEYS: int = block_in(DIVIDED))
     require(dim(k, 0) >= 0)
     (%q: !view, %k: !view, %v: !view, %o: !tile.view<[?, WIDE], f32>)
     grid(%b = ceildiv(dim(q, 0), ROWS)) {

@@ -4,6 +4,8 @@
 // RUN: tilewright-opt %t/arguments.mlir --tile-specialize="params=INDEXED=false" --canonicalize --tile-drop-arguments | FileCheck %t/arguments.mlir
 // RUN: tilewright-opt %t/arguments.mlir --tile-specialize="params=INDEXED=true" --canonicalize --tile-drop-arguments | FileCheck %t/arguments.mlir --check-prefix=PLACES
 // RUN: tilewright-opt %t/arguments.mlir --verify-roundtrip -o /dev/null
+// RUN: tilewright-opt %t/workspaces.mlir --tile-specialize="params=INDEXED=false" --canonicalize --tile-drop-arguments | FileCheck %t/workspaces.mlir
+// RUN: tilewright-opt %t/workspaces.mlir --tile-specialize="params=INDEXED=true" --canonicalize --tile-drop-arguments | FileCheck %t/workspaces.mlir --check-prefix=PLACES
 // RUN: tilewright-opt %t/errors.mlir --split-input-file --tile-drop-arguments --verify-diagnostics
 
 //--- arguments.mlir
@@ -48,6 +50,22 @@ tile.program @p params(INDEXED: flag)
   %w = tile.workspace [dim(x, 0)] : !tile.view<[?], f32>
   tile.launch @k(%x, %places, %first, %w, %factor)
       : !tile.view<[?], f32>, !tile.view<[?], i32>, i32, !tile.view<[?], f32>, f32
+}
+
+//--- workspaces.mlir
+// A workspace that no launch takes any more goes, and with it what its extents mention.
+// CHECK-LABEL: tile.program @p
+// CHECK-NOT:     tile.workspace
+// CHECK:         tile.launch @k(%x) :
+// PLACES-LABEL: tile.program @p
+// PLACES:         %[[COPY:.*]] = tile.workspace [dim(places, 0)] :
+// PLACES:         tile.launch @k(%x, %[[COPY]]) :
+tile.kernel @k params(INDEXED: flag) (%x: !tile.view<[?], f32>, %copy: !tile.view<[?], i32> when (INDEXED))
+    grid(%i = dim(x, 0)) {
+}
+tile.program @p params(INDEXED: flag) (%x: !tile.view<[?], f32>, %places: !tile.view<[?], i32> when (INDEXED)) {
+  %copy = tile.workspace [dim(places, 0)] : !tile.view<[?], i32>
+  tile.launch @k(%x, %copy) : !tile.view<[?], f32>, !tile.view<[?], i32>
 }
 
 //--- errors.mlir

@@ -10,12 +10,13 @@
 namespace tilewright {
 namespace {
 
-constexpr int64_t blockRows = 4, blockColumns = 6, maxBlocks = 16;
+constexpr int64_t blockRows = 4, blockColumns = 6, maxBlocks = 32;
 
 struct Loop {
   int64_t lower, upper, start, limit;
   bool descending = false;
   bool listed = false;
+  int64_t blocksOfEntry = 1; ///< of the list
   std::vector<int64_t> list;
 };
 
@@ -43,7 +44,10 @@ tile.kernel @k (%starts: !tile.view<[?], i32>, %masks: !tile.view<[?, ?, ?], i32
     tile.yield %v2 : i32
   }
 })",
-        {{"LIST", loop.listed ? " listed %list[%c1] count %n : !tile.view<[?, ?], i32>" : ""},
+        {{"LIST", loop.listed ? " listed %list[%c1] count %n each " +
+                                    std::to_string(loop.blocksOfEntry * blockColumns) +
+                                    " : !tile.view<[?, ?], i32>"
+                              : ""},
          {"ORDER", loop.descending ? " descending" : ""},
          {"WHERE", where}});
   }
@@ -56,7 +60,9 @@ tile.kernel @k (%starts: !tile.view<[?], i32>, %masks: !tile.view<[?, ?, ?], i32
     int64_t blocks =
         loop.upper > loop.lower ? (loop.upper - loop.lower + blockColumns - 1) / blockColumns : 0;
     if (loop.listed)
-      order = loop.list;
+      for (int64_t entry : loop.list)
+        for (int64_t part = 0; part < loop.blocksOfEntry; ++part)
+          order.push_back(entry * loop.blocksOfEntry + part);
     else
       for (int64_t x = 0; x < blocks; ++x)
         order.push_back(x);
@@ -121,6 +127,7 @@ tile.kernel @k (%starts: !tile.view<[?], i32>, %masks: !tile.view<[?, ?, ?], i32
     loop.limit = loop.start + uniform(-1, 6);
     loop.descending = uniform(0, 1);
     loop.listed = uniform(0, 3) == 0;
+    loop.blocksOfEntry = uniform(1, 3);
     for (int64_t i = loop.listed ? uniform(0, 8) : 0; i > 0; --i)
       loop.list.push_back(uniform(-2, 9));
     return loop;

@@ -268,6 +268,7 @@ struct OtherKernel {
   std::vector<std::pair<std::string, std::string>> params;
   Proofs proofs;
   std::vector<std::string> with = {}; ///< files of kernels/mods
+  const char *form = nullptr;         ///< for the name of the test
 };
 void PrintTo(const OtherKernel &kernel, std::ostream *os) { *os << kernel.name; }
 
@@ -307,8 +308,23 @@ INSTANTIATE_TEST_SUITE_P(
                     {{"tgpu.copy_commit", kMergedGroups}, {"tgpu.sync", kHeadOfRound}},
                     {"dropout"}},
         OtherKernel{"attention_split_kv", {{"T", "f16"}}, {}},
-        OtherKernel{
-            "attention_block_sparse", {{"T", "f16"}}, {{"tgpu.copy_commit", kMergedGroups}}},
+        OtherKernel{"attention_forward",
+                    {{"T", "f16"},
+                     {"LISTED", "true"},
+                     {"LIST_BLOCK_M", "32"},
+                     {"LIST_BLOCK_N", "16"}},
+                    {{"tgpu.copy_commit", kMergedGroups}},
+                    {},
+                    "listed"},
+        OtherKernel{"attention_backward",
+                    {{"T", "f16"},
+                     {"LISTED", "true"},
+                     {"LIST_BLOCK_M", "32"},
+                     {"LIST_BLOCK_N", "16"},
+                     {"DETERMINISTIC", "true"}},
+                    {{"tgpu.copy_commit", kMergedGroups}, {"tgpu.sync", kHeadOfRound}},
+                    {},
+                    "listed"},
         OtherKernel{"attention_packed_gqa", {{"T", "f16"}, {"GROUP", "2"}, {"QUERIES", "16"}}, {}},
         OtherKernel{"attention_backward",
                     {{"T", "f16"}, {"WINDOW", "true"}, {"PACKED", "true"}},
@@ -320,7 +336,7 @@ INSTANTIATE_TEST_SUITE_P(
       std::string name = info.param.name;
       for (const std::string &file : info.param.with)
         name += "_" + file;
-      return name;
+      return info.param.form ? name + "_" + info.param.form : name;
     });
 
 TEST_F(SimulatorMutationTest, MappedMatMulForHopper) {

@@ -223,9 +223,9 @@ struct CallExtents {
     if (name == "bias" || name == "d_score" || name == "p")
       return {batch, 2, isRowBias ? 1 : rows, keys};
     int64_t rowBlocks = (rows + blockM - 1) / blockM, keyBlocks = (keys + blockN - 1) / blockN;
-    if (name == "blocks")
+    if (name == "kv_indices")
       return {batch, 2, rowBlocks, keyBlocks};
-    if (name == "counts")
+    if (name == "kv_num_blocks")
       return {batch, 2, rowBlocks};
     llvm::SmallVector<int64_t> shape{batch, 2, rows};
     if (rank == 4)
@@ -251,7 +251,7 @@ struct CallExtents {
       ElementType type = *interpreter::elementTypeOf(view);
       Tensor tensor = randomTensor(type, shapeOf(argument.name, view.getRank()), 7);
       int64_t keyBlocks = (keys + blockN - 1) / blockN;
-      if (argument.name == "blocks")
+      if (argument.name == "kv_indices")
         tensor.fill([&](int64_t i) { return static_cast<double>(i * 5 % keyBlocks); });
       if (argument.name == "cu_seqlens_q" || argument.name == "cu_seqlens_k")
         tensor.fill([&](int64_t i) {
@@ -261,7 +261,7 @@ struct CallExtents {
         tensor.fill([&, length = tensor.shape.back()](int64_t i) {
           return static_cast<double>(i % length / 100);
         });
-      if (argument.name == "counts")
+      if (argument.name == "kv_num_blocks")
         tensor.fill([&](int64_t) { return static_cast<double>(keyBlocks); });
       call.tensors.emplace(argument.name, std::move(tensor));
     }

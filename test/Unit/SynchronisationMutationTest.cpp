@@ -221,6 +221,9 @@ const CallExtents kSmall = {100, 210, 16, 32, 16};
 const std::vector<std::pair<std::string, std::string>> kSmallBlocks = {
     {"T", "f16"}, {"D", "16"}, {"BLOCK_M", "32"}, {"BLOCK_N", "16"}};
 const std::vector<std::pair<std::string, std::string>> kPacked = {{"PACKED", "true"}};
+const std::vector<std::pair<std::string, std::string>> kListed = {{"LISTED", "true"}};
+const std::vector<std::pair<std::string, std::string>> kSmallLists = {
+    {"LISTED", "true"}, {"LIST_BLOCK_M", "32"}, {"LIST_BLOCK_N", "16"}};
 
 /// The parameters, with those of `more` in their place.
 Pairs with(Pairs params, const Pairs &more) {
@@ -303,8 +306,10 @@ INSTANTIATE_TEST_SUITE_P(
                              9},
                       {"dropout"}),
             Kernel{"split_kv", "attention_split_kv", "sm_80", kSmallBlocks, 2, kSmall, kForward, 9},
-            Kernel{"block_sparse", "attention_block_sparse", "sm_80", kSmallBlocks, 2, kSmall,
-                   kForward, 9},
+            Kernel{"listed_forward", "attention_forward", "sm_80", with(kSmallBlocks, kSmallLists),
+                   2, kSmall, kForward, 9},
+            Kernel{"listed_backward", "attention_backward", "sm_80",
+                   with(kSmallBlocks, kSmallLists), 2, kSmall, kBackward, 9},
             Kernel{
                 "packed_gqa",
                 "attention_packed_gqa",
@@ -446,7 +451,8 @@ const std::vector<Kernel> kCausalKernels = {
             withRowBias(kScaledLaunches), {"bias"}),
     rolesOf("dropout_forward", "attention_forward", kForwardBlocks, {}, 0, kScaledLaunches,
             {"dropout"}),
-    rolesOf("block_sparse", "attention_block_sparse", kHalf, {}, 0, kScaledLaunches),
+    rolesOf("listed_forward", "attention_forward", with(kForwardBlocks, kListed), {}, 0,
+            kScaledLaunches),
     rolesOf("packed_gqa", "attention_packed_gqa", with(kHalf, {{"GROUP", "2"}}), {}, 0,
             kScaledLaunches),
     rolesOf("differential", "differential_attention", with(kHalf, {{"DV", "64"}}), {}, 0,
@@ -456,6 +462,8 @@ const std::vector<Kernel> kCausalKernels = {
             kBackwardRoles, 2, withWindow(kLaunches)),
     rolesOf("packed_backward", "attention_backward", with(kBackwardBlocks, kPacked), kBackwardRoles,
             2, kLaunches),
+    rolesOf("listed_backward", "attention_backward", with(kBackwardBlocks, kListed), kBackwardVotes,
+            8, kLaunches),
     rolesOf("backward_documents", "attention_backward", kBackwardBlocks, kBackwardVotes, 8,
             kLaunches, {"document"}),
     rolesOf("backward_aligned", "attention_backward", kBackwardBlocks, kBackwardRoles, 2,

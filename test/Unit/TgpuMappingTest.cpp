@@ -217,22 +217,32 @@ TEST_F(AttentionMappingTest, ForwardRoundsTheInnerExtentUp) {
 }
 
 TEST_F(AttentionMappingTest, ListedBlocks) {
-  // In no order; one beyond the keys, one negative, some beyond the count.
+  // In no order; one beyond the keys, one negative, some beyond the count. An entry stands for one
+  // block, or for two.
   Tensor q = input(ElementType::F16, {1, 2, 100, 32}), k = input(ElementType::F16, {1, 1, 70, 32}),
          v = input(ElementType::F16, {1, 1, 70, 32});
   const double numbers[] = {3, 0, 7, 4, 1, -1, 2, 0, 1, 1, 4, 2, 3, 0, 9, 1};
   Tensor blocks(ElementType::I32, {1, 2, 2, 4}, [&](int64_t i) { return numbers[i]; });
   Tensor counts(ElementType::I32, {1, 2, 2}, [](int64_t i) { return 4 - i; });
   Tensor o(ElementType::F16, {1, 2, 100, 32}), lse(ElementType::F32, {1, 2, 100});
-  for (const char *causal : {"none", "top_left"})
-    compare("attention_block_sparse.mlir",
-            {{"T", "f16"}, {"D", "32"}, {"CAUSAL", causal}, {"BLOCK_M", "64"}, {"BLOCK_N", "16"}},
+  for (auto [causal, keysOfEntry] : {std::pair("none", "16"), {"top_left", "16"}, {"none", "32"}})
+    compare("attention_forward.mlir",
+            {{"T", "f16"},
+             {"D", "32"},
+             {"CAUSAL", causal},
+             {"LISTED", "true"},
+             {"LIST_BLOCK_M", "64"},
+             {"LIST_BLOCK_N", keysOfEntry},
+             {"BLOCK_M", "64"},
+             {"BLOCK_N", "16"}},
             {{"q", q.argument()},
              {"k", k.argument()},
              {"v", v.argument()},
-             {"blocks", blocks.argument()},
-             {"counts", counts.argument()},
-             {"scale", 0.5}},
+             {"kv_indices", blocks.argument()},
+             {"kv_num_blocks", counts.argument()},
+             {"scale", 0.5},
+             {"window_left", int64_t(-1)},
+             {"window_right", int64_t(-1)}},
             {{"o", &o}, {"lse", &lse}});
 }
 

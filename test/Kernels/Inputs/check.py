@@ -532,24 +532,68 @@ def attention_packed_gqa():
         check_forward(str(params), got, *forward(q, k, v, SCALE, keep)[:2], kind)
 
 
-def attention_block_sparse():
+def lists_of_blocks(rng, lists, queries, keys, size):
+    """Random lists [*lists, Mb, L] of blocks of `size` keys, their arguments, and the pairs that they keep."""
+    rows, columns = -(-queries // size), -(-keys // size)
+    chosen = rng.random((*lists, rows, columns)) < 0.6
+    # In no order, behind them numbers that must not be read, and two that are no blocks.
+    counts = chosen.sum(axis=-1).astype(np.int32) + 2
+    blocks = np.zeros((*lists, rows, columns + 3), np.int32)
+    for at in np.ndindex(*lists, rows):
+        listed = rng.permutation(np.append(np.flatnonzero(chosen[at]), [columns + 5, -1]))
+        blocks[at][: len(listed)] = listed
+    pairs = np.repeat(np.repeat(chosen, size, axis=2), size, axis=3)[:, :, :queries, :keys]
+    return {"kv_indices": blocks, "kv_num_blocks": counts}, pairs
+
+
+def listed_cases():
+    """Lists of each batch and head, or shared; of blocks as large as those of the kernel, or twice as large."""
     rng = np.random.default_rng(8)
-    for kind, q, k, v, _, keep, params in cases():
-        b, h, sq, _ = q.shape
-        sk = k.shape[2]
-        rows, columns = -(-sq // 32), -(-sk // 32)
-        chosen = rng.random((b, h, rows, columns)) < 0.6
-        # In no order, behind them numbers that must not be read, and one that is no block.
-        counts = chosen.sum(axis=-1).astype(np.int32) + 1
-        blocks = np.zeros((b, h, rows, columns + 2), np.int32)
-        for at in np.ndindex(b, h, rows):
-            listed = rng.permutation(np.append(np.flatnonzero(chosen[at]), columns + 5))
-            blocks[at][: len(listed)] = listed
-        pairs = np.repeat(np.repeat(chosen, 32, axis=2), 32, axis=3)[:, :, :sq, :sk]
-        got = run("attention_block_sparse", params,
-                  {"q": q, "k": k, "v": v, "blocks": blocks, "counts": counts},
+    for n, (kind, q, k, v, do, keep, params) in enumerate(cases()):
+        size = 32 << n % 2
+        lists = q.shape[:2] if n % 3 else (1, 1)
+        arrays, pairs = lists_of_blocks(rng, lists, q.shape[2], k.shape[2], size)
+        sizes = {"LISTED": "true", "LIST_BLOCK_M": size, "LIST_BLOCK_N": size}
+        yield kind, q, k, v, do, keep & pairs, {**params, **sizes}, arrays
+
+
+def listed_forward():
+    for kind, q, k, v, _, keep, params, arrays in listed_cases():
+        got = run("attention_forward", params, {"q": q, "k": k, "v": v, **arrays},
                   forward_outputs(q, v, kind), {"scale": SCALE})
-        check_forward(str(params), got, *forward(q, k, v, SCALE, keep & pairs)[:2], kind)
+        check_forward(str(params), got, *forward(q, k, v, SCALE, keep)[:2], kind)
+
+
+def listed_backward():
+    for deterministic in ("false", "true"):
+        for kind, q, k, v, do, keep, params, arrays in listed_cases():
+            o, lse, _ = forward(q, k, v, SCALE, keep)
+            got = run("attention_backward",
+                      {**params, "DETERMINISTIC": deterministic, "DQ_BLOCK_M": 32, "DQ_BLOCK_N": 32},
+                      {"q": q, "k": k, "v": v, "o": round_to(o, kind), "do": do, "lse": lse, **arrays},
+                      gradients(q, k, v, kind), {"scale": SCALE},
+                      entry=("program", "attention_backward"), kinds={"lse": lse_kind(kind)})
+            check_gradients(str(params), got, backward(q, k, v, do, SCALE, keep), kind)
+
+
+def listed_by_default_blocks():
+    """Large ones, which divide blocks of 128; with a window, and blocks that hold no pair."""
+    for width, causal, left in [(64, "none", -1), (64, "bottom_right", 90), (128, "top_left", -1), (256, "none", 70)]:
+        q, k, v, do = tensors(20, "f16", 1, 2, 1, 300, 560, width)
+        arrays, pairs = lists_of_blocks(np.random.default_rng(width), (1, 2), 300, 560, 128)
+        keep = keep_mask(300, 560, causal, left, -1) & pairs
+        o, lse, _ = forward(q, k, v, SCALE, keep)
+        params = {"T": "f16", "D": width, "CAUSAL": causal, "LISTED": "true"}
+        numbers = {"scale": SCALE}
+        if left >= 0:
+            params["WINDOW"] = "true"
+            numbers |= {"window_left": left, "window_right": -1}
+        got = run("attention_forward", params, {"q": q, "k": k, "v": v, **arrays}, forward_outputs(q, v, "f16"), numbers)
+        check_forward(str(params), got, o, lse, "f16")
+        got = run("attention_backward", params,
+                  {"q": q, "k": k, "v": v, "o": round_to(o, "f16"), "do": do, "lse": lse, **arrays},
+                  gradients(q, k, v, "f16"), numbers, entry=("program", "attention_backward"), kinds={"lse": "f32"})
+        check_gradients(str(params), got, backward(q, k, v, do, SCALE, keep), "f16")
 
 
 def attention_paged_decode():

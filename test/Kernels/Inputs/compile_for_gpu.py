@@ -114,11 +114,7 @@ def check(folder, case):
         elif PTXAS and (IS_FULL or params["T"] == "f16"):
             problems += assemble(label, hopper.stdout, "sm_90a", "-O3")
     shared = find_shared(mapped)
-    is_wide = (
-        params["T"] == "f64"
-        or (name == "attention_block_sparse" and params["T"] == "f32")
-        or params.get("D") == "256"
-    )
+    is_wide = params["T"] == "f64" or params.get("D") == "256"
     is_paged = "PAGE" in params  # as large as the pages that it is given
     if not shared:
         problems.append(f"{label}: no kernel says how much shared memory it takes")

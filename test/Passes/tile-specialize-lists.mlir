@@ -1,0 +1,45 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Lists of blocks: where their condition does not hold they go, and their argument with them; and what an entry stands for.
+//
+// RUN: split-file %s %t
+// RUN: tilewright-opt %t/loop.mlir --tile-specialize="params=LISTED=true,SPAN=64" | FileCheck %t/loop.mlir
+// RUN: tilewright-opt %t/loop.mlir --tile-specialize="params=LISTED=false,SPAN=0" --tile-drop-arguments | FileCheck %t/loop.mlir --check-prefix=ALL
+// RUN: not tilewright-opt %t/loop.mlir --tile-specialize="params=LISTED=true,SPAN=40" 2>&1 | FileCheck %t/loop.mlir --check-prefix=SPAN
+// RUN: tilewright-opt %t/function.mlir --tile-specialize="params=SPAN=32" | FileCheck %t/function.mlir
+// RUN: not tilewright-opt %t/undeclared.mlir --tile-specialize 2>&1 | FileCheck %t/undeclared.mlir
+
+//--- loop.mlir
+// CHECK: in (%{{.*}} to %{{.*}} listed %list[%i] count %i each 64 : !tile.view<[?, ?], i32>) against
+// ALL:     (%n: i32)
+// ALL-NOT: listed
+// ALL:     in (%i to %n) against
+// SPAN: error: 'tile.for_blocks' op entries of its list must stand for a multiple of the 16 positions of a block, but got 'each 40'; choose blocks that divide it
+tile.kernel @k params(LISTED: flag, SPAN: int) (%list: !tile.view<[?, ?], i32> when (LISTED), %n: i32) grid(%i = 1) {
+  tile.for_blocks %b in (%i to %n listed %list[%i] count %i each SPAN when (LISTED) : !tile.view<[?, ?], i32>)
+      against (%i to %n) keep %keep : !tile.tile<[8, 16], i1> {}
+}
+
+//--- function.mlir
+// Functions have the parameters of the kernel that reaches them.
+// CHECK-LABEL: func.func private @walk
+// CHECK:         each 32 :
+func.func private @walk(%list: !tile.view<[?], i32>, %n: i32) {
+  tile.for_blocks %b in (%n to %n listed %list[] count %n each SPAN : !tile.view<[?], i32>)
+      against (%n to %n) keep %keep : !tile.tile<[8, 16], i1> {}
+  return
+}
+tile.kernel @k params(SPAN: int) (%list: !tile.view<[?], i32>) grid(%i = 1) {
+  func.call @walk(%list, %i) : (!tile.view<[?], i32>, i32) -> ()
+}
+
+//--- undeclared.mlir
+// CHECK: error: reads parameter 'SPAN', which kernel @k does not declare
+func.func private @walk(%list: !tile.view<[?], i32>, %n: i32) {
+  tile.for_blocks %b in (%n to %n listed %list[] count %n each SPAN : !tile.view<[?], i32>)
+      against (%n to %n) keep %keep : !tile.tile<[8, 16], i1> {}
+  return
+}
+tile.kernel @k (%list: !tile.view<[?], i32>) grid(%i = 1) {
+  func.call @walk(%list, %i) : (!tile.view<[?], i32>, i32) -> ()
+}
