@@ -4,7 +4,7 @@
 // RUN: tilewright-opt %s -split-input-file -verify-diagnostics
 
 func.func @unknown_function() {
-  // expected-error @+1 {{unknown function 'div' in an expression; there are ceildiv, floordiv, mod, min, max, lt, le, gt, ge, eq, ne, and, or, not, select, sm_count, accumulator, bits, finite, block, ascending, within, within_first and dim}}
+  // expected-error @+1 {{unknown function 'div' in an expression; there are ceildiv, floordiv, mod, min, max, lt, le, gt, ge, eq, ne, and, or, not, select, sm_count, accumulator, bits, finite, block, block_in, ascending, within, within_first and dim}}
   %0 = tile.param div(A, 2) : i32
 }
 
@@ -202,5 +202,5 @@ tile.kernel @part_in params(A: int = 2 * block_in(64)) () grid(%i = 1) {}
 
 // -----
 
-// expected-error @+1 {{the default of parameter 'A' must be of kind int, but 'P' is of kind flag}}
+// expected-error @+1 {{the default of parameter 'A' must be of kind int, but got kind flag}}
 tile.kernel @kind_in params(P: flag, A: int = block_in(P)) () grid(%i = 1) {}

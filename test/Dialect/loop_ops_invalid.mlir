@@ -170,7 +170,7 @@ func.func @list_span_of_none(%n: i32, %list: !tile.view<[?], i32>) {
 // -----
 
 tile.kernel @list_span_kind params(P: flag) (%list: !tile.view<[?], i32>) grid(%i = 1) {
-  // expected-error @+1 {{'each' of its list must be of kind int, but 'P' is of kind flag}}
+  // expected-error @+1 {{'each' of its list must be of kind int, but got kind flag}}
   tile.for_blocks %b in (%i to %i listed %list[] count %i each P : !tile.view<[?], i32>)
       against (%i to %i) keep %keep : tensor<4x16xi1> {}
 }
