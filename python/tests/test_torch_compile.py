@@ -235,6 +235,26 @@ class RefusalTest(unittest.TestCase):
         self.expect("modifier must not name 'used_lengths', which an argument of attention links already",
                     seqused_q=torch.zeros(2, dtype=torch.int32), modifier="used_lengths")
 
+    def test_block_masks(self):
+        counts, indices = torch.ones(1, 1, 2, dtype=torch.int32), torch.zeros(1, 1, 2, 3, dtype=torch.int32)
+        self.expect("block_mask must be a BlockMask of FlexAttention, or (kv_num_blocks, kv_indices), or (kv_num_blocks, "
+                    "kv_indices, block size), but got 3", block_mask=3)
+        for wrong in (0, (4, 2, 1), (4, 0), True, "4"):
+            self.expect("block_mask must have blocks of a positive number of queries and keys, an int or a pair of them, but "
+                        f"got {wrong!r}", block_mask=(counts, indices, wrong))
+        self.expect("kv_num_blocks of block_mask must be a tensor of int32 with 3 dimensions, but got a tensor of torch.int64 "
+                    "and 3 dimensions", block_mask=(counts.long(), indices, 4))
+        self.expect("kv_indices of block_mask must be a tensor of int32 with 4 dimensions, but got [0]",
+                    block_mask=(counts, [0], 4))
+        self.expect("kv_indices of block_mask must be on the device of q, cpu, but got meta; move it with .to()",
+                    block_mask=(counts, indices.to("meta"), 4))
+        self.expect("kv_num_blocks of block_mask must have extents of [2, 4, 1], or 1 for batches and heads, with blocks of "
+                    "128 queries, but got shape [1, 1, 2]", block_mask=(counts, indices))
+        self.expect("with blocks of 4 queries, but got shape [1, 3, 2]",
+                    block_mask=(counts.expand(1, 3, 2), indices.expand(1, 3, 2, 3), 4))
+        self.expect("kv_indices of block_mask must have the shape of kv_num_blocks and a dimension more, but got [1, 1, 1, 3] "
+                    "and [1, 1, 2]", block_mask=(counts, indices[:, :, :1], 4))
+
     def test_modifiers(self):
         self.expect("modifier must not name 'softcap', which an argument of attention links already", softcap=2.0,
                     modifier="softcap")

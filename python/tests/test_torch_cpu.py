@@ -88,6 +88,27 @@ class AttentionTest(TorchTest):
                 for x, of_x in zip(grads[0], is_used):
                     self.assertTrue((x.masked_select(~of_x) == 0).all())
 
+    def test_block_masks_of_flex_attention(self):
+        """Their full and their partial blocks; a mask within blocks is said apart."""
+        from torch.nn.attention.flex_attention import BlockMask, create_block_mask
+        inputs = qkv(rows=24, keys=40)
+
+        def causal(b, h, i, j):
+            return i + 16 >= j
+
+        made = create_block_mask(causal, None, None, 24, 40, device="cpu", BLOCK_SIZE=(4, 8))
+        self.assertGreater(made.full_kv_num_blocks.sum(), 0)
+        rebuilt = BlockMask.from_kv_blocks(made.kv_num_blocks, made.kv_indices, made.full_kv_num_blocks,
+                                           made.full_kv_indices, BLOCK_SIZE=made.BLOCK_SIZE)
+        self.assert_right(lambda *x: attention(*x, block_mask=rebuilt, causal="bottom_right", return_lse=True),
+                          lambda *x: reference(*x, causal="bottom_right"), inputs)
+        partial = (made.kv_num_blocks, made.kv_indices, (4, 8))
+        self.assert_right(lambda *x: attention(*x, block_mask=partial, return_lse=True),
+                          lambda *x: reference(*x, block_mask=partial), inputs)
+        with self.assertRaisesRegex(ValueError, "block_mask must have no mask_mod, which is no kernel's, but got 'causal'; "
+                                                "rebuild it by BlockMask.from_kv_blocks without one"):
+            attention(*inputs, block_mask=made)
+
     def test_used_lengths_by_the_names_of_others(self):
         starts = torch.tensor([0, 4, 4, 9], dtype=torch.int32)
         used_q, used_k = (torch.tensor(x, dtype=torch.int32) for x in ([3, 0, 5], [2, 0, 4]))

@@ -30,8 +30,18 @@ def _modified(scores, modifier, captures, i, j):
     return scores, kept
 
 
+def _listed(block_mask, i, j, heads):
+    """Which pairs lists of blocks keep, [B or 1, Hq, Sq, Skv]."""
+    counts, indices, (queries, keys) = block_mask
+    counts, indices = (x.expand(-1, heads, *x.shape[2:]) for x in (counts, indices))
+    valid = torch.arange(indices.shape[-1], device=i.device) < counts[..., None]
+    own = indices[..., None] == j // keys  # [B or 1, Hq, Mb, L, Skv]
+    return (own & valid[..., None]).any(3)[:, :, i // queries]
+
+
 def reference(q, k, v, causal=False, window=None, align=None, scale=None, softcap=None, bias=None, attn_mask=None,
-              alibi_slopes=None, sinks=None, factors=None, modifier=None, captures=None, seqused_q=None, seqused_k=None):
+              alibi_slopes=None, sinks=None, factors=None, modifier=None, captures=None, seqused_q=None, seqused_k=None,
+              block_mask=None):
     """O and LSE of tilewright.attention in the type of q; `factors` are those of dropout. A row without keys gives 0, and
     -inf or its sink."""
     group = q.shape[1] // max(1, k.shape[1])
@@ -56,6 +66,8 @@ def reference(q, k, v, causal=False, window=None, align=None, scale=None, softca
         scores = scores - alibi_slopes.to(scores.dtype)[..., None, None] * ahead.abs()
     scores, allowed = _modified(scores, modifier, captures, i, j)
     kept = kept & allowed & (i[:, None] < used_q) & (j < used_k)
+    if block_mask is not None:
+        kept = kept & _listed(block_mask, i, j, q.shape[1])
     if causal != "none":
         kept = kept & (ahead <= 0)
     left, right = window or (-1, -1)
@@ -98,6 +110,9 @@ def slices_of(given):
             own[name] = x[..., :n[1]] if x.shape[3] > 1 else x
         if "alibi_slopes" in given and given["alibi_slopes"].dim() == 2:
             own["alibi_slopes"] = given["alibi_slopes"][b:b + 1]
+        if "block_mask" in given:
+            *lists, sizes = given["block_mask"]
+            own["block_mask"] = (*(x[b:b + 1] if x.shape[0] > 1 else x for x in lists), sizes)
         own |= {name: given[name][b:b + 1] for name in {"seqused_q", "seqused_k"} & set(given)}
         if "prefix_length" in given.get("captures", {}):
             own["captures"] = {"prefix_length": given["captures"]["prefix_length"][b:b + 1]}
@@ -146,6 +161,10 @@ FEATURES = [
     {"seqused_q": "?used_q", "seqused_k": "?used_k", "window": (3, 2), "align": "bottom_right", "sinks": "?sinks"},
     {"seqused_q": "?used_q", "seqused_k": "?used_k", "causal": "bottom_right", "window": (4, -1), "softcap": 2.0,
      "bias": "?pairs", "alibi_slopes": "?slopes", "rows": 7},
+    {"block_mask": "?lists"},
+    {"block_mask": "?shared_lists", "causal": "bottom_right", "bias": "?keys", "sinks": "?sinks", "rows": 9},
+    {"block_mask": "?lists", "window": (4, 2), "softcap": 2.0, "bias": "?pairs", "attn_mask": "?mask",
+     "alibi_slopes": "?slopes", "seqused_k": "?used_k", "modifier": "prefix_lm", "captures": {"prefix_length": "?prefix"}},
     {"modifier": "relative_bias", "captures": {"relative_bias": "?table", "relative_radius": 3}, "softcap": 2.0},
     {"modifier": ["prefix_lm", "document"], "captures": {"prefix_length": "?prefix", "query_document": "?of_query",
                                                          "key_document": "?of_key"}, "sinks": "?sinks"},
@@ -175,12 +194,19 @@ def fill(options, make, batch, heads, rows, keys, dtype, device, starts=None):
         chosen[:, :, 1] = False  # a row that attends nothing
         return chosen
 
+    def lists(*shape):
+        size = (4, 2) if device == "cpu" else (32, 16)
+        blocks = [-(-n // of) for n, of in zip((rows, keys), size)]
+        order = uniform(*shape, *blocks).argsort(-1)
+        return integers(blocks[1] + 1, *shape, blocks[0]), order.to(torch.int32), size
+
     def floats():
         return make(rows, keys, dtype=dtype).detach().masked_fill(~mask(), -math.inf).requires_grad_()
 
     makers = {"pairs": lambda: make(batch, heads, rows, keys, dtype=dtype), "keys": lambda: make(keys, dtype=dtype),
               "batch": lambda: make(batch, 1, rows, 1, dtype=dtype), "heads": lambda: make(heads, 1, keys, dtype=dtype),
-              "mask": mask, "padding": lambda: uniform(batch, 1, 1, keys) < 0.7, "float": floats,
+              "mask": mask, "lists": lambda: lists(batch, heads),
+              "shared_lists": lambda: lists(1, 1), "padding": lambda: uniform(batch, 1, 1, keys) < 0.7, "float": floats,
               "slopes": lambda: make(heads, dtype=torch.float32),
               "batch_slopes": lambda: make(batch, heads, dtype=torch.float32),
               "sinks": lambda: make(heads, dtype=torch.float32), "table": lambda: make(heads, 7, dtype=torch.float32),
@@ -195,7 +221,7 @@ def fill(options, make, batch, heads, rows, keys, dtype, device, starts=None):
         if not isinstance(value, str) or not value.startswith("?"):
             return value
         x = makers[value[1:]]()
-        if x.requires_grad:
+        if isinstance(x, torch.Tensor) and x.requires_grad:
             learned.append(x)
         return x
 

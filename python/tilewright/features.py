@@ -111,11 +111,49 @@ def _per_head(name, x, shape, rank):
     return x.float()
 
 
+def sizes_of(size):
+    """Of blocks of a list, queries and keys: from a number for both, or a pair."""
+    sizes = (size, size) if isinstance(size, int) else tuple(size) if isinstance(size, (tuple, list)) else ()
+    if len(sizes) != 2 or not all(isinstance(n, int) and not isinstance(n, bool) and n > 0 for n in sizes):
+        raise ValueError("block_mask must have blocks of a positive number of queries and keys, an int or a pair of them, "
+                         f"but got {size!r}")
+    return sizes
+
+
+def _joined(counts, indices, more_counts, more_indices):
+    """Lists that hold what two hold: valid entries in front, in the order that they have."""
+    def valid(counts, indices):
+        return torch.arange(indices.shape[-1], device=indices.device) < counts[..., None]
+
+    order = torch.cat([valid(counts, indices), valid(more_counts, more_indices)], -1).to(torch.uint8)
+    order = order.argsort(dim=-1, descending=True, stable=True)
+    return counts + more_counts, torch.cat([indices, more_indices], -1).gather(-1, order)
+
+
+def _lists_of(mask):
+    """Numbers, indices and sizes of blocks, from a BlockMask of FlexAttention, or a tuple."""
+    if hasattr(mask, "kv_num_blocks") and hasattr(mask, "kv_indices"):
+        modifier = getattr(mask, "mask_mod", None)
+        if modifier is not None and getattr(modifier, "__name__", "") != "noop_mask":
+            raise ValueError("block_mask must have no mask_mod, which is no kernel's, but got "
+                             f"{getattr(modifier, '__name__', modifier)!r}; rebuild it by BlockMask.from_kv_blocks without "
+                             "one, and give the mask within blocks by causal, window, attn_mask or modifier")
+        lists = mask.kv_num_blocks, mask.kv_indices
+        if getattr(mask, "full_kv_num_blocks", None) is not None:
+            lists = _joined(*lists, mask.full_kv_num_blocks, mask.full_kv_indices)
+        return *lists, sizes_of(mask.BLOCK_SIZE)
+    if not isinstance(mask, (tuple, list)) or len(mask) not in (2, 3):
+        raise ValueError("block_mask must be a BlockMask of FlexAttention, or (kv_num_blocks, kv_indices), or "
+                         f"(kv_num_blocks, kv_indices, block size), but got {_shown(mask)}")
+    return mask[0], mask[1], sizes_of(mask[2] if len(mask) == 3 else 128)
+
+
 class Features:
     """Files to link, in order, and their captures."""
 
     def __init__(self, shape, dtype):
         self.shape, self.dtype, self.files, self.captures = shape, dtype, [], {}
+        self.lists = {}  # of blocks: what the kernels take by name, and the sizes of blocks
 
     def link(self, file, **captures):
         self.files.append(file)
@@ -179,6 +217,23 @@ class Features:
         drawn = torch.randint(0, 2**62, (2,), dtype=torch.int64, device=self.shape.device, generator=generator)
         self.link("dropout", dropout=p, dropout_seed=drawn[:1], dropout_offset=drawn[1:])
 
+    def add_block_mask(self, mask):
+        counts, indices, sizes = _lists_of(mask)
+        for name, x, rank in ("kv_num_blocks", counts, 3), ("kv_indices", indices, 4):
+            if not isinstance(x, torch.Tensor) or x.dtype != torch.int32 or x.dim() != rank:
+                what = f"{_shown(x)} and {x.dim()} dimensions" if isinstance(x, torch.Tensor) else repr(x)
+                raise ValueError(f"{name} of block_mask must be a tensor of int32 with {rank} dimensions, but got {what}")
+            _on_device(f"{name} of block_mask", x, self.shape.device)
+        rows = counts.shape[2] if self.shape.is_packed else -(-self.shape.queries // sizes[0])
+        wanted = (self.shape.batch, self.shape.heads, rows)
+        if counts.shape[2] != rows or any(n not in (1, full) for n, full in zip(counts.shape, wanted[:2])):
+            raise ValueError(f"kv_num_blocks of block_mask must have extents of {list(wanted)}, or 1 for batches and heads, "
+                             f"with blocks of {sizes[0]} queries, but got shape {list(counts.shape)}")
+        if indices.shape[:3] != counts.shape:
+            raise ValueError("kv_indices of block_mask must have the shape of kv_num_blocks and a dimension more, but got "
+                             f"{list(indices.shape)} and {list(counts.shape)}")
+        self.lists = {"kv_indices": indices, "kv_num_blocks": counts, "LIST_BLOCK_M": sizes[0], "LIST_BLOCK_N": sizes[1]}
+
     def add_sinks(self, sinks):
         self.link("sink", sinks=_per_head("sinks", sinks, self.shape, 1))
 
@@ -202,7 +257,7 @@ class Features:
     def arguments(self):
         """Modifier, tensors, floats, integers and names, as tilewright.ops takes them."""
         by_kind = {"tensors": {}, "floats": {}, "integers": {}}
-        for name, value in {**self.captures, **(self.shape.packed or {})}.items():
+        for name, value in {**self.captures, **(self.shape.packed or {}), **self.lists}.items():
             kind = "tensors" if isinstance(value, torch.Tensor) else "floats" if isinstance(value, float) else "integers"
             by_kind[kind][name] = value
         tensors, floats, integers = by_kind.values()

@@ -15,6 +15,7 @@ from tilewright import checks, compiler, interpreter, places, runtime
 from tilewright.runtime import TilewrightError
 
 TYPES = {torch.float16: "f16", torch.bfloat16: "bf16", torch.float32: "f32", torch.float64: "f64"}
+LIST_SIZES = ("LIST_BLOCK_M", "LIST_BLOCK_N")
 REFUSALS = ("invalid argument", "unsupported", "missing variant")
 
 
@@ -31,13 +32,16 @@ class Choice(NamedTuple):
     captured: bool = False  # whether captures get gradients
     packed: bool = False
     score_gradient: bool = False  # whether it writes d_score, that of a bias
+    lists: Tuple[int, ...] = ()  # sizes of blocks, queries and keys, where there are lists of them
 
     def entry(self):
         return f"attention_{self.kernel}"
 
     def params(self):
         params = {"D": str(self.dim), "DV": str(self.value_dim), "T": self.dtype, "CAUSAL": self.causal}
-        params |= {"WINDOW": str(self.window).lower(), "PACKED": str(self.packed).lower()}
+        params |= {"WINDOW": str(self.window).lower(), "PACKED": str(self.packed).lower(),
+                   "LISTED": str(bool(self.lists)).lower()}
+        params |= {name: str(size) for name, size in zip(LIST_SIZES, self.lists)}
         if self.kernel == "backward":
             params |= {"DETERMINISTIC": str(self.deterministic).lower(), "CAPTURE_GRADIENTS": str(self.captured).lower(),
                        "SCORE_GRADIENT": str(self.score_gradient).lower()}
@@ -48,9 +52,9 @@ class Choice(NamedTuple):
         return f"{places.KERNELS}/{self.entry()}.mlir", checks.modifier_files(self.modifier)
 
     def create(self, library, bundle):
-        if self.kernel == "forward" and not self.packed:
+        if self.kernel == "forward" and not self.packed and not self.lists:
             return runtime.AttentionForward(library, bundle, self.dtype, self.dim, self.causal, self.value_dim, self.window)
-        if self.kernel == "backward" and not self.packed and not self.score_gradient:
+        if self.kernel == "backward" and not (self.packed or self.score_gradient or self.lists):
             return runtime.AttentionBackward(library, bundle, self.dtype, self.dim, self.causal, self.deterministic,
                                              self.value_dim, self.window, self.captured)
         return runtime.Operation(library, bundle, self.entry(), self.params())
@@ -183,6 +187,11 @@ def _choice(kernel, q, v, causal, window, modifier, **more):
                   packed=q.dim() == 3, **more)
 
 
+def _lists(more):
+    """Takes the sizes of listed blocks out of what is given by name: they are no arguments, but parameters."""
+    return tuple(more.pop(name) for name in LIST_SIZES if name in more)
+
+
 def _as_batch(values):
     """Packed sequences as the kernels take them, a batch of one: [rows, heads, width] as [1, heads, rows, width], and LSE
     [heads, rows] as [1, heads, rows]. Without a copy."""
@@ -196,10 +205,10 @@ def attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, tensors: List[t
               integers: List[int], names: str, causal: str, window_left: int, window_right: int, scale: float,
               modifier: str, deterministic: bool) -> Tuple[torch.Tensor, torch.Tensor]:
     o, lse = _results(q, v)
-    choice = _choice("forward", q, v, causal, (window_left, window_right), modifier)
+    more = _by_name(tensors, floats, integers, names)
+    choice = _choice("forward", q, v, causal, (window_left, window_right), modifier, lists=_lists(more))
     values = {"q": _dense_rows(q), "k": _dense_rows(k), "v": _dense_rows(v), "o": o, "lse": lse, "scale": scale,
-              "window_left": window_left, "window_right": window_right,
-              **_by_name(tensors, floats, integers, names)}
+              "window_left": window_left, "window_right": window_right, **more}
     launch(plan(choice, q.device), _as_batch(values) if choice.packed else values, ("o", "lse"), q.device)
     return o, lse
 
@@ -228,11 +237,12 @@ def attention_backward(do: torch.Tensor, dlse: torch.Tensor | None, q: torch.Ten
                        modifier: str, deterministic: bool,
                        ) -> Tuple[torch.Tensor, torch.Tensor, torch.Tensor, List[torch.Tensor]]:
     more, wanted = _by_name(tensors, floats, integers, names), _names(wanted)
-    of_scores = "bias" in wanted and q.dim() == 4 and takes_score_gradient(
+    lists = _lists(more)
+    of_scores = "bias" in wanted and q.dim() == 4 and not lists and takes_score_gradient(
         modifier, deterministic, more["bias"].shape, (*q.shape[:3], k.shape[2]))
     captured = [name for name in wanted if not (of_scores and name == "bias")]
     choice = _choice("backward", q, v, causal, (window_left, window_right), modifier, deterministic=deterministic,
-                     captured=bool(captured), score_gradient=of_scores)
+                     captured=bool(captured), score_gradient=of_scores, lists=lists)
     found = plan(choice, q.device)
     gradients = {}
     for name in wanted:

@@ -42,8 +42,8 @@ def _array(name, x):
 
 def attention(q, k, v, *, causal=False, window=None, align=None, scale=None, softcap=None, bias=None, attn_mask=None,
               alibi_slopes=None, dropout_p=0.0, generator=None, sinks=None, cu_seqlens_q=None, cu_seqlens_k=None,
-              max_seqlen_q=None, max_seqlen_k=None, seqused_q=None, seqused_k=None, modifier=None, captures=None,
-              return_lse=False, deterministic=None):
+              max_seqlen_q=None, max_seqlen_k=None, seqused_q=None, seqused_k=None, block_mask=None, modifier=None,
+              captures=None, return_lse=False, deterministic=None):
     """softmax(scale Q K^T) V for q [B, Hq, Sq, D], k [B, Hkv, Skv, D] and v [B, Hkv, Skv, DV], Hq a multiple of Hkv, of any
     strides (rows that are not dense are copied). Gives O [B, Hq, Sq, DV] and, with return_lse, LSE [B, Hq, Sq] in f32 (f64
     for f64), both with gradients. All of the following combine.
@@ -67,6 +67,10 @@ def attention(q, k, v, *, causal=False, window=None, align=None, scale=None, sof
                    [B], int32: only so many rows of each batch or packed sequence count, from 0 to all, which is what one
                    that is left out means. "bottom_right" is the corner of these. Unused rows give O = 0 and LSE = -inf, or
                    the sink, and get zero gradients; they must be finite (in q and k only where there is a backward)
+    block_mask     which blocks of keys each block of queries attends, besides all else: a BlockMask of FlexAttention without
+                   a mask_mod; or (kv_num_blocks [B, Hq, Mb], kv_indices [B, Hq, Mb, L]) of int32, with 1 for batches and
+                   heads where they are the same for all, and a size of blocks behind them, a number or (queries, keys); by
+                   default 128. Packed, blocks count in each sequence
     modifier       a name of kernels/mods (prefix_lm, ...), the path of an .mlir file, or a list of them; they see scores as
                    softcap, bias and alibi_slopes have changed them, in this order
     captures       {name: tensor or number} of the modifier: an int where it wants i32, a float where it wants f32.
@@ -104,6 +108,8 @@ def attention(q, k, v, *, causal=False, window=None, align=None, scale=None, sof
         asked.add_dropout(dropout_p, generator)
     if sinks is not None:
         asked.add_sinks(sinks)
+    if block_mask is not None:
+        asked.add_block_mask(block_mask)
     asked.add_files(modifier, captures)
     if deterministic is None:
         deterministic = torch.are_deterministic_algorithms_enabled()
@@ -114,21 +120,23 @@ def attention(q, k, v, *, causal=False, window=None, align=None, scale=None, sof
 
 
 def prepare(device, dtype, width, *, value_width=None, causal=False, window=False, modifier=None, backward=True,
-            deterministic=False, capture_gradients=False, packed=False):
+            deterministic=False, capture_gradients=False, packed=False, block_mask=None):
     """Compiles and loads what attention will need, so that its first call may be captured into a graph. `window` says
     whether there will be one, `packed` whether sequences are packed, `capture_gradients` whether something besides q, k
-    and v requires gradients. `modifier` names all that is linked, in this order: softcap, bias, alibi, alibi_aligned,
-    mask, used_lengths, window_aligned, dropout, sink for the arguments of attention, then files."""
+    and v requires gradients, `block_mask` the size of its blocks where there will be one. `modifier` names all that is
+    linked, in this order: softcap, bias, alibi, alibi_aligned, mask, used_lengths, window_aligned, dropout, sink for the
+    arguments of attention, then files."""
     device, mode, text = torch.device(device), checks.causal_mode(causal), checks.modifier_text(modifier)
     if device.type != "cuda":
         raise ValueError(f"device must be a CUDA device, but got {device}")
     if dtype not in ops.TYPES:
         raise ValueError(f"dtype must be float16, bfloat16, float32 or float64, but got {dtype}")
+    lists = () if block_mask is None else features.sizes_of(block_mask)
     index = torch.cuda.current_device() if device.index is None else device.index
     for kernel in ("forward", "backward")[:1 + backward]:
         is_backward = kernel.endswith("backward")
         how = ops.Choice(kernel, ops.TYPES[dtype], width, value_width or width, mode, bool(window), text,
-                         is_backward and deterministic, is_backward and capture_gradients, bool(packed))
-        if is_backward and capture_gradients and not packed and ops.takes_score_gradient(text, deterministic):
+                         is_backward and deterministic, is_backward and capture_gradients, bool(packed), False, lists)
+        if is_backward and capture_gradients and not packed and not lists and ops.takes_score_gradient(text, deterministic):
             how = how._replace(captured=text != "bias", score_gradient=True)
         ops.plan(how, torch.device("cuda", index))
