@@ -86,6 +86,8 @@ def TileChooseBlocks : Pass<"tile-choose-blocks", "::mlir::ModuleOp"> {
     - whether a mask is left once parameters are bound
     - `length`, the most positions that the loop runs over
 
+    The default `block_in(n)` asks for a divisor of n: the largest that is not above the row's number; 0 for any number.
+
     Which number of the row a parameter gets says the structure, too: rows (of a product of what stays and what is
     streamed, the extent of what stays), columns, or step. Rows for some lengths serve launches that may be asked for
     the length: the row's limit becomes a constraint of the kernel. `table` names a file of rows that go first, a list
@@ -113,6 +115,7 @@ def TileChooseBlocks : Pass<"tile-choose-blocks", "::mlir::ModuleOp"> {
     - a value for a block that is no multiple of 16 up to 256 (on the CPU: from 1 to 1024)
     - a file that cannot be read, or a row that is none
     - a row without the extent that a parameter asks for
+    - no block that divides the n of block_in(n), up to the row's number
     - what tile-specialize says of values for parameters
   }];
   let options = [
@@ -227,7 +230,8 @@ def TileUnroll : Pass<"tile-unroll", "::mlir::ModuleOp"> {
 def TileDropArguments : Pass<"tile-drop-arguments", "::mlir::ModuleOp"> {
   let summary = "remove arguments that do not exist under the values of the parameters";
   let description = [{
-    Removes the arguments of kernels and programs whose condition is `false`, and what launches pass for them.
+    Removes the arguments of kernels and programs whose condition is `false`, and what launches pass for them, with
+    the workspaces that no launch takes any more.
     Canonicalisation has removed the branches that read them.
 
     Before:

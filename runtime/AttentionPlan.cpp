@@ -5,6 +5,7 @@
 #include "runtime/AttentionPlan.h"
 
 #include <algorithm>
+#include <string_view>
 
 using namespace tilewright;
 using namespace tilewright::runtime;
@@ -19,18 +20,20 @@ Status invalid(std::string message) {
   return Status::failure(Code::InvalidArgument, std::move(message));
 }
 
-/// The dense form of an entry that also takes packed sequences, which bundles may hold beside it.
+/// The dense form, without lists of blocks, of an entry that also takes packed sequences or lists,
+/// which bundles may hold beside it.
 Params ofDense(const Bundle &bundle, const std::string &entry, Params params) {
-  auto mayBePacked = [&](const auto &specs) {
+  auto has = [&](const auto &specs, std::string_view name) {
     return std::any_of(specs.begin(), specs.end(), [&](const auto &spec) {
       return spec.name == entry &&
              std::any_of(spec.params.begin(), spec.params.end(),
-                         [](const auto &param) { return param.first == "PACKED"; });
+                         [&](const auto &param) { return param.first == name; });
     });
   };
   const Manifest &manifest = bundle.manifest();
-  if (mayBePacked(manifest.programs) || mayBePacked(manifest.kernels))
-    params.emplace_back("PACKED", Expr::flag(false));
+  for (const char *name : {"PACKED", "LISTED"})
+    if (has(manifest.programs, name) || has(manifest.kernels, name))
+      params.emplace_back(name, Expr::flag(false));
   return params;
 }
 
