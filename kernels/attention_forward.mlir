@@ -48,7 +48,6 @@
 tile.link "lib/attention.mlir"
 tile.link "lib/batch.mlir"
 tile.link "lib/forward.mlir"
-tile.link "lib/lists.mlir"
 
 !qk_view  = !tile.view<[?, ?, ?, D], T>
 !v_view   = !tile.view<[?, ?, ?, DV], T>
@@ -73,7 +72,7 @@ func.func private @part_of_queries_and_keys(!qk_view, i32, i32) -> !qk_view
 func.func private @part_of_values(!v_view, i32, i32) -> !v_view
 func.func private @part_of_outputs(!o_view, i32, i32) -> !o_view
 func.func private @part_of_sums(!row_view, i32, i32) -> !row_view
-// Of lib/attention.mlir: the key head of a query head, the key on the diagonal in row 0; of lib/lists.mlir: a list.
+// Of lib/attention.mlir: the key head of a query head, the key on the diagonal in row 0, and the list of a block.
 func.func private @key_head(i32, !qk_view, !qk_view) -> i32
 func.func private @diagonal_shift(i32, i32) -> i32
 func.func private @list_of(i32, i32, i32, i32, !count_view) -> (i32, i32, i32, i32)

@@ -9,6 +9,7 @@
 
 !qk_view = !tile.view<[?, ?, ?, D], T>
 !acc = !tile.param<ACC>
+!count_view = !tile.view<[?, ?, ?], i32>
 
 // Changes the scaled score of one pair. Of several files each changes what the one before gives.
 func.func private @score_mod(%s: !acc, %b: i32, %h: i32, %i: i32, %j: i32) -> !acc
@@ -108,4 +109,15 @@ func.func private @attends_causally(%i: i32, %j: i32, %shift: i32) -> i1 {
   %not_ahead = arith.cmpi sle, %j, %last : i32
   %keep = arith.ori %any_order, %not_ahead : i1
   return %keep : i1
+}
+
+// Of the block of `span` positions with this one: where its list is, and its length. Extents of 1 are the same for all.
+func.func private @list_of(%b: i32, %h: i32, %position: i32, %span: i32, %counts: !count_view) -> (i32, i32, i32, i32) {
+  %batches = tile.dim %counts, 0 : !count_view
+  %heads = tile.dim %counts, 1 : !count_view
+  %list_b = arith.remsi %b, %batches : i32
+  %list_h = arith.remsi %h, %heads : i32
+  %number = arith.divsi %position, %span : i32
+  %count = tile.at %counts[%list_b, %list_h, %number] : !count_view
+  return %list_b, %list_h, %number, %count : i32, i32, i32, i32
 }

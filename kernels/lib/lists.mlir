@@ -1,23 +1,12 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Lists of blocks: of keys for each block of queries (attention_forward.mlir has their form), and turned round.
+// A kernel that turns lists of blocks round; attention_forward.mlir has their form.
 
 !list_view  = !tile.view<[?, ?, ?, ?], i32>
 !count_view = !tile.view<[?, ?, ?], i32>
 !one        = !tile.tile<[1], i32>
 
-// Of the block of `span` positions with this one: where its list is, and its length. Extents of 1 are the same for all.
-func.func private @list_of(%b: i32, %h: i32, %position: i32, %span: i32, %counts: !count_view) -> (i32, i32, i32, i32) {
-  %batches = tile.dim %counts, 0 : !count_view
-  %heads = tile.dim %counts, 1 : !count_view
-  %list_b = arith.remsi %b, %batches : i32
-  %list_h = arith.remsi %h, %heads : i32
-  %number = arith.divsi %position, %span : i32
-  %count = tile.at %counts[%list_b, %list_h, %number] : !count_view
-  return %list_b, %list_h, %number, %count : i32, i32, i32, i32
-}
-
-// Turns lists round: for each block of keys the blocks of queries that list it, in ascending order, and their number.
+// For each block of keys the blocks of queries that list it, in ascending order, and their number.
 tile.kernel @turn_lists params(LISTED: flag)
     (%given: !list_view when (LISTED), %counts: !count_view when (LISTED), %turned: !list_view, %lengths: !count_view)
     grid(%n = dim(turned, 2), %h = dim(turned, 1), %b = dim(turned, 0)) {

@@ -322,7 +322,7 @@ INSTANTIATE_TEST_SUITE_P(
                      {"LIST_BLOCK_M", "32"},
                      {"LIST_BLOCK_N", "16"},
                      {"DETERMINISTIC", "true"}},
-                    {{"tgpu.copy_commit", kMergedGroups}, {"tgpu.sync", kHeadOfRound}},
+                    {{"tgpu.copy_commit", kMergedGroups}},
                     {},
                     "listed"},
         OtherKernel{"attention_packed_gqa", {{"T", "f16"}, {"GROUP", "2"}, {"QUERIES", "16"}}, {}},
