@@ -211,6 +211,14 @@ const Reasons kBackwardVotes = {
                        "for: the one wait of a tile does what the other does"},
     {"tgpu.sync", kHeadOfRound + "; and the same of the barriers behind those waits"}};
 
+/// The same where a list names the blocks.
+const Reasons kBackwardLists = {
+    {"tgpu.bulk_commit", kLastGroup},
+    {"tgpu.bulk_wait", kBackwardVotes.at("tgpu.bulk_wait")},
+    {"tgpu.sync", kBackwardVotes.at("tgpu.sync") +
+                      "; and of a round, one before the entry of the list is looked at, and one "
+                      "where it names a block"}};
+
 /// Results leave through an operand's buffer, which is given back when the copies have read it.
 const Reasons kBackwardWide = {
     {"tgpu.bulk_wait", "at the end of a role: each tile has waited for its copies already"},
@@ -462,8 +470,8 @@ const std::vector<Kernel> kCausalKernels = {
             kBackwardRoles, 2, withWindow(kLaunches)),
     rolesOf("packed_backward", "attention_backward", with(kBackwardBlocks, kPacked), kBackwardRoles,
             2, kLaunches),
-    rolesOf("listed_backward", "attention_backward", with(kBackwardBlocks, kListed), kBackwardVotes,
-            8, kLaunches),
+    rolesOf("listed_backward", "attention_backward", with(kBackwardBlocks, kListed), kBackwardLists,
+            9, kLaunches),
     rolesOf("backward_documents", "attention_backward", kBackwardBlocks, kBackwardVotes, 8,
             kLaunches, {"document"}),
     rolesOf("backward_aligned", "attention_backward", kBackwardBlocks, kBackwardRoles, 2,
