@@ -121,9 +121,9 @@ ParseResult ForBlocksOp::parse(OpAsmParser &parser, OperationState &result) {
   if (parser.parseArgument(loop.bodyArguments[0]) || parser.parseKeyword("in") ||
       parser.parseLParen() || parser.parseOperand(loop.lower) || parser.parseKeyword("to") ||
       parser.parseOperand(loop.upper) || parseListed(parser, result, loop) ||
-      parser.parseRParen() ||
-      parser.parseKeyword("against") || parser.parseLParen() || parser.parseOperand(loop.start) ||
-      parser.parseKeyword("to") || parser.parseOperand(loop.limit) || parser.parseRParen())
+      parser.parseRParen() || parser.parseKeyword("against") || parser.parseLParen() ||
+      parser.parseOperand(loop.start) || parser.parseKeyword("to") ||
+      parser.parseOperand(loop.limit) || parser.parseRParen())
     return failure();
   BlockOrder order = BlockOrder::Ascending;
   if (succeeded(parser.parseOptionalKeyword("descending")))
@@ -209,9 +209,8 @@ void ForBlocksOp::print(OpAsmPrinter &printer) {
   }
   printer.decreaseIndent();
   printer.printOptionalAttrDictWithKeyword(
-      (*this)->getAttrs(),
-      {"operandSegmentSizes", "mask", "against_position", "block_position", "ranges", "list_span",
-       "list_condition", "order"});
+      (*this)->getAttrs(), {"operandSegmentSizes", "mask", "against_position", "block_position",
+                            "ranges", "list_span", "list_condition", "order"});
   printer << ' ';
   printer.printRegion(getBody(), /*printEntryBlockArgs=*/false,
                       /*printBlockTerminators=*/!getInitArgs().empty());
@@ -235,18 +234,17 @@ static LogicalResult verifyListExprs(ForBlocksOp op) {
     signature.emplace(kernel);
   auto check = [&](ExprAttr expr, StringRef what, ExprKind kind) {
     return !expr ? success()
-                 : checkExprKind(op, expr, signature ? &*signature : nullptr,
-                                 ExprScope::Parameters, what, kind);
+                 : checkExprKind(op, expr, signature ? &*signature : nullptr, ExprScope::Parameters,
+                                 what, kind);
   };
-  return failure(failed(check(op.getListSpanAttr(), "'each' of its list", ExprKind::Int)) ||
-                 failed(check(op.getListConditionAttr(), "the condition of its list",
-                              ExprKind::Flag)));
+  return failure(
+      failed(check(op.getListSpanAttr(), "'each' of its list", ExprKind::Int)) ||
+      failed(check(op.getListConditionAttr(), "the condition of its list", ExprKind::Flag)));
 }
 
 LogicalResult ForBlocksOp::verify() {
   if (static_cast<bool>(getList()) != static_cast<bool>(getCount()) ||
-      (!getList() &&
-       (!getListIndices().empty() || getListSpanAttr() || getListConditionAttr())))
+      (!getList() && (!getListIndices().empty() || getListSpanAttr() || getListConditionAttr())))
     return emitOpError("needs a list with its indices and its count, or none of them");
   if (getList()) {
     if (failed(verifyListExprs(*this)))

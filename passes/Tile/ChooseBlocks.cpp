@@ -311,10 +311,9 @@ private:
         evaluateExpr(decl.getDefaultValue().getOperands().front(), getEnvironment(bindings));
     if (value)
       return value->getValue();
-    return entry->emitError("what block ") << decl.getName() << " of "
-                                           << tilewright::describe(entry)
-                                           << " must divide cannot be computed: "
-                                           << llvm::toString(value.takeError());
+    return entry->emitError("what block ")
+           << decl.getName() << " of " << tilewright::describe(entry)
+           << " must divide cannot be computed: " << llvm::toString(value.takeError());
   }
 
   /// By the first kernel that has it as an extent.

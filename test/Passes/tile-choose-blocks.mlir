@@ -4,7 +4,8 @@
 // RUN: tilewright-opt %t/kernels.mlir --tile-choose-blocks="entry=weigh params=WIDE=128,T=bf16,CAUSAL=true target=sm_90a" | FileCheck %s --check-prefix=MASK
 // RUN: tilewright-opt %t/kernels.mlir --tile-choose-blocks="entry=weigh params=WIDE=128,T=bf16,KEYS=64 target=sm_90a" | FileCheck %s --check-prefix=GIVEN
 // RUN: tilewright-opt %t/kernels.mlir --tile-choose-blocks="entry=weigh params=WIDE=128,T=bf16,DIVIDED=320 target=sm_90a" | FileCheck %s --check-prefix=DIVISOR
-// RUN: not tilewright-opt %t/kernels.mlir --tile-choose-blocks="entry=weigh params=WIDE=128,T=bf16,DIVIDED=24 target=sm_90a" 2>&1 | FileCheck %s --check-prefix=NO-DIVISOR
+// RUN: not tilewright-opt %t/kernels.mlir --tile-choose-blocks="entry=weigh params=WIDE=128,T=bf16,DIVIDED=5 target=sm_90a" 2>&1 | FileCheck %s --check-prefix=NO-DIVISOR
+// RUN: not tilewright-opt %t/kernels.mlir --tile-choose-blocks="entry=weigh params=WIDE=128,T=bf16,DIVIDED=9000000000 target=sm_90a" 2>&1 | FileCheck %s --check-prefix=NO-MULTIPLE
 // RUN: tilewright-opt %t/kernels.mlir --tile-choose-blocks="entry=weigh params=WIDE=256,T=f32 target=sm_80" | FileCheck %s --check-prefix=F32
 // RUN: tilewright-opt %t/kernels.mlir --tile-choose-blocks="entry=weigh params=T=f16" | FileCheck %s --check-prefix=CPU
 // RUN: tilewright-opt %t/kernels.mlir --tile-choose-blocks="entry=turned params=T=e4m3 target=sm_90a" | FileCheck %s --check-prefix=PRODUCT
@@ -60,7 +61,8 @@ func.func private @keeps(%i: i32, %j: i32) -> i1 {
 // GIVEN: step = "KEYS = 64, as given"
 // F32: ROWS: int = 32, KEYS: int = 16
 // DIVISOR: ROWS: int = 128, KEYS: int = 160
-// NO-DIVISOR: error: block KEYS of kernel @weigh must divide 24 and be a multiple of 16 up to 256 on sm_90a, of at most 176, but there is no such number
+// NO-DIVISOR: error: block KEYS of kernel @weigh must divide 25 and be a multiple of 16 up to 256 on sm_90a, of at most 176, but there is no such number
+// NO-MULTIPLE: error: what block KEYS of kernel @weigh must divide cannot be computed: overflow of 64 bits in 'DIVIDED * DIVIDED'
 // F32: by = "the table: any structure, gpu, rows up to 1024 bytes"
 // CPU: ROWS: int = 128, KEYS: int = 128
 // CPU: by = "the table: cpu, rows up to 128 elements"
@@ -79,7 +81,7 @@ func.func private @keeps(%i: i32, %j: i32) -> i1 {
 // TEXT: error: file of blocks '{{.*}}text.json': {{.+}}
 tile.kernel @weigh
     params(WIDE: int = 64, T: type, CAUSAL: flag = false, DIVIDED: int = 0, ROWS: int = block(),
-           KEYS: int = block_in(DIVIDED))
+           KEYS: int = block_in(DIVIDED * DIVIDED))
     require(dim(k, 0) >= 0)
     (%q: !view, %k: !view, %v: !view, %o: !tile.view<[?, WIDE], f32>)
     grid(%b = ceildiv(dim(q, 0), ROWS)) {
