@@ -62,7 +62,7 @@ func.func private @keeps(%i: i32, %j: i32) -> i1 {
 // F32: ROWS: int = 32, KEYS: int = 16
 // DIVISOR: ROWS: int = 128, KEYS: int = 160
 // NO-DIVISOR: error: block KEYS of kernel @weigh must divide 25 and be a multiple of 16 up to 256 on sm_90a, of at most 176, but there is no such number
-// NO-MULTIPLE: error: what block KEYS of kernel @weigh must divide cannot be computed: overflow of 64 bits in 'DIVIDED * DIVIDED'
+// NO-MULTIPLE: error: what block KEYS of kernel @weigh must divide cannot be computed: overflow of 64 bits in '9000000000 * 9000000000'
 // F32: by = "the table: any structure, gpu, rows up to 1024 bytes"
 // CPU: ROWS: int = 128, KEYS: int = 128
 // CPU: by = "the table: cpu, rows up to 128 elements"
