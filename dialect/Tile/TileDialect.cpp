@@ -3,6 +3,7 @@
 // Registration of the tile dialect, and helpers over both forms of a tile.
 
 #include "dialect/Tile/Tile.h"
+#include "dialect/Tile/TileExprEval.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -212,10 +213,19 @@ LogicalResult TileDialect::verifyOperationAttribute(Operation *op, NamedAttribut
     return verifyReplaceable(op, attribute.getValue());
   if (name == kBaseAttrName)
     return verifyBase(op, attribute.getValue());
+  if (name == kReplacedAttrName) {
+    auto names = dyn_cast<ArrayAttr>(attribute.getValue());
+    if (isa<ModuleOp>(op) && names && llvm::all_of(names, llvm::IsaPred<StringAttr>))
+      return success();
+    return op->emitError() << "'" << kReplacedAttrName
+                           << "' must be on a module, with a list of names, but got "
+                           << attribute.getValue() << " on " << op->getName();
+  }
   if (name != kUnrollAttrName)
     return op->emitError() << "has the attribute '" << name
                            << "', but of the tile dialect there are only '" << kReplaceableAttrName
-                           << "', '" << kBaseAttrName << "' and '" << kUnrollAttrName << "'";
+                           << "', '" << kReplacedAttrName << "', '" << kBaseAttrName << "' and '"
+                           << kUnrollAttrName << "'";
   if (op->getName().getStringRef() == "scf.for" && isa<UnitAttr>(attribute.getValue()))
     return success();
   return op->emitError() << "'" << name << "' must be on an scf.for, without a value, but got "

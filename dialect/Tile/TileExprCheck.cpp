@@ -167,6 +167,11 @@ private:
                      << "(), which stands alone, as the default of an integer parameter";
     if (function == expr::Function::SmCount && scope == ExprScope::Parameters)
       return error() << "may read parameters only, but got sm_count()";
+    bool isQuoted = !kinds.empty() && kinds.front() == expr::Kind::Enum;
+    if (function == expr::Function::Replaced && (scope != ExprScope::Constraint || !isQuoted))
+      return error()
+             << "asks replaced(), which a constraint may, of the quoted name of a function, "
+                "such as replaced(\"mask_mod\")";
     expr::CallKind call = expr::checkCall(function, kinds.data());
     if (!call.refusal.empty())
       return error() << call.refusal;

@@ -90,6 +90,10 @@ llvm::Expected<ExprAttr> tilewright::tile::reduceExpr(ExprAttr expr,
   Function function = getFunction(expr);
   if (isChosenBlock(expr))
     return makeError(expr.getName(), "() is chosen by tile-choose-blocks, which has not run");
+  if (function == Function::Replaced && environment.replaced)
+    return ExprAttr::getFlag(context, environment.replaced(expr.getOperands().front().getName()));
+  if (function == Function::Replaced)
+    return expr;
   if (function == Function::SmCount)
     return environment.smCount ? ExprAttr::getInt(context, *environment.smCount) : expr;
 

@@ -16,6 +16,9 @@
 
 namespace tilewright::tile {
 
+/// On a module, where a constraint asks: the functions that linked files have replaced.
+inline constexpr llvm::StringLiteral kReplacedAttrName = "tile.replaced";
+
 /// What is known of the leaves of an expression. An empty function knows nothing.
 struct ExprEnvironment {
   /// The literal that a parameter or scalar argument stands for; null where it is not known.
@@ -24,6 +27,8 @@ struct ExprEnvironment {
   std::function<std::optional<int64_t>(llvm::StringRef argument, int64_t dim)> dim;
   /// Multiprocessors of the device; cores on the CPU.
   std::optional<int64_t> smCount;
+  /// Whether a linked file replaces a function.
+  std::function<bool(llvm::StringRef function)> replaced;
 };
 
 /// Replaces the leaves that `environment` knows and computes whatever is then constant. `select`,

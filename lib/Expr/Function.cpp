@@ -33,6 +33,7 @@ static constexpr FunctionRow table[] = {{"+", "", 2},
                                         {"finite", "finite", 1},
                                         {"block", "block", 0},
                                         {"block_in", "block_in", 1},
+                                        {"replaced", "replaced", 1},
                                         {"ascending", "ascending", 1},
                                         {"within", "within", 3},
                                         {"within_first", "within_first", 5}};
@@ -123,6 +124,8 @@ CallKind checkCall(Function function, const Kind *operands) {
     return expect(Kind::Type, Kind::Integer, 1);
   case Function::Finite:
     return expect(Kind::Real, Kind::Flag, 1);
+  case Function::Replaced:
+    return expect(Kind::Enum, Kind::Flag, 1);
   case Function::SmCount:
     return {};
   default:

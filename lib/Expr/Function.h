@@ -47,6 +47,7 @@ enum class Function : uint8_t {
   Finite,
   Block, // from here on in kernels, but in no bundle
   BlockIn,
+  Replaced,
   Ascending,
   Within,
   WithinFirst

@@ -17,6 +17,17 @@ ExprEnvironment tilewright::getEnvironment(const Bindings &bindings) {
   return environment;
 }
 
+ExprEnvironment tilewright::getEnvironment(const Bindings &bindings, Operation *op) {
+  ExprEnvironment environment = getEnvironment(bindings);
+  auto module = op->getParentOfType<ModuleOp>();
+  auto replaced = module ? module->getAttrOfType<ArrayAttr>(kReplacedAttrName) : ArrayAttr();
+  environment.replaced = [replaced](StringRef name) {
+    return replaced && llvm::any_of(replaced.getAsRange<StringAttr>(),
+                                    [&](StringAttr each) { return each.getValue() == name; });
+  };
+  return environment;
+}
+
 DictionaryAttr tilewright::getBindingsAttr(MLIRContext *context, const Bindings &bindings) {
   Builder builder(context);
   NamedAttrList list;
@@ -179,8 +190,9 @@ public:
 
   /// Those that read arguments are left to the launch.
   LogicalResult checkConstraints() {
+    ExprEnvironment environment = getEnvironment(bindings, signature.op);
     for (auto constraint : signature.constraints.getAsRange<ExprAttr>()) {
-      llvm::Expected<ExprAttr> holds = reduceExpr(constraint, getEnvironment(bindings));
+      llvm::Expected<ExprAttr> holds = reduceExpr(constraint, environment);
       if (!holds)
         return emitError() << "constraint '" << tile::toString(constraint) << "' of "
                            << describe(signature.op)

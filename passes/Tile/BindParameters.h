@@ -18,6 +18,8 @@ using Bindings = llvm::MapVector<llvm::StringRef, tile::ExprAttr>;
 
 /// An environment that knows these parameters and nothing else. Refers to `bindings`.
 tile::ExprEnvironment getEnvironment(const Bindings &bindings);
+/// Knows also which functions of the module of `op` linked files replace.
+tile::ExprEnvironment getEnvironment(const Bindings &bindings, mlir::Operation *op);
 
 /// name -> i64 integer, flag, string or type: what the attribute `bindings` of an entry records.
 mlir::DictionaryAttr getBindingsAttr(mlir::MLIRContext *context, const Bindings &bindings);

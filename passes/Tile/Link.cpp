@@ -4,6 +4,8 @@
 
 #include "dialect/Tile/Calls.h"
 #include "dialect/Tile/Tile.h"
+#include "dialect/Tile/TileExpr.h"
+#include "dialect/Tile/TileExprEval.h"
 #include "passes/Passes.h"
 #include "passes/Tile/LinkLibraries.h"
 #include "passes/Tile/LinkSymbols.h"
@@ -45,6 +47,7 @@ public:
   }
 
   LogicalResult link(ArrayRef<std::string> paths);
+  LogicalResult noteReplaced();
 
 private:
   /// One file to be linked, and what its definitions are.
@@ -368,6 +371,37 @@ LogicalResult Linker::link(ArrayRef<std::string> paths) {
   return success();
 }
 
+/// The functions of which an expression asks whether they are replaced.
+void findAsked(ExprAttr expr, llvm::SetVector<StringAttr> &names) {
+  if (expr.getKind() == ExprKind::Call && getFunction(expr) == tilewright::expr::Function::Replaced)
+    names.insert(StringAttr::get(expr.getContext(), expr.getOperands().front().getName()));
+  for (ExprAttr operand : expr.getOperands())
+    findAsked(operand, names);
+}
+
+/// For constraints that ask, what files have replaced.
+LogicalResult Linker::noteReplaced() {
+  SmallVector<Attribute> replaced;
+  for (Operation &op : *module.getBody()) {
+    if (!isa<KernelOp, ProgramOp>(op))
+      continue;
+    llvm::SetVector<StringAttr> asked;
+    for (auto constraint : Signature(&op).constraints.getAsRange<ExprAttr>())
+      findAsked(constraint, asked);
+    for (StringAttr name : asked) {
+      if (!llvm::is_contained(replaceable, name))
+        return op.emitOpError("asks whether @")
+               << name.getValue() << " is replaced, but the module allows to replace "
+               << listNames(replaceable) << "; correct the name";
+      if (joined.contains(name) && !llvm::is_contained(replaced, name))
+        replaced.push_back(name);
+    }
+  }
+  if (!replaced.empty())
+    module->setAttr(kReplacedAttrName, ArrayAttr::get(module.getContext(), replaced));
+  return success();
+}
+
 //===----------------------------------------------------------------------===//
 // Calls between functions
 //===----------------------------------------------------------------------===//
@@ -402,7 +436,8 @@ struct TileLinkPass : tilewright::impl::TileLinkBase<TileLinkPass> {
       return signalPassFailure();
     {
       std::vector<std::string> paths(with.begin(), with.end());
-      if (failed(Linker(getOperation()).link(paths)))
+      Linker linker(getOperation());
+      if (failed(linker.link(paths)) || failed(linker.noteReplaced()))
         return signalPassFailure();
     }
     if ((isLinked && failed(verify(getOperation()))) || failed(checkCalls(getOperation())))

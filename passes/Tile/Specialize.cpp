@@ -256,11 +256,11 @@ FailureOr<DictionaryAttr> getUnmetConditions(DictionaryAttr conditions, const Bi
 
 /// Constraints that read arguments stay, to be checked at every launch, but not those that mention
 /// arguments in `absent`. bindParameters has reduced all of them before, so that cannot fail here.
-ArrayAttr getOpenConstraints(ArrayAttr constraints, const Bindings &bindings,
+ArrayAttr getOpenConstraints(ArrayAttr constraints, const ExprEnvironment &environment,
                              DictionaryAttr absent) {
   SmallVector<Attribute> open;
   for (auto constraint : constraints.getAsRange<ExprAttr>()) {
-    ExprAttr reduced = llvm::cantFail(reduceExpr(constraint, getEnvironment(bindings)));
+    ExprAttr reduced = llvm::cantFail(reduceExpr(constraint, environment));
     bool holds = reduced.isConstant();
     walkExpr(reduced, [&](ExprAttr leaf) { holds |= absent && absent.contains(leaf.getName()); });
     if (!holds)
@@ -279,7 +279,8 @@ template <typename OpTy> LogicalResult finishSignature(OpTy op, const Bindings &
   if (*absent)
     op.setArgConditionsAttr(*absent);
   op.setParamsAttr(ArrayAttr::get(context, {}));
-  op.setConstraintsAttr(getOpenConstraints(op.getConstraints(), bindings, *absent));
+  op.setConstraintsAttr(
+      getOpenConstraints(op.getConstraints(), getEnvironment(bindings, op), *absent));
   if (!bindings.empty())
     op.setBindingsAttr(getBindingsAttr(context, bindings));
   return success();
@@ -412,6 +413,7 @@ struct TileSpecializePass : tilewright::impl::TileSpecializeBase<TileSpecializeP
     std::vector<std::string> assignments(params.begin(), params.end());
     if (failed(Specializer(getOperation(), exactLiterals).run(entry, assignments)))
       signalPassFailure();
+    getOperation()->removeAttr(kReplacedAttrName);
   }
 };
 

@@ -417,7 +417,7 @@ func.func private @f() attributes {tile.replaceable = true}
 
 // -----
 
-// expected-error @+1 {{has the attribute 'tile.replacable', but of the tile dialect there are only 'tile.replaceable', 'tile.base' and 'tile.unroll'}}
+// expected-error @+1 {{has the attribute 'tile.replacable', but of the tile dialect there are only 'tile.replaceable', 'tile.replaced', 'tile.base' and 'tile.unroll'}}
 func.func private @f() attributes {tile.replacable}
 
 // -----

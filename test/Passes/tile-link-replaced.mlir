@@ -1,0 +1,81 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Constraints that ask whether a linked file replaces a function.
+//
+// RUN: split-file %s %t
+// RUN: tilewright-opt %t/main.mlir --tile-link='with=%t/mask.mlir' | FileCheck %s
+// RUN: tilewright-opt %t/main.mlir --tile-link='with=%t/score.mlir' | FileCheck %s --check-prefix=OTHER
+// RUN: tilewright-opt %t/main.mlir --tile-link='with=%t/score.mlir' --tile-specialize='params=ORDERED=true' | FileCheck %s --check-prefix=BOUND
+// RUN: tilewright-opt %t/main.mlir --tile-link='with=%t/mask.mlir' --tile-specialize='params=ORDERED=false' | FileCheck %s --check-prefix=BOUND
+// RUN: not tilewright-opt %t/main.mlir --tile-link='with=%t/mask.mlir' --tile-specialize='params=ORDERED=true' 2>&1 | FileCheck %s --check-prefix=REFUSED
+// RUN: not tilewright-opt %t/misspelt.mlir --tile-link 2>&1 | FileCheck %s --check-prefix=MISSPELT
+// RUN: tilewright-opt %t/errors.mlir -split-input-file -verify-diagnostics
+//
+// CHECK: module attributes {tile.replaced = ["mask_mod"]}
+// CHECK: require(or(not(ORDERED), not(replaced("mask_mod"))))
+// OTHER-NOT: tile.replaced
+// BOUND-NOT: tile.replaced
+// BOUND-NOT: require
+// BOUND: tile.kernel @main
+// REFUSED: error: constraint 'or(not(ORDERED), not(replaced("mask_mod")))' of kernel @main must hold, but got ORDERED = true
+// MISSPELT: error: 'tile.kernel' op asks whether @mask_mood is replaced, but the module allows to replace @score_mod, @mask_mod; correct the name
+
+//--- main.mlir
+
+func.func private @score_mod(%s: f32) -> f32 attributes {tile.replaceable} {
+  return %s : f32
+}
+func.func private @mask_mod(%i: i32) -> i1 attributes {tile.replaceable} {
+  %true = arith.constant true
+  return %true : i1
+}
+tile.kernel @main params(ORDERED: flag) require(or(not(ORDERED), not(replaced("mask_mod"))))
+    (%x: !tile.view<[?], f32>) grid(%g = dim(x, 0)) {
+  %s = tile.at %x[%g] : !tile.view<[?], f32>
+  %kept = func.call @mask_mod(%g) : (i32) -> i1
+  %y = func.call @score_mod(%s) : (f32) -> f32
+  %z = arith.select %kept, %y, %s : f32
+  %t = tile.full %z : tensor<1xf32>
+  tile.store %t, %x[%g] : tensor<1xf32>, !tile.view<[?], f32>
+}
+
+//--- mask.mlir
+
+func.func private @mask_mod(%i: i32) -> i1 {
+  %false = arith.constant false
+  return %false : i1
+}
+
+//--- score.mlir
+
+func.func private @score_mod(%s: f32) -> f32 {
+  %r = arith.addf %s, %s : f32
+  return %r : f32
+}
+
+//--- misspelt.mlir
+
+func.func private @score_mod(%s: f32) -> f32 attributes {tile.replaceable} {
+  return %s : f32
+}
+func.func private @mask_mod(%i: i32) -> i1 attributes {tile.replaceable} {
+  %true = arith.constant true
+  return %true : i1
+}
+tile.kernel @main require(not(replaced("mask_mood"))) (%x: !tile.view<[?], f32>) grid(%g = dim(x, 0)) {
+}
+
+//--- errors.mlir
+
+// expected-error @+1 {{a constraint asks replaced(), which a constraint may, of the quoted name of a function, such as replaced("mask_mod")}}
+tile.kernel @name params(N: int) require(replaced(N)) () grid(%i = 1) {}
+
+// -----
+
+// expected-error @+1 {{the default of parameter 'A' asks replaced(), which a constraint may, of the quoted name of a function}}
+tile.kernel @default params(A: flag = replaced("f")) () grid(%i = 1) {}
+
+// -----
+
+// expected-error @+1 {{'tile.replaced' must be on a module, with a list of names, but got "f" on func.func}}
+func.func private @f() attributes {tile.replaced = "f"}
