@@ -28,6 +28,8 @@ def TileLink : Pass<"tile-link", "::mlir::ModuleOp"> {
     decides itself: calls of it call what the file's own `@f` replaces, a definition of the module or of a
     file before. What is dropped by that is remarked (`chain-drops-base`).
 
+    Where a constraint asks `replaced("f")`, the module notes in `tile.replaced` which of these functions files have replaced.
+
     Then checks what linking can break: functions are not recursive, and every function that is
     used has a body.
 
@@ -55,6 +57,7 @@ def TileLink : Pass<"tile-link", "::mlir::ModuleOp"> {
     - a file that cannot be read or parsed
     - a kernel, a program or anything else than functions and captures in the file
     - a file none of whose definitions replaces anything
+    - a constraint that asks whether a function is replaced that files may not replace
     - a function that replaces nothing and that nothing which does calls
     - a replacement of another type
     - a second replacement where neither the module says how to join them nor the file what it replaces
@@ -835,7 +838,9 @@ def TgpuAssignRoles : Pass<"tgpu-assign-roles", "::mlir::ModuleOp"> {
 
     With `reduce_stages`, accumulators of wgmma that loops add to memory (`tgpu.atomic_add`) leave through a ring of
     shared memory, and a warp, the role "reduce", adds them by TMA. It does not branch where both branches add to the
-    same place, nor where the condition is a vote that ranges usually make unnecessary: there `compute` sends zeros.
+    same place, nor where the condition is a vote that ranges usually make unnecessary: there `compute` sends zeros. Where
+    they add in order, that warp waits for its turn (`tgpu.await_turn`) and ends it when memory has the sum, and tiles are taken
+    by `tgpu.take_tile .. all`.
 
     Where results find no buffers of their own, the role that copies ends a tile with a use of each ring whose copies have
     `tgpu.lend_slot`: it acquires the slot and arrives, without a copy. Compute waits for it before the first result leaves,
@@ -897,6 +902,7 @@ def TgpuAssignRoles : Pass<"tgpu-assign-roles", "::mlir::ModuleOp"> {
     - a buffer that others write as well, or that is used where the copy may not have been made
     - a target other than sm_90a; warps that are no multiple of 4, or more than 28
     - a group, and a grid that the block cannot compute
+    - additions in order without `dynamic` or without `reduce_stages`
     - a `tgpu.ring_stages` that is no i64 from 1 to 32, or that differs among copies which share barriers
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect",
@@ -1276,6 +1282,8 @@ def TgpuVerifySync : Pass<"tgpu-verify-sync", "::mlir::ModuleOp"> {
     - barriers without arrivals, where too many or too few arrive, or whose copies bring other bytes than expected
     - counters of roles that part, and rings filled through barriers of another number of stages
     - named barriers at which other warps meet than declared, and turns that are not passed on
+    - turns of blocks that are not awaited, not ended, or ended while an addition may be under way; two at a time
+    - an addition in order that no role makes
   }];
   let options = [
     Option<"reportUnreached", "report-unreached", "bool", /*default=*/"false",

@@ -34,8 +34,22 @@ LogicalResult AtomicAddOp::verify() {
   Type type = tile::getElementType(getValue().getType());
   if (!type.isF64() && !type.isF32() && !type.isF16() && !type.isBF16() && !type.isInteger(32))
     return emitOpError() << "adds elements of f32, f64, f16, bf16 or i32, but got " << type;
+  Type turns = getTurns() ? getTurns().getType() : Type();
+  if (getNumber() &&
+      failed(tile::verifyTurn(*this, turns, getTurnIndices(), getStaticTurnIndices())))
+    return failure();
   return verifyWrite(*this);
 }
+
+template <typename Op> static LogicalResult verifyTurn(Op op) {
+  if (!op->template getParentOfType<RolesOp>())
+    return op.emitOpError("is executed by one thread of a role, and must stand in one");
+  if (failed(verifyFeature(op, Feature::Tma)))
+    return failure();
+  return tile::verifyTurn(op, op.getTurns().getType(), op.getIndices(), op.getStaticIndices());
+}
+LogicalResult AwaitTurnOp::verify() { return verifyTurn(*this); }
+LogicalResult EndTurnOp::verify() { return verifyTurn(*this); }
 
 /// A register tile and a buffer hold the same tile, transposed where asked for.
 static LogicalResult verifySameTile(Operation *op, RankedTensorType tile, SharedType buffer,

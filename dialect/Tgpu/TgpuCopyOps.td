@@ -47,15 +47,28 @@ def Tgpu_StoreOp : Tgpu_WriteOp<"store"> {
     Example: `tgpu.store %o, %out[%b, %h, %m, 0] : tensor<...>, !tile.view<[?, ?, ?, 64], bf16>`
   }];
 }
-def Tgpu_AtomicAddOp : Tgpu_WriteOp<"atomic_add"> {
+def Tgpu_AtomicAddOp : Tgpu_Op<"atomic_add", [AttrSizedOperandSegments, MemoryEffects<[MemRead, MemWrite]>]> {
   let summary = "a register tile added to a view, atomically";
   let description = [{
-    Of an element that several threads hold one of them adds.
+    Of an element that several threads hold one of them adds. In order: `tgpu-assign-roles` makes it a role's, which awaits the
+    turn (`tgpu.await_turn`); `tgpu-verify-sync` refuses what is left.
 
     Preconditions, postconditions, errors: those of `tile.atomic_add`; and (error) a layout for other than the warps that execute it.
 
     Example: `tgpu.atomic_add %dq, %acc[%b, %h, %m, 0] : tensor<...>, !tile.view<[?, ?, ?, 64], f32>`
   }];
+  let arguments = (ins Tgpu_RegisterTile:$value, Tgpu_View:$view, Variadic<I32>:$indices,
+                       DenseI64ArrayAttr:$static_indices, OptionalAttr<DenseI64ArrayAttr>:$dims,
+                       Optional<I32>:$number, Optional<Tgpu_View>:$turns,
+                       Variadic<I32>:$turn_indices,
+                       OptionalAttr<DenseI64ArrayAttr>:$static_turn_indices);
+  let assemblyFormat = [{
+    $value `,` $view `` custom<DynamicIndexList>($indices, $static_indices) (`dims` $dims^)?
+    (`in` `order` `of` $number^ `by` $turns ``
+     custom<DynamicIndexList>($turn_indices, $static_turn_indices))?
+    attr-dict `:` type($value) `,` type($view) (`,` type($turns)^)?
+  }];
+  let hasVerifier = 1;
 }
 
 //===----------------------------------------------------------------------===//
@@ -250,7 +263,8 @@ def Tgpu_TmaStoreOp : Tgpu_TmaWriteOp<"tma_store"> {
 def Tgpu_TmaReduceAddOp : Tgpu_TmaWriteOp<"tma_reduce_add"> {
   let summary = "starts adding a shared buffer to a view, atomically";
   let description = [{
-    The order in which blocks add is not defined, so neither is the rounding of the sum.
+    The order in which blocks add is not defined, so neither is the rounding of the sum, but between `tgpu.await_turn` and
+    `tgpu.end_turn`.
 
     Preconditions, postconditions: those of `tgpu.tma_store`.
 
@@ -320,6 +334,51 @@ def Tgpu_BulkWaitOp : Tgpu_Op<"bulk_wait", [MemoryEffects<[MemRead, MemWrite]>]>
   let arguments = (ins I64Attr:$pending, UnitAttr:$read);
   let assemblyFormat = "`pending` custom<Int>($pending) (`read` $read^)? attr-dict";
   let hasVerifier = 1;
+}
+
+//===----------------------------------------------------------------------===//
+// Order among blocks
+//===----------------------------------------------------------------------===//
+
+class Tgpu_BlockTurnOp<string mnemonic> : Tgpu_Op<mnemonic, [MemoryEffects<[MemRead, MemWrite]>]> {
+  let arguments = (ins I32:$number, Tgpu_View:$turns, Variadic<I32>:$indices,
+                       DenseI64ArrayAttr:$static_indices);
+  let assemblyFormat = [{
+    $number `of` $turns `` custom<DynamicIndexList>($indices, $static_indices) attr-dict `:` type($turns)
+  }];
+  let hasVerifier = 1;
+}
+def Tgpu_AwaitTurnOp : Tgpu_BlockTurnOp<"await_turn"> {
+  let summary = "waits until a counter in memory has a number";
+  let description = [{
+    One thread waits. What a thread of another block added to memory before it ended the turn of the number before
+    (`tgpu.end_turn`) comes before what this one adds.
+
+    Preconditions: inside a role; the thread has no other turn. Tiles are taken by `tgpu.take_tile .. all`, and the turn of the
+    number before is ended in a tile of a smaller number: so it has been started, and in the end no tile is left that waits.
+
+    Postconditions: the counter is %number until this thread ends its turn.
+
+    Example: `tgpu.await_turn %n of %turns[%b, %h, %m] : !tile.view<[?, ?, ?], i32>`
+
+    Errors:
+    - outside of roles
+    - a view that is not of i32, or another number of indices than its rank
+    - a target other than sm_90a
+  }];
+}
+def Tgpu_EndTurnOp : Tgpu_BlockTurnOp<"end_turn"> {
+  let summary = "sets a counter in memory to the next number";
+  let description = [{
+    Preconditions: the same thread has awaited this turn (`tgpu.await_turn`), and every `tgpu.tma_reduce_add` since is complete:
+    after a `tgpu.bulk_wait` without `read`, which waits for shared memory alone.
+
+    Postconditions: the counter is %number + 1, and who sees that adds behind this thread.
+
+    Example: `tgpu.end_turn %n of %turns[%b, %h, %m] : !tile.view<[?, ?, ?], i32>`
+
+    Errors: those of `tgpu.await_turn`
+  }];
 }
 
 #endif // TILEWRIGHT_DIALECT_TGPU_TGPUCOPYOPS_TD

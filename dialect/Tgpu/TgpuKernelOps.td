@@ -125,9 +125,12 @@ def Tgpu_TakeTileOp : Tgpu_Op<"take_tile", [MemoryEffects<[MemRead, MemWrite]>]>
     block must not ask again. One thread takes it and, where there is a buffer, writes it there, from where other roles get it
     (`tgpu.get_tile`).
 
-    Preconditions: inside a role, once for each tile of the block, until none is left. Every read of the buffer is done.
+    With `all` the first tile of a block is taken, too: then every tile of a smaller number has been taken by a block that
+    runs, in whatever order blocks are started.
 
-    Postconditions: every tile from the number of blocks on is taken once, whichever block takes it. Others see the buffer after
+    Preconditions: inside a role, once for each tile of the block (with `all`, and once before the first), until none is left. Every read of the buffer is done.
+
+    Postconditions: every tile from the number of blocks on (with `all`, from 0 on) is taken once, whichever block takes it. Others see the buffer after
     a barrier.
 
     Example: `%next = tgpu.take_tile of %tiles into %slot : !tgpu.shared<4xi32, none>`
@@ -136,9 +139,9 @@ def Tgpu_TakeTileOp : Tgpu_Op<"take_tile", [MemoryEffects<[MemRead, MemWrite]>]>
     - outside of roles
     - a buffer that is not of four i32
   }];
-  let arguments = (ins I32:$tiles, Optional<Tgpu_Shared>:$buffer);
+  let arguments = (ins I32:$tiles, UnitAttr:$all, Optional<Tgpu_Shared>:$buffer);
   let results = (outs I32:$tile);
-  let assemblyFormat = "`of` $tiles (`into` $buffer^ `:` type($buffer))? attr-dict";
+  let assemblyFormat = "`of` $tiles (`all` $all^)? (`into` $buffer^ `:` type($buffer))? attr-dict";
   let hasVerifier = 1;
 }
 

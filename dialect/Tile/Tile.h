@@ -91,6 +91,10 @@ bool mayBecomeEqual(mlir::Type a, mlir::Type b);
 mlir::LogicalResult verifyAccess(mlir::Operation *op, mlir::Type viewType,
                                  mlir::OperandRange indices, llvm::ArrayRef<int64_t> staticIndices,
                                  mlir::Type tileType, std::optional<llvm::ArrayRef<int64_t>> dims);
+/// Of a counter in memory by which additions get an order.
+mlir::LogicalResult verifyTurn(mlir::Operation *op, mlir::Type turnsType,
+                               mlir::OperandRange indices,
+                               std::optional<llvm::ArrayRef<int64_t>> staticIndices);
 
 /// The kernel's or program's view of its own declaration, whichever op it is.
 struct Signature {

@@ -318,9 +318,23 @@ LogicalResult StoreOp::verify() {
                       getValue().getType(), getDims());
 }
 
+LogicalResult tilewright::tile::verifyTurn(Operation *op, Type turnsType, OperandRange indices,
+                                           std::optional<ArrayRef<int64_t>> staticIndices) {
+  auto turns = dyn_cast_or_null<ViewType>(turnsType);
+  if (!turns || !turns.getElementType().isInteger(32)) {
+    InFlightDiagnostic error = op->emitOpError("takes its turn by a view of i32, but got ");
+    return turnsType ? error << turnsType : error << "none";
+  }
+  return verifyIndexCount(op, turns.getRank(), indices,
+                          staticIndices.value_or(ArrayRef<int64_t>()));
+}
+
 LogicalResult AtomicAddOp::verify() {
   if (failed(verifyAccess(*this, getView().getType(), getIndices(), getStaticIndices(),
                           getValue().getType(), getDims())))
+    return failure();
+  Type turns = getTurns() ? getTurns().getType() : Type();
+  if (getNumber() && failed(verifyTurn(*this, turns, getTurnIndices(), getStaticTurnIndices())))
     return failure();
   return verifyAtomic(*this, getValue().getType());
 }
@@ -389,6 +403,11 @@ void StoreOp::getEffects(Effects &effects) { addWrite(*this, effects); }
 void AtomicAddOp::getEffects(Effects &effects) {
   addRead(*this, effects);
   addWrite(*this, effects);
+  if (!getTurns())
+    return;
+  OpOperand &turns = *getTurnsMutable().begin();
+  effects.emplace_back(MemoryEffects::Read::get(), &turns, SideEffects::DefaultResource::get());
+  effects.emplace_back(MemoryEffects::Write::get(), &turns, SideEffects::DefaultResource::get());
 }
 void ScatterAddOp::getEffects(Effects &effects) {
   addRead(*this, effects);

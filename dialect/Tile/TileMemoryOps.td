@@ -192,21 +192,52 @@ def Tile_StoreOp : Tile_WriteOp<"store"> {
   }];
 }
 
-def Tile_AtomicAddOp : Tile_WriteOp<"atomic_add"> {
+def Tile_AtomicAddOp : Tile_Op<"atomic_add", [
+    AttrSizedOperandSegments, DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
   let summary = "a tile added to a view, atomically element by element";
   let description = [{
     Program instances may add to the same elements; the order is not defined, so sums of floats may
     differ from run to run in their last bits.
 
-    Preconditions: elements are not otherwise accessed in the launch.
+    `in order of %n by %turns[..]` defines it: the tile is added when the counter at that place of %turns is %n, and the
+    counter is n + 1 when the sum is complete. So the same numbers give the same bits in each run.
+
+    Preconditions: elements are not otherwise accessed in the launch. In order: the counters are 0 when the launch begins,
+    and nothing else accesses them; at each place the numbers are 0, 1, 2 ..; what is added in another order than another
+    addition to an element has another place; of instances that add at one place, only the first id differs, and the
+    numbers grow with it.
 
     Postconditions: every element inside has been increased.
 
     Example: `tile.atomic_add %dq, %acc[%b, %h, %row, 0] : !tile.tile<[M, D], f32>, !tile.view<[?, ?, ?, D], f32>`
 
+    Example: `tile.atomic_add %dq, %acc[%b, %row, 0] in order of %n by %turns[%b, %m] : !tile.tile<[M, D], f32>, !tile.view<[?, ?, D], f32>, !tile.view<[?, ?], i32>`
+
     Errors: those of `tile.load` (indices, rank, `dims`, element type), and
     - an element type that is not f32, f64, f16, bf16 or i32
+    - turns that are not i32, or another number of their indices than their rank
+    - when it runs: a turn that cannot come any more, since all instances before this one have ended
+    - on a GPU: in order, where no role of its own can make the addition (`tgpu.await_turn`)
   }];
+  let arguments = (ins Tile_AnyTile:$value, Tile_AnyView:$view, Variadic<I32>:$indices,
+                       DenseI64ArrayAttr:$static_indices, OptionalAttr<DenseI64ArrayAttr>:$dims,
+                       Optional<I32>:$number, Optional<Tile_AnyView>:$turns,
+                       Variadic<I32>:$turn_indices,
+                       OptionalAttr<DenseI64ArrayAttr>:$static_turn_indices);
+  let builders = [OpBuilder<(ins "::mlir::Value":$value, "::mlir::Value":$view,
+                                 "::mlir::ValueRange":$indices,
+                                 "::mlir::DenseI64ArrayAttr":$static_indices,
+                                 "::mlir::DenseI64ArrayAttr":$dims), [{
+    build($_builder, $_state, value, view, indices, static_indices, dims, ::mlir::Value(),
+          ::mlir::Value(), ::mlir::ValueRange(), ::mlir::DenseI64ArrayAttr());
+  }]>];
+  let assemblyFormat = [{
+    $value `,` $view `` custom<DynamicIndexList>($indices, $static_indices) (`dims` $dims^)?
+    (`in` `order` `of` $number^ `by` $turns ``
+     custom<DynamicIndexList>($turn_indices, $static_turn_indices))?
+    attr-dict `:` type($value) `,` type($view) (`,` type($turns)^)?
+  }];
+  let hasVerifier = 1;
 }
 
 def Tile_GatherOp : Tile_Op<"gather", [DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {

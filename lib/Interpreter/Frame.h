@@ -7,6 +7,7 @@
 #define TILEWRIGHT_LIB_INTERPRETER_FRAME_H
 
 #include "lib/Interpreter/Datum.h"
+#include <atomic>
 #include <memory>
 #include <string>
 #include <vector>
@@ -20,10 +21,35 @@ namespace tilewright::interpreter {
 /// Index of a value in Frame::values, or of a view in Frame::views.
 using Slot = unsigned;
 
+/// Which instances of a launch have ended; threads take them in increasing order.
+class Progress {
+public:
+  explicit Progress(int64_t instances)
+      : ended(std::make_unique<std::atomic<bool>[]>(static_cast<size_t>(instances))),
+        count(instances) {}
+  void noteEnd(int64_t instance) { ended[instance].store(true, std::memory_order_release); }
+  /// Whether all before have ended.
+  bool isFirst(int64_t instance) {
+    int64_t open = firstOpen.load(std::memory_order_relaxed);
+    while (open < count && ended[open].load(std::memory_order_acquire))
+      ++open;
+    firstOpen.store(open, std::memory_order_relaxed); // too low a number is looked at again
+    return open >= instance;
+  }
+
+private:
+  std::unique_ptr<std::atomic<bool>[]> ended;
+  std::atomic<int64_t> firstOpen{0};
+  int64_t count;
+};
+
 struct Frame {
   BufferPool pool; ///< outlives the values
   std::vector<Datum> values;
   std::vector<View> views;
+
+  Progress *progress = nullptr; ///< of the launch; null where instances run one after the other
+  int64_t instance = 0;         ///< that is computed
 
   /// Set by the step that failed.
   mlir::Operation *failedOp = nullptr;

@@ -9,6 +9,7 @@
 
 #include "lib/Numeric/ThreadPool.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/ScopeExit.h"
 #include "llvm/ADT/SetVector.h"
 #include <algorithm>
 #include <cstring>
@@ -193,6 +194,9 @@ LogicalResult launch(const CompiledKernel &kernel, ArrayRef<BoundArgument> argum
     threads = numeric::hardwareThreads();
   threads = static_cast<unsigned>(std::clamp<int64_t>(points, 1, std::min(threads, maxThreads)));
 
+  std::optional<Progress> progress;
+  if (kernel.hasTurns)
+    progress.emplace(points);
   std::vector<std::unique_ptr<Frame>> frames(threads);
   std::vector<int64_t> failedAt(threads, -1);
   Status status = numeric::parallelFor(points, threads, [&](int64_t number, unsigned thread) {
@@ -200,7 +204,13 @@ LogicalResult launch(const CompiledKernel &kernel, ArrayRef<BoundArgument> argum
     if (!frame) {
       frame = std::make_unique<Frame>();
       initialize(*frame, kernel, arguments, captures);
+      frame->progress = progress ? &*progress : nullptr;
     }
+    frame->instance = number;
+    auto end = llvm::scope_exit([&] {
+      if (progress)
+        progress->noteEnd(number);
+    });
     auto point = grid->pointAt(number);
     for (auto [slot, id] : llvm::zip_equal(kernel.gridIds, point))
       frame->values[slot].setSplat(Scalar::fromInt(id, Storage::I32));

@@ -255,7 +255,10 @@ LogicalResult lower(Lowering &lowering, tgpu::StoreOp op) {
   return lowerWrite(lowering, op, TransferKind::Store);
 }
 LogicalResult lower(Lowering &lowering, tgpu::AtomicAddOp op) {
-  return lowerWrite(lowering, op, TransferKind::AtomicAdd);
+  Placement place = placementOf(lowering, op, lowering.shapeOf(op.getValue()));
+  lowering.emit(TransferStep::write(op, TransferKind::AtomicAdd, std::move(place),
+                                    lowering.operand(op.getValueMutable()), turnOf(lowering, op)));
+  return success();
 }
 
 /// Everything is done at once and in order.

@@ -53,8 +53,10 @@ LogicalResult lower(Lowering &lowering, tile::StoreOp op) {
 }
 
 LogicalResult lower(Lowering &lowering, tile::AtomicAddOp op) {
-  return lowerWrite(lowering, op, TransferKind::AtomicAdd,
-                    placementOf(lowering, op, lowering.shapeOf(op.getValue())));
+  Placement place = placementOf(lowering, op, lowering.shapeOf(op.getValue()));
+  lowering.emit(TransferStep::write(op, TransferKind::AtomicAdd, std::move(place),
+                                    lowering.operand(op.getValueMutable()), turnOf(lowering, op)));
+  return success();
 }
 
 LogicalResult lower(Lowering &lowering, tile::ScatterAddOp op) {

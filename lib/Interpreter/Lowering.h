@@ -42,6 +42,7 @@ struct CompiledKernel {
   std::vector<Parameter> arguments;
   std::vector<Slot> gridIds;
   std::vector<Capture> captures;
+  bool hasTurns = false; ///< an instance may wait for those before it
 };
 
 class Lowering;
@@ -94,6 +95,7 @@ public:
   /// The slot of the captured view or scalar, which becomes a capture of the kernel.
   Slot capture(tile::CaptureOp op);
   Slot newViewSlot() { return kernel.numViews++; }
+  void noteTurn() { kernel.hasTurns = true; }
 
   //===--- code
   //-----------------------------------------------------------------------------------===//

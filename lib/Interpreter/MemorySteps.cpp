@@ -8,6 +8,7 @@
 #include "llvm/ADT/STLExtras.h"
 #include <algorithm>
 #include <limits>
+#include <thread>
 
 namespace tilewright::interpreter {
 
@@ -46,6 +47,34 @@ TransferStep::TransferStep(mlir::Operation *op, TransferKind kind, Placement pla
   for (unsigned d = 0; d < place.indices.size(); ++d)
     if (!llvm::is_contained(place.dims, d))
       fixedDims.push_back(d);
+}
+
+int32_t *counterOf(const Frame &frame, Slot slot, llvm::ArrayRef<IntOperand> indices) {
+  const View &view = frame.views[slot];
+  int64_t offset = 0;
+  for (auto [d, operand] : llvm::enumerate(indices)) {
+    int64_t index = operand.read(frame);
+    if (index < 0 || index >= view.extents[d])
+      return nullptr;
+    offset += index * view.strides[d];
+  }
+  return reinterpret_cast<int32_t *>(view.data) + offset;
+}
+
+/// Instances before this one run beside it, and do not wait for it.
+bool TransferStep::await(Frame &frame, const int32_t *counter) const {
+  auto number = static_cast<int32_t>(turn->number.read(frame));
+  auto hasCome = [&] { return __atomic_load_n(counter, __ATOMIC_ACQUIRE) == number; };
+  while (!hasCome()) {
+    bool isLast = !frame.progress || frame.progress->isFirst(frame.instance);
+    if (isLast && !hasCome())
+      return fail(frame, "waits for turn " + std::to_string(number) + ", but the counter is " +
+                             std::to_string(*counter) +
+                             " and all program instances before have ended; numbers must count "
+                             "from 0 in the order of the first id of the grid");
+    std::this_thread::yield();
+  }
+  return true;
 }
 
 bool TransferStep::run(Frame &frame) const {
@@ -90,7 +119,12 @@ bool TransferStep::run(Frame &frame) const {
   DenseElements elements(frame.pool, frame.values[value.slot], count, value.storage);
   if (kind == TransferKind::Store)
     numeric::storeTile(value.storage, elements.data(), view.type, base, axes.data(), axes.size());
-  else
+  else if (int32_t *counter = turn ? counterOf(frame, turn->counters, turn->indices) : nullptr) {
+    if (!await(frame, counter))
+      return false;
+    numeric::addTile(value.storage, elements.data(), view.type, base, axes.data(), axes.size());
+    __atomic_fetch_add(counter, 1, __ATOMIC_RELEASE);
+  } else
     numeric::addTile(value.storage, elements.data(), view.type, base, axes.data(), axes.size());
   return true;
 }

@@ -80,6 +80,16 @@ struct Placement {
   ValueOperand at;
 };
 
+/// The place in a view of i32; null outside.
+int32_t *counterOf(const Frame &frame, Slot view, llvm::ArrayRef<IntOperand> indices);
+
+/// When a tile is added, where additions have an order.
+struct Turn {
+  IntOperand number;
+  Slot counters = 0;
+  llvm::SmallVector<IntOperand, 4> indices;
+};
+
 enum class TransferKind { Load, Store, AtomicAdd };
 
 /// tile.load and tile.gather; tile.store; tile.atomic_add and tile.scatter_add.
@@ -93,15 +103,19 @@ public:
     return step;
   }
   static std::unique_ptr<Step> write(mlir::Operation *op, TransferKind kind, Placement place,
-                                     ValueOperand value) {
+                                     ValueOperand value, std::optional<Turn> turn = std::nullopt) {
     auto step = std::make_unique<TransferStep>(op, kind, std::move(place));
     step->value = value;
+    step->turn = std::move(turn);
     return step;
   }
   TransferStep(mlir::Operation *op, TransferKind kind, Placement place);
   bool run(Frame &frame) const override;
 
 private:
+  bool await(Frame &frame, const int32_t *counter) const;
+
+  std::optional<Turn> turn;
   TransferKind kind;
   Placement place;
   int64_t count = 1;

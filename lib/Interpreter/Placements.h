@@ -27,6 +27,15 @@ inline llvm::SmallVector<IntOperand, 4> mixedIndices(Lowering &lowering, mlir::V
   return indices;
 }
 
+/// Of tile.atomic_add and tgpu.atomic_add.
+template <typename OpT> std::optional<Turn> turnOf(Lowering &lowering, OpT op) {
+  if (!op.getNumber())
+    return std::nullopt;
+  lowering.noteTurn();
+  return Turn{lowering.intOperand(op.getNumber()), lowering.slotOf(op.getTurns()),
+              mixedIndices(lowering, op.getTurnIndices(), *op.getStaticTurnIndices())};
+}
+
 /// The placement that loads, stores and their relatives describe alike.
 template <typename OpT>
 Placement placementOf(Lowering &lowering, OpT op, llvm::ArrayRef<int64_t> shape) {

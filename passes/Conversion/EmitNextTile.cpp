@@ -87,7 +87,8 @@ LogicalResult KernelEmitter::emitTakeTile(TakeTileOp op) {
   Value tiles = getScalar(op.getTiles());
   Value blocks = NVVM::GridDimXOp::create(b, b.getI32Type());
   // Where every block has its only tile from the beginning, the counter is not touched.
-  Value hasMore = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, blocks, tiles);
+  Value hasMore = op.getAll() ? arith::ConstantOp::create(b, b.getBoolAttr(true)).getResult()
+                              : arith::CmpIOp::create(b, arith::CmpIPredicate::slt, blocks, tiles);
   auto branch = scf::IfOp::create(b, b.getI32Type(), hasMore, /*withElseRegion=*/true);
   {
     OpBuilder::InsertionGuard guard(b);
@@ -96,7 +97,9 @@ LogicalResult KernelEmitter::emitTakeTile(TakeTileOp op) {
     b.setInsertionPointToEnd(branch.thenBlock());
     Value entry = findTileCounter();
     fence(); // the entry's last owner left zeros before it left
-    Value tile = arith::AddIOp::create(b, count(at(entry, kTakenAt)), blocks);
+    Value tile = count(at(entry, kTakenAt));
+    if (!op.getAll())
+      tile = arith::AddIOp::create(b, tile, blocks);
     Value isNone = arith::CmpIOp::create(b, arith::CmpIPredicate::sge, tile, tiles);
     auto last = scf::IfOp::create(b, isNone, /*withElseRegion=*/false);
     scf::YieldOp::create(b, tile);

@@ -287,6 +287,8 @@ LogicalResult KernelEmitter::emitOp(Operation *op) {
       .Case<GridExtentOp>([&](auto op) { return emitGridExtent(op); })
       .Case<AnyOp>([&](AnyOp op) { return emitAny(op); })
       .Case<TakeTileOp>([&](auto op) { return emitTakeTile(op); })
+      .Case<AwaitTurnOp>([&](auto op) { return emitAwaitTurn(op); })
+      .Case<EndTurnOp>([&](auto op) { return emitEndTurn(op); })
       .Case<GetTileOp>([&](auto op) {
         emitGetTile(op);
         return success();

@@ -344,6 +344,10 @@ private:
   mlir::Value getTileCounters();
   mlir::Value findTileCounter();
   mlir::LogicalResult emitTakeTile(TakeTileOp op);
+  template <typename TurnOp>
+  mlir::LogicalResult atTurn(TurnOp op, llvm::function_ref<void(mlir::Value address)> body);
+  mlir::LogicalResult emitAwaitTurn(AwaitTurnOp op);
+  mlir::LogicalResult emitEndTurn(EndTurnOp op);
   void emitGetTile(GetTileOp op);
   mlir::LogicalResult emitPublish(PublishOp op);
   void emitReceive(ReceiveOp op);

@@ -19,9 +19,9 @@ bool tilewright::tgpu::isForOneThread(Region &role) {
     bool hasTile = llvm::any_of(op->getResultTypes(), llvm::IsaPred<RankedTensorType>);
     bool isScalar = !hasTile && (isMemoryEffectFree(op) || isa<tile::AtOp>(op));
     bool isControl = isa<scf::ForOp, scf::IfOp, scf::WhileOp, scf::ConditionOp, scf::YieldOp>(op);
-    bool isCopy =
-        isa<AcquireOp, WaitOp, ExpectOp, TmaLoadOp, BulkLoadOp, TmaStoreOp, TmaReduceAddOp,
-            BulkCommitOp, BulkWaitOp, TakeTileOp, GetTileOp, PublishOp, ReceiveOp>(op);
+    bool isCopy = isa<AcquireOp, WaitOp, ExpectOp, TmaLoadOp, BulkLoadOp, TmaStoreOp,
+                      TmaReduceAddOp, BulkCommitOp, BulkWaitOp, TakeTileOp, GetTileOp, PublishOp,
+                      ReceiveOp, AwaitTurnOp, EndTurnOp>(op);
     auto arrive = dyn_cast<ArriveOp>(op);
     bool isArrival = arrive && (arrive.getPer() == ArriveScope::Role ||
                                 (arrive.getPer() == ArriveScope::Warp && isWarp));

@@ -113,6 +113,7 @@ static std::optional<TimelineEvent> makeEvent(Operation *op) {
       .Case([&](BulkWaitOp) { return event("wait", "bulk_wait"); })
       .Case([&](SyncOp) { return event("wait", "sync"); })
       .Case([&](TakeTurnOp) { return event("wait", "take_turn"); })
+      .Case([&](AwaitTurnOp op) { return event("wait", "await_turn", nameOfView(op.getTurns())); })
       .Case([&](WgmmaWaitOp op) {
         TimelineEvent made = event("wait", "wgmma_wait");
         made.pending = static_cast<int64_t>(op.getPending());

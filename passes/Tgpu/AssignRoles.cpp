@@ -36,7 +36,8 @@ struct TgpuAssignRolesPass : tilewright::impl::TgpuAssignRolesBase<TgpuAssignRol
       if (!schedule || !kernel.getBody().getOps<RolesOp>().empty())
         continue;
       FailureOr<RoleSlice> slice = RoleSlice::get(kernel, /*explain=*/true);
-      if (failed(slice) || failed(verify(kernel, schedule)) || failed(verify(*slice)))
+      if (failed(slice) || failed(verify(kernel, schedule)) || failed(verify(*slice)) ||
+          failed(verifyOrder(kernel, schedule, *slice)))
         return signalPassFailure();
       if (schedule.getReduceStages() == 0)
         slice->reductions.clear();
@@ -59,6 +60,18 @@ private:
                                 "*, ceildiv, min and max from extents and numbers; use the "
                                 "schedule group=0");
     return success();
+  }
+
+  /// A tile that waits for another must know that it has been started.
+  LogicalResult verifyOrder(KernelOp kernel, RoleScheduleAttr schedule, const RoleSlice &slice) {
+    if (!slice.isOrdered() || (schedule.getDynamic() != 0 && schedule.getReduceStages() > 0))
+      return success();
+    return kernel.emitOpError()
+           << "adds in order, for which its blocks must take tiles from a counter and a role of "
+              "its own add, but got the schedule dynamic="
+           << static_cast<int64_t>(schedule.getDynamic())
+           << ", reduce_stages=" << static_cast<int64_t>(schedule.getReduceStages())
+           << "; use dynamic=1 and a grid of extents and numbers, and reduce_stages=1 or more";
   }
 
   /// Slots of rings that an author may have written.

@@ -260,9 +260,12 @@ LogicalResult KernelMapper::dispatch(Operation *op) {
       })
       .Case([&](tile::AtomicAddOp add) {
         waitForCopies();
-        auto mapped = AtomicAddOp::create(b, get(add.getValue()), map.lookup(add.getView()),
-                                          getAll(add.getIndices(), add.getIndices()),
-                                          add.getStaticIndicesAttr(), add.getDimsAttr());
+        auto mapped = AtomicAddOp::create(
+            b, get(add.getValue()), map.lookup(add.getView()),
+            getAll(add.getIndices(), add.getIndices()), add.getStaticIndicesAttr(),
+            add.getDimsAttr(), add.getNumber() ? get(add.getNumber()) : Value(),
+            add.getTurns() ? map.lookup(add.getTurns()) : Value(),
+            getAll(add.getTurnIndices(), add.getTurnIndices()), add.getStaticTurnIndicesAttr());
         noteStart(add, mapped);
         return success();
       })

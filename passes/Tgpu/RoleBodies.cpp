@@ -42,6 +42,10 @@ void RoleWriter::writeForLoad(Operation &op) {
     writeOp(op);
 }
 
+SmallVector<Value> RoleWriter::getAll(ValueRange values) {
+  return llvm::map_to_vector(values, [&](Value value) { return map.lookup(value); });
+}
+
 /// One thread adds a slot to memory, and gives it back when it has been read.
 void RoleWriter::writeForReduce(Operation &op) {
   auto add = dyn_cast<AtomicAddOp>(op);
@@ -54,10 +58,12 @@ void RoleWriter::writeForReduce(Operation &op) {
   if (number == channels.size())
     return;
   const Channel &channel = channels[number];
+  // Before the tile is there: to see that the turn has come takes a way to memory and back.
+  if (add.getNumber())
+    AwaitTurnOp::create(b, map.lookup(add.getNumber()), map.lookup(add.getTurns()),
+                        getAll(add.getTurnIndices()), add.getStaticTurnIndicesAttr());
   WaitOp::create(b, channel.full, uses[number]);
-  SmallVector<Value> indices;
-  for (Value index : add.getIndices())
-    indices.push_back(map.lookup(index));
+  SmallVector<Value> indices = getAll(add.getIndices());
   MappedView view = MappedView::of(add.getView());
   TmaReduceAddOp::create(b, getSlot(number, 0), channel.maps[0], indices,
                          add.getStaticIndicesAttr(), view.begin ? map.lookup(view.begin) : Value(),
@@ -65,6 +71,12 @@ void RoleWriter::writeForReduce(Operation &op) {
   BulkCommitOp::create(b);
   BulkWaitOp::create(b, 0, /*read=*/true);
   ArriveOp::create(b, channel.empty, uses[number], ArriveScope::Role);
+  if (add.getNumber()) {
+    // That the slot has been read says nothing of memory.
+    BulkWaitOp::create(b, 0, /*read=*/false);
+    EndTurnOp::create(b, map.lookup(add.getNumber()), map.lookup(add.getTurns()),
+                      getAll(add.getTurnIndices()), add.getStaticTurnIndicesAttr());
+  }
   uses[number] = arith::AddIOp::create(b, uses[number], i32(1));
 }
 
@@ -150,9 +162,7 @@ void RoleWriter::writeCopy(CopyAsyncOp copy) {
         AcquireOp::create(b, channel.empty, uses[i]);
       ExpectOp::create(b, channel.full, uses[i], channel.group->getBytes());
     }
-    SmallVector<Value> indices;
-    for (Value index : copy.getIndices())
-      indices.push_back(map.lookup(index));
+    SmallVector<Value> indices = getAll(copy.getIndices());
     MappedView view = MappedView::of(copy.getView());
     TmaLoadOp::create(b, channel.maps[position], indices, copy.getStaticIndicesAttr(),
                       view.begin ? map.lookup(view.begin) : Value(),

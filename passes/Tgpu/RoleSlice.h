@@ -50,6 +50,13 @@ struct RoleSlice {
   /// to hold; where they do not, it is given zeros.
   llvm::DenseSet<mlir::Operation *> assumed;
 
+  /// Whether additions have an order among blocks.
+  bool isOrdered() const {
+    return llvm::any_of(reductions, [](const Reduction &reduction) {
+      return llvm::any_of(reduction.ops, [](AtomicAddOp add) { return bool(add.getNumber()); });
+    });
+  }
+
   /// All copies of the kernel. Fails if some cannot be made by TMA, or cannot be made by a role of
   /// its own; with `explain` says which and why. Additions to memory are taken where a role can
   /// make them; the others stay where they are.

@@ -77,7 +77,11 @@ void RoleWriter::writeTakenTiles() {
   bool loads = role == Role::Load, computes = role == Role::Compute;
   Value cta = mapped.getGridIds()[0];
   // How many tiles were published or received, in this role, before the loop.
-  SmallVector<Value> inits = loads ? SmallVector<Value>{cta} : writeReceive(i32(0));
+  auto takeTile = [&](Value tile) -> Value {
+    return TakeTileOp::create(b, b.getI32Type(), order->getTiles(b, tile), isOrdered(), Value());
+  };
+  SmallVector<Value> inits =
+      loads ? SmallVector<Value>{isOrdered() ? takeTile(cta) : cta} : writeReceive(i32(0));
   size_t numWords = inits.size();
   llvm::append_range(inits, uses);
   inits.push_back(i32(loads ? 0 : 1));
@@ -115,9 +119,7 @@ void RoleWriter::writeTakenTiles() {
     mapIds(arguments.front());
   }
   if (loads) {
-    taken = writePublished(arguments.front(), taken, [&](Value tile) {
-      next = {TakeTileOp::create(b, b.getI32Type(), order->getTiles(b, tile), Value())};
-    });
+    taken = writePublished(arguments.front(), taken, [&](Value tile) { next = {takeTile(tile)}; });
   } else {
     writeBlock(old.getBody().front());
     b.setLoc(old.getLoc());

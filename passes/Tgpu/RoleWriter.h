@@ -57,6 +57,8 @@ private:
 
   bool isPersistent() { return schedule.getGroup() > 0; }
   bool isDynamic() { return schedule.getDynamic() != 0; }
+  /// Whether a tile waits for tiles of smaller numbers, which so must have been started.
+  bool isOrdered() { return slice.isOrdered(); }
   mlir::Value i32(int64_t value);
 
   //===--- RoleWriter.cpp: the kernel and what its roles share ------------------===//
@@ -105,6 +107,7 @@ private:
   void writeBlock(mlir::Block &block);
   /// A part of a view that only the role that copies needs, whose copies say where it lies.
   static bool isOnlyCopied(mlir::Operation *op);
+  llvm::SmallVector<mlir::Value> getAll(mlir::ValueRange values); ///< in the new kernel
   void writeForLoad(mlir::Operation &op);
   void writeForReduce(mlir::Operation &op);
   void writeForCompute(mlir::Operation &op);

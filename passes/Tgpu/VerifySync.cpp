@@ -104,7 +104,7 @@ constexpr int64_t kEnoughOperations = 400000;
 bool isSynchronisation(Operation &op) {
   return isa<SyncOp, SignalOp, AnyOp, CopyCommitOp, CopyWaitOp, WaitOp, AcquireOp, ArriveOp,
              ExpectOp, FenceAsyncOp, BulkCommitOp, BulkWaitOp, WgmmaCommitOp, WgmmaWaitOp,
-             TakeTurnOp, PassTurnOp>(op);
+             TakeTurnOp, PassTurnOp, AwaitTurnOp, EndTurnOp>(op);
 }
 
 /// So that no two plays are the same.
@@ -127,7 +127,7 @@ struct TgpuVerifySyncPass : tilewright::impl::TgpuVerifySyncBase<TgpuVerifySyncP
   void runOnOperation() override {
     for (auto kernel : getOperation().getOps<KernelOp>()) {
       llvm::DenseSet<Operation *> reached;
-      if (failed(playLaunches(kernel, reached)))
+      if (failed(refuseOrderedAdditions(kernel)) || failed(playLaunches(kernel, reached)))
         return signalPassFailure();
       if (reportUnreached)
         report(kernel, reached);
@@ -136,6 +136,20 @@ struct TgpuVerifySyncPass : tilewright::impl::TgpuVerifySyncBase<TgpuVerifySyncP
   }
 
 private:
+  /// All warps of a block would wait for others, and blocks start in any order.
+  static LogicalResult refuseOrderedAdditions(KernelOp kernel) {
+    WalkResult result = kernel.walk([](AtomicAddOp add) {
+      if (!add.getNumber())
+        return WalkResult::advance();
+      add.emitOpError("adds in order, which only a role of its own does, on ")
+          << Target::getNamesWithRoles()
+          << ", of accumulators of wgmma in a loop, but got an addition by the warps that compute; "
+             "use such a target and blocks, or leave out 'in order'";
+      return WalkResult::interrupt();
+    });
+    return failure(result.wasInterrupted());
+  }
+
   static LogicalResult playLaunches(KernelOp kernel, llvm::DenseSet<Operation *> &reached) {
     struct Play {
       bool answer;

@@ -30,7 +30,8 @@ struct Step {
   int buffer = -1;   // place of the buffer (a product's b), where it has one
   int operandA = -1; // place of a product's a
   /// wgmma: its own number. wgmma_wait: those of the products it yields. scf.yield: those whose
-  /// operand a lies in registers that the next round gives another value.
+  /// operand a lies in registers that the next round gives another value. A turn of the block
+  /// (whose number is `use`): the counter, as a number for its view, and its indices.
   llvm::SmallVector<int64_t, 1> products;
 };
 
@@ -167,6 +168,10 @@ private:
     llvm::DenseMap<int64_t, mlir::Operation *> startedProducts; // by number
     bool isMet = false; // the barrier at which it waits has let it go
     llvm::DenseMap<mlir::Operation *, mlir::Operation *> turns; // taken, at
+    const Step *ownTurn = nullptr;                              // of the block, awaited
+    // The last addition of each group that may not have reached memory, and of the open group.
+    std::deque<mlir::Operation *> additions;
+    mlir::Operation *openAddition = nullptr;
   };
 
   //===--- VerifySyncMemory.cpp ---===//
@@ -221,6 +226,8 @@ private:
   Outcome waitFor(int who, const Step &step, AllocBarriersOp allocation, bool forRelease);
   Outcome meet(int who, const Step &step, mlir::Value named, bool waits);
   mlir::LogicalResult turn(int who, const Step &step, bool takes);
+  mlir::LogicalResult awaitTurn(int who, const Step &step);
+  mlir::LogicalResult endTurn(int who, const Step &step);
   Outcome playBarrier(int who, const Step &step);
   mlir::LogicalResult playPhase(llvm::ArrayRef<int> who);
   /// All participants that are left wait: says why.

@@ -223,6 +223,38 @@ LogicalResult Player::turn(int who, const Step &step, bool takes) {
   return step.op->emitOpError("passes on a turn that was not taken; the two must alternate");
 }
 
+/// What other blocks do is not played: the turn comes.
+LogicalResult Player::awaitTurn(int who, const Step &step) {
+  State &state = states[who];
+  if (!state.ownTurn) {
+    state.ownTurn = &step;
+    return success();
+  }
+  InFlightDiagnostic diagnostic = step.op->emitOpError(
+      "awaits a turn while its thread has another, so that blocks may wait for each other; "
+      "tgpu.end_turn must come before");
+  diagnostic.attachNote(state.ownTurn->op->getLoc()) << "the other turn";
+  return diagnostic;
+}
+
+LogicalResult Player::endTurn(int who, const Step &step) {
+  State &state = states[who];
+  const Step *own = std::exchange(state.ownTurn, nullptr);
+  if (!own || own->use != step.use || own->products != step.products)
+    return step.op->emitOpError("ends a turn that its thread has not awaited; tgpu.await_turn of "
+                                "the same number and counter must come before");
+  Operation *addition = state.openAddition;
+  for (Operation *op : state.additions)
+    addition = op ? op : addition;
+  if (!addition)
+    return success();
+  InFlightDiagnostic diagnostic = step.op->emitOpError(
+      "lets others add while an addition of its thread may be under way; tgpu.bulk_wait pending 0 "
+      "without 'read' must come before");
+  diagnostic.attachNote(addition->getLoc()) << "the addition";
+  return diagnostic;
+}
+
 Player::Outcome Player::playBarrier(int who, const Step &step) {
   auto outcome = [](LogicalResult result) {
     return failed(result) ? Outcome::Error : Outcome::Done;
@@ -257,6 +289,8 @@ Player::Outcome Player::playBarrier(int who, const Step &step) {
           [&](SignalOp signal) { return meet(who, step, signal.getBarrier(), /*waits=*/false); })
       .Case<TakeTurnOp>([&](auto) { return outcome(turn(who, step, /*takes=*/true)); })
       .Case<PassTurnOp>([&](auto) { return outcome(turn(who, step, /*takes=*/false)); })
+      .Case<AwaitTurnOp>([&](auto) { return outcome(awaitTurn(who, step)); })
+      .Case<EndTurnOp>([&](auto) { return outcome(endTurn(who, step)); })
       .Default([&](Operation *) { return outcome(playMemory(who, step)); });
 }
 

@@ -258,10 +258,18 @@ LogicalResult Player::playMemory(int who, const Step &step) {
         finish(who, state.copies, wait.getPending(), /*byFirst=*/false);
         return success();
       })
-      .Case<TmaStoreOp, TmaReduceAddOp>(
-          [&](auto) { return read(who, step, step.buffer, true, true, &state.stores.open); })
-      .Case<BulkCommitOp>([&](auto) { return close(state.stores), success(); })
+      .Case<TmaStoreOp, TmaReduceAddOp>([&](Operation *op) {
+        if (isa<TmaReduceAddOp>(op))
+          state.openAddition = op;
+        return read(who, step, step.buffer, true, true, &state.stores.open);
+      })
+      .Case<BulkCommitOp>([&](auto) {
+        state.additions.push_back(std::exchange(state.openAddition, nullptr));
+        return close(state.stores), success();
+      })
       .Case<BulkWaitOp>([&](BulkWaitOp wait) {
+        while (!wait.getRead() && state.additions.size() > wait.getPending())
+          state.additions.pop_front();
         finish(who, state.stores, wait.getPending(), /*byFirst=*/true);
         return success();
       })
@@ -320,6 +328,9 @@ LogicalResult Player::checkEnd(int who) {
   if (Operation *product = findUnfinished(state.products))
     return product->emitOpError("may still be under way when its role ends; tgpu.wgmma_wait must "
                                 "follow");
+  if (state.ownTurn)
+    return state.ownTurn->op->emitOpError(
+        "awaits a turn that is never ended; tgpu.end_turn must follow");
   for (auto [turns, taken] : state.turns)
     return taken->emitOpError("takes a turn that is never passed on; tgpu.pass_turn must follow");
   return success();

@@ -26,6 +26,9 @@ namespace {
 constexpr int64_t kMaxOperations = 200000;
 constexpr int kMaxCallDepth = 32;
 
+bool takesAll(TakeTileOp op) { return op.getAll(); }
+bool takesAll(GetTileOp) { return false; }
+
 class Tracer {
 public:
   Tracer(KernelOp kernel, const LaunchShape &shape, bool answer)
@@ -281,7 +284,8 @@ private:
             .Case<TakeTileOp, GetTileOp>([&](auto op) {
               // The block that is played takes every so many tiles as there are blocks.
               int64_t block = get(kernel.getGridIds().front());
-              set(op.getTile(), block + ++taken[op] * shape.getGrid().front());
+              int64_t round = takesAll(op) ? taken[kernel]++ : ++taken[op];
+              set(op.getTile(), block + round * shape.getGrid().front());
               if (!op.getBuffer())
                 return false;
               into(op.getBuffer());
@@ -302,6 +306,16 @@ private:
               trace.isCut |= words.size() < op.getValues().size();
               for (auto [i, value] : llvm::enumerate(op.getValues()))
                 set(value, i < words.size() ? words[i] : 0);
+              return true;
+            })
+            .Case<AwaitTurnOp, EndTurnOp>([&](auto op) {
+              at(op.getNumber());
+              step.products.push_back(getPlaceOfView(op.getTurns()));
+              ArrayRef<int64_t> fixed = op.getStaticIndices();
+              SmallVector<int64_t> indices = get(op.getIndices());
+              for (size_t i = 0, next = 0; i < fixed.size(); ++i)
+                step.products.push_back(ShapedType::isDynamic(fixed[i]) ? indices[next++]
+                                                                        : fixed[i]);
               return true;
             })
             .Case<WaitOp, AcquireOp, ArriveOp, ExpectOp>([&](auto op) {
@@ -353,6 +367,11 @@ private:
       steps.push_back(std::move(step));
   }
 
+  /// Some number of its own.
+  int64_t getPlaceOfView(Value view) {
+    return views.try_emplace(view, static_cast<int64_t>(views.size())).first->second;
+  }
+
   int64_t allocate(Operation *op, SharedType type, int64_t stages, std::optional<uint64_t> offset) {
     auto [found, isNew] = firstPlaces.try_emplace(op, trace.places.size());
     if (!isNew)
@@ -387,6 +406,7 @@ private:
   DenseMap<Value, int64_t> values;
   DenseMap<Operation *, int64_t> firstPlaces;
   DenseMap<Operation *, int64_t> taken; ///< tiles
+  DenseMap<Value, int64_t> views;       ///< by which blocks take turns
   /// What roles have published, by buffer or ring and its use.
   std::map<std::pair<Operation *, int64_t>, SmallVector<int64_t>> published;
   /// Products that took their operand a from what a loop carries.

@@ -33,6 +33,7 @@ WrittenViews::WrittenViews(Operation *scope) {
     llvm::TypeSwitch<Operation *>(op)
         .Case<StoreOp, AtomicAddOp, tile::StoreOp, tile::AtomicAddOp, tile::ScatterAddOp,
               tile::AddAtOp>([&](auto write) { written.insert(getViewRoot(write.getView())); })
+        .Case([&](EndTurnOp end) { written.insert(getViewRoot(end.getTurns())); })
         .Case([&](TmaStoreOp write) {
           if (auto map = write.getMap().getDefiningOp<TensorMapOp>())
             written.insert(getViewRoot(map.getView()));

@@ -70,12 +70,14 @@ func.func @loads(%x: !tile.view<[?, ?, D], T>, %y: !tile.view<[?], f16>, %i: i32
 // CHECK-NEXT: tile.store %{{.*}}, %{{.*}}[0, 0] dims [1, 0] : !tile.tile<[M, D], T>, !tile.view<[?, D], T>
 // CHECK-NEXT: tile.atomic_add %{{.*}}, %{{.*}}[%{{.*}}, 0] : !tile.tile<[M, D], T>, !tile.view<[?, D], T>
 // CHECK-NEXT: tile.atomic_add %{{.*}}, %{{.*}}[0] : tensor<4xi32>, !tile.view<[?], i32>
+// CHECK-NEXT: tile.atomic_add %{{.*}}, %{{.*}}[%{{.*}}, 0] in order of %{{.*}} by %{{.*}}[%{{.*}}] : !tile.tile<[M, D], T>, !tile.view<[?, D], T>, !tile.view<[?], i32>
 func.func @writes(%t: !tile.tile<[M, D], T>, %x: !tile.view<[?, D], T>, %u: tensor<4xi32>,
                   %y: !tile.view<[?], i32>, %i: i32) {
   tile.store %t, %x[%i, 0] : !tile.tile<[M, D], T>, !tile.view<[?, D], T>
   tile.store %t, %x[0, 0] dims [1, 0] : !tile.tile<[M, D], T>, !tile.view<[?, D], T>
   tile.atomic_add %t, %x[%i, 0] : !tile.tile<[M, D], T>, !tile.view<[?, D], T>
   tile.atomic_add %u, %y[0] : tensor<4xi32>, !tile.view<[?], i32>
+  tile.atomic_add %t, %x[%i, 0] in order of %i by %y[%i] : !tile.tile<[M, D], T>, !tile.view<[?, D], T>, !tile.view<[?], i32>
   return
 }
 

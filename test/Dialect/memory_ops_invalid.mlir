@@ -275,6 +275,27 @@ func.func @atomic_elements(%t: tensor<4xi64>, %x: !tile.view<[?], i64>) {
 
 // -----
 
+func.func @turns_of_floats(%t: tensor<4xf32>, %x: !tile.view<[?], f32>, %n: i32) {
+  // expected-error @+1 {{takes its turn by a view of i32, but got '!tile.view<[?], f32>'}}
+  tile.atomic_add %t, %x[0] in order of %n by %x[0] : tensor<4xf32>, !tile.view<[?], f32>, !tile.view<[?], f32>
+}
+
+// -----
+
+func.func @index_of_turns(%t: tensor<4xf32>, %x: !tile.view<[?], f32>, %turns: !tile.view<[?, ?], i32>, %n: i32) {
+  // expected-error @+1 {{needs one index for each dimension of its view: rank 2, but got 1 indices}}
+  tile.atomic_add %t, %x[0] in order of %n by %turns[%n] : tensor<4xf32>, !tile.view<[?], f32>, !tile.view<[?, ?], i32>
+}
+
+// -----
+
+func.func @number_alone(%t: tensor<4xf32>, %x: !tile.view<[?], f32>, %n: i32) {
+  // expected-error @+1 {{takes its turn by a view of i32, but got none}}
+  "tile.atomic_add"(%t, %x, %n) <{operandSegmentSizes = array<i32: 1, 1, 0, 1, 0, 0>, static_indices = array<i64: 0>}> : (tensor<4xf32>, !tile.view<[?], f32>, i32) -> ()
+}
+
+// -----
+
 // Gathers.
 func.func @gather_elements(%x: !tile.view<[?], f16>, %at: tensor<4xi32>) {
   // expected-error @+1 {{view and tile must have the same elements, but got 'f16' and 'f32'; convert the tile with tile.cast}}

@@ -1,6 +1,6 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Tiles that blocks take from a counter, and votes of a role.
+// Tiles that blocks take from a counter, turns of blocks, and votes of a role.
 //
 // RUN: split-file %s %t
 // RUN: tilewright-opt %t/ops.mlir --verify-roundtrip | FileCheck %s
@@ -11,6 +11,7 @@
 // CHECK-LABEL: tgpu.kernel @tiles
 // CHECK:       tgpu.take_tile of %{{.*}} into %{{.*}} : !tgpu.shared<4xi32, none>
 // CHECK-NEXT:  tgpu.take_tile of %{{[^ ]*$}}
+// CHECK-NEXT:  tgpu.take_tile of %{{[^ ]*}} all{{$}}
 // CHECK-NEXT:  tgpu.publish %{{.*}}, %{{.*}} to %{{.*}} : !tgpu.shared<4xi32, none>
 // CHECK:       tgpu.get_tile %{{.*}} : !tgpu.shared<4xi32, none>
 // CHECK-NEXT:  tgpu.receive %{{.*}} : !tgpu.shared<4xi32, none> -> i32, i32
@@ -22,6 +23,7 @@ tgpu.kernel @tiles target "sm_90a" warps 8 (%n: i32) grid(%i = 1) {
     role "load" warps 4 {
       %t = tgpu.take_tile of %n into %slot : !tgpu.shared<4xi32, none>
       %u = tgpu.take_tile of %n
+      %v = tgpu.take_tile of %n all
       tgpu.publish %u, %t to %slot : !tgpu.shared<4xi32, none>
     }
     role "compute" warps 4 {
@@ -33,7 +35,56 @@ tgpu.kernel @tiles target "sm_90a" warps 8 (%n: i32) grid(%i = 1) {
     }
 }
 
+// CHECK-LABEL: tgpu.kernel @turns
+// CHECK:       tgpu.await_turn %{{.*}} of %turns[%{{.*}}, 0] : !tile.view<[?, ?], i32>
+// CHECK-NEXT:  tgpu.end_turn %{{.*}} of %turns[%{{.*}}, 0] : !tile.view<[?, ?], i32>
+// CHECK:       tgpu.atomic_add %{{.*}}, %sum[0, %{{.*}}] dims [1, 0] in order of %{{.*}} by %turns[%{{.*}}, 1] : tensor<64x64xf32, #tgpu.wgmma<1>>, !tile.view<[?, ?], f32>, !tile.view<[?, ?], i32>
+tgpu.kernel @turns target "sm_90a" warps 8 (%n: i32, %turns: !tile.view<[?, ?], i32>, %sum: !tile.view<[?, ?], f32>)
+    grid(%i = 1) {
+  tgpu.roles
+    role "reduce" warps 4 {
+      tgpu.await_turn %n of %turns[%n, 0] : !tile.view<[?, ?], i32>
+      tgpu.end_turn %n of %turns[%n, 0] : !tile.view<[?, ?], i32>
+    }
+    role "compute" warps 4 {
+      %f = arith.constant 1.0 : f32
+      %x = tile.full %f : tensor<64x64xf32, #tgpu.wgmma<1>>
+      tgpu.atomic_add %x, %sum[0, %n] dims [1, 0] in order of %n by %turns[%n, 1] : tensor<64x64xf32, #tgpu.wgmma<1>>, !tile.view<[?, ?], f32>, !tile.view<[?, ?], i32>
+    }
+}
+
 //--- errors.mlir
+
+tgpu.kernel @k target "sm_90a" warps 4 (%n: i32, %turns: !tile.view<[?], i32>) grid(%i = 1) {
+  // expected-error @+1 {{'tgpu.await_turn' op is executed by one thread of a role, and must stand in one}}
+  tgpu.await_turn %n of %turns[%n] : !tile.view<[?], i32>
+}
+
+// -----
+
+tgpu.kernel @k target "sm_80" warps 8 (%n: i32, %turns: !tile.view<[?], i32>) grid(%i = 1) {
+  tgpu.roles
+    role "load" warps 4 {
+      // expected-error @+1 {{'tgpu.end_turn' op needs target sm_90a, but the kernel's is sm_80}}
+      tgpu.end_turn %n of %turns[%n] : !tile.view<[?], i32>
+    }
+    role "compute" warps 4 {
+    }
+}
+
+// -----
+
+tgpu.kernel @k target "sm_90a" warps 8 (%n: i32, %turns: !tile.view<[?], f32>) grid(%i = 1) {
+  tgpu.roles
+    role "load" warps 4 {
+      // expected-error @+1 {{'tgpu.end_turn' op takes its turn by a view of i32, but got '!tile.view<[?], f32>'}}
+      tgpu.end_turn %n of %turns[%n] : !tile.view<[?], f32>
+    }
+    role "compute" warps 4 {
+    }
+}
+
+// -----
 
 tgpu.kernel @k target "sm_90a" warps 4 (%n: i32) grid(%i = 1) {
   %slot = tgpu.alloc : !tgpu.shared<4xi32, none>

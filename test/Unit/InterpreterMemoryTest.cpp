@@ -218,6 +218,60 @@ tile.kernel @k (%sums: !tile.view<[?], $T>) grid(%g = 500, %h = 2) {
   }
 }
 
+/// (x * 3 + n), n = 0, 1, ..: another order gives another number.
+TEST_F(MemoryTest, AdditionsInOrder) {
+  const char *source = R"(
+tile.kernel @k (%sums: !tile.view<[?, 4], f32>, %turns: !tile.view<[?], i32>) grid(%g = 40, %h = 3) {
+  %c3 = arith.constant 3 : i32
+  %n = arith.remsi %g, %c3 : i32
+  %x = arith.sitofp %n : i32 to f32
+  %third = arith.constant 0.333333343 : f32
+  %y = arith.addf %x, %third : f32
+  %t = tile.full %y : tensor<1x4xf32>
+  tile.atomic_add %t, %sums[%h, 0] in order of %g by %turns[%h]
+      : tensor<1x4xf32>, !tile.view<[?, 4], f32>, !tile.view<[?], i32>
+})";
+  float wanted = 0;
+  for (int g = 0; g < 40; ++g)
+    wanted += float(g % 3) + 0.333333343f;
+  for (unsigned threads : {1, 2, 7}) {
+    // Of the last row there is no counter, and no order.
+    Tensor sums(ElementType::F32, {3, 4}), turns(ElementType::I32, {2});
+    RunOptions options;
+    options.threads = threads;
+    run(source, {{"sums", sums.argument()}, {"turns", turns.argument()}}, options);
+    for (int64_t i = 0; i < 8; ++i)
+      EXPECT_EQ(sums.get(i), wanted) << threads;
+    EXPECT_NEAR(sums.get(2, 0), wanted, 1e-3);
+    EXPECT_EQ(turns.get(0), 40);
+    EXPECT_EQ(turns.get(1), 40);
+  }
+}
+
+/// No instance ever has turn 0.
+TEST_F(MemoryTest, ATurnThatNeverComesIsAnError) {
+  const char *source = R"(
+tile.kernel @k (%sums: !tile.view<[?], f32>, %turns: !tile.view<[?], i32>) grid(%g = 8) {
+  %c1 = arith.constant 1 : i32
+  %n = arith.addi %g, %c1 : i32
+  %one = arith.constant 1.0 : f32
+  %t = tile.full %one : tensor<4xf32>
+  tile.atomic_add %t, %sums[0] in order of %n by %turns[0]
+      : tensor<4xf32>, !tile.view<[?], f32>, !tile.view<[?], i32>
+})";
+  for (unsigned threads : {1, 4}) {
+    Tensor sums(ElementType::F32, {4}), turns(ElementType::I32, {1});
+    RunOptions options;
+    options.threads = threads;
+    EXPECT_FALSE(tryRun(source, {{"sums", sums.argument()}, {"turns", turns.argument()}}, options));
+    EXPECT_NE(messages.find("waits for turn 1, but the counter is 0 and all program instances "
+                            "before have ended; numbers must count from 0 in the order of the "
+                            "first id of the grid"),
+              std::string::npos)
+        << messages;
+  }
+}
+
 TEST_F(MemoryTest, OffsetsAreSixtyFourBits) {
   // Element (1, 0) lies 2^31 + 16 elements after element (0, 0); nothing lies between.
   const char *source = R"(

@@ -25,7 +25,8 @@ protected:
       !map = !tgpu.tensor_map<64x64xbf16, b128>
       !buffer = !tgpu.shared<64x64xbf16, b128>
       !bar = !tgpu.barriers<1>
-      tgpu.kernel @k target "$TARGET" warps $BLOCK (%x: !x) grid(%i = 1) {
+      !turns = !tile.view<[?], i32>
+      tgpu.kernel @k target "$TARGET" warps $BLOCK (%x: !x, %counters: !turns) grid(%i = 1) {
         %c0 = arith.constant 0 : i32
         %c1 = arith.constant 1 : i32
         %b = tgpu.alloc : !buffer
@@ -47,6 +48,8 @@ protected:
     ArrayArgument array = x.argument();
     array.shape.back() = columns;
     arguments["x"] = array;
+    Tensor turns(ElementType::I32, {2});
+    arguments["counters"] = turns.argument();
     return simulate(*module, "k", arguments);
   }
   void expectFault(const std::string &message, const std::string &target, int warps,
@@ -188,6 +191,37 @@ TEST_F(SimulatorFaultsTest, Turns) {
          "tgpu.take_turn %turns\n");
   expect("'tgpu.sync' op waits for other warpgroups, which wait for the turn to be passed on",
          "tgpu.take_turn %turns\n tgpu.sync on %meet\n tgpu.pass_turn %turns\n");
+}
+
+TEST_F(SimulatorFaultsTest, TurnsOfBlocks) {
+  const std::string write = "%value = tgpu.load %x[0, 0] : !x -> !r\n"
+                            "tgpu.write %value, %b : !r, !buffer\n tgpu.fence_async\n"
+                            "tgpu.arrive %done[%c0] per warp : !bar\n";
+  const std::string done = "%done = tgpu.alloc_barriers arrivals 4 : !bar\n"
+                           "%map = tgpu.tensor_map %x : !x -> !map\n";
+  const std::string await = "tgpu.await_turn %c0 of %counters[1] : !turns\n",
+                    end = "tgpu.end_turn %c0 of %counters[1] : !turns\n",
+                    add = "tgpu.wait %done[%c0] : !bar\n"
+                          "tgpu.tma_reduce_add %b, %map[0, 0] : !buffer, !map\n"
+                          "tgpu.bulk_commit\n",
+                    wait = "tgpu.bulk_wait pending 0\n";
+  expectClean("sm_90a", 8, done + roles(await + add + wait + end, write));
+  expectHopperFault("'tgpu.end_turn' op ends a turn that its thread has not awaited", done,
+                    add + wait + end, write);
+  expectHopperFault("'tgpu.end_turn' op ends a turn that its thread has not awaited", done,
+                    await + add + wait + "tgpu.end_turn %c1 of %counters[1] : !turns\n", write);
+  expectHopperFault("'tgpu.await_turn' op is never ended: a turn of role 'load'", done,
+                    await + add + wait, write);
+  expectHopperFault("'tgpu.await_turn' op awaits a turn while its thread has another, so that "
+                    "blocks may wait for each other",
+                    done, await + await + add + wait + end, write);
+  expectHopperFault("'tgpu.await_turn' op never returns: role 'load' waits for turn 1, but the "
+                    "counter is 0 and all blocks before have ended",
+                    done, "tgpu.await_turn %c1 of %counters[1] : !turns\n" + add + wait, write);
+  // That shared memory has been read is not enough.
+  expectHopperFault("'tgpu.end_turn' op lets others add while an addition of its thread may be "
+                    "under way: what was waited for is that shared memory has been read",
+                    done, await + add + "tgpu.bulk_wait pending 0 read\n" + end, write);
 }
 
 TEST_F(SimulatorFaultsTest, Products) {

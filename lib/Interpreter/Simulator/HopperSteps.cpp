@@ -254,10 +254,34 @@ LogicalResult lower(Lowering &lowering, tgpu::BulkCommitOp op) {
 
 LogicalResult lower(Lowering &lowering, tgpu::BulkWaitOp op) {
   emit(lowering, op,
-       [pending = static_cast<int64_t>(op.getPending())](Machine &machine, auto &context, auto &) {
-         return machine.waitForStores(context, pending);
+       [pending = static_cast<int64_t>(op.getPending()),
+        read = op.getRead()](Machine &machine, auto &context, auto &) {
+         return machine.waitForStores(context, pending, /*reachesMemory=*/!read);
        });
   return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Order among blocks
+//===----------------------------------------------------------------------===//
+
+template <typename OpT> LogicalResult lowerTurn(Lowering &lowering, OpT op, bool awaits) {
+  Slot turns = lowering.slotOf(op.getTurns());
+  auto indices = mixedIndices(lowering, op.getIndices(), op.getStaticIndices());
+  IntOperand number = lowering.intOperand(op.getNumber());
+  emit(lowering, op, [=, op = op.getOperation()](Machine &machine, auto &context, auto &frame) {
+    int32_t *counter = interpreter::counterOf(frame, turns, indices);
+    int64_t turn = number.read(frame);
+    return awaits ? machine.awaitTurn(context, op, counter, turn)
+                  : machine.endTurn(context, op, counter, turn);
+  });
+  return success();
+}
+LogicalResult lower(Lowering &lowering, tgpu::AwaitTurnOp op) {
+  return lowerTurn(lowering, op, true);
+}
+LogicalResult lower(Lowering &lowering, tgpu::EndTurnOp op) {
+  return lowerTurn(lowering, op, false);
 }
 
 //===----------------------------------------------------------------------===//
@@ -446,8 +470,8 @@ template <typename... OpTs> void add(LoweringTable &table) {
 
 void addHopperSimulation(LoweringTable &table) {
   add<tgpu::TensorMapOp, tgpu::TmaLoadOp, tgpu::BulkLoadOp, tgpu::TmaStoreOp, tgpu::TmaReduceAddOp,
-      tgpu::BulkCommitOp, tgpu::BulkWaitOp, tgpu::WgmmaOp, tgpu::WgmmaCommitOp, tgpu::WgmmaWaitOp>(
-      table);
+      tgpu::BulkCommitOp, tgpu::BulkWaitOp, tgpu::AwaitTurnOp, tgpu::EndTurnOp, tgpu::WgmmaOp,
+      tgpu::WgmmaCommitOp, tgpu::WgmmaWaitOp>(table);
 }
 
 } // namespace tilewright::simulator

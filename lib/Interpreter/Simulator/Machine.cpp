@@ -202,6 +202,8 @@ bool Machine::finish(Context &context, Operation *op) {
       !check(context.products, "an asynchronous product") ||
       !check(context.stores, "a store that reads shared memory"))
     return false;
+  if (context.turn)
+    return fail(context.turn, "is never ended: a turn of " + context.name);
   if (&context != &main)
     return true;
   // Copies without a wait may still come.
@@ -367,9 +369,13 @@ bool Machine::waitForCopies(Context &context, int64_t pending) {
 }
 
 /// Groups belong to the thread that issued them.
-bool Machine::waitForStores(Context &context, int64_t pending) {
+bool Machine::waitForStores(Context &context, int64_t pending, bool reachesMemory) {
   if (!waitForGroups(context.stores, pending))
     return false;
+  Time target = context.stores.committed;
+  target = target > static_cast<Time>(pending) ? target - static_cast<Time>(pending) : 0;
+  if (reachesMemory)
+    context.stores.complete = std::max(context.stores.complete, target);
   unsigned w = context.firstWarp;
   clocks[w][components.stores(w)] = context.stores.finished;
   return true;
@@ -393,6 +399,53 @@ int64_t Machine::takeTile(int64_t tiles) {
   while (lastTile < tiles && ownerOf(lastTile) != block)
     ++lastTile;
   return lastTile = std::min(lastTile, tiles);
+}
+
+int64_t Machine::takeTileOfAll(int64_t tiles) {
+  int64_t blocks = std::max<int64_t>(1, gridExtents.empty() ? 1 : gridExtents.front());
+  auto startOf = [&](int64_t number) {
+    std::vector<int64_t> starts{0, tiles};
+    std::mt19937_64 dealt(static_cast<uint64_t>(tileSeed));
+    for (int64_t i = 1; i < blocks; ++i)
+      starts.push_back(static_cast<int64_t>(dealt() % static_cast<uint64_t>(tiles + 1)));
+    llvm::sort(starts);
+    return starts[number];
+  };
+  int64_t tile = nextOfAll ? *nextOfAll : startOf(block);
+  nextOfAll = tile + 1;
+  return tile < startOf(block + 1) ? tile : tiles;
+}
+
+bool Machine::awaitTurn(Context &context, Operation *op, const int32_t *counter, int64_t number) {
+  if (context.turn) {
+    fail(op, "awaits a turn while its thread has another, so that blocks may wait for each other");
+    note(context.turn, "the other turn");
+    return false;
+  }
+  auto describe = [&] {
+    return "turn " + std::to_string(number) + ", but the counter is " + std::to_string(*counter) +
+           " and all blocks before have ended";
+  };
+  if (counter && !waitUntil(context, op, [&] { return *counter == number; }, describe))
+    return false;
+  context.turn = op;
+  context.turnOf = {counter, number};
+  return true;
+}
+
+bool Machine::endTurn(Context &context, Operation *op, int32_t *counter, int64_t number) {
+  if (!context.turn || context.turnOf != std::pair<const void *, int64_t>(counter, number))
+    return fail(op, "ends a turn that its thread has not awaited");
+  context.turn = nullptr;
+  if (context.stores.hasOpen() || context.stores.complete < context.stores.committed) {
+    fail(op, "lets others add while an addition of its thread may be under way: what was waited "
+             "for is that shared memory has been read");
+    note(context.stores.last, "what may be under way");
+    return false;
+  }
+  if (counter)
+    *counter = static_cast<int32_t>(number + 1);
+  return true;
 }
 
 } // namespace tilewright::simulator

@@ -52,6 +52,7 @@ struct GroupQueue {
   std::vector<Item> items; ///< unfinished
   Time committed = 0, finished = 0;
   mlir::Operation *last = nullptr; ///< that started something
+  Time complete = 0;               ///< stores: groups that are known to have reached memory
 
   Time open() const { return committed + 1; }
   bool hasOpen() const { return !items.empty() && items.back().group == open(); }
@@ -71,6 +72,9 @@ struct Context {
 
   GroupQueue copies, stores, products;
   std::vector<std::shared_ptr<Product>> started; ///< what values of type !tgpu.pending number
+
+  mlir::Operation *turn = nullptr;         ///< of the block, awaited here
+  std::pair<const void *, int64_t> turnOf; ///< its counter and number
 
   // While it waits.
   llvm::function_ref<bool()> isReady = nullptr;
@@ -150,7 +154,7 @@ public:
   /// Waits until at most `pending` groups are unfinished.
   bool waitForGroups(GroupQueue &queue, int64_t pending);
   bool waitForCopies(Context &context, int64_t pending);
-  bool waitForStores(Context &context, int64_t pending);
+  bool waitForStores(Context &context, int64_t pending, bool reachesMemory);
   bool waitForProducts(Context &context, int64_t pending);
 
   //===--- barriers
@@ -176,6 +180,9 @@ public:
   void meetAll(Context &context);
   void fence(Context &context);
   bool takeTurn(Context &context, mlir::Operation *op, mlir::Operation *turns, bool takes);
+  /// By a counter in global memory; null where the view has none.
+  bool awaitTurn(Context &context, mlir::Operation *op, const int32_t *counter, int64_t number);
+  bool endTurn(Context &context, mlir::Operation *op, int32_t *counter, int64_t number);
 
   //===--- queries
   //---------------------------------------------------------------------------------===//
@@ -193,6 +200,10 @@ public:
   /// Which tiles the block takes: they are dealt to blocks at random, the same way in all blocks.
   int64_t tileSeed = 0, block = 0, lastTile = 0;
   int64_t takeTile(int64_t tiles);
+  /// The same from the first tile on. Blocks run one after the other, and a tile may wait for those
+  /// of smaller numbers: so each takes a range of them, of random length.
+  std::optional<int64_t> nextOfAll;
+  int64_t takeTileOfAll(int64_t tiles);
 
 private:
   struct Barrier {

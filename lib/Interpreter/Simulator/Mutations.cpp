@@ -31,7 +31,7 @@ bool isDroppable(Operation *op) {
   return isa<tgpu::SyncOp, tgpu::SignalOp, tgpu::CopyWaitOp, tgpu::CopyCommitOp, tgpu::WaitOp,
              tgpu::AcquireOp, tgpu::ArriveOp, tgpu::ExpectOp, tgpu::FenceAsyncOp, tgpu::BulkWaitOp,
              tgpu::BulkCommitOp, tgpu::WgmmaCommitOp, tgpu::TakeTurnOp, tgpu::PassTurnOp,
-             tgpu::WgmmaWaitOp>(op) &&
+             tgpu::AwaitTurnOp, tgpu::EndTurnOp, tgpu::WgmmaWaitOp>(op) &&
          op->use_empty();
 }
 

@@ -183,6 +183,7 @@ LogicalResult lower(Lowering &lowering, tgpu::WriteSharedOp op) {
 /// The number goes through the bytes of the buffer, as on the machine.
 LogicalResult lower(Lowering &lowering, tgpu::TakeTileOp op) {
   IntOperand tiles = lowering.intOperand(op.getTiles());
+  bool all = op.getAll();
   bool isWritten = static_cast<bool>(op.getBuffer());
   Slot buffer = isWritten ? lowering.slotOf(op.getBuffer()) : Slot();
   Slot result = lowering.define(op.getTile());
@@ -190,7 +191,8 @@ LogicalResult lower(Lowering &lowering, tgpu::TakeTileOp op) {
     int64_t base = isWritten ? numberIn(frame, buffer) : 0;
     if (isWritten && !machine.write(context, op, base, {Bytes{{0, sizeof(int32_t)}}}))
       return false;
-    auto tile = static_cast<int32_t>(machine.takeTile(tiles.read(frame)));
+    int64_t count = tiles.read(frame);
+    auto tile = static_cast<int32_t>(all ? machine.takeTileOfAll(count) : machine.takeTile(count));
     if (isWritten)
       std::memcpy(machine.memory() + base, &tile, sizeof(tile));
     frame.values[result].setSplat(Scalar::fromInt(tile, Storage::I32));
