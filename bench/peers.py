@@ -140,6 +140,8 @@ def parse(arguments):
                         help="keys to the left that a row keeps, without a causal mask to the right too; 0: all")
     parser.add_argument("--deterministic", action="store_true",
                         help="time the deterministic form of the backward as well")
+    parser.add_argument("--ordered", action="store_true",
+                        help="the same of the form that adds to dQ in order (sm_90a, up to D 128)")
     parser.add_argument("--profile", action="store_true", help="print the time of each kernel of our first side")
     parser.add_argument("--perturbed", action="store_true",
                         help="time the kernels of attention as perturb.py writes them; they should be about as fast")
@@ -171,6 +173,8 @@ def parse(arguments):
     shipped = options.bundle or [os.path.join(options.kernels, name + ".mlir") for name in KERNELS]
     if options.deterministic:
         options.against.append(Source("deterministic", shipped, {"DETERMINISTIC": "true"}))
+    if options.ordered:
+        options.against.append(Source("ordered", shipped, {"DETERMINISTIC": "true", "ORDERED": "true"}))
     options.sources = [Source(SUBJECT, shipped)] + options.against
     return options
 

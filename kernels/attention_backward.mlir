@@ -2,14 +2,10 @@
 //
 // Attention, backward: the gradients of a function of O and LSE with respect to q, k and v.
 //
-//   S     = scale * Q K^T
-//   P     = exp(score_mod(S) - LSE)             recomputed; 0 where the pair is masked
-//   delta = rowsum(dO * O) - dLSE
-//   dV    = P^T dO
-//   dT    = P * (dO V^T - delta)
-//   dS    = dT * score_mod'(S)                  derived by the compiler
-//   dQ    = scale * dS K
-//   dK    = scale * dS^T Q
+//   S     = scale * Q K^T                 P  = exp(score_mod(S) - LSE)    recomputed; 0 where the pair is masked
+//   delta = rowsum(dO * O) - dLSE         dV = P^T dO
+//   dT    = P * (dO V^T - delta)          dS = dT * score_mod'(S)         derived by the compiler
+//   dQ    = scale * dS K                  dK = scale * dS^T Q
 //
 //   q, dq  [B, Hq,  Sq,  D]   T      k, dk [B, Hkv, Skv, D]  T     v, dv [B, Hkv, Skv, DV]  T
 //   o, do  [B, Hq,  Sq,  DV]  T      lse, dlse [B, Hq, Sq]  ACC; dlse optional (absent: zero)
@@ -20,18 +16,18 @@
 //   DETERMINISTIC       off: dQ is summed by atomic additions, and may differ from run to run in its last bits (dK and
 //                       dV never do). On: a second kernel recomputes S and dP for dQ (seven products for each pair
 //                       instead of five); runs are bit-identical.
+//   ORDERED             on, with DETERMINISTIC: no second kernel; the blocks of keys add to dQ one after the other. On
+//                       the CPU, and on sm_90a in 16 bits with heads of at most 128; without WINDOW and linked masks
+//                       (a block must know how many come before it), linked weights and CAPTURE_GRADIENTS.
 //   SPLIT               on: dQ, dK and dV have a kernel each, without atomic additions (eight products for each pair).
-//                       So wide heads are faster on a GPU: a thread holds one sum, and nothing is exchanged between
-//                       warpgroups.
+//                       So wide heads are faster on a GPU: a thread holds one sum, and exchanges nothing.
 //   SCORE_GRADIENT      on: the program takes d_score [B or 1, Hq or 1, Sq or 1, Skv] ACC, and writes dS, the gradient
-//                       of scale * Q K^T, summed over what shares an entry. So it is the gradient of an additive bias
-//                       of that shape (mods/bias.mlir, the first of the files that are linked). Nothing is added
-//                       atomically and nothing but d_score is stored: a kernel recomputes S and dP once more. Not with
-//                       PACKED or LISTED.
+//                       of scale * Q K^T, summed over what shares an entry: that of an additive bias of that shape
+//                       (mods/bias.mlir, linked first). Nothing is added atomically and nothing but d_score is stored:
+//                       a kernel recomputes S and dP once more. Not with PACKED or LISTED.
 //   CAPTURE_GRADIENTS   on: for each captured float @x that @score_mod reads, the program takes an optional argument
-//                       d_x of its shape (one element for a scalar), in f32, and writes the gradient; absent, it costs
-//                       nothing. Where DETERMINISTIC is on these are exact sums, bit-identical too, with a workspace of
-//                       104 bytes an entry.
+//                       d_x of its shape (one element for a scalar), in f32, and writes the gradient; absent, it is
+//                       free. With DETERMINISTIC these are exact sums, with a workspace of 104 bytes an entry.
 //
 // o and lse are those of attention_forward with the same modifier and masks, replaceable as there.
 // A query that attends no key and a key that no query attends get zero gradients; all of dq, dk and dv is written.
@@ -42,8 +38,7 @@
 // its keys: dQ). With SPLIT, keys runs for dK, then for dV.
 //
 // PACKED: what one kernel leaves for another (delta, LSE in base 2, sums of dQ) begins at a whole block of PAD rows for
-// each sequence. So a block of queries that is cut by the end of its sequence ends in rows of its own, which have
-// delta = 0 and LSE = 0.
+// each sequence. So a block of queries that its sequence cuts ends in rows of its own, where delta and LSE are 0.
 //
 // Algorithm: FlashAttention-2 (Dao, 2023). The keys kernel computes S^T instead of S, so that P^T and dS^T come out of
 // a product in the order in which dV and dK take them.
@@ -61,6 +56,7 @@ tile.link "lib/lists.mlir"
 !cu_view  = !tile.view<[?], i32>
 !list_view  = !tile.view<[?, ?, ?, ?], i32>
 !count_view = !tile.view<[?, ?, ?], i32>
+!turns    = !tile.view<[?, ?, ?], i32>
 
 !q   = !tile.tile<[BLOCK_M, DP], T>
 !k   = !tile.tile<[BLOCK_N, DP], T>
@@ -104,7 +100,7 @@ tile.program @attention_backward
            // The same on all GPUs, so that one bundle can be for several.
            SPLIT: flag = and(and(not(TARGET == "cpu"), bits(T) == 16),
                              and(ROW_BYTES > 256, and(mod(D, 32) == 0, mod(DV, 32) == 0))),
-           let DQ_KERNEL: flag = or(DETERMINISTIC, SPLIT),
+           ORDERED: flag = false, let DQ_KERNEL: flag = or(and(DETERMINISTIC, not(ORDERED)), SPLIT),
            BLOCK_M: int = block_in(LIST_BLOCK_M), BLOCK_N: int = block_in(LIST_BLOCK_N),
            DQ_BLOCK_M: int = block_in(LIST_BLOCK_M), DQ_BLOCK_N: int = block_in(LIST_BLOCK_N),
            // By what they multiply, dV alone would have the blocks of a forward, and delta none.
@@ -119,21 +115,22 @@ tile.program @attention_backward
            let PAD: int = ceildiv(select(ROW_BYTES <= 128, 128, 64), BLOCK_M) * BLOCK_M,
            let ACC: type = accumulator(T))
     require(D <= 256, DV <= 256, not(and(PACKED, SCORE_GRADIENT)), not(and(LISTED, SCORE_GRADIENT)),
-            floordiv(dim(q, 1), max(dim(k, 1), 1)) * dim(k, 1) == dim(q, 1),
-            dim(k, 0) == dim(q, 0), dim(v, 0) == dim(q, 0), dim(v, 1) == dim(k, 1), dim(v, 2) == dim(k, 2),
-            dim(o, 0) == dim(q, 0), dim(o, 1) == dim(q, 1), dim(o, 2) == dim(q, 2),
-            dim(do, 0) == dim(q, 0), dim(do, 1) == dim(q, 1), dim(do, 2) == dim(q, 2),
-            dim(lse, 0) == dim(q, 0), dim(lse, 1) == dim(q, 1), dim(lse, 2) == dim(q, 2),
-            dim(dlse, 0) == dim(q, 0), dim(dlse, 1) == dim(q, 1), dim(dlse, 2) == dim(q, 2),
-            dim(dq, 0) == dim(q, 0), dim(dq, 1) == dim(q, 1), dim(dq, 2) == dim(q, 2),
-            dim(dk, 0) == dim(k, 0), dim(dk, 1) == dim(k, 1), dim(dk, 2) == dim(k, 2),
-            dim(dv, 0) == dim(k, 0), dim(dv, 1) == dim(k, 1), dim(dv, 2) == dim(k, 2),
+            or(not(ORDERED), and(DETERMINISTIC, and(not(WINDOW), not(CAPTURE_GRADIENTS)))),
+            or(not(ORDERED), not(or(replaced("mask_mod"), replaced("weight_mod")))),
+            or(not(ORDERED), and(or(TARGET == "cpu", HOPPER), and(max(D, DV) <= 128, not(LISTED)))),
+            floordiv(dim(q, 1), max(dim(k, 1), 1)) * dim(k, 1) == dim(q, 1), dim(k, 0) == dim(q, 0),
+            dim(v, 0) == dim(q, 0), dim(v, 1) == dim(k, 1), dim(v, 2) == dim(k, 2), dim(o, 0) == dim(q, 0),
+            dim(o, 1) == dim(q, 1), dim(o, 2) == dim(q, 2), dim(do, 0) == dim(q, 0), dim(do, 1) == dim(q, 1),
+            dim(do, 2) == dim(q, 2), dim(lse, 0) == dim(q, 0), dim(lse, 1) == dim(q, 1), dim(lse, 2) == dim(q, 2),
+            dim(dlse, 0) == dim(q, 0), dim(dlse, 1) == dim(q, 1), dim(dlse, 2) == dim(q, 2), dim(dq, 0) == dim(q, 0),
+            dim(dq, 1) == dim(q, 1), dim(dq, 2) == dim(q, 2), dim(dk, 0) == dim(k, 0), dim(dk, 1) == dim(k, 1),
+            dim(dk, 2) == dim(k, 2), dim(dv, 0) == dim(k, 0), dim(dv, 1) == dim(k, 1), dim(dv, 2) == dim(k, 2),
             or(not(PACKED), dim(q, 0) == 1), dim(cu_seqlens_k, 0) == dim(cu_seqlens_q, 0),
             or(dim(d_score, 0) == 1, dim(d_score, 0) == dim(q, 0)), dim(kv_indices, 2) == dim(kv_num_blocks, 2),
             or(dim(d_score, 1) == 1, dim(d_score, 1) == dim(q, 1)),
             or(dim(d_score, 2) == 1, dim(d_score, 2) == dim(q, 2)), dim(d_score, 3) == dim(k, 2),
-            ascending(cu_seqlens_q), within(cu_seqlens_q, 0, dim(q, 2) + 1),
-            ascending(cu_seqlens_k), within(cu_seqlens_k, 0, dim(k, 2) + 1),
+            ascending(cu_seqlens_q), within(cu_seqlens_q, 0, dim(q, 2) + 1), ascending(cu_seqlens_k),
+            within(cu_seqlens_k, 0, dim(k, 2) + 1),
             or(not(LISTED), and(mod(max(LIST_BLOCK_M, 1), DQ_BLOCK_M) == 0, mod(max(LIST_BLOCK_N, 1), BLOCK_N) == 0)),
             dim(kv_indices, 0) == dim(kv_num_blocks, 0), dim(kv_indices, 1) == dim(kv_num_blocks, 1),
             or(dim(kv_num_blocks, 0) == 1, or(PACKED, dim(kv_num_blocks, 0) == dim(q, 0))), finite(scale),
@@ -156,22 +153,26 @@ tile.program @attention_backward
                                dim(kv_num_blocks, 2)] : !list_view
   %q_num_blocks = tile.workspace [dim(kv_num_blocks, 0), dim(kv_num_blocks, 1), ceildiv(dim(k, 2), LIST_BLOCK_N)]
       : !count_view
+  %turns = tile.workspace [select(ORDERED, dim(q, 0), 0), dim(q, 1), select(PACKED,
+      (floordiv(dim(q, 2), PAD) + dim(cu_seqlens_q, 0) - 1) * PAD, dim(q, 2))] fill 0.0 : !turns
 
   tile.launch @turn_lists(%kv_indices, %kv_num_blocks, %q_indices, %q_num_blocks) when (LISTED)
       : !list_view, !count_view, !list_view, !count_view
   tile.launch @attention_backward_delta(%o, %do, %lse, %dlse, %cu_seqlens_q, %delta, %lse_base2)
       with (BLOCK_M = DELTA_BLOCK_M) : !v_view, !v_view, !row_view, !row_view, !cu_view, !row_view, !row_view
-  tile.launch @attention_backward_keys(%q, %k, %v, %do, %lse_base2, %delta, %dq_sum, %dk, %dv, %cu_seqlens_q,
-                                       %cu_seqlens_k, %q_indices, %q_num_blocks, %scale, %window_left, %window_right)
+  tile.launch @attention_backward_keys(%q, %k, %v, %do, %lse_base2, %delta, %dq_sum, %dk, %dv, %turns,
+                                       %cu_seqlens_q, %cu_seqlens_k, %q_indices, %q_num_blocks, %scale,
+                                       %window_left, %window_right)
       with (WITH_DV = not(SPLIT), WITH_DQ = not(DQ_KERNEL))
       : !qk_view, !qk_view, !v_view, !v_view, !row_view, !row_view, !acc_view, !qk_view, !v_view,
-        !cu_view, !cu_view, !list_view, !count_view, f32, i32, i32
+        !turns, !cu_view, !cu_view, !list_view, !count_view, f32, i32, i32
   // Its blocks may end in the rows of the next sequence, whose LSE the mask drops.
-  tile.launch @attention_backward_keys(%q, %k, %v, %do, %lse_base2, %delta, %dq_sum, %dk, %dv, %cu_seqlens_q,
-                                       %cu_seqlens_k, %q_indices, %q_num_blocks, %scale, %window_left, %window_right)
+  tile.launch @attention_backward_keys(%q, %k, %v, %do, %lse_base2, %delta, %dq_sum, %dk, %dv, %turns,
+                                       %cu_seqlens_q, %cu_seqlens_k, %q_indices, %q_num_blocks, %scale,
+                                       %window_left, %window_right)
       with (WITH_DK = false, WITH_DQ = false, BLOCK_M = DV_BLOCK_M, CAPTURE_GRADIENTS = false) when (SPLIT)
       : !qk_view, !qk_view, !v_view, !v_view, !row_view, !row_view, !acc_view, !qk_view, !v_view,
-        !cu_view, !cu_view, !list_view, !count_view, f32, i32, i32
+        !turns, !cu_view, !cu_view, !list_view, !count_view, f32, i32, i32
   tile.launch @attention_backward_convert(%dq_sum, %dq, %cu_seqlens_q, %scale) when (not(DQ_KERNEL))
       : !acc_view, !qk_view, !cu_view, f32
   tile.launch @attention_backward_queries(%q, %k, %v, %do, %lse_base2, %delta, %dq, %cu_seqlens_q,
@@ -188,13 +189,14 @@ tile.program @attention_backward
 // A block of keys against the queries of every head of its group: dK and dV need no atomics.
 tile.kernel @attention_backward_keys
     params(D: int, DV: int, T: type, CAUSAL: enum in ["none", "top_left", "bottom_right"], WINDOW: flag, PACKED: flag,
-           LISTED: flag, LIST_BLOCK_M: int, LIST_BLOCK_N: int, PAD: int, DETERMINISTIC: flag, CAPTURE_GRADIENTS: flag,
-           BLOCK_M: int, BLOCK_N: int, WITH_DK: flag = true, WITH_DV: flag = true, WITH_DQ: flag = true, HOPPER: flag,
+           LISTED: flag, LIST_BLOCK_M: int, LIST_BLOCK_N: int, PAD: int, DETERMINISTIC: flag, ORDERED: flag,
+           CAPTURE_GRADIENTS: flag, BLOCK_M: int, BLOCK_N: int, WITH_DK: flag = true, WITH_DV: flag = true,
+           WITH_DQ: flag = true, HOPPER: flag,
            let DP: int = ceildiv(D, 16) * 16, let DVP: int = ceildiv(DV, 8) * 8,
            let DW: int = select(and(HOPPER, D > 64), ceildiv(D, 64) * 64, DP), let ACC: type = accumulator(T))
     (%q: !qk_view, %k: !qk_view, %v: !v_view, %do: !v_view, %lse_base2: !row_view, %delta: !row_view,
-     %dq_sum: !acc_view, %dk: !qk_view, %dv: !v_view, %cu_seqlens_q: !cu_view when (PACKED),
-     %cu_seqlens_k: !cu_view when (PACKED), %q_indices: !list_view when (LISTED),
+     %dq_sum: !acc_view, %dk: !qk_view, %dv: !v_view, %turns: !turns when (ORDERED),
+     %cu_seqlens_q: !cu_view when (PACKED), %cu_seqlens_k: !cu_view when (PACKED), %q_indices: !list_view when (LISTED),
      %q_num_blocks: !count_view when (LISTED), %scale: f32, %window_left: i32, %window_right: i32)
     grid(%bn = select(PACKED, (ceildiv(dim(k, 2), BLOCK_N) + dim(cu_seqlens_k, 0) - 1) * min(dim(k, 2), 1),
                       ceildiv(dim(k, 2), BLOCK_N)),
@@ -207,11 +209,19 @@ tile.kernel @attention_backward_keys
   %k_heads = tile.dim %k, 1 : !qk_view
   %group = arith.divsi %q_heads, %k_heads : i32
   %first_head = arith.muli %hk, %group : i32
-
   // Element b of the batch, which lies at a in the arrays, and the first key of this instance in it.
   %block_n = tile.param BLOCK_N : i32
-  %b, %a, %k_begin, %keys, %number = func.call @block(%e, %bn, %block_n, %cu_seqlens_k, %all_keys)
+  %b, %a, %k_begin, %keys, %given = func.call @block(%e, %bn, %block_n, %cu_seqlens_k, %all_keys)
       : (i32, i32, i32, !cu_view, i32) -> (i32, i32, i32, i32, i32)
+  // In order, from the last block on: each comes to a block of queries a round behind the one before. Behind a packed
+  // sequence an instance may have no keys.
+  %ordered = tile.param ORDERED : i1
+  %blocks = arith.ceildivsi %keys, %block_n : i32
+  %last = arith.subi %blocks, %c1 : i32
+  %from_last = arith.subi %last, %given : i32
+  %has_keys = arith.cmpi sge, %from_last, %c0 : i32
+  %is_reversed = arith.andi %ordered, %has_keys : i1
+  %number = arith.select %is_reversed, %from_last, %given : i32
   %n = arith.muli %number, %block_n : i32
   %q_begin, %queries = func.call @rows_of(%b, %cu_seqlens_q, %all_queries) : (i32, !cu_view, i32) -> (i32, i32)
   %q_part = func.call @part_of_queries_and_keys(%q, %q_begin, %queries) : (!qk_view, i32, i32) -> !qk_view
@@ -222,17 +232,17 @@ tile.kernel @attention_backward_keys
   %dv_part = func.call @part_of_values(%dv, %k_begin, %keys) : (!v_view, i32, i32) -> !v_view
   %shift = func.call @diagonal_shift(%queries, %keys) : (i32, i32) -> i32
   %workspace_begin = func.call @workspace_begin(%b, %q_begin) : (i32, i32) -> i32
-
   %no_dk = tile.constant 0 : !dk
   %no_dv = tile.constant 0 : !dv
   %span = tile.param LIST_BLOCK_N : i32
   %with_dk = tile.param WITH_DK : i1
   %with_dv = tile.param WITH_DV : i1
   %with_dq = tile.param WITH_DQ : i1
+  %attends_all = tile.param CAUSAL == "none" : i1
+  %block_m = tile.param BLOCK_M : i32
   %k_tile = tile.load %k_part[%a, %hk, %n, 0] : !qk_view -> !k
   %k_wide = tile.load %k_part[%a, %hk, %n, 0] : !qk_view -> !kw
   %v_tile = tile.load %v_part[%a, %hk, %n, 0] : !v_view -> !v
-
   %dk_all, %dv_all = scf.for %g = %c0 to %group step %c1
       iter_args(%dk_heads = %no_dk, %dv_heads = %no_dv) -> (!dk, !dv) : i32 {
     %h = arith.addi %first_head, %g : i32
@@ -246,7 +256,6 @@ tile.kernel @attention_backward_keys
         iter_args(%dk_old = %dk_heads : !dk, %dv_old = %dv_heads : !dv) {
       %q_tile = tile.load %q_part[%a, %h, %m, 0] : !qk_view -> !q
       %do_tile = tile.load %do_part[%a, %h, %m, 0] : !v_view -> !o
-
       %st = tile.dot %k_tile, %q_tile transpose_b : !k, !q -> !st
       %workspace_m = arith.addi %workspace_begin, %m : i32
       %lse_row = tile.load %lse_base2[%a, %h, %workspace_m] : !row_view -> !row
@@ -261,13 +270,26 @@ tile.kernel @attention_backward_keys
           : (!st, !st, !dst, !dst, !st, !row, !kw, !q, !o, !dk, !dv, i32, i32, i32, i32) -> (!dk, !dv, !dqt)
       // Transposed too: threads next to each other then add to numbers next to each other.
       scf.if %with_dq {
-        tile.atomic_add %dq_new, %dq_sum[%a, %h, %workspace_m, 0] dims [3, 2] : !dqt, !acc_view
+        scf.if %ordered {
+          // As many blocks of keys that these queries attend are behind this one.
+          %m_end = arith.addi %m, %block_m : i32
+          %rows_end = arith.minsi %m_end, %queries : i32
+          %attended_end = arith.addi %rows_end, %shift : i32
+          %causal_end = arith.minsi %attended_end, %keys : i32
+          %end = arith.select %attends_all, %keys, %causal_end : i32
+          %from_n = arith.subi %end, %n : i32
+          %others = arith.subi %from_n, %c1 : i32
+          %turn = arith.divsi %others, %block_n : i32
+          tile.atomic_add %dq_new, %dq_sum[%a, %h, %workspace_m, 0] dims [3, 2]
+              in order of %turn by %turns[%a, %h, %workspace_m] : !dqt, !acc_view, !turns
+        } else {
+          tile.atomic_add %dq_new, %dq_sum[%a, %h, %workspace_m, 0] dims [3, 2] : !dqt, !acc_view
+        }
       }
       tile.yield %dk_new, %dv_new : !dk, !dv
     }
     scf.yield %dk_head, %dv_head : !dk, !dv
   }
-
   scf.if %with_dk {
     %scale_acc = tile.cast %scale : f32 -> !acc
     %scales = tile.full %scale_acc : !dk
@@ -318,7 +340,6 @@ tile.kernel @attention_backward_queries
   %all_queries = tile.dim %q, 2 : !qk_view
   %all_keys = tile.dim %k, 2 : !qk_view
   %hk = func.call @key_head(%h, %q, %k) : (i32, !qk_view, !qk_view) -> i32
-
   // Element b of the batch, which lies at a in the arrays, and the first query of this instance in it.
   %b, %a, %q_begin, %queries, %m = func.call @longest_block(%e, %bm, %cu_seqlens_q, %all_queries)
       : (i32, i32, !cu_view, i32) -> (i32, i32, i32, i32, i32)
@@ -331,7 +352,6 @@ tile.kernel @attention_backward_queries
   %shift = func.call @diagonal_shift(%queries, %keys) : (i32, i32) -> i32
   %workspace_begin = func.call @workspace_begin(%b, %q_begin) : (i32, i32) -> i32
   %workspace_m = arith.addi %workspace_begin, %m : i32
-
   %span = tile.param LIST_BLOCK_M : i32
   %list_b, %list_h, %list_m, %count = func.call @list_of(%b, %h, %m, %span, %kv_num_blocks)
       : (i32, i32, i32, i32, !count_view) -> (i32, i32, i32, i32)
@@ -340,7 +360,6 @@ tile.kernel @attention_backward_queries
   %do_tile = tile.load %do_part[%a, %h, %m, 0] : !v_view -> !o
   %lse_row = tile.load %lse_base2[%a, %h, %workspace_m] : !row_view -> !row
   %delta_row = tile.load %delta[%a, %h, %workspace_m] : !row_view -> !row
-
   %dq_all = tile.for_blocks %n in (%c0 to %keys
           listed %kv_indices[%list_b, %list_h, %list_m] count %count each LIST_BLOCK_N when (LISTED) : !list_view)
       against (%m to %queries)
@@ -354,7 +373,6 @@ tile.kernel @attention_backward_queries
         %b, %h, %m, %n, %scale) : (!q, !o, !row, !row, !k, !v, !keep, !dq, i32, i32, i32, i32, f32) -> !dq
     tile.yield %dq_new : !dq
   }
-
   %scale_acc = tile.cast %scale : f32 -> !acc
   %scales = tile.full %scale_acc : !dq
   %scaled = arith.mulf %dq_all, %scales : !dq

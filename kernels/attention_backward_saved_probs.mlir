@@ -50,14 +50,12 @@ tile.program @attention_backward_saved_probs
                       select(ROW_BYTES <= 256, 64, select(ROW_BYTES <= 512, 32, 16)))),
            let ACC: type = accumulator(T))
     require(D <= 256, DV <= 256, dim(k, 0) == dim(q, 0), dim(v, 0) == dim(q, 0),
-            floordiv(dim(q, 1), max(dim(k, 1), 1)) * dim(k, 1) == dim(q, 1),
-            dim(v, 1) == dim(k, 1), dim(v, 2) == dim(k, 2),
-            dim(o, 0) == dim(q, 0), dim(o, 1) == dim(q, 1), dim(o, 2) == dim(q, 2),
-            dim(do, 0) == dim(q, 0), dim(do, 1) == dim(q, 1), dim(do, 2) == dim(q, 2),
-            dim(p, 0) == dim(q, 0), dim(p, 1) == dim(q, 1), dim(p, 2) == dim(q, 2), dim(p, 3) == dim(k, 2),
-            dim(dq, 0) == dim(q, 0), dim(dq, 1) == dim(q, 1), dim(dq, 2) == dim(q, 2),
-            dim(dk, 0) == dim(k, 0), dim(dk, 1) == dim(k, 1), dim(dk, 2) == dim(k, 2),
-            dim(dv, 0) == dim(k, 0), dim(dv, 1) == dim(k, 1), dim(dv, 2) == dim(k, 2),
+            floordiv(dim(q, 1), max(dim(k, 1), 1)) * dim(k, 1) == dim(q, 1), dim(v, 1) == dim(k, 1),
+            dim(v, 2) == dim(k, 2), dim(o, 0) == dim(q, 0), dim(o, 1) == dim(q, 1), dim(o, 2) == dim(q, 2),
+            dim(do, 0) == dim(q, 0), dim(do, 1) == dim(q, 1), dim(do, 2) == dim(q, 2), dim(p, 0) == dim(q, 0),
+            dim(p, 1) == dim(q, 1), dim(p, 2) == dim(q, 2), dim(p, 3) == dim(k, 2), dim(dq, 0) == dim(q, 0),
+            dim(dq, 1) == dim(q, 1), dim(dq, 2) == dim(q, 2), dim(dk, 0) == dim(k, 0), dim(dk, 1) == dim(k, 1),
+            dim(dk, 2) == dim(k, 2), dim(dv, 0) == dim(k, 0), dim(dv, 1) == dim(k, 1), dim(dv, 2) == dim(k, 2),
             finite(scale))
     (%q: !qk_view, %k: !qk_view, %v: !v_view, %o: !v_view, %do: !v_view, %p: !p_view,
      %dq: !qk_view, %dk: !qk_view, %dv: !v_view, %scale: f32) {

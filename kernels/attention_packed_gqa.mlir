@@ -54,12 +54,10 @@ tile.kernel @attention_packed_gqa
                select(ROW_BYTES <= 256, 64, select(ROW_BYTES <= 512, 32, 16))),
            let BLOCK_M: int = QUERIES * GROUP,
            let DP: int = ceildiv(D, 8) * 8, let DVP: int = ceildiv(DV, 8) * 8, let ACC: type = accumulator(T))
-    require(GROUP >= 1, UNIT * GROUP <= 256, D <= 256, DV <= 256, BLOCK_M <= 256,
-            dim(k, 0) == dim(q, 0), dim(v, 0) == dim(q, 0), dim(q, 1) == GROUP * dim(k, 1),
-            dim(v, 1) == dim(k, 1), dim(v, 2) == dim(k, 2),
-            dim(o, 0) == dim(q, 0), dim(o, 1) == dim(q, 1), dim(o, 2) == dim(q, 2),
-            dim(lse, 0) == dim(q, 0), dim(lse, 1) == dim(q, 1), dim(lse, 2) == dim(q, 2),
-            finite(scale))
+    require(GROUP >= 1, UNIT * GROUP <= 256, D <= 256, DV <= 256, BLOCK_M <= 256, dim(k, 0) == dim(q, 0),
+            dim(v, 0) == dim(q, 0), dim(q, 1) == GROUP * dim(k, 1), dim(v, 1) == dim(k, 1), dim(v, 2) == dim(k, 2),
+            dim(o, 0) == dim(q, 0), dim(o, 1) == dim(q, 1), dim(o, 2) == dim(q, 2), dim(lse, 0) == dim(q, 0),
+            dim(lse, 1) == dim(q, 1), dim(lse, 2) == dim(q, 2), finite(scale))
     (%q: !qk_view, %k: !qk_view, %v: !v_view, %o: !v_view, %lse: optional !row_view, %scale: f32)
     grid(%bm = ceildiv(dim(q, 2), QUERIES), %hk = dim(k, 1), %b = dim(q, 0)) {
   %c0 = arith.constant 0 : i32

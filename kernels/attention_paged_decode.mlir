@@ -55,8 +55,7 @@ tile.kernel @attention_paged_decode
             dim(o, 0) == dim(q, 0), dim(o, 1) == dim(q, 1), dim(lse, 0) == dim(q, 0), dim(lse, 1) == dim(q, 1),
             dim(block_table, 0) == dim(q, 0), dim(seq_lens, 0) == dim(q, 0),
             within(seq_lens, 0, dim(block_table, 1) * PAGE + 1),
-            within_first(block_table, 0, dim(k_pages, 0), seq_lens, PAGE),
-            finite(scale))
+            within_first(block_table, 0, dim(k_pages, 0), seq_lens, PAGE), finite(scale))
     (%q: !q_view, %k_pages: !k_view, %v_pages: !v_view, %o: !o_view, %lse: optional !row_view,
      %block_table: !table, %seq_lens: !lengths, %scale: f32)
     grid(%hk = dim(k_pages, 2), %b = dim(q, 0)) {

@@ -52,11 +52,10 @@ tile.program @attention_split_kv
                select(or(TARGET == "cpu", ROW_BYTES <= 256), 64, select(ROW_BYTES <= 512, 32, 16)),
            let ACC: type = accumulator(T))
     require(D <= 256, DV <= 256, dim(k, 0) == dim(q, 0), dim(v, 0) == dim(q, 0),
-            floordiv(dim(q, 1), max(dim(k, 1), 1)) * dim(k, 1) == dim(q, 1),
-            dim(v, 1) == dim(k, 1), dim(v, 2) == dim(k, 2),
-            dim(o, 0) == dim(q, 0), dim(o, 1) == dim(q, 1), dim(o, 2) == dim(q, 2),
-            dim(lse, 0) == dim(q, 0), dim(lse, 1) == dim(q, 1), dim(lse, 2) == dim(q, 2),
-            num_splits >= 1, finite(scale))
+            floordiv(dim(q, 1), max(dim(k, 1), 1)) * dim(k, 1) == dim(q, 1), dim(v, 1) == dim(k, 1),
+            dim(v, 2) == dim(k, 2), dim(o, 0) == dim(q, 0), dim(o, 1) == dim(q, 1), dim(o, 2) == dim(q, 2),
+            dim(lse, 0) == dim(q, 0), dim(lse, 1) == dim(q, 1), dim(lse, 2) == dim(q, 2), num_splits >= 1,
+            finite(scale))
     (%q: !qk_view, %k: !qk_view, %v: !v_view, %o: !v_view, %lse: optional !row_view, %scale: f32, %num_splits: i32) {
   %o_splits = tile.workspace [num_splits, dim(q, 0), dim(q, 1), dim(q, 2), DV] : !o_splits
   %lse_splits = tile.workspace [num_splits, dim(q, 0), dim(q, 1), dim(q, 2)] : !lse_splits

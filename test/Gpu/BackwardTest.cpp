@@ -122,11 +122,13 @@ protected:
     runtime::AttentionBackward backward;
   };
 
-  std::optional<Plans> plan(int64_t D, bool isDeterministic) {
+  std::optional<Plans> plan(int64_t D, bool isDeterministic, bool isOrdered = false) {
     std::vector<std::pair<std::string, std::string>> params = {{"D", std::to_string(D)},
                                                                {"T", "bf16"}};
     auto forwardBundle = compileBundle("attention_forward", params);
     params.push_back({"DETERMINISTIC", isDeterministic ? "true" : "false"});
+    if (isOrdered)
+      params.push_back({"ORDERED", "true"});
     auto backwardBundle = compileBundle("attention_backward", params);
     if (!forwardBundle || !backwardBundle)
       return std::nullopt;
@@ -195,13 +197,15 @@ bool isWritten(const std::vector<uint8_t> &bytes) {
 }
 
 /// The deterministic form, for each D, beside the fast form of another problem on another stream.
-class BackwardSoak : public BackwardGpu, public ::testing::WithParamInterface<int64_t> {};
+class BackwardSoak : public BackwardGpu, public ::testing::WithParamInterface<int64_t> {
+protected:
+  void expectSameBits(int64_t D, const Shape &shape, bool isOrdered);
+};
 
-TEST_P(BackwardSoak, AThousandDeterministicRunsHaveTheSameBits) {
-  int64_t D = GetParam();
-  auto plans = plan(D, true), otherPlans = plan(64, false);
+void BackwardSoak::expectSameBits(int64_t D, const Shape &shape, bool isOrdered) {
+  auto plans = plan(D, true, isOrdered), otherPlans = plan(64, false);
   ASSERT_TRUE(plans && otherPlans);
-  Step step(*device, {1, 4, 2, 300, 333, D}), other(*device, {2, 16, 16, 1024, 1024, 64});
+  Step step(*device, shape), other(*device, {2, 16, 16, 1024, 1024, 64});
   fill(step, *plans);
   fill(other, *otherPlans);
   auto otherWorkspace = workspaceFor(*otherPlans, other);
@@ -224,6 +228,20 @@ TEST_P(BackwardSoak, AThousandDeterministicRunsHaveTheSameBits) {
     ASSERT_TRUE(gradients == first) << "run " << i;
   }
   wait(competing);
+}
+
+TEST_P(BackwardSoak, AThousandDeterministicRunsHaveTheSameBits) {
+  int64_t D = GetParam();
+  expectSameBits(D, {1, 4, 2, 300, 333, D}, /*isOrdered=*/false);
+}
+
+/// More tiles than multiprocessors, and blocks of the other stream between its own: few of a head
+/// run at the same time.
+TEST_P(BackwardSoak, AThousandRunsInOrderHaveTheSameBits) {
+  int64_t D = GetParam();
+  if (device->getTarget() != "sm_90a" || D > 128)
+    GTEST_SKIP() << "in order on sm_90a, up to 128";
+  expectSameBits(D, {2, 8, 4, 1100, 1333, D}, /*isOrdered=*/true);
 }
 
 INSTANTIATE_TEST_SUITE_P(Dims, BackwardSoak, ::testing::Values(16, 32, 64, 96, 128, 192, 256),

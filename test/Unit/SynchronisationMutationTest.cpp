@@ -441,6 +441,7 @@ Kernel packed(Kernel kernel) {
 }
 
 const Pairs kWindowed = {{"WINDOW", "true"}};
+const Pairs kInOrder = {{"DETERMINISTIC", "true"}, {"ORDERED", "true"}};
 
 const std::vector<Kernel> kCausalKernels = {
     rolesOf("forward", "attention_forward", kForwardBlocks, {}, 0, kScaledLaunches),
@@ -472,6 +473,10 @@ const std::vector<Kernel> kCausalKernels = {
             2, kLaunches),
     rolesOf("listed_backward", "attention_backward", with(kBackwardBlocks, kListed), kBackwardLists,
             9, kLaunches),
+    rolesOf("backward_in_order", "attention_backward", with(kBackwardBlocks, kInOrder),
+            kBackwardRoles, 2, kLaunches),
+    onlyReached(packed(rolesOf("packed_backward_in_order", "attention_backward",
+                               with(kBackwardBlocks, kInOrder), {}, 0, kLaunches))),
     rolesOf("backward_documents", "attention_backward", kBackwardBlocks, kBackwardVotes, 8,
             kLaunches, {"document"}),
     rolesOf("backward_aligned", "attention_backward", kBackwardBlocks, kBackwardRoles, 2,

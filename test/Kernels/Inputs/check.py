@@ -149,6 +149,30 @@ def backward_is_deterministic():
         compare(name, runs[0][name], runs[1][name], "f32", allowed=0)
 
 
+def backward_in_order():
+    """Blocks of keys add to dQ one after the other: whichever block of threads takes which of them,
+    all bits are the same."""
+    for width, causal, heads, kv_heads, sq, sk in [
+            (64, "none", 2, 1, 150, 300), (64, "top_left", 2, 1, 300, 300), (128, "none", 1, 1, 150, 270),
+            (128, "top_left", 2, 1, 280, 200), (64, "bottom_right", 1, 1, 150, 400),
+            (128, "bottom_right", 1, 1, 290, 270)]:
+        q, k, v, do = tensors(40, "bf16", 1, heads, kv_heads, sq, sk, width)
+        keep = keep_mask(sq, sk, causal)
+        o, lse, _ = forward(q, k, v, SCALE, keep)
+        params = {"T": "bf16", "D": width, "CAUSAL": causal, "DETERMINISTIC": "true", "ORDERED": "true"}
+        runs = [
+            run("attention_backward", params,
+                {"q": q, "k": k, "v": v, "o": round_to(o, "bf16"), "do": do, "lse": lse},
+                gradients(q, k, v, "bf16"), {"scale": SCALE, "window_left": -1, "window_right": -1},
+                entry=("program", "attention_backward"), kinds={"lse": "f32"}, extra=[f"--seed={seed}"])
+            for seed in (1, 2, 3)
+        ]
+        check_gradients(str(params), runs[0], backward(q, k, v, do, SCALE, keep), "bf16")
+        for other in runs[1:]:
+            for name in other:
+                compare(f"{params} {name}", other[name], runs[0][name], "bf16", allowed=0)
+
+
 def precision_f64():
     """--precision=f64 computes the f16 kernel without rounding, but for its literals: log2(e) is that
     of f32, and wrong by 1e-8."""

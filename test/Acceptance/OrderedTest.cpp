@@ -1,0 +1,86 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The backward in which blocks of keys add to dQ one after the other: right by the rule, and the
+// same bits in each run, however blocks and threads meet.
+
+#include "test/Acceptance/AttentionCall.h"
+
+#include "gtest/gtest.h"
+
+using namespace tilewright;
+using namespace tilewright::acceptance;
+using namespace tilewright::reference;
+
+namespace {
+
+CallOptions inOrder(const Params &more = {}) {
+  CallOptions options;
+  options.params = {{"DETERMINISTIC", "true"}, {"ORDERED", "true"}};
+  options.params.insert(options.params.end(), more.begin(), more.end());
+  return options;
+}
+
+class InOrder : public ::testing::TestWithParam<Type> {};
+INSTANTIATE_TEST_SUITE_P(Type, InOrder,
+                         ::testing::ValuesIn(runsOnGpu() ? std::vector<Type>{Type::F16, Type::BF16}
+                                                         : allTypes),
+                         [](const auto &info) { return typeName(info.param); });
+
+const std::vector<Causal> kMasks = {Causal::None, Causal::TopLeft, Causal::BottomRight};
+
+/// Tails, groups of heads, more queries than keys and the reverse: queries that attend nothing, and
+/// keys that none attends.
+TEST_P(InOrder, GradientsAreRight) {
+  Type type = GetParam();
+  for (Causal causal : kMasks)
+    for (const AttentionProblem &problem : {makeProblem(2, 4, 2, 331, 290, 64, 64, causal),
+                                            makeProblem(1, 2, 2, 130, 470, 64, 64, causal),
+                                            makeProblem(1, 4, 1, 470, 130, 128, 128, causal),
+                                            makeProblem(1, 1, 1, 1, 300, 64, 64, causal),
+                                            makeProblem(2, 2, 1, 257, 1, 64, 64, causal)}) {
+      AttentionInputs inputs = randomInputs(problem, type, 4);
+      ForwardResult saved = runForward(problem, type, inputs);
+      expectBackward(BackwardOracle(problem, inputs, type),
+                     runBackward(problem, type, inputs, saved, inOrder()), describe(problem, type));
+    }
+}
+
+/// Of each sequence the blocks of keys come in reverse.
+TEST_P(InOrder, PackedGradientsAreRight) {
+  Type type = GetParam();
+  CallOptions options = inOrder();
+  options.isPacked = true;
+  CallOptions forward;
+  forward.isPacked = true;
+  for (Causal causal : kMasks) {
+    AttentionProblem problem = makeProblem(3, 4, 2, 205, 260, 64, 64, causal);
+    AttentionInputs inputs = randomInputs(problem, type, 5);
+    ForwardResult saved = runForward(problem, type, inputs, forward);
+    expectBackward(BackwardOracle(problem, inputs, type),
+                   runBackward(problem, type, inputs, saved, options), describe(problem, type));
+  }
+}
+
+TEST_P(InOrder, RunsAreBitIdentical) {
+  Type type = GetParam();
+  for (Causal causal : kMasks)
+    for (int64_t D : {64, 128}) {
+      // On a GPU more tiles than multiprocessors.
+      AttentionProblem problem = runsOnGpu() ? makeProblem(4, 16, 8, 1100, 1000, D, D, causal)
+                                             : makeProblem(2, 4, 2, 500, 600, D, D, causal);
+      AttentionInputs inputs = randomInputs(problem, type, 6);
+      ForwardResult saved = runForward(problem, type, inputs);
+      BackwardResult first = runBackward(problem, type, inputs, saved, inOrder());
+      // Threads are the CPU's.
+      for (unsigned threads : {1, 2, 3, 7, 0}) {
+        CallOptions options = inOrder();
+        options.run.threads = threads;
+        BackwardResult again = runBackward(problem, type, inputs, saved, options);
+        EXPECT_EQ(first.dQ, again.dQ) << describe(problem, type) << ", " << threads << " threads";
+        EXPECT_EQ(first.dK, again.dK) << describe(problem, type) << ", " << threads << " threads";
+        EXPECT_EQ(first.dV, again.dV) << describe(problem, type) << ", " << threads << " threads";
+      }
+    }
+}
+
+} // namespace
