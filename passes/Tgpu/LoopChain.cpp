@@ -110,10 +110,12 @@ static void getProducts(Value value, scf::ForOp loop,
 }
 
 bool tgpu::addsCombinedProducts(scf::ForOp loop) {
-  int64_t sums = 0;
+  int64_t sums = llvm::count_if(loop.getRegionIterArgs(), [](BlockArgument carried) {
+    auto tile = dyn_cast<RankedTensorType>(carried.getType());
+    return tile && isa_and_present<WgmmaAttr>(tile.getEncoding());
+  });
   bool isCombined = false;
   loop->walk([&](WgmmaOp product) {
-    sums += product.getAcc() != nullptr;
     llvm::SmallPtrSet<Operation *, 4> products;
     getProducts(product.getA(), loop, products);
     isCombined |= products.size() > 1;
