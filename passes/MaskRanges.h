@@ -20,6 +20,10 @@ inline constexpr llvm::StringLiteral rowEdgeName = "tile.row_edge";
 /// On the result MustEnd: neither may nor must, unless it is empty, ends before upper.
 inline constexpr llvm::StringLiteral endsAtUpperName = "tile.ends_at_upper";
 
+/// On a capture: its file promises that along the last dimension no element is less than the one
+/// before.
+inline constexpr llvm::StringLiteral ascendingName = "tile.ascending";
+
 } // namespace tilewright
 
 #endif // TILEWRIGHT_PASSES_MASKRANGES_H

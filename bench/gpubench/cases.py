@@ -12,7 +12,8 @@ SEQUENCES = [512, 1024, 2048, 4096, 8192, 16384]
 DIMS = [64, 128, 256]
 MASKS = ["none", "top_left"]
 PRODUCTS = {"forward": 2, "backward": 5, "both": 7}  # of a direction; its forms are in problems.PROBLEMS
-MODS = ["softcap", "alibi", "bias", "dropout", "sink", "document"]  # what they compute is in modifiers.py
+MODS = ["softcap", "alibi", "bias", "dropout", "sink", "document", "spans"]  # what they compute is in modifiers.py
+DOCUMENTS = ["document", "spans"]  # many in one sequence
 DROPOUT = 0.1
 SOFTCAP = 20.0  # so small that scores of N(0, 1) inputs feel it
 NUM_DOCUMENTS = 32  # in one sequence of all tokens
@@ -76,7 +77,7 @@ class AttentionCase:
     def kept_pairs(self):
         """Of a row and a key; without a window a causal mask counts as keeping half of them."""
         seq, one_side = self.seq, min(self.window, self.seq - 1)
-        if self.mod == "document":
+        if self.mod in DOCUMENTS:
             return sum(n * n for n in document_lengths(seq)) / (2 if self.causal != "none" else 1)
         if not self.window:
             return seq * seq / 2 if self.causal != "none" else seq * seq
@@ -283,7 +284,7 @@ def all_cases(directions=("forward", "matmul"), mods=("",), gqas=(1,), windows=(
             cases += [case for mod in mods for gqa in gqas for window in windows
                       for case in attention_cases(dims, dtype=dtype, direction=direction, mod=mod, gqa=gqa,
                                                   window=window, value_dim=value_dim)
-                      if case.heads % gqa == 0 and (mod != "document" or (case.batch == 1 and not window))]
+                      if case.heads % gqa == 0 and (mod not in DOCUMENTS or (case.batch == 1 and not window))]
     return cases
 
 

@@ -136,5 +136,17 @@ class Document(Plain):
         return scores.masked_fill(self.ids[rows][:, None] != self.ids[columns], -torch.inf)
 
 
+class Spans(Document):
+    """The same documents, each row of which says where its own begins and ends."""
+
+    def __init__(self, heads, rows, keys, dtype, device):
+        super().__init__(heads, rows, keys, dtype, device)
+        lengths = torch.tensor(document_lengths(max(rows, keys)), device=device)
+        ends = lengths.cumsum(0)
+        begin, end = ((x.to(torch.int32)[self.ids.long()])[None] for x in (ends - lengths, ends))
+        self.captures = {"key_begin": begin[:, :rows], "key_end": end[:, :rows],
+                         "query_begin": begin[:, :keys], "query_end": end[:, :keys]}
+
+
 MODIFIERS = {"": lambda heads, rows, keys, dtype, device: Plain(), "softcap": Softcap, "alibi": Alibi, "bias": Bias,
-             "dropout": Dropout, "sink": Sink, "document": Document}
+             "dropout": Dropout, "sink": Sink, "document": Document, "spans": Spans}

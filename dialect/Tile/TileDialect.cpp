@@ -207,6 +207,9 @@ static LogicalResult verifyBase(Operation *op, Attribute value) {
   return error << " on " << op->getName();
 }
 
+/// On a capture: along the last dimension no element is less than the one before.
+static constexpr llvm::StringLiteral kAscendingAttrName = "tile.ascending";
+
 LogicalResult TileDialect::verifyOperationAttribute(Operation *op, NamedAttribute attribute) {
   StringRef name = attribute.getName().getValue();
   if (name == kReplaceableAttrName)
@@ -221,11 +224,17 @@ LogicalResult TileDialect::verifyOperationAttribute(Operation *op, NamedAttribut
                            << "' must be on a module, with a list of names, but got "
                            << attribute.getValue() << " on " << op->getName();
   }
+  if (name == kAscendingAttrName) {
+    if (isa<CaptureOp>(op) && isa<UnitAttr>(attribute.getValue()))
+      return success();
+    return op->emitError() << "'" << name << "' must be on a capture, without a value, but got "
+                           << attribute.getValue() << " on " << op->getName();
+  }
   if (name != kUnrollAttrName)
     return op->emitError() << "has the attribute '" << name
                            << "', but of the tile dialect there are only '" << kReplaceableAttrName
-                           << "', '" << kReplacedAttrName << "', '" << kBaseAttrName << "' and '"
-                           << kUnrollAttrName << "'";
+                           << "', '" << kReplacedAttrName << "', '" << kBaseAttrName << "', '"
+                           << kUnrollAttrName << "' and '" << kAscendingAttrName << "'";
   if (op->getName().getStringRef() == "scf.for" && isa<UnitAttr>(attribute.getValue()))
     return success();
   return op->emitError() << "'" << name << "' must be on an scf.for, without a value, but got "

@@ -321,6 +321,25 @@ def Tile_SelectOp : Tile_Op<"select", [Pure]> {
   let hasFolder = 1;
 }
 
+def Tile_EquivalentOp : Tile_Op<"equivalent", [Pure]> {
+  let summary = "a condition, and another way to say it";
+  let description = [{
+    Of a mask, for tile-analyze-masks: blocks may be excluded, and known to be full, by either condition, such as
+    one that says which keys a query attends and one that says which queries attend a key. Behind that pass the first
+    stands for both.
+
+    Preconditions: both are true for the same pairs of positions; else it is open which blocks are visited.
+    Postconditions: the result is the first operand.
+
+    Example: `%keep = tile.equivalent %keys_of_query, %queries_of_key : i1`
+
+    Errors: operands that are not i1
+  }];
+  let arguments = (ins I1:$first, I1:$second);
+  let results = (outs I1:$result);
+  let assemblyFormat = "$first `,` $second attr-dict `:` type($result)";
+}
+
 def Tile_CastOp : Tile_Op<"cast", [Pure]> {
   let summary = "conversion of elements to another type";
   let description = [{

@@ -9,6 +9,7 @@
 #include "passes/Passes.h"
 #include "passes/Tile/MaskBounds.h"
 
+#include "mlir/Analysis/SliceAnalysis.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/IRMapping.h"
@@ -69,7 +70,15 @@ private:
   SmallVector<Abstract> interpretIf(scf::IfOp op, const Abstract &condition, Frame &frame);
   Abstract interpretBoolean(Operation *op, ArrayRef<Abstract> operands);
   Abstract interpretInteger(Operation *op, ArrayRef<Abstract> operands);
+  Abstract interpretAscending(AtOp at, ArrayRef<Abstract> operands);
   Abstract choose(const Abstract &condition, const Abstract &a, const Abstract &b, Type type);
+
+  /// Of what a value was computed from, which is followed by other means.
+  void forgetObstacles(Value value) {
+    llvm::SetVector<Operation *> slice;
+    (void)getBackwardSlice(value, &slice);
+    llvm::erase_if(obstacles, [&](Operation *op) { return slice.contains(op); });
+  }
 
   static bool isUniform(const Abstract &value) { return std::holds_alternative<Uniform>(value); }
   static bool isUnknown(const Abstract &value) { return std::holds_alternative<Unknown>(value); }
@@ -143,6 +152,14 @@ SmallVector<Abstract> MaskInterpreter::interpret(Operation *op, ArrayRef<Abstrac
   Type type = op->getResult(0).getType();
   if (isa<arith::SelectOp, SelectOp>(op))
     return {choose(operands[0], operands[1], operands[2], type)};
+  if (auto equivalent = dyn_cast<EquivalentOp>(op)) {
+    for (auto [known, other] : {std::pair(0, 1), std::pair(1, 0)})
+      if (!isUnknown(operands[known]))
+        forgetObstacles(equivalent.getOperand(other));
+    return {bounds.equivalent(toPredicate(operands[0]), toPredicate(operands[1]))};
+  }
+  if (auto at = dyn_cast<AtOp>(op))
+    return {interpretAscending(at, operands)};
   if (type.isInteger(1))
     return {interpretBoolean(op, operands)};
   if (isFollowed(type))
@@ -268,6 +285,31 @@ Abstract MaskInterpreter::interpretInteger(Operation *op, ArrayRef<Abstract> ope
       .Default([](Operation *) { return Unknown(); });
 }
 
+/// An element of a capture that ascends lies between those at the first and the last index. Of
+/// blocks nothing is said: they may be anywhere in the array.
+Abstract MaskInterpreter::interpretAscending(AtOp at, ArrayRef<Abstract> operands) {
+  auto capture = at.getCapture() ? symbols.lookup<CaptureOp>(*at.getCapture()) : CaptureOp();
+  if (!capture || !capture->hasAttr(ascendingName) || !at.getType().isInteger(32) ||
+      !ShapedType::isDynamic(at.getStaticIndices().back()) ||
+      !llvm::all_of(operands.drop_back(), isUniform))
+    return Unknown();
+  Linear index = toLinear(operands.back());
+  if (!index.valid || index.block != 0)
+    return Unknown();
+  Location loc = at.getLoc();
+  Value view = CapturedOp::create(builder, loc, capture.getType(), capture.getSymName());
+  auto rank = static_cast<int64_t>(at.getStaticIndices().size());
+  Value extent = DimOp::create(builder, loc, builder.getI32Type(), view, rank - 1);
+  auto read = [&](Value place) {
+    IRMapping mapping;
+    for (auto [operand, value] : llvm::zip(at.getIndices().drop_back(), operands.drop_back()))
+      mapping.map(operand, std::get<Uniform>(value).value);
+    mapping.map(at.getIndices().back(), place);
+    return builder.clone(*at, mapping)->getResult(0);
+  };
+  return toAbstract(bounds.ascending(index, extent, read));
+}
+
 //===----------------------------------------------------------------------===//
 // Derived functions
 //===----------------------------------------------------------------------===//
@@ -311,6 +353,11 @@ struct TileAnalyzeMasksPass : tilewright::impl::TileAnalyzeMasksBase<TileAnalyze
       if (!ranges)
         ranges = derive(mask, against, block, symbols);
       loop.setRangesAttr(FlatSymbolRefAttr::get(ranges.getSymNameAttr()));
+    });
+    // They were for the bounds; what is computed is the first.
+    getOperation().walk([](EquivalentOp op) {
+      op.replaceAllUsesWith(op.getFirst());
+      op.erase();
     });
   }
 

@@ -157,6 +157,21 @@ Linear MaskBoundsBuilder::either(const Linear &a, const Linear &b, Value conditi
   return {x.against, x.block, min(x.low, y.low), max(x.high, y.high), both(a.valid, b.valid)};
 }
 
+Linear MaskBoundsBuilder::ascending(const Linear &index, Value extent,
+                                    llvm::function_ref<Value(Value)> read) {
+  auto [first, last] = getRange(index);
+  Value count = create<arith::ExtSIOp>(builder.getI64Type(), extent);
+  Value begins = test(CmpIPredicate::sge, first, constant(0));
+  Value ends = test(CmpIPredicate::slt, last, count);
+  auto at = [&](Value place) {
+    Value inside = max(constant(0), min(place, count));
+    Value value = read(create<arith::TruncIOp>(builder.getI32Type(), inside));
+    return create<arith::ExtSIOp>(builder.getI64Type(), value);
+  };
+  Value low = at(first), high = at(last);
+  return {0, 0, low, high, both(index.valid, both(begins, ends))};
+}
+
 // Truncating remainder: it has the sign of the numerator and is smaller than the divisor.
 Linear MaskBoundsBuilder::remainder(const Linear &a, Value divisor) {
   Linear d = getUniform(divisor);

@@ -112,6 +112,10 @@ public:
   /// a op divisor for a positive divisor, where `op` does not decrease in a.
   template <typename OpTy> Linear divide(const Linear &a, mlir::Value divisor);
   Linear remainder(const Linear &a, mlir::Value divisor);
+  /// What `read` gives for an index, an i32, of an array of `extent` elements that do not decrease.
+  /// Beyond these it reads zero, and nothing is known.
+  Linear ascending(const Linear &index, mlir::Value extent,
+                   llvm::function_ref<mlir::Value(mlir::Value)> read);
   /// The same value in `width` bits.
   Linear resize(const Linear &a, unsigned width) { return checkWidth(a, width); }
 
@@ -129,6 +133,10 @@ public:
   }
   Predicate exclusive(const Predicate &a, const Predicate &b) {
     return disjunction(conjunction(a, negate(b)), conjunction(negate(a), b));
+  }
+  /// Either of two conditions that say the same: of each is known what is known of the other.
+  Predicate equivalent(const Predicate &a, const Predicate &b) {
+    return {sharpen(a.yes, b.yes), sharpen(a.no, b.no)};
   }
   Predicate choose(const Predicate &condition, const Predicate &a, const Predicate &b);
   Predicate choose(mlir::Value uniformCondition, const Predicate &a, const Predicate &b);
@@ -188,6 +196,9 @@ private:
   Interval unionOrLonger(const Interval &a, const Interval &b);
   Bounds intersect(const Bounds &a, const Bounds &b);
   Bounds unite(const Bounds &a, const Bounds &b);
+  Bounds sharpen(const Bounds &a, const Bounds &b) {
+    return {intersect(a.may, b.may), unionOrLonger(a.must, b.must), {}, {}, {}, {}};
+  }
 
   mlir::OpBuilder &builder;
   mlir::Location loc;

@@ -54,6 +54,22 @@ std::vector<int64_t> documentIds(const AttentionProblem &p, int64_t rows, bool i
   return ids;
 }
 
+/// Where the document of each row begins or ends among the keys or the queries, both of which it
+/// numbers; they end at other places in each batch.
+std::vector<int64_t> documentBounds(const AttentionProblem &p, int64_t rows, int64_t others,
+                                    bool isEnd) {
+  std::vector<int64_t> ids = documentIds(p, std::max(p.Sq, p.Skv), false), bounds(p.B * rows);
+  int64_t most = std::max(p.Sq, p.Skv);
+  for (int64_t b = 0; b < p.B; ++b)
+    for (int64_t i = 0; i < rows; ++i) {
+      auto first = ids.begin() + b * most, last = first + most;
+      auto found =
+          isEnd ? std::upper_bound(first, last, first[i]) : std::lower_bound(first, last, first[i]);
+      bounds[b * rows + i] = std::min<int64_t>(found - first, others);
+    }
+  return bounds;
+}
+
 /// Each key is hidden from some queries in the middle, from none, or from all.
 std::vector<int64_t> hiddenRows(const AttentionProblem &p, bool isEnd) {
   std::vector<int64_t> rows(p.B * p.Skv);
@@ -139,6 +155,16 @@ const std::vector<ShippedMod> &maskMods() {
        [](KernelCall &call, const AttentionProblem &p) {
          call.integers("query_document", {p.B, p.Sq}, documentIds(p, p.Sq, true));
          call.integers("key_document", {p.B, p.Skv}, documentIds(p, p.Skv, false));
+       }},
+      {"spans",
+       [](AttentionProblem &p) {
+         p.mask = documents(documentIds(p, p.Sq, false), documentIds(p, p.Skv, false), p.Sq, p.Skv);
+       },
+       [](KernelCall &call, const AttentionProblem &p) {
+         call.integers("key_begin", {p.B, p.Sq}, documentBounds(p, p.Sq, p.Skv, false));
+         call.integers("key_end", {p.B, p.Sq}, documentBounds(p, p.Sq, p.Skv, true));
+         call.integers("query_begin", {p.B, p.Skv}, documentBounds(p, p.Skv, p.Sq, false));
+         call.integers("query_end", {p.B, p.Skv}, documentBounds(p, p.Skv, p.Sq, true));
        }},
       {"intervals",
        [](AttentionProblem &p) {

@@ -417,8 +417,13 @@ func.func private @f() attributes {tile.replaceable = true}
 
 // -----
 
-// expected-error @+1 {{has the attribute 'tile.replacable', but of the tile dialect there are only 'tile.replaceable', 'tile.replaced', 'tile.base' and 'tile.unroll'}}
+// expected-error @+1 {{has the attribute 'tile.replacable', but of the tile dialect there are only 'tile.replaceable', 'tile.replaced', 'tile.base', 'tile.unroll' and 'tile.ascending'}}
 func.func private @f() attributes {tile.replacable}
+
+// -----
+
+// expected-error @+1 {{'tile.ascending' must be on a capture, without a value, but got unit on func.func}}
+func.func private @f() attributes {tile.ascending}
 
 // -----
 

@@ -46,6 +46,26 @@
 // CHECK-NOT:      ranges
 // CHECK:        where @window({{.*}}) ranges @my_ranges
 
+// What ascends lies between its values at the first and the last row, where it has as many elements. The other way to
+// say the mask, of which nothing is known for these positions, makes no remark.
+// CHECK-LABEL: func.func private @spans(
+// CHECK-NOT:    tile.equivalent
+// CHECK-LABEL: func.func private @spans_ranges(
+// CHECK:        %[[ARRAY:.*]] = tile.captured @key_begin
+// CHECK:        %[[COUNT:.*]] = tile.dim %[[ARRAY]], 0
+// CHECK:        arith.cmpi slt, %{{.*}}, %{{.*}} : i64
+// CHECK:        tile.at @key_begin[%{{.*}}] : i32
+// CHECK:        tile.at @key_begin[%{{.*}}] : i32
+// CHECK:        tile.at @key_end[%{{.*}}] : i32
+// CHECK:        tile.at @key_end[%{{.*}}] : i32
+// CHECK-NOT:    @query_begin
+// CHECK:        return
+// CHECK-LABEL: func.func private @spans_ranges_0(
+// CHECK-NOT:    @key_begin
+// CHECK:        tile.at @query_begin
+// CHECK-NOT:    @key_begin
+// CHECK:        return
+
 // Only the place where knowledge is lost is named, not what follows from it.
 // REMARK-NOT:  remark:
 // REMARK:      masks.mlir:[[#]]:{{.*}}: remark: {{.*}}Reason="tile.at depends on a position in a way that is not followed, so it neither excludes blocks nor makes them full"
@@ -109,6 +129,20 @@ func.func private @document(%i: i32, %j: i32, %unused: f32) -> i1 {
   %keep = arith.andi %same, %causal : i1
   return %keep : i1
 }
+tile.capture @key_begin {tile.ascending} : !tile.view<[?], i32>
+tile.capture @key_end {tile.ascending} : !tile.view<[?], i32>
+tile.capture @query_begin {tile.ascending} : !tile.view<[?], i32>
+func.func private @spans(%i: i32, %j: i32) -> i1 {
+  %begin = tile.at @key_begin[%i] : i32
+  %end = tile.at @key_end[%i] : i32
+  %begins = arith.cmpi sle, %begin, %j : i32
+  %ends = arith.cmpi slt, %j, %end : i32
+  %key_inside = arith.andi %begins, %ends : i1
+  %first_query = tile.at @query_begin[%j] : i32
+  %query_inside = arith.cmpi sle, %first_query, %i : i32
+  %keep = tile.equivalent %key_inside, %query_inside : i1
+  return %keep : i1
+}
 // Data that is the same for all pairs is read once.
 func.func private @prefix_lm(%b: i32, %i: i32, %j: i32) -> i1 {
   %length = tile.at @prefix[%b] : i32
@@ -152,6 +186,10 @@ tile.kernel @loops(%n: i32, %b: i32, %x: f32) grid(%i = 1) {
       where @promised(against, block, %b : i32) keep %keep : tensor<4x4xi1> { tile.yield }
   tile.for_blocks %c in (%b to %n) against (%b to %n)
       where @square(against, block) keep %keep : tensor<4x4xi1> { tile.yield }
+  tile.for_blocks %c in (%b to %n) against (%b to %n)
+      where @spans(against, block) keep %keep : tensor<4x4xi1> { tile.yield }
+  tile.for_blocks %c in (%b to %n) against (%b to %n)
+      where @spans(block, against) keep %keep : tensor<4x4xi1> { tile.yield }
 }
 //--- calls.mlir
   // Rows 64 .. 127: keys up to 127 may be kept, keys up to 64 are kept by all.

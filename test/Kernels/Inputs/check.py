@@ -116,22 +116,30 @@ def backward_by_default_blocks():
 
 
 def masked_backward_by_default_blocks():
-    """A mask that no range bounds: blocks without a kept pair are skipped by a vote."""
+    """A mask that no range bounds, whose blocks are skipped by a vote, and the same as spans, which bound it."""
     sq, sk = 150, 280
-    i, j = np.arange(sq)[:, None], np.arange(sk)[None, :]
+    queries, keys = documents_of(np.arange(sq) // 60, sk, 60), documents_of(np.arange(sk) // 60, sq, 60)
+    masks = {"document": {"query_document": np.arange(sq)[None] // 60, "key_document": np.arange(sk)[None] // 60},
+             "spans": {"key_begin": queries[0], "key_end": queries[1], "query_begin": keys[0], "query_end": keys[1]}}
     of_query, of_key = np.arange(sq) // 60, np.arange(sk) // 60
     far = (of_query[:, None] == of_key[None, :])
     for width, causal in [(64, "none"), (64, "top_left"), (128, "bottom_right"), (256, "top_left")]:
         q, k, v, do = tensors(30, "f16", 1, 2, 1, sq, sk, width)
         keep = keep_mask(sq, sk, causal) & far
         o, lse, _ = forward(q, k, v, SCALE, keep)
-        got = run("attention_backward", {"T": "f16", "D": width, "CAUSAL": causal},
-                  {"q": q, "k": k, "v": v, "o": round_to(o, "f16"), "do": do, "lse": lse,
-                   "query_document": of_query[None, :].astype(np.int32),
-                   "key_document": of_key[None, :].astype(np.int32)},
-                  gradients(q, k, v, "f16"), {"scale": SCALE, "window_left": -1, "window_right": -1},
-                  entry=("program", "attention_backward"), with_files=("document",), kinds={"lse": "f32"})
-        check_gradients(f"document {width} {causal}", got, backward(q, k, v, do, SCALE, keep), "f16")
+        for mask, arrays in masks.items():
+            got = run("attention_backward", {"T": "f16", "D": width, "CAUSAL": causal},
+                      {"q": q, "k": k, "v": v, "o": round_to(o, "f16"), "do": do, "lse": lse,
+                       **{name: array.astype(np.int32) for name, array in arrays.items()}},
+                      gradients(q, k, v, "f16"), {"scale": SCALE, "window_left": -1, "window_right": -1},
+                      entry=("program", "attention_backward"), with_files=(mask,), kinds={"lse": "f32"})
+            check_gradients(f"{mask} {width} {causal}", got, backward(q, k, v, do, SCALE, keep), "f16")
+
+
+def documents_of(numbers, rows, length):
+    """Where the document of each row begins and ends, documents of `length` rows in one of `rows`."""
+    begin = np.minimum(numbers * length, rows)
+    return begin[None], np.minimum(begin + length, rows)[None]
 
 
 def backward_is_deterministic():
@@ -230,6 +238,10 @@ def mods():
     prefix = np.array([13, 0], np.int32)
     of_query = np.sort(np.random.default_rng(4).integers(0, 4, (b, sq)), axis=1).astype(np.int32)
     of_key = np.sort(np.random.default_rng(5).integers(0, 4, (b, sk)), axis=1).astype(np.int32)
+    begin = np.sort(np.random.default_rng(6).integers(0, sk, (b, sq)), axis=1).astype(np.int32)
+    end = np.sort(np.random.default_rng(7).integers(0, sk + 9, (b, sq)), axis=1).astype(np.int32)
+    # The queries that attend a key: from the first whose keys end behind it to the first whose keys begin behind it.
+    first, behind = (np.array([np.searchsorted(row, j[0], side="right") for row in x], np.int32) for x in (end, begin))
     each_slope, shift = normal(6, (b, h), "f32"), np.array([sk - sq, -5], np.int32)
     used_q, used_k = np.array([17, sq], np.int32), np.array([sk, 33], np.int32)
     ahead = j - i - shift[:, None, None, None]
@@ -260,6 +272,8 @@ def mods():
         "prefix_lm": ((j < prefix[:, None, None, None]) | (j <= i), {"prefix_length": prefix}, {}),
         "document": ((of_query[:, None, :, None] == of_key[:, None, None, :]),
                      {"query_document": of_query, "key_document": of_key}, {}),
+        "spans": ((begin[:, None, :, None] <= j) & (j < end[:, None, :, None]),
+                  {"key_begin": begin, "key_end": end, "query_begin": first, "query_end": behind}, {}),
         "window_aligned": ((ahead >= -4) & (ahead <= 7), {"window_shift": shift},
                            {"aligned_left": 4, "aligned_right": 7}),
         "used_lengths": ((i < used_q[:, None, None, None]) & (j < used_k[:, None, None, None]),

@@ -27,6 +27,7 @@ MODS = {
     "relative_bias": "score_mod",
     "sink_window": "mask_mod",
     "softcap": "score_mod",
+    "spans": "mask_mod",
     "t5_bias": "score_mod",
     "used_lengths": "mask_mod",
     "window_aligned": "mask_mod",

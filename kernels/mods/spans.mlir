@@ -1,0 +1,30 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Spans: query i attends the keys key_begin(b, i) .. key_end(b, i) - 1. Several documents in one sequence, each row of
+// which says where its document begins and ends (add CAUSAL for a language model), prefixes of each document, windows of
+// different widths: any mask whose spans move forward from row to row. What lies outside is not run, and nothing is set
+// up but these numbers.
+//
+//   key_begin, key_end       [B, Sq]    i32, neither descends from query to query; where they do, it is open what is run
+//   query_begin, query_end   [B, Skv]   i32, likewise: query_begin(b, j) .. query_end(b, j) - 1 are the queries that
+//                                       attend key j. The backward reads them; for documents they are the same arrays
+
+tile.capture @key_begin {tile.ascending} : !tile.view<[?, ?], i32>
+tile.capture @key_end {tile.ascending} : !tile.view<[?, ?], i32>
+tile.capture @query_begin {tile.ascending} : !tile.view<[?, ?], i32>
+tile.capture @query_end {tile.ascending} : !tile.view<[?, ?], i32>
+
+func.func private @mask_mod(%b: i32, %h: i32, %i: i32, %j: i32) -> i1 {
+  %first_key = tile.at @key_begin[%b, %i] : i32
+  %behind_keys = tile.at @key_end[%b, %i] : i32
+  %key_begins = arith.cmpi sle, %first_key, %j : i32
+  %key_ends = arith.cmpi slt, %j, %behind_keys : i32
+  %key_inside = arith.andi %key_begins, %key_ends : i1
+  %first_query = tile.at @query_begin[%b, %j] : i32
+  %behind_queries = tile.at @query_end[%b, %j] : i32
+  %query_begins = arith.cmpi sle, %first_query, %i : i32
+  %query_ends = arith.cmpi slt, %i, %behind_queries : i32
+  %query_inside = arith.andi %query_begins, %query_ends : i1
+  %keep = tile.equivalent %key_inside, %query_inside : i1
+  return %keep : i1
+}
