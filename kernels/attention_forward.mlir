@@ -101,8 +101,8 @@ tile.kernel @attention_forward
             dim(kv_indices, 0) == dim(kv_num_blocks, 0), dim(kv_indices, 1) == dim(kv_num_blocks, 1),
             or(dim(kv_num_blocks, 0) == 1, or(PACKED, dim(kv_num_blocks, 0) == dim(q, 0))),
             or(dim(kv_num_blocks, 1) == 1, dim(kv_num_blocks, 1) == dim(q, 1)),
-            or(PACKED, dim(kv_num_blocks, 2) == ceildiv(dim(q, 2), LIST_BLOCK_M)), finite(scale),
-            or(WINDOW, window_left == -1), or(WINDOW, window_right == -1))
+            or(PACKED, dim(kv_num_blocks, 2) == ceildiv(dim(q, 2), LIST_BLOCK_M)),
+            finite(scale), or(WINDOW, window_left == -1), or(WINDOW, window_right == -1))
     (%q: !qk_view, %k: !qk_view, %v: !v_view, %o: !o_view, %lse: optional !row_view,
      %cu_seqlens_q: !cu_view when (PACKED), %cu_seqlens_k: !cu_view when (PACKED),
      %kv_indices: !list_view when (LISTED), %kv_num_blocks: !count_view when (LISTED),
