@@ -10,6 +10,7 @@
     bench/peers.py --direction both --mods softcap,alibi --peers flex --cases "D128 * S8192"
     bench/peers.py --mods ,document --peers flex,flex_setup --dims 64,128 --cases S16384 --direction fwd,both
     bench/peers.py --direction fwd,bwd --gqa 8 --window 0,1024 --peers fa4,cudnn --cases "D128 * S8192"
+    bench/peers.py --direction varlen,varlen_backward --dense --cases 8x2048    packed beside dense, the same arrays
 
 Packed sequences (`--direction varlen,varlen_backward`): the lengths of gpubench/cases.py, 2048 / D heads; peers fa4 and flash.
 Cases: 16,384 tokens, hidden size 2048 (B = 16384 / S, H = 2048 / D rounded down), causal or not, S 512 to 16384, and by
@@ -52,8 +53,9 @@ class Source:
     """Where the code of a side comes from: bundles, or kernels that are compiled for each case. A bundle with a modifier
     linked has the modifier's name in its own."""
 
-    def __init__(self, name, files, params=None):
+    def __init__(self, name, files, params=None, is_dense=False):
         self.name = name
+        self.is_dense = is_dense  # packed sequences as a batch, without PACKED
         self.params = params or {}  # of the backward
         self.bundles = [file for file in files if not file.endswith(".mlir")]
         self.kernels = [file for file in files if file.endswith(".mlir")]
@@ -66,7 +68,8 @@ class Source:
         return next((file for file in self.kernels if operation(file) == operation(entry)), None)
 
     def params_for(self, entry, case):
-        return {**case.params(), **(self.params if entry == "attention_backward" else {})}
+        params = {**case.params(), **(self.params if entry == "attention_backward" else {})}
+        return {**params, "PACKED": "false"} if self.is_dense else params
 
     def files_for(self, entry, case, options, folder):
         files = [file for file in self.bundles if all((mod == case.mod) == (mod in os.path.basename(file))
@@ -142,6 +145,8 @@ def parse(arguments):
                         help="time the deterministic form of the backward as well")
     parser.add_argument("--ordered", action="store_true",
                         help="the same of the form that adds to dQ in order (sm_90a, up to D 128)")
+    parser.add_argument("--dense", action="store_true",
+                        help="time the kernels without PACKED over the same arrays, where sequences are equally long")
     parser.add_argument("--profile", action="store_true", help="print the time of each kernel of our first side")
     parser.add_argument("--perturbed", action="store_true",
                         help="time the kernels of attention as perturb.py writes them; they should be about as fast")
@@ -175,6 +180,8 @@ def parse(arguments):
         options.against.append(Source("deterministic", shipped, {"DETERMINISTIC": "true"}))
     if options.ordered:
         options.against.append(Source("ordered", shipped, {"DETERMINISTIC": "true", "ORDERED": "true"}))
+    if options.dense:
+        options.against.append(Source("dense", shipped, is_dense=True))
     options.sources = [Source(SUBJECT, shipped)] + options.against
     return options
 
@@ -228,8 +235,9 @@ class Bench:
         """A call that enqueues all launches of a case."""
         def allocate(size):
             return self.torch.empty(size, dtype=self.torch.uint8, device="cuda")
+        launches = problem.dense_launches(outputs) if source.is_dense else problem.launches(outputs)
         calls = [self.plan(source, entry, case).bind(arguments, allocate, stream or self.device.current_stream)
-                 for entry, arguments in zip(problem.entries, problem.launches(outputs))]
+                 for entry, arguments in zip(problem.entries, launches)]
         return calls[0] if len(calls) == 1 else lambda: [call() for call in calls]
 
     def run(self, case):

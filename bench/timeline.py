@@ -69,7 +69,7 @@ def record(arguments, path, megabytes):
         bench = peers.Bench(options, folder)
         torch = bench.torch
         timeline = torch.zeros(megabytes << 17, dtype=torch.int64, device="cuda")
-        problem = bench.problems.PROBLEMS[case.form].of(case)
+        problem = bench.forms[case.form].of(case)
 
         def allocate(size):
             return torch.empty(size, dtype=torch.uint8, device="cuda")

@@ -344,7 +344,8 @@ def TileAnalyzeMasks : Pass<"tile-analyze-masks", "::mlir::ModuleOp"> {
     [may_begin, may_end), and every c in [must_begin, must_end) is kept for every r. Both
     intervals lie within [lower, upper). Where `tight` is true, every c in [may_begin, may_end) is kept for some r, so
     that no block of that range need be asked whether it holds a kept pair: so for conjunctions of inequalities in
-    which r has the factor 1 or -1, such as causal masks and windows.
+    which r has the factor 1 or -1, such as causal masks and windows, and by promise for those with elements of captures
+    that ascend.
 
     The mask is followed through constants, `and`, `or`, `not`, comparisons of expressions linear
     in the two positions, division of a position by a uniform number, choices and calls. Whatever

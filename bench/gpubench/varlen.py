@@ -18,6 +18,15 @@ def as_batch(values):
             for name, x in values.items()}
 
 
+def as_equal_batch(values, batch):
+    """Arrays of tokens as [batch, heads, rows, dim], and LSE likewise, for kernels without PACKED. Without a copy."""
+    def split(name, x):
+        if name == "lse":
+            return x.unflatten(1, (batch, -1)).transpose(0, 1)
+        return x.unflatten(0, (batch, -1)).transpose(1, 2) if getattr(x, "ndim", 0) == 3 else x
+    return {name: split(name, x) for name, x in values.items() if not name.startswith("cu_seqlens")}
+
+
 class Varlen:
     """Arrays [tokens, heads, dim] of N(0, 1), of sequences one behind the other; as many keys as queries."""
 
@@ -42,9 +51,18 @@ class Varlen:
                 torch.full((self.q.shape[1], self.q.shape[0]), math.nan, device=DEVICE))
 
     def launches(self, outputs):
+        return [as_batch(self._arguments(outputs))]
+
+    def dense_launches(self, outputs):
+        """The same of kernels without PACKED, where all sequences are equally long."""
+        if len({rows.stop - rows.start for rows in self.slices}) != 1:
+            raise RuntimeError("sequences of different lengths are no dense batch")
+        return [as_equal_batch(self._arguments(outputs), len(self.slices))]
+
+    def _arguments(self, outputs):
         o, lse = outputs
-        return [as_batch({"q": self.q, "k": self.k, "v": self.v, "o": o, "lse": lse, "cu_seqlens_q": self.cu_seqlens,
-                          "cu_seqlens_k": self.cu_seqlens, "scale": self.scale, "window_left": -1, "window_right": -1})]
+        return {"q": self.q, "k": self.k, "v": self.v, "o": o, "lse": lse, "cu_seqlens_q": self.cu_seqlens,
+                "cu_seqlens_k": self.cu_seqlens, "scale": self.scale, "window_left": -1, "window_right": -1}
 
     def judge(self, outputs):
         """{side: None or why it is wrong} of {side: (O, LSE or None)}."""
@@ -103,11 +121,11 @@ class VarlenBackward(Varlen):
         """dQ, dK and dV, all NaN."""
         return tuple(unwritten(x) for x in (self.q, self.k, self.v))
 
-    def launches(self, outputs):
+    def _arguments(self, outputs):
         dq, dk, dv = outputs
-        return [as_batch({"q": self.q, "k": self.k, "v": self.v, "o": self.o, "do": self.do, "lse": self.lse, "dlse": None,
-                          "dq": dq, "dk": dk, "dv": dv, "cu_seqlens_q": self.cu_seqlens, "cu_seqlens_k": self.cu_seqlens,
-                          "scale": self.scale, "window_left": -1, "window_right": -1})]
+        return {"q": self.q, "k": self.k, "v": self.v, "o": self.o, "do": self.do, "lse": self.lse, "dlse": None,
+                "dq": dq, "dk": dk, "dv": dv, "cu_seqlens_q": self.cu_seqlens, "cu_seqlens_k": self.cu_seqlens,
+                "scale": self.scale, "window_left": -1, "window_right": -1}
 
     def judge(self, outputs):
         """{side: None or why it is wrong} of {side: (dQ, dK, dV)}."""

@@ -5,7 +5,9 @@
 // different widths: any mask whose spans move forward from row to row. What lies outside is not run, and nothing is set
 // up but these numbers.
 //
-//   key_begin, key_end       [B, Sq]    i32, neither descends from query to query; where they do, it is open what is run
+//   key_begin, key_end       [B, Sq]    i32, neither descends from query to query, and the spans of neighbours, without
+//                                       those keys that CAUSAL or WINDOW leaves out, overlap or touch; where they
+//                                       do not, it is open what is run
 //   query_begin, query_end   [B, Skv]   i32, likewise: query_begin(b, j) .. query_end(b, j) - 1 are the queries that
 //                                       attend key j. The backward reads them; for documents they are the same arrays
 

@@ -106,6 +106,14 @@ Linear MaskBoundsBuilder::checkWidth(Linear a, unsigned width, bool mayWrap) {
   return a;
 }
 
+/// Whether the rest of one r is one number.
+static bool isExactInRow(const Linear &a) { return a.isPromised || areSame(a.low, a.high); }
+
+/// Of a sum or a difference.
+static bool isPromised(const Linear &a, const Linear &b) {
+  return (a.isPromised || b.isPromised) && isExactInRow(a) && isExactInRow(b);
+}
+
 Linear MaskBoundsBuilder::getUniform(Value value) {
   if (value.getType().isInteger(32)) {
     Value wide = create<arith::ExtSIOp>(builder.getI64Type(), value);
@@ -116,14 +124,16 @@ Linear MaskBoundsBuilder::getUniform(Value value) {
 
 Linear MaskBoundsBuilder::add(const Linear &a, const Linear &b, unsigned width, bool mayWrap) {
   return checkWidth({a.against + b.against, a.block + b.block, create<arith::AddIOp>(a.low, b.low),
-                     create<arith::AddIOp>(a.high, b.high), both(a.valid, b.valid)},
+                     create<arith::AddIOp>(a.high, b.high), both(a.valid, b.valid),
+                     isPromised(a, b)},
                     width, mayWrap);
 }
 
 // rest(a) - rest(b) is smallest where the first is smallest and the second largest.
 Linear MaskBoundsBuilder::subtract(const Linear &a, const Linear &b, unsigned width, bool mayWrap) {
   return checkWidth({a.against - b.against, a.block - b.block, create<arith::SubIOp>(a.low, b.high),
-                     create<arith::SubIOp>(a.high, b.low), both(a.valid, b.valid)},
+                     create<arith::SubIOp>(a.high, b.low), both(a.valid, b.valid),
+                     isPromised(a, b)},
                     width, mayWrap);
 }
 
@@ -133,7 +143,7 @@ Linear MaskBoundsBuilder::scale(const Linear &a, int64_t factor, unsigned width)
   Value low = multiply(a.low, factor), high = multiply(a.high, factor);
   if (factor < 0)
     std::swap(low, high);
-  return checkWidth({a.against * factor, a.block * factor, low, high, a.valid}, width);
+  return checkWidth({a.against * factor, a.block * factor, low, high, a.valid, a.isPromised}, width);
 }
 
 // max and min do not decrease in either operand, so they take ends of ranges to ends. Where both
@@ -161,15 +171,12 @@ Linear MaskBoundsBuilder::ascending(const Linear &index, Value extent,
                                     llvm::function_ref<Value(Value)> read) {
   auto [first, last] = getRange(index);
   Value count = create<arith::ExtSIOp>(builder.getI64Type(), extent);
-  Value begins = test(CmpIPredicate::sge, first, constant(0));
-  Value ends = test(CmpIPredicate::slt, last, count);
   auto at = [&](Value place) {
     Value inside = max(constant(0), min(place, count));
     Value value = read(create<arith::TruncIOp>(builder.getI32Type(), inside));
     return create<arith::ExtSIOp>(builder.getI64Type(), value);
   };
-  Value low = at(first), high = at(last);
-  return {0, 0, low, high, both(index.valid, both(begins, ends))};
+  return {0, 0, at(first), at(last), index.valid, isExactInRow(index)};
 }
 
 // Truncating remainder: it has the sign of the numerator and is smaller than the divisor.
@@ -293,6 +300,17 @@ Bounds MaskBoundsBuilder::unite(const Bounds &a, const Bounds &b) {
   return result;
 }
 
+// What either condition excludes or keeps whole, both do. A part of what is tight is tight.
+Bounds MaskBoundsBuilder::sharpen(const Bounds &a, const Bounds &b) {
+  const Bounds &tight = a.tight ? a : b;
+  return {intersect(a.may, b.may),
+          unionOrLonger(a.must, b.must),
+          tight.tight,
+          tight.inequalities,
+          {},
+          {}};
+}
+
 std::pair<Value, Value> MaskBoundsBuilder::finish(const Interval &interval) {
   // Known here, it lets a part of the loop be known to be empty: [lower, lower) folds to one value.
   if (interval.known.isEmpty) {
@@ -350,7 +368,9 @@ Bounds MaskBoundsBuilder::notNegative(const Linear &a) {
                 {},
                 {}};
   // Where the range of the rest is one number, `most` is reached: at the first r, or the last.
-  if (areSame(a.low, a.high) && std::abs(a.against) <= 1) {
+  if (a.isPromised && std::abs(a.against) <= 1) {
+    result.tight = a.valid;
+  } else if (areSame(a.low, a.high) && std::abs(a.against) <= 1) {
     result.tight = a.valid;
     if (a.against != 0)
       result.inequalities.push_back({a.against, a.block, a.low, a.valid});
@@ -376,7 +396,7 @@ Predicate MaskBoundsBuilder::compare(CmpIPredicate predicate, const Linear &a, c
     return notNegative({x.against - y.against, x.block - y.block,
                         addConstant(create<arith::SubIOp>(x.low, y.high), -strict),
                         addConstant(create<arith::SubIOp>(x.high, y.low), -strict),
-                        both(x.valid, y.valid)});
+                        both(x.valid, y.valid), isPromised(x, y)});
   };
   switch (predicate) {
   case CmpIPredicate::sge:

@@ -19,6 +19,10 @@
 // the first. One of either kind, r >= x and r <= y, hold together for some r of R if each does and
 // x <= y, which is their sum: the same for all c if c cancels out. So a conjunction of such
 // inequalities is tight, once pairs that exclude each other have emptied it.
+//
+// What a mask reads in an array is data: that captures which ascend leave no gaps between the
+// rows of a rectangle is promised with them (docs/guide/masks.md), so that comparisons with them
+// are tight and their conjunctions, too.
 
 #ifndef TILEWRIGHT_PASSES_TILE_MASKBOUNDS_H
 #define TILEWRIGHT_PASSES_TILE_MASKBOUNDS_H
@@ -86,6 +90,9 @@ struct Predicate {
 struct Linear {
   int64_t against = 0, block = 0;
   mlir::Value low, high, valid;
+  /// Of one r the rest is one number, read in an array of which is promised that masks leave no
+  /// gaps.
+  bool isPromised = false;
 };
 
 class MaskBoundsBuilder {
@@ -113,7 +120,7 @@ public:
   template <typename OpTy> Linear divide(const Linear &a, mlir::Value divisor);
   Linear remainder(const Linear &a, mlir::Value divisor);
   /// What `read` gives for an index, an i32, of an array of `extent` elements that do not decrease.
-  /// Beyond these it reads zero, and nothing is known.
+  /// That these are there for all positions is promised, too.
   Linear ascending(const Linear &index, mlir::Value extent,
                    llvm::function_ref<mlir::Value(mlir::Value)> read);
   /// The same value in `width` bits.
@@ -196,9 +203,7 @@ private:
   Interval unionOrLonger(const Interval &a, const Interval &b);
   Bounds intersect(const Bounds &a, const Bounds &b);
   Bounds unite(const Bounds &a, const Bounds &b);
-  Bounds sharpen(const Bounds &a, const Bounds &b) {
-    return {intersect(a.may, b.may), unionOrLonger(a.must, b.must), {}, {}, {}, {}};
-  }
+  Bounds sharpen(const Bounds &a, const Bounds &b);
 
   mlir::OpBuilder &builder;
   mlir::Location loc;
