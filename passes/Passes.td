@@ -843,6 +843,10 @@ def TgpuAssignRoles : Pass<"tgpu-assign-roles", "::mlir::ModuleOp"> {
     they add in order, that warp waits for its turn (`tgpu.await_turn`) and ends it when memory has the sum, and tiles are taken
     by `tgpu.take_tile .. all`.
 
+    Of tiles that are taken from a counter (`dynamic`), the role "load" tells the others what it has computed of a tile's
+    number, through a ring. Where that reads memory, as the search for a packed sequence does, another warp of its warpgroup,
+    the role "schedule", takes and tells tiles, and all others receive them.
+
     Where results find no buffers of their own, the role that copies ends a tile with a use of each ring whose copies have
     `tgpu.lend_slot`: it acquires the slot and arrives, without a copy. Compute waits for it before the first result leaves,
     and gives it back behind the last; tgpu-stage-stores lets results out through it.

@@ -43,16 +43,19 @@ Value KernelEmitter::getTileCounters() {
   return LLVM::AddressOfOp::create(b, table);
 }
 
-/// The entry of this grid: claimed, or found.
+/// The entry of this grid: claimed, or found. As an offset in the table.
 Value KernelEmitter::findTileCounter() {
   Value table = getTileCounters();
   Value grid = arith::TruncIOp::create(b, b.getI32Type(),
                                        inlineAsm("mov.u64 $0, %gridid;", "=l", b.getI64Type(), {}));
   Value owner = arith::OrIOp::create(b, grid, i32(static_cast<int32_t>(kOwned)));
-  auto entryOf = [&](Value number) -> Value {
+  auto offsetOf = [&](Value number) -> Value {
     Value index = arith::AndIOp::create(b, number, i32(kEntries - 1));
+    return arith::MulIOp::create(b, index, i32(kEntryBytes));
+  };
+  auto entryOf = [&](Value number) -> Value {
     return LLVM::GEPOp::create(b, table.getType(), b.getI8Type(), table,
-                               ValueRange{arith::MulIOp::create(b, index, i32(kEntryBytes))});
+                               ValueRange{offsetOf(number)});
   };
   auto loop = scf::WhileOp::create(b, TypeRange{b.getI32Type()}, ValueRange{grid});
   OpBuilder::InsertionGuard guard(b);
@@ -70,7 +73,41 @@ Value KernelEmitter::findTileCounter() {
   Block *after = b.createBlock(&loop.getAfter(), {}, {b.getI32Type()}, {b.getLoc()});
   scf::YieldOp::create(b, arith::AddIOp::create(b, after->getArgument(0), i32(1)).getResult());
   b.setInsertionPointAfter(loop);
-  return entryOf(loop.getResult(0));
+  return offsetOf(loop.getResult(0));
+}
+
+/// The same, as an address, after what its last owner left. A role that copies nothing has a
+/// register to keep it in, and finds it once: that is a way to memory and back.
+Value KernelEmitter::getTileCounter(bool keeps) {
+  auto addressOf = [&](Value offset) -> Value {
+    Value table = getTileCounters();
+    return LLVM::GEPOp::create(b, table.getType(), b.getI8Type(), table, ValueRange{offset});
+  };
+  auto find = [&]() -> Value {
+    Value offset = findTileCounter();
+    inlineAsm("fence.acq_rel.gpu;", "~{memory}", nullptr, {});
+    return offset;
+  };
+  if (!keeps)
+    return addressOf(find());
+  auto pointer = LLVM::LLVMPointerType::get(b.getContext());
+  if (!tileCounter) {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(&func.getBody().front());
+    auto constant = [&](int32_t value) {
+      return LLVM::ConstantOp::create(b, b.getI32Type(), b.getI32IntegerAttr(value));
+    };
+    tileCounter = LLVM::AllocaOp::create(b, pointer, b.getI32Type(), constant(1));
+    LLVM::StoreOp::create(b, constant(-1), tileCounter);
+  }
+  Value known = LLVM::LoadOp::create(b, b.getI32Type(), tileCounter);
+  Value isUnknown = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, known, i32(0));
+  auto branch = scf::IfOp::create(b, isUnknown, /*withElseRegion=*/false);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPoint(branch.thenBlock()->getTerminator());
+  LLVM::StoreOp::create(b, find(), tileCounter);
+  b.setInsertionPointAfter(branch);
+  return addressOf(LLVM::LoadOp::create(b, b.getI32Type(), tileCounter));
 }
 
 LogicalResult KernelEmitter::emitTakeTile(TakeTileOp op) {
@@ -95,8 +132,11 @@ LogicalResult KernelEmitter::emitTakeTile(TakeTileOp op) {
     b.setInsertionPointToEnd(branch.elseBlock());
     scf::YieldOp::create(b, tiles);
     b.setInsertionPointToEnd(branch.thenBlock());
-    Value entry = findTileCounter();
-    fence(); // the entry's last owner left zeros before it left
+    mlir::Region *role = op->getParentRegion();
+    while (!isa<RolesOp>(role->getParentOp()))
+      role = role->getParentRegion();
+    bool copies = role->walk([](TmaLoadOp) { return WalkResult::interrupt(); }).wasInterrupted();
+    Value entry = getTileCounter(/*keeps=*/!copies);
     Value tile = count(at(entry, kTakenAt));
     if (!op.getAll())
       tile = arith::AddIOp::create(b, tile, blocks);

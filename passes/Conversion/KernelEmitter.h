@@ -343,6 +343,7 @@ private:
 
   mlir::Value getTileCounters();
   mlir::Value findTileCounter();
+  mlir::Value getTileCounter(bool keeps);
   mlir::LogicalResult emitTakeTile(TakeTileOp op);
   template <typename TurnOp>
   mlir::LogicalResult atTurn(TurnOp op, llvm::function_ref<void(mlir::Value address)> body);
@@ -431,6 +432,7 @@ private:
   llvm::DenseMap<mlir::Value, MatrixRead> deferredReads;
   llvm::SmallVector<llvm::StringRef> callStack;
   int64_t numWarps;
+  mlir::Value tileCounter;  ///< where the entry of this grid is kept
   bool isOneThread = false; ///< what is written is reached by one thread of the role
   int64_t scratchBytes = 0;
   mlir::Region *role = nullptr;        ///< that is being written; null outside of roles

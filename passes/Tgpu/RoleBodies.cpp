@@ -23,7 +23,7 @@ void RoleWriter::writeBlock(Block &block) {
       break;
     if (isOnlyCopied(&op))
       continue;
-    if (role != Role::Reduce && llvm::is_contained(toldBy, &op))
+    if ((role == getTeller() || isTold()) && llvm::is_contained(toldBy, &op))
       continue;
     b.setLoc(op.getLoc());
     if (role == Role::Load)
@@ -249,6 +249,11 @@ void RoleWriter::writeFor(scf::ForOp loop) {
     }
   for (size_t channel : inner)
     inits.push_back(uses[channel]);
+  bool releases = hasScheduler && role == Role::Load && loop == findReleasingLoop();
+  if (releases)
+    writeReceivedWhere(arith::CmpIPredicate::sle,
+                       arith::SubIOp::create(b, map.lookup(loop.getUpperBound()),
+                                             map.lookup(loop.getLowerBound())));
   auto copy =
       scf::ForOp::create(b, map.lookup(loop.getLowerBound()), map.lookup(loop.getUpperBound()),
                          map.lookup(loop.getStep()), inits);
@@ -274,6 +279,11 @@ void RoleWriter::writeFor(scf::ForOp loop) {
         map.map(each.buffer, SlotOp::create(b, type, each.ring, uses[channels.size() + i]));
         advanced.push_back(channels.size() + i);
       }
+    if (releases)
+      writeReceivedWhere(
+          arith::CmpIPredicate::eq,
+          arith::SubIOp::create(b, copy.getUpperBound(),
+                                arith::AddIOp::create(b, copy.getInductionVar(), i32(1))));
     writeBlock(*loop.getBody());
     for (size_t number : advanced)
       uses[number] = arith::AddIOp::create(b, uses[number], i32(1));

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // A kernel with roles on its way through the tiles of the grid: in the order of the grid, or taken
-// from a counter by the role that copies, which then publishes what the others need of a tile.
+// from a counter by one role, which then publishes what the others need of a tile (RoleTold.cpp).
 
 #include "passes/Tgpu/RoleWriter.h"
 
@@ -69,29 +69,32 @@ void RoleWriter::mapIds(Value tile) {
     map.map(id, value);
 }
 
-/// Tile after tile while there are any. The role that copies computes what depends on the tile's
-/// number, publishes it, starts all copies, and takes the next number. The one that computes asks
-/// for the next tile before it lets its results out; the one that adds to memory, when it has added
-/// all.
+/// Tile after tile while there are any. The role that copies, or a scheduler, computes what depends
+/// on the tile's number, publishes it, starts all copies, and takes the next number. The one that
+/// computes asks for the next tile before it lets its results out; others, when they have copied or
+/// added all.
 void RoleWriter::writeTakenTiles() {
-  bool loads = role == Role::Load, computes = role == Role::Compute;
+  bool tells = role == getTeller(), computes = role == Role::Compute;
+  order->setKept(role == Role::Schedule);
+  if (role == Role::Schedule)
+    uses.clear();
   Value cta = mapped.getGridIds()[0];
   // How many tiles were published or received, in this role, before the loop.
   auto takeTile = [&](Value tile) -> Value {
     return TakeTileOp::create(b, b.getI32Type(), order->getTiles(b, tile), isOrdered(), Value());
   };
   SmallVector<Value> inits =
-      loads ? SmallVector<Value>{isOrdered() ? takeTile(cta) : cta} : writeReceive(i32(0));
+      tells ? SmallVector<Value>{isOrdered() ? takeTile(cta) : cta} : writeReceive(i32(0));
   size_t numWords = inits.size();
   llvm::append_range(inits, uses);
-  inits.push_back(i32(loads ? 0 : 1));
+  inits.push_back(i32(tells ? 0 : 1));
   SmallVector<Type> types(inits.size(), b.getI32Type());
   SmallVector<Location> locs(inits.size(), b.getLoc());
   auto loop = scf::WhileOp::create(b, types, inits);
   Block *before = b.createBlock(&loop.getBefore(), {}, types, locs);
   Value tile = before->getArgument(0);
   Value isTile =
-      loads ? arith::CmpIOp::create(b, arith::CmpIPredicate::slt, tile, order->getTiles(b, tile))
+      tells ? arith::CmpIOp::create(b, arith::CmpIPredicate::slt, tile, order->getTiles(b, tile))
             : arith::CmpIOp::create(b, arith::CmpIPredicate::sge, tile, i32(0));
   scf::ConditionOp::create(b, isTile, before->getArguments());
   Block *after = b.createBlock(&loop.getAfter(), {}, types, locs);
@@ -99,10 +102,10 @@ void RoleWriter::writeTakenTiles() {
   Value taken = arguments.back();
   uses = llvm::to_vector(arguments.drop_front(numWords).drop_back());
   SmallVector<Value> next;
-  if (loads) {
+  if (tells) {
     mapIds(arguments.front());
     writeTold();
-  } else if (computes) {
+  } else if (isTold()) {
     for (auto [value, word] : llvm::zip_equal(told, arguments.slice(1, told.size())))
       map.map(value, value.getType().isInteger(1)
                          ? arith::CmpIOp::create(b, arith::CmpIPredicate::ne, word, i32(0))
@@ -113,16 +116,27 @@ void RoleWriter::writeTakenTiles() {
           b.clone(*operand.getDefiningOp(), map);
       b.clone(*multiple, map);
     }
-    afterLoops = [&] { next = writeReceive(taken); };
-    lastLoop = findLastLoop();
+    if (computes) {
+      afterLoops = [&] { next = writeReceive(taken); };
+      lastLoop = findLastLoop();
+    } else if (role == Role::Load) {
+      current = arith::SubIOp::create(b, taken, i32(1));
+    }
   } else {
     mapIds(arguments.front());
   }
-  if (loads) {
-    taken = writePublished(arguments.front(), taken, [&](Value tile) { next = {takeTile(tile)}; });
+  if (tells) {
+    taken = writePublished(arguments.front(), taken, [&](Value tile, Value published) {
+      // What is taken before it can be told of, another block could have begun earlier.
+      if (role == Role::Schedule)
+        AcquireOp::create(b, tileEmpty, published);
+      next = {takeTile(tile)};
+    });
   } else {
     writeBlock(old.getBody().front());
     b.setLoc(old.getLoc());
+    if (role == Role::Load && !findReleasingLoop())
+      writeReceived(current);
     if (!computes)
       next = writeReceive(taken);
     finishTile();
@@ -133,7 +147,7 @@ void RoleWriter::writeTakenTiles() {
   yielded.push_back(taken);
   scf::YieldOp::create(b, yielded);
   b.setInsertionPointAfter(loop);
-  if (!loads)
+  if (!tells)
     return;
   for (Value value : told)
     map.erase(value);
@@ -144,18 +158,20 @@ void RoleWriter::writeTakenTiles() {
 /// One that writes nothing is not published: in a batch of sequences of different lengths most
 /// tiles may lie beyond the end of theirs.
 Value RoleWriter::writePublished(Value tile, Value taken,
-                                 llvm::function_ref<void(Value tile)> takeNext) {
+                                 llvm::function_ref<void(Value tile, Value published)> takeNext) {
   auto start = [&] {
     writePublish(tile, taken);
-    writeBlock(old.getBody().front());
+    if (role == Role::Load)
+      writeBlock(old.getBody().front());
     b.setLoc(old.getLoc());
   };
   Value isVoid = writeIsVoid();
   if (!isVoid) {
     start();
-    takeNext(tile);
+    Value published = arith::AddIOp::create(b, taken, i32(1));
+    takeNext(tile, published);
     finishTile();
-    return arith::AddIOp::create(b, taken, i32(1));
+    return published;
   }
   SmallVector<Type> types(uses.size() + 1, b.getI32Type());
   auto branch = scf::IfOp::create(b, types, isVoid, /*addThenBlock=*/true, /*addElseBlock=*/true);
@@ -172,8 +188,9 @@ Value RoleWriter::writePublished(Value tile, Value taken,
   yield(arith::AddIOp::create(b, taken, i32(1)));
   b.setInsertionPointAfter(branch);
   uses = SmallVector<Value>(branch.getResults().drop_back());
-  takeNext(tile);
-  return branch.getResults().back();
+  Value published = branch.getResults().back();
+  takeNext(tile, published);
+  return published;
 }
 
 /// Whether all that the tile writes lies beyond the parts of views that it is written to, or in
@@ -275,137 +292,4 @@ Operation *RoleWriter::findLastLoop() {
       last = op;
   }
   return last;
-}
-
-/// A scalar that follows from the tile's number, in as few instructions as it may: what it reads is
-/// told, or the same for all tiles. What is read from memory, too: the others need not wait for it,
-/// and ptxas knows of what they receive that it is the same for all threads.
-bool RoleWriter::mayTell(Operation &op, const llvm::DenseSet<Operation *> &refused) {
-  auto isScalar = [](Type type) {
-    return type.isInteger(1) || type.isInteger(32) || type.isInteger(64);
-  };
-  if (op.getNumResults() == 0 || refused.contains(&op) ||
-      !llvm::all_of(op.getResultTypes(), isScalar))
-    return false;
-  if (isa<tile::AtOp>(op))
-    return written.canComputeAhead(&op);
-  if (auto loop = dyn_cast<scf::ForOp>(op)) // such as a search
-    return llvm::all_of(loop.getBody()->without_terminator(), [&](Operation &inner) {
-      return isa<arith::ConstantOp>(inner) || mayTell(inner, {});
-    });
-  return isa<arith::ArithDialect>(op.getDialect()) && llvm::all_of(op.getOperandTypes(), isScalar);
-}
-
-/// What an i32 is a multiple of by a constant, or null.
-static Value getFactor(Value value) {
-  auto product = value.getDefiningOp<arith::MulIOp>();
-  if (!product || !value.getType().isInteger(32))
-    return {};
-  Value lhs = product.getLhs(), rhs = product.getRhs();
-  return matchPattern(rhs, m_Constant()) ? lhs : matchPattern(lhs, m_Constant()) ? rhs : Value();
-}
-
-void RoleWriter::findToldScalars() {
-  // What does not fit is computed by each role, from the ids.
-  constexpr size_t mostWords = 15;
-  // The role that copies has 24 registers: with a window, whose full blocks take 86 operations to
-  // find, it would spill 64 bytes. A causal mask takes 21.
-  constexpr int64_t mostMore = 64;
-  Block &body = old.getBody().front();
-  llvm::DenseSet<Operation *> refused;
-  for (bool isStable = false; !isStable;) {
-    isStable = true;
-    toldBy.clear();
-    told.clear();
-    multiples.clear();
-    // Values that every role can compute, and those that depend on the ids besides.
-    llvm::DenseSet<Value> common, moved(old.getGridIds().begin(), old.getGridIds().end());
-    for (BlockArgument argument : old.getArgs())
-      common.insert(argument);
-    for (Operation &op : body) {
-      auto isKnown = [&](Value operand) {
-        return common.contains(operand) || moved.contains(operand);
-      };
-      bool isCommon = isa<arith::ConstantOp, tile::DimOp, tile::CapturedOp>(op);
-      if (isa<arith::ArithDialect>(op.getDialect()) && mayTell(op, {}))
-        isCommon |=
-            llvm::all_of(op.getOperands(), [&](Value operand) { return common.contains(operand); });
-      if (isCommon) {
-        common.insert(op.getResult(0));
-      } else if (mayTell(op, refused) && llvm::all_of(getInputs(&op), isKnown)) {
-        moved.insert(op.result_begin(), op.result_end());
-        toldBy.push_back(&op);
-      }
-    }
-    auto isMoved = [&](Operation *op) {
-      Operation *top = body.findAncestorOpInBlock(*op);
-      return top && top->getNumResults() > 0 && moved.contains(top->getResult(0));
-    };
-    auto tell = [&](Value value) {
-      if (llvm::none_of(value.getUsers(), [&](Operation *user) {
-            return !isMoved(user) && !isa<CopyAsyncOp>(user) && !isOnlyCopied(user);
-          }))
-        return;
-      // Of a multiple the others compute the product, and LLVM knows its lowest bits.
-      Value factor = getFactor(value);
-      if (factor && moved.contains(factor)) {
-        multiples.push_back(value.getDefiningOp());
-        value = factor;
-      }
-      if (!llvm::is_contained(told, value))
-        told.push_back(value);
-    };
-    llvm::for_each(old.getGridIds(), tell);
-    for (Operation *op : toldBy)
-      llvm::for_each(op->getResults(), tell);
-    for (Value value : told)
-      if (value.getType().isInteger(64)) {
-        refused.insert(value.getDefiningOp());
-        isStable = false;
-      }
-    // For itself the role computes the blocks that it copies, but not which of them are full.
-    auto isMore = [&](Operation *op) { return !slice.load.ops.contains(op); };
-    if (isStable && llvm::count_if(toldBy, isMore) > mostMore) {
-      for (Operation *op : llvm::make_filter_range(toldBy, isMore))
-        refused.insert(op);
-      isStable = false;
-    }
-    if (isStable && told.size() > mostWords) {
-      for (Operation *op : toldBy)
-        refused.insert(op);
-      isStable = toldBy.empty();
-    }
-  }
-}
-
-/// With what the others need not compute, everything that it is computed of.
-void RoleWriter::writeTold() {
-  for (Operation *op : toldBy)
-    writeScalar(op->getResult(0));
-}
-
-/// A number of -1 says that there is no further tile.
-void RoleWriter::writePublish(Value number, Value taken) {
-  AcquireOp::create(b, tileEmpty, taken);
-  SmallVector<Value> words{number};
-  for (Value value : told) {
-    Value word = map.lookupOrNull(value);
-    if (!word)
-      word = i32(0);
-    else if (word.getType().isInteger(1))
-      word = arith::ExtUIOp::create(b, b.getI32Type(), word);
-    words.push_back(word);
-  }
-  auto slot = cast<RingType>(tileRing.getType()).getSlot();
-  PublishOp::create(b, words, SlotOp::create(b, slot, tileRing, taken));
-  ArriveOp::create(b, tileFull, taken, ArriveScope::Role);
-}
-
-SmallVector<Value> RoleWriter::writeReceive(Value taken) {
-  WaitOp::create(b, tileFull, taken);
-  auto slot = cast<RingType>(tileRing.getType()).getSlot();
-  SmallVector<Type> types(role == Role::Compute ? 1 + told.size() : 1, b.getI32Type());
-  auto words = ReceiveOp::create(b, types, SlotOp::create(b, slot, tileRing, taken));
-  ArriveOp::create(b, tileEmpty, taken, ArriveScope::Warp);
-  return llvm::to_vector(ValueRange(words.getValues()));
 }

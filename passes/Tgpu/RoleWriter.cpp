@@ -7,6 +7,7 @@
 #include "passes/Tgpu/ScheduleNames.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "llvm/ADT/StringSwitch.h"
 
 using namespace mlir;
 using namespace tilewright;
@@ -65,7 +66,8 @@ void RoleWriter::run() {
   if (isPersistent()) {
     order.emplace(mapped, old.getGridAttr(), schedule.getGroup());
     if (isDynamic() && schedule.getGroup() > 1)
-      order->limitGroup([this](Value zero) { return getBytesOfStep(zero); });
+      order->limitGroup([this](Value zero) { return getBytesOfStep(zero); },
+                        /*goesOn=*/slice.reductions.empty());
     blocks = GridExtentOp::create(b, b.getI32Type(), 0);
   }
   makeRoles();
@@ -113,6 +115,27 @@ void RoleWriter::makeScratch() {
   }
 }
 
+/// Where the parts of a view begin at elements of an array, as sequences of a packed batch do, a
+/// step reads one at a time, and of how many rows is not known: the mean is taken.
+Value RoleWriter::getRowsOfPart(Value rows, const MappedView &view) {
+  llvm::SetVector<Value> reached;
+  if (view.begin)
+    reached.insert(view.begin);
+  for (size_t i = 0; i < reached.size(); ++i) {
+    Operation *op = reached[i].getDefiningOp();
+    if (!op)
+      continue;
+    if (auto at = dyn_cast<tile::AtOp>(op); at && isa<BlockArgument>(at.getView())) {
+      Value one = i32(1);
+      Value ends = tile::DimOp::create(b, b.getI32Type(), map.lookup(at.getView()), 0);
+      Value parts = arith::MaxSIOp::create(b, arith::SubIOp::create(b, ends, one), one);
+      return arith::CeilDivSIOp::create(b, rows, parts);
+    }
+    reached.insert_range(op->getOperands());
+  }
+  return rows;
+}
+
 Value RoleWriter::getBytesOfStep(Value zero) {
   Type wide = b.getI64Type();
   Value bytes = arith::ConstantOp::create(b, b.getI64IntegerAttr(0));
@@ -128,6 +151,8 @@ Value RoleWriter::getBytesOfStep(Value zero) {
     for (int64_t dim : {rowDim, rank - 1}) {
       Value extent = tile::DimOp::create(b, b.getI32Type(), getArgument(view), dim);
       extent = arith::AddIOp::create(b, extent, zero);
+      if (dim == rowDim)
+        extent = getRowsOfPart(extent, MappedView::of(access.getView()));
       size = arith::MulIOp::create(b, size, arith::ExtSIOp::create(b, wide, extent));
     }
     bytes = arith::AddIOp::create(b, bytes, size);
@@ -199,11 +224,15 @@ void RoleWriter::makeRoles() {
   int64_t warps = old.getWarps();
   SmallVector<StringRef> names{"load", "idle", "compute"};
   SmallVector<int64_t> counts{1, moreWarps - 1, warps};
-  if (reduces) {
-    names.insert(names.begin() + 1, "reduce");
-    counts.insert(counts.begin() + 1, 1);
-    --counts[2];
-  }
+  auto addWarp = [&](StringRef name) {
+    names.insert(names.end() - 2, name);
+    counts.insert(counts.end() - 2, 1);
+    --*(counts.end() - 2);
+  };
+  if (reduces)
+    addWarp("reduce");
+  if (hasScheduler)
+    addWarp("schedule");
   SmallVector<int64_t> registers(names.size(), schedule.getLoadRegisters());
   registers.back() = schedule.getComputeRegisters();
   auto roles = RolesOp::create(b, b.getStrArrayAttr(names), b.getDenseI64ArrayAttr(counts),
@@ -212,8 +241,14 @@ void RoleWriter::makeRoles() {
     b.createBlock(&region);
     if (name == "idle")
       continue;
-    role = name == "load" ? Role::Load : name == "reduce" ? Role::Reduce : Role::Compute;
+    role = llvm::StringSwitch<Role>(name)
+               .Case("load", Role::Load)
+               .Case("reduce", Role::Reduce)
+               .Case("schedule", Role::Schedule)
+               .Default(Role::Compute);
+    IRMapping shared = map;
     writeRole();
+    map = std::move(shared);
   }
 }
 
@@ -248,14 +283,4 @@ void RoleWriter::makeBarrier() {
     barrier = NamedBarrierOp::create(b, b.getIndexType(), old.getWarps(), IntegerAttr());
   if (votes)
     voteBarrier = NamedBarrierOp::create(b, b.getIndexType(), old.getWarps(), IntegerAttr());
-}
-
-/// Through which the role that copies tells the others of its next tile.
-void RoleWriter::makeTileRing() {
-  constexpr int64_t stages = 2, wordsOfChunk = 4;
-  int64_t words = llvm::alignTo(1 + told.size(), wordsOfChunk);
-  auto slot = SharedType::get(b.getContext(), {words}, b.getI32Type(), tgpu::Swizzle::None);
-  tileRing = makeRing(slot, stages);
-  tileFull = makeBarriers(stages, 1);
-  tileEmpty = makeBarriers(stages, old.getWarps() + (slice.reductions.empty() ? 0 : 1));
 }

@@ -10,6 +10,7 @@
 #include "passes/Tgpu/TileOrder.h"
 #include "passes/Tgpu/WrittenViews.h"
 
+#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
 
@@ -19,8 +20,8 @@ namespace tilewright::tgpu {
 
 class RoleWriter {
 public:
-  /// Warps besides those that compute. One copies and one adds to memory; registers are dealt to
-  /// whole warpgroups, so the others of their group are idle.
+  /// Warps besides those that compute. One copies, one adds to memory, and one may take tiles;
+  /// registers are dealt to whole warpgroups, so the others of their group are idle.
   static constexpr int64_t moreWarps = 4;
 
   RoleWriter(KernelOp kernel, RoleScheduleAttr schedule, RoleSlice slice)
@@ -30,7 +31,7 @@ public:
   void run();
 
 private:
-  enum class Role { Load, Reduce, Compute };
+  enum class Role { Load, Reduce, Schedule, Compute };
 
   /// A ring between two roles, and its barriers in the new kernel.
   struct Channel {
@@ -59,6 +60,10 @@ private:
   bool isDynamic() { return schedule.getDynamic() != 0; }
   /// Whether a tile waits for tiles of smaller numbers, which so must have been started.
   bool isOrdered() { return slice.isOrdered(); }
+  /// The role that takes tiles and tells the others of them.
+  Role getTeller() const { return hasScheduler ? Role::Schedule : Role::Load; }
+  /// Whether a role receives more than the number of a tile.
+  bool isTold() const { return hasScheduler ? role != Role::Schedule : role == Role::Compute; }
   mlir::Value i32(int64_t value);
 
   //===--- RoleWriter.cpp: the kernel and what its roles share ------------------===//
@@ -68,6 +73,7 @@ private:
   /// What the loops of a step of the second id read and add to: all rows of these views. `zero` is
   /// added to their extents.
   mlir::Value getBytesOfStep(mlir::Value zero);
+  mlir::Value getRowsOfPart(mlir::Value rows, const MappedView &view);
   std::string getNewName(std::string name);
   void makeChannel(const CopyGroup &group);
   void makeChannel(const Reduction &reduction);
@@ -77,7 +83,6 @@ private:
   mlir::Value getMap(mlir::Value view, TensorMapType type);
   void makeScratch();
   void makeBarrier();
-  void makeTileRing();
 
   //===--- RoleTiles.cpp: tiles of the grid -------------------------------------===//
 
@@ -89,18 +94,26 @@ private:
   void lendSlots();     ///< by the role that copies, at the end of a tile
   void waitForSlots();  ///< by the role that computes, before the first result leaves
   void giveSlotsBack(); ///< at its end of the tile
-  /// What of a tile is computed by the role that copies alone, and told to the others.
-  void findToldScalars();
-  bool mayTell(mlir::Operation &op, const llvm::DenseSet<mlir::Operation *> &refused);
-  void writeTold();
+  /// `takeNext` is given the tile, and how many have been published.
   mlir::Value writePublished(mlir::Value tile, mlir::Value taken,
-                             llvm::function_ref<void(mlir::Value tile)> takeNext);
+                             llvm::function_ref<void(mlir::Value, mlir::Value)> takeNext);
   mlir::Value writeIsVoid();
   bool canWriteScalar(mlir::Value value);
   void writeScalar(mlir::Value value);
+
+  //===--- RoleTold.cpp: what one role tells the others of a tile ----------------===//
+
+  void findToldScalars();
+  bool isToldLate();
+  bool mayTell(mlir::Operation &op, const llvm::DenseSet<mlir::Operation *> &refused);
+  void makeTileRing();
+  void writeTold();
   void writePublish(mlir::Value number, mlir::Value taken);
-  /// The number of the next tile, or -1, and for the role that computes what it is told of it.
+  /// The number of the next tile, or -1, and what the role is told of it.
   llvm::SmallVector<mlir::Value> writeReceive(mlir::Value taken);
+  void writeReceived(mlir::Value taken);
+  void writeReceivedWhere(mlir::arith::CmpIPredicate predicate, mlir::Value left);
+  mlir::scf::ForOp findReleasingLoop();
 
   //===--- RoleBodies.cpp: what a role does of the old kernel --------------------===//
 
@@ -143,6 +156,7 @@ private:
   mlir::Value barrier;     ///< of the role that computes, where it writes to shared memory
   mlir::Value voteBarrier; ///< for votes of that role
   mlir::Value tileRing, tileFull, tileEmpty;   ///< of tiles, where they are taken
+  bool hasScheduler = false;                   ///< whether a role of its own takes them
   llvm::SmallVector<mlir::Value> told;         ///< in the old kernel: ids and results of toldBy
   llvm::SmallVector<mlir::Operation *> toldBy; ///< in order
   /// Products by constants whose other operand is told.
@@ -150,6 +164,7 @@ private:
   /// What is written behind the last loop, of the role that computes.
   mlir::Operation *lastLoop = nullptr;
   std::function<void()> afterLoops;
+  mlir::Value current; ///< use of the ring of tiles, of the role that copies
   std::optional<TileOrder> order;
   mlir::Value blocks; ///< of the grid
   Role role = Role::Compute;

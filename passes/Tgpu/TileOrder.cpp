@@ -7,6 +7,7 @@
 #include "dialect/Tile/TileExpr.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/IR/Matchers.h"
 
 using namespace mlir;
 using namespace tilewright;
@@ -82,8 +83,8 @@ static Value compute(ImplicitLocOpBuilder &b, KernelOp kernel, tile::ExprAttr ex
 }
 
 /// Tiles count from zero, which compilers do not know: what is computed from it stays in the loop.
-static Value getZero(ImplicitLocOpBuilder &b, Value t) {
-  return arith::ShRSIOp::create(b, t, i32(b, 31));
+Value TileOrder::getZero(ImplicitLocOpBuilder &b, Value t) const {
+  return isKept ? i32(b, 0) : arith::ShRSIOp::create(b, t, i32(b, 31)).getResult();
 }
 
 Value TileOrder::getTiles(ImplicitLocOpBuilder &b, Value t) const {
@@ -128,16 +129,29 @@ SmallVector<Value> TileOrder::getIds(ImplicitLocOpBuilder &b, Value t) const {
   };
   SmallVector<Value> ids;
   if (group > 1 && extents.size() > 1) {
-    Value inner = t;
-    if (extents.size() > 2)
+    bool hasOneMore = extents.size() == 3;
+    bool isAlone = hasOneMore && matchPattern(extents[2], m_One());
+    bool goesOn = hasOneMore && !isAlone && groupGoesOn;
+    Value inner = t, steps = extents[1];
+    if (goesOn)
+      steps = arith::MulIOp::create(b, steps, extents[2]);
+    else if (extents.size() > 2 && !isAlone)
       std::tie(t, inner) = divide(t, arith::MulIOp::create(b, extents[0], extents[1]));
     Value height = getHeight(b, zero);
     auto [number, within] = divide(inner, arith::MulIOp::create(b, extents[0], height));
     Value start = arith::MulIOp::create(b, number, height);
     // The last group may be lower.
-    Value left = arith::SubIOp::create(b, extents[1], start);
+    Value left = arith::SubIOp::create(b, steps, start);
     auto [x, y] = divide(within, arith::MinSIOp::create(b, left, height));
-    ids = {x, arith::AddIOp::create(b, start, y)};
+    Value step = arith::AddIOp::create(b, start, y);
+    if (goesOn) {
+      auto [z, ofZ] = divide(step, extents[1]);
+      ids = {x, ofZ, z};
+    } else {
+      ids = {x, step};
+      if (isAlone)
+        ids.push_back(i32(b, 0));
+    }
   }
   while (ids.size() < extents.size()) {
     if (ids.size() + 1 == extents.size()) {

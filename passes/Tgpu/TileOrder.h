@@ -28,19 +28,26 @@ public:
   /// Given a zero of 32 bits that belongs into each extent, what one step of the second id reads
   /// and adds to, in bytes (i64).
   using BytesOfStep = std::function<mlir::Value(mlir::Value zero)>;
-  /// Lets groups be no larger than what fits the cache.
-  void limitGroup(BytesOfStep bytes) { bytesOfStep = std::move(bytes); }
+  /// Lets groups be no larger than what fits the cache. `goesOn`: into the next step of a third id,
+  /// since tiles of few steps are dealt less evenly.
+  void limitGroup(BytesOfStep bytes, bool goesOn) {
+    bytesOfStep = std::move(bytes);
+    groupGoesOn = goesOn;
+  }
 
   // What the following need is computed where they are asked for, from extents to which a zero
   // made of t is added: what stayed alive from tile to tile would cost the role that computes
-  // registers in all of its loops.
+  // registers in all of its loops. A role that does nothing else may keep it.
+  void setKept(bool keeps) { isKept = keeps; }
 
   /// How many tiles there are.
   mlir::Value getTiles(mlir::ImplicitLocOpBuilder &b, mlir::Value t) const;
-  /// The ids of tile t: the first the fastest, or, of each group, the second.
+  /// The ids of tile t: the first the fastest, or, of each group, the second, and behind it the
+  /// third.
   llvm::SmallVector<mlir::Value> getIds(mlir::ImplicitLocOpBuilder &b, mlir::Value t) const;
 
 private:
+  mlir::Value getZero(mlir::ImplicitLocOpBuilder &b, mlir::Value t) const;
   llvm::SmallVector<mlir::Value> getExtents(mlir::ImplicitLocOpBuilder &b, mlir::Value zero) const;
   /// Steps of the second id that go together.
   mlir::Value getHeight(mlir::ImplicitLocOpBuilder &b, mlir::Value zero) const;
@@ -49,6 +56,7 @@ private:
   mlir::ArrayAttr grid;
   int64_t group;
   BytesOfStep bytesOfStep; ///< empty: no limit
+  bool groupGoesOn = false, isKept = false;
 };
 
 } // namespace tilewright::tgpu

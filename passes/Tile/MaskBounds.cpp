@@ -143,7 +143,8 @@ Linear MaskBoundsBuilder::scale(const Linear &a, int64_t factor, unsigned width)
   Value low = multiply(a.low, factor), high = multiply(a.high, factor);
   if (factor < 0)
     std::swap(low, high);
-  return checkWidth({a.against * factor, a.block * factor, low, high, a.valid, a.isPromised}, width);
+  return checkWidth({a.against * factor, a.block * factor, low, high, a.valid, a.isPromised},
+                    width);
 }
 
 // max and min do not decrease in either operand, so they take ends of ranges to ends. Where both

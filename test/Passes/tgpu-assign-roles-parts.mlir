@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Copies of parts of views, such as the sequences of a packed batch, by ragged tensor maps. The role that copies alone reads
-// where a part lies, and publishes what the other needs. A tile that writes nothing is not published.
+// Copies of parts of views, such as the sequences of a packed batch, by ragged tensor maps. A role of its own, the
+// scheduler, reads where a part lies, and publishes what the others need. A tile that writes nothing is not published.
 //
 // RUN: split-file %s %t
 // RUN: tilewright-opt %t/kernels.mlir --tgpu-assign-roles | FileCheck %s
@@ -21,21 +21,39 @@
 // CHECK-LABEL: tgpu.kernel @parts
 // CHECK:         %[[Q:.*]] = tgpu.tensor_map %q : {{.*}} -> !tgpu.tensor_map<128x1x64xbf16, b128, ragged 0>
 // CHECK:         %[[K:.*]] = tgpu.tensor_map %k : {{.*}} -> !tgpu.tensor_map<128x1x64xbf16, b128, ragged 0>
-// CHECK:         role "load"
+// The role that copies only receives, and lets the next tile be taken two rounds before it has started all copies.
+// CHECK:         role "load" warps 1
+// CHECK-NOT:       tile.at
+// CHECK:           tgpu.receive
+// CHECK:           } do {
+// CHECK:             tgpu.tma_load %[[Q]][%{{.*}}, %{{.*}}, 0] from %[[BEGIN:[a-z0-9]+]] size %[[SIZE:[a-z0-9]+]], %{{.*}}
+// CHECK:             %[[ROUNDS:.*]] = arith.subi %{{.*}}, %{{.*}} : i32
+// CHECK-NEXT:        %[[AHEAD:.*]] = arith.constant 2 : i32
+// CHECK-NEXT:        %[[FEW:.*]] = arith.cmpi sle, %[[ROUNDS]], %{{.*}}
+// CHECK-NEXT:        scf.if %[[FEW]] {
+// CHECK-NEXT:          tgpu.arrive %[[RECEIVED:.*]][%[[USE:.*]]] per warp
+// CHECK-NEXT:        }
+// CHECK-NEXT:        scf.for
+// CHECK:               %[[DUE:.*]] = arith.cmpi eq, %{{.*}}, %{{.*}} : i32
+// CHECK-NEXT:          scf.if %[[DUE]] {
+// CHECK-NEXT:            tgpu.arrive %[[RECEIVED]][%[[USE]]] per warp
+// CHECK-NEXT:          }
+// CHECK:               tgpu.tma_load %[[K]][%{{.*}}, %{{.*}}, 0] from %[[BEGIN]] size %[[SIZE]],
+// CHECK:             tgpu.receive
+// CHECK-NOT:         tgpu.arrive
+// CHECK:         role "schedule" warps 1
 // CHECK:           } do {
 // CHECK:             %[[BEGIN:.*]] = tile.at %starts
 // CHECK:             %[[END:.*]] = tile.at %starts
 // CHECK:             %[[SIZE:.*]] = arith.subi %[[END]], %[[BEGIN]]
-// CHECK:             %[[VOID:.*]] = arith.cmpi sge, %[[ROW:.*]], %[[SIZE]]
-// CHECK-NEXT:        %[[WORK:.*]]:3 = scf.if %[[VOID]]
-// CHECK-NEXT:          scf.yield %[[UQ:.*]], %[[UK:.*]], %[[TAKEN:.*]] : i32, i32, i32
+// CHECK:             %[[VOID:.*]] = arith.cmpi sge, %{{.*}}, %[[SIZE]]
+// CHECK-NEXT:        %[[TAKEN:.*]] = scf.if %[[VOID]]
+// CHECK-NEXT:          scf.yield
 // CHECK-NEXT:        } else {
 // CHECK:               tgpu.publish
-// CHECK:               tgpu.tma_load %[[Q]][%[[ROW]], %{{.*}}, 0] from %[[BEGIN]] size %[[SIZE]],
-// CHECK:               scf.for
-// CHECK:                 tgpu.tma_load %[[K]][%{{.*}}, %{{.*}}, 0] from %[[BEGIN]] size %[[SIZE]],
+// CHECK:             tgpu.acquire %[[RECEIVED]][%[[TAKEN]]]
 // CHECK:             tgpu.take_tile
-// CHECK-NEXT:        scf.yield %{{.*}}, %[[WORK]]#0, %[[WORK]]#1, %[[WORK]]#2 :
+// CHECK:         role "idle" warps 2
 // CHECK:         role "compute"
 // CHECK-NOT:       tile.at
 // CHECK:           tgpu.store
@@ -61,7 +79,9 @@ tgpu.kernel @parts target "sm_90a" warps 8 (%q: !view, %k: !view, %o: !sums, %st
   tgpu.copy_commit
   tgpu.copy_wait pending 0
   tgpu.sync
-  %sum = scf.for %i = %c0 to %size step %c128 iter_args(%old = %none) -> (!out) : i32 {
+  %rounds = arith.ceildivsi %size, %c128 : i32
+  %sum = scf.for %round = %c0 to %rounds step %c1 iter_args(%old = %none) -> (!out) : i32 {
+    %i = arith.muli %round, %c128 : i32
     tgpu.sync
     tgpu.copy_async %k_part[%i, %h, 0] dims [0, 2], %k_buffer {tgpu.starts_inside} : !view, !x
     tgpu.copy_commit
@@ -84,6 +104,10 @@ tgpu.kernel @parts target "sm_90a" warps 8 (%q: !view, %k: !view, %o: !sums, %st
 // around it.
 // CHECK-LABEL: tgpu.kernel @rounds
 // CHECK:         role "load"
+// CHECK:           scf.for
+// CHECK:           tgpu.arrive %[[RECEIVED:.*]][%{{.*}}] per warp
+// CHECK-NEXT:      tgpu.wait
+// CHECK:         role "schedule"
 // CHECK:           } do {
 // CHECK:             %[[SIZE:.*]] = tile.at %starts
 // CHECK:             %[[REST:.*]] = arith.subi %[[SIZE]], %{{.*}} : i32
@@ -94,8 +118,7 @@ tgpu.kernel @parts target "sm_90a" warps 8 (%q: !view, %k: !view, %o: !sums, %st
 // CHECK-NEXT:          scf.yield
 // CHECK-NEXT:        } else {
 // CHECK:               tgpu.publish
-// CHECK:               tgpu.tma_load
-// CHECK:         role "reduce"
+// CHECK:         role "idle" warps 1
 tgpu.kernel @rounds target "sm_90a" warps 8 (%k: !view, %sums: !sums, %o: !sums, %starts: !tile.view<[?], i32>)
     grid(%m = ceildiv(dim(k, 0), 128), %n = dim(starts, 0) - 1)
     attributes {tgpu.role_schedule = #tgpu.role_schedule<load_registers = 40, compute_registers = 232, group = 64, dynamic = 1, reduce_stages = 2>} {
