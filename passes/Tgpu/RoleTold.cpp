@@ -131,9 +131,11 @@ void RoleWriter::writeTold() {
     writeScalar(op->getResult(0));
 }
 
-/// A number of -1 says that there is no further tile.
+/// A number of -1 says that there is no further tile. The scheduler has waited for the slot before
+/// it took the tile, and its first slot is free.
 void RoleWriter::writePublish(Value number, Value taken) {
-  AcquireOp::create(b, tileEmpty, taken);
+  if (role != Role::Schedule)
+    AcquireOp::create(b, tileEmpty, taken);
   SmallVector<Value> words{number};
   for (Value value : told) {
     Value word = map.lookupOrNull(value);

@@ -55,12 +55,18 @@ public:
       }
       flush();
       SmallVector<int> phase;
-      for (auto [name, warps, body] :
-           llvm::zip_equal(roles.getNames(), roles.getWarps(), roles.getBodies())) {
+      for (auto [name, warps] : llvm::zip_equal(roles.getNames(), roles.getWarps())) {
         phase.push_back(trace.participants.size());
         trace.participants.push_back({"role \"" + cast<StringAttr>(name).str() + "\"", warps, {}});
-        visit(body.front(), trace.participants.back().steps);
       }
+      // What a role receives is known when the one that publishes it has been traced.
+      auto publishes = [](Region &body) {
+        return body.walk([](PublishOp) { return WalkResult::interrupt(); }).wasInterrupted();
+      };
+      for (bool first : {true, false})
+        for (auto [index, body] : llvm::zip_equal(phase, roles.getBodies()))
+          if (publishes(body) == first)
+            visit(body.front(), trace.participants[index].steps);
       trace.phases.push_back(phase);
     }
     flush();
@@ -301,7 +307,6 @@ private:
             })
             .Case<ReceiveOp>([&](ReceiveOp op) {
               into(op.getBuffer());
-              // Roles that publish are traced before those that receive.
               ArrayRef<int64_t> words = published[getUseOf(op.getBuffer())];
               trace.isCut |= words.size() < op.getValues().size();
               for (auto [i, value] : llvm::enumerate(op.getValues()))

@@ -169,3 +169,45 @@ tgpu.kernel @window target "sm_80" warps 4 (%x: !view, %left: i32) grid(%i = cei
     tgpu.sync
   }
 }
+
+// -----
+
+// A role receives what another publishes that comes behind it.
+!words = !tgpu.shared<4xi32, none>
+!s = !tgpu.shared<128x64xbf16, b128>
+!r = tensor<128x64xbf16, #tgpu.mma<4, 1>>
+!a = tensor<128x64xbf16, #tgpu.operand<a, #tgpu.mma<4, 1>>>
+!full = !tgpu.barriers<1>
+!ring = !tgpu.ring<1, <4xi32, none>>
+!view = !tile.view<[?, 64], bf16>
+tgpu.kernel @told_by_a_later_role target "sm_90a" warps 8 (%x: !view) grid(%i = ceildiv(dim(x, 0), 128)) {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %c128 = arith.constant 128 : i32
+  %told = tgpu.alloc_ring : !ring
+  %full = tgpu.alloc_barriers arrivals 1 : !full
+  %meet = tgpu.named_barrier warps 4 : index
+  %buffer = tgpu.alloc : !s
+  tgpu.roles
+    role "compute" warps 4 {
+      tgpu.wait %full[%c0] : !full
+      %slot = tgpu.slot %told[%c0] : !ring
+      %rounds = tgpu.receive %slot : !words -> i32
+      scf.for %round = %c0 to %rounds step %c1 : i32 {
+        %zero = arith.constant 0.0 : bf16
+        %tile = tile.full %zero : !r
+        tgpu.sync on %meet
+        // expected-note @+1 {{written here}}
+        tgpu.write %tile, %buffer : !r, !s
+        // expected-error @+1 {{reads a buffer that other warps may not have written yet; a barrier must come between}}
+        %read = tgpu.read %buffer : !s -> !a
+      }
+    }
+    role "schedule" warps 4 {
+      %rows = tile.dim %x, 0 : !view
+      %blocks = arith.ceildivsi %rows, %c128 : i32
+      %slot = tgpu.slot %told[%c0] : !ring
+      tgpu.publish %blocks to %slot : !words
+      tgpu.arrive %full[%c0] per role : !full
+    }
+}
