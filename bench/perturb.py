@@ -107,7 +107,9 @@ def perturb(text):
     lines[index:index] = [indent + line for line in how.added]
 
     code = "\n".join(line if not line.lstrip().startswith("//") else "" for line in lines)
-    fixed = CONTRACT | set(re.findall(r"\bdim\((\w+)", code))  # expressions name arguments without the sign
+    # Expressions name arguments without the sign.
+    fixed = CONTRACT | set(re.findall(r"\bdim\((\w+)", code))
+    fixed |= {name for pair in re.findall(r"\bsame_dims\((\w+), (\w+)", code) for name in pair}
     values = [name for name in dict.fromkeys(re.findall(r"%([A-Za-z_]\w*)", code)) if name not in fixed]
     functions = re.findall(r"(?:func\.func private|tile\.kernel) @(\w+)", code)
     functions = [name for name in dict.fromkeys(functions) if name not in REPLACEABLE]

@@ -50,13 +50,9 @@ tile.program @attention_backward_saved_probs
                       select(ROW_BYTES <= 256, 64, select(ROW_BYTES <= 512, 32, 16)))),
            let ACC: type = accumulator(T))
     require(D <= 256, DV <= 256, dim(k, 0) == dim(q, 0), dim(v, 0) == dim(q, 0),
-            floordiv(dim(q, 1), max(dim(k, 1), 1)) * dim(k, 1) == dim(q, 1), dim(v, 1) == dim(k, 1),
-            dim(v, 2) == dim(k, 2), dim(o, 0) == dim(q, 0), dim(o, 1) == dim(q, 1), dim(o, 2) == dim(q, 2),
-            dim(do, 0) == dim(q, 0), dim(do, 1) == dim(q, 1), dim(do, 2) == dim(q, 2), dim(p, 0) == dim(q, 0),
-            dim(p, 1) == dim(q, 1), dim(p, 2) == dim(q, 2), dim(p, 3) == dim(k, 2), dim(dq, 0) == dim(q, 0),
-            dim(dq, 1) == dim(q, 1), dim(dq, 2) == dim(q, 2), dim(dk, 0) == dim(k, 0), dim(dk, 1) == dim(k, 1),
-            dim(dk, 2) == dim(k, 2), dim(dv, 0) == dim(k, 0), dim(dv, 1) == dim(k, 1), dim(dv, 2) == dim(k, 2),
-            finite(scale))
+            floordiv(dim(q, 1), max(dim(k, 1), 1)) * dim(k, 1) == dim(q, 1), same_dims(v, k, 1, 2),
+            same_dims(o, q, 0, 1, 2), same_dims(do, q, 0, 1, 2), same_dims(p, q, 0, 1, 2), dim(p, 3) == dim(k, 2),
+            same_dims(dq, q, 0, 1, 2), same_dims(dk, k, 0, 1, 2), same_dims(dv, k, 0, 1, 2), finite(scale))
     (%q: !qk_view, %k: !qk_view, %v: !v_view, %o: !v_view, %do: !v_view, %p: !p_view,
      %dq: !qk_view, %dk: !qk_view, %dv: !v_view, %scale: f32) {
   %delta = tile.workspace [dim(q, 0), dim(q, 1), dim(q, 2)] : !row_view
@@ -103,13 +99,9 @@ tile.kernel @attention_backward_saved_probs_keys
   %block_n = tile.param BLOCK_N : i32
   %block_m = tile.param BLOCK_M : i32
   %n = arith.muli %bn, %block_n : i32
-
   %no_dk = tile.constant 0 : !dk
   %no_dv = tile.constant 0 : !dv
-
-  %k_tile = tile.load %k[%b, %hk, %n, 0] : !qk_view -> !k
   %v_tile = tile.load %v[%b, %hk, %n, 0] : !v_view -> !v
-
   %dk_all, %dv_all = scf.for %g = %c0 to %group step %c1
       iter_args(%dk_heads = %no_dk, %dv_heads = %no_dv) -> (!dk, !dv) : i32 {
     %h = arith.addi %first_head, %g : i32
@@ -117,7 +109,6 @@ tile.kernel @attention_backward_saved_probs_keys
         iter_args(%dk_old = %dk_heads, %dv_old = %dv_heads) -> (!dk, !dv) : i32 {
       %q_tile = tile.load %q[%b, %h, %m, 0] : !qk_view -> !q
       %do_tile = tile.load %do[%b, %h, %m, 0] : !v_view -> !o
-
       // P^T, read transposed.
       %pt_tile = tile.load %p[%b, %h, %m, %n] dims [3, 2] : !p_view -> !dst
       %dpt = tile.dot %v_tile, %do_tile transpose_b : !v, !o -> !st
@@ -127,10 +118,8 @@ tile.kernel @attention_backward_saved_probs_keys
       %pt = tile.cast %pt_tile : !dst -> !st
       %dst = arith.mulf %pt, %dpt_centred : !st
       %dst_rounded = tile.cast %dst : !st -> !dst
-
       %dv_new = tile.dot %pt_tile, %do_tile, %dv_old : !dst, !o -> !dv
       %dk_new = tile.dot %dst_rounded, %q_tile, %dk_old : !dst, !q -> !dk
-
       scf.yield %dk_new, %dv_new : !dk, !dv
     }
     scf.yield %dk_head, %dv_head : !dk, !dv
@@ -157,9 +146,7 @@ tile.kernel @attention_backward_saved_probs_queries
   %block_m = tile.param BLOCK_M : i32
   %block_n = tile.param BLOCK_N : i32
   %m = arith.muli %bm, %block_m : i32
-
   %no_dq = tile.constant 0 : !dq
-
   %do_tile = tile.load %do[%b, %h, %m, 0] : !v_view -> !o
   %delta_row = tile.load %delta[%b, %h, %m] : !row_view -> !row
   %delta_each = tile.expand %delta_row dim 1 : !row -> !s

@@ -55,22 +55,19 @@ tile.kernel @attention_packed_gqa
            let BLOCK_M: int = QUERIES * GROUP,
            let DP: int = ceildiv(D, 8) * 8, let DVP: int = ceildiv(DV, 8) * 8, let ACC: type = accumulator(T))
     require(GROUP >= 1, UNIT * GROUP <= 256, D <= 256, DV <= 256, BLOCK_M <= 256, dim(k, 0) == dim(q, 0),
-            dim(v, 0) == dim(q, 0), dim(q, 1) == GROUP * dim(k, 1), dim(v, 1) == dim(k, 1), dim(v, 2) == dim(k, 2),
-            dim(o, 0) == dim(q, 0), dim(o, 1) == dim(q, 1), dim(o, 2) == dim(q, 2), dim(lse, 0) == dim(q, 0),
-            dim(lse, 1) == dim(q, 1), dim(lse, 2) == dim(q, 2), finite(scale))
+            dim(v, 0) == dim(q, 0), dim(q, 1) == GROUP * dim(k, 1), same_dims(v, k, 1, 2), same_dims(o, q, 0, 1, 2),
+            same_dims(lse, q, 0, 1, 2), finite(scale))
     (%q: !qk_view, %k: !qk_view, %v: !v_view, %o: !v_view, %lse: optional !row_view, %scale: f32)
     grid(%bm = ceildiv(dim(q, 2), QUERIES), %hk = dim(k, 1), %b = dim(q, 0)) {
   %c0 = arith.constant 0 : i32
   %queries = tile.dim %q, 2 : !qk_view
   %keys = tile.dim %k, 2 : !qk_view
-
   // First query of this instance, and the first head of its group.
   %queries_each = tile.param QUERIES : i32
   %m = arith.muli %bm, %queries_each : i32
   %group = tile.param GROUP : i32
   %h = arith.muli %hk, %group : i32
   %shift = func.call @diagonal_shift(%queries, %keys) : (i32, i32) -> i32
-
   // Queries outermost: the rows of a query lie together, and a causal tile stays a staircase.
   %no_max, %no_sum, %no_o = func.call @no_keys() : () -> (!row, !row, !o)
   %q_heads = tile.load %q[%b, %h, %m, 0] dims [2, 1, 3] : !qk_view -> !q_heads

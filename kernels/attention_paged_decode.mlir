@@ -51,8 +51,7 @@ tile.kernel @attention_paged_decode
            let BLOCK_M: int = ceildiv(GROUP, 16) * 16, let BLOCK_N: int = PAGE,
            let DP: int = ceildiv(D, 8) * 8, let DVP: int = ceildiv(DV, 8) * 8, let ACC: type = accumulator(T))
     require(D <= 256, DV <= 256, dim(q, 1) == GROUP * dim(k_pages, 2), dim(k_pages, 1) == PAGE,
-            dim(v_pages, 0) == dim(k_pages, 0), dim(v_pages, 1) == dim(k_pages, 1), dim(v_pages, 2) == dim(k_pages, 2),
-            dim(o, 0) == dim(q, 0), dim(o, 1) == dim(q, 1), dim(lse, 0) == dim(q, 0), dim(lse, 1) == dim(q, 1),
+            same_dims(v_pages, k_pages, 0, 1, 2), same_dims(o, q, 0, 1), same_dims(lse, q, 0, 1),
             dim(block_table, 0) == dim(q, 0), dim(seq_lens, 0) == dim(q, 0),
             within(seq_lens, 0, dim(block_table, 1) * PAGE + 1),
             within_first(block_table, 0, dim(k_pages, 0), seq_lens, PAGE), finite(scale))
@@ -69,14 +68,12 @@ tile.kernel @attention_paged_decode
   %given_keys = tile.at %seq_lens[%b] : !lengths
   %not_negative = arith.maxsi %given_keys, %c0 : i32
   %keys = arith.minsi %not_negative, %most_keys : i32
-
   // The heads of the group; rows of the tile beyond them read zero and are not stored.
   %group = tile.param GROUP : i32
   %h = arith.muli %hk, %group : i32
   %q_group = tile.subview %q dim 1 from %h size %group : !q_view
   %o_group = tile.subview %o dim 1 from %h size %group : !o_view
   %lse_group = tile.subview %lse dim 1 from %h size %group : !row_view
-
   %no_max, %no_sum, %no_o = func.call @no_keys() : () -> (!row, !row, !o)
   %q_tile = tile.load %q_group[%b, 0, 0] : !q_view -> !q
 
@@ -89,7 +86,6 @@ tile.kernel @attention_paged_decode
     %left = arith.subi %keys, %n : i32
     %k_page = tile.subview %k_pages dim 1 from %c0 size %left : !k_view
     %v_page = tile.subview %v_pages dim 1 from %c0 size %left : !v_view
-
     %k_tile = tile.load %k_page[%page, 0, %hk, 0] dims [1, 3] : !k_view -> !k
     %v_tile = tile.load %v_page[%page, 0, %hk, 0] dims [1, 3] : !v_view -> !v
     %max_new, %sum_new, %acc_new = func.call @plain_round(

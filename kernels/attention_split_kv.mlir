@@ -18,7 +18,6 @@
 
 tile.link "lib/attention.mlir"
 tile.link "lib/forward.mlir"
-tile.link "lib/softmax.mlir"
 
 !qk_view  = !tile.view<[?, ?, ?, D], T>
 !v_view   = !tile.view<[?, ?, ?, DV], T>
@@ -33,11 +32,9 @@ tile.link "lib/softmax.mlir"
 !keep = !tile.tile<[BLOCK_M, BLOCK_N], i1>
 !o   = !tile.tile<[BLOCK_M, DVP], ACC>
 !row = !tile.tile<[BLOCK_M], ACC>
-!acc = !tile.param<ACC>
 
 func.func private @key_head(i32, !qk_view, !qk_view) -> i32
 func.func private @diagonal_shift(i32, i32) -> i32
-func.func private @lowest() -> !acc
 func.func private @no_keys() -> (!row, !row, !o)
 func.func private @plain_round(!q, !k, !v, !keep, !row, !row, !o, f32) -> (!row, !row, !o)
 func.func private @output_of(!row, !o) -> !o
@@ -52,10 +49,8 @@ tile.program @attention_split_kv
                select(or(TARGET == "cpu", ROW_BYTES <= 256), 64, select(ROW_BYTES <= 512, 32, 16)),
            let ACC: type = accumulator(T))
     require(D <= 256, DV <= 256, dim(k, 0) == dim(q, 0), dim(v, 0) == dim(q, 0),
-            floordiv(dim(q, 1), max(dim(k, 1), 1)) * dim(k, 1) == dim(q, 1), dim(v, 1) == dim(k, 1),
-            dim(v, 2) == dim(k, 2), dim(o, 0) == dim(q, 0), dim(o, 1) == dim(q, 1), dim(o, 2) == dim(q, 2),
-            dim(lse, 0) == dim(q, 0), dim(lse, 1) == dim(q, 1), dim(lse, 2) == dim(q, 2), num_splits >= 1,
-            finite(scale))
+            floordiv(dim(q, 1), max(dim(k, 1), 1)) * dim(k, 1) == dim(q, 1), same_dims(v, k, 1, 2),
+            same_dims(o, q, 0, 1, 2), same_dims(lse, q, 0, 1, 2), num_splits >= 1, finite(scale))
     (%q: !qk_view, %k: !qk_view, %v: !v_view, %o: !v_view, %lse: optional !row_view, %scale: f32, %num_splits: i32) {
   %o_splits = tile.workspace [num_splits, dim(q, 0), dim(q, 1), dim(q, 2), DV] : !o_splits
   %lse_splits = tile.workspace [num_splits, dim(q, 0), dim(q, 1), dim(q, 2)] : !lse_splits
@@ -72,15 +67,12 @@ tile.kernel @attention_split_kv_partial
     (%q: !qk_view, %k: !qk_view, %v: !v_view, %o_splits: !o_splits, %lse_splits: !lse_splits, %scale: f32,
      %num_splits: i32)
     grid(%bm = ceildiv(dim(q, 2), BLOCK_M), %split = num_splits, %h = dim(q, 1), %b = dim(q, 0)) {
-  %c0 = arith.constant 0 : i32
   %queries = tile.dim %q, 2 : !qk_view
   %keys = tile.dim %k, 2 : !qk_view
-
   // First query of this instance, and the key head it reads.
   %block_m = tile.param BLOCK_M : i32
   %m = arith.muli %bm, %block_m : i32
   %hk = func.call @key_head(%h, %q, %k) : (i32, !qk_view, !qk_view) -> i32
-
   // Blocks are dealt out in runs; the last runs may be short, or empty.
   %block_n = tile.param BLOCK_N : i32
   %blocks = arith.ceildivsi %keys, %block_n : i32
@@ -93,7 +85,6 @@ tile.kernel @attention_split_kv_partial
   %shift = func.call @diagonal_shift(%queries, %keys) : (i32, i32) -> i32
   %no_max, %no_sum, %no_o = func.call @no_keys() : () -> (!row, !row, !o)
   %q_tile = tile.load %q[%b, %h, %m, 0] : !qk_view -> !q
-
   %max, %sum, %acc = tile.for_blocks %n in (%begin to %end) against (%m to %queries)
       where @attends_causally(against, block, %shift : i32)
       keep %keep : !keep
@@ -121,10 +112,7 @@ tile.kernel @attention_split_kv_combine
   %c1 = arith.constant 1 : i32
   %block_m = tile.param BLOCK_M : i32
   %m = arith.muli %bm, %block_m : i32
-  %lowest = func.call @lowest() : () -> !acc
-  %no_max = tile.full %lowest : !row
-  %no_sum = tile.constant 0 : !row
-  %no_o = tile.constant 0 : !o
+  %no_max, %no_sum, %no_o = func.call @no_keys() : () -> (!row, !row, !o)
 
   %max, %sum, %acc = scf.for %split = %c0 to %num_splits step %c1
       iter_args(%max_old = %no_max, %sum_old = %no_sum, %acc_old = %no_o) -> (!row, !row, !o) : i32 {
@@ -144,11 +132,9 @@ tile.kernel @attention_split_kv_combine
     %acc_new = arith.addf %acc_kept, %weighted : !o
     scf.yield %max_new, %sum_new, %acc_new : !row, !row, !o
   }
-
   %result = func.call @output_of(%sum, %acc) : (!row, !o) -> !o
   %o_tile = tile.cast %result : !o -> !tile.tile<[BLOCK_M, DVP], T>
   tile.store %o_tile, %o[%b, %h, %m, 0] : !tile.tile<[BLOCK_M, DVP], T>, !v_view
-
   %log_sum = math.log %sum : !row
   %lse_row = arith.addf %max, %log_sum : !row
   tile.store %lse_row, %lse[%b, %h, %m] : !row, !row_view

@@ -73,14 +73,9 @@ tile.kernel @differential_attention
            BLOCK_M: int = block(), BLOCK_N: int = block(),
            BLOCK_V: int = min(ceildiv(DV, 8) * 8, 128),
            let DP: int = ceildiv(D, 8) * 8, let ACC: type = accumulator(T))
-    require(D <= 256, DV <= 256,
-            dim(q2, 0) == dim(q1, 0), dim(q2, 1) == dim(q1, 1), dim(q2, 2) == dim(q1, 2),
-            dim(k1, 0) == dim(q1, 0), dim(v, 0) == dim(q1, 0),
-            floordiv(dim(q1, 1), max(dim(k1, 1), 1)) * dim(k1, 1) == dim(q1, 1),
-            dim(k2, 0) == dim(k1, 0), dim(k2, 1) == dim(k1, 1), dim(k2, 2) == dim(k1, 2),
-            dim(v, 1) == dim(k1, 1), dim(v, 2) == dim(k1, 2),
-            dim(o, 0) == dim(q1, 0), dim(o, 1) == dim(q1, 1), dim(o, 2) == dim(q1, 2),
-            dim(lambda, 0) == dim(q1, 1), finite(scale))
+    require(D <= 256, DV <= 256, same_dims(q2, q1, 0, 1, 2), dim(k1, 0) == dim(q1, 0), dim(v, 0) == dim(q1, 0),
+            floordiv(dim(q1, 1), max(dim(k1, 1), 1)) * dim(k1, 1) == dim(q1, 1), same_dims(k2, k1, 0, 1, 2),
+            same_dims(v, k1, 1, 2), same_dims(o, q1, 0, 1, 2), dim(lambda, 0) == dim(q1, 1), finite(scale))
     (%q1: !tile.view<[?, ?, ?, D], T>, %q2: !tile.view<[?, ?, ?, D], T>,
      %k1: !tile.view<[?, ?, ?, D], T>, %k2: !tile.view<[?, ?, ?, D], T>,
      %v: !tile.view<[?, ?, ?, DV], T>, %lambda: !tile.view<[?], f32>,

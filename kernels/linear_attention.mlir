@@ -51,12 +51,8 @@ tile.kernel @linear_attention
            BLOCK_N: int = block(), BLOCK_V: int = select(bits(T) < 64, 64, 32),
            let DP: int = select(D <= 64, ceildiv(D, 16) * 16, ceildiv(D, 128) * 128),
            let ACC: type = accumulator(T))
-    require(D <= 256, DV <= 256,
-            dim(k, 0) == dim(q, 0), dim(k, 1) == dim(q, 1), dim(k, 2) == dim(q, 2),
-            dim(v, 0) == dim(q, 0), dim(v, 1) == dim(q, 1), dim(v, 2) == dim(q, 2),
-            dim(o, 0) == dim(q, 0), dim(o, 1) == dim(q, 1), dim(o, 2) == dim(q, 2),
-            dim(state_in, 0) == dim(q, 0), dim(state_in, 1) == dim(q, 1),
-            dim(state_out, 0) == dim(q, 0), dim(state_out, 1) == dim(q, 1), finite(scale))
+    require(D <= 256, DV <= 256, same_dims(k, q, 0, 1, 2), same_dims(v, q, 0, 1, 2), same_dims(o, q, 0, 1, 2),
+            same_dims(state_in, q, 0, 1), same_dims(state_out, q, 0, 1), finite(scale))
     (%q: !tile.view<[?, ?, ?, D], T>, %k: !tile.view<[?, ?, ?, D], T>,
      %v: !tile.view<[?, ?, ?, DV], T>, %o: !tile.view<[?, ?, ?, DV], T>,
      %state_in: optional !tile.view<[?, ?, D, DV], ACC>,

@@ -27,8 +27,7 @@ func.func private @lowest() -> !acc
 tile.kernel @row_softmax
     params(T: type in [f16, bf16, f32, f64], BLOCK_M: int in [1, 2, 4, 8, 16, 32, 64] = 4,
            BLOCK_N: int in [32, 64, 128, 256, 512, 1024] = 256, let ACC: type = accumulator(T))
-    require(dim(y, 0) == dim(x, 0), dim(y, 1) == dim(x, 1),
-            finite(scale))
+    require(same_dims(y, x, 0, 1), finite(scale))
     (%x: !tile.view<[?, ?], T>, %y: !tile.view<[?, ?], T>, %scale: f32)
     grid(%bm = ceildiv(dim(x, 0), BLOCK_M)) {
   %c0 = arith.constant 0 : i32

@@ -37,10 +37,8 @@ tile.kernel @swiglu
            TRANSPOSED: flag = false,
            BLOCK_M: int = block(), BLOCK_N: int = block(), BLOCK_K: int = block(),
            let ACC: type = accumulator(T))
-    require(dim(y, 0) == dim(x, 0),
-            select(TRANSPOSED, dim(w_gate, 1), dim(w_gate, 0)) == dim(x, 1),
-            select(TRANSPOSED, dim(w_gate, 0), dim(w_gate, 1)) == dim(y, 1),
-            dim(w_up, 0) == dim(w_gate, 0), dim(w_up, 1) == dim(w_gate, 1))
+    require(dim(y, 0) == dim(x, 0), select(TRANSPOSED, dim(w_gate, 1), dim(w_gate, 0)) == dim(x, 1),
+            select(TRANSPOSED, dim(w_gate, 0), dim(w_gate, 1)) == dim(y, 1), same_dims(w_up, w_gate, 0, 1))
     (%x: !view, %w_gate: !view, %w_up: !view, %y: !view)
     grid(%bn = ceildiv(dim(y, 1), BLOCK_N), %bm = ceildiv(dim(y, 0), BLOCK_M)) {
   %c0 = arith.constant 0 : i32

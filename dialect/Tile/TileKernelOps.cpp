@@ -72,9 +72,31 @@ void tilewright::tile::printArgDefault(OpAsmPrinter &printer, Attribute value) {
   printer.printAttributeWithoutType(value);
 }
 
+/// same_dims(x, y, 0, ...), behind its name: dim(x, 0) == dim(y, 0), ..., each a constraint of its
+/// own, so that the one that does not hold is the one that a refusal names.
+static ParseResult parseSameDims(OpAsmParser &parser, SmallVectorImpl<Attribute> &list) {
+  StringRef first, second;
+  if (parser.parseLParen() || parser.parseKeyword(&first) || parser.parseComma() ||
+      parser.parseKeyword(&second) || parser.parseComma())
+    return failure();
+  MLIRContext *ctx = parser.getContext();
+  auto parsePosition = [&]() -> ParseResult {
+    int64_t position;
+    if (parser.parseInteger(position))
+      return failure();
+    ExprAttr extents[] = {ExprAttr::get(ctx, ExprKind::Dim, position, first, {}),
+                          ExprAttr::get(ctx, ExprKind::Dim, position, second, {})};
+    list.push_back(ExprAttr::get(ctx, ExprKind::Call, 0, "==", extents));
+    return success();
+  };
+  return failure(parser.parseCommaSeparatedList(parsePosition) || parser.parseRParen());
+}
+
 ParseResult tilewright::tile::parseConstraints(OpAsmParser &parser, ArrayAttr &constraints) {
   SmallVector<Attribute> list;
   auto parseConstraint = [&]() -> ParseResult {
+    if (succeeded(parser.parseOptionalKeyword("same_dims")))
+      return parseSameDims(parser, list);
     ExprAttr expr;
     if (parseExprText(parser, expr))
       return failure();

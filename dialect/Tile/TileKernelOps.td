@@ -15,7 +15,7 @@ def Tile_KernelOp : Tile_Op<"kernel", [
     Declares parameters, constraints on them, arguments (views and scalars; views may be
     `optional`, scalars may have a default) and the grid. A constraint over parameters is checked when they are bound,
     one that reads extents or scalar arguments at every launch; there it holds if it reads the extent of an argument
-    that was left out.
+    that was left out. `same_dims(x, y, 0, 1)` stands for the constraints `dim(x, 0) == dim(y, 0), dim(x, 1) == dim(y, 1)`.
     An argument with `when (CONDITION)`, a flag over parameters, exists only where the condition holds. Where it does
     not, callers do not see the argument, and constraints that mention it hold; nothing may read it there.
     The body runs once for each point of the grid; the ids are `i32` values

@@ -86,6 +86,18 @@ func.func private @attends(%b: i32, %h: i32, %i: i32, %j: i32, %shift: i32, %lef
   %causal = arith.ori %any_order, %not_ahead : i1
 
   %no_window = tile.param not(WINDOW) : i1
+  %inside = func.call @inside_window(%ahead, %left, %right) : (i32, i32, i32) -> i1
+  %window = arith.ori %no_window, %inside : i1
+
+  %allowed = func.call @mask_mod(%b, %h, %i, %j) : (i32, i32, i32, i32) -> i1
+  %position = arith.andi %causal, %window : i1
+  %keep = arith.andi %position, %allowed : i1
+  return %keep : i1
+}
+
+// Whether a key `ahead` of the diagonal lies in a window around it; a side of -1 is open.
+func.func private @inside_window(%ahead: i32, %left: i32, %right: i32) -> i1 {
+  %c0 = arith.constant 0 : i32
   %left_open = arith.cmpi slt, %left, %c0 : i32
   %minus_left = arith.subi %c0, %left : i32
   %near_left = arith.cmpi sge, %ahead, %minus_left : i32
@@ -94,12 +106,7 @@ func.func private @attends(%b: i32, %h: i32, %i: i32, %j: i32, %shift: i32, %lef
   %near_right = arith.cmpi sle, %ahead, %right : i32
   %right_ok = arith.ori %right_open, %near_right : i1
   %inside = arith.andi %left_ok, %right_ok : i1
-  %window = arith.ori %no_window, %inside : i1
-
-  %allowed = func.call @mask_mod(%b, %h, %i, %j) : (i32, i32, i32, i32) -> i1
-  %position = arith.andi %causal, %window : i1
-  %keep = arith.andi %position, %allowed : i1
-  return %keep : i1
+  return %inside : i1
 }
 
 // CAUSAL alone. Without it this folds to true.
@@ -109,6 +116,15 @@ func.func private @attends_causally(%i: i32, %j: i32, %shift: i32) -> i1 {
   %not_ahead = arith.cmpi sle, %j, %last : i32
   %keep = arith.ori %any_order, %not_ahead : i1
   return %keep : i1
+}
+
+// The index along a dimension whose extent is that of %index, or 1: then the same element is meant for all.
+func.func private @index_or_zero(%index: i32, %extent: i32) -> i32 {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %is_same = arith.cmpi eq, %extent, %c1 : i32
+  %result = arith.select %is_same, %c0, %index : i32
+  return %result : i32
 }
 
 // Of the block of `span` positions with this one: where its list is, and its length. Extents of 1 are the same for all.

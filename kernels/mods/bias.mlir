@@ -9,16 +9,10 @@
 // Its gradient d_bias has the same extents, in f32. Where no extent is 1 for several pairs, every pair stores its own;
 // else they take atomic additions. A dense backward with SCORE_GRADIENT=true adds no two numbers atomically.
 
+tile.link "../lib/attention.mlir"
 tile.capture @bias : !tile.view<[?, ?, ?, ?], T>
 
-// Index 0 along a dimension that has no other.
-func.func private @index_or_zero(%index: i32, %extent: i32) -> i32 {
-  %c0 = arith.constant 0 : i32
-  %c1 = arith.constant 1 : i32
-  %is_same = arith.cmpi eq, %extent, %c1 : i32
-  %result = arith.select %is_same, %c0, %index : i32
-  return %result : i32
-}
+func.func private @index_or_zero(i32, i32) -> i32
 
 func.func private @score_mod(%s: !tile.param<ACC>, %b: i32, %h: i32, %i: i32, %j: i32) -> !tile.param<ACC> {
   %batches = tile.dim @bias, 0

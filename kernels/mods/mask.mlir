@@ -4,16 +4,10 @@
 //
 //   mask   [B or 1, Hq or 1, Sq or 1, Skv or 1]   i1, one byte each; outside of its extents it is false
 
+tile.link "../lib/attention.mlir"
 tile.capture @mask : !tile.view<[?, ?, ?, ?], i1>
 
-// Index 0 along a dimension that has no other.
-func.func private @index_or_zero(%index: i32, %extent: i32) -> i32 {
-  %c0 = arith.constant 0 : i32
-  %c1 = arith.constant 1 : i32
-  %is_same = arith.cmpi eq, %extent, %c1 : i32
-  %result = arith.select %is_same, %c0, %index : i32
-  return %result : i32
-}
+func.func private @index_or_zero(i32, i32) -> i32
 
 func.func private @mask_mod(%b: i32, %h: i32, %i: i32, %j: i32) -> i1 {
   %batches = tile.dim @mask, 0

@@ -114,3 +114,9 @@ func.func private @declarations() attributes {
   a = #tile.param_decl<D: int>, b = #tile.param_decl<M: int in [-1, 64] = select(lt(D, 64), 64, -1)>,
   c = #tile.param_decl<CAUSAL: enum in ["none", ""] = "none">,
   d = #tile.param_decl<T: type in [f16, e5m2] = f16>, e = #tile.param_decl<WINDOW: flag = false>}
+
+// Several dimensions of two views at once, in the order of the text.
+// CHECK-LABEL: tile.kernel @same_dims
+// CHECK-NEXT: require(dim(x, 1) == dim(y, 1), dim(x, 0) == dim(y, 0), dim(y, 0) == 4)
+tile.kernel @same_dims require(same_dims(x, y, 1, 0), dim(y, 0) == 4) (%x: !tile.view<[?, ?], f32>, %y: !tile.view<[?, ?], f32>)
+    grid(%i = 1) {}

@@ -204,3 +204,18 @@ tile.kernel @part_in params(A: int = 2 * block_in(64)) () grid(%i = 1) {}
 
 // expected-error @+1 {{the default of parameter 'A' must be of kind int, but got kind flag}}
 tile.kernel @kind_in params(P: flag, A: int = block_in(P)) () grid(%i = 1) {}
+
+// -----
+
+// expected-error @+1 {{a constraint takes dim(y, 1), but 'y' has rank 1}}
+tile.kernel @same_dims_rank require(same_dims(x, y, 0, 1)) (%x: !tile.view<[?, ?], f32>, %y: !tile.view<[?], f32>) grid(%i = 1) {}
+
+// -----
+
+// expected-error @+1 {{a constraint takes dim of 'n', which is not a view among the arguments}}
+tile.kernel @same_dims_scalar require(same_dims(x, n, 0)) (%x: !tile.view<[?], f32>, %n: i32) grid(%i = 1) {}
+
+// -----
+
+// expected-error @+1 {{expected ','}}
+tile.kernel @same_dims_of_none require(same_dims(x, y)) (%x: !tile.view<[?], f32>, %y: !tile.view<[?], f32>) grid(%i = 1) {}
