@@ -353,7 +353,8 @@ def Tile_AddGradientsOp : Tile_Op<"add_gradients", [
     The program clears it before its first launch. Left out, it is not computed.
 
     Without `exact` sums are atomic additions of floats, whose last bits may differ from run to run.
-    With it they are sums of integers (`tile.add_at exact`), bit-identical.
+    With it they are sums of integers (`tile.add_at exact`), bit-identical; `exact when (FLAG)` chooses by a flag over
+    parameters.
 
     `once` promises that no two elements for which the launch adds have the same integers among their operands.
     Where a read has a place of its own for each of them, its gradient is then stored.
@@ -371,12 +372,14 @@ def Tile_AddGradientsOp : Tile_Op<"add_gradients", [
 
     Errors: those of `tile.map`, and
     - a seed of another shape than the operands, or of other elements than the function returns
+    - a condition of `exact` that is no flag over parameters
   }];
   let arguments = (ins FlatSymbolRefAttr:$function, Variadic<Tile_TileOrScalar>:$args,
-                       Tile_AnyTile:$seed, UnitAttr:$exact, UnitAttr:$once);
+                       Tile_AnyTile:$seed, UnitAttr:$exact, OptionalAttr<Tile_ExprAttr>:$exact_condition,
+                       UnitAttr:$once);
   let assemblyFormat = [{
-    $function `(` $args `)` `seed` $seed `:` type($seed) (`exact` $exact^)? (`once` $once^)? attr-dict
-    `:` `(` type($args) `)`
+    $function `(` $args `)` `seed` $seed `:` type($seed)
+    (`exact` $exact^ custom<WhenClause>($exact_condition))? (`once` $once^)? attr-dict `:` `(` type($args) `)`
   }];
   let hasVerifier = 1;
 }

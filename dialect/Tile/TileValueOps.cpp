@@ -3,6 +3,7 @@
 // Operations that compute tiles from tiles: verifiers.
 
 #include "dialect/Tile/Tile.h"
+#include "dialect/Tile/TileExprCheck.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
@@ -281,6 +282,16 @@ LogicalResult MapGradientOp::verifySymbolUses(SymbolTableCollection &symbols) {
 }
 
 LogicalResult AddGradientsOp::verify() {
+  if (ExprAttr condition = getExactConditionAttr()) {
+    if (!getExact())
+      return emitOpError("has a condition for 'exact', but no 'exact'");
+    std::optional<Signature> signature;
+    if (auto kernel = (*this)->getParentOfType<KernelOp>())
+      signature.emplace(kernel);
+    if (failed(checkExprKind(*this, condition, signature ? &*signature : nullptr,
+                             ExprScope::Parameters, "the condition of 'exact'", ExprKind::Flag)))
+      return failure();
+  }
   Type seed = getSeed().getType();
   if (failed(verifySeed(*this, seed, seed)))
     return failure();

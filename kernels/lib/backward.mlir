@@ -111,17 +111,11 @@ func.func private @gradients_of_keys(
   %pt_plain = tile.cast %pt : !st -> !dst
   %pt_acc = tile.cast %pt_plain : !dst -> !st
   %dt = arith.mulf %pt_acc, %dpt_centred : !st
-  %sums = tile.param and(CAPTURE_GRADIENTS, not(DETERMINISTIC)) : i1
+  %sums = tile.param CAPTURE_GRADIENTS : i1
   scf.if %sums {
-    tile.add_gradients @score_mod(%natural, %b, %h, %rows, %cols) seed %dt : !st once : (!st, i32, i32, !post, !post)
-    tile.add_gradients @weight_mod(%pt_acc, %b, %h, %rows, %cols) seed %dpt : !st once
+    tile.add_gradients @score_mod(%natural, %b, %h, %rows, %cols) seed %dt : !st exact when (DETERMINISTIC) once
         : (!st, i32, i32, !post, !post)
-  }
-  %exact_sums = tile.param and(CAPTURE_GRADIENTS, DETERMINISTIC) : i1
-  scf.if %exact_sums {
-    tile.add_gradients @score_mod(%natural, %b, %h, %rows, %cols) seed %dt : !st exact once
-        : (!st, i32, i32, !post, !post)
-    tile.add_gradients @weight_mod(%pt_acc, %b, %h, %rows, %cols) seed %dpt : !st exact once
+    tile.add_gradients @weight_mod(%pt_acc, %b, %h, %rows, %cols) seed %dpt : !st exact when (DETERMINISTIC) once
         : (!st, i32, i32, !post, !post)
   }
   return %dk_new, %dv_new, %dq_new : !dk, !dv, !dqt
@@ -138,7 +132,6 @@ func.func private @round_of_queries(
   %lse_each = tile.expand %lse_row dim 1 : !row -> !s
   %delta_each = tile.expand %delta_row dim 1 : !row -> !s
   %rows = tile.iota %m dim 0 : !pos
-
   %s = tile.dot %q_tile, %k_tile transpose_b : !q, !k -> !s
   %cols = tile.iota %n dim 1 : !pos
   %natural = arith.mulf %s, %scales_s fastmath<reassoc, contract> : !s
@@ -192,13 +185,9 @@ tile.kernel @attention_backward_delta
   %delta_row = arith.subf %sum, %dlse_row : !row
   %base2_row = tile.map @base2_or_zero(%lse_row) : (!row) -> !row
   %dsink = tile.map @sink_adjoint(%h, %delta_row, %base2_row) : (i32, !row, !row) -> !row
-  %sums = tile.param and(CAPTURE_GRADIENTS, not(DETERMINISTIC)) : i1
+  %sums = tile.param CAPTURE_GRADIENTS : i1
   scf.if %sums {
-    tile.add_gradients @sink(%h) seed %dsink : !row : (i32)
-  }
-  %exact_sums = tile.param and(CAPTURE_GRADIENTS, DETERMINISTIC) : i1
-  scf.if %exact_sums {
-    tile.add_gradients @sink(%h) seed %dsink : !row exact : (i32)
+    tile.add_gradients @sink(%h) seed %dsink : !row exact when (DETERMINISTIC) : (i32)
   }
   tile.store %delta_row, %delta[%a, %h, %workspace_m] : !row, !row_view
   tile.store %base2_row, %lse_base2[%a, %h, %workspace_m] : !row, !row_view

@@ -73,6 +73,10 @@ public:
       if (!hasFailed && op.getList())
         replaceList(op);
     });
+    root->walk([&](AddGradientsOp op) {
+      if (!hasFailed)
+        replaceExact(op);
+    });
     root->walk([&](ConstantOp op) {
       if (!hasFailed)
         replaceConstant(op, keptExact.contains(op));
@@ -216,6 +220,17 @@ private:
       return *value;
     emitError() << "cannot be computed: " << llvm::toString(value.takeError());
     return {};
+  }
+
+  void replaceExact(AddGradientsOp op) {
+    current = op;
+    ExprAttr condition = op.getExactConditionAttr();
+    if (!condition)
+      return;
+    if (ExprAttr holds = evaluate(condition)) {
+      op.removeExactConditionAttr();
+      op.setExact(holds.getValue());
+    }
   }
 
   void replaceList(ForBlocksOp op) {

@@ -133,6 +133,8 @@ Reads &Specializer::getReads(Operation *source) {
       for (ExprAttr expr : {loop.getListSpanAttr(), loop.getListConditionAttr()})
         if (expr)
           walkExpr(expr, [&](ExprAttr leaf) { read(leaf.getName()); });
+    if (auto sums = dyn_cast<AddGradientsOp>(op); sums && sums.getExactConditionAttr())
+      walkExpr(sums.getExactConditionAttr(), [&](ExprAttr leaf) { read(leaf.getName()); });
     walker.walk(op->getAttrDictionary());
     for (Type type : op->getResultTypes())
       walker.walk(type);

@@ -25,6 +25,15 @@ func.func @gradients(%s: !tile.tile<[M, N], f32>, %t: tensor<8xf32>, %x: f32, %i
   return
 }
 
+// CHECK-LABEL: tile.kernel @exact_by_parameter
+// CHECK: tile.add_gradients @f(%{{.*}}, %{{.*}}) seed %{{.*}} : tensor<8xf32> exact when (P) : (f32, i32)
+// CHECK: tile.add_gradients @f(%{{.*}}, %{{.*}}) seed %{{.*}} : tensor<8xf32> exact when (not(P)) once : (f32, i32)
+tile.kernel @exact_by_parameter params(P: flag) (%x: f32) grid(%i = 1) {
+  %t = tile.full %x : tensor<8xf32>
+  tile.add_gradients @f(%x, %i) seed %t : tensor<8xf32> exact when (P) : (f32, i32)
+  tile.add_gradients @f(%x, %i) seed %t : tensor<8xf32> exact when (not(P)) once : (f32, i32)
+}
+
 // CHECK-LABEL: @add_at
 // CHECK-NEXT: tile.add_at %{{.*}}, %{{.*}}[%{{.*}}, %{{.*}}] : !tile.tile<[M], T>, !tile.view<[?, 7], T>, (i32, !tile.tile<[M], i32>)
 // CHECK-NEXT: tile.add_at %{{.*}}, %{{.*}}[%{{.*}}] exact : tensor<8xf64>, !tile.view<[?, 13], i64>, (i32)

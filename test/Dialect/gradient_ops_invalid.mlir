@@ -198,3 +198,21 @@ tile.program @in_workspace (%x: !tile.view<[?], f32>) {
   // expected-error @+1 {{takes dim of 'table', which is not a view among the arguments}}
   %w = tile.workspace [dim(table, 0)] : !tile.view<[?], f32>
 }
+
+// -----
+
+func.func private @f(%s: f32, %i: i32) -> f32
+tile.kernel @exact_kind params(P: int) (%x: f32) grid(%i = 1) {
+  %t = tile.full %x : tensor<8xf32>
+  // expected-error @+1 {{the condition of 'exact' must be of kind flag, but got kind int}}
+  tile.add_gradients @f(%x, %i) seed %t : tensor<8xf32> exact when (P) : (f32, i32)
+}
+
+// -----
+
+func.func private @f(%s: f32) -> f32
+func.func @condition_without_exact(%x: f32, %t: tensor<8xf32>) {
+  // expected-error @+1 {{has a condition for 'exact', but no 'exact'}}
+  "tile.add_gradients"(%x, %t) <{function = @f, exact_condition = #tile.expr<true>}> : (f32, tensor<8xf32>) -> ()
+  return
+}

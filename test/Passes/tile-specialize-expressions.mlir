@@ -35,3 +35,18 @@ tile.kernel @types params(T: type = bf16, E: type = e4m3, E5: type = e5m2, A: ty
 // CHECK: grid(%i = ceildiv(dim(x, 0), 8), %j = sm_count() * 2, %k = select(n > 8, n, 3)) attributes
 tile.kernel @launch params(B: int = 8, C: int = 1 + 1, D: flag = true) (%x: !tile.view<[?], f32>, %n: i32)
     grid(%i = ceildiv(dim(x, 0), B), %j = sm_count() * C, %k = select(and(D, n > B), n, B - 5)) {}
+
+// -----
+
+// A flag chooses between sums of floats and exact ones.
+// CHECK-LABEL: @exact
+// CHECK: tile.add_gradients {{.*}} : tensor<8xf32> exact once : (f32, i32)
+// CHECK: tile.add_gradients {{.*}} : tensor<8xf32> : (f32, i32)
+func.func private @f(%s: f32, %i: i32) -> f32 {
+  return %s : f32
+}
+tile.kernel @exact params(FIXED: flag = true) (%x: f32) grid(%i = 1) {
+  %t = tile.full %x : tensor<8xf32>
+  tile.add_gradients @f(%x, %i) seed %t : tensor<8xf32> exact when (FIXED) once : (f32, i32)
+  tile.add_gradients @f(%x, %i) seed %t : tensor<8xf32> exact when (not(FIXED)) : (f32, i32)
+}
