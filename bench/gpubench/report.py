@@ -111,3 +111,31 @@ def svg_plot(groups, title):
         out.append(f'<rect x="{x:.1f}" y="{y - 10}" width="14" height="10" fill="{COLOURS[index % len(COLOURS)]}"/>')
         out.append(f'<text x="{x + 20:.1f}" y="{y}">{html.escape(side)}</text>')
     return "\n".join(out + ["</svg>"]) + "\n"
+
+
+def svg_curves(curves, title, x_name, y_name):
+    """{name: [values]} by their number, in one panel. Later curves are dashed, so that one on top of another shows both."""
+    width, height, left, right, top, bottom = 760, 420, 60, 16, 44, 66
+    inner_width, inner_height = width - left - right, height - top - bottom
+    count = max(len(values) for values in curves.values())
+    best = _nice_top(max(max(values) for values in curves.values()))
+    out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="12">',
+           f'<rect width="{width}" height="{height}" fill="white"/>',
+           f'<text x="{width / 2}" y="24" text-anchor="middle" font-size="15">{html.escape(title)}</text>',
+           f'<text x="{left}" y="{top - 8}">{html.escape(y_name)}</text>',
+           f'<text x="{left + inner_width / 2}" y="{top + inner_height + 34}" text-anchor="middle">{html.escape(x_name)}</text>']
+    for tick in range(5):
+        y, x = top + inner_height * (1 - tick / 4), left + inner_width * tick / 4
+        out.append(f'<line x1="{left}" y1="{y:.1f}" x2="{left + inner_width}" y2="{y:.1f}" stroke="#dddddd"/>')
+        out.append(f'<text x="{left - 6}" y="{y + 4:.1f}" text-anchor="end">{best * tick / 4:g}</text>')
+        out.append(f'<text x="{x:.1f}" y="{top + inner_height + 18}" text-anchor="middle">{count * tick // 4}</text>')
+    for index, (name, values) in enumerate(curves.items()):
+        colour = COLOURS[index % len(COLOURS)]
+        path = " ".join(f"{left + inner_width * at / max(1, count - 1):.1f},{top + inner_height * (1 - value / best):.1f}"
+                        for at, value in enumerate(values))
+        dashes = ' stroke-dasharray="6 6"' if index else ""
+        out.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"{dashes}/>')
+        x, y = left + index * 180, height - 12
+        out.append(f'<rect x="{x}" y="{y - 10}" width="14" height="10" fill="{colour}"/>')
+        out.append(f'<text x="{x + 20}" y="{y}">{html.escape(name)}</text>')
+    return "\n".join(out + ["</svg>"]) + "\n"

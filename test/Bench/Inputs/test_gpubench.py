@@ -242,6 +242,17 @@ class ReportTest(unittest.TestCase):
         for circle in tree.findall(name + "circle"):
             self.assertTrue(0 < float(circle.get("cx")) < 860 and 0 < float(circle.get("cy")) < 340)
 
+    def test_curves(self):
+        picture = report.svg_curves({"us": [5.5, 4.0, 2.5], "a & b": [5.5, 2.75]}, "Loss", "step", "nats")
+        tree, name = xml.etree.ElementTree.fromstring(picture), "{http://www.w3.org/2000/svg}"
+        lines = [[tuple(map(float, point.split(","))) for point in line.get("points").split()]
+                 for line in tree.findall(name + "polyline")]
+        self.assertEqual([len(line) for line in lines], [3, 2])
+        self.assertEqual(lines[0][0], lines[1][0])
+        self.assertLess(lines[0][0][1], lines[0][1][1])  # a lower value is further down
+        self.assertEqual([line.get("stroke-dasharray") for line in tree.findall(name + "polyline")], [None, "6 6"])
+        self.assertIn("a & b", [text.text for text in tree.findall(name + "text")])
+
 
 class PeersTest(unittest.TestCase):
     def test_targets_are_those_of_the_users(self):
