@@ -1296,6 +1296,33 @@ def TgpuVerifySync : Pass<"tgpu-verify-sync", "::mlir::ModuleOp"> {
   ];
 }
 
+def ArithAddConstantsLast : Pass<"arith-add-constants-last"> {
+  let summary = "add the constants of sums last, where sums may be reassociated";
+  let description = [{
+    In scalar sums, differences and products under `fastmath<reassoc>` a constant term moves to the end:
+    `(x + c) - y` becomes `(x - y) + c`, and `(x + c) * k` becomes `x * k + c * k`. The elements of a thread differ in
+    constants, so what is left is the same for many of them, and LLVM computes it once. A part of convert-tgpu-to-nvvm,
+    before the arith dialect becomes LLVM's.
+
+    Before:
+    ```mlir
+    %j = arith.addf %first, %c8 fastmath<reassoc, contract> : f32
+    %ahead = arith.subf %j, %i fastmath<reassoc, contract> : f32
+    %penalty = arith.mulf %slope, %ahead fastmath<reassoc, contract> : f32
+    ```
+    After:
+    ```mlir
+    %base = arith.subf %first, %i fastmath<reassoc, contract> : f32
+    %scaled = arith.mulf %slope, %base fastmath<reassoc, contract> : f32
+    %more = arith.mulf %c8, %slope fastmath<reassoc, contract> : f32
+    %penalty = arith.addf %scaled, %more fastmath<reassoc, contract> : f32
+    ```
+
+    Not its job: to merge what is equal, or to reassociate sums without constants.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect"];
+}
+
 def ConvertTgpuToNvvm : Pass<"convert-tgpu-to-nvvm", "::mlir::ModuleOp"> {
   let summary = "one thread's code for every tgpu.kernel, in the LLVM and NVVM dialects";
   let description = [{

@@ -322,9 +322,13 @@ LogicalResult SelectOp::verify() {
 
 LogicalResult CastOp::verify() {
   Type source = getSource().getType(), result = getResult().getType();
-  if (isTile(source) == isTile(result) && getDims(source) == getDims(result))
-    return success();
-  return emitOpError() << "keeps the shape, but got " << source << " and " << result;
+  if (isTile(source) != isTile(result) || getDims(source) != getDims(result))
+    return emitOpError() << "keeps the shape, but got " << source << " and " << result;
+  if (getReassoc() &&
+      !(isa<IntegerType>(getElementType(source)) && isa<FloatType>(getElementType(result))))
+    return emitOpError() << "converts integers to floats where it has 'reassoc', but got " << source
+                         << " and " << result;
+  return success();
 }
 
 LogicalResult RandomOp::verify() {

@@ -347,18 +347,28 @@ def Tile_CastOp : Tile_Op<"cast", [Pure]> {
     Integer to float likewise (signed; `i1` is 0 or 1). Float
     to integer truncates toward zero. Integers are extended by sign (`i1` by zero) or truncated.
 
-    Preconditions: a float converted to an integer is in its range.
+    With `reassoc` an integer that is the sum of others may be converted term by term, and the terms may be summed in
+    any order with what is added to the result under `fastmath<reassoc>`. Where all of these are integers that the float
+    type holds exactly (below 2^24 in f32), the result is the same. So a GPU converts the position of a thread's first
+    element, and the others follow by constants.
+
+    Preconditions: a float converted to an integer is in its range; with `reassoc` no sum overflows.
 
     Postconditions: the shape is unchanged.
 
-    Example: `%p = tile.cast %s : !tile.tile<[M, N], f32> -> !tile.tile<[M, N], T>`
+    Examples:
+    ```mlir
+    %p = tile.cast %s : !tile.tile<[M, N], f32> -> !tile.tile<[M, N], T>
+    %x = tile.cast %j reassoc : i32 -> f32
+    ```
 
     Errors:
     - a result of another shape
+    - `reassoc` where it is no integer that becomes a float
   }];
-  let arguments = (ins Tile_TileOrScalar:$source);
+  let arguments = (ins Tile_TileOrScalar:$source, UnitAttr:$reassoc);
   let results = (outs Tile_TileOrScalar:$result);
-  let assemblyFormat = "$source attr-dict `:` type($source) `->` type($result)";
+  let assemblyFormat = "$source (`reassoc` $reassoc^)? attr-dict `:` type($source) `->` type($result)";
   let hasVerifier = 1;
   let hasFolder = 1;
 }

@@ -5,7 +5,8 @@
 //
 //   slopes   [Hq]   f32
 //
-// Positions are compared in ACC, one conversion for a row or a column: in f32 distances are exact below position 2^24.
+// Positions are compared in ACC: in f32 distances are exact below position 2^24. Under CAUSAL = top_left no pair that
+// counts has its key ahead of its query, so the distance needs no absolute value.
 // Where the first rows of q and of k are different positions (a decode with a cache, CAUSAL = bottom_right), O is right
 // nevertheless as long as the mask is causal: an offset adds the same number to every score of a row, and to LSE.
 
@@ -14,11 +15,13 @@ tile.capture @slopes : !tile.view<[?], f32>
 func.func private @score_mod(%s: !tile.param<ACC>, %b: i32, %h: i32, %i: i32, %j: i32) -> !tile.param<ACC> {
   %slope_f32 = tile.at @slopes[%h] : f32
   %slope = tile.cast %slope_f32 : f32 -> !tile.param<ACC>
-  %i_acc = tile.cast %i : i32 -> !tile.param<ACC>
-  %j_acc = tile.cast %j : i32 -> !tile.param<ACC>
-  %ahead = arith.subf %j_acc, %i_acc : !tile.param<ACC>
-  %distance = math.absf %ahead : !tile.param<ACC>
-  %penalty = arith.mulf %slope, %distance fastmath<contract> : !tile.param<ACC>
+  %i_acc = tile.cast %i reassoc : i32 -> !tile.param<ACC>
+  %j_acc = tile.cast %j reassoc : i32 -> !tile.param<ACC>
+  %behind = arith.subf %i_acc, %j_acc fastmath<reassoc> : !tile.param<ACC>
+  %either_way = math.absf %behind : !tile.param<ACC>
+  %never_ahead = tile.param CAUSAL == "top_left" : i1
+  %distance = arith.select %never_ahead, %behind, %either_way : !tile.param<ACC>
+  %penalty = arith.mulf %slope, %distance fastmath<reassoc, contract> : !tile.param<ACC>
   %biased = arith.subf %s, %penalty fastmath<contract> : !tile.param<ACC>
   return %biased : !tile.param<ACC>
 }

@@ -15,11 +15,11 @@ func.func private @score_mod(%s: !tile.param<ACC>, %b: i32, %h: i32, %i: i32, %j
   %slope = tile.cast %slope_f32 : f32 -> !tile.param<ACC>
   %shift = tile.at @alibi_shift[%b] : i32
   %diagonal = arith.addi %i, %shift : i32
-  %i_acc = tile.cast %diagonal : i32 -> !tile.param<ACC>
-  %j_acc = tile.cast %j : i32 -> !tile.param<ACC>
-  %ahead = arith.subf %j_acc, %i_acc : !tile.param<ACC>
+  %i_acc = tile.cast %diagonal reassoc : i32 -> !tile.param<ACC>
+  %j_acc = tile.cast %j reassoc : i32 -> !tile.param<ACC>
+  %ahead = arith.subf %j_acc, %i_acc fastmath<reassoc> : !tile.param<ACC>
   %distance = math.absf %ahead : !tile.param<ACC>
-  %penalty = arith.mulf %slope, %distance fastmath<contract> : !tile.param<ACC>
+  %penalty = arith.mulf %slope, %distance fastmath<reassoc, contract> : !tile.param<ACC>
   %biased = arith.subf %s, %penalty fastmath<contract> : !tile.param<ACC>
   return %biased : !tile.param<ACC>
 }

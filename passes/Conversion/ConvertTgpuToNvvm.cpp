@@ -53,6 +53,7 @@ void ConvertTgpuToNvvm::runOnOperation() {
       op.erase();
 
   OpPassManager manager(ModuleOp::getOperationName());
+  manager.addPass(createArithAddConstantsLast());
   manager.addPass(createSCFToControlFlowPass());
   manager.addPass(createArithToLLVMConversionPass());
   manager.addPass(createConvertMathToLLVMPass());

@@ -72,9 +72,30 @@ Value KernelEmitter::roundToOdd(Value x) {
 }
 
 LogicalResult KernelEmitter::emitCast(tile::CastOp op) {
-  setElements(op.getResult(), castElements(getElements(op.getSource()),
-                                           tile::getElementType(op.getSource().getType()),
-                                           tile::getElementType(op.getResult().getType())));
+  Type from = tile::getElementType(op.getSource().getType());
+  Type to = tile::getElementType(op.getResult().getType());
+  Values source = getElements(op.getSource());
+  if (!op.getReassoc()) {
+    setElements(op.getResult(), castElements(source, from, to));
+    return success();
+  }
+  // Positions of a thread's elements are sums of the first one and constants.
+  Values elements;
+  for (Value x : source) {
+    auto sum = x.getDefiningOp<arith::AddIOp>();
+    APInt constant;
+    if (!sum || !matchPattern(sum.getRhs(), m_ConstantInt(&constant))) {
+      elements.push_back(castElements(x, from, to).front());
+      continue;
+    }
+    APFloat term = APFloat::getZero(cast<FloatType>(to).getFloatSemantics());
+    term.convertFromAPInt(constant, /*IsSigned=*/true, APFloat::rmNearestTiesToEven);
+    auto flags = arith::FastMathFlags::reassoc | arith::FastMathFlags::contract;
+    Value base = castElements(sum.getLhs(), from, to).front();
+    Value more = arith::ConstantOp::create(b, FloatAttr::get(to, term));
+    elements.push_back(arith::AddFOp::create(b, base, more, flags));
+  }
+  setElements(op.getResult(), elements);
   return success();
 }
 

@@ -109,11 +109,13 @@ func.func @selections(%keep: !tile.tile<[M], i1>, %x: !tile.tile<[M], T>, %flag:
 // CHECK-NEXT: tile.cast %{{.*}} : tensor<4xi1> -> tensor<4xf8E4M3FN>
 // CHECK-NEXT: tile.cast %{{.*}} : f32 -> !tile.param<T>
 // CHECK-NEXT: tile.cast %{{.*}} : f32 -> i64
+// CHECK-NEXT: tile.cast %{{.*}} reassoc : i64 -> !tile.param<T>
 func.func @casts(%x: !tile.tile<[M], T>, %y: tensor<4xi1>, %s: f32) {
   %0 = tile.cast %x : !tile.tile<[M], T> -> !tile.tile<[M], f32>
   %1 = tile.cast %y : tensor<4xi1> -> tensor<4xf8E4M3FN>
   %2 = tile.cast %s : f32 -> !tile.param<T>
   %3 = tile.cast %s : f32 -> i64
+  %4 = tile.cast %3 reassoc : i64 -> !tile.param<T>
   return
 }
 

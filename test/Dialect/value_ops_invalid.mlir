@@ -333,6 +333,14 @@ func.func @cast_shape(%x: !tile.tile<[M], f32>) {
 
 // -----
 
+func.func @cast_reassoc(%x: !tile.tile<[M], f32>) {
+  // expected-error @+1 {{converts integers to floats where it has 'reassoc', but got '!tile.tile<[M], f32>' and '!tile.tile<[M], f16>'}}
+  %0 = tile.cast %x reassoc : !tile.tile<[M], f32> -> !tile.tile<[M], f16>
+  return
+}
+
+// -----
+
 // A tile of rank 0 is no scalar.
 func.func @cast_to_scalar(%x: tensor<f32>) {
   // expected-error @+1 {{keeps the shape, but got 'tensor<f32>' and 'f16'}}

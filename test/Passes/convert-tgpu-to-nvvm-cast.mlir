@@ -35,3 +35,24 @@ tgpu.kernel @f16_pairs target "sm_80" warps 4 (%x: !tile.view<[64, 32], f32>) gr
   %w = tile.cast %h : tensor<64x32xf16, #tgpu.mma<4, 1>> -> tensor<64x32xf32, #tgpu.mma<4, 1>>
   tgpu.store %w, %x[0, 0] : tensor<64x32xf32, #tgpu.mma<4, 1>>, !tile.view<[64, 32], f32>
 }
+
+// Of positions that may be converted term by term, a thread converts its first, and what is subtracted leaves the
+// others a constant each.
+//
+// CHECK-LABEL: .entry positions(
+// CHECK-COUNT-2: cvt.rn.f32.{{[us]}}32
+// CHECK-NOT: cvt.rn.f32
+// CHECK: sub.rn.f32 [[FIRST:%r[0-9]+]],
+// CHECK-COUNT-15: add.rn.f32 {{.*}}, [[FIRST]], 0f
+// CHECK-NOT: {{(add|sub|cvt)}}.rn.f32
+// CHECK: ret;
+#l = #tgpu.blocked<16, lanes 32, warps 1, 1>
+tgpu.kernel @positions target "sm_80" warps 1 (%y: !tile.view<[512], f32>, %j: i32) grid(%b = 1) {
+  %c0 = arith.constant 0 : i32
+  %columns = tile.iota %c0 dim 0 : tensor<512xi32, #l>
+  %x = tile.cast %columns reassoc : tensor<512xi32, #l> -> tensor<512xf32, #l>
+  %row = tile.cast %j : i32 -> f32
+  %rows = tile.full %row : tensor<512xf32, #l>
+  %ahead = arith.subf %x, %rows fastmath<reassoc> : tensor<512xf32, #l>
+  tgpu.store %ahead, %y[0] : tensor<512xf32, #l>, !tile.view<[512], f32>
+}
