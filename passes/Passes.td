@@ -734,6 +734,31 @@ def TgpuSumByThread : Pass<"tgpu-sum-by-thread", "::mlir::ModuleOp"> {
   let dependentDialects = ["::tilewright::tile::TileDialect", "::tilewright::tgpu::TgpuDialect"];
 }
 
+def TgpuSkipOnes : Pass<"tgpu-skip-ones", "::mlir::ModuleOp"> {
+  let summary = "let a warp skip the product of a carried sum with a row of ones";
+  let description = [{
+    A sum that a loop carries is often scaled by exp2(old - new), where `new` is `old` unless a condition holds, as a
+    running maximum that is raised only where a row's scores exceed it by much: then the factor is exactly one in most
+    rounds. Such a product of a tile and the expanded row gets the attribute `tgpu.skip_ones`: a warp whose rows all have
+    the factor one skips it, by one vote. The result is the same.
+
+    Before:
+    ```mlir
+    %new = tile.select %exceeds, %maximum, %old : tensor<64xi1, #row>, tensor<64xf32, #row>
+    %fall = arith.subf %old, %new : tensor<64xf32, #row>
+    %factor = math.exp2 %fall : tensor<64xf32, #row>
+    %factors = tile.expand %factor dim 1 : tensor<64xf32, #row> -> tensor<64x64xf32, #acc>
+    %kept = arith.mulf %sum, %factors : tensor<64x64xf32, #acc>
+    ```
+    After:
+    ```mlir
+    %kept = arith.mulf %sum, %factors {tgpu.skip_ones} : tensor<64x64xf32, #acc>
+    ```
+
+    Not its job: to decide how far a maximum may lag behind, which is what the kernel says.
+  }];
+}
+
 def TgpuPlanSchedule : Pass<"tgpu-plan-schedule", "::mlir::ModuleOp"> {
   let summary = "decide how loops are pipelined and what stays in registers";
   let description = [{

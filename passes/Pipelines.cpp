@@ -95,6 +95,8 @@ void buildGpuPipeline(OpPassManager &manager, const GpuPipelineOptions &options)
   manager.addPass(createCanonicalizerPass());
   manager.addPass(createCSEPass());
   manager.addPass(createTgpuSumByThread());
+  if (!llvm::is_contained(options.schedule, (tgpu::skipOnesKey + "=0").str()))
+    manager.addPass(createTgpuSkipOnes());
   TgpuPlanScheduleOptions planning;
   planning.schedule.assign(options.schedule.begin(), options.schedule.end());
   manager.addPass(createTgpuPlanSchedule(planning));

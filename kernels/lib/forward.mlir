@@ -57,14 +57,20 @@ func.func private @no_keys() -> (!row, !row, !o) {
   return %no_max, %no_sum, %no_o : !row, !row, !o
 }
 
-// Of scores in base 2: P, the maximum and the sum with them, and the sum of P V before them.
+// Of scores in base 2: P, the maximum and the sum with them, and the sum of P V before them. In wide sums of
+// 16-bit values the maximum is raised only by more than 8: P is then at most 2^8, and most rounds leave the sum as it is.
 func.func private @online_softmax(%x: !s, %max_old: !row, %sum_old: !row, %acc_old: !o) -> (!s, !row, !row, !o) {
   %max_block = tile.reduce max %x dim 1 : !s -> !row
-  %max_new = arith.maximumf %max_old, %max_block : !row
+  %max_all = arith.maximumf %max_old, %max_block : !row
+  %lags = tile.constant 8.0 : !row
+  %most = arith.addf %max_old, %lags : !row
+  %exceeds = arith.cmpf ogt, %max_all, %most : !row
+  %max_lagging = tile.select %exceeds, %max_all, %max_old : !tile.tile<[BLOCK_M], i1>, !row
+  %may_lag = tile.param and(bits(T) == 16, DVP >= 128) : i1
+  %max_new = arith.select %may_lag, %max_lagging, %max_all : !row
   %max_each = tile.expand %max_new dim 1 : !row -> !s
   %below = arith.subf %x, %max_each fastmath<contract> : !s
   %p = math.exp2 %below : !s
-
   // What was summed against the old maximum shrinks by 2^(old - new).
   %fall = arith.subf %max_old, %max_new : !row
   %rescale = math.exp2 %fall : !row
@@ -86,7 +92,6 @@ func.func private @round_of_keys(
   %log2es = tile.constant 1.4426950408889634 : !s
   %masked_out = tile.constant minus_inf : !s
   %rows = tile.iota %m dim 0 : !pos
-
   %s = tile.dot %q_tile, %k_tile transpose_b : !q, !k -> !s
   %cols = tile.iota %n dim 1 : !pos
   %natural = arith.mulf %s, %scales fastmath<reassoc, contract> : !s

@@ -10,6 +10,7 @@
 #include "passes/Conversion/ScalarMath.h"
 
 #include "mlir/Dialect/Math/IR/Math.h"
+#include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -35,6 +36,24 @@ LogicalResult KernelEmitter::emitConstant(arith::ConstantOp op) {
   }
   setElements(op.getResult(), Values(getLayout(op, op.getType())->registersPerThread(), scalar));
   return success();
+}
+
+/// A branch that warps take of which a row's factor is not one, and that else has the elements. Of
+/// a vote ptxas knows that the warp goes one way.
+scf::IfOp KernelEmitter::branchUnlessOnes(const Values &elements, const Values &factors) {
+  Value one = arith::ConstantOp::create(b, b.getFloatAttr(factors.front().getType(), 1.0));
+  Value any;
+  for (Value factor : llvm::SetVector<Value>(factors.begin(), factors.end())) {
+    Value differs = arith::CmpFOp::create(b, arith::CmpFPredicate::UNE, factor, one);
+    any = any ? arith::OrIOp::create(b, any, differs).getResult() : differs;
+  }
+  any = intrinsic("llvm.nvvm.vote.any.sync", b.getI1Type(), {i32(-1), any});
+  auto branch = scf::IfOp::create(b, ValueRange(elements).getTypes(), any, /*addThenBlock=*/true,
+                                  /*addElseBlock=*/true);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToEnd(branch.elseBlock());
+  scf::YieldOp::create(b, elements);
+  return branch;
 }
 
 LogicalResult KernelEmitter::emitElementwise(Operation *op) {
@@ -73,6 +92,11 @@ LogicalResult KernelEmitter::emitElementwise(Operation *op) {
     count = std::max(count, operands.back().size());
   }
   Values elements;
+  scf::IfOp branch;
+  if (op->hasAttr(skipOnesName)) {
+    branch = branchUnlessOnes(operands[0], operands[1]);
+    b.setInsertionPointToEnd(branch.thenBlock());
+  }
   for (size_t i = 0; i < count; ++i) {
     IRMapping mapping;
     Values at;
@@ -90,8 +114,14 @@ LogicalResult KernelEmitter::emitElementwise(Operation *op) {
       continue;
     }
     Operation *copy = b.clone(*op, mapping);
+    copy->removeAttr(skipOnesName);
     copy->getResult(0).setType(element);
     elements.push_back(copy->getResult(0));
+  }
+  if (branch) {
+    scf::YieldOp::create(b, elements);
+    b.setInsertionPointAfter(branch);
+    elements = Values(branch.getResults());
   }
   if (isFloat8(resultElement))
     elements = castElements(elements, b.getF32Type(), resultElement);

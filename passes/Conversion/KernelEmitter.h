@@ -128,6 +128,7 @@ private:
   //===--- EmitElementwise.cpp ----------------------------------------------===//
 
   mlir::LogicalResult emitElementwise(mlir::Operation *op);
+  mlir::scf::IfOp branchUnlessOnes(const Values &elements, const Values &factors);
   mlir::LogicalResult emitConstant(mlir::arith::ConstantOp op);
   mlir::LogicalResult emitMath(mlir::Operation *op);
   mlir::LogicalResult emitSelect(tile::SelectOp op);

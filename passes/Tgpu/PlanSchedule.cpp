@@ -105,7 +105,7 @@ private:
         if (!isNumber || number < 0 || number > 7)
           return refuse("a number from 0 to 7");
         overrides.inFlight = number;
-      } else if (key == copyCapturesKey) { // tile-copy-captures has obeyed
+      } else if (key == copyCapturesKey || key == skipOnesKey) { // earlier passes have obeyed
         if (!isNumber || number < 0 || number > 1)
           return refuse("0 or 1");
       } else if (key == "keep_in_registers") {
@@ -119,9 +119,8 @@ private:
       } else {
         return getOperation().emitError()
                << "schedule: expected one of skeleton, stages, in_flight, keep_in_registers, "
-                  "copy_captures, turns, group, dynamic, tile_stages, store_buffers, "
-                  "reduce_stages, "
-                  "scratch_stages, lend, load_registers and compute_registers, but got '"
+                  "copy_captures, skip_ones, turns, group, dynamic, tile_stages, store_buffers, "
+                  "reduce_stages, scratch_stages, lend, load_registers and compute_registers, but got '"
                << key << "'";
       }
     }

@@ -45,6 +45,11 @@ inline constexpr llvm::StringLiteral placeName = "tgpu.place";
 /// On an elementwise operation: code generation keeps it behind what stands before it, products
 /// that are issued among it.
 inline constexpr llvm::StringLiteral keepPlaceName = "tgpu.keep_place";
+/// On a product of a tile, its first operand, and an expanded row that is one for most rows: a warp
+/// whose rows all have the factor one skips it.
+inline constexpr llvm::StringLiteral skipOnesName = "tgpu.skip_ones";
+/// Key of a schedule: whether such products are marked (tgpu-skip-ones).
+inline constexpr llvm::StringLiteral skipOnesKey = "skip_ones";
 
 } // namespace tilewright::tgpu
 

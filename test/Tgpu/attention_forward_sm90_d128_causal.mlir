@@ -203,6 +203,8 @@ tgpu.kernel @attention_forward target "sm_90a" warps 12
       %row_zeros = tile.full %zero : !row
       %row_ones = tile.full %one : !row
       %row_ln2 = tile.full %ln2 : !row
+      %lag = arith.constant 8.0 : f32
+      %lags = tile.full %lag : !row
 
       // As many heads as have K and V in 32 MiB of the L2 cache, 64 at most. Computed in each role: what is computed
       // for both stays in registers, of which the role that loads has few.
@@ -319,7 +321,10 @@ tgpu.kernel @attention_forward target "sm_90a" warps 12
             tgpu.arrive %k_empty[%use_k] per warp : !kv_full
             %block_max = tile.reduce max %s dim 1 : !s -> !row
             %block_max_scaled = arith.mulf %block_max, %row_scales : !row
-            %new_max = arith.maximumf %max, %block_max_scaled : !row
+            %all_max = arith.maximumf %max, %block_max_scaled : !row
+            %allowed = arith.addf %max, %lags : !row
+            %exceeds = arith.cmpf ogt, %all_max, %allowed : !row
+            %new_max = tile.select %exceeds, %all_max, %max : !row_i1, !row
             %new_max_all = tile.expand %new_max dim 1 : !row -> !s
             %scaled = arith.mulf %s, %scales fastmath<contract> : !s
             %exponent = arith.subf %scaled, %new_max_all fastmath<contract> : !s
@@ -351,7 +356,7 @@ tgpu.kernel @attention_forward target "sm_90a" warps 12
             %o_done = tgpu.wgmma_wait pending 0, %o_issued : !o
             tgpu.arrive %v_empty[%use] per warp : !kv_full
             %alpha_all = tile.expand %alpha dim 1 : !row -> !o
-            %o_new = arith.mulf %o_done, %alpha_all : !o
+            %o_new = arith.mulf %o_done, %alpha_all {tgpu.skip_ones} : !o
             scf.yield %use_k, %p_new, %o_new, %new_max, %new_sums : i32, !p, !o, !row, !sums
           }
 
