@@ -8,23 +8,24 @@
     bench/peers.py --perturbed --peers "" --cases D64 D128               the kernels, written otherwise (perturb.py)
     bench/peers.py --direction backward --deterministic --profile        also the deterministic form, and time by kernel
     bench/peers.py --direction both --mods softcap,alibi --peers flex --cases "D128 * S8192"
-    bench/peers.py --mods ,document --peers flex,flex_setup --dims 64,128 --cases S16384 --direction fwd,both
+    bench/peers.py --mods ,spans --peers flex,flex_setup --dims 64,128 --cases S16384 --direction fwd,both
     bench/peers.py --direction fwd,bwd --gqa 8 --window 0,1024 --peers fa4,cudnn --cases "D128 * S8192"
     bench/peers.py --direction varlen,varlen_backward --dense --cases 8x2048    packed beside dense, the same arrays
 
 Packed sequences (`--direction varlen,varlen_backward`): the lengths of gpubench/cases.py, 2048 / D heads; peers fa4 and flash.
 Cases: 16,384 tokens, hidden size 2048 (B = 16384 / S, H = 2048 / D rounded down), causal or not, S 512 to 16384, and by
-default bf16 and D 64, 128 and 256; matrix product 8192^3. Inputs are N(0, 1), the same for all. FLOPs: 4 B H S S D in the forward, 10 in the backward, 14 in
-both, halved where causal; under a window, or where documents share a sequence, those of the
-pairs that are kept. Of a peer's backward, autograd.grad alone is
-timed; `both` are timed with one pair of events.
+default bf16 and D 64, 128 and 256; matrix product 8192^3. Inputs are N(0, 1), the same for all. FLOPs: 4 B H S S D in
+the forward, 10 in the backward, 14 in both, halved where causal; under a window, or where documents share a sequence,
+those of the pairs that are kept. Of a peer's backward, autograd.grad alone is timed; `both` are timed with one pair of
+events.
 
 Kernels are compiled by the tilewrightc beside this script, for sm_90a where the GPU is one, else for sm_80. Every side
 is first checked against a reference in f64 (the rule is in gpubench/problems.py and in the output); one that fails is
 not timed, and the output says so. Then rounds call all sides in turn, and medians with interquartile ranges are compared,
 also with the best of cudnn and fa4 in each case. Needs PyTorch and a GPU; peers: cudnn, flash, fa4 (FlashAttention-4, the
 package flash-attn-4, where it is installed), efficient, and on request flex, flex_setup (documents: each call makes its
-block mask, too) and triton (attention), torch (matrix product).
+block mask, too; beside it ours with spans makes these from the documents' numbers) and triton (attention), torch
+(matrix product).
 """
 
 import argparse
@@ -261,6 +262,9 @@ class Bench:
                 excluded[source.name] = str(error).strip().splitlines()[0][:300]
                 continue
             try_side(source.name, call, result)
+            set_up = getattr(getattr(problem, "mod", None), "set_up", None)
+            if set_up and "flex_setup" in self.peers:
+                try_side(source.name + "_setup", lambda call=call, set_up=set_up: (set_up(), call()), result)
         for name, call in problem.peers(self.peers).items():
             try_side(name, call, None)
         # Of dropout each side draws its own: only ours is that of the reference.

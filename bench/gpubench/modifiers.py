@@ -30,6 +30,8 @@ class Plain:
         """The logit of each head, [heads], that every row has beside those of keys, or None; `heads` as in `weights`."""
         return None
 
+    set_up = None  # fills the captures from what describes the mask, in calls that PyTorch enqueues
+
     flex = None  # a score_mod of flex_attention
     flex_keeps = None  # a mask_mod of flex_attention, beside the causal mask
     dropout_p = 0.0  # of scaled_dot_product_attention, which draws other numbers
@@ -141,11 +143,16 @@ class Spans(Document):
 
     def __init__(self, heads, rows, keys, dtype, device):
         super().__init__(heads, rows, keys, dtype, device)
-        lengths = torch.tensor(document_lengths(max(rows, keys)), device=device)
-        ends = lengths.cumsum(0)
-        begin, end = ((x.to(torch.int32)[self.ids.long()])[None] for x in (ends - lengths, ends))
+        self.begin, self.end = (torch.empty_like(self.ids) for _ in range(2))
+        self.set_up()
+        begin, end = self.begin[None], self.end[None]
         self.captures = {"key_begin": begin[:, :rows], "key_end": end[:, :rows],
                          "query_begin": begin[:, :keys], "query_end": end[:, :keys]}
+
+    def set_up(self):
+        """From the number of each row's document, which ascends."""
+        torch.searchsorted(self.ids, self.ids, out_int32=True, out=self.begin)
+        torch.searchsorted(self.ids, self.ids, out_int32=True, right=True, out=self.end)
 
 
 MODIFIERS = {"": lambda heads, rows, keys, dtype, device: Plain(), "softcap": Softcap, "alibi": Alibi, "bias": Bias,
