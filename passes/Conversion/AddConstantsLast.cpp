@@ -23,8 +23,8 @@ namespace {
 
 bool mayReassociate(Operation *op) {
   auto flags = dyn_cast_or_null<arith::ArithFastMathInterface>(op);
-  return flags && bitEnumContainsAll(flags.getFastMathFlagsAttr().getValue(),
-                                     arith::FastMathFlags::reassoc);
+  return flags &&
+         bitEnumContainsAll(flags.getFastMathFlagsAttr().getValue(), arith::FastMathFlags::reassoc);
 }
 
 std::optional<APFloat> getConstant(Value value) {
@@ -70,9 +70,8 @@ public:
       total.add(other, APFloat::rmNearestTiesToEven);
     else
       total.subtract(other, APFloat::rmNearestTiesToEven);
-    Value base =
-        isSum ? arith::AddFOp::create(b, loc, left.base, right.base, flags).getResult()
-              : arith::SubFOp::create(b, loc, left.base, right.base, flags).getResult();
+    Value base = isSum ? arith::AddFOp::create(b, loc, left.base, right.base, flags).getResult()
+                       : arith::SubFOp::create(b, loc, left.base, right.base, flags).getResult();
     replace(base, constant(total));
   }
 
@@ -112,8 +111,7 @@ private:
   arith::FastMathFlagsAttr flags;
 };
 
-struct ArithAddConstantsLast
-    : tilewright::impl::ArithAddConstantsLastBase<ArithAddConstantsLast> {
+struct ArithAddConstantsLast : tilewright::impl::ArithAddConstantsLastBase<ArithAddConstantsLast> {
   void runOnOperation() override {
     SmallVector<Operation *> candidates;
     getOperation()->walk([&](Operation *op) {
