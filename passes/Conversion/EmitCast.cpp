@@ -75,7 +75,8 @@ LogicalResult KernelEmitter::emitCast(tile::CastOp op) {
   Type from = tile::getElementType(op.getSource().getType());
   Type to = tile::getElementType(op.getResult().getType());
   Values source = getElements(op.getSource());
-  if (!op.getReassoc()) {
+  // Narrow floats hold few integers: their sums would be rounded.
+  if (!op.getReassoc() || to.getIntOrFloatBitWidth() < 32) {
     setElements(op.getResult(), castElements(source, from, to));
     return success();
   }

@@ -56,3 +56,14 @@ tgpu.kernel @positions target "sm_80" warps 1 (%y: !tile.view<[512], f32>, %j: i
   %ahead = arith.subf %x, %rows fastmath<reassoc> : tensor<512xf32, #l>
   tgpu.store %ahead, %y[0] : tensor<512xf32, #l>, !tile.view<[512], f32>
 }
+
+// Narrow floats are converted one by one.
+//
+// CHECK-LABEL: .entry narrow(
+// CHECK-COUNT-16: cvt.rn.f16.s32
+// CHECK: ret;
+tgpu.kernel @narrow target "sm_80" warps 1 (%y: !tile.view<[512], f16>, %j: i32) grid(%b = 1) {
+  %columns = tile.iota %j dim 0 : tensor<512xi32, #l>
+  %x = tile.cast %columns reassoc : tensor<512xi32, #l> -> tensor<512xf16, #l>
+  tgpu.store %x, %y[0] : tensor<512xf16, #l>, !tile.view<[512], f16>
+}
