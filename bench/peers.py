@@ -148,6 +148,8 @@ def parse(arguments):
                         help="the same of the form that adds to dQ in order (sm_90a, up to D 128)")
     parser.add_argument("--dense", action="store_true",
                         help="time the kernels without PACKED over the same arrays, where sequences are equally long")
+    parser.add_argument("--equal-documents", action="store_true",
+                        help="of the same length, to compare with a batch of as many sequences")
     parser.add_argument("--profile", action="store_true", help="print the time of each kernel of our first side")
     parser.add_argument("--perturbed", action="store_true",
                         help="time the kernels of attention as perturb.py writes them; they should be about as fast")
@@ -169,6 +171,7 @@ def parse(arguments):
     if options.rounds < 20:
         print(f"peers: {options.rounds} rounds are too few for a claim: 20 or more", file=sys.stderr)
     options.extra = [option.removeprefix("=") for option in options.extra]
+    bench_cases.equal_documents = options.equal_documents
     if min(options.gqa) < 1:
         parser.error(f"--gqa: expected numbers of 1 or more but got {min(options.gqa)}")
     every = bench_cases.all_cases(options.direction, options.mods, options.gqa, options.window, options.dims,

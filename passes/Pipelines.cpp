@@ -11,6 +11,7 @@
 #include "passes/Tgpu/ScheduleNames.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Arith/Transforms/Passes.h"
 #include "mlir/Dialect/Func/Extensions/InlinerExtension.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -90,6 +91,8 @@ void buildGpuPipeline(OpPassManager &manager, const GpuPipelineOptions &options)
   mapping.target = options.target;
   mapping.warps = options.warps;
   manager.addPass(createTileToTgpu(mapping));
+  // Threads compute the limits of their rows by functions of scalars, in 64 bits lest sums wrap.
+  manager.addNestedPass<func::FuncOp>(arith::createArithIntRangeNarrowing({/*bitwidths=*/{32}}));
   // What is known of the bounds of a loop folds; whether a part of it is empty may then be known.
   manager.addPass(createTileInlineCalls());
   manager.addPass(createCanonicalizerPass());

@@ -17,10 +17,13 @@ DOCUMENTS = ["document", "spans"]  # many in one sequence
 DROPOUT = 0.1
 SOFTCAP = 20.0  # so small that scores of N(0, 1) inputs feel it
 NUM_DOCUMENTS = 32  # in one sequence of all tokens
+equal_documents = False  # to compare with as many sequences of their length
 
 
 def document_lengths(tokens=TOKENS):
-    """Of random documents, the same in each run."""
+    """Of random documents, the same in each run, or of equal ones."""
+    if equal_documents:
+        return [tokens // NUM_DOCUMENTS] * NUM_DOCUMENTS
     cuts = sorted(random.Random(1).sample(range(1, tokens), NUM_DOCUMENTS - 1))
     return [end - begin for begin, end in itertools.pairwise([0, *cuts, tokens])]
 

@@ -165,8 +165,16 @@ LogicalResult KernelEmitter::emitMath(Operation *op) {
 //===----------------------------------------------------------------------===//
 
 LogicalResult KernelEmitter::emitSelect(tile::SelectOp op) {
-  Values condition = getElements(op.getCondition());
   Values ifTrue = getElements(op.getIfTrue()), ifFalse = getElements(op.getIfFalse()), elements;
+  if (columnBounds.count(op.getCondition())) {
+    elements.resize(ifTrue.size());
+    visitColumnBits(op.getCondition(), [&](int reg, Value is) {
+      elements[reg] = arith::SelectOp::create(b, is, ifTrue[reg], ifFalse[reg]);
+    });
+    setElements(op.getResult(), elements);
+    return success();
+  }
+  Values condition = getElements(op.getCondition());
   for (size_t i = 0; i < ifTrue.size(); ++i)
     elements.push_back(arith::SelectOp::create(b, condition[condition.size() == 1 ? 0 : i],
                                                ifTrue[i], ifFalse[i]));

@@ -128,6 +128,11 @@ Values KernelEmitter::getElements(Value value) {
       llvm::append_range(elements, loadRun(load->second, reg));
     return elements;
   }
+  if (columnBounds.count(value)) {
+    Values elements(getLayout(value.getDefiningOp(), value.getType())->registersPerThread());
+    visitColumnBits(value, [&](int reg, Value is) { elements[reg] = is; });
+    return elements;
+  }
   const Values &list = get(value);
   return isPacked(value.getType()) ? unpackWords(list, getScalarType(value.getType())) : list;
 }
@@ -196,6 +201,10 @@ LogicalResult KernelEmitter::emitOp(Operation *op) {
         return success();
       })
       .Case<arith::ConstantOp>([&](auto op) { return emitConstant(op); })
+      .Case<arith::CmpIOp>(
+          [&](auto op) { return emitColumnCompare(op) ? success() : emitElementwise(op); })
+      .Case<arith::AndIOp>(
+          [&](auto op) { return emitColumnAnd(op) ? success() : emitElementwise(op); })
       .Case<tile::SelectOp>([&](auto op) { return emitSelect(op); })
       .Case<tile::CastOp>([&](auto op) { return emitCast(op); })
       .Case<tile::MapOp>([&](auto op) { return emitMap(op); })

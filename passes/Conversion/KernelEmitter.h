@@ -125,6 +125,23 @@ private:
   mlir::Value emitExpr(tile::ExprAttr expr);
   mlir::Value emitDivision(tile::ExprAttr expr, mlir::Value x, mlir::Value divisor);
 
+  //===--- EmitColumns.cpp: columns compared with a bound of each row -------===//
+
+  /// Of each row of the thread: a bound that its columns are below, or not below, or a condition on
+  /// the whole row.
+  struct ColumnBound {
+    enum class Kind { Below, NotBelow, WholeRow } kind;
+    Values rows;
+  };
+  /// Tiles of i1 whose elements are all bounds together.
+  llvm::DenseMap<mlir::Value, llvm::SmallVector<ColumnBound>> columnBounds;
+  void setColumnBounds(mlir::Value tile, llvm::SmallVector<ColumnBound> bounds);
+  Values makeColumnWords(const layout::RegisterLayout &layout, const ColumnBound &bound);
+  void visitColumnBits(mlir::Value tile, llvm::function_ref<void(int reg, mlir::Value is)> visit);
+  /// Whether the operation was such a one, and has been emitted.
+  bool emitColumnCompare(mlir::arith::CmpIOp op);
+  bool emitColumnAnd(mlir::arith::AndIOp op);
+
   //===--- EmitElementwise.cpp ----------------------------------------------===//
 
   mlir::LogicalResult emitElementwise(mlir::Operation *op);

@@ -86,6 +86,7 @@ private:
   mlir::Value computeMask(tile::ForBlocksOp op, const BlockLoop &loop, mlir::Value begin);
   mlir::Value computeRowMask(tile::ForBlocksOp op, const BlockLoop &loop);
   void computeRowLimits(tile::ForBlocksOp op, BlockLoop &loop);
+  bool hasRoomForMask(tile::ForBlocksOp op, const BlockLoop &loop);
   mlir::func::FuncOp getRowLimit(mlir::func::FuncOp ranges, llvm::StringRef suffix,
                                  unsigned result);
   /// Copies the operands of products whose place depends on the block's number alone.

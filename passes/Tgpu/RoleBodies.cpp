@@ -25,6 +25,8 @@ void RoleWriter::writeBlock(Block &block) {
       continue;
     if ((role == getTeller() || isTold()) && llvm::is_contained(toldBy, &op))
       continue;
+    if (role == Role::Compute && llvm::is_contained(readsAhead, &op))
+      continue;
     b.setLoc(op.getLoc());
     if (role == Role::Load)
       writeForLoad(op);

@@ -86,9 +86,16 @@ void RoleWriter::writeTakenTiles() {
   SmallVector<Value> inits =
       tells ? SmallVector<Value>{isOrdered() ? takeTile(cta) : cta} : writeReceive(i32(0));
   size_t numWords = inits.size();
+  readsAhead.clear();
+  if (computes && isTold())
+    findReadsAhead();
+  IRMapping outside = map;
+  llvm::append_range(inits, writeReadsAhead(outside, inits));
+  b.setLoc(old.getLoc());
+  size_t numUses = uses.size();
   llvm::append_range(inits, uses);
   inits.push_back(i32(tells ? 0 : 1));
-  SmallVector<Type> types(inits.size(), b.getI32Type());
+  SmallVector<Type> types(ValueRange(inits).getTypes());
   SmallVector<Location> locs(inits.size(), b.getLoc());
   auto loop = scf::WhileOp::create(b, types, inits);
   Block *before = b.createBlock(&loop.getBefore(), {}, types, locs);
@@ -100,16 +107,15 @@ void RoleWriter::writeTakenTiles() {
   Block *after = b.createBlock(&loop.getAfter(), {}, types, locs);
   ValueRange arguments = after->getArguments();
   Value taken = arguments.back();
-  uses = llvm::to_vector(arguments.drop_front(numWords).drop_back());
+  uses = llvm::to_vector(arguments.drop_back().take_back(numUses));
+  for (auto [op, value] : llvm::zip_equal(readsAhead, arguments.slice(numWords, readsAhead.size())))
+    map.map(op->getResult(0), value);
   SmallVector<Value> next;
   if (tells) {
     mapIds(arguments.front());
     writeTold();
   } else if (isTold()) {
-    for (auto [value, word] : llvm::zip_equal(told, arguments.slice(1, told.size())))
-      map.map(value, value.getType().isInteger(1)
-                         ? arith::CmpIOp::create(b, arith::CmpIPredicate::ne, word, i32(0))
-                         : word);
+    mapTold(arguments);
     for (Operation *multiple : multiples) {
       for (Value operand : multiple->getOperands())
         if (matchPattern(operand, m_Constant()))
@@ -117,7 +123,10 @@ void RoleWriter::writeTakenTiles() {
       b.clone(*multiple, map);
     }
     if (computes) {
-      afterLoops = [&] { next = writeReceive(taken); };
+      afterLoops = [&] {
+        next = writeReceive(taken);
+        llvm::append_range(next, writeReadsAhead(outside, next));
+      };
       lastLoop = findLastLoop();
     } else if (role == Role::Load) {
       current = arith::SubIOp::create(b, taken, i32(1));

@@ -115,6 +115,16 @@ private:
   void writeReceivedWhere(mlir::arith::CmpIPredicate predicate, mlir::Value left);
   mlir::scf::ForOp findReleasingLoop();
 
+  void mapTold(mlir::ValueRange words);
+
+  //===--- RoleReads.cpp: what is read by row, a tile ahead ----------------------===//
+
+  void findReadsAhead();
+  bool canReadAhead(mlir::Value value);
+  /// `outside` maps what is the same for all tiles.
+  llvm::SmallVector<mlir::Value> writeReadsAhead(const mlir::IRMapping &outside,
+                                                 mlir::ValueRange words);
+
   //===--- RoleBodies.cpp: what a role does of the old kernel --------------------===//
 
   void writeBlock(mlir::Block &block);
@@ -161,6 +171,7 @@ private:
   llvm::SmallVector<mlir::Operation *> toldBy; ///< in order
   /// Products by constants whose other operand is told.
   llvm::SmallVector<mlir::Operation *> multiples;
+  llvm::SmallVector<mlir::Operation *> readsAhead; ///< of the old kernel, by row
   /// What is written behind the last loop, of the role that computes.
   mlir::Operation *lastLoop = nullptr;
   std::function<void()> afterLoops;

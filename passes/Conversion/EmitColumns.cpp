@@ -1,0 +1,204 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Comparisons of columns with a bound of each row, as masks of causal attention, windows and
+// documents have them: column < bound(row). A thread counts the columns below the bound among those
+// that it holds of a row, and has their answers as bits of a word. A comparison for each element
+// takes one or two instructions; of a bit ptxas makes a predicate in a seventh (R2P).
+
+#include "passes/Conversion/KernelEmitter.h"
+
+#include "mlir/IR/Matchers.h"
+#include "llvm/ADT/MapVector.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+using namespace tilewright;
+using namespace tilewright::tgpu;
+using layout::RegisterLayout;
+
+namespace {
+
+constexpr int bitsPerWord = 32;
+
+/// The columns that a thread holds of each of its rows: `run` neighbours at each multiple of
+/// `stride`, from where the thread stands.
+struct ThreadColumns {
+  int64_t run, stride;
+  int perRow;
+  llvm::SmallVector<int> rows;           ///< by register, a number
+  llvm::SmallVector<int> bits;           ///< by register, which of its row
+  llvm::SmallVector<int> firstRegisters; ///< by row
+
+  int wordsPerRow() const { return (perRow + bitsPerWord - 1) / bitsPerWord; }
+  int wordOf(int reg) const { return rows[reg] * wordsPerRow() + bits[reg] / bitsPerWord; }
+};
+
+} // namespace
+
+/// None where rows differ, where runs have no powers of two, or where so few columns are held that
+/// counting takes longer.
+static std::optional<ThreadColumns> findColumns(const RegisterLayout &layout) {
+  constexpr size_t fewest = 8;
+  llvm::MapVector<int64_t, llvm::SmallVector<std::pair<int64_t, int>>> rows;
+  for (int reg = 0; reg < layout.registersPerThread(); ++reg) {
+    auto part = layout.registerPart(reg);
+    rows[part[0]].push_back({part[1], reg});
+  }
+  ThreadColumns columns;
+  columns.rows.resize(layout.registersPerThread());
+  columns.bits.resize(layout.registersPerThread());
+  const auto &first = rows.front().second;
+  columns.perRow = static_cast<int>(first.size());
+  if (first.size() < fewest)
+    return std::nullopt;
+  for (auto [number, row] : llvm::enumerate(rows)) {
+    llvm::sort(row.second);
+    if (row.second.size() != first.size())
+      return std::nullopt;
+    for (auto [bit, element] : llvm::enumerate(row.second)) {
+      columns.rows[element.second] = static_cast<int>(number);
+      columns.bits[element.second] = static_cast<int>(bit);
+    }
+    columns.firstRegisters.push_back(row.second.front().second);
+  }
+  size_t run = 1;
+  while (run < first.size() && first[run].first == static_cast<int64_t>(run))
+    ++run;
+  columns.run = static_cast<int64_t>(run);
+  columns.stride = run < first.size() ? first[run].first : columns.run;
+  if (!llvm::isPowerOf2_64(columns.run) || !llvm::isPowerOf2_64(columns.stride))
+    return std::nullopt;
+  for (auto &[number, row] : rows)
+    for (auto [bit, element] : llvm::enumerate(row)) {
+      int64_t place = static_cast<int64_t>(bit);
+      if (element.first != place / columns.run * columns.stride + place % columns.run)
+        return std::nullopt;
+    }
+  return columns;
+}
+
+void KernelEmitter::setColumnBounds(Value tile, SmallVector<ColumnBound> bounds) {
+  columnBounds[tile] = std::move(bounds);
+  // Others ask for the answers where they are used: made here, they would be alive until there.
+  bool isKept = llvm::all_of(tile.getUsers(), llvm::IsaPred<arith::AndIOp, tile::SelectOp>);
+  if (!isKept)
+    setElements(tile, getElements(tile));
+}
+
+/// How many of the columns that the thread holds are below the bound: of whole strides, and of the
+/// one that it cuts.
+static Value countColumns(OpBuilder &b, Location loc, const ThreadColumns &columns, Value first,
+                          Value bound) {
+  auto i32 = [&](int64_t value) -> Value {
+    return arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(static_cast<int32_t>(value)));
+  };
+  Value behind = arith::MaxSIOp::create(b, loc, bound, first);
+  Value count = arith::SubIOp::create(b, loc, behind, first);
+  if (columns.run == columns.stride)
+    return count;
+  Value whole = arith::ShRUIOp::create(b, loc, count, i32(llvm::Log2_64(columns.stride)));
+  Value inside = arith::AndIOp::create(b, loc, count, i32(columns.stride - 1));
+  Value ofWhole = arith::MulIOp::create(b, loc, whole, i32(columns.run));
+  Value ofLast = arith::MinUIOp::create(b, loc, inside, i32(columns.run));
+  return arith::AddIOp::create(b, loc, ofWhole, ofLast);
+}
+
+/// The answers of each row of the thread, in one word or more.
+Values KernelEmitter::makeColumnWords(const RegisterLayout &layout, const ColumnBound &bound) {
+  ThreadColumns columns = *findColumns(layout);
+  Value first = threadCoord(layout, 1);
+  Values words;
+  for (Value row : bound.rows) {
+    if (bound.kind == ColumnBound::Kind::WholeRow) {
+      words.append(columns.wordsPerRow(),
+                   arith::SelectOp::create(b, row, i32(-1), i32(0)).getResult());
+      continue;
+    }
+    Value count = countColumns(b, b.getLoc(), columns, first, row);
+    for (int word = 0; word < columns.wordsPerRow(); ++word) {
+      Value before = i32(int64_t(word) * bitsPerWord), size = count;
+      if (word > 0)
+        size = arith::SubIOp::create(b, arith::MaxUIOp::create(b, count, before), before);
+      // As many ones, and no more than there are bits.
+      Value bits = intrinsic("llvm.nvvm.fshl.clamp", b.getI32Type(), {i32(0), i32(-1), size});
+      bool isBelow = bound.kind == ColumnBound::Kind::Below;
+      words.push_back(isBelow ? bits : arith::XOrIOp::create(b, bits, i32(-1)).getResult());
+    }
+  }
+  return words;
+}
+
+/// Calls `visit` with each register and its condition: of a word all, then of the next.
+void KernelEmitter::visitColumnBits(Value tile, llvm::function_ref<void(int, Value)> visit) {
+  const RegisterLayout &layout = *getLayout(tile.getDefiningOp(), tile.getType());
+  ThreadColumns columns = *findColumns(layout);
+  Values words;
+  for (const ColumnBound &bound : columnBounds[tile]) {
+    Values other = makeColumnWords(layout, bound);
+    for (auto [word, otherWord] : llvm::zip(words, other))
+      word = arith::AndIOp::create(b, word, otherWord);
+    if (words.empty())
+      words = other;
+  }
+  auto registers = llvm::to_vector(llvm::seq(0, layout.registersPerThread()));
+  llvm::sort(registers, [&](int x, int y) {
+    return std::pair(columns.rows[x], columns.bits[x]) <
+           std::pair(columns.rows[y], columns.bits[y]);
+  });
+  for (int reg : registers) {
+    Value mask = i32(int64_t(1) << columns.bits[reg] % bitsPerWord);
+    Value bit = arith::AndIOp::create(b, words[columns.wordOf(reg)], mask);
+    visit(reg, arith::CmpIOp::create(b, arith::CmpIPredicate::ne, bit, i32(0)));
+  }
+}
+
+/// With one bound for all rows few comparisons are left, and their results take fewer registers.
+bool KernelEmitter::emitColumnCompare(arith::CmpIOp op) {
+  auto iota = op.getLhs().getDefiningOp<tile::IotaOp>();
+  bool isBelow = op.getPredicate() == arith::CmpIPredicate::slt;
+  if (!iota || iota.getDim() != 1 || !op.getRhs().getDefiningOp<tile::ExpandOp>() ||
+      tile::getRank(op.getType()) != 2 || !matchPattern(iota.getStart(), m_Zero()) ||
+      !(isBelow || op.getPredicate() == arith::CmpIPredicate::sge))
+    return false;
+  const RegisterLayout &layout = *getLayout(op, op.getType());
+  std::optional<ThreadColumns> columns = findColumns(layout);
+  if (!columns)
+    return false;
+  Values bounds = getElements(op.getRhs());
+  ColumnBound bound{isBelow ? ColumnBound::Kind::Below : ColumnBound::Kind::NotBelow, {}};
+  for (int reg : columns->firstRegisters)
+    bound.rows.push_back(bounds[reg]);
+  for (auto [reg, value] : llvm::enumerate(bounds))
+    if (value != bound.rows[columns->rows[reg]])
+      return false;
+  setColumnBounds(op.getResult(), {bound});
+  return true;
+}
+
+/// Whether all elements of a row have one answer: a position of rows compared with one number.
+static bool isOfRows(Value tile) {
+  auto op = tile.getDefiningOp<arith::CmpIOp>();
+  auto iota = op ? op.getLhs().getDefiningOp<tile::IotaOp>() : tile::IotaOp();
+  return iota && iota.getDim() == 0 && op.getRhs().getDefiningOp<tile::FullOp>();
+}
+
+/// Both of two conditions, of which one is on columns, and the other too, or on rows.
+bool KernelEmitter::emitColumnAnd(arith::AndIOp op) {
+  Value lhs = op.getLhs(), rhs = op.getRhs();
+  if (!columnBounds.count(lhs))
+    std::swap(lhs, rhs);
+  if (!columnBounds.count(lhs) || !(columnBounds.count(rhs) || isOfRows(rhs)))
+    return false;
+  SmallVector<ColumnBound> bounds = columnBounds[lhs];
+  if (columnBounds.count(rhs)) {
+    llvm::append_range(bounds, columnBounds[rhs]);
+  } else {
+    Values elements = getElements(rhs);
+    ColumnBound rows{ColumnBound::Kind::WholeRow, {}};
+    for (int reg : findColumns(*getLayout(op, op.getType()))->firstRegisters)
+      rows.rows.push_back(elements[reg]);
+    bounds.push_back(rows);
+  }
+  setColumnBounds(op.getResult(), bounds);
+  return true;
+}
