@@ -95,9 +95,9 @@ def TileChooseBlocks : Pass<"tile-choose-blocks", "::mlir::ModuleOp"> {
     streamed, the extent of what stays), columns, or step. Rows for some lengths serve launches that may be asked for
     the length: the row's limit becomes a constraint of the kernel. `table` names a file of rows that go first, a list
     of objects in JSON with the keys structure, target ("cpu", "gpu" for all others, or a name), bits, above and bytes
-    (of a row, in bytes), elements, mask ("none" or "some"), length, captures (1: loops that read captured
-    views of rank 2 or more), work (loops that map so many operations or more for each element); rows, columns, step. A
-    condition that is left out always holds. What was known and chosen is left in the attribute `blocks` of a kernel, or of a launch; a program has
+    (of a row, in bytes), elements, mask ("none", "some", or of those "ascending", which reads captures that
+    ascend), length, captures (1: loops that read captured views of rank 2 or more), work (loops that map so many
+    operations or more for each element); rows, columns, step. A condition that is left out always holds. What was known and chosen is left in the attribute `blocks` of a kernel, or of a launch; a program has
     that of the launch with the most products.
 
     Before, with `params=D=128 target=sm_90a` and a forward of attention:

@@ -32,6 +32,9 @@ def Tile_ForBlocksOp : Tile_Op<"for_blocks", [
     the order of the loop. Without `each` it is B. Where the condition, a flag over parameters, does not hold, there is
     no list.
 
+    Of a loop without a list whose body writes to no view, a compiler may let the blocks begin at another position than
+    `lower`, such as the first that the mask keeps: sums may then be rounded otherwise.
+
     `ranges` names a function that tile-analyze-masks derives from the mask function: for a fixed interval it
     bounds the blocks that may hold a kept pair and those that hold nothing but kept pairs, and says whether all of the
     former do hold one.

@@ -76,19 +76,11 @@ private:
   void computeBounds(tile::ForBlocksOp op, BlockLoop &loop);
   mlir::LogicalResult visitBlock(tile::ForBlocksOp op, const BlockLoop &loop, mlir::Value round,
                                  mlir::Value number, mlir::ValueRange carried, Values &yielded);
-  mlir::Value mapVote(tile::ForBlocksOp op, const BlockLoop &loop, mlir::Value keep);
   mlir::LogicalResult visitMasked(tile::ForBlocksOp op, const BlockLoop &loop, mlir::Value begin,
                                   mlir::ValueRange carried, Values &yielded);
   /// A null `keep` stands for all true.
   mlir::LogicalResult mapBlockBody(tile::ForBlocksOp op, mlir::Value begin, mlir::Value keep,
                                    mlir::ValueRange carried, Values &yielded);
-  mlir::Value computeKeep(tile::ForBlocksOp op, const BlockLoop &loop, mlir::Value begin);
-  mlir::Value computeMask(tile::ForBlocksOp op, const BlockLoop &loop, mlir::Value begin);
-  mlir::Value computeRowMask(tile::ForBlocksOp op, const BlockLoop &loop);
-  void computeRowLimits(tile::ForBlocksOp op, BlockLoop &loop);
-  bool hasRoomForMask(tile::ForBlocksOp op, const BlockLoop &loop);
-  mlir::func::FuncOp getRowLimit(mlir::func::FuncOp ranges, llvm::StringRef suffix,
-                                 unsigned result);
   /// Copies the operands of products whose place depends on the block's number alone.
   mlir::LogicalResult copyAhead(tile::ForBlocksOp op, mlir::Value begin);
   /// scf.if whose branches yield values of the types of `like`.
@@ -96,6 +88,17 @@ private:
                              llvm::function_ref<mlir::LogicalResult(Values &)> thenBody,
                              llvm::function_ref<mlir::LogicalResult(Values &)> elseBody,
                              Values &results);
+
+  //===--- MapBlockMask.cpp --------------------------------------------------===//
+
+  mlir::Value computeKeep(tile::ForBlocksOp op, const BlockLoop &loop, mlir::Value begin);
+  mlir::Value computeMask(tile::ForBlocksOp op, const BlockLoop &loop, mlir::Value begin);
+  mlir::Value computeRowMask(tile::ForBlocksOp op, const BlockLoop &loop);
+  void computeRowLimits(tile::ForBlocksOp op, BlockLoop &loop);
+  bool hasRoomForMask(tile::ForBlocksOp op, const BlockLoop &loop);
+  mlir::func::FuncOp getRowLimit(mlir::func::FuncOp ranges, llvm::StringRef suffix,
+                                 unsigned result);
+  mlir::Value mapVote(tile::ForBlocksOp op, const BlockLoop &loop, mlir::Value keep);
 
   //===--- MapDot.cpp: products, loads and shared memory ---------------------===//
 

@@ -1,14 +1,14 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // tile.for_blocks becomes a loop over numbers of blocks. The body is written twice: for blocks that
-// the ranges promise to be full, without a mask; and for others, with the mask computed, and run
-// only where the block holds a kept pair (a vote of the whole block of threads), as the loop is
-// defined.
+// the ranges promise to be full, without a mask; and for others, with the mask computed
+// (MapBlockMask.cpp), and run only where the block holds a kept pair (a vote of the whole block of
+// threads), as the loop is defined.
 
 #include "passes/MaskRanges.h"
+#include "passes/Tgpu/BlockLoop.h"
+#include "passes/Tgpu/BlockOrigin.h"
 #include "passes/Tgpu/IdleRows.h"
-#include "passes/Tgpu/KernelMapper.h"
-#include "passes/Tgpu/RegisterPressure.h"
 #include "passes/Tgpu/ScheduleNames.h"
 #include "passes/Tgpu/WrittenViews.h"
 
@@ -21,28 +21,7 @@ using namespace tilewright;
 using namespace tilewright::tgpu;
 using arith::CmpIPredicate;
 
-/// What is fixed while the loop runs.
-struct KernelMapper::BlockLoop {
-  int64_t rowCount, columnCount; ///< of `keep`
-  Value lower, upper, start;
-  Value rows;       ///< of the fixed interval, up to its limit
-  Value first, end; ///< numbers of the blocks that may hold a kept pair
-  /// Rounds whose blocks are kept as a whole (of a list: numbers of blocks); null: not known.
-  Value fullFirst, fullEnd;
-  bool hasIdleRows = false;
-  /// What may be kept and what is kept whole end in one block, or at its beginning.
-  bool endsInOneBlock = false;
-  bool hasOneBefore = false; ///< at most one round comes before the full ones
-  bool hasOneAfter = false;  ///< and behind them
-  /// For each row, where `tight`: the positions that the mask keeps are [rowBegin, rowEnd).
-  Value rowBegin, rowEnd;
-  bool hasRowBegins = false; ///< whether they begin elsewhere than at `lower`
-  Value tight;      ///< whether all that may hold a kept pair do; null: not known, or of no use
-  Value holdsPairs; ///< the same, of blocks that a list names, too
-  Value listEnd;    ///< entries of a list from here on name nothing of the interval
-};
-
-static func::FuncOp getRanges(tile::ForBlocksOp op) {
+func::FuncOp tgpu::getRanges(tile::ForBlocksOp op) {
   return SymbolTable::lookupNearestSymbolFrom<func::FuncOp>(op, op.getRangesAttr());
 }
 
@@ -56,8 +35,7 @@ static bool isMultipleOf(Value value, int64_t divisor, unsigned levels = 8) {
   return matchPattern(value, m_ConstantInt(&constant)) && constant.getSExtValue() % divisor == 0;
 }
 
-/// Writes what a function computes of these operands, and returns its results.
-static SmallVector<Value> cloneBody(OpBuilder &b, func::FuncOp function, ValueRange operands) {
+SmallVector<Value> tgpu::cloneBody(OpBuilder &b, func::FuncOp function, ValueRange operands) {
   Block &body = function.getBody().front();
   IRMapping map;
   map.map(body.getArguments(), operands);
@@ -74,7 +52,7 @@ static SmallVector<Value> cloneBody(OpBuilder &b, func::FuncOp function, ValueRa
 bool KernelMapper::endsAtBlock(func::FuncOp ranges, ValueRange operands, const BlockLoop &loop) {
   auto shifts = ranges.getResultAttrOfType<DenseI64ArrayAttr>(MustEnd, rowEdgeName);
   auto isAligned = [&](Value value) { return isMultipleOf(value, loop.columnCount); };
-  return shifts && loop.rowCount <= loop.columnCount && isAligned(loop.lower) &&
+  return shifts && loop.rowCount <= loop.columnCount && isAligned(loop.origin) &&
          isAligned(loop.start) && llvm::all_of(shifts.asArrayRef(), [&](int64_t shift) {
            return isAligned(operands[shift]);
          });
@@ -93,6 +71,7 @@ void KernelMapper::computeBounds(tile::ForBlocksOp op, BlockLoop &loop) {
   loop.rows = arith::MinSIOp::create(b, arith::MaxSIOp::create(b, left, zero), all);
   Value mayBegin = loop.lower, mayEnd = loop.upper;
   Value mustBegin, mustEnd;
+  loop.origin = loop.lower;
   if (!op.getMask()) {
     mustBegin = loop.lower;
     mustEnd = loop.upper;
@@ -107,6 +86,10 @@ void KernelMapper::computeBounds(tile::ForBlocksOp op, BlockLoop &loop) {
     Values bounds = cloneBody(b, getRanges(op), operands);
     mayBegin = arith::MaxSIOp::create(b, bounds[MayBegin], loop.lower);
     mayEnd = arith::MinSIOp::create(b, bounds[MayEnd], loop.upper);
+    // Of a document, which may begin anywhere, the first block then is full, and there are fewer.
+    if (target.hasRoles() && !op.getList() && isFromMemory(bounds[MayBegin]) &&
+        mayBeginAnywhere(op))
+      loop.origin = mayBegin = arith::MinSIOp::create(b, mayBegin, loop.upper);
     mustBegin = bounds[MustBegin];
     mustEnd = bounds[MustEnd];
     loop.endsInOneBlock =
@@ -127,8 +110,8 @@ void KernelMapper::computeBounds(tile::ForBlocksOp op, BlockLoop &loop) {
   // What is computed for a tile without rows would reach nothing.
   Value isNonEmpty =
       loop.hasIdleRows ? hasBlocks : arith::AndIOp::create(b, hasRows, hasBlocks).getResult();
-  Value before = arith::SubIOp::create(b, mayBegin, loop.lower);
-  Value last = arith::SubIOp::create(b, arith::SubIOp::create(b, mayEnd, loop.lower), one);
+  Value before = arith::SubIOp::create(b, mayBegin, loop.origin);
+  Value last = arith::SubIOp::create(b, arith::SubIOp::create(b, mayEnd, loop.origin), one);
   Value end = arith::AddIOp::create(b, arith::DivSIOp::create(b, last, columns), one);
   loop.first = arith::DivSIOp::create(b, before, columns);
   loop.end = arith::SelectOp::create(b, isNonEmpty, end, loop.first);
@@ -136,9 +119,9 @@ void KernelMapper::computeBounds(tile::ForBlocksOp op, BlockLoop &loop) {
     return;
   // Inside the interval, whose differences do not wrap. What begins with it folds to 0.
   auto distance = [&](Value position) -> Value {
-    Value isBefore = arith::CmpIOp::create(b, CmpIPredicate::sle, position, loop.lower);
+    Value isBefore = arith::CmpIOp::create(b, CmpIPredicate::sle, position, loop.origin);
     Value below = arith::MinSIOp::create(b, position, loop.upper);
-    return arith::SelectOp::create(b, isBefore, zero, arith::SubIOp::create(b, below, loop.lower));
+    return arith::SelectOp::create(b, isBefore, zero, arith::SubIOp::create(b, below, loop.origin));
   };
   Value mustFirst = distance(mustBegin);
   Value whole = arith::DivSIOp::create(b, mustFirst, columns);
@@ -163,144 +146,6 @@ void KernelMapper::computeBounds(tile::ForBlocksOp op, BlockLoop &loop) {
     return;
   }
   loop.fullEnd = arith::SelectOp::create(b, hasAllRows, fullEnd, loop.fullFirst);
-}
-
-/// A mask whose ranges are tight keeps an interval of each row, which is what the ranges of that
-/// row alone are: two comparisons by row in place of the mask's by element.
-void KernelMapper::computeRowLimits(tile::ForBlocksOp op, BlockLoop &loop) {
-  if (!loop.tight)
-    return;
-  func::FuncOp ranges = getRanges(op);
-  auto slice = SliceAttr::get(b.getContext(), 1, layouts.get(op.getKeep()));
-  auto type = RankedTensorType::get({loop.rowCount}, b.getI32Type(), slice);
-  Values operands{tile::IotaOp::create(b, type, loop.start, 0), loop.lower, loop.upper};
-  for (Value operand : op.getMaskOperands())
-    operands.push_back(map.lookup(operand));
-  func::FuncOp begin = getRowLimit(ranges, "_begin", MayBegin);
-  func::FuncOp end = getRowLimit(ranges, "_end", MayEnd);
-  // Nothing comes before lower, the function's second argument.
-  Block &body = begin.getBody().front();
-  loop.hasRowBegins = body.getTerminator()->getOperand(0) != body.getArgument(1);
-  loop.rowBegin = tile::MapOp::create(b, type, FlatSymbolRefAttr::get(begin), operands);
-  loop.rowEnd = tile::MapOp::create(b, type, FlatSymbolRefAttr::get(end), operands);
-}
-
-/// The function (row, lower, upper, other operands) -> a result of `ranges` for that row alone.
-func::FuncOp KernelMapper::getRowLimit(func::FuncOp ranges, StringRef suffix, unsigned result) {
-  auto module = ranges->getParentOfType<ModuleOp>();
-  std::string name = (ranges.getSymName() + suffix).str();
-  if (auto known = module.lookupSymbol<func::FuncOp>(name))
-    return known;
-  OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPointAfter(ranges);
-  ArrayRef<Type> inputs = ranges.getArgumentTypes();
-  auto type = b.getFunctionType(inputs.drop_front(), ranges.getResultTypes()[result]);
-  auto function = func::FuncOp::create(b, name, type);
-  function.setPrivate();
-  Block *body = function.addEntryBlock();
-  b.setInsertionPointToStart(body);
-  Value row = body->getArgument(0);
-  // Positions are below 2^31 - 1, so that 32 bits do (arith-int-range-narrowing).
-  Values operands{row, arith::AddIOp::create(b, row, i32(1), arith::IntegerOverflowFlags::nsw)};
-  llvm::append_range(operands, body->getArguments().drop_front());
-  func::ReturnOp::create(b, cloneBody(b, ranges, operands)[result]);
-  return function;
-}
-
-/// Whether a row's answers, as bits of a word (EmitColumns.cpp), find registers beside the sums of
-/// the loop and its products of the mask's shape. ptxas makes predicates of all bits of a byte, and
-/// saves those that are in use. Of two bounds that is fewer instructions; of one it was no faster
-/// (causal, D 64 to 256: 0.99 to 1.00).
-bool KernelMapper::hasRoomForMask(tile::ForBlocksOp op, const BlockLoop &loop) {
-  constexpr int64_t threadsOfWarp = 32;
-  int64_t registers = 0;
-  auto count = [&](Value value) {
-    auto tile = dyn_cast<RankedTensorType>(value.getType());
-    if (tile && tile.getRank() == 2)
-      registers += getRegistersOf(tile, threadsOfWarp * warps);
-  };
-  llvm::for_each(op.getResults(), count);
-  op.getBody().walk([&](tile::DotOp dot) {
-    auto tile = dyn_cast<RankedTensorType>(dot.getType());
-    if (tile && !dot.getAcc() && tile.getShape() == ArrayRef({loop.rowCount, loop.columnCount}))
-      count(dot.getResult());
-  });
-  return registers <= registersForKeeping;
-}
-
-Value KernelMapper::computeKeep(tile::ForBlocksOp op, const BlockLoop &loop, Value begin) {
-  if (!loop.rowEnd)
-    return computeMask(op, loop, begin);
-  Type flags = getType(op.getKeep());
-  auto branch = scf::IfOp::create(b, flags, loop.tight, /*withElseRegion=*/true);
-  OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPointToEnd(branch.thenBlock());
-  Attribute layout = layouts.get(op.getKeep());
-  Type positions =
-      getType(RankedTensorType::get({loop.rowCount, loop.columnCount}, b.getI32Type()), layout);
-  // row begin <= position < row end, counted from the beginning of the block. No difference wraps:
-  // positions of the interval are all there are.
-  Value column = tile::IotaOp::create(b, positions, i32(0), 1);
-  Value beginning = tile::FullOp::create(b, loop.rowEnd.getType(), begin);
-  auto compare = [&](CmpIPredicate predicate, Value lhs, Value rhs) -> Value {
-    return arith::CmpIOp::create(b, predicate, lhs, tile::ExpandOp::create(b, positions, rhs, 1));
-  };
-  Value keep;
-  if (loop.hasRowBegins && hasRoomForMask(op, loop)) {
-    Value first = arith::SubIOp::create(b, loop.rowBegin, beginning);
-    Value end = arith::SubIOp::create(b, loop.rowEnd, beginning);
-    Value isBelow = compare(CmpIPredicate::slt, column, end);
-    keep = arith::AndIOp::create(b, isBelow, compare(CmpIPredicate::sge, column, first));
-  } else {
-    // As one unsigned comparison.
-    Value first = arith::SubIOp::create(b, beginning, loop.rowBegin);
-    Value count = arith::SubIOp::create(b, loop.rowEnd, loop.rowBegin);
-    Value place = arith::AddIOp::create(b, tile::ExpandOp::create(b, positions, first, 1), column);
-    keep = compare(CmpIPredicate::ult, place, count);
-  }
-  if (!loop.hasIdleRows)
-    keep = arith::AndIOp::create(b, keep, computeRowMask(op, loop));
-  scf::YieldOp::create(b, keep);
-  b.setInsertionPointToEnd(branch.elseBlock());
-  scf::YieldOp::create(b, computeMask(op, loop, begin));
-  return branch.getResult(0);
-}
-
-/// Which rows lie before the limit.
-Value KernelMapper::computeRowMask(tile::ForBlocksOp op, const BlockLoop &loop) {
-  Type positions = getType(RankedTensorType::get({loop.rowCount, loop.columnCount}, b.getI32Type()),
-                           layouts.get(op.getKeep()));
-  Value limit = tile::FullOp::create(b, positions, loop.rows);
-  Value row = tile::IotaOp::create(b, positions, i32(0), 0);
-  return arith::CmpIOp::create(b, CmpIPredicate::slt, row, limit);
-}
-
-Value KernelMapper::computeMask(tile::ForBlocksOp op, const BlockLoop &loop, Value begin) {
-  Attribute layout = layouts.get(op.getKeep());
-  Type flags = getType(op.getKeep());
-  Type positions =
-      getType(RankedTensorType::get({loop.rowCount, loop.columnCount}, b.getI32Type()), layout);
-  auto iota = [&](Value first, int64_t dim) {
-    return tile::IotaOp::create(b, positions, first, dim);
-  };
-  // Counted from the beginning of the block: positions beyond an interval may wrap.
-  auto isBelow = [&](int64_t dim, Value count) -> Value {
-    Value limit = tile::FullOp::create(b, positions, count);
-    return arith::CmpIOp::create(b, CmpIPredicate::slt, iota(i32(0), dim), limit);
-  };
-  Value keep = isBelow(1, arith::SubIOp::create(b, loop.upper, begin));
-  if (!loop.hasIdleRows)
-    keep = arith::AndIOp::create(b, computeRowMask(op, loop), keep);
-  if (!op.getMask())
-    return keep;
-  Values operands = op.getMaskCallOperands(Value(), Value());
-  for (Value &operand : operands)
-    if (operand)
-      operand = map.lookup(operand);
-  operands[op.getAgainstPosition()] = iota(loop.start, 0);
-  operands[op.getBlockPosition()] = iota(begin, 1);
-  Value mask = tile::MapOp::create(b, flags, op.getMaskAttr(), operands);
-  return arith::AndIOp::create(b, keep, mask);
 }
 
 LogicalResult KernelMapper::mapBlockBody(tile::ForBlocksOp op, Value begin, Value keep,
@@ -349,19 +194,6 @@ LogicalResult KernelMapper::copyAhead(tile::ForBlocksOp op, Value begin) {
   return success();
 }
 
-/// Whether the block holds a kept pair. Where the ranges promise that, a role need not vote.
-Value KernelMapper::mapVote(tile::ForBlocksOp op, const BlockLoop &loop, Value keep) {
-  if (!loop.holdsPairs)
-    return AnyOp::create(b, b.getI1Type(), keep, Value());
-  auto branch = scf::IfOp::create(b, b.getI1Type(), loop.holdsPairs, /*withElseRegion=*/true);
-  OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPointToEnd(branch.thenBlock());
-  scf::YieldOp::create(b, arith::ConstantOp::create(b, b.getBoolAttr(true)).getResult());
-  b.setInsertionPointToEnd(branch.elseBlock());
-  scf::YieldOp::create(b, AnyOp::create(b, b.getI1Type(), keep, Value()).getResult());
-  return branch.getResult(0);
-}
-
 LogicalResult KernelMapper::visitMasked(tile::ForBlocksOp op, const BlockLoop &loop, Value begin,
                                         ValueRange carried, Values &yielded) {
   Value keep = computeKeep(op, loop, begin);
@@ -380,7 +212,7 @@ LogicalResult KernelMapper::visitMasked(tile::ForBlocksOp op, const BlockLoop &l
 LogicalResult KernelMapper::visitBlock(tile::ForBlocksOp op, const BlockLoop &loop, Value round,
                                        Value number, ValueRange carried, Values &yielded) {
   Value columns = i32(loop.columnCount);
-  Value begin = arith::AddIOp::create(b, loop.lower, arith::MulIOp::create(b, number, columns));
+  Value begin = arith::AddIOp::create(b, loop.origin, arith::MulIOp::create(b, number, columns));
   if (failed(copyAhead(op, begin)))
     return failure();
   auto masked = [&](Values &values) { return visitMasked(op, loop, begin, carried, values); };

@@ -4,6 +4,7 @@
 
 #include "passes/Tgpu/RoleWriter.h"
 
+#include "passes/Tgpu/BlockOrigin.h"
 #include "passes/Tgpu/ScheduleNames.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -136,6 +137,14 @@ Value RoleWriter::getRowsOfPart(Value rows, const MappedView &view) {
   return rows;
 }
 
+/// Whether memory says for each tile where its loop begins, as for documents in one sequence. A
+/// tile then meets a part of the rows only, and tiles near each other meet the same: they share the
+/// cache however many heads go together.
+static bool beginsByMemory(CopyAsyncOp copy, scf::ForOp loop) {
+  return isFromMemory(loop.getLowerBound(), loop) ||
+         llvm::any_of(copy.getIndices(), [&](Value index) { return isFromMemory(index, loop); });
+}
+
 Value RoleWriter::getBytesOfStep(Value zero) {
   Type wide = b.getI64Type();
   Value bytes = arith::ConstantOp::create(b, b.getI64IntegerAttr(0));
@@ -158,8 +167,11 @@ Value RoleWriter::getBytesOfStep(Value zero) {
     bytes = arith::AddIOp::create(b, bytes, size);
   };
   for (const CopyGroup &group : slice.groups)
-    if (group.getLoop())
-      for (CopyAsyncOp copy : group.copies)
+    for (CopyAsyncOp copy : group.copies)
+      // What is added to is one array more: a backward whose documents are long has no room for all
+      // heads (one of 16,384 tokens, D 128: 0.76).
+      if (scf::ForOp loop = group.getLoop();
+          loop && !(slice.reductions.empty() && beginsByMemory(copy, loop)))
         add(copy);
   for (const Reduction &reduction : slice.reductions)
     add(AtomicAddOp(reduction.ops.front()));

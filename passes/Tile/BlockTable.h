@@ -15,9 +15,13 @@ namespace tilewright {
 
 enum class MaskKind {
   Any,
-  None, ///< no mask, or one that keeps every pair
-  Some
+  None,     ///< no mask, or one that keeps every pair
+  Some,     ///< any other
+  Ascending ///< of those, one that reads captures that ascend: rows begin and end where memory says
 };
+
+/// "any", "none", "some" or "ascending".
+llvm::StringRef getName(MaskKind kind);
 
 /// What a random number counts as, in operations.
 inline constexpr int64_t randomWork = 64;

@@ -4,6 +4,7 @@
 // kernel of this structure.
 
 #include "dialect/Tile/Calls.h"
+#include "passes/MaskRanges.h"
 #include "passes/Passes.h"
 #include "passes/Tile/BindParameters.h"
 #include "passes/Tile/BlockTable.h"
@@ -233,7 +234,8 @@ private:
     if (loop && loop.getMaskAttr())
       query.mask = FlagEvaluator(module, bindings).evaluate(loop.getMaskAttr()) == true
                        ? MaskKind::None
-                       : MaskKind::Some;
+                   : readsAscending(loop.getMaskAttr()) ? MaskKind::Ascending
+                                                        : MaskKind::Some;
     examineFunctions(structure.loop, query);
     query.hasLength = !reached.launch && getLength(reached);
     constexpr int64_t usualLength = 2048; // of a sequence in a packed batch
@@ -241,6 +243,31 @@ private:
         !matchPattern(reached.limit, m_Constant()))
       query.usual = usualLength;
     return query;
+  }
+
+  /// Whether a mask, or a function that it calls, reads a capture that ascends.
+  bool readsAscending(FlatSymbolRefAttr mask) {
+    SymbolTable symbols(module);
+    llvm::SetVector<Operation *> functions;
+    functions.insert(symbols.lookup(mask.getValue()));
+    addCallees(functions);
+    auto ascends = [&](AtOp at) {
+      FlatSymbolRefAttr name = at.getCaptureAttr();
+      Operation *capture = name ? symbols.lookup(name.getValue()) : nullptr;
+      return capture && capture->hasAttr(ascendingName) ? WalkResult::interrupt()
+                                                        : WalkResult::advance();
+    };
+    return llvm::any_of(
+        functions, [&](Operation *function) { return function->walk(ascends).wasInterrupted(); });
+  }
+
+  /// What functions call, too.
+  void addCallees(llvm::SetVector<Operation *> &functions) {
+    Calls calls(module);
+    for (size_t i = 0; i < functions.size(); ++i)
+      for (const FunctionUse &use : calls.getUses(functions[i]))
+        if (use.function)
+          functions.insert(use.function);
   }
 
   /// What the functions that the loop maps do for each element, and whether they read captured
@@ -255,8 +282,9 @@ private:
     });
     for (Operation *function : functions)
       query.work += static_cast<int64_t>(std::min<uint64_t>(calls.getSize(function), 1 << 20));
-    for (size_t i = 0; i < functions.size(); ++i) {
-      functions[i]->walk([&](Operation *op) {
+    addCallees(functions);
+    for (Operation *function : functions)
+      function->walk([&](Operation *op) {
         if (isa<RandomOp>(op))
           query.work += randomWork;
         auto at = dyn_cast<AtOp>(op);
@@ -265,10 +293,6 @@ private:
         auto view = capture ? dyn_cast<ViewType>(capture.getType()) : ViewType();
         query.captures |= view && view.getRank() >= 2;
       });
-      for (const FunctionUse &use : calls.getUses(functions[i]))
-        if (use.function)
-          functions.insert(use.function);
-    }
   }
 
   /// The extent of an argument that ends the loop, as a launch can read it; else null.
@@ -382,7 +406,7 @@ private:
     add("target", builder.getStringAttr(query.target));
     add("bits", builder.getI64IntegerAttr(query.bits));
     add("row_bytes", builder.getI64IntegerAttr(query.getBytes()));
-    add("mask", builder.getStringAttr(query.mask == MaskKind::None ? "none" : "some"));
+    add("mask", builder.getStringAttr(getName(query.mask)));
     std::string by = (choice.isUsers ? "the file of blocks: " : "the table: ");
     add("by",
         builder.getStringAttr(reached.usesTable ? by + choice.row->describe() : "the caller"));

@@ -2,6 +2,8 @@
 // RUN: tilewright-opt %t/kernels.mlir --tile-choose-blocks="entry=weigh params=WIDE=128,T=bf16 target=sm_90a" | FileCheck %s
 // RUN: tilewright-opt %t/kernels.mlir --tile-choose-blocks="entry=weigh params=WIDE=128,T=bf16 target=sm_90a length=4000" | FileCheck %s --check-prefix=SHORT
 // RUN: tilewright-opt %t/kernels.mlir --tile-choose-blocks="entry=weigh params=WIDE=128,T=bf16,CAUSAL=true target=sm_90a" | FileCheck %s --check-prefix=MASK
+// RUN: sed 's|%behind = .*|%begin = func.call @begin_of(%i) : (i32) -> i32\n  %behind = arith.cmpi sle, %begin, %j : i32|' %t/kernels.mlir > %t/documents.mlir
+// RUN: tilewright-opt %t/documents.mlir --tile-choose-blocks="entry=weigh params=WIDE=128,T=bf16,CAUSAL=true target=sm_90a" | FileCheck %s --check-prefix=ASCENDING
 // RUN: tilewright-opt %t/kernels.mlir --tile-choose-blocks="entry=weigh params=WIDE=128,T=bf16,KEYS=64 target=sm_90a" | FileCheck %s --check-prefix=GIVEN
 // RUN: tilewright-opt %t/kernels.mlir --tile-choose-blocks="entry=weigh params=WIDE=128,T=bf16,DIVIDED=320 target=sm_90a" | FileCheck %s --check-prefix=DIVISOR
 // RUN: not tilewright-opt %t/kernels.mlir --tile-choose-blocks="entry=weigh params=WIDE=128,T=bf16,DIVIDED=5 target=sm_90a" 2>&1 | FileCheck %s --check-prefix=NO-DIVISOR
@@ -39,6 +41,11 @@
 !o = !tile.tile<[ROWS, WIDE], f32>
 !view = !tile.view<[?, WIDE], T>
 
+tile.capture @begins {tile.ascending} : !tile.view<[?], i32>
+func.func private @begin_of(%i: i32) -> i32 {
+  %begin = tile.at @begins[%i] : i32
+  return %begin : i32
+}
 func.func private @keeps(%i: i32, %j: i32) -> i1 {
   %any = tile.param not(CAUSAL) : i1
   %behind = arith.cmpi sle, %j, %i : i32
@@ -57,6 +64,8 @@ func.func private @keeps(%i: i32, %j: i32) -> i1 {
 // SHORT: by = "the table: sm_90a, up to 16 bits, rows up to 256 bytes, no mask, loops over up to 4096"
 // MASK: ROWS: int = 128, KEYS: int = 128
 // MASK: by = "the table: sm_90a, up to 16 bits, rows up to 256 bytes", mask = "some"
+// ASCENDING: ROWS: int = 128, KEYS: int = 96
+// ASCENDING: by = "the table: sm_90a, up to 16 bits, rows up to 256 bytes, a mask of captures that ascend", mask = "ascending"
 // GIVEN: ROWS: int = 128, KEYS: int = 64
 // GIVEN: step = "KEYS = 64, as given"
 // F32: ROWS: int = 32, KEYS: int = 16
@@ -75,7 +84,7 @@ func.func private @keeps(%i: i32, %j: i32) -> i1 {
 // UNRESOLVED: error: the default of parameter 'ROWS' of kernel @weigh cannot be computed: block() is chosen by tile-choose-blocks, which has not run
 // KEY: error: file of blocks '{{.*}}key.json': a row has no 'keys'; it may have structure, target, mask, bits, above, bytes, elements, length, captures, work, rows, columns, step
 // FILE-UNIT: error: file of blocks '{{.*}}unit.json': step of a row for gpu must be a multiple of 16 up to 256, but got 20
-// FILE-MASK: error: file of blocks '{{.*}}mask.json': 'mask' of a row must be any, none or some, but got 'causal'
+// FILE-MASK: error: file of blocks '{{.*}}mask.json': 'mask' of a row must be any, none, some or ascending, but got 'causal'
 // LACKS: error: block ROWS of kernel @weigh is for the rows of products, of which the row for 'any structure' says nothing; give it a value
 // NO-FILE: error: cannot open the file of blocks '{{.*}}none.json'
 // TEXT: error: file of blocks '{{.*}}text.json': {{.+}}

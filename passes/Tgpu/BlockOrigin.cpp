@@ -1,0 +1,88 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "passes/Tgpu/BlockOrigin.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/SymbolTable.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "llvm/ADT/SetVector.h"
+
+using namespace mlir;
+using namespace tilewright;
+
+/// Whether a function of scalars, and those that it calls, do arithmetic alone.
+static bool onlyComputes(Operation *from, FlatSymbolRefAttr symbol) {
+  llvm::SetVector<Operation *> functions;
+  auto reach = [&](Operation *op, FlatSymbolRefAttr callee) {
+    if (Operation *function = SymbolTable::lookupNearestSymbolFrom(op, callee))
+      functions.insert(function);
+  };
+  reach(from, symbol);
+  for (size_t i = 0; i < functions.size(); ++i) {
+    WalkResult result = functions[i]->walk([&](Operation *op) {
+      if (auto call = dyn_cast<func::CallOp>(op))
+        reach(op, call.getCalleeAttr());
+      return isa<tile::AtOp, tile::RandomOp>(op) ? WalkResult::interrupt() : WalkResult::advance();
+    });
+    if (result.wasInterrupted())
+      return false;
+  }
+  return true;
+}
+
+static bool isLastIndex(tile::LoadOp load, OpOperand &use) {
+  return ShapedType::isDynamic(load.getStaticIndices().back()) &&
+         load.getIndices().getBeginOperandIndex() + load.getIndices().size() - 1 ==
+             use.getOperandNumber();
+}
+
+bool tgpu::mayBeginAnywhere(tile::ForBlocksOp op) {
+  WalkResult writes = op.getBody().walk([](Operation *inner) {
+    bool isHarmless = isa<tile::LoadOp, tile::AtOp>(inner) ||
+                      inner->hasTrait<OpTrait::HasRecursiveMemoryEffects>() ||
+                      isMemoryEffectFree(inner);
+    return isHarmless ? WalkResult::advance() : WalkResult::interrupt();
+  });
+  if (writes.wasInterrupted())
+    return false;
+  // Positions, as far as they remain such.
+  llvm::SetVector<Value> positions;
+  positions.insert(op.getBlockStart());
+  for (size_t i = 0; i < positions.size(); ++i)
+    for (OpOperand &use : positions[i].getUses()) {
+      Operation *user = use.getOwner();
+      if (auto load = dyn_cast<tile::LoadOp>(user)) {
+        if (isLastIndex(load, use))
+          return false;
+      } else if (auto map = dyn_cast<tile::MapOp>(user)) {
+        if (!onlyComputes(user, map.getFunctionAttr()))
+          return false;
+      } else if (isa<tile::AtOp, tile::RandomOp>(user) || user->getNumRegions() != 0) {
+        return false;
+      } else {
+        for (Value result : user->getResults())
+          if (getElementTypeOrSelf(result).isIntOrIndex())
+            positions.insert(result);
+      }
+    }
+  return true;
+}
+
+bool tgpu::isFromMemory(Value value, Operation *loop) {
+  constexpr size_t mostValues = 256;
+  llvm::SetVector<Value> reached;
+  reached.insert(value);
+  for (size_t i = 0; i < reached.size() && i < mostValues; ++i) {
+    Operation *op = reached[i].getDefiningOp();
+    if (!op)
+      continue;
+    if (isa<tile::AtOp>(op)) {
+      if (!loop || !loop->isAncestor(op))
+        return true;
+      continue;
+    }
+    reached.insert_range(op->getOperands());
+  }
+  return false;
+}

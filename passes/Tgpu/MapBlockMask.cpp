@@ -1,0 +1,166 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Which pairs of a block count, and whether any does: the mask of a block loop's round.
+
+#include "passes/MaskRanges.h"
+#include "passes/Tgpu/BlockLoop.h"
+#include "passes/Tgpu/RegisterPressure.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+using namespace mlir;
+using namespace tilewright;
+using namespace tilewright::tgpu;
+using arith::CmpIPredicate;
+
+/// A mask whose ranges are tight keeps an interval of each row, which is what the ranges of that
+/// row alone are: two comparisons by row in place of the mask's by element.
+void KernelMapper::computeRowLimits(tile::ForBlocksOp op, BlockLoop &loop) {
+  if (!loop.tight)
+    return;
+  func::FuncOp ranges = getRanges(op);
+  auto slice = SliceAttr::get(b.getContext(), 1, layouts.get(op.getKeep()));
+  auto type = RankedTensorType::get({loop.rowCount}, b.getI32Type(), slice);
+  Values operands{tile::IotaOp::create(b, type, loop.start, 0), loop.lower, loop.upper};
+  for (Value operand : op.getMaskOperands())
+    operands.push_back(map.lookup(operand));
+  func::FuncOp begin = getRowLimit(ranges, "_begin", MayBegin);
+  func::FuncOp end = getRowLimit(ranges, "_end", MayEnd);
+  // Nothing comes before lower, the function's second argument.
+  Block &body = begin.getBody().front();
+  loop.hasRowBegins = body.getTerminator()->getOperand(0) != body.getArgument(1);
+  loop.rowBegin = tile::MapOp::create(b, type, FlatSymbolRefAttr::get(begin), operands);
+  loop.rowEnd = tile::MapOp::create(b, type, FlatSymbolRefAttr::get(end), operands);
+}
+
+/// The function (row, lower, upper, other operands) -> a result of `ranges` for that row alone.
+func::FuncOp KernelMapper::getRowLimit(func::FuncOp ranges, StringRef suffix, unsigned result) {
+  auto module = ranges->getParentOfType<ModuleOp>();
+  std::string name = (ranges.getSymName() + suffix).str();
+  if (auto known = module.lookupSymbol<func::FuncOp>(name))
+    return known;
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointAfter(ranges);
+  ArrayRef<Type> inputs = ranges.getArgumentTypes();
+  auto type = b.getFunctionType(inputs.drop_front(), ranges.getResultTypes()[result]);
+  auto function = func::FuncOp::create(b, name, type);
+  function.setPrivate();
+  Block *body = function.addEntryBlock();
+  b.setInsertionPointToStart(body);
+  Value row = body->getArgument(0);
+  // Positions are below 2^31 - 1, so that 32 bits do (arith-int-range-narrowing).
+  Values operands{row, arith::AddIOp::create(b, row, i32(1), arith::IntegerOverflowFlags::nsw)};
+  llvm::append_range(operands, body->getArguments().drop_front());
+  func::ReturnOp::create(b, cloneBody(b, ranges, operands)[result]);
+  return function;
+}
+
+/// Whether a row's answers, as bits of a word (EmitColumns.cpp), find registers beside the sums of
+/// the loop and its products of the mask's shape. ptxas makes predicates of all bits of a byte, and
+/// saves those that are in use. Of two bounds that is fewer instructions; of one it was no faster
+/// (causal, D 64 to 256: 0.99 to 1.00).
+bool KernelMapper::hasRoomForMask(tile::ForBlocksOp op, const BlockLoop &loop) {
+  constexpr int64_t threadsOfWarp = 32;
+  int64_t registers = 0;
+  auto count = [&](Value value) {
+    auto tile = dyn_cast<RankedTensorType>(value.getType());
+    if (tile && tile.getRank() == 2)
+      registers += getRegistersOf(tile, threadsOfWarp * warps);
+  };
+  llvm::for_each(op.getResults(), count);
+  op.getBody().walk([&](tile::DotOp dot) {
+    auto tile = dyn_cast<RankedTensorType>(dot.getType());
+    if (tile && !dot.getAcc() && tile.getShape() == ArrayRef({loop.rowCount, loop.columnCount}))
+      count(dot.getResult());
+  });
+  return registers <= registersForKeeping;
+}
+
+Value KernelMapper::computeKeep(tile::ForBlocksOp op, const BlockLoop &loop, Value begin) {
+  if (!loop.rowEnd)
+    return computeMask(op, loop, begin);
+  Type flags = getType(op.getKeep());
+  auto branch = scf::IfOp::create(b, flags, loop.tight, /*withElseRegion=*/true);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToEnd(branch.thenBlock());
+  Attribute layout = layouts.get(op.getKeep());
+  Type positions =
+      getType(RankedTensorType::get({loop.rowCount, loop.columnCount}, b.getI32Type()), layout);
+  // row begin <= position < row end, counted from the beginning of the block. No difference wraps:
+  // positions of the interval are all there are.
+  Value column = tile::IotaOp::create(b, positions, i32(0), 1);
+  Value beginning = tile::FullOp::create(b, loop.rowEnd.getType(), begin);
+  auto compare = [&](CmpIPredicate predicate, Value lhs, Value rhs) -> Value {
+    return arith::CmpIOp::create(b, predicate, lhs, tile::ExpandOp::create(b, positions, rhs, 1));
+  };
+  Value keep;
+  if (loop.hasRowBegins && hasRoomForMask(op, loop)) {
+    Value first = arith::SubIOp::create(b, loop.rowBegin, beginning);
+    Value end = arith::SubIOp::create(b, loop.rowEnd, beginning);
+    Value isBelow = compare(CmpIPredicate::slt, column, end);
+    keep = arith::AndIOp::create(b, isBelow, compare(CmpIPredicate::sge, column, first));
+  } else {
+    // As one unsigned comparison.
+    Value first = arith::SubIOp::create(b, beginning, loop.rowBegin);
+    Value count = arith::SubIOp::create(b, loop.rowEnd, loop.rowBegin);
+    Value place = arith::AddIOp::create(b, tile::ExpandOp::create(b, positions, first, 1), column);
+    keep = compare(CmpIPredicate::ult, place, count);
+  }
+  if (!loop.hasIdleRows)
+    keep = arith::AndIOp::create(b, keep, computeRowMask(op, loop));
+  scf::YieldOp::create(b, keep);
+  b.setInsertionPointToEnd(branch.elseBlock());
+  scf::YieldOp::create(b, computeMask(op, loop, begin));
+  return branch.getResult(0);
+}
+
+/// Which rows lie before the limit.
+Value KernelMapper::computeRowMask(tile::ForBlocksOp op, const BlockLoop &loop) {
+  Type positions = getType(RankedTensorType::get({loop.rowCount, loop.columnCount}, b.getI32Type()),
+                           layouts.get(op.getKeep()));
+  Value limit = tile::FullOp::create(b, positions, loop.rows);
+  Value row = tile::IotaOp::create(b, positions, i32(0), 0);
+  return arith::CmpIOp::create(b, CmpIPredicate::slt, row, limit);
+}
+
+Value KernelMapper::computeMask(tile::ForBlocksOp op, const BlockLoop &loop, Value begin) {
+  Attribute layout = layouts.get(op.getKeep());
+  Type flags = getType(op.getKeep());
+  Type positions =
+      getType(RankedTensorType::get({loop.rowCount, loop.columnCount}, b.getI32Type()), layout);
+  auto iota = [&](Value first, int64_t dim) {
+    return tile::IotaOp::create(b, positions, first, dim);
+  };
+  // Counted from the beginning of the block: positions beyond an interval may wrap.
+  auto isBelow = [&](int64_t dim, Value count) -> Value {
+    Value limit = tile::FullOp::create(b, positions, count);
+    return arith::CmpIOp::create(b, CmpIPredicate::slt, iota(i32(0), dim), limit);
+  };
+  Value keep = isBelow(1, arith::SubIOp::create(b, loop.upper, begin));
+  if (!loop.hasIdleRows)
+    keep = arith::AndIOp::create(b, computeRowMask(op, loop), keep);
+  if (!op.getMask())
+    return keep;
+  Values operands = op.getMaskCallOperands(Value(), Value());
+  for (Value &operand : operands)
+    if (operand)
+      operand = map.lookup(operand);
+  operands[op.getAgainstPosition()] = iota(loop.start, 0);
+  operands[op.getBlockPosition()] = iota(begin, 1);
+  Value mask = tile::MapOp::create(b, flags, op.getMaskAttr(), operands);
+  return arith::AndIOp::create(b, keep, mask);
+}
+
+/// Whether the block holds a kept pair. Where the ranges promise that, a role need not vote.
+Value KernelMapper::mapVote(tile::ForBlocksOp op, const BlockLoop &loop, Value keep) {
+  if (!loop.holdsPairs)
+    return AnyOp::create(b, b.getI1Type(), keep, Value());
+  auto branch = scf::IfOp::create(b, b.getI1Type(), loop.holdsPairs, /*withElseRegion=*/true);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToEnd(branch.thenBlock());
+  scf::YieldOp::create(b, arith::ConstantOp::create(b, b.getBoolAttr(true)).getResult());
+  b.setInsertionPointToEnd(branch.elseBlock());
+  scf::YieldOp::create(b, AnyOp::create(b, b.getI1Type(), keep, Value()).getResult());
+  return branch.getResult(0);
+}
