@@ -122,6 +122,8 @@ void buildGpuPipeline(OpPassManager &manager, const GpuPipelineOptions &options)
   manager.addPass(createTgpuStepProducts());
   manager.addPass(createCanonicalizerPass());
   manager.addPass(createCSEPass());
+  // Now that each part of a loop knows what its rows are multiplied with.
+  manager.addPass(createTgpuBoundMaxima());
   // Everything that takes shared memory is there.
   manager.addPass(createTgpuPlanSharedMemory());
   manager.addPass(createTgpuInsertFences());

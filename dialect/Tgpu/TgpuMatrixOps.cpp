@@ -52,6 +52,21 @@ LogicalResult ThreadSumOp::verify() {
   return verifyWarps(*this);
 }
 
+LogicalResult MaxAboveOp::verify() {
+  auto source = cast<RankedTensorType>(getSource().getType());
+  auto result = cast<RankedTensorType>(getResult().getType());
+  if (!source.getElementType().isF32() || !isa<WgmmaAttr>(source.getEncoding()))
+    return emitOpError() << "takes f32 in a wgmma layout, but got " << source;
+  auto layout = dyn_cast<SliceAttr>(result.getEncoding());
+  if (!layout || layout.getDim() != 1 || layout.getParent() != source.getEncoding() ||
+      result.getElementType() != source.getElementType() ||
+      result.getDimSize(0) != source.getDimSize(0))
+    return emitOpError() << "the threshold must have the rows of the operand, as slice<1> of its "
+                            "layout, but got "
+                         << source << " and " << result;
+  return verifyWarps(*this);
+}
+
 namespace {
 /// M x N x K of a product.
 struct Extents {

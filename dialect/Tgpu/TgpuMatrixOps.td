@@ -73,6 +73,32 @@ def Tgpu_ThreadSumOp : Tgpu_Op<"thread_sum", [Pure]> {
   let hasVerifier = 1;
 }
 
+def Tgpu_MaxAboveOp : Tgpu_Op<"max_above", [Pure]> {
+  let summary = "the maximum of each row, where it is above a threshold";
+  let description = [{
+    Of each row the maximum times `factor` where that is above the row's threshold, and elsewhere any number that is not.
+    A warp none of whose rows is above its threshold then need not know their maxima: its threads compare what they hold
+    by themselves, as integers, three at a time. That serves thresholds from 0 on; for rows with a lower one the maximum
+    is computed.
+
+    Preconditions: all lanes of a warp execute it. Postconditions: as said; of a row that holds a NaN, any number.
+
+    Example: `%m = tgpu.max_above %s times %scale above %most : tensor<128x64xf32, #tgpu.wgmma<2>> -> tensor<128xf32, #tgpu.slice<1, #tgpu.wgmma<2>>>`
+
+    Errors:
+    - a source that is not f32 in a wgmma layout
+    - a threshold and result that do not lie as slice<1> of the source's layout, or of other rows
+    - a layout for other than the warps that execute it
+  }];
+  let arguments = (ins Tgpu_RegisterTile:$source, F32:$factor, Tgpu_RegisterTile:$threshold);
+  let results = (outs Tgpu_RegisterTile:$result);
+  let assemblyFormat = [{
+    $source `times` $factor `above` $threshold attr-dict `:` type($source) `->`
+    custom<SameType>(type($result), type($threshold))
+  }];
+  let hasVerifier = 1;
+}
+
 def Tgpu_MmaOp : Tgpu_Op<"mma", [Pure]> {
   let summary = "matrix product by mma.sync, operands and accumulator in registers";
   let description = [{

@@ -57,8 +57,8 @@ func.func private @no_keys() -> (!row, !row, !o) {
   return %no_max, %no_sum, %no_o : !row, !row, !o
 }
 
-// Of scores in base 2: P, the maximum and the sum with them, and the sum of P V before them. In wide sums of
-// 16-bit values the maximum is raised only by more than 8: P is then at most 2^8, and most rounds leave the sum as it is.
+// Of scores in base 2: P, the maximum and the sum with them, and the sum of P V before them. Of 16-bit values the
+// maximum is raised only by more than 8: P is then at most 2^8, and most rounds leave the maximum and the sum alone.
 func.func private @online_softmax(%x: !s, %max_old: !row, %sum_old: !row, %acc_old: !o) -> (!s, !row, !row, !o) {
   %max_block = tile.reduce max %x dim 1 : !s -> !row
   %max_all = arith.maximumf %max_old, %max_block : !row
@@ -66,7 +66,7 @@ func.func private @online_softmax(%x: !s, %max_old: !row, %sum_old: !row, %acc_o
   %most = arith.addf %max_old, %lags : !row
   %exceeds = arith.cmpf ogt, %max_all, %most : !row
   %max_lagging = tile.select %exceeds, %max_all, %max_old : !tile.tile<[BLOCK_M], i1>, !row
-  %may_lag = tile.param and(bits(T) == 16, DVP >= 128) : i1
+  %may_lag = tile.param bits(T) == 16 : i1
   %max_new = arith.select %may_lag, %max_lagging, %max_all : !row
   %max_each = tile.expand %max_new dim 1 : !row -> !s
   %below = arith.subf %x, %max_each fastmath<contract> : !s

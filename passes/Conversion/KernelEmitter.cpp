@@ -223,6 +223,10 @@ LogicalResult KernelEmitter::emitOp(Operation *op) {
         emitThreadSum(op);
         return success();
       })
+      .Case<MaxAboveOp>([&](auto op) {
+        emitMaxAbove(op);
+        return success();
+      })
       .Case<tile::DimOp>([&](auto op) { return emitDim(op); })
       .Case<tile::SubviewOp>([&](auto op) { return emitSubview(op); })
       .Case<tile::CapturedOp>([&](auto op) { return emitCaptured(op); })

@@ -187,6 +187,7 @@ private:
   mlir::Value getScratch(int64_t bytes);
   mlir::LogicalResult emitReduce(tile::ReduceOp op);
   void emitThreadSum(ThreadSumOp op);
+  void emitMaxAbove(MaxAboveOp op);
   mlir::LogicalResult emitConvert(ConvertOp op);
   mlir::Value combine(tile::ReduceKind kind, mlir::Value a, mlir::Value b);
   mlir::Value shuffle(llvm::StringRef mode, mlir::Value value, mlir::Value lane);

@@ -231,4 +231,24 @@ TEST_P(Contracts, LargeScoresDoNotOverflow) {
       ASSERT_TRUE(std::isfinite(value));
 }
 
+/// Maxima that rise, by more or less than they may lag, or fall from block to block, all of them
+/// far above or far below zero.
+TEST_P(Contracts, MaximaRiseAndFall) {
+  Type type = GetParam();
+  AttentionProblem problem = makeProblem(1, 1, 1, 150, 600, 64, 64, Causal::None);
+  problem.scale = 1.0;
+  for (double step : {0.0, 0.01, 0.05, 0.5, -0.05})
+    for (double base : {40.0, -40.0, 3.0}) {
+      AttentionInputs inputs = randomInputs(problem, type, 5);
+      for (int64_t i = 0; i < problem.Sq; ++i)
+        for (int64_t d = 0; d < problem.D; ++d)
+          inputs.q[i * problem.D + d] =
+              roundTo(type, d == 0 ? 1.0 : inputs.q[i * problem.D + d] / 8);
+      for (int64_t j = 0; j < problem.Skv; ++j)
+        inputs.k[j * problem.D] = roundTo(type, base + step * static_cast<double>(j));
+      expectForward(ForwardOracle(problem, inputs, type), runForward(problem, type, inputs),
+                    "from " + std::to_string(base) + " by " + std::to_string(step));
+    }
+}
+
 } // namespace
