@@ -63,12 +63,25 @@ void takeSide(RewriterBase &rewriter, scf::IfOp branch, Block *block) {
   rewriter.eraseOp(terminator);
 }
 
+/// The barriers at which a block of operations waits or arrives.
+llvm::DenseSet<Value> findBarriers(Block *block) {
+  llvm::DenseSet<Value> barriers;
+  block->walk([&](Operation *op) {
+    for (Value operand : op->getOperands())
+      if (isa<BarriersType>(operand.getType()))
+        barriers.insert(operand);
+  });
+  return barriers;
+}
+
 /// What stands for all rounds serves special ones (full blocks) as well. In a loop that hardly ever
-/// runs it alone is written: else there would be code that hardly any launch ever reaches.
+/// runs it alone is written: else there would be code that hardly any launch ever reaches. Not so
+/// where only one side meets another role, which asks the same question: it would wait for ever.
 void dropSpecialCases(RewriterBase &rewriter, scf::ForOp loop) {
   SmallVector<scf::IfOp> branches;
   loop.getBody()->walk([&](scf::IfOp branch) {
-    if (branch->hasAttr(specialCaseName) && branch.elseBlock())
+    if (branch->hasAttr(specialCaseName) && branch.elseBlock() &&
+        findBarriers(branch.thenBlock()) == findBarriers(branch.elseBlock()))
       branches.push_back(branch);
   });
   for (scf::IfOp branch : branches) // inner ones first

@@ -103,6 +103,55 @@ tgpu.kernel @special target "sm_90a" warps 8 (%rounds: i32, %flag: i1) grid(%b =
 
 // -----
 
+// Only full blocks meet the other role, which goes through them as well: the rare loop keeps them apart.
+// CHECK-LABEL: tgpu.kernel @meets
+// CHECK: tgpu.schedule
+// CHECK: } else {
+// CHECK-NEXT: scf.for
+// CHECK: tgpu.arrive
+// CHECK: } {tgpu.special_case}
+// CHECK: tgpu.arrive
+// CHECK: tgpu.wait
+// CHECK-NOT: tgpu.special_case
+// CHECK: } {tgpu.rare}
+tgpu.kernel @meets target "sm_90a" warps 8 (%rounds: i32, %flag: i1) grid(%b = 1) {
+  %full = tgpu.alloc_barriers arrivals 4 : !tgpu.barriers<2>
+  %other = tgpu.alloc_barriers arrivals 4 : !tgpu.barriers<2>
+  tgpu.roles
+    role "load" warps 4 registers 40 {
+    }
+    role "compute" warps 4 registers 232 {
+      %c0 = arith.constant 0 : i32
+      %c1 = arith.constant 1 : i32
+      %c2 = arith.constant 2 : i32
+      %r = scf.for %i = %c0 to %rounds step %c1 iter_args(%x = %c0) -> (i32) : i32 {
+        %y = scf.if %flag -> (i32) {
+          scf.yield %c1 : i32
+        } else {
+          scf.yield %x : i32
+        }
+        %first = arith.cmpi eq, %i, %c2 : i32
+        %w = scf.if %first -> (i32) {
+          tgpu.arrive %full[%x] per warp : !tgpu.barriers<2>
+          scf.yield %y : i32
+        } else {
+          scf.yield %x : i32
+        } {tgpu.special_case}
+        // The same barriers on both sides: what stands for all rounds does.
+        scf.if %first {
+          tgpu.arrive %other[%x] per warp : !tgpu.barriers<2>
+        } else {
+          tgpu.arrive %other[%x] per warp : !tgpu.barriers<2>
+          tgpu.wait %other[%x] : !tgpu.barriers<2>
+        } {tgpu.special_case}
+        scf.yield %w : i32
+      } {tgpu.schedule = #tgpu.schedule<skeleton = producer_consumer, stages = 2>}
+      %view = arith.addi %r, %c1 : i32
+    }
+}
+
+// -----
+
 // Nothing to take out, and a loop that no role runs.
 // CHECK-LABEL: tgpu.kernel @none
 // CHECK-NOT: tgpu.rare

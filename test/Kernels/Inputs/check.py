@@ -634,6 +634,25 @@ def listed_by_default_blocks():
         check_gradients(str(params), got, backward(q, k, v, do, SCALE, keep), "f16")
 
 
+def listed_absent_gradient():
+    """The rare loop of a capture whose gradient is absent: full blocks add to dQ through a role, others do not."""
+    q, k, v, do = tensors(21, "f16", 2, 4, 1, 139, 200, 64)
+    arrays, pairs = lists_of_blocks(np.random.default_rng(3), (1, 1), 139, 200, 64)
+    prefix = np.array([100, 150], np.int32)
+    position = np.arange(200)
+    keep = (position <= np.arange(139)[:, None]) | (position < prefix[:, None, None, None])
+    keep = keep & pairs
+    o, lse, _ = forward(q, k, v, SCALE, keep)
+    params = {"T": "f16", "D": 64, "CAPTURE_GRADIENTS": "true",
+              "LISTED": "true", "LIST_BLOCK_M": 64, "LIST_BLOCK_N": 64}
+    got = run("attention_backward", params,
+              {"q": q, "k": k, "v": v, "o": round_to(o, "f16"), "do": do, "lse": lse, **arrays,
+               "prefix_length": prefix, "slopes": np.zeros(4)},
+              gradients(q, k, v, "f16"), {"scale": SCALE}, with_files=["prefix_lm", "alibi"],
+              entry=("program", "attention_backward"), kinds={"lse": "f32", "slopes": "f32"})
+    check_gradients(str(params), got, backward(q, k, v, do, SCALE, keep), "f16")
+
+
 def attention_paged_decode():
     rng = np.random.default_rng(9)
     for kind, heads, kv_heads, page in (("f64", 6, 2, 16), ("f16", 4, 4, 32)):
