@@ -22,10 +22,11 @@ class Forward:
     # What is moved, and what it then follows. They do not depend on each other.
     moves = [("k_tile", "v_tile"), ("cols", "masked_out"), ("sum_block", "p"), ("scales", "log2es"), ("no_max", "no_o"),
              ("log_sum", "ln2s")]
-    # What is added before an operation, which then reads %capped. Scores less their maximum are not above zero, so this
-    # changes none; a NaN stays one. To the machine |x| and -x are free, as parts of the instructions that read them: what
-    # is measured is what the passes make of a kernel that looks otherwise, not what more work costs.
-    added = ["%distance = math.absf %below : !s", "%capped = arith.negf %distance : !s"]
+    # What is added before an operation, which then reads %capped. No score is above infinity, so this changes none; a NaN
+    # stays one. LLVM knows that, too: what is measured is what the passes make of a kernel that looks otherwise, not what
+    # more work costs.
+    added = ["%infinity = arith.constant 0x7FF0000000000000 : !acc", "%infinities = tile.full %infinity : !s",
+             "%capped = arith.minimumf %below, %infinities : !s"]
     before, reads = "p", "%below"
     # Weights are not below 0. The peak is the maximum once more.
     edits = [

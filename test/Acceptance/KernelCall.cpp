@@ -4,10 +4,12 @@
 
 #include "test/Acceptance/KernelCall.h"
 
+#include "lib/Codegen/GpuCompiler.h"
 #include "lib/Driver/Compiler.h"
 #include "lib/Driver/GpuDevice.h"
 #include "lib/Interpreter/CpuDevice.h"
 #include "lib/Interpreter/Simulator/Simulate.h"
+#include "lib/Target/Target.h"
 #include "passes/Passes.h"
 
 #include "mlir/IR/Diagnostics.h"
@@ -101,6 +103,24 @@ public:
     return found->second ? findEntry(*found->second) : nullptr;
   }
 
+  /// Mapped onto a GPU, for the simulator. Null after an error.
+  mlir::Operation *map(const Binding &binding, const std::string &target) {
+    std::string key = binding.text() + " mapped onto " + target;
+    auto found = modules.find(key);
+    if (found == modules.end()) {
+      mlir::OwningOpRef<mlir::ModuleOp> mapped;
+      if (mlir::Operation *entry = compile(binding, target)) {
+        mapped = mlir::cast<mlir::ModuleOp>(entry->getParentOfType<mlir::ModuleOp>()->clone());
+        GpuOptions options;
+        options.target = target;
+        if (mlir::failed(mapToGpu(*mapped, options)))
+          mapped = nullptr;
+      }
+      found = modules.emplace(key, std::move(mapped)).first;
+    }
+    return found->second ? findEntry(*found->second) : nullptr;
+  }
+
   std::string takeErrors() { return std::exchange(errors, ""); }
 
 private:
@@ -133,6 +153,16 @@ ArrayArgument argumentOf(const StridedArray &array) {
   argument.strides.assign(array.strides().begin(), array.strides().end());
   argument.data = array.data();
   return argument;
+}
+
+/// Where TILEWRIGHT_TEST_DEVICE is sim: and a target, that target; else nothing.
+const std::string &simulatedTarget() {
+  static const std::string target = [] {
+    const char *name = std::getenv("TILEWRIGHT_TEST_DEVICE");
+    llvm::StringRef text = name ? name : "";
+    return text.consume_front("sim:") && Target::find(text) ? text.str() : std::string();
+  }();
+  return target;
 }
 
 /// The GPU that the tests run on, and what was compiled for it so far.
@@ -222,7 +252,7 @@ private:
   static Gpu *open() {
     const char *name = std::getenv("TILEWRIGHT_TEST_DEVICE");
     std::string text = name ? name : "cpu";
-    if (text == "cpu")
+    if (text == "cpu" || !simulatedTarget().empty())
       return nullptr;
     Gpu *gpu = new Gpu;
     const char *target = std::getenv("TILEWRIGHT_TEST_TARGET");
@@ -240,8 +270,9 @@ private:
         text == "cuda" || (text.rfind("cuda:", 0) == 0 &&
                            !llvm::StringRef(text).drop_front(5).getAsInteger(10, ordinal));
     if (!isKnown) {
-      std::fprintf(stderr, "TILEWRIGHT_TEST_DEVICE must be cpu, compile or cuda[:N] but is '%s'\n",
-                   text.c_str());
+      std::fprintf(stderr,
+                   "TILEWRIGHT_TEST_DEVICE must be cpu, %s, compile or cuda[:N] but is '%s'\n",
+                   Target::getNames("sim:").c_str(), text.c_str());
       std::exit(2);
     }
     llvm::Expected<std::unique_ptr<GpuDevice>> device = GpuDevice::open(ordinal);
@@ -300,6 +331,22 @@ bool runOnSimulator(const Binding &binding, const llvm::StringMap<Argument> &arg
   return false;
 }
 
+/// As a GPU would run it; null where it is not for one.
+std::optional<bool> runSimulated(const Binding &binding,
+                                 const llvm::StringMap<Argument> &arguments) {
+  Compiler &compiler = Compiler::get();
+  mlir::Operation *entry = compiler.map(binding, simulatedTarget());
+  if (!entry) {
+    markSkipped(binding.text() + " is not for the GPU: " + compiler.takeErrors());
+    return std::nullopt;
+  }
+  if (mlir::succeeded(simulate(entry->getParentOfType<mlir::ModuleOp>(),
+                               mlir::SymbolTable::getSymbolName(entry), arguments)))
+    return true;
+  ADD_FAILURE() << binding.text() << " does not run: " << compiler.takeErrors();
+  return false;
+}
+
 enum class GpuRun { Done, Failed, TooLarge };
 
 GpuRun runOnGpu(const Binding &binding, const GpuOperation &operation,
@@ -319,6 +366,8 @@ GpuRun runOnGpu(const Binding &binding, const GpuOperation &operation,
 } // namespace
 
 bool runsOnGpu() { return Gpu::get() != nullptr; }
+
+bool runsMapped() { return runsOnGpu() || !simulatedTarget().empty(); }
 
 ElementType elementType(reference::Type type) {
   return *parseElementType(reference::typeName(type));
@@ -435,6 +484,9 @@ bool KernelCall::run(RunSettings settings) {
                            : runOnSimulator(binding, arguments)) &&
            checkMemory();
   };
+  if (!simulatedTarget().empty() && golden.empty() && !settings.f64)
+    if (std::optional<bool> ran = runSimulated(binding, arguments))
+      return *ran && checkMemory();
   if (!gpu)
     return runHere();
   std::string refusal = "a run with every float in f64 is for the CPU";

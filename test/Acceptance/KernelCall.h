@@ -39,8 +39,12 @@ struct RunSettings {
   bool f64 = false;     ///< --precision=f64
 };
 
-/// Whether calls run on a GPU, where two kernels may have other blocks and another order of sums.
+/// Whether calls run on a GPU, which has time for large problems.
 bool runsOnGpu();
+
+/// Whether kernels are mapped onto a GPU, be it a simulated one: two kernels may have other blocks
+/// and another order of sums.
+bool runsMapped();
 
 class KernelCall {
 public:

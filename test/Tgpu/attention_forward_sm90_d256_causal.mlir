@@ -19,6 +19,7 @@
 // The main loop is short because
 //   - row sums stay unreduced: `sums` adds up the columns of P by 16, of which every thread has some. Lanes
 //     exchange nothing for them before the end of a tile; only row maxima are of all lanes.
+//   - a maximum is raised only by more than 8, which few rounds do: the others compute no maxima, and leave O.
 //   - the maximum starts at the least finite number. A row without keys yet is no case of its own: its
 //     exponents are -inf, its P and sums 0.
 //   - scores are scaled by |scale|, so that the greatest product gives the greatest score. Where the scale is
@@ -312,10 +313,9 @@ tgpu.kernel @attention_forward target "sm_90a" warps 12
             %j = tile.iota %n dim 1 : !s_i32
             %attends = arith.cmpi slt, %j, %limits : !s_i32
             %s = tile.select %attends, %s_all, %outside : !s_i1, !s
-            %block_max = tile.reduce max %s dim 1 : !s -> !row
-            %block_max_scaled = arith.mulf %block_max, %row_scales : !row
-            %all_max = arith.maximumf %max, %block_max_scaled : !row
             %allowed = arith.addf %max, %lags : !row
+            %block_max_scaled = tgpu.max_above %s times %scale_log2 above %allowed : !s -> !row
+            %all_max = arith.maximumf %max, %block_max_scaled : !row
             %exceeds = arith.cmpf ogt, %all_max, %allowed : !row
             %new_max = tile.select %exceeds, %all_max, %max : !row_i1, !row
             %new_max_all = tile.expand %new_max dim 1 : !row -> !s
@@ -364,10 +364,9 @@ tgpu.kernel @attention_forward target "sm_90a" warps 12
             // Softmax of this block, while P V of the one before runs.
             %s = tgpu.wgmma_wait pending 1, %s_issued : !s
             tgpu.arrive %k_empty[%use_k] per warp : !kv_full
-            %block_max = tile.reduce max %s dim 1 : !s -> !row
-            %block_max_scaled = arith.mulf %block_max, %row_scales : !row
-            %all_max = arith.maximumf %max, %block_max_scaled : !row
             %allowed = arith.addf %max, %lags : !row
+            %block_max_scaled = tgpu.max_above %s times %scale_log2 above %allowed : !s -> !row
+            %all_max = arith.maximumf %max, %block_max_scaled : !row
             %exceeds = arith.cmpf ogt, %all_max, %allowed : !row
             %new_max = tile.select %exceeds, %all_max, %max : !row_i1, !row
             %new_max_all = tile.expand %new_max dim 1 : !row -> !s

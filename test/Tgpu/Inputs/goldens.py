@@ -81,20 +81,56 @@ def main_loop(text):
     return [op for op in ops if op.startswith("tgpu.") and not op.startswith(LOCAL)]
 
 
+def blocks_of(ptx):
+    """(instructions, numbers of the blocks that may follow) of each basic block."""
+    blocks, labels = [[]], {}
+    for line in map(str.strip, ptx.splitlines()):
+        if label := re.fullmatch(r"(\$\w+):.*", line):
+            blocks.append([])
+            labels[label[1]] = len(blocks) - 1
+        elif line and not line.startswith((".", "//")):
+            blocks[-1].append(line)
+            if re.search(r"\bbra\b|^ret;", line):
+                blocks.append([])
+    follow = []
+    for number, block in enumerate(blocks):
+        last = block[-1] if block else ""
+        target = re.search(r"\bbra(?:\.uni)?\s+(\$\w+);", last)
+        follows = [labels[target[1]]] if target else []
+        if not last.startswith(("bra", "ret")) and number + 1 < len(blocks):
+            follows.append(number + 1)
+        follow.append(follows)
+    return blocks, follow
+
+
+def leads(follow, inside, first, last):
+    """Whether a way leads from one block to the other that stays inside: else a jump back makes no loop."""
+    found, reached = [first], {first}
+    while found:
+        for after in follow[found.pop()]:
+            if after in inside and after not in reached:
+                reached.add(after)
+                found.append(after)
+    return last in reached
+
+
 def ptx_of_main_loop(path, scratch):
     """How many instructions of PTX the shortest loop has that waits for one of two products: masks only add to it."""
     run("tilewrightc", path, "--target=sm_90a", "--emit=ptx", "-o", f"{scratch}.ptx")
-    code, labels, loops = [], {}, []
-    for line in read(f"{scratch}.ptx").splitlines():
-        line = line.strip()
-        if label := re.fullmatch(r"(\$\w+):.*", line):
-            labels[label[1]] = len(code)
-        elif line and not line.startswith((".", "//")):
-            code.append(line)
-            target = re.search(r"\bbra(?:\.uni)?\s+(\$\w+);", line)
-            if target and target[1] in labels:
-                loops.append(code[labels[target[1]]:])
-    return min(len(loop) for loop in loops if any("wgmma.wait_group.sync.aligned 1;" in line for line in loop))
+    blocks, follow = blocks_of(read(f"{scratch}.ptx"))
+    counts = []
+    for last, follows in enumerate(follow):
+        for first in follows:
+            # What comes from the loop and leads only back into it is a part of it, wherever it stands.
+            loop, known = set(range(first, last + 1)), 0
+            while known < len(loop):
+                known = len(loop)
+                reached = {after for number in loop for after in follow[number]}
+                loop |= {number for number in reached if follow[number] and loop.issuperset(follow[number])}
+            lines = [line for number in loop for line in blocks[number]]
+            if "wgmma.wait_group.sync.aligned 1;" in lines and leads(follow, loop, first, last):
+                counts.append(len(lines))
+    return min(counts)
 
 
 def loops(scratch, root):
