@@ -97,6 +97,8 @@ constexpr Launch kLaunches[] = {
     {/*answer=*/true, /*hasPartialTiles=*/false, Integers::Large, Relation::Less},
     {/*answer=*/true, /*hasPartialTiles=*/true, Integers::Window, Relation::More},
     {/*answer=*/false, /*hasPartialTiles=*/true, Integers::Window, Relation::Equal},
+    {/*answer=*/true, /*hasPartialTiles=*/true, Integers::Small, Relation::More,
+     /*hasOptional=*/false},
 };
 /// Operations that are looked at before no more blocks are played, for a kernel.
 constexpr int64_t kEnoughOperations = 400000;
@@ -161,6 +163,8 @@ private:
     for (const Launch &launch : kLaunches) {
       // Without integers some launches are alike.
       if (launch.integers != Integers::Small && !takesIntegers(kernel))
+        continue;
+      if (!launch.hasOptional && !takesOptional(kernel))
         continue;
       LaunchShape shape(kernel, launch);
       plays.push_back({launch.answer, shape, shape.getBlocks()});

@@ -72,16 +72,19 @@ struct Launch {
   bool hasPartialTiles; // extents end within a tile
   Integers integers;
   Relation relation;
+  bool hasOptional = true; // arguments that may be absent are there
 };
 /// Whether `integers` means something.
 bool takesIntegers(KernelOp kernel);
+bool takesOptional(KernelOp kernel);
 
 /// What a launch gives a kernel.
 class LaunchShape {
 public:
   LaunchShape(KernelOp kernel, const Launch &launch);
 
-  /// Of an argument that is a view.
+  bool isAbsent(mlir::Value argument) const { return absent.contains(argument); }
+  /// Of an argument that is a view; 0 where it is absent.
   int64_t getExtent(mlir::Value argument, int64_t dim) const;
   /// Of dimensions that tiles run along.
   int64_t getLongExtent() const { return longExtent; }
@@ -102,7 +105,7 @@ private:
   int64_t smallestTile = std::numeric_limits<int64_t>::max();
   llvm::SmallVector<int64_t> grid;
   llvm::DenseSet<std::pair<mlir::Value, int64_t>> longDims;
-  llvm::DenseSet<mlir::Value> accessed;
+  llvm::DenseSet<mlir::Value> accessed, absent;
   llvm::DenseMap<std::pair<mlir::Value, int64_t>, int64_t> changed;
 };
 

@@ -34,7 +34,15 @@ bool sync::takesIntegers(KernelOp kernel) {
                       [](Value argument) { return isa<IntegerType>(argument.getType()); });
 }
 
+bool sync::takesOptional(KernelOp kernel) {
+  return llvm::is_contained(kernel.getArgOptional(), true);
+}
+
 LaunchShape::LaunchShape(KernelOp kernel, const Launch &launch) {
+  if (!launch.hasOptional)
+    for (auto [argument, isOptional] : llvm::zip(kernel.getArgs(), kernel.getArgOptional()))
+      if (isOptional)
+        absent.insert(argument);
   findTiles(kernel);
   smallestTile = std::min(smallestTile, largestTile);
   int64_t tiles = stages + 2; // rings go around more than once
@@ -176,6 +184,8 @@ void LaunchShape::relate(KernelOp kernel, Launch::Relation relation) {
 }
 
 int64_t LaunchShape::getExtent(Value argument, int64_t dim) const {
+  if (isAbsent(argument))
+    return 0;
   if (auto found = changed.find({argument, dim}); found != changed.end())
     return found->second;
   if (longDims.contains({argument, dim}))

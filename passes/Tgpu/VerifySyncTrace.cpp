@@ -77,7 +77,7 @@ public:
 private:
   int64_t getExtent(Value view, int64_t dim) {
     tile::Dim known = tile::getDims(view.getType())[dim];
-    if (!known.isUnknown() && !known.isSymbol())
+    if (!shape.isAbsent(view) && !known.isUnknown() && !known.isSymbol())
       return known.extent;
     if (auto part = view.getDefiningOp<tile::SubviewOp>()) {
       int64_t whole = getExtent(part.getSource(), dim);

@@ -211,3 +211,43 @@ tgpu.kernel @told_by_a_later_role target "sm_90a" warps 8 (%x: !view) grid(%i = 
       tgpu.arrive %full[%c0] per role : !full
     }
 }
+
+// -----
+
+// Without an optional argument, whatever its extent is where it is there.
+tgpu.kernel @absent target "sm_90a" warps 2 (%gradient: optional !tile.view<[1], f32>) grid(%i = 1) {
+  %c0 = arith.constant 0 : i32
+  // expected-note @+1 {{the barriers}}
+  %full = tgpu.alloc_barriers arrivals 1 : !tgpu.barriers<1>
+  tgpu.roles
+    role "a" warps 1 {
+      // expected-error @+1 {{waits for ever in role "a": no warp arrives at the barriers for use 0}}
+      tgpu.wait %full[%i] : !tgpu.barriers<1>
+    }
+    role "b" warps 1 {
+      %size = tile.dim %gradient, 0 : !tile.view<[1], f32>
+      %is_there = arith.cmpi sgt, %size, %c0 : i32
+      scf.if %is_there {
+        tgpu.arrive %full[%i] per warp : !tgpu.barriers<1>
+      }
+    }
+}
+
+// -----
+
+// Where it must be given, it is.
+tgpu.kernel @given target "sm_90a" warps 2 (%gradient: !tile.view<[1], f32>) grid(%i = 1) {
+  %c0 = arith.constant 0 : i32
+  %full = tgpu.alloc_barriers arrivals 1 : !tgpu.barriers<1>
+  tgpu.roles
+    role "a" warps 1 {
+      tgpu.wait %full[%i] : !tgpu.barriers<1>
+    }
+    role "b" warps 1 {
+      %size = tile.dim %gradient, 0 : !tile.view<[1], f32>
+      %is_there = arith.cmpi sgt, %size, %c0 : i32
+      scf.if %is_there {
+        tgpu.arrive %full[%i] per warp : !tgpu.barriers<1>
+      }
+    }
+}
