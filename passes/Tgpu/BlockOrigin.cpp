@@ -2,34 +2,13 @@
 
 #include "passes/Tgpu/BlockOrigin.h"
 
-#include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "mlir/IR/SymbolTable.h"
+#include "passes/Tgpu/WrittenViews.h"
+
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
 using namespace tilewright;
-
-/// Whether a function of scalars, and those that it calls, do arithmetic alone.
-static bool onlyComputes(Operation *from, FlatSymbolRefAttr symbol) {
-  llvm::SetVector<Operation *> functions;
-  auto reach = [&](Operation *op, FlatSymbolRefAttr callee) {
-    if (Operation *function = SymbolTable::lookupNearestSymbolFrom(op, callee))
-      functions.insert(function);
-  };
-  reach(from, symbol);
-  for (size_t i = 0; i < functions.size(); ++i) {
-    WalkResult result = functions[i]->walk([&](Operation *op) {
-      if (auto call = dyn_cast<func::CallOp>(op))
-        reach(op, call.getCalleeAttr());
-      return isa<tile::AtOp, tile::RandomOp>(op) ? WalkResult::interrupt() : WalkResult::advance();
-    });
-    if (result.wasInterrupted())
-      return false;
-  }
-  return true;
-}
 
 static bool isLastIndex(tile::LoadOp load, OpOperand &use) {
   return ShapedType::isDynamic(load.getStaticIndices().back()) &&
@@ -56,7 +35,7 @@ bool tgpu::mayBeginAnywhere(tile::ForBlocksOp op) {
         if (isLastIndex(load, use))
           return false;
       } else if (auto map = dyn_cast<tile::MapOp>(user)) {
-        if (!onlyComputes(user, map.getFunctionAttr()))
+        if (hasOperation(user, map.getFunctionAttr(), llvm::IsaPred<tile::AtOp, tile::RandomOp>))
           return false;
       } else if (isa<tile::AtOp, tile::RandomOp>(user) || user->getNumRegions() != 0) {
         return false;

@@ -7,27 +7,11 @@
 #include "passes/Tgpu/RoleWriter.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "mlir/IR/SymbolTable.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
 using namespace mlir;
 using namespace tilewright;
 using namespace tilewright::tgpu;
-
-/// Whether a function of scalars reads captures, itself or through what it calls.
-static bool readsCaptures(Operation *from, FlatSymbolRefAttr symbol,
-                          llvm::DenseSet<Operation *> &seen) {
-  Operation *function = SymbolTable::lookupNearestSymbolFrom(from, symbol);
-  if (!function || !seen.insert(function).second)
-    return false;
-  WalkResult result = function->walk([&](Operation *op) {
-    auto call = dyn_cast<func::CallOp>(op);
-    bool reads = isa<tile::AtOp>(op) || (call && readsCaptures(op, call.getCalleeAttr(), seen));
-    return reads ? WalkResult::interrupt() : WalkResult::advance();
-  });
-  return result.wasInterrupted();
-}
 
 /// One value of each row, from memory.
 static bool isReadByRow(Operation &op) {
@@ -36,9 +20,8 @@ static bool isReadByRow(Operation &op) {
   auto type = dyn_cast<RankedTensorType>(op.getResult(0).getType());
   if (!type || type.getRank() != 1)
     return false;
-  llvm::DenseSet<Operation *> seen;
   if (auto each = dyn_cast<tile::MapOp>(op))
-    return readsCaptures(&op, each.getFunctionAttr(), seen);
+    return hasOperation(&op, each.getFunctionAttr(), llvm::IsaPred<tile::AtOp>);
   return readsCapture(&op);
 }
 

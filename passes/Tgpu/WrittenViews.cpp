@@ -7,7 +7,10 @@
 #include "dialect/Tgpu/Tgpu.h"
 #include "dialect/Tile/Tile.h"
 
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/SymbolTable.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -26,6 +29,26 @@ Value tgpu::getViewRoot(Value view) {
 bool tgpu::readsCapture(Operation *op) {
   auto load = dyn_cast<LoadOp>(op);
   return load && getViewRoot(load.getView()).getDefiningOp<tile::CapturedOp>();
+}
+
+bool tgpu::hasOperation(Operation *from, FlatSymbolRefAttr function,
+                        llvm::function_ref<bool(Operation *)> test) {
+  llvm::SetVector<Operation *> functions;
+  auto reach = [&](Operation *op, FlatSymbolRefAttr callee) {
+    if (Operation *reached = SymbolTable::lookupNearestSymbolFrom(op, callee))
+      functions.insert(reached);
+  };
+  reach(from, function);
+  for (size_t i = 0; i < functions.size(); ++i) {
+    WalkResult result = functions[i]->walk([&](Operation *op) {
+      if (auto call = dyn_cast<func::CallOp>(op))
+        reach(op, call.getCalleeAttr());
+      return test(op) ? WalkResult::interrupt() : WalkResult::advance();
+    });
+    if (result.wasInterrupted())
+      return true;
+  }
+  return false;
 }
 
 WrittenViews::WrittenViews(Operation *scope) {

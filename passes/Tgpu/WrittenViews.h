@@ -6,8 +6,10 @@
 #ifndef TILEWRIGHT_PASSES_TGPU_WRITTENVIEWS_H
 #define TILEWRIGHT_PASSES_TGPU_WRITTENVIEWS_H
 
+#include "mlir/IR/BuiltinAttributes.h"
 #include "mlir/IR/Operation.h"
 #include "llvm/ADT/DenseSet.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
 
 namespace tilewright::tgpu {
 
@@ -18,6 +20,10 @@ mlir::Value getViewRoot(mlir::Value view);
 /// Whether a load reads a capture, which is never written, at a place that scalars give: it can
 /// stand anywhere in its block behind these.
 bool readsCapture(mlir::Operation *op);
+
+/// Whether a function of scalars, or one that it calls, has an operation for which `test` holds.
+bool hasOperation(mlir::Operation *from, mlir::FlatSymbolRefAttr function,
+                  llvm::function_ref<bool(mlir::Operation *)> test);
 
 class WrittenViews {
 public:
