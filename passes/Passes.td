@@ -1231,11 +1231,10 @@ def TgpuCloneSegments : Pass<"tgpu-clone-segments", "::mlir::ModuleOp"> {
 def TgpuBoundMaxima : Pass<"tgpu-bound-maxima", "::mlir::ModuleOp"> {
   let summary = "compute a row's maximum only where it exceeds what is carried by enough";
   let description = [{
-    A running maximum may lag: it is raised only by more than a constant (`old + c`). The maximum of a tile's row then
-    matters only where it is above that, and `tgpu.max_above` computes it only there: a warp first asks, in half the
-    instructions and without an exchange between threads, whether any of its rows is. Of tiles of f32 in wgmma layouts,
-    whose rows lie in one warp each; the maximum may be multiplied with the same number for all rows. The result is the
-    same.
+    A running maximum may lag: it is raised only by more than a constant. The maximum of a tile's row then matters only
+    where it is above `old + c`, and `tgpu.raise_max` computes it only there: a warp first asks, in half the instructions
+    and without an exchange between threads, whether any of its rows is. Of tiles of f32 in wgmma layouts, whose rows lie
+    in one warp each; the maximum may be multiplied with the same number for all rows. The result is the same.
 
     Before:
     ```mlir
@@ -1248,11 +1247,7 @@ def TgpuBoundMaxima : Pass<"tgpu-bound-maxima", "::mlir::ModuleOp"> {
     ```
     After:
     ```mlir
-    %limit = arith.addf %old, %eights : !row
-    %scaled = tgpu.max_above %s times %scale above %limit : tensor<128x64xf32, #tgpu.wgmma<2>> -> !row
-    %all = arith.maximumf %old, %scaled : !row
-    %exceeds = arith.cmpf ogt, %all, %limit : !row
-    %new = tile.select %exceeds, %all, %old : !flags, !row
+    %new = tgpu.raise_max %old by %eight to %s times %scale : tensor<128x64xf32, #tgpu.wgmma<2>> -> !row
     ```
   }];
   let dependentDialects = ["::tilewright::tgpu::TgpuDialect"];

@@ -52,7 +52,7 @@ LogicalResult ThreadSumOp::verify() {
   return verifyWarps(*this);
 }
 
-LogicalResult MaxAboveOp::verify() {
+LogicalResult RaiseMaxOp::verify() {
   auto source = cast<RankedTensorType>(getSource().getType());
   auto result = cast<RankedTensorType>(getResult().getType());
   if (!source.getElementType().isF32() || !isa<WgmmaAttr>(source.getEncoding()))
@@ -61,7 +61,7 @@ LogicalResult MaxAboveOp::verify() {
   if (!layout || layout.getDim() != 1 || layout.getParent() != source.getEncoding() ||
       result.getElementType() != source.getElementType() ||
       result.getDimSize(0) != source.getDimSize(0))
-    return emitOpError() << "the threshold must have the rows of the operand, as slice<1> of its "
+    return emitOpError() << "the maxima must have the rows of the operand, as slice<1> of its "
                             "layout, but got "
                          << source << " and " << result;
   return verifyWarps(*this);

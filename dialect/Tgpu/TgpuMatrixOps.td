@@ -73,28 +73,30 @@ def Tgpu_ThreadSumOp : Tgpu_Op<"thread_sum", [Pure]> {
   let hasVerifier = 1;
 }
 
-def Tgpu_MaxAboveOp : Tgpu_Op<"max_above", [Pure]> {
-  let summary = "the maximum of each row, where it is above a threshold";
+def Tgpu_RaiseMaxOp : Tgpu_Op<"raise_max", [Pure]> {
+  let summary = "a running maximum of rows, raised where it lags by more than a constant";
   let description = [{
-    Of each row the maximum times `factor` where that is above the row's threshold, and elsewhere any number that is not.
-    A warp none of whose rows is above its threshold then need not know their maxima: its threads compare what they hold
-    by themselves, as integers, three at a time. That serves thresholds from 0 on; for rows with a lower one the maximum
-    is computed.
+    Of each row the source's maximum times `factor` where that is above `old + lag`, and elsewhere `old`. A warp none of
+    whose rows is raised need not know their maxima: its threads compare what they hold by themselves, as integers, three
+    at a time. That serves factors and `old + lag` from 0 on; for others the maximum is computed. Differences `old - new`
+    and their exponentials that follow in the same block are computed only where a row is raised, as is a product with
+    `tgpu.skip_ones` by such an exponential.
 
-    Preconditions: all lanes of a warp execute it. Postconditions: as said; of a row that holds a NaN, any number.
+    Preconditions: all lanes of a warp execute it; `lag` is not negative. Postconditions: as said; of a row that holds a
+    NaN, `old` or any number.
 
-    Example: `%m = tgpu.max_above %s times %scale above %most : tensor<128x64xf32, #tgpu.wgmma<2>> -> tensor<128xf32, #tgpu.slice<1, #tgpu.wgmma<2>>>`
+    Example: `%new = tgpu.raise_max %old by %lag to %s times %scale : tensor<128x64xf32, #tgpu.wgmma<2>> -> tensor<128xf32, #tgpu.slice<1, #tgpu.wgmma<2>>>`
 
     Errors:
     - a source that is not f32 in a wgmma layout
-    - a threshold and result that do not lie as slice<1> of the source's layout, or of other rows
+    - maxima that do not lie as slice<1> of the source's layout, or of other rows
     - a layout for other than the warps that execute it
   }];
-  let arguments = (ins Tgpu_RegisterTile:$source, F32:$factor, Tgpu_RegisterTile:$threshold);
+  let arguments = (ins Tgpu_RegisterTile:$old, F32:$lag, Tgpu_RegisterTile:$source, F32:$factor);
   let results = (outs Tgpu_RegisterTile:$result);
   let assemblyFormat = [{
-    $source `times` $factor `above` $threshold attr-dict `:` type($source) `->`
-    custom<SameType>(type($result), type($threshold))
+    $old `by` $lag `to` $source `times` $factor attr-dict `:` type($source) `->`
+    custom<SameType>(type($result), type($old))
   }];
   let hasVerifier = 1;
 }

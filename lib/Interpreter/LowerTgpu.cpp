@@ -231,43 +231,43 @@ LogicalResult lower(Lowering &lowering, tgpu::ThreadSumOp op) {
   return success();
 }
 
-/// Maxima of rows: -inf where what is said of the row allows it, so that nothing relies on more.
-class MaxAboveStep : public Step {
+class RaiseMaxStep : public Step {
 public:
-  MaxAboveStep(mlir::Operation *op, std::array<ValueOperand, 3> operands, int64_t rows,
+  RaiseMaxStep(mlir::Operation *op, std::array<ValueOperand, 4> operands, int64_t rows,
                int64_t columns, ValueResult result)
       : Step(op), operands(operands), rows(rows), columns(columns), result(result) {}
   bool run(Frame &frame) const override {
     auto read = [&](const ValueOperand &operand, int64_t count) {
       return DenseElements(frame.pool, frame.values[operand.slot], count, operand.storage);
     };
-    DenseElements source = read(operands[0], rows * columns), factor = read(operands[1], 1),
-                  threshold = read(operands[2], rows);
-    const auto *elements = static_cast<const float *>(source.data());
+    DenseElements old = read(operands[0], rows), lag = read(operands[1], 1),
+                  source = read(operands[2], rows * columns), factor = read(operands[3], 1);
+    auto floats = [](const DenseElements &elements) {
+      return static_cast<const float *>(elements.data());
+    };
     BufferRef out(frame.pool.allocate(result.bytes()));
     for (int64_t row = 0; row < rows; ++row) {
-      float most = *std::max_element(elements + row * columns, elements + (row + 1) * columns) *
-                   *static_cast<const float *>(factor.data());
-      bool isAbove = most > static_cast<const float *>(threshold.data())[row];
-      static_cast<float *>(out.data())[row] =
-          isAbove ? most : -std::numeric_limits<float>::infinity();
+      const float *elements = floats(source) + row * columns;
+      float most = *std::max_element(elements, elements + columns) * *floats(factor);
+      float before = floats(old)[row];
+      static_cast<float *>(out.data())[row] = most > before + *floats(lag) ? most : before;
     }
     frame.values[result.slot].setDense(std::move(out));
     return true;
   }
 
 private:
-  std::array<ValueOperand, 3> operands; ///< source, factor, threshold
+  std::array<ValueOperand, 4> operands; ///< old, lag, source, factor
   int64_t rows, columns;
   ValueResult result;
 };
 
-LogicalResult lower(Lowering &lowering, tgpu::MaxAboveOp op) {
-  std::array<ValueOperand, 3> operands{lowering.operand(op.getSourceMutable()),
-                                       lowering.operand(op.getFactorMutable()),
-                                       lowering.operand(op.getThresholdMutable())};
+LogicalResult lower(Lowering &lowering, tgpu::RaiseMaxOp op) {
+  std::array<ValueOperand, 4> operands{
+      lowering.operand(op.getOldMutable()), lowering.operand(op.getLagMutable()),
+      lowering.operand(op.getSourceMutable()), lowering.operand(op.getFactorMutable())};
   ArrayRef<int64_t> shape = lowering.shapeOf(op.getSource());
-  lowering.emit<MaxAboveStep>(op, operands, shape[0], shape[1], lowering.result(op.getResult()));
+  lowering.emit<RaiseMaxStep>(op, operands, shape[0], shape[1], lowering.result(op.getResult()));
   return success();
 }
 
@@ -318,7 +318,7 @@ template <typename... OpTs> void add(LoweringTable &table) {
 void addTgpuLowerings(LoweringTable &table) {
   add<tgpu::AllocOp, tgpu::CopyAsyncOp, tgpu::ReadOp, tgpu::WriteSharedOp, tgpu::ConvertOp,
       tgpu::MmaOp, tgpu::FmaDotOp, tgpu::WgmmaOp, tgpu::WgmmaWaitOp, tgpu::AnyOp, tgpu::ColumnsOp,
-      tgpu::ThreadSumOp, tgpu::MaxAboveOp, tgpu::LoadOp, tgpu::StoreOp, tgpu::AtomicAddOp>(table);
+      tgpu::ThreadSumOp, tgpu::RaiseMaxOp, tgpu::LoadOp, tgpu::StoreOp, tgpu::AtomicAddOp>(table);
   for (StringRef name :
        {tgpu::CopyCommitOp::getOperationName(), tgpu::WgmmaCommitOp::getOperationName(),
         tgpu::FenceAsyncOp::getOperationName(), tgpu::CopyWaitOp::getOperationName(),

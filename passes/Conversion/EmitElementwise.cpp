@@ -39,15 +39,17 @@ LogicalResult KernelEmitter::emitConstant(arith::ConstantOp op) {
 }
 
 /// A branch that warps take of which a row's factor is not one, and that else has the elements. Of
-/// a vote ptxas knows that the warp goes one way.
-scf::IfOp KernelEmitter::branchUnlessOnes(const Values &elements, const Values &factors) {
-  Value one = arith::ConstantOp::create(b, b.getFloatAttr(factors.front().getType(), 1.0));
-  Value any;
-  for (Value factor : llvm::SetVector<Value>(factors.begin(), factors.end())) {
-    Value differs = arith::CmpFOp::create(b, arith::CmpFPredicate::UNE, factor, one);
-    any = any ? arith::OrIOp::create(b, any, differs).getResult() : differs;
+/// a vote ptxas knows that the warp goes one way. `any`: its result, where there was one.
+scf::IfOp KernelEmitter::branchUnlessOnes(const Values &elements, const Values &factors,
+                                          Value any) {
+  if (!any) {
+    Value one = arith::ConstantOp::create(b, b.getFloatAttr(factors.front().getType(), 1.0));
+    for (Value factor : llvm::SetVector<Value>(factors.begin(), factors.end())) {
+      Value differs = arith::CmpFOp::create(b, arith::CmpFPredicate::UNE, factor, one);
+      any = any ? arith::OrIOp::create(b, any, differs).getResult() : differs;
+    }
+    any = intrinsic("llvm.nvvm.vote.any.sync", b.getI1Type(), {i32(-1), any});
   }
-  any = intrinsic("llvm.nvvm.vote.any.sync", b.getI1Type(), {i32(-1), any});
   auto branch = scf::IfOp::create(b, ValueRange(elements).getTypes(), any, /*addThenBlock=*/true,
                                   /*addElseBlock=*/true);
   OpBuilder::InsertionGuard guard(b);
@@ -94,7 +96,9 @@ LogicalResult KernelEmitter::emitElementwise(Operation *op) {
   Values elements;
   scf::IfOp branch;
   if (op->hasAttr(skipOnesName)) {
-    branch = branchUnlessOnes(operands[0], operands[1]);
+    auto expand = op->getOperand(1).getDefiningOp<tile::ExpandOp>();
+    Value any = expand ? mayDifferFromOne.lookup(expand.getSource()) : Value();
+    branch = branchUnlessOnes(operands[0], operands[1], any);
     b.setInsertionPointToEnd(branch.thenBlock());
   }
   for (size_t i = 0; i < count; ++i) {

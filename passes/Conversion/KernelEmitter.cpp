@@ -164,6 +164,8 @@ LogicalResult KernelEmitter::emitBlock(Block &block) {
   for (Operation &op : block) {
     if (op.hasTrait<OpTrait::IsTerminator>())
       break;
+    if (emittedAhead.contains(&op))
+      continue;
     b.setLoc(op.getLoc());
     // Layouts that cannot be are reported here, once, at the operation that makes the tile.
     for (Type type : op.getResultTypes())
@@ -223,10 +225,7 @@ LogicalResult KernelEmitter::emitOp(Operation *op) {
         emitThreadSum(op);
         return success();
       })
-      .Case<MaxAboveOp>([&](auto op) {
-        emitMaxAbove(op);
-        return success();
-      })
+      .Case<RaiseMaxOp>([&](auto op) { return emitRaiseMax(op); })
       .Case<tile::DimOp>([&](auto op) { return emitDim(op); })
       .Case<tile::SubviewOp>([&](auto op) { return emitSubview(op); })
       .Case<tile::CapturedOp>([&](auto op) { return emitCaptured(op); })

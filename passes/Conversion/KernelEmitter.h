@@ -145,7 +145,8 @@ private:
   //===--- EmitElementwise.cpp ----------------------------------------------===//
 
   mlir::LogicalResult emitElementwise(mlir::Operation *op);
-  mlir::scf::IfOp branchUnlessOnes(const Values &elements, const Values &factors);
+  mlir::scf::IfOp branchUnlessOnes(const Values &elements, const Values &factors,
+                                   mlir::Value differs);
   mlir::LogicalResult emitConstant(mlir::arith::ConstantOp op);
   mlir::LogicalResult emitMath(mlir::Operation *op);
   mlir::LogicalResult emitSelect(tile::SelectOp op);
@@ -187,7 +188,7 @@ private:
   mlir::Value getScratch(int64_t bytes);
   mlir::LogicalResult emitReduce(tile::ReduceOp op);
   void emitThreadSum(ThreadSumOp op);
-  void emitMaxAbove(MaxAboveOp op);
+  mlir::LogicalResult emitRaiseMax(RaiseMaxOp op);
   mlir::LogicalResult emitConvert(ConvertOp op);
   mlir::Value combine(tile::ReduceKind kind, mlir::Value a, mlir::Value b);
   mlir::Value shuffle(llvm::StringRef mode, mlir::Value value, mlir::Value lane);
@@ -447,6 +448,10 @@ private:
   /// Numbers of threads by their values: for each warp and lane.
   std::map<std::vector<int64_t>, mlir::Value> threadNumbers;
   llvm::DenseMap<mlir::StringAttr, Values> captures;
+  /// Exponentials that follow raised maxima (EmitRaiseMax.cpp), and whether the warp raises any:
+  /// where not, they are one.
+  llvm::DenseMap<mlir::Value, mlir::Value> mayDifferFromOne;
+  llvm::DenseSet<mlir::Operation *> emittedAhead; ///< of their block; not to be written again
   /// Operands of products that are read as the product needs them.
   llvm::DenseMap<mlir::Value, MatrixRead> deferredReads;
   llvm::SmallVector<llvm::StringRef> callStack;

@@ -8,7 +8,6 @@
 #include "dialect/Tgpu/Tgpu.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/IR/Dominance.h"
 #include "mlir/IR/Matchers.h"
 
 namespace tilewright {
@@ -22,47 +21,61 @@ using namespace tilewright::tgpu;
 
 namespace {
 
-/// all = maximum(old, maximum of the source's rows * factor), which counts where it is above
-/// limit = old + constant.
-struct RareMaximum {
+/// all = maximum(old, maximum of the source's rows * factor), which is taken where it is above
+/// old + lag.
+struct LaggingMaximum {
   arith::MaximumFOp all;
   arith::AddFOp limit;
+  arith::CmpFOp exceeds;
+  SmallVector<tile::SelectOp> taken;
+  Value old, lag;
   Value scaled; ///< what `all` takes besides `old`
   tile::ReduceOp reduce;
   Value factor; ///< null: 1
 };
 
-bool isNotNegative(Value tile) {
-  Value scalar = tile;
-  if (auto full = tile.getDefiningOp<tile::FullOp>())
-    scalar = full.getValue();
+/// The scalar of a tile that holds one number.
+Value getScalar(Value tile) {
+  auto full = tile.getDefiningOp<tile::FullOp>();
+  return full ? full.getValue() : Value();
+}
+
+bool isNotNegative(Value scalar) {
   FloatAttr number;
-  return matchPattern(scalar, m_Constant(&number)) && !number.getValue().isNegative() &&
+  return scalar && matchPattern(scalar, m_Constant(&number)) && !number.getValue().isNegative() &&
          !number.getValue().isNaN();
 }
 
-std::optional<RareMaximum> match(arith::CmpFOp compare) {
-  RareMaximum found;
+std::optional<LaggingMaximum> match(arith::CmpFOp compare) {
+  LaggingMaximum found;
+  found.exceeds = compare;
   found.all = compare.getLhs().getDefiningOp<arith::MaximumFOp>();
   found.limit = compare.getRhs().getDefiningOp<arith::AddFOp>();
   if (compare.getPredicate() != arith::CmpFPredicate::OGT || !found.all || !found.limit)
     return std::nullopt;
-  Value old = found.limit.getLhs(), constant = found.limit.getRhs();
-  if (!isNotNegative(constant))
-    std::swap(old, constant);
-  // Nothing is carried yet in the round before a loop: its maxima exceed what it begins with.
-  if (!isNotNegative(constant) || !isa<BlockArgument>(old) ||
-      (found.all.getLhs() != old && found.all.getRhs() != old))
-    return std::nullopt;
-  found.scaled = found.all.getLhs() == old ? found.all.getRhs() : found.all.getLhs();
-  // Where the comparison does not hold, the maximum must not matter.
-  for (Operation *user : found.all->getUsers()) {
-    auto select = dyn_cast<tile::SelectOp>(user);
-    if (user != compare && !(select && select.getCondition() == compare.getResult() &&
-                             select.getIfTrue() == found.all.getResult() &&
-                             select.getIfFalse() != found.all.getResult()))
-      return std::nullopt;
+  found.old = found.limit.getLhs();
+  found.lag = getScalar(found.limit.getRhs());
+  if (!isNotNegative(found.lag)) {
+    found.old = found.limit.getRhs();
+    found.lag = getScalar(found.limit.getLhs());
   }
+  // Nothing is carried yet in the round before a loop: its maxima exceed what it begins with.
+  if (!isNotNegative(found.lag) || !isa<BlockArgument>(found.old) ||
+      (found.all.getLhs() != found.old && found.all.getRhs() != found.old))
+    return std::nullopt;
+  found.scaled = found.all.getLhs() == found.old ? found.all.getRhs() : found.all.getLhs();
+  // Where the comparison does not hold, the maximum must not matter.
+  for (Operation *user : compare->getUsers()) {
+    auto select = dyn_cast<tile::SelectOp>(user);
+    if (!select || select.getCondition() != compare.getResult() ||
+        select.getIfTrue() != found.all.getResult() || select.getIfFalse() != found.old)
+      return std::nullopt;
+    found.taken.push_back(select);
+  }
+  if (!llvm::all_of(found.all->getUsers(), [&](Operation *user) {
+        return user == compare || llvm::is_contained(found.taken, user);
+      }))
+    return std::nullopt;
   if (!found.scaled.hasOneUse())
     return std::nullopt;
   found.reduce = found.scaled.getDefiningOp<tile::ReduceOp>();
@@ -70,11 +83,11 @@ std::optional<RareMaximum> match(arith::CmpFOp compare) {
     for (auto [maximum, factors] : {std::pair(product.getLhs(), product.getRhs()),
                                     std::pair(product.getRhs(), product.getLhs())}) {
       auto reduce = maximum.getDefiningOp<tile::ReduceOp>();
-      auto full = factors.getDefiningOp<tile::FullOp>();
-      if (!reduce || !reduce->hasOneUse() || !full)
+      Value factor = getScalar(factors);
+      if (!reduce || !reduce->hasOneUse() || !factor)
         continue;
       found.reduce = reduce;
-      found.factor = full.getValue();
+      found.factor = factor;
     }
   if (!found.reduce || found.reduce.getKind() != tile::ReduceKind::Max ||
       found.reduce.getDim() != 1)
@@ -88,29 +101,27 @@ std::optional<RareMaximum> match(arith::CmpFOp compare) {
 
 struct TgpuBoundMaxima : tilewright::impl::TgpuBoundMaximaBase<TgpuBoundMaxima> {
   void runOnOperation() override {
-    DominanceInfo dominance(getOperation());
-    SmallVector<RareMaximum> maxima;
+    SmallVector<LaggingMaximum> maxima;
     getOperation()->walk([&](arith::CmpFOp compare) {
-      if (std::optional<RareMaximum> found = match(compare))
+      if (std::optional<LaggingMaximum> found = match(compare))
         maxima.push_back(*found);
     });
-    for (RareMaximum &each : maxima) {
-      // The threshold is needed earlier now.
-      if (!dominance.properlyDominates(each.limit.getOperation(), each.all)) {
-        if (!llvm::all_of(each.limit->getOperands(), [&](Value operand) {
-              return dominance.properlyDominates(operand, each.all);
-            }))
-          continue;
-        each.limit->moveBefore(each.all);
-      }
+    for (LaggingMaximum &each : maxima) {
       OpBuilder b(each.all);
       Location loc = each.reduce.getLoc();
       Value factor = each.factor;
       if (!factor)
         factor = arith::ConstantOp::create(b, loc, b.getF32FloatAttr(1.0f));
-      Value maximum = MaxAboveOp::create(b, loc, each.limit.getType(), each.reduce.getSource(),
-                                         factor, each.limit);
-      each.all->replaceUsesOfWith(each.scaled, maximum);
+      Value raised = RaiseMaxOp::create(b, loc, each.old.getType(), each.old, each.lag,
+                                        each.reduce.getSource(), factor);
+      for (tile::SelectOp select : each.taken) {
+        select.replaceAllUsesWith(raised);
+        select.erase();
+      }
+      each.exceeds.erase();
+      each.all.erase();
+      if (each.limit->use_empty())
+        each.limit.erase();
       if (Operation *product = each.scaled.getDefiningOp(); product != each.reduce)
         product->erase();
       each.reduce->erase();

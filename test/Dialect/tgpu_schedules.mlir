@@ -19,29 +19,29 @@ tgpu.kernel @k target "sm_90a" warps 8 () grid(%i = 1)
   // CHECK: tgpu.columns 0 of %{{.*}} : tensor<128x24xbf16, #tgpu.mma<8, 1>> -> tensor<128x8xbf16, #tgpu.mma<8, 1>>
   // CHECK: tgpu.thread_sum %{{.*}} dim 1 : tensor<128x128xbf16, #tgpu.wgmma<2>> -> tensor<128x4xbf16, #tgpu.by_thread<1, #tgpu.wgmma<2>>>
   // CHECK: tgpu.thread_sum %{{.*}} dim 0 : tensor<128x24xbf16, #tgpu.mma<8, 1>> -> tensor<64x24xbf16, #tgpu.by_thread<0, #tgpu.mma<8, 1>>>
-  // CHECK: tgpu.max_above %{{.*}} times %{{.*}} above %{{.*}} : tensor<128x64xf32, #tgpu.wgmma<2>> -> tensor<128xf32, #tgpu.slice<1, #tgpu.wgmma<2>>>
+  // CHECK: tgpu.raise_max %{{.*}} by %{{.*}} to %{{.*}} times %{{.*}} : tensor<128x64xf32, #tgpu.wgmma<2>> -> tensor<128xf32, #tgpu.slice<1, #tgpu.wgmma<2>>>
   %one = arith.constant 1.0 : f32
   %s = tile.full %one : tensor<128x64xf32, #tgpu.wgmma<2>>
-  %limit = tile.full %one : tensor<128xf32, #tgpu.slice<1, #tgpu.wgmma<2>>>
+  %old = tile.full %one : tensor<128xf32, #tgpu.slice<1, #tgpu.wgmma<2>>>
   %right = tgpu.columns 64 of %x : tensor<128x128xbf16, #tgpu.wgmma<2>> -> tensor<128x64xbf16, #tgpu.wgmma<2>>
   %left = tgpu.columns 0 of %y : tensor<128x24xbf16, #tgpu.mma<8, 1>> -> tensor<128x8xbf16, #tgpu.mma<8, 1>>
   %rows = tgpu.thread_sum %x dim 1 : tensor<128x128xbf16, #tgpu.wgmma<2>> -> tensor<128x4xbf16, #tgpu.by_thread<1, #tgpu.wgmma<2>>>
   %columns = tgpu.thread_sum %y dim 0 : tensor<128x24xbf16, #tgpu.mma<8, 1>> -> tensor<64x24xbf16, #tgpu.by_thread<0, #tgpu.mma<8, 1>>>
-  %most = tgpu.max_above %s times %one above %limit : tensor<128x64xf32, #tgpu.wgmma<2>> -> tensor<128xf32, #tgpu.slice<1, #tgpu.wgmma<2>>>
+  %new = tgpu.raise_max %old by %one to %s times %one : tensor<128x64xf32, #tgpu.wgmma<2>> -> tensor<128xf32, #tgpu.slice<1, #tgpu.wgmma<2>>>
 }
 
 //--- invalid.mlir
 
 func.func @rows_of_warps(%x: tensor<128x64xf32, #tgpu.mma<8, 1>>, %t: tensor<128xf32, #tgpu.slice<1, #tgpu.mma<8, 1>>>, %f: f32) {
   // expected-error @+1 {{takes f32 in a wgmma layout, but got 'tensor<128x64xf32, #tgpu.mma<8, 1>>'}}
-  %y = tgpu.max_above %x times %f above %t : tensor<128x64xf32, #tgpu.mma<8, 1>> -> tensor<128xf32, #tgpu.slice<1, #tgpu.mma<8, 1>>>
+  %y = tgpu.raise_max %t by %f to %x times %f : tensor<128x64xf32, #tgpu.mma<8, 1>> -> tensor<128xf32, #tgpu.slice<1, #tgpu.mma<8, 1>>>
 }
 
 // -----
 
 func.func @columns_of_it(%x: tensor<128x64xf32, #tgpu.wgmma<2>>, %t: tensor<64xf32, #tgpu.slice<0, #tgpu.wgmma<2>>>, %f: f32) {
-  // expected-error @+1 {{the threshold must have the rows of the operand, as slice<1> of its layout, but got 'tensor<128x64xf32, #tgpu.wgmma<2>>' and 'tensor<64xf32, #tgpu.slice<0, #tgpu.wgmma<2>>>'}}
-  %y = tgpu.max_above %x times %f above %t : tensor<128x64xf32, #tgpu.wgmma<2>> -> tensor<64xf32, #tgpu.slice<0, #tgpu.wgmma<2>>>
+  // expected-error @+1 {{the maxima must have the rows of the operand, as slice<1> of its layout, but got 'tensor<128x64xf32, #tgpu.wgmma<2>>' and 'tensor<64xf32, #tgpu.slice<0, #tgpu.wgmma<2>>>'}}
+  %y = tgpu.raise_max %t by %f to %x times %f : tensor<128x64xf32, #tgpu.wgmma<2>> -> tensor<64xf32, #tgpu.slice<0, #tgpu.wgmma<2>>>
 }
 
 // -----

@@ -1,6 +1,6 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// A maximum that is raised only by more than a constant is computed only where it exceeds that.
+// A maximum that is raised only by more than a constant.
 // RUN: tilewright-opt %s --tgpu-bound-maxima | FileCheck %s
 
 !s = tensor<128x64xf32, #tgpu.wgmma<2>>
@@ -10,14 +10,11 @@
 !mrow = tensor<128xf32, #tgpu.slice<1, #tgpu.mma<8, 1>>>
 !mflags = tensor<128xi1, #tgpu.slice<1, #tgpu.mma<8, 1>>>
 
-// The threshold goes before the maximum.
 // CHECK-LABEL: func.func @scaled
+// CHECK:         %[[LAG:.*]] = arith.constant 8.0
 // CHECK-NOT:     tile.reduce
-// CHECK:         %[[LIMIT:.*]] = arith.addf %[[OLD:.*]], %{{.*}} : tensor<128xf32
-// CHECK-NEXT:    %[[MOST:.*]] = tgpu.max_above %arg0 times %arg2 above %[[LIMIT]] :
-// CHECK-NEXT:    %[[ALL:.*]] = arith.maximumf %[[OLD]], %[[MOST]]
-// CHECK-NEXT:    arith.cmpf ogt, %[[ALL]], %[[LIMIT]]
-// CHECK-NEXT:    tile.select
+// CHECK:         %[[NEW:.*]] = tgpu.raise_max %arg1 by %[[LAG]] to %arg0 times %arg2 :
+// CHECK-NEXT:    return %[[NEW]]
 func.func @scaled(%s: !s, %old: !row, %scale: f32) -> !row {
   %eight = arith.constant 8.0 : f32
   %eights = tile.full %eight : !row
@@ -33,7 +30,7 @@ func.func @scaled(%s: !s, %old: !row, %scale: f32) -> !row {
 
 // CHECK-LABEL: func.func @unscaled
 // CHECK:         %[[ONE:.*]] = arith.constant 1.0
-// CHECK:         tgpu.max_above %arg0 times %[[ONE]] above
+// CHECK:         tgpu.raise_max %arg1 by %{{.*}} to %arg0 times %[[ONE]] :
 func.func @unscaled(%s: !s, %old: !row) -> !row {
   %eight = arith.constant 8.0 : f32
   %eights = tile.full %eight : !row
@@ -45,8 +42,9 @@ func.func @unscaled(%s: !s, %old: !row) -> !row {
   return %new : !row
 }
 
-// Always raised; lags by a negative number; the maximum is used otherwise; another layout; a minimum; nothing carried.
-// CHECK-NOT:   tgpu.max_above
+// Nothing carried; always raised; lags by a negative number; the maximum is used otherwise; something else is kept;
+// another layout; a minimum.
+// CHECK-NOT:   tgpu.raise_max
 func.func @first(%s: !s) -> !row {
   %low = arith.constant -1.0e30 : f32
   %old = tile.full %low : !row
@@ -83,6 +81,16 @@ func.func @used(%s: !s, %old: !row) -> (!row, !row) {
   %exceeds = arith.cmpf ogt, %all, %limit : !row
   %new = tile.select %exceeds, %all, %old : !flags, !row
   return %new, %all : !row, !row
+}
+func.func @other_kept(%s: !s, %old: !row, %other: !row) -> !row {
+  %eight = arith.constant 8.0 : f32
+  %eights = tile.full %eight : !row
+  %most = tile.reduce max %s dim 1 : !s -> !row
+  %all = arith.maximumf %old, %most : !row
+  %limit = arith.addf %old, %eights : !row
+  %exceeds = arith.cmpf ogt, %all, %limit : !row
+  %new = tile.select %exceeds, %all, %other : !flags, !row
+  return %new : !row
 }
 func.func @other_layout(%s: !m, %old: !mrow) -> !mrow {
   %eight = arith.constant 8.0 : f32

@@ -205,7 +205,6 @@ tgpu.kernel @attention_forward target "sm_90a" warps 12
       %row_ones = tile.full %one : !row
       %row_ln2 = tile.full %ln2 : !row
       %lag = arith.constant 8.0 : f32
-      %lags = tile.full %lag : !row
 
       // As many heads as have K and V in 32 MiB of the L2 cache, 64 at most. Computed in each role: what is computed
       // for both stays in registers, of which the role that loads has few.
@@ -320,11 +319,7 @@ tgpu.kernel @attention_forward target "sm_90a" warps 12
             // Softmax of this block, while P V of the one before runs.
             %s = tgpu.wgmma_wait pending 1, %s_issued : !s
             tgpu.arrive %k_empty[%use_k] per warp : !kv_full
-            %allowed = arith.addf %max, %lags : !row
-            %block_max_scaled = tgpu.max_above %s times %scale_log2 above %allowed : !s -> !row
-            %all_max = arith.maximumf %max, %block_max_scaled : !row
-            %exceeds = arith.cmpf ogt, %all_max, %allowed : !row
-            %new_max = tile.select %exceeds, %all_max, %max : !row_i1, !row
+            %new_max = tgpu.raise_max %max by %lag to %s times %scale_log2 : !s -> !row
             %new_max_all = tile.expand %new_max dim 1 : !row -> !s
             %scaled = arith.mulf %s, %scales fastmath<contract> : !s
             %exponent = arith.subf %scaled, %new_max_all fastmath<contract> : !s

@@ -1,0 +1,154 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// tgpu.raise_max. The bits of floats that are not negative are ordered as integers are, and of any
+// floats and a zero the largest integer is that of the maximum, or of the zero if all are negative.
+// So threads compare integers, of which VIMNMX3 takes three, where FMNMX takes two floats, to see
+// whether a row may be raised. Only a warp that has one computes maxima and what follows from them.
+
+#include "passes/Conversion/KernelEmitter.h"
+
+#include "lib/Layout/Relations.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/IR/Matchers.h"
+
+#include <deque>
+
+using namespace mlir;
+using namespace tilewright;
+using namespace tilewright::tgpu;
+using layout::RegisterLayout;
+
+/// As a tree that combines three at a time, of an odd number of values without a rest.
+static Value combineByThrees(ArrayRef<Value> values, function_ref<Value(Value, Value)> combine) {
+  std::deque<Value> queue(values.begin(), values.end());
+  auto take = [&] {
+    Value value = queue.front();
+    queue.pop_front();
+    return value;
+  };
+  while (queue.size() > 1) {
+    Value first = take(), pair = combine(first, take());
+    queue.push_back(queue.empty() ? pair : combine(pair, take()));
+  }
+  return queue.front();
+}
+
+/// Whether a number is above zero as written, or a NaN. A few levels are followed.
+static bool isPositive(Value value, unsigned levels = 4) {
+  FloatAttr constant;
+  if (matchPattern(value, m_Constant(&constant)))
+    return !constant.getValue().isNegative() && !constant.getValue().isZero();
+  auto isSo = [&](Value operand) { return levels > 0 && isPositive(operand, levels - 1); };
+  Operation *op = value.getDefiningOp();
+  if (isa_and_nonnull<arith::MaximumFOp>(op))
+    return llvm::any_of(op->getOperands(), isSo);
+  return isa_and_nonnull<arith::MinimumFOp>(op) && llvm::all_of(op->getOperands(), isSo);
+}
+
+/// Whether a row may be above its limit, for each thread; `any`: whatever they hold.
+static Value mayBeAbove(ImplicitLocOpBuilder &b, ArrayRef<Values> rows, ArrayRef<Value> limits,
+                        Value factor, Value zeroWord, Value any) {
+  for (auto [row, limit] : llvm::zip_equal(rows, limits)) {
+    Values words{zeroWord};
+    for (Value value : row)
+      words.push_back(arith::BitcastOp::create(b, zeroWord.getType(), value));
+    Value most = combineByThrees(
+        words, [&](Value x, Value y) -> Value { return arith::MaxSIOp::create(b, x, y); });
+    Value largest = arith::BitcastOp::create(b, factor.getType(), most);
+    Value product = arith::MulFOp::create(b, largest, factor);
+    Value isAbove = arith::CmpFOp::create(b, arith::CmpFPredicate::OGT, product, limit);
+    any = any ? arith::OrIOp::create(b, any, isAbove).getResult() : isAbove;
+  }
+  return any;
+}
+
+/// The differences of the old maxima and the new, and their exponentials, in the op's block.
+static SmallVector<Operation *> findFalls(RaiseMaxOp op) {
+  SmallVector<Operation *> falls;
+  for (Operation *user : op.getResult().getUsers()) {
+    auto fall = dyn_cast<arith::SubFOp>(user);
+    if (!fall || fall.getLhs() != op.getOld() || fall.getRhs() != op.getResult() ||
+        fall->getBlock() != op->getBlock())
+      continue;
+    falls.push_back(fall);
+    for (Operation *power : fall->getUsers())
+      if (isa<math::Exp2Op, math::ExpOp>(power) && power->getBlock() == op->getBlock())
+        falls.push_back(power);
+  }
+  return falls;
+}
+
+LogicalResult KernelEmitter::emitRaiseMax(RaiseMaxOp op) {
+  Type f32 = b.getF32Type();
+  const RegisterLayout &from = *getLayout(op, op.getSource().getType());
+  layout::ReductionPlan plan = layout::reductionPlan(from, 1);
+  assert(!plan.acrossWarps() && "rows of wgmma lie in a warp each");
+  // Registers of the result, which lies as slice<1>, are the rows in their order.
+  SmallVector<Values> rows(plan.result.registersPerThread());
+  for (auto [reg, value] : llvm::enumerate(getElements(op.getSource())))
+    rows[plan.resultRegister[reg]].push_back(value);
+  Values old = getElements(op.getOld()), limits;
+  Value factor = getScalar(op.getFactor()), lag = getScalar(op.getLag());
+  for (Value each : old)
+    limits.push_back(arith::AddFOp::create(b, each, lag));
+
+  // By a negative factor the largest product is that of the least element. What else is known of
+  // the factor, such as the condition of a branch around, LLVM finds.
+  Value any;
+  if (!isPositive(op.getFactor())) {
+    Value zero = arith::ConstantOp::create(b, b.getF32FloatAttr(0.0f));
+    Value isAbove = arith::CmpFOp::create(b, arith::CmpFPredicate::OGT, factor, zero);
+    Value no = arith::ConstantOp::create(b, b.getBoolAttr(false));
+    any = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, isAbove, no);
+  }
+  any = mayBeAbove(b, rows, limits, factor, i32(0), any);
+  any = intrinsic("llvm.nvvm.vote.any.sync", b.getI1Type(), {i32(-1), any});
+  SmallVector<Operation *> falls = findFalls(op);
+  auto branch = scf::IfOp::create(b, SmallVector<Type>(rows.size() * (1 + falls.size()), f32), any,
+                                  /*addThenBlock=*/true, /*addElseBlock=*/true);
+  {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToEnd(branch.thenBlock());
+    auto larger = [&](Value x, Value y) { return combine(tile::ReduceKind::Max, x, y); };
+    Values results;
+    for (auto [row, before, limit] : llvm::zip_equal(rows, old, limits)) {
+      Value most = combineByThrees(row, larger);
+      for (int mask : plan.laneMasks) {
+        Value others = shuffle("bfly", most, i32(mask));
+        most = larger(most, others);
+      }
+      Value scaled = arith::MulFOp::create(b, most, factor);
+      Value isAbove = arith::CmpFOp::create(b, arith::CmpFPredicate::OGT, scaled, limit);
+      results.push_back(arith::SelectOp::create(b, isAbove, scaled, before));
+    }
+    setElements(op.getResult(), results);
+    for (Operation *fall : falls) {
+      if (failed(emitOp(fall)))
+        return failure();
+      llvm::append_range(results, getElements(fall->getResult(0)));
+    }
+    scf::YieldOp::create(b, results);
+
+    b.setInsertionPointToEnd(branch.elseBlock());
+    Values kept(old);
+    for (Operation *fall : falls) {
+      float value = isa<arith::SubFOp>(fall) ? 0.0f : 1.0f;
+      Value number = arith::ConstantOp::create(b, b.getF32FloatAttr(value));
+      kept.append(rows.size(), number);
+    }
+    scf::YieldOp::create(b, kept);
+  }
+  auto results = branch.getResults();
+  setElements(op.getResult(), Values(results.take_front(rows.size())));
+  for (Operation *fall : falls) {
+    results = results.drop_front(rows.size());
+    setElements(fall->getResult(0), Values(results.take_front(rows.size())));
+    emittedAhead.insert(fall);
+    if (!isa<arith::SubFOp>(fall))
+      mayDifferFromOne[fall->getResult(0)] = any;
+  }
+  return success();
+}
