@@ -1004,6 +1004,38 @@ def TgpuUnswitchLoops : Pass<"tgpu-unswitch-loops", "::mlir::ModuleOp"> {
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect"];
 }
 
+def TgpuSkipIdleRounds : Pass<"tgpu-skip-idle-rounds", "::mlir::ModuleOp"> {
+  let summary = "let each warpgroup leave out the first rounds of a loop that are not for its rows";
+  let description = [{
+    The lower bound of a loop may be `tgpu.first_round`. In a `producer_consumer` loop of a role whose warpgroups meet each
+    other only at the barriers of rings, the rounds before a warpgroup's own become a loop that waits for each slot and
+    gives it back. Any other loop begins with the first round of all.
+
+    Before:
+    ```mlir
+    %first = tgpu.first_round %c0 of %r0, %r1
+    %r:2 = scf.for %i = %first to %end step %c1 iter_args(%o = %zero, %use = %u0) -> (!o, i32) : i32 {
+      tgpu.wait %full[%use] : !tgpu.barriers<2>
+      ...
+      tgpu.arrive %empty[%use] per warp : !tgpu.barriers<2>
+      %next = arith.addi %use, %c1 : i32
+      scf.yield %new, %next : !o, i32
+    } {tgpu.schedule = #tgpu.schedule<skeleton = producer_consumer, stages = 2>}
+    ```
+    After:
+    ```mlir
+    %u1 = scf.for %i = %c0 to %first step %c1 iter_args(%use = %u0) -> (i32) : i32 {
+      tgpu.wait %full[%use] : !tgpu.barriers<2>
+      tgpu.arrive %empty[%use] per warp : !tgpu.barriers<2>
+      %next = arith.addi %use, %c1 : i32
+      scf.yield %next : i32
+    }
+    %r:2 = scf.for %i = %first to %end step %c1 iter_args(%o = %zero, %use = %u1) -> (!o, i32) : i32 { ... }
+    ```
+  }];
+  let dependentDialects = ["::mlir::scf::SCFDialect", "::tilewright::tgpu::TgpuDialect"];
+}
+
 def TgpuPlanStages : Pass<"tgpu-plan-stages", "::mlir::ModuleOp"> {
   let summary = "give every operation of a loop a stage of the pipeline and a place in its order";
   let description = [{

@@ -110,6 +110,7 @@ void buildGpuPipeline(OpPassManager &manager, const GpuPipelineOptions &options)
   manager.addPass(createTgpuAssignRoles());
   // Segments of the usual case only.
   manager.addPass(createTgpuUnswitchLoops());
+  manager.addPass(createTgpuSkipIdleRounds());
   manager.addPass(createTgpuCloneSegments());
   manager.addPass(createTgpuStageStores());
   manager.addPass(createTgpuScheduleDots());

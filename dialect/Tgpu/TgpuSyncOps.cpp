@@ -117,4 +117,16 @@ static LogicalResult verifyTurn(Operation *op, Value turns) {
 LogicalResult TakeTurnOp::verify() { return verifyTurn(*this, getTurns()); }
 LogicalResult PassTurnOp::verify() { return verifyTurn(*this, getTurns()); }
 
+LogicalResult FirstRoundOp::verify() {
+  int64_t warps = getExecutingWarps(*this), warpgroups = static_cast<int64_t>(getOwn().size());
+  if (!warps || warps == Target::warpsOfGroup * warpgroups)
+    return success();
+  return emitOpError() << "has a round for " << warpgroups << " warpgroups, but " << warps
+                       << " warps execute it";
+}
+
+OpFoldResult FirstRoundOp::fold(FoldAdaptor) {
+  return llvm::all_equal(getOwn()) ? OpFoldResult(getOwn().front()) : OpFoldResult();
+}
+
 LogicalResult FenceAsyncOp::verify() { return verifyFeature(*this, Feature::Tma); }

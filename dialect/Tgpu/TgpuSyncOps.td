@@ -225,6 +225,28 @@ def Tgpu_PassTurnOp : Tgpu_TurnOp<"pass_turn"> {
   }];
 }
 
+def Tgpu_FirstRoundOp : Tgpu_Op<"first_round", [Pure]> {
+  let summary = "the round with which each warpgroup begins a loop";
+  let description = [{
+    The operand of the warpgroup that executes it, in the order of the warpgroups of its role. `all` is the first round of
+    the loop: of the rounds from there on each warpgroup may leave out those before its own, because they change nothing
+    of what its rows carry. As the lower bound of a loop it is obeyed by `tgpu-skip-idle-rounds`.
+
+    Preconditions: no operand is below `all`. Postconditions: all threads of a warpgroup have the same result. Where
+    warpgroups are played as one (interpreter, simulator, `tgpu-verify-sync`), it is the least operand.
+
+    Example: `%first = tgpu.first_round %c0 of %r0, %r1, %r2`
+
+    Errors:
+    - operands for other than the warpgroups that execute it
+  }];
+  let arguments = (ins I32:$all, Variadic<I32>:$own);
+  let results = (outs I32:$first);
+  let assemblyFormat = "$all `of` $own attr-dict";
+  let hasVerifier = 1;
+  let hasFolder = 1;
+}
+
 def Tgpu_FenceAsyncOp : Tgpu_Op<"fence_async", [MemoryEffects<[MemRead, MemWrite]>]> {
   let summary = "makes generic writes to shared memory visible to the async proxy";
   let description = [{

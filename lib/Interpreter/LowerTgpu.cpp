@@ -271,6 +271,32 @@ LogicalResult lower(Lowering &lowering, tgpu::RaiseMaxOp op) {
   return success();
 }
 
+/// Of warpgroups that are played as one.
+class FirstRoundStep : public Step {
+public:
+  FirstRoundStep(mlir::Operation *op, SmallVector<IntOperand> own, Slot result)
+      : Step(op), own(std::move(own)), result(result) {}
+  bool run(Frame &frame) const override {
+    int64_t least = std::numeric_limits<int64_t>::max();
+    for (const IntOperand &operand : own)
+      least = std::min(least, operand.read(frame));
+    frame.values[result].setSplat(Scalar::fromInt(least, Storage::I32));
+    return true;
+  }
+
+private:
+  SmallVector<IntOperand> own;
+  Slot result;
+};
+
+LogicalResult lower(Lowering &lowering, tgpu::FirstRoundOp op) {
+  SmallVector<IntOperand> own;
+  for (Value value : op.getOwn())
+    own.push_back(lowering.intOperand(value));
+  lowering.emit<FirstRoundStep>(op, std::move(own), lowering.define(op.getFirst()));
+  return success();
+}
+
 LogicalResult lower(Lowering &lowering, tgpu::AnyOp op) {
   lowering.emit<AnyStep>(op, lowering.slotOf(op.getTile()), lowering.countOf(op.getTile()),
                          lowering.define(op.getResult()));
@@ -318,7 +344,8 @@ template <typename... OpTs> void add(LoweringTable &table) {
 void addTgpuLowerings(LoweringTable &table) {
   add<tgpu::AllocOp, tgpu::CopyAsyncOp, tgpu::ReadOp, tgpu::WriteSharedOp, tgpu::ConvertOp,
       tgpu::MmaOp, tgpu::FmaDotOp, tgpu::WgmmaOp, tgpu::WgmmaWaitOp, tgpu::AnyOp, tgpu::ColumnsOp,
-      tgpu::ThreadSumOp, tgpu::RaiseMaxOp, tgpu::LoadOp, tgpu::StoreOp, tgpu::AtomicAddOp>(table);
+      tgpu::ThreadSumOp, tgpu::RaiseMaxOp, tgpu::FirstRoundOp, tgpu::LoadOp, tgpu::StoreOp,
+      tgpu::AtomicAddOp>(table);
   for (StringRef name :
        {tgpu::CopyCommitOp::getOperationName(), tgpu::WgmmaCommitOp::getOperationName(),
         tgpu::FenceAsyncOp::getOperationName(), tgpu::CopyWaitOp::getOperationName(),

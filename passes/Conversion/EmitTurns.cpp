@@ -1,6 +1,6 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Turns of warpgroups, arrivals by one thread for many, and bulk copies of rows.
+// Turns and first rounds of warpgroups, arrivals by one thread for many, and bulk copies of rows.
 
 #include "passes/Conversion/KernelEmitter.h"
 
@@ -15,6 +15,21 @@ Value KernelEmitter::getWarpgroup() {
   // The warp, known to be the same in all of its lanes.
   Value whole = shuffle("idx", warp, i32(0));
   return arith::DivUIOp::create(b, whole, i32(kWarpsOfGroup));
+}
+
+void KernelEmitter::emitFirstRound(FirstRoundOp op) {
+  Value warpgroup = getWarpgroup(), own;
+  for (auto [number, value] : llvm::enumerate(op.getOwn())) {
+    Value each = getScalar(value);
+    if (!own) {
+      own = each;
+      continue;
+    }
+    Value isThis = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, warpgroup, i32(number));
+    own = arith::SelectOp::create(b, isThis, each, own);
+  }
+  // The same in all lanes; of a reduction ptxas knows it (see readWord).
+  set(op.getFirst(), {intrinsic("llvm.nvvm.redux.sync.min", b.getI32Type(), {own, i32(-1)})});
 }
 
 /// Barrier g lets warpgroup g go; the one before arrives there. The first turn of warpgroup 0 is

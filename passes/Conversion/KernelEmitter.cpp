@@ -226,6 +226,10 @@ LogicalResult KernelEmitter::emitOp(Operation *op) {
         return success();
       })
       .Case<RaiseMaxOp>([&](auto op) { return emitRaiseMax(op); })
+      .Case<FirstRoundOp>([&](auto op) {
+        emitFirstRound(op);
+        return success();
+      })
       .Case<tile::DimOp>([&](auto op) { return emitDim(op); })
       .Case<tile::SubviewOp>([&](auto op) { return emitSubview(op); })
       .Case<tile::CapturedOp>([&](auto op) { return emitCaptured(op); })

@@ -391,6 +391,7 @@ private:
   //===--- EmitTurns.cpp --------------------------------------------------------===//
 
   mlir::Value getWarpgroup();
+  void emitFirstRound(FirstRoundOp op);
   mlir::LogicalResult emitTurns(TurnsOp op);
   mlir::LogicalResult emitTurn(mlir::Operation *op, mlir::Value turns, bool takes);
   mlir::Value getBarrierOfTurn(TurnsOp turns, bool takes);

@@ -29,6 +29,7 @@
 //      values.
 
 #include "passes/Passes.h"
+#include "passes/Tgpu/IdleRounds.h"
 #include "passes/Tgpu/StageParts.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -77,6 +78,12 @@ void dropRepeated(Operation *op) {
     sync.erase();
 }
 
+/// Those that the part's warpgroups take in each round, or null.
+Value getTurns(const Part &part) {
+  const auto *take = llvm::find_if(part.ops, llvm::IsaPred<TakeTurnOp>);
+  return take == part.ops.end() ? Value() : cast<TakeTurnOp>(*take).getTurns();
+}
+
 class Expander {
 public:
   /// `leads`: the parts have stage 0 in common.
@@ -88,6 +95,8 @@ public:
     scf::ForOp front = parts.front().loop, back = parts.back().loop;
     b.setInsertionPoint(back);
     Value lower = front.getLowerBound();
+    if (Value turns = getTurns(parts.front()))
+      writeMissedTurns(front, turns, upper, /*roundsWithout=*/1); // the prologue
     Value hasRounds = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, lower, upper);
     auto branch = scf::IfOp::create(b, back.getResultTypes(), hasRounds, /*addThenBlock=*/true,
                                     /*addElseBlock=*/true);
@@ -249,10 +258,13 @@ struct TgpuExpandStagesPass : tilewright::impl::TgpuExpandStagesBase<TgpuExpandS
         bool isOneStage = llvm::all_of(*parts, [](const Part &part) {
           return llvm::all_equal(llvm::map_range(part.ops, getStage));
         });
-        if (isOneStage)
+        if (isOneStage) {
+          scf::ForOp front = parts->front().loop, back = parts->back().loop;
+          if (Value turns = getTurns(parts->front()))
+            writeMissedTurns(front, turns, back.getUpperBound(), /*roundsWithout=*/0);
           for (const Part &part : *parts)
             reorder(part);
-        else if (shareSecondStage(*parts))
+        } else if (shareSecondStage(*parts))
           Expander(*parts, /*leads=*/false).run();
         else {
           uniteCrossing(*parts);

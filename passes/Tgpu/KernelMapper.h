@@ -74,6 +74,8 @@ private:
   mlir::Value getListedBlock(tile::ForBlocksOp op, const BlockLoop &loop, mlir::Value round);
   bool endsAtBlock(mlir::func::FuncOp ranges, mlir::ValueRange operands, const BlockLoop &loop);
   void computeBounds(tile::ForBlocksOp op, BlockLoop &loop);
+  /// MapFirstRounds.cpp: the lower bound of a loop of `rounds` whose blocks come last to first.
+  mlir::Value getFirstRound(tile::ForBlocksOp op, const BlockLoop &loop, mlir::Value rounds);
   mlir::LogicalResult visitBlock(tile::ForBlocksOp op, const BlockLoop &loop, mlir::Value round,
                                  mlir::Value number, mlir::ValueRange carried, Values &yielded);
   mlir::LogicalResult visitMasked(tile::ForBlocksOp op, const BlockLoop &loop, mlir::Value begin,

@@ -297,7 +297,7 @@ LogicalResult KernelMapper::mapForBlocks(tile::ForBlocksOp op) {
         loop.hasOneBefore = loop.endsInOneBlock && loop.hasIdleRows;
       }
       end = arith::SubIOp::create(b, end, first);
-      first = zero;
+      first = getFirstRound(op, loop, end);
     }
   }
   auto forOp = scf::ForOp::create(b, first, end, one, getAll(op.getInitArgs(), op->getResults()));

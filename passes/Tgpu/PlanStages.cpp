@@ -12,6 +12,7 @@
 // one warpgroup at a time is between its products, while the others multiply.
 
 #include "passes/Passes.h"
+#include "passes/Tgpu/IdleRounds.h"
 #include "passes/Tgpu/LoopChain.h"
 #include "passes/Tgpu/OrderRound.h"
 #include "passes/Tgpu/OverlapRounds.h"
@@ -95,6 +96,8 @@ private:
         return turns.getDefiningOp()->erase();
       sections.emplace_back(begin, end);
     }
+    scf::ForOp front = chain.front(), back = chain.back();
+    writeMissedTurns(front, turns, back.getUpperBound(), /*roundsWithout=*/0);
     for (auto [begin, end] : sections) {
       OpBuilder b(end);
       PassTurnOp::create(b, end->getLoc(), turns);

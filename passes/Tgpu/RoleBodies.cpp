@@ -4,6 +4,7 @@
 
 #include "passes/Tgpu/RoleWriter.h"
 
+#include "passes/Tgpu/IdleRounds.h"
 #include "passes/Tgpu/ScheduleNames.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -251,14 +252,15 @@ void RoleWriter::writeFor(scf::ForOp loop) {
     }
   for (size_t channel : inner)
     inits.push_back(uses[channel]);
+  // Data is moved for all warpgroups that compute, whichever of them begin later.
+  Value first = loop.getLowerBound();
+  Value lower = map.lookup(role == Role::Compute ? first : getFirstOfAll(first));
   bool releases = hasScheduler && role == Role::Load && loop == findReleasingLoop();
   if (releases)
     writeReceivedWhere(arith::CmpIPredicate::sle,
-                       arith::SubIOp::create(b, map.lookup(loop.getUpperBound()),
-                                             map.lookup(loop.getLowerBound())));
-  auto copy =
-      scf::ForOp::create(b, map.lookup(loop.getLowerBound()), map.lookup(loop.getUpperBound()),
-                         map.lookup(loop.getStep()), inits);
+                       arith::SubIOp::create(b, map.lookup(loop.getUpperBound()), lower));
+  auto copy = scf::ForOp::create(b, lower, map.lookup(loop.getUpperBound()),
+                                 map.lookup(loop.getStep()), inits);
   copy.setUnsignedCmp(loop.getUnsignedCmp());
   if (role == Role::Compute)
     copy->setDiscardableAttrs(loop->getDiscardableAttrDictionary());

@@ -4,6 +4,7 @@
 
 #include "passes/Tgpu/RoleSlice.h"
 #include "lib/Layout/SharedLayout.h"
+#include "passes/Tgpu/IdleRounds.h"
 #include "passes/Tgpu/ScheduleNames.h"
 #include "passes/Tgpu/WrittenViews.h"
 
@@ -301,7 +302,8 @@ private:
       if (!part->ops.insert(parent).second)
         return;
       if (auto loop = dyn_cast<scf::ForOp>(parent))
-        worklist.append({loop.getLowerBound(), loop.getUpperBound(), loop.getStep()});
+        worklist.append(
+            {getFirstOfAll(loop.getLowerBound()), loop.getUpperBound(), loop.getStep()});
       else if (part == &slice.reduce && isUsuallyTrue(parent->getOperand(0)))
         slice.assumed.insert(parent);
       else

@@ -5,6 +5,8 @@
 
 #include "passes/Tgpu/RoleWriter.h"
 
+#include "passes/Tgpu/IdleRounds.h"
+
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/Matchers.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -218,7 +220,7 @@ Value RoleWriter::writeIsVoid() {
     hasPart |= each.first != nullptr;
     auto loop = write->getParentOfType<scf::ForOp>();
     if (!isKnown(each) && loop && loop.getLowerBound().getType().isInteger(32))
-      each = {loop.getLowerBound(), loop.getUpperBound()};
+      each = {getFirstOfAll(loop.getLowerBound()), loop.getUpperBound()};
     if (!isKnown(each))
       return WalkResult::interrupt();
     bounds.insert(each);

@@ -5,6 +5,7 @@
 #include "passes/Tgpu/RoleWriter.h"
 
 #include "passes/Tgpu/BlockOrigin.h"
+#include "passes/Tgpu/IdleRounds.h"
 #include "passes/Tgpu/ScheduleNames.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -141,7 +142,7 @@ Value RoleWriter::getRowsOfPart(Value rows, const MappedView &view) {
 /// tile then meets a part of the rows only, and tiles near each other meet the same: they share the
 /// cache however many heads go together.
 static bool beginsByMemory(CopyAsyncOp copy, scf::ForOp loop) {
-  return isFromMemory(loop.getLowerBound(), loop) ||
+  return isFromMemory(getFirstOfAll(loop.getLowerBound()), loop) ||
          llvm::any_of(copy.getIndices(), [&](Value index) { return isFromMemory(index, loop); });
 }
 

@@ -48,6 +48,8 @@ inline constexpr llvm::StringLiteral keepPlaceName = "tgpu.keep_place";
 /// On a product of a tile, its first operand, and an expanded row that is one for most rows: a warp
 /// whose rows all have the factor one skips it.
 inline constexpr llvm::StringLiteral skipOnesName = "tgpu.skip_ones";
+/// On a loop over the rounds that a warpgroup leaves out of the loop behind it.
+inline constexpr llvm::StringLiteral idleRoundsName = "tgpu.idle_rounds";
 /// Key of a schedule: whether such products are marked (tgpu-skip-ones).
 inline constexpr llvm::StringLiteral skipOnesKey = "skip_ones";
 

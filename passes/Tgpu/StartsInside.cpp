@@ -4,6 +4,8 @@
 
 #include "passes/Tgpu/StartsInside.h"
 
+#include "passes/Tgpu/IdleRounds.h"
+
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/Matchers.h"
@@ -40,7 +42,8 @@ bool isNonNegativeArgument(BlockArgument argument, int depth) {
   if (auto loop = dyn_cast<tile::ForBlocksOp>(parent))
     return argument == loop.getBlockStart() && isNonNegative(loop.getLower(), depth);
   if (auto loop = dyn_cast<scf::ForOp>(parent))
-    return argument == loop.getInductionVar() && isNonNegative(loop.getLowerBound(), depth);
+    return argument == loop.getInductionVar() &&
+           isNonNegative(tgpu::getFirstOfAll(loop.getLowerBound()), depth);
   return false;
 }
 

@@ -365,6 +365,11 @@ private:
               set(any.getResult(), answer ? -1 : 0);
               return true;
             })
+            .Case<FirstRoundOp>([&](FirstRoundOp first) {
+              SmallVector<int64_t> own = get(first.getOwn());
+              set(first.getFirst(), *llvm::min_element(own));
+              return false;
+            })
             .Case<CopyCommitOp, CopyWaitOp, BulkCommitOp, BulkWaitOp, WgmmaCommitOp, SyncOp,
                   SignalOp, TakeTurnOp, PassTurnOp, FenceAsyncOp>([](auto) { return true; })
             .Default([](Operation *) { return false; });

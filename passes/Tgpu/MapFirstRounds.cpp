@@ -1,0 +1,56 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The rounds of a block loop in which a warpgroup's rows keep no pair. Under a causal mask, blocks
+// from the last to the first, a tile's upper rows begin later than its lower ones; and where the
+// tile is higher than there are rows left, the lowest have no round at all.
+
+#include "passes/MaskRanges.h"
+#include "passes/Tgpu/BlockLoop.h"
+#include "passes/Tgpu/BlockOrigin.h"
+#include "passes/Tgpu/IdleRounds.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+using namespace mlir;
+using namespace tilewright;
+using namespace tilewright::tgpu;
+using arith::CmpIPredicate;
+
+Value KernelMapper::getFirstRound(tile::ForBlocksOp op, const BlockLoop &loop, Value rounds) {
+  constexpr int64_t rowsOfGroup = 64;
+  Value zero = i32(0);
+  // Rows that end a whole block before others are in tiles that are higher than a block is wide.
+  auto layout = dyn_cast_or_null<WgmmaAttr>(layouts.get(op.getKeep()));
+  int64_t groups = loop.rowCount / rowsOfGroup;
+  if (!target.hasRoles() || !layout || layout.getWarpgroups() != groups || groups < 2 ||
+      loop.rowCount <= loop.columnCount || !loop.hasIdleRows || !leavesIdleRows(op))
+    return zero;
+  Value columns = i32(loop.columnCount), one = i32(1);
+  SmallVector<Value> own;
+  for (int64_t group = 0; group < groups; ++group) {
+    Value before = i32(group * rowsOfGroup), behind = i32((group + 1) * rowsOfGroup);
+    Value first = zero;
+    if (op.getRanges()) {
+      Value end = arith::MinSIOp::create(b, loop.rows, behind);
+      Values operands{arith::AddIOp::create(b, loop.start, before),
+                      arith::AddIOp::create(b, loop.start, end), loop.lower, loop.upper};
+      for (Value operand : op.getMaskOperands())
+        operands.push_back(map.lookup(operand));
+      Value mayEnd = cloneBody(b, getRanges(op), operands)[MayEnd];
+      // A read of memory for each group would take as long as it saves.
+      if (isFromMemory(mayEnd))
+        return zero;
+      mayEnd = arith::MinSIOp::create(b, mayEnd, loop.upper);
+      Value hasBlocks = arith::CmpIOp::create(b, CmpIPredicate::sgt, mayEnd, loop.origin);
+      Value last = arith::SubIOp::create(b, arith::SubIOp::create(b, mayEnd, loop.origin), one);
+      Value count = arith::AddIOp::create(b, arith::DivSIOp::create(b, last, columns), one);
+      count = arith::SelectOp::create(b, hasBlocks, count, zero);
+      first = arith::SubIOp::create(b, loop.end, count);
+      first = arith::MinSIOp::create(b, arith::MaxSIOp::create(b, first, zero), rounds);
+    }
+    Value hasRows = arith::CmpIOp::create(b, CmpIPredicate::sgt, loop.rows, before);
+    own.push_back(arith::SelectOp::create(b, hasRows, first, rounds));
+  }
+  return FirstRoundOp::create(b, b.getI32Type(), zero, own);
+}

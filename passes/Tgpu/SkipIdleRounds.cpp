@@ -1,0 +1,132 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// tgpu-skip-idle-rounds: a loop with a first round for each warpgroup. The rounds before it are a
+// loop of their own, which only waits for what is copied and gives it back.
+
+#include "passes/Passes.h"
+#include "passes/Tgpu/IdleRounds.h"
+#include "passes/Tgpu/ScheduleNames.h"
+
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/IR/IRMapping.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+namespace tilewright {
+#define GEN_PASS_DEF_TGPUSKIPIDLEROUNDS
+#include "passes/Passes.h.inc"
+} // namespace tilewright
+
+using namespace mlir;
+using namespace tilewright;
+using namespace tilewright::tgpu;
+
+namespace {
+
+/// Whether warpgroups meet no other in the loop but at its rings' barriers.
+bool runsByWarpgroup(scf::ForOp loop) {
+  Block *body = loop.getBody();
+  return !body->walk([&](Operation *op) {
+                bool isOfRing = isa<WaitOp, ArriveOp>(op) && op->getBlock() == body;
+                bool isOwn = isa<WgmmaOp, WgmmaCommitOp, WgmmaWaitOp, ReadOp, LoadOp>(op) ||
+                             op->getNumRegions() > 0;
+                return isOfRing || isOwn || isMemoryEffectFree(op) ? WalkResult::advance()
+                                                                   : WalkResult::interrupt();
+              })
+              .wasInterrupted();
+}
+
+bool isScalar(Type type) { return type.isIntOrIndex(); }
+
+/// Adds the operations of the body that a value depends on. False if some are not of scalars.
+bool addSlice(Block *body, Value value, llvm::DenseSet<Operation *> &slice) {
+  SmallVector<Value> worklist{value};
+  while (!worklist.empty()) {
+    Value needed = worklist.pop_back_val();
+    Operation *op = needed.getDefiningOp();
+    if (!op || op->getBlock() != body) {
+      auto argument = dyn_cast<BlockArgument>(needed);
+      if (argument && argument.getOwner() == body && !isScalar(argument.getType()))
+        return false;
+      continue;
+    }
+    if (!llvm::all_of(op->getResultTypes(), isScalar) || op->getNumRegions() > 0 ||
+        !isMemoryEffectFree(op))
+      return false;
+    if (slice.insert(op).second)
+      llvm::append_range(worklist, op->getOperands());
+  }
+  return true;
+}
+
+struct TgpuSkipIdleRoundsPass : tilewright::impl::TgpuSkipIdleRoundsBase<TgpuSkipIdleRoundsPass> {
+  void runOnOperation() override {
+    SmallVector<scf::ForOp> loops;
+    SmallVector<FirstRoundOp> firsts;
+    getOperation()->walk([&](FirstRoundOp first) {
+      firsts.push_back(first);
+      for (Operation *user : first->getUsers())
+        if (auto loop = dyn_cast<scf::ForOp>(user); loop && loop.getLowerBound() == first)
+          loops.push_back(loop);
+    });
+    for (scf::ForOp loop : loops)
+      if (!skip(loop))
+        loop.setLowerBound(getFirstOfAll(loop.getLowerBound()));
+    for (FirstRoundOp first : firsts)
+      if (first->use_empty())
+        first.erase();
+  }
+
+private:
+  static bool skip(scf::ForOp loop) {
+    auto schedule = loop->getAttrOfType<ScheduleAttr>(scheduleName);
+    if (!schedule || schedule.getSkeleton() != Skeleton::ProducerConsumer ||
+        !loop->getParentOfType<RolesOp>() || !runsByWarpgroup(loop))
+      return false;
+    // What goes on counting, such as the uses of rings, and what the barriers' operations need.
+    Block *body = loop.getBody();
+    llvm::DenseSet<Operation *> kept;
+    SmallVector<unsigned> counted;
+    for (auto [i, yielded] : llvm::enumerate(loop.getYieldedValues())) {
+      if (!isScalar(yielded.getType()))
+        continue; // a tile stays what it is
+      counted.push_back(i);
+      if (!addSlice(body, yielded, kept))
+        return false;
+    }
+    for (Operation &op : *body)
+      if (isa<WaitOp, ArriveOp>(op)) {
+        for (Value operand : op.getOperands())
+          if (!addSlice(body, operand, kept))
+            return false;
+        kept.insert(&op);
+      }
+
+    OpBuilder b(loop);
+    Location loc = loop.getLoc();
+    SmallVector<Value> inits;
+    for (unsigned i : counted)
+      inits.push_back(loop.getInitArgs()[i]);
+    auto idle = scf::ForOp::create(b, loc, getFirstOfAll(loop.getLowerBound()),
+                                   loop.getLowerBound(), loop.getStep(), inits);
+    idle->setAttr(idleRoundsName, b.getUnitAttr());
+    if (inits.empty())
+      idle.getBody()->getTerminator()->erase();
+    b.setInsertionPointToEnd(idle.getBody());
+    IRMapping map;
+    map.map(loop.getInductionVar(), idle.getInductionVar());
+    for (auto [number, i] : llvm::enumerate(counted))
+      map.map(loop.getRegionIterArgs()[i], idle.getRegionIterArgs()[number]);
+    for (Operation &op : *body)
+      if (kept.contains(&op))
+        b.clone(op, map);
+    SmallVector<Value> yielded;
+    for (unsigned i : counted)
+      yielded.push_back(map.lookupOrDefault(loop.getYieldedValues()[i]));
+    scf::YieldOp::create(b, loc, yielded);
+    for (auto [number, i] : llvm::enumerate(counted))
+      loop.getInitArgsMutable()[i].assign(idle.getResult(number));
+    return true;
+  }
+};
+
+} // namespace
