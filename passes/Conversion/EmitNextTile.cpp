@@ -76,8 +76,8 @@ Value KernelEmitter::findTileCounter() {
   return offsetOf(loop.getResult(0));
 }
 
-/// The same, as an address, after what its last owner left. A role that copies nothing has a
-/// register to keep it in, and finds it once: that is a way to memory and back.
+/// The same, as an address, after what its last owner left. A role that has a register to keep it
+/// in finds it once: that is a way to memory and back, and a fence.
 Value KernelEmitter::getTileCounter(bool keeps) {
   auto addressOf = [&](Value offset) -> Value {
     Value table = getTileCounters();
@@ -110,6 +110,17 @@ Value KernelEmitter::getTileCounter(bool keeps) {
   return addressOf(LLVM::LoadOp::create(b, b.getI32Type(), tileCounter));
 }
 
+/// A role that copies from four arrays or more, as a backward does, would spill it.
+static bool hasRegisterForCounter(TakeTileOp op) {
+  constexpr int64_t mostCopies = 3;
+  Region *role = op->getParentRegion();
+  while (!isa<RolesOp>(role->getParentOp()))
+    role = role->getParentRegion();
+  int64_t copies = 0;
+  role->walk([&](TmaLoadOp) { ++copies; });
+  return copies <= mostCopies;
+}
+
 LogicalResult KernelEmitter::emitTakeTile(TakeTileOp op) {
   if (!isOneThread)
     return op.emitOpError("is executed by one thread: its role may only copy and compute scalars");
@@ -132,11 +143,7 @@ LogicalResult KernelEmitter::emitTakeTile(TakeTileOp op) {
     b.setInsertionPointToEnd(branch.elseBlock());
     scf::YieldOp::create(b, tiles);
     b.setInsertionPointToEnd(branch.thenBlock());
-    mlir::Region *role = op->getParentRegion();
-    while (!isa<RolesOp>(role->getParentOp()))
-      role = role->getParentRegion();
-    bool copies = role->walk([](TmaLoadOp) { return WalkResult::interrupt(); }).wasInterrupted();
-    Value entry = getTileCounter(/*keeps=*/!copies);
+    Value entry = getTileCounter(/*keeps=*/hasRegisterForCounter(op));
     Value tile = count(at(entry, kTakenAt));
     if (!op.getAll())
       tile = arith::AddIOp::create(b, tile, blocks);

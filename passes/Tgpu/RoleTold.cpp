@@ -53,9 +53,10 @@ bool RoleWriter::isToldLate() {
 void RoleWriter::findToldScalars() {
   // What does not fit is computed by each role, from the ids.
   constexpr size_t mostWords = 15, mostWordsOfScheduler = 31;
-  // The role that copies has 24 registers: with a window, whose full blocks take 86 operations to
-  // find, it would spill 64 bytes. A causal mask takes 21.
-  constexpr int64_t mostMore = 64;
+  // Of 24 registers the role that copies would spill 64 bytes with a window, whose full blocks take
+  // 86 operations to find. A causal mask takes 21, and the first rounds of three warpgroups 66.
+  constexpr int64_t enoughRegisters = 32;
+  const int64_t mostMore = schedule.getLoadRegisters() < enoughRegisters ? 64 : 128;
   Block &body = old.getBody().front();
   llvm::DenseSet<Operation *> refused;
   for (bool isStable = false; !isStable;) {
