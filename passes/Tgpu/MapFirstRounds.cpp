@@ -29,10 +29,13 @@ Value KernelMapper::getFirstRound(tile::ForBlocksOp op, const BlockLoop &loop, V
   Value columns = i32(loop.columnCount), one = i32(1);
   SmallVector<Value> own;
   for (int64_t group = 0; group < groups; ++group) {
-    Value before = i32(group * rowsOfGroup), behind = i32((group + 1) * rowsOfGroup);
+    Value before = i32(group * rowsOfGroup);
     Value first = zero;
     if (op.getRanges()) {
-      Value end = arith::MinSIOp::create(b, loop.rows, behind);
+      // Of the last group it is the tile's, which is computed already.
+      Value end = loop.rows;
+      if (group + 1 < groups)
+        end = arith::MinSIOp::create(b, loop.rows, i32((group + 1) * rowsOfGroup));
       Values operands{arith::AddIOp::create(b, loop.start, before),
                       arith::AddIOp::create(b, loop.start, end), loop.lower, loop.upper};
       for (Value operand : op.getMaskOperands())

@@ -267,7 +267,7 @@ FailureOr<bool> tgpu::planRoles(KernelOp kernel, const RoleOverrides &overrides,
   Memory memory = getMemory(kernel, *slice);
   // Tiles of different lengths: blocks take the next when they are done with one, and the longest
   // of several steps of the second id go first.
-  constexpr int64_t mostSteps = 64;
+  constexpr int64_t mostSteps = 32;
   bool varies = slice->isOrdered() ||
                 llvm::any_of(loops, [&](scf::ForOp loop) { return variesByTile(kernel, loop); });
   int64_t reduceStages = overrides.reduceStages.value_or(slice->reductions.empty() ? 0 : 1);

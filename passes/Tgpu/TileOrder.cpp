@@ -105,7 +105,7 @@ Value TileOrder::getHeight(ImplicitLocOpBuilder &b, Value zero) const {
     return i32(b, group);
   // Of the 50 MB of an H100's L2; results and what else is under way take the rest. In units that
   // make it a division of 32 bits.
-  constexpr int64_t cacheBytes = 32 << 20, unitBits = 10;
+  constexpr int64_t cacheBytes = 16 << 20, unitBits = 10;
   auto i64 = [&](int64_t value) -> Value {
     return arith::ConstantOp::create(b, b.getI64IntegerAttr(value));
   };

@@ -170,6 +170,8 @@ private:
       plays.push_back({launch.answer, shape, shape.getBlocks()});
       mostBlocks = std::max(mostBlocks, plays.back().blocks.size());
     }
+    bool hasParts =
+        kernel.walk([](FirstRoundOp) { return WalkResult::interrupt(); }).wasInterrupted();
     llvm::DenseSet<size_t> played;
     int64_t numVisited = 0;
     // First one block of each launch, then another of each.
@@ -180,6 +182,12 @@ private:
         Trace trace = traceKernel(kernel, play.shape, play.blocks[i], play.answer);
         numVisited += trace.numVisited;
         if (played.insert(hash(trace)).second && failed(playTrace(kernel, trace, reached)))
+          return failure();
+        if (!hasParts)
+          continue;
+        Trace parts = traceKernel(kernel, play.shape, play.blocks[i], play.answer, /*apart=*/true);
+        numVisited += parts.numVisited;
+        if (played.insert(hash(parts)).second && failed(playWarpgroups(parts)))
           return failure();
       }
     return success();

@@ -4,7 +4,8 @@
 // block of one is first traced (VerifySyncTrace.cpp): scalars are computed, so each participant
 // (the block, then each role) becomes a list of steps. Then the steps are played against each other
 // (Player), which keeps two things: what barriers hold (VerifySyncBarriers.cpp) and who knows of
-// which access to shared memory (VerifySyncMemory.cpp).
+// which access to shared memory (VerifySyncMemory.cpp). Warpgroups with rounds of their own are
+// played apart once more (VerifySyncWarpgroups.cpp).
 
 #ifndef TILEWRIGHT_PASSES_TGPU_VERIFYSYNC_H
 #define TILEWRIGHT_PASSES_TGPU_VERIFYSYNC_H
@@ -43,11 +44,12 @@ struct Place {
   llvm::SmallVector<int, 2> overlapping; // places of the same bytes, itself among them
 };
 
-/// Warps that execute the same steps: the block, or a role.
+/// Warps that execute the same steps: the block, or a role; or a warpgroup of a role.
 struct Participant {
   std::string name;
   int64_t warps;
   std::vector<Step> steps;
+  int64_t warpgroup = 0;
 };
 
 struct Trace {
@@ -109,8 +111,9 @@ private:
   llvm::DenseMap<std::pair<mlir::Value, int64_t>, int64_t> changed;
 };
 
+/// `apart`: warpgroups of roles that have first rounds of their own are participants.
 Trace traceKernel(KernelOp kernel, const LaunchShape &shape, llvm::ArrayRef<int64_t> block,
-                  bool answer);
+                  bool answer, bool apart = false);
 
 /// The result of an operation of arith on integers, sign-extended as `a` and `b` are (the one
 /// operand twice, if there is one); none where it has none, such as of a division by zero, or is
@@ -250,6 +253,10 @@ private:
   std::deque<Flight> flights;
   int64_t numCopies = 0;
 };
+
+/// Whether warpgroups of one role that have different rounds go on to their ends, and not only the
+/// role as a whole: barriers and turns alone (VerifySyncWarpgroups.cpp).
+mlir::LogicalResult playWarpgroups(const Trace &trace);
 
 /// Arrivals of one step of so many warps at its barrier; 0 of others.
 int64_t countArrivals(mlir::Operation *op, int64_t warps);

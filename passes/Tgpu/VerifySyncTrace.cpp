@@ -31,8 +31,8 @@ bool takesAll(GetTileOp) { return false; }
 
 class Tracer {
 public:
-  Tracer(KernelOp kernel, const LaunchShape &shape, bool answer)
-      : kernel(kernel), shape(shape), answer(answer) {}
+  Tracer(KernelOp kernel, const LaunchShape &shape, bool answer, bool apart)
+      : kernel(kernel), shape(shape), answer(answer), apart(apart) {}
 
   Trace run(ArrayRef<int64_t> ids) {
     for (Value argument : kernel.getArgs())
@@ -54,19 +54,30 @@ public:
         continue;
       }
       flush();
-      SmallVector<int> phase;
-      for (auto [name, warps] : llvm::zip_equal(roles.getNames(), roles.getWarps())) {
-        phase.push_back(trace.participants.size());
-        trace.participants.push_back({"role \"" + cast<StringAttr>(name).str() + "\"", warps, {}});
-      }
       // What a role receives is known when the one that publishes it has been traced.
       auto publishes = [](Region &body) {
         return body.walk([](PublishOp) { return WalkResult::interrupt(); }).wasInterrupted();
       };
+      SmallVector<int> phase;
+      for (auto [name, warps, body] :
+           llvm::zip_equal(roles.getNames(), roles.getWarps(), roles.getBodies())) {
+        int64_t parts = apart ? countParts(body) : 1;
+        for (int64_t part = 0; part < parts; ++part) {
+          std::string text = "role \"" + cast<StringAttr>(name).str() + "\"";
+          if (parts > 1)
+            text += ", warpgroup " + std::to_string(part);
+          phase.push_back(trace.participants.size());
+          trace.participants.push_back({std::move(text), warps / parts, {}, part});
+          regions.push_back(&body);
+        }
+      }
       for (bool first : {true, false})
-        for (auto [index, body] : llvm::zip_equal(phase, roles.getBodies()))
-          if (publishes(body) == first)
-            visit(body.front(), trace.participants[index].steps);
+        for (auto [index, body] : llvm::zip_equal(phase, regions))
+          if (publishes(*body) == first) {
+            part = trace.participants[index].warpgroup;
+            visit(body->front(), trace.participants[index].steps);
+          }
+      regions.clear();
       trace.phases.push_back(phase);
     }
     flush();
@@ -75,6 +86,13 @@ public:
   }
 
 private:
+  /// The warpgroups of a role with first rounds of their own, else 1.
+  static int64_t countParts(Region &role) {
+    int64_t parts = 1;
+    role.walk([&](FirstRoundOp first) { parts = static_cast<int64_t>(first.getOwn().size()); });
+    return parts;
+  }
+
   int64_t getExtent(Value view, int64_t dim) {
     tile::Dim known = tile::getDims(view.getType())[dim];
     if (!shape.isAbsent(view) && !known.isUnknown() && !known.isSymbol())
@@ -367,7 +385,7 @@ private:
             })
             .Case<FirstRoundOp>([&](FirstRoundOp first) {
               SmallVector<int64_t> own = get(first.getOwn());
-              set(first.getFirst(), *llvm::min_element(own));
+              set(first.getFirst(), apart ? own[part] : *llvm::min_element(own));
               return false;
             })
             .Case<CopyCommitOp, CopyWaitOp, BulkCommitOp, BulkWaitOp, WgmmaCommitOp, SyncOp,
@@ -409,7 +427,9 @@ private:
 
   KernelOp kernel;
   const LaunchShape &shape;
-  bool answer;
+  bool answer, apart;
+  int64_t part = 0; ///< the warpgroup that is traced, where they are apart
+  SmallVector<Region *> regions;
   Trace trace;
   int64_t numProducts = 0;
   int callDepth = 0;
@@ -426,6 +446,6 @@ private:
 } // namespace
 
 Trace sync::traceKernel(KernelOp kernel, const LaunchShape &shape, ArrayRef<int64_t> block,
-                        bool answer) {
-  return Tracer(kernel, shape, answer).run(block);
+                        bool answer, bool apart) {
+  return Tracer(kernel, shape, answer, apart).run(block);
 }

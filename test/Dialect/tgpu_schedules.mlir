@@ -1,6 +1,6 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Schedules of loops and roles, and columns of register tiles.
+// Schedules of loops and roles, columns of register tiles, and first rounds of warpgroups.
 // RUN: split-file %s %t
 // RUN: tilewright-opt %t/valid.mlir --verify-roundtrip | FileCheck %s
 // RUN: tilewright-opt %t/invalid.mlir -split-input-file -verify-diagnostics
@@ -15,11 +15,15 @@ tgpu.kernel @k target "sm_90a" warps 8 () grid(%i = 1)
   %zero = arith.constant 0.0 : bf16
   %x = tile.full %zero : tensor<128x128xbf16, #tgpu.wgmma<2>>
   %y = tile.full %zero : tensor<128x24xbf16, #tgpu.mma<8, 1>>
+  // CHECK: tgpu.first_round %{{.*}} of %{{.*}}, %{{.*}}
   // CHECK: tgpu.columns 64 of %{{.*}} : tensor<128x128xbf16, #tgpu.wgmma<2>> -> tensor<128x64xbf16, #tgpu.wgmma<2>>
   // CHECK: tgpu.columns 0 of %{{.*}} : tensor<128x24xbf16, #tgpu.mma<8, 1>> -> tensor<128x8xbf16, #tgpu.mma<8, 1>>
   // CHECK: tgpu.thread_sum %{{.*}} dim 1 : tensor<128x128xbf16, #tgpu.wgmma<2>> -> tensor<128x4xbf16, #tgpu.by_thread<1, #tgpu.wgmma<2>>>
   // CHECK: tgpu.thread_sum %{{.*}} dim 0 : tensor<128x24xbf16, #tgpu.mma<8, 1>> -> tensor<64x24xbf16, #tgpu.by_thread<0, #tgpu.mma<8, 1>>>
   // CHECK: tgpu.raise_max %{{.*}} by %{{.*}} to %{{.*}} times %{{.*}} : tensor<128x64xf32, #tgpu.wgmma<2>> -> tensor<128xf32, #tgpu.slice<1, #tgpu.wgmma<2>>>
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %first = tgpu.first_round %c0 of %c1, %c0
   %one = arith.constant 1.0 : f32
   %s = tile.full %one : tensor<128x64xf32, #tgpu.wgmma<2>>
   %old = tile.full %one : tensor<128xf32, #tgpu.slice<1, #tgpu.wgmma<2>>>
@@ -31,6 +35,13 @@ tgpu.kernel @k target "sm_90a" warps 8 () grid(%i = 1)
 }
 
 //--- invalid.mlir
+
+tgpu.kernel @rounds target "sm_90a" warps 8 (%a: i32) grid(%i = 1) {
+  // expected-error @+1 {{has a round for 3 warpgroups, but 8 warps execute it}}
+  %first = tgpu.first_round %a of %a, %a, %a
+}
+
+// -----
 
 func.func @rows_of_warps(%x: tensor<128x64xf32, #tgpu.mma<8, 1>>, %t: tensor<128xf32, #tgpu.slice<1, #tgpu.mma<8, 1>>>, %f: f32) {
   // expected-error @+1 {{takes f32 in a wgmma layout, but got 'tensor<128x64xf32, #tgpu.mma<8, 1>>'}}

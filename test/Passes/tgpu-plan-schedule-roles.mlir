@@ -137,7 +137,7 @@ tgpu.kernel @combined target "sm_90a" warps 4 (%a: !view, %c: optional !view)
 // How many rounds a tile takes depends on which it is: blocks take the next when they are done, and tiles of several steps
 // of the second id go together, the first the fastest but for them.
 // CHECK-LABEL: tgpu.kernel @varies
-// CHECK:         tgpu.role_schedule = #tgpu.role_schedule<load_registers = 40, compute_registers = 240, group = 64, store_buffers = 2, dynamic = 1>
+// CHECK:         tgpu.role_schedule = #tgpu.role_schedule<load_registers = 40, compute_registers = 240, group = 32, store_buffers = 2, dynamic = 1>
 tgpu.kernel @varies target "sm_90a" warps 4 (%a: !view, %c: optional !view)
     grid(%n = dim(a, 1), %m = dim(a, 0)) {
   %x_buffer = tgpu.alloc : !tgpu.shared<64x64xbf16, b128>

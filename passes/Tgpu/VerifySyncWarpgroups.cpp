@@ -1,0 +1,147 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// tgpu-verify-sync: whether warpgroups that leave out rounds of their own (tgpu.first_round) go on.
+// Played as one, a role has no turns to wait for, and all of it arrives at once. Here each
+// warpgroup is a participant. Accesses to memory are the Player's: which warpgroup makes which part
+// of a role's access is not known.
+
+#include "passes/Tgpu/VerifySync.h"
+
+#include <map>
+
+using namespace mlir;
+using namespace tilewright;
+using namespace tilewright::tgpu;
+using namespace tilewright::tgpu::sync;
+
+namespace {
+
+class WarpgroupPlayer {
+public:
+  explicit WarpgroupPlayer(const Trace &trace) : trace(trace), states(trace.participants.size()) {}
+
+  LogicalResult play() {
+    for (ArrayRef<int> phase : trace.phases) {
+      for (bool moved = true; moved;) {
+        moved = false;
+        for (int who : phase)
+          while (states[who].next < getSteps(who).size() && goOn(who)) {
+            ++states[who].next;
+            states[who].isCounted = false;
+            moved = true;
+          }
+      }
+      for (int who : phase)
+        if (states[who].next < getSteps(who).size())
+          return trace.isCut ? success() : report(phase, who);
+    }
+    return success();
+  }
+
+private:
+  struct State {
+    size_t next = 0;        // step
+    bool isCounted = false; // has come to the barrier of the step already
+    int64_t meeting = 0;    // of that barrier
+    int64_t turns = 0;      // taken
+  };
+
+  const std::vector<Step> &getSteps(int who) const { return trace.participants[who].steps; }
+
+  static AllocBarriersOp getAllocation(Operation *op) {
+    for (Value operand : op->getOperands())
+      if (isa<BarriersType>(operand.getType()))
+        return operand.getDefiningOp<AllocBarriersOp>();
+    return nullptr;
+  }
+
+  bool isComplete(AllocBarriersOp allocation, int64_t use) {
+    auto declared = static_cast<int64_t>(allocation.getArrivals());
+    return use < 0 || arrivals[{allocation, use}] >= declared;
+  }
+
+  /// Comes to a named barrier; true when all have.
+  bool meet(int who, Value named, bool waits) {
+    auto declared = named.getDefiningOp<NamedBarrierOp>();
+    auto warps = static_cast<int64_t>(declared.getWarps());
+    State &state = states[who];
+    int64_t &come = meetings[declared];
+    if (!state.isCounted) {
+      state.isCounted = true;
+      state.meeting = come / warps;
+      come += trace.participants[who].warps;
+    }
+    return !waits || come >= (state.meeting + 1) * warps;
+  }
+
+  /// False where the participant waits.
+  bool goOn(int who) {
+    const Participant &participant = trace.participants[who];
+    const Step &step = participant.steps[states[who].next];
+    Operation *op = step.op;
+    if (auto sync = dyn_cast<SyncOp>(op))
+      return !sync.getBarrier() || meet(who, sync.getBarrier(), /*waits=*/true);
+    if (auto any = dyn_cast<AnyOp>(op))
+      return !any.getBarrier() || meet(who, any.getBarrier(), /*waits=*/true);
+    if (auto signal = dyn_cast<SignalOp>(op))
+      return meet(who, signal.getBarrier(), /*waits=*/false);
+    if (isa<TakeTurnOp, PassTurnOp>(op)) {
+      auto turns = op->getOperand(0).getDefiningOp<TurnsOp>();
+      int64_t &passed = turnsPassed[turns];
+      if (isa<PassTurnOp>(op)) {
+        ++passed;
+        return true;
+      }
+      auto groups = static_cast<int64_t>(turns.getWarpgroups());
+      if (passed != states[who].turns * groups + participant.warpgroup)
+        return false;
+      ++states[who].turns;
+      return true;
+    }
+    AllocBarriersOp allocation = getAllocation(op);
+    if (!allocation)
+      return true;
+    if (isa<WaitOp>(op))
+      return isComplete(allocation, step.use);
+    if (isa<AcquireOp>(op))
+      return isComplete(allocation, step.use - getStages(allocation));
+    // One thread of a role arrives once for all of it.
+    auto arrive = dyn_cast<ArriveOp>(op);
+    if (!arrive || arrive.getPer() != ArriveScope::Role || participant.warpgroup == 0)
+      arrivals[{allocation, step.use}] += countArrivals(op, participant.warps);
+    return true;
+  }
+
+  static int64_t getStages(AllocBarriersOp allocation) {
+    return cast<BarriersType>(allocation.getBarriers().getType()).getStages();
+  }
+
+  LogicalResult report(ArrayRef<int> phase, int who) {
+    // A warpgroup that others of its role wait for says more than a role that moves data.
+    for (int other : phase)
+      if (trace.participants[other].name.find("warpgroup") != std::string::npos &&
+          states[other].next < getSteps(other).size()) {
+        who = other;
+        break;
+      }
+    InFlightDiagnostic diagnostic = getSteps(who)[states[who].next].op->emitOpError();
+    diagnostic << "waits for ever in " << trace.participants[who].name
+               << ", while the warpgroups of its role have different rounds (tgpu.first_round); "
+                  "each must wait, arrive and take turns as often as the others, in the same order";
+    for (int other : phase)
+      if (other != who && states[other].next < getSteps(other).size())
+        diagnostic.attachNote(getSteps(other)[states[other].next].op->getLoc())
+            << trace.participants[other].name << " waits here";
+    return diagnostic;
+  }
+
+  const Trace &trace;
+  std::vector<State> states;
+  std::map<std::pair<Operation *, int64_t>, int64_t> arrivals; // by barriers and use
+  llvm::DenseMap<Operation *, int64_t> meetings;               // warps that have come
+  llvm::DenseMap<Operation *, int64_t> turnsPassed;
+};
+
+} // namespace
+
+LogicalResult sync::playWarpgroups(const Trace &trace) { return WarpgroupPlayer(trace).play(); }

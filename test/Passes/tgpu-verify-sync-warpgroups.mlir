@@ -1,0 +1,161 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Warpgroups of a role whose first rounds differ are played apart: the second has none of these rounds, the first all.
+// RUN: tilewright-opt %s --tgpu-verify-sync -split-input-file -verify-diagnostics
+
+!view = !tile.view<[?, 64], bf16>
+!map = !tgpu.tensor_map<64x64xbf16, b128>
+!buffer = !tgpu.shared<64x64xbf16, b128>
+!ring = !tgpu.ring<2, <64x64xbf16, b128>>
+
+tgpu.kernel @in_each_round target "sm_90a" warps 12 (%x: !view, %n: i32) grid(%b = 1) {
+  %map = tgpu.tensor_map %x : !view -> !map
+  %ring = tgpu.alloc_ring : !ring
+  %full = tgpu.alloc_barriers arrivals 1 : !tgpu.barriers<2>
+  %empty = tgpu.alloc_barriers arrivals 8 : !tgpu.barriers<2>
+  %turns = tgpu.turns warpgroups 2 : index
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %c64 = arith.constant 64 : i32
+  %rows = tile.dim %x, 0 : !view
+  %rounds = arith.ceildivsi %rows, %c64 : i32
+  tgpu.roles
+    role "load" warps 4 registers 40 {
+      %use = scf.for %i = %c0 to %rounds step %c1 iter_args(%u = %c0) -> (i32) : i32 {
+        %m = arith.muli %i, %c64 : i32
+        tgpu.acquire %empty[%u] : !tgpu.barriers<2>
+        tgpu.expect %full[%u] bytes 8192 : !tgpu.barriers<2>
+        %slot = tgpu.slot %ring[%u] : !ring
+        tgpu.tma_load %map[%m, 0], %slot, %full[%u] : !map, !buffer, !tgpu.barriers<2>
+        %next = arith.addi %u, %c1 : i32
+        scf.yield %next : i32
+      }
+    }
+    role "compute" warps 8 registers 232 {
+      %first = tgpu.first_round %c0 of %c0, %rounds
+      %u1 = scf.for %i = %c0 to %first step %c1 iter_args(%u = %c0) -> (i32) : i32 {
+        tgpu.wait %full[%u] : !tgpu.barriers<2>
+        tgpu.arrive %empty[%u] per warp : !tgpu.barriers<2>
+        tgpu.take_turn %turns
+        tgpu.pass_turn %turns
+        %next = arith.addi %u, %c1 : i32
+        scf.yield %next : i32
+      } {tgpu.idle_rounds}
+      %u2 = scf.for %i = %first to %rounds step %c1 iter_args(%u = %u1) -> (i32) : i32 {
+        tgpu.wait %full[%u] : !tgpu.barriers<2>
+        tgpu.take_turn %turns
+        tgpu.pass_turn %turns
+        tgpu.arrive %empty[%u] per warp : !tgpu.barriers<2>
+        %next = arith.addi %u, %c1 : i32
+        scf.yield %next : i32
+      }
+    }
+}
+
+// -----
+
+// Their slots are needed before their turns have come.
+!view = !tile.view<[?, 64], bf16>
+!map = !tgpu.tensor_map<64x64xbf16, b128>
+!buffer = !tgpu.shared<64x64xbf16, b128>
+!ring = !tgpu.ring<2, <64x64xbf16, b128>>
+
+tgpu.kernel @behind_them target "sm_90a" warps 12 (%x: !view, %n: i32) grid(%b = 1) {
+  %map = tgpu.tensor_map %x : !view -> !map
+  %ring = tgpu.alloc_ring : !ring
+  %full = tgpu.alloc_barriers arrivals 1 : !tgpu.barriers<2>
+  %empty = tgpu.alloc_barriers arrivals 8 : !tgpu.barriers<2>
+  %turns = tgpu.turns warpgroups 2 : index
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %c64 = arith.constant 64 : i32
+  %rows = tile.dim %x, 0 : !view
+  %rounds = arith.ceildivsi %rows, %c64 : i32
+  tgpu.roles
+    role "load" warps 4 registers 40 {
+      %use = scf.for %i = %c0 to %rounds step %c1 iter_args(%u = %c0) -> (i32) : i32 {
+        %m = arith.muli %i, %c64 : i32
+        // expected-note @+1 {{role "load" waits here}}
+        tgpu.acquire %empty[%u] : !tgpu.barriers<2>
+        tgpu.expect %full[%u] bytes 8192 : !tgpu.barriers<2>
+        %slot = tgpu.slot %ring[%u] : !ring
+        tgpu.tma_load %map[%m, 0], %slot, %full[%u] : !map, !buffer, !tgpu.barriers<2>
+        %next = arith.addi %u, %c1 : i32
+        scf.yield %next : i32
+      }
+    }
+    role "compute" warps 8 registers 232 {
+      %first = tgpu.first_round %c0 of %c0, %rounds
+      %u1 = scf.for %i = %c0 to %first step %c1 iter_args(%u = %c0) -> (i32) : i32 {
+        // expected-note @+1 {{role "compute", warpgroup 1 waits here}}
+        tgpu.wait %full[%u] : !tgpu.barriers<2>
+        tgpu.arrive %empty[%u] per warp : !tgpu.barriers<2>
+        %next = arith.addi %u, %c1 : i32
+        scf.yield %next : i32
+      } {tgpu.idle_rounds}
+      scf.for %i = %c0 to %first step %c1 : i32 {
+        tgpu.take_turn %turns
+        tgpu.pass_turn %turns
+      }
+      %u2 = scf.for %i = %first to %rounds step %c1 iter_args(%u = %u1) -> (i32) : i32 {
+        tgpu.wait %full[%u] : !tgpu.barriers<2>
+        // expected-error @+1 {{waits for ever in role "compute", warpgroup 0, while the warpgroups of its role have different rounds (tgpu.first_round); each must wait, arrive and take turns as often as the others, in the same order}}
+        tgpu.take_turn %turns
+        tgpu.pass_turn %turns
+        tgpu.arrive %empty[%u] per warp : !tgpu.barriers<2>
+        %next = arith.addi %u, %c1 : i32
+        scf.yield %next : i32
+      }
+    }
+}
+
+// -----
+
+// None is taken: the first waits for the second.
+!view = !tile.view<[?, 64], bf16>
+!map = !tgpu.tensor_map<64x64xbf16, b128>
+!buffer = !tgpu.shared<64x64xbf16, b128>
+!ring = !tgpu.ring<2, <64x64xbf16, b128>>
+
+tgpu.kernel @never target "sm_90a" warps 12 (%x: !view, %n: i32) grid(%b = 1) {
+  %map = tgpu.tensor_map %x : !view -> !map
+  %ring = tgpu.alloc_ring : !ring
+  %full = tgpu.alloc_barriers arrivals 1 : !tgpu.barriers<2>
+  %empty = tgpu.alloc_barriers arrivals 8 : !tgpu.barriers<2>
+  %turns = tgpu.turns warpgroups 2 : index
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %c64 = arith.constant 64 : i32
+  %rows = tile.dim %x, 0 : !view
+  %rounds = arith.ceildivsi %rows, %c64 : i32
+  tgpu.roles
+    role "load" warps 4 registers 40 {
+      %use = scf.for %i = %c0 to %rounds step %c1 iter_args(%u = %c0) -> (i32) : i32 {
+        %m = arith.muli %i, %c64 : i32
+        tgpu.acquire %empty[%u] : !tgpu.barriers<2>
+        tgpu.expect %full[%u] bytes 8192 : !tgpu.barriers<2>
+        %slot = tgpu.slot %ring[%u] : !ring
+        tgpu.tma_load %map[%m, 0], %slot, %full[%u] : !map, !buffer, !tgpu.barriers<2>
+        %next = arith.addi %u, %c1 : i32
+        scf.yield %next : i32
+      }
+    }
+    role "compute" warps 8 registers 232 {
+      %first = tgpu.first_round %c0 of %c0, %rounds
+      %u1 = scf.for %i = %c0 to %first step %c1 iter_args(%u = %c0) -> (i32) : i32 {
+        tgpu.wait %full[%u] : !tgpu.barriers<2>
+        tgpu.arrive %empty[%u] per warp : !tgpu.barriers<2>
+        %next = arith.addi %u, %c1 : i32
+        scf.yield %next : i32
+      } {tgpu.idle_rounds}
+      %u2 = scf.for %i = %first to %rounds step %c1 iter_args(%u = %u1) -> (i32) : i32 {
+        tgpu.wait %full[%u] : !tgpu.barriers<2>
+        // expected-error @+1 {{waits for ever in role "compute", warpgroup 0, while the warpgroups of its role have different rounds (tgpu.first_round); each must wait, arrive and take turns as often as the others, in the same order}}
+        tgpu.take_turn %turns
+        tgpu.pass_turn %turns
+        tgpu.arrive %empty[%u] per warp : !tgpu.barriers<2>
+        %next = arith.addi %u, %c1 : i32
+        scf.yield %next : i32
+      }
+    }
+}
