@@ -15,9 +15,9 @@
 
 #include "passes/Tgpu/PlanRoles.h"
 
+#include "passes/Tgpu/IdleRounds.h"
 #include "passes/Tgpu/LoopChain.h"
 #include "passes/Tgpu/RoleSlice.h"
-#include "passes/Tgpu/IdleRounds.h"
 #include "passes/Tgpu/ScheduleNames.h"
 #include "passes/Tgpu/StorePieces.h"
 #include "passes/Tgpu/TileOrder.h"
@@ -198,7 +198,8 @@ bool wantsTurns(KernelOp kernel, scf::ForOp loop) {
 /// Whether tiles need different numbers of rounds, or the order in which they come is up to the
 /// ids: blocks then had better take the next tile when they are done with one.
 bool variesByTile(KernelOp kernel, scf::ForOp loop) {
-  return getIds(kernel, getFirstOfAll(loop.getLowerBound())) != 0 || getIds(kernel, loop.getUpperBound()) != 0;
+  return getIds(kernel, getFirstOfAll(loop.getLowerBound())) != 0 ||
+         getIds(kernel, loop.getUpperBound()) != 0;
 }
 
 /// Lets results leave through slots of the rings that loops fill, one of each ring, if those hold
