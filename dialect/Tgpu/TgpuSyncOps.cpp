@@ -119,6 +119,8 @@ LogicalResult PassTurnOp::verify() { return verifyTurn(*this, getTurns()); }
 
 LogicalResult FirstRoundOp::verify() {
   int64_t warps = getExecutingWarps(*this), warpgroups = static_cast<int64_t>(getOwn().size());
+  if (warpgroups == 0)
+    return emitOpError("must have a round for each warpgroup, but got none");
   if (!warps || warps == Target::warpsOfGroup * warpgroups)
     return success();
   return emitOpError() << "has a round for " << warpgroups << " warpgroups, but " << warps

@@ -43,6 +43,14 @@ tgpu.kernel @rounds target "sm_90a" warps 8 (%a: i32) grid(%i = 1) {
 
 // -----
 
+func.func @no_rounds(%a: i32) {
+  // expected-error @+1 {{must have a round for each warpgroup, but got none}}
+  %first = "tgpu.first_round"(%a) : (i32) -> i32
+  return
+}
+
+// -----
+
 func.func @rows_of_warps(%x: tensor<128x64xf32, #tgpu.mma<8, 1>>, %t: tensor<128xf32, #tgpu.slice<1, #tgpu.mma<8, 1>>>, %f: f32) {
   // expected-error @+1 {{takes f32 in a wgmma layout, but got 'tensor<128x64xf32, #tgpu.mma<8, 1>>'}}
   %y = tgpu.raise_max %t by %f to %x times %f : tensor<128x64xf32, #tgpu.mma<8, 1>> -> tensor<128xf32, #tgpu.slice<1, #tgpu.mma<8, 1>>>
