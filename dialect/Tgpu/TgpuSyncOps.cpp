@@ -123,8 +123,8 @@ LogicalResult FirstRoundOp::verify() {
     return emitOpError("must have a round for each warpgroup, but got none");
   if (!warps || warps == Target::warpsOfGroup * warpgroups)
     return success();
-  return emitOpError() << "has a round for " << warpgroups << " warpgroups, but " << warps
-                       << " warps execute it";
+  return emitOpError() << "must have a round for each four warps that execute it, which are "
+                       << warps << ", but got " << warpgroups;
 }
 
 OpFoldResult FirstRoundOp::fold(FoldAdaptor) {

@@ -110,7 +110,7 @@ Value KernelEmitter::getTileCounter(bool keeps) {
   return addressOf(LLVM::LoadOp::create(b, b.getI32Type(), tileCounter));
 }
 
-/// A role that copies from four arrays or more, as a backward does, would spill it.
+/// A role with four copies or more, as a backward has, would spill it.
 static bool hasRegisterForCounter(TakeTileOp op) {
   constexpr int64_t mostCopies = 3;
   Region *role = op->getParentRegion();

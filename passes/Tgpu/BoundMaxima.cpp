@@ -107,7 +107,7 @@ struct TgpuBoundMaxima : tilewright::impl::TgpuBoundMaximaBase<TgpuBoundMaxima> 
         maxima.push_back(*found);
     });
     for (LaggingMaximum &each : maxima) {
-      OpBuilder b(each.all);
+      OpBuilder b(each.exceeds); // behind all that it reads
       Location loc = each.reduce.getLoc();
       Value factor = each.factor;
       if (!factor)

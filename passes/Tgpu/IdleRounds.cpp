@@ -32,7 +32,7 @@ struct Known {
 /// The scalar of a tile of one number, or the scalar itself.
 Value getNumber(Value value) {
   while (Operation *op = value.getDefiningOp()) {
-    if (!isa<tile::FullOp, tile::ExpandOp, tile::CastOp>(op))
+    if (!isa<tile::FullOp, tile::ExpandOp>(op))
       break;
     value = op->getOperand(0);
   }
@@ -79,22 +79,28 @@ private:
   }
 
   void visitIf(scf::IfOp branch) {
-    if (!branch.elseBlock())
+    if (!branch.elseBlock()) // which has no results
       return;
     for (Block *block : {branch.thenBlock(), branch.elseBlock()})
       visit(*block);
     for (auto [result, one, other] :
          llvm::zip_equal(branch.getResults(), branch.thenYield().getOperands(),
-                         branch.elseYield().getOperands()))
-      if (Known of = get(one); of == get(other))
-        known[result] = of;
+                         branch.elseYield().getOperands())) {
+      Known of = get(one);
+      known[result] = of == get(other) ? of : Known();
+    }
   }
 
   Known evaluate(Operation *op) {
     if (auto constant = dyn_cast<arith::ConstantOp>(op))
       return get(constant.getResult());
-    if (isa<tile::FullOp, tile::ExpandOp, tile::CastOp>(op))
+    if (isa<tile::FullOp, tile::ExpandOp>(op))
       return get(op->getOperand(0));
+    if (isa<tile::CastOp>(op)) {
+      // Others may be rounded, and not all types have infinities.
+      Known of = get(op->getOperand(0));
+      return of.kind == Known::Zero || of.kind == Known::One ? of : Known();
+    }
     if (auto select = dyn_cast<tile::SelectOp>(op))
       return evaluateSelect(select.getCondition(), select.getIfTrue(), select.getIfFalse());
     if (auto select = dyn_cast<arith::SelectOp>(op))
@@ -225,16 +231,17 @@ private:
     return maximum && llvm::is_contained(maximum->getOperands(), argument);
   }
 
-  /// A function of elements, without control flow.
+  /// A function of elements.
   Known evaluateMap(tile::MapOp map) {
     auto function = SymbolTable::lookupNearestSymbolFrom<func::FuncOp>(map, map.getFunctionAttr());
     if (!function || !function.getBody().hasOneBlock() || map->getNumResults() != 1)
       return {};
     Block &body = function.getBody().front();
     // What an earlier call has left of the same function does not hold for this one.
-    for (Operation &op : body)
-      for (Value result : op.getResults())
+    function.walk([&](Operation *op) {
+      for (Value result : op->getResults())
         known.erase(result);
+    });
     for (auto [argument, operand] : llvm::zip_equal(body.getArguments(), map.getOperands()))
       known[argument] = get(operand);
     visit(body);

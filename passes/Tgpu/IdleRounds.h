@@ -13,7 +13,7 @@ namespace tilewright::tgpu {
 
 /// Whether a round in which a row keeps no pair yields for that row what the loop carries: as in
 /// softmax, where scores of -inf leave the maximum as it is and add zeros. Of rows that hold NaN or
-/// infinities nothing is said.
+/// infinities nothing is said, and of loops that do not keep rows apart (IdleRows.h).
 bool leavesIdleRows(tile::ForBlocksOp loop);
 
 /// The first round of a loop for the role as a whole, where its lower bound is tgpu.first_round.

@@ -14,6 +14,7 @@
 
 #include "passes/Passes.h"
 #include "passes/Tgpu/CopySlice.h"
+#include "passes/Tgpu/IdleRounds.h"
 #include "passes/Tgpu/ScheduleNames.h"
 
 #include "dialect/Tile/Tile.h"
@@ -211,6 +212,8 @@ struct TgpuPipelineCopiesPass : tilewright::impl::TgpuPipelineCopiesBase<TgpuPip
       FailureOr<CopySlice> slice = CopySlice::get(loop, /*explain=*/true);
       if (failed(slice))
         return signalPassFailure();
+      // All threads copy together.
+      loop.setLowerBound(getFirstOfAll(loop.getLowerBound()));
       int64_t stages = loop->getAttrOfType<ScheduleAttr>(scheduleName).getStages();
       LoopPipeliner(loop, stages, std::move(*slice)).run();
     }

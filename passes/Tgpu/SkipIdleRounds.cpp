@@ -7,9 +7,12 @@
 #include "passes/Tgpu/IdleRounds.h"
 #include "passes/Tgpu/ScheduleNames.h"
 
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "llvm/ADT/SetVector.h"
 
 namespace tilewright {
 #define GEN_PASS_DEF_TGPUSKIPIDLEROUNDS
@@ -22,15 +25,32 @@ using namespace tilewright::tgpu;
 
 namespace {
 
+/// Whether each warpgroup executes the operation by itself. Others may exchange elements between
+/// all warps of a role, as a reduction over rows does, and meet at its barriers.
+bool isByWarpgroup(Operation *op) {
+  if (auto reduce = dyn_cast<tile::ReduceOp>(op)) {
+    auto type = dyn_cast<RankedTensorType>(reduce.getSource().getType());
+    return type && isa_and_nonnull<WgmmaAttr, ByThreadAttr>(type.getEncoding()) &&
+           reduce.getDim() == 1;
+  }
+  if (auto convert = dyn_cast<ConvertOp>(op))
+    return !convert.getScratch();
+  if (isa<WgmmaOp, WgmmaCommitOp, WgmmaWaitOp, ReadOp, LoadOp, SlotOp, ColumnsOp, ThreadSumOp,
+          scf::ForOp, scf::IfOp, scf::YieldOp>(op))
+    return true;
+  if (isa<tile::FullOp, tile::IotaOp, tile::ExpandOp, tile::SelectOp, tile::CastOp, tile::MapOp,
+          tile::RandomOp, tile::AtOp, tile::DimOp, tile::SubviewOp, tile::CapturedOp>(op))
+    return true;
+  return isa<arith::ArithDialect, math::MathDialect>(op->getDialect());
+}
+
 /// Whether warpgroups meet no other in the loop but at its rings' barriers.
 bool runsByWarpgroup(scf::ForOp loop) {
   Block *body = loop.getBody();
   return !body->walk([&](Operation *op) {
                 bool isOfRing = isa<WaitOp, ArriveOp>(op) && op->getBlock() == body;
-                bool isOwn = isa<WgmmaOp, WgmmaCommitOp, WgmmaWaitOp, ReadOp, LoadOp>(op) ||
-                             op->getNumRegions() > 0;
-                return isOfRing || isOwn || isMemoryEffectFree(op) ? WalkResult::advance()
-                                                                   : WalkResult::interrupt();
+                return isOfRing || isByWarpgroup(op) ? WalkResult::advance()
+                                                     : WalkResult::interrupt();
               })
               .wasInterrupted();
 }
@@ -60,13 +80,13 @@ bool addSlice(Block *body, Value value, llvm::DenseSet<Operation *> &slice) {
 
 struct TgpuSkipIdleRoundsPass : tilewright::impl::TgpuSkipIdleRoundsBase<TgpuSkipIdleRoundsPass> {
   void runOnOperation() override {
-    SmallVector<scf::ForOp> loops;
+    llvm::SetVector<scf::ForOp> loops;
     SmallVector<FirstRoundOp> firsts;
     getOperation()->walk([&](FirstRoundOp first) {
       firsts.push_back(first);
       for (Operation *user : first->getUsers())
         if (auto loop = dyn_cast<scf::ForOp>(user); loop && loop.getLowerBound() == first)
-          loops.push_back(loop);
+          loops.insert(loop);
     });
     for (scf::ForOp loop : loops)
       if (!skip(loop))

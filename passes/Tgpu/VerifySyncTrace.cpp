@@ -308,7 +308,8 @@ private:
             .Case<TakeTileOp, GetTileOp>([&](auto op) {
               // The block that is played takes every so many tiles as there are blocks.
               int64_t block = get(kernel.getGridIds().front());
-              int64_t round = takesAll(op) ? taken[kernel]++ : ++taken[op];
+              int64_t round =
+                  takesAll(op) ? taken[{kernel.getOperation(), 0}]++ : ++taken[{op, part}];
               set(op.getTile(), block + round * shape.getGrid().front());
               if (!op.getBuffer())
                 return false;
@@ -435,8 +436,8 @@ private:
   int callDepth = 0;
   DenseMap<Value, int64_t> values;
   DenseMap<Operation *, int64_t> firstPlaces;
-  DenseMap<Operation *, int64_t> taken; ///< tiles
-  DenseMap<Value, int64_t> views;       ///< by which blocks take turns
+  DenseMap<std::pair<Operation *, int64_t>, int64_t> taken; ///< tiles, by a warpgroup
+  DenseMap<Value, int64_t> views;                           ///< by which blocks take turns
   /// What roles have published, by buffer or ring and its use.
   std::map<std::pair<Operation *, int64_t>, SmallVector<int64_t>> published;
   /// Products that took their operand a from what a loop carries.

@@ -86,6 +86,8 @@ private:
     if (auto signal = dyn_cast<SignalOp>(op))
       return meet(who, signal.getBarrier(), /*waits=*/false);
     if (isa<TakeTurnOp, PassTurnOp>(op)) {
+      if (participant.warps != Target::warpsOfGroup) // a role as a whole, whose groups are alike
+        return true;
       auto turns = op->getOperand(0).getDefiningOp<TurnsOp>();
       int64_t &passed = turnsPassed[turns];
       if (isa<PassTurnOp>(op)) {

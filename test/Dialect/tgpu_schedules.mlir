@@ -37,7 +37,7 @@ tgpu.kernel @k target "sm_90a" warps 8 () grid(%i = 1)
 //--- invalid.mlir
 
 tgpu.kernel @rounds target "sm_90a" warps 8 (%a: i32) grid(%i = 1) {
-  // expected-error @+1 {{has a round for 3 warpgroups, but 8 warps execute it}}
+  // expected-error @+1 {{must have a round for each four warps that execute it, which are 8, but got 3}}
   %first = tgpu.first_round %a of %a, %a, %a
 }
 

@@ -73,3 +73,33 @@ tgpu.kernel @together target "sm_90a" warps 8 (%out: !tile.view<[?], i32>, %n: i
   } {tgpu.schedule = #tgpu.schedule<skeleton = multistage, stages = 2>}
   %t = tile.full %r : tensor<16xi32, #tgpu.slice<1, #tgpu.mma<8, 1>>>
 }
+
+// -----
+
+// Maxima of columns are exchanged between all warps of the role.
+// CHECK-LABEL: tgpu.kernel @columns
+// CHECK-NOT:     tgpu.first_round
+// CHECK:         scf.for %{{.*}} = %c0
+// CHECK:           tile.reduce max
+tgpu.kernel @columns target "sm_90a" warps 12 (%n: i32, %r0: i32) grid(%b = 1) {
+  %full = tgpu.alloc_barriers arrivals 1 : !tgpu.barriers<2>
+  %empty = tgpu.alloc_barriers arrivals 8 : !tgpu.barriers<2>
+  tgpu.roles
+    role "load" warps 4 registers 40 {
+    }
+    role "compute" warps 8 registers 232 {
+      %c0 = arith.constant 0 : i32
+      %c1 = arith.constant 1 : i32
+      %zero = arith.constant 0.0 : f32
+      %none = tile.full %zero : tensor<128x64xf32, #tgpu.wgmma<2>>
+      %first = tgpu.first_round %c0 of %r0, %c0
+      %r:2 = scf.for %i = %first to %n step %c1 iter_args(%x = %none, %use = %c0) -> (tensor<128x64xf32, #tgpu.wgmma<2>>, i32) : i32 {
+        tgpu.wait %full[%use] : !tgpu.barriers<2>
+        %most = tile.reduce max %x dim 0 : tensor<128x64xf32, #tgpu.wgmma<2>> -> tensor<64xf32, #tgpu.slice<0, #tgpu.wgmma<2>>>
+        %each = tile.expand %most dim 0 : tensor<64xf32, #tgpu.slice<0, #tgpu.wgmma<2>>> -> tensor<128x64xf32, #tgpu.wgmma<2>>
+        tgpu.arrive %empty[%use] per warp : !tgpu.barriers<2>
+        %next = arith.addi %use, %c1 : i32
+        scf.yield %each, %next : tensor<128x64xf32, #tgpu.wgmma<2>>, i32
+      } {tgpu.schedule = #tgpu.schedule<skeleton = producer_consumer, stages = 2>}
+    }
+}

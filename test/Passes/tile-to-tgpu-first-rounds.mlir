@@ -108,3 +108,77 @@ tile.kernel @counts require(dim(o, 0) == dim(q, 0)) (%q: !x, %k: !x, %o: !out) g
   }
   tile.store %r, %o[%m, 0] : !s, !out
 }
+
+// A sum that each round rounds.
+// CHECK-LABEL: tgpu.kernel @rounds
+// CHECK-NOT:     tgpu.first_round
+tile.kernel @rounds require(dim(o, 0) == dim(q, 0)) (%q: !x, %k: !x, %o: !out) grid(%b = ceildiv(dim(q, 0), 128)) {
+  %c0 = arith.constant 0 : i32
+  %c128 = arith.constant 128 : i32
+  %m = arith.muli %b, %c128 : i32
+  %rows = tile.dim %q, 0 : !x
+  %keys = tile.dim %k, 0 : !x
+  %zero = arith.constant 0.0 : f32
+  %nothing = tile.full %zero : !s
+  %x = tile.load %q[%m, 0] : !x -> !t
+  %r = tile.for_blocks %n in (%c0 to %keys) against (%m to %rows) descending
+      where @causal(against, block) ranges @causal_ranges
+      keep %keep : !keep iter_args(%acc = %nothing : !s) {
+    %y = tile.load %k[%n, 0] : !x -> !n
+    %s = tile.dot %x, %y transpose_b : !t, !n -> !s
+    %t = tile.select %keep, %s, %nothing : !keep, !s
+    %narrow = tile.cast %acc : !s -> tensor<128x64xf16>
+    %wide = tile.cast %narrow : tensor<128x64xf16> -> !s
+    %p16 = tile.cast %t : !s -> tensor<128x64xf16>
+    %new = tile.dot %p16, %y, %wide : tensor<128x64xf16>, !n -> !s
+    tile.yield %new : !s
+  }
+  tile.store %r, %o[%m, 0] : !s, !out
+}
+
+// What the function gives for one call does not hold for the next.
+// CHECK-LABEL: tgpu.kernel @calls
+// CHECK-NOT:     tgpu.first_round
+func.func private @chosen(%x: f32, %w: f32) -> f32 {
+  %one = arith.constant 1.0 : f32
+  %two = arith.constant 2.0 : f32
+  %large = arith.cmpf ogt, %w, %one : f32
+  %larger = arith.cmpf ogt, %w, %two : f32
+  %y = scf.if %large -> (f32) {
+    %z = scf.if %larger -> (f32) {
+      %a = arith.mulf %x, %two : f32
+      scf.yield %a : f32
+    } else {
+      %a = arith.mulf %w, %two : f32
+      scf.yield %a : f32
+    }
+    scf.yield %z : f32
+  } else {
+    %a = arith.mulf %w, %two : f32
+    scf.yield %a : f32
+  }
+  return %y : f32
+}
+tile.kernel @calls require(dim(o, 0) == dim(q, 0)) (%q: !x, %k: !x, %o: !out) grid(%b = ceildiv(dim(q, 0), 128)) {
+  %c0 = arith.constant 0 : i32
+  %c128 = arith.constant 128 : i32
+  %m = arith.muli %b, %c128 : i32
+  %rows = tile.dim %q, 0 : !x
+  %keys = tile.dim %k, 0 : !x
+  %zero = arith.constant 0.0 : f32
+  %nothing = tile.full %zero : !s
+  %x = tile.load %q[%m, 0] : !x -> !t
+  %r = tile.for_blocks %n in (%c0 to %keys) against (%m to %rows) descending
+      where @causal(against, block) ranges @causal_ranges
+      keep %keep : !keep iter_args(%acc = %nothing : !s) {
+    %y = tile.load %k[%n, 0] : !x -> !n
+    %s = tile.dot %x, %y transpose_b : !t, !n -> !s
+    %t = tile.select %keep, %s, %nothing : !keep, !s
+    %first = tile.map @chosen(%t, %t) : (!s, !s) -> !s
+    %second = tile.map @chosen(%s, %t) : (!s, !s) -> !s
+    %both = arith.addf %first, %second : !s
+    %new = arith.addf %acc, %both : !s
+    tile.yield %new : !s
+  }
+  tile.store %r, %o[%m, 0] : !s, !out
+}
