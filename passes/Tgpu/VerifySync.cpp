@@ -102,6 +102,11 @@ constexpr Launch kLaunches[] = {
 };
 /// Operations that are looked at before no more blocks are played, for a kernel.
 constexpr int64_t kEnoughOperations = 400000;
+/// In which warpgroups have no rows; and of how many blocks.
+constexpr Launch kFewRows = {/*answer=*/true,      /*hasPartialTiles=*/true,
+                             Integers::Small,      Relation::Equal,
+                             /*hasOptional=*/true, /*hasFewRows=*/true};
+constexpr int64_t kMostBlocksOfFewRows = 64;
 
 bool isSynchronisation(Operation &op) {
   return isa<SyncOp, SignalOp, AnyOp, CopyCommitOp, CopyWaitOp, WaitOp, AcquireOp, ArriveOp,
@@ -158,6 +163,8 @@ private:
       LaunchShape shape;
       std::vector<SmallVector<int64_t>> blocks;
     };
+    bool hasParts =
+        kernel.walk([](FirstRoundOp) { return WalkResult::interrupt(); }).wasInterrupted();
     std::vector<Play> plays;
     size_t mostBlocks = 0;
     for (const Launch &launch : kLaunches) {
@@ -170,8 +177,6 @@ private:
       plays.push_back({launch.answer, shape, shape.getBlocks()});
       mostBlocks = std::max(mostBlocks, plays.back().blocks.size());
     }
-    bool hasParts =
-        kernel.walk([](FirstRoundOp) { return WalkResult::interrupt(); }).wasInterrupted();
     llvm::DenseSet<size_t> played;
     int64_t numVisited = 0;
     // First one block of each launch, then another of each.
@@ -183,14 +188,39 @@ private:
         numVisited += trace.numVisited;
         if (played.insert(hash(trace)).second && failed(playTrace(kernel, trace, reached)))
           return failure();
-        if (!hasParts)
-          continue;
-        Trace parts = traceKernel(kernel, play.shape, play.blocks[i], play.answer, /*apart=*/true);
-        numVisited += parts.numVisited;
-        if (played.insert(hash(parts)).second && failed(playWarpgroups(parts)))
+        if (hasParts && failed(playParts(kernel, play.shape, play.blocks[i], play.answer, played,
+                                         numVisited, reached)))
           return failure();
       }
+    if (!hasParts)
+      return success();
+    LaunchShape few(kernel, kFewRows);
+    int64_t blocks = 1;
+    for (int64_t extent : few.getGrid())
+      blocks = std::min(blocks * extent, kMostBlocksOfFewRows);
+    for (int64_t block = 0; block < blocks; ++block) {
+      SmallVector<int64_t> ids;
+      int64_t rest = block;
+      for (int64_t extent : few.getGrid()) {
+        ids.push_back(rest % extent);
+        rest /= extent;
+      }
+      if (failed(playParts(kernel, few, ids, kFewRows.answer, played, numVisited, reached)))
+        return failure();
+    }
     return success();
+  }
+
+  /// One block, its warpgroups apart.
+  static LogicalResult playParts(KernelOp kernel, const LaunchShape &shape, ArrayRef<int64_t> block,
+                                 bool answer, llvm::DenseSet<size_t> &played, int64_t &numVisited,
+                                 llvm::DenseSet<Operation *> &reached) {
+    Trace parts = traceKernel(kernel, shape, block, answer, /*apart=*/true);
+    numVisited += parts.numVisited;
+    for (const Participant &participant : parts.participants)
+      for (const Step &step : participant.steps)
+        reached.insert(step.op);
+    return played.insert(hash(parts)).second ? playWarpgroups(parts) : success();
   }
 
   static LogicalResult playTrace(KernelOp kernel, const Trace &trace,

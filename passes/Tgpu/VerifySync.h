@@ -75,6 +75,7 @@ struct Launch {
   Integers integers;
   Relation relation;
   bool hasOptional = true; // arguments that may be absent are there
+  bool hasFewRows = false; // the last partial tile is of one row: other warpgroups have none
 };
 /// Whether `integers` means something.
 bool takesIntegers(KernelOp kernel);

@@ -51,6 +51,8 @@ LaunchShape::LaunchShape(KernelOp kernel, const Launch &launch) {
   // All tiles are full; or the last is a partial one, and there is a smallest tile less, so that a
   // loop over those ends in another slot of a ring.
   longExtent = largestTile * tiles - (launch.hasPartialTiles ? smallestTile + 1 : 0);
+  if (launch.hasFewRows)
+    longExtent = largestTile * (tiles - 1) + 1;
   switch (launch.integers) {
   case Launch::Integers::Small:
     integer = kShortExtent;

@@ -26,6 +26,8 @@ public:
         moved = false;
         for (int who : phase)
           while (states[who].next < getSteps(who).size() && goOn(who)) {
+            if (failed(checkPhase(who)))
+              return failure();
             ++states[who].next;
             states[who].isCounted = false;
             moved = true;
@@ -112,6 +114,19 @@ private:
     if (!arrive || arrive.getPer() != ArriveScope::Role || participant.warpgroup == 0)
       arrivals[{allocation, step.use}] += countArrivals(op, participant.warps);
     return true;
+  }
+
+  /// What was done must belong to the barrier's phase: the use before of its slot is complete.
+  LogicalResult checkPhase(int who) {
+    const Step &step = getSteps(who)[states[who].next];
+    AllocBarriersOp allocation = getAllocation(step.op);
+    if (!allocation || !isa<ArriveOp, ExpectOp>(step.op) ||
+        isComplete(allocation, step.use - getStages(allocation)))
+      return success();
+    return step.op->emitOpError()
+           << "comes to use " << step.use << " of its barriers in " << trace.participants[who].name
+           << " before the use before of the same slot is complete, while the warpgroups of its "
+              "role have different rounds (tgpu.first_round); it must wait for the slot first";
   }
 
   static int64_t getStages(AllocBarriersOp allocation) {

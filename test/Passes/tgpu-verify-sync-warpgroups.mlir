@@ -159,3 +159,50 @@ tgpu.kernel @never target "sm_90a" warps 12 (%x: !view, %n: i32) grid(%b = 1) {
       }
     }
 }
+
+// -----
+
+// A slot is given back before the other warpgroup has given back its last use.
+!view = !tile.view<[?, 64], bf16>
+!map = !tgpu.tensor_map<64x64xbf16, b128>
+!buffer = !tgpu.shared<64x64xbf16, b128>
+!ring = !tgpu.ring<1, <64x64xbf16, b128>>
+
+tgpu.kernel @without_waits target "sm_90a" warps 12 (%x: !view, %n: i32) grid(%b = 1) {
+  %map = tgpu.tensor_map %x : !view -> !map
+  %ring = tgpu.alloc_ring : !ring
+  %full = tgpu.alloc_barriers arrivals 1 : !tgpu.barriers<1>
+  %empty = tgpu.alloc_barriers arrivals 8 : !tgpu.barriers<1>
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %c64 = arith.constant 64 : i32
+  %rows = tile.dim %x, 0 : !view
+  %rounds = arith.ceildivsi %rows, %c64 : i32
+  tgpu.roles
+    role "load" warps 4 registers 40 {
+      %use = scf.for %i = %c0 to %rounds step %c1 iter_args(%u = %c0) -> (i32) : i32 {
+        %m = arith.muli %i, %c64 : i32
+        tgpu.acquire %empty[%u] : !tgpu.barriers<1>
+        tgpu.expect %full[%u] bytes 8192 : !tgpu.barriers<1>
+        %slot = tgpu.slot %ring[%u] : !ring
+        tgpu.tma_load %map[%m, 0], %slot, %full[%u] : !map, !buffer, !tgpu.barriers<1>
+        %next = arith.addi %u, %c1 : i32
+        scf.yield %next : i32
+      }
+    }
+    role "compute" warps 8 registers 232 {
+      %first = tgpu.first_round %c0 of %c0, %rounds
+      %u1 = scf.for %i = %c0 to %first step %c1 iter_args(%u = %c0) -> (i32) : i32 {
+        // expected-error @+1 {{comes to use 2 of its barriers in role "compute", warpgroup 1 before the use before of the same slot is complete, while the warpgroups of its role have different rounds (tgpu.first_round); it must wait for the slot first}}
+        tgpu.arrive %empty[%u] per warp : !tgpu.barriers<1>
+        %next = arith.addi %u, %c1 : i32
+        scf.yield %next : i32
+      } {tgpu.idle_rounds}
+      %u2 = scf.for %i = %first to %rounds step %c1 iter_args(%u = %u1) -> (i32) : i32 {
+        tgpu.wait %full[%u] : !tgpu.barriers<1>
+        tgpu.arrive %empty[%u] per warp : !tgpu.barriers<1>
+        %next = arith.addi %u, %c1 : i32
+        scf.yield %next : i32
+      }
+    }
+}
