@@ -259,6 +259,11 @@ private:
 /// role as a whole: barriers and turns alone (VerifySyncWarpgroups.cpp).
 mlir::LogicalResult playWarpgroups(const Trace &trace);
 
+/// What declares the barriers of a step, or null; and how many uses go around before one comes
+/// again.
+AllocBarriersOp getAllocation(mlir::Operation *op);
+int64_t getStages(AllocBarriersOp allocation);
+
 /// Arrivals of one step of so many warps at its barrier; 0 of others.
 int64_t countArrivals(mlir::Operation *op, int64_t warps);
 

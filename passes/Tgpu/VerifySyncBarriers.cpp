@@ -11,11 +11,11 @@ using namespace tilewright;
 using namespace tilewright::tgpu;
 using namespace tilewright::tgpu::sync;
 
-static int64_t getStages(AllocBarriersOp allocation) {
+int64_t sync::getStages(AllocBarriersOp allocation) {
   return cast<BarriersType>(allocation.getBarriers().getType()).getStages();
 }
 
-static AllocBarriersOp getAllocation(Operation *op) {
+AllocBarriersOp sync::getAllocation(Operation *op) {
   for (Value operand : op->getOperands())
     if (isa<BarriersType>(operand.getType()))
       return operand.getDefiningOp<AllocBarriersOp>();

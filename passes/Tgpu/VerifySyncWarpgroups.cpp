@@ -50,13 +50,6 @@ private:
 
   const std::vector<Step> &getSteps(int who) const { return trace.participants[who].steps; }
 
-  static AllocBarriersOp getAllocation(Operation *op) {
-    for (Value operand : op->getOperands())
-      if (isa<BarriersType>(operand.getType()))
-        return operand.getDefiningOp<AllocBarriersOp>();
-    return nullptr;
-  }
-
   bool isComplete(AllocBarriersOp allocation, int64_t use) {
     auto declared = static_cast<int64_t>(allocation.getArrivals());
     return use < 0 || arrivals[{allocation, use}] >= declared;
@@ -127,10 +120,6 @@ private:
            << "comes to use " << step.use << " of its barriers in " << trace.participants[who].name
            << " before the use before of the same slot is complete, while the warpgroups of its "
               "role have different rounds (tgpu.first_round); it must wait for the slot first";
-  }
-
-  static int64_t getStages(AllocBarriersOp allocation) {
-    return cast<BarriersType>(allocation.getBarriers().getType()).getStages();
   }
 
   LogicalResult report(ArrayRef<int> phase, int who) {
