@@ -38,9 +38,14 @@ public:
     for (Operation &op : body->without_terminator())
       if (readsCapture(&op) && !dependsOnProduct(&op))
         emit(&op);
-    for (Product *product : first)
+    if (aheadWait)
+      readRowsUsedWith(nullptr);
+    for (Product *product : first) {
       if (!isEmitted.contains(product->op))
         emit(product->op);
+      if (!aheadWait && product == first.front())
+        readRowsUsedWith(product->wait);
+    }
     for (;;) {
       for (Operation &op : body->without_terminator())
         if (isReady(&op))
@@ -304,6 +309,34 @@ private:
           llvm::all_of(getBefore(arrive),
                        [&](Operation *user) { return isEmitted.contains(user); }))
         emit(arrive);
+  }
+
+  /// Reads the rows that are used with the result of a product, or of the one that was issued in
+  /// the round before, as soon as it is issued: warps wait for it anyway, and would then stand
+  /// still for as long as shared memory takes. Long rows are read where they are used, since they
+  /// take more registers, and so are tiles, and rows for whose slot a warp would have to wait as
+  /// well.
+  void readRowsUsedWith(Operation *wait) {
+    constexpr int64_t mostElements = 96; // 24 registers of a thread, where columns lie along it
+    for (auto read : body->getOps<ReadOp>()) {
+      auto type = cast<RankedTensorType>(read.getType());
+      if (type.getRank() != 1 || type.getNumElements() > mostElements || isEmitted.contains(read) ||
+          llvm::is_contained(accesses, read.getOperation()) ||
+          dependsOn(read, llvm::IsaPred<WaitOp, WgmmaWaitOp>))
+        continue;
+      llvm::SetVector<Operation *> users(read->user_begin(), read->user_end());
+      for (size_t i = 0; i < users.size(); ++i)
+        if (isa<tile::ExpandOp>(users[i]))
+          users.insert(users[i]->user_begin(), users[i]->user_end());
+      bool isUsed = llvm::any_of(users, [&](Operation *user) {
+        return user->getBlock() == body && !isa<tile::ExpandOp>(user) && dependsOnWaited(user) &&
+               !dependsOn(user, [&](Operation *before) {
+                 return isa<WgmmaWaitOp>(before) && before != wait;
+               });
+      });
+      if (isUsed)
+        emit(read);
+    }
   }
 
   /// The waits of products that end before those of a wait. Of a sum the last product counts.

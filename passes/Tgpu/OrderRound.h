@@ -34,9 +34,11 @@ bool canOrderRound(mlir::scf::ForOp loop);
 ///   issue dP | P | issue dV, wait dP | dS, to shared memory, issue dK | issue dQ, next S, wait dQ
 ///   | dQ to its ring | wait next S
 ///
-/// Accesses to shared memory that the loop writes keep their order, with the barriers between them,
-/// and so do stores to global memory. Products that are summed up in one accumulator are issued one
-/// behind the other, and waited for once. May clone slots, which every stage has its own of.
+/// A short row that is used with the first product, such as LSE, is read when that is issued: warps
+/// wait for it anyway. Accesses to shared memory that the loop writes keep their order, with the
+/// barriers between them, and so do stores to global memory. Products that are summed up in one
+/// accumulator are issued one behind the other, and waited for once. May clone slots, which every
+/// stage has its own of.
 llvm::SmallVector<OrderedOp> orderRound(mlir::scf::ForOp loop, bool ahead);
 
 } // namespace tilewright::tgpu

@@ -112,7 +112,7 @@ constexpr Entry backwardRows[] = {
     {"cpu", 0, 0, 128, any, 0, 128, 0, 64},
     {"cpu", 0, 0, 0, any, 0, 64, 0, 64},
     // One H200, 2026-11-22 (performance-log, backward on sm_90a): with 128 queries two warpgroups
-    // share the rows of dQ. At D 128, 80 queries are 0.94 to 1.00 of 64.
+    // share the rows of dQ.
     {"sm_90a", 16, 128, 0, any, 0, 128, 0, 128},
     // Code for sm_80 on one H200, tune.py at S 4096 (performance-log): shared memory binds, and few
     // queries are best where rows are short.
@@ -124,12 +124,29 @@ constexpr Entry backwardRows[] = {
     {"gpu", 0, 0, 0, any, 0, 16, 0, 16},
 };
 
+// With dQ alone.
+constexpr Entry backwardWithQueries[] = {
+    // One H100, 2026-11-25, D 128 (performance-log): 80 queries are 1.04 to 1.07 of 64 at S 4096
+    // and 16384, 1.00 at 1024; under a mask 0.96 at 1024. Where rows begin inside of an array they
+    // spill.
+    {"sm_90a", 16, 128, 0, any, 0, 128, 0, 128},
+    {"sm_90a", 16, 256, 0, none, 2048, 128, 0, 64},
+    {"sm_90a", 16, 256, 0, none, 0, 128, 0, 80},
+};
+
 // The same where each element has its random number.
 constexpr Entry backwardWithWork[] = {
     // One H200, 2026-11-23, dropout, S 4096 (performance-log): D 64 232 TFLOP/s, by 96 queries 229,
     // by 128, which spill 1216 bytes, 197; D 128 401, by 64 queries 416, which spill 104 bytes.
     {"sm_90a", 16, 128, 0, any, 0, 128, 0, 64},
     {"sm_90a", 16, 256, 0, any, 0, 128, 0, 48},
+};
+
+// The same where a function is mapped over scores: by 80 queries softcap spills 160 bytes, a bias
+// 192.
+constexpr Entry backwardWithFunctions[] = {
+    {"sm_90a", 16, 128, 0, any, 0, 128, 0, 128},
+    {"sm_90a", 16, 256, 0, any, 0, 128, 0, 64},
 };
 
 // A product of what is computed of two such products with what streams: a gradient by itself, dQ or
@@ -256,8 +273,11 @@ BlockTable::BlockTable() {
   append(forward, forwardWithWork, /*captures=*/0, randomWork);
   append(backward, backwardWithWork, /*captures=*/0, randomWork);
   append(withoutQueries, backwardWithWork, /*captures=*/0, randomWork);
+  append(backward, backwardWithFunctions, /*captures=*/0, /*work=*/1);
+  append(withoutQueries, backwardWithFunctions, /*captures=*/0, /*work=*/1);
   append(forward, forwardWithCaptures, /*captures=*/1);
   append(forward, forwardRows);
+  append(backward, backwardWithQueries);
   append(backward, backwardRows);
   append(withoutQueries, backwardRows);
   append(gradient, gradientRows);

@@ -253,3 +253,85 @@ tgpu.kernel @rows target "sm_90a" warps 12 (%rounds: i32) grid(%b = 1) {
       } {tgpu.schedule = #tgpu.schedule<skeleton = producer_consumer, stages = 2, in_flight = 1>}
     }
 }
+
+!short = !tgpu.shared<64x64xbf16, b128>
+!short_ring = !tgpu.ring<2, !short>
+!short_row = !tgpu.shared<64xf32, none>
+!short_rows = !tgpu.ring<2, !short_row>
+!short_row_tile = tensor<64xf32, #tgpu.slice<0, #tgpu.wgmma<2>>>
+!narrow = tensor<128x64xf32, #tgpu.wgmma<2>>
+!narrow16 = tensor<128x64xbf16, #tgpu.wgmma<2>>
+!narrow_a = tensor<128x64xbf16, #tgpu.operand<a, #tgpu.wgmma<2>>>
+
+// A short row that is subtracted from the first product is read when that has been issued, before
+// warps wait for it; one that is subtracted from a later product is read behind that one's wait,
+// since it would take its registers while the first is used.
+// CHECK-LABEL: tgpu.kernel @early_rows
+// CHECK:           scf.for
+// CHECK:             %[[S:.*]] = tgpu.wgmma %{{.*}} transpose_b
+// CHECK-NEXT:        tgpu.wgmma_commit
+// CHECK-NEXT:        %[[LSE_SLOT:.*]] = tgpu.slot
+// CHECK-NEXT:        %[[LSE:.*]] = tgpu.read %[[LSE_SLOT]]
+// CHECK:             %[[DP:.*]] = tgpu.wgmma %{{.*}} transpose_b
+// CHECK-NOT:         tgpu.read
+// CHECK:             tgpu.wgmma_wait pending 1, %[[S]]
+// CHECK:             tile.expand %[[LSE]]
+// CHECK:             tgpu.wgmma_wait pending 1, %[[DP]]
+// CHECK:             tgpu.read
+tgpu.kernel @early_rows target "sm_90a" warps 12 (%rounds: i32) grid(%b = 1) {
+  %k = tgpu.alloc : !tile
+  %v = tgpu.alloc : !tile
+  %ds_buffer = tgpu.alloc : !tgpu.shared<128x64xbf16, b128>
+  %q_ring = tgpu.alloc_ring : !short_ring
+  %do_ring = tgpu.alloc_ring : !short_ring
+  %lse_ring = tgpu.alloc_ring : !short_rows
+  %delta_ring = tgpu.alloc_ring : !short_rows
+  %q_full = tgpu.alloc_barriers arrivals 1 : !bars
+  %q_empty = tgpu.alloc_barriers arrivals 8 : !bars
+  %do_full = tgpu.alloc_barriers arrivals 1 : !bars
+  %do_empty = tgpu.alloc_barriers arrivals 8 : !bars
+  %meet = tgpu.named_barrier warps 8 : index
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  tgpu.roles
+    role "load" warps 4 registers 24 {
+    }
+    role "compute" warps 8 registers 240 {
+      %zero = arith.constant 0.0 : f32
+      %zeros = tile.full %zero : !d
+      %r:2 = scf.for %i = %c0 to %rounds step %c1 iter_args(%dv = %zeros, %use = %c0) -> (!d, i32) : i32 {
+        tgpu.wait %q_full[%use] : !bars
+        %q = tgpu.slot %q_ring[%use] : !short_ring
+        %lse_slot = tgpu.slot %lse_ring[%use] : !short_rows
+        %s_pending = tgpu.wgmma %k, %q transpose_b : !tile, !short -> !narrow
+        tgpu.wgmma_commit
+        %s = tgpu.wgmma_wait pending 0, %s_pending : !narrow
+        %lse = tgpu.read %lse_slot : !short_row -> !short_row_tile
+        %lses = tile.expand %lse dim 0 : !short_row_tile -> !narrow
+        %x = arith.subf %s, %lses : !narrow
+        %p = math.exp2 %x : !narrow
+        %p16 = tile.cast %p : !narrow -> !narrow16
+        tgpu.arrive %q_empty[%use] per warp : !bars
+        tgpu.wait %do_full[%use] : !bars
+        %do = tgpu.slot %do_ring[%use] : !short_ring
+        %delta_slot = tgpu.slot %delta_ring[%use] : !short_rows
+        %dp_pending = tgpu.wgmma %v, %do transpose_b : !tile, !short -> !narrow
+        tgpu.wgmma_commit
+        %dp = tgpu.wgmma_wait pending 0, %dp_pending : !narrow
+        %delta = tgpu.read %delta_slot : !short_row -> !short_row_tile
+        %deltas = tile.expand %delta dim 0 : !short_row_tile -> !narrow
+        %y = arith.subf %dp, %deltas : !narrow
+        %ds = arith.mulf %p, %y : !narrow
+        %ds16 = tile.cast %ds : !narrow -> !narrow16
+        tgpu.write %ds16, %ds_buffer : !narrow16, !tgpu.shared<128x64xbf16, b128>
+        %pa = tgpu.convert %p16 : !narrow16 -> !narrow_a
+        %dv_pending = tgpu.wgmma %pa, %do, %dv : !narrow_a, !short, !d -> !d
+        tgpu.wgmma_commit
+        %dv_new = tgpu.wgmma_wait pending 0, %dv_pending : !d
+        tgpu.arrive %do_empty[%use] per warp : !bars
+        tgpu.sync on %meet
+        %next = arith.addi %use, %c1 : i32
+        scf.yield %dv_new, %next : !d, i32
+      } {tgpu.schedule = #tgpu.schedule<skeleton = producer_consumer, stages = 2, in_flight = 1>}
+    }
+}
