@@ -98,8 +98,7 @@ tile.program @attention_backward
            TARGET: enum in ["cpu", "sm_80", "sm_90a"] = "cpu", let ROW_BYTES: int = ceildiv(max(D, DV) * bits(T), 8),
            let HOPPER: flag = and(TARGET == "sm_90a", bits(T) == 16),
            // The same on all GPUs, so that one bundle can be for several.
-           SPLIT: flag = and(and(not(TARGET == "cpu"), bits(T) == 16),
-                             and(ROW_BYTES > 256, and(mod(D, 32) == 0, mod(DV, 32) == 0))),
+           SPLIT: flag = and(and(not(TARGET == "cpu"), bits(T) == 16), ROW_BYTES > 256),
            ORDERED: flag = false, let DQ_KERNEL: flag = or(and(DETERMINISTIC, not(ORDERED)), SPLIT),
            BLOCK_M: int = block_in(LIST_BLOCK_M), BLOCK_N: int = block_in(LIST_BLOCK_N),
            DQ_BLOCK_M: int = block_in(LIST_BLOCK_M), DQ_BLOCK_N: int = block_in(LIST_BLOCK_N),
@@ -187,7 +186,8 @@ tile.kernel @attention_backward_keys
            LISTED: flag, LIST_BLOCK_M: int, LIST_BLOCK_N: int, PAD: int, DETERMINISTIC: flag, ORDERED: flag,
            CAPTURE_GRADIENTS: flag, BLOCK_M: int, BLOCK_N: int, WITH_DK: flag = true, WITH_DV: flag = true,
            WITH_DQ: flag = true, HOPPER: flag,
-           let DP: int = ceildiv(D, 16) * 16, let DVP: int = ceildiv(DV, 8) * 8,
+           let UNIT: int = select(bits(T) == 16, select(max(D, DV) > 128, 32, 16), 8),
+           let DP: int = ceildiv(D, max(UNIT, 16)) * max(UNIT, 16), let DVP: int = ceildiv(DV, UNIT) * UNIT,
            let DW: int = select(and(HOPPER, D > 64), ceildiv(D, 64) * 64, DP), let ACC: type = accumulator(T))
     (%q: !qk_view, %k: !qk_view, %v: !v_view, %do: !v_view, %lse_base2: !row_view, %delta: !row_view,
      %dq_sum: !acc_view, %dk: !qk_view, %dv: !v_view, %turns: !turns when (ORDERED),
@@ -323,7 +323,8 @@ tile.kernel @attention_backward_convert
 tile.kernel @attention_backward_queries
     params(D: int, DV: int, T: type, CAUSAL: enum in ["none", "top_left", "bottom_right"], WINDOW: flag, PACKED: flag,
            LISTED: flag, LIST_BLOCK_M: int, LIST_BLOCK_N: int, PAD: int, BLOCK_M: int, BLOCK_N: int,
-           let DP: int = ceildiv(D, 8) * 8, let DVP: int = ceildiv(DV, 8) * 8, let ACC: type = accumulator(T))
+           let UNIT: int = select(bits(T) == 16, select(max(D, DV) > 128, 32, 16), 8),
+           let DP: int = ceildiv(D, UNIT) * UNIT, let DVP: int = ceildiv(DV, UNIT) * UNIT, let ACC: type = accumulator(T))
     (%q: !qk_view, %k: !qk_view, %v: !v_view, %do: !v_view, %lse_base2: !row_view, %delta: !row_view, %dq: !qk_view,
      %cu_seqlens_q: !cu_view when (PACKED), %cu_seqlens_k: !cu_view when (PACKED),
      %kv_indices: !list_view when (LISTED), %kv_num_blocks: !count_view when (LISTED),

@@ -51,9 +51,18 @@ TEST_P(Widths, ForwardAndBackward) {
              seed + i);
 }
 
+/// 72, 104, 144 and 208 are padded in tiles, but not in memory: tensor maps describe their rows.
 INSTANTIATE_TEST_SUITE_P(Odd, Widths,
-                         ::testing::ValuesIn(std::vector<Width>{
-                             {1, 1}, {7, 7}, {40, 40}, {65, 65}, {100, 100}, {251, 251}}),
+                         ::testing::ValuesIn(std::vector<Width>{{1, 1},
+                                                                {7, 7},
+                                                                {40, 40},
+                                                                {65, 65},
+                                                                {72, 72},
+                                                                {100, 100},
+                                                                {104, 104},
+                                                                {144, 144},
+                                                                {208, 208},
+                                                                {251, 251}}),
                          [](const auto &info) { return "D" + std::to_string(info.param.D); });
 INSTANTIATE_TEST_SUITE_P(Different, Widths,
                          ::testing::ValuesIn(std::vector<Width>{{64, 128},
