@@ -106,11 +106,21 @@ LogicalResult KernelMapper::copyForDots(tile::LoadOp op) {
   return success();
 }
 
+/// Whether the rows of a tile that is copied in order to be read are columns of the view. They are
+/// copied as the view has them.
+static bool isReadTransposed(tile::LoadOp load) {
+  std::optional<ArrayRef<int64_t>> dims = load.getDims();
+  return load->hasAttr(copiedName) && dims && dims->size() == 2 && (*dims)[0] > (*dims)[1];
+}
+
 void KernelMapper::copyToShared(tile::LoadOp op, SharedType type) {
   Value buffer = getAlloc(op, type);
+  DenseI64ArrayAttr dims = op.getDimsAttr();
+  if (isReadTransposed(op))
+    dims = b.getDenseI64ArrayAttr({dims[1], dims[0]});
   auto copy =
       CopyAsyncOp::create(b, map.lookup(op.getView()), getAll(op.getIndices(), op.getIndices()),
-                          op.getStaticIndicesAttr(), op.getDimsAttr(), buffer);
+                          op.getStaticIndicesAttr(), dims, buffer);
   noteStart(op, copy);
   CopyCommitOp::create(b);
   copiesPending = writesShared = true;
@@ -131,7 +141,10 @@ bool KernelMapper::isReadFromBuffer(tile::LoadOp load) {
 
 SharedType KernelMapper::getReadBuffer(tile::LoadOp load) {
   auto type = cast<RankedTensorType>(load.getType());
-  return getShared(type.getShape(), type.getElementType());
+  SmallVector<int64_t> shape(type.getShape());
+  if (isReadTransposed(load))
+    std::swap(shape[0], shape[1]);
+  return getShared(shape, type.getElementType());
 }
 
 LogicalResult KernelMapper::mapLoad(tile::LoadOp op) {
@@ -141,7 +154,8 @@ LogicalResult KernelMapper::mapLoad(tile::LoadOp op) {
       copyToShared(op, getReadBuffer(op));
     waitForCopies();
     Value buffer = inShared.lookup({op, getReadBuffer(op)});
-    map.map(op.getResult(), ReadOp::create(b, getType(op.getResult()), buffer, false));
+    map.map(op.getResult(),
+            ReadOp::create(b, getType(op.getResult()), buffer, isReadTransposed(op)));
     return success();
   }
   if (!isCopied && failed(copyForDots(op)))

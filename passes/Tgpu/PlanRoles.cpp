@@ -332,9 +332,14 @@ FailureOr<bool> tgpu::planRoles(KernelOp kernel, const RoleOverrides &overrides,
     return refuse("rings of two stages do not fit into shared memory; use smaller blocks");
 
   constexpr int64_t manyWarps = 12, fewRegisters = 24, enoughRegisters = 40;
-  // Where parts of views begin and end takes registers: with 24, three are spilled.
-  bool isShort =
-      warps >= manyWarps || (llvm::any_of(loops, hasSeveralProducts) && !copiesParts(*slice));
+  // Where parts of views begin and end takes registers, and so do loops around loops: with 24,
+  // three to nine are spilled.
+  auto isDeep = [](scf::ForOp loop) {
+    auto outer = loop->getParentOfType<scf::ForOp>();
+    return outer && outer->getParentOfType<scf::ForOp>();
+  };
+  bool isShort = warps >= manyWarps || (llvm::any_of(loops, hasSeveralProducts) &&
+                                        !copiesParts(*slice) && llvm::none_of(loops, isDeep));
   int64_t load = overrides.loadRegisters.value_or(isShort ? fewRegisters : enoughRegisters);
   int64_t registersOfLane = Target::getRegistersAtEntry(warps + loadWarps) * (warps + loadWarps);
   auto inUnits = [](int64_t registers) {

@@ -59,8 +59,10 @@ CapturedOp getCopied(LoadOp load, llvm::SetVector<Attribute> &constraints) {
       !load->getParentOfType<LoopLikeOpInterface>() || !tile.getElementType().isIntOrFloat() ||
       tile.getElementType().getIntOrFloatBitWidth() < leastBits)
     return {};
+  // Boxes have rows of the view, which a transposed tile is read from column by column.
   int64_t last = cast<ViewType>(load.getView().getType()).getRank() - 1;
-  if (std::optional<ArrayRef<int64_t>> dims = load.getDims(); dims && dims->back() != last)
+  if (std::optional<ArrayRef<int64_t>> dims = load.getDims();
+      dims && dims->back() != last && dims->front() != last)
     return {};
   Value view = load.getView();
   llvm::SetVector<Attribute> needed;

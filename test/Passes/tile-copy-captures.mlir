@@ -64,10 +64,28 @@ tile.kernel @others params()
   %before = tile.load %all[%h, 0, 0] : !bias -> !part
   tile.store %before, %o[0, 0] : !part, !tile.view<[?, ?], bf16>
   scf.for %n = %c0 to %columns step %c32 : i32 {
-    %a = tile.load %all[%h, %n, 0] dims [2, 1] : !bias -> !part
+    %a = tile.load %all[%h, %n, 0] dims [1, 0] : !bias -> !part
     %b2 = tile.load %view[%h, 0, %n] : !bias -> !part
     %bytes = tile.load %table[0, %n] : !tile.view<[?, ?], f8E4M3FN> -> tensor<64x32xf8E4M3FN>
     %sum = arith.addf %a, %b2 : !part
     tile.store %sum, %o[0, %n] : !part, !tile.view<[?, ?], bf16>
+  }
+}
+
+// A transposed tile is copied in rows of the view, and read column by column.
+// CHECK-LABEL: tile.kernel @transposed
+// CHECK:       tile.load %{{.*}} dims [2, 1] {tgpu.copied}
+// TGPU-LABEL:  tgpu.kernel @transposed
+// TGPU:        tgpu.copy_async %{{.*}}, %[[BUFFER:.*]] : !tile.view<[?, ?, ?], bf16>, !tgpu.shared<32x64xbf16, b128>
+// TGPU:        tgpu.read %[[BUFFER]] transpose : !tgpu.shared<32x64xbf16, b128> -> tensor<64x32xbf16,
+tile.kernel @transposed params()
+    (%x: !tile.view<[?, ?], bf16>, %o: !tile.view<[?, ?], bf16>, %h: i32) grid(%b = 1) {
+  %c0 = arith.constant 0 : i32
+  %c32 = arith.constant 32 : i32
+  %columns = tile.dim %x, 1 : !tile.view<[?, ?], bf16>
+  %all = tile.captured @bias : !bias
+  scf.for %n = %c0 to %columns step %c32 : i32 {
+    %a = tile.load %all[%h, %n, 0] dims [2, 1] : !bias -> !part
+    tile.store %a, %o[0, %n] : !part, !tile.view<[?, ?], bf16>
   }
 }
