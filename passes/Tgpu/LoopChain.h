@@ -50,9 +50,9 @@ bool hasSeveralProducts(mlir::scf::ForOp loop);
 /// beside the sums for most of a round, more than there are registers.
 bool addsCombinedProducts(mlir::scf::ForOp loop);
 
-/// Registers that tiles take of each of `threads` threads, where the first product of the next round
-/// is under way beside the last one of this round: what the loop carries, both results, and the
-/// operand of 16 bits that a sum's product still reads.
+/// Registers that tiles take of each of `threads` threads, where the first product of the next
+/// round is under way beside the last one of this round: what the loop carries, both results, and
+/// the operand of 16 bits that a sum's product still reads.
 int64_t getRegistersAhead(mlir::scf::ForOp loop, int64_t threads);
 
 /// Whether some operation of the chain's loops has a place.

@@ -4,7 +4,7 @@
 
 #include "passes/Tgpu/OrderRound.h"
 
-#include "passes/Tgpu/LoopChain.h"
+#include "passes/Tgpu/RoundOps.h"
 #include "passes/Tgpu/WrittenViews.h"
 
 #include "mlir/Interfaces/SideEffectInterfaces.h"
@@ -16,9 +16,9 @@ using namespace tilewright::tgpu;
 
 namespace {
 
-class RoundOrder {
+class RoundOrder : public RoundOps {
 public:
-  explicit RoundOrder(scf::ForOp loop) : loop(loop), body(loop.getBody()) {}
+  using RoundOps::RoundOps;
 
   bool canOrder() { return collect(); }
 
@@ -77,134 +77,6 @@ public:
   }
 
 private:
-  //===--- What there is -----------------------------------------------------===//
-
-  bool collect() {
-    llvm::DenseSet<Value> written;
-    WrittenViews views(loop);
-    for (Operation &op : body->without_terminator()) {
-      if (op.getNumRegions() != 0)
-        return false;
-      // From which round a load is to read is for its place among the stores to say.
-      if (auto load = dyn_cast<LoadOp>(op); load && views.contains(load.getView()))
-        return false;
-      if (auto write = dyn_cast<WriteSharedOp>(op))
-        written.insert(write.getBuffer());
-    }
-    for (Operation &op : body->without_terminator()) {
-      if (auto product = dyn_cast<WgmmaOp>(op)) {
-        std::optional<Product> found = Product::get(product);
-        if (!found)
-          return false;
-        products.push_back(*found);
-        if (written.contains(product.getA()) || written.contains(product.getB()))
-          accesses.push_back(&op);
-      } else if (auto read = dyn_cast<ReadOp>(op)) {
-        if (written.contains(read.getBuffer()))
-          accesses.push_back(&op);
-      } else if (isa<SyncOp, WriteSharedOp, FenceAsyncOp, AcquireOp, StoreOp, TmaStoreOp,
-                     BulkCommitOp, BulkWaitOp>(op)) {
-        accesses.push_back(&op);
-      } else if (auto arrive = dyn_cast<ArriveOp>(op)) {
-        // Of what is written here. A ring that is read here is given back when it has been read.
-        bool isWritten = llvm::any_of(body->getOps<AcquireOp>(), [&](AcquireOp acquire) {
-          return acquire.getUse() == arrive.getUse();
-        });
-        if (isWritten)
-          accesses.push_back(&op);
-      } else if (!isa<WaitOp, WgmmaWaitOp, WgmmaCommitOp, LoadOp>(op) && !isMemoryEffectFree(&op)) {
-        return false; // its order among the others may matter
-      }
-    }
-    return products.size() > 1;
-  }
-
-  /// Products that extend another's result at once, and alone, need not wait for it: the matrix
-  /// unit adds to the same registers in the order of the products.
-  void joinSums() {
-    for (Product &product : llvm::reverse(products)) {
-      Value acc = product.op.getAcc();
-      auto wait = acc ? acc.getDefiningOp<WgmmaWaitOp>() : WgmmaWaitOp();
-      Product *before = wait && wait->hasOneUse() ? getProduct(wait) : nullptr;
-      if (!before)
-        continue;
-      product.op.getAccMutable().assign(before->op.getResult());
-      before->wait = product.wait;
-      wait.erase();
-    }
-  }
-
-  Product *getProduct(Operation *waitOrProduct) {
-    auto *it = llvm::find_if(products, [&](const Product &product) {
-      return product.op == waitOrProduct || product.wait == waitOrProduct;
-    });
-    return it == products.end() ? nullptr : it;
-  }
-
-  /// What an operation has to come after, besides what its operands are made of.
-  SmallVector<Operation *> getBefore(Operation *op) {
-    SmallVector<Operation *> before;
-    // Accesses to shared memory come in their order, and a barrier or a write to the same buffer
-    // after the products that read it.
-    if (auto *it = llvm::find(accesses, op); it != accesses.end()) {
-      auto write = dyn_cast<WriteSharedOp>(op);
-      for (Operation *earlier : ArrayRef(accesses.begin(), it)) {
-        before.push_back(earlier);
-        auto product = dyn_cast<WgmmaOp>(earlier);
-        bool ends =
-            product && (isa<SyncOp>(op) || (write && (write.getBuffer() == product.getA() ||
-                                                      write.getBuffer() == product.getB())));
-        if (ends)
-          before.push_back(getProduct(product)->wait);
-      }
-    }
-    if (auto commit = dyn_cast<WgmmaCommitOp>(op))
-      before.push_back(op->getPrevNode());
-    // A product takes over the registers of its accumulator: what has read that before stays
-    // before, or there would be two of it.
-    if (auto product = dyn_cast<WgmmaOp>(op); product && product.getAcc())
-      for (Operation *user : product.getAcc().getUsers())
-        if (user->getBlock() == body && user->isBeforeInBlock(op))
-          before.push_back(user);
-    // A slot is read when it has arrived, and given back when it has been read.
-    for (Value operand : op->getOperands())
-      if (auto slot = operand.getDefiningOp<SlotOp>(); slot && slot->getBlock() == body)
-        for (auto wait : body->getOps<WaitOp>())
-          if (wait.getUse() == slot.getUse())
-            before.push_back(wait);
-    if (auto arrive = dyn_cast<ArriveOp>(op); arrive && !llvm::is_contained(accesses, op))
-      for (auto slot : body->getOps<SlotOp>())
-        if (slot.getUse() == arrive.getUse())
-          for (Operation *user : slot->getUsers()) {
-            Product *product = getProduct(user);
-            before.push_back(product ? product->wait.getOperation() : user);
-          }
-    return before;
-  }
-
-  SmallVector<Operation *> getPredecessors(Operation *op) {
-    SmallVector<Operation *> all = getBefore(op);
-    for (Value operand : op->getOperands())
-      if (Operation *def = operand.getDefiningOp(); def && def->getBlock() == body)
-        all.push_back(def);
-    return all;
-  }
-
-  /// Whether an operation that is not emitted yet, and of which this holds, must come before.
-  bool dependsOn(Operation *op, llvm::function_ref<bool(Operation *)> holds) {
-    llvm::SetVector<Operation *> reached;
-    reached.insert(op);
-    for (size_t i = 0; i < reached.size(); ++i)
-      for (Operation *before : getPredecessors(reached[i])) {
-        if (isEmitted.contains(before))
-          continue;
-        if (holds(before))
-          return true;
-        reached.insert(before);
-      }
-    return false;
-  }
-
   bool dependsOnProduct(Operation *op) { return dependsOn(op, llvm::IsaPred<WgmmaWaitOp>); }
 
   //===--- A product of the next round ---------------------------------------------===//
@@ -405,12 +277,7 @@ private:
     return false;
   }
 
-  scf::ForOp loop;
-  Block *body;
-  SmallVector<Product> products;
-  SmallVector<Operation *> accesses; ///< to shared memory that the loop writes, in order
   SmallVector<Product *> issued;     ///< in order
-  llvm::DenseSet<Operation *> isEmitted;
   SmallVector<Operation *> aheadOps; ///< of the next round, until they are issued
   Operation *aheadWait = nullptr;
   SmallVector<OrderedOp> sequence;

@@ -1,0 +1,135 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// What a round consists of, and what of it has to come before what.
+
+#include "passes/Tgpu/RoundOps.h"
+
+#include "passes/Tgpu/WrittenViews.h"
+
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "llvm/ADT/SetVector.h"
+
+using namespace mlir;
+using namespace tilewright;
+using namespace tilewright::tgpu;
+
+bool RoundOps::collect() {
+  llvm::DenseSet<Value> written;
+  WrittenViews views(loop);
+  for (Operation &op : body->without_terminator()) {
+    if (op.getNumRegions() != 0)
+      return false;
+    // From which round a load is to read is for its place among the stores to say.
+    if (auto load = dyn_cast<LoadOp>(op); load && views.contains(load.getView()))
+      return false;
+    if (auto write = dyn_cast<WriteSharedOp>(op))
+      written.insert(write.getBuffer());
+  }
+  for (Operation &op : body->without_terminator()) {
+    if (auto product = dyn_cast<WgmmaOp>(op)) {
+      std::optional<Product> found = Product::get(product);
+      if (!found)
+        return false;
+      products.push_back(*found);
+      if (written.contains(product.getA()) || written.contains(product.getB()))
+        accesses.push_back(&op);
+    } else if (auto read = dyn_cast<ReadOp>(op)) {
+      if (written.contains(read.getBuffer()))
+        accesses.push_back(&op);
+    } else if (isa<SyncOp, WriteSharedOp, FenceAsyncOp, AcquireOp, StoreOp, TmaStoreOp,
+                   BulkCommitOp, BulkWaitOp>(op)) {
+      accesses.push_back(&op);
+    } else if (auto arrive = dyn_cast<ArriveOp>(op)) {
+      // Of what is written here. A ring that is read here is given back when it has been read.
+      bool isWritten = llvm::any_of(body->getOps<AcquireOp>(), [&](AcquireOp acquire) {
+        return acquire.getUse() == arrive.getUse();
+      });
+      if (isWritten)
+        accesses.push_back(&op);
+    } else if (!isa<WaitOp, WgmmaWaitOp, WgmmaCommitOp, LoadOp>(op) && !isMemoryEffectFree(&op)) {
+      return false; // its order among the others may matter
+    }
+  }
+  return products.size() > 1;
+}
+
+void RoundOps::joinSums() {
+  for (Product &product : llvm::reverse(products)) {
+    Value acc = product.op.getAcc();
+    auto wait = acc ? acc.getDefiningOp<WgmmaWaitOp>() : WgmmaWaitOp();
+    Product *before = wait && wait->hasOneUse() ? getProduct(wait) : nullptr;
+    if (!before)
+      continue;
+    product.op.getAccMutable().assign(before->op.getResult());
+    before->wait = product.wait;
+    wait.erase();
+  }
+}
+
+Product *RoundOps::getProduct(Operation *waitOrProduct) {
+  auto *it = llvm::find_if(products, [&](const Product &product) {
+    return product.op == waitOrProduct || product.wait == waitOrProduct;
+  });
+  return it == products.end() ? nullptr : it;
+}
+
+SmallVector<Operation *> RoundOps::getBefore(Operation *op) {
+  SmallVector<Operation *> before;
+  // Accesses to shared memory come in their order, and a barrier or a write to the same buffer
+  // after the products that read it.
+  if (auto *it = llvm::find(accesses, op); it != accesses.end()) {
+    auto write = dyn_cast<WriteSharedOp>(op);
+    for (Operation *earlier : ArrayRef(accesses.begin(), it)) {
+      before.push_back(earlier);
+      auto product = dyn_cast<WgmmaOp>(earlier);
+      bool ends = product && (isa<SyncOp>(op) || (write && (write.getBuffer() == product.getA() ||
+                                                            write.getBuffer() == product.getB())));
+      if (ends)
+        before.push_back(getProduct(product)->wait);
+    }
+  }
+  if (auto commit = dyn_cast<WgmmaCommitOp>(op))
+    before.push_back(op->getPrevNode());
+  // A product takes over the registers of its accumulator: what has read that before stays
+  // before, or there would be two of it.
+  if (auto product = dyn_cast<WgmmaOp>(op); product && product.getAcc())
+    for (Operation *user : product.getAcc().getUsers())
+      if (user->getBlock() == body && user->isBeforeInBlock(op))
+        before.push_back(user);
+  // A slot is read when it has arrived, and given back when it has been read.
+  for (Value operand : op->getOperands())
+    if (auto slot = operand.getDefiningOp<SlotOp>(); slot && slot->getBlock() == body)
+      for (auto wait : body->getOps<WaitOp>())
+        if (wait.getUse() == slot.getUse())
+          before.push_back(wait);
+  if (auto arrive = dyn_cast<ArriveOp>(op); arrive && !llvm::is_contained(accesses, op))
+    for (auto slot : body->getOps<SlotOp>())
+      if (slot.getUse() == arrive.getUse())
+        for (Operation *user : slot->getUsers()) {
+          Product *product = getProduct(user);
+          before.push_back(product ? product->wait.getOperation() : user);
+        }
+  return before;
+}
+
+SmallVector<Operation *> RoundOps::getPredecessors(Operation *op) {
+  SmallVector<Operation *> all = getBefore(op);
+  for (Value operand : op->getOperands())
+    if (Operation *def = operand.getDefiningOp(); def && def->getBlock() == body)
+      all.push_back(def);
+  return all;
+}
+
+bool RoundOps::dependsOn(Operation *op, llvm::function_ref<bool(Operation *)> holds) {
+  llvm::SetVector<Operation *> reached;
+  reached.insert(op);
+  for (size_t i = 0; i < reached.size(); ++i)
+    for (Operation *before : getPredecessors(reached[i])) {
+      if (isEmitted.contains(before))
+        continue;
+      if (holds(before))
+        return true;
+      reached.insert(before);
+    }
+  return false;
+}
