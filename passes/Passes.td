@@ -477,8 +477,9 @@ def TileLoadCaptures : Pass<"tile-load-captures", "::mlir::ModuleOp"> {
 def TileCopyCaptures : Pass<"tile-copy-captures", "::mlir::ModuleOp"> {
   let summary = "let loads of captured views in loops be copied by tensor maps";
   let description = [{
-    A tile of rank 2 that a loop loads from a captured view, along the last dimension of that, is marked for
-    `tile-to-tgpu`, which copies it to shared memory. Elements have 16 bits or more. Dimensions of the view that
+    A tile of rank 2 that a loop loads from a captured view is marked for `tile-to-tgpu`, which copies it to shared
+    memory. Its rows or its columns lie along the last dimension of the view; in the latter case it is copied as the view
+    has it, and read transposed. Elements have 16 bits or more. Dimensions of the view that
     repeat where they have one index (`tile.repeat`) are taken not to, and that they do not becomes a constraint of the
     kernel: a tensor map shows an array as it is. So a bundle has a kernel without this pass, too.
 
@@ -1060,7 +1061,7 @@ def TgpuPlanStages : Pass<"tgpu-plan-stages", "::mlir::ModuleOp"> {
     is not overlapped. Its operations are one stage, in an order in which products are issued early and waited for late,
     and products that are summed up in one accumulator (`O = Q state + P V`) are waited for together;
     with `in_flight` = 2, the first product that needs but what roles copy is issued in the round before (stage 0 is that
-    product alone). `in_flight` = 2 asks for this order of any loop: it takes fewer registers than two stages. OrderRound.h
+    product alone). A short row that is used with the first product is read when that is issued. `in_flight` = 2 asks for this order of any loop: it takes fewer registers than two stages. OrderRound.h
     has the order.
 
     With `in_flight` = 0 and `turns`, operations stay where they are, and a warpgroup has its turn from the end of the products

@@ -126,8 +126,8 @@ constexpr Entry backwardRows[] = {
 
 // With dQ alone.
 constexpr Entry backwardWithQueries[] = {
-    // One H100, 2026-11-25, D 128 (performance-log): 80 queries are 1.04 to 1.07 of 64 at S 4096
-    // and 16384, 1.00 at 1024; under a mask 0.96 at 1024. Where rows begin inside of an array they
+    // One H100, 2026-11-26, D 128 (performance-log): 80 queries are 1.07 and 1.08 of 64 from S 4096
+    // on, 1.00 to 1.03 below; under a mask 0.96 at 1024. Where rows begin inside of an array they
     // spill.
     {"sm_90a", 16, 128, 0, any, 0, 128, 0, 128},
     {"sm_90a", 16, 256, 0, none, 2048, 128, 0, 64},
