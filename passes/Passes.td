@@ -1061,8 +1061,8 @@ def TgpuPlanStages : Pass<"tgpu-plan-stages", "::mlir::ModuleOp"> {
     is not overlapped. Its operations are one stage, in an order in which products are issued early and waited for late,
     and products that are summed up in one accumulator (`O = Q state + P V`) are waited for together;
     with `in_flight` = 2, the first product that needs but what roles copy is issued in the round before (stage 0 is that
-    product alone). A short row that is used with the first product is read when that is issued. `in_flight` = 2 asks for this order of any loop: it takes fewer registers than two stages. OrderRound.h
-    has the order.
+    product alone). A short row that is used with the first product is read when that is issued. `in_flight` = 2 asks
+    for this order of any loop: it takes fewer registers than two stages. OrderRound.h has the order.
 
     With `in_flight` = 0 and `turns`, operations stay where they are, and a warpgroup has its turn from the end of the products
     that others of the round read until it issues the first of those: one computes while the others multiply.
