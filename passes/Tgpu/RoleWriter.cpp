@@ -67,10 +67,12 @@ void RoleWriter::run() {
   }
   if (isPersistent()) {
     order.emplace(mapped, old.getGridAttr(), schedule.getGroup());
-    if (isDynamic() && schedule.getGroup() > 1)
+    blocks = GridExtentOp::create(b, b.getI32Type(), 0);
+    if (isDynamic() && schedule.getGroup() > 1) {
       order->limitGroup([this](Value zero) { return getBytesOfStep(zero); },
                         /*goesOn=*/slice.reductions.empty());
-    blocks = GridExtentOp::create(b, b.getI32Type(), 0);
+      order->uniteFewTiles(blocks);
+    }
   }
   makeRoles();
   old.erase();

@@ -128,18 +128,34 @@ SmallVector<Value> TileOrder::getIds(ImplicitLocOpBuilder &b, Value t) const {
     return std::pair<Value, Value>(quotient, arith::SubIOp::create(b, x, multiple));
   };
   SmallVector<Value> ids;
+  Value number = t;
   if (group > 1 && extents.size() > 1) {
     bool hasOneMore = extents.size() == 3;
     bool isAlone = hasOneMore && matchPattern(extents[2], m_One());
     bool goesOn = hasOneMore && !isAlone && groupGoesOn;
-    Value inner = t, steps = extents[1];
+    bool mayUnite = hasOneMore && !isAlone && !groupGoesOn && blocksOfFew;
+    Value inner = t, steps = extents[1], height = getHeight(b, zero);
     if (goesOn)
       steps = arith::MulIOp::create(b, steps, extents[2]);
     else if (extents.size() > 2 && !isAlone)
       std::tie(t, inner) = divide(t, arith::MulIOp::create(b, extents[0], extents[1]));
-    Value height = getHeight(b, zero);
-    auto [number, within] = divide(inner, arith::MulIOp::create(b, extents[0], height));
-    Value start = arith::MulIOp::create(b, number, height);
+    if (mayUnite) {
+      auto select = [&](Value condition, Value yes, Value no) -> Value {
+        return arith::SelectOp::create(b, condition, yes, no);
+      };
+      // Blocks of fewer tiles than these would wait for the last, long one.
+      constexpr int64_t tilesOfBlock = 4;
+      Value all = arith::MulIOp::create(b, extents[1], extents[2]);
+      Value tiles = arith::MulIOp::create(b, all, extents[0]);
+      Value many = arith::MulIOp::create(b, blocksOfFew, i32(b, tilesOfBlock));
+      Value areFew = arith::CmpIOp::create(b, arith::CmpIPredicate::ult, tiles, many);
+      inner = select(areFew, number, inner);
+      t = select(areFew, i32(b, 0), t);
+      steps = select(areFew, all, steps);
+      height = select(areFew, all, height);
+    }
+    auto [index, within] = divide(inner, arith::MulIOp::create(b, extents[0], height));
+    Value start = arith::MulIOp::create(b, index, height);
     // The last group may be lower.
     Value left = arith::SubIOp::create(b, steps, start);
     auto [x, y] = divide(within, arith::MinSIOp::create(b, left, height));
@@ -147,6 +163,9 @@ SmallVector<Value> TileOrder::getIds(ImplicitLocOpBuilder &b, Value t) const {
     if (goesOn) {
       auto [z, ofZ] = divide(step, extents[1]);
       ids = {x, ofZ, z};
+    } else if (mayUnite) {
+      auto [z, ofZ] = divide(step, extents[1]);
+      ids = {x, ofZ, arith::AddIOp::create(b, t, z)};
     } else {
       ids = {x, step};
       if (isAlone)

@@ -35,6 +35,10 @@ public:
     groupGoesOn = goesOn;
   }
 
+  /// Where there are few tiles for each of so many blocks, all steps of the second and the third id
+  /// are one group, whatever fits: the longest tiles of all go first, and blocks end together.
+  void uniteFewTiles(mlir::Value blocks) { blocksOfFew = blocks; }
+
   // What the following need is computed where they are asked for, from extents to which a zero
   // made of t is added: what stayed alive from tile to tile would cost the role that computes
   // registers in all of its loops. A role that does nothing else may keep it.
@@ -56,6 +60,7 @@ private:
   mlir::ArrayAttr grid;
   int64_t group;
   BytesOfStep bytesOfStep; ///< empty: no limit
+  mlir::Value blocksOfFew; ///< null: few tiles are grouped as others
   bool groupGoesOn = false, isKept = false;
 };
 
