@@ -274,7 +274,6 @@ BlockTable::BlockTable() {
   append(backward, backwardWithWork, /*captures=*/0, randomWork);
   append(withoutQueries, backwardWithWork, /*captures=*/0, randomWork);
   append(backward, backwardWithFunctions, /*captures=*/0, /*work=*/1);
-  append(withoutQueries, backwardWithFunctions, /*captures=*/0, /*work=*/1);
   append(forward, forwardWithCaptures, /*captures=*/1);
   append(forward, forwardRows);
   append(backward, backwardWithQueries);
