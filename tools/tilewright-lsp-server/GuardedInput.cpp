@@ -8,7 +8,6 @@
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/JSON.h"
-#include "llvm/Support/WithColor.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <algorithm>
@@ -159,8 +158,11 @@ private:
     std::fwrite(text.data(), 1, text.size(), out);
     std::fflush(out);
   }
+  /// One write: the server's log goes to standard error from another thread, and would otherwise
+  /// come between the parts of a line.
   void warn(const llvm::Twine &reason) {
-    llvm::WithColor::error(llvm::errs(), "tilewright-lsp-server") << reason << '\n';
+    std::string line = ("tilewright-lsp-server: error: " + reason + "\n").str();
+    (void)!::write(STDERR_FILENO, line.data(), line.size());
   }
 
   std::FILE *in, *out;
