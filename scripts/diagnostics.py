@@ -412,8 +412,9 @@ def cell(text):
 def parts_of(text):
     """The rule, what was found, and the remedy."""
     rule, found, remedy = text, "", ""
-    if match := re.match(r"(.*?\S),? (but (?:got|it|there|the|this)\b.*)$", text):
-        rule, found = match[1], match[2]
+    # A "but the" without a comma excepts something from the rule: "along a dimension but the innermost".
+    if match := re.match(r"(.*?),? (but got\b.*)$", text) or re.match(r"(.*?), (but (?:it|there|the|this)\b.*)$", text):
+        rule, found = match[1].rstrip(" ,"), match[2]
     whole = found or rule
     before, semicolon, after = whole.rpartition("; ")
     if semicolon:
