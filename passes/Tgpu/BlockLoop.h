@@ -1,6 +1,6 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What the two files know of a block loop that make one of tile.for_blocks.
+// The description of a block loop shared by the files that lower tile.for_blocks.
 
 #ifndef TILEWRIGHT_PASSES_TGPU_BLOCKLOOP_H
 #define TILEWRIGHT_PASSES_TGPU_BLOCKLOOP_H
@@ -9,32 +9,34 @@
 
 namespace tilewright::tgpu {
 
-/// What is fixed while the loop runs.
+/// Values and facts that are invariant while the loop runs.
 struct KernelMapper::BlockLoop {
   int64_t rowCount, columnCount; ///< of `keep`
   mlir::Value lower, upper, start;
   mlir::Value origin;     ///< where block 0 begins
   mlir::Value rows;       ///< of the fixed interval, up to its limit
-  mlir::Value first, end; ///< numbers of the blocks that may hold a kept pair
-  /// Rounds whose blocks are kept as a whole (of a list: numbers of blocks); null: not known.
+  mlir::Value first, end; ///< range of block numbers that may hold a kept pair
+  /// The range of iterations with full blocks (with a list: of block numbers); null if unknown.
   mlir::Value fullFirst, fullEnd;
   bool hasIdleRows = false;
-  /// What may be kept and what is kept whole end in one block, or at its beginning.
+  /// The range that may hold a kept pair and the range of full blocks end in the same block or at
+  /// its beginning.
   bool endsInOneBlock = false;
-  bool hasOneBefore = false; ///< at most one round comes before the full ones
-  bool hasOneAfter = false;  ///< and behind them
-  /// For each row, where `tight`: the positions that the mask keeps are [rowBegin, rowEnd).
+  bool hasOneBefore = false; ///< at most one iteration precedes the full blocks
+  bool hasOneAfter = false;  ///< at most one iteration follows them
+  /// If `tight`: the mask keeps the positions [rowBegin, rowEnd) of each row.
   mlir::Value rowBegin, rowEnd;
-  bool hasRowBegins = false; ///< whether they begin elsewhere than at `lower`
-  mlir::Value tight; ///< whether all that may hold a kept pair do; null: not known, or of no use
-  mlir::Value holdsPairs; ///< the same, of blocks that a list names, too
-  mlir::Value listEnd;    ///< entries of a list from here on name nothing of the interval
+  bool hasRowBegins = false; ///< whether rowBegin may differ from `lower`
+  /// Whether every block of the range holds a kept pair; null if unknown or unused.
+  mlir::Value tight;
+  mlir::Value holdsPairs; ///< the same, also for a list's blocks
+  mlir::Value listEnd;    ///< list entries from here on are outside of the interval
 };
 
-/// The function of a loop's ranges, which it has.
+/// Returns the function that computes the loop's ranges. The loop must have one.
 mlir::func::FuncOp getRanges(tile::ForBlocksOp op);
 
-/// Writes what a function computes of these operands, and returns its results.
+/// Clones a function's body with the given operands and returns its results.
 llvm::SmallVector<mlir::Value> cloneBody(mlir::OpBuilder &b, mlir::func::FuncOp function,
                                          mlir::ValueRange operands);
 

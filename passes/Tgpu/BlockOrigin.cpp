@@ -25,7 +25,7 @@ bool tgpu::mayBeginAnywhere(tile::ForBlocksOp op) {
   });
   if (writes.wasInterrupted())
     return false;
-  // Positions, as far as they remain such.
+  // Values that are positions, or integers derived from them.
   llvm::SetVector<Value> positions;
   positions.insert(op.getBlockStart());
   for (size_t i = 0; i < positions.size(); ++i)

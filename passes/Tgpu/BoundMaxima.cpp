@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// tgpu-bound-maxima: the maximum of a row that raises what a loop carries only where it exceeds
-// that by a constant is computed only there.
+// tgpu-bound-maxima: a loop-carried row maximum that is updated only where the new value exceeds it
+// by a constant is also computed only there.
 
 #include "passes/Passes.h"
 
@@ -21,20 +21,19 @@ using namespace tilewright::tgpu;
 
 namespace {
 
-/// all = maximum(old, maximum of the source's rows * factor), which is taken where it is above
-/// old + lag.
+/// all = maximum(old, row maxima of the source * factor), selected where it exceeds old + lag.
 struct LaggingMaximum {
   arith::MaximumFOp all;
   arith::AddFOp limit;
   arith::CmpFOp exceeds;
   SmallVector<tile::SelectOp> taken;
   Value old, lag;
-  Value scaled; ///< what `all` takes besides `old`
+  Value scaled; ///< the other operand of `all`
   tile::ReduceOp reduce;
   Value factor; ///< null: 1
 };
 
-/// The scalar of a tile that holds one number.
+/// Returns the scalar that a tile is filled with, or null.
 Value getScalar(Value tile) {
   auto full = tile.getDefiningOp<tile::FullOp>();
   return full ? full.getValue() : Value();
@@ -59,12 +58,13 @@ std::optional<LaggingMaximum> match(arith::CmpFOp compare) {
     found.old = found.limit.getRhs();
     found.lag = getScalar(found.limit.getLhs());
   }
-  // Nothing is carried yet in the round before a loop: its maxima exceed what it begins with.
+  // `old` must be carried by a loop: before the loop there is no maximum yet, and all rows exceed
+  // the initial value.
   if (!isNotNegative(found.lag) || !isa<BlockArgument>(found.old) ||
       (found.all.getLhs() != found.old && found.all.getRhs() != found.old))
     return std::nullopt;
   found.scaled = found.all.getLhs() == found.old ? found.all.getRhs() : found.all.getLhs();
-  // Where the comparison does not hold, the maximum must not matter.
+  // The maximum must be unused where the comparison does not hold.
   for (Operation *user : compare->getUsers()) {
     auto select = dyn_cast<tile::SelectOp>(user);
     if (!select || select.getCondition() != compare.getResult() ||
@@ -92,7 +92,7 @@ std::optional<LaggingMaximum> match(arith::CmpFOp compare) {
   if (!found.reduce || found.reduce.getKind() != tile::ReduceKind::Max ||
       found.reduce.getDim() != 1)
     return std::nullopt;
-  // Rows of other layouts may lie in several warps.
+  // In other layouts a row may span several warps.
   auto type = dyn_cast<RankedTensorType>(found.reduce.getSource().getType());
   if (!type || !type.getElementType().isF32() || !isa_and_nonnull<WgmmaAttr>(type.getEncoding()))
     return std::nullopt;
@@ -107,7 +107,7 @@ struct TgpuBoundMaxima : tilewright::impl::TgpuBoundMaximaBase<TgpuBoundMaxima> 
         maxima.push_back(*found);
     });
     for (LaggingMaximum &each : maxima) {
-      OpBuilder b(each.exceeds); // behind all that it reads
+      OpBuilder b(each.exceeds); // after all operations that it reads
       Location loc = each.reduce.getLoc();
       Value factor = each.factor;
       if (!factor)

@@ -1,8 +1,8 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// A buffer lives from its first use to its last, in the order of the text. A loop that holds some
-// of the uses keeps it alive from its beginning to its end, unless it holds all of them and every
-// read follows a write of the same iteration.
+// The live range of a buffer extends from its first use to its last, in program order. A loop that
+// contains some of the uses extends it to the whole loop, unless the loop contains all of them and
+// every read follows a write of the same iteration.
 
 #include "passes/Tgpu/BufferLifetimes.h"
 
@@ -14,7 +14,7 @@ using namespace tilewright::tgpu;
 
 static bool isWrite(Operation *op) { return isa<WriteSharedOp, CopyAsyncOp, ConvertOp>(op); }
 
-/// Whether every run of `later` has come by `earlier`, both in one iteration of what encloses them.
+/// Whether `earlier` executes before `later` in each iteration of their common enclosing loop.
 static bool dominates(Operation *earlier, Operation *later) {
   Operation *ancestor = earlier->getBlock()->findAncestorOpInBlock(*later);
   return ancestor && (ancestor == earlier || earlier->isBeforeInBlock(ancestor));
@@ -24,7 +24,7 @@ BufferLifetimes::BufferLifetimes(KernelOp kernel) : kernel(kernel) {
   int64_t next = 0;
   kernel.walk<WalkOrder::PreOrder>([&](Operation *op) {
     positions[op] = next;
-    next += 2; // room for a barrier
+    next += 2; // leaves room for a barrier
   });
   kernel.walk([&](Operation *op) {
     hasRoles |= isa<RolesOp>(op);
@@ -33,7 +33,7 @@ BufferLifetimes::BufferLifetimes(KernelOp kernel) : kernel(kernel) {
         (any && !any.getBarrier()) || (isa<SyncOp>(op) && !cast<SyncOp>(op).getBarrier());
     if (isBarrier)
       barriers.push_back(op);
-    // After what it holds: the walk is in post-order.
+    // The walk is in post-order, so nested operations have positions already.
     int64_t end = positions[op];
     for (Region &region : op->getRegions())
       for (Block &block : region)
@@ -83,7 +83,7 @@ bool BufferLifetimes::mayShare(Value x, Value y) const {
 // Barriers
 //===----------------------------------------------------------------------===//
 
-/// Whether a barrier lies between the uses before and the write, on every way to the write.
+/// Whether every path from the uses in `before` to the write passes a barrier.
 bool BufferLifetimes::isSeparated(const Life &before, Operation *write) const {
   return llvm::any_of(barriers, [&](Operation *barrier) {
     return at(barrier) > at(before.uses.back()) && at(barrier) < at(write) &&
@@ -91,7 +91,7 @@ bool BufferLifetimes::isSeparated(const Life &before, Operation *write) const {
   });
 }
 
-/// The same from the end of an iteration to the next one's write.
+/// The same for paths from the end of an iteration to the write in the next one.
 bool BufferLifetimes::isSeparatedAround(Operation *loop, const Life &before,
                                         Operation *write) const {
   return llvm::any_of(barriers, [&](Operation *barrier) {
@@ -116,7 +116,8 @@ void BufferLifetimes::separate(Value x, Value y) {
   for (Operation *use : second.uses)
     if (isWrite(use) && !isSeparated(first, use))
       addBarrier(use);
-  // Around the innermost loop that holds both, the second comes before the first.
+  // In the innermost loop that contains both, `second` also precedes `first`, one iteration
+  // earlier.
   Operation *loop = first.uses.front()->getParentOp();
   auto holdsAll = [&](const Life &life) {
     return llvm::all_of(life.uses, [&](Operation *use) { return loop->isAncestor(use); });

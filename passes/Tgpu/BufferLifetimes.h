@@ -1,6 +1,6 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// While which operations a shared buffer holds something. Internal to tgpu-plan-shared-memory.
+// Live ranges of shared buffers. Internal to tgpu-plan-shared-memory.
 
 #ifndef TILEWRIGHT_PASSES_TGPU_BUFFERLIFETIMES_H
 #define TILEWRIGHT_PASSES_TGPU_BUFFERLIFETIMES_H
@@ -11,24 +11,24 @@
 
 namespace tilewright::tgpu {
 
-/// Positions are those of operations in the text of the kernel.
+/// Positions number the operations of a kernel in program order.
 class BufferLifetimes {
 public:
   explicit BufferLifetimes(KernelOp kernel);
 
-  /// Whether both buffers may lie in the same bytes, given barriers between them. Never so for what
-  /// anything but tgpu.read, write, copy_async, fma_dot and convert uses, nor in kernels with
-  /// roles: barriers of the whole block do not order those.
+  /// Whether two buffers may share bytes if barriers separate them. Buffers may not share if
+  /// operations other than tgpu.read, write, copy_async, fma_dot and convert use them, nor in
+  /// kernels with roles, where block barriers do not order their accesses.
   bool mayShare(mlir::Value x, mlir::Value y) const;
 
-  /// Two buffers lie in the same bytes: puts a barrier wherever the one is written while threads
-  /// may still be reading the other, unless there is one.
+  /// For two buffers that share bytes: inserts a barrier wherever one is written while threads may
+  /// still read the other, unless there is one.
   void separate(mlir::Value x, mlir::Value y);
 
 private:
   struct Life {
     int64_t first = 0, last = 0;
-    bool isLocal = false; ///< known from the first use to the last, and not used elsewhere
+    bool isLocal = false; ///< live from the first use to the last only, not around a loop
     llvm::SmallVector<mlir::Operation *> uses;
   };
   const Life &get(mlir::Value buffer) const { return lives.find(buffer)->second; }

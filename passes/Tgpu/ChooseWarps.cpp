@@ -1,6 +1,6 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// How many warps a kernel gets by default.
+// Chooses the default number of warps of a kernel.
 
 #include "passes/Tgpu/ChooseWarps.h"
 
@@ -12,8 +12,8 @@
 using namespace mlir;
 using namespace tilewright;
 
-/// Registers of a thread of `threads` for a tile; what products alone load goes to shared memory,
-/// and constants, positions and rows spread over a tile are made where they are used.
+/// Registers per thread, of `threads`, for a tile. Tiles loaded only for products are in shared
+/// memory; constants, positions and expanded rows are recomputed at their uses.
 static int64_t getRegisters(Value value, int64_t threads) {
   auto tile = dyn_cast<RankedTensorType>(value.getType());
   Operation *def = value.getDefiningOp();
@@ -27,7 +27,7 @@ static int64_t getRegisters(Value value, int64_t threads) {
              : tile.getNumElements() * tgpu::getElementBits(tile.getElementType()) / 32 / threads;
 }
 
-/// The most warpgroups that share blocks of 64 rows evenly.
+/// The largest number of warpgroups that divides the blocks of 64 rows evenly.
 static int64_t getGroups(int64_t blocks) {
   constexpr int64_t most = 3;
   for (int64_t groups = most; groups > 1; --groups)
@@ -36,16 +36,16 @@ static int64_t getGroups(int64_t blocks) {
   return 1;
 }
 
-/// Warps of a kernel without products: as few as hold its tiles. ptxas was seen to need twice the
-/// registers of the tiles that live (masks, addresses, loads on their way), and no spills then;
-/// with at most 128 of a thread a multiprocessor holds 16 warps.
+/// Warps of a kernel without products: the fewest whose registers hold its tiles. ptxas needed up
+/// to twice the registers of the live tiles, for masks, addresses and loads in flight, and did not
+/// spill then. With at most 128 registers per thread a multiprocessor holds 16 warps.
 static int64_t chooseForRows(function_ref<int64_t(int64_t)> getPressureOf) {
   constexpr int64_t comfortable = 128, most = Target::registersOfThread + 1;
   for (int64_t limit : {comfortable, most})
     for (int64_t warps : {4, 8, 16, 32})
       if (2 * getPressureOf(warps) <= std::min(limit, Target::registers / (Target::lanes * warps)))
         return warps;
-  return 32; // no block holds them
+  return 32; // the tiles fit no block
 }
 
 int64_t tgpu::chooseWarps(tile::KernelOp kernel, const Target &target) {

@@ -1,6 +1,6 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// How many warps a kernel gets by default.
+// Chooses the default number of warps of a kernel.
 
 #ifndef TILEWRIGHT_PASSES_TGPU_CHOOSEWARPS_H
 #define TILEWRIGHT_PASSES_TGPU_CHOOSEWARPS_H
@@ -10,9 +10,9 @@
 
 namespace tilewright::tgpu {
 
-/// With wgmma a warpgroup for each 64 rows of the largest product, up to two; else four
-/// warps, or eight if the tiles that live at one place would not fit the registers of four. A
-/// kernel without products gets the fewest of 4, 8, 16 and 32 that hold its tiles without spills.
+/// With wgmma: as many warpgroups, up to three, as divide the 64-row blocks of the largest product
+/// evenly. With other products: four warps, or eight if the live tiles exceed the registers of
+/// four. Without products: the fewest of 4, 8, 16 and 32 warps that hold the tiles without spills.
 int64_t chooseWarps(tile::KernelOp kernel, const Target &target);
 
 } // namespace tilewright::tgpu

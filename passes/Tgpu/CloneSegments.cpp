@@ -1,9 +1,9 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// tgpu-clone-segments: a loop whose body branches on a range of its rounds becomes loops one after
-// the other, each with its branch alone. What a loop carries (accumulators, the number of the
-// ring's use) goes from one to the next, so rings run on across the seams: copies that a round
-// starts for a later one do not ask whose loop that belongs to.
+// tgpu-clone-segments: splits a loop that branches on a range of its iterations into consecutive
+// loops, each with one side of the branch. Each loop continues with the values that the one before
+// it carried (accumulators, the ring's use number), so rings run across the boundaries: a copy
+// started for a later iteration does not depend on which loop that iteration is in.
 
 #include "passes/Passes.h"
 #include "passes/Tgpu/ScheduleNames.h"
@@ -27,13 +27,13 @@ using arith::CmpIPredicate;
 
 namespace {
 
-/// A branch of the body, taken in rounds begin <= iv < end.
+/// A branch of the body that is taken in the iterations begin <= iv < end.
 struct Split {
   scf::IfOp branch;
   Value begin, end;
 };
 
-/// The value that the induction variable is compared with, where it comes from outside.
+/// The loop-invariant value that a condition compares the induction variable with, or null.
 Value getBound(scf::ForOp loop, Value condition, CmpIPredicate predicate) {
   auto compare = condition.getDefiningOp<arith::CmpIOp>();
   if (!compare || compare.getPredicate() != predicate ||
@@ -42,7 +42,7 @@ Value getBound(scf::ForOp loop, Value condition, CmpIPredicate predicate) {
   return compare.getRhs();
 }
 
-/// Code that hardly ever runs is not written three times.
+/// Do not triplicate code that is rarely executed.
 bool isRare(scf::ForOp loop) { return loop->hasAttr(tgpu::rareName); }
 
 std::optional<Split> findSplit(scf::ForOp loop) {
@@ -64,10 +64,10 @@ std::optional<Split> findSplit(scf::ForOp loop) {
 struct TgpuCloneSegmentsPass : tilewright::impl::TgpuCloneSegmentsBase<TgpuCloneSegmentsPass> {
   void runOnOperation() override {
     SmallVector<scf::ForOp> loops;
-    // Inner loops first: they are cloned with the outer ones.
+    // Inner loops first, since outer ones clone them.
     getOperation()->walk([&](scf::ForOp loop) { loops.push_back(loop); });
     for (scf::ForOp loop : loops)
-      // Steps of one: a seam is a round.
+      // The step must be one, so that each boundary is an iteration.
       if (matchPattern(loop.getStep(), m_One()) && !loop.getUnsignedCmp() && !isRare(loop))
         if (std::optional<Split> split = findSplit(loop))
           clone(loop, *split);
@@ -78,8 +78,8 @@ private:
     IRRewriter rewriter(loop);
     Location loc = loop.getLoc();
     Value lower = loop.getLowerBound(), upper = loop.getUpperBound();
-    // Folds to `low` where that is what the branch begins with, and to the end where it ends with
-    // that: the first loop, or the last, is then empty.
+    // Folds to `low` or to the end where the bound equals it: the first or the last loop is then
+    // empty.
     auto clamp = [&](Value low, Value x) -> Value {
       if (x == upper)
         return upper;

@@ -1,6 +1,6 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Which copies of a loop can be started rounds ahead.
+// Finds the copies of a loop that can be started iterations ahead.
 
 #include "passes/Tgpu/CopySlice.h"
 #include "passes/Tgpu/WrittenViews.h"

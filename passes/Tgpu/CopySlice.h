@@ -1,6 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The copies of a loop that can be started rounds ahead, and what computes their places.
+// The copies of a loop that can be started iterations ahead, and the operations that compute their
+// indices.
 
 #ifndef TILEWRIGHT_PASSES_TGPU_COPYSLICE_H
 #define TILEWRIGHT_PASSES_TGPU_COPYSLICE_H
@@ -14,19 +15,19 @@ namespace tilewright::tgpu {
 
 struct CopySlice {
   llvm::SmallVector<CopyAsyncOp> copies; ///< directly in the loop's body, in order
-  /// Scalar operations of the body that the places depend on, in order. They depend on the
-  /// induction variable and on values from outside alone.
+  /// The scalar operations of the body that the indices depend on, in order. They depend only on
+  /// the induction variable and on loop-invariant values.
   llvm::SmallVector<mlir::Operation *> scalars;
-  llvm::SmallSetVector<mlir::Value, 4> buffers; ///< results of tgpu.alloc used in the loop alone
+  llvm::SmallSetVector<mlir::Value, 4> buffers; ///< results of tgpu.alloc used only in the loop
 
-  /// Fails if the loop has no copies, or some cannot be moved; with `explain` says which and why.
+  /// Fails if the loop has no copies or if some cannot be moved; `explain` emits the reason.
   static mlir::FailureOr<CopySlice> get(mlir::scf::ForOp loop, bool explain);
 };
 
-/// Whether nothing inside the loop writes the buffer, which lies outside.
+/// Whether no operation in the loop writes the buffer, which is defined outside of it.
 bool isUnchangedIn(mlir::scf::ForOp loop, mlir::Value buffer);
 
-/// Whether the operation, or one inside it, writes a shared buffer by ordinary stores.
+/// Whether the operation, or a nested one, writes a shared buffer by generic-proxy stores.
 bool writesShared(mlir::Operation *op);
 
 } // namespace tilewright::tgpu

@@ -1,32 +1,31 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// tgpu-expand-stages: obeys the places that tgpu-plan-stages, or an author, gave the operations of
-// a loop. Stage 1 of a round runs in the next round of the pipeline. All parts of a chain of loops
-// are one pipeline:
+// tgpu-expand-stages: applies the places that tgpu-plan-stages, or an author, gave the operations
+// of a loop. Stage 1 of an iteration runs in the next iteration of the pipeline. All parts of a
+// chain of loops form one pipeline:
 //
-//   if there is a round
-//     prologue     stage 0 of the first round, by a body that is right for every round
-//     part 0       rounds first + 1 ...: stage 0 of the round, stage 1 of the one before
+//   if there is an iteration
+//     prologue     stage 0 of the first iteration, by a body that is valid for every iteration
+//     part 0       iterations first + 1 ...: stage 0 of the iteration, stage 1 of the previous one
 //     part 1       the same, with the body of that part
 //     ...
-//     epilogue     stage 1 of the last round
+//     epilogue     stage 1 of the last iteration
 //
-// A loop whose operations are all of one stage only takes their order.
+// A loop whose operations are all in one stage is only reordered.
 //
-// So stage 1 of a part's last round is run by the next part. It must be the same operations there,
-// on values that correspond; what goes from stage 0 to stage 1 is carried through the seams. Where
-// stage 0 is what the parts have in common, a part runs stage 1 of its rounds, and stage 0 of the
-// round after each: the seams lie a round later.
+// Stage 1 of a part's last iteration runs in the next part. So both parts must have the same
+// stage-1 operations on corresponding values, and the values that stage 1 reads from stage 0 are
+// carried across the boundary. If instead the parts have stage 0 in common, a part runs stage 1 of
+// its own iterations and stage 0 of the following ones, and the boundaries are an iteration later.
 //
-// Legal is an order in which every operation follows what it reads:
-//   1. of the same stage and round: by its place.
-//   2. stage 1 reads what stage 0 made a round of the pipeline before: always. The other way round:
-//      never, within a round of the loop.
-//   3. stage 0 reads what the loop carries from stage 1 of the round before, which runs in the same
-//      round of the pipeline: by its place.
-//   4. A product ends in the stage in which it is issued. So none is pending at the end of a round
-//      of the pipeline, where registers that it reads (operand a, accumulators) get their next
-//      values.
+// An order is legal if every operation follows its operands:
+//   1. Operands from the same stage and iteration: by place.
+//   2. Stage 1 reads results that stage 0 computed one pipeline iteration earlier: always legal.
+//      Stage 0 must not read results of stage 1 of the same loop iteration.
+//   3. Stage 0 reads iteration arguments that stage 1 of the previous loop iteration yields, which
+//      runs in the same pipeline iteration: by place.
+//   4. A product ends in the stage that issues it. So none is pending at the end of a pipeline
+//      iteration, where the registers it reads (operand a, accumulators) are overwritten.
 
 #include "passes/Passes.h"
 #include "passes/Tgpu/IdleRounds.h"
@@ -48,7 +47,7 @@ using namespace tilewright::tgpu;
 
 namespace {
 
-/// Waits count the groups that were committed since the one that they wait for.
+/// Recomputes the counts of waits: the number of groups committed since the awaited one.
 class PendingGroups {
 public:
   void note(Operation *op, Operation *copy) {
@@ -70,7 +69,7 @@ private:
   llvm::DenseMap<Value, int64_t> committed;
 };
 
-/// What stood between two barriers may have moved: one is enough.
+/// Moving operations can make two barriers adjacent; one suffices.
 void dropRepeated(Operation *op) {
   auto sync = dyn_cast<SyncOp>(op);
   auto before = dyn_cast_or_null<SyncOp>(op->getPrevNode());
@@ -78,7 +77,7 @@ void dropRepeated(Operation *op) {
     sync.erase();
 }
 
-/// Those that the part's warpgroups take in each round, or null.
+/// Returns the turns that the part's warpgroups take in each iteration, or null.
 Value getTurns(const Part &part) {
   const auto *take = llvm::find_if(part.ops, llvm::IsaPred<TakeTurnOp>);
   return take == part.ops.end() ? Value() : cast<TakeTurnOp>(*take).getTurns();
@@ -86,7 +85,7 @@ Value getTurns(const Part &part) {
 
 class Expander {
 public:
-  /// `leads`: the parts have stage 0 in common.
+  /// `leads`: the parts have stage 0, not stage 1, in common.
   Expander(ArrayRef<Part> parts, bool leads)
       : parts(parts), leads(leads), upper(parts.back().loop.getUpperBound()),
         b(parts.front().loop.getLoc(), parts.front().loop.getContext()) {}
@@ -115,7 +114,8 @@ public:
 
     Value begin = arith::AddIOp::create(b, lower, front.getStep());
     for (const Part &part : parts) {
-      // The prologue was its only round; where parts begin and end a round later, the epilogue is.
+      // The prologue runs the part's only iteration or, where the boundaries are an iteration
+      // later, the epilogue does.
       bool isInPrologue = !leads && part.loop == front && front->hasAttr(oneBeforeName);
       bool isInEpilogue = leads && part.loop == back && back->hasAttr(oneAfterName);
       if (!isInPrologue && !isInEpilogue)
@@ -143,7 +143,7 @@ private:
     return parts.front();
   }
 
-  /// What is known before a round of the pipeline, to stage 1 of the round before.
+  /// Maps the values known before a pipeline iteration, for stage 1 of the previous loop iteration.
   void mapSecond(const Part &part, IRMapping &map) {
     for (auto [i, argument] : llvm::enumerate(part.loop.getRegionIterArgs()))
       if (part.stagesOfYielded[i] == 1)
@@ -152,7 +152,7 @@ private:
       map.map(value, known);
   }
 
-  /// The state behind a stage.
+  /// Updates the carried values after a stage.
   void advance(const Part &part, int64_t stage, IRMapping &map) {
     for (auto [i, yielded] : llvm::enumerate(part.loop.getYieldedValues()))
       if (part.stagesOfYielded[i] == stage)
@@ -178,10 +178,10 @@ private:
     dropRepeated(copy);
   }
 
-  /// Returns where the next part begins.
+  /// Writes the loop of a part. Returns the lower bound of the next part.
   Value writePart(const Part &part, Value begin) {
     scf::ForOp loop = part.loop;
-    // The part may have ended with the round that the prologue took, or before.
+    // The part may be empty, or its only iteration may be in the prologue.
     Value end = loop.getUpperBound();
     if (leads) {
       Value next = arith::AddIOp::create(b, end, loop.getStep());
@@ -212,7 +212,7 @@ private:
       write(op, maps[stage], groups);
       if (stage == 0)
         continue;
-      // What stage 1 yields is what stage 0 of the next round finds.
+      // Stage 0 of the next iteration reads the values that stage 1 yields.
       for (auto [i, yielded] : llvm::enumerate(loop.getYieldedValues()))
         if (yielded.getDefiningOp() == op)
           maps[0].map(loop.getRegionIterArgs()[i], maps[1].lookup(yielded));
@@ -232,7 +232,7 @@ private:
   bool leads;
   Value upper; ///< of the last part
   ImplicitLocOpBuilder b;
-  /// Of each iteration argument, and of each value that crosses: its value at this place.
+  /// The current value of each iteration argument and of each value that crosses stages.
   SmallVector<Value> carried, crossed;
 };
 

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// tgpu-hoist-reads: what the schedule keeps in registers is read before the loops in which it does
-// not change.
+// tgpu-hoist-reads: hoists the reads that the schedule keeps in registers out of the loops in which
+// their buffers do not change.
 
 #include "passes/Passes.h"
 #include "passes/Tgpu/CopySlice.h"
@@ -31,7 +31,7 @@ struct TgpuHoistReadsPass : tilewright::impl::TgpuHoistReadsBase<TgpuHoistReadsP
   }
 
 private:
-  /// By loop, buffer and type; copies of a body read the same.
+  /// Keyed by loop, buffer and type, so that clones of a body share a read.
   llvm::DenseMap<std::tuple<Operation *, Value, Type>, Value> hoisted;
 
   void hoist(ReadOp read) {
@@ -42,7 +42,8 @@ private:
       outermost = loop;
     if (!outermost)
       return;
-    // The key of the two ways to read one buffer differs in the type, unless a tile is square.
+    // A plain and a transposed read of the same buffer need different keys, even if the tile is
+    // square.
     Type key = read.getTranspose() ? Type(TupleType::get(read.getContext(), {read.getType()}))
                                    : Type(read.getType());
     Value &before = hoisted[{outermost, read.getBuffer(), key}];

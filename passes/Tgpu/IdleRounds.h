@@ -1,6 +1,6 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Rounds of a loop that are for some rows only, and warpgroups that leave them out.
+// Iterations of a loop that concern only some of its rows, and warpgroups that skip them.
 
 #ifndef TILEWRIGHT_PASSES_TGPU_IDLEROUNDS_H
 #define TILEWRIGHT_PASSES_TGPU_IDLEROUNDS_H
@@ -11,16 +11,17 @@
 
 namespace tilewright::tgpu {
 
-/// Whether a round in which a row keeps no pair yields for that row what the loop carries: as in
-/// softmax, where scores of -inf leave the maximum as it is and add zeros. Of rows that hold NaN or
-/// infinities nothing is said, and of loops that do not keep rows apart (IdleRows.h).
+/// Whether an iteration in which a row keeps no pair yields the carried values of that row
+/// unchanged, as in softmax, where scores of -inf leave the maximum unchanged and add zeros. This
+/// does not hold for rows with NaN or infinities, nor for loops that combine rows (IdleRows.h).
 bool leavesIdleRows(tile::ForBlocksOp loop);
 
-/// The first round of a loop for the role as a whole, where its lower bound is tgpu.first_round.
+/// The role's first iteration: the minimum over its warpgroups if the lower bound is a
+/// tgpu.first_round, otherwise the lower bound.
 mlir::Value getFirstOfAll(mlir::Value lowerBound);
 
-/// Into the loop of the rounds that a warpgroup leaves out before a loop, or a chain of loops that
-/// ends at `end`: the turns that others take in them. Of all rounds `roundsWithout` have none.
+/// Adds to the skipped-iteration loop `front` the turns that the other warpgroups take. `turns` may
+/// come from a chain of loops that ends at `end`; `roundsWithout` of its iterations have no turn.
 void writeMissedTurns(mlir::scf::ForOp front, mlir::Value turns, mlir::Value end,
                       int64_t roundsWithout);
 

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// tgpu-insert-fences. One bit of state is carried along the program: whether this role has written,
-// by ordinary stores, to a buffer that wgmma or TMA reads, since its last fence.
+// tgpu-insert-fences: a forward dataflow of one bit, whether this role has written a buffer that
+// wgmma or TMA reads through the generic proxy since its last proxy fence.
 
 #include "dialect/Tgpu/Tgpu.h"
 #include "passes/Passes.h"
@@ -20,7 +20,7 @@ using namespace tilewright::tgpu;
 
 namespace {
 
-/// Where a buffer was allocated; null where that is not known.
+/// The allocation of a buffer, or null if it is not known.
 Operation *getAllocation(Value buffer) {
   if (auto slot = buffer.getDefiningOp<SlotOp>())
     buffer = slot.getRing();
@@ -28,7 +28,7 @@ Operation *getAllocation(Value buffer) {
   return isa_and_nonnull<AllocOp, AllocRingOp>(op) ? op : nullptr;
 }
 
-/// Others learn at these operations of what was written before.
+/// Whether the operation makes earlier writes visible to other threads.
 bool isBarrier(Operation *op) { return isa<SyncOp, SignalOp, ArriveOp, AnyOp>(op); }
 
 class FenceInserter {
@@ -47,9 +47,9 @@ public:
 
   bool isNeeded() const { return readsUnknown || !asyncReads.empty(); }
 
-  /// What is under way on entry to a point of the program.
+  /// The dataflow state at a program point.
   struct State {
-    bool copying = false; // copies without a wait for their end
+    bool copying = false; // copies that have not been waited for
     bool unfenced = false;
 
     State operator|(State other) const {
@@ -57,7 +57,7 @@ public:
     }
   };
 
-  /// The state after `block`. Without `insert` nothing is changed.
+  /// Returns the state after `block`. Changes the program only if `insert`.
   State visit(Block &block, State state, bool insert) {
     for (Operation &op : block) {
       if (auto write = dyn_cast<WriteSharedOp>(op)) {
@@ -67,7 +67,7 @@ public:
       } else if (auto copy = dyn_cast<CopyAsyncOp>(op)) {
         state.copying |= isReadAsync(copy.getBuffer());
       } else if (isa<CopyWaitOp>(op)) {
-        // Copies write like ordinary stores, but not before this point.
+        // A copy's writes count as generic-proxy stores from its wait on.
         state.unfenced |= state.copying;
         state.copying &= cast<CopyWaitOp>(op).getPending() != 0;
       } else if (isa<FenceAsyncOp>(op)) {
@@ -87,13 +87,13 @@ public:
 
 private:
   State visitRegions(Operation &op, State state, bool insert) {
-    // A round of a loop begins with what the round before has left.
+    // An iteration of a loop begins in the state after the previous one.
     bool isLoop = isa<LoopLikeOpInterface>(op);
     if (isLoop)
       for (Region &region : op.getRegions())
         for (Block &block : region)
           state = state | visit(block, state, /*insert=*/false);
-    // One of the regions runs; of a loop, or a condition without an alternative, perhaps none.
+    // Exactly one region runs, except for loops and for conditions without an else region.
     bool runsOne = !isLoop && llvm::none_of(op.getRegions(), [](Region &r) { return r.empty(); });
     State after = runsOne ? State() : state;
     for (Region &region : op.getRegions()) {

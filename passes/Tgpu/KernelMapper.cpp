@@ -1,6 +1,6 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Operations and control flow.
+// Maps operations and control flow.
 
 #include "passes/Tgpu/KernelMapper.h"
 
@@ -55,7 +55,7 @@ Value KernelMapper::getTile(Value value, Attribute layout) {
                      operand.getParent() == from && keepsRows;
   if (inRegisters)
     return ConvertOp::create(b, type, mapped, Value());
-  // A conversion is done with its scratch memory when it ends, so all of a type share it.
+  // Conversions wait for their scratch memory before they end, so all of one type share it.
   auto tensor = cast<RankedTensorType>(type);
   SharedType scratch = getShared(tensor.getShape(), tensor.getElementType());
   return ConvertOp::create(b, type, mapped, getAlloc(Value(), scratch));
@@ -108,7 +108,7 @@ LogicalResult KernelMapper::mapReduce(tile::ReduceOp op) {
   Attribute layout = layouts.get(op.getSource());
   Value source = getTile(op.getSource(), layout);
   if (rank > 2) {
-    // As a matrix, whose other dimension the result then is.
+    // Store it as a matrix; the result is its other dimension.
     int64_t bits = getElementBits(type.getElementType()), count = type.getNumElements();
     int64_t extent = type.getDimSize(dim), others = count / extent;
     SmallVector<int64_t> shape{dim == 0 ? extent : others, dim == 0 ? others : extent};
@@ -174,7 +174,7 @@ LogicalResult KernelMapper::mapScatterAdd(tile::ScatterAddOp op) {
   if (tile::getRank(op.getValue().getType()) > 2)
     return op.emitError() << "a tile that is scattered has rank 1 or 2 on a GPU, but got "
                           << op.getValue().getType();
-  waitForCopies(); // they may read what is written
+  waitForCopies(); // copies may still read the buffer
   Value value = get(op.getValue());
   Value at = getIndexTile(op.getAt(), value.getType(), op.getView().getType(), op.getAlong(),
                           op.getDims());
@@ -240,7 +240,7 @@ LogicalResult KernelMapper::dispatch(Operation *op) {
       .Case([&](tile::ScatterAddOp scatter) { return mapScatterAdd(scatter); })
       .Case([&](tile::AddAtOp add) {
         waitForCopies();
-        // The indices lie as the value does.
+        // The indices have the value's layout.
         Value value = get(add.getValue());
         Attribute layout = cast<RankedTensorType>(value.getType()).getEncoding();
         Values indices;
@@ -251,7 +251,7 @@ LogicalResult KernelMapper::dispatch(Operation *op) {
         return success();
       })
       .Case([&](tile::StoreOp store) {
-        waitForCopies(); // they may read what is written
+        waitForCopies(); // copies may still read the buffer
         auto mapped = StoreOp::create(b, get(store.getValue()), map.lookup(store.getView()),
                                       getAll(store.getIndices(), store.getIndices()),
                                       store.getStaticIndicesAttr(), store.getDimsAttr());

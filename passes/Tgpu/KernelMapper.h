@@ -3,10 +3,10 @@
 // Writes a tgpu.kernel for a tile.kernel. Internal to tile-to-tgpu.
 //
 // Copies are synchronous: a tile that a dot reads is copied where it is loaded (in a block loop, at
-// the beginning of the body where that is possible) and waited for before the first product that
-// needs it; passes that pipeline loops follow. A buffer is written once in each iteration of the
-// innermost loop around its writer, and read only in that iteration, so one barrier at the
-// beginning of the loop's body keeps the writer behind the readers of the iteration before.
+// the beginning of the body if possible) and waited for before the first product that reads it.
+// Later passes pipeline the loops. A buffer is written once per iteration of the innermost loop
+// around its write and read only in that iteration, so one barrier at the beginning of the loop
+// body orders the write after the reads of the previous iteration.
 
 #ifndef TILEWRIGHT_PASSES_TGPU_KERNELMAPPER_H
 #define TILEWRIGHT_PASSES_TGPU_KERNELMAPPER_H
@@ -28,7 +28,7 @@ public:
       : kernel(kernel), target(target), warps(warps), layouts(kernel, target, warps),
         b(kernel.getLoc(), kernel.getContext()) {}
 
-  /// Puts a tgpu.kernel of the same name in place of the kernel. Fails with a diagnostic.
+  /// Replaces the kernel by a tgpu.kernel of the same name. Fails with a diagnostic.
   mlir::LogicalResult run();
 
 private:
@@ -45,25 +45,25 @@ private:
   mlir::LogicalResult mapSlice(tile::SliceOp op);
   mlir::LogicalResult mapGather(tile::GatherOp op);
   mlir::LogicalResult mapScatterAdd(tile::ScatterAddOp op);
-  /// The tile of indices of a gather or scatter, in the layout that `tile` asks for.
+  /// The tile of indices of a gather or scatter, in the layout that `tile` requires.
   mlir::Value getIndexTile(mlir::Value at, mlir::Type tile, mlir::Type view, int64_t along,
                            std::optional<llvm::ArrayRef<int64_t>> dims);
   mlir::Value reshape(mlir::Value tile, llvm::ArrayRef<int64_t> shape, mlir::Attribute layout);
   mlir::LogicalResult dispatch(mlir::Operation *op);
   mlir::LogicalResult mapFor(mlir::scf::ForOp op);
   mlir::LogicalResult mapIf(mlir::scf::IfOp op);
-  /// The operations before the terminator, whose operands become `yielded` in the layouts of
+  /// Maps the operations before the terminator. `yielded` are its operands in the layouts of
   /// `like`.
   mlir::LogicalResult mapBody(mlir::Block &from, mlir::ValueRange like, Values &yielded);
-  /// Runs `body` at the end of a block, in a scope of its own for what lies in shared memory. Of a
-  /// loop's body, begins with a barrier if it writes there.
+  /// Runs `body` at the end of a block, in a new scope for the contents of shared memory. A loop
+  /// body begins with a barrier if it writes to shared memory.
   mlir::LogicalResult inScope(mlir::Block *block, bool isLoop,
                               llvm::function_ref<mlir::LogicalResult()> body);
 
   mlir::Type getType(mlir::Type type, mlir::Attribute layout);
-  mlir::Type getType(mlir::Value value); ///< as it is carried: a tile in the layout of its class
+  mlir::Type getType(mlir::Value value); ///< when carried by a loop: a tile in its class's layout
   mlir::Value getTile(mlir::Value value, mlir::Attribute layout);
-  mlir::Value get(mlir::Value value); ///< of the type getType(value)
+  mlir::Value get(mlir::Value value); ///< has type getType(value)
   Values getAll(mlir::ValueRange values, mlir::ValueRange like);
   mlir::Value i32(int64_t value);
 
@@ -74,18 +74,18 @@ private:
   mlir::Value getListedBlock(tile::ForBlocksOp op, const BlockLoop &loop, mlir::Value round);
   bool endsAtBlock(mlir::func::FuncOp ranges, mlir::ValueRange operands, const BlockLoop &loop);
   void computeBounds(tile::ForBlocksOp op, BlockLoop &loop);
-  /// MapFirstRounds.cpp: the lower bound of a loop of `rounds` whose blocks come last to first.
+  /// MapFirstRounds.cpp: the lower bound of a loop of `rounds` iterations over descending blocks.
   mlir::Value getFirstRound(tile::ForBlocksOp op, const BlockLoop &loop, mlir::Value rounds);
   mlir::LogicalResult visitBlock(tile::ForBlocksOp op, const BlockLoop &loop, mlir::Value round,
                                  mlir::Value number, mlir::ValueRange carried, Values &yielded);
   mlir::LogicalResult visitMasked(tile::ForBlocksOp op, const BlockLoop &loop, mlir::Value begin,
                                   mlir::ValueRange carried, Values &yielded);
-  /// A null `keep` stands for all true.
+  /// A null `keep` means that all elements are kept.
   mlir::LogicalResult mapBlockBody(tile::ForBlocksOp op, mlir::Value begin, mlir::Value keep,
                                    mlir::ValueRange carried, Values &yielded);
-  /// Copies the operands of products whose place depends on the block's number alone.
+  /// Copies the product operands whose indices depend only on the block's number.
   mlir::LogicalResult copyAhead(tile::ForBlocksOp op, mlir::Value begin);
-  /// scf.if whose branches yield values of the types of `like`.
+  /// Creates an scf.if that yields values of the types of `like`.
   mlir::LogicalResult branch(mlir::Value condition, mlir::ValueRange like,
                              llvm::function_ref<mlir::LogicalResult(Values &)> thenBody,
                              llvm::function_ref<mlir::LogicalResult(Values &)> elseBody,
@@ -105,38 +105,37 @@ private:
   //===--- MapDot.cpp: products, loads and shared memory ---------------------===//
 
   mlir::LogicalResult mapLoad(tile::LoadOp op);
-  /// Copies the tile into the buffers from which products read it.
+  /// Copies the tile into the buffers that products read.
   mlir::LogicalResult copyForDots(tile::LoadOp op);
   mlir::LogicalResult mapDot(tile::DotOp op);
   mlir::LogicalResult mapWgmma(tile::DotOp op, WgmmaAttr layout);
   bool usesMma(tile::DotOp op);
-  /// The buffer that holds an operand of a dot.
+  /// The type of the buffer of a dot's operand.
   SharedType getOperandBuffer(tile::DotOp op, unsigned operand);
   SharedType getShared(llvm::ArrayRef<int64_t> shape, mlir::Type element);
   mlir::FailureOr<mlir::Value> getOperand(tile::DotOp op, unsigned operand, MmaAttr layout);
-  /// A buffer that holds the tile: where its load was copied to, or written now.
+  /// The buffer that holds the tile: the destination of its load's copy, or one written here.
   mlir::Value getInShared(mlir::Value value, SharedType type);
   mlir::Value getAlloc(mlir::Value key, SharedType type);
-  /// Writes the tile there, to be read behind a barrier.
+  /// Writes the tile to its buffer. Readers need a barrier.
   void putInShared(mlir::Value value, SharedType type);
-  /// Does so for products that read it from there, as soon as it is known: for those of the block,
-  /// so that one barrier serves all that is written before the first of them; for those of inner
+  /// Writes a tile for the products that read it from shared memory, at its definition: for
+  /// products of the same block, so that one barrier serves all such tiles; for products of inner
   /// loops, so that it is written once.
   mlir::LogicalResult putForDots(mlir::Value value);
-  /// Whether mma.sync takes the operand as it lies in registers.
+  /// Whether mma.sync reads the operand from registers in its present layout.
   bool isReadFromRegisters(tile::DotOp op, unsigned operand);
-  /// Waits for copies that are under way.
+  /// Waits for the copies in flight.
   void waitForCopies();
-  /// For copies, and for what other warps have written.
+  /// Waits for the copies in flight, and for writes of other warps.
   void waitForAll();
-  /// A vector that a loop reads from memory in every round, such as a number for each row: copied
-  /// ahead with the operands of its products.
-  /// Whether registers read the tile from a buffer that it is copied to.
+  /// Whether the load is copied to a buffer from which registers read it, such as a vector that a
+  /// loop reads in every iteration: it is copied ahead with the operands of products.
   static bool isReadFromBuffer(tile::LoadOp load);
   SharedType getReadBuffer(tile::LoadOp load);
   /// Starts a copy of the tile.
   void copyToShared(tile::LoadOp op, SharedType type);
-  /// What the road through tensor maps has to know of an access to a part of a view.
+  /// Records facts that tensor maps need about an access to a part of a view.
   template <typename AccessOp> void noteStart(AccessOp access, mlir::Operation *mapped) {
     auto part = access.getView().template getDefiningOp<tile::SubviewOp>();
     if (part && startsInside(part, access.getIndices(), access.getStaticIndices()))
@@ -150,19 +149,20 @@ private:
   LayoutInference layouts;
   mlir::ImplicitLocOpBuilder b;
   mlir::IRMapping map;
-  /// Mask tiles that are all true in the copy of the body being written.
+  /// Mask tiles that are all true in the clone of the body that is being written.
   llvm::DenseSet<mlir::Value> allTrue;
-  /// Loads whose copies were written ahead of the copies of the body.
+  /// Loads whose copies precede the clones of the body.
   llvm::DenseSet<mlir::Operation *> copiedAhead;
 
   mlir::Block *entry = nullptr;
   mlir::Operation *lastAlloc = nullptr;
-  /// By the tile that is kept (null: a scratch buffer of converts). Copies of a body share them.
+  /// Keyed by the tile that the buffer holds (null: scratch memory of converts) and its type.
+  /// Clones of a body share buffers.
   llvm::DenseMap<std::pair<mlir::Value, mlir::Type>, mlir::Value> allocs;
-  /// What buffers hold at this place.
+  /// The buffers that hold a tile at this point.
   llvm::DenseMap<std::pair<mlir::Value, mlir::Type>, mlir::Value> inShared;
   bool copiesPending = false, writesShared = false;
-  /// Buffers written since the last barrier.
+  /// The buffers written since the last barrier.
   llvm::SmallDenseSet<mlir::Value> writesPending;
   bool isRefused = false; ///< a diagnostic has been emitted
 };

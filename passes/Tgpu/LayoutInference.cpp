@@ -1,6 +1,6 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Classes of tiles by union-find, and the layouts that dots, reductions and expansions give them.
+// Union-find over tiles, and the layouts that dots, reductions and expansions imply.
 
 #include "passes/Tgpu/LayoutInference.h"
 
@@ -94,13 +94,13 @@ Attribute LayoutInference::get(Value value) const {
 //===----------------------------------------------------------------------===//
 
 bool LayoutInference::fits(Attribute layout, ArrayRef<int64_t> shape) {
-  // Of layouts that accumulators and elementwise tiles have, none depends on the elements.
+  // Layouts of accumulators and elementwise tiles do not depend on the element type.
   return isRegisterTile(
       RankedTensorType::get(shape, Float32Type::get(layout.getContext()), layout));
 }
 
-/// As many warps as can below each other, so that rows, and reductions of them, stay in a warp; or
-/// a grid of warps that reads as little of the operands as it can.
+/// Either the grid with the most warps along M, so that rows and their reductions stay within a
+/// warp, or the grid of warps that reads the fewest operand elements.
 Attribute LayoutInference::getMma(ArrayRef<int64_t> shape, bool keepsRows) const {
   Attribute best;
   int64_t leastRead = 0;
@@ -118,7 +118,7 @@ Attribute LayoutInference::getMma(ArrayRef<int64_t> shape, bool keepsRows) const
 }
 
 namespace {
-/// Bytes of operands that all warps of a grid read for one product.
+/// The bytes of operands that all warps of a grid read for one product.
 int64_t getTraffic(tile::DotOp dot, MmaAttr grid, bool lhsInRegisters) {
   auto lhs = cast<RankedTensorType>(dot.getLhs().getType());
   auto rhs = cast<RankedTensorType>(dot.getRhs().getType());
@@ -127,7 +127,7 @@ int64_t getTraffic(tile::DotOp dot, MmaAttr grid, bool lhsInRegisters) {
   return bytes * (ofLhs + grid.getWarpsM() * rhs.getNumElements());
 }
 
-/// Whether some product reads the tile from shared memory however its rows lie.
+/// Whether a product reads the tile from shared memory in any layout of its rows.
 bool isShared(Value value) {
   return llvm::any_of(value.getUses(), [](OpOperand &use) {
     auto dot = dyn_cast<tile::DotOp>(use.getOwner());
@@ -137,8 +137,7 @@ bool isShared(Value value) {
 }
 } // namespace
 
-/// The class of a product's operand a, where that is the result of a product, too, and need not be
-/// turned around.
+/// The class of a product's operand a if that is the untransposed result of another product.
 std::optional<unsigned> LayoutInference::getResultRead(tile::DotOp dot) {
   std::optional<unsigned> lhs = classOf(dot.getLhs());
   bool isResult = lhs && !dot.getTransposeA() && llvm::any_of(dots, [&](tile::DotOp other) {
@@ -147,9 +146,9 @@ std::optional<unsigned> LayoutInference::getResultRead(tile::DotOp dot) {
   return isResult ? lhs : std::nullopt;
 }
 
-/// Products of which one reads another's result as operand a either keep rows in a warp, and the
-/// result in registers, or take it through shared memory, each in its own best grid of warps.
-/// Whether the former moves fewer bytes.
+/// If products read each other's results as operand a, either the grid keeps rows within a warp and
+/// the results stay in registers, or each product has its own best grid of warps and the results go
+/// through shared memory. Whether the former moves fewer bytes.
 bool LayoutInference::savesByRows(ArrayRef<tile::DotOp> chain) {
   int64_t byRows = 0, byGrids = 0;
   llvm::DenseSet<Value> written;
@@ -158,10 +157,10 @@ bool LayoutInference::savesByRows(ArrayRef<tile::DotOp> chain) {
     auto rows = dyn_cast_or_null<MmaAttr>(getMma(shape, /*keepsRows=*/true));
     auto grid = dyn_cast_or_null<MmaAttr>(getMma(shape, /*keepsRows=*/false));
     if (!rows || !grid || rows.getWarpsN() != 1)
-      return true; // nothing to choose from
+      return true; // only one grid is possible
     auto lhs = cast<RankedTensorType>(dot.getLhs().getType());
     int64_t bits = getElementBits(lhs.getElementType());
-    // Multiply-adds read both operands from shared memory in any case.
+    // Multiply-adds read both operands from shared memory in either case.
     bool inRegisters = getResultRead(dot) && bits == 16;
     byRows += getTraffic(dot, rows, inRegisters);
     byGrids += getTraffic(dot, grid, false);
@@ -171,8 +170,8 @@ bool LayoutInference::savesByRows(ArrayRef<tile::DotOp> chain) {
   return byRows <= byGrids;
 }
 
-/// Whether wgmma can read the operands from the buffers that they get: rows of 48 bytes, say, fill
-/// no panels.
+/// Whether wgmma can read the operands from their buffers. Rows of 48 bytes, for example, fill no
+/// panels.
 bool LayoutInference::canLieForWgmma(tile::DotOp dot) {
   for (unsigned operand : {0, 1}) {
     auto type = cast<RankedTensorType>(dot->getOperand(operand).getType());
@@ -188,7 +187,7 @@ bool LayoutInference::canLieForWgmma(tile::DotOp dot) {
   return true;
 }
 
-/// Rows stay in a warp where they are reduced, and where that saves traffic to shared memory.
+/// Keeps rows within a warp where they are reduced, and where that reduces shared-memory traffic.
 void LayoutInference::seedDots() {
   llvm::DenseSet<unsigned> reduced;
   for (Operation *op : relations)
@@ -196,7 +195,7 @@ void LayoutInference::seedDots() {
       if (std::optional<unsigned> id = classOf(reduce.getSource()))
         reduced.insert(*id);
 
-  // Products that results tie together, which they read as operand a.
+  // Classes of results that some product reads as operand a.
   llvm::EquivalenceClasses<unsigned> tied;
   for (tile::DotOp dot : dots) {
     tied.insert(*classOf(dot.getResult()));
@@ -212,7 +211,8 @@ void LayoutInference::seedDots() {
         chain, [&](tile::DotOp dot) { return reduced.contains(*classOf(dot.getResult())); });
     bool isTied = llvm::any_of(chain, [&](tile::DotOp dot) { return !!getResultRead(dot); });
     bool keepsRows = isReduced || (isTied && savesByRows(chain));
-    // One that must be an mma would take what the others compute through shared memory.
+    // If one of the products must be an mma, it would read the others' results through shared
+    // memory.
     bool canBeWgmma = llvm::all_of(chain, canLieForWgmma);
     for (tile::DotOp dot : chain) {
       if (canBeWgmma)
@@ -243,8 +243,7 @@ Attribute LayoutInference::getWgmma(tile::DotOp op) const {
   return fits(layout, shape) ? layout : Attribute();
 }
 
-/// Up to 16 bytes to a thread, neighbours side by side; fewer bytes where that lets more threads
-/// take part.
+/// Up to 16 bytes per thread, consecutive; fewer if more threads can then take part.
 Attribute LayoutInference::getDefault(ArrayRef<int64_t> shape, int64_t bits) const {
   int64_t columns = shape.empty() ? 1 : shape.back(), rows = shape.size() == 2 ? shape[0] : 1;
   int64_t mostThreads = 0;
@@ -337,7 +336,7 @@ LogicalResult LayoutInference::visit(Operation *op) {
                          << "' on tiles cannot be mapped onto a GPU yet";
 }
 
-/// One sweep over reductions and expansions; whether it found a layout.
+/// One sweep over reductions and expansions. Returns whether it found a layout.
 bool LayoutInference::propagate() {
   bool changed = false;
   for (Operation *op : relations) {
@@ -368,7 +367,7 @@ LogicalResult LayoutInference::run() {
   seedDots();
   while (propagate())
     ;
-  // Tiles of rank 2 first: vectors follow them.
+  // Tiles of rank 2 first, since vectors take slices of their layouts.
   for (size_t rank : {2, 1})
     for (unsigned i = 0; i < classes.size(); ++i) {
       Class &members = classes[i];

@@ -1,6 +1,6 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Which layout each tile of a kernel gets when it is mapped onto a GPU.
+// Chooses the layout of each tile when a kernel is mapped onto a GPU.
 
 #ifndef TILEWRIGHT_PASSES_TGPU_LAYOUTINFERENCE_H
 #define TILEWRIGHT_PASSES_TGPU_LAYOUTINFERENCE_H
@@ -14,44 +14,46 @@
 
 namespace tilewright::tgpu {
 
-/// Tiles that meet in an elementwise operation, or that a loop carries, form a class and share a
-/// layout. A class that holds the result of a dot has the layout of its accumulator; reductions
-/// and expansions carry layouts from class to class; what is left is spread for coalesced access.
-/// Decided by structure alone.
+/// Tiles that are operands of the same elementwise operation, or that a loop carries, form a class
+/// with one layout. A class with the result of a dot has the accumulator's layout; reductions and
+/// expansions propagate layouts between classes; the remaining classes get a layout for coalesced
+/// access. The choice depends only on the structure of the kernel.
 class LayoutInference {
 public:
   LayoutInference(tile::KernelOp kernel, const Target &target, int64_t warps)
       : kernel(kernel), context(kernel.getContext()), hasWgmma(target.has(Feature::Wgmma)),
         warps(warps) {}
 
-  /// Fails with a diagnostic at an operation that has no place on a GPU.
+  /// Fails with a diagnostic at an operation that cannot be mapped onto a GPU.
   mlir::LogicalResult run();
 
-  /// The layout of a tile's class. Not for operands that only a dot reads, which have none.
+  /// The layout of a tile's class. Operands that only a dot reads have none.
   mlir::Attribute get(mlir::Value tile) const;
 
-  /// Of the accumulator of a product by wgmma; null where the target or the product has none.
+  /// The accumulator layout of a product by wgmma; null if the target or the product does not
+  /// permit it.
   mlir::Attribute getWgmma(tile::DotOp op) const;
 
-  /// Of the buffer that holds an operand of a product by matrix instructions: k is rounded up to
-  /// what they multiply.
+  /// The shape of the buffer of a matrix-instruction operand: k is rounded up to the instruction's
+  /// k.
   static llvm::SmallVector<int64_t> getOperandShape(tile::DotOp dot, unsigned operand);
 
   static bool isTile(mlir::Value value) {
     return mlir::isa<mlir::RankedTensorType>(value.getType());
   }
-  /// Cheaper to compute again in every layout than to convert: full, iota, constants.
+  /// Whether recomputing the value in each layout is cheaper than converting it: full, iota,
+  /// constants.
   static bool isRematerialised(mlir::Value value);
-  /// Every tile of the operation's operands and results has one shape and one layout.
+  /// Whether all tiles among the operation's operands and results have one shape and one layout.
   static bool isElementwise(mlir::Operation *op);
-  /// For coalesced access to a tile of which nothing else is known.
+  /// The layout for coalesced access, used for tiles without other constraints.
   mlir::Attribute getDefault(llvm::ArrayRef<int64_t> shape, int64_t bits) const;
 
 private:
   struct Class {
     unsigned parent;
     mlir::Attribute layout;
-    llvm::SmallVector<int64_t> shape; ///< as layouts see it, of rank 1 or 2
+    llvm::SmallVector<int64_t> shape; ///< collapsed to rank 1 or 2
     int64_t minBits;
   };
   unsigned find(unsigned id) const;

@@ -1,6 +1,6 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Chains of loops, and the places of their operations.
+// Finds chains of loops and reads the places of their operations.
 
 #include "passes/Tgpu/LoopChain.h"
 
@@ -13,14 +13,14 @@ using namespace mlir;
 using namespace tilewright;
 using namespace tilewright::tgpu;
 
-/// The loop that goes on where this one ends, if nothing else uses its results.
+/// The loop that continues where this one ends, if it is the only user of the results.
 static scf::ForOp getNext(scf::ForOp loop) {
   if (loop.getNumResults() == 0 || !loop.getResult(0).hasOneUse())
     return {};
   auto next = dyn_cast<scf::ForOp>(*loop.getResult(0).user_begin());
   if (!next || next->getBlock() != loop->getBlock() ||
       next.getLowerBound() != loop.getUpperBound() || !matchPattern(loop.getStep(), m_One()) ||
-      !matchPattern(next.getStep(), m_One()) || // otherwise rounds need not end where a part does
+      !matchPattern(next.getStep(), m_One()) || // otherwise a part's end need not be an iteration
       !llvm::equal(next.getInitArgs(), loop.getResults()) ||
       next->getAttr(scheduleName) != loop->getAttr(scheduleName))
     return {};
@@ -92,7 +92,7 @@ bool tgpu::hasSeveralProducts(scf::ForOp loop) {
   return llvm::any_of(products, [](auto &each) { return each.second > 1; });
 }
 
-/// The products of its loop that a value is computed of without further ones.
+/// Finds the products of the loop that a value depends on directly, not through other products.
 static void getProducts(Value value, scf::ForOp loop,
                         llvm::SmallPtrSetImpl<Operation *> &products) {
   SetVector<Value> reached;

@@ -1,6 +1,6 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Loops that are parts of one: each goes on where the one before it ended.
+// Consecutive loops that are parts of one loop: each continues where the previous one ended.
 
 #ifndef TILEWRIGHT_PASSES_TGPU_LOOPCHAIN_H
 #define TILEWRIGHT_PASSES_TGPU_LOOPCHAIN_H
@@ -13,14 +13,13 @@
 
 namespace tilewright::tgpu {
 
-/// Loops of step 1, each of which begins with the bound and the values with which the one before
-/// it ended.
+/// Loops of step 1. Each begins with the upper bound and the results of the previous one.
 using LoopChain = llvm::SmallVector<mlir::scf::ForOp, 3>;
 
-/// The chains of all loops of skeleton producer_consumer, inside of roles; most are of one loop.
+/// The chains of all loops of skeleton producer_consumer in roles. Most consist of one loop.
 llvm::SmallVector<LoopChain> getLoopChains(mlir::Operation *scope);
 
-/// Where an operation of a loop belongs: see tgpu-plan-stages.
+/// The place of an operation in a loop's schedule: see tgpu-plan-stages.
 struct Place {
   int64_t stage = 0, order = 0;
 
@@ -28,34 +27,34 @@ struct Place {
   void set(mlir::Operation *op) const;
 };
 
-/// A product of a loop's body, and when it has ended.
+/// A product of a loop's body, and the operations that end it.
 struct Product {
   WgmmaOp op;
   WgmmaCommitOp commit;
   WgmmaWaitOp wait;
 
-  /// No value unless its commit follows, and one wait of the same block is for it alone.
+  /// Returns a value only if the commit follows and one wait of the same block waits for it alone.
   static std::optional<Product> get(WgmmaOp op);
 };
 
-/// Whether the results of a wait go nowhere but to the next round: the loop only carries them.
+/// Whether the results of a wait are used only by the terminator: the loop merely carries them.
 bool isOnlyYielded(WgmmaWaitOp wait);
 
-/// One product's results then live beside another's. What stands for masked blocks stands for full
-/// ones, too.
+/// Whether the results of several products are live at the same time. The general branch counts for
+/// full blocks, too.
 bool hasSeveralProducts(mlir::scf::ForOp loop);
 
-/// Whether a round adds to several sums, to one of them what two products are combined to: the
-/// gradients of attention for a block of keys. Overlapped with the next round, both products live
-/// beside the sums for most of a round, more than there are registers.
+/// Whether an iteration adds to several sums, to one of them a product of a combination of two
+/// products: the gradients of attention for a block of keys. If such an iteration overlaps with the
+/// next one, both products are live beside the sums most of the time and exceed the registers.
 bool addsCombinedProducts(mlir::scf::ForOp loop);
 
-/// Registers that tiles take of each of `threads` threads, where the first product of the next
-/// round is under way beside the last one of this round: what the loop carries, both results, and
-/// the operand of 16 bits that a sum's product still reads.
+/// Registers per thread, of `threads`, for tiles if the first product of the next iteration is in
+/// flight together with the last one of this iteration: the carried values, both results, and the
+/// 16-bit operand that a product into a sum still reads.
 int64_t getRegistersAhead(mlir::scf::ForOp loop, int64_t threads);
 
-/// Whether some operation of the chain's loops has a place.
+/// Whether an operation of the chain's loops has a place.
 bool hasPlaces(const LoopChain &chain);
 
 } // namespace tilewright::tgpu

@@ -1,9 +1,9 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// tile.for_blocks becomes a loop over numbers of blocks. The body is written twice: for blocks that
-// the ranges promise to be full, without a mask; and for others, with the mask computed
-// (MapBlockMask.cpp), and run only where the block holds a kept pair (a vote of the whole block of
-// threads), as the loop is defined.
+// tile.for_blocks becomes a loop over block numbers with two versions of the body: one without a
+// mask, for blocks that the ranges promise to be full, and one that computes the mask
+// (MapBlockMask.cpp) and executes only if the block holds a kept pair (a vote of the whole thread
+// block), as tile.for_blocks requires.
 
 #include "passes/MaskRanges.h"
 #include "passes/Tgpu/BlockLoop.h"
@@ -25,8 +25,8 @@ func::FuncOp tgpu::getRanges(tile::ForBlocksOp op) {
   return SymbolTable::lookupNearestSymbolFrom<func::FuncOp>(op, op.getRangesAttr());
 }
 
-/// Whether a number is a multiple of this one, as written: a constant, or a product with one. Both
-/// factors may be of one product, and so on: only so many levels are followed.
+/// Whether the IR shows that a value is a multiple of `divisor`: it is a constant, or a product
+/// with such a factor. `levels` bounds the recursion over both factors.
 static bool isMultipleOf(Value value, int64_t divisor, unsigned levels = 8) {
   APInt constant;
   if (auto product = value.getDefiningOp<arith::MulIOp>(); product && levels > 0)
@@ -47,8 +47,8 @@ SmallVector<Value> tgpu::cloneBody(OpBuilder &b, func::FuncOp function, ValueRan
   return results;
 }
 
-/// Whether the mask is a diagonal that meets the rows where a block of columns begins (causal, with
-/// tiles that are no higher than blocks are wide). Then one block alone may be kept in part.
+/// Whether the mask is a diagonal that crosses the rows where a block of columns begins (causal,
+/// with tiles no higher than blocks are wide). Then at most one block is partly kept.
 bool KernelMapper::endsAtBlock(func::FuncOp ranges, ValueRange operands, const BlockLoop &loop) {
   auto shifts = ranges.getResultAttrOfType<DenseI64ArrayAttr>(MustEnd, rowEdgeName);
   auto isAligned = [&](Value value) { return isMultipleOf(value, loop.columnCount); };
@@ -82,11 +82,12 @@ void KernelMapper::computeBounds(tile::ForBlocksOp op, BlockLoop &loop) {
                     loop.upper};
     for (Value operand : op.getMaskOperands())
       operands.push_back(map.lookup(operand));
-    // In place: what is known of the bounds decides which parts of the loop there are.
+    // Clone it here: facts about the bounds decide which parts of the loop exist.
     Values bounds = cloneBody(b, getRanges(op), operands);
     mayBegin = arith::MaxSIOp::create(b, bounds[MayBegin], loop.lower);
     mayEnd = arith::MinSIOp::create(b, bounds[MayEnd], loop.upper);
-    // Of a document, which may begin anywhere, the first block then is full, and there are fewer.
+    // A document may start at any position. Counting blocks from its start makes the first block
+    // full and can save one block.
     if (target.hasRoles() && !op.getList() && isFromMemory(bounds[MayBegin]) &&
         mayBeginAnywhere(op))
       loop.origin = mayBegin = arith::MinSIOp::create(b, mayBegin, loop.upper);
@@ -94,20 +95,19 @@ void KernelMapper::computeBounds(tile::ForBlocksOp op, BlockLoop &loop) {
     mustEnd = bounds[MustEnd];
     loop.endsInOneBlock =
         bounds[MayEnd] == bounds[MustEnd] || endsAtBlock(getRanges(op), operands, loop);
-    // On machines without roles a branch costs more than a vote, which the schedule needs as a
-    // barrier.
+    // Without roles, a branch costs more than the vote, which the schedule needs as a barrier.
     if (target.hasRoles())
       loop.holdsPairs = bounds[IsTight];
-    // A list visits its blocks whatever the ranges say.
+    // A list visits its blocks regardless of the ranges.
     if (!op.getList())
       loop.tight = loop.holdsPairs;
   }
-  // No block is known to be full, in whatever launch: none is asked.
+  // No block is full in any launch, so no full-block test is emitted.
   if (mustBegin == mustEnd)
     mustBegin = {};
   Value hasRows = arith::CmpIOp::create(b, CmpIPredicate::sgt, loop.rows, zero);
   Value hasBlocks = arith::CmpIOp::create(b, CmpIPredicate::sgt, mayEnd, mayBegin);
-  // What is computed for a tile without rows would reach nothing.
+  // A tile without rows has no observable result, so it needs no blocks.
   Value isNonEmpty =
       loop.hasIdleRows ? hasBlocks : arith::AndIOp::create(b, hasRows, hasBlocks).getResult();
   Value before = arith::SubIOp::create(b, mayBegin, loop.origin);
@@ -117,7 +117,7 @@ void KernelMapper::computeBounds(tile::ForBlocksOp op, BlockLoop &loop) {
   loop.end = arith::SelectOp::create(b, isNonEmpty, end, loop.first);
   if (!mustBegin)
     return;
-  // Inside the interval, whose differences do not wrap. What begins with it folds to 0.
+  // Clamped to the interval, where differences do not wrap. Folds to 0 if it equals the origin.
   auto distance = [&](Value position) -> Value {
     Value isBefore = arith::CmpIOp::create(b, CmpIPredicate::sle, position, loop.origin);
     Value below = arith::MinSIOp::create(b, position, loop.upper);
@@ -134,8 +134,8 @@ void KernelMapper::computeBounds(tile::ForBlocksOp op, BlockLoop &loop) {
   if (loop.hasIdleRows)
     return;
   Value hasAllRows = arith::CmpIOp::create(b, CmpIPredicate::eq, loop.rows, all);
-  // Where masked blocks come first anyhow, all blocks of a tile that is cut, or of which none is
-  // full, are taken for such. Behind the full ones then comes the block alone that upper cuts.
+  // Since masked blocks come first, treat every block as masked if the tile is partial or has no
+  // full block. Then only the block cut by `upper` follows the full ones.
   loop.hasOneAfter = target.hasRoles() && op.getOrder() == tile::BlockOrder::Ascending &&
                      op.getRanges() && !op.getList() && mustBegin != loop.lower &&
                      getRanges(op).getResultAttr(MustEnd, endsAtUpperName);
@@ -219,13 +219,13 @@ LogicalResult KernelMapper::visitBlock(tile::ForBlocksOp op, const BlockLoop &lo
   if (!loop.fullFirst)
     return masked(yielded);
   auto full = [&](Values &values) { return mapBlockBody(op, begin, Value(), carried, values); };
-  // A range of rounds, so that tgpu-clone-segments can make a loop of each part.
+  // A range of iterations, so that tgpu-clone-segments can split the loop.
   Value isBeforeEnd = arith::CmpIOp::create(b, CmpIPredicate::slt, round, loop.fullEnd);
   Value isBehindFirst = arith::CmpIOp::create(b, CmpIPredicate::sge, round, loop.fullFirst);
   Value isFull = arith::AndIOp::create(b, isBehindFirst, isBeforeEnd);
   if (failed(branch(isFull, op->getResults(), full, masked, yielded)))
     return failure();
-  // The mask of a full block keeps everything, so what stands for masked blocks serves full ones.
+  // The mask of a full block keeps everything, so the masked body is valid for full blocks.
   for (Operation *user : isFull.getUsers()) {
     user->setAttr(specialCaseName, b.getUnitAttr());
     if (loop.hasOneBefore)
@@ -236,7 +236,7 @@ LogicalResult KernelMapper::visitBlock(tile::ForBlocksOp op, const BlockLoop &lo
   return success();
 }
 
-/// The number of the block that a list gives for a round.
+/// The number of the block that the list gives for an iteration.
 Value KernelMapper::getListedBlock(tile::ForBlocksOp op, const BlockLoop &loop, Value round) {
   int64_t blocksOfEntry = op.getBlocksOfEntry();
   Value blocks = i32(blocksOfEntry), entry = round;
@@ -250,7 +250,7 @@ Value KernelMapper::getListedBlock(tile::ForBlocksOp op, const BlockLoop &loop, 
                          b.getDenseI64ArrayAttr(dynamic));
   if (blocksOfEntry == 1)
     return number;
-  // What names nothing of the interval stays outside, but so near that the product does not wrap.
+  // A number outside the interval stays outside, but is clamped so that the product does not wrap.
   Value below = arith::MinSIOp::create(b, number, loop.listEnd);
   Value near = arith::MaxSIOp::create(b, below, i32(-1));
   Value first = arith::MulIOp::create(b, near, blocks);
@@ -266,13 +266,13 @@ LogicalResult KernelMapper::mapForBlocks(tile::ForBlocksOp op) {
   Value zero = i32(0), one = i32(1);
   Value first = loop.first, end = loop.end;
   if (op.getList()) {
-    // What lies outside of the list names no block.
+    // Entries beyond the extents of the list name no block.
     Value view = map.lookup(op.getList());
     int64_t rank = tile::getRank(op.getList().getType());
     Value count = arith::MinSIOp::create(b, map.lookup(op.getCount()),
                                          tile::DimOp::create(b, b.getI32Type(), view, rank - 1));
     for (auto [dim, index] : llvm::enumerate(op.getListIndices())) {
-      // Unsigned: a negative index is too large.
+      // Compare as unsigned: a negative index is then too large.
       Value inside = arith::CmpIOp::create(b, CmpIPredicate::ult, map.lookup(index),
                                            tile::DimOp::create(b, b.getI32Type(), view, dim));
       count = arith::SelectOp::create(b, inside, count, zero);
@@ -287,7 +287,7 @@ LogicalResult KernelMapper::mapForBlocks(tile::ForBlocksOp op) {
   }
   Value last;
   if (op.getOrder() == tile::BlockOrder::Descending) {
-    // Rounds count from 0, so that a range that begins with the first block ends with the loop.
+    // Iterations count from 0, so that a range starting at the first block ends with the loop.
     last = arith::SubIOp::create(b, end, one);
     if (!op.getList()) {
       if (loop.fullFirst) {

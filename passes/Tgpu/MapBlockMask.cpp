@@ -1,6 +1,6 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Which pairs of a block count, and whether any does: the mask of a block loop's round.
+// Computes the mask of a block, and whether it keeps any pair.
 
 #include "passes/MaskRanges.h"
 #include "passes/Tgpu/BlockLoop.h"
@@ -14,8 +14,8 @@ using namespace tilewright;
 using namespace tilewright::tgpu;
 using arith::CmpIPredicate;
 
-/// A mask whose ranges are tight keeps an interval of each row, which is what the ranges of that
-/// row alone are: two comparisons by row in place of the mask's by element.
+/// A mask with tight ranges keeps an interval of each row, given by the ranges of that row alone.
+/// Two comparisons per row then replace the mask of each element.
 void KernelMapper::computeRowLimits(tile::ForBlocksOp op, BlockLoop &loop) {
   if (!loop.tight)
     return;
@@ -27,14 +27,14 @@ void KernelMapper::computeRowLimits(tile::ForBlocksOp op, BlockLoop &loop) {
     operands.push_back(map.lookup(operand));
   func::FuncOp begin = getRowLimit(ranges, "_begin", MayBegin);
   func::FuncOp end = getRowLimit(ranges, "_end", MayEnd);
-  // Nothing comes before lower, the function's second argument.
+  // The function's second argument, lower, bounds the result.
   Block &body = begin.getBody().front();
   loop.hasRowBegins = body.getTerminator()->getOperand(0) != body.getArgument(1);
   loop.rowBegin = tile::MapOp::create(b, type, FlatSymbolRefAttr::get(begin), operands);
   loop.rowEnd = tile::MapOp::create(b, type, FlatSymbolRefAttr::get(end), operands);
 }
 
-/// The function (row, lower, upper, other operands) -> a result of `ranges` for that row alone.
+/// Returns the function (row, lower, upper, other operands) -> one result of `ranges` for that row.
 func::FuncOp KernelMapper::getRowLimit(func::FuncOp ranges, StringRef suffix, unsigned result) {
   auto module = ranges->getParentOfType<ModuleOp>();
   std::string name = (ranges.getSymName() + suffix).str();
@@ -49,17 +49,17 @@ func::FuncOp KernelMapper::getRowLimit(func::FuncOp ranges, StringRef suffix, un
   Block *body = function.addEntryBlock();
   b.setInsertionPointToStart(body);
   Value row = body->getArgument(0);
-  // Positions are below 2^31 - 1, so that 32 bits do (arith-int-range-narrowing).
+  // Positions are below 2^31 - 1, so 32 bits suffice (arith-int-range-narrowing).
   Values operands{row, arith::AddIOp::create(b, row, i32(1), arith::IntegerOverflowFlags::nsw)};
   llvm::append_range(operands, body->getArguments().drop_front());
   func::ReturnOp::create(b, cloneBody(b, ranges, operands)[result]);
   return function;
 }
 
-/// Whether a row's answers, as bits of a word (EmitColumns.cpp), find registers beside the sums of
-/// the loop and its products of the mask's shape. ptxas makes predicates of all bits of a byte, and
-/// saves those that are in use. Of two bounds that is fewer instructions; of one it was no faster
-/// (causal, D 64 to 256: 0.99 to 1.00).
+/// Whether registers are left for each row's mask as the bits of a word (EmitColumns.cpp), beside
+/// the loop's sums and its products of the mask's shape. ptxas makes predicates of all bits of a
+/// byte, and saves those in use. This takes fewer instructions for two bounds per row; for one it
+/// was no faster (causal, D 64 to 256: 0.99 to 1.00).
 bool KernelMapper::hasRoomForMask(tile::ForBlocksOp op, const BlockLoop &loop) {
   constexpr int64_t threadsOfWarp = 32;
   int64_t registers = 0;
@@ -87,8 +87,8 @@ Value KernelMapper::computeKeep(tile::ForBlocksOp op, const BlockLoop &loop, Val
   Attribute layout = layouts.get(op.getKeep());
   Type positions =
       getType(RankedTensorType::get({loop.rowCount, loop.columnCount}, b.getI32Type()), layout);
-  // row begin <= position < row end, counted from the beginning of the block. No difference wraps:
-  // positions of the interval are all there are.
+  // row begin <= position < row end, relative to the beginning of the block. No difference wraps,
+  // since all positions are in the interval.
   Value column = tile::IotaOp::create(b, positions, i32(0), 1);
   Value beginning = tile::FullOp::create(b, loop.rowEnd.getType(), begin);
   auto compare = [&](CmpIPredicate predicate, Value lhs, Value rhs) -> Value {
@@ -101,7 +101,7 @@ Value KernelMapper::computeKeep(tile::ForBlocksOp op, const BlockLoop &loop, Val
     Value isBelow = compare(CmpIPredicate::slt, column, end);
     keep = arith::AndIOp::create(b, isBelow, compare(CmpIPredicate::sge, column, first));
   } else {
-    // As one unsigned comparison.
+    // A single unsigned comparison.
     Value first = arith::SubIOp::create(b, beginning, loop.rowBegin);
     Value count = arith::SubIOp::create(b, loop.rowEnd, loop.rowBegin);
     Value place = arith::AddIOp::create(b, tile::ExpandOp::create(b, positions, first, 1), column);
@@ -115,7 +115,7 @@ Value KernelMapper::computeKeep(tile::ForBlocksOp op, const BlockLoop &loop, Val
   return branch.getResult(0);
 }
 
-/// Which rows lie before the limit.
+/// The rows before the limit.
 Value KernelMapper::computeRowMask(tile::ForBlocksOp op, const BlockLoop &loop) {
   Type positions = getType(RankedTensorType::get({loop.rowCount, loop.columnCount}, b.getI32Type()),
                            layouts.get(op.getKeep()));
@@ -132,7 +132,7 @@ Value KernelMapper::computeMask(tile::ForBlocksOp op, const BlockLoop &loop, Val
   auto iota = [&](Value first, int64_t dim) {
     return tile::IotaOp::create(b, positions, first, dim);
   };
-  // Counted from the beginning of the block: positions beyond an interval may wrap.
+  // Relative to the beginning of the block, since positions beyond the interval may wrap.
   auto isBelow = [&](int64_t dim, Value count) -> Value {
     Value limit = tile::FullOp::create(b, positions, count);
     return arith::CmpIOp::create(b, CmpIPredicate::slt, iota(i32(0), dim), limit);
@@ -152,7 +152,7 @@ Value KernelMapper::computeMask(tile::ForBlocksOp op, const BlockLoop &loop, Val
   return arith::AndIOp::create(b, keep, mask);
 }
 
-/// Whether the block holds a kept pair. Where the ranges promise that, a role need not vote.
+/// Whether the block holds a kept pair. A role need not vote if the ranges promise one.
 Value KernelMapper::mapVote(tile::ForBlocksOp op, const BlockLoop &loop, Value keep) {
   if (!loop.holdsPairs)
     return AnyOp::create(b, b.getI1Type(), keep, Value());

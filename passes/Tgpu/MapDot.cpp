@@ -1,6 +1,6 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Products, the loads that feed them, and what they keep in shared memory.
+// Maps products, the loads of their operands, and the buffers in shared memory.
 
 #include "lib/Layout/SharedLayout.h"
 #include "passes/Tgpu/KernelMapper.h"
@@ -18,7 +18,8 @@ using namespace tilewright::tgpu;
 // Buffers
 //===----------------------------------------------------------------------===//
 
-/// The widest pattern that rows fill, so that a column of 16-byte chunks meets all banks.
+/// The widest swizzle that the rows fill, so that a column of 16-byte chunks is free of bank
+/// conflicts.
 SharedType KernelMapper::getShared(ArrayRef<int64_t> shape, Type element) {
   auto swizzle = tgpu::Swizzle::None;
   if (shape.size() == 2)
@@ -28,7 +29,7 @@ SharedType KernelMapper::getShared(ArrayRef<int64_t> shape, Type element) {
                                      element, swizzle);
   if (type)
     return type;
-  // The kernel is given up when it has been written to its end.
+  // The caller fails after the whole kernel has been written.
   isRefused = true;
   return SharedType::get(b.getContext(), {1, 1}, element, tgpu::Swizzle::None);
 }
@@ -106,8 +107,8 @@ LogicalResult KernelMapper::copyForDots(tile::LoadOp op) {
   return success();
 }
 
-/// Whether the rows of a tile that is copied in order to be read are columns of the view. They are
-/// copied as the view has them.
+/// Whether the rows of a tile read through a buffer are columns of the view. The copy keeps the
+/// view's orientation.
 static bool isReadTransposed(tile::LoadOp load) {
   std::optional<ArrayRef<int64_t>> dims = load.getDims();
   return load->hasAttr(copiedName) && dims && dims->size() == 2 && (*dims)[0] > (*dims)[1];
@@ -130,11 +131,11 @@ void KernelMapper::copyToShared(tile::LoadOp op, SharedType type) {
 bool KernelMapper::isReadFromBuffer(tile::LoadOp load) {
   if (load->hasAttr(copiedName))
     return true;
-  // A load of its own leaves the others their copies where a tensor map cannot serve it.
+  // A single load that no tensor map can describe would prevent all copies by TMA.
   if (getViewRoot(load.getView()).getDefiningOp<tile::CapturedOp>())
     return false;
   auto type = dyn_cast<RankedTensorType>(load.getType());
-  constexpr int64_t leastBits = 32; // of a copy by one thread
+  constexpr int64_t leastBits = 32; // the smallest copy of one thread
   return type && type.getRank() == 1 && isStaged(load) &&
          getElementBits(type.getElementType()) >= leastBits;
 }
@@ -180,7 +181,7 @@ bool KernelMapper::usesMma(tile::DotOp op) {
   return element.isF16() || element.isBF16() || op.getPrecision() == tile::DotPrecision::TF32;
 }
 
-/// With k rounded up to what the instruction multiplies, where the operand's load allows it.
+/// The buffer with k rounded up to the instruction's k, if the operand's load permits it.
 SharedType KernelMapper::getOperandBuffer(tile::DotOp op, unsigned operand) {
   Value value = op->getOperand(operand);
   auto type = cast<RankedTensorType>(value.getType());
@@ -221,8 +222,8 @@ LogicalResult KernelMapper::putForDots(Value value) {
     if (!dot || operand > 1)
       continue;
     bool isInner = dot->getBlock() != value.getParentBlock();
-    // What lies as an accumulator is operand a without being moved. Multiply-adds and wgmma of the
-    // block write their operands where they stand.
+    // An accumulator's layout serves as operand a without conversion. Multiply-adds and wgmma of
+    // the same block write their operands at the product.
     bool isShared = isInner ? operand == 1 || isa<BlockedAttr>(layouts.get(value))
                             : usesMma(dot) && isa<MmaAttr>(layouts.get(dot.getResult())) &&
                                   !isReadFromRegisters(dot, operand);

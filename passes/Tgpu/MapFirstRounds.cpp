@@ -1,8 +1,8 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The rounds of a block loop in which a warpgroup's rows keep no pair. Under a causal mask, blocks
-// from the last to the first, a tile's upper rows begin later than its lower ones; and where the
-// tile is higher than there are rows left, the lowest have no round at all.
+// Skips the iterations of a block loop in which a warpgroup's rows keep no pair. Under a causal
+// mask with descending blocks, the upper rows of a tile begin later than its lower rows. In a
+// partial tile the lowest warpgroups may have no rows.
 
 #include "passes/MaskRanges.h"
 #include "passes/Tgpu/BlockLoop.h"
@@ -20,7 +20,8 @@ using arith::CmpIPredicate;
 Value KernelMapper::getFirstRound(tile::ForBlocksOp op, const BlockLoop &loop, Value rounds) {
   constexpr int64_t rowsOfGroup = 64;
   Value zero = i32(0);
-  // Rows that end a whole block before others are in tiles that are higher than a block is wide.
+  // Only if a tile has more rows than a block has columns do some rows end a whole block before
+  // others.
   auto layout = dyn_cast_or_null<WgmmaAttr>(layouts.get(op.getKeep()));
   int64_t groups = loop.rowCount / rowsOfGroup;
   if (!target.hasRoles() || !layout || layout.getWarpgroups() != groups || groups < 2 ||
@@ -32,7 +33,7 @@ Value KernelMapper::getFirstRound(tile::ForBlocksOp op, const BlockLoop &loop, V
     Value before = i32(group * rowsOfGroup);
     Value first = zero;
     if (op.getRanges()) {
-      // Of the last group it is the tile's, which is computed already.
+      // For the last warpgroup this is the tile's end, which has been computed already.
       Value end = loop.rows;
       if (group + 1 < groups)
         end = arith::MinSIOp::create(b, loop.rows, i32((group + 1) * rowsOfGroup));
@@ -41,7 +42,7 @@ Value KernelMapper::getFirstRound(tile::ForBlocksOp op, const BlockLoop &loop, V
       for (Value operand : op.getMaskOperands())
         operands.push_back(map.lookup(operand));
       Value mayEnd = cloneBody(b, getRanges(op), operands)[MayEnd];
-      // A read of memory for each group would take as long as it saves.
+      // A load from memory for each warpgroup would cost as much as it saves.
       if (isFromMemory(mayEnd))
         return zero;
       mayEnd = arith::MinSIOp::create(b, mayEnd, loop.upper);

@@ -1,6 +1,6 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Reads of operands, and what lies between them and their product.
+// Reads of operands, and the operations between them and their product.
 
 #include "passes/Tgpu/OperandReads.h"
 

@@ -1,6 +1,6 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Which operands products may read from shared memory piece by piece.
+// Determines the operands that products may read from shared memory piecewise.
 
 #ifndef TILEWRIGHT_PASSES_TGPU_OPERANDREADS_H
 #define TILEWRIGHT_PASSES_TGPU_OPERANDREADS_H
@@ -9,9 +9,9 @@
 
 namespace tilewright::tgpu {
 
-/// Whether a product alone uses what is read, as an operand, and nothing between the two can change
-/// it: then the product may read it piece by piece, and few registers hold it. It does so where
-/// ldmatrix can (elements of 16 bits).
+/// Whether the read has one use, as a product's operand, and no operation between the two can
+/// change the buffer. The product may then read it piecewise into few registers. It does so where
+/// ldmatrix can read it (16-bit elements).
 bool isReadByProduct(ReadOp read);
 
 } // namespace tilewright::tgpu

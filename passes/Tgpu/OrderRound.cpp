@@ -1,6 +1,6 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The order of a round without overlap with the next.
+// Orders an iteration that does not overlap with the next one.
 
 #include "passes/Tgpu/OrderRound.h"
 
@@ -33,8 +33,7 @@ public:
     if (ahead)
       findAhead();
     emitReadersOfSums();
-    // Where a tile of a capture lies is found before the products; the tile is read where it is
-    // used.
+    // Compute the address of a captured tile before the products; the tile is read at its use.
     for (Operation &op : body->without_terminator())
       if (readsCapture(&op) && !dependsOnProduct(&op))
         emit(&op);
@@ -53,9 +52,9 @@ public:
       Product *next = getNextWait();
       if (!next)
         break;
-      // The matrix unit works while the result is used.
+      // Issue a kept product so that the matrix unit works while the result is used.
       if (!isFollowed(*next) && !issueKept() && !aheadOps.empty()) {
-        // What products read from registers is free when they have ended.
+        // The registers that a product reads are free when it has ended.
         for (Product *earlier : llvm::reverse(issued))
           if (earlier->wait != next->wait) {
             emit(earlier->wait);
@@ -79,10 +78,10 @@ public:
 private:
   bool dependsOnProduct(Operation *op) { return dependsOn(op, llvm::IsaPred<WgmmaWaitOp>); }
 
-  //===--- A product of the next round ---------------------------------------------===//
+  //===--- Next iteration's product ---------------------------------------------===//
 
-  /// Of the first product, what the stage ahead of this round does: all that it needs, if that is
-  /// scalars and slots alone, and the counters that it advances.
+  /// Collects the operations that issue the next iteration's first product in this one: all its
+  /// dependences, provided that they are scalars and slots, and the counters that it advances.
   void findAhead() {
     Product &product = products.front();
     if (isOnlyYielded(product.wait) || product.op.getAcc())
@@ -98,13 +97,13 @@ private:
                       llvm::none_of(ops[i]->getResultTypes(), llvm::IsaPred<RankedTensorType>);
       if (ops[i] != product.op && !isa<WaitOp>(ops[i]) && !isScalar)
         return;
-      // Of a ring of one slot, this round holds it.
+      // With a one-slot ring, the current iteration still owns the slot.
       if (auto slot = dyn_cast<SlotOp>(ops[i]);
           slot && cast<RingType>(slot.getRing().getType()).getStages() < 2)
         return;
       for (Operation *before : getPredecessors(ops[i]))
         add(before);
-      // What the loop carries to the next round's stage comes from this round's.
+      // The next iteration reads the carried values that this iteration yields.
       for (Value operand : ops[i]->getOperands())
         if (auto argument = dyn_cast<BlockArgument>(operand);
             argument && argument.getOwner() == body && argument != loop.getInductionVar())
@@ -116,7 +115,7 @@ private:
       aheadOps.push_back(op);
       if (op == product.op)
         aheadOps.push_back(product.commit);
-      // Made where it is used.
+      // Slots are computed at their uses.
       if (auto slot = dyn_cast<SlotOp>(op)) {
         OpBuilder b(slot->getNextNode());
         Operation *copy = b.clone(*slot);
@@ -141,8 +140,8 @@ private:
 
   //===--- The order -------------------------------------------------------------===//
 
-  /// What reads a sum of the rounds before comes before all products: ptxas would wait for those
-  /// that are under way (C7517), whatever they write.
+  /// Readers of a sum of earlier iterations precede all products: ptxas would wait for any product
+  /// in flight (C7517), whatever its accumulator.
   void emitReadersOfSums() {
     for (Product &product : products)
       if (auto sum = dyn_cast_or_null<BlockArgument>(product.op.getAcc()))
@@ -156,12 +155,12 @@ private:
       return;
     for (Operation *before : getPredecessors(op))
       emit(before);
-    // Warps may wait at a barrier; where another product is left for later, a kept one runs
-    // meanwhile.
+    // Warps may wait at a barrier. If another product is left for later, issue a kept one first, to
+    // run meanwhile.
     if (isa<SyncOp>(op) && !aheadOps.empty())
       issueKept(op);
-    // Products end in order. A wait that comes later than it need would tell ptxas that the result
-    // is not there yet.
+    // Products end in order. If a wait came later than necessary, ptxas would take the product to
+    // be pending.
     if (isa<WgmmaWaitOp>(op))
       for (WgmmaWaitOp earlier : getEndedBefore(op))
         emit(earlier);
@@ -175,7 +174,7 @@ private:
     }
     if (!isa<WgmmaWaitOp, ReadOp>(op))
       return;
-    // The slots that nothing reads any more.
+    // Release the slots that have no further readers.
     for (auto arrive : body->getOps<ArriveOp>())
       if (!isEmitted.contains(arrive) && !llvm::is_contained(accesses, arrive.getOperation()) &&
           llvm::all_of(getBefore(arrive),
@@ -183,13 +182,12 @@ private:
         emit(arrive);
   }
 
-  /// Reads the rows that are used with the result of a product, or of the one that was issued in
-  /// the round before, as soon as it is issued: warps wait for it anyway, and would then stand
-  /// still for as long as shared memory takes. Long rows are read where they are used, since they
-  /// take more registers, and so are tiles, and rows for whose slot a warp would have to wait as
-  /// well.
+  /// Reads the rows that are used together with the result of a product (issued in this iteration
+  /// or in the previous one) as soon as it is issued: warps wait for the product anyway, and would
+  /// otherwise wait for shared memory afterwards. Tiles and long rows are read at their uses, since
+  /// they take more registers, as are rows whose slot requires another wait.
   void readRowsUsedWith(Operation *wait) {
-    constexpr int64_t mostElements = 96; // 24 registers of a thread, where columns lie along it
+    constexpr int64_t mostElements = 96; // 24 registers per thread if columns lie along it
     for (auto read : body->getOps<ReadOp>()) {
       auto type = cast<RankedTensorType>(read.getType());
       if (type.getRank() != 1 || type.getNumElements() > mostElements || isEmitted.contains(read) ||
@@ -211,7 +209,7 @@ private:
     }
   }
 
-  /// The waits of products that end before those of a wait. Of a sum the last product counts.
+  /// The waits of products that end before those of `wait`. A sum ends with its last product.
   SmallVector<WgmmaWaitOp> getEndedBefore(Operation *wait) {
     SmallVector<WgmmaWaitOp> ended;
     auto getEnd = [&](Operation *other) {
@@ -219,7 +217,7 @@ private:
       for (const Product &product : products)
         if (product.wait == other)
           end = std::max<size_t>(end, llvm::find(issued, &product) - issued.begin());
-      return end; // behind all others, if it is not issued
+      return end; // after all others if it has not been issued
     };
     size_t end = getEnd(wait);
     for (Product *product : issued)
@@ -228,7 +226,7 @@ private:
     return ended;
   }
 
-  /// The oldest product that an operation of the round waits for.
+  /// The oldest product whose result this iteration uses and has not waited for.
   Product *getNextWait() {
     for (Product *product : issued)
       if (!isOnlyYielded(product->wait) && !isEmitted.contains(product->wait))
@@ -236,10 +234,11 @@ private:
     return nullptr;
   }
 
-  /// Whether a product is under way that ends after this one.
+  /// Whether a product in flight ends after this one.
   bool isFollowed(const Product &product) { return issued.back()->wait != product.wait; }
 
-  /// Issues a product, if there is one that can be and does not come after `barrier`.
+  /// Issues a product that can be issued and does not depend on `barrier`. Returns whether there is
+  /// one.
   bool issueKept(Operation *barrier = nullptr) {
     for (Product &product : products)
       if (!isEmitted.contains(product.op) && !dependsOn(product.op, [&](Operation *before) {
@@ -251,8 +250,8 @@ private:
     return false;
   }
 
-  /// What takes time, and can be computed now. What takes no registers, and reads of shared memory,
-  /// come where they are used.
+  /// Whether an operation takes execution time and can run now. Operations without register results
+  /// and reads of shared memory are placed at their uses.
   bool isReady(Operation *op) {
     if (isEmitted.contains(op) ||
         isa<WgmmaCommitOp, WgmmaWaitOp, WaitOp, SlotOp, ReadOp, AcquireOp>(op))
@@ -264,7 +263,7 @@ private:
     return hasTile && dependsOnWaited(op) && !dependsOnProduct(op);
   }
 
-  /// Whether the operation uses, through others, a product that has been waited for.
+  /// Whether the operation depends on a product that has been waited for.
   bool dependsOnWaited(Operation *op) {
     llvm::SetVector<Operation *> reached;
     reached.insert(op);
@@ -278,7 +277,7 @@ private:
   }
 
   SmallVector<Product *> issued;     ///< in order
-  SmallVector<Operation *> aheadOps; ///< of the next round, until they are issued
+  SmallVector<Operation *> aheadOps; ///< of the next iteration, until they are issued
   Operation *aheadWait = nullptr;
   SmallVector<OrderedOp> sequence;
 };

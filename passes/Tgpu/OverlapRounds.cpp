@@ -1,6 +1,6 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Skeleton overlap: every operation of a round gets one of two stages, and its place.
+// Skeleton overlap: assigns each operation of an iteration one of two stages, and a place.
 
 #include "passes/Tgpu/OverlapRounds.h"
 
@@ -17,8 +17,8 @@ using namespace tilewright::tgpu;
 
 namespace {
 
-/// A slot's barriers in a round: products of `readers` read what the wait waits for. They are known
-/// when the slots are copied to where they are used.
+/// The barrier operations of a slot in an iteration. The products of `readers` read the slot; they
+/// are known once slot operations have been cloned to their uses.
 struct Channel {
   WaitOp wait;
   ArriveOp arrive;
@@ -29,7 +29,7 @@ class RoundPlanner {
 public:
   explicit RoundPlanner(scf::ForOp loop) : loop(loop), body(loop.getBody()) {}
 
-  /// Whether the loop has two stages; then each of its operations gets its place.
+  /// Whether the loop has two stages. If so, each of its operations gets a place.
   bool run(Value turns) {
     if (!collect() || !divide())
       return false;
@@ -44,7 +44,7 @@ public:
   }
 
 private:
-  //===--- What there is -----------------------------------------------------===//
+  //===--- Collection -----------------------------------------------------===//
 
   bool collect() {
     llvm::DenseMap<Value, Channel *> byUse;
@@ -58,7 +58,7 @@ private:
         products.push_back(*found);
       } else if (!isa<WaitOp, ArriveOp, WgmmaWaitOp, WgmmaCommitOp, LoadOp, ReadOp>(op) &&
                  !isMemoryEffectFree(&op)) {
-        return false; // its order among the others may matter
+        return false; // it may depend on other operations
       }
     }
     for (auto wait : body->getOps<WaitOp>()) {
@@ -79,7 +79,7 @@ private:
     return products.size() > 1;
   }
 
-  /// Everything of the body that depends on a value.
+  /// All operations of the body that depend on a value.
   llvm::DenseSet<Operation *> getDependents(Value value) {
     llvm::DenseSet<Operation *> dependents;
     SmallVector<Value> worklist{value};
@@ -91,7 +91,7 @@ private:
     return dependents;
   }
 
-  /// Which products are of stage 1; false if there is but one kind.
+  /// Finds the products of stage 1. Returns false if all products are of one kind.
   bool divide() {
     bool hasFirst = false, hasSecond = false;
     for (Product &product : products) {
@@ -111,7 +111,7 @@ private:
 
   //===--- Stages ---------------------------------------------------------------===//
 
-  /// What takes no registers is made in the stage that uses it.
+  /// Clones operations without register results into the stage of their uses.
   void copyWhereUsed() {
     SmallVector<Operation *> worklist;
     for (Operation &op : body->without_terminator())
@@ -136,7 +136,7 @@ private:
     }
   }
 
-  /// The stages in which a channel is read first and last.
+  /// The first and the last stage that reads a channel.
   std::pair<int64_t, int64_t> getStages(const Channel &channel) {
     std::pair<int64_t, int64_t> ends{1, 0};
     for (Operation *reader : channel.readers) {
@@ -146,8 +146,8 @@ private:
     return ends;
   }
 
-  /// Whether slots are read in both stages, so held for two rounds, and there is none left into
-  /// which a copy could be made meanwhile.
+  /// Whether both stages read the slots, so that they are held for two iterations, and the ring has
+  /// no slot left to copy into meanwhile.
   bool holdsTooLong(Channel &channel) {
     return getStages(channel) == std::pair<int64_t, int64_t>(0, 1) &&
            llvm::any_of(body->getOps<SlotOp>(), [&](SlotOp slot) {
@@ -167,7 +167,8 @@ private:
       if (last == 1)
         second.insert(channel.arrive);
     }
-    // What only makes the next value of something that stage 1 alone reads.
+    // Operations that only compute the next iteration's value of an argument which only stage 1
+    // reads.
     auto *yield = body->getTerminator();
     for (auto [argument, yielded] :
          llvm::zip_equal(loop.getRegionIterArgs(), yield->getOperands())) {
@@ -182,7 +183,7 @@ private:
     }
     for (Operation &op : body->without_terminator())
       stages[&op] = second.contains(&op) ? 1 : 0;
-    // Of the first stage, what depends on what the other yields.
+    // Stage-0 operations that depend on a value yielded by stage 1.
     for (auto [argument, yielded] :
          llvm::zip_equal(loop.getRegionIterArgs(), yield->getOperands())) {
       Operation *op = yielded.getDefiningOp();
@@ -194,8 +195,9 @@ private:
     }
   }
 
-  /// Updates of what stage 1 carries, by what stage 0 computes, that only stage 1 reads: done a
-  /// round later, behind the products that stage 0 issues, they do not delay these.
+  /// Defers, by one iteration, updates of values that stage 1 carries, if stage 0 computes the
+  /// update and only stage 1 reads the result. Executed after stage 0 has issued its products, they
+  /// do not delay these.
   void deferUpdates() {
     SmallVector<Operation *> updates;
     for (bool isChanged = true; std::exchange(isChanged, false);)
@@ -216,8 +218,8 @@ private:
       stages[&op] = second.contains(&op) ? 1 : 0;
   }
 
-  /// Whether an operation takes as long as it is worth to defer it: with 32 registers of a thread
-  /// (D 64) it is not, with 64 and 128 it is.
+  /// Whether deferring an operation pays off: not with 32 registers per thread (D 64), but with 64
+  /// and 128.
   bool isWide(Operation &op) {
     constexpr int64_t wideRegisters = 64;
     return llvm::all_of(op.getResultTypes(), [&](Type type) {
@@ -231,16 +233,15 @@ private:
   bool assignPlaces(Value turns) {
     for (const Product &product : products)
       if (late.contains(product.op))
-        return false; // it waits for stage 1: there is nothing to overlap
+        return false; // it waits for stage 1, so nothing can overlap
     if (llvm::any_of(channels, [&](Channel &channel) { return holdsTooLong(channel); }))
       return false;
-    // Products of stage 0 that need no other's result.
+    // Products of stage 0 that do not depend on other products.
     llvm::DenseSet<Operation *> dependent;
     for (Product &product : products)
       for (Operation *op : getDependents(product.op.getResult()))
         dependent.insert(op);
-    // Where a tile of a capture lies is found before the products; the tile is read where it is
-    // used.
+    // Compute the address of a captured tile before the products; the tile is read at its use.
     for (Operation &op : body->without_terminator())
       if (readsCapture(&op) && stages.lookup(&op) == 0 && !dependent.contains(&op) &&
           !late.contains(&op))
@@ -259,8 +260,8 @@ private:
         emitProduct(product);
     if (turns)
       emitTurn<PassTurnOp>(turns, 1);
-    // Tiles that need no product, such as masks, are computed, or read, where they are used: before
-    // the wait for a product they would take registers until it ends.
+    // Place tiles that do not depend on a product, such as masks, at their uses: before the wait
+    // for a product they would occupy registers until it ends.
     auto canWait = [&](Operation &op) {
       auto isTile = [](Type type) {
         auto tile = dyn_cast<RankedTensorType>(type);
@@ -313,10 +314,10 @@ private:
     emitOperands(op);
     sequence.push_back(op);
     if (auto product = dyn_cast<WgmmaOp>(op))
-      emit(product->getNextNode()); // in the body, the commit
+      emit(product->getNextNode()); // in the body this is the commit
     if (!isa<WgmmaWaitOp, ReadOp>(op))
       return;
-    // The slots that nothing reads any more.
+    // Release the slots that have no further readers.
     for (const Channel &channel : channels)
       if (stages.lookup(channel.arrive) == stages.lookup(op) &&
           llvm::all_of(channel.readers, [&](Operation *reader) {

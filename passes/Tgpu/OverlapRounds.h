@@ -1,20 +1,20 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Rounds of which one runs under the next. Skeleton overlap:
+// Overlaps consecutive iterations. Skeleton overlap:
 //
-//   stage 0   products whose results other products of the round read, and what is computed of them
-//   stage 1   the products at the end, which nothing of the round reads: run a round later
+//   stage 0   products whose results other products of the iteration read, and their dependents
+//   stage 1   the last products, whose results the iteration does not read: run one iteration later
 //
-// A round of the pipeline is then
+// An iteration of the pipeline is then
 //
-//   stage 0   wait for the slots, issue the products that need nothing else
-//   stage 1   update what they add to; wait for the slots, issue the products of the round before
+//   stage 0   wait for the slots, issue the products that depend on nothing else
+//   stage 1   update the accumulators; wait for the slots, issue the previous iteration's products
 //   stage 0   wait for the products, release their slots, compute
 //   stage 1   wait for the products, release their slots
-//   stage 0   what depends on the results of stage 1
+//   stage 0   operations that depend on results of stage 1
 //
-// so that what stage 0 computes runs while the matrix unit multiplies for stage 1. What decides is
-// which product reads what, through whatever lies between; no operation is looked for by name.
+// so that the computations of stage 0 run while the matrix unit executes the products of stage 1.
+// The division follows from data dependences between products alone.
 
 #ifndef TILEWRIGHT_PASSES_TGPU_OVERLAPROUNDS_H
 #define TILEWRIGHT_PASSES_TGPU_OVERLAPROUNDS_H
@@ -23,11 +23,11 @@
 
 namespace tilewright::tgpu {
 
-/// Gives each operation of the loop its place in two stages; false if it has but one kind of
-/// products, or if something forbids it. With `turns`, the warpgroups take turns in issuing.
+/// Gives each operation of the loop its place in two stages. Returns false if all products are of
+/// one kind or if a dependence forbids it. With `turns`, the warpgroups take turns in issuing.
 bool overlapRounds(mlir::scf::ForOp loop, mlir::Value turns);
 
-/// Takes back what overlapRounds wrote before it said no to another part of the loop.
+/// Removes the places that overlapRounds assigned before it failed for another part of the loop.
 void clearRounds(mlir::scf::ForOp loop);
 
 } // namespace tilewright::tgpu

@@ -1,16 +1,17 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// tgpu-pipeline-copies: loops of skeleton multistage. Round i multiplies what stage i mod S of the
-// rings holds, while the copies of round i + S - 1 run:
+// tgpu-pipeline-copies: loops of skeleton multistage. Iteration i multiplies the contents of stage
+// i mod S of the rings while the copies of iteration i + S - 1 are in flight:
 //
-//   before the loop   copy round 0, commit | ... | copy round S - 2, commit
-//   in round i        wait until the copies of round i are done; sync
-//                     copy round i + S - 1, commit
-//                     the rest of the body
+//   before the loop    copy iteration 0, commit | ... | copy iteration S - 2, commit
+//   in iteration i     wait until the copies of iteration i are done; sync
+//                      copy iteration i + S - 1, commit
+//                      the rest of the body
 //
-// The one barrier of a round serves twice: the copies of round i are visible to all warps, and all
-// warps are done with round i - 1, whose stage is filled next. Every round commits, also an empty
-// group, so that the number of groups under way is known.
+// The single barrier of an iteration has two purposes: it makes the copies of iteration i visible
+// to all warps, and it orders the reads of iteration i - 1 before the copies that overwrite its
+// stage. Every iteration commits a group, possibly an empty one, so that the number of groups in
+// flight is known.
 
 #include "passes/Passes.h"
 #include "passes/Tgpu/CopySlice.h"
@@ -54,7 +55,7 @@ public:
   }
 
 private:
-  /// The copies will be waited for at the beginning of the body, behind a barrier.
+  /// Removes the waits of the body: copies are waited for at its beginning, before a barrier.
   void removeWaits() {
     bool wrote = false;
     for (Operation &op : llvm::make_early_inc_range(loop.getBody()->without_terminator())) {
@@ -63,7 +64,7 @@ private:
         continue;
       }
       auto sync = dyn_cast<SyncOp>(op);
-      // A barrier that ordered nothing but the copies.
+      // A barrier that ordered only the copies.
       if (sync && !sync.getBarrier() && !wrote)
         sync.erase();
       else if (sync)
@@ -85,7 +86,7 @@ private:
     return arith::ConstantOp::create(rewriter, loc, rewriter.getI32IntegerAttr(int32_t(value)));
   }
 
-  /// The loop counts its rounds.
+  /// Adds an iteration counter to the loop.
   void addUse() {
     rewriter.setInsertionPoint(loop);
     Value zero = i32(0);
@@ -94,12 +95,12 @@ private:
       Value next = arith::AddIOp::create(builder, at, added.front(), one);
       return SmallVector<Value>{next};
     };
-    // Cannot fail: a loop of scf takes further values.
+    // Cannot fail: scf.for accepts further iteration arguments.
     DictionaryAttr attributes = loop->getDiscardableAttrDictionary();
     auto longer = *cast<LoopLikeOpInterface>(*loop).replaceWithAdditionalYields(
         rewriter, ValueRange{zero}, /*replaceInitOperandUsesInLoop=*/false, addOne);
     loop = cast<scf::ForOp>(longer.getOperation());
-    loop->setDiscardableAttrs(attributes); // shown, though obeyed
+    loop->setDiscardableAttrs(attributes); // keep the attribute visible in the output
     use = loop.getRegionIterArgs().back();
   }
 
@@ -110,7 +111,7 @@ private:
     return start;
   }
 
-  /// The copies of the round that begins at `position`, if the loop has it.
+  /// Copies for the iteration that begins at `position`, if the loop executes it.
   void copyRound(Value position, Value number) {
     auto predicate = loop.getUnsignedCmp() ? arith::CmpIPredicate::ult : arith::CmpIPredicate::slt;
     Value exists = arith::CmpIOp::create(rewriter, loc, predicate, position, loop.getUpperBound());
@@ -131,7 +132,8 @@ private:
   }
 
   void writePrologue() {
-    // What the kernel waits for before the loop may arrive while the first rounds are on their way.
+    // Copies that the kernel waits for before the loop may arrive while those of the first
+    // iterations are in flight.
     Operation *wait = nullptr, *sync = nullptr;
     bool isNested = loop->getParentOfType<scf::ForOp>() != nullptr;
     for (Operation *op = loop->getPrevNode(); op && !isNested; op = op->getPrevNode()) {
@@ -145,7 +147,7 @@ private:
       }
     }
     if (wait && cast<CopyWaitOp>(wait).getPending() == 0) {
-      // Reads that follow the barrier go behind it again.
+      // Move reads that follow the barrier after it again.
       SmallVector<Operation *> reads;
       for (Operation *op = sync->getNextNode(); op != loop; op = op->getNextNode())
         if (isa<ReadOp>(op))
@@ -167,7 +169,7 @@ private:
       }
     } else {
       rewriter.setInsertionPoint(loop);
-      // Warps may still read what the last rounds of the loop's last time left.
+      // Warps may still read slots that the previous execution of the loop filled last.
       if (isNested)
         SyncOp::create(rewriter, loc, Value());
     }
@@ -195,14 +197,14 @@ private:
   CopySlice slice;
   IRRewriter rewriter;
   Location loc;
-  llvm::MapVector<Value, Value> rings; ///< by the buffer that was
-  Value use;                           ///< number of the round
+  llvm::MapVector<Value, Value> rings; ///< by the buffer that each replaces
+  Value use;                           ///< iteration number
 };
 
 struct TgpuPipelineCopiesPass : tilewright::impl::TgpuPipelineCopiesBase<TgpuPipelineCopiesPass> {
   void runOnOperation() override {
     SmallVector<scf::ForOp> loops;
-    // The outermost first: what an inner loop puts before itself stays as it is.
+    // Outermost loops first: operations that an inner loop places before itself stay there.
     getOperation()->walk<WalkOrder::PreOrder>([&](scf::ForOp loop) {
       auto schedule = loop->getAttrOfType<ScheduleAttr>(scheduleName);
       if (schedule && schedule.getSkeleton() == Skeleton::Multistage)

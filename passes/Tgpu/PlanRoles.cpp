@@ -1,17 +1,17 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The schedule of kernels that are split into roles.
+// Plans the schedule of kernels that are split into roles, by
 //
-// What decides:
-//   structure   a kernel is split if a loop of it feeds wgmma, and a role of its own can make all
+//   structure   a kernel is split if one of its loops feeds wgmma and a separate role can make all
 //   its
-//               copies, by TMA
+//               copies by TMA
 //   memory      first the buffers through which results leave, then as many stages as fit
-//   registers   what a role that only copies needs, and the rest to those that multiply
-//   additions   accumulators that every round adds to memory leave through a role that adds them
-//   tile order  where one operand follows the first id of the grid and another the second, tiles
-//               that run at the same time form a rectangle, whose sides are chosen so that it
-//               reads the least; otherwise they follow the grid
+//   registers   the minimum for a role that only copies; the roles that multiply get the rest
+//   additions   accumulators that every iteration adds to memory leave through a role that adds
+//   them tile order  if one operand depends on the first grid id and another on the second, tiles
+//   that run
+//               concurrently form a rectangle, whose sides minimise the bytes read; otherwise
+//               tiles follow the grid
 
 #include "passes/Tgpu/PlanRoles.h"
 
@@ -34,13 +34,13 @@ using namespace tilewright::tgpu;
 
 namespace {
 
-/// Barriers of every ring, and what alignment may cost.
+/// Reserved for the barriers of the rings and for alignment.
 constexpr int64_t reserve = 1024;
-/// More stages than this hide nothing more.
+/// More stages hide no further latency.
 constexpr int64_t mostStages = 6;
 constexpr int64_t loadWarps = 4;
 
-/// The ids of the grid, as bits, on which a value depends.
+/// The grid ids on which a value depends, as a bit set.
 uint64_t getIds(KernelOp kernel, Value value) {
   uint64_t ids = 0;
   llvm::DenseSet<Value> seen;
@@ -52,7 +52,8 @@ uint64_t getIds(KernelOp kernel, Value value) {
     for (auto [i, id] : llvm::enumerate(kernel.getGridIds()))
       if (id == next && i < 64)
         ids |= uint64_t(1) << i;
-    // What a loop counts and carries does not tell operands apart, unless it only computes scalars.
+    // Iteration arguments and induction variables do not distinguish operands, except in loops that
+    // compute only scalars.
     Operation *op = next.getDefiningOp();
     auto isTile = [](Type type) { return isa<RankedTensorType>(type); };
     if (!op || (op->getNumRegions() != 0 && llvm::any_of(op->getResultTypes(), isTile)))
@@ -62,9 +63,10 @@ uint64_t getIds(KernelOp kernel, Value value) {
   return ids;
 }
 
-/// How many steps of the second id go together; 1: the order of the grid.
+/// The number of steps of the second id that form a group; 1 is the order of the grid.
 int64_t chooseGroup(KernelOp kernel, const RoleSlice &slice) {
-  double bytesOf[2] = {0, 0}; // what follows the first id alone, and the second alone
+  // Bytes of the operands that depend on the first id alone, and on the second alone.
+  double bytesOf[2] = {0, 0};
   for (const CopyGroup &group : slice.groups)
     for (CopyAsyncOp copy : group.copies) {
       uint64_t ids = 0;
@@ -77,15 +79,15 @@ int64_t chooseGroup(KernelOp kernel, const RoleSlice &slice) {
     }
   if (bytesOf[0] == 0 || bytesOf[1] == 0)
     return 1;
-  // A rectangle of g by multiprocessors / g tiles reads g times the one and the rest times the
-  // other.
+  // A rectangle of g by multiprocessors / g tiles reads the one operand g times and the other
+  // multiprocessors / g times.
   double best = std::sqrt(getTargetOf(kernel).multiprocessors * bytesOf[0] / bytesOf[1]);
   return int64_t(1) << std::lround(std::log2(std::max(1.0, best)));
 }
 
-/// What one slot of the rings takes, what is copied once for each tile, a slot of each accumulator
-/// that is added to memory, what each round writes for its own products, and all that does not
-/// depend on the number of stages.
+/// Shared memory of one slot of each ring, of the copies made once per tile, of one slot of each
+/// accumulator that is added to memory, of the buffers that each iteration writes for its own
+/// products, and of everything that does not depend on the number of stages.
 struct Memory {
   int64_t perStage = 0, perTile = 0, perReduction = 0, perScratch = 0, fixed = reserve;
 };
@@ -106,8 +108,9 @@ Memory getMemory(KernelOp kernel, const RoleSlice &slice) {
   return memory;
 }
 
-/// Which products of a round read a group's buffers: those whose results the round uses, and those
-/// whose results the loop only carries. The latter may run while the next round begins.
+/// Which products of an iteration read a group's buffers: early ones, whose results the iteration
+/// uses, or late ones, whose results the loop only carries. The latter may overlap with the next
+/// iteration.
 struct Readers {
   bool early = false, late = false;
 };
@@ -129,13 +132,13 @@ Readers getReaders(const CopyGroup &group) {
 
 void setSlots(const CopyGroup &group, int64_t slots) {
   for (CopyAsyncOp copy : group.copies)
-    if (!copy->hasAttr(ringStagesName)) // by the author
+    if (!copy->hasAttr(ringStagesName)) // set by the author
       copy->setAttr(ringStagesName,
                     IntegerAttr::get(IntegerType::get(copy.getContext(), 64), slots));
 }
 
-/// Where rings of two slots do not fit, one is enough to go on for buffers that are read early
-/// alone. Adds those to `groups` and returns what they take.
+/// If rings of two slots do not fit, gives buffers that only early products read one slot. Adds
+/// those groups to `groups` and returns the bytes of their slots.
 int64_t giveOneSlot(const RoleSlice &slice, int64_t room, Memory &memory,
                     SmallVector<const CopyGroup *> &groups) {
   int64_t bytes = 0;
@@ -152,8 +155,8 @@ int64_t giveOneSlot(const RoleSlice &slice, int64_t room, Memory &memory,
   return bytes;
 }
 
-/// Of buffers that early and late products read. They are held while two rounds run; copies are
-/// made ahead if there is a third slot.
+/// Groups of buffers that both early and late products read. They are held during two iterations,
+/// so copies can run ahead only with a third slot.
 SmallVector<const CopyGroup *> getHeldGroups(const RoleSlice &slice) {
   SmallVector<const CopyGroup *> held;
   for (const CopyGroup &group : slice.groups) {
@@ -171,9 +174,9 @@ int64_t getBytesOf(ArrayRef<const CopyGroup *> groups) {
   return bytes;
 }
 
-/// Whether warpgroups should take turns in multiplying: where a round has several products and what
-/// is computed between them takes long enough to be hidden behind another's products. Without
-/// turns, D 64 and 128 of attention lose 2 to 20 percent on an H200; D 256 gains 1 to 2.
+/// Whether warpgroups should take turns in multiplying: an iteration has several products, and the
+/// computation between them takes long enough to overlap with another warpgroup's products. Without
+/// turns, attention at D 64 and 128 loses 2 to 20 percent on an H200; at D 256 it gains 1 to 2.
 bool wantsTurns(KernelOp kernel, scf::ForOp loop) {
   constexpr double leastShare = 0.4;
   const Target &target = getTargetOf(kernel);
@@ -196,15 +199,15 @@ bool wantsTurns(KernelOp kernel, scf::ForOp loop) {
              leastShare * operations / target.operationsOfClock;
 }
 
-/// Whether tiles need different numbers of rounds, or the order in which they come is up to the
-/// ids: blocks then had better take the next tile when they are done with one.
+/// Whether the trip counts of tiles depend on the grid ids. Blocks should then take tiles
+/// dynamically.
 bool variesByTile(KernelOp kernel, scf::ForOp loop) {
   return getIds(kernel, getFirstOfAll(loop.getLowerBound())) != 0 ||
          getIds(kernel, loop.getUpperBound()) != 0;
 }
 
-/// Lets results leave through slots of the rings that loops fill, one of each ring, if those hold
-/// them all: the operands of the next tile then come meanwhile.
+/// Lets results leave through slots of the loops' rings, one slot per ring, if these hold all
+/// results, so that the next tile's operands can be copied meanwhile.
 void lendSlots(KernelOp kernel, const RoleSlice &slice) {
   SmallVector<CopyGroup> lenders;
   const auto *group = slice.groups.begin();
@@ -229,7 +232,7 @@ void lendSlots(KernelOp kernel, const RoleSlice &slice) {
       copy->setAttr(lendSlotName, UnitAttr::get(kernel.getContext()));
 }
 
-/// Whether copies are of parts of views, which begin and end anywhere.
+/// Whether copies access parts of views, which begin and end at any element.
 bool copiesParts(const RoleSlice &slice) {
   return llvm::any_of(slice.groups, [](const CopyGroup &group) {
     return llvm::any_of(group.copies, [](CopyAsyncOp copy) {
@@ -267,8 +270,8 @@ FailureOr<bool> tgpu::planRoles(KernelOp kernel, const RoleOverrides &overrides,
     return refuse("no loop copies operands of wgmma");
 
   Memory memory = getMemory(kernel, *slice);
-  // Tiles of different lengths: blocks take the next when they are done with one, and the longest
-  // of several steps of the second id go first.
+  // Tiles of different length: blocks take them from a counter, the longest of several steps of the
+  // second id first.
   constexpr int64_t mostSteps = 32;
   bool varies = slice->isOrdered() ||
                 llvm::any_of(loops, [&](scf::ForOp loop) { return variesByTile(kernel, loop); });
@@ -277,11 +280,12 @@ FailureOr<bool> tgpu::planRoles(KernelOp kernel, const RoleOverrides &overrides,
                                            : varies ? mostSteps
                                                     : chooseGroup(kernel, *slice));
   memory.fixed += reduceStages * memory.perReduction;
-  // Memory is short where sums are added: results leave through operands that have been read.
+  // Where sums are added, memory is short: results leave through buffers of operands that are no
+  // longer needed.
   constexpr int64_t storeBuffers = 2;
   int64_t buffers = overrides.storeBuffers.value_or(reduceStages > 0 ? 0 : storeBuffers);
   int64_t stages = 0, room = 0;
-  // A third slot of what is held for two rounds is worth more than buffers for results.
+  // A third slot for buffers held during two iterations takes precedence over buffers for results.
   SmallVector<const CopyGroup *> held;
   if (memory.perScratch == 0)
     held = getHeldGroups(*slice);
@@ -302,15 +306,17 @@ FailureOr<bool> tgpu::planRoles(KernelOp kernel, const RoleOverrides &overrides,
   SmallVector<const CopyGroup *> ofOneSlot;
   if (stages < 2 && !overrides.stages)
     room -= giveOneSlot(*slice, room, memory, ofOneSlot);
-  if (memory.perStage == 0) // rings of one slot alone: no copy would be made ahead
+  if (memory.perStage == 0) // all rings have one slot: no copy could run ahead
     return refuse("rings of two stages do not fit into shared memory; use smaller blocks");
-  // A block that takes tile after tile brings the next one's operands while it ends this one.
+  // A block that processes several tiles copies the next tile's operands while it finishes this
+  // one.
   bool fitsTwice = group > 0 && buffers > 0 && memory.perTile > 0 && room - memory.perTile >= least;
   int64_t tileStages = overrides.tileStages.value_or(fitsTwice ? 2 : 1);
   room -= (tileStages - 1) * memory.perTile;
   stages = room / memory.perStage;
   stages = overrides.stages.value_or(std::min(stages, mostStages));
-  // Then a second slot for what is added, and only then one barrier a round less.
+  // Then a second slot for additions, and last a second scratch buffer, which saves a barrier per
+  // iteration.
   int64_t scratchStages = 1;
   auto addStage = [&](std::optional<int64_t> wanted, int64_t bytes, int64_t &count) {
     bool isWorthIt = bytes > 0 && !overrides.stages && room - bytes >= 2 * memory.perStage;
@@ -325,15 +331,15 @@ FailureOr<bool> tgpu::planRoles(KernelOp kernel, const RoleOverrides &overrides,
   if (stages == 2 && !overrides.stages && room >= 2 * memory.perStage + getBytesOf(held))
     for (const CopyGroup *each : held)
       setSlots(*each, slotsOfTwoRounds);
-  // An author who asks for buffers is told that there is no room for them.
+  // If the author asked for buffers, report that they do not fit.
   must |= overrides.stages || overrides.tileStages || overrides.storeBuffers ||
           overrides.reduceStages || overrides.scratchStages;
   if (stages < 2)
     return refuse("rings of two stages do not fit into shared memory; use smaller blocks");
 
   constexpr int64_t manyWarps = 12, fewRegisters = 24, enoughRegisters = 40;
-  // Where parts of views begin and end takes registers, and so do loops around loops: with 24,
-  // three to nine are spilled.
+  // The bounds of parts of views and nested loops take registers: with 24, three to nine would be
+  // spilled.
   auto isDeep = [](scf::ForOp loop) {
     auto outer = loop->getParentOfType<scf::ForOp>();
     return outer && outer->getParentOfType<scf::ForOp>();
@@ -348,7 +354,7 @@ FailureOr<bool> tgpu::planRoles(KernelOp kernel, const RoleOverrides &overrides,
   int64_t rest = std::min(Target::mostRoleRegisters + 0,
                           inUnits((registersOfLane - loadWarps * load) / warps));
   int64_t compute = overrides.computeRegisters.value_or(rest);
-  if (!overrides.loadRegisters) // what is left is of use to no other role
+  if (!overrides.loadRegisters) // the remaining registers are of no use to other roles
     load = std::clamp(inUnits((registersOfLane - warps * compute) / loadWarps), load,
                       std::max(load, enoughRegisters));
   int64_t dynamic = overrides.dynamic.value_or(group > 0 && varies);
@@ -361,11 +367,12 @@ FailureOr<bool> tgpu::planRoles(KernelOp kernel, const RoleOverrides &overrides,
     setSlots(*each, 1);
   if (group > 0 && buffers == 0 && memory.perScratch == 0 && overrides.lend.value_or(1) != 0)
     lendSlots(kernel, *slice);
-  if (!kernel->hasAttr(roleScheduleName)) // by the author
+  if (!kernel->hasAttr(roleScheduleName)) // set by the author
     kernel->setAttr(roleScheduleName, schedule);
-  // A round that meets at barriers cannot overlap with the next, but one product of that can where
-  // registers are left for it: at D 128 by 64 queries it is worth 1.02, by 80 it costs 0.95.
-  // Where rounds meet at none, one in flight would have whole rounds overlap, which takes more.
+  // An iteration with barriers cannot overlap with the next one, but one product of the next
+  // iteration can, if registers are left: at D 128 by 64 queries this gains 2 percent, by 80 it
+  // costs 5. Without barriers, in_flight 1 would overlap whole iterations, which takes more
+  // registers.
   constexpr int64_t lanes = 32;
   for (scf::ForOp loop : loops) {
     bool isInOrder =

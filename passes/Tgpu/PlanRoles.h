@@ -13,12 +13,12 @@
 
 namespace tilewright::tgpu {
 
-/// What an author fixed.
+/// The schedule values that an author fixed.
 struct RoleOverrides {
   std::optional<int64_t> stages, inFlight, turns, group, dynamic, tileStages, storeBuffers,
       reduceStages, scratchStages, lend, loadRegisters, computeRegisters;
 
-  /// By the key of --schedule, of those that only roles have; null for others.
+  /// The member for a key of --schedule that applies only to roles; null for other keys.
   std::optional<int64_t> *find(llvm::StringRef key) {
     return llvm::StringSwitch<std::optional<int64_t> *>(key)
         .Case("turns", &turns)
@@ -35,8 +35,8 @@ struct RoleOverrides {
   }
 };
 
-/// Plans a kernel whose loops feed wgmma, if all its copies can be made by a role of their own.
-/// Whether it did; with `must` it is an error if not. Fails after an error.
+/// Plans a kernel whose loops feed wgmma, if a separate role can make all its copies. Returns
+/// whether it did. With `must`, failing to do so is an error.
 mlir::FailureOr<bool> planRoles(KernelOp kernel, const RoleOverrides &overrides, bool must);
 
 } // namespace tilewright::tgpu

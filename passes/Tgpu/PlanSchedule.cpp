@@ -1,14 +1,14 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// tgpu-plan-schedule: decides, and writes its decisions down where the passes that follow, and
-// authors, read them.
+// tgpu-plan-schedule: decides on a schedule and records it as attributes, which later passes obey
+// and authors can read or set. The decisions depend on
 //
-// What decides:
-//   structure   a loop is pipelined if its copies depend on the number of the round alone, and
-//               their buffers belong to the loop
-//   memory      rings have as many stages as are worth it and fit
-//   registers   a buffer that does not change while a loop runs is read once, before it, if what a
-//               thread holds during the loop leaves room for it
+//   structure   a loop is pipelined if its copies depend only on the iteration number and their
+//               buffers belong to the loop
+//   memory      rings have as many stages as are useful and fit
+//   registers   a buffer that is invariant in a loop is read once before it if the registers that
+//   are
+//               live in the loop leave room for it
 
 #include "passes/Passes.h"
 #include "passes/Tgpu/CopySlice.h"
@@ -33,8 +33,8 @@ using namespace tilewright::tgpu;
 
 namespace {
 
-/// Two stages let the copies of the next round run while this one is multiplied. More did not help
-/// attention, whose rounds are long; a product alone needs three.
+/// With two stages the copies of the next iteration overlap with this one. More did not help
+/// attention, whose iterations are long; a single product needs three.
 constexpr int64_t chainedStages = 2, productStages = 3;
 
 struct Overrides {
@@ -44,7 +44,7 @@ struct Overrides {
   RoleOverrides roles;
 };
 
-/// Registers of a value that lives in them; operands of products are read piece by piece.
+/// The registers of a value. Operands of products are read piecewise and count as zero.
 int64_t getLiveRegisters(Value value, int64_t threads) {
   bool livesNowhere = isMadeWhereUsed(value) || value.getDefiningOp<ReadOp>() ||
                       !isa<RankedTensorType>(value.getType());
@@ -86,7 +86,7 @@ private:
                << "schedule: " << key << " must be " << expected << ", but got '" << value << "'";
       };
       if (key == "skeleton") {
-        // Names for what the roles of producer_consumer do with products.
+        // Names for the overlap of products within and between iterations of producer_consumer.
         if (value == "overlap" || value == "exclusive") {
           overrides.skeleton = Skeleton::ProducerConsumer;
           overrides.inFlight = value == "overlap";
@@ -105,7 +105,7 @@ private:
         if (!isNumber || number < 0 || number > 7)
           return refuse("a number from 0 to 7");
         overrides.inFlight = number;
-      } else if (key == copyCapturesKey || key == skipOnesKey) { // earlier passes have obeyed
+      } else if (key == copyCapturesKey || key == skipOnesKey) { // applied by earlier passes
         if (!isNumber || number < 0 || number > 1)
           return refuse("0 or 1");
       } else if (key == "keep_in_registers") {
@@ -135,7 +135,8 @@ private:
     return success();
   }
 
-  /// Of the kernel's buffers, those of the copies and of loops planned before as rings.
+  /// The bytes of the kernel's buffers, where those of the slice's copies and of the loops planned
+  /// before are rings.
   static int64_t getBytesWith(KernelOp kernel, const CopySlice &slice, int64_t stages) {
     int64_t bytes = 0;
     kernel.walk([&](AllocOp alloc) {
@@ -152,7 +153,7 @@ private:
   }
 
   void planLoop(KernelOp kernel, scf::ForOp loop, const Overrides &overrides) {
-    if (loop->hasAttr(scheduleName)) // by the author
+    if (loop->hasAttr(scheduleName)) // set by the author
       return;
     FailureOr<CopySlice> slice = CopySlice::get(loop, /*explain=*/false);
     if (failed(slice))
@@ -167,10 +168,10 @@ private:
       products += isa<MmaOp, FmaDotOp>(op);
     });
     int64_t stages = products > 1 ? chainedStages : productStages;
-    // CUDA cores take so long for a product that there is little to gain from copies under way, so
-    // those kernels run everywhere instead.
+    // On CUDA cores a product takes so long that overlapped copies gain little. Limit such kernels
+    // to the shared memory that every target has, so that they run on all.
     int64_t limit = isOnCores ? Target::getLeastShared() : getTargetOf(kernel).sharedOfBlock;
-    // Two blocks of a multiprocessor hide more than a third stage does.
+    // Two blocks per multiprocessor hide more latency than a third stage.
     while (stages > 2 && getBytesWith(kernel, *slice, stages) > limit / 2)
       --stages;
     while (stages > 1 && getBytesWith(kernel, *slice, stages) > limit)
@@ -184,7 +185,7 @@ private:
                                                   overrides.inFlight.value_or(0), /*turns=*/0));
   }
 
-  /// Marks the reads of buffers that do not change in the loop, while registers last.
+  /// Marks reads of loop-invariant buffers to be kept in registers, as long as registers are left.
   void planReads(KernelOp kernel, scf::ForOp loop) {
     int64_t threads = 32 * kernel.getWarps();
     auto ofValue = [&](Value value) { return getLiveRegisters(value, threads); };

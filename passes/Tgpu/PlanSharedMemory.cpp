@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// tgpu-plan-shared-memory. Every buffer has a place of its own as long as there is room; then those
-// that do not live at the same time share.
+// tgpu-plan-shared-memory: every buffer has its own bytes if all fit; otherwise buffers with
+// disjoint live ranges share bytes.
 
 #include "dialect/Tgpu/Tgpu.h"
 #include "passes/Passes.h"
@@ -39,7 +39,7 @@ private:
     }
   };
 
-  /// The first is that of the whole block. There are enough: the kernel's verifier counts them.
+  /// Barrier 0 is the block's. The kernel's verifier bounds the number of barriers.
   void numberBarriers(KernelOp kernel) {
     uint64_t next = 1;
     kernel.walk([&](Operation *op) {
@@ -70,7 +70,8 @@ private:
         requests.push_back({op, type.getStages() * barrierBytes, barrierBytes});
       }
     });
-    // The strictest first: no gaps, since sizes are mostly multiples of the alignment.
+    // Sort by alignment, the largest first: this leaves no gaps, since most sizes are multiples of
+    // it.
     llvm::stable_sort(requests,
                       [](const Request &x, const Request &y) { return x.alignment > y.alignment; });
     int64_t end = 0;
@@ -79,7 +80,7 @@ private:
       end = request.offset + request.bytes;
     }
     int64_t limit = getTargetOf(kernel).sharedOfBlock;
-    // Sharing may ask for barriers, so only where there is too little memory.
+    // Sharing may require barriers, so share only if memory does not suffice.
     if (end > limit)
       end = share(kernel, requests);
     if (end > limit)
@@ -94,7 +95,8 @@ private:
     return success();
   }
 
-  /// Places buffers anew, the largest first, each as low as those allow that live when it does.
+  /// Assigns offsets again, largest buffer first, at the lowest offset that does not overlap a
+  /// simultaneously live buffer.
   int64_t share(KernelOp kernel, SmallVectorImpl<Request> &requests) {
     BufferLifetimes lifetimes(kernel);
     llvm::stable_sort(requests,
@@ -116,7 +118,7 @@ private:
       for (const Request &other : placed)
         offsets.push_back(llvm::alignTo(other.offset + other.bytes, request.alignment));
       llvm::sort(offsets);
-      request.offset = *llvm::find_if(offsets, isFree); // at the end of all, it is
+      request.offset = *llvm::find_if(offsets, isFree); // the end of all buffers is always free
       for (const Request &other : placed)
         if (other.overlaps(request.offset, request.bytes))
           lifetimes.separate(request.op->getResult(0), other.op->getResult(0));

@@ -1,15 +1,15 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// tgpu-plan-stages: in which stage of the pipeline, and in which order, the operations of a loop
-// run. A loop gets the first skeleton that it can have:
+// tgpu-plan-stages: assigns each operation of a loop a pipeline stage and a position. A loop gets
+// the first skeleton that applies:
 //
-//   overlap     a round runs under the next (OverlapRounds.h)
-//   one order   where a round cannot reach into the next, since it writes to shared memory for
-//               other threads, or where `in_flight` is 2: all its operations are of stage 0
-//               (OrderRound.h)
+//   overlap     an iteration overlaps with the next one (OverlapRounds.h)
+//   one order   if iterations cannot overlap because they write to shared memory for other threads,
+//   or
+//               if `in_flight` is 2: all operations are in stage 0 (OrderRound.h)
 //
-// Skeleton exclusive, which `in_flight` 0 with `turns` asks for, leaves operations where they are:
-// one warpgroup at a time is between its products, while the others multiply.
+// Skeleton exclusive, selected by `in_flight` 0 with `turns`, keeps the order of operations. One
+// warpgroup at a time executes the section between its products, while the others multiply.
 
 #include "passes/Passes.h"
 #include "passes/Tgpu/IdleRounds.h"
@@ -31,7 +31,7 @@ using namespace tilewright::tgpu;
 
 namespace {
 
-/// Products in flight that take one of the next round in; see OrderRound.h.
+/// The value of `in_flight` that includes a product of the next iteration; see OrderRound.h.
 constexpr int64_t ofNextRound = 2;
 
 struct TgpuPlanStagesPass : tilewright::impl::TgpuPlanStagesBase<TgpuPlanStagesPass> {
@@ -43,19 +43,19 @@ struct TgpuPlanStagesPass : tilewright::impl::TgpuPlanStagesBase<TgpuPlanStagesP
 
 private:
   static void plan(const LoopChain &chain) {
-    if (hasPlaces(chain)) // by the author
+    if (hasPlaces(chain)) // set by the author
       return;
     auto schedule = chain.front()->getAttrOfType<ScheduleAttr>(scheduleName);
     if (schedule.getInFlight() == 0)
       return takeTurnsBetweenProducts(chain, getTurns(chain.front(), schedule));
-    // The prologue runs some part's body for a round that may belong to another.
+    // The prologue may execute an iteration of any part, so one body must be valid for all.
     bool hasGeneral = chain.size() == 1 || llvm::any_of(chain, [](scf::ForOp loop) {
                         return loop->hasAttr(generalName);
                       });
     if (!hasGeneral)
       return;
     Value turns = getTurns(chain.front(), schedule);
-    // Products of a whole stage in flight, or one of the next round.
+    // Either all products of a stage are in flight, or one product of the next iteration is.
     bool isPlanned = schedule.getInFlight() < ofNextRound;
     if (isPlanned)
       for (scf::ForOp loop : chain)
@@ -69,8 +69,9 @@ private:
       turns.getDefiningOp()->erase();
   }
 
-  /// Skeleton exclusive: a warpgroup has its turn from the end of the products that others of the
-  /// round read until it issues the first of these. All parts, or none.
+  /// Skeleton exclusive: a warpgroup's turn begins when the products that others of the iteration
+  /// read have ended, and ends when it issues the first of the others. Applies to all parts or to
+  /// none.
   static void takeTurnsBetweenProducts(const LoopChain &chain, Value turns) {
     if (!turns)
       return;
@@ -106,7 +107,7 @@ private:
     }
   }
 
-  /// All parts, or none.
+  /// Applies to all parts or to none.
   static void orderRounds(const LoopChain &chain, int64_t inFlight) {
     if (!llvm::all_of(chain, canOrderRound))
       return;
@@ -118,7 +119,8 @@ private:
         Place{placed.stage, static_cast<int64_t>(order)}.set(placed.op);
   }
 
-  /// Of the role that runs the loop, if it has several warpgroups and the schedule asks for turns.
+  /// The turns of the role that runs the loop, if it has several warpgroups and the schedule
+  /// enables turns.
   static Value getTurns(scf::ForOp loop, ScheduleAttr schedule) {
     constexpr int64_t warpsOfGroup = 4;
     auto roles = loop->getParentOfType<RolesOp>();

@@ -1,7 +1,6 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Products that the matrix unit lacks or cannot divide, and how many warps can share those that it
-// has.
+// Rewrites products that the matrix unit cannot execute or divide, and bounds the number of warps.
 
 #include "passes/Tgpu/PrepareKernel.h"
 
@@ -18,7 +17,7 @@ static bool isOfBits(Type type, unsigned bits) {
   return element && element.getWidth() == bits;
 }
 
-/// Such a product has no copies that run ahead, and so its kernel no roles.
+/// The copies of such a product cannot run ahead, so its kernel gets no roles.
 static void remarkWidened(tile::KernelOp kernel, tile::DotOp dot) {
   bool isAlongK = !dot.getTransposeA() && dot.getTransposeB();
   remark::missed(dot.getLoc(), remark::RemarkOpts::name("widened-product")
@@ -31,7 +30,7 @@ static void remarkWidened(tile::KernelOp kernel, tile::DotOp dot) {
 }
 
 void tgpu::widenProducts(tile::KernelOp kernel) {
-  // Where the operand is made, so that what a loop only reads is converted outside of it.
+  // Convert at the definition, so that loop-invariant operands are converted outside of the loop.
   llvm::DenseMap<Value, Value> widened;
   kernel.walk([&](tile::DotOp dot) {
     if (!isOfBits(dot.getLhs().getType(), 8))
@@ -59,7 +58,7 @@ static int64_t getColumns(Value tile) {
   return cast<RankedTensorType>(tile.getType()).getShape().back();
 }
 
-/// What an operand is loaded as, if only casts and reshapes that keep its rows whole come between.
+/// The load of an operand, if only casts and reshapes that keep whole rows are between.
 static tile::LoadOp getLoad(Value value) {
   while (Operation *op = value.getDefiningOp()) {
     if (auto load = dyn_cast<tile::LoadOp>(op))
@@ -82,7 +81,7 @@ bool tgpu::endsWithView(tile::LoadOp load, int64_t dim) {
          extent - index <= cast<RankedTensorType>(load.getType()).getShape()[dim];
 }
 
-/// The same with more columns, which lie beyond the view and are zero.
+/// The same tile with further columns, which are beyond the view and therefore zero.
 static Value addColumns(Value value, int64_t columns) {
   Operation *op = value.getDefiningOp();
   OpBuilder b(op);

@@ -1,6 +1,6 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What happens to a tile.kernel before it is mapped onto a GPU. Internal to tile-to-tgpu.
+// Transformations of a tile.kernel before it is mapped onto a GPU. Internal to tile-to-tgpu.
 
 #ifndef TILEWRIGHT_PASSES_TGPU_PREPAREKERNEL_H
 #define TILEWRIGHT_PASSES_TGPU_PREPAREKERNEL_H
@@ -9,23 +9,23 @@
 
 namespace tilewright::tgpu {
 
-/// Products of floats of 8 bits become products of f16, for machines whose matrix unit has no
-/// others. f16 holds every value of both formats, so the products are the same.
+/// Converts the operands of products of 8-bit floats to f16 for targets without 8-bit products. The
+/// products are exact: f16 represents every value of both formats.
 void widenProducts(tile::KernelOp kernel);
 
-/// Operands of 16 bits that are not stored in multiples of what a product takes along k, but end
-/// where their views end, are loaded with as many columns, zero in both.
+/// Loads 16-bit operands whose extent along k is not a multiple of the instruction's k, but ends
+/// with their views, with further columns, which are zero in both operands.
 void roundInnerExtents(tile::KernelOp kernel);
-/// Whether a tile has all that the view holds along a dimension: beyond it, all is zero.
+/// Whether a tile extends to the end of the view along a dimension: elements beyond it are zero.
 bool endsWithView(tile::LoadOp load, int64_t dim);
 
-/// Products that are only added to memory are computed transposed where their columns, but not
-/// their rows, are a multiple of `rows`: (A B)^T = B^T A^T, and an addition names the dimensions
-/// along which its tile lies. Warpgroups share rows.
+/// Transposes products that are only added to memory, if their columns but not their rows are a
+/// multiple of `rows`: (A B)^T = B^T A^T, and an addition names the dimensions along which its tile
+/// lies. Warpgroups divide the rows.
 void orientProducts(tile::KernelOp kernel, int64_t rows);
 
-/// The largest number of warps up to `warps` (a power of two) over which mma.sync can spread the
-/// result of every product; at least 1.
+/// The largest power of two up to `warps` such that mma.sync can distribute the result of every
+/// product over that many warps; at least 1.
 int64_t getUsableWarps(tile::KernelOp kernel, int64_t warps);
 
 } // namespace tilewright::tgpu

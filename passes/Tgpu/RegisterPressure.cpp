@@ -13,7 +13,7 @@ using namespace mlir;
 using namespace tilewright;
 using namespace tilewright::tgpu;
 
-/// Live ranges of a block, within whatever lives around it.
+/// Measures a block, given the values that are live around it.
 static int64_t measure(Block &block, ArrayRef<Value> inherited,
                        function_ref<int64_t(Value)> registers, PressureObserver observer,
                        int64_t live) {
@@ -71,11 +71,11 @@ int64_t tgpu::getRegistersOf(Type type, int64_t threads) {
   auto tile = dyn_cast<RankedTensorType>(type);
   if (!tile)
     return 1;
-  // Of slices every thread of the parent's row holds the elements.
+  // Every thread that holds elements of the parent's row holds the slice's element.
   auto slice = dyn_cast_or_null<SliceAttr>(tile.getEncoding());
   if (slice)
     return std::max<int64_t>(1, tile.getNumElements() / 32);
-  // Operands are held by every warp of a row, or of a column, of the grid of warps.
+  // Every warp of a row, or of a column, of the grid of warps holds the operand.
   if (auto operand = dyn_cast_or_null<OperandAttr>(tile.getEncoding()))
     if (auto mma = dyn_cast<MmaAttr>(operand.getParent()))
       threads = 32 * (operand.getOperand() == MatrixOperand::A ? mma.getWarpsM() : mma.getWarpsN());

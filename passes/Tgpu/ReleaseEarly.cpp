@@ -1,12 +1,12 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// tgpu-release-early: a slot is given back right behind its last reader.
+// tgpu-release-early: releases a slot directly after its last reader.
 //
-// tgpu-assign-roles gives back what is copied once for a tile behind the loops that read it. When
-// rounds overlap, the last product of a loop stands in an epilogue behind it, and reads other
-// slots. The next tile's copy then waits for a product that has nothing to do with it. So the
-// arrival moves up, and into both branches of a condition, to where the last operation that reads
-// the slot stands before it; never into a loop.
+// tgpu-assign-roles releases buffers that are copied once per tile after the loops that read them.
+// When iterations overlap, the last product of a loop is in an epilogue after it and reads other
+// slots, so the next tile's copy would wait for an unrelated product. This pass moves the arrival
+// up, and into both branches of a condition, to the last operation that reads the slot, but never
+// into a loop.
 
 #include "dialect/Tgpu/Tgpu.h"
 #include "passes/Passes.h"
@@ -28,14 +28,14 @@ namespace {
 
 using Buffers = llvm::SmallDenseSet<Value, 4>;
 
-/// The buffer or the ring that a buffer is of.
+/// The buffer, or the ring that contains it.
 Value getRoot(Value buffer) {
   auto slot = buffer.getDefiningOp<SlotOp>();
   return slot ? slot.getRing() : buffer;
 }
 
-/// What copies fill behind an acquire of these barriers, and the barriers at which they arrive;
-/// nothing if that is not known.
+/// The buffers that copies fill after acquiring these barriers, and the barriers at which the
+/// copies arrive; nothing if these are not known.
 Buffers getGuarded(Value barriers) {
   Buffers buffers;
   for (Operation *user : barriers.getUsers()) {
@@ -64,7 +64,7 @@ bool concerns(Operation *op, const Buffers &buffers) {
         bool isReader = reads(inner);
         if (auto wait = dyn_cast<WgmmaWaitOp>(inner))
           for (Value pending : wait.getOperands()) {
-            // A product may go on from another's sum, for which nothing else waits.
+            // A product may extend the sum of another one, which has no wait of its own.
             auto product = pending.getDefiningOp<WgmmaOp>();
             isReader |= !product;
             while (product && !isReader) {
@@ -110,7 +110,7 @@ struct TgpuReleaseEarlyPass : tilewright::impl::TgpuReleaseEarlyBase<TgpuRelease
       });
     });
     for (ArriveOp arrive : arrivals) {
-      // The order of a round is not to be touched.
+      // Do not change the order of an iteration that has been ordered.
       auto loop = dyn_cast<scf::ForOp>(arrive->getParentOp());
       bool isOfRound = loop && (loop->hasAttr(scheduleName) || loop->hasAttr(rareName));
       Buffers buffers = getGuarded(arrive.getBarriers());

@@ -1,6 +1,6 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What the roles of a kernel that move data would have to do.
+// Computes the operations that the data-moving roles of a kernel need.
 
 #include "passes/Tgpu/RoleSlice.h"
 #include "lib/Layout/SharedLayout.h"
@@ -53,7 +53,8 @@ TensorMapType tgpu::getTensorMap(KernelOp kernel, Operation *access, Value view,
   auto type = cast<tile::ViewType>(view.getType());
   int64_t rank = type.getRank(), bufferRank = buffer.getShape().size();
   int64_t ragged = part ? static_cast<int64_t>(part.getDim()) : -1;
-  // A ragged map takes dimensions more, but none for a first one of which only element 0 is copied.
+  // A ragged map has additional dimensions, but none for a first dimension of which only element 0
+  // is copied.
   int64_t mostDims =
       Target::mostBoxRank - (part ? Target::raggedRank : 0) + (ragged > 0 && isOfFirst ? 1 : 0);
   bool isArgument = argument ? argument.getOwner() == &kernel.getBody().front()
@@ -88,7 +89,7 @@ TensorMapType tgpu::getTensorMap(KernelOp kernel, Operation *access, Value view,
                                    buffer.getSwizzle(), ragged);
 }
 
-/// Whether all warps meet to decide on a branch.
+/// Whether a branch condition is a vote of all warps.
 static bool isVote(Value condition) {
   Operation *op = condition.getDefiningOp();
   return op && (isa<AnyOp>(op) || (isa<scf::IfOp>(op) && op->walk([](AnyOp) {
@@ -121,7 +122,7 @@ public:
   Slicer(KernelOp kernel, bool explain) : kernel(kernel), explain(explain), written(kernel) {}
 
   FailureOr<RoleSlice> run() {
-    // Rows last: they ride with tiles.
+    // Rows last: they join groups of tiles.
     for (bool rows : {false, true}) {
       WalkResult result = kernel.walk<WalkOrder::PreOrder>([&](Operation *op) {
         auto copy = dyn_cast<CopyAsyncOp>(op);
@@ -170,7 +171,7 @@ private:
       if (!isa<WgmmaOp, ReadOp, FmaDotOp>(user))
         return refuse(user, "the buffer of a copy is written by others as well");
       Operation *end = user;
-      // The operands of a product are read until it has been waited for.
+      // A product reads its operands until its wait.
       if (isa<WgmmaOp>(user)) {
         auto wait = user->hasOneUse() ? dyn_cast<WgmmaWaitOp>(*user->user_begin()) : WgmmaWaitOp();
         if (!wait || wait.getPending() != 0)
@@ -204,7 +205,7 @@ private:
     return success();
   }
 
-  /// The group that a copy joins, whose buffer `reader` reads first.
+  /// The group that a copy joins, given the first reader of its buffer.
   CopyGroup *findGroup(CopyAsyncOp copy, Operation *reader) {
     CopyGroup *best = nullptr;
     for (CopyGroup &group : slice.groups) {
@@ -219,8 +220,8 @@ private:
     return best;
   }
 
-  /// Additions of accumulators, each round's to its place, can be made by another role. They must
-  /// not be read in the kernel.
+  /// Additions of accumulators in loops can be made by another role. The kernel must not read the
+  /// view.
   void addReduction(AtomicAddOp add) {
     auto tile = cast<RankedTensorType>(add.getValue().getType());
     bool isInLoop = false;
@@ -238,9 +239,9 @@ private:
     SmallVector<int64_t> shape(tile.getShape());
     if (isTransposed)
       std::swap(shape[0], shape[1]);
-    // A half warp stores eight bytes each of four rows: side by side in panels of 32 bytes, twice
-    // to each bank in wider ones. Across, it stores four bytes each, once to each bank in the
-    // widest.
+    // Untransposed, a half warp stores 8 bytes to each of four rows: no bank conflict in 32-byte
+    // panels, two-way in wider ones. Transposed, it stores 4 bytes each, conflict-free in the
+    // widest panels.
     auto widest = static_cast<int64_t>(layout::SharedLayout::widestSwizzle(
         shape[1], static_cast<int>(getElementBits(tile.getElementType()))));
     constexpr int64_t narrow = 32;
@@ -252,7 +253,7 @@ private:
     RoleSlice::Part before = slice.reduce;
     llvm::DenseSet<Operation *> assumedBefore = slice.assumed;
     need(add);
-    // The role needs to know the place of the tile, not the tile.
+    // The role needs the indices of the tile, not the tile.
     llvm::erase_if(worklist, [](Value value) { return isa<RankedTensorType>(value.getType()); });
     bool explains = std::exchange(explain, false);
     bool isKnown = succeeded(close());
@@ -272,7 +273,8 @@ private:
     slice.reductions.push_back({{add}, slot, tensorMap, isTransposed});
   }
 
-  /// Whether the kernel does anything but add to what a view shows, through another one, too.
+  /// Whether the kernel accesses this memory, through this view or an alias, other than by
+  /// additions.
   static bool isRead(Value view) {
     Value argument = MappedView::of(view).argument;
     return llvm::any_of(argument.getUsers(), [](Operation *user) {
@@ -283,7 +285,7 @@ private:
     });
   }
 
-  /// In the text, of two operations that one operation contains.
+  /// Whether `x` precedes `y`, where some operation contains both.
   bool comesBefore(Operation *x, Operation *y) {
     if (positions.empty())
       kernel.walk<WalkOrder::PreOrder>(
@@ -291,7 +293,7 @@ private:
     return positions.lookup(x) < positions.lookup(y);
   }
 
-  /// The operands of an operation, and what decides whether it is reached.
+  /// Marks the operands of an operation, and the conditions that guard it, as needed.
   void need(Operation *op) {
     llvm::append_range(worklist, op->getOperands());
     needParents(op);
@@ -311,8 +313,8 @@ private:
     }
   }
 
-  /// Whether a condition is a branch of which one side is true: a vote where ranges do not promise
-  /// its result.
+  /// Whether a condition is a branch with one side constantly true: a vote that is taken only if
+  /// the ranges do not promise its result.
   static bool isUsuallyTrue(Value condition) {
     auto branch = condition.getDefiningOp<scf::IfOp>();
     if (!branch || !branch.elseBlock())
@@ -379,10 +381,10 @@ private:
   KernelOp kernel;
   bool explain;
   RoleSlice slice;
-  RoleSlice::Part *part = &slice.load; ///< that is being collected
+  RoleSlice::Part *part = &slice.load; ///< the part that is being collected
   WrittenViews written;
   SmallVector<Value> worklist;
-  llvm::DenseMap<Operation *, size_t> positions; ///< in the text
+  llvm::DenseMap<Operation *, size_t> positions; ///< in program order
 };
 
 } // namespace

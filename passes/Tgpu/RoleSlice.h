@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What the roles that move data would have to do: the copies and the additions to memory of a
-// kernel, and what their places depend on.
+// The operations of the data-moving roles: the copies and the additions to memory of a kernel, and
+// the operations that their indices depend on.
 
 #ifndef TILEWRIGHT_PASSES_TGPU_ROLESLICE_H
 #define TILEWRIGHT_PASSES_TGPU_ROLESLICE_H
@@ -13,31 +13,32 @@
 
 namespace tilewright::tgpu {
 
-/// Copies of one block whose buffers the same operation reads first: they arrive at one barrier. A
-/// row rides with the tiles that are read last before it.
+/// Copies of one block whose buffers have the same first reader: they arrive at one barrier. A row
+/// joins the last group of tiles that is read before it.
 struct CopyGroup {
   llvm::SmallVector<CopyAsyncOp> copies; ///< in order
   mlir::Block *block = nullptr;
-  /// The operations of the block that contain the first use of a buffer, and the end of the last:
-  /// of a product the wait for it.
+  /// The operations of the block that contain the first use of a buffer and the end of the last
+  /// use. The use of a product ends at its wait.
   mlir::Operation *firstUse = nullptr, *lastUse = nullptr;
   mlir::Operation *reader = nullptr; ///< the first operation that reads a buffer
 
-  int64_t getBytes() const; ///< of one slot of all its rings
-  /// The loop whose rounds the copies belong to; null for those made once for each tile.
+  int64_t getBytes() const; ///< of one slot of each of its rings
+  /// The loop in whose iterations the copies are made; null for copies made once per tile.
   mlir::scf::ForOp getLoop() const;
 };
 
-/// Additions to one view that a role of its own makes, by TMA, from the slots of a ring.
+/// Additions to one view that a separate role makes, by TMA, from the slots of a ring.
 struct Reduction {
-  llvm::SmallVector<AtomicAddOp> ops; ///< such as those of the two branches of a condition
+  llvm::SmallVector<AtomicAddOp> ops; ///< for example one in each branch of a condition
   SharedType slot;
   TensorMapType map;
   bool isTransposed = false; ///< the slot holds the transposed tile
 };
 
 struct RoleSlice {
-  /// Loops, branches and scalars, and of these the results and iteration arguments that are needed.
+  /// Loops, branches and scalars, and those of their results and iteration arguments that are
+  /// needed.
   struct Part {
     llvm::DenseSet<mlir::Operation *> ops;
     llvm::DenseSet<mlir::Value> values;
@@ -45,34 +46,34 @@ struct RoleSlice {
 
   llvm::SmallVector<CopyGroup> groups;
   llvm::SmallVector<Reduction> reductions;
-  Part load, reduce; ///< what these roles have in common with the one that computes
-  /// Conditions that the role which adds cannot know and that hold but in rare cases. It takes them
-  /// to hold; where they do not, it is given zeros.
+  Part load, reduce; ///< operations that these roles share with compute
+  /// Conditions that the reduce role cannot compute and that are rarely false. The role assumes
+  /// that they hold; the compute role sends zeros if they do not.
   llvm::DenseSet<mlir::Operation *> assumed;
 
-  /// Whether additions have an order among blocks.
+  /// Whether additions are ordered among thread blocks.
   bool isOrdered() const {
     return llvm::any_of(reductions, [](const Reduction &reduction) {
       return llvm::any_of(reduction.ops, [](AtomicAddOp add) { return bool(add.getNumber()); });
     });
   }
 
-  /// All copies of the kernel. Fails if some cannot be made by TMA, or cannot be made by a role of
-  /// its own; with `explain` says which and why. Additions to memory are taken where a role can
-  /// make them; the others stay where they are.
+  /// All copies of the kernel. Fails if TMA, or a separate role, cannot make some of them;
+  /// `explain` emits the reason. Additions to memory are included if a role can make them; the
+  /// others stay in the compute role.
   static mlir::FailureOr<RoleSlice> get(KernelOp kernel, bool explain);
 };
 
-/// The loop whose rounds write a buffer and read it in products, if nothing else uses the buffer,
-/// and there is but one such loop, of which each round meets at a barrier: behind the write or,
-/// where a round is skipped, at the vote that says so.
+/// The loop that writes a buffer and reads it in products in every iteration, if it is the only
+/// user of the buffer and each iteration passes a barrier: after the write or, in a skipped
+/// iteration, the vote.
 mlir::scf::ForOp getScratchLoop(AllocOp alloc);
 
-/// The tensor map by which the view of an access is copied from or to a buffer; null where there is
-/// none: the view must be an argument that is not optional, or a part of one along a dimension but
-/// the innermost, in or behind which the access begins. Columns of the buffer run along the
-/// innermost dimension. `dims` are those of the view along which the buffer runs; `isOfFirst` says
-/// that the access is of element 0 of the first.
+/// The tensor map that copies between the view of an access and a buffer, or null. The view must be
+/// a non-optional argument, or a part of one along a dimension other than the innermost, and the
+/// access must not begin before that part. The buffer's columns run along the innermost dimension.
+/// `dims` are the view's dimensions along which the buffer lies; `isOfFirst` means that the access
+/// is to element 0 of the first dimension.
 TensorMapType getTensorMap(KernelOp kernel, mlir::Operation *access, mlir::Value view,
                            std::optional<llvm::ArrayRef<int64_t>> dims, bool isOfFirst,
                            SharedType buffer);
@@ -87,11 +88,11 @@ TensorMapType getTensorMap(KernelOp kernel, AccessOp access, SharedType buffer) 
   return getTensorMap(kernel, access, access.getDims(), buffer);
 }
 
-/// What an operation reads, in its regions, too.
+/// The values that an operation and its regions read.
 llvm::SetVector<mlir::Value> getInputs(mlir::Operation *op);
 
-/// The view that has the tensor map, and where along its ragged dimension a part of it lies; null
-/// where the map is not ragged.
+/// The view that has the tensor map, and the bounds of a part along its ragged dimension; null if
+/// the map is not ragged.
 struct MappedView {
   mlir::Value argument, begin, size;
 

@@ -1,6 +1,6 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What a round consists of, and what of it has to come before what.
+// Collects the operations of an iteration and their order dependences.
 
 #include "passes/Tgpu/RoundOps.h"
 
@@ -19,7 +19,7 @@ bool RoundOps::collect() {
   for (Operation &op : body->without_terminator()) {
     if (op.getNumRegions() != 0)
       return false;
-    // From which round a load is to read is for its place among the stores to say.
+    // The load's position among the stores determines which iteration's value it reads.
     if (auto load = dyn_cast<LoadOp>(op); load && views.contains(load.getView()))
       return false;
     if (auto write = dyn_cast<WriteSharedOp>(op))
@@ -40,14 +40,15 @@ bool RoundOps::collect() {
                    BulkCommitOp, BulkWaitOp>(op)) {
       accesses.push_back(&op);
     } else if (auto arrive = dyn_cast<ArriveOp>(op)) {
-      // Of what is written here. A ring that is read here is given back when it has been read.
+      // The release of a ring that the iteration writes keeps its position; a ring that it only
+      // reads is released after its last read.
       bool isWritten = llvm::any_of(body->getOps<AcquireOp>(), [&](AcquireOp acquire) {
         return acquire.getUse() == arrive.getUse();
       });
       if (isWritten)
         accesses.push_back(&op);
     } else if (!isa<WaitOp, WgmmaWaitOp, WgmmaCommitOp, LoadOp>(op) && !isMemoryEffectFree(&op)) {
-      return false; // its order among the others may matter
+      return false; // it may depend on other operations
     }
   }
   return products.size() > 1;
@@ -75,8 +76,8 @@ Product *RoundOps::getProduct(Operation *waitOrProduct) {
 
 SmallVector<Operation *> RoundOps::getBefore(Operation *op) {
   SmallVector<Operation *> before;
-  // Accesses to shared memory come in their order, and a barrier or a write to the same buffer
-  // after the products that read it.
+  // Accesses to shared memory keep their order. A barrier, or a write to the same buffer, follows
+  // the products that read the buffer.
   if (auto *it = llvm::find(accesses, op); it != accesses.end()) {
     auto write = dyn_cast<WriteSharedOp>(op);
     for (Operation *earlier : ArrayRef(accesses.begin(), it)) {
@@ -90,13 +91,13 @@ SmallVector<Operation *> RoundOps::getBefore(Operation *op) {
   }
   if (auto commit = dyn_cast<WgmmaCommitOp>(op))
     before.push_back(op->getPrevNode());
-  // A product takes over the registers of its accumulator: what has read that before stays
-  // before, or there would be two of it.
+  // A product overwrites its accumulator in place: earlier readers stay before it, or the value
+  // would need a copy.
   if (auto product = dyn_cast<WgmmaOp>(op); product && product.getAcc())
     for (Operation *user : product.getAcc().getUsers())
       if (user->getBlock() == body && user->isBeforeInBlock(op))
         before.push_back(user);
-  // A slot is read when it has arrived, and given back when it has been read.
+  // A slot is read after it has arrived and released after it has been read.
   for (Value operand : op->getOperands())
     if (auto slot = operand.getDefiningOp<SlotOp>(); slot && slot->getBlock() == body)
       for (auto wait : body->getOps<WaitOp>())

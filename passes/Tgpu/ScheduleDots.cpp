@@ -1,14 +1,14 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// tgpu-schedule-dots: a loop that adds products to what it carries need not wait for them in the
-// same round. With the products of one round in flight:
+// tgpu-schedule-dots: a loop that adds products to carried accumulators need not wait for them in
+// the same iteration. With the products of one iteration in flight:
 //
-//   round 0     wait full 0; wgmma ...; commit
-//   round i     wait full i; wgmma ...; commit; wait until one is pending; arrive empty i - 1
-//   after it    wait until none is pending; arrive empty of the last
+//   iteration 0    wait full 0; wgmma ...; commit
+//   iteration i    wait full i; wgmma ...; commit; wait until one is pending; arrive empty i - 1
+//   after it       wait until none is pending; arrive empty of the last
 //
-// The accumulators go around the loop pending, so that nothing can read them. A loop without rounds
-// yields what it began with.
+// The loop carries the accumulators as pending, so no operation can read them. A loop without
+// iterations yields its initial values.
 
 #include "passes/Passes.h"
 #include "passes/Tgpu/ScheduleNames.h"
@@ -32,7 +32,7 @@ using namespace tilewright::tgpu;
 
 namespace {
 
-/// A product that is added to what the loop carries.
+/// A product that is added to a carried accumulator.
 struct Sum {
   WgmmaOp product;
   WgmmaCommitOp commit;
@@ -40,13 +40,13 @@ struct Sum {
   unsigned carried = 0; ///< number of the iteration argument
 };
 
-/// All products of a loop, in order, and the arrivals that wait for them.
+/// All products of a loop, in order, and the arrivals that depend on their end.
 struct Chain {
   SmallVector<Sum> sums;
-  SmallVector<ArriveOp> arrivals; ///< behind the first wait
+  SmallVector<ArriveOp> arrivals; ///< after the first wait
 };
 
-/// No value where something else needs the product, or comes between it and its end.
+/// Returns nothing if another operation uses the product or is between it and its end.
 std::optional<Sum> findSum(scf::ForOp loop, WgmmaOp product) {
   Sum sum;
   sum.product = product;
@@ -66,8 +66,8 @@ std::optional<Sum> findSum(scf::ForOp loop, WgmmaOp product) {
   return sum;
 }
 
-/// None unless every product of the loop is added to what it carries, and nothing else is waited
-/// for.
+/// Returns nothing unless every product of the loop is added to a carried accumulator, and the loop
+/// waits for nothing else.
 std::optional<Chain> findChain(scf::ForOp loop) {
   Chain chain;
   bool isSimple = true;
@@ -80,7 +80,7 @@ std::optional<Chain> findChain(scf::ForOp loop) {
       if (sum)
         chain.sums.push_back(*sum);
     }
-    if (isa<SyncOp, WriteSharedOp>(op)) // may wait for, or overwrite, what a product reads
+    if (isa<SyncOp, WriteSharedOp>(op)) // may wait for, or overwrite, operands of a product
       isSimple = false;
   });
   if (!isSimple || chain.sums.empty() || waits != chain.sums.size())
@@ -112,7 +112,7 @@ public:
     SmallVector<Value> inits(loop.getInitArgs());
     for (const Sum &sum : chain.sums)
       if (auto full = inits[sum.carried].getDefiningOp<tile::FullOp>())
-        inits[sum.carried] = b.clone(*full)->getResult(0); // not kept in registers for this
+        inits[sum.carried] = b.clone(*full)->getResult(0); // cheaper than a live register
     scf::YieldOp::create(b, inits);
 
     b.setInsertionPointToEnd(branch.thenBlock());
@@ -151,8 +151,8 @@ public:
   }
 
 private:
-  /// What the next round begins with: what the loop carries, then the uses of which the arrivals
-  /// are still to come. `owed` are those of the round before.
+  /// Returns the values for the next iteration: the carried values, then the use numbers whose
+  /// arrivals are pending. `owed` are those of the previous iteration.
   SmallVector<Value> writeRound(IRMapping &map, bool isFirst, ValueRange owed) {
     const Sum &last = chain.sums.back();
     for (Operation &op : loop.getBody()->without_terminator()) {
@@ -160,7 +160,7 @@ private:
         WgmmaWaitOp::create(b, TypeRange(), 1, ValueRange());
         arrive(owed);
       }
-      // The products of a round are one group.
+      // The products of an iteration form one group.
       if (isa<WgmmaWaitOp>(op) || (isa<WgmmaCommitOp>(op) && &op != last.commit))
         continue;
       if (auto arrival = dyn_cast<ArriveOp>(op);
@@ -213,7 +213,7 @@ struct TgpuScheduleDotsPass : tilewright::impl::TgpuScheduleDotsBase<TgpuSchedul
     });
     for (scf::ForOp loop : loops) {
       int64_t inFlight = loop->getAttrOfType<ScheduleAttr>(scheduleName).getInFlight();
-      // Of several products that read each other's results, tgpu-plan-stages decides.
+      // tgpu-plan-stages schedules several products that read each other's results.
       int64_t products = 0;
       loop->walk([&](WgmmaOp) { ++products; });
       if (inFlight > (products > 1 ? 2 : 1)) {

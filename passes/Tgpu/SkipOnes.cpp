@@ -1,6 +1,6 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// tgpu-skip-ones: products of carried sums with rows that are one in most rounds.
+// tgpu-skip-ones: marks products of carried sums with rows that are one in most iterations.
 
 #include "passes/Passes.h"
 
@@ -22,7 +22,7 @@ using namespace tilewright::tgpu;
 
 namespace {
 
-/// Whether the value is `old` wherever the condition of a selection does not hold.
+/// Whether the value is `old` wherever a select's condition is false.
 bool isKeptUnless(Value value, Value old) {
   if (auto select = value.getDefiningOp<tile::SelectOp>())
     return select.getIfFalse() == old;
@@ -30,7 +30,7 @@ bool isKeptUnless(Value value, Value old) {
   return select && select.getFalseValue() == old;
 }
 
-/// exp2(old - new), or exp(old - new), of such a value.
+/// Whether the factor is exp2(old - new), or exp(old - new), of such a value.
 bool isOftenOne(Value factor) {
   Operation *power = factor.getDefiningOp();
   if (!isa_and_nonnull<math::Exp2Op, math::ExpOp>(power))
@@ -39,7 +39,8 @@ bool isOftenOne(Value factor) {
   return fall && isKeptUnless(fall.getRhs(), fall.getLhs());
 }
 
-/// What a thread has summed of a row is a few numbers: a vote would take as long as their products.
+/// Excludes sums by thread: a thread holds few numbers, and the vote would take as long as their
+/// products.
 bool isCarriedTile(Value value) {
   auto argument = dyn_cast<BlockArgument>(value);
   auto type = dyn_cast<RankedTensorType>(value.getType());

@@ -1,6 +1,6 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Follows a scalar to what it is made of.
+// Follows the definitions of a scalar.
 
 #include "passes/Tgpu/StartsInside.h"
 
@@ -16,7 +16,7 @@ using namespace tilewright;
 
 namespace {
 
-/// How far a scalar is followed.
+/// The maximum depth of the recursion.
 constexpr int mostDepth = 16;
 
 bool isNonNegative(Value value, int depth);
@@ -25,7 +25,7 @@ bool areNonNegative(ValueRange values, int depth) {
   return llvm::all_of(values, [&](Value value) { return isNonNegative(value, depth); });
 }
 
-/// `value` in the branch of a select in which it is compared with 0.
+/// Whether `value` is an operand of a select that compares it with 0.
 bool isCheckedBy(Value condition, Value value, int depth) {
   auto compare = condition.getDefiningOp<arith::CmpIOp>();
   if (!compare || compare.getLhs() != value)

@@ -1,6 +1,6 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Indices that are known not to be negative.
+// Determines whether indices are non-negative.
 
 #ifndef TILEWRIGHT_PASSES_TGPU_STARTSINSIDE_H
 #define TILEWRIGHT_PASSES_TGPU_STARTSINSIDE_H
@@ -9,12 +9,12 @@
 
 namespace tilewright::tgpu {
 
-/// Whether a scalar of a kernel is at least 0, if no sum or product in it overflows. Positions of a
-/// block loop are, where the loop begins at such a scalar.
+/// Whether a scalar of a kernel is at least 0, assuming that no sum or product in it overflows.
+/// This holds for the positions of a block loop that begins at such a scalar.
 bool isNonNegative(mlir::Value value);
 
-/// Whether a tile that is accessed at these indices of a part of a view begins in or behind the
-/// part. A copy engine that cuts at the end of a part alone then cuts at both ends.
+/// Whether a tile that is accessed at these indices of a part of a view begins in or after the
+/// part. A copy engine that clips only at the end of a part then clips correctly at both ends.
 bool startsInside(tile::SubviewOp part, mlir::OperandRange indices,
                   llvm::ArrayRef<int64_t> staticIndices);
 

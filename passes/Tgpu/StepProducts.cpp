@@ -1,6 +1,6 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// tgpu-step-products: products go in steps where tiles leave few registers to their operands.
+// tgpu-step-products: makes products read their operands stepwise where tiles leave few registers.
 
 #include "passes/Passes.h"
 #include "passes/Tgpu/OperandReads.h"
@@ -19,12 +19,13 @@ using namespace tilewright::tgpu;
 
 namespace {
 
-/// A product goes in steps where tiles take more than the first number of registers of a thread;
-/// all products of a kernel do where more than the second at one of them. Both are drawn from what
-/// ptxas 13.0 spills of this project's kernels, and from their times on an H200.
+/// A product becomes stepwise if the tiles at it take more than the first number of registers per
+/// thread. All products of a kernel do if those at one product take more than the second. Both
+/// limits derive from the spills of ptxas 13.0 on this project's kernels and from their times on an
+/// H200.
 constexpr int64_t stepAbove = 112, stepAllAbove = 136;
 
-/// Registers that a tile of a mapped kernel takes.
+/// The registers of a tile of a mapped kernel.
 int64_t getTileRegisters(Value value, int64_t threads) {
   auto tile = dyn_cast<RankedTensorType>(value.getType());
   if (!tile || tile.getRank() != 2 || isMadeWhereUsed(value))
@@ -32,7 +33,7 @@ int64_t getTileRegisters(Value value, int64_t threads) {
   auto read = value.getDefiningOp<ReadOp>();
   if (read && isReadByProduct(read) && getElementBits(tile.getElementType()) == 16)
     return 0;
-  // A mask takes a bit of a register, whatever it takes in memory.
+  // A mask takes one bit of a register per element, whatever its size in memory.
   if (tile.getElementType().isInteger(1))
     return tile.getNumElements() / 32 / threads;
   return getRegistersOf(tile, threads);
@@ -68,7 +69,7 @@ private:
         pressure[op] = live;
     });
 
-    // Beside a product that is alone there is nothing among which its operands could be read.
+    // Operand reads of a body's only product have nothing to interleave with.
     bodies.remove_if([](auto &body) { return body.second.size() < 2; });
     int64_t most = 0;
     for (auto &[body, products] : bodies)

@@ -1,6 +1,6 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// tile-to-tgpu: every bound tile.kernel of the module becomes a tgpu.kernel.
+// tile-to-tgpu: converts every bound tile.kernel of the module to a tgpu.kernel.
 
 #include "passes/Passes.h"
 #include "passes/Tgpu/ChooseWarps.h"
@@ -21,7 +21,7 @@ using namespace tilewright;
 
 namespace {
 
-/// Binding turns symbolic tiles into tensors, also where no parameter is named.
+/// Binding converts all symbolic tiles to tensors, including those that name no parameter.
 LogicalResult checkTiles(tile::KernelOp kernel) {
   WalkResult result = kernel.walk([](Operation *op) {
     return llvm::any_of(op->getResultTypes(), [](Type type) { return isa<tile::TileType>(type); })

@@ -1,17 +1,17 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// tgpu-unite-counters: what two loops' counters of rings tell alike is computed once.
+// tgpu-unite-counters: merge ring counters that differ by a constant.
 //
-// tgpu-assign-roles gives every ring a counter of its uses. Rings that are filled in the same
-// rounds count alike: their counters are equal from tile to tile, and in rounds that overlap one is
-// ahead of the other by one. Here
+// tgpu-assign-roles gives every ring a counter of its uses. Counters of rings that are filled in
+// the same iterations are equal from tile to tile; in overlapped iterations one is ahead of the
+// other by one. The pass replaces a counter that is
 //
-//   equal     one takes the other's place
-//   one less  its next value is the other's value of this round: slot and phase of the next round
-//             are then what this one has computed for the other ring
+//   equal     by the other one
+//   one less  in the next iteration, by the other one's value in this iteration: the slot and the
+//             phase of the next iteration then equal those computed for the other ring
 //
-// That two numbers differ by a constant is assumed of the arguments of a loop, and proved for what
-// the loop yields: induction over its rounds.
+// The pass assumes that two arguments of a loop differ by a constant and proves it for the yielded
+// values, which is an induction over the iterations.
 
 #include "dialect/Tgpu/Tgpu.h"
 #include "passes/Passes.h"
@@ -31,10 +31,10 @@ using namespace tilewright::tgpu;
 
 namespace {
 
-/// Two values that differ by a constant; the first less the second.
+/// Pairs of values that differ by a constant: the first minus the second.
 using Differences = llvm::DenseMap<std::pair<Value, Value>, int64_t>;
 
-/// x + c for a constant c, as (x, c).
+/// Decomposes x + c with a constant c into (x, c).
 std::pair<Value, int64_t> splitConstant(Value value) {
   int64_t offset = 0;
   while (auto add = value.getDefiningOp<arith::AddIOp>()) {
@@ -49,7 +49,7 @@ std::pair<Value, int64_t> splitConstant(Value value) {
 
 class Prover {
 public:
-  /// x - y, if it is the same whatever happens.
+  /// x - y if it is a constant.
   std::optional<int64_t> subtract(Value x, Value y) {
     auto [a, more] = splitConstant(x);
     auto [b, less] = splitConstant(y);
@@ -59,15 +59,15 @@ public:
     return *rest + more - less;
   }
 
-  /// Whether the arguments of a loop differ by `difference` in every round, if they do in the
-  /// first.
+  /// Whether the arguments of a loop differ by `difference` in every iteration, provided that they
+  /// do in the first.
   bool staysIn(scf::ForOp loop, unsigned i, unsigned j, int64_t difference) {
     return assume(loop.getRegionIterArg(i), loop.getRegionIterArg(j), difference, [&] {
       return subtract(loop.getYieldedValues()[i], loop.getYieldedValues()[j]) == difference;
     });
   }
   bool staysIn(scf::WhileOp loop, unsigned i, unsigned j, int64_t difference) {
-    // What is carried passes the condition unchanged, though perhaps at another place.
+    // The condition passes carried values unchanged, possibly at another position.
     auto passed = [&](unsigned number) { return loop.getConditionOp().getArgs()[number]; };
     auto a = dyn_cast<BlockArgument>(passed(i)), b = dyn_cast<BlockArgument>(passed(j));
     if (!a || !b || a.getOwner() != loop.getBeforeBody() || b.getOwner() != loop.getBeforeBody())
@@ -78,7 +78,7 @@ public:
     });
   }
 
-  /// What is known from here on.
+  /// Records a difference that holds from here on.
   void note(Value x, Value y, int64_t difference) { known[{x, y}] = difference; }
 
 private:
@@ -126,7 +126,7 @@ struct TgpuUniteCountersPass : tilewright::impl::TgpuUniteCountersBase<TgpuUnite
   }
 
 private:
-  /// From the outermost loop inwards: what is known of a loop's arguments serves those inside.
+  /// Visits loops from the outermost inwards: facts about a loop's arguments hold in nested loops.
   static void unite(Region &region) {
     Prover prover;
     region.walk<WalkOrder::PreOrder>([&](Operation *op) {
@@ -160,8 +160,8 @@ private:
       }
   }
 
-  /// Of results that are equal in both branches one is enough: behind the rounds of a tile, the
-  /// counter that was one less has caught up.
+  /// Results that are equal in both branches need only one value: after the iterations of a tile,
+  /// the counter that was one less has become equal.
   static void uniteIf(scf::IfOp branch, Prover &prover) {
     ValueRange results = branch.getResults();
     for (unsigned i = 0; i < results.size(); ++i)

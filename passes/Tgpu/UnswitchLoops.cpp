@@ -1,15 +1,12 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// tgpu-unswitch-loops: a loop of a role whose body branches on what does not change from round to
-// round becomes two: one for the case that all such branches are taken, in which they are gone,
-// and one for all other cases, as it was. The first can then be pipelined; the second is kept
-// short.
+// tgpu-unswitch-loops: versions a loop of a role whose body has branches with invariant conditions.
+// One version is for the case that all conditions are true and has no such branches; the other is
+// the original loop for all other cases. The first can then be pipelined; the second is kept short:
+// it also executes the general body instead of special cases for some iterations (full blocks).
 //
-// The second also does without special cases of single rounds (full blocks), which what stands for
-// all rounds serves as well.
-//
-// One copy for all other cases together, not one for each: the branches that other passes write
-// have their usual case in front (a positive scale, a mask whose ranges are tight).
+// All other cases share one version, because the branches that other passes create have the common
+// case first (a positive scale, a mask whose ranges are tight).
 
 #include "passes/Passes.h"
 #include "passes/Tgpu/ScheduleNames.h"
@@ -34,8 +31,8 @@ using namespace tilewright::tgpu;
 
 namespace {
 
-/// Adds what computes a scalar inside of the loop from values outside of it, operands first. False
-/// where something else does, or too long a chain of operations.
+/// Adds the operations of the loop that compute a scalar from loop-invariant values, operands
+/// first. Returns false if another operation takes part or the chain of operations is too long.
 bool addInvariant(scf::ForOp loop, Value value, llvm::SetVector<Operation *> &slice,
                   unsigned levels = 256) {
   if (loop.isDefinedOutsideOfLoop(value))
@@ -54,7 +51,7 @@ bool addInvariant(scf::ForOp loop, Value value, llvm::SetVector<Operation *> &sl
   return true;
 }
 
-/// Puts the operations of a branch's side in its place.
+/// Replaces a branch by the operations of one side.
 void takeSide(RewriterBase &rewriter, scf::IfOp branch, Block *block) {
   Operation *terminator = block->getTerminator();
   SmallVector<Value> results(terminator->getOperands());
@@ -74,9 +71,8 @@ llvm::DenseSet<Value> findBarriers(Block *block) {
   return barriers;
 }
 
-/// What stands for all rounds serves special ones (full blocks) as well. In a loop that hardly ever
-/// runs it alone is written: else there would be code that hardly any launch ever reaches. Not so
-/// where only one side meets another role, which asks the same question: it would wait for ever.
+/// The general body is valid for full blocks. In rarely executed loops emit only it, to avoid dead
+/// code; not where one branch synchronises with another role, which would deadlock.
 void dropSpecialCases(RewriterBase &rewriter, scf::ForOp loop) {
   SmallVector<scf::IfOp> branches;
   loop.getBody()->walk([&](scf::IfOp branch) {
@@ -84,7 +80,7 @@ void dropSpecialCases(RewriterBase &rewriter, scf::ForOp loop) {
         findBarriers(branch.thenBlock()) == findBarriers(branch.elseBlock()))
       branches.push_back(branch);
   });
-  for (scf::IfOp branch : branches) // inner ones first
+  for (scf::IfOp branch : branches) // inner branches first
     takeSide(rewriter, branch, branch.elseBlock());
 }
 
@@ -145,7 +141,7 @@ private:
       SmallVector<scf::IfOp> taken;
       for (scf::IfOp branch : branches)
         taken.push_back(cast<scf::IfOp>(map.lookup(branch.getOperation())));
-      for (scf::IfOp branch : taken) // inner ones first, as they were found
+      for (scf::IfOp branch : taken) // inner branches first, in the order of the walk
         takeSide(rewriter, branch, branch.thenBlock());
     }
     rewriter.replaceOp(loop, choice.getResults());

@@ -1,11 +1,11 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What the parts of tgpu-verify-sync share. Small launches are chosen (VerifySyncLaunch.cpp). A
-// block of one is first traced (VerifySyncTrace.cpp): scalars are computed, so each participant
-// (the block, then each role) becomes a list of steps. Then the steps are played against each other
-// (Player), which keeps two things: what barriers hold (VerifySyncBarriers.cpp) and who knows of
-// which access to shared memory (VerifySyncMemory.cpp). Warpgroups with rounds of their own are
-// played apart once more (VerifySyncWarpgroups.cpp).
+// Shared declarations of tgpu-verify-sync. The pass chooses small launches (VerifySyncLaunch.cpp)
+// and traces some blocks of each (VerifySyncTrace.cpp): scalars are computed, so each participant
+// (the block, then each role) becomes a list of steps. A Player then executes the steps against
+// each other and tracks two states: the barriers (VerifySyncBarriers.cpp), and which participant
+// knows of which access to shared memory (VerifySyncMemory.cpp). Warpgroups with first iterations
+// of their own are executed separately once more (VerifySyncWarpgroups.cpp).
 
 #ifndef TILEWRIGHT_PASSES_TGPU_VERIFYSYNC_H
 #define TILEWRIGHT_PASSES_TGPU_VERIFYSYNC_H
@@ -24,15 +24,15 @@
 
 namespace tilewright::tgpu::sync {
 
-/// An operation that is executed once, with what its operands stand for.
+/// One execution of an operation, with the places and numbers that its operands denote.
 struct Step {
   mlir::Operation *op = nullptr;
-  int64_t use = 0;   // of its barriers
-  int buffer = -1;   // place of the buffer (a product's b), where it has one
-  int operandA = -1; // place of a product's a
-  /// wgmma: its own number. wgmma_wait: those of the products it yields. scf.yield: those whose
-  /// operand a lies in registers that the next round gives another value. A turn of the block
-  /// (whose number is `use`): the counter, as a number for its view, and its indices.
+  int64_t use = 0;   // use number of its barriers
+  int buffer = -1;   // place of the buffer (operand b of a product), or -1
+  int operandA = -1; // place of operand a of a product, or -1
+  /// wgmma: its number. wgmma_wait: the numbers of the products it yields. scf.yield: the numbers
+  /// of the products whose operand a is in registers that the next iteration overwrites. A turn
+  /// among thread blocks (`use` is its number): the counter's view, as a number, and its indices.
   llvm::SmallVector<int64_t, 1> products;
 };
 
@@ -40,11 +40,11 @@ struct Step {
 struct Place {
   mlir::Operation *allocation = nullptr;
   int64_t slot = 0;
-  int64_t begin = -1, end = -1;          // bytes, once planned
-  llvm::SmallVector<int, 2> overlapping; // places of the same bytes, itself among them
+  int64_t begin = -1, end = -1;          // bytes, if planned
+  llvm::SmallVector<int, 2> overlapping; // places that share bytes with this one, including itself
 };
 
-/// Warps that execute the same steps: the block, or a role; or a warpgroup of a role.
+/// Warps that execute the same steps: the block, a role, or a warpgroup of a role.
 struct Participant {
   std::string name;
   int64_t warps;
@@ -55,46 +55,46 @@ struct Participant {
 struct Trace {
   std::vector<Place> places;
   std::vector<Participant> participants;
-  /// Which participants run at the same time; one such set after the other.
+  /// The sets of participants that run concurrently, in order.
   std::vector<llvm::SmallVector<int>> phases;
-  /// Too long, or not understood: what was traced is right, but more would follow.
+  /// The trace was too long or met an unsupported operation: its steps are correct but incomplete.
   bool isCut = false;
   int64_t numVisited = 0; // operations
 };
 
-/// What is left open by the kernel.
+/// The properties of a launch that the kernel does not determine.
 struct Launch {
-  /// Integers among the arguments: those of a few elements; a window that leaves out something on
-  /// both sides, and keeps whole tiles between; as large as extents.
+  /// The integer arguments are a few elements; or a window that masks on both sides and keeps whole
+  /// tiles between; or as large as extents.
   enum class Integers { Small, Window, Large };
-  /// Extents that the kernel divides by each other, or subtracts from each other.
+  /// The relation of extents that the kernel divides by each other, or subtracts from each other.
   enum class Relation { Equal, More, Less };
 
-  bool answer;          // of conditions on data
+  bool answer;          // the value of data-dependent conditions
   bool hasPartialTiles; // extents end within a tile
   Integers integers;
   Relation relation;
-  bool hasOptional = true; // arguments that may be absent are there
-  bool hasFewRows = false; // the last partial tile is of one row: other warpgroups have none
+  bool hasOptional = true; // optional arguments are present
+  bool hasFewRows = false; // the last partial tile has one row, so other warpgroups have none
 };
-/// Whether `integers` means something.
+/// Whether the kernel depends on `integers`.
 bool takesIntegers(KernelOp kernel);
 bool takesOptional(KernelOp kernel);
 
-/// What a launch gives a kernel.
+/// The extents, integers and grid of a launch.
 class LaunchShape {
 public:
   LaunchShape(KernelOp kernel, const Launch &launch);
 
   bool isAbsent(mlir::Value argument) const { return absent.contains(argument); }
-  /// Of an argument that is a view; 0 where it is absent.
+  /// The extent of a view argument; 0 if it is absent.
   int64_t getExtent(mlir::Value argument, int64_t dim) const;
-  /// Of dimensions that tiles run along.
+  /// The extent of dimensions along which tiles lie.
   int64_t getLongExtent() const { return longExtent; }
-  /// Every integer among the arguments.
+  /// The value of every integer argument.
   int64_t getInteger() const { return integer; }
   llvm::ArrayRef<int64_t> getGrid() const { return grid; }
-  /// The numbers of the first, middle and last blocks.
+  /// The ids of the first, middle and last blocks.
   std::vector<llvm::SmallVector<int64_t>> getBlocks() const;
 
 private:
@@ -112,17 +112,17 @@ private:
   llvm::DenseMap<std::pair<mlir::Value, int64_t>, int64_t> changed;
 };
 
-/// `apart`: warpgroups of roles that have first rounds of their own are participants.
+/// `apart`: warpgroups with first iterations of their own are separate participants.
 Trace traceKernel(KernelOp kernel, const LaunchShape &shape, llvm::ArrayRef<int64_t> block,
                   bool answer, bool apart = false);
 
-/// The result of an operation of arith on integers, sign-extended as `a` and `b` are (the one
-/// operand twice, if there is one); none where it has none, such as of a division by zero, or is
-/// not known here.
+/// Evaluates an arith operation on integers, which are sign-extended (a unary operation gets its
+/// operand twice). Returns nothing for undefined results, such as of a division by zero, and for
+/// unsupported operations.
 std::optional<int64_t> evaluateScalar(mlir::Operation *op, int64_t a, int64_t b);
 
-/// What a participant knows to have happened. Of a participant, the number of steps done: by all of
-/// its warps, and by its first thread alone. Of copies by TMA, which have arrived.
+/// The events that a participant knows to have happened: for each participant the number of steps
+/// done by all of its warps, and by its first thread; and the TMA copies that have arrived.
 struct Knowledge {
   struct Progress {
     int64_t all = 0, first = 0;
@@ -133,7 +133,7 @@ struct Knowledge {
   void merge(const Knowledge &other);
 };
 
-/// Plays a trace; stops at the first error.
+/// Executes a trace and stops at the first error.
 class Player {
 public:
   Player(KernelOp kernel, const Trace &trace, bool deliversEarly);
@@ -142,47 +142,48 @@ public:
 private:
   enum class Outcome { Done, Blocked, Error };
 
-  /// What a step did to a place.
+  /// An access of a step to a place.
   struct Access {
     mlir::Operation *op = nullptr;
     int who = 0;
     int64_t time = 0;
-    bool byFirst = false;   // by the first thread of the participant
-    bool isPending = false; // it is not known when it ends
+    bool byFirst = false;   // by the participant's first thread
+    bool isPending = false; // its end is not known yet
     bool isOperandA = false;
-    int64_t copy = -1;     // number of a copy by TMA
-    int64_t fence = -1;    // when the writer has fenced it
-    uint32_t fencedBy = 0; // others that have fenced it after they knew of it
+    int64_t copy = -1;     // number of the TMA copy
+    int64_t fence = -1;    // time of the writer's proxy fence
+    uint32_t fencedBy = 0; // others with a proxy fence after they knew of the access
   };
   struct PlaceState {
-    int write = -1; // into accesses
+    int write = -1; // index into `accesses`
     llvm::SmallVector<int, 4> reads;
   };
   /// Accesses that end together.
   using Group = llvm::SmallVector<int, 4>;
   struct Groups {
     Group open;
-    std::deque<Group> closed; // unfinished
+    std::deque<Group> closed; // committed, unfinished
   };
   struct State {
-    size_t next = 0; // step
+    size_t next = 0; // next step
     Knowledge knows;
-    int64_t synced = 0; // what all of its warps know of each other
+    int64_t synced = 0; // the time up to which all of its warps know of each other
     Groups copies, stores, products;
     int64_t numProductGroups = 0;
     llvm::DenseMap<int64_t, int64_t> groupOfProduct;
     llvm::SmallVector<int64_t, 4> openProducts;
-    llvm::DenseMap<int64_t, mlir::Operation *> startedProducts; // by number
-    bool isMet = false; // the barrier at which it waits has let it go
-    llvm::DenseMap<mlir::Operation *, mlir::Operation *> turns; // taken, at
-    const Step *ownTurn = nullptr;                              // of the block, awaited
-    // The last addition of each group that may not have reached memory, and of the open group.
+    llvm::DenseMap<int64_t, mlir::Operation *> startedProducts; // by product number
+    bool isMet = false; // the barrier at which it waits has completed
+    llvm::DenseMap<mlir::Operation *, mlir::Operation *> turns; // held -> operation that took it
+    const Step *ownTurn = nullptr; // the awaited turn among thread blocks
+    // The last addition of each group, and of the open group, that may not be complete in global
+    // memory.
     std::deque<mlir::Operation *> additions;
     mlir::Operation *openAddition = nullptr;
   };
 
   //===--- VerifySyncMemory.cpp ---===//
-  /// Whether `access` ended, and is known to `who`, before what it does now.
+  /// Whether `access` has ended before the next action of `who`, and `who` knows that.
   bool isBehind(const Access &access, int who, bool byFirst) const;
   mlir::LogicalResult read(int who, const Step &step, int place, bool isAsync, bool byFirst,
                            Group *group, bool isOperandA = false);
@@ -202,13 +203,13 @@ private:
 
   //===--- VerifySyncBarriers.cpp ---===//
   struct Barrier {
-    int64_t completed = 0;                             // phases
-    int64_t missing = 0;                               // arrivals of the phase
+    int64_t completed = 0;                             // number of phases
+    int64_t missing = 0;                               // arrivals that the phase lacks
     int64_t expected = 0, delivered = 0, underWay = 0; // bytes of the phase
     mlir::Operation *expect = nullptr, *load = nullptr;
     Knowledge arriving, published;
   };
-  struct Meeting { // at a named barrier
+  struct Meeting { // warps at a named barrier
     int64_t warps = 0;
     llvm::SmallVector<int, 4> who, waiting;
     Knowledge arriving;
@@ -219,7 +220,7 @@ private:
   };
 
   Barrier &getBarrier(AllocBarriersOp allocation, int64_t use);
-  /// What others learn from an arrival of `who`.
+  /// The knowledge that an arrival of `who` publishes.
   Knowledge publish(int who, bool byAll) const;
   mlir::LogicalResult arrive(int who, const Step &step, AllocBarriersOp allocation, int64_t count,
                              bool byAll);
@@ -227,7 +228,7 @@ private:
                                   int64_t bytes, int64_t copy);
   mlir::LogicalResult deliver(Flight flight);
   mlir::LogicalResult completePhase(Barrier &barrier, AllocBarriersOp allocation);
-  /// The barrier, where it is in the phase of the use.
+  /// Returns the barrier if its current phase is that of the use.
   mlir::FailureOr<Barrier *> getBarrierInPhase(const Step &step, AllocBarriersOp allocation);
   int64_t getNow(int who) const { return static_cast<int64_t>(states[who].next) + 1; }
   Outcome waitFor(int who, const Step &step, AllocBarriersOp allocation, bool forRelease);
@@ -237,15 +238,15 @@ private:
   mlir::LogicalResult endTurn(int who, const Step &step);
   Outcome playBarrier(int who, const Step &step);
   mlir::LogicalResult playPhase(llvm::ArrayRef<int> who);
-  /// All participants that are left wait: says why.
+  /// Reports why all remaining participants wait.
   mlir::LogicalResult reportDeadlock(llvm::ArrayRef<int> stuck);
   bool explain(int who, bool mustBeSure);
-  /// Arrivals at the barrier of a use that are still to come, over all participants.
+  /// The number of arrivals at the barrier of a use that participants have still to execute.
   int64_t countComing(AllocBarriersOp allocation, int64_t use) const;
 
   KernelOp kernel;
   const Trace &trace;
-  bool deliversEarly; // bytes of copies arrive as early, or as late, as they may
+  bool deliversEarly; // whether bytes of copies arrive as early as possible, or as late
   std::vector<State> states;
   std::vector<Access> accesses;
   std::vector<PlaceState> memory;
@@ -255,16 +256,16 @@ private:
   int64_t numCopies = 0;
 };
 
-/// Whether warpgroups of one role that have different rounds go on to their ends, and not only the
-/// role as a whole: barriers and turns alone (VerifySyncWarpgroups.cpp).
+/// Whether each warpgroup of a role whose warpgroups have different first iterations terminates,
+/// not only the role as a whole. Covers only barriers and turns (VerifySyncWarpgroups.cpp).
 mlir::LogicalResult playWarpgroups(const Trace &trace);
 
-/// What declares the barriers of a step, or null; and how many uses go around before one comes
-/// again.
+/// The allocation of a step's barriers, or null; and the number of uses after which a barrier
+/// recurs.
 AllocBarriersOp getAllocation(mlir::Operation *op);
 int64_t getStages(AllocBarriersOp allocation);
 
-/// Arrivals of one step of so many warps at its barrier; 0 of others.
+/// The number of arrivals of a step executed by that many warps; 0 for other operations.
 int64_t countArrivals(mlir::Operation *op, int64_t warps);
 
 } // namespace tilewright::tgpu::sync

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// tgpu-verify-sync: extents, integers and blocks of a small launch. They are chosen so that every
-// loop makes several rounds, whichever part of its range a mask gives it.
+// tgpu-verify-sync: chooses the extents, integers and blocks of a small launch such that every loop
+// executes several iterations, in each part into which a mask divides its range.
 
 #include "passes/Tgpu/VerifySync.h"
 #include "passes/Tgpu/WrittenViews.h"
@@ -17,12 +17,12 @@ using namespace tilewright;
 using namespace tilewright::tgpu;
 using namespace tilewright::tgpu::sync;
 
-/// Extents that no tile runs along, and those of views that are read by index alone.
+/// Extents along which no tile lies, and those of views that are read only by index.
 constexpr int64_t kShortExtent = 2;
 constexpr int64_t kTableExtent = 8;
 constexpr int64_t kMultiprocessors = 4;
-/// Extents of the dimensions that tiles run along, in the largest tile: so many that a window of
-/// the middle size leaves keys out on both sides.
+/// Extents along which tiles lie, as a number of the largest tiles: enough that a window of the
+/// middle size masks keys on both sides.
 constexpr int64_t kTilesAroundWindow = 8;
 
 static bool isDynamic(Value view, int64_t dim) {
@@ -45,11 +45,11 @@ LaunchShape::LaunchShape(KernelOp kernel, const Launch &launch) {
         absent.insert(argument);
   findTiles(kernel);
   smallestTile = std::min(smallestTile, largestTile);
-  int64_t tiles = stages + 2; // rings go around more than once
+  int64_t tiles = stages + 2; // more than a ring's stages
   if (launch.integers == Launch::Integers::Window)
     tiles = std::max(tiles, kTilesAroundWindow);
-  // All tiles are full; or the last is a partial one, and there is a smallest tile less, so that a
-  // loop over those ends in another slot of a ring.
+  // Either all tiles are full, or the last one is partial. The latter has one smallest tile less,
+  // so that a loop over such tiles ends in another slot of a ring.
   longExtent = largestTile * tiles - (launch.hasPartialTiles ? smallestTile + 1 : 0);
   if (launch.hasFewRows)
     longExtent = largestTile * (tiles - 1) + 1;
@@ -58,7 +58,7 @@ LaunchShape::LaunchShape(KernelOp kernel, const Launch &launch) {
     integer = kShortExtent;
     break;
   case Launch::Integers::Window:
-    // To both sides more than one tile and a half, and no multiple of one.
+    // More than one and a half tiles to each side, but not a multiple of a tile.
     integer = 2 * largestTile + largestTile / 4 + 3;
     break;
   case Launch::Integers::Large:
@@ -123,7 +123,7 @@ void LaunchShape::findTiles(KernelOp kernel) {
           auto map = op.getMap().template getDefiningOp<TensorMapOp>();
           if (!map)
             return;
-          // A buffer is made of boxes: it may have more rows, and columns, than one.
+          // A buffer consists of boxes, so it may have more rows and columns than one box.
           ArrayRef<int64_t> box = cast<TensorMapType>(map.getMap().getType()).getBox();
           ArrayRef<int64_t> buffer = shapeOf(op.getBuffer());
           accessed.insert(map.getView());
@@ -139,9 +139,9 @@ void LaunchShape::findTiles(KernelOp kernel) {
   });
 }
 
-/// The extent of an argument that a scalar stands for, where it is one.
+/// The argument and dimension of which a scalar is the extent, if it is one.
 static std::optional<std::pair<Value, int64_t>> getDim(KernelOp kernel, Value value) {
-  // A divisor is at least 1.
+  // Skip the maximum with 1 that guards a divisor.
   if (auto most = value.getDefiningOp<arith::MaxSIOp>();
       most && matchPattern(most.getRhs(), m_Constant()))
     value = most.getLhs();
@@ -155,9 +155,9 @@ static std::optional<std::pair<Value, int64_t>> getDim(KernelOp kernel, Value va
   return std::pair<Value, int64_t>(argument, at);
 }
 
-/// What a kernel divides by each other, or subtracts from each other, may differ: heads of queries
-/// and of keys, numbers of queries and of keys. All others of the same dimension must then be known
-/// to be equal to one of the two, so nothing is done where another one is read.
+/// Extents that a kernel divides by each other, or subtracts from each other, may differ: numbers
+/// of heads, or of rows, of queries and keys. All other extents of the same dimension would have to
+/// equal one of the two, so nothing is changed if the kernel reads another one.
 void LaunchShape::relate(KernelOp kernel, Launch::Relation relation) {
   SmallVector<std::pair<Value, int64_t>> read;
   kernel.walk([&](tile::DimOp op) {
@@ -177,7 +177,7 @@ void LaunchShape::relate(KernelOp kernel, Launch::Relation relation) {
     });
     if (isOther || isLong == divides)
       return;
-    int64_t more = largestTile + largestTile / 4 + 3; // no multiple of a tile
+    int64_t more = largestTile + largestTile / 4 + 3; // not a multiple of a tile
     if (divides)
       changed[*left] = 2 * getExtent(right->first, right->second);
     else
@@ -197,7 +197,7 @@ int64_t LaunchShape::getExtent(Value argument, int64_t dim) const {
 
 std::vector<SmallVector<int64_t>> LaunchShape::getBlocks() const {
   std::vector<SmallVector<int64_t>> blocks;
-  // Neighbours, since the end of a mask need not lie in the same place of a tile for both.
+  // Neighbouring blocks, since a mask may end at different positions within their tiles.
   for (int64_t neighbour : {0, 1})
     for (int place : {0, 1, 2}) {
       SmallVector<int64_t> block;

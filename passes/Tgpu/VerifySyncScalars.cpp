@@ -1,6 +1,6 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// tgpu-verify-sync: arithmetic on scalars, as far as bounds of loops and numbers of uses need it.
+// tgpu-verify-sync: evaluates the scalar arithmetic of loop bounds and use numbers.
 
 #include "passes/Tgpu/VerifySync.h"
 

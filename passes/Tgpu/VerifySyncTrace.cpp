@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// tgpu-verify-sync: what each participant executes in one small launch. Scalars of integers are
-// computed; of data only whether it decides something matters, and then the answer is given.
+// tgpu-verify-sync: traces the steps of each participant in one small launch. Integer scalars are
+// computed. Data is not; conditions on data all have the given truth value.
 
 #include "passes/Tgpu/VerifySync.h"
 
@@ -22,7 +22,7 @@ using namespace tilewright::tgpu::sync;
 
 namespace {
 
-/// Operations that are looked at, all participants together.
+/// The maximum number of operations of a trace, over all participants.
 constexpr int64_t kMaxOperations = 200000;
 constexpr int kMaxCallDepth = 32;
 
@@ -54,7 +54,7 @@ public:
         continue;
       }
       flush();
-      // What a role receives is known when the one that publishes it has been traced.
+      // A role receives values only after the publishing role has been traced.
       auto publishes = [](Region &body) {
         return body.walk([](PublishOp) { return WalkResult::interrupt(); }).wasInterrupted();
       };
@@ -86,7 +86,7 @@ public:
   }
 
 private:
-  /// The warpgroups of a role with first rounds of their own, else 1.
+  /// The number of a role's warpgroups with first iterations of their own, otherwise 1.
   static int64_t countParts(Region &role) {
     int64_t parts = 1;
     role.walk([&](FirstRoundOp first) { parts = static_cast<int64_t>(first.getOwn().size()); });
@@ -138,7 +138,7 @@ private:
 
   //===--- Control flow ------------------------------------------------------===//
 
-  /// Returns what the terminator hands on.
+  /// Returns the values of the terminator's operands.
   SmallVector<int64_t> visit(Block &block, std::vector<Step> &steps) {
     for (Operation &op : block) {
       if (trace.isCut)
@@ -203,7 +203,7 @@ private:
     assign(loop.getResults(), carried);
   }
 
-  /// What a loop carries keeps its registers from round to round, and they are the result's.
+  /// A carried tile keeps its registers in all iterations; the loop's result has the same ones.
   static BlockArgument getCarried(Value tile) {
     if (auto loop = tile.getDefiningOp<scf::ForOp>())
       return loop.getRegionIterArg(cast<OpResult>(tile).getResultNumber());
@@ -241,7 +241,7 @@ private:
   }
 
   void visitScalar(Operation &op) {
-    // What is not known is data.
+    // Treat unknown values as data-dependent.
     for (Value result : op.getResults())
       if (isa<IntegerType>(result.getType()))
         set(result, answer && result.getType().isInteger(1) ? -1 : 0);
@@ -257,7 +257,7 @@ private:
     if (auto at = dyn_cast<tile::AtOp>(op)) {
       if (result.getType().isInteger(1))
         return;
-      // Offsets of sequences in a row, or lists of small numbers.
+      // Either offsets of consecutive sequences, or lists of small numbers.
       ArrayRef<int64_t> fixed = at.getStaticIndices();
       int64_t last = fixed.empty() ? 0 : fixed.back();
       if (ShapedType::isDynamic(last))
@@ -306,7 +306,7 @@ private:
               return false;
             })
             .Case<TakeTileOp, GetTileOp>([&](auto op) {
-              // The block that is played takes every so many tiles as there are blocks.
+              // The block takes every n-th tile, where n is the number of blocks.
               int64_t block = get(kernel.getGridIds().front());
               int64_t round =
                   takesAll(op) ? taken[{kernel.getOperation(), 0}]++ : ++taken[{op, part}];
@@ -396,7 +396,7 @@ private:
       steps.push_back(std::move(step));
   }
 
-  /// Some number of its own.
+  /// A unique number for a view.
   int64_t getPlaceOfView(Value view) {
     return views.try_emplace(view, static_cast<int64_t>(views.size())).first->second;
   }
@@ -429,18 +429,18 @@ private:
   KernelOp kernel;
   const LaunchShape &shape;
   bool answer, apart;
-  int64_t part = 0; ///< the warpgroup that is traced, where they are apart
+  int64_t part = 0; ///< the traced warpgroup, if warpgroups are participants
   SmallVector<Region *> regions;
   Trace trace;
   int64_t numProducts = 0;
   int callDepth = 0;
   DenseMap<Value, int64_t> values;
   DenseMap<Operation *, int64_t> firstPlaces;
-  DenseMap<std::pair<Operation *, int64_t>, int64_t> taken; ///< tiles, by a warpgroup
-  DenseMap<Value, int64_t> views;                           ///< by which blocks take turns
-  /// What roles have published, by buffer or ring and its use.
+  DenseMap<std::pair<Operation *, int64_t>, int64_t> taken; ///< number of tiles by warpgroup
+  DenseMap<Value, int64_t> views; ///< numbers of the views of turns among blocks
+  /// The words that roles have published, by buffer or ring and its use.
   std::map<std::pair<Operation *, int64_t>, SmallVector<int64_t>> published;
-  /// Products that took their operand a from what a loop carries.
+  /// Products whose operand a is a carried value.
   DenseMap<Value, SmallVector<int64_t, 1>> readers;
 };
 

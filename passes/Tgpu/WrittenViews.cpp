@@ -1,6 +1,6 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Which arguments a piece of a kernel writes.
+// Finds the arguments that a part of a kernel writes.
 
 #include "passes/Tgpu/WrittenViews.h"
 
