@@ -1,8 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// tile-analyze-masks. Interprets a mask function abstractly, one operation after the other, while
-// it writes the function that computes the bounds; MaskBounds.h has the rules and the argument for
-// them.
+// tile-analyze-masks: interprets a mask function abstractly, operation by operation, while it
+// writes the function that computes the bounds. MaskBounds.h has the rules and their proofs.
 
 #include "dialect/Tile/Tile.h"
 #include "passes/MaskRanges.h"
@@ -31,17 +30,17 @@ using namespace tilewright::tile;
 
 namespace {
 
-/// Nothing is known of the value.
+/// Nothing is known about the value.
 struct Unknown {};
-/// The same for every pair: computed by the derived function as the mask computes it.
+/// The value is the same for every pair: the derived function computes it as the mask does.
 struct Uniform {
   Value value;
 };
 using Abstract = std::variant<Unknown, Uniform, Linear, Predicate>;
 using Frame = llvm::DenseMap<Value, Abstract>;
 
-/// Calls are followed, so the work may grow exponentially in the text. No mask that a person writes
-/// comes near.
+/// Calls are followed, so the work may grow exponentially in the size of the source. Masks in use
+/// are far below this limit.
 constexpr unsigned maxOperations = 4096;
 constexpr unsigned maxDepth = 64;
 
@@ -50,7 +49,7 @@ public:
   MaskInterpreter(OpBuilder &builder, MaskBoundsBuilder &bounds, SymbolTable &symbols)
       : builder(builder), bounds(bounds), symbols(symbols) {}
 
-  /// The values that a call of the function returns.
+  /// The abstract results of a call.
   SmallVector<Abstract> call(func::FuncOp function, ArrayRef<Abstract> operands);
 
   Predicate toPredicate(const Abstract &value) {
@@ -60,7 +59,7 @@ public:
     return predicate ? *predicate : bounds.getUnknown();
   }
 
-  /// Operations whose results could not be followed although their operands could.
+  /// Operations with unknown results and known operands.
   SmallVector<Operation *> obstacles;
 
 private:
@@ -73,7 +72,7 @@ private:
   Abstract interpretAscending(AtOp at, ArrayRef<Abstract> operands);
   Abstract choose(const Abstract &condition, const Abstract &a, const Abstract &b, Type type);
 
-  /// Of what a value was computed from, which is followed by other means.
+  /// Removes the obstacles in a value's computation, for values that another rule handles.
   void forgetObstacles(Value value) {
     llvm::SetVector<Operation *> slice;
     (void)getBackwardSlice(value, &slice);
@@ -84,7 +83,7 @@ private:
   static bool isUnknown(const Abstract &value) { return std::holds_alternative<Unknown>(value); }
   static bool isFollowed(Type type) { return type.isInteger(32) || type.isInteger(64); }
 
-  /// Null valid flag where the value is no integer that can be followed.
+  /// The valid flag is null unless the value is an integer in linear form.
   Linear toLinear(const Abstract &value) {
     if (auto *linear = std::get_if<Linear>(&value))
       return *linear;
@@ -115,7 +114,7 @@ SmallVector<Abstract> MaskInterpreter::call(func::FuncOp function, ArrayRef<Abst
   return results;
 }
 
-/// Interprets the operations of a block and returns what its terminator passes on.
+/// Interprets the operations of a block and returns the values of the terminator's operands.
 SmallVector<Abstract> MaskInterpreter::interpret(Block &block, Frame &frame) {
   auto getOperands = [&](Operation &op) {
     return llvm::map_to_vector(op.getOperands(),
@@ -126,7 +125,7 @@ SmallVector<Abstract> MaskInterpreter::interpret(Block &block, Frame &frame) {
     SmallVector<Abstract> results(op.getNumResults());
     if (++operations <= maxOperations)
       results = interpret(&op, operands, frame);
-    // The first place where knowledge is lost is worth a remark; what follows from it is not.
+    // Remark only on the operation where precision is lost first, not on its users.
     if (!isa<func::CallOp, scf::IfOp>(op) && llvm::any_of(results, isUnknown) &&
         llvm::none_of(operands, isUnknown))
       obstacles.push_back(&op);
@@ -167,8 +166,8 @@ SmallVector<Abstract> MaskInterpreter::interpret(Operation *op, ArrayRef<Abstrac
   return {Unknown()};
 }
 
-/// The derived function computes both sides of branches, and computes where the mask is never
-/// asked, so no operation may trap.
+/// The derived function computes both sides of branches, and positions at which the mask is never
+/// evaluated, so no operation may trap.
 SmallVector<Abstract> MaskInterpreter::cloneUniform(Operation *op, ArrayRef<Abstract> operands) {
   IRMapping mapping;
   for (auto [operand, value] : llvm::zip_equal(op->getOperands(), operands))
@@ -285,8 +284,8 @@ Abstract MaskInterpreter::interpretInteger(Operation *op, ArrayRef<Abstract> ope
       .Default([](Operation *) { return Unknown(); });
 }
 
-/// An element of a capture that ascends lies between those at the first and the last index. Of
-/// blocks nothing is said: they may be anywhere in the array.
+/// An element of an ascending capture is between the elements at the first and the last index.
+/// Indices that depend on the blocks' positions are not handled.
 Abstract MaskInterpreter::interpretAscending(AtOp at, ArrayRef<Abstract> operands) {
   auto capture = at.getCapture() ? symbols.lookup<CaptureOp>(*at.getCapture()) : CaptureOp();
   if (!capture || !capture->hasAttr(ascendingName) || !at.getType().isInteger(32) ||
@@ -314,8 +313,8 @@ Abstract MaskInterpreter::interpretAscending(AtOp at, ArrayRef<Abstract> operand
 // Derived functions
 //===----------------------------------------------------------------------===//
 
-/// Whether a value is the sum of these arguments, sign-extended; of none: zero. A mask has few: of
-/// more levels nothing is said, since both operands may be of one sum, and so on.
+/// Whether a value is the sum of these arguments, sign-extended; the empty sum is zero. `levels`
+/// bounds the recursion over both operands.
 bool isSumOfArguments(Value value, SmallVectorImpl<int64_t> &arguments, unsigned levels = 8) {
   if (matchPattern(value, m_Zero()))
     return true;
@@ -340,7 +339,7 @@ bool isSumOfArguments(Value value, SmallVectorImpl<int64_t> &arguments, unsigned
 struct TileAnalyzeMasksPass : tilewright::impl::TileAnalyzeMasksBase<TileAnalyzeMasksPass> {
   void runOnOperation() override {
     SymbolTable symbols(getOperation());
-    // Loops of the same mask share the function unless they give the positions other places.
+    // Loops with the same mask share the function if the positions have the same operand numbers.
     llvm::DenseMap<std::tuple<Operation *, int64_t, int64_t>, func::FuncOp> derived;
     getOperation().walk([&](ForBlocksOp loop) {
       if (!loop.getMask() || loop.getRanges())
@@ -354,7 +353,7 @@ struct TileAnalyzeMasksPass : tilewright::impl::TileAnalyzeMasksBase<TileAnalyze
         ranges = derive(mask, against, block, symbols);
       loop.setRangesAttr(FlatSymbolRefAttr::get(ranges.getSymNameAttr()));
     });
-    // They were for the bounds; what is computed is the first.
+    // tile.equivalent operations served the analysis only; the first operand is the value.
     getOperation().walk([](EquivalentOp op) {
       op.replaceAllUsesWith(op.getFirst());
       op.erase();
@@ -404,7 +403,7 @@ private:
     if (kept.edge && isSumOfArguments(kept.edge, shifts))
       ranges.setResultAttr(MustEnd, rowEdgeName, builder.getDenseI64ArrayAttr(shifts));
 
-    // Both a condition and its negation were written, and values that no comparison used.
+    // Remove unused conditions: each was written together with its negation.
     for (Operation &op : llvm::make_early_inc_range(llvm::reverse(*body)))
       if (isOpTriviallyDead(&op))
         op.erase();

@@ -1,6 +1,6 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Types and constants under given values, for tile-specialize.
+// Substitutes bound values in types and constants, for tile-specialize.
 
 #include "passes/Tile/ApplyBindings.h"
 
@@ -27,8 +27,8 @@ public:
     });
     replacer.addReplacement(
         [this](Attribute attr) -> std::optional<std::pair<Attribute, WalkResult>> {
-          // The types of literals decide how they are stored, so the generic replacement cannot do
-          // them.
+          // A literal's type determines its storage, so the generic replacement does not apply to
+          // it.
           if (auto literal = dyn_cast<FloatAttr>(attr))
             return std::make_pair(replaceLiteral(literal), WalkResult::skip());
           if (auto literal = dyn_cast<DenseElementsAttr>(attr))
@@ -58,7 +58,7 @@ public:
           keptExact.insert(op);
       });
     }
-    // One error is enough: the same dimension occurs in most operations of a kernel.
+    // Stop at the first error: most operations of a kernel repeat the same dimension.
     root->walk<WalkOrder::PreOrder>([&](Operation *op) {
       current = op;
       replacer.replaceElementsIn(op, /*replaceAttrs=*/true, /*replaceLocs=*/false,
@@ -93,7 +93,7 @@ private:
     return current->emitOpError();
   }
 
-  /// Null, after an error, where the parameter is unknown or of another kind.
+  /// Null, after an error, if the parameter is unknown or of another kind.
   ExprAttr find(StringRef name, ExprKind kind, StringRef use) {
     ExprAttr value = bindings.lookup(name);
     if (value && value.getKind() == kind)
@@ -181,8 +181,8 @@ private:
     return DenseElementsAttr::getFromRawBuffer(type, literal.getRawData());
   }
 
-  /// A literal that its type cannot hold becomes one of f64 that is truncated; arith folds a
-  /// truncation only where it loses nothing.
+  /// Replaces a literal that its type cannot represent by a truncation of an f64 literal. arith
+  /// folds a truncation only if it is exact.
   void keepExact(arith::ConstantOp op, APFloat value) {
     auto rounded = cast<FloatAttr>(op.getValue());
     if (rounded.getValue().convertToDouble() == value.convertToDouble() || value.isNaN())
@@ -213,7 +213,7 @@ private:
     op.erase();
   }
 
-  /// Null, after an error, where it cannot be computed.
+  /// Null, after an error, if the expression cannot be evaluated.
   ExprAttr evaluate(ExprAttr expr) {
     llvm::Expected<ExprAttr> value = evaluateExpr(expr, getEnvironment(bindings));
     if (value)

@@ -1,6 +1,6 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Types and constants under given values: the part of tile-specialize that looks into operations.
+// Substitutes bound values in operations, as a part of tile-specialize.
 
 #ifndef TILEWRIGHT_PASSES_TILE_APPLYBINDINGS_H
 #define TILEWRIGHT_PASSES_TILE_APPLYBINDINGS_H
@@ -12,14 +12,14 @@
 
 namespace tilewright {
 
-/// Extents, indices and numbers of elements are i32.
+/// Extents, indices and element counts are i32.
 constexpr int64_t maxExtent = std::numeric_limits<int32_t>::max();
 
-/// Rewrites `root` and all operations in it in place: dimensions and types that name parameters,
+/// Rewrites `root` and all nested operations in place: dimensions and types that name parameters,
 /// literals of such types, symbols for which `renameSymbol` has another name, and `tile.param`.
-/// With `exactLiterals`, a literal that its type cannot hold becomes a truncation of one of f64.
-/// Leaves expressions and the declaration of parameters alone. Errors are emitted at the operation
-/// they are found in.
+/// With `exactLiterals`, a literal that its type cannot represent becomes a truncation of an f64
+/// literal. Expressions and parameter declarations remain. Errors are emitted at the operation that
+/// has them.
 mlir::LogicalResult applyBindings(mlir::Operation *root, const Bindings &bindings,
                                   bool exactLiterals,
                                   std::function<mlir::StringAttr(llvm::StringRef)> renameSymbol);

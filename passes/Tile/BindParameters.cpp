@@ -69,7 +69,7 @@ std::string tilewright::describe(Operation *kernelOrProgram) {
 
 std::string tilewright::suggest(StringRef name, ArrayRef<StringRef> candidates,
                                 StringRef otherwise) {
-  // A third of the letters may differ: enough for a slip, too little for another word.
+  // A third of the letters may differ: enough for a typing error, too few for a different word.
   unsigned limit = name.size() / 3 + 1;
   StringRef best;
   for (StringRef candidate : candidates) {
@@ -107,7 +107,7 @@ static std::string listAllowed(ParamDeclAttr decl) {
   return text;
 }
 
-/// Null where the text is not a value of that kind.
+/// Null if the text is not a value of that kind.
 static ExprAttr parseValue(MLIRContext *context, ParamKind kind, StringRef text) {
   int64_t integer;
   switch (kind) {
@@ -163,7 +163,7 @@ FailureOr<llvm::StringMap<ExprAttr>> tilewright::parseBindings(const Signature &
 
 namespace {
 
-/// One run of bindParameters.
+/// The state of one call of bindParameters.
 class Binder {
 public:
   Binder(const Signature &signature, const llvm::StringMap<ExprAttr> &given,
@@ -173,7 +173,7 @@ public:
       bindings[decl.getName()] = {};
   }
 
-  /// False where the parameter, or one that its default reads, has no value.
+  /// Leaves the parameter unbound if it, or a parameter that its default reads, has no value.
   LogicalResult bind(ParamDeclAttr decl) {
     ExprAttr &value = bindings[decl.getName()];
     if (value)
@@ -188,7 +188,7 @@ public:
     return value ? check(decl, value) : success();
   }
 
-  /// Those that read arguments are left to the launch.
+  /// Constraints that read arguments are checked at the launch.
   LogicalResult checkConstraints() {
     ExprEnvironment environment = getEnvironment(bindings, signature.op);
     for (auto constraint : signature.constraints.getAsRange<ExprAttr>()) {
@@ -206,7 +206,7 @@ public:
   }
 
   Bindings bindings;
-  bool mayBeOpen = false; ///< what a later pass chooses need not be known
+  bool mayBeOpen = false; ///< values that a later pass chooses may be missing
 
 private:
   Bindings getReadBy(ExprAttr expr) {
@@ -218,8 +218,8 @@ private:
     return read;
   }
 
-  /// Null where a parameter that the default reads has no value. Cycles between defaults are
-  /// refused by the verifier of the signature, so this ends.
+  /// Null if a parameter that the default reads has no value. This terminates, since the verifier
+  /// of the signature rejects cycles between defaults.
   FailureOr<ExprAttr> evaluateDefault(ParamDeclAttr decl) {
     LogicalResult bound = success();
     walkExpr(decl.getDefaultValue(), [&](ExprAttr leaf) {
@@ -267,7 +267,7 @@ FailureOr<Bindings> tilewright::bindParameters(const Signature &signature,
   for (auto decl : signature.params.getAsRange<ParamDeclAttr>()) {
     if (failed(binder.bind(decl)))
       return failure();
-    // A parameter whose default lacks something is not itself what the caller has to give.
+    // If a parameter's default depends on a missing one, report only the missing one.
     if (!binder.bindings.lookup(decl.getName()) && !decl.getDefaultValue())
       missing.push_back(decl.getName());
   }

@@ -1,6 +1,6 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Folding of copies.
+// Evaluates constants by folding clones of operations.
 
 #include "passes/Tile/ConstantEvaluator.h"
 
@@ -20,11 +20,11 @@ Attribute ConstantEvaluator::evaluate(Value value, unsigned depth) {
   auto [entry, isNew] = known.try_emplace(value);
   if (!isNew)
     return entry->second;
-  // Of some operations, such as a select, not all operands must be constant.
+  // Some operations, such as a select, fold even if not all operands are constant.
   SmallVector<Attribute> operands;
   for (Value operand : op->getOperands())
     operands.push_back(evaluate(operand, depth + 1));
-  // A fold may change the operation; the copy goes.
+  // Folding may modify the operation, so fold a clone.
   Operation *copy = op->clone();
   SmallVector<OpFoldResult> results;
   Attribute result;

@@ -1,6 +1,6 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What values are, where they follow from constants.
+// Evaluates values that depend only on constants.
 
 #ifndef TILEWRIGHT_PASSES_TILE_CONSTANTEVALUATOR_H
 #define TILEWRIGHT_PASSES_TILE_CONSTANTEVALUATOR_H
@@ -10,11 +10,11 @@
 
 namespace tilewright {
 
-/// Computes values from constants without changing any operation. What it has computed stays: the
-/// code must not change while the object lives.
+/// Computes values from constants without changing any operation. Caches results: the IR must not
+/// change during the lifetime of the object.
 class ConstantEvaluator {
 public:
-  /// Null where it cannot.
+  /// Null if the value is not constant.
   mlir::Attribute evaluate(mlir::Value value, unsigned depth = 0);
 
 private:

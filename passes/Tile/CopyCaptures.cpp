@@ -1,13 +1,13 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// tile-copy-captures: loads of captured views in loops may be copied through shared memory, by
+// tile-copy-captures: marks loads of captured views in loops to be copied through shared memory by
 // tensor maps.
 //
-// A tile of a capture that each thread reads for itself costs an instruction for each run of a
-// row, and its latency in each round. Copied ahead it is read by ldmatrix. A tensor map shows the
-// view as it is, though: nothing can repeat. Whether a dimension repeats is known at launch, so
-// that it does not becomes a constraint of the kernel, and other launches take a variant without
-// such copies.
+// A captured tile that each thread loads by itself costs an instruction for each contiguous part of
+// a row, and a memory latency in each iteration. If it is copied ahead, ldmatrix reads it. A tensor
+// map describes the view as it is, however, without repetition. Whether a dimension repeats is
+// known at launch, so the pass adds a constraint that none does; other launches use a variant
+// without such copies.
 
 #include "dialect/Tile/Tile.h"
 #include "passes/Passes.h"
@@ -29,7 +29,8 @@ using namespace tilewright::tile;
 
 namespace {
 
-/// `extent of a capture != constant`, where a condition says that they are the same; else null.
+/// The expression `extent of a capture != constant` for a condition that compares the two for
+/// equality; else null.
 ExprAttr negate(Value condition) {
   auto compare = condition.getDefiningOp<arith::CmpIOp>();
   APInt constant;
@@ -50,8 +51,8 @@ ExprAttr negate(Value condition) {
   return ExprAttr::get(context, ExprKind::Call, 0, "ne", {extent, same});
 }
 
-/// The capture that a load reads as it is where none of the conditions holds that are added to
-/// `constraints`. Null where a tensor map cannot serve the load.
+/// The capture that a load reads unmodified if none of the conditions added to `constraints` holds.
+/// Null if a tensor map cannot describe the load.
 CapturedOp getCopied(LoadOp load, llvm::SetVector<Attribute> &constraints) {
   auto tile = dyn_cast<RankedTensorType>(load.getType());
   constexpr unsigned leastBits = 16;
@@ -59,7 +60,7 @@ CapturedOp getCopied(LoadOp load, llvm::SetVector<Attribute> &constraints) {
       !load->getParentOfType<LoopLikeOpInterface>() || !tile.getElementType().isIntOrFloat() ||
       tile.getElementType().getIntOrFloatBitWidth() < leastBits)
     return {};
-  // Boxes have rows of the view, which a transposed tile is read from column by column.
+  // The rows of boxes are rows of the view; a transposed tile is read from them column by column.
   int64_t last = cast<ViewType>(load.getView().getType()).getRank() - 1;
   if (std::optional<ArrayRef<int64_t>> dims = load.getDims();
       dims && dims->back() != last && dims->front() != last)
@@ -79,8 +80,8 @@ CapturedOp getCopied(LoadOp load, llvm::SetVector<Attribute> &constraints) {
   return captured;
 }
 
-/// Copies start in the order in which they stand, and one that waits for its buffer keeps those
-/// behind it waiting: what is needed first goes first.
+/// Copies start in program order, and one that waits for its buffer delays later ones: put the one
+/// needed first first.
 void moveToFirstUser(LoadOp load) {
   Operation *first = nullptr;
   for (Operation *user : load->getUsers())

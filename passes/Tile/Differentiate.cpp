@@ -1,6 +1,6 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// tile-differentiate: derivatives of scalar functions, where a kernel asks for them.
+// tile-differentiate: derives the scalar functions whose derivatives a kernel applies.
 
 #include "passes/Passes.h"
 #include "passes/Tile/CaptureGradients.h"

@@ -1,6 +1,6 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// tile-drop-arguments: arguments that do not exist under the values of the parameters.
+// tile-drop-arguments: removes arguments that the parameter values exclude.
 
 #include "dialect/Tile/Tile.h"
 #include "passes/Passes.h"
@@ -19,8 +19,8 @@ using namespace tilewright::tile;
 
 namespace {
 
-/// The expressions of an operation that may mention arguments, besides constraints, which
-/// tile-specialize has removed where they mention one that does not exist.
+/// The expressions of an operation that may mention arguments, except constraints: tile-specialize
+/// has removed those that mention an absent argument.
 SmallVector<ExprAttr> getExprs(Operation *op) {
   SmallVector<ExprAttr> exprs;
   auto append = [&](ArrayAttr list) { llvm::append_range(exprs, list.getAsRange<ExprAttr>()); };
@@ -33,7 +33,7 @@ SmallVector<ExprAttr> getExprs(Operation *op) {
   return exprs;
 }
 
-/// Whether an expression that lies in `op`, a kernel or program, mentions an argument.
+/// Whether an expression in `op`, a kernel or program, mentions an argument.
 bool isMentioned(Operation *op, StringRef name) {
   return op
       ->walk([&](Operation *inner) {
@@ -45,7 +45,7 @@ bool isMentioned(Operation *op, StringRef name) {
       .wasInterrupted();
 }
 
-/// Removes arguments from a declaration, and says which; none may be used any more.
+/// Removes unused arguments from a declaration and returns which.
 template <typename OpTy> FailureOr<llvm::BitVector> dropArguments(OpTy op) {
   Signature signature(op);
   llvm::BitVector dropped(op.getNumArgs());
@@ -108,7 +108,7 @@ struct TileDropArgumentsPass : tilewright::impl::TileDropArgumentsBase<TileDropA
         if (dropped != ofKernels.end())
           launch->eraseOperands(dropped->second);
       });
-      // What no launch takes any more, and whose extents may mention what does not exist.
+      // Erase workspaces that no launch uses; their extents may mention removed arguments.
       for (auto workspace : llvm::make_early_inc_range(program.getBody().getOps<WorkspaceOp>()))
         if (workspace->use_empty())
           workspace.erase();

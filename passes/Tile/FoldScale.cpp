@@ -1,7 +1,8 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// tile-fold-scale: uniform factors of tiles, gathered and moved into exponents. Two walks rather
-// than the greedy driver, whose folders may build constants that a symbolic tile cannot hold.
+// tile-fold-scale: combines uniform factors of tiles and moves them into exponents. It makes two
+// walks instead of using the greedy driver, whose folders may build constants that a symbolic tile
+// cannot hold.
 
 #include "dialect/Tile/Tile.h"
 #include "passes/Passes.h"
@@ -50,7 +51,7 @@ void Folder::moveIntoExponent(Operation *exponential) {
   std::optional<ScaledTile> scaled = product ? matchScaledTile(product) : std::nullopt;
   auto difference = scaled ? scaled->tile.getDefiningOp<arith::SubFOp>() : arith::SubFOp();
   auto expand = difference ? difference.getRhs().getDefiningOp<ExpandOp>() : ExpandOp();
-  // With another use the old operations would stay, and the rewrite would only add to them.
+  // With other uses the old operations would remain, and the rewrite would only add operations.
   if (!expand || !product->hasOneUse() || !difference->hasOneUse() || !mayReassociate(product) ||
       !mayReassociate(difference))
     return;
@@ -84,7 +85,8 @@ void Folder::gather(arith::MulFOp outer) {
 
   OpBuilder builder(outer);
   Location loc = outer.getLoc();
-  // What both allow, except that a product which may be contracted with a later sum still may.
+  // The intersection of both products' flags, but keep the outer product's permission to contract
+  // with a sum.
   auto flags = arith::FastMathFlagsAttr::get(
       builder.getContext(), (inner.getFastmath() & outer.getFastmath()) |
                                 (outer.getFastmath() & arith::FastMathFlags::contract));
@@ -101,8 +103,7 @@ void Folder::gather(arith::MulFOp outer) {
     eraseIfDead(uniforms[1]);
 }
 
-/// What a map or call yields without computing anything: an operand, or a constant. Null where it
-/// does compute.
+/// The operand or constant that a map or call returns without computing anything, or null.
 Value getTrivial(Operation *op, FlatSymbolRefAttr symbol, SymbolTableCollection &symbols) {
   auto function = symbols.lookupNearestSymbolFrom<func::FuncOp>(op, symbol);
   if (!function || !function.getBody().hasOneBlock() || op->getNumResults() != 1)
@@ -124,7 +125,7 @@ Value getTrivial(Operation *op, FlatSymbolRefAttr symbol, SymbolTableCollection 
   return isTile(type) ? FullOp::create(b, op->getLoc(), type, scalar).getResult() : scalar;
 }
 
-/// A product with one is the other operand: folders of arith do not look into a tile.full.
+/// Replaces a product with one by the other operand; arith's folders do not look through tile.full.
 void dropFactorsOfOne(Value tile) {
   auto full = tile.getDefiningOp<FullOp>();
   if (!full || !matchPattern(full.getValue(), m_OneFloat()))
@@ -159,15 +160,15 @@ struct TileFoldScalePass : tilewright::impl::TileFoldScaleBase<TileFoldScalePass
     SymbolTableCollection symbols;
     SmallVector<Operation *> applied;
     getOperation()->walk([&](Operation *op) {
-      // Calls within functions are the affair of who applies these.
+      // Calls in functions are simplified when their caller is applied.
       if (isa<MapOp>(op) || (isa<func::CallOp>(op) && op->getParentOfType<KernelOp>()))
         applied.push_back(op);
     });
     for (Operation *op : applied)
       replaceTrivial(op, symbols);
     Folder folder(assumeFastMath);
-    // Exponents first: they put products next to products, which are then gathered. A chain is
-    // gathered from its start, each product with what the one before has become.
+    // Exponents first: this makes products adjacent, which are then combined. A chain is combined
+    // from its start, so that each product sees the result of the previous one.
     SmallVector<Operation *> exponentials;
     getOperation()->walk([&](Operation *op) {
       if (isa<math::ExpOp, math::Exp2Op>(op))

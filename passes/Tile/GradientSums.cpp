@@ -1,10 +1,9 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Adjoints are summed as far as the indices of the read allow before they are added to memory:
-// where the indices are the same for all elements of a tile, over the tile; where they change along
-// one of its two dimensions, over the other. Where neighbours of the tile have read neighbours of
-// the view, it is added as a tile, or stored: where each element of a launch has a place of its own
-// there is nothing to add to.
+// Sums adjoints as far as the read's indices allow before adding them to memory: over the whole
+// tile if the indices are uniform; over one dimension if they vary along the other. If neighbouring
+// elements of the tile read neighbouring elements of the view, the adjoints are added as a tile, or
+// stored if each element of a launch has its own location.
 
 #include "passes/Tile/GradientSums.h"
 
@@ -24,7 +23,7 @@ Type tilewright::getSumType(CaptureOp capture) {
 
 namespace {
 
-/// Adds the gradients of one operation.
+/// Emits the additions for the gradients of one operation.
 class SumEmitter {
 public:
   explicit SumEmitter(AddGradientsOp op)
@@ -33,18 +32,18 @@ public:
   void emit(const CaptureRead &read, Value sums, bool isOnlyRead);
 
 private:
-  /// Where a tile of adjoints lies in the view: one index for each dimension.
+  /// The location of a tile of adjoints in the view: one index for each dimension.
   struct Place {
     std::vector<TilePosition> indices;
     std::vector<std::unique_ptr<TilePositions>> writers; ///< null: without a function
-    SmallVector<int64_t> viewDims;                       ///< of each dimension of the tile
-    bool isOwn = false; ///< of each element, unless a condition fixes an index
+    SmallVector<int64_t> viewDims;                       ///< one per dimension of the tile
+    bool isOwn = false; ///< each element has its own location unless a condition fixes an index
   };
   std::optional<Place> getPlace(const CaptureRead &read, std::optional<int64_t> dim);
   bool hasOwnPlaces(const CaptureRead &read, const Place &place);
   void addTile(const CaptureRead &read, const Place &place, Value adjoint, Value sums,
                bool isOnlyRead);
-  using DimSet = unsigned; ///< bit d: changes along dimension d of the tiles
+  using DimSet = unsigned; ///< bit d: varies along dimension d of the tiles
 
   DimSet getVariation(Value operand) const;
   DimSet getVariation(const ReadIndex &index) const;
@@ -111,7 +110,7 @@ Value SumEmitter::getIndex(const ReadIndex &index, std::optional<int64_t> dim) {
   SmallVector<Value> operands;
   for (unsigned i : index.operands) {
     Value operand = op.getArgs()[i];
-    // Any dimension will do for a tile that changes along none.
+    // For an operand that varies along no dimension, any slice is correct.
     operands.push_back(isScalar ? getSlice(operand, 0) : dim ? getSlice(operand, *dim) : operand);
   }
   func::FuncOp function = index.function;
@@ -122,7 +121,7 @@ Value SumEmitter::getIndex(const ReadIndex &index, std::optional<int64_t> dim) {
   return MapOp::create(b, loc, getTileType(b.getI32Type(), dim), function.getSymName(), operands);
 }
 
-/// Nothing where the elements along `dim` (all, where there is none) do not lie side by side.
+/// Returns nothing if the elements along `dim` (all, if there is none) are not contiguous.
 std::optional<SumEmitter::Place> SumEmitter::getPlace(const CaptureRead &read,
                                                       std::optional<int64_t> dim) {
   Place place;
@@ -166,8 +165,8 @@ std::optional<SumEmitter::Place> SumEmitter::getPlace(const CaptureRead &read,
   return place;
 }
 
-/// Whether each integer among the operands is an index, up to a number that is the same throughout
-/// the launch: elements of different integers then have different places.
+/// Whether each integer among the operands is an index, up to an offset that is uniform within the
+/// launch: different integers then have different locations.
 bool SumEmitter::hasOwnPlaces(const CaptureRead &read, const Place &place) {
   llvm::DenseSet<unsigned> found;
   for (auto [d, index] : llvm::enumerate(read.indices)) {

@@ -1,8 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// tile-hoist-uniforms: what a mapped function reads from memory, and is the same for all elements,
-// is read once, where the map is. A function is split once for each set of operands that are
-// scalars.
+// tile-hoist-uniforms: a mapped function's loads that are uniform over all elements are executed
+// once, next to the map. A function is split once for each set of operands that are scalars.
 
 #include "dialect/Tile/Tile.h"
 #include "passes/Passes.h"
@@ -23,10 +22,10 @@ using namespace tilewright::tile;
 
 namespace {
 
-/// Of one function, for one set of scalar operands.
+/// The split of a function for one set of scalar operands.
 struct Split {
-  func::FuncOp function;     ///< takes the values as further operands; null: there are none
-  SmallVector<Value> values; ///< of the function as it was
+  func::FuncOp function;     ///< takes the values as additional operands; null if there are none
+  SmallVector<Value> values; ///< of the original function
 };
 
 bool readsMemory(Operation *op, SymbolTable &symbols) {
@@ -37,8 +36,8 @@ bool readsMemory(Operation *op, SymbolTable &symbols) {
   return capture && isa<ViewType>(capture.getType());
 }
 
-/// Values that depend on scalars and captures alone, come from memory, and are used by what does
-/// not.
+/// Values that depend only on scalars and captures, include a load, and have users that depend on
+/// elements.
 SmallVector<Value> findFrontier(func::FuncOp function, ArrayRef<bool> isScalar,
                                 SymbolTable &symbols) {
   Block &body = function.getBody().front();
@@ -89,7 +88,7 @@ Split split(func::FuncOp function, ArrayRef<bool> isScalar, SymbolTable &symbols
   return result;
 }
 
-/// The values, computed where the map is.
+/// Computes the values next to the map.
 void apply(MapOp op, func::FuncOp function, Split &parts) {
   llvm::SetVector<Operation *> needed;
   for (Value value : parts.values)

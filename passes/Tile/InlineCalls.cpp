@@ -1,9 +1,9 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// tile-inline-calls: kernels, and functions that operations apply, without calls. From the kernels
-// down: each function is copied as its author wrote it, once for each time that it runs. From the
-// functions that call nothing upwards, as MLIR's inliner goes, every level of a chain of calls
-// would copy, simplify and give locations to all levels below it once more.
+// tile-inline-calls: removes calls from kernels and from functions that operations apply. It
+// proceeds top-down from the kernels: each function is cloned in its original form, once per call.
+// MLIR's inliner proceeds bottom-up, so in a chain of calls every level clones, simplifies and
+// relocates all levels below it again.
 
 #include "passes/Tile/InlineCalls.h"
 
@@ -57,7 +57,7 @@ void tilewright::inlineCalls(Operation *root, SymbolTable &symbols, bool ofTiles
 
 namespace {
 
-/// Functions that something else than a call mentions, or that code outside of the module may.
+/// Functions that are mentioned outside of calls, or are visible outside of the module.
 llvm::SetVector<Operation *> getRoots(ModuleOp module, Calls &calls) {
   llvm::SetVector<Operation *> roots;
   for (Operation &op : *module.getBody()) {
@@ -93,8 +93,8 @@ struct TileInlineCallsPass : tilewright::impl::TileInlineCallsBase<TileInlineCal
   }
 
 private:
-  /// What only calls mentioned. A function that could not be inlined keeps its calls, and what they
-  /// name.
+  /// Erases functions that only calls mentioned. A function that could not be inlined keeps its
+  /// calls and their callees.
   void removeUnused(ModuleOp module, const llvm::SetVector<Operation *> &roots) {
     Calls calls(module);
     llvm::SetVector<Operation *> used(roots.begin(), roots.end());

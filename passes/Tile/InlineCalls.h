@@ -1,6 +1,6 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Calls replaced by the code that they call.
+// Inlines calls.
 
 #ifndef TILEWRIGHT_PASSES_TILE_INLINECALLS_H
 #define TILEWRIGHT_PASSES_TILE_INLINECALLS_H
@@ -9,10 +9,10 @@
 
 namespace tilewright {
 
-/// Replaces every `func.call` within `root`, and those of what is called, in time proportional to
-/// the operations that this makes. A call of a function without a body, or with one of several
-/// blocks, stays, and with `ofTilesOnly` a call that neither passes nor returns a tile or a view.
-/// Calls must not form a cycle.
+/// Replaces every `func.call` within `root`, and transitively those of the callees, in time
+/// proportional to the number of operations created. Keeps calls of functions without a body or
+/// with several blocks and, with `ofTilesOnly`, calls that neither pass nor return a tile or a
+/// view. Calls must not form a cycle.
 void inlineCalls(mlir::Operation *root, mlir::SymbolTable &symbols, bool ofTilesOnly = false);
 
 } // namespace tilewright

@@ -1,6 +1,6 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// tile-link: functions and captures of other files, and the checks of the calls between functions.
+// tile-link: links functions and captures of other files, and checks calls between functions.
 
 #include "dialect/Tile/Calls.h"
 #include "dialect/Tile/Tile.h"
@@ -50,12 +50,12 @@ public:
   LogicalResult noteReplaced();
 
 private:
-  /// One file to be linked, and what its definitions are.
+  /// A file to be linked, with its definitions by kind.
   struct File {
     StringRef path;
     OwningOpRef<ModuleOp> module;
     SmallVector<Operation *> replacements, helpers, captures;
-    llvm::MapVector<StringAttr, func::FuncOp> bases; ///< replaced name -> what stands for it
+    llvm::MapVector<StringAttr, func::FuncOp> bases; ///< replaced name -> its tile.base
   };
 
   LogicalResult classify(File &file);
@@ -72,11 +72,11 @@ private:
 
   ModuleOp module;
   SymbolTable symbols;
-  SmallVector<StringAttr> replaceable;          ///< of the module as it came
-  llvm::DenseSet<StringAttr> taken;             ///< names that a helper may not have
-  llvm::DenseMap<StringAttr, StringAttr> rules; ///< replaceable name -> how files join, if they do
+  SmallVector<StringAttr> replaceable;            ///< of the input module
+  llvm::DenseSet<StringAttr> taken;               ///< names that helpers must not have
+  llvm::DenseMap<StringAttr, StringAttr> rules;   ///< replaceable name -> composition rule, if any
   llvm::DenseMap<StringAttr, Operation *> linked; ///< replacements and captures of files
-  llvm::DenseSet<StringAttr> joined;              ///< names of replacements moved so far
+  llvm::DenseSet<StringAttr> joined;              ///< names of replacements added so far
 };
 
 LogicalResult Linker::classify(Operation *op, File &file) {
@@ -100,7 +100,8 @@ LogicalResult Linker::classify(Operation *op, File &file) {
            << base.getValue() << " replaces, but got @" << name.getValue() << " as well as @"
            << file.bases[base.getAttr()].getSymName() << "; leave one out";
   }
-  // A function that replaces nothing is the file's own, whatever the module calls by its name.
+  // A function that replaces nothing is local to its file, even if the module has one of the same
+  // name.
   if (function && !function.isDeclaration() && !isReplaceable(old)) {
     file.helpers.push_back(op);
     return success();
@@ -125,7 +126,8 @@ LogicalResult Linker::classify(Operation *op, File &file) {
     diagnostic.attachNote(old->getLoc()) << "the module's @" << name.getValue();
     return diagnostic;
   }
-  // What the file expects to find: a function without a body, and a capture that the module reads.
+  // Definitions that the file requires from the module: functions that it only declares, and
+  // captures that the module reads.
   if (!function && old)
     addConstraints(cast<CaptureOp>(old), cast<CaptureOp>(op));
   if (function ? function.isDeclaration() : old != nullptr)
@@ -159,7 +161,7 @@ void remarkDropped(Operation *op, StringRef name, StringRef why) {
                         why);
 }
 
-/// A second file adds to what the first one made, or must call it.
+/// A second file's function composes with that of the first, or must call it.
 LogicalResult Linker::classifyReplacement(func::FuncOp function, File &file) {
   StringAttr name = function.getSymNameAttr();
   func::FuncOp base = file.bases.lookup(name);
@@ -202,7 +204,8 @@ LogicalResult Linker::classifyReplacement(func::FuncOp function, File &file) {
   return success();
 }
 
-/// A base stands for something that the file replaces. By its own name a function is itself.
+/// A base denotes a function that the file replaces. A function's own name denotes the function
+/// itself.
 LogicalResult Linker::checkBases(File &file) {
   SymbolTable own(*file.module);
   for (auto &[name, base] : file.bases)
@@ -255,7 +258,7 @@ LogicalResult Linker::classify(File &file) {
          << listNames(defined) << " and the module allows to replace " << listNames(replaceable);
 }
 
-/// A name means what the file defines, else what the module does, never what another file does.
+/// A name resolves to the file's definition, else to the module's, never to another file's.
 LogicalResult Linker::checkUses(File &file) {
   SymbolTable own(*file.module);
   for (Operation &op : *file.module->getBody())
@@ -266,7 +269,8 @@ LogicalResult Linker::checkUses(File &file) {
   return success();
 }
 
-/// A function that nothing reaches would be ignored: a misspelt name, or one that the module keeps.
+/// Reject unreachable functions, which would have no effect: a misspelt name, or one that the
+/// module does not let others replace.
 LogicalResult Linker::checkHelpers(File &file) {
   SymbolTable own(*file.module);
   llvm::SetVector<Operation *> reached(file.replacements.begin(), file.replacements.end());
@@ -284,7 +288,7 @@ LogicalResult Linker::checkHelpers(File &file) {
   return success();
 }
 
-/// A name that neither the module nor a file has, as close to `name` as can be.
+/// A name based on `name` that neither the module nor the file uses.
 StringAttr Linker::makeUnique(StringAttr name, SymbolTable *own) {
   StringAttr unique = name;
   for (unsigned i = 0; taken.contains(unique) || (unique != name && own && own->lookup(unique));
@@ -294,7 +298,7 @@ StringAttr Linker::makeUnique(StringAttr name, SymbolTable *own) {
   return unique;
 }
 
-/// So that a helper meets no other function, whatever its name.
+/// Renames helpers so that they do not collide with other functions.
 LogicalResult Linker::renameHelpers(File &file) {
   SymbolTable own(*file.module);
   for (Operation *helper : file.helpers) {
@@ -306,7 +310,7 @@ LogicalResult Linker::renameHelpers(File &file) {
   return success();
 }
 
-/// Gives a function of the module another name; who mentions the old one means its successor.
+/// Renames a function of the module; uses of the old name then refer to its replacement.
 void Linker::rename(func::FuncOp function, StringAttr name) {
   symbols.remove(function);
   function.setSymNameAttr(name);
@@ -314,7 +318,8 @@ void Linker::rename(func::FuncOp function, StringAttr name) {
   symbols.insert(function);
 }
 
-/// `base`: what the function calls as the one that it replaces, if it wants to.
+/// Replaces a function. `base` is the declaration by which the new function calls the old one, if
+/// any.
 void Linker::replace(func::FuncOp function, func::FuncOp base) {
   StringAttr name = function.getSymNameAttr(), rule = rules.lookup(name);
   auto old = base ? base : symbols.lookup<func::FuncOp>(name);
@@ -334,7 +339,7 @@ void Linker::replace(func::FuncOp function, func::FuncOp base) {
 }
 
 void Linker::move(File &file) {
-  // While all that mentions a base is in one place.
+  // Rename while all uses of a base are in the file's own module.
   for (auto &[name, base] : file.bases) {
     auto old = symbols.lookup<func::FuncOp>(name);
     rename(old, makeUnique(name));
@@ -371,7 +376,7 @@ LogicalResult Linker::link(ArrayRef<std::string> paths) {
   return success();
 }
 
-/// The functions of which an expression asks whether they are replaced.
+/// The functions that an expression tests with `replaced`.
 void findAsked(ExprAttr expr, llvm::SetVector<StringAttr> &names) {
   if (expr.getKind() == ExprKind::Call && getFunction(expr) == tilewright::expr::Function::Replaced)
     names.insert(StringAttr::get(expr.getContext(), expr.getOperands().front().getName()));
@@ -379,7 +384,7 @@ void findAsked(ExprAttr expr, llvm::SetVector<StringAttr> &names) {
     findAsked(operand, names);
 }
 
-/// For constraints that ask, what files have replaced.
+/// Records which functions files have replaced, for constraints that test this.
 LogicalResult Linker::noteReplaced() {
   SmallVector<Attribute> replaced;
   for (Operation &op : *module.getBody()) {
@@ -420,7 +425,7 @@ LogicalResult checkCalls(ModuleOp module) {
     }
   if (failed(calls.checkCycles()))
     return failure();
-  // Before any pass copies a function to where it is called.
+  // Check before any pass inlines functions.
   for (auto kernel : module.getOps<KernelOp>())
     if (failed(calls.checkSize(kernel)))
       return failure();

@@ -1,7 +1,8 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Every file is read once, however many name it, so a definition has one origin. A name means what
-// its file defines, else what the files that this one links do, else what the module does.
+// Reads every file once, however many files link it, so a definition has one origin. A name
+// resolves to its file's definition, else to one in the files that its file links, else to the
+// module's.
 
 #include "passes/Tile/LinkLibraries.h"
 
@@ -33,13 +34,13 @@ OwningOpRef<ModuleOp> parse(std::unique_ptr<llvm::MemoryBuffer> buffer, MLIRCont
 }
 
 struct Library {
-  std::string path; ///< as diagnostics show it
+  std::string path; ///< as shown in diagnostics
   OwningOpRef<ModuleOp> module;
   SmallVector<Library *> links;
   enum class State { New, Loading, Done } state = State::New;
 };
 
-/// A file with what it links: the module itself, or a library.
+/// The module or a library, with the files that it links.
 struct Scope {
   ModuleOp module;
   ArrayRef<Library *> links;
@@ -56,7 +57,7 @@ private:
   Library *find(LinkOp link);
   LogicalResult load(ModuleOp module, SmallVectorImpl<Library *> &links);
   LogicalResult refuseCycle(LinkOp link, Library *again);
-  /// What a name of the scope means; null: nothing that a library defines.
+  /// Resolves a name of the scope; null if no library defines it.
   FailureOr<Operation *> resolve(const Scope &scope, StringAttr name, Operation *user);
   LogicalResult take(const Scope &scope, Operation *user);
   LogicalResult add(Library *library, Operation *op, Operation *user);
@@ -67,10 +68,10 @@ private:
   llvm::StringMap<std::unique_ptr<Library>> libraries;
   SmallVector<Library *> loading;
   llvm::DenseMap<Operation *, Library *> origins; ///< definition of a library -> its file
-  llvm::DenseMap<StringAttr, Operation *> taken;  ///< name -> definition that became the module's
+  llvm::DenseMap<StringAttr, Operation *> taken;  ///< name -> definition added to the module
   SmallVector<std::pair<Library *, Operation *>> pending;
   SmallVector<Operation *> replaced; ///< declarations of the module
-  Operation *last = nullptr;         ///< what was taken last
+  Operation *last = nullptr;         ///< the operation added last
 };
 
 Library *LibraryLinker::find(LinkOp link) {
@@ -191,7 +192,7 @@ FailureOr<Operation *> LibraryLinker::resolve(const Scope &scope, StringAttr nam
   return found;
 }
 
-/// Makes the definition one of the module.
+/// Adds the definition to the module.
 LogicalResult LibraryLinker::add(Library *library, Operation *op, Operation *user) {
   StringAttr name = SymbolTable::getSymbolName(op);
   auto [known, isNew] = taken.try_emplace(name, op);
@@ -225,7 +226,7 @@ LogicalResult LibraryLinker::add(Library *library, Operation *op, Operation *use
   Operation *copy = op->clone();
   Block *body = root.getBody();
   auto program = user->getParentOfType<ProgramOp>();
-  // A kernel stands behind the program that launches it, as in a file that has both.
+  // A kernel follows the program that launches it, as in a file with both.
   if (isa<KernelOp>(op) && program && program->getBlock() == body) {
     body->getOperations().insert(std::next(program->getIterator()), copy);
   } else {
@@ -237,14 +238,14 @@ LogicalResult LibraryLinker::add(Library *library, Operation *op, Operation *use
   return success();
 }
 
-/// Adds what the operation mentions and a library defines.
+/// Adds the library definitions that the operation mentions.
 LogicalResult LibraryLinker::take(const Scope &scope, Operation *user) {
   SmallVector<std::pair<StringAttr, Operation *>> used;
   user->walk<WalkOrder::PreOrder>([&](Operation *op) {
     op->getAttrDictionary().walk(
         [&](FlatSymbolRefAttr symbol) { used.push_back({symbol.getAttr(), op}); });
   });
-  // A declaration stands for a definition, too.
+  // A declaration also requires a definition.
   if (auto function = dyn_cast<func::FuncOp>(user); function && function.isDeclaration())
     used.push_back({function.getSymNameAttr(), user});
   for (auto [name, op] : used) {

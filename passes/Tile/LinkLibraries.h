@@ -1,6 +1,6 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Files that others name by tile.link: the part of tile-link that finds and reads them.
+// Finds and reads the files named by tile.link, as a part of tile-link.
 
 #ifndef TILEWRIGHT_PASSES_TILE_LINKLIBRARIES_H
 #define TILEWRIGHT_PASSES_TILE_LINKLIBRARIES_H
@@ -12,18 +12,18 @@
 
 namespace tilewright {
 
-/// Parses a file without verifying it as a whole: a symbol that it uses may be elsewhere. Errors go
-/// to `loc`, which asks for the file, or to places in it.
+/// Parses a file without verifying it as a whole, since symbols that it uses may be elsewhere.
+/// Errors are emitted at `loc`, which requests the file, or at locations in the file.
 mlir::OwningOpRef<mlir::ModuleOp> readModule(llvm::StringRef path, mlir::Location loc);
 
-/// What diagnostics call the place of files that the compiler carries.
+/// The folder name in locations of files that are embedded in the compiler.
 constexpr llvm::StringLiteral embeddedFolder = "<tilewright>/";
 
-/// The text of a file that the compiler carries with it, by its name below kernels/.
+/// The text of a file embedded in the compiler, by its name below kernels/.
 std::optional<llvm::StringRef> findLibraryText(llvm::StringRef name);
 
-/// Adds to the module what it mentions and the files of its tile.link define, and what that needs
-/// in turn, and erases the tile.link. Names for which `isGiven` holds are left alone.
+/// Adds to the module the symbols that it mentions and its tile.link files define, with their
+/// dependences, and erases the tile.link. Ignores names for which `isGiven` holds.
 mlir::LogicalResult linkLibraries(mlir::ModuleOp module,
                                   llvm::function_ref<bool(llvm::StringRef)> isGiven);
 

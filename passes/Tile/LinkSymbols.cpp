@@ -1,6 +1,6 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Types that may become equal by binding, and functions that apply two others.
+// Compares types that may become equal by binding, and composes functions.
 
 #include "passes/Tile/LinkSymbols.h"
 
@@ -28,7 +28,7 @@ Type tilewright::getSymbolType(Operation *op) {
   return cast<CaptureOp>(op).getType();
 }
 
-/// One says `!tile.param<X>` where the other names a float.
+/// Whether one type is `!tile.param<X>` and the other a float.
 static bool isParamAgainstFloat(Type a, Type b) {
   auto matches = [](Type param, Type concrete) {
     return isa<ParamType>(param) && isa<FloatType>(concrete) && !isa<ParamType>(concrete);

@@ -1,6 +1,6 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Functions and captures as tile-link compares and joins them.
+// Comparison and composition of functions and captures for tile-link.
 
 #ifndef TILEWRIGHT_PASSES_TILE_LINKSYMBOLS_H
 #define TILEWRIGHT_PASSES_TILE_LINKSYMBOLS_H
@@ -15,17 +15,17 @@ namespace tilewright {
 /// "function", "capture", "kernel", "program" or "symbol".
 llvm::StringRef describeSymbol(mlir::Operation *op);
 
-/// Of a function or a capture.
+/// The type of a function or a capture.
 mlir::Type getSymbolType(mlir::Operation *op);
 
-/// Equal, or one says `!tile.param<X>` where the other names a float.
+/// Whether the types are equal, or one has `!tile.param<X>` where the other has a float type.
 bool typesMatch(mlir::Type a, mlir::Type b);
 
-/// What a kernel's file lets others replace: functions that say so, and those it leaves without a
-/// body.
+/// Whether a kernel's file lets others replace the symbol: it is marked tile.replaceable, or is a
+/// function without a body.
 bool isReplaceable(mlir::Operation *op);
 
-/// What each file requires of a capture that both have.
+/// Adds the requirements of `other` to a capture that both files declare.
 void addConstraints(tile::CaptureOp capture, tile::CaptureOp other);
 
 /// "@a, @b"; "nothing".
@@ -34,11 +34,11 @@ std::string listNames(llvm::ArrayRef<mlir::StringAttr> names);
 /// Whether the file mentions the symbol.
 bool isUsed(mlir::ModuleOp file, mlir::Operation *symbol);
 
-/// Symbols that `op` mentions, each with the operation that does.
+/// The symbols that `op` mentions, each with the operation that mentions it.
 llvm::MapVector<mlir::StringAttr, mlir::Operation *> getUsedSymbols(mlir::Operation *op);
 
-/// What two files make of a function that one would have replaced, behind the second: by the value
-/// of `tile.replaceable`.
+/// Composes the functions of two files that replace the same function, by the rule in
+/// `tile.replaceable`, and inserts the result after the second.
 mlir::func::FuncOp joinFunctions(mlir::func::FuncOp before, mlir::func::FuncOp after,
                                  mlir::StringAttr rule, mlir::StringAttr name);
 

@@ -1,11 +1,11 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// tile-load-captures: what a mapped function reads from a captured view at positions of the tile is
-// loaded as a tile, and becomes an operand of the map.
+// tile-load-captures: replaces a mapped function's reads of a captured view, at the positions of
+// the tile, by a tile load before the map and an operand of the function.
 //
-// A read of a mapped function forms an address, and tests bounds, for each element. Neighbours of a
-// tile that read neighbours of a view are known here alone: behind this pass, every use of views by
-// tiles says where the tile begins.
+// A read in a mapped function computes an address, and tests bounds, per element. Only here is it
+// known which neighbouring elements of the tile read neighbouring elements of a view; after this
+// pass, every access of a view by a tile states where the tile begins.
 
 #include "dialect/Tile/Calls.h"
 #include "dialect/Tile/Tile.h"
@@ -28,13 +28,13 @@ using namespace tilewright::tile;
 
 namespace {
 
-/// A read of a function that a tile serves.
+/// A read in a function that a tile load can replace.
 struct TileRead {
-  unsigned number; ///< among the operations of the function
+  unsigned number; ///< its position among the function's operations
   mutable AtOp at;
   std::vector<TilePosition> indices; ///< one for each dimension of the view
-  SmallVector<int64_t, 2> viewDims;  ///< along which the loaded tile runs
-  SmallVector<int64_t, 2> tileDims;  ///< of the operation's tiles, for each of these
+  SmallVector<int64_t, 2> viewDims;  ///< dimensions along which the loaded tile lies
+  SmallVector<int64_t, 2> tileDims;  ///< the corresponding dimensions of the operation's tiles
 };
 
 bool readsView(AtOp at, SymbolTable &symbols) {
@@ -62,7 +62,7 @@ private:
 
   ModuleOp module;
   SymbolTable symbols;
-  llvm::DenseMap<Operation *, func::FuncOp> flat; ///< null: reads no view
+  llvm::DenseMap<Operation *, func::FuncOp> flat; ///< null if it reads no view
   std::map<std::pair<Operation *, std::vector<unsigned>>, func::FuncOp> rests;
 };
 
@@ -84,10 +84,10 @@ bool Loads::mayRead(func::FuncOp function) {
   return false;
 }
 
-/// A copy of the function without calls.
+/// A clone of the function with all calls inlined.
 func::FuncOp Loads::getFlat(func::FuncOp function) {
   auto [known, isNew] = flat.try_emplace(function);
-  // Devices refuse what is larger; they say why.
+  // Devices reject larger functions with a diagnostic.
   if (!isNew || !function.getBody().hasOneBlock() || !mayRead(function) ||
       Calls(module).getSize(function) > kMostOperations)
     return known->second;
@@ -99,7 +99,8 @@ func::FuncOp Loads::getFlat(func::FuncOp function) {
   return flat[function] = copy;
 }
 
-/// Nothing where neighbours of the tile read no neighbours of the view, or all the same element.
+/// Returns nothing if neighbouring elements of the tile do not read neighbouring elements of the
+/// view, or all read the same element.
 std::optional<TileRead> Loads::getRead(AtOp at, const TilePositions &positions, int64_t rank) {
   auto type = cast<ViewType>(symbols.lookup<CaptureOp>(*at.getCapture()).getType());
   TileRead read{0, at, {}, {}, {}};
@@ -115,7 +116,7 @@ std::optional<TileRead> Loads::getRead(AtOp at, const TilePositions &positions, 
     index = *position;
     if (!index.dim)
       continue;
-    // A diagonal is no tile. What repeats has an extent that is known at run time.
+    // A diagonal is not a tile. The extent of a repeated dimension is known only at run time.
     int64_t &viewDim = viewDimOf[*index.dim];
     if (viewDim >= 0 || (index.condition && !ShapedType::isDynamic(type.getShape()[d])))
       return std::nullopt;
@@ -140,7 +141,7 @@ Value Loads::load(OpBuilder &b, MapOp op, const TileRead &read, TilePositions &p
       continue;
     Value start = positions.writeStart(b, loc, index);
     if (index.condition) {
-      // The view repeats what stands there, from index 0 on.
+      // The view repeats the element at the fixed index, from index 0 on.
       Value isFixed = positions.writeCondition(b, loc, index);
       Value fixed = positions.write(b, index.fixed), first = fixed;
       if (index.dim) {
@@ -167,7 +168,7 @@ Value Loads::load(OpBuilder &b, MapOp op, const TileRead &read, TilePositions &p
   return ExpandOp::create(b, loc, each, tile, 1 - read.tileDims.front());
 }
 
-/// The function with operands for what is loaded.
+/// The function with operands instead of the replaced reads.
 func::FuncOp Loads::getRest(func::FuncOp function, func::FuncOp copy, ArrayRef<TileRead> reads) {
   std::vector<unsigned> numbers;
   for (const TileRead &read : reads)
@@ -191,8 +192,8 @@ func::FuncOp Loads::getRest(func::FuncOp function, func::FuncOp copy, ArrayRef<T
   return known = rest;
 }
 
-/// Behind what a load needs, and as early in the block as that allows: reads of memory take long,
-/// and captures are never written.
+/// After the definitions that a load depends on, and as early in the block as possible: loads have
+/// a long latency, and captures are never written.
 void setInsertionPoint(OpBuilder &b, Operation *user, const llvm::SetVector<Value> &sources) {
   Block *block = user->getBlock();
   Operation *last = nullptr;

@@ -1,6 +1,6 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The steps of loops that binding makes constant.
+// Checks the steps of loops that binding makes constant.
 
 #include "passes/Tile/LoopSteps.h"
 

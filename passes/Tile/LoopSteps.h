@@ -1,6 +1,6 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The steps of loops that binding makes constant.
+// Checks the steps of loops that binding makes constant.
 
 #ifndef TILEWRIGHT_PASSES_TILE_LOOPSTEPS_H
 #define TILEWRIGHT_PASSES_TILE_LOOPSTEPS_H
@@ -13,9 +13,9 @@ class Operation;
 
 namespace tilewright {
 
-/// Refuses every scf.for below `op` whose step is a constant, or computed from constants, and not
-/// positive. MLIR takes such a loop for one without rounds and removes it, where the devices refuse
-/// a step that is known only when they run.
+/// Rejects every scf.for nested in `op` whose step is constant, or computed from constants, and not
+/// positive. MLIR would take such a loop to have no iterations and remove it, whereas devices
+/// reject such a step at run time.
 mlir::LogicalResult checkLoopSteps(mlir::Operation *op);
 
 } // namespace tilewright

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// A function is split once, into factors and a core; each map of it then applies the core. Factors
-// are computed again where the map is, from captures and constants.
+// A function is split once, into factors and a core; maps then apply the core. The factors are
+// recomputed next to the map from captures and constants.
 
 #include "passes/Tile/MapFactors.h"
 
@@ -23,7 +23,7 @@ using namespace tilewright::tile;
 
 namespace {
 
-/// What a function computes from captures and constants.
+/// The values that a function computes from captures and constants alone.
 DenseSet<Value> findUniform(Block &body) {
   DenseSet<Value> uniform;
   for (Operation &op : body)
@@ -33,7 +33,7 @@ DenseSet<Value> findUniform(Block &body) {
   return uniform;
 }
 
-/// A product that may be reassociated of `other` and what is uniform.
+/// A reassociable product of `other` and a uniform value.
 struct Product {
   arith::MulFOp op;
   Value other, factor;
@@ -50,14 +50,14 @@ std::optional<Product> matchProduct(Operation *op, const DenseSet<Value> &unifor
   return std::nullopt;
 }
 
-/// The parts of a function. Factors are values of the function as it was.
+/// The parts of a function. Factors are values of the original function.
 struct Parts {
-  func::FuncOp core; ///< null where there is nothing to take out
+  func::FuncOp core; ///< null if there are no factors
   SmallVector<std::pair<unsigned, Product>> ofOperands;
   std::optional<Product> ofResult;
 };
 
-/// The product that every use of the argument is; none where they differ.
+/// The product that every use of the argument is; nothing if the uses differ.
 std::optional<Product> matchUses(BlockArgument argument, const DenseSet<Value> &uniform) {
   std::optional<Product> common;
   for (Operation *user : argument.getUsers()) {
@@ -73,7 +73,7 @@ Parts split(func::FuncOp function, SymbolTable &symbols) {
   Parts parts;
   if (!llvm::all_of(function.getResultTypes(), llvm::IsaPred<FloatType>))
     return parts;
-  // Files that change one function after the other leave calls.
+  // Functions composed from several files contain calls.
   inlineCalls(function, symbols);
   Block &body = function.getBody().front();
   DenseSet<Value> uniform = findUniform(body);
@@ -107,7 +107,7 @@ Parts split(func::FuncOp function, SymbolTable &symbols) {
   return parts;
 }
 
-/// The factor, computed where the builder is.
+/// Computes the factor at the insertion point.
 Value rebuild(OpBuilder &b, Value factor, IRMapping &map) {
   llvm::SetVector<Operation *> needed;
   needed.insert(factor.getDefiningOp());

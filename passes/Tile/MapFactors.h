@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Uniform factors within the functions that tile.map applies, taken out to where others can meet
-// them.
+// Moves uniform factors out of the functions that tile.map applies, so that other passes can
+// combine them.
 
 #ifndef TILEWRIGHT_PASSES_TILE_MAPFACTORS_H
 #define TILEWRIGHT_PASSES_TILE_MAPFACTORS_H
@@ -12,9 +12,8 @@ class ModuleOp;
 
 namespace tilewright {
 
-/// Where a mapped function multiplies an operand, or its result, with what is the same for all
-/// elements, and its products may be reassociated, the tile is multiplied instead. What becomes
-/// equal by that is shared.
+/// If a mapped function multiplies an operand, or its result, by a uniform value, and its products
+/// may be reassociated, multiplies the tile instead. Functions that become identical are shared.
 void takeFactorsOutOfMaps(mlir::ModuleOp module);
 
 } // namespace tilewright

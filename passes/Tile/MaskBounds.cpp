@@ -1,6 +1,6 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The rules, each with the argument for it.
+// The rules, each with its proof.
 
 #include "passes/Tile/MaskBounds.h"
 
@@ -13,10 +13,9 @@ using namespace tilewright;
 using arith::CmpIPredicate;
 
 namespace {
-/// No arithmetic on 64 bits in the derived function can wrap where all values are valid:
-/// coefficients are at most maxFactor (13 bits, sums of two 14) and positions have 32 bits, so that
-/// a product has 46; i32 values and i64 values up to maxWide add little to that; a factor of 13
-/// bits leaves 60.
+/// No 64-bit arithmetic in the derived function can wrap if all values are valid: coefficients are
+/// at most maxFactor (13 bits, sums of two 14) and positions have 32 bits, so a product has 46; i32
+/// values and i64 values up to maxWide add little to that; a factor of 13 bits leaves 60.
 constexpr int64_t maxFactor = 4096;
 constexpr int64_t maxWide = int64_t(1) << 44;
 } // namespace
@@ -28,7 +27,7 @@ MaskBoundsBuilder::MaskBoundsBuilder(OpBuilder &builder, Location loc, Value aga
   againstFirst = extend(againstBegin);
   againstLast = addConstant(extend(againstEnd), -1);
   lower = extend(lower32);
-  upper = max(lower, extend(upper32)); // an interval that ends before it begins is empty
+  upper = max(lower, extend(upper32)); // an interval whose end precedes its beginning is empty
   blockLast = addConstant(upper, -1);
 }
 
@@ -51,9 +50,9 @@ Value MaskBoundsBuilder::multiply(Value value, int64_t factor) {
                       : create<arith::MulIOp>(value, constant(factor));
 }
 
-// A term k * x with k > 0 is smallest at the first x and largest at the last, and the other way
-// about for k < 0. The terms vary independently over the rectangle, so the extremes add up. In an
-// empty rectangle low may exceed high: nothing is claimed of no pairs.
+// A term k * x is smallest at the first x and largest at the last for k > 0, and vice versa for k <
+// 0. The terms vary independently over the rectangle, so the extremes add up. In an empty rectangle
+// low may exceed high, which is a vacuous claim.
 std::pair<Value, Value> MaskBoundsBuilder::getRange(const Linear &a) {
   Value low = a.low, high = a.high;
   auto addTerm = [&](int64_t factor, Value first, Value last) {
@@ -72,7 +71,7 @@ Linear MaskBoundsBuilder::widen(const Linear &a) {
   return {0, 0, low, high, a.valid};
 }
 
-/// Whether two values are computed alike.
+/// Whether two values are computed by the same operations.
 static bool areSame(Value a, Value b, unsigned depth = 16) {
   if (a == b)
     return true;
@@ -87,11 +86,11 @@ static bool areSame(Value a, Value b, unsigned depth = 16) {
   });
 }
 
-// The mask computes in i32 (or i64) and wraps; here the mathematical value is followed. The two
-// agree wherever the range fits, and every intermediate result passes through here, so by induction
-// over the operations of the mask `valid` implies that the value is the mask's own. Where the mask
-// promises that an operation does not wrap (nsw), the value of each pair fits. Then only a rest
-// that is a range is tested: it may be wider than what the pairs have.
+// The mask computes in i32 (or i64) and wraps; the analysis tracks the mathematical value. The two
+// agree if the range fits the width. Every intermediate result passes this check, so by induction
+// over the mask's operations `valid` implies that the value is the mask's own. If the mask's
+// operation has nsw, the value of each pair fits. Then only a rest that is a range is tested, since
+// the range may be wider than the values of the pairs.
 Linear MaskBoundsBuilder::checkWidth(Linear a, unsigned width, bool mayWrap) {
   if (!a.valid || std::abs(a.against) > maxFactor || std::abs(a.block) > maxFactor)
     return {};
@@ -106,10 +105,10 @@ Linear MaskBoundsBuilder::checkWidth(Linear a, unsigned width, bool mayWrap) {
   return a;
 }
 
-/// Whether the rest of one r is one number.
+/// Whether the rest is one number for each r.
 static bool isExactInRow(const Linear &a) { return a.isPromised || areSame(a.low, a.high); }
 
-/// Of a sum or a difference.
+/// Whether the rest of a sum or difference is one number for each r.
 static bool isPromised(const Linear &a, const Linear &b) {
   return (a.isPromised || b.isPromised) && isExactInRow(a) && isExactInRow(b);
 }
@@ -147,9 +146,8 @@ Linear MaskBoundsBuilder::scale(const Linear &a, int64_t factor, unsigned width)
                     width);
 }
 
-// max and min do not decrease in either operand, so they take ends of ranges to ends. Where both
-// depend on the positions in the same way, that part can stay in front: max(x + p, x + q) = x +
-// max(p, q).
+// max and min are monotonic in both operands, so they map ends of ranges to ends. If both operands
+// have the same dependence on positions, it can be factored out: max(x + p, x + q) = x + max(p, q).
 template <typename OpTy> Linear MaskBoundsBuilder::combine(const Linear &a, const Linear &b) {
   bool same = a.against == b.against && a.block == b.block;
   Linear x = same ? a : widen(a), y = same ? b : widen(b);
@@ -217,8 +215,9 @@ Interval MaskBoundsBuilder::intersect(const Interval &a, const Interval &b) {
   return normalize({max(a.begin, b.begin), min(a.end, b.end), a.known & b.known});
 }
 
-// The union of two intervals that overlap or touch is the hull; otherwise it has a gap, and the
-// longer of the two is kept. An empty one is [upper, lower): the hull is then the other.
+// The union of two intervals that overlap or touch is their hull; otherwise it has a gap, and the
+// longer interval is kept. The empty interval is [upper, lower), so its hull with another is the
+// other.
 Interval MaskBoundsBuilder::unionOrLonger(const Interval &a, const Interval &b) {
   if (a.known.isEmpty || b.known.isEmpty)
     return a.known.isEmpty ? b : a;
@@ -236,7 +235,7 @@ Bounds MaskBoundsBuilder::restrict(Bounds bounds, Value flag) {
   return bounds;
 }
 
-// Only the side that is chosen counts, for tightness, too.
+// Only the selected side matters, for tightness, too.
 Bounds MaskBoundsBuilder::select(Value condition, const Bounds &a, const Bounds &b) {
   Bounds result{select(condition, a.may, b.may), select(condition, a.must, b.must), {}, {}, {}};
   if (!a.tight || !b.tight)
@@ -248,7 +247,7 @@ Bounds MaskBoundsBuilder::select(Value condition, const Bounds &a, const Bounds 
 }
 
 // and. may: a pair that both conditions keep is in the may of both. must: where each condition
-// keeps every r, both do. Tight: MaskBounds.h has the argument.
+// keeps every r, both do. Tight: MaskBounds.h has the proof.
 Bounds MaskBoundsBuilder::intersect(const Bounds &a, const Bounds &b) {
   if (a.isAll() || b.isAll())
     return a.isAll() ? b : a;
@@ -278,9 +277,9 @@ Bounds MaskBoundsBuilder::intersect(const Bounds &a, const Bounds &b) {
 }
 
 // or. may: a kept pair is in one of the two, hence in the hull. must: where one condition keeps
-// every r, so does the disjunction; any part of the union of the two will do. Tight: the hull of
-// two intervals need not be, but where one side is the same for all pairs, it either keeps
-// everything or leaves the other.
+// every r, so does the disjunction; any part of the union is correct. Tight: the hull of two
+// intervals need not be; but a side that is the same for all pairs either keeps everything or
+// leaves the other side.
 Bounds MaskBoundsBuilder::unite(const Bounds &a, const Bounds &b) {
   Bounds result{
       {min(a.may.begin, b.may.begin), max(a.may.end, b.may.end), a.may.known & b.may.known},
@@ -301,7 +300,8 @@ Bounds MaskBoundsBuilder::unite(const Bounds &a, const Bounds &b) {
   return result;
 }
 
-// What either condition excludes or keeps whole, both do. A part of what is tight is tight.
+// Positions that either condition excludes, or keeps for every r, are so for both. A part of a
+// tight interval is tight.
 Bounds MaskBoundsBuilder::sharpen(const Bounds &a, const Bounds &b) {
   const Bounds &tight = a.tight ? a : b;
   return {intersect(a.may, b.may),
@@ -313,7 +313,8 @@ Bounds MaskBoundsBuilder::sharpen(const Bounds &a, const Bounds &b) {
 }
 
 std::pair<Value, Value> MaskBoundsBuilder::finish(const Interval &interval) {
-  // Known here, it lets a part of the loop be known to be empty: [lower, lower) folds to one value.
+  // If this is known at compile time, a part of the loop is known to be empty: [lower, lower) folds
+  // to one value.
   if (interval.known.isEmpty) {
     Value nowhere = create<arith::TruncIOp>(builder.getI32Type(), lower);
     return {nowhere, nowhere};
@@ -330,7 +331,7 @@ std::pair<Value, Value> MaskBoundsBuilder::finish(const Interval &interval) {
 //===----------------------------------------------------------------------===//
 
 Predicate MaskBoundsBuilder::getUniformPredicate(Value condition) {
-  // A mask that no file replaced is true.
+  // A default mask that no file replaced is true.
   if (matchPattern(condition, m_One()))
     return {{all(), all(), isTrue(), {}, condition, {}},
             {empty(), empty(), isTrue(), {}, negateFlag(condition), {}}};
@@ -344,7 +345,7 @@ Predicate MaskBoundsBuilder::getUniformPredicate(Value condition) {
 //   block = 1:   kept iff c >= -(against * r + rest). Kept for some r only if c >= -most; for
 //                every r if c >= -least.
 //   block = -1:  kept iff c <= against * r + rest. Some r: c <= most; every r: c <= least.
-// Where a is not valid nothing is excluded and nothing promised.
+// If a is not valid, nothing is excluded and nothing promised.
 Bounds MaskBoundsBuilder::notNegative(const Linear &a) {
   Bounds unknown = getUnknownBounds();
   if (std::abs(a.block) > 1)
@@ -368,7 +369,7 @@ Bounds MaskBoundsBuilder::notNegative(const Linear &a) {
                 {},
                 {},
                 {}};
-  // Where the range of the rest is one number, `most` is reached: at the first r, or the last.
+  // If the rest is one number, `most` is attained: at the first r, or the last.
   if (a.isPromised && std::abs(a.against) <= 1) {
     result.tight = a.valid;
   } else if (areSame(a.low, a.high) && std::abs(a.against) <= 1) {
@@ -382,7 +383,7 @@ Bounds MaskBoundsBuilder::notNegative(const Linear &a) {
 }
 
 Predicate MaskBoundsBuilder::compare(CmpIPredicate predicate, const Linear &a, const Linear &b) {
-  // Signed and unsigned order agree where neither side is negative.
+  // Signed and unsigned order agree if neither side is negative.
   auto compareUnsigned = [&](CmpIPredicate signedPredicate) {
     Value zero = constant(0);
     auto notBelowZero = [&](Linear x) {
@@ -391,8 +392,8 @@ Predicate MaskBoundsBuilder::compare(CmpIPredicate predicate, const Linear &a, c
     };
     return compare(signedPredicate, notBelowZero(a), notBelowZero(b));
   };
-  // x - y - strict >= 0, and its negation y - x - 1 + strict >= 0. The differences are of bounded
-  // values, so they are exact in 64 bits and need no check.
+  // x - y - strict >= 0, and its negation y - x - 1 + strict >= 0. The differences of bounded
+  // values are exact in 64 bits and need no check.
   auto atLeast = [&](const Linear &x, const Linear &y, int64_t strict) -> Bounds {
     return notNegative({x.against - y.against, x.block - y.block,
                         addConstant(create<arith::SubIOp>(x.low, y.high), -strict),
@@ -425,14 +426,14 @@ Predicate MaskBoundsBuilder::compare(CmpIPredicate predicate, const Linear &a, c
   return getUnknown();
 }
 
-// condition ? a : b is (condition and a) or (not condition and b); besides, what both a and b keep
-// is kept.
+// condition ? a : b is (condition and a) or (not condition and b). In addition, pairs that both a
+// and b keep are kept.
 Predicate MaskBoundsBuilder::choose(const Predicate &condition, const Predicate &a,
                                     const Predicate &b) {
   Predicate otherwise = conjunction(negate(condition), b);
   Predicate cases = disjunction(conjunction(condition, a), otherwise);
-  // Not by the disjunction's own negation: the cases exclude each other, which De Morgan does not
-  // see.
+  // Do not negate the disjunction by De Morgan, which does not use that the cases exclude each
+  // other.
   Predicate negatedOtherwise = conjunction(negate(condition), negate(b));
   Predicate negated = disjunction(conjunction(condition, negate(a)), negatedOtherwise);
   cases.no = negated.yes;

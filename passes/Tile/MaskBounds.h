@@ -4,25 +4,25 @@
 // tile-analyze-masks.
 //
 // The rectangle is R x C: the positions r of the fixed interval and c of the blocks, both intervals
-// of integers. All values here are i64. Every rule below is an implication between sets of pairs
-// of the rectangle, so that the whole is right whatever it combines:
+// of integers. All values here are i64. Every rule below is an implication between sets of pairs of
+// the rectangle, so any combination of rules is sound:
 //
-//   may    every c that the predicate keeps for some r of R lies in it
-//   must   every c of it is kept for every r of R
+//   may    contains every c that the predicate keeps for some r of R
+//   must   contains only c that are kept for every r of R
 //   tight  every c of may is kept for some r of R
 //
-// Taking may larger or must smaller is always allowed, and so is to deny that may is tight.
+// It is always sound to enlarge may, to reduce must, and to report may as not tight.
 //
 // Tightness does not follow from that of the parts: `and` of two conditions, each of which keeps c
 // for some r, may keep it for none. It does for inequalities +-r + k * c + rest >= 0. Those that
-// want a large r all hold at the last r if each holds for some r; those that want a small one, at
-// the first. One of either kind, r >= x and r <= y, hold together for some r of R if each does and
-// x <= y, which is their sum: the same for all c if c cancels out. So a conjunction of such
-// inequalities is tight, once pairs that exclude each other have emptied it.
+// bound r from below all hold at the last r if each holds for some r; those that bound it from
+// above, at the first. Two of opposite kinds, r >= x and r <= y, hold together for some r of R if
+// each does and x <= y, which is their sum: the same for all c if c cancels. So a conjunction of
+// such inequalities is tight, after mutually exclusive pairs have made it empty.
 //
-// What a mask reads in an array is data: that captures which ascend leave no gaps between the
-// rows of a rectangle is promised with them (docs/guide/masks.md), so that comparisons with them
-// are tight and their conjunctions, too.
+// Values that a mask reads from an array are data. Captures declared as ascending promise that they
+// leave no gaps between the rows of a rectangle (docs/guide/masks.md), so comparisons with them,
+// and conjunctions of these, are tight.
 
 #ifndef TILEWRIGHT_PASSES_TILE_MASKBOUNDS_H
 #define TILEWRIGHT_PASSES_TILE_MASKBOUNDS_H
@@ -35,29 +35,29 @@
 
 namespace tilewright {
 
-/// What is known of an interval whatever the rectangle is.
+/// Facts about an interval that hold for every rectangle.
 struct IntervalFacts {
-  bool startsAtLower = false; ///< begins with the lower bound, unless it is empty
-  bool endsAtUpper = false;   ///< ends with the upper bound, unless it is empty
-  /// No block is in it: such is the must of a condition that depends on data.
+  bool startsAtLower = false; ///< begins at the lower bound, unless it is empty
+  bool endsAtUpper = false;   ///< ends at the upper bound, unless it is empty
+  /// The interval has no block, such as the must of a data-dependent condition.
   bool isEmpty = false;
   bool isAll = false; ///< [lower, upper)
 
-  /// What is known of either.
+  /// The facts that hold for both.
   IntervalFacts operator&(const IntervalFacts &other) const {
     return {startsAtLower && other.startsAtLower, endsAtUpper && other.endsAtUpper,
             isEmpty && other.isEmpty, isAll && other.isAll};
   }
 };
 
-/// Positions [begin, end) of blocks, within [lower, upper). Where it is empty, begin is upper and
-/// end is lower, so that hulls need no case for it.
+/// Positions [begin, end) of blocks, within [lower, upper). If it is empty, begin is upper and end
+/// is lower, so that hulls need no special case.
 struct Interval {
   mlir::Value begin, end;
   IntervalFacts known = {};
 };
 
-/// against * r + block * c + rest >= 0, where `active`; against is -1, 0 or 1.
+/// against * r + block * c + rest >= 0, if `active`; against is -1, 0 or 1.
 struct Inequality {
   int64_t against, block;
   mlir::Value rest, active;
@@ -65,33 +65,33 @@ struct Inequality {
 
 struct Bounds {
   Interval may, must;
-  /// Null where may need not be tight; otherwise whether it is, as known at run time.
+  /// Null if may is not known to be tight; otherwise an i1 that is true if it is.
   mlir::Value tight;
-  /// Of a tight conjunction: its inequalities that depend on r.
+  /// If the conjunction is tight: its inequalities that depend on r.
   std::vector<Inequality> inequalities;
-  /// The condition that is the same for all pairs, if this is one.
+  /// The condition itself if it is the same for all pairs.
   mlir::Value uniform;
-  /// Of c <= r + edge, if that is all it says: may ends behind the last r + edge, must behind the
+  /// The edge if the condition is c <= r + edge: may ends after the last r + edge, must after the
   /// first.
   mlir::Value edge;
 
   bool isAll() const { return may.known.isAll && must.known.isAll; }
 };
 
-/// Bounds of a condition and of its negation. Both are kept because the complement of an
-/// interval is not one: De Morgan's laws carry negation down to the comparisons, where it is exact.
+/// Bounds of a condition and of its negation. Both are kept because the complement of an interval
+/// is not an interval: De Morgan's laws carry negations down to the comparisons, where they are
+/// exact.
 struct Predicate {
   Bounds yes, no;
 };
 
-/// An integer that is against * r + block * c + rest, where rest lies in [low, high] for every pair
-/// of the rectangle; equal low and high make it exact. True only where `valid` holds: that is where
-/// none of the mask's own operations wraps.
+/// An integer against * r + block * c + rest, where rest is in [low, high] for every pair of the
+/// rectangle; equal low and high make it exact. Holds only if `valid`, that is, if none of the
+/// mask's own operations wraps.
 struct Linear {
   int64_t against = 0, block = 0;
   mlir::Value low, high, valid;
-  /// Of one r the rest is one number, read in an array of which is promised that masks leave no
-  /// gaps.
+  /// The rest is one number for each r, read from an array that is promised to leave no gaps.
   bool isPromised = false;
 };
 
@@ -107,20 +107,20 @@ public:
   Linear getBlock() { return {0, 1, constant(0), constant(0), isTrue()}; }
   /// An i32 or i64 that is the same for all pairs.
   Linear getUniform(mlir::Value value);
-  /// `mayWrap`: unless the mask's operation says that it does not, for any pair.
+  /// `mayWrap`: false if the mask's operation has nsw.
   Linear add(const Linear &a, const Linear &b, unsigned width, bool mayWrap);
   Linear subtract(const Linear &a, const Linear &b, unsigned width, bool mayWrap);
   Linear scale(const Linear &a, int64_t factor, unsigned width);
   Linear maximum(const Linear &a, const Linear &b) { return combine<mlir::arith::MaxSIOp>(a, b); }
   Linear minimum(const Linear &a, const Linear &b) { return combine<mlir::arith::MinSIOp>(a, b); }
-  /// Either of the two, whichever it is for a pair; with a condition that is the same for all
-  /// pairs, that one.
+  /// One of the two, which may depend on the pair; with a condition that is the same for all pairs,
+  /// the selected one.
   Linear either(const Linear &a, const Linear &b, mlir::Value uniformCondition);
-  /// a op divisor for a positive divisor, where `op` does not decrease in a.
+  /// a op divisor for a positive divisor, where `op` is monotonic in a.
   template <typename OpTy> Linear divide(const Linear &a, mlir::Value divisor);
   Linear remainder(const Linear &a, mlir::Value divisor);
-  /// What `read` gives for an index, an i32, of an array of `extent` elements that do not decrease.
-  /// That these are there for all positions is promised, too.
+  /// The result of `read` at an i32 index of an ascending array of `extent` elements. The array is
+  /// promised to cover all positions.
   Linear ascending(const Linear &index, mlir::Value extent,
                    llvm::function_ref<mlir::Value(mlir::Value)> read);
   /// The same value in `width` bits.
@@ -141,7 +141,7 @@ public:
   Predicate exclusive(const Predicate &a, const Predicate &b) {
     return disjunction(conjunction(a, negate(b)), conjunction(negate(a), b));
   }
-  /// Either of two conditions that say the same: of each is known what is known of the other.
+  /// Two equivalent conditions: facts about either hold for both.
   Predicate equivalent(const Predicate &a, const Predicate &b) {
     return {sharpen(a.yes, b.yes), sharpen(a.no, b.no)};
   }
@@ -155,7 +155,7 @@ public:
     return bounds.tight ? bounds.tight : constant(0, 1);
   }
 
-  /// A divisor by which any number may be divided: the given one, or 1 where that would trap.
+  /// The given divisor, or 1 if the division would trap.
   mlir::Value guardDivisor(mlir::Value numerator, mlir::Value divisor);
 
 private:
@@ -180,7 +180,7 @@ private:
   template <typename OpTy> Linear combine(const Linear &a, const Linear &b);
   /// Smallest and largest value over the rectangle.
   std::pair<mlir::Value, mlir::Value> getRange(const Linear &a);
-  /// The same without its dependence on positions: only the range is kept.
+  /// Drops the dependence on positions: keeps only the range.
   Linear widen(const Linear &a);
   Linear checkWidth(Linear a, unsigned width, bool mayWrap = true);
   Bounds notNegative(const Linear &a);
@@ -188,7 +188,7 @@ private:
   mlir::Value negateFlag(mlir::Value flag) {
     return create<mlir::arith::XOrIOp>(flag, constant(1, 1));
   }
-  /// `bounds`, of which the inequalities matter only where the flag is true.
+  /// `bounds`, with inequalities that are active only if the flag is true.
   Bounds restrict(Bounds bounds, mlir::Value flag);
 
   Interval all() { return {lower, upper, {true, true, false, true}}; }

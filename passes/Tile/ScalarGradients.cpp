@@ -1,8 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Reverse mode on a straight line: the function is copied with its calls replaced by what they
-// call, and the adjoints follow its operations backwards. What is not needed is left to
-// canonicalize.
+// Reverse mode on straight-line code: the function is cloned with calls inlined, and the adjoints
+// follow its operations in reverse. Canonicalization removes unused operations.
 
 #include "passes/Tile/ScalarGradients.h"
 
@@ -20,7 +19,7 @@ using namespace tilewright::tile;
 
 namespace {
 
-/// A copy of a function without calls, and without a return.
+/// A clone of a function without calls and without a return.
 struct Copy {
   func::FuncOp function;
   Value result;
@@ -57,7 +56,7 @@ Copy copyFlat(func::FuncOp source, const Twine &name, TypeRange extraInputs, Sym
   return copy;
 }
 
-/// Ends the function with a return, and removes what that does not need.
+/// Adds a return to the function and removes operations that the result does not depend on.
 void finish(func::FuncOp function, Value result) {
   Block &body = function.getBody().front();
   OpBuilder b = OpBuilder::atBlockEnd(&body);
@@ -72,7 +71,7 @@ void finish(func::FuncOp function, Value result) {
 // Reverse mode
 //===----------------------------------------------------------------------===//
 
-/// Whether the operation, or one within its regions, uses one of the values.
+/// Whether the operation, or a nested one, uses one of the values.
 bool usesAny(Operation &op, const DenseSet<Value> &values) {
   return op
       .walk([&](Operation *inner) {
@@ -91,7 +90,7 @@ public:
     findUniform();
   }
 
-  /// The adjoint of the target; null where the result does not depend on it.
+  /// The adjoint of the target; null if the result does not depend on it.
   FailureOr<Value> run(Value seed);
 
 private:
@@ -106,8 +105,8 @@ private:
   bool isUniform(Value value) const { return uniform.contains(value); }
   LogicalResult refuse(Operation &op);
 
-  /// A value times a factor that is the same for all elements (null: 1), as long as products may be
-  /// reassociated: the factors of a chain then become one.
+  /// A value times a uniform factor (null: 1), kept apart while products may be reassociated, so
+  /// that the factors of a chain combine.
   struct Adjoint {
     Value value, factor;
   };
@@ -122,7 +121,7 @@ private:
   Operation *user;
   OpBuilder b;
   DenseSet<Value> uniform;   ///< the same for all elements
-  DenseSet<Value> dependent; ///< on the target, in a way that has a derivative
+  DenseSet<Value> dependent; ///< depend differentiably on the target
   DenseSet<Value> needed;    ///< for the result
   DenseMap<Value, Adjoint> adjoints;
 };
@@ -184,7 +183,7 @@ void Backward::add(Value operand, Adjoint contribution) {
   adjoints[operand] = sum;
 }
 
-/// The rule of a product with what is the same for all elements, if it allows this.
+/// The rule for a product with a uniform factor, if the product may be reassociated.
 bool Backward::deferFactor(Operation *op, const Adjoint &adjoint) {
   auto product = dyn_cast<arith::MulFOp>(op);
   if (!product || !bitEnumContainsAll(product.getFastmath(), arith::FastMathFlags::reassoc))
@@ -208,7 +207,7 @@ FailureOr<Value> Backward::run(Value seed) {
   findNeeded();
   if (!dependent.contains(copy.result))
     return Value();
-  // What leaves the floats has no derivative: found before what follows it is asked for one.
+  // Conversions to integers have no derivative: reject them before their users.
   for (Operation &op : body)
     if (isOnPath(op) && (op.getNumResults() != 1 || !isa<FloatType>(op.getResult(0).getType())))
       return refuse(op);
@@ -233,10 +232,10 @@ FailureOr<Value> Backward::run(Value seed) {
   return result.value ? materialise(result) : Value();
 }
 
-/// What the adjoint is, once the function has been ended with it.
+/// The derivative, after the function has been completed with the adjoint.
 Derivative conclude(Copy &copy, Value adjoint, Value seed, SymbolTable &symbols) {
   Derivative derivative;
-  // Conversions of the seed do not count: they are made where it is used.
+  // Ignore conversions of the seed, which are made at its use.
   Value source = adjoint;
   while (source && isa_and_present<CastOp, arith::ExtFOp, arith::TruncFOp>(source.getDefiningOp()))
     source = source.getDefiningOp()->getOperand(0);
@@ -304,7 +303,7 @@ FailureOr<SmallVector<CaptureRead>> ScalarGradients::ofCaptures(func::FuncOp fun
         symbols.erase(copy.function);
         return failure();
       }
-      // Each read is differentiated by itself, in a copy of the function.
+      // Each read is differentiated in its own clone of the function.
       uint64_t size = llvm::range_size(copy.function.getOps());
       if (size * copy.reads.size() > kMostOperations) {
         function.emitError("gradients of captures must take at most ")

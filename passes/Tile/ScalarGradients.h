@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Functions derived from a scalar function: its derivative with respect to an operand or to a value
-// read from a capture, and the indices at which it reads.
+// read from a capture, and the indices of that read.
 
 #ifndef TILEWRIGHT_PASSES_TILE_SCALARGRADIENTS_H
 #define TILEWRIGHT_PASSES_TILE_SCALARGRADIENTS_H
@@ -17,7 +17,7 @@ namespace tilewright {
 /// A derivative times a seed. The function takes the operands, then the seed.
 struct Derivative {
   enum class Kind {
-    Zero,    ///< the result does not depend on what it is differentiated by
+    Zero,    ///< the result does not depend on the target
     Seed,    ///< the derivative is one: the seed itself, converted
     Computed ///< by `function`
   };
@@ -28,14 +28,14 @@ struct Derivative {
 /// One index of a read.
 struct ReadIndex {
   std::optional<int64_t> constant;
-  mlir::func::FuncOp function;          ///< null where the index is operand operands[0] itself
-  llvm::SmallVector<unsigned> operands; ///< those of the differentiated function that it takes
+  mlir::func::FuncOp function;          ///< null if the index is operands[0] itself
+  llvm::SmallVector<unsigned> operands; ///< of the differentiated function, passed to `function`
 };
 
 /// A float that a function reads from a capture.
 struct CaptureRead {
   tile::CaptureOp capture;
-  Derivative derivative; ///< of the function with respect to what was read; of its adjoint type
+  Derivative derivative; ///< with respect to the value read, in its adjoint type
   llvm::SmallVector<ReadIndex> indices;
 };
 
@@ -43,13 +43,13 @@ class ScalarGradients {
 public:
   explicit ScalarGradients(mlir::ModuleOp module) : symbols(module) {}
 
-  /// With respect to an operand, of the type of the operand. Errors are reported at the operation
-  /// that has no rule; `user` is who asks.
+  /// The derivative with respect to an operand, of the operand's type. Errors are emitted at the
+  /// operation without a rule; `user` is the operation that requests the derivative.
   mlir::FailureOr<Derivative> ofOperand(mlir::func::FuncOp function, unsigned operand,
                                         mlir::Operation *user);
 
-  /// The reads of floats on which the result depends, with those of functions that it calls, in
-  /// order.
+  /// The reads of floats, in order, on which the result depends, including those of called
+  /// functions.
   mlir::FailureOr<llvm::SmallVector<CaptureRead>> ofCaptures(mlir::func::FuncOp function,
                                                              mlir::Operation *user);
 

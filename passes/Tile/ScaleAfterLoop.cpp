@@ -1,7 +1,8 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// tile-scale-after-loop: what all terms of a carried sum are multiplied by, the sum is multiplied
-// by once, behind the loop. A sum is followed from what a round yields back to what it began with.
+// tile-scale-after-loop: a factor of all terms of a carried sum is applied to the sum once, after
+// the loop. A sum is followed from the value that an iteration yields back to its iteration
+// argument.
 
 #include "dialect/Tile/Tile.h"
 #include "passes/Passes.h"
@@ -31,16 +32,16 @@ bool isZero(Value tile) {
   return value.scalar && matchPattern(value.scalar, m_PosZeroFloat());
 }
 
-/// Whether the results are what the last round yields.
+/// Whether the results are the values that the last iteration yields.
 bool isCountedLoop(Operation *op) { return isa<ForBlocksOp, scf::ForOp>(op); }
 
-/// The sum that a loop carries as its value `number`, and the products that are its terms.
+/// The sum that a loop carries as iteration argument `number`, and the products that are its terms.
 class CarriedSum {
 public:
   CarriedSum(LoopLikeOpInterface outermost, unsigned number)
       : outermost(outermost), number(number) {}
 
-  /// Whether all terms have one factor, which no round changes.
+  /// Whether all terms have one factor, which is loop-invariant.
   bool isScaled() {
     return isZero(outermost.getInits()[number]) && follow(outermost, number) && factor;
   }
@@ -56,8 +57,8 @@ private:
   UniformFactor factor;
 };
 
-/// A term, or an operand of the product of matrices that is one: a tile that is scaled for this
-/// alone, rounded to another type or not.
+/// Adds a term, or the operand of a matrix product that is one: a tile that is scaled only for this
+/// use, possibly rounded to another type.
 bool CarriedSum::addTerm(Value term) {
   auto cast = term.getDefiningOp<CastOp>();
   if (cast && !cast->hasOneUse())
@@ -79,14 +80,14 @@ bool CarriedSum::addTerm(Value term) {
   return true;
 }
 
-/// Follows the sum from what a round yields to what it got: through additions of terms, through
-/// products, which scale all of it alike, and through loops within the round.
+/// Follows the sum from the yielded value to the iteration argument: through additions of terms,
+/// through products that scale all of it uniformly, and through loops within the iteration.
 bool CarriedSum::follow(LoopLikeOpInterface loop, unsigned number) {
   BlockArgument carried = loop.getRegionIterArgs()[number];
   Value sum = loop.getYieldedValues()[number];
   while (sum != carried) {
     Operation *op = sum.getDefiningOp();
-    // What else is computed from the sum would have another value.
+    // Other users of the sum would see a different value.
     if (!op || op->getParentRegion() != carried.getParentRegion() || !sum.hasOneUse())
       return false;
     if (auto dot = dyn_cast<DotOp>(op)) {
@@ -101,7 +102,7 @@ bool CarriedSum::follow(LoopLikeOpInterface loop, unsigned number) {
       else
         return false;
     } else if (auto product = dyn_cast<arith::MulFOp>(op)) {
-      // By a number for each row, such as what an online softmax rescales by.
+      // One factor per row, such as the rescaling of an online softmax.
       bool isRight = product.getLhs().getDefiningOp<ExpandOp>() != nullptr;
       if (!isRight && !product.getRhs().getDefiningOp<ExpandOp>())
         return false;

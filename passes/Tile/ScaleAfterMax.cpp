@@ -1,12 +1,12 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// tile-scale-after-max: the maximum of a row of products with one positive factor is the product of
-// the maximum: rounding keeps the order. So the factor is applied to a row instead of a tile; what
-// else the scaled tile is used for, a fused multiply-add may then compute from the tile itself.
+// tile-scale-after-max: the maximum of a row scaled by one positive factor is the scaled maximum of
+// the row, since rounding is monotonic. So the factor is applied to a row instead of a tile, and
+// other users of the scaled tile may compute a fused multiply-add from the unscaled tile.
 //
-// The factor is known at run time, so both forms are written, behind a test that is the same for
-// all threads. That keeps the result: for a factor that is negative, zero, infinite or NaN the
-// maximum is computed as it was written.
+// The factor is known only at run time, so both forms are emitted under a uniform branch. For a
+// factor that is negative, zero, infinite or NaN the original computation is executed, which
+// preserves the result.
 
 #include "dialect/Tile/Tile.h"
 #include "passes/Passes.h"
@@ -28,7 +28,7 @@ using namespace tilewright::tile;
 
 namespace {
 
-/// keep ? source * factor : -inf; without `keep` the product alone.
+/// keep ? source * factor : -inf; without `keep`, the product alone.
 struct ScaledTile {
   Value source, factor;
   arith::MulFOp product;
@@ -70,7 +70,8 @@ std::optional<ScaledTile> matchScaled(Value tile) {
   return std::nullopt;
 }
 
-/// Behind the branch, next to its other users: until then only the source need be kept.
+/// Moves an operation after the branch, next to its other users: only the source is live until
+/// then.
 void sink(Operation *op, Operation *branch) {
   Block *block = branch->getBlock();
   bool usersFollow = llvm::all_of(op->getUsers(), [&](Operation *user) {
@@ -113,7 +114,7 @@ void rewrite(ReduceOp reduce, ScaledTile scaled, bool withMasked) {
   Value factors = FullOp::create(b, loc, reduce.getType(), scaled.factor);
   SmallVector<Value> results{arith::MulFOp::create(b, loc, maximum, factors)};
   if (yieldsTile) {
-    // -inf times a positive finite factor is -inf: what is selected may be scaled.
+    // -inf times a positive finite factor is -inf, so the selected tile may be scaled.
     auto product = cast<arith::MulFOp>(b.clone(*scaled.product));
     product->replaceUsesOfWith(scaled.source, source);
     results.push_back(product);
@@ -121,8 +122,8 @@ void rewrite(ReduceOp reduce, ScaledTile scaled, bool withMasked) {
   scf::YieldOp::create(b, loc, results);
   b.setInsertionPointToEnd(branch.elseBlock());
   IRMapping map;
-  // Strict: another operation to LLVM, which would else compute both products before the branch,
-  // and keep them from being fused with what follows.
+  // Without fast-math flags it is another operation to LLVM, which would otherwise compute both
+  // products before the branch and prevent their fusion with later operations.
   cast<arith::MulFOp>(b.clone(*scaled.product, map)).setFastmath(arith::FastMathFlags::none);
   if (scaled.select)
     b.clone(*scaled.select, map);
@@ -137,7 +138,7 @@ void rewrite(ReduceOp reduce, ScaledTile scaled, bool withMasked) {
       Operation *user = branch->getBlock()->findAncestorOpInBlock(*use.getOwner());
       return user && branch->isBeforeInBlock(user);
     });
-  // The select first: it uses the product, which then goes between it and the branch.
+  // The select first: it uses the product, which is then placed between the branch and the select.
   if (scaled.select)
     sink(scaled.select, branch);
   sink(scaled.product, branch);

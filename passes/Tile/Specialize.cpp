@@ -1,8 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// tile-specialize. The module that comes in serves as a store of templates; each kernel, program
-// and function that the entry reaches is copied from it once for each set of values that it depends
-// on.
+// tile-specialize: uses the input module as a set of templates. Each kernel, program and function
+// that the entry reaches is cloned once for each set of values that it depends on.
 
 #include "dialect/Tile/Calls.h"
 #include "dialect/Tile/Tile.h"
@@ -34,14 +33,14 @@ namespace {
 // Copies
 //===----------------------------------------------------------------------===//
 
-/// What a function or capture reads and mentions by itself.
+/// The parameters that a function or capture reads, and the symbols that it mentions, itself.
 struct Reads {
-  llvm::MapVector<StringRef, Operation *> params; ///< name, and an operation that reads it
+  llvm::MapVector<StringRef, Operation *> params; ///< name -> an operation that reads it
   llvm::SetVector<Operation *> symbols;           ///< functions and captures
-  bool isClosed = false;                          ///< `params` has what the symbols read, too
+  bool isClosed = false;                          ///< `params` includes what the symbols read
 };
 
-/// A copy of a template, in a module of its own until all copies are made.
+/// A clone of a template, in a module of its own until all clones are made.
 struct Instance {
   Operation *source;
   Bindings bindings;
@@ -77,12 +76,12 @@ private:
   SymbolTable symbols;
   llvm::StringSet<> names;
   llvm::DenseMap<Operation *, std::unique_ptr<Reads>> reads;
-  std::vector<std::unique_ptr<Instance>> instances; ///< grows while it is worked through
+  std::vector<std::unique_ptr<Instance>> instances; ///< grows during iteration
   llvm::DenseMap<std::pair<Operation *, Attribute>, StringAttr> known;
   llvm::DenseSet<Operation *> copied; ///< sources of instances
 };
 
-/// The name under which a copy of `source` for these values will be found.
+/// The name of the clone of `source` for these values.
 StringAttr Specializer::getInstance(Operation *source, const Bindings &bindings) {
   MLIRContext *context = source->getContext();
   StringAttr &name = known[{source, getBindingsAttr(context, bindings)}];
@@ -142,8 +141,8 @@ Reads &Specializer::getReads(Operation *source) {
   return result;
 }
 
-/// With what is read through symbols, however indirectly. Without recursion, and once for each
-/// function: chains of calls may be long. There are no cycles.
+/// Includes parameters that are read through symbols, transitively. Iterative, and once for each
+/// function, since chains of calls may be long. There are no cycles.
 const Reads &Specializer::getAllReads(Operation *source) {
   SmallVector<std::pair<Operation *, unsigned>> path{{source, 0}};
   while (!path.empty()) {
@@ -163,7 +162,7 @@ const Reads &Specializer::getAllReads(Operation *source) {
   return getReads(source);
 }
 
-/// The values that a function or capture depends on, directly or through what it reaches.
+/// The values that a function or capture depends on, directly or transitively.
 FailureOr<Bindings> Specializer::restrictTo(Operation *source, const Bindings &bindings,
                                             Operation *reachedBy) {
   const Reads &all = getAllReads(source);
@@ -198,7 +197,7 @@ LogicalResult Specializer::specialize(Instance &instance) {
     }
     size_t before = instances.size();
     StringAttr instanceName = getInstance(target, *restricted);
-    // Callers bind a capture by its name, so there cannot be two of them.
+    // Callers bind a capture by name, so it must have a single clone.
     if (isa<CaptureOp>(target) && instances.size() > before && instanceName.getValue() != name) {
       target->emitError("capture '")
           << name << "' must have one type, but a kernel reaches it with " << toString(*restricted)
@@ -238,8 +237,8 @@ ArrayAttr reduceAll(ArrayAttr exprs, const Bindings &bindings, StringRef what, O
   return ArrayAttr::get(op->getContext(), reduced);
 }
 
-/// The conditions of arguments that do not exist under these values, each reduced to `false`. Null
-/// where all exist.
+/// The conditions of arguments that these values exclude, each reduced to `false`. Null if all
+/// arguments exist.
 FailureOr<DictionaryAttr> getUnmetConditions(DictionaryAttr conditions, const Bindings &bindings,
                                              Operation *op) {
   NamedAttrList unmet;
@@ -256,8 +255,9 @@ FailureOr<DictionaryAttr> getUnmetConditions(DictionaryAttr conditions, const Bi
   return unmet.empty() ? DictionaryAttr() : unmet.getDictionary(op->getContext());
 }
 
-/// Constraints that read arguments stay, to be checked at every launch, but not those that mention
-/// arguments in `absent`. bindParameters has reduced all of them before, so that cannot fail here.
+/// Keeps constraints that read arguments, which are checked at every launch, except those that
+/// mention arguments in `absent`. bindParameters has reduced all constraints before, so this cannot
+/// fail.
 ArrayAttr getOpenConstraints(ArrayAttr constraints, const ExprEnvironment &environment,
                              DictionaryAttr absent) {
   SmallVector<Attribute> open;
@@ -271,7 +271,7 @@ ArrayAttr getOpenConstraints(ArrayAttr constraints, const ExprEnvironment &envir
   return ArrayAttr::get(constraints.getContext(), open);
 }
 
-/// What kernels and programs have in common.
+/// The common part for kernels and programs.
 template <typename OpTy> LogicalResult finishSignature(OpTy op, const Bindings &bindings) {
   MLIRContext *context = op.getContext();
   FailureOr<DictionaryAttr> absent = getUnmetConditions(op.getArgConditionsAttr(), bindings, op);
@@ -329,7 +329,7 @@ LogicalResult Specializer::specializeLaunch(LaunchOp launch, const Signature &pr
       launch.erase();
       return success();
     }
-    // What is left depends on shapes and scalars, which are known when the program runs.
+    // The remaining condition depends on shapes and scalars, which are known when the program runs.
     launch.setConditionAttr(reduced->isConstant() ? ExprAttr() : *reduced);
   }
 
@@ -380,7 +380,7 @@ LogicalResult Specializer::run(StringRef entryName, ArrayRef<std::string> assign
     if (failed(specialize(*instances[i])))
       return failure();
 
-  // What the captures require is required of the entry's launches.
+  // Requirements of captures become constraints of the entry's launches.
   Operation *bound = instances.front()->op.get();
   SmallVector<Attribute> constraints(Signature(bound).constraints.getValue());
   for (auto &instance : instances)
@@ -388,7 +388,7 @@ LogicalResult Specializer::run(StringRef entryName, ArrayRef<std::string> assign
       llvm::append_range(constraints, cast<ArrayAttr>(capture.removeConstraintsAttr()));
   bound->setAttr("constraints", ArrayAttr::get(bound->getContext(), constraints));
 
-  // The copies take the places of their templates, in the order of the file.
+  // The clones replace their templates, in the order of the file.
   for (Operation &op : llvm::make_early_inc_range(*module.getBody()))
     if (isa<KernelOp, ProgramOp, func::FuncOp, CaptureOp>(op))
       op.erase();

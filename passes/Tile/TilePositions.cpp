@@ -1,6 +1,6 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Sums of positions and scalars, found from an index back to the operands.
+// Follows an index back to the operands, as a sum of positions and scalars.
 
 #include "passes/Tile/TilePositions.h"
 
@@ -12,7 +12,8 @@ using namespace mlir;
 using namespace tilewright;
 using namespace tilewright::tile;
 
-/// The sum or difference of two positions; nothing if elements would not follow each other.
+/// The sum or difference of two positions; nothing if consecutive elements would not have
+/// consecutive indices.
 static std::optional<TilePosition> combine(const std::optional<TilePosition> &left,
                                            const std::optional<TilePosition> &right,
                                            bool subtracts) {
@@ -89,7 +90,7 @@ std::optional<TilePosition> TilePositions::get(Value value, unsigned levels) con
     std::optional<TilePosition> left = get(op->getOperand(0), levels);
     return left ? combine(left, get(op->getOperand(1), levels), isa<arith::SubIOp>(op)) : left;
   }
-  // One index for all elements in some launches, such as 0 for an extent of 1.
+  // In some launches the index is the same for all elements, such as 0 for an extent of 1.
   auto select = dyn_cast<arith::SelectOp>(op);
   if (!select || !uniform.contains(select.getCondition()))
     return std::nullopt;
@@ -114,7 +115,7 @@ bool TilePositions::isOfFunction(Value value) const {
 Value TilePositions::write(OpBuilder &b, Value scalar) {
   if (!isOfFunction(scalar))
     return scalar;
-  // Operands first, on a stack of its own: a function may be a chain of any length.
+  // Operands first, with an explicit stack: a function may be a chain of any length.
   SmallVector<Value> stack{scalar};
   while (!stack.empty()) {
     Operation *op = stack.back().getDefiningOp();

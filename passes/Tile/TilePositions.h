@@ -1,8 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What an integer of a scalar function is for the elements of the tiles that the function is
-// applied to: the same for all of them, or the element's place along a dimension plus what is the
-// same for all.
+// Describes integers of a scalar function for the elements of the tiles that it is applied to:
+// uniform, or the element's position along a dimension plus a uniform value.
 
 #ifndef TILEWRIGHT_PASSES_TILE_TILEPOSITIONS_H
 #define TILEWRIGHT_PASSES_TILE_TILEPOSITIONS_H
@@ -15,8 +14,8 @@
 
 namespace tilewright {
 
-/// A sum of scalars, and of the number of the element along `dim`, if there is one. Where
-/// `condition` is `isFixed`, the value is `fixed` instead.
+/// A sum of scalars and, if there is a `dim`, of the element's position along it. If the condition
+/// `isFixed` holds, the value is `fixed` instead.
 struct TilePosition {
   struct Term {
     mlir::Value value;
@@ -28,39 +27,38 @@ struct TilePosition {
   bool isFixed = true;
 };
 
-/// Of the values of a scalar function of one block, without calls, for given operands. Terms are
-/// values of the function or of the code around the operation that applies it.
+/// Positions of the values of a scalar function with one block, without calls, for given operands.
+/// Terms are values of the function or of the code around the operation that applies it.
 class TilePositions {
 public:
   TilePositions(mlir::func::FuncOp function, mlir::ValueRange operands);
   /// Without a function.
   TilePositions() = default;
 
-  /// How far sums are followed, and how many terms they may have: both operands of one may be of
-  /// another, and so on.
+  /// Bounds on the recursion over both operands of sums, and on the number of terms.
   static constexpr unsigned mostLevels = 64, mostTerms = 16;
 
-  /// Of a tile or scalar of i32 in the code around.
+  /// The position of an i32 tile or scalar of the surrounding code.
   static std::optional<TilePosition> getOfOperand(mlir::Value operand,
                                                   unsigned levels = mostLevels);
 
-  /// An i32 of the function. Nothing if it is none of these.
+  /// The position of an i32 of the function, or nothing.
   std::optional<TilePosition> get(mlir::Value value, unsigned levels = mostLevels) const;
 
-  /// A scalar of the function that is the same for all elements, or one of the code around it,
-  /// computed by operations that `b` writes. Of a function, what was written before counts.
+  /// Emits a uniform scalar of the function, or returns one of the surrounding code. Reuses
+  /// operations of the function that were emitted before.
   mlir::Value write(mlir::OpBuilder &b, mlir::Value scalar);
-  /// The sum of the terms.
+  /// Emits the sum of the terms.
   mlir::Value writeStart(mlir::OpBuilder &b, mlir::Location loc, const TilePosition &position);
 
-  /// Whether the value is `fixed`; a constant where it never is.
+  /// Emits whether the value is `fixed`; a constant if it never is.
   mlir::Value writeCondition(mlir::OpBuilder &b, mlir::Location loc, const TilePosition &position);
 
   bool isOfFunction(mlir::Value value) const;
   /// Whether a scalar of the function depends on no operand: it is the same throughout a launch.
   bool isConstant(mlir::Value scalar) const { return getSources(scalar).empty(); }
 
-  /// Values of the code around, of which these are computed.
+  /// The values of the surrounding code that these positions depend on.
   llvm::SetVector<mlir::Value> getSources(llvm::ArrayRef<TilePosition> positions) const;
 
 private:

@@ -1,6 +1,6 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Products of a tile with one number for all elements.
+// Products of a tile with a uniform factor.
 
 #ifndef TILEWRIGHT_PASSES_TILE_UNIFORMFACTOR_H
 #define TILEWRIGHT_PASSES_TILE_UNIFORMFACTOR_H
@@ -11,7 +11,7 @@
 
 namespace tilewright {
 
-/// The scalar of which every element of a tile is one: the operand of `tile.full`, or a constant.
+/// The scalar that every element of a tile equals: the operand of `tile.full`, or a constant.
 struct UniformFactor {
   mlir::Value scalar;
   mlir::FloatAttr constant;
@@ -20,7 +20,7 @@ struct UniformFactor {
   mlir::Value materialize(mlir::OpBuilder &builder, mlir::Location loc) const;
 };
 
-/// Empty where the elements of the tile may differ.
+/// Empty if the elements of the tile may differ.
 UniformFactor getUniformFactor(mlir::Value tile);
 
 /// A product of a tile and a uniform one.

@@ -1,6 +1,6 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// tile-unroll: loops that an author asks to have written out.
+// tile-unroll: fully unrolls the loops that an author marks.
 
 #include "dialect/Tile/Calls.h"
 #include "dialect/Tile/Tile.h"
@@ -23,13 +23,13 @@ using namespace tilewright::tile;
 
 namespace {
 
-/// The numbers that the induction variable takes: first + i * step for the rounds i.
+/// The values of the induction variable: first + i * step for iteration i.
 struct Rounds {
   int64_t first, step;
   uint64_t count;
 };
 
-/// Null, after an error, where a bound does not follow from constants.
+/// Returns nothing, after an error, if a bound is not constant.
 std::optional<Rounds> getRounds(scf::ForOp loop) {
   ConstantEvaluator evaluator;
   const std::pair<StringRef, Value> bounds[] = {{"lower bound", loop.getLowerBound()},
@@ -69,7 +69,7 @@ public:
   }
 
 private:
-  /// A loop around another is written out first: it may make the bounds of the other constant.
+  /// Outer loops first: unrolling them may make the bounds of inner ones constant.
   void collect(Operation *root) {
     root->walk<WalkOrder::PreOrder>([&](Operation *op) {
       if (!op->hasAttr(kUnrollAttrName))
