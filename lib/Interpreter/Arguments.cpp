@@ -1,6 +1,6 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Checks of the caller's arguments, each with its own message.
+// Validation of the caller's arguments, with a diagnostic for each rule.
 
 #include "lib/Interpreter/Arguments.h"
 

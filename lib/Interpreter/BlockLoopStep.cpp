@@ -11,13 +11,13 @@
 
 namespace tilewright::interpreter {
 
-/// What is fixed during one run of the loop. Positions are those of the interval in blocks, held in
-/// 64 bits: the end of the last block may lie beyond 2^31.
+/// The state that is constant during one execution of the loop. Positions are those of the interval
+/// in blocks, in 64 bits: the end of the last block may be beyond 2^31.
 struct BlockLoopStep::Visit {
   int64_t lower, upper;
   int64_t rows;                 ///< of the fixed interval, up to its limit
-  int64_t firstBlock, endBlock; ///< that may hold a kept pair
-  int64_t mustBegin, mustEnd;   ///< positions of which every pair is kept
+  int64_t firstBlock, endBlock; ///< range that may hold a kept pair
+  int64_t mustBegin, mustEnd;   ///< positions whose pairs are all kept
 };
 
 bool BlockLoopStep::run(Frame &frame) const {
@@ -32,7 +32,7 @@ bool BlockLoopStep::run(Frame &frame) const {
   visit.endBlock = 0;
   if (visit.rows > 0 && visit.upper > visit.lower)
     visit.endBlock = llvm::divideCeil(visit.upper - visit.lower, columns);
-  // Without a mask all pairs are kept, with one none is known to be.
+  // Without a mask all pairs are kept; with one, no pair is known to be.
   visit.mustBegin = visit.lower;
   visit.mustEnd = maskResult ? visit.lower : visit.upper;
 
@@ -64,7 +64,7 @@ bool BlockLoopStep::run(Frame &frame) const {
     return true;
   }
 
-  // A list is read within its bounds; what lies outside names no block.
+  // A list is read within its bounds; entries outside of them name no block.
   const View view = frame.views[list->view];
   const char *entries = view.data;
   bool isInside = true;
@@ -153,7 +153,7 @@ bool BlockLoopStep::computeKeep(Frame &frame, const Visit &visit, int64_t begin,
     }
   }
 
-  // What sticks out of either interval is not kept.
+  // Pairs outside of either interval are not kept.
   auto *elements = static_cast<uint8_t *>(buffer.data());
   if (inBlock < columns)
     for (int64_t r = 0; r < visit.rows; ++r)

@@ -44,7 +44,7 @@ bool ForStep::run(Frame &frame) const {
       isWideUnsigned ? static_cast<uint64_t>(from) >= static_cast<uint64_t>(to) : from >= to;
 
   moveAll(frame, inits);
-  // The number of iterations first: the induction variable may overflow past the last one.
+  // Compute the trip count first: the induction variable may overflow after the last iteration.
   uint64_t distance = static_cast<uint64_t>(to) - static_cast<uint64_t>(from);
   uint64_t stride = static_cast<uint64_t>(by);
   uint64_t trips = isEmpty ? 0 : (distance - 1) / stride + 1;

@@ -1,7 +1,6 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Steps that hold other steps: branches, loops, and the evaluation of a function element by
-// element.
+// Steps with nested code: branches, loops, and elementwise evaluation of a function.
 
 #ifndef TILEWRIGHT_LIB_INTERPRETER_CONTROLSTEPS_H
 #define TILEWRIGHT_LIB_INTERPRETER_CONTROLSTEPS_H
@@ -13,7 +12,7 @@ namespace tilewright::interpreter {
 
 using Moves = llvm::SmallVector<Move, 4>;
 
-/// Code, then the values it hands on (to the next iteration, or as results).
+/// Code, and the values that it passes on (to the next iteration, or as results).
 struct Body {
   Code code;
   Moves moves;
@@ -52,7 +51,7 @@ public:
   Body body;
 };
 
-/// scf.while: `before` computes the condition and hands on its arguments.
+/// scf.while: `before` computes the condition and passes on its arguments.
 class WhileStep : public Step {
 public:
   WhileStep(mlir::Operation *op) : Step(op) {}
@@ -75,18 +74,18 @@ public:
   Body thenRegion, elseRegion;
 };
 
-/// Scalar code run for one element after another, where elements take different paths.
+/// Scalar code that is executed element by element, where elements take different paths.
 class PerElementStep : public Step {
 public:
   PerElementStep(mlir::Operation *op, int64_t count) : Step(op), count(count) {}
   bool run(Frame &frame) const override;
 
-  /// A value that the code reads, and the slot in which it expects the element.
+  /// A value that the code reads, and the slot of its element.
   struct Input {
     Slot from, to;
     Storage storage;
   };
-  /// A result of the code, and the slot of the whole.
+  /// A result of the code, and the slot of the whole tile.
   struct Output {
     Slot from, to;
     Storage storage;
@@ -99,9 +98,9 @@ private:
   int64_t count;
 };
 
-/// scf.if in a function applied to tiles. A uniform condition takes one branch. Where it varies
-/// both branches are computed (they are pure) and their results selected, or, if a branch could
-/// fail for the elements that do not take it, the elements are computed one by one.
+/// scf.if in a function applied to tiles. A uniform condition takes one branch. Otherwise both
+/// branches are computed (they are pure) and their results selected or, if a branch could fail for
+/// elements that do not take it, the elements are computed one by one.
 class SelectingIfStep : public Step {
 public:
   SelectingIfStep(mlir::Operation *op) : Step(op) {}
@@ -124,12 +123,13 @@ public:
   int64_t rows = 0, columns = 0; ///< shape of `keep`
   bool isDescending = false;
 
-  /// The mask of a block, from the slots of the two positions; no result: every pair is kept.
+  /// The mask of a block, from the slots of the two positions. Without a result, every pair is
+  /// kept.
   Slot against = 0, block = 0; ///< the positions of rows and columns, as tiles of i32
   Code mask;
   std::optional<Slot> maskResult;
 
-  /// Bounds, from the scalars in these slots.
+  /// The bounds, from the scalars in these slots.
   struct Ranges {
     Slot againstBegin, againstEnd, lower, upper;
     Code code;
@@ -137,7 +137,7 @@ public:
   };
   std::optional<Ranges> ranges;
 
-  /// The blocks as a list, some for each entry; `count` limits its length.
+  /// The list of blocks, with one or more per entry; `count` limits its length.
   struct List {
     Slot view;
     int64_t blocksOfEntry;

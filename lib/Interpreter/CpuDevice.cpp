@@ -115,7 +115,7 @@ LogicalResult ProgramRun::allocate(tile::WorkspaceOp op) {
   if (std::optional<llvm::APFloat> fill = op.getFill()) {
     Storage storage = storageOf(view.type);
     double value = fill->convertToDouble();
-    // The range test fails for a NaN, too.
+    // The range test also fails for a NaN.
     if (!isFloat(view.type) && !(std::abs(value) <= 0x1p31))
       return op.emitOpError() << "requires a fill that fits its elements, but got " << value;
     Scalar scalar = isFloat(view.type) ? Scalar::fromFloat(value, Storage::F64)
@@ -126,7 +126,7 @@ LogicalResult ProgramRun::allocate(tile::WorkspaceOp op) {
     for (size_t done = width; done < bytes; done += std::min(done, bytes - done))
       std::memcpy(view.data + done, view.data, std::min(done, bytes - done));
   } else {
-    // All ones is a NaN in every float type; integers become large and negative.
+    // All ones is a NaN in every float type. Integers become large and negative.
     std::memset(view.data, isFloat(view.type) ? 0xff : 0xa5, bytes);
   }
   workspaces[op.getResult()] = std::move(workspace);
@@ -170,7 +170,7 @@ LogicalResult ProgramRun::run() {
   return success();
 }
 
-/// Kernels as steps, on the threads of this machine.
+/// Executes kernels as steps, on the threads of this machine.
 class CpuRunner : public KernelRunner {
 public:
   explicit CpuRunner(const RunOptions &options) : options(options) {}

@@ -20,8 +20,8 @@ namespace tilewright {
 class WatchList;
 
 /// An array of the caller. Element (i0, i1, ...) is at data + (i0 * strides[0] + ...) elements;
-/// strides may be zero or negative. `data` may be null only where there are no elements. Nothing
-/// needs to be aligned, except for arrays that a kernel adds to atomically.
+/// strides may be zero or negative. `data` may be null only if there are no elements. No alignment
+/// is required, except for arrays that a kernel adds to atomically.
 struct ArrayArgument {
   ElementType type = ElementType::F32;
   llvm::SmallVector<int64_t> shape, strides;
@@ -33,20 +33,20 @@ struct ArrayArgument {
 using Argument = std::variant<ArrayArgument, double, int64_t>;
 
 struct RunOptions {
-  /// Everything float in f64 and never rounded. Arrays of float views are then of ElementType::F64,
-  /// otherwise of the declared type.
+  /// Computes every float in f64, without rounding. Arrays of float views are then of
+  /// ElementType::F64, otherwise of the declared type.
   bool f64 = false;
   /// Zero: all cores. Results do not depend on it, except for the order of atomic additions.
   unsigned threads = 0;
-  /// Elements whose writers are noted (Watch.h); the run is then on one thread.
+  /// Elements whose writers are recorded (Watch.h); the run then uses one thread.
   WatchList *watches = nullptr;
 };
 
 /// Runs the kernel or program `entry`, whose parameters are bound. Arguments, and the captures of
-/// its module, are bound by name; an optional argument may be missing. Every fault (an argument
-/// that does not fit, an operation that the device lacks, an error at run time such as an integer
-/// division by zero) is a diagnostic at the entry or at the operation. Nothing has been written
-/// when an argument or an operation is refused; after an error at run time the outputs are
+/// its module, are bound by name; an optional argument may be missing. Every error (an invalid
+/// argument, an operation that the device does not support, a run-time error such as an integer
+/// division by zero) is a diagnostic at the entry or at the operation. If an argument or an
+/// operation is rejected, nothing has been written; after a run-time error the outputs are
 /// undefined.
 mlir::LogicalResult runOnCpu(mlir::Operation *entry, const llvm::StringMap<Argument> &arguments,
                              const RunOptions &options = {});

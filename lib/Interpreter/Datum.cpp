@@ -1,6 +1,6 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Buffers, and the elements of values in their several forms.
+// Buffers, and element access for the forms of values.
 
 #include "lib/Interpreter/Datum.h"
 
@@ -68,8 +68,8 @@ Buffer *BufferPool::allocate(size_t bytes) {
     free[sizeClass] = buffer->next;
     return buffer;
   }
-  // Buffers start at different offsets in a page, so that operands and result of a loop do not
-  // compete for the same sets of the cache.
+  // Stagger the start of buffers within a page, so that operands and result of a loop do not
+  // compete for the same cache sets.
   size_t skew = (allocations++ % 16) * 192;
   size_t size = (size_t(1) << sizeClass) + sizeof(Buffer) + 64 + skew;
   char *block = static_cast<char *>(llvm::safe_malloc(size));

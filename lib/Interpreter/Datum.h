@@ -1,10 +1,9 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What the steps of a compiled kernel compute with: scalars, tiles and views at run time.
+// The run-time values of a compiled kernel: scalars, tiles and views.
 //
-// A scalar is a splat: a value of which every element is the same. Scalar code, and a scalar
-// function applied to whole tiles (tile.map), are therefore the same steps on values of other
-// sizes.
+// A scalar is a splat: a value with equal elements. So scalar code, and a scalar function applied
+// to whole tiles (tile.map), are the same steps on values of different sizes.
 
 #ifndef TILEWRIGHT_LIB_INTERPRETER_DATUM_H
 #define TILEWRIGHT_LIB_INTERPRETER_DATUM_H
@@ -32,7 +31,7 @@ union Scalar {
 
 class BufferPool;
 
-/// Memory for the elements of tiles; the elements follow the header.
+/// Memory for the elements of tiles, which follow the header.
 struct alignas(64) Buffer {
   BufferPool *pool;
   Buffer *next;
@@ -42,8 +41,8 @@ struct alignas(64) Buffer {
   void *data() { return this + 1; }
 };
 
-/// The buffers of one thread. A released buffer is the next one handed out, while it is warm in the
-/// cache; a loop allocates nothing once it has run a first time.
+/// The buffers of one thread. The last released buffer is the first reused, while it is in the
+/// cache; a loop allocates only in its first iteration.
 class BufferPool {
 public:
   BufferPool() = default;
@@ -89,15 +88,15 @@ private:
   Buffer *buffer = nullptr;
 };
 
-/// How the elements of a value are held.
+/// The representation of a value's elements.
 enum class Form : uint8_t {
   Splat,   ///< one element stands for all
   Dense,   ///< all elements, row-major
   Repeated ///< groups of `inner` elements, each group `repeat` times in a row
 };
 
-/// The value of an SSA value that is a scalar or a tile. Its storage, shape and number of elements
-/// are known to the steps.
+/// The run-time value of a scalar or tile. The steps know its storage, shape and number of
+/// elements.
 ///
 /// Repeated: element e is element (e / (repeat * inner)) * inner + e % inner of the buffer. A
 /// vector expanded along the last dimension has inner = 1, along the first one repeat = rows.
@@ -123,10 +122,10 @@ struct Datum {
     repeat = times;
     inner = group;
   }
-  /// Gives the buffer back; the value is not read again. A scalar stays as it is.
+  /// Releases the buffer after the last use of the value. A scalar remains.
   void release() { buffer = BufferRef(); }
 
-  /// Element e, of a value of this storage.
+  /// Element e of a value of this storage.
   Scalar element(int64_t e, Storage storage) const;
   /// All n elements in row-major order, in `out`.
   void copyTo(void *out, int64_t n, Storage storage) const;
@@ -135,7 +134,7 @@ struct Datum {
 /// An array in memory with the bounds that accesses obey.
 struct View {
   char *data = nullptr;
-  ElementType type = ElementType::F32; ///< of the memory: F64 for every float when all is in f64
+  ElementType type = ElementType::F32; ///< in memory: F64 for every float if the run is in f64
   llvm::SmallVector<int64_t, 4> extents, strides; ///< strides in elements
 
   unsigned rank() const { return extents.size(); }

@@ -1,6 +1,6 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// From a constraint and arrays in host memory to lib/Numeric/ElementRule.h, which decides.
+// Evaluates constraints over arrays in host memory by lib/Numeric/ElementRule.h.
 
 #include "lib/Interpreter/ElementConstraints.h"
 

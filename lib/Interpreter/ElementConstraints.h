@@ -1,6 +1,6 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Constraints over the elements of arrays of indices, on arrays in host memory.
+// Constraints over the elements of index arrays in host memory.
 
 #ifndef TILEWRIGHT_LIB_INTERPRETER_ELEMENTCONSTRAINTS_H
 #define TILEWRIGHT_LIB_INTERPRETER_ELEMENTCONSTRAINTS_H
@@ -10,12 +10,12 @@
 
 namespace tilewright::interpreter {
 
-/// Whether a constraint asks for elements: ascending(view), within(view, low, high),
+/// Whether a constraint is over elements: ascending(view), within(view, low, high),
 /// within_first(view, low, high, counts, size).
 bool readsElements(tile::ExprAttr constraint);
 
-/// Reports the first element that breaks such a constraint at the kernel or program: array, index
-/// and value. One over an argument that was left out holds.
+/// Reports the first element that violates such a constraint at the kernel or program: array, index
+/// and value. A constraint over an omitted argument holds.
 mlir::LogicalResult checkElements(mlir::Operation *kernelOrProgram, tile::ExprAttr constraint,
                                   llvm::ArrayRef<BoundArgument> arguments,
                                   const tile::ExprEnvironment &environment);

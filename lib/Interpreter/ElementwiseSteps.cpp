@@ -75,8 +75,8 @@ bool ElementwiseStep::run(Frame &frame) const {
 }
 
 bool ElementwiseStep::runInRows(Frame &frame) const {
-  // In a row every operand is a run or one element. Lengths are products of the last dimensions, so
-  // the shortest divides the others.
+  // Within a row, every operand is contiguous or a single element. Lengths are products of trailing
+  // dimensions, so the shortest divides the others.
   int64_t row = result.count;
   for (const ValueOperand &operand : operands) {
     const Datum &value = frame.values[operand.slot];
@@ -145,7 +145,7 @@ OpError CastStep::apply(Frame &, const Operand *in, void *out, size_t n) const {
   Storage from = operands[0].storage;
   if (!throughDouble)
     return numeric::cast(kind, from, in[0], result.storage, out, n);
-  // Rounding to f32 first would round twice.
+  // Rounding to f32 first would be double rounding.
   constexpr size_t chunk = 256;
   double wide[chunk];
   uint16_t narrow[chunk];
@@ -175,7 +175,7 @@ uint64_t unsignedElement(const Operand &operand, Storage storage, size_t i) {
 } // namespace
 
 OpError RandomStep::apply(Frame &, const Operand *in, void *out, size_t n) const {
-  // Seed and offset are uniform, except where a scalar function computes them for each element.
+  // Seed and offset are uniform unless a scalar function computes them per element.
   bool uniform = in[0].isSplat && in[1].isSplat;
   size_t run = uniform ? n : 1;
   for (size_t start = 0; start < n; start += run) {

@@ -1,6 +1,6 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Steps that compute every element of the result from the same elements of the operands.
+// Steps that compute each element of the result from the same elements of the operands.
 
 #ifndef TILEWRIGHT_LIB_INTERPRETER_ELEMENTWISESTEPS_H
 #define TILEWRIGHT_LIB_INTERPRETER_ELEMENTWISESTEPS_H
@@ -9,9 +9,9 @@
 
 namespace tilewright::interpreter {
 
-/// Chooses the form of the result and hands runs of elements to the native loop: one element if all
-/// operands are splats, the distinct elements if all are repeated alike, rows where a repeated
-/// operand meets a dense one. So row and column vectors are never written out as tiles.
+/// Chooses the form of the result and passes contiguous elements to the native loop: one element if
+/// all operands are splats; the distinct elements if all are repeated alike; rows if a repeated
+/// operand meets a dense one. So row and column vectors are never expanded in memory.
 class ElementwiseStep : public Step {
 public:
   ElementwiseStep(mlir::Operation *op, llvm::ArrayRef<ValueOperand> operands, ValueResult result)
@@ -20,13 +20,13 @@ public:
   bool run(Frame &frame) const override;
 
 protected:
-  /// Computes n elements. `out` may be the address of an operand whose elements are as wide.
+  /// Computes n elements. `out` may alias an operand with elements of the same width.
   virtual numeric::OpError apply(Frame &frame, const numeric::Operand *operands, void *out,
                                  size_t n) const = 0;
 
   llvm::SmallVector<ValueOperand, 3> operands;
   ValueResult result;
-  /// False where `out` must not be an operand.
+  /// False if `out` must not alias an operand.
   bool mayReuseOperands = true;
 
 private:
@@ -63,7 +63,7 @@ private:
   numeric::BinaryOp kind;
 };
 
-/// `and` and `or` of i1. An operand that is a splat decides, or leaves the other one as it is.
+/// `and` and `or` of i1. A splat operand determines the result, or returns the other one unchanged.
 class LogicStep : public BinaryStep {
 public:
   LogicStep(mlir::Operation *op, bool isAnd, ValueOperand a, ValueOperand b, ValueResult result)
@@ -118,7 +118,7 @@ private:
   numeric::CmpI predicate;
 };
 
-/// condition, if true, if false. A condition that is a splat costs nothing.
+/// Operands: condition, value if true, value if false. A splat condition copies nothing.
 class SelectStep : public ElementwiseStep {
 public:
   SelectStep(mlir::Operation *op, llvm::ArrayRef<ValueOperand> operands, ValueResult result)

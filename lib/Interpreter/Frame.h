@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// A compiled kernel is a tree of steps; a frame holds what one thread computes. Steps are immutable
-// and shared by all threads.
+// A compiled kernel is a tree of steps, which are immutable and shared by all threads. A frame
+// holds the values of one thread.
 
 #ifndef TILEWRIGHT_LIB_INTERPRETER_FRAME_H
 #define TILEWRIGHT_LIB_INTERPRETER_FRAME_H
@@ -21,19 +21,19 @@ namespace tilewright::interpreter {
 /// Index of a value in Frame::values, or of a view in Frame::views.
 using Slot = unsigned;
 
-/// Which instances of a launch have ended; threads take them in increasing order.
+/// Tracks the completed instances of a launch. Threads take instances in increasing order.
 class Progress {
 public:
   explicit Progress(int64_t instances)
       : ended(std::make_unique<std::atomic<bool>[]>(static_cast<size_t>(instances))),
         count(instances) {}
   void noteEnd(int64_t instance) { ended[instance].store(true, std::memory_order_release); }
-  /// Whether all before have ended.
+  /// Whether all instances before this one have completed.
   bool isFirst(int64_t instance) {
     int64_t open = firstOpen.load(std::memory_order_relaxed);
     while (open < count && ended[open].load(std::memory_order_acquire))
       ++open;
-    firstOpen.store(open, std::memory_order_relaxed); // too low a number is looked at again
+    firstOpen.store(open, std::memory_order_relaxed); // if too low, instances are checked again
     return open >= instance;
   }
 
@@ -48,8 +48,8 @@ struct Frame {
   std::vector<Datum> values;
   std::vector<View> views;
 
-  Progress *progress = nullptr; ///< of the launch; null where instances run one after the other
-  int64_t instance = 0;         ///< that is computed
+  Progress *progress = nullptr; ///< of the launch; null if instances run one after the other
+  int64_t instance = 0;         ///< that is being executed
 
   /// Set by the step that failed.
   mlir::Operation *failedOp = nullptr;
@@ -61,10 +61,10 @@ public:
   explicit Step(mlir::Operation *op) : op(op) {}
   virtual ~Step() = default;
 
-  /// False: an error, recorded by fail().
+  /// Returns false after an error, which fail() has recorded.
   [[nodiscard]] virtual bool run(Frame &frame) const = 0;
 
-  /// Values that nothing reads after this step.
+  /// Values whose last use is this step.
   llvm::SmallVector<Slot, 2> releases;
 
 protected:
@@ -96,7 +96,7 @@ struct Code {
   }
 };
 
-/// An operand that is a scalar integer: a slot, or a constant.
+/// A scalar integer operand: a slot or a constant.
 struct IntOperand {
   Slot slot = 0;
   Storage storage = Storage::I32;
@@ -113,39 +113,39 @@ struct IntOperand {
 struct ValueOperand {
   Slot slot = 0;
   Storage storage = Storage::F32;
-  bool dies = false; ///< nothing reads it after the step, which may take its buffer
+  bool dies = false; ///< last use: the step may reuse its buffer
 };
 
-/// A tile or scalar that a step produces.
+/// The tile or scalar that a step produces.
 struct ValueResult {
   Slot slot = 0;
   Storage storage = Storage::F32;
   int64_t count = 1; ///< elements
-  /// The type to which results are rounded; F32 (and F64) where there is nothing to round.
+  /// The type to which results are rounded; F32 and F64 need no rounding.
   ElementType roundTo = ElementType::F32;
 
   size_t bytes() const { return count * storageBytes(storage); }
   bool rounds() const { return roundTo != ElementType::F32 && roundTo != ElementType::F64; }
-  /// Rounds elements just computed (of storage F32) to the declared type.
+  /// Rounds newly computed elements (of storage F32) to the declared type.
   void round(void *elements, size_t n) const {
     if (rounds())
       numeric::roundInPlace(static_cast<float *>(elements), n, roundTo);
   }
 };
 
-/// Takes the value out of its slot if it dies there, else copies it.
+/// Moves the value out of its slot if this is its last use, else copies it.
 inline Datum take(Frame &frame, const ValueOperand &operand) {
   Datum &value = frame.values[operand.slot];
   return operand.dies ? std::move(value) : value;
 }
 
-/// A value or a view that goes from one slot to another.
+/// A value or a view that is moved between slots.
 struct Move {
   Slot from = 0, to = 0;
   bool isView = false;
   bool dies = false;
 };
-/// Does all moves as if at once: the slots may overlap.
+/// Executes all moves in parallel: the slots may overlap.
 void moveAll(Frame &frame, llvm::ArrayRef<Move> moves);
 
 } // namespace tilewright::interpreter

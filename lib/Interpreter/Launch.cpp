@@ -1,6 +1,6 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The grid: its extents, its threads, and a frame for each of them.
+// The grid: its extents, its threads, and a frame for each thread.
 
 #include "lib/Interpreter/Launch.h"
 
@@ -21,7 +21,7 @@ namespace tilewright::interpreter {
 
 static constexpr unsigned maxThreads = 1024;
 
-/// Of a scalar.
+/// The value of a scalar argument.
 static tile::ExprAttr valueOf(MLIRContext *context, const BoundArgument &argument) {
   if (isFloat(argument.type))
     return tile::ExprAttr::getFloat(context, argument.number);
@@ -225,7 +225,7 @@ LogicalResult launch(const CompiledKernel &kernel, ArrayRef<BoundArgument> argum
   if (status.ok())
     return success();
 
-  // Of several errors the one at the first point.
+  // If there are several errors, report the one at the first grid point.
   const Frame *first = nullptr;
   int64_t point = -1;
   for (auto [frame, number] : llvm::zip(frames, failedAt)) {

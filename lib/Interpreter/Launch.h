@@ -15,41 +15,41 @@ class WatchList;
 
 namespace tilewright::interpreter {
 
-/// What expressions may read at a launch: shapes and scalars of these arguments, and the number of
-/// multiprocessors (none: the cores of this machine). Refers to `arguments`.
+/// The environment of expressions at a launch: shapes and scalars of these arguments, and the
+/// number of multiprocessors (none: the cores of this machine). Refers to `arguments`.
 tile::ExprEnvironment environmentOf(mlir::Operation *kernelOrProgram,
                                     llvm::ArrayRef<BoundArgument> arguments,
                                     std::optional<int64_t> smCount = std::nullopt);
 
-/// Checks the constraints that read arguments or captures. One that reads the shape of an argument
-/// that was left out holds. The first that does not hold is reported at the operation.
+/// Checks the constraints that read arguments or captures. A constraint over the shape of an
+/// omitted argument holds. Reports the first violation at the operation.
 mlir::LogicalResult checkConstraints(mlir::Operation *kernelOrProgram,
                                      llvm::ArrayRef<BoundArgument> arguments,
                                      const llvm::StringMap<BoundArgument> &captures,
                                      std::optional<int64_t> smCount = std::nullopt);
 
-/// Points of a kernel's grid.
+/// The points of a kernel's grid.
 struct Grid {
   llvm::SmallVector<int64_t> extents;
   int64_t points = 1;
 
-  /// The point with this number; the first id runs fastest.
+  /// The point with this number; the first id varies fastest.
   llvm::SmallVector<int64_t, 4> pointAt(int64_t number) const;
 };
 mlir::FailureOr<Grid> gridOf(const CompiledKernel &kernel, llvm::ArrayRef<BoundArgument> arguments,
                              std::optional<int64_t> smCount = std::nullopt);
 
-/// Room for the values of a kernel, with its arguments, captures and constants in place.
+/// Allocates the values of a kernel and sets its arguments, captures and constants.
 void initialize(Frame &frame, const CompiledKernel &kernel, llvm::ArrayRef<BoundArgument> arguments,
                 const llvm::StringMap<BoundArgument> &captures);
 
-/// Adds to an error which point of the grid was run.
+/// Adds the grid point at which an error occurred to its diagnostic.
 void notePoint(mlir::InFlightDiagnostic &error, const CompiledKernel &kernel,
                llvm::ArrayRef<int64_t> point);
 
-/// Checks the constraints of the kernel and runs every point of the grid on the threads. The first
-/// error stops all of them and is reported at the operation that failed. With elements to watch, on
-/// one thread.
+/// Checks the constraints of the kernel and executes every grid point on the threads. The first
+/// error stops all of them and is reported at the failing operation. Uses one thread if elements
+/// are watched.
 mlir::LogicalResult launch(const CompiledKernel &kernel, llvm::ArrayRef<BoundArgument> arguments,
                            const llvm::StringMap<BoundArgument> &captures, unsigned threads,
                            WatchList *watches = nullptr);

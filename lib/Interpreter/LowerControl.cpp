@@ -1,6 +1,6 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Operations that hold code: scf, calls, tile.map and the block loop.
+// Lowers operations with nested code: scf, calls, tile.map and the block loop.
 
 #include "lib/Interpreter/ElementwiseSteps.h"
 #include "lib/Interpreter/Lowering.h"
@@ -16,7 +16,8 @@ namespace tilewright::interpreter {
 
 namespace {
 
-/// Where elements take different paths, loops (and branches that hold one) run for each by itself.
+/// If elements take different paths, loops (and branches that contain one) are executed per
+/// element.
 LogicalResult lowerForEachElement(Lowering &lowering, Operation *op) {
   llvm::SmallVector<Slot> results = lowering.defineAll(op->getResults());
   return lowering.lowerPerElement(op, results);
@@ -25,7 +26,7 @@ LogicalResult lowerForEachElement(Lowering &lowering, Operation *op) {
 LogicalResult lower(Lowering &lowering, scf::ForOp op) {
   if (lowering.isLifted())
     return lowerForEachElement(lowering, op);
-  // The step is emitted after its body has been compiled, but owns it from the start.
+  // The step is emitted after its body, but owns the body from the start.
   auto step = std::make_unique<ForStep>(op);
   step->lower = lowering.intOperand(op.getLowerBound());
   step->upper = lowering.intOperand(op.getUpperBound());
@@ -65,7 +66,7 @@ LogicalResult lower(Lowering &lowering, scf::WhileOp op) {
   return success();
 }
 
-/// A branch of an scf.if; a missing else has nothing to hand on.
+/// A branch of an scf.if; a missing else passes nothing on.
 LogicalResult lowerBranch(Lowering &lowering, Region &branch, ArrayRef<Slot> results, Body &into) {
   if (branch.empty())
     return success();
@@ -75,7 +76,7 @@ LogicalResult lowerBranch(Lowering &lowering, Region &branch, ArrayRef<Slot> res
   return success();
 }
 
-/// Whether code may fail, or not come to an end, for elements that would not have run it.
+/// Whether code may fail, or not terminate, for elements that would not have executed it.
 bool isUnsafeToSpeculate(Operation *root) {
   WalkResult result = root->walk([&](Operation *op) {
     if (isa<scf::ForOp, scf::WhileOp>(op))
@@ -159,7 +160,7 @@ LogicalResult lowerCallLike(Lowering &lowering, Operation *op, FlatSymbolRefAttr
                                      code, results)))
     return failure();
   lowering.append(std::move(code));
-  // A result may be an argument, or be returned twice; it gets a slot of its own.
+  // A result may be an argument, or be returned twice, so it gets its own slot.
   Moves moves;
   for (auto [value, from] : llvm::zip_equal(op->getResults(), results))
     moves.push_back({from.slot, lowering.define(value), false, from.dies});
@@ -223,7 +224,7 @@ LogicalResult lowerRanges(Lowering &lowering, tile::ForBlocksOp op, BlockLoopSte
   llvm::SmallVector<ValueOperand> results;
   if (failed(lowering.inlineFunction(op, op.getRangesAttr(), arguments, {}, ranges.code, results)))
     return failure();
-  // The flag is not asked: the device looks at the mask of every block that is not full.
+  // The `tight` flag is not used: the device computes the mask of every block that is not full.
   if (results.size() != 5)
     return op.emitOpError("requires a function of ranges that returns four i32 and an i1");
   IntOperand *bounds[] = {&ranges.mayBegin, &ranges.mayEnd, &ranges.mustBegin, &ranges.mustEnd};

@@ -1,6 +1,6 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Operations of tgpu, as far as they have a meaning without threads.
+// Lowers operations of tgpu that have a meaning without threads.
 
 #include "dialect/Tgpu/Tgpu.h"
 #include "lib/Interpreter/ElementwiseSteps.h"
@@ -39,7 +39,7 @@ private:
   Slot result;
 };
 
-/// What a buffer holds: floats are NaN, integers odd, until it is written.
+/// Initial contents of a buffer: floats are NaN, integers odd.
 LogicalResult lower(Lowering &lowering, tgpu::AllocOp op) {
   Slot slot = lowering.define(op.getBuffer());
   Storage storage = lowering.storage(op.getBuffer());
@@ -50,7 +50,7 @@ LogicalResult lower(Lowering &lowering, tgpu::AllocOp op) {
   return success();
 }
 
-/// A buffer is no SSA value of a tile: nothing takes its memory.
+/// The buffer's value is not consumed: its memory must not be reused.
 ValueOperand bufferOperand(Lowering &lowering, Value buffer) {
   return {lowering.slotOf(buffer), lowering.storage(buffer), false};
 }
@@ -142,7 +142,7 @@ LogicalResult lower(Lowering &lowering, tgpu::FmaDotOp op) {
   return success();
 }
 
-/// Some columns of a tile.
+/// Extracts columns of a tile.
 class ColumnsStep : public Step {
 public:
   ColumnsStep(mlir::Operation *op, ValueOperand source, ArrayRef<int64_t> shape, int64_t first,
@@ -175,7 +175,7 @@ LogicalResult lower(Lowering &lowering, tgpu::ColumnsOp op) {
   return success();
 }
 
-/// Sums by thread: elements are put in the order of their threads, then added.
+/// Sums by thread: elements are permuted to the order of their threads, then added.
 class ThreadSumStep : public Step {
 public:
   ThreadSumStep(mlir::Operation *op, ValueOperand source, std::array<int64_t, 2> shape, int64_t dim,
@@ -271,7 +271,7 @@ LogicalResult lower(Lowering &lowering, tgpu::RaiseMaxOp op) {
   return success();
 }
 
-/// Of warpgroups that are played as one.
+/// All warpgroups are executed as one.
 class FirstRoundStep : public Step {
 public:
   FirstRoundStep(mlir::Operation *op, SmallVector<IntOperand> own, Slot result)
@@ -328,7 +328,7 @@ LogicalResult lower(Lowering &lowering, tgpu::AtomicAddOp op) {
   return success();
 }
 
-/// Everything is done at once and in order.
+/// Operations without effect, since everything is executed immediately and in order.
 LogicalResult lowerNothing(Lowering &, Operation *) { return success(); }
 
 template <typename OpT> LogicalResult lowerAs(Lowering &lowering, Operation *op) {

@@ -169,7 +169,7 @@ LogicalResult lower(Lowering &lowering, tile::ExpandOp op) {
 }
 
 LogicalResult lower(Lowering &lowering, tile::ReshapeOp op) {
-  // Elements keep their row-major order, and a form says nothing else.
+  // The row-major order of elements, and hence the form, stays the same.
   ValueOperand source = lowering.operand(op.getSourceMutable());
   lowering.emit<CopyStep>(op, source, lowering.define(op.getResult()));
   return success();

@@ -1,6 +1,6 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Slots, scopes and the lifetime of values while a kernel is compiled.
+// Slots, scopes and the lifetimes of values during the compilation of a kernel.
 
 #include "lib/Interpreter/Lowering.h"
 
@@ -16,7 +16,7 @@ using namespace mlir;
 
 namespace tilewright::interpreter {
 
-/// Lowering recurses over calls: far more than kernels have, far less than the stack holds.
+/// Lowering recurses over calls. Far more than kernels need, far less than the stack permits.
 static constexpr size_t maxCallDepth = 200;
 /// A tile that does not fit into memory must not abort the process.
 static constexpr int64_t maxTileElements = int64_t(1) << 24;
@@ -44,7 +44,7 @@ std::optional<ElementType> elementTypeOf(Type type) {
     return ElementType::E4M3;
   if (isa<Float8E5M2Type>(type))
     return ElementType::E5M2;
-  // What stands for something in the block of threads is a number.
+  // Values that denote objects of the thread block, such as barriers, are numbers.
   if (type.isSignlessInteger(64) || type.isIndex() ||
       isa<tgpu::RingType, tgpu::BarriersType, tgpu::TensorMapType>(type))
     return ElementType::I64;
@@ -178,7 +178,7 @@ Operation *Lowering::lastUser(Value value) const {
 }
 
 bool Lowering::mayDie(Value value) const {
-  // A buffer is read as long as its block runs.
+  // A buffer stays live until the end of its block.
   if (isView(value) || isa<tgpu::SharedType>(value.getType()) || scope->borrowed.contains(value))
     return false;
   Operation *definition = value.getDefiningOp();
@@ -243,7 +243,8 @@ LogicalResult Lowering::lowerOperation(Operation *op) {
                            << "' is not supported by the CPU device";
   if (failed(checkTypes(op)))
     return failure();
-  // Beyond what Calls counts: code that is compiled for tiles and for single elements, too.
+  // In addition to the limit of Calls: some code is compiled both for tiles and for single
+  // elements.
   if (++numOperations > tile::kMostOperations)
     return op->emitOpError()
            << "is one of more than " << tile::kMostOperations
@@ -310,7 +311,7 @@ llvm::SmallVector<Lowering::CallArgument>
 Lowering::callArguments(MutableArrayRef<OpOperand> operands) const {
   llvm::SmallVector<CallArgument> arguments;
   for (OpOperand &operand : operands) {
-    // A value that is passed twice has one slot: neither argument may be overwritten.
+    // A value that is passed twice has one slot: neither argument may overwrite it.
     bool isOnce = llvm::count_if(operands, [&](OpOperand &other) {
                     return other.get() == operand.get();
                   }) == 1;

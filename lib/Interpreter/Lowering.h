@@ -14,12 +14,12 @@
 
 namespace tilewright::interpreter {
 
-/// The element type of a scalar, a tile or a view; none where the device does not have it.
+/// The element type of a scalar, a tile or a view; nothing if the device does not support it.
 std::optional<ElementType> elementTypeOf(mlir::Type type);
 
-/// A kernel ready to run.
+/// A compiled kernel.
 struct CompiledKernel {
-  /// A value that is there before anything runs. Empty elements: a splat.
+  /// A value that is set before execution. Empty elements: a splat.
   struct Constant {
     Slot slot;
     Scalar scalar;
@@ -42,22 +42,22 @@ struct CompiledKernel {
   std::vector<Parameter> arguments;
   std::vector<Slot> gridIds;
   std::vector<Capture> captures;
-  bool hasTurns = false; ///< an instance may wait for those before it
+  bool hasTurns = false; ///< an instance may wait for earlier ones
 };
 
 class Lowering;
-/// How an operation becomes steps, by its name.
+/// The function that lowers an operation, by its name.
 using LowerFn = mlir::LogicalResult (*)(Lowering &, mlir::Operation *);
 using LoweringTable = llvm::StringMap<LowerFn>;
-/// That of the CPU device.
+/// The table of the CPU device.
 const LoweringTable &lowerings();
 
 /// Null after a diagnostic.
 std::unique_ptr<CompiledKernel> compileKernel(tile::KernelOp kernel, bool f64,
                                               const LoweringTable &table = lowerings());
 
-/// What is known while a kernel is compiled. A function of the table for each operation
-/// appends steps to the current code.
+/// The state of a kernel's compilation. The table's function for each operation appends steps to
+/// the current code.
 class Lowering {
 public:
   Lowering(CompiledKernel &kernel, bool f64, const LoweringTable &table)
@@ -69,7 +69,7 @@ public:
   //---------------------------------------------------------------------------------===//
 
   Slot newSlot() { return kernel.numValues++; }
-  /// A slot for a result or a block argument.
+  /// Allocates the slot of a result or a block argument.
   Slot define(mlir::Value value);
   Slot slotOf(mlir::Value value) const;
   static bool isView(mlir::Value value) { return mlir::isa<tile::ViewType>(value.getType()); }
@@ -78,7 +78,7 @@ public:
   /// The shape at which the value is computed: that of the tile, or of the lifted function.
   llvm::ArrayRef<int64_t> shapeOf(mlir::Value value) const;
   int64_t countOf(mlir::Value value) const;
-  /// The shape at which a scalar function is computed; empty: as scalar code.
+  /// The shape at which a scalar function is computed; empty for scalar code.
   llvm::ArrayRef<int64_t> lift() const { return scope->lift; }
   bool isLifted() const { return !scope->lift.empty(); }
   bool allF64() const { return f64; }
@@ -87,7 +87,7 @@ public:
   ValueOperand operand(mlir::OpOperand &operand) const;
   /// Defines the value.
   ValueResult result(mlir::Value value);
-  /// A slot that holds this constant throughout.
+  /// A slot that holds this constant.
   Slot constant(Scalar scalar);
   void addConstant(CompiledKernel::Constant constant) {
     kernel.constants.push_back(std::move(constant));
@@ -111,7 +111,7 @@ public:
     for (std::unique_ptr<Step> &step : other.steps)
       emit(std::move(step));
   }
-  /// Runs `lower` with `into` as the current code.
+  /// Executes `lower` with `into` as the current code.
   mlir::LogicalResult withCode(Code &into, llvm::function_ref<mlir::LogicalResult()> lower);
 
   /// Compiles the operations of a block before its terminator.
@@ -122,7 +122,7 @@ public:
   llvm::SmallVector<Slot> defineAll(mlir::ValueRange values);
 
   /// Compiles the body of a function into `into`. `arguments` are the slots of its arguments and
-  /// whether the function may take their buffers. A non-empty `lift` is the shape at which scalars
+  /// whether the function may reuse their buffers. A non-empty `lift` is the shape at which scalars
   /// are computed.
   struct CallArgument {
     Slot slot;
@@ -132,11 +132,11 @@ public:
                                      llvm::ArrayRef<CallArgument> arguments,
                                      llvm::ArrayRef<int64_t> lift, Code &into,
                                      llvm::SmallVectorImpl<ValueOperand> &results);
-  /// The operands of a call, given in order, as arguments for inlineFunction.
+  /// The operands of a call, in order, as arguments of inlineFunction.
   llvm::SmallVector<CallArgument>
   callArguments(llvm::MutableArrayRef<mlir::OpOperand> operands) const;
 
-  /// Compiles the operation, in a lifted function, as scalar code for one element after another.
+  /// Compiles the operation, in a lifted function, as scalar code that is executed per element.
   mlir::LogicalResult lowerPerElement(mlir::Operation *op, llvm::ArrayRef<Slot> results);
 
 private:

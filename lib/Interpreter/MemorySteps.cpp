@@ -1,6 +1,6 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Transfers between views and tiles: every access obeys the bounds of the view.
+// Transfers between views and tiles. Every access obeys the bounds of the view.
 
 #include "lib/Interpreter/MemorySteps.h"
 
@@ -61,7 +61,7 @@ int32_t *counterOf(const Frame &frame, Slot slot, llvm::ArrayRef<IntOperand> ind
   return reinterpret_cast<int32_t *>(view.data) + offset;
 }
 
-/// Instances before this one run beside it, and do not wait for it.
+/// Earlier instances run concurrently and do not wait for this one.
 bool TransferStep::await(Frame &frame, const int32_t *counter) const {
   auto number = static_cast<int32_t>(turn->number.read(frame));
   auto hasCome = [&] { return __atomic_load_n(counter, __ATOMIC_ACQUIRE) == number; };

@@ -40,7 +40,7 @@ private:
   Slot result;
 };
 
-/// tile.captured: another name of a view.
+/// tile.captured: an alias of a view.
 class CopyViewStep : public Step {
 public:
   CopyViewStep(mlir::Operation *op, Slot source, Slot result)
@@ -69,21 +69,21 @@ private:
   Slot result;
 };
 
-/// Where a tile lies in a view.
+/// The location of a tile in a view.
 struct Placement {
   Slot view = 0;
   llvm::SmallVector<IntOperand, 4> indices; ///< one for each dimension of the view
   llvm::SmallVector<unsigned, 4> dims;      ///< the view's dimension of each of the tile's
   llvm::SmallVector<int64_t, 4> shape;      ///< of the tile
-  /// Gather and scatter: the tile's dimension that is indexed by a tile.
+  /// Gather and scatter: the tile's dimension that a tile of indices addresses.
   std::optional<unsigned> along;
   ValueOperand at;
 };
 
-/// The place in a view of i32; null outside.
+/// The element of a view of i32; null if it is outside.
 int32_t *counterOf(const Frame &frame, Slot view, llvm::ArrayRef<IntOperand> indices);
 
-/// When a tile is added, where additions have an order.
+/// The turn of an addition that is ordered among instances.
 struct Turn {
   IntOperand number;
   Slot counters = 0;

@@ -1,6 +1,6 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Where the accesses of tile and of tgpu lie in their views.
+// Locations of the accesses of tile and of tgpu in their views.
 
 #ifndef TILEWRIGHT_LIB_INTERPRETER_PLACEMENTS_H
 #define TILEWRIGHT_LIB_INTERPRETER_PLACEMENTS_H
@@ -12,7 +12,7 @@
 
 namespace tilewright::interpreter {
 
-/// Indices of which some are written in the operation: `positions` holds them, or kDynamic.
+/// Static and dynamic indices: `positions` holds the static ones, or kDynamic.
 inline llvm::SmallVector<IntOperand, 4> mixedIndices(Lowering &lowering, mlir::ValueRange values,
                                                      llvm::ArrayRef<int64_t> positions) {
   llvm::SmallVector<IntOperand, 4> indices;
@@ -27,7 +27,7 @@ inline llvm::SmallVector<IntOperand, 4> mixedIndices(Lowering &lowering, mlir::V
   return indices;
 }
 
-/// Of tile.atomic_add and tgpu.atomic_add.
+/// The turn of a tile.atomic_add or tgpu.atomic_add.
 template <typename OpT> std::optional<Turn> turnOf(Lowering &lowering, OpT op) {
   if (!op.getNumber())
     return std::nullopt;
@@ -36,7 +36,7 @@ template <typename OpT> std::optional<Turn> turnOf(Lowering &lowering, OpT op) {
               mixedIndices(lowering, op.getTurnIndices(), *op.getStaticTurnIndices())};
 }
 
-/// The placement that loads, stores and their relatives describe alike.
+/// The location of loads, stores and similar operations, which share this description.
 template <typename OpT>
 Placement placementOf(Lowering &lowering, OpT op, llvm::ArrayRef<int64_t> shape) {
   Placement place;

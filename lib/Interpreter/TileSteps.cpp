@@ -1,6 +1,6 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Layout, reduction and product of tiles.
+// Layout changes, reductions and products of tiles.
 
 #include "lib/Interpreter/TileSteps.h"
 
@@ -17,7 +17,7 @@ IotaStep::IotaStep(mlir::Operation *op, IntOperand start, llvm::ArrayRef<int64_t
 }
 
 bool IotaStep::run(Frame &frame) const {
-  // One copy of what differs; what precedes or follows the dimension repeats it.
+  // Compute the distinct elements once; the leading and trailing dimensions repeat them.
   const int64_t shape[2] = {size, outer == 1 ? 1 : inner};
   BufferRef buffer(frame.pool.allocate(shape[0] * shape[1] * storageBytes(result.storage)));
   numeric::iota(result.storage, shape, 2, 0, start.read(frame), 1, buffer.data());
@@ -47,7 +47,7 @@ bool ExpandStep::run(Frame &frame) const {
   }
   if (value.form == Form::Repeated) {
     int64_t count = result.count / times;
-    bool isWhole = value.repeat * value.inner == count; // one group, many times
+    bool isWhole = value.repeat * value.inner == count; // a single group, repeated
     if (value.inner == 1 && inner == 1) {
       out.setRepeated(std::move(value.buffer), value.repeat * times, 1);
       return true;
@@ -71,7 +71,8 @@ bool TransposeStep::run(Frame &frame) const {
     out = value;
     return true;
   }
-  // Of a vector that is repeated along the rows or along the columns only the description changes.
+  // Transposing a vector that is repeated along the rows or the columns changes only the
+  // description.
   if (value.form == Form::Repeated && shape.size() == 2 && permutation[0] == 1) {
     bool alongRows = value.inner == 1 && value.repeat == shape[1];
     bool alongColumns = value.inner == shape[1] && value.repeat == shape[0];
@@ -152,7 +153,7 @@ float roundToTF32(float value) {
 
 namespace {
 
-/// An operand of a product, rounded to tf32 where that is asked for.
+/// An operand of a product, rounded to tf32 if requested.
 class DotOperand {
 public:
   DotOperand(Frame &frame, const ValueOperand &operand, int64_t n, bool tf32)
@@ -176,7 +177,7 @@ bool DotStep::run(Frame &frame) const {
   DotOperand a(frame, lhs, shape.m * shape.k, tf32);
   DotOperand b(frame, rhs, shape.k * shape.n, tf32);
 
-  // The accumulator is added in place where it dies here, and not at all where it is zero.
+  // Accumulate in place if this is the accumulator's last use; skip the addition if it is zero.
   BufferRef buffer;
   const void *addend = nullptr;
   if (acc) {
@@ -195,7 +196,7 @@ bool DotStep::run(Frame &frame) const {
   }
   if (!buffer)
     buffer = BufferRef(frame.pool.allocate(result.bytes()));
-  if (addend == a.data() || addend == b.data()) // a product must not overlap its operands
+  if (addend == a.data() || addend == b.data()) // a product must not alias its operands
     buffer = BufferRef(frame.pool.allocate(result.bytes()));
 
   if (result.storage == Storage::F64)

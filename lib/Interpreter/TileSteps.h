@@ -1,6 +1,6 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Steps that know the shape of a tile: layout, reduction, product.
+// Steps that depend on the shape of a tile: layout, reduction, product.
 
 #ifndef TILEWRIGHT_LIB_INTERPRETER_TILESTEPS_H
 #define TILEWRIGHT_LIB_INTERPRETER_TILESTEPS_H
@@ -13,7 +13,7 @@ namespace tilewright::interpreter {
 
 using Shape = llvm::SmallVector<int64_t, 4>;
 
-/// The value unchanged: tile.full (a scalar is a splat), tile.reshape, the result of a function.
+/// Copies the value: tile.full (a scalar is a splat), tile.reshape, the result of a function.
 class CopyStep : public Step {
 public:
   CopyStep(mlir::Operation *op, ValueOperand source, Slot result)
@@ -97,7 +97,7 @@ private:
   ValueResult result;
 };
 
-/// Rounds to the 10 bits of fraction of tf32, to nearest, ties to even; NaN and infinity stay.
+/// Rounds to tf32's 10 bits of fraction, to nearest, ties to even. NaN and infinity stay.
 float roundToTF32(float value);
 
 /// result = op(lhs) op(rhs) + acc, all of one storage.

@@ -1,6 +1,6 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Which program instance wrote an element: what a debugger calls a watchpoint.
+// Finds the program instance that wrote an element: a watchpoint.
 
 #ifndef TILEWRIGHT_LIB_INTERPRETER_WATCH_H
 #define TILEWRIGHT_LIB_INTERPRETER_WATCH_H
@@ -18,9 +18,9 @@ class Operation;
 
 namespace tilewright {
 
-/// Elements of the caller's arrays that are watched during one run. An instance wrote an element if
-/// its bytes have changed when the instance has ended: so no operation that writes can be
-/// forgotten, but one that writes what was there already is not seen.
+/// Elements of the caller's arrays that are watched during one run. An instance counts as a writer
+/// if the element's bytes differ after the instance. This covers every operation that writes, but
+/// not writes that leave the bytes unchanged.
 class WatchList {
 public:
   struct Element {
@@ -35,7 +35,7 @@ public:
 
   /// Begins a run: forgets the writers.
   void start();
-  /// Called after each instance of `kernel`, which has run at `point` of its grid.
+  /// Called after each instance of `kernel`, with its grid point.
   void note(mlir::Operation *kernel, llvm::ArrayRef<int64_t> point);
 
   llvm::ArrayRef<Element> getElements() const { return elements; }

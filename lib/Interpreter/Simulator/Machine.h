@@ -1,10 +1,10 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// A block of threads: warps, shared memory, barriers, asynchronous work.
+// A thread block: warps, shared memory, barriers, asynchronous work.
 //
-// Warps that run the same code (a role, or the whole block outside of roles) are one Context: they
-// compute together, while clocks, arrivals and accesses to shared memory are those of each warp.
-// Only one context runs at a time; it gives way where it has to wait.
+// Warps that execute the same code (a role, or the whole block outside of roles) form one Context:
+// they compute together, but each warp has its own clock, arrivals and accesses to shared memory.
+// Only one context runs at a time; it yields when it has to wait.
 
 #ifndef TILEWRIGHT_LIB_INTERPRETER_SIMULATOR_MACHINE_H
 #define TILEWRIGHT_LIB_INTERPRETER_SIMULATOR_MACHINE_H
@@ -34,7 +34,7 @@ struct SimulatedFrame : interpreter::Frame {
   Context *context = nullptr;
 };
 
-/// Asynchronous work: done once, at a moment that the machine chooses.
+/// Asynchronous work, which is executed once, at a moment that the machine chooses.
 struct Deferred {
   mlir::Operation *op;
   std::function<bool()> work;
@@ -43,7 +43,7 @@ struct Deferred {
 };
 using DeferredRef = std::shared_ptr<Deferred>;
 
-/// Groups of asynchronous work that finish in order. Group numbers begin at 1.
+/// Groups of asynchronous work that complete in order. Group numbers begin at 1.
 struct GroupQueue {
   struct Item {
     Time group;
@@ -51,14 +51,14 @@ struct GroupQueue {
   };
   std::vector<Item> items; ///< unfinished
   Time committed = 0, finished = 0;
-  mlir::Operation *last = nullptr; ///< that started something
+  mlir::Operation *last = nullptr; ///< the last operation that started work
   Time complete = 0;               ///< stores: groups that are known to have reached memory
 
   Time open() const { return committed + 1; }
   bool hasOpen() const { return !items.empty() && items.back().group == open(); }
 };
 
-/// A product of wgmma, and the tile that it leaves.
+/// A wgmma product, and its result tile.
 struct Product {
   DeferredRef work;
   Time group = 0;
@@ -71,19 +71,19 @@ struct Context {
   SimulatedFrame *frame = nullptr;
 
   GroupQueue copies, stores, products;
-  std::vector<std::shared_ptr<Product>> started; ///< what values of type !tgpu.pending number
+  std::vector<std::shared_ptr<Product>> started; ///< indexed by values of type !tgpu.pending
 
-  mlir::Operation *turn = nullptr;         ///< of the block, awaited here
+  mlir::Operation *turn = nullptr;         ///< the operation that awaits a turn among blocks
   std::pair<const void *, int64_t> turnOf; ///< its counter and number
 
-  // While it waits.
+  // Set while the context waits.
   llvm::function_ref<bool()> isReady = nullptr;
   llvm::function_ref<std::string()> waitsFor = nullptr;
   mlir::Operation *waitsAt = nullptr;
   bool isDone = false;
 };
 
-/// What is known of a kernel before it runs.
+/// Properties of a kernel that are known before it runs.
 struct BlockPlan {
   unsigned warps = 0;
   int64_t sharedBytes = 0, granule = 1;
@@ -104,7 +104,7 @@ public:
     std::string message;
     std::vector<std::pair<mlir::Operation *, std::string>> notes;
   };
-  /// False, always. The first fault stays.
+  /// Records the first fault. Always returns false.
   bool fail(mlir::Operation *op, std::string message);
   void note(mlir::Operation *op, std::string message);
   const std::optional<Fault> &fault() const { return firstFault; }
@@ -116,28 +116,28 @@ public:
     Context context;
     std::function<bool()> run;
   };
-  /// Runs the roles side by side until all have ended.
+  /// Executes the roles concurrently until all have ended.
   bool runRoles(llvm::MutableArrayRef<Role> roles);
-  /// Returns once `isReady`; false when that can never be, or after a fault.
+  /// Returns true once `isReady`; false if that cannot happen, or after a fault.
   bool waitUntil(Context &context, mlir::Operation *op, llvm::function_ref<bool()> isReady,
                  llvm::function_ref<std::string()> what);
-  /// A moment at which others may go on and asynchronous work may be done.
+  /// Lets other contexts run and asynchronous work be executed.
   bool step(Context &context);
-  /// Nothing may be under way when a context ends.
+  /// Checks that nothing is in flight when a context ends.
   bool finish(Context &context, mlir::Operation *op);
 
   //===--- shared memory
   //---------------------------------------------------------------------------===//
 
   char *memory() { return bytes.data(); }
-  /// All ones: a NaN in every float type.
+  /// Fills with all ones: a NaN in every float type.
   void poison(int64_t base, const Bytes &range);
-  /// Accesses by the warps of a context, whose bytes are given warp by warp.
+  /// Accesses by the warps of a context, with the bytes of each warp.
   bool read(Context &context, mlir::Operation *op, int64_t base, llvm::ArrayRef<Bytes> byWarp);
   bool write(Context &context, mlir::Operation *op, int64_t base, llvm::ArrayRef<Bytes> byWarp);
   bool writeByCopies(Context &context, mlir::Operation *op, int64_t base,
                      llvm::ArrayRef<Bytes> byWarp);
-  /// The read of a product; `bytes` warpgroup by warpgroup, from the start of the window.
+  /// The reads of a product; `bytes` are per warpgroup, relative to the start of the window.
   bool readByProduct(Context &context, mlir::Operation *op, llvm::ArrayRef<Bytes> byWarpgroup);
   /// TMA, issued by the first warp of the context.
   bool readByStore(Context &context, mlir::Operation *op, int64_t base, const Bytes &range);
@@ -148,10 +148,10 @@ public:
   //-----------------------------------------------------------------------===//
 
   DeferredRef defer(mlir::Operation *op, bool wakes, std::function<bool()> work);
-  /// Starts work that finishes with the open group.
+  /// Starts work that completes with the open group.
   DeferredRef start(GroupQueue &queue, mlir::Operation *op, std::function<bool()> work);
   bool force(Deferred &work);
-  /// Waits until at most `pending` groups are unfinished.
+  /// Waits until at most `pending` groups are incomplete.
   bool waitForGroups(GroupQueue &queue, int64_t pending);
   bool waitForCopies(Context &context, int64_t pending);
   bool waitForStores(Context &context, int64_t pending, bool reachesMemory);
@@ -160,7 +160,7 @@ public:
   //===--- barriers
   //--------------------------------------------------------------------------------===//
 
-  /// From then on their words in shared memory belong to no other.
+  /// From then on, no other buffer may use their words in shared memory.
   bool initialize(mlir::Operation *op, unsigned first, unsigned stages, int64_t arrivals,
                   std::optional<int64_t> offset);
   bool arrive(Context &context, mlir::Operation *op, unsigned barrier, int64_t phase, unsigned warp,
@@ -176,11 +176,11 @@ public:
                   unsigned warp);
 
   bool meet(Context &context, mlir::Operation *op, unsigned barrier, int64_t warps, bool waits);
-  /// All warps of the context, by a barrier of their own.
+  /// Synchronises all warps of the context at a barrier of their own.
   void meetAll(Context &context);
   void fence(Context &context);
   bool takeTurn(Context &context, mlir::Operation *op, mlir::Operation *turns, bool takes);
-  /// By a counter in global memory; null where the view has none.
+  /// Turns that are counted in global memory; `counter` is null if it is outside of the view.
   bool awaitTurn(Context &context, mlir::Operation *op, const int32_t *counter, int64_t number);
   bool endTurn(Context &context, mlir::Operation *op, int32_t *counter, int64_t number);
 
@@ -192,16 +192,16 @@ public:
   llvm::ArrayRef<int64_t> gridExtents;
   Context main;
   const Clock &clockOf(unsigned warp) const { return clocks[warp]; }
-  llvm::DenseSet<mlir::Operation *> *executed = nullptr; ///< filled where it is wanted
+  llvm::DenseSet<mlir::Operation *> *executed = nullptr; ///< null if not requested
 
   //===--- tiles of a launch
   //-------------------------------------------------------------------------===//
 
-  /// Which tiles the block takes: they are dealt to blocks at random, the same way in all blocks.
+  /// The tiles that the block takes: dealt to blocks at random, consistently over all blocks.
   int64_t tileSeed = 0, block = 0, lastTile = 0;
   int64_t takeTile(int64_t tiles);
-  /// The same from the first tile on. Blocks run one after the other, and a tile may wait for those
-  /// of smaller numbers: so each takes a range of them, of random length.
+  /// The same including the first tile. Blocks run one after the other, and a tile may wait for
+  /// tiles with smaller numbers, so each block takes a range of random length.
   std::optional<int64_t> nextOfAll;
   int64_t takeTileOfAll(int64_t tiles);
 
@@ -216,7 +216,7 @@ private:
       Time time;
       mlir::Operation *op;
     };
-    std::vector<Waiter> waiters; ///< for the phase before this one
+    std::vector<Waiter> waiters; ///< for the previous phase
     mlir::Operation *lastCopy = nullptr;
     Time lastCopyPhase = 0;
   };
@@ -246,7 +246,7 @@ private:
   ShadowMemory shadow;
   std::vector<Barrier> barriers;
   std::vector<NamedBarrier> namedBarriers;
-  llvm::DenseMap<mlir::Operation *, Context *> turnTaken; ///< by whom; null: not taken
+  llvm::DenseMap<mlir::Operation *, Context *> turnTaken; ///< the holder; null: not taken
   std::vector<DeferredRef> inFlight;                      ///< in the order of issue
 
   std::mutex mutex;

@@ -1,6 +1,6 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Lists and makes kernels with one synchronisation less.
+// Lists mutations of a kernel, and applies one.
 
 #include "lib/Interpreter/Simulator/Mutations.h"
 
@@ -16,7 +16,7 @@ namespace {
 
 constexpr int64_t maxPendingProducts = 7, maxPendingCopies = 64;
 
-/// The most groups that a wait may leave unfinished; none: not a wait for groups.
+/// The number of groups that a wait may leave incomplete; nothing for other operations.
 std::optional<int64_t> mostPending(Operation *op) {
   if (isa<tgpu::WgmmaWaitOp>(op))
     return maxPendingProducts;
@@ -47,7 +47,7 @@ std::vector<Mutation> listMutations(ModuleOp module) {
       int64_t left = *most - pendingOf(op);
       if (left > 0)
         mutations.push_back({number, 1});
-      // What yields tiles cannot be dropped.
+      // A wait that yields tiles cannot be dropped.
       if (left > 1 && !op->use_empty())
         mutations.push_back({number, left});
     }

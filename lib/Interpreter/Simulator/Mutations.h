@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Kernels with one synchronisation less. The simulator must find a fault in each: that is what
-// shows that it looks, and that the kernel has no synchronisation it does not need.
+// Kernels without one of their synchronisations. The simulator must report a fault in each, which
+// shows that it detects missing synchronisation and that the kernel has none that is redundant.
 
 #ifndef TILEWRIGHT_LIB_INTERPRETER_SIMULATOR_MUTATIONS_H
 #define TILEWRIGHT_LIB_INTERPRETER_SIMULATOR_MUTATIONS_H
@@ -14,12 +14,13 @@
 
 namespace tilewright {
 
-/// On an operation that may be missing: a string that proves it.
+/// On an operation that may be dropped: a string with the proof.
 constexpr llvm::StringLiteral kRedundantAttr = "tgpu.redundant";
 
 struct Mutation {
   unsigned number = 0; ///< of the operation, in the order of a walk
-  /// Waits for groups: so many more may be unfinished. 0: the operation is dropped.
+  /// Waits for groups: the number of additional groups that may be incomplete. 0: the operation is
+  /// dropped.
   int64_t weakenedBy = 0;
 
   bool operator==(const Mutation &other) const {
@@ -27,14 +28,14 @@ struct Mutation {
   }
 };
 
-/// Of every operation that waits, arrives, announces, commits or fences: without it, and waits for
-/// groups also with one group more left unfinished. A wait that yields tiles stays, but waits for
-/// nothing.
+/// Mutations of every operation that waits, arrives, expects, commits or fences: without it and,
+/// for waits for groups, with one more group incomplete. A wait that yields tiles remains but waits
+/// for nothing.
 std::vector<Mutation> listMutations(mlir::ModuleOp module);
 
 mlir::OwningOpRef<mlir::ModuleOp> mutate(mlir::ModuleOp module, const Mutation &mutation);
 
-/// The operation, and what is done to it.
+/// The mutated operation, and a description of the mutation.
 mlir::Operation *findMutated(mlir::ModuleOp module, const Mutation &mutation);
 std::string describe(mlir::ModuleOp module, const Mutation &mutation);
 

@@ -20,7 +20,7 @@ void meet(Clock &into, const Clock &other) {
     into[i] = std::min(into[i], other[i]);
 }
 
-/// Replaces the state of every cell. A tile has few different states, so each is computed once.
+/// Replaces the state of every cell. A tile has few distinct states, so each is computed once.
 template <typename Next>
 std::optional<Conflict> ShadowMemory::update(int64_t base, const Bytes &bytes, Next next) {
   llvm::SmallDenseMap<uint32_t, uint32_t, 8> known;
@@ -60,7 +60,7 @@ std::optional<Conflict> ShadowMemory::read(int64_t base, const Bytes &bytes, con
         access.known[components.fenceOf(old.writer)] < old.time)
       return Conflict{Kind::NoFence, 0, old.op, old.writer};
     state = old;
-    // An earlier read by the same source is over when this one is.
+    // An earlier read by the same source has completed when this one has.
     for (Reader &reader : state.readers)
       if (reader.component == access.component) {
         reader = {access.component, access.time, access.op};

@@ -1,6 +1,6 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Shared memory: buffers, register tiles from and to them, cp.async.
+// Shared memory: buffers, transfers of register tiles, cp.async.
 
 #include "lib/Interpreter/Placements.h"
 #include "lib/Interpreter/Simulator/SimulatedSteps.h"
@@ -75,7 +75,7 @@ void copyToShared(Machine &machine, const GlobalTile &tile, int64_t base,
 
 namespace {
 
-/// What a pattern needs, or a diagnostic.
+/// Returns the pattern, or emits a diagnostic.
 template <typename T> std::shared_ptr<const T> require(Operation *op, Result<T> result) {
   if (result)
     return std::make_shared<const T>(std::move(*result));
@@ -180,7 +180,7 @@ LogicalResult lower(Lowering &lowering, tgpu::WriteSharedOp op) {
   return success();
 }
 
-/// The number goes through the bytes of the buffer, as on the machine.
+/// The number passes through the bytes of the buffer, as on the GPU.
 LogicalResult lower(Lowering &lowering, tgpu::TakeTileOp op) {
   IntOperand tiles = lowering.intOperand(op.getTiles());
   bool all = op.getAll();
@@ -258,7 +258,7 @@ LogicalResult lower(Lowering &lowering, tgpu::GetTileOp op) {
   return success();
 }
 
-/// As code generation does it: in registers where it can, else written, a barrier, read, a barrier.
+/// As in code generation: in registers if possible, else write, barrier, read, barrier.
 LogicalResult lower(Lowering &lowering, tgpu::ConvertOp op) {
   auto from = cast<RankedTensorType>(op.getSource().getType());
   auto to = cast<RankedTensorType>(op.getResult().getType());

@@ -95,7 +95,7 @@ private:
   LogicalResult runBlock(const Entry &entry, ArrayRef<BoundArgument> arguments,
                          const llvm::StringMap<BoundArgument> &captures, const Grid &grid,
                          int64_t number) {
-    // Unfinished products of the machine keep tiles that are made of the frame's memory.
+    // The machine's pending products refer to tiles allocated from the frame.
     SimulatedFrame frame;
     Machine machine(entry.plan, moment, options.seed + static_cast<uint64_t>(number), grid.extents);
     machine.executed = executed;
@@ -131,7 +131,7 @@ private:
   llvm::DenseMap<Operation *, Entry> kernels;
 };
 
-/// The memory of the caller's arrays, to be restored before each run.
+/// The contents of the caller's arrays, restored before each run.
 class Snapshot {
 public:
   explicit Snapshot(const llvm::StringMap<Argument> &arguments) {
@@ -146,7 +146,7 @@ public:
       pieces.push_back({begin, std::vector<char>(begin, begin + (last - first + 1) * width)});
     }
   }
-  /// Whether the arrays hold other bytes than those of `other`.
+  /// Whether the arrays' bytes differ from those of `other`.
   bool differs(const Snapshot &other) const {
     for (auto [mine, theirs] : llvm::zip_equal(pieces, other.pieces))
       if (mine.second != theirs.second)

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The simulator: runs kernels of tgpu on a block of threads that exists only here, and reports what
-// a GPU might do wrong or never finish. What it promises and what it leaves out: docs/design.md.
+// The simulator: runs kernels of tgpu on a simulated thread block and reports faults that may occur
+// on a GPU. docs/design.md describes its guarantees and limits.
 
 #ifndef TILEWRIGHT_LIB_INTERPRETER_SIMULATOR_SIMULATE_H
 #define TILEWRIGHT_LIB_INTERPRETER_SIMULATOR_SIMULATE_H
@@ -14,34 +14,33 @@
 
 namespace tilewright {
 
-/// When asynchronous work is done: copies deliver, products read their operands.
+/// When asynchronous work is executed: copies deliver, products read their operands.
 enum class AsyncMoment {
-  Earliest, ///< where it is started
-  Latest,   ///< where it is waited for
-  Random    ///< anywhere between, by the seed; roles are run in a random order, too
+  Earliest, ///< when it is started
+  Latest,   ///< when it is waited for
+  Random    ///< in between, by the seed; roles also run in a random order
 };
 
 struct SimulationOptions {
   uint64_t seed = 0;
-  /// Each run starts from the caller's arrays; the last one's results stay in them.
+  /// Each run starts from the caller's arrays; the results of the last one remain.
   llvm::SmallVector<AsyncMoment, 3> moments = {AsyncMoment::Earliest, AsyncMoment::Latest,
                                                AsyncMoment::Random};
   /// The value of `sm_count()`: two, so that a block of a persistent grid has several tiles.
   int64_t smCount = 2;
-  /// Filled with the operations of tgpu that were executed at least once, by their numbers in a
+  /// Receives the operations of tgpu that were executed at least once, by their numbers in a
   /// pre-order walk of the module.
   std::set<unsigned> *executed = nullptr;
-  /// Elements whose writers are noted (Watch.h), in the last run.
+  /// Elements whose writers are recorded (Watch.h), in the last run.
   WatchList *watches = nullptr;
 };
 
 /// Runs the tgpu.kernel or the tile.program `entry` of the module, all of whose kernels are of tgpu
 /// and planned (tgpu-plan-shared-memory). The module is not changed. Arguments as for runOnCpu.
-///
 /// Every fault is a diagnostic at an operation of the module: an access to shared memory that is
-/// not ordered behind another one or not visible to it, a deadlock, arrivals or bytes that do not
-/// add up, a phase that a warp may miss, a product read too early, asynchronous work unfinished at
-/// the end.
+/// not ordered after another one or to which that one is not visible, a deadlock, inconsistent
+/// arrivals or bytes, a phase that a warp may miss, a product read too early, asynchronous work
+/// incomplete at the end.
 mlir::LogicalResult simulate(mlir::ModuleOp module, llvm::StringRef entry,
                              const llvm::StringMap<Argument> &arguments,
                              const SimulationOptions &options = {});

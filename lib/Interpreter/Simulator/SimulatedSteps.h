@@ -14,20 +14,20 @@
 
 namespace tilewright::simulator {
 
-/// The table of the simulator, in parts; the rest is as on the CPU device.
+/// The simulator's table, in parts; other operations are executed as on the CPU device.
 void addSharedSimulation(interpreter::LoweringTable &table);
 void addSyncSimulation(interpreter::LoweringTable &table);
 void addHopperSimulation(interpreter::LoweringTable &table);
 
-/// Discardable attributes that keep what tile.kernel does not have.
+/// Discardable attributes for properties that tile.kernel lacks.
 constexpr llvm::StringLiteral kWarpsAttr = "tgpu.warps", kBytesAttr = "tgpu.shared_bytes";
 
-/// Warps that execute an operation: of its role, or of the block.
+/// The warps that execute an operation: of its role, or of the block.
 int64_t warpsOf(mlir::Operation *op);
 
 using Simulation = std::function<bool(Machine &, Context &, SimulatedFrame &)>;
 
-/// Others may go on before each such step.
+/// A step before which other contexts may run.
 class SimulatedStep : public interpreter::Step {
 public:
   SimulatedStep(mlir::Operation *op, Simulation simulation)
@@ -49,7 +49,7 @@ inline void emit(interpreter::Lowering &lowering, mlir::Operation *op, Simulatio
   lowering.emit<SimulatedStep>(op, std::move(simulation));
 }
 
-/// The number that a buffer, a ring, barriers or a pending tile are at run time.
+/// The number that denotes a buffer, a ring, barriers or a pending tile at run time.
 inline int64_t numberIn(const SimulatedFrame &frame, interpreter::Slot slot) {
   return frame.values[slot].scalar.i64;
 }
@@ -59,13 +59,13 @@ inline void setNumber(SimulatedFrame &frame, interpreter::Slot slot, int64_t num
   frame.values[slot].setSplat(scalar);
 }
 
-/// Elements of shared memory, from or to a dense tile.
+/// Copies elements between shared memory and a dense tile.
 void gather(Machine &machine, int64_t base, llvm::ArrayRef<int32_t> offsets, ElementType type,
             Storage storage, void *out);
 void scatter(Machine &machine, int64_t base, llvm::ArrayRef<int32_t> offsets, ElementType type,
              Storage storage, const void *in);
 
-/// A box of a view, as it is when a copy is started.
+/// A box of a view, with the bounds when the copy is started.
 struct GlobalTile {
   ElementType type = ElementType::F32;
   char *base = nullptr;
@@ -73,7 +73,7 @@ struct GlobalTile {
 };
 GlobalTile tileOf(const SimulatedFrame &frame, const interpreter::Placement &place);
 
-/// Zeros outside of the view.
+/// Writes zeros for elements outside of the view.
 void copyToShared(Machine &machine, const GlobalTile &tile, int64_t base,
                   llvm::ArrayRef<int32_t> offsets);
 

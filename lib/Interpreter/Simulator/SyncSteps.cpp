@@ -16,12 +16,12 @@ namespace {
 // Roles
 //===----------------------------------------------------------------------===//
 
-/// The values so far go to every role; each goes on with a copy.
+/// Every role starts with a copy of the current values.
 LogicalResult lower(Lowering &lowering, tgpu::RolesOp op) {
   struct RoleCode {
     std::string name;
-    unsigned warps;     ///< of the block that belong to it
-    unsigned executing; ///< of these
+    unsigned warps;     ///< warps of the role
+    unsigned executing; ///< warps that execute the code
     interpreter::Code code;
   };
   auto roles = std::make_shared<std::vector<RoleCode>>();
@@ -96,7 +96,7 @@ struct BarrierUse {
   };
   Point read(const SimulatedFrame &frame) const {
     int64_t number = use.read(frame);
-    if (number < 0) // reported where the phase is checked
+    if (number < 0) // reported when the phase is checked
       return {static_cast<unsigned>(numberIn(frame, barriers)), -2};
     return {static_cast<unsigned>(numberIn(frame, barriers) + number % stages), number / stages};
   }
@@ -160,7 +160,7 @@ LogicalResult lower(Lowering &lowering, tgpu::ExpectOp op) {
 // Named barriers
 //===----------------------------------------------------------------------===//
 
-/// They are known by their operations.
+/// Users refer to the operation directly.
 LogicalResult lower(Lowering &lowering, tgpu::NamedBarrierOp op) {
   lowering.define(op.getBarrier());
   return success();

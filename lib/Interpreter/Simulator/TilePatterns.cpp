@@ -43,7 +43,7 @@ private:
   std::vector<char> bytes;
 };
 
-/// Where an element of the tile lies in the buffer.
+/// The coordinates in the buffer of an element of the tile.
 Coord toBuffer(const SharedLayout &buffer, int rank, bool transpose, Coord element) {
   if (rank == 1)
     return {0, element[0]};
@@ -120,7 +120,7 @@ Result<TilePattern> simulator::patternOfFmaOperand(RankedTensorType result, tgpu
   Result<SharedLayout> buffer = tgpu::getSharedLayout(type);
   if (!buffer)
     return buffer.status();
-  // Rows of op(a), or columns of op(b), lie along this dimension of the buffer.
+  // Rows of op(a), or columns of op(b), are along this dimension of the buffer.
   bool alongRows = isB == transpose;
   int64_t depth = alongRows ? buffer->cols() : buffer->rows();
   TilePattern pattern;
@@ -160,7 +160,7 @@ Result<TilePattern> simulator::patternOfWgmmaOperand(tgpu::SharedType type, int6
   std::vector<ByteSet> bytes(isB ? 1 : warpgroups, ByteSet(address + buffer->sizeInBytes()));
   for (int64_t begin = 0; begin < extent; begin += rows)
     for (int64_t step = 0; step < operand->numSteps(); ++step) {
-      // The sum that code generation makes, in the descriptor's unit of 16 bytes.
+      // The sum that code generation computes, in the descriptor's unit of 16 bytes.
       uint64_t encoded = first + static_cast<uint64_t>(operand->byteOffset(begin, step)) / 16;
       auto descriptor = layout::MatrixDescriptor::decode(encoded);
       for (int64_t mn = 0; mn < rows; ++mn)
@@ -189,7 +189,7 @@ std::vector<BoxPattern> simulator::patternOfBoxes(tgpu::TensorMapType map, tgpu:
     rows *= extent;
   int64_t totalRows = shape.size() == 2 ? shape[0] : 1, totalColumns = shape.back();
   layout::Swizzle swizzle = tgpu::toLayout(map.getSwizzle());
-  // Boxes of the same columns follow each other; then come the next columns.
+  // Boxes of the same columns are consecutive; then follow the next columns.
   std::vector<BoxPattern> boxes;
   int64_t at = address;
   for (int64_t column = 0; column < totalColumns; column += columns)

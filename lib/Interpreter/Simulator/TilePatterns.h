@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Which bytes of a shared buffer an operation touches, warp by warp, and where the elements of the
-// tile lie: from lib/Layout, as code generation has it.
+// The bytes of a shared buffer that an operation accesses, warp by warp, and the locations of the
+// tile's elements: from lib/Layout, as in code generation.
 
 #ifndef TILEWRIGHT_LIB_INTERPRETER_SIMULATOR_TILEPATTERNS_H
 #define TILEWRIGHT_LIB_INTERPRETER_SIMULATOR_TILEPATTERNS_H
@@ -19,25 +19,25 @@ struct TilePattern {
   std::vector<Bytes> byWarp;
 };
 
-/// A register tile and the buffer that holds it, or its transpose. Of what is written the warps
-/// share out what several hold.
+/// A register tile and the buffer that holds it, or its transpose. For a write, warps that hold the
+/// same elements share the bytes.
 Result<TilePattern> patternOf(mlir::RankedTensorType tile, tgpu::SharedType buffer, bool transpose,
                               bool writes);
 
-/// cp.async by the threads of so many warps: chunks in turn.
+/// cp.async by the threads of that many warps, which take chunks in turn.
 Result<TilePattern> patternOfCopy(tgpu::SharedType buffer, int64_t warps);
 
-/// Operand of a product on the CUDA cores, which the warp reads whose rows (columns) of `result`
-/// need it.
+/// An operand of a product on the CUDA cores. Each warp reads the rows (columns) that its part of
+/// `result` needs.
 Result<TilePattern> patternOfFmaOperand(mlir::RankedTensorType result, tgpu::SharedType buffer,
                                         bool isB, bool transpose);
 
-/// Operand of a wgmma at an address, read through the descriptors that code generation makes. As
-/// [rows, k] or [k, columns]; `byWarp` has one entry for each warpgroup: a is read by row blocks.
+/// A wgmma operand at an address, read through the descriptors of code generation. As [rows, k] or
+/// [k, columns]; `byWarp` has one entry per warpgroup, since a is read by row blocks.
 Result<TilePattern> patternOfWgmmaOperand(tgpu::SharedType buffer, int64_t address, bool isB,
                                           bool transpose, int64_t warpgroups);
 
-/// One box of a tensor map in a buffer that is made of them.
+/// One box of a tensor map, in a buffer made of such boxes.
 struct BoxPattern {
   int64_t row, column; ///< of the buffer
   Offsets offsets;     ///< of the box's elements in row-major order, from the start of the window
