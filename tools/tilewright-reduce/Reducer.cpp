@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The changes. What an operation gives is replaced by zeros or by an operand of the same type, so
-// that a module stays valid; MLIR's own reduction-tree pass erases what still has uses.
+// The reduction steps. Results of an operation are replaced by zeros or by operands of the same
+// type, so that the module stays valid; MLIR's reduction-tree pass erases operations with uses.
 
 #include "tools/tilewright-reduce/Reducer.h"
 
@@ -31,7 +31,7 @@ llvm::SmallVector<Operation *> listOps(ModuleOp module) {
   return ops;
 }
 
-/// Operations that compute nothing that is read.
+/// Erases operations whose results are unused.
 void eraseDead(ModuleOp module) {
   llvm::SmallVector<Operation *> ops = listOps(module);
   for (Operation *op : llvm::reverse(ops))
@@ -39,7 +39,7 @@ void eraseDead(ModuleOp module) {
       op->erase();
 }
 
-/// A zero of the type in front of `op`, or null.
+/// A zero of the type, inserted before `op`, or null.
 Value makeZero(Operation *op, Type type) {
   OpBuilder builder(op);
   Type element = tile::getElementType(type);
@@ -63,7 +63,7 @@ bool isZero(Operation *op) {
          constant.getValue() == Builder(op->getContext()).getZeroAttr(constant.getType());
 }
 
-/// Erases the operation, with zeros for results that are used.
+/// Erases the operation and replaces used results by zeros.
 bool eraseForZero(Operation *op) {
   if (op->hasTrait<OpTrait::IsTerminator>() || isZero(op))
     return false;
@@ -79,8 +79,8 @@ bool eraseForZero(Operation *op) {
   return true;
 }
 
-/// Erases the operation, with operands of the same types for its results: of several the one at
-/// `choice`.
+/// Erases the operation and replaces its results by operands of the same types; if there are
+/// several, by the one at index `choice`.
 bool eraseForOperands(Operation *op, unsigned choice) {
   if (op->getNumResults() == 0 || op->hasTrait<OpTrait::IsTerminator>())
     return false;
@@ -97,7 +97,7 @@ bool eraseForOperands(Operation *op, unsigned choice) {
   return true;
 }
 
-/// Puts the first round of a loop, or a branch, in the place of the operation.
+/// Replaces the operation by the first iteration of a loop, or by a branch.
 bool inlineBody(Operation *op, unsigned region) {
   Block *body = nullptr;
   llvm::SmallVector<Value> arguments;
@@ -137,7 +137,7 @@ bool eraseFrom(Operation *op, StringRef name, unsigned index) {
   return true;
 }
 
-/// An argument of a kernel that its body does not read. (What else reads it, verification finds.)
+/// Erases an argument of a kernel that its body does not read. Verification finds other uses.
 bool eraseArgument(Operation *op, unsigned index) {
   auto kernel = dyn_cast<tile::KernelOp>(op);
   if (!kernel || index >= kernel.getNumArgs() || !kernel.getArgs()[index].use_empty())
@@ -168,7 +168,7 @@ bool Reducer::attempt(Change change) {
   OwningOpRef<ModuleOp> copy(cast<ModuleOp>((*module)->clone()));
   if (!change(listOps(*copy)))
     return false;
-  // Copies need not be right, and say so to no one.
+  // Candidates may be invalid; suppress their diagnostics.
   ScopedDiagnosticHandler silence(module->getContext(), [](Diagnostic &) {});
   if (failed(verify(*copy)))
     return false;
@@ -201,7 +201,7 @@ bool Reducer::linkFiles() {
                    /*mayGrow=*/true);
 }
 
-/// Runs of operations, from the last one back: half of all of them, a quarter, and so on.
+/// Drops ranges of operations, from the end: half of all, a quarter, and so on.
 bool Reducer::dropOps() {
   bool any = false;
   for (unsigned length = countOps(*module) / 2; length > 0; length /= 2) {
@@ -209,7 +209,7 @@ bool Reducer::dropOps() {
       unsigned begin = end > length ? end - length : 0;
       any |= attempt([&](ArrayRef<Operation *> ops) {
         bool applies = false;
-        // From the last one: what is inside of an operation goes before it.
+        // In reverse order, nested operations precede the operation that contains them.
         for (Operation *op : llvm::reverse(ops.slice(begin, end - begin)))
           applies |= eraseForZero(op);
         return applies;
