@@ -19,6 +19,7 @@ of it passed there too.
 import argparse
 import pathlib
 import sys
+import textwrap
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TABLE = ROOT / "docs" / "support-matrix.md"
@@ -95,6 +96,10 @@ def table(heads, rows):
     return "\n".join(lines)
 
 
+def paragraph(text):
+    return textwrap.fill(" ".join(text.split()), 120, break_long_words=False, break_on_hyphens=False)
+
+
 def cells(row):
     return [str(row[dtype]) if dtype in row else "" for dtype in TYPES]
 
@@ -109,11 +114,13 @@ def document(results):
         rows = [[what or "all"] + cells({dtype: passed for dtype, (passed, _) in row.items()})
                 for (name, what), row in sorted(results.cases.items()) if name == kernel]
         detail.append(f"### {kernel}\n\n{table(['mask or variant'] + TYPES, rows)}\n")
+    preface = paragraph("""
+        Written by `scripts/support-matrix.py` from what the acceptance tests of `make check` ran: do not edit. A number
+        counts the cases that passed by the accuracy rule or, in the rows named probe, whose attended sets were exactly
+        right; an empty field was not tried. `make check-full` runs many more cases of the same rows.""")
     return f"""# Support matrix
 
-Written by `scripts/support-matrix.py` from what the acceptance tests of `make check` ran: do not edit. A number
-counts the cases that passed by the accuracy rule or, in the rows named probe, whose attended sets were exactly right; an empty
-field was not tried. `make check-full` runs many more cases of the same rows.
+{preface}
 
 ## By kernel and element type
 
@@ -153,11 +160,14 @@ def gpu_document(results, machine):
     for kernel in results.kernels():
         rows = gpu_rows(results, [(what or "all", [(name, what)]) for name, what in keys if name == kernel])
         detail.append(f"### {kernel}\n\n{table(['mask or variant'] + TYPES, rows)}\n")
+    preface = paragraph(f"""
+        Written by `scripts/support-matrix.py --gpu` from what the acceptance tests ran on {machine} ({results.tier} tier):
+        do not edit. A number counts the cases that passed by the rules of [support-matrix.md](support-matrix.md);
+        "refused" those for which the compiler said that the kernel is not for the GPU; in bold is where cases failed. An
+        empty field was not tried.""")
     return f"""# Support matrix of a GPU
 
-Written by `scripts/support-matrix.py --gpu` from what the acceptance tests ran on {machine} ({results.tier} tier): do not edit.
-A number counts the cases that passed by the rules of [support-matrix.md](support-matrix.md); "refused" those for which
-the compiler said that the kernel is not for the GPU; in bold is where cases failed. An empty field was not tried.
+{preface}
 
 ## By kernel and element type
 
