@@ -4,7 +4,7 @@
 #
 #   make demo         set up, build, and run attention forward and backward against the reference, on the GPU too where
 #                     there is one (examples/gpu_attention.cpp)
-#   make check        set up, build, and run every test
+#   make check        set up, build, and run the tests
 #   make check-full   the long lists of the tests, a minute of each fuzz target, and tests of package and wheel
 #   make check-sanitized  the tests under AddressSanitizer, UndefinedBehaviorSanitizer and ThreadSanitizer, by clang;
 #                     ONLY=native: those of runtime and libraries without MLIR
@@ -75,7 +75,7 @@ docs: configure
 	@/usr/bin/python3 scripts/diagnostics.py --write
 
 site:
-	@scripts/install-dependencies.sh site
+	@scripts/install-dependencies.sh
 	@/usr/bin/python3 scripts/make-site.py $(BUILD)
 
 format:

@@ -3,7 +3,7 @@
 #
 # Installs from Debian's packages what the build needs and this machine lacks. Takes a second where nothing is missing.
 #
-#   scripts/install-dependencies.sh [fuzz] [coverage] [package] [wheel] [site]     the words add what those make targets need
+#   scripts/install-dependencies.sh [fuzz] [coverage] [package] [wheel]     the words add what those make targets need
 
 set -euo pipefail
 
@@ -15,6 +15,7 @@ packages=(
   clang-format-22                                 # make format, and its test
   pkg-config                                      # the test of the installation
   python3 python3-numpy                           # lit, and .npy files in the tests of the tools
+  mkdocs                                          # make site, and its test: with what it needs, 10 MB to load
 )
 for word in "$@"; do
   case "$word" in
@@ -22,7 +23,6 @@ for word in "$@"; do
     package) packages+=(lld-22 xz-utils binutils) ;;
     coverage) packages+=(gcovr) ;;
     wheel) packages+=(lld-22 binutils python3-wheel python3-venv) ;;
-    site) packages+=(mkdocs) ;;
     *) echo "install-dependencies.sh: unknown word '$word'" >&2; exit 2 ;;
   esac
 done
@@ -48,7 +48,7 @@ if [ "$(id -u)" -eq 0 ]; then
 elif command -v sudo >/dev/null && { sudo -n true 2>/dev/null || { [ -t 0 ] && sudo -v; }; }; then
   run=(sudo)
 else
-  echo "They need root. Please have someone run:" >&2
+  echo "Installing them needs root. As root, run:" >&2
   echo "  apt-get install ${missing[*]}" >&2
   exit 1
 fi

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
-# The documentation as web pages, by mkdocs: `make site`.
+# The documentation as web pages, by mkdocs: `make site`, or the target `site` of CMake.
 #
 #   scripts/make-site.py BUILD    writes BUILD/site, from a copy of the documents in BUILD/site-source
 #
@@ -50,6 +50,8 @@ def convert(document, staged):
 
 
 def main():
+    if not shutil.which("mkdocs"):
+        sys.exit("make-site: needs mkdocs, which scripts/install-dependencies.sh installs")
     build = os.path.abspath(sys.argv[1])
     source, output = os.path.join(build, "site-source"), os.path.join(build, "site")
     shutil.rmtree(source, ignore_errors=True)
