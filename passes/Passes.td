@@ -1,6 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The passes, in the order in which the compiler runs them.
+// The passes, in the order in which the compiler first runs them (passes/Pipelines.cpp), then those of code generation.
+// test/Docs/pass-order.test compares the two orders.
 
 #ifndef TILEWRIGHT_PASSES_PASSES_TD
 #define TILEWRIGHT_PASSES_PASSES_TD
@@ -10,28 +11,29 @@ include "mlir/Pass/PassBase.td"
 def TileLink : Pass<"tile-link", "::mlir::ModuleOp"> {
   let summary = "replace functions and captures by those of other files";
   let description = [{
-    First the files that the module names by `tile.link`: what the module mentions and does not define is
-    taken from them, with what that mentions in turn. A kernel stands behind the program that launches it.
+    The pass first links the files that the module names by `tile.link`: it takes from them what the module mentions and
+    does not define, and what those definitions mention in turn. A kernel is placed after the program that launches it.
 
-    Then each file of `with`, in their order. A function of the file replaces that of the same name in the
-    module if the module says so, by the attribute `tile.replaceable` or by leaving it without a body. It must
-    have the same type; where one of the types says `!tile.param<X>` and the other names a float,
-    binding decides (tile-specialize). All other functions of the file are its own: they are added,
-    and where the name is taken, renamed to `name_0`, `name_1` and so on. A function without a body in
-    the file only declares what the file expects the module to have. Captures are added under their
-    names, by which callers bind them; one that the module or another file has already must have the same
-    type, and is the same capture.
+    It then links each file of `with`, in order. A function of the file replaces the function of the same name in the
+    module if the module allows that, by the attribute `tile.replaceable` or by leaving the function without a body.
+    Both must have the same type; if one of the types contains `!tile.param<X>` where the other contains a float type,
+    binding decides (tile-specialize). All other functions of the file are private to it: they are added to the module,
+    and renamed to `name_0`, `name_1` and so on if their name is taken. A function without a body in the file declares
+    what the file expects the module to have. Captures are added under their own names, because callers bind them by
+    name; a capture that the module or another file already has must have the same type, and is the same capture.
 
-    A second file that replaces a function joins it as the value of `tile.replaceable` says: `"compose"`
-    hands the result of the one before to the next as its first operand, `"and"` and `"multiply"` join what
-    both return. A file that declares a function without a body and with the attribute `tile.base = @f`
-    decides itself: calls of it call what the file's own `@f` replaces, a definition of the module or of a
-    file before. What is dropped by that is remarked (`chain-drops-base`).
+    If a second file replaces the same function, the value of `tile.replaceable` says how to join the two definitions:
+    `"compose"` passes the result of the earlier one to the later one as its first operand; `"and"` and `"multiply"`
+    combine the results of both. A file joins them itself if it declares a function without a body and with the
+    attribute `tile.base = @f`: calls of that function then call what the file's own `@f` replaces, which is a
+    definition of the module or of an earlier file. A remark (`chain-drops-base`) reports definitions that lose their
+    effect by that.
 
-    Where a constraint asks `replaced("f")`, the module notes in `tile.replaced` which of these functions files have replaced.
+    If a constraint contains `replaced("f")`, the attribute `tile.replaced` of the module lists which of these functions
+    were replaced.
 
-    Then checks what linking can break: functions are not recursive, and every function that is
-    used has a body.
+    Finally the pass checks what linking can break: functions must not be recursive, and every function that is used
+    must have a body.
 
     Before, with a file that defines `@score_mod` anew and adds `tile.capture @cap`:
     ```mlir
@@ -51,21 +53,24 @@ def TileLink : Pass<"tile-link", "::mlir::ModuleOp"> {
     }
     ```
 
-    Not its job: to choose an entry, to look at parameters, or to remove what is not used.
+    Not its job: to choose an entry, to bind parameters, or to remove unused functions.
 
     Errors:
     - a file that cannot be read or parsed
     - a kernel, a program or anything else than functions and captures in the file
     - a file none of whose definitions replaces anything
-    - a constraint that asks whether a function is replaced that files may not replace
-    - a function that replaces nothing and that nothing which does calls
+    - a constraint with `replaced("f")` for a function that files must not replace
+    - a function of a file that replaces nothing and that no replacing function calls
     - a replacement of another type
-    - a second replacement where neither the module says how to join them nor the file what it replaces
-    - what stands for a function that the file does not replace, or has another type
+    - a second replacement of a function if neither the module says how to join the two nor the second file calls what
+      it replaces
+    - a `tile.base` declaration for a function that the file does not replace, or of another type than that function;
+      two such declarations for one function
     - a capture of another type or kind than the module's, or than that of another file
-    - a file of `tile.link` that does not exist, holds something else than functions, captures and kernels,
-      or links itself, however indirectly
-    - a name that two files of `tile.link` define, or a declaration of another type than the definition
+    - a file of `tile.link` that does not exist, contains anything but functions, captures and kernels, or links itself
+      directly or indirectly
+    - a name that is defined twice in a file, or in two files of `tile.link`; a declaration of another type than the
+      definition
     - a use of a symbol that neither the file nor the module defines
     - functions that call each other in a cycle
     - a use of a function that has no body
@@ -76,29 +81,74 @@ def TileLink : Pass<"tile-link", "::mlir::ModuleOp"> {
   ];
 }
 
+def TileInlineCalls : Pass<"tile-inline-calls", "::mlir::ModuleOp"> {
+  let summary = "replace calls by what they call";
+  let description = [{
+    Replaces every `func.call` in a kernel, and in a function that an operation applies (`tile.map`, a mask), by the
+    operations of the callee, and calls in these operations in turn. Private functions that only these calls used are
+    removed. The work is proportional to the number of operations that result.
+
+    With `of-tiles-only`, only calls that pass or return a tile or a view are replaced. The pipeline runs the pass in
+    this form after tile-link, so that all later passes see what such a function does to tiles as if it were part of the
+    kernel, and runs it without the option after tile-to-tgpu.
+
+    Before:
+    ```mlir
+    func.func private @last(%m: i32) -> i32 {
+      %c64 = arith.constant 64 : i32
+      %last = arith.addi %m, %c64 : i32
+      return %last : i32
+    }
+    %end = func.call @last(%m) : (i32) -> i32
+    ```
+    After:
+    ```mlir
+    %c64 = arith.constant 64 : i32
+    %end = arith.addi %m, %c64 : i32
+    ```
+
+    Not its job: to inline the function of a `tile.map` (code generation does, once for each element),
+    or to simplify (canonicalize and cse do).
+
+    Errors:
+    - functions that call each other in a cycle
+    - a kernel or a function that would have more than 262144 operations
+  }];
+  let options = [
+    Option<"ofTilesOnly", "of-tiles-only", "bool", "false",
+           "only calls that pass or return a tile or a view">,
+  ];
+}
+
 def TileChooseBlocks : Pass<"tile-choose-blocks", "::mlir::ModuleOp"> {
   let summary = "give blocks the extents that the table has for such a kernel";
   let description = [{
-    A parameter of the entry that is declared `BLOCK: int = block()` gets a number for its default, so that what
-    binds it still wins. The number is that of the first matching row of a table, which knows a kernel by
+    A parameter of the entry that is declared `BLOCK: int = block()` gets a number as its default; a value that the
+    caller binds overrides it. The number comes from the first matching row of a table, whose rows describe kernels by
 
-    - its structure: what the products of the loop with the most of them read and become, in whatever order and by
-      whatever names (`LoopStructure.h`). Products that parameters switch off do not count. Of the launches of a
-      program each has its own; a block is that of the launch with the most products whose extent it is
-    - the target, the bits of an element, and the bytes of the longest row that products read
-    - whether a mask is left once parameters are bound
-    - `length`, the most positions that the loop runs over
+    - structure: which operands the products of the loop with the most products read, and where their results go,
+      regardless of order and names (`LoopStructure.h`). Products that parameters disable do not count. Each launch of a
+      program has its own structure; a block is chosen for the launch with the most products that uses it as an extent
+    - target, bits of an element, and bytes of the longest row that products read
+    - whether a mask remains once parameters are bound
+    - `length`, the largest number of positions that the loop runs over
+    - `shared`, the bytes of shared memory that a block may take
 
-    The default `block_in(n)` asks for a divisor of n: the largest that is not above the row's number; 0 for any number.
+    The default `block_in(n)` asks for a divisor of n: the largest one up to the row's number. If n is 0, any number is
+    a divisor.
 
-    Which number of the row a parameter gets says the structure, too: rows (of a product of what stays and what is
-    streamed, the extent of what stays), columns, or step. Rows for some lengths serve launches that may be asked for
-    the length: the row's limit becomes a constraint of the kernel. `table` names a file of rows that go first, a list
-    of objects in JSON with the keys structure, target ("cpu", "gpu" for all others, or a name), bits, above and bytes
-    (of a row, in bytes), elements, mask ("none", "some", or of those "ascending", which reads captures that
-    ascend), length, captures (1: loops that read captured views of rank 2 or more), work (loops that map so many
-    operations or more for each element); rows, columns, step. A condition that is left out always holds. What was known and chosen is left in the attribute `blocks` of a kernel, or of a launch; a program has
-    that of the launch with the most products.
+    The structure also decides which number of the row a parameter gets: `rows` is the extent of the operand that stays
+    in place when a product also has an operand that is streamed, `step` that of the streamed operand; a product of two
+    streamed operands has `rows`, `columns` and `step`. If a row has a limit on the length, and the launch can test the
+    length because it is an extent of an argument, the limit becomes a constraint of the kernel.
+
+    `table` names a file of rows that are tried first: a list of objects in JSON with the keys structure, target ("cpu",
+    "gpu" for all others, or a name), bits, above and bytes (of a row, in bytes), elements, mask ("none", "some", or
+    "ascending" for a mask that reads captures whose values ascend), length, captures (1: loops that read captured views
+    of rank 2 or more), work (loops that map at least so many operations for each element), shared (blocks that may take
+    so many bytes of shared memory); rows, columns, step. A condition that is left out always holds. The attribute
+    `blocks` of a kernel, or of a launch, records what was known and chosen; a program has the record of the launch with
+    the most products.
 
     Before, with `params=D=128 target=sm_90a` and a forward of attention:
     ```mlir
@@ -111,12 +161,12 @@ def TileChooseBlocks : Pass<"tile-choose-blocks", "::mlir::ModuleOp"> {
                               by = "the table: sm_90a, up to 16 bits, rows up to 256 bytes, no mask", ...}}
     ```
 
-    Not its job: to bind anything, or to see whether the blocks fit (tgpu-plan-shared-memory).
+    Not its job: to bind parameters, or to check whether the blocks fit into shared memory (tgpu-plan-shared-memory).
 
     Errors:
     - a block that is the extent of no operand of a product in a loop, and has no binding
     - a value for a block that is no multiple of 16 up to 256 (on the CPU: from 1 to 1024)
-    - a file that cannot be read, or a row that is none
+    - a file that cannot be read, or an entry of it that is not a row
     - a row without the extent that a parameter asks for
     - no block that divides the n of block_in(n), up to the row's number
     - what tile-specialize says of values for parameters
@@ -127,6 +177,8 @@ def TileChooseBlocks : Pass<"tile-choose-blocks", "::mlir::ModuleOp"> {
     ListOption<"params", "params", "std::string", "NAME=VALUE for each parameter of the entry">,
     Option<"target", "target", "std::string", /*default=*/"\"cpu\"", "cpu, or an architecture">,
     Option<"length", "length", "int64_t", /*default=*/"0", "the most positions of the loop; 0: any number">,
+    Option<"shared", "shared", "int64_t", /*default=*/"0",
+           "bytes of shared memory that a block may take; 0: as many as the target has">,
     Option<"table", "table", "std::string", /*default=*/"\"\"", "file of rows that go first">,
   ];
 }
@@ -134,19 +186,17 @@ def TileChooseBlocks : Pass<"tile-choose-blocks", "::mlir::ModuleOp"> {
 def TileSpecialize : Pass<"tile-specialize", "::mlir::ModuleOp"> {
   let summary = "bind the parameters of one entry";
   let description = [{
-    Gives every parameter of the entry a value (`params`, else its default; of one declared by `let`, what
-    is written there), checks allowed values
-    and constraints, and then replaces: dimensions and types that name parameters by numbers and
-    builtin types, `!tile.tile` by ranked tensors, `tile.param` by constants, parameters in grids
-    and workspace extents by their values. The values are recorded in `bindings`.
+    Gives every parameter of the entry a value (that of `params`, else its default; a parameter declared by `let` gets
+    its expression), checks allowed values and constraints, and then replaces: dimensions and types that name parameters
+    by numbers and builtin types, `!tile.tile` by ranked tensors, `tile.param` by constants, parameters in grids and
+    workspace extents by their values. The attribute `bindings` records the values.
 
-    A program binds the kernels it launches: by the `with` clause, else by its own parameter of
-    that name, else by the kernel's default. A launch whose `when` is false goes, with the
-    workspace that only it used; a condition over arguments stays, reduced, and so does a
-    constraint over them. A kernel that is
-    launched with several bindings, and a function that is reached under several values of the
-    parameters it reads, is copied, the first under its own name, others under `name_0`, `name_1`
-    and so on. What the entry does not reach is removed.
+    A program binds the kernels that it launches: by the `with` clause, else by its own parameter of that name, else by
+    the kernel's default. A launch whose `when` is false is removed, with the workspaces that only it uses; a condition
+    over arguments stays, simplified, and so does a constraint over them. A kernel that is launched with several
+    bindings, and a function that is reached under several values of the parameters that it reads, is copied: the first
+    copy keeps the name, the others are called `name_0`, `name_1` and so on. Everything that the entry does not reach is
+    removed.
 
     Before, with `entry=scale params=T=f16`:
     ```mlir
@@ -197,11 +247,11 @@ def TileSpecialize : Pass<"tile-specialize", "::mlir::ModuleOp"> {
 }
 
 def TileUnroll : Pass<"tile-unroll", "::mlir::ModuleOp"> {
-  let summary = "write out the rounds of loops that say so";
+  let summary = "fully unroll the loops that are marked for it";
   let description = [{
-    Every `scf.for` with the attribute `tile.unroll` is replaced by its rounds, one after the other, with
-    the number of the round as a constant. Its bounds and step must be constants, or follow from constants
-    by operations that fold, once parameters are bound and loops around it are written out.
+    Replaces every `scf.for` with the attribute `tile.unroll` by copies of its body, one for each iteration, with the
+    induction variable as a constant. Once parameters are bound and enclosing loops are unrolled, bounds and step must
+    be constants, or fold to constants.
 
     Before:
     ```mlir
@@ -233,9 +283,8 @@ def TileUnroll : Pass<"tile-unroll", "::mlir::ModuleOp"> {
 def TileDropArguments : Pass<"tile-drop-arguments", "::mlir::ModuleOp"> {
   let summary = "remove arguments that do not exist under the values of the parameters";
   let description = [{
-    Removes the arguments of kernels and programs whose condition is `false`, and what launches pass for them, with
-    the workspaces that no launch takes any more.
-    Canonicalisation has removed the branches that read them.
+    Removes the arguments of kernels and programs whose condition is `false`, what launches pass for them, and
+    workspaces that no launch uses any more. Canonicalisation has removed the branches that read them.
 
     Before:
     ```mlir
@@ -281,8 +330,8 @@ def TileDifferentiate : Pass<"tile-differentiate", "::mlir::ModuleOp"> {
     adjoint of zero stays zero, whatever it is multiplied with, except by a division by a number that
     is zero for all elements.
 
-    A derivative of one is the seed itself, so that a function that is not replaced costs nothing. Where
-    products carry `fastmath<reassoc>`, factors that are the same for all elements become one.
+    A derivative of one is the seed itself, so a function that is not replaced costs nothing. Factors that are the same
+    for all elements are combined if the products carry `fastmath<reassoc>`.
 
     Before:
     ```mlir
@@ -314,8 +363,7 @@ def TileDifferentiate : Pass<"tile-differentiate", "::mlir::ModuleOp"> {
     out. The program clears the gradient first; or, where sums are exact, it holds 13 words for each
     entry in a workspace, and converts them at its end.
 
-    Not its job: to simplify what it derives (canonicalize and cse do), or to know what a function is
-    for.
+    Not its job: to simplify the derived functions (canonicalize and cse do), or to know the purpose of a function.
 
     Errors:
     - an operation without a rule between what is differentiated and what it is differentiated by
@@ -339,28 +387,27 @@ def TileAnalyzeMasks : Pass<"tile-analyze-masks", "::mlir::ModuleOp"> {
         @mask_ranges(against_begin, against_end, lower, upper, other operands...)
             -> (may_begin, may_end, must_begin, must_end, tight)
 
-    on `i32`, with an `i1` at the end, and sets the loop's `ranges` to it. For the positions r in [against_begin,
-    against_end) and c in [lower, upper): every c that the mask keeps for some r lies in
-    [may_begin, may_end), and every c in [must_begin, must_end) is kept for every r. Both
-    intervals lie within [lower, upper). Where `tight` is true, every c in [may_begin, may_end) is kept for some r, so
-    that no block of that range need be asked whether it holds a kept pair: so for conjunctions of inequalities in
-    which r has the factor 1 or -1, such as causal masks and windows, and by promise for those with elements of captures
-    that ascend.
+    on `i32`, with an `i1` at the end, and sets the loop's `ranges` to it. Consider positions r in [against_begin,
+    against_end) and c in [lower, upper). Every c that the mask keeps for some r lies in [may_begin, may_end), and every
+    c in [must_begin, must_end) is kept for every r. Both intervals lie within [lower, upper). If `tight` is true, every
+    c in [may_begin, may_end) is kept for some r, so the loop need not test whether a block of that range contains a
+    kept pair. That is so for conjunctions of inequalities in which r has the factor 1 or -1, such as causal masks and
+    windows, and, on the author's promise, for those with elements of captures whose values ascend.
 
-    The mask is followed through constants, `and`, `or`, `not`, comparisons of expressions linear
-    in the two positions, division of a position by a uniform number, choices and calls. Whatever
-    else it computes is taken as unknown: then nothing is excluded and nothing is promised, and a
-    remark (category `tile-analyze-masks`, shown by `--remarks-filter`) says what stood in the
-    way. The derived function computes in 64 bits and checks at run time that the mask's own
-    arithmetic does not wrap; where it would, the answer is again "unknown". What is not checked is an
-    operation of which the mask promises that (`overflow<nsw>`), as one should where it is so for all positions that there are: then
-    `tight` is known when the kernel is compiled, and no loop is written for masks of which it is not so.
+    The analysis follows constants, `and`, `or`, `not`, comparisons of expressions that are linear in the two positions,
+    division of a position by a uniform number, selections and calls. The result of any other operation is unknown: then
+    nothing is excluded and nothing is promised, and a remark (category `tile-analyze-masks`, shown by
+    `--remarks-filter`) names the operation. The derived function computes in 64 bits and checks at run time that the
+    mask's own arithmetic does not wrap; if it would, the answer is again "unknown". No check is made for operations
+    marked `overflow<nsw>`. Authors should use this mark where the operation cannot wrap for any position that exists:
+    `tight` is then known when the kernel is compiled, and no loop is generated for masks that are not tight.
 
-    What is known of the ends when the kernel is compiled, later passes need not test: a bound that is lower or upper
-    itself, [must_begin, must_end) of a conjunction with an unknown condition, which is [lower, lower), and by attributes of the
-    result must_end: `tile.ends_at_upper`, that neither range, unless it is empty, ends before upper; and `tile.row_edge = [n, ...]`,
-    that the mask says c <= r + s and nothing else, for the sum s of those arguments of the function, so that
-    may_end is against_end + s and must_end is against_begin + 1 + s, cut to [lower, upper).
+    Later passes need not test what is known about the ranges when the kernel is compiled. The derived function shows it
+    in three ways: a bound may be `lower` or `upper` itself; [must_begin, must_end) of a conjunction with an unknown
+    condition is [lower, lower); and two attributes of the result must_end state further facts. `tile.ends_at_upper`
+    says that neither range, unless it is empty, ends before `upper`. `tile.row_edge = [n, ...]` says that the mask is
+    exactly c <= r + s, where s is the sum of those arguments of the function: may_end is then against_end + s, and
+    must_end is against_begin + 1 + s, both clamped to [lower, upper).
 
     Before:
     ```mlir
@@ -380,29 +427,33 @@ def TileAnalyzeMasks : Pass<"tile-analyze-masks", "::mlir::ModuleOp"> {
         where @causal(against, block, %shift : i32) ranges @causal_ranges keep ...
     ```
 
-    Not its job: to change which blocks the loop visits (that is the meaning of the loop), to
-    clone its body, or to simplify the derived function (canonicalize and cse do).
+    Not its job: to change which blocks the loop visits (the op defines that), to clone the loop's body, or to simplify
+    the derived function (canonicalize and cse do).
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::func::FuncDialect"];
 }
 
 def TileFoldScale : Pass<"tile-fold-scale"> {
-  let summary = "gather uniform factors and move them into exponents";
+  let summary = "combine uniform factors and move them into exponents";
   let description = [{
-    A `tile.map` of a function that returns one of its tiles as it is, say of a modifier that no file replaced, is
-    replaced by the tile: it would hide a factor. So is one that returns a constant, by a tile of it, with the
-    products of which it is the factor one, and a call in a kernel. Where the function of a `tile.map` multiplies an operand, or its
-    result, with what it computes from captures and constants alone, and the product carries `fastmath<reassoc>`, the
-    tile is multiplied instead, and what becomes equal is shared. Then two rewrites on float tiles. Both change rounding, so both ask for permission: the operations
-    carry `fastmath<reassoc>`, or the option `assume-fast-math` is set (as it is where the
-    pipeline's `fast-math` is). A *uniform* tile is a `tile.full` or a splat constant.
+    The pass first exposes uniform factors. A *uniform* tile is a `tile.full` or a splat constant.
 
-    1. Factors are gathered: `(x * a) * b` becomes `x * (a * b)` for uniform a and b. The product of
-       the two is a scalar, which loop-invariant code motion takes out of the loop.
-    2. A factor moves into the difference that an exponential takes: `exp2((x - expand(m)) * c)`
-       becomes `exp2(x * c - expand(m * c))` for uniform c, likewise for `exp`. The product with m
-       has one dimension less, and the rest is one fused multiply-add for each element (marked
-       `contract`). It applies only where the difference and the product have no other use.
+    - A `tile.map` whose function returns one of its operands unchanged, such as a modifier that no file replaced, is
+      replaced by that operand. If the function returns a constant, the map is replaced by a tile of the constant;
+      products with a constant factor of one are removed. Calls in a kernel are treated the same way.
+    - If the function of a `tile.map` multiplies an operand, or its result, by a value that it computes from captures
+      and constants alone, and the product carries `fastmath<reassoc>`, the tile is multiplied instead, and common
+      subexpressions are shared.
+
+    It then applies two rewrites to float tiles. Both change rounding, so they require permission: the operations carry
+    `fastmath<reassoc>`, or the option `assume-fast-math` is set (the pipeline's `fast-math` sets it).
+
+    1. Uniform factors are combined: `(x * a) * b` becomes `x * (a * b)` for uniform a and b. The product of the two is
+       a scalar, which loop-invariant code motion moves out of the loop.
+    2. A factor moves into the difference that is the argument of an exponential: `exp2((x - expand(m)) * c)` becomes
+       `exp2(x * c - expand(m * c))` for uniform c; likewise for `exp`. The product with m has one dimension less, and
+       the rest is one fused multiply-add for each element (marked `contract`). The rewrite applies only if the
+       difference and the product have no other uses.
 
     Before:
     ```mlir
@@ -423,8 +474,8 @@ def TileFoldScale : Pass<"tile-fold-scale"> {
     %p = math.exp2 %e : tensor<64x64xf32>
     ```
 
-    Where x and m are so large that their products with c overflow although the product of the
-    difference does not, the result becomes NaN; who asks for fast math accepts that.
+    If x and m are so large that their products with c overflow although the product of the difference does not, the
+    result is NaN; fast math permits that.
 
     Not its job: to move a factor through a product of matrices or a maximum (its sign matters
     there), or to recognise any algorithm.
@@ -439,11 +490,11 @@ def TileFoldScale : Pass<"tile-fold-scale"> {
 def TileLoadCaptures : Pass<"tile-load-captures", "::mlir::ModuleOp"> {
   let summary = "load as tiles what mapped functions read at positions of the tile";
   let description = [{
-    Where the function of a `tile.map` reads a captured view at indices of which each is a scalar, or the position of
-    the element along a dimension of the tile plus a scalar, the tile, row or column that all elements read
-    together is loaded where the map is, as early in the block as the indices are known, and becomes an operand of it.
-    An index that a scalar condition fixes, such as 0 for an extent of 1, is one of a view that repeats
-    (`tile.repeat`). Bounds mean the same: outside of the view both read zero.
+    If the function of a `tile.map` reads a captured view, and each index is a scalar, or the position of the element
+    along a dimension of the tile plus a scalar, the pass loads the tile, row or column that all elements read together
+    before the map, as early in the block as the indices are known, and passes it to the map as an operand. An index
+    that a scalar condition fixes, such as 0 for an extent of 1, is handled by a view that repeats (`tile.repeat`).
+    Bounds keep their meaning: both reads give zero outside of the view.
 
     Before:
     ```mlir
@@ -454,7 +505,8 @@ def TileLoadCaptures : Pass<"tile-load-captures", "::mlir::ModuleOp"> {
     }
     %rows = tile.iota %m dim 0 : tensor<64x64xi32>
     %cols = tile.iota %n dim 1 : tensor<64x64xi32>
-    %t = tile.map @score_mod(%s, %h, %rows, %cols) : (tensor<64x64xf32>, i32, tensor<64x64xi32>, tensor<64x64xi32>) -> tensor<64x64xf32>
+    %t = tile.map @score_mod(%s, %h, %rows, %cols)
+       : (tensor<64x64xf32>, i32, tensor<64x64xi32>, tensor<64x64xi32>) -> tensor<64x64xf32>
     ```
     After:
     ```mlir
@@ -464,56 +516,24 @@ def TileLoadCaptures : Pass<"tile-load-captures", "::mlir::ModuleOp"> {
     }
     %view = tile.captured @bias : !tile.view<[?, ?, ?], f32>
     %bias = tile.load %view[%h, %m, %n] : !tile.view<[?, ?, ?], f32> -> tensor<64x64xf32>
-    %t = tile.map @score_mod_of_tiles(%s, %h, %rows, %cols, %bias) : (tensor<64x64xf32>, i32, tensor<64x64xi32>, tensor<64x64xi32>, tensor<64x64xf32>) -> tensor<64x64xf32>
+    %t = tile.map @score_mod_of_tiles(%s, %h, %rows, %cols, %bias)
+       : (tensor<64x64xf32>, i32, tensor<64x64xi32>, tensor<64x64xi32>, tensor<64x64xf32>) -> tensor<64x64xf32>
     ```
 
-    Not its job: indices that depend on data or are no such sum (products, clamped differences), both dimensions of a
-    tile in one index or one dimension in two (a diagonal), what stands in a region, and tiles of
-    rank 3 and more. These stay reads of elements. What is the same for all elements is for tile-hoist-uniforms.
+    Not its job: indices that depend on data or are not such sums (products, clamped differences), both dimensions of a
+    tile in one index, or one dimension in two indices (a diagonal), reads inside a region, and tiles of rank 3 and
+    more. These remain element reads. tile-hoist-uniforms moves reads that are the same for all elements.
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::tilewright::tile::TileDialect"];
 }
 
-def TileCopyCaptures : Pass<"tile-copy-captures", "::mlir::ModuleOp"> {
-  let summary = "let loads of captured views in loops be copied by tensor maps";
-  let description = [{
-    A tile of rank 2 that a loop loads from a captured view is marked for `tile-to-tgpu`, which copies it to shared
-    memory. Its rows or its columns lie along the last dimension of the view; in the latter case it is copied as the view
-    has it, and read transposed. Elements have 16 bits or more. Dimensions of the view that
-    repeat where they have one index (`tile.repeat`) are taken not to, and that they do not becomes a constraint of the
-    kernel: a tensor map shows an array as it is. So a bundle has a kernel without this pass, too.
-
-    Before:
-    ```mlir
-    %view = tile.captured @bias : !tile.view<[?, ?], bf16>
-    %extent = tile.dim @bias, 0
-    %is_same = arith.cmpi eq, %extent, %c1 : i32
-    %rows = tile.repeat %view dim 0 at %c0 when %is_same : !tile.view<[?, ?], bf16>
-    scf.for %n = %c0 to %keys step %c64 : i32 {
-      %bias = tile.load %rows[%m, %n] : !tile.view<[?, ?], bf16> -> tensor<64x64xbf16>
-    }
-    ```
-    After, in a kernel that requires `ne(dim(bias, 0), 1)`:
-    ```mlir
-    %view = tile.captured @bias : !tile.view<[?, ?], bf16>
-    scf.for %n = %c0 to %keys step %c64 : i32 {
-      %bias = tile.load %view[%m, %n] {tgpu.copied} : !tile.view<[?, ?], bf16> -> tensor<64x64xbf16>
-    }
-    ```
-
-    Not its job: tiles that run along another than the last dimension, and repetitions whose condition is no
-    comparison of an extent of a capture with a constant. These are loaded by each thread.
-  }];
-  let dependentDialects = ["::tilewright::tile::TileDialect"];
-}
-
 def TileHoistUniforms : Pass<"tile-hoist-uniforms", "::mlir::ModuleOp"> {
-  let summary = "read once what mapped functions read for all elements alike";
+  let summary = "hoist reads that are the same for all elements out of mapped functions";
   let description = [{
-    Where the function of a `tile.map` reads a captured view at indices that depend on scalars alone, the
-    read, and what is computed from it and other scalars, moves to where the map is, and becomes an operand of
-    it. Loop-invariant code motion then takes it out of the loop. A read of a mapped function is one of each
-    element, and no later pass may merge them, since they are predicated by the bounds of the view.
+    If the function of a `tile.map` reads a captured view at indices that depend on scalars alone, the pass moves the
+    read, and what is computed from it and other scalars, before the map, and passes the result as an operand.
+    Loop-invariant code motion then moves it out of the loop. A read inside a mapped function is executed for each
+    element, and no later pass can merge these reads, because they are predicated by the bounds of the view.
 
     Before:
     ```mlir
@@ -534,20 +554,20 @@ def TileHoistUniforms : Pass<"tile-hoist-uniforms", "::mlir::ModuleOp"> {
     %t = tile.map @score_mod_varying(%s, %h, %slope) : (tensor<64x64xf32>, i32, f32) -> tensor<64x64xf32>
     ```
 
-    Not its job: what reads no memory, which LLVM moves; what stands in a region, or in a function that is
-    called.
+    Not its job: computations that read no memory (LLVM hoists them), reads inside a region, and reads in functions that
+    the mapped function calls.
   }];
   let dependentDialects = ["::tilewright::tile::TileDialect"];
 }
 
 def TileScaleAfterLoop : Pass<"tile-scale-after-loop", "::mlir::ModuleOp"> {
-  let summary = "scale a sum behind its loop instead of its terms";
+  let summary = "scale a sum once, after its loop, instead of its terms";
   let description = [{
-    A sum that a loop carries, of which each term is a tile times one number that no round changes, is computed of the
-    tiles, and multiplied by the number once, behind the loop. A term is a `tile.dot` with the sum as its accumulator
-    and a scaled operand, which may be cast to another type in between, or what an `arith.addf` adds. The sum begins with zero, and
-    rounds may multiply it by numbers for its rows. Loops within the loop may go on with it. Products that
-    are not to be rounded where they are written say so by `fastmath<reassoc>`.
+    If each term of a sum that a loop carries is a tile times a number that is the same in all iterations, the loop sums
+    the unscaled tiles, and the sum is multiplied by the number once, after the loop. A term is a `tile.dot` with the
+    sum as its accumulator and a scaled operand, which may be cast to another type in between, or an operand of an
+    `arith.addf`. The sum starts at zero; iterations may multiply it by numbers for its rows, and inner loops may
+    continue it. Products that need not be rounded where they are written say so by `fastmath<reassoc>`.
 
     Before:
     ```mlir
@@ -568,20 +588,55 @@ def TileScaleAfterLoop : Pass<"tile-scale-after-loop", "::mlir::ModuleOp"> {
     %sum = arith.mulf %unscaled, %factors fastmath<reassoc> : tensor<16x8xf32>
     ```
 
-    Not its job: sums of which some terms have another factor or none, that begin with something, or that a round
+    Not its job: sums whose terms have different factors, sums that do not start at zero, and sums that an iteration
     uses for anything else.
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::tilewright::tile::TileDialect"];
 }
 
+def TileCopyCaptures : Pass<"tile-copy-captures", "::mlir::ModuleOp"> {
+  let summary = "let loads of captured views in loops be copied by tensor maps";
+  let description = [{
+    Marks a tile of rank 2 that a loop loads from a captured view for `tile-to-tgpu`, which then copies it to shared
+    memory. Its rows or its columns must lie along the last dimension of the view; columns are copied as they lie in the
+    view, and read transposed. Elements must have at least 16 bits. A tensor map shows an array as it is, so dimensions
+    of the view that repeat if the array has one index there (`tile.repeat`) are assumed not to repeat, and that becomes
+    a constraint of the kernel. A bundle therefore also has a variant of the kernel that was compiled without this pass.
+    The pipeline runs the pass only under the schedule key `copy_captures=1`.
+
+    Before:
+    ```mlir
+    %view = tile.captured @bias : !tile.view<[?, ?], bf16>
+    %extent = tile.dim @bias, 0
+    %is_same = arith.cmpi eq, %extent, %c1 : i32
+    %rows = tile.repeat %view dim 0 at %c0 when %is_same : !tile.view<[?, ?], bf16>
+    scf.for %n = %c0 to %keys step %c64 : i32 {
+      %bias = tile.load %rows[%m, %n] : !tile.view<[?, ?], bf16> -> tensor<64x64xbf16>
+    }
+    ```
+    After, in a kernel that requires `ne(dim(bias, 0), 1)`:
+    ```mlir
+    %view = tile.captured @bias : !tile.view<[?, ?], bf16>
+    scf.for %n = %c0 to %keys step %c64 : i32 {
+      %bias = tile.load %view[%m, %n] {tgpu.copied} : !tile.view<[?, ?], bf16> -> tensor<64x64xbf16>
+    }
+    ```
+
+    Not its job: tiles that do not run along the last dimension, and repetitions whose condition is not a comparison of
+    an extent of a capture with a constant. Each thread loads these for itself.
+  }];
+  let dependentDialects = ["::tilewright::tile::TileDialect"];
+}
+
 def TileScaleAfterMax : Pass<"tile-scale-after-max", "::mlir::ModuleOp"> {
   let summary = "scale the maximum of a row instead of the row";
   let description = [{
-    The maximum of products with one factor becomes the product of the maximum and the factor, where the factor is
-    positive and finite: rounding keeps the order, so the result has the same bits. The factor is a scalar of run time;
-    otherwise the maximum is computed as written. A product masked with minus infinity counts as well. `with-masked`
-    computes this, too, in the branch: where the factor is known to be positive it may be applied behind the mask, and be
-    fused with what follows.
+    Replaces the maximum of products with one common factor by the product of the maximum and the factor, if the factor
+    is positive and finite: rounding is monotonic, so the result has the same bits. The factor is a scalar that is known
+    at run time only, so the rewrite happens inside a branch, and the maximum is computed as written otherwise. A
+    product that is masked with minus infinity is treated the same way. With `with-masked`, the branch also computes the
+    masked product: in it, the factor is known to be positive, so it can be applied after the mask and be fused with the
+    operation that follows.
 
     Before:
     ```mlir
@@ -602,29 +657,31 @@ def TileScaleAfterMax : Pass<"tile-scale-after-max", "::mlir::ModuleOp"> {
     }
     ```
   }];
-  let options = [Option<"withMasked", "with-masked", "bool", "false", "compute the masked product in the branch as well">];
+  let options = [
+    Option<"withMasked", "with-masked", "bool", "false", "compute the masked product in the branch as well">,
+  ];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect", "::tilewright::tile::TileDialect"];
 }
 
 def TileToTgpu : Pass<"tile-to-tgpu", "::mlir::ModuleOp"> {
   let summary = "map kernels onto a block of threads: layouts, shared memory, matrix instructions";
   let description = [{
-    Every `tile.kernel` becomes a `tgpu.kernel` of the same name. Tiles that meet in elementwise
-    operations, or that a loop carries, share a layout: that of the accumulator where a dot's result is
-    among them, else a blocked one; reductions and expansions carry layouts on as slices. Where
-    layouts meet, the tile is converted.
+    Replaces every `tile.kernel` by a `tgpu.kernel` of the same name. Tiles that meet in elementwise operations, or that
+    a loop carries, share a layout: the accumulator layout if one of them is the result of a dot, else a blocked layout;
+    reductions and expansions use slices of these layouts. Where layouts differ, the tile is converted.
 
-    A dot of f16 or bf16 (or of f32 with precision tf32) becomes `tgpu.mma`, on sm_90a `tgpu.wgmma` where each warpgroup gets
-    64 rows, of f32 or f64 `tgpu.fma_dot`. A tile that is
-    loaded for a dot is copied to shared memory; a tile computed in registers stays there where it can be
-    operand a, else it is written to shared memory. An inner extent that no instruction
-    multiplies is rounded up where both loads end with their views, beyond which copies are zero.
+    A dot of f16 or bf16 (or of f32 with precision tf32) becomes `tgpu.mma`, or `tgpu.wgmma` on sm_90a if each warpgroup
+    gets 64 rows. Operands of 8-bit floats are converted to f16 first, which is exact; a remark (`widened-product`)
+    reports that. A dot of f32 or f64 becomes `tgpu.fma_dot`. A tile that is loaded for a dot is copied to shared
+    memory; a tile that is computed in registers stays there if it can be operand a, else it is written to shared
+    memory. An inner extent that is not a multiple of the instruction's is rounded up if both loads end where their
+    views end: copies fill what lies beyond the end of a view with zeros.
 
-    A block loop becomes a loop over the numbers of the blocks that the derived ranges allow, with two
-    copies of the body: without a mask for full blocks, and with the mask computed, run only where
-    some pair is kept.
+    A block loop becomes a loop over the numbers of the blocks that the derived ranges allow, with two copies of the
+    body: one without a mask for full blocks, and one that computes the mask, and runs only if the block contains a kept
+    pair.
 
-    Copies are synchronous: waited for before the first use.
+    Copies are synchronous: each is waited for before its first use.
 
     Before:
     ```mlir
@@ -648,11 +705,14 @@ def TileToTgpu : Pass<"tile-to-tgpu", "::mlir::ModuleOp"> {
     Not its job: to overlap copies with products, or to place buffers (tgpu-plan-shared-memory).
 
     Errors:
-    - an unknown target, or a number of warps that is no power of two up to 32
+    - an unknown target, or a number of warps that is not a power of two up to 32 (nor, on sm_90a, a multiple of 4)
     - a kernel whose parameters are not bound
-    - tiles of a rank other than 1 and 2; `tile.reshape`, `tile.gather`, `tile.scatter_add`; tiles carried by
-      `scf.while`; constants that are no splat
-    - elements, or shapes, of a dot that no instruction multiplies
+    - tiles of rank 0; gathered or scattered tiles of rank 3 and more; a reduction of a tile along a dimension other
+      than its first and its last
+    - a view that is chosen at run time; a constant tile that is not a splat
+    - an operation on tiles that has no mapping, such as a loop other than `scf.for` and `tile.for_blocks` that carries
+      tiles
+    - elements, or shapes, of a dot that no instruction of the target multiplies
   }];
   let options = [
     Option<"target", "target", "std::string", /*default=*/"\"sm_80\"", "architecture">,
@@ -662,52 +722,14 @@ def TileToTgpu : Pass<"tile-to-tgpu", "::mlir::ModuleOp"> {
                            "::mlir::scf::SCFDialect", "::tilewright::tgpu::TgpuDialect"];
 }
 
-def TileInlineCalls : Pass<"tile-inline-calls", "::mlir::ModuleOp"> {
-  let summary = "replace calls by what they call";
-  let description = [{
-    Every `func.call` in a kernel, and in a function that an operation applies (`tile.map`, a mask), is
-    replaced by the operations of the function, and those by what they call in turn. Private functions
-    that only calls named are removed. The work is proportional to the operations that result.
-
-    With `of-tiles-only`, only calls that pass or return a tile or a view are. The pipeline does so
-    behind tile-link, so that every other pass sees what such a function does to tiles as if it stood
-    in the kernel.
-
-    Before:
-    ```mlir
-    func.func private @last(%m: i32) -> i32 {
-      %c64 = arith.constant 64 : i32
-      %last = arith.addi %m, %c64 : i32
-      return %last : i32
-    }
-    %end = func.call @last(%m) : (i32) -> i32
-    ```
-    After:
-    ```mlir
-    %c64 = arith.constant 64 : i32
-    %end = arith.addi %m, %c64 : i32
-    ```
-
-    Not its job: to inline the function of a `tile.map` (code generation does, once for each element),
-    or to simplify (canonicalize and cse do).
-
-    Errors:
-    - functions that call each other in a cycle
-    - a kernel or a function that would have more than 262144 operations
-  }];
-  let options = [
-    Option<"ofTilesOnly", "of-tiles-only", "bool", "false",
-           "only calls that pass or return a tile or a view">,
-  ];
-}
-
 def TgpuSumByThread : Pass<"tgpu-sum-by-thread", "::mlir::ModuleOp"> {
-  let summary = "reduce the sums that a loop carries over threads once, behind the loop";
+  let summary = "reduce the sums that a loop carries over threads once, after the loop";
   let description = [{
-    A loop that carries a row of sums, and in each round multiplies it by a row and adds the reduction of a tile, or does only the
-    latter, carries what each thread has summed instead, if these operations carry `fastmath<reassoc>`: the sums are then
-    reduced over threads behind the loop, not in each round. Branches of the round on either side of which the sums
-    follow this rule, or stay what they are, are no obstacle. The sums begin with zero, and nothing else in the loop reads them.
+    Consider a loop that carries a row of sums, and in each iteration adds the reduction of a tile to it, possibly after
+    multiplying it by a row. If these operations carry `fastmath<reassoc>`, the loop carries the partial sums of each
+    thread instead, and the sums are reduced over threads once, after the loop. Branches in the body are allowed if, on
+    each side, the sums follow this rule or do not change. The sums must start at zero, and nothing else in the loop may
+    read them.
 
     Before:
     ```mlir
@@ -730,7 +752,7 @@ def TgpuSumByThread : Pass<"tgpu-sum-by-thread", "::mlir::ModuleOp"> {
     %sum = tile.reduce add %partial dim 1 : !by_thread -> !row
     ```
 
-    Not its job: maxima, which a round needs of whole rows.
+    Not its job: maxima, because each iteration needs the maximum of the whole row.
   }];
   let dependentDialects = ["::tilewright::tile::TileDialect", "::tilewright::tgpu::TgpuDialect"];
 }
@@ -738,10 +760,11 @@ def TgpuSumByThread : Pass<"tgpu-sum-by-thread", "::mlir::ModuleOp"> {
 def TgpuSkipOnes : Pass<"tgpu-skip-ones", "::mlir::ModuleOp"> {
   let summary = "let a warp skip the product of a carried sum with a row of ones";
   let description = [{
-    A sum that a loop carries is often scaled by exp2(old - new), where `new` is `old` unless a condition holds, as a
-    running maximum that is raised only where a row's scores exceed it by much: then the factor is exactly one in most
-    rounds. Such a product of a tile and the expanded row gets the attribute `tgpu.skip_ones`: a warp whose rows all have
-    the factor one skips it, by one vote. The result is the same.
+    A sum that a loop carries is often scaled by exp2(old - new), where `new` equals `old` unless a condition holds, for
+    example if a running maximum is raised only in rows whose scores exceed it by more than a threshold: the factor is
+    then exactly one in most iterations. Such a product of a tile and an expanded row gets the attribute
+    `tgpu.skip_ones`: a warp votes, and skips the product if all its rows have the factor one. The result is the same.
+    The schedule key `skip_ones=0` removes the pass from the pipeline.
 
     Before:
     ```mlir
@@ -756,26 +779,36 @@ def TgpuSkipOnes : Pass<"tgpu-skip-ones", "::mlir::ModuleOp"> {
     %kept = arith.mulf %sum, %factors {tgpu.skip_ones} : tensor<64x64xf32, #acc>
     ```
 
-    Not its job: to decide how far a maximum may lag behind, which is what the kernel says.
+    Not its job: to decide how far a maximum may lag; the kernel's author decides that.
   }];
 }
 
 def TgpuPlanSchedule : Pass<"tgpu-plan-schedule", "::mlir::ModuleOp"> {
   let summary = "decide how loops are pipelined and what stays in registers";
   let description = [{
-    Writes `tgpu.schedule` on every loop that copies to shared memory, unless an author has, and
-    `tgpu.keep_in_registers` on reads of buffers that do not change in a loop, as far as registers go. The passes
-    that follow obey. A loop can be pipelined if the places of its copies depend on the number of the round alone
-    and their buffers belong to the loop. `schedule` overrides what would be decided: skeleton, stages, in_flight,
-    keep_in_registers.
+    Writes `tgpu.schedule` on every loop that copies to shared memory, unless the author has, and
+    `tgpu.keep_in_registers` on reads of buffers that do not change in a loop, as long as registers are free. The
+    following passes obey these attributes. A loop can be pipelined if the places of its copies depend on the induction
+    variable alone and their buffers belong to the loop. `schedule` overrides decisions by `KEY=VALUE`:
 
-    For sm_90a, a kernel whose loops copy operands of wgmma gets `tgpu.role_schedule`, if a role of its own can make all
-    its copies: then its loops are of skeleton producer_consumer. Keys of `schedule` for it: group, store_buffers, load_registers,
-    compute_registers.
+    - `skeleton`: `synchronous`, `multistage` or `producer_consumer`; `overlap` is `producer_consumer` with
+      `in_flight=1`, and `exclusive` is `producer_consumer` with `in_flight=0` and `turns=1`
+    - `stages` (1 to 32) and `in_flight` (0 to 7), as in `#tgpu.schedule`
+    - `keep_in_registers`: true or false
+    - `copy_captures`, `skip_ones`: 0 or 1; decide whether the pipeline runs tile-copy-captures and tgpu-skip-ones
 
-    Rings of two slots each may not fit. Then those that only products read whose results the round itself uses get one, by
-    `tgpu.ring_stages` on their copies, if others keep two. Where there are two and room for more, and no round writes to shared
-    memory for its own products, rings that products of this and of the next round read get three.
+    On sm_90a, a kernel whose loops copy operands of wgmma gets `tgpu.role_schedule` if a separate role can issue all
+    its copies; its loops then have the skeleton `producer_consumer`. These keys of `schedule` apply to it:
+
+    - `turns`, as in `#tgpu.schedule`
+    - `group`, `dynamic`, `tile_stages`, `store_buffers`, `reduce_stages`, `scratch_stages`, `load_registers` and
+      `compute_registers`, as in `#tgpu.role_schedule`
+    - `lend`: whether results leave through slots that the role "load" lends, if there are no store buffers
+
+    If two-slot rings do not fit, buffers read only by products whose results are used in the same iteration get one
+    slot (`tgpu.ring_stages`), provided that others keep two. If rings have two slots, there is room for more, and no
+    iteration writes to shared memory for its own products, rings that products of this and of the next iteration read
+    get three.
 
     Before:
     ```mlir
@@ -793,6 +826,9 @@ def TgpuPlanSchedule : Pass<"tgpu-plan-schedule", "::mlir::ModuleOp"> {
 
     Errors:
     - an unknown key or value in `schedule`
+    - `stages` above 1 with `skeleton=synchronous`, or 1 with `skeleton=multistage`
+    - `skeleton=producer_consumer` for a kernel that cannot be split into roles
+    - stages or buffers asked for in `schedule` that do not fit into shared memory
   }];
   let options = [ListOption<"schedule", "schedule", "std::string", "KEY=VALUE, overrides a decision">];
 }
@@ -800,7 +836,8 @@ def TgpuPlanSchedule : Pass<"tgpu-plan-schedule", "::mlir::ModuleOp"> {
 def TgpuHoistReads : Pass<"tgpu-hoist-reads", "::mlir::ModuleOp"> {
   let summary = "read what stays in registers before the loops in which it does not change";
   let description = [{
-    Moves each `tgpu.read` marked `tgpu.keep_in_registers`; reads of one buffer in copies of a body become one.
+    Moves each `tgpu.read` that is marked `tgpu.keep_in_registers` out of the loops in which its buffer does not change.
+    Reads of one buffer in copies of a loop body become one.
 
     Before:
     ```mlir
@@ -816,10 +853,11 @@ def TgpuHoistReads : Pass<"tgpu-hoist-reads", "::mlir::ModuleOp"> {
 }
 
 def TgpuPipelineCopies : Pass<"tgpu-pipeline-copies", "::mlir::ModuleOp"> {
-  let summary = "fill rings ahead of the rounds that use them";
+  let summary = "start copies ahead of the iterations that use them";
   let description = [{
-    Obeys `tgpu.schedule` of skeleton multistage: the buffers that the loop copies to become rings, the copies of the
-    first rounds are started before the loop, and each round starts those of the round `stages` - 1 later. One barrier a round is left.
+    Obeys `tgpu.schedule` with the skeleton `multistage`: the buffers that the loop copies to become rings, the copies
+    of the first iterations are started before the loop, and each iteration starts those of the iteration `stages` - 1
+    later. One barrier per iteration remains.
 
     Before:
     ```mlir
@@ -846,39 +884,43 @@ def TgpuPipelineCopies : Pass<"tgpu-pipeline-copies", "::mlir::ModuleOp"> {
     ```
 
     Errors:
-    - a loop that cannot be pipelined: a place that depends on what the loop carries, a buffer used elsewhere
+    - a loop that cannot be pipelined: a place that depends on what the loop carries, a buffer that is used elsewhere
   }];
 }
 
 def TgpuAssignRoles : Pass<"tgpu-assign-roles", "::mlir::ModuleOp"> {
   let summary = "split a kernel into roles that copy, compute and add to memory";
   let description = [{
-    Obeys `tgpu.role_schedule`, and `tgpu.schedule` of the loops inside. All copies become TMA loads of the role "load",
-    of a warp; everything else is the role "compute", of as many warps as the kernel had. Registers are dealt
-    to whole warpgroups, so the other warps of the first are idle. Loops, branches
-    and scalars that the places of copies depend on are in both. A vote of the block becomes one of the role. Copies that
-    the same operation reads first, and rows that are read after them, share
-    two barriers for each stage: one completes when their bytes are there, the other when all warps have used them. They are
-    started together, as far as their places are known. `tgpu.ring_stages` of a copy says how many slots its ring has, if not as
-    many as the loop has stages; the planner does not count what an author writes there. How often a ring has been used runs on
-    through all loops. With a `group`, the block takes tile after tile of what was the grid.
+    Obeys `tgpu.role_schedule`, and `tgpu.schedule` of the loops in the kernel. All copies become TMA loads of the role
+    "load", which has one warp; everything else becomes the role "compute", with as many warps as the kernel had.
+    Registers are allocated to whole warpgroups, so the other three warps of the first warpgroup are idle unless they
+    get one of the roles below. Loops, branches and scalars that the places of copies depend on are in both roles. A
+    vote of the block becomes a vote of the role.
 
-    With `reduce_stages`, accumulators of wgmma that loops add to memory (`tgpu.atomic_add`) leave through a ring of
-    shared memory, and a warp, the role "reduce", adds them by TMA. It does not branch where both branches add to the
-    same place, nor where the condition is a vote that ranges usually make unnecessary: there `compute` sends zeros. Where
-    they add in order, that warp waits for its turn (`tgpu.await_turn`) and ends it when memory has the sum, and tiles are taken
-    by `tgpu.take_tile .. all`.
+    Copies that the same operation reads first, and rows that are read after them, share two barriers for each stage:
+    one completes when their bytes have arrived, the other when all warps have used them. These copies are started
+    together as soon as their places are known. `tgpu.ring_stages` of a copy gives the number of slots of its ring if
+    that differs from the loop's `stages`; tgpu-plan-schedule does not account for a value that the author wrote. The
+    counter of a ring's uses continues through all loops. With a `group`, the block processes tile after tile of what
+    was the grid.
 
-    Of tiles that are taken from a counter (`dynamic`), the role "load" tells the others what it has computed of a tile's
-    number, through a ring. Where that reads memory, as the search for a packed sequence does, another warp of its warpgroup,
-    the role "schedule", takes and tells tiles, and all others receive them.
+    With `reduce_stages`, accumulators of wgmma that loops add to memory (`tgpu.atomic_add`) leave through a ring in
+    shared memory, and one warp, the role "reduce", adds them by TMA. This role has no branch where both branches add to
+    the same place, nor where the condition is a vote that ranges usually make unnecessary: in these cases `compute`
+    sends zeros. For additions in order, the role waits for its turn (`tgpu.await_turn`), ends the turn when the sum is
+    in memory, and tiles are taken by `tgpu.take_tile .. all`.
 
-    Where results find no buffers of their own, the role that copies ends a tile with a use of each ring whose copies have
-    `tgpu.lend_slot`: it acquires the slot and arrives, without a copy. Compute waits for it before the first result leaves,
-    and gives it back behind the last; tgpu-stage-stores lets results out through it.
+    If tiles are taken from a counter (`dynamic`), the role "load" publishes what it has computed from a tile's number
+    to the other roles, through a ring. If that computation reads memory, as the search for a packed sequence does,
+    another warp of the same warpgroup, the role "schedule", takes and publishes tiles, and all other roles receive
+    them.
 
-    With `scratch_stages` = 2, buffers that each round writes for the products of that round are used in turn, and the
-    barrier at the head of a round goes.
+    If results have no buffers of their own, the role "load" ends each tile with one more use of each ring whose copies
+    have `tgpu.lend_slot`: it acquires the slot and arrives, without a copy. The role "compute" waits for the slot
+    before its first result leaves, and releases it after the last; tgpu-stage-stores stores the results through it.
+
+    With `scratch_stages` = 2, buffers that each iteration writes for its own products alternate between two copies, and
+    the barrier at the start of an iteration is removed.
 
     Before:
     ```mlir
@@ -925,60 +967,28 @@ def TgpuAssignRoles : Pass<"tgpu-assign-roles", "::mlir::ModuleOp"> {
     }
     ```
 
-    Not its job: to decide what becomes a role, or to overlap products (tgpu-schedule-dots).
+    Not its job: to decide which roles there are, or to overlap products (tgpu-plan-stages, tgpu-schedule-dots).
 
     Errors:
     - a copy that no tensor map describes: a view that is no argument, or optional, or a buffer that no boxes make up
     - a copy whose place, or whether it is made, depends on a tile
     - a buffer that others write as well, or that is used where the copy may not have been made
-    - a target other than sm_90a; warps that are no multiple of 4, or more than 28
-    - a group, and a grid that the block cannot compute
+    - a target other than sm_90a; a number of warps that is not a multiple of 4, or above 28
+    - a `group` with a grid that the block cannot compute
     - additions in order without `dynamic` or without `reduce_stages`
-    - a `tgpu.ring_stages` that is no i64 from 1 to 32, or that differs among copies which share barriers
+    - a `tgpu.ring_stages` that is not an i64 from 1 to 32, or that differs between copies that share barriers
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect",
                            "::tilewright::tile::TileDialect"];
 }
 
-def TgpuStageStores : Pass<"tgpu-stage-stores", "::mlir::ModuleOp"> {
-  let summary = "store accumulators through shared memory, by TMA";
-  let description = [{
-    Obeys `store_buffers` of `tgpu.role_schedule`. In roles, a store of a tile in a wgmma layout to a whole argument goes out in pieces
-    of as many columns as a swizzle holds, through that many buffers in turn. Each piece waits until the copy that used its buffer
-    has read it, is written, and its copy started. What is computed element by element for the store alone is computed piece by
-    piece too, in fewer registers.
-
-    With no store buffers a tile leaves through a buffer that is there: in a block that takes tile after tile, through the
-    slots of a ring that each round writes for its own products (which the next tile writes again when the copies have
-    read them), else through that of an operand which has been read.
-
-    Before:
-    ```mlir
-    tgpu.store %sum, %c[%m, %n] : tensor<128x64xbf16, #tgpu.wgmma<2>>, !tile.view<[?, ?], bf16>
-    ```
-    After:
-    ```mlir
-    tgpu.bulk_wait pending 0 read
-    tgpu.sync on %stored
-    tgpu.write %sum, %buffer : tensor<128x64xbf16, #tgpu.wgmma<2>>, !tgpu.shared<128x64xbf16, b128>
-    tgpu.fence_async
-    tgpu.sync on %stored
-    tgpu.tma_store %buffer, %c_map[%m, %n] : !tgpu.shared<128x64xbf16, b128>, !tgpu.tensor_map<128x64xbf16, b128>
-    tgpu.bulk_commit
-    ```
-
-    Not its job: stores of other layouts, which stay.
-  }];
-  let dependentDialects = ["::mlir::arith::ArithDialect"];
-}
-
 def TgpuUnswitchLoops : Pass<"tgpu-unswitch-loops", "::mlir::ModuleOp"> {
-  let summary = "take branches that do not depend on the round out of the loops of roles";
+  let summary = "move loop-invariant branches out of the loops of roles";
   let description = [{
-    A `producer_consumer` loop of a role whose body branches on values that do not change while it runs becomes two: one for the
-    case that all those branches are taken, and one for all others, which is marked `tgpu.rare`: passes that pipeline
-    or split loops leave it alone. The second has no special cases (`tgpu.special_case`) either: what stands beside them serves
-    all rounds.
+    Splits a `producer_consumer` loop of a role whose body branches on loop-invariant values into two: one for the case
+    that all those branches are taken, and one for all other cases, which is marked `tgpu.rare`: passes that pipeline or
+    split loops ignore it. The second loop has no special cases (`tgpu.special_case`) either, because the general code
+    beside them is correct for all iterations.
 
     Before:
     ```mlir
@@ -1000,17 +1010,17 @@ def TgpuUnswitchLoops : Pass<"tgpu-unswitch-loops", "::mlir::ModuleOp"> {
     }
     ```
 
-    Not its job: branches on ranges of rounds (tgpu-clone-segments).
+    Not its job: branches on ranges of iterations (tgpu-clone-segments).
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect"];
 }
 
 def TgpuSkipIdleRounds : Pass<"tgpu-skip-idle-rounds", "::mlir::ModuleOp"> {
-  let summary = "let each warpgroup leave out the first rounds of a loop that are not for its rows";
+  let summary = "let each warpgroup skip the first iterations of a loop if they do not affect its rows";
   let description = [{
-    The lower bound of a loop may be `tgpu.first_round`. In a `producer_consumer` loop of a role whose warpgroups meet each
-    other only at the barriers of rings, the rounds before a warpgroup's own become a loop that waits for each slot and
-    gives it back. Any other loop begins with the first round of all.
+    The lower bound of a loop may be `tgpu.first_round`. In a `producer_consumer` loop of a role whose warpgroups
+    synchronise with each other only at the barriers of rings, the iterations before a warpgroup's own become a loop
+    that waits for each slot and releases it. Any other loop starts with the first iteration of all warpgroups.
 
     Before:
     ```mlir
@@ -1037,15 +1047,117 @@ def TgpuSkipIdleRounds : Pass<"tgpu-skip-idle-rounds", "::mlir::ModuleOp"> {
   let dependentDialects = ["::mlir::scf::SCFDialect", "::tilewright::tgpu::TgpuDialect"];
 }
 
-def TgpuPlanStages : Pass<"tgpu-plan-stages", "::mlir::ModuleOp"> {
-  let summary = "give every operation of a loop a stage of the pipeline and a place in its order";
+def TgpuCloneSegments : Pass<"tgpu-clone-segments", "::mlir::ModuleOp"> {
+  let summary = "split a loop that branches on its induction variable into one loop for each part";
   let description = [{
-    Writes `tgpu.place = [stage, order]` on the operations of `producer_consumer` loops with `in_flight` > 0 and two products or
-    more, unless an author has; tgpu-expand-stages obeys. Products that other products of the round read,
-    through whatever lies between, and what is computed of them are stage 0; products that nothing else of the round reads are
-    stage 1, which runs a round later, so that the matrix unit multiplies while stage 0 computes. Waits for slots
-    come just before the products that read them, releases just behind the waits for these. With `turns`, the warpgroups
-    of the role take turns in issuing the products of a round.
+    A loop of step 1 whose body branches on `begin <= iv < end`, both known before the loop, becomes three loops:
+    before, inside, and after the range. Full blocks thus need neither the mask nor the branch. Rings and accumulators
+    continue from one loop to the next.
+
+    The attributes `tgpu.one_before` and `tgpu.one_after` of the branch, which say that at most one iteration comes
+    before or after the range, are passed on to the loops made for these iterations.
+
+    Before:
+    ```mlir
+    %r = scf.for %n = %first to %end step %c1 iter_args(%acc = %zero) -> (!acc) : i32 {
+      %after = arith.cmpi sge, %n, %full_first : i32
+      %before = arith.cmpi slt, %n, %full_end : i32
+      %full = arith.andi %after, %before : i1
+      %new = scf.if %full -> (!acc) { ... } else { ... }
+      scf.yield %new : !acc
+    }
+    ```
+    After:
+    ```mlir
+    %r0 = scf.for %n = %first to %b step %c1 iter_args(%acc = %zero) -> (!acc) : i32 { /* else */ }
+    %r1 = scf.for %n = %b to %e step %c1 iter_args(%acc = %r0) -> (!acc) : i32 { /* then */ }
+    %r = scf.for %n = %e to %end step %c1 iter_args(%acc = %r1) -> (!acc) : i32 { /* else */ }
+    ```
+  }];
+}
+
+def TgpuStageStores : Pass<"tgpu-stage-stores", "::mlir::ModuleOp"> {
+  let summary = "store accumulators through shared memory, by TMA";
+  let description = [{
+    Obeys `store_buffers` of `tgpu.role_schedule`. In roles, a store of a tile in a wgmma layout to a whole argument is
+    split into pieces of as many columns as a swizzle spans, which leave through that many buffers in turn. For each
+    piece, the role waits until the copy that last used the buffer has read it, writes the piece, and starts its copy.
+    Elementwise operations whose only use is the store are also computed piece by piece, which takes fewer registers.
+
+    Without store buffers, a tile leaves through an existing buffer. In a block that processes tile after tile, that is
+    the slots of a ring that each iteration writes for its own products (the next tile writes them again once the copies
+    have read them), or slots that the role "load" lends (`tgpu.lend_slot`); otherwise it is the buffer of an operand
+    that all products have read.
+
+    Before:
+    ```mlir
+    tgpu.store %sum, %c[%m, %n] : tensor<128x64xbf16, #tgpu.wgmma<2>>, !tile.view<[?, ?], bf16>
+    ```
+    After:
+    ```mlir
+    tgpu.bulk_wait pending 0 read
+    tgpu.sync on %stored
+    tgpu.write %sum, %buffer : tensor<128x64xbf16, #tgpu.wgmma<2>>, !tgpu.shared<128x64xbf16, b128>
+    tgpu.fence_async
+    tgpu.sync on %stored
+    tgpu.tma_store %buffer, %c_map[%m, %n] : !tgpu.shared<128x64xbf16, b128>, !tgpu.tensor_map<128x64xbf16, b128>
+    tgpu.bulk_commit
+    ```
+
+    Not its job: stores of other layouts, which remain as they are.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect"];
+}
+
+def TgpuScheduleDots : Pass<"tgpu-schedule-dots", "::mlir::ModuleOp"> {
+  let summary = "leave products unfinished while the next are issued";
+  let description = [{
+    Obeys `in_flight` of a `producer_consumer` loop. If all products of a loop are added to values that the loop
+    carries, the loop carries the accumulators as pending: the products of an iteration form one group, which is waited
+    for in the next iteration, and the slots that they read are released after that wait. Other loops remain as they
+    are; tgpu-plan-stages overlaps products that read each other's results.
+
+    Before:
+    ```mlir
+    %sum = scf.for ... iter_args(%acc = %zeros) {
+      %pending = tgpu.wgmma %x, %y, %acc : ...
+      tgpu.wgmma_commit
+      %new = tgpu.wgmma_wait pending 0, %pending : ...
+      tgpu.arrive %empty[%use] per warp : !tgpu.barriers<4>
+      scf.yield %new
+    }
+    ```
+    After, if the loop has at least one iteration:
+    ```mlir
+    %first = tgpu.wgmma %x, %y : ...
+    tgpu.wgmma_commit
+    %last = scf.for ... iter_args(%acc = %first, %before = %use) {
+      %pending = tgpu.wgmma %x, %y, %acc : ...
+      tgpu.wgmma_commit
+      tgpu.wgmma_wait pending 1
+      tgpu.arrive %empty[%before] per warp : !tgpu.barriers<4>
+      scf.yield %pending, %use
+    }
+    %sum = tgpu.wgmma_wait pending 0, %last : ...
+    tgpu.arrive %empty[...] per warp : !tgpu.barriers<4>
+    ```
+
+    Errors:
+    - `in_flight` above 1 for a loop with one product, or above 2 for a loop with several
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect"];
+}
+
+def TgpuPlanStages : Pass<"tgpu-plan-stages", "::mlir::ModuleOp"> {
+  let summary = "assign a pipeline stage and a position to every operation of a loop";
+  let description = [{
+    Writes `tgpu.place = [stage, order]` on the operations of `producer_consumer` loops with `in_flight` > 0 and at
+    least two products, unless the author has; tgpu-expand-stages obeys. Stage 0 contains the products whose results
+    other products of the same iteration read, directly or indirectly, and what is computed from these results. Stage 1
+    contains the products whose results nothing else in the iteration reads; it runs one iteration later, so that the
+    matrix unit multiplies while stage 0 computes. Waits for slots come just before the products that read the slots,
+    and releases just after the waits for these products. With `turns`, the warpgroups of the role take turns in issuing
+    the products of an iteration.
 
     Before: `S = Q K`, `P = exp(S)`, `O = O + P V`, in a loop over blocks of K and V. After, by order:
     ```mlir
@@ -1057,29 +1169,33 @@ def TgpuPlanStages : Pass<"tgpu-plan-stages", "::mlir::ModuleOp"> {
     ...
     ```
 
-    A loop whose rounds write to shared memory for other threads, or whose first products need what the others yield,
-    is not overlapped. Its operations are one stage, in an order in which products are issued early and waited for late,
-    and products that are summed up in one accumulator (`O = Q state + P V`) are waited for together;
-    with `in_flight` = 2, the first product that needs but what roles copy is issued in the round before (stage 0 is that
-    product alone). A short row that is used with the first product is read when that is issued. `in_flight` = 2 asks
-    for this order of any loop: it takes fewer registers than two stages. OrderRound.h has the order.
+    A loop is not overlapped if its iterations write to shared memory for other threads, or if its first products need
+    what the others yield. Its operations then form one stage, in an order that issues products early and waits for them
+    late; products that are summed in one accumulator (`O = Q state + P V`) are waited for together. With `in_flight` =
+    2, the first product that needs only what roles copy is issued one iteration early (stage 0 is that product alone),
+    and a short row that is used with this product is read when the product is issued. `in_flight` = 2 asks for this
+    order in any loop: it takes fewer registers than two stages. OrderRound.h describes the order.
 
-    With `in_flight` = 0 and `turns`, operations stay where they are, and a warpgroup has its turn from the end of the products
-    that others of the round read until it issues the first of those: one computes while the others multiply.
+    With `in_flight` = 0 and `turns`, operations stay in place. A warpgroup's turn lasts from the end of the products
+    whose results others of the iteration read until it issues the first of those others: one warpgroup computes while
+    the others multiply.
 
-    A loop stays as it is if its body branches; so does a loop in several parts of which none is right for every round.
+    A loop remains as it is if its body branches, or if it consists of several parts none of which is correct for every
+    iteration.
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect"];
 }
 
 def TgpuExpandStages : Pass<"tgpu-expand-stages", "::mlir::ModuleOp"> {
-  let summary = "pipeline loops as the places of their operations say";
+  let summary = "pipeline loops as the places of their operations prescribe";
   let description = [{
-    Obeys `tgpu.place`. Stage 1 of a round runs in the next round of the pipeline. The loops that tgpu-clone-segments made of
-    one are one pipeline: the prologue (stage 0 of the first round) runs before them all, the epilogue (stage 1 of the last)
-    behind them all, and values that go from stage 0 to stage 1 are carried from one to the next. The prologue takes the body of a
-    part marked `tgpu.general`. A first part of one round at most (`tgpu.one_before`) is the prologue alone; where parts have stage 0
-    in common, so that they begin and end a round later, a last part of one round at most (`tgpu.one_after`) is the epilogue alone.
+    Obeys `tgpu.place`. Stage 1 of an iteration runs in the next iteration of the pipelined loop. The loops that
+    tgpu-clone-segments made from one loop form one pipeline: the prologue (stage 0 of the first iteration) runs before
+    the first of them, the epilogue (stage 1 of the last iteration) after the last, and values that go from stage 0 to
+    stage 1 are carried from one loop to the next. The prologue uses the body of a part marked `tgpu.general`. A first
+    part of at most one iteration (`tgpu.one_before`) becomes the prologue alone. If the parts have stage 0 in common,
+    so that they begin and end one iteration later, a last part of at most one iteration (`tgpu.one_after`) becomes the
+    epilogue alone.
 
     Before:
     ```mlir
@@ -1114,50 +1230,13 @@ def TgpuExpandStages : Pass<"tgpu-expand-stages", "::mlir::ModuleOp"> {
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect"];
 }
 
-def TgpuScheduleDots : Pass<"tgpu-schedule-dots", "::mlir::ModuleOp"> {
-  let summary = "leave products unfinished while the next are issued";
-  let description = [{
-    Obeys `in_flight` of a `producer_consumer` loop, at most 1 so far. Where all products of a loop are added to what the
-    loop carries, the accumulators go around the loop pending; the products of a round are one group, which is waited
-    for in the next round, and only then the slots that they read are released. Other loops stay as they are.
-
-    Before:
-    ```mlir
-    %sum = scf.for ... iter_args(%acc = %zeros) {
-      %pending = tgpu.wgmma %x, %y, %acc : ...
-      tgpu.wgmma_commit
-      %new = tgpu.wgmma_wait pending 0, %pending : ...
-      tgpu.arrive %empty[%use] per warp : !tgpu.barriers<4>
-      scf.yield %new
-    }
-    ```
-    After, if there is a round at all:
-    ```mlir
-    %first = tgpu.wgmma %x, %y : ...
-    tgpu.wgmma_commit
-    %last = scf.for ... iter_args(%acc = %first, %before = %use) {
-      %pending = tgpu.wgmma %x, %y, %acc : ...
-      tgpu.wgmma_commit
-      tgpu.wgmma_wait pending 1
-      tgpu.arrive %empty[%before] per warp : !tgpu.barriers<4>
-      scf.yield %pending, %use
-    }
-    %sum = tgpu.wgmma_wait pending 0, %last : ...
-    tgpu.arrive %empty[...] per warp : !tgpu.barriers<4>
-    ```
-
-    Errors:
-    - more than one product in flight
-  }];
-  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect"];
-}
-
 def TgpuReleaseEarly : Pass<"tgpu-release-early", "::mlir::ModuleOp"> {
-  let summary = "give slots back right behind their last readers";
+  let summary = "release slots right after their last readers";
   let description = [{
-    What is copied once for each tile (Q of attention) is given back behind the loops that read it. tgpu-expand-stages leaves
-    a product of the last round behind a loop, which reads other slots; the arrival moves up before it, and into the
-    branches of conditions, so that the next tile's copy begins while that product runs.
+    A buffer that is copied once for each tile (Q of attention) is released after the loops that read it.
+    tgpu-expand-stages leaves a product of the last iteration after a loop, and this product reads other slots. The pass
+    moves the arrival before this product, and into the branches of conditions, so that the next tile's copy starts
+    while the product runs.
 
     Before:
     ```mlir
@@ -1190,12 +1269,12 @@ def TgpuReleaseEarly : Pass<"tgpu-release-early", "::mlir::ModuleOp"> {
 }
 
 def TgpuUniteCounters : Pass<"tgpu-unite-counters", "::mlir::ModuleOp"> {
-  let summary = "compute once what counters of rings tell alike";
+  let summary = "merge ring counters that differ by a constant";
   let description = [{
-    Counters that loops of a role carry, and of which it is proved that they always differ by the same number: of equal ones
-    the first takes the others' places. Where one is less than another by one, and counts on by one, its next value is
-    the other's value of this round, so that slots and phases of the next round are known. Of results of a branch that
-    are equal on both sides the first takes the others' places, too.
+    Merges counters that loops of a role carry if they are proved to differ by the same number in every iteration. The
+    first of several equal counters replaces the others. If one counter is less than another by one, and is incremented
+    by one, its next value is the value of the other in this iteration, so slots and phases of the next iteration are
+    already computed. If results of a branch are equal on both sides, the first replaces the others, too.
 
     Before:
     ```mlir
@@ -1221,11 +1300,11 @@ def TgpuUniteCounters : Pass<"tgpu-unite-counters", "::mlir::ModuleOp"> {
 def TgpuStepProducts : Pass<"tgpu-step-products", "::mlir::ModuleOp"> {
   let summary = "issue products in steps where registers are short";
   let description = [{
-    ptxas reads operands of products ahead of them, as far as it believes registers to be free, and believes too much:
-    where tiles take many registers besides, it puts addresses and counters into local memory. A product that is not
-    alone in its body becomes `stepwise`, which leaves ptxas little to move, where tiles take more than 112
-    registers of a thread at it, or more than 136 at some such product of the kernel. Elsewhere ptxas's own order is
-    the better one.
+    ptxas reads operands of products ahead of their use, as far as it estimates that registers are free, and it
+    overestimates: where tiles take many registers besides, it spills addresses and counters to local memory. A product
+    that is not alone in its body becomes `stepwise`, which leaves ptxas little freedom to reorder, if tiles take more
+    than 112 registers of a thread at that product, or more than 136 at some such product of the kernel. Otherwise the
+    order that ptxas chooses is better.
 
     Before: `%s = tgpu.mma %a, %b, %acc : ...`
 
@@ -1233,41 +1312,14 @@ def TgpuStepProducts : Pass<"tgpu-step-products", "::mlir::ModuleOp"> {
   }];
 }
 
-def TgpuCloneSegments : Pass<"tgpu-clone-segments", "::mlir::ModuleOp"> {
-  let summary = "a loop of its own for each part of a loop that branches on its rounds";
-  let description = [{
-    A loop of step 1 whose body has a branch on `begin <= round < end`, both known before it, becomes three loops: before,
-    inside, and after. Full blocks so lose the mask and the branch. Rings and accumulators run on from one to the next.
-
-    What the branch says of rounds outside of its range, `tgpu.one_before` and `tgpu.one_after` (at most one), the loops made of
-    these say.
-
-    Before:
-    ```mlir
-    %r = scf.for %n = %first to %end step %c1 iter_args(%acc = %zero) -> (!acc) : i32 {
-      %after = arith.cmpi sge, %n, %full_first : i32
-      %before = arith.cmpi slt, %n, %full_end : i32
-      %full = arith.andi %after, %before : i1
-      %new = scf.if %full -> (!acc) { ... } else { ... }
-      scf.yield %new : !acc
-    }
-    ```
-    After:
-    ```mlir
-    %r0 = scf.for %n = %first to %b step %c1 iter_args(%acc = %zero) -> (!acc) : i32 { /* else */ }
-    %r1 = scf.for %n = %b to %e step %c1 iter_args(%acc = %r0) -> (!acc) : i32 { /* then */ }
-    %r = scf.for %n = %e to %end step %c1 iter_args(%acc = %r1) -> (!acc) : i32 { /* else */ }
-    ```
-  }];
-}
-
 def TgpuBoundMaxima : Pass<"tgpu-bound-maxima", "::mlir::ModuleOp"> {
-  let summary = "compute a row's maximum only where it exceeds what is carried by enough";
+  let summary = "compute row maxima only where they raise the running maximum";
   let description = [{
-    A running maximum may lag: it is raised only by more than a constant. The maximum of a tile's row then matters only
-    where it is above `old + c`, and `tgpu.raise_max` computes it only there: a warp first asks, in half the instructions
-    and without an exchange between threads, whether any of its rows is. Of tiles of f32 in wgmma layouts, whose rows lie
-    in one warp each; the maximum may be multiplied with the same number for all rows. The result is the same.
+    A running maximum may lag: it is raised only if a row exceeds it by more than a constant. The maximum of a row of a
+    tile then matters only if it is above `old + c`, and `tgpu.raise_max` computes it only in that case: a warp first
+    tests, in half the instructions and without an exchange between threads, whether any of its rows is above. The pass
+    applies to f32 tiles in wgmma layouts, in which one warp holds a whole row; the maximum may be multiplied by a
+    number that is the same for all rows. The result is the same.
 
     Before:
     ```mlir
@@ -1287,11 +1339,12 @@ def TgpuBoundMaxima : Pass<"tgpu-bound-maxima", "::mlir::ModuleOp"> {
 }
 
 def TgpuPlanSharedMemory : Pass<"tgpu-plan-shared-memory", "::mlir::ModuleOp"> {
-  let summary = "give every buffer its place in shared memory";
+  let summary = "assign an offset in shared memory to every buffer";
   let description = [{
-    Sets `offset` of buffers, rings and barriers, `id` of named barriers and turns, and `shared_bytes` of the kernel. Every buffer
-    has a place of its own as long as there is room. Where there is not, buffers that do not live at the same time share bytes (in
-    kernels without roles), and a `tgpu.sync` is put wherever one is written while threads may still be reading the other.
+    Sets `offset` of buffers, rings and barriers, `id` of named barriers and turns, and `shared_bytes` of the kernel.
+    Every buffer has its own range of bytes as long as there is room. Otherwise, in kernels without roles, buffers whose
+    lifetimes do not overlap share bytes, and the pass inserts a `tgpu.sync` where one is written while threads may
+    still be reading the other.
 
     Before:
     ```mlir
@@ -1310,11 +1363,12 @@ def TgpuPlanSharedMemory : Pass<"tgpu-plan-shared-memory", "::mlir::ModuleOp"> {
 }
 
 def TgpuInsertFences : Pass<"tgpu-insert-fences", "::mlir::ModuleOp"> {
-  let summary = "let wgmma and TMA see what threads write to shared memory";
+  let summary = "make generic writes to shared memory visible to wgmma and TMA";
   let description = [{
-    wgmma and TMA read shared memory past the ordinary path. Where a role writes (`tgpu.write`, `tgpu.copy_async` once it
-    has been waited for) to a buffer that they read somewhere, a `tgpu.fence_async` is placed before the next barrier
-    that tells others, unless there is one. Running the pass twice changes nothing.
+    wgmma and TMA access shared memory through the async proxy. If a role writes to a buffer that they read somewhere
+    (`tgpu.write`, a conversion through scratch memory, or `tgpu.copy_async` once it has been waited for), the pass
+    inserts a `tgpu.fence_async` before the next barrier by which other threads learn of the write, unless there is one.
+    Running the pass twice changes nothing.
 
     Before:
     ```mlir
@@ -1330,7 +1384,7 @@ def TgpuInsertFences : Pass<"tgpu-insert-fences", "::mlir::ModuleOp"> {
     tgpu.tma_store %buffer, %o_map[%m, 0] : !tgpu.shared<128x64xbf16, b128>, !tgpu.tensor_map<128x64xbf16, b128>
     ```
 
-    Not its job: to insert barriers (tgpu-verify-sync finds those that are missing).
+    Not its job: to insert barriers (tgpu-verify-sync reports missing ones).
 
     Errors: none.
   }];
@@ -1340,14 +1394,15 @@ def TgpuInsertFences : Pass<"tgpu-insert-fences", "::mlir::ModuleOp"> {
 def TgpuVerifySync : Pass<"tgpu-verify-sync", "::mlir::ModuleOp"> {
   let summary = "refuse kernels whose synchronisation is wrong";
   let description = [{
-    Plays the control flow of one thread block of small launches: extents of a few tiles in every dimension that tiles
-    run along, two elsewhere; the first, middle and last blocks of the grid. In some launches extents end with a partial tile and all
-    conditions on data are true, in others tiles are full and all are false; integers among the arguments are small, or large, or the widths of a
-    window; extents that the kernel divides by each other (heads of queries and of keys) or subtracts from each other (numbers of queries and of
-    keys) are equal, or differ. No data is computed. Each role's copies, products, barriers and accesses to shared memory are checked against
-    what the others do, and against everything that may still be in flight: an access is allowed if barriers order it behind
-    what it depends on, not if it happened to come later. So what is reported is wrong for certain,
-    while what other shapes would show is not found. Changes nothing.
+    Simulates the control flow of one thread block in several small launches: extents of a few tiles in every dimension
+    that tiles run along, and two elsewhere; the first, middle and last blocks of the grid. In some launches extents end
+    with a partial tile and all conditions on data are true, in others tiles are full and all conditions are false;
+    integer arguments are small, or large, or the widths of a window; extents that the kernel divides by each other
+    (heads of queries and of keys) or subtracts from each other (numbers of queries and of keys) are equal, or differ.
+    No data is computed. Each role's copies, products, barriers and accesses to shared memory are checked against those
+    of the other roles, and against everything that may still be in flight: an access is allowed if barriers order it
+    after what it depends on, not if it merely happens later in the simulation. A reported error is therefore always an
+    error, while an error that only other shapes show is not found. The pass changes nothing.
 
     Before, and after:
     ```mlir
@@ -1357,8 +1412,9 @@ def TgpuVerifySync : Pass<"tgpu-verify-sync", "::mlir::ModuleOp"> {
     %x = tgpu.read %buffer : ...  // error: reads a buffer that other warps may not have written yet
     ```
 
-    Not its job: to check values, addresses, or that the result does not depend on timing. With `report-unreached` a remark
-    names synchronisation that none of the launches reached, and that therefore nothing is known of: it may be dead code.
+    Not its job: to check values or addresses, or to prove that the result does not depend on timing. With
+    `report-unreached`, a remark names synchronisation that no launch reached, and about which nothing is known: it may
+    be dead code.
 
     Errors:
     - a buffer read before it is written, before the copy is waited for, or without a barrier after the write
@@ -1366,9 +1422,11 @@ def TgpuVerifySync : Pass<"tgpu-verify-sync", "::mlir::ModuleOp"> {
     - generic writes read by wgmma or TMA without a `tgpu.fence_async`
     - a wait of a product that may be in flight, or was not committed; copies that are not committed, or not waited for
       before the kernel ends
-    - an operand a in registers that a loop carries, and gives another value at the end of a round in which a product may still read it
-    - barriers without arrivals, where too many or too few arrive, or whose copies bring other bytes than expected
-    - counters of roles that part, and rings filled through barriers of another number of stages
+    - an operand a in registers that a loop carries, and that gets another value at the end of an iteration in which a
+      product may still read it
+    - barriers without arrivals, with too many or too few arrivals, or whose copies bring a number of bytes other than
+      expected
+    - counters of two roles that diverge, and rings that are filled through barriers with another number of stages
     - named barriers at which other warps meet than declared, and turns that are not passed on
     - turns of blocks that are not awaited, not ended, or ended while an addition may be under way; two at a time
     - an addition in order that no role makes
@@ -1382,10 +1440,10 @@ def TgpuVerifySync : Pass<"tgpu-verify-sync", "::mlir::ModuleOp"> {
 def ArithAddConstantsLast : Pass<"arith-add-constants-last"> {
   let summary = "add the constants of sums last, where sums may be reassociated";
   let description = [{
-    In scalar sums, differences and products under `fastmath<reassoc>` a constant term moves to the end:
-    `(x + c) - y` becomes `(x - y) + c`, and `(x + c) * k` becomes `x * k + c * k`. The elements of a thread differ in
-    constants, so what is left is the same for many of them, and LLVM computes it once. A part of convert-tgpu-to-nvvm,
-    before the arith dialect becomes LLVM's.
+    In scalar sums, differences and products under `fastmath<reassoc>`, a constant term moves to the end: `(x + c) - y`
+    becomes `(x - y) + c`, and `(x + c) * k` becomes `x * k + c * k`. The elements of a thread differ in constants, so
+    the remaining expression is the same for many of them, and LLVM computes it once. convert-tgpu-to-nvvm runs this
+    pass before it converts the arith dialect to LLVM's.
 
     Before:
     ```mlir
@@ -1401,20 +1459,19 @@ def ArithAddConstantsLast : Pass<"arith-add-constants-last"> {
     %penalty = arith.addf %scaled, %more fastmath<reassoc, contract> : f32
     ```
 
-    Not its job: to merge what is equal, or to reassociate sums without constants.
+    Not its job: to merge equal expressions, or to reassociate sums without constants.
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect"];
 }
 
 def ConvertTgpuToNvvm : Pass<"convert-tgpu-to-nvvm", "::mlir::ModuleOp"> {
-  let summary = "one thread's code for every tgpu.kernel, in the LLVM and NVVM dialects";
+  let summary = "convert every tgpu.kernel to the code of one thread, in the LLVM and NVVM dialects";
   let description = [{
-    A register tile becomes scalars, one for each register that its layout gives a thread (operands of matrix instructions: 32-bit
-    words); scalar functions are inlined for each element; views become pointers, extents and
-    strides. The kernel's arguments are, in order: for a view its pointer, extents (i32) and strides
-    (i64), for a scalar itself, and the captures after the declared arguments. The grid
-    is launched along x alone: `blockIdx.x` counts the first id fastest. Shared memory is the
-    dynamic array `shared_memory`, plus a small static one where warps reduce together.
+    A register tile becomes scalars, one for each register that its layout gives a thread (32-bit words for operands of
+    matrix instructions); scalar functions are inlined for each element; views become pointers, extents and strides. The
+    kernel's arguments are, in order: for a view its pointer, extents (i32) and strides (i64), for a scalar the scalar,
+    and the captures after the declared arguments. The grid is launched along x alone: `blockIdx.x` counts the first id
+    fastest. Shared memory is the dynamic array `shared_memory`, plus a small static array if warps exchange elements.
 
     Before:
     ```mlir
@@ -1435,14 +1492,14 @@ def ConvertTgpuToNvvm : Pass<"convert-tgpu-to-nvvm", "::mlir::ModuleOp"> {
     }
     ```
 
-    Not its job: to choose layouts, offsets in shared memory or the order of anything. What else the
-    module held (functions, programs, captures) is removed.
+    Not its job: to choose layouts, offsets in shared memory, or the order of operations. Everything else that the
+    module contains (functions, programs, captures) is removed.
 
     Errors:
-    - an operation that the target has no code for yet
+    - an operation for which code generation for the target is not implemented yet
     - a layout that does not spread its tile over all warps of the block
     - a buffer without an offset, or beyond the kernel's shared memory
-    - a change of layout that moves elements between warps without scratch memory
+    - a change of layout that moves elements between warps without scratch memory, or with more than fits into it
     - a function that is recursive or has unstructured control flow
   }];
   let dependentDialects = ["::mlir::LLVM::LLVMDialect", "::mlir::NVVM::NVVMDialect", "::mlir::arith::ArithDialect",

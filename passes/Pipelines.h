@@ -37,14 +37,18 @@ struct TilePipelineOptions {
   /// ignore it.
   std::string target = "cpu";
   /// What block() stands for: a file of rows that go before the table's, and the most positions
-  /// that a loop runs over (0: any number).
+  /// that a loop runs over (0: any number), and bytes of shared memory that a block may take (0: as
+  /// many as the target has).
   std::string blocks;
   int64_t length = 0;
+  int64_t shared = 0;
 };
 
 /// From an author's module to the `tile` IR of one entry with all parameters bound:
-/// tile-link, tile-choose-blocks, tile-specialize, canonicalize, cse, tile-differentiate,
-/// tile-analyze-masks, tile-fold-scale, canonicalize, cse, loop-invariant-code-motion.
+/// tile-link, tile-inline-calls (of tiles), tile-choose-blocks, tile-specialize, tile-unroll,
+/// canonicalize, cse, tile-drop-arguments, tile-differentiate, tile-analyze-masks, tile-fold-scale,
+/// tile-load-captures, tile-hoist-uniforms, canonicalize, cse, loop-invariant-code-motion,
+/// tile-scale-after-loop. Pipelines.cpp says why.
 void buildTilePipeline(mlir::OpPassManager &manager, const TilePipelineOptions &options);
 
 struct GpuPipelineOptions {
