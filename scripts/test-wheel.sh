@@ -2,13 +2,26 @@
 # Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # Installs a wheel into a fresh environment, without PyTorch, and uses it as a reader of docs/pytorch.md would, from a folder
-# without any file of the source tree but the tests.
+# without any file of the source tree but the tests. Where a Python imports PyTorch, installs the wheel into a second environment
+# that sees that PyTorch, too, and runs tests of the operator there, on the CPU.
 #
 #   scripts/test-wheel.sh [WHEEL]
+#
+# TORCH_PYTHON names the Python that has PyTorch; otherwise it is the first of python3 and /usr/bin/python3 that imports it.
 
 set -euo pipefail
 cd "$(dirname "$0")/.."
 wheel=$(realpath "${1:-$(ls dist/tilewright-*.whl)}")
+imports_torch() { "$1" -c 'import torch' 2>/dev/null; }
+torch_python=${TORCH_PYTHON:-}
+for python in python3 /usr/bin/python3; do
+  if [ -z "$torch_python" ] && imports_torch "$python"; then torch_python=$python; fi
+done
+if [ -n "$torch_python" ] && ! imports_torch "$torch_python"; then
+  echo "test-wheel: TORCH_PYTHON must import PyTorch, but $torch_python does not" >&2
+  exit 1
+fi
+torch_python=${torch_python:+$(command -v "$torch_python")}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cp -r python/tests "$work/tests"
@@ -56,4 +69,29 @@ tilewrightc "$kernels/attention_forward.mlir" --param D=64 --param T=f16 --emit=
 grep -q '\.entry attention_forward' attention.ptx
 tilewright-demo | tail -1 | tee log
 grep -qE '^([0-9]+) of \1 cases are right' log
+
+# Beside PyTorch, which lies outside of the environment: a .pth file leads to it, behind what the wheel installed.
+if [ -n "$torch_python" ]; then
+  "$torch_python" -m venv environment-torch
+  environment-torch/bin/pip install --quiet --no-index --disable-pip-version-check "$wheel"
+  folder=$(environment-torch/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+  "$torch_python" -c 'import sys; print(*(p for p in sys.path if p.endswith("-packages")), sep="\n")' >"$folder/torch.pth"
+  export PATH=$work/environment-torch/bin:/usr/bin:/bin
+  python - "$work" <<'EOF'
+import os, sys
+import tilewright, torch
+from tilewright import places
+inside = os.path.join(sys.argv[1], "environment-torch")
+for place in (tilewright.__file__, places.KERNELS, places.find_library(), places.find_compiler(), places.find_run()):
+    assert place.startswith(inside), place
+assert callable(tilewright.attention)
+print(f"test-wheel: beside PyTorch {torch.__version__}")
+EOF
+  for test in test_torch_cpu.py test_torch_sdpa.py; do
+    python -B tests/run.py "$test" 2>&1 | tee log | tail -1
+    grep -qx OK log
+  done
+else
+  echo "test-wheel: SKIPPED beside PyTorch: neither python3 nor /usr/bin/python3 imports it; TORCH_PYTHON can name another"
+fi
 echo "test-wheel: $(basename "$wheel") works"
