@@ -35,7 +35,8 @@ write_basic_package_version_file("${CMAKE_BINARY_DIR}/cmake/TilewrightConfigVers
 
 # find_package(Tilewright COMPONENTS component): the targets of the export set of this name.
 function(tilewright_install_package_config component)
-  install(EXPORT ${component} NAMESPACE Tilewright:: FILE Tilewright-${component}.cmake
+  # CMake includes all files whose names begin with this one's and a hyphen: no component's may begin with another's.
+  install(EXPORT ${component} NAMESPACE Tilewright:: FILE Tilewright-${component}-targets.cmake
     DESTINATION "${TILEWRIGHT_INSTALL_CMAKEDIR}" COMPONENT ${component})
   install(FILES "${CMAKE_BINARY_DIR}/cmake/TilewrightConfig.cmake"
                 "${CMAKE_BINARY_DIR}/cmake/TilewrightConfigVersion.cmake"
