@@ -1,6 +1,6 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What each role does of the kernel in which all warps did the same.
+// Writes the body of each role.
 
 #include "passes/Tgpu/RoleWriter.h"
 
@@ -24,7 +24,7 @@ void RoleWriter::writeBlock(Block &block) {
       break;
     if (isOnlyCopied(&op))
       continue;
-    if ((role == getTeller() || isTold()) && llvm::is_contained(toldBy, &op))
+    if ((role == getPublisher() || receivesValues()) && llvm::is_contained(publishedOps, &op))
       continue;
     if (role == Role::Compute && llvm::is_contained(readsAhead, &op))
       continue;
@@ -49,7 +49,7 @@ SmallVector<Value> RoleWriter::getAll(ValueRange values) {
   return llvm::map_to_vector(values, [&](Value value) { return map.lookup(value); });
 }
 
-/// One thread adds a slot to memory, and gives it back when it has been read.
+/// One thread adds a slot to memory and releases it when it has been read.
 void RoleWriter::writeForReduce(Operation &op) {
   auto add = dyn_cast<AtomicAddOp>(op);
   if (!add) {
@@ -61,7 +61,7 @@ void RoleWriter::writeForReduce(Operation &op) {
   if (number == channels.size())
     return;
   const Channel &channel = channels[number];
-  // Before the tile is there: to see that the turn has come takes a way to memory and back.
+  // Poll before the tile arrives: the check takes a memory round trip.
   if (add.getNumber())
     AwaitTurnOp::create(b, map.lookup(add.getNumber()), map.lookup(add.getTurns()),
                         getAll(add.getTurnIndices()), add.getStaticTurnIndicesAttr());
@@ -75,7 +75,8 @@ void RoleWriter::writeForReduce(Operation &op) {
   BulkWaitOp::create(b, 0, /*read=*/true);
   ArriveOp::create(b, channel.empty, uses[number], ArriveScope::Role);
   if (add.getNumber()) {
-    // That the slot has been read says nothing of memory.
+    // That the reduction has read its slot does not imply that its result is visible in global
+    // memory.
     BulkWaitOp::create(b, 0, /*read=*/false);
     EndTurnOp::create(b, map.lookup(add.getNumber()), map.lookup(add.getTurns()),
                       getAll(add.getTurnIndices()), add.getStaticTurnIndicesAttr());
@@ -100,7 +101,7 @@ bool RoleWriter::isHeadOfRound(SyncOp sync) {
     });
   if (!writes || writesElse)
     return false;
-  // Behind a write of the round it is what tells others.
+  // A barrier after a write of the iteration publishes that write.
   for (Operation *op = sync; op != loop; op = op->getParentOp())
     for (Operation *before = op->getPrevNode(); before; before = before->getPrevNode())
       if (before->walk([](WriteSharedOp) { return WalkResult::interrupt(); }).wasInterrupted())
@@ -185,7 +186,7 @@ Value RoleWriter::getSlot(size_t channel, size_t copy) {
 void RoleWriter::writeForCompute(Operation &op) {
   if (isa<CopyAsyncOp, CopyCommitOp, CopyWaitOp>(op))
     return;
-  if (isa<AllocOp>(op)) // outside of roles, and there already
+  if (isa<AllocOp>(op)) // allocations are outside of roles and exist already
     return;
   if (auto sync = dyn_cast<SyncOp>(op)) {
     if (barrier && !isHeadOfRound(sync))
@@ -252,7 +253,8 @@ void RoleWriter::writeFor(scf::ForOp loop) {
     }
   for (size_t channel : inner)
     inits.push_back(uses[channel]);
-  // Data is moved for all warpgroups that compute, whichever of them begin later.
+  // The load role copies for all compute warpgroups, including those that start at a later
+  // iteration.
   Value first = loop.getLowerBound();
   Value lower = map.lookup(role == Role::Compute ? first : getFirstOfAll(first));
   bool releases = hasScheduler && role == Role::Load && loop == findReleasingLoop();
@@ -298,7 +300,7 @@ void RoleWriter::writeFor(scf::ForOp loop) {
 }
 
 void RoleWriter::writeIf(scf::IfOp branch) {
-  // The other branch does the same for a role that moves data, if it does all that this one does.
+  // For roles that move data, the else branch does the same if it contains all their channels.
   auto isUsedIn = [](const Channel &channel, Region &region) {
     return channel.reduction && llvm::any_of(channel.reduction->ops, [&](Operation *add) {
              return region.isAncestor(add->getParentRegion());

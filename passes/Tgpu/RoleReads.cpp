@@ -1,8 +1,8 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What the role that computes reads of captures for each row of a tile, such as where the keys of
-// its document begin. It is read while the tile before ends: read where the tile begins, all warps
-// would wait for memory before their first product.
+// Reads captures for each row of a tile ahead of time, such as where the keys of a row's document
+// begin. They are read while the previous tile ends; at the beginning of the tile all warps would
+// wait for memory before their first product.
 
 #include "passes/Tgpu/RoleWriter.h"
 
@@ -13,7 +13,7 @@ using namespace mlir;
 using namespace tilewright;
 using namespace tilewright::tgpu;
 
-/// One value of each row, from memory.
+/// Whether the operation reads one value per row from memory.
 static bool isReadByRow(Operation &op) {
   if (op.getNumResults() != 1)
     return false;
@@ -25,14 +25,14 @@ static bool isReadByRow(Operation &op) {
   return readsCapture(&op);
 }
 
-/// Whether the value follows from what is told of a tile, in a few operations that only compute.
+/// Whether a few operations without side effects compute the value from published words.
 bool RoleWriter::canReadAhead(Value value) {
   constexpr size_t mostValues = 64;
   llvm::SetVector<Value> reached;
   reached.insert(value);
   for (size_t i = 0; i < reached.size(); ++i) {
     Operation *op = reached[i].getDefiningOp();
-    if (llvm::is_contained(told, reached[i]))
+    if (llvm::is_contained(published, reached[i]))
       continue;
     if (!op) {
       if (!llvm::is_contained(old.getArgs(), reached[i]))
@@ -48,7 +48,7 @@ bool RoleWriter::canReadAhead(Value value) {
 }
 
 void RoleWriter::findReadsAhead() {
-  // They live beside the results of the tile before.
+  // The values are live together with the results of the previous tile.
   constexpr size_t mostReads = 4;
   readsAhead.clear();
   for (Operation &op : old.getBody().front())
@@ -56,23 +56,23 @@ void RoleWriter::findReadsAhead() {
       readsAhead.push_back(&op);
 }
 
-/// What the role is told of a tile, as values of the old kernel.
-void RoleWriter::mapTold(ValueRange words) {
-  for (auto [value, word] : llvm::zip_equal(told, words.slice(1, told.size())))
+/// Maps the published words of a tile to values of the old kernel.
+void RoleWriter::mapPublished(ValueRange words) {
+  for (auto [value, word] : llvm::zip_equal(published, words.slice(1, published.size())))
     map.map(value,
             value.getType().isInteger(1)
                 ? arith::CmpIOp::create(b, arith::CmpIPredicate::ne, word, i32(0)).getResult()
                 : word);
 }
 
-/// The reads of the tile of which the words tell. That there is none says a number of -1 and zeros
-/// otherwise: what is read then is of no use, but inside of captures, as everything that is read.
+/// Emits the reads for the published tile. A tile number of -1 means no tile; the other words are
+/// then 0, so the reads stay in bounds and their results are unused.
 SmallVector<Value> RoleWriter::writeReadsAhead(const IRMapping &outside, ValueRange words) {
   if (readsAhead.empty())
     return {};
   IRMapping ofTile = std::move(map);
   map = outside;
-  mapTold(words);
+  mapPublished(words);
   SmallVector<Value> read;
   for (Operation *op : readsAhead) {
     b.setLoc(op->getLoc());

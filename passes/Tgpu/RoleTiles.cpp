@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// A kernel with roles on its way through the tiles of the grid: in the order of the grid, or taken
-// from a counter by one role, which then publishes what the others need of a tile (RoleTold.cpp).
+// Iterates a kernel with roles over the tiles of the grid: in the order of the grid, or taken from
+// a counter by one role, which publishes the values that other roles need (RolePublish.cpp).
 
 #include "passes/Tgpu/RoleWriter.h"
 
@@ -40,7 +40,7 @@ void RoleWriter::finishTile() {
     giveSlotsBack();
 }
 
-/// Behind all copies of a tile.
+/// Lends slots after all copies of a tile.
 void RoleWriter::lendSlots() {
   for (auto [i, channel] : llvm::enumerate(channels)) {
     if (!channel.lends)
@@ -71,40 +71,40 @@ void RoleWriter::mapIds(Value tile) {
     map.map(id, value);
 }
 
-/// Tile after tile while there are any. The role that copies, or a scheduler, computes what depends
-/// on the tile's number, publishes it, starts all copies, and takes the next number. The one that
-/// computes asks for the next tile before it lets its results out; others, when they have copied or
-/// added all.
+/// Loops while there are tiles. The load role, or a scheduler, computes the values that depend on
+/// the tile number, publishes them, starts all copies, and takes the next number. The compute role
+/// receives the next tile before it stores its results; other roles receive it when they have
+/// copied or added everything.
 void RoleWriter::writeTakenTiles() {
-  bool tells = role == getTeller(), computes = role == Role::Compute;
+  bool publishes = role == getPublisher(), computes = role == Role::Compute;
   order->setKept(role == Role::Schedule);
   if (role == Role::Schedule)
     uses.clear();
   Value cta = mapped.getGridIds()[0];
-  // How many tiles were published or received, in this role, before the loop.
+  // The number of tiles that this role has published or received before the loop.
   auto takeTile = [&](Value tile) -> Value {
     return TakeTileOp::create(b, b.getI32Type(), order->getTiles(b, tile), isOrdered(), Value());
   };
   SmallVector<Value> inits =
-      tells ? SmallVector<Value>{isOrdered() ? takeTile(cta) : cta} : writeReceive(i32(0));
+      publishes ? SmallVector<Value>{isOrdered() ? takeTile(cta) : cta} : writeReceive(i32(0));
   size_t numWords = inits.size();
   readsAhead.clear();
-  if (computes && isTold())
+  if (computes && receivesValues())
     findReadsAhead();
   IRMapping outside = map;
   llvm::append_range(inits, writeReadsAhead(outside, inits));
   b.setLoc(old.getLoc());
   size_t numUses = uses.size();
   llvm::append_range(inits, uses);
-  inits.push_back(i32(tells ? 0 : 1));
+  inits.push_back(i32(publishes ? 0 : 1));
   SmallVector<Type> types(ValueRange(inits).getTypes());
   SmallVector<Location> locs(inits.size(), b.getLoc());
   auto loop = scf::WhileOp::create(b, types, inits);
   Block *before = b.createBlock(&loop.getBefore(), {}, types, locs);
   Value tile = before->getArgument(0);
-  Value isTile =
-      tells ? arith::CmpIOp::create(b, arith::CmpIPredicate::slt, tile, order->getTiles(b, tile))
-            : arith::CmpIOp::create(b, arith::CmpIPredicate::sge, tile, i32(0));
+  Value isTile = publishes ? arith::CmpIOp::create(b, arith::CmpIPredicate::slt, tile,
+                                                   order->getTiles(b, tile))
+                           : arith::CmpIOp::create(b, arith::CmpIPredicate::sge, tile, i32(0));
   scf::ConditionOp::create(b, isTile, before->getArguments());
   Block *after = b.createBlock(&loop.getAfter(), {}, types, locs);
   ValueRange arguments = after->getArguments();
@@ -113,11 +113,11 @@ void RoleWriter::writeTakenTiles() {
   for (auto [op, value] : llvm::zip_equal(readsAhead, arguments.slice(numWords, readsAhead.size())))
     map.map(op->getResult(0), value);
   SmallVector<Value> next;
-  if (tells) {
+  if (publishes) {
     mapIds(arguments.front());
-    writeTold();
-  } else if (isTold()) {
-    mapTold(arguments);
+    writePublishedValues();
+  } else if (receivesValues()) {
+    mapPublished(arguments);
     for (Operation *multiple : multiples) {
       for (Value operand : multiple->getOperands())
         if (matchPattern(operand, m_Constant()))
@@ -136,9 +136,9 @@ void RoleWriter::writeTakenTiles() {
   } else {
     mapIds(arguments.front());
   }
-  if (tells) {
-    taken = writePublished(arguments.front(), taken, [&](Value tile, Value published) {
-      // What is taken before it can be told of, another block could have begun earlier.
+  if (publishes) {
+    taken = writeTakenTile(arguments.front(), taken, [&](Value tile, Value published) {
+      // Do not take a tile before it can be published: another block could have started it sooner.
       if (role == Role::Schedule)
         AcquireOp::create(b, tileEmpty, published);
       next = {takeTile(tile)};
@@ -158,17 +158,17 @@ void RoleWriter::writeTakenTiles() {
   yielded.push_back(taken);
   scf::YieldOp::create(b, yielded);
   b.setInsertionPointAfter(loop);
-  if (!tells)
+  if (!publishes)
     return;
-  for (Value value : told)
+  for (Value value : published)
     map.erase(value);
   writePublish(i32(-1), loop.getResults().back());
 }
 
-/// Publishes a tile, starts its copies and takes the next; returns how many tiles were published.
-/// One that writes nothing is not published: in a batch of sequences of different lengths most
-/// tiles may lie beyond the end of theirs.
-Value RoleWriter::writePublished(Value tile, Value taken,
+/// Publishes a tile, starts its copies and takes the next one. Returns the number of tiles
+/// published. A tile that writes nothing is not published: in a batch of sequences of different
+/// lengths most tiles may be beyond the end of their sequence.
+Value RoleWriter::writeTakenTile(Value tile, Value taken,
                                  llvm::function_ref<void(Value tile, Value published)> takeNext) {
   auto start = [&] {
     writePublish(tile, taken);
@@ -204,11 +204,11 @@ Value RoleWriter::writePublished(Value tile, Value taken,
   return published;
 }
 
-/// Whether all that the tile writes lies beyond the parts of views that it is written to, or in
-/// loops without a round; null where scalars do not tell, or all views are whole.
+/// Whether every access by which the tile writes is beyond the end of its part of a view, or in a
+/// loop without iterations; null if scalars do not determine this or all views are whole.
 Value RoleWriter::writeIsVoid() {
-  // Nothing is written where the first is not below the second: the index of an access and the size
-  // of the part, or the bounds of a loop.
+  // Pairs such that nothing is written unless the first is less than the second: the index of an
+  // access and the size of its part, or the bounds of a loop.
   using Bounds = std::pair<Value, Value>;
   llvm::SetVector<Bounds> bounds;
   bool hasPart = false;
@@ -256,7 +256,7 @@ Value RoleWriter::writeIsVoid() {
   return isVoid;
 }
 
-/// Whether a scalar of the old kernel can be computed where a tile begins, and in few operations.
+/// Whether a few operations at the beginning of a tile can compute a scalar of the old kernel.
 bool RoleWriter::canWriteScalar(Value value) {
   constexpr size_t mostValues = 256;
   llvm::SetVector<Value> reached;
@@ -267,7 +267,7 @@ bool RoleWriter::canWriteScalar(Value value) {
       continue;
     if (!op || reached.size() > mostValues)
       return false;
-    bool isScalar = isa<arith::ConstantOp, tile::DimOp>(op) || mayTell(*op, {});
+    bool isScalar = isa<arith::ConstantOp, tile::DimOp>(op) || mayPublish(*op, {});
     bool isReached = op->getBlock() == &old.getBody().front() || isPure(op);
     if (!isScalar || !isReached)
       return false;
@@ -276,7 +276,7 @@ bool RoleWriter::canWriteScalar(Value value) {
   return true;
 }
 
-/// With all that it is computed of, operands first.
+/// Clones a scalar's definition with its dependences, operands first.
 void RoleWriter::writeScalar(Value value) {
   SmallVector<Value> stack{value};
   while (!stack.empty()) {
@@ -294,7 +294,7 @@ void RoleWriter::writeScalar(Value value) {
   }
 }
 
-/// The operation of the kernel's body behind which no copy is waited for.
+/// The operation of the kernel's body after which no copy is waited for.
 Operation *RoleWriter::findLastLoop() {
   Operation *last = nullptr;
   for (const CopyGroup &group : slice.groups) {

@@ -1,6 +1,6 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The kernel with roles, and the rings and barriers between them.
+// Writes the kernel with roles, and the rings and barriers between them.
 
 #include "passes/Tgpu/RoleWriter.h"
 
@@ -25,9 +25,9 @@ bool RoleWriter::Channel::isUsedIn(Operation *op) const {
   return llvm::any_of(reduction->ops, [&](Operation *add) { return op->isProperAncestor(add); });
 }
 
-/// Copies start in the order in which they are read, those that arrive at one barrier together: a
-/// copy waits for its slot, and what comes behind it in the text would wait as long. Where V came
-/// before K, the copy of K would start only when the round before has multiplied by its V.
+/// Copies start in the order in which they are read, those of one barrier together: a copy waits
+/// for its slot, and the copies after it in program order wait as well. If V preceded K, the copy
+/// of K would start only after the previous iteration had multiplied by its V.
 static void orderByUse(KernelOp kernel, ArrayRef<CopyGroup> groups) {
   llvm::DenseMap<Operation *, unsigned> positions;
   kernel.walk<WalkOrder::PreOrder>(
@@ -62,7 +62,7 @@ void RoleWriter::run() {
     makeScratch();
   makeBarrier();
   if (isDynamic()) {
-    findToldScalars();
+    findPublishedValues();
     makeTileRing();
   }
   if (isPersistent()) {
@@ -79,7 +79,7 @@ void RoleWriter::run() {
 }
 
 //===----------------------------------------------------------------------===//
-// What the roles share
+// Objects shared by roles
 //===----------------------------------------------------------------------===//
 
 void RoleWriter::makeKernel() {
@@ -106,8 +106,8 @@ void RoleWriter::makeKernel() {
       b.clone(*alloc, map);
 }
 
-/// With two buffers in turn the barrier behind a round's writes also says that all warps have done
-/// with the round before the last, which read what the next round overwrites.
+/// With two alternating buffers, the barrier after an iteration's writes also orders the reads of
+/// the iteration before the last, whose buffer the next iteration overwrites.
 void RoleWriter::makeScratch() {
   for (auto alloc : old.getBody().getOps<AllocOp>()) {
     scf::ForOp loop = getScratchLoop(alloc);
@@ -119,8 +119,8 @@ void RoleWriter::makeScratch() {
   }
 }
 
-/// Where the parts of a view begin at elements of an array, as sequences of a packed batch do, a
-/// step reads one at a time, and of how many rows is not known: the mean is taken.
+/// If the parts of a view begin at elements read from an array, such as the sequences of a packed
+/// batch, an iteration reads one part. The number of its rows is unknown, so take the mean.
 Value RoleWriter::getRowsOfPart(Value rows, const MappedView &view) {
   llvm::SetVector<Value> reached;
   if (view.begin)
@@ -140,9 +140,9 @@ Value RoleWriter::getRowsOfPart(Value rows, const MappedView &view) {
   return rows;
 }
 
-/// Whether memory says for each tile where its loop begins, as for documents in one sequence. A
-/// tile then meets a part of the rows only, and tiles near each other meet the same: they share the
-/// cache however many heads go together.
+/// Whether the first iteration of a tile's loop is loaded from memory, as for documents within one
+/// sequence. A tile then reads only some of the rows, and neighbouring tiles read the same ones:
+/// they share the cache however many heads form a group.
 static bool beginsByMemory(CopyAsyncOp copy, scf::ForOp loop) {
   return isFromMemory(getFirstOfAll(loop.getLowerBound()), loop) ||
          llvm::any_of(copy.getIndices(), [&](Value index) { return isFromMemory(index, loop); });
@@ -171,8 +171,8 @@ Value RoleWriter::getBytesOfStep(Value zero) {
   };
   for (const CopyGroup &group : slice.groups)
     for (CopyAsyncOp copy : group.copies)
-      // What is added to is one array more: a backward whose documents are long has no room for all
-      // heads (one of 16,384 tokens, D 128: 0.76).
+      // The additions access one more array: with long documents the L2 does not hold all heads of
+      // a backward (16,384 tokens, D 128: 0.76 of the speed).
       if (scf::ForOp loop = group.getLoop();
           loop && !(slice.reductions.empty() && beginsByMemory(copy, loop)))
         add(copy);
@@ -210,11 +210,12 @@ void RoleWriter::makeChannel(const CopyGroup &group) {
     auto slot = cast<SharedType>(copy.getBuffer().getType());
     TensorMapType type = getTensorMap(old, copy, slot);
     channel.maps.push_back(getMap(getArgument(MappedView::of(copy.getView()).argument), type));
-    // In a loop a ring even of one slot: the passes that order its rounds ask who reads a slot.
+    // In a loop, make a ring even of one slot: the passes that order iterations look for the
+    // readers of a slot.
     channel.rings.push_back(makeRing(slot, stages, /*always=*/loop != nullptr));
   }
   channel.full = makeBarriers(stages, 1);
-  // What is copied once for one tile is never overwritten.
+  // Buffers that are copied once and for one tile are never overwritten.
   if (loop || isPersistent())
     channel.empty = makeBarriers(stages, old.getWarps());
   channel.lends = loop && isPersistent() && group.copies.front()->hasAttr(lendSlotName);
@@ -233,7 +234,8 @@ void RoleWriter::makeChannel(const Reduction &reduction) {
   channels.push_back(std::move(channel));
 }
 
-/// Roles in the order of their warps; those of a warpgroup have one number of registers.
+/// Creates the roles in the order of their warps. Roles that share a warpgroup have one register
+/// count.
 void RoleWriter::makeRoles() {
   bool reduces = !slice.reductions.empty();
   int64_t warps = old.getWarps();
@@ -267,7 +269,8 @@ void RoleWriter::makeRoles() {
   }
 }
 
-/// The argument of the new kernel, or the capture, which the kernel itself names for tensor maps.
+/// The argument of the new kernel, or the capture, which the kernel itself declares for tensor
+/// maps.
 Value RoleWriter::getArgument(Value view) {
   auto captured = view.getDefiningOp<tile::CapturedOp>();
   if (!captured)
@@ -285,8 +288,8 @@ Value RoleWriter::getMap(Value view, TensorMapType type) {
   return tensorMap;
 }
 
-/// Syncs that kept copies and reads apart are done with; those that ordinary stores to shared
-/// memory need are now the role's own.
+/// Barriers that separated copies from reads are no longer needed. Those that generic-proxy stores
+/// to shared memory need become barriers of the role.
 void RoleWriter::makeBarrier() {
   bool stores = false, votes = false;
   old.walk([&](Operation *op) {

@@ -1,6 +1,6 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Writes a kernel with roles in place of one in which all warps do the same: see
+// Replaces a kernel in which all warps execute the same code by one with roles: see
 // tgpu-assign-roles.
 
 #ifndef TILEWRIGHT_PASSES_TGPU_ROLEWRITER_H
@@ -20,8 +20,9 @@ namespace tilewright::tgpu {
 
 class RoleWriter {
 public:
-  /// Warps besides those that compute. One copies, one adds to memory, and one may take tiles;
-  /// registers are dealt to whole warpgroups, so the others of their group are idle.
+  /// The warps beside the compute warps: one copies, one adds to memory, and one may take tiles.
+  /// Registers are assigned to whole warpgroups, so the remaining warps of their warpgroup are
+  /// idle.
   static constexpr int64_t moreWarps = 4;
 
   RoleWriter(KernelOp kernel, RoleScheduleAttr schedule, RoleSlice slice)
@@ -35,12 +36,12 @@ private:
 
   /// A ring between two roles, and its barriers in the new kernel.
   struct Channel {
-    const CopyGroup *group = nullptr;     ///< from load to compute, or
-    const Reduction *reduction = nullptr; ///< from compute to reduce
-    mlir::Value full, empty;              ///< the latter is null where slots are used but once
-    llvm::SmallVector<mlir::Value> maps, rings; ///< of each copy; a buffer where there is one stage
+    const CopyGroup *group = nullptr;           ///< from load to compute, or
+    const Reduction *reduction = nullptr;       ///< from compute to reduce
+    mlir::Value full, empty;                    ///< `empty` is null if slots are used only once
+    llvm::SmallVector<mlir::Value> maps, rings; ///< one per copy; one stage: a plain buffer
 
-    /// A tile ends with a use that nothing is copied into (tgpu.lend_slot).
+    /// A tile ends with a use without a copy (tgpu.lend_slot).
     bool lends = false;
 
     bool concerns(Role role) const {
@@ -49,7 +50,8 @@ private:
     bool isUsedIn(mlir::Operation *op) const;
   };
 
-  /// A buffer that every round of a loop writes and reads, and the ring of two that replaces it.
+  /// A buffer that every iteration of a loop writes and reads, and the ring of two that replaces
+  /// it.
   struct Scratch {
     mlir::Value buffer; ///< in the old kernel
     mlir::scf::ForOp loop;
@@ -58,20 +60,22 @@ private:
 
   bool isPersistent() { return schedule.getGroup() > 0; }
   bool isDynamic() { return schedule.getDynamic() != 0; }
-  /// Whether a tile waits for tiles of smaller numbers, which so must have been started.
+  /// Whether a tile waits for tiles with smaller numbers, which must have been started.
   bool isOrdered() { return slice.isOrdered(); }
-  /// The role that takes tiles and tells the others of them.
-  Role getTeller() const { return hasScheduler ? Role::Schedule : Role::Load; }
-  /// Whether a role receives more than the number of a tile.
-  bool isTold() const { return hasScheduler ? role != Role::Schedule : role == Role::Compute; }
+  /// The role that takes tiles and publishes them to the others.
+  Role getPublisher() const { return hasScheduler ? Role::Schedule : Role::Load; }
+  /// Whether the current role receives more than the tile number.
+  bool receivesValues() const {
+    return hasScheduler ? role != Role::Schedule : role == Role::Compute;
+  }
   mlir::Value i32(int64_t value);
 
-  //===--- RoleWriter.cpp: the kernel and what its roles share ------------------===//
+  //===--- RoleWriter.cpp: the kernel and the objects its roles share --------===//
 
   void makeKernel();
   void makeRoles();
-  /// What the loops of a step of the second id read and add to: all rows of these views. `zero` is
-  /// added to their extents.
+  /// The bytes that the loops of one step of the second id read and add to: all rows of their
+  /// views. `zero` is added to their extents.
   mlir::Value getBytesOfStep(mlir::Value zero);
   mlir::Value getRowsOfPart(mlir::Value rows, const MappedView &view);
   std::string getNewName(std::string name);
@@ -84,61 +88,62 @@ private:
   void makeScratch();
   void makeBarrier();
 
-  //===--- RoleTiles.cpp: tiles of the grid -------------------------------------===//
+  //===--- RoleTiles.cpp: tiles of the grid ----------------------------------===//
 
   void writeRole();
   void mapIds(mlir::Value tile);
   void writeTakenTiles();
   mlir::Operation *findLastLoop();
   void finishTile();
-  void lendSlots();     ///< by the role that copies, at the end of a tile
-  void waitForSlots();  ///< by the role that computes, before the first result leaves
-  void giveSlotsBack(); ///< at its end of the tile
-  /// `takeNext` is given the tile, and how many have been published.
-  mlir::Value writePublished(mlir::Value tile, mlir::Value taken,
+  void lendSlots();     ///< load role, at the end of a tile
+  void waitForSlots();  ///< compute role, before the first store
+  void giveSlotsBack(); ///< compute role, at the end of a tile
+  /// `takeNext` receives the tile and the number of tiles published.
+  mlir::Value writeTakenTile(mlir::Value tile, mlir::Value taken,
                              llvm::function_ref<void(mlir::Value, mlir::Value)> takeNext);
   mlir::Value writeIsVoid();
   bool canWriteScalar(mlir::Value value);
   void writeScalar(mlir::Value value);
 
-  //===--- RoleTold.cpp: what one role tells the others of a tile ----------------===//
+  //===--- RolePublish.cpp: publishes tiles to the other roles ---------------===//
 
-  void findToldScalars();
-  bool isToldLate();
-  bool mayTell(mlir::Operation &op, const llvm::DenseSet<mlir::Operation *> &refused);
+  void findPublishedValues();
+  bool isPublishedLate();
+  bool mayPublish(mlir::Operation &op, const llvm::DenseSet<mlir::Operation *> &refused);
   void makeTileRing();
-  void writeTold();
+  void writePublishedValues();
   void writePublish(mlir::Value number, mlir::Value taken);
-  /// The number of the next tile, or -1, and what the role is told of it.
+  /// Receives the number of the next tile, or -1, and the words published with it.
   llvm::SmallVector<mlir::Value> writeReceive(mlir::Value taken);
   void writeReceived(mlir::Value taken);
   void writeReceivedWhere(mlir::arith::CmpIPredicate predicate, mlir::Value left);
   mlir::scf::ForOp findReleasingLoop();
 
-  void mapTold(mlir::ValueRange words);
+  void mapPublished(mlir::ValueRange words);
 
-  //===--- RoleReads.cpp: what is read by row, a tile ahead ----------------------===//
+  //===--- RoleReads.cpp: per-row reads, one tile ahead ----------------------===//
 
   void findReadsAhead();
   bool canReadAhead(mlir::Value value);
-  /// `outside` maps what is the same for all tiles.
+  /// `outside` maps the tile-invariant values.
   llvm::SmallVector<mlir::Value> writeReadsAhead(const mlir::IRMapping &outside,
                                                  mlir::ValueRange words);
 
-  //===--- RoleBodies.cpp: what a role does of the old kernel --------------------===//
+  //===--- RoleBodies.cpp: the bodies of roles -------------------------------===//
 
   void writeBlock(mlir::Block &block);
-  /// A part of a view that only the role that copies needs, whose copies say where it lies.
+  /// Whether a part of a view is used only by copies, which encode its bounds.
   static bool isOnlyCopied(mlir::Operation *op);
   llvm::SmallVector<mlir::Value> getAll(mlir::ValueRange values); ///< in the new kernel
   void writeForLoad(mlir::Operation &op);
   void writeForReduce(mlir::Operation &op);
   void writeForCompute(mlir::Operation &op);
   void writeCopy(CopyAsyncOp copy);
-  /// Through the ring to the role that adds it to memory; whether it goes there.
+  /// Writes the value to the ring of the reduce role. Returns false if the addition has no such
+  /// ring.
   bool writeReduction(AtomicAddOp add);
   void writeToRing(size_t channel, mlir::Value tile);
-  /// Zeros for the channels that would have been used inside.
+  /// Writes zeros to the rings of the additions that `op` contains.
   void writeZeros(mlir::Operation *op);
   mlir::Value getSlot(size_t channel, size_t copy);
   void writeOp(mlir::Operation &op);
@@ -146,12 +151,12 @@ private:
   void writeIf(mlir::scf::IfOp branch);
   void writeYield(mlir::Operation *yield, llvm::ArrayRef<unsigned> kept,
                   llvm::ArrayRef<size_t> inner);
-  /// Numbers of the role's channels that are used inside.
+  /// The indices of the role's channels that are used inside `op`.
   llvm::SmallVector<size_t> getInner(mlir::Operation *op);
   bool has(mlir::Operation *op);  ///< whether the role needs the operation
   bool keeps(mlir::Value result); ///< whether it needs this result of a loop or branch
   size_t getChannel(AtomicAddOp add);
-  /// Whether a barrier only keeps a round's writes behind the reads of the round before.
+  /// Whether a barrier only orders an iteration's writes after the reads of the previous iteration.
   bool isHeadOfRound(SyncOp sync);
 
   KernelOp old, mapped;
@@ -163,24 +168,24 @@ private:
   llvm::SmallVector<Channel> channels;
   llvm::DenseMap<std::pair<mlir::Value, mlir::Type>, mlir::Value> maps;
   llvm::DenseMap<mlir::Attribute, mlir::Value> captures;
-  mlir::Value barrier;     ///< of the role that computes, where it writes to shared memory
-  mlir::Value voteBarrier; ///< for votes of that role
-  mlir::Value tileRing, tileFull, tileEmpty;   ///< of tiles, where they are taken
-  bool hasScheduler = false;                   ///< whether a role of its own takes them
-  llvm::SmallVector<mlir::Value> told;         ///< in the old kernel: ids and results of toldBy
-  llvm::SmallVector<mlir::Operation *> toldBy; ///< in order
-  /// Products by constants whose other operand is told.
+  mlir::Value barrier;                       ///< of the compute role, if it writes to shared memory
+  mlir::Value voteBarrier;                   ///< for votes of the compute role
+  mlir::Value tileRing, tileFull, tileEmpty; ///< of tiles, if they are taken from a counter
+  bool hasScheduler = false;                 ///< whether a separate role takes tiles
+  llvm::SmallVector<mlir::Value> published;  ///< of the old kernel: ids and results of publishedOps
+  llvm::SmallVector<mlir::Operation *> publishedOps; ///< in order
+  /// Products by constants whose other operand is published.
   llvm::SmallVector<mlir::Operation *> multiples;
-  llvm::SmallVector<mlir::Operation *> readsAhead; ///< of the old kernel, by row
-  /// What is written behind the last loop, of the role that computes.
+  llvm::SmallVector<mlir::Operation *> readsAhead; ///< of the old kernel, one value per row
+  /// The compute role calls `afterLoops` after this loop.
   mlir::Operation *lastLoop = nullptr;
   std::function<void()> afterLoops;
-  mlir::Value current; ///< use of the ring of tiles, of the role that copies
+  mlir::Value current; ///< the load role's use of the ring of tiles
   std::optional<TileOrder> order;
   mlir::Value blocks; ///< of the grid
   Role role = Role::Compute;
   llvm::SmallVector<Scratch> scratch;
-  llvm::SmallVector<mlir::Value> uses; ///< of each channel and scratch: how often, until here
+  llvm::SmallVector<mlir::Value> uses; ///< current use count of each channel and scratch
 };
 
 } // namespace tilewright::tgpu

@@ -1,8 +1,8 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What one role tells the others of a tile: what that is, and the ring of tiles through which it
-// goes. Where it takes long to compute, a role of its own does, the scheduler, while the tile
-// before is copied and computed.
+// Chooses the scalars that one role publishes for each tile, and writes the ring through which they
+// are published. If computing them takes long, a separate role, the scheduler, does it while the
+// previous tile is copied and computed.
 
 #include "passes/Tgpu/RoleWriter.h"
 
@@ -13,10 +13,10 @@ using namespace mlir;
 using namespace tilewright;
 using namespace tilewright::tgpu;
 
-/// A scalar that follows from the tile's number, in as few instructions as it may: what it reads is
-/// told, or the same for all tiles. What is read from memory, too: the others need not wait for it,
-/// and ptxas knows of what they receive that it is the same for all threads.
-bool RoleWriter::mayTell(Operation &op, const llvm::DenseSet<Operation *> &refused) {
+/// A scalar derived from the tile number that is worth publishing: its operands are published or
+/// tile-invariant. Loaded values are published too, so other roles need not wait for memory and
+/// ptxas treats them as warp-uniform.
+bool RoleWriter::mayPublish(Operation &op, const llvm::DenseSet<Operation *> &refused) {
   auto isScalar = [](Type type) {
     return type.isInteger(1) || type.isInteger(32) || type.isInteger(64);
   };
@@ -25,14 +25,14 @@ bool RoleWriter::mayTell(Operation &op, const llvm::DenseSet<Operation *> &refus
     return false;
   if (isa<tile::AtOp>(op))
     return written.canComputeAhead(&op);
-  if (auto loop = dyn_cast<scf::ForOp>(op)) // such as a search
+  if (auto loop = dyn_cast<scf::ForOp>(op)) // for example a binary search
     return llvm::all_of(loop.getBody()->without_terminator(), [&](Operation &inner) {
-      return isa<arith::ConstantOp>(inner) || mayTell(inner, {});
+      return isa<arith::ConstantOp>(inner) || mayPublish(inner, {});
     });
   return isa<arith::ArithDialect>(op.getDialect()) && llvm::all_of(op.getOperandTypes(), isScalar);
 }
 
-/// What an i32 is a multiple of by a constant, or null.
+/// The other factor of an i32 product by a constant, or null.
 static Value getFactor(Value value) {
   auto product = value.getDefiningOp<arith::MulIOp>();
   if (!product || !value.getType().isInteger(32))
@@ -41,30 +41,30 @@ static Value getFactor(Value value) {
   return matchPattern(rhs, m_Constant()) ? lhs : matchPattern(lhs, m_Constant()) ? rhs : Value();
 }
 
-/// Whether what is told of a tile waits for memory, as a search for the tile's sequence does. The
-/// role that copies would do that when it has copied all of the tile before, and the others would
-/// wait for it.
-bool RoleWriter::isToldLate() {
-  return llvm::any_of(toldBy, [](Operation *op) {
+/// Whether computing the published scalars waits for memory, as a search for the tile's sequence
+/// does. The load role could do so only after it has copied all of the previous tile, and the other
+/// roles would wait for it.
+bool RoleWriter::isPublishedLate() {
+  return llvm::any_of(publishedOps, [](Operation *op) {
     return op->walk([](tile::AtOp) { return WalkResult::interrupt(); }).wasInterrupted();
   });
 }
 
-void RoleWriter::findToldScalars() {
-  // What does not fit is computed by each role, from the ids.
+void RoleWriter::findPublishedValues() {
+  // If the scalars do not fit, each role computes them from the ids.
   constexpr size_t mostWords = 15, mostWordsOfScheduler = 31;
-  // Of 24 registers the role that copies would spill 64 bytes with a window, whose full blocks take
-  // 86 operations to find. A causal mask takes 21, and the first rounds of three warpgroups 66.
+  // With 24 registers the load role would spill 64 bytes for a window, whose full blocks take 86
+  // operations to compute. A causal mask takes 21, and the first iterations of three warpgroups 66.
   constexpr int64_t enoughRegisters = 32;
   const int64_t mostMore = schedule.getLoadRegisters() < enoughRegisters ? 64 : 128;
   Block &body = old.getBody().front();
   llvm::DenseSet<Operation *> refused;
   for (bool isStable = false; !isStable;) {
     isStable = true;
-    toldBy.clear();
-    told.clear();
+    publishedOps.clear();
+    published.clear();
     multiples.clear();
-    // Values that every role can compute, and those that depend on the ids besides.
+    // Values that every role can compute, and values that also depend on the ids.
     llvm::DenseSet<Value> common, moved(old.getGridIds().begin(), old.getGridIds().end());
     for (BlockArgument argument : old.getArgs())
       common.insert(argument);
@@ -73,72 +73,72 @@ void RoleWriter::findToldScalars() {
         return common.contains(operand) || moved.contains(operand);
       };
       bool isCommon = isa<arith::ConstantOp, tile::DimOp, tile::CapturedOp>(op);
-      if (isa<arith::ArithDialect>(op.getDialect()) && mayTell(op, {}))
+      if (isa<arith::ArithDialect>(op.getDialect()) && mayPublish(op, {}))
         isCommon |=
             llvm::all_of(op.getOperands(), [&](Value operand) { return common.contains(operand); });
       if (isCommon) {
         common.insert(op.getResult(0));
-      } else if (mayTell(op, refused) && llvm::all_of(getInputs(&op), isKnown)) {
+      } else if (mayPublish(op, refused) && llvm::all_of(getInputs(&op), isKnown)) {
         moved.insert(op.result_begin(), op.result_end());
-        toldBy.push_back(&op);
+        publishedOps.push_back(&op);
       }
     }
     auto isMoved = [&](Operation *op) {
       Operation *top = body.findAncestorOpInBlock(*op);
       return top && top->getNumResults() > 0 && moved.contains(top->getResult(0));
     };
-    hasScheduler = isToldLate();
-    auto tell = [&](Value value) {
+    hasScheduler = isPublishedLate();
+    auto publish = [&](Value value) {
       if (llvm::none_of(value.getUsers(), [&](Operation *user) {
             bool isOfCopies = isa<CopyAsyncOp>(user) || isOnlyCopied(user);
             return !isMoved(user) && (hasScheduler || !isOfCopies);
           }))
         return;
-      // Of a multiple the others compute the product, and LLVM knows its lowest bits.
+      // Publish the quotient; receivers multiply it back, so LLVM knows the trailing zero bits.
       Value factor = getFactor(value);
       if (factor && moved.contains(factor)) {
         multiples.push_back(value.getDefiningOp());
         value = factor;
       }
-      if (!llvm::is_contained(told, value))
-        told.push_back(value);
+      if (!llvm::is_contained(published, value))
+        published.push_back(value);
     };
-    llvm::for_each(old.getGridIds(), tell);
-    for (Operation *op : toldBy)
-      llvm::for_each(op->getResults(), tell);
-    for (Value value : told)
+    llvm::for_each(old.getGridIds(), publish);
+    for (Operation *op : publishedOps)
+      llvm::for_each(op->getResults(), publish);
+    for (Value value : published)
       if (value.getType().isInteger(64)) {
         refused.insert(value.getDefiningOp());
         isStable = false;
       }
-    // For itself the role computes the blocks that it copies, but not which of them are full.
+    // For its own copies the load role computes the blocks, but not which of them are full.
     auto isMore = [&](Operation *op) { return !slice.load.ops.contains(op); };
-    if (isStable && llvm::count_if(toldBy, isMore) > mostMore) {
-      for (Operation *op : llvm::make_filter_range(toldBy, isMore))
+    if (isStable && llvm::count_if(publishedOps, isMore) > mostMore) {
+      for (Operation *op : llvm::make_filter_range(publishedOps, isMore))
         refused.insert(op);
       isStable = false;
     }
-    if (isStable && told.size() > (hasScheduler ? mostWordsOfScheduler : mostWords)) {
-      for (Operation *op : toldBy)
+    if (isStable && published.size() > (hasScheduler ? mostWordsOfScheduler : mostWords)) {
+      for (Operation *op : publishedOps)
         refused.insert(op);
-      isStable = toldBy.empty();
+      isStable = publishedOps.empty();
     }
   }
 }
 
-/// With what the others need not compute, everything that it is computed of.
-void RoleWriter::writeTold() {
-  for (Operation *op : toldBy)
+/// Computes the published scalars and everything that they depend on.
+void RoleWriter::writePublishedValues() {
+  for (Operation *op : publishedOps)
     writeScalar(op->getResult(0));
 }
 
-/// A number of -1 says that there is no further tile. The scheduler has waited for the slot before
-/// it took the tile, and its first slot is free.
+/// A number of -1 means that there is no further tile. The scheduler has acquired the slot before
+/// it took the tile; its first slot is free.
 void RoleWriter::writePublish(Value number, Value taken) {
   if (role != Role::Schedule)
     AcquireOp::create(b, tileEmpty, taken);
   SmallVector<Value> words{number};
-  for (Value value : told) {
+  for (Value value : published) {
     Value word = map.lookupOrNull(value);
     if (!word)
       word = i32(0);
@@ -151,7 +151,7 @@ void RoleWriter::writePublish(Value number, Value taken) {
   ArriveOp::create(b, tileFull, taken, ArriveScope::Role);
 }
 
-/// The loop in which the role that copies lets the scheduler take the next tile, or null.
+/// The loop in which the load role signals the scheduler to take the next tile, or null.
 scf::ForOp RoleWriter::findReleasingLoop() {
   scf::ForOp last;
   for (const CopyGroup &group : slice.groups)
@@ -163,9 +163,9 @@ scf::ForOp RoleWriter::findReleasingLoop() {
   return counts ? last : scf::ForOp();
 }
 
-/// The scheduler takes a tile when this one has been received. By the role that copies, when copies
-/// of so few rounds are left that the next tile is known when they have been started: a tile that
-/// is taken earlier, another block could have begun earlier. `left` rounds are.
+/// The load role signals the scheduler when `left` iterations of copies remain, so the next tile is
+/// known when they have been issued. Signalling earlier would hold back a tile that another block
+/// could start.
 void RoleWriter::writeReceivedWhere(arith::CmpIPredicate predicate, Value left) {
   constexpr int64_t roundsAhead = 2;
   Value isDue = arith::CmpIOp::create(b, predicate, left, i32(roundsAhead));
@@ -182,19 +182,19 @@ void RoleWriter::writeReceived(Value taken) {
 SmallVector<Value> RoleWriter::writeReceive(Value taken) {
   WaitOp::create(b, tileFull, taken);
   auto slot = cast<RingType>(tileRing.getType()).getSlot();
-  SmallVector<Type> types(isTold() ? 1 + told.size() : 1, b.getI32Type());
+  SmallVector<Type> types(receivesValues() ? 1 + published.size() : 1, b.getI32Type());
   auto words = ReceiveOp::create(b, types, SlotOp::create(b, slot, tileRing, taken));
   if (role != Role::Load)
     writeReceived(taken);
   return llvm::to_vector(ValueRange(words.getValues()));
 }
 
-/// Through which one role tells the others of its next tile. A scheduler is a tile ahead with one
-/// slot; with more, blocks would take tiles that others could begin earlier.
+/// The ring through which one role publishes tiles. One slot keeps the scheduler one tile ahead;
+/// more would hold back tiles that other blocks could start.
 void RoleWriter::makeTileRing() {
   constexpr int64_t wordsOfChunk = 4;
   int64_t stages = hasScheduler ? 1 : 2;
-  int64_t words = llvm::alignTo(1 + told.size(), wordsOfChunk);
+  int64_t words = llvm::alignTo(1 + published.size(), wordsOfChunk);
   auto slot = SharedType::get(b.getContext(), {words}, b.getI32Type(), tgpu::Swizzle::None);
   int64_t receivers = old.getWarps() + (slice.reductions.empty() ? 0 : 1) + (hasScheduler ? 1 : 0);
   tileRing = makeRing(slot, stages, /*always=*/true);
