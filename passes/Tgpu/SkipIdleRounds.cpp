@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// tgpu-skip-idle-rounds: a loop with a first round for each warpgroup. The rounds before it are a
-// loop of their own, which only waits for what is copied and gives it back.
+// tgpu-skip-idle-rounds: splits a loop with a first iteration for each warpgroup. The iterations
+// before it become a separate loop, which only waits for slots and releases them.
 
 #include "passes/Passes.h"
 #include "passes/Tgpu/IdleRounds.h"
@@ -25,8 +25,9 @@ using namespace tilewright::tgpu;
 
 namespace {
 
-/// Whether each warpgroup executes the operation by itself. Others may exchange elements between
-/// all warps of a role, as a reduction over rows does, and meet at its barriers.
+/// Whether each warpgroup executes the operation independently. Other operations may exchange
+/// elements between all warps of a role, such as a reduction along dimension 0, and synchronise at
+/// its barriers.
 bool isByWarpgroup(Operation *op) {
   if (auto reduce = dyn_cast<tile::ReduceOp>(op)) {
     auto type = dyn_cast<RankedTensorType>(reduce.getSource().getType());
@@ -44,7 +45,7 @@ bool isByWarpgroup(Operation *op) {
   return isa<arith::ArithDialect, math::MathDialect>(op->getDialect());
 }
 
-/// Whether warpgroups meet no other in the loop but at its rings' barriers.
+/// Whether warpgroups synchronise in the loop only through the barriers of its rings.
 bool runsByWarpgroup(scf::ForOp loop) {
   Block *body = loop.getBody();
   return !body->walk([&](Operation *op) {
@@ -57,7 +58,8 @@ bool runsByWarpgroup(scf::ForOp loop) {
 
 bool isScalar(Type type) { return type.isIntOrIndex(); }
 
-/// Adds the operations of the body that a value depends on. False if some are not of scalars.
+/// Adds the operations of the body that a value depends on. Returns false if one of them is not
+/// scalar.
 bool addSlice(Block *body, Value value, llvm::DenseSet<Operation *> &slice) {
   SmallVector<Value> worklist{value};
   while (!worklist.empty()) {
@@ -102,13 +104,14 @@ private:
     if (!schedule || schedule.getSkeleton() != Skeleton::ProducerConsumer ||
         !loop->getParentOfType<RolesOp>() || !runsByWarpgroup(loop))
       return false;
-    // What goes on counting, such as the uses of rings, and what the barriers' operations need.
+    // Keep the counters that must advance, such as ring uses, and the operands of barrier
+    // operations.
     Block *body = loop.getBody();
     llvm::DenseSet<Operation *> kept;
     SmallVector<unsigned> counted;
     for (auto [i, yielded] : llvm::enumerate(loop.getYieldedValues())) {
       if (!isScalar(yielded.getType()))
-        continue; // a tile stays what it is
+        continue; // carried tiles do not change in skipped iterations
       counted.push_back(i);
       if (!addSlice(body, yielded, kept))
         return false;
