@@ -6,9 +6,9 @@
 #ifndef TILEWRIGHT_TEST_FUZZ_RUNTIMEFUZZING_H
 #define TILEWRIGHT_TEST_FUZZ_RUNTIMEFUZZING_H
 
-#include "test/Unit/RuntimeTesting.h"
+#include "FuzzedData.h"
 
-#include <fuzzer/FuzzedDataProvider.h>
+#include "test/Unit/RuntimeTesting.h"
 
 namespace tilewright::runtime::testing {
 
