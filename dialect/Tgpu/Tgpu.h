@@ -8,8 +8,30 @@
 #include "dialect/Tile/Tile.h"
 #include "lib/Target/Target.h"
 
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
 #include "dialect/Tgpu/TgpuDialect.h.inc"
 #include "dialect/Tgpu/TgpuEnums.h.inc"
+
+namespace tilewright::tgpu {
+
+// What the effects of operations are on. Operations of other dialects on views (tile.at) have
+// effects on the default resource, which stands for any memory.
+
+struct SharedMemoryResource : mlir::SideEffects::Resource::Base<SharedMemoryResource> {
+  llvm::StringRef getName() final { return "SharedMemory"; }
+};
+
+struct GlobalMemoryResource : mlir::SideEffects::Resource::Base<GlobalMemoryResource> {
+  llvm::StringRef getName() final { return "GlobalMemory"; }
+};
+
+/// Phases of mbarriers, named barriers, and turns.
+struct BarrierResource : mlir::SideEffects::Resource::Base<BarrierResource> {
+  llvm::StringRef getName() final { return "Barriers"; }
+};
+
+} // namespace tilewright::tgpu
 
 #define GET_ATTRDEF_CLASSES
 #include "dialect/Tgpu/TgpuAttrs.h.inc"

@@ -24,7 +24,7 @@ def Tgpu_Swizzle : Tgpu_Enum<"Swizzle", "pattern by which rows of a shared buffe
     I32EnumAttrCase<"None", 0, "none">, I32EnumAttrCase<"B32", 32, "b32">,
     I32EnumAttrCase<"B64", 64, "b64">, I32EnumAttrCase<"B128", 128, "b128">]>;
 
-def Tgpu_ArriveScope : Tgpu_Enum<"ArriveScope", "who counts as one arrival at a barrier", [
+def Tgpu_ArriveScope : Tgpu_Enum<"ArriveScope", "which threads make one arrival at a barrier", [
     I32EnumAttrCase<"Thread", 0, "thread">, I32EnumAttrCase<"Warp", 1, "warp">,
     I32EnumAttrCase<"Warpgroup", 2, "warpgroup">, I32EnumAttrCase<"Role", 3, "role">]>;
 def Tgpu_Skeleton : Tgpu_Enum<"Skeleton", "how copies and products of a loop are arranged", [
@@ -95,9 +95,9 @@ def Tgpu_SliceAttr : Tgpu_Attr<"Slice", "slice"> {
 def Tgpu_ByThreadAttr : Tgpu_Attr<"ByThread", "by_thread"> {
   let summary = "one element along `dim` for each thread that holds elements of a row (column) of `parent`";
   let description = [{
-    What a thread made of its own elements of a row, not yet combined with what the other threads of that row made: partial
-    sums. The threads of a row are counted by lanes first, then by warps; there are 4 for each warp along dimension 1, and 8
-    along dimension 0.
+    Each element is a partial sum: what one thread made of its own elements of a row, not yet combined with those of the
+    other threads of that row. The threads of a row are counted by lanes first, then by warps; each warp contributes 4
+    along dimension 1, and 8 along dimension 0.
 
     Example: `tensor<128x4xf32, #tgpu.by_thread<1, #tgpu.wgmma<2>>>`
   }];
@@ -125,18 +125,19 @@ def Tgpu_BlockedAttr : Tgpu_Attr<"Blocked", "blocked"> {
 def Tgpu_ScheduleAttr : Tgpu_Attr<"Schedule", "schedule"> {
   let summary = "how a loop is to be pipelined";
   let description = [{
-    Written by tgpu-plan-schedule on a loop as the discardable attribute `tgpu.schedule`, or by an author, who overrides it;
-    the passes that follow obey it and decide nothing.
+    tgpu-plan-schedule writes it on a loop as the discardable attribute `tgpu.schedule`; an author may write it instead.
+    The following passes obey it and decide nothing.
 
     - `skeleton`: `synchronous` leaves the loop as it is; `multistage` fills rings by copies that all warps issue ahead;
-      `producer_consumer` gives the copies to a role of their own.
-    - `stages`: slots of each ring of the loop, so the copies of `stages` - 1 rounds are under way. The ring of a
-      `tgpu.copy_async` with the discardable attribute `tgpu.ring_stages`, an i64 from 1 to 32, has as many slots as that says, if
-      its loop is of `producer_consumer`. Written by tgpu-plan-schedule, or by an author, who overrides it; copies that
-      share barriers must agree.
-    - `in_flight`: asynchronous products that may be unfinished when the next is issued.
-    - `turns`: 1 has the warpgroups of a role take turns: in issuing the products of a round, where these overlap with
-      other work; where `in_flight` is 0, in what lies between the products, so that one computes while the others multiply.
+      `producer_consumer` moves the copies to a separate role.
+    - `stages`: slots of each ring of the loop, so the copies of `stages` - 1 iterations are in flight. In a
+      `producer_consumer` loop, the discardable attribute `tgpu.ring_stages` of a `tgpu.copy_async`, an i64 from 1 to
+      32, gives its ring another number of slots. tgpu-plan-schedule writes it, or an author; copies that share barriers
+      must agree.
+    - `in_flight`: asynchronous products that may be unfinished when the next one is issued.
+    - `turns`: with 1, the warpgroups of a role take turns: in issuing the products of an iteration, if these overlap
+      with other work; or, with `in_flight` = 0, in the work between the products, so that one warpgroup computes while
+      the others multiply.
 
     Example: `#tgpu.schedule<skeleton = multistage, stages = 2>`
   }];
@@ -150,19 +151,22 @@ def Tgpu_ScheduleAttr : Tgpu_Attr<"Schedule", "schedule"> {
 def Tgpu_RoleScheduleAttr : Tgpu_Attr<"RoleSchedule", "role_schedule"> {
   let summary = "how a kernel is split into roles";
   let description = [{
-    Written by tgpu-plan-schedule on a kernel with a `producer_consumer` loop as the discardable attribute `tgpu.role_schedule`, or
-    by an author, who overrides it; tgpu-assign-roles and tgpu-stage-stores obey it.
+    tgpu-plan-schedule writes it on a kernel with a `producer_consumer` loop as the discardable attribute
+    `tgpu.role_schedule`; an author may write it instead. tgpu-assign-roles and tgpu-stage-stores obey it.
 
-    - `load_registers`, `compute_registers`: what a thread of either role may use.
-    - `group`: 0 keeps the grid; otherwise the grid is as large as the machine, and each block takes tile after tile. 1 takes
-      them in the order of the grid; n > 1 takes n steps of the second id, then one of the first, so that
+    - `load_registers`, `compute_registers`: registers that a thread of the role may use.
+    - `group`: 0 keeps the grid; otherwise the grid is as large as the machine, and each block processes tile after
+      tile. 1 takes tiles in the order of the grid; n > 1 takes n steps of the second id, then one of the first, so that
       tiles that run at the same time share both their operands.
-    - `store_buffers`: buffers through which results leave by TMA; 0 stores from registers.
-    - `tile_stages`: buffers of what is copied once for each tile of the grid; 2 bring the next tile's while this one's are read.
-    - `dynamic`: 1 has each block take its next tile from a counter of the launch; 0, every so many tiles as there are blocks.
-    - `reduce_stages`: buffers through which accumulators go to a role that adds them to memory; 0 adds from registers.
-    - `scratch_stages`: buffers, used in turn, of what each round writes to shared memory for the products of that round; with 2 a
-      round needs one barrier instead of two.
+    - `store_buffers`: buffers through which results leave by TMA; with 0, threads store from registers.
+    - `tile_stages`: buffers for what is copied once for each tile of the grid; with 2, the next tile's data is copied
+      while this tile's is read.
+    - `dynamic`: with 1, each block takes its next tile from a counter of the launch; with 0, the number of its next
+      tile is greater by the number of blocks.
+    - `reduce_stages`: buffers through which accumulators go to a role that adds them to memory; with 0, threads add
+      from registers.
+    - `scratch_stages`: buffers, used in turn, for what each iteration writes to shared memory for its own products;
+      with 2, an iteration needs one barrier instead of two.
 
     Example: `#tgpu.role_schedule<load_registers = 40, compute_registers = 232, group = 16, store_buffers = 2>`
   }];

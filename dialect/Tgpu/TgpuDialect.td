@@ -31,12 +31,18 @@ def Tgpu_Dialect : Dialect {
 
     **Names, not numbers.** Barriers, rings and roles are SSA values and words.
 
-    **All warps of a role together.** Every operation is executed by all warps of its role (outside of `tgpu.roles`, of the
-    block), in the same order and with the same scalars. They need not be in step: two warpgroups may be a matrix
-    product apart, and meet only at barriers. A register tile is spread over exactly these warps.
+    **All warps of a role together.** All warps of a role (outside of `tgpu.roles`, of the block) execute every
+    operation, in the same order and with the same scalars. They need not be in step: two warpgroups may be a matrix
+    product apart, and synchronise only at barriers. A register tile is distributed over exactly these warps.
 
-    **One thread.** Where the machine wants one thread (TMA, bulk copies and their groups, `tgpu.expect`, `tgpu.arrive per
-    role`), it is always the same one of the role, the first; so these follow each other in program order.
+    **One thread.** If the machine wants one thread (TMA, bulk copies and their groups, `tgpu.expect`, `tgpu.arrive per
+    role`), it is always the first thread of the role, so these operations execute in program order.
+
+    **Effects.** Operations name the memory that they access: `SharedMemoryResource`, `GlobalMemoryResource`, and
+    `BarrierResource` for barriers. The effect is on the operand (buffer, view, tensor map, barriers) if there is one.
+    An asynchronous operation has its effects where it is issued. Closing a group, waiting for it, arriving, and waiting
+    at a barrier read and write both memories, so no access moves across them. Operations of `tile` that remain have
+    effects on the default resource, which stands for any memory.
   }];
   let useDefaultTypePrinterParser = 1;
   let useDefaultAttributePrinterParser = 1;

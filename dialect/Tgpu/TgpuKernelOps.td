@@ -21,7 +21,8 @@ def Tgpu_KernelOp : Tgpu_Op<"kernel", [
 
     Example:
     ```mlir
-    tgpu.kernel @copy target "sm_80" warps 4 require(dim(x, 0) >= 1) (%x: !tile.view<[?], f32>) grid(%b = ceildiv(dim(x, 0), 1024)) {
+    tgpu.kernel @copy target "sm_80" warps 4 require(dim(x, 0) >= 1) (%x: !tile.view<[?], f32>)
+        grid(%b = ceildiv(dim(x, 0), 1024)) {
       ...
     }
     ```
@@ -64,17 +65,18 @@ def Tgpu_KernelOp : Tgpu_Op<"kernel", [
 }
 
 def Tgpu_RolesOp : Tgpu_Op<"roles", [HasParent<"KernelOp">, NoRegionArguments, NoTerminator]> {
-  let summary = "warps that do different things at the same time";
+  let summary = "concurrent roles of the warps of a block";
   let description = [{
-    One region for each role; the warps of the block are dealt to the roles in order. `registers` is what
-    each thread of the role may use (without it: as at entry). The machine sets them for whole warpgroups, so roles that
-    share one ask for the same number. All roles end before what follows the operation.
+    There is one region for each role; the warps of the block are assigned to the roles in order. `registers` is the
+    number of registers that each thread of the role may use (without it: as at entry). The machine sets it for whole
+    warpgroups, so roles that share a warpgroup ask for the same number. All roles end before the operations that
+    follow.
 
     Values from outside may be used inside; scalar code outside is executed by every role.
 
     Preconditions: barriers are initialised and visible before.
 
-    Postconditions: asynchronous work of a role is finished where the role waits for it, not here.
+    Postconditions: asynchronous work of a role is complete only if the role has waited for it.
 
     Example:
     ```mlir
@@ -88,8 +90,8 @@ def Tgpu_RolesOp : Tgpu_Op<"roles", [HasParent<"KernelOp">, NoRegionArguments, N
     - roles whose warps do not add up to the kernel's
     - two roles of one name
     - a number of registers that is no multiple of 8 from 24 to 240
-    - roles of one warpgroup (four warps of the block, from a multiple of four) with different registers, or registers for
-      a part of one
+    - roles of one warpgroup (four warps of the block, from a multiple of four) with different registers, or registers
+      for a part of one
     - registers on a target other than sm_90a
     - more registers in all than 65536
   }];
@@ -102,7 +104,7 @@ def Tgpu_RolesOp : Tgpu_Op<"roles", [HasParent<"KernelOp">, NoRegionArguments, N
 def Tgpu_GridExtentOp : Tgpu_Op<"grid_extent", [Pure]> {
   let summary = "how many blocks the grid has along a dimension";
   let description = [{
-    The step of a persistent loop, whose grid is `sm_count()`.
+    This is the step of a persistent loop, whose grid is `sm_count()`.
 
     Preconditions: inside a kernel. Postconditions: the result is the value of that expression of the grid.
 
@@ -117,21 +119,22 @@ def Tgpu_GridExtentOp : Tgpu_Op<"grid_extent", [Pure]> {
   let hasVerifier = 1;
 }
 
-def Tgpu_TakeTileOp : Tgpu_Op<"take_tile", [MemoryEffects<[MemRead, MemWrite]>]> {
+def Tgpu_TakeTileOp : Tgpu_Op<"take_tile", [MemoryEffects<Tgpu_AccessesGlobal>]> {
   let summary = "the next tile of a launch that no block has taken yet";
   let description = [{
-    Blocks that take tile after tile begin with the one of their number; each further one is taken from a counter that belongs
-    to the launch, so that a block that is done early takes more. Where none is left, the result is `tiles` or more, and the
-    block must not ask again. One thread takes it and, where there is a buffer, writes it there, from where other roles get it
-    (`tgpu.get_tile`).
+    A block that processes several tiles begins with the tile of its own number; it takes each further tile from a
+    counter that belongs to the launch, so blocks that finish early take more. If no tile is left, the result is at
+    least `tiles`, and the block must not take another. One thread takes the tile and writes its number to the buffer,
+    if there is one; other roles read it there (`tgpu.get_tile`).
 
-    With `all` the first tile of a block is taken, too: then every tile of a smaller number has been taken by a block that
-    runs, in whatever order blocks are started.
+    With `all`, a block also takes its first tile from the counter: every tile with a smaller number has then been taken
+    by a running block, regardless of the order in which blocks start.
 
-    Preconditions: inside a role, once for each tile of the block (with `all`, and once before the first), until none is left. Every read of the buffer is done.
+    Preconditions: inside a role, once for each tile of the block (with `all`, and once before the first), until no tile
+    is left. Every read of the buffer is complete.
 
-    Postconditions: every tile from the number of blocks on (with `all`, from 0 on) is taken once, whichever block takes it. Others see the buffer after
-    a barrier.
+    Postconditions: every tile from the number of blocks on (with `all`, from 0 on) is taken by exactly one block. Other
+    roles see the buffer after a barrier.
 
     Example: `%next = tgpu.take_tile of %tiles into %slot : !tgpu.shared<4xi32, none>`
 
@@ -139,83 +142,85 @@ def Tgpu_TakeTileOp : Tgpu_Op<"take_tile", [MemoryEffects<[MemRead, MemWrite]>]>
     - outside of roles
     - a buffer that is not of four i32
   }];
-  let arguments = (ins I32:$tiles, UnitAttr:$all, Optional<Tgpu_Shared>:$buffer);
+  let arguments = (ins I32:$tiles, UnitAttr:$all,
+                       Arg<Optional<Tgpu_Shared>, "", Tgpu_WritesShared>:$buffer);
   let results = (outs I32:$tile);
   let assemblyFormat = "`of` $tiles (`all` $all^)? (`into` $buffer^ `:` type($buffer))? attr-dict";
   let hasVerifier = 1;
 }
 
-def Tgpu_PublishOp : Tgpu_Op<"publish", [MemoryEffects<[MemWrite]>]> {
+def Tgpu_PublishOp : Tgpu_Op<"publish"> {
   let summary = "numbers of one role for others";
   let description = [{
-    One thread writes the numbers to the first words of the buffer, from where other roles receive them (`tgpu.receive`): what
-    one role has computed of a tile, the others need not compute again.
+    One thread writes the numbers to the first words of the buffer, from which other roles receive them
+    (`tgpu.receive`): they need not repeat what one role has computed for a tile.
 
-    Preconditions: inside a role; a barrier says that the buffer has been read. Postconditions: others see the numbers after
-    a barrier.
+    Preconditions: inside a role; a barrier orders the operation after all reads of the buffer. Postconditions: other
+    roles see the numbers after a barrier.
 
     Example: `tgpu.publish %tile, %row to %slot : !tgpu.shared<4xi32, none>`
 
     Errors:
     - outside of roles
-    - a buffer that is not of one dimension of i32, or has fewer words than there are numbers
+    - a buffer that is not of rank 1 and i32, or has fewer words than there are numbers
   }];
-  let arguments = (ins Variadic<I32>:$values, Tgpu_Shared:$buffer);
+  let arguments = (ins Variadic<I32>:$values, Arg<Tgpu_Shared, "", Tgpu_WritesShared>:$buffer);
   let assemblyFormat = "$values `to` $buffer attr-dict `:` type($buffer)";
   let hasVerifier = 1;
 }
 
-def Tgpu_ReceiveOp : Tgpu_Op<"receive", [MemoryEffects<[MemRead]>]> {
+def Tgpu_ReceiveOp : Tgpu_Op<"receive"> {
   let summary = "numbers that another role has published";
   let description = [{
     Every thread reads the first words of the buffer, one for each result.
 
-    Preconditions: a barrier says that `tgpu.publish` has written at least as many. Postconditions: the buffer may be
-    overwritten once a barrier says that all warps have read.
+    Preconditions: a barrier orders the operation after a `tgpu.publish` of at least as many numbers. Postconditions:
+    the buffer may be overwritten after a barrier that all reading warps have reached.
 
     Example: `%tile, %row = tgpu.receive %slot : !tgpu.shared<4xi32, none> -> i32, i32`
 
     Errors:
     - no result
-    - a buffer that is not of one dimension of i32, or has fewer words than there are results
+    - a buffer that is not of rank 1 and i32, or has fewer words than there are results
   }];
-  let arguments = (ins Tgpu_Shared:$buffer);
+  let arguments = (ins Arg<Tgpu_Shared, "", Tgpu_ReadsShared>:$buffer);
   let results = (outs Variadic<I32>:$values);
   let assemblyFormat = "$buffer attr-dict `:` type($buffer) `->` type($values)";
   let hasVerifier = 1;
 }
 
-def Tgpu_GetTileOp : Tgpu_Op<"get_tile", [MemoryEffects<[MemRead]>]> {
+def Tgpu_GetTileOp : Tgpu_Op<"get_tile"> {
   let summary = "the number of a tile that another role has taken";
   let description = [{
     Every thread reads the number that `tgpu.take_tile` wrote to the buffer.
 
-    Preconditions: a barrier says that it has been written. Postconditions: the buffer may be overwritten once a barrier says
-    that all warps have read.
+    Preconditions: a barrier orders the operation after the write. Postconditions: the buffer may be overwritten after a
+    barrier that all reading warps have reached.
 
     Example: `%next = tgpu.get_tile %slot : !tgpu.shared<4xi32, none>`
 
     Errors:
     - a buffer that is not of four i32
   }];
-  let arguments = (ins Tgpu_Shared:$buffer);
+  let arguments = (ins Arg<Tgpu_Shared, "", Tgpu_ReadsShared>:$buffer);
   let results = (outs I32:$tile);
   let assemblyFormat = "$buffer attr-dict `:` type($buffer)";
   let hasVerifier = 1;
 }
 
-def Tgpu_AllocOp : Tgpu_Op<"alloc", [MemoryEffects<[MemAlloc]>]> {
+def Tgpu_AllocOp : Tgpu_Op<"alloc", [MemoryEffects<[MemAlloc<Tgpu_SharedMemory>]>]> {
   let summary = "a buffer in shared memory";
   let description = [{
-    Lives as long as its uses; tgpu-plan-shared-memory gives it an `offset` (printed as `at`) and lets buffers share memory
-    where their lives do not overlap.
+    The buffer lives as long as its uses. tgpu-plan-shared-memory gives it an `offset` (printed as `at`), and may let
+    buffers whose lifetimes do not overlap share bytes.
 
-    Preconditions: none. Postconditions: its contents are undefined at first.
+    Preconditions: none. Postconditions: the contents are undefined until written.
 
     Example: `%q_buffer = tgpu.alloc : !tgpu.shared<128x64xbf16, b128>`
 
     Errors:
-    - a planned offset that the swizzle does not allow (1024, 512, 256 bytes; without, what TMA asks: 128, or 16 for rank 1)
+    - a planned offset that the swizzle does not allow (1024, 512, 256 bytes; without, what TMA asks: 128, or 16 for
+      rank 1)
     - a planned offset at which the buffer ends beyond 232448 bytes
   }];
   let arguments = (ins OptionalAttr<I64Attr>:$offset);
@@ -224,10 +229,10 @@ def Tgpu_AllocOp : Tgpu_Op<"alloc", [MemoryEffects<[MemAlloc]>]> {
   let hasVerifier = 1;
 }
 
-def Tgpu_AllocRingOp : Tgpu_Op<"alloc_ring", [MemoryEffects<[MemAlloc]>]> {
+def Tgpu_AllocRingOp : Tgpu_Op<"alloc_ring", [MemoryEffects<[MemAlloc<Tgpu_SharedMemory>]>]> {
   let summary = "a ring of buffers in shared memory";
   let description = [{
-    Buffers follow each other, each at a multiple of its alignment.
+    The buffers are contiguous, except that each starts at a multiple of its alignment.
 
     Preconditions, postconditions: those of `tgpu.alloc`.
 
@@ -244,9 +249,10 @@ def Tgpu_AllocRingOp : Tgpu_Op<"alloc_ring", [MemoryEffects<[MemAlloc]>]> {
 def Tgpu_SlotOp : Tgpu_Op<"slot", [Pure]> {
   let summary = "the buffer of a ring that belongs to a use";
   let description = [{
-    Buffer `use` mod stages. With `as`, its bytes from the beginning on are taken for a buffer of another type.
+    The result is buffer `use` mod stages. With `as`, the bytes of that buffer, from its start, are taken as a buffer of
+    another type.
 
-    Preconditions: use >= 0. Postconditions: none; what is in the buffer the barriers of the ring say.
+    Preconditions: use >= 0. Postconditions: none; the barriers of the ring tell when the contents are valid.
 
     Examples:
     ```mlir

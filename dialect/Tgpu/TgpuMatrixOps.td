@@ -7,37 +7,48 @@
 
 include "dialect/Tgpu/TgpuOpBase.td"
 
-def Tgpu_ConvertOp : Tgpu_Op<"convert", [Pure]> {
+def Tgpu_ConvertOp : Tgpu_Op<"convert", [AlwaysSpeculatable]> {
   let summary = "a register tile in another layout";
   let description = [{
-    In registers where every thread already holds what it needs (an accumulator becomes operand a), by shuffles within a warp,
-    or through shared memory, for which `scratch` must be given.
+    The conversion happens in registers if every thread already holds what it needs (an accumulator becomes operand a),
+    by shuffles within a warp, or through shared memory, for which `scratch` must be given. Only a conversion with
+    `scratch` has effects: it writes the buffer, then reads it, with a barrier in between and after.
 
     Preconditions: the scratch buffer is not in use; all warps of the role execute the operation.
 
     Postconditions: every element keeps its value.
 
-    Example: `%p = tgpu.convert %s : tensor<128x64xbf16, #tgpu.mma<4, 1>> -> tensor<128x64xbf16, #tgpu.operand<a, #tgpu.mma<4, 1>>>`
+    Example:
+    ```mlir
+    %p = tgpu.convert %s : tensor<128x64xbf16, #tgpu.mma<4, 1>>
+         -> tensor<128x64xbf16, #tgpu.operand<a, #tgpu.mma<4, 1>>>
+    ```
 
     Errors:
     - another shape or element type
-    - layouts for other than the warps that execute it
+    - layouts for a number of warps other than that which executes the operation
   }];
-  let arguments = (ins Tgpu_RegisterTile:$source, Optional<Tgpu_Shared>:$scratch);
+  let arguments = (ins Tgpu_RegisterTile:$source,
+                       Arg<Optional<Tgpu_Shared>, "", Tgpu_AccessesShared>:$scratch);
   let results = (outs Tgpu_RegisterTile:$result);
-  let assemblyFormat = "$source (`through` $scratch^ `:` type($scratch) `in`)? attr-dict `:` type($source) `->` type($result)";
+  let assemblyFormat = [{
+    $source (`through` $scratch^ `:` type($scratch) `in`)? attr-dict `:` type($source) `->` type($result)
+  }];
   let hasVerifier = 1;
 }
 
 def Tgpu_ColumnsOp : Tgpu_Op<"columns", [Pure]> {
   let summary = "some columns of a register tile";
   let description = [{
-    Every thread keeps those of its elements that lie in them: nothing moves. So a tile can leave through
-    a buffer that is smaller than itself.
+    Every thread keeps those of its elements that lie in these columns; no element moves. A tile can thus leave through
+    a buffer that is smaller than the tile.
 
     Preconditions: none. Postconditions: column c of the result is column `first` + c of the source.
 
-    Example: `%right = tgpu.columns 64 of %acc : tensor<64x128xbf16, #tgpu.wgmma<1>> -> tensor<64x64xbf16, #tgpu.wgmma<1>>`
+    Example:
+    ```mlir
+    %right = tgpu.columns 64 of %acc : tensor<64x128xbf16, #tgpu.wgmma<1>> -> tensor<64x64xbf16, #tgpu.wgmma<1>>
+    ```
 
     Errors:
     - layouts other than the same wgmma layout, or the same mma layout of one column of warps
@@ -54,17 +65,22 @@ def Tgpu_ColumnsOp : Tgpu_Op<"columns", [Pure]> {
 def Tgpu_ThreadSumOp : Tgpu_Op<"thread_sum", [Pure]> {
   let summary = "sums of a tile along a dimension, by thread";
   let description = [{
-    Every thread adds its own elements of a row (`dim` 1) or column (`dim` 0): nothing moves. A `tile.reduce add` of the
-    result along the same dimension gives the sums of the source.
+    Every thread adds its own elements of a row (`dim` 1) or column (`dim` 0); no element moves. A `tile.reduce add` of
+    the result along the same dimension gives the sums of the source.
 
-    Preconditions: none. Postconditions: element t of a row is the sum of the elements of that row that its thread t holds.
+    Preconditions: none. Postconditions: element t of a row is the sum of the elements of that row that its thread t
+    holds.
 
-    Example: `%partial = tgpu.thread_sum %p dim 1 : tensor<128x64xf32, #tgpu.wgmma<2>> -> tensor<128x4xf32, #tgpu.by_thread<1, #tgpu.wgmma<2>>>`
+    Example:
+    ```mlir
+    %partial = tgpu.thread_sum %p dim 1 : tensor<128x64xf32, #tgpu.wgmma<2>>
+         -> tensor<128x4xf32, #tgpu.by_thread<1, #tgpu.wgmma<2>>>
+    ```
 
     Errors:
     - a result whose layout is not by_thread of the dimension and of the source's layout
     - a result of other elements than the source, or other rows (columns)
-    - elements that are no floats
+    - elements that are not floats
     - a layout for other than the warps that execute it
   }];
   let arguments = (ins Tgpu_RegisterTile:$source, I64Attr:$dim);
@@ -76,16 +92,20 @@ def Tgpu_ThreadSumOp : Tgpu_Op<"thread_sum", [Pure]> {
 def Tgpu_RaiseMaxOp : Tgpu_Op<"raise_max", [Pure]> {
   let summary = "a running maximum of rows, raised where it lags by more than a constant";
   let description = [{
-    Of each row the source's maximum times `factor` where that is above `old + lag`, and elsewhere `old`. A warp none of
-    whose rows is raised need not know their maxima: its threads compare what they hold by themselves, as integers, three
-    at a time. That serves factors and `old + lag` from 0 on; for others the maximum is computed. Differences `old - new`
-    and their exponentials that follow in the same block are computed only where a row is raised, as is a product with
-    `tgpu.skip_ones` by such an exponential.
+    For each row, the result is the maximum of the source times `factor` if that is above `old + lag`, else `old`. A
+    warp that raises none of its rows need not know their maxima: each of its threads compares its own elements, as
+    integers, three at a time. This works for factors and `old + lag` from 0 on; otherwise the maximum is computed.
+    Differences `old - new` and their exponentials that follow in the same block are computed only if a row is raised,
+    and so is a product with `tgpu.skip_ones` by such an exponential.
 
-    Preconditions: all lanes of a warp execute it; `lag` is not negative. Postconditions: as said; of a row that holds a
-    NaN, `old` or any number.
+    Preconditions: all lanes of a warp execute it; `lag` is not negative. Postconditions: as described; for a row that
+    contains a NaN, the result is `old` or any number.
 
-    Example: `%new = tgpu.raise_max %old by %lag to %s times %scale : tensor<128x64xf32, #tgpu.wgmma<2>> -> tensor<128xf32, #tgpu.slice<1, #tgpu.wgmma<2>>>`
+    Example:
+    ```mlir
+    %new = tgpu.raise_max %old by %lag to %s times %scale : tensor<128x64xf32, #tgpu.wgmma<2>>
+         -> tensor<128xf32, #tgpu.slice<1, #tgpu.wgmma<2>>>
+    ```
 
     Errors:
     - a source that is not f32 in a wgmma layout
@@ -106,14 +126,18 @@ def Tgpu_MmaOp : Tgpu_Op<"mma", [Pure]> {
   let description = [{
     `result = a b + acc`, a of shape M x K, b of shape K x N.
 
-    `stepwise` orders the instructions, and changes no result: the product goes in steps of a few instructions, the
-    operands of a step, the first excepted, are read from shared memory during the step before it, and ptxas moves
-    nothing over the event that stands before every step. A thread then holds the operands of two steps, however many
-    registers ptxas believes free.
+    `stepwise` orders the instructions, and changes no result: the product proceeds in steps of a few instructions. The
+    operands of a step, except the first, are read from shared memory during the step before it, and ptxas moves nothing
+    over the event that precedes every step. A thread then holds the operands of two steps, regardless of how many
+    registers ptxas estimates to be free.
 
     Preconditions: all lanes of a warp execute it. Postconditions: the result may be read at once.
 
-    Example: `%s = tgpu.mma %a, %b, %acc : tensor<128x64xbf16, #tgpu.operand<a, #tgpu.mma<4, 1>>>, tensor<64x64xbf16, #tgpu.operand<b, #tgpu.mma<4, 1>>> -> tensor<128x64xf32, #tgpu.mma<4, 1>>`
+    Example:
+    ```mlir
+    %s = tgpu.mma %a, %b, %acc : tensor<128x64xbf16, #tgpu.operand<a, #tgpu.mma<4, 1>>>,
+         tensor<64x64xbf16, #tgpu.operand<b, #tgpu.mma<4, 1>>> -> tensor<128x64xf32, #tgpu.mma<4, 1>>
+    ```
 
     Errors:
     - operands that are not the operands a and b of the accumulator's layout
@@ -132,22 +156,26 @@ def Tgpu_MmaOp : Tgpu_Op<"mma", [Pure]> {
   let hasVerifier = 1;
 }
 
-def Tgpu_FmaDotOp : Tgpu_Op<"fma_dot", [MemoryEffects<[MemRead]>]> {
+def Tgpu_FmaDotOp : Tgpu_Op<"fma_dot"> {
   let summary = "matrix product on the CUDA cores, operands in shared memory";
   let description = [{
     For f32 and f64. `result = op(a) op(b) + acc`.
 
     Preconditions: both buffers are complete and visible. Postconditions: the result may be read at once.
 
-    Example: `%s = tgpu.fma_dot %q, %k transpose_b, %acc : !tgpu.shared<64x64xf32, none>, !tgpu.shared<64x64xf32, none> -> tensor<64x64xf32, #tgpu.mma<4, 1>>`
+    Example:
+    ```mlir
+    %s = tgpu.fma_dot %q, %k transpose_b, %acc : !tgpu.shared<64x64xf32, none>, !tgpu.shared<64x64xf32, none>
+         -> tensor<64x64xf32, #tgpu.mma<4, 1>>
+    ```
 
     Errors:
     - shapes that do not multiply
     - elements other than f32 and f64, or different ones
     - a layout for other than the warps that execute it
   }];
-  let arguments = (ins Tgpu_Shared:$a, Tgpu_Shared:$b, UnitAttr:$transpose_a, UnitAttr:$transpose_b,
-                       Tgpu_RegisterTile:$acc);
+  let arguments = (ins Arg<Tgpu_Shared, "", Tgpu_ReadsShared>:$a, Arg<Tgpu_Shared, "", Tgpu_ReadsShared>:$b,
+                       UnitAttr:$transpose_a, UnitAttr:$transpose_b, Tgpu_RegisterTile:$acc);
   let results = (outs Tgpu_RegisterTile:$result);
   let assemblyFormat = [{
     $a `,` $b (`transpose_a` $transpose_a^)? (`transpose_b` $transpose_b^)? `,` $acc attr-dict `:`
@@ -156,16 +184,18 @@ def Tgpu_FmaDotOp : Tgpu_Op<"fma_dot", [MemoryEffects<[MemRead]>]> {
   let hasVerifier = 1;
 }
 
-def Tgpu_WgmmaOp : Tgpu_Op<"wgmma", [MemoryEffects<[MemRead]>]> {
+def Tgpu_WgmmaOp : Tgpu_Op<"wgmma", [MemoryEffects<Tgpu_ReadsShared>]> {
   let summary = "starts an asynchronous matrix product by wgmma";
   let description = [{
-    `result = op(a) op(b) + acc`; without an accumulator the product alone. b, and a unless it is a register
-    tile, are read from shared memory at any moment until the product has been waited for. An accumulator
-    is a tile that was waited for, or the pending result of the product before.
+    `result = op(a) op(b) + acc`; without an accumulator, the product alone. Operand b, and a unless it is a register
+    tile, are read from shared memory at any time until the product has been waited for. An accumulator is a tile that
+    was waited for, or the pending result of the preceding product.
 
-    Preconditions: buffers are complete and visible, what threads wrote to them also to the async proxy (`tgpu.fence_async`).
+    Preconditions: buffers are complete and visible; writes by threads are visible to the async proxy
+    (`tgpu.fence_async`).
 
-    Postconditions: the result may be read after `tgpu.wgmma_wait`; registers and buffers of the operands may be changed only then.
+    Postconditions: the result may be read after `tgpu.wgmma_wait`; registers and buffers of the operands may be changed
+    only after it.
 
     Example:
     ```mlir
@@ -177,7 +207,8 @@ def Tgpu_WgmmaOp : Tgpu_Op<"wgmma", [MemoryEffects<[MemRead]>]> {
 
     Errors:
     - a layout other than wgmma, or a register operand that is not its operand a
-    - shapes that do not multiply; rows that are no multiple of 64 x warpgroups; columns that are no multiple of 8 or above 256
+    - shapes that do not multiply; a number of rows that is not a multiple of 64 x warpgroups; a number of columns that
+      is not a multiple of 8, or above 256
     - elements other than f16, bf16, e4m3, e5m2 and f32 (as tf32)
     - an operand of 8 or 32 bits that is not stored along k: a transposed, b not transposed
     - an accumulator that is neither the result's tile nor pending on it, or of other elements than f32
@@ -194,7 +225,7 @@ def Tgpu_WgmmaOp : Tgpu_Op<"wgmma", [MemoryEffects<[MemRead]>]> {
   let hasVerifier = 1;
 }
 
-def Tgpu_WgmmaCommitOp : Tgpu_Op<"wgmma_commit", [MemoryEffects<[MemRead, MemWrite]>]> {
+def Tgpu_WgmmaCommitOp : Tgpu_Op<"wgmma_commit", [MemoryEffects<Tgpu_AccessesShared>]> {
   let summary = "closes the group of products started since the last commit";
   let description = [{
     Preconditions, postconditions: none.
@@ -208,7 +239,7 @@ def Tgpu_WgmmaCommitOp : Tgpu_Op<"wgmma_commit", [MemoryEffects<[MemRead, MemWri
   let hasVerifier = 1;
 }
 
-def Tgpu_WgmmaWaitOp : Tgpu_Op<"wgmma_wait", [MemoryEffects<[MemRead, MemWrite]>]> {
+def Tgpu_WgmmaWaitOp : Tgpu_Op<"wgmma_wait", [MemoryEffects<Tgpu_AccessesShared>]> {
   let summary = "waits until at most `pending` groups are unfinished, and yields the finished tiles";
   let description = [{
     Preconditions: the products whose tiles it yields were committed.
@@ -221,7 +252,8 @@ def Tgpu_WgmmaWaitOp : Tgpu_Op<"wgmma_wait", [MemoryEffects<[MemRead, MemWrite]>
     - a number of groups outside 0 to 7
     - results that are not the tiles of the operands (generic syntax)
     - a target other than sm_90a
-    - a pending tile that may still be in flight: started within the last `pending` groups (found by tgpu-verify-sync)
+    - a pending tile that may still be in flight, because its product belongs to the last `pending` groups
+      (tgpu-verify-sync reports it)
   }];
   let arguments = (ins I64Attr:$pending, Variadic<Tgpu_Pending>:$tiles);
   let results = (outs Variadic<Tgpu_RegisterTile>:$results);

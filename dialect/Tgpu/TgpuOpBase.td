@@ -10,6 +10,25 @@ include "mlir/IR/OpAsmInterface.td"
 include "mlir/IR/SymbolInterfaces.td"
 include "mlir/Interfaces/SideEffectInterfaces.td"
 
+/// What operations access. An asynchronous operation has its effects where it is issued.
+def Tgpu_SharedMemory : Resource<"::tilewright::tgpu::SharedMemoryResource">;
+def Tgpu_GlobalMemory : Resource<"::tilewright::tgpu::GlobalMemoryResource">;
+def Tgpu_BarrierState : Resource<"::tilewright::tgpu::BarrierResource">;
+
+defvar Tgpu_ReadsShared = [MemRead<Tgpu_SharedMemory>];
+defvar Tgpu_WritesShared = [MemWrite<Tgpu_SharedMemory>];
+defvar Tgpu_AccessesShared = [MemRead<Tgpu_SharedMemory>, MemWrite<Tgpu_SharedMemory>];
+defvar Tgpu_ReadsGlobal = [MemRead<Tgpu_GlobalMemory>];
+defvar Tgpu_WritesGlobal = [MemWrite<Tgpu_GlobalMemory>];
+defvar Tgpu_AccessesGlobal = [MemRead<Tgpu_GlobalMemory>, MemWrite<Tgpu_GlobalMemory>];
+defvar Tgpu_AccessesBarriers = [MemRead<Tgpu_BarrierState>, MemWrite<Tgpu_BarrierState>];
+
+/// Closing a group of copies, and waiting for it: no access to memory moves across either.
+class Tgpu_OrdersMemory : MemoryEffects<!listconcat(Tgpu_AccessesShared, Tgpu_AccessesGlobal)>;
+/// Waiting for other threads, and arriving where they wait.
+class Tgpu_Synchronises
+    : MemoryEffects<!listconcat(Tgpu_AccessesBarriers, Tgpu_AccessesShared, Tgpu_AccessesGlobal)>;
+
 class Tgpu_Op<string mnemonic, list<Trait> traits = []> : Op<Tgpu_Dialect, mnemonic, traits>;
 
 /// A ranked tensor of static shape whose encoding is a layout that fits the shape.

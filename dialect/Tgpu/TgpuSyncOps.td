@@ -7,11 +7,11 @@
 
 include "dialect/Tgpu/TgpuOpBase.td"
 
-def Tgpu_AllocBarriersOp : Tgpu_Op<"alloc_barriers", [MemoryEffects<[MemAlloc]>]> {
+def Tgpu_AllocBarriersOp : Tgpu_Op<"alloc_barriers", [MemoryEffects<[MemAlloc<Tgpu_BarrierState>]>]> {
   let summary = "mbarriers, one for each stage of a ring";
   let description = [{
-    A phase of a barrier completes after `arrivals` arrivals and all bytes expected in it. They are initialised,
-    and made visible to all warps and to the async proxy, where they are allocated.
+    A phase of a barrier completes after `arrivals` arrivals and after all bytes expected in it have arrived. The
+    operation initialises the barriers and makes them visible to all warps and to the async proxy.
 
     Preconditions: outside of roles, so that every warp waits for the initialisation.
 
@@ -31,18 +31,18 @@ def Tgpu_AllocBarriersOp : Tgpu_Op<"alloc_barriers", [MemoryEffects<[MemAlloc]>]
   let hasVerifier = 1;
 }
 
-class Tgpu_BarrierOp<string mnemonic> : Tgpu_Op<mnemonic, [MemoryEffects<[MemRead, MemWrite]>]> {
+class Tgpu_BarrierOp<string mnemonic> : Tgpu_Op<mnemonic, [Tgpu_Synchronises<>]> {
   let assemblyFormat = "$barriers `[` $use `]` attr-dict `:` type($barriers)";
 }
 
 def Tgpu_WaitOp : Tgpu_BarrierOp<"wait"> {
-  let summary = "waits until use `use` of a slot has been filled (or whatever the barriers stand for)";
+  let summary = "waits until use `use` of a slot has been filled (or what else the barriers stand for)";
   let description = [{
     Returns once phase `use` div stages of barrier `use` mod stages has completed.
 
     Preconditions: no thread is more than one phase ahead or behind; use >= 0.
 
-    Postconditions: what was written before the arrivals, and the bytes expected, are visible.
+    Postconditions: writes that precede the arrivals, and the expected bytes, are visible.
 
     Example: `tgpu.wait %k_full[%n] : !tgpu.barriers<3>`
   }];
@@ -61,35 +61,36 @@ def Tgpu_AcquireOp : Tgpu_BarrierOp<"acquire"> {
   let arguments = (ins Tgpu_Barriers:$barriers, I32:$use);
 }
 
-def Tgpu_ArriveOp : Tgpu_Op<"arrive", [MemoryEffects<[MemRead, MemWrite]>]> {
+def Tgpu_ArriveOp : Tgpu_Op<"arrive", [Tgpu_Synchronises<>]> {
   let summary = "arrives at a barrier";
   let description = [{
-    `per` says who makes one arrival: every thread, one thread of each warp, of each warpgroup, or of the role. The
-    threads of a warp converge first; those of a warpgroup or of the role do not.
+    `per` states what makes one arrival: every thread, or one thread of each warp, of each warpgroup, or of the role.
+    The threads of a warp converge first; those of a warpgroup or of the role do not.
 
-    Preconditions: per warpgroup and per role, the other threads' work that the waiting threads rely on lies before a `tgpu.sync`.
+    Preconditions: per warpgroup and per role, a `tgpu.sync` comes after the other threads' accesses that the waiting
+    threads depend on.
 
-    Postconditions: what they did before is visible to the threads that wait.
+    Postconditions: accesses that precede the arrival are visible to the threads that wait.
 
     Example: `tgpu.arrive %k_empty[%n] per warp : !tgpu.barriers<3>`
 
     Errors:
-    - per warpgroup, in a role whose warps are no multiple of 4
+    - per warpgroup, in a role whose number of warps is not a multiple of 4
   }];
   let arguments = (ins Tgpu_Barriers:$barriers, I32:$use, Tgpu_ArriveScopeAttr:$per);
   let assemblyFormat = "$barriers `[` $use `]` `per` $per attr-dict `:` type($barriers)";
   let hasVerifier = 1;
 }
 
-def Tgpu_ExpectOp : Tgpu_Op<"expect", [MemoryEffects<[MemRead, MemWrite]>]> {
+def Tgpu_ExpectOp : Tgpu_Op<"expect", [Tgpu_Synchronises<>]> {
   let summary = "arrives and announces bytes that asynchronous copies will bring";
   let description = [{
-    One arrival by one thread of the role. Bytes add up over the copies of a phase: a ring whose use takes a tile and a
-    row vector expects the sum.
+    One thread of the role arrives. Bytes add up over the copies of a phase: if a use of a ring takes a tile and a row
+    vector, the barrier expects the sum.
 
     Preconditions: the copies that bring the bytes are issued by the same thread.
 
-    Postconditions: the phase does not complete before the bytes are there.
+    Postconditions: the phase does not complete before the bytes have arrived.
 
     Example: `tgpu.expect %k_full[%n] bytes 16384 : !tgpu.barriers<3>`
 
@@ -103,11 +104,12 @@ def Tgpu_ExpectOp : Tgpu_Op<"expect", [MemoryEffects<[MemRead, MemWrite]>]> {
   let hasVerifier = 1;
 }
 
-def Tgpu_NamedBarrierOp : Tgpu_Op<"named_barrier", [MemoryEffects<[MemAlloc]>]> {
+def Tgpu_NamedBarrierOp : Tgpu_Op<"named_barrier", [MemoryEffects<[MemAlloc<Tgpu_BarrierState>]>]> {
   let summary = "a hardware barrier for some warps of the block";
   let description = [{
-    At most 15 of a block's 16, the first being that of the whole block; tgpu-plan-shared-memory numbers them (`id`). `warps` is
-    how many take part: those of the roles that `tgpu.sync` on it, and those of the roles that only `tgpu.signal`.
+    A block has 16 barriers; the first is that of the whole block, so at most 15 can be named. tgpu-plan-shared-memory
+    numbers them (`id`). `warps` is the number of warps that take part: those of the roles that `tgpu.sync` on the
+    barrier, and those of the roles that only `tgpu.signal`.
 
     Preconditions: none. Postconditions: the barriers have no arrivals.
 
@@ -123,19 +125,20 @@ def Tgpu_NamedBarrierOp : Tgpu_Op<"named_barrier", [MemoryEffects<[MemAlloc]>]> 
   let hasVerifier = 1;
 }
 
-def Tgpu_SyncOp : Tgpu_Op<"sync", [MemoryEffects<[MemRead, MemWrite]>]> {
+def Tgpu_SyncOp : Tgpu_Op<"sync", [Tgpu_Synchronises<>]> {
   let summary = "waits at a named barrier, or for all threads of the block";
   let description = [{
-    Who takes part:
+    These warps take part:
 
-    - `tgpu.sync`: all warps of the block. It stands outside of roles only, as the other roles would never join.
-    - `tgpu.sync on %b`: all warps of the role that executes it (of the block, outside of roles), together with the roles that
-      sync or signal on the same barrier at that time, as many warps in all as the barrier was declared for. A barrier for
-      exactly the warps of a role is the role's own.
+    - `tgpu.sync`: all warps of the block. It is allowed outside of roles only, because other roles would never reach
+      it.
+    - `tgpu.sync on %b`: all warps of the role that executes it (of the block, outside of roles), together with the
+      roles that sync or signal on the same barrier at that time. Their number must be that of the barrier's
+      declaration. A barrier for exactly the warps of one role is private to that role.
 
-    Preconditions: every participant comes; none comes twice while another is missing.
+    Preconditions: every participant reaches the barrier; none reaches it twice before all have reached it once.
 
-    Postconditions: what the participants wrote before is visible to them all (generic proxy).
+    Postconditions: writes that precede the barrier are visible to all participants (generic proxy).
 
     Example: `tgpu.sync`, `tgpu.sync on %scores_written`
 
@@ -150,36 +153,37 @@ def Tgpu_SyncOp : Tgpu_Op<"sync", [MemoryEffects<[MemRead, MemWrite]>]> {
   let hasVerifier = 1;
 }
 
-def Tgpu_SignalOp : Tgpu_Op<"signal", [MemoryEffects<[MemRead, MemWrite]>]> {
+def Tgpu_SignalOp : Tgpu_Op<"signal", [Tgpu_Synchronises<>]> {
   let summary = "arrives at a named barrier without waiting";
   let description = [{
     All warps of the role arrive; those that `tgpu.sync` on the barrier wait for them.
 
-    Preconditions: as for `tgpu.sync`; so no role signals twice before the waiting role has come.
+    Preconditions: as for `tgpu.sync`; so no role signals twice before the waiting role has reached the barrier.
 
-    Postconditions: what the role wrote before is visible to those that wait.
+    Postconditions: the role's preceding writes are visible to the threads that wait.
 
     Example: `tgpu.signal %dq_ready`
 
     Errors:
     - a barrier that is not the result of `tgpu.named_barrier`
-    - a barrier for no more warps than execute the operation: none would be left to wait
+    - a barrier for no more warps than execute the operation, so that none would wait
   }];
   let arguments = (ins Index:$barrier);
   let assemblyFormat = "$barrier attr-dict";
   let hasVerifier = 1;
 }
 
-def Tgpu_TurnsOp : Tgpu_Op<"turns", [MemoryEffects<[MemAlloc]>]> {
-  let summary = "the right to go first, handed around the warpgroups of a role";
+def Tgpu_TurnsOp : Tgpu_Op<"turns", [MemoryEffects<[MemAlloc<Tgpu_BarrierState>]>]> {
+  let summary = "a token that the warpgroups of a role pass around";
   let description = [{
     The warpgroups of a role run the same code; turns decide whose matrix products are issued first, so that one
-    computes its softmax while another keeps the matrix unit busy (ping-pong). It is made of one named barrier for each
-    warpgroup, of 8 warps: the one that waits and the one that passes. tgpu-plan-shared-memory numbers them, `id` first.
+    warpgroup computes its softmax while another keeps the matrix unit busy (ping-pong). Turns consist of one named
+    barrier for each warpgroup, of 8 warps: the warpgroup that waits and the one that passes. tgpu-plan-shared-memory
+    numbers them from `id` on.
 
     Preconditions: used by one role.
 
-    Postconditions: it is the turn of warpgroup 0.
+    Postconditions: warpgroup 0 has the turn.
 
     Example: `%turns = tgpu.turns warpgroups 2 : index`
 
@@ -193,7 +197,7 @@ def Tgpu_TurnsOp : Tgpu_Op<"turns", [MemoryEffects<[MemAlloc]>]> {
   let hasVerifier = 1;
 }
 
-class Tgpu_TurnOp<string mnemonic> : Tgpu_Op<mnemonic, [MemoryEffects<[MemRead, MemWrite]>]> {
+class Tgpu_TurnOp<string mnemonic> : Tgpu_Op<mnemonic, [Tgpu_Synchronises<>]> {
   let arguments = (ins Index:$turns);
   let assemblyFormat = "$turns attr-dict";
   let hasVerifier = 1;
@@ -201,23 +205,23 @@ class Tgpu_TurnOp<string mnemonic> : Tgpu_Op<mnemonic, [MemoryEffects<[MemRead, 
 def Tgpu_TakeTurnOp : Tgpu_TurnOp<"take_turn"> {
   let summary = "each warpgroup waits until it is its turn";
   let description = [{
-    Warpgroup g goes on once warpgroup g - 1 has passed (warpgroup 0 the first time at once).
+    Warpgroup g continues once warpgroup g - 1 has passed its turn on (warpgroup 0 continues at once the first time).
 
     Preconditions: `tgpu.take_turn` and `tgpu.pass_turn` alternate.
 
-    Postconditions: no other warpgroup is between taking and passing. Orders time only: no memory is made visible.
+    Postconditions: no other warpgroup is between taking and passing. This orders time only; no memory becomes visible.
 
     Example: `tgpu.take_turn %turns`
 
     Errors:
     - turns that are not the result of `tgpu.turns`
-    - a role of other than these warpgroups
+    - a role with another number of warpgroups
   }];
 }
 def Tgpu_PassTurnOp : Tgpu_TurnOp<"pass_turn"> {
   let summary = "each warpgroup passes its turn on to the next";
   let description = [{
-    The last passes to the first. Does not wait.
+    The last warpgroup passes to the first. The operation does not wait.
 
     Preconditions, postconditions, errors: those of `tgpu.take_turn`.
 
@@ -228,17 +232,18 @@ def Tgpu_PassTurnOp : Tgpu_TurnOp<"pass_turn"> {
 def Tgpu_FirstRoundOp : Tgpu_Op<"first_round", [Pure]> {
   let summary = "the round with which each warpgroup begins a loop";
   let description = [{
-    The operand of the warpgroup that executes it, in the order of the warpgroups of its role. `all` is the first round of
-    the loop: of the rounds from there on each warpgroup may leave out those before its own, because they change nothing
-    of what its rows carry. As the lower bound of a loop it is obeyed by `tgpu-skip-idle-rounds`.
+    The result is the operand for the warpgroup that executes the operation; operands are in the order of the warpgroups
+    of the role. `all` is the first iteration of the loop. From there on, each warpgroup may skip the iterations before
+    its own, because they do not change what the loop carries for its rows. tgpu-skip-idle-rounds applies this where the
+    result is the lower bound of a loop.
 
-    Preconditions: no operand is below `all`. Postconditions: all threads of a warpgroup have the same result. Where
-    warpgroups are played as one (interpreter, simulator, `tgpu-verify-sync`), it is the least operand.
+    Preconditions: no operand is below `all`. Postconditions: all threads of a warpgroup have the same result. If the
+    warpgroups are executed as one (interpreter, simulator, tgpu-verify-sync), it is the smallest operand.
 
     Example: `%first = tgpu.first_round %c0 of %r0, %r1, %r2`
 
     Errors:
-    - operands for other than the warpgroups that execute it
+    - no operand, or another number of operands than the warpgroups that execute the operation
   }];
   let arguments = (ins I32:$all, Variadic<I32>:$own);
   let results = (outs I32:$first);
@@ -247,13 +252,14 @@ def Tgpu_FirstRoundOp : Tgpu_Op<"first_round", [Pure]> {
   let hasFolder = 1;
 }
 
-def Tgpu_FenceAsyncOp : Tgpu_Op<"fence_async", [MemoryEffects<[MemRead, MemWrite]>]> {
+def Tgpu_FenceAsyncOp : Tgpu_Op<"fence_async", [MemoryEffects<Tgpu_AccessesShared>]> {
   let summary = "makes generic writes to shared memory visible to the async proxy";
   let description = [{
-    Needed between ordinary stores to shared memory and their reading by wgmma or TMA, in each writing
-    thread, before the barrier. tgpu-insert-fences places it.
+    Needed between ordinary stores to shared memory and accesses to the same memory by wgmma or TMA: each thread that
+    writes executes it before the barrier. tgpu-insert-fences inserts it.
 
-    Preconditions: none. Postconditions: threads that a barrier orders behind it may read the writes by wgmma or TMA.
+    Preconditions: none. Postconditions: threads that a barrier orders after the fence may read the writes by wgmma or
+    TMA.
 
     Example: `tgpu.fence_async`
 
@@ -264,10 +270,10 @@ def Tgpu_FenceAsyncOp : Tgpu_Op<"fence_async", [MemoryEffects<[MemRead, MemWrite
   let hasVerifier = 1;
 }
 
-def Tgpu_AnyOp : Tgpu_Op<"any", [MemoryEffects<[MemRead, MemWrite]>]> {
+def Tgpu_AnyOp : Tgpu_Op<"any", [Tgpu_Synchronises<>]> {
   let summary = "whether any element of a tile of i1 is true, in the whole block or role";
   let description = [{
-    A vote of all threads, and so a barrier as well: every thread gets the same answer. Inside a role it is a vote of the
+    A vote of all threads, and thus also a barrier: every thread gets the same result. Inside a role it is a vote of the
     role, at a named barrier for its warps.
 
     Preconditions: all warps of the block, or of the role, execute it. Postconditions: those of `tgpu.sync`.

@@ -14,8 +14,8 @@ class Tgpu_Type<string name, string typeMnemonic> : TypeDef<Tgpu_Dialect, name> 
 def Tgpu_SharedType : Tgpu_Type<"Shared", "shared"> {
   let summary = "a tile in shared memory";
   let description = [{
-    Of rank 1 or 2, at most 232448 bytes. Row-major; with a swizzle, in panels of 32, 64 or 128 bytes along the last dimension whose 16-byte chunks are
-    permuted as TMA and wgmma expect.
+    The rank is 1 or 2, the size at most 232448 bytes. The layout is row-major; with a swizzle, it consists of panels of
+    32, 64 or 128 bytes along the last dimension, whose 16-byte chunks are permuted as TMA and wgmma expect.
 
     Example: `!tgpu.shared<128x64xbf16, b128>`
   }];
@@ -65,10 +65,10 @@ def Tgpu_TensorMapType : Tgpu_Type<"TensorMap", "tensor_map"> {
     The box has one extent, 1 to 256, for each dimension of the view, 1 to 5. Its rows are multiples of 16 bytes, and no
     wider than the swizzle.
 
-    A map that is ragged along a dimension, which is not the innermost, copies parts of the view: each copy says where along
-    that dimension its part begins and how long it is, and no copy touches what lies outside of its part. The map takes two
-    dimensions more than the view. Of a view of rank 4 it leaves out the first, which is another one: copies are of its
-    element 0.
+    A map may be ragged along a dimension, other than the innermost. It then copies parts of the view: each copy states
+    where along that dimension its part begins and how long it is, and no copy accesses anything outside of its part.
+    The map takes two dimensions more than the view. For a view of rank 4, it therefore leaves out the first dimension,
+    which is not the ragged one, and copies access element 0 of that dimension.
 
     Example: `!tgpu.tensor_map<1x1x128x64xbf16, b128>`, `!tgpu.tensor_map<128x1x64xbf16, b128, ragged 0>`
   }];

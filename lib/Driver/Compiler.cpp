@@ -187,10 +187,6 @@ bool isWritten(mlir::Value view) {
         views.push_back(user->getResult(0));
         continue;
       }
-      // Operations of tgpu do not say which operand they write; buffers are no arguments.
-      if (isa<tgpu::StoreOp, tgpu::AtomicAddOp, tgpu::TmaStoreOp, tgpu::TmaReduceAddOp,
-              tgpu::EndTurnOp>(user))
-        return true;
       if (auto launch = dyn_cast<tile::LaunchOp>(user)) {
         // The first arguments of the body are those of the kernel, mapped or not.
         Operation *kernel = SymbolTable::lookupNearestSymbolFrom(launch, launch.getKernelAttr());
