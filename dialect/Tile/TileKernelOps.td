@@ -12,14 +12,13 @@ def Tile_KernelOp : Tile_Op<"kernel", [
     OpAsmOpInterface, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "one program instance of a grid, with its parameters and arguments";
   let description = [{
-    Declares parameters, constraints on them, arguments (views and scalars; views may be
-    `optional`, scalars may have a default) and the grid. A constraint over parameters is checked when they are bound,
-    one that reads extents or scalar arguments at every launch; there it holds if it reads the extent of an argument
-    that was left out. `same_dims(x, y, 0, 1)` stands for the constraints `dim(x, 0) == dim(y, 0), dim(x, 1) == dim(y, 1)`.
-    An argument with `when (CONDITION)`, a flag over parameters, exists only where the condition holds. Where it does
-    not, callers do not see the argument, and constraints that mention it hold; nothing may read it there.
-    The body runs once for each point of the grid; the ids are `i32` values
-    named in the grid clause. The order in which points run is not defined.
+    Declares parameters, constraints on them, arguments (views and scalars; views may be `optional`, scalars may have a
+    default) and the grid. A constraint over parameters is checked when they are bound, one that reads extents or scalar
+    arguments at every launch; there it holds if it reads the extent of an argument that was left out. `same_dims(x, y,
+    0, 1)` stands for the constraints `dim(x, 0) == dim(y, 0), dim(x, 1) == dim(y, 1)`. An argument with `when
+    (CONDITION)`, a flag over parameters, exists only where the condition holds. Where it does not, callers do not see
+    the argument, and constraints that mention it hold; nothing may read it there. The body runs once for each point of
+    the grid; the ids are `i32` values named in the grid clause. The order in which points run is not defined.
 
     Preconditions: every parameter without a default is bound before the kernel runs; every
     constraint holds; the extents of the arguments agree with their types.
@@ -42,7 +41,8 @@ def Tile_KernelOp : Tile_Op<"kernel", [
     - two parameters, arguments or grid ids of the same name, whichever of these they are
     - a name that is a literal or a type (`true`, `f32`, ...), or of an argument or id that is no word
     - a grid without extents
-    - a type, default, constraint or grid expression that names no parameter (or, in the grid and in a constraint, no argument)
+    - a type, default, constraint or grid expression that names no parameter (or, in the grid and in a constraint, no
+      argument)
     - a type that uses a parameter of the wrong kind
     - `dim` of something that is not a view, or at a position beyond its rank
     - an argument that is neither a view nor a scalar, or an optional scalar

@@ -17,27 +17,27 @@ def Tile_ForBlocksOp : Tile_Op<"for_blocks", [
     DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "loop over the blocks that hold a kept pair";
   let description = [{
-    Pairs an interval that is fixed, `against (start to limit)`, with blocks of another, `in (lower to upper)`.
-    The mask tile `keep` has type [A, B]: A positions of the fixed interval from `start`, B of the current
-    block from the induction variable. Its element (r, c) is true when `start + r < limit`,
-    `block + c < upper` and the mask function (`where`; absent: true) holds for the pair. In the call of the mask function the
-    words `against` and `block` stand for the two positions (i32); other operands are passed as they are.
+    Pairs a fixed interval, `against (start to limit)`, with blocks of another, `in (lower to upper)`. The mask tile
+    `keep` has type [A, B]: A positions of the fixed interval from `start`, and B of the current block from the
+    induction variable. Its element (r, c) is true if `start + r < limit`, `block + c < upper`, and the mask function
+    (`where`; absent: true) holds for the pair. In the call of the mask function the words `against` and `block` stand
+    for the two positions (i32); other operands are passed unchanged.
 
     *By definition the body runs for exactly the blocks in which some element of `keep` is true*, in the stated order
     (`ascending` unless `descending` is given): block starts are lower, lower + B, ... Skipping is thus part of the
-    meaning, and neither bounds nor special cases are written by the author. A list may give the blocks instead,
-    `in (lower to upper listed list[...] count n each E when (CONDITION) : type of the list)`: the loop visits list[..., 0],
-    list[..., 1], ... up to n entries, each the number x of E positions that start at `lower + x * E`; numbers outside the
-    interval are passed over. E is an expression over parameters, a multiple of B: the blocks of an entry are visited in
-    the order of the loop. Without `each` it is B. Where the condition, a flag over parameters, does not hold, there is
-    no list.
+    semantics, and the author writes neither bounds nor special cases. A list may give the blocks instead, `in (lower to
+    upper listed list[...] count n each E when (CONDITION) : type of the list)`: the loop visits list[..., 0], list[...,
+    1], ... up to n entries, each the number x of E positions that start at `lower + x * E`; numbers outside the
+    interval are skipped. E is an expression over parameters, a multiple of B: the blocks of an entry are visited in the
+    order of the loop. Without `each` it is B. If the condition, a flag over parameters, does not hold, there is no
+    list.
 
-    Of a loop without a list whose body writes to no view, a compiler may let the blocks begin at another position than
-    `lower`, such as the first that the mask keeps: sums may then be rounded otherwise.
+    If a loop has no list and its body writes to no view, a compiler may start the blocks at a position other than
+    `lower`, such as the first that the mask keeps; sums may then be rounded differently.
 
-    `ranges` names a function that tile-analyze-masks derives from the mask function: for a fixed interval it
-    bounds the blocks that may hold a kept pair and those that hold nothing but kept pairs, and says whether all of the
-    former do hold one.
+    `ranges` names a function that tile-analyze-masks derives from the mask function: for a fixed interval it returns
+    bounds of the blocks that may contain a kept pair and of the blocks that contain only kept pairs, and whether all of
+    the former do contain one.
 
     Preconditions: the mask function is pure.
 

@@ -61,7 +61,7 @@ def Tile_SubviewOp : Tile_Op<"subview", [Pure, AllTypesMatch<["source", "result"
 def Tile_CapturedOp : Tile_Op<"captured", [Pure, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "a captured view as a value";
   let description = [{
-    What `tile.at` of a capture reads one element of, for operations that take a view.
+    Makes a capture, of which `tile.at` reads single elements, available to operations that take a view.
 
     Preconditions: nothing writes through the result.
 
@@ -81,15 +81,15 @@ def Tile_CapturedOp : Tile_Op<"captured", [Pure, DeclareOpInterfaceMethods<Symbo
 def Tile_RepeatOp : Tile_Op<"repeat", [Pure, AllTypesMatch<["source", "result"]>]> {
   let summary = "a view that has one element for every index along a dimension";
   let description = [{
-    Where `condition` is true, every index from 0 on along `dim` stands for the element at `at`; an element outside
-    the view stays outside. Where it is false, the result is the source. So an array with an extent of 1
-    for what is the same along a dimension can be read as one that has all of it.
+    If `condition` is true, every index from 0 on along `dim` stands for the element at `at`; an element outside the
+    view stays outside. If it is false, the result is the source. An array with an extent of 1, for data that is the
+    same along a dimension, can thus be read as an array that has the whole dimension.
 
     Preconditions: where the condition is true, indices along `dim` are below 2^31 - 1, and no operation writes the same
     element twice unless it adds.
 
-    Postconditions: `tile.dim` along `dim` is 2^31 - 1 where the condition is true and the element lies in the view, and 0
-    where it does not.
+    Postconditions: `tile.dim` along `dim` is 2^31 - 1 where the condition is true and the element lies in the view, and
+    0 where it does not.
 
     Example: `%rows = tile.repeat %bias dim 2 at %c0 when %is_same : !tile.view<[?, ?, ?, ?], bf16>`
 
@@ -202,16 +202,20 @@ def Tile_AtomicAddOp : Tile_Op<"atomic_add", [
     `in order of %n by %turns[..]` defines it: the tile is added when the counter at that place of %turns is %n, and the
     counter is n + 1 when the sum is complete. So the same numbers give the same bits in each run.
 
-    Preconditions: elements are not otherwise accessed in the launch. In order: the counters are 0 when the launch begins,
-    and nothing else accesses them; at each place the numbers are 0, 1, 2 ..; what is added in another order than another
-    addition to an element has another place; of instances that add at one place, only the first id differs, and the
+    Preconditions: elements are not otherwise accessed in the launch. In order: the counters are 0 when the launch
+    begins, and nothing else accesses them; at each place the numbers are 0, 1, 2, ...; additions to one element that
+    have different orders use different places; instances that add at one place differ in the first id only, and the
     numbers grow with it.
 
     Postconditions: every element inside has been increased.
 
     Example: `tile.atomic_add %dq, %acc[%b, %h, %row, 0] : !tile.tile<[M, D], f32>, !tile.view<[?, ?, ?, D], f32>`
 
-    Example: `tile.atomic_add %dq, %acc[%b, %row, 0] in order of %n by %turns[%b, %m] : !tile.tile<[M, D], f32>, !tile.view<[?, ?, D], f32>, !tile.view<[?, ?], i32>`
+    Example:
+    ```mlir
+    tile.atomic_add %dq, %acc[%b, %row, 0] in order of %n by %turns[%b, %m]
+         : !tile.tile<[M, D], f32>, !tile.view<[?, ?, D], f32>, !tile.view<[?, ?], i32>
+    ```
 
     Errors: those of `tile.load` (indices, rank, `dims`, element type), and
     - an element type that is not f32, f64, f16, bf16 or i32

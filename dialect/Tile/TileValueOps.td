@@ -208,8 +208,8 @@ def Tile_DotOp : Tile_Op<"dot", [Pure]> {
 def Tile_ReduceOp : Tile_Op<"reduce", [Pure]> {
   let summary = "a tile combined along one dimension";
   let description = [{
-    `add`, `mul`, `max` and `min` on floats and integers (max and min propagate NaN; integers are signed), `and` and `or` on
-    integers. The order of combination is not defined, but fixed for a given target.
+    `add`, `mul`, `max` and `min` apply to floats and integers (max and min propagate NaN; integers are signed), `and`
+    and `or` to integers. The order of combination is not defined, but fixed for a given target.
 
     The type of the result follows from the operand's and may be left out.
 
@@ -225,8 +225,10 @@ def Tile_ReduceOp : Tile_Op<"reduce", [Pure]> {
   }];
   let arguments = (ins Tile_ReduceKindAttr:$kind, Tile_AnyTile:$source, I64Attr:$dim);
   let results = (outs Tile_AnyTile:$result);
-  let assemblyFormat =
-      "custom<ReduceKind>($kind) $source `dim` custom<Int>($dim) attr-dict `:` custom<ReducedTypes>(type($source), type($result), ref($dim))";
+  let assemblyFormat = [{
+    custom<ReduceKind>($kind) $source `dim` custom<Int>($dim) attr-dict `:`
+    custom<ReducedTypes>(type($source), type($result), ref($dim))
+  }];
   let hasVerifier = 1;
 }
 
@@ -322,14 +324,14 @@ def Tile_SelectOp : Tile_Op<"select", [Pure]> {
 }
 
 def Tile_EquivalentOp : Tile_Op<"equivalent", [Pure]> {
-  let summary = "a condition, and another way to say it";
+  let summary = "two equivalent conditions";
   let description = [{
-    Of a mask, for tile-analyze-masks: blocks may be excluded, and known to be full, by either condition, such as
-    one that says which keys a query attends and one that says which queries attend a key. Behind that pass the first
-    stands for both.
+    States two equivalent conditions of a mask for tile-analyze-masks, such as one that tells which keys a query attends
+    and one that tells which queries attend a key: the pass may use either condition to exclude blocks, and to find full
+    blocks. After that pass the first condition stands for both.
 
-    Preconditions: both are true for the same pairs of positions; else it is open which blocks are visited.
-    Postconditions: the result is the first operand.
+    Preconditions: both conditions are true for the same pairs of positions; otherwise it is undefined which blocks are
+    visited.
 
     Example: `%keep = tile.equivalent %keys_of_query, %queries_of_key : i1`
 
@@ -378,10 +380,10 @@ def Tile_RandomOp : Tile_Op<"random", [Pure]> {
   let description = [{
     For scalars or, elementwise, for tiles. A block of Philox4x32 has 128 bits, which are n = 128 / `bits` numbers. With
     key = (seed[31:0], seed[63:32] xor offset[63:32]) and counter = (c0 / n, c1, c2, offset[31:0]), number c0 mod n of
-    the block gives the uppermost `bits` bits of the result; below them are the numbers before it in its word, and zeros.
-    So a result is an unsigned fraction of 2^32, of which `bits` bits are random and independent of those of other
-    counters. n consecutive c0 share one block. The bits depend on logical coordinates only, never on tile sizes, so
-    that a forward and a backward see the same. Source: Salmon et al., Parallel random numbers: as easy as 1, 2, 3
+    the block gives the uppermost `bits` bits of the result; below them are the numbers before it in its word, and
+    zeros. So a result is an unsigned fraction of 2^32, of which `bits` bits are random and independent of those of
+    other counters. n consecutive c0 share one block. The bits depend on logical coordinates only, never on tile sizes,
+    so that a forward and a backward see the same. Source: Salmon et al., Parallel random numbers: as easy as 1, 2, 3
     (SC11); by their tests 7 rounds are enough, and 10, the default, leave a margin.
 
     On a GPU the numbers of a block that one thread holds cost one block: compose c0 mod n of the bits of positions in
