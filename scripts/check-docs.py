@@ -9,8 +9,9 @@
 # What is checked:
 #
 #   links       a relative link leads to a file or folder of the tree, and an anchor to a heading of that file
-#   line length at most 120 columns outside of tables, code blocks and the targets of links; generated files are exempt
-#   headings    one of level 1, the first; no level is skipped
+#   line length at most 120 columns outside of tables, code blocks and the targets of links. In generated files, lists
+#               that mlir-tblgen writes on one line are exempt
+#   headings    one of level 1, the first; no level is skipped. Generated files are exempt
 #   guide       a test in test/Docs runs each page of docs/guide; a page has less than 300 lines
 #   site        docs/mkdocs.yml, where there is one, lists each file once
 
@@ -23,6 +24,7 @@ import textwrap
 COLUMNS = 120
 GUIDE_LINES = 300
 GENERATED = ("docs/reference/*", "docs/support-matrix*.md")
+LIST_OF_TBLGEN = re.compile(r"(Traits|Interfaces|Effects): `|<tr>")
 
 FENCE = re.compile(r"^\s*(```+|~~~+)")
 HEADING = re.compile(r"^(#{1,6})\s+(.*?)\s*#*\s*$")
@@ -111,8 +113,11 @@ class Document:
                 yield text.count("\n", 0, match.end()) + 1, match[1]
 
     def long_lines(self):
+        generated = is_generated(self.name)
         for number, (line, code) in enumerate(zip(self.lines, self.code), 1):
             if code or line.lstrip().startswith("|") or len(line) <= COLUMNS:
+                continue
+            if generated and LIST_OF_TBLGEN.match(line):
                 continue
             if len(re.sub(r"\]\([^)]*\)", "]", line)) > COLUMNS:
                 yield number, len(line)
@@ -185,9 +190,8 @@ def check(root):
         if document.open_fence:
             report(document, len(document.lines), "a code block is not closed")
         check_links(root, documents, document, report)
-        if is_generated(document.name):
-            continue
-        check_headings(document, report)
+        if not is_generated(document.name):
+            check_headings(document, report)
         for number, columns in document.long_lines():
             report(document, number, f"a line must have at most {COLUMNS} columns, but has {columns}")
     check_guide(root, documents, report)
