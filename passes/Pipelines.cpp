@@ -27,7 +27,7 @@ using namespace mlir;
 
 namespace tilewright {
 
-// The tensor dialect is not for authors: folders of arith may build its operations on bound tiles.
+// Authors do not use the tensor dialect; folders of arith may create its operations on bound tiles.
 void registerDialects(DialectRegistry &registry) {
   registry.insert<arith::ArithDialect, func::FuncDialect, math::MathDialect, scf::SCFDialect,
                   tensor::TensorDialect, tgpu::TgpuDialect, tile::TileDialect>();
@@ -40,11 +40,13 @@ void buildTilePipeline(OpPassManager &manager, const TilePipelineOptions &option
   manager.addPass(createTileLink(std::move(link)));
   manager.addPass(createTileInlineCalls({/*ofTilesOnly=*/true}));
 
-  // Masks that replace the file's decide about blocks, which must be known to bind parameters.
+  // After linking, because masks of linked files affect the choice of blocks. Before binding, which
+  // needs the blocks.
   TileChooseBlocksOptions blocks;
   blocks.entry = options.entry;
   blocks.target = options.target;
   blocks.length = options.length;
+  blocks.shared = options.shared;
   blocks.table = options.blocks;
   TileSpecializeOptions specialize;
   specialize.entry = options.entry;
@@ -59,24 +61,23 @@ void buildTilePipeline(OpPassManager &manager, const TilePipelineOptions &option
   // Before any pass that may rebuild a loop without its attributes.
   manager.addPass(createTileUnroll());
 
-  // Only now: folders of arith may build dense constants, which a symbolic tile cannot hold. They
-  // also remove the branches that a bound flag decides, so that the masks are as simple as they
-  // get.
+  // Not earlier: folders of arith may create dense constants, which do not exist for symbolic
+  // tiles. Folding also removes the branches that bound flags decide, which simplifies masks.
   manager.addPass(createCanonicalizerPass());
   manager.addPass(createCSEPass());
-  // What folding has left of branches does not read arguments of others.
+  // After folding: the branches that remain read no argument whose condition is false.
   manager.addPass(createTileDropArguments());
   manager.addPass(createTileDifferentiate());
   manager.addPass(createTileAnalyzeMasks());
   manager.addPass(createTileFoldScale({/*assumeFastMath=*/options.fastMath}));
-  // Behind the pass that looks for factors in functions. What is loaded for a tile needs no element
-  // reads; of these, hoist those that are the same for all elements.
+  // After tile-fold-scale, which looks for factors in mapped functions. Reads of elements that
+  // remain after loading tiles are hoisted if they are the same for all elements.
   manager.addPass(createTileLoadCaptures());
   manager.addPass(createTileHoistUniforms());
   manager.addPass(createCanonicalizerPass());
   manager.addPass(createCSEPass());
   manager.addPass(createLoopInvariantCodeMotionPass());
-  // Now that factors which no round changes are computed before their loops.
+  // After loop-invariant code motion has moved invariant factors out of loops.
   manager.addPass(createTileScaleAfterLoop());
 }
 
@@ -84,16 +85,18 @@ void buildGpuPipeline(OpPassManager &manager, const GpuPipelineOptions &options)
   const Target *target = Target::find(options.target); // tile-to-tgpu refuses others
   if (llvm::is_contained(options.schedule, (tgpu::copyCapturesKey + "=1").str()))
     manager.addPass(createTileCopyCaptures());
-  // Before tiles get layouts. With roles the branch that this writes leaves the loop; without, the
-  // masked tile would go through it.
+  // Before tiles get layouts. The pass creates a branch. With roles, tgpu-unswitch-loops moves it
+  // out of the loop; without, it must not yield the masked tile.
   manager.addPass(createTileScaleAfterMax({/*withMasked=*/target && target->hasRoles()}));
   TileToTgpuOptions mapping;
   mapping.target = options.target;
   mapping.warps = options.warps;
   manager.addPass(createTileToTgpu(mapping));
-  // Threads compute the limits of their rows by functions of scalars, in 64 bits lest sums wrap.
+  // Functions that compute the limits of rows use 64 bits so that sums do not wrap. Narrow them to
+  // 32 bits where ranges allow it.
   manager.addNestedPass<func::FuncOp>(arith::createArithIntRangeNarrowing({/*bitwidths=*/{32}}));
-  // What is known of the bounds of a loop folds; whether a part of it is empty may then be known.
+  // Inlining and folding make bounds of loops constant where possible, which may show that a part
+  // of a loop is empty.
   manager.addPass(createTileInlineCalls());
   manager.addPass(createCanonicalizerPass());
   manager.addPass(createCSEPass());
@@ -105,16 +108,16 @@ void buildGpuPipeline(OpPassManager &manager, const GpuPipelineOptions &options)
   manager.addPass(createTgpuPlanSchedule(planning));
   manager.addPass(createTgpuHoistReads());
   manager.addPass(createTgpuPipelineCopies());
-  // Roles before segments: the role that copies brings all blocks in one loop. Rings of sm_80 are
-  // there by now, too, and run on through the seams.
+  // Before tgpu-clone-segments: the role that copies keeps one loop over all blocks. Rings of
+  // tgpu-pipeline-copies exist by now, too, and continue across the segments.
   manager.addPass(createTgpuAssignRoles());
-  // Segments of the usual case only.
+  // Before tgpu-clone-segments, so that only the usual case is split into segments.
   manager.addPass(createTgpuUnswitchLoops());
   manager.addPass(createTgpuSkipIdleRounds());
   manager.addPass(createTgpuCloneSegments());
   manager.addPass(createTgpuStageStores());
   manager.addPass(createTgpuScheduleDots());
-  // What is constant in a segment folds before its operations get places.
+  // Folds what is constant within a segment before its operations get places.
   manager.addPass(createCanonicalizerPass());
   manager.addPass(createTgpuPlanStages());
   manager.addPass(createTgpuExpandStages());
@@ -123,9 +126,9 @@ void buildGpuPipeline(OpPassManager &manager, const GpuPipelineOptions &options)
   manager.addPass(createTgpuStepProducts());
   manager.addPass(createCanonicalizerPass());
   manager.addPass(createCSEPass());
-  // Now that each part of a loop knows what its rows are multiplied with.
+  // After folding, when each part of a loop shows by what its rows are multiplied.
   manager.addPass(createTgpuBoundMaxima());
-  // Everything that takes shared memory is there.
+  // After all passes that allocate shared memory.
   manager.addPass(createTgpuPlanSharedMemory());
   manager.addPass(createTgpuInsertFences());
   manager.addPass(createTgpuVerifySync());
