@@ -1,18 +1,18 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// tgpu-assign-roles: a kernel in which all warps do the same becomes one with a role that copies, a
-// role that computes and, where accumulators are added to memory, a role that adds them. All roles
-// get the loops, the branches and the scalars they need. Each group of copies gets a ring with
+// tgpu-assign-roles: splits a kernel in which all warps execute the same code into a role that
+// copies, a role that computes and, where accumulators are added to memory, a role that adds them.
+// Every role gets the loops, branches and scalars it needs. Each group of copies gets a ring with
 //
-//   full    completes when the bytes of a use have arrived   load: expect, copies  compute: wait
-//   empty   completes when all warps are done with a slot    load: acquire         compute: arrive
+//   full    completes when the bytes of a slot have arrived   load: expect, copies  compute: wait
+//   empty   completes when all warps have read the slot       load: acquire         compute: arrive
 //
-// and each addition, in the other direction, one with
+// Each addition gets a ring in the other direction with
 //
-//   full    completes when all warps have written a slot     compute: arrive       reduce: wait
-//   empty   completes when its bytes have been read          compute: acquire      reduce: arrive
+//   full    completes when all warps have written the slot    compute: arrive       reduce: wait
+//   empty   completes when its bytes have been read           compute: acquire      reduce: arrive
 //
-// and a counter of its uses, which runs through all loops around it, and across tiles.
+// Each ring has a counter of its uses, which all enclosing loops carry, across tiles.
 
 #include "passes/Passes.h"
 #include "passes/Tgpu/RoleWriter.h"
@@ -62,19 +62,19 @@ private:
     return success();
   }
 
-  /// A tile that waits for another must know that it has been started.
+  /// A tile that waits for other tiles requires that these have been started.
   LogicalResult verifyOrder(KernelOp kernel, RoleScheduleAttr schedule, const RoleSlice &slice) {
     if (!slice.isOrdered() || (schedule.getDynamic() != 0 && schedule.getReduceStages() > 0))
       return success();
     return kernel.emitOpError()
-           << "adds in order, for which its blocks must take tiles from a counter and a role of "
-              "its own add, but got the schedule dynamic="
+           << "adds in order, so its blocks must take tiles from a counter and a separate role "
+              "must add, but got the schedule dynamic="
            << static_cast<int64_t>(schedule.getDynamic())
            << ", reduce_stages=" << static_cast<int64_t>(schedule.getReduceStages())
            << "; use dynamic=1 and a grid of extents and numbers, and reduce_stages=1 or more";
   }
 
-  /// Slots of rings that an author may have written.
+  /// Verifies the ring stages that an author may have set.
   LogicalResult verify(const RoleSlice &slice) {
     constexpr int64_t mostSlots = 32;
     for (const CopyGroup &group : slice.groups) {

@@ -46,9 +46,9 @@ FailureOr<CopySlice> CopySlice::get(scf::ForOp loop, bool explain) {
       continue;
     Operation *def = value.getDefiningOp();
     if (!def)
-      return refuse(loop, "the place of a copy depends on what the loop carries");
+      return refuse(loop, "the indices of a copy depend on values that the loop carries");
     if (!written.canComputeAhead(def))
-      return refuse(def, "the place of a copy depends on '" + def->getName().getStringRef() + "'");
+      return refuse(def, "the indices of a copy depend on '" + def->getName().getStringRef() + "'");
     if (needed.insert(def))
       llvm::append_range(worklist, def->getOperands());
   }

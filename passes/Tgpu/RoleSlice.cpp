@@ -342,7 +342,7 @@ private:
       auto loop = dyn_cast<scf::ForOp>(parent);
       if (!loop)
         return refuse(parent,
-                      "the place of a copy depends on '" + parent->getName().getStringRef() + "'");
+                      "the indices of a copy depend on '" + parent->getName().getStringRef() + "'");
       if (argument != loop.getInductionVar())
         needCarried(loop, argument.getArgNumber() - 1);
       return success();
@@ -350,14 +350,14 @@ private:
     Operation *op = value.getDefiningOp();
     if (auto loop = dyn_cast<scf::ForOp>(op)) {
       if (isa<RankedTensorType>(value.getType()))
-        return refuse(op, "the place of a copy depends on a tile");
+        return refuse(op, "the indices of a copy depend on a tile");
       needCarried(loop, cast<OpResult>(value).getResultNumber());
       needParents(loop.getBody()->getTerminator());
       return success();
     }
     if (auto branch = dyn_cast<scf::IfOp>(op)) {
       if (slice.assumed.contains(branch))
-        return refuse(op, "the place of an addition depends on a vote");
+        return refuse(op, "the indices of an addition depend on a vote");
       unsigned number = cast<OpResult>(value).getResultNumber();
       worklist.push_back(branch.thenYield().getOperand(number));
       worklist.push_back(branch.elseYield().getOperand(number));
@@ -365,7 +365,7 @@ private:
       return success();
     }
     if (!written.canComputeAhead(op))
-      return refuse(op, "the place of a copy depends on '" + op->getName().getStringRef() + "'");
+      return refuse(op, "the indices of a copy depend on '" + op->getName().getStringRef() + "'");
     if (part->ops.insert(op).second)
       need(op);
     return success();

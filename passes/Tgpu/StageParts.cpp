@@ -1,6 +1,6 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Which orders of the operations of a loop are legal, and what its parts have in common.
+// Checks the order of a loop's operations, and finds the stage that the parts of a chain share.
 
 #include "passes/Tgpu/StageParts.h"
 
@@ -45,10 +45,10 @@ public:
     });
   }
 
-  /// Makes all parts list the same values that cross, where they have stage 0 in common: each part
-  /// those that some part reads.
+  /// For parts with stage 0 in common: gives all parts the same list of values that cross stages,
+  /// each value that at least one part reads.
   static void uniteCrossing(MutableArrayRef<Part> parts) {
-    using Key = std::tuple<int, size_t, size_t>; // where a value of stage 0 stands
+    using Key = std::tuple<int, size_t, size_t>; // identifies a value of stage 0 by position
     std::map<Key, SmallVector<Value>> all;
     for (Part &part : parts) {
       auto note = [&](Key key, Value value) { all[key].push_back(value); };
@@ -109,17 +109,18 @@ private:
         Operation *def =
             isInduction ? nullptr : part.loop.getYieldedValues()[number].getDefiningOp();
         if (place.stage == 0 && from == 1 && getOrder(def) >= place.order)
-          return op->emitOpError() << "of stage 0 reads what stage 1 of the round before yields, "
-                                      "and must come after it in the order";
+          return op->emitOpError()
+                 << "of stage 0 reads a value that stage 1 of the previous iteration yields, "
+                    "and must come after it in the order";
         continue;
       }
       Place from = *Place::get(operand.getDefiningOp());
       if (from.stage > place.stage)
         return op->emitOpError() << "of stage " << place.stage << " reads a result of stage "
-                                 << from.stage << " of its own round";
+                                 << from.stage << " of the same iteration";
       if (from.stage == place.stage && from.order >= place.order)
-        return op->emitOpError() << "must come after what it reads in the order, but has the place "
-                                 << place.order << ", and that " << from.order;
+        return op->emitOpError() << "must follow its operands in the order, but got place "
+                                 << place.order << ", with an operand at " << from.order;
       if (from.stage < place.stage)
         part.crossing.insert(operand);
     }
@@ -136,14 +137,13 @@ private:
     return llvm::filter_to_vector(part.ops, [&](Operation *op) { return getStage(op) == stage; });
   }
 
-  /// Whether a stage of two parts is the same, of values that correspond.
+  /// Whether a stage of two parts has the same operations on corresponding values.
   static LogicalResult correspond(const Part &first, const Part &other, int64_t stage,
                                   bool explain) {
     auto refuse = [&](Operation *op, const Twine &why) -> LogicalResult {
       if (!explain)
         return failure();
-      return op->emitOpError() << "of stage 1 is not what this stage is in the first part of the "
-                                  "loop: "
+      return op->emitOpError() << "of stage 1 differs from stage 1 of the loop's first part: "
                                << why;
     };
     SmallVector<Operation *> ops = getOps(first, stage), others = getOps(other, stage);

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// tgpu-verify-sync: plays the steps of a kernel's participants against each other. VerifySync.h has
-// the plan.
+// tgpu-verify-sync: executes the steps of a kernel's participants against each other. VerifySync.h
+// describes the method.
 
 #include "passes/Tgpu/VerifySync.h"
 
@@ -29,9 +29,8 @@ Player::Player(KernelOp kernel, const Trace &trace, bool deliversEarly)
 
 LogicalResult Player::play() {
   for (ArrayRef<int> phase : trace.phases) {
-    // A participant that begins a phase knows what those of the phase before knew when they ended.
-    // What a role has done before it ended is known; what a warp of the block has done only as far
-    // as it met others.
+    // A participant of the next phase knows the state of the previous phase at its end. All steps
+    // of a role are known; steps of the block's warps are known up to their last synchronisation.
     for (int who : phase)
       for (int before = 0; before < phase.front(); ++before) {
         const State &state = states[before];
@@ -80,7 +79,7 @@ LogicalResult Player::playPhase(ArrayRef<int> phase) {
         return failure();
       continue;
     }
-    // A participant that is missing might have come after the cut.
+    // If a trace is incomplete, the missing participant might have arrived later.
     return trace.isCut ? success() : reportDeadlock(stuck);
   }
 }
@@ -100,9 +99,9 @@ constexpr Launch kLaunches[] = {
     {/*answer=*/true, /*hasPartialTiles=*/true, Integers::Small, Relation::More,
      /*hasOptional=*/false},
 };
-/// Operations that are looked at before no more blocks are played, for a kernel.
+/// No further blocks of a kernel are executed after this many operations.
 constexpr int64_t kEnoughOperations = 400000;
-/// In which warpgroups have no rows; and of how many blocks.
+/// A launch in which some warpgroups have no rows, and the maximum number of its blocks.
 constexpr Launch kFewRows = {/*answer=*/true,      /*hasPartialTiles=*/true,
                              Integers::Small,      Relation::Equal,
                              /*hasOptional=*/true, /*hasFewRows=*/true};
@@ -114,7 +113,7 @@ bool isSynchronisation(Operation &op) {
              TakeTurnOp, PassTurnOp, AwaitTurnOp, EndTurnOp>(op);
 }
 
-/// So that no two plays are the same.
+/// Identifies identical traces, which are executed once.
 llvm::hash_code hash(const Trace &trace) {
   llvm::hash_code code(0);
   for (const Participant &participant : trace.participants) {
@@ -143,15 +142,15 @@ struct TgpuVerifySyncPass : tilewright::impl::TgpuVerifySyncBase<TgpuVerifySyncP
   }
 
 private:
-  /// All warps of a block would wait for others, and blocks start in any order.
+  /// Ordered additions by all warps could deadlock, since blocks start in any order.
   static LogicalResult refuseOrderedAdditions(KernelOp kernel) {
     WalkResult result = kernel.walk([](AtomicAddOp add) {
       if (!add.getNumber())
         return WalkResult::advance();
-      add.emitOpError("adds in order, which only a role of its own does, on ")
+      add.emitOpError("adds in order, which requires a separate role, on ")
           << Target::getNamesWithRoles()
-          << ", of accumulators of wgmma in a loop, but got an addition by the warps that compute; "
-             "use such a target and blocks, or leave out 'in order'";
+          << ", and accumulators of wgmma in a loop, but got an addition by the compute warps; use "
+             "such a target and blocks, or leave out 'in order'";
       return WalkResult::interrupt();
     });
     return failure(result.wasInterrupted());
@@ -168,7 +167,7 @@ private:
     std::vector<Play> plays;
     size_t mostBlocks = 0;
     for (const Launch &launch : kLaunches) {
-      // Without integers some launches are alike.
+      // Without integer arguments some launches are identical.
       if (launch.integers != Integers::Small && !takesIntegers(kernel))
         continue;
       if (!launch.hasOptional && !takesOptional(kernel))
@@ -179,7 +178,7 @@ private:
     }
     llvm::DenseSet<size_t> played;
     int64_t numVisited = 0;
-    // First one block of each launch, then another of each.
+    // One block of each launch first, then a second block of each, and so on.
     for (size_t i = 0; i < mostBlocks && numVisited < kEnoughOperations; ++i)
       for (const Play &play : plays) {
         if (i >= play.blocks.size())
@@ -211,7 +210,7 @@ private:
     return success();
   }
 
-  /// One block, its warpgroups apart.
+  /// Executes one block with its warpgroups as separate participants.
   static LogicalResult playParts(KernelOp kernel, const LaunchShape &shape, ArrayRef<int64_t> block,
                                  bool answer, llvm::DenseSet<size_t> &played, int64_t &numVisited,
                                  llvm::DenseSet<Operation *> &reached) {
@@ -236,7 +235,7 @@ private:
     return flies ? Player(kernel, trace, /*deliversEarly=*/true).play() : success();
   }
 
-  /// At the first synchronisation of each block.
+  /// Reports the first unreached synchronisation of each block of operations.
   static void report(KernelOp kernel, const llvm::DenseSet<Operation *> &reached) {
     kernel.walk([&](Block *block) {
       for (Operation &op : *block)

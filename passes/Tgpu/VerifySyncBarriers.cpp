@@ -1,6 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// tgpu-verify-sync: what barriers hold, who waits at them, and what those who pass learn.
+// tgpu-verify-sync: the state of barriers, the participants that wait at them, and the knowledge
+// that passing a barrier transfers.
 
 #include "passes/Tgpu/VerifySync.h"
 
@@ -155,11 +156,11 @@ Player::Outcome Player::waitFor(int who, const Step &step, AllocBarriersOp alloc
   if (barrier.completed < needed)
     return Outcome::Blocked;
   if (barrier.completed > needed) {
-    // Only the parity of a phase can be seen.
-    step.op->emitOpError() << "comes too late for use " << step.use << ": its barrier is "
+    // A wait observes only the parity of a phase.
+    step.op->emitOpError() << "waits too late for use " << step.use << ": its barrier is "
                            << barrier.completed - needed
-                           << " phases on, so the wait may never end; nothing keeps the other "
-                              "side from going on";
+                           << " phases ahead, so the wait may never end; the other side must not "
+                              "advance before this wait";
     return Outcome::Error;
   }
   if (needed > 0)
@@ -179,12 +180,13 @@ Player::Outcome Player::meet(int who, const Step &step, Value named, bool waits)
     return Outcome::Blocked;
   int64_t warps = meeting.warps + trace.participants[who].warps;
   if (llvm::is_contained(meeting.who, who)) {
-    step.op->emitOpError() << "comes to the barrier a second time while others are missing: "
-                           << meeting.warps << " of " << declared.getWarps() << " warps have come";
+    step.op->emitOpError() << "arrives at the barrier a second time before the other warps: "
+                           << meeting.warps << " of " << declared.getWarps()
+                           << " warps have arrived";
     return Outcome::Error;
   }
   if (warps > static_cast<int64_t>(declared.getWarps())) {
-    step.op->emitOpError() << "makes " << warps << " warps meet at a barrier for "
+    step.op->emitOpError() << "brings " << warps << " warps to a barrier for "
                            << declared.getWarps();
     return Outcome::Error;
   }
@@ -223,7 +225,7 @@ LogicalResult Player::turn(int who, const Step &step, bool takes) {
   return step.op->emitOpError("passes on a turn that was not taken; the two must alternate");
 }
 
-/// What other blocks do is not played: the turn comes.
+/// Other blocks are not executed; assume that the turn comes.
 LogicalResult Player::awaitTurn(int who, const Step &step) {
   State &state = states[who];
   if (!state.ownTurn) {
@@ -249,8 +251,8 @@ LogicalResult Player::endTurn(int who, const Step &step) {
   if (!addition)
     return success();
   InFlightDiagnostic diagnostic = step.op->emitOpError(
-      "lets others add while an addition of its thread may be under way; tgpu.bulk_wait pending 0 "
-      "without 'read' must come before");
+      "releases the turn before its reductions have completed; tgpu.bulk_wait pending 0 without "
+      "'read' must come before");
   diagnostic.attachNote(addition->getLoc()) << "the addition";
   return diagnostic;
 }
@@ -326,8 +328,8 @@ bool Player::explain(int who, bool mustBeSure) {
     if (mustBeSure && comesMore)
       return false;
     InFlightDiagnostic diagnostic = step.op->emitOpError();
-    diagnostic << "waits for ever in " << name << ": " << meeting.warps
-               << " warps come to a barrier for " << declared.getWarps();
+    diagnostic << "deadlocks in " << name << ": " << meeting.warps
+               << " warps arrive at a barrier for " << declared.getWarps();
     return true;
   }
   AllocBarriersOp allocation = getAllocation(step.op);
@@ -337,7 +339,7 @@ bool Player::explain(int who, bool mustBeSure) {
     reportBytes(barrier.expect, barrier.load, barrier.expected, barrier.delivered);
     return true;
   }
-  // The use whose phase the barrier is in.
+  // The use that the barrier's current phase belongs to.
   int64_t use = barrier.completed * stages + step.use % stages;
   auto declared = static_cast<int64_t>(allocation.getArrivals());
   int64_t coming = declared - barrier.missing + countComing(allocation, use);
@@ -345,7 +347,7 @@ bool Player::explain(int who, bool mustBeSure) {
     return false;
   InFlightDiagnostic diagnostic = step.op->emitOpError();
   diagnostic.attachNote(allocation.getLoc()) << "the barriers";
-  diagnostic << "waits for ever in " << name << ": ";
+  diagnostic << "deadlocks in " << name << ": ";
   if (coming == 0)
     diagnostic << "no warp arrives at the barriers for use " << use;
   else if (coming < declared)

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// tgpu-verify-sync: who may access which buffer. Every access needs to be behind those that it
-// depends on: they have ended, and barriers have told the participant so.
+// tgpu-verify-sync: checks accesses to shared buffers. Every access must be ordered after those
+// that it depends on: they have ended, and barriers have made this known to the participant.
 
 #include "passes/Tgpu/VerifySync.h"
 
@@ -45,18 +45,18 @@ bool Player::isBehind(const Access &access, int who, bool byFirst) const {
     return false;
   if (access.who == who && ((access.byFirst && byFirst) || state.synced >= access.time))
     return true;
-  // Of its own warps, too, a participant may learn from another that has waited for them.
+  // A participant may also learn of its own warps' progress from another one that waited for them.
   const Knowledge::Progress &known = state.knows.of[access.who];
   return (access.byFirst ? known.first : known.all) >= access.time;
 }
 
-/// Both accesses are made thread by thread, of the same elements.
+/// Whether both accesses are made by the same thread for each element.
 bool Player::isSameThread(const Access &access, int who, Operation *op) const {
   if (access.who != who || access.byFirst || access.isPending || access.copy >= 0)
     return false;
   int64_t warps = trace.participants[who].warps;
   if (auto product = dyn_cast<WgmmaOp>(access.op)) {
-    // Each warpgroup has read the rows of a that its accumulator holds, and all of b.
+    // Each warpgroup has read all of b, but only its own rows of a.
     if (!isa<WriteSharedOp>(op))
       return false;
     return warps <= 4 || (access.isOperandA && !product.getTransposeA() &&
@@ -85,8 +85,9 @@ LogicalResult Player::read(int who, const Step &step, int place, bool isAsync, b
   for (int other : trace.places[place].overlapping)
     if (memory[other].write > state.write)
       return report(step.op, accesses[memory[other].write], "overwritten here")
-             << "reads " << describe(place) << " whose place in shared memory, from byte "
-             << trace.places[place].begin << ", another one has taken since it was written";
+             << "reads " << describe(place)
+             << " after another buffer has overwritten its bytes, from byte "
+             << trace.places[place].begin << " on";
   bool isDone = isBehind(write, who, byFirst);
   if (!isDone && (isAsync || !isSameThread(write, who, step.op))) {
     InFlightDiagnostic diagnostic = report(step.op, write, "written here");
@@ -102,8 +103,9 @@ LogicalResult Player::read(int who, const Step &step, int place, bool isAsync, b
     fenced.time = write.fence;
     if (write.fence < 0 || !isBehind(fenced, who, byFirst))
       return report(step.op, write, "written here")
-             << "reads past the ordinary path what threads have written to " << describe(place)
-             << "; tgpu.fence_async must come between the write and the barrier";
+             << "reads generic-proxy writes to " << describe(place)
+             << " through the async proxy without tgpu.fence_async, which must come between the "
+                "write and the barrier";
   }
   if (group)
     group->push_back(accesses.size());
@@ -218,9 +220,9 @@ LogicalResult Player::playYield(int who, const Step &step) {
     if (!isPending)
       continue;
     InFlightDiagnostic diagnostic = step.op->emitOpError()
-                                    << "gives the next round another operand a in the registers "
-                                       "that a product may still read; tgpu.wgmma_wait for it "
-                                       "before the round ends";
+                                    << "overwrites an operand a in registers for the next "
+                                       "iteration while a product may still read it; "
+                                       "tgpu.wgmma_wait for it before the iteration ends";
     diagnostic.attachNote(state.startedProducts.lookup(product)->getLoc()) << "the product";
     return diagnostic;
   }
@@ -248,7 +250,7 @@ LogicalResult Player::playMemory(int who, const Step &step) {
       .Case<WriteSharedOp>([&](auto) { return write(who, step, step.buffer, false, nullptr); })
       .Case<ConvertOp>([&](auto) {
         LogicalResult result = write(who, step, step.buffer, false, nullptr);
-        state.synced = now; // it exchanges through the buffer, and leaves it free
+        state.synced = now; // it exchanges data through the buffer and then frees it
         return result;
       })
       .Case<CopyAsyncOp>(

@@ -1,9 +1,9 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// tgpu-verify-sync: whether warpgroups that leave out rounds of their own (tgpu.first_round) go on.
-// Played as one, a role has no turns to wait for, and all of it arrives at once. Here each
-// warpgroup is a participant. Accesses to memory are the Player's: which warpgroup makes which part
-// of a role's access is not known.
+// tgpu-verify-sync: checks that warpgroups which skip iterations (tgpu.first_round) do not
+// deadlock. When a role is executed as a whole, it never waits for turns, and all of its warps
+// arrive together. Here each warpgroup is a participant. Memory accesses are checked only by the
+// Player, since the part of a role's access that each warpgroup makes is not known.
 
 #include "passes/Tgpu/VerifySync.h"
 
@@ -42,10 +42,10 @@ public:
 
 private:
   struct State {
-    size_t next = 0;        // step
-    bool isCounted = false; // has come to the barrier of the step already
-    int64_t meeting = 0;    // of that barrier
-    int64_t turns = 0;      // taken
+    size_t next = 0;        // next step
+    bool isCounted = false; // it has arrived at the barrier of the step
+    int64_t meeting = 0;    // index of that barrier's phase
+    int64_t turns = 0;      // number of turns taken
   };
 
   const std::vector<Step> &getSteps(int who) const { return trace.participants[who].steps; }
@@ -55,7 +55,7 @@ private:
     return use < 0 || arrivals[{allocation, use}] >= declared;
   }
 
-  /// Comes to a named barrier; true when all have.
+  /// Arrives at a named barrier. Returns whether the participant can continue.
   bool meet(int who, Value named, bool waits) {
     auto declared = named.getDefiningOp<NamedBarrierOp>();
     auto warps = static_cast<int64_t>(declared.getWarps());
@@ -69,7 +69,7 @@ private:
     return !waits || come >= (state.meeting + 1) * warps;
   }
 
-  /// False where the participant waits.
+  /// Executes the next step. Returns false if the participant must wait.
   bool goOn(int who) {
     const Participant &participant = trace.participants[who];
     const Step &step = participant.steps[states[who].next];
@@ -81,7 +81,7 @@ private:
     if (auto signal = dyn_cast<SignalOp>(op))
       return meet(who, signal.getBarrier(), /*waits=*/false);
     if (isa<TakeTurnOp, PassTurnOp>(op)) {
-      if (participant.warps != Target::warpsOfGroup) // a role as a whole, whose groups are alike
+      if (participant.warps != Target::warpsOfGroup) // the warpgroups are one participant
         return true;
       auto turns = op->getOperand(0).getDefiningOp<TurnsOp>();
       int64_t &passed = turnsPassed[turns];
@@ -102,14 +102,14 @@ private:
       return isComplete(allocation, step.use);
     if (isa<AcquireOp>(op))
       return isComplete(allocation, step.use - getStages(allocation));
-    // One thread of a role arrives once for all of it.
+    // One arrival per role is made by the first warpgroup.
     auto arrive = dyn_cast<ArriveOp>(op);
     if (!arrive || arrive.getPer() != ArriveScope::Role || participant.warpgroup == 0)
       arrivals[{allocation, step.use}] += countArrivals(op, participant.warps);
     return true;
   }
 
-  /// What was done must belong to the barrier's phase: the use before of its slot is complete.
+  /// Arrivals must belong to the current phase of the barrier: the slot's previous use is complete.
   LogicalResult checkPhase(int who) {
     const Step &step = getSteps(who)[states[who].next];
     AllocBarriersOp allocation = getAllocation(step.op);
@@ -117,13 +117,14 @@ private:
         isComplete(allocation, step.use - getStages(allocation)))
       return success();
     return step.op->emitOpError()
-           << "comes to use " << step.use << " of its barriers in " << trace.participants[who].name
-           << " before the use before of the same slot is complete, while the warpgroups of its "
-              "role have different rounds (tgpu.first_round); it must wait for the slot first";
+           << "reaches use " << step.use << " of its barriers in " << trace.participants[who].name
+           << " before the previous use of the slot is complete, while the warpgroups of its "
+              "role have different first iterations (tgpu.first_round); it must wait for the slot "
+              "first";
   }
 
   LogicalResult report(ArrayRef<int> phase, int who) {
-    // A warpgroup that others of its role wait for says more than a role that moves data.
+    // Prefer to report a warpgroup, for which others of its role wait, to a role that moves data.
     for (int other : phase)
       if (trace.participants[other].name.find("warpgroup") != std::string::npos &&
           states[other].next < getSteps(other).size()) {
@@ -131,9 +132,10 @@ private:
         break;
       }
     InFlightDiagnostic diagnostic = getSteps(who)[states[who].next].op->emitOpError();
-    diagnostic << "waits for ever in " << trace.participants[who].name
-               << ", while the warpgroups of its role have different rounds (tgpu.first_round); "
-                  "each must wait, arrive and take turns as often as the others, in the same order";
+    diagnostic
+        << "deadlocks in " << trace.participants[who].name
+        << ", while the warpgroups of its role have different first iterations (tgpu.first_round); "
+           "each must wait, arrive and take turns as often as the others, in the same order";
     for (int other : phase)
       if (other != who && states[other].next < getSteps(other).size())
         diagnostic.attachNote(getSteps(other)[states[other].next].op->getLoc())
@@ -144,7 +146,7 @@ private:
   const Trace &trace;
   std::vector<State> states;
   std::map<std::pair<Operation *, int64_t>, int64_t> arrivals; // by barriers and use
-  llvm::DenseMap<Operation *, int64_t> meetings;               // warps that have come
+  llvm::DenseMap<Operation *, int64_t> meetings;               // number of warps that have arrived
   llvm::DenseMap<Operation *, int64_t> turnsPassed;
 };
 

@@ -121,7 +121,8 @@ LogicalResult Linker::classify(Operation *op, File &file) {
   if (old && !typesMatch(getSymbolType(op), getSymbolType(old))) {
     InFlightDiagnostic diagnostic =
         op->emitError() << describeSymbol(op) << " @" << name.getValue() << " must have the type "
-                        << (isReplaceable(old) ? "that it replaces, " : "of the module's, ")
+                        << (isReplaceable(old) ? "of the function that it replaces, "
+                                               : "of the module's, ")
                         << getSymbolType(old) << ", but got " << getSymbolType(op);
     diagnostic.attachNote(old->getLoc()) << "the module's @" << name.getValue();
     return diagnostic;
@@ -168,12 +169,12 @@ LogicalResult Linker::classifyReplacement(func::FuncOp function, File &file) {
   auto [entry, isFirst] = linked.try_emplace(name, function);
   Operation *before = isFirst ? symbols.lookup(name) : entry->second;
   if (base && base.getFunctionType() != cast<func::FuncOp>(before).getFunctionType()) {
-    InFlightDiagnostic error = base.emitError()
-                               << "function @" << base.getSymName() << " stands for what @"
-                               << name.getValue() << " replaces, so it must have its type, "
-                               << getSymbolType(before) << ", but got " << getSymbolType(base)
-                               << "; correct the declaration";
-    error.attachNote(before->getLoc()) << "what is replaced";
+    InFlightDiagnostic error =
+        base.emitError() << "function @" << base.getSymName() << " denotes the function that @"
+                         << name.getValue() << " replaces, so it must have its type, "
+                         << getSymbolType(before) << ", but got " << getSymbolType(base)
+                         << "; correct the declaration";
+    error.attachNote(before->getLoc()) << "the replaced function";
     return error;
   }
   StringAttr rule = rules.lookup(name);
@@ -181,8 +182,8 @@ LogicalResult Linker::classifyReplacement(func::FuncOp function, File &file) {
     InFlightDiagnostic error =
         function.emitError()
         << "function @" << name.getValue()
-        << " must be linked from one file, or call what it replaces, but got a second definition; "
-           "declare that as a function without a body {tile.base = @"
+        << " must be linked from one file, or call the function that it replaces, but got a second "
+           "definition; declare it as a function without a body {tile.base = @"
         << name.getValue() << "} and call it, or leave one of the files out";
     error.attachNote(before->getLoc()) << "the first definition";
     return error;
@@ -197,7 +198,7 @@ LogicalResult Linker::classifyReplacement(func::FuncOp function, File &file) {
     return error;
   }
   if (base && !isUsed(*file.module, base))
-    remarkDropped(function, name, "does not call what it replaces");
+    remarkDropped(function, name, "does not call the function that it replaces");
   else if (!isFirst && !base && rule == kComposeRule && function.getArgument(0).use_empty())
     remarkDropped(function, name, "does not read its first operand");
   entry->second = function;
@@ -211,7 +212,7 @@ LogicalResult Linker::checkBases(File &file) {
   for (auto &[name, base] : file.bases)
     if (!llvm::is_contained(file.replacements, own.lookup(name)))
       return base.emitError("function @")
-             << base.getSymName() << " stands for what the file's @" << name.getValue()
+             << base.getSymName() << " denotes the function that the file's @" << name.getValue()
              << " replaces, but the file has no @" << name.getValue()
              << " that replaces anything; define it, or call the module's by its name";
   for (Operation *op : file.replacements) {
@@ -220,7 +221,8 @@ LogicalResult Linker::checkBases(File &file) {
       if (call.getCalleeAttr().getAttr() != name)
         return WalkResult::advance();
       call.emitError("a function must not be recursive, but @")
-          << name.getValue() << " calls itself; to call what it replaces, declare that as a "
+          << name.getValue()
+          << " calls itself; to call the function that it replaces, declare it as a "
           << "function without a body {tile.base = @" << name.getValue() << "}";
       return WalkResult::interrupt();
     });
@@ -255,7 +257,7 @@ LogicalResult Linker::classify(File &file) {
   }
   return emitError(file.module->getLoc())
          << "a file to be linked must replace something, but '" << file.path << "' defines "
-         << listNames(defined) << " and the module allows to replace " << listNames(replaceable);
+         << listNames(defined) << " and the module lets files replace " << listNames(replaceable);
 }
 
 /// A name resolves to the file's definition, else to the module's, never to another file's.
@@ -282,7 +284,7 @@ LogicalResult Linker::checkHelpers(File &file) {
     if (!reached.contains(helper))
       return helper->emitError("function @")
              << SymbolTable::getSymbolName(helper).getValue()
-             << " must replace a function or be called by one that does, but the module allows to "
+             << " must replace a function or be called by one that does, but the module lets files "
                 "replace "
              << listNames(replaceable) << "; rename it or leave it out";
   return success();
@@ -396,7 +398,7 @@ LogicalResult Linker::noteReplaced() {
     for (StringAttr name : asked) {
       if (!llvm::is_contained(replaceable, name))
         return op.emitOpError("asks whether @")
-               << name.getValue() << " is replaced, but the module allows to replace "
+               << name.getValue() << " is replaced, but the module lets files replace "
                << listNames(replaceable) << "; correct the name";
       if (joined.contains(name) && !llvm::is_contained(replaced, name))
         replaced.push_back(name);

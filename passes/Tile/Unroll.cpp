@@ -88,8 +88,8 @@ private:
     made = llvm::SaturatingMultiplyAdd(size, rounds->count, made);
     if (made > kMostOperations)
       return loop.emitError() << "unrolled loops must make at most " << kMostOperations
-                              << " operations, but got " << rounds->count << " rounds of " << size
-                              << " operations here; leave the loop as it is";
+                              << " operations, but got " << rounds->count << " iterations of "
+                              << size << " operations here; leave the loop as it is";
     OpBuilder b(loop);
     SmallVector<Value> carried(loop.getInitArgs());
     for (uint64_t i = 0; i < rounds->count; ++i) {

@@ -9,7 +9,7 @@
 // RUN: sed 's/, group = 8, dynamic = 1>/>/' %t/adds.mlir | not tilewright-opt --tgpu-assign-roles 2>&1 | FileCheck %s --check-prefix=STATIC
 // RUN: tilewright-opt %t/errors.mlir -split-input-file -verify-diagnostics --tgpu-verify-sync
 
-// STATIC: error: 'tgpu.kernel' op adds in order, for which its blocks must take tiles from a counter and a role of its own add, but got the schedule dynamic=0, reduce_stages=2; use dynamic=1 and a grid of extents and numbers, and reduce_stages=1 or more
+// STATIC: error: 'tgpu.kernel' op adds in order, so its blocks must take tiles from a counter and a separate role must add, but got the schedule dynamic=0, reduce_stages=2; use dynamic=1 and a grid of extents and numbers, and reduce_stages=1 or more
 
 //--- adds.mlir
 
@@ -77,7 +77,7 @@ tgpu.kernel @adds target "sm_90a" warps 8 (%x: !view, %sum: !sum, %turns: !turns
 tgpu.kernel @warps_that_compute target "sm_80" warps 4 (%sum: !sum, %turns: !turns, %x: f32) grid(%n = dim(sum, 0)) {
   %c0 = arith.constant 0 : i32
   %d = tile.full %x : tensor<128xf32, #tgpu.blocked<1, lanes 32, warps 1, 4>>
-  // expected-error @+1 {{adds in order, which only a role of its own does, on sm_90a, of accumulators of wgmma in a loop, but got an addition by the warps that compute; use such a target and blocks, or leave out 'in order'}}
+  // expected-error @+1 {{adds in order, which requires a separate role, on sm_90a, and accumulators of wgmma in a loop, but got an addition by the compute warps; use such a target and blocks, or leave out 'in order'}}
   tgpu.atomic_add %d, %sum[0] in order of %n by %turns[%c0] : tensor<128xf32, #tgpu.blocked<1, lanes 32, warps 1, 4>>, !sum, !turns
 }
 
@@ -163,7 +163,7 @@ tgpu.kernel @only_read target "sm_90a" warps 8 (%turns: !turns, %sum: !sum, %x: 
       tgpu.tma_reduce_add %buffer, %map[%c0, 0] : !buffer, !map
       tgpu.bulk_commit
       tgpu.bulk_wait pending 0 read
-      // expected-error @+1 {{lets others add while an addition of its thread may be under way; tgpu.bulk_wait pending 0 without 'read' must come before}}
+      // expected-error @+1 {{releases the turn before its reductions have completed; tgpu.bulk_wait pending 0 without 'read' must come before}}
       tgpu.end_turn %c0 of %turns[0] : !turns
     }
     role "compute" warps 4 {

@@ -366,7 +366,7 @@ tgpu.kernel @shared target "sm_90a" warps 8 (%x: !view) grid(%b = 1)
 tgpu.kernel @carried target "sm_90a" warps 8 (%x: !view, %n: i32) grid(%b = 1)
     attributes {tgpu.role_schedule = #tgpu.role_schedule<load_registers = 40, compute_registers = 232>} {
   %q = tgpu.alloc : !q
-  // expected-error @+1 {{kernel cannot be split into roles: the place of a copy depends on 'scf.while'}}
+  // expected-error @+1 {{kernel cannot be split into roles: the indices of a copy depend on 'scf.while'}}
   %place = scf.while (%i = %n) : (i32) -> i32 {
     %more = arith.cmpi slt, %i, %b : i32
     scf.condition(%more) %i : i32

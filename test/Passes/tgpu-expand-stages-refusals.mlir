@@ -14,7 +14,7 @@ tgpu.kernel @count target "sm_90a" warps 8 (%x: i32, %y: i32, %z: i32, %c1: i32,
         %next = arith.addi %n, %c1 {tgpu.place = array<i64: 1, 1>} : i32
         scf.yield %next : i32
       } {tgpu.schedule = #tgpu.schedule<skeleton = producer_consumer, stages = 2, in_flight = 1>}
-      // expected-error @+1 {{'scf.for' op of stage 1 is not what this stage is in the first part of the loop: it has 2 operations instead of 1}}
+      // expected-error @+1 {{'scf.for' op of stage 1 differs from stage 1 of the loop's first part: it has 2 operations instead of 1}}
       %rest = scf.for %i = %y to %z step %step iter_args(%n = %first) -> (i32) : i32 {
         %own = arith.muli %i, %c2 {tgpu.place = array<i64: 0, 0>} : i32
         %next = arith.addi %n, %c1 {tgpu.place = array<i64: 1, 1>} : i32
@@ -39,7 +39,7 @@ tgpu.kernel @operation target "sm_90a" warps 8 (%x: i32, %y: i32, %z: i32, %c1: 
       } {tgpu.schedule = #tgpu.schedule<skeleton = producer_consumer, stages = 2, in_flight = 1>}
       %rest = scf.for %i = %y to %z step %step iter_args(%n = %first) -> (i32) : i32 {
         %own = arith.muli %i, %c2 {tgpu.place = array<i64: 0, 0>} : i32
-        // expected-error @+1 {{'arith.subi' op of stage 1 is not what this stage is in the first part of the loop: there it is 'arith.addi'}}
+        // expected-error @+1 {{'arith.subi' op of stage 1 differs from stage 1 of the loop's first part: there it is 'arith.addi'}}
         %next = arith.subi %n, %c1 {tgpu.place = array<i64: 1, 1>} : i32
         scf.yield %next : i32
       } {tgpu.general, tgpu.schedule = #tgpu.schedule<skeleton = producer_consumer, stages = 2, in_flight = 1>}
@@ -59,7 +59,7 @@ tgpu.kernel @crossing target "sm_90a" warps 8 (%x: i32, %y: i32, %z: i32, %c1: i
         %next = arith.addi %n, %c1 {tgpu.place = array<i64: 1, 1>} : i32
         scf.yield %next : i32
       } {tgpu.schedule = #tgpu.schedule<skeleton = producer_consumer, stages = 2, in_flight = 1>}
-      // expected-error @+1 {{'scf.for' op of stage 1 is not what this stage is in the first part of the loop: it reads 1 values of stage 0 instead of 0}}
+      // expected-error @+1 {{'scf.for' op of stage 1 differs from stage 1 of the loop's first part: it reads 1 values of stage 0 instead of 0}}
       %rest = scf.for %i = %y to %z step %step iter_args(%n = %first) -> (i32) : i32 {
         %own = arith.muli %i, %c2 {tgpu.place = array<i64: 0, 0>} : i32
         %next = arith.addi %n, %own {tgpu.place = array<i64: 1, 1>} : i32
@@ -83,7 +83,7 @@ tgpu.kernel @types target "sm_90a" warps 8 (%x: i32, %y: i32, %z: i32, %c1: i32,
         %next = arith.addi %n, %t {tgpu.place = array<i64: 1, 2>} : i32
         scf.yield %next : i32
       } {tgpu.schedule = #tgpu.schedule<skeleton = producer_consumer, stages = 2, in_flight = 1>}
-      // expected-error @+1 {{'scf.for' op of stage 1 is not what this stage is in the first part of the loop: it reads values of other types}}
+      // expected-error @+1 {{'scf.for' op of stage 1 differs from stage 1 of the loop's first part: it reads values of other types}}
       %rest = scf.for %i = %y to %z step %step iter_args(%n = %first) -> (i32) : i32 {
         %own = arith.muli %i, %c1 {tgpu.place = array<i64: 0, 0>} : i32
         %w = arith.index_cast %own {tgpu.place = array<i64: 0, 1>} : i32 to index
@@ -107,7 +107,7 @@ tgpu.kernel @yields target "sm_90a" warps 8 (%x: i32, %y: i32, %z: i32, %c1: i32
         %next = arith.addi %n, %c1 {tgpu.place = array<i64: 1, 1>} : i32
         scf.yield %next, %next : i32, i32
       } {tgpu.schedule = #tgpu.schedule<skeleton = producer_consumer, stages = 2, in_flight = 1>}
-      // expected-error @+1 {{'scf.for' op of stage 1 is not what this stage is in the first part of the loop: it yields other values}}
+      // expected-error @+1 {{'scf.for' op of stage 1 differs from stage 1 of the loop's first part: it yields other values}}
       %rest:2 = scf.for %i = %y to %z step %step iter_args(%n = %first#0, %k = %first#1) -> (i32, i32) : i32 {
         %own = arith.muli %i, %c1 {tgpu.place = array<i64: 0, 0>} : i32
         %next = arith.addi %n, %c1 {tgpu.place = array<i64: 1, 1>} : i32

@@ -187,7 +187,7 @@ tgpu.kernel @order target "sm_90a" warps 8 (%rounds: i32, %c1: i32) grid(%b = 1)
       %step = arith.constant 1 : i32
       %r = scf.for %i = %c1 to %rounds step %step iter_args(%n = %c1) -> (i32) : i32 {
         %m = arith.addi %n, %c1 {tgpu.place = array<i64: 0, 1>} : i32
-        // expected-error @+1 {{'arith.addi' op must come after what it reads in the order, but has the place 0, and that 1}}
+        // expected-error @+1 {{'arith.addi' op must follow its operands in the order, but got place 0, with an operand at 1}}
         %next = arith.addi %m, %c1 {tgpu.place = array<i64: 0, 0>} : i32
         scf.yield %next : i32
       } {tgpu.schedule = #tgpu.schedule<skeleton = producer_consumer, stages = 2, in_flight = 1>}
@@ -204,7 +204,7 @@ tgpu.kernel @back target "sm_90a" warps 8 (%rounds: i32, %c1: i32) grid(%b = 1) 
       %step = arith.constant 1 : i32
       %r = scf.for %i = %c1 to %rounds step %step iter_args(%n = %c1) -> (i32) : i32 {
         %m = arith.addi %n, %c1 {tgpu.place = array<i64: 1, 0>} : i32
-        // expected-error @+1 {{'arith.addi' op of stage 0 reads a result of stage 1 of its own round}}
+        // expected-error @+1 {{'arith.addi' op of stage 0 reads a result of stage 1 of the same iteration}}
         %next = arith.addi %m, %c1 {tgpu.place = array<i64: 0, 1>} : i32
         scf.yield %next : i32
       } {tgpu.schedule = #tgpu.schedule<skeleton = producer_consumer, stages = 2, in_flight = 1>}
@@ -220,7 +220,7 @@ tgpu.kernel @carried target "sm_90a" warps 8 (%rounds: i32, %c1: i32) grid(%b = 
     role "compute" warps 4 registers 232 {
       %step = arith.constant 1 : i32
       %r = scf.for %i = %c1 to %rounds step %step iter_args(%n = %c1) -> (i32) : i32 {
-        // expected-error @+1 {{'arith.addi' op of stage 0 reads what stage 1 of the round before yields, and must come after it in the order}}
+        // expected-error @+1 {{'arith.addi' op of stage 0 reads a value that stage 1 of the previous iteration yields, and must come after it in the order}}
         %m = arith.addi %n, %c1 {tgpu.place = array<i64: 0, 0>} : i32
         %next = arith.addi %m, %c1 {tgpu.place = array<i64: 1, 1>} : i32
         scf.yield %next : i32
@@ -266,7 +266,7 @@ tgpu.kernel @differ target "sm_90a" warps 8 (%x: i32, %y: i32, %z: i32, %c1: i32
       } {tgpu.schedule = #tgpu.schedule<skeleton = producer_consumer, stages = 2, in_flight = 1>}
       %rest = scf.for %i = %y to %z step %step iter_args(%n = %first) -> (i32) : i32 {
         %own = arith.muli %i, %c2 {tgpu.place = array<i64: 0, 0>} : i32
-        // expected-error @+1 {{'arith.addi' op of stage 1 is not what this stage is in the first part of the loop: it reads another value}}
+        // expected-error @+1 {{'arith.addi' op of stage 1 differs from stage 1 of the loop's first part: it reads another value}}
         %next = arith.addi %n, %c2 {tgpu.place = array<i64: 1, 1>} : i32
         scf.yield %next : i32
       } {tgpu.general, tgpu.schedule = #tgpu.schedule<skeleton = producer_consumer, stages = 2, in_flight = 1>}

@@ -119,7 +119,7 @@ tgpu.kernel @carried target "sm_80" warps 4 (%x: !view, %n: i32) grid(%i = 1) {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %buffer = tgpu.alloc : !tile
-  // expected-error @+1 {{loop cannot be pipelined: the place of a copy depends on what the loop carries; use the schedule skeleton=synchronous}}
+  // expected-error @+1 {{loop cannot be pipelined: the indices of a copy depend on values that the loop carries; use the schedule skeleton=synchronous}}
   %end = scf.for %k = %c0 to %n step %c1 iter_args(%at = %c0) -> i32 : i32 {
     tgpu.copy_async %x[%at, 0], %buffer : !view, !tile
     %next = arith.addi %at, %k : i32
@@ -139,7 +139,7 @@ tgpu.kernel @vote target "sm_80" warps 4 (%x: !view, %n: i32) grid(%i = 1) {
   %true = arith.constant true
   %all = tile.full %true : tensor<64x64xi1, #tgpu.mma<4, 1>>
   scf.for %k = %c0 to %n step %c1 : i32 {
-    // expected-error @+1 {{loop cannot be pipelined: the place of a copy depends on 'tgpu.any'; use the schedule skeleton=synchronous}}
+    // expected-error @+1 {{loop cannot be pipelined: the indices of a copy depend on 'tgpu.any'; use the schedule skeleton=synchronous}}
     %some = tgpu.any %all : tensor<64x64xi1, #tgpu.mma<4, 1>>
     %at = arith.extui %some : i1 to i32
     tgpu.copy_async %x[%at, 0], %buffer : !view, !tile

@@ -8,7 +8,7 @@ tgpu.kernel @nobody_arrives target "sm_90a" warps 2 () grid(%i = 1) {
   %full = tgpu.alloc_barriers arrivals 1 : !tgpu.barriers<1>
   tgpu.roles
     role "a" warps 1 {
-      // expected-error @+1 {{waits for ever in role "a": no warp arrives at the barriers for use 0}}
+      // expected-error @+1 {{deadlocks in role "a": no warp arrives at the barriers for use 0}}
       tgpu.wait %full[%i] : !tgpu.barriers<1>
     }
     role "b" warps 1 {
@@ -23,7 +23,7 @@ tgpu.kernel @too_few target "sm_90a" warps 3 () grid(%i = 1) {
   %full = tgpu.alloc_barriers arrivals 64 : !tgpu.barriers<1>
   tgpu.roles
     role "a" warps 1 {
-      // expected-error @+1 {{waits for ever in role "a": the barriers were declared for 64 arrivals, but 2 come for use 0}}
+      // expected-error @+1 {{deadlocks in role "a": the barriers were declared for 64 arrivals, but 2 come for use 0}}
       tgpu.wait %full[%i] : !tgpu.barriers<1>
     }
     role "b" warps 2 {
@@ -78,7 +78,7 @@ tgpu.kernel @counters_part target "sm_90a" warps 2 () grid(%i = 1) {
     }
     role "b" warps 1 {
       scf.for %use = %c0 to %c2 step %c1 : i32 {
-        // expected-error @+1 {{comes too late for use 0: its barrier is 2 phases on}}
+        // expected-error @+1 {{waits too late for use 0: its barrier is 2 phases ahead}}
         tgpu.wait %full[%use] : !tgpu.barriers<2>
       }
     }
@@ -112,7 +112,7 @@ tgpu.kernel @too_late target "sm_90a" warps 2 () grid(%i = 1) {
       tgpu.arrive %full[%c1] per role : !tgpu.barriers<1>
     }
     role "b" warps 1 {
-      // expected-error @+1 {{comes too late for use 0: its barrier is 1 phases on, so the wait may never end; nothing keeps the other side from going on}}
+      // expected-error @+1 {{waits too late for use 0: its barrier is 1 phases ahead, so the wait may never end; the other side must not advance before this wait}}
       tgpu.wait %full[%i] : !tgpu.barriers<1>
     }
 }
@@ -135,7 +135,7 @@ tgpu.kernel @each_other target "sm_90a" warps 2 () grid(%i = 1) {
   %y = tgpu.alloc_barriers arrivals 1 : !tgpu.barriers<1>
   tgpu.roles
     role "a" warps 1 {
-      // expected-error @+1 {{waits for ever in role "a": the warps that arrive at the barriers for use 0 wait, too}}
+      // expected-error @+1 {{deadlocks in role "a": the warps that arrive at the barriers for use 0 wait, too}}
       tgpu.wait %x[%i] : !tgpu.barriers<1>
       tgpu.arrive %y[%i] per role : !tgpu.barriers<1>
     }
@@ -197,7 +197,7 @@ tgpu.kernel @warps_missing target "sm_90a" warps 8 () grid(%i = 1) {
   %b = tgpu.named_barrier warps 8 : index
   tgpu.roles
     role "a" warps 4 {
-      // expected-error @+1 {{waits for ever in role "a": 4 warps come to a barrier for 8}}
+      // expected-error @+1 {{deadlocks in role "a": 4 warps arrive at a barrier for 8}}
       tgpu.sync on %b
     }
     role "b" warps 4 {
@@ -213,7 +213,7 @@ tgpu.kernel @warps_too_many target "sm_90a" warps 12 () grid(%i = 1) {
       tgpu.sync on %b
     }
     role "b" warps 6 {
-      // expected-error @+1 {{makes 12 warps meet at a barrier for 10}}
+      // expected-error @+1 {{brings 12 warps to a barrier for 10}}
       tgpu.sync on %b
     }
 }
@@ -225,7 +225,7 @@ tgpu.kernel @second_time target "sm_90a" warps 8 () grid(%i = 1) {
   tgpu.roles
     role "a" warps 4 {
       tgpu.signal %b
-      // expected-error @+1 {{comes to the barrier a second time while others are missing: 4 of 8 warps have come}}
+      // expected-error @+1 {{arrives at the barrier a second time before the other warps: 4 of 8 warps have arrived}}
       tgpu.signal %b
     }
     role "b" warps 4 {
@@ -384,7 +384,7 @@ tgpu.kernel @operand_overwritten target "sm_90a" warps 4 (%zero: bf16, %zero_acc
     tgpu.wgmma_commit
     %new = arith.addf %zeros, %zeros : !h
     %p_new = tgpu.convert %new : !h -> !a
-    // expected-error @+1 {{gives the next round another operand a in the registers that a product may still read; tgpu.wgmma_wait for it before the round ends}}
+    // expected-error @+1 {{overwrites an operand a in registers for the next iteration while a product may still read it; tgpu.wgmma_wait for it before the iteration ends}}
     scf.yield %p_new, %o : !a, !tgpu.pending<!acc>
   }
   %done = tgpu.wgmma_wait pending 0, %r#1 : !acc

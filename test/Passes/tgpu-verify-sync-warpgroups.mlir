@@ -99,7 +99,7 @@ tgpu.kernel @behind_them target "sm_90a" warps 12 (%x: !view, %n: i32) grid(%b =
       }
       %u2 = scf.for %i = %first to %rounds step %c1 iter_args(%u = %u1) -> (i32) : i32 {
         tgpu.wait %full[%u] : !tgpu.barriers<2>
-        // expected-error @+1 {{waits for ever in role "compute", warpgroup 0, while the warpgroups of its role have different rounds (tgpu.first_round); each must wait, arrive and take turns as often as the others, in the same order}}
+        // expected-error @+1 {{deadlocks in role "compute", warpgroup 0, while the warpgroups of its role have different first iterations (tgpu.first_round); each must wait, arrive and take turns as often as the others, in the same order}}
         tgpu.take_turn %turns
         tgpu.pass_turn %turns
         tgpu.arrive %empty[%u] per warp : !tgpu.barriers<2>
@@ -150,7 +150,7 @@ tgpu.kernel @never target "sm_90a" warps 12 (%x: !view, %n: i32) grid(%b = 1) {
       } {tgpu.idle_rounds}
       %u2 = scf.for %i = %first to %rounds step %c1 iter_args(%u = %u1) -> (i32) : i32 {
         tgpu.wait %full[%u] : !tgpu.barriers<2>
-        // expected-error @+1 {{waits for ever in role "compute", warpgroup 0, while the warpgroups of its role have different rounds (tgpu.first_round); each must wait, arrive and take turns as often as the others, in the same order}}
+        // expected-error @+1 {{deadlocks in role "compute", warpgroup 0, while the warpgroups of its role have different first iterations (tgpu.first_round); each must wait, arrive and take turns as often as the others, in the same order}}
         tgpu.take_turn %turns
         tgpu.pass_turn %turns
         tgpu.arrive %empty[%u] per warp : !tgpu.barriers<2>
@@ -193,7 +193,7 @@ tgpu.kernel @without_waits target "sm_90a" warps 12 (%x: !view, %n: i32) grid(%b
     role "compute" warps 8 registers 232 {
       %first = tgpu.first_round %c0 of %c0, %rounds
       %u1 = scf.for %i = %c0 to %first step %c1 iter_args(%u = %c0) -> (i32) : i32 {
-        // expected-error @+1 {{comes to use 2 of its barriers in role "compute", warpgroup 1 before the use before of the same slot is complete, while the warpgroups of its role have different rounds (tgpu.first_round); it must wait for the slot first}}
+        // expected-error @+1 {{reaches use 2 of its barriers in role "compute", warpgroup 1 before the previous use of the slot is complete, while the warpgroups of its role have different first iterations (tgpu.first_round); it must wait for the slot first}}
         tgpu.arrive %empty[%u] per warp : !tgpu.barriers<1>
         %next = arith.addi %u, %c1 : i32
         scf.yield %next : i32

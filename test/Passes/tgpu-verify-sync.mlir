@@ -149,7 +149,7 @@ tgpu.kernel @same_place target "sm_80" warps 4 (%zero: bf16) grid(%i = 1) {
   // expected-note @+1 {{overwritten here}}
   tgpu.write %zeros, %y : !acc, !tile
   tgpu.sync
-  // expected-error @+1 {{reads a buffer whose place in shared memory, from byte 0, another one has taken since it was written}}
+  // expected-error @+1 {{reads a buffer after another buffer has overwritten its bytes, from byte 0 on}}
   %0 = tgpu.read %x : !tile -> !acc
 }
 
@@ -253,7 +253,7 @@ tgpu.kernel @no_fence target "sm_90a" warps 4 (%x: !view, %zero: bf16) grid(%i =
   // expected-note @+1 {{written here}}
   tgpu.write %zeros, %buffer : !acc, !tile
   tgpu.sync
-  // expected-error @+1 {{reads past the ordinary path what threads have written to a buffer; tgpu.fence_async must come between the write and the barrier}}
+  // expected-error @+1 {{reads generic-proxy writes to a buffer through the async proxy without tgpu.fence_async, which must come between the write and the barrier}}
   tgpu.tma_store %buffer, %map[0, 0] : !tile, !map
   tgpu.bulk_commit
   tgpu.bulk_wait pending 0

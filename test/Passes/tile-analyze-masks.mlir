@@ -68,7 +68,7 @@
 
 // Only the place where knowledge is lost is named, not what follows from it.
 // REMARK-NOT:  remark:
-// REMARK:      masks.mlir:[[#]]:{{.*}}: remark: {{.*}}Reason="tile.at depends on a position in a way that is not followed, so it neither excludes blocks nor makes them full"
+// REMARK:      masks.mlir:[[#]]:{{.*}}: remark: {{.*}}Reason="tile.at depends on a position in a way that is not analysed, so it neither excludes blocks nor makes them full"
 // REMARK:      remark: {{.*}}tile.at depends on a position
 // REMARK:      remark: {{.*}}arith.muli depends on a position
 // REMARK-NOT:  remark:

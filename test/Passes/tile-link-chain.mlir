@@ -37,7 +37,7 @@
 // JOIN-NEXT:    %[[B:.*]] = call @weight_mod_1(%[[I]])
 // JOIN-NEXT:    arith.mulf %[[A]], %[[B]]
 //
-// A file that says what stands for what it replaces decides itself: here for the kernel's own, and in a chain, from a
+// A file that declares the function that it replaces decides itself: here for the kernel's own, and in a chain, from a
 // helper, too.
 // RUN: tilewright-opt %t/main.mlir --tile-link='with=%t/either.mlir' | FileCheck %s --check-prefix=BASE
 // RUN: tilewright-opt %t/main.mlir --tile-link='with=%t/even.mlir,%t/either.mlir,%t/near.mlir' | FileCheck %s --check-prefix=BASES
@@ -68,20 +68,20 @@
 // RUN: tilewright-opt %t/main.mlir --tile-link='with=%t/shift.mlir,%t/forget.mlir' --remark-format=emitRemark --remarks-filter=tile-link -o /dev/null 2>&1 | FileCheck %s --check-prefix=FORGET
 // FORGET: forget.mlir:1:1: remark: [Missed] chain-drops-base | Category:tile-link | Function=score_mod | Reason="@score_mod does not read its first operand, so what was linked or defined before it has no effect"
 // RUN: tilewright-opt %t/main.mlir --tile-link='with=%t/shift.mlir,%t/drop.mlir' --remark-format=emitRemark --remarks-filter=tile-link -o /dev/null 2>&1 | FileCheck %s --check-prefix=DROP
-// DROP: drop.mlir:2:1: remark: [Missed] chain-drops-base {{.*}} Reason="@score_mod does not call what it replaces, so what was linked or defined before it has no effect"
+// DROP: drop.mlir:2:1: remark: [Missed] chain-drops-base {{.*}} Reason="@score_mod does not call the function that it replaces, so what was linked or defined before it has no effect"
 // RUN: tilewright-opt %t/main.mlir --tile-link='with=%t/shift.mlir,%t/double.mlir' --remark-format=emitRemark --remarks-filter=tile-link -o /dev/null 2>&1 | count 0
 //
 // Every refusal.
 // RUN: not tilewright-opt %t/main.mlir --tile-link='with=%t/sink.mlir,%t/sink.mlir' 2>&1 | FileCheck %s --check-prefix=TWICE
-// TWICE: sink.mlir:1:1: error: {{.*}}function @sink must be linked from one file, or call what it replaces, but got a second definition; declare that as a function without a body {tile.base = @sink} and call it, or leave one of the files out
+// TWICE: sink.mlir:1:1: error: {{.*}}function @sink must be linked from one file, or call the function that it replaces, but got a second definition; declare it as a function without a body {tile.base = @sink} and call it, or leave one of the files out
 // TWICE: sink.mlir:1:1: note: the first definition
 // RUN: not tilewright-opt %t/main.mlir --tile-link='with=%t/self.mlir' 2>&1 | FileCheck %s --check-prefix=SELF
-// SELF: self.mlir:2:8: error: a function must not be recursive, but @score_mod calls itself; to call what it replaces, declare that as a function without a body {tile.base = @score_mod}
+// SELF: self.mlir:2:8: error: a function must not be recursive, but @score_mod calls itself; to call the function that it replaces, declare it as a function without a body {tile.base = @score_mod}
 // RUN: not tilewright-opt %t/main.mlir --tile-link='with=%t/mistyped.mlir' 2>&1 | FileCheck %s --check-prefix=MISTYPED
-// MISTYPED: mistyped.mlir:1:1: error: {{.*}}function @before stands for what @score_mod replaces, so it must have its type, '(f32, i32) -> f32', but got '(f32) -> f32'; correct the declaration
-// MISTYPED: main.mlir:1:1: note: what is replaced
+// MISTYPED: mistyped.mlir:1:1: error: {{.*}}function @before denotes the function that @score_mod replaces, so it must have its type, '(f32, i32) -> f32', but got '(f32) -> f32'; correct the declaration
+// MISTYPED: main.mlir:1:1: note: the replaced function
 // RUN: not tilewright-opt %t/main.mlir --tile-link='with=%t/other_base.mlir' 2>&1 | FileCheck %s --check-prefix=OTHER-BASE
-// OTHER-BASE: other_base.mlir:1:1: error: {{.*}}function @before stands for what the file's @mask_mod replaces, but the file has no @mask_mod that replaces anything; define it, or call the module's by its name
+// OTHER-BASE: other_base.mlir:1:1: error: {{.*}}function @before denotes the function that the file's @mask_mod replaces, but the file has no @mask_mod that replaces anything; define it, or call the module's by its name
 // RUN: not tilewright-opt %t/main.mlir --tile-link='with=%t/two_bases.mlir' 2>&1 | FileCheck %s --check-prefix=TWO-BASES
 // TWO-BASES: two_bases.mlir:2:1: error: {{.*}}a file must declare once what its @sink replaces, but got @b as well as @a; leave one out
 // RUN: not tilewright-opt %t/main.mlir --tile-link='with=%t/shift.mlir,%t/param.mlir' 2>&1 | FileCheck %s --check-prefix=PARAM

@@ -18,7 +18,7 @@
 // BOUND-NOT: require
 // BOUND: tile.kernel @main
 // REFUSED: error: constraint 'or(not(ORDERED), not(replaced("mask_mod")))' of kernel @main must hold, but got ORDERED = true
-// MISSPELT: error: 'tile.kernel' op asks whether @mask_mood is replaced, but the module allows to replace @score_mod, @mask_mod; correct the name
+// MISSPELT: error: 'tile.kernel' op asks whether @mask_mood is replaced, but the module lets files replace @score_mod, @mask_mod; correct the name
 
 //--- main.mlir
 

@@ -57,18 +57,18 @@
 //
 // A definition does not fit.
 // RUN: not tilewright-opt %t/main.mlir --tile-link='with=%t/nothing.mlir' 2>&1 | FileCheck %s --check-prefix=NOTHING
-// NOTHING: nothing.mlir:{{.*}} error: a file to be linked must replace something, but '{{.*}}nothing.mlir' defines @score_mood and the module allows to replace @score_mod, @mask_mod
+// NOTHING: nothing.mlir:{{.*}} error: a file to be linked must replace something, but '{{.*}}nothing.mlir' defines @score_mood and the module lets files replace @score_mod, @mask_mod
 // RUN: not tilewright-opt %t/main.mlir --tile-link='with=%t/kept.mlir' 2>&1 | FileCheck %s --check-prefix=KEPT
-// KEPT: kept.mlir:{{.*}} error: a file to be linked must replace something, but '{{.*}}kept.mlir' defines @shared and the module allows to replace @score_mod, @mask_mod
+// KEPT: kept.mlir:{{.*}} error: a file to be linked must replace something, but '{{.*}}kept.mlir' defines @shared and the module lets files replace @score_mod, @mask_mod
 // RUN: not tilewright-opt %t/kernel.mlir --tile-link='with=%t/kept.mlir' 2>&1 | FileCheck %s --check-prefix=CLOSED
-// CLOSED: error: a file to be linked must replace something, but '{{.*}}kept.mlir' defines @shared and the module allows to replace nothing
+// CLOSED: error: a file to be linked must replace something, but '{{.*}}kept.mlir' defines @shared and the module lets files replace nothing
 // RUN: not tilewright-opt %t/main.mlir --tile-link='with=%t/unused.mlir' 2>&1 | FileCheck %s --check-prefix=UNUSED
-// UNUSED: unused.mlir:4:1: error: {{.*}}function @shared must replace a function or be called by one that does, but the module allows to replace @score_mod, @mask_mod; rename it or leave it out
+// UNUSED: unused.mlir:4:1: error: {{.*}}function @shared must replace a function or be called by one that does, but the module lets files replace @score_mod, @mask_mod; rename it or leave it out
 // RUN: not tilewright-opt %t/main.mlir --tile-link='with=%t/twice.mlir' 2>&1 | FileCheck %s --check-prefix=TWICE
 // TWICE: twice.mlir:2:1: error: {{.*}}a file must define @helper once, but got a second definition
 // TWICE: twice.mlir:1:1: note: the first definition
 // RUN: not tilewright-opt %t/main.mlir --tile-link='with=%t/type.mlir' 2>&1 | FileCheck %s --check-prefix=TYPE
-// TYPE: type.mlir:1:1: error: {{.*}}function @mask_mod must have the type that it replaces, '(i32, i32) -> i1', but got '(i32, i32, i32) -> i1'
+// TYPE: type.mlir:1:1: error: {{.*}}function @mask_mod must have the type of the function that it replaces, '(i32, i32) -> i1', but got '(i32, i32, i32) -> i1'
 // TYPE: main.mlir:{{12|13}}:1: note: the module's @mask_mod
 // RUN: not tilewright-opt %t/main.mlir --tile-link='with=%t/view.mlir' 2>&1 | FileCheck %s --check-prefix=VIEW
 // VIEW: error: {{.*}}capture @table must have the type of the module's, '!tile.view<[?], f32>', but got '!tile.view<[?, ?], f32>'
@@ -87,7 +87,7 @@
 // SECOND-CAP: second_cap.mlir:1:1: error: {{.*}}capture @cap must have one type in all files, 'f32', but got 'i32'; rename it
 // SECOND-CAP: softcap.mlir:1:1: note: the first definition
 // RUN: not tilewright-opt %t/main.mlir --tile-link='with=%t/softcap.mlir,%t/again.mlir' 2>&1 | FileCheck %s --check-prefix=AGAIN
-// AGAIN: again.mlir:1:1: error: {{.*}}function @score_mod must be linked from one file, or call what it replaces, but got a second definition; declare that as a function without a body {tile.base = @score_mod} and call it, or leave one of the files out
+// AGAIN: again.mlir:1:1: error: {{.*}}function @score_mod must be linked from one file, or call the function that it replaces, but got a second definition; declare it as a function without a body {tile.base = @score_mod} and call it, or leave one of the files out
 // AGAIN: softcap.mlir:3:1: note: the first definition
 //
 // Calls do not fit. A cycle may come about by linking, or be there already.

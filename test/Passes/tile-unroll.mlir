@@ -67,7 +67,7 @@ tile.kernel @many(%x: !tile.view<[?], f32>) grid(%b = 1) {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %most = arith.constant 2000000000 : i32
-  // expected-error @+1 {{unrolled loops must make at most 262144 operations, but got 2000000000 rounds of 2 operations here; leave the loop as it is}}
+  // expected-error @+1 {{unrolled loops must make at most 262144 operations, but got 2000000000 iterations of 2 operations here; leave the loop as it is}}
   scf.for %i = %c0 to %most step %c1 : i32 {
     %t = tile.load %x[%i] : !tile.view<[?], f32> -> tensor<8xf32>
   } {tile.unroll}

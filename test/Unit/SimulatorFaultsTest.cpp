@@ -171,7 +171,7 @@ TEST_F(SimulatorFaultsTest, NamedBarriers) {
   expectFault("brings 8 warps to a barrier for 5", "sm_90a", 8,
               barrier + "tgpu.roles role \"a\" warps 4 {\n tgpu.signal %meet\n} "
                         "role \"b\" warps 4 {\n tgpu.signal %meet\n}\n");
-  expectHopperFault("'tgpu.signal' op may come a second time while others still miss", barrier,
+  expectHopperFault("'tgpu.signal' op may arrive a second time before the other warps", barrier,
                     "tgpu.signal %meet\n tgpu.signal %meet\n",
                     "tgpu.sync on %meet\n tgpu.sync on %meet\n");
 }
@@ -219,8 +219,8 @@ TEST_F(SimulatorFaultsTest, TurnsOfBlocks) {
                     "counter is 0 and all blocks before have ended",
                     done, "tgpu.await_turn %c1 of %counters[1] : !turns\n" + add + wait, write);
   // That shared memory has been read is not enough.
-  expectHopperFault("'tgpu.end_turn' op lets others add while an addition of its thread may be "
-                    "under way: what was waited for is that shared memory has been read",
+  expectHopperFault("'tgpu.end_turn' op releases the turn before its reductions have completed: "
+                    "the wait covers only their reads of shared memory",
                     done, await + add + "tgpu.bulk_wait pending 0 read\n" + end, write);
 }
 
@@ -240,8 +240,8 @@ TEST_F(SimulatorFaultsTest, Products) {
   const std::string write = "%value = tgpu.load %x[0, 0] : !x -> !r\n"
                             "tgpu.write %value, %b : !r, !buffer\n";
   const std::string barrier = "%own = tgpu.named_barrier warps 4 : index\n";
-  expectHopperFault("'tgpu.wgmma' op accesses through the async proxy what warp 4 wrote without a "
-                    "tgpu.fence_async before the barrier",
+  expectHopperFault("'tgpu.wgmma' op accesses a generic-proxy write of warp 4 through the async "
+                    "proxy without a tgpu.fence_async before the barrier",
                     barrier, "", write + "tgpu.sync on %own\n" + product);
   expectHopperFault("'tgpu.wgmma' op reads shared memory that warp 4 may still be writing", barrier,
                     "", write + "tgpu.fence_async\n" + product);
@@ -279,8 +279,8 @@ TEST_F(SimulatorFaultsTest, Stores) {
   EXPECT_TRUE(mlir::failed(
       run("sm_90a", 8,
           prologue + roles("", write + "tgpu.bulk_commit\n tgpu.bulk_wait pending 0\n"), 60)));
-  EXPECT_NE(messages.find("'tgpu.tma_store' op writes whole chunks of 16 bytes, and so behind rows "
-                          "of 120 bytes; rows must be a multiple of 16 bytes"),
+  EXPECT_NE(messages.find("'tgpu.tma_store' op writes whole chunks of 16 bytes, and thus beyond "
+                          "rows of 120 bytes; rows must be a multiple of 16 bytes"),
             std::string::npos)
       << messages;
   EXPECT_TRUE(mlir::succeeded(

@@ -1,6 +1,6 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// tilewright-reduce: shrinks a kernel file that shows a fault.
+// tilewright-reduce: reduces a kernel file that exhibits a fault.
 
 #include "dialect/Tile/TextInput.h"
 #include "lib/Driver/Progress.h"
@@ -27,19 +27,17 @@ int main(int argc, char **argv) {
   cl::opt<std::string> input(cl::Positional, cl::Required, cl::desc("FILE"), cl::cat(category));
   cl::opt<std::string> script(
       "test",
-      cl::desc("A program that is given a file as its last argument, and exits with 1 where the "
-               "file is interesting, else with 0 (as for mlir-reduce)"),
+      cl::desc("The test script: a program that gets a file as its last argument and exits with 1 "
+               "if the file is interesting, else with 0 (as for mlir-reduce)"),
       cl::Required, cl::value_desc("program"), cl::cat(category));
   cl::list<std::string> scriptArguments("test-arg", cl::desc("Further argument of the program"),
                                         cl::value_desc("text"), cl::cat(category));
   cl::opt<std::string> output("o", cl::desc("Where to print; standard output by default"),
                               cl::init("-"), cl::value_desc("file"), cl::cat(category));
-  cl::opt<bool> quiet("quiet", cl::desc("Do not say on a terminal how far it is"),
-                      cl::cat(category));
+  cl::opt<bool> quiet("quiet", cl::desc("Do not show progress on a terminal"), cl::cat(category));
   if (!parseOptions(
           argc, argv, category,
-          "Makes a file of tile or tgpu smaller as long as a test finds it "
-          "interesting.\n",
+          "Reduces a file of tile or tgpu while a test script finds it interesting.\n",
           {"tilewright-reduce kernels/matmul.mlir --test=./interesting.sh -o small.mlir"}))
     return exitUsage;
   llvm::ErrorOr<std::string> program = llvm::sys::findProgramByName(script);
@@ -63,8 +61,8 @@ int main(int argc, char **argv) {
   mlir::Tester tester(*program, arguments);
   Reducer reducer(std::move(module), tester);
   if (!reducer.linkFiles() && !reducer.isInteresting())
-    return reportFailure(tool, "the file must be interesting, so that '" + script +
-                                   "' exits with 1, but it exits with 0; run it on the file");
+    return reportFailure(tool, "the test script must exit with 1 on the input, but got 0 from '" +
+                                   script + "'; run it on the input");
   unsigned before = Reducer::countOps(reducer.getModule());
   {
     Progress progress(tool, quiet);

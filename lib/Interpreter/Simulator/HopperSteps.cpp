@@ -1,6 +1,6 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What only sm_90a has: copies by TMA, and products of a warpgroup.
+// Operations of sm_90a: copies by TMA, and products of a warpgroup.
 
 #include "lib/Interpreter/Placements.h"
 #include "lib/Interpreter/Simulator/SimulatedSteps.h"
@@ -42,7 +42,7 @@ struct TmaCopy {
     return copy;
   }
 
-  /// What the runtime asks of an argument with a tensor map.
+  /// Checks what the runtime requires of an argument with a tensor map.
   bool check(Machine &machine, const SimulatedFrame &frame) const {
     const View &memory = frame.views[view];
     int64_t width = static_cast<int64_t>(byteWidth(memory.type));
@@ -66,8 +66,7 @@ struct TmaCopy {
     Offsets offsets;
   };
 
-  /// Stores and additions write chunks of 16 bytes as a whole, as far as a chunk begins in the
-  /// view.
+  /// Stores and additions write every 16-byte chunk that begins in the view as a whole.
   bool checkStored(Machine &machine, ArrayRef<Box> boxes) const {
     for (const Box &box : boxes) {
       const numeric::TileAxis &row = box.tile.axes.back();
@@ -77,7 +76,7 @@ struct TmaCopy {
       });
       bool reachesEnd = row.start + row.size >= row.extent;
       if (isInside && reachesEnd && row.extent * width % kTmaAlignment != 0) {
-        machine.fail(op, "writes whole chunks of 16 bytes, and so behind rows of " +
+        machine.fail(op, "writes whole chunks of 16 bytes, and thus beyond rows of " +
                              std::to_string(row.extent * width) +
                              " bytes; rows must be a multiple of 16 bytes, or be stored by "
                              "tgpu.store");
@@ -108,7 +107,7 @@ struct TmaCopy {
         axis.stride = memory.strides[d];
         if (static_cast<int64_t>(d) != map.getRagged())
           continue;
-        // As of tile.subview.
+        // The bounds are clamped as by tile.subview.
         int64_t first = begin.read(frame), left = axis.extent - first;
         axis.extent = first < 0 ? 0 : std::max<int64_t>(std::min(left, size.read(frame)), 0);
         if (axis.extent > 0)
@@ -133,7 +132,7 @@ struct Arrival {
       : barriers(lowering.slotOf(op.getBarriers())), use(lowering.intOperand(op.getUse())),
         stages(cast<tgpu::BarriersType>(op.getBarriers().getType()).getStages()) {}
 
-  /// Starts the copy, which `write` makes.
+  /// Starts the copy, which `write` executes.
   bool start(Machine &machine, Context &context, SimulatedFrame &frame, Operation *op, int64_t base,
              const Bytes &bytes, std::function<void()> write) const {
     int64_t number = use.read(frame);
@@ -160,7 +159,7 @@ struct Arrival {
   int64_t stages;
 };
 
-/// Its users know the argument.
+/// Users of the map refer to the argument directly.
 LogicalResult lower(Lowering &lowering, tgpu::TensorMapOp op) {
   lowering.define(op.getMap());
   return success();
@@ -198,7 +197,7 @@ LogicalResult lower(Lowering &lowering, tgpu::BulkLoadOp op) {
     GlobalTile tile = tileOf(frame, place);
     numeric::TileAxis &axis = tile.axes.front();
     int64_t width = static_cast<int64_t>(byteWidth(tile.type));
-    // Beyond the view nothing is written: what is there stays poisoned.
+    // Nothing is written beyond the view: those bytes stay poisoned.
     int64_t count = std::clamp<int64_t>(axis.extent - axis.start, 0, axis.size);
     char *first = tile.base + axis.start * width;
     if (count > 0 && (axis.start < 0 || axis.stride != 1 ||
@@ -288,7 +287,7 @@ LogicalResult lower(Lowering &lowering, tgpu::EndTurnOp op) {
 // Products
 //===----------------------------------------------------------------------===//
 
-/// An operand in shared memory; its bytes depend on where the buffer lies.
+/// An operand in shared memory. Its bytes depend on the buffer's offset.
 class WgmmaOperandPatterns {
 public:
   WgmmaOperandPatterns(tgpu::SharedType type, bool isB, bool transpose, int64_t warpgroups)
@@ -326,7 +325,7 @@ std::vector<float> operandElements(Machine &machine, const Offsets &offsets, Ele
   return elements;
 }
 
-/// Reads the operands and multiplies: the moment at which a product is done.
+/// Reads the operands and multiplies, when the machine executes the product.
 bool multiply(const WgmmaCode &code, Machine &machine, SimulatedFrame &frame, Product &product,
               const TilePattern *a, const Datum &aValue, const TilePattern &b, const Datum &acc) {
   int64_t count = code.rows * code.columns;
@@ -386,7 +385,7 @@ bool startProduct(const WgmmaCode &code, Slot result, Machine &machine, Context 
   setNumber(frame, result, static_cast<int64_t>(context.started.size()));
   context.started.push_back(product);
   product->group = context.products.open();
-  // Products of a warpgroup are done in order.
+  // Products of a warpgroup are executed in order.
   DeferredRef work = machine.start(context.products, code.op,
                                    [&code, &machine, &frame, product = product.get(), a, b, aValue,
                                     acc, before, chained]() mutable {

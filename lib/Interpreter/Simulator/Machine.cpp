@@ -80,8 +80,8 @@ bool Machine::report(const std::optional<Conflict> &conflict, Operation *op, con
     text = "overwrites shared memory that " + by + " may still be writing";
     break;
   case Kind::NoFence:
-    text = "accesses through the async proxy what " + by +
-           " wrote without a tgpu.fence_async before the barrier";
+    text = "accesses a generic-proxy write of " + by +
+           " through the async proxy without a tgpu.fence_async before the barrier";
     break;
   }
   fail(op, text + ": byte " + std::to_string(conflict->byte) + ", accessed by " + who);
@@ -145,8 +145,8 @@ bool Machine::runRoles(MutableArrayRef<Role> roles) {
   for (std::thread &thread : threads)
     thread.join();
   if (firstFault)
-    inFlight.clear(); // holds tiles of the roles' frames
-  // What follows comes behind all roles, but no memory is made visible.
+    inFlight.clear(); // its closures refer to tiles in the roles' frames
+  // Later operations execute after all roles, but this does not order memory accesses.
   return !firstFault;
 }
 
@@ -206,7 +206,7 @@ bool Machine::finish(Context &context, Operation *op) {
     return fail(context.turn, "is never ended: a turn of " + context.name);
   if (&context != &main)
     return true;
-  // Copies without a wait may still come.
+  // Copies without a wait may still be pending.
   while (!firstFault && !inFlight.empty())
     force(*DeferredRef(inFlight.back()));
   if (firstFault)
@@ -220,7 +220,7 @@ bool Machine::finish(Context &context, Operation *op) {
         if (index == number)
           return fail(op, "ends with " + std::to_string(barrier.arrived) +
                               " warps that arrived and no warp that waits");
-  // Every copy that TMA made for a phase must be known to a thread.
+  // A thread must know of every TMA copy of a phase.
   for (auto [number, barrier] : llvm::enumerate(barriers)) {
     if (!barrier.op)
       continue;
@@ -285,7 +285,7 @@ bool Machine::readByProduct(Context &context, Operation *op, ArrayRef<Bytes> byW
     return fail(op, "is issued by a warpgroup that does not begin at a multiple of four warps");
   for (auto [g, range] : llvm::enumerate(byWarpgroup)) {
     unsigned first = context.firstWarp + 4 * g;
-    // All warps of the group must have waited.
+    // All warps of the warpgroup must have waited.
     Clock known = clocks[first];
     for (unsigned w = first + 1; w < first + 4; ++w)
       simulator::meet(known, clocks[w]);
@@ -337,7 +337,8 @@ DeferredRef Machine::start(GroupQueue &queue, Operation *op, std::function<bool(
   return deferred;
 }
 
-/// When all threads wait: the youngest first, to be as unlike the earliest as can be.
+/// Executed when all threads wait. Delivers the youngest work first, to differ from the earliest
+/// moment as much as possible.
 bool Machine::deliverOne() {
   if (firstFault)
     return true;
@@ -438,9 +439,9 @@ bool Machine::endTurn(Context &context, Operation *op, int32_t *counter, int64_t
     return fail(op, "ends a turn that its thread has not awaited");
   context.turn = nullptr;
   if (context.stores.hasOpen() || context.stores.complete < context.stores.committed) {
-    fail(op, "lets others add while an addition of its thread may be under way: what was waited "
-             "for is that shared memory has been read");
-    note(context.stores.last, "what may be under way");
+    fail(op, "releases the turn before its reductions have completed: the wait covers only their "
+             "reads of shared memory");
+    note(context.stores.last, "the reduction");
     return false;
   }
   if (counter)

@@ -1,9 +1,9 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Barriers of a simulated block. Besides what happens in this run, clocks tell what may happen in
-// another one: who arrives must know that the phase before his is over, and a phase may end only
-// when all that wait for the one before are known to have seen it, because a wait looks at the
-// parity of the phase alone.
+// Barriers of a simulated block. The clocks also detect faults of other interleavings: an arriving
+// warp must know that the previous phase has completed, and a phase may complete only when all
+// warps that wait for the previous one are known to have observed it, because a wait observes only
+// the parity.
 
 #include "lib/Interpreter/Simulator/Machine.h"
 
@@ -166,8 +166,8 @@ bool Machine::meet(Context &context, Operation *op, unsigned number, int64_t war
   Time generation = barrier.generation;
   for (unsigned w = context.firstWarp; w < end; ++w) {
     if (clocks[w][component] < std::max(generation, barrier.due[w]))
-      return fail(op, "may come a second time while others still miss: warp " + std::to_string(w) +
-                          " of " + context.name + " does not know that they came");
+      return fail(op, "may arrive a second time before the other warps: warp " + std::to_string(w) +
+                          " of " + context.name + " does not know that they have arrived");
     barrier.due[w] = generation + 1;
     join(barrier.arriving, clocks[w]);
     tick(w);
@@ -211,7 +211,7 @@ void Machine::fence(Context &context) {
   for (unsigned w = context.firstWarp; w < context.firstWarp + context.numWarps; ++w) {
     for (unsigned component : {components.warp(w), components.copies(w)})
       clocks[w][components.fenceOf(component)] = clocks[w][component];
-    tick(w); // what is written from now on is not fenced
+    tick(w); // later writes are not fenced
   }
 }
 
