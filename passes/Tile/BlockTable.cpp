@@ -1,8 +1,8 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The table of blocks. The first row that matches counts, so rows go from the narrow to the wide,
-// and those for some lengths before those for any. A comment says where a row comes from;
-// docs/performance-log.md has the figures, bench/tune.py finds new ones.
+// The table of blocks. The first matching row applies, so specific rows precede general ones, and
+// rows for limited lengths precede those for any. A comment names the source of each row.
+// docs/performance-log.md has the measurements; bench/tune.py makes new ones.
 
 #include "passes/Tile/BlockTable.h"
 
@@ -20,11 +20,11 @@ namespace {
 
 constexpr MaskKind any = MaskKind::Any, none = MaskKind::None, some = MaskKind::Some,
                    ascending = MaskKind::Ascending;
-/// As they are spelled in JSON and in the attribute `blocks`.
+/// The spellings in JSON and in the attribute `blocks`.
 constexpr std::pair<const char *, MaskKind> maskKinds[] = {
     {"any", any}, {"none", none}, {"some", some}, {"ascending", ascending}};
 
-/// A row that is read against others: conditions first, then rows, columns and step.
+/// A row of a table: first the conditions, then rows, columns and step.
 struct Entry {
   const char *target;
   int64_t bits, bytes, elements;
@@ -33,8 +33,8 @@ struct Entry {
   int64_t rows, columns, step;
 };
 
-// The forward (below) where a tile of a capture, such as a bias, comes with each block of keys, in
-// as much shared memory as two operands.
+// The forward (below) with a captured tile, such as a bias, per block of keys, which takes as much
+// shared memory as two operands.
 constexpr Entry forwardWithCaptures[] = {
     // One H200, 2026-11-23, a bias, S 2048 and 4096 (performance-log): D 64 362 and 372 TFLOP/s, by
     // 128 x 128 339 and 334; D 128 508 and 517, by 112 keys 484 and 505; D 256 633 and 657, by 80
@@ -42,33 +42,32 @@ constexpr Entry forwardWithCaptures[] = {
     {"sm_90a", 16, 128, 0, any, 0, 192, 0, 128},
     {"sm_90a", 16, 192, 0, any, 0, 192, 0, 96},
     {"sm_90a", 16, 256, 0, any, 0, 128, 0, 128},
-    // Not measured: as many keys as leave room for two stages.
+    // Not measured: the most keys that leave room for two stages.
     {"sm_90a", 16, 384, 0, any, 0, 128, 0, 80},
     {"sm_90a", 16, 512, 0, any, 0, 128, 0, 64},
 };
 
-// The forward where each element has its random number. Elements of a thread share a block of
-// numbers where LLVM knows the lowest bits of their positions: with keys of a power of two.
+// The forward with a random number per element. A thread's elements share a block of random numbers
+// only if LLVM knows the low bits of their positions, which requires a power of two keys.
 constexpr Entry forwardWithWork[] = {
     // One H200, 2026-11-23, dropout, S 4096 (performance-log): D 64 268 TFLOP/s, by 192 x 128 273,
     // which spills 4 bytes, by 64 keys 254; D 128 416, by 64 keys 404, by 96 277.
     {"sm_90a", 16, 256, 0, any, 0, 128, 0, 128},
 };
 
-// A product whose rows stay and whose columns stream, and a product of what is computed of it with
-// what streams: attention, forward.
+// A product of resident rows and streamed columns, and a product of its result with a streamed
+// operand: attention, forward.
 constexpr Entry forwardRows[] = {
-    // performance-log, "Blocks, f32 forward": larger ones are faster, and skip less under a mask.
+    // performance-log, "Blocks, f32 forward": larger ones are faster, but skip less under a mask.
     {"cpu", 0, 0, 128, any, 0, 128, 0, 128},
     {"cpu", 0, 0, 0, any, 0, 128, 0, 64},
-    // Not measured: operands of 8 bits become f16 in registers, which larger blocks have no room
-    // for.
+    // Not measured: 8-bit operands become f16 in registers, for which larger blocks have no room.
     {"gpu", 8, 128, 0, any, 0, 128, 0, 64},
     {"sm_90a", 8, 0, 0, any, 0, 128, 0, 32},
     {"gpu", 8, 0, 0, any, 0, 64, 0, 32},
-    // One H200, 2026-11-22: performance-log, forward on sm_90a. Of 192 rows the log has the speed,
-    // and steps of 112 keys under a mask (0.93 of 128); of short loops, commit 7f4d29e.
-    // Narrow rows have no length at which 128 of them are better.
+    // One H200, 2026-11-22: performance-log, forward on sm_90a; it has the speed of 192 rows, and
+    // of steps of 112 keys under a mask (0.93 of 128). Short loops: commit 7f4d29e. For narrow
+    // rows, 128 rows are better at no length.
     {"sm_90a", 16, 96, 0, any, 0, 192, 0, 128},
     // One H100, 2026-11-25, 32 documents in 16,384 tokens (performance-log), full and causal: D 64
     // 368 and 266 TFLOP/s, by 128 keys 359 and 262, by 96 361 and 262.
@@ -92,9 +91,9 @@ constexpr Entry forwardRows[] = {
     {"sm_90a", 16, 256, 0, none, 4096, 128, 0, 128},
     {"sm_90a", 16, 256, 0, none, 0, 128, 0, 176},
     {"sm_90a", 16, 256, 0, any, 0, 128, 0, 128},
-    // No run of others is on record.
+    // No measurement of others is on record.
     {"sm_90a", 16, 384, 0, any, 0, 128, 0, 112},
-    // Under a mask 96 keys are 0.97 of 80; of short loops, commit 7f4d29e.
+    // Under a mask 96 keys are 0.97 of 80. Short loops: commit 7f4d29e.
     {"sm_90a", 16, 0, 0, none, 512, 128, 0, 64},
     {"sm_90a", 16, 0, 0, some, 1024, 128, 0, 64},
     {"sm_90a", 16, 0, 0, any, 0, 128, 0, 80},
@@ -105,17 +104,17 @@ constexpr Entry forwardRows[] = {
     {"gpu", 16, 256, 0, none, 0, 128, 0, 128},
 };
 
-// The same of two products, added to three sums of which one is in memory: attention, backward; or
+// Two such products that contribute to three sums, one of them in memory: attention, backward; or
 // to two, without dQ. Rows are keys, a step is of queries.
 constexpr Entry backwardRows[] = {
-    // No run of others is on record.
+    // No measurement of others is on record.
     {"cpu", 0, 0, 128, any, 0, 128, 0, 64},
     {"cpu", 0, 0, 0, any, 0, 64, 0, 64},
     // One H200, 2026-11-22 (performance-log, backward on sm_90a): with 128 queries two warpgroups
     // share the rows of dQ.
     {"sm_90a", 16, 128, 0, any, 0, 128, 0, 128},
-    // Code for sm_80 on one H200, tune.py at S 4096 (performance-log): shared memory binds, and few
-    // queries are best where rows are short.
+    // Code for sm_80 on one H200, tune.py at S 4096 (performance-log): shared memory is the limit,
+    // and few queries are best if rows are short.
     {"gpu", 16, 128, 0, any, 0, 128, 0, 32},
     {"gpu", 16, 256, 0, any, 0, 128, 0, 64},
     // Not measured: what fits the 99 KB of the smallest chips.
@@ -124,17 +123,17 @@ constexpr Entry backwardRows[] = {
     {"gpu", 0, 0, 0, any, 0, 16, 0, 16},
 };
 
-// With dQ alone.
+// With dQ only.
 constexpr Entry backwardWithQueries[] = {
     // One H100, 2026-11-26, D 128 (performance-log): 80 queries are 1.07 and 1.08 of 64 from S 4096
-    // on, 1.00 to 1.03 below; under a mask 0.96 at 1024. Where rows begin inside of an array they
-    // spill.
+    // on, 1.00 to 1.03 below; under a mask 0.96 at 1024. They spill if rows begin inside of an
+    // array.
     {"sm_90a", 16, 128, 0, any, 0, 128, 0, 128},
     {"sm_90a", 16, 256, 0, none, 2048, 128, 0, 64},
     {"sm_90a", 16, 256, 0, none, 0, 128, 0, 80},
 };
 
-// The same where each element has its random number.
+// The same with a random number per element.
 constexpr Entry backwardWithWork[] = {
     // One H200, 2026-11-23, dropout, S 4096 (performance-log): D 64 232 TFLOP/s, by 96 queries 229,
     // by 128, which spill 1216 bytes, 197; D 128 401, by 64 queries 416, which spill 104 bytes.
@@ -142,17 +141,17 @@ constexpr Entry backwardWithWork[] = {
     {"sm_90a", 16, 256, 0, any, 0, 128, 0, 48},
 };
 
-// The same where a function is mapped over scores: by 80 queries softcap spills 160 bytes, a bias
+// The same with a function mapped over scores: with 80 queries softcap spills 160 bytes, a bias
 // 192.
 constexpr Entry backwardWithFunctions[] = {
     {"sm_90a", 16, 128, 0, any, 0, 128, 0, 128},
     {"sm_90a", 16, 256, 0, any, 0, 128, 0, 64},
 };
 
-// A product of what is computed of two such products with what streams: a gradient by itself, dQ or
-// dK of attention. Its rows stay, a step is of the rest.
+// A product of a combination of two such products with a streamed operand: a single gradient, dQ or
+// dK of attention. Its rows are resident; a step is of the other dimension.
 constexpr Entry gradientRows[] = {
-    // No run of others is on record.
+    // No measurement of others is on record.
     {"cpu", 0, 0, 128, any, 0, 64, 0, 128},
     {"cpu", 0, 0, 0, any, 0, 64, 0, 64},
     {"sm_90a", 16, 128, 0, any, 0, 128, 0, 128},
@@ -160,7 +159,8 @@ constexpr Entry gradientRows[] = {
     // One H200, bf16, S 4096, 2026-11-22: bench/peers.py --direction backward --dims 256
     // --cases "none S4096" --profile: dQ and dK.
     {"sm_90a", 16, 512, 0, any, 0, 128, 0, 64},
-    // Those of the whole backward, with rows and step exchanged, for dQ beside it.
+    // The blocks of the whole backward, with rows and step exchanged, for dQ in a kernel of its
+    // own.
     {"gpu", 16, 128, 0, any, 0, 32, 0, 128},
     {"gpu", 16, 256, 0, any, 0, 64, 0, 128},
     // Not measured. In code for sm_80 at D 256 the loops of dK, dV and dQ by themselves have 979
@@ -172,12 +172,12 @@ constexpr Entry gradientRows[] = {
     {"gpu", 0, 0, 0, any, 0, 16, 0, 16},
 };
 
-// Two of the forward's chains with what streams in common: their sums live at a time.
+// Two chains of the forward with a streamed operand in common: both sums are live simultaneously.
 constexpr Entry twoChainsRows[] = {
-    // No run of others is on record.
+    // No measurement of others is on record.
     {"cpu", 0, 0, 128, any, 0, 128, 0, 128},
     {"cpu", 0, 0, 0, any, 0, 128, 0, 64},
-    // Not measured: the most columns that leave no register spilled.
+    // Not measured: the most columns without spills.
     {"sm_90a", 16, 128, 0, any, 0, 128, 0, 80},
     // One H200, differential attention, D 64, DV 128, S 4096, causal: 452 TFLOP/s, where 32 keys
     // reached 387, and 64 with in_flight=2 435 (performance-log).
@@ -190,9 +190,9 @@ constexpr Entry twoChainsRows[] = {
     {"gpu", 0, 0, 0, any, 0, 16, 0, 16},
 };
 
-// Blocks that meet themselves and a state, which they add to: linear attention.
+// Blocks that are multiplied with themselves and with a state, which they update: linear attention.
 constexpr Entry stateRows[] = {
-    // No run of others is on record.
+    // No measurement of others is on record.
     {"cpu", 0, 0, 0, any, 0, 64, 0, 0},
     // Not measured: two warpgroups share 128 rows.
     {"sm_90a", 16, 256, 0, any, 0, 128, 0, 0},
@@ -202,9 +202,9 @@ constexpr Entry stateRows[] = {
     {"gpu", 0, 0, 0, any, 0, 16, 0, 0},
 };
 
-// One product of what streams.
+// One product of streamed operands.
 constexpr Entry productRows[] = {
-    // No run of others is on record.
+    // No measurement of others is on record.
     {"cpu", 0, 0, 0, any, 0, 128, 128, 64},
     // One H200, 8192 cubed, 20 interleaved rounds: 1.60 ms, where 256 x 128 took 1.68 and 128 x 128
     // 1.79 (docs/design.md).
@@ -217,20 +217,20 @@ constexpr Entry productRows[] = {
     {"gpu", 0, 0, 0, any, 0, 64, 64, 32},
 };
 
-// Two products of what streams: a gated linear unit. Both sums take what one of twice the columns
-// would.
+// Two products of streamed operands: a gated linear unit. The two sums take as many registers as
+// one sum of twice the columns.
 constexpr Entry twoProductsRows[] = {
-    // No run of others is on record.
+    // No measurement of others is on record.
     {"cpu", 0, 0, 0, any, 0, 128, 128, 64},
-    // Not measured: half the columns of a product alone, for each of the two.
+    // Not measured: half the columns of a single product, for each of the two.
     {"sm_90a", 16, 0, 0, any, 0, 128, 128, 64},
     {"gpu", 16, 0, 0, any, 0, 128, 64, 64},
     // Not measured: what fits the 99 KB of the smallest chips.
     {"gpu", 0, 0, 0, any, 0, 64, 64, 32},
 };
 
-// Whatever else it is. Not measured: what fits the 99 KB of the smallest chips if the loop has no
-// more than a resident tile and two streamed ones.
+// All other structures. Not measured: fits the 99 KB of the smallest chips if the loop has at most
+// one resident and two streamed tiles.
 constexpr Entry otherRows[] = {
     {"cpu", 0, 0, 128, any, 0, 64, 64, 128}, //
     {"cpu", 0, 0, 0, any, 0, 64, 64, 64},    //
@@ -241,7 +241,7 @@ constexpr Entry otherRows[] = {
 };
 
 /// The first two structures of LoopStructure's comment, a gradient of attention, its backward with
-/// and without dQ, two forwards side by side, and a state that rounds read and extend.
+/// and without dQ, two forwards side by side, and a state that iterations read and update.
 constexpr const char *forward = "sum (R S) S", *product = "sum S S", *gradient = "sum (R S)(R S) S",
                      *backward = "add (R S)(R S) R, sum (R S) S, sum (R S)(R S) S",
                      *withoutQueries = "sum (R S) S, sum (R S)(R S) S",
@@ -351,12 +351,13 @@ BlockChoice BlockTable::choose(const BlockQuery &query) const {
 }
 
 //===----------------------------------------------------------------------===//
-// The user's rows
+// Rows from the user
 //===----------------------------------------------------------------------===//
 
 BlockLimits BlockLimits::get(llvm::StringRef target) {
-  // A warp multiplies 16 rows, and sums over 16 elements of 16 bits: a step is summed over where
-  // the next product reads the result. wgmma has 256 columns, and so have boxes of tensor maps.
+  // A warp multiplies 16 rows and sums over 16 elements of 16 bits; the next product sums over the
+  // step of the one whose result it reads. wgmma and boxes of tensor maps are limited to 256
+  // columns.
   if (target == "cpu")
     return {1, 1024};
   return {16, 256};

@@ -1,6 +1,6 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Which blocks are good for which kernels: rows that were measured, and a rule for the rest.
+// The block extents of kernels: measured rows, and general rows for the rest.
 
 #ifndef TILEWRIGHT_PASSES_TILE_BLOCKTABLE_H
 #define TILEWRIGHT_PASSES_TILE_BLOCKTABLE_H
@@ -17,51 +17,53 @@ enum class MaskKind {
   Any,
   None,     ///< no mask, or one that keeps every pair
   Some,     ///< any other
-  Ascending ///< of those, one that reads captures that ascend: rows begin and end where memory says
+  Ascending ///< like Some, but reads ascending captures: bounds of rows come from memory
 };
 
 /// "any", "none", "some" or "ascending".
 llvm::StringRef getName(MaskKind kind);
 
-/// What a random number counts as, in operations.
+/// The number of operations that a random number counts as.
 inline constexpr int64_t randomWork = 64;
 
-/// What is known of a kernel when its blocks are chosen.
+/// The properties of a kernel that determine its blocks.
 struct BlockQuery {
   std::string structure; ///< LoopStructure::key
   std::string target;    ///< "cpu", or a name of lib/Target
-  int64_t bits = 0;      ///< of an element that products read
-  int64_t elements = 0;  ///< of the longest row that products read; 0: rows are blocks, too
+  int64_t bits = 0;      ///< of an operand's element
+  int64_t elements = 0;  ///< of the longest operand row; 0: rows are blocks, too
   MaskKind mask = MaskKind::None;
-  bool hasLength = false; ///< the loop ends with an extent of an argument, so a launch can be asked
-  int64_t length = 0;     ///< the loop runs over at most so many; 0: any number
-  /// Mapped functions of the loop read captured views of rank 2 or more, so perhaps tiles of them,
-  /// which take shared memory as operands do.
+  bool hasLength = false; ///< an argument's extent bounds the loop, so a launch can check it
+  int64_t length = 0;     ///< upper bound of the loop's length; 0: none
+  /// Mapped functions of the loop read captured views of rank 2 or more: tiles of these may take
+  /// shared memory like operands.
   bool captures = false;
-  /// Operations of the functions that the loop maps, for each element; a random number counts as
-  /// its rounds.
+  /// Operations per element of the functions that the loop maps; a random number counts as
+  /// randomWork.
   int64_t work = 0;
-  /// Where it ends with a number read from memory, such as the length of a sequence: no launch
-  /// knows it, so that rows for loops of up to as many count as if it did. 0: it does not.
+  /// The typical length if the loop ends at a number read from memory, such as the length of a
+  /// sequence, which no launch knows: rows for loops up to that length match. 0: it does not end
+  /// so.
   int64_t usual = 0;
 
   int64_t getBytes() const { return (elements * bits + 7) / 8; }
 };
 
-/// The blocks of kernels that are as the first part says; 0 and the empty string stand for any.
+/// The blocks of kernels that match the first group of members; 0 and the empty string match
+/// anything.
 struct BlockRow {
   std::string structure;
   std::string target;   ///< "cpu", "gpu" for all others, or one name
-  int64_t bits = 0;     ///< up to
+  int64_t bits = 0;     ///< at most
   int64_t above = 0;    ///< bytes of a row: more than
-  int64_t bytes = 0;    ///< bytes of a row: up to
-  int64_t elements = 0; ///< elements of a row: up to
+  int64_t bytes = 0;    ///< bytes of a row: at most
+  int64_t elements = 0; ///< elements of a row: at most
   MaskKind mask = MaskKind::Any;
-  int64_t length = 0;   ///< for loops over up to so many
+  int64_t length = 0;   ///< at most
   int64_t captures = 0; ///< 1: for loops that read captured views
-  int64_t work = 0;     ///< for loops that map so many operations or more for each element
+  int64_t work = 0;     ///< mapped operations per element: at least
 
-  /// Extents; 0 where the structure has none of the kind. See LoopStructure.
+  /// Extents; 0 if the structure has no such extent. See LoopStructure.
   int64_t rows = 0, columns = 0, step = 0;
 
   bool matches(const BlockQuery &query) const;
@@ -72,7 +74,7 @@ struct BlockRow {
 struct BlockChoice {
   const BlockRow *row = nullptr;
   bool isUsers = false; ///< of the user's file
-  /// Lengths for which rows before this one are, ascending: each is worth an entry of a bundle.
+  /// Ascending lengths for which earlier rows would match; each becomes an entry of a bundle.
   std::vector<int64_t> shorter;
 };
 
@@ -81,11 +83,11 @@ public:
   /// The rows that ship with the compiler.
   BlockTable();
 
-  /// Rows that go before those: a list of objects in JSON whose keys are the members of BlockRow.
-  /// Errors: text that is none; an unknown key; a value of another type; extents that no GPU takes.
+  /// Adds rows before those: a JSON list of objects whose keys are the members of BlockRow. Errors:
+  /// malformed text; an unknown key; a value of another type; extents that no GPU supports.
   llvm::Error prepend(llvm::StringRef json);
 
-  /// The first row that matches. There always is one, since the last match everything.
+  /// The first row that matches. One always does, since the last rows match everything.
   BlockChoice choose(const BlockQuery &query) const;
 
 private:
@@ -93,7 +95,7 @@ private:
   size_t numUsers = 0;
 };
 
-/// What an extent must be a multiple of on a target.
+/// The divisor and the maximum of extents on a target.
 struct BlockLimits {
   int64_t unit, most;
   static BlockLimits get(llvm::StringRef target);

@@ -1,6 +1,6 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// tile-choose-blocks: parameters whose default is block() get the extents that the table has for a
+// tile-choose-blocks: binds parameters whose default is block() to the extents in the table for a
 // kernel of this structure.
 
 #include "dialect/Tile/Calls.h"
@@ -34,12 +34,12 @@ bool isBlock(ParamDeclAttr decl) {
   return decl.getDefaultValue() && isChosenBlock(decl.getDefaultValue());
 }
 
-/// What a flag of scalar functions is for all arguments, as far as parameters alone decide.
+/// Evaluates flags of scalar functions as far as parameters alone determine them.
 class FlagEvaluator {
 public:
   FlagEvaluator(ModuleOp module, const Bindings &bindings) : symbols(module), bindings(bindings) {}
 
-  /// Of the result of a function.
+  /// Evaluates the result of a function.
   std::optional<bool> evaluate(FlatSymbolRefAttr name) {
     auto function = name ? symbols.lookup<func::FuncOp>(name.getValue()) : func::FuncOp();
     if (!function || function.isExternal() || ++calls > mostCalls)
@@ -88,16 +88,16 @@ private:
   llvm::DenseMap<Value, std::optional<bool>> known;
 };
 
-/// A kernel that an entry reaches, where its parameters come from, and what was chosen for it.
+/// A kernel that an entry reaches, the source of its parameters, and its blocks.
 struct Reached {
   KernelOp kernel;
   LaunchOp launch; ///< null: the kernel is the entry
   LoopStructure structure;
-  Value limit; ///< where the loop over blocks ends; null of other loops
+  Value limit; ///< upper bound of a loop over blocks; null for other loops
   BlockQuery query;
   BlockChoice choice;
   SmallVector<NamedAttribute> report;
-  bool usesTable = false; ///< a block was left to it
+  bool usesTable = false; ///< the table determines at least one block
 };
 
 class Chooser {
@@ -128,7 +128,7 @@ public:
       params.push_back(decl);
     }
     entry->setAttr("params", ArrayAttr::get(module.getContext(), params));
-    for (Reached &each : llvm::reverse(reached)) { // the first is the entry's, too
+    for (Reached &each : llvm::reverse(reached)) { // the first belongs to the entry, too
       if (each.usesTable && each.choice.row->length && each.query.hasLength)
         require(each, each.choice.row->length);
       describe(each);
@@ -137,7 +137,7 @@ public:
   }
 
 private:
-  /// The entry, or what it launches, as far as a loop has products.
+  /// Finds the entry, or the kernels it launches, that have a loop with products.
   LogicalResult findKernels(const Bindings &bindings) {
     auto consider = [&](KernelOp kernel, LaunchOp launch) -> LogicalResult {
       FailureOr<Bindings> inKernel = launch ? bindLaunch(kernel, launch, bindings) : bindings;
@@ -167,7 +167,8 @@ private:
     return success();
   }
 
-  /// Where a loop over blocks ends. Branches that parameters decide are not folded yet.
+  /// The upper bound of a loop over blocks. Branches that parameters decide have not been folded
+  /// yet.
   static Value getLimit(Operation *op, FlagEvaluator &flags) {
     auto loop = dyn_cast<ForBlocksOp>(op);
     Value limit = loop ? loop.getUpper() : Value();
@@ -189,7 +190,7 @@ private:
     return {};
   }
 
-  /// As tile-specialize binds a launched kernel, as far as is known.
+  /// Binds a launched kernel as tile-specialize does, as far as values are known.
   static FailureOr<Bindings> bindLaunch(KernelOp op, LaunchOp launch, const Bindings &bindings) {
     Signature kernel(op);
     llvm::StringMap<ExprAttr> given;
@@ -245,7 +246,7 @@ private:
     return query;
   }
 
-  /// Whether a mask, or a function that it calls, reads a capture that ascends.
+  /// Whether a mask, or a function that it calls, reads an ascending capture.
   bool readsAscending(FlatSymbolRefAttr mask) {
     SymbolTable symbols(module);
     llvm::SetVector<Operation *> functions;
@@ -261,7 +262,7 @@ private:
         functions, [&](Operation *function) { return function->walk(ascends).wasInterrupted(); });
   }
 
-  /// What functions call, too.
+  /// Adds transitive callees.
   void addCallees(llvm::SetVector<Operation *> &functions) {
     Calls calls(module);
     for (size_t i = 0; i < functions.size(); ++i)
@@ -270,8 +271,8 @@ private:
           functions.insert(use.function);
   }
 
-  /// What the functions that the loop maps do for each element, and whether they read captured
-  /// views of which tiles may be read.
+  /// Counts the operations per element of the functions that the loop maps, and finds reads of
+  /// captured views that may become tiles.
   void examineFunctions(Operation *loop, BlockQuery &query) {
     Calls calls(module);
     SymbolTable symbols(module);
@@ -295,7 +296,7 @@ private:
       });
   }
 
-  /// The extent of an argument that ends the loop, as a launch can read it; else null.
+  /// The extent of an argument that bounds the loop, as an expression for launches, or null.
   ExprAttr getLength(const Reached &reached) {
     auto dim = reached.limit ? reached.limit.getDefiningOp<DimOp>() : DimOp();
     auto argument = dim ? dyn_cast_if_present<BlockArgument>(dim.getView()) : BlockArgument();
@@ -307,7 +308,7 @@ private:
                          name.getValue(), {});
   }
 
-  /// A launch may run what was chosen for short loops only where they are.
+  /// Adds the constraint that a launch with blocks for short loops has only such loops.
   void require(const Reached &reached, int64_t longest) {
     MLIRContext *context = module.getContext();
     auto limit = ExprAttr::getInt(context, longest);
@@ -317,7 +318,7 @@ private:
     entry->setAttr("constraints", ArrayAttr::get(context, constraints));
   }
 
-  /// Whether a parameter of the entry is an extent of the kernel, and under no other name.
+  /// Whether a parameter of the entry is this extent of the kernel, directly or through the launch.
   static bool names(ParamDeclAttr decl, const Reached &reached, Dim dim) {
     if (!dim.isSymbol())
       return false;
@@ -327,7 +328,7 @@ private:
     return dim.symbol.getValue() == decl.getName();
   }
 
-  /// What a block must divide; 0: anything.
+  /// The number that a block must divide; 0 if there is none.
   FailureOr<int64_t> getMultiple(ParamDeclAttr decl, const Bindings &bindings) {
     if (decl.getDefaultValue().getOperands().empty())
       return 0;
@@ -340,7 +341,7 @@ private:
            << " must divide cannot be computed: " << llvm::toString(value.takeError());
   }
 
-  /// By the first kernel that has it as an extent.
+  /// Chooses by the first kernel that has the parameter as an extent.
   FailureOr<ExprAttr> choose(ParamDeclAttr decl, ExprAttr given, const Bindings &bindings) {
     Builder builder(module.getContext());
     auto emit = [&] {
@@ -392,7 +393,7 @@ private:
     return ExprAttr::getInt(module.getContext(), extent);
   }
 
-  /// What was known and chosen, for people, reports and tools.
+  /// Records the input and the result of the choice, for reports and tools.
   void describe(Reached &reached) {
     if (reached.report.empty())
       return;
@@ -424,14 +425,14 @@ private:
   const BlockTable &table;
   StringRef target;
   int64_t length;
-  std::vector<Reached> reached; ///< those with more products first
+  std::vector<Reached> reached; ///< sorted by the number of products, descending
 };
 
 struct TileChooseBlocksPass : tilewright::impl::TileChooseBlocksBase<TileChooseBlocksPass> {
   using TileChooseBlocksBase::TileChooseBlocksBase;
 
   void runOnOperation() override {
-    // Without an entry tile-specialize says what is wrong.
+    // tile-specialize reports a missing entry.
     Operation *chosen = findEntry(getOperation(), entry, /*explain=*/false);
     if (!chosen || llvm::none_of(Signature(chosen).params.getAsRange<ParamDeclAttr>(), isBlock))
       return;
