@@ -20,8 +20,9 @@ bool leavesIdleRows(tile::ForBlocksOp loop);
 /// tgpu.first_round, otherwise the lower bound.
 mlir::Value getFirstOfAll(mlir::Value lowerBound);
 
-/// Adds to the skipped-iteration loop `front` the turns that the other warpgroups take. `turns` may
-/// come from a chain of loops that ends at `end`; `roundsWithout` of its iterations have no turn.
+/// If a loop of skipped iterations precedes `front`, adds to it the turns that the other warpgroups
+/// take meanwhile. `end` is the upper bound of the chain of loops that begins with `front`;
+/// `roundsWithout` of its iterations have no turn.
 void writeMissedTurns(mlir::scf::ForOp front, mlir::Value turns, mlir::Value end,
                       int64_t roundsWithout);
 

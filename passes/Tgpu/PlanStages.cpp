@@ -69,9 +69,9 @@ private:
       turns.getDefiningOp()->erase();
   }
 
-  /// Skeleton exclusive: a warpgroup's turn begins when the products that others of the iteration
-  /// read have ended, and ends when it issues the first of the others. Applies to all parts or to
-  /// none.
+  /// Skeleton exclusive: a warpgroup's turn begins at the end of the products whose results other
+  /// products of the iteration read, and ends when the first of these others is issued. Applies to
+  /// all parts or to none.
   static void takeTurnsBetweenProducts(const LoopChain &chain, Value turns) {
     if (!turns)
       return;
