@@ -41,9 +41,8 @@ struct BlockQuery {
   /// Operations per element of the functions that the loop maps; a random number counts as
   /// randomWork.
   int64_t work = 0;
-  /// The typical length if the loop ends at a number read from memory, such as the length of a
-  /// sequence, which no launch knows: rows for loops up to that length match. 0: it does not end
-  /// so.
+  /// If the loop ends at a number read from memory, such as the length of a sequence, no launch
+  /// knows its length, and rows are matched with this typical length instead. 0: it does not.
   int64_t usual = 0;
 
   int64_t getBytes() const { return (elements * bits + 7) / 8; }
