@@ -19,9 +19,8 @@ packages=(
 )
 for word in "$@"; do
   case "$word" in
-    fuzz) packages+=(clang-22 libclang-rt-22-dev) ;;
+    fuzz | coverage) packages+=(clang-22 libclang-rt-22-dev) ;;
     package) packages+=(lld-22 xz-utils binutils) ;;
-    coverage) packages+=(gcovr) ;;
     wheel) packages+=(lld-22 binutils python3-wheel python3-venv) ;;
     *) echo "install-dependencies.sh: unknown word '$word'" >&2; exit 2 ;;
   esac
