@@ -15,6 +15,12 @@ inline expr::Function getFunction(ExprAttr call) {
   return *expr::findFunction(std::string_view(call.getName()));
 }
 
+/// Precondition: as many operands as the function takes.
+inline ExprAttr makeCall(mlir::MLIRContext *context, expr::Function function,
+                         llvm::ArrayRef<ExprAttr> operands) {
+  return ExprAttr::get(context, ExprKind::Call, 0, expr::rowOf(function).name, operands);
+}
+
 expr::Expr toExpr(ExprAttr expr);
 
 } // namespace tilewright::tile

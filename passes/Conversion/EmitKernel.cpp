@@ -9,13 +9,13 @@
 #include "passes/Conversion/KernelEmitter.h"
 
 #include "dialect/Tile/TileExpr.h"
+#include "passes/ExprLowering.h"
 
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 
 using namespace mlir;
 using namespace tilewright;
 using namespace tilewright::tgpu;
-using expr::Function;
 
 SmallVector<tile::CaptureOp> tgpu::getReachedCaptures(KernelOp kernel) {
   auto module = kernel->getParentOfType<ModuleOp>();
@@ -152,140 +152,30 @@ LogicalResult KernelEmitter::emitGridExtent(GridExtentOp op) {
   return success();
 }
 
-/// Whether it and what it is made of cannot be negative: extents, numbers, and their sums,
-/// products, quotients.
-static bool isNotNegative(tile::ExprAttr expr) {
-  switch (expr.getKind()) {
-  case tile::ExprKind::Dim:
-    return true;
-  case tile::ExprKind::Int:
-    return expr.getValue() >= 0;
-  case tile::ExprKind::Call:
-    return llvm::is_contained({Function::Add, Function::Mul, Function::CeilDiv, Function::FloorDiv,
-                               Function::Mod, Function::Min, Function::Max},
-                              tile::getFunction(expr)) &&
-           llvm::all_of(expr.getOperands(), isNotNegative);
-  default:
-    return false;
-  }
-}
-
-/// ceildiv, floordiv or mod.
-Value KernelEmitter::emitDivision(tile::ExprAttr expr, Value x, Value divisor) {
-  Function function = tile::getFunction(expr);
-  // A quotient that is an extent is at least 1, for here is a block.
-  bool isPositive = llvm::is_contained(kernel.getGrid(), Attribute(expr)) &&
-                    function != Function::Mod && isNotNegative(expr.getOperands()[1]);
-  bool isPlain = isPositive || isNotNegative(expr);
-  // The unsigned division of i32 by a constant is a few instructions.
-  if (isPlain && function == Function::CeilDiv)
-    return arith::DivUIOp::create(b, add(x, add(divisor, i64(-1))), divisor);
-  Value quotient = arith::DivSIOp::create(b, x, divisor);
-  Value rest = arith::RemSIOp::create(b, x, divisor);
-  if (isPlain)
-    return function == Function::Mod ? rest : quotient;
-  // What the machine truncates is one too small for ceildiv where signs agree, for the others one
-  // too great where they differ.
-  using Predicate = arith::CmpIPredicate;
-  auto isBelowZero = [&](Value value) {
-    return arith::CmpIOp::create(b, Predicate::slt, value, i64(0)).getResult();
-  };
-  Value agree = arith::CmpIOp::create(b, Predicate::eq, isBelowZero(rest), isBelowZero(divisor));
-  Value isInexact = arith::CmpIOp::create(b, Predicate::ne, rest, i64(0));
-  Value isAbove = arith::AndIOp::create(b, isInexact, agree);
-  Value isBelow = arith::AndIOp::create(
-      b, isInexact, arith::XOrIOp::create(b, agree, constant(b.getBoolAttr(true))));
-  auto addIf = [&](Value condition, Value value, Value more) {
-    return arith::SelectOp::create(b, condition, add(value, more), value).getResult();
-  };
-  return function == Function::Mod        ? addIf(isBelow, rest, divisor)
-         : function == Function::FloorDiv ? addIf(isBelow, quotient, i64(-1))
-                                          : addIf(isAbove, quotient, i64(1));
-}
-
 /// In 64 bits, as the launch computes it; flags as i1.
 Value KernelEmitter::emitExpr(tile::ExprAttr expr) {
-  auto fail = [&](const Twine &message) {
-    kernel.emitError() << "in the grid, " << message;
-    return Value();
-  };
-  switch (expr.getKind()) {
-  case tile::ExprKind::Int:
-    return i64(expr.getValue());
-  case tile::ExprKind::Flag:
-    return constant(b.getBoolAttr(expr.getValue()));
-  case tile::ExprKind::Enum:
-  case tile::ExprKind::Type:
-  case tile::ExprKind::Float:
-    return fail("'" + expr.getName() + "' must have been folded before code is generated");
-  case tile::ExprKind::Name:
-  case tile::ExprKind::Dim: {
+  auto getLeaf = [&](tile::ExprAttr leaf) -> Value {
     for (auto [name, argument] : llvm::zip(kernel.getArgNames(), kernel.getArgs())) {
-      if (cast<StringAttr>(name).getValue() != expr.getName())
+      if (cast<StringAttr>(name).getValue() != leaf.getName())
         continue;
-      if (expr.getKind() == tile::ExprKind::Name)
+      if (leaf.getKind() == tile::ExprKind::Name)
         return toI64(getScalar(argument));
-      return toI64(getView(argument).extents[expr.getValue()]);
+      return toI64(getView(argument).extents[leaf.getValue()]);
     }
     if (DictionaryAttr bindings = kernel.getBindingsAttr())
-      if (auto value = bindings.getAs<IntegerAttr>(expr.getName()))
+      if (auto value = bindings.getAs<IntegerAttr>(leaf.getName()))
         return i64(value.getInt());
-    return fail("'" + expr.getName() + "' names neither an argument nor a parameter");
-  }
-  case tile::ExprKind::Call:
-    break;
-  }
-
-  Values operands;
-  for (tile::ExprAttr operand : expr.getOperands()) {
-    Value value = emitExpr(operand);
-    if (!value)
-      return nullptr;
-    operands.push_back(value);
-  }
-  auto compare = [&](arith::CmpIPredicate predicate) -> Value {
-    return arith::CmpIOp::create(b, predicate, operands[0], operands[1]);
+    return nullptr;
   };
-  using Predicate = arith::CmpIPredicate;
-  switch (tile::getFunction(expr)) {
-  case Function::Equal:
-    return compare(Predicate::eq);
-  case Function::NotEqual:
-    return compare(Predicate::ne);
-  case Function::Less:
-    return compare(Predicate::slt);
-  case Function::LessEqual:
-    return compare(Predicate::sle);
-  case Function::Greater:
-    return compare(Predicate::sgt);
-  case Function::GreaterEqual:
-    return compare(Predicate::sge);
-  case Function::Add:
-    return add(operands[0], operands[1]);
-  case Function::Sub:
-    return arith::SubIOp::create(b, operands[0], operands[1]);
-  case Function::Mul:
-    return mul(operands[0], operands[1]);
-  case Function::CeilDiv:
-  case Function::FloorDiv:
-  case Function::Mod:
-    return emitDivision(expr, operands[0], operands[1]);
-  case Function::Min:
-    return arith::MinSIOp::create(b, operands[0], operands[1]);
-  case Function::Max:
-    return arith::MaxSIOp::create(b, operands[0], operands[1]);
-  case Function::And:
-    return arith::AndIOp::create(b, operands[0], operands[1]);
-  case Function::Or:
-    return arith::OrIOp::create(b, operands[0], operands[1]);
-  case Function::Not:
-    return arith::XOrIOp::create(b, operands[0], constant(b.getBoolAttr(true)));
-  case Function::Select:
-    return arith::SelectOp::create(b, operands[0], operands[1], operands[2]);
-  default:
-    return fail("'" + expr.getName() +
-                "' cannot be computed on the device except for the extent of the last id");
-  }
+  auto fail = [&](const Twine &message) { kernel.emitError() << "in the grid, " << message; };
+  auto isPlain = [&](tile::ExprAttr division) {
+    // A quotient that is an extent is at least 1, since a block runs.
+    bool isPositive = llvm::is_contained(kernel.getGrid(), Attribute(division)) &&
+                      tile::getFunction(division) != expr::Function::Mod &&
+                      isNotNegative(division.getOperands()[1]);
+    return isPositive || isNotNegative(division);
+  };
+  return lowerExpr({b, /*width=*/64, getLeaf, fail, isPlain}, expr);
 }
 
 //===----------------------------------------------------------------------===//

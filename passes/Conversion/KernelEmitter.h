@@ -123,7 +123,6 @@ private:
   mlir::LogicalResult emitGrid();
   mlir::LogicalResult emitGridExtent(GridExtentOp op);
   mlir::Value emitExpr(tile::ExprAttr expr);
-  mlir::Value emitDivision(tile::ExprAttr expr, mlir::Value x, mlir::Value divisor);
 
   //===--- EmitColumns.cpp: columns compared with a bound of each row -------===//
 

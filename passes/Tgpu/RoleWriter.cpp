@@ -84,14 +84,16 @@ void RoleWriter::run() {
 
 void RoleWriter::makeKernel() {
   ArrayAttr grid = old.getGridAttr(), names = old.getGridNamesAttr();
+  ArrayAttr constraints = old.getConstraintsAttr();
   if (isPersistent()) {
+    constraints = getPersistentConstraints(constraints, grid, schedule.getGroup());
     grid = getPersistentGrid(grid);
     names = b.getStrArrayAttr({getNewName("cta")});
   }
   b.setInsertionPoint(old);
   mapped = KernelOp::create(b, old.getSymNameAttr(), old.getTargetAttr(),
                             b.getI64IntegerAttr(old.getWarps() + moreWarps), old.getArgNamesAttr(),
-                            old.getArgOptionalAttr(), names, grid, old.getConstraintsAttr(),
+                            old.getArgOptionalAttr(), names, grid, constraints,
                             old.getArgDefaultsAttr(), old.getBindingsAttr(), IntegerAttr());
   mapped->setDiscardableAttrs(old->getDiscardableAttrDictionary());
   Block *entry = b.createBlock(&mapped.getBody());

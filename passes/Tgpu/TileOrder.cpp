@@ -5,29 +5,92 @@
 #include "passes/Tgpu/TileOrder.h"
 
 #include "dialect/Tile/TileExpr.h"
+#include "passes/ExprLowering.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/Matchers.h"
+#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 using namespace tilewright;
 using namespace tilewright::tgpu;
 using expr::Function;
 
+static Value getArgument(KernelOp kernel, StringRef name) {
+  for (auto [candidate, argument] : llvm::zip_equal(kernel.getArgNames(), kernel.getArgs()))
+    if (cast<StringAttr>(candidate).getValue() == name)
+      return argument;
+  return nullptr;
+}
+
+namespace {
+/// Of the values of an expression, as the launch computes them.
+struct Bounds {
+  int64_t low, high;
+
+  bool fits() const { return llvm::isInt<32>(low) && llvm::isInt<32>(high); }
+};
+} // namespace
+
+/// None where it may exceed 64 bits.
+static std::optional<Bounds> getBounds(tile::ExprAttr expr) {
+  constexpr int64_t least = std::numeric_limits<int32_t>::min();
+  constexpr int64_t most = std::numeric_limits<int32_t>::max();
+  if (expr.getKind() == tile::ExprKind::Int)
+    return Bounds{expr.getValue(), expr.getValue()};
+  if (expr.getKind() != tile::ExprKind::Call)
+    return Bounds{expr.getKind() == tile::ExprKind::Dim ? 0 : least, most};
+  std::optional<Bounds> x = getBounds(expr.getOperands()[0]), y = getBounds(expr.getOperands()[1]);
+  if (!x || !y)
+    return std::nullopt;
+  Function function = tile::getFunction(expr);
+  if (function == Function::Min)
+    return Bounds{std::min(x->low, y->low), std::min(x->high, y->high)};
+  if (function == Function::Max)
+    return Bounds{std::max(x->low, y->low), std::max(x->high, y->high)};
+  if (function == Function::CeilDiv) {
+    if (x->low >= 0 && y->low > 0)
+      return Bounds{0, llvm::divideCeilSigned(x->high, y->low)};
+    if (!x->fits())
+      return std::nullopt;
+    int64_t size = std::max(-x->low, x->high);
+    return Bounds{x->low >= 0 && y->low >= 0 ? 0 : -size, size};
+  }
+  // Sums, differences and products are greatest and least at the ends of ranges.
+  std::optional<Bounds> bounds;
+  for (int64_t a : {x->low, x->high})
+    for (int64_t b : {y->low, y->high}) {
+      int64_t value;
+      if (expr::compute(function, a, b, value) != expr::Fault::None)
+        return std::nullopt;
+      bounds = bounds ? Bounds{std::min(bounds->low, value), std::max(bounds->high, value)}
+                      : Bounds{value, value};
+    }
+  return bounds;
+}
+
+/// Whether a block can compute in 32 bits what the launch computes in 64, modulo 2^32: sums,
+/// differences and products always can, and the others where their operands are in range.
 static bool isComputable(KernelOp kernel, tile::ExprAttr expr) {
-  if (expr.getKind() == tile::ExprKind::Name)
-    return llvm::any_of(llvm::zip_equal(kernel.getArgNames(), kernel.getArgs()), [&](auto pair) {
-      return cast<StringAttr>(std::get<0>(pair)).getValue() == expr.getName() &&
-             std::get<1>(pair).getType().isSignlessInteger(32);
-    });
+  if (expr.getKind() == tile::ExprKind::Name) {
+    Value argument = getArgument(kernel, expr.getName());
+    return argument && argument.getType().isSignlessInteger(32);
+  }
   if (expr.getKind() != tile::ExprKind::Call)
     return expr.getKind() == tile::ExprKind::Int || expr.getKind() == tile::ExprKind::Dim;
-  bool isKnown = llvm::is_contained({Function::Add, Function::Sub, Function::Mul, Function::CeilDiv,
-                                     Function::Min, Function::Max},
-                                    tile::getFunction(expr));
-  return isKnown && llvm::all_of(expr.getOperands(), [&](tile::ExprAttr operand) {
-           return isComputable(kernel, operand);
-         });
+  Function function = tile::getFunction(expr);
+  bool isModular = llvm::is_contained({Function::Add, Function::Sub, Function::Mul}, function);
+  if (!isModular &&
+      !llvm::is_contained({Function::CeilDiv, Function::Min, Function::Max}, function))
+    return false;
+  return llvm::all_of(expr.getOperands(), [&](tile::ExprAttr operand) {
+    if (!isComputable(kernel, operand))
+      return false;
+    if (isModular)
+      return true;
+    std::optional<Bounds> bounds = getBounds(operand);
+    return bounds && bounds->fits();
+  });
 }
 
 bool tgpu::hasComputableGrid(KernelOp kernel) {
@@ -35,51 +98,42 @@ bool tgpu::hasComputableGrid(KernelOp kernel) {
                       [&](tile::ExprAttr expr) { return isComputable(kernel, expr); });
 }
 
-ArrayAttr tgpu::getPersistentGrid(ArrayAttr grid) {
-  auto call = [&](StringRef name, ArrayRef<tile::ExprAttr> operands) {
-    return tile::ExprAttr::get(grid.getContext(), tile::ExprKind::Call, 0, name, operands);
-  };
+/// The number of tiles.
+static tile::ExprAttr getProduct(ArrayAttr grid) {
   tile::ExprAttr tiles;
   for (auto extent : grid.getAsRange<tile::ExprAttr>())
-    tiles = tiles ? call("*", {tiles, extent}) : extent;
-  return ArrayAttr::get(grid.getContext(), {call("min", {call("sm_count", {}), tiles})});
+    tiles = tiles ? tile::makeCall(grid.getContext(), Function::Mul, {tiles, extent}) : extent;
+  return tiles;
+}
+
+ArrayAttr tgpu::getPersistentGrid(ArrayAttr grid) {
+  MLIRContext *context = grid.getContext();
+  tile::ExprAttr blocks = tile::makeCall(context, Function::SmCount, {});
+  return ArrayAttr::get(context,
+                        {tile::makeCall(context, Function::Min, {blocks, getProduct(grid)})});
+}
+
+ArrayAttr tgpu::getPersistentConstraints(ArrayAttr constraints, ArrayAttr grid, int64_t group) {
+  // Half of 32 bits leaves room for numbers of tiles that blocks take behind the last one. The
+  // first extent is multiplied by the height of a group, too.
+  int64_t most = int64_t(1) << 30;
+  std::optional<Bounds> first = getBounds(cast<tile::ExprAttr>(grid[0]));
+  if (group > 1 && (!first || first->high > std::numeric_limits<uint32_t>::max() / group))
+    most /= group;
+  tile::ExprAttr tiles = getProduct(grid);
+  if (std::optional<Bounds> bounds = getBounds(tiles); bounds && bounds->high <= most)
+    return constraints;
+  MLIRContext *context = grid.getContext();
+  SmallVector<Attribute> list;
+  if (constraints)
+    llvm::append_range(list, constraints);
+  list.push_back(
+      tile::makeCall(context, Function::LessEqual, {tiles, tile::ExprAttr::getInt(context, most)}));
+  return ArrayAttr::get(context, list);
 }
 
 static Value i32(ImplicitLocOpBuilder &b, int64_t value) {
   return arith::ConstantOp::create(b, b.getI32IntegerAttr(static_cast<int32_t>(value)));
-}
-
-/// In 32 bits, since as many blocks at most are launched, and each of them computes this for each
-/// of its tiles. `zero` is added to every extent.
-static Value compute(ImplicitLocOpBuilder &b, KernelOp kernel, tile::ExprAttr expr, Value zero) {
-  if (expr.getKind() == tile::ExprKind::Int)
-    return i32(b, expr.getValue());
-  if (expr.getKind() != tile::ExprKind::Call) {
-    Value argument;
-    for (auto [name, candidate] : llvm::zip_equal(kernel.getArgNames(), kernel.getArgs()))
-      if (cast<StringAttr>(name).getValue() == expr.getName())
-        argument = candidate;
-    if (expr.getKind() == tile::ExprKind::Name)
-      return argument;
-    Value extent = tile::DimOp::create(b, b.getI32Type(), argument, expr.getValue());
-    return arith::AddIOp::create(b, extent, zero);
-  }
-  Value x = compute(b, kernel, expr.getOperands()[0], zero);
-  Value y = compute(b, kernel, expr.getOperands()[1], zero);
-  switch (tile::getFunction(expr)) {
-  case Function::Add:
-    return arith::AddIOp::create(b, x, y);
-  case Function::Sub:
-    return arith::SubIOp::create(b, x, y);
-  case Function::Mul:
-    return arith::MulIOp::create(b, x, y);
-  case Function::Min:
-    return arith::MinSIOp::create(b, x, y);
-  case Function::Max:
-    return arith::MaxSIOp::create(b, x, y);
-  default:
-    return arith::CeilDivSIOp::create(b, x, y);
-  }
 }
 
 /// Tiles count from zero, which compilers do not know: what is computed from it stays in the loop.
@@ -94,10 +148,19 @@ Value TileOrder::getTiles(ImplicitLocOpBuilder &b, Value t) const {
   return tiles;
 }
 
+/// In 32 bits, since each block computes this for each of its tiles; getPersistentConstraints()
+/// states that they suffice. `zero` is added to every extent.
 SmallVector<Value> TileOrder::getExtents(ImplicitLocOpBuilder &b, Value zero) const {
-  return llvm::map_to_vector(grid.getAsRange<tile::ExprAttr>(), [&](tile::ExprAttr extent) {
-    return compute(b, kernel, extent, zero);
-  });
+  auto getLeaf = [&](tile::ExprAttr leaf) -> Value {
+    Value argument = getArgument(kernel, leaf.getName());
+    if (!argument || leaf.getKind() == tile::ExprKind::Name)
+      return argument;
+    Value extent = tile::DimOp::create(b, b.getI32Type(), argument, leaf.getValue());
+    return arith::AddIOp::create(b, extent, zero);
+  };
+  ExprLowering lowering{b, /*width=*/32, getLeaf};
+  return llvm::map_to_vector(grid.getAsRange<tile::ExprAttr>(),
+                             [&](tile::ExprAttr extent) { return lowerExpr(lowering, extent); });
 }
 
 Value TileOrder::getHeight(ImplicitLocOpBuilder &b, Value zero) const {

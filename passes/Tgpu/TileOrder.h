@@ -13,11 +13,17 @@
 
 namespace tilewright::tgpu {
 
-/// Whether the extents of the grid can be computed from extents, numbers and 32-bit arguments.
+/// Whether a block can compute the extents of the grid in 32 bits: from extents, numbers and 32-bit
+/// arguments.
 bool hasComputableGrid(KernelOp kernel);
 
 /// As many blocks as the machine runs at once, and no more than there are tiles.
 mlir::ArrayAttr getPersistentGrid(mlir::ArrayAttr grid);
+
+/// The constraints of a kernel (null where it has none), and that a block can count the tiles in 32
+/// bits: the launched grid no longer limits their number. The launch checks it.
+mlir::ArrayAttr getPersistentConstraints(mlir::ArrayAttr constraints, mlir::ArrayAttr grid,
+                                         int64_t group);
 
 class TileOrder {
 public:

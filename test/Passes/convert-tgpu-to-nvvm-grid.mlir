@@ -41,8 +41,9 @@ tgpu.kernel @extents target "sm_80" warps 1 (%x: !tile.view<[?], i32>) grid(%a =
 
 // A difference may be.
 // CHECK-LABEL: define {{.*}}@difference(
-// CHECK: sdiv
-// CHECK: srem
+// CHECK: %[[QUOTIENT:.*]] = sdiv i64 %[[NUMBER:.*]], 3
+// CHECK: %[[PRODUCT:.*]] = mul nsw i64 %[[QUOTIENT]], 3
+// CHECK: icmp ne i64 %[[NUMBER]], %[[PRODUCT]]
 // CHECK: ret void
 tgpu.kernel @difference target "sm_80" warps 1 (%x: !tile.view<[?], i32>) grid(%a = floordiv(dim(x, 0) - 9, 3) + 3, %b = 1) {
   %ta = tile.full %a : tensor<32xi32, #v>
@@ -54,6 +55,52 @@ tgpu.kernel @difference target "sm_80" warps 1 (%x: !tile.view<[?], i32>) grid(%
 // CHECK-NOT: select
 // CHECK: ret void
 tgpu.kernel @quotient target "sm_80" warps 1 (%x: !tile.view<[?], i32>, %n: i32) grid(%a = ceildiv(n, 64), %b = 1) {
+  %ta = tile.full %a : tensor<32xi32, #v>
+  tgpu.store %ta, %x[0] : tensor<32xi32, #v>, !tile.view<[?], i32>
+}
+
+// As where the launch computes it, a choice evaluates what is chosen alone: the other operand may divide by zero.
+// CHECK-LABEL: define {{.*}}@chosen(
+// CHECK:      %[[ZERO:.*]] = icmp eq i32 %{{.*}}, 0
+// CHECK-NEXT: br i1 %[[ZERO]], label %{{.*}}, label %[[DIVIDE:[0-9]+]]
+// CHECK:      [[DIVIDE]]:
+// CHECK:      sdiv i64
+// CHECK:      phi i32 [ {{.*}}, %[[DIVIDE]] ], [ 1, %{{.*}} ]
+// CHECK:      ret void
+tgpu.kernel @chosen target "sm_80" warps 1 (%x: !tile.view<[?], i32>, %n: i32)
+    grid(%a = select(n == 0, 1, floordiv(dim(x, 0) - 9, n)), %b = 1) {
+  %ta = tile.full %a : tensor<32xi32, #v>
+  tgpu.store %ta, %x[0] : tensor<32xi32, #v>, !tile.view<[?], i32>
+}
+
+// So do conditions: neither division is reached where n is 0.
+// CHECK-LABEL: define {{.*}}@conditions(
+// CHECK:      %[[ZERO:.*]] = icmp eq i32 %{{.*}}, 0
+// CHECK-NEXT: br i1 %[[ZERO]], label %{{.*}}, label %[[AND:[0-9]+]]
+// CHECK:      [[AND]]:
+// CHECK:      sdiv i64 7,
+// CHECK:      phi i32 [ {{.*}}, %[[AND]] ], [ 3, %{{.*}} ]
+// CHECK-NEXT: br i1 %[[ZERO]], label %{{.*}}, label %[[OR:[0-9]+]]
+// CHECK:      [[OR]]:
+// CHECK:      sdiv i64 8,
+// CHECK:      phi i32 [ {{.*}}, %[[OR]] ], [ 4, %{{.*}} ]
+// CHECK:      ret void
+tgpu.kernel @conditions target "sm_80" warps 1 (%x: !tile.view<[?], i32>, %n: i32)
+    grid(%a = select(and(ne(n, 0), mod(7, n) == 0), 2, 3), %b = select(or(n == 0, mod(8, n) == 0), 4, 5), %c = 1) {
+  %ta = tile.full %a : tensor<32xi32, #v>
+  %tb = tile.full %b : tensor<32xi32, #v>
+  tgpu.store %ta, %x[0] : tensor<32xi32, #v>, !tile.view<[?], i32>
+  tgpu.store %tb, %x[32] : tensor<32xi32, #v>, !tile.view<[?], i32>
+}
+
+// Where nothing can go wrong, both operands are computed and no warp branches.
+// CHECK-LABEL: define {{.*}}@eager(
+// CHECK-NOT: br
+// CHECK:     select i1
+// CHECK-NOT: br
+// CHECK:     ret void
+tgpu.kernel @eager target "sm_80" warps 1 (%x: !tile.view<[?], i32>, %n: i32)
+    grid(%a = select(n == 0, 1, ceildiv(dim(x, 0), 4)), %b = 1) {
   %ta = tile.full %a : tensor<32xi32, #v>
   tgpu.store %ta, %x[0] : tensor<32xi32, #v>, !tile.view<[?], i32>
 }

@@ -15,6 +15,7 @@
 // first, have a ring each. Uses are counted across rounds and tiles. Branches around copies are in
 // both roles, what the loop carries for the places of copies as well, tiles are not.
 // CHECK-LABEL: tgpu.kernel @two_products target "sm_90a" warps 12
+// CHECK:         require(ceildiv(dim(q, 1), 128) * dim(q, 0) <= 1073741824)
 // CHECK:         grid(%cta = min(sm_count(), ceildiv(dim(q, 1), 128) * dim(q, 0)))
 // CHECK:         %[[Q_MAP:.*]] = tgpu.tensor_map %q : !tile.view<[?, ?, 64], bf16> -> !tgpu.tensor_map<1x128x64xbf16, b128>
 // CHECK:         %[[Q:.*]] = tgpu.alloc : !tgpu.shared<128x64xbf16, b128>
