@@ -5,6 +5,7 @@
 #include "lib/Driver/ParamInference.h"
 
 #include "dialect/Tile/Tile.h"
+#include "dialect/Tile/TileExpr.h"
 #include "lib/Npy/Npy.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -82,7 +83,8 @@ private:
   /// What `require(dim(NAME, position) == PARAM)` says of a parameter.
   llvm::Error addConstraints(llvm::StringRef array, llvm::ArrayRef<int64_t> shape) {
     for (auto constraint : signature.constraints.getAsRange<tile::ExprAttr>()) {
-      if (constraint.getKind() != tile::ExprKind::Call || constraint.getName() != "==")
+      if (constraint.getKind() != tile::ExprKind::Call ||
+          tile::getFunction(constraint) != expr::Function::Equal)
         continue;
       for (unsigned i : {0u, 1u}) {
         tile::ExprAttr dim = constraint.getOperands()[i], name = constraint.getOperands()[1 - i];

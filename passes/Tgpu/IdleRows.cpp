@@ -4,6 +4,7 @@
 
 #include "passes/Tgpu/IdleRows.h"
 
+#include "dialect/Tile/TileExpr.h"
 #include "passes/Tgpu/LayoutInference.h"
 
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -120,7 +121,8 @@ private:
     };
     return llvm::any_of(kernel.getConstraints().getAsRange<tile::ExprAttr>(),
                         [&](tile::ExprAttr expr) {
-                          if (expr.getKind() != tile::ExprKind::Call || expr.getName() != "==")
+                          if (expr.getKind() != tile::ExprKind::Call ||
+                              tile::getFunction(expr) != expr::Function::Equal)
                             return false;
                           tile::ExprAttr x = expr.getOperands()[0], y = expr.getOperands()[1];
                           return (isDim(x, a, dimA) && isDim(y, b, dimB)) ||

@@ -6,6 +6,7 @@
 
 #include "passes/Tile/CaptureGradients.h"
 
+#include "dialect/Tile/TileExpr.h"
 #include "passes/Tile/Derivatives.h"
 #include "passes/Tile/GradientSums.h"
 
@@ -192,8 +193,8 @@ ProgramRewriter::makeEntryKernel(StringRef prefix, CaptureOp capture, TypeRange 
   for (StringRef argument : names)
     argNames.push_back(b.getStringAttr(argument));
   auto blocks =
-      ExprAttr::get(context, ExprKind::Call, 0, "ceildiv",
-                    {getDim(context, shaped, rank - 1), ExprAttr::getInt(context, blockOfEntries)});
+      makeCall(context, expr::Function::CeilDiv,
+               {getDim(context, shaped, rank - 1), ExprAttr::getInt(context, blockOfEntries)});
   gridNames.push_back(b.getStringAttr("block"));
   grid.push_back(blocks);
   for (int64_t dim = 0; dim + 1 < rank; ++dim) {
