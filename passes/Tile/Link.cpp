@@ -96,7 +96,7 @@ LogicalResult Linker::classify(Operation *op, File &file) {
   if (auto base = op->getAttrOfType<FlatSymbolRefAttr>(kBaseAttrName)) {
     if (file.bases.insert({base.getAttr(), function}).second)
       return success();
-    return op->emitError("a file must declare once what its @")
+    return op->emitError("a file must declare once the function that its @")
            << base.getValue() << " replaces, but got @" << name.getValue() << " as well as @"
            << file.bases[base.getAttr()].getSymName() << "; leave one out";
   }
@@ -194,7 +194,7 @@ LogicalResult Linker::classifyReplacement(func::FuncOp function, File &file) {
                                << " must have the type of the one that it is joined with, "
                                << getSymbolType(before) << ", but got " << getSymbolType(function)
                                << "; write the same type in both files";
-    error.attachNote(before->getLoc()) << "what it is joined with";
+    error.attachNote(before->getLoc()) << "the function that it is joined with";
     return error;
   }
   if (base && !isUsed(*file.module, base))

@@ -115,7 +115,7 @@ LogicalResult LibraryLinker::refuseCycle(LinkOp link, Library *again) {
   for (Library *library :
        ArrayRef(loading).drop_until([&](Library *each) { return each == again; }))
     error << "'" << library->path << "' -> ";
-  return error << "'" << again->path << "'; move what both need into a file of its own";
+  return error << "'" << again->path << "'; move the shared definitions into a separate file";
 }
 
 LogicalResult LibraryLinker::load(ModuleOp module, SmallVectorImpl<Library *> &links) {

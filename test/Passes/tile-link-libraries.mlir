@@ -40,7 +40,7 @@
 // RUN: not tilewright-opt %t/empty.mlir --tile-link 2>&1 | FileCheck %s --check-prefix=EMPTY
 // EMPTY: empty.mlir:1:1: error: 'tile.link' op must name a file, but got an empty path; write one relative to this file
 // RUN: not tilewright-opt %t/lib/round.mlir --tile-link 2>&1 | FileCheck %s --check-prefix=ROUND
-// ROUND: round_b.mlir:1:1: error: 'tile.link' op must not close a cycle of files, but got '{{.*}}round_a.mlir' -> '{{.*}}round_b.mlir' -> '{{.*}}round_a.mlir'; move what both need into a file of its own
+// ROUND: round_b.mlir:1:1: error: 'tile.link' op must not close a cycle of files, but got '{{.*}}round_a.mlir' -> '{{.*}}round_b.mlir' -> '{{.*}}round_a.mlir'; move the shared definitions into a separate file
 // RUN: not tilewright-opt %t/program.mlir --tile-link 2>&1 | FileCheck %s --check-prefix=PROGRAM
 // PROGRAM: main.mlir:{{[0-9]+}}:1: error: {{.*}}a file that others link must hold functions, captures and kernels, but got 'tile.program'; compile that file by itself
 // RUN: not tilewright-opt %t/two.mlir --tile-link 2>&1 | FileCheck %s --check-prefix=TWO
