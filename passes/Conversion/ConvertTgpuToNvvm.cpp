@@ -46,8 +46,7 @@ void ConvertTgpuToNvvm::runOnOperation() {
   if (failedAny)
     return signalPassFailure();
 
-  // Nothing of what the kernels were made of is code for the device: functions have been inlined,
-  // programs are the launcher's.
+  // Nothing else is device code: functions have been inlined, and programs belong to the launcher.
   for (Operation &op : llvm::make_early_inc_range(*module.getBody()))
     if (!isa<LLVM::LLVMFuncOp, LLVM::GlobalOp>(op))
       op.erase();

@@ -7,6 +7,7 @@
 // first round.
 
 #include "passes/Conversion/KernelEmitter.h"
+#include "passes/Conversion/LoweringTable.h"
 #include "passes/Conversion/RoleThreads.h"
 #include "runtime/KernelAbi.h"
 
@@ -26,7 +27,7 @@ Value KernelEmitter::windowAddress(Value pointer) {
   return LLVM::PtrToIntOp::create(b, b.getI32Type(), pointer);
 }
 
-/// What one thread of the role does for all.
+/// Runs `body` in one thread of the role.
 void KernelEmitter::byOneThread(llvm::function_ref<void()> body) {
   if (isOneThread)
     return body();
@@ -41,77 +42,82 @@ void KernelEmitter::byOneThread(llvm::function_ref<void()> body) {
 // Roles
 //===----------------------------------------------------------------------===//
 
-LogicalResult KernelEmitter::dispatch(Value number, ArrayRef<int64_t> ends,
-                                      llvm::function_ref<LogicalResult(size_t)> emitPart) {
-  OpBuilder::InsertionGuard guard(b);
+/// Branches to part i where `number` is below the i-th of `ends` and not below those before.
+static LogicalResult dispatch(KernelEmitter &e, Value number, ArrayRef<int64_t> ends,
+                              llvm::function_ref<LogicalResult(size_t)> emitPart) {
+  OpBuilder::InsertionGuard guard(e.b);
   SmallVector<Block *> open; // the parts so far are branches, each in the else of the one before
   for (size_t i = 0; i < ends.size(); ++i) {
     bool isLast = i + 1 == ends.size();
     scf::IfOp branch;
     if (!isLast) {
-      branch = scf::IfOp::create(b, TypeRange(), less(number, i32(ends[i])), /*addThenBlock=*/true,
-                                 /*addElseBlock=*/true);
-      b.setInsertionPointToEnd(branch.thenBlock());
+      branch =
+          scf::IfOp::create(e.b, TypeRange(), e.less(number, e.i32(ends[i])), /*addThenBlock=*/true,
+                            /*addElseBlock=*/true);
+      e.b.setInsertionPointToEnd(branch.thenBlock());
     }
     if (failed(emitPart(i)))
       return failure();
     if (!isLast) {
-      scf::YieldOp::create(b);
-      b.setInsertionPointToEnd(branch.elseBlock());
+      scf::YieldOp::create(e.b);
+      e.b.setInsertionPointToEnd(branch.elseBlock());
       open.push_back(branch.elseBlock());
     }
   }
   for (Block *block : llvm::reverse(open)) {
-    b.setInsertionPointToEnd(block);
-    scf::YieldOp::create(b);
+    e.b.setInsertionPointToEnd(block);
+    scf::YieldOp::create(e.b);
   }
   return success();
 }
 
-/// What a role computes, it computes for itself: numbers of threads count within it.
-LogicalResult KernelEmitter::emitRole(mlir::Region &body, Value wholeWarp, int64_t first,
-                                      int64_t warps, int64_t number) {
-  auto outer = std::make_tuple(endOfEntry, warp, lane, thread, constants, threadNumbers, numWarps);
-  endOfEntry = arith::ConstantOp::create(b, b.getBoolAttr(false));
-  numWarps = warps;
-  role = &body;
+/// Writes the body of a role. Thread and warp numbers count from the first of the role, and values
+/// that are computed once are computed at the entry of the role.
+static LogicalResult emitRole(KernelEmitter &e, mlir::Region &body, Value wholeWarp, int64_t first,
+                              int64_t warps, int64_t number) {
+  auto outer = std::make_tuple(e.endOfEntry, e.warp, e.lane, e.thread, e.constants, e.threadNumbers,
+                               e.numWarps);
+  e.endOfEntry = arith::ConstantOp::create(e.b, e.b.getBoolAttr(false));
+  e.numWarps = warps;
+  e.role = &body;
   {
-    OpBuilder::InsertionGuard entry(b);
-    b.setInsertionPoint(endOfEntry);
-    threadNumbers.clear();
-    warp = arith::SubIOp::create(b, wholeWarp, i32(first));
-    thread = arith::SubIOp::create(b, thread, i32(32 * first));
+    OpBuilder::InsertionGuard entry(e.b);
+    e.b.setInsertionPoint(e.endOfEntry);
+    e.threadNumbers.clear();
+    e.warp = arith::SubIOp::create(e.b, wholeWarp, e.i32(first));
+    e.thread = arith::SubIOp::create(e.b, e.thread, e.i32(32 * first));
   }
   LogicalResult result = success();
   {
-    OpBuilder::InsertionGuard role(b);
-    isOneThread = isForOneThread(body);
-    if (isOneThread) {
-      Value isFirst = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, thread, i32(0));
-      auto branch = scf::IfOp::create(b, isFirst, /*withElseRegion=*/false);
-      b.setInsertionPoint(branch.thenBlock()->getTerminator());
+    OpBuilder::InsertionGuard role(e.b);
+    e.isOneThread = isForOneThread(body);
+    if (e.isOneThread) {
+      Value isFirst = arith::CmpIOp::create(e.b, arith::CmpIPredicate::eq, e.thread, e.i32(0));
+      auto branch = scf::IfOp::create(e.b, isFirst, /*withElseRegion=*/false);
+      e.b.setInsertionPoint(branch.thenBlock()->getTerminator());
     }
-    bool hasEvents = timeline && llvm::any_of(timeline->numbers, [&](const auto &event) {
+    bool hasEvents = e.timeline && llvm::any_of(e.timeline->numbers, [&](const auto &event) {
                        return body.isAncestor(event.first->getParentRegion());
                      });
     if (hasEvents)
-      openTimeline(number);
-    result = emitBlock(body.front());
+      e.openTimeline(number);
+    result = e.emitBlock(body.front());
     if (hasEvents)
-      closeTimeline();
-    isOneThread = false;
+      e.closeTimeline();
+    e.isOneThread = false;
   }
-  role = nullptr;
-  endOfEntry->erase();
-  std::tie(endOfEntry, warp, lane, thread, constants, threadNumbers, numWarps) = outer;
+  e.role = nullptr;
+  e.endOfEntry->erase();
+  std::tie(e.endOfEntry, e.warp, e.lane, e.thread, e.constants, e.threadNumbers, e.numWarps) =
+      outer;
   return result;
 }
 
-LogicalResult KernelEmitter::emitRoles(RolesOp op) {
-  // The warp, known to be the same in all of its lanes.
-  Value wholeWarp = shuffle("idx", warp, i32(0));
-  int64_t atEntry = Target::getRegistersAtEntry(numWarps);
-  // Registers are set by whole warpgroups, before their roles part.
+static LogicalResult emitRoles(KernelEmitter &e, RolesOp op) {
+  // The shuffle tells ptxas that the warp's number is uniform across its lanes.
+  Value wholeWarp = e.shuffle("idx", e.warp, e.i32(0));
+  int64_t atEntry = Target::getRegistersAtEntry(e.numWarps);
+  // A whole warpgroup sets its registers, before its roles diverge.
   constexpr int64_t warpsOfGroup = 4;
   SmallVector<SmallVector<int64_t>> roleEnds(1);
   SmallVector<int64_t> runEnds, runStarts{0};
@@ -128,23 +134,23 @@ LogicalResult KernelEmitter::emitRoles(RolesOp op) {
     roleEnds.emplace_back();
     runStarts.push_back(static_cast<int64_t>(i) + 1);
   }
-  return dispatch(wholeWarp, runEnds, [&](size_t run) {
+  return dispatch(e, wholeWarp, runEnds, [&](size_t run) {
     auto firstRole = static_cast<size_t>(runStarts[run]);
     if (int64_t registers = op.getRegisters()[firstRole]) {
       // Without this the entry count is unknown, and the request ignored.
-      func->setAttr(NVVM::NVVMDialect::getMinctasmAttrName(), b.getI32IntegerAttr(1));
-      inlineAsm((Twine("setmaxnreg.") + (registers > atEntry ? "inc" : "dec") +
-                 ".sync.aligned.u32 " + Twine(registers) + ";")
-                    .str(),
-                "~{memory}", nullptr, {});
+      e.func->setAttr(NVVM::NVVMDialect::getMinctasmAttrName(), e.b.getI32IntegerAttr(1));
+      e.inlineAsm((Twine("setmaxnreg.") + (registers > atEntry ? "inc" : "dec") +
+                   ".sync.aligned.u32 " + Twine(registers) + ";")
+                      .str(),
+                  "~{memory}", nullptr, {});
     }
-    return dispatch(wholeWarp, roleEnds[run], [&](size_t part) {
+    return dispatch(e, wholeWarp, roleEnds[run], [&](size_t part) {
       size_t role = firstRole + part;
       int64_t warps = op.getWarps()[role];
       LogicalResult result =
-          emitRole(*(op.getBodies().begin() + role), wholeWarp, roleEnds[run][part] - warps, warps,
-                   static_cast<int64_t>(role));
-      b.setLoc(op.getLoc());
+          emitRole(e, *(op.getBodies().begin() + role), wholeWarp, roleEnds[run][part] - warps,
+                   warps, static_cast<int64_t>(role));
+      e.b.setLoc(op.getLoc());
       return result;
     });
   });
@@ -154,42 +160,45 @@ LogicalResult KernelEmitter::emitRoles(RolesOp op) {
 // Named barriers
 //===----------------------------------------------------------------------===//
 
-LogicalResult KernelEmitter::emitNamedBarrier(NamedBarrierOp op) {
+static LogicalResult emitNamedBarrier(KernelEmitter &e, NamedBarrierOp op) {
   if (!op.getId())
     return op.emitError() << "a named barrier must have a number before code is generated; run "
                              "tgpu-plan-shared-memory";
-  set(op.getBarrier(), {i32(*op.getId())});
+  e.set(op.getBarrier(), {e.i32(*op.getId())});
   return success();
 }
 
-LogicalResult KernelEmitter::meetAt(Operation *op, Value barrierValue, StringRef how) {
+/// `how` is "sync" or "arrive".
+static LogicalResult meetAt(KernelEmitter &e, Operation *op, Value barrierValue, StringRef how) {
   auto named = barrierValue.getDefiningOp<NamedBarrierOp>();
   if (!named || !named.getId())
     return op->emitError() << "the barrier must be the result of tgpu.named_barrier, numbered";
-  // Constants, so that only as many barriers as there are get reserved.
-  intrinsic(("llvm.nvvm.barrier.cta." + how + ".aligned.count").str(),
-            ValueRange{i32(*named.getId()), i32(32 * named.getWarps())});
+  // Constant operands, so that ptxas reserves only the barriers that are used.
+  e.intrinsic(("llvm.nvvm.barrier.cta." + how + ".aligned.count").str(),
+              ValueRange{e.i32(*named.getId()), e.i32(32 * named.getWarps())});
   return success();
 }
 
-LogicalResult KernelEmitter::emitAny(AnyOp op) {
-  Values list = getElements(op.getTile());
+static LogicalResult emitAny(KernelEmitter &e, AnyOp op) {
+  Values list = e.getElements(op.getTile());
   Value any = list.front();
   for (Value next : ArrayRef(list).drop_front())
-    any = arith::OrIOp::create(b, any, next);
+    any = arith::OrIOp::create(e.b, any, next);
   Value result;
   if (op.getBarrier()) {
     auto named = op.getBarrier().getDefiningOp<NamedBarrierOp>();
     if (!named || !named.getId())
       return op.emitError() << "the barrier must be the result of tgpu.named_barrier, numbered";
-    result = intrinsic("llvm.nvvm.barrier.cta.red.or.aligned.count", b.getI1Type(),
-                       {i32(*named.getId()), i32(32 * named.getWarps()), any});
+    result = e.intrinsic("llvm.nvvm.barrier.cta.red.or.aligned.count", e.b.getI1Type(),
+                         {e.i32(*named.getId()), e.i32(32 * named.getWarps()), any});
   } else {
-    result = intrinsic("llvm.nvvm.barrier.cta.red.or.aligned.all", b.getI1Type(), {i32(0), any});
+    result =
+        e.intrinsic("llvm.nvvm.barrier.cta.red.or.aligned.all", e.b.getI1Type(), {e.i32(0), any});
   }
-  // All agree already; but only of a vote does ptxas know it. Otherwise it takes every branch
-  // on the result for divergent, and writes whatever shuffles after it twice.
-  set(op.getResult(), {intrinsic("llvm.nvvm.vote.any.sync", b.getI1Type(), {i32(-1), result})});
+  // All lanes already agree, but ptxas knows this only of a vote. Otherwise it treats branches on
+  // the result as divergent and duplicates the shuffles after them.
+  e.set(op.getResult(),
+        {e.intrinsic("llvm.nvvm.vote.any.sync", e.b.getI1Type(), {e.i32(-1), result})});
   return success();
 }
 
@@ -197,19 +206,20 @@ LogicalResult KernelEmitter::emitAny(AnyOp op) {
 // mbarriers
 //===----------------------------------------------------------------------===//
 
-LogicalResult KernelEmitter::emitAllocBarriers(AllocBarriersOp op) {
+static LogicalResult emitAllocBarriers(KernelEmitter &e, AllocBarriersOp op) {
   int64_t stages = cast<BarriersType>(op.getBarriers().getType()).getStages();
-  if (failed(emitAlloc(op, op.getOffset(), stages * kBarrierBytes, kBarrierBytes)))
+  if (failed(e.emitAlloc(op, op.getOffset(), stages * kBarrierBytes, kBarrierBytes)))
     return failure();
-  Value base = getScalar(op.getBarriers());
-  byOneThread([&] {
+  Value base = e.getScalar(op.getBarriers());
+  e.byOneThread([&] {
     for (int64_t stage = 0; stage < stages; ++stage)
-      inlineAsm("mbarrier.init.shared::cta.b64 [$0], $1;", "r,r,~{memory}", nullptr,
-                {windowAddress(advance(base, stage * kBarrierBytes)), i32(op.getArrivals())});
-    inlineAsm("fence.mbarrier_init.release.cluster; fence.proxy.async.shared::cta;", "~{memory}",
-              nullptr, {});
+      e.inlineAsm(
+          "mbarrier.init.shared::cta.b64 [$0], $1;", "r,r,~{memory}", nullptr,
+          {e.windowAddress(e.advance(base, stage * kBarrierBytes)), e.i32(op.getArrivals())});
+    e.inlineAsm("fence.mbarrier_init.release.cluster; fence.proxy.async.shared::cta;", "~{memory}",
+                nullptr, {});
   });
-  barrier();
+  e.barrier();
   return success();
 }
 
@@ -222,30 +232,30 @@ Value KernelEmitter::barrierOf(Value barriers, Value use) {
   return add(base, mul(stage, i32(kBarrierBytes)));
 }
 
-void KernelEmitter::waitFor(Value barriers, Value use, bool forRelease) {
+static void waitFor(KernelEmitter &e, Value barriers, Value use, bool forRelease) {
   int64_t stages = cast<BarriersType>(barriers.getType()).getStages();
-  Value address = barrierOf(barriers, use);
-  Value phase = stages == 1 ? use : arith::DivUIOp::create(b, use, i32(stages)).getResult();
+  Value address = e.barrierOf(barriers, use);
+  Value phase = stages == 1 ? use : arith::DivUIOp::create(e.b, use, e.i32(stages)).getResult();
   if (forRelease)
-    phase = add(phase, i32(1));
-  Value parity = arith::AndIOp::create(b, phase, i32(1));
-  auto loop = scf::WhileOp::create(b, TypeRange(), ValueRange());
-  OpBuilder::InsertionGuard guard(b);
-  b.createBlock(&loop.getBefore());
-  Value done = inlineAsm("{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [$1], $2; "
-                         "selp.b32 $0, 1, 0, p; }",
-                         "=r,r,r,~{memory}", b.getI32Type(), {address, parity});
-  scf::ConditionOp::create(b, arith::CmpIOp::create(b, arith::CmpIPredicate::eq, done, i32(0)),
-                           ValueRange());
-  b.createBlock(&loop.getAfter());
-  scf::YieldOp::create(b);
+    phase = e.add(phase, e.i32(1));
+  Value parity = arith::AndIOp::create(e.b, phase, e.i32(1));
+  auto loop = scf::WhileOp::create(e.b, TypeRange(), ValueRange());
+  OpBuilder::InsertionGuard guard(e.b);
+  e.b.createBlock(&loop.getBefore());
+  Value done = e.inlineAsm("{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [$1], $2; "
+                           "selp.b32 $0, 1, 0, p; }",
+                           "=r,r,r,~{memory}", e.b.getI32Type(), {address, parity});
+  scf::ConditionOp::create(
+      e.b, arith::CmpIOp::create(e.b, arith::CmpIPredicate::eq, done, e.i32(0)), ValueRange());
+  e.b.createBlock(&loop.getAfter());
+  scf::YieldOp::create(e.b);
 }
 
-LogicalResult KernelEmitter::emitExpect(ExpectOp op) {
-  Value address = barrierOf(op.getBarriers(), getScalar(op.getUse()));
-  byOneThread([&] {
-    inlineAsm("mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], $1;", "r,r,~{memory}", nullptr,
-              {address, i32(op.getBytes())});
+static LogicalResult emitExpect(KernelEmitter &e, ExpectOp op) {
+  Value address = e.barrierOf(op.getBarriers(), e.getScalar(op.getUse()));
+  e.byOneThread([&] {
+    e.inlineAsm("mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], $1;", "r,r,~{memory}", nullptr,
+                {address, e.i32(op.getBytes())});
   });
   return success();
 }
@@ -254,13 +264,14 @@ LogicalResult KernelEmitter::emitExpect(ExpectOp op) {
 // Tensor memory accelerator
 //===----------------------------------------------------------------------===//
 
+/// Calls `issue` with buffer, map and coordinates (innermost first) of every box.
 template <typename TmaOp>
-LogicalResult KernelEmitter::emitTma(TmaOp op,
-                                     llvm::function_ref<void(Value, Value, ValueRange)> issue) {
+static LogicalResult emitTma(KernelEmitter &e, TmaOp op,
+                             llvm::function_ref<void(Value, Value, ValueRange)> issue) {
   Value map = op.getMap(), bufferValue = op.getBuffer();
   auto mapType = cast<TensorMapType>(map.getType());
   auto type = cast<SharedType>(bufferValue.getType());
-  const layout::SharedLayout *shared = getLayout(op, type);
+  const layout::SharedLayout *shared = e.getLayout(op, type);
   if (!shared)
     return failure();
   ArrayRef<int64_t> box = mapType.getBox();
@@ -273,34 +284,34 @@ LogicalResult KernelEmitter::emitTma(TmaOp op,
   Values index;
   size_t dynamic = 0;
   for (int64_t known : op.getStaticIndices())
-    index.push_back(ShapedType::isDynamic(known) ? getScalar(op.getIndices()[dynamic++])
-                                                 : i32(known));
+    index.push_back(ShapedType::isDynamic(known) ? e.getScalar(op.getIndices()[dynamic++])
+                                                 : e.i32(known));
   Values outer; // the outermost first
   if (mapType.isRagged()) {
     auto definition = map.template getDefiningOp<TensorMapOp>();
     if (!definition)
       return op->emitError() << "the tensor map must be the result of tgpu.tensor_map";
     int64_t dim = mapType.getRagged();
-    Value begin = getScalar(op.getBegin());
+    Value begin = e.getScalar(op.getBegin());
     Value size =
-        clampPart(begin, getScalar(op.getSize()), getView(definition.getView()).extents[dim]);
-    index[dim] = add(arith::SubIOp::create(b, i32(runtime::raggedBound), size), index[dim]);
-    outer = {i32(runtime::raggedBound), add(begin, size)};
+        e.clampPart(begin, e.getScalar(op.getSize()), e.getView(definition.getView()).extents[dim]);
+    index[dim] = e.add(arith::SubIOp::create(e.b, e.i32(runtime::raggedBound), size), index[dim]);
+    outer = {e.i32(runtime::raggedBound), e.add(begin, size)};
   }
-  Value buffer = windowAddress(getScalar(bufferValue)), mapAddress = getScalar(map);
-  byOneThread([&] {
+  Value buffer = e.windowAddress(e.getScalar(bufferValue)), mapAddress = e.getScalar(map);
+  e.byOneThread([&] {
     for (int64_t col = 0; col < shared->cols(); col += boxCols)
       for (int64_t row = 0; row < shared->rows(); row += boxRows) {
         Values at = index;
-        at.back() = add(at.back(), i32(col));
+        at.back() = e.add(at.back(), e.i32(col));
         if (rank > 1)
-          at[mapType.getRowDim()] = add(at[mapType.getRowDim()], i32(row));
+          at[mapType.getRowDim()] = e.add(at[mapType.getRowDim()], e.i32(row));
         if (mapType.leavesOutFirst())
           at.erase(at.begin());
         at.insert(at.begin(), outer.begin(), outer.end());
         std::reverse(at.begin(), at.end()); // the innermost first
-        issue(add(buffer, i32(col / shared->panelCols() * shared->panelStride() +
-                              row * shared->rowPitch())),
+        issue(e.add(buffer, e.i32(col / shared->panelCols() * shared->panelStride() +
+                                  row * shared->rowPitch())),
               mapAddress, at);
       }
   });
@@ -322,30 +333,83 @@ static std::string repeated(StringRef constraint, size_t count) {
   return text;
 }
 
-LogicalResult KernelEmitter::emitTmaLoad(TmaLoadOp op) {
-  Value full = barrierOf(op.getBarriers(), getScalar(op.getUse()));
-  return emitTma(op, [&](Value buffer, Value map, ValueRange at) {
+static LogicalResult emitTmaLoad(KernelEmitter &e, TmaLoadOp op) {
+  Value full = e.barrierOf(op.getBarriers(), e.getScalar(op.getUse()));
+  return emitTma(e, op, [&](Value buffer, Value map, ValueRange at) {
     Values operands{buffer, map, full};
     llvm::append_range(operands, at);
-    inlineAsm("cp.async.bulk.tensor." + std::to_string(at.size()) +
-                  "d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [$0], [$1, " +
-                  coordinates(3, at.size()) + "], [$2];",
-              "r,l,r" + repeated("r", at.size()) + ",~{memory}", nullptr, operands);
+    e.inlineAsm("cp.async.bulk.tensor." + std::to_string(at.size()) +
+                    "d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [$0], [$1, " +
+                    coordinates(3, at.size()) + "], [$2];",
+                "r,l,r" + repeated("r", at.size()) + ",~{memory}", nullptr, operands);
   });
 }
 
-template <typename TmaOp> LogicalResult KernelEmitter::emitTmaWrite(TmaOp op) {
-  return emitTma(op, [&](Value source, Value mapAddress, ValueRange at) {
+template <typename TmaOp> static LogicalResult emitTmaWrite(KernelEmitter &e, TmaOp op) {
+  return emitTma(e, op, [&](Value source, Value mapAddress, ValueRange at) {
     Values operands{source, mapAddress};
     llvm::append_range(operands, at);
     bool isReduction = isa<TmaReduceAddOp>(op.getOperation());
     std::string name = isReduction ? "cp.reduce.async.bulk.tensor." : "cp.async.bulk.tensor.";
     name += std::to_string(at.size()) + "d.global.shared::cta.";
     name += isReduction ? "add.tile.bulk_group" : "tile.bulk_group";
-    inlineAsm(name + " [$1, " + coordinates(2, at.size()) + "], [$0];",
-              "r,l" + repeated("r", at.size()) + ",~{memory}", nullptr, operands);
+    e.inlineAsm(name + " [$1, " + coordinates(2, at.size()) + "], [$0];",
+                "r,l" + repeated("r", at.size()) + ",~{memory}", nullptr, operands);
   });
 }
 
-LogicalResult KernelEmitter::emitTmaStore(TmaStoreOp op) { return emitTmaWrite(op); }
-LogicalResult KernelEmitter::emitTmaReduceAdd(TmaReduceAddOp op) { return emitTmaWrite(op); }
+static LogicalResult emitTmaStore(KernelEmitter &e, TmaStoreOp op) { return emitTmaWrite(e, op); }
+static LogicalResult emitTmaReduceAdd(KernelEmitter &e, TmaReduceAddOp op) {
+  return emitTmaWrite(e, op);
+}
+
+static LogicalResult emitSync(KernelEmitter &e, SyncOp op) {
+  if (op.getBarrier())
+    return meetAt(e, op, op.getBarrier(), "sync");
+  e.barrier();
+  return success();
+}
+
+static LogicalResult emitSignal(KernelEmitter &e, SignalOp op) {
+  return meetAt(e, op, op.getBarrier(), "arrive");
+}
+
+static void emitWait(KernelEmitter &e, WaitOp op) {
+  waitFor(e, op.getBarriers(), e.getScalar(op.getUse()), /*forRelease=*/false);
+}
+
+static void emitAcquire(KernelEmitter &e, AcquireOp op) {
+  waitFor(e, op.getBarriers(), e.getScalar(op.getUse()), /*forRelease=*/true);
+}
+
+static void emitBulkCommit(KernelEmitter &e, BulkCommitOp) {
+  e.inlineAsm("cp.async.bulk.commit_group;", "~{memory}", nullptr, {});
+}
+
+static void emitBulkWait(KernelEmitter &e, BulkWaitOp op) {
+  std::string text = op.getRead() ? "cp.async.bulk.wait_group.read " : "cp.async.bulk.wait_group ";
+  e.inlineAsm(text + std::to_string(op.getPending()) + ";", "~{memory}", nullptr, {});
+}
+
+static void emitFenceAsync(KernelEmitter &e, FenceAsyncOp) {
+  e.inlineAsm("fence.proxy.async.shared::cta;", "~{memory}", nullptr, {});
+}
+
+void tgpu::registerBarrierLowerings(LoweringTable &table) {
+  table.add<RolesOp>(emitRoles);
+  table.add<NamedBarrierOp>(emitNamedBarrier);
+  table.add<SyncOp>(emitSync);
+  table.add<SignalOp>(emitSignal);
+  table.add<AnyOp>(emitAny);
+  table.add<AllocBarriersOp>(emitAllocBarriers);
+  table.add<WaitOp>(emitWait);
+  table.add<AcquireOp>(emitAcquire);
+  table.add<ExpectOp>(emitExpect);
+  table.add<TensorMapOp>([](KernelEmitter &, TensorMapOp) {}); // a parameter, bound at entry
+  table.add<TmaLoadOp>(emitTmaLoad);
+  table.add<TmaStoreOp>(emitTmaStore);
+  table.add<TmaReduceAddOp>(emitTmaReduceAdd);
+  table.add<BulkCommitOp>(emitBulkCommit);
+  table.add<BulkWaitOp>(emitBulkWait);
+  table.add<FenceAsyncOp>(emitFenceAsync);
+}

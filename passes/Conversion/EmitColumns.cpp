@@ -15,6 +15,7 @@ using namespace mlir;
 using namespace tilewright;
 using namespace tilewright::tgpu;
 using layout::RegisterLayout;
+using ColumnBound = KernelEmitter::ColumnBound;
 
 namespace {
 
@@ -77,12 +78,12 @@ static std::optional<ThreadColumns> findColumns(const RegisterLayout &layout) {
   return columns;
 }
 
-void KernelEmitter::setColumnBounds(Value tile, SmallVector<ColumnBound> bounds) {
-  columnBounds[tile] = std::move(bounds);
-  // Others ask for the answers where they are used: made here, they would be alive until there.
+static void setColumnBounds(KernelEmitter &e, Value tile, SmallVector<ColumnBound> bounds) {
+  e.columnBounds[tile] = std::move(bounds);
+  // Other users compute the bits at the use: computed here, they would stay live until then.
   bool isKept = llvm::all_of(tile.getUsers(), llvm::IsaPred<arith::AndIOp, tile::SelectOp>);
   if (!isKept)
-    setElements(tile, getElements(tile));
+    e.setElements(tile, e.getElements(tile));
 }
 
 /// How many of the columns that the thread holds are below the bound: of whole strides, and of the
@@ -103,26 +104,28 @@ static Value countColumns(OpBuilder &b, Location loc, const ThreadColumns &colum
   return arith::AddIOp::create(b, loc, ofWhole, ofLast);
 }
 
-/// The answers of each row of the thread, in one word or more.
-Values KernelEmitter::makeColumnWords(const RegisterLayout &layout, const ColumnBound &bound) {
+/// The results of each row of the thread, as bits of one word or more.
+static Values makeColumnWords(KernelEmitter &e, const RegisterLayout &layout,
+                              const ColumnBound &bound) {
   ThreadColumns columns = *findColumns(layout);
-  Value first = threadCoord(layout, 1);
+  Value first = e.threadCoord(layout, 1);
   Values words;
   for (Value row : bound.rows) {
     if (bound.kind == ColumnBound::Kind::WholeRow) {
       words.append(columns.wordsPerRow(),
-                   arith::SelectOp::create(b, row, i32(-1), i32(0)).getResult());
+                   arith::SelectOp::create(e.b, row, e.i32(-1), e.i32(0)).getResult());
       continue;
     }
-    Value count = countColumns(b, b.getLoc(), columns, first, row);
+    Value count = countColumns(e.b, e.b.getLoc(), columns, first, row);
     for (int word = 0; word < columns.wordsPerRow(); ++word) {
-      Value before = i32(int64_t(word) * bitsPerWord), size = count;
+      Value before = e.i32(int64_t(word) * bitsPerWord), size = count;
       if (word > 0)
-        size = arith::SubIOp::create(b, arith::MaxUIOp::create(b, count, before), before);
-      // As many ones, and no more than there are bits.
-      Value bits = intrinsic("llvm.nvvm.fshl.clamp", b.getI32Type(), {i32(0), i32(-1), size});
+        size = arith::SubIOp::create(e.b, arith::MaxUIOp::create(e.b, count, before), before);
+      // As many ones as columns are below the bound, and at most as many as there are bits.
+      Value bits =
+          e.intrinsic("llvm.nvvm.fshl.clamp", e.b.getI32Type(), {e.i32(0), e.i32(-1), size});
       bool isBelow = bound.kind == ColumnBound::Kind::Below;
-      words.push_back(isBelow ? bits : arith::XOrIOp::create(b, bits, i32(-1)).getResult());
+      words.push_back(isBelow ? bits : arith::XOrIOp::create(e.b, bits, e.i32(-1)).getResult());
     }
   }
   return words;
@@ -134,7 +137,7 @@ void KernelEmitter::visitColumnBits(Value tile, llvm::function_ref<void(int, Val
   ThreadColumns columns = *findColumns(layout);
   Values words;
   for (const ColumnBound &bound : columnBounds[tile]) {
-    Values other = makeColumnWords(layout, bound);
+    Values other = makeColumnWords(*this, layout, bound);
     for (auto [word, otherWord] : llvm::zip(words, other))
       word = arith::AndIOp::create(b, word, otherWord);
     if (words.empty())
@@ -152,7 +155,7 @@ void KernelEmitter::visitColumnBits(Value tile, llvm::function_ref<void(int, Val
   }
 }
 
-/// With one bound for all rows few comparisons are left, and their results take fewer registers.
+/// One bound for all rows needs few comparisons, whose results take fewer registers than words.
 bool KernelEmitter::emitColumnCompare(arith::CmpIOp op) {
   auto iota = op.getLhs().getDefiningOp<tile::IotaOp>();
   bool isBelow = op.getPredicate() == arith::CmpIPredicate::slt;
@@ -171,18 +174,18 @@ bool KernelEmitter::emitColumnCompare(arith::CmpIOp op) {
   for (auto [reg, value] : llvm::enumerate(bounds))
     if (value != bound.rows[columns->rows[reg]])
       return false;
-  setColumnBounds(op.getResult(), {bound});
+  setColumnBounds(*this, op.getResult(), {bound});
   return true;
 }
 
-/// Whether all elements of a row have one answer: a position of rows compared with one number.
+/// Whether all elements of a row have the same result: a comparison of row positions with a scalar.
 static bool isOfRows(Value tile) {
   auto op = tile.getDefiningOp<arith::CmpIOp>();
   auto iota = op ? op.getLhs().getDefiningOp<tile::IotaOp>() : tile::IotaOp();
   return iota && iota.getDim() == 0 && op.getRhs().getDefiningOp<tile::FullOp>();
 }
 
-/// Both of two conditions, of which one is on columns, and the other too, or on rows.
+/// The conjunction of a condition on columns and another on columns or rows.
 bool KernelEmitter::emitColumnAnd(arith::AndIOp op) {
   Value lhs = op.getLhs(), rhs = op.getRhs();
   if (!columnBounds.count(lhs))
@@ -199,6 +202,6 @@ bool KernelEmitter::emitColumnAnd(arith::AndIOp op) {
       rows.rows.push_back(elements[reg]);
     bounds.push_back(rows);
   }
-  setColumnBounds(op.getResult(), bounds);
+  setColumnBounds(*this, op.getResult(), bounds);
   return true;
 }

@@ -6,14 +6,17 @@
 #include "passes/Conversion/KernelEmitter.h"
 
 #include "lib/Layout/Relations.h"
+#include "passes/Conversion/LoweringTable.h"
 
 using namespace mlir;
 using namespace tilewright;
 using namespace tilewright::tgpu;
 using layout::RegisterLayout;
+using ViewRegion = KernelEmitter::ViewRegion;
 
-LogicalResult KernelEmitter::addAtomically(Operation *op, const Region &region, Value tile) {
-  const RegisterLayout &layout = *getLayout(op, tile.getType());
+static LogicalResult addAtomically(KernelEmitter &e, Operation *op, const ViewRegion &region,
+                                   Value tile) {
+  const RegisterLayout &layout = *e.getLayout(op, tile.getType());
   Type element = region.view.element;
   StringRef type, constraint;
   if (element.isF32())
@@ -24,28 +27,28 @@ LogicalResult KernelEmitter::addAtomically(Operation *op, const Region &region, 
     type = "u32", constraint = "r";
   else if (element.isF16())
     type = "noftz.f16", constraint = "h";
-  else if (element.isBF16() && getTargetOf(kernel).has(Feature::AtomicAddOfBf16))
+  else if (element.isBF16() && getTargetOf(e.kernel).has(Feature::AtomicAddOfBf16))
     type = "noftz.bf16", constraint = "h";
   else
     return op->emitError() << "there is no atomic addition of " << element << " on "
-                           << kernel.getTarget() << "; add in f32";
-  Values elements = getElements(tile);
+                           << e.kernel.getTarget() << "; add in f32";
+  Values elements = e.getElements(tile);
   auto addAll = [&](Value condition, std::optional<size_t> unit, bool isInside) {
     auto addOne = [&](int reg, Value address, Value inside) {
-      if (!isCanonicalRegister(layout, reg))
+      if (!KernelEmitter::isCanonicalRegister(layout, reg))
         return;
-      Value value = constraint == "h" ? bitcast(elements[reg], b.getI16Type()) : elements[reg];
+      Value value = constraint == "h" ? e.bitcast(elements[reg], e.b.getI16Type()) : elements[reg];
       std::string text = ("red.global.add." + type + " [$0], $1;").str();
       std::string constraints = ("l," + constraint + ",").str();
       if (inside)
-        inlineAsm("@$2 " + text, constraints + "b,~{memory}", nullptr, {address, value, inside});
+        e.inlineAsm("@$2 " + text, constraints + "b,~{memory}", nullptr, {address, value, inside});
       else
-        inlineAsm(text, constraints + "~{memory}", nullptr, {address, value});
+        e.inlineAsm(text, constraints + "~{memory}", nullptr, {address, value});
     };
-    forEachRun(region, layout, 1, condition, addOne, unit, isInside);
+    e.forEachRun(region, layout, 1, condition, addOne, unit, isInside);
   };
-  Value isMine = isCanonicalThread(layout);
-  Value condition = conjunction(region.inside, isMine);
+  Value isMine = e.isCanonicalThread(layout);
+  Value condition = e.conjunction(region.inside, isMine);
   if (!region.dense || region.gathered >= 0 || layout.rank() < 2) {
     addAll(condition, std::nullopt, false);
     return success();
@@ -53,33 +56,35 @@ LogicalResult KernelEmitter::addAtomically(Operation *op, const Region &region, 
   // Nearly always neighbours lie side by side, and the tile as a whole inside: then addresses
   // differ by constants, and nothing is tested. (A predicate here costs a branch for each
   // addition.)
-  Value isDense =
-      isKnownAligned(region.viewValue, 1)
-          ? Value()
-          : arith::CmpIOp::create(b, arith::CmpIPredicate::eq, region.stride[*region.dense], i64(1))
-                .getResult();
-  auto branch = scf::IfOp::create(b, TypeRange(), conjunction(isDense, isWhole(region)),
+  Value isDense = e.isKnownAligned(region.viewValue, 1)
+                      ? Value()
+                      : arith::CmpIOp::create(e.b, arith::CmpIPredicate::eq,
+                                              region.stride[*region.dense], e.i64(1))
+                            .getResult();
+  auto branch = scf::IfOp::create(e.b, TypeRange(), e.conjunction(isDense, e.isWhole(region)),
                                   /*addThenBlock=*/true, /*addElseBlock=*/true);
-  OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPointToEnd(branch.thenBlock());
+  OpBuilder::InsertionGuard guard(e.b);
+  e.b.setInsertionPointToEnd(branch.thenBlock());
   addAll(isMine, region.dense, /*isInside=*/true);
-  scf::YieldOp::create(b);
-  b.setInsertionPointToEnd(branch.elseBlock());
+  scf::YieldOp::create(e.b);
+  e.b.setInsertionPointToEnd(branch.elseBlock());
   addAll(condition, std::nullopt, false);
-  scf::YieldOp::create(b);
+  scf::YieldOp::create(e.b);
   return success();
 }
 
-LogicalResult KernelEmitter::emitAtomicAdd(AtomicAddOp op) {
-  Region region = getRegion(op.getView(), op.getIndices(), op.getStaticIndices(), op.getDims(),
-                            cast<RankedTensorType>(op.getValue().getType()).getShape());
-  return addAtomically(op, region, op.getValue());
+static LogicalResult emitAtomicAdd(KernelEmitter &e, AtomicAddOp op) {
+  ViewRegion region =
+      e.getRegion(op.getView(), op.getIndices(), op.getStaticIndices(), op.getDims(),
+                  cast<RankedTensorType>(op.getValue().getType()).getShape());
+  return addAtomically(e, op, region, op.getValue());
 }
 
-LogicalResult KernelEmitter::setGathered(Operation *op, Region &region, Value tile, Value at,
-                                         int64_t along, std::optional<ArrayRef<int64_t>> dims) {
-  const RegisterLayout &layout = *getLayout(op, tile.getType());
-  const RegisterLayout &from = *getLayout(op, at.getType());
+/// Along dimension `dim` of the tile, `at` counts on from the region's index.
+static LogicalResult setGathered(KernelEmitter &e, Operation *op, ViewRegion &region, Value tile,
+                                 Value at, int64_t along, std::optional<ArrayRef<int64_t>> dims) {
+  const RegisterLayout &layout = *e.getLayout(op, tile.getType());
+  const RegisterLayout &from = *e.getLayout(op, at.getType());
   int rank = layout.rank(), viewRank = static_cast<int>(region.view.extents.size());
   if (region.shape.size() > 2)
     return op->emitError() << "a tile of rank 1 or 2 can be indexed by a tile here, but got "
@@ -87,7 +92,7 @@ LogicalResult KernelEmitter::setGathered(Operation *op, Region &region, Value ti
   for (int d = 0; d < rank; ++d)
     if ((dims ? (*dims)[d] : viewRank - rank + d) == along)
       region.gathered = d;
-  Values indices = getElements(at);
+  Values indices = e.getElements(at);
   if (rank == 1) {
     if (from != layout)
       return op->emitError() << "the indices must lie as the tile does, but got " << at.getType();
@@ -106,24 +111,32 @@ LogicalResult KernelEmitter::setGathered(Operation *op, Region &region, Value ti
   return success();
 }
 
-LogicalResult KernelEmitter::emitGather(tile::GatherOp op) {
-  const RegisterLayout &layout = *getLayout(op, op.getResult().getType());
-  Region region = getRegion(op.getView(), op.getIndices(), op.getStaticIndices(), op.getDims(),
-                            cast<RankedTensorType>(op.getResult().getType()).getShape());
-  if (failed(setGathered(op, region, op.getResult(), op.getAt(), op.getAlong(), op.getDims())))
+static LogicalResult emitGather(KernelEmitter &e, tile::GatherOp op) {
+  const RegisterLayout &layout = *e.getLayout(op, op.getResult().getType());
+  ViewRegion region =
+      e.getRegion(op.getView(), op.getIndices(), op.getStaticIndices(), op.getDims(),
+                  cast<RankedTensorType>(op.getResult().getType()).getShape());
+  if (failed(setGathered(e, op, region, op.getResult(), op.getAt(), op.getAlong(), op.getDims())))
     return failure();
   Values elements;
-  forEachRun(region, layout, 1, region.inside, [&](int, Value address, Value inside) {
-    llvm::append_range(elements, loadGlobal(address, inside, region.view.element, 1, nullptr));
+  e.forEachRun(region, layout, 1, region.inside, [&](int, Value address, Value inside) {
+    llvm::append_range(elements, e.loadGlobal(address, inside, region.view.element, 1, nullptr));
   });
-  setElements(op.getResult(), elements);
+  e.setElements(op.getResult(), elements);
   return success();
 }
 
-LogicalResult KernelEmitter::emitScatterAdd(tile::ScatterAddOp op) {
-  Region region = getRegion(op.getView(), op.getIndices(), op.getStaticIndices(), op.getDims(),
-                            cast<RankedTensorType>(op.getValue().getType()).getShape());
-  if (failed(setGathered(op, region, op.getValue(), op.getAt(), op.getAlong(), op.getDims())))
+static LogicalResult emitScatterAdd(KernelEmitter &e, tile::ScatterAddOp op) {
+  ViewRegion region =
+      e.getRegion(op.getView(), op.getIndices(), op.getStaticIndices(), op.getDims(),
+                  cast<RankedTensorType>(op.getValue().getType()).getShape());
+  if (failed(setGathered(e, op, region, op.getValue(), op.getAt(), op.getAlong(), op.getDims())))
     return failure();
-  return addAtomically(op, region, op.getValue());
+  return addAtomically(e, op, region, op.getValue());
+}
+
+void tgpu::registerGatherLowerings(LoweringTable &table) {
+  table.add<tile::GatherOp>(emitGather);
+  table.add<tile::ScatterAddOp>(emitScatterAdd);
+  table.add<AtomicAddOp>(emitAtomicAdd);
 }

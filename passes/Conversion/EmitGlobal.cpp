@@ -8,10 +8,13 @@
 
 #include "passes/Conversion/KernelEmitter.h"
 
+#include "passes/Conversion/LoweringTable.h"
+
 using namespace mlir;
 using namespace tilewright;
 using namespace tilewright::tgpu;
 using layout::RegisterLayout;
+using ViewRegion = KernelEmitter::ViewRegion;
 
 //===----------------------------------------------------------------------===//
 // One run of elements
@@ -52,7 +55,7 @@ Values KernelEmitter::loadGlobal(Value address, Value inside, Type element, int6
   AsmShape shape = getAsmShape(elementBits, count);
   Type word = b.getIntegerType(shape.wordBits);
 
-  // Every word begins as pads.
+  // Each word initially holds the padding.
   Value padWord = zero(word);
   if (pad && !(isFlag)) {
     unsigned perWord = shape.wordBits / elementBits;
@@ -103,19 +106,19 @@ Values KernelEmitter::loadGlobal(Value address, Value inside, Type element, int6
   return elements;
 }
 
-void KernelEmitter::storeGlobal(Value address, Value inside, ArrayRef<Value> elements) {
+static void storeGlobal(KernelEmitter &e, Value address, Value inside, ArrayRef<Value> elements) {
   Type element = elements.front().getType();
   unsigned bits = std::max(8u, element.getIntOrFloatBitWidth());
   AsmShape shape = getAsmShape(bits, elements.size());
-  Type word = b.getIntegerType(shape.wordBits);
+  Type word = e.b.getIntegerType(shape.wordBits);
   Values words;
   if (bits == 8 && elements.size() == 1) {
-    words.push_back(arith::ExtUIOp::create(b, word, elements[0]));
+    words.push_back(arith::ExtUIOp::create(e.b, word, elements[0]));
   } else {
     unsigned perWord = shape.wordBits / bits;
     for (size_t i = 0; i < elements.size(); i += perWord)
       words.push_back(
-          bitcast(perWord == 1 ? elements[i] : vectorOf(elements.slice(i, perWord)), word));
+          e.bitcast(perWord == 1 ? elements[i] : e.vectorOf(elements.slice(i, perWord)), word));
   }
   unsigned n = shape.numWords;
   std::string text = "st.global" + shape.suffix + " [$0], " + operandList(1, n) + ";";
@@ -129,7 +132,7 @@ void KernelEmitter::storeGlobal(Value address, Value inside, ArrayRef<Value> ele
     constraints += ",b";
     operands.push_back(inside);
   }
-  inlineAsm(text, constraints + ",~{memory}", nullptr, operands);
+  e.inlineAsm(text, constraints + ",~{memory}", nullptr, operands);
 }
 
 //===----------------------------------------------------------------------===//
@@ -158,8 +161,9 @@ int64_t KernelEmitter::globalVector(const RegisterLayout &layout, int64_t bytes)
   return vector;
 }
 
-void KernelEmitter::forEachRun(const Region &region, const RegisterLayout &layout, int64_t vector,
-                               Value condition, llvm::function_ref<void(int, Value, Value)> access,
+void KernelEmitter::forEachRun(const ViewRegion &region, const RegisterLayout &layout,
+                               int64_t vector, Value condition,
+                               llvm::function_ref<void(int, Value, Value)> access,
                                std::optional<size_t> unit, bool isInside) {
   int rank = layout.rank();
   size_t last = region.shape.size() - 1;
@@ -172,8 +176,8 @@ void KernelEmitter::forEachRun(const Region &region, const RegisterLayout &layou
   llvm::DenseMap<int64_t, Part> parts[2];
   // Dimensions whose offset is not that of the thread plus that of the register.
   auto isSplit = [&](int d) { return (d == 0 && last > 1) || d == region.gathered; };
-  // The thread's row is added before it is widened and multiplied: one product, and nothing that a
-  // loop between this access and another would have to keep.
+  // The thread's row is added before the index is widened and multiplied: this takes one product,
+  // and no value that would stay live across loops between accesses.
   Values start = region.index;
   for (int d = 0; d < rank; ++d)
     if (!isSplit(d)) {
@@ -229,32 +233,35 @@ void KernelEmitter::forEachRun(const Region &region, const RegisterLayout &layou
   }
 }
 
-LogicalResult KernelEmitter::emitStore(StoreOp op) {
-  const RegisterLayout &layout = *getLayout(op, op.getValue().getType());
-  Region region = getRegion(op.getView(), op.getIndices(), op.getStaticIndices(), op.getDims(),
-                            cast<RankedTensorType>(op.getValue().getType()).getShape());
-  Values elements = getElements(op.getValue());
-  Value condition = conjunction(region.inside, isCanonicalThread(layout));
+static LogicalResult emitStore(KernelEmitter &e, StoreOp op) {
+  const RegisterLayout &layout = *e.getLayout(op, op.getValue().getType());
+  ViewRegion region =
+      e.getRegion(op.getView(), op.getIndices(), op.getStaticIndices(), op.getDims(),
+                  cast<RankedTensorType>(op.getValue().getType()).getShape());
+  Values elements = e.getElements(op.getValue());
+  Value condition = e.conjunction(region.inside, e.isCanonicalThread(layout));
   auto storeAll = [&](int64_t vector) {
-    forEachRun(region, layout, vector, condition, [&](int reg, Value address, Value inside) {
-      if (isCanonicalRegister(layout, reg))
-        storeGlobal(address, inside, ArrayRef(elements).slice(reg, vector));
+    e.forEachRun(region, layout, vector, condition, [&](int reg, Value address, Value inside) {
+      if (KernelEmitter::isCanonicalRegister(layout, reg))
+        storeGlobal(e, address, inside, ArrayRef(elements).slice(reg, vector));
     });
   };
   int64_t vector =
-      elements.front().getType().isInteger(1) ? 1 : globalVector(layout, region.view.bytes);
+      elements.front().getType().isInteger(1) ? 1 : e.globalVector(layout, region.view.bytes);
   if (vector == 1) {
     storeAll(1);
     return success();
   }
-  auto branch = scf::IfOp::create(b, TypeRange(), isVectorisable(region, vector),
+  auto branch = scf::IfOp::create(e.b, TypeRange(), e.isVectorisable(region, vector),
                                   /*addThenBlock=*/true, /*addElseBlock=*/true);
-  OpBuilder::InsertionGuard guard(b);
+  OpBuilder::InsertionGuard guard(e.b);
   for (auto [block, length] :
        {std::pair(branch.thenBlock(), vector), std::pair(branch.elseBlock(), int64_t(1))}) {
-    b.setInsertionPointToEnd(block);
+    e.b.setInsertionPointToEnd(block);
     storeAll(length);
-    scf::YieldOp::create(b);
+    scf::YieldOp::create(e.b);
   }
   return success();
 }
+
+void tgpu::registerGlobalLowerings(LoweringTable &table) { table.add<StoreOp>(emitStore); }

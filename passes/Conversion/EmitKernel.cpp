@@ -1,6 +1,6 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The signature of a kernel, its place in the grid, its shared memory.
+// The signature of a kernel and its place in the grid.
 //
 // Arguments, in order: a view is its pointer, its extents (i32 each), its strides (i64 each); a
 // scalar is itself; captures follow the declared ones. The grid is launched along x alone, the
@@ -9,6 +9,7 @@
 #include "passes/Conversion/KernelEmitter.h"
 
 #include "dialect/Tile/TileExpr.h"
+#include "passes/Conversion/LoweringTable.h"
 #include "passes/ExprLowering.h"
 
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
@@ -28,7 +29,7 @@ SmallVector<tile::CaptureOp> tgpu::getReachedCaptures(KernelOp kernel) {
         if (symbol && reached.insert(symbol).second)
           pending.push_back(symbol);
       }
-  // Of a bound kernel, what the module declares is its contract, read or not.
+  // All captures that the module declares belong to the contract of a bound kernel, read or not.
   bool isBound = kernel.getBindings().has_value();
   SmallVector<tile::CaptureOp> captures;
   for (auto capture : module.getOps<tile::CaptureOp>())
@@ -66,7 +67,7 @@ LogicalResult KernelEmitter::emitSignature() {
   for (auto [i, map] : llvm::enumerate(maps))
     set(map.getMap(), {body->getArgument(static_cast<unsigned>(firstMap + i))});
   b.setInsertionPointToEnd(body);
-  // Replaced by nothing in the end: marks where what is computed once goes.
+  // Marks the end of the code that is computed once, at entry; erased at the end.
   endOfEntry = arith::ConstantOp::create(b, b.getBoolAttr(false));
 
   ValueRange flat = body->getArguments();
@@ -111,6 +112,32 @@ LogicalResult KernelEmitter::emitSignature() {
 // Grid
 //===----------------------------------------------------------------------===//
 
+/// In 64 bits, as the launch computes it; flags as i1.
+static Value emitExpr(KernelEmitter &e, tile::ExprAttr expr) {
+  auto getLeaf = [&](tile::ExprAttr leaf) -> Value {
+    for (auto [name, argument] : llvm::zip(e.kernel.getArgNames(), e.kernel.getArgs())) {
+      if (cast<StringAttr>(name).getValue() != leaf.getName())
+        continue;
+      if (leaf.getKind() == tile::ExprKind::Name)
+        return e.toI64(e.getScalar(argument));
+      return e.toI64(e.getView(argument).extents[leaf.getValue()]);
+    }
+    if (DictionaryAttr bindings = e.kernel.getBindingsAttr())
+      if (auto value = bindings.getAs<IntegerAttr>(leaf.getName()))
+        return e.i64(value.getInt());
+    return nullptr;
+  };
+  auto fail = [&](const Twine &message) { e.kernel.emitError() << "in the grid, " << message; };
+  auto isPlain = [&](tile::ExprAttr division) {
+    // A quotient that is an extent is at least 1, since a block runs.
+    bool isPositive = llvm::is_contained(e.kernel.getGrid(), Attribute(division)) &&
+                      tile::getFunction(division) != expr::Function::Mod &&
+                      isNotNegative(division.getOperands()[1]);
+    return isPositive || isNotNegative(division);
+  };
+  return lowerExpr({e.b, /*width=*/64, getLeaf, fail, isPlain}, expr);
+}
+
 LogicalResult KernelEmitter::emitGrid() {
   Value rest = NVVM::BlockIdXOp::create(b, b.getI32Type());
   size_t count = kernel.getGrid().size();
@@ -119,7 +146,7 @@ LogicalResult KernelEmitter::emitGrid() {
       set(id, {rest});
       break;
     }
-    Value extent = emitExpr(cast<tile::ExprAttr>(kernel.getGrid()[i]));
+    Value extent = emitExpr(*this, cast<tile::ExprAttr>(kernel.getGrid()[i]));
     if (!extent)
       return failure();
     if (extent.getType().isInteger(64))
@@ -130,83 +157,26 @@ LogicalResult KernelEmitter::emitGrid() {
   return success();
 }
 
-/// The last extent, which the kernel may not be able to compute, is what the others leave of the
-/// grid.
-LogicalResult KernelEmitter::emitGridExtent(GridExtentOp op) {
-  int64_t dim = op.getDim(), last = static_cast<int64_t>(kernel.getGrid().size()) - 1;
-  Value rest = NVVM::GridDimXOp::create(b, b.getI32Type());
+/// The last extent, which the kernel may not be able to compute, is the number of blocks divided by
+/// the other extents.
+static LogicalResult emitGridExtent(KernelEmitter &e, GridExtentOp op) {
+  int64_t dim = op.getDim(), last = static_cast<int64_t>(e.kernel.getGrid().size()) - 1;
+  Value rest = NVVM::GridDimXOp::create(e.b, e.b.getI32Type());
   for (int64_t i = 0; i <= dim; ++i) {
     Value extent = rest;
     if (i < last) {
-      extent = emitExpr(cast<tile::ExprAttr>(kernel.getGrid()[i]));
+      extent = emitExpr(e, cast<tile::ExprAttr>(e.kernel.getGrid()[i]));
       if (!extent)
         return failure();
       if (extent.getType().isInteger(64))
-        extent = arith::TruncIOp::create(b, b.getI32Type(), extent);
+        extent = arith::TruncIOp::create(e.b, e.b.getI32Type(), extent);
     }
     if (i == dim)
-      set(op.getResult(), {extent});
+      e.set(op.getResult(), {extent});
     else
-      rest = arith::DivUIOp::create(b, rest, extent);
+      rest = arith::DivUIOp::create(e.b, rest, extent);
   }
   return success();
 }
 
-/// In 64 bits, as the launch computes it; flags as i1.
-Value KernelEmitter::emitExpr(tile::ExprAttr expr) {
-  auto getLeaf = [&](tile::ExprAttr leaf) -> Value {
-    for (auto [name, argument] : llvm::zip(kernel.getArgNames(), kernel.getArgs())) {
-      if (cast<StringAttr>(name).getValue() != leaf.getName())
-        continue;
-      if (leaf.getKind() == tile::ExprKind::Name)
-        return toI64(getScalar(argument));
-      return toI64(getView(argument).extents[leaf.getValue()]);
-    }
-    if (DictionaryAttr bindings = kernel.getBindingsAttr())
-      if (auto value = bindings.getAs<IntegerAttr>(leaf.getName()))
-        return i64(value.getInt());
-    return nullptr;
-  };
-  auto fail = [&](const Twine &message) { kernel.emitError() << "in the grid, " << message; };
-  auto isPlain = [&](tile::ExprAttr division) {
-    // A quotient that is an extent is at least 1, since a block runs.
-    bool isPositive = llvm::is_contained(kernel.getGrid(), Attribute(division)) &&
-                      tile::getFunction(division) != expr::Function::Mod &&
-                      isNotNegative(division.getOperands()[1]);
-    return isPositive || isNotNegative(division);
-  };
-  return lowerExpr({b, /*width=*/64, getLeaf, fail, isPlain}, expr);
-}
-
-//===----------------------------------------------------------------------===//
-// Shared memory
-//===----------------------------------------------------------------------===//
-
-LogicalResult KernelEmitter::emitAlloc(Operation *op, std::optional<uint64_t> offset, int64_t bytes,
-                                       int64_t alignment) {
-  if (!offset)
-    return op->emitError() << "a buffer must have an offset before code is generated; run "
-                              "tgpu-plan-shared-memory";
-  if (std::optional<uint64_t> limit = kernel.getSharedBytes(); limit && *offset + bytes > *limit)
-    return op->emitError() << "a buffer of " << bytes << " bytes at " << *offset
-                           << " must lie within the kernel's " << *limit
-                           << " bytes of shared memory";
-  OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPoint(endOfEntry);
-  Value base = LLVM::AddressOfOp::create(b, sharedMemory);
-  set(op->getResult(0), {advance(base, static_cast<int64_t>(*offset))});
-  return success();
-}
-
-LogicalResult KernelEmitter::emitSlot(SlotOp op) {
-  auto type = cast<RingType>(op.getRing().getType());
-  int64_t slot = llvm::alignTo(getBytes(type.getSlot()), getAlignment(type.getSlot()));
-  Value ring = getScalar(op.getRing());
-  if (type.getStages() == 1) {
-    set(op.getBuffer(), {ring});
-    return success();
-  }
-  Value index = arith::RemUIOp::create(b, getScalar(op.getUse()), i32(type.getStages()));
-  set(op.getBuffer(), {advance(ring, mul(index, i32(slot)))});
-  return success();
-}
+void tgpu::registerGridLowerings(LoweringTable &table) { table.add<GridExtentOp>(emitGridExtent); }

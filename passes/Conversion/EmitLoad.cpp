@@ -14,48 +14,31 @@
 // vectors, by elements.
 
 #include "passes/Conversion/KernelEmitter.h"
+#include "passes/Conversion/LoweringTable.h"
 #include "passes/Tgpu/RegisterPressure.h"
 
+#include <array>
 #include <numeric>
 
 using namespace mlir;
 using namespace tilewright;
 using namespace tilewright::tgpu;
 using layout::RegisterLayout;
+using DeferredLoad = KernelEmitter::DeferredLoad;
+using ViewRegion = KernelEmitter::ViewRegion;
 
-LogicalResult KernelEmitter::emitLoad(LoadOp op) {
-  const RegisterLayout &layout = *getLayout(op, op.getResult().getType());
-  Region region = getRegion(op.getView(), op.getIndices(), op.getStaticIndices(), op.getDims(),
-                            cast<RankedTensorType>(op.getResult().getType()).getShape());
-  if (deferLoad(op, region, layout))
-    return success();
-  Value pad = op.getPad() ? getScalar(op.getPad()) : Value();
-  Type element = region.view.element;
-  auto loadAll = [&](int64_t vector) {
-    Values elements;
-    forEachRun(region, layout, vector, region.inside, [&](int, Value address, Value inside) {
-      llvm::append_range(elements, loadGlobal(address, inside, element, vector, pad));
-    });
-    return elements;
-  };
-  int64_t vector = element.isInteger(1) ? 1 : globalVector(layout, region.view.bytes);
-  if (vector == 1) {
-    setElements(op.getResult(), loadAll(1));
-    return success();
+namespace {
+/// Runs of elements in the memory of a thread.
+struct LocalTile {
+  /// Along the dimension across the runs: to the neighbour, and of fragments of matrix products.
+  static constexpr std::array<int64_t, 2> steps{1, 8};
+  mlir::Value base;
+  std::array<int64_t, 2> strides{}; ///< in bytes, of each step
+  int64_t getOffset(int64_t at) const {
+    return at % steps[1] * strides[0] + at / steps[1] * strides[1];
   }
-  auto branch = scf::IfOp::create(b, SmallVector<Type>(layout.registersPerThread(), element),
-                                  isVectorisable(region, vector),
-                                  /*addThenBlock=*/true, /*addElseBlock=*/true);
-  {
-    OpBuilder::InsertionGuard guard(b);
-    b.setInsertionPointToEnd(branch.thenBlock());
-    scf::YieldOp::create(b, loadAll(vector));
-    b.setInsertionPointToEnd(branch.elseBlock());
-    scf::YieldOp::create(b, loadAll(1));
-  }
-  setElements(op.getResult(), llvm::to_vector(ValueRange(branch.getResults())));
-  return success();
-}
+};
+} // namespace
 
 /// Whether all that use the tile stand in its block and take its elements one after the other. No
 /// other block reads captures meanwhile.
@@ -71,84 +54,20 @@ static bool isReadInOrder(LoadOp op) {
 
 /// How many runs of so many registers a role has room for beside the tiles of a round. It waits for
 /// products, across which ptxas moves no loads: what is on its way by then, it need not wait for.
-int64_t KernelEmitter::countEarlyRuns(LoadOp op, int64_t registersOfRun) {
+static int64_t countEarlyRuns(KernelEmitter &e, LoadOp op, int64_t registersOfRun) {
   constexpr int64_t forScalars = 28, atOnce = 8;
-  auto roles = role ? cast<RolesOp>(role->getParentOp()) : RolesOp();
+  auto roles = e.role ? cast<RolesOp>(e.role->getParentOp()) : RolesOp();
   auto loop = dyn_cast<scf::ForOp>(op->getParentOp());
   if (!roles || !loop)
     return 0;
-  int64_t left = roles.getRegisters()[role->getRegionNumber()] - forScalars;
+  int64_t left = roles.getRegisters()[e.role->getRegionNumber()] - forScalars;
   for (BlockArgument argument : loop.getRegionIterArgs())
     if (isa<RankedTensorType>(argument.getType()))
-      left -= getRegistersOf(argument.getType(), 32 * numWarps);
+      left -= getRegistersOf(argument.getType(), 32 * e.numWarps);
   for (auto product : loop.getBody()->getOps<WgmmaOp>())
     if (!product.getAcc())
-      left -= getRegistersOf(cast<PendingType>(product.getType()).getTile(), 32 * numWarps);
+      left -= getRegistersOf(cast<PendingType>(product.getType()).getTile(), 32 * e.numWarps);
   return std::max<int64_t>(0, left / registersOfRun) / atOnce * atOnce;
-}
-
-bool KernelEmitter::deferLoad(LoadOp op, const Region &region, const RegisterLayout &layout) {
-  size_t rank = region.shape.size();
-  unsigned bits = region.view.element.getIntOrFloatBitWidth();
-  constexpr unsigned leastBits = 16; // of a register of PTX
-  if (!op->getParentOfType<LoopLikeOpInterface>() || op.getPad() || bits < leastBits ||
-      !region.root || !region.root.getDefiningOp<tile::CapturedOp>() || !region.dense ||
-      rank != static_cast<size_t>(layout.rank()) || !isReadInOrder(op))
-    return false;
-  size_t unit = *region.dense, other = 1 - unit;
-  int64_t vector = unit == rank - 1 ? globalVector(layout, region.view.bytes) : 1;
-
-  Value isFast =
-      vector > 1 ? isVectorisable(region, vector)
-                 : arith::CmpIOp::create(b, arith::CmpIPredicate::eq, region.stride[unit], i64(1))
-                       .getResult();
-  isFast = conjunction(isFast, isWhole(region));
-  Value base = region.outer;
-  for (size_t d = 0; d < rank; ++d) {
-    Value index = toI64(add(region.index[d], threadCoord(layout, static_cast<int>(d))));
-    Value offset = d == unit ? index : mul(index, region.stride[d]);
-    base = advance(base, mul(offset, i64(region.view.bytes)));
-  }
-
-  LocalTile local = getLocalTile(op, layout, unit, vector * region.view.bytes, region.view.bytes);
-  Value isSlow = arith::XOrIOp::create(b, isFast, constant(b.getBoolAttr(true)));
-  auto branch = scf::IfOp::create(b, isSlow, /*withElseRegion=*/false);
-  {
-    OpBuilder::InsertionGuard guard(b);
-    b.setInsertionPointToStart(branch.thenBlock());
-    if (vector > 1) {
-      auto way = scf::IfOp::create(b, isVectorisable(region, vector), /*withElseRegion=*/true);
-      b.setInsertionPointToStart(way.thenBlock());
-      copyRunsToLocal(region, layout, local, vector);
-      b.setInsertionPointToStart(way.elseBlock());
-    }
-    copyToLocal(region, layout, local);
-  }
-
-  DeferredLoad load;
-  load.layout = &layout;
-  load.element = region.view.element;
-  load.vector = vector;
-  load.unit = unit;
-  load.bytes = region.view.bytes;
-  Type generic = local.base.getType();
-  if (base.getType() != generic)
-    base = LLVM::AddrSpaceCastOp::create(b, generic, base);
-  // Behind an assembly that LLVM does not see through: it would choose once for each run, since one
-  // side is a constant.
-  Value first = arith::SelectOp::create(b, isFast, base, local.base);
-  load.places[0] = inlineAsm("mov.b64 $0, $1;", "=l,l", generic, first);
-  if (rank == 2) {
-    Value stride = mul(region.stride[other], i64(region.view.bytes));
-    for (auto [step, far] : llvm::zip_equal(LocalTile::steps, local.strides))
-      load.strides.push_back(arith::SelectOp::create(b, isFast, mul(stride, i64(step)), i64(far)));
-  }
-  int64_t early = countEarlyRuns(op, std::max<int64_t>(1, vector * bits / 32));
-  for (int reg = 0; reg < layout.registersPerThread() && early > 0;
-       reg += static_cast<int>(vector), --early)
-    load.early[reg] = loadRun(load, reg);
-  deferredLoads[op.getResult()] = std::move(load);
-  return true;
 }
 
 /// The smallest number of registers that repeats, each time further by the same distance.
@@ -176,32 +95,32 @@ static int64_t getLocalOffset(const Tile &local, const RegisterLayout &layout, l
 }
 
 /// The runs of a tile that is cut, some of them on their way at a time.
-void KernelEmitter::copyRunsToLocal(const Region &region, const RegisterLayout &layout,
-                                    const LocalTile &local, int64_t vector) {
+static void copyRunsToLocal(KernelEmitter &e, const ViewRegion &region,
+                            const RegisterLayout &layout, const LocalTile &local, int64_t vector) {
   constexpr size_t atOnce = 16;
   SmallVector<std::pair<Value, Value>> loaded;
   auto store = [&] {
     for (auto [elements, to] : loaded)
-      LLVM::StoreOp::create(b, elements, to, static_cast<unsigned>(vector * region.view.bytes));
+      LLVM::StoreOp::create(e.b, elements, to, static_cast<unsigned>(vector * region.view.bytes));
     loaded.clear();
   };
   size_t unit = *region.dense;
   auto access = [&](int reg, Value address, Value inside) {
     int64_t offset =
         getLocalOffset(local, layout, layout.registerPart(reg), unit, region.view.bytes);
-    Values run = loadGlobal(address, inside, region.view.element, vector, nullptr);
-    loaded.emplace_back(vectorOf(run), advance(local.base, offset));
+    Values run = e.loadGlobal(address, inside, region.view.element, vector, nullptr);
+    loaded.emplace_back(e.vectorOf(run), e.advance(local.base, offset));
     if (loaded.size() == atOnce)
       store();
   };
-  forEachRun(region, layout, vector, region.inside, access);
+  e.forEachRun(region, layout, vector, region.inside, access);
   store();
 }
 
 /// The elements that a thread reads, one by one, zeros for what lies outside. Rarely needed, so in
 /// few instructions.
-void KernelEmitter::copyToLocal(const Region &region, const RegisterLayout &layout,
-                                const LocalTile &local) {
+static void copyToLocal(KernelEmitter &e, const ViewRegion &region, const RegisterLayout &layout,
+                        const LocalTile &local) {
   int rank = layout.rank(), count = layout.registersPerThread(), period = getPeriod(layout);
   size_t unit = *region.dense;
   auto offsetOf = [&](layout::Coord part) {
@@ -222,29 +141,63 @@ void KernelEmitter::copyToLocal(const Region &region, const RegisterLayout &layo
     for (int d = 0; d < rank; ++d)
       distance[d] = layout.registerPart(period)[d] - layout.registerPart(0)[d];
   }
-  auto loop = scf::ForOp::create(b, i32(0), i32(count / period), i32(1));
-  OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPoint(loop.getBody()->getTerminator());
+  auto loop = scf::ForOp::create(e.b, e.i32(0), e.i32(count / period), e.i32(1));
+  OpBuilder::InsertionGuard guard(e.b);
+  e.b.setInsertionPoint(loop.getBody()->getTerminator());
   Value round = loop.getInductionVar(), address = region.outer;
   Values start;
   for (int d = 0; d < rank; ++d) {
-    Value moved = mul(round, i32(distance[d]));
-    start.push_back(add(add(region.index[d], threadCoord(layout, d)), moved));
-    Value offset = mul(toI64(start[d]), region.stride[d]);
-    address = advance(address, mul(offset, i64(region.view.bytes)));
+    Value moved = e.mul(round, e.i32(distance[d]));
+    start.push_back(e.add(e.add(region.index[d], e.threadCoord(layout, d)), moved));
+    Value offset = e.mul(e.toI64(start[d]), region.stride[d]);
+    address = e.advance(address, e.mul(offset, e.i64(region.view.bytes)));
   }
-  Value place = advance(local.base, mul(toI64(round), i64(localDistance)));
+  Value place = e.advance(local.base, e.mul(e.toI64(round), e.i64(localDistance)));
   for (int reg = 0; reg < period; ++reg) {
     Value from = address, to = place, inside = region.inside;
     for (int d = 0; d < rank; ++d) {
       int64_t at = layout.registerPart(reg)[d];
-      inside = conjunction(inside, less(add(start[d], i32(at)), region.extent[d]));
-      from = advance(from, mul(mul(i64(at), region.stride[d]), i64(region.view.bytes)));
+      inside = e.conjunction(inside, e.less(e.add(start[d], e.i32(at)), region.extent[d]));
+      from = e.advance(from, e.mul(e.mul(e.i64(at), region.stride[d]), e.i64(region.view.bytes)));
     }
-    to = advance(to, offsetOf(layout.registerPart(reg)));
-    Value loaded = loadGlobal(from, inside, region.view.element, 1, nullptr).front();
-    LLVM::StoreOp::create(b, loaded, to, static_cast<unsigned>(region.view.bytes));
+    to = e.advance(to, offsetOf(layout.registerPart(reg)));
+    Value loaded = e.loadGlobal(from, inside, region.view.element, 1, nullptr).front();
+    LLVM::StoreOp::create(e.b, loaded, to, static_cast<unsigned>(region.view.bytes));
   }
+}
+
+/// From global or local memory.
+static Values loadVectorAnywhere(KernelEmitter &e, Value address, Type element, int64_t count) {
+  unsigned bits = element.getIntOrFloatBitWidth();
+  unsigned total = bits * static_cast<unsigned>(count);
+  unsigned wordBits = std::max(bits, std::min(total, 32u)), words = total / wordBits;
+  StringRef constraint = wordBits == 64 ? "l" : wordBits == 32 ? "r" : "h";
+  std::string list, constraints;
+  for (unsigned i = 0; i < words; ++i) {
+    list += (i ? ", $" : "$") + std::to_string(i);
+    constraints += ("=" + constraint + ",").str();
+  }
+  std::string text = "ld" + (words > 1 ? ".v" + std::to_string(words) : std::string()) + ".b" +
+                     std::to_string(wordBits) + " " + (words > 1 ? "{" + list + "}" : list) +
+                     ", [$" + std::to_string(words) + "];";
+  Type word = e.b.getIntegerType(wordBits);
+  Type result = words == 1 ? word
+                           : LLVM::LLVMStructType::getLiteral(e.b.getContext(),
+                                                              SmallVector<Type>(words, word));
+  Value loaded = e.inlineAsm(text, constraints + "l,~{memory}", result, {address});
+  Values elements;
+  for (unsigned i = 0; i < words; ++i) {
+    Value value = words == 1 ? loaded : e.extract(loaded, i);
+    unsigned perWord = wordBits / bits;
+    if (perWord == 1) {
+      elements.push_back(e.bitcast(value, element));
+      continue;
+    }
+    Value vector = e.bitcast(value, VectorType::get(perWord, element));
+    for (unsigned k = 0; k < perWord; ++k)
+      elements.push_back(e.extract(vector, k));
+  }
+  return elements;
 }
 
 Values KernelEmitter::loadRun(DeferredLoad &load, int reg) {
@@ -260,49 +213,15 @@ Values KernelEmitter::loadRun(DeferredLoad &load, int reg) {
     Value before = place(at - LocalTile::steps[isFar]);
     return load.places[at] = advance(before, load.strides[isFar]);
   };
-  return loadVectorAnywhere(advance(place(at), part[load.unit] * load.bytes), load.element,
+  return loadVectorAnywhere(*this, advance(place(at), part[load.unit] * load.bytes), load.element,
                             load.vector);
-}
-
-/// From global or local memory.
-Values KernelEmitter::loadVectorAnywhere(Value address, Type element, int64_t count) {
-  unsigned bits = element.getIntOrFloatBitWidth();
-  unsigned total = bits * static_cast<unsigned>(count);
-  unsigned wordBits = std::max(bits, std::min(total, 32u)), words = total / wordBits;
-  StringRef constraint = wordBits == 64 ? "l" : wordBits == 32 ? "r" : "h";
-  std::string list, constraints;
-  for (unsigned i = 0; i < words; ++i) {
-    list += (i ? ", $" : "$") + std::to_string(i);
-    constraints += ("=" + constraint + ",").str();
-  }
-  std::string text = "ld" + (words > 1 ? ".v" + std::to_string(words) : std::string()) + ".b" +
-                     std::to_string(wordBits) + " " + (words > 1 ? "{" + list + "}" : list) +
-                     ", [$" + std::to_string(words) + "];";
-  Type word = b.getIntegerType(wordBits);
-  Type result =
-      words == 1 ? word
-                 : LLVM::LLVMStructType::getLiteral(b.getContext(), SmallVector<Type>(words, word));
-  Value loaded = inlineAsm(text, constraints + "l,~{memory}", result, {address});
-  Values elements;
-  for (unsigned i = 0; i < words; ++i) {
-    Value value = words == 1 ? loaded : extract(loaded, i);
-    unsigned perWord = wordBits / bits;
-    if (perWord == 1) {
-      elements.push_back(bitcast(value, element));
-      continue;
-    }
-    Value vector = bitcast(value, VectorType::get(perWord, element));
-    for (unsigned k = 0; k < perWord; ++k)
-      elements.push_back(extract(vector, k));
-  }
-  return elements;
 }
 
 /// Where the runs of a thread lie in its own memory: along the unit at the distances that they have
 /// in the view, along the other dimension in the gaps between these, if they fit, or behind them.
 /// Equal loads share it, but those of one block, which may be read at a time.
-KernelEmitter::LocalTile KernelEmitter::getLocalTile(LoadOp op, const RegisterLayout &layout,
-                                                     size_t unit, int64_t runBytes, int64_t bytes) {
+static LocalTile getLocalTile(KernelEmitter &e, LoadOp op, const RegisterLayout &layout,
+                              size_t unit, int64_t runBytes, int64_t bytes) {
   constexpr int64_t alignment = 16;
   int64_t lastNear = 0, lastFar = 0, lastUnit = 0, gap = 0;
   for (int reg = 0; reg < layout.registersPerThread(); ++reg) {
@@ -328,15 +247,120 @@ KernelEmitter::LocalTile KernelEmitter::getLocalTile(LoadOp op, const RegisterLa
   unsigned number = 0;
   for (Operation &before : *op->getBlock())
     number += before.isBeforeInBlock(op) && isa<LoadOp>(before);
-  Value &base = localTiles[{number, size}];
+  Value &base = e.localTiles[{number, size}];
   if (!base) {
-    OpBuilder::InsertionGuard guard(b);
-    b.setInsertionPointToStart(&func.getBody().front());
-    auto pointer = LLVM::LLVMPointerType::get(b.getContext());
-    Value count = LLVM::ConstantOp::create(b, b.getI32Type(),
-                                           b.getI32IntegerAttr(static_cast<int32_t>(size)));
-    base = LLVM::AllocaOp::create(b, pointer, b.getI8Type(), count, alignment);
+    OpBuilder::InsertionGuard guard(e.b);
+    e.b.setInsertionPointToStart(&e.func.getBody().front());
+    auto pointer = LLVM::LLVMPointerType::get(e.b.getContext());
+    Value count = LLVM::ConstantOp::create(e.b, e.b.getI32Type(),
+                                           e.b.getI32IntegerAttr(static_cast<int32_t>(size)));
+    base = LLVM::AllocaOp::create(e.b, pointer, e.b.getI8Type(), count, alignment);
   }
   tile.base = base;
   return tile;
 }
+
+/// False where the load is no such, and nothing was written.
+static bool deferLoad(KernelEmitter &e, LoadOp op, const ViewRegion &region,
+                      const RegisterLayout &layout) {
+  size_t rank = region.shape.size();
+  unsigned bits = region.view.element.getIntOrFloatBitWidth();
+  constexpr unsigned leastBits = 16; // of a register of PTX
+  if (!op->getParentOfType<LoopLikeOpInterface>() || op.getPad() || bits < leastBits ||
+      !region.root || !region.root.getDefiningOp<tile::CapturedOp>() || !region.dense ||
+      rank != static_cast<size_t>(layout.rank()) || !isReadInOrder(op))
+    return false;
+  size_t unit = *region.dense, other = 1 - unit;
+  int64_t vector = unit == rank - 1 ? e.globalVector(layout, region.view.bytes) : 1;
+
+  Value isFast = vector > 1 ? e.isVectorisable(region, vector)
+                            : arith::CmpIOp::create(e.b, arith::CmpIPredicate::eq,
+                                                    region.stride[unit], e.i64(1))
+                                  .getResult();
+  isFast = e.conjunction(isFast, e.isWhole(region));
+  Value base = region.outer;
+  for (size_t d = 0; d < rank; ++d) {
+    Value index = e.toI64(e.add(region.index[d], e.threadCoord(layout, static_cast<int>(d))));
+    Value offset = d == unit ? index : e.mul(index, region.stride[d]);
+    base = e.advance(base, e.mul(offset, e.i64(region.view.bytes)));
+  }
+
+  LocalTile local =
+      getLocalTile(e, op, layout, unit, vector * region.view.bytes, region.view.bytes);
+  Value isSlow = arith::XOrIOp::create(e.b, isFast, e.constant(e.b.getBoolAttr(true)));
+  auto branch = scf::IfOp::create(e.b, isSlow, /*withElseRegion=*/false);
+  {
+    OpBuilder::InsertionGuard guard(e.b);
+    e.b.setInsertionPointToStart(branch.thenBlock());
+    if (vector > 1) {
+      auto way = scf::IfOp::create(e.b, e.isVectorisable(region, vector), /*withElseRegion=*/true);
+      e.b.setInsertionPointToStart(way.thenBlock());
+      copyRunsToLocal(e, region, layout, local, vector);
+      e.b.setInsertionPointToStart(way.elseBlock());
+    }
+    copyToLocal(e, region, layout, local);
+  }
+
+  DeferredLoad load;
+  load.layout = &layout;
+  load.element = region.view.element;
+  load.vector = vector;
+  load.unit = unit;
+  load.bytes = region.view.bytes;
+  Type generic = local.base.getType();
+  if (base.getType() != generic)
+    base = LLVM::AddrSpaceCastOp::create(e.b, generic, base);
+  // Behind an assembly that LLVM does not see through: it would choose once for each run, since one
+  // side is a constant.
+  Value first = arith::SelectOp::create(e.b, isFast, base, local.base);
+  load.places[0] = e.inlineAsm("mov.b64 $0, $1;", "=l,l", generic, first);
+  if (rank == 2) {
+    Value stride = e.mul(region.stride[other], e.i64(region.view.bytes));
+    for (auto [step, far] : llvm::zip_equal(LocalTile::steps, local.strides))
+      load.strides.push_back(
+          arith::SelectOp::create(e.b, isFast, e.mul(stride, e.i64(step)), e.i64(far)));
+  }
+  int64_t early = countEarlyRuns(e, op, std::max<int64_t>(1, vector * bits / 32));
+  for (int reg = 0; reg < layout.registersPerThread() && early > 0;
+       reg += static_cast<int>(vector), --early)
+    load.early[reg] = e.loadRun(load, reg);
+  e.deferredLoads[op.getResult()] = std::move(load);
+  return true;
+}
+
+static LogicalResult emitLoad(KernelEmitter &e, LoadOp op) {
+  const RegisterLayout &layout = *e.getLayout(op, op.getResult().getType());
+  ViewRegion region =
+      e.getRegion(op.getView(), op.getIndices(), op.getStaticIndices(), op.getDims(),
+                  cast<RankedTensorType>(op.getResult().getType()).getShape());
+  if (deferLoad(e, op, region, layout))
+    return success();
+  Value pad = op.getPad() ? e.getScalar(op.getPad()) : Value();
+  Type element = region.view.element;
+  auto loadAll = [&](int64_t vector) {
+    Values elements;
+    e.forEachRun(region, layout, vector, region.inside, [&](int, Value address, Value inside) {
+      llvm::append_range(elements, e.loadGlobal(address, inside, element, vector, pad));
+    });
+    return elements;
+  };
+  int64_t vector = element.isInteger(1) ? 1 : e.globalVector(layout, region.view.bytes);
+  if (vector == 1) {
+    e.setElements(op.getResult(), loadAll(1));
+    return success();
+  }
+  auto branch = scf::IfOp::create(e.b, SmallVector<Type>(layout.registersPerThread(), element),
+                                  e.isVectorisable(region, vector),
+                                  /*addThenBlock=*/true, /*addElseBlock=*/true);
+  {
+    OpBuilder::InsertionGuard guard(e.b);
+    e.b.setInsertionPointToEnd(branch.thenBlock());
+    scf::YieldOp::create(e.b, loadAll(vector));
+    e.b.setInsertionPointToEnd(branch.elseBlock());
+    scf::YieldOp::create(e.b, loadAll(1));
+  }
+  e.setElements(op.getResult(), llvm::to_vector(ValueRange(branch.getResults())));
+  return success();
+}
+
+void tgpu::registerLoadLowerings(LoweringTable &table) { table.add<LoadOp>(emitLoad); }

@@ -4,28 +4,38 @@
 
 #include "passes/Conversion/KernelEmitter.h"
 
+#include "passes/Conversion/LoweringTable.h"
+
 using namespace mlir;
 using namespace tilewright;
 using namespace tilewright::tgpu;
 using layout::RegisterLayout;
 
+namespace {
+/// The words of an operand; null where they are still to be read.
+struct Operand {
+  Values words;
+  const KernelEmitter::MatrixRead *read;
+};
+} // namespace
+
 //===----------------------------------------------------------------------===//
 // mma.sync
 //===----------------------------------------------------------------------===//
 
-KernelEmitter::Operand KernelEmitter::makeOperand(Value value) {
-  auto found = deferredReads.find(value);
-  if (found == deferredReads.end())
-    return {get(value), nullptr};
-  return {Values(getFlatTypes(value.getType()).size()), &found->second};
+static Operand makeOperand(KernelEmitter &e, Value value) {
+  auto found = e.deferredReads.find(value);
+  if (found == e.deferredReads.end())
+    return {e.get(value), nullptr};
+  return {Values(e.getFlatTypes(value.getType()).size()), &found->second};
 }
 
-LogicalResult KernelEmitter::emitMma(MmaOp op) {
+static LogicalResult emitMma(KernelEmitter &e, MmaOp op) {
   auto accType = cast<RankedTensorType>(op.getAcc().getType());
   auto mma = cast<MmaAttr>(accType.getEncoding());
-  Type element = getScalarType(op.getA().getType());
+  Type element = e.getScalarType(op.getA().getType());
   StringRef name;
-  Type word = b.getI32Type();
+  Type word = e.b.getI32Type();
   if (element.isF16()) {
     name = "llvm.nvvm.mma.m16n8k16.row.col.f32.f32";
     word = VectorType::get(2, element);
@@ -36,13 +46,13 @@ LogicalResult KernelEmitter::emitMma(MmaOp op) {
   }
   if (name.empty() || !accType.getElementType().isF32())
     return op.emitError() << "there is no mma.sync of " << op.getA().getType() << " into "
-                          << accType.getElementType() << " on " << kernel.getTarget();
+                          << accType.getElementType() << " on " << e.kernel.getTarget();
 
-  Values acc = getElements(op.getAcc());
+  Values acc = e.getElements(op.getAcc());
   int64_t atomsM = accType.getDimSize(0) / (16 * mma.getWarpsM());
   int64_t atomsN = accType.getDimSize(1) / (8 * mma.getWarpsN());
-  int64_t atomsK = static_cast<int64_t>(getFlatTypes(op.getA().getType()).size()) / (4 * atomsM);
-  Operand operands[] = {makeOperand(op.getA()), makeOperand(op.getB())};
+  int64_t atomsK = static_cast<int64_t>(e.getFlatTypes(op.getA().getType()).size()) / (4 * atomsM);
+  Operand operands[] = {makeOperand(e, op.getA()), makeOperand(e, op.getB())};
   if (static_cast<int64_t>(operands[1].words.size()) != 2 * atomsK * atomsN ||
       static_cast<int64_t>(acc.size()) != 4 * atomsM * atomsN)
     return op.emitError("operands do not fit the atoms of the accumulator");
@@ -54,16 +64,16 @@ LogicalResult KernelEmitter::emitMma(MmaOp op) {
       ArrayRef<int> words = ArrayRef(issue.words).take_front(issue.numMatrices);
       if (operand.words[words[0]] || llvm::none_of(words, isWanted))
         continue;
-      for (auto [number, value] : llvm::zip_equal(words, loadMatrices(*operand.read, i)))
+      for (auto [number, value] : llvm::zip_equal(words, e.loadMatrices(*operand.read, i)))
         operand.words[number] = value;
     }
     Values list;
     for (Value value : ArrayRef(operand.words).slice(first, count))
-      list.push_back(bitcast(value, word));
+      list.push_back(e.bitcast(value, word));
     return list;
   };
 
-  Type sumType = LLVM::LLVMStructType::getLiteral(b.getContext(),
+  Type sumType = LLVM::LLVMStructType::getLiteral(e.b.getContext(),
                                                   SmallVector<Type>(4, accType.getElementType()));
   // One ldmatrix brings operand b for two atoms along k. A few columns at a time for both of them:
   // products that follow each other do not wait for each other, and few registers hold operands.
@@ -93,7 +103,7 @@ LogicalResult KernelEmitter::emitMma(MmaOp op) {
     readAhead(steps.front());
   for (auto [number, step] : llvm::enumerate(steps)) {
     if (op.getStepwise()) {
-      endScheduling();
+      e.endScheduling();
       if (number + 1 < steps.size())
         readAhead(steps[number + 1]);
     }
@@ -101,12 +111,12 @@ LogicalResult KernelEmitter::emitMma(MmaOp op) {
       Values list = getOperands(atom);
       MutableArrayRef<Value> sums = MutableArrayRef(acc).slice(4 * (atom.m * atomsN + atom.n), 4);
       llvm::append_range(list, sums);
-      Value result = intrinsic(name, sumType, list);
+      Value result = e.intrinsic(name, sumType, list);
       for (auto [i, value] : llvm::enumerate(sums))
-        value = extract(result, static_cast<int64_t>(i));
+        value = e.extract(result, static_cast<int64_t>(i));
     }
   }
-  setElements(op.getResult(), acc);
+  e.setElements(op.getResult(), acc);
   return success();
 }
 
@@ -114,11 +124,11 @@ LogicalResult KernelEmitter::emitMma(MmaOp op) {
 // Multiply-adds
 //===----------------------------------------------------------------------===//
 
-LogicalResult KernelEmitter::emitFmaDot(FmaDotOp op) {
-  const RegisterLayout &layout = *getLayout(op, op.getResult().getType());
-  Type element = getScalarType(op.getResult().getType());
+static LogicalResult emitFmaDot(KernelEmitter &e, FmaDotOp op) {
+  const RegisterLayout &layout = *e.getLayout(op, op.getResult().getType());
+  Type element = e.getScalarType(op.getResult().getType());
   auto aType = cast<SharedType>(op.getA().getType()), bType = cast<SharedType>(op.getB().getType());
-  const layout::SharedLayout *shared[2] = {getLayout(op, aType), getLayout(op, bType)};
+  const layout::SharedLayout *shared[2] = {e.getLayout(op, aType), e.getLayout(op, bType)};
   if (!shared[0] || !shared[1])
     return failure();
   int64_t bytes = element.getIntOrFloatBitWidth() / 8;
@@ -138,28 +148,28 @@ LogicalResult KernelEmitter::emitFmaDot(FmaDotOp op) {
       if (found == places[dim].end())
         places[dim].push_back(part);
     }
-  int64_t vector = globalVector(layout, bytes);
+  int64_t vector = e.globalVector(layout, bytes);
 
   /// For each place, the elements k to k + step - 1 of operand `which`.
   auto load = [&](int which, Value k) {
-    Value buffer = getScalar(which == 0 ? op.getA() : op.getB());
-    Value base = threadCoord(layout, which);
+    Value buffer = e.getScalar(which == 0 ? op.getA() : op.getB());
+    Value base = e.threadCoord(layout, which);
     const layout::SharedLayout &lies = *shared[which];
     bool kInRow = which == 0 ? !op.getTransposeA() : op.getTransposeB();
     SmallVector<Values> strips(places[which].size());
     if (kInRow) {
       // A strip never leaves the 16 bytes that a swizzle keeps together.
       for (auto [place, strip] : llvm::zip_equal(places[which], strips))
-        strip =
-            loadVector(advance(buffer, byteOffset(lies, add(base, i32(place)), k)), element, step);
+        strip = e.loadVector(e.advance(buffer, e.byteOffset(lies, e.add(base, e.i32(place)), k)),
+                             element, step);
       return strips;
     }
     int64_t run = which == 1 ? vector : 1;
     for (int64_t i = 0; i < step; ++i)
       for (size_t first = 0; first < strips.size(); first += run) {
-        Value col = add(base, i32(places[which][first]));
-        Value address = advance(buffer, byteOffset(lies, add(k, i32(i)), col));
-        for (auto [j, value] : llvm::enumerate(loadVector(address, element, run)))
+        Value col = e.add(base, e.i32(places[which][first]));
+        Value address = e.advance(buffer, e.byteOffset(lies, e.add(k, e.i32(i)), col));
+        for (auto [j, value] : llvm::enumerate(e.loadVector(address, element, run)))
           strips[first + j].push_back(value);
       }
     return strips;
@@ -167,24 +177,30 @@ LogicalResult KernelEmitter::emitFmaDot(FmaDotOp op) {
 
   // The block is summed on its own, then added: errors grow with the length of a block and with the
   // number of blocks, not with their product.
-  Values acc = getElements(op.getAcc());
-  Value zero = constant(b.getFloatAttr(element, 0));
-  auto loop = scf::ForOp::create(b, i32(0), i32(depth), i32(step), Values(acc.size(), zero));
+  Values acc = e.getElements(op.getAcc());
+  Value zero = e.constant(e.b.getFloatAttr(element, 0));
+  auto loop =
+      scf::ForOp::create(e.b, e.i32(0), e.i32(depth), e.i32(step), Values(acc.size(), zero));
   {
-    OpBuilder::InsertionGuard guard(b);
-    b.setInsertionPointToEnd(loop.getBody());
+    OpBuilder::InsertionGuard guard(e.b);
+    e.b.setInsertionPointToEnd(loop.getBody());
     Values sums(loop.getRegionIterArgs().begin(), loop.getRegionIterArgs().end());
     SmallVector<Values> rows = load(0, loop.getInductionVar());
     SmallVector<Values> cols = load(1, loop.getInductionVar());
     for (int64_t i = 0; i < step; ++i)
       for (auto [reg, sum] : llvm::enumerate(sums))
-        sum = LLVM::FMAOp::create(b, rows[placeOf[0][reg]][i], cols[placeOf[1][reg]][i], sum);
-    scf::YieldOp::create(b, sums);
+        sum = LLVM::FMAOp::create(e.b, rows[placeOf[0][reg]][i], cols[placeOf[1][reg]][i], sum);
+    scf::YieldOp::create(e.b, sums);
   }
   for (auto [total, sum] : llvm::zip_equal(acc, loop.getResults()))
     total = matchPattern(total, m_AnyZeroFloat())
                 ? Value(sum)
-                : arith::AddFOp::create(b, total, sum).getResult();
-  setElements(op.getResult(), acc);
+                : arith::AddFOp::create(e.b, total, sum).getResult();
+  e.setElements(op.getResult(), acc);
   return success();
+}
+
+void tgpu::registerMatrixLowerings(LoweringTable &table) {
+  table.add<MmaOp>(emitMma);
+  table.add<FmaDotOp>(emitFmaDot);
 }

@@ -8,6 +8,7 @@
 #include "passes/Conversion/KernelEmitter.h"
 
 #include "lib/Layout/Relations.h"
+#include "passes/Conversion/LoweringTable.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -81,74 +82,77 @@ static SmallVector<Operation *> findFalls(RaiseMaxOp op) {
   return falls;
 }
 
-LogicalResult KernelEmitter::emitRaiseMax(RaiseMaxOp op) {
-  Type f32 = b.getF32Type();
-  const RegisterLayout &from = *getLayout(op, op.getSource().getType());
+static LogicalResult emitRaiseMax(KernelEmitter &e, RaiseMaxOp op) {
+  Type f32 = e.b.getF32Type();
+  const RegisterLayout &from = *e.getLayout(op, op.getSource().getType());
   layout::ReductionPlan plan = layout::reductionPlan(from, 1);
   assert(!plan.acrossWarps() && "rows of wgmma lie in a warp each");
   // Registers of the result, which lies as slice<1>, are the rows in their order.
   SmallVector<Values> rows(plan.result.registersPerThread());
-  for (auto [reg, value] : llvm::enumerate(getElements(op.getSource())))
+  for (auto [reg, value] : llvm::enumerate(e.getElements(op.getSource())))
     rows[plan.resultRegister[reg]].push_back(value);
-  Values old = getElements(op.getOld()), limits;
-  Value factor = getScalar(op.getFactor()), lag = getScalar(op.getLag());
+  Values old = e.getElements(op.getOld()), limits;
+  Value factor = e.getScalar(op.getFactor()), lag = e.getScalar(op.getLag());
   for (Value each : old)
-    limits.push_back(arith::AddFOp::create(b, each, lag));
+    limits.push_back(arith::AddFOp::create(e.b, each, lag));
 
-  // By a negative factor the largest product is that of the least element. What else is known of
-  // the factor, such as the condition of a branch around, LLVM finds.
+  // With a negative factor the least element gives the largest product. LLVM makes use of anything
+  // else that is known of the factor, such as the condition of an enclosing branch.
   Value any;
   if (!isPositive(op.getFactor())) {
-    Value zero = arith::ConstantOp::create(b, b.getF32FloatAttr(0.0f));
-    Value isAbove = arith::CmpFOp::create(b, arith::CmpFPredicate::OGT, factor, zero);
-    Value no = arith::ConstantOp::create(b, b.getBoolAttr(false));
-    any = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, isAbove, no);
+    Value zero = arith::ConstantOp::create(e.b, e.b.getF32FloatAttr(0.0f));
+    Value isAbove = arith::CmpFOp::create(e.b, arith::CmpFPredicate::OGT, factor, zero);
+    Value no = arith::ConstantOp::create(e.b, e.b.getBoolAttr(false));
+    any = arith::CmpIOp::create(e.b, arith::CmpIPredicate::eq, isAbove, no);
   }
-  any = mayBeAbove(b, rows, limits, factor, i32(0), any);
-  any = intrinsic("llvm.nvvm.vote.any.sync", b.getI1Type(), {i32(-1), any});
+  any = mayBeAbove(e.b, rows, limits, factor, e.i32(0), any);
+  any = e.intrinsic("llvm.nvvm.vote.any.sync", e.b.getI1Type(), {e.i32(-1), any});
   SmallVector<Operation *> falls = findFalls(op);
-  auto branch = scf::IfOp::create(b, SmallVector<Type>(rows.size() * (1 + falls.size()), f32), any,
-                                  /*addThenBlock=*/true, /*addElseBlock=*/true);
+  auto branch =
+      scf::IfOp::create(e.b, SmallVector<Type>(rows.size() * (1 + falls.size()), f32), any,
+                        /*addThenBlock=*/true, /*addElseBlock=*/true);
   {
-    OpBuilder::InsertionGuard guard(b);
-    b.setInsertionPointToEnd(branch.thenBlock());
-    auto larger = [&](Value x, Value y) { return combine(tile::ReduceKind::Max, x, y); };
+    OpBuilder::InsertionGuard guard(e.b);
+    e.b.setInsertionPointToEnd(branch.thenBlock());
+    auto larger = [&](Value x, Value y) { return e.combine(tile::ReduceKind::Max, x, y); };
     Values results;
     for (auto [row, before, limit] : llvm::zip_equal(rows, old, limits)) {
       Value most = combineByThrees(row, larger);
       for (int mask : plan.laneMasks) {
-        Value others = shuffle("bfly", most, i32(mask));
+        Value others = e.shuffle("bfly", most, e.i32(mask));
         most = larger(most, others);
       }
-      Value scaled = arith::MulFOp::create(b, most, factor);
-      Value isAbove = arith::CmpFOp::create(b, arith::CmpFPredicate::OGT, scaled, limit);
-      results.push_back(arith::SelectOp::create(b, isAbove, scaled, before));
+      Value scaled = arith::MulFOp::create(e.b, most, factor);
+      Value isAbove = arith::CmpFOp::create(e.b, arith::CmpFPredicate::OGT, scaled, limit);
+      results.push_back(arith::SelectOp::create(e.b, isAbove, scaled, before));
     }
-    setElements(op.getResult(), results);
+    e.setElements(op.getResult(), results);
     for (Operation *fall : falls) {
-      if (failed(emitOp(fall)))
+      if (failed(e.emitOp(fall)))
         return failure();
-      llvm::append_range(results, getElements(fall->getResult(0)));
+      llvm::append_range(results, e.getElements(fall->getResult(0)));
     }
-    scf::YieldOp::create(b, results);
+    scf::YieldOp::create(e.b, results);
 
-    b.setInsertionPointToEnd(branch.elseBlock());
+    e.b.setInsertionPointToEnd(branch.elseBlock());
     Values kept(old);
     for (Operation *fall : falls) {
       float value = isa<arith::SubFOp>(fall) ? 0.0f : 1.0f;
-      Value number = arith::ConstantOp::create(b, b.getF32FloatAttr(value));
+      Value number = arith::ConstantOp::create(e.b, e.b.getF32FloatAttr(value));
       kept.append(rows.size(), number);
     }
-    scf::YieldOp::create(b, kept);
+    scf::YieldOp::create(e.b, kept);
   }
   auto results = branch.getResults();
-  setElements(op.getResult(), Values(results.take_front(rows.size())));
+  e.setElements(op.getResult(), Values(results.take_front(rows.size())));
   for (Operation *fall : falls) {
     results = results.drop_front(rows.size());
-    setElements(fall->getResult(0), Values(results.take_front(rows.size())));
-    emittedAhead.insert(fall);
+    e.setElements(fall->getResult(0), Values(results.take_front(rows.size())));
+    e.emittedAhead.insert(fall);
     if (!isa<arith::SubFOp>(fall))
-      mayDifferFromOne[fall->getResult(0)] = any;
+      e.mayDifferFromOne[fall->getResult(0)] = any;
   }
   return success();
 }
+
+void tgpu::registerRaiseMaxLowerings(LoweringTable &table) { table.add<RaiseMaxOp>(emitRaiseMax); }

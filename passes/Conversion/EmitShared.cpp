@@ -3,6 +3,7 @@
 // Register tiles from and to shared memory: ldmatrix where the layout allows it, else vectors.
 
 #include "passes/Conversion/KernelEmitter.h"
+#include "passes/Conversion/LoweringTable.h"
 #include "passes/Tgpu/OperandReads.h"
 
 #include "lib/Layout/RegisterAccess.h"
@@ -14,6 +15,7 @@ using layout::Coord;
 using layout::MatrixAccess;
 using layout::RegisterLayout;
 using layout::VectorAccess;
+using MatrixRead = KernelEmitter::MatrixRead;
 
 //===----------------------------------------------------------------------===//
 // One vector
@@ -48,22 +50,23 @@ void KernelEmitter::storeVector(Value address, ArrayRef<Value> elements) {
 // Tiles
 //===----------------------------------------------------------------------===//
 
+/// The address of each issue of a plan; `place` is the row and column of the buffer where a
+/// thread's part of it begins.
 template <typename Access>
-Values KernelEmitter::issueAddresses(const Access &access, Value buffer,
-                                     const layout::SharedLayout &shared,
-                                     ArrayRef<layout::Digit> warpDigits,
-                                     llvm::function_ref<Coord(int, int, int)> place) {
+static Values issueAddresses(KernelEmitter &e, const Access &access, Value buffer,
+                             const layout::SharedLayout &shared, ArrayRef<layout::Digit> warpDigits,
+                             llvm::function_ref<Coord(int, int, int)> place) {
   auto offsetOf = [&](int issue) -> Value {
     Value at[2];
     for (int axis : {0, 1}) {
-      at[axis] = threadNumber([&](int w, int l) { return place(issue, w, l)[axis]; }, warpDigits);
+      at[axis] = e.threadNumber([&](int w, int l) { return place(issue, w, l)[axis]; }, warpDigits);
       if (!at[axis])
         return nullptr;
     }
     // As long as it depends on the thread alone, it belongs to what is computed once.
-    OpBuilder::InsertionGuard guard(b);
-    b.setInsertionPoint(endOfEntry);
-    return byteOffset(shared, at[0], at[1]);
+    OpBuilder::InsertionGuard guard(e.b);
+    e.b.setInsertionPoint(e.endOfEntry);
+    return e.byteOffset(shared, at[0], at[1]);
   };
   Value first = offsetOf(0);
   if (!first)
@@ -77,16 +80,16 @@ Values KernelEmitter::issueAddresses(const Access &access, Value buffer,
       Value offset = offsetOf(issue);
       if (!offset)
         return {};
-      addresses.push_back(advance(buffer, offset));
+      addresses.push_back(e.advance(buffer, offset));
       continue;
     }
     Value &offset = flipped[delta->flip];
     if (!offset) {
-      OpBuilder::InsertionGuard guard(b);
-      b.setInsertionPoint(endOfEntry);
-      offset = arith::XOrIOp::create(b, first, i32(delta->flip));
+      OpBuilder::InsertionGuard guard(e.b);
+      e.b.setInsertionPoint(e.endOfEntry);
+      offset = arith::XOrIOp::create(e.b, first, e.i32(delta->flip));
     }
-    addresses.push_back(advance(advance(buffer, offset), delta->add));
+    addresses.push_back(e.advance(e.advance(buffer, offset), delta->add));
   }
   return addresses;
 }
@@ -99,14 +102,14 @@ static Coord toBuffer(const RegisterLayout &layout, bool exchanged, Coord elemen
   return element;
 }
 
-std::optional<KernelEmitter::MatrixRead>
-KernelEmitter::planMatrixRead(const RegisterLayout &layout, Value buffer,
-                              const layout::SharedLayout &shared, bool exchanged) {
+static std::optional<KernelEmitter::MatrixRead>
+planMatrixRead(KernelEmitter &e, const RegisterLayout &layout, Value buffer,
+               const layout::SharedLayout &shared, bool exchanged) {
   Result<MatrixAccess> access = MatrixAccess::plan(layout, shared, {exchanged, {0, 0}});
   if (!access)
     return std::nullopt;
   MatrixRead read;
-  read.addresses = issueAddresses(*access, buffer, shared, layout.warpDigits(),
+  read.addresses = issueAddresses(e, *access, buffer, shared, layout.warpDigits(),
                                   [&](int i, int w, int l) { return access->rowStart(i, w, l); });
   if (read.addresses.empty())
     return std::nullopt;
@@ -138,7 +141,8 @@ LogicalResult KernelEmitter::readShared(Operation *op, Value buffer, SharedType 
   Type element = getScalarType(type.getElementType());
   bool isOperand = isPacked(result.getType());
   if (isOperand || (shared->elementBits() == 16 && layout.rank() == 2))
-    if (std::optional<MatrixRead> read = planMatrixRead(layout, buffer, *shared, exchanged)) {
+    if (std::optional<MatrixRead> read =
+            planMatrixRead(*this, layout, buffer, *shared, exchanged)) {
       Values words(layout.registersPerThread() * shared->elementBits() / 32);
       for (size_t issue = 0; issue < read->issues.size(); ++issue)
         for (auto [i, value] : llvm::enumerate(loadMatrices(*read, issue)))
@@ -150,8 +154,8 @@ LogicalResult KernelEmitter::readShared(Operation *op, Value buffer, SharedType 
   Result<VectorAccess> access = VectorAccess::plan(layout, *shared, {exchanged, {0, 0}});
   if (!access)
     return op->emitError() << access.message();
-  Values addresses =
-      issueAddresses(*access, buffer, *shared, layout.warpDigits(), [&](int i, int w, int l) {
+  Values addresses = issueAddresses(
+      *this, *access, buffer, *shared, layout.warpDigits(), [&](int i, int w, int l) {
         return toBuffer(layout, exchanged, layout.element(w, l, access->issues()[i].firstRegister));
       });
   if (addresses.empty())
@@ -163,21 +167,22 @@ LogicalResult KernelEmitter::readShared(Operation *op, Value buffer, SharedType 
   return success();
 }
 
-bool KernelEmitter::storeMatrices(Value value, Value buffer, const layout::SharedLayout &shared,
-                                  bool exchanged) {
+/// By stmatrix; false where the layout or the target does not allow it.
+static bool storeMatrices(KernelEmitter &e, Value value, Value buffer,
+                          const layout::SharedLayout &shared, bool exchanged) {
   auto type = cast<RankedTensorType>(value.getType());
-  const RegisterLayout &layout = *getLayout(kernel, type);
-  if (!getTargetOf(kernel).has(Feature::StoreMatrix) || shared.elementBits() != 16 ||
+  const RegisterLayout &layout = *e.getLayout(e.kernel, type);
+  if (!getTargetOf(e.kernel).has(Feature::StoreMatrix) || shared.elementBits() != 16 ||
       layout.rank() != 2 || !isa<MmaAttr, WgmmaAttr>(type.getEncoding()))
     return false;
   Result<MatrixAccess> access = MatrixAccess::plan(layout, shared, {exchanged, {0, 0}});
   if (!access)
     return false;
-  Values addresses = issueAddresses(*access, buffer, shared, layout.warpDigits(),
+  Values addresses = issueAddresses(e, *access, buffer, shared, layout.warpDigits(),
                                     [&](int i, int w, int l) { return access->rowStart(i, w, l); });
   if (addresses.empty())
     return false;
-  Values words = packWords(getElements(value));
+  Values words = e.packWords(e.getElements(value));
   for (auto [issue, address] : llvm::zip_equal(access->issues(), addresses)) {
     int count = issue.numMatrices;
     std::string name = "llvm.nvvm.stmatrix.sync.aligned.m8n8.x" + std::to_string(count) +
@@ -185,7 +190,7 @@ bool KernelEmitter::storeMatrices(Value value, Value buffer, const layout::Share
     Values operands{address};
     for (int i = 0; i < count; ++i)
       operands.push_back(words[issue.words[i]]);
-    intrinsic(name, operands);
+    e.intrinsic(name, operands);
   }
   return true;
 }
@@ -196,40 +201,93 @@ LogicalResult KernelEmitter::writeShared(Operation *op, Value value, Value buffe
   const RegisterLayout &layout = *getLayout(op, value.getType());
   if (!shared)
     return failure();
-  if (storeMatrices(value, buffer, *shared, exchanged))
+  if (storeMatrices(*this, value, buffer, *shared, exchanged))
     return success();
   Result<VectorAccess> access = VectorAccess::plan(layout, *shared, {exchanged, {0, 0}});
   if (!access)
     return op->emitError() << access.message();
-  Values addresses =
-      issueAddresses(*access, buffer, *shared, layout.warpDigits(), [&](int i, int w, int l) {
+  Values addresses = issueAddresses(
+      *this, *access, buffer, *shared, layout.warpDigits(), [&](int i, int w, int l) {
         return toBuffer(layout, exchanged, layout.element(w, l, access->issues()[i].firstRegister));
       });
   if (addresses.empty())
     return op->emitError() << "threads of " << value.getType() << " do not form a grid";
   Values elements = getElements(value);
   for (auto [issue, address] : llvm::zip_equal(access->issues(), addresses))
-    if (isCanonicalRegister(layout, issue.firstRegister))
+    if (KernelEmitter::isCanonicalRegister(layout, issue.firstRegister))
       storeVector(address, ArrayRef(elements).slice(issue.firstRegister, issue.count));
   return success();
 }
 
-LogicalResult KernelEmitter::emitRead(ReadOp op) {
-  Value buffer = getScalar(op.getBuffer()), result = op.getResult();
+static LogicalResult emitRead(KernelEmitter &e, ReadOp op) {
+  Value buffer = e.getScalar(op.getBuffer()), result = op.getResult();
   auto type = cast<SharedType>(op.getBuffer().getType());
-  const layout::SharedLayout *shared = getLayout(op, type);
+  const layout::SharedLayout *shared = e.getLayout(op, type);
   if (!shared)
     return failure();
-  if (isPacked(result.getType()) && isReadByProduct(op))
-    if (std::optional<MatrixRead> read =
-            planMatrixRead(*getLayout(op, result.getType()), buffer, *shared, op.getTranspose())) {
-      deferredReads[result] = std::move(*read);
+  if (KernelEmitter::isPacked(result.getType()) && isReadByProduct(op))
+    if (std::optional<MatrixRead> read = planMatrixRead(e, *e.getLayout(op, result.getType()),
+                                                        buffer, *shared, op.getTranspose())) {
+      e.deferredReads[result] = std::move(*read);
       return success();
     }
-  return readShared(op, buffer, type, op.getTranspose(), result);
+  return e.readShared(op, buffer, type, op.getTranspose(), result);
 }
 
-LogicalResult KernelEmitter::emitWrite(WriteSharedOp op) {
-  return writeShared(op, op.getValue(), getScalar(op.getBuffer()),
-                     cast<SharedType>(op.getBuffer().getType()), op.getTranspose());
+static LogicalResult emitWrite(KernelEmitter &e, WriteSharedOp op) {
+  return e.writeShared(op, op.getValue(), e.getScalar(op.getBuffer()),
+                       cast<SharedType>(op.getBuffer().getType()), op.getTranspose());
+}
+
+//===----------------------------------------------------------------------===//
+// Buffers
+//===----------------------------------------------------------------------===//
+
+LogicalResult KernelEmitter::emitAlloc(Operation *op, std::optional<uint64_t> offset, int64_t bytes,
+                                       int64_t alignment) {
+  if (!offset)
+    return op->emitError() << "a buffer must have an offset before code is generated; run "
+                              "tgpu-plan-shared-memory";
+  if (std::optional<uint64_t> limit = kernel.getSharedBytes(); limit && *offset + bytes > *limit)
+    return op->emitError() << "a buffer of " << bytes << " bytes at " << *offset
+                           << " must lie within the kernel's " << *limit
+                           << " bytes of shared memory";
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPoint(endOfEntry);
+  Value base = LLVM::AddressOfOp::create(b, sharedMemory);
+  set(op->getResult(0), {advance(base, static_cast<int64_t>(*offset))});
+  return success();
+}
+
+static LogicalResult emitSlot(KernelEmitter &e, SlotOp op) {
+  auto type = cast<RingType>(op.getRing().getType());
+  int64_t slot = llvm::alignTo(getBytes(type.getSlot()), getAlignment(type.getSlot()));
+  Value ring = e.getScalar(op.getRing());
+  if (type.getStages() == 1) {
+    e.set(op.getBuffer(), {ring});
+    return success();
+  }
+  Value index = arith::RemUIOp::create(e.b, e.getScalar(op.getUse()), e.i32(type.getStages()));
+  e.set(op.getBuffer(), {e.advance(ring, e.mul(index, e.i32(slot)))});
+  return success();
+}
+
+static LogicalResult emitAllocBuffer(KernelEmitter &e, AllocOp op) {
+  auto type = cast<SharedType>(op.getBuffer().getType());
+  return e.emitAlloc(op, op.getOffset(), getBytes(type), getAlignment(type));
+}
+
+static LogicalResult emitAllocRing(KernelEmitter &e, AllocRingOp op) {
+  auto type = cast<RingType>(op.getRing().getType());
+  int64_t alignment = getAlignment(type.getSlot());
+  int64_t slot = llvm::alignTo(getBytes(type.getSlot()), alignment);
+  return e.emitAlloc(op, op.getOffset(), type.getStages() * slot, alignment);
+}
+
+void tgpu::registerSharedLowerings(LoweringTable &table) {
+  table.add<AllocOp>(emitAllocBuffer);
+  table.add<AllocRingOp>(emitAllocRing);
+  table.add<SlotOp>(emitSlot);
+  table.add<ReadOp>(emitRead);
+  table.add<WriteSharedOp>(emitWrite);
 }

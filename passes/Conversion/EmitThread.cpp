@@ -126,8 +126,8 @@ Value KernelEmitter::extract(Value aggregate, int64_t index) {
   return LLVM::ExtractValueOp::create(b, aggregate, ArrayRef<int64_t>{index});
 }
 void KernelEmitter::endScheduling() {
-  // ptxas moves nothing across a counted event (number 0, also that of a user's own counting); it
-  // is one instruction, and waits for nothing. It does move across barriers of a warp.
+  // ptxas moves no instruction across a performance event (number 0, which users may count as
+  // well); it is one instruction and does not wait. Warp barriers do not have this effect.
   intrinsic("llvm.nvvm.pm.event.mask", constant(b.getI16IntegerAttr(1)));
 }
 void KernelEmitter::barrier() {
@@ -258,15 +258,15 @@ Value KernelEmitter::threadNumber(llvm::function_ref<int64_t(int, int)> compute,
       digit = arith::RemUIOp::create(b, digit, i32(extent));
     sum = add(sum, mul(digit, i32(factor)));
   }
-  // The map may have grown meanwhile, but its elements stay where they are.
+  // Insertions into the map leave references to its elements valid.
   return known = sum;
 }
 
 Value KernelEmitter::threadCoord(const RegisterLayout &layout, int dim) {
   return threadNumber(
       [&](int w, int l) { return layout.warpPart(w)[dim] + layout.lanePart(l)[dim]; },
-      // A few operations, where they are needed: from entry on they would take registers of loops
-      // that do not ask for positions.
+      // A few operations at the use: computed at entry, they would take registers in loops that use
+      // no positions.
       layout.warpDigits(), /*atUse=*/true);
 }
 

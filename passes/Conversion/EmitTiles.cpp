@@ -6,40 +6,127 @@
 #include "passes/Conversion/KernelEmitter.h"
 
 #include "lib/Layout/Relations.h"
+#include "passes/Conversion/LoweringTable.h"
 
 using namespace mlir;
 using namespace tilewright;
 using namespace tilewright::tgpu;
 using layout::RegisterLayout;
 
-LogicalResult KernelEmitter::emitFull(tile::FullOp op) {
-  size_t count = getLayout(op, op.getResult().getType())->registersPerThread();
-  setElements(op.getResult(), Values(count, getScalar(op.getValue())));
+//===----------------------------------------------------------------------===//
+// Scratch memory
+//===----------------------------------------------------------------------===//
+
+/// Memory that an operation uses while it runs, between barriers.
+static Value getScratch(KernelEmitter &e, int64_t bytes) {
+  e.scratchBytes = std::max(e.scratchBytes, bytes);
+  OpBuilder::InsertionGuard guard(e.b);
+  if (!e.scratch) {
+    e.b.setInsertionPoint(e.func);
+    e.scratch = LLVM::GlobalOp::create(e.b, LLVM::LLVMArrayType::get(e.b.getI8Type(), 0),
+                                       /*isConstant=*/false, LLVM::Linkage::Internal,
+                                       (e.func.getName() + "_scratch").str(), Attribute(),
+                                       /*alignment=*/16, /*addrSpace=*/3);
+  }
+  e.b.setInsertionPoint(e.endOfEntry);
+  return LLVM::AddressOfOp::create(e.b, LLVM::LLVMPointerType::get(e.b.getContext(), 3),
+                                   e.scratch.getSymNameAttr());
+}
+
+Values KernelEmitter::splitRow(Value row, ArrayRef<int64_t> shape) {
+  Values indices;
+  for (int64_t extent : llvm::reverse(shape.drop_back())) {
+    indices.push_back(arith::RemUIOp::create(b, row, i32(extent)));
+    row = arith::DivUIOp::create(b, row, i32(extent));
+  }
+  std::reverse(indices.begin(), indices.end());
+  return indices;
+}
+
+/// The number of an element, counted along rows.
+static Value linearise(KernelEmitter &e, ArrayRef<Value> indices, ArrayRef<int64_t> shape) {
+  Value number = indices.front();
+  for (auto [index, extent] : llvm::zip_equal(indices.drop_front(), shape.drop_front()))
+    number = e.add(e.mul(number, e.i32(extent)), index);
+  return number;
+}
+
+/// The indices of the element in register `reg`: one for each dimension of the shape, of which
+/// all but the last may share the rows of the layout.
+static Values indicesOf(KernelEmitter &e, const RegisterLayout &layout, ArrayRef<int64_t> shape,
+                        int reg) {
+  if (shape.size() == 1)
+    return {e.coord(layout, 0, reg)};
+  Values indices = e.splitRow(e.coord(layout, 0, reg), shape);
+  indices.push_back(e.coord(layout, 1, reg));
+  return indices;
+}
+
+/// Writes a tile to scratch memory and reads each element of the result from place `from` of it,
+/// counted along rows; `from` is given the indices of the element of the result.
+static LogicalResult rearrange(KernelEmitter &e, Operation *op, Value source, Value result,
+                               llvm::function_ref<Value(ArrayRef<Value>)> place) {
+  constexpr int64_t mostStaticBytes = 48 * 1024;
+  auto type = cast<RankedTensorType>(source.getType());
+  ArrayRef<int64_t> shape = cast<RankedTensorType>(result.getType()).getShape();
+  const RegisterLayout &from = *e.getLayout(op, type), &to = *e.getLayout(op, result.getType());
+  int64_t elementBytes = getElementBits(type.getElementType()) / 8;
+  int64_t bytes = elementBytes * type.getNumElements();
+  if (bytes > mostStaticBytes)
+    return op->emitError() << "elements change threads through scratch memory, which holds at most "
+                           << mostStaticBytes << " bytes, but the tile has " << bytes
+                           << "; use smaller blocks";
+  if (failed(e.beginExchange(op, /*usesScratch=*/true)))
+    return failure();
+  Value base = getScratch(e, bytes);
+  auto address = [&](Value number) { return e.advance(base, e.mul(number, e.i32(elementBytes))); };
+  Values elements = e.getElements(source), moved;
+  for (auto [reg, value] : llvm::enumerate(elements))
+    if (KernelEmitter::isCanonicalRegister(from, static_cast<int>(reg)))
+      e.storeVector(
+          address(linearise(e, indicesOf(e, from, type.getShape(), reg), type.getShape())), value);
+  e.barrier();
+  for (int reg = 0; reg < to.registersPerThread(); ++reg)
+    moved.push_back(
+        e.loadVector(address(place(indicesOf(e, to, shape, reg))), elements.front().getType(), 1)
+            .front());
+  e.barrier();
+  e.setElements(result, moved);
   return success();
 }
 
-LogicalResult KernelEmitter::emitIota(tile::IotaOp op) {
-  const RegisterLayout &layout = *getLayout(op, op.getResult().getType());
+//===----------------------------------------------------------------------===//
+// Elements by their indices
+//===----------------------------------------------------------------------===//
+
+static LogicalResult emitFull(KernelEmitter &e, tile::FullOp op) {
+  size_t count = e.getLayout(op, op.getResult().getType())->registersPerThread();
+  e.setElements(op.getResult(), Values(count, e.getScalar(op.getValue())));
+  return success();
+}
+
+static LogicalResult emitIota(KernelEmitter &e, tile::IotaOp op) {
+  const RegisterLayout &layout = *e.getLayout(op, op.getResult().getType());
   int dim = static_cast<int>(op.getDim());
   ArrayRef<int64_t> shape = cast<RankedTensorType>(op.getResult().getType()).getShape();
   if (shape.size() > 2) {
     Values elements;
     for (int reg = 0; reg < layout.registersPerThread(); ++reg)
-      elements.push_back(add(getScalar(op.getStart()), indicesOf(layout, shape, reg)[dim]));
-    setElements(op.getResult(), elements);
+      elements.push_back(e.add(e.getScalar(op.getStart()), indicesOf(e, layout, shape, reg)[dim]));
+    e.setElements(op.getResult(), elements);
     return success();
   }
-  Value first = add(getScalar(op.getStart()), threadCoord(layout, dim));
+  Value first = e.add(e.getScalar(op.getStart()), e.threadCoord(layout, dim));
   llvm::DenseMap<int64_t, Value> known; // most registers share their coordinate with others
   Values elements;
   for (int reg = 0; reg < layout.registersPerThread(); ++reg) {
     int64_t part = layout.registerPart(reg)[dim];
     Value &element = known[part];
     if (!element)
-      element = add(first, i32(part));
+      element = e.add(first, e.i32(part));
     elements.push_back(element);
   }
-  setElements(op.getResult(), elements);
+  e.setElements(op.getResult(), elements);
   return success();
 }
 
@@ -54,17 +141,17 @@ static std::optional<std::vector<int>> renaming(const RegisterLayout &from,
   return conversion.sourceRegister;
 }
 
-LogicalResult KernelEmitter::emitExpand(tile::ExpandOp op) {
+static LogicalResult emitExpand(KernelEmitter &e, tile::ExpandOp op) {
   Type type = op.getResult().getType();
-  const RegisterLayout &from = *getLayout(op, op.getSource().getType());
-  const RegisterLayout &to = *getLayout(op, type);
+  const RegisterLayout &from = *e.getLayout(op, op.getSource().getType());
+  const RegisterLayout &to = *e.getLayout(op, type);
   if (tile::getRank(type) > 2) {
     int64_t dim = op.getDim();
     SmallVector<int64_t> shape(cast<RankedTensorType>(op.getSource().getType()).getShape());
-    return rearrange(op, op.getSource(), op.getResult(), [&](ArrayRef<Value> indices) {
+    return rearrange(e, op, op.getSource(), op.getResult(), [&](ArrayRef<Value> indices) {
       Values kept(indices);
       kept.erase(kept.begin() + dim);
-      return linearise(kept, shape);
+      return linearise(e, kept, shape);
     });
   }
   layout::ReductionPlan plan = layout::reductionPlan(to, static_cast<int>(op.getDim()));
@@ -73,25 +160,25 @@ LogicalResult KernelEmitter::emitExpand(tile::ExpandOp op) {
     return op.emitError() << "the operand must lie as slice<" << op.getDim()
                           << "> of the result does, but got " << op.getSource().getType()
                           << "; convert it first";
-  Values elements = getElements(op.getSource()), result;
+  Values elements = e.getElements(op.getSource()), result;
   for (int reg : plan.resultRegister)
     result.push_back(elements[(*source)[reg]]);
-  setElements(op.getResult(), result);
+  e.setElements(op.getResult(), result);
   return success();
 }
 
-LogicalResult KernelEmitter::emitTranspose(tile::TransposeOp op) {
-  const RegisterLayout &to = *getLayout(op, op.getResult().getType());
-  const RegisterLayout &from = *getLayout(op, op.getSource().getType());
+static LogicalResult emitTranspose(KernelEmitter &e, tile::TransposeOp op) {
+  const RegisterLayout &to = *e.getLayout(op, op.getResult().getType());
+  const RegisterLayout &from = *e.getLayout(op, op.getSource().getType());
   ArrayRef<int64_t> permutation = op.getPermutation();
   bool isIdentity = llvm::is_sorted(permutation);
   if (permutation.size() > 2 && !isIdentity) {
     ArrayRef<int64_t> shape = cast<RankedTensorType>(op.getSource().getType()).getShape();
-    return rearrange(op, op.getSource(), op.getResult(), [&](ArrayRef<Value> indices) {
+    return rearrange(e, op, op.getSource(), op.getResult(), [&](ArrayRef<Value> indices) {
       Values permuted(indices.size());
       for (auto [i, dim] : llvm::enumerate(permutation))
         permuted[dim] = indices[i];
-      return linearise(permuted, shape);
+      return linearise(e, permuted, shape);
     });
   }
   bool isExchange = from.rank() == 2 && !isIdentity;
@@ -100,125 +187,51 @@ LogicalResult KernelEmitter::emitTranspose(tile::TransposeOp op) {
     return op.emitError() << "a transposed tile must stay in its threads, but got "
                           << op.getSource().getType() << " to " << op.getResult().getType()
                           << "; exchange it through shared memory (tgpu.write, tgpu.read)";
-  Values elements = getElements(op.getSource()), result;
+  Values elements = e.getElements(op.getSource()), result;
   for (int reg : *source)
     result.push_back(elements[reg]);
-  setElements(op.getResult(), result);
+  e.setElements(op.getResult(), result);
   return success();
 }
 
 /// Elements keep their order along rows.
-LogicalResult KernelEmitter::emitReshape(tile::ReshapeOp op) {
-  const RegisterLayout &to = *getLayout(op, op.getResult().getType());
-  const RegisterLayout &from = *getLayout(op, op.getSource().getType());
+static LogicalResult emitReshape(KernelEmitter &e, tile::ReshapeOp op) {
+  const RegisterLayout &to = *e.getLayout(op, op.getResult().getType());
+  const RegisterLayout &from = *e.getLayout(op, op.getSource().getType());
   if (std::optional<std::vector<int>> source = renaming(from, to)) {
-    Values elements = getElements(op.getSource()), result;
+    Values elements = e.getElements(op.getSource()), result;
     for (int reg : *source)
       result.push_back(elements[reg]);
-    setElements(op.getResult(), result);
+    e.setElements(op.getResult(), result);
     return success();
   }
   ArrayRef<int64_t> shape = cast<RankedTensorType>(op.getResult().getType()).getShape();
-  return rearrange(op, op.getSource(), op.getResult(),
-                   [&](ArrayRef<Value> indices) { return linearise(indices, shape); });
+  return rearrange(e, op, op.getSource(), op.getResult(),
+                   [&](ArrayRef<Value> indices) { return linearise(e, indices, shape); });
 }
 
-LogicalResult KernelEmitter::emitSlice(tile::SliceOp op) {
+static LogicalResult emitSlice(KernelEmitter &e, tile::SliceOp op) {
   auto type = cast<RankedTensorType>(op.getSource().getType());
   int64_t dim = op.getDim();
-  Value offset = getScalar(op.getOffset()), extent = i32(type.getDimSize(dim)), zero = i32(0);
+  Value offset = e.getScalar(op.getOffset()), extent = e.i32(type.getDimSize(dim)), zero = e.i32(0);
   Values inside;
   auto place = [&](ArrayRef<Value> indices) {
     Values at(indices);
-    // Unsigned, what lies before the tile lies behind it. The sum may wrap, but not to within.
-    Value index = add(at[dim], offset);
-    inside.push_back(arith::CmpIOp::create(b, arith::CmpIPredicate::ult, index, extent));
-    at[dim] = arith::SelectOp::create(b, inside.back(), index, zero);
-    return linearise(at, type.getShape());
+    // As unsigned numbers, positions before the tile are beyond its end. The sum may wrap around,
+    // but not into the tile.
+    Value index = e.add(at[dim], offset);
+    inside.push_back(arith::CmpIOp::create(e.b, arith::CmpIPredicate::ult, index, extent));
+    at[dim] = arith::SelectOp::create(e.b, inside.back(), index, zero);
+    return linearise(e, at, type.getShape());
   };
-  if (failed(rearrange(op, op.getSource(), op.getResult(), place)))
+  if (failed(rearrange(e, op, op.getSource(), op.getResult(), place)))
     return failure();
-  Values elements = getElements(op.getResult());
-  Value fill =
-      op.getFill() ? getScalar(op.getFill()) : constant(b.getZeroAttr(elements.front().getType()));
+  Values elements = e.getElements(op.getResult());
+  Value fill = op.getFill() ? e.getScalar(op.getFill())
+                            : e.constant(e.b.getZeroAttr(elements.front().getType()));
   for (auto [element, isInside] : llvm::zip_equal(elements, inside))
-    element = arith::SelectOp::create(b, isInside, element, fill);
-  setElements(op.getResult(), elements);
-  return success();
-}
-
-//===----------------------------------------------------------------------===//
-// Scratch memory
-//===----------------------------------------------------------------------===//
-
-Value KernelEmitter::getScratch(int64_t bytes) {
-  scratchBytes = std::max(scratchBytes, bytes);
-  OpBuilder::InsertionGuard guard(b);
-  if (!scratch) {
-    b.setInsertionPoint(func);
-    scratch = LLVM::GlobalOp::create(b, LLVM::LLVMArrayType::get(b.getI8Type(), 0),
-                                     /*isConstant=*/false, LLVM::Linkage::Internal,
-                                     (func.getName() + "_scratch").str(), Attribute(),
-                                     /*alignment=*/16, /*addrSpace=*/3);
-  }
-  b.setInsertionPoint(endOfEntry);
-  return LLVM::AddressOfOp::create(b, LLVM::LLVMPointerType::get(b.getContext(), 3),
-                                   scratch.getSymNameAttr());
-}
-
-Values KernelEmitter::splitRow(Value row, ArrayRef<int64_t> shape) {
-  Values indices;
-  for (int64_t extent : llvm::reverse(shape.drop_back())) {
-    indices.push_back(arith::RemUIOp::create(b, row, i32(extent)));
-    row = arith::DivUIOp::create(b, row, i32(extent));
-  }
-  std::reverse(indices.begin(), indices.end());
-  return indices;
-}
-
-Value KernelEmitter::linearise(ArrayRef<Value> indices, ArrayRef<int64_t> shape) {
-  Value number = indices.front();
-  for (auto [index, extent] : llvm::zip_equal(indices.drop_front(), shape.drop_front()))
-    number = add(mul(number, i32(extent)), index);
-  return number;
-}
-
-Values KernelEmitter::indicesOf(const RegisterLayout &layout, ArrayRef<int64_t> shape, int reg) {
-  if (shape.size() == 1)
-    return {coord(layout, 0, reg)};
-  Values indices = splitRow(coord(layout, 0, reg), shape);
-  indices.push_back(coord(layout, 1, reg));
-  return indices;
-}
-
-LogicalResult KernelEmitter::rearrange(Operation *op, Value source, Value result,
-                                       llvm::function_ref<Value(ArrayRef<Value>)> place) {
-  constexpr int64_t mostStaticBytes = 48 * 1024;
-  auto type = cast<RankedTensorType>(source.getType());
-  ArrayRef<int64_t> shape = cast<RankedTensorType>(result.getType()).getShape();
-  const RegisterLayout &from = *getLayout(op, type), &to = *getLayout(op, result.getType());
-  int64_t elementBytes = getElementBits(type.getElementType()) / 8;
-  int64_t bytes = elementBytes * type.getNumElements();
-  if (bytes > mostStaticBytes)
-    return op->emitError() << "elements change threads through scratch memory, which holds at most "
-                           << mostStaticBytes << " bytes, but the tile has " << bytes
-                           << "; use smaller blocks";
-  if (failed(beginExchange(op, /*usesScratch=*/true)))
-    return failure();
-  Value base = getScratch(bytes);
-  auto address = [&](Value number) { return advance(base, mul(number, i32(elementBytes))); };
-  Values elements = getElements(source), moved;
-  for (auto [reg, value] : llvm::enumerate(elements))
-    if (isCanonicalRegister(from, static_cast<int>(reg)))
-      storeVector(address(linearise(indicesOf(from, type.getShape(), reg), type.getShape())),
-                  value);
-  barrier();
-  for (int reg = 0; reg < to.registersPerThread(); ++reg)
-    moved.push_back(
-        loadVector(address(place(indicesOf(to, shape, reg))), elements.front().getType(), 1)
-            .front());
-  barrier();
-  setElements(result, moved);
+    element = arith::SelectOp::create(e.b, isInside, element, fill);
+  e.setElements(op.getResult(), elements);
   return success();
 }
 
@@ -270,25 +283,25 @@ Value KernelEmitter::shuffle(StringRef mode, Value value, Value other) {
   return bitcast(arith::TruncIOp::create(b, integer, move(word)), type);
 }
 
-/// One addition behind the other: sums wait for nothing but what they add, and ptxas puts each
-/// between the exponentials of a softmax, where a tree takes registers for its branches.
+/// A linear chain of additions: ptxas interleaves each with the exponentials of a softmax, where a
+/// tree would take registers for its partial sums.
 /// The registers of by_thread are those of slice, in their order.
-void KernelEmitter::emitThreadSum(ThreadSumOp op) {
-  const RegisterLayout &from = *getLayout(op, op.getSource().getType());
+static void emitThreadSum(KernelEmitter &e, ThreadSumOp op) {
+  const RegisterLayout &from = *e.getLayout(op, op.getSource().getType());
   layout::ReductionPlan plan = layout::reductionPlan(from, static_cast<int>(op.getDim()));
   Values sums(plan.result.registersPerThread());
-  for (auto [reg, value] : llvm::enumerate(getElements(op.getSource()))) {
+  for (auto [reg, value] : llvm::enumerate(e.getElements(op.getSource()))) {
     Value &sum = sums[plan.resultRegister[reg]];
-    sum = sum ? combine(tile::ReduceKind::Add, sum, value) : value;
+    sum = sum ? e.combine(tile::ReduceKind::Add, sum, value) : value;
   }
-  setElements(op.getResult(), sums);
+  e.setElements(op.getResult(), sums);
 }
 
-LogicalResult KernelEmitter::emitReduce(tile::ReduceOp op) {
+static LogicalResult emitReduce(KernelEmitter &e, tile::ReduceOp op) {
   Type type = op.getSource().getType();
-  const RegisterLayout &from = *getLayout(op, type);
-  const RegisterLayout &to = *getLayout(op, op.getResult().getType());
-  Type element = getScalarType(type);
+  const RegisterLayout &from = *e.getLayout(op, type);
+  const RegisterLayout &to = *e.getLayout(op, op.getResult().getType());
+  Type element = e.getScalarType(type);
   if (from.rank() != 2 || cast<RankedTensorType>(type).getRank() != 2)
     return op.emitError() << "only tiles of rank 2 can be reduced here, but got " << type
                           << "; reshape it to a matrix first";
@@ -299,16 +312,16 @@ LogicalResult KernelEmitter::emitReduce(tile::ReduceOp op) {
                           << "> of the operand does, but got " << op.getResult().getType()
                           << "; convert it afterwards";
 
-  // Inside the thread, as a balanced tree: short chains, and a smaller error of sums.
+  // Within the thread a balanced tree: short dependence chains, and a smaller error of sums.
   SmallVector<Values> parts(plan.result.registersPerThread());
-  for (auto [reg, value] : llvm::enumerate(getElements(op.getSource())))
+  for (auto [reg, value] : llvm::enumerate(e.getElements(op.getSource())))
     parts[plan.resultRegister[reg]].push_back(value);
   Values result;
   for (Values &part : parts) {
     while (part.size() > 1) {
       Values next;
       for (size_t i = 0; i + 1 < part.size(); i += 2)
-        next.push_back(combine(op.getKind(), part[i], part[i + 1]));
+        next.push_back(e.combine(op.getKind(), part[i], part[i + 1]));
       if (part.size() % 2)
         next.push_back(part.back());
       part = std::move(next);
@@ -317,14 +330,14 @@ LogicalResult KernelEmitter::emitReduce(tile::ReduceOp op) {
   }
   for (int mask : plan.laneMasks)
     for (Value &value : result)
-      value = combine(op.getKind(), value, shuffle("bfly", value, i32(mask)));
+      value = e.combine(op.getKind(), value, e.shuffle("bfly", value, e.i32(mask)));
 
   if (plan.acrossWarps()) {
     int64_t bytes = std::max<int64_t>(element.getIntOrFloatBitWidth(), 8) / 8;
     int64_t length = plan.result.shape()[0], numParts = 1;
     for (const layout::WarpGroup &group : plan.warpGroups)
       numParts *= group.extent;
-    Value row = threadNumber(
+    Value row = e.threadNumber(
         [&](int w, int) {
           int64_t part = 0, scale = 1;
           for (const layout::WarpGroup &group : plan.warpGroups) {
@@ -336,30 +349,30 @@ LogicalResult KernelEmitter::emitReduce(tile::ReduceOp op) {
         from.warpDigits());
     if (!row)
       return op.emitError() << "warps that share " << type << " do not form a grid";
-    if (failed(beginExchange(op, /*usesScratch=*/true)))
+    if (failed(e.beginExchange(op, /*usesScratch=*/true)))
       return failure();
-    Value base = getScratch(numParts * length * bytes);
+    Value base = getScratch(e, numParts * length * bytes);
     auto address = [&](Value first, int reg) {
-      return advance(base, mul(add(first, coord(plan.result, 0, reg)), i32(bytes)));
+      return e.advance(base, e.mul(e.add(first, e.coord(plan.result, 0, reg)), e.i32(bytes)));
     };
     for (auto [reg, value] : llvm::enumerate(result))
-      storeVector(address(row, reg), value);
-    barrier();
+      e.storeVector(address(row, reg), value);
+    e.barrier();
     // All warps combine in the same order, so they agree to the last bit.
     for (auto [reg, value] : llvm::enumerate(result)) {
       value = nullptr;
       for (int64_t part = 0; part < numParts; ++part) {
-        Value next = loadVector(address(i32(part * length), reg), element, 1).front();
-        value = value ? combine(op.getKind(), value, next) : next;
+        Value next = e.loadVector(address(e.i32(part * length), reg), element, 1).front();
+        value = value ? e.combine(op.getKind(), value, next) : next;
       }
     }
-    barrier();
+    e.barrier();
   }
 
   Values ordered;
   for (int reg : *order)
     ordered.push_back(result[reg]);
-  setElements(op.getResult(), ordered);
+  e.setElements(op.getResult(), ordered);
   return success();
 }
 
@@ -367,15 +380,15 @@ LogicalResult KernelEmitter::emitReduce(tile::ReduceOp op) {
 // Changes of layout
 //===----------------------------------------------------------------------===//
 
-LogicalResult KernelEmitter::emitConvert(ConvertOp op) {
-  const RegisterLayout &from = *getLayout(op, op.getSource().getType());
-  const RegisterLayout &to = *getLayout(op, op.getResult().getType());
+static LogicalResult emitConvert(KernelEmitter &e, ConvertOp op) {
+  const RegisterLayout &from = *e.getLayout(op, op.getSource().getType());
+  const RegisterLayout &to = *e.getLayout(op, op.getResult().getType());
   layout::Conversion conversion = layout::convert(from, to);
-  Values source = getElements(op.getSource()), result;
+  Values source = e.getElements(op.getSource()), result;
   if (conversion.kind == layout::Conversion::Kind::Registers) {
     for (int reg : conversion.sourceRegister)
       result.push_back(source[reg]);
-    setElements(op.getResult(), result);
+    e.setElements(op.getResult(), result);
     return success();
   }
 
@@ -385,15 +398,15 @@ LogicalResult KernelEmitter::emitConvert(ConvertOp op) {
     if (type.getShape() != tile.getShape() || type.getElementType() != tile.getElementType())
       return op.emitError()
              << "scratch memory must have the shape and elements of the tile, but got " << type;
-    Value buffer = getScalar(op.getScratch());
-    if (failed(beginExchange(op, /*usesScratch=*/false)))
+    Value buffer = e.getScalar(op.getScratch());
+    if (failed(e.beginExchange(op, /*usesScratch=*/false)))
       return failure();
-    if (failed(writeShared(op, op.getSource(), buffer, type, /*exchanged=*/false)))
+    if (failed(e.writeShared(op, op.getSource(), buffer, type, /*exchanged=*/false)))
       return failure();
-    barrier();
-    if (failed(readShared(op, buffer, type, /*exchanged=*/false, op.getResult())))
+    e.barrier();
+    if (failed(e.readShared(op, buffer, type, /*exchanged=*/false, op.getResult())))
       return failure();
-    barrier();
+    e.barrier();
     return success();
   }
   if (conversion.kind != layout::Conversion::Kind::Shuffle)
@@ -409,28 +422,40 @@ LogicalResult KernelEmitter::emitConvert(ConvertOp op) {
       layout::Owner owner = layout::shuffleSource(from, to, 0, l, reg);
       other[l] = owner.lane;
       lanesOf[owner.reg] |= uint32_t(1) << l;
-      for (int w = 1; w < numWarps; ++w) {
+      for (int w = 1; w < e.numWarps; ++w) {
         layout::Owner same = layout::shuffleSource(from, to, w, l, reg);
         isUniform &= same.lane == owner.lane && same.reg == owner.reg;
       }
     }
-    Value lanes = isUniform ? threadNumber([&](int, int l) { return other[l]; }, {}) : Value();
+    Value lanes = isUniform ? e.threadNumber([&](int, int l) { return other[l]; }, {}) : Value();
     if (!lanes)
       return op.emitError() << "this conversion needs scratch memory (through)";
     Value value;
     for (auto [sourceReg, mask] : lanesOf) {
-      Value moved = shuffle("idx", source[sourceReg], lanes);
+      Value moved = e.shuffle("idx", source[sourceReg], lanes);
       if (!value) {
         value = moved;
         continue;
       }
-      Value bit =
-          arith::AndIOp::create(b, arith::ShRUIOp::create(b, i32(int32_t(mask)), lane), i32(1));
-      Value takes = arith::CmpIOp::create(b, arith::CmpIPredicate::ne, bit, i32(0));
-      value = arith::SelectOp::create(b, takes, moved, value);
+      Value bit = arith::AndIOp::create(
+          e.b, arith::ShRUIOp::create(e.b, e.i32(int32_t(mask)), e.lane), e.i32(1));
+      Value takes = arith::CmpIOp::create(e.b, arith::CmpIPredicate::ne, bit, e.i32(0));
+      value = arith::SelectOp::create(e.b, takes, moved, value);
     }
     result.push_back(value);
   }
-  setElements(op.getResult(), result);
+  e.setElements(op.getResult(), result);
   return success();
+}
+
+void tgpu::registerTileLowerings(LoweringTable &table) {
+  table.add<tile::FullOp>(emitFull);
+  table.add<tile::IotaOp>(emitIota);
+  table.add<tile::ExpandOp>(emitExpand);
+  table.add<tile::TransposeOp>(emitTranspose);
+  table.add<tile::ReshapeOp>(emitReshape);
+  table.add<tile::SliceOp>(emitSlice);
+  table.add<tile::ReduceOp>(emitReduce);
+  table.add<ThreadSumOp>(emitThreadSum);
+  table.add<ConvertOp>(emitConvert);
 }

@@ -5,9 +5,9 @@
 //
 // All threads execute the same few predicated instructions: a branch would end the basic block that
 // ptxas schedules. The state is one 32-bit register: where in the buffer the next record goes. A
-// multiple of the chunk size means that there is no place, either none any more or, at 0, none at
-// all. In the IR the state is a variable on the stack, which becomes a register
-// (lib/Codegen/Ptx.cpp): that needs no values carried through loops.
+// multiple of the chunk size marks a full chunk; 0 means that no chunk was allocated. In the IR the
+// state is a variable on the stack, which becomes a register (lib/Codegen/Ptx.cpp): that needs no
+// values carried through loops.
 
 #include "passes/Conversion/KernelEmitter.h"
 
@@ -16,6 +16,7 @@
 using namespace mlir;
 using namespace tilewright;
 using namespace tilewright::tgpu;
+using View = KernelEmitter::View;
 namespace format = tilewright::timeline;
 
 static std::string text(int64_t number) { return std::to_string(number); }

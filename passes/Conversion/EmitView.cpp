@@ -5,11 +5,15 @@
 
 #include "passes/Conversion/KernelEmitter.h"
 
+#include "passes/Conversion/LoweringTable.h"
+
 #include <limits>
 
 using namespace mlir;
 using namespace tilewright;
 using namespace tilewright::tgpu;
+using View = KernelEmitter::View;
+using ViewRegion = KernelEmitter::ViewRegion;
 
 KernelEmitter::View KernelEmitter::getView(Value value) {
   auto type = cast<tile::ViewType>(value.getType());
@@ -20,27 +24,27 @@ KernelEmitter::View KernelEmitter::getView(Value value) {
   return view;
 }
 
-LogicalResult KernelEmitter::emitDim(tile::DimOp op) {
+static LogicalResult emitDim(KernelEmitter &e, tile::DimOp op) {
   if (op.getView()) {
-    set(op.getResult(), {getView(op.getView()).extents[op.getDim()]});
+    e.set(op.getResult(), {e.getView(op.getView()).extents[op.getDim()]});
     return success();
   }
-  auto found = captures.find(op.getCaptureAttr().getAttr());
-  if (found == captures.end())
+  auto found = e.captures.find(op.getCaptureAttr().getAttr());
+  if (found == e.captures.end())
     return op.emitError() << "'" << op.getCaptureAttr() << "' is no capture of the module";
-  set(op.getResult(), {found->second[1 + op.getDim()]});
+  e.set(op.getResult(), {found->second[1 + op.getDim()]});
   return success();
 }
 
-LogicalResult KernelEmitter::emitSubview(tile::SubviewOp op) {
-  View view = getView(op.getSource());
+static LogicalResult emitSubview(KernelEmitter &e, tile::SubviewOp op) {
+  View view = e.getView(op.getSource());
   int64_t dim = op.getDim();
-  Value offset = getScalar(op.getOffset());
-  Value bytes = mul(mul(toI64(offset), view.strides[dim]), i64(view.bytes));
-  Values list = get(op.getSource());
-  list[0] = advance(view.base, bytes);
-  list[1 + dim] = clampPart(offset, getScalar(op.getSize()), view.extents[dim]);
-  set(op.getResult(), list);
+  Value offset = e.getScalar(op.getOffset());
+  Value bytes = e.mul(e.mul(e.toI64(offset), view.strides[dim]), e.i64(view.bytes));
+  Values list = e.get(op.getSource());
+  list[0] = e.advance(view.base, bytes);
+  list[1 + dim] = e.clampPart(offset, e.getScalar(op.getSize()), view.extents[dim]);
+  e.set(op.getResult(), list);
   return success();
 }
 
@@ -48,34 +52,34 @@ LogicalResult KernelEmitter::emitSubview(tile::SubviewOp op) {
 Value KernelEmitter::clampPart(Value offset, Value asked, Value extent) {
   Value left = arith::SubIOp::create(b, extent, offset);
   Value size = arith::MinSIOp::create(b, left, asked);
-  // An offset from an array of indices may be anything: before the view there is nothing.
+  // An offset from an array of indices may have any value, also a negative one.
   Value isInside = arith::CmpIOp::create(b, arith::CmpIPredicate::sge, offset, i32(0));
   return arith::SelectOp::create(b, isInside, arith::MaxSIOp::create(b, size, i32(0)), i32(0));
 }
 
-LogicalResult KernelEmitter::emitCaptured(tile::CapturedOp op) {
-  auto found = captures.find(op.getCaptureAttr().getAttr());
-  if (found == captures.end())
+static LogicalResult emitCaptured(KernelEmitter &e, tile::CapturedOp op) {
+  auto found = e.captures.find(op.getCaptureAttr().getAttr());
+  if (found == e.captures.end())
     return op.emitError() << "'" << op.getCaptureAttr() << "' is no capture of the module";
-  set(op.getResult(), found->second);
+  e.set(op.getResult(), found->second);
   return success();
 }
 
-LogicalResult KernelEmitter::emitRepeat(tile::RepeatOp op) {
-  View view = getView(op.getSource());
+static LogicalResult emitRepeat(KernelEmitter &e, tile::RepeatOp op) {
+  View view = e.getView(op.getSource());
   size_t dim = op.getDim(), rank = view.extents.size();
-  Value condition = getScalar(op.getCondition()), at = getScalar(op.getAt());
+  Value condition = e.getScalar(op.getCondition()), at = e.getScalar(op.getAt());
   Value extent = view.extents[dim], stride = view.strides[dim];
   auto choose = [&](Value repeated, Value usual) {
-    return arith::SelectOp::create(b, condition, repeated, usual).getResult();
+    return arith::SelectOp::create(e.b, condition, repeated, usual).getResult();
   };
-  Values list = get(op.getSource());
-  Value first = choose(toI64(at), i64(0));
-  list[0] = advance(view.base, mul(mul(first, stride), i64(view.bytes)));
-  Value all = i32(std::numeric_limits<int32_t>::max());
-  list[1 + dim] = choose(arith::SelectOp::create(b, less(at, extent), all, i32(0)), extent);
-  list[1 + rank + dim] = choose(i64(0), stride);
-  set(op.getResult(), list);
+  Values list = e.get(op.getSource());
+  Value first = choose(e.toI64(at), e.i64(0));
+  list[0] = e.advance(view.base, e.mul(e.mul(first, stride), e.i64(view.bytes)));
+  Value all = e.i32(std::numeric_limits<int32_t>::max());
+  list[1 + dim] = choose(arith::SelectOp::create(e.b, e.less(at, extent), all, e.i32(0)), extent);
+  list[1 + rank + dim] = choose(e.i64(0), stride);
+  e.set(op.getResult(), list);
   return success();
 }
 
@@ -87,36 +91,37 @@ static Value getRoot(Value view) {
   return isa<BlockArgument>(view) || view.getDefiningOp<tile::CapturedOp>() ? view : Value();
 }
 
-LogicalResult KernelEmitter::emitAt(tile::AtOp op) {
+static LogicalResult emitAt(KernelEmitter &e, tile::AtOp op) {
   Values list;
   Type type = nullptr;
   if (op.getView()) {
-    list = get(op.getView());
+    list = e.get(op.getView());
     type = op.getView().getType();
   } else {
-    auto found = captures.find(op.getCaptureAttr().getAttr());
-    if (found == captures.end())
+    auto found = e.captures.find(op.getCaptureAttr().getAttr());
+    if (found == e.captures.end())
       return op.emitError() << "'" << op.getCaptureAttr() << "' is no capture of the module";
     list = found->second;
-    type = module.lookupSymbol<tile::CaptureOp>(op.getCaptureAttr().getAttr()).getType();
+    type = e.module.lookupSymbol<tile::CaptureOp>(op.getCaptureAttr().getAttr()).getType();
   }
   auto viewType = dyn_cast<tile::ViewType>(type);
   if (!viewType) {
-    set(op.getResult(), {list.front()});
+    e.set(op.getResult(), {list.front()});
     return success();
   }
   size_t rank = viewType.getRank(), dynamic = 0;
   int64_t bytes = getElementBits(viewType.getElementType()) / 8;
-  Value inside, offset = i64(0);
+  Value inside, offset = e.i64(0);
   for (size_t d = 0; d < rank; ++d) {
     int64_t known = op.getStaticIndices()[d];
-    Value index = ShapedType::isDynamic(known) ? getScalar(op.getIndices()[dynamic++]) : i32(known);
-    inside = conjunction(inside, less(index, list[1 + d]));
-    offset = add(offset, mul(toI64(index), list[1 + rank + d]));
+    Value index =
+        ShapedType::isDynamic(known) ? e.getScalar(op.getIndices()[dynamic++]) : e.i32(known);
+    inside = e.conjunction(inside, e.less(index, list[1 + d]));
+    offset = e.add(offset, e.mul(e.toI64(index), list[1 + rank + d]));
   }
-  Value address = advance(list[0], mul(offset, i64(bytes)));
-  Type element = getScalarType(type);
-  set(op.getResult(), loadGlobal(address, inside, element, 1, nullptr));
+  Value address = e.advance(list[0], e.mul(offset, e.i64(bytes)));
+  Type element = e.getScalarType(type);
+  e.set(op.getResult(), e.loadGlobal(address, inside, element, 1, nullptr));
   return success();
 }
 
@@ -124,11 +129,11 @@ LogicalResult KernelEmitter::emitAt(tile::AtOp op) {
 // Regions
 //===----------------------------------------------------------------------===//
 
-KernelEmitter::Region KernelEmitter::getRegion(Value viewValue, OperandRange indices,
-                                               ArrayRef<int64_t> staticIndices,
-                                               std::optional<ArrayRef<int64_t>> dims,
-                                               ArrayRef<int64_t> tileShape) {
-  Region region;
+KernelEmitter::ViewRegion KernelEmitter::getRegion(Value viewValue, OperandRange indices,
+                                                   ArrayRef<int64_t> staticIndices,
+                                                   std::optional<ArrayRef<int64_t>> dims,
+                                                   ArrayRef<int64_t> tileShape) {
+  ViewRegion region;
   region.view = getView(viewValue);
   region.shape.assign(tileShape.begin(), tileShape.end());
   int64_t tileRank = static_cast<int64_t>(tileShape.size());
@@ -148,7 +153,7 @@ KernelEmitter::Region KernelEmitter::getRegion(Value viewValue, OperandRange ind
       offset = add(offset, mul(toI64(index[d]), view.strides[d]));
       continue;
     }
-    // A negative index is outside, wherever that would be: so no sign need be kept.
+    // A negative index is outside the view, so the sign may be dropped.
     Value part = mul(toU64(index[d]), view.strides[d]);
     offset = add(offset, part);
     outer = add(outer, part);
@@ -183,41 +188,42 @@ bool KernelEmitter::isKnownAligned(Value viewValue, int64_t vector) {
   return endsEvenly && found->second % (vector * bytes) == 0;
 }
 
-Value KernelEmitter::isAlignedView(const View &view, Value viewValue, int64_t vector) {
-  if (isKnownAligned(viewValue, vector))
-    return constant(b.getBoolAttr(true));
-  // Of a role, entry is the role's own. Outside of loops nothing is gained by computing it there,
-  // and behind them it would be kept in a register.
+/// The part of it that depends on an argument of the kernel alone; for loops computed at entry.
+static Value isAlignedView(KernelEmitter &e, const View &view, Value viewValue, int64_t vector) {
+  if (e.isKnownAligned(viewValue, vector))
+    return e.constant(e.b.getBoolAttr(true));
+  // In a role, entry means the entry of the role. Outside of loops nothing is gained by computing
+  // it there, and after loops it would occupy a register across them.
   Value notShared;
-  Operation *around = b.getInsertionBlock()->getParentOp();
+  Operation *around = e.b.getInsertionBlock()->getParentOp();
   bool isInLoop =
       isa<LoopLikeOpInterface>(around) || around->getParentOfType<LoopLikeOpInterface>();
-  Value &known = role || !isInLoop ? notShared : alignedViews[{viewValue, vector}];
+  Value &known = e.role || !isInLoop ? notShared : e.alignedViews[{viewValue, vector}];
   if (known)
     return known;
-  OpBuilder::InsertionGuard guard(b);
+  OpBuilder::InsertionGuard guard(e.b);
   if (isInLoop)
-    b.setInsertionPoint(endOfEntry);
+    e.b.setInsertionPoint(e.endOfEntry);
   auto is = [&](arith::CmpIPredicate predicate, Value value, Value wanted) {
-    return arith::CmpIOp::create(b, predicate, value, wanted).getResult();
+    return arith::CmpIOp::create(e.b, predicate, value, wanted).getResult();
   };
-  Value bits = LLVM::PtrToIntOp::create(b, b.getI64Type(), view.base);
+  Value bits = LLVM::PtrToIntOp::create(e.b, e.b.getI64Type(), view.base);
   for (auto [stride, extent] :
        llvm::zip_equal(ArrayRef(view.strides).drop_back(), ArrayRef(view.extents).drop_back())) {
     // The stride of a dimension of one index is never used.
-    Value zero = i64(0), bytes = mul(stride, i64(view.bytes));
-    Value isUsed = is(arith::CmpIPredicate::sgt, extent, i32(1));
-    bits = arith::OrIOp::create(b, bits, arith::SelectOp::create(b, isUsed, bytes, zero));
+    Value zero = e.i64(0), bytes = e.mul(stride, e.i64(view.bytes));
+    Value isUsed = is(arith::CmpIPredicate::sgt, extent, e.i32(1));
+    bits = arith::OrIOp::create(e.b, bits, arith::SelectOp::create(e.b, isUsed, bytes, zero));
   }
-  bits = arith::AndIOp::create(b, bits, i64(vector * view.bytes - 1));
-  Value end = arith::AndIOp::create(b, view.extents.back(), i32(vector - 1));
-  Value endsAligned = is(arith::CmpIPredicate::eq, end, i32(0));
-  Value isAligned = conjunction(is(arith::CmpIPredicate::eq, bits, i64(0)), endsAligned);
-  known = conjunction(is(arith::CmpIPredicate::eq, view.strides.back(), i64(1)), isAligned);
+  bits = arith::AndIOp::create(e.b, bits, e.i64(vector * view.bytes - 1));
+  Value end = arith::AndIOp::create(e.b, view.extents.back(), e.i32(vector - 1));
+  Value endsAligned = is(arith::CmpIPredicate::eq, end, e.i32(0));
+  Value isAligned = e.conjunction(is(arith::CmpIPredicate::eq, bits, e.i64(0)), endsAligned);
+  known = e.conjunction(is(arith::CmpIPredicate::eq, view.strides.back(), e.i64(1)), isAligned);
   return known;
 }
 
-Value KernelEmitter::isWhole(const Region &region) {
+Value KernelEmitter::isWhole(const ViewRegion &region) {
   Value whole = region.inside ? region.inside : constant(b.getBoolAttr(true));
   for (auto [index, extent, size] : llvm::zip_equal(region.index, region.extent, region.shape)) {
     Value last = add(index, i32(size - 1));
@@ -227,16 +233,16 @@ Value KernelEmitter::isWhole(const Region &region) {
   return whole;
 }
 
-Value KernelEmitter::isVectorisable(const Region &region, int64_t vector) {
+Value KernelEmitter::isVectorisable(const ViewRegion &region, int64_t vector) {
   auto is = [&](Value value, Value wanted) {
     return arith::CmpIOp::create(b, arith::CmpIPredicate::eq, value, wanted).getResult();
   };
-  // Of an argument most is known before any loop.
+  // Most of it depends on an argument alone, and is loop-invariant.
   if (region.root && region.runsAlongLast) {
     Value begin = arith::AndIOp::create(b, region.index.back(), i32(vector - 1));
     Value beginsAligned = is(begin, i32(0));
     Value isAligned =
-        conjunction(isAlignedView(getView(region.root), region.root, vector), beginsAligned);
+        conjunction(isAlignedView(*this, getView(region.root), region.root, vector), beginsAligned);
     return region.root == region.viewValue
                ? isAligned
                : conjunction(isAligned, is(region.stride.back(), i64(1)));
@@ -251,4 +257,12 @@ Value KernelEmitter::isVectorisable(const Region &region, int64_t vector) {
   Value endsAligned = is(ends, i32(0));
   Value isAligned = conjunction(is(bits, i64(0)), endsAligned);
   return conjunction(is(region.stride.back(), i64(1)), isAligned);
+}
+
+void tgpu::registerViewLowerings(LoweringTable &table) {
+  table.add<tile::DimOp>(emitDim);
+  table.add<tile::SubviewOp>(emitSubview);
+  table.add<tile::CapturedOp>(emitCaptured);
+  table.add<tile::RepeatOp>(emitRepeat);
+  table.add<tile::AtOp>(emitAt);
 }

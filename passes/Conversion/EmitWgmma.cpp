@@ -8,6 +8,7 @@
 #include "passes/Conversion/KernelEmitter.h"
 
 #include "lib/Layout/WgmmaDescriptor.h"
+#include "passes/Conversion/LoweringTable.h"
 
 using namespace mlir;
 using namespace tilewright;
@@ -54,8 +55,8 @@ static SlotOp getVaryingSlot(Value operand) {
   return slot && cast<RingType>(slot.getRing().getType()).getStages() > 1 ? slot : SlotOp();
 }
 
-/// Whether ptxas has no registers for the descriptors of a loop that its rounds do not change. It
-/// computes each step's before the loop: those of operand a, which depend on the warpgroup, into
+/// Whether ptxas lacks registers for the loop-invariant descriptors of a loop. It computes those of
+/// each step before the loop: those of operand a, which depend on the warpgroup, into
 /// two registers each. From 12 steps on there are too few: with 32, dQ of D 256 spilled 512 bytes,
 /// and the forward moved 14 of 16 to uniform registers in every round.
 static bool hasManyPlaces(scf::ForOp loop) {
@@ -71,20 +72,20 @@ static bool hasManyPlaces(scf::ForOp loop) {
   return steps >= manySteps;
 }
 
-/// Zero, as a value that changes with every round as far as ptxas knows; null where that is not
-/// wanted. Added to an operand's place, it keeps the descriptors of the steps in the loop.
-Value KernelEmitter::getVaryingZero(WgmmaOp op, Value operand) {
+/// A zero that ptxas cannot prove loop-invariant; null where it is not wanted. Added to an
+/// operand's address, it keeps the computation of the steps' descriptors inside the loop.
+static Value getVaryingZero(KernelEmitter &e, WgmmaOp op, Value operand) {
   auto loop = dyn_cast<scf::ForOp>(op->getParentOp());
   if (!loop || getVaryingSlot(operand) || !hasManyPlaces(loop))
     return {};
   for (Value place : {operand, op.getA(), op.getB()})
     if (auto slot = place.getDefiningOp<SlotOp>(); slot && slot->getBlock() == op->getBlock())
       // The number of uses until now, which stays below 2^31.
-      return arith::ShRUIOp::create(b, getScalar(slot.getUse()), i32(31));
+      return arith::ShRUIOp::create(e.b, e.getScalar(slot.getUse()), e.i32(31));
   return {};
 }
 
-LogicalResult KernelEmitter::emitWgmma(WgmmaOp op) {
+static LogicalResult emitWgmma(KernelEmitter &e, WgmmaOp op) {
   auto tile = cast<PendingType>(op.getResult().getType()).getTile();
   int64_t groups = cast<WgmmaAttr>(tile.getEncoding()).getWarpgroups();
   auto bType = cast<SharedType>(op.getB().getType());
@@ -106,7 +107,7 @@ LogicalResult KernelEmitter::emitWgmma(WgmmaOp op) {
   // a block of 64 rows and a step of k.
   auto plan = [&](Value value, Major major) -> std::optional<std::pair<WgmmaOperand, Value>> {
     auto type = cast<SharedType>(value.getType());
-    const layout::SharedLayout *shared = getLayout(op, type);
+    const layout::SharedLayout *shared = e.getLayout(op, type);
     if (!shared)
       return std::nullopt;
     Result<WgmmaOperand> operand = WgmmaOperand::plan(*shared, major);
@@ -114,12 +115,12 @@ LogicalResult KernelEmitter::emitWgmma(WgmmaOp op) {
       op.emitError() << operand.message();
       return std::nullopt;
     }
-    Value chunk = arith::ShRUIOp::create(b, windowAddress(getScalar(value)), i32(4));
-    if (Value zero = getVaryingZero(op, value))
-      chunk = add(chunk, zero);
-    Value address = arith::ExtUIOp::create(b, b.getI64Type(), chunk);
-    Value constant = i64(static_cast<int64_t>(operand->descriptor(0).encode()));
-    return std::pair(*operand, arith::OrIOp::create(b, constant, address).getResult());
+    Value chunk = arith::ShRUIOp::create(e.b, e.windowAddress(e.getScalar(value)), e.i32(4));
+    if (Value zero = getVaryingZero(e, op, value))
+      chunk = e.add(chunk, zero);
+    Value address = arith::ExtUIOp::create(e.b, e.b.getI64Type(), chunk);
+    Value constant = e.i64(static_cast<int64_t>(operand->descriptor(0).encode()));
+    return std::pair(*operand, arith::OrIOp::create(e.b, constant, address).getResult());
   };
   auto bPlan = plan(op.getB(), op.getTransposeB() ? Major::K : Major::MN);
   if (!bPlan)
@@ -129,12 +130,12 @@ LogicalResult KernelEmitter::emitWgmma(WgmmaOp op) {
   Values aWords;
   int64_t blocks = rows / (64 * groups), steps = bPlan->first.numSteps();
   if (isRegisterA) {
-    aWords = get(op.getA());
+    aWords = e.get(op.getA());
   } else {
     aPlan = plan(op.getA(), op.getTransposeA() ? Major::MN : Major::K);
     if (!aPlan)
       return failure();
-    // Row blocks are dealt to warpgroups in turn; they must lie equally far apart.
+    // Row blocks are assigned to warpgroups in turn; they must be equally spaced.
     int64_t stride = groups * blocks > 1 ? aPlan->first.byteOffset(64, 0) : 0;
     for (int64_t block = 0; block < groups * blocks; ++block)
       for (int64_t step = 0; step < steps; ++step)
@@ -142,25 +143,25 @@ LogicalResult KernelEmitter::emitWgmma(WgmmaOp op) {
             block * stride + aPlan->first.byteOffset(0, step))
           return op.emitError() << "row blocks of operand a do not lie equally far apart";
     if (groups > 1) {
-      Value group = arith::DivUIOp::create(b, warp, i32(4));
-      Value shift = mul(group, i32(stride / 16));
-      aPlan->second = add(aPlan->second, arith::ExtUIOp::create(b, b.getI64Type(), shift));
+      Value group = arith::DivUIOp::create(e.b, e.warp, e.i32(4));
+      Value shift = e.mul(group, e.i32(stride / 16));
+      aPlan->second = e.add(aPlan->second, arith::ExtUIOp::create(e.b, e.b.getI64Type(), shift));
     }
   }
 
   Values acc;
   bool isFirst = !op.getAcc();
   if (!isFirst)
-    acc = get(op.getAcc());
+    acc = e.get(op.getAcc());
   else
-    acc = Values(getLayout(op, tile)->registersPerThread(), zero(b.getF32Type()));
+    acc = Values(e.getLayout(op, tile)->registersPerThread(), e.zero(e.b.getF32Type()));
   int64_t perBlock = static_cast<int64_t>(acc.size()) / blocks;
-  inlineAsm("wgmma.fence.sync.aligned;", "~{memory}", nullptr, {});
+  e.inlineAsm("wgmma.fence.sync.aligned;", "~{memory}", nullptr, {});
   for (int64_t block = 0; block < blocks; ++block) {
     Values sums(ArrayRef<Value>(acc).slice(block * perBlock, perBlock));
     for (int64_t step = 0; step < steps; ++step) {
       auto startOf = [&](const std::pair<WgmmaOperand, Value> &operand, int64_t mn) {
-        return add(operand.second, i64(operand.first.byteOffset(mn, step) / 16));
+        return e.add(operand.second, e.i64(operand.first.byteOffset(mn, step) / 16));
       };
       size_t n = sums.size();
       std::string text = "{ .reg .pred p; setp.ne.b32 p, " +
@@ -189,22 +190,22 @@ LogicalResult KernelEmitter::emitWgmma(WgmmaOp op) {
           text += op.getTransposeA() ? ", 1" : ", 0";
         text += op.getTransposeB() ? ", 0" : ", 1";
       }
-      sums = tiedAsm(text + "; }", constraints, sums, operands);
+      sums = e.tiedAsm(text + "; }", constraints, sums, operands);
     }
     llvm::copy(sums, acc.begin() + block * perBlock);
   }
-  set(op.getResult(), acc);
+  e.set(op.getResult(), acc);
   return success();
 }
 
 /// A thread's rows and columns do not depend on how many columns there are.
-LogicalResult KernelEmitter::emitColumns(ColumnsOp op) {
-  const layout::RegisterLayout &source = *getLayout(op, op.getSource().getType());
-  const layout::RegisterLayout &result = *getLayout(op, op.getResult().getType());
+static LogicalResult emitColumns(KernelEmitter &e, ColumnsOp op) {
+  const layout::RegisterLayout &source = *e.getLayout(op, op.getSource().getType());
+  const layout::RegisterLayout &result = *e.getLayout(op, op.getResult().getType());
   llvm::DenseMap<std::pair<int64_t, int64_t>, int> registers;
   for (int reg = 0; reg < source.registersPerThread(); ++reg)
     registers[{source.registerPart(reg)[0], source.registerPart(reg)[1]}] = reg;
-  Values elements = getElements(op.getSource()), kept;
+  Values elements = e.getElements(op.getSource()), kept;
   for (int reg = 0; reg < result.registersPerThread(); ++reg) {
     layout::Coord at = result.registerPart(reg);
     auto it = registers.find({at[0], at[1] + static_cast<int64_t>(op.getFirst())});
@@ -214,16 +215,27 @@ LogicalResult KernelEmitter::emitColumns(ColumnsOp op) {
                             << op.getResult().getType();
     kept.push_back(elements[it->second]);
   }
-  setElements(op.getResult(), kept);
+  e.setElements(op.getResult(), kept);
   return success();
 }
 
-void KernelEmitter::emitWgmmaWait(WgmmaWaitOp op) {
+static void emitWgmmaWait(KernelEmitter &e, WgmmaWaitOp op) {
   std::string text = "wgmma.wait_group.sync.aligned " + std::to_string(op.getPending()) + ";";
-  Values tied = flatten(op.getTiles());
+  Values tied = e.flatten(op.getTiles());
   if (tied.empty()) {
-    inlineAsm(text, "~{memory}", nullptr, {});
+    e.inlineAsm(text, "~{memory}", nullptr, {});
     return;
   }
-  unflatten(op.getResults(), tiedAsm(text, "~{memory}", tied, {}));
+  e.unflatten(op.getResults(), e.tiedAsm(text, "~{memory}", tied, {}));
+}
+
+static void emitWgmmaCommit(KernelEmitter &e, WgmmaCommitOp) {
+  e.inlineAsm("wgmma.commit_group.sync.aligned;", "~{memory}", nullptr, {});
+}
+
+void tgpu::registerWgmmaLowerings(LoweringTable &table) {
+  table.add<WgmmaOp>(emitWgmma);
+  table.add<ColumnsOp>(emitColumns);
+  table.add<WgmmaCommitOp>(emitWgmmaCommit);
+  table.add<WgmmaWaitOp>(emitWgmmaWait);
 }

@@ -1,14 +1,13 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Values, control flow, and which function emits what.
+// The kernel as a whole, its values, and the operations of a block.
 
 #include "passes/Conversion/KernelEmitter.h"
 
 #include "dialect/Tile/Calls.h"
+#include "passes/Conversion/LoweringTable.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "mlir/Dialect/Math/IR/Math.h"
-#include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 using namespace tilewright;
@@ -167,7 +166,7 @@ LogicalResult KernelEmitter::emitBlock(Block &block) {
     if (emittedAhead.contains(&op))
       continue;
     b.setLoc(op.getLoc());
-    // Layouts that cannot be are reported here, once, at the operation that makes the tile.
+    // Invalid layouts are reported once, at the operation that makes the tile.
     for (Type type : op.getResultTypes())
       if (auto tile = dyn_cast<RankedTensorType>(type); tile && !getLayout(&op, tile))
         return failure();
@@ -176,7 +175,7 @@ LogicalResult KernelEmitter::emitBlock(Block &block) {
       sample(&op, /*isEnd=*/false);
     if (failed(emitOp(&op)))
       return failure();
-    // What follows, ptxas above all, takes minutes and gigabytes for more.
+    // Later passes, above all ptxas, take minutes and gigabytes for more.
     if (counter.operations > tile::kMostOperations)
       return op.emitError() << "the code of a thread must have at most " << tile::kMostOperations
                             << " operations, but got more up to here; use smaller blocks, more "
@@ -188,247 +187,10 @@ LogicalResult KernelEmitter::emitBlock(Block &block) {
 }
 
 LogicalResult KernelEmitter::emitOp(Operation *op) {
-  return llvm::TypeSwitch<Operation *, LogicalResult>(op)
-      .Case<scf::ForOp>([&](auto op) { return emitFor(op); })
-      .Case<scf::IfOp>([&](auto op) { return emitIf(op); })
-      .Case<scf::WhileOp>([&](auto op) { return emitWhile(op); })
-      .Case<func::CallOp>([&](func::CallOp call) -> LogicalResult {
-        SmallVector<Values> arguments;
-        for (Value operand : call.getOperands())
-          arguments.push_back(get(operand));
-        Values results;
-        if (failed(inlineCall(call, call.getCallee(), arguments, results)))
-          return failure();
-        unflatten(call.getResults(), results);
-        return success();
-      })
-      .Case<arith::ConstantOp>([&](auto op) { return emitConstant(op); })
-      .Case<arith::CmpIOp>(
-          [&](auto op) { return emitColumnCompare(op) ? success() : emitElementwise(op); })
-      .Case<arith::AndIOp>(
-          [&](auto op) { return emitColumnAnd(op) ? success() : emitElementwise(op); })
-      .Case<tile::SelectOp>([&](auto op) { return emitSelect(op); })
-      .Case<tile::CastOp>([&](auto op) { return emitCast(op); })
-      .Case<tile::MapOp>([&](auto op) { return emitMap(op); })
-      .Case<tile::RandomOp>([&](auto op) { return emitRandom(op); })
-      .Case<tile::FullOp>([&](auto op) { return emitFull(op); })
-      .Case<tile::IotaOp>([&](auto op) { return emitIota(op); })
-      .Case<tile::ExpandOp>([&](auto op) { return emitExpand(op); })
-      .Case<tile::TransposeOp>([&](auto op) { return emitTranspose(op); })
-      .Case<tile::ReshapeOp>([&](auto op) { return emitReshape(op); })
-      .Case<tile::SliceOp>([&](auto op) { return emitSlice(op); })
-      .Case<tile::GatherOp>([&](auto op) { return emitGather(op); })
-      .Case<tile::ScatterAddOp>([&](auto op) { return emitScatterAdd(op); })
-      .Case<tile::AddAtOp>([&](auto op) { return emitAddAt(op); })
-      .Case<tile::ReduceOp>([&](auto op) { return emitReduce(op); })
-      .Case<ThreadSumOp>([&](auto op) {
-        emitThreadSum(op);
-        return success();
-      })
-      .Case<RaiseMaxOp>([&](auto op) { return emitRaiseMax(op); })
-      .Case<FirstRoundOp>([&](auto op) {
-        emitFirstRound(op);
-        return success();
-      })
-      .Case<tile::DimOp>([&](auto op) { return emitDim(op); })
-      .Case<tile::SubviewOp>([&](auto op) { return emitSubview(op); })
-      .Case<tile::CapturedOp>([&](auto op) { return emitCaptured(op); })
-      .Case<tile::RepeatOp>([&](auto op) { return emitRepeat(op); })
-      .Case<tile::AtOp>([&](auto op) { return emitAt(op); })
-      .Case<ConvertOp>([&](auto op) { return emitConvert(op); })
-      .Case<LoadOp>([&](auto op) { return emitLoad(op); })
-      .Case<StoreOp>([&](auto op) { return emitStore(op); })
-      .Case<AtomicAddOp>([&](auto op) { return emitAtomicAdd(op); })
-      .Case<CopyAsyncOp>([&](auto op) { return emitCopyAsync(op); })
-      .Case<CopyCommitOp>([&](auto) {
-        intrinsic("llvm.nvvm.cp.async.commit.group", ValueRange());
-        return success();
-      })
-      .Case<CopyWaitOp>([&](CopyWaitOp op) {
-        intrinsic("llvm.nvvm.cp.async.wait.group", i32(op.getPending()));
-        return success();
-      })
-      .Case<SyncOp>([&](SyncOp op) -> LogicalResult {
-        if (op.getBarrier())
-          return meetAt(op, op.getBarrier(), "sync");
-        barrier();
-        return success();
-      })
-      .Case<SignalOp>([&](SignalOp op) { return meetAt(op, op.getBarrier(), "arrive"); })
-      .Case<NamedBarrierOp>([&](auto op) { return emitNamedBarrier(op); })
-      .Case<RolesOp>([&](auto op) { return emitRoles(op); })
-      .Case<AllocBarriersOp>([&](auto op) { return emitAllocBarriers(op); })
-      .Case<WaitOp>([&](WaitOp op) {
-        waitFor(op.getBarriers(), getScalar(op.getUse()), /*forRelease=*/false);
-        return success();
-      })
-      .Case<AcquireOp>([&](AcquireOp op) {
-        waitFor(op.getBarriers(), getScalar(op.getUse()), /*forRelease=*/true);
-        return success();
-      })
-      .Case<ArriveOp>([&](auto op) { return emitArrive(op); })
-      .Case<TurnsOp>([&](auto op) { return emitTurns(op); })
-      .Case<TakeTurnOp>([&](TakeTurnOp op) { return emitTurn(op, op.getTurns(), /*takes=*/true); })
-      .Case<PassTurnOp>([&](PassTurnOp op) { return emitTurn(op, op.getTurns(), /*takes=*/false); })
-      .Case<BulkLoadOp>([&](auto op) { return emitBulkLoad(op); })
-      .Case<ExpectOp>([&](auto op) { return emitExpect(op); })
-      .Case<TensorMapOp>([](auto) { return success(); }) // a parameter, bound at entry
-      .Case<TmaLoadOp>([&](auto op) { return emitTmaLoad(op); })
-      .Case<TmaStoreOp>([&](auto op) { return emitTmaStore(op); })
-      .Case<TmaReduceAddOp>([&](auto op) { return emitTmaReduceAdd(op); })
-      .Case<BulkCommitOp>([&](auto) {
-        inlineAsm("cp.async.bulk.commit_group;", "~{memory}", nullptr, {});
-        return success();
-      })
-      .Case<BulkWaitOp>([&](BulkWaitOp op) {
-        std::string text =
-            op.getRead() ? "cp.async.bulk.wait_group.read " : "cp.async.bulk.wait_group ";
-        inlineAsm(text + std::to_string(op.getPending()) + ";", "~{memory}", nullptr, {});
-        return success();
-      })
-      .Case<FenceAsyncOp>([&](auto) {
-        inlineAsm("fence.proxy.async.shared::cta;", "~{memory}", nullptr, {});
-        return success();
-      })
-      .Case<WgmmaOp>([&](auto op) { return emitWgmma(op); })
-      .Case<ColumnsOp>([&](auto op) { return emitColumns(op); })
-      .Case<WgmmaCommitOp>([&](auto) {
-        inlineAsm("wgmma.commit_group.sync.aligned;", "~{memory}", nullptr, {});
-        return success();
-      })
-      .Case<WgmmaWaitOp>([&](auto op) {
-        emitWgmmaWait(op);
-        return success();
-      })
-      .Case<GridExtentOp>([&](auto op) { return emitGridExtent(op); })
-      .Case<AnyOp>([&](AnyOp op) { return emitAny(op); })
-      .Case<TakeTileOp>([&](auto op) { return emitTakeTile(op); })
-      .Case<AwaitTurnOp>([&](auto op) { return emitAwaitTurn(op); })
-      .Case<EndTurnOp>([&](auto op) { return emitEndTurn(op); })
-      .Case<GetTileOp>([&](auto op) {
-        emitGetTile(op);
-        return success();
-      })
-
-      .Case<PublishOp>([&](auto op) { return emitPublish(op); })
-      .Case<ReceiveOp>([&](auto op) {
-        emitReceive(op);
-        return success();
-      })
-      .Case<AllocOp>([&](AllocOp op) {
-        auto type = cast<SharedType>(op.getBuffer().getType());
-        return emitAlloc(op, op.getOffset(), getBytes(type), getAlignment(type));
-      })
-      .Case<AllocRingOp>([&](AllocRingOp op) {
-        auto type = cast<RingType>(op.getRing().getType());
-        int64_t alignment = getAlignment(type.getSlot());
-        int64_t slot = llvm::alignTo(getBytes(type.getSlot()), alignment);
-        return emitAlloc(op, op.getOffset(), type.getStages() * slot, alignment);
-      })
-      .Case<SlotOp>([&](auto op) { return emitSlot(op); })
-      .Case<ReadOp>([&](auto op) { return emitRead(op); })
-      .Case<WriteSharedOp>([&](auto op) { return emitWrite(op); })
-      .Case<MmaOp>([&](auto op) { return emitMma(op); })
-      .Case<FmaDotOp>([&](auto op) { return emitFmaDot(op); })
-      .Default([&](Operation *op) -> LogicalResult {
-        StringRef dialect = op->getName().getDialectNamespace();
-        if (dialect == math::MathDialect::getDialectNamespace())
-          return emitMath(op);
-        if (dialect == arith::ArithDialect::getDialectNamespace())
-          return emitElementwise(op);
-        return op->emitError() << "'" << op->getName().getStringRef() << "' cannot be lowered to "
-                               << kernel.getTarget() << " yet";
-      });
-}
-
-//===----------------------------------------------------------------------===//
-// Control flow
-//===----------------------------------------------------------------------===//
-
-LogicalResult KernelEmitter::emitFor(scf::ForOp op) {
-  auto loop = scf::ForOp::create(b, getScalar(op.getLowerBound()), getScalar(op.getUpperBound()),
-                                 getScalar(op.getStep()), flatten(op.getInitArgs()));
-  set(op.getInductionVar(), {loop.getInductionVar()});
-  unflatten(op.getRegionIterArgs(), loop.getRegionIterArgs());
-  {
-    OpBuilder::InsertionGuard guard(b);
-    // With nothing carried the builder has already closed the body.
-    if (loop.getInitArgs().empty())
-      b.setInsertionPoint(loop.getBody()->getTerminator());
-    else
-      b.setInsertionPointToEnd(loop.getBody());
-    sample(op, /*isEnd=*/false);
-    if (failed(emitBlock(*op.getBody())))
-      return failure();
-    sample(op, /*isEnd=*/true);
-    if (!loop.getInitArgs().empty())
-      scf::YieldOp::create(b, flatten(op.getBody()->getTerminator()->getOperands()));
-  }
-  unflatten(op.getResults(), loop.getResults());
-  return success();
-}
-
-/// Whether one lane alone does what a block does last.
-static bool endsWithArrival(Block &block) {
-  for (Operation &op : llvm::reverse(block.without_terminator()))
-    if (!isMemoryEffectFree(&op))
-      return isa<ArriveOp>(op);
-  return false;
-}
-
-/// What one lane does last must not lead to where values of several ways meet, or back to the
-/// beginning of a loop, in two ways: ptxas would take those values for different in each thread.
-void KernelEmitter::joinWarp() {
-  if (!isOneThread)
-    intrinsic("llvm.nvvm.bar.warp.sync", i32(-1));
-}
-
-LogicalResult KernelEmitter::emitIf(scf::IfOp op) {
-  auto branch =
-      scf::IfOp::create(b, getFlatTypes(op.getResultTypes()), getScalar(op.getCondition()),
-                        /*addThenBlock=*/true, /*addElseBlock=*/!op.getElseRegion().empty());
-  for (auto [from, to] : llvm::zip(op->getRegions(), branch->getRegions())) {
-    if (from.empty())
-      continue;
-    OpBuilder::InsertionGuard guard(b);
-    b.setInsertionPointToEnd(&to.front());
-    if (failed(emitBlock(from.front())))
-      return failure();
-    b.setLoc(op.getLoc());
-    if (endsWithArrival(from.front()))
-      joinWarp();
-    if (to.front().empty() || !to.front().back().hasTrait<OpTrait::IsTerminator>())
-      scf::YieldOp::create(b, flatten(from.front().getTerminator()->getOperands()));
-  }
-  unflatten(op.getResults(), branch.getResults());
-  return success();
-}
-
-LogicalResult KernelEmitter::emitWhile(scf::WhileOp op) {
-  auto loop = scf::WhileOp::create(b, getFlatTypes(op.getResultTypes()), flatten(op.getInits()));
-  for (auto [from, to] : llvm::zip(op->getRegions(), loop->getRegions())) {
-    SmallVector<Type> types = getFlatTypes(from.getArgumentTypes());
-    OpBuilder::InsertionGuard guard(b);
-    Block *block = b.createBlock(&to, {}, types, SmallVector<Location>(types.size(), op.getLoc()));
-    unflatten(from.getArguments(), block->getArguments());
-    if (failed(emitBlock(from.front())))
-      return failure();
-    b.setLoc(op.getLoc());
-    Operation *terminator = from.front().getTerminator();
-    if (auto condition = dyn_cast<scf::ConditionOp>(terminator)) {
-      // All threads agree. Of a vote ptxas knows it, and so that what the loop counts is the same
-      // for all, and belongs in uniform registers.
-      Value goesOn = getScalar(condition.getCondition());
-      if (!isOneThread)
-        goesOn = intrinsic("llvm.nvvm.vote.any.sync", b.getI1Type(), {i32(-1), goesOn});
-      scf::ConditionOp::create(b, goesOn, flatten(condition.getArgs()));
-    } else {
-      joinWarp();
-      scf::YieldOp::create(b, flatten(terminator->getOperands()));
-    }
-  }
-  unflatten(op.getResults(), loop.getResults());
-  return success();
+  if (const LoweringTable::Lowering *lower = getLowerings().find(op))
+    return (*lower)(*this, op);
+  return op->emitError() << "'" << op->getName().getStringRef() << "' cannot be lowered to "
+                         << kernel.getTarget() << " yet";
 }
 
 LogicalResult KernelEmitter::inlineCall(Operation *call, StringRef callee,

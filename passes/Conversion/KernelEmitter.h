@@ -27,7 +27,6 @@
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
 
-#include <array>
 #include <functional>
 #include <map>
 #include <memory>
@@ -36,6 +35,9 @@ namespace tilewright::tgpu {
 
 using Values = llvm::SmallVector<mlir::Value>;
 
+/// What the lowerings of operations (LoweringTable.h) share: the values of the kernel, the builder,
+/// and pieces of code that several families of operations write. All of it is public, since a
+/// lowering is a function of its own.
 class KernelEmitter {
 public:
   /// For code by the name of `entry` that takes what `aligned` says for granted.
@@ -44,16 +46,13 @@ public:
   /// Adds the kernel's llvm.func to the module. Fails with a diagnostic at the operation concerned.
   mlir::LogicalResult run();
 
-private:
-  //===--- KernelEmitter.cpp: values and control flow ---------------------===//
+  //===--- KernelEmitter.cpp: blocks and values ---------------------------===//
 
+  /// Writes all operations of a block but the terminator.
   mlir::LogicalResult emitBlock(mlir::Block &block);
+  /// Lowers an operation by its entry in getLowerings().
   mlir::LogicalResult emitOp(mlir::Operation *op);
-  mlir::LogicalResult emitFor(mlir::scf::ForOp op);
-  mlir::LogicalResult emitIf(mlir::scf::IfOp op);
-  void joinWarp();
-  mlir::LogicalResult emitWhile(mlir::scf::WhileOp op);
-  /// The body of a function in place of a call.
+  /// Inlines a function in place of a call.
   mlir::LogicalResult inlineCall(mlir::Operation *call, mlir::StringRef callee,
                                  mlir::ArrayRef<Values> arguments, Values &results);
 
@@ -61,7 +60,7 @@ private:
   mlir::Value getScalar(mlir::Value value) { return get(value).front(); }
   /// Of a tile: one value for each register, words taken apart.
   Values getElements(mlir::Value value);
-  /// The converse: elements of a tile of the type of `value`, packed where it is an operand.
+  /// Sets the elements of a tile; they are packed into words where it is an operand.
   void setElements(mlir::Value value, mlir::ArrayRef<mlir::Value> elements);
   void set(mlir::Value value, Values list) { values[value] = std::move(list); }
   Values flatten(mlir::ValueRange list);
@@ -96,9 +95,9 @@ private:
                         mlir::ValueRange operands);
   mlir::Value vectorOf(mlir::ArrayRef<mlir::Value> elements);
   mlir::Value extract(mlir::Value aggregate, int64_t index);
-  /// The assembler moves nothing from one side of this to the other.
+  /// A scheduling barrier for ptxas, which moves no instruction across it.
   void endScheduling();
-  /// All warps that execute the operation meet.
+  /// Synchronizes all warps that execute the operation.
   void barrier();
 
   const layout::RegisterLayout *getLayout(mlir::Operation *op, mlir::Type tile);
@@ -117,14 +116,12 @@ private:
   /// SharedLayout::byteOffset of a row and a column known at run time.
   mlir::Value byteOffset(const layout::SharedLayout &buffer, mlir::Value row, mlir::Value col);
 
-  //===--- EmitKernel.cpp: signature, grid ---------------------------------===//
+  //===--- EmitKernel.cpp: signature, grid --------------------------------===//
 
   mlir::LogicalResult emitSignature();
   mlir::LogicalResult emitGrid();
-  mlir::LogicalResult emitGridExtent(GridExtentOp op);
-  mlir::Value emitExpr(tile::ExprAttr expr);
 
-  //===--- EmitColumns.cpp: columns compared with a bound of each row -------===//
+  //===--- EmitColumns.cpp: columns compared with a bound of each row -----===//
 
   /// Of each row of the thread: a bound that its columns are below, or not below, or a condition on
   /// the whole row.
@@ -134,65 +131,28 @@ private:
   };
   /// Tiles of i1 whose elements are all bounds together.
   llvm::DenseMap<mlir::Value, llvm::SmallVector<ColumnBound>> columnBounds;
-  void setColumnBounds(mlir::Value tile, llvm::SmallVector<ColumnBound> bounds);
-  Values makeColumnWords(const layout::RegisterLayout &layout, const ColumnBound &bound);
+  /// Calls `visit` with the i1 of each register of such a tile.
   void visitColumnBits(mlir::Value tile, llvm::function_ref<void(int reg, mlir::Value is)> visit);
-  /// Whether the operation was such a one, and has been emitted.
+  /// Lowers an operation that makes such a tile. Returns false, and writes nothing, for others.
   bool emitColumnCompare(mlir::arith::CmpIOp op);
   bool emitColumnAnd(mlir::arith::AndIOp op);
 
-  //===--- EmitElementwise.cpp ----------------------------------------------===//
+  //===--- EmitCast.cpp ---------------------------------------------------===//
 
-  mlir::LogicalResult emitElementwise(mlir::Operation *op);
-  mlir::scf::IfOp branchUnlessOnes(const Values &elements, const Values &factors,
-                                   mlir::Value differs);
-  mlir::LogicalResult emitConstant(mlir::arith::ConstantOp op);
-  mlir::LogicalResult emitMath(mlir::Operation *op);
-  mlir::LogicalResult emitSelect(tile::SelectOp op);
-  mlir::LogicalResult emitMap(tile::MapOp op);
-  mlir::LogicalResult emitRandom(tile::RandomOp op);
-
-  //===--- EmitCast.cpp -------------------------------------------------------===//
-
-  mlir::LogicalResult emitCast(tile::CastOp op);
   /// Between element types of tiles: floats of 8 bits by their own types.
   Values castElements(mlir::ArrayRef<mlir::Value> source, mlir::Type from, mlir::Type to);
-  mlir::Value widenHalf(mlir::Value x); ///< of 16 bits, to f32
-  mlir::Value decodeFloat8(mlir::Value byte, mlir::Type type);
-  mlir::Value encodeFloat8(mlir::Value x, mlir::Type type);
-  mlir::Value roundToOdd(mlir::Value x);
 
-  //===--- EmitTiles.cpp: the value operations of tile, convert -----------===//
+  //===--- EmitTiles.cpp, EmitThread.cpp: exchanges, reductions -----------===//
 
-  mlir::LogicalResult emitFull(tile::FullOp op);
-  mlir::LogicalResult emitIota(tile::IotaOp op);
-  mlir::LogicalResult emitExpand(tile::ExpandOp op);
-  mlir::LogicalResult emitTranspose(tile::TransposeOp op);
-  mlir::LogicalResult emitReshape(tile::ReshapeOp op);
-  mlir::LogicalResult emitSlice(tile::SliceOp op);
-  /// Writes a tile to scratch memory and reads each element of the result from place `from` of it,
-  /// counted along rows; `from` is given the indices of the element of the result.
-  mlir::LogicalResult rearrange(mlir::Operation *op, mlir::Value source, mlir::Value result,
-                                llvm::function_ref<mlir::Value(mlir::ArrayRef<mlir::Value>)> from);
-  /// The indices of the element in register `reg`: one for each dimension of the shape, of which
-  /// all but the last may share the rows of the layout.
-  Values indicesOf(const layout::RegisterLayout &layout, mlir::ArrayRef<int64_t> shape, int reg);
+  /// The indices along all dimensions of `shape` but the last, of which `row` is the number.
   Values splitRow(mlir::Value row, mlir::ArrayRef<int64_t> shape);
-  /// The number of an element, counted along rows.
-  mlir::Value linearise(mlir::ArrayRef<mlir::Value> indices, mlir::ArrayRef<int64_t> shape);
-  /// Warps are about to exchange elements, between calls of barrier(). Inside a role that takes a
-  /// named barrier of its own, and `scratch` memory that no other role uses.
+  /// Prepares an exchange of elements between warps, which calls barrier(). Inside a role it takes
+  /// a named barrier of its own and, with `usesScratch`, scratch memory that no other role uses.
   mlir::LogicalResult beginExchange(mlir::Operation *op, bool usesScratch);
-  /// Memory that an operation uses while it runs, between barriers.
-  mlir::Value getScratch(int64_t bytes);
-  mlir::LogicalResult emitReduce(tile::ReduceOp op);
-  void emitThreadSum(ThreadSumOp op);
-  mlir::LogicalResult emitRaiseMax(RaiseMaxOp op);
-  mlir::LogicalResult emitConvert(ConvertOp op);
   mlir::Value combine(tile::ReduceKind kind, mlir::Value a, mlir::Value b);
   mlir::Value shuffle(llvm::StringRef mode, mlir::Value value, mlir::Value lane);
 
-  //===--- EmitView.cpp, EmitGlobal.cpp, EmitLoad.cpp, EmitCopy.cpp: views --------------------===//
+  //===--- EmitView.cpp, EmitGlobal.cpp, EmitLoad.cpp: views and their elements ---===//
 
   struct View {
     mlir::Value base;
@@ -201,7 +161,7 @@ private:
     int64_t bytes;
   };
   /// Where a tile begins in a view, and along which of its dimensions it runs.
-  struct Region {
+  struct ViewRegion {
     View view;
     mlir::Value outer;    ///< address of where indices along the tile's dimensions count from
     mlir::Value origin;   ///< address of element 0 of the tile, inside or not
@@ -219,34 +179,17 @@ private:
     Values gatheredAt;
   };
   View getView(mlir::Value value);
-  Region getRegion(mlir::Value view, mlir::OperandRange indices,
-                   mlir::ArrayRef<int64_t> staticIndices,
-                   std::optional<mlir::ArrayRef<int64_t>> dims, mlir::ArrayRef<int64_t> tileShape);
+  ViewRegion getRegion(mlir::Value view, mlir::OperandRange indices,
+                       mlir::ArrayRef<int64_t> staticIndices,
+                       std::optional<mlir::ArrayRef<int64_t>> dims,
+                       mlir::ArrayRef<int64_t> tileShape);
   /// Whether runs of `vector` elements along the last dimension are contiguous, aligned to their
   /// size, and inside the view as a whole or not at all.
-  mlir::Value isVectorisable(const Region &region, int64_t vector);
-  /// The part of it that depends on an argument of the kernel alone; for loops computed at entry.
-  mlir::Value isAlignedView(const View &view, mlir::Value viewValue, int64_t vector);
+  mlir::Value isVectorisable(const ViewRegion &region, int64_t vector);
   /// Whether the code is for arguments of which this is known.
   bool isKnownAligned(mlir::Value viewValue, int64_t vector);
 
-  mlir::LogicalResult emitDim(tile::DimOp op);
-  mlir::LogicalResult emitSubview(tile::SubviewOp op);
   mlir::Value clampPart(mlir::Value offset, mlir::Value asked, mlir::Value extent);
-  mlir::LogicalResult emitCaptured(tile::CapturedOp op);
-  mlir::LogicalResult emitRepeat(tile::RepeatOp op);
-  mlir::LogicalResult emitAt(tile::AtOp op);
-  mlir::LogicalResult emitLoad(LoadOp op);
-  /// Runs of elements in the memory of a thread.
-  struct LocalTile {
-    /// Along the dimension across the runs: to the neighbour, and of fragments of matrix products.
-    static constexpr std::array<int64_t, 2> steps{1, 8};
-    mlir::Value base;
-    std::array<int64_t, 2> strides{}; ///< in bytes, of each step
-    int64_t getOffset(int64_t at) const {
-      return at % steps[1] * strides[0] + at / steps[1] * strides[1];
-    }
-  };
   /// A tile that is read run by run, where each is used: place `at` lies `at` strides from place 0.
   struct DeferredLoad {
     const layout::RegisterLayout *layout = nullptr;
@@ -257,55 +200,25 @@ private:
     std::map<int64_t, mlir::Value> places;
     std::map<int, Values> early; ///< runs that are read where the load stands
   };
-  /// False where the load is no such, and nothing was written.
-  bool deferLoad(LoadOp op, const Region &region, const layout::RegisterLayout &layout);
-  int64_t countEarlyRuns(LoadOp op, int64_t registersOfRun);
-  void copyRunsToLocal(const Region &region, const layout::RegisterLayout &layout,
-                       const LocalTile &local, int64_t vector);
-  void copyToLocal(const Region &region, const layout::RegisterLayout &layout,
-                   const LocalTile &local);
-  LocalTile getLocalTile(LoadOp op, const layout::RegisterLayout &layout, size_t unit,
-                         int64_t runBytes, int64_t bytes);
   /// The run that begins at register `reg`.
   Values loadRun(DeferredLoad &load, int reg);
-  Values loadVectorAnywhere(mlir::Value address, mlir::Type element, int64_t count);
-  mlir::LogicalResult emitStore(StoreOp op);
-  mlir::LogicalResult emitAtomicAdd(AtomicAddOp op);
-  mlir::LogicalResult emitGather(tile::GatherOp op);
-  mlir::LogicalResult emitScatterAdd(tile::ScatterAddOp op);
-  mlir::LogicalResult emitAddAt(tile::AddAtOp op);
-  mlir::Value sumOverWarp(const layout::RegisterLayout &layout,
-                          mlir::ArrayRef<mlir::Value> elements);
-  std::pair<mlir::Value, Values> findCommonPlace(tile::AddAtOp op);
-  void addExactly(mlir::Value term, mlir::Value address, mlir::Value stride, mlir::Value condition);
-  /// Along dimension `dim` of the tile, `at` counts on from the region's index.
-  mlir::LogicalResult setGathered(mlir::Operation *op, Region &region, mlir::Value tile,
-                                  mlir::Value at, int64_t along,
-                                  std::optional<mlir::ArrayRef<int64_t>> dims);
-  mlir::LogicalResult addAtomically(mlir::Operation *op, const Region &region, mlir::Value value);
   /// Whether all of it is inside.
-  mlir::Value isWhole(const Region &region);
+  mlir::Value isWhole(const ViewRegion &region);
   /// Calls `access` for runs of up to `vector` registers with their address and the condition under
   /// which they are inside (and `condition`); null: always. Neighbours along the tile's dimension
   /// `unit` are known to lie side by side; where `isInside`, all of the tile to be inside.
-  void forEachRun(const Region &region, const layout::RegisterLayout &layout, int64_t vector,
+  void forEachRun(const ViewRegion &region, const layout::RegisterLayout &layout, int64_t vector,
                   mlir::Value condition,
                   llvm::function_ref<void(int reg, mlir::Value address, mlir::Value inside)> access,
                   std::optional<size_t> unit = std::nullopt, bool isInside = false);
   int64_t globalVector(const layout::RegisterLayout &layout, int64_t bytes);
   Values loadGlobal(mlir::Value address, mlir::Value inside, mlir::Type element, int64_t count,
                     mlir::Value pad);
-  void storeGlobal(mlir::Value address, mlir::Value inside, mlir::ArrayRef<mlir::Value> elements);
 
-  mlir::LogicalResult emitCopyAsync(CopyAsyncOp op);
-
-  //===--- EmitShared.cpp ----------------------------------------------------===//
+  //===--- EmitShared.cpp -------------------------------------------------===//
 
   mlir::LogicalResult emitAlloc(mlir::Operation *op, std::optional<uint64_t> offset, int64_t bytes,
                                 int64_t alignment);
-  mlir::LogicalResult emitSlot(SlotOp op);
-  mlir::LogicalResult emitRead(ReadOp op);
-  mlir::LogicalResult emitWrite(WriteSharedOp op);
   mlir::LogicalResult readShared(mlir::Operation *op, mlir::Value buffer, SharedType type,
                                  bool exchanged, mlir::Value result);
   /// A tile that ldmatrix can read: one instruction for each address.
@@ -314,100 +227,25 @@ private:
     Values addresses;
     bool transposed = false;
   };
-  std::optional<MatrixRead> planMatrixRead(const layout::RegisterLayout &layout, mlir::Value buffer,
-                                           const layout::SharedLayout &shared, bool exchanged);
   Values loadMatrices(const MatrixRead &read, size_t issue);
-  /// By stmatrix; false where the layout or the target does not allow it.
-  bool storeMatrices(mlir::Value value, mlir::Value buffer, const layout::SharedLayout &shared,
-                     bool exchanged);
   mlir::LogicalResult writeShared(mlir::Operation *op, mlir::Value value, mlir::Value buffer,
                                   SharedType type, bool exchanged);
-  /// The address of each issue of a plan; `place` is the row and column of the buffer where a
-  /// thread's part of it begins.
-  template <typename Access>
-  Values issueAddresses(const Access &access, mlir::Value buffer,
-                        const layout::SharedLayout &shared,
-                        mlir::ArrayRef<layout::Digit> warpDigits,
-                        llvm::function_ref<layout::Coord(int issue, int warp, int lane)> place);
   Values loadVector(mlir::Value address, mlir::Type element, int64_t count);
   void storeVector(mlir::Value address, mlir::ArrayRef<mlir::Value> elements);
 
-  //===--- EmitMatrix.cpp -----------------------------------------------------===//
-
-  /// The words of an operand; null where they are still to be read.
-  struct Operand {
-    Values words;
-    const MatrixRead *read;
-  };
-  Operand makeOperand(mlir::Value value);
-  mlir::LogicalResult emitMma(MmaOp op);
-  mlir::LogicalResult emitFmaDot(FmaDotOp op);
-
-  //===--- EmitBarriers.cpp: roles, barriers, TMA ------------------------------===//
+  //===--- EmitBarriers.cpp: barriers in shared memory --------------------===//
 
   mlir::Value windowAddress(mlir::Value pointer);
   void byOneThread(llvm::function_ref<void()> body);
-  mlir::LogicalResult emitRoles(RolesOp op);
-  mlir::LogicalResult emitRole(mlir::Region &body, mlir::Value wholeWarp, int64_t first,
-                               int64_t warps, int64_t number);
-  /// Branches to part i where `number` is below the i-th of `ends` and not below those before.
-  mlir::LogicalResult dispatch(mlir::Value number, mlir::ArrayRef<int64_t> ends,
-                               llvm::function_ref<mlir::LogicalResult(size_t)> emitPart);
-  mlir::LogicalResult emitNamedBarrier(NamedBarrierOp op);
-  /// `how` is "sync" or "arrive".
-  mlir::LogicalResult meetAt(mlir::Operation *op, mlir::Value barrier, llvm::StringRef how);
-  mlir::LogicalResult emitAny(AnyOp op);
-
-  //===--- EmitNextTile.cpp ----------------------------------------------------===//
-
-  mlir::Value getTileCounters();
-  mlir::Value findTileCounter();
-  mlir::Value getTileCounter(bool keeps);
-  mlir::LogicalResult emitTakeTile(TakeTileOp op);
-  template <typename TurnOp>
-  mlir::LogicalResult atTurn(TurnOp op, llvm::function_ref<void(mlir::Value address)> body);
-  mlir::LogicalResult emitAwaitTurn(AwaitTurnOp op);
-  mlir::LogicalResult emitEndTurn(EndTurnOp op);
-  void emitGetTile(GetTileOp op);
-  mlir::LogicalResult emitPublish(PublishOp op);
-  void emitReceive(ReceiveOp op);
-  /// A word that all lanes have read: ptxas is told that it is the same in all of them.
-  mlir::Value readWord(mlir::Value buffer, int64_t number);
-
-  mlir::LogicalResult emitAllocBarriers(AllocBarriersOp op);
   mlir::Value barrierOf(mlir::Value barriers, mlir::Value use);
-  void waitFor(mlir::Value barriers, mlir::Value use, bool forRelease);
-  mlir::LogicalResult emitExpect(ExpectOp op);
-  /// Calls `issue` with buffer, map and coordinates (innermost first) of every box.
-  template <typename TmaOp>
-  mlir::LogicalResult
-  emitTma(TmaOp op, llvm::function_ref<void(mlir::Value, mlir::Value, mlir::ValueRange)> issue);
-  template <typename TmaOp> mlir::LogicalResult emitTmaWrite(TmaOp op);
-  mlir::LogicalResult emitTmaLoad(TmaLoadOp op);
-  mlir::LogicalResult emitTmaStore(TmaStoreOp op);
-  mlir::LogicalResult emitTmaReduceAdd(TmaReduceAddOp op);
 
-  //===--- EmitTurns.cpp --------------------------------------------------------===//
+  //===--- EmitWgmma.cpp --------------------------------------------------===//
 
-  mlir::Value getWarpgroup();
-  void emitFirstRound(FirstRoundOp op);
-  mlir::LogicalResult emitTurns(TurnsOp op);
-  mlir::LogicalResult emitTurn(mlir::Operation *op, mlir::Value turns, bool takes);
-  mlir::Value getBarrierOfTurn(TurnsOp turns, bool takes);
-  mlir::LogicalResult emitArrive(ArriveOp op);
-  mlir::LogicalResult emitBulkLoad(BulkLoadOp op);
-
-  //===--- EmitWgmma.cpp ---------------------------------------------------------===//
-
-  mlir::LogicalResult emitWgmma(WgmmaOp op);
-  mlir::Value getVaryingZero(tgpu::WgmmaOp op, mlir::Value operand);
-  mlir::LogicalResult emitColumns(ColumnsOp op);
-  void emitWgmmaWait(WgmmaWaitOp op);
   /// Inline assembly whose results are tied to its first operands.
   Values tiedAsm(llvm::StringRef text, llvm::StringRef moreConstraints,
                  mlir::ArrayRef<mlir::Value> tied, mlir::ValueRange more);
 
-  //===--- EmitTimeline.cpp: nothing where the kernel has no timeline ------------===//
+  //===--- EmitTimeline.cpp: nothing where the kernel has no timeline -----===//
 
   void emitTimelineState();
   /// What follows is written by the warpgroups of a role; `roleNumber` counts roles.
@@ -415,6 +253,8 @@ private:
   void closeTimeline();
   /// Before an operation and behind it, or at the ends of a loop's body, if it is an event.
   void sample(mlir::Operation *op, bool isEnd);
+
+  //===--- State ----------------------------------------------------------===//
 
   KernelOp kernel;
   std::string entry;
