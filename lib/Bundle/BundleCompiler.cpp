@@ -45,19 +45,39 @@ static llvm::Error mergeProgram(runtime::ProgramSpec &into, const runtime::Progr
   return llvm::Error::success();
 }
 
-/// A part, mapped onto its target: its kernels until code is made, then their code.
-struct MappedPart {
-  BundlePart part;
-  OwningOpRef<ModuleOp> module;
-};
+HeldDiagnostics::HeldDiagnostics(MLIRContext *context) : context(context) {
+  handler.emplace(context, [this](Diagnostic &diagnostic) {
+    said.push_back(std::move(diagnostic));
+    return success();
+  });
+}
 
-static llvm::Expected<MappedPart> mapPart(const BundlePart &part) {
+void HeldDiagnostics::emit() {
+  handler.reset();
+  for (Diagnostic &diagnostic : said)
+    context->getDiagEngine().emit(std::move(diagnostic));
+  said.clear();
+}
+
+llvm::Error tilewright::mapPart(BundlePart &part) {
   if (llvm::Expected<const Target &> known = findTarget(part.gpu.target); !known)
     return known.takeError();
-  MappedPart mapped{part, cast<ModuleOp>(part.module->clone())};
-  if (failed(mapToGpu(*mapped.module, part.gpu)))
+  OwningOpRef<ModuleOp> mapped = part.module.clone();
+  if (failed(mapToGpu(*mapped, part.gpu)))
     return llvm::createStringError("mapping onto " + part.gpu.target + " failed");
-  return mapped;
+  part.mapped = std::move(mapped);
+  return llvm::Error::success();
+}
+
+/// A part of the same module with one more entry of the schedule, if it can be mapped so.
+static std::optional<BundlePart> mapScheduled(const BundlePart &part, const std::string &entry) {
+  BundlePart scheduled{part.module, part.gpu, part.ptx};
+  scheduled.gpu.schedule.push_back(entry);
+  if (llvm::Error error = mapPart(scheduled)) {
+    llvm::consumeError(std::move(error));
+    return std::nullopt;
+  }
+  return scheduled;
 }
 
 /// PTX from elsewhere, of which only the text is known.
@@ -110,18 +130,17 @@ struct PartCode {
 };
 
 /// The code of a part, and what its kernels take of shared memory for it.
-static llvm::Expected<PartCode> makeCode(MappedPart &mapped,
+static llvm::Expected<PartCode> makeCode(BundlePart &part,
                                          std::vector<runtime::KernelSpec> &kernels) {
-  const GpuOptions &gpu = mapped.part.gpu;
-  PartCode code{mapped.part.ptx, Target::find(gpu.target)->ptxVersion,
-                SpillWarnings(*mapped.module, gpu)};
+  const GpuOptions &gpu = part.gpu;
+  PartCode code{part.ptx, Target::find(gpu.target)->ptxVersion, SpillWarnings(*part.mapped, gpu)};
   if (code.ptx.empty()) {
-    llvm::Expected<std::string> made = compileMapped(*mapped.module, GpuForm::Ptx, gpu);
+    llvm::Expected<std::string> made = compileMapped(*part.mapped, GpuForm::Ptx, gpu);
     if (!made)
       return made.takeError();
     code.ptx = std::move(*made);
     for (runtime::KernelSpec &kernel : kernels)
-      kernel.staticSharedBytes = getStaticSharedBytes(*mapped.module, kernel.entry);
+      kernel.staticSharedBytes = getStaticSharedBytes(*part.mapped, kernel.entry);
     return code;
   }
   GivenPtx given(code.ptx);
@@ -164,43 +183,32 @@ static bool isTooLarge(const BundlePart &part, llvm::ArrayRef<runtime::KernelSpe
 
 /// Where kernels can copy what they capture by tensor maps, the bundle gets them in this form, too,
 /// unless the caller has decided about it. What is refused so is left to the other form.
-static std::optional<MappedPart> mapCopying(const BundlePart &part) {
+static std::optional<BundlePart> mapCopying(const BundlePart &part) {
   const Target *target = Target::find(part.gpu.target);
   auto decides = [](StringRef entry) { return entry.split('=').first == tgpu::copyCapturesKey; };
   ModuleOp module = part.module;
   if (!target || !target->hasRoles() || !part.ptx.empty() || isMapped(module) ||
       module.getOps<tile::CaptureOp>().empty() || llvm::any_of(part.gpu.schedule, decides))
     return std::nullopt;
-  BundlePart copying = part;
-  copying.gpu.schedule.push_back((tgpu::copyCapturesKey + "=1").str());
-  std::vector<Diagnostic> said;
-  llvm::Expected<MappedPart> mapped = [&] {
-    ScopedDiagnosticHandler keep(module.getContext(), [&](Diagnostic &diagnostic) {
-      said.push_back(std::move(diagnostic));
-      return success();
-    });
-    return mapPart(copying);
-  }();
-  if (!mapped) {
-    llvm::consumeError(mapped.takeError());
+  HeldDiagnostics held(module.getContext());
+  std::optional<BundlePart> copying = mapScheduled(part, (tgpu::copyCapturesKey + "=1").str());
+  if (!copying)
     return std::nullopt;
-  }
-  WalkResult found = mapped->module->walk([](tgpu::TensorMapOp map) {
+  WalkResult found = copying->mapped->walk([](tgpu::TensorMapOp map) {
     return map.getView().getDefiningOp<tile::CapturedOp>() ? WalkResult::interrupt()
                                                            : WalkResult::advance();
   });
   if (!found.wasInterrupted())
     return std::nullopt;
-  for (Diagnostic &diagnostic : said)
-    module.getContext()->getDiagEngine().emit(std::move(diagnostic));
-  return std::move(*mapped);
+  held.emit();
+  return copying;
 }
 
 /// Of each form of each kernel, but for the code.
-static llvm::Expected<std::vector<runtime::KernelSpec>> makeKernelSpecs(const MappedPart &mapped) {
+static llvm::Expected<std::vector<runtime::KernelSpec>> makeKernelSpecs(const BundlePart &part) {
   std::vector<runtime::KernelSpec> kernels;
-  const std::string &ptx = mapped.part.ptx;
-  for (auto kernel : mapped.module.get().getOps<tgpu::KernelOp>()) {
+  const std::string &ptx = part.ptx;
+  for (auto kernel : part.mapped.get().getOps<tgpu::KernelOp>()) {
     tgpu::AlignedViews aligned = tgpu::getAlignedViews(kernel);
     // Code from elsewhere may have one form only.
     bool hasForm =
@@ -218,38 +226,38 @@ static llvm::Expected<std::vector<runtime::KernelSpec>> makeKernelSpecs(const Ma
   return kernels;
 }
 
-llvm::Error tilewright::addToBundle(runtime::BundleWriter &bundle, ArrayRef<BundlePart> wanted,
-                                    bool assemble) {
+llvm::Error tilewright::addToBundle(runtime::BundleWriter &bundle,
+                                    MutableArrayRef<BundlePart> wanted, bool assemble) {
   runtime::Manifest manifest = bundle.manifest;
   size_t firstProgram = manifest.programs.size();
-  /// Code and manifest of a part. Where it must be small, what is too large is left out.
-  auto add = [&](MappedPart mapped, bool mustBeSmall) -> llvm::Expected<bool> {
-    auto kernels = makeKernelSpecs(mapped);
+  /// Code and manifest of a mapped part. Where it must be small, what is too large is left out.
+  auto add = [&](BundlePart &part, bool mustBeSmall) -> llvm::Expected<bool> {
+    auto kernels = makeKernelSpecs(part);
     if (!kernels)
       return kernels.takeError();
-    if (mustBeSmall && isTooLarge(mapped.part, *kernels)) // without its code, which adds to that
+    if (mustBeSmall && isTooLarge(part, *kernels)) // without its code, which adds to that
       return true;
     std::vector<runtime::ProgramSpec> programs;
-    for (auto program : mapped.module->getOps<tile::ProgramOp>()) {
+    for (auto program : part.mapped->getOps<tile::ProgramOp>()) {
       auto spec = makeProgramSpec(program, *kernels, manifest.kernels.size());
       if (!spec)
         return spec.takeError();
       programs.push_back(std::move(*spec));
     }
-    llvm::Expected<PartCode> code = makeCode(mapped, *kernels);
+    llvm::Expected<PartCode> code = makeCode(part, *kernels);
     if (!code)
       return code.takeError();
-    bool isLarge = isTooLarge(mapped.part, *kernels);
+    bool isLarge = isTooLarge(part, *kernels);
     if (mustBeSmall && isLarge)
       return true;
-    if (llvm::Error error = addCode(bundle, *code, mapped.part.gpu.target, assemble, *kernels))
+    if (llvm::Error error = addCode(bundle, *code, part.gpu.target, assemble, *kernels))
       return error;
     for (runtime::ProgramSpec &program : programs) {
       auto same = std::find_if(manifest.programs.begin() + firstProgram, manifest.programs.end(),
                                [&](const auto &known) { return known.name == program.name; });
       if (same == manifest.programs.end())
         manifest.programs.push_back(std::move(program));
-      else if (llvm::Error error = mergeProgram(*same, program, mapped.part.gpu.target))
+      else if (llvm::Error error = mergeProgram(*same, program, part.gpu.target))
         return error;
     }
     llvm::move(*kernels, std::back_inserter(manifest.kernels));
@@ -257,31 +265,25 @@ llvm::Error tilewright::addToBundle(runtime::BundleWriter &bundle, ArrayRef<Bund
   };
   // For chips with less shared memory, kernels go without rings, unless the caller has decided
   // about those.
-  SmallVector<BundlePart> small;
-  for (const BundlePart &part : wanted) {
-    llvm::Expected<MappedPart> mapped = mapPart(part);
-    if (!mapped)
-      return mapped.takeError();
-    if (std::optional<MappedPart> copying = mapCopying(part)) // it goes first
-      if (llvm::Expected<bool> isLarge = add(std::move(*copying), /*mustBeSmall=*/false); !isLarge)
+  SmallVector<BundlePart *> large;
+  for (BundlePart &part : wanted) {
+    if (!part.mapped)
+      if (llvm::Error error = mapPart(part))
+        return error;
+    if (std::optional<BundlePart> copying = mapCopying(part)) // it goes first
+      if (llvm::Expected<bool> isLarge = add(*copying, /*mustBeSmall=*/false); !isLarge)
         return isLarge.takeError();
-    llvm::Expected<bool> isLarge = add(std::move(*mapped), /*mustBeSmall=*/false);
+    llvm::Expected<bool> isLarge = add(part, /*mustBeSmall=*/false);
     if (!isLarge)
       return isLarge.takeError();
-    if (*isLarge && part.ptx.empty() && part.gpu.schedule.empty()) {
-      small.push_back(part);
-      small.back().gpu.schedule = {"stages=1"};
-    }
+    part.mapped = nullptr; // code generation has consumed it
+    if (*isLarge && part.ptx.empty() && part.gpu.schedule.empty())
+      large.push_back(&part);
   }
-  for (const BundlePart &part : small) {
-    llvm::Expected<MappedPart> mapped = mapPart(part);
-    if (!mapped) {
-      llvm::consumeError(mapped.takeError());
-      continue;
-    }
-    if (llvm::Expected<bool> isLarge = add(std::move(*mapped), /*mustBeSmall=*/true); !isLarge)
-      return isLarge.takeError();
-  }
+  for (BundlePart *part : large)
+    if (std::optional<BundlePart> small = mapScheduled(*part, "stages=1"))
+      if (llvm::Expected<bool> isLarge = add(*small, /*mustBeSmall=*/true); !isLarge)
+        return isLarge.takeError();
   bundle.manifest.kernels.swap(manifest.kernels);
   bundle.manifest.programs.swap(manifest.programs);
   Result<std::string> bytes = bundle.bytes(); // finalizes

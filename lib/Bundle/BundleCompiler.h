@@ -9,6 +9,14 @@
 #include "lib/Codegen/GpuCompiler.h"
 #include "runtime/Bundle.h"
 
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/Diagnostics.h"
+#include "mlir/IR/OwningOpRef.h"
+
+#include <optional>
+#include <string>
+#include <vector>
+
 namespace tilewright {
 
 /// One binding of an entry, for one target. The module holds nothing but what the entry reaches, as
@@ -17,6 +25,24 @@ struct BundlePart {
   mlir::ModuleOp module;
   GpuOptions gpu;
   std::string ptx; ///< taken for the code of the module, where it is not empty
+  /// What mapPart has made of the module; addToBundle maps those that have none, and takes it.
+  mlir::OwningOpRef<mlir::ModuleOp> mapped = nullptr;
+};
+
+/// Maps the module of a part onto its target, in a copy.
+llvm::Error mapPart(BundlePart &part);
+
+/// Holds what is said while it lives, for the caller to pass on or to drop.
+class HeldDiagnostics {
+public:
+  explicit HeldDiagnostics(mlir::MLIRContext *context);
+  /// Passes on what was said, and holds nothing any more.
+  void emit();
+
+private:
+  mlir::MLIRContext *context;
+  std::vector<mlir::Diagnostic> said;
+  std::optional<mlir::ScopedDiagnosticHandler> handler;
 };
 
 /// Adds the kernels, and the program where there is one, of an entry that was bound once for each
@@ -30,7 +56,7 @@ struct BundlePart {
 /// Errors: what the compiler refuses (then diagnostics are emitted through the context, too); a
 /// fill that no 32-bit pattern says; a tensor map over something else than an argument; what
 /// Manifest::finalize refuses. The manifest is then unchanged.
-llvm::Error addToBundle(runtime::BundleWriter &bundle, llvm::ArrayRef<BundlePart> parts,
+llvm::Error addToBundle(runtime::BundleWriter &bundle, llvm::MutableArrayRef<BundlePart> parts,
                         bool assemble = true);
 
 /// The failure of a Status.

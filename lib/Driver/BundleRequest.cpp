@@ -33,16 +33,8 @@ llvm::Expected<BundleRequest::Params> tilewright::parseVariant(llvm::StringRef t
   return params;
 }
 
-/// Whether code for a target with roles is worth having beside that for the default one: where the
-/// kernels split into roles. What is slow or refused there is left to the default without a word.
-static bool hasRoles(mlir::ModuleOp module, const GpuOptions &gpu) {
-  mlir::ScopedDiagnosticHandler quiet(module.getContext(),
-                                      [](mlir::Diagnostic &) { return mlir::success(); });
-  mlir::OwningOpRef<mlir::ModuleOp> copy = module.clone();
-  if (mlir::failed(mapToGpu(*copy, gpu)))
-    return false;
-  auto result = copy->walk([](tgpu::RolesOp) { return mlir::WalkResult::interrupt(); });
-  return result.wasInterrupted();
+static bool hasRoles(mlir::ModuleOp mapped) {
+  return mapped->walk([](tgpu::RolesOp) { return mlir::WalkResult::interrupt(); }).wasInterrupted();
 }
 
 /// Lengths for which the table has other blocks than those of the only kernel: a bundle has an
@@ -65,102 +57,153 @@ static mlir::Attribute getBindings(mlir::ModuleOp module) {
   return kernels.empty() ? mlir::Attribute() : (*kernels.begin()).getBindingsAttr();
 }
 
+namespace {
+
+/// The variants of a request, one after the other, from the file as it was parsed.
+class BundleMaker {
+public:
+  BundleMaker(llvm::MemoryBufferRef source, mlir::ModuleOp parsed, const BundleRequest &request)
+      : source(source), parsed(parsed), request(request), isReady(isMapped(parsed)) {
+    variants = request.variants;
+    if (variants.empty())
+      variants.emplace_back();
+    chooseTargets();
+  }
+
+  llvm::Expected<std::string> run() {
+    if (!request.ptx.empty() && targets.size() * variants.size() > 1)
+      return llvm::createStringError("code can be given for one variant and one target only");
+    if (isReady && targets.size() * variants.size() > 1)
+      return llvm::createStringError("a module of tgpu is one variant for one target");
+    runtime::BundleWriter writer;
+    writer.manifest.producer = "tilewrightc 0.1.0";
+    writer.manifest.source = llvm::sys::path::filename(source.getBufferIdentifier()).str();
+    for (size_t i = 0; i < variants.size(); ++i) {
+      if (llvm::is_contained(llvm::ArrayRef(variants).take_front(i), variants[i]))
+        return llvm::createStringError("variant " + llvm::Twine(i + 1) + " occurs twice");
+      modules.clear();
+      parts.clear();
+      std::string number =
+          "variant " + std::to_string(i + 1) + " of " + std::to_string(variants.size());
+      for (const std::string &target : targets) {
+        tell(number + " for " + target);
+        if (llvm::Error error = addParts(variants[i], target))
+          return error;
+      }
+      tell("code of " + number);
+      if (llvm::Error error = addToBundle(writer, parts, request.assemble))
+        return error;
+    }
+    Result<std::string> bytes = writer.bytes();
+    if (!bytes)
+      return toError(bytes.status());
+    return std::move(*bytes);
+  }
+
+private:
+  void chooseTargets() {
+    targets = request.targets;
+    // Schedules and code are for one target.
+    isChosen = targets.empty() && request.ptx.empty() && request.gpu.schedule.empty() &&
+               request.gpu.warps == GpuOptions().warps;
+    if (targets.empty())
+      targets.emplace_back(Target::getDefault().name);
+    if (isChosen && !isReady)
+      for (const Target &target : Target::all())
+        if (target.hasRoles())
+          targets.emplace_back(target.name);
+    // Exact targets are preferred where they run.
+    llvm::stable_sort(targets, [](llvm::StringRef a, llvm::StringRef b) {
+      return Target::find(a)->isExact && !Target::find(b)->isExact;
+    });
+    targets.erase(std::unique(targets.begin(), targets.end()), targets.end());
+  }
+
+  void tell(const std::string &what) const {
+    if (request.progress)
+      request.progress(what);
+  }
+
+  /// Of one variant for one target: the entries for some lengths, then that for all.
+  llvm::Error addParts(const BundleRequest::Params &variant, const std::string &target) {
+    TilePipelineOptions options = request.options;
+    options.target = target;
+    llvm::append_range(options.params, variant);
+    llvm::Expected<mlir::ModuleOp> module = compile(options);
+    if (!module)
+      return module.takeError();
+    BundlePart part{*module, request.gpu, request.ptx};
+    part.gpu.target = target;
+    // Code for a target with roles is worth having beside that for the default one where the
+    // kernels split into roles. What is slow or refused there is left to the default without a
+    // word.
+    HeldDiagnostics held(parsed.getContext());
+    bool isOptional = isChosen && Target::find(target)->hasRoles();
+    if (!isOptional)
+      held.emit();
+    llvm::Error error = mapPart(part);
+    if (isOptional && (error || !hasRoles(*part.mapped))) {
+      llvm::consumeError(std::move(error));
+      return llvm::Error::success();
+    }
+    if (error)
+      return error;
+    held.emit();
+    if (request.report) {
+      mlir::OwningOpRef<mlir::ModuleOp> copy = part.mapped->clone();
+      Progress::hide();
+      reportOn(*copy, part.gpu, *request.report);
+      part.gpu.warnsOfSpills = false; // the report has warned
+    }
+    // Entries for some lengths only go first; without blocks of their own they are not needed.
+    if (!isReady && request.ptx.empty()) {
+      for (int64_t length : getLengths(part.module)) {
+        options.length = length;
+        llvm::Expected<mlir::ModuleOp> some = compile(options);
+        if (!some)
+          return some.takeError();
+        if (getBindings(*some) != getBindings(part.module))
+          parts.push_back({*some, part.gpu, {}});
+      }
+    }
+    parts.push_back(std::move(part));
+    return llvm::Error::success();
+  }
+
+  /// Binds the entry, or checks that a mapped one is given nothing to bind. The module is kept.
+  llvm::Expected<mlir::ModuleOp> compile(const TilePipelineOptions &options) {
+    mlir::OwningOpRef<mlir::ModuleOp> module = parsed.clone();
+    if (!isReady)
+      module = compileModule(std::move(module), source, options, request.kind);
+    else if (mlir::failed(checkMappedOptions(parsed, options, request.gpu)))
+      module = nullptr;
+    if (!module)
+      return llvm::createStringError("compilation failed");
+    modules.push_back(std::move(module));
+    return *modules.back();
+  }
+
+  llvm::MemoryBufferRef source;
+  mlir::ModuleOp parsed;
+  const BundleRequest &request;
+  bool isReady;  ///< the source is mapped onto a target
+  bool isChosen; ///< of the default targets, those that are worth it
+  std::vector<std::string> targets;
+  std::vector<BundleRequest::Params> variants;
+  std::vector<mlir::OwningOpRef<mlir::ModuleOp>> modules; ///< of the parts
+  std::vector<BundlePart> parts;                          ///< of the variant
+};
+
+} // namespace
+
 llvm::Expected<std::string> tilewright::compileBundle(mlir::MLIRContext &context,
                                                       llvm::MemoryBufferRef source,
                                                       const BundleRequest &request) {
-  // Exact targets are preferred where they run.
-  std::vector<std::string> targets = request.targets;
-  // Schedules and code are for one target.
-  bool isChosen = targets.empty() && request.ptx.empty() && request.gpu.schedule.empty() &&
-                  request.gpu.warps == GpuOptions().warps;
-  if (targets.empty())
-    targets.emplace_back(Target::getDefault().name);
-  if (mlir::OwningOpRef<mlir::ModuleOp> parsed = isChosen ? parseBuffer(context, source) : nullptr;
-      parsed && !isMapped(*parsed))
-    for (const Target &target : Target::all())
-      if (target.hasRoles())
-        targets.emplace_back(target.name);
-  for (const std::string &target : targets)
+  for (const std::string &target : request.targets)
     if (llvm::Expected<const Target &> known = findTarget(target); !known)
       return known.takeError();
-  llvm::stable_sort(targets, [](llvm::StringRef a, llvm::StringRef b) {
-    return Target::find(a)->isExact && !Target::find(b)->isExact;
-  });
-  targets.erase(std::unique(targets.begin(), targets.end()), targets.end());
-
-  if (!request.ptx.empty() && targets.size() * std::max<size_t>(request.variants.size(), 1) > 1)
-    return llvm::createStringError("code can be given for one variant and one target only");
-
-  std::vector<BundleRequest::Params> variants = request.variants;
-  if (variants.empty())
-    variants.emplace_back();
-  runtime::BundleWriter writer;
-  writer.manifest.producer = "tilewrightc 0.1.0";
-  writer.manifest.source = llvm::sys::path::filename(source.getBufferIdentifier()).str();
-  for (size_t i = 0; i < variants.size(); ++i) {
-    if (llvm::is_contained(llvm::ArrayRef(variants).take_front(i), variants[i]))
-      return llvm::createStringError("variant " + llvm::Twine(i + 1) + " occurs twice");
-    std::vector<mlir::OwningOpRef<mlir::ModuleOp>> modules;
-    std::vector<BundlePart> parts;
-    for (const std::string &target : targets) {
-      if (request.progress)
-        request.progress("variant " + std::to_string(i + 1) + " of " +
-                         std::to_string(variants.size()) + " for " + target);
-      TilePipelineOptions options = request.options;
-      options.target = target;
-      llvm::append_range(options.params, variants[i]);
-      mlir::OwningOpRef<mlir::ModuleOp> parsed = parseBuffer(context, source);
-      bool isReady = parsed && isMapped(*parsed);
-      if (isReady && targets.size() * variants.size() > 1)
-        return llvm::createStringError("a module of tgpu is one variant for one target");
-      if (isReady && mlir::failed(checkMappedOptions(*parsed, options, request.gpu)))
-        return llvm::createStringError("compilation failed");
-      modules.push_back(isReady  ? std::move(parsed)
-                        : parsed ? compileBuffer(context, source, options, request.kind)
-                                 : nullptr);
-      if (!modules.back())
-        return llvm::createStringError("compilation failed");
-      GpuOptions gpu = request.gpu;
-      gpu.target = target;
-      if (isChosen && Target::find(target)->hasRoles() && !hasRoles(*modules.back(), gpu)) {
-        modules.pop_back();
-        continue;
-      }
-      if (request.report) {
-        mlir::OwningOpRef<mlir::ModuleOp> copy = modules.back()->clone();
-        if (mlir::failed(mapToGpu(*copy, gpu)))
-          return llvm::createStringError("mapping onto " + target + " failed");
-        Progress::hide();
-        reportOn(*copy, gpu, *request.report);
-        gpu.warnsOfSpills = false; // the report has warned
-      }
-      BundlePart part{*modules.back(), std::move(gpu), request.ptx};
-      // Entries for some lengths only go first; without blocks of their own they are not needed.
-      std::vector<int64_t> lengths;
-      if (!isReady && request.ptx.empty())
-        lengths = getLengths(part.module);
-      for (int64_t length : lengths) {
-        TilePipelineOptions some = options;
-        some.length = length;
-        mlir::OwningOpRef<mlir::ModuleOp> module =
-            compileBuffer(context, source, some, request.kind);
-        if (!module)
-          return llvm::createStringError("compilation failed");
-        if (getBindings(*module) == getBindings(part.module))
-          continue;
-        modules.push_back(std::move(module));
-        parts.push_back({*modules.back(), part.gpu, {}});
-      }
-      parts.push_back(std::move(part));
-    }
-    if (request.progress)
-      request.progress("code of variant " + std::to_string(i + 1) + " of " +
-                       std::to_string(variants.size()));
-    if (llvm::Error error = addToBundle(writer, parts, request.assemble))
-      return error;
-  }
-  Result<std::string> bytes = writer.bytes();
-  if (!bytes)
-    return toError(bytes.status());
-  return std::move(*bytes);
+  mlir::OwningOpRef<mlir::ModuleOp> parsed = parseBuffer(context, source);
+  if (!parsed)
+    return llvm::createStringError("compilation failed");
+  return BundleMaker(source, *parsed, request).run();
 }

@@ -186,11 +186,12 @@ GpuDevice::~GpuDevice() {
 
 llvm::Expected<std::shared_ptr<const runtime::Bundle>>
 GpuOperation::compile(mlir::Operation *entry, const GpuOptions &gpu, bool assemble) {
-  return compile({{entry->getParentOfType<mlir::ModuleOp>(), gpu, ""}}, assemble);
+  BundlePart part{entry->getParentOfType<mlir::ModuleOp>(), gpu, ""};
+  return compile(part, assemble);
 }
 
 llvm::Expected<std::shared_ptr<const runtime::Bundle>>
-GpuOperation::compile(llvm::ArrayRef<BundlePart> parts, bool assemble) {
+GpuOperation::compile(llvm::MutableArrayRef<BundlePart> parts, bool assemble) {
   runtime::BundleWriter writer;
   if (llvm::Error error = addToBundle(writer, parts, assemble))
     return error;
