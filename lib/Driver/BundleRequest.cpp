@@ -9,6 +9,7 @@
 
 #include "lib/Codegen/Report.h"
 #include "lib/Driver/BindingOptions.h"
+#include "lib/Driver/CommandLine.h"
 #include "lib/Driver/MappedModule.h"
 #include "lib/Driver/Progress.h"
 #include "passes/Tile/BindParameters.h"
@@ -76,7 +77,7 @@ public:
     if (isReady && targets.size() * variants.size() > 1)
       return llvm::createStringError("a module of tgpu is one variant for one target");
     runtime::BundleWriter writer;
-    writer.manifest.producer = "tilewrightc 0.1.0";
+    writer.manifest.producer = ("tilewrightc " + getVersion()).str();
     writer.manifest.source = llvm::sys::path::filename(source.getBufferIdentifier()).str();
     for (size_t i = 0; i < variants.size(); ++i) {
       if (llvm::is_contained(llvm::ArrayRef(variants).take_front(i), variants[i]))

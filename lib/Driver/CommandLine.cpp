@@ -26,6 +26,8 @@ static std::string joinTargets(llvm::StringRef prefix) {
   return words;
 }
 
+llvm::StringRef getVersion() { return TILEWRIGHT_VERSION; }
+
 llvm::StringRef targetWords() {
   static const std::string words = joinTargets("");
   return words;
@@ -107,7 +109,7 @@ bool parseOptions(int argc, const char *const *argv, cl::OptionCategory &categor
   std::string more = describeExamples(examples);
   cl::extrahelp help(more);
   cl::HideUnrelatedOptions(category);
-  cl::SetVersionPrinter([](llvm::raw_ostream &os) { os << versionText << "\n"; });
+  cl::SetVersionPrinter([](llvm::raw_ostream &os) { os << "tilewright " << getVersion() << "\n"; });
   // With a stream for errors the parser returns instead of leaving with code 1.
   return cl::ParseCommandLineOptions(static_cast<int>(arguments.size()), arguments.data(), overview,
                                      &llvm::errs());

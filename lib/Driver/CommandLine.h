@@ -15,7 +15,8 @@ class OptionCategory;
 
 namespace tilewright {
 
-constexpr llvm::StringLiteral versionText = "tilewright 0.1.0";
+/// The version of the project, as CMake has it: "0.1.0".
+llvm::StringRef getVersion();
 
 /// The names of devices and of targets, separated by '|', as what an option takes.
 llvm::StringRef deviceWords();

@@ -180,7 +180,7 @@ llvm::Expected<Reproducer> Writer::write() {
 
   result.comments.push_back("Run it with tilewright-run; what stands behind its name goes before "
                             "the options below.");
-  result.comments.push_back("Made by " + std::string(versionText) + ".");
+  result.comments.push_back(("Made by tilewright " + getVersion() + ".").str());
   if (auto isa = llvm::sys::Process::GetEnv("TILEWRIGHT_ISA"))
     result.comments.push_back("Made with TILEWRIGHT_ISA=" + *isa + ".");
   result.options.push_back(nameOf(file));
