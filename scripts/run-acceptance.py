@@ -6,7 +6,8 @@
 
 RESULTS is a folder: TEST.log and TEST.tsv of each test (with '/' as '+'), the latter for scripts/support-matrix.py. A
 test that has passed or was skipped there is not run again, so that a run that was cut off, by --limit, goes on where it
-ended. Prints a line for each test that fails and a summary; the exit status is 1 if a test failed or was not run.
+ended. Prints a line for each test that fails and a summary, and on a terminal how far it is; the exit status is 1 if a
+test failed or was not run.
 """
 
 import argparse
@@ -42,13 +43,14 @@ def outcome_of(log):
 
 
 def run(options, test, end):
+    """The outcome, and the log of a test that did not pass."""
     files = options.results / test.replace("/", "+")
     log, table = files.with_name(files.name + ".log"), files.with_name(files.name + ".tsv")
     if log.exists() and (before := outcome_of(log.read_text())) in ("passed", "skipped"):
-        return before
+        return before, None
     seconds = None if end is None else end - time.monotonic()
     if seconds is not None and seconds <= 0:
-        return "not run"
+        return "not run", None
     command = [options.binary, f"--gtest_filter={test}"]
     environment = dict(os.environ, TILEWRIGHT_SUPPORT_MATRIX=str(table))
     try:
@@ -56,13 +58,27 @@ def run(options, test, end):
                                  timeout=seconds, errors="replace")
     except subprocess.TimeoutExpired:
         table.unlink(missing_ok=True)
-        return "not run"
+        return "not run", None
     log.write_text(process.stdout)
     outcome = outcome_of(process.stdout) or f"ended with status {process.returncode}"
-    if outcome not in ("passed", "skipped"):
-        table.unlink(missing_ok=True)
-        print(f"{test}: {outcome}, see {log}", flush=True)
-    return outcome
+    if outcome in ("passed", "skipped"):
+        return outcome, None
+    table.unlink(missing_ok=True)
+    return outcome, log
+
+
+def wait_for(futures, begin):
+    """Yields each future when it is done; until then a terminal shows how many are, at least every second."""
+    clear = "\r\033[K" if sys.stderr.isatty() else ""
+    pending = set(futures)
+    while pending:
+        done, pending = concurrent.futures.wait(pending, timeout=1, return_when=concurrent.futures.FIRST_COMPLETED)
+        print(end=clear, file=sys.stderr, flush=True)
+        yield from done
+        if clear and pending:
+            count = len(futures) - len(pending)
+            print(end=f"run-acceptance: {count} of {len(futures)} tests ({time.monotonic() - begin:.0f} s)",
+                  file=sys.stderr, flush=True)
 
 
 def main():
@@ -83,7 +99,13 @@ def main():
     begin = time.monotonic()
     end = begin + options.limit if options.limit else None
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-        outcomes = list(pool.map(lambda test: run(options, test, end), tests))
+        tests_of = {pool.submit(run, options, test, end): test for test in tests}
+        outcomes = []
+        for future in wait_for(tests_of, begin):
+            outcome, log = future.result()
+            if log:
+                print(f"{tests_of[future]}: {outcome}, see {log}", flush=True)
+            outcomes.append(outcome)
     summary = {outcome: outcomes.count(outcome) for outcome in sorted(set(outcomes))}
     print(f"{len(tests)} tests: {', '.join(f'{count} {outcome}' for outcome, count in summary.items())}, "
           f"{time.monotonic() - begin:.0f} s")

@@ -152,8 +152,11 @@ private:
     held.emit();
     if (request.report) {
       mlir::OwningOpRef<mlir::ModuleOp> copy = part.mapped->clone();
+      std::string text;
+      llvm::raw_string_ostream stream(text);
+      reportOn(*copy, part.gpu, stream);
       Progress::hide();
-      reportOn(*copy, part.gpu, *request.report);
+      *request.report << text;
       part.gpu.warnsOfSpills = false; // the report has warned
     }
     // Entries for some lengths only go first; without blocks of their own they are not needed.

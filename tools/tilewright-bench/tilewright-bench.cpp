@@ -6,6 +6,7 @@
 #include "lib/Driver/AttentionRun.h"
 #include "lib/Driver/BindingOptions.h"
 #include "lib/Driver/DeviceRun.h"
+#include "lib/Driver/Progress.h"
 #include "lib/Driver/ToolSupport.h"
 #include "lib/Numeric/Isa.h"
 #include "lib/Numeric/ThreadPool.h"
@@ -68,7 +69,8 @@ struct BenchCommandLine {
               cl::cat(category)),
         kernels("kernels", cl::desc("Folder of the kernels"), cl::value_desc("folder"),
                 cl::cat(category)),
-        json("json", cl::desc("Print JSON"), cl::cat(category)) {}
+        json("json", cl::desc("Print JSON"), cl::cat(category)),
+        quiet("quiet", cl::desc("Do not say on a terminal what runs"), cl::cat(category)) {}
 
   cl::list<std::string> operations;
   cl::list<unsigned> sizes;
@@ -80,7 +82,7 @@ struct BenchCommandLine {
   cl::list<std::string> types, masks, directions, params;
   cl::opt<unsigned> rounds, cores;
   cl::opt<std::string> kernels;
-  cl::opt<bool> json;
+  cl::opt<bool> json, quiet;
 };
 
 /// What the cases run on.
@@ -376,17 +378,23 @@ int main(int argc, char **argv) {
     if (llvm::Error error = startGpu(*device, options.warm))
       return reportFailure(tool, std::move(error));
 
-  for (BenchCase &bench : *cases)
+  std::optional<Progress> progress(std::in_place, tool, options.quiet);
+  for (BenchCase &bench : *cases) {
+    progress->show("compiles " + bench.name);
     if (llvm::Error error = prepare(kernels, bench, *device))
       return reportFailure(tool, std::move(error));
+  }
   for (unsigned round = 0; round < rounds; ++round)
     for (BenchCase &bench : *cases) {
+      progress->show("round " + llvm::Twine(round + 1) + " of " + llvm::Twine(rounds) + ", " +
+                     bench.name);
       llvm::Expected<RunTime> time = bench.runner->run();
       if (!time)
         return reportFailure(tool, time.takeError());
       bench.seconds.push_back(time->seconds);
       bench.hostSeconds.push_back(time->hostSeconds);
     }
+  progress.reset();
   if (options.json)
     printJson(*cases, *device);
   else

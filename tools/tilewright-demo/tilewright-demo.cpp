@@ -5,10 +5,12 @@
 
 #include "lib/Driver/AttentionRun.h"
 #include "lib/Driver/DeviceRun.h"
+#include "lib/Driver/Progress.h"
 #include "lib/Driver/ToolSupport.h"
 #include "test/Reference/Accuracy.h"
 #include "test/Reference/Modifiers.h"
 
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/InitLLVM.h"
@@ -264,6 +266,8 @@ int main(int argc, char **argv) {
   cl::opt<std::string> deviceOption(
       "device", cl::desc("Where to run: auto (a GPU if there is one; the default), cpu, cuda[:N]"),
       cl::init("auto"), cl::value_desc("cpu|cuda|auto"), cl::cat(category));
+  cl::opt<bool> quiet("quiet", cl::desc("Do not say on a terminal which case runs"),
+                      cl::cat(category));
   if (!parseOptions(argc, argv, category,
                     "Runs attention forward and backward and checks them against the reference.\n",
                     {"tilewright-demo"}))
@@ -287,7 +291,10 @@ int main(int argc, char **argv) {
   llvm::outs().flush();
   unsigned failures = 0, fallbacks = 0;
   std::vector<DemoCase> cases = makeCases();
-  for (const DemoCase &demo : cases) {
+  std::optional<Progress> progress(std::in_place, tool, quiet);
+  for (const auto &[i, demo] : llvm::enumerate(cases)) {
+    progress->show("case " + llvm::Twine(i + 1) + " of " + llvm::Twine(cases.size()) + ", " +
+                   demo.name);
     DeviceName used = *device;
     llvm::Expected<Outcome> outcome = runCase(kernels, demo, used);
     std::string refusal;
@@ -297,6 +304,7 @@ int main(int argc, char **argv) {
       ++fallbacks;
       outcome = runCase(kernels, demo, used);
     }
+    Progress::hide();
     if (!outcome) {
       llvm::outs() << llvm::format("%-39s FAILED\n", demo.name.c_str());
       llvm::outs().flush();
@@ -310,6 +318,7 @@ int main(int argc, char **argv) {
     if (!refusal.empty())
       llvm::outs() << "    not on the GPU: " << llvm::StringRef(refusal).split('\n').first << '\n';
   }
+  progress.reset();
   llvm::outs() << cases.size() - failures << " of " << cases.size() << " cases are right";
   if (fallbacks)
     llvm::outs() << ", " << fallbacks << " of them on the CPU only";

@@ -309,10 +309,11 @@ int main(int argc, char **argv) {
   };
   if (llvm::Error error = (*run)->read(&diagnostics))
     return fail(std::move(error));
+  std::optional<Progress> progress(std::in_place, tool, commandLine.quiet);
+  progress->show("compiles for " + (*run)->getRequest().device);
   if (llvm::Error error = (*run)->compile())
     return fail(std::move(error));
   std::vector<double> seconds;
-  std::optional<Progress> progress(std::in_place, tool, commandLine.quiet);
   for (int i = 0, runs = timed ? commandLine.repeat : 1; i < runs; ++i) {
     progress->show("run " + llvm::Twine(i + 1) + " of " + llvm::Twine(runs));
     llvm::Expected<double> time = (*run)->run();

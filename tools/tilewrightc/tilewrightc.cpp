@@ -86,8 +86,7 @@ int main(int argc, char **argv) {
           "Kernels write when their operations ran to an argument 'timeline': so many 64-bit words "
           "for each warpgroup of a role of a block (4096)"),
       cl::ValueOptional, cl::value_desc("words"), cl::cat(category));
-  cl::opt<bool> quiet("quiet",
-                      cl::desc("Do not say on a terminal which variant of a bundle is compiled"),
+  cl::opt<bool> quiet("quiet", cl::desc("Do not say on a terminal what is compiled"),
                       cl::cat(category));
   cl::opt<std::string> crashReproducer(
       "crash-reproducer",
@@ -177,7 +176,12 @@ int main(int argc, char **argv) {
 
   mlir::OwningOpRef<mlir::ModuleOp> module;
   llvm::Expected<std::string> result = "";
+  std::optional<Progress> progress(std::in_place, tool, quiet);
+  auto show = [&](const std::string &what) {
+    progress->show(what + " for " + (isCode ? gpu.target : options.target));
+  };
   if (isCode) {
+    show(emit);
     result = compileCode(**buffer, *form, gpu.target);
   } else if (isBundle) {
     if (!code.empty()) {
@@ -190,10 +194,10 @@ int main(int argc, char **argv) {
         return reportFailure(tool, ptx.takeError());
       request.ptx = std::move(*ptx);
     }
-    Progress progress(tool, quiet);
-    request.progress = [&](const std::string &what) { progress.show(what); };
+    request.progress = [&](const std::string &what) { progress->show(what); };
     result = compileBundle(context, **buffer, request);
   } else {
+    show("tile IR");
     module = parseBuffer(context, **buffer);
     if (form)
       module = compileOrTakeMapped(std::move(module), **buffer, options, kind, gpu);
@@ -202,14 +206,22 @@ int main(int argc, char **argv) {
     if (!module)
       return diagnostics.sawError() ? exitFailed : reportFailure(tool, "compilation failed");
     if (report) {
+      show("report");
       if (failed(mapToGpu(*module, gpu)))
         return exitFailed;
-      reportOn(*module, gpu, llvm::errs());
+      std::string text;
+      llvm::raw_string_ostream stream(text);
+      reportOn(*module, gpu, stream);
+      Progress::hide();
+      llvm::errs() << text;
       gpu.warnsOfSpills = false; // the report has warned
     }
-    if (form)
+    if (form) {
+      show(emit);
       result = compileForGpu(*module, *form, gpu);
+    }
   }
+  progress.reset();
   if (!result && diagnostics.sawError()) {
     llvm::consumeError(result.takeError());
     return exitFailed;

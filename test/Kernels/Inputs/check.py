@@ -10,6 +10,7 @@ import sys
 import numpy as np
 
 from harness import DEVICE, TOLERANCE, compare, finish, normal, round_to, run
+from progress import Progress
 from reference import (backward, differential, dropout_factor, forward, keep_mask, linear,
                        scores)
 
@@ -1006,6 +1007,8 @@ def shifted_blocks():
 
 
 if __name__ == "__main__":
-    for name in sys.argv[1:]:
-        globals()[name]()
+    names = sys.argv[1:]
+    for i, name in enumerate(names):
+        with Progress(lambda: f"check: {name}, {i + 1} of {len(names)}"):
+            globals()[name]()
         finish(name)
