@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <atomic>
 #include <mutex>
+#include <set>
 
 using namespace tilewright;
 using namespace tilewright::runtime;
@@ -238,11 +239,18 @@ Status Operation::Impl::prepareStep(PreparedDevice &device, const Step &step,
                                     const CubinCache &cache) {
   PreparedStep prepared;
   Status tooLarge;
-  // Where one fits, another of the same binding is for machines with less shared memory.
+  // Whatever this kernel can run, one before it runs: then it is for machines with less shared
+  // memory, without rings or by smaller blocks.
   auto isServed = [&](const KernelSpec &kernel) {
+    std::set<std::string> required;
+    for (const Expr &condition : kernel.conditions)
+      required.insert(condition.toString());
     return std::any_of(prepared.kernels.begin(), prepared.kernels.end(), [&](const auto &other) {
-      return other.spec->params == kernel.params && other.spec->tensorMaps.empty() &&
-             other.spec->requirements.empty();
+      const std::vector<Expr> &conditions = other.spec->conditions;
+      return other.spec->tensorMaps.empty() && other.spec->requirements.empty() &&
+             std::all_of(conditions.begin(), conditions.end(), [&](const Expr &condition) {
+               return required.count(condition.toString()) != 0;
+             });
     });
   };
   for (const KernelSpec *kernel : step.variants) {

@@ -69,10 +69,12 @@ llvm::Error tilewright::mapPart(BundlePart &part) {
   return llvm::Error::success();
 }
 
-/// A part of the same module with one more entry of the schedule, if it can be mapped so.
-static std::optional<BundlePart> mapScheduled(const BundlePart &part, const std::string &entry) {
+/// A part of the same module with one more entry of the schedule (empty: none), if it can be mapped
+/// so.
+static std::optional<BundlePart> mapScheduled(const BundlePart &part, llvm::StringRef entry) {
   BundlePart scheduled{part.module, part.gpu, part.ptx};
-  scheduled.gpu.schedule.push_back(entry);
+  if (!entry.empty())
+    scheduled.gpu.schedule.push_back(entry.str());
   if (llvm::Error error = mapPart(scheduled)) {
     llvm::consumeError(std::move(error));
     return std::nullopt;
@@ -226,11 +228,45 @@ static llvm::Expected<std::vector<runtime::KernelSpec>> makeKernelSpecs(const Bu
   return kernels;
 }
 
+/// A form of a part for chips with little shared memory, by `add`: the first one that fits. What
+/// cannot be mapped so is left out without a word; returns whether all are.
+static llvm::Expected<bool>
+addSmall(const BundlePart &large,
+         llvm::function_ref<llvm::Expected<bool>(BundlePart &, bool mustBeSmall)> add) {
+  constexpr llvm::StringLiteral withoutRings = "stages=1";
+  MLIRContext *context = ModuleOp(large.module).getContext();
+  auto addScheduled = [&](const BundlePart &part, llvm::StringRef entry) -> llvm::Expected<bool> {
+    HeldDiagnostics held(context);
+    std::optional<BundlePart> scheduled = mapScheduled(part, entry);
+    if (!scheduled)
+      return true;
+    held.emit();
+    return add(*scheduled, /*mustBeSmall=*/true);
+  };
+  llvm::Expected<bool> isLarge = addScheduled(large, withoutRings);
+  if (!isLarge || !*isLarge || !large.bindSmaller)
+    return isLarge;
+  ModuleOp module = large.bindSmaller(Target::find(large.gpu.target)->leastSharedOfBlock);
+  if (!module)
+    return true;
+  BundlePart smaller{module, large.gpu, ""};
+  isLarge = addScheduled(smaller, "");
+  if (!isLarge || !*isLarge)
+    return isLarge;
+  return addScheduled(smaller, withoutRings);
+}
+
 llvm::Error tilewright::addToBundle(runtime::BundleWriter &bundle,
                                     MutableArrayRef<BundlePart> wanted, bool assemble) {
   runtime::Manifest manifest = bundle.manifest;
   size_t firstProgram = manifest.programs.size();
-  /// Code and manifest of a mapped part. Where it must be small, what is too large is left out.
+  auto findProgram = [&](const runtime::ProgramSpec &program) {
+    return std::find_if(manifest.programs.begin() + firstProgram, manifest.programs.end(),
+                        [&](const auto &known) { return known.name == program.name; });
+  };
+  /// Code and manifest of a mapped part; returns whether it takes more than smaller chips have.
+  /// Where it must be small it is then left out, as are launches that cannot stand in for those
+  /// that are there.
   auto add = [&](BundlePart &part, bool mustBeSmall) -> llvm::Expected<bool> {
     auto kernels = makeKernelSpecs(part);
     if (!kernels)
@@ -242,6 +278,9 @@ llvm::Error tilewright::addToBundle(runtime::BundleWriter &bundle,
       auto spec = makeProgramSpec(program, *kernels, manifest.kernels.size());
       if (!spec)
         return spec.takeError();
+      auto known = findProgram(*spec);
+      if (mustBeSmall && known != manifest.programs.end() && !haveOneForm(*known, *spec))
+        return true;
       programs.push_back(std::move(*spec));
     }
     llvm::Expected<PartCode> code = makeCode(part, *kernels);
@@ -253,8 +292,7 @@ llvm::Error tilewright::addToBundle(runtime::BundleWriter &bundle,
     if (llvm::Error error = addCode(bundle, *code, part.gpu.target, assemble, *kernels))
       return error;
     for (runtime::ProgramSpec &program : programs) {
-      auto same = std::find_if(manifest.programs.begin() + firstProgram, manifest.programs.end(),
-                               [&](const auto &known) { return known.name == program.name; });
+      auto same = findProgram(program);
       if (same == manifest.programs.end())
         manifest.programs.push_back(std::move(program));
       else if (llvm::Error error = mergeProgram(*same, program, part.gpu.target))
@@ -263,8 +301,8 @@ llvm::Error tilewright::addToBundle(runtime::BundleWriter &bundle,
     llvm::move(*kernels, std::back_inserter(manifest.kernels));
     return isLarge;
   };
-  // For chips with less shared memory, kernels go without rings, unless the caller has decided
-  // about those.
+  // For chips with less shared memory, kernels go without rings or by smaller blocks, unless the
+  // caller has decided about rings.
   SmallVector<BundlePart *> large;
   for (BundlePart &part : wanted) {
     if (!part.mapped)
@@ -281,9 +319,8 @@ llvm::Error tilewright::addToBundle(runtime::BundleWriter &bundle,
       large.push_back(&part);
   }
   for (BundlePart *part : large)
-    if (std::optional<BundlePart> small = mapScheduled(*part, "stages=1"))
-      if (llvm::Expected<bool> isLarge = add(*small, /*mustBeSmall=*/true); !isLarge)
-        return isLarge.takeError();
+    if (llvm::Expected<bool> isLarge = addSmall(*part, add); !isLarge)
+      return isLarge.takeError();
   bundle.manifest.kernels.swap(manifest.kernels);
   bundle.manifest.programs.swap(manifest.programs);
   Result<std::string> bytes = bundle.bytes(); // finalizes

@@ -13,6 +13,7 @@
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/OwningOpRef.h"
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -27,6 +28,9 @@ struct BundlePart {
   std::string ptx; ///< taken for the code of the module, where it is not empty
   /// What mapPart has made of the module; addToBundle maps those that have none, and takes it.
   mlir::OwningOpRef<mlir::ModuleOp> mapped = nullptr;
+  /// Binds the entry once more, by blocks of at most so many bytes of shared memory; null where
+  /// there are none, or none but those of the module. The result lives until addToBundle returns.
+  std::function<mlir::ModuleOp(int64_t)> bindSmaller = nullptr;
 };
 
 /// Maps the module of a part onto its target, in a copy.
@@ -48,10 +52,11 @@ private:
 /// Adds the kernels, and the program where there is one, of an entry that was bound once for each
 /// target, in the order of preference at run time: exact targets first. It may be called again for
 /// other bindings, which become variants. A program must have the same workspaces and launches on
-/// each target. Kernels that take more shared memory than smaller chips of their target
-/// have are added without rings, too; those of targets with roles that may copy what they capture
-/// by tensor maps, in that form before the other. `assemble` adds a cubin for exactly the target
-/// where this machine has a ptxas.
+/// each target. Kernels that take more shared memory than smaller chips of their target have are
+/// added behind all others in a form that these can run, if there is one: without rings, or else
+/// by smaller blocks. Those of targets with roles that may copy what they capture by tensor maps
+/// are added in that form before the other. `assemble` adds a cubin for exactly the target where
+/// this machine has a ptxas.
 ///
 /// Errors: what the compiler refuses (then diagnostics are emitted through the context, too); a
 /// fill that no 32-bit pattern says; a tensor map over something else than an argument; what

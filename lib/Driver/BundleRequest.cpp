@@ -52,10 +52,12 @@ static std::vector<int64_t> getLengths(mlir::ModuleOp module) {
   return lengths;
 }
 
-/// What the only kernel is bound to.
-static mlir::Attribute getBindings(mlir::ModuleOp module) {
-  auto kernels = module.getOps<tile::KernelOp>();
-  return kernels.empty() ? mlir::Attribute() : (*kernels.begin()).getBindingsAttr();
+/// What each kernel is bound to.
+static std::vector<mlir::Attribute> getBindings(mlir::ModuleOp module) {
+  std::vector<mlir::Attribute> bindings;
+  for (auto kernel : module.getOps<tile::KernelOp>())
+    bindings.push_back(kernel.getBindingsAttr());
+  return bindings;
 }
 
 namespace {
@@ -159,6 +161,10 @@ private:
       *request.report << text;
       part.gpu.warnsOfSpills = false; // the report has warned
     }
+    if (!isReady)
+      part.bindSmaller = [this, options, module = *module](int64_t shared) {
+        return bindSmaller(options, module, shared);
+      };
     // Entries for some lengths only go first; without blocks of their own they are not needed.
     if (!isReady && request.ptx.empty()) {
       for (int64_t length : getLengths(part.module)) {
@@ -172,6 +178,16 @@ private:
     }
     parts.push_back(std::move(part));
     return llvm::Error::success();
+  }
+
+  mlir::ModuleOp bindSmaller(TilePipelineOptions options, mlir::ModuleOp module, int64_t shared) {
+    HeldDiagnostics held(parsed.getContext()); // of blocks that the caller has not asked for
+    options.shared = shared;
+    llvm::Expected<mlir::ModuleOp> smaller = compile(options);
+    if (smaller && getBindings(*smaller) != getBindings(module))
+      return *smaller;
+    llvm::consumeError(smaller.takeError());
+    return nullptr;
   }
 
   /// Binds the entry, or checks that a mapped one is given nothing to bind. The module is kept.

@@ -18,11 +18,11 @@ using namespace tilewright;
 
 namespace {
 
-constexpr MaskKind any = MaskKind::Any, none = MaskKind::None, some = MaskKind::Some,
+constexpr MaskKind anyMask = MaskKind::Any, none = MaskKind::None, some = MaskKind::Some,
                    ascending = MaskKind::Ascending;
 /// The spellings in JSON and in the attribute `blocks`.
 constexpr std::pair<const char *, MaskKind> maskKinds[] = {
-    {"any", any}, {"none", none}, {"some", some}, {"ascending", ascending}};
+    {"any", anyMask}, {"none", none}, {"some", some}, {"ascending", ascending}};
 
 /// A row of a table: first the conditions, then rows, columns and step.
 struct Entry {
@@ -31,6 +31,7 @@ struct Entry {
   MaskKind mask;
   int64_t length;
   int64_t rows, columns, step;
+  int64_t shared = 0; ///< what a block takes at the widest rows, if the smallest chips lack it
 };
 
 // The forward (below) with a captured tile, such as a bias, per block of keys, which takes as much
@@ -39,12 +40,12 @@ constexpr Entry forwardWithCaptures[] = {
     // One H200, 2026-11-23, a bias, S 2048 and 4096 (performance-log): D 64 362 and 372 TFLOP/s, by
     // 128 x 128 339 and 334; D 128 508 and 517, by 112 keys 484 and 505; D 256 633 and 657, by 80
     // keys 559 and 591.
-    {"sm_90a", 16, 128, 0, any, 0, 192, 0, 128},
-    {"sm_90a", 16, 192, 0, any, 0, 192, 0, 96},
-    {"sm_90a", 16, 256, 0, any, 0, 128, 0, 128},
+    {"sm_90a", 16, 128, 0, anyMask, 0, 192, 0, 128},
+    {"sm_90a", 16, 192, 0, anyMask, 0, 192, 0, 96},
+    {"sm_90a", 16, 256, 0, anyMask, 0, 128, 0, 128},
     // Not measured: the most keys that leave room for two stages.
-    {"sm_90a", 16, 384, 0, any, 0, 128, 0, 80},
-    {"sm_90a", 16, 512, 0, any, 0, 128, 0, 64},
+    {"sm_90a", 16, 384, 0, anyMask, 0, 128, 0, 80},
+    {"sm_90a", 16, 512, 0, anyMask, 0, 128, 0, 64},
 };
 
 // The forward with a random number per element. A thread's elements share a block of random numbers
@@ -52,37 +53,37 @@ constexpr Entry forwardWithCaptures[] = {
 constexpr Entry forwardWithWork[] = {
     // One H200, 2026-11-23, dropout, S 4096 (performance-log): D 64 268 TFLOP/s, by 192 x 128 273,
     // which spills 4 bytes, by 64 keys 254; D 128 416, by 64 keys 404, by 96 277.
-    {"sm_90a", 16, 256, 0, any, 0, 128, 0, 128},
+    {"sm_90a", 16, 256, 0, anyMask, 0, 128, 0, 128},
 };
 
 // A product of resident rows and streamed columns, and a product of its result with a streamed
 // operand: attention, forward.
 constexpr Entry forwardRows[] = {
     // performance-log, "Blocks, f32 forward": larger ones are faster, but skip less under a mask.
-    {"cpu", 0, 0, 128, any, 0, 128, 0, 128},
-    {"cpu", 0, 0, 0, any, 0, 128, 0, 64},
+    {"cpu", 0, 0, 128, anyMask, 0, 128, 0, 128},
+    {"cpu", 0, 0, 0, anyMask, 0, 128, 0, 64},
     // Not measured: 8-bit operands become f16 in registers, for which larger blocks have no room.
-    {"gpu", 8, 128, 0, any, 0, 128, 0, 64},
-    {"sm_90a", 8, 0, 0, any, 0, 128, 0, 32},
-    {"gpu", 8, 0, 0, any, 0, 64, 0, 32},
+    {"gpu", 8, 128, 0, anyMask, 0, 128, 0, 64},
+    {"sm_90a", 8, 0, 0, anyMask, 0, 128, 0, 32},
+    {"gpu", 8, 0, 0, anyMask, 0, 64, 0, 32},
     // One H200, 2026-11-22: performance-log, forward on sm_90a; it has the speed of 192 rows, and
     // of steps of 112 keys under a mask (0.93 of 128). Short loops: commit 7f4d29e. For narrow
     // rows, 128 rows are better at no length.
-    {"sm_90a", 16, 96, 0, any, 0, 192, 0, 128},
+    {"sm_90a", 16, 96, 0, anyMask, 0, 192, 0, 128},
     // One H100, 2026-11-25, 32 documents in 16,384 tokens (performance-log), full and causal: D 64
     // 368 and 266 TFLOP/s, by 128 keys 359 and 262, by 96 361 and 262.
     {"sm_90a", 16, 128, 0, ascending, 0, 192, 0, 112},
     {"sm_90a", 16, 128, 0, some, 1024, 128, 0, 128},
-    {"sm_90a", 16, 128, 0, any, 0, 192, 0, 128},
+    {"sm_90a", 16, 128, 0, anyMask, 0, 192, 0, 128},
     // One H200, 2026-11-23, D 80 and 96 (performance-log): 192 rows by 112 keys are 1.17 of 128 by
     // 128 at S 4096 without a mask, 128 and more keys spill.
     {"sm_90a", 16, 160, 0, none, 512, 128, 0, 128},
     {"sm_90a", 16, 160, 0, some, 2048, 192, 0, 96},
-    {"sm_90a", 16, 160, 0, any, 0, 192, 0, 112},
+    {"sm_90a", 16, 160, 0, anyMask, 0, 192, 0, 112},
     {"sm_90a", 16, 192, 0, none, 512, 128, 0, 128},
     {"sm_90a", 16, 192, 0, some, 1024, 128, 0, 128},
     {"sm_90a", 16, 192, 0, some, 0, 192, 0, 96},
-    {"sm_90a", 16, 192, 0, any, 0, 192, 0, 112},
+    {"sm_90a", 16, 192, 0, anyMask, 0, 192, 0, 112},
     // Documents as at D 64: 500 and 366, by 128 keys 489 and 364, by 112 497 and 368, by 80 495 and
     // 369.
     {"sm_90a", 16, 256, 0, ascending, 0, 128, 0, 96},
@@ -90,17 +91,17 @@ constexpr Entry forwardRows[] = {
     // 7f4d29e).
     {"sm_90a", 16, 256, 0, none, 4096, 128, 0, 128},
     {"sm_90a", 16, 256, 0, none, 0, 128, 0, 176},
-    {"sm_90a", 16, 256, 0, any, 0, 128, 0, 128},
+    {"sm_90a", 16, 256, 0, anyMask, 0, 128, 0, 128},
     // No measurement of others is on record.
-    {"sm_90a", 16, 384, 0, any, 0, 128, 0, 112},
+    {"sm_90a", 16, 384, 0, anyMask, 0, 128, 0, 112},
     // Under a mask 96 keys are 0.97 of 80. Short loops: commit 7f4d29e.
     {"sm_90a", 16, 0, 0, none, 512, 128, 0, 64},
     {"sm_90a", 16, 0, 0, some, 1024, 128, 0, 64},
-    {"sm_90a", 16, 0, 0, any, 0, 128, 0, 80},
+    {"sm_90a", 16, 0, 0, anyMask, 0, 128, 0, 80},
     // Code for sm_80 on one H200 (performance-log): 128 x 64 with 4 warps, 0.94 of
     // FlashAttention-2, where 8 have 0.70; at D 128, 128 x 128 with 8 warps, and 64 x 64 with a
     // mask.
-    {"gpu", 16, 128, 0, any, 0, 128, 0, 64},
+    {"gpu", 16, 128, 0, anyMask, 0, 128, 0, 64},
     {"gpu", 16, 256, 0, none, 0, 128, 0, 128},
 };
 
@@ -108,19 +109,20 @@ constexpr Entry forwardRows[] = {
 // to two, without dQ. Rows are keys, a step is of queries.
 constexpr Entry backwardRows[] = {
     // No measurement of others is on record.
-    {"cpu", 0, 0, 128, any, 0, 128, 0, 64},
-    {"cpu", 0, 0, 0, any, 0, 64, 0, 64},
+    {"cpu", 0, 0, 128, anyMask, 0, 128, 0, 64},
+    {"cpu", 0, 0, 0, anyMask, 0, 64, 0, 64},
     // One H200, 2026-11-22 (performance-log, backward on sm_90a): with 128 queries two warpgroups
     // share the rows of dQ.
-    {"sm_90a", 16, 128, 0, any, 0, 128, 0, 128},
+    {"sm_90a", 16, 128, 0, anyMask, 0, 128, 0, 128},
     // Code for sm_80 on one H200, tune.py at S 4096 (performance-log): shared memory is the limit,
     // and few queries are best if rows are short.
-    {"gpu", 16, 128, 0, any, 0, 128, 0, 32},
-    {"gpu", 16, 256, 0, any, 0, 128, 0, 64},
+    {"gpu", 16, 128, 0, anyMask, 0, 128, 0, 32},
+    {"gpu", 16, 256, 0, anyMask, 0, 128, 0, 64, 131584},
     // Not measured: what fits the 99 KB of the smallest chips.
-    {"gpu", 0, 256, 0, any, 0, 64, 0, 32},
-    {"gpu", 0, 512, 0, any, 0, 32, 0, 32},
-    {"gpu", 0, 0, 0, any, 0, 16, 0, 16},
+    {"gpu", 16, 256, 0, anyMask, 0, 64, 0, 64},
+    {"gpu", 0, 256, 0, anyMask, 0, 64, 0, 32},
+    {"gpu", 0, 512, 0, anyMask, 0, 32, 0, 32},
+    {"gpu", 0, 0, 0, anyMask, 0, 16, 0, 16},
 };
 
 // With dQ only.
@@ -128,7 +130,7 @@ constexpr Entry backwardWithQueries[] = {
     // One H100, 2026-11-26, D 128 (performance-log): 80 queries are 1.07 and 1.08 of 64 from S 4096
     // on, 1.00 to 1.03 below; under a mask 0.96 at 1024. They spill if rows begin inside of an
     // array.
-    {"sm_90a", 16, 128, 0, any, 0, 128, 0, 128},
+    {"sm_90a", 16, 128, 0, anyMask, 0, 128, 0, 128},
     {"sm_90a", 16, 256, 0, none, 2048, 128, 0, 64},
     {"sm_90a", 16, 256, 0, none, 0, 128, 0, 80},
 };
@@ -137,107 +139,110 @@ constexpr Entry backwardWithQueries[] = {
 constexpr Entry backwardWithWork[] = {
     // One H200, 2026-11-23, dropout, S 4096 (performance-log): D 64 232 TFLOP/s, by 96 queries 229,
     // by 128, which spill 1216 bytes, 197; D 128 401, by 64 queries 416, which spill 104 bytes.
-    {"sm_90a", 16, 128, 0, any, 0, 128, 0, 64},
-    {"sm_90a", 16, 256, 0, any, 0, 128, 0, 48},
+    {"sm_90a", 16, 128, 0, anyMask, 0, 128, 0, 64},
+    {"sm_90a", 16, 256, 0, anyMask, 0, 128, 0, 48},
 };
 
 // The same with a function mapped over scores: with 80 queries softcap spills 160 bytes, a bias
 // 192.
 constexpr Entry backwardWithFunctions[] = {
-    {"sm_90a", 16, 128, 0, any, 0, 128, 0, 128},
-    {"sm_90a", 16, 256, 0, any, 0, 128, 0, 64},
+    {"sm_90a", 16, 128, 0, anyMask, 0, 128, 0, 128},
+    {"sm_90a", 16, 256, 0, anyMask, 0, 128, 0, 64},
 };
 
 // A product of a combination of two such products with a streamed operand: a single gradient, dQ or
 // dK of attention. Its rows are resident; a step is of the other dimension.
 constexpr Entry gradientRows[] = {
     // No measurement of others is on record.
-    {"cpu", 0, 0, 128, any, 0, 64, 0, 128},
-    {"cpu", 0, 0, 0, any, 0, 64, 0, 64},
-    {"sm_90a", 16, 128, 0, any, 0, 128, 0, 128},
-    {"sm_90a", 16, 256, 0, any, 0, 128, 0, 96},
+    {"cpu", 0, 0, 128, anyMask, 0, 64, 0, 128},
+    {"cpu", 0, 0, 0, anyMask, 0, 64, 0, 64},
+    {"sm_90a", 16, 128, 0, anyMask, 0, 128, 0, 128},
+    {"sm_90a", 16, 256, 0, anyMask, 0, 128, 0, 96},
     // One H200, bf16, S 4096, 2026-11-22: bench/peers.py --direction backward --dims 256
     // --cases "none S4096" --profile: dQ and dK.
-    {"sm_90a", 16, 512, 0, any, 0, 128, 0, 64},
+    {"sm_90a", 16, 512, 0, anyMask, 0, 128, 0, 64},
     // The blocks of the whole backward, with rows and step exchanged, for dQ in a kernel of its
     // own.
-    {"gpu", 16, 128, 0, any, 0, 32, 0, 128},
-    {"gpu", 16, 256, 0, any, 0, 64, 0, 128},
+    {"gpu", 16, 128, 0, anyMask, 0, 32, 0, 128},
+    {"gpu", 16, 256, 0, anyMask, 0, 64, 0, 128, 114688},
+    // Not measured, as above.
+    {"gpu", 16, 256, 0, anyMask, 0, 64, 0, 64},
     // Not measured. In code for sm_80 at D 256 the loops of dK, dV and dQ by themselves have 979
     // instructions for 32 x 32 pairs and no atomics, where the whole backward by 32 x 32 has 1374.
-    {"gpu", 16, 512, 0, any, 0, 64, 0, 32},
+    // That of dV takes the most shared memory.
+    {"gpu", 16, 512, 0, anyMask, 0, 64, 0, 32, 106752},
     // Not measured, as above.
-    {"gpu", 0, 256, 0, any, 0, 32, 0, 64},
-    {"gpu", 0, 512, 0, any, 0, 32, 0, 32},
-    {"gpu", 0, 0, 0, any, 0, 16, 0, 16},
+    {"gpu", 0, 256, 0, anyMask, 0, 32, 0, 64},
+    {"gpu", 0, 512, 0, anyMask, 0, 32, 0, 32},
+    {"gpu", 0, 0, 0, anyMask, 0, 16, 0, 16},
 };
 
 // Two chains of the forward with a streamed operand in common: both sums are live simultaneously.
 constexpr Entry twoChainsRows[] = {
     // No measurement of others is on record.
-    {"cpu", 0, 0, 128, any, 0, 128, 0, 128},
-    {"cpu", 0, 0, 0, any, 0, 128, 0, 64},
+    {"cpu", 0, 0, 128, anyMask, 0, 128, 0, 128},
+    {"cpu", 0, 0, 0, anyMask, 0, 128, 0, 64},
     // Not measured: the most columns without spills.
-    {"sm_90a", 16, 128, 0, any, 0, 128, 0, 80},
+    {"sm_90a", 16, 128, 0, anyMask, 0, 128, 0, 80},
     // One H200, differential attention, D 64, DV 128, S 4096, causal: 452 TFLOP/s, where 32 keys
     // reached 387, and 64 with in_flight=2 435 (performance-log).
-    {"sm_90a", 16, 256, 0, any, 0, 128, 0, 48},
+    {"sm_90a", 16, 256, 0, anyMask, 0, 128, 0, 48},
     // Not measured, as above.
-    {"sm_90a", 16, 512, 0, any, 0, 128, 0, 32},
+    {"sm_90a", 16, 512, 0, anyMask, 0, 128, 0, 32},
     // Not measured: what fits the 99 KB of the smallest chips.
-    {"gpu", 0, 256, 0, any, 0, 64, 0, 32},
-    {"gpu", 0, 512, 0, any, 0, 32, 0, 32},
-    {"gpu", 0, 0, 0, any, 0, 16, 0, 16},
+    {"gpu", 0, 256, 0, anyMask, 0, 64, 0, 32},
+    {"gpu", 0, 512, 0, anyMask, 0, 32, 0, 32},
+    {"gpu", 0, 0, 0, anyMask, 0, 16, 0, 16},
 };
 
 // Blocks that are multiplied with themselves and with a state, which they update: linear attention.
 constexpr Entry stateRows[] = {
     // No measurement of others is on record.
-    {"cpu", 0, 0, 0, any, 0, 64, 0, 0},
+    {"cpu", 0, 0, 0, anyMask, 0, 64, 0, 0},
     // Not measured: two warpgroups share 128 rows.
-    {"sm_90a", 16, 256, 0, any, 0, 128, 0, 0},
+    {"sm_90a", 16, 256, 0, anyMask, 0, 128, 0, 0},
     // Not measured: what fits the 99 KB of the smallest chips.
-    {"gpu", 16, 256, 0, any, 0, 64, 0, 0},
-    {"gpu", 0, 512, 0, any, 0, 32, 0, 0},
-    {"gpu", 0, 0, 0, any, 0, 16, 0, 0},
+    {"gpu", 16, 256, 0, anyMask, 0, 64, 0, 0},
+    {"gpu", 0, 512, 0, anyMask, 0, 32, 0, 0},
+    {"gpu", 0, 0, 0, anyMask, 0, 16, 0, 0},
 };
 
 // One product of streamed operands.
 constexpr Entry productRows[] = {
     // No measurement of others is on record.
-    {"cpu", 0, 0, 0, any, 0, 128, 128, 64},
+    {"cpu", 0, 0, 0, anyMask, 0, 128, 128, 64},
     // One H200, 8192 cubed, 20 interleaved rounds: 1.60 ms, where 256 x 128 took 1.68 and 128 x 128
     // 1.79 (docs/design.md).
-    {"sm_90a", 16, 0, 0, any, 0, 128, 256, 64},
+    {"sm_90a", 16, 0, 0, anyMask, 0, 128, 256, 64},
     // Not measured: what fits the 99 KB of the smallest chips.
-    {"sm_90a", 0, 0, 0, any, 0, 64, 64, 64},
+    {"sm_90a", 0, 0, 0, anyMask, 0, 64, 64, 64},
     // Code for sm_80 on one H200, 8192 cubed (performance-log): 0.56 of cuBLAS, 32 along k 0.50.
-    {"gpu", 16, 0, 0, any, 0, 128, 128, 64},
+    {"gpu", 16, 0, 0, anyMask, 0, 128, 128, 64},
     // Not measured, as above.
-    {"gpu", 0, 0, 0, any, 0, 64, 64, 32},
+    {"gpu", 0, 0, 0, anyMask, 0, 64, 64, 32},
 };
 
 // Two products of streamed operands: a gated linear unit. The two sums take as many registers as
 // one sum of twice the columns.
 constexpr Entry twoProductsRows[] = {
     // No measurement of others is on record.
-    {"cpu", 0, 0, 0, any, 0, 128, 128, 64},
+    {"cpu", 0, 0, 0, anyMask, 0, 128, 128, 64},
     // Not measured: half the columns of a single product, for each of the two.
-    {"sm_90a", 16, 0, 0, any, 0, 128, 128, 64},
-    {"gpu", 16, 0, 0, any, 0, 128, 64, 64},
+    {"sm_90a", 16, 0, 0, anyMask, 0, 128, 128, 64},
+    {"gpu", 16, 0, 0, anyMask, 0, 128, 64, 64},
     // Not measured: what fits the 99 KB of the smallest chips.
-    {"gpu", 0, 0, 0, any, 0, 64, 64, 32},
+    {"gpu", 0, 0, 0, anyMask, 0, 64, 64, 32},
 };
 
 // All other structures. Not measured: fits the 99 KB of the smallest chips if the loop has at most
 // one resident and two streamed tiles.
 constexpr Entry otherRows[] = {
-    {"cpu", 0, 0, 128, any, 0, 64, 64, 128}, //
-    {"cpu", 0, 0, 0, any, 0, 64, 64, 64},    //
-    {"gpu", 0, 256, 0, any, 0, 64, 64, 64},  //
-    {"gpu", 0, 512, 0, any, 0, 64, 64, 32},  //
-    {"gpu", 0, 1024, 0, any, 0, 32, 32, 16}, //
-    {"", 0, 0, 0, any, 0, 16, 16, 16},
+    {"cpu", 0, 0, 128, anyMask, 0, 64, 64, 128}, //
+    {"cpu", 0, 0, 0, anyMask, 0, 64, 64, 64},    //
+    {"gpu", 0, 256, 0, anyMask, 0, 64, 64, 64},  //
+    {"gpu", 0, 512, 0, anyMask, 0, 64, 64, 32},  //
+    {"gpu", 0, 1024, 0, anyMask, 0, 32, 32, 16}, //
+    {"", 0, 0, 0, anyMask, 0, 16, 16, 16},
 };
 
 /// The first two structures of LoopStructure's comment, a gradient of attention, its backward with
@@ -267,6 +272,7 @@ BlockTable::BlockTable() {
       row.rows = entry.rows;
       row.columns = entry.columns;
       row.step = entry.step;
+      row.shared = entry.shared;
       rows.push_back(std::move(row));
     }
   };
@@ -296,10 +302,11 @@ bool BlockRow::matches(const BlockQuery &query) const {
       target.empty() || target == query.target || (target == "gpu" && query.target != "cpu");
   bool isWidth = (!elements || query.elements <= elements) &&
                  (!bytes || query.getBytes() <= bytes) && query.getBytes() >= above + (above > 0);
-  bool isMask = mask == any || mask == query.mask || (mask == some && query.mask == ascending);
+  bool isMask = mask == anyMask || mask == query.mask || (mask == some && query.mask == ascending);
   int64_t asked = query.hasLength ? query.length : query.usual;
   bool isLength = !length || (asked && asked <= length);
-  return (structure.empty() || structure == query.structure) && isTarget &&
+  bool isRoom = !query.shared || query.shared >= shared;
+  return (structure.empty() || structure == query.structure) && isTarget && isRoom &&
          (!captures || query.captures) && query.work >= work && (!bits || query.bits <= bits) &&
          isWidth && isMask && isLength;
 }
@@ -328,6 +335,8 @@ std::string BlockRow::describe() const {
     parts.push_back("captured tiles");
   if (work)
     parts.push_back(std::to_string(work) + " operations or more for an element");
+  if (shared)
+    parts.push_back("at least " + std::to_string(shared) + " bytes of shared memory");
   return parts.empty() ? "any kernel" : llvm::join(parts, ", ");
 }
 
@@ -386,6 +395,7 @@ static llvm::Expected<BlockRow> readRow(const llvm::json::Object &object) {
                           {"length", nullptr, &row.length},
                           {"captures", nullptr, &row.captures},
                           {"work", nullptr, &row.work},
+                          {"shared", nullptr, &row.shared},
                           {"rows", nullptr, &row.rows},
                           {"columns", nullptr, &row.columns},
                           {"step", nullptr, &row.step}};

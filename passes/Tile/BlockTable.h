@@ -41,6 +41,7 @@ struct BlockQuery {
   /// Operations per element of the functions that the loop maps; a random number counts as
   /// randomWork.
   int64_t work = 0;
+  int64_t shared = 0; ///< bytes of shared memory that a block may take; 0: as the target has
   /// If the loop ends at a number read from memory, such as the length of a sequence, no launch
   /// knows its length, and rows are matched with this typical length instead. 0: it does not.
   int64_t usual = 0;
@@ -61,6 +62,7 @@ struct BlockRow {
   int64_t length = 0;   ///< at most
   int64_t captures = 0; ///< 1: for loops that read captured views
   int64_t work = 0;     ///< mapped operations per element: at least
+  int64_t shared = 0;   ///< for blocks that may take so many bytes of shared memory
 
   /// Extents; 0 if the structure has no such extent. See LoopStructure.
   int64_t rows = 0, columns = 0, step = 0;

@@ -103,9 +103,9 @@ struct Reached {
 class Chooser {
 public:
   Chooser(ModuleOp module, Operation *entry, const BlockTable &table, StringRef target,
-          int64_t length)
+          int64_t length, int64_t shared)
       : module(module), entry(entry), signature(entry), table(table), target(target),
-        length(length) {}
+        length(length), shared(shared) {}
 
   LogicalResult run(ArrayRef<std::string> assignments) {
     FailureOr<llvm::StringMap<ExprAttr>> given = parseBindings(signature, assignments);
@@ -223,6 +223,7 @@ private:
     query.structure = structure.key;
     query.target = target.str();
     query.length = length;
+    query.shared = shared;
     Type element = structure.element;
     if (auto param = dyn_cast_or_null<ParamType>(element))
       if (ExprAttr bound = bindings.lookup(param.getName()))
@@ -424,7 +425,7 @@ private:
   Signature signature;
   const BlockTable &table;
   StringRef target;
-  int64_t length;
+  int64_t length, shared;
   std::vector<Reached> reached; ///< sorted by the number of products, descending
 };
 
@@ -440,7 +441,8 @@ struct TileChooseBlocksPass : tilewright::impl::TileChooseBlocksBase<TileChooseB
     if (failed(readTable(blocks)))
       return signalPassFailure();
     std::vector<std::string> assignments(params.begin(), params.end());
-    if (failed(Chooser(getOperation(), chosen, blocks, target.getValue(), length).run(assignments)))
+    Chooser chooser(getOperation(), chosen, blocks, target.getValue(), length, shared);
+    if (failed(chooser.run(assignments)))
       signalPassFailure();
   }
 

@@ -408,6 +408,61 @@ TEST_F(DriverGpuDevice, ChecksIndicesInTheWordsOfTheCpu) {
   EXPECT_EQ(onGpu, onCpu);
 }
 
+// Chips with 99 KB for a block run a backward by blocks that a bundle has without being asked.
+TEST_F(DriverGpuDevice, SmallChipsRunSmallerBlocks) {
+  const char *file = "kernels/attention_backward.mlir";
+  auto text = llvm::MemoryBuffer::getFile(file);
+  ASSERT_TRUE(static_cast<bool>(text)) << file;
+  BundleRequest wanted = request("attention_backward");
+  wanted.options.params = {{"D", "128"}, {"T", "f16"}};
+  llvm::Expected<std::string> bytes = compileBundle(context, **text, wanted);
+  ASSERT_TRUE(static_cast<bool>(bytes)) << textOf(bytes.takeError()) << errors;
+  auto bundle = *runtime::Bundle::fromBytes(*bytes);
+
+  constexpr int64_t keys = 256, width = 128;
+  std::vector<uint16_t> tiles(keys * width);
+  std::vector<float> rows(keys);
+  auto argument = [](ElementType type, void *data, llvm::ArrayRef<int64_t> shape,
+                     llvm::ArrayRef<int64_t> strides) {
+    ArrayArgument argument;
+    argument.type = type;
+    argument.shape.assign(shape.begin(), shape.end());
+    argument.strides.assign(strides.begin(), strides.end());
+    argument.data = data;
+    return argument;
+  };
+  llvm::StringMap<Argument> arguments;
+  for (const char *name : {"q", "k", "v", "o", "do", "dq", "dk", "dv"})
+    arguments[name] = argument(ElementType::F16, tiles.data(), {1, 1, keys, width},
+                               {keys * width, keys * width, width, 1});
+  arguments["lse"] = argument(ElementType::F32, rows.data(), {1, 1, keys}, {keys, keys, 1});
+  arguments["scale"] = 1.0;
+  arguments["window_left"] = arguments["window_right"] = int64_t(-1);
+  // The kernel with the products: its blocks of keys, and whether they take what the limit is for.
+  struct Case {
+    int minor, limit;
+    unsigned blocks;
+  };
+  for (const Case &chip : {Case{0, 166912, 2}, Case{6, 101376, 4}}) {
+    fake() = runtime::testing::FakeDriver();
+    fake().minor = chip.minor;
+    fake().sharedLimit = chip.limit;
+    llvm::Expected<std::unique_ptr<GpuDevice>> opened = GpuDevice::open(driver, 0);
+    ASSERT_TRUE(static_cast<bool>(opened));
+    device = std::move(*opened);
+    auto operation = GpuOperation::create(*device, bundle, "attention_backward");
+    ASSERT_TRUE(static_cast<bool>(operation)) << textOf(operation.takeError());
+    auto call = GpuCall::create(*operation, arguments);
+    ASSERT_TRUE(static_cast<bool>(call)) << textOf(call.takeError());
+    EXPECT_EQ(textOf((*call)->run()), "");
+    ASSERT_EQ(fake().launches.size(), 3u); // delta, keys, convert
+    EXPECT_EQ(fake().launches[1].grid[0], chip.blocks);
+    EXPECT_GT(fake().launches[1].sharedBytes, 65536u);
+    EXPECT_LE(fake().launches[1].sharedBytes, unsigned(chip.limit));
+    call->reset();
+  }
+}
+
 TEST_F(DriverGpuDevice, RefusesArgumentsAndDevices) {
   GpuOperation operation = load("scale");
   std::vector<float> x(64);

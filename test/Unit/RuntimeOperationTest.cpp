@@ -322,6 +322,34 @@ TEST_F(Operations, TakesTheFirstVariantThatFitsTheDevice) {
   }
 }
 
+// What a condition keeps from the first variant is left to the next, which is prepared then.
+TEST_F(Operations, PreparesNoVariantThatIsNeverTaken) {
+  BundleWriter writer = scaleBundle();
+  KernelSpec &large = writer.manifest.kernels[0];
+  large.requirements.clear();
+  large.params.emplace_back("BLOCK", Expr::integer(32));
+  KernelSpec small = large;
+  small.params.back().second = Expr::integer(16);
+  small.sharedBytes = 32768;
+  writer.manifest.kernels.push_back(small);
+  auto preparedBytes = [&] {
+    fake().functionAttributes.clear();
+    Operation operation = create(writer);
+    EXPECT_OK(operation.prepare(0));
+    return fake().functionAttributes[cuda::FunctionMaxDynamicShared];
+  };
+  EXPECT_EQ(preparedBytes(), 65536);
+  auto isShort = [](int64_t rows) {
+    return *Expr::call("<", {Expr::name("rows"), Expr::integer(rows)});
+  };
+  writer.manifest.kernels[0].conditions = {isShort(10)};
+  EXPECT_EQ(preparedBytes(), 32768); // the last that was prepared
+  writer.manifest.kernels[1].conditions = {isShort(20)};
+  EXPECT_EQ(preparedBytes(), 32768);
+  writer.manifest.kernels[1].conditions = {isShort(20), isShort(10)};
+  EXPECT_EQ(preparedBytes(), 65536);
+}
+
 TEST_F(Operations, RefusesArguments) {
   Operation operation = create(scaleBundle());
   EXPECT_OK(operation.prepare(0));

@@ -2,7 +2,8 @@
 #
 # Compiles every kernel, alone and with each modifier that it takes, to PTX for sm_80, and in 16 bits
 # for sm_90a as well, with its default blocks, assembles that where there is a ptxas, and checks that blocks of 16 and 32 bits
-# fit the shared memory of the smallest chips (99 KB) up to D 128, if need be without rings.
+# fit the shared memory of the smallest chips (99 KB) up to D 128, if need be without rings, or else that a bundle has smaller
+# ones.
 #
 # usage: compile_for_gpu.py KERNELS_FOLDER [NAME...]     all of the full tier, else a few of each
 
@@ -15,6 +16,7 @@ import sys
 import tempfile
 
 SMALLEST_SHARED_LIMIT = 99 * 1024
+SHOW_BUNDLE = os.path.join(os.path.dirname(__file__), "..", "..", "Tools", "Inputs", "show_bundle.py")
 # Serialised wgmma, and what ptxas says of products that it cannot keep in flight.
 BAD_ADVICE = re.compile(r"C75(08|10|12|14|17)")
 # Which functions each modifier replaces.
@@ -86,6 +88,19 @@ def find_shared(mapped):
     return [int(bytes) for bytes in re.findall(r"shared_bytes = (\d+)", mapped.stdout)]
 
 
+def find_shared_of_bundle(command):
+    """What each kernel of a bundle takes in the smallest of its forms; 0 where there is no bundle."""
+    with tempfile.TemporaryDirectory() as work:
+        path = os.path.join(work, "kernels.twb")
+        if run(*command, "--emit=bundle", "-o", path).returncode:
+            return 0
+        shown = run(sys.executable, SHOW_BUNDLE, path).stdout
+    least = {}
+    for name, planned, own in re.findall(r"^kernel (\w+):.*?shared (\d+)(?: and static (\d+))?$", shown, re.M | re.S):
+        least[name] = min(least.get(name, sys.maxsize), int(planned) + int(own or 0))
+    return max(least.values(), default=0)
+
+
 def assemble(label, ptx, chip, level):
     with tempfile.TemporaryDirectory() as work:
         path = os.path.join(work, "kernel.ptx")
@@ -120,12 +135,9 @@ def check(folder, case):
     if not shared:
         problems.append(f"{label}: no kernel says how much shared memory it takes")
     elif max(shared) > SMALLEST_SHARED_LIMIT and not is_wide and not is_paged:
-        without_rings = [*command, "--emit=tgpu", "--schedule=stages=1"]
-        least = max(find_shared(run(*without_rings)), default=0)
-        # Backwards at D 128 have blocks for which those chips have no room at all; with a variant of
-        # smaller ones a bundle serves them, too.
-        if least > SMALLEST_SHARED_LIMIT and "backward" in name and params.get("D") == "128":
-            least = max(find_shared(run(*without_rings, "--param=BLOCK_N=64")), default=0)
+        least = max(find_shared(run(*command, "--emit=tgpu", "--schedule=stages=1")), default=0)
+        if least > SMALLEST_SHARED_LIMIT:
+            least = find_shared_of_bundle(command)
         if not 0 < least <= SMALLEST_SHARED_LIMIT:
             problems.append(f"{label}: takes {least} bytes of shared memory")
     ptx = run(*command, "--emit=ptx")
