@@ -40,6 +40,7 @@ public:
   void rewrite();
 
 private:
+  bool collect();
   bool visit(Value value);
   bool isUsedOnlyHere() const;
 
@@ -48,17 +49,25 @@ private:
   Value carried;
   llvm::SetVector<Value> sums; ///< everything that becomes by_thread, the argument included
   SmallVector<tile::ReduceOp> reductions;
-  SmallVector<OpOperand *> factors;
+  llvm::SetVector<OpOperand *> factors;
   Attribute layout; ///< by_thread, of the reduced tiles
 };
 
 } // namespace
 
-/// Adds what leads from the carried row to a value; false where that is no recurrence.
+/// Adds what leads from the carried row to what the loop yields; false where that is no recurrence.
+/// Visits each value once, with a worklist: a chain of operations may have any length, and both
+/// sides of a branch may yield the same value.
+bool Recurrence::collect() {
+  sums.insert(loop.getYieldedValues()[index]);
+  for (size_t i = 0; i < sums.size(); ++i)
+    if (sums[i] != carried && !visit(sums[i]))
+      return false;
+  return true;
+}
+
+/// Adds the values before this one; false where that is no step of a recurrence.
 bool Recurrence::visit(Value value) {
-  sums.insert(value);
-  if (value == carried)
-    return true;
   Operation *op = value.getDefiningOp();
   if (!op)
     return false;
@@ -71,8 +80,9 @@ bool Recurrence::visit(Value value) {
       Value kept = op->getOperand(1 - other.getOperandNumber());
       if (kept != carried || other.get() == carried)
         continue;
-      factors.push_back(&other);
-      return visit(kept);
+      factors.insert(&other);
+      sums.insert(kept);
+      return true;
     }
     return false;
   }
@@ -91,7 +101,8 @@ bool Recurrence::visit(Value value) {
         return false;
       layout = byThread;
       reductions.push_back(reduce);
-      return visit(op->getOperand(1 - block.getOperandNumber()));
+      sums.insert(op->getOperand(1 - block.getOperandNumber()));
+      return true;
     }
     return false;
   }
@@ -99,8 +110,9 @@ bool Recurrence::visit(Value value) {
   if (!branch)
     return false;
   unsigned number = cast<OpResult>(value).getResultNumber();
-  return visit(branch.thenYield().getOperand(number)) &&
-         visit(branch.elseYield().getOperand(number));
+  sums.insert(branch.thenYield().getOperand(number));
+  sums.insert(branch.elseYield().getOperand(number));
+  return true;
 }
 
 /// Every value between the argument and what is yielded leads there and nowhere else: a reader
@@ -111,10 +123,11 @@ bool Recurrence::isUsedOnlyHere() const {
     if (auto yield = dyn_cast<scf::YieldOp>(user)) {
       if (yield->getParentOp() == loop)
         return use.getOperandNumber() == index;
-      return sums.contains(yield->getParentOp()->getResult(use.getOperandNumber()));
+      auto branch = dyn_cast<scf::IfOp>(yield->getParentOp());
+      return branch && sums.contains(branch.getResult(use.getOperandNumber()));
     }
     return user->getNumResults() == 1 && sums.contains(user->getResult(0)) &&
-           !llvm::is_contained(factors, &use);
+           !factors.contains(&use);
   };
   return llvm::all_of(sums, [&](Value sum) { return llvm::all_of(sum.getUses(), leadsOn); });
 }
@@ -128,7 +141,7 @@ bool Recurrence::match() {
     if (!full || !matchPattern(full.getValue(), m_AnyZeroFloat()))
       return false;
   }
-  return visit(loop.getYieldedValues()[index]) && layout && isUsedOnlyHere();
+  return collect() && layout && isUsedOnlyHere();
 }
 
 void Recurrence::rewrite() {
