@@ -8,6 +8,7 @@
 #include "lib/Numeric/ElementRule.h"
 
 #include "llvm/ADT/StringMap.h"
+#include "llvm/ADT/StringSet.h"
 
 using namespace mlir;
 
@@ -289,35 +290,52 @@ static LogicalResult verifyNames(const Signature &signature, ArrayRef<Attribute>
 }
 
 static LogicalResult verifyNoCycle(const Signature &signature) {
-  // Depth-first over defaults; the path is what the message shows.
-  llvm::StringMap<bool> done;
-  SmallVector<StringRef> path;
-  std::function<LogicalResult(StringRef)> visit = [&](StringRef name) -> LogicalResult {
-    if (llvm::is_contained(path, name)) {
+  // Depth-first over defaults, with an explicit stack, since a chain of defaults may have any
+  // length; the path is what the message shows.
+  struct Step {
+    StringRef name;
+    SmallVector<StringRef> reads;
+    size_t next = 0;
+  };
+  llvm::StringMap<ParamDeclAttr> params;
+  for (auto param : signature.params.getAsRange<ParamDeclAttr>())
+    params.try_emplace(param.getName(), param);
+  llvm::StringMap<size_t> positions; // on the path
+  llvm::StringSet<> entered;
+  SmallVector<Step> path;
+  auto enter = [&](StringRef name) {
+    if (!entered.insert(name).second)
+      return;
+    positions[name] = path.size();
+    path.push_back({name, {}});
+    if (ParamDeclAttr param = params.lookup(name); param && param.getDefaultValue())
+      walkExpr(param.getDefaultValue(), [&](ExprAttr leaf) {
+        if (leaf.getKind() == ExprKind::Name)
+          path.back().reads.push_back(leaf.getName());
+      });
+  };
+  for (auto param : signature.params.getAsRange<ParamDeclAttr>()) {
+    enter(param.getName());
+    while (!path.empty()) {
+      Step &top = path.back();
+      if (top.next == top.reads.size()) {
+        positions.erase(top.name);
+        path.pop_back();
+        continue;
+      }
+      StringRef name = top.reads[top.next++];
+      auto start = positions.find(name);
+      if (start == positions.end()) {
+        enter(name);
+        continue;
+      }
       InFlightDiagnostic diagnostic = signature.op->emitOpError()
                                       << "defaults of parameters form a cycle: ";
-      for (StringRef step :
-           ArrayRef<StringRef>(path).drop_front(llvm::find(path, name) - path.begin()))
-        diagnostic << step << " -> ";
+      for (const Step &step : ArrayRef(path).drop_front(start->second))
+        diagnostic << step.name << " -> ";
       return diagnostic << name;
     }
-    if (done[name])
-      return success();
-    path.push_back(name);
-    ParamDeclAttr param = signature.findParam(name);
-    LogicalResult result = success();
-    if (param && param.getDefaultValue())
-      walkExpr(param.getDefaultValue(), [&](ExprAttr leaf) {
-        if (succeeded(result) && leaf.getKind() == ExprKind::Name)
-          result = visit(leaf.getName());
-      });
-    path.pop_back();
-    done[name] = true;
-    return result;
-  };
-  for (auto param : signature.params.getAsRange<ParamDeclAttr>())
-    if (failed(visit(param.getName())))
-      return failure();
+  }
   return success();
 }
 

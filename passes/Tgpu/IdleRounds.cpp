@@ -12,6 +12,7 @@
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
 #include "mlir/IR/Matchers.h"
+#include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
 using namespace tilewright;
@@ -190,11 +191,12 @@ private:
       auto branch = dyn_cast<scf::IfOp>(parent);
       if (!branch || !branch.getThenRegion().isAncestor(at->getParentRegion()))
         continue;
-      SmallVector<Value> conditions{branch.getCondition()};
-      while (!conditions.empty()) {
-        Value condition = conditions.pop_back_val();
+      llvm::SetVector<Value> conditions;
+      conditions.insert(branch.getCondition());
+      for (size_t i = 0; i < conditions.size(); ++i) {
+        Value condition = conditions[i];
         if (auto both = condition.getDefiningOp<arith::AndIOp>())
-          conditions.append({both.getLhs(), both.getRhs()});
+          conditions.insert(both->operand_begin(), both->operand_end());
         auto compare = condition.getDefiningOp<arith::CmpFOp>();
         if (compare && compare.getPredicate() == arith::CmpFPredicate::OGT &&
             compare.getLhs() == scalar && matchPattern(compare.getRhs(), m_AnyZeroFloat()))
@@ -214,27 +216,49 @@ private:
     return beginsFinite(loop.getInitArgs()[number]) &&
            onlyRises(loop.getBody().front().getTerminator()->getOperand(number), of.argument);
   }
+  /// Whether a value is a finite constant, or a maximum of several values of which one is.
   static bool beginsFinite(Value init) {
-    Value scalar = getNumber(init);
-    APFloat number(0.0);
-    if (matchPattern(scalar, m_ConstantFloat(&number)))
-      return number.isFinite();
-    auto maximum = scalar.getDefiningOp<arith::MaximumFOp>();
-    return maximum && (beginsFinite(maximum.getLhs()) || beginsFinite(maximum.getRhs()));
+    llvm::SetVector<Value> reached;
+    reached.insert(getNumber(init));
+    for (size_t i = 0; i < reached.size(); ++i) {
+      APFloat number(0.0);
+      if (matchPattern(reached[i], m_ConstantFloat(&number))) {
+        if (number.isFinite())
+          return true;
+      } else if (auto maximum = reached[i].getDefiningOp<arith::MaximumFOp>()) {
+        reached.insert(getNumber(maximum.getLhs()));
+        reached.insert(getNumber(maximum.getRhs()));
+      }
+    }
+    return false;
   }
+
+  /// Whether a value is the argument, or a maximum of it and another, whatever selects choose.
   static bool onlyRises(Value value, Value argument) {
-    if (value == argument)
-      return true;
-    if (auto select = value.getDefiningOp<tile::SelectOp>())
-      return onlyRises(select.getIfTrue(), argument) && onlyRises(select.getIfFalse(), argument);
-    auto maximum = value.getDefiningOp<arith::MaximumFOp>();
-    return maximum && llvm::is_contained(maximum->getOperands(), argument);
+    llvm::SetVector<Value> reached;
+    reached.insert(value);
+    for (size_t i = 0; i < reached.size(); ++i) {
+      if (reached[i] == argument)
+        continue;
+      if (auto select = reached[i].getDefiningOp<tile::SelectOp>()) {
+        reached.insert(select.getIfTrue());
+        reached.insert(select.getIfFalse());
+        continue;
+      }
+      auto maximum = reached[i].getDefiningOp<arith::MaximumFOp>();
+      if (!maximum || !llvm::is_contained(maximum->getOperands(), argument))
+        return false;
+    }
+    return true;
   }
 
   /// A function of elements.
   Known evaluateMap(tile::MapOp map) {
     auto function = SymbolTable::lookupNearestSymbolFrom<func::FuncOp>(map, map.getFunctionAttr());
     if (!function || !function.getBody().hasOneBlock() || map->getNumResults() != 1)
+      return {};
+    // Functions of single elements. Others may apply functions in turn, to any depth.
+    if (function.walk([](tile::MapOp) { return WalkResult::interrupt(); }).wasInterrupted())
       return {};
     Block &body = function.getBody().front();
     // What an earlier call has left of the same function does not hold for this one.

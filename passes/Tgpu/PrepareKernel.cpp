@@ -83,17 +83,19 @@ bool tgpu::endsWithView(tile::LoadOp load, int64_t dim) {
 
 /// The same tile with further columns, which are beyond the view and therefore zero.
 static Value addColumns(Value value, int64_t columns) {
-  Operation *op = value.getDefiningOp();
-  OpBuilder b(op);
+  SmallVector<Operation *> ops{value.getDefiningOp()}; // from the tile to the load
+  while (!isa<tile::LoadOp>(ops.back()))
+    ops.push_back(ops.back()->getOperand(0).getDefiningOp());
   IRMapping map;
-  if (!isa<tile::LoadOp>(op))
-    map.map(op->getOperand(0), addColumns(op->getOperand(0), columns));
-  Operation *copy = b.clone(*op, map);
-  auto type = cast<RankedTensorType>(value.getType());
-  SmallVector<int64_t> shape(type.getShape());
-  shape.back() = columns;
-  copy->getResult(0).setType(type.clone(shape));
-  return copy->getResult(0);
+  for (Operation *op : llvm::reverse(ops)) {
+    OpBuilder b(op);
+    Operation *copy = b.clone(*op, map);
+    auto type = cast<RankedTensorType>(op->getResult(0).getType());
+    SmallVector<int64_t> shape(type.getShape());
+    shape.back() = columns;
+    copy->getResult(0).setType(type.clone(shape));
+  }
+  return map.lookup(value);
 }
 
 void tgpu::roundInnerExtents(tile::KernelOp kernel) {

@@ -433,26 +433,46 @@ private:
     store.erase();
   }
 
+  /// The operation that computes a tile element by element for one use, or a splat; null for
+  /// others.
+  static Operation *getElementwise(Value tile) {
+    Operation *op = tile.getDefiningOp();
+    if (!op || isa<tile::FullOp>(op))
+      return op;
+    bool isElementwise = LayoutInference::isElementwise(op) && op->hasOneUse() &&
+                         op->getNumResults() == 1 && isMemoryEffectFree(op);
+    return isElementwise ? op : nullptr;
+  }
+
   /// What is computed element by element for the store alone is computed piece by piece, so that
   /// the registers of one piece are free before the next begins.
   static Value getColumns(ImplicitLocOpBuilder &b, Value tile, int64_t first, int64_t count) {
-    auto type = cast<RankedTensorType>(tile.getType());
-    if (type.getDimSize(1) == count)
+    if (cast<RankedTensorType>(tile.getType()).getDimSize(1) == count)
       return tile;
-    auto pieceType = type.clone({type.getDimSize(0), count});
-    Operation *op = tile.getDefiningOp();
-    bool isSplat = op && isa<tile::FullOp>(op);
-    bool isElementwise = op && LayoutInference::isElementwise(op) && op->hasOneUse() &&
-                         op->getNumResults() == 1 && isMemoryEffectFree(op);
-    if (!isSplat && !isElementwise)
-      return ColumnsOp::create(b, pieceType, first, tile);
-    IRMapping map;
-    for (Value operand : op->getOperands())
-      if (isa<RankedTensorType>(operand.getType()))
-        map.map(operand, getColumns(b, operand, first, count));
-    Operation *copy = b.clone(*op, map);
-    copy->getResult(0).setType(pieceType);
-    return copy->getResult(0);
+    IRMapping pieces;
+    // Operands first, with an explicit stack: the computation may be a chain of any length.
+    SmallVector<Value> stack{tile};
+    while (!stack.empty()) {
+      Value value = stack.back();
+      if (pieces.contains(value)) {
+        stack.pop_back();
+        continue;
+      }
+      auto type = cast<RankedTensorType>(value.getType());
+      auto pieceType = type.clone({type.getDimSize(0), count});
+      Operation *op = getElementwise(value);
+      if (!op) {
+        pieces.map(value, ColumnsOp::create(b, pieceType, first, value).getResult());
+        continue;
+      }
+      size_t size = stack.size();
+      for (Value operand : llvm::reverse(op->getOperands()))
+        if (isa<RankedTensorType>(operand.getType()) && !pieces.contains(operand))
+          stack.push_back(operand);
+      if (stack.size() == size)
+        b.clone(*op, pieces)->getResult(0).setType(pieceType);
+    }
+    return pieces.lookup(tile);
   }
 
   /// The map of the view that is there already, or a new one.

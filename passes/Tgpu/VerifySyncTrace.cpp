@@ -94,21 +94,32 @@ private:
   }
 
   int64_t getExtent(Value view, int64_t dim) {
-    tile::Dim known = tile::getDims(view.getType())[dim];
-    if (!shape.isAbsent(view) && !known.isUnknown() && !known.isSymbol())
-      return known.extent;
-    if (auto part = view.getDefiningOp<tile::SubviewOp>()) {
-      int64_t whole = getExtent(part.getSource(), dim);
-      if (static_cast<int64_t>(part.getDim()) != dim)
-        return whole;
+    SmallVector<tile::SubviewOp> parts; // along dim, the innermost first
+    int64_t extent = getExtentOfWhole(view, dim, parts);
+    for (tile::SubviewOp part : llvm::reverse(parts)) {
       int64_t offset = get(part.getOffset()), size = get(part.getSize());
-      return std::max<int64_t>(std::min(size, whole - offset), 0);
+      extent = std::max<int64_t>(std::min(size, extent - offset), 0);
     }
-    if (auto repeat = view.getDefiningOp<tile::RepeatOp>()) {
-      bool isRepeated = static_cast<int64_t>(repeat.getDim()) == dim && get(repeat.getCondition());
-      return isRepeated ? std::numeric_limits<int32_t>::max() : getExtent(repeat.getSource(), dim);
+    return extent;
+  }
+
+  int64_t getExtentOfWhole(Value view, int64_t dim, SmallVectorImpl<tile::SubviewOp> &parts) {
+    while (true) {
+      tile::Dim known = tile::getDims(view.getType())[dim];
+      if (!shape.isAbsent(view) && !known.isUnknown() && !known.isSymbol())
+        return known.extent;
+      if (auto part = view.getDefiningOp<tile::SubviewOp>()) {
+        if (static_cast<int64_t>(part.getDim()) == dim)
+          parts.push_back(part);
+        view = part.getSource();
+      } else if (auto repeat = view.getDefiningOp<tile::RepeatOp>()) {
+        if (static_cast<int64_t>(repeat.getDim()) == dim && get(repeat.getCondition()))
+          return std::numeric_limits<int32_t>::max();
+        view = repeat.getSource();
+      } else {
+        return shape.getExtent(view, dim);
+      }
     }
-    return shape.getExtent(view, dim);
   }
 
   //===--- Values: integers, places of buffers, numbers of products ---------===//

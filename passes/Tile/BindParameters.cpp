@@ -6,6 +6,7 @@
 
 #include "mlir/IR/Diagnostics.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSet.h"
 
 using namespace mlir;
 using namespace tilewright;
@@ -174,7 +175,32 @@ public:
   }
 
   /// Leaves the parameter unbound if it, or a parameter that its default reads, has no value.
+  /// Binds what defaults read first, with an explicit stack, since a chain of defaults may have any
+  /// length. This terminates, since the verifier of the signature rejects cycles between defaults.
   LogicalResult bind(ParamDeclAttr decl) {
+    SmallVector<ParamDeclAttr> stack{decl};
+    while (!stack.empty()) {
+      ParamDeclAttr top = stack.back();
+      size_t size = stack.size();
+      bool needsDefault = top.getDefaultValue() && !given.contains(top.getName());
+      if (visited.insert(top.getName()).second && needsDefault)
+        walkExpr(top.getDefaultValue(), [&](ExprAttr leaf) {
+          ParamDeclAttr other = signature.findParam(leaf.getName());
+          if (other && !visited.contains(other.getName()))
+            stack.push_back(other);
+        });
+      std::reverse(stack.begin() + static_cast<ptrdiff_t>(size), stack.end());
+      if (stack.size() > size)
+        continue;
+      stack.pop_back();
+      if (failed(bindOne(top)))
+        return failure();
+    }
+    return success();
+  }
+
+  /// What its default reads has been bound.
+  LogicalResult bindOne(ParamDeclAttr decl) {
     ExprAttr &value = bindings[decl.getName()];
     if (value)
       return success();
@@ -218,17 +244,8 @@ private:
     return read;
   }
 
-  /// Null if a parameter that the default reads has no value. This terminates, since the verifier
-  /// of the signature rejects cycles between defaults.
+  /// Null if a parameter that the default reads has no value.
   FailureOr<ExprAttr> evaluateDefault(ParamDeclAttr decl) {
-    LogicalResult bound = success();
-    walkExpr(decl.getDefaultValue(), [&](ExprAttr leaf) {
-      ParamDeclAttr other = signature.findParam(leaf.getName());
-      if (succeeded(bound) && other)
-        bound = bind(other);
-    });
-    if (failed(bound))
-      return failure();
     if (mayBeOpen && isChosenBlock(decl.getDefaultValue()))
       return ExprAttr();
     llvm::Expected<ExprAttr> value = reduceExpr(decl.getDefaultValue(), getEnvironment(bindings));
@@ -253,6 +270,7 @@ private:
 
   const Signature &signature;
   const llvm::StringMap<ExprAttr> &given;
+  llvm::StringSet<> visited; ///< parameters that are bound, or whose defaults are being followed
   function_ref<InFlightDiagnostic()> emitError;
 };
 

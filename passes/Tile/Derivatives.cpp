@@ -81,10 +81,12 @@ private:
   /// Whether an operation other than those that are bounded computes the value, for each element.
   bool mayBeInfinite(Value value) const {
     Operation *def = value.getDefiningOp();
+    while (isa_and_nonnull<arith::ExtFOp, arith::NegFOp>(def) && !request.isUniform(value)) {
+      value = def->getOperand(0);
+      def = value.getDefiningOp();
+    }
     if (!def || request.isUniform(value))
       return false;
-    if (isa<arith::ExtFOp, arith::NegFOp>(def))
-      return mayBeInfinite(def->getOperand(0));
     if (auto cast = dyn_cast<tile::CastOp>(def))
       return isa<FloatType>(cast.getSource().getType());
     return !isa<arith::SIToFPOp, arith::UIToFPOp, math::TanhOp, math::SinOp, math::CosOp,
