@@ -59,6 +59,19 @@ public:
 
   /// Returns the state after `block`. Changes the program only if `insert`.
   State visit(Block &block, State state, bool insert) {
+    if (insert)
+      return visitOps(block, state, insert);
+    // Each loop visits its body twice, so nested loops would take exponential time. Fences that
+    // have been inserted since do not change a result.
+    auto key = std::make_pair(&block, 2u * state.copying + state.unfenced);
+    if (auto found = results.find(key); found != results.end())
+      return found->second;
+    State result = visitOps(block, state, insert);
+    return results[key] = result;
+  }
+
+private:
+  State visitOps(Block &block, State state, bool insert) {
     for (Operation &op : block) {
       if (auto write = dyn_cast<WriteSharedOp>(op)) {
         state.unfenced |= isReadAsync(write.getBuffer());
@@ -85,7 +98,6 @@ public:
     return state;
   }
 
-private:
   State visitRegions(Operation &op, State state, bool insert) {
     // An iteration of a loop begins in the state after the previous one.
     bool isLoop = isa<LoopLikeOpInterface>(op);
@@ -122,6 +134,8 @@ private:
 
   llvm::SmallPtrSet<Operation *, 8> asyncReads;
   bool readsUnknown = false;
+  /// Of visits that insert nothing, by the block and the state before it.
+  llvm::DenseMap<std::pair<Block *, unsigned>, State> results;
 };
 
 struct TgpuInsertFencesPass : tilewright::impl::TgpuInsertFencesBase<TgpuInsertFencesPass> {

@@ -37,6 +37,10 @@ struct Product {
   static std::optional<Product> get(WgmmaOp op);
 };
 
+/// The longest body whose operations are reordered. This bounds the depth of the recursion over
+/// their operands, and the time. The loops of attention have about 120 operations.
+constexpr size_t mostOrderedOps = 2048;
+
 /// Whether the results of a wait are used only by the terminator: the loop merely carries them.
 bool isOnlyYielded(WgmmaWaitOp wait);
 

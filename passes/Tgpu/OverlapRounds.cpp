@@ -47,6 +47,8 @@ private:
   //===--- Collection -----------------------------------------------------===//
 
   bool collect() {
+    if (body->getOperations().size() > mostOrderedOps)
+      return false;
     llvm::DenseMap<Value, Channel *> byUse;
     for (Operation &op : body->without_terminator()) {
       if (op.getNumRegions() != 0)

@@ -14,6 +14,8 @@ using namespace tilewright;
 using namespace tilewright::tgpu;
 
 bool RoundOps::collect() {
+  if (body->getOperations().size() > mostOrderedOps)
+    return false;
   llvm::DenseSet<Value> written;
   WrittenViews views(loop);
   for (Operation &op : body->without_terminator()) {

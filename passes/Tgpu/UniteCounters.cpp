@@ -51,9 +51,15 @@ class Prover {
 public:
   /// x - y if it is a constant.
   std::optional<int64_t> subtract(Value x, Value y) {
+    if (depth == 0)
+      steps = 0;
+    if (++steps > mostSteps)
+      return std::nullopt;
+    ++depth;
     auto [a, more] = splitConstant(x);
     auto [b, less] = splitConstant(y);
     std::optional<int64_t> rest = subtractTerms(a, b);
+    --depth;
     if (!rest)
       return std::nullopt;
     return *rest + more - less;
@@ -113,6 +119,11 @@ private:
     std::optional<int64_t> first = subtract(loop.getInitArgs()[i], loop.getInitArgs()[j]);
     return first && staysIn(loop, i, j, *first) ? first : std::nullopt;
   }
+
+  /// Limits the depth of the recursion and the time of a query. Results are not memoised, since
+  /// they may depend on assumptions.
+  static constexpr unsigned mostSteps = 1024;
+  unsigned steps = 0, depth = 0; ///< of the current query
 
   Differences known;
 };

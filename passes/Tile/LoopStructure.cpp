@@ -16,8 +16,10 @@ using namespace tilewright::tile;
 
 namespace {
 
-/// No structure of more has been measured, and nested text would grow without bounds.
+/// No structure of more has been measured. This also bounds how deep descriptions nest.
 constexpr size_t mostProducts = 16;
+/// In characters. Each product may contain the descriptions of all those before it, twice.
+constexpr size_t mostText = 1024;
 
 /// What an operand of a product is computed from, through anything but products.
 struct Sources {
@@ -116,6 +118,8 @@ public:
     structure.products = total;
     readRoles(structure);
     structure.key = total > mostProducts ? "more than 16 products" : getKey();
+    if (isTooLong || structure.key.size() > mostText)
+      structure.key = "more than 1024 characters";
     return structure;
   }
 
@@ -161,7 +165,8 @@ private:
     std::string &known = texts[product];
     if (known.empty()) {
       std::string a = describe(product.getLhs()), b = describe(product.getRhs());
-      texts[product] = a < b ? a + " " + b : b + " " + a;
+      isTooLong |= a.size() + b.size() > mostText;
+      texts[product] = isTooLong ? "..." : a < b ? a + " " + b : b + " " + a;
     }
     return texts[product];
   }
@@ -229,6 +234,7 @@ private:
   ArrayRef<DotOp> products; ///< those that are looked at
   size_t total;
   llvm::DenseMap<Operation *, std::string> texts;
+  bool isTooLong = false; ///< a text, and therefore the key
 };
 
 } // namespace
