@@ -17,6 +17,12 @@ include(AddMLIR) # mlir_tablegen()
 # Debian's package exports the directory of lit, FileCheck, not and split-file under this name.
 set(TILEWRIGHT_LLVM_TOOLS_DIR "${LLVM_TOOLS_BINARY_DIR}")
 
+# lld, where it is installed, takes a fraction of the time of GNU ld. GCC looks for ld.lld in the -B directories first.
+find_program(TILEWRIGHT_LLD ld.lld PATHS "${LLVM_TOOLS_BINARY_DIR}" NO_DEFAULT_PATH)
+if(TILEWRIGHT_LLD)
+  add_link_options(-B${LLVM_TOOLS_BINARY_DIR} -fuse-ld=lld)
+endif()
+
 find_package(Eigen3 REQUIRED NO_MODULE)
 find_package(GTest REQUIRED)
 find_package(Threads REQUIRED)

@@ -59,7 +59,8 @@ endforeach()
 
 target_link_libraries(TilewrightMLIR INTERFACE ${TILEWRIGHT_MLIR_ARCHIVES} TilewrightStaticLLVM)
 
-# lld, since GNU ld takes several times as long on these archives. GCC looks for ld.lld in the -B directories first.
-find_program(TILEWRIGHT_LLD ld.lld PATHS "${LLVM_TOOLS_BINARY_DIR}" NO_DEFAULT_PATH REQUIRED)
-add_link_options(-B${LLVM_TOOLS_BINARY_DIR} -fuse-ld=lld -static-libstdc++ -static-libgcc
+if(NOT TILEWRIGHT_LLD)
+  message(FATAL_ERROR "TILEWRIGHT_STATIC needs lld, since GNU ld takes minutes for these archives: install lld-22")
+endif()
+add_link_options(-static-libstdc++ -static-libgcc
                  LINKER:--gc-sections,--as-needed,--strip-all)

@@ -10,6 +10,7 @@ set -euo pipefail
 packages=(
   g++ cmake ninja-build ccache
   llvm-22-dev libmlir-22-dev mlir-22-tools llvm-22-tools
+  lld-22                                          # links in a fraction of the time of GNU ld
   libzstd-dev zlib1g-dev libxml2-dev libedit-dev  # named by LLVM's CMake files
   libeigen3-dev libgtest-dev
   clang-format-22                                 # make format, and its test
@@ -20,8 +21,8 @@ packages=(
 for word in "$@"; do
   case "$word" in
     fuzz | coverage) packages+=(clang-22 libclang-rt-22-dev) ;;
-    package) packages+=(lld-22 xz-utils binutils) ;;
-    wheel) packages+=(lld-22 binutils python3-wheel python3-venv) ;;
+    package) packages+=(xz-utils binutils) ;;
+    wheel) packages+=(binutils python3-wheel python3-venv) ;;
     *) echo "install-dependencies.sh: unknown word '$word'" >&2; exit 2 ;;
   esac
 done

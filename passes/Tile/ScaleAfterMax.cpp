@@ -29,7 +29,7 @@ using namespace tilewright::tile;
 namespace {
 
 /// keep ? source * factor : -inf; without `keep`, the product alone.
-struct ScaledTile {
+struct MaskedFactor {
   Value source, factor;
   arith::MulFOp product;
   SelectOp select;
@@ -49,8 +49,8 @@ bool isMinusInfinity(Value tile) {
   return number && number.getValue().isInfinity() && number.getValue().isNegative();
 }
 
-std::optional<ScaledTile> matchScaled(Value tile) {
-  ScaledTile result;
+std::optional<MaskedFactor> matchScaled(Value tile) {
+  MaskedFactor result;
   if (auto select = tile.getDefiningOp<SelectOp>();
       select && isMinusInfinity(select.getIfFalse())) {
     result.select = select;
@@ -86,7 +86,7 @@ void sink(Operation *op, Operation *branch) {
     op->moveAfter(branch);
 }
 
-void rewrite(ReduceOp reduce, ScaledTile scaled, bool withMasked) {
+void rewrite(ReduceOp reduce, MaskedFactor scaled, bool withMasked) {
   OpBuilder b(reduce);
   Location loc = reduce.getLoc();
   auto type = cast<FloatType>(scaled.factor.getType());
@@ -154,7 +154,7 @@ struct TileScaleAfterMaxPass : tilewright::impl::TileScaleAfterMaxBase<TileScale
         maxima.push_back(reduce);
     });
     for (ReduceOp reduce : maxima)
-      if (std::optional<ScaledTile> scaled = matchScaled(reduce.getSource()))
+      if (std::optional<MaskedFactor> scaled = matchScaled(reduce.getSource()))
         rewrite(reduce, *scaled, withMasked);
   }
 };

@@ -43,16 +43,16 @@ ElementType typeIn(const CallOptions &options, ElementType type) {
   return options.run.f64 ? ElementType::F64 : type;
 }
 
-using Shape = std::vector<int64_t>;
+using Extents = std::vector<int64_t>;
 
-Shape shapeOfRows(const AttentionProblem &p) { return {p.B, p.Hq, p.Sq}; }
-Shape shapeOfQ(const AttentionProblem &p) { return {p.B, p.Hq, p.Sq, p.D}; }
-Shape shapeOfO(const AttentionProblem &p) { return {p.B, p.Hq, p.Sq, p.DV}; }
-Shape shapeOfK(const AttentionProblem &p) { return {p.B, p.Hkv, p.Skv, p.D}; }
-Shape shapeOfV(const AttentionProblem &p) { return {p.B, p.Hkv, p.Skv, p.DV}; }
+Extents shapeOfRows(const AttentionProblem &p) { return {p.B, p.Hq, p.Sq}; }
+Extents shapeOfQ(const AttentionProblem &p) { return {p.B, p.Hq, p.Sq, p.D}; }
+Extents shapeOfO(const AttentionProblem &p) { return {p.B, p.Hq, p.Sq, p.DV}; }
+Extents shapeOfK(const AttentionProblem &p) { return {p.B, p.Hkv, p.Skv, p.D}; }
+Extents shapeOfV(const AttentionProblem &p) { return {p.B, p.Hkv, p.Skv, p.DV}; }
 
 /// As the kernel has it, of what is a batch.
-Shape shapeIn(const CallOptions &options, Shape shape) {
+Extents shapeIn(const CallOptions &options, Extents shape) {
   if (options.isPacked) {
     shape[2] *= shape[0];
     shape[0] = 1;
@@ -60,14 +60,14 @@ Shape shapeIn(const CallOptions &options, Shape shape) {
   return shape;
 }
 
-void bindArray(KernelCall &call, const char *name, ElementType type, const Shape &shape,
+void bindArray(KernelCall &call, const char *name, ElementType type, const Extents &shape,
                const std::vector<double> &values, const CallOptions &options) {
   call.input(name, type, shapeIn(options, shape),
              options.isPacked ? swapOuter(values, shape[0], shape[1]) : values,
              layoutOf(options, name));
 }
 
-void bindOutput(KernelCall &call, const char *name, ElementType type, const Shape &shape,
+void bindOutput(KernelCall &call, const char *name, ElementType type, const Extents &shape,
                 const CallOptions &options) {
   call.output(name, type, shapeIn(options, shape), layoutOf(options, name));
 }
