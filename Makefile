@@ -21,8 +21,8 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := check
 BUILD ?= build
-# One job per core, but no more than memory holds: a unit that includes MLIR takes up to 1.5 GB.
-JOBS ?= $(shell awk -v cores=$$(nproc) '/MemTotal/ { n = int($$2 / 1600000); print n < 1 ? 1 : n < cores ? n : cores }' /proc/meminfo)
+# One job per core, but no more than memory holds: a unit of eight files that include MLIR takes up to 1.8 GB.
+JOBS ?= $(shell awk -v cores=$$(nproc) '/MemTotal/ { n = int($$2 / 1900000); print n < 1 ? 1 : n < cores ? n : cores }' /proc/meminfo)
 
 .PHONY: dependencies configure build demo check check-full check-sanitized coverage package wheel docs site format clean
 
