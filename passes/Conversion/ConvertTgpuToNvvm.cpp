@@ -2,6 +2,7 @@
 //
 // convert-tgpu-to-nvvm: one thread's code for every tgpu.kernel, then MLIR's own conversions.
 
+#include "dialect/Tile/Calls.h"
 #include "passes/Conversion/KernelEmitter.h"
 #include "passes/Passes.h"
 
@@ -32,6 +33,12 @@ struct ConvertTgpuToNvvm : tilewright::impl::ConvertTgpuToNvvmBase<ConvertTgpuTo
 
 void ConvertTgpuToNvvm::runOnOperation() {
   ModuleOp module = getOperation();
+  // A function is emitted once for each call of it.
+  tile::Calls calls(module);
+  for (tgpu::KernelOp kernel : module.getOps<tgpu::KernelOp>())
+    if (failed(calls.checkSize(kernel)))
+      return signalPassFailure();
+
   bool failedAny = false;
   for (tgpu::KernelOp kernel : llvm::to_vector(module.getOps<tgpu::KernelOp>())) {
     // The code has the kernel's name; the tgpu.kernel is erased when the pass is through.

@@ -193,6 +193,10 @@ LogicalResult KernelEmitter::emitOp(Operation *op) {
                          << kernel.getTarget() << " yet";
 }
 
+/// Calls are emitted by recursion. The default pipeline leaves none but those of element-wise
+/// functions.
+constexpr size_t kMostNestedCalls = 64;
+
 LogicalResult KernelEmitter::inlineCall(Operation *call, StringRef callee,
                                         ArrayRef<Values> arguments, Values &results) {
   auto function = module.lookupSymbol<func::FuncOp>(callee);
@@ -203,6 +207,9 @@ LogicalResult KernelEmitter::inlineCall(Operation *call, StringRef callee,
                              << "' must have structured control flow (scf), but got branches";
   if (llvm::is_contained(callStack, callee))
     return call->emitError() << "function '" << callee << "' must not be recursive";
+  if (callStack.size() == kMostNestedCalls)
+    return call->emitError() << "calls may nest " << kMostNestedCalls
+                             << " deep but got more; run tile-inline-calls first";
   Block &body = function.getBody().front();
   for (auto [argument, list] : llvm::zip_equal(body.getArguments(), arguments))
     set(argument, list);

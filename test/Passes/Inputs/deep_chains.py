@@ -194,6 +194,16 @@ def applied(n):
              "  %u = tile.map @half(%t) : (tensor<8xf32>) -> tensor<8xf32>\n  %h = arith.constant 0.5 : f32\n"))
 
 
+def called(n, times=1):
+    """A kernel whose functions call each the next one."""
+    calls = "".join(f"  %y{i} = func.call @f{{next}}(%x) : (f32) -> f32\n" for i in range(times))
+    print("func.func private @f0(%x: f32) -> f32 {\n  return %x : f32\n}")
+    for i in range(1, n + 1):
+        print(f"func.func private @f{i}(%x: f32) -> f32 {{\n" + calls.format(next=i - 1) + "  return %y0 : f32\n}")
+    print('tgpu.kernel @k target "sm_80" warps 1 (%x: !tile.view<[?], f32>, %s: f32) grid(%i = 1) {')
+    print(f"  %y = func.call @f{n}(%s) : (f32) -> f32\n}}")
+
+
 def slots(n, file):
     text = "        %u0 = arith.addi %use_k, %c1 : i32\n"
     text += "".join(f"        %u{i + 1} = arith.addi %u{i}, %c1 : i32\n" for i in range(n))
@@ -213,7 +223,7 @@ def main(name, *args):
     n = int(args[0])
     {"stored": stored, "summed": summed, "summed-chain": lambda n: summed(n, is_chain=True), "counted": counted,
      "nested": nested, "defaults": defaults, "parts": parts, "products": products, "factors": factors, "casts": casts,
-     "begun": begun, "risen": risen, "applied": applied,
+     "begun": begun, "risen": risen, "applied": applied, "called": called, "called-twice": lambda n: called(n, times=2),
      "overlapped": lambda n: slots(n, "tgpu-plan-stages.mlir"),
      "ordered": lambda n: exponentials(n, "tgpu-plan-stages-in-order.mlir")}[name](n)
 
