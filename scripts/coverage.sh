@@ -37,7 +37,8 @@ while read -r file; do
   binaries+=(-object "$file")
 done < <(find $build/bin $build/lib -type f \( -perm -u+x -o -name '*.so*' \) ! -name '*.a' -exec \
   sh -c 'readelf -SW "$1" 2>/dev/null | grep -q __llvm_covmap' _ {} \; -print)
-options=(-instr-profile $build/coverage/profile "${binaries[@]}" -ignore-filename-regex '/(build-coverage|test)/')
+# The first binary is llvm-cov's operand, and what follows the options are sources.
+options=("${binaries[@]:1}" -instr-profile $build/coverage/profile -ignore-filename-regex '/(build-coverage|test)/')
 $llvm/llvm-cov show "${options[@]}" -format html -output-dir $build/coverage -show-branches count "${sources[@]}" >/dev/null
 $llvm/llvm-cov report "${options[@]}" "${sources[@]}" >$build/coverage/table.txt
 cat $build/coverage/table.txt

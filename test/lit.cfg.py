@@ -23,6 +23,10 @@ config.test_exec_root = config.tilewright_test_dir
 config.environment["PATH"] = os.pathsep.join(
     [config.tilewright_tools_dir, config.llvm_tools_dir, config.environment["PATH"]]
 )
+# What the Python package loads: the library of this build tree, whatever its name.
+config.environment["TILEWRIGHT_LIBRARY"] = os.path.join(
+    os.path.dirname(config.tilewright_test_dir), "lib", "libtilewright.so"
+)
 config.environment["FILECHECK_OPTS"] = "--enable-var-scope --dump-input-filter=all"
 
 tier = os.environ.get("TILEWRIGHT_TEST_TIER", "smoke")

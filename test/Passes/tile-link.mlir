@@ -73,7 +73,7 @@
 // RUN: not tilewright-opt %t/main.mlir --tile-link='with=%t/view.mlir' 2>&1 | FileCheck %s --check-prefix=VIEW
 // VIEW: error: {{.*}}capture @table must have the type of the module's, '!tile.view<[?], f32>', but got '!tile.view<[?, ?], f32>'
 // RUN: not tilewright-opt %t/main.mlir --tile-link='with=%t/clash.mlir' 2>&1 | FileCheck %s --check-prefix=CLASH
-// CLASH: error: a file to be linked must replace something, but '{{.*}}clash.mlir' defines @main and the module allows
+// CLASH: error: a file to be linked must replace something, but '{{.*}}clash.mlir' defines @main and the module lets
 // RUN: not tilewright-opt %t/main.mlir --tile-link='with=%t/capture.mlir' 2>&1 | FileCheck %s --check-prefix=CAPTURE
 // CAPTURE: capture.mlir:1:1: error: {{.*}}capture @shared must be a capture of the module, too, but got a function; rename it
 // CAPTURE: main.mlir:{{[0-9]+}}:1: note: the module's @shared
