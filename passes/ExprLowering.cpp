@@ -89,11 +89,12 @@ static Value lowerChoice(const ExprLowering &lowering, tile::ExprAttr expr) {
   Value condition = lowerExpr(lowering, operands[0]);
   if (!condition)
     return nullptr;
-  // An operand, or the value that decides without one.
+  // An operand, or null where the condition alone decides.
   tile::ExprAttr yes = function == Function::Or ? nullptr : operands[1];
   tile::ExprAttr no = function == Function::Select ? operands[2]
                       : function == Function::Or   ? operands[1]
                                                    : nullptr;
+  tile::ExprAttr choices[2] = {yes, no};
   if (llvm::none_of(operands.drop_front(), mayBeUndefined)) {
     Value first = lowerExpr(lowering, operands[1]);
     if (!first)
@@ -107,7 +108,7 @@ static Value lowerChoice(const ExprLowering &lowering, tile::ExprAttr expr) {
   }
   Value values[2];
   Block *blocks[2] = {new Block, new Block};
-  for (auto [block, value, operand] : llvm::zip_equal(blocks, values, ArrayRef{yes, no})) {
+  for (auto [block, value, operand] : llvm::zip_equal(blocks, values, choices)) {
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToEnd(block);
     value = operand ? lowerExpr(lowering, operand) : makeFlag(lowering, function == Function::Or);
