@@ -4,6 +4,7 @@
 
 #include "lib/Driver/ArrayComparison.h"
 
+#include "lib/Driver/MakeError.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
 
@@ -95,14 +96,11 @@ Tolerance Tolerance::of(ElementType type, double magnitude) {
 llvm::Expected<ArrayDifference> tilewright::compareArrays(const HostArray &a, const HostArray &b,
                                                           std::optional<Tolerance> tolerance) {
   ElementType typeA = a.getType(), typeB = b.getType();
-  auto failure = [](const llvm::Twine &message) {
-    return llvm::createStringError(llvm::inconvertibleErrorCode(), message);
-  };
   if (a.getShape() != b.getShape())
-    return failure("results must have one shape");
+    return makeError("results must have one shape");
   if (typeA != typeB && !(isFloat(typeA) && isFloat(typeB)))
-    return failure("results must both be floats, but got " + std::string(elementTypeName(typeA)) +
-                   " and " + std::string(elementTypeName(typeB)));
+    return makeError("results must both be floats, but got " + std::string(elementTypeName(typeA)) +
+                     " and " + std::string(elementTypeName(typeB)));
   std::vector<uint8_t> denseA = toDense(a), denseB = toDense(b);
   ArrayDifference result;
   result.count = a.getNumElements();

@@ -4,18 +4,15 @@
 
 #include "lib/Driver/BindingOptions.h"
 
+#include "lib/Driver/MakeError.h"
 #include "llvm/ADT/StringExtras.h"
 
 namespace tilewright {
 
 namespace {
 
-llvm::Error failure(const llvm::Twine &message) {
-  return llvm::createStringError(llvm::inconvertibleErrorCode(), message);
-}
-
 llvm::Error expected(llvm::StringRef form, llvm::StringRef text) {
-  return failure("expected " + form + " but got '" + text + "'");
+  return makeError("expected " + form + " but got '" + text + "'");
 }
 
 /// The two sides of the first '='; neither may be empty.
@@ -38,7 +35,7 @@ llvm::Error splitType(llvm::StringRef form, llvm::StringRef &file,
     return llvm::Error::success();
   type = parseElementType(name);
   if (!type)
-    return failure(
+    return makeError(
         "expected an element type (f64, f32, f16, bf16, e4m3, e5m2, i64, i32, i1) but got '" +
         name + "'");
   file = file.take_front(colon);
@@ -95,7 +92,7 @@ llvm::Expected<ArrayRequest> parseOut(llvm::StringRef text) {
   llvm::StringRef file = value.take_front(at), shape = value.drop_front(at + 1);
   // Nothing after the '@' is an array without dimensions.
   if (!shape.empty() && !parseList(shape, 'x', request.shape))
-    return failure("expected extents such as 2x8x128 after '@' but got '" + shape + "'");
+    return makeError("expected extents such as 2x8x128 after '@' but got '" + shape + "'");
   if (llvm::Error error = splitType(form, file, request.type))
     return error;
   if (file.empty())
@@ -134,8 +131,8 @@ llvm::Expected<StridesRequest> parseStrides(llvm::StringRef text) {
     return split.takeError();
   StridesRequest request{split->first, {}};
   if (!parseList(split->second, ',', request.strides))
-    return failure("expected strides in elements such as 1024,64,1 but got '" + split->second +
-                   "'");
+    return makeError("expected strides in elements such as 1024,64,1 but got '" + split->second +
+                     "'");
   return request;
 }
 

@@ -4,15 +4,12 @@
 
 #include "lib/Driver/CompareSides.h"
 
+#include "lib/Driver/MakeError.h"
 #include "llvm/ADT/StringExtras.h"
 
 using namespace tilewright;
 
 namespace {
-
-llvm::Error failure(const llvm::Twine &message) {
-  return llvm::createStringError(llvm::inconvertibleErrorCode(), message);
-}
 
 /// Replaces the text of the same key, KEY=VALUE, or adds it.
 void setKey(std::vector<std::string> &texts, llvm::StringRef text) {
@@ -28,7 +25,7 @@ void setKey(std::vector<std::string> &texts, llvm::StringRef text) {
 llvm::Error setOption(FileRunRequest &request, llvm::StringRef text) {
   auto [name, value] = text.split('=');
   auto refuse = [&](llvm::StringRef form) {
-    return failure("--compare: expected " + form + " but got '" + text + "'");
+    return makeError("--compare: expected " + form + " but got '" + text + "'");
   };
   if (name == "fast-math") {
     if (!value.empty())
@@ -73,7 +70,7 @@ llvm::Expected<std::array<ComparedSide, 2>> tilewright::parseCompare(llvm::Strin
   llvm::SmallVector<llvm::StringRef> sides;
   text.split(sides, ',');
   if (sides.size() != 2 || sides[0].empty() || sides[1].empty())
-    return failure("--compare: expected two sides, A,B, but got '" + text + "'");
+    return makeError("--compare: expected two sides, A,B, but got '" + text + "'");
   std::array<ComparedSide, 2> result;
   for (auto [side, text] : llvm::zip_equal(result, sides)) {
     side.text = text.str();

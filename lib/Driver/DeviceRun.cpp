@@ -5,6 +5,7 @@
 #include "lib/Driver/DeviceRun.h"
 
 #include "dialect/Tgpu/Tgpu.h"
+#include "lib/Driver/MakeError.h"
 #include "lib/Driver/ToolSupport.h"
 #include "lib/Interpreter/EntryRun.h"
 #include "lib/Interpreter/Simulator/Simulate.h"
@@ -16,10 +17,6 @@
 using namespace tilewright;
 
 namespace {
-
-llvm::Error failure(const llvm::Twine &message) {
-  return llvm::createStringError(llvm::inconvertibleErrorCode(), message);
-}
 
 llvm::StringRef nameOf(mlir::Operation *entry) {
   return mlir::SymbolTable::getSymbolName(entry).getValue();
@@ -36,7 +33,7 @@ struct CpuRun : DeviceRun {
     mlir::LogicalResult result = mlir::failure();
     double seconds = timeOf([&] { result = runOnCpu(entry, arguments, runOptions); });
     if (mlir::failed(result))
-      return failure("the run failed");
+      return makeError("the run failed");
     return seconds;
   }
 
@@ -56,7 +53,7 @@ struct CudaRun : DeviceRun {
     // The elements of index arrays, which a launch does not read unless it is told to; a mapped
     // file is not bound.
     if (bound && mlir::failed(interpreter::checkEntry(bound, arguments, std::nullopt)))
-      return failure("the run failed");
+      return makeError("the run failed");
     if (timelineFile.empty())
       return launch(arguments);
     std::vector<int64_t> timeline(timelineWords);
@@ -116,7 +113,7 @@ struct SimulatorRun : DeviceRun {
     mlir::LogicalResult result = mlir::failure();
     double seconds = timeOf([&] { result = simulate(*module, entry, arguments, options); });
     if (mlir::failed(result))
-      return failure("the simulation failed");
+      return makeError("the simulation failed");
     return seconds;
   }
 
@@ -161,25 +158,25 @@ llvm::Expected<DeviceName> DeviceName::parse(llvm::StringRef text) {
     device.target = rest.str();
     return device;
   }
-  return failure("expected cpu, cuda, cuda:N, auto, " + Target::getNames("sim:") + " but got '" +
-                 text + "'");
+  return makeError("expected cpu, cuda, cuda:N, auto, " + Target::getNames("sim:") + " but got '" +
+                   text + "'");
 }
 
 llvm::Expected<std::unique_ptr<DeviceRun>>
 DeviceRun::create(const DeviceName &name, mlir::Operation *entry, const DeviceRunOptions &options) {
   if (name.kind != DeviceName::Kind::Cuda && !options.timelineFile.empty())
-    return failure("a timeline shows the clock of a GPU; give --device=cuda");
+    return makeError("a timeline shows the clock of a GPU; give --device=cuda");
   if (name.kind == DeviceName::Kind::Cpu) {
     for (auto kernel : entry->getParentOfType<mlir::ModuleOp>().getOps<tgpu::KernelOp>()) {
       kernel.emitOpError() << "runs on a GPU or a simulated block of threads, but the device is "
                               "cpu; give --device=sim:"
                            << kernel.getTarget();
-      return failure("a mapped kernel is not for the CPU");
+      return makeError("a mapped kernel is not for the CPU");
     }
     return std::make_unique<CpuRun>(entry, options);
   }
   if (options.f64)
-    return failure("a run with every float in f64 is for the CPU");
+    return makeError("a run with every float in f64 is for the CPU");
   GpuOptions gpu = options.gpu;
   gpu.target = name.target;
   if (name.kind == DeviceName::Kind::Simulator) {
@@ -187,9 +184,9 @@ DeviceRun::create(const DeviceName &name, mlir::Operation *entry, const DeviceRu
     mlir::OwningOpRef<mlir::ModuleOp> copy = llvm::cast<mlir::ModuleOp>(module->clone());
     // A schedule that was edited is simulated whatever it says: the simulator shows what it does.
     if (!isMapped(*copy) && mlir::failed(mapToGpu(*copy, gpu)))
-      return failure("mapping onto " + gpu.target + " failed");
+      return makeError("mapping onto " + gpu.target + " failed");
     if (mlir::failed(checkTarget(*copy, gpu.target)))
-      return failure("the simulation failed");
+      return makeError("the simulation failed");
     return std::make_unique<SimulatorRun>(std::move(copy), nameOf(entry), options.seed);
   }
   llvm::Expected<std::unique_ptr<GpuDevice>> device = GpuDevice::open(name.ordinal);

@@ -5,15 +5,12 @@
 #include "lib/Driver/FileRun.h"
 
 #include "dialect/Tile/TextInput.h"
+#include "lib/Driver/MakeError.h"
 #include "lib/Driver/MappedModule.h"
 #include "lib/Driver/ParamInference.h"
 #include "runtime/TimelineFormat.h"
 
 using namespace tilewright;
-
-static llvm::Error failure(const llvm::Twine &message) {
-  return llvm::createStringError(llvm::inconvertibleErrorCode(), message);
-}
 
 llvm::Expected<std::unique_ptr<FileRun>> FileRun::create(mlir::MLIRContext &context,
                                                          FileRunRequest request) {
@@ -21,13 +18,13 @@ llvm::Expected<std::unique_ptr<FileRun>> FileRun::create(mlir::MLIRContext &cont
   const FileRunRequest &asked = run->request;
   llvm::Expected<DeviceName> device = DeviceName::parse(asked.device);
   if (!device)
-    return failure("--device: " + llvm::toString(device.takeError()));
+    return makeError("--device: " + llvm::toString(device.takeError()));
   if (!asked.target.empty()) {
     if (llvm::Expected<const Target &> known = findTarget(asked.target); !known)
       return known.takeError();
     if (device->kind != DeviceName::Kind::Cuda)
-      return failure("--target: only cuda can run code for another target, but the device is " +
-                     asked.device);
+      return makeError("--target: only cuda can run code for another target, but the device is " +
+                       asked.device);
     device->target = asked.target;
   }
   run->device = std::move(*device);
@@ -41,13 +38,13 @@ llvm::Expected<std::unique_ptr<FileRun>> FileRun::create(mlir::MLIRContext &cont
 llvm::Error FileRun::read(DiagnosticPrinter *printer) {
   llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>> text = readText(request.file);
   if (!text)
-    return failure("cannot open '" + request.file + "': " + llvm::toString(text.takeError()));
+    return makeError("cannot open '" + request.file + "': " + llvm::toString(text.takeError()));
   buffer = std::move(*text);
   if (printer && request.file == "-")
     printer->keepStandardInput(buffer->getBuffer());
   module = parseBuffer(context, *buffer);
   if (!module)
-    return failure("compilation failed");
+    return makeError("compilation failed");
   if (isMapped(*module))
     return llvm::Error::success();
   return inferParams(*module, options, request.binding);
@@ -66,10 +63,10 @@ llvm::Error FileRun::compile() {
     runOptions.gpu.timelineWords = timeline::defaultWords;
   module = compileOrTakeMapped(std::move(module), *buffer, options, kind, runOptions.gpu);
   if (!module)
-    return failure("compilation failed");
+    return makeError("compilation failed");
   mlir::Operation *entry = chooseEntry(*module, options.entry, kind, *buffer);
   if (!entry)
-    return failure("compilation failed");
+    return makeError("compilation failed");
   llvm::Expected<NpyBinding> bound = NpyBinding::create(getArguments(entry), request.binding);
   if (!bound)
     return bound.takeError();

@@ -4,6 +4,7 @@
 
 #include "lib/Driver/GpuDevice.h"
 
+#include "lib/Driver/MakeError.h"
 #include "lib/Numeric/Transfer.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -21,10 +22,6 @@ namespace {
 /// Above this, what lies between elements is not copied.
 constexpr size_t copiedUpTo = size_t(256) << 20;
 constexpr unsigned poisonWord = 0xffffffff;
-
-llvm::Error failure(const llvm::Twine &message) {
-  return llvm::createStringError(llvm::inconvertibleErrorCode(), message);
-}
 
 llvm::Error check(const GpuDevice &device, runtime::cuda::Result result, const char *call,
                   const std::string &attempted) {
@@ -96,8 +93,8 @@ template <typename Body> llvm::Error forEachRun(const ArrayArgument &array, Body
 llvm::Expected<runtime::Argument> makeScalar(const runtime::ArgumentSpec &spec,
                                              const Argument &given) {
   auto mismatch = [&](const llvm::Twine &got) {
-    return failure("argument '" + spec.name + "' must be a scalar of type " +
-                   std::string(elementTypeName(spec.type)) + ", but got " + got);
+    return makeError("argument '" + spec.name + "' must be a scalar of type " +
+                     std::string(elementTypeName(spec.type)) + ", but got " + got);
   };
   const auto *integer = std::get_if<int64_t>(&given);
   const auto *number = std::get_if<double>(&given);
@@ -142,7 +139,7 @@ llvm::Expected<std::unique_ptr<GpuDevice>> GpuDevice::open(const runtime::Driver
   if (!driver.cuMemAlloc || !driver.cuMemFree || !driver.cuMemcpyHtoDAsync ||
       !driver.cuMemcpyDtoHAsync || !driver.cuStreamCreate || !driver.cuStreamDestroy ||
       !driver.cuStreamSynchronize)
-    return failure("the driver lacks functions that copy arrays; update the driver");
+    return makeError("the driver lacks functions that copy arrays; update the driver");
   std::unique_ptr<GpuDevice> device(new GpuDevice(driver));
   Result<runtime::DeviceInfo> info = runtime::queryDevice(driver, ordinal);
   if (!info)
@@ -150,9 +147,9 @@ llvm::Expected<std::unique_ptr<GpuDevice>> GpuDevice::open(const runtime::Driver
   device->info = *info;
   if (!Target::forDevice(info->major, info->minor)) {
     const Target &oldest = Target::getDefault();
-    return failure(info->toString() + " is older than compute capability " +
-                   llvm::Twine(oldest.major) + "." + llvm::Twine(oldest.minor) +
-                   ", which kernels need");
+    return makeError(info->toString() + " is older than compute capability " +
+                     llvm::Twine(oldest.major) + "." + llvm::Twine(oldest.minor) +
+                     ", which kernels need");
   }
   Result<runtime::PrimaryContext> primary = runtime::PrimaryContext::retain(driver, *info);
   if (!primary)
@@ -286,18 +283,18 @@ llvm::Error GpuCall::bind(const llvm::StringMap<Argument> &given) {
   const std::vector<runtime::ArgumentSpec> &contract = operation.getOperation().arguments();
   for (const auto &entry : given)
     if (llvm::none_of(contract, [&](const auto &spec) { return spec.name == entry.getKey(); }))
-      return failure("there is no argument '" + entry.getKey() + "'");
+      return makeError("there is no argument '" + entry.getKey() + "'");
   for (const runtime::ArgumentSpec &spec : contract) {
     auto found = given.find(spec.name);
     if (found == given.end()) {
       if (!spec.isOptional)
-        return failure("argument '" + spec.name + "' is missing");
+        return makeError("argument '" + spec.name + "' is missing");
       arguments.push_back(runtime::Argument::absent());
       continue;
     }
     const auto *array = std::get_if<ArrayArgument>(&found->second);
     if (spec.isView != (array != nullptr) && spec.isView)
-      return failure("argument '" + spec.name + "' must be an array, but got a scalar");
+      return makeError("argument '" + spec.name + "' must be an array, but got a scalar");
     if (!spec.isView) {
       llvm::Expected<runtime::Argument> scalar = makeScalar(spec, found->second);
       if (!scalar)
@@ -306,8 +303,8 @@ llvm::Error GpuCall::bind(const llvm::StringMap<Argument> &given) {
       continue;
     }
     if (array->shape.size() > runtime::maxRank)
-      return failure("argument '" + spec.name + "' has rank " + llvm::Twine(array->shape.size()) +
-                     "; the limit is " + llvm::Twine(runtime::maxRank));
+      return makeError("argument '" + spec.name + "' has rank " + llvm::Twine(array->shape.size()) +
+                       "; the limit is " + llvm::Twine(runtime::maxRank));
     DevicePtr address = 0;
     if (countElements(*array) > 0) {
       const Mirror *mirror = findMirror(*array);

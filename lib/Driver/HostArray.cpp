@@ -4,6 +4,7 @@
 
 #include "lib/Driver/HostArray.h"
 
+#include "lib/Driver/MakeError.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/Sequence.h"
 #include "llvm/Support/MathExtras.h"
@@ -27,26 +28,22 @@ constexpr size_t mapFrom = size_t(64) << 20;
 /// Gaps of larger arrays are left as the system gives them: poisoning would touch every page.
 constexpr size_t poisonUpTo = size_t(1) << 30;
 
-llvm::Error failure(const llvm::Twine &message) {
-  return llvm::createStringError(llvm::inconvertibleErrorCode(), message);
-}
-
 llvm::Error checkShape(llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<int64_t> strides) {
   if (shape.size() != strides.size())
-    return failure("expected one stride for each of the " + llvm::Twine(shape.size()) +
-                   " dimensions but got " + llvm::Twine(strides.size()));
+    return makeError("expected one stride for each of the " + llvm::Twine(shape.size()) +
+                     " dimensions but got " + llvm::Twine(strides.size()));
   for (auto [dim, extent] : llvm::enumerate(shape)) {
     if (extent < 0)
-      return failure("dimension " + llvm::Twine(dim) + " must not be negative but got " +
-                     llvm::Twine(extent));
+      return makeError("dimension " + llvm::Twine(dim) + " must not be negative but got " +
+                       llvm::Twine(extent));
     if (extent > std::numeric_limits<int32_t>::max())
-      return failure("dimension " + llvm::Twine(dim) + " must fit in 32 bits but got " +
-                     llvm::Twine(extent));
+      return makeError("dimension " + llvm::Twine(dim) + " must fit in 32 bits but got " +
+                       llvm::Twine(extent));
   }
   for (auto [dim, stride] : llvm::enumerate(strides))
     if (stride < 0)
-      return failure("stride " + llvm::Twine(dim) + " must not be negative but got " +
-                     llvm::Twine(stride));
+      return makeError("stride " + llvm::Twine(dim) + " must not be negative but got " +
+                       llvm::Twine(stride));
   return llvm::Error::success();
 }
 
@@ -64,14 +61,14 @@ llvm::Expected<int64_t> measureSpan(llvm::ArrayRef<int64_t> shape,
     if (shape[dim] == 1)
       continue;
     if (strides[dim] < span)
-      return failure("elements must not share memory, but stride " + llvm::Twine(dim) + " is " +
-                     llvm::Twine(strides[dim]) + " where at least " + llvm::Twine(span) +
-                     " is needed");
+      return makeError("elements must not share memory, but stride " + llvm::Twine(dim) + " is " +
+                       llvm::Twine(strides[dim]) + " where at least " + llvm::Twine(span) +
+                       " is needed");
     int64_t reach;
     if (llvm::MulOverflow(shape[dim] - 1, strides[dim], reach) ||
         llvm::AddOverflow(span, reach, span))
-      return failure("the array must be addressable in 64 bits, but stride " + llvm::Twine(dim) +
-                     " is " + llvm::Twine(strides[dim]));
+      return makeError("the array must be addressable in 64 bits, but stride " + llvm::Twine(dim) +
+                       " is " + llvm::Twine(strides[dim]));
   }
   return span;
 }
@@ -138,7 +135,7 @@ llvm::Expected<HostArray> HostArray::create(ElementType type, llvm::ArrayRef<int
     rowMajor.assign(shape.size(), 1);
     for (size_t dim = shape.size() - 1; dim > 0; --dim)
       if (llvm::MulOverflow(rowMajor[dim], std::max<int64_t>(shape[dim], 1), rowMajor[dim - 1]))
-        return failure("the array must be addressable in 64 bits");
+        return makeError("the array must be addressable in 64 bits");
     strides = rowMajor;
   }
   if (llvm::Error error = checkShape(shape, strides))
@@ -149,7 +146,7 @@ llvm::Expected<HostArray> HostArray::create(ElementType type, llvm::ArrayRef<int
   int64_t bytes;
   if (llvm::MulOverflow<int64_t>(*span, byteWidth(type), bytes) ||
       bytes > std::numeric_limits<int64_t>::max() / 2)
-    return failure("the array must be addressable in 64 bits");
+    return makeError("the array must be addressable in 64 bits");
 
   // Memory is promised without limit here and taken from the machine on first touch, so ask
   // beforehand.
@@ -158,8 +155,8 @@ llvm::Expected<HostArray> HostArray::create(ElementType type, llvm::ArrayRef<int
     elementBytes *= extent;
   double memory = double(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
   if (elementBytes > memory)
-    return failure("the elements take " + llvm::Twine(uint64_t(elementBytes) >> 20) +
-                   " MiB, but this machine has " + llvm::Twine(uint64_t(memory) >> 20) + " MiB");
+    return makeError("the elements take " + llvm::Twine(uint64_t(elementBytes) >> 20) +
+                     " MiB, but this machine has " + llvm::Twine(uint64_t(memory) >> 20) + " MiB");
 
   HostArray array;
   array.type = type;
@@ -180,7 +177,7 @@ llvm::Expected<HostArray> HostArray::create(ElementType type, llvm::ArrayRef<int
       pointer = nullptr;
   }
   if (!pointer)
-    return failure("cannot allocate " + llvm::Twine(bytes) + " bytes");
+    return makeError("cannot allocate " + llvm::Twine(bytes) + " bytes");
   array.memory = std::unique_ptr<uint8_t, Unmap>(static_cast<uint8_t *>(pointer), deleter);
   array.poison();
   return array;

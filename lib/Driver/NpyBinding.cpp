@@ -5,6 +5,7 @@
 #include "lib/Driver/NpyBinding.h"
 
 #include "dialect/Tile/Tile.h"
+#include "lib/Driver/MakeError.h"
 #include "lib/Interpreter/Arguments.h"
 #include "lib/Npy/Npy.h"
 
@@ -21,10 +22,6 @@
 namespace tilewright {
 
 namespace {
-
-llvm::Error failure(const llvm::Twine &message) {
-  return llvm::createStringError(llvm::inconvertibleErrorCode(), message);
-}
 
 /// "capture 'slopes'", "scalar 'scale'" or "argument 'q'".
 std::string describe(const ArgumentInfo &argument) {
@@ -69,44 +66,44 @@ llvm::Expected<const ArgumentInfo *> findArgument(llvm::ArrayRef<ArgumentInfo> a
     message += "; did you mean '" + nearest->name + "'?";
   else
     message += "; the arguments are: " + listNames(arguments);
-  return failure(message);
+  return makeError(message);
 }
 
 /// Scalars and views each have their options.
 llvm::Error checkKind(const ArgumentInfo &argument, bool asScalar) {
   auto view = llvm::dyn_cast<tile::ViewType>(argument.type);
   if (view && asScalar)
-    return failure(describe(argument) + " is a view " + describeView(view) +
-                   "; give it by --in, --out or --inout");
+    return makeError(describe(argument) + " is a view " + describeView(view) +
+                     "; give it by --in, --out or --inout");
   if (!view && !asScalar)
-    return failure(describe(argument) + " is a scalar of type " + typeName(argument.type) +
-                   "; give it by --scalar");
+    return makeError(describe(argument) + " is a scalar of type " + typeName(argument.type) +
+                     "; give it by --scalar");
   return llvm::Error::success();
 }
 
 llvm::Error missing(const ArgumentInfo &argument) {
   if (auto view = llvm::dyn_cast<tile::ViewType>(argument.type))
-    return failure(describe(argument) + " is missing; it is a view " + describeView(view) +
-                   ", given by " +
-                   (argument.isCapture   ? "--in "
-                    : argument.isWritten ? "--out or --inout "
-                                         : "--in, --out or --inout ") +
-                   argument.name + "=...");
-  return failure(describe(argument) + " is missing; it is a scalar of type " +
-                 typeName(argument.type) + ", given by --scalar " + argument.name + "=VALUE");
+    return makeError(describe(argument) + " is missing; it is a view " + describeView(view) +
+                     ", given by " +
+                     (argument.isCapture   ? "--in "
+                      : argument.isWritten ? "--out or --inout "
+                                           : "--in, --out or --inout ") +
+                     argument.name + "=...");
+  return makeError(describe(argument) + " is missing; it is a scalar of type " +
+                   typeName(argument.type) + ", given by --scalar " + argument.name + "=VALUE");
 }
 
 llvm::Error checkShape(const ArgumentInfo &argument, tile::ViewType view,
                        llvm::ArrayRef<int64_t> shape) {
   if (static_cast<int64_t>(shape.size()) != view.getRank())
-    return failure(describe(argument) + " must have rank " + llvm::Twine(view.getRank()) +
-                   " but got " + llvm::Twine(shape.size()) + "; it is a view " +
-                   describeView(view));
+    return makeError(describe(argument) + " must have rank " + llvm::Twine(view.getRank()) +
+                     " but got " + llvm::Twine(shape.size()) + "; it is a view " +
+                     describeView(view));
   for (auto [position, dim] : llvm::enumerate(tile::getDims(view)))
     if (!dim.isUnknown() && dim.extent != shape[position])
-      return failure(describe(argument) + " must have extent " + llvm::Twine(dim.extent) +
-                     " in dimension " + llvm::Twine(position) + " but got " +
-                     llvm::Twine(shape[position]));
+      return makeError(describe(argument) + " must have extent " + llvm::Twine(dim.extent) +
+                       " in dimension " + llvm::Twine(position) + " but got " +
+                       llvm::Twine(shape[position]));
   return llvm::Error::success();
 }
 
@@ -167,28 +164,28 @@ llvm::Error NpyBinding::bindArray(const ArgumentInfo &argument, const ArrayReque
   auto view = llvm::cast<tile::ViewType>(argument.type);
   std::optional<ElementType> declared = toElementType(view.getElementType());
   if (!declared)
-    return failure(describe(argument) + " has elements of a type that no file can hold");
+    return makeError(describe(argument) + " has elements of a type that no file can hold");
   if (request.type && *request.type != *declared)
-    return failure(describe(argument) + " must have elements of type " +
-                   std::string(elementTypeName(*declared)) + " but got " +
-                   std::string(elementTypeName(*request.type)));
+    return makeError(describe(argument) + " must have elements of type " +
+                     std::string(elementTypeName(*declared)) + " but got " +
+                     std::string(elementTypeName(*request.type)));
   if (argument.isCapture && !request.output.empty())
-    return failure(describe(argument) + " is read-only; give it by --in");
+    return makeError(describe(argument) + " is read-only; give it by --in");
   if (argument.isWritten && request.output.empty())
-    return failure(describe(argument) +
-                   " is written, and --in would drop the result; give it by --out or --inout");
+    return makeError(describe(argument) +
+                     " is written, and --in would drop the result; give it by --out or --inout");
   ElementType type = all.f64 && isFloat(*declared) ? ElementType::F64 : *declared;
   if (request.isRandom && !isFloat(type))
-    return failure(describe(argument) + " cannot be random, since its elements are no floats");
+    return makeError(describe(argument) + " cannot be random, since its elements are no floats");
 
   auto inArgument = [&](llvm::Error error) {
-    return failure(describe(argument) + ": " + llvm::toString(std::move(error)));
+    return makeError(describe(argument) + ": " + llvm::toString(std::move(error)));
   };
   std::optional<NpyArray> file;
   if (!request.input.empty()) {
     Result<NpyArray> read = readNpy(request.input);
     if (!read)
-      return failure(read.message());
+      return makeError(read.message());
     file = std::move(*read);
   }
   llvm::ArrayRef<int64_t> shape = request.shape;
@@ -204,7 +201,7 @@ llvm::Error NpyBinding::bindArray(const ArgumentInfo &argument, const ArrayReque
   if (file) {
     bound.initial.resize(file->numElements() * byteWidth(type));
     if (Status status = convertFromNpy(*file, type, bound.initial.data()); !status)
-      return failure(describe(argument) + ": " + request.input + ": " + status.message());
+      return makeError(describe(argument) + ": " + request.input + ": " + status.message());
   }
   if (request.isRandom) {
     bound.initial.resize(bound.memory.getNumElements() * byteWidth(type));
@@ -228,12 +225,12 @@ llvm::Error NpyBinding::bindArray(const ArgumentInfo &argument, const ArrayReque
 llvm::Error NpyBinding::bindScalar(const ArgumentInfo &argument, llvm::StringRef text,
                                    const BindingRequest &all) {
   auto refuse = [&] {
-    return failure(describe(argument) + " must be a value of type " + typeName(argument.type) +
-                   " but got '" + text + "'");
+    return makeError(describe(argument) + " must be a value of type " + typeName(argument.type) +
+                     " but got '" + text + "'");
   };
   std::optional<ElementType> type = toElementType(argument.type);
   if (!type)
-    return failure(describe(argument) + " has a type that cannot be given");
+    return makeError(describe(argument) + " has a type that cannot be given");
   if (isFloat(*type)) {
     double value;
     if (text.getAsDouble(value))
@@ -267,7 +264,7 @@ llvm::Expected<NpyBinding> NpyBinding::create(llvm::ArrayRef<ArgumentInfo> argum
     if (llvm::Error error = checkKind(**argument, asScalar))
       return error;
     if (!given.insert(name).second)
-      return failure(describe(**argument) + " is given twice");
+      return makeError(describe(**argument) + " is given twice");
     return argument;
   };
 
@@ -278,7 +275,7 @@ llvm::Expected<NpyBinding> NpyBinding::create(llvm::ArrayRef<ArgumentInfo> argum
     if (!argument)
       return argument.takeError();
     if (!array.output.empty() && !outputs.insert(toOnePath(array.output)).second)
-      return failure("two results would be written to '" + array.output + "'");
+      return makeError("two results would be written to '" + array.output + "'");
     arrayTargets.push_back(*argument);
   }
   for (const ScalarRequest &scalar : request.scalars) {
@@ -293,9 +290,9 @@ llvm::Expected<NpyBinding> NpyBinding::create(llvm::ArrayRef<ArgumentInfo> argum
     if (!argument)
       return argument.takeError();
     if (llvm::none_of(request.arrays, [&](auto &array) { return array.name == entry.name; }))
-      return failure("strides of '" + entry.name + "' are given, but not the array");
+      return makeError("strides of '" + entry.name + "' are given, but not the array");
     if (!strides.try_emplace(entry.name, entry.strides).second)
-      return failure("strides of '" + entry.name + "' are given twice");
+      return makeError("strides of '" + entry.name + "' are given twice");
   }
   for (const ArgumentInfo &argument : arguments) {
     if (argument.isOptional || given.contains(argument.name))
@@ -334,7 +331,7 @@ std::vector<NpyBinding::ResultArray> NpyBinding::getResults() const {
 llvm::Error NpyBinding::checkGaps() const {
   for (const BoundArray &array : arrays)
     if (!array.memory.gapsArePoisoned())
-      return failure("memory between the elements of '" + array.name + "' was written");
+      return makeError("memory between the elements of '" + array.name + "' was written");
   return llvm::Error::success();
 }
 
@@ -349,9 +346,9 @@ llvm::Error NpyBinding::writeResults() const {
     llvm::ArrayRef<int64_t> shape = array.memory.getShape();
     Result<NpyArray> npy = convertToNpy(array.type, dense.data(), {shape.begin(), shape.end()});
     if (!npy)
-      return failure(array.output + ": " + npy.message());
+      return makeError(array.output + ": " + npy.message());
     if (Status status = writeNpy(array.output, *npy); !status)
-      return failure(status.message());
+      return makeError(status.message());
   }
   return llvm::Error::success();
 }

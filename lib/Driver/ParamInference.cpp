@@ -6,6 +6,7 @@
 
 #include "dialect/Tile/Tile.h"
 #include "dialect/Tile/TileExpr.h"
+#include "lib/Driver/MakeError.h"
 #include "lib/Npy/Npy.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -14,10 +15,6 @@
 using namespace tilewright;
 
 namespace {
-
-llvm::Error failure(const llvm::Twine &message) {
-  return llvm::createStringError(llvm::inconvertibleErrorCode(), message);
-}
 
 /// Shape and element type of an array, as far as the request says.
 struct KnownArray {
@@ -31,7 +28,7 @@ llvm::Expected<KnownArray> inspect(const ArrayRequest &request) {
     return known;
   Result<NpyKind> file = inspectNpy(request.input);
   if (!file)
-    return failure(file.message());
+    return makeError(file.message());
   known.shape.assign(file->shape.begin(), file->shape.end());
   if (!known.type && file->type == NpyType::F16)
     known.type = ElementType::F16;
@@ -119,8 +116,8 @@ private:
     if (isNew)
       options.params.emplace_back(name.str(), value);
     else if (known != value)
-      return failure("parameter " + name + " must have one value, but got " + known + " from " +
-                     place + " and " + value + " from " + where + remedy);
+      return makeError("parameter " + name + " must have one value, but got " + known + " from " +
+                       place + " and " + value + " from " + where + remedy);
     return llvm::Error::success();
   }
 

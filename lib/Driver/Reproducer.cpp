@@ -4,6 +4,7 @@
 
 #include "lib/Driver/Reproducer.h"
 
+#include "lib/Driver/MakeError.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallString.h"
 #include "llvm/ADT/StringExtras.h"
@@ -23,10 +24,6 @@ constexpr llvm::StringLiteral format = "1";
 constexpr llvm::StringLiteral separator = "//---";
 constexpr llvm::StringLiteral optionsName = "options";
 constexpr llvm::StringLiteral placeholder = "{}";
-
-llvm::Error failure(const llvm::Twine &message) {
-  return llvm::createStringError(llvm::inconvertibleErrorCode(), message);
-}
 
 /// Calls `line` for each line, without its end.
 template <typename Line> void forEachLine(llvm::StringRef text, Line line) {
@@ -86,9 +83,9 @@ std::string Reproducer::print() const {
 llvm::Expected<Reproducer> Reproducer::parse(llvm::StringRef text) {
   llvm::StringRef version = text.split('\n').first;
   if (!version.consume_front(magic))
-    return failure("expected a reproducer, which begins with '" + magic + format + "'");
+    return makeError("expected a reproducer, which begins with '" + magic + format + "'");
   if (version != format)
-    return failure("expected a reproducer of format " + format + " but got format " + version);
+    return makeError("expected a reproducer of format " + format + " but got format " + version);
   Reproducer reproducer;
   bool inOptions = false;
   forEachLine(text, [&](llvm::StringRef line) {
@@ -115,13 +112,14 @@ llvm::Expected<Reproducer> Reproducer::parse(llvm::StringRef text) {
   });
   for (File &file : reproducer.files) {
     if (!isInside(file.name))
-      return failure("a file of a reproducer must lie in its folder, but got '" + file.name + "'");
+      return makeError("a file of a reproducer must lie in its folder, but got '" + file.name +
+                       "'");
     if (!file.isBinary)
       continue;
     std::vector<char> bytes;
     if (llvm::Error error = llvm::decodeBase64(file.content, bytes))
-      return failure("'" + file.name +
-                     "' of a reproducer must be base64: " + llvm::toString(std::move(error)));
+      return makeError("'" + file.name +
+                       "' of a reproducer must be base64: " + llvm::toString(std::move(error)));
     file.content.assign(bytes.begin(), bytes.end());
   }
   return reproducer;
@@ -130,7 +128,7 @@ llvm::Expected<Reproducer> Reproducer::parse(llvm::StringRef text) {
 llvm::Expected<UnpackedReproducer> UnpackedReproducer::create(const Reproducer &reproducer) {
   llvm::SmallString<128> folder;
   auto refuse = [&](std::error_code code) {
-    return failure("cannot unpack the reproducer into '" + folder + "': " + code.message());
+    return makeError("cannot unpack the reproducer into '" + folder + "': " + code.message());
   };
   if (std::error_code code = llvm::sys::fs::createUniqueDirectory("tilewright-repro", folder))
     return refuse(code);

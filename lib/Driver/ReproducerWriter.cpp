@@ -5,6 +5,7 @@
 #include "lib/Driver/ReproducerWriter.h"
 
 #include "dialect/Tile/TextInput.h"
+#include "lib/Driver/MakeError.h"
 #include "lib/Npy/Npy.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -16,10 +17,6 @@
 using namespace tilewright;
 
 namespace {
-
-llvm::Error failure(const llvm::Twine &message) {
-  return llvm::createStringError(llvm::inconvertibleErrorCode(), message);
-}
 
 /// A path by which files can be told apart and which shows how they lie to each other.
 std::string toAbsolute(llvm::StringRef path) {
@@ -84,7 +81,7 @@ void Writer::addText(llvm::StringRef path, llvm::StringRef content) {
 llvm::Error Writer::addText(llvm::StringRef path) {
   llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>> buffer = readText(path);
   if (!buffer)
-    return failure("cannot open '" + path + "': " + llvm::toString(buffer.takeError()));
+    return makeError("cannot open '" + path + "': " + llvm::toString(buffer.takeError()));
   addText(path, (*buffer)->getBuffer());
   return llvm::Error::success();
 }
@@ -113,13 +110,13 @@ llvm::Expected<std::string> Writer::addData(const ArrayRequest &array) {
   auto buffer = llvm::MemoryBuffer::getFile(array.input, /*IsText=*/false,
                                             /*RequiresNullTerminator=*/false);
   if (!buffer)
-    return failure("cannot open '" + array.input + "': " + buffer.getError().message());
+    return makeError("cannot open '" + array.input + "': " + buffer.getError().message());
   dataBytes += (*buffer)->getBufferSize();
   if (dataBytes > mostReproducerData)
-    return failure("the arrays of a reproducer may have " + llvm::Twine(mostReproducerData >> 20) +
-                   " MiB, but with '" + array.name +
-                   "' they have more; give smaller ones, or --in " + array.name +
-                   "=random@DIMxDIM... where any numbers serve");
+    return makeError("the arrays of a reproducer may have " +
+                     llvm::Twine(mostReproducerData >> 20) + " MiB, but with '" + array.name +
+                     "' they have more; give smaller ones, or --in " + array.name +
+                     "=random@DIMxDIM... where any numbers serve");
   std::string name = "data/" + array.name + ".npy";
   result.files.push_back({name, (*buffer)->getBuffer().str(), /*isBinary=*/true});
   return "{}/" + name;
@@ -139,7 +136,7 @@ llvm::Error Writer::addArrays() {
     }
     Result<NpyKind> kind = inspectNpy(array.input);
     if (!kind)
-      return failure(kind.message());
+      return makeError(kind.message());
     bool isFloat =
         kind->type == NpyType::F16 || kind->type == NpyType::F32 || kind->type == NpyType::F64;
     if (array.output.empty() && isFloat && !request.embedsData) {

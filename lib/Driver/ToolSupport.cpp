@@ -5,6 +5,7 @@
 #include "lib/Driver/ToolSupport.h"
 
 #include "lib/Driver/BindingOptions.h"
+#include "lib/Driver/MakeError.h"
 #include "lib/Driver/Progress.h"
 #include "passes/Tile/LinkLibraries.h"
 
@@ -168,11 +169,8 @@ void DiagnosticPrinter::keepStandardInput(llvm::StringRef text) { impl->addText(
 //===----------------------------------------------------------------------===//
 
 llvm::Error resolve(const CompileRequest &request, TilePipelineOptions &options, EntryKind &kind) {
-  auto failure = [](const llvm::Twine &message) {
-    return llvm::createStringError(llvm::inconvertibleErrorCode(), message);
-  };
   if (!request.kernel.empty() && !request.program.empty())
-    return failure("--kernel and --program exclude each other");
+    return makeError("--kernel and --program exclude each other");
   kind = !request.kernel.empty()    ? EntryKind::Kernel
          : !request.program.empty() ? EntryKind::Program
                                     : EntryKind::Any;
