@@ -57,11 +57,14 @@ assert plan.takes("softcap"), plan.captures()
 print(f"test-wheel: a bundle of {len(bytes)} bytes and its plan")
 EOF
 
-# The tests of the package that need no PyTorch: none may be skipped.
-for test in test_checks.py test_runtime.py; do
-  python -B tests/run.py "$test" 2>&1 | tee log | tail -1
-  grep -qx OK log
-done
+# None may be skipped.
+run_tests() {
+  for test in "$@"; do
+    python -B tests/run.py "$test" 2>&1 | tee log | tail -1
+    grep -qx OK log
+  done
+}
+run_tests test_checks.py test_runtime.py # which need no PyTorch
 
 # Tools: a kernel becomes PTX, and attention is computed on the CPU and compared with the reference.
 kernels=$(python -c 'from tilewright import places; print(places.KERNELS)')
@@ -87,10 +90,7 @@ for place in (tilewright.__file__, places.KERNELS, places.find_library(), places
 assert callable(tilewright.attention)
 print(f"test-wheel: beside PyTorch {torch.__version__}")
 EOF
-  for test in test_torch_cpu.py test_torch_sdpa.py; do
-    python -B tests/run.py "$test" 2>&1 | tee log | tail -1
-    grep -qx OK log
-  done
+  run_tests test_torch_cpu.py test_torch_sdpa.py
 else
   echo "test-wheel: SKIPPED beside PyTorch: neither python3 nor /usr/bin/python3 imports it; TORCH_PYTHON can name another"
 fi

@@ -7,6 +7,7 @@
 #include "dialect/Tile/TileExpr.h"
 #include "dialect/Tile/TileExprEval.h"
 #include "lib/Bundle/BundleCompiler.h"
+#include "lib/Support/MakeError.h"
 #include "passes/Conversion/KernelEmitter.h"
 
 using namespace mlir;
@@ -14,10 +15,6 @@ using namespace tilewright;
 using namespace tilewright::bundle;
 
 namespace {
-
-llvm::Error failure(const llvm::Twine &message) {
-  return llvm::createStringError(llvm::inconvertibleErrorCode(), message);
-}
 
 llvm::Expected<ElementType> getElementType(Type type) {
   if (type.isInteger(1))
@@ -30,7 +27,7 @@ llvm::Expected<ElementType> getElementType(Type type) {
     return *element;
   std::string text;
   llvm::raw_string_ostream(text) << type;
-  return failure("the runtime has no element type " + text);
+  return makeError("the runtime has no element type " + text);
 }
 
 std::vector<runtime::Expr> toExprs(ArrayAttr attributes) {
@@ -57,8 +54,8 @@ toElementRule(numeric::ElementRule rule, tile::ExprAttr constraint,
     const auto *found = llvm::find_if(
         arguments, [&](const runtime::ArgumentSpec &argument) { return argument.name == name; });
     if (found == arguments.end())
-      return failure("'" + tile::toString(constraint) + "' is of '" + name +
-                     "', which is no argument");
+      return makeError("'" + tile::toString(constraint) + "' is of '" + name +
+                       "', which is no argument");
     *place = static_cast<uint32_t>(found - arguments.begin());
   }
   return spec;
@@ -160,8 +157,8 @@ llvm::Error addTensorMaps(tgpu::KernelOp kernel, runtime::KernelSpec &spec) {
   for (auto map : kernel.getBody().getOps<tgpu::TensorMapOp>()) {
     std::optional<size_t> argument = getArgumentNumber(kernel, map.getView());
     if (!argument)
-      return failure("a tensor map of kernel '" + kernel.getSymName() +
-                     "' must be of an argument of the kernel or of a capture");
+      return makeError("a tensor map of kernel '" + kernel.getSymName() +
+                       "' must be of an argument of the kernel or of a capture");
     auto type = cast<tgpu::TensorMapType>(map.getMap().getType());
     runtime::TensorMapSpec mapSpec;
     mapSpec.argument = static_cast<uint32_t>(*argument);
@@ -248,9 +245,9 @@ bundle::makeProgramSpec(tile::ProgramOp program, llvm::ArrayRef<runtime::KernelS
       double value = fill->convertToDouble();
       workspace.fill = runtime::fillPattern(*element, value);
       if (!workspace.fill)
-        return failure("a workspace of program '" + spec.name + "' is filled with " +
-                       std::to_string(value) + ", which takes more than 32 bits of type " +
-                       std::string(elementTypeName(*element)));
+        return makeError("a workspace of program '" + spec.name + "' is filled with " +
+                         std::to_string(value) + ", which takes more than 32 bits of type " +
+                         std::string(elementTypeName(*element)));
     }
     names[op.getResult()] = workspace.name;
     spec.workspaces.push_back(std::move(workspace));
@@ -260,8 +257,8 @@ bundle::makeProgramSpec(tile::ProgramOp program, llvm::ArrayRef<runtime::KernelS
     const auto *kernel = llvm::find_if(
         kernels, [&](const runtime::KernelSpec &kernel) { return kernel.name == op.getKernel(); });
     if (kernel == kernels.end())
-      return failure("program '" + spec.name + "' launches '" + op.getKernel() +
-                     "', which is no kernel of the module");
+      return makeError("program '" + spec.name + "' launches '" + op.getKernel() +
+                       "', which is no kernel of the module");
     // All forms of it, in order of preference.
     for (size_t i = kernel - kernels.begin(); i < kernels.size(); ++i)
       if (kernels[i].name == kernel->name)

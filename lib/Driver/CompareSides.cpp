@@ -4,7 +4,7 @@
 
 #include "lib/Driver/CompareSides.h"
 
-#include "lib/Driver/MakeError.h"
+#include "lib/Support/MakeError.h"
 #include "llvm/ADT/StringExtras.h"
 
 using namespace tilewright;

@@ -5,10 +5,10 @@
 #include "lib/Driver/DeviceRun.h"
 
 #include "dialect/Tgpu/Tgpu.h"
-#include "lib/Driver/MakeError.h"
 #include "lib/Driver/ToolSupport.h"
 #include "lib/Interpreter/EntryRun.h"
 #include "lib/Interpreter/Simulator/Simulate.h"
+#include "lib/Support/MakeError.h"
 #include "runtime/Timeline.h"
 #include "runtime/TimelineFormat.h"
 

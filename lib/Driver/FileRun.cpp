@@ -5,9 +5,9 @@
 #include "lib/Driver/FileRun.h"
 
 #include "dialect/Tile/TextInput.h"
-#include "lib/Driver/MakeError.h"
 #include "lib/Driver/MappedModule.h"
 #include "lib/Driver/ParamInference.h"
+#include "lib/Support/MakeError.h"
 #include "runtime/TimelineFormat.h"
 
 using namespace tilewright;

@@ -4,8 +4,8 @@
 
 #include "lib/Driver/GpuDevice.h"
 
-#include "lib/Driver/MakeError.h"
 #include "lib/Numeric/Transfer.h"
+#include "lib/Support/MakeError.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/Twine.h"

@@ -4,7 +4,7 @@
 
 #include "lib/Driver/HostArray.h"
 
-#include "lib/Driver/MakeError.h"
+#include "lib/Support/MakeError.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/Sequence.h"
 #include "llvm/Support/MathExtras.h"

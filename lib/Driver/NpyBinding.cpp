@@ -5,9 +5,9 @@
 #include "lib/Driver/NpyBinding.h"
 
 #include "dialect/Tile/Tile.h"
-#include "lib/Driver/MakeError.h"
 #include "lib/Interpreter/Arguments.h"
 #include "lib/Npy/Npy.h"
+#include "lib/Support/MakeError.h"
 
 #include "mlir/IR/BuiltinTypes.h"
 #include "llvm/ADT/STLExtras.h"

@@ -6,8 +6,8 @@
 
 #include "dialect/Tile/Tile.h"
 #include "dialect/Tile/TileExpr.h"
-#include "lib/Driver/MakeError.h"
 #include "lib/Npy/Npy.h"
+#include "lib/Support/MakeError.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringMap.h"

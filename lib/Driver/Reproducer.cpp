@@ -4,7 +4,7 @@
 
 #include "lib/Driver/Reproducer.h"
 
-#include "lib/Driver/MakeError.h"
+#include "lib/Support/MakeError.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallString.h"
 #include "llvm/ADT/StringExtras.h"

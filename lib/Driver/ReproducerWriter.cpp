@@ -5,8 +5,8 @@
 #include "lib/Driver/ReproducerWriter.h"
 
 #include "dialect/Tile/TextInput.h"
-#include "lib/Driver/MakeError.h"
 #include "lib/Npy/Npy.h"
+#include "lib/Support/MakeError.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"

@@ -5,8 +5,8 @@
 #include "lib/Driver/ToolSupport.h"
 
 #include "lib/Driver/BindingOptions.h"
-#include "lib/Driver/MakeError.h"
 #include "lib/Driver/Progress.h"
+#include "lib/Support/MakeError.h"
 #include "passes/Tile/LinkLibraries.h"
 
 #include "mlir/IR/Diagnostics.h"

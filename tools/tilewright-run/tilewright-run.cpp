@@ -6,6 +6,7 @@
 #include "lib/Driver/CompileOptions.h"
 #include "lib/Driver/Progress.h"
 #include "lib/Driver/ReproducerWriter.h"
+#include "lib/Support/MakeError.h"
 #include "runtime/Bundle.h"
 #include "tools/tilewright-run/Compare.h"
 
@@ -23,10 +24,6 @@ static constexpr llvm::StringLiteral tool = "tilewright-run";
 static constexpr llvm::StringLiteral reproducerEnding = ".repro";
 
 namespace {
-
-llvm::Error failure(const llvm::Twine &message) {
-  return llvm::createStringError(llvm::inconvertibleErrorCode(), message);
-}
 
 struct RunCommandLine {
   explicit RunCommandLine(cl::OptionCategory &category)
@@ -109,11 +106,11 @@ struct RunCommandLine {
     request.checksIndices = checkIndices;
     request.timelineFile = timeline;
     if (!precision.empty() && precision != "f64")
-      return failure("--precision: expected f64 but got '" + precision + "'");
+      return makeError("--precision: expected f64 but got '" + precision + "'");
     constexpr int64_t mostMib = 4096;
     if (timelineMib < 1 || timelineMib > mostMib)
-      return failure("--timeline-mib: expected 1 to " + llvm::Twine(mostMib) + " but got " +
-                     llvm::Twine(timelineMib));
+      return makeError("--timeline-mib: expected 1 to " + llvm::Twine(mostMib) + " but got " +
+                       llvm::Twine(timelineMib));
     request.timelineBytes = timelineMib << 20;
     BindingRequest &binding = request.binding;
     binding.f64 = precision == "f64";
@@ -158,7 +155,7 @@ static llvm::Expected<Tolerance> parseTolerance(llvm::StringRef text) {
   };
   if (isWrong(relative, tolerance.relative) ||
       (text.contains(',') && isWrong(absolute, tolerance.absolute)))
-    return failure(
+    return makeError(
         "--tolerance: expected RELATIVE or RELATIVE,ABSOLUTE, numbers from 0, but got '" + text +
         "'");
   return tolerance;
@@ -240,10 +237,10 @@ static llvm::Error expandReproducer(std::vector<std::string> &arguments,
       continue;
     llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>> text = readText(argument);
     if (!text)
-      return failure("cannot open '" + argument + "': " + llvm::toString(text.takeError()));
+      return makeError("cannot open '" + argument + "': " + llvm::toString(text.takeError()));
     llvm::Expected<Reproducer> reproducer = Reproducer::parse((*text)->getBuffer());
     if (!reproducer)
-      return failure(argument + ": " + llvm::toString(reproducer.takeError()));
+      return makeError(argument + ": " + llvm::toString(reproducer.takeError()));
     llvm::Expected<UnpackedReproducer> files = UnpackedReproducer::create(*reproducer);
     if (!files)
       return files.takeError();

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-#ifndef TILEWRIGHT_LIB_DRIVER_MAKEERROR_H
-#define TILEWRIGHT_LIB_DRIVER_MAKEERROR_H
+#ifndef TILEWRIGHT_LIB_SUPPORT_MAKEERROR_H
+#define TILEWRIGHT_LIB_SUPPORT_MAKEERROR_H
 
 #include "llvm/Support/Error.h"
 
