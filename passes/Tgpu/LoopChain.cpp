@@ -4,8 +4,6 @@
 
 #include "passes/Tgpu/LoopChain.h"
 
-#include "passes/Tgpu/RegisterPressure.h"
-
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/Matchers.h"
 
@@ -125,23 +123,15 @@ bool tgpu::addsCombinedProducts(scf::ForOp loop) {
   return isCombined && sums > 1;
 }
 
-int64_t tgpu::getRegistersAhead(scf::ForOp loop, int64_t threads) {
-  int64_t registers = 0;
-  for (BlockArgument carried : loop.getRegionIterArgs())
-    if (auto tile = dyn_cast<RankedTensorType>(carried.getType()); tile && tile.getRank() == 2)
-      registers += getRegistersOf(tile, threads);
-  WgmmaOp first, last;
-  loop->walk([&](WgmmaOp product) {
-    if (product.getAcc())
-      return;
-    first = first ? first : product;
-    last = product;
-  });
-  if (!first)
-    return registers;
-  auto getRegisters = [&](WgmmaOp product) {
-    return getRegistersOf(cast<PendingType>(product.getResult().getType()).getTile(), threads);
-  };
-  int64_t ahead = getRegisters(first);
-  return registers + ahead + ahead / 2 + getRegisters(last);
+bool tgpu::exchangesProducts(scf::ForOp loop) {
+  llvm::SetVector<Operation *> sources;
+  loop->walk([&](WriteSharedOp write) { sources.insert(write); });
+  for (size_t i = 0; i < sources.size(); ++i) {
+    if (isa<WgmmaOp>(sources[i]))
+      return true;
+    for (Value operand : sources[i]->getOperands())
+      if (Operation *op = operand.getDefiningOp(); op && loop->isProperAncestor(op))
+        sources.insert(op);
+  }
+  return false;
 }

@@ -53,10 +53,8 @@ bool hasSeveralProducts(mlir::scf::ForOp loop);
 /// next one, both products are live beside the sums most of the time and exceed the registers.
 bool addsCombinedProducts(mlir::scf::ForOp loop);
 
-/// Registers per thread, of `threads`, for tiles if the first product of the next iteration is in
-/// flight together with the last one of this iteration: the carried values, both results, and the
-/// 16-bit operand that a product into a sum still reads.
-int64_t getRegistersAhead(mlir::scf::ForOp loop, int64_t threads);
+/// Whether an iteration writes to shared memory what it computes from its products.
+bool exchangesProducts(mlir::scf::ForOp loop);
 
 /// Whether an operation of the chain's loops has a place.
 bool hasPlaces(const LoopChain &chain);

@@ -52,8 +52,12 @@ public:
       Product *next = getNextWait();
       if (!next)
         break;
-      // Issue a kept product so that the matrix unit works while the result is used.
-      if (!isFollowed(*next) && !issueKept() && !aheadOps.empty()) {
+      // Issue a kept product so that the matrix unit works while the result is used, unless warps
+      // exchange what they make of it: a product is worth more at the barrier, and writes to shared
+      // memory take longer while a product reads from there.
+      if (aheadOps.empty() && isExchanged(next->wait))
+        isKeptForBarrier = true;
+      else if (!isFollowed(*next) && !issueKept() && !aheadOps.empty()) {
         // The registers that a product reads are free when it has ended.
         for (Product *earlier : llvm::reverse(issued))
           if (earlier->wait != next->wait) {
@@ -158,7 +162,9 @@ private:
     // Warps may wait at a barrier. If another product is left for later, issue a kept one first, to
     // run meanwhile.
     if (isa<SyncOp>(op) && !aheadOps.empty())
-      issueKept(op);
+      issueKept({op});
+    if (isa<SyncOp, FenceAsyncOp>(op) && isKeptForBarrier)
+      coverBarrier(op);
     // Products end in order. If a wait came later than necessary, ptxas would take the product to
     // be pending.
     if (isa<WgmmaWaitOp>(op))
@@ -237,12 +243,48 @@ private:
   /// Whether a product in flight ends after this one.
   bool isFollowed(const Product &product) { return issued.back()->wait != product.wait; }
 
-  /// Issues a product that can be issued and does not depend on `barrier`. Returns whether there is
+  /// The last barrier of the iteration, if warps have not met there yet.
+  Operation *getBarrier() {
+    Operation *last = nullptr;
+    for (auto barrier : body->getOps<SyncOp>())
+      last = barrier;
+    return last && !isEmitted.contains(last) ? last : nullptr;
+  }
+
+  /// Whether something computed from the result of `wait` is written to shared memory before the
+  /// last barrier.
+  bool isExchanged(Operation *wait) {
+    Operation *barrier = getBarrier();
+    llvm::SetVector<Operation *> sources;
+    for (auto write : body->getOps<WriteSharedOp>())
+      if (barrier && write->isBeforeInBlock(barrier) && !isEmitted.contains(write))
+        sources.insert(write);
+    for (size_t i = 0; i < sources.size(); ++i) {
+      if (sources[i] == wait)
+        return true;
+      for (Value operand : sources[i]->getOperands())
+        if (Operation *op = operand.getDefiningOp(); op && op->getBlock() == body)
+          sources.insert(op);
+    }
+    return false;
+  }
+
+  /// Issues one kept product before the last barrier, or the fence before it, to run while warps
+  /// wait there.
+  void coverBarrier(Operation *op) {
+    Operation *barrier = getBarrier();
+    if (!barrier || (isa<SyncOp>(op) && op != barrier))
+      return;
+    isKeptForBarrier = false;
+    issueKept({op, barrier});
+  }
+
+  /// Issues a product that can be issued and depends on none of `later`. Returns whether there is
   /// one.
-  bool issueKept(Operation *barrier = nullptr) {
+  bool issueKept(ArrayRef<Operation *> later = {}) {
     for (Product &product : products)
       if (!isEmitted.contains(product.op) && !dependsOn(product.op, [&](Operation *before) {
-            return before == barrier || isa<WgmmaWaitOp>(before);
+            return llvm::is_contained(later, before) || isa<WgmmaWaitOp>(before);
           })) {
         emit(product.op);
         return true;
@@ -279,6 +321,7 @@ private:
   SmallVector<Product *> issued;     ///< in order
   SmallVector<Operation *> aheadOps; ///< of the next iteration, until they are issued
   Operation *aheadWait = nullptr;
+  bool isKeptForBarrier = false; ///< a product, to be issued before the last barrier
   SmallVector<OrderedOp> sequence;
 };
 

@@ -17,7 +17,6 @@
 
 #include "passes/Tgpu/IdleRounds.h"
 #include "passes/Tgpu/LoopChain.h"
-#include "passes/Tgpu/RegisterPressure.h"
 #include "passes/Tgpu/RoleSlice.h"
 #include "passes/Tgpu/ScheduleNames.h"
 #include "passes/Tgpu/StorePieces.h"
@@ -369,16 +368,15 @@ FailureOr<bool> tgpu::planRoles(KernelOp kernel, const RoleOverrides &overrides,
     lendSlots(kernel, *slice);
   if (!kernel->hasAttr(roleScheduleName)) // set by the author
     kernel->setAttr(roleScheduleName, schedule);
-  // An iteration with barriers cannot overlap with the next one, but one product of the next
-  // iteration can, if registers are left: at D 128 by 64 queries this gains 2 percent, by 80 it
-  // costs 5. Without barriers, in_flight 1 would overlap whole iterations, which takes more
-  // registers.
-  constexpr int64_t lanes = 32;
+  // An iteration with barriers cannot overlap with the next one, but it can issue the next one's
+  // first product, unless warps exchange what they make of products: the more products are in
+  // flight, the later the one ends that a warp waits for, and all warps wait for that one
+  // (docs/performance-log.md). Without barriers, in_flight 1 would overlap whole iterations, which
+  // takes more registers.
   for (scf::ForOp loop : loops) {
     bool isInOrder =
         (memory.perScratch > 0 && hasSeveralProducts(loop)) || addsCombinedProducts(loop);
-    bool fitsAhead = getRegistersAhead(loop, lanes * warps) <= registersForTiles;
-    int64_t inFlight = isInOrder && (fitsAhead || memory.perScratch == 0) ? 2 : 1;
+    int64_t inFlight = isInOrder && !exchangesProducts(loop) ? 2 : 1;
     if (!loop->hasAttr(scheduleName))
       loop->setAttr(scheduleName,
                     ScheduleAttr::get(kernel.getContext(), Skeleton::ProducerConsumer, stages,

@@ -14,9 +14,9 @@
 !a = tensor<128x128xbf16, #tgpu.operand<a, #tgpu.wgmma<2>>>
 !d = tensor<128x64xf32, #tgpu.wgmma<2>>
 
-// Both products that need no other are issued; while P is made of S, dP runs; the product of P
-// alone, whose result the loop carries, fills the time in which dS is made of dP, that of dS, Q the
-// time in which dQ leaves. The two barriers that stood around S are one before the write.
+// Both products that need no other are issued. dS is written before the product of P alone, whose
+// result the loop carries, is issued: that one runs while warps wait at the barrier. That of dS and
+// Q runs while dQ leaves. The two barriers that stood around S are one before the write.
 // CHECK-LABEL: tgpu.kernel @backward
 // CHECK:           scf.for
 // CHECK-NEXT:        tgpu.wait %{{.*}}[%[[UQ:.*]]]
@@ -29,14 +29,14 @@
 // CHECK-NEXT:        tgpu.wgmma_commit
 // CHECK-NEXT:        tgpu.wgmma_wait pending 1, %[[S]]
 // CHECK:             %[[P:.*]] = tgpu.convert
-// CHECK-NEXT:        %[[DV:.*]] = tgpu.wgmma %[[P]], %[[DO]]
-// CHECK-NEXT:        tgpu.wgmma_commit
-// CHECK-NEXT:        tgpu.wgmma_wait pending 1, %[[DP]]
+// CHECK-NEXT:        tgpu.wgmma_wait pending 0, %[[DP]]
 // CHECK-NOT:         tgpu.sync
 // CHECK:             tgpu.sync on
 // CHECK-NEXT:        tgpu.write %{{.*}}, %[[DS:.*]] :
 // CHECK-NOT:         tgpu.sync
-// CHECK:             tgpu.sync on
+// CHECK:             %[[DV:.*]] = tgpu.wgmma %[[P]], %[[DO]]
+// CHECK-NEXT:        tgpu.wgmma_commit
+// CHECK-NEXT:        tgpu.sync on
 // CHECK-NEXT:        %[[DQ:.*]] = tgpu.wgmma %[[DS]],
 // CHECK-NEXT:        tgpu.wgmma_commit
 // CHECK-NEXT:        %[[DK:.*]] = tgpu.wgmma %{{.*}}, %[[Q]],
@@ -276,7 +276,7 @@ tgpu.kernel @rows target "sm_90a" warps 12 (%rounds: i32) grid(%b = 1) {
 // CHECK-NOT:         tgpu.read
 // CHECK:             tgpu.wgmma_wait pending 1, %[[S]]
 // CHECK:             tile.expand %[[LSE]]
-// CHECK:             tgpu.wgmma_wait pending 1, %[[DP]]
+// CHECK:             tgpu.wgmma_wait pending 0, %[[DP]]
 // CHECK:             tgpu.read
 tgpu.kernel @early_rows target "sm_90a" warps 12 (%rounds: i32) grid(%b = 1) {
   %k = tgpu.alloc : !tile
