@@ -7,6 +7,8 @@
 
 #include "dialect/Tgpu/Tgpu.h"
 
+#include "mlir/IR/ImplicitLocOpBuilder.h"
+
 namespace tilewright::tgpu {
 
 /// A piece has all rows of the tile and as many columns as the widest swizzle holds.
@@ -23,6 +25,19 @@ struct StorePieces {
   /// The number of pieces that fit side by side into a slot.
   int64_t getCountIn(SharedType slot) const;
 };
+
+/// `count` columns of a tile from `first` on. What is computed element by element for the store
+/// alone is computed for these columns, so that the registers of one piece are free before the next
+/// begins.
+mlir::Value getColumns(mlir::ImplicitLocOpBuilder &b, mlir::Value tile, int64_t first,
+                       int64_t count);
+
+/// The tensor map of the view that is there already, or a new one.
+mlir::Value getStoreMap(mlir::ImplicitLocOpBuilder &b, mlir::Value view, TensorMapType type);
+
+/// Starts the copy of `buffer` to the columns of the store from `first` on.
+void storePiece(mlir::ImplicitLocOpBuilder &b, StoreOp store, mlir::Value buffer, mlir::Value map,
+                int64_t first);
 
 } // namespace tilewright::tgpu
 

@@ -193,10 +193,11 @@ private:
         if (!first || !prover.staysIn(loop, i, j, *first))
           continue;
         prover.note(arguments[i], arguments[j], *first);
-        if (*first == 0 && i < j)
+        if (*first == 0 && i < j) {
           arguments[j].replaceAllUsesWith(arguments[i]);
-        else if (*first == 1 &&
-                 splitConstant(yield->getOperand(j)) == std::pair<Value, int64_t>(arguments[j], 1))
+          loop.getResult(j).replaceAllUsesWith(loop.getResult(i));
+        } else if (*first == 1 && splitConstant(yield->getOperand(j)) ==
+                                      std::pair<Value, int64_t>(arguments[j], 1))
           yield->setOperand(j, arguments[i]);
       }
   }

@@ -178,3 +178,84 @@ tgpu.kernel @one_tile target "sm_90a" warps 8 (%c: !out_view) grid(%b = 4)
       tgpu.store %tile, %c[%b, 0] : !out, !out_view
     }
 }
+
+// The next result leaves through the slot that the next tile's first sum will take: the role waits until
+// the other role has read it, and the next tile's iterations begin when the copy has. Its number is what
+// loops and branches yield.
+// CHECK-LABEL: tgpu.kernel @through_sums
+// CHECK-DAG:     %[[SCRATCH:.*]] = tgpu.alloc_ring : !tgpu.ring<1, <128x128xbf16, b128>>
+// CHECK-DAG:     %[[SUMS:.*]] = tgpu.alloc_ring : !tgpu.ring<2, <128x64xf32, b128>>
+// CHECK-DAG:     %[[BARRIER:.*]] = tgpu.named_barrier warps 8
+// CHECK:         role "compute"
+// CHECK:           scf.for
+// CHECK:             tgpu.bulk_wait pending 0 read
+// CHECK-NEXT:        tgpu.sync on %[[BARRIER]]
+// CHECK-NEXT:        %[[USE:.*]] = scf.for
+// CHECK:             %[[FIRST:.*]] = tgpu.slot %[[SCRATCH]][%{{.*}}] : {{.*}} as
+// CHECK:             tgpu.tma_store %[[FIRST]]
+// CHECK:             tgpu.acquire %{{.*}}[%[[USE]]]
+// CHECK-NEXT:        %[[SECOND:.*]] = tgpu.slot %[[SUMS]][%[[USE]]] : {{.*}} as !tgpu.shared<128x64xbf16, b128>
+// CHECK-NEXT:        tgpu.write %{{.*}}, %[[SECOND]]
+// CHECK-NEXT:        tgpu.fence_async
+// CHECK-NEXT:        tgpu.sync on %[[BARRIER]]
+// CHECK-NEXT:        tgpu.tma_store %[[SECOND]]
+// CHECK-NEXT:        tgpu.bulk_commit
+// CHECK:             tgpu.store
+!sums = !tgpu.ring<2, <128x64xf32, b128>>
+!sum = tensor<128x64xf32, #tgpu.wgmma<2>>
+tgpu.kernel @through_sums target "sm_90a" warps 12
+    (%c: !out_view, %d: !out_view, %e: !out_view, %f: !tile.view<[?, ?], f32>) grid(%b = 4)
+    attributes {tgpu.role_schedule = #tgpu.role_schedule<load_registers = 40, compute_registers = 232, group = 1>} {
+  %ring = tgpu.alloc_ring : !tgpu.ring<1, <128x128xbf16, b128>>
+  %sums = tgpu.alloc_ring : !sums
+  %full = tgpu.alloc_barriers arrivals 8 : !tgpu.barriers<2>
+  %empty = tgpu.alloc_barriers arrivals 1 : !tgpu.barriers<2>
+  %map = tgpu.tensor_map %f : !tile.view<[?, ?], f32> -> !tgpu.tensor_map<128x32xf32, b128>
+  tgpu.roles
+    role "reduce" warps 4 {
+      %c0 = arith.constant 0 : i32
+      %c1 = arith.constant 1 : i32
+      %c16 = arith.constant 16 : i32
+      scf.for %i = %c0 to %c16 step %c1 : i32 {
+        tgpu.wait %full[%i] : !tgpu.barriers<2>
+        %slot = tgpu.slot %sums[%i] : !sums
+        tgpu.tma_reduce_add %slot, %map[%b, 0] : !tgpu.shared<128x64xf32, b128>, !tgpu.tensor_map<128x32xf32, b128>
+        tgpu.bulk_commit
+        tgpu.bulk_wait pending 0 read
+        tgpu.arrive %empty[%i] per role : !tgpu.barriers<2>
+      }
+    }
+    role "compute" warps 8 {
+      %c0 = arith.constant 0 : i32
+      %c1 = arith.constant 1 : i32
+      %c4 = arith.constant 4 : i32
+      %one = arith.constant 1.0 : bf16
+      %one_sum = arith.constant 1.0 : f32
+      %tile = tile.full %one : !out
+      %sum = tile.full %one_sum : !sum
+      %p = tile.full %one : tensor<128x128xbf16, #tgpu.wgmma<2>>
+      %is_odd = arith.cmpi eq, %b, %c1 : i32
+      scf.for %t = %b to %c4 step %c1 iter_args(%use = %c0) -> (i32) : i32 {
+        %after = scf.for %i = %c0 to %c4 step %c1 iter_args(%inner = %use) -> (i32) : i32 {
+          %slot = tgpu.slot %ring[%i] : !tgpu.ring<1, <128x128xbf16, b128>>
+          tgpu.write %p, %slot : tensor<128x128xbf16, #tgpu.wgmma<2>>, !tgpu.shared<128x128xbf16, b128>
+          %end = scf.if %is_odd -> (i32) {
+            tgpu.acquire %empty[%inner] : !tgpu.barriers<2>
+            %sum_slot = tgpu.slot %sums[%inner] : !sums
+            tgpu.write %sum, %sum_slot : !sum, !tgpu.shared<128x64xf32, b128>
+            tgpu.fence_async
+            tgpu.arrive %full[%inner] per warp : !tgpu.barriers<2>
+            %next = arith.addi %inner, %c1 : i32
+            scf.yield %next : i32
+          } else {
+            scf.yield %inner : i32
+          }
+          scf.yield %end : i32
+        }
+        tgpu.store %tile, %c[%t, 0] : !out, !out_view
+        tgpu.store %tile, %d[%t, 0] : !out, !out_view
+        tgpu.store %tile, %e[%t, 0] : !out, !out_view
+        scf.yield %after : i32
+      }
+    }
+}

@@ -1,0 +1,58 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Buffers of a kernel with roles through which a role can store its results.
+
+#ifndef TILEWRIGHT_PASSES_TGPU_STOREBUFFERS_H
+#define TILEWRIGHT_PASSES_TGPU_STOREBUFFERS_H
+
+#include "dialect/Tgpu/Tgpu.h"
+
+#include <optional>
+
+namespace tilewright::tgpu {
+
+/// A ring that products read which the role itself writes, and nothing else uses.
+struct Scratch {
+  AllocRingOp ring;
+  mlir::Operation *user; ///< of the block of the stores: all uses are inside
+  mlir::Value barrier;   ///< once something is stored through it
+  int64_t next = 0;      ///< slot
+};
+
+std::optional<Scratch> findScratch(KernelOp kernel, StoreOp store);
+
+/// A buffer through which the role hands sums to the role that adds them to memory, after its last
+/// iteration: the slot that the next tile's first sum would take.
+struct SumSlot {
+  mlir::Value ring;
+  mlir::Value empty; ///< barriers of the slots that the other role has read
+  mlir::Value use;   ///< number of the slot, in the block of the store
+};
+
+std::optional<SumSlot> findSumSlot(KernelOp kernel, StoreOp store);
+
+/// A use of a ring that nothing is copied into: the other role has acquired it, and it is waited
+/// for before the stores and given back behind them.
+struct LentSlot {
+  AllocRingOp ring;
+  WaitOp wait;
+  ArriveOp release;
+};
+
+llvm::SmallVector<LentSlot> findLentSlots(StoreOp store);
+
+/// A buffer of one stage, filled by the other role, and how it is released; never, where it is
+/// filled once.
+struct Operand {
+  AllocOp buffer;
+  AllocBarriersOp empty;
+  ArriveOp release;      ///< in the role that computes
+  bool isShared = false; ///< a warpgroup reads rows that another overwrites
+};
+
+/// An operand of the type of the stored tile that the role's products have read.
+std::optional<Operand> findOperand(KernelOp kernel, StoreOp store);
+
+} // namespace tilewright::tgpu
+
+#endif // TILEWRIGHT_PASSES_TGPU_STOREBUFFERS_H

@@ -1,0 +1,109 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The pieces in which a tile is stored through shared memory, and the operations of a piece.
+
+#include "passes/Tgpu/StorePieces.h"
+
+#include "passes/Tgpu/LayoutInference.h"
+#include "passes/Tgpu/RoleSlice.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/IR/IRMapping.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+using namespace mlir;
+using namespace tilewright;
+using namespace tilewright::tgpu;
+
+std::optional<StorePieces> StorePieces::get(KernelOp kernel, StoreOp store, int64_t buffers) {
+  constexpr int64_t panelBytes = 128, chunkBytes = 16;
+  auto tile = cast<RankedTensorType>(store.getValue().getType());
+  int64_t bits = getElementBits(tile.getElementType());
+  int64_t columns = panelBytes * 8 / bits;
+  if (buffers < 1 || !isa<WgmmaAttr>(tile.getEncoding()) || (bits != 16 && bits != 32) ||
+      tile.getDimSize(1) % columns != 0)
+    return std::nullopt;
+  StorePieces pieces;
+  pieces.type = SharedType::get(kernel.getContext(), {tile.getDimSize(0), columns},
+                                tile.getElementType(), tgpu::Swizzle::B128);
+  // Rows that never end with a chunk of 16 bytes: the launch would always refuse the map.
+  int64_t extent = cast<tile::ViewType>(store.getView().getType()).getShape().back();
+  if (!ShapedType::isDynamic(extent) && extent * bits % (8 * chunkBytes) != 0)
+    return std::nullopt;
+  pieces.map = getTensorMap(kernel, store, pieces.type);
+  if (!pieces.map)
+    return std::nullopt;
+  pieces.count = tile.getDimSize(1) / columns;
+  pieces.buffers = std::min(buffers, pieces.count);
+  while (pieces.count % pieces.buffers != 0)
+    --pieces.buffers;
+  return pieces;
+}
+
+int64_t StorePieces::getCountIn(SharedType slot) const {
+  if (getAlignment(type) > getAlignment(slot))
+    return 0;
+  return std::min(getBytes(slot) / getBytes(type), count);
+}
+
+void tgpu::storePiece(ImplicitLocOpBuilder &b, StoreOp store, Value buffer, Value map,
+                      int64_t first) {
+  SmallVector<Value> indices(store.getIndices());
+  SmallVector<int64_t> known(store.getStaticIndices());
+  if (!ShapedType::isDynamic(known.back()))
+    known.back() += first;
+  else if (first)
+    indices.back() = arith::AddIOp::create(
+        b, indices.back(),
+        arith::ConstantOp::create(b, b.getI32IntegerAttr(static_cast<int32_t>(first))));
+  MappedView view = MappedView::of(store.getView());
+  TmaStoreOp::create(b, buffer, map, indices, known, view.begin, view.size);
+}
+
+/// The operation that computes a tile element by element for one use, or a splat; null for
+/// others.
+static Operation *getElementwise(Value tile) {
+  Operation *op = tile.getDefiningOp();
+  if (!op || isa<tile::FullOp>(op))
+    return op;
+  bool isElementwise = LayoutInference::isElementwise(op) && op->hasOneUse() &&
+                       op->getNumResults() == 1 && isMemoryEffectFree(op);
+  return isElementwise ? op : nullptr;
+}
+
+Value tgpu::getColumns(ImplicitLocOpBuilder &b, Value tile, int64_t first, int64_t count) {
+  if (cast<RankedTensorType>(tile.getType()).getDimSize(1) == count)
+    return tile;
+  IRMapping pieces;
+  // Operands first, with an explicit stack: the computation may be a chain of any length.
+  SmallVector<Value> stack{tile};
+  while (!stack.empty()) {
+    Value value = stack.back();
+    if (pieces.contains(value)) {
+      stack.pop_back();
+      continue;
+    }
+    auto type = cast<RankedTensorType>(value.getType());
+    auto pieceType = type.clone({type.getDimSize(0), count});
+    Operation *op = getElementwise(value);
+    if (!op) {
+      pieces.map(value, ColumnsOp::create(b, pieceType, first, value).getResult());
+      continue;
+    }
+    size_t size = stack.size();
+    for (Value operand : llvm::reverse(op->getOperands()))
+      if (isa<RankedTensorType>(operand.getType()) && !pieces.contains(operand))
+        stack.push_back(operand);
+    if (stack.size() == size)
+      b.clone(*op, pieces)->getResult(0).setType(pieceType);
+  }
+  return pieces.lookup(tile);
+}
+
+Value tgpu::getStoreMap(ImplicitLocOpBuilder &b, Value view, TensorMapType type) {
+  view = MappedView::of(view).argument;
+  for (Operation *user : view.getUsers())
+    if (auto map = dyn_cast<TensorMapOp>(user); map && map.getMap().getType() == type)
+      return map.getMap();
+  return TensorMapOp::create(b, type, view);
+}
