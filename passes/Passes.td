@@ -140,13 +140,14 @@ def TileChooseBlocks : Pass<"tile-choose-blocks", "::mlir::ModuleOp"> {
     The structure also decides which number of the row a parameter gets: `rows` is the extent of the operand that stays
     in place when a product also has an operand that is streamed, `step` that of the streamed operand; a product of two
     streamed operands has `rows`, `columns` and `step`. If a row has a limit on the length, and the launch can test the
-    length because it is an extent of an argument, the limit becomes a constraint of the kernel.
+    length because it is an extent of an argument, the limit becomes a constraint of the kernel. It cannot where the
+    loop ends at a number read from memory, or its mask depends on a scalar argument, such as the size of a window.
 
     `table` names a file of rows that are tried first: a list of objects in JSON with the keys structure, target ("cpu",
     "gpu" for all others, or a name), bits, above and bytes (of a row, in bytes), elements, mask ("none", "some", or
-    "ascending" for a mask that reads captures whose values ascend), length, captures (1: loops that read captured views
-    of rank 2 or more), work (loops that map at least so many operations for each element), shared (blocks that may take
-    so many bytes of shared memory); rows, columns, step. A condition that is left out always holds. The attribute
+    "ascending" for a mask that reads captures whose values ascend), length (-1: loops whose length no launch can
+    test), captures (1: loops that read captured views of rank 2 or more), work (loops that map at least so many
+    operations for each element), shared (blocks that may take so many bytes of shared memory); rows, columns, step. A condition that is left out always holds. The attribute
     `blocks` of a kernel, or of a launch, records what was known and chosen; a program has the record of the launch with
     the most products.
 
@@ -1085,9 +1086,9 @@ def TgpuStageStores : Pass<"tgpu-stage-stores", "::mlir::ModuleOp"> {
     Elementwise operations whose only use is the store are also computed piece by piece, which takes fewer registers.
 
     Without store buffers, a tile leaves through an existing buffer. In a block that processes tile after tile, that is
-    the slots of a ring that each iteration writes for its own products (the next tile writes them again once the copies
-    have read them), or slots that the role "load" lends (`tgpu.lend_slot`); otherwise it is the buffer of an operand
-    that all products have read.
+    the slots of a ring that each iteration writes for its own products, and then the slot that the next tile's first
+    sum for the role "reduce" will take (the next tile writes them again once the copies have read them), or slots that
+    the role "load" lends (`tgpu.lend_slot`); otherwise it is the buffer of an operand that all products have read.
 
     Before:
     ```mlir

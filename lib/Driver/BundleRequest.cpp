@@ -38,14 +38,16 @@ static bool hasRoles(mlir::ModuleOp mapped) {
   return mapped->walk([](tgpu::RolesOp) { return mlir::WalkResult::interrupt(); }).wasInterrupted();
 }
 
-/// Lengths for which the table has other blocks than those of the only kernel: a bundle has an
-/// entry for each, with its condition.
+/// Lengths for which the table has other blocks than those of the only kernel or program: a bundle
+/// has an entry for each, with its condition.
 static std::vector<int64_t> getLengths(mlir::ModuleOp module) {
   std::vector<int64_t> lengths;
+  auto programs = llvm::to_vector(module.getOps<tile::ProgramOp>());
   auto kernels = llvm::to_vector(module.getOps<tile::KernelOp>());
-  if (kernels.size() != 1 || !module.getOps<tile::ProgramOp>().empty())
+  if (programs.size() > 1 || (programs.empty() && kernels.size() != 1))
     return lengths;
-  if (auto blocks = kernels.front()->getAttrOfType<mlir::DictionaryAttr>(blocksAttrName))
+  mlir::Operation *entry = programs.empty() ? kernels.front().getOperation() : programs.front();
+  if (auto blocks = entry->getAttrOfType<mlir::DictionaryAttr>(blocksAttrName))
     if (auto shorter = blocks.getAs<mlir::ArrayAttr>("shorter"))
       for (auto length : shorter.getAsRange<mlir::IntegerAttr>())
         lengths.push_back(length.getInt());

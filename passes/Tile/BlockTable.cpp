@@ -127,12 +127,15 @@ constexpr Entry backwardRows[] = {
 
 // With dQ only.
 constexpr Entry backwardWithQueries[] = {
-    // One H100, 2026-11-26, D 128 (performance-log): 80 queries are 1.07 and 1.08 of 64 from S 4096
-    // on, 1.00 to 1.03 below; under a mask 0.96 at 1024. They spill if rows begin inside of an
-    // array.
     {"sm_90a", 16, 128, 0, anyMask, 0, 128, 0, 128},
-    {"sm_90a", 16, 256, 0, none, 2048, 128, 0, 64},
+    // One H200, 2026-11-26 (performance-log), D 128, 80 queries over 64: without a mask 0.99 at
+    // S 512, 1.02 to 1.08 from 1024 on; causal 0.93 at 512, 1.00 at 4096, 1.03 and 1.05 beyond; D
+    // 96 1.02 and 1.03, causal 0.97 at 1024 and 1.01 and 1.04 from 4096 on. A window of 1024 0.97.
+    // With 80 they spill if rows begin inside of an array.
+    {"sm_90a", 16, 256, 0, anyMask, unknownLength, 128, 0, 64},
     {"sm_90a", 16, 256, 0, none, 0, 128, 0, 80},
+    {"sm_90a", 16, 256, 0, some, 4096, 128, 0, 64},
+    {"sm_90a", 16, 256, 0, some, 0, 128, 0, 80},
 };
 
 // The same with a random number per element.
@@ -304,7 +307,8 @@ bool BlockRow::matches(const BlockQuery &query) const {
                  (!bytes || query.getBytes() <= bytes) && query.getBytes() >= above + (above > 0);
   bool isMask = mask == anyMask || mask == query.mask || (mask == some && query.mask == ascending);
   int64_t asked = query.hasLength ? query.length : query.usual;
-  bool isLength = !length || (asked && asked <= length);
+  bool isLength = length == unknownLength ? query.usual && !query.hasLength
+                                          : !length || (asked && asked <= length);
   bool isRoom = !query.shared || query.shared >= shared;
   return (structure.empty() || structure == query.structure) && isTarget && isRoom &&
          (!captures || query.captures) && query.work >= work && (!bits || query.bits <= bits) &&
@@ -330,7 +334,8 @@ std::string BlockRow::describe() const {
                     : mask == some ? "a mask"
                                    : "a mask of captures that ascend");
   if (length)
-    parts.push_back("loops over up to " + std::to_string(length));
+    parts.push_back(length == unknownLength ? "loops whose length no launch knows"
+                                            : "loops over up to " + std::to_string(length));
   if (captures)
     parts.push_back("captured tiles");
   if (work)
@@ -350,7 +355,7 @@ BlockChoice BlockTable::choose(const BlockQuery &query) const {
     }
     BlockQuery shorter = query;
     shorter.length = row.length;
-    if (row.length && query.hasLength && !query.length && row.matches(shorter))
+    if (row.length > 0 && query.hasLength && !query.length && row.matches(shorter))
       choice.shorter.push_back(row.length);
   }
   llvm::sort(choice.shorter);
@@ -408,9 +413,11 @@ static llvm::Expected<BlockRow> readRow(const llvm::json::Object &object) {
                      ", "));
     std::optional<llvm::StringRef> text = value.getAsString();
     std::optional<int64_t> number = value.getAsInteger();
-    if (field->text ? !text : !number || *number < 0)
-      return llvm::createStringError("'" + key.str() + "' of a row must be " +
-                                     (field->text ? "a text" : "a number from 0 on"));
+    int64_t least = field->number == &row.length ? unknownLength : 0;
+    if (field->text ? !text : !number || *number < least)
+      return llvm::createStringError(
+          "'" + key.str() + "' of a row must be " +
+          (field->text ? "a text" : "a number from " + std::to_string(least) + " on"));
     if (field->text)
       *field->text = text->str();
     else

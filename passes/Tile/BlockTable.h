@@ -42,12 +42,16 @@ struct BlockQuery {
   /// randomWork.
   int64_t work = 0;
   int64_t shared = 0; ///< bytes of shared memory that a block may take; 0: as the target has
-  /// If the loop ends at a number read from memory, such as the length of a sequence, no launch
-  /// knows its length, and rows are matched with this typical length instead. 0: it does not.
+  /// If the loop ends at a number read from memory, such as the length of a sequence, or its mask
+  /// depends on one, such as the size of a window, no launch knows its length, and rows are matched
+  /// with this typical length instead. 0: it does not.
   int64_t usual = 0;
 
   int64_t getBytes() const { return (elements * bits + 7) / 8; }
 };
+
+/// Of a row: only loops whose length no launch knows.
+inline constexpr int64_t unknownLength = -1;
 
 /// The blocks of kernels that match the first group of members; 0 and the empty string match
 /// anything.
@@ -59,7 +63,7 @@ struct BlockRow {
   int64_t bytes = 0;    ///< bytes of a row: at most
   int64_t elements = 0; ///< elements of a row: at most
   MaskKind mask = MaskKind::Any;
-  int64_t length = 0;   ///< at most
+  int64_t length = 0;   ///< at most; or unknownLength
   int64_t captures = 0; ///< 1: for loops that read captured views
   int64_t work = 0;     ///< mapped operations per element: at least
   int64_t shared = 0;   ///< for blocks that may take so many bytes of shared memory

@@ -239,12 +239,50 @@ private:
                    : readsAscending(loop.getMaskAttr()) ? MaskKind::Ascending
                                                         : MaskKind::Some;
     examineFunctions(structure.loop, query);
-    query.hasLength = !reached.launch && getLength(reached);
+    query.hasLength = !!getLength(reached);
     constexpr int64_t usualLength = 2048; // of a sequence in a packed batch
     if (reached.limit && !reached.limit.getDefiningOp<DimOp>() &&
         !matchPattern(reached.limit, m_Constant()))
       query.usual = usualLength;
+    // Nor does an extent say how many blocks a mask keeps that asks for a number of the caller,
+    // such as the size of a window.
+    if (loop && query.mask != MaskKind::None && readsArgument(loop, bindings)) {
+      query.hasLength = false;
+      query.usual = usualLength;
+    }
     return query;
+  }
+
+  /// Whether the mask of a loop depends on a scalar argument of the kernel, as far as parameters
+  /// leave it.
+  bool readsArgument(ForBlocksOp loop, const Bindings &bindings) {
+    auto mask = SymbolTable(module).lookup<func::FuncOp>(*loop.getMask());
+    auto result =
+        mask ? dyn_cast<func::ReturnOp>(mask.getBody().back().getTerminator()) : func::ReturnOp();
+    auto kernel = loop->getParentOfType<KernelOp>();
+    if (!result)
+      return false;
+    llvm::DenseSet<Value> given;
+    auto operand = loop.getMaskOperands().begin();
+    for (BlockArgument argument : mask.getArguments()) {
+      bool isPosition = argument.getArgNumber() == loop.getAgainstPosition() ||
+                        argument.getArgNumber() == loop.getBlockPosition();
+      auto passed = isPosition ? BlockArgument() : dyn_cast<BlockArgument>(*operand++);
+      if (passed && passed.getOwner() == &kernel.getBody().front() &&
+          passed.getArgNumber() < kernel.getArgNames().size())
+        given.insert(argument);
+    }
+    FlagEvaluator flags(module, bindings);
+    llvm::SetVector<Value> values;
+    values.insert(result.getOperand(0));
+    for (size_t i = 0; i < values.size(); ++i) {
+      if (given.contains(values[i]))
+        return true;
+      Operation *op = values[i].getDefiningOp();
+      if (op && !flags.evaluate(values[i]))
+        values.insert(op->operand_begin(), op->operand_end());
+    }
+    return false;
   }
 
   /// Whether a mask, or a function that it calls, reads an ascending capture.
@@ -297,26 +335,30 @@ private:
       });
   }
 
-  /// The extent of an argument that bounds the loop, as an expression for launches, or null.
+  /// The extent of an argument of the kernel that bounds the loop, as an expression for launches,
+  /// or null.
   ExprAttr getLength(const Reached &reached) {
+    Signature kernel(reached.kernel);
     auto dim = reached.limit ? reached.limit.getDefiningOp<DimOp>() : DimOp();
     auto argument = dim ? dyn_cast_if_present<BlockArgument>(dim.getView()) : BlockArgument();
-    if (!argument || argument.getOwner() != signature.body ||
-        argument.getArgNumber() >= signature.argNames.size())
+    if (!argument || argument.getOwner() != kernel.body ||
+        argument.getArgNumber() >= kernel.argNames.size())
       return {};
-    auto name = cast<StringAttr>(signature.argNames[argument.getArgNumber()]);
+    auto name = cast<StringAttr>(kernel.argNames[argument.getArgNumber()]);
     return ExprAttr::get(module.getContext(), ExprKind::Dim, static_cast<int64_t>(dim.getDim()),
                          name.getValue(), {});
   }
 
-  /// Adds the constraint that a launch with blocks for short loops has only such loops.
-  void require(const Reached &reached, int64_t longest) {
+  /// Adds the constraint that a launch with blocks for short loops has only such loops. It is one
+  /// of the kernel: a program may have variants of it.
+  void require(Reached &reached, int64_t longest) {
     MLIRContext *context = module.getContext();
     auto limit = ExprAttr::getInt(context, longest);
     auto isShort = ExprAttr::get(context, ExprKind::Call, 0, "<=", {getLength(reached), limit});
-    SmallVector<Attribute> constraints{isShort};
-    llvm::append_range(constraints, signature.constraints);
-    entry->setAttr("constraints", ArrayAttr::get(context, constraints));
+    llvm::SetVector<Attribute> constraints;
+    constraints.insert(isShort); // once for a kernel that is launched several times
+    constraints.insert_range(Signature(reached.kernel).constraints);
+    reached.kernel->setAttr("constraints", ArrayAttr::get(context, constraints.getArrayRef()));
   }
 
   /// Whether a parameter of the entry is this extent of the kernel, directly or through the launch.
