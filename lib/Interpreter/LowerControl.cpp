@@ -275,18 +275,11 @@ LogicalResult lower(Lowering &lowering, tile::ForBlocksOp op) {
   return success();
 }
 
-template <typename OpT> LogicalResult lowerAs(Lowering &lowering, Operation *op) {
-  return lower(lowering, cast<OpT>(op));
-}
-
-template <typename... OpTs> void add(LoweringTable &table) {
-  ((table[OpTs::getOperationName()] = lowerAs<OpTs>), ...);
-}
-
 } // namespace
 
 void addControlLowerings(LoweringTable &table) {
-  add<scf::ForOp, scf::WhileOp, scf::IfOp, func::CallOp, tile::MapOp, tile::ForBlocksOp>(table);
+  addLowerings<scf::ForOp, scf::WhileOp, scf::IfOp, func::CallOp, tile::MapOp, tile::ForBlocksOp>(
+      table, [](Lowering &lowering, auto op) { return lower(lowering, op); });
 }
 
 } // namespace tilewright::interpreter

@@ -331,21 +331,14 @@ LogicalResult lower(Lowering &lowering, tgpu::AtomicAddOp op) {
 /// Operations without effect, since everything is executed immediately and in order.
 LogicalResult lowerNothing(Lowering &, Operation *) { return success(); }
 
-template <typename OpT> LogicalResult lowerAs(Lowering &lowering, Operation *op) {
-  return lower(lowering, cast<OpT>(op));
-}
-
-template <typename... OpTs> void add(LoweringTable &table) {
-  ((table[OpTs::getOperationName()] = lowerAs<OpTs>), ...);
-}
-
 } // namespace
 
 void addTgpuLowerings(LoweringTable &table) {
-  add<tgpu::AllocOp, tgpu::CopyAsyncOp, tgpu::ReadOp, tgpu::WriteSharedOp, tgpu::ConvertOp,
-      tgpu::MmaOp, tgpu::FmaDotOp, tgpu::WgmmaOp, tgpu::WgmmaWaitOp, tgpu::AnyOp, tgpu::ColumnsOp,
-      tgpu::ThreadSumOp, tgpu::RaiseMaxOp, tgpu::FirstRoundOp, tgpu::LoadOp, tgpu::StoreOp,
-      tgpu::AtomicAddOp>(table);
+  addLowerings<tgpu::AllocOp, tgpu::CopyAsyncOp, tgpu::ReadOp, tgpu::WriteSharedOp, tgpu::ConvertOp,
+               tgpu::MmaOp, tgpu::FmaDotOp, tgpu::WgmmaOp, tgpu::WgmmaWaitOp, tgpu::AnyOp,
+               tgpu::ColumnsOp, tgpu::ThreadSumOp, tgpu::RaiseMaxOp, tgpu::FirstRoundOp,
+               tgpu::LoadOp, tgpu::StoreOp, tgpu::AtomicAddOp>(
+      table, [](Lowering &lowering, auto op) { return lower(lowering, op); });
   for (StringRef name :
        {tgpu::CopyCommitOp::getOperationName(), tgpu::WgmmaCommitOp::getOperationName(),
         tgpu::FenceAsyncOp::getOperationName(), tgpu::CopyWaitOp::getOperationName(),

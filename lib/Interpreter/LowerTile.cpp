@@ -239,21 +239,14 @@ LogicalResult lower(Lowering &lowering, tile::DotOp op) {
   return success();
 }
 
-template <typename OpT> LogicalResult lowerAs(Lowering &lowering, Operation *op) {
-  return lower(lowering, cast<OpT>(op));
-}
-
-template <typename... OpTs> void add(LoweringTable &table) {
-  ((table[OpTs::getOperationName()] = lowerAs<OpTs>), ...);
-}
-
 } // namespace
 
 void addTileLowerings(LoweringTable &table) {
-  add<tile::LoadOp, tile::GatherOp, tile::StoreOp, tile::AtomicAddOp, tile::ScatterAddOp,
-      tile::AddAtOp, tile::AtOp, tile::DimOp, tile::SubviewOp, tile::CapturedOp, tile::RepeatOp,
-      tile::FullOp, tile::IotaOp, tile::ExpandOp, tile::ReshapeOp, tile::TransposeOp, tile::SliceOp,
-      tile::ReduceOp, tile::DotOp>(table);
+  addLowerings<tile::LoadOp, tile::GatherOp, tile::StoreOp, tile::AtomicAddOp, tile::ScatterAddOp,
+               tile::AddAtOp, tile::AtOp, tile::DimOp, tile::SubviewOp, tile::CapturedOp,
+               tile::RepeatOp, tile::FullOp, tile::IotaOp, tile::ExpandOp, tile::ReshapeOp,
+               tile::TransposeOp, tile::SliceOp, tile::ReduceOp, tile::DotOp>(
+      table, [](Lowering &lowering, auto op) { return lower(lowering, op); });
 }
 
 } // namespace tilewright::interpreter

@@ -12,6 +12,8 @@
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/DenseSet.h"
 
+#include <functional>
+
 namespace tilewright::interpreter {
 
 /// The element type of a scalar, a tile or a view; nothing if the device does not support it.
@@ -47,7 +49,7 @@ struct CompiledKernel {
 
 class Lowering;
 /// The function that lowers an operation, by its name.
-using LowerFn = mlir::LogicalResult (*)(Lowering &, mlir::Operation *);
+using LowerFn = std::function<mlir::LogicalResult(Lowering &, mlir::Operation *)>;
 using LoweringTable = llvm::StringMap<LowerFn>;
 /// The table of the CPU device.
 const LoweringTable &lowerings();
@@ -163,6 +165,16 @@ private:
   llvm::SmallVector<mlir::Operation *> callStack;
   mutable llvm::DenseMap<mlir::Value, mlir::Operation *> lastUsers;
 };
+
+/// Enters `lower(lowering, op)` for each of these operations.
+template <typename... OpTs, typename LowerT>
+void addLowerings(LoweringTable &table, const LowerT &lower) {
+  ((table[OpTs::getOperationName()] =
+        [lower](Lowering &lowering, mlir::Operation *op) {
+          return lower(lowering, mlir::cast<OpTs>(op));
+        }),
+   ...);
+}
 
 void addArithLowerings(LoweringTable &table);
 void addTileLowerings(LoweringTable &table);

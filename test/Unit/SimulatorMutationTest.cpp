@@ -41,8 +41,9 @@ protected:
     for (const Mutation &mutation : mutations) {
       messages.clear();
       auto mutant = mutate(module, mutation);
+      SimulatedModule simulated(*mutant);
       bool survives = llvm::all_of(calls, [&](SimulatedCall copy) {
-        return mlir::succeeded(simulate(*mutant, entry, copy.arguments(), options));
+        return mlir::succeeded(simulated.run(entry, copy.arguments(), options));
       });
       mlir::Operation *op = findMutated(module, mutation);
       auto proof = op->getAttrOfType<mlir::StringAttr>(kRedundantAttr);

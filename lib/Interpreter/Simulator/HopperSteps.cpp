@@ -264,7 +264,7 @@ LogicalResult lower(Lowering &lowering, tgpu::BulkWaitOp op) {
 // Order among blocks
 //===----------------------------------------------------------------------===//
 
-template <typename OpT> LogicalResult lowerTurn(Lowering &lowering, OpT op, bool awaits) {
+template <typename OpT> LogicalResult lowerBlockTurn(Lowering &lowering, OpT op, bool awaits) {
   Slot turns = lowering.slotOf(op.getTurns());
   auto indices = mixedIndices(lowering, op.getIndices(), op.getStaticIndices());
   IntOperand number = lowering.intOperand(op.getNumber());
@@ -277,10 +277,10 @@ template <typename OpT> LogicalResult lowerTurn(Lowering &lowering, OpT op, bool
   return success();
 }
 LogicalResult lower(Lowering &lowering, tgpu::AwaitTurnOp op) {
-  return lowerTurn(lowering, op, true);
+  return lowerBlockTurn(lowering, op, true);
 }
 LogicalResult lower(Lowering &lowering, tgpu::EndTurnOp op) {
-  return lowerTurn(lowering, op, false);
+  return lowerBlockTurn(lowering, op, false);
 }
 
 //===----------------------------------------------------------------------===//
@@ -458,19 +458,13 @@ LogicalResult lower(Lowering &lowering, tgpu::WgmmaWaitOp op) {
   return success();
 }
 
-template <typename OpT> LogicalResult lowerAs(Lowering &lowering, Operation *op) {
-  return lower(lowering, cast<OpT>(op));
-}
-template <typename... OpTs> void add(LoweringTable &table) {
-  ((table[OpTs::getOperationName()] = lowerAs<OpTs>), ...);
-}
-
 } // namespace
 
 void addHopperSimulation(LoweringTable &table) {
-  add<tgpu::TensorMapOp, tgpu::TmaLoadOp, tgpu::BulkLoadOp, tgpu::TmaStoreOp, tgpu::TmaReduceAddOp,
-      tgpu::BulkCommitOp, tgpu::BulkWaitOp, tgpu::AwaitTurnOp, tgpu::EndTurnOp, tgpu::WgmmaOp,
-      tgpu::WgmmaCommitOp, tgpu::WgmmaWaitOp>(table);
+  addLowerings<tgpu::TensorMapOp, tgpu::TmaLoadOp, tgpu::BulkLoadOp, tgpu::TmaStoreOp,
+               tgpu::TmaReduceAddOp, tgpu::BulkCommitOp, tgpu::BulkWaitOp, tgpu::AwaitTurnOp,
+               tgpu::EndTurnOp, tgpu::WgmmaOp, tgpu::WgmmaCommitOp, tgpu::WgmmaWaitOp>(
+      table, [](Lowering &lowering, auto op) { return lower(lowering, op); });
 }
 
 } // namespace tilewright::simulator

@@ -7,7 +7,6 @@
 #include "mlir/IR/Operation.h"
 
 #include <algorithm>
-#include <thread>
 
 using namespace mlir;
 
@@ -94,40 +93,19 @@ bool Machine::report(const std::optional<Conflict> &conflict, Operation *op, con
 // Contexts
 //===----------------------------------------------------------------------===//
 
-void Machine::resume(Context &context) {
-  std::unique_lock lock(mutex);
-  running = &context;
-  changed.notify_all();
-  changed.wait(lock, [&] { return !running; });
-}
-
-void Machine::giveWay(Context &context) {
-  std::unique_lock lock(mutex);
-  running = nullptr;
-  changed.notify_all();
-  changed.wait(lock, [&] { return running == &context; });
-}
+void Machine::giveWay(Context &context) { context.coroutine->pause(); }
 
 bool Machine::runRoles(MutableArrayRef<Role> roles) {
-  std::vector<std::thread> threads;
   for (Role &role : roles)
-    threads.emplace_back([&] {
-      {
-        std::unique_lock lock(mutex);
-        changed.wait(lock, [&] { return running == &role.context; });
-      }
+    role.context.coroutine = std::make_unique<Coroutine>([&] {
       if (!firstFault)
         role.run();
-      std::unique_lock lock(mutex);
-      role.context.isDone = true;
-      running = nullptr;
-      changed.notify_all();
     });
 
   while (true) {
     SmallVector<Context *> open, ready;
     for (Role &role : roles)
-      if (!role.context.isDone)
+      if (!role.context.coroutine->isDone())
         open.push_back(&role.context);
     if (open.empty())
       break;
@@ -140,10 +118,8 @@ bool Machine::runRoles(MutableArrayRef<Role> roles) {
       continue;
     }
     size_t next = moment == AsyncMoment::Random ? random() % ready.size() : 0;
-    resume(*ready[next]);
+    ready[next]->coroutine->resume();
   }
-  for (std::thread &thread : threads)
-    thread.join();
   if (firstFault)
     inFlight.clear(); // its closures refer to tiles in the roles' frames
   // Later operations execute after all roles, but this does not order memory accesses.

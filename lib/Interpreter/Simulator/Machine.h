@@ -10,6 +10,7 @@
 #define TILEWRIGHT_LIB_INTERPRETER_SIMULATOR_MACHINE_H
 
 #include "lib/Interpreter/Frame.h"
+#include "lib/Interpreter/Simulator/Coroutine.h"
 #include "lib/Interpreter/Simulator/ShadowMemory.h"
 #include "lib/Interpreter/Simulator/Simulate.h"
 
@@ -17,10 +18,8 @@
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
 
-#include <condition_variable>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <random>
 
 namespace tilewright::simulator {
@@ -80,7 +79,8 @@ struct Context {
   llvm::function_ref<bool()> isReady = nullptr;
   llvm::function_ref<std::string()> waitsFor = nullptr;
   mlir::Operation *waitsAt = nullptr;
-  bool isDone = false;
+
+  std::unique_ptr<Coroutine> coroutine; ///< of a role
 };
 
 /// Properties of a kernel that are known before it runs.
@@ -234,7 +234,6 @@ private:
               const std::string &who);
   void tick(unsigned warp) { ++clocks[components.warp(warp)][components.warp(warp)]; }
   bool deliverOne();
-  void resume(Context &context);
   void giveWay(Context &context);
   bool reportDeadlock(llvm::ArrayRef<Context *> contexts);
 
@@ -248,10 +247,6 @@ private:
   std::vector<NamedBarrier> namedBarriers;
   llvm::DenseMap<mlir::Operation *, Context *> turnTaken; ///< the holder; null: not taken
   std::vector<DeferredRef> inFlight;                      ///< in the order of issue
-
-  std::mutex mutex;
-  std::condition_variable changed;
-  Context *running = nullptr; ///< null: the scheduler
 };
 
 } // namespace tilewright::simulator

@@ -26,12 +26,14 @@ std::optional<Conflict> ShadowMemory::update(int64_t base, const Bytes &bytes, N
   llvm::SmallDenseMap<uint32_t, uint32_t, 8> known;
   uint32_t from = 0, to = 0;
   bool isFirst = true;
-  for (const ByteRange &range : bytes)
-    for (int64_t cell = (base + range.begin) / granule; cell * granule < base + range.end; ++cell) {
-      assert(cell < static_cast<int64_t>(cells.size()) && "access beyond shared memory");
-      if (isFirst || cells[cell] != from) {
+  uint32_t *numbers = cells.data();
+  for (const ByteRange &range : bytes) {
+    int64_t end = (base + range.end + granule - 1) / granule;
+    assert(end <= static_cast<int64_t>(cells.size()) && "access beyond shared memory");
+    for (int64_t cell = (base + range.begin) / granule; cell < end; ++cell) {
+      if (isFirst || numbers[cell] != from) {
         isFirst = false;
-        from = cells[cell];
+        from = numbers[cell];
         auto [entry, isNew] = known.try_emplace(from, 0);
         if (isNew) {
           State state;
@@ -44,8 +46,9 @@ std::optional<Conflict> ShadowMemory::update(int64_t base, const Bytes &bytes, N
         }
         to = entry->second;
       }
-      cells[cell] = to;
+      numbers[cell] = to;
     }
+  }
   return std::nullopt;
 }
 

@@ -385,19 +385,13 @@ LogicalResult lower(Lowering &lowering, tgpu::CopyWaitOp op) {
   return success();
 }
 
-template <typename OpT> LogicalResult lowerAs(Lowering &lowering, Operation *op) {
-  return lower(lowering, cast<OpT>(op));
-}
-template <typename... OpTs> void add(LoweringTable &table) {
-  ((table[OpTs::getOperationName()] = lowerAs<OpTs>), ...);
-}
-
 } // namespace
 
 void addSharedSimulation(LoweringTable &table) {
-  add<tgpu::TakeTileOp, tgpu::GetTileOp, tgpu::PublishOp, tgpu::ReceiveOp, tgpu::AllocOp,
-      tgpu::AllocRingOp, tgpu::SlotOp, tgpu::ReadOp, tgpu::WriteSharedOp, tgpu::ConvertOp,
-      tgpu::FmaDotOp, tgpu::CopyAsyncOp, tgpu::CopyCommitOp, tgpu::CopyWaitOp>(table);
+  addLowerings<tgpu::TakeTileOp, tgpu::GetTileOp, tgpu::PublishOp, tgpu::ReceiveOp, tgpu::AllocOp,
+               tgpu::AllocRingOp, tgpu::SlotOp, tgpu::ReadOp, tgpu::WriteSharedOp, tgpu::ConvertOp,
+               tgpu::FmaDotOp, tgpu::CopyAsyncOp, tgpu::CopyCommitOp, tgpu::CopyWaitOp>(
+      table, [](Lowering &lowering, auto op) { return lower(lowering, op); });
 }
 
 } // namespace tilewright::simulator

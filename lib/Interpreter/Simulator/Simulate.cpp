@@ -57,9 +57,13 @@ BlockPlan planOf(tile::KernelOp kernel) {
 
 class SimulatedRunner : public KernelRunner {
 public:
-  SimulatedRunner(AsyncMoment moment, const SimulationOptions &options,
-                  llvm::DenseSet<Operation *> *executed)
-      : moment(moment), options(options), executed(executed) {}
+  /// Before a run. What has been compiled stays.
+  void prepare(AsyncMoment newMoment, const SimulationOptions &newOptions,
+               llvm::DenseSet<Operation *> *newExecuted) {
+    moment = newMoment;
+    options = &newOptions;
+    executed = newExecuted;
+  }
 
   LogicalResult compile(tile::KernelOp kernel) override {
     if (!kernel->hasAttr(kWarpsAttr))
@@ -75,9 +79,9 @@ public:
   LogicalResult launch(tile::KernelOp kernel, ArrayRef<BoundArgument> arguments,
                        const llvm::StringMap<BoundArgument> &captures) override {
     Entry &entry = kernels[kernel];
-    if (failed(checkConstraints(kernel, arguments, captures, options.smCount)))
+    if (failed(checkConstraints(kernel, arguments, captures, options->smCount)))
       return failure();
-    FailureOr<Grid> grid = gridOf(*entry.code, arguments, options.smCount);
+    FailureOr<Grid> grid = gridOf(*entry.code, arguments, options->smCount);
     if (failed(grid))
       return failure();
     for (int64_t number = 0; number < grid->points; ++number)
@@ -97,9 +101,10 @@ private:
                          int64_t number) {
     // The machine's pending products refer to tiles allocated from the frame.
     SimulatedFrame frame;
-    Machine machine(entry.plan, moment, options.seed + static_cast<uint64_t>(number), grid.extents);
+    Machine machine(entry.plan, moment, options->seed + static_cast<uint64_t>(number),
+                    grid.extents);
     machine.executed = executed;
-    machine.tileSeed = static_cast<int64_t>(options.seed);
+    machine.tileSeed = static_cast<int64_t>(options->seed);
     machine.block = machine.lastTile = number;
     frame.machine = &machine;
     frame.context = &machine.main;
@@ -113,8 +118,8 @@ private:
     else if (!machine.fault())
       machine.fail(frame.failedOp, frame.failure);
     if (!machine.fault()) {
-      if (options.watches)
-        options.watches->note(entry.code->op, point);
+      if (options->watches)
+        options->watches->note(entry.code->op, point);
       return success();
     }
     const Machine::Fault &fault = *machine.fault();
@@ -125,9 +130,9 @@ private:
     return error;
   }
 
-  AsyncMoment moment;
-  const SimulationOptions &options;
-  llvm::DenseSet<Operation *> *executed;
+  AsyncMoment moment = AsyncMoment::Earliest;
+  const SimulationOptions *options = nullptr;
+  llvm::DenseSet<Operation *> *executed = nullptr;
   llvm::DenseMap<Operation *, Entry> kernels;
 };
 
@@ -164,13 +169,23 @@ private:
 
 } // namespace
 
-LogicalResult simulate(ModuleOp module, StringRef entry, const llvm::StringMap<Argument> &arguments,
-                       const SimulationOptions &options) {
-  OwningOpRef<ModuleOp> copy = module.clone();
-  unwrapTgpuKernels(*copy);
-  Operation *found = SymbolTable::lookupSymbolIn(*copy, entry);
+struct SimulatedModule::Impl {
+  explicit Impl(ModuleOp module) : module(module), copy(module.clone()) {
+    unwrapTgpuKernels(*copy);
+  }
+  ModuleOp module;
+  OwningOpRef<ModuleOp> copy;
+  SimulatedRunner runner;
+};
+
+SimulatedModule::SimulatedModule(ModuleOp module) : impl(std::make_unique<Impl>(module)) {}
+SimulatedModule::~SimulatedModule() = default;
+
+LogicalResult SimulatedModule::run(StringRef entry, const llvm::StringMap<Argument> &arguments,
+                                   const SimulationOptions &options) {
+  Operation *found = SymbolTable::lookupSymbolIn(*impl->copy, entry);
   if (!found)
-    return module.emitError() << "has no kernel or program @" << entry;
+    return impl->module.emitError() << "has no kernel or program @" << entry;
   Snapshot inputs(arguments);
   std::optional<Snapshot> results;
   llvm::DenseSet<Operation *> executed;
@@ -179,8 +194,8 @@ LogicalResult simulate(ModuleOp module, StringRef entry, const llvm::StringMap<A
       inputs.restore();
     if (options.watches)
       options.watches->start();
-    SimulatedRunner runner(moment, options, options.executed ? &executed : nullptr);
-    if (failed(runEntry(found, arguments, {/*f64=*/false, options.smCount}, runner)))
+    impl->runner.prepare(moment, options, options.executed ? &executed : nullptr);
+    if (failed(runEntry(found, arguments, {/*f64=*/false, options.smCount}, impl->runner)))
       return failure();
     Snapshot now(arguments);
     if (results && now.differs(*results))
@@ -190,13 +205,18 @@ LogicalResult simulate(ModuleOp module, StringRef entry, const llvm::StringMap<A
   }
   if (options.executed) {
     unsigned number = 0;
-    copy->walk<WalkOrder::PreOrder>([&](Operation *op) {
+    impl->copy->walk<WalkOrder::PreOrder>([&](Operation *op) {
       if (executed.contains(op))
         options.executed->insert(number);
       ++number;
     });
   }
   return success();
+}
+
+LogicalResult simulate(ModuleOp module, StringRef entry, const llvm::StringMap<Argument> &arguments,
+                       const SimulationOptions &options) {
+  return SimulatedModule(module).run(entry, arguments, options);
 }
 
 } // namespace tilewright

@@ -10,6 +10,7 @@
 
 #include "mlir/IR/BuiltinOps.h"
 
+#include <memory>
 #include <set>
 
 namespace tilewright {
@@ -44,6 +45,19 @@ struct SimulationOptions {
 mlir::LogicalResult simulate(mlir::ModuleOp module, llvm::StringRef entry,
                              const llvm::StringMap<Argument> &arguments,
                              const SimulationOptions &options = {});
+
+/// The same for several runs of a module, which is compiled once. It must not change meanwhile.
+class SimulatedModule {
+public:
+  explicit SimulatedModule(mlir::ModuleOp module);
+  ~SimulatedModule();
+  mlir::LogicalResult run(llvm::StringRef entry, const llvm::StringMap<Argument> &arguments,
+                          const SimulationOptions &options = {});
+
+private:
+  struct Impl;
+  std::unique_ptr<Impl> impl;
+};
 
 } // namespace tilewright
 

@@ -227,19 +227,13 @@ LogicalResult lower(Lowering &lowering, tgpu::AnyOp op) {
   return success();
 }
 
-template <typename OpT> LogicalResult lowerAs(Lowering &lowering, Operation *op) {
-  return lower(lowering, cast<OpT>(op));
-}
-template <typename... OpTs> void add(LoweringTable &table) {
-  ((table[OpTs::getOperationName()] = lowerAs<OpTs>), ...);
-}
-
 } // namespace
 
 void addSyncSimulation(LoweringTable &table) {
-  add<tgpu::RolesOp, tgpu::GridExtentOp, tgpu::AllocBarriersOp, tgpu::WaitOp, tgpu::AcquireOp,
-      tgpu::ArriveOp, tgpu::ExpectOp, tgpu::NamedBarrierOp, tgpu::TurnsOp, tgpu::SyncOp,
-      tgpu::SignalOp, tgpu::TakeTurnOp, tgpu::PassTurnOp, tgpu::FenceAsyncOp, tgpu::AnyOp>(table);
+  addLowerings<tgpu::RolesOp, tgpu::GridExtentOp, tgpu::AllocBarriersOp, tgpu::WaitOp,
+               tgpu::AcquireOp, tgpu::ArriveOp, tgpu::ExpectOp, tgpu::NamedBarrierOp, tgpu::TurnsOp,
+               tgpu::SyncOp, tgpu::SignalOp, tgpu::TakeTurnOp, tgpu::PassTurnOp, tgpu::FenceAsyncOp,
+               tgpu::AnyOp>(table, [](Lowering &lowering, auto op) { return lower(lowering, op); });
 }
 
 } // namespace tilewright::simulator

@@ -63,6 +63,21 @@ Offsets offsetsOf(const SharedLayout &buffer, ArrayRef<int64_t> shape, bool tran
   return offsets;
 }
 
+/// The elements of a warp's lanes and registers, less what the warp adds.
+struct ThreadElements {
+  explicit ThreadElements(const RegisterLayout &layout) {
+    for (int lane = 0; lane < layout::kLanes; ++lane)
+      lanes.push_back(layout.lanePart(lane));
+    for (int reg = 0; reg < layout.registersPerThread(); ++reg)
+      registers.push_back(layout.registerPart(reg));
+  }
+  Coord operator()(Coord warp, int lane, int reg) const {
+    const Coord &l = lanes[lane], &r = registers[reg];
+    return {warp[0] + l[0] + r[0], warp[1] + l[1] + r[1]};
+  }
+  std::vector<Coord> lanes, registers;
+};
+
 } // namespace
 
 Result<TilePattern> simulator::patternOf(RankedTensorType tile, tgpu::SharedType type,
@@ -75,13 +90,15 @@ Result<TilePattern> simulator::patternOf(RankedTensorType tile, tgpu::SharedType
     return buffer.status();
   TilePattern pattern;
   pattern.offsets = offsetsOf(*buffer, layout->shape(), transpose);
+  ThreadElements elements(*layout);
   for (int warp = 0; warp < layout->numWarps(); ++warp) {
     ByteSet bytes(buffer->sizeInBytes());
+    Coord warpPart = layout->warpPart(warp);
     for (int lane = 0; lane < layout::kLanes; ++lane)
       for (int reg = 0; reg < layout->registersPerThread(); ++reg)
         if (!writes || layout->isCanonicalOwner(warp, lane, reg))
           bytes.add(buffer->byteOffset(toBuffer(*buffer, layout->rank(), transpose,
-                                                layout->element(warp, lane, reg))),
+                                                elements(warpPart, lane, reg))),
                     buffer->bytesPerElement());
     pattern.byWarp.push_back(bytes.ranges());
   }
@@ -125,11 +142,13 @@ Result<TilePattern> simulator::patternOfFmaOperand(RankedTensorType result, tgpu
   int64_t depth = alongRows ? buffer->cols() : buffer->rows();
   TilePattern pattern;
   pattern.offsets = offsetsOf(*buffer, type.getShape(), false);
+  ThreadElements elements(*layout);
   for (int warp = 0; warp < layout->numWarps(); ++warp) {
+    Coord warpPart = layout->warpPart(warp);
     std::vector<bool> needed(alongRows ? buffer->rows() : buffer->cols());
     for (int lane = 0; lane < layout::kLanes; ++lane)
       for (int reg = 0; reg < layout->registersPerThread(); ++reg)
-        needed[layout->element(warp, lane, reg)[isB ? 1 : 0]] = true;
+        needed[elements(warpPart, lane, reg)[isB ? 1 : 0]] = true;
     ByteSet bytes(buffer->sizeInBytes());
     for (int64_t i = 0; i < static_cast<int64_t>(needed.size()); ++i)
       for (int64_t k = 0; needed[i] && k < depth; ++k)

@@ -1,0 +1,33 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// A function with a stack of its own, so that it can stop anywhere and go on later.
+
+#ifndef TILEWRIGHT_LIB_INTERPRETER_SIMULATOR_COROUTINE_H
+#define TILEWRIGHT_LIB_INTERPRETER_SIMULATOR_COROUTINE_H
+
+#include <functional>
+#include <memory>
+
+namespace tilewright::simulator {
+
+/// Runs `body`, in the thread and the time of whoever calls resume(). It must be resumed until it
+/// is done.
+class Coroutine {
+public:
+  explicit Coroutine(std::function<void()> body);
+  ~Coroutine();
+
+  /// Returns when the body calls pause() or returns.
+  void resume();
+  /// Called by the body only.
+  void pause();
+  bool isDone() const;
+
+private:
+  struct Impl;
+  std::unique_ptr<Impl> impl;
+};
+
+} // namespace tilewright::simulator
+
+#endif // TILEWRIGHT_LIB_INTERPRETER_SIMULATOR_COROUTINE_H
