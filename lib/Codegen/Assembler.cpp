@@ -17,6 +17,8 @@
 using namespace tilewright;
 
 std::string tilewright::findAssembler() {
+  if (auto named = llvm::sys::Process::GetEnv("TILEWRIGHT_PTXAS"))
+    return *named;
   if (auto onPath = llvm::sys::findProgramByName("ptxas"))
     return *onPath;
   llvm::SmallVector<std::string> roots;

@@ -52,7 +52,8 @@ struct Assembly {
   std::vector<KernelResources> resources;
 };
 
-/// The path of ptxas: from PATH, or beside a CUDA installation; empty where there is none.
+/// The path of ptxas: by TILEWRIGHT_PTXAS, whose empty value stands for none, from PATH, or beside
+/// a CUDA installation; empty where there is none.
 std::string findAssembler();
 
 /// PTX through ptxas. Errors: no ptxas; PTX that it refuses (with its log).

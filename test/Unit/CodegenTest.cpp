@@ -51,3 +51,11 @@ TEST(Codegen, PassesOnWhatTheAssemblerRefuses) {
   else
     EXPECT_EQ(message.rfind("ptxas failed", 0), 0u) << message;
 }
+
+TEST(Codegen, PtxasIsThatOfTheEnvironment) {
+  setenv("TILEWRIGHT_PTXAS", "/no/such/ptxas", 1);
+  EXPECT_EQ(findAssembler(), "/no/such/ptxas");
+  setenv("TILEWRIGHT_PTXAS", "", 1);
+  EXPECT_EQ(findAssembler(), "");
+  unsetenv("TILEWRIGHT_PTXAS");
+}
