@@ -4,6 +4,7 @@
 #
 #   make demo         set up, build, and run attention forward and backward against the reference, on the GPU too where
 #                     there is one (examples/gpu_attention.cpp)
+#   make tools        set up, and build the command-line tools
 #   make check        set up, build, and run the tests
 #   make check-full   the long lists of the tests, a minute of each fuzz target, and tests of package and wheel
 #   make check-sanitized  the tests under AddressSanitizer, UndefinedBehaviorSanitizer and ThreadSanitizer, by clang;
@@ -21,10 +22,10 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := check
 BUILD ?= build
-# One job per core, but no more than memory holds: a unit of eight files that include MLIR takes up to 1.8 GB.
-JOBS ?= $(shell awk -v cores=$$(nproc) '/MemTotal/ { n = int($$2 / 1900000); print n < 1 ? 1 : n < cores ? n : cores }' /proc/meminfo)
+# One job per core, but no more than memory holds: a unit of sixteen files that include MLIR takes up to 2 GB.
+JOBS ?= $(shell awk -v cores=$$(nproc) '/MemTotal/ { n = int($$2 / 2000000); print n < 1 ? 1 : n < cores ? n : cores }' /proc/meminfo)
 
-.PHONY: dependencies configure build demo check check-full check-sanitized coverage package wheel docs site format clean
+.PHONY: dependencies configure build tools demo check check-full check-sanitized coverage package wheel docs site format clean
 
 dependencies:
 	@scripts/install-dependencies.sh
@@ -35,8 +36,11 @@ configure: dependencies
 build: configure
 	@cmake --build $(BUILD) --parallel $(JOBS)
 
-demo: configure
+tools: configure
 	@cmake --build $(BUILD) --parallel $(JOBS) --target tools
+
+demo: configure
+	@cmake --build $(BUILD) --parallel $(JOBS) --target demo
 	@$(BUILD)/bin/tilewright-demo
 	@for direction in forward backward; do \
 	  $(BUILD)/bin/tilewrightc kernels/attention_$$direction.mlir --param D=64 --param T=f16 --param CAUSAL=top_left \

@@ -4,15 +4,18 @@
 #
 #   tilewright_add_library(NAME [MLIR] [UNITY] SOURCES file... [LINK target...] [DEPENDS target...])
 #   tilewright_add_tool(NAME [MLIR] SOURCES file... [LINK target...] [COMPONENT of the installation])
-#   tilewright_add_unittest(NAME [MLIR] [UNITY] SOURCES file... [LINK target...] [LABELS label...] [TIMEOUT seconds])
+#   tilewright_add_unittest(NAME [MLIR] [UNITY] [BY_FILE] SOURCES file... [LINK target...] [LABELS label...]
+#                           [TIMEOUT seconds])
 #   tilewright_tablegen(TARGET FILE.td OUTPUT flags... [OUTPUT flags...]...)
 #
-# MLIR says that the sources include MLIR or LLVM headers, UNITY that they may be compiled eight at a time. A target
+# MLIR says that the sources include MLIR or LLVM headers, UNITY that they may be compiled many at a time. A target
 # without sources is tolerated: a library becomes an empty interface, a tool or a test is left out.
 
 # Most of a unit's time goes into the templates and inline functions of MLIR that it shares with its neighbours. A cold
-# build of the passes takes less than half the time with eight files in one unit; but an edit compiles all eight.
-option(TILEWRIGHT_UNITY "Compile eight files at a time where a target allows it; OFF suits work on the passes" ON)
+# build of the passes takes less than half the time with many files in one unit; but an edit compiles all of them. A unit
+# of sixteen takes up to 2 GB.
+option(TILEWRIGHT_UNITY "Compile 16 files at a time where a target allows it; OFF suits work on the passes" ON)
+set(TILEWRIGHT_UNITY_SIZE 16)
 function(_tilewright_unite name)
   if(NOT TILEWRIGHT_UNITY)
     return()
@@ -23,7 +26,7 @@ function(_tilewright_unite name)
   set(group 0)
   foreach(source IN LISTS sources)
     get_filename_component(folder "${source}" DIRECTORY)
-    if(NOT folder STREQUAL last OR number EQUAL 8)
+    if(NOT folder STREQUAL last OR number EQUAL TILEWRIGHT_UNITY_SIZE)
       math(EXPR group "${group} + 1")
       set(number 0)
       set(last "${folder}")
@@ -117,9 +120,10 @@ function(tilewright_finish_tools)
   endforeach()
 endfunction()
 
-# A GoogleTest binary in bin/test/, and one CTest entry of the same name that runs it.
+# A GoogleTest binary in bin/test/, and one CTest entry of the same name that runs it. With BY_FILE each FooTest.cpp has an
+# entry FooTest instead, which runs the suites of this file: a suite is in one file then.
 function(tilewright_add_unittest name)
-  cmake_parse_arguments(ARG "MLIR;UNITY" "TIMEOUT" "SOURCES;LINK;DEPENDS;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "MLIR;UNITY;BY_FILE" "TIMEOUT" "SOURCES;LINK;DEPENDS;LABELS" ${ARGN})
   if(NOT ARG_SOURCES)
     return()
   endif()
@@ -131,17 +135,50 @@ function(tilewright_add_unittest name)
     list(APPEND ARG_LINK TilewrightMLIR)
     tilewright_precompile(${name})
   endif()
+  # Tests spend their time in what they test, and some compile in half of it.
+  target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)
   target_link_libraries(${name} PRIVATE ${ARG_LINK} GTest::gtest GTest::gtest_main)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/test")
   _tilewright_add_dependencies(${name} ${ARG_DEPENDS})
   install(TARGETS ${name} RUNTIME DESTINATION test COMPONENT package EXCLUDE_FROM_ALL)
 
-  # Tests open kernels by paths relative to the root of the source tree, or of the unpacked package.
-  add_test(NAME ${name} COMMAND ${name} --gtest_brief=1 WORKING_DIRECTORY "${CMAKE_SOURCE_DIR}")
-  set_tests_properties(${name} PROPERTIES LABELS "googletest;${ARG_LABELS}")
-  if(ARG_TIMEOUT)
-    set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT})
+  set(entries ${name})
+  if(ARG_BY_FILE)
+    set(entries "")
+    set(all_suites "")
+    foreach(source IN LISTS ARG_SOURCES)
+      get_filename_component(entry "${source}" NAME_WE)
+      set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${source}")
+      file(STRINGS "${source}" suites REGEX "^TEST(_F|_P)?\\([A-Za-z0-9]+")
+      list(TRANSFORM suites REPLACE "^TEST[_FP]*\\(([A-Za-z0-9]+).*" "\\1")
+      list(REMOVE_DUPLICATES suites)
+      if(NOT suites)
+        continue() # C, or no tests
+      endif()
+      foreach(suite IN LISTS suites)
+        if(suite IN_LIST all_suites)
+          message(FATAL_ERROR "${source}: the suite ${suite} is in another file of ${name}, too")
+        endif()
+      endforeach()
+      list(APPEND all_suites ${suites})
+      list(APPEND entries ${entry})
+      # Suites of TEST_P have the name of the instantiation and a slash before them.
+      list(TRANSFORM suites REPLACE "(.+)" "\\1.*:*/\\1.*")
+      list(JOIN suites ":" ${entry}_suites)
+    endforeach()
   endif()
+  foreach(entry IN LISTS entries)
+    set(filter "")
+    if(ARG_BY_FILE)
+      set(filter "--gtest_filter=${${entry}_suites}")
+    endif()
+    # Tests open kernels by paths relative to the root of the source tree, or of the unpacked package.
+    add_test(NAME ${entry} COMMAND ${name} --gtest_brief=1 ${filter} WORKING_DIRECTORY "${CMAKE_SOURCE_DIR}")
+    set_tests_properties(${entry} PROPERTIES LABELS "googletest;${ARG_LABELS}")
+    if(ARG_TIMEOUT)
+      set_tests_properties(${entry} PROPERTIES TIMEOUT ${ARG_TIMEOUT})
+    endif()
+  endforeach()
 endfunction()
 
 # Headers that TableGen writes must exist before any unit that may include them is compiled.

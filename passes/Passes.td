@@ -1503,8 +1503,7 @@ def ConvertTgpuToNvvm : Pass<"convert-tgpu-to-nvvm", "::mlir::ModuleOp"> {
     - a change of layout that moves elements between warps without scratch memory, or with more than fits into it
     - a function that is recursive or has unstructured control flow
   }];
-  let dependentDialects = ["::mlir::LLVM::LLVMDialect", "::mlir::NVVM::NVVMDialect", "::mlir::arith::ArithDialect",
-                           "::mlir::scf::SCFDialect", "::mlir::math::MathDialect", "::mlir::cf::ControlFlowDialect"];
+  let dependentDialects = ["::mlir::LLVM::LLVMDialect", "::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect", "::mlir::math::MathDialect", "::mlir::cf::ControlFlowDialect"];
 }
 
 #endif // TILEWRIGHT_PASSES_PASSES_TD

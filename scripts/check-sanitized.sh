@@ -31,7 +31,7 @@ build thread-sanitized native-tests
 run thread-sanitized --parallel "$jobs" -R "$threaded"
 [ "$only" = all ] || exit 0
 
-build thread-sanitized InterpreterDeviceTest InterpreterBlockLoopTest SimulatorTest
+build thread-sanitized InterpreterTests CompilerTests
 run thread-sanitized -R '^(InterpreterDeviceTest|InterpreterBlockLoopTest|SimulatorTest)$'
 build sanitized all
 # lit runs its own jobs.

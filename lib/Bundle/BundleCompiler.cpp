@@ -5,10 +5,8 @@
 #include "lib/Bundle/BundleCompiler.h"
 
 #include "lib/Bundle/ManifestBuilder.h"
+#include "passes/Conversion/Nvvm.h"
 #include "passes/Tgpu/ScheduleNames.h"
-
-#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
-#include "mlir/Interfaces/DataLayoutInterfaces.h"
 
 using namespace mlir;
 using namespace tilewright;
@@ -109,22 +107,6 @@ private:
   llvm::StringRef text;
 };
 
-/// What the code of an entry declares in shared memory, for exchanges between warps. What is
-/// external is given at the launch.
-static uint32_t getStaticSharedBytes(ModuleOp lowered, llvm::StringRef entry) {
-  llvm::SmallPtrSet<Operation *, 4> globals;
-  SymbolTable symbols(lowered);
-  symbols.lookup<LLVM::LLVMFuncOp>(entry).walk([&](LLVM::AddressOfOp op) {
-    auto global = symbols.lookup<LLVM::GlobalOp>(op.getGlobalName());
-    if (global && global.getAddrSpace() == 3 && global.getLinkage() != LLVM::Linkage::External)
-      globals.insert(global);
-  });
-  uint64_t bytes = 0;
-  for (Operation *global : globals)
-    bytes += DataLayout(lowered).getTypeSize(cast<LLVM::GlobalOp>(global).getGlobalType());
-  return static_cast<uint32_t>(bytes);
-}
-
 struct PartCode {
   std::string ptx;
   int version;
@@ -142,7 +124,7 @@ static llvm::Expected<PartCode> makeCode(BundlePart &part,
       return made.takeError();
     code.ptx = std::move(*made);
     for (runtime::KernelSpec &kernel : kernels)
-      kernel.staticSharedBytes = getStaticSharedBytes(*part.mapped, kernel.entry);
+      kernel.staticSharedBytes = nvvm::getStaticSharedBytes(*part.mapped, kernel.entry);
     return code;
   }
   GivenPtx given(code.ptx);

@@ -8,7 +8,9 @@
 #include "dialect/Tile/TileExprEval.h"
 #include "lib/Bundle/BundleCompiler.h"
 #include "lib/Support/MakeError.h"
-#include "passes/Conversion/KernelEmitter.h"
+#include "passes/Conversion/ReachedCaptures.h"
+#include "passes/Conversion/TileLayouts.h"
+#include "passes/Conversion/Timeline.h"
 
 using namespace mlir;
 using namespace tilewright;

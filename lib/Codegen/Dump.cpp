@@ -29,7 +29,7 @@ struct DumpState {
   unsigned number = 0;
 };
 
-DumpState &state() {
+DumpState &dumpState() {
   static DumpState state;
   return state;
 }
@@ -49,14 +49,14 @@ struct AfterEachPass : mlir::PassInstrumentation {
 
 } // namespace
 
-bool isDumping() { return !state().base.empty(); }
+bool isDumping() { return !dumpState().base.empty(); }
 
 void dump(llvm::StringRef name, llvm::StringRef bytes) {
   if (!isDumping())
     return;
-  std::lock_guard<std::mutex> lock(state().mutex);
+  std::lock_guard<std::mutex> lock(dumpState().mutex);
   std::string path;
-  llvm::raw_string_ostream(path) << state().base << llvm::format(".%03u.", state().number++)
+  llvm::raw_string_ostream(path) << dumpState().base << llvm::format(".%03u.", dumpState().number++)
                                  << name;
   std::error_code code;
   llvm::raw_fd_ostream stream(path, code);
@@ -70,7 +70,7 @@ void dump(llvm::StringRef name, llvm::StringRef bytes) {
     return;
   llvm::WithColor::warning(llvm::errs(), "TILEWRIGHT_DUMP")
       << "cannot write '" << path << "': " << code.message() << '\n';
-  state().base.clear();
+  dumpState().base.clear();
 }
 
 void dump(llvm::StringRef name, mlir::ModuleOp module) {

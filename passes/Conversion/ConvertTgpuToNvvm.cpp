@@ -4,6 +4,7 @@
 
 #include "dialect/Tile/Calls.h"
 #include "passes/Conversion/KernelEmitter.h"
+#include "passes/Conversion/Nvvm.h"
 #include "passes/Passes.h"
 
 #include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
@@ -12,7 +13,6 @@
 #include "mlir/Conversion/SCFToControlFlow/SCFToControlFlow.h"
 #include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Pass/Pass.h"
 #include "mlir/Pass/PassManager.h"
@@ -27,6 +27,10 @@ using namespace tilewright;
 
 namespace {
 struct ConvertTgpuToNvvm : tilewright::impl::ConvertTgpuToNvvmBase<ConvertTgpuToNvvm> {
+  void getDependentDialects(DialectRegistry &registry) const override {
+    ConvertTgpuToNvvmBase::getDependentDialects(registry);
+    nvvm::insertDialect(registry);
+  }
   void runOnOperation() override;
 };
 } // namespace

@@ -8,10 +8,9 @@
 
 #include "passes/Conversion/KernelEmitter.h"
 #include "passes/Conversion/LoweringTable.h"
+#include "passes/Conversion/Nvvm.h"
 #include "passes/Conversion/RoleThreads.h"
 #include "runtime/KernelAbi.h"
-
-#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 
 using namespace mlir;
 using namespace tilewright;
@@ -137,8 +136,7 @@ static LogicalResult emitRoles(KernelEmitter &e, RolesOp op) {
   return dispatch(e, wholeWarp, runEnds, [&](size_t run) {
     auto firstRole = static_cast<size_t>(runStarts[run]);
     if (int64_t registers = op.getRegisters()[firstRole]) {
-      // Without this the entry count is unknown, and the request ignored.
-      e.func->setAttr(NVVM::NVVMDialect::getMinctasmAttrName(), e.b.getI32IntegerAttr(1));
+      nvvm::markRegisters(e.func);
       e.inlineAsm((Twine("setmaxnreg.") + (registers > atEntry ? "inc" : "dec") +
                    ".sync.aligned.u32 " + Twine(registers) + ";")
                       .str(),

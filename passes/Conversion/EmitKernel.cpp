@@ -7,12 +7,12 @@
 // first id the fastest, so that no extent but the product is limited.
 
 #include "passes/Conversion/KernelEmitter.h"
+#include "passes/Conversion/Nvvm.h"
+#include "passes/Conversion/ReachedCaptures.h"
 
 #include "dialect/Tile/TileExpr.h"
 #include "passes/Conversion/LoweringTable.h"
 #include "passes/ExprLowering.h"
-
-#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 
 using namespace mlir;
 using namespace tilewright;
@@ -53,15 +53,13 @@ LogicalResult KernelEmitter::emitSignature() {
   b.setInsertionPoint(kernel);
   auto type = LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(b.getContext()), types);
   func = LLVM::LLVMFuncOp::create(b, entry, type);
-  func->setAttr(NVVM::NVVMDialect::getKernelFuncAttrName(), b.getUnitAttr());
-  func->setAttr(NVVM::NVVMDialect::getReqntidAttrName(),
-                b.getDenseI32ArrayAttr({static_cast<int32_t>(32 * numWarps)}));
+  nvvm::markKernel(func, static_cast<int32_t>(32 * numWarps));
   for (size_t i = 0; i < maps.size(); ++i) {
     unsigned argument = static_cast<unsigned>(firstMap + i);
     func.setArgAttr(argument, LLVM::LLVMDialect::getByValAttrName(),
                     TypeAttr::get(LLVM::LLVMArrayType::get(b.getI8Type(), 128)));
     func.setArgAttr(argument, LLVM::LLVMDialect::getAlignAttrName(), b.getI64IntegerAttr(64));
-    func.setArgAttr(argument, NVVM::NVVMDialect::getGridConstantAttrName(), b.getUnitAttr());
+    nvvm::markGridConstant(func, argument);
   }
   Block *body = func.addEntryBlock(b);
   for (auto [i, map] : llvm::enumerate(maps))
@@ -90,7 +88,7 @@ LogicalResult KernelEmitter::emitSignature() {
   {
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPoint(endOfEntry);
-    thread = NVVM::ThreadIdXOp::create(b, b.getI32Type());
+    thread = nvvm::getThreadId(b);
     warp = arith::DivUIOp::create(b, thread, i32(32));
     lane = arith::RemUIOp::create(b, thread, i32(32));
   }
@@ -139,7 +137,7 @@ static Value emitExpr(KernelEmitter &e, tile::ExprAttr expr) {
 }
 
 LogicalResult KernelEmitter::emitGrid() {
-  Value rest = NVVM::BlockIdXOp::create(b, b.getI32Type());
+  Value rest = nvvm::getBlockId(b);
   size_t count = kernel.getGrid().size();
   for (auto [i, id] : llvm::enumerate(kernel.getGridIds())) {
     if (i + 1 == count) {
@@ -161,7 +159,7 @@ LogicalResult KernelEmitter::emitGrid() {
 /// the other extents.
 static LogicalResult emitGridExtent(KernelEmitter &e, GridExtentOp op) {
   int64_t dim = op.getDim(), last = static_cast<int64_t>(e.kernel.getGrid().size()) - 1;
-  Value rest = NVVM::GridDimXOp::create(e.b, e.b.getI32Type());
+  Value rest = nvvm::getGridExtent(e.b);
   for (int64_t i = 0; i <= dim; ++i) {
     Value extent = rest;
     if (i < last) {

@@ -10,10 +10,9 @@
 // nothing for it, and a launch writes no memory of the caller's.
 
 #include "passes/Conversion/KernelEmitter.h"
+#include "passes/Conversion/Nvvm.h"
 
 #include "passes/Conversion/LoweringTable.h"
-
-#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 
 using namespace mlir;
 using namespace tilewright;
@@ -137,7 +136,7 @@ static LogicalResult emitTakeTile(KernelEmitter &e, TakeTileOp op) {
                                      LLVM::AtomicOrdering::monotonic);
   };
   Value tiles = e.getScalar(op.getTiles());
-  Value blocks = NVVM::GridDimXOp::create(e.b, e.b.getI32Type());
+  Value blocks = nvvm::getGridExtent(e.b);
   // Where every block has its only tile from the beginning, the counter is not touched.
   Value hasMore = op.getAll()
                       ? arith::ConstantOp::create(e.b, e.b.getBoolAttr(true)).getResult()

@@ -306,10 +306,6 @@ public:
   mlir::Value timelineState, timelineBuffer, timelineChunks;
 };
 
-/// The captures that a kernel reaches, in the order in which the module declares them: its
-/// arguments after the declared ones.
-llvm::SmallVector<tile::CaptureOp> getReachedCaptures(KernelOp kernel);
-
 } // namespace tilewright::tgpu
 
 #endif // TILEWRIGHT_PASSES_CONVERSION_KERNELEMITTER_H

@@ -17,7 +17,7 @@ using namespace tilewright::reference;
 
 namespace {
 
-constexpr Type type = Type::BF16;
+constexpr Type goldenType = Type::BF16;
 
 struct Golden {
   int64_t D;
@@ -41,10 +41,10 @@ protected:
   }
 
   void check(const AttentionProblem &problem, uint64_t seed, const CallOptions &options) const {
-    AttentionInputs inputs = randomInputs(problem, type, seed);
-    ForwardResult result = runForward(problem, type, inputs, options);
-    expectForward(ForwardOracle(problem, inputs, type), result,
-                  describe(problem, type) + " scale " + std::to_string(problem.scale));
+    AttentionInputs inputs = randomInputs(problem, goldenType, seed);
+    ForwardResult result = runForward(problem, goldenType, inputs, options);
+    expectForward(ForwardOracle(problem, inputs, goldenType), result,
+                  describe(problem, goldenType) + " scale " + std::to_string(problem.scale));
   }
 };
 
@@ -58,7 +58,7 @@ TEST_P(Goldens, PassTheListOfCases) {
     if (std::max(shape.Sq, shape.Skv) > 1024 && !runsOnGpu())
       continue;
     const std::string &group = groupNames()[seed % 3];
-    check(makeCase(type, shape, kernel.D, mask, group).problem, seed, golden());
+    check(makeCase(goldenType, shape, kernel.D, mask, group).problem, seed, golden());
     ++seed;
     if (IsSkipped() || HasFailure())
       return;
@@ -89,8 +89,8 @@ TEST_P(Goldens, LeaveOutLse) {
 TEST_P(Goldens, KeepNaNInItsRow) {
   AttentionProblem problem = make(1, 2, 1, 150, 200);
   problem.scale = -problem.scale; // negating Q must keep it, too
-  expectNaNStaysInItsRow(problem, type, [&](const AttentionInputs &inputs) {
-    return runForward(problem, type, inputs, golden());
+  expectNaNStaysInItsRow(problem, goldenType, [&](const AttentionInputs &inputs) {
+    return runForward(problem, goldenType, inputs, golden());
   });
 }
 
@@ -98,16 +98,17 @@ TEST_P(Goldens, KeepNaNInItsRow) {
 TEST_P(Goldens, AttendWhatTheMaskKeeps) {
   AttentionProblem problem = make(1, 1, 1, 210, 270);
   MaskProbe integers = integerProbe(problem, 3);
-  ForwardResult result = runForward(problem, type, integers.inputs, golden());
-  expectOk(checkIntegerProbe(problem, integers, type, result.o), describe(problem, type));
-  expectOk(checkProbeLse(problem, result.lse), describe(problem, type));
+  ForwardResult result = runForward(problem, goldenType, integers.inputs, golden());
+  expectOk(checkIntegerProbe(problem, integers, goldenType, result.o),
+           describe(problem, goldenType));
+  expectOk(checkProbeLse(problem, result.lse), describe(problem, goldenType));
 }
 
 /// Heads beside each other, as in [batch, sequence, head, D], and every output has the bits of
 /// row-major arrays.
 TEST_P(Goldens, TakeStrides) {
   AttentionProblem p = make(2, 4, 2, 70, 90);
-  AttentionInputs inputs = randomInputs(p, type, 9);
+  AttentionInputs inputs = randomInputs(p, goldenType, 9);
   CallOptions options = golden();
   auto interleaved = [&](int64_t heads, int64_t rows) {
     Layout layout;
@@ -118,8 +119,8 @@ TEST_P(Goldens, TakeStrides) {
                      {"k", interleaved(p.Hkv, p.Skv)},
                      {"v", interleaved(p.Hkv, p.Skv)},
                      {"o", interleaved(p.Hq, p.Sq)}};
-  ForwardResult expected = runForward(p, type, inputs, golden());
-  ForwardResult got = runForward(p, type, inputs, options);
+  ForwardResult expected = runForward(p, goldenType, inputs, golden());
+  ForwardResult got = runForward(p, goldenType, inputs, options);
   EXPECT_EQ(expected.o, got.o);
   EXPECT_EQ(expected.lse, got.lse);
 }

@@ -12,7 +12,7 @@
 namespace tilewright {
 namespace {
 
-constexpr int64_t rows = 4, columns = 5, count = rows * columns;
+constexpr int64_t tileRows = 4, tileColumns = 5, count = tileRows * tileColumns;
 using Values = std::vector<float>;
 
 /// One operation on tiles of rows x columns (or a loop or branch over such operations).
@@ -153,7 +153,7 @@ void evaluate(const std::vector<Node> &nodes, std::map<int, Values> &values, int
     Values a = values[node.operands[0]], b = values[node.operands[1]], c = values[node.operands[2]];
     Values r(count);
     for (int64_t e = 0; e < count; ++e) {
-      int64_t row = e / columns, column = e % columns;
+      int64_t row = e / tileColumns, column = e % tileColumns;
       switch (node.kind) {
       case Node::Add:
         r[e] = a[e] + b[e];
@@ -171,12 +171,13 @@ void evaluate(const std::vector<Node> &nodes, std::map<int, Values> &values, int
         r[e] = a[e] < b[e] ? b[e] : c[e];
         break;
       case Node::RowMax:
-        r[e] = *std::max_element(a.begin() + row * columns, a.begin() + (row + 1) * columns);
+        r[e] =
+            *std::max_element(a.begin() + row * tileColumns, a.begin() + (row + 1) * tileColumns);
         break;
       case Node::ColumnMin: {
         float least = a[column];
-        for (int64_t i = 0; i < rows; ++i)
-          least = std::min(least, a[i * columns + column]);
+        for (int64_t i = 0; i < tileRows; ++i)
+          least = std::min(least, a[i * tileColumns + column]);
         r[e] = -least;
         break;
       }
@@ -258,16 +259,17 @@ tile.kernel @k (%x: !tile.view<[?, ?], f32>, %out: !tile.view<[?, ?, ?, ?], f32>
 })",
                                     {{"BODY", body}});
     // Small integers: sums are exact.
-    Tensor x(ElementType::F32, {rows, columns}, [](int64_t i) { return double(i * 7 % 11) - 5; });
+    Tensor x(ElementType::F32, {tileRows, tileColumns},
+             [](int64_t i) { return double(i * 7 % 11) - 5; });
     int64_t slots = static_cast<int64_t>(stored.size());
-    Tensor out(ElementType::F32, {2, slots, rows, columns}, -1e30);
+    Tensor out(ElementType::F32, {2, slots, tileRows, tileColumns}, -1e30);
     run(source, {{"x", x.argument()}, {"out", out.argument()}});
     for (int64_t g = 0; g < 2; ++g) {
       std::map<int, Values> values;
       for (int64_t e = 0; e < count; ++e) {
         values[0].push_back(float(x.get(e)));
-        values[1].push_back(float(x.get(e / columns, 0)));
-        values[2].push_back(float(x.get(1, e % columns)));
+        values[1].push_back(float(x.get(e / tileColumns, 0)));
+        values[2].push_back(float(x.get(1, e % tileColumns)));
       }
       evaluate(nodes, values, g);
       for (int64_t k = 0; k < slots; ++k)

@@ -13,7 +13,6 @@ using namespace tilewright::layout;
 
 namespace {
 
-constexpr Swizzle swizzles[] = {Swizzle::None, Swizzle::B32, Swizzle::B64, Swizzle::B128};
 const int64_t rowCounts[] = {1, 8, 16, 64, 80, 96, 128};
 
 /// Every element begins at a byte of its own, and the inverse finds it from each of its bytes.

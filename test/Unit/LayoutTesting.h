@@ -6,6 +6,7 @@
 #define TILEWRIGHT_TEST_UNIT_LAYOUTTESTING_H
 
 #include "lib/Layout/RegisterLayout.h"
+#include "lib/Layout/SharedLayout.h"
 
 #include "gtest/gtest.h"
 
@@ -13,6 +14,8 @@
 #include <vector>
 
 namespace tilewright::layout {
+
+inline constexpr Swizzle swizzles[] = {Swizzle::None, Swizzle::B32, Swizzle::B64, Swizzle::B128};
 
 inline std::ostream &operator<<(std::ostream &out, const Owner &owner) {
   return out << "warp " << owner.warp << " lane " << owner.lane << " register " << owner.reg;

@@ -11,8 +11,6 @@ using namespace tilewright::layout;
 
 namespace {
 
-constexpr Swizzle swizzles[] = {Swizzle::None, Swizzle::B32, Swizzle::B64, Swizzle::B128};
-
 /// A buffer as wgmma takes it: panels of the swizzle, or of 16 bytes.
 Result<SharedLayout> makeBuffer(int64_t rows, int64_t cols, int bits, Swizzle swizzle) {
   return swizzle == Swizzle::None ? SharedLayout::panels(rows, cols, bits, 16)

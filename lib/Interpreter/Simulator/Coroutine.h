@@ -10,7 +10,7 @@
 
 namespace tilewright::simulator {
 
-/// Runs `body`, in the thread and the time of whoever calls resume(). It must be resumed until it
+/// Runs `body`, on the thread that calls resume(). It must be resumed until it
 /// is done.
 class Coroutine {
 public:
