@@ -268,9 +268,12 @@ private:
     if (auto at = dyn_cast<tile::AtOp>(op)) {
       if (result.getType().isInteger(1))
         return;
-      // Either offsets of consecutive sequences, or lists of small numbers.
+      // A scalar like those of the kernel, such as the size of a window, offsets of consecutive
+      // sequences, or lists of small numbers.
       ArrayRef<int64_t> fixed = at.getStaticIndices();
-      int64_t last = fixed.empty() ? 0 : fixed.back();
+      if (fixed.empty())
+        return set(result, shape.getInteger());
+      int64_t last = fixed.back();
       if (ShapedType::isDynamic(last))
         last = get(at.getIndices().back());
       return set(result, fixed.size() == 1 ? last * shape.getLongExtent() : last + 1);
