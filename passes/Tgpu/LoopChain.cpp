@@ -90,9 +90,8 @@ bool tgpu::hasSeveralProducts(scf::ForOp loop) {
   return llvm::any_of(products, [](auto &each) { return each.second > 1; });
 }
 
-/// Finds the products of the loop that a value depends on directly, not through other products.
-static void getProducts(Value value, scf::ForOp loop,
-                        llvm::SmallPtrSetImpl<Operation *> &products) {
+llvm::SmallPtrSet<Operation *, 4> tgpu::getProducts(Value value, scf::ForOp loop) {
+  llvm::SmallPtrSet<Operation *, 4> products;
   SetVector<Value> reached;
   reached.insert(value);
   for (size_t i = 0; i < reached.size(); ++i) {
@@ -107,6 +106,7 @@ static void getProducts(Value value, scf::ForOp loop,
     else
       reached.insert_range(op->getOperands());
   }
+  return products;
 }
 
 bool tgpu::addsCombinedProducts(scf::ForOp loop) {
@@ -115,23 +115,15 @@ bool tgpu::addsCombinedProducts(scf::ForOp loop) {
     return tile && isa_and_present<WgmmaAttr>(tile.getEncoding());
   });
   bool isCombined = false;
-  loop->walk([&](WgmmaOp product) {
-    llvm::SmallPtrSet<Operation *, 4> products;
-    getProducts(product.getA(), loop, products);
-    isCombined |= products.size() > 1;
-  });
+  loop->walk([&](WgmmaOp product) { isCombined |= getProducts(product.getA(), loop).size() > 1; });
   return isCombined && sums > 1;
 }
 
 bool tgpu::exchangesProducts(scf::ForOp loop) {
-  llvm::SetVector<Operation *> sources;
-  loop->walk([&](WriteSharedOp write) { sources.insert(write); });
-  for (size_t i = 0; i < sources.size(); ++i) {
-    if (isa<WgmmaOp>(sources[i]))
-      return true;
-    for (Value operand : sources[i]->getOperands())
-      if (Operation *op = operand.getDefiningOp(); op && loop->isProperAncestor(op))
-        sources.insert(op);
-  }
-  return false;
+  return loop
+      ->walk([&](WriteSharedOp write) {
+        return getProducts(write.getValue(), loop).empty() ? WalkResult::advance()
+                                                           : WalkResult::interrupt();
+      })
+      .wasInterrupted();
 }

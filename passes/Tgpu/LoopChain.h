@@ -53,6 +53,9 @@ bool hasSeveralProducts(mlir::scf::ForOp loop);
 /// next one, both products are live beside the sums most of the time and exceed the registers.
 bool addsCombinedProducts(mlir::scf::ForOp loop);
 
+/// The products of the loop that a value depends on directly, not through other products.
+llvm::SmallPtrSet<mlir::Operation *, 4> getProducts(mlir::Value value, mlir::scf::ForOp loop);
+
 /// Whether an iteration writes to shared memory what it computes from its products.
 bool exchangesProducts(mlir::scf::ForOp loop);
 

@@ -255,18 +255,13 @@ private:
   /// last barrier.
   bool isExchanged(Operation *wait) {
     Operation *barrier = getBarrier();
-    llvm::SetVector<Operation *> sources;
-    for (auto write : body->getOps<WriteSharedOp>())
-      if (barrier && write->isBeforeInBlock(barrier) && !isEmitted.contains(write))
-        sources.insert(write);
-    for (size_t i = 0; i < sources.size(); ++i) {
-      if (sources[i] == wait)
-        return true;
-      for (Value operand : sources[i]->getOperands())
-        if (Operation *op = operand.getDefiningOp(); op && op->getBlock() == body)
-          sources.insert(op);
-    }
-    return false;
+    return barrier && llvm::any_of(body->getOps<WriteSharedOp>(), [&](WriteSharedOp write) {
+             return write->isBeforeInBlock(barrier) && !isEmitted.contains(write) &&
+                    llvm::any_of(getProducts(write.getValue(), loop), [&](Operation *op) {
+                      Product *product = getProduct(op);
+                      return product && product->wait == wait;
+                    });
+           });
   }
 
   /// Issues one kept product before the last barrier, or the fence before it, to run while warps

@@ -25,15 +25,14 @@ bool canOrderRound(mlir::scf::ForOp loop);
 /// Returns the operations of such a loop in the order of skeleton *side by side*. Products are
 /// issued as early as their operands allow and waited for as late as possible. A product whose
 /// result is only carried to the next iteration is kept back until the matrix unit would be idle
-/// while the result of another product is used:
+/// while the result of another product is used. If warps exchange what they compute from products,
+/// one is kept for the barrier:
 ///
-///   issue S, dP | wait S | P | issue dV, wait dP | dS, to shared memory | issue dQ, dK, wait dQ |
-///   dQ to its ring | wait dV, dK
+///   issue S, dP | wait S | P | wait dP | dS, to shared memory | issue dV | barrier |
+///   issue dQ, dK | wait dQ | dQ to its ring | wait dV, dK
 ///
-/// With `ahead`, the previous iteration issues the first product, if it needs only copied operands:
-///
-///   issue dP | P | issue dV, wait dP | dS, to shared memory, issue dK | issue dQ, next S, wait dQ
-///   | dQ to its ring | wait next S
+/// With `ahead`, the previous iteration issues the first product, if it needs only copied operands,
+/// and a kept product is issued while the result of another is used, and before a barrier.
 ///
 /// A short row that is used with the first product, such as LSE, is read when that product is
 /// issued, since warps wait for it anyway. Accesses to shared memory that the loop writes keep

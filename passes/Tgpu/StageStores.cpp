@@ -25,16 +25,13 @@
 // copies have read them.
 
 #include "passes/Passes.h"
-#include "passes/Tgpu/LayoutInference.h"
 #include "passes/Tgpu/RoleSlice.h"
 #include "passes/Tgpu/ScheduleNames.h"
 #include "passes/Tgpu/StoreBuffers.h"
 #include "passes/Tgpu/StorePieces.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/IR/IRMapping.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
-#include "mlir/Interfaces/SideEffectInterfaces.h"
 
 namespace tilewright {
 #define GEN_PASS_DEF_TGPUSTAGESTORES
@@ -193,8 +190,8 @@ private:
 
   //===--- Through a slot of sums --------------------------------------------------===//
 
-  /// Behind a store through scratch: at the start of the next tile, which may write the slot again,
-  /// its copy has read it as well.
+  /// After a store through scratch: the wait at the start of the next tile, which may write the
+  /// slot again, is then for the copy out of the slot as well.
   static bool storeThroughSums(KernelOp kernel, StoreOp store, const SumSlot &sums,
                                const Scratch &scratch) {
     std::optional<StorePieces> pieces = StorePieces::get(kernel, store, /*buffers=*/1);
