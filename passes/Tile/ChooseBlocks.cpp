@@ -98,6 +98,7 @@ struct Reached {
   BlockChoice choice;
   SmallVector<NamedAttribute> report;
   bool usesTable = false; ///< the table determines at least one block
+  bool isLeftOut = false; ///< only determines blocks that no other kernel has
 };
 
 class Chooser {
@@ -150,6 +151,7 @@ private:
         return success();
       Value limit = getLimit(structure->loop, flags);
       Reached each{kernel, launch, std::move(*structure), limit, {}, {}, {}};
+      each.isLeftOut = launch && isLeftOut(launch, bindings);
       each.query = makeQuery(each, *inKernel);
       each.choice = table.choose(each.query);
       reached.push_back(std::move(each));
@@ -162,7 +164,8 @@ private:
         if (failed(consider(kernel, launch)))
           return failure();
     llvm::stable_sort(reached, [](const Reached &a, const Reached &b) {
-      return a.structure.products > b.structure.products;
+      return std::pair(a.isLeftOut, -a.structure.products) <
+             std::pair(b.isLeftOut, -b.structure.products);
     });
     return success();
   }
@@ -180,6 +183,17 @@ private:
       limit = region.front().getTerminator()->getOperand(cast<OpResult>(limit).getResultNumber());
     }
     return limit;
+  }
+
+  /// Whether the condition of a launch is known not to hold.
+  static bool isLeftOut(LaunchOp launch, const Bindings &bindings) {
+    ExprAttr condition = launch.getConditionAttr();
+    if (!condition)
+      return false;
+    llvm::Expected<ExprAttr> flag = reduceExpr(condition, getEnvironment(bindings));
+    bool isFalse = flag && flag->getKind() == ExprKind::Flag && !flag->getValue();
+    llvm::consumeError(flag.takeError());
+    return isFalse;
   }
 
   static ExprAttr getWith(LaunchOp launch, StringRef name) {
