@@ -44,7 +44,7 @@ Result<SharedLayout> SharedLayout::swizzled(int64_t rows, int64_t cols, int elem
                                             Swizzle swizzle) {
   if (swizzle == Swizzle::None)
     return padded(rows, cols, elementBits, 0);
-  Result<SharedLayout> layout = panels(rows, cols, elementBits, static_cast<int64_t>(swizzle));
+  Result<SharedLayout> layout = panels(rows, cols, elementBits, layout::panelBytes(swizzle));
   if (layout)
     layout->pattern = swizzle;
   return layout;
@@ -66,7 +66,7 @@ Result<SharedLayout> SharedLayout::padded(int64_t rows, int64_t cols, int elemen
 
 Swizzle SharedLayout::widestSwizzle(int64_t cols, int elementBits) {
   for (Swizzle swizzle : {Swizzle::B128, Swizzle::B64, Swizzle::B32})
-    if (cols * elementBits / 8 % static_cast<int64_t>(swizzle) == 0)
+    if (cols * elementBits / 8 % layout::panelBytes(swizzle) == 0)
       return swizzle;
   return Swizzle::None;
 }
@@ -76,9 +76,7 @@ int64_t SharedLayout::conflictFreePad(int64_t cols, int elementBits) {
   return (chunks | 1) * 16 - rowBytes;
 }
 
-int64_t SharedLayout::alignment() const {
-  return pattern == Swizzle::None ? 128 : 8 * static_cast<int64_t>(pattern);
-}
+int64_t SharedLayout::alignment() const { return alignmentOf(pattern); }
 
 int64_t SharedLayout::byteOffset(int64_t row, int64_t col) const {
   assert(row >= 0 && row < numRows && col >= 0 && col < numCols && "element outside the buffer");

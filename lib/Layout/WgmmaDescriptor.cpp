@@ -16,7 +16,7 @@ constexpr int64_t kCoreBytes = 16; // a row of 8 such is a core matrix
 
 /// The width of the pattern: of a row of a panel.
 int64_t widthOf(Swizzle swizzle) {
-  return swizzle == Swizzle::None ? kCoreBytes : static_cast<int64_t>(swizzle);
+  return swizzle == Swizzle::None ? kCoreBytes : panelBytes(swizzle);
 }
 
 Status checkElementBits(int elementBits) {
