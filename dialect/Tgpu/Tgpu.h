@@ -5,9 +5,9 @@
 #ifndef TILEWRIGHT_DIALECT_TGPU_TGPU_H
 #define TILEWRIGHT_DIALECT_TGPU_TGPU_H
 
+#include "base/Layout/Swizzle.h"
+#include "base/Target/Target.h"
 #include "dialect/Tile/Tile.h"
-#include "lib/Layout/Swizzle.h"
-#include "lib/Target/Target.h"
 
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 

@@ -7,7 +7,7 @@
 
 #include "passes/Conversion/KernelEmitter.h"
 
-#include "lib/Layout/WgmmaDescriptor.h"
+#include "base/Layout/WgmmaDescriptor.h"
 #include "passes/Conversion/LoweringTable.h"
 #include "passes/Tgpu/RegisterLimits.h"
 

@@ -1,6 +1,6 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// From the layouts of tgpu types to the mathematics of lib/Layout.
+// From the layouts of tgpu types to the mathematics of base/Layout.
 
 #include "passes/Conversion/TileLayouts.h"
 

@@ -1,13 +1,13 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// From the layouts of tgpu types to the mathematics of lib/Layout.
+// From the layouts of tgpu types to the mathematics of base/Layout.
 
 #ifndef TILEWRIGHT_PASSES_CONVERSION_TILELAYOUTS_H
 #define TILEWRIGHT_PASSES_CONVERSION_TILELAYOUTS_H
 
+#include "base/Layout/RegisterLayout.h"
+#include "base/Layout/SharedLayout.h"
 #include "dialect/Tgpu/Tgpu.h"
-#include "lib/Layout/RegisterLayout.h"
-#include "lib/Layout/SharedLayout.h"
 
 namespace tilewright::tgpu {
 

@@ -2,7 +2,7 @@
 //
 // Maps products, the loads of their operands, and the buffers in shared memory.
 
-#include "lib/Layout/SharedLayout.h"
+#include "base/Layout/SharedLayout.h"
 #include "passes/Tgpu/KernelMapper.h"
 #include "passes/Tgpu/PrepareKernel.h"
 #include "passes/Tgpu/WrittenViews.h"

@@ -6,7 +6,7 @@
 #ifndef TILEWRIGHT_PASSES_TGPU_REGISTERLIMITS_H
 #define TILEWRIGHT_PASSES_TGPU_REGISTERLIMITS_H
 
-#include "lib/Target/Target.h"
+#include "base/Target/Target.h"
 
 namespace tilewright::tgpu {
 

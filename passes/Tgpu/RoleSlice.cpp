@@ -3,7 +3,7 @@
 // Computes the operations that the data-moving roles of a kernel need.
 
 #include "passes/Tgpu/RoleSlice.h"
-#include "lib/Layout/SharedLayout.h"
+#include "base/Layout/SharedLayout.h"
 #include "passes/Tgpu/IdleRounds.h"
 #include "passes/Tgpu/ScheduleNames.h"
 #include "passes/Tgpu/WrittenViews.h"

@@ -4,7 +4,7 @@
 
 #include "lib/Interpreter/Simulator/TilePatterns.h"
 
-#include "lib/Layout/CopyPartition.h"
+#include "base/Layout/CopyPartition.h"
 #include "passes/Conversion/TileLayouts.h"
 
 #include <algorithm>
