@@ -125,8 +125,23 @@ std::mutex &lockOf(uintptr_t address) {
 
 BinaryOp additionOf(Storage storage) { return isFloat(storage) ? BinaryOp::AddF : BinaryOp::AddI; }
 
+/// The same additions where nothing is converted.
+template <typename Real> void addInPlace(const char *in, char *memory, size_t n) {
+  for (size_t i = 0; i < n; ++i) {
+    Real sum, term; // neither need be aligned
+    std::memcpy(&sum, memory + i * sizeof(Real), sizeof(Real));
+    std::memcpy(&term, in + i * sizeof(Real), sizeof(Real));
+    sum += term;
+    std::memcpy(memory + i * sizeof(Real), &sum, sizeof(Real));
+  }
+}
+
 /// memory += in for dense memory within one stretch, whose lock is held.
 void addLocked(Storage storage, const char *in, ElementType type, char *memory, size_t n) {
+  if (storage == Storage::F32 && type == ElementType::F32)
+    return addInPlace<float>(in, memory, n);
+  if (storage == Storage::F64 && type == ElementType::F64)
+    return addInPlace<double>(in, memory, n);
   alignas(64) char sums[stretchBytes * sizeof(double)];
   assert(n * storageBytes(storage) <= sizeof(sums) && "more elements than a stretch has bytes");
   convertFromMemory(type, memory, 1, storage, sums, n);
