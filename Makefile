@@ -22,7 +22,7 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := check
 BUILD ?= build
-# One job per core, but no more than memory holds: a unit of sixteen files that include MLIR takes up to 2 GB.
+# One job per core, but no more than memory holds: a unit of many files that include MLIR takes up to 2 GB.
 JOBS ?= $(shell awk -v cores=$$(nproc) '/MemTotal/ { n = int($$2 / 2000000); print n < 1 ? 1 : n < cores ? n : cores }' /proc/meminfo)
 
 .PHONY: dependencies configure build tools demo check check-full check-sanitized coverage package wheel docs site format clean

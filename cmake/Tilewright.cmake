@@ -12,27 +12,41 @@
 # without sources is tolerated: a library becomes an empty interface, a tool or a test is left out.
 
 # Most of a unit's time goes into the templates and inline functions of MLIR that it shares with its neighbours. A cold
-# build of the passes takes less than half the time with many files in one unit; but an edit compiles all of them. A unit
-# of sixteen takes up to 2 GB.
-option(TILEWRIGHT_UNITY "Compile 16 files at a time where a target allows it; OFF suits work on the passes" ON)
-set(TILEWRIGHT_UNITY_SIZE 16)
+# build of the passes takes less than half the time with many files in one unit; but an edit compiles all of them. Few
+# cores have more of them in a unit; with many, one long unit would keep the others waiting. A unit takes up to 2 GB.
+option(TILEWRIGHT_UNITY "Compile many files at a time where a target allows it; OFF suits work on the passes" ON)
+cmake_host_system_information(RESULT cores QUERY NUMBER_OF_LOGICAL_CORES)
+if(cores GREATER 4)
+  set(default_size 16)
+else()
+  set(default_size 32)
+endif()
+set(TILEWRIGHT_UNITY_SIZE ${default_size} CACHE STRING "How many")
 function(_tilewright_unite name)
   if(NOT TILEWRIGHT_UNITY)
     return()
   endif()
-  # Groups of one folder each: files of two folders may use two dialects that name operations alike.
+  # Groups of one folder each: files of two folders may use two dialects that name operations alike. Those of a folder are
+  # of one size.
   get_target_property(sources ${name} SOURCES)
-  set(last "")
-  set(group 0)
+  set(folders "")
   foreach(source IN LISTS sources)
     get_filename_component(folder "${source}" DIRECTORY)
-    if(NOT folder STREQUAL last OR number EQUAL TILEWRIGHT_UNITY_SIZE)
-      math(EXPR group "${group} + 1")
-      set(number 0)
-      set(last "${folder}")
-    endif()
-    math(EXPR number "${number} + 1")
-    set_source_files_properties("${source}" PROPERTIES UNITY_GROUP "${group}")
+    list(APPEND folders "${folder}")
+    list(APPEND "in_${folder}" "${source}")
+  endforeach()
+  list(REMOVE_DUPLICATES folders)
+  set(group 0)
+  foreach(folder IN LISTS folders)
+    list(LENGTH "in_${folder}" count)
+    math(EXPR parts "(${count} + ${TILEWRIGHT_UNITY_SIZE} - 1) / ${TILEWRIGHT_UNITY_SIZE}")
+    set(number 0)
+    foreach(source IN LISTS "in_${folder}")
+      math(EXPR of_source "${group} + 1 + ${number} * ${parts} / ${count}")
+      set_source_files_properties("${source}" PROPERTIES UNITY_GROUP "${of_source}")
+      math(EXPR number "${number} + 1")
+    endforeach()
+    math(EXPR group "${group} + ${parts}")
   endforeach()
   set_target_properties(${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
 endfunction()

@@ -1,6 +1,6 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The lowering of #tile.expr to operations of arith. lib/Expr defines what the functions compute.
+// The lowering of #tile.expr to operations of arith. base/Expr defines what the functions compute.
 
 #include "passes/ExprLowering.h"
 

@@ -4,9 +4,9 @@
 
 #include "passes/Pipelines.h"
 
+#include "base/Target/Target.h"
 #include "dialect/Tgpu/Tgpu.h"
 #include "dialect/Tile/Tile.h"
-#include "lib/Target/Target.h"
 #include "passes/Passes.h"
 #include "passes/Tgpu/ScheduleNames.h"
 

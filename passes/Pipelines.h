@@ -32,7 +32,7 @@ struct TilePipelineOptions {
   /// Leaves literals as written where the type of their parameter cannot hold them. For a device
   /// that holds every float in f64.
   bool exactLiterals = false;
-  /// What the code is for: cpu, or a name of lib/Target. compileFile binds an enum parameter named
+  /// What the code is for: cpu, or a name of base/Target. compileFile binds an enum parameter named
   /// TARGET to it where the caller did not bind it and its declaration allows the value; the passes
   /// ignore it.
   std::string target = "cpu";
@@ -52,7 +52,7 @@ struct TilePipelineOptions {
 void buildTilePipeline(mlir::OpPassManager &manager, const TilePipelineOptions &options);
 
 struct GpuPipelineOptions {
-  std::string target = "sm_80";      ///< a name of lib/Target, by default the first
+  std::string target = "sm_80";      ///< a name of base/Target, by default the first
   int64_t warps = 0;                 ///< 0: by the largest product of the kernel
   std::vector<std::string> schedule; ///< KEY=VALUE: overrides of tgpu-plan-schedule
 };

@@ -5,7 +5,7 @@
 #ifndef TILEWRIGHT_RUNTIME_ARGUMENT_H
 #define TILEWRIGHT_RUNTIME_ARGUMENT_H
 
-#include "lib/Numeric/ElementType.h"
+#include "base/Numeric/ElementType.h"
 
 #include <cstring>
 #include <initializer_list>

@@ -9,7 +9,7 @@
 #ifndef TILEWRIGHT_RUNTIME_CUBINCACHE_H
 #define TILEWRIGHT_RUNTIME_CUBINCACHE_H
 
-#include "lib/Support/Status.h"
+#include "base/Support/Status.h"
 
 #include <cstdint>
 #include <string_view>

@@ -6,7 +6,7 @@
 #ifndef TILEWRIGHT_RUNTIME_DRIVERTABLE_H
 #define TILEWRIGHT_RUNTIME_DRIVERTABLE_H
 
-#include "lib/Support/Status.h"
+#include "base/Support/Status.h"
 #include "runtime/CudaAbi.h"
 
 #include <functional>

@@ -1,6 +1,6 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The expressions of grids, workspaces and conditions (lib/Expr), as a bundle holds them: over
+// The expressions of grids, workspaces and conditions (base/Expr), as a bundle holds them: over
 // argument shapes, scalar arguments, bound parameters and sm_count(). Floats occur as arguments
 // only, to be compared and asked whether they are finite.
 //
@@ -10,7 +10,7 @@
 #ifndef TILEWRIGHT_RUNTIME_EXPR_H
 #define TILEWRIGHT_RUNTIME_EXPR_H
 
-#include "lib/Expr/Expr.h"
+#include "base/Expr/Expr.h"
 #include "runtime/Json.h"
 
 namespace tilewright::runtime {

@@ -1,6 +1,6 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// From a rule of a manifest and arrays in device memory to lib/Numeric/ElementRule.h, which
+// From a rule of a manifest and arrays in device memory to base/Numeric/ElementRule.h, which
 // decides.
 
 #include "runtime/IndexCheck.h"

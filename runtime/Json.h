@@ -7,7 +7,7 @@
 #ifndef TILEWRIGHT_RUNTIME_JSON_H
 #define TILEWRIGHT_RUNTIME_JSON_H
 
-#include "lib/Support/Status.h"
+#include "base/Support/Status.h"
 
 #include <cstdint>
 #include <string_view>

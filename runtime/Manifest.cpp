@@ -60,7 +60,7 @@ Status checkTensorMap(const TensorMapSpec &map, const KernelSpec &kernel,
   if (inner % 16 != 0)
     return bad(where + " has a box of " + std::to_string(inner) +
                " bytes a row, which must be a multiple of 16");
-  auto span = unsigned(map.swizzle); // 0: any
+  auto span = uint64_t(layout::panelBytes(map.swizzle)); // 0: any
   if (span != 0 && inner > span)
     return bad(where + " has a box of " + std::to_string(inner) +
                " bytes a row; its swizzle allows " + std::to_string(span));

@@ -6,8 +6,8 @@
 #ifndef TILEWRIGHT_RUNTIME_MANIFEST_H
 #define TILEWRIGHT_RUNTIME_MANIFEST_H
 
-#include "lib/Layout/Swizzle.h"
-#include "lib/Numeric/ElementRule.h"
+#include "base/Layout/Swizzle.h"
+#include "base/Numeric/ElementRule.h"
 #include "runtime/Expr.h"
 #include "runtime/KernelAbi.h"
 

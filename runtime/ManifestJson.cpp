@@ -284,9 +284,10 @@ public:
         map.box.push_back(uint32_t(count(extent, "the box of " + which, UINT32_MAX)));
       uint64_t span = count(required(item, "swizzle", which, Json::Kind::Integer),
                             "the swizzle of " + which, 128);
-      if (span != 0 && span != 32 && span != 64 && span != 128)
+      std::optional<Swizzle> swizzle = layout::findSwizzle(span);
+      if (!swizzle)
         fail("the swizzle of " + which + " must be 0, 32, 64 or 128 bytes");
-      map.swizzle = Swizzle(span);
+      map.swizzle = swizzle.value_or(Swizzle::None);
       map.isStored = optionalFlag(item, "stored", which);
       if (const Json *ragged = item.find("ragged"))
         map.ragged = int(count(*ragged, "'ragged' of " + which, 4));
@@ -468,7 +469,7 @@ Json toJson(const KernelSpec &kernel) {
     Json item = Json::object();
     item.set("argument", Json::string(kernel.arguments[map.argument].name));
     item.set("box", integers(map.box));
-    item.set("swizzle", Json::integer(int64_t(map.swizzle)));
+    item.set("swizzle", Json::integer(layout::panelBytes(map.swizzle)));
     if (map.isStored)
       item.set("stored", Json::flag(true));
     if (map.ragged >= 0)

@@ -124,7 +124,7 @@ Status tilewright::runtime::encodeTensorMap(const DriverTable &driver, const Ten
   }
   cuda::Result result = driver.cuTensorMapEncodeTiled(
       &map, dataType(view.type), rank, reinterpret_cast<void *>(view.bits), extents, strides, box,
-      steps, cuda::tensorInterleaveNone, cuda::tensorSwizzle(int(spec.swizzle)),
+      steps, cuda::tensorInterleaveNone, cuda::tensorSwizzle(int(layout::panelBytes(spec.swizzle))),
       cuda::tensorPromotion128, cuda::tensorFillZero);
   if (result != cuda::Success)
     return driver.check(result, "cuTensorMapEncodeTiled",

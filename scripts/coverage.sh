@@ -17,11 +17,11 @@ build=build-coverage llvm=/usr/lib/llvm-22/bin
 
 if [ "$only" = native ]; then
   target=native-tests tests=(-L native)
-  sources=(runtime lib/Expr lib/Numeric lib/Npy lib/Layout lib/Target)
+  sources=(runtime base/Expr base/Numeric base/Npy base/Layout base/Target)
 else
   # The two suites that are left out run the same code many more times.
   target=all tests=(-E '^(AcceptanceTests|SynchronisationMutationTest)$')
-  sources=(runtime lib passes dialect)
+  sources=(runtime base lib passes dialect)
 fi
 cmake --build $build --parallel "$jobs" --target $target
 rm -rf $build/profiles # of an earlier run

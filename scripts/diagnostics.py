@@ -24,7 +24,7 @@ import os
 import re
 import sys
 
-SOURCES = ("dialect", "lib", "passes", "runtime", "tools")
+SOURCES = ("base", "dialect", "lib", "passes", "runtime", "tools")
 REFERENCE = os.path.join("docs", "reference", "diagnostics.md")
 EXCEPTIONS = os.path.join("scripts", "diagnostics-without-test.json")
 
@@ -51,7 +51,7 @@ BELONGS = {
     "passes/Tgpu": r"^test/Passes/(tgpu|tile-to-tgpu)", "passes/Conversion": r"^test/Passes/convert-tgpu",
     "lib/Bundle": r"[Bb]undle", "lib/Codegen": r"Codegen|dump|report", "lib/CompilerApi": r"CompilerApi|null-pointers",
     "lib/Driver": r"Driver|^test/Tools", "lib/Interpreter/Simulator": r"[Ss]imulat", "lib/Interpreter": r"Interpreter|cpu-",
-    "lib/Layout": r"Layout", "lib/Npy": r"[Nn]py", "lib/Numeric": r"Numeric", "runtime": r"Runtime|bundle|runtime|python/tests",
+    "base/Layout": r"Layout", "base/Npy": r"[Nn]py", "base/Numeric": r"Numeric", "runtime": r"Runtime|bundle|runtime|python/tests",
     "tools/tilewright-bench": r"bench", "tools/tilewright-lsp-server": r"hostile|language", "tools": r"^test/Tools",
 }
 TRIMMED = " '\"`(),;:."
@@ -365,8 +365,8 @@ AREAS = {
     "dialect/Tile": "The tile dialect: syntax and verifiers", "dialect/Tgpu": "The tgpu dialect: syntax and verifiers",
     "lib/Bundle": "Bundles, as the compiler writes them", "lib/Codegen": "Code generation",
     "lib/CompilerApi": "The C interface of the compiler", "lib/Driver": "Shared by the tools",
-    "lib/Interpreter": "The CPU device", "lib/Interpreter/Simulator": "The simulator", "lib/Layout": "Layouts",
-    "lib/Npy": ".npy files", "lib/Numeric": "Loops over tiles", "lib/Target": "Targets", "runtime": "The runtime",
+    "lib/Interpreter": "The CPU device", "lib/Interpreter/Simulator": "The simulator", "base/Layout": "Layouts",
+    "base/Expr": "Expressions", "base/Npy": ".npy files", "base/Numeric": "Loops over tiles", "base/Target": "Targets", "runtime": "The runtime",
     "passes/Conversion": "The pass `convert-tgpu-to-nvvm`",
 }
 INTRODUCTION = """\

@@ -5,8 +5,9 @@
 #ifndef TILEWRIGHT_DIALECT_TGPU_TGPU_H
 #define TILEWRIGHT_DIALECT_TGPU_TGPU_H
 
+#include "base/Layout/Swizzle.h"
+#include "base/Target/Target.h"
 #include "dialect/Tile/Tile.h"
-#include "lib/Target/Target.h"
 
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
@@ -14,6 +15,8 @@
 #include "dialect/Tgpu/TgpuEnums.h.inc"
 
 namespace tilewright::tgpu {
+
+using layout::Swizzle;
 
 // What the effects of operations are on. Operations of other dialects on views (tile.at) have
 // effects on the default resource, which stands for any memory.

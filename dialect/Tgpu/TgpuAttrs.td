@@ -1,6 +1,6 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Layouts of register tiles, swizzles of shared buffers, and the enumerations of the `tgpu` dialect.
+// Layouts of register tiles, and the enumerations of the `tgpu` dialect.
 
 #ifndef TILEWRIGHT_DIALECT_TGPU_TGPUATTRS_TD
 #define TILEWRIGHT_DIALECT_TGPU_TGPUATTRS_TD
@@ -19,10 +19,6 @@ class Tgpu_Enum<string name, string summary, list<I32EnumAttrCase> cases>
 
 def Tgpu_Operand : Tgpu_Enum<"MatrixOperand", "operand of a matrix instruction", [
     I32EnumAttrCase<"A", 0, "a">, I32EnumAttrCase<"B", 1, "b">]>;
-
-def Tgpu_Swizzle : Tgpu_Enum<"Swizzle", "pattern by which rows of a shared buffer are permuted", [
-    I32EnumAttrCase<"None", 0, "none">, I32EnumAttrCase<"B32", 32, "b32">,
-    I32EnumAttrCase<"B64", 64, "b64">, I32EnumAttrCase<"B128", 128, "b128">]>;
 
 def Tgpu_ArriveScope : Tgpu_Enum<"ArriveScope", "which threads make one arrival at a barrier", [
     I32EnumAttrCase<"Thread", 0, "thread">, I32EnumAttrCase<"Warp", 1, "warp">,

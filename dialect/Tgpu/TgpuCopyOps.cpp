@@ -148,7 +148,7 @@ template <typename Op> static LogicalResult verifyBoxes(Op op) {
     rows *= extent;
   ArrayRef<int64_t> shape = buffer.getShape();
   int64_t bufferRows = shape.size() == 2 ? shape.front() : 1;
-  int64_t width = static_cast<int64_t>(buffer.getSwizzle());
+  int64_t width = layout::panelBytes(buffer.getSwizzle());
   int64_t panel = width ? 8 * width / getElementBits(buffer.getElementType()) : shape.back();
   if (bufferRows == rows && panel == columns && map.getSwizzle() == buffer.getSwizzle() &&
       map.getElementType() == buffer.getElementType())

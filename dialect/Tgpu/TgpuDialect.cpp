@@ -7,6 +7,7 @@
 
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -26,6 +27,26 @@ static void printShapeAndElement(AsmPrinter &printer, ArrayRef<int64_t> shape, T
   for (int64_t extent : shape)
     printer << extent << 'x';
   printer << elementType;
+}
+
+/// b128
+static ParseResult parseSwizzle(AsmParser &parser, Swizzle &swizzle) {
+  SMLoc loc = parser.getCurrentLocation();
+  StringRef word;
+  if (succeeded(parser.parseOptionalKeyword(&word)))
+    for (const layout::NamedSwizzle &each : layout::swizzleNames)
+      if (StringRef(each.name) == word) {
+        swizzle = each.swizzle;
+        return success();
+      }
+  auto names = llvm::map_range(layout::swizzleNames, [](auto &each) { return each.name; });
+  return parser.emitError(loc) << "a swizzle is one of " << llvm::join(names, ", ") << ", but got '"
+                               << word << "'";
+}
+static void printSwizzle(AsmPrinter &printer, Swizzle swizzle) {
+  for (const layout::NamedSwizzle &each : layout::swizzleNames)
+    if (each.swizzle == swizzle)
+      printer << StringRef(each.name);
 }
 
 #define GET_ATTRDEF_CLASSES
@@ -304,12 +325,7 @@ int64_t getBytes(SharedType type) {
   return bytes;
 }
 
-int64_t getAlignment(SharedType type) {
-  // A pattern repeats every 8 rows of its width. Without one, TMA asks for 128.
-  if (int64_t width = static_cast<int64_t>(type.getSwizzle()))
-    return 8 * width;
-  return 128;
-}
+int64_t getAlignment(SharedType type) { return layout::alignmentOf(type.getSwizzle()); }
 
 RankedTensorType getTensorType(SharedType type) {
   return RankedTensorType::get(type.getShape(), type.getElementType());
@@ -345,7 +361,7 @@ LogicalResult SharedType::verify(EmitError emitError, ArrayRef<int64_t> shape, T
       return emitError() << "a shared buffer holds at most " << limit << " bytes";
   }
   int64_t rowBytes = getElementBits(elementType) / 8 * shape.back();
-  int64_t width = static_cast<int64_t>(swizzle);
+  int64_t width = layout::panelBytes(swizzle);
   if (width && shape.size() != 2)
     return emitError() << "a buffer with a swizzle has rank 2, but got rank " << shape.size();
   if (width && rowBytes % width != 0)
@@ -398,7 +414,7 @@ LogicalResult TensorMapType::verify(EmitError emitError, ArrayRef<int64_t> box, 
       return emitError() << "an extent of a box must be 1 to " << Target::mostBoxExtent
                          << ", but got " << extent;
   int64_t rowBytes = box.back() * getElementBits(elementType) / 8;
-  int64_t width = static_cast<int64_t>(swizzle);
+  int64_t width = layout::panelBytes(swizzle);
   if (rowBytes % 16 != 0 || (width && rowBytes > width))
     return emitError() << "rows of a box must be a multiple of 16 bytes"
                        << (width ? " and fit the swizzle" : "") << ", but got " << rowBytes

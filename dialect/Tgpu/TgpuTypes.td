@@ -15,13 +15,14 @@ def Tgpu_SharedType : Tgpu_Type<"Shared", "shared"> {
   let summary = "a tile in shared memory";
   let description = [{
     The rank is 1 or 2, the size at most 232448 bytes. The layout is row-major; with a swizzle, it consists of panels of
-    32, 64 or 128 bytes along the last dimension, whose 16-byte chunks are permuted as TMA and wgmma expect.
+    32 (`b32`), 64 (`b64`) or 128 (`b128`) bytes along the last dimension, whose 16-byte chunks are permuted as TMA and
+    wgmma expect. `none` is no swizzle.
 
     Example: `!tgpu.shared<128x64xbf16, b128>`
   }];
   let parameters = (ins ArrayRefParameter<"int64_t">:$shape, "::mlir::Type":$elementType,
-                        "::tilewright::tgpu::Swizzle":$swizzle);
-  let assemblyFormat = "`<` custom<ShapeAndElement>($shape, $elementType) `,` $swizzle `>`";
+                        "::tilewright::layout::Swizzle":$swizzle);
+  let assemblyFormat = "`<` custom<ShapeAndElement>($shape, $elementType) `,` custom<Swizzle>($swizzle) `>`";
   let genVerifyDecl = 1;
 }
 
@@ -73,10 +74,10 @@ def Tgpu_TensorMapType : Tgpu_Type<"TensorMap", "tensor_map"> {
     Example: `!tgpu.tensor_map<1x1x128x64xbf16, b128>`, `!tgpu.tensor_map<128x1x64xbf16, b128, ragged 0>`
   }];
   let parameters = (ins ArrayRefParameter<"int64_t">:$box, "::mlir::Type":$elementType,
-                        "::tilewright::tgpu::Swizzle":$swizzle,
+                        "::tilewright::layout::Swizzle":$swizzle,
                         DefaultValuedParameter<"int64_t", "-1">:$ragged);
   let assemblyFormat = [{
-    `<` custom<ShapeAndElement>($box, $elementType) `,` $swizzle (`,` `ragged` $ragged^)? `>`
+    `<` custom<ShapeAndElement>($box, $elementType) `,` custom<Swizzle>($swizzle) (`,` `ragged` $ragged^)? `>`
   }];
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{

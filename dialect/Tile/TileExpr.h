@@ -1,12 +1,12 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Between the attribute of an expression and lib/Expr, which knows what expressions mean.
+// Between the attribute of an expression and base/Expr, which knows what expressions mean.
 
 #ifndef TILEWRIGHT_DIALECT_TILE_TILEEXPR_H
 #define TILEWRIGHT_DIALECT_TILE_TILEEXPR_H
 
+#include "base/Expr/Expr.h"
 #include "dialect/Tile/Tile.h"
-#include "lib/Expr/Expr.h"
 
 namespace tilewright::tile {
 

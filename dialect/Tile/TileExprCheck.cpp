@@ -4,8 +4,8 @@
 
 #include "dialect/Tile/TileExprCheck.h"
 
+#include "base/Numeric/ElementRule.h"
 #include "dialect/Tile/TileExpr.h"
-#include "lib/Numeric/ElementRule.h"
 
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringSet.h"

@@ -5,7 +5,7 @@
 #ifndef TILEWRIGHT_LIB_CODEGEN_CODEGEN_H
 #define TILEWRIGHT_LIB_CODEGEN_CODEGEN_H
 
-#include "lib/Target/Target.h"
+#include "base/Target/Target.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/Support/Error.h"

@@ -1,6 +1,6 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Counts instructions on the tgpu form, by the rules of passes/Conversion, and asks lib/Layout
+// Counts instructions on the tgpu form, by the rules of passes/Conversion, and asks base/Layout
 // for bank conflicts.
 
 #include "lib/Codegen/Report.h"

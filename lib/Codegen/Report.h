@@ -5,9 +5,9 @@
 #ifndef TILEWRIGHT_LIB_CODEGEN_REPORT_H
 #define TILEWRIGHT_LIB_CODEGEN_REPORT_H
 
+#include "base/Layout/BankConflicts.h"
 #include "dialect/Tgpu/Tgpu.h"
 #include "lib/Codegen/GpuCompiler.h"
-#include "lib/Layout/BankConflicts.h"
 
 #include <map>
 #include <optional>

@@ -7,8 +7,8 @@
 #ifndef TILEWRIGHT_LIB_DRIVER_ATTENTIONRUN_H
 #define TILEWRIGHT_LIB_DRIVER_ATTENTIONRUN_H
 
+#include "base/Numeric/ElementType.h"
 #include "lib/Driver/KernelRun.h"
-#include "lib/Numeric/ElementType.h"
 
 #include <utility>
 

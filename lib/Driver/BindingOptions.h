@@ -6,7 +6,7 @@
 #ifndef TILEWRIGHT_LIB_DRIVER_BINDINGOPTIONS_H
 #define TILEWRIGHT_LIB_DRIVER_BINDINGOPTIONS_H
 
-#include "lib/Numeric/ElementType.h"
+#include "base/Numeric/ElementType.h"
 
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringRef.h"

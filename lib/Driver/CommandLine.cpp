@@ -4,7 +4,7 @@
 
 #include "lib/Driver/CommandLine.h"
 
-#include "lib/Target/Target.h"
+#include "base/Target/Target.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/CommandLine.h"

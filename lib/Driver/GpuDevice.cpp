@@ -4,7 +4,7 @@
 
 #include "lib/Driver/GpuDevice.h"
 
-#include "lib/Numeric/Transfer.h"
+#include "base/Numeric/Transfer.h"
 #include "lib/Support/MakeError.h"
 
 #include "llvm/ADT/STLExtras.h"

@@ -7,7 +7,7 @@
 #ifndef TILEWRIGHT_LIB_DRIVER_HOSTARRAY_H
 #define TILEWRIGHT_LIB_DRIVER_HOSTARRAY_H
 
-#include "lib/Numeric/ElementType.h"
+#include "base/Numeric/ElementType.h"
 
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/SmallVector.h"

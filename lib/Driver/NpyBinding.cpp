@@ -4,9 +4,9 @@
 
 #include "lib/Driver/NpyBinding.h"
 
+#include "base/Npy/Npy.h"
 #include "dialect/Tile/Tile.h"
 #include "lib/Interpreter/Arguments.h"
-#include "lib/Npy/Npy.h"
 #include "lib/Support/MakeError.h"
 
 #include "mlir/IR/BuiltinTypes.h"

@@ -4,9 +4,9 @@
 
 #include "lib/Driver/ParamInference.h"
 
+#include "base/Npy/Npy.h"
 #include "dialect/Tile/Tile.h"
 #include "dialect/Tile/TileExpr.h"
-#include "lib/Npy/Npy.h"
 #include "lib/Support/MakeError.h"
 
 #include "llvm/ADT/STLExtras.h"

@@ -4,8 +4,8 @@
 
 #include "lib/Driver/ReproducerWriter.h"
 
+#include "base/Npy/Npy.h"
 #include "dialect/Tile/TextInput.h"
-#include "lib/Npy/Npy.h"
 #include "lib/Support/MakeError.h"
 
 #include "llvm/ADT/StringExtras.h"

@@ -28,38 +28,37 @@ struct Declaration {
 LogicalResult bindArray(const Declaration &declared, const ArrayArgument &array, bool f64,
                         BoundArgument &bound) {
   auto view = dyn_cast<tile::ViewType>(declared.type);
-  InFlightDiagnostic error = declared.entry->emitOpError();
+  auto error = [&] { return declared.entry->emitOpError(); }; // it prints the operation
   const std::string &role = declared.role;
   if (!view)
-    return error << "requires a scalar of type " << declared.type << " for " << role
-                 << ", but got an array";
+    return error() << "requires a scalar of type " << declared.type << " for " << role
+                   << ", but got an array";
   ElementType expected = *elementTypeOf(view);
   if (f64 && isFloat(expected))
     expected = ElementType::F64;
   if (array.type != expected)
-    return error << "requires elements of type " << StringRef(elementTypeName(expected)) << " in "
-                 << role << (f64 && isFloat(expected) ? ", since the run is in f64" : "")
-                 << ", but got " << StringRef(elementTypeName(array.type));
+    return error() << "requires elements of type " << StringRef(elementTypeName(expected)) << " in "
+                   << role << (f64 && isFloat(expected) ? ", since the run is in f64" : "")
+                   << ", but got " << StringRef(elementTypeName(array.type));
   int64_t rank = view.getRank();
   if (static_cast<int64_t>(array.shape.size()) != rank)
-    return error << "requires an array of rank " << rank << " for " << role << ", but got rank "
-                 << array.shape.size();
+    return error() << "requires an array of rank " << rank << " for " << role << ", but got rank "
+                   << array.shape.size();
   if (array.strides.size() != array.shape.size())
-    return error << "requires one stride for each of the " << rank << " dimensions of " << role
-                 << ", but got " << array.strides.size();
+    return error() << "requires one stride for each of the " << rank << " dimensions of " << role
+                   << ", but got " << array.strides.size();
   bool isEmpty = false;
   for (auto [d, extent] : llvm::enumerate(array.shape)) {
     if (extent < 0)
-      return error << "requires extents that are not negative, but got " << extent
-                   << " along dimension " << d << " of " << role;
+      return error() << "requires extents that are not negative, but got " << extent
+                     << " along dimension " << d << " of " << role;
     if (extent > maxExtent)
-      return error << "requires extents up to " << maxExtent << ", but got " << extent
-                   << " along dimension " << d << " of " << role;
+      return error() << "requires extents up to " << maxExtent << ", but got " << extent
+                     << " along dimension " << d << " of " << role;
     isEmpty |= extent == 0;
   }
   if (!array.data && !isEmpty)
-    return error << "requires memory for " << role << ", but got a null pointer";
-  error.abandon();
+    return error() << "requires memory for " << role << ", but got a null pointer";
 
   bound.isView = true;
   bound.type = *elementTypeOf(view);
@@ -72,10 +71,10 @@ LogicalResult bindArray(const Declaration &declared, const ArrayArgument &array,
 
 LogicalResult bindScalar(const Declaration &declared, const Argument &argument, bool f64,
                          BoundArgument &bound) {
-  InFlightDiagnostic error = declared.entry->emitOpError();
+  auto error = [&] { return declared.entry->emitOpError(); }; // it prints the operation
   const std::string &role = declared.role;
   if (isa<tile::ViewType>(declared.type))
-    return error << "requires an array for " << role << ", but got a scalar";
+    return error() << "requires an array for " << role << ", but got a scalar";
   bound.type = *elementTypeOf(declared.type);
   const auto *integer = std::get_if<int64_t>(&argument);
   if (isFloat(bound.type)) {
@@ -83,20 +82,18 @@ LogicalResult bindScalar(const Declaration &declared, const Argument &argument, 
     Storage storage = storageOf(bound.type, f64);
     bound.number = f64 ? value : numeric::roundToType(value, bound.type);
     bound.scalar = Scalar::fromFloat(bound.number, storage);
-    error.abandon();
     return success();
   }
   if (!integer)
-    return error << "requires an integer for " << role << " of type " << declared.type
-                 << ", but got " << std::get<double>(argument);
+    return error() << "requires an integer for " << role << " of type " << declared.type
+                   << ", but got " << std::get<double>(argument);
   bool isWide = bound.type == ElementType::I64, isBit = bound.type == ElementType::I1;
   int64_t lowest = isBit ? 0 : std::numeric_limits<int32_t>::min();
   int64_t highest = isBit ? 1 : std::numeric_limits<int32_t>::max();
   if (!isWide && (*integer < lowest || *integer > highest))
-    return error << "requires a value from " << lowest << " to " << highest << " for " << role
-                 << " of type " << declared.type << ", but got " << *integer;
+    return error() << "requires a value from " << lowest << " to " << highest << " for " << role
+                   << " of type " << declared.type << ", but got " << *integer;
   bound.scalar = Scalar::fromInt(*integer, storageOf(bound.type));
-  error.abandon();
   return success();
 }
 

@@ -4,7 +4,7 @@
 
 #include "lib/Interpreter/ControlSteps.h"
 
-#include "lib/Numeric/TileOps.h"
+#include "base/Numeric/TileOps.h"
 #include "llvm/Support/MathExtras.h"
 #include <algorithm>
 #include <cstring>

@@ -4,12 +4,12 @@
 
 #include "lib/Interpreter/CpuDevice.h"
 
+#include "base/Numeric/Isa.h"
 #include "lib/Interpreter/Arguments.h"
 #include "lib/Interpreter/EntryRun.h"
 #include "lib/Interpreter/Launch.h"
 #include "lib/Interpreter/Lowering.h"
 #include "lib/Interpreter/Watch.h"
-#include "lib/Numeric/Isa.h"
 #include <cmath>
 #include <cstdlib>
 #include <cstring>

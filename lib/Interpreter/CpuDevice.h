@@ -5,7 +5,7 @@
 #ifndef TILEWRIGHT_LIB_INTERPRETER_CPUDEVICE_H
 #define TILEWRIGHT_LIB_INTERPRETER_CPUDEVICE_H
 
-#include "lib/Numeric/ElementType.h"
+#include "base/Numeric/ElementType.h"
 #include "mlir/Support/LLVM.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringMap.h"

@@ -4,7 +4,7 @@
 
 #include "lib/Interpreter/Datum.h"
 
-#include "lib/Numeric/TileOps.h"
+#include "base/Numeric/TileOps.h"
 #include "llvm/Support/MathExtras.h"
 #include "llvm/Support/MemAlloc.h"
 #include <cstring>

@@ -8,7 +8,7 @@
 #ifndef TILEWRIGHT_LIB_INTERPRETER_DATUM_H
 #define TILEWRIGHT_LIB_INTERPRETER_DATUM_H
 
-#include "lib/Numeric/Elementwise.h"
+#include "base/Numeric/Elementwise.h"
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/SmallVector.h"
 #include <cassert>

@@ -1,10 +1,10 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Evaluates constraints over arrays in host memory by lib/Numeric/ElementRule.h.
+// Evaluates constraints over arrays in host memory by base/Numeric/ElementRule.h.
 
 #include "lib/Interpreter/ElementConstraints.h"
 
-#include "lib/Numeric/ElementRule.h"
+#include "base/Numeric/ElementRule.h"
 
 #include <cstring>
 

@@ -4,8 +4,8 @@
 
 #include "lib/Interpreter/ElementwiseSteps.h"
 
-#include "lib/Numeric/Philox.h"
-#include "lib/Numeric/Transfer.h"
+#include "base/Numeric/Philox.h"
+#include "base/Numeric/Transfer.h"
 #include <algorithm>
 
 namespace tilewright::interpreter {

@@ -7,7 +7,7 @@
 #include "lib/Interpreter/ElementConstraints.h"
 #include "lib/Interpreter/Watch.h"
 
-#include "lib/Numeric/ThreadPool.h"
+#include "base/Numeric/ThreadPool.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/ScopeExit.h"
 #include "llvm/ADT/SetVector.h"

@@ -4,7 +4,7 @@
 
 #include "lib/Interpreter/MemorySteps.h"
 
-#include "lib/Numeric/ExactSum.h"
+#include "base/Numeric/ExactSum.h"
 #include "llvm/ADT/STLExtras.h"
 #include <algorithm>
 #include <limits>

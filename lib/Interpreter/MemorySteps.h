@@ -5,8 +5,8 @@
 #ifndef TILEWRIGHT_LIB_INTERPRETER_MEMORYSTEPS_H
 #define TILEWRIGHT_LIB_INTERPRETER_MEMORYSTEPS_H
 
+#include "base/Numeric/Transfer.h"
 #include "lib/Interpreter/Frame.h"
-#include "lib/Numeric/Transfer.h"
 #include <optional>
 
 namespace tilewright::interpreter {

@@ -5,9 +5,9 @@
 #ifndef TILEWRIGHT_LIB_INTERPRETER_TILESTEPS_H
 #define TILEWRIGHT_LIB_INTERPRETER_TILESTEPS_H
 
+#include "base/Numeric/MatMul.h"
+#include "base/Numeric/TileOps.h"
 #include "lib/Interpreter/Frame.h"
-#include "lib/Numeric/MatMul.h"
-#include "lib/Numeric/TileOps.h"
 
 namespace tilewright::interpreter {
 

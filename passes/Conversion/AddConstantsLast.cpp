@@ -27,7 +27,7 @@ bool mayReassociate(Operation *op) {
          bitEnumContainsAll(flags.getFastMathFlagsAttr().getValue(), arith::FastMathFlags::reassoc);
 }
 
-std::optional<APFloat> getConstant(Value value) {
+std::optional<APFloat> getFloatConstant(Value value) {
   FloatAttr number;
   if (!matchPattern(value, m_Constant(&number)))
     return std::nullopt;
@@ -43,9 +43,9 @@ struct Sum {
 Sum split(Value value) {
   auto sum = value.getDefiningOp<arith::AddFOp>();
   if (sum && mayReassociate(sum)) {
-    if (std::optional<APFloat> constant = getConstant(sum.getRhs()))
+    if (std::optional<APFloat> constant = getFloatConstant(sum.getRhs()))
       return {sum.getLhs(), constant};
-    if (std::optional<APFloat> constant = getConstant(sum.getLhs()))
+    if (std::optional<APFloat> constant = getFloatConstant(sum.getLhs()))
       return {sum.getRhs(), constant};
   }
   return {value, std::nullopt};
@@ -62,7 +62,7 @@ public:
     Sum left = split(op->getOperand(0)), right = split(op->getOperand(1));
     if (!left.constant && !right.constant)
       return;
-    if (getConstant(left.base) || getConstant(right.base))
+    if (getFloatConstant(left.base) || getFloatConstant(right.base))
       return; // a constant already, and an operand of nothing else
     APFloat zero = APFloat::getZero((left.constant ? left : right).constant->getSemantics());
     APFloat total = left.constant.value_or(zero), other = right.constant.value_or(zero);
@@ -84,7 +84,7 @@ public:
         continue;
       Value base = arith::MulFOp::create(b, loc, parts.base, factor, flags);
       Value more;
-      if (std::optional<APFloat> number = getConstant(factor)) {
+      if (std::optional<APFloat> number = getFloatConstant(factor)) {
         parts.constant->multiply(*number, APFloat::rmNearestTiesToEven);
         more = constant(*parts.constant);
       } else {

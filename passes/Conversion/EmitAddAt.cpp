@@ -28,7 +28,7 @@ static Value sumOverWarp(KernelEmitter &e, const RegisterLayout &layout, ArrayRe
   return sum;
 }
 
-/// The words of a sum in fixed point begin at `address`, `stride` bytes apart (lib/Numeric's
+/// The words of a sum in fixed point begin at `address`, `stride` bytes apart (base/Numeric's
 /// ExactSum says what they hold).
 static void addExactly(KernelEmitter &e, Value term, Value address, Value stride, Value condition) {
   auto is = [&](arith::CmpIPredicate predicate, Value x, Value y) {

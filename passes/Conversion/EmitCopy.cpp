@@ -5,7 +5,7 @@
 
 #include "passes/Conversion/KernelEmitter.h"
 
-#include "lib/Layout/CopyPartition.h"
+#include "base/Layout/CopyPartition.h"
 #include "passes/Conversion/LoweringTable.h"
 
 using namespace mlir;

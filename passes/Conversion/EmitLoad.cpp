@@ -15,6 +15,7 @@
 
 #include "passes/Conversion/KernelEmitter.h"
 #include "passes/Conversion/LoweringTable.h"
+#include "passes/Tgpu/RegisterLimits.h"
 #include "passes/Tgpu/RegisterPressure.h"
 
 #include <array>
@@ -55,12 +56,12 @@ static bool isReadInOrder(LoadOp op) {
 /// How many runs of so many registers a role has room for beside the tiles of a round. It waits for
 /// products, across which ptxas moves no loads: what is on its way by then, it need not wait for.
 static int64_t countEarlyRuns(KernelEmitter &e, LoadOp op, int64_t registersOfRun) {
-  constexpr int64_t forScalars = 28, atOnce = 8;
+  constexpr int64_t atOnce = 8;
   auto roles = e.role ? cast<RolesOp>(e.role->getParentOp()) : RolesOp();
   auto loop = dyn_cast<scf::ForOp>(op->getParentOp());
   if (!roles || !loop)
     return 0;
-  int64_t left = roles.getRegisters()[e.role->getRegionNumber()] - forScalars;
+  int64_t left = roles.getRegisters()[e.role->getRegionNumber()] - RegisterLimits::forScalars;
   for (BlockArgument argument : loop.getRegionIterArgs())
     if (isa<RankedTensorType>(argument.getType()))
       left -= getRegistersOf(argument.getType(), 32 * e.numWarps);

@@ -7,7 +7,7 @@
 
 #include "passes/Conversion/KernelEmitter.h"
 
-#include "lib/Layout/Relations.h"
+#include "base/Layout/Relations.h"
 #include "passes/Conversion/LoweringTable.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"

@@ -6,7 +6,7 @@
 #include "passes/Conversion/LoweringTable.h"
 #include "passes/Tgpu/OperandReads.h"
 
-#include "lib/Layout/RegisterAccess.h"
+#include "base/Layout/RegisterAccess.h"
 
 using namespace mlir;
 using namespace tilewright;

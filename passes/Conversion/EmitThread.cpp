@@ -325,7 +325,7 @@ Value KernelEmitter::byteOffset(const layout::SharedLayout &buffer, Value row, V
   offset = add(offset, byte);
   if (buffer.swizzle() == layout::Swizzle::None)
     return offset;
-  int64_t mask = static_cast<int64_t>(buffer.swizzle()) / 16 - 1;
+  int64_t mask = layout::swizzleMask(buffer.swizzle());
   Value bits = arith::AndIOp::create(b, offset, i32(mask << 7));
   return arith::XOrIOp::create(b, offset, arith::ShRUIOp::create(b, bits, i32(3)));
 }

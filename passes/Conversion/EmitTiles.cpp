@@ -5,7 +5,7 @@
 
 #include "passes/Conversion/KernelEmitter.h"
 
-#include "lib/Layout/Relations.h"
+#include "base/Layout/Relations.h"
 #include "passes/Conversion/LoweringTable.h"
 
 using namespace mlir;

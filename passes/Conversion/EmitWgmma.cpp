@@ -7,8 +7,9 @@
 
 #include "passes/Conversion/KernelEmitter.h"
 
-#include "lib/Layout/WgmmaDescriptor.h"
+#include "base/Layout/WgmmaDescriptor.h"
 #include "passes/Conversion/LoweringTable.h"
+#include "passes/Tgpu/RegisterLimits.h"
 
 using namespace mlir;
 using namespace tilewright;
@@ -17,7 +18,7 @@ using layout::Major;
 using layout::WgmmaOperand;
 
 /// $first, $first+1, ...
-static std::string operandList(size_t first, size_t count) {
+static std::string bracedOperands(size_t first, size_t count) {
   std::string text = "{";
   for (size_t i = 0; i < count; ++i)
     text += (i ? ",$" : "$") + std::to_string(first + i);
@@ -55,12 +56,8 @@ static SlotOp getVaryingSlot(Value operand) {
   return slot && cast<RingType>(slot.getRing().getType()).getStages() > 1 ? slot : SlotOp();
 }
 
-/// Whether ptxas lacks registers for the loop-invariant descriptors of a loop. It computes those of
-/// each step before the loop: those of operand a, which depend on the warpgroup, into
-/// two registers each. From 12 steps on there are too few: with 32, dQ of D 256 spilled 512 bytes,
-/// and the forward moved 14 of 16 to uniform registers in every round.
+/// Whether ptxas lacks registers for the loop-invariant descriptors of a loop.
 static bool hasManyPlaces(scf::ForOp loop) {
-  constexpr int64_t manySteps = 12;
   int64_t steps = 0;
   for (auto product : loop.getBody()->getOps<WgmmaOp>()) {
     auto a = dyn_cast<SharedType>(product.getA().getType());
@@ -69,7 +66,7 @@ static bool hasManyPlaces(scf::ForOp loop) {
     int64_t depth = a.getShape()[product.getTransposeA() ? 0 : 1];
     steps += depth / layout::wgmmaDepth(static_cast<int>(getElementBits(a.getElementType())));
   }
-  return steps >= manySteps;
+  return steps >= RegisterLimits::stepsOfManyDescriptors;
 }
 
 /// A zero that ptxas cannot prove loop-invariant; null where it is not wanted. Added to an
@@ -168,12 +165,12 @@ static LogicalResult emitWgmma(KernelEmitter &e, WgmmaOp op) {
                          std::to_string(isFirst && step == 0 ? 0 : 1) + ", 0; " +
                          "wgmma.mma_async.sync.aligned.m64n" + std::to_string(cols) + "k" +
                          std::to_string(layout::wgmmaDepth(bits)) + ".f32." + name.str() + "." +
-                         name.str() + " " + operandList(0, n) + ", ";
+                         name.str() + " " + bracedOperands(0, n) + ", ";
       Values operands;
       std::string constraints;
       size_t next = 2 * n; // tied operands have numbers of their own
       if (isRegisterA) {
-        text += operandList(next, 4);
+        text += bracedOperands(next, 4);
         llvm::append_range(operands, ArrayRef(aWords).slice(4 * (block * steps + step), 4));
         constraints = "r,r,r,r,";
         next += 4;

@@ -11,12 +11,12 @@
 //   scalar             itself; an index is an i64
 //
 // Where an element of a tile lies is a coordinate that depends on the thread (computed once, at
-// entry) plus a constant for each register; lib/Layout knows both.
+// entry) plus a constant for each register; base/Layout knows both.
 
 #ifndef TILEWRIGHT_PASSES_CONVERSION_KERNELEMITTER_H
 #define TILEWRIGHT_PASSES_CONVERSION_KERNELEMITTER_H
 
-#include "lib/Layout/RegisterAccess.h"
+#include "base/Layout/RegisterAccess.h"
 #include "passes/Conversion/AlignedViews.h"
 #include "passes/Conversion/TileLayouts.h"
 #include "passes/Conversion/Timeline.h"

@@ -4,37 +4,35 @@
 
 #include "passes/Conversion/Nvvm.h"
 
-#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Interfaces/DataLayoutInterfaces.h"
+#include "mlir/Target/LLVMIR/Dialect/NVVM/NVVMToLLVMIRTranslation.h"
 #include "llvm/ADT/SmallPtrSet.h"
 
 using namespace mlir;
 using namespace tilewright;
 
-void nvvm::insertDialect(DialectRegistry &registry) { registry.insert<NVVM::NVVMDialect>(); }
+void nvvm::insertDialect(DialectRegistry &registry) { registerNVVMDialectTranslation(registry); }
 
-Value nvvm::getThreadId(ImplicitLocOpBuilder &b) {
-  return NVVM::ThreadIdXOp::create(b, b.getI32Type());
+static Value readRegister(ImplicitLocOpBuilder &b, StringRef name) {
+  OperationState state(b.getLoc(), ("nvvm.read.ptx.sreg." + name).str());
+  state.addTypes(b.getI32Type());
+  return b.create(state)->getResult(0);
 }
-Value nvvm::getBlockId(ImplicitLocOpBuilder &b) {
-  return NVVM::BlockIdXOp::create(b, b.getI32Type());
-}
-Value nvvm::getGridExtent(ImplicitLocOpBuilder &b) {
-  return NVVM::GridDimXOp::create(b, b.getI32Type());
-}
+Value nvvm::getThreadId(ImplicitLocOpBuilder &b) { return readRegister(b, "tid.x"); }
+Value nvvm::getBlockId(ImplicitLocOpBuilder &b) { return readRegister(b, "ctaid.x"); }
+Value nvvm::getGridExtent(ImplicitLocOpBuilder &b) { return readRegister(b, "nctaid.x"); }
 
 void nvvm::markKernel(FunctionOpInterface function, int32_t threads) {
   Builder b(function.getContext());
-  function->setAttr(NVVM::NVVMDialect::getKernelFuncAttrName(), b.getUnitAttr());
-  function->setAttr(NVVM::NVVMDialect::getReqntidAttrName(), b.getDenseI32ArrayAttr({threads}));
+  function->setAttr("nvvm.kernel", b.getUnitAttr());
+  function->setAttr("nvvm.reqntid", b.getDenseI32ArrayAttr({threads}));
 }
 void nvvm::markRegisters(FunctionOpInterface kernel) {
-  kernel->setAttr(NVVM::NVVMDialect::getMinctasmAttrName(),
-                  Builder(kernel.getContext()).getI32IntegerAttr(1));
+  kernel->setAttr("nvvm.minctasm", Builder(kernel.getContext()).getI32IntegerAttr(1));
 }
 void nvvm::markGridConstant(FunctionOpInterface kernel, unsigned argument) {
-  kernel.setArgAttr(argument, NVVM::NVVMDialect::getGridConstantAttrName(),
-                    UnitAttr::get(kernel.getContext()));
+  kernel.setArgAttr(argument, "nvvm.grid_constant", UnitAttr::get(kernel.getContext()));
 }
 
 uint32_t nvvm::getStaticSharedBytes(ModuleOp lowered, llvm::StringRef entry) {

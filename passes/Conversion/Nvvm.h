@@ -1,6 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What is used of the NVVM dialect. Its header takes 20 s to compile, so that one file includes it.
+// What is used of the NVVM dialect: three operations and four attributes, by their names, since its
+// header takes 14 s to compile.
 
 #ifndef TILEWRIGHT_PASSES_CONVERSION_NVVM_H
 #define TILEWRIGHT_PASSES_CONVERSION_NVVM_H

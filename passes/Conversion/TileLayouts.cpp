@@ -1,6 +1,6 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// From the layouts and swizzles of tgpu types to the mathematics of lib/Layout.
+// From the layouts of tgpu types to the mathematics of base/Layout.
 
 #include "passes/Conversion/TileLayouts.h"
 
@@ -78,7 +78,7 @@ Result<layout::SharedLayout> getSharedLayout(SharedType type) {
   ArrayRef<int64_t> shape = type.getShape();
   return layout::SharedLayout::swizzled(shape.size() == 2 ? shape[0] : 1, shape.back(),
                                         static_cast<int>(getElementBits(type.getElementType())),
-                                        toLayout(type.getSwizzle()));
+                                        type.getSwizzle());
 }
 
 } // namespace tilewright::tgpu

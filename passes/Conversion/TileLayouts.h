@@ -1,25 +1,15 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// From the layouts and swizzles of tgpu types to the mathematics of lib/Layout.
+// From the layouts of tgpu types to the mathematics of base/Layout.
 
 #ifndef TILEWRIGHT_PASSES_CONVERSION_TILELAYOUTS_H
 #define TILEWRIGHT_PASSES_CONVERSION_TILELAYOUTS_H
 
+#include "base/Layout/RegisterLayout.h"
+#include "base/Layout/SharedLayout.h"
 #include "dialect/Tgpu/Tgpu.h"
-#include "lib/Layout/RegisterLayout.h"
-#include "lib/Layout/SharedLayout.h"
 
 namespace tilewright::tgpu {
-
-/// A pattern in the terms of lib/Layout.
-constexpr layout::Swizzle toLayout(Swizzle swizzle) {
-  static_assert(int(Swizzle::None) == int(layout::Swizzle::None) &&
-                    int(Swizzle::B32) == int(layout::Swizzle::B32) &&
-                    int(Swizzle::B64) == int(layout::Swizzle::B64) &&
-                    int(Swizzle::B128) == int(layout::Swizzle::B128),
-                "the values are bytes of a panel in both");
-  return static_cast<layout::Swizzle>(swizzle);
-}
 
 /// How a register tile is distributed. Precondition: isRegisterTile(tile).
 /// Errors: extents that the layout cannot be repeated over.

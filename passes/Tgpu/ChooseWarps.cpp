@@ -5,6 +5,7 @@
 #include "passes/Tgpu/ChooseWarps.h"
 
 #include "dialect/Tgpu/Tgpu.h"
+#include "passes/Tgpu/RegisterLimits.h"
 #include "passes/Tgpu/RegisterPressure.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -36,14 +37,13 @@ static int64_t getGroups(int64_t blocks) {
   return 1;
 }
 
-/// Warps of a kernel without products: the fewest whose registers hold its tiles. ptxas needed up
-/// to twice the registers of the live tiles, for masks, addresses and loads in flight, and did not
-/// spill then. With at most 128 registers per thread a multiprocessor holds 16 warps.
+/// Warps of a kernel without products: the fewest whose registers hold its tiles.
 static int64_t chooseForRows(function_ref<int64_t(int64_t)> getPressureOf) {
-  constexpr int64_t comfortable = 128, most = Target::registersOfThread + 1;
-  for (int64_t limit : {comfortable, most})
+  using Limits = tgpu::RegisterLimits;
+  for (int64_t limit : {Limits::ofRows + 0, Limits::mostOfRows + 0})
     for (int64_t warps : {4, 8, 16, 32})
-      if (2 * getPressureOf(warps) <= std::min(limit, Target::registers / (Target::lanes * warps)))
+      if (Limits::timesTilesOfRows * getPressureOf(warps) <=
+          std::min(limit, Target::registers / (Target::lanes * warps)))
         return warps;
   return 32; // the tiles fit no block
 }
@@ -69,5 +69,5 @@ int64_t tgpu::chooseWarps(tile::KernelOp kernel, const Target &target) {
     return chooseForRows(getPressureOf);
   if (hasWgmma)
     return fewWarps * getGroups(largest.getDimSize(0) / rowsOfGroup);
-  return getPressureOf(fewWarps) > registersForTiles ? manyWarps : fewWarps;
+  return getPressureOf(fewWarps) > RegisterLimits::forTiles ? manyWarps : fewWarps;
 }

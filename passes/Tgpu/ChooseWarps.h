@@ -5,8 +5,8 @@
 #ifndef TILEWRIGHT_PASSES_TGPU_CHOOSEWARPS_H
 #define TILEWRIGHT_PASSES_TGPU_CHOOSEWARPS_H
 
+#include "base/Target/Target.h"
 #include "dialect/Tile/Tile.h"
-#include "lib/Target/Target.h"
 
 namespace tilewright::tgpu {
 

@@ -4,8 +4,8 @@
 
 #include "passes/Tgpu/LayoutInference.h"
 
+#include "base/Layout/WgmmaDescriptor.h"
 #include "dialect/Tgpu/MatrixShape.h"
-#include "lib/Layout/WgmmaDescriptor.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"

@@ -4,6 +4,7 @@
 
 #include "passes/MaskRanges.h"
 #include "passes/Tgpu/BlockLoop.h"
+#include "passes/Tgpu/RegisterLimits.h"
 #include "passes/Tgpu/RegisterPressure.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -74,7 +75,7 @@ bool KernelMapper::hasRoomForMask(tile::ForBlocksOp op, const BlockLoop &loop) {
     if (tile && !dot.getAcc() && tile.getShape() == ArrayRef({loop.rowCount, loop.columnCount}))
       count(dot.getResult());
   });
-  return registers <= registersForKeeping;
+  return registers <= RegisterLimits::forKeeping;
 }
 
 Value KernelMapper::computeKeep(tile::ForBlocksOp op, const BlockLoop &loop, Value begin) {

@@ -2,7 +2,7 @@
 //
 // Maps products, the loads of their operands, and the buffers in shared memory.
 
-#include "lib/Layout/SharedLayout.h"
+#include "base/Layout/SharedLayout.h"
 #include "passes/Tgpu/KernelMapper.h"
 #include "passes/Tgpu/PrepareKernel.h"
 #include "passes/Tgpu/WrittenViews.h"
@@ -23,8 +23,8 @@ using namespace tilewright::tgpu;
 SharedType KernelMapper::getShared(ArrayRef<int64_t> shape, Type element) {
   auto swizzle = tgpu::Swizzle::None;
   if (shape.size() == 2)
-    swizzle = static_cast<tgpu::Swizzle>(layout::SharedLayout::widestSwizzle(
-        shape.back(), static_cast<int>(getElementBits(element))));
+    swizzle = layout::SharedLayout::widestSwizzle(shape.back(),
+                                                  static_cast<int>(getElementBits(element)));
   auto type = SharedType::getChecked([&] { return emitError(b.getLoc()); }, b.getContext(), shape,
                                      element, swizzle);
   if (type)

@@ -5,6 +5,7 @@
 #include "passes/Tgpu/OverlapRounds.h"
 
 #include "passes/Tgpu/LoopChain.h"
+#include "passes/Tgpu/RegisterLimits.h"
 #include "passes/Tgpu/RegisterPressure.h"
 #include "passes/Tgpu/WrittenViews.h"
 
@@ -220,13 +221,12 @@ private:
       stages[&op] = second.contains(&op) ? 1 : 0;
   }
 
-  /// Whether deferring an operation pays off: not with 32 registers per thread (D 64), but with 64
-  /// and 128.
+  /// Whether deferring an operation pays off.
   bool isWide(Operation &op) {
-    constexpr int64_t wideRegisters = 64;
     return llvm::all_of(op.getResultTypes(), [&](Type type) {
       int64_t threads = 32 * getExecutingWarps(&op);
-      return isa<RankedTensorType>(type) && getRegistersOf(type, threads) >= wideRegisters;
+      return isa<RankedTensorType>(type) &&
+             getRegistersOf(type, threads) >= RegisterLimits::ofDeferredTile;
     });
   }
 

@@ -17,6 +17,7 @@
 
 #include "passes/Tgpu/IdleRounds.h"
 #include "passes/Tgpu/LoopChain.h"
+#include "passes/Tgpu/RegisterLimits.h"
 #include "passes/Tgpu/RoleSlice.h"
 #include "passes/Tgpu/ScheduleNames.h"
 #include "passes/Tgpu/StorePieces.h"
@@ -336,16 +337,15 @@ FailureOr<bool> tgpu::planRoles(KernelOp kernel, const RoleOverrides &overrides,
   if (stages < 2)
     return refuse("rings of two stages do not fit into shared memory; use smaller blocks");
 
-  constexpr int64_t manyWarps = 12, fewRegisters = 24, enoughRegisters = 40;
-  // The bounds of parts of views and nested loops take registers: with 24, three to nine would be
-  // spilled.
+  constexpr int64_t few = RegisterLimits::ofLoadRole, enough = RegisterLimits::ofDeepLoadRole;
   auto isDeep = [](scf::ForOp loop) {
     auto outer = loop->getParentOfType<scf::ForOp>();
     return outer && outer->getParentOfType<scf::ForOp>();
   };
-  bool isShort = warps >= manyWarps || (llvm::any_of(loops, hasSeveralProducts) &&
-                                        !copiesParts(*slice) && llvm::none_of(loops, isDeep));
-  int64_t load = overrides.loadRegisters.value_or(isShort ? fewRegisters : enoughRegisters);
+  bool isShort = warps >= RegisterLimits::warpsOfShortRegisters ||
+                 (llvm::any_of(loops, hasSeveralProducts) && !copiesParts(*slice) &&
+                  llvm::none_of(loops, isDeep));
+  int64_t load = overrides.loadRegisters.value_or(isShort ? few : enough);
   int64_t registersOfLane = Target::getRegistersAtEntry(warps + loadWarps) * (warps + loadWarps);
   auto inUnits = [](int64_t registers) {
     return registers / Target::roleRegisterUnit * Target::roleRegisterUnit;
@@ -355,7 +355,7 @@ FailureOr<bool> tgpu::planRoles(KernelOp kernel, const RoleOverrides &overrides,
   int64_t compute = overrides.computeRegisters.value_or(rest);
   if (!overrides.loadRegisters) // the remaining registers are of no use to other roles
     load = std::clamp(inUnits((registersOfLane - warps * compute) / loadWarps), load,
-                      std::max(load, enoughRegisters));
+                      std::max(load, enough));
   int64_t dynamic = overrides.dynamic.value_or(group > 0 && varies);
   auto schedule = RoleScheduleAttr::getChecked([&] { return kernel.emitOpError(); },
                                                kernel.getContext(), load, compute, group, buffers,

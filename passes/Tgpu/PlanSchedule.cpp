@@ -13,6 +13,7 @@
 #include "passes/Passes.h"
 #include "passes/Tgpu/CopySlice.h"
 #include "passes/Tgpu/PlanRoles.h"
+#include "passes/Tgpu/RegisterLimits.h"
 #include "passes/Tgpu/RegisterPressure.h"
 #include "passes/Tgpu/ScheduleNames.h"
 
@@ -189,7 +190,7 @@ private:
   void planReads(KernelOp kernel, scf::ForOp loop) {
     int64_t threads = 32 * kernel.getWarps();
     auto ofValue = [&](Value value) { return getLiveRegisters(value, threads); };
-    int64_t room = registersForKeeping - getPressure(*loop.getBody(), {}, ofValue);
+    int64_t room = RegisterLimits::forKeeping - getPressure(*loop.getBody(), {}, ofValue);
     llvm::DenseMap<std::pair<Value, Type>, bool> decided;
     loop->walk([&](ReadOp read) {
       if (read->hasAttr(keepName) || !isUnchangedIn(loop, read.getBuffer()))

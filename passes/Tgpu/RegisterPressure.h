@@ -1,6 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Computes the maximum number of registers that the tiles of a block occupy.
+// Computes the maximum number of registers that the tiles of a block occupy. What they may occupy
+// is in RegisterLimits.h.
 
 #ifndef TILEWRIGHT_PASSES_TGPU_REGISTERPRESSURE_H
 #define TILEWRIGHT_PASSES_TGPU_REGISTERPRESSURE_H
@@ -9,14 +10,6 @@
 #include "mlir/IR/Operation.h"
 
 namespace tilewright::tgpu {
-
-/// 32-bit registers for tiles, of a thread's 255; the rest holds addresses, indices and operands in
-/// flight.
-constexpr int64_t registersForTiles = 208;
-
-/// The limit for keeping operands that could be read again: products then read operands in steps
-/// and hold two steps in registers.
-constexpr int64_t registersForKeeping = 184;
 
 /// Called with each operation and the registers that are live just before or after it, whichever is
 /// more.

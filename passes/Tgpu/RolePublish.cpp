@@ -6,6 +6,8 @@
 
 #include "passes/Tgpu/RoleWriter.h"
 
+#include "passes/Tgpu/RegisterLimits.h"
+
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/Matchers.h"
 
@@ -53,10 +55,10 @@ bool RoleWriter::isPublishedLate() {
 void RoleWriter::findPublishedValues() {
   // If the scalars do not fit, each role computes them from the ids.
   constexpr size_t mostWords = 15, mostWordsOfScheduler = 31;
-  // With 24 registers the load role would spill 64 bytes for a window, whose full blocks take 86
-  // operations to compute. A causal mask takes 21, and the first iterations of three warpgroups 66.
-  constexpr int64_t enoughRegisters = 32;
-  const int64_t mostMore = schedule.getLoadRegisters() < enoughRegisters ? 64 : 128;
+  using Limits = RegisterLimits;
+  const int64_t mostMore = schedule.getLoadRegisters() < Limits::toPublishAll
+                               ? Limits::operationsOfFew
+                               : Limits::operationsOfAll;
   Block &body = old.getBody().front();
   llvm::DenseSet<Operation *> refused;
   for (bool isStable = false; !isStable;) {

@@ -6,6 +6,8 @@
 
 #include "passes/Tgpu/RoleWriter.h"
 
+#include "passes/Tgpu/RegisterLimits.h"
+
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
@@ -48,11 +50,10 @@ bool RoleWriter::canReadAhead(Value value) {
 }
 
 void RoleWriter::findReadsAhead() {
-  // The values are live together with the results of the previous tile.
-  constexpr size_t mostReads = 4;
   readsAhead.clear();
   for (Operation &op : old.getBody().front())
-    if (readsAhead.size() < mostReads && isReadByRow(op) && canReadAhead(op.getResult(0)))
+    if (readsAhead.size() < RegisterLimits::valuesReadAhead && isReadByRow(op) &&
+        canReadAhead(op.getResult(0)))
       readsAhead.push_back(&op);
 }
 

@@ -3,7 +3,7 @@
 // Computes the operations that the data-moving roles of a kernel need.
 
 #include "passes/Tgpu/RoleSlice.h"
-#include "lib/Layout/SharedLayout.h"
+#include "base/Layout/SharedLayout.h"
 #include "passes/Tgpu/IdleRounds.h"
 #include "passes/Tgpu/ScheduleNames.h"
 #include "passes/Tgpu/WrittenViews.h"
@@ -74,7 +74,7 @@ TensorMapType tgpu::getTensorMap(KernelOp kernel, Operation *access, Value view,
   int64_t elementBytes = getElementBits(buffer.getElementType()) / 8;
   int64_t rows = bufferRank == 2 ? buffer.getShape()[0] : 1, columns = buffer.getShape().back();
   if (buffer.getSwizzle() != tgpu::Swizzle::None)
-    columns = static_cast<int64_t>(buffer.getSwizzle()) / elementBytes;
+    columns = layout::panelBytes(buffer.getSwizzle()) / elementBytes;
   while (rows > mostExtent && rows % 2 == 0)
     rows /= 2;
   if (rows > mostExtent || columns > mostExtent || columns * elementBytes % chunkBytes != 0 ||
@@ -242,10 +242,9 @@ private:
     // Untransposed, a half warp stores 8 bytes to each of four rows: no bank conflict in 32-byte
     // panels, two-way in wider ones. Transposed, it stores 4 bytes each, conflict-free in the
     // widest panels.
-    auto widest = static_cast<int64_t>(layout::SharedLayout::widestSwizzle(
-        shape[1], static_cast<int>(getElementBits(tile.getElementType()))));
-    constexpr int64_t narrow = 32;
-    auto swizzle = static_cast<tgpu::Swizzle>(isTransposed ? widest : std::min(widest, narrow));
+    auto widest = layout::SharedLayout::widestSwizzle(
+        shape[1], static_cast<int>(getElementBits(tile.getElementType())));
+    auto swizzle = isTransposed ? widest : std::min(widest, Swizzle::B32);
     auto slot = SharedType::get(add.getContext(), shape, tile.getElementType(), swizzle);
     TensorMapType tensorMap = getTensorMap(kernel, add, isTransposed ? std::nullopt : dims, slot);
     if (!tensorMap)

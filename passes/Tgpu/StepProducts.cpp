@@ -4,6 +4,7 @@
 
 #include "passes/Passes.h"
 #include "passes/Tgpu/OperandReads.h"
+#include "passes/Tgpu/RegisterLimits.h"
 #include "passes/Tgpu/RegisterPressure.h"
 
 #include "llvm/ADT/MapVector.h"
@@ -18,12 +19,6 @@ using namespace tilewright;
 using namespace tilewright::tgpu;
 
 namespace {
-
-/// A product becomes stepwise if the tiles at it take more than the first number of registers per
-/// thread. All products of a kernel do if those at one product take more than the second. Both
-/// limits derive from the spills of ptxas 13.0 on this project's kernels and from their times on an
-/// H200.
-constexpr int64_t stepAbove = 112, stepAllAbove = 136;
 
 /// The registers of a tile of a mapped kernel.
 int64_t getTileRegisters(Value value, int64_t threads) {
@@ -53,8 +48,7 @@ private:
       return;
     auto acc = cast<RankedTensorType>(bodies.front().second.front().getType());
     auto mma = cast<MmaAttr>(acc.getEncoding());
-    constexpr int64_t lanes = 32;
-    int64_t threads = lanes * mma.getWarpsM() * mma.getWarpsN();
+    int64_t threads = Target::lanes * mma.getWarpsM() * mma.getWarpsN();
 
     llvm::DenseMap<Value, int64_t> known;
     auto registers = [&](Value value) {
@@ -77,7 +71,8 @@ private:
         most = std::max(most, pressure.lookup(product));
     for (auto &[body, products] : bodies)
       for (MmaOp product : products)
-        if (pressure.lookup(product) > stepAbove || most > stepAllAbove)
+        if (pressure.lookup(product) > RegisterLimits::stepAbove ||
+            most > RegisterLimits::stepAllAbove)
           product.setStepwise(true);
   }
 };

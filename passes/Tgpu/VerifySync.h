@@ -1,11 +1,12 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Shared declarations of tgpu-verify-sync. The pass chooses small launches (VerifySyncLaunch.cpp)
-// and traces some blocks of each (VerifySyncTrace.cpp): scalars are computed, so each participant
-// (the block, then each role) becomes a list of steps. A Player then executes the steps against
-// each other and tracks two states: the barriers (VerifySyncBarriers.cpp), and which participant
-// knows of which access to shared memory (VerifySyncMemory.cpp). Warpgroups with first iterations
-// of their own are executed separately once more (VerifySyncWarpgroups.cpp).
+// and traces some blocks of each (VerifySyncTrace.cpp): scalars are computed
+// (VerifySyncScalars.cpp), so each participant (the block, then each role) becomes a list of steps.
+// A Player then executes the steps against each other and tracks two states: the barriers
+// (VerifySyncBarriers.cpp), and which participant knows of which access to shared memory
+// (VerifySyncMemory.cpp). Warpgroups with first iterations of their own are executed separately
+// once more (VerifySyncWarpgroups.cpp).
 
 #ifndef TILEWRIGHT_PASSES_TGPU_VERIFYSYNC_H
 #define TILEWRIGHT_PASSES_TGPU_VERIFYSYNC_H
@@ -116,10 +117,29 @@ private:
 Trace traceKernel(KernelOp kernel, const LaunchShape &shape, llvm::ArrayRef<int64_t> block,
                   bool answer, bool apart = false);
 
-/// Evaluates an arith operation on integers, which are sign-extended (a unary operation gets its
-/// operand twice). Returns nothing for undefined results, such as of a division by zero, and for
-/// unsupported operations.
-std::optional<int64_t> evaluateScalar(mlir::Operation *op, int64_t a, int64_t b);
+/// The scalars of a launch: integers, and in their place the numbers of what other values denote.
+/// Integers are computed. Data is not; conditions on data all have the truth value `answer`.
+class Scalars {
+protected:
+  Scalars(const LaunchShape &shape, bool answer) : shape(shape), answer(answer) {}
+
+  void set(mlir::Value value, int64_t number);
+  void assign(mlir::ValueRange to, llvm::ArrayRef<int64_t> numbers);
+  int64_t get(mlir::Value value) const { return values.lookup(value); }
+  llvm::SmallVector<int64_t> get(mlir::ValueRange range) const;
+  /// Sets the results of an operation without steps and regions.
+  void compute(mlir::Operation &op);
+
+  const LaunchShape &shape;
+  const bool answer;
+
+private:
+  int64_t getExtent(mlir::Value view, int64_t dim);
+  int64_t getExtentOfWhole(mlir::Value view, int64_t dim,
+                           llvm::SmallVectorImpl<tile::SubviewOp> &parts);
+
+  llvm::DenseMap<mlir::Value, int64_t> values;
+};
 
 /// The events that a participant knows to have happened: for each participant the number of steps
 /// done by all of its warps, and by its first thread; and the TMA copies that have arrived.

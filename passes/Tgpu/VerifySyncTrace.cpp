@@ -1,18 +1,14 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// tgpu-verify-sync: traces the steps of each participant in one small launch. Integer scalars are
-// computed. Data is not; conditions on data all have the given truth value.
+// tgpu-verify-sync: traces the steps of each participant in one small launch.
 
 #include "passes/Tgpu/VerifySync.h"
 
-#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
-#include "mlir/IR/Matchers.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/MathExtras.h"
 
-#include <limits>
 #include <map>
 
 using namespace mlir;
@@ -29,10 +25,10 @@ constexpr int kMaxCallDepth = 32;
 bool takesAll(TakeTileOp op) { return op.getAll(); }
 bool takesAll(GetTileOp) { return false; }
 
-class Tracer {
+class Tracer : Scalars {
 public:
   Tracer(KernelOp kernel, const LaunchShape &shape, bool answer, bool apart)
-      : kernel(kernel), shape(shape), answer(answer), apart(apart) {}
+      : Scalars(shape, answer), kernel(kernel), apart(apart) {}
 
   Trace run(ArrayRef<int64_t> ids) {
     for (Value argument : kernel.getArgs())
@@ -93,60 +89,12 @@ private:
     return parts;
   }
 
-  int64_t getExtent(Value view, int64_t dim) {
-    SmallVector<tile::SubviewOp> parts; // along dim, the innermost first
-    int64_t extent = getExtentOfWhole(view, dim, parts);
-    for (tile::SubviewOp part : llvm::reverse(parts)) {
-      int64_t offset = get(part.getOffset()), size = get(part.getSize());
-      extent = std::max<int64_t>(std::min(size, extent - offset), 0);
-    }
-    return extent;
-  }
-
-  int64_t getExtentOfWhole(Value view, int64_t dim, SmallVectorImpl<tile::SubviewOp> &parts) {
-    while (true) {
-      tile::Dim known = tile::getDims(view.getType())[dim];
-      if (!shape.isAbsent(view) && !known.isUnknown() && !known.isSymbol())
-        return known.extent;
-      if (auto part = view.getDefiningOp<tile::SubviewOp>()) {
-        if (static_cast<int64_t>(part.getDim()) == dim)
-          parts.push_back(part);
-        view = part.getSource();
-      } else if (auto repeat = view.getDefiningOp<tile::RepeatOp>()) {
-        if (static_cast<int64_t>(repeat.getDim()) == dim && get(repeat.getCondition()))
-          return std::numeric_limits<int32_t>::max();
-        view = repeat.getSource();
-      } else {
-        return shape.getExtent(view, dim);
-      }
-    }
-  }
-
-  //===--- Values: integers, places of buffers, numbers of products ---------===//
-
-  void set(Value value, int64_t number) {
-    if (auto type = dyn_cast<IntegerType>(value.getType()); type && type.getWidth() < 64)
-      number = llvm::SignExtend64(static_cast<uint64_t>(number), type.getWidth());
-    values[value] = number;
-  }
-  int64_t get(Value value) { return values.lookup(value); }
   std::pair<Operation *, int64_t> getUseOf(Value buffer) {
     auto slot = buffer.getDefiningOp<SlotOp>();
     if (!slot)
       return {buffer.getDefiningOp(), 0};
     return {slot.getRing().getDefiningOp(), get(slot.getUse())};
   }
-  void assign(ValueRange to, ArrayRef<int64_t> numbers) {
-    for (auto [value, number] : llvm::zip_equal(to, numbers))
-      set(value, number);
-  }
-  SmallVector<int64_t> get(ValueRange range) {
-    SmallVector<int64_t> numbers;
-    for (Value value : range)
-      numbers.push_back(get(value));
-    return numbers;
-  }
-
   //===--- Control flow ------------------------------------------------------===//
 
   /// Returns the values of the terminator's operands.
@@ -197,7 +145,7 @@ private:
     if (isa<TgpuDialect>(op.getDialect()))
       visitTgpu(op, steps);
     else
-      visitScalar(op);
+      compute(op);
   }
 
   void visitFor(scf::ForOp loop, std::vector<Step> &steps) {
@@ -249,46 +197,6 @@ private:
       assign(loop.getAfterArguments(), carried);
       carried = visit(*loop.getAfterBody(), steps);
     }
-  }
-
-  void visitScalar(Operation &op) {
-    // Treat unknown values as data-dependent.
-    for (Value result : op.getResults())
-      if (isa<IntegerType>(result.getType()))
-        set(result, answer && result.getType().isInteger(1) ? -1 : 0);
-    if (op.getNumResults() != 1 || !op.getResult(0).getType().isIntOrIndex())
-      return;
-    Value result = op.getResult(0);
-    APInt constant;
-    if (matchPattern(result, m_ConstantInt(&constant)))
-      return set(result, constant.getSExtValue());
-    if (auto dim = dyn_cast<tile::DimOp>(op))
-      return set(result,
-                 dim.getView() ? getExtent(dim.getView(), dim.getDim()) : shape.getLongExtent());
-    if (auto at = dyn_cast<tile::AtOp>(op)) {
-      if (result.getType().isInteger(1))
-        return;
-      // A scalar like those of the kernel, such as the size of a window, offsets of consecutive
-      // sequences, or lists of small numbers.
-      ArrayRef<int64_t> fixed = at.getStaticIndices();
-      if (fixed.empty())
-        return set(result, shape.getInteger());
-      int64_t last = fixed.back();
-      if (ShapedType::isDynamic(last))
-        last = get(at.getIndices().back());
-      return set(result, fixed.size() == 1 ? last * shape.getLongExtent() : last + 1);
-    }
-    if (auto select = dyn_cast<arith::SelectOp>(op))
-      return set(result,
-                 get(get(select.getCondition()) ? select.getTrueValue() : select.getFalseValue()));
-    if (isa<arith::IndexCastOp>(op))
-      return set(result, get(op.getOperand(0)));
-    if (!isa<arith::ArithDialect>(op.getDialect()) || op.getNumOperands() == 0 ||
-        !llvm::all_of(op.getOperandTypes(), [](Type type) { return isa<IntegerType>(type); }))
-      return;
-    int64_t a = get(op.getOperand(0));
-    if (auto value = evaluateScalar(&op, a, op.getNumOperands() > 1 ? get(op.getOperand(1)) : a))
-      set(result, *value);
   }
 
   void visitTgpu(Operation &op, std::vector<Step> &steps) {
@@ -421,7 +329,7 @@ private:
       return found->second;
     int64_t pitch = llvm::alignTo(getBytes(type), getAlignment(type));
     for (int64_t slot = 0; slot < stages; ++slot) {
-      Place place;
+      sync::Place place;
       place.allocation = op;
       place.slot = slot;
       if (offset) {
@@ -441,14 +349,12 @@ private:
   }
 
   KernelOp kernel;
-  const LaunchShape &shape;
-  bool answer, apart;
+  bool apart;
   int64_t part = 0; ///< the traced warpgroup, if warpgroups are participants
   SmallVector<Region *> regions;
   Trace trace;
   int64_t numProducts = 0;
   int callDepth = 0;
-  DenseMap<Value, int64_t> values;
   DenseMap<Operation *, int64_t> firstPlaces;
   DenseMap<std::pair<Operation *, int64_t>, int64_t> taken; ///< number of tiles by warpgroup
   DenseMap<Value, int64_t> views; ///< numbers of the views of turns among blocks

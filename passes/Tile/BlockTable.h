@@ -29,7 +29,7 @@ inline constexpr int64_t randomWork = 64;
 /// The properties of a kernel that determine its blocks.
 struct BlockQuery {
   std::string structure; ///< LoopStructure::key
-  std::string target;    ///< "cpu", or a name of lib/Target
+  std::string target;    ///< "cpu", or a name of base/Target
   int64_t bits = 0;      ///< of an operand's element
   int64_t elements = 0;  ///< of the longest operand row; 0: rows are blocks, too
   MaskKind mask = MaskKind::None;

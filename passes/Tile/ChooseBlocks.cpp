@@ -3,17 +3,9 @@
 // tile-choose-blocks: binds parameters whose default is block() to the extents in the table for a
 // kernel of this structure.
 
-#include "dialect/Tile/Calls.h"
-#include "passes/MaskRanges.h"
 #include "passes/Passes.h"
-#include "passes/Tile/BindParameters.h"
-#include "passes/Tile/BlockTable.h"
-#include "passes/Tile/LoopStructure.h"
+#include "passes/Tile/KernelQuery.h"
 
-#include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "mlir/Dialect/SCF/IR/SCF.h"
-#include "mlir/IR/Matchers.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/Support/MemoryBuffer.h"
 
@@ -34,66 +26,9 @@ bool isBlock(ParamDeclAttr decl) {
   return decl.getDefaultValue() && isChosenBlock(decl.getDefaultValue());
 }
 
-/// Evaluates flags of scalar functions as far as parameters alone determine them.
-class FlagEvaluator {
-public:
-  FlagEvaluator(ModuleOp module, const Bindings &bindings) : symbols(module), bindings(bindings) {}
-
-  /// Evaluates the result of a function.
-  std::optional<bool> evaluate(FlatSymbolRefAttr name) {
-    auto function = name ? symbols.lookup<func::FuncOp>(name.getValue()) : func::FuncOp();
-    if (!function || function.isExternal() || ++calls > mostCalls)
-      return std::nullopt;
-    auto result = dyn_cast<func::ReturnOp>(function.getBody().back().getTerminator());
-    return result ? evaluate(result.getOperand(0)) : std::nullopt;
-  }
-
-  std::optional<bool> evaluate(Value value) {
-    Operation *op = value.getDefiningOp();
-    APInt constant;
-    if (!op || !value.getType().isInteger(1))
-      return std::nullopt;
-    auto [it, isNew] = known.try_emplace(value);
-    if (!isNew || nesting >= mostNested)
-      return it->second;
-    ++nesting;
-    std::optional<bool> result;
-    if (matchPattern(value, m_ConstantInt(&constant))) {
-      result = constant.isOne();
-    } else if (auto param = dyn_cast<ParamOp>(op)) {
-      llvm::Expected<ExprAttr> flag = reduceExpr(param.getExpr(), getEnvironment(bindings));
-      if (flag && flag->getKind() == ExprKind::Flag)
-        result = flag->getValue() != 0;
-      llvm::consumeError(flag.takeError());
-    } else if (isa<arith::OrIOp, arith::AndIOp>(op)) {
-      bool deciding = isa<arith::OrIOp>(op);
-      std::optional<bool> a = evaluate(op->getOperand(0)), b = evaluate(op->getOperand(1));
-      if (a == deciding || b == deciding)
-        result = deciding;
-      else if (a && b)
-        result = !deciding;
-    } else if (auto call = dyn_cast<func::CallOp>(op); call && call.getNumResults() == 1) {
-      result = evaluate(call.getCalleeAttr());
-    }
-    --nesting;
-    known[value] = result;
-    return result;
-  }
-
-private:
-  static constexpr unsigned mostCalls = 256, mostNested = 256;
-  SymbolTable symbols;
-  const Bindings &bindings;
-  unsigned calls = 0, nesting = 0;
-  llvm::DenseMap<Value, std::optional<bool>> known;
-};
-
 /// A kernel that an entry reaches, the source of its parameters, and its blocks.
-struct Reached {
-  KernelOp kernel;
+struct Reached : ExaminedKernel {
   LaunchOp launch; ///< null: the kernel is the entry
-  LoopStructure structure;
-  Value limit; ///< upper bound of a loop over blocks; null for other loops
   BlockQuery query;
   BlockChoice choice;
   SmallVector<NamedAttribute> report;
@@ -144,15 +79,15 @@ private:
       FailureOr<Bindings> inKernel = launch ? bindLaunch(kernel, launch, bindings) : bindings;
       if (failed(inKernel))
         return failure();
-      FlagEvaluator flags(module, *inKernel);
-      std::optional<LoopStructure> structure =
-          LoopStructure::get(kernel, [&](Value flag) { return flags.evaluate(flag); });
-      if (!structure)
+      std::optional<ExaminedKernel> examined = ExaminedKernel::get(kernel, *inKernel);
+      if (!examined)
         return success();
-      Value limit = getLimit(structure->loop, flags);
-      Reached each{kernel, launch, std::move(*structure), limit, {}, {}, {}};
+      Reached each{std::move(*examined), launch, {}, {}, {}};
       each.isLeftOut = launch && isLeftOut(launch, bindings);
-      each.query = makeQuery(each, *inKernel);
+      each.query = each.makeQuery(*inKernel);
+      each.query.target = target.str();
+      each.query.length = length;
+      each.query.shared = shared;
       each.choice = table.choose(each.query);
       reached.push_back(std::move(each));
       return success();
@@ -168,21 +103,6 @@ private:
              std::pair(b.isLeftOut, -b.structure.products);
     });
     return success();
-  }
-
-  /// The upper bound of a loop over blocks. Branches that parameters decide have not been folded
-  /// yet.
-  static Value getLimit(Operation *op, FlagEvaluator &flags) {
-    auto loop = dyn_cast<ForBlocksOp>(op);
-    Value limit = loop ? loop.getUpper() : Value();
-    while (auto branch = limit ? limit.getDefiningOp<scf::IfOp>() : scf::IfOp()) {
-      std::optional<bool> taken = flags.evaluate(branch.getCondition());
-      if (!taken)
-        break;
-      Region &region = *taken ? branch.getThenRegion() : branch.getElseRegion();
-      limit = region.front().getTerminator()->getOperand(cast<OpResult>(limit).getResultNumber());
-    }
-    return limit;
   }
 
   /// Whether the condition of a launch is known not to hold.
@@ -223,152 +143,12 @@ private:
     return bindKnown(kernel, given, [&] { return launch.emitError(); });
   }
 
-  static std::optional<int64_t> getExtent(Dim dim, const Bindings &bindings) {
-    if (!dim.isSymbol())
-      return dim.isUnknown() ? std::nullopt : std::optional(dim.extent);
-    ExprAttr value = bindings.lookup(dim.symbol.getValue());
-    return value && value.getKind() == ExprKind::Int ? std::optional(value.getValue())
-                                                     : std::nullopt;
-  }
-
-  BlockQuery makeQuery(const Reached &reached, const Bindings &bindings) {
-    const LoopStructure &structure = reached.structure;
-    BlockQuery query;
-    query.structure = structure.key;
-    query.target = target.str();
-    query.length = length;
-    query.shared = shared;
-    Type element = structure.element;
-    if (auto param = dyn_cast_or_null<ParamType>(element))
-      if (ExprAttr bound = bindings.lookup(param.getName()))
-        element = getTypeBySpelling(module.getContext(), bound.getName());
-    if (element && element.isIntOrFloat())
-      query.bits = element.getIntOrFloatBitWidth();
-    for (Dim width : structure.widths)
-      query.elements = std::max(query.elements, getExtent(width, bindings).value_or(0));
-    auto loop = dyn_cast<ForBlocksOp>(structure.loop);
-    if (loop && loop.getMaskAttr())
-      query.mask = FlagEvaluator(module, bindings).evaluate(loop.getMaskAttr()) == true
-                       ? MaskKind::None
-                   : readsAscending(loop.getMaskAttr()) ? MaskKind::Ascending
-                                                        : MaskKind::Some;
-    examineFunctions(structure.loop, query);
-    query.hasLength = !!getLength(reached);
-    constexpr int64_t usualLength = 2048; // of a sequence in a packed batch
-    if (reached.limit && !reached.limit.getDefiningOp<DimOp>() &&
-        !matchPattern(reached.limit, m_Constant()))
-      query.usual = usualLength;
-    // Nor does an extent say how many blocks a mask keeps that asks for a number of the caller,
-    // such as the size of a window.
-    if (loop && query.mask != MaskKind::None && readsArgument(loop, bindings)) {
-      query.hasLength = false;
-      query.usual = usualLength;
-    }
-    return query;
-  }
-
-  /// Whether the mask of a loop depends on a scalar argument of the kernel, as far as parameters
-  /// leave it.
-  bool readsArgument(ForBlocksOp loop, const Bindings &bindings) {
-    auto mask = SymbolTable(module).lookup<func::FuncOp>(*loop.getMask());
-    auto result =
-        mask ? dyn_cast<func::ReturnOp>(mask.getBody().back().getTerminator()) : func::ReturnOp();
-    auto kernel = loop->getParentOfType<KernelOp>();
-    if (!result)
-      return false;
-    llvm::DenseSet<Value> given;
-    auto operand = loop.getMaskOperands().begin();
-    for (BlockArgument argument : mask.getArguments()) {
-      bool isPosition = argument.getArgNumber() == loop.getAgainstPosition() ||
-                        argument.getArgNumber() == loop.getBlockPosition();
-      auto passed = isPosition ? BlockArgument() : dyn_cast<BlockArgument>(*operand++);
-      if (passed && passed.getOwner() == &kernel.getBody().front() &&
-          passed.getArgNumber() < kernel.getArgNames().size())
-        given.insert(argument);
-    }
-    FlagEvaluator flags(module, bindings);
-    llvm::SetVector<Value> values;
-    values.insert(result.getOperand(0));
-    for (size_t i = 0; i < values.size(); ++i) {
-      if (given.contains(values[i]))
-        return true;
-      Operation *op = values[i].getDefiningOp();
-      if (op && !flags.evaluate(values[i]))
-        values.insert(op->operand_begin(), op->operand_end());
-    }
-    return false;
-  }
-
-  /// Whether a mask, or a function that it calls, reads an ascending capture.
-  bool readsAscending(FlatSymbolRefAttr mask) {
-    SymbolTable symbols(module);
-    llvm::SetVector<Operation *> functions;
-    functions.insert(symbols.lookup(mask.getValue()));
-    addCallees(functions);
-    auto ascends = [&](AtOp at) {
-      FlatSymbolRefAttr name = at.getCaptureAttr();
-      Operation *capture = name ? symbols.lookup(name.getValue()) : nullptr;
-      return capture && capture->hasAttr(ascendingName) ? WalkResult::interrupt()
-                                                        : WalkResult::advance();
-    };
-    return llvm::any_of(
-        functions, [&](Operation *function) { return function->walk(ascends).wasInterrupted(); });
-  }
-
-  /// Adds transitive callees.
-  void addCallees(llvm::SetVector<Operation *> &functions) {
-    Calls calls(module);
-    for (size_t i = 0; i < functions.size(); ++i)
-      for (const FunctionUse &use : calls.getUses(functions[i]))
-        if (use.function)
-          functions.insert(use.function);
-  }
-
-  /// Counts the operations per element of the functions that the loop maps, and finds reads of
-  /// captured views that may become tiles.
-  void examineFunctions(Operation *loop, BlockQuery &query) {
-    Calls calls(module);
-    SymbolTable symbols(module);
-    llvm::SetVector<Operation *> functions;
-    loop->walk([&](MapOp map) {
-      if (auto function = symbols.lookup<func::FuncOp>(map.getFunction()))
-        functions.insert(function);
-    });
-    for (Operation *function : functions)
-      query.work += static_cast<int64_t>(std::min<uint64_t>(calls.getSize(function), 1 << 20));
-    addCallees(functions);
-    for (Operation *function : functions)
-      function->walk([&](Operation *op) {
-        if (isa<RandomOp>(op))
-          query.work += randomWork;
-        auto at = dyn_cast<AtOp>(op);
-        FlatSymbolRefAttr name = at ? at.getCaptureAttr() : FlatSymbolRefAttr();
-        auto capture = name ? symbols.lookup<CaptureOp>(name.getValue()) : CaptureOp();
-        auto view = capture ? dyn_cast<ViewType>(capture.getType()) : ViewType();
-        query.captures |= view && view.getRank() >= 2;
-      });
-  }
-
-  /// The extent of an argument of the kernel that bounds the loop, as an expression for launches,
-  /// or null.
-  ExprAttr getLength(const Reached &reached) {
-    Signature kernel(reached.kernel);
-    auto dim = reached.limit ? reached.limit.getDefiningOp<DimOp>() : DimOp();
-    auto argument = dim ? dyn_cast_if_present<BlockArgument>(dim.getView()) : BlockArgument();
-    if (!argument || argument.getOwner() != kernel.body ||
-        argument.getArgNumber() >= kernel.argNames.size())
-      return {};
-    auto name = cast<StringAttr>(kernel.argNames[argument.getArgNumber()]);
-    return ExprAttr::get(module.getContext(), ExprKind::Dim, static_cast<int64_t>(dim.getDim()),
-                         name.getValue(), {});
-  }
-
   /// Adds the constraint that a launch with blocks for short loops has only such loops. It is one
   /// of the kernel: a program may have variants of it.
   void require(Reached &reached, int64_t longest) {
     MLIRContext *context = module.getContext();
     auto limit = ExprAttr::getInt(context, longest);
-    auto isShort = ExprAttr::get(context, ExprKind::Call, 0, "<=", {getLength(reached), limit});
+    auto isShort = ExprAttr::get(context, ExprKind::Call, 0, "<=", {reached.getLength(), limit});
     llvm::SetVector<Attribute> constraints;
     constraints.insert(isShort); // once for a kernel that is launched several times
     constraints.insert_range(Signature(reached.kernel).constraints);

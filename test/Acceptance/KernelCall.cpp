@@ -4,12 +4,12 @@
 
 #include "test/Acceptance/KernelCall.h"
 
+#include "base/Target/Target.h"
 #include "lib/Codegen/GpuCompiler.h"
 #include "lib/Driver/Compiler.h"
 #include "lib/Driver/GpuDevice.h"
 #include "lib/Interpreter/CpuDevice.h"
 #include "lib/Interpreter/Simulator/Simulate.h"
-#include "lib/Target/Target.h"
 #include "passes/Passes.h"
 
 #include "mlir/IR/Diagnostics.h"

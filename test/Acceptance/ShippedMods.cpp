@@ -116,10 +116,10 @@ std::vector<int64_t> treeNumbers(const AttentionProblem &p, bool isQuery, bool i
 
 double softcapValue() { return 1.5; }
 
-constexpr int64_t radius = 9;
+constexpr int64_t tableRadius = 9;
 
 std::vector<double> biasTable(const AttentionProblem &p) {
-  return normals(p.Hq * (2 * radius + 1), 77, Type::F32);
+  return normals(p.Hq * (2 * tableRadius + 1), 77, Type::F32);
 }
 
 /// In one direction where the problem is causal. Buckets of several distances, and distances beyond
@@ -215,10 +215,11 @@ const std::vector<ShippedMod> &scoreMods() {
        [](KernelCall &call, const AttentionProblem &p) {
          call.input("slopes", ElementType::F32, {p.Hq}, alibiSlopes(p.Hq));
        }},
-      {"relative_bias", [](AttentionProblem &p) { p.score = relativeBias(biasTable(p), radius); },
+      {"relative_bias",
+       [](AttentionProblem &p) { p.score = relativeBias(biasTable(p), tableRadius); },
        [](KernelCall &call, const AttentionProblem &p) {
-         call.input("relative_bias", ElementType::F32, {p.Hq, 2 * radius + 1}, biasTable(p));
-         call.integer("relative_radius", radius);
+         call.input("relative_bias", ElementType::F32, {p.Hq, 2 * tableRadius + 1}, biasTable(p));
+         call.integer("relative_radius", tableRadius);
        }},
       {"t5_bias",
        [](AttentionProblem &p) {

@@ -20,11 +20,11 @@ INSTANTIATE_TEST_SUITE_P(Type, OtherForms, ::testing::ValuesIn(allTypes),
                          [](const auto &info) { return typeName(info.param); });
 
 /// Blocks of the kernels that divide those of the lists, besides their own.
-struct Sizes {
+struct BlockSizes {
   int64_t listM, listN, blockM, blockN;
 };
 
-CallOptions optionsOf(const BlockLists &lists, const Sizes &sizes) {
+CallOptions optionsOf(const BlockLists &lists, const BlockSizes &sizes) {
   CallOptions options;
   options.params = {{"BLOCK_M", std::to_string(sizes.blockM)},
                     {"BLOCK_N", std::to_string(sizes.blockN)}};
@@ -36,7 +36,7 @@ TEST_P(OtherForms, BlockSparse) {
   Type type = GetParam();
   uint64_t seed = 1;
   // Entries of one block, and of several.
-  for (Sizes sizes : {Sizes{16, 16, 16, 16}, {64, 32, 64, 32}, {64, 128, 32, 32}})
+  for (BlockSizes sizes : {BlockSizes{16, 16, 16, 16}, {64, 32, 64, 32}, {64, 128, 32, 32}})
     for (Causal causal : {Causal::None, Causal::TopLeft, Causal::BottomRight}) {
       AttentionProblem problem =
           makeProblem(2, 4, 2, seed % 2 ? 150 : 200, seed % 2 ? 203 : 130, 64, 64, causal);
@@ -109,7 +109,7 @@ TEST_P(OtherForms, SavedProbabilities) {
 
 TEST_P(OtherForms, BlockSparseExtentsOfZeroAndNaN) {
   Type type = GetParam();
-  const Sizes sizes = {16, 32, 16, 32};
+  const BlockSizes sizes = {16, 32, 16, 32};
   for (AttentionProblem problem : emptyProblems()) {
     BlockLists lists(problem, sizes.listM, sizes.listN, 1, problem.B, problem.Hq);
     problem.mask = lists.mask();

@@ -7,7 +7,7 @@
 #ifndef TILEWRIGHT_TEST_ACCEPTANCE_STRIDEDARRAY_H
 #define TILEWRIGHT_TEST_ACCEPTANCE_STRIDEDARRAY_H
 
-#include "lib/Numeric/ElementType.h"
+#include "base/Numeric/ElementType.h"
 
 #include <cstdint>
 #include <memory>

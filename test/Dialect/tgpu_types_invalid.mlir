@@ -126,8 +126,7 @@ func.func private @f() -> !tgpu.shared<64xbf16, b128>
 
 // -----
 
-// expected-error @+2 {{expected one of [none, b32, b64, b128] for pattern by which rows of a shared buffer are permuted, got: b16}}
-// expected-error @+1 {{failed to parse Tgpu_SharedType parameter 'swizzle' which is to be a `::tilewright::tgpu::Swizzle`}}
+// expected-error @+1 {{a swizzle is one of none, b32, b64, b128, but got 'b16'}}
 func.func private @f() -> !tgpu.shared<64xbf16, b16>
 
 // -----

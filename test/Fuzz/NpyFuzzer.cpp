@@ -3,7 +3,7 @@
 // libFuzzer target: reading .npy files and converting what was read. Any bytes may be refused; none
 // may crash.
 
-#include "lib/Npy/Npy.h"
+#include "base/Npy/Npy.h"
 
 #include <algorithm>
 #include <cstdint>

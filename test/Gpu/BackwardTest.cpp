@@ -6,7 +6,7 @@
 
 #include "test/Gpu/GpuTesting.h"
 
-#include "lib/Numeric/ElementType.h"
+#include "base/Numeric/ElementType.h"
 #include "runtime/AttentionBackward.h"
 #include "runtime/AttentionForward.h"
 

@@ -4,8 +4,8 @@
 
 #include "test/Gpu/GpuTesting.h"
 
+#include "base/Numeric/Transfer.h"
 #include "lib/Driver/Compiler.h"
-#include "lib/Numeric/Transfer.h"
 
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/MLIRContext.h"

@@ -55,19 +55,21 @@ public:
   /// One element that is `weight` if the pair is visible, else 0. A negative weight is not known.
   void pair(int64_t b, int64_t h, int64_t i, int64_t j, bool visible, double got, double weight,
             double tolerance) {
+    bool isNaN = std::isnan(got), isCertain = true;
+    bool isOtherWeight = visible && weight >= 0.0 && std::fabs(got - weight) > tolerance * weight;
+    if (!isNaN && visible == (got != 0.0) && !isOtherWeight)
+      return;
     std::ostringstream os;
-    bool isCertain = true;
-    if (std::isnan(got))
+    if (isNaN)
       os << "the output is NaN";
     else if (!visible && got != 0.0)
       os << "attended, but the mask forbids it (" << got << ")";
     else if (visible && got == 0.0)
       os << "not attended, but the mask keeps it";
-    else if (visible && weight >= 0.0 && std::fabs(got - weight) > tolerance * weight) {
+    else {
       os << "the weight should be " << weight << ", but got " << got;
       isCertain = false;
-    } else
-      return;
+    }
     wrong(b, h, i, j, os.str(), isCertain);
   }
 

@@ -4,7 +4,7 @@
 
 #include "test/Reference/Random.h"
 
-#include "lib/Numeric/Philox.h"
+#include "base/Numeric/Philox.h"
 
 #include "gtest/gtest.h"
 

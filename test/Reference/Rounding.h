@@ -2,7 +2,7 @@
 //
 // The oracle's own rounding to the element types, through exact scaling in double: x is divided by
 // the distance of the type's neighbouring values at x (a power of two), rounded to an integer, and
-// multiplied back. Nothing here is shared with lib/Numeric, against which it is tested.
+// multiplied back. Nothing here is shared with base/Numeric, against which it is tested.
 
 #ifndef TILEWRIGHT_TEST_REFERENCE_ROUNDING_H
 #define TILEWRIGHT_TEST_REFERENCE_ROUNDING_H

@@ -1,11 +1,12 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The oracle's rounding: known values, ties, and agreement with the independent one of lib/Numeric.
+// The oracle's rounding: known values, ties, and agreement with the independent one of
+// base/Numeric.
 
 #include "test/Reference/Rounding.h"
 #include "test/Reference/Random.h"
 
-#include "lib/Numeric/ElementType.h"
+#include "base/Numeric/ElementType.h"
 
 #include "gtest/gtest.h"
 

@@ -2,8 +2,8 @@
 //
 // The text of options, and the binding of files to the arguments of a compiled kernel.
 
+#include "base/Npy/Npy.h"
 #include "lib/Driver/NpyBinding.h"
-#include "lib/Npy/Npy.h"
 
 #include "mlir/IR/MLIRContext.h"
 #include "llvm/ADT/SmallString.h"

@@ -4,7 +4,7 @@
 
 #include "InterpreterTesting.h"
 
-#include "lib/Numeric/ThreadPool.h"
+#include "base/Numeric/ThreadPool.h"
 
 namespace tilewright {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "InterpreterTesting.h"
 
-#include "lib/Numeric/Philox.h"
+#include "base/Numeric/Philox.h"
 
 namespace tilewright {
 namespace {

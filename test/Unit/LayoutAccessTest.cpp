@@ -4,7 +4,7 @@
 // what the layout says; and whether the accesses conflict.
 
 #include "LayoutTesting.h"
-#include "lib/Layout/BankConflicts.h"
+#include "base/Layout/BankConflicts.h"
 
 #include <algorithm>
 #include <cstring>

@@ -3,7 +3,7 @@
 // Changes of layout, reductions and broadcasts, each carried out on values.
 
 #include "LayoutTesting.h"
-#include "lib/Layout/Relations.h"
+#include "base/Layout/Relations.h"
 
 using namespace tilewright;
 using namespace tilewright::layout;

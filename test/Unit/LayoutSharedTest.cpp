@@ -4,7 +4,7 @@
 // and bank conflicts of accesses whose conflicts are known.
 
 #include "LayoutTesting.h"
-#include "lib/Layout/BankConflicts.h"
+#include "base/Layout/BankConflicts.h"
 
 #include <cstring>
 

@@ -1,12 +1,12 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What the tests of lib/Layout share.
+// What the tests of base/Layout share.
 
 #ifndef TILEWRIGHT_TEST_UNIT_LAYOUTTESTING_H
 #define TILEWRIGHT_TEST_UNIT_LAYOUTTESTING_H
 
-#include "lib/Layout/RegisterLayout.h"
-#include "lib/Layout/SharedLayout.h"
+#include "base/Layout/RegisterLayout.h"
+#include "base/Layout/SharedLayout.h"
 
 #include "gtest/gtest.h"
 

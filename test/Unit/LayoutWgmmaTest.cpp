@@ -4,7 +4,7 @@
 // element where TMA put it.
 
 #include "LayoutTesting.h"
-#include "lib/Layout/WgmmaDescriptor.h"
+#include "base/Layout/WgmmaDescriptor.h"
 
 using namespace tilewright;
 using namespace tilewright::layout;

@@ -2,7 +2,7 @@
 //
 // Files as NumPy writes them, files as they should not be, and conversions.
 
-#include "lib/Npy/Npy.h"
+#include "base/Npy/Npy.h"
 
 #include "gtest/gtest.h"
 

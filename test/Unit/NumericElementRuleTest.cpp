@@ -3,7 +3,7 @@
 // Rules for the elements of arrays of indices: what they accept, the element that they name, and
 // what they read of an array.
 
-#include "lib/Numeric/ElementRule.h"
+#include "base/Numeric/ElementRule.h"
 
 #include "gtest/gtest.h"
 

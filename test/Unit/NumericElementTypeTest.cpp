@@ -4,7 +4,7 @@
 // a format's values.
 
 #include "NumericTesting.h"
-#include "lib/Numeric/ElementType.h"
+#include "base/Numeric/ElementType.h"
 
 #include <algorithm>
 

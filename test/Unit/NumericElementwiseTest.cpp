@@ -4,7 +4,7 @@
 // and splats.
 
 #include "NumericTesting.h"
-#include "lib/Numeric/Elementwise.h"
+#include "base/Numeric/Elementwise.h"
 
 using namespace tilewright;
 using namespace tilewright::numeric;

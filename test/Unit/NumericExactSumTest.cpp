@@ -2,8 +2,8 @@
 //
 // Sums in fixed point: exact, and the same for every order of their terms.
 
-#include "lib/Numeric/ExactSum.h"
-#include "lib/Numeric/ThreadPool.h"
+#include "base/Numeric/ExactSum.h"
+#include "base/Numeric/ThreadPool.h"
 
 #include "gtest/gtest.h"
 

@@ -3,7 +3,7 @@
 // Products against the plain formula.
 
 #include "NumericTesting.h"
-#include "lib/Numeric/MatMul.h"
+#include "base/Numeric/MatMul.h"
 
 using namespace tilewright;
 using namespace tilewright::numeric;

@@ -4,7 +4,7 @@
 // place over sweeps through all floats.
 
 #include "NumericTesting.h"
-#include "lib/Numeric/Elementwise.h"
+#include "base/Numeric/Elementwise.h"
 
 #include <algorithm>
 

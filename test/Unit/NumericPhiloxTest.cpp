@@ -4,7 +4,7 @@
 // against single blocks.
 
 #include "NumericTesting.h"
-#include "lib/Numeric/Philox.h"
+#include "base/Numeric/Philox.h"
 
 using namespace tilewright;
 using namespace tilewright::numeric;

@@ -1,11 +1,11 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What the tests of lib/Numeric share.
+// What the tests of base/Numeric share.
 
 #ifndef TILEWRIGHT_TEST_UNIT_NUMERICTESTING_H
 #define TILEWRIGHT_TEST_UNIT_NUMERICTESTING_H
 
-#include "lib/Numeric/Isa.h"
+#include "base/Numeric/Isa.h"
 
 #include "gtest/gtest.h"
 

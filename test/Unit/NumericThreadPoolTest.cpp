@@ -2,7 +2,7 @@
 //
 // Loops over threads: every index once, the first error, reuse.
 
-#include "lib/Numeric/ThreadPool.h"
+#include "base/Numeric/ThreadPool.h"
 
 #include "gtest/gtest.h"
 

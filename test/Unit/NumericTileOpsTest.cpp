@@ -3,7 +3,7 @@
 // Shape operations against index arithmetic written out.
 
 #include "NumericTesting.h"
-#include "lib/Numeric/TileOps.h"
+#include "base/Numeric/TileOps.h"
 
 #include <algorithm>
 #include <functional>

@@ -3,8 +3,8 @@
 // Transfers at the bounds of a view, with every kind of stride and index.
 
 #include "NumericTesting.h"
-#include "lib/Numeric/ThreadPool.h"
-#include "lib/Numeric/Transfer.h"
+#include "base/Numeric/ThreadPool.h"
+#include "base/Numeric/Transfer.h"
 
 #include <algorithm>
 

@@ -2,7 +2,7 @@
 //
 // The table of architectures: what every row must satisfy, and which is taken for what.
 
-#include "lib/Target/Target.h"
+#include "base/Target/Target.h"
 
 #include <gtest/gtest.h>
 

@@ -3,13 +3,13 @@
 // tilewright-bench: times attention and matrix products on the CPU or a GPU. Rounds of all cases
 // are interleaved, so that a machine that slows down slows all of them.
 
+#include "base/Numeric/Isa.h"
+#include "base/Numeric/ThreadPool.h"
 #include "lib/Driver/AttentionRun.h"
 #include "lib/Driver/BindingOptions.h"
 #include "lib/Driver/DeviceRun.h"
 #include "lib/Driver/Progress.h"
 #include "lib/Driver/ToolSupport.h"
-#include "lib/Numeric/Isa.h"
-#include "lib/Numeric/ThreadPool.h"
 #include "tools/tilewright-bench/BenchRunner.h"
 
 #include "llvm/Support/CommandLine.h"

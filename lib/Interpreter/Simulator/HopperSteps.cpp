@@ -2,10 +2,10 @@
 //
 // Operations of sm_90a: copies by TMA, and products of a warpgroup.
 
+#include "base/Numeric/MatMul.h"
 #include "lib/Interpreter/Placements.h"
 #include "lib/Interpreter/Simulator/SimulatedSteps.h"
 #include "lib/Interpreter/TileSteps.h"
-#include "lib/Numeric/MatMul.h"
 
 #include <map>
 

@@ -2,12 +2,12 @@
 //
 // Shared memory: buffers, transfers of register tiles, cp.async.
 
+#include "base/Numeric/MatMul.h"
 #include "lib/Interpreter/Placements.h"
 #include "lib/Interpreter/Simulator/SimulatedSteps.h"
-#include "lib/Numeric/MatMul.h"
 #include "passes/Conversion/TileLayouts.h"
 
-#include "lib/Layout/Relations.h"
+#include "base/Layout/Relations.h"
 
 using namespace mlir;
 using namespace tilewright::interpreter;

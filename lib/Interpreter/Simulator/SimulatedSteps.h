@@ -5,12 +5,12 @@
 #ifndef TILEWRIGHT_LIB_INTERPRETER_SIMULATOR_SIMULATEDSTEPS_H
 #define TILEWRIGHT_LIB_INTERPRETER_SIMULATOR_SIMULATEDSTEPS_H
 
+#include "base/Numeric/Transfer.h"
 #include "dialect/Tgpu/Tgpu.h"
 #include "lib/Interpreter/Lowering.h"
 #include "lib/Interpreter/MemorySteps.h"
 #include "lib/Interpreter/Simulator/Machine.h"
 #include "lib/Interpreter/Simulator/TilePatterns.h"
-#include "lib/Numeric/Transfer.h"
 
 namespace tilewright::simulator {
 

@@ -4,7 +4,7 @@
 
 #include "lib/Interpreter/Simulator/TilePatterns.h"
 
-#include "lib/Layout/CopyPartition.h"
+#include "base/Layout/CopyPartition.h"
 #include "passes/Conversion/TileLayouts.h"
 
 #include <algorithm>
@@ -207,7 +207,7 @@ std::vector<BoxPattern> simulator::patternOfBoxes(tgpu::TensorMapType map, tgpu:
   for (int64_t extent : box.drop_back())
     rows *= extent;
   int64_t totalRows = shape.size() == 2 ? shape[0] : 1, totalColumns = shape.back();
-  layout::Swizzle swizzle = tgpu::toLayout(map.getSwizzle());
+  layout::Swizzle swizzle = map.getSwizzle();
   // Boxes of the same columns are consecutive; then follow the next columns.
   std::vector<BoxPattern> boxes;
   int64_t at = address;

@@ -1,14 +1,14 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // The bytes of a shared buffer that an operation accesses, warp by warp, and the locations of the
-// tile's elements: from lib/Layout, as in code generation.
+// tile's elements: from base/Layout, as in code generation.
 
 #ifndef TILEWRIGHT_LIB_INTERPRETER_SIMULATOR_TILEPATTERNS_H
 #define TILEWRIGHT_LIB_INTERPRETER_SIMULATOR_TILEPATTERNS_H
 
+#include "base/Layout/WgmmaDescriptor.h"
 #include "dialect/Tgpu/Tgpu.h"
 #include "lib/Interpreter/Simulator/ShadowMemory.h"
-#include "lib/Layout/WgmmaDescriptor.h"
 
 namespace tilewright::simulator {
 

@@ -1,0 +1,119 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Copies of a tile: chunks by threads, boxes by TMA.
+
+#include "base/Layout/CopyPartition.h"
+
+#include "base/Target/Target.h"
+
+using namespace tilewright;
+using namespace tilewright::layout;
+
+namespace {
+constexpr int64_t kLineBytes = 128; // all banks once
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// cp.async
+//===----------------------------------------------------------------------===//
+
+Result<CopyPartition> CopyPartition::plan(const SharedLayout &buffer, int threads, int chunkBytes) {
+  if (threads < 1 || threads > 1024)
+    return Status::failure("a copy is shared by 1 to 1024 threads, but got " +
+                           std::to_string(threads));
+  if (chunkBytes != 4 && chunkBytes != 8 && chunkBytes != 16)
+    return Status::failure("cp.async copies 4, 8 or 16 bytes, but got " +
+                           std::to_string(chunkBytes));
+  if (chunkBytes % buffer.bytesPerElement() != 0 || buffer.panelBytes() % chunkBytes != 0 ||
+      buffer.rowPitch() % chunkBytes != 0)
+    return Status::failure("rows of " + std::to_string(buffer.panelBytes()) + " bytes, " +
+                           std::to_string(buffer.rowPitch()) +
+                           " apart, must be whole chunks of whole elements, but got chunks of " +
+                           std::to_string(chunkBytes) + " bytes");
+  return CopyPartition(buffer, threads, chunkBytes);
+}
+
+int64_t CopyPartition::numChunks() const {
+  return buffer.rows() * buffer.cols() * buffer.bytesPerElement() / chunk;
+}
+
+int CopyPartition::numIssues() const {
+  return static_cast<int>((numChunks() + threads - 1) / threads);
+}
+
+CopyChunk CopyPartition::chunkNumber(int64_t number) const {
+  int64_t width = buffer.panelBytes(), row, byte;
+  bool inLines = buffer.rowPitch() == width && width < kLineBytes && kLineBytes % width == 0 &&
+                 buffer.rows() * width % kLineBytes == 0;
+  if (inLines) {
+    int64_t line = number * chunk / kLineBytes, inLine = number * chunk % kLineBytes;
+    int64_t panel = line % buffer.numPanels(), lineOfPanel = line / buffer.numPanels();
+    row = lineOfPanel * (kLineBytes / width) + inLine / width;
+    byte = panel * width + inLine % width;
+  } else {
+    int64_t rowBytes = buffer.numPanels() * width;
+    row = number * chunk / rowBytes;
+    byte = number * chunk % rowBytes;
+  }
+  int64_t col = byte / buffer.bytesPerElement();
+  return {row, col, buffer.byteOffset(row, col)};
+}
+
+std::optional<CopyChunk> CopyPartition::chunkOf(int thread, int issue) const {
+  int64_t number = int64_t(issue) * threads + thread;
+  if (number >= numChunks())
+    return std::nullopt;
+  return chunkNumber(number);
+}
+
+std::optional<int64_t> CopyPartition::rowsPerIssue() const {
+  std::optional<int64_t> rows;
+  for (int64_t number = threads; number < numChunks(); ++number) {
+    CopyChunk before = chunkNumber(number - threads), now = chunkNumber(number);
+    int64_t step = now.row - before.row;
+    if (now.col != before.col || now.byteOffset - before.byteOffset != step * buffer.rowPitch() ||
+        step != rows.value_or(step))
+      return std::nullopt;
+    rows = step;
+  }
+  return rows.value_or(0);
+}
+
+//===----------------------------------------------------------------------===//
+// TMA
+//===----------------------------------------------------------------------===//
+
+Result<std::vector<TmaBox>> layout::tmaBoxes(const SharedLayout &buffer) {
+  if (buffer.rowPitch() != buffer.panelBytes())
+    return Status::failure("TMA writes rows without a pad, but got rows of " +
+                           std::to_string(buffer.panelBytes()) + " bytes " +
+                           std::to_string(buffer.rowPitch()) + " apart; choose a swizzle");
+  if (buffer.panelBytes() % 16 != 0)
+    return Status::failure("rows of a box must be a multiple of 16 bytes, but got " +
+                           std::to_string(buffer.panelBytes()) + " bytes");
+  if (buffer.panelCols() > Target::mostBoxExtent)
+    return Status::failure("a box has at most 256 columns, but got " +
+                           std::to_string(buffer.panelCols()) + "; choose a swizzle");
+  // Boxes below the first begin at a multiple of what TMA and the pattern ask.
+  int64_t rows = buffer.rows();
+  while (rows > Target::mostBoxExtent ||
+         (rows != buffer.rows() && rows * buffer.rowPitch() % buffer.alignment() != 0)) {
+    do
+      --rows;
+    while (rows > 0 && buffer.rows() % rows != 0);
+    if (rows == 0)
+      break;
+  }
+  bool aligned = buffer.numPanels() == 1 || buffer.panelStride() % 128 == 0;
+  if (rows == 0 || !aligned)
+    return Status::failure(
+        "boxes of up to 256 rows must begin on a repeat of the pattern, but got " +
+        std::to_string(buffer.rows()) + " rows of " + std::to_string(buffer.rowPitch()) + " bytes");
+
+  std::vector<TmaBox> boxes;
+  for (int64_t panel = 0; panel < buffer.numPanels(); ++panel)
+    for (int64_t row = 0; row < buffer.rows(); row += rows)
+      boxes.push_back({row, panel * buffer.panelCols(), rows, buffer.panelCols(),
+                       panel * buffer.panelStride() + row * buffer.rowPitch()});
+  return boxes;
+}

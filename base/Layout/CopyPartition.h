@@ -1,0 +1,71 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// How a tile is copied from global to shared memory: by threads (cp.async), or by TMA in boxes.
+
+#ifndef TILEWRIGHT_BASE_LAYOUT_COPYPARTITION_H
+#define TILEWRIGHT_BASE_LAYOUT_COPYPARTITION_H
+
+#include "base/Layout/SharedLayout.h"
+
+namespace tilewright::layout {
+
+/// One cp.async: where its bytes begin, in the tile and in the buffer.
+struct CopyChunk {
+  int64_t row = 0, col = 0;
+  int64_t byteOffset = 0;
+};
+
+/// The chunks of a tile shared among threads. Eight neighbouring threads take 128 bytes that lie
+/// together in the buffer but for the swizzle, so that they meet every bank once; the next eight
+/// the same rows of the next panel, so that global rows are read in whole stretches:
+///
+///     panels of 64 bytes (4 chunks); T = threads, each number one chunk:
+///                     panel 0        panel 1
+///       rows 0, 1     T 0 .. 7       T 8 .. 15
+///       rows 2, 3     T 16 .. 23     ...
+class CopyPartition {
+public:
+  /// `chunkBytes` is 4, 8 or 16 (what cp.async takes).
+  /// Errors: a chunk smaller than an element, or one that does not divide the rows.
+  static Result<CopyPartition> plan(const SharedLayout &buffer, int threads, int chunkBytes = 16);
+
+  int numThreads() const { return threads; }
+  int chunkBytes() const { return chunk; }
+  int64_t numChunks() const;
+  /// How many chunks the busiest thread copies.
+  int numIssues() const;
+  /// Whether every thread copies in every issue; otherwise the last issue needs a predicate.
+  bool isEven() const { return numChunks() % threads == 0; }
+
+  /// No value for threads that have nothing to do in this issue.
+  std::optional<CopyChunk> chunkOf(int thread, int issue) const;
+
+  /// If from every issue to the next all threads advance by the same number of rows and no columns:
+  /// that number, and the column and the swizzle's chunk never change. Then a thread needs one
+  /// address in either memory.
+  std::optional<int64_t> rowsPerIssue() const;
+
+private:
+  CopyPartition(SharedLayout buffer, int threads, int chunk)
+      : buffer(std::move(buffer)), threads(threads), chunk(chunk) {}
+  CopyChunk chunkNumber(int64_t number) const;
+
+  SharedLayout buffer;
+  int threads, chunk;
+};
+
+/// One TMA load or store: `rows` by `cols` elements of the tile from [row, col], to or from the
+/// buffer at `byteOffset`, the pattern of the buffer as the swizzle of the tensor map.
+struct TmaBox {
+  int64_t row = 0, col = 0, rows = 0, cols = 0;
+  int64_t byteOffset = 0;
+};
+
+/// The boxes of a tile, all of one shape (that of the tensor map).
+/// Errors: a padded buffer; rows of a panel that are no multiple of 16 bytes; more than 256 rows
+/// that have no divisor up to 256 that keeps boxes aligned.
+Result<std::vector<TmaBox>> tmaBoxes(const SharedLayout &buffer);
+
+} // namespace tilewright::layout
+
+#endif // TILEWRIGHT_BASE_LAYOUT_COPYPARTITION_H

@@ -1,0 +1,95 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Tiles in shared memory: panels, swizzles, pads.
+
+#include "base/Layout/SharedLayout.h"
+
+#include <cassert>
+
+using namespace tilewright;
+using namespace tilewright::layout;
+
+namespace {
+
+Status checkExtents(int64_t rows, int64_t cols, int elementBits) {
+  if (elementBits != 8 && elementBits != 16 && elementBits != 32 && elementBits != 64)
+    return Status::failure("elements of a shared buffer must have 8, 16, 32 or 64 bits, but got " +
+                           std::to_string(elementBits));
+  if (rows < 1 || cols < 1)
+    return Status::failure("a shared buffer must have elements, but got " + std::to_string(rows) +
+                           " by " + std::to_string(cols));
+  return Status::success();
+}
+
+} // namespace
+
+Result<SharedLayout> SharedLayout::panels(int64_t rows, int64_t cols, int elementBits,
+                                          int64_t panelBytes) {
+  if (Status status = checkExtents(rows, cols, elementBits); !status)
+    return status;
+  int64_t rowBytes = cols * elementBits / 8;
+  if (panelBytes < elementBits / 8 || panelBytes % (elementBits / 8) != 0 ||
+      rowBytes % panelBytes != 0)
+    return Status::failure("rows must be a multiple of the " + std::to_string(panelBytes) +
+                           " bytes of a panel, but got " + std::to_string(rowBytes) + " bytes");
+  SharedLayout layout;
+  layout.numRows = rows;
+  layout.numCols = cols;
+  layout.elementBytes = elementBits / 8;
+  layout.panelWidth = layout.pitch = panelBytes;
+  return layout;
+}
+
+Result<SharedLayout> SharedLayout::swizzled(int64_t rows, int64_t cols, int elementBits,
+                                            Swizzle swizzle) {
+  if (swizzle == Swizzle::None)
+    return padded(rows, cols, elementBits, 0);
+  Result<SharedLayout> layout = panels(rows, cols, elementBits, layout::panelBytes(swizzle));
+  if (layout)
+    layout->pattern = swizzle;
+  return layout;
+}
+
+Result<SharedLayout> SharedLayout::padded(int64_t rows, int64_t cols, int elementBits,
+                                          int64_t padBytes) {
+  if (Status status = checkExtents(rows, cols, elementBits); !status)
+    return status;
+  if (padBytes < 0 || padBytes % (elementBits / 8) != 0)
+    return Status::failure("a pad must be a number of elements, but got " +
+                           std::to_string(padBytes) + " bytes for elements of " +
+                           std::to_string(elementBits) + " bits");
+  Result<SharedLayout> layout = panels(rows, cols, elementBits, cols * elementBits / 8);
+  if (layout)
+    layout->pitch += padBytes;
+  return layout;
+}
+
+Swizzle SharedLayout::widestSwizzle(int64_t cols, int elementBits) {
+  for (Swizzle swizzle : {Swizzle::B128, Swizzle::B64, Swizzle::B32})
+    if (cols * elementBits / 8 % layout::panelBytes(swizzle) == 0)
+      return swizzle;
+  return Swizzle::None;
+}
+
+int64_t SharedLayout::conflictFreePad(int64_t cols, int elementBits) {
+  int64_t rowBytes = cols * elementBits / 8, chunks = (rowBytes + 15) / 16;
+  return (chunks | 1) * 16 - rowBytes;
+}
+
+int64_t SharedLayout::alignment() const { return alignmentOf(pattern); }
+
+int64_t SharedLayout::byteOffset(int64_t row, int64_t col) const {
+  assert(row >= 0 && row < numRows && col >= 0 && col < numCols && "element outside the buffer");
+  int64_t inRow = col * elementBytes;
+  int64_t linear = inRow / panelWidth * panelStride() + row * pitch + inRow % panelWidth;
+  return swizzleAddress(linear, pattern);
+}
+
+std::optional<Coord> SharedLayout::elementAt(int64_t offset) const {
+  assert(offset >= 0 && offset < sizeInBytes() && "byte outside the buffer");
+  int64_t linear = swizzleAddress(offset, pattern);
+  int64_t inPanel = linear % panelStride(), inRow = inPanel % pitch;
+  if (inRow >= panelWidth)
+    return std::nullopt;
+  return Coord{inPanel / pitch, (linear / panelStride() * panelWidth + inRow) / elementBytes};
+}

@@ -1,0 +1,69 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Arrays in NumPy's .npy format (versions 1.0, 2.0 and 3.0 are read, 1.0 is written), and their
+// conversion to and from the element types of kernels.
+//
+// Files are not trusted: whatever is wrong is a Status with one message, and nothing is allocated
+// that the file does not back. Messages begin with the path.
+
+#ifndef TILEWRIGHT_BASE_NPY_NPY_H
+#define TILEWRIGHT_BASE_NPY_NPY_H
+
+#include "base/Numeric/ElementType.h"
+#include "base/Support/Status.h"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tilewright {
+
+/// The element types of files.
+enum class NpyType : uint8_t { F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64, Bool };
+
+/// NumPy's own short name: "f2", "f4", "f8", "i1", ..., "u8", "b1".
+std::string_view npyTypeName(NpyType type);
+size_t byteWidth(NpyType type);
+
+/// An array in C order, little endian, whatever the file said.
+struct NpyArray {
+  NpyType type = NpyType::F32;
+  std::vector<int64_t> shape; ///< no sizes: one element
+  std::vector<uint8_t> bytes; ///< exactly numElements() * byteWidth(type)
+
+  int64_t numElements() const;
+};
+
+/// The product of the sizes; no value if one is negative or if `elementBytes` times the product
+/// (zero sizes taken as one) is more than the largest int64_t.
+std::optional<int64_t> checkedNumElements(const std::vector<int64_t> &shape,
+                                          int64_t elementBytes = 1);
+
+Result<NpyArray> readNpy(const std::string &path);
+
+/// What the header of a file says; its data are not read.
+struct NpyKind {
+  NpyType type = NpyType::F32;
+  std::vector<int64_t> shape;
+};
+Result<NpyKind> inspectNpy(const std::string &path);
+
+/// The content of a file that is in memory already; `name` stands for the path in messages.
+Result<NpyArray> parseNpy(const uint8_t *data, size_t size, const std::string &name);
+
+Status writeNpy(const std::string &path, const NpyArray &array);
+
+/// Converts to elements of `type` in `out` (numElements() * byteWidth(type) bytes). Floats are
+/// rounded to nearest even, and so are integers and booleans that become floats. Refused: floats to
+/// an integer type, and integers outside the range of the type (for i1 all but 0 and 1).
+Status convertFromNpy(const NpyArray &array, ElementType type, void *out);
+
+/// The reverse: f64, f32, f16, i64 and i32 keep their type, bf16, e4m3 and e5m2 become f4, i1
+/// becomes b1. Refused: a shape that checkedNumElements refuses.
+Result<NpyArray> convertToNpy(ElementType type, const void *elements, std::vector<int64_t> shape);
+
+} // namespace tilewright
+
+#endif // TILEWRIGHT_BASE_NPY_NPY_H

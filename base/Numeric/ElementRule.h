@@ -1,0 +1,89 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// What the elements of an array of indices must be: the rules that stand in `require` of kernels
+// and programs. The devices that execute IR and the runtime both decide here, whatever memory the
+// array lies in.
+
+#ifndef TILEWRIGHT_BASE_NUMERIC_ELEMENTRULE_H
+#define TILEWRIGHT_BASE_NUMERIC_ELEMENTRULE_H
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tilewright::numeric {
+
+enum class ElementRule : uint8_t {
+  Ascending,  // ascending(array): of rank 1; none is less than the one before
+  Within,     // within(array, low, high): from low to high - 1
+  WithinFirst // within_first(array, low, high, counts, size): of row i of an array of rank 2, the
+              // first ceildiv(counts[i], size); a row that counts does not reach has none
+};
+
+std::optional<ElementRule> parseElementRule(std::string_view name);
+/// As `require` spells it.
+std::string_view elementRuleName(ElementRule rule);
+/// The rank that the rule asks of its array; 0: any.
+unsigned elementRuleRank(ElementRule rule);
+
+/// An array of i32.
+struct IndexArray {
+  /// Gets `count` elements, at most mostIndices, that follow each other in row-major order, from
+  /// number `first` on. False where they cannot be read.
+  using Read = std::function<bool(int64_t first, int64_t count, int32_t *to)>;
+
+  std::string name;
+  std::vector<int64_t> extents;
+  Read read;
+};
+
+/// How much of an array is asked for at once.
+inline constexpr int64_t mostIndices = 16384;
+
+struct ElementCheck {
+  ElementRule rule = ElementRule::Ascending;
+  std::string text; ///< the rule as its author wrote it
+  IndexArray array;
+  int64_t low = 0, high = 0; ///< but for ascending
+  IndexArray counts;         ///< of within_first: rank 1
+  int64_t size = 1;          ///< of within_first
+};
+
+/// What is wrong, to stand behind the name of the kernel: "requires 'ascending(x)', but got
+/// x[2] = 3 after 5" for the first element in row-major order that breaks the rule. Nothing where
+/// the rule holds, and where an array could not be read.
+std::optional<std::string> findBrokenRule(const ElementCheck &check);
+
+/// Calls body(offset, number, count) for stretches of elements of a strided array that lie side by
+/// side: `number` of the `count` elements that follow `first` in row-major order are done, and the
+/// next `count` ones begin at `offset`, in elements. Stops, and is false, where body is.
+template <typename Body>
+bool forEachStretch(const std::vector<int64_t> &extents, const int64_t *strides, int64_t first,
+                    int64_t count, Body body) {
+  size_t outer = extents.size();
+  int64_t length = 1, longer = 0;
+  while (outer > 0 && (strides[outer - 1] == length || extents[outer - 1] == 1) &&
+         !__builtin_mul_overflow(length, extents[outer - 1], &longer)) {
+    length = longer;
+    --outer;
+  }
+  for (int64_t done = 0; done < count;) {
+    int64_t inner = (first + done) % length, rest = (first + done) / length;
+    uint64_t offset = uint64_t(inner); // a caller's strides may be anything
+    for (size_t dim = outer; dim-- > 0; rest /= extents[dim])
+      offset += uint64_t(rest % extents[dim]) * uint64_t(strides[dim]);
+    int64_t next = std::min(count - done, length - inner);
+    if (!body(int64_t(offset), done, next))
+      return false;
+    done += next;
+  }
+  return true;
+}
+
+} // namespace tilewright::numeric
+
+#endif // TILEWRIGHT_BASE_NUMERIC_ELEMENTRULE_H

@@ -1,0 +1,117 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// What the compiler knows of the architectures that it makes code for: one row of a table for each
+// (Target.cpp). No other file compares names of targets or holds their figures; what a machine has
+// at run time the runtime asks the driver.
+
+#ifndef TILEWRIGHT_BASE_TARGET_TARGET_H
+#define TILEWRIGHT_BASE_TARGET_TARGET_H
+
+#include <cstdint>
+#include <initializer_list>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tilewright {
+
+/// What some architectures have and others lack.
+enum class Feature : unsigned {
+  Wgmma,          ///< products of a warpgroup with operands in shared memory
+  Tma,            ///< tensor maps, bulk copies, barriers that count bytes, the proxy fence
+  RoleRegisters,  ///< setmaxnreg
+  StoreMatrix,    ///< stmatrix
+  MmaOfBytes,     ///< mma of 8-bit floats
+  AtomicAddOfBf16 ///< without a loop of compare and swap
+};
+
+class Target {
+public:
+  /// A set of features, as the rows of the table write it.
+  struct Features {
+    Features(std::initializer_list<Feature> list) {
+      for (Feature feature : list)
+        bits |= 1u << static_cast<unsigned>(feature);
+    }
+    unsigned bits = 0;
+  };
+
+  std::string_view name; ///< sm_80
+  int major, minor;      ///< compute capability
+  /// Code for it runs on this capability alone, where other code runs on all later ones, too.
+  bool isExact;
+  int ptxVersion; ///< the lowest that has all the instructions used: 70 for 7.0
+
+  /// Bytes of shared memory that a block may have, and a multiprocessor has, on the first chip of
+  /// this name. What is left is the system's, for each block.
+  int64_t sharedOfBlock, sharedOfMultiprocessor;
+  /// The least that a chip which runs this code leaves to a block.
+  int64_t leastSharedOfBlock;
+  /// Most warps and blocks of a multiprocessor at a time.
+  int64_t warpsOfMultiprocessor, blocksOfMultiprocessor;
+  /// Of the largest chip. They decide about the order of tiles, not about results.
+  int64_t multiprocessors;
+  /// Of a multiprocessor, in a clock: exponentials, and operations of 16-bit products (a multiply
+  /// and an addition count as two).
+  double exponentialsOfClock, operationsOfClock;
+  Features features;
+
+  bool has(Feature feature) const { return features.bits >> static_cast<unsigned>(feature) & 1u; }
+  /// Whether kernels can be split into roles that copy by TMA and multiply by wgmma.
+  bool hasRoles() const {
+    return has(Feature::Wgmma) && has(Feature::Tma) && has(Feature::RoleRegisters);
+  }
+  /// Whether code for this target runs on what `other` names.
+  bool runsOn(const Target &other) const;
+  /// Whether a cubin for this target, if its code runs there at all, serves a device.
+  bool cubinServes(int deviceMajor, int deviceMinor) const;
+
+  // The same on all of them.
+  static constexpr int64_t lanes = 32;              ///< threads of a warp
+  static constexpr int64_t warpsOfGroup = 4;        ///< warps of a warpgroup
+  static constexpr int64_t warpsOfBlock = 32;       ///< most
+  static constexpr int64_t registers = 65536;       ///< of a multiprocessor, and of a block
+  static constexpr int64_t registersOfThread = 255; ///< most
+  static constexpr int64_t registerUnit = 256;      ///< a warp takes a multiple
+  static constexpr int64_t systemShared = 1024;     ///< bytes that the system takes for each block
+  static constexpr int64_t namedBarriers = 16;   ///< of a block, with number 0, the whole block's
+  static constexpr int64_t phaseLimit = 1 << 20; ///< arrivals and bytes of a phase are fewer
+  static constexpr int64_t mostBoxExtent = 256;  ///< of a tensor map
+  static constexpr int64_t mostBoxRank = 5;
+  static constexpr int64_t raggedRank = 2; ///< dimensions that a ragged map takes more
+  /// What setmaxnreg takes: multiples of the last from the first to the second.
+  static constexpr int64_t leastRoleRegisters = 24, mostRoleRegisters = 240, roleRegisterUnit = 8;
+  /// Registers of a thread with which a block of so many warps is launched. Roles pass them to each
+  /// other, so all of its threads together never have more: 12 warps have 168 a thread.
+  static constexpr int64_t getRegistersAtEntry(int64_t warps) {
+    int64_t share = registers / (lanes * warps);
+    return (share < registersOfThread ? share : registersOfThread) / roleRegisterUnit *
+           roleRegisterUnit;
+  }
+
+  /// In the order of the table: by capability.
+  static const std::vector<Target> &all();
+  /// Null: no target has this name.
+  static const Target *find(std::string_view name);
+  /// What code for a device is compiled for unless the caller knows better: the target of exactly
+  /// its capability, else the latest whose code it runs. Null: older than all.
+  static const Target *forDevice(int major, int minor);
+  /// The default: the first of the table, whose code runs everywhere.
+  static const Target &getDefault() { return all().front(); }
+
+  /// "sm_80 or sm_90a"; `prefix` goes before each.
+  static std::string getNames(std::string_view prefix = "");
+  /// The names of those that have the feature.
+  static std::string getNamesWith(Feature feature);
+  static std::string getNamesWithRoles();
+  /// "target must be sm_80 or sm_90a, but got 'sm_75'".
+  static std::string getRefusal(std::string_view name);
+
+  /// Bytes of shared memory that a block has on some target, and on every chip of every target.
+  static int64_t getMostShared();
+  static int64_t getLeastShared();
+};
+
+} // namespace tilewright
+
+#endif // TILEWRIGHT_BASE_TARGET_TARGET_H

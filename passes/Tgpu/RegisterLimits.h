@@ -1,0 +1,73 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// How many registers the passes plan with: measured limits, each with its reason. The figures of a
+// machine are in lib/Target; RegisterPressure.h counts what tiles take.
+
+#ifndef TILEWRIGHT_PASSES_TGPU_REGISTERLIMITS_H
+#define TILEWRIGHT_PASSES_TGPU_REGISTERLIMITS_H
+
+#include "base/Target/Target.h"
+
+namespace tilewright::tgpu {
+
+/// 32-bit registers of one thread, unless the comment says otherwise.
+struct RegisterLimits {
+  //===--- Kernels without roles -----------------------------------------------===//
+
+  /// For tiles, of a thread's 255; the rest holds addresses, indices and operands in flight. A
+  /// kernel with mma whose tiles take more gets more warps.
+  static constexpr int64_t forTiles = 208;
+
+  /// For tiles, where some could be read again instead of being kept: products then read operands
+  /// in steps, and hold two steps in registers.
+  static constexpr int64_t forKeeping = 184;
+
+  /// A product by mma reads its operands in steps if the tiles at it take more than the first. All
+  /// products of a kernel do if those at one product take more than the second. Both derive from
+  /// the spills of ptxas 13.0 on this project's kernels and from their times on an H200.
+  static constexpr int64_t stepAbove = 112, stepAllAbove = 136;
+
+  /// For a kernel without products: ptxas needed up to this multiple of the registers of the live
+  /// tiles, for masks, addresses and loads in flight, and did not spill then.
+  static constexpr int64_t timesTilesOfRows = 2;
+  /// What such a kernel may take where possible: a multiprocessor then holds 16 warps. Else all
+  /// that a thread can have.
+  static constexpr int64_t ofRows = 128, mostOfRows = Target::registersOfThread + 1;
+
+  //===--- Roles ----------------------------------------------------------------===//
+
+  /// What the load role gets. With fewer than the second, bounds of parts of views and loops in
+  /// loops spilled three to nine registers; the first suffices for other kernels with several
+  /// products, whose compute roles need the rest.
+  static constexpr int64_t ofLoadRole = 24, ofDeepLoadRole = 40;
+  /// Warps that compute, from which on registers are so short that the load role has the fewest.
+  static constexpr int64_t warpsOfShortRegisters = 12;
+
+  /// A load role with fewer computes and publishes only scalars that take few operations: with 24,
+  /// 64 bytes spilled for a window, whose full blocks take 86 operations to compute. A causal mask
+  /// takes 21, and the first iterations of three warpgroups 66.
+  static constexpr int64_t toPublishAll = 32;
+  static constexpr int64_t operationsOfFew = 64, operationsOfAll = 128;
+
+  /// Values of a row, one of each tile, that are read for the next tile: they are live together
+  /// with the results of the present one.
+  static constexpr int64_t valuesReadAhead = 4;
+
+  /// A tile is worth deferring to the next iteration from this size on: at 32 (D 64) it was not, at
+  /// 64 and 128 it was.
+  static constexpr int64_t ofDeferredTile = 64;
+
+  /// What a role that computes needs beside the tiles of a loop, before loads may run ahead into
+  /// what is left.
+  static constexpr int64_t forScalars = 28;
+
+  /// Steps of wgmma in a loop from which on ptxas lacks registers for loop-invariant descriptors.
+  /// It computes those of each step before the loop: those of operand a, which depend on the
+  /// warpgroup, into two registers each. With 32 steps, dQ of D 256 spilled 512 bytes, and the
+  /// forward moved 14 of 16 to uniform registers in every iteration.
+  static constexpr int64_t stepsOfManyDescriptors = 12;
+};
+
+} // namespace tilewright::tgpu
+
+#endif // TILEWRIGHT_PASSES_TGPU_REGISTERLIMITS_H

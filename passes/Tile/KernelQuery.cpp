@@ -1,0 +1,175 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// What the table of blocks is asked about a kernel.
+
+#include "passes/Tile/KernelQuery.h"
+
+#include "dialect/Tile/Calls.h"
+#include "passes/MaskRanges.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/IR/Matchers.h"
+#include "llvm/ADT/SetVector.h"
+
+using namespace mlir;
+using namespace tilewright;
+using namespace tilewright::tile;
+
+static std::optional<int64_t> getExtent(Dim dim, const Bindings &bindings) {
+  if (!dim.isSymbol())
+    return dim.isUnknown() ? std::nullopt : std::optional(dim.extent);
+  ExprAttr value = bindings.lookup(dim.symbol.getValue());
+  return value && value.getKind() == ExprKind::Int ? std::optional(value.getValue()) : std::nullopt;
+}
+
+/// The upper bound of a loop over blocks. Branches that parameters decide have not been folded
+/// yet.
+static Value getLimit(Operation *op, FlagEvaluator &flags) {
+  auto loop = dyn_cast<ForBlocksOp>(op);
+  Value limit = loop ? loop.getUpper() : Value();
+  while (auto branch = limit ? limit.getDefiningOp<scf::IfOp>() : scf::IfOp()) {
+    std::optional<bool> taken = flags.evaluate(branch.getCondition());
+    if (!taken)
+      break;
+    Region &region = *taken ? branch.getThenRegion() : branch.getElseRegion();
+    limit = region.front().getTerminator()->getOperand(cast<OpResult>(limit).getResultNumber());
+  }
+  return limit;
+}
+
+/// Whether the mask of a loop depends on a scalar argument of the kernel, as far as parameters
+/// leave it.
+static bool readsArgument(ModuleOp module, ForBlocksOp loop, const Bindings &bindings) {
+  auto mask = SymbolTable(module).lookup<func::FuncOp>(*loop.getMask());
+  auto result =
+      mask ? dyn_cast<func::ReturnOp>(mask.getBody().back().getTerminator()) : func::ReturnOp();
+  auto kernel = loop->getParentOfType<KernelOp>();
+  if (!result)
+    return false;
+  llvm::DenseSet<Value> given;
+  auto operand = loop.getMaskOperands().begin();
+  for (BlockArgument argument : mask.getArguments()) {
+    bool isPosition = argument.getArgNumber() == loop.getAgainstPosition() ||
+                      argument.getArgNumber() == loop.getBlockPosition();
+    auto passed = isPosition ? BlockArgument() : dyn_cast<BlockArgument>(*operand++);
+    if (passed && passed.getOwner() == &kernel.getBody().front() &&
+        passed.getArgNumber() < kernel.getArgNames().size())
+      given.insert(argument);
+  }
+  FlagEvaluator flags(module, bindings);
+  llvm::SetVector<Value> values;
+  values.insert(result.getOperand(0));
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (given.contains(values[i]))
+      return true;
+    Operation *op = values[i].getDefiningOp();
+    if (op && !flags.evaluate(values[i]))
+      values.insert(op->operand_begin(), op->operand_end());
+  }
+  return false;
+}
+
+/// Adds transitive callees.
+static void addCallees(ModuleOp module, llvm::SetVector<Operation *> &functions) {
+  Calls calls(module);
+  for (size_t i = 0; i < functions.size(); ++i)
+    for (const FunctionUse &use : calls.getUses(functions[i]))
+      if (use.function)
+        functions.insert(use.function);
+}
+
+/// Whether a mask, or a function that it calls, reads an ascending capture.
+static bool readsAscending(ModuleOp module, FlatSymbolRefAttr mask) {
+  SymbolTable symbols(module);
+  llvm::SetVector<Operation *> functions;
+  functions.insert(symbols.lookup(mask.getValue()));
+  addCallees(module, functions);
+  auto ascends = [&](AtOp at) {
+    FlatSymbolRefAttr name = at.getCaptureAttr();
+    Operation *capture = name ? symbols.lookup(name.getValue()) : nullptr;
+    return capture && capture->hasAttr(ascendingName) ? WalkResult::interrupt()
+                                                      : WalkResult::advance();
+  };
+  return llvm::any_of(
+      functions, [&](Operation *function) { return function->walk(ascends).wasInterrupted(); });
+}
+
+/// Counts the operations per element of the functions that the loop maps, and finds reads of
+/// captured views that may become tiles.
+static void examineFunctions(ModuleOp module, Operation *loop, BlockQuery &query) {
+  Calls calls(module);
+  SymbolTable symbols(module);
+  llvm::SetVector<Operation *> functions;
+  loop->walk([&](MapOp map) {
+    if (auto function = symbols.lookup<func::FuncOp>(map.getFunction()))
+      functions.insert(function);
+  });
+  for (Operation *function : functions)
+    query.work += static_cast<int64_t>(std::min<uint64_t>(calls.getSize(function), 1 << 20));
+  addCallees(module, functions);
+  for (Operation *function : functions)
+    function->walk([&](Operation *op) {
+      if (isa<RandomOp>(op))
+        query.work += randomWork;
+      auto at = dyn_cast<AtOp>(op);
+      FlatSymbolRefAttr name = at ? at.getCaptureAttr() : FlatSymbolRefAttr();
+      auto capture = name ? symbols.lookup<CaptureOp>(name.getValue()) : CaptureOp();
+      auto view = capture ? dyn_cast<ViewType>(capture.getType()) : ViewType();
+      query.captures |= view && view.getRank() >= 2;
+    });
+}
+
+std::optional<ExaminedKernel> ExaminedKernel::get(KernelOp kernel, const Bindings &bindings) {
+  FlagEvaluator flags(kernel->getParentOfType<ModuleOp>(), bindings);
+  std::optional<LoopStructure> structure =
+      LoopStructure::get(kernel, [&](Value flag) { return flags.evaluate(flag); });
+  if (!structure)
+    return std::nullopt;
+  Value limit = getLimit(structure->loop, flags);
+  return ExaminedKernel{kernel, std::move(*structure), limit};
+}
+
+ExprAttr ExaminedKernel::getLength() const {
+  Signature signature(kernel);
+  auto dim = limit ? limit.getDefiningOp<DimOp>() : DimOp();
+  auto argument = dim ? dyn_cast_if_present<BlockArgument>(dim.getView()) : BlockArgument();
+  if (!argument || argument.getOwner() != signature.body ||
+      argument.getArgNumber() >= signature.argNames.size())
+    return {};
+  auto name = cast<StringAttr>(signature.argNames[argument.getArgNumber()]);
+  return ExprAttr::get(dim.getContext(), ExprKind::Dim, static_cast<int64_t>(dim.getDim()),
+                       name.getValue(), {});
+}
+
+BlockQuery ExaminedKernel::makeQuery(const Bindings &bindings) const {
+  auto module = kernel->getParentOfType<ModuleOp>();
+  BlockQuery query;
+  query.structure = structure.key;
+  Type element = structure.element;
+  if (auto param = dyn_cast_or_null<ParamType>(element))
+    if (ExprAttr bound = bindings.lookup(param.getName()))
+      element = getTypeBySpelling(module.getContext(), bound.getName());
+  if (element && element.isIntOrFloat())
+    query.bits = element.getIntOrFloatBitWidth();
+  for (Dim width : structure.widths)
+    query.elements = std::max(query.elements, getExtent(width, bindings).value_or(0));
+  auto loop = dyn_cast<ForBlocksOp>(structure.loop);
+  if (loop && loop.getMaskAttr())
+    query.mask = FlagEvaluator(module, bindings).evaluate(loop.getMaskAttr()) == true
+                     ? MaskKind::None
+                 : readsAscending(module, loop.getMaskAttr()) ? MaskKind::Ascending
+                                                              : MaskKind::Some;
+  examineFunctions(module, structure.loop, query);
+  query.hasLength = !!getLength();
+  constexpr int64_t usualLength = 2048; // of a sequence in a packed batch
+  if (limit && !limit.getDefiningOp<DimOp>() && !matchPattern(limit, m_Constant()))
+    query.usual = usualLength;
+  // Nor does an extent say how many blocks a mask keeps that asks for a number of the caller,
+  // such as the size of a window.
+  if (loop && query.mask != MaskKind::None && readsArgument(module, loop, bindings)) {
+    query.hasLength = false;
+    query.usual = usualLength;
+  }
+  return query;
+}
