@@ -197,10 +197,10 @@ tile.program @attention_backward
       with (SUMS = true) when (APART)
       : !qk_view, !qk_view, !v_view, !v_view, !row_view, !row_view, !acc_view, !qk_view, !v_view, !acc_view,
         !dv_acc_view, !turns, !cu_view, !cu_view, !list_view, !count_view, f32, i32, i32
-  tile.launch @attention_backward_convert(%dk_sum, %dk, %cu_seqlens_q, %scale) with (PACKED = false) when (APART)
-      : !acc_view, !qk_view, !cu_view, f32
+  tile.launch @attention_backward_convert(%dk_sum, %dk, %cu_seqlens_q, %scale)
+      with (PACKED = false, BLOCK_M = 32) when (APART) : !acc_view, !qk_view, !cu_view, f32
   tile.launch @attention_backward_convert(%dv_sum, %dv, %cu_seqlens_q, %scale)
-      with (PACKED = false, D = DV, SCALED = false) when (APART) : !dv_acc_view, !v_view, !cu_view, f32
+      with (PACKED = false, BLOCK_M = 32, D = DV, SCALED = false) when (APART) : !dv_acc_view, !v_view, !cu_view, f32
   // Its blocks may end in the rows of the next sequence, whose LSE the mask drops.
   tile.launch @attention_backward_keys(%q, %k, %v, %do, %lse_base2, %delta, %dq_sum, %dk, %dv, %dk_sum, %dv_sum, %turns,
                                        %cu_seqlens_q, %cu_seqlens_k, %q_indices, %q_num_blocks, %scale,
