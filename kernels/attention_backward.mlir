@@ -107,7 +107,7 @@ tile.program @attention_backward
            // A block of keys against all heads of a group takes as long as all heads: with few keys, blocks are fewer
            // than multiprocessors, and otherwise the longest may end after all others.
            // The same on all GPUs, as SPLIT.
-           let APART: flag = and(not(TARGET == "cpu"), and(bits(T) == 16, not(or(DETERMINISTIC, SPLIT)))),
+           APART: flag = and(not(TARGET == "cpu"), and(bits(T) == 16, not(or(DETERMINISTIC, SPLIT)))),
            let EVEN: flag = and(CAUSAL == "none", not(or(PACKED, LISTED))),
            BLOCK_M: int = block_in(LIST_BLOCK_M), BLOCK_N: int = block_in(LIST_BLOCK_N),
            DQ_BLOCK_M: int = block_in(LIST_BLOCK_M), DQ_BLOCK_N: int = block_in(LIST_BLOCK_N),
