@@ -1089,8 +1089,6 @@ def TgpuStageStores : Pass<"tgpu-stage-stores", "::mlir::ModuleOp"> {
     the slots of a ring that each iteration writes for its own products, and then the slot that the next tile's first
     sum for the role "reduce" will take (the next tile writes them again once the copies have read them), or slots that
     the role "load" lends (`tgpu.lend_slot`); otherwise it is the buffer of an operand that all products have read.
-    Accumulators that such a block adds to memory after a tile's iterations (`tgpu.atomic_add`) leave through these
-    buffers, too, in batches, by additions instead of copies.
 
     Before:
     ```mlir

@@ -27,7 +27,6 @@
 #include "passes/Passes.h"
 #include "passes/Tgpu/RoleSlice.h"
 #include "passes/Tgpu/ScheduleNames.h"
-#include "passes/Tgpu/StageSums.h"
 #include "passes/Tgpu/StoreBuffers.h"
 #include "passes/Tgpu/StorePieces.h"
 
@@ -121,7 +120,7 @@ private:
       lent = findLentSlots(stores.front());
     }
     llvm::DenseSet<Operation *> taken;
-    bool isStaged = again && stores.empty() && stageSums(kernel, role, warps);
+    bool isStaged = false;
     for (StoreOp store : stores) {
       if (scratch && storeThroughScratch(kernel, store, *scratch, warps)) {
         isStaged = true;
