@@ -4,6 +4,7 @@
 
 #include "passes/Tgpu/OrderRound.h"
 
+#include "passes/Tgpu/RegisterLimits.h"
 #include "passes/Tgpu/RoundOps.h"
 #include "passes/Tgpu/WrittenViews.h"
 
@@ -193,11 +194,10 @@ private:
   /// otherwise wait for shared memory afterwards. Tiles and long rows are read at their uses, since
   /// they take more registers, as are rows whose slot requires another wait.
   void readRowsUsedWith(Operation *wait) {
-    constexpr int64_t mostElements = 96; // 24 registers per thread if columns lie along it
     for (auto read : body->getOps<ReadOp>()) {
       auto type = cast<RankedTensorType>(read.getType());
-      if (type.getRank() != 1 || type.getNumElements() > mostElements || isEmitted.contains(read) ||
-          llvm::is_contained(accesses, read.getOperation()) ||
+      if (type.getRank() != 1 || type.getNumElements() > RegisterLimits::elementsOfEarlyRow ||
+          isEmitted.contains(read) || llvm::is_contained(accesses, read.getOperation()) ||
           dependsOn(read, llvm::IsaPred<WaitOp, WgmmaWaitOp>))
         continue;
       llvm::SetVector<Operation *> users(read->user_begin(), read->user_end());

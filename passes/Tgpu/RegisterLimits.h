@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // How many registers the passes plan with: measured limits, each with its reason. The figures of a
-// machine are in lib/Target; RegisterPressure.h counts what tiles take.
+// machine are in base/Target; RegisterPressure.h counts what tiles take.
 
 #ifndef TILEWRIGHT_PASSES_TGPU_REGISTERLIMITS_H
 #define TILEWRIGHT_PASSES_TGPU_REGISTERLIMITS_H
@@ -56,6 +56,10 @@ struct RegisterLimits {
   /// A tile is worth deferring to the next iteration from this size on: at 32 (D 64) it was not, at
   /// 64 and 128 it was.
   static constexpr int64_t ofDeferredTile = 64;
+
+  /// Elements of a row that is read as soon as its product is issued: 24 registers per thread if
+  /// columns lie along it.
+  static constexpr int64_t elementsOfEarlyRow = 96;
 
   /// What a role that computes needs beside the tiles of a loop, before loads may run ahead into
   /// what is left.
