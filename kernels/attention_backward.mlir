@@ -13,9 +13,9 @@
 // cu_seqlens_q, cu_seqlens_k, kv_indices, kv_num_blocks (turned round by lib/lists.mlir for the keys kernel), scale,
 // window_left, window_right and all parameters: as in attention_forward.mlir, and
 //
-//   DETERMINISTIC       off: dQ is summed by atomic additions, and may differ from run to run in its last bits (dK and
-//                       dV never do). On: a second kernel recomputes S and dP for dQ (seven products for each pair
-//                       instead of five); runs are bit-identical.
+//   DETERMINISTIC       off: dQ is summed by atomic additions, and may differ from run to run in its last bits; so are
+//                       dK and dV, on a GPU in 16 bits, where heads share one of K. On: a second kernel recomputes S and
+//                       dP for dQ (seven products for each pair instead of five); runs are bit-identical.
 //   ORDERED             on, with DETERMINISTIC: no second kernel; the blocks of keys add to dQ one after the other. On
 //                       the CPU, and on sm_90a in 16 bits with heads of at most 128; without WINDOW and linked masks
 //                       (a block must know how many come before it), linked weights and CAPTURE_GRADIENTS.
@@ -35,7 +35,8 @@
 //
 // Four kernels: delta (and LSE in base 2); keys (a block of keys against all queries of its heads: dK, dV, and dQ by
 // atomic additions); convert (dQ from ACC to T) or, with DETERMINISTIC or SPLIT, queries (a block of queries against
-// its keys: dQ). With SPLIT, keys runs for dK, then for dV.
+// its keys: dQ). With SPLIT, keys runs for dK, then for dV. With APART, where heads share one of K and blocks are
+// few, a block of keys is against the queries of one head, its dK and dV are added to sums, and convert runs for these.
 //
 // PACKED: what one kernel leaves for another (delta, LSE in base 2, sums of dQ) begins at a whole block of PAD rows for
 // each sequence. So a block of queries that its sequence cuts ends in rows of its own, where delta and LSE are 0.
@@ -52,6 +53,7 @@ tile.link "lib/lists.mlir"
 !v_view   = !tile.view<[?, ?, ?, DV], T>
 !row_view = !tile.view<[?, ?, ?], ACC>
 !acc_view = !tile.view<[?, ?, ?, D], ACC>
+!dv_acc_view = !tile.view<[?, ?, ?, DV], ACC>
 !score_view = !tile.view<[?, ?, ?, ?], ACC>
 !cu_view  = !tile.view<[?], i32>
 !list_view  = !tile.view<[?, ?, ?, ?], i32>
@@ -82,6 +84,10 @@ func.func private @longest_block(i32, i32, !cu_view, i32) -> (i32, i32, i32, i32
 func.func private @rows_of(i32, !cu_view, i32) -> (i32, i32)
 func.func private @part_of_queries_and_keys(!qk_view, i32, i32) -> !qk_view
 func.func private @part_of_values(!v_view, i32, i32) -> !v_view
+func.func private @part_of_sums(!row_view, i32, i32) -> !row_view
+func.func private @unless_infinite(!acc, !acc, !acc) -> !acc
+func.func private @part_of_dk_sums(!acc_view, i32, i32) -> !acc_view
+func.func private @part_of_dv_sums(!dv_acc_view, i32, i32) -> !dv_acc_view
 func.func private @list_of(i32, i32, i32, i32, !count_view) -> (i32, i32, i32, i32)
 func.func private @workspace_begin(i32, i32) -> i32
 func.func private @row_of_workspace(i32, !cu_view, i32) -> (i32, i32, i32)
@@ -100,6 +106,11 @@ tile.program @attention_backward
            // The same on all GPUs, so that one bundle can be for several.
            SPLIT: flag = and(and(not(TARGET == "cpu"), bits(T) == 16), ROW_BYTES > 256),
            ORDERED: flag = false, let DQ_KERNEL: flag = or(and(DETERMINISTIC, not(ORDERED)), SPLIT),
+           // A block of keys against all heads of a group takes as long as all heads: with few keys, blocks are fewer
+           // than multiprocessors, and otherwise the longest may end after all others.
+           // The same on all GPUs, as SPLIT.
+           APART: flag = and(not(TARGET == "cpu"), and(bits(T) == 16, not(or(DETERMINISTIC, SPLIT)))),
+           let EVEN: flag = and(CAUSAL == "none", not(or(PACKED, LISTED))),
            BLOCK_M: int = block_in(LIST_BLOCK_M), BLOCK_N: int = block_in(LIST_BLOCK_N),
            DQ_BLOCK_M: int = block_in(LIST_BLOCK_M), DQ_BLOCK_N: int = block_in(LIST_BLOCK_N),
            // By what they multiply, dV alone would have the blocks of a forward, and delta none.
@@ -142,9 +153,27 @@ tile.program @attention_backward
       (floordiv(dim(q, 2), PAD) + dim(cu_seqlens_q, 0) - 1) * PAD, ceildiv(dim(q, 2), 4) * 4)] : !row_view
   %lse_base2 = tile.workspace [dim(q, 0), dim(q, 1), select(PACKED,
       (floordiv(dim(q, 2), PAD) + dim(cu_seqlens_q, 0) - 1) * PAD, ceildiv(dim(q, 2), 4) * 4)] : !row_view
-  // Empty where nothing is added to it.
+  // Empty where nothing is added to it. The kernel for delta writes its zeros, unless the first addition overwrites it.
   %dq_sum = tile.workspace [select(DQ_KERNEL, 0, dim(q, 0)), dim(q, 1), select(PACKED,
-      (floordiv(dim(q, 2), PAD) + dim(cu_seqlens_q, 0) - 1) * PAD, dim(q, 2)), D] fill 0.0 : !acc_view
+      (floordiv(dim(q, 2), PAD) + dim(cu_seqlens_q, 0) - 1) * PAD, dim(q, 2)), D] : !acc_view
+  // Of heads that share one of K, in which each has blocks of keys of its own; empty, where a block goes over all of
+  // them. That needs no sums, but blocks enough for 132 multiprocessors: 3.5 for each, or half as many as heads share one
+  // of K, since blocks of a group that part read more from memory; if all take the same time, no more than a tenth of
+  // it lost while some multiprocessors have none.
+  %dk_sum = tile.workspace [
+      select(APART, dim(k, 0) * max(min(dim(q, 1) - dim(k, 1), 1), 0) * select(
+          EVEN, min(max(10 * dim(q, 1) * ceildiv(ceildiv(dim(k, 2), 128) * dim(k, 1) * dim(k, 0), 132)
+                        - 11 * dim(k, 1) * ceildiv(ceildiv(dim(k, 2), 128) * dim(q, 1) * dim(k, 0), 132), 0), 1),
+          min(ceildiv(max(462 * dim(k, 1), 66 * dim(q, 1)),
+                      max(ceildiv(dim(k, 2), 128) * dim(k, 1) * dim(k, 0) * dim(k, 1), 1)), 2) - 1), 0),
+      dim(k, 1), dim(k, 2), D] fill 0.0 : !acc_view
+  %dv_sum = tile.workspace [
+      select(APART, dim(k, 0) * max(min(dim(q, 1) - dim(k, 1), 1), 0) * select(
+          EVEN, min(max(10 * dim(q, 1) * ceildiv(ceildiv(dim(k, 2), 128) * dim(k, 1) * dim(k, 0), 132)
+                        - 11 * dim(k, 1) * ceildiv(ceildiv(dim(k, 2), 128) * dim(q, 1) * dim(k, 0), 132), 0), 1),
+          min(ceildiv(max(462 * dim(k, 1), 66 * dim(q, 1)),
+                      max(ceildiv(dim(k, 2), 128) * dim(k, 1) * dim(k, 0) * dim(k, 1), 1)), 2) - 1), 0),
+      dim(k, 1), dim(k, 2), DV] fill 0.0 : !dv_acc_view
   %q_indices = tile.workspace [dim(kv_num_blocks, 0), dim(kv_num_blocks, 1), ceildiv(dim(k, 2), LIST_BLOCK_N),
                                dim(kv_num_blocks, 2)] : !list_view
   %q_num_blocks = tile.workspace [dim(kv_num_blocks, 0), dim(kv_num_blocks, 1), ceildiv(dim(k, 2), LIST_BLOCK_N)]
@@ -154,23 +183,36 @@ tile.program @attention_backward
 
   tile.launch @turn_lists(%kv_indices, %kv_num_blocks, %q_indices, %q_num_blocks) when (LISTED)
       : !list_view, !count_view, !list_view, !count_view
-  tile.launch @attention_backward_delta(%o, %do, %lse, %dlse, %cu_seqlens_q, %delta, %lse_base2)
-      with (BLOCK_M = DELTA_BLOCK_M) : !v_view, !v_view, !row_view, !row_view, !cu_view, !row_view, !row_view
-  tile.launch @attention_backward_keys(%q, %k, %v, %do, %lse_base2, %delta, %dq_sum, %dk, %dv, %turns,
+  tile.launch @attention_backward_delta(%o, %do, %lse, %dlse, %cu_seqlens_q, %delta, %lse_base2, %dq_sum)
+      with (BLOCK_M = DELTA_BLOCK_M, WITH_DQ = not(or(DQ_KERNEL, ORDERED)))
+      : !v_view, !v_view, !row_view, !row_view, !cu_view, !row_view, !row_view, !acc_view
+  tile.launch @attention_backward_keys(%q, %k, %v, %do, %lse_base2, %delta, %dq_sum, %dk, %dv, %dk_sum, %dv_sum, %turns,
                                        %cu_seqlens_q, %cu_seqlens_k, %q_indices, %q_num_blocks, %scale,
                                        %window_left, %window_right)
       with (WITH_DV = not(SPLIT), WITH_DQ = not(DQ_KERNEL))
-      : !qk_view, !qk_view, !v_view, !v_view, !row_view, !row_view, !acc_view, !qk_view, !v_view,
-        !turns, !cu_view, !cu_view, !list_view, !count_view, f32, i32, i32
+      : !qk_view, !qk_view, !v_view, !v_view, !row_view, !row_view, !acc_view, !qk_view, !v_view, !acc_view,
+        !dv_acc_view, !turns, !cu_view, !cu_view, !list_view, !count_view, f32, i32, i32
+  // One of the two has blocks: this, where there are sums of dK and dV.
+  tile.launch @attention_backward_keys(%q, %k, %v, %do, %lse_base2, %delta, %dq_sum, %dk, %dv, %dk_sum, %dv_sum, %turns,
+                                       %cu_seqlens_q, %cu_seqlens_k, %q_indices, %q_num_blocks, %scale,
+                                       %window_left, %window_right)
+      with (SUMS = true) when (APART)
+      : !qk_view, !qk_view, !v_view, !v_view, !row_view, !row_view, !acc_view, !qk_view, !v_view, !acc_view,
+        !dv_acc_view, !turns, !cu_view, !cu_view, !list_view, !count_view, f32, i32, i32
+  tile.launch @attention_backward_convert(%dk_sum, %dk, %lse, %cu_seqlens_q, %scale)
+      with (PACKED = false, BLOCK_M = 32) when (APART) : !acc_view, !qk_view, !row_view, !cu_view, f32
+  tile.launch @attention_backward_convert(%dv_sum, %dv, %lse, %cu_seqlens_q, %scale)
+      with (PACKED = false, BLOCK_M = 32, D = DV, SCALED = false) when (APART)
+      : !dv_acc_view, !v_view, !row_view, !cu_view, f32
   // Its blocks may end in the rows of the next sequence, whose LSE the mask drops.
-  tile.launch @attention_backward_keys(%q, %k, %v, %do, %lse_base2, %delta, %dq_sum, %dk, %dv, %turns,
+  tile.launch @attention_backward_keys(%q, %k, %v, %do, %lse_base2, %delta, %dq_sum, %dk, %dv, %dk_sum, %dv_sum, %turns,
                                        %cu_seqlens_q, %cu_seqlens_k, %q_indices, %q_num_blocks, %scale,
                                        %window_left, %window_right)
       with (WITH_DK = false, WITH_DQ = false, BLOCK_M = DV_BLOCK_M, CAPTURE_GRADIENTS = false) when (SPLIT)
-      : !qk_view, !qk_view, !v_view, !v_view, !row_view, !row_view, !acc_view, !qk_view, !v_view,
-        !turns, !cu_view, !cu_view, !list_view, !count_view, f32, i32, i32
-  tile.launch @attention_backward_convert(%dq_sum, %dq, %cu_seqlens_q, %scale) when (not(DQ_KERNEL))
-      : !acc_view, !qk_view, !cu_view, f32
+      : !qk_view, !qk_view, !v_view, !v_view, !row_view, !row_view, !acc_view, !qk_view, !v_view, !acc_view,
+        !dv_acc_view, !turns, !cu_view, !cu_view, !list_view, !count_view, f32, i32, i32
+  tile.launch @attention_backward_convert(%dq_sum, %dq, %lse, %cu_seqlens_q, %scale) when (not(DQ_KERNEL))
+      : !acc_view, !qk_view, !row_view, !cu_view, f32
   tile.launch @attention_backward_queries(%q, %k, %v, %do, %lse_base2, %delta, %dq, %cu_seqlens_q,
                                           %cu_seqlens_k, %kv_indices, %kv_num_blocks, %scale,
                                           %window_left, %window_right)
@@ -182,30 +224,38 @@ tile.program @attention_backward
       : !qk_view, !qk_view, !v_view, !v_view, !row_view, !row_view, !score_view, f32, i32, i32
 }
 
-// A block of keys against the queries of every head of its group: dK and dV need no atomics.
+// A block of keys against the queries of every head of its group: dK and dV need no atomics. With SUMS a block is
+// against one head, and adds to dk_sum and dv_sum. Either has blocks as dk_sum is empty or not.
 tile.kernel @attention_backward_keys
     params(D: int, DV: int, T: type, CAUSAL: enum in ["none", "top_left", "bottom_right"], WINDOW: flag, PACKED: flag,
            LISTED: flag, LIST_BLOCK_M: int, LIST_BLOCK_N: int, PAD: int, DETERMINISTIC: flag, ORDERED: flag,
            CAPTURE_GRADIENTS: flag, BLOCK_M: int, BLOCK_N: int, WITH_DK: flag = true, WITH_DV: flag = true,
-           WITH_DQ: flag = true, HOPPER: flag,
+           WITH_DQ: flag = true, HOPPER: flag, SUMS: flag = false,
            let UNIT: int = select(bits(T) == 16, select(max(D, DV) > 128, 32, 16), 8),
            let DP: int = ceildiv(D, max(UNIT, 16)) * max(UNIT, 16), let DVP: int = ceildiv(DV, UNIT) * UNIT,
            let DW: int = select(and(HOPPER, D > 64), ceildiv(D, 64) * 64, DP), let ACC: type = accumulator(T))
     (%q: !qk_view, %k: !qk_view, %v: !v_view, %do: !v_view, %lse_base2: !row_view, %delta: !row_view,
-     %dq_sum: !acc_view, %dk: !qk_view, %dv: !v_view, %turns: !turns when (ORDERED),
+     %dq_sum: !acc_view, %dk: !qk_view, %dv: !v_view, %dk_sum: !acc_view, %dv_sum: !dv_acc_view,
+     %turns: !turns when (ORDERED),
      %cu_seqlens_q: !cu_view when (PACKED), %cu_seqlens_k: !cu_view when (PACKED), %q_indices: !list_view when (LISTED),
      %q_num_blocks: !count_view when (LISTED), %scale: f32, %window_left: i32, %window_right: i32)
     grid(%bn = select(PACKED, (ceildiv(dim(k, 2), BLOCK_N) + dim(cu_seqlens_k, 0) - 1) * min(dim(k, 2), 1),
                       ceildiv(dim(k, 2), BLOCK_N)),
-         %hk = dim(k, 1), %e = select(PACKED, 1, dim(k, 0))) {
+         %tile_head = select(SUMS, dim(q, 1) * min(dim(dk_sum, 0), 1), dim(k, 1) * (1 - min(dim(dk_sum, 0), 1))),
+         %e = select(PACKED, 1, dim(k, 0))) {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %all_queries = tile.dim %q, 2 : !qk_view
   %all_keys = tile.dim %k, 2 : !qk_view
   %q_heads = tile.dim %q, 1 : !qk_view
   %k_heads = tile.dim %k, 1 : !qk_view
-  %group = arith.divsi %q_heads, %k_heads : i32
-  %first_head = arith.muli %hk, %group : i32
+  %shared_by = arith.divsi %q_heads, %k_heads : i32
+  %with_sums = tile.param SUMS : i1
+  %own_hk = arith.divsi %tile_head, %shared_by : i32
+  %hk = arith.select %with_sums, %own_hk, %tile_head : i32
+  %first_of_group = arith.muli %hk, %shared_by : i32
+  %first_head = arith.select %with_sums, %tile_head, %first_of_group : i32
+  %group = arith.select %with_sums, %c1, %shared_by : i32
   // Element b of the batch, which lies at a in the arrays, and the first key of this instance in it.
   %block_n = tile.param BLOCK_N : i32
   %b, %a, %k_begin, %keys, %given = func.call @block(%e, %bn, %block_n, %cu_seqlens_k, %all_keys)
@@ -287,38 +337,55 @@ tile.kernel @attention_backward_keys
     }
     scf.yield %dk_head, %dv_head : !dk, !dv
   }
-  scf.if %with_dk {
-    %scale_acc = tile.cast %scale : f32 -> !acc
-    %scales = tile.full %scale_acc : !dk
-    %dk_scaled = arith.mulf %dk_all, %scales : !dk
-    %dk_rounded = tile.cast %dk_scaled : !dk -> !k
-    tile.store %dk_rounded, %dk_part[%a, %hk, %n, 0] : !k, !qk_view
-  }
-  scf.if %with_dv {
-    %dv_rounded = tile.cast %dv_all : !dv -> !v
-    tile.store %dv_rounded, %dv_part[%a, %hk, %n, 0] : !v, !v_view
+  scf.if %with_sums {
+    %dk_sum_part = func.call @part_of_dk_sums(%dk_sum, %k_begin, %keys) : (!acc_view, i32, i32) -> !acc_view
+    %dv_sum_part = func.call @part_of_dv_sums(%dv_sum, %k_begin, %keys) : (!dv_acc_view, i32, i32) -> !dv_acc_view
+    tile.atomic_add %dk_all, %dk_sum_part[%a, %hk, %n, 0] : !dk, !acc_view
+    tile.atomic_add %dv_all, %dv_sum_part[%a, %hk, %n, 0] : !dv, !dv_acc_view
+  } else {
+    scf.if %with_dk {
+      %scale_acc = tile.cast %scale : f32 -> !acc
+      %scales = tile.full %scale_acc : !dk
+      %dk_scaled = arith.mulf %dk_all, %scales : !dk
+      %dk_rounded = tile.cast %dk_scaled : !dk -> !k
+      tile.store %dk_rounded, %dk_part[%a, %hk, %n, 0] : !k, !qk_view
+    }
+    scf.if %with_dv {
+      %dv_rounded = tile.cast %dv_all : !dv -> !v
+      tile.store %dv_rounded, %dv_part[%a, %hk, %n, 0] : !v, !v_view
+    }
   }
 }
 
-// dQ = scale * the sum, in the type of the arrays.
+// A gradient in the type of the arrays, of a sum: dQ and dK = scale * the sum, dV = the sum. With ORDERED nothing was
+// added for rows without keys, whose sums are not initialised.
 tile.kernel @attention_backward_convert
-    params(D: int, T: type, PACKED: flag, PAD: int, BLOCK_M: int,
+    params(D: int, T: type, PACKED: flag, PAD: int, BLOCK_M: int, ORDERED: flag, SCALED: flag = true,
            let DP: int = ceildiv(D, 8) * 8, let ACC: type = accumulator(T))
-    (%dq_sum: !acc_view, %dq: !qk_view, %cu_seqlens_q: !cu_view when (PACKED), %scale: f32)
-    grid(%bm = select(PACKED, floordiv(dim(dq_sum, 2), BLOCK_M), ceildiv(dim(dq, 2), BLOCK_M)),
-         %h = dim(dq, 1), %a = select(PACKED, 1, dim(dq, 0))) {
+    (%sums: !acc_view, %gradient: !qk_view, %lse: !row_view, %cu_seqlens_q: !cu_view when (PACKED), %scale: f32)
+    grid(%bm = select(PACKED, floordiv(dim(sums, 2), BLOCK_M), ceildiv(dim(gradient, 2), BLOCK_M)),
+         %h = dim(gradient, 1), %a = dim(sums, 0)) {
   %block_m = tile.param BLOCK_M : i32
   %workspace_m = arith.muli %bm, %block_m : i32
-  %all_queries = tile.dim %dq, 2 : !qk_view
-  %m, %q_begin, %queries = func.call @row_of_workspace(%workspace_m, %cu_seqlens_q, %all_queries)
+  %all_rows = tile.dim %gradient, 2 : !qk_view
+  %m, %begin, %rows = func.call @row_of_workspace(%workspace_m, %cu_seqlens_q, %all_rows)
       : (i32, !cu_view, i32) -> (i32, i32, i32)
-  %dq_part = func.call @part_of_queries_and_keys(%dq, %q_begin, %queries) : (!qk_view, i32, i32) -> !qk_view
-  %sum = tile.load %dq_sum[%a, %h, %workspace_m, 0] : !acc_view -> !dq
+  %part = func.call @part_of_queries_and_keys(%gradient, %begin, %rows) : (!qk_view, i32, i32) -> !qk_view
+  %loaded = tile.load %sums[%a, %h, %workspace_m, 0] : !acc_view -> !dq
+  %lse_part = func.call @part_of_sums(%lse, %begin, %rows) : (!row_view, i32, i32) -> !row_view
+  %lse_row = tile.load %lse_part[%a, %h, %m] : !row_view -> !row
+  %lse_all = tile.expand %lse_row dim 1 : !row -> !dq
+  %no_sum = tile.constant 0 : !dq
+  %sum_or_zero = tile.map @unless_infinite(%lse_all, %loaded, %no_sum) : (!dq, !dq, !dq) -> !dq
+  %ordered = tile.param ORDERED : i1
+  %sum = arith.select %ordered, %sum_or_zero, %loaded : !dq
   %scale_acc = tile.cast %scale : f32 -> !acc
   %scales = tile.full %scale_acc : !dq
-  %scaled = arith.mulf %sum, %scales : !dq
+  %with_scale = tile.param SCALED : i1
+  %product = arith.mulf %sum, %scales : !dq
+  %scaled = arith.select %with_scale, %product, %sum : !dq
   %rounded = tile.cast %scaled : !dq -> !q
-  tile.store %rounded, %dq_part[%a, %h, %m, 0] : !q, !qk_view
+  tile.store %rounded, %part[%a, %h, %m, 0] : !q, !qk_view
 }
 
 // A block of queries against the keys it attends: dQ without atomics.

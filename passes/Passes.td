@@ -908,8 +908,8 @@ def TgpuAssignRoles : Pass<"tgpu-assign-roles", "::mlir::ModuleOp"> {
     With `reduce_stages`, accumulators of wgmma that loops add to memory (`tgpu.atomic_add`) leave through a ring in
     shared memory, and one warp, the role "reduce", adds them by TMA. This role has no branch where both branches add to
     the same place, nor where the condition is a vote that ranges usually make unnecessary: in these cases `compute`
-    sends zeros. For additions in order, the role waits for its turn (`tgpu.await_turn`), ends the turn when the sum is
-    in memory, and tiles are taken by `tgpu.take_tile .. all`.
+    sends zeros. For additions in order, the role waits for its turn (`tgpu.await_turn`), stores tile 0 instead of
+    adding it, ends the turn when the sum is in memory, and tiles are taken by `tgpu.take_tile .. all`.
 
     If tiles are taken from a counter (`dynamic`), the role "load" publishes what it has computed from a tile's number
     to the other roles, through a ring. If that computation reads memory, as the search for a packed sequence does,
@@ -1089,6 +1089,8 @@ def TgpuStageStores : Pass<"tgpu-stage-stores", "::mlir::ModuleOp"> {
     the slots of a ring that each iteration writes for its own products, and then the slot that the next tile's first
     sum for the role "reduce" will take (the next tile writes them again once the copies have read them), or slots that
     the role "load" lends (`tgpu.lend_slot`); otherwise it is the buffer of an operand that all products have read.
+    Accumulators that such a block adds to memory after a tile's iterations (`tgpu.atomic_add`) leave through these
+    buffers, too, in batches, by additions instead of copies.
 
     Before:
     ```mlir

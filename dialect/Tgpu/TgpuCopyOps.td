@@ -58,8 +58,8 @@ def Tgpu_AtomicAddOp : Tgpu_Op<"atomic_add", [AttrSizedOperandSegments]> {
   let summary = "a register tile added to a view, atomically";
   let description = [{
     If several threads hold an element, exactly one adds it. With `in order`, tgpu-assign-roles moves the addition to
-    the reduce role, which waits for the turn (`tgpu.await_turn`); tgpu-verify-sync rejects additions in order that
-    remain.
+    the reduce role, which waits for the turn (`tgpu.await_turn`) and stores tile 0; tgpu-verify-sync rejects additions
+    in order that remain.
 
     Preconditions, postconditions, errors: those of `tile.atomic_add`, and (error) a layout for a number of warps other
     than that which executes the operation.
@@ -416,11 +416,12 @@ def Tgpu_AwaitTurnOp : Tgpu_BlockTurnOp<"await_turn", Tgpu_ReadsGlobal> {
 def Tgpu_EndTurnOp : Tgpu_BlockTurnOp<"end_turn", Tgpu_AccessesGlobal> {
   let summary = "sets a counter in memory to the next number";
   let description = [{
-    Preconditions: the same thread has awaited this turn (`tgpu.await_turn`), and every `tgpu.tma_reduce_add` since then
-    is complete: a `tgpu.bulk_wait` without `read` comes in between (with `read`, it waits for shared memory alone).
+    Preconditions: the same thread has awaited this turn (`tgpu.await_turn`), and every `tgpu.tma_store` and
+    `tgpu.tma_reduce_add` since then is complete: a `tgpu.bulk_wait` without `read` comes in between (with `read`, it
+    waits for shared memory alone).
 
-    Postconditions: the counter is %number + 1, and a thread that observes the new value is ordered after this thread's
-    additions.
+    Postconditions: the counter is %number + 1, and a thread that observes the new value is ordered after what this
+    thread has stored and added.
 
     Example: `tgpu.end_turn %n of %turns[%b, %h, %m] : !tile.view<[?, ?, ?], i32>`
 

@@ -200,14 +200,15 @@ def Tile_AtomicAddOp : Tile_Op<"atomic_add", [
     differ from run to run in their last bits.
 
     `in order of %n by %turns[..]` defines it: the tile is added when the counter at that place of %turns is %n, and the
-    counter is n + 1 when the sum is complete. So the same numbers give the same bits in each run.
+    counter is n + 1 when the sum is complete. So the same numbers give the same bits in each run. Tile 0 replaces what
+    the view holds, so that elements to which tiles are added need no initial value.
 
     Preconditions: elements are not otherwise accessed in the launch. In order: the counters are 0 when the launch
     begins, and nothing else accesses them; at each place the numbers are 0, 1, 2, ...; additions to one element that
     have different orders use different places; instances that add at one place differ in the first id only, and the
     numbers grow with it.
 
-    Postconditions: every element inside has been increased.
+    Postconditions: every element inside has been increased; in order, it is the sum of the tiles.
 
     Example: `tile.atomic_add %dq, %acc[%b, %h, %row, 0] : !tile.tile<[M, D], f32>, !tile.view<[?, ?, ?, D], f32>`
 

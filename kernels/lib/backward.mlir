@@ -13,6 +13,7 @@ tile.link "softmax.mlir"
 !qk_view    = !tile.view<[?, ?, ?, D], T>
 !v_view     = !tile.view<[?, ?, ?, DV], T>
 !row_view   = !tile.view<[?, ?, ?], ACC>
+!acc_view   = !tile.view<[?, ?, ?, D], ACC>
 !score_view = !tile.view<[?, ?, ?, ?], ACC>
 !cu_view    = !tile.view<[?], i32>
 
@@ -151,17 +152,27 @@ func.func private @round_of_queries(
   return %dq_new : !dq
 }
 
+// %value, or %other for a row without keys: its LSE is -inf, or, by some libraries, +inf.
+func.func private @unless_infinite(%lse: !acc, %value: !acc, %other: !acc) -> !acc {
+  %infinity = arith.constant 0x7FF0000000000000 : !acc
+  %size = math.absf %lse : !acc
+  %is_infinite = arith.cmpf oeq, %size, %infinity : !acc
+  %result = arith.select %is_infinite, %other, %value : !acc
+  return %result : !acc
+}
+
 //===----------------------------------------------------------------------===//
 // Kernels that a program launches beside its own
 //===----------------------------------------------------------------------===//
 
-// delta = rowsum(dO * O) - dLSE, and LSE in base 2, of all rows; of packed sequences also of the rows behind each in a
-// workspace, which get zeros.
+// delta = rowsum(dO * O) - dLSE, LSE in base 2, and with WITH_DQ the zeros to which dQ is added, of all rows; of packed
+// sequences also of the rows behind each in a workspace, which get zeros.
 tile.kernel @attention_backward_delta
-    params(DV: int, T: type, BLOCK_M: int, PACKED: flag = false, PAD: int = BLOCK_M, DETERMINISTIC: flag = false,
-           CAPTURE_GRADIENTS: flag = false, let DVP: int = ceildiv(DV, 8) * 8, let ACC: type = accumulator(T))
+    params(D: int, DV: int, T: type, BLOCK_M: int, PACKED: flag = false, PAD: int = BLOCK_M,
+           DETERMINISTIC: flag = false, CAPTURE_GRADIENTS: flag = false, WITH_DQ: flag,
+           let DP: int = ceildiv(D, 8) * 8, let DVP: int = ceildiv(DV, 8) * 8, let ACC: type = accumulator(T))
     (%o: !v_view, %do: !v_view, %lse: !row_view, %dlse: optional !row_view,
-     %cu_seqlens_q: !cu_view when (PACKED), %delta: !row_view, %lse_base2: !row_view)
+     %cu_seqlens_q: !cu_view when (PACKED), %delta: !row_view, %lse_base2: !row_view, %dq_sum: !acc_view)
     grid(%bm = select(PACKED, floordiv(dim(delta, 2), BLOCK_M), ceildiv(dim(o, 2), BLOCK_M)),
          %h = dim(o, 1), %a = select(PACKED, 1, dim(o, 0))) {
   %block_m = tile.param BLOCK_M : i32
@@ -188,6 +199,11 @@ tile.kernel @attention_backward_delta
   %sums = tile.param CAPTURE_GRADIENTS : i1
   scf.if %sums {
     tile.add_gradients @sink(%h) seed %dsink : !row exact when (DETERMINISTIC) : (i32)
+  }
+  %with_dq = tile.param WITH_DQ : i1
+  scf.if %with_dq {
+    %no_dq = tile.constant 0 : !dq
+    tile.store %no_dq, %dq_sum[%a, %h, %workspace_m, 0] : !dq, !acc_view
   }
   tile.store %delta_row, %delta[%a, %h, %workspace_m] : !row, !row_view
   tile.store %base2_row, %lse_base2[%a, %h, %workspace_m] : !row, !row_view

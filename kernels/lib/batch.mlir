@@ -17,6 +17,8 @@
 !v_view   = !tile.view<[?, ?, ?, DV], T>
 !o_view   = !tile.view<[?, ?, ?, DV], TO>
 !row_view = !tile.view<[?, ?, ?], ACC>
+!acc_view = !tile.view<[?, ?, ?, D], ACC>
+!dv_acc_view = !tile.view<[?, ?, ?, DV], ACC>
 
 // Of instance %e, %block of a grid over blocks of `size` rows: the element b of the batch, where that lies among the
 // first extents of the arrays, the first of its rows and their number, and the number of the block in it. Behind the
@@ -101,6 +103,20 @@ func.func private @part_of_sums(%all: !row_view, %begin: i32, %rows: i32) -> !ro
   %own = tile.subview %all dim 2 from %begin size %rows : !row_view
   %part = arith.select %packed, %own, %all : !row_view
   return %part : !row_view
+}
+
+func.func private @part_of_dk_sums(%all: !acc_view, %begin: i32, %rows: i32) -> !acc_view {
+  %packed = tile.param PACKED : i1
+  %own = tile.subview %all dim 2 from %begin size %rows : !acc_view
+  %part = arith.select %packed, %own, %all : !acc_view
+  return %part : !acc_view
+}
+
+func.func private @part_of_dv_sums(%all: !dv_acc_view, %begin: i32, %rows: i32) -> !dv_acc_view {
+  %packed = tile.param PACKED : i1
+  %own = tile.subview %all dim 2 from %begin size %rows : !dv_acc_view
+  %part = arith.select %packed, %own, %all : !dv_acc_view
+  return %part : !dv_acc_view
 }
 
 // The row of a workspace with which b begins.

@@ -122,7 +122,9 @@ bool TransferStep::run(Frame &frame) const {
   else if (int32_t *counter = turn ? counterOf(frame, turn->counters, turn->indices) : nullptr) {
     if (!await(frame, counter))
       return false;
-    numeric::addTile(value.storage, elements.data(), view.type, base, axes.data(), axes.size());
+    bool isFirst = turn->number.read(frame) == 0;
+    auto *write = isFirst ? numeric::storeTile : numeric::addTile;
+    write(value.storage, elements.data(), view.type, base, axes.data(), axes.size());
     __atomic_fetch_add(counter, 1, __ATOMIC_RELEASE);
   } else
     numeric::addTile(value.storage, elements.data(), view.type, base, axes.data(), axes.size());

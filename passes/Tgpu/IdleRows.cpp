@@ -7,7 +7,9 @@
 #include "dialect/Tile/TileExpr.h"
 #include "passes/Tgpu/LayoutInference.h"
 
+#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/IR/Matchers.h"
 
 using namespace mlir;
 using namespace tilewright;
@@ -140,3 +142,28 @@ private:
 } // namespace
 
 bool tgpu::hasIdleRows(tile::ForBlocksOp loop) { return RowFollower(loop).run(); }
+
+bool tgpu::hasRowsInEveryTile(tile::ForBlocksOp loop) {
+  auto kernel = loop->getParentOfType<tile::KernelOp>();
+  auto start = loop.getStart().getDefiningOp<arith::MulIOp>();
+  auto limit = loop.getLimit().getDefiningOp<tile::DimOp>();
+  APInt size;
+  if (!start || !limit || !matchPattern(start.getRhs(), m_ConstantInt(&size)) || size.isZero())
+    return false;
+  auto id = dyn_cast<BlockArgument>(start.getLhs()),
+       view = dyn_cast<BlockArgument>(limit.getView());
+  auto numArgs = static_cast<unsigned>(kernel.getArgs().size());
+  Block *body = &kernel.getBody().front();
+  if (!id || !view || id.getOwner() != body || view.getOwner() != body ||
+      id.getArgNumber() < numArgs)
+    return false;
+  auto extent = cast<tile::ExprAttr>(kernel.getGrid()[id.getArgNumber() - numArgs]);
+  if (extent.getKind() != tile::ExprKind::Call ||
+      tile::getFunction(extent) != expr::Function::CeilDiv)
+    return false;
+  tile::ExprAttr rows = extent.getOperands()[0], divisor = extent.getOperands()[1];
+  return rows.getKind() == tile::ExprKind::Dim &&
+         rows.getName() == cast<StringAttr>(kernel.getArgNames()[view.getArgNumber()]).getValue() &&
+         rows.getValue() == static_cast<int64_t>(limit.getDim()) &&
+         divisor.getKind() == tile::ExprKind::Int && divisor.getValue() == size.getSExtValue();
+}

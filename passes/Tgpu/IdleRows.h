@@ -1,6 +1,6 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Rows of a block loop that nothing reads.
+// Rows of a block loop that nothing reads, and tiles without rows.
 
 #ifndef TILEWRIGHT_PASSES_TGPU_IDLEROWS_H
 #define TILEWRIGHT_PASSES_TGPU_IDLEROWS_H
@@ -16,6 +16,10 @@ namespace tilewright::tgpu {
 /// It is so if everything that depends on `keep`, on what the loop carries and on its results keeps
 /// rows apart, and ends in stores that begin at the loop's start, in views that end at its limit.
 bool hasIdleRows(tile::ForBlocksOp loop);
+
+/// Whether the fixed interval begins before its limit in every tile of the grid: it begins at a
+/// grid id times its size, and the grid's extent is that of the limit divided by the size.
+bool hasRowsInEveryTile(tile::ForBlocksOp loop);
 
 } // namespace tilewright::tgpu
 

@@ -105,11 +105,12 @@ void KernelMapper::computeBounds(tile::ForBlocksOp op, BlockLoop &loop) {
   // No block is full in any launch, so no full-block test is emitted.
   if (mustBegin == mustEnd)
     mustBegin = {};
-  Value hasRows = arith::CmpIOp::create(b, CmpIPredicate::sgt, loop.rows, zero);
-  Value hasBlocks = arith::CmpIOp::create(b, CmpIPredicate::sgt, mayEnd, mayBegin);
+  Value isNonEmpty = arith::CmpIOp::create(b, CmpIPredicate::sgt, mayEnd, mayBegin);
   // A tile without rows has no observable result, so it needs no blocks.
-  Value isNonEmpty =
-      loop.hasIdleRows ? hasBlocks : arith::AndIOp::create(b, hasRows, hasBlocks).getResult();
+  if (!loop.hasIdleRows && !hasRowsInEveryTile(op)) {
+    Value hasRows = arith::CmpIOp::create(b, CmpIPredicate::sgt, loop.rows, zero);
+    isNonEmpty = arith::AndIOp::create(b, hasRows, isNonEmpty);
+  }
   Value before = arith::SubIOp::create(b, mayBegin, loop.origin);
   Value last = arith::SubIOp::create(b, arith::SubIOp::create(b, mayEnd, loop.origin), one);
   Value end = arith::AddIOp::create(b, arith::DivSIOp::create(b, last, columns), one);

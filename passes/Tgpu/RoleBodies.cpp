@@ -68,9 +68,25 @@ void RoleWriter::writeForReduce(Operation &op) {
   WaitOp::create(b, channel.full, uses[number]);
   SmallVector<Value> indices = getAll(add.getIndices());
   MappedView view = MappedView::of(add.getView());
-  TmaReduceAddOp::create(b, getSlot(number, 0), channel.maps[0], indices,
-                         add.getStaticIndicesAttr(), view.begin ? map.lookup(view.begin) : Value(),
-                         view.size ? map.lookup(view.size) : Value());
+  Value begin = view.begin ? map.lookup(view.begin) : Value();
+  Value size = view.size ? map.lookup(view.size) : Value();
+  Value slot = getSlot(number, 0);
+  auto write = [&](auto op) {
+    decltype(op)::create(b, slot, channel.maps[0], indices, add.getStaticIndicesAttr(), begin,
+                         size);
+  };
+  if (add.getNumber()) {
+    Value isFirst =
+        arith::CmpIOp::create(b, arith::CmpIPredicate::eq, map.lookup(add.getNumber()), i32(0));
+    auto branch = scf::IfOp::create(b, isFirst, /*withElseRegion=*/true);
+    b.setInsertionPointToStart(branch.thenBlock());
+    write(TmaStoreOp());
+    b.setInsertionPointToStart(branch.elseBlock());
+    write(TmaReduceAddOp());
+    b.setInsertionPointAfter(branch);
+  } else {
+    write(TmaReduceAddOp());
+  }
   BulkCommitOp::create(b);
   BulkWaitOp::create(b, 0, /*read=*/true);
   ArriveOp::create(b, channel.empty, uses[number], ArriveScope::Role);

@@ -27,6 +27,7 @@
 #include "passes/Passes.h"
 #include "passes/Tgpu/RoleSlice.h"
 #include "passes/Tgpu/ScheduleNames.h"
+#include "passes/Tgpu/StageSums.h"
 #include "passes/Tgpu/StoreBuffers.h"
 #include "passes/Tgpu/StorePieces.h"
 
@@ -120,7 +121,7 @@ private:
       lent = findLentSlots(stores.front());
     }
     llvm::DenseSet<Operation *> taken;
-    bool isStaged = false;
+    bool isStaged = again && stores.empty() && stageSums(kernel, role, warps);
     for (StoreOp store : stores) {
       if (scratch && storeThroughScratch(kernel, store, *scratch, warps)) {
         isStaged = true;

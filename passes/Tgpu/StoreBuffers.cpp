@@ -19,15 +19,15 @@ static bool comesBefore(Operation *op, Operation *store) {
   return ancestor && ancestor->isBeforeInBlock(store);
 }
 
-std::optional<Scratch> tgpu::findScratch(KernelOp kernel, StoreOp store) {
+std::optional<Scratch> tgpu::findScratch(KernelOp kernel, Operation *store) {
   for (auto ring : kernel.getBody().getOps<AllocRingOp>()) {
     Operation *user = nullptr;
     bool isOwn = true, isWritten = false;
     for (Operation *slot : ring.getRing().getUsers()) {
       Operation *ancestor = store->getBlock()->findAncestorOpInBlock(*slot);
-      isOwn &= isa<SlotOp>(slot) && ancestor && (!user || user == ancestor) &&
-               ancestor->isBeforeInBlock(store);
-      user = ancestor;
+      isOwn &= isa<SlotOp>(slot) && ancestor && ancestor->isBeforeInBlock(store);
+      if (!user || (ancestor && ancestor->isBeforeInBlock(user)))
+        user = ancestor;
       for (Operation *access : slot->getUsers()) {
         isOwn &= isa<WriteSharedOp, WgmmaOp>(access);
         isWritten |= isa<WriteSharedOp>(access);
@@ -39,24 +39,25 @@ std::optional<Scratch> tgpu::findScratch(KernelOp kernel, StoreOp store) {
   return std::nullopt;
 }
 
-/// What a value that loops and branches yield is after the last of them, in `block`; null if it is
-/// not yielded that far.
-static Value getAfterLoops(Value value, Block *block) {
-  while (value && value.getParentBlock() != block) {
-    Value next;
+/// What a value that loops and branches yield is after the last of them that precedes `op`, in the
+/// block of `op`; null if it is not yielded that far.
+static Value getAfterLoops(Value value, Operation *op) {
+  for (Value next = value; next;) {
+    value = std::exchange(next, Value());
     for (OpOperand &use : value.getUses()) {
       Operation *user = use.getOwner(), *parent = user->getParentOp();
-      if (auto loop = dyn_cast<scf::ForOp>(user); loop && loop.getTiedLoopRegionIterArg(&use))
+      if (auto loop = dyn_cast<scf::ForOp>(user);
+          loop && loop.getTiedLoopRegionIterArg(&use) && comesBefore(loop, op))
         next = loop.getTiedLoopResult(&use);
-      else if (isa<scf::YieldOp>(user) && isa<scf::ForOp, scf::IfOp>(parent))
+      else if (value.getParentBlock() != op->getBlock() && isa<scf::YieldOp>(user) &&
+               isa<scf::ForOp, scf::IfOp>(parent))
         next = parent->getResult(use.getOperandNumber());
     }
-    value = next;
   }
-  return value;
+  return value.getParentBlock() == op->getBlock() ? value : Value();
 }
 
-std::optional<SumSlot> tgpu::findSumSlot(KernelOp kernel, StoreOp store) {
+std::optional<SumSlot> tgpu::findSumSlot(KernelOp kernel, Operation *store) {
   Region *role = store->getParentRegion();
   while (role && !isa<RolesOp>(role->getParentOp()))
     role = role->getParentRegion();
@@ -83,8 +84,8 @@ std::optional<SumSlot> tgpu::findSumSlot(KernelOp kernel, StoreOp store) {
         if (auto add = dyn_cast<arith::AddIOp>(other); add && matchPattern(add.getRhs(), m_One()))
           next = add;
       }
-      Value use = next ? getAfterLoops(next, store->getBlock()) : Value();
-      if (acquire && use && use.getDefiningOp()->isBeforeInBlock(store))
+      Value use = next ? getAfterLoops(next, store) : Value();
+      if (acquire && use)
         found = SumSlot{read.getRing(), acquire.getBarriers(), use};
     }
   });
@@ -116,47 +117,61 @@ SmallVector<LentSlot> tgpu::findLentSlots(StoreOp store) {
   return lent;
 }
 
+/// The buffer, if it is an operand of products that all precede `store`.
+static std::optional<Operand> getOperand(AllocOp alloc, Operation *store) {
+  TmaLoadOp load;
+  bool isRead = true, isShared = false;
+  for (Operation *user : alloc.getBuffer().getUsers()) {
+    if (auto copy = dyn_cast<TmaLoadOp>(user); copy && !load) {
+      load = copy;
+      continue;
+    }
+    auto product = dyn_cast<WgmmaOp>(user);
+    isRead &= product && comesBefore(product, store);
+    isShared |= product && (product.getA() != alloc.getBuffer() ||
+                            product.getB() == alloc.getBuffer() || product.getTransposeA());
+  }
+  if (!load || !isRead)
+    return std::nullopt;
+  if (isa<RolesOp>(load->getParentOp()) && isa<RolesOp>(store->getParentOp()))
+    return Operand{alloc, {}, {}, isShared};
+  // The role that copies acquires what the other releases.
+  for (auto acquire : load->getBlock()->getOps<AcquireOp>()) {
+    auto empty = acquire.getBarriers().getDefiningOp<AllocBarriersOp>();
+    if (acquire.getUse() != load.getUse() || !empty)
+      continue;
+    SmallVector<ArriveOp> releases;
+    for (Operation *user : empty.getBarriers().getUsers())
+      if (auto arrive = dyn_cast<ArriveOp>(user))
+        releases.push_back(arrive);
+    bool isAlone = llvm::count_if(load->getBlock()->getOps<TmaLoadOp>(), [&](TmaLoadOp other) {
+                     return other.getBarriers() == load.getBarriers();
+                   }) == 1;
+    if (isAlone && releases.size() == 1 && releases[0]->getBlock() == store->getBlock() &&
+        releases[0]->isBeforeInBlock(store))
+      return Operand{alloc, empty, releases[0], isShared};
+  }
+  return std::nullopt;
+}
+
 std::optional<Operand> tgpu::findOperand(KernelOp kernel, StoreOp store) {
   auto tile = cast<RankedTensorType>(store.getValue().getType());
   if (!isa<WgmmaAttr>(tile.getEncoding()))
     return std::nullopt;
   for (auto alloc : kernel.getBody().getOps<AllocOp>()) {
     auto type = cast<SharedType>(alloc.getBuffer().getType());
-    if (type.getShape() != tile.getShape() || type.getElementType() != tile.getElementType() ||
-        !getTensorMap(kernel, store, type))
-      continue;
-    TmaLoadOp load;
-    bool isRead = true, isShared = false;
-    for (Operation *user : alloc.getBuffer().getUsers()) {
-      if (auto copy = dyn_cast<TmaLoadOp>(user); copy && !load) {
-        load = copy;
-        continue;
-      }
-      auto product = dyn_cast<WgmmaOp>(user);
-      isRead &= product && comesBefore(product, store);
-      isShared |= product && (product.getA() != alloc.getBuffer() ||
-                              product.getB() == alloc.getBuffer() || product.getTransposeA());
-    }
-    if (!load || !isRead)
-      continue;
-    if (isa<RolesOp>(load->getParentOp()) && isa<RolesOp>(store->getParentOp()))
-      return Operand{alloc, {}, {}, isShared};
-    // The role that copies acquires what the other releases.
-    for (auto acquire : load->getBlock()->getOps<AcquireOp>()) {
-      auto empty = acquire.getBarriers().getDefiningOp<AllocBarriersOp>();
-      if (acquire.getUse() != load.getUse() || !empty)
-        continue;
-      SmallVector<ArriveOp> releases;
-      for (Operation *user : empty.getBarriers().getUsers())
-        if (auto arrive = dyn_cast<ArriveOp>(user))
-          releases.push_back(arrive);
-      bool isAlone = llvm::count_if(load->getBlock()->getOps<TmaLoadOp>(), [&](TmaLoadOp other) {
-                       return other.getBarriers() == load.getBarriers();
-                     }) == 1;
-      if (isAlone && releases.size() == 1 && releases[0]->getBlock() == store->getBlock() &&
-          releases[0]->isBeforeInBlock(store))
-        return Operand{alloc, empty, releases[0], isShared};
-    }
+    if (type.getShape() == tile.getShape() && type.getElementType() == tile.getElementType() &&
+        getTensorMap(kernel, store, type))
+      if (std::optional<Operand> operand = getOperand(alloc, store))
+        return operand;
   }
   return std::nullopt;
+}
+
+SmallVector<Operand> tgpu::findOperands(KernelOp kernel, Operation *write) {
+  SmallVector<Operand> operands;
+  for (auto alloc : kernel.getBody().getOps<AllocOp>())
+    if (std::optional<Operand> operand = getOperand(alloc, write); operand && operand->empty)
+      operands.push_back(*operand);
+  return operands;
 }

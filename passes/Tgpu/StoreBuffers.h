@@ -14,12 +14,12 @@ namespace tilewright::tgpu {
 /// A ring that products read which the role itself writes, and nothing else uses.
 struct Scratch {
   AllocRingOp ring;
-  mlir::Operation *user; ///< of the block of the stores: all uses are inside
+  mlir::Operation *user; ///< the first of the block of the stores that contains a use
   mlir::Value barrier;   ///< once something is stored through it
   int64_t next = 0;      ///< slot
 };
 
-std::optional<Scratch> findScratch(KernelOp kernel, StoreOp store);
+std::optional<Scratch> findScratch(KernelOp kernel, mlir::Operation *store);
 
 /// A buffer through which the role hands sums to the role that adds them to memory, after its last
 /// iteration: the slot that the next tile's first sum would take.
@@ -29,7 +29,7 @@ struct SumSlot {
   mlir::Value use;   ///< number of the slot, in the block of the store
 };
 
-std::optional<SumSlot> findSumSlot(KernelOp kernel, StoreOp store);
+std::optional<SumSlot> findSumSlot(KernelOp kernel, mlir::Operation *store);
 
 /// A use of a ring that nothing is copied into: the other role has acquired it, and it is waited
 /// for before the stores and given back behind them.
@@ -52,6 +52,9 @@ struct Operand {
 
 /// An operand of the type of the stored tile that the role's products have read.
 std::optional<Operand> findOperand(KernelOp kernel, StoreOp store);
+
+/// All operands that the role's products have read and the block of `write` releases.
+llvm::SmallVector<Operand> findOperands(KernelOp kernel, mlir::Operation *write);
 
 } // namespace tilewright::tgpu
 

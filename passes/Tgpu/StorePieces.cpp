@@ -15,9 +15,10 @@ using namespace mlir;
 using namespace tilewright;
 using namespace tilewright::tgpu;
 
-std::optional<StorePieces> StorePieces::get(KernelOp kernel, StoreOp store, int64_t buffers) {
+template <typename WriteOp>
+std::optional<StorePieces> StorePieces::get(KernelOp kernel, WriteOp write, int64_t buffers) {
   constexpr int64_t panelBytes = 128, chunkBytes = 16;
-  auto tile = cast<RankedTensorType>(store.getValue().getType());
+  auto tile = cast<RankedTensorType>(write.getValue().getType());
   int64_t bits = getElementBits(tile.getElementType());
   int64_t columns = panelBytes * 8 / bits;
   if (buffers < 1 || !isa<WgmmaAttr>(tile.getEncoding()) || (bits != 16 && bits != 32) ||
@@ -27,10 +28,10 @@ std::optional<StorePieces> StorePieces::get(KernelOp kernel, StoreOp store, int6
   pieces.type = SharedType::get(kernel.getContext(), {tile.getDimSize(0), columns},
                                 tile.getElementType(), tgpu::Swizzle::B128);
   // Rows that never end with a chunk of 16 bytes: the launch would always refuse the map.
-  int64_t extent = cast<tile::ViewType>(store.getView().getType()).getShape().back();
+  int64_t extent = cast<tile::ViewType>(write.getView().getType()).getShape().back();
   if (!ShapedType::isDynamic(extent) && extent * bits % (8 * chunkBytes) != 0)
     return std::nullopt;
-  pieces.map = getTensorMap(kernel, store, pieces.type);
+  pieces.map = getTensorMap(kernel, write, pieces.type);
   if (!pieces.map)
     return std::nullopt;
   pieces.count = tile.getDimSize(1) / columns;
@@ -40,25 +41,33 @@ std::optional<StorePieces> StorePieces::get(KernelOp kernel, StoreOp store, int6
   return pieces;
 }
 
+template std::optional<StorePieces> StorePieces::get(KernelOp, StoreOp, int64_t);
+template std::optional<StorePieces> StorePieces::get(KernelOp, AtomicAddOp, int64_t);
+
 int64_t StorePieces::getCountIn(SharedType slot) const {
   if (getAlignment(type) > getAlignment(slot))
     return 0;
   return std::min(getBytes(slot) / getBytes(type), count);
 }
 
-void tgpu::storePiece(ImplicitLocOpBuilder &b, StoreOp store, Value buffer, Value map,
+template <typename WriteOp>
+void tgpu::storePiece(ImplicitLocOpBuilder &b, WriteOp write, Value buffer, Value map,
                       int64_t first) {
-  SmallVector<Value> indices(store.getIndices());
-  SmallVector<int64_t> known(store.getStaticIndices());
+  SmallVector<Value> indices(write.getIndices());
+  SmallVector<int64_t> known(write.getStaticIndices());
   if (!ShapedType::isDynamic(known.back()))
     known.back() += first;
   else if (first)
     indices.back() = arith::AddIOp::create(
         b, indices.back(),
         arith::ConstantOp::create(b, b.getI32IntegerAttr(static_cast<int32_t>(first))));
-  MappedView view = MappedView::of(store.getView());
-  TmaStoreOp::create(b, buffer, map, indices, known, view.begin, view.size);
+  MappedView view = MappedView::of(write.getView());
+  using Copy = std::conditional_t<std::is_same_v<WriteOp, StoreOp>, TmaStoreOp, TmaReduceAddOp>;
+  Copy::create(b, buffer, map, indices, known, view.begin, view.size);
 }
+
+template void tgpu::storePiece(ImplicitLocOpBuilder &, StoreOp, Value, Value, int64_t);
+template void tgpu::storePiece(ImplicitLocOpBuilder &, AtomicAddOp, Value, Value, int64_t);
 
 /// The operation that computes a tile element by element for one use, or a splat; null for
 /// others.

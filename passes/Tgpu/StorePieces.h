@@ -20,7 +20,9 @@ struct StorePieces {
 
   /// Returns nothing if the tile must be stored from registers: it is no accumulator of wgmma, or
   /// its view has no tensor map that permits stores. `buffers` is the maximum number of buffers.
-  static std::optional<StorePieces> get(KernelOp kernel, StoreOp store, int64_t buffers);
+  /// For StoreOp and AtomicAddOp.
+  template <typename WriteOp>
+  static std::optional<StorePieces> get(KernelOp kernel, WriteOp write, int64_t buffers);
 
   /// The number of pieces that fit side by side into a slot.
   int64_t getCountIn(SharedType slot) const;
@@ -35,8 +37,9 @@ mlir::Value getColumns(mlir::ImplicitLocOpBuilder &b, mlir::Value tile, int64_t 
 /// The tensor map of the view that is there already, or a new one.
 mlir::Value getStoreMap(mlir::ImplicitLocOpBuilder &b, mlir::Value view, TensorMapType type);
 
-/// Starts the copy of `buffer` to the columns of the store from `first` on.
-void storePiece(mlir::ImplicitLocOpBuilder &b, StoreOp store, mlir::Value buffer, mlir::Value map,
+/// Starts the copy of `buffer` to the columns of the store from `first` on, or its addition.
+template <typename WriteOp>
+void storePiece(mlir::ImplicitLocOpBuilder &b, WriteOp write, mlir::Value buffer, mlir::Value map,
                 int64_t first);
 
 } // namespace tilewright::tgpu

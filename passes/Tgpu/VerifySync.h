@@ -88,7 +88,7 @@ public:
   LaunchShape(KernelOp kernel, const Launch &launch);
 
   bool isAbsent(mlir::Value argument) const { return absent.contains(argument); }
-  /// The extent of a view argument; 0 if it is absent.
+  /// The extent of a view argument; 0 if it is absent or must be empty.
   int64_t getExtent(mlir::Value argument, int64_t dim) const;
   /// The extent of dimensions along which tiles lie.
   int64_t getLongExtent() const { return longExtent; }
@@ -99,6 +99,8 @@ public:
   std::vector<llvm::SmallVector<int64_t>> getBlocks() const;
 
 private:
+  /// Computes the grid; false if it has no blocks.
+  bool setGrid(KernelOp kernel);
   void findTiles(KernelOp kernel);
   void noteTile(mlir::Value view, llvm::ArrayRef<int64_t> shape,
                 std::optional<llvm::ArrayRef<int64_t>> dims);
@@ -109,7 +111,7 @@ private:
   int64_t smallestTile = std::numeric_limits<int64_t>::max();
   llvm::SmallVector<int64_t> grid;
   llvm::DenseSet<std::pair<mlir::Value, int64_t>> longDims;
-  llvm::DenseSet<mlir::Value> accessed, absent;
+  llvm::DenseSet<mlir::Value> accessed, absent, empty;
   llvm::DenseMap<std::pair<mlir::Value, int64_t>, int64_t> changed;
 };
 
@@ -196,10 +198,10 @@ private:
     bool isMet = false; // the barrier at which it waits has completed
     llvm::DenseMap<mlir::Operation *, mlir::Operation *> turns; // held -> operation that took it
     const Step *ownTurn = nullptr; // the awaited turn among thread blocks
-    // The last addition of each group, and of the open group, that may not be complete in global
-    // memory.
-    std::deque<mlir::Operation *> additions;
-    mlir::Operation *openAddition = nullptr;
+    // The last store or addition of each group, and of the open group, that may not be complete in
+    // global memory.
+    std::deque<mlir::Operation *> bulkWrites;
+    mlir::Operation *openBulkWrite = nullptr;
   };
 
   //===--- VerifySyncMemory.cpp ---===//

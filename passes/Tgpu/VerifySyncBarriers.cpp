@@ -245,15 +245,15 @@ LogicalResult Player::endTurn(int who, const Step &step) {
   if (!own || own->use != step.use || own->products != step.products)
     return step.op->emitOpError("ends a turn that its thread has not awaited; tgpu.await_turn of "
                                 "the same number and counter must come before");
-  Operation *addition = state.openAddition;
-  for (Operation *op : state.additions)
-    addition = op ? op : addition;
-  if (!addition)
+  Operation *write = state.openBulkWrite;
+  for (Operation *op : state.bulkWrites)
+    write = op ? op : write;
+  if (!write)
     return success();
   InFlightDiagnostic diagnostic = step.op->emitOpError(
-      "releases the turn before its reductions have completed; tgpu.bulk_wait pending 0 without "
+      "releases the turn before its writes to the view have completed; tgpu.bulk_wait pending 0 without "
       "'read' must come before");
-  diagnostic.attachNote(addition->getLoc()) << "the addition";
+  diagnostic.attachNote(write->getLoc()) << "the write";
   return diagnostic;
 }
 

@@ -68,6 +68,16 @@ LaunchShape::LaunchShape(KernelOp kernel, const Launch &launch) {
   if (launch.relation != Launch::Relation::Equal)
     relate(kernel, launch.relation);
 
+  if (!setGrid(kernel)) {
+    // A kernel may leave the work to another one by the extent of an array that it does not use.
+    for (Value argument : kernel.getArgs())
+      if (llvm::all_of(argument.getUsers(), [](Operation *user) { return isa<tile::DimOp>(user); }))
+        empty.insert(argument);
+    setGrid(kernel);
+  }
+}
+
+bool LaunchShape::setGrid(KernelOp kernel) {
   tile::ExprEnvironment environment;
   environment.smCount = kMultiprocessors;
   environment.dim = [&](StringRef name, int64_t dim) -> std::optional<int64_t> {
@@ -79,12 +89,16 @@ LaunchShape::LaunchShape(KernelOp kernel, const Launch &launch) {
   environment.name = [&](StringRef) {
     return tile::ExprAttr::getInt(kernel.getContext(), integer);
   };
+  grid.clear();
+  bool hasBlocks = true;
   for (Attribute extent : kernel.getGrid()) {
     llvm::Expected<int64_t> value = tile::evaluateInt(cast<tile::ExprAttr>(extent), environment);
     if (!value)
       llvm::consumeError(value.takeError());
+    hasBlocks &= value && *value > 0;
     grid.push_back(value ? std::max<int64_t>(*value, 1) : 1);
   }
+  return hasBlocks;
 }
 
 void LaunchShape::noteTile(Value view, ArrayRef<int64_t> shape,
@@ -186,7 +200,7 @@ void LaunchShape::relate(KernelOp kernel, Launch::Relation relation) {
 }
 
 int64_t LaunchShape::getExtent(Value argument, int64_t dim) const {
-  if (isAbsent(argument))
+  if (isAbsent(argument) || empty.contains(argument))
     return 0;
   if (auto found = changed.find({argument, dim}); found != changed.end())
     return found->second;

@@ -261,17 +261,16 @@ LogicalResult Player::playMemory(int who, const Step &step) {
         return success();
       })
       .Case<TmaStoreOp, TmaReduceAddOp>([&](Operation *op) {
-        if (isa<TmaReduceAddOp>(op))
-          state.openAddition = op;
+        state.openBulkWrite = op;
         return read(who, step, step.buffer, true, true, &state.stores.open);
       })
       .Case<BulkCommitOp>([&](auto) {
-        state.additions.push_back(std::exchange(state.openAddition, nullptr));
+        state.bulkWrites.push_back(std::exchange(state.openBulkWrite, nullptr));
         return close(state.stores), success();
       })
       .Case<BulkWaitOp>([&](BulkWaitOp wait) {
-        while (!wait.getRead() && state.additions.size() > wait.getPending())
-          state.additions.pop_front();
+        while (!wait.getRead() && state.bulkWrites.size() > wait.getPending())
+          state.bulkWrites.pop_front();
         finish(who, state.stores, wait.getPending(), /*byFirst=*/true);
         return success();
       })

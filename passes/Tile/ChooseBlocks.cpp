@@ -33,6 +33,7 @@ struct Reached : ExaminedKernel {
   BlockChoice choice;
   SmallVector<NamedAttribute> report;
   bool usesTable = false; ///< the table determines at least one block
+  bool isLeftOut = false; ///< only determines blocks that no other kernel has
 };
 
 class Chooser {
@@ -82,6 +83,7 @@ private:
       if (!examined)
         return success();
       Reached each{std::move(*examined), launch, {}, {}, {}};
+      each.isLeftOut = launch && isLeftOut(launch, bindings);
       each.query = each.makeQuery(*inKernel);
       each.query.target = target.str();
       each.query.length = length;
@@ -97,9 +99,21 @@ private:
         if (failed(consider(kernel, launch)))
           return failure();
     llvm::stable_sort(reached, [](const Reached &a, const Reached &b) {
-      return a.structure.products > b.structure.products;
+      return std::pair(a.isLeftOut, -a.structure.products) <
+             std::pair(b.isLeftOut, -b.structure.products);
     });
     return success();
+  }
+
+  /// Whether the condition of a launch is known not to hold.
+  static bool isLeftOut(LaunchOp launch, const Bindings &bindings) {
+    ExprAttr condition = launch.getConditionAttr();
+    if (!condition)
+      return false;
+    llvm::Expected<ExprAttr> flag = reduceExpr(condition, getEnvironment(bindings));
+    bool isFalse = flag && flag->getKind() == ExprKind::Flag && !flag->getValue();
+    llvm::consumeError(flag.takeError());
+    return isFalse;
   }
 
   static ExprAttr getWith(LaunchOp launch, StringRef name) {

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Additions in order: the role that adds waits for its turn, and ends it when memory has what it added. Tiles come from
-// a counter, the first one, too.
+// Additions in order: the role that adds waits for its turn, stores tile 0 and adds the others, and ends its turn when
+// memory has what it wrote. Tiles of the grid come from a counter, the first one, too.
 //
 // RUN: split-file %s %t
 // RUN: tilewright-opt %t/adds.mlir --tgpu-assign-roles | FileCheck %s
@@ -33,7 +33,12 @@
 // CHECK:             %[[M:[0-9]+]] = arith.muli %[[I]],
 // CHECK:             tgpu.await_turn %[[N:[0-9]+]] of %turns[%[[B:[0-9]+]], %[[I]]] : !tile.view<[?, ?], i32>
 // CHECK-NEXT:        tgpu.wait
-// CHECK:             tgpu.tma_reduce_add %{{.*}}, %{{.*}}[%[[B]], %[[M]], 0]
+// CHECK:             %[[FIRST_OF_ALL:.*]] = arith.cmpi eq, %[[N]], %{{.*}} : i32
+// CHECK-NEXT:        scf.if %[[FIRST_OF_ALL]] {
+// CHECK-NEXT:          tgpu.tma_store %[[SLOT:.*]], %[[MAP:.*]][%[[B]], %[[M]], 0]
+// CHECK-NEXT:        } else {
+// CHECK-NEXT:          tgpu.tma_reduce_add %[[SLOT]], %[[MAP]][%[[B]], %[[M]], 0]
+// CHECK-NEXT:        }
 // CHECK-NEXT:        tgpu.bulk_commit
 // CHECK-NEXT:        tgpu.bulk_wait pending 0 read
 // CHECK-NEXT:        tgpu.arrive
@@ -159,11 +164,43 @@ tgpu.kernel @only_read target "sm_90a" warps 8 (%turns: !turns, %sum: !sum, %x: 
     role "reduce" warps 4 {
       tgpu.await_turn %c0 of %turns[0] : !turns
       tgpu.wait %full[%c0] : !tgpu.barriers<1>
-      // expected-note @+1 {{the addition}}
+      // expected-note @+1 {{the write}}
       tgpu.tma_reduce_add %buffer, %map[%c0, 0] : !buffer, !map
       tgpu.bulk_commit
       tgpu.bulk_wait pending 0 read
-      // expected-error @+1 {{releases the turn before its reductions have completed; tgpu.bulk_wait pending 0 without 'read' must come before}}
+      // expected-error @+1 {{releases the turn before its writes to the view have completed; tgpu.bulk_wait pending 0 without 'read' must come before}}
+      tgpu.end_turn %c0 of %turns[0] : !turns
+    }
+    role "compute" warps 4 {
+      %d = tile.full %x : !d
+      tgpu.write %d, %buffer : !d, !buffer
+      tgpu.fence_async
+      tgpu.arrive %full[%c0] per warp : !tgpu.barriers<1>
+    }
+}
+
+// -----
+
+// The same of what tile 0 stores.
+!turns = !tile.view<[?], i32>
+!sum = !tile.view<[?, 64], f32>
+!map = !tgpu.tensor_map<64x32xf32, b128>
+!buffer = !tgpu.shared<64x64xf32, b128>
+!d = tensor<64x64xf32, #tgpu.wgmma<1>>
+tgpu.kernel @only_read_by_store target "sm_90a" warps 8 (%turns: !turns, %sum: !sum, %x: f32) grid(%n = 4) {
+  %c0 = arith.constant 0 : i32
+  %map = tgpu.tensor_map %sum : !sum -> !map
+  %buffer = tgpu.alloc : !buffer
+  %full = tgpu.alloc_barriers arrivals 4 : !tgpu.barriers<1>
+  tgpu.roles
+    role "reduce" warps 4 {
+      tgpu.await_turn %c0 of %turns[0] : !turns
+      tgpu.wait %full[%c0] : !tgpu.barriers<1>
+      // expected-note @+1 {{the write}}
+      tgpu.tma_store %buffer, %map[%c0, 0] : !buffer, !map
+      tgpu.bulk_commit
+      tgpu.bulk_wait pending 0 read
+      // expected-error @+1 {{releases the turn before its writes to the view have completed; tgpu.bulk_wait pending 0 without 'read' must come before}}
       tgpu.end_turn %c0 of %turns[0] : !turns
     }
     role "compute" warps 4 {

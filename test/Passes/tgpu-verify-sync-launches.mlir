@@ -87,6 +87,36 @@ tgpu.kernel @heads_of_a_group target "sm_80" warps 4 (%q: !view, %k: !view) grid
 
 !tile = !tgpu.shared<64x64xbf16, b128>
 !r = tensor<64x64xbf16, #tgpu.mma<4, 1>>
+!view = !tile.view<[?, 64], bf16>
+
+// Without elements in an array that it does not use, it has tiles.
+tgpu.kernel @instead_of_another target "sm_80" warps 4 (%x: !view, %sums: !view)
+    grid(%i = min(148, ceildiv(dim(x, 0), 64) * (1 - min(dim(sums, 0), 1)))) {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %c64 = arith.constant 64 : i32
+  %buffer = tgpu.alloc : !tile
+  %rows = tile.dim %x, 0 : !view
+  %blocks = arith.ceildivsi %rows, %c64 : i32
+  %others = tile.dim %sums, 0 : !view
+  %one = arith.minsi %others, %c1 : i32
+  %own = arith.subi %c1, %one : i32
+  %tiles = arith.muli %blocks, %own : i32
+  scf.for %t = %c0 to %tiles step %c1 : i32 {
+    tgpu.sync
+    // expected-note @+1 {{written here}}
+    tgpu.copy_async %x[%t, 0], %buffer : !view, !tile
+    tgpu.copy_commit
+    tgpu.sync
+    // expected-error @+1 {{reads a buffer before its copy is done; tgpu.copy_wait for its group first}}
+    %tile = tgpu.read %buffer : !tile -> !r
+  }
+}
+
+// -----
+
+!tile = !tgpu.shared<64x64xbf16, b128>
+!r = tensor<64x64xbf16, #tgpu.mma<4, 1>>
 !view = !tile.view<[?, ?, 64], bf16>
 
 // Another argument's heads are read, too: they might be those of the queries, so they stay equal.

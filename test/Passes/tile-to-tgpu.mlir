@@ -118,6 +118,53 @@ tile.kernel @blocks (%q: !tile.view<[?, 64], f16>, %k: !tile.view<[?, 64], f16>,
   tile.store %sum, %o[%m, 0] : tensor<64x64xf32>, !tile.view<[?, 64], f32>
 }
 
+// What rows beyond the limit contribute reaches other rows, so a tile without rows visits no block. If the grid has no
+// such tile, nothing checks for it.
+// CHECK-LABEL: tgpu.kernel @rows_in_every_tile
+// CHECK-NOT:     arith.andi
+// CHECK:         scf.for
+// CHECK-LABEL: tgpu.kernel @tiles_without_rows
+// CHECK:         arith.andi %{{.*}}, %{{.*}} : i1
+// CHECK:         scf.for
+tile.kernel @rows_in_every_tile (%q: !tile.view<[?, 64], f16>, %k: !tile.view<[?, 64], f16>, %o: !tile.view<[64], f32>)
+    grid(%b = ceildiv(dim(q, 0), 64)) {
+  %c0 = arith.constant 0 : i32
+  %c64 = arith.constant 64 : i32
+  %m = arith.muli %b, %c64 : i32
+  %rows = tile.dim %q, 0 : !tile.view<[?, 64], f16>
+  %keys = tile.dim %k, 0 : !tile.view<[?, 64], f16>
+  %zero = arith.constant 0.0 : f32
+  %none = tile.full %zero : tensor<64x64xf32>
+  %x = tile.load %q[%m, 0] : !tile.view<[?, 64], f16> -> tensor<64x64xf16>
+  %sum = tile.for_blocks %n in (%c0 to %keys) against (%m to %rows) keep %keep : tensor<64x64xi1>
+      iter_args(%old = %none : tensor<64x64xf32>) {
+    %y = tile.load %k[%n, 0] : !tile.view<[?, 64], f16> -> tensor<64x64xf16>
+    %s = tile.dot %x, %y, %old transpose_b : tensor<64x64xf16>, tensor<64x64xf16> -> tensor<64x64xf32>
+    tile.yield %s : tensor<64x64xf32>
+  }
+  %columns = tile.reduce add %sum dim 0 : tensor<64x64xf32> -> tensor<64xf32>
+  tile.store %columns, %o[0] : tensor<64xf32>, !tile.view<[64], f32>
+}
+tile.kernel @tiles_without_rows (%q: !tile.view<[?, 64], f16>, %k: !tile.view<[?, 64], f16>, %o: !tile.view<[64], f32>)
+    grid(%b = 1 + ceildiv(dim(q, 0), 64)) {
+  %c0 = arith.constant 0 : i32
+  %c64 = arith.constant 64 : i32
+  %m = arith.muli %b, %c64 : i32
+  %rows = tile.dim %q, 0 : !tile.view<[?, 64], f16>
+  %keys = tile.dim %k, 0 : !tile.view<[?, 64], f16>
+  %zero = arith.constant 0.0 : f32
+  %none = tile.full %zero : tensor<64x64xf32>
+  %x = tile.load %q[%m, 0] : !tile.view<[?, 64], f16> -> tensor<64x64xf16>
+  %sum = tile.for_blocks %n in (%c0 to %keys) against (%m to %rows) keep %keep : tensor<64x64xi1>
+      iter_args(%old = %none : tensor<64x64xf32>) {
+    %y = tile.load %k[%n, 0] : !tile.view<[?, 64], f16> -> tensor<64x64xf16>
+    %s = tile.dot %x, %y, %old transpose_b : tensor<64x64xf16>, tensor<64x64xf16> -> tensor<64x64xf32>
+    tile.yield %s : tensor<64x64xf32>
+  }
+  %columns = tile.reduce add %sum dim 0 : tensor<64x64xf32> -> tensor<64xf32>
+  tile.store %columns, %o[0] : tensor<64xf32>, !tile.view<[64], f32>
+}
+
 // f32 is multiplied from shared memory; a computed operand is written there.
 // CHECK-LABEL: tgpu.kernel @fma
 // CHECK:         tgpu.write %{{.*}}, %[[P:.*]] : tensor<64x64xf32, #tgpu.mma<2, 2>>

@@ -219,8 +219,8 @@ TEST_F(SimulatorFaultsTest, TurnsOfBlocks) {
                     "counter is 0 and all blocks before have ended",
                     done, "tgpu.await_turn %c1 of %counters[1] : !turns\n" + add + wait, write);
   // That shared memory has been read is not enough.
-  expectHopperFault("'tgpu.end_turn' op releases the turn before its reductions have completed: "
-                    "the wait covers only their reads of shared memory",
+  expectHopperFault("'tgpu.end_turn' op releases the turn before its writes to the view have "
+                    "completed: the wait covers only their reads of shared memory",
                     done, await + add + "tgpu.bulk_wait pending 0 read\n" + end, write);
 }
 

@@ -185,14 +185,14 @@ inline SimulatedCall matmul(int64_t m, int64_t n, int64_t k, ElementType type = 
   return call;
 }
 
-/// Extents of a call whose arguments are told apart by their names. Two heads of queries for each
-/// of keys.
+/// Extents of a call whose arguments are told apart by their names. There are two heads of queries.
 struct CallExtents {
   int64_t rows = 130, keys = 250, depth = 16;
   int64_t blockM = 32, blockN = 16; ///< of lists of blocks
   int64_t batch = 1;
   bool isOneSequence = false; ///< keys are as many as queries, in as many heads
   bool isRowBias = false;     ///< a bias is the same for all queries
+  int64_t keyHeads = 1;       ///< for two heads of queries
 
   llvm::SmallVector<int64_t> shapeOf(llvm::StringRef name, unsigned rank) const {
     if (rank == 1)
@@ -215,11 +215,11 @@ struct CallExtents {
                                        name == "k1" || name == "k2");
     bool isPacked = rank == 3 && name.size() <= 2; // all sequences in one dimension
     if (isPacked)
-      return {isOfKeys ? keys : rows, isOfKeys ? 1 : 2, depth};
+      return {isOfKeys ? keys : rows, isOfKeys ? keyHeads : 2, depth};
     if (rank == 2)
       return {2, rows};
     if (isOfKeys)
-      return {batch, 1, keys, depth};
+      return {batch, keyHeads, keys, depth};
     if (name == "bias" || name == "d_score" || name == "p")
       return {batch, 2, isRowBias ? 1 : rows, keys};
     int64_t rowBlocks = (rows + blockM - 1) / blockM, keyBlocks = (keys + blockN - 1) / blockN;

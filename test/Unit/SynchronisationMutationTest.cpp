@@ -51,6 +51,9 @@ struct Kernel {
   /// would take minutes.
   bool isOnlyReached = false;
   std::vector<std::string> schedule = {};
+  /// A backward is of two kernels for keys, one of which has blocks (see APART), and not of that
+  /// alone which goes over all heads that share one of K.
+  bool isApart = false;
 };
 void PrintTo(const Kernel &kernel, std::ostream *os) { *os << kernel.label; }
 
@@ -92,6 +95,8 @@ protected:
     Params params = kernel.params;
     if (*mask)
       params.push_back({"CAUSAL", mask});
+    if (llvm::StringRef(kernel.name) == "attention_backward" && !kernel.isApart)
+      params.push_back({"APART", "false"});
     std::vector<std::string> with;
     for (const std::string &file : kernel.with)
       with.push_back("kernels/mods/" + file + ".mlir");
@@ -287,6 +292,18 @@ Pairs with(Pairs params, const Pairs &more) {
   return params;
 }
 
+/// A backward of both kernels for keys, and launches for either.
+Kernel apart(Kernel kernel) {
+  kernel.isApart = true;
+  std::vector<Launch> launches = kernel.launches;
+  launches.push_back({kernel.extents});
+  for (Launch &launch : launches) {
+    launch.extents.keyHeads = 2;
+    kernel.launches.push_back(launch);
+  }
+  return kernel;
+}
+
 /// Linked with files of kernels/mods.
 Kernel withFiles(Kernel kernel, std::vector<std::string> files) {
   kernel.with = std::move(files);
@@ -309,6 +326,9 @@ INSTANTIATE_TEST_SUITE_P(
             Kernel{"backward", "attention_backward", "sm_80",
                    with(kSmallBlocks, {{"BLOCK_M", "16"}, {"BLOCK_N", "32"}}), 2, kSmall, kBackward,
                    9},
+            apart(Kernel{"backward_apart", "attention_backward", "sm_80",
+                         with(kSmallBlocks, {{"BLOCK_M", "16"}, {"BLOCK_N", "32"}}), 2, kSmall,
+                         kBackward, 18}),
             Kernel{"backward_D64",
                    "attention_backward",
                    "sm_80",
@@ -508,6 +528,8 @@ const std::vector<Kernel> kCausalKernels = {
     rolesOf("differential", "differential_attention", with(kHalf, {{"DV", "64"}}), {}, 0,
             kScaledLaunches),
     rolesOf("backward", "attention_backward", kBackwardBlocks, kBackwardRoles, 2, kLaunches),
+    apart(rolesOf("backward_apart", "attention_backward", kBackwardBlocks, kBackwardRoles, 4,
+                  kLaunches)),
     rolesOf("backward_window", "attention_backward", with(kBackwardBlocks, kWindowed),
             kBackwardRoles, 2, withWindow(kLaunches)),
     rolesOf("packed_backward", "attention_backward", with(kBackwardBlocks, kPacked), kBackwardRoles,
@@ -531,7 +553,7 @@ const std::vector<Kernel> kCausalKernels = {
     byDefault("forward_D64_by_default", "attention_forward", "64", kScaledLaunches),
     byDefault("forward_D128_by_default", "attention_forward", "128", kScaledLaunches),
     byDefault("forward_D256_by_default", "attention_forward", "256", kScaledLaunches),
-    byDefault("backward_D128_by_default", "attention_backward", "128", kLaunches),
+    apart(byDefault("backward_D128_by_default", "attention_backward", "128", kLaunches)),
     byDefault("backward_D256_by_default", "attention_backward", "256", kLaunches),
     packed(byDefault("packed_backward_D128_by_default", "attention_backward", "128", kLaunches)),
     packed(byDefault("packed_backward_D256_by_default", "attention_backward", "256", kLaunches)),

@@ -415,9 +415,9 @@ bool Machine::endTurn(Context &context, Operation *op, int32_t *counter, int64_t
     return fail(op, "ends a turn that its thread has not awaited");
   context.turn = nullptr;
   if (context.stores.hasOpen() || context.stores.complete < context.stores.committed) {
-    fail(op, "releases the turn before its reductions have completed: the wait covers only their "
-             "reads of shared memory");
-    note(context.stores.last, "the reduction");
+    fail(op, "releases the turn before its writes to the view have completed: the wait covers only "
+             "their reads of shared memory");
+    note(context.stores.last, "the write");
     return false;
   }
   if (counter)
