@@ -26,8 +26,7 @@
 //
 // Parameters
 //   D, DV     widths of a query and of a value, up to 256. Tiles are padded to a multiple of UNIT (DP, DVP): the
-//             padding reads zero and is never stored. On Hopper rows come in boxes of 64 bytes or more, since by 32
-//             the L2's requests bind
+//             padding reads zero and is never stored. On Hopper to whole panels of 64, if 32 or fewer are missing
 //   T, TO     element types of the arrays and of the result: for 8-bit types bf16 by default, else T. Scores, sums and
 //             LSE are of ACC: f64 for f64, else f32
 //   CAUSAL    none; top_left keeps j <= i; bottom_right keeps j <= i + Skv - Sq
@@ -91,9 +90,11 @@ tile.kernel @attention_forward
            WINDOW: flag = false, PACKED: flag = false, LISTED: flag = false, LIST_BLOCK_M: int = select(LISTED, 128, 0),
            LIST_BLOCK_N: int = LIST_BLOCK_M, BLOCK_M: int = block_in(LIST_BLOCK_M), let ACC: type = accumulator(T),
            BLOCK_N: int = block_in(LIST_BLOCK_N), TARGET: enum in ["cpu", "sm_80", "sm_90a"] = "cpu",
-           let WIDE: flag = and(and(TARGET == "sm_90a", bits(T) == 16), and(max(D, DV) > 64, ne(max(D, DV), 80))),
-           let UNIT: int = select(or(FP8, WIDE), 32, 16),
-           let DP: int = ceildiv(D, UNIT) * UNIT, let DVP: int = ceildiv(DV, UNIT) * UNIT)
+           let UNIT: int = select(FP8, 32, 16), let PANELS: flag = and(TARGET == "sm_90a", bits(T) == 16),
+           let DP: int = select(and(PANELS, and(D > 64, mod(ceildiv(D, 32), 2) == 0)), ceildiv(D, 64) * 64,
+                                ceildiv(D, UNIT) * UNIT),
+           let DVP: int = select(and(PANELS, and(DV > 64, mod(ceildiv(DV, 32), 2) == 0)), ceildiv(DV, 64) * 64,
+                                 ceildiv(DV, UNIT) * UNIT))
     require(D <= 256, DV <= 256, dim(k, 0) == dim(q, 0), dim(v, 0) == dim(q, 0),
             floordiv(dim(q, 1), max(dim(k, 1), 1)) * dim(k, 1) == dim(q, 1), same_dims(v, k, 1, 2),
             same_dims(o, q, 0, 1, 2), same_dims(lse, q, 0, 1, 2), or(not(PACKED), dim(q, 0) == 1),

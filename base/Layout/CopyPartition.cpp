@@ -44,14 +44,14 @@ int CopyPartition::numIssues() const {
 CopyChunk CopyPartition::chunkNumber(int64_t number) const {
   int64_t width = buffer.panelBytes(), row, byte;
   bool inLines = buffer.rowPitch() == width && width < kLineBytes && kLineBytes % width == 0 &&
-                 buffer.rows() * width % kLineBytes == 0;
+                 buffer.rows() * width % kLineBytes == 0 && buffer.hasFullPanels();
   if (inLines) {
     int64_t line = number * chunk / kLineBytes, inLine = number * chunk % kLineBytes;
     int64_t panel = line % buffer.numPanels(), lineOfPanel = line / buffer.numPanels();
     row = lineOfPanel * (kLineBytes / width) + inLine / width;
     byte = panel * width + inLine % width;
   } else {
-    int64_t rowBytes = buffer.numPanels() * width;
+    int64_t rowBytes = buffer.cols() * buffer.bytesPerElement();
     row = number * chunk / rowBytes;
     byte = number * chunk % rowBytes;
   }

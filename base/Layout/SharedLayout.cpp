@@ -11,6 +11,8 @@ using namespace tilewright::layout;
 
 namespace {
 
+constexpr int64_t kChunkBytes = 16; ///< what a swizzle permutes
+
 Status checkExtents(int64_t rows, int64_t cols, int elementBits) {
   if (elementBits != 8 && elementBits != 16 && elementBits != 32 && elementBits != 64)
     return Status::failure("elements of a shared buffer must have 8, 16, 32 or 64 bits, but got " +
@@ -44,9 +46,19 @@ Result<SharedLayout> SharedLayout::swizzled(int64_t rows, int64_t cols, int elem
                                             Swizzle swizzle) {
   if (swizzle == Swizzle::None)
     return padded(rows, cols, elementBits, 0);
-  Result<SharedLayout> layout = panels(rows, cols, elementBits, layout::panelBytes(swizzle));
-  if (layout)
+  if (Status status = checkExtents(rows, cols, elementBits); !status)
+    return status;
+  if (int64_t rowBytes = cols * elementBits / 8; rowBytes % kChunkBytes != 0)
+    return Status::failure("rows of a swizzled buffer must be a multiple of " +
+                           std::to_string(kChunkBytes) + " bytes, but got " +
+                           std::to_string(rowBytes) + " bytes");
+  int64_t panelCols = 8 * layout::panelBytes(swizzle) / elementBits;
+  int64_t wholeCols = (cols + panelCols - 1) / panelCols * panelCols;
+  Result<SharedLayout> layout = panels(rows, wholeCols, elementBits, layout::panelBytes(swizzle));
+  if (layout) {
+    layout->numCols = cols;
     layout->pattern = swizzle;
+  }
   return layout;
 }
 
@@ -89,7 +101,8 @@ std::optional<Coord> SharedLayout::elementAt(int64_t offset) const {
   assert(offset >= 0 && offset < sizeInBytes() && "byte outside the buffer");
   int64_t linear = swizzleAddress(offset, pattern);
   int64_t inPanel = linear % panelStride(), inRow = inPanel % pitch;
-  if (inRow >= panelWidth)
+  int64_t col = (linear / panelStride() * panelWidth + inRow) / elementBytes;
+  if (inRow >= panelWidth || col >= numCols)
     return std::nullopt;
-  return Coord{inPanel / pitch, (linear / panelStride() * panelWidth + inRow) / elementBytes};
+  return Coord{inPanel / pitch, col};
 }

@@ -33,8 +33,8 @@ class SharedLayout {
 public:
   /// Precondition of all: elementBits 8, 16, 32 or 64. A rank-1 buffer has one row.
 
-  /// Row after row; with a swizzle, in panels of its width.
-  /// Errors: rows of elements that are no multiple of the width of the swizzle.
+  /// Row after row; with a swizzle, in panels of its width. The last panel may be partly used.
+  /// Errors: rows with a swizzle that are not a multiple of 16 bytes.
   static Result<SharedLayout> swizzled(int64_t rows, int64_t cols, int elementBits,
                                        Swizzle swizzle);
 
@@ -61,7 +61,8 @@ public:
 
   int64_t panelBytes() const { return panelWidth; } ///< without the pad
   int64_t panelCols() const { return panelWidth / elementBytes; }
-  int64_t numPanels() const { return numCols * elementBytes / panelWidth; }
+  int64_t numPanels() const { return (numCols * elementBytes + panelWidth - 1) / panelWidth; }
+  bool hasFullPanels() const { return numCols * elementBytes % panelWidth == 0; }
   int64_t rowPitch() const { return pitch; }              ///< from a row of a panel to the next
   int64_t panelStride() const { return numRows * pitch; } ///< from a panel to the next
   int64_t sizeInBytes() const { return numPanels() * panelStride(); }
@@ -74,8 +75,8 @@ public:
   int64_t byteOffset(int64_t row, int64_t col) const;
   int64_t byteOffset(Coord element) const { return byteOffset(element[0], element[1]); }
 
-  /// The element that contains a byte, or none for padding. Precondition: 0 <= offset <
-  /// sizeInBytes.
+  /// The element that contains a byte, or none for padding and the unused part of a panel.
+  /// Precondition: 0 <= offset < sizeInBytes.
   std::optional<Coord> elementAt(int64_t offset) const;
 
 private:

@@ -319,10 +319,11 @@ int64_t getElementBits(Type elementType) {
 }
 
 int64_t getBytes(SharedType type) {
-  int64_t bytes = getElementBits(type.getElementType()) / 8;
-  for (int64_t extent : type.getShape())
-    bytes *= extent;
-  return bytes;
+  int64_t rows = type.getShape().size() == 2 ? type.getShape().front() : 1;
+  int64_t rowBytes = getElementBits(type.getElementType()) / 8 * type.getShape().back();
+  if (int64_t width = layout::panelBytes(type.getSwizzle()))
+    rowBytes = llvm::alignTo(rowBytes, width);
+  return rows * rowBytes;
 }
 
 int64_t getAlignment(SharedType type) { return layout::alignmentOf(type.getSwizzle()); }
@@ -364,9 +365,10 @@ LogicalResult SharedType::verify(EmitError emitError, ArrayRef<int64_t> shape, T
   int64_t width = layout::panelBytes(swizzle);
   if (width && shape.size() != 2)
     return emitError() << "a buffer with a swizzle has rank 2, but got rank " << shape.size();
-  if (width && rowBytes % width != 0)
-    return emitError() << "rows of a buffer swizzled by " << width
-                       << " bytes must be a multiple of that, but got " << rowBytes << " bytes";
+  constexpr int64_t chunkBytes = 16; // what a swizzle permutes
+  if (width && rowBytes % chunkBytes != 0)
+    return emitError() << "rows of a swizzled buffer must be a multiple of " << chunkBytes
+                       << " bytes, but got " << rowBytes << " bytes";
   return success();
 }
 

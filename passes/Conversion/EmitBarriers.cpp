@@ -277,7 +277,8 @@ static LogicalResult emitTma(KernelEmitter &e, TmaOp op,
   int64_t boxCols = box.back(), boxRows = 1;
   for (int64_t extent : box.drop_back())
     boxRows *= extent;
-  if (shared->cols() % boxCols != 0 || shared->rows() % boxRows != 0)
+  if ((shared->cols() % boxCols != 0 && boxCols != shared->panelCols()) ||
+      shared->rows() % boxRows != 0)
     return op->emitError() << "a buffer of " << type << " is not made of boxes of " << mapType;
   Values index;
   size_t dynamic = 0;

@@ -22,7 +22,7 @@ constexpr int64_t kLineBytes = 128;
 bool isInLines(const layout::SharedLayout &buffer) {
   int64_t width = buffer.panelBytes();
   return buffer.rowPitch() == width && width < kLineBytes && kLineBytes % width == 0 &&
-         buffer.rows() * width % kLineBytes == 0;
+         buffer.rows() * width % kLineBytes == 0 && buffer.hasFullPanels();
 }
 } // namespace
 
@@ -58,7 +58,7 @@ static LogicalResult emitCopyAsync(KernelEmitter &e, CopyAsyncOp op) {
     Value byte = e.mul(number, e.i32(chunk));
     int64_t width = shared->panelBytes();
     if (!isInLines(*shared)) {
-      int64_t rowBytes = shared->numPanels() * width;
+      int64_t rowBytes = shared->cols() * bytes;
       return {divide(byte, rowBytes), divide(modulo(byte, rowBytes), bytes)};
     }
     Value line = divide(byte, kLineBytes), inLine = modulo(byte, kLineBytes);

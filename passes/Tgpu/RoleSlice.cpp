@@ -78,7 +78,7 @@ TensorMapType tgpu::getTensorMap(KernelOp kernel, Operation *access, Value view,
   while (rows > mostExtent && rows % 2 == 0)
     rows /= 2;
   if (rows > mostExtent || columns > mostExtent || columns * elementBytes % chunkBytes != 0 ||
-      buffer.getShape().back() % columns != 0)
+      (buffer.getShape().back() % columns != 0 && buffer.getSwizzle() == tgpu::Swizzle::None))
     return {};
   SmallVector<int64_t> box(rank, 1);
   if (bufferRank == 2)

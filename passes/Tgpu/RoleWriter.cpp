@@ -5,6 +5,7 @@
 #include "passes/Tgpu/RoleWriter.h"
 
 #include "passes/Tgpu/BlockOrigin.h"
+#include "passes/Tgpu/GridIds.h"
 #include "passes/Tgpu/IdleRounds.h"
 #include "passes/Tgpu/ScheduleNames.h"
 
@@ -71,7 +72,12 @@ void RoleWriter::run() {
     if (isDynamic() && schedule.getGroup() > 1) {
       order->limitGroup([this](Value zero) { return getBytesOfStep(zero); },
                         /*goesOn=*/slice.reductions.empty());
-      order->uniteFewTiles(blocks);
+      bool varies = llvm::any_of(slice.groups, [](const CopyGroup &group) {
+        scf::ForOp loop = group.getLoop();
+        return loop && tripsVaryByTile(loop);
+      });
+      if (varies)
+        order->uniteFewTiles(blocks);
     }
   }
   makeRoles();

@@ -41,8 +41,9 @@ public:
     groupGoesOn = goesOn;
   }
 
-  /// Where there are few tiles for each of so many blocks, all steps of the second and the third id
-  /// are one group, whatever fits: the longest tiles of all go first, and blocks end together.
+  /// Of tiles of different length: where there are few for each of so many blocks, all steps of the
+  /// second and the third id are one group, whatever fits: the longest tiles of all go first, and
+  /// blocks end together.
   void uniteFewTiles(mlir::Value blocks) { blocksOfFew = blocks; }
 
   // What the following need is computed where they are asked for, from extents to which a zero

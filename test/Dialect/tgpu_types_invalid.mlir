@@ -116,8 +116,8 @@ func.func private @f() -> !tgpu.shared<512x128xf32, none>
 
 // -----
 
-// expected-error @+1 {{rows of a buffer swizzled by 128 bytes must be a multiple of that, but got 192 bytes}}
-func.func private @f() -> !tgpu.shared<64x96xbf16, b128>
+// expected-error @+1 {{rows of a swizzled buffer must be a multiple of 16 bytes, but got 200 bytes}}
+func.func private @f() -> !tgpu.shared<64x100xbf16, b128>
 
 // -----
 

@@ -36,8 +36,10 @@ void expectBijection(const SharedLayout &buffer) {
     padding += used[offset] == 0;
   }
   EXPECT_EQ(wrong, 0);
-  EXPECT_EQ(padding,
-            (buffer.rowPitch() - buffer.panelBytes()) * buffer.rows() * buffer.numPanels());
+  // At the end of each row of a panel, and the unused part of the last panel.
+  int64_t pad = (buffer.rowPitch() - buffer.panelBytes()) * buffer.numPanels();
+  int64_t unused = buffer.numPanels() * buffer.panelBytes() - buffer.cols() * bytes;
+  EXPECT_EQ(padding, (pad + unused) * buffer.rows());
 }
 
 TEST(LayoutShared, EveryLayoutIsABijection) {
@@ -47,7 +49,7 @@ TEST(LayoutShared, EveryLayoutIsABijection) {
         for (Swizzle swizzle : swizzles) {
           Result<SharedLayout> buffer = SharedLayout::swizzled(rows, cols, bits, swizzle);
           int64_t width = static_cast<int64_t>(swizzle);
-          ASSERT_EQ(buffer.ok(), width == 0 || cols * bits / 8 % width == 0);
+          ASSERT_EQ(buffer.ok(), width == 0 || cols * bits / 8 % 16 == 0);
           if (buffer)
             expectBijection(*buffer);
         }
@@ -107,8 +109,20 @@ TEST(LayoutShared, ChoosesSwizzleAndPad) {
   EXPECT_EQ(need(SharedLayout::swizzled(64, 64, 16, Swizzle::None)).alignment(), 128);
 }
 
+TEST(LayoutShared, TheLastPanelMayBePartlyUsed) {
+  SharedLayout buffer = need(SharedLayout::swizzled(32, 80, 16, Swizzle::B128));
+  EXPECT_EQ(buffer.cols(), 80);
+  EXPECT_EQ(buffer.numPanels(), 2);
+  EXPECT_EQ(buffer.sizeInBytes(), 2 * 32 * 128);
+  EXPECT_FALSE(buffer.hasFullPanels());
+  EXPECT_EQ(buffer.byteOffset(0, 64), 32 * 128);
+  EXPECT_EQ(buffer.elementAt(32 * 128 + 2 * 16), std::nullopt); // column 80
+}
+
 TEST(LayoutShared, RefusesWhatDoesNotFit) {
-  EXPECT_EQ(SharedLayout::swizzled(64, 96, 16, Swizzle::B128).message(),
+  EXPECT_EQ(SharedLayout::swizzled(64, 100, 16, Swizzle::B128).message(),
+            "rows of a swizzled buffer must be a multiple of 16 bytes, but got 200 bytes");
+  EXPECT_EQ(SharedLayout::panels(64, 96, 16, 128).message(),
             "rows must be a multiple of the 128 bytes of a panel, but got 192 bytes");
   EXPECT_EQ(SharedLayout::swizzled(64, 96, 4, Swizzle::None).message(),
             "elements of a shared buffer must have 8, 16, 32 or 64 bits, but got 4");
