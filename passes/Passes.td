@@ -13,6 +13,8 @@ def TileLink : Pass<"tile-link", "::mlir::ModuleOp"> {
   let description = [{
     The pass first links the files that the module names by `tile.link`: it takes from them what the module mentions and
     does not define, and what those definitions mention in turn. A kernel is placed after the program that launches it.
+    Each file links only what lies in its own folder or below, or is embedded in the compiler. The folder is that of
+    `source`, of a file of `with`, or of the linked file; locations, which the text can set, do not matter.
 
     It then links each file of `with`, in order. A function of the file replaces the function of the same name in the
     module if the module allows that, by the attribute `tile.replaceable` or by leaving the function without a body.
@@ -67,7 +69,9 @@ def TileLink : Pass<"tile-link", "::mlir::ModuleOp"> {
     - a `tile.base` declaration for a function that the file does not replace, or of another type than that function;
       two such declarations for one function
     - a capture of another type or kind than the module's, or than that of another file
-    - a file of `tile.link` that does not exist, contains anything but functions, captures and kernels, or links itself
+    - a file of `tile.link` that does not exist, or that a symbolic link shows to lie elsewhere than in the folder
+    - a file of `tile.link`, other than the compiler's own, where the text is not read from a file
+    - a file of `tile.link` that contains anything but functions, captures and kernels, or links itself
       directly or indirectly
     - a name that is defined twice in a file, or in two files of `tile.link`; a declaration of another type than the
       definition
@@ -78,6 +82,8 @@ def TileLink : Pass<"tile-link", "::mlir::ModuleOp"> {
   }];
   let options = [
     ListOption<"with", "with", "std::string", "files of replacements">,
+    Option<"source", "source", "std::string", /*default=*/"",
+           "the file of the module, in whose folder `tile.link` names files; without one, files of the compiler only">,
   ];
 }
 

@@ -37,6 +37,7 @@ void registerDialects(DialectRegistry &registry) {
 void buildTilePipeline(OpPassManager &manager, const TilePipelineOptions &options) {
   TileLinkOptions link;
   link.with.assign(options.with.begin(), options.with.end());
+  link.source = options.source;
   manager.addPass(createTileLink(std::move(link)));
   manager.addPass(createTileInlineCalls({/*ofTilesOnly=*/true}));
 

@@ -5,6 +5,8 @@
 #ifndef TILEWRIGHT_PASSES_PIPELINES_H
 #define TILEWRIGHT_PASSES_PIPELINES_H
 
+#include "llvm/ADT/StringRef.h"
+
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -27,6 +29,9 @@ struct TilePipelineOptions {
   std::vector<std::pair<std::string, std::string>> params;
   /// Files whose functions and captures replace those of the module.
   std::vector<std::string> with;
+  /// The file that the module was read from: its tile.link may name files of the same folder. Empty
+  /// for text from memory, which may name those of the compiler only.
+  std::string source;
   /// Allows rewrites that change the rounding of the result (tile-fold-scale).
   bool fastMath = false;
   /// Leaves literals as written where the type of their parameter cannot hold them. For a device
@@ -43,6 +48,9 @@ struct TilePipelineOptions {
   int64_t length = 0;
   int64_t shared = 0;
 };
+
+/// Gives `source` to each tile-link of the manager that has none.
+void setLinkSource(mlir::OpPassManager &manager, llvm::StringRef source);
 
 /// From an author's module to the `tile` IR of one entry with all parameters bound:
 /// tile-link, tile-inline-calls (of tiles), tile-choose-blocks, tile-specialize, tile-unroll,

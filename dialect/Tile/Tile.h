@@ -60,6 +60,10 @@ struct Dim {
 bool mayBeLinked(mlir::Operation *user, mlir::FlatSymbolRefAttr symbol,
                  mlir::SymbolTableCollection &symbols);
 
+/// What is wrong with the path of a tile.link, whatever lies there: it must be relative, must not
+/// leave the folder, and must end with .mlir.
+std::optional<std::string> findLinkFault(llvm::StringRef file);
+
 /// A float, i1, i32, i64 or a type parameter.
 bool isElementType(mlir::Type type);
 /// Extents and indices are i32.

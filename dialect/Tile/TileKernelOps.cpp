@@ -9,6 +9,7 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/Path.h"
 
 using namespace mlir;
 using namespace tilewright::tile;
@@ -534,8 +535,35 @@ LogicalResult CaptureOp::verify() {
   return success();
 }
 
+std::optional<std::string> tilewright::tile::findLinkFault(StringRef file) {
+  std::string reason;
+  // Roots and separators of any system, so that a file is refused everywhere or nowhere.
+  namespace path = llvm::sys::path;
+  constexpr path::Style style = path::Style::windows;
+  if (file.empty())
+    reason = "must name a file, but got an empty path; write one relative to this file";
+  else if (file.contains('\0'))
+    reason = "must name a file, but got a path with a NUL character; leave it out";
+  else if (path::has_root_path(file, style))
+    reason = ("must name a file relative to this one, but got the absolute path \"" + file +
+              "\"; move the file to the folder of this one, or below")
+                 .str();
+  else if (llvm::is_contained(llvm::make_range(path::begin(file, style), path::end(file)), ".."))
+    reason = ("must name a file in the folder of this one or below, but got \"" + file +
+              "\"; move the file there, or name one of the compiler's library, such as "
+              "\"lib/attention.mlir\"")
+                 .str();
+  else if (path::extension(file, style) != ".mlir")
+    reason =
+        ("must name a file whose name ends with .mlir, but got \"" + file + "\"; rename the file")
+            .str();
+  if (reason.empty())
+    return std::nullopt;
+  return reason;
+}
+
 LogicalResult LinkOp::verify() {
-  if (!getFile().empty())
-    return success();
-  return emitOpError("must name a file, but got an empty path; write one relative to this file");
+  if (std::optional<std::string> fault = findLinkFault(getFile()))
+    return emitOpError() << *fault;
+  return success();
 }

@@ -238,9 +238,10 @@ def Tile_LinkOp : Tile_Op<"link", [HasParent<"::mlir::ModuleOp">]> {
   let summary = "names a file of functions, captures and kernels that this one uses";
   let description = [{
     tile-link takes from the file what this one mentions and does not define, and what that needs in
-    turn. The path is relative to the file that says it. Where there is no such file, it is looked for
-    among those that the compiler carries with it: the folder `lib` of its kernels, by names such as
-    `lib/attention.mlir`.
+    turn. The path is relative to the folder of the file that says it, and does not leave this folder.
+    Which file says it is known from where the compiler has the text, not from a location. Where there
+    is no such file, or the text is from memory, the path is looked for among the files that the
+    compiler carries with it: the folder `lib` of its kernels, by names such as `lib/attention.mlir`.
 
     Preconditions: none.
 
@@ -250,7 +251,8 @@ def Tile_LinkOp : Tile_Op<"link", [HasParent<"::mlir::ModuleOp">]> {
     Example: `tile.link "lib/attention.mlir"`
 
     Errors:
-    - an empty path
+    - an empty path, one with a NUL character, an absolute path, one with `..`
+    - a path that does not end with `.mlir`
     - anywhere but in a module
   }];
   let arguments = (ins StrAttr:$file);

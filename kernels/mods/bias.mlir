@@ -9,7 +9,7 @@
 // Its gradient d_bias has the same extents, in f32. Where no extent is 1 for several pairs, every pair stores its own;
 // else they take atomic additions. A dense backward with SCORE_GRADIENT=true adds no two numbers atomically.
 
-tile.link "../lib/attention.mlir"
+tile.link "lib/attention.mlir"
 tile.capture @bias : !tile.view<[?, ?, ?, ?], T>
 
 func.func private @index_or_zero(i32, i32) -> i32

@@ -4,7 +4,7 @@
 //
 //   mask   [B or 1, Hq or 1, Sq or 1, Skv or 1]   i1, one byte each; outside of its extents it is false
 
-tile.link "../lib/attention.mlir"
+tile.link "lib/attention.mlir"
 tile.capture @mask : !tile.view<[?, ?, ?, ?], i1>
 
 func.func private @index_or_zero(i32, i32) -> i32

@@ -7,7 +7,7 @@
 //   window_shift   [B]   i32
 //   aligned_left, aligned_right   i32; -1 leaves that side open
 
-tile.link "../lib/attention.mlir"
+tile.link "lib/attention.mlir"
 tile.capture @window_shift : !tile.view<[?], i32>
 tile.capture @aligned_left : i32
 tile.capture @aligned_right : i32

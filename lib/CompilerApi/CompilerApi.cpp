@@ -10,6 +10,7 @@
 #include "mlir/IR/MLIRContext.h"
 #include "llvm/Support/raw_ostream.h"
 
+#include <cstddef>
 #include <cstdlib>
 #include <cstring>
 
@@ -80,6 +81,11 @@ tilewright_compile_code tilewright_compile(const tilewright_compile_request *req
   if (!append(request->with, request->num_with, wanted.options.with) ||
       !append(request->targets, request->num_targets, wanted.targets))
     return invalid("a file or target of the request is null");
+
+  constexpr size_t withSourceFile =
+      offsetof(tilewright_compile_request, source_file) + sizeof(request->source_file);
+  if (request->struct_size >= withSourceFile && request->source_file)
+    wanted.options.source = request->source_file;
 
   mlir::DialectRegistry registry;
   registerDialects(registry);

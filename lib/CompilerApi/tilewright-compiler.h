@@ -46,6 +46,9 @@ typedef struct tilewright_compile_request {
   size_t num_with;
   const char *const *targets; /* nullable: sm_80, and sm_90a where kernels have roles there */
   size_t num_targets;
+  /* nullable; the file that the source was read from, in whose folder its tile.link may name
+   * files. Without it the source can link the compiler's own files only, whatever its name. */
+  const char *source_file;
 } tilewright_compile_request;
 
 /* The text of the last failure of this thread; empty where there was none. */

@@ -239,6 +239,8 @@ llvm::SmallVector<ArgumentInfo> getArguments(Operation *entry) {
 // Compilation
 //===----------------------------------------------------------------------===//
 
+std::string getLinkSource(llvm::StringRef file) { return file == "-" ? "" : file.str(); }
+
 OwningOpRef<ModuleOp> compileBuffer(MLIRContext &context, llvm::MemoryBufferRef buffer,
                                     const TilePipelineOptions &options, EntryKind kind) {
   OwningOpRef<ModuleOp> module = parseBuffer(context, buffer);
@@ -283,7 +285,9 @@ OwningOpRef<ModuleOp> compileFile(MLIRContext &context, llvm::StringRef file,
         << "cannot open '" << file << "': " << llvm::toString(buffer.takeError());
     return nullptr;
   }
-  return compileBuffer(context, **buffer, options, kind);
+  TilePipelineOptions sourced = options;
+  sourced.source = getLinkSource(file);
+  return compileBuffer(context, **buffer, sourced, kind);
 }
 
 } // namespace tilewright

@@ -24,16 +24,20 @@ namespace tilewright {
 
 enum class EntryKind { Any, Kernel, Program };
 
+/// TilePipelineOptions::source for a file that a tool was given. Standard input has no folder.
+std::string getLinkSource(llvm::StringRef file);
+
 /// Parses `file` ("-" is standard input) and runs the pipeline on it. Null on failure, with at
-/// least one error emitted through the context. An empty `options.entry` means the only kernel or
-/// program of the file that no program launches. `kind` says what the entry must be. An enum
-/// parameter TARGET of the entry takes `options.target`, unless `options.params` binds it or its
-/// declaration does not allow that value.
+/// least one error emitted through the context. `file` replaces `options.source`. An empty
+/// `options.entry` means the only kernel or program of the file that no program launches. `kind`
+/// says what the entry must be. An enum parameter TARGET of the entry takes `options.target`,
+/// unless `options.params` binds it or its declaration does not allow that value.
 mlir::OwningOpRef<mlir::ModuleOp> compileFile(mlir::MLIRContext &context, llvm::StringRef file,
                                               const TilePipelineOptions &options,
                                               EntryKind kind = EntryKind::Any);
 
-/// The same for text in memory, whose name in diagnostics is the identifier of the buffer.
+/// The same for text in memory, whose name in diagnostics is the identifier of the buffer. Its
+/// tile.link finds files by `options.source`, not by that name.
 mlir::OwningOpRef<mlir::ModuleOp> compileBuffer(mlir::MLIRContext &context,
                                                 llvm::MemoryBufferRef buffer,
                                                 const TilePipelineOptions &options,

@@ -40,6 +40,48 @@ bool isInside(llvm::StringRef name) {
                        [](llvm::StringRef part) { return part == ".."; });
 }
 
+/// Whether the text is the name of a file in the folder of a reproducer, or the null device.
+bool isOwnFile(llvm::StringRef text) {
+  return text == "/dev/null" ||
+         (text.consume_front(placeholder) && text.consume_front("/") && isInside(text));
+}
+
+/// The same with type and shape, and random numbers as `name` may be: random:f32@4x8.
+bool isOwnArray(llvm::StringRef text, llvm::StringRef name) {
+  llvm::StringRef file = text.take_until([](char c) { return c == ':' || c == '@'; });
+  bool isSpecial = file == "/dev/null" || (name == "in" && file == "random");
+  return isSpecial ? !text.drop_front(file.size()).contains('/') : isOwnFile(text);
+}
+
+/// Whether an option of a reproducer is one of those that are saved, and names no file elsewhere: a
+/// reproducer that somebody sends must not read or write other files.
+bool isOwnOption(llvm::StringRef option) {
+  if (!option.starts_with("-"))
+    return isOwnFile(option);
+  auto [name, value] = option.ltrim('-').split('=');
+  if (name == "with" || name == "blocks")
+    return isOwnFile(value);
+  if (name == "in" || name == "out" || name == "inout") {
+    llvm::SmallVector<llvm::StringRef> parts;
+    value.split(parts, '=');
+    return parts.size() > 1 && llvm::all_of(llvm::drop_begin(parts), [name = name](auto part) {
+             return isOwnArray(part, name);
+           });
+  }
+  if (name == "compare") {
+    llvm::SmallVector<llvm::StringRef> parts;
+    llvm::SplitString(value, parts, ",+");
+    return llvm::all_of(parts, [](llvm::StringRef part) {
+      auto [name, file] = part.split('=');
+      return !(name == "file" || name == "with" || name == "blocks") || isOwnFile(file);
+    });
+  }
+  return llvm::is_contained({"kernel", "program", "param", "fast-math", "length", "device",
+                             "target", "warps", "schedule", "precision", "check-indices", "seed",
+                             "scalar", "strides", "tolerance"},
+                            name);
+}
+
 /// What makes two options one: the name, and of --in x=..., --param T=... the key, too. `value` is
 /// the next word of the command line.
 std::string keyOf(llvm::StringRef option, llvm::StringRef value) {
@@ -110,6 +152,11 @@ llvm::Expected<Reproducer> Reproducer::parse(llvm::StringRef text) {
         file.content += '\n';
     }
   });
+  for (const std::string &option : reproducer.options)
+    if (!isOwnOption(option))
+      return makeError("an option of a reproducer must be one that --save-reproducer writes, and "
+                       "name files of its folder only, but got '" +
+                       option + "'; give it on the command line");
   for (File &file : reproducer.files) {
     if (!isInside(file.name))
       return makeError("a file of a reproducer must lie in its folder, but got '" + file.name +

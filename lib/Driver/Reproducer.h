@@ -36,8 +36,8 @@ struct Reproducer {
   std::vector<File> files;
 
   std::string print() const;
-  /// Errors: another format or version, names that lead out of the folder of the files, broken
-  /// base64.
+  /// Errors: another format or version, names that lead out of the folder of the files, options
+  /// that --save-reproducer does not write or that name other files, broken base64.
   static llvm::Expected<Reproducer> parse(llvm::StringRef text);
 };
 

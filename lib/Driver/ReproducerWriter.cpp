@@ -6,7 +6,9 @@
 
 #include "base/Npy/Npy.h"
 #include "dialect/Tile/TextInput.h"
+#include "dialect/Tile/Tile.h"
 #include "lib/Support/MakeError.h"
+#include "passes/Tile/LinkLibraries.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
@@ -71,10 +73,12 @@ void Writer::addText(llvm::StringRef path, llvm::StringRef content) {
   llvm::SmallVector<llvm::StringRef> matches;
   for (llvm::StringRef rest = content; link.match(rest, &matches);
        rest = rest.drop_front(matches[0].end() - rest.begin())) {
-    llvm::SmallString<128> linked = llvm::sys::path::parent_path(absolute);
-    llvm::sys::path::append(linked, matches[1]);
-    if (llvm::sys::fs::is_regular_file(linked))
-      llvm::consumeError(addText(linked));
+    // Nothing that the run itself does not read: reproducers are shown to others.
+    if (tile::findLinkFault(matches[1]))
+      continue;
+    FileBeside linked = findBeside(absolute, matches[1]);
+    if (linked.place == FileBeside::Place::Inside && llvm::sys::fs::is_regular_file(linked.path))
+      llvm::consumeError(addText(linked.path));
   }
 }
 

@@ -7,6 +7,7 @@
 #include "dialect/Tile/TileExpr.h"
 #include "dialect/Tile/TileExprEval.h"
 #include "passes/Passes.h"
+#include "passes/Pipelines.h"
 #include "passes/Tile/LinkLibraries.h"
 #include "passes/Tile/LinkSymbols.h"
 
@@ -14,6 +15,7 @@
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/Remarks.h"
 #include "mlir/IR/Verifier.h"
+#include "mlir/Pass/PassManager.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringExtras.h"
 
@@ -364,8 +366,8 @@ LogicalResult Linker::link(ArrayRef<std::string> paths) {
   std::vector<File> files;
   for (const std::string &path : paths) {
     File &file = files.emplace_back(File{path, readModule(path, module.getLoc()), {}, {}, {}, {}});
-    if (!file.module || failed(linkLibraries(*file.module, isGiven)) || failed(classify(file)) ||
-        failed(checkUses(file)) || failed(checkHelpers(file)))
+    if (!file.module || failed(linkLibraries(*file.module, path, isGiven)) ||
+        failed(classify(file)) || failed(checkUses(file)) || failed(checkHelpers(file)))
       return failure();
     for (Operation *capture : file.captures)
       taken.insert(SymbolTable::getSymbolName(capture));
@@ -435,11 +437,12 @@ LogicalResult checkCalls(ModuleOp module) {
 }
 
 struct TileLinkPass : tilewright::impl::TileLinkBase<TileLinkPass> {
+  using TileLinkBase::source; // for setLinkSource
   using TileLinkBase::TileLinkBase;
 
   void runOnOperation() override {
     bool isLinked = !with.empty() || !getOperation().getOps<LinkOp>().empty();
-    if (failed(linkLibraries(getOperation(), [](StringRef) { return false; })))
+    if (failed(linkLibraries(getOperation(), source, [](StringRef) { return false; })))
       return signalPassFailure();
     {
       std::vector<std::string> paths(with.begin(), with.end());
@@ -453,3 +456,9 @@ struct TileLinkPass : tilewright::impl::TileLinkBase<TileLinkPass> {
 };
 
 } // namespace
+
+void tilewright::setLinkSource(OpPassManager &manager, StringRef source) {
+  for (Pass &pass : manager)
+    if (auto *link = dyn_cast<TileLinkPass>(&pass); link && link->source.empty())
+      link->source = source.str();
+}

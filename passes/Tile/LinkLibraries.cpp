@@ -34,7 +34,8 @@ OwningOpRef<ModuleOp> parse(std::unique_ptr<llvm::MemoryBuffer> buffer, MLIRCont
 }
 
 struct Library {
-  std::string path; ///< as shown in diagnostics
+  std::string path;              ///< as shown in diagnostics; empty for a module from memory
+  std::optional<StringRef> text; ///< of a file embedded in the compiler
   OwningOpRef<ModuleOp> module;
   SmallVector<Library *> links;
   enum class State { New, Loading, Done } state = State::New;
@@ -48,14 +49,16 @@ struct Scope {
 
 class LibraryLinker {
 public:
-  LibraryLinker(ModuleOp module, llvm::function_ref<bool(StringRef)> isGiven)
-      : root(module), symbols(module), isGiven(isGiven) {}
+  LibraryLinker(ModuleOp module, StringRef source, llvm::function_ref<bool(StringRef)> isGiven)
+      : root(module), symbols(module), isGiven(isGiven) {
+    rootFile.path = source.str();
+  }
 
   LogicalResult run();
 
 private:
-  Library *find(LinkOp link);
-  LogicalResult load(ModuleOp module, SmallVectorImpl<Library *> &links);
+  Library *find(LinkOp link, const Library &from);
+  LogicalResult load(ModuleOp module, Library &file);
   LogicalResult refuseCycle(LinkOp link, Library *again);
   /// Resolves a name of the scope; null if no library defines it.
   FailureOr<Operation *> resolve(const Scope &scope, StringAttr name, Operation *user);
@@ -65,7 +68,8 @@ private:
   ModuleOp root;
   SymbolTable symbols;
   llvm::function_ref<bool(StringRef)> isGiven;
-  llvm::StringMap<std::unique_ptr<Library>> libraries;
+  Library rootFile; ///< where the module is from, and what it links
+  llvm::StringMap<std::unique_ptr<Library>> libraries, embedded;
   SmallVector<Library *> loading;
   llvm::DenseMap<Operation *, Library *> origins; ///< definition of a library -> its file
   llvm::DenseMap<StringAttr, Operation *> taken;  ///< name -> definition added to the module
@@ -74,38 +78,45 @@ private:
   Operation *last = nullptr;         ///< the operation added last
 };
 
-Library *LibraryLinker::find(LinkOp link) {
-  auto place = link->getLoc()->findInstanceOf<FileLineColLoc>();
-  StringRef from = place ? place.getFilename().getValue() : StringRef();
-  llvm::SmallString<128> path = llvm::sys::path::parent_path(from);
-  llvm::sys::path::append(path, link.getFile());
-  llvm::sys::path::remove_dots(path, /*remove_dot_dot=*/true);
-
-  std::string identity;
-  bool isEmbedded = from.starts_with(embeddedFolder);
-  if (!isEmbedded && llvm::sys::fs::exists(from) && llvm::sys::fs::exists(path)) {
-    llvm::SmallString<128> real;
-    identity = llvm::sys::fs::real_path(path, real) ? path.str().str() : real.str().str();
-  } else {
-    llvm::SmallString<128> name =
-        isEmbedded ? StringRef(path).drop_front(embeddedFolder.size()) : StringRef(link.getFile());
-    llvm::sys::path::remove_dots(name, /*remove_dot_dot=*/true);
-    StringRef inner = name;
-    while (inner.consume_front("../"))
-      ;
-    if (!findLibraryText(inner)) {
-      link.emitOpError()
-          << "must name a file beside this one, or of the compiler's library, but got \""
-          << link.getFile() << "\", and there is no '" << path << "'; correct the path";
+/// The file that the tile.link of another names.
+Library *LibraryLinker::find(LinkOp link, const Library &from) {
+  StringRef name = link.getFile();
+  bool isFile = !from.text && !from.path.empty();
+  FileBeside beside = isFile ? findBeside(from.path, name) : FileBeside();
+  if (beside.place == FileBeside::Place::Outside) {
+    link.emitOpError() << "must name a file in the folder of this one or below, but got \"" << name
+                       << "\", where a symbolic link leads to '" << beside.real
+                       << "'; copy the file into the folder";
+    return nullptr;
+  }
+  std::optional<StringRef> text;
+  if (beside.place == FileBeside::Place::Absent) {
+    StringRef folder = from.text ? StringRef(from.path).drop_front(embeddedFolder.size()) : "";
+    llvm::SmallString<128> inner = llvm::sys::path::parent_path(folder);
+    llvm::sys::path::append(inner, name);
+    llvm::sys::path::remove_dots(inner);
+    text = findLibraryText(inner);
+    if (!text && from.path.empty()) {
+      link.emitOpError() << "must name a file of the compiler's library where the text is not read "
+                            "from a file, but got \""
+                         << name << "\"; correct the path, or compile a file";
       return nullptr;
     }
-    identity = (embeddedFolder + inner).str();
-    path = identity;
+    if (!text) {
+      link.emitOpError()
+          << "must name a file beside this one, or of the compiler's library, but got \"" << name
+          << "\", and there is no '" << (isFile ? beside.path : (embeddedFolder + inner).str())
+          << "'; correct the path";
+      return nullptr;
+    }
+    beside.path = beside.real = (embeddedFolder + inner).str();
   }
-  std::unique_ptr<Library> &library = libraries[identity];
+  // A file in a folder that is called as the embedded one is another.
+  std::unique_ptr<Library> &library = (text ? embedded : libraries)[beside.real];
   if (!library) {
     library = std::make_unique<Library>();
-    library->path = path.str();
+    library->path = beside.path;
+    library->text = text;
   }
   return library.get();
 }
@@ -118,27 +129,25 @@ LogicalResult LibraryLinker::refuseCycle(LinkOp link, Library *again) {
   return error << "'" << again->path << "'; move the shared definitions into a separate file";
 }
 
-LogicalResult LibraryLinker::load(ModuleOp module, SmallVectorImpl<Library *> &links) {
+LogicalResult LibraryLinker::load(ModuleOp module, Library &file) {
   for (auto link : module.getOps<LinkOp>()) {
     if (failed(verify(link)))
       return failure();
-    Library *library = find(link);
+    Library *library = find(link, file);
     if (!library)
       return failure();
-    if (llvm::is_contained(links, library))
+    if (llvm::is_contained(file.links, library))
       continue;
-    links.push_back(library);
+    file.links.push_back(library);
     if (library->state == Library::State::Loading)
       return refuseCycle(link, library);
     if (library->state == Library::State::Done)
       continue;
     library->state = Library::State::Loading;
     loading.push_back(library);
-    StringRef path = library->path;
-    if (path.consume_front(embeddedFolder))
-      library->module =
-          parse(llvm::MemoryBuffer::getMemBufferCopy(*findLibraryText(path), library->path),
-                root.getContext());
+    if (library->text)
+      library->module = parse(llvm::MemoryBuffer::getMemBufferCopy(*library->text, library->path),
+                              root.getContext());
     else
       library->module = readModule(library->path, link->getLoc());
     if (!library->module)
@@ -152,7 +161,7 @@ LogicalResult LibraryLinker::load(ModuleOp module, SmallVectorImpl<Library *> &l
         return failure();
       origins[&op] = library;
     }
-    if (failed(load(*library->module, library->links)))
+    if (failed(load(*library->module, *library)))
       return failure();
     loading.pop_back();
     library->state = Library::State::Done;
@@ -259,8 +268,7 @@ LogicalResult LibraryLinker::take(const Scope &scope, Operation *user) {
 }
 
 LogicalResult LibraryLinker::run() {
-  SmallVector<Library *> links;
-  if (failed(load(root, links)))
+  if (failed(load(root, rootFile)))
     return failure();
   for (LinkOp link : llvm::make_early_inc_range(root.getOps<LinkOp>()))
     link.erase();
@@ -268,7 +276,7 @@ LogicalResult LibraryLinker::run() {
   for (Operation &op : *root.getBody())
     own.push_back(&op);
   for (Operation *op : own)
-    if (failed(take({root, links}, op)))
+    if (failed(take({root, rootFile.links}, op)))
       return failure();
   for (size_t i = 0; i < pending.size(); ++i) {
     auto [library, op] = pending[i];
@@ -281,6 +289,25 @@ LogicalResult LibraryLinker::run() {
 }
 
 } // namespace
+
+FileBeside tilewright::findBeside(StringRef source, StringRef name) {
+  FileBeside result;
+  llvm::SmallString<128> path = llvm::sys::path::parent_path(source), real, folder;
+  std::error_code noFolder =
+      llvm::sys::fs::real_path(path.empty() ? StringRef(".") : StringRef(path), folder);
+  llvm::sys::path::append(path, name);
+  llvm::sys::path::remove_dots(path);
+  result.path = path.str().str();
+  if (noFolder || llvm::sys::fs::real_path(path, real))
+    return result;
+  result.real = real.str().str();
+  StringRef below = real;
+  bool isInside = below.consume_front(folder) &&
+                  (llvm::sys::path::is_separator(folder.back()) ||
+                   (!below.empty() && llvm::sys::path::is_separator(below.front())));
+  result.place = isInside ? FileBeside::Place::Inside : FileBeside::Place::Outside;
+  return result;
+}
 
 OwningOpRef<ModuleOp> tilewright::readModule(StringRef path, Location loc) {
   llvm::sys::fs::file_status status;
@@ -305,9 +332,9 @@ OwningOpRef<ModuleOp> tilewright::readModule(StringRef path, Location loc) {
   return module;
 }
 
-LogicalResult tilewright::linkLibraries(ModuleOp module,
+LogicalResult tilewright::linkLibraries(ModuleOp module, StringRef source,
                                         llvm::function_ref<bool(StringRef)> isGiven) {
   if (module.getOps<LinkOp>().empty())
     return success();
-  return LibraryLinker(module, isGiven).run();
+  return LibraryLinker(module, source, isGiven).run();
 }

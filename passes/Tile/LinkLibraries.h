@@ -9,6 +9,7 @@
 #include "mlir/IR/OwningOpRef.h"
 
 #include <optional>
+#include <string>
 
 namespace tilewright {
 
@@ -22,9 +23,22 @@ constexpr llvm::StringLiteral embeddedFolder = "<tilewright>/";
 /// The text of a file embedded in the compiler, by its name below kernels/.
 std::optional<llvm::StringRef> findLibraryText(llvm::StringRef name);
 
+/// A file in the folder of another, or below.
+struct FileBeside {
+  enum class Place { Absent, Inside, Outside } place = Place::Absent;
+  std::string path; ///< as the other's path has it
+  std::string real; ///< without symbolic links
+};
+
+/// Where `name`, the path of a tile.link, lies beside `source`, the file that holds the tile.link.
+/// It is outside if a symbolic link leads out of the folder of `source`.
+FileBeside findBeside(llvm::StringRef source, llvm::StringRef name);
+
 /// Adds to the module the symbols that it mentions and its tile.link files define, with their
-/// dependences, and erases the tile.link. Ignores names for which `isGiven` holds.
-mlir::LogicalResult linkLibraries(mlir::ModuleOp module,
+/// dependences, and erases the tile.link. Ignores names for which `isGiven` holds. `source` is the
+/// file that the module was read from: locations do not tell, since the text sets them. If it is
+/// empty, the module links what is embedded in the compiler only.
+mlir::LogicalResult linkLibraries(mlir::ModuleOp module, llvm::StringRef source,
                                   llvm::function_ref<bool(llvm::StringRef)> isGiven);
 
 } // namespace tilewright

@@ -3,6 +3,7 @@
 
 import os
 import sys
+import tempfile
 import unittest
 from unittest import mock
 
@@ -129,6 +130,20 @@ class RuntimeTest(unittest.TestCase):
             compiler.compile_bundle(FORWARD, {**self.params, "CAUSAL": "sideways"})
         with self.assertRaisesRegex(compiler.CompileError, "there is no kernel file 'nowhere.mlir'"):
             compiler.compile_bundle("nowhere.mlir", {})
+
+    def test_links_files_beside_a_kernel(self):
+        kernel = """tile.link "lib/once.mlir"
+            tile.kernel @main (%s: !tile.view<[?], f32>) grid(%i = 1) {
+              %t = tile.load %s[0] : !tile.view<[?], f32> -> !tile.tile<[32], f32>
+              %u = tile.map @once(%t) : (!tile.tile<[32], f32>) -> !tile.tile<[32], f32>
+              tile.store %u, %s[0] : !tile.tile<[32], f32>, !tile.view<[?], f32>
+            }"""
+        with tempfile.TemporaryDirectory() as folder:
+            os.mkdir(os.path.join(folder, "lib"))
+            for name, text in (("kernel.mlir", kernel), ("lib/once.mlir", "func.func private @once(%x: f32) -> f32 {\n  return %x : f32\n}")):
+                with open(os.path.join(folder, name), "w") as file:
+                    file.write(text)
+            self.assertTrue(compiler.compile_bundle(os.path.join(folder, "kernel.mlir"), {}, (), ["sm_80"]))
 
     def test_the_tool_compiles_the_same(self):
         if not os.path.exists(places.find_tool()):

@@ -23,7 +23,7 @@ class _Request(ctypes.Structure):
     _fields_ = [("struct_size", c_size_t), ("source", c_char_p), ("source_size", c_size_t), ("source_name", c_char_p),
                 ("entry", c_char_p), ("params", POINTER(_Param)), ("num_params", c_size_t),
                 ("with_files", POINTER(c_char_p)), ("num_with", c_size_t), ("targets", POINTER(c_char_p)),
-                ("num_targets", c_size_t)]
+                ("num_targets", c_size_t), ("source_file", c_char_p)]
 
 
 @functools.lru_cache(maxsize=None)
@@ -48,7 +48,7 @@ def _compile_here(path, kernel, params, with_files, targets):
         source = file.read()
     pairs = (_Param * len(params))(*[_Param(name.encode(), value.encode()) for name, value in params.items()])
     request = _Request(ctypes.sizeof(_Request), source, len(source), kernel.encode(), None, pairs, len(params),
-                       _strings(with_files), len(with_files), _strings(targets), len(targets))
+                       _strings(with_files), len(with_files), _strings(targets), len(targets), kernel.encode())
     data, size = c_void_p(), c_size_t()
     if library.tilewright_compile(byref(request), byref(data), byref(size)):
         raise CompileError(library.tilewright_compiler_last_error().decode().strip())

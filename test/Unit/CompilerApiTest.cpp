@@ -8,6 +8,9 @@
 
 #include "gtest/gtest.h"
 
+#include <cstddef>
+#include <cstdio>
+#include <cstdlib>
 #include <fstream>
 #include <sstream>
 #include <thread>
@@ -95,6 +98,53 @@ TEST(CompilerApi, TakesReplacementsAndThreads) {
   EXPECT_EQ((*Bundle::fromBytes(plain))->manifest().kernels[0].arguments.back().name,
             "window_right");
   EXPECT_EQ((*Bundle::fromBytes(capped))->manifest().kernels[0].arguments.back().name, "softcap");
+}
+
+TEST(CompilerApi, LinksBesideTheSourceOnlyWhereACallerNamesIt) {
+  std::string folder = testing::TempDir() + "/compiler-api-XXXXXX";
+  ASSERT_NE(mkdtemp(folder.data()), nullptr);
+  std::string file = folder + "/kernel.mlir";
+  std::ofstream(folder + "/secret.mlir") << "root:x:0:0\n";
+  std::ofstream(file) << "\n";
+
+  Request request;
+  request.params.clear();
+  auto refusal = [&] {
+    EXPECT_EQ(request.compile(), TILEWRIGHT_COMPILE_REFUSED);
+    return std::string(tilewright_compiler_last_error());
+  };
+  const std::string kernel = "\ntile.kernel @k () grid(%i = 1) {\n}\n";
+  // Neither a location of the text nor the name of the source opens a file.
+  const std::string library = "'tile.link' op must name a file of the compiler's library where the "
+                              "text is not read from a file, but got \"secret.mlir\"; correct the "
+                              "path, or compile a file";
+  request.source = "tile.link \"secret.mlir\" loc(\"" + file + "\":1:1)" + kernel;
+  EXPECT_EQ(refusal(), file + ":1:1: " + library);
+  request.request.source_name = file.c_str();
+  request.source = "tile.link \"secret.mlir\"" + kernel;
+  EXPECT_EQ(refusal(), file + ":1:1: " + library);
+  request.source = "tile.link \"passwd\" loc(\"/etc/hosts\":1:1)" + kernel;
+  EXPECT_EQ(refusal(),
+            "/etc/hosts:1:1: 'tile.link' op must name a file whose name ends with .mlir, "
+            "but got \"passwd\"; rename the file");
+
+  // The file that the caller names does, and that alone. An older caller has no such field.
+  request.source = "tile.link \"secret.mlir\"" + kernel;
+  request.request.source_file = file.c_str();
+  EXPECT_NE(refusal().find("custom op 'root' is unknown"), std::string::npos)
+      << tilewright_compiler_last_error();
+  request.request.struct_size = offsetof(tilewright_compile_request, source_file);
+  EXPECT_EQ(request.run(), TILEWRIGHT_COMPILE_REFUSED);
+  EXPECT_EQ(tilewright_compiler_last_error(), file + ":1:1: " + library);
+  request.source = "tile.link \"../secret.mlir\"" + kernel;
+  EXPECT_NE(refusal().find("must name a file in the folder of this one or below"),
+            std::string::npos)
+      << tilewright_compiler_last_error();
+  std::ofstream(folder + "/secret.mlir") << "func.func private @f() {\n  return\n}\n";
+  request.source = "tile.link \"secret.mlir\"" + kernel;
+  EXPECT_EQ(request.compile(), TILEWRIGHT_COMPILE_OK) << tilewright_compiler_last_error();
+  for (const std::string &path : {file, folder + "/secret.mlir", folder})
+    std::remove(path.c_str());
 }
 
 TEST(CompilerApi, TakesCallersOfOtherVersions) {

@@ -3,6 +3,7 @@
 // Runs single passes on a module: for tests and for looking at what a pass does.
 
 #include "dialect/Tile/TextInput.h"
+#include "lib/Driver/Compiler.h"
 #include "lib/Driver/ToolSupport.h"
 #include "passes/Passes.h"
 #include "passes/Pipelines.h"
@@ -56,6 +57,14 @@ int main(int argc, char **argv) {
     return refuse("'" + input + "', line " +
                   llvm::Twine((*text)->getBuffer().take_front(fault->offset).count('\n') + 1) +
                   ": " + fault->message);
+  // MLIR's driver does not tell passes which file it parses.
+  mlir::MlirOptMainConfig asked = config;
+  config.setPassPipelineSetupFn([&](mlir::PassManager &manager) {
+    if (failed(asked.setupPassPipeline(manager)))
+      return mlir::failure();
+    tilewright::setLinkSource(manager, tilewright::getLinkSource(input));
+    return mlir::success();
+  });
   std::string message;
   std::unique_ptr<llvm::ToolOutputFile> file = mlir::openOutputFile(output, &message);
   if (!file)

@@ -195,9 +195,11 @@ bool Reducer::runPasses(llvm::function_ref<void(OpPassManager &)> add, bool mayG
   });
 }
 
-bool Reducer::linkFiles() {
+bool Reducer::linkFiles(llvm::StringRef source) {
+  TileLinkOptions link;
+  link.source = source.str();
   return !module->getOps<tile::LinkOp>().empty() &&
-         runPasses([](OpPassManager &manager) { manager.addPass(createTileLink()); },
+         runPasses([&](OpPassManager &manager) { manager.addPass(createTileLink(link)); },
                    /*mayGrow=*/true);
 }
 

@@ -27,7 +27,7 @@ public:
   /// Inlines the files that the module links, since the script gets a file in another folder.
   /// Returns whether there are any and the result is interesting; otherwise the module is
   /// unchanged.
-  bool linkFiles();
+  bool linkFiles(llvm::StringRef source);
   /// Reduces until no single change keeps the module interesting. Precondition: isInteresting().
   /// `progress` is called before each test with the number of remaining operations.
   void run(llvm::function_ref<void(unsigned ops, unsigned tests)> progress);

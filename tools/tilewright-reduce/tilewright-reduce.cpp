@@ -60,7 +60,7 @@ int main(int argc, char **argv) {
   llvm::SmallVector<std::string> arguments(scriptArguments.begin(), scriptArguments.end());
   mlir::Tester tester(*program, arguments);
   Reducer reducer(std::move(module), tester);
-  if (!reducer.linkFiles() && !reducer.isInteresting())
+  if (!reducer.linkFiles(getLinkSource(input)) && !reducer.isInteresting())
     return reportFailure(tool, "the test script must exit with 1 on the input, but got 0 from '" +
                                    script + "'; run it on the input");
   unsigned before = Reducer::countOps(reducer.getModule());

@@ -146,6 +146,7 @@ int main(int argc, char **argv) {
     return reportUsage(tool, std::move(error));
   if (form || !targets.empty())
     options.target = gpu.target;
+  options.source = getLinkSource(compile.file);
   BundleRequest request;
   request.options = options;
   request.kind = kind;
