@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // The part of the CUDA driver's binary interface that the runtime uses: handles, structs and the
 // values of enumerations, as NVIDIA documents them. Declared here so that building needs no CUDA.

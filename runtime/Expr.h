@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // The expressions of grids, workspaces and conditions (base/Expr), as a bundle holds them: over
 // argument shapes, scalar arguments, bound parameters and sm_count(). Floats occur as arguments

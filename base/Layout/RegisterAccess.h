@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // How a register tile is read from or written to a shared buffer: by ldmatrix and stmatrix, or by
 // ordinary vectors. A plan is a list of issues; each says which registers of a thread it moves, and

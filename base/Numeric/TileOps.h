@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Operations that know the shape of a tile. Tiles are dense and row-major; a shape is `rank` sizes,
 // the last one contiguous. Sizes may be zero. The result must not overlap the operand.

@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Which launches and blocks tgpu-verify-sync plays, and what it says of code that none of them reaches.
 // RUN: tilewright-opt %s --tgpu-verify-sync=report-unreached -split-input-file -verify-diagnostics

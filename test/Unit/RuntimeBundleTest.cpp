@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Bundles as the compiler writes them and as they should not be; JSON and expressions.
 
@@ -255,19 +256,25 @@ TEST(RuntimeBundle, RefusesWrongManifests) {
       {R"([null,64])", R"([1,1,1,1,1,1,1,1,1])",
        "argument 'x' of kernel 'scale' has rank 9; the limit is 8"},
       {R"("programs":[])",
-       R"("programs":[{"name":"p","params":{},"arguments":[],"workspaces":[],"launches":[{"kernels":[],"arguments":[]}]}])",
+       R"("programs":[{"name":"p","params":{},"arguments":[],"workspaces":[],)"
+       R"("launches":[{"kernels":[],"arguments":[]}]}])",
        "a launch of program 'p' names no kernel"},
       {R"("programs":[])",
-       R"("programs":[{"name":"p","params":{},"arguments":[],"workspaces":[],"launches":[{"kernels":[1],"arguments":[]}]}])",
+       R"("programs":[{"name":"p","params":{},"arguments":[],"workspaces":[],)"
+       R"("launches":[{"kernels":[1],"arguments":[]}]}])",
        "a launch of program 'p' names kernel 1, but the bundle has 1"},
       {R"("programs":[])",
-       R"("programs":[{"name":"p","params":{},"arguments":[],"workspaces":[],"launches":[{"kernels":[0],"arguments":[]}]}])",
+       R"("programs":[{"name":"p","params":{},"arguments":[],"workspaces":[],)"
+       R"("launches":[{"kernels":[0],"arguments":[]}]}])",
        "a launch of program 'p' passes 0 arguments, but kernel 'scale' takes 5"},
       {R"("programs":[])",
-       R"("programs":[{"name":"p","params":{},"arguments":[],"workspaces":[],"launches":[{"kernels":[0],"arguments":["a"]}]}])",
+       R"("programs":[{"name":"p","params":{},"arguments":[],"workspaces":[],)"
+       R"("launches":[{"kernels":[0],"arguments":["a"]}]}])",
        "a launch of program 'p' passes 'a', which is neither an argument nor a workspace"},
       {R"("programs":[])",
-       R"("programs":[{"name":"p","params":{},"arguments":[],"workspaces":[{"name":"w","type":"f32","extents":[]},{"name":"w","type":"f32","extents":[]}],"launches":[]}])",
+       R"("programs":[{"name":"p","params":{},"arguments":[],)"
+       R"("workspaces":[{"name":"w","type":"f32","extents":[]},)"
+       R"({"name":"w","type":"f32","extents":[]}],"launches":[]}])",
        "program 'p' has two values named 'w'"},
       {R"("optional":true)", R"("optional":1)",
        "manifest: 'optional' of argument 'bias' must be a flag"},
@@ -335,7 +342,8 @@ TEST(RuntimeBundle, RefusesWrongRulesForElements) {
        "kernel 'scale' applies 'within' to what is no view of i32 among its arguments"},
       {R"([{"rule":"within","argument":"rows","low":0,"high":4}])",
        "kernel 'scale' applies 'within' to what is no view of i32 among its arguments"},
-      {R"([{"rule":"within_first","argument":"lengths","low":0,"high":4,"counts":"lengths","size":1}])",
+      {R"([{"rule":"within_first","argument":"lengths","low":0,"high":4,)"
+       R"("counts":"lengths","size":1}])",
        "kernel 'scale' applies 'within_first' to what is no view of i32 of rank 2 among its "
        "arguments"},
       {R"([{"rule":"within_first","argument":"table","low":0,"high":4,"counts":"table","size":1}])",
