@@ -1435,7 +1435,7 @@ def TgpuVerifySync : Pass<"tgpu-verify-sync", "::mlir::ModuleOp"> {
   }];
   let options = [
     Option<"reportUnreached", "report-unreached", "bool", /*default=*/"false",
-           "remark on synchronisation that no launch played reaches">
+           "remark on synchronisation that was not reached by any simulated launch">
   ];
 }
 

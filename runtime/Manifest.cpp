@@ -88,8 +88,8 @@ Status finalizeElements(std::vector<ElementRuleSpec> &rules, const Params &param
             (rank == 0 || view.extents.size() == rank))
           return Status::success();
       }
-      return bad(owner + " applies '" + std::string(numeric::elementRuleName(rule.rule)) +
-                 "' to what is no view of i32" +
+      return bad(owner + " uses '" + std::string(numeric::elementRuleName(rule.rule)) +
+                 "', which requires a view of i32" +
                  (rank ? " of rank " + std::to_string(rank) : std::string()) +
                  " among its arguments");
     };

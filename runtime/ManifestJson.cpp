@@ -176,7 +176,7 @@ public:
     for (uint32_t i = 0; i < arguments.size(); ++i)
       if (arguments[i].name == name)
         return i;
-    fail("'" + name + "' of " + where + " is no argument");
+    fail("'" + name + "' of " + where + " is not an argument");
     return 0;
   }
 

@@ -44,7 +44,7 @@ LogicalResult AtomicAddOp::verify() {
 
 template <typename Op> static LogicalResult verifyTurn(Op op) {
   if (!op->template getParentOfType<RolesOp>())
-    return op.emitOpError("is executed by one thread of a role, and must stand in one");
+    return op.emitOpError("is allowed only inside a role");
   if (failed(verifyFeature(op, Feature::Tma)))
     return failure();
   return tile::verifyTurn(op, op.getTurns().getType(), op.getIndices(), op.getStaticIndices());

@@ -135,7 +135,7 @@ LogicalResult RoleScheduleAttr::verify(EmitError emitError, int64_t loadRegister
            << dynamic;
   constexpr int64_t mostTileStages = 2;
   if (tileStages < 1 || tileStages > mostTileStages)
-    return emitError() << "what is copied once for each tile has 1 or 2 buffers, but got "
+    return emitError() << "tile_stages must be 1 or 2, but got "
                        << tileStages;
   constexpr int64_t mostReduceStages = 4;
   if (reduceStages < 0 || reduceStages > mostReduceStages)
@@ -143,7 +143,7 @@ LogicalResult RoleScheduleAttr::verify(EmitError emitError, int64_t loadRegister
                        << mostReduceStages << " buffers, but got " << reduceStages;
   constexpr int64_t mostScratchStages = 2;
   if (scratchStages < 1 || scratchStages > mostScratchStages)
-    return emitError() << "what rounds write to shared memory has 1 or 2 buffers, but got "
+    return emitError() << "scratch_stages must be 1 or 2, but got "
                        << scratchStages;
   return success();
 }
@@ -157,7 +157,7 @@ LogicalResult OperandAttr::verify(EmitError emitError, MatrixOperand operand, At
   if (operand == MatrixOperand::A)
     return success();
   return emitError()
-         << "operand b of a wgmma lies in shared memory; there is no register layout for it";
+         << "operand b of wgmma must be in shared memory and has no register layout";
 }
 
 LogicalResult SliceAttr::verify(EmitError emitError, int64_t dim, Attribute parent) {

@@ -17,7 +17,7 @@ LogicalResult AllocBarriersOp::verify() {
   if (offset < 0 || offset % 8 != 0)
     return emitOpError() << "offset of barriers must be a multiple of 8 bytes, but got " << offset;
   if ((*this)->getParentOfType<RolesOp>())
-    return emitOpError("stands outside of roles, so that every warp waits for the initialisation");
+    return emitOpError("must be outside of roles: every warp must wait for the initialisation");
   return success();
 }
 
@@ -66,8 +66,7 @@ LogicalResult AnyOp::verify() {
   if (!element.isInteger(1))
     return emitOpError() << "is for tiles of i1, but got elements of " << element;
   if (!getBarrier() && (*this)->getParentOfType<RolesOp>())
-    return emitOpError("is a vote of the whole block, in which other roles never take part; give "
-                       "it a named barrier of the role");
+    return emitError("tgpu.any is not allowed inside a role without a named barrier of the role");
   int64_t warps = getExecutingWarps(*this);
   if (getBarrier()) {
     if (failed(verifyParticipants(*this, getBarrier(), warps)))
@@ -84,8 +83,7 @@ LogicalResult SyncOp::verify() {
   if (getBarrier())
     return verifyParticipants(*this, getBarrier(), getExecutingWarps(*this));
   if ((*this)->getParentOfType<RolesOp>())
-    return emitOpError("waits for the whole block, which other roles never do; inside a role, sync "
-                       "on a tgpu.named_barrier");
+    return emitOpError("a block-wide sync is not allowed inside a role; use a named barrier");
   return success();
 }
 

@@ -125,7 +125,7 @@ LogicalResult AtOp::verifySymbolUses(SymbolTableCollection &symbols) {
   auto capture = symbols.lookupNearestSymbolFrom<CaptureOp>(*this, getCaptureAttr());
   if (!capture)
     return emitOpError() << "reads @" << *getCapture()
-                         << ", which is no tile.capture of this module";
+                         << ", which is not a tile.capture in this module";
   if (!mayBecomeEqual(getElementType(capture.getType()), getResult().getType()))
     return emitOpError() << "reads an element of @" << *getCapture() << ", which is "
                          << capture.getType() << ", but its result is " << getResult().getType();

@@ -31,8 +31,8 @@ struct CompileOptions {
         fastMath("fast-math", llvm::cl::desc("Allow rewrites that change the rounding of results"),
                  llvm::cl::cat(category)),
         blocks("blocks",
-               llvm::cl::desc("Rows (JSON) that go before the table of blocks; by default "
-                              "TILEWRIGHT_BLOCKS of the environment"),
+               llvm::cl::desc("Rows (JSON) that take precedence over the table of blocks; by "
+                              "default TILEWRIGHT_BLOCKS of the environment"),
                llvm::cl::value_desc("file"), llvm::cl::cat(category)),
         length("length",
                llvm::cl::desc("The longest loop that blocks are chosen for; 0: any length"),

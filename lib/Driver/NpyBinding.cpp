@@ -177,7 +177,7 @@ llvm::Error NpyBinding::bindArray(const ArgumentInfo &argument, const ArrayReque
                      " is written, and --in would drop the result; give it by --out or --inout");
   ElementType type = all.f64 && isFloat(*declared) ? ElementType::F64 : *declared;
   if (request.isRandom && !isFloat(type))
-    return makeError(describe(argument) + " cannot be random, since its elements are no floats");
+    return makeError(describe(argument) + " cannot be random: random is only for float arrays");
 
   auto inArgument = [&](llvm::Error error) {
     return makeError(describe(argument) + ": " + llvm::toString(std::move(error)));

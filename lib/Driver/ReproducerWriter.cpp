@@ -117,7 +117,7 @@ llvm::Expected<std::string> Writer::addData(const ArrayRequest &array) {
     return makeError("the arrays of a reproducer may have " +
                      llvm::Twine(mostReproducerData >> 20) + " MiB, but with '" + array.name +
                      "' they have more; give smaller ones, or --in " + array.name +
-                     "=random@DIMxDIM... where any numbers serve");
+                     "=random@DIMxDIM... if the values do not matter");
   std::string name = "data/" + array.name + ".npy";
   result.files.push_back({name, (*buffer)->getBuffer().str(), /*isBinary=*/true});
   return "{}/" + name;

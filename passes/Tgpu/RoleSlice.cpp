@@ -161,7 +161,7 @@ private:
       return refuse(copy, "the kernel writes to the view that a copy reads");
     auto alloc = copy.getBuffer().getDefiningOp<AllocOp>();
     if (!alloc)
-      return refuse(copy, "the buffer of a copy is no result of tgpu.alloc");
+      return refuse(copy, "the buffer of a copy is not the result of tgpu.alloc");
     for (Operation *parent = copy->getParentOp(); parent != kernel; parent = parent->getParentOp())
       if (!isa<scf::ForOp, scf::IfOp>(parent))
         return refuse(copy, "a copy lies in '" + parent->getName().getStringRef() + "'");

@@ -241,7 +241,7 @@ private:
     kernel.walk([&](Block *block) {
       for (Operation &op : *block)
         if (isSynchronisation(op) && !reached.contains(&op)) {
-          op.emitRemark("was not reached by any launch played");
+          op.emitRemark("was not reached by any simulated launch");
           return;
         }
     });

@@ -135,7 +135,7 @@ def _lists_of(mask):
     if hasattr(mask, "kv_num_blocks") and hasattr(mask, "kv_indices"):
         modifier = getattr(mask, "mask_mod", None)
         if modifier is not None and getattr(modifier, "__name__", "") != "noop_mask":
-            raise ValueError("block_mask must have no mask_mod, which is no kernel's, but got "
+            raise ValueError("block_mask must not have a mask_mod, which no kernel can apply, but got "
                              f"{getattr(modifier, '__name__', modifier)!r}; rebuild it by BlockMask.from_kv_blocks without "
                              "one, and give the mask within blocks by causal, window, attn_mask or modifier")
         lists = mask.kv_num_blocks, mask.kv_indices

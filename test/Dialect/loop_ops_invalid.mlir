@@ -28,7 +28,7 @@ func.func @keep_scalar(%n: i32) {
 
 // The mask function.
 func.func @unknown_mask(%n: i32) {
-  // expected-error @+1 {{masks by @f, which is no function of this module}}
+  // expected-error @+1 {{masks by @f, which is not a function in this module}}
   tile.for_blocks %b in (%n to %n) against (%n to %n) where @f(against, block)
       keep %keep : tensor<4x4xi1> {}
   return

@@ -49,7 +49,7 @@ func.func @at_neither() {
 // -----
 
 func.func @at_unknown() {
-  // expected-error @+1 {{reads @c, which is no tile.capture of this module}}
+  // expected-error @+1 {{reads @c, which is not a tile.capture in this module}}
   %0 = tile.at @c : f32
   return
 }
@@ -58,7 +58,7 @@ func.func @at_unknown() {
 
 func.func private @c()
 func.func @at_function() {
-  // expected-error @+1 {{reads @c, which is no tile.capture of this module}}
+  // expected-error @+1 {{reads @c, which is not a tile.capture in this module}}
   %0 = tile.at @c : f32
   return
 }

@@ -270,7 +270,7 @@ tgpu.kernel @k target "sm_90a" warps 4 () grid(%i = 1) {
 // -----
 
 func.func @f() {
-  // expected-error @+1 {{stands inside a tgpu.kernel}}
+  // expected-error @+1 {{must be inside a tgpu.kernel}}
   %0 = tgpu.grid_extent 0 : i32
   return
 }

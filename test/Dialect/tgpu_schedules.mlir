@@ -116,7 +116,7 @@ func.func private @f() attributes {tgpu.role_schedule = #tgpu.role_schedule<load
 
 // -----
 
-// expected-error @+1 {{what rounds write to shared memory has 1 or 2 buffers, but got 3}}
+// expected-error @+1 {{scratch_stages must be 1 or 2, but got 3}}
 func.func private @f() attributes {tgpu.role_schedule = #tgpu.role_schedule<load_registers = 24, compute_registers = 240, scratch_stages = 3>}
 
 // -----

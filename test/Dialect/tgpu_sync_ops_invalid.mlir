@@ -43,7 +43,7 @@ tgpu.kernel @k target "sm_90a" warps 4 () grid(%i = 1) {
 tgpu.kernel @k target "sm_90a" warps 4 () grid(%i = 1) {
   tgpu.roles
     role "a" warps 4 {
-      // expected-error @+1 {{stands outside of roles, so that every warp waits for the initialisation}}
+      // expected-error @+1 {{must be outside of roles: every warp must wait for the initialisation}}
       %0 = tgpu.alloc_barriers arrivals 1 : !tgpu.barriers<2>
     }
 }
@@ -119,7 +119,7 @@ tgpu.kernel @k target "sm_90a" warps 4 () grid(%i = 1) {
 tgpu.kernel @k target "sm_90a" warps 4 () grid(%i = 1) {
   tgpu.roles
     role "a" warps 4 {
-      // expected-error @+1 {{waits for the whole block, which other roles never do; inside a role, sync on a tgpu.named_barrier}}
+      // expected-error @+1 {{a block-wide sync is not allowed inside a role; use a named barrier}}
       tgpu.sync
     }
 }

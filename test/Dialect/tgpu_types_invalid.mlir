@@ -30,7 +30,7 @@ func.func private @f() -> tensor<64x8xf32, #tgpu.wgmma<9>>
 
 // -----
 
-// expected-error @+1 {{operand b of a wgmma lies in shared memory; there is no register layout for it}}
+// expected-error @+1 {{operand b of wgmma must be in shared memory and has no register layout}}
 #bad = #tgpu.operand<b, #tgpu.wgmma<1>>
 
 // -----

@@ -101,7 +101,7 @@ tgpu.kernel @heads_that_are_related target "sm_80" warps 4 (%q: !view, %k: !view
   %group = arith.divsi %q_heads, %k_heads : i32
   %differ = arith.cmpi ne, %q_heads, %o_heads : i32
   scf.if %differ {
-    // expected-remark @+1 {{was not reached by any launch played}}
+    // expected-remark @+1 {{was not reached by any simulated launch}}
     tgpu.sync
     %tile = tgpu.read %buffer : !tile -> !r
   }
@@ -137,7 +137,7 @@ tgpu.kernel @surplus target "sm_80" warps 4 (%q: !view, %k: !view) grid(%i = cei
   }
   %never = arith.cmpi sgt, %rest, %c64 : i32
   scf.if %never {
-    // expected-remark @+1 {{was not reached by any launch played}}
+    // expected-remark @+1 {{was not reached by any simulated launch}}
     tgpu.sync
     tgpu.copy_commit
   }

@@ -208,7 +208,7 @@ TEST(RuntimeBundle, RefusesWrongManifests) {
       {R"("block":[128,1,1])", R"("block":[128])",
        "manifest: 'block' of kernel 'scale' must have 3 integers"},
       {R"("tensor_maps":[])", R"("tensor_maps":[{"argument":"z","box":[64,64],"swizzle":0}])",
-       "manifest: 'z' of a tensor map of kernel 'scale' is no argument"},
+       "manifest: 'z' of a tensor map of kernel 'scale' is not an argument"},
       {R"("tensor_maps":[])", R"("tensor_maps":[{"argument":"x","box":[64,64],"swizzle":16}])",
        "manifest: the swizzle of a tensor map of kernel 'scale' must be 0, 32, 64 or 128 bytes"},
       {R"("grid":[["ceildiv")", R"("grid":[["cdiv")",
@@ -318,7 +318,7 @@ TEST(RuntimeBundle, RefusesWrongRulesForElements) {
       {R"([{"rule":"ascending"}])",
        "manifest: 'argument' of a rule for elements of kernel 'scale' must be a string"},
       {R"([{"rule":"ascending","argument":"offsets"}])",
-       "manifest: 'offsets' of a rule for elements of kernel 'scale' is no argument"},
+       "manifest: 'offsets' of a rule for elements of kernel 'scale' is not an argument"},
       {R"([{"rule":"ascending","argument":"lengths","low":0}])",
        "manifest: unknown key 'low' in a rule for elements of kernel 'scale'"},
       {R"([{"rule":"within","argument":"lengths","low":0}])",
@@ -336,18 +336,18 @@ TEST(RuntimeBundle, RefusesWrongRulesForElements) {
       {R"([{"rule":"within","argument":"lengths","low":0,"high":["dim","z",0]}])",
        "'z' in an expression of kernel 'scale' is neither a parameter nor an argument"},
       {R"([{"rule":"ascending","argument":"table"}])",
-       "kernel 'scale' applies 'ascending' to what is no view of i32 of rank 1 among its "
+       "kernel 'scale' uses 'ascending', which requires a view of i32 of rank 1 among its "
        "arguments"},
       {R"([{"rule":"within","argument":"bias","low":0,"high":4}])",
-       "kernel 'scale' applies 'within' to what is no view of i32 among its arguments"},
+       "kernel 'scale' uses 'within', which requires a view of i32 among its arguments"},
       {R"([{"rule":"within","argument":"rows","low":0,"high":4}])",
-       "kernel 'scale' applies 'within' to what is no view of i32 among its arguments"},
+       "kernel 'scale' uses 'within', which requires a view of i32 among its arguments"},
       {R"([{"rule":"within_first","argument":"lengths","low":0,"high":4,)"
        R"("counts":"lengths","size":1}])",
-       "kernel 'scale' applies 'within_first' to what is no view of i32 of rank 2 among its "
+       "kernel 'scale' uses 'within_first', which requires a view of i32 of rank 2 among its "
        "arguments"},
       {R"([{"rule":"within_first","argument":"table","low":0,"high":4,"counts":"table","size":1}])",
-       "kernel 'scale' applies 'within_first' to what is no view of i32 of rank 1 among its "
+       "kernel 'scale' uses 'within_first', which requires a view of i32 of rank 1 among its "
        "arguments"},
   };
   for (const Case &wrong : cases) {
@@ -440,11 +440,11 @@ TEST(RuntimeJson, RefusesWhatIsNotJson) {
                         {"-", "1: malformed number"},
                         {"1.", "2: malformed number"},
                         {"9223372036854775808", "19: a number is out of range"},
-                        {"\"abc", "4: a string has no end"},
+                        {"\"abc", "4: unterminated string"},
                         {"\"a\nb\"", "2: a control character in a string"},
                         {R"("\x")", "3: unknown escape in a string"},
                         {R"("\u12g4")", "5: malformed \\u escape"},
-                        {R"("\ud800")", "7: half of a surrogate pair"},
+                        {R"("\ud800")", "7: unpaired surrogate"},
                         {std::string(200, '['), "101: more than 100 levels of nesting"}};
   for (const Case &wrong : cases)
     EXPECT_FAILURE(Json::parse(wrong.text).status(), Code::BadBundle,
@@ -571,7 +571,7 @@ TEST_F(RuntimeExpr, ReportsWhatHasNoValue) {
   EXPECT_EQ(failure(R"(["block"])"), "unknown function 'block' in an expression of kernel 'k'");
   Expr real = Expr::real(0.5), chain = Expr::flag(true);
   EXPECT_EQ(resolve(real, expr::Kind::Real).message(),
-            "a float that is no argument in an expression of kernel 'k': 0.5");
+            "a float literal is not allowed in an expression of kernel 'k': 0.5");
   for (int i = 0; i < 70; ++i)
     chain = *Expr::call("not", {chain});
   EXPECT_EQ(resolve(chain, expr::Kind::Flag).message(),

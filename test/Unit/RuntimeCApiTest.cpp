@@ -136,7 +136,7 @@ TEST_F(Attention, RefusesOtherKernels) {
   std::vector<ArgumentSpec> &arguments = writer.manifest.kernels[0].arguments;
   arguments[8].isCapture = false;
   EXPECT_FAILURE(create(writer, describe()).status(), Code::InvalidArgument,
-                 "'attention_forward' takes 'slopes', which is no argument of attention");
+                 "'attention_forward' takes 'slopes', which is not an argument of attention");
   arguments[8].isCapture = true;
   arguments[3].name = "out";
   arguments[3].isCapture = true;

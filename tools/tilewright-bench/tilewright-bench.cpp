@@ -71,7 +71,7 @@ struct BenchCommandLine {
         kernels("kernels", cl::desc("Folder of the kernels"), cl::value_desc("folder"),
                 cl::cat(category)),
         json("json", cl::desc("Print JSON"), cl::cat(category)),
-        quiet("quiet", cl::desc("Do not say on a terminal what runs"), cl::cat(category)) {}
+        quiet("quiet", cl::desc("Do not show progress"), cl::cat(category)) {}
 
   cl::list<std::string> operations;
   cl::list<unsigned> sizes;

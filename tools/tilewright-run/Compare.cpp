@@ -171,7 +171,7 @@ ExitCode tilewright::compareRuns(llvm::StringRef tool, mlir::MLIRContext &contex
   }
   std::vector<Writers> writers;
   for (auto [run, side] : llvm::zip_equal(runs, sides)) {
-    progress->show("finds who wrote in " + side.text);
+    progress->show("locates the writers in " + side.text);
     llvm::Expected<Writers> found = findWriters(*run, differences);
     if (!found)
       return fail(&side, found.takeError());

@@ -87,7 +87,7 @@ int main(int argc, char **argv) {
           "Kernels write when their operations ran to an argument 'timeline': so many 64-bit words "
           "for each warpgroup of a role of a block (4096)"),
       cl::ValueOptional, cl::value_desc("words"), cl::cat(category));
-  cl::opt<bool> quiet("quiet", cl::desc("Do not say on a terminal what is compiled"),
+  cl::opt<bool> quiet("quiet", cl::desc("Do not show progress"),
                       cl::cat(category));
   cl::opt<std::string> crashReproducer(
       "crash-reproducer",
@@ -113,7 +113,7 @@ int main(int argc, char **argv) {
   bool hasTimeline = timelineText.getNumOccurrences() != 0;
   if (hasTimeline && !form && !isBundle)
     return reportUsage(
-        tool, "--timeline is of what a GPU runs: give --emit=tgpu, llvm, ptx, cubin or bundle");
+        tool, "--timeline requires GPU output: give --emit=tgpu, llvm, ptx, cubin or bundle");
   int64_t timelineWords = hasTimeline ? timeline::defaultWords : 0;
   if (!timelineText.empty() && (llvm::StringRef(timelineText).getAsInteger(10, timelineWords) ||
                                 !timeline::isChunkSize(timelineWords)))

@@ -175,8 +175,8 @@ bool Machine::meet(Context &context, Operation *op, unsigned number, int64_t war
   }
   barrier.arrived += context.numWarps;
   if (barrier.arrived > warps)
-    return fail(op, "brings " + std::to_string(barrier.arrived) + " warps to a barrier for " +
-                        std::to_string(warps));
+    return fail(op, "raises the arrivals to " + std::to_string(barrier.arrived) +
+                        " warps, but the barrier was declared for " + std::to_string(warps));
   if (barrier.arrived == warps) {
     barrier.completed = barrier.arriving;
     barrier.completed[component] = ++barrier.generation;
