@@ -71,7 +71,7 @@ enum : int { JitInputPtx = 1 };
 // CUstreamCaptureStatus
 enum : int { CaptureNone = 0, CaptureActive = 1 };
 
-// Stream handles that stand for the default streams of the current context.
+// Stream handles that denote the default streams of the current context.
 inline const Stream streamLegacy = reinterpret_cast<Stream>(uintptr_t(1));
 inline const Stream streamPerThread = reinterpret_cast<Stream>(uintptr_t(2));
 

@@ -13,7 +13,7 @@
 #include <functional>
 
 // X(need, name, symbol in the library, CUDA version of this signature, parameters)
-// What is optional is newer than the oldest driver that the runtime works with (11.2), or used by
+// Optional functions are newer than the oldest driver that the runtime supports (11.2), or used by
 // tools and the checking mode only.
 #define TILEWRIGHT_DRIVER_FUNCTIONS(X)                                                             \
   X(Required, cuInit, "cuInit", 2000, (unsigned flags))                                            \

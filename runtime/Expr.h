@@ -22,7 +22,7 @@ struct ArgumentSpec;
 Result<Expr> parseExpr(const Json &json, int depth = 0);
 Json toJson(const Expr &expr);
 
-/// Replaces parameters by their values, finds the arguments that names stand for, and checks that
+/// Replaces parameters by their values, finds the arguments that names refer to, and checks that
 /// the expression and all of its calls have values of the kinds that are wanted. `where` is the
 /// owner, for messages; only conditions may read floats.
 Status resolveExpr(Expr &expr, expr::Kind wanted,

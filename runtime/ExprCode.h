@@ -30,7 +30,7 @@ public:
 
   /// Where evaluation ended.
   struct End {
-    const Expr *expr = nullptr; // null: behind the last instruction
+    const Expr *expr = nullptr; // null: after the last instruction
     expr::Fault fault = expr::Fault::None;
   };
   static Status failure(const End &end);

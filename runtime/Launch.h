@@ -82,8 +82,8 @@ struct Refusal {
   std::string toString(const KernelSpec &kernel, const Argument *const *arguments) const;
 };
 
-/// Whether the variant takes arguments that satisfy its contract; `refusal`, of no reason as yet,
-/// says why not.
+/// Whether the variant accepts arguments that satisfy its contract; `refusal`, empty on entry, gets
+/// the reason if not.
 bool isUsable(const PreparedKernel &kernel, const ExprInputs &inputs, Refusal &refusal);
 
 /// Evaluates the grid, packs the arguments (KernelAbi.h) and launches; an empty grid launches

@@ -29,7 +29,7 @@ struct OffsetDelta {
   int64_t flip = 0, add = 0;
 };
 
-/// Where a tile lies in a buffer that holds it and more.
+/// The place of a tile in a larger buffer.
 struct Placement {
   bool exchanged = false;
   Coord origin = {0, 0}; ///< row and column of the buffer at which the tile begins
@@ -44,13 +44,13 @@ struct MatrixIssue {
 
 class MatrixAccess {
 public:
-  /// Errors: a layout whose words do not lie as ldmatrix leaves them; `transposed` elements that
-  /// have not 16 bits; a tile outside the buffer; rows of 16 bytes that the buffer does not keep
-  /// together.
+  /// Errors: a layout whose words are not arranged as ldmatrix does it; `transposed` elements
+  /// of another width than 16 bits; a tile outside the buffer; rows of 16 bytes that the buffer
+  /// does not keep together.
   static Result<MatrixAccess> plan(const RegisterLayout &tile, const SharedLayout &buffer,
                                    Placement placement = {});
 
-  /// All matrices lie to each other as those of the first issue do.
+  /// The matrices of every issue have the relative positions of those of the first.
   const std::vector<MatrixIssue> &issues() const { return list; }
   /// Whether the instruction is the .trans form.
   bool isTransposed() const { return trans; }

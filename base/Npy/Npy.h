@@ -28,7 +28,7 @@ enum class NpyType : uint8_t { F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U
 std::string_view npyTypeName(NpyType type);
 size_t byteWidth(NpyType type);
 
-/// An array in C order, little endian, whatever the file said.
+/// An array in C order, little endian, whatever the order in the file.
 struct NpyArray {
   NpyType type = NpyType::F32;
   std::vector<int64_t> shape; ///< no sizes: one element
@@ -51,7 +51,7 @@ struct NpyKind {
 };
 Result<NpyKind> inspectNpy(const std::string &path);
 
-/// The content of a file that is in memory already; `name` stands for the path in messages.
+/// The content of a file that is in memory already; messages use `name` as the path.
 Result<NpyArray> parseNpy(const uint8_t *data, size_t size, const std::string &name);
 
 Status writeNpy(const std::string &path, const NpyArray &array);

@@ -17,7 +17,7 @@
 
 namespace tilewright::numeric {
 
-/// Which operand of a binary loop is one element that stands for all.
+/// Which operand of a binary loop is one element, which is broadcast.
 enum class SplatSide : unsigned { None, Left, Right };
 inline constexpr unsigned numSplatSides = 3;
 

@@ -32,7 +32,7 @@ enum class ReduceOp : uint8_t {
   Max,
   Min, ///< floats: a NaN makes the result NaN; integers: signed
   MaxNum,
-  MinNum, ///< floats: NaNs are passed over
+  MinNum, ///< floats: NaNs are ignored
   And,
   Or ///< I1, I32, I64 (bitwise)
 };

@@ -66,7 +66,7 @@ public:
   int driverResult() const { return detail ? detail->result : 0; }
   const std::string &driverName() const { return detail ? detail->name : empty(); }
   const std::string &driverCall() const { return detail ? detail->call : empty(); }
-  /// What the driver's compiler or linker said.
+  /// The log of the driver's compiler or linker.
   const std::string &log() const { return detail ? detail->log : empty(); }
 
 private:

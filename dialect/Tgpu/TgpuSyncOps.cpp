@@ -119,10 +119,10 @@ LogicalResult PassTurnOp::verify() { return verifyTurn(*this, getTurns()); }
 LogicalResult FirstRoundOp::verify() {
   int64_t warps = getExecutingWarps(*this), warpgroups = static_cast<int64_t>(getOwn().size());
   if (warpgroups == 0)
-    return emitOpError("must have a round for each warpgroup, but got none");
+    return emitOpError("must have an iteration for each warpgroup, but got none");
   if (!warps || warps == Target::warpsOfGroup * warpgroups)
     return success();
-  return emitOpError() << "must have a round for each four warps that execute it, which are "
+  return emitOpError() << "must have an iteration for each four warps that execute it, which are "
                        << warps << ", but got " << warpgroups;
 }
 

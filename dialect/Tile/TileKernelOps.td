@@ -215,8 +215,8 @@ def Tile_CaptureOp : Tile_Op<"capture", [Symbol]> {
     to the arguments of every kernel and program that reaches a `tile.at` of it. A captured view is
     read-only.
 
-    Constraints are those of a kernel, over the capture alone: tile-specialize hands them to the entry
-    that reaches it, so every device checks them at every launch.
+    Constraints are those of a kernel, over the capture alone: tile-specialize adds them to the constraints of
+    the entry that reaches it, so every device checks them at every launch.
 
     Example: `tile.capture @slopes : !tile.view<[?], f32>`,
     `tile.capture @dropout : f32 require(dropout >= 0, dropout < 1)`

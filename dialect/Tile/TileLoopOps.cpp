@@ -300,7 +300,8 @@ LogicalResult ForBlocksOp::verifySymbolUses(SymbolTableCollection &symbols) {
     return success();
   auto function = symbols.lookupNearestSymbolFrom<func::FuncOp>(*this, getMaskAttr());
   if (!function)
-    return emitOpError() << "masks by " << getMaskAttr() << ", which is not a function in this module";
+    return emitOpError() << "masks by " << getMaskAttr()
+                         << ", which is not a function in this module";
   FunctionType type = function.getFunctionType();
   SmallVector<Type> operands;
   auto next = getMaskOperands().begin();

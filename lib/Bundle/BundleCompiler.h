@@ -37,11 +37,11 @@ struct BundlePart {
 /// Maps the module of a part onto its target, in a copy.
 llvm::Error mapPart(BundlePart &part);
 
-/// Holds what is said while it lives, for the caller to pass on or to drop.
+/// Collects diagnostics in a scope; the caller emits or discards them.
 class HeldDiagnostics {
 public:
   explicit HeldDiagnostics(mlir::MLIRContext *context);
-  /// Passes on what was said, and holds nothing any more.
+  /// Emits the diagnostics collected so far, and stops collecting.
   void emit();
 
 private:

@@ -141,8 +141,8 @@ private:
     BundlePart part{*module, request.gpu, request.ptx};
     part.gpu.target = target;
     // Code for a target with roles is worth having beside that for the default one where the
-    // kernels split into roles. What is slow or refused there is left to the default without a
-    // word.
+    // kernels split into roles. What is slow or refused there is left to the default, and omitted
+    // without a diagnostic.
     HeldDiagnostics held(parsed.getContext());
     bool isOptional = isChosen && Target::find(target)->hasRoles();
     if (!isOptional)

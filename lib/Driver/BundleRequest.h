@@ -31,7 +31,7 @@ struct BundleRequest {
   bool assemble = true;                ///< with cubins, where there is a ptxas
   llvm::raw_ostream *report = nullptr; ///< gets the report of each variant for each target
   std::string ptx;                     ///< code of the only variant for the only target
-  /// Told what begins now, where it is set.
+  /// If set, called when a step begins, with its name.
   std::function<void(const std::string &)> progress;
 };
 

@@ -38,14 +38,14 @@ tgpu.kernel @k target "sm_90a" warps 8 () grid(%i = 1)
 //--- invalid.mlir
 
 tgpu.kernel @rounds target "sm_90a" warps 8 (%a: i32) grid(%i = 1) {
-  // expected-error @+1 {{must have a round for each four warps that execute it, which are 8, but got 3}}
+  // expected-error @+1 {{must have an iteration for each four warps that execute it, which are 8, but got 3}}
   %first = tgpu.first_round %a of %a, %a, %a
 }
 
 // -----
 
 func.func @no_rounds(%a: i32) {
-  // expected-error @+1 {{must have a round for each warpgroup, but got none}}
+  // expected-error @+1 {{must have an iteration for each warpgroup, but got none}}
   %first = "tgpu.first_round"(%a) : (i32) -> i32
   return
 }

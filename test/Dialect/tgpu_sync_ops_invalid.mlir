@@ -264,7 +264,7 @@ tgpu.kernel @k target "sm_90a" warps 4 () grid(%i = 1) {
   %t = tile.full %f : tensor<8x64xi1, #tgpu.blocked<1, lanes 32, warps 4, 1>>
   tgpu.roles
     role "a" warps 4 {
-      // expected-error @+1 {{is a vote of the whole block, in which other roles never take part}}
+      // expected-error @+1 {{tgpu.any is not allowed inside a role without a named barrier of the role}}
       %0 = tgpu.any %t : tensor<8x64xi1, #tgpu.blocked<1, lanes 32, warps 4, 1>>
     }
 }

@@ -267,8 +267,7 @@ int main(int argc, char **argv) {
   cl::opt<std::string> deviceOption(
       "device", cl::desc("Where to run: auto (a GPU if there is one; the default), cpu, cuda[:N]"),
       cl::init("auto"), cl::value_desc("cpu|cuda|auto"), cl::cat(category));
-  cl::opt<bool> quiet("quiet", cl::desc("Do not show progress"),
-                      cl::cat(category));
+  cl::opt<bool> quiet("quiet", cl::desc("Do not show progress"), cl::cat(category));
   if (!parseOptions(argc, argv, category,
                     "Runs attention forward and backward and checks them against the reference.\n",
                     {"tilewright-demo"}))

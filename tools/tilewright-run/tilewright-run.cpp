@@ -286,14 +286,14 @@ int main(int argc, char **argv) {
   registerDialects(registry);
   mlir::MLIRContext context(registry, mlir::MLIRContext::Threading::DISABLED);
   if (commandLine.embedData && commandLine.saveReproducer.empty())
-    return reportUsage(tool, "--embed-data requires --save-reproducer; give --save-reproducer=FILE.repro");
+    return reportUsage(tool, "--embed-data requires --save-reproducer=FILE.repro");
   if (!commandLine.saveReproducer.empty())
     if (ExitCode code = saveReproducer(commandLine, *request, context))
       return code;
   if (!commandLine.compare.empty())
     return compare(commandLine, *request, context);
   if (!commandLine.tolerance.empty())
-    return reportUsage(tool, "--tolerance requires --compare; give --compare=A,B");
+    return reportUsage(tool, "--tolerance requires --compare=A,B");
 
   DiagnosticPrinter diagnostics(context, tool);
   llvm::Expected<std::unique_ptr<FileRun>> run = FileRun::create(context, std::move(*request));

@@ -87,8 +87,7 @@ int main(int argc, char **argv) {
           "Kernels write when their operations ran to an argument 'timeline': so many 64-bit words "
           "for each warpgroup of a role of a block (4096)"),
       cl::ValueOptional, cl::value_desc("words"), cl::cat(category));
-  cl::opt<bool> quiet("quiet", cl::desc("Do not show progress"),
-                      cl::cat(category));
+  cl::opt<bool> quiet("quiet", cl::desc("Do not show progress"), cl::cat(category));
   cl::opt<std::string> crashReproducer(
       "crash-reproducer",
       cl::desc("Where to write the pass and its input if a pass fails or crashes; tilewright-opt "
