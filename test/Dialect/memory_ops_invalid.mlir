@@ -145,7 +145,7 @@ func.func @captured_nothing() {
 
 tile.capture @scalar : f32
 func.func @captured_scalar() {
-  // expected-error @+1 {{which must be a tile.capture of the result's type, '!tile.view<[?], f32>', but got one of 'f32'}}
+  // expected-error @+1 {{is the view @scalar, which must be a tile.capture of the result's type, '!tile.view<[?], f32>', but got one of 'f32'}}
   %0 = tile.captured @scalar : !tile.view<[?], f32>
   return
 }
