@@ -215,7 +215,7 @@ Status finalizeLaunch(LaunchSpec &launch, const ProgramSpec &program, const Mani
       return bad("a launch of " + owner + " passes " + std::to_string(launch.arguments.size()) +
                  " arguments, but kernel '" + kernel.name + "' takes " +
                  std::to_string(kernel.arguments.size()));
-    // A run checks arguments against the first variant and hands them to any.
+    // A run checks arguments against the first variant and passes them to any.
     const KernelSpec &first = manifest.kernels[launch.kernels.front()];
     if (!haveOneContract(first.arguments, kernel.arguments))
       return bad("a launch of " + owner +

@@ -54,7 +54,7 @@ private:
 /// target, in the order of preference at run time: exact targets first. It may be called again for
 /// other bindings, which become variants. A program must have the same workspaces and launches on
 /// each target. Kernels that take more shared memory than smaller chips of their target have are
-/// added behind all others in a form that these can run, if there is one: without rings, or else
+/// added after all others in a form that these can run, if there is one: without rings, or else
 /// by smaller blocks. Those of targets with roles that may copy what they capture by tensor maps
 /// are added in that form before the other. `assemble` adds a cubin for exactly the target where
 /// this machine has a ptxas.

@@ -53,7 +53,7 @@ struct Assembly {
   std::vector<KernelResources> resources;
 };
 
-/// The path of ptxas: by TILEWRIGHT_PTXAS, whose empty value stands for none, from PATH, or beside
+/// The path of ptxas: by TILEWRIGHT_PTXAS, whose empty value means none, from PATH, or beside
 /// a CUDA installation; empty where there is none.
 std::string findAssembler();
 

@@ -24,8 +24,8 @@ struct SharedTraffic {
   void add(const SharedTraffic &other);
 };
 
-/// One round of a loop, or what stands outside of all loops. Of a condition the branch with more
-/// matrix instructions counts; what inner loops do is theirs.
+/// One iteration of a loop, or the code outside of all loops. Of a condition the branch with more
+/// matrix instructions counts; inner loops are not included.
 struct LoopReport {
   std::string place; ///< file:line:column; empty outside of loops
   std::string role;  ///< empty where all warps do the same

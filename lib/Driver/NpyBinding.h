@@ -20,7 +20,7 @@
 
 namespace tilewright {
 
-/// The type of elements in memory that an MLIR type stands for; none for a type that is still a
+/// The type of elements in memory for an MLIR type; none for a type that is still a
 /// parameter.
 std::optional<ElementType> toElementType(mlir::Type type);
 

@@ -124,11 +124,11 @@ TEST(RuntimeBundle, RefusesDamagedFiles) {
   other = file;
   other[32] = other[33] = other[34] = '\xff';
   EXPECT_FAILURE(statusOf(sealed(other)), Code::BadBundle,
-                 "'b' is corrupt: its manifest lies outside the file");
+                 "'b' is corrupt: its manifest is outside the file");
   other = file;
   other[48] = other[49] = '\xff';
   EXPECT_FAILURE(statusOf(sealed(other)), Code::BadBundle,
-                 "'b' is corrupt: blob 0 lies outside the file");
+                 "'b' is corrupt: blob 0 is outside the file");
   other = file;
   other[other.size() - 1] = 'x';
   EXPECT_FAILURE(statusOf(sealed(other)), Code::BadBundle,
