@@ -371,11 +371,6 @@ tile.kernel @flag_as_number (%n: i32 = true) grid(%i = 1) {}
 
 // -----
 
-// expected-error @+1 {{the default of argument 'x' must be a float, but got true}}
-tile.kernel @flag_as_float (%x: f32 = true) grid(%i = 1) {}
-
-// -----
-
 // expected-error @+1 {{the default of argument 'on' must be true or false, but got 1 : i64}}
 tile.kernel @number_as_flag (%on: i1 = 1) grid(%i = 1) {}
 
