@@ -1,4 +1,5 @@
-/* Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+/* Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+ * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
  *
  * How an application in C compiles a kernel and gets it ready to run: from the text of a .mlir file
  * to a bundle in memory, and to a plan. It links libtilewright and libtilewright-compiler.

@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // How an application runs attention: it loads a bundle, prepares a plan once, and runs it on a
 // stream and in a CUDA graph. It links the runtime alone: no compiler, and nothing of CUDA but the

@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Attention, forward.
 //
@@ -10,11 +11,11 @@
 //   q   [B, Hq,  Sq,  D]   T        k [B, Hkv, Skv, D]   T        v [B, Hkv, Skv, DV]   T
 //   o   [B, Hq,  Sq,  DV]  TO       lse [B, Hq, Sq]   ACC, optional
 //   cu_seqlens_q, cu_seqlens_k   [sequences + 1]  i32, of PACKED alone: ascending, the first 0, the last Sq (Skv).
-//                                Checked in host memory, on a device where asked for. Unchecked, each is taken for the
-//                                nearest of 0 to Sq (Skv), a sequence that ends before it begins for empty; where they
-//                                do not ascend, it is open which rows are written
+//                                Checked on the host, and on a device on request. Otherwise values are clamped to 0 to
+//                                Sq (Skv), and a sequence that ends before it begins is empty; where they do not
+//                                ascend, it is undefined which rows are written
 //   kv_indices      [B or 1, Hq or 1, Mb, L]  i32, of LISTED alone: for each of the Mb blocks of LIST_BLOCK_M queries,
-//                   numbers of blocks of LIST_BLOCK_N keys, each at most once; what is no block of k is passed over
+//                   numbers of blocks of LIST_BLOCK_N keys, each at most once; numbers outside k are ignored
 //   kv_num_blocks   [B or 1, Hq or 1, Mb]     i32, how many of the L count
 //   q_descale, k_descale, v_descale   [1]  f32, of 8-bit types alone, in memory, where a quantisation leaves them: q, k
 //                                and v hold numbers divided by these
@@ -31,7 +32,7 @@
 //             LSE are of ACC: f64 for f64, else f32
 //   CAUSAL    none; top_left keeps j <= i; bottom_right keeps j <= i + Skv - Sq
 //   WINDOW    keeps i + shift - left <= j <= i + shift + right, where the shift is Skv - Sq under bottom_right, else 0
-//   PACKED    B is 1, and the rows are those of sequences of different lengths, one behind the other: b has the queries
+//   PACKED    B is 1, and the rows are those of sequences of different lengths, one after the other: b has the queries
 //             cu_seqlens_q[b] .. cu_seqlens_q[b + 1] - 1, and keys by the same rule. Positions, lengths and masks are
 //             those of a sequence; it may be empty
 //   LISTED    queries attend keys of listed blocks alone. PACKED, blocks count in each sequence, and Mb is any
@@ -40,7 +41,7 @@
 // A query that attends no key gets O = 0 and LSE = -inf. A NaN in a query poisons that row alone. A NaN or infinity in
 // v reaches the queries that attend its key, and may reach others whose block holds that key: 0 * NaN is NaN.
 //
-// P is rounded to T before it meets V; everything else is kept in ACC. Runs are bit-identical. 8-bit floats lose what
+// P is rounded to T before the product with V; all else is kept in ACC. Runs are bit-identical. 8-bit floats lose what
 // is small, and P is at most 1: there it is multiplied by 256 (the largest e4m3 is 448) before it is rounded.
 //
 // Algorithm: softmax in one pass over the keys (lib/forward.mlir) in the loop order of FlashAttention-2 (Dao, 2023).

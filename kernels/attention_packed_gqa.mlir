@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Attention with the query heads of a group packed into one tile, forward: for grouped heads and few queries, where a
 // tile of one head would be mostly empty.
@@ -68,7 +69,7 @@ tile.kernel @attention_packed_gqa
   %group = tile.param GROUP : i32
   %h = arith.muli %hk, %group : i32
   %shift = func.call @diagonal_shift(%queries, %keys) : (i32, i32) -> i32
-  // Queries outermost: the rows of a query lie together, and a causal tile stays a staircase.
+  // Queries outermost: the rows of a query are adjacent, and the causal mask of a tile keeps its triangular form.
   %no_max, %no_sum, %no_o = func.call @no_keys() : () -> (!row, !row, !o)
   %q_heads = tile.load %q[%b, %h, %m, 0] dims [2, 1, 3] : !qk_view -> !q_heads
   %q_tile = tile.reshape %q_heads : !q_heads -> !q

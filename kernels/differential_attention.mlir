@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Differential attention, forward: the difference of two softmaxes over one set of values.
 //
@@ -23,7 +24,7 @@
 //             time. Instances that share queries each compute the scores.
 //
 // A query that attends no key gets O = 0. A NaN in a query poisons that row alone.
-// P1 and P2 are rounded to T before they meet V; everything else is kept in ACC. Runs are
+// P1 and P2 are rounded to T before the product with V; everything else is kept in ACC. Runs are
 // bit-identical.
 //
 // Algorithm: differential attention (Ye et al., Differential Transformer, 2024), both softmaxes in

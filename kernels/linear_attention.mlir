@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Linear attention, causal, in chunks: attention without softmax, in time linear in the length.
 //
@@ -26,8 +27,8 @@
 //   T         element type of the arrays. Sums and the state are of ACC: f64 for f64, else f32
 //   BLOCK_N, BLOCK_V   rows of a chunk; columns of v and of the state of one program instance
 //
-// The state is rounded to T where Q meets it, and P where it meets V; everything else is kept in
-// ACC. A NaN reaches all rows from its own on, and earlier ones of its chunk: 0 * NaN is NaN. Runs
+// The state is rounded to T before the product with Q, and P before the product with V; all else is
+// kept in ACC. A NaN reaches all rows from its own on, and earlier ones of its chunk: 0 * NaN is NaN. Runs
 // are bit-identical.
 //
 // The chunks of a head come one after the other, since each adds to the state; instances share

@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // The passes, in the order in which the compiler first runs them (passes/Pipelines.cpp), then those of code generation.
 // test/Docs/pass-order.test compares the two orders.
@@ -1442,7 +1443,7 @@ def TgpuVerifySync : Pass<"tgpu-verify-sync", "::mlir::ModuleOp"> {
   }];
   let options = [
     Option<"reportUnreached", "report-unreached", "bool", /*default=*/"false",
-           "remark on synchronisation that no launch played reaches">
+           "remark on synchronisation that was not reached by any simulated launch">
   ];
 }
 
@@ -1511,7 +1512,8 @@ def ConvertTgpuToNvvm : Pass<"convert-tgpu-to-nvvm", "::mlir::ModuleOp"> {
     - a change of layout that moves elements between warps without scratch memory, or with more than fits into it
     - a function that is recursive or has unstructured control flow
   }];
-  let dependentDialects = ["::mlir::LLVM::LLVMDialect", "::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect", "::mlir::math::MathDialect", "::mlir::cf::ControlFlowDialect"];
+  let dependentDialects = ["::mlir::LLVM::LLVMDialect", "::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect",
+                           "::mlir::math::MathDialect", "::mlir::cf::ControlFlowDialect"];
 }
 
 #endif // TILEWRIGHT_PASSES_PASSES_TD

@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // What a caller passes for one argument of a kernel or program.
 
@@ -30,7 +31,7 @@ struct Argument {
 
   static Argument absent() { return Argument(); }
 
-  /// Ranks above maxRank are kept as such and refused at launch.
+  /// Ranks above maxRank are stored and refused at launch.
   static Argument view(uint64_t address, ElementType type, unsigned rank, const int64_t *extents,
                        const int64_t *strides) {
     Argument argument;
@@ -84,7 +85,7 @@ struct Argument {
   }
 };
 
-/// Room for arguments, of which a call initialises what it uses: all of it would be ten kilobytes.
+/// Storage for arguments, of which a call initialises what it uses: all of it is ten kilobytes.
 class ArgumentArray {
 public:
   /// Makes the first `count` absent.

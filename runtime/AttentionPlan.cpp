@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Binds the arguments of attention to the contract of an entry, by name.
 
@@ -73,7 +74,7 @@ Result<AttentionPlan> AttentionPlan::create(const DriverTable &driver,
         source = uint8_t(FromScale + i);
     if (source == FromCapture && !argument.isCapture && !argument.isOptional)
       return invalid("'" + entry + "' takes '" + argument.name +
-                     "', which is no argument of attention");
+                     "', which is not an argument of attention");
     if (source == FromCapture)
       plan.captureNames.push_back(argument.name);
     plan.sources.push_back(source);

@@ -1,6 +1,7 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What the plans of attention have in common: an operation whose arguments are known by name.
+// The common part of the plans of attention: an operation whose arguments are known by name.
 
 #ifndef TILEWRIGHT_RUNTIME_ATTENTIONPLAN_H
 #define TILEWRIGHT_RUNTIME_ATTENTIONPLAN_H
@@ -21,7 +22,7 @@ struct AttentionDesc {
   bool hasWindow = false;
 };
 
-/// What a call has besides its views.
+/// The arguments of a call besides its views.
 struct AttentionArguments {
   float scale = 1;
   int32_t windowLeft = -1, windowRight = -1; // -1: open; both are, unless hasWindow is set

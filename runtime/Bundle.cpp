@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Reading and writing of bundles.
 
@@ -205,14 +206,14 @@ Result<std::shared_ptr<const Bundle>> Bundle::fromBytes(std::string bytes,
   uint64_t manifestBytes = getNumber(file, 32, 8), numBlobs = getNumber(file, 40, 4);
   uint64_t at = headerBytes + 8 * numBlobs;
   if (at > total || manifestBytes > total - at)
-    return bad("is corrupt: its manifest lies outside the file");
+    return bad("is corrupt: its manifest is outside the file");
   std::string_view manifest = std::string_view(file).substr(at, manifestBytes);
   at += manifestBytes;
   for (uint64_t i = 0; i < numBlobs; ++i) {
     uint64_t size = getNumber(file, headerBytes + 8 * i, 8);
     at = alignBlob(at);
     if (at > total || size > total - at)
-      return bad("is corrupt: blob " + std::to_string(i) + " lies outside the file");
+      return bad("is corrupt: blob " + std::to_string(i) + " is outside the file");
     bundle->blobs.push_back(std::string_view(file).substr(at, size));
     at += size;
   }

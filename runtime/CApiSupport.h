@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // What the files of the C interface share: from structs to arguments, and from failures to codes.
 
@@ -19,7 +20,7 @@ tilewright_code report(Status status);
 /// The same where there is no memory for a text.
 tilewright_code reportNoMemory();
 
-/// Calls `action` and keeps exceptions from callers that know none.
+/// Calls `action`; no exception leaves the C interface.
 template <typename Action> tilewright_code guard(Action action) {
   try {
     return report(action());
@@ -33,8 +34,8 @@ Status nullPointer(const char *what);
 inline Status expectPointer(const void *pointer, const char *what) {
   return pointer ? Status::success() : nullPointer(what);
 }
-/// What stands in the place of an enumerator: C callers may write any number there, which C++ must
-/// not read as an enumerator before it is known to be one.
+/// The value of a field of an enumeration type: C callers may write any number there, which C++
+/// must not read as an enumerator before it is known to be one.
 template <typename Enum> unsigned numberOf(const Enum &value) {
   unsigned number;
   static_assert(sizeof(Enum) == sizeof(number), "enumerators of C are ints");
@@ -43,7 +44,7 @@ template <typename Enum> unsigned numberOf(const Enum &value) {
 }
 Status expectType(const tilewright_type &type, const char *what);
 
-/// Bytes of a struct in the first version of this ABI. Fields are added behind these, and read only
+/// Bytes of a struct in the first version of this ABI. Fields are added after these, and read only
 /// where struct_size covers them: a caller may be older than the library (docs/compatibility.md).
 template <typename Struct> inline constexpr size_t firstSize = 0;
 template <> inline constexpr size_t firstSize<tilewright_view> = 40;
@@ -68,8 +69,9 @@ const DriverTable &findDriver(Status &status);
 /// `argument` is absent as yet, and stays so where there is no view.
 Status toArgument(const tilewright_view *view, const char *what, Argument &argument);
 
-/// Puts arguments into the places that their names have; `nameOf(context, i)` is the name of place
-/// i. What is not given stays absent. Where callers keep to the order, each name is compared once.
+/// Puts arguments into the positions that their names have; `nameOf(context, i)` is the name of
+/// position i. Arguments that are not given stay absent. If callers keep to the order, each name is
+/// compared once.
 Status placeArguments(const tilewright_argument *given, size_t numGiven,
                       const std::string &(*nameOf)(const void *context, size_t i),
                       const void *context, size_t numPlaces, Argument *placed);

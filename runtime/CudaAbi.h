@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // The part of the CUDA driver's binary interface that the runtime uses: handles, structs and the
 // values of enumerations, as NVIDIA documents them. Declared here so that building needs no CUDA.
@@ -70,7 +71,7 @@ enum : int { JitInputPtx = 1 };
 // CUstreamCaptureStatus
 enum : int { CaptureNone = 0, CaptureActive = 1 };
 
-// Stream handles that stand for the default streams of the current context.
+// Stream handles that denote the default streams of the current context.
 inline const Stream streamLegacy = reinterpret_cast<Stream>(uintptr_t(1));
 inline const Stream streamPerThread = reinterpret_cast<Stream>(uintptr_t(2));
 

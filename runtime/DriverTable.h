@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // The entry points of libcuda.so.1 that the runtime uses, opened at run time. Tests fill a table
 // with functions of their own.
@@ -12,7 +13,7 @@
 #include <functional>
 
 // X(need, name, symbol in the library, CUDA version of this signature, parameters)
-// What is optional is newer than the oldest driver that the runtime works with (11.2), or used by
+// Optional functions are newer than the oldest driver that the runtime supports (11.2), or used by
 // tools and the checking mode only.
 #define TILEWRIGHT_DRIVER_FUNCTIONS(X)                                                             \
   X(Required, cuInit, "cuInit", 2000, (unsigned flags))                                            \

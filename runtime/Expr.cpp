@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Reading, writing and resolving expressions.
 
@@ -30,7 +31,7 @@ public:
     if (expr.kind() == Expr::Kind::Name || expr.kind() == Expr::Kind::Dim)
       return resolveName(expr);
     if (expr.kind() == Expr::Kind::Real)
-      return bad("a float that is no argument in an expression of " + where + ": " +
+      return bad("a float literal is not allowed in an expression of " + where + ": " +
                  expr.toString());
     if (expr.kind() != Expr::Kind::Call)
       return Status::success();

@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // The expressions of grids, workspaces and conditions (base/Expr), as a bundle holds them: over
 // argument shapes, scalar arguments, bound parameters and sm_count(). Floats occur as arguments
@@ -21,7 +22,7 @@ struct ArgumentSpec;
 Result<Expr> parseExpr(const Json &json, int depth = 0);
 Json toJson(const Expr &expr);
 
-/// Replaces parameters by their values, finds the arguments that names stand for, and checks that
+/// Replaces parameters by their values, finds the arguments that names refer to, and checks that
 /// the expression and all of its calls have values of the kinds that are wanted. `where` is the
 /// owner, for messages; only conditions may read floats.
 Status resolveExpr(Expr &expr, expr::Kind wanted,

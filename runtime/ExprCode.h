@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Expressions as flat code, which launches evaluate. Evaluation allocates nothing unless it fails;
 // then it finds the part of the expression that has no value.
@@ -29,7 +30,7 @@ public:
 
   /// Where evaluation ended.
   struct End {
-    const Expr *expr = nullptr; // null: behind the last instruction
+    const Expr *expr = nullptr; // null: after the last instruction
     expr::Fault fault = expr::Fault::None;
   };
   static Status failure(const End &end);

@@ -1,7 +1,8 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The checking mode: rules for the elements of index arrays, asked of device memory. It waits for
-// the stream and copies the arrays to the host, so a run does it only where it is told to.
+// The checking mode: rules for the elements of index arrays in device memory. It waits for the
+// stream and copies the arrays to the host, so a run does it on request only.
 
 #ifndef TILEWRIGHT_RUNTIME_INDEXCHECK_H
 #define TILEWRIGHT_RUNTIME_INDEXCHECK_H
@@ -12,12 +13,12 @@
 
 namespace tilewright::runtime {
 
-/// What TILEWRIGHT_CHECK_INDICES says: no unless it is set, neither empty nor 0.
+/// Whether TILEWRIGHT_CHECK_INDICES is set to anything but the empty string and 0.
 bool checksIndicesByDefault();
 
-/// Reads the arrays that the rules are about, in pieces, behind what the stream has to do, and
-/// waits for it. `owner` is "kernel" or "program" and its name, to which the rules and the contract
-/// belong; `inputs` satisfy the contract. The context of the stream is current.
+/// Reads the arrays of the rules, in pieces, after the work that is in the stream, and waits for
+/// it. `owner` is "kernel" or "program" and its name, to which the rules and the contract belong;
+/// `inputs` satisfy the contract. The context of the stream is current.
 ///
 /// Fails with InvalidArgument and array, index and value of the first element that breaks a rule;
 /// with Unsupported where the stream is captured or the driver cannot copy; and where the driver

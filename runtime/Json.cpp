@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Reading and writing of JSON.
 
@@ -204,11 +205,11 @@ private:
     if (code >= 0xd800 && code < 0xe000) {
       unsigned low = 0;
       if (code >= 0xdc00 || !consume("\\u"))
-        return fail("half of a surrogate pair");
+        return fail("unpaired surrogate");
       if (Status status = parseHex(low); !status)
         return status;
       if (low < 0xdc00 || low >= 0xe000)
-        return fail("half of a surrogate pair");
+        return fail("unpaired surrogate");
       code = 0x10000 + ((code - 0xd800) << 10) + (low - 0xdc00);
     }
     if (code < 0x80) {
@@ -245,7 +246,7 @@ private:
       if (out.size() > JsonLimits::stringBytes)
         return fail("a string of more than " + std::to_string(JsonLimits::stringBytes) + " bytes");
     }
-    return fail("a string has no end");
+    return fail("unterminated string");
   }
 
   std::string_view text;

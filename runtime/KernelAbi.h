@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // How a kernel receives its arguments. The compiler's back end and the launcher both follow this.
 //
@@ -18,14 +19,14 @@
 //
 // A ragged tensor map copies parts of a view along a dimension, and nothing outside of the part. Of
 // that dimension it has three, all of which run over the same rows: x, with an extent of `bound`
-// and the stride of the rows, in the place of the dimension; y, the same behind all others; and
+// and the stride of the rows, in the place of the dimension; y, the same after all others; and
 // last z, with a stride that takes `bound` rows back to where they began, since addresses are
 // modulo 2^64. Row r of the part [begin, begin + size) has
 //
 //   x = bound - size + r      y = begin + size      z = bound
 //
-// which is row begin + r of the view, and lies outside of the map from r = size on. Maps have five
-// dimensions at most: of a view of rank 4 the first is left out, and copies are of its element 0.
+// which is row begin + r of the view, and is outside of the map from r = size on. Maps have five
+// dimensions at most: of a view of rank 4 the first is left out, and copies access its element 0.
 //
 // The grid has the axes that the manifest gives, x first. Axes that may exceed 65,535 (batch x
 // heads) must be linearised into x by the compiler: y and z hold no more.
@@ -60,7 +61,7 @@ inline constexpr unsigned raggedRank = 2;
 inline constexpr unsigned maxMapRank = 5;
 constexpr bool leavesOutFirst(unsigned rank) { return rank + raggedRank > maxMapRank; }
 
-/// Where each parameter lies.
+/// The offset of each parameter.
 struct ParamLayout {
   struct Param {
     uint32_t offset, bytes;

@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Checks, packing and the launch of one kernel.
 
@@ -86,13 +87,13 @@ bool isRefused(const TensorMapSpec &map, const Argument &view, Refusal &refusal)
   return false;
 }
 
-/// Where each parameter of a launch lies, as the driver wants it.
+/// The parameters of a launch with their addresses, as the driver takes them.
 struct PackedParams {
   alignas(tensorMapAlignment) unsigned char bytes[maxParamBytes];
   void *pointers[maxParams];
 };
 
-/// Puts values one behind the other, each where its parameter lies.
+/// Writes values one after the other, each at the offset of its parameter.
 class Packer {
 public:
   Packer(const ParamLayout &layout, PackedParams &packed)

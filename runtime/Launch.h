@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // One launch: checks of the arguments, the choice among variants, packing, and the driver's call.
 // Nothing here allocates unless it fails.
@@ -81,8 +82,8 @@ struct Refusal {
   std::string toString(const KernelSpec &kernel, const Argument *const *arguments) const;
 };
 
-/// Whether the variant takes arguments that satisfy its contract; `refusal`, of no reason as yet,
-/// says why not.
+/// Whether the variant accepts arguments that satisfy its contract; `refusal`, empty on entry, gets
+/// the reason if not.
 bool isUsable(const PreparedKernel &kernel, const ExprInputs &inputs, Refusal &refusal);
 
 /// Evaluates the grid, packs the arguments (KernelAbi.h) and launches; an empty grid launches

@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Checks of a manifest, whether it was read or built, and its small parts.
 
@@ -87,8 +88,8 @@ Status finalizeElements(std::vector<ElementRuleSpec> &rules, const Params &param
             (rank == 0 || view.extents.size() == rank))
           return Status::success();
       }
-      return bad(owner + " applies '" + std::string(numeric::elementRuleName(rule.rule)) +
-                 "' to what is no view of i32" +
+      return bad(owner + " uses '" + std::string(numeric::elementRuleName(rule.rule)) +
+                 "', which requires a view of i32" +
                  (rank ? " of rank " + std::to_string(rank) : std::string()) +
                  " among its arguments");
     };
@@ -214,7 +215,7 @@ Status finalizeLaunch(LaunchSpec &launch, const ProgramSpec &program, const Mani
       return bad("a launch of " + owner + " passes " + std::to_string(launch.arguments.size()) +
                  " arguments, but kernel '" + kernel.name + "' takes " +
                  std::to_string(kernel.arguments.size()));
-    // A run checks arguments against the first variant and hands them to any.
+    // A run checks arguments against the first variant and passes them to any.
     const KernelSpec &first = manifest.kernels[launch.kernels.front()];
     if (!haveOneContract(first.arguments, kernel.arguments))
       return bad("a launch of " + owner +

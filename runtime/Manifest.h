@@ -1,7 +1,8 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What a bundle says of its code: kernels, programs, the contracts of their arguments, and where
-// each may run. Filled by the compiler, or read from the JSON of a bundle.
+// The description of the code in a bundle: kernels, programs, the contracts of their arguments, and
+// the devices that each can run on. Filled by the compiler, or read from the JSON of a bundle.
 
 #ifndef TILEWRIGHT_RUNTIME_MANIFEST_H
 #define TILEWRIGHT_RUNTIME_MANIFEST_H
@@ -39,7 +40,7 @@ struct ArgumentSpec {
   }
 };
 
-/// Whether what one takes is what the other takes.
+/// Whether both accept the same arguments.
 bool haveOneContract(const std::vector<ArgumentSpec> &a, const std::vector<ArgumentSpec> &b);
 
 /// An architecture such as sm_80 or sm_90a. Code of sm_90a runs on 9.0 only.
@@ -73,8 +74,8 @@ struct ViewRequirement {
   bool isUnitInner = false; // the last stride is 1
 };
 
-/// What the elements of an array of indices must be. A run asks for it only where it is told to,
-/// since it has to read device memory: see IndexCheck.h.
+/// A constraint on the elements of an index array. A run checks it on request only, since it has to
+/// read device memory: see IndexCheck.h.
 struct ElementRuleSpec {
   numeric::ElementRule rule = numeric::ElementRule::Ascending;
   uint32_t argument = 0; // a view of i32
@@ -96,7 +97,7 @@ struct TensorMapSpec {
   /// Tiles are written through it. A GPU writes chunks of 16 bytes as a whole, so rows must end
   /// with one.
   bool isStored = false;
-  /// The dimension along which copies are of parts of the view (KernelAbi.h); -1: of the view.
+  /// The dimension along which copies access parts of the view (KernelAbi.h); -1: the whole view.
   int ragged = -1;
 };
 

@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // A manifest as JSON. The reader knows every key: what it does not know was written for another
 // version, and is refused.
@@ -175,7 +176,7 @@ public:
     for (uint32_t i = 0; i < arguments.size(); ++i)
       if (arguments[i].name == name)
         return i;
-    fail("'" + name + "' of " + where + " is no argument");
+    fail("'" + name + "' of " + where + " is not an argument");
     return 0;
   }
 

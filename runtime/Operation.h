@@ -1,15 +1,15 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// A kernel or program of a bundle, from the question whether it can run to its launches.
+// A kernel or program of a bundle: whether it can run on a device, and its launches.
 //
 //   auto bundle = Bundle::open("attention.twb");
 //   auto operation = Operation::create(*DriverTable::system(), *bundle, "attention_forward", {});
-//   operation->prepare(0);                            // loads code; may take seconds the first
-//   time operation->run(arguments, n, workspace, bytes, stream);
+//   operation->prepare(0); // loads code; may take seconds the first time
+//   operation->run(arguments, n, workspace, bytes, stream);
 //
 // run allocates nothing on host or device, synchronises nothing, and may be captured into a graph,
-// unless it is told to check indices.
-// All functions may be called from several threads.
+// unless it checks indices (checkIndices). All functions may be called from several threads.
 
 #ifndef TILEWRIGHT_RUNTIME_OPERATION_H
 #define TILEWRIGHT_RUNTIME_OPERATION_H
@@ -19,7 +19,7 @@
 
 namespace tilewright::runtime {
 
-/// What is known of a device before there is one.
+/// The properties of a device that decide whether code can run on it.
 struct Target {
   int major = 0, minor = 0;
   int sharedLimit = 0; // bytes; 0 is any
@@ -28,7 +28,7 @@ struct Target {
 class Operation {
 public:
   /// Finds the program, or the variants of the kernel, of this name whose parameters have the
-  /// values in `params`; parameters that are not named may have any, but all that is found must
+  /// values in `params`; parameters that are not named may have any, but all variants found must
   /// agree on the arguments. Needs no GPU. `driver` must outlive the operation.
   static Result<Operation> create(const DriverTable &driver, std::shared_ptr<const Bundle> bundle,
                                   const std::string &name, const Params &params = {});
@@ -38,11 +38,11 @@ public:
 
   const std::vector<ArgumentSpec> &arguments() const;
 
-  /// Whether there is code for such a device, and what stands against it. Needs no GPU.
+  /// Whether there is code for such a device; the failure says why not. Needs no GPU.
   Status checkSupport(const Target &target) const;
 
-  /// Loads what this device can run, in the current context's device or the primary context. Cheap
-  /// when it was done before.
+  /// Loads the code for this device, in the current context if it is one of the device, else in the
+  /// primary context. Cheap if it was done before.
   Status prepare(int device);
 
   /// Bytes of device memory, aligned to 256, that run needs for these shapes. `device` matters
@@ -50,14 +50,15 @@ public:
   Status workspaceSize(const Argument *const *arguments, size_t numArguments, int device,
                        uint64_t &bytes) const;
 
-  /// Whether run asks what kernels and programs require of the elements of index arrays, as
-  /// TILEWRIGHT_CHECK_INDICES said when the operation was created (see IndexCheck.h). It then waits
-  /// for the stream, copies the arrays to the host and refuses a stream that is captured. The rules
-  /// of a program come first, those of each of its kernels before its launch. Other threads see it
-  /// in their next run.
+  /// Whether run checks the constraints on the elements of index arrays. The default is the value
+  /// of TILEWRIGHT_CHECK_INDICES when the operation was created (see IndexCheck.h). A run then
+  /// waits for the stream, copies the arrays to the host and refuses a stream that is captured. The
+  /// rules of a program are checked first, those of each of its kernels before its launch. The
+  /// change applies to the next run of every thread.
   void checkIndices(bool isWanted);
 
-  /// Launches on the stream. Nothing is launched unless each launch has a variant that takes it.
+  /// Launches on the stream. Nothing is launched unless each launch has a variant that accepts the
+  /// arguments.
   Status run(const Argument *const *arguments, size_t numArguments, uint64_t workspace,
              uint64_t workspaceBytes, cuda::Stream stream) const;
 

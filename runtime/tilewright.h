@@ -1,11 +1,13 @@
-/* Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+/* Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+ * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
  *
  * The C interface of libtilewright.so: loads bundles of compiled kernels and launches them through
  * the CUDA driver, which it opens at run time.
  *
  * Every function that can fail returns a tilewright_code; tilewright_last_error() then has the
- * text. Set struct_size of each struct to its sizeof. Pointers are nullable where that is said.
- * Strides count elements. A stream is a CUstream (or cudaStream_t), null for the default stream.
+ * text. Set struct_size of each struct to its sizeof. A pointer is nullable only if its comment
+ * says so. Strides count elements. A stream is a CUstream (or cudaStream_t), null for the default
+ * stream.
  *
  * The context of a call is that of its stream, else the current one, else the primary context that
  * prepare retained. Objects may be used from several threads; an object must not be destroyed while
@@ -119,11 +121,11 @@ TILEWRIGHT_API tilewright_code tilewright_operation_prepare(tilewright_operation
 TILEWRIGHT_API tilewright_code tilewright_operation_workspace_size(
     const tilewright_operation *operation, const tilewright_argument *arguments,
     size_t num_arguments, int device, uint64_t *bytes);
-/* Whether a run checks what a kernel or program requires of the elements of index arrays (offsets,
- * lengths, page tables): 0 or 1; before it is called, what the environment's
- * TILEWRIGHT_CHECK_INDICES said at creation. Such a run waits for the stream, copies these arrays
- * to the host, and names array, index and value of the first element that breaks a rule. It cannot
- * be captured. Kernels give a defined result where nothing is checked. */
+/* Whether a run checks the constraints of a kernel or program on the elements of index arrays
+ * (offsets, lengths, page tables): 0 or 1. The default is the value of the environment variable
+ * TILEWRIGHT_CHECK_INDICES at creation. Such a run waits for the stream, copies these arrays to the
+ * host, and names array, index and value of the first element that breaks a constraint. It cannot
+ * be captured. Without the check, kernels give a defined result. */
 TILEWRIGHT_API tilewright_code tilewright_operation_check_indices(tilewright_operation *operation,
                                                                   int wanted);
 /* Allocates nothing, synchronises nothing, may be captured, unless it checks indices. The workspace
@@ -136,9 +138,9 @@ TILEWRIGHT_API tilewright_code tilewright_operation_run(const tilewright_operati
 /* A kernel compiled with `tilewrightc --timeline` has an optional argument `timeline`, for
  * attention among the captures: an array of i64 of rank 1 in device memory, which the host clears
  * before the launch, and into which each warpgroup of each role writes when it waited, copied,
- * multiplied and stored. Any size is right: a chunk (4096 elements unless --timeline says
- * otherwise) once, and one for each warpgroup of each role of as many blocks as are to be seen.
- * Where the argument is absent nothing is written. Several launches may write to one array, one
+ * multiplied and stored. Any size is valid: one chunk (4096 elements unless --timeline gives
+ * another number), and one for each warpgroup of each role of every thread block to be recorded.
+ * If the argument is absent, nothing is written. Several launches may write to one array, one
  * after the other.
  *
  * This writes a trace for Perfetto (ui.perfetto.dev) from what launches left in the array, copied

@@ -11,10 +11,11 @@
 # --root DIR takes another tree.
 #
 # A diagnostic is a statement of the sources that calls one of REPORTERS, or prints to an InFlightDiagnostic, and holds constant
-# text. A test asserts it where its longest constant fragment stands in what the test expects: an expected-error, a line that
-# FileCheck looks for, a string of a C++ or Python test, or an output block of a document. Where other messages have that
-# fragment, too, all fragments must stand there. A test may also expect a part of the fragment, or the beginning of the message,
-# if no other diagnostic has that part.
+# text. A test asserts it if its longest constant fragment occurs in what the test expects: an expected-error, a line of a
+# prefix that FileCheck looks for, an argument of an assertion of GoogleTest or Python, or of a function that asserts, a table
+# of such cases, or an output block of a document. Docstrings, command lines and sources of kernels do not count. If other
+# messages have that fragment, too, all fragments must occur. A test may also expect a part of the fragment, or the beginning
+# of the message, if no other diagnostic has that part. The message of a tool is asserted by a test that names the tool.
 #
 # scripts/diagnostics-without-test.json lists the exceptions: a file, the fragment, and the reason.
 
@@ -111,6 +112,8 @@ class Diagnostic:
         folders = [folder for folder in BELONGS if file.startswith(folder + "/")]
         self.belongs = re.compile(BELONGS[max(folders, key=len)] if folders else "$^")
         self.constant = squeeze("\n".join(piece if isinstance(piece, str) else "" for piece in pieces))
+        # The message of a tool is asserted by a test that runs it.
+        self.tool = file.split("/")[1] if file.startswith("tools/") else None
         self.tests = []
 
     def make_pattern(self):
@@ -203,13 +206,74 @@ def behind_call(statement, i):
     return None
 
 
+def lambda_of(statement):
+    """(name, parameter) of `auto name = [..](Type parameter) -> Type`, with one parameter."""
+    marks = [text for _, text, _ in statement]
+    if "=" not in marks[:-1] or marks[marks.index("=") + 1] != "[" or "(" not in marks:
+        return None
+    begin = marks.index("]") + 1 if "]" in marks else 0
+    if begin >= len(marks) or marks[begin] != "(" or ")" not in marks[begin:] or "," in marks[begin:]:
+        return None
+    end = marks.index(")", begin)
+    return (marks[marks.index("=") - 1], marks[end - 1]) if end > begin + 1 else None
+
+
+def argument_of(statement, i):
+    """The tokens between the parentheses at place i."""
+    depth = 0
+    for j in range(i, len(statement)):
+        depth += {"(": 1, ")": -1}.get(statement[j][1], 0) if statement[j][0] == "mark" else 0
+        if depth == 0:
+            return statement[i + 1:j]
+    return statement[i + 1:]
+
+
+def whole_messages(text, streams):
+    """The statements of a file, with messages in one piece: a call of a lambda that makes "must be X" or "expected X" of
+    its argument is written out, and what is printed to a diagnostic that ends with "but got" follows its beginning."""
+    forms, begins, pending = {}, {}, None
+    for statement in statements(text):
+        if pending:
+            name, parameter = pending
+            before = pieces_of(statement[:[t for _, t, _ in statement].index(parameter)]) \
+                if parameter in [t for _, t, _ in statement] else []
+            before = [piece for piece in before if piece]
+            if before and isinstance(before[-1], str) and re.search(r"(expected|must be|but got) '?$", before[-1]):
+                forms[name] = statement, parameter
+                pending = None
+                continue
+            forms.pop(name, None)
+            pending = None
+        if (made := lambda_of(statement)) and made[0] in REPORTERS:
+            pending = made
+        for i, (kind, name, _) in enumerate(statement):
+            follows = statement[i + 1][1] if i + 1 < len(statement) else ""
+            if kind == "name" and name in forms and follows == "(":
+                form, parameter = forms[name]
+                at, whole = statement[i][2], []
+                for token in form:
+                    whole += argument_of(statement, i + 1) if token[1] == parameter else [token]
+                statement = [(kind, text, at) for kind, text, _ in whole]
+                break
+            if kind == "name" and name in streams and follows in ("=", "("):
+                constant = [piece for piece in pieces_of(statement[i:]) if piece]
+                begins.pop(name, None)
+                if constant and isinstance(constant[-1], str) and constant[-1].endswith("but got "):
+                    begins[name] = statement[i + 1:]
+                break
+            if kind == "name" and name in begins and follows == "<<":
+                statement = [(kind, name, statement[i][2]), ("mark", "<<", statement[i][2])] + begins[name] + statement[i + 1:]
+                break
+        yield statement
+
+
 def diagnostics_of(root):
     found = []
     for file in sorted(source_files(root)):
         with open(os.path.join(root, file), encoding="utf-8") as source:
             text = source.read()
         streams = set(re.findall(r"\bInFlightDiagnostic\s*&?\s*(\w+)\s*[=,)(]", text))
-        for statement in statements(text):
+        for statement in whole_messages(text, streams):
             start = None
             for i, (kind, name, _) in enumerate(statement):
                 follows_kind, follows = statement[i + 1][:2] if i + 1 < len(statement) else ("", "")
@@ -249,31 +313,127 @@ def source_files(root):
 
 
 def of_lit(text):
-    for number, line in enumerate(text.split("\n"), 1):
-        for match in re.finditer(r"expected-(?:error|note)(-re)?\s*(?:@[\w+-]+)?\s*\d*\+?\s*\{\{(.*)\}\}", line):
+    """What -verify-diagnostics compares, and the lines of prefixes that a FileCheck of the file looks for."""
+    lines = text.split("\n")
+    prefixes = {"CHECK"}
+    for match in re.finditer(r"-check-prefix(?:es)?[= ]\s*([\w,-]+)", text):
+        prefixes.update(match[1].split(","))
+    prefix = re.compile(rf"^\s*(?:(?://|#)\s*)?(?:{'|'.join(sorted(prefixes, key=len, reverse=True))})"
+                        r"(?:-NEXT|-SAME|-DAG|-LABEL|-COUNT-\d+|-EMPTY)?(?:\{LITERAL\})?:\s*(.*)$")
+    for number, line in enumerate(lines, 1):
+        for match in re.finditer(r"expected-(?:error|note|remark|warning)(-re)?\s*(?:@[\w+-]+)?\s*\d*\+?\s*\{\{(.*)\}\}",
+                                 line):
             yield number, re.sub(r"\{\{.*?\}\}", "…", match[2]) if match[1] else match[2]
-        if match := re.match(r"^\s*(?:(?://|#)\s*)?(?!RUN:|REQUIRES:|UNSUPPORTED:)[A-Z][A-Z0-9_-]*:\s*(.*)$", line):
+        if match := prefix.match(line):
             yield number, re.sub(r"\{\{.*?\}\}|\[\[.*?\]\]", "…", match[1])
 
 
-def of_cpp(text):
-    last, expected, line = None, "", 0
+GTEST = re.compile(r"(EXPECT|ASSERT)_\w+$")
+# Words before a parenthesis that is no call.
+NO_CALL = {"", "for", "if", "while", "switch", "return", "string", "StringRef", "string_view", "Twine"}
+
+
+def cpp_helpers(text):
+    """Names of functions and lambdas that hold an assertion, with the names that each body calls."""
+    kinds = [token for token in tokens(text)]
+    helpers = {}
+    for i, (_, mark, _) in enumerate(kinds):
+        if mark != "{" or i == 0:
+            continue
+        j = i - 1
+        while j > 0 and (kinds[j][1] in ("const", "override", "static", "mutable") or
+                         (kinds[j][0] == "name" and kinds[j - 1][1] == "->")):
+            j -= 2 if kinds[j - 1][1] == "->" else 1
+        if kinds[j][1] != ")":
+            continue
+        depth = 0
+        while j >= 0:
+            depth += {")": 1, "(": -1}.get(kinds[j][1], 0) if kinds[j][0] == "mark" else 0
+            if depth == 0:
+                break
+            j -= 1
+        name = kinds[j - 1][1] if kinds[j - 1][0] == "name" else None
+        if kinds[j - 1][1] == "]":    # of a lambda: auto name = [..](..) {
+            while j >= 0 and kinds[j][1] != "[":
+                j -= 1
+            name = kinds[j - 2][1] if kinds[j - 1][1] == "=" else None
+        if not name or name.startswith("TEST") or name in NO_CALL:
+            continue
+        depth, calls = 0, set()
+        for k in range(i, len(kinds)):
+            depth += {"{": 1, "}": -1}.get(kinds[k][1], 0) if kinds[k][0] == "mark" else 0
+            if depth == 0:
+                break
+            if kinds[k][0] == "name":
+                calls.add(kinds[k][1])
+        helpers.setdefault(name, set()).update(calls)
+    for match in re.finditer(r"^[ \t]*#[ \t]*define[ \t]+(\w+)\((?:[^\n]*\\\n)*[^\n]*", text, re.MULTILINE):
+        helpers.setdefault(match[1], set()).update(re.findall(r"\w+", match[0]))
+    return helpers
+
+
+def asserting(helpers):
+    """Those that call an assertion of GoogleTest, themselves or through others."""
+    found = set()
+    while more := {name for name, calls in helpers.items() if name not in found and
+                   any(GTEST.match(call) or call in found for call in calls - {name})}:
+        found |= more
+    return found
+
+
+def of_cpp(text, helpers):
+    """Arguments of assertions and of functions that assert, and tables of cases: literals that are no argument at all."""
+    def counts():
+        names = [name for name in stack if name not in NO_CALL]
+        return not names and before != "<<" or any(GTEST.match(name) or name in helpers for name in names)
+
+    stack, last, before, expected, line = [], None, "", "", 0
     for kind, value, at in tokens(text):
-        if kind == "string":
-            if last == "string":
-                expected += value
-            else:
-                expected, line = value, at
-        elif last == "string":
+        if kind == "string" and last and last[0] == "string":
+            expected += value
+        elif kind == "string":
+            before, expected, line = last[1] if last else "", value, at
+        elif last and last[0] == "string" and counts():
             yield line, expected
-        last = kind
-    if last == "string":
-        yield line, expected
+        if kind == "mark" and value == "(":
+            stack.append(last[1] if last and last[0] == "name" else "")
+        elif kind == "mark" and value == ")" and stack:
+            stack.pop()
+        last = kind, value
+
+
+ASSERTING = re.compile(r"_*(assert|expect|raises|refuse|fail|reject)\w*$", re.IGNORECASE)
 
 
 def of_python(text):
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+    """Strings of assertions, of functions that assert, of comparisons, and of tables of cases: neither docstrings nor
+    arguments of other functions."""
+    tree = ast.parse(text)
+    parents = {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
+
+    def name_of(call):
+        return call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+
+    helpers = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and not node.name.startswith("test")
+               and any(isinstance(inner, (ast.Assert, ast.Raise)) or isinstance(inner, ast.Call) and ASSERTING.match(name_of(inner))
+                       for inner in ast.walk(node))}
+
+    def counts(node):
+        if isinstance(parents[node], ast.Expr):
+            return False
+        calls = []
+        while node in parents:
+            node = parents[node]
+            if isinstance(node, (ast.Assert, ast.Compare)):
+                return True
+            if isinstance(node, ast.Call):
+                calls.append(name_of(node))
+            if isinstance(node, ast.stmt):
+                break
+        return not calls or any(ASSERTING.match(call) or call in helpers for call in calls)
+
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and counts(node):
             yield node.lineno, node.value
             if "\\" in node.value:
                 yield node.lineno, re.sub(r"\\([^\w])", r"\1", node.value)
@@ -290,25 +450,34 @@ def of_document(text):
 
 
 def expectations(root):
-    """(file, line, text) of what tests expect."""
+    """(file, line, text, tools) of what tests expect; `tools` are those that the file names."""
     readers = {".mlir": of_lit, ".test": of_lit, ".cpp": of_cpp, ".h": of_cpp, ".py": of_python, ".md": of_document}
     # test/Docs tests the documents, which quote messages.
     tops = [os.path.join("test", name) for name in os.listdir(os.path.join(root, "test")) if name != "Docs"]
     tops += [os.path.join("python", "tests"), os.path.join("docs", "guide"), "README.md"]
+    texts = {}
     for top in tops:
         path = os.path.join(root, top)
         walk = os.walk(path) if os.path.isdir(path) else [(root, [], [top] if os.path.exists(path) else [])]
         for folder, _, files in walk:
             for name in sorted(files):
-                reader = readers.get(os.path.splitext(name)[1])
-                if not reader:
-                    continue
-                file = os.path.relpath(os.path.join(folder, name), root)
-                with open(os.path.join(root, file), encoding="utf-8") as source:
-                    for line, expected in reader(source.read()):
-                        expected = squeeze(expected).strip()
-                        if len(expected) >= LEAST_FRAGMENT:
-                            yield file, line, expected
+                if os.path.splitext(name)[1] in readers:
+                    file = os.path.relpath(os.path.join(folder, name), root)
+                    with open(os.path.join(root, file), encoding="utf-8") as source:
+                        texts[file] = source.read()
+    calls = {}
+    for file, text in texts.items():
+        if file.endswith((".cpp", ".h")):
+            for name, called in cpp_helpers(text).items():
+                calls.setdefault(name, set()).update(called)
+    helpers = asserting(calls)
+    for file, text in texts.items():
+        reader = readers[os.path.splitext(file)[1]]
+        tools = frozenset(re.findall(r"tilewright[\w-]*", text))
+        for line, expected in reader(text, helpers) if reader is of_cpp else reader(text):
+            expected = squeeze(expected).strip()
+            if len(expected) >= LEAST_FRAGMENT:
+                yield file, line, expected, tools
 
 
 def assign(diagnostics, expected):
@@ -319,7 +488,7 @@ def assign(diagnostics, expected):
     shared = {fragment for fragment in fragments
               if len({diagnostic.text for diagnostic in diagnostics if fragment in diagnostic.constant}) > 1}
     parts = {}
-    for file, line, text in expected:
+    for file, line, text, tools in expected:
         found = []
         for fragment, group in fragments.items():
             if fragment in text:
@@ -340,6 +509,8 @@ def assign(diagnostics, expected):
         for diagnostic, is_whole in found:
             is_apart = diagnostic.belongs.search(file) is None
             if is_apart and diagnostic.length < LEAST_ANYWHERE:
+                continue
+            if diagnostic.tool and diagnostic.tool not in tools:
                 continue
             if file not in (test for *_, test, _ in diagnostic.tests):
                 diagnostic.tests.append((not is_whole, is_apart, file, line))
@@ -372,10 +543,12 @@ AREAS = {
 INTRODUCTION = """\
 # Diagnostics
 
-What the compiler, the tools and the runtime refuse, by the part that prints it. A message states a rule, then what was
-found ("but got ..."), then the remedy where there is one; the columns of a table are these parts, in this order. An
-ellipsis stands for text that depends on the program, and a slash for one of two texts. Some rows are the end of a
-message that another row begins. The last column names a test that asserts the message.
+What the compiler, the tools and the runtime refuse, by the part that prints it. A message states the rule that is
+broken, which is its cause; most then say what was found ("but got ..."), and some the remedy. The columns of a table
+are these parts, in this order. An ellipsis stands for text that depends on the program, and a slash for one of two
+texts. Some rows, such as `it reads another value`, are the end of a message whose beginning is another row. The last
+column names one test that asserts the message, or a part that no other message has: by -verify-diagnostics, FileCheck,
+or an assertion of GoogleTest or Python. Messages without a test are at the end, each with the reason.
 
 [Read an error](../guide/debug.md#read-an-error) shows messages in context.
 

@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // An expression without MLIR: that of a #tile.expr, as a bundle holds it and as it is written.
 
@@ -38,7 +39,7 @@ public:
   int64_t value() const { return number; }
   /// An enum value, a type, a name, or the argument of a dim.
   const std::string &text() const { return word; }
-  /// The place of the argument that a name or a dim stands for; -1: not found yet.
+  /// The position of the argument that a name or a dim refers to; -1: not resolved yet.
   int argument() const { return place; }
   void setArgument(int index) { place = index; }
 
@@ -49,7 +50,7 @@ public:
   }
 
   /// As an author writes it, without parentheses that change nothing. `hasOperators`: comparisons
-  /// stand between their operands, as everywhere but in the attribute itself.
+  /// are infix, as everywhere but in the attribute itself.
   std::string toString(bool hasOperators = true) const {
     std::string text;
     print(text, 0, hasOperators);

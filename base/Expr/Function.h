@@ -1,8 +1,9 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // The functions of expressions: their names and operands, what kinds of values they take and give,
 // and what they compute. Parser, verifier and binding of the tile dialect, bundles, launches and
-// the code of grids all ask here.
+// the code of grids all use this table.
 
 #ifndef TILEWRIGHT_BASE_EXPR_FUNCTION_H
 #define TILEWRIGHT_BASE_EXPR_FUNCTION_H
@@ -16,8 +17,8 @@
 
 namespace tilewright::expr {
 
-/// A node of an expression, or the kind of its value: Name then is a value of a kind that is not
-/// known yet, and the two behind it are none. In the order of tile::ExprKind.
+/// A node of an expression, or the kind of its value. As the kind of a value, Name is a kind that
+/// is not known yet, and Dim and Call do not occur. In the order of tile::ExprKind.
 enum class Kind : uint8_t { Integer, Flag, Enum, Type, Name, Dim, Call, Real };
 /// int, flag, enum, type, ..., float.
 std::string_view kindName(Kind kind);

@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // How a tile is copied from global to shared memory: by threads (cp.async), or by TMA in boxes.
 
@@ -15,9 +16,9 @@ struct CopyChunk {
   int64_t byteOffset = 0;
 };
 
-/// The chunks of a tile shared among threads. Eight neighbouring threads take 128 bytes that lie
-/// together in the buffer but for the swizzle, so that they meet every bank once; the next eight
-/// the same rows of the next panel, so that global rows are read in whole stretches:
+/// The chunks of a tile shared among threads. Eight neighbouring threads take 128 bytes that are
+/// contiguous in the buffer but for the swizzle, so that they use every bank once; the next eight
+/// the same rows of the next panel, so that global rows are read in contiguous pieces:
 ///
 ///     panels of 64 bytes (4 chunks); T = threads, each number one chunk:
 ///                     panel 0        panel 1

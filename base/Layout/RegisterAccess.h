@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // How a register tile is read from or written to a shared buffer: by ldmatrix and stmatrix, or by
 // ordinary vectors. A plan is a list of issues; each says which registers of a thread it moves, and
@@ -28,7 +29,7 @@ struct OffsetDelta {
   int64_t flip = 0, add = 0;
 };
 
-/// Where a tile lies in a buffer that holds it and more.
+/// The place of a tile in a larger buffer.
 struct Placement {
   bool exchanged = false;
   Coord origin = {0, 0}; ///< row and column of the buffer at which the tile begins
@@ -43,13 +44,13 @@ struct MatrixIssue {
 
 class MatrixAccess {
 public:
-  /// Errors: a layout whose words do not lie as ldmatrix leaves them; `transposed` elements that
-  /// have not 16 bits; a tile outside the buffer; rows of 16 bytes that the buffer does not keep
-  /// together.
+  /// Errors: a layout whose words are not arranged as ldmatrix does it; `transposed` elements
+  /// of another width than 16 bits; a tile outside the buffer; rows of 16 bytes that the buffer
+  /// does not keep together.
   static Result<MatrixAccess> plan(const RegisterLayout &tile, const SharedLayout &buffer,
                                    Placement placement = {});
 
-  /// All matrices lie to each other as those of the first issue do.
+  /// The matrices of every issue have the relative positions of those of the first.
   const std::vector<MatrixIssue> &issues() const { return list; }
   /// Whether the instruction is the .trans form.
   bool isTransposed() const { return trans; }

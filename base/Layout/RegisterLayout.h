@@ -1,10 +1,11 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // How a tile is distributed over the registers of a block.
 //
 // A tile of shape [rows, cols] (rank 1: [length]) is held by `numWarps` warps of 32 lanes with
 // `registersPerThread` registers each, one element a register here; how small elements share a
-// 32-bit register is said at `wordOf`. Warp, lane and register are each written in mixed radix,
+// 32-bit register: see `wordOf`. Warp, lane and register are each written in mixed radix,
 // least significant digit first, and every digit moves the element along one dimension by a fixed
 // stride, or along none (a *replica*: the same element is held again):
 //
@@ -62,7 +63,7 @@ public:
   // Families
   //===--------------------------------------------------------------------===//
 
-  /// The accumulator (C and D) of mma.sync m16n8, 32-bit elements. Warp w stands at row
+  /// The accumulator (C and D) of mma.sync m16n8, 32-bit elements. Warp w has row
   /// wm = w % warpsM and column wn = w / warpsM of a grid; it holds the atoms whose row is wm
   /// modulo warpsM and whose column is wn modulo warpsN. Registers: 4 an atom, along a row of atoms
   /// first.
@@ -120,7 +121,7 @@ public:
                                               int elementBits);
 
   /// For coalesced access to global memory. A thread holds runs of `vector` elements along the last
-  /// dimension; `lanesN` lanes of a warp (a power of two) stand side by side along it, the other
+  /// dimension; `lanesN` lanes of a warp (a power of two) are side by side along it, the other
   /// 32 / lanesN below each other, and the warps likewise in a grid of warpsM by warpsN (warp
   /// w at row w % warpsM, column w / warpsM). What is left repeats in registers, along the last
   /// dimension first. In rank 1 only lanesN lanes and warpsN warps share the elements.
@@ -131,7 +132,7 @@ public:
   ///     row 3     [lane 24] [lane 25] ... [lane 31]
   ///     row 4     [lane 0 ] ...                        warp 1
   ///
-  /// Where n threads stand along a dimension that has m rows (or runs) for them, gcd(n, m) share
+  /// Where n threads are along a dimension that has m rows (or runs) for them, gcd(n, m) share
   /// them and the others hold replicas. Thus how one dimension is spread never depends on the
   /// other. Errors: a last dimension that is no multiple of `vector`.
   static Result<RegisterLayout> blocked(const std::vector<int64_t> &shape, int vector, int lanesN,
@@ -202,7 +203,7 @@ private:
   std::vector<Digit> warps, lanes, registers; ///< simplified: equal maps have equal digits
 };
 
-/// The 32-bit word of a thread in which element `reg` lies, elements of `elementBits` (8, 16, 32)
+/// The 32-bit word of a thread that holds element `reg`, elements of `elementBits` (8, 16, 32)
 /// packed in the order of registers, lowest bits first: what mma, ldmatrix and stmatrix expect.
 inline int wordOf(int reg, int elementBits) { return reg * elementBits / 32; }
 

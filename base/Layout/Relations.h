@@ -1,6 +1,7 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What lies between two register layouts: changes of layout, reductions, broadcasts.
+// Relations between two register layouts: changes of layout, reductions, broadcasts.
 
 #ifndef TILEWRIGHT_BASE_LAYOUT_RELATIONS_H
 #define TILEWRIGHT_BASE_LAYOUT_RELATIONS_H
@@ -29,7 +30,7 @@ struct Conversion {
 Conversion convert(const RegisterLayout &from, const RegisterLayout &to);
 
 /// The holder in the warp of the element that thread (warp, lane) needs in register `reg` of `to`;
-/// the same lane where it can be. Precondition: convert() said Shuffle or Registers.
+/// the same lane where it can be. Precondition: convert() returned Shuffle or Registers.
 Owner shuffleSource(const RegisterLayout &from, const RegisterLayout &to, int warp, int lane,
                     int reg);
 

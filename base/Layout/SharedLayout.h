@@ -1,11 +1,12 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// How a tile lies in shared memory.
+// The layout of a tile in shared memory.
 //
 // Swizzled: the columns are split into panels as wide as the swizzle (32, 64 or 128 bytes); panels
-// lie one after the other, each with its rows one after the other; and in the address the bits that
-// number a 16-byte chunk are xored with bits above them. That is what a TMA load leaves whose boxes
-// are one panel wide, and what a wgmma descriptor of the same swizzle reads.
+// follow one another, each with its rows in order; and in the address the bits that number a
+// 16-byte chunk are xored with bits above them. A TMA load whose boxes are one panel wide writes
+// this layout, and a wgmma descriptor of the same swizzle reads it.
 //
 //     128 bytes:  bits [6:4] ^= bits [9:7]     repeats after  8 rows, 1024 bytes
 //      64 bytes:  bits [5:4] ^= bits [8:7]                    8 rows,  512 bytes

@@ -1,7 +1,8 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The pattern by which rows of a shared buffer are permuted, as the copy engine and wgmma know it:
-// for the tgpu dialect and all that compiles it, and for the manifest of a bundle.
+// The swizzles of shared memory that TMA and wgmma support, for the tgpu dialect, its lowering and
+// the manifest of a bundle.
 
 #ifndef TILEWRIGHT_BASE_LAYOUT_SWIZZLE_H
 #define TILEWRIGHT_BASE_LAYOUT_SWIZZLE_H

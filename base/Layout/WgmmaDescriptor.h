@@ -1,17 +1,18 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Operands of wgmma in shared memory: the 64-bit matrix descriptor, and which one a buffer needs.
 //
 //     bits  0-13   address of the first element / 16 (18 bits of address)
 //          16-29   leading dimension byte offset / 16
 //          32-45   stride dimension byte offset / 16
-//          49-51   base offset; 0, as every start here lies on a repeat of the pattern but for the
+//          49-51   base offset; 0, as every start here is at a repeat of the pattern but for the
 //                  columns within a row
 //          62-63   swizzle: 0 none, 1 128 bytes, 2 64 bytes, 3 32 bytes
 //
 // An instruction reads an operand of mn (m = 64, or n) by 32 bytes of k. K-major: k is contiguous.
 // MN-major: m or n is, 16-bit elements only. With t = 16 bytes of elements, w = the width of the
-// swizzle (16 bytes without), an element lies, before the xor of the swizzle, at
+// swizzle (16 bytes without), the offset of an element, before the xor of the swizzle, is
 //
 //     K-major, swizzled       (mn % 8) w + (mn / 8) stride + k bytes              leading unused
 //     K-major, none           (mn % 8) 16 + (mn / 8) stride + (k / t) leading + k % t bytes
@@ -68,7 +69,7 @@ public:
   /// Instructions along k.
   int64_t numSteps() const { return extentK() / wgmmaDepth(buffer.elementBits()); }
 
-  /// Where the operand of step `step` that begins at row or column `mn` lies in the buffer; it is
+  /// Where the operand of step `step` that begins at row or column `mn` is in the buffer; it is
   /// what to add to the address, or shifted right by 4 to the descriptor.
   /// Precondition: checkOrigin(mn).
   int64_t byteOffset(int64_t mn, int64_t step) const;

@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Arrays in NumPy's .npy format (versions 1.0, 2.0 and 3.0 are read, 1.0 is written), and their
 // conversion to and from the element types of kernels.
@@ -27,7 +28,7 @@ enum class NpyType : uint8_t { F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U
 std::string_view npyTypeName(NpyType type);
 size_t byteWidth(NpyType type);
 
-/// An array in C order, little endian, whatever the file said.
+/// An array in C order, little endian, whatever the order in the file.
 struct NpyArray {
   NpyType type = NpyType::F32;
   std::vector<int64_t> shape; ///< no sizes: one element
@@ -50,7 +51,7 @@ struct NpyKind {
 };
 Result<NpyKind> inspectNpy(const std::string &path);
 
-/// The content of a file that is in memory already; `name` stands for the path in messages.
+/// The content of a file that is in memory already; messages use `name` as the path.
 Result<NpyArray> parseNpy(const uint8_t *data, size_t size, const std::string &name);
 
 Status writeNpy(const std::string &path, const NpyArray &array);

@@ -1,8 +1,9 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What the elements of an array of indices must be: the rules that stand in `require` of kernels
-// and programs. The devices that execute IR and the runtime both decide here, whatever memory the
-// array lies in.
+// Constraints on the elements of index arrays: the rules in `require` of kernels and programs. The
+// devices that execute IR and the runtime share this check, for arrays in host and in device
+// memory.
 
 #ifndef TILEWRIGHT_BASE_NUMERIC_ELEMENTRULE_H
 #define TILEWRIGHT_BASE_NUMERIC_ELEMENTRULE_H
@@ -41,7 +42,7 @@ struct IndexArray {
   Read read;
 };
 
-/// How much of an array is asked for at once.
+/// The most elements that are read at a time.
 inline constexpr int64_t mostIndices = 16384;
 
 struct ElementCheck {
@@ -53,14 +54,14 @@ struct ElementCheck {
   int64_t size = 1;          ///< of within_first
 };
 
-/// What is wrong, to stand behind the name of the kernel: "requires 'ascending(x)', but got
+/// The end of a message that begins with the name of the kernel: "requires 'ascending(x)', but got
 /// x[2] = 3 after 5" for the first element in row-major order that breaks the rule. Nothing where
 /// the rule holds, and where an array could not be read.
 std::optional<std::string> findBrokenRule(const ElementCheck &check);
 
-/// Calls body(offset, number, count) for stretches of elements of a strided array that lie side by
-/// side: `number` of the `count` elements that follow `first` in row-major order are done, and the
-/// next `count` ones begin at `offset`, in elements. Stops, and is false, where body is.
+/// Calls body(offset, number, count) for contiguous runs of elements of a strided array: `number`
+/// of the `count` elements that follow `first` in row-major order are done, and the next `count`
+/// ones begin at `offset`, in elements. Stops, and is false, where body is.
 template <typename Body>
 bool forEachStretch(const std::vector<int64_t> &extents, const int64_t *strides, int64_t first,
                     int64_t count, Body body) {

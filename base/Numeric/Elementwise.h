@@ -1,7 +1,8 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // One native loop per elementwise operation over dense tiles. Shapes do not matter here: a tile is
-// a run of n elements, and an operand is either such a run or one element that stands for all. The
+// a run of n elements, and an operand is either such a run or one element, which is broadcast. The
 // result may be one of the operands (the same address), but must not overlap one in part.
 //
 // Floats: storage F32 computes in float, F64 in double through libm. Results are *not* rounded to

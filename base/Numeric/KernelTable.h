@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // The loops that exist once per instruction set, as a table of functions. Internal to base/Numeric.
 //
@@ -16,7 +17,7 @@
 
 namespace tilewright::numeric {
 
-/// Which operand of a binary loop is one element that stands for all.
+/// Which operand of a binary loop is one element, which is broadcast.
 enum class SplatSide : unsigned { None, Left, Right };
 inline constexpr unsigned numSplatSides = 3;
 

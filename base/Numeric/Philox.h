@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Philox4x32, the counter-based random generator of Salmon, Moraes, Dror and Shaw, "Parallel
 // random numbers: as easy as 1, 2, 3" (SC 2011).

@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Threads that share the indices of a loop.
 
@@ -29,7 +30,7 @@ public:
   unsigned size() const;
 
   /// Calls body(index, thread) for every index in [0, count), thread in [0, size()). Indices are
-  /// handed out one by one in increasing order. After a failure no further index is handed out; of
+  /// distributed one by one in increasing order. After a failure no further index is started; of
   /// several failures the one with the smallest index is returned.
   Status parallelFor(int64_t count,
                      const std::function<Status(int64_t index, unsigned thread)> &body);

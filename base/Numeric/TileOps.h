@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Operations that know the shape of a tile. Tiles are dense and row-major; a shape is `rank` sizes,
 // the last one contiguous. Sizes may be zero. The result must not overlap the operand.
@@ -31,7 +32,7 @@ enum class ReduceOp : uint8_t {
   Max,
   Min, ///< floats: a NaN makes the result NaN; integers: signed
   MaxNum,
-  MinNum, ///< floats: NaNs are passed over
+  MinNum, ///< floats: NaNs are ignored
   And,
   Or ///< I1, I32, I64 (bitwise)
 };

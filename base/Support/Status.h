@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Status and Result<T>: how libraries without LLVM, and the runtime, report a failure. Success is a
 // null pointer, so that a launch that succeeds allocates nothing.
@@ -65,7 +66,7 @@ public:
   int driverResult() const { return detail ? detail->result : 0; }
   const std::string &driverName() const { return detail ? detail->name : empty(); }
   const std::string &driverCall() const { return detail ? detail->call : empty(); }
-  /// What the driver's compiler or linker said.
+  /// The log of the driver's compiler or linker.
   const std::string &log() const { return detail ? detail->log : empty(); }
 
 private:

@@ -1,8 +1,9 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What the compiler knows of the architectures that it makes code for: one row of a table for each
-// (Target.cpp). No other file compares names of targets or holds their figures; what a machine has
-// at run time the runtime asks the driver.
+// The compiler's table of architectures, with one row for each target (Target.cpp). No other file
+// compares names of targets or holds their figures; at run time the runtime queries the driver for
+// those of the machine.
 
 #ifndef TILEWRIGHT_BASE_TARGET_TARGET_H
 #define TILEWRIGHT_BASE_TARGET_TARGET_H
@@ -99,7 +100,7 @@ public:
   /// The default: the first of the table, whose code runs everywhere.
   static const Target &getDefault() { return all().front(); }
 
-  /// "sm_80 or sm_90a"; `prefix` goes before each.
+  /// "sm_80 or sm_90a", each after `prefix`.
   static std::string getNames(std::string_view prefix = "");
   /// The names of those that have the feature.
   static std::string getNamesWith(Feature feature);

@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Layouts of register tiles, and the enumerations of the `tgpu` dialect.
 
@@ -32,7 +33,7 @@ def Tgpu_ArriveScopeAttr : EnumAttr<Tgpu_Dialect, Tgpu_ArriveScope, "arrive_scop
 def Tgpu_MmaAttr : Tgpu_Attr<"Mma", "mma"> {
   let summary = "accumulator of mma.sync m16n8, repeated over a tile";
   let description = [{
-    Warps stand in a grid of `warps_m` by `warps_n`. An atom is 16 rows by 8 columns:
+    Warps form a grid of `warps_m` by `warps_n`. An atom is 16 rows by 8 columns:
 
     ```
               columns 0 1   2 3   4 5   6 7
@@ -41,7 +42,7 @@ def Tgpu_MmaAttr : Tgpu_Attr<"Mma", "mma"> {
       ...
       row 8       lane 0 | lane 1 | lane 2 | lane 3     registers 2, 3
     ```
-    Warp w stands at row wm = w mod warps_m and column wn = w / warps_m of the grid, and holds the atoms whose row is wm
+    Warp w has row wm = w mod warps_m and column wn = w / warps_m of the grid, and holds the atoms whose row is wm
     modulo warps_m and whose column is wn modulo warps_n. Registers go along a row of atoms first.
 
     Example: `tensor<128x64xf32, #tgpu.mma<4, 1>>`
@@ -105,8 +106,8 @@ def Tgpu_ByThreadAttr : Tgpu_Attr<"ByThread", "by_thread"> {
 def Tgpu_BlockedAttr : Tgpu_Attr<"Blocked", "blocked"> {
   let summary = "consecutive elements of the last dimension in a thread: coalesced global access";
   let description = [{
-    A thread holds runs of `vector` elements along the last dimension; `lanes` lanes of a warp stand side by side along
-    it, the other 32 / lanes below each other; warps stand in a grid of `warps_m` by `warps_n`, numbered as in
+    A thread holds runs of `vector` elements along the last dimension; `lanes` lanes of a warp are side by side along
+    it, the other 32 / lanes below each other; warps form a grid of `warps_m` by `warps_n`, numbered as in
     `#tgpu.mma`. What is left repeats in registers, along the last dimension first. Where the threads along a
     dimension do not divide it, only as many as do (the greatest common divisor) share it, and the others hold the
     same again. In rank 1 the lanes and warps below each other hold the same.

@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Copies between global memory, shared memory and registers: verifiers.
 
@@ -43,7 +44,7 @@ LogicalResult AtomicAddOp::verify() {
 
 template <typename Op> static LogicalResult verifyTurn(Op op) {
   if (!op->template getParentOfType<RolesOp>())
-    return op.emitOpError("is executed by one thread of a role, and must stand in one");
+    return op.emitOpError("is allowed only inside a role");
   if (failed(verifyFeature(op, Feature::Tma)))
     return failure();
   return tile::verifyTurn(op, op.getTurns().getType(), op.getIndices(), op.getStaticIndices());

@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Registration of the tgpu dialect; attributes and types: assembly format and verification.
 
@@ -134,16 +135,14 @@ LogicalResult RoleScheduleAttr::verify(EmitError emitError, int64_t loadRegister
            << dynamic;
   constexpr int64_t mostTileStages = 2;
   if (tileStages < 1 || tileStages > mostTileStages)
-    return emitError() << "what is copied once for each tile has 1 or 2 buffers, but got "
-                       << tileStages;
+    return emitError() << "tile_stages must be 1 or 2, but got " << tileStages;
   constexpr int64_t mostReduceStages = 4;
   if (reduceStages < 0 || reduceStages > mostReduceStages)
     return emitError() << "accumulators go to the role that adds them through 0 to "
                        << mostReduceStages << " buffers, but got " << reduceStages;
   constexpr int64_t mostScratchStages = 2;
   if (scratchStages < 1 || scratchStages > mostScratchStages)
-    return emitError() << "what rounds write to shared memory has 1 or 2 buffers, but got "
-                       << scratchStages;
+    return emitError() << "scratch_stages must be 1 or 2, but got " << scratchStages;
   return success();
 }
 
@@ -155,8 +154,7 @@ LogicalResult OperandAttr::verify(EmitError emitError, MatrixOperand operand, At
                        << parent;
   if (operand == MatrixOperand::A)
     return success();
-  return emitError()
-         << "operand b of a wgmma lies in shared memory; there is no register layout for it";
+  return emitError() << "operand b of wgmma must be in shared memory and has no register layout";
 }
 
 LogicalResult SliceAttr::verify(EmitError emitError, int64_t dim, Attribute parent) {

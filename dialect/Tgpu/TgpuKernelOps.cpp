@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // The kernel, its roles and its shared memory: assembly formats and verifiers.
 
@@ -342,7 +343,7 @@ static LogicalResult verifyTileBuffer(Operation *op, Value buffer) {
 
 LogicalResult TakeTileOp::verify() {
   if (!(*this)->getParentOfType<RolesOp>())
-    return emitOpError("is executed by one thread of a role, and must stand in one");
+    return emitOpError("is allowed only inside a role");
   return getBuffer() ? verifyTileBuffer(*this, getBuffer()) : success();
 }
 
@@ -360,7 +361,7 @@ static LogicalResult verifyWords(Operation *op, Value buffer, int64_t count) {
 
 LogicalResult PublishOp::verify() {
   if (!(*this)->getParentOfType<RolesOp>())
-    return emitOpError("is executed by one thread of a role, and must stand in one");
+    return emitOpError("is allowed only inside a role");
   return verifyWords(*this, getBuffer(), static_cast<int64_t>(getValues().size()));
 }
 
@@ -371,7 +372,7 @@ LogicalResult ReceiveOp::verify() {
 LogicalResult GridExtentOp::verify() {
   auto kernel = (*this)->getParentOfType<KernelOp>();
   if (!kernel)
-    return emitOpError("stands inside a tgpu.kernel");
+    return emitOpError("must be inside a tgpu.kernel");
   int64_t dim = getDim(), rank = kernel.getGrid().size();
   if (dim >= 0 && dim < rank)
     return success();

@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Barriers and fences: verifiers.
 
@@ -16,7 +17,7 @@ LogicalResult AllocBarriersOp::verify() {
   if (offset < 0 || offset % 8 != 0)
     return emitOpError() << "offset of barriers must be a multiple of 8 bytes, but got " << offset;
   if ((*this)->getParentOfType<RolesOp>())
-    return emitOpError("stands outside of roles, so that every warp waits for the initialisation");
+    return emitOpError("must be outside of roles: every warp must wait for the initialisation");
   return success();
 }
 
@@ -65,8 +66,7 @@ LogicalResult AnyOp::verify() {
   if (!element.isInteger(1))
     return emitOpError() << "is for tiles of i1, but got elements of " << element;
   if (!getBarrier() && (*this)->getParentOfType<RolesOp>())
-    return emitOpError("is a vote of the whole block, in which other roles never take part; give "
-                       "it a named barrier of the role");
+    return emitError("tgpu.any is not allowed inside a role without a named barrier of the role");
   int64_t warps = getExecutingWarps(*this);
   if (getBarrier()) {
     if (failed(verifyParticipants(*this, getBarrier(), warps)))
@@ -83,8 +83,7 @@ LogicalResult SyncOp::verify() {
   if (getBarrier())
     return verifyParticipants(*this, getBarrier(), getExecutingWarps(*this));
   if ((*this)->getParentOfType<RolesOp>())
-    return emitOpError("waits for the whole block, which other roles never do; inside a role, sync "
-                       "on a tgpu.named_barrier");
+    return emitOpError("a block-wide sync is not allowed inside a role; use a named barrier");
   return success();
 }
 
@@ -120,10 +119,10 @@ LogicalResult PassTurnOp::verify() { return verifyTurn(*this, getTurns()); }
 LogicalResult FirstRoundOp::verify() {
   int64_t warps = getExecutingWarps(*this), warpgroups = static_cast<int64_t>(getOwn().size());
   if (warpgroups == 0)
-    return emitOpError("must have a round for each warpgroup, but got none");
+    return emitOpError("must have an iteration for each warpgroup, but got none");
   if (!warps || warps == Target::warpsOfGroup * warpgroups)
     return success();
-  return emitOpError() << "must have a round for each four warps that execute it, which are "
+  return emitOpError() << "must have an iteration for each four warps that execute it, which are "
                        << warps << ", but got " << warpgroups;
 }
 

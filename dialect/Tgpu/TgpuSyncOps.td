@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Barriers and fences.
 
@@ -52,7 +53,7 @@ def Tgpu_WaitOp : Tgpu_BarrierOp<"wait"> {
 def Tgpu_AcquireOp : Tgpu_BarrierOp<"acquire"> {
   let summary = "waits until the slot that use `use` will fill has been released";
   let description = [{
-    Returns once phase `use` div stages - 1 has completed; at once for the first round.
+    Returns once phase `use` div stages - 1 has completed; at once for the first `stages` uses.
 
     Preconditions, postconditions: as for `tgpu.wait`.
 
@@ -230,7 +231,7 @@ def Tgpu_PassTurnOp : Tgpu_TurnOp<"pass_turn"> {
 }
 
 def Tgpu_FirstRoundOp : Tgpu_Op<"first_round", [Pure]> {
-  let summary = "the round with which each warpgroup begins a loop";
+  let summary = "the iteration with which each warpgroup begins a loop";
   let description = [{
     The result is the operand for the warpgroup that executes the operation; operands are in the order of the warpgroups
     of the role. `all` is the first iteration of the loop. From there on, each warpgroup may skip the iterations before

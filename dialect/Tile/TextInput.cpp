@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Text from outside, before MLIR's parser gets it.
 
@@ -102,7 +103,7 @@ public:
       current->values = llvm::SaturatingAdd(current->values, shape.values);
     }
     if (shape.depth > maxNesting)
-      return "aliases may nest 256 deep but got more";
+      return "aliases are nested deeper than 256";
     return values > mostValues ? "aliases may stand for 1048576 values but got more" : nullptr;
   }
 
@@ -141,7 +142,7 @@ static std::optional<TextFault> findResultFault(StringRef text, size_t at) {
 std::optional<TextFault> tilewright::findTextFault(StringRef text) {
   auto tooDeep = [&](const char *at) {
     return TextFault{size_t(at - text.begin()),
-                     ("brackets may nest " + Twine(maxNesting) + " deep but got more").str()};
+                     ("brackets are nested deeper than " + Twine(maxNesting)).str()};
   };
   unsigned depth = 0, signs = 0;
   AliasSizes aliases;

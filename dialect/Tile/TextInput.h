@@ -1,7 +1,8 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Text from outside, before MLIR's parser gets it: how much of it there may be, how deep it may
-// nest and how long its numbers may be. Every tool that parses asks here.
+// Limits of input text, checked before MLIR's parser reads it: its size, its nesting and the length
+// of its numbers. Every tool that parses checks them.
 
 #ifndef TILEWRIGHT_DIALECT_TILE_TEXTINPUT_H
 #define TILEWRIGHT_DIALECT_TILE_TEXTINPUT_H

@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Kinds of expressions, and the rules of a signature.
 
@@ -108,7 +109,7 @@ private:
     if (scope == ExprScope::Parameters) {
       if (arg >= 0)
         return error() << "may read parameters only, but got the argument '" << name << "'";
-      return error() << "names '" << name << "', which is no parameter of @"
+      return error() << "names '" << name << "', which is not a parameter of @"
                      << SymbolTable::getSymbolName(signature->op).getValue();
     }
     Type type = arg < 0 ? getCaptureType(name) : signature->getArgType(arg);
@@ -164,15 +165,15 @@ private:
       kinds.push_back(static_cast<expr::Kind>(*kind));
     }
     if (isChosenBlock(expr))
-      return error() << "may not hold " << expr.getName()
-                     << "(), which stands alone, as the default of an integer parameter";
+      return error() << "uses " << expr.getName() << "() in an expression, but " << expr.getName()
+                     << "() must be the whole default of an integer parameter";
     if (function == expr::Function::SmCount && scope == ExprScope::Parameters)
       return error() << "may read parameters only, but got sm_count()";
     bool isQuoted = !kinds.empty() && kinds.front() == expr::Kind::Enum;
     if (function == expr::Function::Replaced && (scope != ExprScope::Constraint || !isQuoted))
       return error()
-             << "asks replaced(), which a constraint may, of the quoted name of a function, "
-                "such as replaced(\"mask_mod\")";
+             << "uses replaced(), but replaced() is allowed in constraints only and takes a quoted "
+                "function name, such as replaced(\"mask_mod\")";
     expr::CallKind call = expr::checkCall(function, kinds.data());
     if (!call.refusal.empty())
       return error() << call.refusal;
@@ -188,14 +189,14 @@ private:
     StringRef function = expr.getName();
     if (scope != ExprScope::Constraint || expr != whole)
       return error() << "uses '" << function
-                     << "' inside of an expression; it is a constraint by itself";
+                     << "' inside an expression; it must be a whole constraint";
     auto checkView = [&](ExprAttr operand, int64_t rank) -> LogicalResult {
       int arg = operand.getKind() == ExprKind::Name && signature
                     ? signature->findArg(operand.getName())
                     : -1;
       auto view = arg < 0 ? ViewType() : dyn_cast<ViewType>(signature->getArgType(arg));
       if (!view || !view.getElementType().isSignlessInteger(32) || (rank && view.getRank() != rank))
-        return error() << "applies '" << function << "' to what is no view of i32"
+        return error() << "uses '" << function << "', which requires a view of i32"
                        << (rank == 1   ? " of rank 1"
                            : rank == 2 ? " of rank 2"
                                        : "")
@@ -346,7 +347,7 @@ static LogicalResult verifyTypeNames(const Signature &signature, Operation *wher
     ParamDeclAttr param = signature.findParam(name);
     if (!param)
       return where->emitOpError() << "uses type " << type << ", but '" << name
-                                  << "' is no parameter of @" << kernel;
+                                  << "' is not a parameter of @" << kernel;
     if (param.getKind() != wanted)
       return where->emitOpError() << "uses type " << type << ", which needs '" << name
                                   << "' to be a parameter of kind " << stringifyParamKind(wanted)

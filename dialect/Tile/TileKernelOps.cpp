@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Kernels, programs and what they declare: assembly formats and verifiers.
 
@@ -455,7 +456,7 @@ LogicalResult LaunchOp::verifySymbolUses(SymbolTableCollection &symbols) {
     return success();
   auto kernel = dyn_cast_or_null<KernelOp>(symbol);
   if (!kernel)
-    return emitOpError() << "launches @" << getKernel() << ", which is no kernel of this module";
+    return emitOpError() << "launches @" << getKernel() << ", which is not a kernel in this module";
   Signature callee(kernel), caller((*this)->getParentOp());
   if (getArgs().size() != callee.argNames.size())
     return emitOpError() << "passes " << getArgs().size() << " arguments, but kernel @"
@@ -479,7 +480,7 @@ LogicalResult LaunchOp::verifySymbolUses(SymbolTableCollection &symbols) {
     ParamDeclAttr param = callee.findParam(paramName);
     // A bound kernel has no parameters left, and its launches no 'with' clause.
     if (!param)
-      return emitOpError() << "binds '" << paramName << "', which is no parameter of kernel @"
+      return emitOpError() << "binds '" << paramName << "', which is not a parameter of kernel @"
                            << getKernel();
     if (param.getDerived())
       return emitOpError()

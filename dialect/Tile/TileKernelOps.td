@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Kernels, programs and what they declare.
 
@@ -214,8 +215,8 @@ def Tile_CaptureOp : Tile_Op<"capture", [Symbol]> {
     to the arguments of every kernel and program that reaches a `tile.at` of it. A captured view is
     read-only.
 
-    Constraints are those of a kernel, over the capture alone: tile-specialize hands them to the entry
-    that reaches it, so every device checks them at every launch.
+    Constraints are those of a kernel, over the capture alone: tile-specialize adds them to the constraints of
+    the entry that reaches it, so every device checks them at every launch.
 
     Example: `tile.capture @slopes : !tile.view<[?], f32>`,
     `tile.capture @dropout : f32 require(dropout >= 0, dropout < 1)`

@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // The block loop: assembly format, verifier and loop interface.
 
@@ -299,7 +300,8 @@ LogicalResult ForBlocksOp::verifySymbolUses(SymbolTableCollection &symbols) {
     return success();
   auto function = symbols.lookupNearestSymbolFrom<func::FuncOp>(*this, getMaskAttr());
   if (!function)
-    return emitOpError() << "masks by " << getMaskAttr() << ", which is no function of this module";
+    return emitOpError() << "masks by " << getMaskAttr()
+                         << ", which is not a function in this module";
   FunctionType type = function.getFunctionType();
   SmallVector<Type> operands;
   auto next = getMaskOperands().begin();

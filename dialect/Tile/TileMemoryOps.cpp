@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Operations on views and between views and tiles: verifiers and memory effects.
 
@@ -124,7 +125,7 @@ LogicalResult AtOp::verifySymbolUses(SymbolTableCollection &symbols) {
   auto capture = symbols.lookupNearestSymbolFrom<CaptureOp>(*this, getCaptureAttr());
   if (!capture)
     return emitOpError() << "reads @" << *getCapture()
-                         << ", which is no tile.capture of this module";
+                         << ", which is not a tile.capture in this module";
   if (!mayBecomeEqual(getElementType(capture.getType()), getResult().getType()))
     return emitOpError() << "reads an element of @" << *getCapture() << ", which is "
                          << capture.getType() << ", but its result is " << getResult().getType();

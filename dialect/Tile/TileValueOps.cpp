@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Operations that compute tiles from tiles: verifiers.
 
@@ -223,7 +224,7 @@ static LogicalResult verifyMapped(Operation *op, FlatSymbolRefAttr symbol, Opera
   StringRef name = symbol.getValue();
   auto function = symbols.lookupNearestSymbolFrom<func::FuncOp>(op, symbol);
   if (!function)
-    return op->emitOpError() << "applies @" << name << ", which is no function of this module";
+    return op->emitOpError() << "applies @" << name << ", which is not a function in this module";
   FunctionType type = function.getFunctionType();
   if (type.getNumInputs() != operands.size())
     return op->emitOpError() << "passes " << operands.size() << " operands, but @" << name
@@ -284,7 +285,7 @@ LogicalResult MapGradientOp::verifySymbolUses(SymbolTableCollection &symbols) {
 LogicalResult AddGradientsOp::verify() {
   if (ExprAttr condition = getExactConditionAttr()) {
     if (!getExact())
-      return emitOpError("has a condition for 'exact', but no 'exact'");
+      return emitOpError("'when' requires 'exact'");
     std::optional<Signature> signature;
     if (auto kernel = (*this)->getParentOfType<KernelOp>())
       signature.emplace(kernel);

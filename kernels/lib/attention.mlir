@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // What kernels of attention let other files replace, and masks. A kernel that links this declares the parameters ACC
 // and CAUSAL, for @attends WINDOW, and for @key_head D and T.
@@ -18,14 +19,14 @@ func.func private @score_mod(%s: !acc, %b: i32, %h: i32, %i: i32, %j: i32) -> !a
 }
 
 // Whether query i may attend key j, besides CAUSAL and WINDOW. Of several files all must allow it. Where the mask
-// depends on data, no block can be ruled out from the positions alone: blocks are skipped by looking.
+// depends on data, no block can be ruled out from the positions alone: each block is tested at run time.
 func.func private @mask_mod(%b: i32, %h: i32, %i: i32, %j: i32) -> i1 attributes {tile.replaceable = "and"} {
   %true = arith.constant true
   return %true : i1
 }
 
-// Changes the probability of one pair, behind the sum of its row: not LSE. It is linear in p, so that the backward applies
-// it to the gradient of p as well. Of several files each changes what the one before gives.
+// Changes the probability of one pair after normalisation; LSE is unchanged. It is linear in p, so that the backward
+// applies it to the gradient of p as well. Of several files, each changes the result of the one before.
 func.func private @weight_mod(%p: !acc, %b: i32, %h: i32, %i: i32, %j: i32) -> !acc
     attributes {tile.replaceable = "compose"} {
   return %p : !acc

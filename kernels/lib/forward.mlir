@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // What a forward of attention does with a block of queries and one of keys: softmax in one pass over the keys (Milakov
 // and Gimelshein, Online normalizer calculation for softmax, 2018). Rows carry the maximum of the scores so far, in

@@ -1,6 +1,7 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// A kernel that turns lists of blocks round; attention_forward.mlir has their form.
+// A kernel that transposes lists of blocks; attention_forward.mlir has their form.
 
 !list_view  = !tile.view<[?, ?, ?, ?], i32>
 !count_view = !tile.view<[?, ?, ?], i32>

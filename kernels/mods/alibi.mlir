@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // ALiBi (Press, Smith and Lewis, Train short, test long, 2022): a penalty that grows linearly with
 // the distance of query and key, s - slope(h) * |i - j|.

@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Attention with linear biases, alibi.mlir, whose distance counts from a diagonal that each batch chooses, and whose
 // slopes may differ between batches: s - slope(b, h) * |i + shift(b) - j|. With shift = Skv - Sq the last query and the

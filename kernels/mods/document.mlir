@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Document mask: several documents packed into one sequence do not see each other. Keeps the pairs
 // of one document, query_document(b, i) == key_document(b, j). Add CAUSAL for a language model.

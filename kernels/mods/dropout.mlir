@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Dropout of probabilities: a pair is dropped with probability p, and the others are multiplied by
 // 1 / (1 - p); p counts in steps of 2^-16. LSE is that of attention without dropout.

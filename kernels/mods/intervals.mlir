@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Column intervals (FlashMask, Wang et al., 2024): each key is hidden from the queries of one interval, which describes
 // causal, document, shared-question and many other masks in two numbers a key. Keeps i < hidden_from(b, j) or

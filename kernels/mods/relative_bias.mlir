@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Relative position bias: s + table(h, clamp(j - i, -R, R) + R), a learned number for each head and
 // each distance up to R (Shaw, Uszkoreit and Vaswani, 2018). With the buckets of T5: t5_bias.mlir.

@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Attention sinks with a sliding window (Xiao et al., Efficient streaming language models with attention sinks, 2024):
 // a query attends itself, the last `sink_window` keys before it, and the first `sink_size` keys, none ahead of it.

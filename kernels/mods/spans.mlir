@@ -1,9 +1,10 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Spans: query i attends the keys key_begin(b, i) .. key_end(b, i) - 1. Several documents in one sequence, each row of
-// which says where its document begins and ends (add CAUSAL for a language model), prefixes of each document, windows of
-// different widths: any mask whose spans move forward from row to row. What lies outside is not run, and nothing is set
-// up but these numbers.
+// which says where its document begins and ends (add CAUSAL for a language model), prefixes of each document, windows
+// of different widths: any mask whose spans move forward from row to row. Blocks outside of the spans are skipped, and
+// these arrays are the only input.
 //
 //   key_begin, key_end       [B, Sq]    i32, neither descends from query to query, and the spans of neighbours, without
 //                                       those keys that CAUSAL or WINDOW leaves out, overlap or touch; where they

@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Relative position bias in buckets (Raffel et al., T5, 2020): s + table(h, bucket(j - i)), a learned number for each
 // head and each bucket of distances. Of the C buckets of a direction the first E = C / 2 hold one distance each; the

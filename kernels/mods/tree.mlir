@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Tree mask, as for verifying drafts of several continuations (Miao et al., SpecInfer, 2024): a query attends its
 // ancestors and itself. A walk of the tree, depth first, numbers each node when it is entered, and when it is left; a

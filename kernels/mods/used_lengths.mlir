@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Used lengths: of each element of a batch, or packed sequence, only the first rows count, as in a padded batch. Keeps
 // i < seqused_q(b) and j < seqused_k(b); blocks beyond are not run. CAUSAL = bottom_right still counts from all rows,

@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // A window that counts from a diagonal that each batch chooses: keeps
 // i + shift(b) - left <= j <= i + shift(b) + right. With shift = Skv - Sq this is the parameter WINDOW

@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Code and manifest of a module for one target.
 
@@ -211,7 +212,7 @@ static llvm::Expected<std::vector<runtime::KernelSpec>> makeKernelSpecs(const Bu
 }
 
 /// A form of a part for chips with little shared memory, by `add`: the first one that fits. What
-/// cannot be mapped so is left out without a word; returns whether all are.
+/// cannot be mapped so is omitted without a diagnostic; returns whether all are.
 static llvm::Expected<bool>
 addSmall(const BundlePart &large,
          llvm::function_ref<llvm::Expected<bool>(BundlePart &, bool mustBeSmall)> add) {

@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Compiles a bound module into a bundle: code for a target, and the manifest that says how to
 // launch it.
@@ -36,11 +37,11 @@ struct BundlePart {
 /// Maps the module of a part onto its target, in a copy.
 llvm::Error mapPart(BundlePart &part);
 
-/// Holds what is said while it lives, for the caller to pass on or to drop.
+/// Collects diagnostics in a scope; the caller emits or discards them.
 class HeldDiagnostics {
 public:
   explicit HeldDiagnostics(mlir::MLIRContext *context);
-  /// Passes on what was said, and holds nothing any more.
+  /// Emits the diagnostics collected so far, and stops collecting.
   void emit();
 
 private:
@@ -53,7 +54,7 @@ private:
 /// target, in the order of preference at run time: exact targets first. It may be called again for
 /// other bindings, which become variants. A program must have the same workspaces and launches on
 /// each target. Kernels that take more shared memory than smaller chips of their target have are
-/// added behind all others in a form that these can run, if there is one: without rings, or else
+/// added after all others in a form that these can run, if there is one: without rings, or else
 /// by smaller blocks. Those of targets with roles that may copy what they capture by tensor maps
 /// are added in that form before the other. `assemble` adds a cubin for exactly the target where
 /// this machine has a ptxas.

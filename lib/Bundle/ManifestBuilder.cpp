@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Contracts of kernels and programs as the runtime reads them.
 
@@ -57,7 +58,7 @@ toElementRule(numeric::ElementRule rule, tile::ExprAttr constraint,
         arguments, [&](const runtime::ArgumentSpec &argument) { return argument.name == name; });
     if (found == arguments.end())
       return makeError("'" + tile::toString(constraint) + "' is of '" + name +
-                       "', which is no argument");
+                       "', which is not an argument");
     *place = static_cast<uint32_t>(found - arguments.begin());
   }
   return spec;
@@ -260,7 +261,7 @@ bundle::makeProgramSpec(tile::ProgramOp program, llvm::ArrayRef<runtime::KernelS
         kernels, [&](const runtime::KernelSpec &kernel) { return kernel.name == op.getKernel(); });
     if (kernel == kernels.end())
       return makeError("program '" + spec.name + "' launches '" + op.getKernel() +
-                       "', which is no kernel of the module");
+                       "', which is not a kernel in the module");
     // All forms of it, in order of preference.
     for (size_t i = kernel - kernels.begin(); i < kernels.size(); ++i)
       if (kernels[i].name == kernel->name)

@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // LLVM IR, PTX and cubins from what convert-tgpu-to-nvvm leaves.
 
@@ -52,7 +53,7 @@ struct Assembly {
   std::vector<KernelResources> resources;
 };
 
-/// The path of ptxas: by TILEWRIGHT_PTXAS, whose empty value stands for none, from PATH, or beside
+/// The path of ptxas: by TILEWRIGHT_PTXAS, whose empty value means none, from PATH, or beside
 /// a CUDA installation; empty where there is none.
 std::string findAssembler();
 

@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // What tilewrightc --crash-reproducer asks for: when a pass fails or crashes, the module before
 // that pass and the pass with its options go to a file, which tilewright-opt --run-reproducer runs.

@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // The environment variable TILEWRIGHT_DUMP: where it is set, to a path such as /tmp/x, everything
 // that a compilation makes is written under that base name:

@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // What a mapped kernel takes and does, for a reader: tilewrightc --report.
 
@@ -23,8 +24,8 @@ struct SharedTraffic {
   void add(const SharedTraffic &other);
 };
 
-/// One round of a loop, or what stands outside of all loops. Of a condition the branch with more
-/// matrix instructions counts; what inner loops do is theirs.
+/// One iteration of a loop, or the code outside of all loops. Of a condition the branch with more
+/// matrix instructions counts; inner loops are not included.
 struct LoopReport {
   std::string place; ///< file:line:column; empty outside of loops
   std::string role;  ///< empty where all warps do the same

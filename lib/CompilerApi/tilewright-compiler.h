@@ -1,11 +1,12 @@
-/* Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+/* Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+ * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
  *
  * The C interface of libtilewright-compiler.so: compiles a kernel or program to a bundle in memory,
  * which tilewright_bundle_load (tilewright.h) takes. An application that loads bundles from files
  * needs only libtilewright.so.
  *
- * Set struct_size of each struct to its sizeof. Pointers are nullable where that is said. All
- * functions may be called from several threads. */
+ * Set struct_size of each struct to its sizeof. A pointer is nullable only if its comment says
+ * so. All functions may be called from several threads. */
 
 #ifndef TILEWRIGHT_LIB_COMPILERAPI_TILEWRIGHT_COMPILER_H
 #define TILEWRIGHT_LIB_COMPILERAPI_TILEWRIGHT_COMPILER_H

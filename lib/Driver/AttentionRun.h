@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // The shipped kernels of attention and of the matrix product on arrays in memory: what the
 // demonstration and the benchmark run. An ordinary user of KernelRun.h; nothing else in lib knows

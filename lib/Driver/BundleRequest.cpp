@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Binding and compiling each variant for each target.
 
@@ -140,8 +141,8 @@ private:
     BundlePart part{*module, request.gpu, request.ptx};
     part.gpu.target = target;
     // Code for a target with roles is worth having beside that for the default one where the
-    // kernels split into roles. What is slow or refused there is left to the default without a
-    // word.
+    // kernels split into roles. What is slow or refused there is left to the default, and omitted
+    // without a diagnostic.
     HeldDiagnostics held(parsed.getContext());
     bool isOptional = isChosen && Target::find(target)->hasRoles();
     if (!isOptional)

@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // From a file to a bundle: one entry, for several targets and bindings.
 
@@ -30,7 +31,7 @@ struct BundleRequest {
   bool assemble = true;                ///< with cubins, where there is a ptxas
   llvm::raw_ostream *report = nullptr; ///< gets the report of each variant for each target
   std::string ptx;                     ///< code of the only variant for the only target
-  /// Told what begins now, where it is set.
+  /// If set, called when a step begins, with its name.
   std::function<void(const std::string &)> progress;
 };
 

@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // The options that every tool which compiles has in common, as LLVM command-line options. To be
 // included by the one file with main().
@@ -30,8 +31,8 @@ struct CompileOptions {
         fastMath("fast-math", llvm::cl::desc("Allow rewrites that change the rounding of results"),
                  llvm::cl::cat(category)),
         blocks("blocks",
-               llvm::cl::desc("Rows (JSON) that go before the table of blocks; by default "
-                              "TILEWRIGHT_BLOCKS of the environment"),
+               llvm::cl::desc("Rows (JSON) that take precedence over the table of blocks; by "
+                              "default TILEWRIGHT_BLOCKS of the environment"),
                llvm::cl::value_desc("file"), llvm::cl::cat(category)),
         length("length",
                llvm::cl::desc("The longest loop that blocks are chosen for; 0: any length"),

@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // The GPU of this machine as tools and tests use it: compiles a bound module, copies arrays to the
 // device, launches, and copies them back. An application that keeps its arrays on the device uses
@@ -77,7 +78,7 @@ private:
   runtime::Operation operation;
 };
 
-/// Memory of the host that is to be mirrored as a whole, so that what lies between and around the
+/// Memory of the host that is to be mirrored as a whole, so that the memory between and around the
 /// elements of arrays is on the device, too.
 struct HostRange {
   uint8_t *data = nullptr;
@@ -88,7 +89,7 @@ struct HostRange {
 /// arrays that share memory on the host do so on the device.
 class GpuCall {
 public:
-  /// Arguments by name, as for runOnCpu. An array that lies in none of `ranges` is mirrored from
+  /// Arguments by name, as for runOnCpu. An array outside of all `ranges` is mirrored from
   /// its first to its last element. Errors: arguments that are unknown, missing or of a wrong kind;
   /// device memory.
   static llvm::Expected<std::unique_ptr<GpuCall>> create(const GpuOperation &operation,

@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Binding of files and scalars to arguments.
 
@@ -176,7 +177,7 @@ llvm::Error NpyBinding::bindArray(const ArgumentInfo &argument, const ArrayReque
                      " is written, and --in would drop the result; give it by --out or --inout");
   ElementType type = all.f64 && isFloat(*declared) ? ElementType::F64 : *declared;
   if (request.isRandom && !isFloat(type))
-    return makeError(describe(argument) + " cannot be random, since its elements are no floats");
+    return makeError(describe(argument) + " cannot be random: random is only for float arrays");
 
   auto inArgument = [&](llvm::Error error) {
     return makeError(describe(argument) + ": " + llvm::toString(std::move(error)));

@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Binds .npy files and scalars to the arguments of an entry, and writes its results back to files.
 
@@ -19,7 +20,7 @@
 
 namespace tilewright {
 
-/// The type of elements in memory that an MLIR type stands for; none for a type that is still a
+/// The type of elements in memory for an MLIR type; none for a type that is still a
 /// parameter.
 std::optional<ElementType> toElementType(mlir::Type type);
 

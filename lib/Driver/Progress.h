@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // What a tool is doing, on the last line of a terminal, where it takes longer than two seconds.
 
@@ -20,11 +21,11 @@ public:
   Progress(llvm::StringRef tool, bool isQuiet);
   ~Progress();
 
-  /// What begins now: "variant 3 of 12". Shown at once, or when the delay is over.
+  /// Names the step that begins: "variant 3 of 12". Shown at once, or when the delay is over.
   void show(const llvm::Twine &what);
 
-  /// Takes the line away, before something else is printed to the terminal; it comes back with the
-  /// next show() or second.
+  /// Clears the line before other output to the terminal; the next show(), or the next second,
+  /// prints it again.
   static void hide();
 
 private:

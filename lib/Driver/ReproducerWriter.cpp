@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // The options of a run as text again, with the files that they name.
 
@@ -120,7 +121,7 @@ llvm::Expected<std::string> Writer::addData(const ArrayRequest &array) {
     return makeError("the arrays of a reproducer may have " +
                      llvm::Twine(mostReproducerData >> 20) + " MiB, but with '" + array.name +
                      "' they have more; give smaller ones, or --in " + array.name +
-                     "=random@DIMxDIM... where any numbers serve");
+                     "=random@DIMxDIM... if the values do not matter");
   std::string name = "data/" + array.name + ".npy";
   result.files.push_back({name, (*buffer)->getBuffer().str(), /*isBinary=*/true});
   return "{}/" + name;

@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Gathers what a run needs into a reproducer.
 
@@ -15,15 +16,15 @@ struct ReproducerRequest {
   std::vector<std::pair<std::string, std::string>> params; ///< with those inferred from arrays
   std::string text;                                        ///< of run.file
   std::string compare, tolerance;                          ///< as they were given
-  bool embedsData = false; ///< .npy files, too; without it random numbers stand for floats
+  bool embedsData = false; ///< .npy files, too; without it random numbers replace floats
 };
 
 /// The most that the .npy files of a reproducer may have.
 constexpr size_t mostReproducerData = size_t(1) << 20;
 
-/// Files that run.file, the linked files and the sides of the comparison name by tile.link go along
-/// where they exist; what the compiler carries with it does not. Results go to /dev/null.
-/// `replaced` gets the names of the arrays for which random numbers stand. Errors: files that
+/// Files that run.file, the linked files and the sides of the comparison name by tile.link are
+/// included if they exist; those of the compiler's library are not. Results go to /dev/null.
+/// `replaced` gets the names of the arrays that random numbers replace. Errors: files that
 /// cannot be read, more data than the most, an array of integers without `embedsData` that is too
 /// large.
 llvm::Expected<Reproducer> makeReproducer(const ReproducerRequest &request,

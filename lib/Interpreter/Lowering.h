@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Compiles a specialised kernel into steps. Scalar functions are compiled into their callers: as
 // scalar code for func.call, and at the shape of a tile ("lifted") for tile.map and for masks.

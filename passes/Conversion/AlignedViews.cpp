@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // A kernel takes views of any strides, and tests in its loops whether it may copy 16 bytes at once.
 // Nearly all calls may. Where views are aligned, as a launch knows, code without these tests and

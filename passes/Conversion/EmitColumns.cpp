@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Comparisons of columns with a bound of each row, as masks of causal attention, windows and
 // documents have them: column < bound(row). A thread counts the columns below the bound among those
@@ -86,8 +87,8 @@ static void setColumnBounds(KernelEmitter &e, Value tile, SmallVector<ColumnBoun
     e.setElements(tile, e.getElements(tile));
 }
 
-/// How many of the columns that the thread holds are below the bound: of whole strides, and of the
-/// one that it cuts.
+/// The number of columns of the thread below the bound: those of whole strides, and those of the
+/// stride that contains the bound.
 static Value countColumns(OpBuilder &b, Location loc, const ThreadColumns &columns, Value first,
                           Value bound) {
   auto i32 = [&](int64_t value) -> Value {
@@ -104,7 +105,7 @@ static Value countColumns(OpBuilder &b, Location loc, const ThreadColumns &colum
   return arith::AddIOp::create(b, loc, ofWhole, ofLast);
 }
 
-/// The results of each row of the thread, as bits of one word or more.
+/// The comparisons of each row of the thread with its bound, as bits of one or more words.
 static Values makeColumnWords(KernelEmitter &e, const RegisterLayout &layout,
                               const ColumnBound &bound) {
   ThreadColumns columns = *findColumns(layout);
@@ -121,7 +122,7 @@ static Values makeColumnWords(KernelEmitter &e, const RegisterLayout &layout,
       Value before = e.i32(int64_t(word) * bitsPerWord), size = count;
       if (word > 0)
         size = arith::SubIOp::create(e.b, arith::MaxUIOp::create(e.b, count, before), before);
-      // As many ones as columns are below the bound, and at most as many as there are bits.
+      // The low min(size, 32) bits are set.
       Value bits =
           e.intrinsic("llvm.nvvm.fshl.clamp", e.b.getI32Type(), {e.i32(0), e.i32(-1), size});
       bool isBelow = bound.kind == ColumnBound::Kind::Below;
@@ -131,7 +132,7 @@ static Values makeColumnWords(KernelEmitter &e, const RegisterLayout &layout,
   return words;
 }
 
-/// Calls `visit` with each register and its condition: of a word all, then of the next.
+/// Calls `visit` with each register and its condition, word by word.
 void KernelEmitter::visitColumnBits(Value tile, llvm::function_ref<void(int, Value)> visit) {
   const RegisterLayout &layout = *getLayout(tile.getDefiningOp(), tile.getType());
   ThreadColumns columns = *findColumns(layout);

@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Tiles from global memory in registers.
 //
@@ -53,8 +54,9 @@ static bool isReadInOrder(LoadOp op) {
   });
 }
 
-/// How many runs of so many registers a role has room for beside the tiles of a round. It waits for
-/// products, across which ptxas moves no loads: what is on its way by then, it need not wait for.
+/// The number of runs of `registersOfRun` registers that a role can keep beside the tiles of an
+/// iteration. The role waits for products, and ptxas moves no load across such a wait, so runs that
+/// are loaded before it hide their latency.
 static int64_t countEarlyRuns(KernelEmitter &e, LoadOp op, int64_t registersOfRun) {
   constexpr int64_t atOnce = 8;
   auto roles = e.role ? cast<RolesOp>(e.role->getParentOp()) : RolesOp();

@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // tgpu.raise_max. The bits of floats that are not negative are ordered as integers are, and of any
 // floats and a zero the largest integer is that of the maximum, or of the zero if all are negative.

@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Samples of the clock, where the kernel has a timeline; see runtime/TimelineFormat.h for what they
 // write. Each role begins with claiming a chunk for every warpgroup, whose first thread writes.

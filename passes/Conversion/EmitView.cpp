@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Views in global memory: their extents, single elements, regions that tiles cover, and what is
 // known of how they are aligned.
@@ -31,7 +32,7 @@ static LogicalResult emitDim(KernelEmitter &e, tile::DimOp op) {
   }
   auto found = e.captures.find(op.getCaptureAttr().getAttr());
   if (found == e.captures.end())
-    return op.emitError() << "'" << op.getCaptureAttr() << "' is no capture of the module";
+    return op.emitError() << "'" << op.getCaptureAttr() << "' is not a capture in the module";
   e.set(op.getResult(), {found->second[1 + op.getDim()]});
   return success();
 }
@@ -60,7 +61,7 @@ Value KernelEmitter::clampPart(Value offset, Value asked, Value extent) {
 static LogicalResult emitCaptured(KernelEmitter &e, tile::CapturedOp op) {
   auto found = e.captures.find(op.getCaptureAttr().getAttr());
   if (found == e.captures.end())
-    return op.emitError() << "'" << op.getCaptureAttr() << "' is no capture of the module";
+    return op.emitError() << "'" << op.getCaptureAttr() << "' is not a capture in the module";
   e.set(op.getResult(), found->second);
   return success();
 }
@@ -100,7 +101,7 @@ static LogicalResult emitAt(KernelEmitter &e, tile::AtOp op) {
   } else {
     auto found = e.captures.find(op.getCaptureAttr().getAttr());
     if (found == e.captures.end())
-      return op.emitError() << "'" << op.getCaptureAttr() << "' is no capture of the module";
+      return op.emitError() << "'" << op.getCaptureAttr() << "' is not a capture in the module";
     list = found->second;
     type = e.module.lookupSymbol<tile::CaptureOp>(op.getCaptureAttr().getAttr()).getType();
   }

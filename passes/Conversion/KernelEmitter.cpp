@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // The kernel as a whole, its values, and the operations of a block.
 
@@ -208,8 +209,8 @@ LogicalResult KernelEmitter::inlineCall(Operation *call, StringRef callee,
   if (llvm::is_contained(callStack, callee))
     return call->emitError() << "function '" << callee << "' must not be recursive";
   if (callStack.size() == kMostNestedCalls)
-    return call->emitError() << "calls may nest " << kMostNestedCalls
-                             << " deep but got more; run tile-inline-calls first";
+    return call->emitError() << "calls are nested deeper than " << kMostNestedCalls
+                             << "; run tile-inline-calls first";
   Block &body = function.getBody().front();
   for (auto [argument, list] : llvm::zip_equal(body.getArguments(), arguments))
     set(argument, list);

@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Writes the code of one thread for a tgpu.kernel. Internal to convert-tgpu-to-nvvm.
 //
@@ -40,7 +41,7 @@ using Values = llvm::SmallVector<mlir::Value>;
 /// lowering is a function of its own.
 class KernelEmitter {
 public:
-  /// For code by the name of `entry` that takes what `aligned` says for granted.
+  /// For code named `entry`, which assumes the alignment in `aligned`.
   KernelEmitter(KernelOp kernel, llvm::StringRef entry, AlignedViews aligned);
 
   /// Adds the kernel's llvm.func to the module. Fails with a diagnostic at the operation concerned.

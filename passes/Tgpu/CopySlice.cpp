@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Finds the copies of a loop that can be started iterations ahead.
 
@@ -28,7 +29,7 @@ FailureOr<CopySlice> CopySlice::get(scf::ForOp loop, bool explain) {
   for (CopyAsyncOp copy : slice.copies) {
     auto alloc = copy.getBuffer().getDefiningOp<AllocOp>();
     if (!alloc)
-      return refuse(copy, "the buffer of a copy is no result of tgpu.alloc");
+      return refuse(copy, "the buffer of a copy is not the result of tgpu.alloc");
     for (Operation *user : alloc->getUsers())
       if (!loop->isProperAncestor(user))
         return refuse(copy, "the buffer of a copy is used outside of the loop as well");

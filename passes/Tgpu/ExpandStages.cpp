@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // tgpu-expand-stages: applies the places that tgpu-plan-stages, or an author, gave the operations
 // of a loop. Stage 1 of an iteration runs in the next iteration of the pipeline. All parts of a

@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Skips the iterations of a block loop in which a warpgroup's rows keep no pair. Under a causal
 // mask with descending blocks, the upper rows of a tile begin later than its lower rows. In a

@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // tgpu-pipeline-copies: loops of skeleton multistage. Iteration i multiplies the contents of stage
 // i mod S of the rings while the copies of iteration i + S - 1 are in flight:

@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Computes the operations that the data-moving roles of a kernel need.
 
@@ -160,7 +161,7 @@ private:
       return refuse(copy, "the kernel writes to the view that a copy reads");
     auto alloc = copy.getBuffer().getDefiningOp<AllocOp>();
     if (!alloc)
-      return refuse(copy, "the buffer of a copy is no result of tgpu.alloc");
+      return refuse(copy, "the buffer of a copy is not the result of tgpu.alloc");
     for (Operation *parent = copy->getParentOp(); parent != kernel; parent = parent->getParentOp())
       if (!isa<scf::ForOp, scf::IfOp>(parent))
         return refuse(copy, "a copy lies in '" + parent->getName().getStringRef() + "'");

@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Checks the order of a loop's operations, and finds the stage that the parts of a chain share.
 
@@ -176,7 +177,7 @@ private:
       };
       if (x->getName() != y->getName() || x->getResultTypes() != y->getResultTypes() ||
           withoutPlace(x) != withoutPlace(y) || x->getNumOperands() != y->getNumOperands())
-        return refuse(y, "there it is '" + x->getName().getStringRef() + "'");
+        return refuse(y, "the first part has '" + x->getName().getStringRef() + "'");
       for (auto [a, b] : llvm::zip_equal(x->getOperands(), y->getOperands()))
         if ((first.contains(a) ? match.lookup(a) : a) != b)
           return refuse(y, "it reads another value");

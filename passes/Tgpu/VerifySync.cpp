@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // tgpu-verify-sync: executes the steps of a kernel's participants against each other. VerifySync.h
 // describes the method.
@@ -240,7 +241,7 @@ private:
     kernel.walk([&](Block *block) {
       for (Operation &op : *block)
         if (isSynchronisation(op) && !reached.contains(&op)) {
-          op.emitRemark("was not reached by any launch played");
+          op.emitRemark("was not reached by any simulated launch");
           return;
         }
     });

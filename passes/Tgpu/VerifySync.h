@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Shared declarations of tgpu-verify-sync. The pass chooses small launches (VerifySyncLaunch.cpp)
 // and traces some blocks of each (VerifySyncTrace.cpp): scalars are computed

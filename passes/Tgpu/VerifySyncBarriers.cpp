@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // tgpu-verify-sync: the state of barriers, the participants that wait at them, and the knowledge
 // that passing a barrier transfers.
@@ -85,8 +86,8 @@ LogicalResult Player::arrive(int who, const Step &step, AllocBarriersOp allocati
   if (failed(barrier))
     return failure();
   if ((*barrier)->missing < count)
-    return step.op->emitOpError() << "brings " << count << " arrivals to use " << step.use
-                                  << " of barriers that were declared for "
+    return step.op->emitOpError() << "makes " << count << " arrivals for use " << step.use
+                                  << ", but the barrier was declared for "
                                   << allocation.getArrivals() << ", of which "
                                   << (*barrier)->missing << " are missing";
   (*barrier)->missing -= count;
@@ -186,8 +187,8 @@ Player::Outcome Player::meet(int who, const Step &step, Value named, bool waits)
     return Outcome::Error;
   }
   if (warps > static_cast<int64_t>(declared.getWarps())) {
-    step.op->emitOpError() << "brings " << warps << " warps to a barrier for "
-                           << declared.getWarps();
+    step.op->emitOpError() << "raises the arrivals to " << warps
+                           << " warps, but the barrier was declared for " << declared.getWarps();
     return Outcome::Error;
   }
   if (meeting.arriving.of.empty())

@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // tile-link: links functions and captures of other files, and checks calls between functions.
 
@@ -399,9 +400,9 @@ LogicalResult Linker::noteReplaced() {
       findAsked(constraint, asked);
     for (StringAttr name : asked) {
       if (!llvm::is_contained(replaceable, name))
-        return op.emitOpError("asks whether @")
-               << name.getValue() << " is replaced, but the module lets files replace "
-               << listNames(replaceable) << "; correct the name";
+        return op.emitOpError("replaced(\"")
+               << name.getValue() << "\") must name a replaceable function, but the module has "
+               << listNames(replaceable);
       if (joined.contains(name) && !llvm::is_contained(replaced, name))
         replaced.push_back(name);
     }

@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // tile-scale-after-max: the maximum of a row scaled by one positive factor is the scaled maximum of
 // the row, since rounding is monotonic. So the factor is applied to a row instead of a tile, and

@@ -105,8 +105,8 @@ class AttentionTest(TorchTest):
         partial = (made.kv_num_blocks, made.kv_indices, (4, 8))
         self.assert_right(lambda *x: attention(*x, block_mask=partial, return_lse=True),
                           lambda *x: reference(*x, block_mask=partial), inputs)
-        with self.assertRaisesRegex(ValueError, "block_mask must have no mask_mod, which is no kernel's, but got 'causal'; "
-                                                "rebuild it by BlockMask.from_kv_blocks without one"):
+        with self.assertRaisesRegex(ValueError, "block_mask must not have a mask_mod, which no kernel can apply, but got "
+                                                "'causal'; rebuild it by BlockMask.from_kv_blocks without one"):
             attention(*inputs, block_mask=made)
 
     def test_used_lengths_by_the_names_of_others(self):

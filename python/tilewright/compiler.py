@@ -12,7 +12,7 @@ from tilewright import places
 
 
 class CompileError(Exception):
-    """The text says what was refused, and where."""
+    """The text has the diagnostic, with its location."""
 
 
 class _Param(ctypes.Structure):
@@ -109,7 +109,8 @@ def compile_bundle(kernel, params, with_files=(), targets=()):
     """The bytes of a bundle with the one program or kernel of a file; functions of `with_files` replace those that the
     file lets be replaced. Without `targets` it is compiled for sm_80, and for sm_90a if it has a schedule of roles there.
     Values of `params` are integers, bools and strings. Blocks that are not given are those of the compiler's table, after
-    the rows of the file that TILEWRIGHT_BLOCKS of the environment names. ValueError where an argument is of another kind, CompileError for what the compiler refuses."""
+    the rows of the file that the environment variable TILEWRIGHT_BLOCKS names. ValueError if an argument has the wrong
+    type, CompileError for what the compiler refuses."""
     kernel, params = os.fspath(kernel), param_texts(params)
     with_files, targets = _texts("with_files", with_files), _texts("targets", targets)
     for file in (kernel, *with_files):

@@ -5,7 +5,7 @@ import torch
 
 from tilewright import checks
 
-# In the order in which they are linked, behind them the files of the caller.
+# In the order in which they are linked; the files of the caller follow.
 SCORES = ("softcap", "bias", "alibi", "alibi_aligned")
 OTHERS = ("mask", "used_lengths", "window_aligned", "dropout", "sink")
 
@@ -27,7 +27,7 @@ class Shape:
         self.used = None  # (queries, keys), i32 for each batch, where not all of its rows count
 
     def has_shift(self):
-        """Whether the bottom right corner of a sequence may lie beside its diagonal."""
+        """Whether the bottom right corner of a sequence may be off its diagonal."""
         if self.used:
             return self.used[0] is not self.used[1]
         if self.is_packed:
@@ -55,8 +55,8 @@ class Shape:
 
 
 def packed_of(cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, device):
-    """What the kernels of packed sequences take by name; None where nothing is packed. Keys may be left out where they
-    lie as the queries. The lengths of the longest sequences are checked, but no kernel needs them."""
+    """The arguments of the kernels for packed sequences by name; None if nothing is packed. Those of keys may be left out
+    if they equal those of the queries. The lengths of the longest sequences are checked, but no kernel needs them."""
     given = {"cu_seqlens_k": cu_seqlens_k, "max_seqlen_q": max_seqlen_q, "max_seqlen_k": max_seqlen_k}
     if cu_seqlens_q is None:
         extra = [name for name, x in given.items() if x is not None]
@@ -135,7 +135,7 @@ def _lists_of(mask):
     if hasattr(mask, "kv_num_blocks") and hasattr(mask, "kv_indices"):
         modifier = getattr(mask, "mask_mod", None)
         if modifier is not None and getattr(modifier, "__name__", "") != "noop_mask":
-            raise ValueError("block_mask must have no mask_mod, which is no kernel's, but got "
+            raise ValueError("block_mask must not have a mask_mod, which no kernel can apply, but got "
                              f"{getattr(modifier, '__name__', modifier)!r}; rebuild it by BlockMask.from_kv_blocks without "
                              "one, and give the mask within blocks by causal, window, attn_mask or modifier")
         lists = mask.kv_num_blocks, mask.kv_indices
@@ -238,7 +238,7 @@ class Features:
         self.link("sink", sinks=_per_head("sinks", sinks, self.shape, 1))
 
     def add_files(self, modifier, captures):
-        """The caller's, behind those of keywords."""
+        """The files of the caller, after those of keyword arguments."""
         text = checks.modifier_text(modifier)
         names = text.split(checks.SEPARATOR) if text else []
         twice = [name for name in names if name in self.files]

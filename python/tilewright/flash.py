@@ -32,7 +32,7 @@ def flash_attn_varlen_func(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, ma
                            deterministic=False, return_attn_probs=False, block_table=None, seqused_q=None,
                            seqused_k=None):
     """q [rows, Hq, D], k [keys, Hkv, D] and v [keys, Hkv, DV] give O [rows, Hq, DV]. With return_attn_probs (O, LSE
-    [Hq, rows], None). Rows behind the last sequence are not written. seqused_q and seqused_k, [sequences] of int32 as in
+    [Hq, rows], None). Rows after the last sequence are not written. seqused_q and seqused_k, [sequences] of int32 as in
     version 3, say how many rows of each sequence count; the others give 0, and the corner is that of these."""
     if block_table is not None:
         raise ValueError("block_table must be None: the kernel of packed sequences reads keys in order, not by pages; "

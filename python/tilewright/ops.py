@@ -156,7 +156,7 @@ def _dense_rows(x):
 
 
 def _empty_like(x, width):
-    """Of the shape of x but for the width; rows of heads lie as in x, so that transpose(1, 2) of what is returned is as
+    """Of the shape of x but for the width; rows of heads are arranged as in x, so that transpose(1, 2) of what is returned is as
     dense as that of x was."""
     if x.dim() == 4 and 0 < x.stride(1) < x.stride(2):
         return x.new_empty((x.shape[0], x.shape[2], x.shape[1], width)).transpose(1, 2)

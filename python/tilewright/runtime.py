@@ -75,7 +75,7 @@ def view_of(tensor):
 
 
 def arguments_of(values):
-    """An array of Argument by name, and what it points to. Numbers are f32 where they are floats, else i32."""
+    """An array of Argument by name, and the memory that it points to. Numbers are f32 where they are floats, else i32."""
     array, kept = (Argument * len(values))(), []
     for place, (name, value) in zip(array, values.items()):
         place.struct_size, place.name = ctypes.sizeof(Argument), name.encode()
@@ -127,7 +127,7 @@ class Library:
 
 
 class _Plan:
-    """What an operation and the plans of attention have in common: `prefix` is that of their functions."""
+    """The common part of an operation and of the plans of attention: `prefix` is that of their functions."""
 
     def __init__(self, library, prefix):
         self.library, self.prefix, self.handle = library, prefix, c_void_p()
@@ -146,8 +146,8 @@ class _Plan:
         self.library.call(f"{self.prefix}_prepare", self.handle, c_int(device))
 
     def check_indices(self, wanted=True):
-        """Whether a run checks what the kernel requires of the elements of index arrays, and raises where one breaks a
-        rule. It then waits for its stream and cannot be captured. TILEWRIGHT_CHECK_INDICES=1 says so for new plans."""
+        """Whether a run checks the kernel's constraints on the elements of index arrays, and raises if one is broken. It
+        then waits for its stream and cannot be captured. TILEWRIGHT_CHECK_INDICES=1 turns the check on for new plans."""
         self.library.call(f"{self.prefix}_check_indices", self.handle, c_int(wanted))
 
     def workspace_size(self, packed, device=0):

@@ -56,7 +56,7 @@ def attention(q, k, v, *, causal=False, window=None, align=None, scale=None, sof
     bias           added to scores, [B, Hq, Sq, Skv] with 1 or nothing for what is the same for all; of the type of q
     attn_mask      of bool: True attends; of floats: a bias
     alibi_slopes   [Hq] or [B, Hq]: scores lose slope * distance from the diagonal
-    dropout_p      pairs are dropped with this probability, the others weigh 1 / (1 - p)
+    dropout_p      pairs are dropped with this probability, the others are scaled by 1 / (1 - p)
     generator      that dropout draws its seed from; by default that of the device
     sinks          [Hq], logits that join the sum of each row, and have no value
     cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k
@@ -69,7 +69,7 @@ def attention(q, k, v, *, causal=False, window=None, align=None, scale=None, sof
                    the sink, and get zero gradients; they must be finite (in q and k only where there is a backward)
     block_mask     which blocks of keys each block of queries attends, besides all else: a BlockMask of FlexAttention without
                    a mask_mod; or (kv_num_blocks [B, Hq, Mb], kv_indices [B, Hq, Mb, L]) of int32, with 1 for batches and
-                   heads where they are the same for all, and a size of blocks behind them, a number or (queries, keys); by
+                   heads where they are the same for all, and a size of blocks after them, a number or (queries, keys); by
                    default 128. Packed, blocks count in each sequence
     modifier       a name of kernels/mods (prefix_lm, ...), the path of an .mlir file, or a list of them; they see scores as
                    softcap, bias and alibi_slopes have changed them, in this order

@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Dropout by the file mods/dropout, forward and backward: the pairs that are dropped must be
 // exactly those of the oracle's Philox, whatever the blocks; results by the accuracy rule.

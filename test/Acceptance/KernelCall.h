@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // One call of a shipped kernel: compiled (once for each binding of its parameters), with arrays and
 // scalars bound by name, run on the device that the environment variable TILEWRIGHT_TEST_DEVICE

@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Attention on arrays in any layout: transposed, slices of a packed tensor, negative strides,
 // unaligned rows, offsets beyond 32 bits. The bits must be those of row-major arrays, where the

@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // What was tried and passed, for docs/support-matrix.md; and how the accuracy reports counted. With
 // TILEWRIGHT_SUPPORT_MATRIX=FILE a run of these tests writes both to FILE, which

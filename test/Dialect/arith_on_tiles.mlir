@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // arith, math, scf and func apply to tiles as they are; types are compared by name.
 // RUN: tilewright-opt %s -split-input-file --verify-roundtrip -verify-diagnostics | FileCheck %s

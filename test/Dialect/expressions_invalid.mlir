@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Expressions and declarations of parameters that are refused.
 // RUN: tilewright-opt %s -split-input-file -verify-diagnostics
@@ -10,22 +11,22 @@ func.func @unknown_function() {
 
 // -----
 
-// expected-error @+1 {{a constraint applies 'ascending' to what is no view of i32 of rank 1 among the arguments}}
+// expected-error @+1 {{a constraint uses 'ascending', which requires a view of i32 of rank 1 among the arguments}}
 tile.kernel @of_floats require(ascending(x)) (%x: !tile.view<[?], f32>) grid(%i = 1) {}
 
 // -----
 
-// expected-error @+1 {{a constraint applies 'within' to what is no view of i32 among the arguments}}
+// expected-error @+1 {{a constraint uses 'within', which requires a view of i32 among the arguments}}
 tile.kernel @of_a_scalar require(within(n, 0, 1)) (%n: i32) grid(%i = 1) {}
 
 // -----
 
-// expected-error @+1 {{a constraint applies 'within_first' to what is no view of i32 of rank 2 among the arguments}}
+// expected-error @+1 {{a constraint uses 'within_first', which requires a view of i32 of rank 2 among the arguments}}
 tile.kernel @of_a_vector require(within_first(x, 0, 1, x, 1)) (%x: !tile.view<[?], i32>) grid(%i = 1) {}
 
 // -----
 
-// expected-error @+1 {{a constraint applies 'within_first' to what is no view of i32 of rank 1 among the arguments}}
+// expected-error @+1 {{a constraint uses 'within_first', which requires a view of i32 of rank 1 among the arguments}}
 tile.kernel @of_no_counts require(within_first(x, 0, 1, 4, 1)) (%x: !tile.view<[?, ?], i32>) grid(%i = 1) {}
 
 // -----
@@ -35,12 +36,12 @@ tile.kernel @of_flags require(within(x, 0, true)) (%x: !tile.view<[?], i32>) gri
 
 // -----
 
-// expected-error @+1 {{a constraint uses 'ascending' inside of an expression; it is a constraint by itself}}
+// expected-error @+1 {{a constraint uses 'ascending' inside an expression; it must be a whole constraint}}
 tile.kernel @inside require(not(ascending(x))) (%x: !tile.view<[?], i32>) grid(%i = 1) {}
 
 // -----
 
-// expected-error @+1 {{a grid extent uses 'ascending' inside of an expression; it is a constraint by itself}}
+// expected-error @+1 {{a grid extent uses 'ascending' inside an expression; it must be a whole constraint}}
 tile.kernel @of_a_grid (%x: !tile.view<[?], i32>) grid(%i = select(ascending(x), 1, 2)) {}
 
 // -----
@@ -182,22 +183,22 @@ tile.kernel @comment params(A: int, B: int = A // the same
 
 // -----
 
-// expected-error @+1 {{the default of parameter 'A' may not hold block(), which stands alone, as the default of an integer parameter}}
+// expected-error @+1 {{the default of parameter 'A' uses block() in an expression, but block() must be the whole default of an integer parameter}}
 tile.kernel @part params(A: int = 2 * block()) () grid(%i = 1) {}
 
 // -----
 
-// expected-error @+1 {{the default of parameter 'A' may not hold block(), which stands alone, as the default of an integer parameter}}
+// expected-error @+1 {{the default of parameter 'A' uses block() in an expression, but block() must be the whole default of an integer parameter}}
 tile.kernel @derived params(let A: int = block()) () grid(%i = 1) {}
 
 // -----
 
-// expected-error @+1 {{a constraint may not hold block(), which stands alone, as the default of an integer parameter}}
+// expected-error @+1 {{a constraint uses block() in an expression, but block() must be the whole default of an integer parameter}}
 tile.kernel @elsewhere params(A: int) require(A == block()) () grid(%i = 1) {}
 
 // -----
 
-// expected-error @+1 {{the default of parameter 'A' may not hold block_in(), which stands alone, as the default of an integer parameter}}
+// expected-error @+1 {{the default of parameter 'A' uses block_in() in an expression, but block_in() must be the whole default of an integer parameter}}
 tile.kernel @part_in params(A: int = 2 * block_in(64)) () grid(%i = 1) {}
 
 // -----

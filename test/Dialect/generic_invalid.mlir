@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // What only the generic syntax can say: attributes, operands and regions that the operations' own syntax
 // never makes. All of it is refused; nothing may crash, printing the refused operation included.
@@ -190,3 +191,14 @@ func.func @equal_positions(%n: i32) {
     "tile.yield"() : () -> ()
   }) : (i32, i32, i32, i32) -> ()
 }
+
+// -----
+
+// The parser reads a float literal for the default of a float.
+// expected-error @+1 {{the default of argument 'x' must be a float, but got true}}
+"tile.kernel"() <{
+  arg_defaults = {x = true}, arg_names = ["x"], arg_optional = array<i1: false>, constraints = [],
+  grid = [#tile.expr<1>], grid_names = ["i"], params = [], sym_name = "k"
+}> ({
+^bb0(%x: f32, %i: i32):
+}) : () -> ()

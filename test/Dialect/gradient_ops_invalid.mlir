@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Requests for derivatives, and sums at indices, that are refused.
 // RUN: tilewright-opt %s -split-input-file -verify-diagnostics
@@ -77,7 +78,7 @@ func.func @scalars(%s: f32, %seed: tensor<8xf32>) {
 // -----
 
 func.func @unknown(%s: tensor<8xf32>) {
-  // expected-error @+1 {{applies @g, which is no function of this module}}
+  // expected-error @+1 {{applies @g, which is not a function in this module}}
   %0 = tile.map_gradient @g(%s) wrt 0 seed %s : tensor<8xf32> : (tensor<8xf32>) -> tensor<8xf32>
   return
 }
@@ -212,7 +213,7 @@ tile.kernel @exact_kind params(P: int) (%x: f32) grid(%i = 1) {
 
 func.func private @f(%s: f32) -> f32
 func.func @condition_without_exact(%x: f32, %t: tensor<8xf32>) {
-  // expected-error @+1 {{has a condition for 'exact', but no 'exact'}}
+  // expected-error @+1 {{'when' requires 'exact'}}
   "tile.add_gradients"(%x, %t) <{function = @f, exact_condition = #tile.expr<true>}> : (f32, tensor<8xf32>) -> ()
   return
 }

@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Signatures of kernels and programs that are refused, and parameters, captures and grids.
 // RUN: tilewright-opt %s -split-input-file -verify-diagnostics
@@ -46,12 +47,12 @@ tile.kernel @"" () grid(%i = 1) {}
 // -----
 
 // Types.
-// expected-error @+1 {{uses type '!tile.view<[?, D], f32>', but 'D' is no parameter of @unknown_dimension}}
+// expected-error @+1 {{uses type '!tile.view<[?, D], f32>', but 'D' is not a parameter of @unknown_dimension}}
 tile.kernel @unknown_dimension (%x: !tile.view<[?, D], f32>) grid(%i = 1) {}
 
 // -----
 
-// expected-error @+1 {{uses type '!tile.view<[?], T>', but 'T' is no parameter of @unknown_element}}
+// expected-error @+1 {{uses type '!tile.view<[?], T>', but 'T' is not a parameter of @unknown_element}}
 tile.kernel @unknown_element (%x: !tile.view<[?], T>) grid(%i = 1) {}
 
 // -----
@@ -67,7 +68,7 @@ tile.kernel @integer_as_type params(D: int) (%x: !tile.param<D>) grid(%i = 1) {}
 // -----
 
 tile.kernel @unknown_in_body params(M: int) (%x: !tile.view<[?], f32>) grid(%i = 1) {
-  // expected-error @+1 {{uses type '!tile.tile<[N], f32>', but 'N' is no parameter of @unknown_in_body}}
+  // expected-error @+1 {{uses type '!tile.tile<[N], f32>', but 'N' is not a parameter of @unknown_in_body}}
   %0 = tile.load %x[0] : !tile.view<[?], f32> -> !tile.tile<[N], f32>
 }
 
@@ -75,14 +76,14 @@ tile.kernel @unknown_in_body params(M: int) (%x: !tile.view<[?], f32>) grid(%i =
 
 // Also inside another type.
 tile.kernel @unknown_in_tensor (%x: f32) grid(%i = 1) {
-  // expected-error @+1 {{uses type 'tensor<4x!tile.param<T>>', but 'T' is no parameter of @unknown_in_tensor}}
+  // expected-error @+1 {{uses type 'tensor<4x!tile.param<T>>', but 'T' is not a parameter of @unknown_in_tensor}}
   %0 = builtin.unrealized_conversion_cast %x : f32 to tensor<4x!tile.param<T>>
 }
 
 // -----
 
 tile.kernel @unknown_in_loop params(M: int) (%n: i32) grid(%i = 1) {
-  // expected-error @+1 {{uses type '!tile.tile<[M, N], i1>', but 'N' is no parameter of @unknown_in_loop}}
+  // expected-error @+1 {{uses type '!tile.tile<[M, N], i1>', but 'N' is not a parameter of @unknown_in_loop}}
   tile.for_blocks %b in (%n to %n) against (%n to %n) keep %keep : !tile.tile<[M, N], i1> {}
 }
 
@@ -96,7 +97,7 @@ tile.kernel @constant_tile params(T: type) () grid(%i = 1) {
 // -----
 
 // Defaults.
-// expected-error @+1 {{the default of parameter 'A' names 'B', which is no parameter of @unknown_in_default}}
+// expected-error @+1 {{the default of parameter 'A' names 'B', which is not a parameter of @unknown_in_default}}
 tile.kernel @unknown_in_default params(A: int = B) () grid(%i = 1) {}
 
 // -----
@@ -252,7 +253,7 @@ tile.kernel @negative_position (%x: !tile.view<[?, ?], f32>) grid(%i = dim(x, -1
 // -----
 
 tile.kernel @unknown_parameter params(A: int) () grid(%i = 1) {
-  // expected-error @+1 {{its expression names 'B', which is no parameter of @unknown_parameter}}
+  // expected-error @+1 {{its expression names 'B', which is not a parameter of @unknown_parameter}}
   %0 = tile.param B : i32
 }
 

@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Block loops that are refused.
 // RUN: tilewright-opt %s -split-input-file -verify-diagnostics
@@ -27,7 +28,7 @@ func.func @keep_scalar(%n: i32) {
 
 // The mask function.
 func.func @unknown_mask(%n: i32) {
-  // expected-error @+1 {{masks by @f, which is no function of this module}}
+  // expected-error @+1 {{masks by @f, which is not a function in this module}}
   tile.for_blocks %b in (%n to %n) against (%n to %n) where @f(against, block)
       keep %keep : tensor<4x4xi1> {}
   return

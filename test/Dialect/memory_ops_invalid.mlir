@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Accesses of memory that are refused.
 // RUN: tilewright-opt %s -split-input-file -verify-diagnostics
@@ -48,7 +49,7 @@ func.func @at_neither() {
 // -----
 
 func.func @at_unknown() {
-  // expected-error @+1 {{reads @c, which is no tile.capture of this module}}
+  // expected-error @+1 {{reads @c, which is not a tile.capture in this module}}
   %0 = tile.at @c : f32
   return
 }
@@ -57,7 +58,7 @@ func.func @at_unknown() {
 
 func.func private @c()
 func.func @at_function() {
-  // expected-error @+1 {{reads @c, which is no tile.capture of this module}}
+  // expected-error @+1 {{reads @c, which is not a tile.capture in this module}}
   %0 = tile.at @c : f32
   return
 }
@@ -144,7 +145,7 @@ func.func @captured_nothing() {
 
 tile.capture @scalar : f32
 func.func @captured_scalar() {
-  // expected-error @+1 {{which must be a tile.capture of the result's type, '!tile.view<[?], f32>', but got one of 'f32'}}
+  // expected-error @+1 {{is the view @scalar, which must be a tile.capture of the result's type, '!tile.view<[?], f32>', but got one of 'f32'}}
   %0 = tile.captured @scalar : !tile.view<[?], f32>
   return
 }

@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Programs, workspaces and launches that are refused.
 // RUN: tilewright-opt %s -split-input-file -verify-diagnostics
@@ -57,7 +58,7 @@ tile.program @kind_of_extent (%n: i32) {
 // -----
 
 tile.program @unknown_type (%n: i32) {
-  // expected-error @+1 {{uses type '!tile.view<[D], f32>', but 'D' is no parameter of @unknown_type}}
+  // expected-error @+1 {{uses type '!tile.view<[D], f32>', but 'D' is not a parameter of @unknown_type}}
   %0 = tile.workspace [n] : !tile.view<[D], f32>
 }
 
@@ -79,7 +80,7 @@ tile.kernel @workspace_in_kernel () grid(%i = 1) {
 
 // Launches.
 tile.program @unknown_kernel () {
-  // expected-error @+1 {{launches @k, which is no kernel of this module}}
+  // expected-error @+1 {{launches @k, which is not a kernel in this module}}
   tile.launch @k()
 }
 
@@ -87,7 +88,7 @@ tile.program @unknown_kernel () {
 
 func.func private @k()
 tile.program @function_as_kernel () {
-  // expected-error @+1 {{launches @k, which is no kernel of this module}}
+  // expected-error @+1 {{launches @k, which is not a kernel in this module}}
   tile.launch @k()
 }
 
@@ -142,7 +143,7 @@ tile.program @absent_argument (%y: optional !tile.view<[?], f32>) {
 
 tile.kernel @k params(A: int) () grid(%i = 1) {}
 tile.program @unknown_in_with () {
-  // expected-error @+1 {{binds 'B', which is no parameter of kernel @k}}
+  // expected-error @+1 {{binds 'B', which is not a parameter of kernel @k}}
   tile.launch @k() with (B = 1)
 }
 
@@ -158,7 +159,7 @@ tile.program @derived_in_with () {
 
 tile.kernel @k params(A: int) () grid(%i = 1) {}
 tile.program @value_of_unknown params(C: int) () {
-  // expected-error @+1 {{the value of 'A' names 'B', which is no parameter of @value_of_unknown}}
+  // expected-error @+1 {{the value of 'A' names 'B', which is not a parameter of @value_of_unknown}}
   tile.launch @k() with (A = B)
 }
 

@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Kernels, roles and shared memory of tgpu that are refused.
 // RUN: tilewright-opt %s -split-input-file -verify-diagnostics
@@ -269,7 +270,7 @@ tgpu.kernel @k target "sm_90a" warps 4 () grid(%i = 1) {
 // -----
 
 func.func @f() {
-  // expected-error @+1 {{stands inside a tgpu.kernel}}
+  // expected-error @+1 {{must be inside a tgpu.kernel}}
   %0 = tgpu.grid_extent 0 : i32
   return
 }

@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Schedules of loops and roles, columns of register tiles, and first rounds of warpgroups.
 // RUN: split-file %s %t
@@ -37,14 +38,14 @@ tgpu.kernel @k target "sm_90a" warps 8 () grid(%i = 1)
 //--- invalid.mlir
 
 tgpu.kernel @rounds target "sm_90a" warps 8 (%a: i32) grid(%i = 1) {
-  // expected-error @+1 {{must have a round for each four warps that execute it, which are 8, but got 3}}
+  // expected-error @+1 {{must have an iteration for each four warps that execute it, which are 8, but got 3}}
   %first = tgpu.first_round %a of %a, %a, %a
 }
 
 // -----
 
 func.func @no_rounds(%a: i32) {
-  // expected-error @+1 {{must have a round for each warpgroup, but got none}}
+  // expected-error @+1 {{must have an iteration for each warpgroup, but got none}}
   %first = "tgpu.first_round"(%a) : (i32) -> i32
   return
 }
@@ -115,7 +116,7 @@ func.func private @f() attributes {tgpu.role_schedule = #tgpu.role_schedule<load
 
 // -----
 
-// expected-error @+1 {{what rounds write to shared memory has 1 or 2 buffers, but got 3}}
+// expected-error @+1 {{scratch_stages must be 1 or 2, but got 3}}
 func.func private @f() attributes {tgpu.role_schedule = #tgpu.role_schedule<load_registers = 24, compute_registers = 240, scratch_stages = 3>}
 
 // -----

@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // What operations of tgpu read and write, as canonicalize, cse and loop-invariant-code-motion see it.
 // RUN: tilewright-opt %s --canonicalize --cse --loop-invariant-code-motion | FileCheck %s

@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Barriers, turns and fences of tgpu that are refused.
 // RUN: tilewright-opt %s -split-input-file -verify-diagnostics
@@ -42,7 +43,7 @@ tgpu.kernel @k target "sm_90a" warps 4 () grid(%i = 1) {
 tgpu.kernel @k target "sm_90a" warps 4 () grid(%i = 1) {
   tgpu.roles
     role "a" warps 4 {
-      // expected-error @+1 {{stands outside of roles, so that every warp waits for the initialisation}}
+      // expected-error @+1 {{must be outside of roles: every warp must wait for the initialisation}}
       %0 = tgpu.alloc_barriers arrivals 1 : !tgpu.barriers<2>
     }
 }
@@ -118,7 +119,7 @@ tgpu.kernel @k target "sm_90a" warps 4 () grid(%i = 1) {
 tgpu.kernel @k target "sm_90a" warps 4 () grid(%i = 1) {
   tgpu.roles
     role "a" warps 4 {
-      // expected-error @+1 {{waits for the whole block, which other roles never do; inside a role, sync on a tgpu.named_barrier}}
+      // expected-error @+1 {{a block-wide sync is not allowed inside a role; use a named barrier}}
       tgpu.sync
     }
 }
@@ -263,7 +264,7 @@ tgpu.kernel @k target "sm_90a" warps 4 () grid(%i = 1) {
   %t = tile.full %f : tensor<8x64xi1, #tgpu.blocked<1, lanes 32, warps 4, 1>>
   tgpu.roles
     role "a" warps 4 {
-      // expected-error @+1 {{is a vote of the whole block, in which other roles never take part}}
+      // expected-error @+1 {{tgpu.any is not allowed inside a role without a named barrier of the role}}
       %0 = tgpu.any %t : tensor<8x64xi1, #tgpu.blocked<1, lanes 32, warps 4, 1>>
     }
 }

@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Tiles that blocks take from a counter, turns of blocks, and votes of a role.
 //
@@ -56,7 +57,7 @@ tgpu.kernel @turns target "sm_90a" warps 8 (%n: i32, %turns: !tile.view<[?, ?], 
 //--- errors.mlir
 
 tgpu.kernel @k target "sm_90a" warps 4 (%n: i32, %turns: !tile.view<[?], i32>) grid(%i = 1) {
-  // expected-error @+1 {{'tgpu.await_turn' op is executed by one thread of a role, and must stand in one}}
+  // expected-error @+1 {{'tgpu.await_turn' op is allowed only inside a role}}
   tgpu.await_turn %n of %turns[%n] : !tile.view<[?], i32>
 }
 
@@ -88,7 +89,7 @@ tgpu.kernel @k target "sm_90a" warps 8 (%n: i32, %turns: !tile.view<[?], f32>) g
 
 tgpu.kernel @k target "sm_90a" warps 4 (%n: i32) grid(%i = 1) {
   %slot = tgpu.alloc : !tgpu.shared<4xi32, none>
-  // expected-error @+1 {{'tgpu.publish' op is executed by one thread of a role, and must stand in one}}
+  // expected-error @+1 {{'tgpu.publish' op is allowed only inside a role}}
   tgpu.publish %n to %slot : !tgpu.shared<4xi32, none>
 }
 
@@ -112,7 +113,7 @@ tgpu.kernel @k target "sm_90a" warps 4 (%n: i32) grid(%i = 1) {
 
 tgpu.kernel @k target "sm_90a" warps 4 (%n: i32) grid(%i = 1) {
   %slot = tgpu.alloc : !tgpu.shared<4xi32, none>
-  // expected-error @+1 {{'tgpu.take_tile' op is executed by one thread of a role, and must stand in one}}
+  // expected-error @+1 {{'tgpu.take_tile' op is allowed only inside a role}}
   %t = tgpu.take_tile of %n into %slot : !tgpu.shared<4xi32, none>
 }
 
@@ -162,5 +163,5 @@ func.func private @dynamic() attributes {x = #tgpu.role_schedule<load_registers 
 
 // -----
 
-// expected-error @+1 {{what is copied once for each tile has 1 or 2 buffers, but got 3}}
+// expected-error @+1 {{tile_stages must be 1 or 2, but got 3}}
 func.func private @tiles() attributes {x = #tgpu.role_schedule<load_registers = 40, compute_registers = 232, tile_stages = 3>}

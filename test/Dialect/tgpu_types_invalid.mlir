@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Types and layouts of tgpu that are refused.
 // RUN: tilewright-opt %s -split-input-file -verify-diagnostics
@@ -29,7 +30,7 @@ func.func private @f() -> tensor<64x8xf32, #tgpu.wgmma<9>>
 
 // -----
 
-// expected-error @+1 {{operand b of a wgmma lies in shared memory; there is no register layout for it}}
+// expected-error @+1 {{operand b of wgmma must be in shared memory and has no register layout}}
 #bad = #tgpu.operand<b, #tgpu.wgmma<1>>
 
 // -----

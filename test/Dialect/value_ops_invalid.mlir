@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Operations on tiles that are refused.
 // RUN: tilewright-opt %s -split-input-file -verify-diagnostics
@@ -230,7 +231,7 @@ func.func @reduce_kind(%x: !tile.tile<[M], i1>) {
 
 // tile.map.
 func.func @map_unknown(%x: tensor<4xf32>) {
-  // expected-error @+1 {{applies @f, which is no function of this module}}
+  // expected-error @+1 {{applies @f, which is not a function in this module}}
   %0 = tile.map @f(%x) : (tensor<4xf32>) -> tensor<4xf32>
   return
 }
@@ -239,7 +240,7 @@ func.func @map_unknown(%x: tensor<4xf32>) {
 
 tile.capture @f : f32
 func.func @map_capture(%x: tensor<4xf32>) {
-  // expected-error @+1 {{applies @f, which is no function of this module}}
+  // expected-error @+1 {{applies @f, which is not a function in this module}}
   %0 = tile.map @f(%x) : (tensor<4xf32>) -> tensor<4xf32>
   return
 }

@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // The part of LLVM's FuzzedDataProvider that the targets use. It reads the same bytes for the same
 // calls, so that inputs keep their meaning, and needs no clang, so that GCC can replay them.

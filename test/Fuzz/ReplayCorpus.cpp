@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // ReplayCorpus FOLDER: runs a fuzz target, without libFuzzer, on each file of its corpus. A target
 // ends the program where something that must hold does not; the last name that was printed is the

@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Elements added at indices of their own, as PTX.
 // RUN: tilewrightc %s --target=sm_80 --emit=ptx | FileCheck %s
@@ -49,4 +50,4 @@ tgpu.kernel @exactly_f64 target "sm_80" warps 1 (%x: !tile.view<[?], f64>, %sums
   tile.add_at %a, %sums[%i] exact : tensor<32xf64, #v>, !tile.view<[?, 13], i64>, (i32)
 }
 
-// F16: add_at_f16.mlir:7:3: error: adds f32 or f64 on a GPU, but got 'f16'; convert it with tile.cast
+// F16: add_at_f16.mlir:8:3: error: adds f32 or f64 on a GPU, but got 'f16'; convert it with tile.cast

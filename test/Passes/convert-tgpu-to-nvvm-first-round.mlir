@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // The first round of the warpgroup; a reduction tells ptxas that it is the same for the warp.
 // RUN: tilewright-opt %s --convert-tgpu-to-nvvm | FileCheck %s

@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // A thread computes the extents of the grid as the launch does: floordiv and mod round down and ceildiv up, whatever the signs.
 // Of constants LLVM folds what a thread would compute: 6, 11, 9, 7, 17, 12.

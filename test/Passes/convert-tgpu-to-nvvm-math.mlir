@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Elementary functions and conversions of floats of 8 bits, of constants: LLVM computes what the code for a thread would.
 // Inputs/check_math.py knows the exact values, and how far from them each result may lie.

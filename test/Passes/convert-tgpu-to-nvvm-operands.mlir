@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Operands that lie where no code finds them.
 // RUN: tilewright-opt %s --tgpu-plan-shared-memory --convert-tgpu-to-nvvm -split-input-file -verify-diagnostics

@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // RUN: tilewrightc %s --target=sm_80 --emit=ptx | FileCheck %s
 // RUN: %if ptxas %{ tilewrightc %s --target=sm_80 --emit=cubin --report -o %t.cubin 2>&1 \

@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Layouts that operations cannot take, barriers without numbers, and what else no code is made of.
 // RUN: tilewright-opt %s --convert-tgpu-to-nvvm -split-input-file -verify-diagnostics

@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // What keeps the round of a role short: sums by thread, turns by one barrier, and operations that keep their place.
 // RUN: tilewright-opt %s --convert-tgpu-to-nvvm --split-input-file | FileCheck %s

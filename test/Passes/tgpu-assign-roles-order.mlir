@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Additions in order: the role that adds waits for its turn, stores tile 0 and adds the others, and ends its turn when
 // memory has what it wrote. Tiles of the grid come from a counter, the first one, too.

@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Copies of parts of views, such as the sequences of a packed batch, by ragged tensor maps. A role of its own, the
 // scheduler, reads where a part lies, and publishes what the others need. A tile that writes nothing is not published.

@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Two parts of a loop, neither stage of which is the same.
 // RUN: tilewright-opt %s --tgpu-expand-stages -split-input-file -verify-diagnostics
@@ -39,7 +40,7 @@ tgpu.kernel @operation target "sm_90a" warps 8 (%x: i32, %y: i32, %z: i32, %c1: 
       } {tgpu.schedule = #tgpu.schedule<skeleton = producer_consumer, stages = 2, in_flight = 1>}
       %rest = scf.for %i = %y to %z step %step iter_args(%n = %first) -> (i32) : i32 {
         %own = arith.muli %i, %c2 {tgpu.place = array<i64: 0, 0>} : i32
-        // expected-error @+1 {{'arith.subi' op of stage 1 differs from stage 1 of the loop's first part: there it is 'arith.addi'}}
+        // expected-error @+1 {{'arith.subi' op of stage 1 differs from stage 1 of the loop's first part: the first part has 'arith.addi'}}
         %next = arith.subi %n, %c1 {tgpu.place = array<i64: 1, 1>} : i32
         scf.yield %next : i32
       } {tgpu.general, tgpu.schedule = #tgpu.schedule<skeleton = producer_consumer, stages = 2, in_flight = 1>}

@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // A fence stands between what threads write for wgmma or TMA and the barrier that tells of it, nowhere else.
 // RUN: tilewright-opt %s --tgpu-insert-fences -split-input-file | FileCheck %s --implicit-check-not=tgpu.fence_async

@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Results leave through slots that the role which copies lends, where memory has no buffers for them: decided by
 // tgpu-plan-schedule, obeyed by tgpu-assign-roles, used by tgpu-stage-stores.

@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Loops whose schedule asks for what their copies do not allow.
 // RUN: tilewright-opt %s --tgpu-pipeline-copies -split-input-file -verify-diagnostics
@@ -26,7 +27,7 @@ tgpu.kernel @ring target "sm_80" warps 4 (%x: !view, %n: i32) grid(%i = 1) {
   %ring = tgpu.alloc_ring : !tgpu.ring<2, !tile>
   scf.for %k = %c0 to %n step %c1 : i32 {
     %slot = tgpu.slot %ring[%k] : !tgpu.ring<2, !tile>
-    // expected-error @+1 {{loop cannot be pipelined: the buffer of a copy is no result of tgpu.alloc; use the schedule skeleton=synchronous}}
+    // expected-error @+1 {{loop cannot be pipelined: the buffer of a copy is not the result of tgpu.alloc; use the schedule skeleton=synchronous}}
     tgpu.copy_async %x[%k, 0], %slot : !view, !tile
   } {tgpu.schedule = #tgpu.schedule<skeleton = multistage, stages = 2>}
 }

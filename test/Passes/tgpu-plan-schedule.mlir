@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Which loops get a schedule, of how many stages, and what stays in registers. Kernels with roles
 // are in tgpu-plan-schedule-roles.mlir and, as to the slots of rings, tgpu-plan-schedule-slots.mlir.

@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Offsets obey the alignment of each swizzle; the sum obeys the limit of the target.
 // RUN: tilewright-opt %s --tgpu-plan-shared-memory -split-input-file -verify-diagnostics | FileCheck %s

@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // RUN: tilewright-opt %s --tgpu-plan-stages | FileCheck %s
 // RUN: sed '/^!held_/s/<2/<3/' %s | tilewright-opt --tgpu-plan-stages | FileCheck %s --check-prefix=THREE

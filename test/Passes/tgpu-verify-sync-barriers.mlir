@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // What tgpu-verify-sync says about barriers, counters, turns and asynchronous products.
 // RUN: tilewright-opt %s --tgpu-verify-sync -split-input-file -verify-diagnostics
@@ -40,7 +41,7 @@ tgpu.kernel @too_many target "sm_90a" warps 3 () grid(%i = 1) {
       tgpu.wait %full[%i] : !tgpu.barriers<1>
     }
     role "b" warps 2 {
-      // expected-error @+1 {{brings 64 arrivals to use 0 of barriers that were declared for 2, of which 2 are missing}}
+      // expected-error @+1 {{makes 64 arrivals for use 0, but the barrier was declared for 2, of which 2 are missing}}
       tgpu.arrive %full[%i] per thread : !tgpu.barriers<1>
     }
 }
@@ -213,7 +214,7 @@ tgpu.kernel @warps_too_many target "sm_90a" warps 12 () grid(%i = 1) {
       tgpu.sync on %b
     }
     role "b" warps 6 {
-      // expected-error @+1 {{brings 12 warps to a barrier for 10}}
+      // expected-error @+1 {{raises the arrivals to 12 warps, but the barrier was declared for 10}}
       tgpu.sync on %b
     }
 }

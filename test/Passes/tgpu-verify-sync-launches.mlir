@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Which launches and blocks tgpu-verify-sync plays, and what it says of code that none of them reaches.
 // RUN: tilewright-opt %s --tgpu-verify-sync=report-unreached -split-input-file -verify-diagnostics
@@ -130,7 +131,7 @@ tgpu.kernel @heads_that_are_related target "sm_80" warps 4 (%q: !view, %k: !view
   %group = arith.divsi %q_heads, %k_heads : i32
   %differ = arith.cmpi ne, %q_heads, %o_heads : i32
   scf.if %differ {
-    // expected-remark @+1 {{was not reached by any launch played}}
+    // expected-remark @+1 {{was not reached by any simulated launch}}
     tgpu.sync
     %tile = tgpu.read %buffer : !tile -> !r
   }
@@ -166,7 +167,7 @@ tgpu.kernel @surplus target "sm_80" warps 4 (%q: !view, %k: !view) grid(%i = cei
   }
   %never = arith.cmpi sgt, %rest, %c64 : i32
   scf.if %never {
-    // expected-remark @+1 {{was not reached by any launch played}}
+    // expected-remark @+1 {{was not reached by any simulated launch}}
     tgpu.sync
     tgpu.copy_commit
   }

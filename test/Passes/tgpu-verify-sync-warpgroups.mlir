@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Warpgroups of a role whose first rounds differ are played apart: the second has none of these rounds, the first all.
 // RUN: tilewright-opt %s --tgpu-verify-sync -split-input-file -verify-diagnostics

@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Buffers: who may read and write them when. (tgpu-verify-sync-barriers.mlir has barriers and products.)
 // RUN: tilewright-opt %s --tgpu-verify-sync -split-input-file -verify-diagnostics

@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Files that others name by tile.link, and every refusal.
 //
@@ -54,7 +55,7 @@
 // RUN: not tilewright-opt %t/mistyped.mlir --tile-link 2>&1 | FileCheck %s --check-prefix=MISTYPED
 // MISTYPED: mistyped.mlir:2:1: error: {{.*}}function @twice must be declared as the linked file defines it, '(f32) -> f32', but got '(f64) -> f64'; correct the declaration
 // RUN: not tilewright-opt %t/absent.mlir --tile-link 2>&1 | FileCheck %s --check-prefix=ABSENT
-// ABSENT: absent.mlir:{{[0-9]+}}:{{[0-9]+}}: error: 'tile.map' op applies @thrice, which is no function of this module
+// ABSENT: absent.mlir:{{[0-9]+}}:{{[0-9]+}}: error: 'tile.map' op applies @thrice, which is not a function in this module
 
 //--- main.mlir
 tile.link "lib/library.mlir"

@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Constraints that ask whether a linked file replaces a function.
 //
@@ -18,7 +19,7 @@
 // BOUND-NOT: require
 // BOUND: tile.kernel @main
 // REFUSED: error: constraint 'or(not(ORDERED), not(replaced("mask_mod")))' of kernel @main must hold, but got ORDERED = true
-// MISSPELT: error: 'tile.kernel' op asks whether @mask_mood is replaced, but the module lets files replace @score_mod, @mask_mod; correct the name
+// MISSPELT: error: 'tile.kernel' op replaced("mask_mood") must name a replaceable function, but the module has @score_mod, @mask_mod
 
 //--- main.mlir
 
@@ -67,12 +68,12 @@ tile.kernel @main require(not(replaced("mask_mood"))) (%x: !tile.view<[?], f32>)
 
 //--- errors.mlir
 
-// expected-error @+1 {{a constraint asks replaced(), which a constraint may, of the quoted name of a function, such as replaced("mask_mod")}}
+// expected-error @+1 {{a constraint uses replaced(), but replaced() is allowed in constraints only and takes a quoted function name, such as replaced("mask_mod")}}
 tile.kernel @name params(N: int) require(replaced(N)) () grid(%i = 1) {}
 
 // -----
 
-// expected-error @+1 {{the default of parameter 'A' asks replaced(), which a constraint may, of the quoted name of a function}}
+// expected-error @+1 {{the default of parameter 'A' uses replaced(), but replaced() is allowed in constraints only and takes a quoted function name}}
 tile.kernel @default params(A: flag = replaced("f")) () grid(%i = 1) {}
 
 // -----

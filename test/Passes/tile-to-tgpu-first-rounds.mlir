@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // A causal loop whose tiles are higher than its blocks are wide, from the last block to the first: each warpgroup has a
 // first round, if a round in which a row keeps nothing changes nothing of it. On machines without roles none has.

@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // For the tests of the accuracy rule: attention as a real kernel computes it (FlashAttention-2:
 // blocks of keys, running maximum, base 2, P recomputed from LSE), with faults to switch on.

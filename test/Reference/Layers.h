@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // The oracle of the kernels that are not attention: a product with a fused epilogue, a gated linear
 // unit, row softmax, layer norm. Each gives ref or lowp by the precision, as in Attention.h, and on

@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Mask probes: inputs from whose outputs the attended set can be read off exactly, whatever the
 // precision. With Q = 0 every kept score is 0, so that each of the n kept keys of a row has weight

@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Attention backward for Hopper, D 64, bf16, by hand: one block of 128 keys against all blocks of 128
 // queries (Dao, FlashAttention-2, 2023, algorithm 2; roles as in FlashAttention-3).

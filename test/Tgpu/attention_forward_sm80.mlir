@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Attention forward for Ampere and later, D 128, bf16, by hand: the schedule of FlashAttention-2 (Dao, 2023).
 // A row without a key has the maximum -inf; its exponents are taken from 0.

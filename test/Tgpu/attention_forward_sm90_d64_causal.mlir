@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Attention forward for Hopper, by hand: D 64, bf16, under a causal mask (kind top_left). It takes the
 // arguments of kernels/attention_forward.mlir, so that it can take that kernel's place.

@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // The text of options, and the binding of files to the arguments of a compiled kernel.
 
@@ -75,8 +76,8 @@ func.func private @scaled() -> f32 {
   %g = tile.at @gain : f32
   return %g : f32
 }
-tile.kernel @k params(N: int) (%x: !tile.view<[?, N], f32>, %y: optional !tile.view<[?, N], f32>, %n: i32)
-    grid(%i = 1) {
+tile.kernel @k params(N: int)
+    (%x: !tile.view<[?, N], f32>, %y: optional !tile.view<[?, N], f32>, %n: i32) grid(%i = 1) {
   %c0 = arith.constant 0 : i32
   %t = tile.load %x[0, 0] : !tile.view<[?, N], f32> -> !tile.tile<[N], f32>
   %j = tile.iota %c0 dim 0 : !tile.tile<[N], i32>

@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Views: bounds, pads, strides, subviews, gathers and atomic additions.
 
@@ -221,7 +222,8 @@ tile.kernel @k (%sums: !tile.view<[?], $T>) grid(%g = 500, %h = 2) {
 /// (x * 3 + n), n = 0, 1, ..: another order gives another number.
 TEST_F(MemoryTest, AdditionsInOrder) {
   const char *source = R"(
-tile.kernel @k (%sums: !tile.view<[?, 4], f32>, %turns: !tile.view<[?], i32>) grid(%g = 40, %h = 3) {
+tile.kernel @k (%sums: !tile.view<[?, 4], f32>, %turns: !tile.view<[?], i32>)
+    grid(%g = 40, %h = 3) {
   %c3 = arith.constant 3 : i32
   %n = arith.remsi %g, %c3 : i32
   %x = arith.sitofp %n : i32 to f32

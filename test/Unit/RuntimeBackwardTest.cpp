@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // The plan of attention, backward, and its C interface, on a driver that records.
 
@@ -138,7 +139,7 @@ TEST_F(Backward, RefusesOtherPrograms) {
   };
   each([](auto &list) { list.push_back(ArgumentSpec::scalar("seed", ElementType::I64)); });
   EXPECT_FAILURE(create(writer).status(), Code::InvalidArgument,
-                 "'attention_backward' takes 'seed', which is no argument of attention");
+                 "'attention_backward' takes 'seed', which is not an argument of attention");
   writer = backwardBundle();
   each([](auto &list) {
     list[3].name = "out"; // o

@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Bundles as the compiler writes them and as they should not be; JSON and expressions.
 
@@ -123,11 +124,11 @@ TEST(RuntimeBundle, RefusesDamagedFiles) {
   other = file;
   other[32] = other[33] = other[34] = '\xff';
   EXPECT_FAILURE(statusOf(sealed(other)), Code::BadBundle,
-                 "'b' is corrupt: its manifest lies outside the file");
+                 "'b' is corrupt: its manifest is outside the file");
   other = file;
   other[48] = other[49] = '\xff';
   EXPECT_FAILURE(statusOf(sealed(other)), Code::BadBundle,
-                 "'b' is corrupt: blob 0 lies outside the file");
+                 "'b' is corrupt: blob 0 is outside the file");
   other = file;
   other[other.size() - 1] = 'x';
   EXPECT_FAILURE(statusOf(sealed(other)), Code::BadBundle,
@@ -207,7 +208,7 @@ TEST(RuntimeBundle, RefusesWrongManifests) {
       {R"("block":[128,1,1])", R"("block":[128])",
        "manifest: 'block' of kernel 'scale' must have 3 integers"},
       {R"("tensor_maps":[])", R"("tensor_maps":[{"argument":"z","box":[64,64],"swizzle":0}])",
-       "manifest: 'z' of a tensor map of kernel 'scale' is no argument"},
+       "manifest: 'z' of a tensor map of kernel 'scale' is not an argument"},
       {R"("tensor_maps":[])", R"("tensor_maps":[{"argument":"x","box":[64,64],"swizzle":16}])",
        "manifest: the swizzle of a tensor map of kernel 'scale' must be 0, 32, 64 or 128 bytes"},
       {R"("grid":[["ceildiv")", R"("grid":[["cdiv")",
@@ -255,19 +256,25 @@ TEST(RuntimeBundle, RefusesWrongManifests) {
       {R"([null,64])", R"([1,1,1,1,1,1,1,1,1])",
        "argument 'x' of kernel 'scale' has rank 9; the limit is 8"},
       {R"("programs":[])",
-       R"("programs":[{"name":"p","params":{},"arguments":[],"workspaces":[],"launches":[{"kernels":[],"arguments":[]}]}])",
+       R"("programs":[{"name":"p","params":{},"arguments":[],"workspaces":[],)"
+       R"("launches":[{"kernels":[],"arguments":[]}]}])",
        "a launch of program 'p' names no kernel"},
       {R"("programs":[])",
-       R"("programs":[{"name":"p","params":{},"arguments":[],"workspaces":[],"launches":[{"kernels":[1],"arguments":[]}]}])",
+       R"("programs":[{"name":"p","params":{},"arguments":[],"workspaces":[],)"
+       R"("launches":[{"kernels":[1],"arguments":[]}]}])",
        "a launch of program 'p' names kernel 1, but the bundle has 1"},
       {R"("programs":[])",
-       R"("programs":[{"name":"p","params":{},"arguments":[],"workspaces":[],"launches":[{"kernels":[0],"arguments":[]}]}])",
+       R"("programs":[{"name":"p","params":{},"arguments":[],"workspaces":[],)"
+       R"("launches":[{"kernels":[0],"arguments":[]}]}])",
        "a launch of program 'p' passes 0 arguments, but kernel 'scale' takes 5"},
       {R"("programs":[])",
-       R"("programs":[{"name":"p","params":{},"arguments":[],"workspaces":[],"launches":[{"kernels":[0],"arguments":["a"]}]}])",
+       R"("programs":[{"name":"p","params":{},"arguments":[],"workspaces":[],)"
+       R"("launches":[{"kernels":[0],"arguments":["a"]}]}])",
        "a launch of program 'p' passes 'a', which is neither an argument nor a workspace"},
       {R"("programs":[])",
-       R"("programs":[{"name":"p","params":{},"arguments":[],"workspaces":[{"name":"w","type":"f32","extents":[]},{"name":"w","type":"f32","extents":[]}],"launches":[]}])",
+       R"("programs":[{"name":"p","params":{},"arguments":[],)"
+       R"("workspaces":[{"name":"w","type":"f32","extents":[]},)"
+       R"({"name":"w","type":"f32","extents":[]}],"launches":[]}])",
        "program 'p' has two values named 'w'"},
       {R"("optional":true)", R"("optional":1)",
        "manifest: 'optional' of argument 'bias' must be a flag"},
@@ -311,7 +318,7 @@ TEST(RuntimeBundle, RefusesWrongRulesForElements) {
       {R"([{"rule":"ascending"}])",
        "manifest: 'argument' of a rule for elements of kernel 'scale' must be a string"},
       {R"([{"rule":"ascending","argument":"offsets"}])",
-       "manifest: 'offsets' of a rule for elements of kernel 'scale' is no argument"},
+       "manifest: 'offsets' of a rule for elements of kernel 'scale' is not an argument"},
       {R"([{"rule":"ascending","argument":"lengths","low":0}])",
        "manifest: unknown key 'low' in a rule for elements of kernel 'scale'"},
       {R"([{"rule":"within","argument":"lengths","low":0}])",
@@ -329,17 +336,18 @@ TEST(RuntimeBundle, RefusesWrongRulesForElements) {
       {R"([{"rule":"within","argument":"lengths","low":0,"high":["dim","z",0]}])",
        "'z' in an expression of kernel 'scale' is neither a parameter nor an argument"},
       {R"([{"rule":"ascending","argument":"table"}])",
-       "kernel 'scale' applies 'ascending' to what is no view of i32 of rank 1 among its "
+       "kernel 'scale' uses 'ascending', which requires a view of i32 of rank 1 among its "
        "arguments"},
       {R"([{"rule":"within","argument":"bias","low":0,"high":4}])",
-       "kernel 'scale' applies 'within' to what is no view of i32 among its arguments"},
+       "kernel 'scale' uses 'within', which requires a view of i32 among its arguments"},
       {R"([{"rule":"within","argument":"rows","low":0,"high":4}])",
-       "kernel 'scale' applies 'within' to what is no view of i32 among its arguments"},
-      {R"([{"rule":"within_first","argument":"lengths","low":0,"high":4,"counts":"lengths","size":1}])",
-       "kernel 'scale' applies 'within_first' to what is no view of i32 of rank 2 among its "
+       "kernel 'scale' uses 'within', which requires a view of i32 among its arguments"},
+      {R"([{"rule":"within_first","argument":"lengths","low":0,"high":4,)"
+       R"("counts":"lengths","size":1}])",
+       "kernel 'scale' uses 'within_first', which requires a view of i32 of rank 2 among its "
        "arguments"},
       {R"([{"rule":"within_first","argument":"table","low":0,"high":4,"counts":"table","size":1}])",
-       "kernel 'scale' applies 'within_first' to what is no view of i32 of rank 1 among its "
+       "kernel 'scale' uses 'within_first', which requires a view of i32 of rank 1 among its "
        "arguments"},
   };
   for (const Case &wrong : cases) {
@@ -432,11 +440,11 @@ TEST(RuntimeJson, RefusesWhatIsNotJson) {
                         {"-", "1: malformed number"},
                         {"1.", "2: malformed number"},
                         {"9223372036854775808", "19: a number is out of range"},
-                        {"\"abc", "4: a string has no end"},
+                        {"\"abc", "4: unterminated string"},
                         {"\"a\nb\"", "2: a control character in a string"},
                         {R"("\x")", "3: unknown escape in a string"},
                         {R"("\u12g4")", "5: malformed \\u escape"},
-                        {R"("\ud800")", "7: half of a surrogate pair"},
+                        {R"("\ud800")", "7: unpaired surrogate"},
                         {std::string(200, '['), "101: more than 100 levels of nesting"}};
   for (const Case &wrong : cases)
     EXPECT_FAILURE(Json::parse(wrong.text).status(), Code::BadBundle,
@@ -563,7 +571,7 @@ TEST_F(RuntimeExpr, ReportsWhatHasNoValue) {
   EXPECT_EQ(failure(R"(["block"])"), "unknown function 'block' in an expression of kernel 'k'");
   Expr real = Expr::real(0.5), chain = Expr::flag(true);
   EXPECT_EQ(resolve(real, expr::Kind::Real).message(),
-            "a float that is no argument in an expression of kernel 'k': 0.5");
+            "a float literal is not allowed in an expression of kernel 'k': 0.5");
   for (int i = 0; i < 70; ++i)
     chain = *Expr::call("not", {chain});
   EXPECT_EQ(resolve(chain, expr::Kind::Flag).message(),

@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // The plan of attention and the C interface. RuntimeCApiTest.c is the same interface from C.
 
@@ -135,7 +136,7 @@ TEST_F(Attention, RefusesOtherKernels) {
   std::vector<ArgumentSpec> &arguments = writer.manifest.kernels[0].arguments;
   arguments[8].isCapture = false;
   EXPECT_FAILURE(create(writer, describe()).status(), Code::InvalidArgument,
-                 "'attention_forward' takes 'slopes', which is no argument of attention");
+                 "'attention_forward' takes 'slopes', which is not an argument of attention");
   arguments[8].isCapture = true;
   arguments[3].name = "out";
   arguments[3].isCapture = true;

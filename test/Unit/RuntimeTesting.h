@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // A driver without a GPU: functions for a DriverTable that record what they are given and fail when
 // they are told to; and the bundles that the tests of the runtime share.

@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // What the simulator reports: one small kernel for each kind of fault.
 
@@ -168,7 +169,7 @@ TEST_F(SimulatorFaultsTest, NamedBarriers) {
   expectHopperFault("'tgpu.named_barrier' op ends with 1 warps that arrived and no warp "
                     "that waits",
                     barrier, "tgpu.signal %meet\n", "");
-  expectFault("brings 8 warps to a barrier for 5", "sm_90a", 8,
+  expectFault("raises the arrivals to 8 warps, but the barrier was declared for 5", "sm_90a", 8,
               barrier + "tgpu.roles role \"a\" warps 4 {\n tgpu.signal %meet\n} "
                         "role \"b\" warps 4 {\n tgpu.signal %meet\n}\n");
   expectHopperFault("'tgpu.signal' op may arrive a second time before the other warps", barrier,

@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Each synchronisation of the kernels of test/Tgpu, and of what tile-to-tgpu makes of the shipped
 // ones, is needed: without it the simulator reports a fault. What is not needed carries a proof,

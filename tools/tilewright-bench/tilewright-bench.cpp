@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // tilewright-bench: times attention and matrix products on the CPU or a GPU. Rounds of all cases
 // are interleaved, so that a machine that slows down slows all of them.
@@ -70,7 +71,7 @@ struct BenchCommandLine {
         kernels("kernels", cl::desc("Folder of the kernels"), cl::value_desc("folder"),
                 cl::cat(category)),
         json("json", cl::desc("Print JSON"), cl::cat(category)),
-        quiet("quiet", cl::desc("Do not say on a terminal what runs"), cl::cat(category)) {}
+        quiet("quiet", cl::desc("Do not show progress"), cl::cat(category)) {}
 
   cl::list<std::string> operations;
   cl::list<unsigned> sizes;

@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // tilewright-demo: compiles the shipped attention kernels, runs them on arrays of random numbers,
 // checks every result against the oracle and prints a table. What `make demo` shows.
@@ -266,8 +267,7 @@ int main(int argc, char **argv) {
   cl::opt<std::string> deviceOption(
       "device", cl::desc("Where to run: auto (a GPU if there is one; the default), cpu, cuda[:N]"),
       cl::init("auto"), cl::value_desc("cpu|cuda|auto"), cl::cat(category));
-  cl::opt<bool> quiet("quiet", cl::desc("Do not say on a terminal which case runs"),
-                      cl::cat(category));
+  cl::opt<bool> quiet("quiet", cl::desc("Do not show progress"), cl::cat(category));
   if (!parseOptions(argc, argv, category,
                     "Runs attention forward and backward and checks them against the reference.\n",
                     {"tilewright-demo"}))

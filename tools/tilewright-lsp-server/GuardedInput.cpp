@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Standard input of the language server, with what would overflow its stack held back.
 
@@ -71,7 +72,7 @@ static void guardTexts(llvm::json::Value &value, std::string &reason) {
 std::string tilewright::guardMessage(llvm::StringRef json, std::string &reason) {
   reason.clear();
   if (nestsTooDeep(json)) {
-    reason = ("JSON may nest " + llvm::Twine(maxNesting) + " deep but got more").str();
+    reason = ("JSON is nested deeper than " + llvm::Twine(maxNesting)).str();
     return R"({"jsonrpc":"2.0","method":"$/refused"})"; // which the server does not know
   }
   llvm::Expected<llvm::json::Value> value = llvm::json::parse(json);

@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // The report of a comparison. Who wrote an element is found by running each side again with that
 // element watched, which costs nothing where the sides agree.
@@ -170,7 +171,7 @@ ExitCode tilewright::compareRuns(llvm::StringRef tool, mlir::MLIRContext &contex
   }
   std::vector<Writers> writers;
   for (auto [run, side] : llvm::zip_equal(runs, sides)) {
-    progress->show("finds who wrote in " + side.text);
+    progress->show("locates the writers in " + side.text);
     llvm::Expected<Writers> found = findWriters(*run, differences);
     if (!found)
       return fail(&side, found.takeError());

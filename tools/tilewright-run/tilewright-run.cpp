@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // tilewright-run: compiles one kernel or program of a file and runs it on .npy files.
 
@@ -90,7 +91,7 @@ struct RunCommandLine {
             cl::init(1), cl::value_desc("MiB"), cl::cat(category)),
         repeat("repeat", cl::desc("Run so many times and print the median time"), cl::init(0),
                cl::value_desc("count"), cl::cat(category)),
-        quiet("quiet", cl::desc("Do not say on a terminal what runs"), cl::cat(category)),
+        quiet("quiet", cl::desc("Do not show progress"), cl::cat(category)),
         seed("seed", cl::desc("Of random arrays, and of the simulator's order of events"),
              cl::init(0), cl::value_desc("number"), cl::cat(category)) {}
 
@@ -285,14 +286,14 @@ int main(int argc, char **argv) {
   registerDialects(registry);
   mlir::MLIRContext context(registry, mlir::MLIRContext::Threading::DISABLED);
   if (commandLine.embedData && commandLine.saveReproducer.empty())
-    return reportUsage(tool, "--embed-data is of a reproducer; give --save-reproducer=FILE.repro");
+    return reportUsage(tool, "--embed-data requires --save-reproducer=FILE.repro");
   if (!commandLine.saveReproducer.empty())
     if (ExitCode code = saveReproducer(commandLine, *request, context))
       return code;
   if (!commandLine.compare.empty())
     return compare(commandLine, *request, context);
   if (!commandLine.tolerance.empty())
-    return reportUsage(tool, "--tolerance is of a comparison; give --compare=A,B");
+    return reportUsage(tool, "--tolerance requires --compare=A,B");
 
   DiagnosticPrinter diagnostics(context, tool);
   llvm::Expected<std::unique_ptr<FileRun>> run = FileRun::create(context, std::move(*request));

@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // tilewrightc: compiles one kernel or program of a file and prints the result.
 
@@ -86,8 +87,7 @@ int main(int argc, char **argv) {
           "Kernels write when their operations ran to an argument 'timeline': so many 64-bit words "
           "for each warpgroup of a role of a block (4096)"),
       cl::ValueOptional, cl::value_desc("words"), cl::cat(category));
-  cl::opt<bool> quiet("quiet", cl::desc("Do not say on a terminal what is compiled"),
-                      cl::cat(category));
+  cl::opt<bool> quiet("quiet", cl::desc("Do not show progress"), cl::cat(category));
   cl::opt<std::string> crashReproducer(
       "crash-reproducer",
       cl::desc("Where to write the pass and its input if a pass fails or crashes; tilewright-opt "
@@ -112,7 +112,7 @@ int main(int argc, char **argv) {
   bool hasTimeline = timelineText.getNumOccurrences() != 0;
   if (hasTimeline && !form && !isBundle)
     return reportUsage(
-        tool, "--timeline is of what a GPU runs: give --emit=tgpu, llvm, ptx, cubin or bundle");
+        tool, "--timeline requires GPU output: give --emit=tgpu, llvm, ptx, cubin or bundle");
   int64_t timelineWords = hasTimeline ? timeline::defaultWords : 0;
   if (!timelineText.empty() && (llvm::StringRef(timelineText).getAsInteger(10, timelineWords) ||
                                 !timeline::isChunkSize(timelineWords)))

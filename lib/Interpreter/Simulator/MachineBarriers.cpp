@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Barriers of a simulated block. The clocks also detect faults of other interleavings: an arriving
 // warp must know that the previous phase has completed, and a phase may complete only when all
@@ -174,8 +175,8 @@ bool Machine::meet(Context &context, Operation *op, unsigned number, int64_t war
   }
   barrier.arrived += context.numWarps;
   if (barrier.arrived > warps)
-    return fail(op, "brings " + std::to_string(barrier.arrived) + " warps to a barrier for " +
-                        std::to_string(warps));
+    return fail(op, "raises the arrivals to " + std::to_string(barrier.arrived) +
+                        " warps, but the barrier was declared for " + std::to_string(warps));
   if (barrier.arrived == warps) {
     barrier.completed = barrier.arriving;
     barrier.completed[component] = ++barrier.generation;

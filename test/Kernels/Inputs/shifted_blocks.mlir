@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // y = x^T diag(w) x, by blocks that begin 8 rows before their place: the first one before the arrays, where loads read zeros.
 //
