@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Attention, backward: the gradients of a function of O and LSE with respect to q, k and v.
 //
@@ -10,12 +11,12 @@
 //   q, dq  [B, Hq,  Sq,  D]   T      k, dk [B, Hkv, Skv, D]  T     v, dv [B, Hkv, Skv, DV]  T
 //   o, do  [B, Hq,  Sq,  DV]  T      lse, dlse [B, Hq, Sq]  ACC; dlse optional (absent: zero)
 //
-// cu_seqlens_q, cu_seqlens_k, kv_indices, kv_num_blocks (turned round by lib/lists.mlir for the keys kernel), scale,
+// cu_seqlens_q, cu_seqlens_k, kv_indices, kv_num_blocks (transposed by lib/lists.mlir for the keys kernel), scale,
 // window_left, window_right and all parameters: as in attention_forward.mlir, and
 //
 //   DETERMINISTIC       off: dQ is summed by atomic additions, and may differ from run to run in its last bits; so are
-//                       dK and dV, on a GPU in 16 bits, where heads share one of K. On: a second kernel recomputes S and
-//                       dP for dQ (seven products for each pair instead of five); runs are bit-identical.
+//                       dK and dV, on a GPU in 16 bits, where heads share one of K. On: a second kernel recomputes S
+//                       and dP for dQ (seven products for each pair instead of five); runs are bit-identical.
 //   ORDERED             on, with DETERMINISTIC: no second kernel; the blocks of keys add to dQ one after the other. On
 //                       the CPU, and on sm_90a in 16 bits with heads of at most 128; without WINDOW and linked masks
 //                       (a block must know how many come before it), linked weights and CAPTURE_GRADIENTS.
@@ -156,10 +157,10 @@ tile.program @attention_backward
   // Empty where nothing is added to it. The kernel for delta writes its zeros, unless the first addition overwrites it.
   %dq_sum = tile.workspace [select(DQ_KERNEL, 0, dim(q, 0)), dim(q, 1), select(PACKED,
       (floordiv(dim(q, 2), PAD) + dim(cu_seqlens_q, 0) - 1) * PAD, dim(q, 2)), D] : !acc_view
-  // Of heads that share one of K, in which each has blocks of keys of its own; empty, where a block goes over all of
-  // them. That needs no sums, but blocks enough for 132 multiprocessors: 3.5 for each, or half as many as heads share one
-  // of K, since blocks of a group that part read more from memory; if all take the same time, no more than a tenth of
-  // it lost while some multiprocessors have none.
+  // Sums of dK and dV, where heads share one of K and each has blocks of keys of its own. Empty where a block loops
+  // over all of them, which needs no sums, but enough blocks for 132 multiprocessors: 3.5 for each, or half as many as
+  // heads share one of K, since blocks of a group that drift apart read more from memory; if all take the same time, no
+  // more than a tenth of it is lost while some multiprocessors have none.
   %dk_sum = tile.workspace [
       select(APART, dim(k, 0) * max(min(dim(q, 1) - dim(k, 1), 1), 0) * select(
           EVEN, min(max(10 * dim(q, 1) * ceildiv(ceildiv(dim(k, 2), 128) * dim(k, 1) * dim(k, 0), 132)
@@ -260,8 +261,8 @@ tile.kernel @attention_backward_keys
   %block_n = tile.param BLOCK_N : i32
   %b, %a, %k_begin, %keys, %given = func.call @block(%e, %bn, %block_n, %cu_seqlens_k, %all_keys)
       : (i32, i32, i32, !cu_view, i32) -> (i32, i32, i32, i32, i32)
-  // In order, from the last block on: each comes to a block of queries a round behind the one before. Behind a packed
-  // sequence an instance may have no keys.
+  // In order, from the last block on: each reaches a block of queries one iteration after the previous block. After a
+  // packed sequence an instance may have no keys.
   %ordered = tile.param ORDERED : i1
   %blocks = arith.ceildivsi %keys, %block_n : i32
   %last = arith.subi %blocks, %c1 : i32
@@ -393,7 +394,8 @@ tile.kernel @attention_backward_queries
     params(D: int, DV: int, T: type, CAUSAL: enum in ["none", "top_left", "bottom_right"], WINDOW: flag, PACKED: flag,
            LISTED: flag, LIST_BLOCK_M: int, LIST_BLOCK_N: int, PAD: int, BLOCK_M: int, BLOCK_N: int,
            let UNIT: int = select(bits(T) == 16, select(max(D, DV) > 128, 32, 16), 8),
-           let DP: int = ceildiv(D, UNIT) * UNIT, let DVP: int = ceildiv(DV, UNIT) * UNIT, let ACC: type = accumulator(T))
+           let DP: int = ceildiv(D, UNIT) * UNIT, let DVP: int = ceildiv(DV, UNIT) * UNIT,
+           let ACC: type = accumulator(T))
     (%q: !qk_view, %k: !qk_view, %v: !v_view, %do: !v_view, %lse_base2: !row_view, %delta: !row_view, %dq: !qk_view,
      %cu_seqlens_q: !cu_view when (PACKED), %cu_seqlens_k: !cu_view when (PACKED),
      %kv_indices: !list_view when (LISTED), %kv_num_blocks: !count_view when (LISTED),

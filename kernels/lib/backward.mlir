@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // What a backward of attention does with a block of queries and one of keys, and two of its kernels: that of delta,
 // which is launched first, and that of the gradient of scores. A kernel that links this declares D, DV, T, ACC,

@@ -1,4 +1,5 @@
-// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Where the rows of a batch lie. A batch is dense, [B, heads, rows, width] with as many rows for each of the B, or
 // PACKED: [1, heads, T, width] holds sequences of different lengths one behind the other, and sequence b has the rows
@@ -37,8 +38,7 @@ func.func private @block(%e: i32, %block: i32, %size: i32, %cu: !cu_view, %total
 }
 
 // The same of blocks of BLOCK_M rows, with the first row of the block instead of its number. Under a causal mask the
-// blocks of each b are in reverse: the last rows attend the most keys. They go first, so that nothing waits for them in
-// the end.
+// blocks of each b are in reverse: the last rows attend the most keys, and are started first to balance the load.
 func.func private @longest_block(%e: i32, %block: i32, %cu: !cu_view, %total: i32) -> (i32, i32, i32, i32, i32) {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32

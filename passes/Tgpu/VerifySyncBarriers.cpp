@@ -252,8 +252,8 @@ LogicalResult Player::endTurn(int who, const Step &step) {
   if (!write)
     return success();
   InFlightDiagnostic diagnostic = step.op->emitOpError(
-      "releases the turn before its writes to the view have completed; tgpu.bulk_wait pending 0 without "
-      "'read' must come before");
+      "releases the turn before its writes to the view have completed; tgpu.bulk_wait pending 0 "
+      "without 'read' must come before");
   diagnostic.attachNote(write->getLoc()) << "the write";
   return diagnostic;
 }
