@@ -18,8 +18,8 @@
 //                       dK and dV, on a GPU in 16 bits, where heads share one of K. On: a second kernel recomputes S
 //                       and dP for dQ (seven products for each pair instead of five); runs are bit-identical.
 //   ORDERED             on, with DETERMINISTIC: no second kernel; the blocks of keys add to dQ one after the other. On
-//                       the CPU, and on sm_90a in 16 bits with heads of at most 128; without WINDOW and linked masks
-//                       (a block must know how many come before it), linked weights and CAPTURE_GRADIENTS.
+//                       the CPU, and on sm_90a in 16 bits with heads of at most 128; without linked masks (a block must
+//                       know how many come before it), linked weights and CAPTURE_GRADIENTS.
 //   SPLIT               on: dQ, dK and dV have a kernel each, without atomic additions (eight products for each pair).
 //                       So wide heads are faster on a GPU: a thread holds one sum, and exchanges nothing.
 //   SCORE_GRADIENT      on: the program takes d_score [B or 1, Hq or 1, Sq or 1, Skv] ACC, and writes dS, the gradient
@@ -128,7 +128,7 @@ tile.program @attention_backward
            let PAD: int = ceildiv(select(ROW_BYTES <= 128, 128, 64), BLOCK_M) * BLOCK_M,
            let ACC: type = accumulator(T))
     require(D <= 256, DV <= 256, not(and(PACKED, SCORE_GRADIENT)), not(and(LISTED, SCORE_GRADIENT)),
-            or(not(ORDERED), and(DETERMINISTIC, and(not(WINDOW), not(CAPTURE_GRADIENTS)))),
+            or(not(ORDERED), and(DETERMINISTIC, not(CAPTURE_GRADIENTS))),
             or(not(ORDERED), not(or(replaced("mask_mod"), replaced("weight_mod")))),
             or(not(ORDERED), and(or(TARGET == "cpu", HOPPER), and(max(D, DV) <= 128, not(LISTED)))),
             floordiv(dim(q, 1), max(dim(k, 1), 1)) * dim(k, 1) == dim(q, 1), dim(k, 0) == dim(q, 0),
@@ -324,7 +324,14 @@ tile.kernel @attention_backward_keys
           %rows_end = arith.minsi %m_end, %queries : i32
           %attended_end = arith.addi %rows_end, %shift : i32
           %causal_end = arith.minsi %attended_end, %keys : i32
-          %end = arith.select %attends_all, %keys, %causal_end : i32
+          %end_of_mask = arith.select %attends_all, %keys, %causal_end : i32
+          %no_window = tile.param not(WINDOW) : i1
+          %no_side = arith.cmpi slt, %window_right, %c0 : i32
+          %right_open = arith.ori %no_window, %no_side : i1
+          %near_right = arith.minsi %window_right, %keys : i32
+          %window_end = arith.addi %attended_end, %near_right : i32
+          %closed_end = arith.minsi %end_of_mask, %window_end : i32
+          %end = arith.select %right_open, %end_of_mask, %closed_end : i32
           %from_n = arith.subi %end, %n : i32
           %others = arith.subi %from_n, %c1 : i32
           %turn = arith.divsi %others, %block_n : i32

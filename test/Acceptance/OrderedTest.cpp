@@ -62,6 +62,22 @@ TEST_P(InOrder, PackedGradientsAreRight) {
   }
 }
 
+/// A window leaves out blocks before and after those that a block of queries attends.
+TEST_P(InOrder, WindowedGradientsAreRight) {
+  Type type = GetParam();
+  const Window windows[] = {{0, 0}, {70, -1}, {-1, 45}, {150, 90}};
+  for (Causal causal : kMasks)
+    for (Window window : windows)
+      for (auto [queries, keys] : {std::pair(331, 290), std::pair(130, 470), std::pair(470, 130)}) {
+        AttentionProblem problem = makeProblem(1, 2, 1, queries, keys, 64, 64, causal, window);
+        AttentionInputs inputs = randomInputs(problem, type, 7);
+        ForwardResult saved = runForward(problem, type, inputs);
+        expectBackward(BackwardOracle(problem, inputs, type),
+                       runBackward(problem, type, inputs, saved, inOrder()),
+                       describe(problem, type));
+      }
+}
+
 TEST_P(InOrder, RunsAreBitIdentical) {
   Type type = GetParam();
   for (Causal causal : kMasks)
