@@ -96,6 +96,15 @@ TEST_F(Attention, Runs) {
   EXPECT_EQ(fake().launches.at(1).grid[0], 3u * 20000 * 8);
 }
 
+TEST_F(Attention, NeedsADriverToRun) {
+  driver = DriverTable();
+  Result<AttentionForward> plan = create(attentionBundle(), describe());
+  ASSERT_TRUE(plan.ok()) << plan.status().message();
+  EXPECT_OK(plan->checkSupport({8, 0, 0}));
+  EXPECT_EQ(plan->prepare(0).code(), Code::NoDriver);
+  EXPECT_EQ(plan->run(attentionArguments(slopes), 0, 0, nullptr).code(), Code::NoDriver);
+}
+
 TEST_F(Attention, TakesNoWindowWithoutAPlanForIt) {
   Argument slopes = Argument::dense(0x40000, ElementType::F32, {8});
   AttentionForwardArguments arguments = attentionArguments(slopes);
