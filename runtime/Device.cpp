@@ -14,6 +14,8 @@ std::string DeviceInfo::toString() const {
 }
 
 Result<int> tilewright::runtime::countDevices(const DriverTable &driver) {
+  if (Status status = driver.expectFunctions(); !status)
+    return status;
   int count = 0;
   if (Status status =
           driver.check(driver.cuDeviceGetCount(&count), "cuDeviceGetCount", "count the devices");

@@ -30,7 +30,8 @@ Result<DriverTable> openSystem() {
     return Status::failure(Code::NoDriver,
                            std::string("no CUDA driver: libcuda.so.1 cannot be opened (") +
                                (reason ? reason : "no reason given") +
-                               "); install the NVIDIA driver, or run on the CPU device");
+                               "); install the NVIDIA driver, or run the kernel with "
+                               "tilewright-run --device=cpu");
   }
   auto getProcAddress = reinterpret_cast<GetProcAddress>(dlsym(library, "cuGetProcAddress_v2"));
   Result<DriverTable> table = DriverTable::load([&](const char *symbol, int version) -> void * {
@@ -106,7 +107,18 @@ Status DriverTable::check(cuda::Result result, const char *call, const std::stri
   return Status::driverFailure(code, std::move(message), result, name, call, log);
 }
 
+Status DriverTable::expectFunctions() const {
+  if (cuDeviceGetCount)
+    return Status::success();
+  return Status::failure(Code::NoDriver,
+                         "no CUDA driver: the table of its functions is empty; take that of "
+                         "DriverTable::system(), or run the kernel with tilewright-run "
+                         "--device=cpu");
+}
+
 Result<int> DriverTable::version() const {
+  if (Status status = expectFunctions(); !status)
+    return status;
   int value = 0;
   if (Status status =
           check(cuDriverGetVersion(&value), "cuDriverGetVersion", "read the version of the driver");

@@ -107,7 +107,9 @@
 
 namespace tilewright::runtime {
 
-/// Pointers to driver functions; each has the driver's name. Optional ones may be null.
+/// Pointers to driver functions; each has the driver's name. Optional ones may be null. A table of
+/// nulls, as the constructor makes it, stands for a driver that is missing: with it operations are
+/// created and inspected, and what calls the driver fails with Code::NoDriver.
 struct DriverTable {
 #define TILEWRIGHT_DRIVER_FIELD(need, name, symbol, version, parameters)                           \
   cuda::Result(*name) parameters = nullptr;
@@ -122,6 +124,9 @@ struct DriverTable {
   /// null for what the library lacks.
   static Result<DriverTable>
   load(const std::function<void *(const char *symbol, int version)> &find);
+
+  /// Code::NoDriver for a table of nulls.
+  Status expectFunctions() const;
 
   /// Success for cuda::Success; else a Status that says what was attempted ("load kernel 'x'"), the
   /// call, and the driver's name and description of the error.

@@ -448,6 +448,9 @@ Status Operation::run(const Argument *const *arguments, size_t numArguments, uin
                       uint64_t workspaceBytes, cuda::Stream stream) const {
   const DriverTable &driver = impl->driver;
   const PreparedDevice *first = impl->first.load(std::memory_order_acquire);
+  if (!first) // what is prepared has a driver
+    if (Status status = driver.expectFunctions(); !status)
+      return status;
   ContextScope scope(driver);
   cuda::Device handle = first ? first->info.handle : 0;
   if (Status status = scope.enterStream(stream, first ? first->primary.get() : nullptr, handle);

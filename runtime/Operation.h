@@ -3,10 +3,16 @@
 //
 // A kernel or program of a bundle: whether it can run on a device, and its launches.
 //
+//   auto driver = DriverTable::system();
 //   auto bundle = Bundle::open("attention.twb");
-//   auto operation = Operation::create(*DriverTable::system(), *bundle, "attention_forward", {});
-//   operation->prepare(0); // loads code; may take seconds the first time
-//   operation->run(arguments, n, workspace, bytes, stream);
+//   if (!driver || !bundle)
+//     return driver ? bundle.status() : driver.status(); // Code::NoDriver where there is none
+//   auto operation = Operation::create(**driver, *bundle, "attention_forward", {});
+//   if (!operation)
+//     return operation.status();
+//   Status status = operation->prepare(0); // loads code; may take seconds the first time
+//   if (status)
+//     status = operation->run(arguments, n, workspace, bytes, stream);
 //
 // run allocates nothing on host or device, synchronises nothing, and may be captured into a graph,
 // unless it checks indices (checkIndices). All functions may be called from several threads.
@@ -29,7 +35,8 @@ class Operation {
 public:
   /// Finds the program, or the variants of the kernel, of this name whose parameters have the
   /// values in `params`; parameters that are not named may have any, but all variants found must
-  /// agree on the arguments. Needs no GPU. `driver` must outlive the operation.
+  /// agree on the arguments. Needs no GPU, and no driver: with an empty DriverTable, what would
+  /// call the driver fails with Code::NoDriver. `driver` must outlive the operation.
   static Result<Operation> create(const DriverTable &driver, std::shared_ptr<const Bundle> bundle,
                                   const std::string &name, const Params &params = {});
   Operation(Operation &&) noexcept;

@@ -69,11 +69,12 @@ public:
       return error;
     auto element = llvm::dyn_cast<tile::ParamType>(view.getElementType());
     tile::ParamDeclAttr param = element ? find(element.getName()) : nullptr;
-    if (!param || param.getDefaultValue() || !known->type || !isFloat(*known->type))
+    if (!param || !known->type || !isFloat(*known->type))
       return llvm::Error::success();
-    std::string name = param.getName().str();
-    return add(param, std::string(elementTypeName(*known->type)),
-               "the elements of '" + request.name + "'",
+    std::string name = param.getName().str(), type(elementTypeName(*known->type));
+    if (!goesBeforeDefault(param, type))
+      return llvm::Error::success();
+    return add(param, type, "the elements of '" + request.name + "'",
                "; files are converted, so choose by --param " + name + "=TYPE");
   }
 
@@ -96,6 +97,18 @@ private:
       }
     }
     return llvm::Error::success();
+  }
+
+  /// Whether the type of an array decides a parameter. Not where the default computes it, since it
+  /// then follows the parameters that it reads; nor where the parameter must not have that type, so
+  /// that an array of f64 can be given to a kernel of f32.
+  static bool goesBeforeDefault(tile::ParamDeclAttr param, llvm::StringRef type) {
+    tile::ExprAttr standard = param.getDefaultValue();
+    if (!standard)
+      return true;
+    auto value = tile::ExprAttr::getType(param.getContext(), type);
+    return standard.isConstant() &&
+           (param.getAllowed().empty() || llvm::is_contained(param.getAllowed(), value));
   }
 
   static std::string describe(int64_t position, llvm::StringRef array) {

@@ -13,12 +13,13 @@ namespace tilewright {
 
 /// Adds to `options.params` what the arrays determine of the entry's parameters and the caller has
 /// not given: the extents that are a parameter by a view's type or by a constraint
-/// `dim(view, position) == PARAM`, from all arrays, and the element types
-/// that are one and have no default, from the arrays that are read or have a type stated. (An array
-/// may be converted to the type of a default, but no extent differs from its parameter.) An array
-/// of integers says nothing of a type, nor does one that does not fit its view's rank: what binds
-/// arguments refuses it. Errors: two arrays that disagree, and files that cannot be read.
-/// Precondition: the module is not compiled yet.
+/// `dim(view, position) == PARAM`, from all arrays, and the element types that are one, from the
+/// arrays that are read or have a type stated. Both go before a default. A type does so only if the
+/// parameter may have it and the default is not computed from other parameters: an array may be
+/// converted, but no extent differs from its parameter. An array of integers says nothing of a
+/// type, nor does one that does not fit its view's rank: what binds arguments refuses it. Errors:
+/// two arrays that disagree, and files that cannot be read. Precondition: the module is not
+/// compiled yet.
 llvm::Error inferParams(mlir::ModuleOp module, TilePipelineOptions &options,
                         const BindingRequest &request);
 

@@ -1,7 +1,7 @@
 /* Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
  *
- * tilewright.h from C: it must compile as C99, and a plan must run. */
+ * tilewright.h from C: it must compile as C99, and a plan and a kernel must run. */
 
 #include "runtime/tilewright.h"
 
@@ -62,4 +62,34 @@ int tilewrightCheckFromC(const void *bytes, size_t size) {
   tilewright_attention_forward_destroy(plan);
   tilewright_bundle_close(bundle);
   return 0;
+}
+
+tilewright_code tilewrightRunKernelFromC(const tilewright_bundle *bundle, void *x, void *y,
+                                         void *stream);
+
+/* docs/runtime.md shows the body of this function. */
+tilewright_code tilewrightRunKernelFromC(const tilewright_bundle *bundle, void *x, void *y,
+                                         void *stream) {
+  tilewright_param params[] = {{"C", "1024"}, {"T", "f16"}};
+  tilewright_operation *operation = NULL;
+  tilewright_code code = tilewright_operation_create(bundle, "rms_norm", params, 2, &operation);
+
+  int64_t extents[] = {500, 1024};
+  tilewright_view xs = {sizeof(xs), x, TILEWRIGHT_F16, 2, extents, NULL}; /* NULL: row-major */
+  tilewright_view ys = {sizeof(ys), y, TILEWRIGHT_F16, 2, extents, NULL};
+  float epsilon = 1.0e-5f;
+  tilewright_argument arguments[3] = {{0}};
+  for (int i = 0; i < 3; ++i)
+    arguments[i].struct_size = sizeof(arguments[i]);
+  arguments[0].view = &xs;
+  arguments[1].view = &ys;
+  arguments[2].scalar = &epsilon;
+  arguments[2].scalar_type = TILEWRIGHT_F32;
+
+  if (code == TILEWRIGHT_OK)
+    code = tilewright_operation_prepare(operation, 0);
+  if (code == TILEWRIGHT_OK)
+    code = tilewright_operation_run(operation, arguments, 3, NULL, 0, stream);
+  tilewright_operation_destroy(operation);
+  return code;
 }

@@ -14,6 +14,9 @@ using namespace tilewright::runtime::testing;
 
 /// Defined in C: the number of the first check that fails there, or 0.
 extern "C" int tilewrightCheckFromC(const void *bundle, size_t size);
+/// Defined in C: runs rms_norm, as docs/runtime.md does.
+extern "C" tilewright_code tilewrightRunKernelFromC(const tilewright_bundle *bundle, void *x,
+                                                    void *y, void *stream);
 
 namespace {
 
@@ -94,6 +97,39 @@ TEST_F(Attention, Runs) {
   // Batch times heads beyond 65,535.
   EXPECT_OK(plan->run(attentionArguments(slopes, 20000, 8), 0, 0, streamOf(0)));
   EXPECT_EQ(fake().launches.at(1).grid[0], 3u * 20000 * 8);
+}
+
+TEST_F(Attention, NeedsADriverToRun) {
+  driver = DriverTable();
+  Result<AttentionForward> plan = create(attentionBundle(), describe());
+  ASSERT_TRUE(plan.ok()) << plan.status().message();
+  EXPECT_OK(plan->checkSupport({8, 0, 0}));
+  EXPECT_EQ(plan->prepare(0).code(), Code::NoDriver);
+  EXPECT_EQ(plan->run(attentionArguments(slopes), 0, 0, nullptr).code(), Code::NoDriver);
+}
+
+/// The first lines of docs/runtime.md.
+Status runAttention(const AttentionForwardArguments &arguments, uint64_t workspace, uint64_t bytes,
+                    cuda::Stream stream) {
+  auto driver = DriverTable::system();
+  if (!driver)
+    return driver.status(); // Code::NoDriver
+  auto bundle = Bundle::open("attention.twb");
+  if (!bundle)
+    return bundle.status();
+  AttentionForwardDesc desc;
+  desc.headDim = 128;
+  auto plan = AttentionForward::create(**driver, *bundle, desc); // no GPU needed
+  if (!plan)
+    return plan.status(); // names what is missing, and the command that makes it
+  if (Status status = plan->prepare(0); !status) // loads code, once for each device
+    return status;
+  return plan->run(arguments, workspace, bytes, stream); // allocates and synchronises nothing
+}
+
+TEST_F(Attention, ReportsWhatAMachineLacks) {
+  Code code = runAttention(attentionArguments(slopes), 0, 0, nullptr).code();
+  EXPECT_EQ(code, DriverTable::system() ? Code::Io : Code::NoDriver) << "there is no such bundle";
 }
 
 TEST_F(Attention, TakesNoWindowWithoutAPlanForIt) {
@@ -242,6 +278,26 @@ TEST_F(CApi, RunsAttention) {
 
 TEST_F(CApi, IsC) {
   EXPECT_EQ(tilewrightCheckFromC(bytes.data(), bytes.size()), 0) << tilewright_last_error();
+}
+
+TEST_F(CApi, RunsAKernelInC) {
+  BundleWriter writer = scaleBundle();
+  KernelSpec &kernel = writer.manifest.kernels[0];
+  kernel.name = "rms_norm";
+  kernel.params = {{"C", Expr::integer(1024)}, {"T", Expr::symbol(Expr::Kind::Type, "f16")}};
+  kernel.arguments = {ArgumentSpec::view("x", ElementType::F16, {-1, 1024}),
+                      ArgumentSpec::view("y", ElementType::F16, {-1, 1024}),
+                      ArgumentSpec::scalar("epsilon", ElementType::F32)};
+  std::string kernelBytes = *writer.bytes();
+  tilewright_bundle *kernels = nullptr;
+  ASSERT_EQ(tilewright_bundle_load(kernelBytes.data(), kernelBytes.size(), &kernels),
+            TILEWRIGHT_OK);
+  EXPECT_EQ(tilewrightRunKernelFromC(kernels, reinterpret_cast<void *>(0x10000),
+                                     reinterpret_cast<void *>(0x20000), streamOf(0)),
+            TILEWRIGHT_OK)
+      << tilewright_last_error();
+  EXPECT_EQ(fake().launches.size(), 1u);
+  tilewright_bundle_close(kernels);
 }
 
 TEST_F(CApi, RunsOperationsByNameAndByPosition) {

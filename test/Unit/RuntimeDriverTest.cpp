@@ -62,6 +62,15 @@ TEST_F(Driver, IsOpenedWhereThereIsOne) {
       << system.status().message();
 }
 
+TEST_F(Driver, MayBeEmpty) {
+  const DriverTable none;
+  EXPECT_OK(driver.expectFunctions());
+  EXPECT_EQ(none.expectFunctions().code(), Code::NoDriver);
+  EXPECT_EQ(none.version().status().code(), Code::NoDriver);
+  EXPECT_EQ(countDevices(none).status().code(), Code::NoDriver);
+  EXPECT_EQ(queryDevice(none, 0).status().code(), Code::NoDriver);
+}
+
 TEST_F(Driver, NamesItsErrors) {
   EXPECT_OK(driver.check(cuda::Success, "cuInit", "initialise the driver"));
   EXPECT_FAILURE(driver.check(cuda::ErrorNoDevice, "cuInit", "initialise the driver"),

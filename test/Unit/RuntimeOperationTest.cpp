@@ -148,6 +148,25 @@ TEST_F(Operations, RefusesToRunUnprepared) {
       "call prepare before the capture begins");
 }
 
+constexpr char noDriver[] = "no CUDA driver: the table of its functions is empty; take that of "
+                            "DriverTable::system(), or run the kernel with tilewright-run "
+                            "--device=cpu";
+
+TEST_F(Operations, CanBeInspectedWithoutADriver) {
+  driver = DriverTable();
+  Operation operation = create(scaleBundle());
+  EXPECT_EQ(operation.arguments().size(), 5u);
+  EXPECT_OK(operation.checkSupport({8, 0, 0}));
+  Arguments arguments = scaleArguments();
+  uint64_t bytes = 1;
+  EXPECT_OK(operation.workspaceSize(arguments.data(), arguments.size(), 0, bytes));
+  EXPECT_EQ(bytes, 0u);
+  operation.checkIndices(true);
+  EXPECT_FAILURE(operation.prepare(0), Code::NoDriver, noDriver);
+  EXPECT_FAILURE(run(operation, arguments), Code::NoDriver, noDriver);
+  EXPECT_FAILURE(run(operation, arguments, streamOf(0)), Code::NoDriver, noDriver);
+}
+
 TEST_F(Operations, UsesModulesOnOldDrivers) {
   driver.cuLibraryLoadData = nullptr;
   Operation operation = create(scaleBundle());

@@ -1,7 +1,7 @@
 # Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # run_document.py ROOT TOOLS WORK DOCUMENT: runs every fenced block of a Markdown document of ROOT, in order, in the folder
-# WORK, where kernels/, docs/ and build/bin/ lie as they do for the reader. So what a reader may type is what is tested.
+# WORK, where folders of the tree and build/bin/ lie as they do for the reader. So what a reader may type is what is tested.
 #
 # An HTML comment on the line above a fence says what a block is; without one a block of
 #
@@ -23,7 +23,7 @@ import shutil
 import subprocess
 import sys
 
-FENCE = re.compile(r"^```(\w*)\s*$")
+FENCE = re.compile(r"^```([\w+]*)\s*$")
 DIRECTIVE = re.compile(r"^<!-- (.*) -->$")
 
 
@@ -87,7 +87,7 @@ def main():
     shutil.rmtree(work, ignore_errors=True)
     os.makedirs(os.path.join(work, "build"))
     os.symlink(tools, os.path.join(work, "build", "bin"))
-    for folder in ("kernels", "docs", "bench", "scripts", "test"):
+    for folder in ("base", "bench", "docs", "examples", "kernels", "scripts", "test"):
         os.symlink(os.path.join(root, folder), os.path.join(work, folder))
     environment = dict(os.environ, PYTHONDONTWRITEBYTECODE="1")
     environment["PATH"] = os.path.dirname(sys.executable) + os.pathsep + environment["PATH"]
