@@ -7,7 +7,8 @@
 #             UndefinedBehaviorSanitizer, then those with threads under ThreadSanitizer. Some minutes.
 #   all       native; then the unit tests of the interpreter and the simulator under ThreadSanitizer; then unit tests, lit
 #             suites and a sixth of the acceptance tests under the first two. Left out is what runs the same code many
-#             more times (mutations, the acceptance tests on the simulator), and what installs and packs (lit-install).
+#             more times (mutations, the acceptance tests on the simulator), what installs and packs (lit-install), and
+#             Python, which cannot load an instrumented library.
 #
 #   scripts/check-sanitized.sh JOBS [native]
 
@@ -35,7 +36,7 @@ run thread-sanitized --parallel "$jobs" -R "$threaded"
 build thread-sanitized InterpreterTests CompilerTests
 run thread-sanitized -R '^(InterpreterDeviceTest|InterpreterBlockLoopTest|SimulatorTest)$'
 build sanitized all
-run sanitized --parallel "$jobs" -E '^lit-|Mutation|^acceptance-simulated$|^AcceptanceTests$|^support-matrix$'
+run sanitized --parallel "$jobs" -E '^lit-|^python-|Mutation|^acceptance-simulated$|^AcceptanceTests$|^support-matrix$'
 (export GTEST_TOTAL_SHARDS=6 GTEST_SHARD_INDEX=0 && run sanitized -R '^AcceptanceTests$')
 # lit runs its own jobs.
 run sanitized -R '^lit-' -E '^lit-install$'

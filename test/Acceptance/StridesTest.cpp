@@ -82,9 +82,14 @@ void expectSameAsRowMajor(const AttentionProblem &problem, Type type, const Layo
   BackwardResult fast = runBackward(problem, type, inputs, expected, options);
   if (isElsewhere())
     return;
-  EXPECT_EQ(expectedBackward.dK, fast.dK) << context;
-  EXPECT_EQ(expectedBackward.dV, fast.dV) << context;
-  expectOk(BackwardOracle(problem, inputs, type).checkDQ(fast.dQ), context);
+  BackwardOracle oracle(problem, inputs, type);
+  if (problem.Hq == problem.Hkv) {
+    EXPECT_EQ(expectedBackward.dK, fast.dK) << context;
+    EXPECT_EQ(expectedBackward.dV, fast.dV) << context;
+    expectOk(oracle.checkDQ(fast.dQ), context);
+  } else { // dK and dV of heads that share one of K may be sums of the heads' sums
+    expectBackward(oracle, fast, context);
+  }
   options = laidOut(problem, type, rule);
   options.params = {{"DETERMINISTIC", "true"}};
   BackwardResult gotBackward = runBackward(problem, type, inputs, expected, options);
