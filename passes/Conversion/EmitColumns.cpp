@@ -199,7 +199,8 @@ bool KernelEmitter::emitColumnAnd(arith::AndIOp op) {
   } else {
     Values elements = getElements(rhs);
     ColumnBound rows{ColumnBound::Kind::WholeRow, {}};
-    for (int reg : findColumns(*getLayout(op, op.getType()))->firstRegisters)
+    auto columns = findColumns(*getLayout(op, op.getType()));
+    for (int reg : columns->firstRegisters)
       rows.rows.push_back(elements[reg]);
     bounds.push_back(rows);
   }

@@ -50,6 +50,8 @@ template <typename Real>
 inline __attribute__((always_inline)) void multiplyAddAll(Real *c, int64_t ldc, MatrixRef<Real> a,
                                                           const Real *b, int64_t ldb, int64_t m,
                                                           int64_t n, int64_t k, SumOrder order) {
+  if (m == 0 || n == 0 || k == 0) // operands may be null
+    return;
   if (order == SumOrder::Descending) {
     // The same with the rows of b, and the columns of a, taken from the last to the first.
     a.data += (k - 1) * a.colStride;
