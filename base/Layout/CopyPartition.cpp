@@ -10,10 +10,6 @@
 using namespace tilewright;
 using namespace tilewright::layout;
 
-namespace {
-constexpr int64_t kLineBytes = 128; // all banks once
-} // namespace
-
 //===----------------------------------------------------------------------===//
 // cp.async
 //===----------------------------------------------------------------------===//
@@ -42,14 +38,18 @@ int CopyPartition::numIssues() const {
   return static_cast<int>((numChunks() + threads - 1) / threads);
 }
 
+bool CopyPartition::isInLines() const {
+  int64_t width = buffer.panelBytes();
+  return buffer.rowPitch() == width && width < lineBytes && lineBytes % width == 0 &&
+         buffer.rows() * width % lineBytes == 0 && buffer.hasFullPanels();
+}
+
 CopyChunk CopyPartition::chunkNumber(int64_t number) const {
   int64_t width = buffer.panelBytes(), row, byte;
-  bool inLines = buffer.rowPitch() == width && width < kLineBytes && kLineBytes % width == 0 &&
-                 buffer.rows() * width % kLineBytes == 0 && buffer.hasFullPanels();
-  if (inLines) {
-    int64_t line = number * chunk / kLineBytes, inLine = number * chunk % kLineBytes;
+  if (isInLines()) {
+    int64_t line = number * chunk / lineBytes, inLine = number * chunk % lineBytes;
     int64_t panel = line % buffer.numPanels(), lineOfPanel = line / buffer.numPanels();
-    row = lineOfPanel * (kLineBytes / width) + inLine / width;
+    row = lineOfPanel * (lineBytes / width) + inLine / width;
     byte = panel * width + inLine % width;
   } else {
     int64_t rowBytes = buffer.cols() * buffer.bytesPerElement();

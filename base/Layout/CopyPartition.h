@@ -26,6 +26,8 @@ struct CopyChunk {
 ///       rows 2, 3     T 16 .. 23     ...
 class CopyPartition {
 public:
+  static constexpr int64_t lineBytes = 128; ///< all banks once
+
   /// `chunkBytes` is 4, 8 or 16 (what cp.async takes).
   /// Errors: a chunk smaller than an element, or one that does not divide the rows.
   static Result<CopyPartition> plan(const SharedLayout &buffer, int threads, int chunkBytes = 16);
@@ -33,6 +35,9 @@ public:
   int numThreads() const { return threads; }
   int chunkBytes() const { return chunk; }
   int64_t numChunks() const;
+  /// Whether chunks are dealt out by lines of `lineBytes` across panels; otherwise along whole
+  /// rows.
+  bool isInLines() const;
   /// How many chunks the busiest thread copies.
   int numIssues() const;
   /// Whether every thread copies in every issue; otherwise the last issue needs a predicate.

@@ -55,7 +55,7 @@ bool isOwnArray(llvm::StringRef text, llvm::StringRef name) {
 }
 
 /// Whether an option of a reproducer is one of those that are saved, and names no file elsewhere: a
-/// reproducer that somebody sends must not read or write other files.
+/// reproducer from another person must not read or write other files.
 bool isOwnOption(llvm::StringRef option) {
   if (!option.starts_with("-"))
     return isOwnFile(option);

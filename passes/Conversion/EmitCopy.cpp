@@ -15,18 +15,6 @@ using namespace tilewright::tgpu;
 using layout::CopyPartition;
 using ViewRegion = KernelEmitter::ViewRegion;
 
-namespace {
-constexpr int64_t kLineBytes = 128;
-
-/// Whether chunks are dealt out by lines of 128 bytes across panels (see CopyPartition); otherwise
-/// along whole rows.
-bool isInLines(const layout::SharedLayout &buffer) {
-  int64_t width = buffer.panelBytes();
-  return buffer.rowPitch() == width && width < kLineBytes && kLineBytes % width == 0 &&
-         buffer.rows() * width % kLineBytes == 0 && buffer.hasFullPanels();
-}
-} // namespace
-
 static LogicalResult emitCopyAsync(KernelEmitter &e, CopyAsyncOp op) {
   auto type = cast<SharedType>(op.getBuffer().getType());
   const layout::SharedLayout *shared = e.getLayout(op, type);
@@ -58,15 +46,16 @@ static LogicalResult emitCopyAsync(KernelEmitter &e, CopyAsyncOp op) {
   auto locate = [&](Value number) -> std::pair<Value, Value> {
     Value byte = e.mul(number, e.i32(chunk));
     int64_t width = shared->panelBytes();
-    if (!isInLines(*shared)) {
+    constexpr int64_t lineBytes = CopyPartition::lineBytes;
+    if (!partition.isInLines()) {
       int64_t rowBytes = shared->cols() * bytes;
       return {divide(byte, rowBytes), divide(modulo(byte, rowBytes), bytes)};
     }
-    Value line = divide(byte, kLineBytes), inLine = modulo(byte, kLineBytes);
+    Value line = divide(byte, lineBytes), inLine = modulo(byte, lineBytes);
     Value panel = modulo(line, shared->numPanels()),
           lineOfPanel = divide(line, shared->numPanels());
     Value rowInLine = divide(inLine, width);
-    Value row = e.add(e.mul(lineOfPanel, e.i32(kLineBytes / width)), rowInLine);
+    Value row = e.add(e.mul(lineOfPanel, e.i32(lineBytes / width)), rowInLine);
     Value colInPanel = modulo(inLine, width);
     Value col = e.add(e.mul(panel, e.i32(width)), colInPanel);
     return {row, divide(col, bytes)};
