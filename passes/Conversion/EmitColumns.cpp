@@ -6,7 +6,8 @@
 // that it holds of a row, and has their answers as bits of a word. A comparison for each element
 // takes one or two instructions; of a bit ptxas makes a predicate in a seventh (R2P).
 
-#include "passes/Conversion/KernelEmitter.h"
+#include "passes/Conversion/ColumnBounds.h"
+#include "passes/Conversion/ThreadCoords.h"
 
 #include "mlir/IR/Matchers.h"
 #include "llvm/ADT/MapVector.h"
@@ -16,11 +17,19 @@ using namespace mlir;
 using namespace tilewright;
 using namespace tilewright::tgpu;
 using layout::RegisterLayout;
-using ColumnBound = KernelEmitter::ColumnBound;
 
 namespace {
 
 constexpr int bitsPerWord = 32;
+
+/// Of each row of the thread: a bound that its columns are below, or not below, or a condition on
+/// the whole row.
+struct ColumnBound {
+  enum class Kind { Below, NotBelow, WholeRow } kind;
+  Values rows;
+};
+/// All of them together.
+struct BoundsOfTiles : llvm::DenseMap<Value, SmallVector<ColumnBound>> {};
 
 /// The columns that a thread holds of each of its rows: `run` neighbours at each multiple of
 /// `stride`, from where the thread stands.
@@ -79,8 +88,17 @@ static std::optional<ThreadColumns> findColumns(const RegisterLayout &layout) {
   return columns;
 }
 
+bool tgpu::hasColumnBounds(KernelEmitter &e, Value tile) {
+  return e.state<BoundsOfTiles>().count(tile);
+}
+
 static void setColumnBounds(KernelEmitter &e, Value tile, SmallVector<ColumnBound> bounds) {
-  e.columnBounds[tile] = std::move(bounds);
+  e.state<BoundsOfTiles>()[tile] = std::move(bounds);
+  e.defer(tile, [&e, tile] {
+    Values elements(e.getLayout(tile.getDefiningOp(), tile.getType())->registersPerThread());
+    visitColumnBits(e, tile, [&](int reg, Value is) { elements[reg] = is; });
+    return elements;
+  });
   // Other users compute the bits at the use: computed here, they would stay live until then.
   bool isKept = llvm::all_of(tile.getUsers(), llvm::IsaPred<arith::AndIOp, tile::SelectOp>);
   if (!isKept)
@@ -106,39 +124,39 @@ static Value countColumns(OpBuilder &b, Location loc, const ThreadColumns &colum
 }
 
 /// The comparisons of each row of the thread with its bound, as bits of one or more words.
-static Values makeColumnWords(KernelEmitter &e, const RegisterLayout &layout,
+static Values makeColumnWords(ThreadBuilder &b, const RegisterLayout &layout,
                               const ColumnBound &bound) {
   ThreadColumns columns = *findColumns(layout);
-  Value first = e.threadCoord(layout, 1);
+  Value first = getThreadCoord(b, layout, 1);
   Values words;
   for (Value row : bound.rows) {
     if (bound.kind == ColumnBound::Kind::WholeRow) {
       words.append(columns.wordsPerRow(),
-                   arith::SelectOp::create(e.b, row, e.i32(-1), e.i32(0)).getResult());
+                   arith::SelectOp::create(b, row, b.i32(-1), b.i32(0)).getResult());
       continue;
     }
-    Value count = countColumns(e.b, e.b.getLoc(), columns, first, row);
+    Value count = countColumns(b, b.getLoc(), columns, first, row);
     for (int word = 0; word < columns.wordsPerRow(); ++word) {
-      Value before = e.i32(int64_t(word) * bitsPerWord), size = count;
+      Value before = b.i32(int64_t(word) * bitsPerWord), size = count;
       if (word > 0)
-        size = arith::SubIOp::create(e.b, arith::MaxUIOp::create(e.b, count, before), before);
+        size = arith::SubIOp::create(b, arith::MaxUIOp::create(b, count, before), before);
       // The low min(size, 32) bits are set.
-      Value bits =
-          e.intrinsic("llvm.nvvm.fshl.clamp", e.b.getI32Type(), {e.i32(0), e.i32(-1), size});
+      Value bits = b.intrinsic("llvm.nvvm.fshl.clamp", b.getI32Type(), {b.i32(0), b.i32(-1), size});
       bool isBelow = bound.kind == ColumnBound::Kind::Below;
-      words.push_back(isBelow ? bits : arith::XOrIOp::create(e.b, bits, e.i32(-1)).getResult());
+      words.push_back(isBelow ? bits : arith::XOrIOp::create(b, bits, b.i32(-1)).getResult());
     }
   }
   return words;
 }
 
-/// Calls `visit` with each register and its condition, word by word.
-void KernelEmitter::visitColumnBits(Value tile, llvm::function_ref<void(int, Value)> visit) {
-  const RegisterLayout &layout = *getLayout(tile.getDefiningOp(), tile.getType());
+void tgpu::visitColumnBits(KernelEmitter &e, Value tile,
+                           llvm::function_ref<void(int, Value)> visit) {
+  ThreadBuilder &b = e.b;
+  const RegisterLayout &layout = *e.getLayout(tile.getDefiningOp(), tile.getType());
   ThreadColumns columns = *findColumns(layout);
   Values words;
-  for (const ColumnBound &bound : columnBounds[tile]) {
-    Values other = makeColumnWords(*this, layout, bound);
+  for (const ColumnBound &bound : e.state<BoundsOfTiles>()[tile]) {
+    Values other = makeColumnWords(b, layout, bound);
     for (auto [word, otherWord] : llvm::zip(words, other))
       word = arith::AndIOp::create(b, word, otherWord);
     if (words.empty())
@@ -150,32 +168,32 @@ void KernelEmitter::visitColumnBits(Value tile, llvm::function_ref<void(int, Val
            std::pair(columns.rows[y], columns.bits[y]);
   });
   for (int reg : registers) {
-    Value mask = i32(int64_t(1) << columns.bits[reg] % bitsPerWord);
+    Value mask = b.i32(int64_t(1) << columns.bits[reg] % bitsPerWord);
     Value bit = arith::AndIOp::create(b, words[columns.wordOf(reg)], mask);
-    visit(reg, arith::CmpIOp::create(b, arith::CmpIPredicate::ne, bit, i32(0)));
+    visit(reg, arith::CmpIOp::create(b, arith::CmpIPredicate::ne, bit, b.i32(0)));
   }
 }
 
 /// One bound for all rows needs few comparisons, whose results take fewer registers than words.
-bool KernelEmitter::emitColumnCompare(arith::CmpIOp op) {
+bool tgpu::emitColumnCompare(KernelEmitter &e, arith::CmpIOp op) {
   auto iota = op.getLhs().getDefiningOp<tile::IotaOp>();
   bool isBelow = op.getPredicate() == arith::CmpIPredicate::slt;
   if (!iota || iota.getDim() != 1 || !op.getRhs().getDefiningOp<tile::ExpandOp>() ||
       tile::getRank(op.getType()) != 2 || !matchPattern(iota.getStart(), m_Zero()) ||
       !(isBelow || op.getPredicate() == arith::CmpIPredicate::sge))
     return false;
-  const RegisterLayout &layout = *getLayout(op, op.getType());
+  const RegisterLayout &layout = *e.getLayout(op, op.getType());
   std::optional<ThreadColumns> columns = findColumns(layout);
   if (!columns)
     return false;
-  Values bounds = getElements(op.getRhs());
+  Values bounds = e.getElements(op.getRhs());
   ColumnBound bound{isBelow ? ColumnBound::Kind::Below : ColumnBound::Kind::NotBelow, {}};
   for (int reg : columns->firstRegisters)
     bound.rows.push_back(bounds[reg]);
   for (auto [reg, value] : llvm::enumerate(bounds))
     if (value != bound.rows[columns->rows[reg]])
       return false;
-  setColumnBounds(*this, op.getResult(), {bound});
+  setColumnBounds(e, op.getResult(), {bound});
   return true;
 }
 
@@ -187,23 +205,23 @@ static bool isOfRows(Value tile) {
 }
 
 /// The conjunction of a condition on columns and another on columns or rows.
-bool KernelEmitter::emitColumnAnd(arith::AndIOp op) {
+bool tgpu::emitColumnAnd(KernelEmitter &e, arith::AndIOp op) {
   Value lhs = op.getLhs(), rhs = op.getRhs();
-  if (!columnBounds.count(lhs))
+  if (!hasColumnBounds(e, lhs))
     std::swap(lhs, rhs);
-  if (!columnBounds.count(lhs) || !(columnBounds.count(rhs) || isOfRows(rhs)))
+  if (!hasColumnBounds(e, lhs) || !(hasColumnBounds(e, rhs) || isOfRows(rhs)))
     return false;
-  SmallVector<ColumnBound> bounds = columnBounds[lhs];
-  if (columnBounds.count(rhs)) {
-    llvm::append_range(bounds, columnBounds[rhs]);
+  SmallVector<ColumnBound> bounds = e.state<BoundsOfTiles>()[lhs];
+  if (hasColumnBounds(e, rhs)) {
+    llvm::append_range(bounds, e.state<BoundsOfTiles>()[rhs]);
   } else {
-    Values elements = getElements(rhs);
+    Values elements = e.getElements(rhs);
     ColumnBound rows{ColumnBound::Kind::WholeRow, {}};
-    auto columns = findColumns(*getLayout(op, op.getType()));
+    auto columns = findColumns(*e.getLayout(op, op.getType()));
     for (int reg : columns->firstRegisters)
       rows.rows.push_back(elements[reg]);
     bounds.push_back(rows);
   }
-  setColumnBounds(*this, op.getResult(), bounds);
+  setColumnBounds(e, op.getResult(), bounds);
   return true;
 }

@@ -4,8 +4,8 @@
 // Loops, branches, and calls, which are inlined.
 
 #include "passes/Conversion/KernelEmitter.h"
-
 #include "passes/Conversion/LoweringTable.h"
+#include "passes/Conversion/TimelineWriter.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
@@ -14,24 +14,25 @@ using namespace tilewright;
 using namespace tilewright::tgpu;
 
 static LogicalResult emitFor(KernelEmitter &e, scf::ForOp op) {
+  ThreadBuilder &b = e.b;
   auto loop =
-      scf::ForOp::create(e.b, e.getScalar(op.getLowerBound()), e.getScalar(op.getUpperBound()),
+      scf::ForOp::create(b, e.getScalar(op.getLowerBound()), e.getScalar(op.getUpperBound()),
                          e.getScalar(op.getStep()), e.flatten(op.getInitArgs()));
   e.set(op.getInductionVar(), {loop.getInductionVar()});
   e.unflatten(op.getRegionIterArgs(), loop.getRegionIterArgs());
   {
-    OpBuilder::InsertionGuard guard(e.b);
+    OpBuilder::InsertionGuard guard(b);
     // Without iteration arguments the builder has already added the terminator.
     if (loop.getInitArgs().empty())
-      e.b.setInsertionPoint(loop.getBody()->getTerminator());
+      b.setInsertionPoint(loop.getBody()->getTerminator());
     else
-      e.b.setInsertionPointToEnd(loop.getBody());
-    e.sample(op, /*isEnd=*/false);
+      b.setInsertionPointToEnd(loop.getBody());
+    e.state<TimelineWriter>().sample(b, op, /*isEnd=*/false);
     if (failed(e.emitBlock(*op.getBody())))
       return failure();
-    e.sample(op, /*isEnd=*/true);
+    e.state<TimelineWriter>().sample(b, op, /*isEnd=*/true);
     if (!loop.getInitArgs().empty())
-      scf::YieldOp::create(e.b, e.flatten(op.getBody()->getTerminator()->getOperands()));
+      scf::YieldOp::create(b, e.flatten(op.getBody()->getTerminator()->getOperands()));
   }
   e.unflatten(op.getResults(), loop.getResults());
   return success();
@@ -49,53 +50,54 @@ static bool endsWithArrival(Block &block) {
 /// merged values as divergent.
 static void joinWarp(KernelEmitter &e) {
   if (!e.isOneThread)
-    e.intrinsic("llvm.nvvm.bar.warp.sync", e.i32(-1));
+    e.b.intrinsic("llvm.nvvm.bar.warp.sync", e.b.i32(-1));
 }
 
 static LogicalResult emitIf(KernelEmitter &e, scf::IfOp op) {
+  ThreadBuilder &b = e.b;
   auto branch =
-      scf::IfOp::create(e.b, e.getFlatTypes(op.getResultTypes()), e.getScalar(op.getCondition()),
+      scf::IfOp::create(b, e.getFlatTypes(op.getResultTypes()), e.getScalar(op.getCondition()),
                         /*addThenBlock=*/true, /*addElseBlock=*/!op.getElseRegion().empty());
   for (auto [from, to] : llvm::zip(op->getRegions(), branch->getRegions())) {
     if (from.empty())
       continue;
-    OpBuilder::InsertionGuard guard(e.b);
-    e.b.setInsertionPointToEnd(&to.front());
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToEnd(&to.front());
     if (failed(e.emitBlock(from.front())))
       return failure();
-    e.b.setLoc(op.getLoc());
+    b.setLoc(op.getLoc());
     if (endsWithArrival(from.front()))
       joinWarp(e);
     if (to.front().empty() || !to.front().back().hasTrait<OpTrait::IsTerminator>())
-      scf::YieldOp::create(e.b, e.flatten(from.front().getTerminator()->getOperands()));
+      scf::YieldOp::create(b, e.flatten(from.front().getTerminator()->getOperands()));
   }
   e.unflatten(op.getResults(), branch.getResults());
   return success();
 }
 
 static LogicalResult emitWhile(KernelEmitter &e, scf::WhileOp op) {
+  ThreadBuilder &b = e.b;
   auto loop =
-      scf::WhileOp::create(e.b, e.getFlatTypes(op.getResultTypes()), e.flatten(op.getInits()));
+      scf::WhileOp::create(b, e.getFlatTypes(op.getResultTypes()), e.flatten(op.getInits()));
   for (auto [from, to] : llvm::zip(op->getRegions(), loop->getRegions())) {
     SmallVector<Type> types = e.getFlatTypes(from.getArgumentTypes());
-    OpBuilder::InsertionGuard guard(e.b);
-    Block *block =
-        e.b.createBlock(&to, {}, types, SmallVector<Location>(types.size(), op.getLoc()));
+    OpBuilder::InsertionGuard guard(b);
+    Block *block = b.createBlock(&to, {}, types, SmallVector<Location>(types.size(), op.getLoc()));
     e.unflatten(from.getArguments(), block->getArguments());
     if (failed(e.emitBlock(from.front())))
       return failure();
-    e.b.setLoc(op.getLoc());
+    b.setLoc(op.getLoc());
     Operation *terminator = from.front().getTerminator();
     if (auto condition = dyn_cast<scf::ConditionOp>(terminator)) {
       // All threads agree. The vote tells ptxas so, which then keeps the loop's counters in uniform
       // registers.
       Value goesOn = e.getScalar(condition.getCondition());
       if (!e.isOneThread)
-        goesOn = e.intrinsic("llvm.nvvm.vote.any.sync", e.b.getI1Type(), {e.i32(-1), goesOn});
-      scf::ConditionOp::create(e.b, goesOn, e.flatten(condition.getArgs()));
+        goesOn = b.intrinsic("llvm.nvvm.vote.any.sync", b.getI1Type(), {b.i32(-1), goesOn});
+      scf::ConditionOp::create(b, goesOn, e.flatten(condition.getArgs()));
     } else {
       joinWarp(e);
-      scf::YieldOp::create(e.b, e.flatten(terminator->getOperands()));
+      scf::YieldOp::create(b, e.flatten(terminator->getOperands()));
     }
   }
   e.unflatten(op.getResults(), loop.getResults());

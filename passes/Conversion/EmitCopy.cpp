@@ -4,23 +4,26 @@
 // cp.async: tiles from global to shared memory, shared out among the threads of the block in
 // chunks.
 
-#include "passes/Conversion/KernelEmitter.h"
+#include "passes/Conversion/GlobalAccess.h"
+#include "passes/Conversion/LoweringTable.h"
+#include "passes/Conversion/SharedAccess.h"
+#include "passes/Conversion/ThreadCoords.h"
 
 #include "base/Layout/CopyPartition.h"
-#include "passes/Conversion/LoweringTable.h"
 
 using namespace mlir;
 using namespace tilewright;
 using namespace tilewright::tgpu;
 using layout::CopyPartition;
-using ViewRegion = KernelEmitter::ViewRegion;
+using ViewRegion = ViewRegion;
 
 static LogicalResult emitCopyAsync(KernelEmitter &e, CopyAsyncOp op) {
+  ThreadBuilder &b = e.b;
   auto type = cast<SharedType>(op.getBuffer().getType());
   const layout::SharedLayout *shared = e.getLayout(op, type);
   if (!shared)
     return failure();
-  int numThreads = static_cast<int>(32 * e.numWarps);
+  int numThreads = static_cast<int>(32 * b.threads.numWarps);
   // A vector is small; element by element it needs no alignment.
   int widest = type.getShape().size() == 1 ? static_cast<int>(shared->elementBits() / 8) : 16;
   Result<CopyPartition> planned = CopyPartition::plan(*shared, numThreads, widest);
@@ -31,20 +34,20 @@ static LogicalResult emitCopyAsync(KernelEmitter &e, CopyAsyncOp op) {
     return op.emitError() << planned.message();
   const CopyPartition &partition = *planned;
   int64_t rank = static_cast<int64_t>(type.getShape().size());
-  ViewRegion region = e.getRegion(op.getView(), op.getIndices(), op.getStaticIndices(),
-                                  op.getDims(), type.getShape());
+  ViewRegion region = getRegion(e, op.getView(), op.getIndices(), op.getStaticIndices(),
+                                op.getDims(), type.getShape());
   Value buffer = e.getScalar(op.getBuffer());
   int64_t bytes = region.view.bytes, chunk = partition.chunkBytes(), perChunk = chunk / bytes;
 
   // CopyPartition::chunkOf, of a chunk known at run time: row and column.
   auto divide = [&](Value x, int64_t by) {
-    return arith::DivUIOp::create(e.b, x, e.i32(by)).getResult();
+    return arith::DivUIOp::create(b, x, b.i32(by)).getResult();
   };
   auto modulo = [&](Value x, int64_t by) {
-    return arith::RemUIOp::create(e.b, x, e.i32(by)).getResult();
+    return arith::RemUIOp::create(b, x, b.i32(by)).getResult();
   };
   auto locate = [&](Value number) -> std::pair<Value, Value> {
-    Value byte = e.mul(number, e.i32(chunk));
+    Value byte = b.mul(number, b.i32(chunk));
     int64_t width = shared->panelBytes();
     constexpr int64_t lineBytes = CopyPartition::lineBytes;
     if (!partition.isInLines()) {
@@ -55,112 +58,112 @@ static LogicalResult emitCopyAsync(KernelEmitter &e, CopyAsyncOp op) {
     Value panel = modulo(line, shared->numPanels()),
           lineOfPanel = divide(line, shared->numPanels());
     Value rowInLine = divide(inLine, width);
-    Value row = e.add(e.mul(lineOfPanel, e.i32(lineBytes / width)), rowInLine);
+    Value row = b.add(b.mul(lineOfPanel, b.i32(lineBytes / width)), rowInLine);
     Value colInPanel = modulo(inLine, width);
-    Value col = e.add(e.mul(panel, e.i32(width)), colInPanel);
+    Value col = b.add(b.mul(panel, b.i32(width)), colInPanel);
     return {row, divide(col, bytes)};
   };
   auto isInside = [&](Value row, Value col) {
-    Value inside = e.less(e.add(region.index.back(), col), region.extent.back());
+    Value inside = b.less(b.add(region.index.back(), col), region.extent.back());
     if (rank == 2)
-      inside = e.conjunction(inside, e.less(e.add(region.index[0], row), region.extent[0]));
-    return e.conjunction(inside, region.inside);
+      inside = b.conjunction(inside, b.less(b.add(region.index[0], row), region.extent[0]));
+    return b.conjunction(inside, region.inside);
   };
   // Sums of 32 bits first: one product for a row. A row may lie before the view while one that is
   // reached from it by steps lies inside, so its sign counts.
   auto addressOf = [&](Value row, Value col, bool isUnit) {
-    Value offset = e.toU64(e.add(region.index.back(), col));
+    Value offset = b.toU64(b.add(region.index.back(), col));
     if (!isUnit)
-      offset = e.mul(offset, region.stride.back());
+      offset = b.mul(offset, region.stride.back());
     Value from = region.outer;
     if (rank == 2) {
-      Value start = e.mul(e.toI64(e.add(region.index[0], row)), region.stride[0]);
-      from = e.advance(from, e.mul(start, e.i64(bytes)));
+      Value start = b.mul(b.toI64(b.add(region.index[0], row)), region.stride[0]);
+      from = b.advance(from, b.mul(start, b.i64(bytes)));
     }
-    return e.advance(from, e.mul(offset, e.i64(bytes)));
+    return b.advance(from, b.mul(offset, b.i64(bytes)));
   };
   /// Does nothing for chunks beyond the last.
   auto guarded = [&](Value number, bool isGuarded, llvm::function_ref<void()> copy) {
-    OpBuilder::InsertionGuard guard(e.b);
+    OpBuilder::InsertionGuard guard(b);
     if (isGuarded) {
-      auto branch = scf::IfOp::create(e.b, e.less(number, e.i32(partition.numChunks())),
+      auto branch = scf::IfOp::create(b, b.less(number, b.i32(partition.numChunks())),
                                       /*withElseRegion=*/false);
-      e.b.setInsertionPoint(branch.thenBlock()->getTerminator());
+      b.setInsertionPoint(branch.thenBlock()->getTerminator());
     }
     copy();
   };
 
-  auto branch = scf::IfOp::create(e.b, TypeRange(), e.isVectorisable(region, perChunk),
+  auto branch = scf::IfOp::create(b, TypeRange(), isVectorisable(e, region, perChunk),
                                   /*addThenBlock=*/true, /*addElseBlock=*/true);
-  OpBuilder::InsertionGuard guard(e.b);
+  OpBuilder::InsertionGuard guard(b);
 
-  e.b.setInsertionPointToEnd(branch.thenBlock());
+  b.setInsertionPointToEnd(branch.thenBlock());
   std::string name = chunk == 16
                          ? "llvm.nvvm.cp.async.cg.shared.global.16.s"
                          : "llvm.nvvm.cp.async.ca.shared.global." + std::to_string(chunk) + ".s";
-  auto [row, col] = locate(e.thread);
-  Value target = e.byteOffset(*shared, row, col);
+  auto [row, col] = locate(b.threads.thread);
+  Value target = getByteOffset(b, *shared, row, col);
   Value source = addressOf(row, col, /*isUnit=*/true);
   std::optional<int64_t> rowStep = partition.rowsPerIssue();
   // One addition from issue to issue: a product for each would take as many registers.
-  Value firstRow = rank == 2 ? e.add(region.index[0], row) : Value();
+  Value firstRow = rank == 2 ? b.add(region.index[0], row) : Value();
   Value colInside =
-      e.conjunction(e.less(e.add(region.index.back(), col), region.extent.back()), region.inside);
+      b.conjunction(b.less(b.add(region.index.back(), col), region.extent.back()), region.inside);
   Value sourceStep;
   if (rowStep && rank == 2)
-    sourceStep = e.mul(region.stride[0], e.i64(*rowStep * bytes));
+    sourceStep = b.mul(region.stride[0], b.i64(*rowStep * bytes));
   for (int issue = 0; issue < partition.numIssues(); ++issue) {
     bool isLast = issue + 1 == partition.numIssues();
-    Value number = e.add(e.thread, e.i32(int64_t(issue) * numThreads));
+    Value number = b.add(b.threads.thread, b.i32(int64_t(issue) * numThreads));
     guarded(number, isLast && !partition.isEven(), [&] {
-      Value from = source, to = e.advance(buffer, target), inside;
+      Value from = source, to = b.advance(buffer, target), inside;
       if (rowStep) {
         int64_t rows = issue * *rowStep;
-        to = e.advance(to, rows * shared->rowPitch());
+        to = b.advance(to, rows * shared->rowPitch());
         inside = colInside;
         if (rank == 2)
-          inside = e.conjunction(e.less(e.add(firstRow, e.i32(rows)), region.extent[0]), inside);
+          inside = b.conjunction(b.less(b.add(firstRow, b.i32(rows)), region.extent[0]), inside);
       } else {
         auto [thisRow, thisCol] = locate(number);
         from = addressOf(thisRow, thisCol, /*isUnit=*/true);
-        to = e.advance(buffer, e.byteOffset(*shared, thisRow, thisCol));
+        to = b.advance(buffer, getByteOffset(b, *shared, thisRow, thisCol));
         inside = isInside(thisRow, thisCol);
       }
       // A copy of 0 bytes reads nothing and fills the chunk with zeros.
-      Value size = arith::SelectOp::create(e.b, inside, e.i32(chunk), e.i32(0));
-      e.intrinsic(name, ValueRange{to, from, size});
+      Value size = arith::SelectOp::create(b, inside, b.i32(chunk), b.i32(0));
+      b.intrinsic(name, ValueRange{to, from, size});
     });
     if (sourceStep && !isLast)
-      source = e.advance(source, sourceStep);
+      source = b.advance(source, sourceStep);
   }
-  scf::YieldOp::create(e.b);
+  scf::YieldOp::create(b);
 
   // Element by element. This path is rare, so it is a loop, which is small.
-  e.b.setInsertionPointToEnd(branch.elseBlock());
-  auto loop = scf::ForOp::create(e.b, e.i32(0), e.i32(partition.numIssues()), e.i32(1));
-  e.b.setInsertionPoint(loop.getBody()->getTerminator());
-  Value number = e.add(e.thread, e.mul(loop.getInductionVar(), e.i32(numThreads)));
+  b.setInsertionPointToEnd(branch.elseBlock());
+  auto loop = scf::ForOp::create(b, b.i32(0), b.i32(partition.numIssues()), b.i32(1));
+  b.setInsertionPoint(loop.getBody()->getTerminator());
+  Value number = b.add(b.threads.thread, b.mul(loop.getInductionVar(), b.i32(numThreads)));
   guarded(number, !partition.isEven(), [&] {
     auto [row, col] = locate(number);
     Values elements;
     for (int64_t i = 0; i < perChunk; ++i) {
-      Value at = e.add(col, e.i32(i));
+      Value at = b.add(col, b.i32(i));
       Value inside = isInside(row, at), address = addressOf(row, at, /*isUnit=*/false);
-      llvm::append_range(elements, e.loadGlobal(address, inside, region.view.element, 1, nullptr));
+      llvm::append_range(elements, loadGlobal(b, address, inside, region.view.element, 1));
     }
-    e.storeVector(e.advance(buffer, e.byteOffset(*shared, row, col)), elements);
+    storeVector(b, b.advance(buffer, getByteOffset(b, *shared, row, col)), elements);
   });
-  e.b.setInsertionPointToEnd(branch.elseBlock());
-  scf::YieldOp::create(e.b);
+  b.setInsertionPointToEnd(branch.elseBlock());
+  scf::YieldOp::create(b);
   return success();
 }
 
 static void emitCopyCommit(KernelEmitter &e, CopyCommitOp) {
-  e.intrinsic("llvm.nvvm.cp.async.commit.group", ValueRange());
+  e.b.intrinsic("llvm.nvvm.cp.async.commit.group", ValueRange());
 }
 
 static void emitCopyWait(KernelEmitter &e, CopyWaitOp op) {
-  e.intrinsic("llvm.nvvm.cp.async.wait.group", e.i32(op.getPending()));
+  e.b.intrinsic("llvm.nvvm.cp.async.wait.group", e.b.i32(op.getPending()));
 }
 
 void tgpu::registerCopyLowerings(LoweringTable &table) {

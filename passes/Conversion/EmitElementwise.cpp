@@ -4,8 +4,11 @@
 // Operations that treat every element alike: arith, math, select, map, random. On tiles they are
 // repeated for each register.
 
-#include "passes/Conversion/KernelEmitter.h"
+#include "passes/Conversion/ColumnBounds.h"
+#include "passes/Conversion/DeferredLoads.h"
+#include "passes/Conversion/ElementOps.h"
 #include "passes/Conversion/LoweringTable.h"
+#include "passes/Conversion/RaisedMaxima.h"
 #include "passes/Tgpu/ScheduleNames.h"
 
 #include "dialect/Tile/Calls.h"
@@ -20,6 +23,7 @@ using namespace tilewright;
 using namespace tilewright::tgpu;
 
 static LogicalResult emitConstant(KernelEmitter &e, arith::ConstantOp op) {
+  ThreadBuilder &b = e.b;
   Type element = e.getScalarType(op.getType());
   TypedAttr value = op.getValue();
   if (auto dense = dyn_cast<DenseElementsAttr>(value)) {
@@ -28,10 +32,10 @@ static LogicalResult emitConstant(KernelEmitter &e, arith::ConstantOp op) {
     value = cast<TypedAttr>(dense.getSplatValue<Attribute>());
   }
   if (auto integer = dyn_cast<IntegerAttr>(value); integer && integer.getType() != element)
-    value = e.b.getIntegerAttr(element, integer.getInt());
+    value = b.getIntegerAttr(element, integer.getInt());
   if (auto number = dyn_cast<FloatAttr>(value); number && isa<IntegerType>(element))
-    value = e.b.getIntegerAttr(element, number.getValue().bitcastToAPInt());
-  Value scalar = e.constant(value);
+    value = b.getIntegerAttr(element, number.getValue().bitcastToAPInt());
+  Value scalar = b.constant(value);
   if (!isa<RankedTensorType>(op.getType())) {
     e.set(op.getResult(), {scalar});
     return success();
@@ -44,25 +48,26 @@ static LogicalResult emitConstant(KernelEmitter &e, arith::ConstantOp op) {
 /// A branch taken by warps in which any row's factor differs from one; otherwise the elements pass
 /// through. The vote tells ptxas that the branch is warp-uniform. `any` is the result of an earlier
 /// vote, or null.
-static scf::IfOp branchUnlessOnes(KernelEmitter &e, const Values &elements, const Values &factors,
+static scf::IfOp branchUnlessOnes(ThreadBuilder &b, const Values &elements, const Values &factors,
                                   Value any) {
   if (!any) {
-    Value one = arith::ConstantOp::create(e.b, e.b.getFloatAttr(factors.front().getType(), 1.0));
+    Value one = arith::ConstantOp::create(b, b.getFloatAttr(factors.front().getType(), 1.0));
     for (Value factor : llvm::SetVector<Value>(factors.begin(), factors.end())) {
-      Value differs = arith::CmpFOp::create(e.b, arith::CmpFPredicate::UNE, factor, one);
-      any = any ? arith::OrIOp::create(e.b, any, differs).getResult() : differs;
+      Value differs = arith::CmpFOp::create(b, arith::CmpFPredicate::UNE, factor, one);
+      any = any ? arith::OrIOp::create(b, any, differs).getResult() : differs;
     }
-    any = e.intrinsic("llvm.nvvm.vote.any.sync", e.b.getI1Type(), {e.i32(-1), any});
+    any = b.intrinsic("llvm.nvvm.vote.any.sync", b.getI1Type(), {b.i32(-1), any});
   }
-  auto branch = scf::IfOp::create(e.b, ValueRange(elements).getTypes(), any, /*addThenBlock=*/true,
+  auto branch = scf::IfOp::create(b, ValueRange(elements).getTypes(), any, /*addThenBlock=*/true,
                                   /*addElseBlock=*/true);
-  OpBuilder::InsertionGuard guard(e.b);
-  e.b.setInsertionPointToEnd(branch.elseBlock());
-  scf::YieldOp::create(e.b, elements);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToEnd(branch.elseBlock());
+  scf::YieldOp::create(b, elements);
   return branch;
 }
 
 static LogicalResult emitElementwise(KernelEmitter &e, Operation *op) {
+  ThreadBuilder &b = e.b;
   if (op->getNumResults() != 1)
     return op->emitError() << "'" << op->getName().getStringRef() << "' cannot be lowered: it has "
                            << op->getNumResults() << " results";
@@ -70,8 +75,8 @@ static LogicalResult emitElementwise(KernelEmitter &e, Operation *op) {
   Type resultElement = tile::getElementType(result.getType());
   if (isa<arith::ExtFOp, arith::TruncFOp>(op)) {
     e.setElements(result,
-                  e.castElements(e.getElements(op->getOperand(0)),
-                                 tile::getElementType(op->getOperand(0).getType()), resultElement));
+                  castElements(b, e.getElements(op->getOperand(0)),
+                               tile::getElementType(op->getOperand(0).getType()), resultElement));
     return success();
   }
   bool isIndexCast = isa<arith::IndexCastOp, arith::IndexCastUIOp>(op);
@@ -81,7 +86,7 @@ static LogicalResult emitElementwise(KernelEmitter &e, Operation *op) {
     return isa<FloatType>(type) && type.getIntOrFloatBitWidth() == 8;
   };
   auto computeType = [&](Type type) -> Type {
-    return isFloat8(type) ? e.b.getF32Type() : e.getScalarType(type);
+    return isFloat8(type) ? b.getF32Type() : e.getScalarType(type);
   };
   Type element = computeType(resultElement);
 
@@ -93,18 +98,18 @@ static LogicalResult emitElementwise(KernelEmitter &e, Operation *op) {
     // Through an empty asm, which ptxas does not move before others.
     bool isCarried = isa<BlockArgument>(operand) && isa<RankedTensorType>(operand.getType());
     if (isCarried && op->hasAttr(keepPlaceName) && type.isF32())
-      operands.back() = e.tiedAsm("", "~{memory}", operands.back(), {});
+      operands.back() = b.tiedAsm("", "~{memory}", operands.back(), {});
     if (isFloat8(type))
-      operands.back() = e.castElements(operands.back(), type, e.b.getF32Type());
+      operands.back() = castElements(b, operands.back(), type, b.getF32Type());
     count = std::max(count, operands.back().size());
   }
   Values elements;
   scf::IfOp branch;
   if (op->hasAttr(skipOnesName)) {
     auto expand = op->getOperand(1).getDefiningOp<tile::ExpandOp>();
-    Value any = expand ? e.mayDifferFromOne.lookup(expand.getSource()) : Value();
-    branch = branchUnlessOnes(e, operands[0], operands[1], any);
-    e.b.setInsertionPointToEnd(branch.thenBlock());
+    Value any = expand ? mayDifferFromOne(e, expand.getSource()) : Value();
+    branch = branchUnlessOnes(b, operands[0], operands[1], any);
+    b.setInsertionPointToEnd(branch.thenBlock());
   }
   for (size_t i = 0; i < count; ++i) {
     IRMapping mapping;
@@ -117,23 +122,23 @@ static LogicalResult emitElementwise(KernelEmitter &e, Operation *op) {
       unsigned from = at[0].getType().getIntOrFloatBitWidth(), to = element.getIntOrFloatBitWidth();
       bool isSigned = isa<arith::IndexCastOp>(op);
       elements.push_back(from == to  ? at[0]
-                         : from > to ? arith::TruncIOp::create(e.b, element, at[0]).getResult()
-                         : isSigned  ? arith::ExtSIOp::create(e.b, element, at[0]).getResult()
-                                     : arith::ExtUIOp::create(e.b, element, at[0]).getResult());
+                         : from > to ? arith::TruncIOp::create(b, element, at[0]).getResult()
+                         : isSigned  ? arith::ExtSIOp::create(b, element, at[0]).getResult()
+                                     : arith::ExtUIOp::create(b, element, at[0]).getResult());
       continue;
     }
-    Operation *copy = e.b.clone(*op, mapping);
+    Operation *copy = b.clone(*op, mapping);
     copy->removeAttr(skipOnesName);
     copy->getResult(0).setType(element);
     elements.push_back(copy->getResult(0));
   }
   if (branch) {
-    scf::YieldOp::create(e.b, elements);
-    e.b.setInsertionPointAfter(branch);
+    scf::YieldOp::create(b, elements);
+    b.setInsertionPointAfter(branch);
     elements = Values(branch.getResults());
   }
   if (isFloat8(resultElement))
-    elements = e.castElements(elements, e.b.getF32Type(), resultElement);
+    elements = castElements(b, elements, b.getF32Type(), resultElement);
   e.setElements(result, elements);
   return success();
 }
@@ -143,17 +148,18 @@ static LogicalResult emitElementwise(KernelEmitter &e, Operation *op) {
 //===----------------------------------------------------------------------===//
 
 static LogicalResult emitMath(KernelEmitter &e, Operation *op) {
+  ThreadBuilder &b = e.b;
   Type element = tile::getElementType(op->getResult(0).getType());
   if (isa<IntegerType>(element) && !isa<math::FPowIOp>(op))
     return emitElementwise(e, op);
   // Functions of floats of 16 and 8 bits are computed in f32.
-  Type computed = element.isF64() ? element : Type(e.b.getF32Type());
+  Type computed = element.isF64() ? element : Type(b.getF32Type());
   SmallVector<Values> operands;
   for (Value operand : op->getOperands()) {
     Type type = tile::getElementType(operand.getType());
-    operands.push_back(e.castElements(e.getElements(operand), type, computed));
+    operands.push_back(castElements(b, e.getElements(operand), type, computed));
   }
-  ScalarMath math(e.b);
+  ScalarMath math(b);
   Values elements;
   for (size_t i = 0; i < operands.front().size(); ++i) {
     Values at;
@@ -165,7 +171,7 @@ static LogicalResult emitMath(KernelEmitter &e, Operation *op) {
                              << e.kernel.getTarget() << " yet";
     elements.push_back(value);
   }
-  e.setElements(op->getResult(0), e.castElements(elements, computed, element));
+  e.setElements(op->getResult(0), castElements(b, elements, computed, element));
   return success();
 }
 
@@ -175,9 +181,9 @@ static LogicalResult emitMath(KernelEmitter &e, Operation *op) {
 
 static LogicalResult emitSelect(KernelEmitter &e, tile::SelectOp op) {
   Values ifTrue = e.getElements(op.getIfTrue()), ifFalse = e.getElements(op.getIfFalse()), elements;
-  if (e.columnBounds.count(op.getCondition())) {
+  if (hasColumnBounds(e, op.getCondition())) {
     elements.resize(ifTrue.size());
-    e.visitColumnBits(op.getCondition(), [&](int reg, Value is) {
+    visitColumnBits(e, op.getCondition(), [&](int reg, Value is) {
       elements[reg] = arith::SelectOp::create(e.b, is, ifTrue[reg], ifFalse[reg]);
     });
     e.setElements(op.getResult(), elements);
@@ -198,7 +204,7 @@ static LogicalResult emitSelect(KernelEmitter &e, tile::SelectOp op) {
 static LogicalResult emitMap(KernelEmitter &e, tile::MapOp op) {
   SmallVector<Values> operands;
   for (Value operand : op.getOperands())
-    operands.push_back(e.deferredLoads.count(operand) ? Values() : e.getElements(operand));
+    operands.push_back(isDeferredLoad(e, operand) ? Values() : e.getElements(operand));
   size_t count = e.getLayout(op, op.getResult().getType())->registersPerThread();
   if (auto function = e.module.lookupSymbol<func::FuncOp>(op.getFunction())) {
     uint64_t size = tile::Calls(e.module).getSize(function);
@@ -212,9 +218,8 @@ static LogicalResult emitMap(KernelEmitter &e, tile::MapOp op) {
   for (size_t i = 0; i < count; ++i) {
     SmallVector<Values> arguments;
     for (auto [operand, list] : llvm::zip(op.getOperands(), operands)) {
-      if (auto load = e.deferredLoads.find(operand);
-          load != e.deferredLoads.end() && i == list.size())
-        llvm::append_range(list, e.loadRun(load->second, static_cast<int>(i)));
+      if (i == list.size() && isDeferredLoad(e, operand))
+        llvm::append_range(list, loadRun(e, operand, static_cast<int>(i)));
       arguments.push_back({list[isa<RankedTensorType>(operand.getType()) ? i : 0]});
     }
     Values results;
@@ -227,10 +232,11 @@ static LogicalResult emitMap(KernelEmitter &e, tile::MapOp op) {
 }
 
 static LogicalResult emitRandom(KernelEmitter &e, tile::RandomOp op) {
-  Type i32Type = e.b.getI32Type(), i64Type = e.b.getI64Type();
-  auto low = [&](Value wide) { return arith::TruncIOp::create(e.b, i32Type, wide).getResult(); };
-  auto high = [&](Value wide) { return low(arith::ShRUIOp::create(e.b, wide, e.i64(32))); };
-  auto exclusiveOr = [&](Value x, Value y) { return arith::XOrIOp::create(e.b, x, y).getResult(); };
+  ThreadBuilder &b = e.b;
+  Type i32Type = b.getI32Type(), i64Type = b.getI64Type();
+  auto low = [&](Value wide) { return arith::TruncIOp::create(b, i32Type, wide).getResult(); };
+  auto high = [&](Value wide) { return low(arith::ShRUIOp::create(b, wide, b.i64(32))); };
+  auto exclusiveOr = [&](Value x, Value y) { return arith::XOrIOp::create(b, x, y).getResult(); };
   Value seed = e.getScalar(op.getSeed()), offset = e.getScalar(op.getOffset());
   Values c0 = e.getElements(op.getC0()), c1 = e.getElements(op.getC1()),
          c2 = e.getElements(op.getC2());
@@ -239,21 +245,21 @@ static LogicalResult emitRandom(KernelEmitter &e, tile::RandomOp op) {
   Values key0{low(seed)}, key1{exclusiveOr(high(seed), high(offset))};
   int64_t rounds = op.getRounds();
   for (int64_t round = 1; round < rounds; ++round) {
-    key0.push_back(e.add(key0.back(), e.i32(int32_t(0x9E3779B9))));
-    key1.push_back(e.add(key1.back(), e.i32(int32_t(0xBB67AE85))));
+    key0.push_back(b.add(key0.back(), b.i32(int32_t(0x9E3779B9))));
+    key1.push_back(b.add(key1.back(), b.i32(int32_t(0xBB67AE85))));
   }
   // log2 of the numbers of a block, and of a word.
   int64_t bits = op.getBits();
   int inWord = llvm::Log2_64(32 / bits), inBlock = inWord + 2;
-  Value multiplier0 = e.i64(0xD2511F53), multiplier1 = e.i64(0xCD9E8D57);
-  auto wide = [&](Value x) { return arith::ExtUIOp::create(e.b, i64Type, x).getResult(); };
+  Value multiplier0 = b.i64(0xD2511F53), multiplier1 = b.i64(0xCD9E8D57);
+  auto wide = [&](Value x) { return arith::ExtUIOp::create(b, i64Type, x).getResult(); };
   Values elements;
   for (size_t i = 0; i < c0.size(); ++i) {
-    Value x0 = arith::ShRUIOp::create(e.b, c0[i], e.i32(inBlock)), x1 = c1[i], x2 = c2[i],
+    Value x0 = arith::ShRUIOp::create(b, c0[i], b.i32(inBlock)), x1 = c1[i], x2 = c2[i],
           x3 = low(offset);
     for (int64_t round = 0; round < rounds; ++round) {
-      Value p0 = arith::MulIOp::create(e.b, wide(x0), multiplier0);
-      Value p1 = arith::MulIOp::create(e.b, wide(x2), multiplier1);
+      Value p0 = arith::MulIOp::create(b, wide(x0), multiplier0);
+      Value p1 = arith::MulIOp::create(b, wide(x2), multiplier1);
       Value y0 = exclusiveOr(exclusiveOr(high(p1), x1), key0[round]);
       Value y2 = exclusiveOr(exclusiveOr(high(p0), x3), key1[round]);
       x1 = low(p1);
@@ -262,28 +268,28 @@ static LogicalResult emitRandom(KernelEmitter &e, tile::RandomOp op) {
       x2 = y2;
     }
     auto bit = [&](int64_t mask) {
-      Value masked = arith::AndIOp::create(e.b, c0[i], e.i32(mask));
-      return arith::CmpIOp::create(e.b, arith::CmpIPredicate::ne, masked, e.i32(0)).getResult();
+      Value masked = arith::AndIOp::create(b, c0[i], b.i32(mask));
+      return arith::CmpIOp::create(b, arith::CmpIPredicate::ne, masked, b.i32(0)).getResult();
     };
     Value odd = bit(int64_t(1) << inWord);
-    Value lower = arith::SelectOp::create(e.b, odd, x1, x0);
-    Value upper = arith::SelectOp::create(e.b, odd, x3, x2);
-    Value word = arith::SelectOp::create(e.b, bit(int64_t(2) << inWord), upper, lower);
+    Value lower = arith::SelectOp::create(b, odd, x1, x0);
+    Value upper = arith::SelectOp::create(b, odd, x3, x2);
+    Value word = arith::SelectOp::create(b, bit(int64_t(2) << inWord), upper, lower);
     if (bits < 32) {
       // The last number of a word is in its uppermost bits, those before it are brought there by a
       // permutation of bytes: a shift LLVM draws into the products of the last rounds, which it
       // then has twice. The selector of n bytes to the left is 0x3210 shifted by n digits, with
       // digits 4, a byte of the zero, behind it.
       int last = (1 << inWord) - 1;
-      Value after = arith::AndIOp::create(e.b, c0[i], e.i32(last));
-      after = arith::XOrIOp::create(e.b, after, e.i32(last));
-      Value shift = arith::MulIOp::create(e.b, after, e.i32(bits / 2)); // four bits a byte
-      shift = arith::SubIOp::create(e.b, e.i32(16), shift);
-      Value selector = arith::ShRUIOp::create(e.b, e.i32(0x32104444), shift);
-      selector = arith::AndIOp::create(e.b, selector, e.i32(0xffff));
-      Value moved = e.intrinsic("llvm.nvvm.prmt", i32Type, {word, e.i32(0), selector});
-      Value isLast = arith::CmpIOp::create(e.b, arith::CmpIPredicate::eq, after, e.i32(0));
-      word = arith::SelectOp::create(e.b, isLast, word, moved);
+      Value after = arith::AndIOp::create(b, c0[i], b.i32(last));
+      after = arith::XOrIOp::create(b, after, b.i32(last));
+      Value shift = arith::MulIOp::create(b, after, b.i32(bits / 2)); // four bits a byte
+      shift = arith::SubIOp::create(b, b.i32(16), shift);
+      Value selector = arith::ShRUIOp::create(b, b.i32(0x32104444), shift);
+      selector = arith::AndIOp::create(b, selector, b.i32(0xffff));
+      Value moved = b.intrinsic("llvm.nvvm.prmt", i32Type, {word, b.i32(0), selector});
+      Value isLast = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, after, b.i32(0));
+      word = arith::SelectOp::create(b, isLast, word, moved);
     }
     elements.push_back(word);
   }
@@ -292,11 +298,11 @@ static LogicalResult emitRandom(KernelEmitter &e, tile::RandomOp op) {
 }
 
 static LogicalResult emitCompare(KernelEmitter &e, arith::CmpIOp op) {
-  return e.emitColumnCompare(op) ? success() : emitElementwise(e, op);
+  return emitColumnCompare(e, op) ? success() : emitElementwise(e, op);
 }
 
 static LogicalResult emitAnd(KernelEmitter &e, arith::AndIOp op) {
-  return e.emitColumnAnd(op) ? success() : emitElementwise(e, op);
+  return emitColumnAnd(e, op) ? success() : emitElementwise(e, op);
 }
 
 void tgpu::registerElementwiseLowerings(LoweringTable &table) {

@@ -4,19 +4,21 @@
 // Tiles in global memory that are added to, or whose rows or columns are found by a tile of
 // indices.
 
-#include "passes/Conversion/KernelEmitter.h"
+#include "passes/Conversion/GlobalAccess.h"
+#include "passes/Conversion/LoweringTable.h"
+#include "passes/Conversion/ThreadCoords.h"
 
 #include "base/Layout/Relations.h"
-#include "passes/Conversion/LoweringTable.h"
 
 using namespace mlir;
 using namespace tilewright;
 using namespace tilewright::tgpu;
 using layout::RegisterLayout;
-using ViewRegion = KernelEmitter::ViewRegion;
+using ViewRegion = ViewRegion;
 
 static LogicalResult addAtomically(KernelEmitter &e, Operation *op, const ViewRegion &region,
                                    Value tile) {
+  ThreadBuilder &b = e.b;
   const RegisterLayout &layout = *e.getLayout(op, tile.getType());
   Type element = region.view.element;
   StringRef type, constraint;
@@ -36,20 +38,20 @@ static LogicalResult addAtomically(KernelEmitter &e, Operation *op, const ViewRe
   Values elements = e.getElements(tile);
   auto addAll = [&](Value condition, std::optional<size_t> unit, bool isInside) {
     auto addOne = [&](int reg, Value address, Value inside) {
-      if (!KernelEmitter::isCanonicalRegister(layout, reg))
+      if (!isCanonicalRegister(layout, reg))
         return;
-      Value value = constraint == "h" ? e.bitcast(elements[reg], e.b.getI16Type()) : elements[reg];
+      Value value = constraint == "h" ? b.bitcast(elements[reg], b.getI16Type()) : elements[reg];
       std::string text = ("red.global.add." + type + " [$0], $1;").str();
       std::string constraints = ("l," + constraint + ",").str();
       if (inside)
-        e.inlineAsm("@$2 " + text, constraints + "b,~{memory}", nullptr, {address, value, inside});
+        b.inlineAsm("@$2 " + text, constraints + "b,~{memory}", nullptr, {address, value, inside});
       else
-        e.inlineAsm(text, constraints + "~{memory}", nullptr, {address, value});
+        b.inlineAsm(text, constraints + "~{memory}", nullptr, {address, value});
     };
-    e.forEachRun(region, layout, 1, condition, addOne, unit, isInside);
+    forEachRun(b, region, layout, 1, condition, addOne, unit, isInside);
   };
-  Value isMine = e.isCanonicalThread(layout);
-  Value condition = e.conjunction(region.inside, isMine);
+  Value isMine = isCanonicalThread(b, layout);
+  Value condition = b.conjunction(region.inside, isMine);
   if (!region.dense || region.gathered >= 0 || layout.rank() < 2) {
     addAll(condition, std::nullopt, false);
     return success();
@@ -57,27 +59,25 @@ static LogicalResult addAtomically(KernelEmitter &e, Operation *op, const ViewRe
   // Nearly always neighbours lie side by side, and the tile as a whole inside: then addresses
   // differ by constants, and nothing is tested. (A predicate here costs a branch for each
   // addition.)
-  Value isDense = e.isKnownAligned(region.viewValue, 1)
+  Value isDense = isKnownAligned(e, region.viewValue, 1)
                       ? Value()
-                      : arith::CmpIOp::create(e.b, arith::CmpIPredicate::eq,
-                                              region.stride[*region.dense], e.i64(1))
+                      : arith::CmpIOp::create(b, arith::CmpIPredicate::eq,
+                                              region.stride[*region.dense], b.i64(1))
                             .getResult();
-  auto branch = scf::IfOp::create(e.b, TypeRange(), e.conjunction(isDense, e.isWhole(region)),
+  auto branch = scf::IfOp::create(b, TypeRange(), b.conjunction(isDense, isWhole(b, region)),
                                   /*addThenBlock=*/true, /*addElseBlock=*/true);
-  OpBuilder::InsertionGuard guard(e.b);
-  e.b.setInsertionPointToEnd(branch.thenBlock());
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToEnd(branch.thenBlock());
   addAll(isMine, region.dense, /*isInside=*/true);
-  scf::YieldOp::create(e.b);
-  e.b.setInsertionPointToEnd(branch.elseBlock());
+  scf::YieldOp::create(b);
+  b.setInsertionPointToEnd(branch.elseBlock());
   addAll(condition, std::nullopt, false);
-  scf::YieldOp::create(e.b);
+  scf::YieldOp::create(b);
   return success();
 }
 
 static LogicalResult emitAtomicAdd(KernelEmitter &e, AtomicAddOp op) {
-  ViewRegion region =
-      e.getRegion(op.getView(), op.getIndices(), op.getStaticIndices(), op.getDims(),
-                  cast<RankedTensorType>(op.getValue().getType()).getShape());
+  ViewRegion region = getRegion(e, op, op.getValue());
   return addAtomically(e, op, region, op.getValue());
 }
 
@@ -114,23 +114,19 @@ static LogicalResult setGathered(KernelEmitter &e, Operation *op, ViewRegion &re
 
 static LogicalResult emitGather(KernelEmitter &e, tile::GatherOp op) {
   const RegisterLayout &layout = *e.getLayout(op, op.getResult().getType());
-  ViewRegion region =
-      e.getRegion(op.getView(), op.getIndices(), op.getStaticIndices(), op.getDims(),
-                  cast<RankedTensorType>(op.getResult().getType()).getShape());
+  ViewRegion region = getRegion(e, op, op.getResult());
   if (failed(setGathered(e, op, region, op.getResult(), op.getAt(), op.getAlong(), op.getDims())))
     return failure();
   Values elements;
-  e.forEachRun(region, layout, 1, region.inside, [&](int, Value address, Value inside) {
-    llvm::append_range(elements, e.loadGlobal(address, inside, region.view.element, 1, nullptr));
+  forEachRun(e.b, region, layout, 1, region.inside, [&](int, Value address, Value inside) {
+    llvm::append_range(elements, loadGlobal(e.b, address, inside, region.view.element, 1));
   });
   e.setElements(op.getResult(), elements);
   return success();
 }
 
 static LogicalResult emitScatterAdd(KernelEmitter &e, tile::ScatterAddOp op) {
-  ViewRegion region =
-      e.getRegion(op.getView(), op.getIndices(), op.getStaticIndices(), op.getDims(),
-                  cast<RankedTensorType>(op.getValue().getType()).getShape());
+  ViewRegion region = getRegion(e, op, op.getValue());
   if (failed(setGathered(e, op, region, op.getValue(), op.getAt(), op.getAlong(), op.getDims())))
     return failure();
   return addAtomically(e, op, region, op.getValue());

@@ -7,9 +7,11 @@
 // scalar is itself; captures follow the declared ones. The grid is launched along x alone, the
 // first id the fastest, so that no extent but the product is limited.
 
+#include "passes/Conversion/GlobalAccess.h"
 #include "passes/Conversion/KernelEmitter.h"
 #include "passes/Conversion/Nvvm.h"
 #include "passes/Conversion/ReachedCaptures.h"
+#include "passes/Conversion/SharedAccess.h"
 
 #include "dialect/Tile/TileExpr.h"
 #include "passes/Conversion/LoweringTable.h"
@@ -54,7 +56,7 @@ LogicalResult KernelEmitter::emitSignature() {
   b.setInsertionPoint(kernel);
   auto type = LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(b.getContext()), types);
   func = LLVM::LLVMFuncOp::create(b, entry, type);
-  nvvm::markKernel(func, static_cast<int32_t>(32 * numWarps));
+  nvvm::markKernel(func, static_cast<int32_t>(32 * b.threads.numWarps));
   for (size_t i = 0; i < maps.size(); ++i) {
     unsigned argument = static_cast<unsigned>(firstMap + i);
     func.setArgAttr(argument, LLVM::LLVMDialect::getByValAttrName(),
@@ -66,8 +68,8 @@ LogicalResult KernelEmitter::emitSignature() {
   for (auto [i, map] : llvm::enumerate(maps))
     set(map.getMap(), {body->getArgument(static_cast<unsigned>(firstMap + i))});
   b.setInsertionPointToEnd(body);
-  // Marks the end of the code that is computed once, at entry; erased at the end.
-  endOfEntry = arith::ConstantOp::create(b, b.getBoolAttr(false));
+  // Erased at the end.
+  b.threads.endOfEntry = arith::ConstantOp::create(b, b.getBoolAttr(false));
 
   ValueRange flat = body->getArguments();
   for (auto [argument, isOptional] : llvm::zip_equal(kernel.getArgs(), kernel.getArgOptional())) {
@@ -78,7 +80,7 @@ LogicalResult KernelEmitter::emitSignature() {
     if (auto view = dyn_cast<tile::ViewType>(argument.getType()); view && !isOptional)
       for (auto [d, extent] : llvm::enumerate(view.getShape()))
         if (!ShapedType::isDynamic(extent))
-          values[argument][1 + d] = i32(extent);
+          values[argument][1 + d] = b.i32(extent);
   }
   for (tile::CaptureOp capture : captureOps) {
     size_t count = getFlatTypes(capture.getType()).size();
@@ -88,21 +90,19 @@ LogicalResult KernelEmitter::emitSignature() {
 
   {
     OpBuilder::InsertionGuard guard(b);
-    b.setInsertionPoint(endOfEntry);
-    thread = nvvm::getThreadId(b);
-    warp = arith::DivUIOp::create(b, thread, i32(32));
-    lane = arith::RemUIOp::create(b, thread, i32(32));
+    b.setInsertionPoint(b.threads.endOfEntry);
+    b.threads.thread = nvvm::getThreadId(b);
+    b.threads.warp = arith::DivUIOp::create(b, b.threads.thread, b.i32(32));
+    b.threads.lane = arith::RemUIOp::create(b, b.threads.thread, b.i32(32));
   }
 
-  // One external array for all kernels of the module; its size is given at launch.
-  sharedMemory = module.lookupSymbol<LLVM::GlobalOp>("shared_memory");
-  if (!sharedMemory) {
+  if (!module.lookupSymbol(sharedMemoryName)) {
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToStart(module.getBody());
-    sharedMemory = LLVM::GlobalOp::create(b, LLVM::LLVMArrayType::get(b.getI8Type(), 0),
-                                          /*isConstant=*/false, LLVM::Linkage::External,
-                                          "shared_memory", Attribute(), /*alignment=*/1024,
-                                          /*addrSpace=*/3);
+    LLVM::GlobalOp::create(b, LLVM::LLVMArrayType::get(b.getI8Type(), 0),
+                           /*isConstant=*/false, LLVM::Linkage::External, sharedMemoryName,
+                           Attribute(), /*alignment=*/1024,
+                           /*addrSpace=*/3);
   }
   return success();
 }
@@ -113,17 +113,18 @@ LogicalResult KernelEmitter::emitSignature() {
 
 /// In 64 bits, as the launch computes it; flags as i1.
 static Value emitExpr(KernelEmitter &e, tile::ExprAttr expr) {
+  ThreadBuilder &b = e.b;
   auto getLeaf = [&](tile::ExprAttr leaf) -> Value {
     for (auto [name, argument] : llvm::zip(e.kernel.getArgNames(), e.kernel.getArgs())) {
       if (cast<StringAttr>(name).getValue() != leaf.getName())
         continue;
       if (leaf.getKind() == tile::ExprKind::Name)
-        return e.toI64(e.getScalar(argument));
-      return e.toI64(e.getView(argument).extents[leaf.getValue()]);
+        return b.toI64(e.getScalar(argument));
+      return b.toI64(getView(e, argument).extents[leaf.getValue()]);
     }
     if (DictionaryAttr bindings = e.kernel.getBindingsAttr())
       if (auto value = bindings.getAs<IntegerAttr>(leaf.getName()))
-        return e.i64(value.getInt());
+        return b.i64(value.getInt());
     return nullptr;
   };
   auto fail = [&](const Twine &message) { e.kernel.emitError() << "in the grid, " << message; };
@@ -134,7 +135,7 @@ static Value emitExpr(KernelEmitter &e, tile::ExprAttr expr) {
                       isNotNegative(division.getOperands()[1]);
     return isPositive || isNotNegative(division);
   };
-  return lowerExpr({e.b, /*width=*/64, getLeaf, fail, isPlain}, expr);
+  return lowerExpr({b, /*width=*/64, getLeaf, fail, isPlain}, expr);
 }
 
 LogicalResult KernelEmitter::emitGrid() {
@@ -159,8 +160,9 @@ LogicalResult KernelEmitter::emitGrid() {
 /// The last extent, which the kernel may not be able to compute, is the number of blocks divided by
 /// the other extents.
 static LogicalResult emitGridExtent(KernelEmitter &e, GridExtentOp op) {
+  ThreadBuilder &b = e.b;
   int64_t dim = op.getDim(), last = static_cast<int64_t>(e.kernel.getGrid().size()) - 1;
-  Value rest = nvvm::getGridExtent(e.b);
+  Value rest = nvvm::getGridExtent(b);
   for (int64_t i = 0; i <= dim; ++i) {
     Value extent = rest;
     if (i < last) {
@@ -168,12 +170,12 @@ static LogicalResult emitGridExtent(KernelEmitter &e, GridExtentOp op) {
       if (!extent)
         return failure();
       if (extent.getType().isInteger(64))
-        extent = arith::TruncIOp::create(e.b, e.b.getI32Type(), extent);
+        extent = arith::TruncIOp::create(b, b.getI32Type(), extent);
     }
     if (i == dim)
       e.set(op.getResult(), {extent});
     else
-      rest = arith::DivUIOp::create(e.b, rest, extent);
+      rest = arith::DivUIOp::create(b, rest, extent);
   }
   return success();
 }

@@ -14,8 +14,10 @@
 // that the last block of keys does not take longer than all others; one that cannot be read in
 // vectors, by elements.
 
-#include "passes/Conversion/KernelEmitter.h"
+#include "passes/Conversion/DeferredLoads.h"
+#include "passes/Conversion/GlobalAccess.h"
 #include "passes/Conversion/LoweringTable.h"
+#include "passes/Conversion/ThreadCoords.h"
 #include "passes/Tgpu/RegisterLimits.h"
 #include "passes/Tgpu/RegisterPressure.h"
 
@@ -26,8 +28,7 @@ using namespace mlir;
 using namespace tilewright;
 using namespace tilewright::tgpu;
 using layout::RegisterLayout;
-using DeferredLoad = KernelEmitter::DeferredLoad;
-using ViewRegion = KernelEmitter::ViewRegion;
+using ViewRegion = ViewRegion;
 
 namespace {
 /// Runs of elements in the memory of a thread.
@@ -39,6 +40,23 @@ struct LocalTile {
   int64_t getOffset(int64_t at) const {
     return at % steps[1] * strides[0] + at / steps[1] * strides[1];
   }
+};
+
+/// A tile that is read run by run, where each is used: place `at` lies `at` strides from place 0.
+struct DeferredLoad {
+  const RegisterLayout *layout = nullptr;
+  Type element;
+  int64_t vector = 1, bytes = 0;
+  size_t unit = 0; ///< the dimension along which elements lie side by side
+  Values strides;  ///< in bytes, along the other, of LocalTile::steps; none in rank 1
+  std::map<int64_t, Value> places;
+  std::map<int, Values> early; ///< runs that are read where the load stands
+};
+
+struct DeferredLoads {
+  llvm::DenseMap<Value, DeferredLoad> loads;
+  /// By the number of the load in its block, and bytes.
+  std::map<std::pair<unsigned, int64_t>, Value> localTiles;
 };
 } // namespace
 
@@ -66,10 +84,11 @@ static int64_t countEarlyRuns(KernelEmitter &e, LoadOp op, int64_t registersOfRu
   int64_t left = roles.getRegisters()[e.role->getRegionNumber()] - RegisterLimits::forScalars;
   for (BlockArgument argument : loop.getRegionIterArgs())
     if (isa<RankedTensorType>(argument.getType()))
-      left -= getRegistersOf(argument.getType(), 32 * e.numWarps);
+      left -= getRegistersOf(argument.getType(), 32 * e.b.threads.numWarps);
   for (auto product : loop.getBody()->getOps<WgmmaOp>())
     if (!product.getAcc())
-      left -= getRegistersOf(cast<PendingType>(product.getType()).getTile(), 32 * e.numWarps);
+      left -=
+          getRegistersOf(cast<PendingType>(product.getType()).getTile(), 32 * e.b.threads.numWarps);
   return std::max<int64_t>(0, left / registersOfRun) / atOnce * atOnce;
 }
 
@@ -98,31 +117,31 @@ static int64_t getLocalOffset(const Tile &local, const RegisterLayout &layout, l
 }
 
 /// The runs of a tile that is cut, some of them on their way at a time.
-static void copyRunsToLocal(KernelEmitter &e, const ViewRegion &region,
+static void copyRunsToLocal(ThreadBuilder &b, const ViewRegion &region,
                             const RegisterLayout &layout, const LocalTile &local, int64_t vector) {
   constexpr size_t atOnce = 16;
   SmallVector<std::pair<Value, Value>> loaded;
   auto store = [&] {
     for (auto [elements, to] : loaded)
-      LLVM::StoreOp::create(e.b, elements, to, static_cast<unsigned>(vector * region.view.bytes));
+      LLVM::StoreOp::create(b, elements, to, static_cast<unsigned>(vector * region.view.bytes));
     loaded.clear();
   };
   size_t unit = *region.dense;
   auto access = [&](int reg, Value address, Value inside) {
     int64_t offset =
         getLocalOffset(local, layout, layout.registerPart(reg), unit, region.view.bytes);
-    Values run = e.loadGlobal(address, inside, region.view.element, vector, nullptr);
-    loaded.emplace_back(e.vectorOf(run), e.advance(local.base, offset));
+    Values run = loadGlobal(b, address, inside, region.view.element, vector);
+    loaded.emplace_back(b.vectorOf(run), b.advance(local.base, offset));
     if (loaded.size() == atOnce)
       store();
   };
-  e.forEachRun(region, layout, vector, region.inside, access);
+  forEachRun(b, region, layout, vector, region.inside, access);
   store();
 }
 
 /// The elements that a thread reads, one by one, zeros for what lies outside. Rarely needed, so in
 /// few instructions.
-static void copyToLocal(KernelEmitter &e, const ViewRegion &region, const RegisterLayout &layout,
+static void copyToLocal(ThreadBuilder &b, const ViewRegion &region, const RegisterLayout &layout,
                         const LocalTile &local) {
   int rank = layout.rank(), count = layout.registersPerThread(), period = getPeriod(layout);
   size_t unit = *region.dense;
@@ -144,33 +163,33 @@ static void copyToLocal(KernelEmitter &e, const ViewRegion &region, const Regist
     for (int d = 0; d < rank; ++d)
       distance[d] = layout.registerPart(period)[d] - layout.registerPart(0)[d];
   }
-  auto loop = scf::ForOp::create(e.b, e.i32(0), e.i32(count / period), e.i32(1));
-  OpBuilder::InsertionGuard guard(e.b);
-  e.b.setInsertionPoint(loop.getBody()->getTerminator());
+  auto loop = scf::ForOp::create(b, b.i32(0), b.i32(count / period), b.i32(1));
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPoint(loop.getBody()->getTerminator());
   Value round = loop.getInductionVar(), address = region.outer;
   Values start;
   for (int d = 0; d < rank; ++d) {
-    Value moved = e.mul(round, e.i32(distance[d]));
-    start.push_back(e.add(e.add(region.index[d], e.threadCoord(layout, d)), moved));
-    Value offset = e.mul(e.toI64(start[d]), region.stride[d]);
-    address = e.advance(address, e.mul(offset, e.i64(region.view.bytes)));
+    Value moved = b.mul(round, b.i32(distance[d]));
+    start.push_back(b.add(b.add(region.index[d], getThreadCoord(b, layout, d)), moved));
+    Value offset = b.mul(b.toI64(start[d]), region.stride[d]);
+    address = b.advance(address, b.mul(offset, b.i64(region.view.bytes)));
   }
-  Value place = e.advance(local.base, e.mul(e.toI64(round), e.i64(localDistance)));
+  Value place = b.advance(local.base, b.mul(b.toI64(round), b.i64(localDistance)));
   for (int reg = 0; reg < period; ++reg) {
     Value from = address, to = place, inside = region.inside;
     for (int d = 0; d < rank; ++d) {
       int64_t at = layout.registerPart(reg)[d];
-      inside = e.conjunction(inside, e.less(e.add(start[d], e.i32(at)), region.extent[d]));
-      from = e.advance(from, e.mul(e.mul(e.i64(at), region.stride[d]), e.i64(region.view.bytes)));
+      inside = b.conjunction(inside, b.less(b.add(start[d], b.i32(at)), region.extent[d]));
+      from = b.advance(from, b.mul(b.mul(b.i64(at), region.stride[d]), b.i64(region.view.bytes)));
     }
-    to = e.advance(to, offsetOf(layout.registerPart(reg)));
-    Value loaded = e.loadGlobal(from, inside, region.view.element, 1, nullptr).front();
-    LLVM::StoreOp::create(e.b, loaded, to, static_cast<unsigned>(region.view.bytes));
+    to = b.advance(to, offsetOf(layout.registerPart(reg)));
+    Value loaded = loadGlobal(b, from, inside, region.view.element, 1).front();
+    LLVM::StoreOp::create(b, loaded, to, static_cast<unsigned>(region.view.bytes));
   }
 }
 
 /// From global or local memory.
-static Values loadVectorAnywhere(KernelEmitter &e, Value address, Type element, int64_t count) {
+static Values loadVectorAnywhere(ThreadBuilder &b, Value address, Type element, int64_t count) {
   unsigned bits = element.getIntOrFloatBitWidth();
   unsigned total = bits * static_cast<unsigned>(count);
   unsigned wordBits = std::max(bits, std::min(total, 32u)), words = total / wordBits;
@@ -183,27 +202,27 @@ static Values loadVectorAnywhere(KernelEmitter &e, Value address, Type element, 
   std::string text = "ld" + (words > 1 ? ".v" + std::to_string(words) : std::string()) + ".b" +
                      std::to_string(wordBits) + " " + (words > 1 ? "{" + list + "}" : list) +
                      ", [$" + std::to_string(words) + "];";
-  Type word = e.b.getIntegerType(wordBits);
-  Type result = words == 1 ? word
-                           : LLVM::LLVMStructType::getLiteral(e.b.getContext(),
-                                                              SmallVector<Type>(words, word));
-  Value loaded = e.inlineAsm(text, constraints + "l,~{memory}", result, {address});
+  Type word = b.getIntegerType(wordBits);
+  Type result =
+      words == 1 ? word
+                 : LLVM::LLVMStructType::getLiteral(b.getContext(), SmallVector<Type>(words, word));
+  Value loaded = b.inlineAsm(text, constraints + "l,~{memory}", result, {address});
   Values elements;
   for (unsigned i = 0; i < words; ++i) {
-    Value value = words == 1 ? loaded : e.extract(loaded, i);
+    Value value = words == 1 ? loaded : b.extract(loaded, i);
     unsigned perWord = wordBits / bits;
     if (perWord == 1) {
-      elements.push_back(e.bitcast(value, element));
+      elements.push_back(b.bitcast(value, element));
       continue;
     }
-    Value vector = e.bitcast(value, VectorType::get(perWord, element));
+    Value vector = b.bitcast(value, VectorType::get(perWord, element));
     for (unsigned k = 0; k < perWord; ++k)
-      elements.push_back(e.extract(vector, k));
+      elements.push_back(b.extract(vector, k));
   }
   return elements;
 }
 
-Values KernelEmitter::loadRun(DeferredLoad &load, int reg) {
+static Values readRun(ThreadBuilder &b, DeferredLoad &load, int reg) {
   if (auto known = load.early.find(reg); known != load.early.end())
     return known->second;
   layout::Coord part = load.layout->registerPart(reg);
@@ -214,10 +233,18 @@ Values KernelEmitter::loadRun(DeferredLoad &load, int reg) {
       return known;
     bool isFar = at >= LocalTile::steps[1];
     Value before = place(at - LocalTile::steps[isFar]);
-    return load.places[at] = advance(before, load.strides[isFar]);
+    return load.places[at] = b.advance(before, load.strides[isFar]);
   };
-  return loadVectorAnywhere(*this, advance(place(at), part[load.unit] * load.bytes), load.element,
+  return loadVectorAnywhere(b, b.advance(place(at), part[load.unit] * load.bytes), load.element,
                             load.vector);
+}
+
+bool tgpu::isDeferredLoad(KernelEmitter &e, Value tile) {
+  return e.state<DeferredLoads>().loads.count(tile);
+}
+
+Values tgpu::loadRun(KernelEmitter &e, Value tile, int reg) {
+  return readRun(e.b, e.state<DeferredLoads>().loads[tile], reg);
 }
 
 /// Where the runs of a thread lie in its own memory: along the unit at the distances that they have
@@ -225,6 +252,7 @@ Values KernelEmitter::loadRun(DeferredLoad &load, int reg) {
 /// Equal loads share it, but those of one block, which may be read at a time.
 static LocalTile getLocalTile(KernelEmitter &e, LoadOp op, const RegisterLayout &layout,
                               size_t unit, int64_t runBytes, int64_t bytes) {
+  ThreadBuilder &b = e.b;
   constexpr int64_t alignment = 16;
   int64_t lastNear = 0, lastFar = 0, lastUnit = 0, gap = 0;
   for (int reg = 0; reg < layout.registersPerThread(); ++reg) {
@@ -250,14 +278,14 @@ static LocalTile getLocalTile(KernelEmitter &e, LoadOp op, const RegisterLayout 
   unsigned number = 0;
   for (Operation &before : *op->getBlock())
     number += before.isBeforeInBlock(op) && isa<LoadOp>(before);
-  Value &base = e.localTiles[{number, size}];
+  Value &base = e.state<DeferredLoads>().localTiles[{number, size}];
   if (!base) {
-    OpBuilder::InsertionGuard guard(e.b);
-    e.b.setInsertionPointToStart(&e.func.getBody().front());
-    auto pointer = LLVM::LLVMPointerType::get(e.b.getContext());
-    Value count = LLVM::ConstantOp::create(e.b, e.b.getI32Type(),
-                                           e.b.getI32IntegerAttr(static_cast<int32_t>(size)));
-    base = LLVM::AllocaOp::create(e.b, pointer, e.b.getI8Type(), count, alignment);
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(&e.func.getBody().front());
+    auto pointer = LLVM::LLVMPointerType::get(b.getContext());
+    Value count = LLVM::ConstantOp::create(b, b.getI32Type(),
+                                           b.getI32IntegerAttr(static_cast<int32_t>(size)));
+    base = LLVM::AllocaOp::create(b, pointer, b.getI8Type(), count, alignment);
   }
   tile.base = base;
   return tile;
@@ -266,6 +294,7 @@ static LocalTile getLocalTile(KernelEmitter &e, LoadOp op, const RegisterLayout 
 /// False where the load is no such, and nothing was written.
 static bool deferLoad(KernelEmitter &e, LoadOp op, const ViewRegion &region,
                       const RegisterLayout &layout) {
+  ThreadBuilder &b = e.b;
   size_t rank = region.shape.size();
   unsigned bits = region.view.element.getIntOrFloatBitWidth();
   constexpr unsigned leastBits = 16; // of a register of PTX
@@ -274,34 +303,34 @@ static bool deferLoad(KernelEmitter &e, LoadOp op, const ViewRegion &region,
       rank != static_cast<size_t>(layout.rank()) || !isReadInOrder(op))
     return false;
   size_t unit = *region.dense, other = 1 - unit;
-  int64_t vector = unit == rank - 1 ? e.globalVector(layout, region.view.bytes) : 1;
+  int64_t vector = unit == rank - 1 ? getRunLength(layout, region.view.bytes) : 1;
 
-  Value isFast = vector > 1 ? e.isVectorisable(region, vector)
-                            : arith::CmpIOp::create(e.b, arith::CmpIPredicate::eq,
-                                                    region.stride[unit], e.i64(1))
-                                  .getResult();
-  isFast = e.conjunction(isFast, e.isWhole(region));
+  Value isFast =
+      vector > 1 ? isVectorisable(e, region, vector)
+                 : arith::CmpIOp::create(b, arith::CmpIPredicate::eq, region.stride[unit], b.i64(1))
+                       .getResult();
+  isFast = b.conjunction(isFast, isWhole(b, region));
   Value base = region.outer;
   for (size_t d = 0; d < rank; ++d) {
-    Value index = e.toI64(e.add(region.index[d], e.threadCoord(layout, static_cast<int>(d))));
-    Value offset = d == unit ? index : e.mul(index, region.stride[d]);
-    base = e.advance(base, e.mul(offset, e.i64(region.view.bytes)));
+    Value index = b.toI64(b.add(region.index[d], getThreadCoord(b, layout, static_cast<int>(d))));
+    Value offset = d == unit ? index : b.mul(index, region.stride[d]);
+    base = b.advance(base, b.mul(offset, b.i64(region.view.bytes)));
   }
 
   LocalTile local =
       getLocalTile(e, op, layout, unit, vector * region.view.bytes, region.view.bytes);
-  Value isSlow = arith::XOrIOp::create(e.b, isFast, e.constant(e.b.getBoolAttr(true)));
-  auto branch = scf::IfOp::create(e.b, isSlow, /*withElseRegion=*/false);
+  Value isSlow = arith::XOrIOp::create(b, isFast, b.constant(b.getBoolAttr(true)));
+  auto branch = scf::IfOp::create(b, isSlow, /*withElseRegion=*/false);
   {
-    OpBuilder::InsertionGuard guard(e.b);
-    e.b.setInsertionPointToStart(branch.thenBlock());
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(branch.thenBlock());
     if (vector > 1) {
-      auto way = scf::IfOp::create(e.b, e.isVectorisable(region, vector), /*withElseRegion=*/true);
-      e.b.setInsertionPointToStart(way.thenBlock());
-      copyRunsToLocal(e, region, layout, local, vector);
-      e.b.setInsertionPointToStart(way.elseBlock());
+      auto way = scf::IfOp::create(b, isVectorisable(e, region, vector), /*withElseRegion=*/true);
+      b.setInsertionPointToStart(way.thenBlock());
+      copyRunsToLocal(b, region, layout, local, vector);
+      b.setInsertionPointToStart(way.elseBlock());
     }
-    copyToLocal(e, region, layout, local);
+    copyToLocal(b, region, layout, local);
   }
 
   DeferredLoad load;
@@ -312,55 +341,60 @@ static bool deferLoad(KernelEmitter &e, LoadOp op, const ViewRegion &region,
   load.bytes = region.view.bytes;
   Type generic = local.base.getType();
   if (base.getType() != generic)
-    base = LLVM::AddrSpaceCastOp::create(e.b, generic, base);
+    base = LLVM::AddrSpaceCastOp::create(b, generic, base);
   // Behind an assembly that LLVM does not see through: it would choose once for each run, since one
   // side is a constant.
-  Value first = arith::SelectOp::create(e.b, isFast, base, local.base);
-  load.places[0] = e.inlineAsm("mov.b64 $0, $1;", "=l,l", generic, first);
+  Value first = arith::SelectOp::create(b, isFast, base, local.base);
+  load.places[0] = b.inlineAsm("mov.b64 $0, $1;", "=l,l", generic, first);
   if (rank == 2) {
-    Value stride = e.mul(region.stride[other], e.i64(region.view.bytes));
+    Value stride = b.mul(region.stride[other], b.i64(region.view.bytes));
     for (auto [step, far] : llvm::zip_equal(LocalTile::steps, local.strides))
       load.strides.push_back(
-          arith::SelectOp::create(e.b, isFast, e.mul(stride, e.i64(step)), e.i64(far)));
+          arith::SelectOp::create(b, isFast, b.mul(stride, b.i64(step)), b.i64(far)));
   }
   int64_t early = countEarlyRuns(e, op, std::max<int64_t>(1, vector * bits / 32));
   for (int reg = 0; reg < layout.registersPerThread() && early > 0;
        reg += static_cast<int>(vector), --early)
-    load.early[reg] = e.loadRun(load, reg);
-  e.deferredLoads[op.getResult()] = std::move(load);
+    load.early[reg] = readRun(b, load, reg);
+  e.defer(op.getResult(), [&e, op, vector, count = layout.registersPerThread()]() mutable {
+    Values elements;
+    for (int reg = 0; reg < count; reg += static_cast<int>(vector))
+      llvm::append_range(elements, loadRun(e, op.getResult(), reg));
+    return elements;
+  });
+  e.state<DeferredLoads>().loads[op.getResult()] = std::move(load);
   return true;
 }
 
 static LogicalResult emitLoad(KernelEmitter &e, LoadOp op) {
+  ThreadBuilder &b = e.b;
   const RegisterLayout &layout = *e.getLayout(op, op.getResult().getType());
-  ViewRegion region =
-      e.getRegion(op.getView(), op.getIndices(), op.getStaticIndices(), op.getDims(),
-                  cast<RankedTensorType>(op.getResult().getType()).getShape());
+  ViewRegion region = getRegion(e, op, op.getResult());
   if (deferLoad(e, op, region, layout))
     return success();
   Value pad = op.getPad() ? e.getScalar(op.getPad()) : Value();
   Type element = region.view.element;
   auto loadAll = [&](int64_t vector) {
     Values elements;
-    e.forEachRun(region, layout, vector, region.inside, [&](int, Value address, Value inside) {
-      llvm::append_range(elements, e.loadGlobal(address, inside, element, vector, pad));
+    forEachRun(b, region, layout, vector, region.inside, [&](int, Value address, Value inside) {
+      llvm::append_range(elements, loadGlobal(b, address, inside, element, vector, pad));
     });
     return elements;
   };
-  int64_t vector = element.isInteger(1) ? 1 : e.globalVector(layout, region.view.bytes);
+  int64_t vector = element.isInteger(1) ? 1 : getRunLength(layout, region.view.bytes);
   if (vector == 1) {
     e.setElements(op.getResult(), loadAll(1));
     return success();
   }
-  auto branch = scf::IfOp::create(e.b, SmallVector<Type>(layout.registersPerThread(), element),
-                                  e.isVectorisable(region, vector),
+  auto branch = scf::IfOp::create(b, SmallVector<Type>(layout.registersPerThread(), element),
+                                  isVectorisable(e, region, vector),
                                   /*addThenBlock=*/true, /*addElseBlock=*/true);
   {
-    OpBuilder::InsertionGuard guard(e.b);
-    e.b.setInsertionPointToEnd(branch.thenBlock());
-    scf::YieldOp::create(e.b, loadAll(vector));
-    e.b.setInsertionPointToEnd(branch.elseBlock());
-    scf::YieldOp::create(e.b, loadAll(1));
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToEnd(branch.thenBlock());
+    scf::YieldOp::create(b, loadAll(vector));
+    b.setInsertionPointToEnd(branch.elseBlock());
+    scf::YieldOp::create(b, loadAll(1));
   }
   e.setElements(op.getResult(), llvm::to_vector(ValueRange(branch.getResults())));
   return success();

@@ -3,9 +3,10 @@
 //
 // Matrix products: mma.sync, and multiply-adds on the CUDA cores.
 
-#include "passes/Conversion/KernelEmitter.h"
-
+#include "passes/Conversion/GlobalAccess.h"
 #include "passes/Conversion/LoweringTable.h"
+#include "passes/Conversion/SharedAccess.h"
+#include "passes/Conversion/ThreadCoords.h"
 
 using namespace mlir;
 using namespace tilewright;
@@ -16,7 +17,7 @@ namespace {
 /// The words of an operand; null where they are still to be read.
 struct Operand {
   Values words;
-  const KernelEmitter::MatrixRead *read;
+  const MatrixRead *read;
 };
 } // namespace
 
@@ -25,18 +26,25 @@ struct Operand {
 //===----------------------------------------------------------------------===//
 
 static Operand makeOperand(KernelEmitter &e, Value value) {
-  auto found = e.deferredReads.find(value);
-  if (found == e.deferredReads.end())
-    return {e.get(value), nullptr};
-  return {Values(e.getFlatTypes(value.getType()).size()), &found->second};
+  if (const MatrixRead *read = getDeferredRead(e, value))
+    return {Values(e.getFlatTypes(value.getType()).size()), read};
+  return {e.get(value), nullptr};
+}
+
+/// A scheduling barrier for ptxas, which moves no instruction across it.
+static void endScheduling(ThreadBuilder &b) {
+  // ptxas moves no instruction across a performance event (number 0, which users may count as
+  // well); it is one instruction and does not wait. Warp barriers do not have this effect.
+  b.intrinsic("llvm.nvvm.pm.event.mask", b.constant(b.getI16IntegerAttr(1)));
 }
 
 static LogicalResult emitMma(KernelEmitter &e, MmaOp op) {
+  ThreadBuilder &b = e.b;
   auto accType = cast<RankedTensorType>(op.getAcc().getType());
   auto mma = cast<MmaAttr>(accType.getEncoding());
   Type element = e.getScalarType(op.getA().getType());
   StringRef name;
-  Type word = e.b.getI32Type();
+  Type word = b.getI32Type();
   if (element.isF16()) {
     name = "llvm.nvvm.mma.m16n8k16.row.col.f32.f32";
     word = VectorType::get(2, element);
@@ -65,16 +73,16 @@ static LogicalResult emitMma(KernelEmitter &e, MmaOp op) {
       ArrayRef<int> words = ArrayRef(issue.words).take_front(issue.numMatrices);
       if (operand.words[words[0]] || llvm::none_of(words, isWanted))
         continue;
-      for (auto [number, value] : llvm::zip_equal(words, e.loadMatrices(*operand.read, i)))
+      for (auto [number, value] : llvm::zip_equal(words, loadMatrices(b, *operand.read, i)))
         operand.words[number] = value;
     }
     Values list;
     for (Value value : ArrayRef(operand.words).slice(first, count))
-      list.push_back(e.bitcast(value, word));
+      list.push_back(b.bitcast(value, word));
     return list;
   };
 
-  Type sumType = LLVM::LLVMStructType::getLiteral(e.b.getContext(),
+  Type sumType = LLVM::LLVMStructType::getLiteral(b.getContext(),
                                                   SmallVector<Type>(4, accType.getElementType()));
   // One ldmatrix brings operand b for two atoms along k. A few columns at a time for both of them:
   // products that follow each other do not wait for each other, and few registers hold operands.
@@ -104,7 +112,7 @@ static LogicalResult emitMma(KernelEmitter &e, MmaOp op) {
     readAhead(steps.front());
   for (auto [number, step] : llvm::enumerate(steps)) {
     if (op.getStepwise()) {
-      e.endScheduling();
+      endScheduling(b);
       if (number + 1 < steps.size())
         readAhead(steps[number + 1]);
     }
@@ -112,9 +120,9 @@ static LogicalResult emitMma(KernelEmitter &e, MmaOp op) {
       Values list = getOperands(atom);
       MutableArrayRef<Value> sums = MutableArrayRef(acc).slice(4 * (atom.m * atomsN + atom.n), 4);
       llvm::append_range(list, sums);
-      Value result = e.intrinsic(name, sumType, list);
+      Value result = b.intrinsic(name, sumType, list);
       for (auto [i, value] : llvm::enumerate(sums))
-        value = e.extract(result, static_cast<int64_t>(i));
+        value = b.extract(result, static_cast<int64_t>(i));
     }
   }
   e.setElements(op.getResult(), acc);
@@ -126,6 +134,7 @@ static LogicalResult emitMma(KernelEmitter &e, MmaOp op) {
 //===----------------------------------------------------------------------===//
 
 static LogicalResult emitFmaDot(KernelEmitter &e, FmaDotOp op) {
+  ThreadBuilder &b = e.b;
   const RegisterLayout &layout = *e.getLayout(op, op.getResult().getType());
   Type element = e.getScalarType(op.getResult().getType());
   auto aType = cast<SharedType>(op.getA().getType()), bType = cast<SharedType>(op.getB().getType());
@@ -149,28 +158,29 @@ static LogicalResult emitFmaDot(KernelEmitter &e, FmaDotOp op) {
       if (found == places[dim].end())
         places[dim].push_back(part);
     }
-  int64_t vector = e.globalVector(layout, bytes);
+  int64_t vector = getRunLength(layout, bytes);
 
   /// For each place, the elements k to k + step - 1 of operand `which`.
   auto load = [&](int which, Value k) {
     Value buffer = e.getScalar(which == 0 ? op.getA() : op.getB());
-    Value base = e.threadCoord(layout, which);
+    Value base = getThreadCoord(b, layout, which);
     const layout::SharedLayout &lies = *shared[which];
     bool kInRow = which == 0 ? !op.getTransposeA() : op.getTransposeB();
     SmallVector<Values> strips(places[which].size());
     if (kInRow) {
       // A strip never leaves the 16 bytes that a swizzle keeps together.
       for (auto [place, strip] : llvm::zip_equal(places[which], strips))
-        strip = e.loadVector(e.advance(buffer, e.byteOffset(lies, e.add(base, e.i32(place)), k)),
-                             element, step);
+        strip =
+            loadVector(b, b.advance(buffer, getByteOffset(b, lies, b.add(base, b.i32(place)), k)),
+                       element, step);
       return strips;
     }
     int64_t run = which == 1 ? vector : 1;
     for (int64_t i = 0; i < step; ++i)
       for (size_t first = 0; first < strips.size(); first += run) {
-        Value col = e.add(base, e.i32(places[which][first]));
-        Value address = e.advance(buffer, e.byteOffset(lies, e.add(k, e.i32(i)), col));
-        for (auto [j, value] : llvm::enumerate(e.loadVector(address, element, run)))
+        Value col = b.add(base, b.i32(places[which][first]));
+        Value address = b.advance(buffer, getByteOffset(b, lies, b.add(k, b.i32(i)), col));
+        for (auto [j, value] : llvm::enumerate(loadVector(b, address, element, run)))
           strips[first + j].push_back(value);
       }
     return strips;
@@ -179,24 +189,23 @@ static LogicalResult emitFmaDot(KernelEmitter &e, FmaDotOp op) {
   // The block is summed on its own, then added: errors grow with the length of a block and with the
   // number of blocks, not with their product.
   Values acc = e.getElements(op.getAcc());
-  Value zero = e.constant(e.b.getFloatAttr(element, 0));
-  auto loop =
-      scf::ForOp::create(e.b, e.i32(0), e.i32(depth), e.i32(step), Values(acc.size(), zero));
+  Value zero = b.constant(b.getFloatAttr(element, 0));
+  auto loop = scf::ForOp::create(b, b.i32(0), b.i32(depth), b.i32(step), Values(acc.size(), zero));
   {
-    OpBuilder::InsertionGuard guard(e.b);
-    e.b.setInsertionPointToEnd(loop.getBody());
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToEnd(loop.getBody());
     Values sums(loop.getRegionIterArgs().begin(), loop.getRegionIterArgs().end());
     SmallVector<Values> rows = load(0, loop.getInductionVar());
     SmallVector<Values> cols = load(1, loop.getInductionVar());
     for (int64_t i = 0; i < step; ++i)
       for (auto [reg, sum] : llvm::enumerate(sums))
-        sum = LLVM::FMAOp::create(e.b, rows[placeOf[0][reg]][i], cols[placeOf[1][reg]][i], sum);
-    scf::YieldOp::create(e.b, sums);
+        sum = LLVM::FMAOp::create(b, rows[placeOf[0][reg]][i], cols[placeOf[1][reg]][i], sum);
+    scf::YieldOp::create(b, sums);
   }
   for (auto [total, sum] : llvm::zip_equal(acc, loop.getResults()))
     total = matchPattern(total, m_AnyZeroFloat())
                 ? Value(sum)
-                : arith::AddFOp::create(e.b, total, sum).getResult();
+                : arith::AddFOp::create(b, total, sum).getResult();
   e.setElements(op.getResult(), acc);
   return success();
 }

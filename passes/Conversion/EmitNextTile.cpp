@@ -11,9 +11,8 @@
 // nothing for it, and a launch writes no memory of the caller's.
 
 #include "passes/Conversion/KernelEmitter.h"
-#include "passes/Conversion/Nvvm.h"
-
 #include "passes/Conversion/LoweringTable.h"
+#include "passes/Conversion/Nvvm.h"
 
 using namespace mlir;
 using namespace tilewright;
@@ -30,87 +29,96 @@ constexpr int64_t kOwned = int64_t(1) << 31;
 constexpr llvm::StringLiteral kTableName = "tile_counters";
 
 static Value getTileCounters(KernelEmitter &e) {
+  ThreadBuilder &b = e.b;
   auto table = e.module.lookupSymbol<LLVM::GlobalOp>(kTableName);
   if (!table) {
-    OpBuilder::InsertionGuard guard(e.b);
-    e.b.setInsertionPointToStart(e.module.getBody());
-    auto type = LLVM::LLVMArrayType::get(e.b.getI64Type(), kEntries * kEntryBytes / 8);
-    table = LLVM::GlobalOp::create(e.b, type, /*isConstant=*/false, LLVM::Linkage::Internal,
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(e.module.getBody());
+    auto type = LLVM::LLVMArrayType::get(b.getI64Type(), kEntries * kEntryBytes / 8);
+    table = LLVM::GlobalOp::create(b, type, /*isConstant=*/false, LLVM::Linkage::Internal,
                                    kTableName, Attribute(), /*alignment=*/kEntryBytes,
                                    /*addrSpace=*/1);
-    Block *block = e.b.createBlock(&table.getInitializerRegion());
-    e.b.setInsertionPointToEnd(block);
-    LLVM::ReturnOp::create(e.b, ValueRange(LLVM::ZeroOp::create(e.b, type)));
+    Block *block = b.createBlock(&table.getInitializerRegion());
+    b.setInsertionPointToEnd(block);
+    LLVM::ReturnOp::create(b, ValueRange(LLVM::ZeroOp::create(b, type)));
   }
-  return LLVM::AddressOfOp::create(e.b, table);
+  return LLVM::AddressOfOp::create(b, table);
 }
 
 /// The entry of this grid: claimed, or found. As an offset in the table.
 static Value findTileCounter(KernelEmitter &e) {
+  ThreadBuilder &b = e.b;
   Value table = getTileCounters(e);
   Value grid = arith::TruncIOp::create(
-      e.b, e.b.getI32Type(), e.inlineAsm("mov.u64 $0, %gridid;", "=l", e.b.getI64Type(), {}));
-  Value owner = arith::OrIOp::create(e.b, grid, e.i32(static_cast<int32_t>(kOwned)));
+      b, b.getI32Type(), b.inlineAsm("mov.u64 $0, %gridid;", "=l", b.getI64Type(), {}));
+  Value owner = arith::OrIOp::create(b, grid, b.i32(static_cast<int32_t>(kOwned)));
   auto offsetOf = [&](Value number) -> Value {
-    Value index = arith::AndIOp::create(e.b, number, e.i32(kEntries - 1));
-    return arith::MulIOp::create(e.b, index, e.i32(kEntryBytes));
+    Value index = arith::AndIOp::create(b, number, b.i32(kEntries - 1));
+    return arith::MulIOp::create(b, index, b.i32(kEntryBytes));
   };
   auto entryOf = [&](Value number) -> Value {
-    return LLVM::GEPOp::create(e.b, table.getType(), e.b.getI8Type(), table,
+    return LLVM::GEPOp::create(b, table.getType(), b.getI8Type(), table,
                                ValueRange{offsetOf(number)});
   };
-  auto loop = scf::WhileOp::create(e.b, TypeRange{e.b.getI32Type()}, ValueRange{grid});
-  OpBuilder::InsertionGuard guard(e.b);
-  Block *before = e.b.createBlock(&loop.getBefore(), {}, {e.b.getI32Type()}, {e.b.getLoc()});
+  auto loop = scf::WhileOp::create(b, TypeRange{b.getI32Type()}, ValueRange{grid});
+  OpBuilder::InsertionGuard guard(b);
+  Block *before = b.createBlock(&loop.getBefore(), {}, {b.getI32Type()}, {b.getLoc()});
   Value found = LLVM::ExtractValueOp::create(
-      e.b,
-      LLVM::AtomicCmpXchgOp::create(e.b, entryOf(before->getArgument(0)), e.i32(0), owner,
+      b,
+      LLVM::AtomicCmpXchgOp::create(b, entryOf(before->getArgument(0)), b.i32(0), owner,
                                     LLVM::AtomicOrdering::monotonic,
                                     LLVM::AtomicOrdering::monotonic),
       ArrayRef<int64_t>{0});
-  Value isNotOwn = arith::CmpIOp::create(e.b, arith::CmpIPredicate::ne, found, owner);
-  Value isTaken = arith::CmpIOp::create(e.b, arith::CmpIPredicate::ne, found, e.i32(0));
-  Value isOthers = arith::AndIOp::create(e.b, isTaken, isNotOwn);
-  scf::ConditionOp::create(e.b, isOthers, before->getArguments());
-  Block *after = e.b.createBlock(&loop.getAfter(), {}, {e.b.getI32Type()}, {e.b.getLoc()});
-  scf::YieldOp::create(e.b,
-                       arith::AddIOp::create(e.b, after->getArgument(0), e.i32(1)).getResult());
-  e.b.setInsertionPointAfter(loop);
+  Value isNotOwn = arith::CmpIOp::create(b, arith::CmpIPredicate::ne, found, owner);
+  Value isTaken = arith::CmpIOp::create(b, arith::CmpIPredicate::ne, found, b.i32(0));
+  Value isOthers = arith::AndIOp::create(b, isTaken, isNotOwn);
+  scf::ConditionOp::create(b, isOthers, before->getArguments());
+  Block *after = b.createBlock(&loop.getAfter(), {}, {b.getI32Type()}, {b.getLoc()});
+  scf::YieldOp::create(b, arith::AddIOp::create(b, after->getArgument(0), b.i32(1)).getResult());
+  b.setInsertionPointAfter(loop);
   return offsetOf(loop.getResult(0));
 }
+
+namespace {
+struct KeptEntry {
+  Value place; ///< where the entry of this grid is kept
+};
+} // namespace
 
 /// The same, as an address, after what its last owner left. A role that has a register to keep it
 /// in finds it once: that is a way to memory and back, and a fence.
 static Value getTileCounter(KernelEmitter &e, bool keeps) {
+  ThreadBuilder &b = e.b;
   auto addressOf = [&](Value offset) -> Value {
     Value table = getTileCounters(e);
-    return LLVM::GEPOp::create(e.b, table.getType(), e.b.getI8Type(), table, ValueRange{offset});
+    return LLVM::GEPOp::create(b, table.getType(), b.getI8Type(), table, ValueRange{offset});
   };
   auto find = [&]() -> Value {
     Value offset = findTileCounter(e);
-    e.inlineAsm("fence.acq_rel.gpu;", "~{memory}", nullptr, {});
+    b.inlineAsm("fence.acq_rel.gpu;", "~{memory}", nullptr, {});
     return offset;
   };
   if (!keeps)
     return addressOf(find());
-  auto pointer = LLVM::LLVMPointerType::get(e.b.getContext());
-  if (!e.tileCounter) {
-    OpBuilder::InsertionGuard guard(e.b);
-    e.b.setInsertionPointToStart(&e.func.getBody().front());
+  auto pointer = LLVM::LLVMPointerType::get(b.getContext());
+  Value &kept = e.state<KeptEntry>().place;
+  if (!kept) {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(&e.func.getBody().front());
     auto constant = [&](int32_t value) {
-      return LLVM::ConstantOp::create(e.b, e.b.getI32Type(), e.b.getI32IntegerAttr(value));
+      return LLVM::ConstantOp::create(b, b.getI32Type(), b.getI32IntegerAttr(value));
     };
-    e.tileCounter = LLVM::AllocaOp::create(e.b, pointer, e.b.getI32Type(), constant(1));
-    LLVM::StoreOp::create(e.b, constant(-1), e.tileCounter);
+    kept = LLVM::AllocaOp::create(b, pointer, b.getI32Type(), constant(1));
+    LLVM::StoreOp::create(b, constant(-1), kept);
   }
-  Value known = LLVM::LoadOp::create(e.b, e.b.getI32Type(), e.tileCounter);
-  Value isUnknown = arith::CmpIOp::create(e.b, arith::CmpIPredicate::slt, known, e.i32(0));
-  auto branch = scf::IfOp::create(e.b, isUnknown, /*withElseRegion=*/false);
-  OpBuilder::InsertionGuard guard(e.b);
-  e.b.setInsertionPoint(branch.thenBlock()->getTerminator());
-  LLVM::StoreOp::create(e.b, find(), e.tileCounter);
-  e.b.setInsertionPointAfter(branch);
-  return addressOf(LLVM::LoadOp::create(e.b, e.b.getI32Type(), e.tileCounter));
+  Value known = LLVM::LoadOp::create(b, b.getI32Type(), kept);
+  Value isUnknown = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, known, b.i32(0));
+  auto branch = scf::IfOp::create(b, isUnknown, /*withElseRegion=*/false);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPoint(branch.thenBlock()->getTerminator());
+  LLVM::StoreOp::create(b, find(), kept);
+  b.setInsertionPointAfter(branch);
+  return addressOf(LLVM::LoadOp::create(b, b.getI32Type(), kept));
 }
 
 /// A role with four copies or more, as a backward has, would spill it.
@@ -125,53 +133,52 @@ static bool hasRegisterForCounter(TakeTileOp op) {
 }
 
 static LogicalResult emitTakeTile(KernelEmitter &e, TakeTileOp op) {
+  ThreadBuilder &b = e.b;
   if (!e.isOneThread)
     return op.emitOpError("is executed by one thread: its role may only copy and compute scalars");
-  auto fence = [&] { e.inlineAsm("fence.acq_rel.gpu;", "~{memory}", nullptr, {}); };
+  auto fence = [&] { b.inlineAsm("fence.acq_rel.gpu;", "~{memory}", nullptr, {}); };
   auto at = [&](Value entry, int64_t offset) -> Value {
-    return LLVM::GEPOp::create(e.b, entry.getType(), e.b.getI8Type(), entry,
-                               ValueRange{e.i64(offset)});
+    return LLVM::GEPOp::create(b, entry.getType(), b.getI8Type(), entry, ValueRange{b.i64(offset)});
   };
   auto count = [&](Value address) -> Value {
-    return LLVM::AtomicRMWOp::create(e.b, LLVM::AtomicBinOp::add, address, e.i32(1),
+    return LLVM::AtomicRMWOp::create(b, LLVM::AtomicBinOp::add, address, b.i32(1),
                                      LLVM::AtomicOrdering::monotonic);
   };
   Value tiles = e.getScalar(op.getTiles());
-  Value blocks = nvvm::getGridExtent(e.b);
+  Value blocks = nvvm::getGridExtent(b);
   // Where every block has its only tile from the beginning, the counter is not touched.
-  Value hasMore = op.getAll()
-                      ? arith::ConstantOp::create(e.b, e.b.getBoolAttr(true)).getResult()
-                      : arith::CmpIOp::create(e.b, arith::CmpIPredicate::slt, blocks, tiles);
-  auto branch = scf::IfOp::create(e.b, e.b.getI32Type(), hasMore, /*withElseRegion=*/true);
+  Value hasMore = op.getAll() ? arith::ConstantOp::create(b, b.getBoolAttr(true)).getResult()
+                              : arith::CmpIOp::create(b, arith::CmpIPredicate::slt, blocks, tiles);
+  auto branch = scf::IfOp::create(b, b.getI32Type(), hasMore, /*withElseRegion=*/true);
   {
-    OpBuilder::InsertionGuard guard(e.b);
-    e.b.setInsertionPointToEnd(branch.elseBlock());
-    scf::YieldOp::create(e.b, tiles);
-    e.b.setInsertionPointToEnd(branch.thenBlock());
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToEnd(branch.elseBlock());
+    scf::YieldOp::create(b, tiles);
+    b.setInsertionPointToEnd(branch.thenBlock());
     Value entry = getTileCounter(e, /*keeps=*/hasRegisterForCounter(op));
     Value tile = count(at(entry, kTakenAt));
     if (!op.getAll())
-      tile = arith::AddIOp::create(e.b, tile, blocks);
-    Value isNone = arith::CmpIOp::create(e.b, arith::CmpIPredicate::sge, tile, tiles);
-    auto last = scf::IfOp::create(e.b, isNone, /*withElseRegion=*/false);
-    scf::YieldOp::create(e.b, tile);
-    e.b.setInsertionPoint(last.thenBlock()->getTerminator());
+      tile = arith::AddIOp::create(b, tile, blocks);
+    Value isNone = arith::CmpIOp::create(b, arith::CmpIPredicate::sge, tile, tiles);
+    auto last = scf::IfOp::create(b, isNone, /*withElseRegion=*/false);
+    scf::YieldOp::create(b, tile);
+    b.setInsertionPoint(last.thenBlock()->getTerminator());
     fence();
     Value before = count(at(entry, kDoneAt));
-    Value one = e.i32(1);
-    Value isLast = arith::CmpIOp::create(e.b, arith::CmpIPredicate::eq,
-                                         arith::AddIOp::create(e.b, before, one), blocks);
-    auto release = scf::IfOp::create(e.b, isLast, /*withElseRegion=*/false);
-    e.b.setInsertionPoint(release.thenBlock()->getTerminator());
+    Value one = b.i32(1);
+    Value isLast = arith::CmpIOp::create(b, arith::CmpIPredicate::eq,
+                                         arith::AddIOp::create(b, before, one), blocks);
+    auto release = scf::IfOp::create(b, isLast, /*withElseRegion=*/false);
+    b.setInsertionPoint(release.thenBlock()->getTerminator());
     fence();
-    LLVM::StoreOp::create(e.b, e.i64(0), at(entry, kTakenAt), /*alignment=*/8, /*isVolatile=*/true);
+    LLVM::StoreOp::create(b, b.i64(0), at(entry, kTakenAt), /*alignment=*/8, /*isVolatile=*/true);
     fence();
-    LLVM::AtomicRMWOp::create(e.b, LLVM::AtomicBinOp::xchg, entry, e.i32(0),
+    LLVM::AtomicRMWOp::create(b, LLVM::AtomicBinOp::xchg, entry, b.i32(0),
                               LLVM::AtomicOrdering::monotonic);
   }
   Value tile = branch.getResult(0);
   if (op.getBuffer())
-    LLVM::StoreOp::create(e.b, tile, e.getScalar(op.getBuffer()), /*alignment=*/4,
+    LLVM::StoreOp::create(b, tile, e.getScalar(op.getBuffer()), /*alignment=*/4,
                           /*isVolatile=*/true);
   e.set(op.getTile(), {tile});
   return success();
@@ -184,14 +191,13 @@ static Value getWord(ImplicitLocOpBuilder &b, Value buffer, int64_t number) {
 
 /// A word that all lanes read. The reduction tells ptxas that it is uniform.
 static Value readWord(KernelEmitter &e, Value buffer, int64_t number) {
-  Value word =
-      LLVM::LoadOp::create(e.b, e.b.getI32Type(), getWord(e.b, buffer, number), /*alignment=*/4,
-                           /*isVolatile=*/true);
+  ThreadBuilder &b = e.b;
+  Value word = LLVM::LoadOp::create(b, b.getI32Type(), getWord(b, buffer, number), /*alignment=*/4,
+                                    /*isVolatile=*/true);
   // The same in all lanes; but only of a reduction does ptxas know it. Otherwise everything that
   // depends on the tile, the counters of rings among it, takes registers of each thread.
-  return e.isOneThread
-             ? word
-             : e.intrinsic("llvm.nvvm.redux.sync.min", e.b.getI32Type(), {word, e.i32(-1)});
+  return e.isOneThread ? word
+                       : b.intrinsic("llvm.nvvm.redux.sync.min", b.getI32Type(), {word, b.i32(-1)});
 }
 
 static void emitGetTile(KernelEmitter &e, GetTileOp op) {

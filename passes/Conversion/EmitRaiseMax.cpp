@@ -6,9 +6,10 @@
 // So threads compare integers, of which VIMNMX3 takes three, where FMNMX takes two floats, to see
 // whether a row may be raised. Only a warp that has one computes maxima and what follows from them.
 
-#include "passes/Conversion/KernelEmitter.h"
+#include "passes/Conversion/RaisedMaxima.h"
 
 #include "base/Layout/Relations.h"
+#include "passes/Conversion/ElementOps.h"
 #include "passes/Conversion/LoweringTable.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -22,6 +23,14 @@ using namespace mlir;
 using namespace tilewright;
 using namespace tilewright::tgpu;
 using layout::RegisterLayout;
+
+namespace {
+struct RaisedMaxima : llvm::DenseMap<Value, Value> {};
+} // namespace
+
+Value tgpu::mayDifferFromOne(KernelEmitter &e, Value tile) {
+  return e.state<RaisedMaxima>().lookup(tile);
+}
 
 /// As a tree that combines three at a time, of an odd number of values without a rest.
 static Value combineByThrees(ArrayRef<Value> values, function_ref<Value(Value, Value)> combine) {
@@ -84,7 +93,8 @@ static SmallVector<Operation *> findFalls(RaiseMaxOp op) {
 }
 
 static LogicalResult emitRaiseMax(KernelEmitter &e, RaiseMaxOp op) {
-  Type f32 = e.b.getF32Type();
+  ThreadBuilder &b = e.b;
+  Type f32 = b.getF32Type();
   const RegisterLayout &from = *e.getLayout(op, op.getSource().getType());
   layout::ReductionPlan plan = layout::reductionPlan(from, 1);
   assert(!plan.acrossWarps() && "rows of wgmma lie in a warp each");
@@ -95,37 +105,36 @@ static LogicalResult emitRaiseMax(KernelEmitter &e, RaiseMaxOp op) {
   Values old = e.getElements(op.getOld()), limits;
   Value factor = e.getScalar(op.getFactor()), lag = e.getScalar(op.getLag());
   for (Value each : old)
-    limits.push_back(arith::AddFOp::create(e.b, each, lag));
+    limits.push_back(arith::AddFOp::create(b, each, lag));
 
   // With a negative factor the least element gives the largest product. LLVM makes use of anything
   // else that is known of the factor, such as the condition of an enclosing branch.
   Value any;
   if (!isPositive(op.getFactor())) {
-    Value zero = arith::ConstantOp::create(e.b, e.b.getF32FloatAttr(0.0f));
-    Value isAbove = arith::CmpFOp::create(e.b, arith::CmpFPredicate::OGT, factor, zero);
-    Value no = arith::ConstantOp::create(e.b, e.b.getBoolAttr(false));
-    any = arith::CmpIOp::create(e.b, arith::CmpIPredicate::eq, isAbove, no);
+    Value zero = arith::ConstantOp::create(b, b.getF32FloatAttr(0.0f));
+    Value isAbove = arith::CmpFOp::create(b, arith::CmpFPredicate::OGT, factor, zero);
+    Value no = arith::ConstantOp::create(b, b.getBoolAttr(false));
+    any = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, isAbove, no);
   }
-  any = mayBeAbove(e.b, rows, limits, factor, e.i32(0), any);
-  any = e.intrinsic("llvm.nvvm.vote.any.sync", e.b.getI1Type(), {e.i32(-1), any});
+  any = mayBeAbove(b, rows, limits, factor, b.i32(0), any);
+  any = b.intrinsic("llvm.nvvm.vote.any.sync", b.getI1Type(), {b.i32(-1), any});
   SmallVector<Operation *> falls = findFalls(op);
-  auto branch =
-      scf::IfOp::create(e.b, SmallVector<Type>(rows.size() * (1 + falls.size()), f32), any,
-                        /*addThenBlock=*/true, /*addElseBlock=*/true);
+  auto branch = scf::IfOp::create(b, SmallVector<Type>(rows.size() * (1 + falls.size()), f32), any,
+                                  /*addThenBlock=*/true, /*addElseBlock=*/true);
   {
-    OpBuilder::InsertionGuard guard(e.b);
-    e.b.setInsertionPointToEnd(branch.thenBlock());
-    auto larger = [&](Value x, Value y) { return e.combine(tile::ReduceKind::Max, x, y); };
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToEnd(branch.thenBlock());
+    auto larger = [&](Value x, Value y) { return combine(b, tile::ReduceKind::Max, x, y); };
     Values results;
     for (auto [row, before, limit] : llvm::zip_equal(rows, old, limits)) {
       Value most = combineByThrees(row, larger);
       for (int mask : plan.laneMasks) {
-        Value others = e.shuffle("bfly", most, e.i32(mask));
+        Value others = shuffle(b, "bfly", most, b.i32(mask));
         most = larger(most, others);
       }
-      Value scaled = arith::MulFOp::create(e.b, most, factor);
-      Value isAbove = arith::CmpFOp::create(e.b, arith::CmpFPredicate::OGT, scaled, limit);
-      results.push_back(arith::SelectOp::create(e.b, isAbove, scaled, before));
+      Value scaled = arith::MulFOp::create(b, most, factor);
+      Value isAbove = arith::CmpFOp::create(b, arith::CmpFPredicate::OGT, scaled, limit);
+      results.push_back(arith::SelectOp::create(b, isAbove, scaled, before));
     }
     e.setElements(op.getResult(), results);
     for (Operation *fall : falls) {
@@ -133,25 +142,25 @@ static LogicalResult emitRaiseMax(KernelEmitter &e, RaiseMaxOp op) {
         return failure();
       llvm::append_range(results, e.getElements(fall->getResult(0)));
     }
-    scf::YieldOp::create(e.b, results);
+    scf::YieldOp::create(b, results);
 
-    e.b.setInsertionPointToEnd(branch.elseBlock());
+    b.setInsertionPointToEnd(branch.elseBlock());
     Values kept(old);
     for (Operation *fall : falls) {
       float value = isa<arith::SubFOp>(fall) ? 0.0f : 1.0f;
-      Value number = arith::ConstantOp::create(e.b, e.b.getF32FloatAttr(value));
+      Value number = arith::ConstantOp::create(b, b.getF32FloatAttr(value));
       kept.append(rows.size(), number);
     }
-    scf::YieldOp::create(e.b, kept);
+    scf::YieldOp::create(b, kept);
   }
   auto results = branch.getResults();
   e.setElements(op.getResult(), Values(results.take_front(rows.size())));
   for (Operation *fall : falls) {
     results = results.drop_front(rows.size());
     e.setElements(fall->getResult(0), Values(results.take_front(rows.size())));
-    e.emittedAhead.insert(fall);
+    e.markWritten(fall);
     if (!isa<arith::SubFOp>(fall))
-      e.mayDifferFromOne[fall->getResult(0)] = any;
+      e.state<RaisedMaxima>()[fall->getResult(0)] = any;
   }
   return success();
 }

@@ -4,62 +4,35 @@
 // Operations between elements of a tile: full, iota, expand, transpose, reduce, and changes of
 // layout.
 
-#include "passes/Conversion/KernelEmitter.h"
+#include "passes/Conversion/ElementOps.h"
+#include "passes/Conversion/Exchange.h"
 
 #include "base/Layout/Relations.h"
 #include "passes/Conversion/LoweringTable.h"
+#include "passes/Conversion/SharedAccess.h"
+#include "passes/Conversion/ThreadCoords.h"
 
 using namespace mlir;
 using namespace tilewright;
 using namespace tilewright::tgpu;
 using layout::RegisterLayout;
 
-//===----------------------------------------------------------------------===//
-// Scratch memory
-//===----------------------------------------------------------------------===//
-
-/// Memory that an operation uses while it runs, between barriers.
-static Value getScratch(KernelEmitter &e, int64_t bytes) {
-  e.scratchBytes = std::max(e.scratchBytes, bytes);
-  OpBuilder::InsertionGuard guard(e.b);
-  if (!e.scratch) {
-    e.b.setInsertionPoint(e.func);
-    e.scratch = LLVM::GlobalOp::create(e.b, LLVM::LLVMArrayType::get(e.b.getI8Type(), 0),
-                                       /*isConstant=*/false, LLVM::Linkage::Internal,
-                                       (e.func.getName() + "_scratch").str(), Attribute(),
-                                       /*alignment=*/16, /*addrSpace=*/3);
-  }
-  e.b.setInsertionPoint(e.endOfEntry);
-  return LLVM::AddressOfOp::create(e.b, LLVM::LLVMPointerType::get(e.b.getContext(), 3),
-                                   e.scratch.getSymNameAttr());
-}
-
-Values KernelEmitter::splitRow(Value row, ArrayRef<int64_t> shape) {
-  Values indices;
-  for (int64_t extent : llvm::reverse(shape.drop_back())) {
-    indices.push_back(arith::RemUIOp::create(b, row, i32(extent)));
-    row = arith::DivUIOp::create(b, row, i32(extent));
-  }
-  std::reverse(indices.begin(), indices.end());
-  return indices;
-}
-
 /// The number of an element, counted along rows.
-static Value linearise(KernelEmitter &e, ArrayRef<Value> indices, ArrayRef<int64_t> shape) {
+static Value linearise(ThreadBuilder &b, ArrayRef<Value> indices, ArrayRef<int64_t> shape) {
   Value number = indices.front();
   for (auto [index, extent] : llvm::zip_equal(indices.drop_front(), shape.drop_front()))
-    number = e.add(e.mul(number, e.i32(extent)), index);
+    number = b.add(b.mul(number, b.i32(extent)), index);
   return number;
 }
 
 /// The indices of the element in register `reg`: one for each dimension of the shape, of which
 /// all but the last may share the rows of the layout.
-static Values indicesOf(KernelEmitter &e, const RegisterLayout &layout, ArrayRef<int64_t> shape,
+static Values indicesOf(ThreadBuilder &b, const RegisterLayout &layout, ArrayRef<int64_t> shape,
                         int reg) {
   if (shape.size() == 1)
-    return {e.coord(layout, 0, reg)};
-  Values indices = e.splitRow(e.coord(layout, 0, reg), shape);
-  indices.push_back(e.coord(layout, 1, reg));
+    return {getCoord(b, layout, 0, reg)};
+  Values indices = splitRow(b, getCoord(b, layout, 0, reg), shape);
+  indices.push_back(getCoord(b, layout, 1, reg));
   return indices;
 }
 
@@ -67,6 +40,7 @@ static Values indicesOf(KernelEmitter &e, const RegisterLayout &layout, ArrayRef
 /// counted along rows; `from` is given the indices of the element of the result.
 static LogicalResult rearrange(KernelEmitter &e, Operation *op, Value source, Value result,
                                llvm::function_ref<Value(ArrayRef<Value>)> place) {
+  ThreadBuilder &b = e.b;
   constexpr int64_t mostStaticBytes = 48 * 1024;
   auto type = cast<RankedTensorType>(source.getType());
   ArrayRef<int64_t> shape = cast<RankedTensorType>(result.getType()).getShape();
@@ -77,21 +51,22 @@ static LogicalResult rearrange(KernelEmitter &e, Operation *op, Value source, Va
     return op->emitError() << "elements change threads through scratch memory, which holds at most "
                            << mostStaticBytes << " bytes, but the tile has " << bytes
                            << "; use smaller blocks";
-  if (failed(e.beginExchange(op, /*usesScratch=*/true)))
+  if (failed(beginExchange(e, op, /*usesScratch=*/true)))
     return failure();
   Value base = getScratch(e, bytes);
-  auto address = [&](Value number) { return e.advance(base, e.mul(number, e.i32(elementBytes))); };
+  auto address = [&](Value number) { return b.advance(base, b.mul(number, b.i32(elementBytes))); };
   Values elements = e.getElements(source), moved;
   for (auto [reg, value] : llvm::enumerate(elements))
-    if (KernelEmitter::isCanonicalRegister(from, static_cast<int>(reg)))
-      e.storeVector(
-          address(linearise(e, indicesOf(e, from, type.getShape(), reg), type.getShape())), value);
-  e.barrier();
+    if (isCanonicalRegister(from, static_cast<int>(reg)))
+      storeVector(b,
+                  address(linearise(b, indicesOf(b, from, type.getShape(), reg), type.getShape())),
+                  value);
+  syncWarps(e);
   for (int reg = 0; reg < to.registersPerThread(); ++reg)
     moved.push_back(
-        e.loadVector(address(place(indicesOf(e, to, shape, reg))), elements.front().getType(), 1)
+        loadVector(b, address(place(indicesOf(b, to, shape, reg))), elements.front().getType(), 1)
             .front());
-  e.barrier();
+  syncWarps(e);
   e.setElements(result, moved);
   return success();
 }
@@ -107,24 +82,25 @@ static LogicalResult emitFull(KernelEmitter &e, tile::FullOp op) {
 }
 
 static LogicalResult emitIota(KernelEmitter &e, tile::IotaOp op) {
+  ThreadBuilder &b = e.b;
   const RegisterLayout &layout = *e.getLayout(op, op.getResult().getType());
   int dim = static_cast<int>(op.getDim());
   ArrayRef<int64_t> shape = cast<RankedTensorType>(op.getResult().getType()).getShape();
   if (shape.size() > 2) {
     Values elements;
     for (int reg = 0; reg < layout.registersPerThread(); ++reg)
-      elements.push_back(e.add(e.getScalar(op.getStart()), indicesOf(e, layout, shape, reg)[dim]));
+      elements.push_back(b.add(e.getScalar(op.getStart()), indicesOf(b, layout, shape, reg)[dim]));
     e.setElements(op.getResult(), elements);
     return success();
   }
-  Value first = e.add(e.getScalar(op.getStart()), e.threadCoord(layout, dim));
+  Value first = b.add(e.getScalar(op.getStart()), getThreadCoord(b, layout, dim));
   llvm::DenseMap<int64_t, Value> known; // most registers share their coordinate with others
   Values elements;
   for (int reg = 0; reg < layout.registersPerThread(); ++reg) {
     int64_t part = layout.registerPart(reg)[dim];
     Value &element = known[part];
     if (!element)
-      element = e.add(first, e.i32(part));
+      element = b.add(first, b.i32(part));
     elements.push_back(element);
   }
   e.setElements(op.getResult(), elements);
@@ -152,7 +128,7 @@ static LogicalResult emitExpand(KernelEmitter &e, tile::ExpandOp op) {
     return rearrange(e, op, op.getSource(), op.getResult(), [&](ArrayRef<Value> indices) {
       Values kept(indices);
       kept.erase(kept.begin() + dim);
-      return linearise(e, kept, shape);
+      return linearise(e.b, kept, shape);
     });
   }
   layout::ReductionPlan plan = layout::reductionPlan(to, static_cast<int>(op.getDim()));
@@ -179,7 +155,7 @@ static LogicalResult emitTranspose(KernelEmitter &e, tile::TransposeOp op) {
       Values permuted(indices.size());
       for (auto [i, dim] : llvm::enumerate(permutation))
         permuted[dim] = indices[i];
-      return linearise(e, permuted, shape);
+      return linearise(e.b, permuted, shape);
     });
   }
   bool isExchange = from.rank() == 2 && !isIdentity;
@@ -208,30 +184,31 @@ static LogicalResult emitReshape(KernelEmitter &e, tile::ReshapeOp op) {
   }
   ArrayRef<int64_t> shape = cast<RankedTensorType>(op.getResult().getType()).getShape();
   return rearrange(e, op, op.getSource(), op.getResult(),
-                   [&](ArrayRef<Value> indices) { return linearise(e, indices, shape); });
+                   [&](ArrayRef<Value> indices) { return linearise(e.b, indices, shape); });
 }
 
 static LogicalResult emitSlice(KernelEmitter &e, tile::SliceOp op) {
+  ThreadBuilder &b = e.b;
   auto type = cast<RankedTensorType>(op.getSource().getType());
   int64_t dim = op.getDim();
-  Value offset = e.getScalar(op.getOffset()), extent = e.i32(type.getDimSize(dim)), zero = e.i32(0);
+  Value offset = e.getScalar(op.getOffset()), extent = b.i32(type.getDimSize(dim)), zero = b.i32(0);
   Values inside;
   auto place = [&](ArrayRef<Value> indices) {
     Values at(indices);
     // As unsigned numbers, positions before the tile are beyond its end. The sum may wrap around,
     // but not into the tile.
-    Value index = e.add(at[dim], offset);
-    inside.push_back(arith::CmpIOp::create(e.b, arith::CmpIPredicate::ult, index, extent));
-    at[dim] = arith::SelectOp::create(e.b, inside.back(), index, zero);
-    return linearise(e, at, type.getShape());
+    Value index = b.add(at[dim], offset);
+    inside.push_back(arith::CmpIOp::create(b, arith::CmpIPredicate::ult, index, extent));
+    at[dim] = arith::SelectOp::create(b, inside.back(), index, zero);
+    return linearise(b, at, type.getShape());
   };
   if (failed(rearrange(e, op, op.getSource(), op.getResult(), place)))
     return failure();
   Values elements = e.getElements(op.getResult());
   Value fill = op.getFill() ? e.getScalar(op.getFill())
-                            : e.constant(e.b.getZeroAttr(elements.front().getType()));
+                            : b.constant(b.getZeroAttr(elements.front().getType()));
   for (auto [element, isInside] : llvm::zip_equal(elements, inside))
-    element = arith::SelectOp::create(e.b, isInside, element, fill);
+    element = arith::SelectOp::create(b, isInside, element, fill);
   e.setElements(op.getResult(), elements);
   return success();
 }
@@ -239,50 +216,6 @@ static LogicalResult emitSlice(KernelEmitter &e, tile::SliceOp op) {
 //===----------------------------------------------------------------------===//
 // Reduction
 //===----------------------------------------------------------------------===//
-
-Value KernelEmitter::combine(tile::ReduceKind kind, Value x, Value y) {
-  bool isFloat = isa<FloatType>(x.getType());
-  auto either = [&](auto floatTag, auto integerTag) -> Value {
-    if (isFloat)
-      return decltype(floatTag)::create(b, x, y);
-    return decltype(integerTag)::create(b, x, y);
-  };
-  switch (kind) {
-  case tile::ReduceKind::Add:
-    return either(arith::AddFOp(), arith::AddIOp());
-  case tile::ReduceKind::Mul:
-    return either(arith::MulFOp(), arith::MulIOp());
-  case tile::ReduceKind::Max:
-    return either(arith::MaximumFOp(), arith::MaxSIOp());
-  case tile::ReduceKind::Min:
-    return either(arith::MinimumFOp(), arith::MinSIOp());
-  case tile::ReduceKind::And:
-    return arith::AndIOp::create(b, x, y);
-  case tile::ReduceKind::Or:
-    return arith::OrIOp::create(b, x, y);
-  }
-  return nullptr;
-}
-
-/// `mode` is "bfly" or "idx"; `other` the mask or the lane.
-Value KernelEmitter::shuffle(StringRef mode, Value value, Value other) {
-  Type type = value.getType(), i32Type = b.getI32Type();
-  unsigned bits = type.getIntOrFloatBitWidth();
-  std::string name = ("llvm.nvvm.shfl.sync." + mode + (type.isF32() ? ".f32" : ".i32")).str();
-  auto move = [&](Value word) {
-    return intrinsic(name, word.getType(), {i32(-1), word, other, i32(31)});
-  };
-  if (bits == 32)
-    return move(value);
-  if (bits == 64) {
-    Value words = bitcast(value, VectorType::get(2, i32Type));
-    name = ("llvm.nvvm.shfl.sync." + mode + ".i32").str();
-    return bitcast(vectorOf({move(extract(words, 0)), move(extract(words, 1))}), type);
-  }
-  Type integer = b.getIntegerType(bits);
-  Value word = arith::ExtUIOp::create(b, i32Type, bitcast(value, integer));
-  return bitcast(arith::TruncIOp::create(b, integer, move(word)), type);
-}
 
 /// A linear chain of additions: ptxas interleaves each with the exponentials of a softmax, where a
 /// tree would take registers for its partial sums.
@@ -293,12 +226,13 @@ static void emitThreadSum(KernelEmitter &e, ThreadSumOp op) {
   Values sums(plan.result.registersPerThread());
   for (auto [reg, value] : llvm::enumerate(e.getElements(op.getSource()))) {
     Value &sum = sums[plan.resultRegister[reg]];
-    sum = sum ? e.combine(tile::ReduceKind::Add, sum, value) : value;
+    sum = sum ? combine(e.b, tile::ReduceKind::Add, sum, value) : value;
   }
   e.setElements(op.getResult(), sums);
 }
 
 static LogicalResult emitReduce(KernelEmitter &e, tile::ReduceOp op) {
+  ThreadBuilder &b = e.b;
   Type type = op.getSource().getType();
   const RegisterLayout &from = *e.getLayout(op, type);
   const RegisterLayout &to = *e.getLayout(op, op.getResult().getType());
@@ -322,7 +256,7 @@ static LogicalResult emitReduce(KernelEmitter &e, tile::ReduceOp op) {
     while (part.size() > 1) {
       Values next;
       for (size_t i = 0; i + 1 < part.size(); i += 2)
-        next.push_back(e.combine(op.getKind(), part[i], part[i + 1]));
+        next.push_back(combine(b, op.getKind(), part[i], part[i + 1]));
       if (part.size() % 2)
         next.push_back(part.back());
       part = std::move(next);
@@ -331,14 +265,15 @@ static LogicalResult emitReduce(KernelEmitter &e, tile::ReduceOp op) {
   }
   for (int mask : plan.laneMasks)
     for (Value &value : result)
-      value = e.combine(op.getKind(), value, e.shuffle("bfly", value, e.i32(mask)));
+      value = combine(b, op.getKind(), value, shuffle(b, "bfly", value, b.i32(mask)));
 
   if (plan.acrossWarps()) {
     int64_t bytes = std::max<int64_t>(element.getIntOrFloatBitWidth(), 8) / 8;
     int64_t length = plan.result.shape()[0], numParts = 1;
     for (const layout::WarpGroup &group : plan.warpGroups)
       numParts *= group.extent;
-    Value row = e.threadNumber(
+    Value row = getThreadNumber(
+        b,
         [&](int w, int) {
           int64_t part = 0, scale = 1;
           for (const layout::WarpGroup &group : plan.warpGroups) {
@@ -350,24 +285,24 @@ static LogicalResult emitReduce(KernelEmitter &e, tile::ReduceOp op) {
         from.warpDigits());
     if (!row)
       return op.emitError() << "warps that share " << type << " do not form a grid";
-    if (failed(e.beginExchange(op, /*usesScratch=*/true)))
+    if (failed(beginExchange(e, op, /*usesScratch=*/true)))
       return failure();
     Value base = getScratch(e, numParts * length * bytes);
     auto address = [&](Value first, int reg) {
-      return e.advance(base, e.mul(e.add(first, e.coord(plan.result, 0, reg)), e.i32(bytes)));
+      return b.advance(base, b.mul(b.add(first, getCoord(b, plan.result, 0, reg)), b.i32(bytes)));
     };
     for (auto [reg, value] : llvm::enumerate(result))
-      e.storeVector(address(row, reg), value);
-    e.barrier();
+      storeVector(b, address(row, reg), value);
+    syncWarps(e);
     // All warps combine in the same order, so they agree to the last bit.
     for (auto [reg, value] : llvm::enumerate(result)) {
       value = nullptr;
       for (int64_t part = 0; part < numParts; ++part) {
-        Value next = e.loadVector(address(e.i32(part * length), reg), element, 1).front();
-        value = value ? e.combine(op.getKind(), value, next) : next;
+        Value next = loadVector(b, address(b.i32(part * length), reg), element, 1).front();
+        value = value ? combine(b, op.getKind(), value, next) : next;
       }
     }
-    e.barrier();
+    syncWarps(e);
   }
 
   Values ordered;
@@ -382,6 +317,7 @@ static LogicalResult emitReduce(KernelEmitter &e, tile::ReduceOp op) {
 //===----------------------------------------------------------------------===//
 
 static LogicalResult emitConvert(KernelEmitter &e, ConvertOp op) {
+  ThreadBuilder &b = e.b;
   const RegisterLayout &from = *e.getLayout(op, op.getSource().getType());
   const RegisterLayout &to = *e.getLayout(op, op.getResult().getType());
   layout::Conversion conversion = layout::convert(from, to);
@@ -400,14 +336,14 @@ static LogicalResult emitConvert(KernelEmitter &e, ConvertOp op) {
       return op.emitError()
              << "scratch memory must have the shape and elements of the tile, but got " << type;
     Value buffer = e.getScalar(op.getScratch());
-    if (failed(e.beginExchange(op, /*usesScratch=*/false)))
+    if (failed(beginExchange(e, op, /*usesScratch=*/false)))
       return failure();
-    if (failed(e.writeShared(op, op.getSource(), buffer, type, /*exchanged=*/false)))
+    if (failed(writeShared(e, op, op.getSource(), buffer, type, /*exchanged=*/false)))
       return failure();
-    e.barrier();
-    if (failed(e.readShared(op, buffer, type, /*exchanged=*/false, op.getResult())))
+    syncWarps(e);
+    if (failed(readShared(e, op, buffer, type, /*exchanged=*/false, op.getResult())))
       return failure();
-    e.barrier();
+    syncWarps(e);
     return success();
   }
   if (conversion.kind != layout::Conversion::Kind::Shuffle)
@@ -423,25 +359,26 @@ static LogicalResult emitConvert(KernelEmitter &e, ConvertOp op) {
       layout::Owner owner = layout::shuffleSource(from, to, 0, l, reg);
       other[l] = owner.lane;
       lanesOf[owner.reg] |= uint32_t(1) << l;
-      for (int w = 1; w < e.numWarps; ++w) {
+      for (int w = 1; w < b.threads.numWarps; ++w) {
         layout::Owner same = layout::shuffleSource(from, to, w, l, reg);
         isUniform &= same.lane == owner.lane && same.reg == owner.reg;
       }
     }
-    Value lanes = isUniform ? e.threadNumber([&](int, int l) { return other[l]; }, {}) : Value();
+    Value lanes =
+        isUniform ? getThreadNumber(b, [&](int, int l) { return other[l]; }, {}) : Value();
     if (!lanes)
       return op.emitError() << "this conversion needs scratch memory (through)";
     Value value;
     for (auto [sourceReg, mask] : lanesOf) {
-      Value moved = e.shuffle("idx", source[sourceReg], lanes);
+      Value moved = shuffle(b, "idx", source[sourceReg], lanes);
       if (!value) {
         value = moved;
         continue;
       }
       Value bit = arith::AndIOp::create(
-          e.b, arith::ShRUIOp::create(e.b, e.i32(int32_t(mask)), e.lane), e.i32(1));
-      Value takes = arith::CmpIOp::create(e.b, arith::CmpIPredicate::ne, bit, e.i32(0));
-      value = arith::SelectOp::create(e.b, takes, moved, value);
+          b, arith::ShRUIOp::create(b, b.i32(int32_t(mask)), b.threads.lane), b.i32(1));
+      Value takes = arith::CmpIOp::create(b, arith::CmpIPredicate::ne, bit, b.i32(0));
+      value = arith::SelectOp::create(b, takes, moved, value);
     }
     result.push_back(value);
   }

@@ -10,52 +10,54 @@
 // state is a variable on the stack, which becomes a register (lib/Codegen/Ptx.cpp): that needs no
 // values carried through loops.
 
-#include "passes/Conversion/KernelEmitter.h"
+#include "passes/Conversion/TimelineWriter.h"
 
+#include "passes/Conversion/GlobalAccess.h"
 #include "runtime/TimelineFormat.h"
 
 using namespace mlir;
 using namespace tilewright;
 using namespace tilewright::tgpu;
-using View = KernelEmitter::View;
 namespace format = tilewright::timeline;
 
 static std::string text(int64_t number) { return std::to_string(number); }
 
-void KernelEmitter::emitTimelineState() {
-  timeline = getTimeline(kernel);
+void TimelineWriter::begin(KernelEmitter &e) {
+  ThreadBuilder &b = e.b;
+  timeline = getTimeline(e.kernel);
   if (!timeline)
     return;
   OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPointToStart(&func.getBody().front());
+  b.setInsertionPointToStart(&e.func.getBody().front());
   auto pointer = LLVM::LLVMPointerType::get(b.getContext());
   Value one = LLVM::ConstantOp::create(b, b.getI32Type(), b.getI32IntegerAttr(1));
-  timelineState = LLVM::AllocaOp::create(b, pointer, b.getI32Type(), one);
+  state = LLVM::AllocaOp::create(b, pointer, b.getI32Type(), one);
 
-  b.setInsertionPoint(endOfEntry);
+  b.setInsertionPoint(b.threads.endOfEntry);
   Value argument;
-  for (auto [name, value] : llvm::zip(kernel.getArgNames(), kernel.getArgs()))
+  for (auto [name, value] : llvm::zip(e.kernel.getArgNames(), e.kernel.getArgs()))
     if (cast<StringAttr>(name).getValue() == format::argumentName)
       argument = value;
-  View view = getView(argument);
-  timelineBuffer = view.base;
+  View view = getView(e, argument);
+  buffer = view.base;
   // The first chunk is the buffer's own, and an offset has 32 bits. An absent view has no words.
   int64_t bytes = timeline->words * format::wordBytes;
-  Value chunks = arith::DivUIOp::create(b, view.extents[0], i32(timeline->words));
-  chunks = arith::MinUIOp::create(b, chunks, i32((int64_t(1) << 32) / bytes - 1));
-  chunks = arith::SubIOp::create(b, arith::MaxUIOp::create(b, chunks, i32(1)), i32(1));
-  Value isDense = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, view.strides[0], i64(1));
-  timelineChunks = arith::SelectOp::create(b, isDense, chunks, i32(0));
+  Value chunks = arith::DivUIOp::create(b, view.extents[0], b.i32(timeline->words));
+  chunks = arith::MinUIOp::create(b, chunks, b.i32((int64_t(1) << 32) / bytes - 1));
+  chunks = arith::SubIOp::create(b, arith::MaxUIOp::create(b, chunks, b.i32(1)), b.i32(1));
+  Value isDense = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, view.strides[0], b.i64(1));
+  this->chunks = arith::SelectOp::create(b, isDense, chunks, b.i32(0));
 }
 
-void KernelEmitter::openTimeline(int64_t roleNumber) {
+void TimelineWriter::open(ThreadBuilder &b, int64_t roleNumber) {
   if (!timeline)
     return;
-  Value group = arith::ShRUIOp::create(b, thread, i32(7));
-  Value first = arith::CmpIOp::create(b, arith::CmpIPredicate::eq,
-                                      arith::AndIOp::create(b, thread, i32(127)), i32(0));
+  Value group = arith::ShRUIOp::create(b, b.threads.thread, b.i32(7));
+  Value first =
+      arith::CmpIOp::create(b, arith::CmpIPredicate::eq,
+                            arith::AndIOp::create(b, b.threads.thread, b.i32(127)), b.i32(0));
   Value writes = arith::ExtUIOp::create(b, b.getI32Type(), first);
-  Value slot = arith::OrIOp::create(b, group, i32(roleNumber << 16));
+  Value slot = arith::OrIOp::create(b, group, b.i32(roleNumber << 16));
   int64_t bytes = timeline->words * format::wordBytes;
   auto at = [](int64_t offset) { return "[a+" + text(offset) + "], "; };
   std::string code =
@@ -69,16 +71,16 @@ void KernelEmitter::openTimeline(int64_t roleNumber) {
       "i; mov.u64 t, %globaltimer; @p st.global.b64 " + at(format::atBegin) +
       "t; mov.u64 t, %clock64; @p st.global.b64 " + at(format::atBegin + 8) +
       "t; @p add.u32 $0, $0, " + text(format::headerBytes) + "; }";
-  Value state = inlineAsm(code, "=&r,r,r,l,r,~{memory}", b.getI32Type(),
-                          {writes, timelineChunks, timelineBuffer, slot});
-  LLVM::StoreOp::create(b, state, timelineState);
+  Value now = b.inlineAsm(code, "=&r,r,r,l,r,~{memory}", b.getI32Type(),
+                          {writes, this->chunks, buffer, slot});
+  LLVM::StoreOp::create(b, now, state);
 }
 
-void KernelEmitter::closeTimeline() {
+void TimelineWriter::close(ThreadBuilder &b) {
   if (!timeline)
     return;
   int64_t bytes = timeline->words * format::wordBytes;
-  Value state = LLVM::LoadOp::create(b, b.getI32Type(), timelineState);
+  Value now = LLVM::LoadOp::create(b, b.getI32Type(), state);
   auto at = [](int64_t offset) { return "[a+" + text(offset) + "], "; };
   std::string code =
       "{ .reg .pred p; .reg .b32 o, n; .reg .b64 a, t; setp.ne.u32 p, $0, 0; "
@@ -87,12 +89,12 @@ void KernelEmitter::closeTimeline() {
       text(format::headerBytes) + "; shr.u32 n, n, 3; cvt.u64.u32 t, n; @p st.global.b64 " +
       at(format::atCount) + "t; mov.u64 t, %globaltimer; @p st.global.b64 " + at(format::atEnd) +
       "t; mov.u64 t, %clock64; @p st.global.b64 " + at(format::atEnd + 8) + "t; }";
-  inlineAsm(code, "r,l,~{memory}", nullptr, {state, timelineBuffer});
+  b.inlineAsm(code, "r,l,~{memory}", nullptr, {now, buffer});
 }
 
 /// Eight instructions of the machine, and four registers while they run: the clock, its upper 16
 /// bits replaced by the number, the address, the test, the store, the step.
-void KernelEmitter::sample(Operation *op, bool isEnd) {
+void TimelineWriter::sample(ThreadBuilder &b, Operation *op, bool isEnd) {
   if (!timeline)
     return;
   auto found = timeline->numbers.find(op);
@@ -103,7 +105,7 @@ void KernelEmitter::sample(Operation *op, bool isEnd) {
   static_assert(format::clockBits == 48 && 2 * format::maxEvents - 1 <= 0xffff);
   int64_t number = 2 * static_cast<int64_t>(found->second) + isEnd;
   int64_t mask = timeline->words * format::wordBytes - 1;
-  Value state = LLVM::LoadOp::create(b, b.getI32Type(), timelineState);
+  Value now = LLVM::LoadOp::create(b, b.getI32Type(), state);
   std::string code =
       "{ .reg .pred p; .reg .b32 l, h; .reg .b64 a, t; mov.u64 t, %clock64; and.b32 l, $1, " +
       text(mask) +
@@ -112,6 +114,12 @@ void KernelEmitter::sample(Operation *op, bool isEnd) {
       text(number) +
       ", 0x5410; mov.b64 t, {l, h}; @p st.global.b64 [a], t; mov.b32 $0, $1; "
       "@p add.u32 $0, $1, 8; }";
-  Value next = inlineAsm(code, "=&r,r,l,~{memory}", b.getI32Type(), {state, timelineBuffer});
-  LLVM::StoreOp::create(b, next, timelineState);
+  Value next = b.inlineAsm(code, "=&r,r,l,~{memory}", b.getI32Type(), {now, buffer});
+  LLVM::StoreOp::create(b, next, state);
+}
+
+bool TimelineWriter::hasEvents(Region &region) const {
+  return timeline && llvm::any_of(timeline->numbers, [&](const auto &event) {
+           return region.isAncestor(event.first->getParentRegion());
+         });
 }

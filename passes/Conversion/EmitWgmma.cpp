@@ -6,10 +6,10 @@
 // The accumulators go through the instruction, and through its wait, as operands tied to results:
 // so nothing can read them in between, and no moves are made.
 
-#include "passes/Conversion/KernelEmitter.h"
+#include "passes/Conversion/LoweringTable.h"
+#include "passes/Conversion/SharedAccess.h"
 
 #include "base/Layout/WgmmaDescriptor.h"
-#include "passes/Conversion/LoweringTable.h"
 #include "passes/Tgpu/RegisterLimits.h"
 
 using namespace mlir;
@@ -24,31 +24,6 @@ static std::string bracedOperands(size_t first, size_t count) {
   for (size_t i = 0; i < count; ++i)
     text += (i ? ",$" : "$") + std::to_string(first + i);
   return text + "}";
-}
-
-/// Results "=f" for each value, and operands tied to them.
-static std::string tiedConstraints(size_t count) {
-  std::string results, operands;
-  for (size_t i = 0; i < count; ++i) {
-    results += "=f,";
-    operands += std::to_string(i) + ",";
-  }
-  return results + operands;
-}
-
-Values KernelEmitter::tiedAsm(StringRef text, StringRef moreConstraints, ArrayRef<Value> tied,
-                              ValueRange more) {
-  Values operands(tied);
-  llvm::append_range(operands, more);
-  SmallVector<Type> types(tied.size(), b.getF32Type());
-  Type result =
-      tied.size() == 1 ? types[0] : Type(LLVM::LLVMStructType::getLiteral(b.getContext(), types));
-  Value out =
-      inlineAsm(text, tiedConstraints(tied.size()) + moreConstraints.str(), result, operands);
-  Values list;
-  for (size_t i = 0; i < tied.size(); ++i)
-    list.push_back(tied.size() == 1 ? out : extract(out, static_cast<int64_t>(i)));
-  return list;
 }
 
 /// The slot of a ring in which an operand lies, if rounds do not all use the same.
@@ -79,11 +54,12 @@ static Value getVaryingZero(KernelEmitter &e, WgmmaOp op, Value operand) {
   for (Value place : {operand, op.getA(), op.getB()})
     if (auto slot = place.getDefiningOp<SlotOp>(); slot && slot->getBlock() == op->getBlock())
       // The number of uses until now, which stays below 2^31.
-      return arith::ShRUIOp::create(e.b, e.getScalar(slot.getUse()), e.i32(31));
+      return arith::ShRUIOp::create(e.b, e.getScalar(slot.getUse()), e.b.i32(31));
   return {};
 }
 
 static LogicalResult emitWgmma(KernelEmitter &e, WgmmaOp op) {
+  ThreadBuilder &b = e.b;
   auto tile = cast<PendingType>(op.getResult().getType()).getTile();
   int64_t groups = cast<WgmmaAttr>(tile.getEncoding()).getWarpgroups();
   auto bType = cast<SharedType>(op.getB().getType());
@@ -113,12 +89,12 @@ static LogicalResult emitWgmma(KernelEmitter &e, WgmmaOp op) {
       op.emitError() << operand.message();
       return std::nullopt;
     }
-    Value chunk = arith::ShRUIOp::create(e.b, e.windowAddress(e.getScalar(value)), e.i32(4));
+    Value chunk = arith::ShRUIOp::create(b, getWindowAddress(b, e.getScalar(value)), b.i32(4));
     if (Value zero = getVaryingZero(e, op, value))
-      chunk = e.add(chunk, zero);
-    Value address = arith::ExtUIOp::create(e.b, e.b.getI64Type(), chunk);
-    Value constant = e.i64(static_cast<int64_t>(operand->descriptor(0).encode()));
-    return std::pair(*operand, arith::OrIOp::create(e.b, constant, address).getResult());
+      chunk = b.add(chunk, zero);
+    Value address = arith::ExtUIOp::create(b, b.getI64Type(), chunk);
+    Value constant = b.i64(static_cast<int64_t>(operand->descriptor(0).encode()));
+    return std::pair(*operand, arith::OrIOp::create(b, constant, address).getResult());
   };
   auto bPlan = plan(op.getB(), op.getTransposeB() ? Major::K : Major::MN);
   if (!bPlan)
@@ -141,9 +117,9 @@ static LogicalResult emitWgmma(KernelEmitter &e, WgmmaOp op) {
             block * stride + aPlan->first.byteOffset(0, step))
           return op.emitError() << "row blocks of operand a do not lie equally far apart";
     if (groups > 1) {
-      Value group = arith::DivUIOp::create(e.b, e.warp, e.i32(4));
-      Value shift = e.mul(group, e.i32(stride / 16));
-      aPlan->second = e.add(aPlan->second, arith::ExtUIOp::create(e.b, e.b.getI64Type(), shift));
+      Value group = arith::DivUIOp::create(b, b.threads.warp, b.i32(4));
+      Value shift = b.mul(group, b.i32(stride / 16));
+      aPlan->second = b.add(aPlan->second, arith::ExtUIOp::create(b, b.getI64Type(), shift));
     }
   }
 
@@ -152,14 +128,14 @@ static LogicalResult emitWgmma(KernelEmitter &e, WgmmaOp op) {
   if (!isFirst)
     acc = e.get(op.getAcc());
   else
-    acc = Values(e.getLayout(op, tile)->registersPerThread(), e.zero(e.b.getF32Type()));
+    acc = Values(e.getLayout(op, tile)->registersPerThread(), b.zero(b.getF32Type()));
   int64_t perBlock = static_cast<int64_t>(acc.size()) / blocks;
-  e.inlineAsm("wgmma.fence.sync.aligned;", "~{memory}", nullptr, {});
+  b.inlineAsm("wgmma.fence.sync.aligned;", "~{memory}", nullptr, {});
   for (int64_t block = 0; block < blocks; ++block) {
     Values sums(ArrayRef<Value>(acc).slice(block * perBlock, perBlock));
     for (int64_t step = 0; step < steps; ++step) {
       auto startOf = [&](const std::pair<WgmmaOperand, Value> &operand, int64_t mn) {
-        return e.add(operand.second, e.i64(operand.first.byteOffset(mn, step) / 16));
+        return b.add(operand.second, b.i64(operand.first.byteOffset(mn, step) / 16));
       };
       size_t n = sums.size();
       std::string text = "{ .reg .pred p; setp.ne.b32 p, " +
@@ -188,7 +164,7 @@ static LogicalResult emitWgmma(KernelEmitter &e, WgmmaOp op) {
           text += op.getTransposeA() ? ", 1" : ", 0";
         text += op.getTransposeB() ? ", 0" : ", 1";
       }
-      sums = e.tiedAsm(text + "; }", constraints, sums, operands);
+      sums = b.tiedAsm(text + "; }", constraints, sums, operands);
     }
     llvm::copy(sums, acc.begin() + block * perBlock);
   }
@@ -221,14 +197,14 @@ static void emitWgmmaWait(KernelEmitter &e, WgmmaWaitOp op) {
   std::string text = "wgmma.wait_group.sync.aligned " + std::to_string(op.getPending()) + ";";
   Values tied = e.flatten(op.getTiles());
   if (tied.empty()) {
-    e.inlineAsm(text, "~{memory}", nullptr, {});
+    e.b.inlineAsm(text, "~{memory}", nullptr, {});
     return;
   }
-  e.unflatten(op.getResults(), e.tiedAsm(text, "~{memory}", tied, {}));
+  e.unflatten(op.getResults(), e.b.tiedAsm(text, "~{memory}", tied, {}));
 }
 
 static void emitWgmmaCommit(KernelEmitter &e, WgmmaCommitOp) {
-  e.inlineAsm("wgmma.commit_group.sync.aligned;", "~{memory}", nullptr, {});
+  e.b.inlineAsm("wgmma.commit_group.sync.aligned;", "~{memory}", nullptr, {});
 }
 
 void tgpu::registerWgmmaLowerings(LoweringTable &table) {

@@ -6,44 +6,40 @@
 #include "passes/Conversion/KernelEmitter.h"
 
 #include "dialect/Tile/Calls.h"
+#include "passes/Conversion/Exchange.h"
 #include "passes/Conversion/LoweringTable.h"
+#include "passes/Conversion/TimelineWriter.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
 using namespace mlir;
 using namespace tilewright;
 using namespace tilewright::tgpu;
+using layout::RegisterLayout;
 
 KernelEmitter::KernelEmitter(KernelOp kernel, StringRef entry, AlignedViews aligned)
-    : kernel(kernel), entry(entry), aligned(std::move(aligned)),
-      module(kernel->getParentOfType<ModuleOp>()), b(kernel.getLoc(), kernel.getContext()),
-      numWarps(kernel.getWarps()) {
+    : b(kernel.getLoc(), kernel.getContext()), kernel(kernel),
+      module(kernel->getParentOfType<ModuleOp>()), entry(entry), aligned(std::move(aligned)) {
+  b.threads.numWarps = kernel.getWarps();
   b.setListener(&counter);
 }
 
 LogicalResult KernelEmitter::run() {
   if (failed(emitSignature()) || failed(emitGrid()))
     return failure();
-  emitTimelineState();
+  auto &timeline = state<TimelineWriter>();
+  timeline.begin(*this);
   bool hasRoles = !kernel.getBody().getOps<RolesOp>().empty();
   if (!hasRoles)
-    openTimeline(/*roleNumber=*/0);
+    timeline.open(b, /*roleNumber=*/0);
   if (failed(emitBlock(kernel.getBody().front())))
     return failure();
   b.setLoc(kernel.getLoc());
   if (!hasRoles)
-    closeTimeline();
+    timeline.close(b);
   LLVM::ReturnOp::create(b, ValueRange());
-  endOfEntry->erase();
-  int64_t limit = getTargetOf(kernel).sharedOfBlock;
-  int64_t planned = static_cast<int64_t>(kernel.getSharedBytes().value_or(0));
-  if (scratch && planned + scratchBytes > limit)
-    return kernel.emitError() << "needs " << planned << " bytes of shared memory and "
-                              << scratchBytes << " for exchanges between warps, but the limit of "
-                              << kernel.getTarget() << " is " << limit << "; use smaller blocks";
-  if (scratch)
-    scratch.setGlobalTypeAttr(TypeAttr::get(LLVM::LLVMArrayType::get(b.getI8Type(), scratchBytes)));
-  return success();
+  b.threads.endOfEntry->erase();
+  return endExchanges(*this);
 }
 
 //===----------------------------------------------------------------------===//
@@ -94,51 +90,19 @@ SmallVector<Type> KernelEmitter::getFlatTypes(TypeRange types) {
   return flat;
 }
 
-const Values &KernelEmitter::get(Value value) { return values[value]; }
-
-Values KernelEmitter::packWords(ArrayRef<Value> elements) {
-  Values words;
-  unsigned perWord = 32 / elements.front().getType().getIntOrFloatBitWidth();
-  for (size_t i = 0; i < elements.size(); i += perWord)
-    words.push_back(
-        bitcast(perWord == 1 ? elements[i] : vectorOf(elements.slice(i, perWord)), b.getI32Type()));
-  return words;
-}
-
-Values KernelEmitter::unpackWords(ArrayRef<Value> words, Type element) {
-  Values elements;
-  unsigned perWord = 32 / element.getIntOrFloatBitWidth();
-  for (Value word : words) {
-    if (perWord == 1) {
-      elements.push_back(bitcast(word, element));
-      continue;
-    }
-    Value vector = bitcast(word, VectorType::get(perWord, element));
-    for (unsigned i = 0; i < perWord; ++i)
-      elements.push_back(extract(vector, i));
-  }
-  return elements;
-}
-
 Values KernelEmitter::getElements(Value value) {
-  if (auto load = deferredLoads.find(value); load != deferredLoads.end()) {
-    Values elements;
-    for (int reg = 0; reg < load->second.layout->registersPerThread();
-         reg += static_cast<int>(load->second.vector))
-      llvm::append_range(elements, loadRun(load->second, reg));
-    return elements;
-  }
-  if (columnBounds.count(value)) {
-    Values elements(getLayout(value.getDefiningOp(), value.getType())->registersPerThread());
-    visitColumnBits(value, [&](int reg, Value is) { elements[reg] = is; });
-    return elements;
-  }
+  if (auto found = deferred.find(value); found != deferred.end())
+    return found->second();
   const Values &list = get(value);
-  return isPacked(value.getType()) ? unpackWords(list, getScalarType(value.getType())) : list;
+  return isPacked(value.getType()) ? b.unpackWords(list, getScalarType(value.getType())) : list;
 }
 
 void KernelEmitter::setElements(Value value, ArrayRef<Value> elements) {
-  set(value, isPacked(value.getType()) ? packWords(elements) : Values(elements));
+  set(value, isPacked(value.getType()) ? b.packWords(elements) : Values(elements));
+}
+
+void KernelEmitter::defer(Value tile, std::function<Values()> getElements) {
+  deferred[tile] = std::move(getElements);
 }
 
 Values KernelEmitter::flatten(ValueRange list) {
@@ -156,15 +120,70 @@ void KernelEmitter::unflatten(ValueRange list, ValueRange flat) {
   }
 }
 
+const Values *KernelEmitter::getCapture(Operation *op, FlatSymbolRefAttr name) {
+  auto found = captures.find(name.getAttr());
+  if (found != captures.end())
+    return &found->second;
+  op->emitError() << "'" << name << "' is not a capture in the module";
+  return nullptr;
+}
+
+int64_t KernelEmitter::getAlignment(Value view) {
+  auto argument = dyn_cast<BlockArgument>(view);
+  if (!argument || argument.getOwner() != &kernel.getBody().front())
+    return 0;
+  return aligned.lookup(argument.getArgNumber());
+}
+
+//===----------------------------------------------------------------------===//
+// Layouts
+//===----------------------------------------------------------------------===//
+
+const RegisterLayout *KernelEmitter::getLayout(Operation *op, Type tile) {
+  std::unique_ptr<RegisterLayout> &known = registerLayouts[tile];
+  if (known)
+    return known.get();
+  if (!isRegisterTile(tile)) {
+    op->emitError() << "a tile must have a layout here, but got " << tile;
+    return nullptr;
+  }
+  Result<RegisterLayout> layout = getRegisterLayout(cast<RankedTensorType>(tile));
+  if (!layout) {
+    op->emitError() << layout.message() << ", in " << tile;
+    return nullptr;
+  }
+  if (layout->numWarps() != b.threads.numWarps) {
+    op->emitError() << "a layout must spread a tile over the " << b.threads.numWarps
+                    << " warps of the block, but got " << layout->numWarps() << ", in " << tile;
+    return nullptr;
+  }
+  known = std::make_unique<RegisterLayout>(*layout);
+  return known.get();
+}
+
+const layout::SharedLayout *KernelEmitter::getLayout(Operation *op, SharedType buffer) {
+  std::unique_ptr<layout::SharedLayout> &known = sharedLayouts[buffer];
+  if (known)
+    return known.get();
+  Result<layout::SharedLayout> layout = getSharedLayout(buffer);
+  if (!layout) {
+    op->emitError() << layout.message() << ", in " << buffer;
+    return nullptr;
+  }
+  known = std::make_unique<layout::SharedLayout>(*layout);
+  return known.get();
+}
+
 //===----------------------------------------------------------------------===//
 // Operations
 //===----------------------------------------------------------------------===//
 
 LogicalResult KernelEmitter::emitBlock(Block &block) {
+  auto &timeline = state<TimelineWriter>();
   for (Operation &op : block) {
     if (op.hasTrait<OpTrait::IsTerminator>())
       break;
-    if (emittedAhead.contains(&op))
+    if (writtenAhead.contains(&op))
       continue;
     b.setLoc(op.getLoc());
     // Invalid layouts are reported once, at the operation that makes the tile.
@@ -173,7 +192,7 @@ LogicalResult KernelEmitter::emitBlock(Block &block) {
         return failure();
     bool isEvent = !isa<scf::ForOp>(op);
     if (isEvent)
-      sample(&op, /*isEnd=*/false);
+      timeline.sample(b, &op, /*isEnd=*/false);
     if (failed(emitOp(&op)))
       return failure();
     // Later passes, above all ptxas, take minutes and gigabytes for more.
@@ -182,7 +201,7 @@ LogicalResult KernelEmitter::emitBlock(Block &block) {
                             << " operations, but got more up to here; use smaller blocks, more "
                                "warps or fewer operations for each element";
     if (isEvent)
-      sample(&op, /*isEnd=*/true);
+      timeline.sample(b, &op, /*isEnd=*/true);
   }
   return success();
 }

@@ -26,15 +26,17 @@ const LoweringTable &tgpu::getLowerings() {
     registerCopyLowerings(table);
     registerElementwiseLowerings(table);
     registerGatherLowerings(table);
-    registerGlobalLowerings(table);
     registerGridLowerings(table);
     registerLoadLowerings(table);
     registerMatrixLowerings(table);
     registerNextTileLowerings(table);
     registerOrderLowerings(table);
     registerRaiseMaxLowerings(table);
+    registerRoleLowerings(table);
     registerSharedLowerings(table);
+    registerStoreLowerings(table);
     registerTileLowerings(table);
+    registerTmaLowerings(table);
     registerTurnLowerings(table);
     registerViewLowerings(table);
     registerWgmmaLowerings(table);

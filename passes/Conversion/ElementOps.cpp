@@ -1,0 +1,209 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Conversions between element types, reductions, shuffles. Floats of 8 bits are bytes here, and are
+// converted by integer arithmetic: the instructions for them saturate, and older machines have
+// none.
+
+#include "passes/Conversion/ElementOps.h"
+
+#include "mlir/IR/Matchers.h"
+
+#include <cmath>
+
+using namespace mlir;
+using namespace tilewright;
+using namespace tilewright::tgpu;
+
+//===----------------------------------------------------------------------===//
+// Conversions
+//===----------------------------------------------------------------------===//
+
+static bool isFloat8(Type type) {
+  return isa<FloatType>(type) && type.getIntOrFloatBitWidth() == 8;
+}
+
+/// To f16, which holds every value of either format.
+static Value decodeFloat8(ThreadBuilder &b, Value byte, Type type) {
+  Type i16 = b.getIntegerType(16), f16 = b.getF16Type();
+  auto word = [&](int64_t value) { return b.constant(b.getIntegerAttr(i16, value)); };
+  Value wide = arith::ExtUIOp::create(b, i16, byte);
+  // An e5m2 is the upper half of an f16.
+  if (isa<Float8E5M2Type>(type))
+    return b.bitcast(arith::ShLIOp::create(b, wide, word(8)), f16);
+  // The exponent of an e4m3 is biased by 7, that of an f16 by 15: moved into place, all values are
+  // too small by 2^8, subnormals too.
+  Value magnitude = arith::AndIOp::create(b, wide, word(0x7f));
+  Value sign = arith::ShLIOp::create(b, arith::AndIOp::create(b, wide, word(0x80)), word(8));
+  Value moved = arith::OrIOp::create(b, sign, arith::ShLIOp::create(b, magnitude, word(7)));
+  Value scaled =
+      arith::MulFOp::create(b, b.bitcast(moved, f16), b.constant(b.getFloatAttr(f16, 256.0)));
+  Value isNan = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, magnitude, word(0x7f));
+  return arith::SelectOp::create(b, isNan, b.bitcast(word(0x7fff), f16), scaled);
+}
+
+/// From f32: to nearest, ties to even; what is too large becomes infinity, in e4m3 NaN.
+static Value encodeFloat8(ThreadBuilder &b, Value x, Type type) {
+  bool isE5M2 = isa<Float8E5M2Type>(type);
+  int64_t fractionBits = isE5M2 ? 2 : 3, bias = isE5M2 ? 15 : 7;
+  int64_t dropped = 23 - fractionBits, smallestExponent = 1 - bias;
+  Type f32 = b.getF32Type(), i32Type = b.getI32Type();
+  Value bits = b.bitcast(x, i32Type);
+  Value magnitude = arith::AndIOp::create(b, bits, b.i32(0x7fffffff));
+  // Normal: round to the bits that stay, a carry moving on into the exponent.
+  Value odd =
+      arith::AndIOp::create(b, arith::ShRUIOp::create(b, magnitude, b.i32(dropped)), b.i32(1));
+  Value rounded = b.add(b.add(magnitude, b.i32((int64_t(1) << (dropped - 1)) - 1)), odd);
+  Value normal = b.add(arith::ShRUIOp::create(b, rounded, b.i32(dropped)),
+                       b.i32(-((127 - bias) << fractionBits)));
+  // Subnormal: added to a number whose last bit counts subnormals, the machine rounds it.
+  double unit = std::ldexp(1.0, static_cast<int>(smallestExponent - fractionBits));
+  Value magic = b.constant(b.getF32FloatAttr(static_cast<float>(std::ldexp(unit, 23))));
+  Value sum = arith::AddFOp::create(b, b.bitcast(magnitude, f32), magic);
+  Value magicBits = b.bitcast(magic, i32Type);
+  Value subnormal = arith::SubIOp::create(b, b.bitcast(sum, i32Type), magicBits);
+  Value isSmall = b.less(magnitude, b.i32((127 + smallestExponent) << 23));
+  Value code = arith::SelectOp::create(b, isSmall, subnormal, normal);
+  code = arith::MinUIOp::create(b, code, b.i32(isE5M2 ? 0x7c : 0x7f));
+  Value isNan = b.less(b.i32(0x7f800000), magnitude);
+  code = arith::SelectOp::create(b, isNan, b.i32(0x7f), code);
+  Value sign = arith::AndIOp::create(b, arith::ShRUIOp::create(b, bits, b.i32(24)), b.i32(0x80));
+  return arith::TruncIOp::create(b, b.getIntegerType(8), arith::OrIOp::create(b, code, sign));
+}
+
+/// To f32, rounded to odd: rounding that once more rounds as if there had been one step.
+static Value roundToOdd(ThreadBuilder &b, Value x) {
+  Value y = b.intrinsic("llvm.nvvm.d2f.rz", b.getF32Type(), x);
+  Value back = arith::ExtFOp::create(b, b.getF64Type(), y);
+  Value isInexact = arith::CmpFOp::create(b, arith::CmpFPredicate::UNE, back, x);
+  Value last = arith::ExtUIOp::create(b, b.getI32Type(), isInexact);
+  return b.bitcast(arith::OrIOp::create(b, b.bitcast(y, b.getI32Type()), last), b.getF32Type());
+}
+
+/// A float of 16 bits in f32. Where it is one of a pair, it is taken out of the pair here: ptxas
+/// keeps a half that is taken out in a register of its own for as long as it lives, a pair in one.
+static Value widenHalf(ThreadBuilder &b, Value x) {
+  Type f32 = b.getF32Type();
+  auto taken = x.getDefiningOp<LLVM::ExtractElementOp>();
+  APInt index;
+  if (!taken || !matchPattern(taken.getPosition(), m_ConstantInt(&index)) ||
+      taken.getVector().getType() != VectorType::get(2, x.getType()))
+    return arith::ExtFOp::create(b, f32, x);
+  bool isUpper = !index.isZero();
+  if (x.getType().isF16())
+    return arith::ExtFOp::create(b, f32, b.extract(taken.getVector(), isUpper));
+  // A bf16 is the upper half of an f32.
+  Value pair = b.bitcast(taken.getVector(), b.getI32Type());
+  return b.bitcast(isUpper ? arith::AndIOp::create(b, pair, b.i32(-0x10000)).getResult()
+                           : arith::ShLIOp::create(b, pair, b.i32(16)).getResult(),
+                   f32);
+}
+
+Values tgpu::castElements(ThreadBuilder &b, ArrayRef<Value> source, Type from, Type to) {
+  if (from == to)
+    return Values(source);
+  Type f32 = b.getF32Type();
+  Values elements;
+  if (isFloat8(from)) {
+    for (Value x : source)
+      elements.push_back(decodeFloat8(b, x, from));
+    return castElements(b, elements, b.getF16Type(), to);
+  }
+  if (isFloat8(to)) {
+    Values inF32;
+    if (from.isF64())
+      for (Value x : source)
+        inF32.push_back(roundToOdd(b, x));
+    else
+      inF32 = castElements(b, source, from, f32);
+    for (Value x : inF32)
+      elements.push_back(encodeFloat8(b, x, to));
+    return elements;
+  }
+  // Two at a time: one instruction writes the pair into the register that an operand needs.
+  bool isNarrow = to.isF16() || to.isBF16();
+  if (from.isF32() && isNarrow && source.size() % 2 == 0) {
+    StringRef name = to.isF16() ? "llvm.nvvm.ff2f16x2.rn" : "llvm.nvvm.ff2bf16x2.rn";
+    for (size_t i = 0; i < source.size(); i += 2) {
+      Value pair = b.intrinsic(name, VectorType::get(2, to), ValueRange{source[i + 1], source[i]});
+      elements.push_back(b.extract(pair, 0));
+      elements.push_back(b.extract(pair, 1));
+    }
+    return elements;
+  }
+  unsigned fromBits = from.getIntOrFloatBitWidth(), toBits = to.getIntOrFloatBitWidth();
+  for (Value x : source) {
+    Value y = x;
+    if (isa<FloatType>(from) && isa<FloatType>(to)) {
+      // Between the two of 16 bits by way of f32, which holds both.
+      if (fromBits == toBits)
+        y = arith::TruncFOp::create(b, to, widenHalf(b, x));
+      else if (fromBits == 16 && to.isF32())
+        y = widenHalf(b, x);
+      else if (fromBits < toBits)
+        y = arith::ExtFOp::create(b, to, x);
+      else
+        y = arith::TruncFOp::create(b, to, x);
+    } else if (isa<FloatType>(to)) {
+      y = from.isInteger(1) ? arith::UIToFPOp::create(b, to, x).getResult()
+                            : arith::SIToFPOp::create(b, to, x).getResult();
+    } else if (isa<FloatType>(from)) {
+      y = arith::FPToSIOp::create(b, to, x);
+    } else if (fromBits > toBits) {
+      y = arith::TruncIOp::create(b, to, x);
+    } else {
+      y = from.isInteger(1) ? arith::ExtUIOp::create(b, to, x).getResult()
+                            : arith::ExtSIOp::create(b, to, x).getResult();
+    }
+    elements.push_back(y);
+  }
+  return elements;
+}
+
+//===----------------------------------------------------------------------===//
+// Reductions and shuffles
+//===----------------------------------------------------------------------===//
+
+Value tgpu::combine(ThreadBuilder &b, tile::ReduceKind kind, Value x, Value y) {
+  bool isFloat = isa<FloatType>(x.getType());
+  auto either = [&](auto floatTag, auto integerTag) -> Value {
+    if (isFloat)
+      return decltype(floatTag)::create(b, x, y);
+    return decltype(integerTag)::create(b, x, y);
+  };
+  switch (kind) {
+  case tile::ReduceKind::Add:
+    return either(arith::AddFOp(), arith::AddIOp());
+  case tile::ReduceKind::Mul:
+    return either(arith::MulFOp(), arith::MulIOp());
+  case tile::ReduceKind::Max:
+    return either(arith::MaximumFOp(), arith::MaxSIOp());
+  case tile::ReduceKind::Min:
+    return either(arith::MinimumFOp(), arith::MinSIOp());
+  case tile::ReduceKind::And:
+    return arith::AndIOp::create(b, x, y);
+  case tile::ReduceKind::Or:
+    return arith::OrIOp::create(b, x, y);
+  }
+  return nullptr;
+}
+
+/// `mode` is "bfly" or "idx"; `other` the mask or the lane.
+Value tgpu::shuffle(ThreadBuilder &b, StringRef mode, Value value, Value other) {
+  Type type = value.getType(), i32Type = b.getI32Type();
+  unsigned bits = type.getIntOrFloatBitWidth();
+  std::string name = ("llvm.nvvm.shfl.sync." + mode + (type.isF32() ? ".f32" : ".i32")).str();
+  auto move = [&](Value word) {
+    return b.intrinsic(name, word.getType(), {b.i32(-1), word, other, b.i32(31)});
+  };
+  if (bits == 32)
+    return move(value);
+  if (bits == 64) {
+    Value words = b.bitcast(value, VectorType::get(2, i32Type));
+    name = ("llvm.nvvm.shfl.sync." + mode + ".i32").str();
+    return b.bitcast(b.vectorOf({move(b.extract(words, 0)), move(b.extract(words, 1))}), type);
+  }
+  Type integer = b.getIntegerType(bits);
+  Value word = arith::ExtUIOp::create(b, i32Type, b.bitcast(value, integer));
+  return b.bitcast(arith::TruncIOp::create(b, integer, move(word)), type);
+}

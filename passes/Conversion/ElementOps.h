@@ -1,0 +1,24 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Operations on elements that several families of lowerings write. Internal to
+// convert-tgpu-to-nvvm.
+
+#ifndef TILEWRIGHT_PASSES_CONVERSION_ELEMENTOPS_H
+#define TILEWRIGHT_PASSES_CONVERSION_ELEMENTOPS_H
+
+#include "dialect/Tile/Tile.h"
+#include "passes/Conversion/ThreadBuilder.h"
+
+namespace tilewright::tgpu {
+
+/// Between element types of tiles: floats of 8 bits by their own types.
+Values castElements(ThreadBuilder &b, mlir::ArrayRef<mlir::Value> source, mlir::Type from,
+                    mlir::Type to);
+mlir::Value combine(ThreadBuilder &b, tile::ReduceKind kind, mlir::Value x, mlir::Value y);
+/// Of the lanes of a warp: `mode` is "bfly" or "idx", `other` the mask or the lane.
+mlir::Value shuffle(ThreadBuilder &b, llvm::StringRef mode, mlir::Value value, mlir::Value other);
+
+} // namespace tilewright::tgpu
+
+#endif // TILEWRIGHT_PASSES_CONVERSION_ELEMENTOPS_H

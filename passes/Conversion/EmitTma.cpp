@@ -1,0 +1,138 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The tensor memory accelerator.
+
+#include "passes/Conversion/Barriers.h"
+#include "passes/Conversion/GlobalAccess.h"
+#include "passes/Conversion/LoweringTable.h"
+#include "passes/Conversion/SharedAccess.h"
+#include "runtime/KernelAbi.h"
+
+using namespace mlir;
+using namespace tilewright;
+using namespace tilewright::tgpu;
+
+static_assert(Target::raggedRank == runtime::raggedRank &&
+                  Target::mostBoxRank == runtime::maxMapRank,
+              "the runtime makes the maps");
+
+/// Calls `issue` with buffer, map and coordinates (innermost first) of every box.
+template <typename TmaOp>
+static LogicalResult emitTma(KernelEmitter &e, TmaOp op,
+                             llvm::function_ref<void(Value, Value, ValueRange)> issue) {
+  ThreadBuilder &b = e.b;
+  Value map = op.getMap(), bufferValue = op.getBuffer();
+  auto mapType = cast<TensorMapType>(map.getType());
+  auto type = cast<SharedType>(bufferValue.getType());
+  const layout::SharedLayout *shared = e.getLayout(op, type);
+  if (!shared)
+    return failure();
+  ArrayRef<int64_t> box = mapType.getBox();
+  int64_t rank = static_cast<int64_t>(box.size());
+  int64_t boxCols = box.back(), boxRows = 1;
+  for (int64_t extent : box.drop_back())
+    boxRows *= extent;
+  if ((shared->cols() % boxCols != 0 && boxCols != shared->panelCols()) ||
+      shared->rows() % boxRows != 0)
+    return op->emitError() << "a buffer of " << type << " is not made of boxes of " << mapType;
+  Values index = getIndices(e, op.getIndices(), op.getStaticIndices());
+  Values outer; // the outermost first
+  if (mapType.isRagged()) {
+    auto definition = map.template getDefiningOp<TensorMapOp>();
+    if (!definition)
+      return op->emitError() << "the tensor map must be the result of tgpu.tensor_map";
+    int64_t dim = mapType.getRagged();
+    Value begin = e.getScalar(op.getBegin());
+    Value size = clampPart(b, begin, e.getScalar(op.getSize()),
+                           getView(e, definition.getView()).extents[dim]);
+    index[dim] = b.add(arith::SubIOp::create(b, b.i32(runtime::raggedBound), size), index[dim]);
+    outer = {b.i32(runtime::raggedBound), b.add(begin, size)};
+  }
+  Value buffer = getWindowAddress(b, e.getScalar(bufferValue)), mapAddress = e.getScalar(map);
+  byOneThread(e, [&] {
+    for (int64_t col = 0; col < shared->cols(); col += boxCols)
+      for (int64_t row = 0; row < shared->rows(); row += boxRows) {
+        Values at = index;
+        at.back() = b.add(at.back(), b.i32(col));
+        if (rank > 1)
+          at[mapType.getRowDim()] = b.add(at[mapType.getRowDim()], b.i32(row));
+        if (mapType.leavesOutFirst())
+          at.erase(at.begin());
+        at.insert(at.begin(), outer.begin(), outer.end());
+        std::reverse(at.begin(), at.end()); // the innermost first
+        issue(b.add(buffer, b.i32(col / shared->panelCols() * shared->panelStride() +
+                                  row * shared->rowPitch())),
+              mapAddress, at);
+      }
+  });
+  return success();
+}
+
+/// {$2, $3} from operand `first` on.
+static std::string coordinates(unsigned first, size_t rank) {
+  std::string text = "{";
+  for (size_t i = 0; i < rank; ++i)
+    text += (i ? ", $" : "$") + std::to_string(first + i);
+  return text + "}";
+}
+
+static std::string repeated(StringRef constraint, size_t count) {
+  std::string text;
+  for (size_t i = 0; i < count; ++i)
+    text += "," + constraint.str();
+  return text;
+}
+
+static LogicalResult emitTmaLoad(KernelEmitter &e, TmaLoadOp op) {
+  Value full = getBarrier(e, op.getBarriers(), e.getScalar(op.getUse()));
+  return emitTma(e, op, [&](Value buffer, Value map, ValueRange at) {
+    Values operands{buffer, map, full};
+    llvm::append_range(operands, at);
+    e.b.inlineAsm("cp.async.bulk.tensor." + std::to_string(at.size()) +
+                      "d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [$0], [$1, " +
+                      coordinates(3, at.size()) + "], [$2];",
+                  "r,l,r" + repeated("r", at.size()) + ",~{memory}", nullptr, operands);
+  });
+}
+
+template <typename TmaOp> static LogicalResult emitTmaWrite(KernelEmitter &e, TmaOp op) {
+  return emitTma(e, op, [&](Value source, Value mapAddress, ValueRange at) {
+    Values operands{source, mapAddress};
+    llvm::append_range(operands, at);
+    bool isReduction = isa<TmaReduceAddOp>(op.getOperation());
+    std::string name = isReduction ? "cp.reduce.async.bulk.tensor." : "cp.async.bulk.tensor.";
+    name += std::to_string(at.size()) + "d.global.shared::cta.";
+    name += isReduction ? "add.tile.bulk_group" : "tile.bulk_group";
+    e.b.inlineAsm(name + " [$1, " + coordinates(2, at.size()) + "], [$0];",
+                  "r,l" + repeated("r", at.size()) + ",~{memory}", nullptr, operands);
+  });
+}
+
+static LogicalResult emitTmaStore(KernelEmitter &e, TmaStoreOp op) { return emitTmaWrite(e, op); }
+static LogicalResult emitTmaReduceAdd(KernelEmitter &e, TmaReduceAddOp op) {
+  return emitTmaWrite(e, op);
+}
+
+static void emitBulkCommit(KernelEmitter &e, BulkCommitOp) {
+  e.b.inlineAsm("cp.async.bulk.commit_group;", "~{memory}", nullptr, {});
+}
+
+static void emitBulkWait(KernelEmitter &e, BulkWaitOp op) {
+  std::string text = op.getRead() ? "cp.async.bulk.wait_group.read " : "cp.async.bulk.wait_group ";
+  e.b.inlineAsm(text + std::to_string(op.getPending()) + ";", "~{memory}", nullptr, {});
+}
+
+static void emitFenceAsync(KernelEmitter &e, FenceAsyncOp) {
+  e.b.inlineAsm("fence.proxy.async.shared::cta;", "~{memory}", nullptr, {});
+}
+
+void tgpu::registerTmaLowerings(LoweringTable &table) {
+  table.add<TensorMapOp>([](KernelEmitter &, TensorMapOp) {}); // a parameter, bound at entry
+  table.add<TmaLoadOp>(emitTmaLoad);
+  table.add<TmaStoreOp>(emitTmaStore);
+  table.add<TmaReduceAddOp>(emitTmaReduceAdd);
+  table.add<BulkCommitOp>(emitBulkCommit);
+  table.add<BulkWaitOp>(emitBulkWait);
+  table.add<FenceAsyncOp>(emitFenceAsync);
+}
