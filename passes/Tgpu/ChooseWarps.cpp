@@ -9,25 +9,8 @@
 #include "passes/Tgpu/RegisterLimits.h"
 #include "passes/Tgpu/RegisterPressure.h"
 
-#include "mlir/Dialect/Arith/IR/Arith.h"
-
 using namespace mlir;
 using namespace tilewright;
-
-/// Registers per thread, of `threads`, for a tile. Tiles loaded only for products are in shared
-/// memory; constants, positions and expanded rows are recomputed at their uses.
-static int64_t getRegisters(Value value, int64_t threads) {
-  auto tile = dyn_cast<RankedTensorType>(value.getType());
-  Operation *def = value.getDefiningOp();
-  if (!tile || tile.getRank() != 2 || tgpu::isMadeWhereUsed(value))
-    return 0;
-  bool isLoaded =
-      def && isa<tile::LoadOp>(def) &&
-      llvm::all_of(value.getUsers(), [](Operation *op) { return isa<tile::DotOp>(op); });
-  return isLoaded
-             ? 0
-             : tile.getNumElements() * tgpu::getElementBits(tile.getElementType()) / 32 / threads;
-}
 
 /// The largest number of warpgroups that divides the blocks of 64 rows evenly.
 static int64_t getGroups(int64_t blocks) {
@@ -63,8 +46,8 @@ int64_t tgpu::chooseWarps(tile::KernelOp kernel, const Target &target) {
       largest = type;
   });
   auto getPressureOf = [&](int64_t warps) {
-    return getPressure(kernel.getBody().front(), {},
-                       [&](Value value) { return getRegisters(value, warps * Target::lanes); });
+    return RegisterModel::beforeMapping(warps * Target::lanes)
+        .getPressure(kernel.getBody().front());
   };
   if (!largest)
     return chooseForRows(getPressureOf);

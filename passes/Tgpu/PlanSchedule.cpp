@@ -8,8 +8,7 @@
 //               buffers belong to the loop
 //   memory      rings have as many stages as are useful and fit
 //   registers   a buffer that is invariant in a loop is read once before it if the registers that
-//   are
-//               live in the loop leave room for it
+//               are live in the loop leave room for it
 
 #include "passes/Passes.h"
 #include "passes/Tgpu/CopySlice.h"
@@ -45,13 +44,6 @@ struct Overrides {
   std::optional<bool> keepInRegisters;
   RoleOverrides roles;
 };
-
-/// The registers of a value. Operands of products are read piecewise and count as zero.
-int64_t getLiveRegisters(Value value, int64_t threads) {
-  bool livesNowhere = isMadeWhereUsed(value) || value.getDefiningOp<ReadOp>() ||
-                      !isa<RankedTensorType>(value.getType());
-  return livesNowhere ? 0 : getRegistersOf(value.getType(), threads);
-}
 
 struct TgpuPlanSchedulePass : tilewright::impl::TgpuPlanScheduleBase<TgpuPlanSchedulePass> {
   using TgpuPlanScheduleBase::TgpuPlanScheduleBase;
@@ -190,8 +182,8 @@ private:
   /// Marks reads of loop-invariant buffers to be kept in registers, as long as registers are left.
   void planReads(KernelOp kernel, scf::ForOp loop) {
     int64_t threads = 32 * kernel.getWarps();
-    auto ofValue = [&](Value value) { return getLiveRegisters(value, threads); };
-    int64_t room = RegisterLimits::forKeeping - getPressure(*loop.getBody(), {}, ofValue);
+    RegisterModel model = RegisterModel::besideReads(threads);
+    int64_t room = RegisterLimits::forKeeping - model.getPressure(*loop.getBody());
     llvm::DenseMap<std::pair<Value, Type>, bool> decided;
     loop->walk([&](ReadOp read) {
       if (read->hasAttr(keepName) || !isUnchangedIn(loop, read.getBuffer()))

@@ -1,11 +1,11 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Live ranges of tiles, operation by operation.
+// Registers of values, and live ranges of tiles, operation by operation.
 
 #include "passes/Tgpu/RegisterPressure.h"
 
-#include "dialect/Tgpu/Tgpu.h"
+#include "passes/Tgpu/OperandReads.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "llvm/ADT/MapVector.h"
@@ -14,7 +14,8 @@ using namespace mlir;
 using namespace tilewright;
 using namespace tilewright::tgpu;
 
-/// Measures a block, given the values that are live around it.
+/// Measures a block, given what is live around it, and `inherited` values of which the block has
+/// the last uses.
 static int64_t measure(Block &block, ArrayRef<Value> inherited,
                        function_ref<int64_t(Value)> registers, PressureObserver observer,
                        int64_t live) {
@@ -58,11 +59,6 @@ static int64_t measure(Block &block, ArrayRef<Value> inherited,
   return most;
 }
 
-int64_t tgpu::getPressure(Block &block, ArrayRef<Value> inherited,
-                          function_ref<int64_t(Value)> registers, PressureObserver observer) {
-  return measure(block, inherited, registers, observer, /*live=*/0);
-}
-
 bool tgpu::isMadeWhereUsed(Value value) {
   return isa_and_nonnull<tile::FullOp, tile::IotaOp, tile::ExpandOp, arith::ConstantOp>(
       value.getDefiningOp());
@@ -82,4 +78,45 @@ int64_t tgpu::getRegistersOf(Type type, int64_t threads) {
       threads = 32 * (operand.getOperand() == MatrixOperand::A ? mma.getWarpsM() : mma.getWarpsN());
   return (tile.getNumElements() * getElementBits(tile.getElementType()) / 32 + threads - 1) /
          threads;
+}
+
+/// Operands of products that are, or stay, in shared memory.
+bool RegisterModel::isOutsideRegisters(Value value) const {
+  Operation *def = value.getDefiningOp();
+  switch (stage) {
+  case Stage::BeforeMapping:
+    return isa_and_nonnull<tile::LoadOp>(def) &&
+           llvm::all_of(value.getUsers(), llvm::IsaPred<tile::DotOp>);
+  case Stage::AtProducts: {
+    auto read = dyn_cast_or_null<ReadOp>(def);
+    return read && isReadByProduct(read) &&
+           getElementBits(tile::getElementType(read.getType())) == 16;
+  }
+  case Stage::BesideReads:
+    return isa_and_nonnull<ReadOp>(def);
+  }
+  return false;
+}
+
+int64_t RegisterModel::getRegisters(Value value) const {
+  auto tile = dyn_cast<RankedTensorType>(value.getType());
+  bool isCounted = tile && (tile.getRank() == 2 || stage == Stage::BesideReads);
+  if (!isCounted || isMadeWhereUsed(value) || isOutsideRegisters(value))
+    return 0;
+  if (stage == Stage::BeforeMapping)
+    return tile.getNumElements() * getElementBits(tile.getElementType()) / 32 / threads;
+  if (stage == Stage::AtProducts && tile.getElementType().isInteger(1))
+    return tile.getNumElements() / 32 / threads;
+  return getRegistersOf(tile, threads);
+}
+
+int64_t RegisterModel::getPressure(Block &block, PressureObserver observer) const {
+  llvm::DenseMap<Value, int64_t> known;
+  auto registers = [&](Value value) {
+    auto [it, isNew] = known.try_emplace(value, 0);
+    if (isNew)
+      it->second = getRegisters(value);
+    return it->second;
+  };
+  return measure(block, /*inherited=*/{}, registers, observer, /*live=*/0);
 }

@@ -4,9 +4,10 @@
 // tgpu-step-products: makes products read their operands stepwise where tiles leave few registers.
 
 #include "passes/Passes.h"
-#include "passes/Tgpu/OperandReads.h"
 #include "passes/Tgpu/RegisterLimits.h"
 #include "passes/Tgpu/RegisterPressure.h"
+
+#include "dialect/Tgpu/Tgpu.h"
 
 #include "llvm/ADT/MapVector.h"
 
@@ -20,20 +21,6 @@ using namespace tilewright;
 using namespace tilewright::tgpu;
 
 namespace {
-
-/// The registers of a tile of a mapped kernel.
-int64_t getTileRegisters(Value value, int64_t threads) {
-  auto tile = dyn_cast<RankedTensorType>(value.getType());
-  if (!tile || tile.getRank() != 2 || isMadeWhereUsed(value))
-    return 0;
-  auto read = value.getDefiningOp<ReadOp>();
-  if (read && isReadByProduct(read) && getElementBits(tile.getElementType()) == 16)
-    return 0;
-  // A mask takes one bit of a register per element, whatever its size in memory.
-  if (tile.getElementType().isInteger(1))
-    return tile.getNumElements() / 32 / threads;
-  return getRegistersOf(tile, threads);
-}
 
 struct TgpuStepProductsPass : tilewright::impl::TgpuStepProductsBase<TgpuStepProductsPass> {
   void runOnOperation() override {
@@ -51,18 +38,12 @@ private:
     auto mma = cast<MmaAttr>(acc.getEncoding());
     int64_t threads = Target::lanes * mma.getWarpsM() * mma.getWarpsN();
 
-    llvm::DenseMap<Value, int64_t> known;
-    auto registers = [&](Value value) {
-      auto [it, isNew] = known.try_emplace(value, 0);
-      if (isNew)
-        it->second = getTileRegisters(value, threads);
-      return it->second;
-    };
     llvm::DenseMap<Operation *, int64_t> pressure;
-    getPressure(kernel.getBody().front(), {}, registers, [&](Operation *op, int64_t live) {
+    auto note = [&](Operation *op, int64_t live) {
       if (isa<MmaOp>(op))
         pressure[op] = live;
-    });
+    };
+    RegisterModel::atProducts(threads).getPressure(kernel.getBody().front(), note);
 
     // Operand reads of a body's only product have nothing to interleave with.
     bodies.remove_if([](auto &body) { return body.second.size() < 2; });
