@@ -30,9 +30,7 @@ struct AttentionBackwardArguments : AttentionArguments {
   Argument dQ, dK, dV; // of the shapes of q, k and v; all of them is written
 };
 
-inline std::array<const Argument *, 10> listViews(const AttentionBackwardArguments &a) {
-  return {&a.q, &a.k, &a.v, &a.o, &a.dO, &a.lse, &a.dLse, &a.dQ, &a.dK, &a.dV};
-}
+std::array<const Argument *, 10> listViews(const AttentionBackwardArguments &arguments);
 Params paramsOf(const AttentionBackwardDesc &desc);
 const AttentionSignature &signatureOf(const AttentionBackwardDesc &desc);
 

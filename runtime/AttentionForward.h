@@ -22,9 +22,7 @@ struct AttentionForwardArguments : AttentionArguments {
   Argument lse; // [B, Hq, Sq], optional
 };
 
-inline std::array<const Argument *, 5> listViews(const AttentionForwardArguments &a) {
-  return {&a.q, &a.k, &a.v, &a.o, &a.lse};
-}
+std::array<const Argument *, 5> listViews(const AttentionForwardArguments &arguments);
 inline Params paramsOf(const AttentionForwardDesc &desc) { return attentionParams(desc); }
 const AttentionSignature &signatureOf(const AttentionForwardDesc &desc);
 

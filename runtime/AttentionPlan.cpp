@@ -3,7 +3,7 @@
 //
 // Binds the arguments of attention to the contract of an entry, by name.
 
-#include "runtime/AttentionPlan.h"
+#include "runtime/AttentionBackward.h"
 
 #include <algorithm>
 #include <string_view>
@@ -47,6 +47,14 @@ Params tilewright::runtime::attentionParams(const AttentionDesc &desc) {
           {"T", Expr::symbol(Expr::Kind::Type, std::string(elementTypeName(desc.type)))},
           {"CAUSAL", Expr::symbol(Expr::Kind::Enum, causal[unsigned(desc.causal)])},
           {"WINDOW", Expr::flag(desc.hasWindow)}};
+}
+
+Params tilewright::runtime::paramsOf(const AttentionBackwardDesc &desc) {
+  Params params = attentionParams(desc);
+  params.emplace_back("DETERMINISTIC", Expr::flag(desc.isDeterministic));
+  if (desc.hasCaptureGradients) // else either will do
+    params.emplace_back("CAPTURE_GRADIENTS", Expr::flag(true));
+  return params;
 }
 
 Result<AttentionPlan> AttentionPlan::create(const DriverTable &driver,
@@ -96,15 +104,15 @@ Result<AttentionPlan> AttentionPlan::create(const DriverTable &driver,
 /// what a view of a smaller rank lacks is zero here.
 Status AttentionPlan::checkViews(const Argument *const *views) const {
   auto quoted = [&](size_t view) { return std::string("'") + signature->views[view].name + "'"; };
-  for (size_t i = 0; i < signature->numEquals; ++i) {
-    const AttentionSignature::Equal &equal = signature->equals[i];
-    const Argument &view = *views[equal.view];
-    int64_t wanted = views[equal.like]->extents[equal.dim], got = view.extents[equal.dim];
-    if (view.kind == Argument::Kind::View && got != wanted)
-      return invalid("argument " + quoted(equal.view) + " of attention must have extent " +
-                     std::to_string(wanted) + " along dimension " + std::to_string(equal.dim) +
-                     ", as " + quoted(equal.like) + " has, but got " + std::to_string(got));
-  }
+  for (size_t i = 0; i < signature->numViews; ++i)
+    for (size_t dim = 0; dim < std::size(signature->views[i].like); ++dim) {
+      size_t like = signature->views[i].like[dim];
+      int64_t wanted = views[like]->extents[dim], got = views[i]->extents[dim];
+      if (views[i]->kind == Argument::Kind::View && got != wanted)
+        return invalid("argument " + quoted(i) + " of attention must have extent " +
+                       std::to_string(wanted) + " along dimension " + std::to_string(dim) +
+                       ", as " + quoted(like) + " has, but got " + std::to_string(got));
+    }
   int64_t heads = views[0]->extents[1], keyHeads = views[1]->extents[1];
   if (heads > 0 && (keyHeads <= 0 || heads % keyHeads != 0))
     return invalid("the heads of 'q' must be a multiple of those of 'k', but got " +

@@ -37,14 +37,10 @@ struct AttentionSignature {
   struct View {
     const char *name;
     bool isRequired; // of entries; in a call the contract says what is optional
-  };
-  struct Equal {
-    uint8_t view, dim, like; // places in `views`
+    uint8_t like[3]; // the views, by number, of the same extents along dimensions 0 to 2
   };
   const View *views; // the first are q and k
   size_t numViews;
-  const Equal *equals;
-  size_t numEquals;
 };
 
 /// The parameters of an entry for a description.

@@ -3,8 +3,7 @@
 //
 // The C interface of the plans of attention.
 
-#include "runtime/AttentionBackward.h"
-#include "runtime/AttentionForward.h"
+#include "runtime/AttentionViews.h"
 #include "runtime/CApiSupport.h"
 
 using namespace tilewright;
@@ -13,11 +12,15 @@ using namespace tilewright::runtime::capi;
 
 struct tilewright_attention_forward {
   using Arguments = AttentionForwardArguments;
+  static constexpr const auto &views = forward::views;
+  static constexpr const char *argsName = "tilewright_attention_forward_args";
   AttentionForward plan;
   Status driver; // why there is none: plans can be asked without a GPU
 };
 struct tilewright_attention_backward {
   using Arguments = AttentionBackwardArguments;
+  static constexpr const auto &views = backward::views;
+  static constexpr const char *argsName = "tilewright_attention_backward_args";
   AttentionBackward plan;
   Status driver;
 };
@@ -29,23 +32,20 @@ template <typename Arguments> struct Placed {
   ArgumentArray captures;
 };
 
-struct ViewRow {
-  const tilewright_view *view;
-  const char *name;
-  Argument &argument;
-};
-
 /// Views, scalars and captures of either direction.
-template <typename Args, typename Arguments>
-Status place(const Args &args, std::initializer_list<ViewRow> rows,
-             const std::vector<std::string> &captures, Placed<Arguments> &placed) {
-  for (const ViewRow &row : rows)
-    if (Status status = toArgument(row.view, row.name, row.argument); !status)
+template <typename Handle, typename Args>
+Status place(const Handle *handle, const Args &args, Placed<typename Handle::Arguments> &placed) {
+  if (Status status = expectSize(args, Handle::argsName); !status)
+    return status;
+  for (const auto &row : Handle::views)
+    if (Status status = toArgument(args.*row.field, row.fieldName, placed.arguments.*row.place);
+        !status)
       return status;
   AttentionArguments &to = placed.arguments;
   to.scale = args.scale;
   to.windowLeft = args.window_left;
   to.windowRight = args.window_right;
+  const std::vector<std::string> &captures = handle->plan.captures();
   Argument *placedCaptures = placed.captures.reset(captures.size());
   to.captures = placedCaptures;
   to.numCaptures = captures.size();
@@ -54,41 +54,6 @@ Status place(const Args &args, std::initializer_list<ViewRow> rows,
   };
   return placeArguments(args.captures, args.num_captures, nameOf, &captures, captures.size(),
                         placedCaptures);
-}
-
-Status place(const tilewright_attention_forward *plan,
-             const tilewright_attention_forward_args &args,
-             Placed<AttentionForwardArguments> &placed) {
-  if (Status status = expectSize(args, "tilewright_attention_forward_args"); !status)
-    return status;
-  AttentionForwardArguments &to = placed.arguments;
-  return place(args,
-               {{args.q, "q", to.q},
-                {args.k, "k", to.k},
-                {args.v, "v", to.v},
-                {args.o, "o", to.o},
-                {args.lse, "lse", to.lse}},
-               plan->plan.captures(), placed);
-}
-
-Status place(const tilewright_attention_backward *plan,
-             const tilewright_attention_backward_args &args,
-             Placed<AttentionBackwardArguments> &placed) {
-  if (Status status = expectSize(args, "tilewright_attention_backward_args"); !status)
-    return status;
-  AttentionBackwardArguments &to = placed.arguments;
-  return place(args,
-               {{args.q, "q", to.q},
-                {args.k, "k", to.k},
-                {args.v, "v", to.v},
-                {args.o, "o", to.o},
-                {args.d_o, "d_o", to.dO},
-                {args.lse, "lse", to.lse},
-                {args.d_lse, "d_lse", to.dLse},
-                {args.d_q, "d_q", to.dQ},
-                {args.d_k, "d_k", to.dK},
-                {args.d_v, "d_v", to.dV}},
-               plan->plan.captures(), placed);
 }
 
 /// What the descriptions of both directions have.
