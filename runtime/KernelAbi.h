@@ -55,11 +55,6 @@ inline constexpr unsigned tensorMapAlignment = 64;
 /// the product of the two is 2^64.
 inline constexpr int64_t raggedBound = int64_t(1) << 30;
 inline constexpr int64_t raggedTurn = int64_t(1) << 34;
-inline constexpr unsigned raggedRank = 2;
-/// Dimensions of a tensor map at most, and whether a ragged one over a view of `rank` therefore
-/// leaves out the view's first.
-inline constexpr unsigned maxMapRank = 5;
-constexpr bool leavesOutFirst(unsigned rank) { return rank + raggedRank > maxMapRank; }
 
 /// The offset of each parameter.
 struct ParamLayout {

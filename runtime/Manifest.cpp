@@ -5,6 +5,8 @@
 
 #include "runtime/Manifest.h"
 
+#include "base/Target/TensorMapRank.h"
+
 #include <cstdlib>
 #include <limits>
 #include <set>
@@ -66,12 +68,14 @@ Status checkTensorMap(const TensorMapSpec &map, const KernelSpec &kernel,
     return bad(where + " has a box of " + std::to_string(inner) +
                " bytes a row; its swizzle allows " + std::to_string(span));
   unsigned rank = unsigned(view.extents.size());
+  bool leavesOutFirst = TensorMapRank::leavesOutFirst(rank);
   if (map.ragged >= 0 &&
-      (unsigned(map.ragged) + 1 >= rank || rank > 4 || (leavesOutFirst(rank) && map.ragged == 0)))
+      (unsigned(map.ragged) + 1 >= rank || rank > TensorMapRank::mostOfRaggedView ||
+       (leavesOutFirst && map.ragged == 0)))
     return bad(where + " is ragged along dimension " + std::to_string(map.ragged) + " of " +
                std::to_string(rank) +
                "; of 2 to 4 dimensions it may be any but the last, and of 4 not the first");
-  if (map.ragged >= 0 && leavesOutFirst(rank) && map.box[0] != 1)
+  if (map.ragged >= 0 && leavesOutFirst && map.box[0] != 1)
     return bad(where + " has a box of " + std::to_string(map.box[0]) +
                " elements along its first dimension; a ragged map of rank 4 leaves that out, and "
                "copies 1");

@@ -5,6 +5,8 @@
 
 #include "runtime/TensorMap.h"
 
+#include "base/Target/TensorMapRank.h"
+
 #include <cstdio>
 
 using namespace tilewright;
@@ -98,8 +100,9 @@ Status tilewright::runtime::encodeTensorMap(const DriverTable &driver, const Ten
     return Status::success();
 
   // The driver counts from the innermost dimension and knows the stride of that one.
-  uint64_t extents[5], strides[5], width = byteWidth(view.type);
-  uint32_t box[5], steps[5] = {1, 1, 1, 1, 1};
+  constexpr int64_t most = TensorMapRank::most;
+  uint64_t extents[most], strides[most], width = byteWidth(view.type);
+  uint32_t box[most], steps[most] = {1, 1, 1, 1, 1};
   for (unsigned i = 0; i < rank; ++i) {
     unsigned dim = rank - 1 - i;
     extents[i] = uint64_t(view.extents[dim]);
@@ -111,7 +114,7 @@ Status tilewright::runtime::encodeTensorMap(const DriverTable &driver, const Ten
   }
   if (spec.ragged >= 0) { // x, y and z of KernelAbi.h
     unsigned x = rank - 1 - unsigned(spec.ragged);
-    if (leavesOutFirst(rank))
+    if (TensorMapRank::leavesOutFirst(rank))
       --rank; // the first dimension of the view
     uint64_t rows = strides[x - 1];
     extents[x] = uint64_t(raggedBound);
@@ -121,7 +124,7 @@ Status tilewright::runtime::encodeTensorMap(const DriverTable &driver, const Ten
     }
     strides[rank - 1] = rows;
     strides[rank] = uint64_t(raggedTurn) - rows;
-    rank += raggedRank;
+    rank += unsigned(TensorMapRank::ofRagged);
   }
   cuda::Result result = driver.cuTensorMapEncodeTiled(
       &map, dataType(view.type), rank, reinterpret_cast<void *>(view.bits), extents, strides, box,

@@ -398,8 +398,7 @@ int64_t TensorMapType::getRowDim() {
 }
 
 bool TensorMapType::leavesOutFirst() {
-  return isRagged() &&
-         static_cast<int64_t>(getBox().size()) + Target::raggedRank > Target::mostBoxRank;
+  return isRagged() && TensorMapRank::leavesOutFirst(static_cast<int64_t>(getBox().size()));
 }
 
 LogicalResult TensorMapType::verify(EmitError emitError, ArrayRef<int64_t> box, Type elementType,
@@ -425,7 +424,7 @@ LogicalResult TensorMapType::verify(EmitError emitError, ArrayRef<int64_t> box, 
   if (ragged < 0 || ragged >= rank - 1)
     return emitError() << "a tensor map may be ragged along a dimension but the innermost, 0 to "
                        << rank - 2 << ", but got " << ragged;
-  constexpr int64_t mostRank = Target::mostBoxRank - Target::raggedRank + 1;
+  constexpr int64_t mostRank = TensorMapRank::mostOfRaggedView;
   if (rank > mostRank)
     return emitError() << "a ragged tensor map has rank 2 to " << mostRank << ", but got rank "
                        << rank;

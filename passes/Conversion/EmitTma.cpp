@@ -13,10 +13,6 @@ using namespace mlir;
 using namespace tilewright;
 using namespace tilewright::tgpu;
 
-static_assert(Target::raggedRank == runtime::raggedRank &&
-                  Target::mostBoxRank == runtime::maxMapRank,
-              "the runtime makes the maps");
-
 /// Calls `issue` with buffer, map and coordinates (innermost first) of every box.
 template <typename TmaOp>
 static LogicalResult emitTma(KernelEmitter &e, TmaOp op,
