@@ -7,6 +7,7 @@
 #   tilewright_add_unittest(NAME [MLIR] [UNITY] [BY_FILE] SOURCES file... [LINK target...] [LABELS label...]
 #                           [TIMEOUT seconds])
 #   tilewright_tablegen(TARGET FILE.td OUTPUT flags... [OUTPUT flags...]...)
+#   tilewright_add_dialect(NAME [LINK target...])
 #
 # MLIR says that the sources include MLIR or LLVM headers, UNITY that they may be compiled many at a time. A target
 # without sources is tolerated: a library becomes an empty interface, a tool or a test is left out.
@@ -241,4 +242,31 @@ function(tilewright_tablegen target file)
     set_property(GLOBAL APPEND PROPERTY TILEWRIGHT_TABLEGEN_TARGETS ${target})
   endif()
   add_dependencies(${target} ${part})
+endfunction()
+
+# tilewright_add_dialect(Foo LINK target...)
+# The library TilewrightFooDialect of this folder's sources. TableGen writes FooDialect.h.inc and so on into this folder
+# of the build tree, from FooDialect.td, FooAttrs.td, FooTypes.td and FooOps.td.
+function(tilewright_add_dialect name)
+  cmake_parse_arguments(ARG "" "" "LINK" ${ARGN})
+  string(TOLOWER ${name} dialect)
+  set(generated Tilewright${name}IncGen)
+  tilewright_tablegen(${generated} ${name}Dialect.td
+    OUTPUT ${name}Dialect.h.inc -gen-dialect-decls -dialect=${dialect}
+    OUTPUT ${name}Dialect.cpp.inc -gen-dialect-defs -dialect=${dialect})
+  tilewright_tablegen(${generated} ${name}Attrs.td
+    OUTPUT ${name}Enums.h.inc -gen-enum-decls
+    OUTPUT ${name}Enums.cpp.inc -gen-enum-defs
+    OUTPUT ${name}Attrs.h.inc -gen-attrdef-decls -attrdefs-dialect=${dialect}
+    OUTPUT ${name}Attrs.cpp.inc -gen-attrdef-defs -attrdefs-dialect=${dialect})
+  tilewright_tablegen(${generated} ${name}Types.td
+    OUTPUT ${name}Types.h.inc -gen-typedef-decls -typedefs-dialect=${dialect}
+    OUTPUT ${name}Types.cpp.inc -gen-typedef-defs -typedefs-dialect=${dialect})
+  tilewright_tablegen(${generated} ${name}Ops.td
+    OUTPUT ${name}Ops.h.inc -gen-op-decls
+    OUTPUT ${name}Ops.cpp.inc -gen-op-defs)
+  file(GLOB sources CONFIGURE_DEPENDS *.cpp)
+  tilewright_add_library(Tilewright${name}Dialect MLIR UNITY SOURCES ${sources} LINK ${ARG_LINK})
+  # Most of it is generated, and run once for each operation: with -O2 it takes a third longer to compile.
+  target_compile_options(Tilewright${name}Dialect PRIVATE $<$<CONFIG:Release>:-O1>)
 endfunction()

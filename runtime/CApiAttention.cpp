@@ -186,83 +186,27 @@ tilewright_code tilewright_attention_backward_create(const tilewright_bundle *bu
   });
 }
 
-void tilewright_attention_forward_destroy(tilewright_attention_forward *plan) { delete plan; }
-
-size_t tilewright_attention_forward_num_captures(const tilewright_attention_forward *plan) {
-  return countCaptures(plan);
-}
-
-const char *tilewright_attention_forward_capture_name(const tilewright_attention_forward *plan,
-                                                      size_t index) {
-  return captureName(plan, index);
-}
-
-tilewright_code tilewright_attention_forward_check_support(const tilewright_attention_forward *plan,
-                                                           int major, int minor, int shared_bytes) {
-  return checkSupport(plan, major, minor, shared_bytes);
-}
-
-tilewright_code tilewright_attention_forward_prepare(tilewright_attention_forward *plan,
-                                                     int device) {
-  return prepare(plan, device);
-}
-
-tilewright_code tilewright_attention_forward_check_indices(tilewright_attention_forward *plan,
-                                                           int wanted) {
-  return checkIndices(plan, wanted);
-}
-
-tilewright_code
-tilewright_attention_forward_workspace_size(const tilewright_attention_forward *plan,
-                                            const tilewright_attention_forward_args *args,
-                                            int device, uint64_t *bytes) {
-  return workspaceSize(plan, args, device, bytes);
-}
-
-tilewright_code tilewright_attention_forward_run(const tilewright_attention_forward *plan,
-                                                 const tilewright_attention_forward_args *args,
-                                                 void *workspace, uint64_t workspace_bytes,
-                                                 void *stream) {
-  return run(plan, args, workspace, workspace_bytes, stream);
-}
-
-void tilewright_attention_backward_destroy(tilewright_attention_backward *plan) { delete plan; }
-
-size_t tilewright_attention_backward_num_captures(const tilewright_attention_backward *plan) {
-  return countCaptures(plan);
-}
-
-const char *tilewright_attention_backward_capture_name(const tilewright_attention_backward *plan,
-                                                       size_t index) {
-  return captureName(plan, index);
-}
-
-tilewright_code
-tilewright_attention_backward_check_support(const tilewright_attention_backward *plan, int major,
-                                            int minor, int shared_bytes) {
-  return checkSupport(plan, major, minor, shared_bytes);
-}
-
-tilewright_code tilewright_attention_backward_prepare(tilewright_attention_backward *plan,
-                                                      int device) {
-  return prepare(plan, device);
-}
-
-tilewright_code tilewright_attention_backward_check_indices(tilewright_attention_backward *plan,
-                                                            int wanted) {
-  return checkIndices(plan, wanted);
-}
-
-tilewright_code
-tilewright_attention_backward_workspace_size(const tilewright_attention_backward *plan,
-                                             const tilewright_attention_backward_args *args,
-                                             int device, uint64_t *bytes) {
-  return workspaceSize(plan, args, device, bytes);
-}
-
-tilewright_code tilewright_attention_backward_run(const tilewright_attention_backward *plan,
-                                                  const tilewright_attention_backward_args *args,
-                                                  void *workspace, uint64_t workspace_bytes,
-                                                  void *stream) {
-  return run(plan, args, workspace, workspace_bytes, stream);
-}
+/// What both directions have: the functions that tilewright.h declares, on the templates above.
+#define DEFINE_FUNCTIONS(PLAN)                                                                     \
+  void PLAN##_destroy(PLAN *plan) { delete plan; }                                                 \
+  size_t PLAN##_num_captures(const PLAN *plan) { return countCaptures(plan); }                     \
+  const char *PLAN##_capture_name(const PLAN *plan, size_t index) {                                \
+    return captureName(plan, index);                                                               \
+  }                                                                                                \
+  tilewright_code PLAN##_check_support(const PLAN *plan, int major, int minor, int shared_bytes) { \
+    return checkSupport(plan, major, minor, shared_bytes);                                         \
+  }                                                                                                \
+  tilewright_code PLAN##_prepare(PLAN *plan, int device) { return prepare(plan, device); }         \
+  tilewright_code PLAN##_check_indices(PLAN *plan, int wanted) {                                   \
+    return checkIndices(plan, wanted);                                                             \
+  }                                                                                                \
+  tilewright_code PLAN##_workspace_size(const PLAN *plan, const PLAN##_args *args, int device,     \
+                                        uint64_t *bytes) {                                         \
+    return workspaceSize(plan, args, device, bytes);                                               \
+  }                                                                                                \
+  tilewright_code PLAN##_run(const PLAN *plan, const PLAN##_args *args, void *workspace,           \
+                             uint64_t workspace_bytes, void *stream) {                             \
+    return run(plan, args, workspace, workspace_bytes, stream);                                    \
+  }
+DEFINE_FUNCTIONS(tilewright_attention_forward)
+DEFINE_FUNCTIONS(tilewright_attention_backward)

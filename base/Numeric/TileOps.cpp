@@ -44,8 +44,7 @@ template <typename Action> void withWord(Storage storage, Action action) {
   }
 }
 
-//===--- Transposition
-//--------------------------------------------------------------------------===//
+//===--- Transposition -----------------------------------------------------===//
 
 /// One dimension of the result: its size, and its distance in the operand and in the result.
 struct CopyDim {
@@ -110,8 +109,7 @@ std::vector<CopyDim> copyDimsOf(const int64_t *shape, const int64_t *permutation
   return dims;
 }
 
-//===--- Reduction
-//------------------------------------------------------------------------------===//
+//===--- Reduction ---------------------------------------------------------===//
 
 /// The elementwise operation that joins two partial results.
 BinaryOp joinOf(ReduceOp op, Storage storage) {

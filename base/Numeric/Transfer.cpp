@@ -111,8 +111,7 @@ void pointOffsets(const PointIndex *indices, unsigned numIndices, size_t begin, 
   }
 }
 
-//===--- Additions
-//------------------------------------------------------------------------------===//
+//===--- Additions ---------------------------------------------------------===//
 
 // Atomicity by locks: one for every stretch of 1 KiB of addresses, modulo their number. A row of a
 // tile takes one or two of them and is added at the speed of a plain loop.
@@ -197,8 +196,10 @@ void tilewright::numeric::loadTile(ElementType type, const void *base, const Til
       });
 }
 
-void tilewright::numeric::storeTile(Storage storage, const void *in, ElementType type, void *base,
-                                    const TileAxis *axes, unsigned rank) {
+/// Calls `write` for each run of a tile that is inside.
+template <typename WriteT>
+static void writeRuns(WriteT write, Storage storage, const void *in, ElementType type, void *base,
+                      const TileAxis *axes, unsigned rank) {
   auto *from = static_cast<const char *>(in);
   auto *to = static_cast<char *>(base);
   int64_t width = byteWidth(type);
@@ -206,23 +207,19 @@ void tilewright::numeric::storeTile(Storage storage, const void *in, ElementType
   walk(
       axes, rank, 0, 0, [](size_t, size_t) {},
       [&](size_t position, int64_t offset, int64_t stride, size_t count) {
-        convertToMemory(storage, from + position * inWidth, type, to + offset * width, stride,
-                        count);
+        write(storage, from + position * inWidth, type, to + offset * width, stride, count);
       });
+}
+
+void tilewright::numeric::storeTile(Storage storage, const void *in, ElementType type, void *base,
+                                    const TileAxis *axes, unsigned rank) {
+  writeRuns(convertToMemory, storage, in, type, base, axes, rank);
 }
 
 void tilewright::numeric::addTile(Storage storage, const void *in, ElementType type, void *base,
                                   const TileAxis *axes, unsigned rank) {
   assert(isAddable(type) && "i1 has no addition in memory");
-  auto *from = static_cast<const char *>(in);
-  auto *to = static_cast<char *>(base);
-  int64_t width = byteWidth(type);
-  size_t inWidth = storageBytes(storage);
-  walk(
-      axes, rank, 0, 0, [](size_t, size_t) {},
-      [&](size_t position, int64_t offset, int64_t stride, size_t count) {
-        addRun(storage, from + position * inWidth, type, to + offset * width, stride, count);
-      });
+  writeRuns(addRun, storage, in, type, base, axes, rank);
 }
 
 void tilewright::numeric::loadPoints(ElementType type, const void *base, const PointIndex *indices,

@@ -99,13 +99,7 @@ void KernelOp::print(OpAsmPrinter &printer) {
       tile::printArgDefault(printer, defaults.get(cast<StringAttr>(getArgNames()[i])));
   }
   printer << ')';
-  printer.printNewline();
-  printer << "grid(";
-  for (auto [i, id] : llvm::enumerate(getGridIds())) {
-    printer << (i ? ", " : "") << id << " = ";
-    tile::printExprText(printer.getStream(), cast<tile::ExprAttr>(getGrid()[i]));
-  }
-  printer << ')';
+  tile::printGrid(printer, *this);
   printer.decreaseIndent();
   printer.printOptionalAttrDictWithKeyword(
       (*this)->getAttrs(), {SymbolTable::getSymbolAttrName(), "target", "warps", "arg_names",
@@ -115,12 +109,7 @@ void KernelOp::print(OpAsmPrinter &printer) {
 }
 
 void KernelOp::getAsmBlockArgumentNames(Region &region, OpAsmSetValueNameFn setName) {
-  if (region.empty() || region.front().getNumArguments() != getNumArgs() + getGridNames().size())
-    return;
-  for (auto [argument, name] : llvm::zip(getArgs(), getArgNames()))
-    setName(argument, cast<StringAttr>(name).getValue());
-  for (auto [id, name] : llvm::zip(getGridIds(), getGridNames()))
-    setName(id, cast<StringAttr>(name).getValue());
+  tile::nameBlockArguments(*this, region, setName);
 }
 
 /// SSA names are the public names of arguments and grid ids, so they must be words.

@@ -328,26 +328,13 @@ ParseResult KernelOp::parse(OpAsmParser &parser, OperationState &result) {
 void KernelOp::print(OpAsmPrinter &printer) {
   printSignature(printer, Signature(*this));
   printer.increaseIndent();
-  printer.printNewline();
-  printer << "grid(";
-  for (unsigned i = 0, e = getGrid().size(); i < e; ++i) {
-    printer << (i ? ", " : "");
-    printer.printOperand(getGridIds()[i]);
-    printer << " = ";
-    printExprText(printer.getStream(), cast<ExprAttr>(getGrid()[i]));
-  }
-  printer << ')';
+  printGrid(printer, *this);
   printer.decreaseIndent();
   printBody(printer, *this);
 }
 
 void KernelOp::getAsmBlockArgumentNames(Region &region, OpAsmSetValueNameFn setName) {
-  if (region.empty() || region.front().getNumArguments() != getNumArgs() + getGridNames().size())
-    return;
-  for (auto [argument, name] : llvm::zip(getArgs(), getArgNames()))
-    setName(argument, cast<StringAttr>(name).getValue());
-  for (auto [id, name] : llvm::zip(getGridIds(), getGridNames()))
-    setName(id, cast<StringAttr>(name).getValue());
+  nameBlockArguments(*this, region, setName);
 }
 
 LogicalResult KernelOp::verify() {

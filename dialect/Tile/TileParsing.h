@@ -33,6 +33,28 @@ mlir::ParseResult parseArgDefault(mlir::OpAsmParser &parser, mlir::Type type,
                                   mlir::Attribute &value);
 void printArgDefault(mlir::OpAsmPrinter &printer, mlir::Attribute value);
 
+/// The grid of a kernel of either dialect: `grid(%id = expr, ...)` on a line of its own.
+template <typename KernelT> void printGrid(mlir::OpAsmPrinter &printer, KernelT kernel) {
+  printer.printNewline();
+  printer << "grid(";
+  for (auto [i, id] : llvm::enumerate(kernel.getGridIds())) {
+    printer << (i ? ", " : "") << id << " = ";
+    printExprText(printer.getStream(), mlir::cast<ExprAttr>(kernel.getGrid()[i]));
+  }
+  printer << ')';
+}
+/// The names of a kernel's arguments and grid ids are those of its SSA values.
+template <typename KernelT>
+void nameBlockArguments(KernelT kernel, mlir::Region &region, mlir::OpAsmSetValueNameFn setName) {
+  if (region.empty() ||
+      region.front().getNumArguments() != kernel.getNumArgs() + kernel.getGridNames().size())
+    return;
+  for (auto [argument, name] : llvm::zip(kernel.getArgs(), kernel.getArgNames()))
+    setName(argument, mlir::cast<mlir::StringAttr>(name).getValue());
+  for (auto [id, name] : llvm::zip(kernel.getGridIds(), kernel.getGridNames()))
+    setName(id, mlir::cast<mlir::StringAttr>(name).getValue());
+}
+
 mlir::ParseResult parseExpr(mlir::OpAsmParser &parser, ExprAttr &expr);
 void printExpr(mlir::OpAsmPrinter &printer, mlir::Operation *op, ExprAttr expr);
 

@@ -8,6 +8,7 @@
 #include "dialect/Tile/TileExpr.h"
 #include "dialect/Tile/TileExprEval.h"
 #include "lib/Bundle/BundleCompiler.h"
+#include "lib/Support/ElementTypes.h"
 #include "lib/Support/MakeError.h"
 #include "passes/Conversion/ReachedCaptures.h"
 #include "passes/Conversion/TileLayouts.h"
@@ -20,13 +21,7 @@ using namespace tilewright::bundle;
 namespace {
 
 llvm::Expected<ElementType> getElementType(Type type) {
-  if (type.isInteger(1))
-    return ElementType::I1;
-  if (type.isInteger(32))
-    return ElementType::I32;
-  if (type.isInteger(64))
-    return ElementType::I64;
-  if (auto element = parseElementType(tile::getTypeSpelling(type).str()))
+  if (std::optional<ElementType> element = toElementType(type))
     return *element;
   std::string text;
   llvm::raw_string_ostream(text) << type;

@@ -8,6 +8,7 @@
 #include "base/Npy/Npy.h"
 #include "dialect/Tile/Tile.h"
 #include "lib/Interpreter/Arguments.h"
+#include "lib/Support/ElementTypes.h"
 #include "lib/Support/MakeError.h"
 
 #include "mlir/IR/BuiltinTypes.h"
@@ -109,17 +110,6 @@ llvm::Error checkShape(const ArgumentInfo &argument, tile::ViewType view,
 }
 
 } // namespace
-
-std::optional<ElementType> toElementType(mlir::Type type) {
-  if (type.isInteger(1))
-    return ElementType::I1;
-  if (type.isInteger(32))
-    return ElementType::I32;
-  if (type.isInteger(64))
-    return ElementType::I64;
-  llvm::StringRef spelling = tile::getTypeSpelling(type);
-  return parseElementType(std::string_view(spelling.data(), spelling.size()));
-}
 
 /// One text for one file, however it is spelt. A device such as /dev/null takes any number of
 /// results.

@@ -20,10 +20,6 @@
 
 namespace tilewright {
 
-/// The type of elements in memory for an MLIR type; none for a type that is still a
-/// parameter.
-std::optional<ElementType> toElementType(mlir::Type type);
-
 class NpyBinding {
 public:
   /// Checks the request against the arguments, reads the files and lays the arrays out in memory.

@@ -87,37 +87,22 @@ protected:
   }
 };
 
-class CompareFloatStep : public ElementwiseStep {
+template <typename Predicate, auto compare> class CompareStep : public ElementwiseStep {
 public:
-  CompareFloatStep(mlir::Operation *op, numeric::CmpF predicate, ValueOperand a, ValueOperand b,
-                   ValueResult result)
+  CompareStep(mlir::Operation *op, Predicate predicate, ValueOperand a, ValueOperand b,
+              ValueResult result)
       : ElementwiseStep(op, {a, b}, result), predicate(predicate) {}
 
 protected:
   numeric::OpError apply(Frame &, const numeric::Operand *in, void *out, size_t n) const override {
-    return numeric::compareFloat(predicate, operands[0].storage, in[0], in[1],
-                                 static_cast<uint8_t *>(out), n);
+    return compare(predicate, operands[0].storage, in[0], in[1], static_cast<uint8_t *>(out), n);
   }
 
 private:
-  numeric::CmpF predicate;
+  Predicate predicate;
 };
-
-class CompareIntStep : public ElementwiseStep {
-public:
-  CompareIntStep(mlir::Operation *op, numeric::CmpI predicate, ValueOperand a, ValueOperand b,
-                 ValueResult result)
-      : ElementwiseStep(op, {a, b}, result), predicate(predicate) {}
-
-protected:
-  numeric::OpError apply(Frame &, const numeric::Operand *in, void *out, size_t n) const override {
-    return numeric::compareInt(predicate, operands[0].storage, in[0], in[1],
-                               static_cast<uint8_t *>(out), n);
-  }
-
-private:
-  numeric::CmpI predicate;
-};
+using CompareFloatStep = CompareStep<numeric::CmpF, numeric::compareFloat>;
+using CompareIntStep = CompareStep<numeric::CmpI, numeric::compareInt>;
 
 /// Operands: condition, value if true, value if false. A splat condition copies nothing.
 class SelectStep : public ElementwiseStep {

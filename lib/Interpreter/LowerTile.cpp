@@ -66,12 +66,20 @@ LogicalResult lower(Lowering &lowering, tile::ScatterAddOp op) {
       indexedPlacementOf(lowering, op, cast<RankedTensorType>(op.getValue().getType())));
 }
 
+/// Null, with a diagnostic, where there is none.
+tile::CaptureOp findCapture(Operation *op, FlatSymbolRefAttr name) {
+  auto capture = SymbolTable::lookupNearestSymbolFrom<tile::CaptureOp>(op, name);
+  if (!capture)
+    op->emitOpError() << "refers to " << name << ", which is not a capture";
+  return capture;
+}
+
 LogicalResult lower(Lowering &lowering, tile::AtOp op) {
   Slot source;
-  if (std::optional<StringRef> name = op.getCapture()) {
-    auto capture = SymbolTable::lookupNearestSymbolFrom<tile::CaptureOp>(op, op.getCaptureAttr());
+  if (op.getCapture()) {
+    tile::CaptureOp capture = findCapture(op, op.getCaptureAttr());
     if (!capture)
-      return op.emitOpError() << "refers to @" << *name << ", which is not a capture";
+      return failure();
     source = lowering.capture(capture);
     if (!isa<tile::ViewType>(capture.getType())) {
       ValueOperand scalar{source, lowering.storage(op.getResult()), false};
@@ -111,10 +119,10 @@ LogicalResult lower(Lowering &lowering, tile::AddAtOp op) {
 
 LogicalResult lower(Lowering &lowering, tile::DimOp op) {
   Slot view;
-  if (std::optional<StringRef> name = op.getCapture()) {
-    auto capture = SymbolTable::lookupNearestSymbolFrom<tile::CaptureOp>(op, op.getCaptureAttr());
+  if (op.getCapture()) {
+    tile::CaptureOp capture = findCapture(op, op.getCaptureAttr());
     if (!capture)
-      return op.emitOpError() << "refers to @" << *name << ", which is not a capture";
+      return failure();
     view = lowering.capture(capture);
   } else {
     view = lowering.slotOf(op.getView());
@@ -133,9 +141,9 @@ LogicalResult lower(Lowering &lowering, tile::SubviewOp op) {
 }
 
 LogicalResult lower(Lowering &lowering, tile::CapturedOp op) {
-  auto capture = SymbolTable::lookupNearestSymbolFrom<tile::CaptureOp>(op, op.getCaptureAttr());
+  tile::CaptureOp capture = findCapture(op, op.getCaptureAttr());
   if (!capture)
-    return op.emitOpError() << "refers to @" << op.getCapture() << ", which is not a capture";
+    return failure();
   Slot source = lowering.capture(capture);
   lowering.emit<CopyViewStep>(op, source, lowering.define(op.getResult()));
   return success();

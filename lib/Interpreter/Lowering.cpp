@@ -7,6 +7,7 @@
 
 #include "dialect/Tgpu/Tgpu.h"
 #include "dialect/Tile/Calls.h"
+#include "lib/Support/ElementTypes.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinTypes.h"
 #include "mlir/Transforms/RegionUtils.h"
@@ -31,29 +32,10 @@ std::optional<ElementType> elementTypeOf(Type type) {
     type = pending.getTile().getElementType();
   else if (auto shared = dyn_cast<tgpu::SharedType>(type))
     type = shared.getElementType();
-  else if (auto pending = dyn_cast<tgpu::PendingType>(type))
-    type = pending.getTile().getElementType();
-  if (type.isF64())
-    return ElementType::F64;
-  if (type.isF32())
-    return ElementType::F32;
-  if (type.isF16())
-    return ElementType::F16;
-  if (type.isBF16())
-    return ElementType::BF16;
-  if (isa<Float8E4M3FNType>(type))
-    return ElementType::E4M3;
-  if (isa<Float8E5M2Type>(type))
-    return ElementType::E5M2;
   // Values that denote objects of the thread block, such as barriers, are numbers.
-  if (type.isSignlessInteger(64) || type.isIndex() ||
-      isa<tgpu::RingType, tgpu::BarriersType, tgpu::TensorMapType>(type))
+  if (type.isIndex() || isa<tgpu::RingType, tgpu::BarriersType, tgpu::TensorMapType>(type))
     return ElementType::I64;
-  if (type.isSignlessInteger(32))
-    return ElementType::I32;
-  if (type.isSignlessInteger(1))
-    return ElementType::I1;
-  return std::nullopt;
+  return toElementType(type);
 }
 
 const LoweringTable &lowerings() {

@@ -19,10 +19,6 @@ using namespace tilewright::tgpu;
 // Conversions
 //===----------------------------------------------------------------------===//
 
-static bool isFloat8(Type type) {
-  return isa<FloatType>(type) && type.getIntOrFloatBitWidth() == 8;
-}
-
 /// To f16, which holds every value of either format.
 static Value decodeFloat8(ThreadBuilder &b, Value byte, Type type) {
   Type i16 = b.getIntegerType(16), f16 = b.getF16Type();
@@ -38,7 +34,7 @@ static Value decodeFloat8(ThreadBuilder &b, Value byte, Type type) {
   Value moved = arith::OrIOp::create(b, sign, arith::ShLIOp::create(b, magnitude, word(7)));
   Value scaled =
       arith::MulFOp::create(b, b.bitcast(moved, f16), b.constant(b.getFloatAttr(f16, 256.0)));
-  Value isNan = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, magnitude, word(0x7f));
+  Value isNan = b.equal(magnitude, word(0x7f));
   return arith::SelectOp::create(b, isNan, b.bitcast(word(0x7fff), f16), scaled);
 }
 

@@ -12,6 +12,9 @@
 
 namespace tilewright::tgpu {
 
+inline bool isFloat8(mlir::Type type) {
+  return mlir::isa<mlir::FloatType>(type) && type.getIntOrFloatBitWidth() == 8;
+}
 /// Between element types of tiles: floats of 8 bits by their own types.
 Values castElements(ThreadBuilder &b, mlir::ArrayRef<mlir::Value> source, mlir::Type from,
                     mlir::Type to);

@@ -100,8 +100,7 @@ static std::pair<Value, Values> findCommonPlace(KernelEmitter &e, tile::AddAtOp 
     if (!isTile)
       continue;
     for (Value index : list)
-      isCommon = b.conjunction(
-          isCommon, arith::CmpIOp::create(b, arith::CmpIPredicate::eq, index, place.back()));
+      isCommon = b.conjunction(isCommon, b.equal(index, place.back()));
   }
   Value all = b.intrinsic("llvm.nvvm.vote.all.sync", b.getI1Type(), {b.i32(-1), isCommon});
   return {all, place};
@@ -130,7 +129,7 @@ static LogicalResult emitAddAt(KernelEmitter &e, tile::AddAtOp op) {
       b.inlineAsm(text, constraints, nullptr, {address, term, inside});
   };
   auto addSum = [&](ArrayRef<Value> place) {
-    Value isFirst = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, b.threads.lane, b.i32(0));
+    Value isFirst = b.equal(b.threads.lane, b.i32(0));
     addOne(sumOverWarp(b, layout, elements), place, isFirst);
   };
   SmallVector<Values> indices;

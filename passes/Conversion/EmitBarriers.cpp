@@ -20,14 +20,9 @@ using namespace tilewright::tgpu;
 constexpr int64_t kBarrierBytes = 8;
 
 void tgpu::byOneThread(KernelEmitter &e, llvm::function_ref<void()> body) {
-  ThreadBuilder &b = e.b;
   if (e.isOneThread)
     return body();
-  Value isFirst = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, b.threads.thread, b.i32(0));
-  auto branch = scf::IfOp::create(b, isFirst, /*withElseRegion=*/false);
-  OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPoint(branch.thenBlock()->getTerminator());
-  body();
+  e.b.onlyIf(e.b.equal(e.b.threads.thread, e.b.i32(0)), body);
 }
 
 //===----------------------------------------------------------------------===//
@@ -42,11 +37,20 @@ static LogicalResult emitNamedBarrier(KernelEmitter &e, NamedBarrierOp op) {
   return success();
 }
 
+/// Null, with a diagnostic, where code cannot name the barrier.
+static NamedBarrierOp getNumbered(Operation *op, Value barrier) {
+  auto named = barrier.getDefiningOp<NamedBarrierOp>();
+  if (named && named.getId())
+    return named;
+  op->emitError() << "the barrier must be the result of tgpu.named_barrier, numbered";
+  return {};
+}
+
 /// `how` is "sync" or "arrive".
 static LogicalResult meetAt(ThreadBuilder &b, Operation *op, Value barrierValue, StringRef how) {
-  auto named = barrierValue.getDefiningOp<NamedBarrierOp>();
-  if (!named || !named.getId())
-    return op->emitError() << "the barrier must be the result of tgpu.named_barrier, numbered";
+  NamedBarrierOp named = getNumbered(op, barrierValue);
+  if (!named)
+    return failure();
   // Constant operands, so that ptxas reserves only the barriers that are used.
   b.intrinsic(("llvm.nvvm.barrier.cta." + how + ".aligned.count").str(),
               ValueRange{b.i32(*named.getId()), b.i32(32 * named.getWarps())});
@@ -61,9 +65,9 @@ static LogicalResult emitAny(KernelEmitter &e, AnyOp op) {
     any = arith::OrIOp::create(b, any, next);
   Value result;
   if (op.getBarrier()) {
-    auto named = op.getBarrier().getDefiningOp<NamedBarrierOp>();
-    if (!named || !named.getId())
-      return op.emitError() << "the barrier must be the result of tgpu.named_barrier, numbered";
+    NamedBarrierOp named = getNumbered(op, op.getBarrier());
+    if (!named)
+      return failure();
     result = b.intrinsic("llvm.nvvm.barrier.cta.red.or.aligned.count", b.getI1Type(),
                          {b.i32(*named.getId()), b.i32(32 * named.getWarps()), any});
   } else {
@@ -72,8 +76,7 @@ static LogicalResult emitAny(KernelEmitter &e, AnyOp op) {
   }
   // All lanes already agree, but ptxas knows this only of a vote. Otherwise it treats branches on
   // the result as divergent and duplicates the shuffles after them.
-  e.set(op.getResult(),
-        {b.intrinsic("llvm.nvvm.vote.any.sync", b.getI1Type(), {b.i32(-1), result})});
+  e.set(op.getResult(), {b.voteAny(result)});
   return success();
 }
 
@@ -123,19 +126,17 @@ static void waitFor(KernelEmitter &e, Value barriers, Value use, bool forRelease
   Value done = b.inlineAsm("{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [$1], $2; "
                            "selp.b32 $0, 1, 0, p; }",
                            "=r,r,r,~{memory}", b.getI32Type(), {address, parity});
-  scf::ConditionOp::create(b, arith::CmpIOp::create(b, arith::CmpIPredicate::eq, done, b.i32(0)),
-                           ValueRange());
+  scf::ConditionOp::create(b, b.equal(done, b.i32(0)), ValueRange());
   b.createBlock(&loop.getAfter());
   scf::YieldOp::create(b);
 }
 
-static LogicalResult emitExpect(KernelEmitter &e, ExpectOp op) {
+static void emitExpect(KernelEmitter &e, ExpectOp op) {
   Value address = getBarrier(e, op.getBarriers(), e.getScalar(op.getUse()));
   byOneThread(e, [&] {
     e.b.inlineAsm("mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], $1;", "r,r,~{memory}",
                   nullptr, {address, e.b.i32(op.getBytes())});
   });
-  return success();
 }
 
 static LogicalResult emitSync(KernelEmitter &e, SyncOp op) {

@@ -170,7 +170,7 @@ void tgpu::visitColumnBits(KernelEmitter &e, Value tile,
   for (int reg : registers) {
     Value mask = b.i32(int64_t(1) << columns.bits[reg] % bitsPerWord);
     Value bit = arith::AndIOp::create(b, words[columns.wordOf(reg)], mask);
-    visit(reg, arith::CmpIOp::create(b, arith::CmpIPredicate::ne, bit, b.i32(0)));
+    visit(reg, b.notEqual(bit, b.i32(0)));
   }
 }
 

@@ -93,7 +93,7 @@ static LogicalResult emitWhile(KernelEmitter &e, scf::WhileOp op) {
       // registers.
       Value goesOn = e.getScalar(condition.getCondition());
       if (!e.isOneThread)
-        goesOn = b.intrinsic("llvm.nvvm.vote.any.sync", b.getI1Type(), {b.i32(-1), goesOn});
+        goesOn = b.voteAny(goesOn);
       scf::ConditionOp::create(b, goesOn, e.flatten(condition.getArgs()));
     } else {
       joinWarp(e);

@@ -84,13 +84,10 @@ static LogicalResult emitCopyAsync(KernelEmitter &e, CopyAsyncOp op) {
   };
   /// Does nothing for chunks beyond the last.
   auto guarded = [&](Value number, bool isGuarded, llvm::function_ref<void()> copy) {
-    OpBuilder::InsertionGuard guard(b);
-    if (isGuarded) {
-      auto branch = scf::IfOp::create(b, b.less(number, b.i32(partition.numChunks())),
-                                      /*withElseRegion=*/false);
-      b.setInsertionPoint(branch.thenBlock()->getTerminator());
-    }
-    copy();
+    if (isGuarded)
+      b.onlyIf(b.less(number, b.i32(partition.numChunks())), copy);
+    else
+      copy();
   };
 
   auto branch = scf::IfOp::create(b, TypeRange(), isVectorisable(e, region, perChunk),

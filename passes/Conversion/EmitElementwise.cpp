@@ -56,7 +56,7 @@ static scf::IfOp branchUnlessOnes(ThreadBuilder &b, const Values &elements, cons
       Value differs = arith::CmpFOp::create(b, arith::CmpFPredicate::UNE, factor, one);
       any = any ? arith::OrIOp::create(b, any, differs).getResult() : differs;
     }
-    any = b.intrinsic("llvm.nvvm.vote.any.sync", b.getI1Type(), {b.i32(-1), any});
+    any = b.voteAny(any);
   }
   auto branch = scf::IfOp::create(b, ValueRange(elements).getTypes(), any, /*addThenBlock=*/true,
                                   /*addElseBlock=*/true);
@@ -82,9 +82,6 @@ static LogicalResult emitElementwise(KernelEmitter &e, Operation *op) {
   bool isIndexCast = isa<arith::IndexCastOp, arith::IndexCastUIOp>(op);
   // Arithmetic on floats of 8 bits is done in f32, which holds each of them; no double rounding
   // occurs.
-  auto isFloat8 = [](Type type) {
-    return isa<FloatType>(type) && type.getIntOrFloatBitWidth() == 8;
-  };
   auto computeType = [&](Type type) -> Type {
     return isFloat8(type) ? b.getF32Type() : e.getScalarType(type);
   };
@@ -179,7 +176,7 @@ static LogicalResult emitMath(KernelEmitter &e, Operation *op) {
 // Selection
 //===----------------------------------------------------------------------===//
 
-static LogicalResult emitSelect(KernelEmitter &e, tile::SelectOp op) {
+static void emitSelect(KernelEmitter &e, tile::SelectOp op) {
   Values ifTrue = e.getElements(op.getIfTrue()), ifFalse = e.getElements(op.getIfFalse()), elements;
   if (hasColumnBounds(e, op.getCondition())) {
     elements.resize(ifTrue.size());
@@ -187,14 +184,13 @@ static LogicalResult emitSelect(KernelEmitter &e, tile::SelectOp op) {
       elements[reg] = arith::SelectOp::create(e.b, is, ifTrue[reg], ifFalse[reg]);
     });
     e.setElements(op.getResult(), elements);
-    return success();
+    return;
   }
   Values condition = e.getElements(op.getCondition());
   for (size_t i = 0; i < ifTrue.size(); ++i)
     elements.push_back(arith::SelectOp::create(e.b, condition[condition.size() == 1 ? 0 : i],
                                                ifTrue[i], ifFalse[i]));
   e.setElements(op.getResult(), elements);
-  return success();
 }
 
 //===----------------------------------------------------------------------===//
@@ -269,7 +265,7 @@ static LogicalResult emitRandom(KernelEmitter &e, tile::RandomOp op) {
     }
     auto bit = [&](int64_t mask) {
       Value masked = arith::AndIOp::create(b, c0[i], b.i32(mask));
-      return arith::CmpIOp::create(b, arith::CmpIPredicate::ne, masked, b.i32(0)).getResult();
+      return b.notEqual(masked, b.i32(0));
     };
     Value odd = bit(int64_t(1) << inWord);
     Value lower = arith::SelectOp::create(b, odd, x1, x0);
@@ -288,7 +284,7 @@ static LogicalResult emitRandom(KernelEmitter &e, tile::RandomOp op) {
       Value selector = arith::ShRUIOp::create(b, b.i32(0x32104444), shift);
       selector = arith::AndIOp::create(b, selector, b.i32(0xffff));
       Value moved = b.intrinsic("llvm.nvvm.prmt", i32Type, {word, b.i32(0), selector});
-      Value isLast = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, after, b.i32(0));
+      Value isLast = b.equal(after, b.i32(0));
       word = arith::SelectOp::create(b, isLast, word, moved);
     }
     elements.push_back(word);

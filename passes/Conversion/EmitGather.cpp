@@ -61,9 +61,7 @@ static LogicalResult addAtomically(KernelEmitter &e, Operation *op, const ViewRe
   // addition.)
   Value isDense = isKnownAligned(e, region.viewValue, 1)
                       ? Value()
-                      : arith::CmpIOp::create(b, arith::CmpIPredicate::eq,
-                                              region.stride[*region.dense], b.i64(1))
-                            .getResult();
+                      : b.equal(region.stride[*region.dense], b.i64(1));
   auto branch = scf::IfOp::create(b, TypeRange(), b.conjunction(isDense, isWhole(b, region)),
                                   /*addThenBlock=*/true, /*addElseBlock=*/true);
   OpBuilder::InsertionGuard guard(b);

@@ -194,11 +194,9 @@ static Values loadVectorAnywhere(ThreadBuilder &b, Value address, Type element, 
   unsigned total = bits * static_cast<unsigned>(count);
   unsigned wordBits = std::max(bits, std::min(total, 32u)), words = total / wordBits;
   StringRef constraint = wordBits == 64 ? "l" : wordBits == 32 ? "r" : "h";
-  std::string list, constraints;
-  for (unsigned i = 0; i < words; ++i) {
-    list += (i ? ", $" : "$") + std::to_string(i);
+  std::string list = operandList(0, words), constraints;
+  for (unsigned i = 0; i < words; ++i)
     constraints += ("=" + constraint + ",").str();
-  }
   std::string text = "ld" + (words > 1 ? ".v" + std::to_string(words) : std::string()) + ".b" +
                      std::to_string(wordBits) + " " + (words > 1 ? "{" + list + "}" : list) +
                      ", [$" + std::to_string(words) + "];";
@@ -208,17 +206,9 @@ static Values loadVectorAnywhere(ThreadBuilder &b, Value address, Type element, 
                  : LLVM::LLVMStructType::getLiteral(b.getContext(), SmallVector<Type>(words, word));
   Value loaded = b.inlineAsm(text, constraints + "l,~{memory}", result, {address});
   Values elements;
-  for (unsigned i = 0; i < words; ++i) {
-    Value value = words == 1 ? loaded : b.extract(loaded, i);
-    unsigned perWord = wordBits / bits;
-    if (perWord == 1) {
-      elements.push_back(b.bitcast(value, element));
-      continue;
-    }
-    Value vector = b.bitcast(value, VectorType::get(perWord, element));
-    for (unsigned k = 0; k < perWord; ++k)
-      elements.push_back(b.extract(vector, k));
-  }
+  for (unsigned i = 0; i < words; ++i)
+    llvm::append_range(elements,
+                       b.unpackWords(words == 1 ? loaded : b.extract(loaded, i), element));
   return elements;
 }
 
@@ -306,9 +296,7 @@ static bool deferLoad(KernelEmitter &e, LoadOp op, const ViewRegion &region,
   int64_t vector = unit == rank - 1 ? getRunLength(layout, region.view.bytes) : 1;
 
   Value isFast =
-      vector > 1 ? isVectorisable(e, region, vector)
-                 : arith::CmpIOp::create(b, arith::CmpIPredicate::eq, region.stride[unit], b.i64(1))
-                       .getResult();
+      vector > 1 ? isVectorisable(e, region, vector) : b.equal(region.stride[unit], b.i64(1));
   isFast = b.conjunction(isFast, isWhole(b, region));
   Value base = region.outer;
   for (size_t d = 0; d < rank; ++d) {
@@ -366,12 +354,12 @@ static bool deferLoad(KernelEmitter &e, LoadOp op, const ViewRegion &region,
   return true;
 }
 
-static LogicalResult emitLoad(KernelEmitter &e, LoadOp op) {
+static void emitLoad(KernelEmitter &e, LoadOp op) {
   ThreadBuilder &b = e.b;
   const RegisterLayout &layout = *e.getLayout(op, op.getResult().getType());
   ViewRegion region = getRegion(e, op, op.getResult());
   if (deferLoad(e, op, region, layout))
-    return success();
+    return;
   Value pad = op.getPad() ? e.getScalar(op.getPad()) : Value();
   Type element = region.view.element;
   auto loadAll = [&](int64_t vector) {
@@ -384,7 +372,7 @@ static LogicalResult emitLoad(KernelEmitter &e, LoadOp op) {
   int64_t vector = element.isInteger(1) ? 1 : getRunLength(layout, region.view.bytes);
   if (vector == 1) {
     e.setElements(op.getResult(), loadAll(1));
-    return success();
+    return;
   }
   auto branch = scf::IfOp::create(b, SmallVector<Type>(layout.registersPerThread(), element),
                                   isVectorisable(e, region, vector),
@@ -397,7 +385,6 @@ static LogicalResult emitLoad(KernelEmitter &e, LoadOp op) {
     scf::YieldOp::create(b, loadAll(1));
   }
   e.setElements(op.getResult(), llvm::to_vector(ValueRange(branch.getResults())));
-  return success();
 }
 
 void tgpu::registerLoadLowerings(LoweringTable &table) { table.add<LoadOp>(emitLoad); }

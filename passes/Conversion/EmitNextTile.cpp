@@ -56,10 +56,7 @@ static Value findTileCounter(KernelEmitter &e) {
     Value index = arith::AndIOp::create(b, number, b.i32(kEntries - 1));
     return arith::MulIOp::create(b, index, b.i32(kEntryBytes));
   };
-  auto entryOf = [&](Value number) -> Value {
-    return LLVM::GEPOp::create(b, table.getType(), b.getI8Type(), table,
-                               ValueRange{offsetOf(number)});
-  };
+  auto entryOf = [&](Value number) -> Value { return b.advance(table, offsetOf(number)); };
   auto loop = scf::WhileOp::create(b, TypeRange{b.getI32Type()}, ValueRange{grid});
   OpBuilder::InsertionGuard guard(b);
   Block *before = b.createBlock(&loop.getBefore(), {}, {b.getI32Type()}, {b.getLoc()});
@@ -69,8 +66,8 @@ static Value findTileCounter(KernelEmitter &e) {
                                     LLVM::AtomicOrdering::monotonic,
                                     LLVM::AtomicOrdering::monotonic),
       ArrayRef<int64_t>{0});
-  Value isNotOwn = arith::CmpIOp::create(b, arith::CmpIPredicate::ne, found, owner);
-  Value isTaken = arith::CmpIOp::create(b, arith::CmpIPredicate::ne, found, b.i32(0));
+  Value isNotOwn = b.notEqual(found, owner);
+  Value isTaken = b.notEqual(found, b.i32(0));
   Value isOthers = arith::AndIOp::create(b, isTaken, isNotOwn);
   scf::ConditionOp::create(b, isOthers, before->getArguments());
   Block *after = b.createBlock(&loop.getAfter(), {}, {b.getI32Type()}, {b.getLoc()});
@@ -91,7 +88,7 @@ static Value getTileCounter(KernelEmitter &e, bool keeps) {
   ThreadBuilder &b = e.b;
   auto addressOf = [&](Value offset) -> Value {
     Value table = getTileCounters(e);
-    return LLVM::GEPOp::create(b, table.getType(), b.getI8Type(), table, ValueRange{offset});
+    return b.advance(table, offset);
   };
   auto find = [&]() -> Value {
     Value offset = findTileCounter(e);
@@ -113,11 +110,7 @@ static Value getTileCounter(KernelEmitter &e, bool keeps) {
   }
   Value known = LLVM::LoadOp::create(b, b.getI32Type(), kept);
   Value isUnknown = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, known, b.i32(0));
-  auto branch = scf::IfOp::create(b, isUnknown, /*withElseRegion=*/false);
-  OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPoint(branch.thenBlock()->getTerminator());
-  LLVM::StoreOp::create(b, find(), kept);
-  b.setInsertionPointAfter(branch);
+  b.onlyIf(isUnknown, [&] { LLVM::StoreOp::create(b, find(), kept); });
   return addressOf(LLVM::LoadOp::create(b, b.getI32Type(), kept));
 }
 
@@ -137,9 +130,6 @@ static LogicalResult emitTakeTile(KernelEmitter &e, TakeTileOp op) {
   if (!e.isOneThread)
     return op.emitOpError("is executed by one thread: its role may only copy and compute scalars");
   auto fence = [&] { b.inlineAsm("fence.acq_rel.gpu;", "~{memory}", nullptr, {}); };
-  auto at = [&](Value entry, int64_t offset) -> Value {
-    return LLVM::GEPOp::create(b, entry.getType(), b.getI8Type(), entry, ValueRange{b.i64(offset)});
-  };
   auto count = [&](Value address) -> Value {
     return LLVM::AtomicRMWOp::create(b, LLVM::AtomicBinOp::add, address, b.i32(1),
                                      LLVM::AtomicOrdering::monotonic);
@@ -156,7 +146,7 @@ static LogicalResult emitTakeTile(KernelEmitter &e, TakeTileOp op) {
     scf::YieldOp::create(b, tiles);
     b.setInsertionPointToEnd(branch.thenBlock());
     Value entry = getTileCounter(e, /*keeps=*/hasRegisterForCounter(op));
-    Value tile = count(at(entry, kTakenAt));
+    Value tile = count(b.advance(entry, kTakenAt));
     if (!op.getAll())
       tile = arith::AddIOp::create(b, tile, blocks);
     Value isNone = arith::CmpIOp::create(b, arith::CmpIPredicate::sge, tile, tiles);
@@ -164,14 +154,14 @@ static LogicalResult emitTakeTile(KernelEmitter &e, TakeTileOp op) {
     scf::YieldOp::create(b, tile);
     b.setInsertionPoint(last.thenBlock()->getTerminator());
     fence();
-    Value before = count(at(entry, kDoneAt));
+    Value before = count(b.advance(entry, kDoneAt));
     Value one = b.i32(1);
-    Value isLast = arith::CmpIOp::create(b, arith::CmpIPredicate::eq,
-                                         arith::AddIOp::create(b, before, one), blocks);
+    Value isLast = b.equal(arith::AddIOp::create(b, before, one), blocks);
     auto release = scf::IfOp::create(b, isLast, /*withElseRegion=*/false);
     b.setInsertionPoint(release.thenBlock()->getTerminator());
     fence();
-    LLVM::StoreOp::create(b, b.i64(0), at(entry, kTakenAt), /*alignment=*/8, /*isVolatile=*/true);
+    LLVM::StoreOp::create(b, b.i64(0), b.advance(entry, kTakenAt), /*alignment=*/8,
+                          /*isVolatile=*/true);
     fence();
     LLVM::AtomicRMWOp::create(b, LLVM::AtomicBinOp::xchg, entry, b.i32(0),
                               LLVM::AtomicOrdering::monotonic);

@@ -22,14 +22,10 @@ static LogicalResult atTurn(KernelEmitter &e, TurnOp op, llvm::function_ref<void
     return op.emitOpError("is executed by one thread: its role may only copy and compute scalars");
   auto [address, inside] = getElementPlace(b, getView(e, op.getTurns()),
                                            getIndices(e, op.getIndices(), op.getStaticIndices()));
-  if (!inside) {
+  if (inside)
+    b.onlyIf(inside, [&, address = address] { body(address); });
+  else
     body(address);
-    return success();
-  }
-  auto branch = scf::IfOp::create(b, inside, /*withElseRegion=*/false);
-  OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPoint(branch.thenBlock()->getTerminator());
-  body(address);
   return success();
 }
 
@@ -43,8 +39,7 @@ static LogicalResult emitAwaitTurn(KernelEmitter &e, AwaitTurnOp op) {
       b.createBlock(&loop.getBefore());
       Value count = b.inlineAsm("ld.acquire.gpu.global.b32 $0, [$1];", "=r,l,~{memory}",
                                 b.getI32Type(), {address});
-      scf::ConditionOp::create(b, arith::CmpIOp::create(b, arith::CmpIPredicate::ne, count, number),
-                               ValueRange());
+      scf::ConditionOp::create(b, b.notEqual(count, number), ValueRange());
       b.createBlock(&loop.getAfter());
       scf::YieldOp::create(b);
     }

@@ -114,10 +114,10 @@ static LogicalResult emitRaiseMax(KernelEmitter &e, RaiseMaxOp op) {
     Value zero = arith::ConstantOp::create(b, b.getF32FloatAttr(0.0f));
     Value isAbove = arith::CmpFOp::create(b, arith::CmpFPredicate::OGT, factor, zero);
     Value no = arith::ConstantOp::create(b, b.getBoolAttr(false));
-    any = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, isAbove, no);
+    any = b.equal(isAbove, no);
   }
   any = mayBeAbove(b, rows, limits, factor, b.i32(0), any);
-  any = b.intrinsic("llvm.nvvm.vote.any.sync", b.getI1Type(), {b.i32(-1), any});
+  any = b.voteAny(any);
   SmallVector<Operation *> falls = findFalls(op);
   auto branch = scf::IfOp::create(b, SmallVector<Type>(rows.size() * (1 + falls.size()), f32), any,
                                   /*addThenBlock=*/true, /*addElseBlock=*/true);

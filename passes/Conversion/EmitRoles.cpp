@@ -59,15 +59,7 @@ static LogicalResult emitRole(KernelEmitter &e, mlir::Region &body, Value wholeW
     b.threads.thread = arith::SubIOp::create(b, b.threads.thread, b.i32(32 * first));
   }
   LogicalResult result = success();
-  {
-    OpBuilder::InsertionGuard role(b);
-    e.isOneThread = isForOneThread(body);
-    if (e.isOneThread) {
-      Value isFirst =
-          arith::CmpIOp::create(b, arith::CmpIPredicate::eq, b.threads.thread, b.i32(0));
-      auto branch = scf::IfOp::create(b, isFirst, /*withElseRegion=*/false);
-      b.setInsertionPoint(branch.thenBlock()->getTerminator());
-    }
+  auto emitBody = [&] {
     TimelineWriter &timeline = e.state<TimelineWriter>();
     bool hasEvents = timeline.hasEvents(body);
     if (hasEvents)
@@ -75,8 +67,13 @@ static LogicalResult emitRole(KernelEmitter &e, mlir::Region &body, Value wholeW
     result = e.emitBlock(body.front());
     if (hasEvents)
       timeline.close(b);
-    e.isOneThread = false;
-  }
+  };
+  e.isOneThread = isForOneThread(body);
+  if (e.isOneThread)
+    b.onlyIf(b.equal(b.threads.thread, b.i32(0)), emitBody);
+  else
+    emitBody();
+  e.isOneThread = false;
   e.role = nullptr;
   b.threads.endOfEntry->erase();
   b.threads = std::move(outer);

@@ -28,18 +28,17 @@ static LogicalResult emitWrite(KernelEmitter &e, WriteSharedOp op) {
                      cast<SharedType>(op.getBuffer().getType()), op.getTranspose());
 }
 
-static LogicalResult emitSlot(KernelEmitter &e, SlotOp op) {
+static void emitSlot(KernelEmitter &e, SlotOp op) {
   ThreadBuilder &b = e.b;
   auto type = cast<RingType>(op.getRing().getType());
   int64_t slot = llvm::alignTo(getBytes(type.getSlot()), getAlignment(type.getSlot()));
   Value ring = e.getScalar(op.getRing());
   if (type.getStages() == 1) {
     e.set(op.getBuffer(), {ring});
-    return success();
+    return;
   }
   Value index = arith::RemUIOp::create(b, e.getScalar(op.getUse()), b.i32(type.getStages()));
   e.set(op.getBuffer(), {b.advance(ring, b.mul(index, b.i32(slot)))});
-  return success();
 }
 
 static LogicalResult emitAllocBuffer(KernelEmitter &e, AllocOp op) {

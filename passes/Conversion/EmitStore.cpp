@@ -15,7 +15,7 @@ using namespace tilewright;
 using namespace tilewright::tgpu;
 using layout::RegisterLayout;
 
-static LogicalResult emitStore(KernelEmitter &e, StoreOp op) {
+static void emitStore(KernelEmitter &e, StoreOp op) {
   ThreadBuilder &b = e.b;
   const RegisterLayout &layout = *e.getLayout(op, op.getValue().getType());
   ViewRegion region = getRegion(e, op, op.getValue());
@@ -31,7 +31,7 @@ static LogicalResult emitStore(KernelEmitter &e, StoreOp op) {
       elements.front().getType().isInteger(1) ? 1 : getRunLength(layout, region.view.bytes);
   if (vector == 1) {
     storeAll(1);
-    return success();
+    return;
   }
   auto branch = scf::IfOp::create(b, TypeRange(), isVectorisable(e, region, vector),
                                   /*addThenBlock=*/true, /*addElseBlock=*/true);
@@ -42,7 +42,6 @@ static LogicalResult emitStore(KernelEmitter &e, StoreOp op) {
     storeAll(length);
     scf::YieldOp::create(b);
   }
-  return success();
 }
 
 void tgpu::registerStoreLowerings(LoweringTable &table) { table.add<StoreOp>(emitStore); }

@@ -75,13 +75,12 @@ static LogicalResult rearrange(KernelEmitter &e, Operation *op, Value source, Va
 // Elements by their indices
 //===----------------------------------------------------------------------===//
 
-static LogicalResult emitFull(KernelEmitter &e, tile::FullOp op) {
+static void emitFull(KernelEmitter &e, tile::FullOp op) {
   size_t count = e.getLayout(op, op.getResult().getType())->registersPerThread();
   e.setElements(op.getResult(), Values(count, e.getScalar(op.getValue())));
-  return success();
 }
 
-static LogicalResult emitIota(KernelEmitter &e, tile::IotaOp op) {
+static void emitIota(KernelEmitter &e, tile::IotaOp op) {
   ThreadBuilder &b = e.b;
   const RegisterLayout &layout = *e.getLayout(op, op.getResult().getType());
   int dim = static_cast<int>(op.getDim());
@@ -91,7 +90,7 @@ static LogicalResult emitIota(KernelEmitter &e, tile::IotaOp op) {
     for (int reg = 0; reg < layout.registersPerThread(); ++reg)
       elements.push_back(b.add(e.getScalar(op.getStart()), indicesOf(b, layout, shape, reg)[dim]));
     e.setElements(op.getResult(), elements);
-    return success();
+    return;
   }
   Value first = b.add(e.getScalar(op.getStart()), getThreadCoord(b, layout, dim));
   llvm::DenseMap<int64_t, Value> known; // most registers share their coordinate with others
@@ -104,7 +103,6 @@ static LogicalResult emitIota(KernelEmitter &e, tile::IotaOp op) {
     elements.push_back(element);
   }
   e.setElements(op.getResult(), elements);
-  return success();
 }
 
 /// The registers of `from` in the order of `to`, where threads can rename them.
@@ -116,6 +114,16 @@ static std::optional<std::vector<int>> renaming(const RegisterLayout &from,
   if (conversion.kind != layout::Conversion::Kind::Registers)
     return std::nullopt;
   return conversion.sourceRegister;
+}
+
+/// The elements of `result` are those of `source` in these registers.
+static LogicalResult takeRegisters(KernelEmitter &e, Value result, Value source,
+                                   ArrayRef<int> registers) {
+  Values elements = e.getElements(source), taken;
+  for (int reg : registers)
+    taken.push_back(elements[reg]);
+  e.setElements(result, taken);
+  return success();
 }
 
 static LogicalResult emitExpand(KernelEmitter &e, tile::ExpandOp op) {
@@ -137,11 +145,10 @@ static LogicalResult emitExpand(KernelEmitter &e, tile::ExpandOp op) {
     return op.emitError() << "the operand must lie as slice<" << op.getDim()
                           << "> of the result does, but got " << op.getSource().getType()
                           << "; convert it first";
-  Values elements = e.getElements(op.getSource()), result;
+  SmallVector<int> registers;
   for (int reg : plan.resultRegister)
-    result.push_back(elements[(*source)[reg]]);
-  e.setElements(op.getResult(), result);
-  return success();
+    registers.push_back((*source)[reg]);
+  return takeRegisters(e, op.getResult(), op.getSource(), registers);
 }
 
 static LogicalResult emitTranspose(KernelEmitter &e, tile::TransposeOp op) {
@@ -164,24 +171,15 @@ static LogicalResult emitTranspose(KernelEmitter &e, tile::TransposeOp op) {
     return op.emitError() << "a transposed tile must stay in its threads, but got "
                           << op.getSource().getType() << " to " << op.getResult().getType()
                           << "; exchange it through shared memory (tgpu.write, tgpu.read)";
-  Values elements = e.getElements(op.getSource()), result;
-  for (int reg : *source)
-    result.push_back(elements[reg]);
-  e.setElements(op.getResult(), result);
-  return success();
+  return takeRegisters(e, op.getResult(), op.getSource(), *source);
 }
 
 /// Elements keep their order along rows.
 static LogicalResult emitReshape(KernelEmitter &e, tile::ReshapeOp op) {
   const RegisterLayout &to = *e.getLayout(op, op.getResult().getType());
   const RegisterLayout &from = *e.getLayout(op, op.getSource().getType());
-  if (std::optional<std::vector<int>> source = renaming(from, to)) {
-    Values elements = e.getElements(op.getSource()), result;
-    for (int reg : *source)
-      result.push_back(elements[reg]);
-    e.setElements(op.getResult(), result);
-    return success();
-  }
+  if (std::optional<std::vector<int>> source = renaming(from, to))
+    return takeRegisters(e, op.getResult(), op.getSource(), *source);
   ArrayRef<int64_t> shape = cast<RankedTensorType>(op.getResult().getType()).getShape();
   return rearrange(e, op, op.getSource(), op.getResult(),
                    [&](ArrayRef<Value> indices) { return linearise(e.b, indices, shape); });
@@ -321,13 +319,8 @@ static LogicalResult emitConvert(KernelEmitter &e, ConvertOp op) {
   const RegisterLayout &from = *e.getLayout(op, op.getSource().getType());
   const RegisterLayout &to = *e.getLayout(op, op.getResult().getType());
   layout::Conversion conversion = layout::convert(from, to);
-  Values source = e.getElements(op.getSource()), result;
-  if (conversion.kind == layout::Conversion::Kind::Registers) {
-    for (int reg : conversion.sourceRegister)
-      result.push_back(source[reg]);
-    e.setElements(op.getResult(), result);
-    return success();
-  }
+  if (conversion.kind == layout::Conversion::Kind::Registers)
+    return takeRegisters(e, op.getResult(), op.getSource(), conversion.sourceRegister);
 
   if (op.getScratch()) {
     auto type = cast<SharedType>(op.getScratch().getType());
@@ -350,6 +343,7 @@ static LogicalResult emitConvert(KernelEmitter &e, ConvertOp op) {
     return op.emitError() << "elements change warps, for which the conversion needs scratch memory "
                              "(through)";
 
+  Values source = e.getElements(op.getSource()), result;
   // Lane l takes from lane other(l); where lanes take different registers, one shuffle for each.
   for (int reg = 0; reg < to.registersPerThread(); ++reg) {
     std::map<int, uint32_t> lanesOf;
@@ -377,7 +371,7 @@ static LogicalResult emitConvert(KernelEmitter &e, ConvertOp op) {
       }
       Value bit = arith::AndIOp::create(
           b, arith::ShRUIOp::create(b, b.i32(int32_t(mask)), b.threads.lane), b.i32(1));
-      Value takes = arith::CmpIOp::create(b, arith::CmpIPredicate::ne, bit, b.i32(0));
+      Value takes = b.notEqual(bit, b.i32(0));
       value = arith::SelectOp::create(b, takes, moved, value);
     }
     result.push_back(value);

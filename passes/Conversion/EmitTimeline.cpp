@@ -45,7 +45,7 @@ void TimelineWriter::begin(KernelEmitter &e) {
   Value chunks = arith::DivUIOp::create(b, view.extents[0], b.i32(timeline->words));
   chunks = arith::MinUIOp::create(b, chunks, b.i32((int64_t(1) << 32) / bytes - 1));
   chunks = arith::SubIOp::create(b, arith::MaxUIOp::create(b, chunks, b.i32(1)), b.i32(1));
-  Value isDense = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, view.strides[0], b.i64(1));
+  Value isDense = b.equal(view.strides[0], b.i64(1));
   this->chunks = arith::SelectOp::create(b, isDense, chunks, b.i32(0));
 }
 
@@ -53,9 +53,7 @@ void TimelineWriter::open(ThreadBuilder &b, int64_t roleNumber) {
   if (!timeline)
     return;
   Value group = arith::ShRUIOp::create(b, b.threads.thread, b.i32(7));
-  Value first =
-      arith::CmpIOp::create(b, arith::CmpIPredicate::eq,
-                            arith::AndIOp::create(b, b.threads.thread, b.i32(127)), b.i32(0));
+  Value first = b.equal(arith::AndIOp::create(b, b.threads.thread, b.i32(127)), b.i32(0));
   Value writes = arith::ExtUIOp::create(b, b.getI32Type(), first);
   Value slot = arith::OrIOp::create(b, group, b.i32(roleNumber << 16));
   int64_t bytes = timeline->words * format::wordBytes;

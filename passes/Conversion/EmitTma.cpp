@@ -65,14 +65,6 @@ static LogicalResult emitTma(KernelEmitter &e, TmaOp op,
   return success();
 }
 
-/// {$2, $3} from operand `first` on.
-static std::string coordinates(unsigned first, size_t rank) {
-  std::string text = "{";
-  for (size_t i = 0; i < rank; ++i)
-    text += (i ? ", $" : "$") + std::to_string(first + i);
-  return text + "}";
-}
-
 static std::string repeated(StringRef constraint, size_t count) {
   std::string text;
   for (size_t i = 0; i < count; ++i)
@@ -86,8 +78,8 @@ static LogicalResult emitTmaLoad(KernelEmitter &e, TmaLoadOp op) {
     Values operands{buffer, map, full};
     llvm::append_range(operands, at);
     e.b.inlineAsm("cp.async.bulk.tensor." + std::to_string(at.size()) +
-                      "d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [$0], [$1, " +
-                      coordinates(3, at.size()) + "], [$2];",
+                      "d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [$0], [$1, {" +
+                      operandList(3, at.size()) + "}], [$2];",
                   "r,l,r" + repeated("r", at.size()) + ",~{memory}", nullptr, operands);
   });
 }
@@ -100,7 +92,7 @@ template <typename TmaOp> static LogicalResult emitTmaWrite(KernelEmitter &e, Tm
     std::string name = isReduction ? "cp.reduce.async.bulk.tensor." : "cp.async.bulk.tensor.";
     name += std::to_string(at.size()) + "d.global.shared::cta.";
     name += isReduction ? "add.tile.bulk_group" : "tile.bulk_group";
-    e.b.inlineAsm(name + " [$1, " + coordinates(2, at.size()) + "], [$0];",
+    e.b.inlineAsm(name + " [$1, {" + operandList(2, at.size()) + "}], [$0];",
                   "r,l" + repeated("r", at.size()) + ",~{memory}", nullptr, operands);
   });
 }

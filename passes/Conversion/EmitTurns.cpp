@@ -32,7 +32,7 @@ static void emitFirstRound(KernelEmitter &e, FirstRoundOp op) {
       own = each;
       continue;
     }
-    Value isThis = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, warpgroup, b.i32(number));
+    Value isThis = b.equal(warpgroup, b.i32(number));
     own = arith::SelectOp::create(b, isThis, each, own);
   }
   // The value is uniform; the reduction tells ptxas so (see readWord in EmitNextTile.cpp).
@@ -60,13 +60,11 @@ static LogicalResult emitTurns(KernelEmitter &e, TurnsOp op) {
            << "the role that takes turns must begin at a warpgroup, but it begins at "
               "warp "
            << firstWarp;
-  Value isSecond = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, getWarpgroup(b),
-                                         b.i32(firstWarp / kWarpsOfGroup + 1));
-  auto branch = scf::IfOp::create(b, isSecond, /*withElseRegion=*/false);
-  OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPoint(branch.thenBlock()->getTerminator());
-  b.intrinsic("llvm.nvvm.barrier.cta.arrive.aligned.count",
-              ValueRange{b.i32(*op.getId()), b.i32(kThreadsOfTurn)});
+  Value isSecond = b.equal(getWarpgroup(b), b.i32(firstWarp / kWarpsOfGroup + 1));
+  b.onlyIf(isSecond, [&] {
+    b.intrinsic("llvm.nvvm.barrier.cta.arrive.aligned.count",
+                ValueRange{b.i32(*op.getId()), b.i32(kThreadsOfTurn)});
+  });
   return success();
 }
 
@@ -86,8 +84,7 @@ static Value getBarrierOfTurn(KernelEmitter &e, TurnsOp turns, bool takes) {
   Value group = arith::DivUIOp::create(b, b.threads.warp, b.i32(kWarpsOfGroup));
   if (!takes) {
     Value next = b.add(group, b.i32(1));
-    Value isLast = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, next,
-                                         b.i32(static_cast<int64_t>(turns.getWarpgroups())));
+    Value isLast = b.equal(next, b.i32(static_cast<int64_t>(turns.getWarpgroups())));
     group = arith::SelectOp::create(b, isLast, b.i32(0), next);
   }
   // The shuffle makes the number uniform and opaque: ptxas would recompute it from the warp's
@@ -108,7 +105,7 @@ static LogicalResult emitTurn(KernelEmitter &e, Operation *op, Value turnsValue,
   return success();
 }
 
-static LogicalResult emitArrive(KernelEmitter &e, ArriveOp op) {
+static void emitArrive(KernelEmitter &e, ArriveOp op) {
   ThreadBuilder &b = e.b;
   Value address = getBarrier(e, op.getBarriers(), e.getScalar(op.getUse()));
   auto arrive = [&] {
@@ -116,7 +113,7 @@ static LogicalResult emitArrive(KernelEmitter &e, ArriveOp op) {
   };
   if (op.getPer() == ArriveScope::Thread || e.isOneThread) {
     arrive();
-    return success();
+    return;
   }
   // The other threads' work lies before the convergence of their warp, or before a barrier.
   b.intrinsic("llvm.nvvm.bar.warp.sync", b.i32(-1));
@@ -126,16 +123,12 @@ static LogicalResult emitArrive(KernelEmitter &e, ArriveOp op) {
   Value number = threads == 32
                      ? b.threads.lane
                      : arith::RemUIOp::create(b, b.threads.thread, b.i32(threads)).getResult();
-  Value isFirst = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, number, b.i32(0));
-  auto branch = scf::IfOp::create(b, isFirst, /*withElseRegion=*/false);
-  OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPoint(branch.thenBlock()->getTerminator());
-  arrive();
-  return success();
+  Value isFirst = b.equal(number, b.i32(0));
+  b.onlyIf(isFirst, arrive);
 }
 
 /// Bytes beyond the view are not copied; the barrier counts them as if they were.
-static LogicalResult emitBulkLoad(KernelEmitter &e, BulkLoadOp op) {
+static void emitBulkLoad(KernelEmitter &e, BulkLoadOp op) {
   ThreadBuilder &b = e.b;
   constexpr int64_t pieceBytes = 16;
   auto type = cast<SharedType>(op.getBuffer().getType());
@@ -153,26 +146,18 @@ static LogicalResult emitBulkLoad(KernelEmitter &e, BulkLoadOp op) {
   bytes = arith::AndIOp::create(b, bytes, b.i32(-pieceBytes));
   Value missing = arith::SubIOp::create(b, b.i32(allBytes), bytes);
   Value buffer = getWindowAddress(b, e.getScalar(op.getBuffer()));
-  auto onlyIf = [&](Value count, llvm::function_ref<void()> body) {
-    Value isSome = arith::CmpIOp::create(b, arith::CmpIPredicate::ne, count, zeroBytes);
-    auto branch = scf::IfOp::create(b, isSome, /*withElseRegion=*/false);
-    OpBuilder::InsertionGuard guard(b);
-    b.setInsertionPoint(branch.thenBlock()->getTerminator());
-    body();
-  };
   byOneThread(e, [&] {
-    onlyIf(bytes, [&] {
+    b.onlyIf(b.notEqual(bytes, zeroBytes), [&] {
       b.inlineAsm(
           "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [$0], [$1], $2, "
           "[$3];",
           "r,l,r,r,~{memory}", nullptr, {buffer, region.origin, bytes, full});
     });
-    onlyIf(missing, [&] {
+    b.onlyIf(b.notEqual(missing, zeroBytes), [&] {
       b.inlineAsm("mbarrier.complete_tx.relaxed.cta.shared::cta.b64 [$0], $1;", "r,r,~{memory}",
                   nullptr, {full, missing});
     });
   });
-  return success();
 }
 
 static LogicalResult emitTakeTurn(KernelEmitter &e, TakeTurnOp op) {

@@ -24,7 +24,7 @@ static LogicalResult emitDim(KernelEmitter &e, tile::DimOp op) {
   return success();
 }
 
-static LogicalResult emitSubview(KernelEmitter &e, tile::SubviewOp op) {
+static void emitSubview(KernelEmitter &e, tile::SubviewOp op) {
   ThreadBuilder &b = e.b;
   View view = getView(e, op.getSource());
   int64_t dim = op.getDim();
@@ -34,7 +34,6 @@ static LogicalResult emitSubview(KernelEmitter &e, tile::SubviewOp op) {
   list[0] = b.advance(view.base, bytes);
   list[1 + dim] = clampPart(b, offset, e.getScalar(op.getSize()), view.extents[dim]);
   e.set(op.getResult(), list);
-  return success();
 }
 
 static LogicalResult emitCaptured(KernelEmitter &e, tile::CapturedOp op) {
@@ -45,7 +44,7 @@ static LogicalResult emitCaptured(KernelEmitter &e, tile::CapturedOp op) {
   return success();
 }
 
-static LogicalResult emitRepeat(KernelEmitter &e, tile::RepeatOp op) {
+static void emitRepeat(KernelEmitter &e, tile::RepeatOp op) {
   ThreadBuilder &b = e.b;
   View view = getView(e, op.getSource());
   size_t dim = op.getDim(), rank = view.extents.size();
@@ -61,7 +60,6 @@ static LogicalResult emitRepeat(KernelEmitter &e, tile::RepeatOp op) {
   list[1 + dim] = choose(arith::SelectOp::create(b, b.less(at, extent), all, b.i32(0)), extent);
   list[1 + rank + dim] = choose(b.i64(0), stride);
   e.set(op.getResult(), list);
-  return success();
 }
 
 static LogicalResult emitAt(KernelEmitter &e, tile::AtOp op) {

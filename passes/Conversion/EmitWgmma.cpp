@@ -18,14 +18,6 @@ using namespace tilewright::tgpu;
 using layout::Major;
 using layout::WgmmaOperand;
 
-/// $first, $first+1, ...
-static std::string bracedOperands(size_t first, size_t count) {
-  std::string text = "{";
-  for (size_t i = 0; i < count; ++i)
-    text += (i ? ",$" : "$") + std::to_string(first + i);
-  return text + "}";
-}
-
 /// The slot of a ring in which an operand lies, if rounds do not all use the same.
 static SlotOp getVaryingSlot(Value operand) {
   auto slot = operand.getDefiningOp<SlotOp>();
@@ -142,12 +134,12 @@ static LogicalResult emitWgmma(KernelEmitter &e, WgmmaOp op) {
                          std::to_string(isFirst && step == 0 ? 0 : 1) + ", 0; " +
                          "wgmma.mma_async.sync.aligned.m64n" + std::to_string(cols) + "k" +
                          std::to_string(layout::wgmmaDepth(bits)) + ".f32." + name.str() + "." +
-                         name.str() + " " + bracedOperands(0, n) + ", ";
+                         name.str() + " {" + operandList(0, n, ",") + "}, ";
       Values operands;
       std::string constraints;
       size_t next = 2 * n; // tied operands have numbers of their own
       if (isRegisterA) {
-        text += bracedOperands(next, 4);
+        text += "{" + operandList(next, 4, ",") + "}";
         llvm::append_range(operands, ArrayRef(aWords).slice(4 * (block * steps + step), 4));
         constraints = "r,r,r,r,";
         next += 4;

@@ -149,9 +149,9 @@ static Value isAlignedView(KernelEmitter &e, const View &view, Value viewValue, 
   }
   bits = arith::AndIOp::create(b, bits, b.i64(vector * view.bytes - 1));
   Value end = arith::AndIOp::create(b, view.extents.back(), b.i32(vector - 1));
-  Value endsAligned = is(arith::CmpIPredicate::eq, end, b.i32(0));
-  Value isAligned = b.conjunction(is(arith::CmpIPredicate::eq, bits, b.i64(0)), endsAligned);
-  known = b.conjunction(is(arith::CmpIPredicate::eq, view.strides.back(), b.i64(1)), isAligned);
+  Value endsAligned = b.equal(end, b.i32(0));
+  Value isAligned = b.conjunction(b.equal(bits, b.i64(0)), endsAligned);
+  known = b.conjunction(b.equal(view.strides.back(), b.i64(1)), isAligned);
   return known;
 }
 
@@ -167,18 +167,15 @@ Value tgpu::isWhole(ThreadBuilder &b, const ViewRegion &region) {
 
 Value tgpu::isVectorisable(KernelEmitter &e, const ViewRegion &region, int64_t vector) {
   ThreadBuilder &b = e.b;
-  auto is = [&](Value value, Value wanted) {
-    return arith::CmpIOp::create(b, arith::CmpIPredicate::eq, value, wanted).getResult();
-  };
   // Most of it depends on an argument alone, and is loop-invariant.
   if (region.root && region.runsAlongLast) {
     Value begin = arith::AndIOp::create(b, region.index.back(), b.i32(vector - 1));
-    Value beginsAligned = is(begin, b.i32(0));
+    Value beginsAligned = b.equal(begin, b.i32(0));
     Value isAligned = b.conjunction(isAlignedView(e, getView(e, region.root), region.root, vector),
                                     beginsAligned);
     return region.root == region.viewValue
                ? isAligned
-               : b.conjunction(isAligned, is(region.stride.back(), b.i64(1)));
+               : b.conjunction(isAligned, b.equal(region.stride.back(), b.i64(1)));
   }
   Value bits = LLVM::PtrToIntOp::create(b, b.getI64Type(), region.origin);
   for (Value stride : ArrayRef(region.stride).drop_back())
@@ -187,9 +184,9 @@ Value tgpu::isVectorisable(KernelEmitter &e, const ViewRegion &region, int64_t v
   // Runs then begin at multiples of their length, and the view ends at one.
   Value ends = arith::OrIOp::create(b, region.index.back(), region.extent.back());
   ends = arith::AndIOp::create(b, ends, b.i32(vector - 1));
-  Value endsAligned = is(ends, b.i32(0));
-  Value isAligned = b.conjunction(is(bits, b.i64(0)), endsAligned);
-  return b.conjunction(is(region.stride.back(), b.i64(1)), isAligned);
+  Value endsAligned = b.equal(ends, b.i32(0));
+  Value isAligned = b.conjunction(b.equal(bits, b.i64(0)), endsAligned);
+  return b.conjunction(b.equal(region.stride.back(), b.i64(1)), isAligned);
 }
 
 //===----------------------------------------------------------------------===//
@@ -215,12 +212,9 @@ static AsmShape getAsmShape(unsigned elementBits, size_t count) {
   return {wordBits, numWords, suffix, wordBits == 64 ? "l" : wordBits == 32 ? "r" : "h"};
 }
 
-/// {$0, $1} from operand `first` on.
-static std::string operandList(unsigned first, unsigned count) {
-  std::string text;
-  for (unsigned i = 0; i < count; ++i)
-    text += (i ? ", $" : "$") + std::to_string(first + i);
-  return count > 1 ? "{" + text + "}" : text;
+/// {$0, $1}, without braces where it is one.
+static std::string wordList(unsigned first, unsigned count) {
+  return count > 1 ? "{" + operandList(first, count) + "}" : operandList(first, count);
 }
 
 Values tgpu::loadGlobal(ThreadBuilder &b, Value address, Value inside, Type element, int64_t count,
@@ -251,7 +245,7 @@ Values tgpu::loadGlobal(ThreadBuilder &b, Value address, Value inside, Type elem
     text += "mov" + type + " $" + std::to_string(i) + ", $" + std::to_string(n + 2) + "; ";
     constraints += ("=&" + shape.constraint + ",").str();
   }
-  text += "@$" + std::to_string(n + 1) + " ld.global" + shape.suffix + " " + operandList(0, n) +
+  text += "@$" + std::to_string(n + 1) + " ld.global" + shape.suffix + " " + wordList(0, n) +
           ", [$" + std::to_string(n) + "];";
   constraints += ("l,b," + shape.constraint + ",~{memory}").str();
   if (!inside)
@@ -264,40 +258,23 @@ Values tgpu::loadGlobal(ThreadBuilder &b, Value address, Value inside, Type elem
   for (unsigned i = 0; i < n; ++i)
     list.push_back(n == 1 ? loaded : b.extract(loaded, i));
   if (isFlag)
-    return {arith::CmpIOp::create(b, arith::CmpIPredicate::ne, list[0], b.zero(word)).getResult()};
+    return {b.notEqual(list[0], b.zero(word))};
   if (elementBits == 8 && count == 1)
     return {arith::TruncIOp::create(b, memory, list[0]).getResult()};
-  if (elementBits == shape.wordBits) {
-    for (Value &value : list)
-      value = b.bitcast(value, element);
-    return list;
-  }
-  Values elements;
-  for (Value value : list) {
-    unsigned perWord = shape.wordBits / elementBits;
-    Value vector = b.bitcast(value, VectorType::get(perWord, element));
-    for (unsigned i = 0; i < perWord; ++i)
-      elements.push_back(b.extract(vector, i));
-  }
-  return elements;
+  return b.unpackWords(list, element);
 }
 
 void tgpu::storeGlobal(ThreadBuilder &b, Value address, Value inside, ArrayRef<Value> elements) {
   Type element = elements.front().getType();
   unsigned bits = std::max(8u, element.getIntOrFloatBitWidth());
   AsmShape shape = getAsmShape(bits, elements.size());
-  Type word = b.getIntegerType(shape.wordBits);
   Values words;
-  if (bits == 8 && elements.size() == 1) {
-    words.push_back(arith::ExtUIOp::create(b, word, elements[0]));
-  } else {
-    unsigned perWord = shape.wordBits / bits;
-    for (size_t i = 0; i < elements.size(); i += perWord)
-      words.push_back(
-          b.bitcast(perWord == 1 ? elements[i] : b.vectorOf(elements.slice(i, perWord)), word));
-  }
+  if (bits == 8 && elements.size() == 1)
+    words.push_back(arith::ExtUIOp::create(b, b.getIntegerType(shape.wordBits), elements[0]));
+  else
+    words = b.packWords(elements, shape.wordBits);
   unsigned n = shape.numWords;
-  std::string text = "st.global" + shape.suffix + " [$0], " + operandList(1, n) + ";";
+  std::string text = "st.global" + shape.suffix + " [$0], " + wordList(1, n) + ";";
   std::string constraints = "l";
   for (unsigned i = 0; i < n; ++i)
     constraints += ("," + shape.constraint).str();

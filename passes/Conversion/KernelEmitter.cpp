@@ -6,6 +6,7 @@
 #include "passes/Conversion/KernelEmitter.h"
 
 #include "dialect/Tile/Calls.h"
+#include "passes/Conversion/ElementOps.h"
 #include "passes/Conversion/Exchange.h"
 #include "passes/Conversion/LoweringTable.h"
 #include "passes/Conversion/TimelineWriter.h"
@@ -57,7 +58,7 @@ Type KernelEmitter::getScalarType(Type type) {
   type = tile::getElementType(type);
   if (isa<IndexType>(type))
     return b.getI64Type();
-  if (isa<FloatType>(type) && type.getIntOrFloatBitWidth() == 8)
+  if (isFloat8(type))
     return b.getI8Type();
   return type;
 }

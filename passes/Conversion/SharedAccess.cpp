@@ -50,10 +50,7 @@ Values tgpu::loadVector(ThreadBuilder &b, Value address, Type element, int64_t c
   Values elements;
   for (int64_t i = 0; i < count; ++i) {
     Value value = count == 1 ? loaded : b.extract(loaded, i);
-    elements.push_back(
-        isFlag
-            ? arith::CmpIOp::create(b, arith::CmpIPredicate::ne, value, b.zero(memory)).getResult()
-            : value);
+    elements.push_back(isFlag ? b.notEqual(value, b.zero(memory)) : value);
   }
   return elements;
 }

@@ -5,6 +5,8 @@
 
 #include "passes/Conversion/ThreadBuilder.h"
 
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
 using namespace mlir;
 using namespace tilewright;
 using namespace tilewright::tgpu;
@@ -64,6 +66,12 @@ Value ThreadBuilder::conjunction(Value x, Value y) {
 Value ThreadBuilder::less(Value x, Value y) {
   return arith::CmpIOp::create(*this, arith::CmpIPredicate::ult, x, y);
 }
+Value ThreadBuilder::equal(Value x, Value y) {
+  return arith::CmpIOp::create(*this, arith::CmpIPredicate::eq, x, y);
+}
+Value ThreadBuilder::notEqual(Value x, Value y) {
+  return arith::CmpIOp::create(*this, arith::CmpIPredicate::ne, x, y);
+}
 Value ThreadBuilder::toI64(Value x) {
   if (x.getType().isInteger(64))
     return x;
@@ -121,19 +129,19 @@ Value ThreadBuilder::extract(Value aggregate, int64_t index) {
     return LLVM::ExtractElementOp::create(*this, aggregate, i32(index));
   return LLVM::ExtractValueOp::create(*this, aggregate, ArrayRef<int64_t>{index});
 }
-Values ThreadBuilder::packWords(ArrayRef<Value> elements) {
+Values ThreadBuilder::packWords(ArrayRef<Value> elements, unsigned wordBits) {
   Values words;
-  unsigned perWord = 32 / elements.front().getType().getIntOrFloatBitWidth();
+  size_t perWord = wordBits / elements.front().getType().getIntOrFloatBitWidth();
   for (size_t i = 0; i < elements.size(); i += perWord)
-    words.push_back(
-        bitcast(perWord == 1 ? elements[i] : vectorOf(elements.slice(i, perWord)), getI32Type()));
+    words.push_back(bitcast(perWord == 1 ? elements[i] : vectorOf(elements.slice(i, perWord)),
+                            getIntegerType(wordBits)));
   return words;
 }
 
 Values ThreadBuilder::unpackWords(ArrayRef<Value> words, Type element) {
   Values elements;
-  unsigned perWord = 32 / element.getIntOrFloatBitWidth();
   for (Value word : words) {
+    unsigned perWord = word.getType().getIntOrFloatBitWidth() / element.getIntOrFloatBitWidth();
     if (perWord == 1) {
       elements.push_back(bitcast(word, element));
       continue;
@@ -143,6 +151,13 @@ Values ThreadBuilder::unpackWords(ArrayRef<Value> words, Type element) {
       elements.push_back(extract(vector, i));
   }
   return elements;
+}
+
+std::string tgpu::operandList(size_t first, size_t count, StringRef separator) {
+  std::string text;
+  for (size_t i = 0; i < count; ++i)
+    text += (i ? separator.str() : "") + "$" + std::to_string(first + i);
+  return text;
 }
 
 /// Results "=f" for each value, and operands tied to them.
@@ -168,4 +183,15 @@ Values ThreadBuilder::tiedAsm(StringRef text, StringRef moreConstraints, ArrayRe
   for (size_t i = 0; i < tied.size(); ++i)
     list.push_back(tied.size() == 1 ? out : extract(out, static_cast<int64_t>(i)));
   return list;
+}
+
+Value ThreadBuilder::voteAny(Value condition) {
+  return intrinsic("llvm.nvvm.vote.any.sync", getI1Type(), {i32(-1), condition});
+}
+
+void ThreadBuilder::onlyIf(Value condition, llvm::function_ref<void()> body) {
+  auto branch = scf::IfOp::create(*this, condition, /*withElseRegion=*/false);
+  OpBuilder::InsertionGuard guard(*this);
+  setInsertionPoint(branch.thenBlock()->getTerminator());
+  body();
 }

@@ -46,8 +46,10 @@ public:
   mlir::Value mul(mlir::Value x, mlir::Value y);
   mlir::Value conjunction(mlir::Value x, mlir::Value y); ///< null stands for true
   mlir::Value less(mlir::Value x, mlir::Value y);        ///< unsigned
-  mlir::Value toI64(mlir::Value x);                      ///< signed
-  mlir::Value toU64(mlir::Value x);                      ///< unsigned
+  mlir::Value equal(mlir::Value x, mlir::Value y);
+  mlir::Value notEqual(mlir::Value x, mlir::Value y);
+  mlir::Value toI64(mlir::Value x); ///< signed
+  mlir::Value toU64(mlir::Value x); ///< unsigned
   mlir::Value bitcast(mlir::Value value, mlir::Type type);
 
   //===--- Pointers, vectors, words ----------------------------------------===//
@@ -56,8 +58,8 @@ public:
   mlir::Value advance(mlir::Value pointer, int64_t bytes);
   mlir::Value vectorOf(mlir::ArrayRef<mlir::Value> elements);
   mlir::Value extract(mlir::Value aggregate, int64_t index);
-  /// Words of 32 bits, and their elements. Elements have 16 or 32 bits.
-  Values packWords(mlir::ArrayRef<mlir::Value> elements);
+  /// Words, and their elements, which are no wider.
+  Values packWords(mlir::ArrayRef<mlir::Value> elements, unsigned wordBits = 32);
   Values unpackWords(mlir::ArrayRef<mlir::Value> words, mlir::Type element);
 
   //===--- Instructions ----------------------------------------------------===//
@@ -70,7 +72,14 @@ public:
   /// Inline assembly of f32 whose results are tied to its first operands.
   Values tiedAsm(llvm::StringRef text, llvm::StringRef moreConstraints,
                  mlir::ArrayRef<mlir::Value> tied, mlir::ValueRange more);
+  /// Whether the condition holds in any lane of the warp, which makes the answer uniform for ptxas.
+  mlir::Value voteAny(mlir::Value condition);
+  /// A branch without results.
+  void onlyIf(mlir::Value condition, llvm::function_ref<void()> body);
 };
+
+/// "$2, $3", operands of inline assembly from `first` on.
+std::string operandList(size_t first, size_t count, llvm::StringRef separator = ", ");
 
 } // namespace tilewright::tgpu
 

@@ -119,7 +119,7 @@ Value tgpu::isCanonicalThread(ThreadBuilder &b, const RegisterLayout &layout) {
         return weight(layout.warpDigits(), w) * layout::kLanes + weight(layout.laneDigits(), l);
       },
       layout.warpDigits());
-  return arith::CmpIOp::create(b, arith::CmpIPredicate::eq, replica, b.i32(0));
+  return b.equal(replica, b.i32(0));
 }
 
 Value tgpu::getByteOffset(ThreadBuilder &b, const layout::SharedLayout &buffer, Value row,

@@ -8,6 +8,7 @@
 
 #include "passes/Passes.h"
 #include "passes/Tgpu/ScheduleNames.h"
+#include "passes/Tgpu/TakeSide.h"
 
 #include "dialect/Tgpu/Tgpu.h"
 
@@ -107,24 +108,11 @@ private:
         part->setAttr(tgpu::oneBeforeName, rewriter.getUnitAttr());
       if (high == upper && split.branch->hasAttr(tgpu::oneAfterName))
         part->setAttr(tgpu::oneAfterName, rewriter.getUnitAttr());
-      takeBranch(rewriter, cast<scf::IfOp>(map.lookup(split.branch.getOperation())), isTaken);
+      tgpu::takeSide(rewriter, cast<scf::IfOp>(map.lookup(split.branch.getOperation())), isTaken);
       carried.assign(part.result_begin(), part.result_end());
       rewriter.setInsertionPointAfter(part);
     }
     rewriter.replaceOp(loop, carried);
-  }
-
-  static void takeBranch(RewriterBase &rewriter, scf::IfOp branch, bool isTaken) {
-    Block *block = isTaken ? branch.thenBlock() : branch.elseBlock();
-    if (!block) {
-      rewriter.eraseOp(branch);
-      return;
-    }
-    Operation *terminator = block->getTerminator();
-    SmallVector<Value> results(terminator->getOperands());
-    rewriter.inlineBlockBefore(block, branch);
-    rewriter.replaceOp(branch, results);
-    rewriter.eraseOp(terminator);
   }
 };
 

@@ -11,6 +11,7 @@
 
 #include "passes/Passes.h"
 #include "passes/Tgpu/ScheduleNames.h"
+#include "passes/Tgpu/TakeSide.h"
 
 #include "dialect/Tgpu/Tgpu.h"
 
@@ -52,15 +53,6 @@ bool addInvariant(scf::ForOp loop, Value value, llvm::SetVector<Operation *> &sl
   return true;
 }
 
-/// Replaces a branch by the operations of one side.
-void takeSide(RewriterBase &rewriter, scf::IfOp branch, Block *block) {
-  Operation *terminator = block->getTerminator();
-  SmallVector<Value> results(terminator->getOperands());
-  rewriter.inlineBlockBefore(block, branch);
-  rewriter.replaceOp(branch, results);
-  rewriter.eraseOp(terminator);
-}
-
 /// The barriers at which a block of operations waits or arrives.
 llvm::DenseSet<Value> findBarriers(Block *block) {
   llvm::DenseSet<Value> barriers;
@@ -82,7 +74,7 @@ void dropSpecialCases(RewriterBase &rewriter, scf::ForOp loop) {
       branches.push_back(branch);
   });
   for (scf::IfOp branch : branches) // inner branches first
-    takeSide(rewriter, branch, branch.elseBlock());
+    takeSide(rewriter, branch, /*isThen=*/false);
 }
 
 struct TgpuUnswitchLoopsPass : tilewright::impl::TgpuUnswitchLoopsBase<TgpuUnswitchLoopsPass> {
@@ -143,7 +135,7 @@ private:
       for (scf::IfOp branch : branches)
         taken.push_back(cast<scf::IfOp>(map.lookup(branch.getOperation())));
       for (scf::IfOp branch : taken) // inner branches first, in the order of the walk
-        takeSide(rewriter, branch, branch.thenBlock());
+        takeSide(rewriter, branch, /*isThen=*/true);
     }
     rewriter.replaceOp(loop, choice.getResults());
   }

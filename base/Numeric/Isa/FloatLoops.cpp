@@ -12,37 +12,24 @@ namespace {
 struct Neg {
   template <typename T> static TILEWRIGHT_INLINE T apply(T a) { return -a; }
 };
-struct Abs {
-  static TILEWRIGHT_INLINE float apply(float a) { return __builtin_fabsf(a); }
-  static TILEWRIGHT_INLINE double apply(double a) { return __builtin_fabs(a); }
-};
-struct Sqrt {
-  static TILEWRIGHT_INLINE float apply(float a) { return __builtin_sqrtf(a); }
-  static TILEWRIGHT_INLINE double apply(double a) { return __builtin_sqrt(a); }
-};
+/// A function that the compiler has for both types.
+#define TILEWRIGHT_BUILTIN(NAME, BUILTIN)                                                          \
+  struct NAME {                                                                                    \
+    static TILEWRIGHT_INLINE float apply(float a) { return BUILTIN##f(a); }                        \
+    static TILEWRIGHT_INLINE double apply(double a) { return BUILTIN(a); }                         \
+  };
+TILEWRIGHT_BUILTIN(Abs, __builtin_fabs)
+TILEWRIGHT_BUILTIN(Sqrt, __builtin_sqrt)
+TILEWRIGHT_BUILTIN(Floor, __builtin_floor)
+TILEWRIGHT_BUILTIN(Ceil, __builtin_ceil)
+TILEWRIGHT_BUILTIN(Trunc, __builtin_trunc)
+TILEWRIGHT_BUILTIN(Round, __builtin_round)
+// The rounding mode is never changed, so the current one is to nearest even.
+TILEWRIGHT_BUILTIN(RoundEven, __builtin_nearbyint)
+#undef TILEWRIGHT_BUILTIN
+
 struct Rsqrt {
   template <typename T> static TILEWRIGHT_INLINE T apply(T a) { return T(1) / Sqrt::apply(a); }
-};
-struct Floor {
-  static TILEWRIGHT_INLINE float apply(float a) { return __builtin_floorf(a); }
-  static TILEWRIGHT_INLINE double apply(double a) { return __builtin_floor(a); }
-};
-struct Ceil {
-  static TILEWRIGHT_INLINE float apply(float a) { return __builtin_ceilf(a); }
-  static TILEWRIGHT_INLINE double apply(double a) { return __builtin_ceil(a); }
-};
-struct Trunc {
-  static TILEWRIGHT_INLINE float apply(float a) { return __builtin_truncf(a); }
-  static TILEWRIGHT_INLINE double apply(double a) { return __builtin_trunc(a); }
-};
-struct Round {
-  static TILEWRIGHT_INLINE float apply(float a) { return __builtin_roundf(a); }
-  static TILEWRIGHT_INLINE double apply(double a) { return __builtin_round(a); }
-};
-/// The rounding mode is never changed, so the current one is to nearest even.
-struct RoundEven {
-  static TILEWRIGHT_INLINE float apply(float a) { return __builtin_nearbyintf(a); }
-  static TILEWRIGHT_INLINE double apply(double a) { return __builtin_nearbyint(a); }
 };
 struct CopySign {
   static TILEWRIGHT_INLINE float apply(float a, float b) { return __builtin_copysignf(a, b); }
