@@ -53,12 +53,12 @@ def Tile_ExprAttr : Tile_Attr<"Expr", "expr"> {
     select eq ne lt le gt ge finite`, `dim(argument, position)`, `sm_count()` (multiprocessors of the device; cores on
     the CPU), `block()` (alone, the default of an integer parameter: tile-choose-blocks has a table of extents for it),
     `block_in(n)` (likewise, a divisor of n; of 0: any), `accumulator(T)` (f64 for f64, else f32), `bits(T)` and, in
-    constraints, `replaced("mask_mod")` (by a linked file). A bare name is a parameter or a scalar argument; a quoted
-    string is a value of an enum parameter; `f16`, `bf16`, `f32`, `f64`, `e4m3` and `e5m2` are types. Values are 64-bit
-    integers, flags, enum values or types. A constraint of a kernel or program may also read float arguments: it
-    compares them with integers and with each other, and asks `finite(scale)`, false of NaN and infinities. Overflow and
-    division by zero are errors when the expression is evaluated. Inside the angle brackets of the attribute itself
-    comparisons are written as functions, `lt(a, b)`.
+    constraints and defaults, `replaced("mask_mod")` (by a linked file). A bare name is a parameter or a scalar
+    argument; a quoted string is a value of an enum parameter; `f16`, `bf16`, `f32`, `f64`, `e4m3` and `e5m2` are
+    types. Values are 64-bit integers, flags, enum values or types. A constraint of a kernel or program may also read
+    float arguments: it compares them with integers and with each other, and asks `finite(scale)`, false of NaN and
+    infinities. Overflow and division by zero are errors when the expression is evaluated. Inside the angle brackets of
+    the attribute itself comparisons are written as functions, `lt(a, b)`.
 
     Example: `#tile.expr<ceildiv(dim(q, 2), BLOCK_M)>`
 

@@ -99,6 +99,10 @@ public:
 private:
   InFlightDiagnostic error() { return op->emitOpError() << what << " "; }
 
+  bool readsArguments() const {
+    return scope == ExprScope::Launch || scope == ExprScope::Constraint;
+  }
+
   FailureOr<ExprKind> checkName(ExprAttr expr) {
     StringRef name = expr.getName();
     if (!signature)
@@ -106,7 +110,7 @@ private:
     if (ParamDeclAttr param = signature->findParam(name))
       return static_cast<ExprKind>(static_cast<uint32_t>(param.getKind()));
     int arg = signature->findArg(name);
-    if (scope == ExprScope::Parameters) {
+    if (!readsArguments()) {
       if (arg >= 0)
         return error() << "may read parameters only, but got the argument '" << name << "'";
       return error() << "names '" << name << "', which is not a parameter of @"
@@ -128,7 +132,7 @@ private:
 
   FailureOr<ExprKind> checkDim(ExprAttr expr) {
     StringRef name = expr.getName();
-    if (!signature || scope == ExprScope::Parameters)
+    if (!signature || !readsArguments())
       return error() << "may read parameters only, but got dim(" << name << ", " << expr.getValue()
                      << ")";
     int arg = signature->findArg(name);
@@ -167,13 +171,13 @@ private:
     if (isChosenBlock(expr))
       return error() << "uses " << expr.getName() << "() in an expression, but " << expr.getName()
                      << "() must be the whole default of an integer parameter";
-    if (function == expr::Function::SmCount && scope == ExprScope::Parameters)
+    if (function == expr::Function::SmCount && !readsArguments())
       return error() << "may read parameters only, but got sm_count()";
     bool isQuoted = !kinds.empty() && kinds.front() == expr::Kind::Enum;
-    if (function == expr::Function::Replaced && (scope != ExprScope::Constraint || !isQuoted))
-      return error()
-             << "uses replaced(), but replaced() is allowed in constraints only and takes a quoted "
-                "function name, such as replaced(\"mask_mod\")";
+    bool mayAsk = scope == ExprScope::Default || scope == ExprScope::Constraint;
+    if (function == expr::Function::Replaced && (!mayAsk || !isQuoted))
+      return error() << "uses replaced(), but replaced() is allowed in constraints and defaults "
+                        "only and takes a quoted function name, such as replaced(\"mask_mod\")";
     expr::CallKind call = expr::checkCall(function, kinds.data());
     if (!call.refusal.empty())
       return error() << call.refusal;
@@ -421,7 +425,7 @@ LogicalResult verifySignature(const Signature &signature, ArrayRef<Attribute> gr
       value = value.getOperands().front();
     }
     auto kind = static_cast<ExprKind>(static_cast<uint32_t>(param.getKind()));
-    if (failed(checkExprKind(op, value, &signature, ExprScope::Parameters, what, kind)))
+    if (failed(checkExprKind(op, value, &signature, ExprScope::Default, what, kind)))
       return failure();
   }
   if (failed(verifyNoCycle(signature)))

@@ -13,8 +13,9 @@ namespace tilewright::tile {
 /// What an expression may read besides literals.
 enum class ExprScope {
   Parameters, ///< parameters of the signature
-  Launch,     ///< also argument shapes, scalar arguments and the device
-  Constraint, ///< also shapes of captures
+  Default,    ///< also which functions linked files replace
+  Launch,     ///< parameters, argument shapes, scalar arguments and the device
+  Constraint, ///< all of these, and shapes of captures
 };
 
 /// Checks names, positions and operand kinds, and returns the kind of the value (Int, Flag, Enum or

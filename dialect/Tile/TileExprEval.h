@@ -17,7 +17,7 @@
 
 namespace tilewright::tile {
 
-/// On a module, where a constraint asks: the functions that linked files have replaced.
+/// On a module, where a constraint or default asks: the functions that linked files have replaced.
 inline constexpr llvm::StringLiteral kReplacedAttrName = "tile.replaced";
 
 /// What is known of the leaves of an expression. An empty function knows nothing.

@@ -249,7 +249,8 @@ private:
   FailureOr<ExprAttr> evaluateDefault(ParamDeclAttr decl) {
     if (mayBeOpen && isChosenBlock(decl.getDefaultValue()))
       return ExprAttr();
-    llvm::Expected<ExprAttr> value = reduceExpr(decl.getDefaultValue(), getEnvironment(bindings));
+    llvm::Expected<ExprAttr> value =
+        reduceExpr(decl.getDefaultValue(), getEnvironment(bindings, signature.op));
     if (!value)
       return emitError() << "the default of parameter '" << decl.getName() << "' of "
                          << describe(signature.op)

@@ -389,15 +389,19 @@ void findAsked(ExprAttr expr, llvm::SetVector<StringAttr> &names) {
     findAsked(operand, names);
 }
 
-/// Records which functions files have replaced, for constraints that test this.
+/// Records which functions files have replaced, for constraints and defaults that test this.
 LogicalResult Linker::noteReplaced() {
   SmallVector<Attribute> replaced;
   for (Operation &op : *module.getBody()) {
     if (!isa<KernelOp, ProgramOp>(op))
       continue;
     llvm::SetVector<StringAttr> asked;
-    for (auto constraint : Signature(&op).constraints.getAsRange<ExprAttr>())
+    Signature signature(&op);
+    for (auto constraint : signature.constraints.getAsRange<ExprAttr>())
       findAsked(constraint, asked);
+    for (auto param : signature.params.getAsRange<ParamDeclAttr>())
+      if (param.getDefaultValue())
+        findAsked(param.getDefaultValue(), asked);
     for (StringAttr name : asked) {
       if (!llvm::is_contained(replaceable, name))
         return op.emitOpError("replaced(\"")

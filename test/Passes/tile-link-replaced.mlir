@@ -1,15 +1,16 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Constraints that ask whether a linked file replaces a function.
+// Constraints and defaults that ask whether a linked file replaces a function.
 //
 // RUN: split-file %s %t
 // RUN: tilewright-opt %t/main.mlir --tile-link='with=%t/mask.mlir' | FileCheck %s
 // RUN: tilewright-opt %t/main.mlir --tile-link='with=%t/score.mlir' | FileCheck %s --check-prefix=OTHER
-// RUN: tilewright-opt %t/main.mlir --tile-link='with=%t/score.mlir' --tile-specialize='params=ORDERED=true' | FileCheck %s --check-prefix=BOUND
-// RUN: tilewright-opt %t/main.mlir --tile-link='with=%t/mask.mlir' --tile-specialize='params=ORDERED=false' | FileCheck %s --check-prefix=BOUND
+// RUN: tilewright-opt %t/main.mlir --tile-link='with=%t/score.mlir' --tile-specialize='params=ORDERED=true' | FileCheck %s --check-prefixes=BOUND,SCORE
+// RUN: tilewright-opt %t/main.mlir --tile-link='with=%t/mask.mlir' --tile-specialize='params=ORDERED=false' | FileCheck %s --check-prefixes=BOUND,MASK
 // RUN: not tilewright-opt %t/main.mlir --tile-link='with=%t/mask.mlir' --tile-specialize='params=ORDERED=true' 2>&1 | FileCheck %s --check-prefix=REFUSED
 // RUN: not tilewright-opt %t/misspelt.mlir --tile-link 2>&1 | FileCheck %s --check-prefix=MISSPELT
+// RUN: not tilewright-opt %t/misspelt-default.mlir --tile-link 2>&1 | FileCheck %s --check-prefix=DEFAULT
 // RUN: tilewright-opt %t/errors.mlir -split-input-file -verify-diagnostics
 //
 // CHECK: module attributes {tile.replaced = ["mask_mod"]}
@@ -18,7 +19,10 @@
 // BOUND-NOT: tile.replaced
 // BOUND-NOT: require
 // BOUND: tile.kernel @main
+// SCORE: bindings {{.*}}MAY = true
+// MASK: bindings {{.*}}MAY = false
 // REFUSED: error: constraint 'or(not(ORDERED), not(replaced("mask_mod")))' of kernel @main must hold, but got ORDERED = true
+// DEFAULT: error: 'tile.kernel' op replaced("score_mood") must name a replaceable function, but the module has @score_mod
 // MISSPELT: error: 'tile.kernel' op replaced("mask_mood") must name a replaceable function, but the module has @score_mod, @mask_mod
 
 //--- main.mlir
@@ -30,7 +34,8 @@ func.func private @mask_mod(%i: i32) -> i1 attributes {tile.replaceable} {
   %true = arith.constant true
   return %true : i1
 }
-tile.kernel @main params(ORDERED: flag) require(or(not(ORDERED), not(replaced("mask_mod"))))
+tile.kernel @main params(ORDERED: flag, let MAY: flag = not(replaced("mask_mod")))
+    require(or(not(ORDERED), not(replaced("mask_mod"))))
     (%x: !tile.view<[?], f32>) grid(%g = dim(x, 0)) {
   %s = tile.at %x[%g] : !tile.view<[?], f32>
   %kept = func.call @mask_mod(%g) : (i32) -> i1
@@ -66,15 +71,23 @@ func.func private @mask_mod(%i: i32) -> i1 attributes {tile.replaceable} {
 tile.kernel @main require(not(replaced("mask_mood"))) (%x: !tile.view<[?], f32>) grid(%g = dim(x, 0)) {
 }
 
+//--- misspelt-default.mlir
+
+func.func private @score_mod(%s: f32) -> f32 attributes {tile.replaceable} {
+  return %s : f32
+}
+tile.kernel @main params(let A: flag = replaced("score_mood")) (%x: !tile.view<[?], f32>) grid(%g = dim(x, 0)) {
+}
+
 //--- errors.mlir
 
-// expected-error @+1 {{a constraint uses replaced(), but replaced() is allowed in constraints only and takes a quoted function name, such as replaced("mask_mod")}}
+// expected-error @+1 {{a constraint uses replaced(), but replaced() is allowed in constraints and defaults only and takes a quoted function name, such as replaced("mask_mod")}}
 tile.kernel @name params(N: int) require(replaced(N)) () grid(%i = 1) {}
 
 // -----
 
-// expected-error @+1 {{the default of parameter 'A' uses replaced(), but replaced() is allowed in constraints only and takes a quoted function name}}
-tile.kernel @default params(A: flag = replaced("f")) () grid(%i = 1) {}
+// expected-error @+1 {{a grid extent uses replaced(), but replaced() is allowed in constraints and defaults only and takes a quoted function name}}
+tile.kernel @grid () grid(%i = select(replaced("f"), 1, 2)) {}
 
 // -----
 
