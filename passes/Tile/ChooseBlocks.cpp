@@ -156,11 +156,28 @@ private:
     reached.kernel->setAttr("constraints", ArrayAttr::get(context, constraints.getArrayRef()));
   }
 
+  /// The operand that a select takes, if its condition is known; other expressions as they are.
+  static ExprAttr resolveSelect(ExprAttr expr, const Bindings &bindings) {
+    while (expr.getKind() == ExprKind::Call && expr.getName() == "select") {
+      llvm::Expected<ExprAttr> flag =
+          reduceExpr(expr.getOperands().front(), getEnvironment(bindings));
+      bool isKnown = flag && flag->getKind() == ExprKind::Flag;
+      if (isKnown)
+        expr = expr.getOperands()[flag->getValue() ? 1 : 2];
+      llvm::consumeError(flag.takeError());
+      if (!isKnown)
+        break;
+    }
+    return expr;
+  }
+
   /// Whether a parameter of the entry is this extent of the kernel, directly or through the launch.
-  static bool names(ParamDeclAttr decl, const Reached &reached, Dim dim) {
+  static bool names(ParamDeclAttr decl, const Reached &reached, Dim dim, const Bindings &bindings) {
     if (!dim.isSymbol())
       return false;
     ExprAttr with = reached.launch ? getWith(reached.launch, dim.symbol) : ExprAttr();
+    if (with)
+      with = resolveSelect(with, bindings);
     if (with)
       return with.getKind() == ExprKind::Name && with.getName() == decl.getName();
     return dim.symbol.getValue() == decl.getName();
@@ -195,7 +212,7 @@ private:
       for (auto [name, dim, value] : {std::tuple("rows", structure.rows, row.rows),
                                       std::tuple("columns", structure.columns, row.columns),
                                       std::tuple("step", structure.step, row.step)})
-        if (!user && names(decl, each, dim)) {
+        if (!user && names(decl, each, dim, bindings)) {
           user = &each;
           role = name;
           extent = value;

@@ -13,6 +13,8 @@
 // RUN: tilewright-opt %t/kernels.mlir --tile-choose-blocks="entry=turned params=T=e4m3 target=sm_90a" | FileCheck %s --check-prefix=PRODUCT
 // RUN: tilewright-opt %t/kernels.mlir --tile-choose-blocks="entry=squares params=W=64 target=sm_80" | FileCheck %s --check-prefix=OTHER
 // RUN: tilewright-opt %t/kernels.mlir --tile-choose-blocks="entry=twice params=T=f16 target=sm_80" | FileCheck %s --check-prefix=PROGRAM
+// RUN: tilewright-opt %t/kernels.mlir --tile-choose-blocks="entry=either params=T=f16,FEW=false target=sm_80" | FileCheck %s --check-prefix=EITHER
+// RUN: not tilewright-opt %t/kernels.mlir --tile-choose-blocks="entry=either params=T=f16,FEW=true target=sm_80" 2>&1 | FileCheck %s --check-prefix=FEW
 // RUN: tilewright-opt %t/kernels.mlir --tile-choose-blocks="entry=apart params=T=bf16 target=sm_90a" | FileCheck %s --check-prefix=APART
 // RUN: tilewright-opt %t/kernels.mlir --tile-choose-blocks="entry=apart params=T=bf16,BOTH=true target=sm_90a" | FileCheck %s --check-prefix=WHOLE
 // RUN: tilewright-opt %t/kernels.mlir --tile-choose-blocks="entry=apart params=T=bf16 target=sm_90a" --tile-specialize="entry=apart params=T=bf16" | FileCheck %s --check-prefix=HANDED
@@ -177,6 +179,17 @@ tile.kernel @squares params(W: int, R: int = block(), N: int = block())
 tile.program @twice params(T: type, WIDE: int = 64, CAUSAL: flag = true, M: int = block(), N: int = block())
     (%q: !view, %o: !tile.view<[?, WIDE], f32>) {
   tile.launch @weigh(%q, %q, %q, %o) with (ROWS = M, KEYS = N)
+      : !view, !view, !view, !tile.view<[?, WIDE], f32>
+}
+
+// A launch may choose between a block and another number by parameters whose values are known.
+// EITHER-LABEL: tile.program @either
+// EITHER: M: int = 128, N: int = 64
+// EITHER: blocks = {{.*}}rows = "M = 128", step = "N = 64", structure = "sum (R S) S"
+// FEW: error: block M of program @either is the extent of no operand of a product in a loop
+tile.program @either params(T: type, FEW: flag, WIDE: int = 64, CAUSAL: flag = true, M: int = block(), N: int = block())
+    (%q: !view, %o: !tile.view<[?, WIDE], f32>) {
+  tile.launch @weigh(%q, %q, %q, %o) with (ROWS = select(FEW, 16, M), KEYS = select(not(FEW), select(FEW, 16, N), 16))
       : !view, !view, !view, !tile.view<[?, WIDE], f32>
 }
 
