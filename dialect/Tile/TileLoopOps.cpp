@@ -113,6 +113,47 @@ static ParseResult parseIterArgs(OpAsmParser &parser, ParsedLoop &loop) {
   });
 }
 
+ParseResult SpreadOp::parse(OpAsmParser &parser, OperationState &result) {
+  OpAsmParser::Argument number;
+  OpAsmParser::UnresolvedOperand count;
+  Type i32 = number.type = parser.getBuilder().getI32Type();
+  Region *body = result.addRegion();
+  if (parser.parseArgument(number) || parser.parseKeyword("to") || parser.parseOperand(count) ||
+      parser.resolveOperand(count, i32, result.operands) ||
+      parser.parseOptionalAttrDictWithKeyword(result.attributes) ||
+      parser.parseRegion(*body, number))
+    return failure();
+  SpreadOp::ensureTerminator(*body, parser.getBuilder(), result.location);
+  return success();
+}
+
+void SpreadOp::print(OpAsmPrinter &printer) {
+  printer << ' ' << getNumber() << " to " << getCount();
+  printer.printOptionalAttrDictWithKeyword((*this)->getAttrs());
+  printer << ' ';
+  printer.printRegion(getBody(), /*printEntryBlockArgs=*/false, /*printBlockTerminators=*/false);
+}
+
+LogicalResult SpreadOp::verify() {
+  Block &body = getBody().front();
+  if (body.getNumArguments() != 1 || !body.getArgument(0).getType().isSignlessInteger(32))
+    return emitOpError("needs a body that takes a number (i32)");
+  if (body.getTerminator()->getNumOperands() != 0)
+    return emitOpError("yields nothing");
+  // Around it may be branches by parameters.
+  Operation *parent = (*this)->getParentOp();
+  while (isa<scf::IfOp>(parent))
+    parent = parent->getParentOp();
+  if (isa<SymbolOpInterface>(parent))
+    return success();
+  return emitOpError() << "is beside the instances of a kernel, but got '" << parent->getName()
+                       << "' around it";
+}
+
+void SpreadOp::getAsmBlockArgumentNames(Region &region, OpAsmSetValueNameFn setName) {
+  setName(region.getArgument(0), "number");
+}
+
 ParseResult ForBlocksOp::parse(OpAsmParser &parser, OperationState &result) {
   Builder &builder = parser.getBuilder();
   Type i32 = builder.getI32Type();

@@ -99,8 +99,45 @@ def Tile_ForBlocksOp : Tile_Op<"for_blocks", [
   }];
 }
 
+def Tile_SpreadOp : Tile_Op<"spread", [SingleBlockImplicitTerminator<"YieldOp">, OpAsmOpInterface]> {
+  let summary = "work of a launch beside its instances";
+  let description = [{
+    The body runs once for each number from 0 to %count, in any order, each time on behalf of some instance of the
+    kernel, beside what the instances do. So a kernel can go on with what other instances have finished (`tile.await`)
+    without a further launch. On a GPU a role of each block of threads does its share.
+
+    Preconditions: %count is the same for all instances. What the body reads is not written by instances, but for what
+    it awaits. Additions that it awaits come before it in the kernel.
+
+    Postconditions: the body has run for each number; not, if the grid is empty.
+
+    Example:
+    ```mlir
+    tile.spread %m to %blocks {
+      tile.await %added of %turns[%m] : !tile.view<[?], i32>
+      %sum = tile.load %sums[%m, 0] : !tile.view<[?, D], f32> -> !tile.tile<[BLOCK_M, D], f32>
+      %rounded = tile.cast %sum : !tile.tile<[BLOCK_M, D], f32> -> !tile.tile<[BLOCK_M, D], bf16>
+      tile.store %rounded, %result[%m, 0] : !tile.tile<[BLOCK_M, D], bf16>, !tile.view<[?, D], bf16>
+    }
+    ```
+
+    Errors:
+    - inside of anything but a kernel
+    - on a GPU: a kernel without roles; a body that does anything else than convert a tile that it loads, element by
+      element, by conditions that scalars decide
+  }];
+  let arguments = (ins I32:$count);
+  let regions = (region SizedRegion<1>:$body);
+  let hasCustomAssemblyFormat = 1;
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    ::mlir::BlockArgument getNumber() { return getBody().getArgument(0); }
+    void getAsmBlockArgumentNames(::mlir::Region &region, ::mlir::OpAsmSetValueNameFn setName);
+  }];
+}
+
 def Tile_YieldOp : Tile_Op<"yield", [Pure, Terminator, ReturnLike,
-                                     ParentOneOf<["ForBlocksOp"]>]> {
+                                     ParentOneOf<["ForBlocksOp", "SpreadOp"]>]> {
   let summary = "values for the next block";
   let description = [{
     Preconditions: none. Postconditions: none.

@@ -330,6 +330,13 @@ LogicalResult tilewright::tile::verifyTurn(Operation *op, Type turnsType, Operan
                           staticIndices.value_or(ArrayRef<int64_t>()));
 }
 
+LogicalResult AwaitOp::verify() {
+  if (!(*this)->getParentOfType<SpreadOp>())
+    return emitOpError(
+        "is allowed only inside of tile.spread: instances would wait for each other");
+  return verifyTurn(*this, getTurns().getType(), getIndices(), getStaticIndices());
+}
+
 LogicalResult AtomicAddOp::verify() {
   if (failed(verifyAccess(*this, getView().getType(), getIndices(), getStaticIndices(),
                           getValue().getType(), getDims())))

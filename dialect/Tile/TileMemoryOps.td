@@ -193,6 +193,30 @@ def Tile_StoreOp : Tile_WriteOp<"store"> {
   }];
 }
 
+def Tile_AwaitOp : Tile_Op<"await"> {
+  let summary = "waits for additions in order";
+  let description = [{
+    Waits until the counter at that place of %turns is %number: the instances have added so many tiles there, in order
+    (`tile.atomic_add`), and what they have added may be read.
+
+    Preconditions: inside of `tile.spread`, so that no instance waits; as many tiles are added.
+
+    Postconditions: the sum of these tiles is complete.
+
+    Example: `tile.await %added of %turns[%b, %h, %m] : !tile.view<[?, ?, ?], i32>`
+
+    Errors:
+    - turns that are not i32, or another number of indices than their rank
+    - outside of `tile.spread`
+    - when it runs: a number that cannot come any more, since all instances have ended
+  }];
+  let arguments = (ins I32:$number, Tile_AnyView:$turns, Variadic<I32>:$indices, DenseI64ArrayAttr:$static_indices);
+  let assemblyFormat = [{
+    $number `of` $turns `` custom<DynamicIndexList>($indices, $static_indices) attr-dict `:` type($turns)
+  }];
+  let hasVerifier = 1;
+}
+
 def Tile_AtomicAddOp : Tile_Op<"atomic_add", [
     AttrSizedOperandSegments, DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
   let summary = "a tile added to a view, atomically element by element";

@@ -52,6 +52,15 @@ public:
   Body body;
 };
 
+/// tile.spread: the last instance does all of it, since those before it have been started.
+class SpreadStep : public ForStep {
+public:
+  using ForStep::ForStep;
+  bool run(Frame &frame) const override {
+    return frame.instance + 1 < frame.instances || ForStep::run(frame);
+  }
+};
+
 /// scf.while: `before` computes the condition and passes on its arguments.
 class WhileStep : public Step {
 public:

@@ -51,6 +51,7 @@ struct Frame {
 
   Progress *progress = nullptr; ///< of the launch; null if instances run one after the other
   int64_t instance = 0;         ///< that is being executed
+  int64_t instances = 1;        ///< of the launch
 
   /// Set by the step that failed.
   mlir::Operation *failedOp = nullptr;

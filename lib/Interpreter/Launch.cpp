@@ -208,6 +208,7 @@ LogicalResult launch(const CompiledKernel &kernel, ArrayRef<BoundArgument> argum
       frame->progress = progress ? &*progress : nullptr;
     }
     frame->instance = number;
+    frame->instances = points;
     auto end = llvm::scope_exit([&] {
       if (progress)
         progress->noteEnd(number);

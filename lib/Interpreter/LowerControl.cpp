@@ -46,6 +46,19 @@ LogicalResult lower(Lowering &lowering, scf::ForOp op) {
   return success();
 }
 
+LogicalResult lower(Lowering &lowering, tile::SpreadOp op) {
+  auto step = std::make_unique<SpreadStep>(op);
+  step->lower = IntOperand::fromConstant(0);
+  step->upper = lowering.intOperand(op.getCount());
+  step->step = IntOperand::fromConstant(1);
+  step->inductionStorage = lowering.storage(op.getNumber());
+  step->induction = lowering.define(op.getNumber());
+  if (failed(lowering.lowerBlock(op.getBody().front(), step->body.code)))
+    return failure();
+  lowering.emit(std::move(step));
+  return success();
+}
+
 LogicalResult lower(Lowering &lowering, scf::WhileOp op) {
   if (lowering.isLifted())
     return lowerForEachElement(lowering, op);
@@ -279,8 +292,9 @@ LogicalResult lower(Lowering &lowering, tile::ForBlocksOp op) {
 } // namespace
 
 void addControlLowerings(LoweringTable &table) {
-  addLowerings<scf::ForOp, scf::WhileOp, scf::IfOp, func::CallOp, tile::MapOp, tile::ForBlocksOp>(
-      table, [](Lowering &lowering, auto op) { return lower(lowering, op); });
+  addLowerings<scf::ForOp, tile::SpreadOp, scf::WhileOp, scf::IfOp, func::CallOp, tile::MapOp,
+               tile::ForBlocksOp>(table,
+                                  [](Lowering &lowering, auto op) { return lower(lowering, op); });
 }
 
 } // namespace tilewright::interpreter

@@ -60,6 +60,14 @@ LogicalResult lower(Lowering &lowering, tile::AtomicAddOp op) {
   return success();
 }
 
+LogicalResult lower(Lowering &lowering, tile::AwaitOp op) {
+  lowering.noteTurn();
+  lowering.emit(std::make_unique<AwaitStep>(
+      op, Turn{lowering.intOperand(op.getNumber()), lowering.slotOf(op.getTurns()),
+               mixedIndices(lowering, op.getIndices(), op.getStaticIndices())}));
+  return success();
+}
+
 LogicalResult lower(Lowering &lowering, tile::ScatterAddOp op) {
   return lowerWrite(
       lowering, op, TransferKind::AtomicAdd,
@@ -251,10 +259,10 @@ LogicalResult lower(Lowering &lowering, tile::DotOp op) {
 } // namespace
 
 void addTileLowerings(LoweringTable &table) {
-  addLowerings<tile::LoadOp, tile::GatherOp, tile::StoreOp, tile::AtomicAddOp, tile::ScatterAddOp,
-               tile::AddAtOp, tile::AtOp, tile::DimOp, tile::SubviewOp, tile::CapturedOp,
-               tile::RepeatOp, tile::FullOp, tile::IotaOp, tile::ExpandOp, tile::ReshapeOp,
-               tile::TransposeOp, tile::SliceOp, tile::ReduceOp, tile::DotOp>(
+  addLowerings<tile::LoadOp, tile::GatherOp, tile::StoreOp, tile::AtomicAddOp, tile::AwaitOp,
+               tile::ScatterAddOp, tile::AddAtOp, tile::AtOp, tile::DimOp, tile::SubviewOp,
+               tile::CapturedOp, tile::RepeatOp, tile::FullOp, tile::IotaOp, tile::ExpandOp,
+               tile::ReshapeOp, tile::TransposeOp, tile::SliceOp, tile::ReduceOp, tile::DotOp>(
       table, [](Lowering &lowering, auto op) { return lower(lowering, op); });
 }
 

@@ -62,20 +62,26 @@ int32_t *counterOf(const Frame &frame, Slot slot, llvm::ArrayRef<IntOperand> ind
   return reinterpret_cast<int32_t *>(view.data) + offset;
 }
 
-/// Earlier instances run concurrently and do not wait for this one.
-bool TransferStep::await(Frame &frame, const int32_t *counter) const {
-  auto number = static_cast<int32_t>(turn->number.read(frame));
+std::optional<std::string> awaitTurn(const Frame &frame, const int32_t *counter, const Turn &turn) {
+  auto number = static_cast<int32_t>(turn.number.read(frame));
   auto hasCome = [&] { return __atomic_load_n(counter, __ATOMIC_ACQUIRE) == number; };
   while (!hasCome()) {
     bool isLast = !frame.progress || frame.progress->isFirst(frame.instance);
     if (isLast && !hasCome())
-      return fail(frame, "waits for turn " + std::to_string(number) + ", but the counter is " +
-                             std::to_string(*counter) +
-                             " and all program instances before have ended; numbers must count "
-                             "from 0 in the order of the first id of the grid");
+      return "waits for turn " + std::to_string(number) + ", but the counter is " +
+             std::to_string(*counter) +
+             " and all program instances before have ended; numbers must count from 0 in the order "
+             "of the first id of the grid";
     std::this_thread::yield();
   }
-  return true;
+  return std::nullopt;
+}
+
+bool AwaitStep::run(Frame &frame) const {
+  const int32_t *counter = counterOf(frame, turn.counters, turn.indices);
+  std::optional<std::string> message =
+      counter ? awaitTurn(frame, counter, turn) : std::optional<std::string>();
+  return !message || fail(frame, std::move(*message));
 }
 
 bool TransferStep::run(Frame &frame) const {
@@ -121,8 +127,8 @@ bool TransferStep::run(Frame &frame) const {
   if (kind == TransferKind::Store)
     numeric::storeTile(value.storage, elements.data(), view.type, base, axes.data(), axes.size());
   else if (int32_t *counter = turn ? counterOf(frame, turn->counters, turn->indices) : nullptr) {
-    if (!await(frame, counter))
-      return false;
+    if (std::optional<std::string> message = awaitTurn(frame, counter, *turn))
+      return fail(frame, std::move(*message));
     bool isFirst = turn->number.read(frame) == 0;
     auto *write = isFirst ? numeric::storeTile : numeric::addTile;
     write(value.storage, elements.data(), view.type, base, axes.data(), axes.size());

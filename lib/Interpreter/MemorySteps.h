@@ -91,6 +91,20 @@ struct Turn {
   llvm::SmallVector<IntOperand, 4> indices;
 };
 
+/// Waits until the counter has the number of the turn. Earlier instances run concurrently and do
+/// not wait for this one. Returns a message if the turn cannot come.
+std::optional<std::string> awaitTurn(const Frame &frame, const int32_t *counter, const Turn &turn);
+
+/// tile.await.
+class AwaitStep : public Step {
+public:
+  AwaitStep(mlir::Operation *op, Turn turn) : Step(op), turn(std::move(turn)) {}
+  bool run(Frame &frame) const override;
+
+private:
+  Turn turn;
+};
+
 enum class TransferKind { Load, Store, AtomicAdd };
 
 /// tile.load and tile.gather; tile.store; tile.atomic_add and tile.scatter_add.
@@ -114,8 +128,6 @@ public:
   bool run(Frame &frame) const override;
 
 private:
-  bool await(Frame &frame, const int32_t *counter) const;
-
   std::optional<Turn> turn;
   TransferKind kind;
   Placement place;

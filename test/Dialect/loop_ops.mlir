@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The block loop, on symbolic tiles and on tensors.
+// The block loop, on symbolic tiles and on tensors, and work beside the instances of a kernel.
 // RUN: tilewright-opt %s --verify-roundtrip | FileCheck %s
 // RUN: tilewright-opt %s --mlir-print-op-generic | tilewright-opt | FileCheck %s
 // RUN: tilewright-opt %s --mlir-print-op-generic | FileCheck %s --check-prefix=GENERIC
@@ -89,4 +89,34 @@ func.func @nested(%n: i32, %x: !tile.tile<[M, N], f32>) {
     }
   }
   return
+}
+
+// Beside the instances; in branches by parameters, too.
+// GENERIC-LABEL: sym_name = "beside"
+// GENERIC: "tile.spread"(%{{.*}}) ({
+// GENERIC-NEXT: ^bb0(%{{.*}}: i32):
+// GENERIC: "tile.await"(%{{.*}}, %{{.*}}, %{{.*}}) <{static_indices = array<i64: -9223372036854775808, 0>}> : (i32, !tile.view<[?, ?], i32>, i32) -> ()
+// GENERIC: "tile.yield"() : () -> ()
+// CHECK-LABEL: tile.kernel @beside
+// CHECK: scf.if %{{.*}} {
+// CHECK-NEXT: tile.spread %[[M:.*]] to %[[COUNT:.*]] {
+// CHECK-NEXT: arith.cmpi slt, %[[M]], %[[COUNT]] : i32
+// CHECK-NEXT: scf.if
+// CHECK-NEXT: tile.await %[[COUNT]] of %turns[%[[M]], 0] : !tile.view<[?, ?], i32>
+// CHECK-NEXT: }
+// CHECK-NEXT: }
+// CHECK: tile.spread %{{.*}} to %{{.*}} attributes {note = "kept"} {
+// CHECK-NEXT: }
+tile.kernel @beside params(ORDERED: flag) (%turns: !tile.view<[?, ?], i32>) grid(%i = 4) {
+  %count = tile.dim %turns, 0 : !tile.view<[?, ?], i32>
+  %ordered = tile.param ORDERED : i1
+  scf.if %ordered {
+    tile.spread %m to %count {
+      %0 = arith.cmpi slt, %m, %count : i32
+      scf.if %0 {
+        tile.await %count of %turns[%m, 0] : !tile.view<[?, ?], i32>
+      }
+    }
+  }
+  tile.spread %m to %count attributes {note = "kept"} {}
 }

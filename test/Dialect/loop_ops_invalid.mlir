@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Block loops that are refused.
+// Block loops, and work beside the instances of a kernel, that are refused.
 // RUN: tilewright-opt %s -split-input-file -verify-diagnostics
 
 // The mask tile.
@@ -120,7 +120,7 @@ func.func @yields_more(%n: i32) {
 // -----
 
 func.func @yield_elsewhere() {
-  // expected-error @+1 {{'tile.yield' op expects parent op 'tile.for_blocks'}}
+  // expected-error @+1 {{'tile.yield' op expects parent op to be one of 'tile.for_blocks, tile.spread'}}
   tile.yield
 }
 
@@ -129,7 +129,7 @@ func.func @yield_elsewhere() {
 func.func @yield_in_branch(%n: i32, %c: i1) {
   tile.for_blocks %b in (%n to %n) against (%n to %n) keep %keep : tensor<4x4xi1> {
     scf.if %c {
-      // expected-error @+1 {{'tile.yield' op expects parent op 'tile.for_blocks'}}
+      // expected-error @+1 {{'tile.yield' op expects parent op to be one of 'tile.for_blocks, tile.spread'}}
       tile.yield
     }
   }
@@ -182,4 +182,76 @@ tile.kernel @list_condition_name params(P: flag) (%list: !tile.view<[?], i32>) g
   // expected-error @+1 {{the condition of its list names 'Q'}}
   tile.for_blocks %b in (%i to %i listed %list[] count %i when (Q) : !tile.view<[?], i32>)
       against (%i to %i) keep %keep : tensor<4x16xi1> {}
+}
+
+// -----
+
+// Work beside the instances.
+func.func @spread_in_loop(%n: i32) {
+  scf.for %i = %n to %n step %n : i32 {
+    // expected-error @+1 {{'tile.spread' op is beside the instances of a kernel, but got 'scf.for' around it}}
+    tile.spread %m to %n {}
+  }
+  return
+}
+
+// -----
+
+func.func @spread_in_loop_in_branch(%n: i32, %c: i1) {
+  tile.for_blocks %b in (%n to %n) against (%n to %n) keep %keep : tensor<4x4xi1> {
+    scf.if %c {
+      // expected-error @+1 {{is beside the instances of a kernel, but got 'tile.for_blocks' around it}}
+      tile.spread %m to %n {}
+    }
+  }
+  return
+}
+
+// -----
+
+func.func @spread_in_spread(%n: i32) {
+  tile.spread %m to %n {
+    // expected-error @+1 {{is beside the instances of a kernel, but got 'tile.spread' around it}}
+    tile.spread %l to %n {}
+  }
+  return
+}
+
+// -----
+
+func.func @spread_yields(%n: i32) {
+  // expected-error @+1 {{'tile.spread' op yields nothing}}
+  tile.spread %m to %n {
+    tile.yield %m : i32
+  }
+  return
+}
+
+// -----
+
+func.func @spread_number(%n: i32) {
+  // expected-error @+1 {{'tile.spread' op needs a body that takes a number (i32)}}
+  "tile.spread"(%n) ({
+  ^bb0(%m: i64):
+    "tile.yield"() : () -> ()
+  }) : (i32) -> ()
+  return
+}
+
+// -----
+
+func.func @spread_without_number(%n: i32) {
+  // expected-error @+1 {{'tile.spread' op needs a body that takes a number (i32)}}
+  "tile.spread"(%n) ({
+    "tile.yield"() : () -> ()
+  }) : (i32) -> ()
+  return
+}
+
+// -----
+
+func.func @spread_count(%n: i64) { // expected-note {{prior use here}}
+  // expected-error @+1 {{use of value '%n' expects different type than prior uses: 'i32' vs 'i64'}}
+  tile.spread %m to %n {}
+  return
 }

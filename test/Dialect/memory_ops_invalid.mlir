@@ -297,6 +297,31 @@ func.func @number_alone(%t: tensor<4xf32>, %x: !tile.view<[?], f32>, %n: i32) {
 
 // -----
 
+func.func @await_outside(%turns: !tile.view<[?], i32>, %n: i32) {
+  // expected-error @+1 {{'tile.await' op is allowed only inside of tile.spread: instances would wait for each other}}
+  tile.await %n of %turns[%n] : !tile.view<[?], i32>
+}
+
+// -----
+
+func.func @await_floats(%turns: !tile.view<[?], f32>, %n: i32) {
+  tile.spread %m to %n {
+    // expected-error @+1 {{'tile.await' op takes its turn by a view of i32, but got '!tile.view<[?], f32>'}}
+    tile.await %n of %turns[%m] : !tile.view<[?], f32>
+  }
+}
+
+// -----
+
+func.func @await_index(%turns: !tile.view<[?, ?], i32>, %n: i32) {
+  tile.spread %m to %n {
+    // expected-error @+1 {{'tile.await' op needs one index for each dimension of its view: rank 2, but got 1 indices}}
+    tile.await %n of %turns[%m] : !tile.view<[?, ?], i32>
+  }
+}
+
+// -----
+
 // Gathers.
 func.func @gather_elements(%x: !tile.view<[?], f16>, %at: tensor<4xi32>) {
   // expected-error @+1 {{view and tile must have the same elements, but got 'f16' and 'f32'; convert the tile with tile.cast}}
