@@ -32,8 +32,8 @@ def TileLink : Pass<"tile-link", "::mlir::ModuleOp"> {
     definition of the module or of an earlier file. A remark (`chain-drops-base`) reports definitions that lose their
     effect by that.
 
-    If a constraint contains `replaced("f")`, the attribute `tile.replaced` of the module lists which of these functions
-    were replaced.
+    If a constraint or default contains `replaced("f")`, the attribute `tile.replaced` of the module lists which of
+    these functions were replaced.
 
     Finally the pass checks what linking can break: functions must not be recursive, and every function that is used
     must have a body.
@@ -62,7 +62,7 @@ def TileLink : Pass<"tile-link", "::mlir::ModuleOp"> {
     - a file that cannot be read or parsed
     - a kernel, a program or anything else than functions and captures in the file
     - a file none of whose definitions replaces anything
-    - a constraint with `replaced("f")` for a function that files must not replace
+    - a constraint or default with `replaced("f")` for a function that files must not replace
     - a function of a file that replaces nothing and that no replacing function calls
     - a replacement of another type
     - a second replacement of a function if neither the module says how to join the two nor the second file calls what
@@ -918,6 +918,11 @@ def TgpuAssignRoles : Pass<"tgpu-assign-roles", "::mlir::ModuleOp"> {
     sends zeros. For additions in order, the role waits for its turn (`tgpu.await_turn`), stores tile 0 instead of
     adding it, ends the turn when the sum is in memory, and tiles are taken by `tgpu.take_tile .. all`.
 
+    The warps that would be idle do the work beside the instances (`tile.spread`): they are the role "spread". It does
+    not follow the tiles of the other roles, but does the block's share of the work (`tgpu.share`), and waits for what
+    tiles add (`tgpu.await_turn .. last`). It has no shared memory, and goes through a tile by as many rows as its
+    registers hold: it loads them, applies operations on each element, and stores them. Branches by scalars stay.
+
     If tiles are taken from a counter (`dynamic`), the role "load" publishes what it has computed from a tile's number
     to the other roles, through a ring. If that computation reads memory, as the search for a packed sequence does,
     another warp of the same warpgroup, the role "schedule", takes and publishes tiles, and all other roles receive
@@ -984,6 +989,8 @@ def TgpuAssignRoles : Pass<"tgpu-assign-roles", "::mlir::ModuleOp"> {
     - a target other than sm_90a; a number of warps that is not a multiple of 4, or above 28
     - a `group` with a grid that the block cannot compute
     - additions in order without `dynamic` or without `reduce_stages`
+    - work beside the instances without a `group`; two of them, or one in a branch; one that transposes or reduces a
+      tile, or has tiles of two shapes or in two branches
     - a `tgpu.ring_stages` that is not an i64 from 1 to 32, or that differs between copies that share barriers
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect",

@@ -386,25 +386,23 @@ def Tgpu_BulkWaitOp : Tgpu_Op<"bulk_wait", [Tgpu_OrdersMemory<>]> {
 // Order among blocks
 //===----------------------------------------------------------------------===//
 
-class Tgpu_BlockTurnOp<string mnemonic, list<OpVariableDecorator> effects>
-    : Tgpu_Op<mnemonic, [MemoryEffects<Tgpu_AccessesGlobal>]> {
-  let arguments = (ins I32:$number, Arg<Tgpu_View, "", effects>:$turns, Variadic<I32>:$indices,
-                       DenseI64ArrayAttr:$static_indices);
-  let assemblyFormat = [{
-    $number `of` $turns `` custom<DynamicIndexList>($indices, $static_indices) attr-dict `:` type($turns)
-  }];
+class Tgpu_BlockTurnOp<string mnemonic> : Tgpu_Op<mnemonic, [MemoryEffects<Tgpu_AccessesGlobal>]> {
   let hasVerifier = 1;
 }
-def Tgpu_AwaitTurnOp : Tgpu_BlockTurnOp<"await_turn", Tgpu_ReadsGlobal> {
+def Tgpu_AwaitTurnOp : Tgpu_BlockTurnOp<"await_turn"> {
   let summary = "waits until a counter in memory has a number";
   let description = [{
     One thread waits. Additions to memory that a thread of another block made before it ended the preceding turn
     (`tgpu.end_turn`) are ordered before the additions of this thread.
 
-    Preconditions: inside a role; the thread has no other turn. Tiles are taken by `tgpu.take_tile .. all`, and the
-    preceding turn is ended in a tile with a smaller number: that tile has been started, so every wait ends.
+    With `last`, all warps of the role wait, for the end of the last turn: they read what all turns have added. The role
+    gets no turn.
 
-    Postconditions: the counter is %number until this thread ends its turn.
+    Preconditions: inside a role; the thread has no other turn. Tiles are taken by
+    `tgpu.take_tile .. all`, and the preceding turn is ended in a tile with a smaller number, or by another role of this
+    one: that tile has been started, so every wait ends.
+
+    Postconditions: the counter is %number, without `last` until this thread ends its turn.
 
     Example: `tgpu.await_turn %n of %turns[%b, %h, %m] : !tile.view<[?, ?, ?], i32>`
 
@@ -413,8 +411,14 @@ def Tgpu_AwaitTurnOp : Tgpu_BlockTurnOp<"await_turn", Tgpu_ReadsGlobal> {
     - a view that is not of i32, or another number of indices than its rank
     - a target other than sm_90a
   }];
+  let arguments = (ins I32:$number, Arg<Tgpu_View, "", Tgpu_ReadsGlobal>:$turns, Variadic<I32>:$indices,
+                       DenseI64ArrayAttr:$static_indices, UnitAttr:$last);
+  let assemblyFormat = [{
+    $number `of` $turns `` custom<DynamicIndexList>($indices, $static_indices) (`last` $last^)? attr-dict `:`
+    type($turns)
+  }];
 }
-def Tgpu_EndTurnOp : Tgpu_BlockTurnOp<"end_turn", Tgpu_AccessesGlobal> {
+def Tgpu_EndTurnOp : Tgpu_BlockTurnOp<"end_turn"> {
   let summary = "sets a counter in memory to the next number";
   let description = [{
     Preconditions: the same thread has awaited this turn (`tgpu.await_turn`), and every `tgpu.tma_store` and
@@ -427,6 +431,11 @@ def Tgpu_EndTurnOp : Tgpu_BlockTurnOp<"end_turn", Tgpu_AccessesGlobal> {
     Example: `tgpu.end_turn %n of %turns[%b, %h, %m] : !tile.view<[?, ?, ?], i32>`
 
     Errors: those of `tgpu.await_turn`
+  }];
+  let arguments = (ins I32:$number, Arg<Tgpu_View, "", Tgpu_AccessesGlobal>:$turns, Variadic<I32>:$indices,
+                       DenseI64ArrayAttr:$static_indices);
+  let assemblyFormat = [{
+    $number `of` $turns `` custom<DynamicIndexList>($indices, $static_indices) attr-dict `:` type($turns)
   }];
 }
 

@@ -368,6 +368,15 @@ LogicalResult GridExtentOp::verify() {
   return emitOpError() << "takes extent " << dim << " of a grid of rank " << rank;
 }
 
+LogicalResult ShareOp::verify() {
+  auto kernel = (*this)->getParentOfType<KernelOp>();
+  if (!kernel)
+    return emitOpError("must be inside a tgpu.kernel");
+  if (kernel.getGrid().size() == 1)
+    return success();
+  return emitOpError() << "needs a grid of one dimension, but got " << kernel.getGrid().size();
+}
+
 LogicalResult SlotOp::verify() {
   SharedType slot = cast<RingType>(getRing().getType()).getSlot();
   auto buffer = cast<SharedType>(getBuffer().getType());

@@ -120,6 +120,25 @@ def Tgpu_GridExtentOp : Tgpu_Op<"grid_extent", [Pure]> {
   let hasVerifier = 1;
 }
 
+def Tgpu_ShareOp : Tgpu_Op<"share", [Pure]> {
+  let summary = "the numbers that a block has of those below a count";
+  let description = [{
+    These are %first, %first + %step and so on: together the blocks of the grid have each number below %count once. On a
+    GPU block i of n begins at i, with the step n.
+
+    Preconditions: inside a kernel whose grid has one dimension. Postconditions: %step is positive.
+
+    Example: `%first, %step = tgpu.share of %count`
+
+    Errors:
+    - a kernel whose grid has other than one dimension
+  }];
+  let arguments = (ins I32:$count);
+  let results = (outs I32:$first, I32:$step);
+  let assemblyFormat = "`of` $count attr-dict";
+  let hasVerifier = 1;
+}
+
 def Tgpu_TakeTileOp : Tgpu_Op<"take_tile", [MemoryEffects<Tgpu_AccessesGlobal>]> {
   let summary = "the next tile of a launch that no block has taken yet";
   let description = [{

@@ -180,4 +180,13 @@ static LogicalResult emitGridExtent(KernelEmitter &e, GridExtentOp op) {
   return success();
 }
 
-void tgpu::registerGridLowerings(LoweringTable &table) { table.add<GridExtentOp>(emitGridExtent); }
+static LogicalResult emitShare(KernelEmitter &e, ShareOp op) {
+  e.set(op.getFirst(), {e.getScalar(e.kernel.getGridIds()[0])});
+  e.set(op.getStep(), {nvvm::getGridExtent(e.b)});
+  return success();
+}
+
+void tgpu::registerGridLowerings(LoweringTable &table) {
+  table.add<GridExtentOp>(emitGridExtent);
+  table.add<ShareOp>(emitShare);
+}

@@ -18,8 +18,6 @@ using namespace tilewright::tgpu;
 template <typename TurnOp>
 static LogicalResult atTurn(KernelEmitter &e, TurnOp op, llvm::function_ref<void(Value)> body) {
   ThreadBuilder &b = e.b;
-  if (!e.isOneThread)
-    return op.emitOpError("is executed by one thread: its role may only copy and compute scalars");
   auto [address, inside] = getElementPlace(b, getView(e, op.getTurns()),
                                            getIndices(e, op.getIndices(), op.getStaticIndices()));
   if (inside)
@@ -29,25 +27,51 @@ static LogicalResult atTurn(KernelEmitter &e, TurnOp op, llvm::function_ref<void
   return success();
 }
 
-static LogicalResult emitAwaitTurn(KernelEmitter &e, AwaitTurnOp op) {
+template <typename TurnOp> static LogicalResult verifyOneThread(KernelEmitter &e, TurnOp op) {
+  if (e.isOneThread)
+    return success();
+  return op.emitOpError("is executed by one thread: its role may only copy and compute scalars");
+}
+
+/// Polls until the counter has the number. An acquisition empties the L1, so a role that may wait
+/// for long polls by relaxed loads, with pauses, and acquires once.
+static LogicalResult emitWait(KernelEmitter &e, AwaitTurnOp op) {
   ThreadBuilder &b = e.b;
   return atTurn(e, op, [&](Value address) {
     Value number = e.getScalar(op.getNumber());
-    auto loop = scf::WhileOp::create(b, TypeRange(), ValueRange());
-    {
+    auto poll = [&](StringRef load) {
+      auto loop = scf::WhileOp::create(b, TypeRange(), ValueRange());
       OpBuilder::InsertionGuard guard(b);
       b.createBlock(&loop.getBefore());
-      Value count = b.inlineAsm("ld.acquire.gpu.global.b32 $0, [$1];", "=r,l,~{memory}",
-                                b.getI32Type(), {address});
+      Value count = b.inlineAsm(load, "=r,l,~{memory}", b.getI32Type(), {address});
       scf::ConditionOp::create(b, b.notEqual(count, number), ValueRange());
       b.createBlock(&loop.getAfter());
+      if (op.getLast())
+        b.inlineAsm("nanosleep.u32 256;", "~{memory}", nullptr, {});
       scf::YieldOp::create(b);
-    }
+    };
+    if (op.getLast())
+      poll("ld.relaxed.gpu.global.b32 $0, [$1];");
+    poll("ld.acquire.gpu.global.b32 $0, [$1];");
     b.inlineAsm("fence.proxy.async.global;", "~{memory}", nullptr, {});
   });
 }
 
+static LogicalResult emitAwaitTurn(KernelEmitter &e, AwaitTurnOp op) {
+  if (!op.getLast())
+    return failed(verifyOneThread(e, op)) ? failure() : emitWait(e, op);
+  // A lane of each warp waits; the others follow it.
+  ThreadBuilder &b = e.b;
+  Value isFirst = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, b.threads.lane, b.i32(0));
+  LogicalResult result = success();
+  b.onlyIf(isFirst, [&] { result = emitWait(e, op); });
+  b.intrinsic("llvm.nvvm.bar.warp.sync", b.i32(-1));
+  return result;
+}
+
 static LogicalResult emitEndTurn(KernelEmitter &e, EndTurnOp op) {
+  if (failed(verifyOneThread(e, op)))
+    return failure();
   ThreadBuilder &b = e.b;
   return atTurn(e, op, [&](Value address) {
     b.inlineAsm("fence.proxy.async.global; st.release.gpu.global.b32 [$0], $1;", "l,r,~{memory}",

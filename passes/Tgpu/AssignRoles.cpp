@@ -13,6 +13,8 @@
 //   full    completes when all warps have written the slot    compute: arrive       reduce: wait
 //   empty   completes when its bytes have been read           compute: acquire      reduce: arrive
 //
+// What a kernel does beside its instances (tile.spread) is done by one more role, of one warp.
+//
 // Each ring has a counter of its uses, which all enclosing loops carry, across tiles.
 
 #include "passes/Passes.h"
@@ -60,6 +62,11 @@ private:
       return kernel.emitOpError("cannot take tile after tile: its grid is not computed by +, -, "
                                 "*, ceildiv, min and max from extents and numbers; use the "
                                 "schedule group=0");
+    auto spreads = kernel.getBody().getOps<tile::SpreadOp>();
+    if (!spreads.empty() && schedule.getGroup() == 0)
+      return (*spreads.begin())
+          ->emitOpError("is for blocks that take tile after tile, but got the "
+                        "schedule group=0; use group=1 or more");
     return success();
   }
 

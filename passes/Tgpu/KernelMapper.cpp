@@ -272,6 +272,7 @@ LogicalResult KernelMapper::dispatch(Operation *op) {
       })
       .Case([&](scf::ForOp loop) { return mapFor(loop); })
       .Case([&](scf::IfOp branch) { return mapIf(branch); })
+      .Case([&](tile::SpreadOp spread) { return mapSpread(spread); })
       .Case([&](tile::ForBlocksOp loop) { return mapForBlocks(loop); })
       .Default([&](Operation *) -> LogicalResult {
         if (isa<arith::ConstantOp>(op) && hasTile(op->getResults())) {
@@ -343,6 +344,21 @@ LogicalResult KernelMapper::mapFor(scf::ForOp op) {
     if (failed(mapBody(*op.getBody(), op.getRegionIterArgs(), yielded)))
       return failure();
     scf::YieldOp::create(b, yielded);
+    return success();
+  });
+}
+
+LogicalResult KernelMapper::mapSpread(tile::SpreadOp op) {
+  waitForAll();
+  OpBuilder::InsertionGuard guard(b);
+  auto spread = tile::SpreadOp::create(b, map.lookup(op.getCount()));
+  Block *body = b.createBlock(&spread.getBody(), {}, b.getI32Type(), op.getLoc());
+  map.map(op.getNumber(), body->getArgument(0));
+  return inScope(body, /*isLoop=*/true, [&] {
+    Values yielded;
+    if (failed(mapBody(op.getBody().front(), {}, yielded)))
+      return failure();
+    tile::YieldOp::create(b);
     return success();
   });
 }

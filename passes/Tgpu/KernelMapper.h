@@ -51,6 +51,7 @@ private:
                            std::optional<llvm::ArrayRef<int64_t>> dims);
   mlir::Value reshape(mlir::Value tile, llvm::ArrayRef<int64_t> shape, mlir::Attribute layout);
   mlir::LogicalResult dispatch(mlir::Operation *op);
+  mlir::LogicalResult mapSpread(tile::SpreadOp op);
   mlir::LogicalResult mapFor(mlir::scf::ForOp op);
   mlir::LogicalResult mapIf(mlir::scf::IfOp op);
   /// Maps the operations before the terminator. `yielded` are its operands in the layouts of

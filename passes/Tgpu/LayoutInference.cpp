@@ -245,7 +245,8 @@ Attribute LayoutInference::getWgmma(tile::DotOp op) const {
 }
 
 /// Up to 16 bytes per thread, consecutive; fewer if more threads can then take part.
-Attribute LayoutInference::getDefault(ArrayRef<int64_t> shape, int64_t bits) const {
+Attribute LayoutInference::getBlocked(MLIRContext *context, ArrayRef<int64_t> shape, int64_t bits,
+                                      int64_t warps) {
   int64_t columns = shape.empty() ? 1 : shape.back(), rows = shape.size() == 2 ? shape[0] : 1;
   int64_t mostThreads = 0;
   Attribute best;

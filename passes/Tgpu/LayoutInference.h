@@ -48,7 +48,12 @@ public:
   /// Whether all tiles among the operation's operands and results have one shape and one layout.
   static bool isElementwise(mlir::Operation *op);
   /// The layout for coalesced access, used for tiles without other constraints.
-  mlir::Attribute getDefault(llvm::ArrayRef<int64_t> shape, int64_t bits) const;
+  mlir::Attribute getDefault(llvm::ArrayRef<int64_t> shape, int64_t bits) const {
+    return getBlocked(context, shape, bits, warps);
+  }
+  /// The same for as many warps.
+  static mlir::Attribute getBlocked(mlir::MLIRContext *context, llvm::ArrayRef<int64_t> shape,
+                                    int64_t bits, int64_t warps);
 
 private:
   struct Class {

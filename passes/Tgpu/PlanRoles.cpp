@@ -19,6 +19,7 @@
 #include "passes/Tgpu/GridIds.h"
 #include "passes/Tgpu/LoopChain.h"
 #include "passes/Tgpu/RegisterLimits.h"
+#include "passes/Tgpu/RegisterPressure.h"
 #include "passes/Tgpu/RoleSlice.h"
 #include "passes/Tgpu/ScheduleNames.h"
 #include "passes/Tgpu/StorePieces.h"
@@ -315,14 +316,22 @@ FailureOr<bool> tgpu::planRoles(KernelOp kernel, const RoleOverrides &overrides,
   };
   bool isShort = warps >= RegisterLimits::warpsOfShortRegisters ||
                  (llvm::any_of(loops, hasSeveralProducts) && !copiesParts(*slice) &&
-                  llvm::none_of(loops, isDeep));
+                  !slice->spread && llvm::none_of(loops, isDeep));
   int64_t load = overrides.loadRegisters.value_or(isShort ? few : enough);
   int64_t registersOfLane = Target::getRegistersAtEntry(warps + loadWarps) * (warps + loadWarps);
   auto inUnits = [](int64_t registers) {
     return registers / Target::roleRegisterUnit * Target::roleRegisterUnit;
   };
-  int64_t rest = std::min(Target::mostRoleRegisters + 0,
-                          inUnits((registersOfLane - loadWarps * load) / warps));
+  auto getRest = [&](int64_t load) {
+    return std::min(Target::mostRoleRegisters + 0,
+                    inUnits((registersOfLane - loadWarps * load) / warps));
+  };
+  constexpr int64_t deepSpread = RegisterLimits::ofDeepSpreadRole;
+  int64_t tiles = RegisterModel::atProducts(32 * warps).getPressure(kernel.getBody().front());
+  if (slice->spread && !overrides.loadRegisters &&
+      tiles + RegisterLimits::besideTilesOfRoles <= getRest(deepSpread))
+    load = deepSpread;
+  int64_t rest = getRest(load);
   int64_t compute = overrides.computeRegisters.value_or(rest);
   if (!overrides.loadRegisters) // the remaining registers are of no use to other roles
     load = std::clamp(inUnits((registersOfLane - warps * compute) / loadWarps), load,

@@ -23,6 +23,8 @@ void RoleWriter::writeBlock(Block &block) {
   for (Operation &op : block) {
     if (op.hasTrait<OpTrait::IsTerminator>())
       break;
+    if (isa<tile::SpreadOp>(op))
+      continue;
     if (isOnlyCopied(&op))
       continue;
     if ((role == getPublisher() || receivesValues()) && llvm::is_contained(publishedOps, &op))

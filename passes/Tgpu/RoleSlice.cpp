@@ -135,6 +135,10 @@ public:
     }
     if (failed(close()))
       return failure();
+    FailureOr<std::optional<SpreadWork>> spread = SpreadWork::get(kernel, explain);
+    if (failed(spread))
+      return failure();
+    slice.spread = *spread;
     if (slice.groups.empty())
       return FailureOr<RoleSlice>(refuse(kernel, "it copies nothing"));
     part = &slice.reduce;
@@ -273,15 +277,14 @@ private:
     slice.reductions.push_back({{add}, slot, tensorMap, isTransposed});
   }
 
-  /// Whether the kernel accesses this memory, through this view or an alias, other than by
-  /// additions.
+  /// Whether instances access this memory, through this view or an alias, other than by additions.
   static bool isRead(Value view) {
+    auto reads = [](Operation *user) {
+      return !isa<AtomicAddOp, tile::DimOp>(user) && !user->getParentOfType<tile::SpreadOp>();
+    };
     Value argument = MappedView::of(view).argument;
-    return llvm::any_of(argument.getUsers(), [](Operation *user) {
-      if (auto part = dyn_cast<tile::SubviewOp>(user))
-        return llvm::any_of(part->getUsers(),
-                            [](Operation *inner) { return !isa<AtomicAddOp, tile::DimOp>(inner); });
-      return !isa<AtomicAddOp, tile::DimOp>(user);
+    return llvm::any_of(argument.getUsers(), [&](Operation *user) {
+      return isa<tile::SubviewOp>(user) ? llvm::any_of(user->getUsers(), reads) : reads(user);
     });
   }
 

@@ -8,6 +8,7 @@
 #define TILEWRIGHT_PASSES_TGPU_ROLESLICE_H
 
 #include "dialect/Tgpu/Tgpu.h"
+#include "passes/Tgpu/SpreadWork.h"
 
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "llvm/ADT/SetVector.h"
@@ -47,6 +48,7 @@ struct RoleSlice {
 
   llvm::SmallVector<CopyGroup> groups;
   llvm::SmallVector<Reduction> reductions;
+  std::optional<SpreadWork> spread;
   Part load, reduce; ///< operations that these roles share with compute
   /// Conditions that the reduce role cannot compute and that are rarely false. The role assumes
   /// that they hold; the compute role sends zeros if they do not.

@@ -259,6 +259,10 @@ void RoleWriter::makeRoles() {
     addWarp("reduce");
   if (hasScheduler)
     addWarp("schedule");
+  if (slice.spread) { // no warp is idle
+    names[names.size() - 2] = "spread";
+    spreadWarps = counts[counts.size() - 2];
+  }
   SmallVector<int64_t> registers(names.size(), schedule.getLoadRegisters());
   registers.back() = schedule.getComputeRegisters();
   auto roles = RolesOp::create(b, b.getStrArrayAttr(names), b.getDenseI64ArrayAttr(counts),
@@ -271,9 +275,13 @@ void RoleWriter::makeRoles() {
                .Case("load", Role::Load)
                .Case("reduce", Role::Reduce)
                .Case("schedule", Role::Schedule)
+               .Case("spread", Role::Spread)
                .Default(Role::Compute);
     IRMapping shared = map;
-    writeRole();
+    if (role == Role::Spread)
+      writeSpread();
+    else
+      writeRole();
     map = std::move(shared);
   }
 }

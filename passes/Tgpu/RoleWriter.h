@@ -21,7 +21,8 @@ namespace tilewright::tgpu {
 
 class RoleWriter {
 public:
-  /// The warps beside the compute warps: one copies, one adds to memory, and one may take tiles.
+  /// The warps beside the compute warps: one copies, and there may be one that adds to memory and
+  /// one that takes tiles; if there is work beside the tiles, the others do it.
   /// Registers are assigned to whole warpgroups, so the remaining warps of their warpgroup are
   /// idle.
   static constexpr int64_t moreWarps = 4;
@@ -33,7 +34,7 @@ public:
   void run();
 
 private:
-  enum class Role { Load, Reduce, Schedule, Compute };
+  enum class Role { Load, Reduce, Schedule, Spread, Compute };
 
   /// A ring between two roles, and its barriers in the new kernel.
   struct Channel {
@@ -160,6 +161,13 @@ private:
   /// Whether a barrier only orders an iteration's writes after the reads of the previous iteration.
   bool isHeadOfRound(SyncOp sync);
 
+  //===--- RoleSpread.cpp: work beside the tiles -----------------------------===//
+
+  void writeSpread();
+  void writeSpreadBlock(mlir::Block &block);
+  /// Does the operations on tiles for some rows, from `first` on.
+  void writeSpreadRows(mlir::Value first, int64_t rows);
+
   KernelOp old, mapped;
   RoleScheduleAttr schedule;
   RoleSlice slice;
@@ -183,7 +191,8 @@ private:
   std::function<void()> afterLoops;
   mlir::Value current; ///< the load role's use of the ring of tiles
   std::optional<TileOrder> order;
-  mlir::Value blocks; ///< of the grid
+  int64_t spreadWarps = 0; ///< of the role for work beside the tiles
+  mlir::Value blocks;      ///< of the grid
   Role role = Role::Compute;
   llvm::SmallVector<Scratch> scratch;
   llvm::SmallVector<mlir::Value> uses; ///< current use count of each channel and scratch

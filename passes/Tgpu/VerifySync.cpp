@@ -5,6 +5,7 @@
 // describes the method.
 
 #include "passes/Tgpu/VerifySync.h"
+#include "passes/Tgpu/WrittenViews.h"
 
 #include "passes/Passes.h"
 
@@ -134,7 +135,8 @@ struct TgpuVerifySyncPass : tilewright::impl::TgpuVerifySyncBase<TgpuVerifySyncP
   void runOnOperation() override {
     for (auto kernel : getOperation().getOps<KernelOp>()) {
       llvm::DenseSet<Operation *> reached;
-      if (failed(refuseOrderedAdditions(kernel)) || failed(playLaunches(kernel, reached)))
+      if (failed(refuseOrderedAdditions(kernel)) || failed(refuseEarlyReads(kernel)) ||
+          failed(playLaunches(kernel, reached)))
         return signalPassFailure();
       if (reportUnreached)
         report(kernel, reached);
@@ -145,6 +147,15 @@ struct TgpuVerifySyncPass : tilewright::impl::TgpuVerifySyncBase<TgpuVerifySyncP
 private:
   /// Ordered additions by all warps could deadlock, since blocks start in any order.
   static LogicalResult refuseOrderedAdditions(KernelOp kernel) {
+    WalkResult spread = kernel.walk([](tile::SpreadOp op) {
+      op.emitOpError("is done by a role of its own, on ")
+          << Target::getNamesWithRoles()
+          << ", but got a kernel without roles or a branch around it; use such a target and "
+             "blocks, or launch a kernel of its own for it";
+      return WalkResult::interrupt();
+    });
+    if (spread.wasInterrupted())
+      return failure();
     WalkResult result = kernel.walk([](AtomicAddOp add) {
       if (!add.getNumber())
         return WalkResult::advance();
@@ -155,6 +166,35 @@ private:
       return WalkResult::interrupt();
     });
     return failure(result.wasInterrupted());
+  }
+
+  /// Other blocks add to sums, too, so what reads them awaits the last turn.
+  static LogicalResult refuseEarlyReads(KernelOp kernel) {
+    llvm::SmallDenseMap<Value, TmaReduceAddOp> sums;
+    kernel.walk([&](TmaReduceAddOp add) {
+      auto map = add.getMap().getDefiningOp<TensorMapOp>();
+      if (map)
+        sums.try_emplace(getViewRoot(map.getView()), add);
+    });
+    WalkResult result = kernel.walk([&](LoadOp load) {
+      TmaReduceAddOp add = sums.lookup(getViewRoot(load.getView()));
+      if (!add || awaitsLastTurn(load))
+        return WalkResult::advance();
+      InFlightDiagnostic diagnostic =
+          load.emitOpError("reads a sum to which blocks may still add; tgpu.await_turn with 'last' "
+                           "must come before");
+      diagnostic.attachNote(add.getLoc()) << "an addition";
+      return WalkResult::interrupt();
+    });
+    return failure(result.wasInterrupted());
+  }
+
+  static bool awaitsLastTurn(LoadOp load) {
+    for (Operation *op = load; !isa<RolesOp, KernelOp>(op); op = op->getParentOp())
+      for (Operation *before = op->getPrevNode(); before; before = before->getPrevNode())
+        if (auto await = dyn_cast<AwaitTurnOp>(before); await && await.getLast())
+          return true;
+    return false;
   }
 
   static LogicalResult playLaunches(KernelOp kernel, llvm::DenseSet<Operation *> &reached) {

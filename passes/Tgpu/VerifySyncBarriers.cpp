@@ -230,7 +230,8 @@ LogicalResult Player::turn(int who, const Step &step, bool takes) {
 LogicalResult Player::awaitTurn(int who, const Step &step) {
   State &state = states[who];
   if (!state.ownTurn) {
-    state.ownTurn = &step;
+    if (!cast<AwaitTurnOp>(step.op).getLast())
+      state.ownTurn = &step;
     return success();
   }
   InFlightDiagnostic diagnostic = step.op->emitOpError(

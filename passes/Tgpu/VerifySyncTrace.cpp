@@ -228,6 +228,11 @@ private:
               set(extent.getResult(), shape.getGrid()[extent.getDim()]);
               return false;
             })
+            .Case<ShareOp>([&](ShareOp share) {
+              set(share.getFirst(), get(kernel.getGridIds().front()));
+              set(share.getStep(), shape.getGrid().front());
+              return false;
+            })
             .Case<TakeTileOp, GetTileOp>([&](auto op) {
               // The block takes every n-th tile, where n is the number of blocks.
               int64_t block = get(kernel.getGridIds().front());

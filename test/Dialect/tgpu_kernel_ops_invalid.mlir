@@ -277,6 +277,21 @@ func.func @f() {
 
 // -----
 
+tgpu.kernel @k target "sm_90a" warps 4 (%n: i32) grid(%i = 1, %j = 1) {
+  // expected-error @+1 {{'tgpu.share' op needs a grid of one dimension, but got 2}}
+  %0, %1 = tgpu.share of %n
+}
+
+// -----
+
+func.func @f(%n: i32) {
+  // expected-error @+1 {{'tgpu.share' op must be inside a tgpu.kernel}}
+  %0, %1 = tgpu.share of %n
+  return
+}
+
+// -----
+
 // Shared memory.
 tgpu.kernel @k target "sm_90a" warps 4 () grid(%i = 1) {
   // expected-error @+1 {{offset of a buffer of '!tgpu.shared<128x64xbf16, b128>' must be a multiple of 1024 bytes, but got 512}}

@@ -54,11 +54,32 @@ tgpu.kernel @turns target "sm_90a" warps 8 (%n: i32, %turns: !tile.view<[?, ?], 
     }
 }
 
+// CHECK-LABEL: tgpu.kernel @last_turn
+// CHECK:       %[[FIRST:.*]], %[[STEP:.*]] = tgpu.share of %n
+// CHECK:       scf.for %[[I:.*]] = %[[FIRST]] to %n step %[[STEP]]
+// CHECK-NEXT:    tgpu.await_turn %n of %turns[%[[I]], 0] last : !tile.view<[?, ?], i32>
+tgpu.kernel @last_turn target "sm_90a" warps 4 (%n: i32, %turns: !tile.view<[?, ?], i32>) grid(%i = 1) {
+  tgpu.roles
+    role "spread" warps 4 {
+      %first, %step = tgpu.share of %n
+      scf.for %m = %first to %n step %step : i32 {
+        tgpu.await_turn %n of %turns[%m, 0] last : !tile.view<[?, ?], i32>
+      }
+    }
+}
+
 //--- errors.mlir
 
 tgpu.kernel @k target "sm_90a" warps 4 (%n: i32, %turns: !tile.view<[?], i32>) grid(%i = 1) {
   // expected-error @+1 {{'tgpu.await_turn' op is allowed only inside a role}}
   tgpu.await_turn %n of %turns[%n] : !tile.view<[?], i32>
+}
+
+// -----
+
+tgpu.kernel @k target "sm_90a" warps 4 (%n: i32, %turns: !tile.view<[?], i32>) grid(%i = 1) {
+  // expected-error @+1 {{'tgpu.await_turn' op is allowed only inside a role}}
+  tgpu.await_turn %n of %turns[%n] last : !tile.view<[?], i32>
 }
 
 // -----

@@ -50,6 +50,35 @@ tile.kernel @product (%a: !tile.view<[?, ?], f16>, %b: !tile.view<[?, ?], f16>,
   tile.store %biased, %c[%m, %n] : tensor<64x64xf32>, !tile.view<[?, ?], f32>
 }
 
+// Work beside the instances is mapped as a branch is; a copy before it is waited for.
+// CHECK-LABEL: tgpu.kernel @beside
+// CHECK:         tgpu.copy_wait pending 0
+// CHECK:         tgpu.mma
+// CHECK:         tile.spread %[[M:.*]] to %{{.*}} {
+// CHECK-NEXT:      %[[SOME:.*]] = arith.cmpi slt, %[[M]],
+// CHECK-NEXT:      scf.if %[[SOME]] {
+// CHECK-NEXT:        tile.await %{{.*}} of %turns[%[[M]]] : !tile.view<[?], i32>
+// CHECK-NEXT:        %[[LOADED:.*]] = tgpu.load %s[%[[M]], 0] : !tile.view<[?, ?], f32> -> tensor<64x64xf32, [[LAYOUT:#tgpu.blocked<.*>]]>
+// CHECK-NEXT:        %[[ROUNDED:.*]] = tile.cast %[[LOADED]] : tensor<64x64xf32, [[LAYOUT]]> -> tensor<64x64xf16, [[LAYOUT]]>
+// CHECK-NEXT:        tgpu.store %[[ROUNDED]], %c[%[[M]], 0] : tensor<64x64xf16, [[LAYOUT]]>
+// CHECK-NEXT:      }
+// CHECK-NEXT:    }
+tile.kernel @beside (%a: !tile.view<[?, ?], f16>, %s: !tile.view<[?, ?], f32>, %turns: !tile.view<[?], i32>,
+                     %c: !tile.view<[?, ?], f16>, %n: i32) grid(%b = dim(a, 0)) {
+  %x = tile.load %a[%b, 0] : !tile.view<[?, ?], f16> -> tensor<64x64xf16>
+  %p = tile.dot %x, %x : tensor<64x64xf16>, tensor<64x64xf16> -> tensor<64x64xf32>
+  tile.store %p, %s[%b, 0] : tensor<64x64xf32>, !tile.view<[?, ?], f32>
+  tile.spread %m to %n {
+    %some = arith.cmpi slt, %m, %n : i32
+    scf.if %some {
+      tile.await %n of %turns[%m] : !tile.view<[?], i32>
+      %loaded = tile.load %s[%m, 0] : !tile.view<[?, ?], f32> -> tensor<64x64xf32>
+      %rounded = tile.cast %loaded : tensor<64x64xf32> -> tensor<64x64xf16>
+      tile.store %rounded, %c[%m, 0] : tensor<64x64xf16>, !tile.view<[?, ?], f16>
+    }
+  }
+}
+
 // Without a dot: 16 bytes to a thread, and nothing in shared memory.
 // CHECK-LABEL: tgpu.kernel @rows
 // CHECK-NOT:     tgpu.alloc

@@ -406,6 +406,8 @@ bool Machine::awaitTurn(Context &context, Operation *op, const int32_t *counter,
   };
   if (counter && !waitUntil(context, op, [&] { return *counter == number; }, describe))
     return false;
+  if (cast<tgpu::AwaitTurnOp>(op).getLast())
+    return true;
   context.turn = op;
   context.turnOf = {counter, number};
   return true;

@@ -68,6 +68,19 @@ LogicalResult lower(Lowering &lowering, tgpu::GridExtentOp op) {
   return success();
 }
 
+/// Blocks run one after the other, so the last does what waits for others.
+LogicalResult lower(Lowering &lowering, tgpu::ShareOp op) {
+  Slot first = lowering.define(op.getFirst()), step = lowering.define(op.getStep());
+  IntOperand count = lowering.intOperand(op.getCount());
+  emit(lowering, op, [=](Machine &machine, auto &, auto &frame) {
+    bool isLast = machine.block + 1 == machine.gridExtents[0];
+    frame.values[first].setSplat(Scalar::fromInt(isLast ? 0 : count.read(frame), Storage::I32));
+    frame.values[step].setSplat(Scalar::fromInt(1, Storage::I32));
+    return true;
+  });
+  return success();
+}
+
 //===----------------------------------------------------------------------===//
 // mbarriers
 //===----------------------------------------------------------------------===//
@@ -231,10 +244,11 @@ LogicalResult lower(Lowering &lowering, tgpu::AnyOp op) {
 } // namespace
 
 void addSyncSimulation(LoweringTable &table) {
-  addLowerings<tgpu::RolesOp, tgpu::GridExtentOp, tgpu::AllocBarriersOp, tgpu::WaitOp,
-               tgpu::AcquireOp, tgpu::ArriveOp, tgpu::ExpectOp, tgpu::NamedBarrierOp, tgpu::TurnsOp,
-               tgpu::SyncOp, tgpu::SignalOp, tgpu::TakeTurnOp, tgpu::PassTurnOp, tgpu::FenceAsyncOp,
-               tgpu::AnyOp>(table, [](Lowering &lowering, auto op) { return lower(lowering, op); });
+  addLowerings<tgpu::RolesOp, tgpu::GridExtentOp, tgpu::ShareOp, tgpu::AllocBarriersOp,
+               tgpu::WaitOp, tgpu::AcquireOp, tgpu::ArriveOp, tgpu::ExpectOp, tgpu::NamedBarrierOp,
+               tgpu::TurnsOp, tgpu::SyncOp, tgpu::SignalOp, tgpu::TakeTurnOp, tgpu::PassTurnOp,
+               tgpu::FenceAsyncOp, tgpu::AnyOp>(
+      table, [](Lowering &lowering, auto op) { return lower(lowering, op); });
 }
 
 } // namespace tilewright::simulator

@@ -1,0 +1,102 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Writes the role that works beside the tiles (SpreadWork.h). It does not follow the other roles
+// from tile to tile: a block has its share of the numbers, and awaits what blocks add. It loads
+// some rows at a time into registers: shared memory is the other roles'.
+
+#include "passes/Tgpu/LayoutInference.h"
+#include "passes/Tgpu/RoleWriter.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+
+/// A lane has four columns next to each other of tiles of any element type.
+static constexpr int64_t bitsOfSpreadLayout = 32;
+
+using namespace mlir;
+using namespace tilewright;
+using namespace tilewright::tgpu;
+
+void RoleWriter::writeSpread() {
+  tile::SpreadOp spread = slice.spread->op;
+  b.setLoc(spread.getLoc());
+  writeScalar(spread.getCount());
+  Value count = map.lookup(spread.getCount());
+  auto share = ShareOp::create(b, b.getI32Type(), b.getI32Type(), count);
+  auto loop = scf::ForOp::create(b, share.getFirst(), count, share.getStep());
+  b.setInsertionPointToStart(loop.getBody());
+  map.map(spread.getNumber(), loop.getInductionVar());
+  writeSpreadBlock(spread.getBody().front());
+}
+
+/// Scalars first, and what awaits; then the tiles, whose operations are repeated for each part.
+void RoleWriter::writeSpreadBlock(Block &block) {
+  for (Operation &op : block.without_terminator()) {
+    b.setLoc(op.getLoc());
+    for (Value input : getInputs(&op))
+      if (!isa<RankedTensorType>(input.getType()) &&
+          !slice.spread->op.getBody().isAncestor(input.getParentRegion()))
+        writeScalar(input);
+    if (auto await = dyn_cast<tile::AwaitOp>(op)) {
+      AwaitTurnOp::create(b, map.lookup(await.getNumber()), map.lookup(await.getTurns()),
+                          getAll(await.getIndices()), await.getStaticIndicesAttr(), /*last=*/true);
+    } else if (SpreadWork::isScalar(&op)) {
+      b.clone(op, map);
+    } else if (auto branch = dyn_cast<scf::IfOp>(op)) {
+      auto copy = scf::IfOp::create(b, map.lookup(branch.getCondition()), /*withElseRegion=*/false);
+      OpBuilder::InsertionGuard guard(b);
+      b.setInsertionPointToStart(copy.thenBlock());
+      writeSpreadBlock(*branch.thenBlock());
+    }
+  }
+  if (slice.spread->block != &block)
+    return;
+  int64_t rows = slice.spread->getRows(spreadWarps, schedule.getLoadRegisters());
+  auto loop = scf::ForOp::create(b, i32(0), i32(slice.spread->shape[0]), i32(rows));
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(loop.getBody());
+  writeSpreadRows(loop.getInductionVar(), rows);
+}
+
+void RoleWriter::writeSpreadRows(Value first, int64_t rows) {
+  SmallVector<int64_t> shape{rows, slice.spread->shape[1]};
+  auto getType = [&](Value tile) {
+    Type element = cast<RankedTensorType>(tile.getType()).getElementType();
+    return RankedTensorType::get(
+        shape, element,
+        LayoutInference::getBlocked(b.getContext(), shape, bitsOfSpreadLayout, spreadWarps));
+  };
+  // The indices of an access, those along the rows of its tile from `first` on.
+  auto getIndices = [&](auto access) {
+    SmallVector<Value> indices = getAll(access.getIndices());
+    ArrayRef<int64_t> known = access.getStaticIndices();
+    Value &row = indices[llvm::count_if(known.drop_back(2), ShapedType::isDynamic)];
+    row = arith::AddIOp::create(b, row, first);
+    return indices;
+  };
+  IRMapping local = map;
+  for (Operation &op : slice.spread->block->without_terminator()) {
+    auto isTile = llvm::IsaPred<RankedTensorType>;
+    if (llvm::none_of(op.getOperandTypes(), isTile) && llvm::none_of(op.getResultTypes(), isTile))
+      continue;
+    b.setLoc(op.getLoc());
+    for (Value operand : op.getOperands())
+      if (auto full = operand.getDefiningOp<tile::FullOp>(); full && !local.contains(operand)) {
+        writeScalar(full.getValue());
+        local.map(operand, tile::FullOp::create(b, getType(full), map.lookup(full.getValue())));
+      }
+    if (auto load = dyn_cast<LoadOp>(op)) {
+      Value pad = load.getPad() ? map.lookup(load.getPad()) : Value();
+      local.map(load.getResult(),
+                LoadOp::create(b, getType(load), map.lookup(load.getView()), getIndices(load),
+                               load.getStaticIndicesAttr(), load.getDimsAttr(), pad));
+    } else if (auto store = dyn_cast<StoreOp>(op)) {
+      StoreOp::create(b, local.lookup(store.getValue()), map.lookup(store.getView()),
+                      getIndices(store), store.getStaticIndicesAttr(), store.getDimsAttr());
+    } else {
+      Operation *copy = b.clone(op, local);
+      for (Value result : copy->getResults())
+        result.setType(getType(result));
+    }
+  }
+}

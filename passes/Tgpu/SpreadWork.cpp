@@ -1,0 +1,116 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Finds what a role can do beside the instances of a kernel:
+//
+//   tile.spread %i to %count {
+//     scf.if ... {                        conditions by scalars
+//       tile.await %n of %turns[...]
+//       %sum = tgpu.load %sums[%i, 0]
+//       ...                               operations on each element
+//       tgpu.store %converted, %result[%j, 0]
+//     }
+//   }
+
+#include "passes/Tgpu/SpreadWork.h"
+
+#include "passes/Tgpu/LayoutInference.h"
+#include "passes/Tgpu/RegisterLimits.h"
+
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+using namespace mlir;
+using namespace tilewright;
+using namespace tilewright::tgpu;
+
+static bool isTile(Type type) { return isa<RankedTensorType>(type); }
+
+int64_t SpreadWork::getRows(int64_t warps, int64_t registers) const {
+  using Limits = RegisterLimits;
+  constexpr int64_t lanes = 32;
+  int64_t ofLane =
+      registers < Limits::ofDeepSpreadRole ? Limits::ofSpreadTile : Limits::ofDeepSpreadTile;
+  int64_t rows = shape[0];
+  while (rows % 2 == 0 && rows * shape[1] > ofLane * lanes * warps)
+    rows /= 2;
+  return rows;
+}
+
+bool SpreadWork::isScalar(Operation *op) {
+  WalkResult result = op->walk([](Operation *inner) {
+    bool hasTiles = llvm::any_of(inner->getOperandTypes(), isTile) ||
+                    llvm::any_of(inner->getResultTypes(), isTile);
+    bool isKnown = isMemoryEffectFree(inner) ||
+                   isa<tile::AtOp, scf::IfOp, scf::ForOp, scf::WhileOp, scf::YieldOp>(inner);
+    return hasTiles || !isKnown ? WalkResult::interrupt() : WalkResult::advance();
+  });
+  return !result.wasInterrupted();
+}
+
+/// Whether a tile lies as in memory, and its rows begin at a value, which can be increased.
+template <typename AccessOp> static bool goesByRows(AccessOp access) {
+  ArrayRef<int64_t> indices = access.getStaticIndices();
+  return !access.getDims() && indices.size() >= 2 &&
+         ShapedType::isDynamic(indices[indices.size() - 2]);
+}
+
+/// Why a role cannot execute an operation on tiles; empty if it can.
+static StringRef getRefusal(Operation *op) {
+  constexpr StringRef byRows = "a tile is loaded or stored otherwise than row by row";
+  if (auto load = dyn_cast<LoadOp>(op))
+    return goesByRows(load) ? "" : byRows;
+  if (auto store = dyn_cast<StoreOp>(op))
+    return goesByRows(store) ? "" : byRows;
+  bool isKnown = isa<tile::FullOp>(op) || LayoutInference::isElementwise(op);
+  return isKnown ? "" : "only operations on each element of a tile are possible";
+}
+
+FailureOr<std::optional<SpreadWork>> SpreadWork::get(KernelOp kernel, bool explain) {
+  SpreadWork work;
+  Operation *refused = nullptr;
+  StringRef refusal;
+  auto refuse = [&](Operation *op, StringRef why) {
+    refused = op;
+    refusal = why;
+    return WalkResult::interrupt();
+  };
+  kernel.getBody().walk<WalkOrder::PreOrder>([&](Operation *op) {
+    if (auto spread = dyn_cast<tile::SpreadOp>(op)) {
+      if (work.op || spread->getParentOp() != kernel)
+        return refuse(op, "it must be the only one, and outside of branches");
+      work.op = spread;
+      return WalkResult::advance();
+    }
+    if (!op->getParentOfType<tile::SpreadOp>() || isa<tile::AwaitOp, tile::YieldOp>(op))
+      return WalkResult::advance();
+    if (isScalar(op))
+      return WalkResult::skip();
+    if (auto branch = dyn_cast<scf::IfOp>(op))
+      return branch->getNumResults() == 0 && !branch.elseBlock()
+                 ? WalkResult::advance()
+                 : refuse(op, "a branch around tiles has an else or a result");
+    if (StringRef why = getRefusal(op); !why.empty())
+      return refuse(op, why);
+    if (work.block && work.block != op->getBlock())
+      return refuse(op, "its tiles are in different branches");
+    work.block = op->getBlock();
+    for (Type type : llvm::concat<Type>(llvm::to_vector(op->getOperandTypes()),
+                                        llvm::to_vector(op->getResultTypes()))) {
+      if (!isTile(type))
+        continue;
+      ArrayRef<int64_t> shape = cast<RankedTensorType>(type).getShape();
+      if (shape.size() != 2 || (!work.shape.empty() && shape != ArrayRef<int64_t>(work.shape)))
+        return refuse(op, "its tiles must have rank 2 and one shape");
+      work.shape.assign(shape.begin(), shape.end());
+    }
+    return WalkResult::advance();
+  });
+  if (!refused && work.op && !work.block)
+    refuse(work.op, "it stores no tile");
+  if (refused && explain)
+    refused->emitOpError() << "is in the way of a role for the work beside the instances: "
+                           << refusal << "; launch a kernel of its own for it";
+  if (refused)
+    return failure();
+  return work.op ? std::optional<SpreadWork>(work) : std::nullopt;
+}

@@ -1,0 +1,32 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The work beside the instances of a kernel (tile.spread) that a role can do.
+
+#ifndef TILEWRIGHT_PASSES_TGPU_SPREADWORK_H
+#define TILEWRIGHT_PASSES_TGPU_SPREADWORK_H
+
+#include "dialect/Tgpu/Tgpu.h"
+#include "dialect/Tile/Tile.h"
+
+namespace tilewright::tgpu {
+
+/// Tiles of one shape are loaded, combined element by element and stored. A role does so for some
+/// rows at a time, as many as its registers hold.
+struct SpreadWork {
+  tile::SpreadOp op;
+  mlir::Block *block = nullptr; ///< that holds the operations on tiles
+  llvm::SmallVector<int64_t, 2> shape;
+
+  /// How many rows a role of so many warps and registers takes at a time: a part of all rows.
+  int64_t getRows(int64_t warps, int64_t registers) const;
+
+  /// Whether an operation of the work computes scalars alone.
+  static bool isScalar(mlir::Operation *op);
+  /// The work of a kernel, if it has any. Fails if a role cannot do it; `explain` emits the reason.
+  static mlir::FailureOr<std::optional<SpreadWork>> get(KernelOp kernel, bool explain);
+};
+
+} // namespace tilewright::tgpu
+
+#endif // TILEWRIGHT_PASSES_TGPU_SPREADWORK_H
