@@ -17,9 +17,17 @@
 //   DETERMINISTIC       off: dQ is summed by atomic additions, and may differ from run to run in its last bits; so are
 //                       dK and dV, on a GPU in 16 bits, where heads share one of K. On: a second kernel recomputes S
 //                       and dP for dQ (seven products for each pair instead of five); runs are bit-identical.
-//   ORDERED             on, with DETERMINISTIC: no second kernel; the blocks of keys add to dQ one after the other. On
-//                       the CPU, and on sm_90a in 16 bits with heads of at most 128; without linked masks (a block must
-//                       know how many come before it), linked weights and CAPTURE_GRADIENTS.
+//   ORDERED             on, with DETERMINISTIC: no second kernel; the blocks of keys add to dQ one after the other, and
+//                       beside them the sums that are complete are converted. On the CPU, and on sm_90a in 16 bits with
+//                       heads of at most 128; without linked masks (a block must know how many come before it), linked
+//                       weights and CAPTURE_GRADIENTS.
+//   ORDERED_UP_TO       without DETERMINISTIC, on sm_90a where ORDERED is possible, DV = D, with the usual blocks:
+//                       launches of up to so many rows of queries (-1: of any number) take the form of ORDERED, the
+//                       faster one for short rows, and where a mask staggers the blocks of keys: it needs no zeros and
+//                       no launch that converts sums. By default -1 with WINDOW, or PACKED and causal; 4096 if causal;
+//                       8 * D without a mask. Only if heads do not share keys: a block of keys goes over all heads of
+//                       its group, which staggers nothing.
+//   ORDERED_FROM        with PACKED, only if sequences have so many rows in the mean.
 //   SPLIT               on: dQ, dK and dV have a kernel each, without atomic additions (eight products for each pair).
 //                       So wide heads are faster on a GPU: a thread holds one sum, and exchanges nothing.
 //   SCORE_GRADIENT      on: the program takes d_score [B or 1, Hq or 1, Sq or 1, Skv] ACC, and writes dS, the gradient
@@ -35,9 +43,12 @@
 // P, P * score_mod'(S) and dS are rounded to T (in the kernel of DETERMINISTIC for dQ, dS only), all else stays in ACC.
 //
 // Four kernels: delta (and LSE in base 2); keys (a block of keys against all queries of its heads: dK, dV, and dQ by
-// atomic additions); convert (dQ from ACC to T) or, with DETERMINISTIC or SPLIT, queries (a block of queries against
-// its keys: dQ). With SPLIT, keys runs for dK, then for dV. With APART, where heads share one of K and blocks are
-// few, a block of keys is against the queries of one head, its dK and dV are added to sums, and convert runs for these.
+// additions to a sum); convert (dQ from ACC to T) or, with DETERMINISTIC or SPLIT, queries (a block of queries against
+// its keys: dQ). In order, keys converts dQ itself, and delta writes zeros to dQ where a block of queries attends no
+// key, so that nothing is added to it; convert does nothing then (ORDERED_UP_TO), or is not launched (ORDERED). With
+// SPLIT, keys runs for dK, then for dV. With APART, where heads share one of K and blocks are few, a block of keys is
+// against the queries of one head, its dK and dV are added to sums, and convert runs for these. Which form of keys has
+// blocks depends on extents: that with sums if dk_sum is not empty, in order if turns is not.
 //
 // PACKED: what one kernel leaves for another (delta, LSE in base 2, sums of dQ) begins at a whole block of PAD rows for
 // each sequence. So a block of queries that its sequence cuts ends in rows of its own, where delta and LSE are 0.
@@ -86,12 +97,13 @@ func.func private @rows_of(i32, !cu_view, i32) -> (i32, i32)
 func.func private @part_of_queries_and_keys(!qk_view, i32, i32) -> !qk_view
 func.func private @part_of_values(!v_view, i32, i32) -> !v_view
 func.func private @part_of_sums(!row_view, i32, i32) -> !row_view
-func.func private @unless_infinite(!acc, !acc, !acc) -> !acc
+func.func private @attended_keys(i32, i32, i32, i32, i32, i32) -> (i32, i32)
+func.func private @dq_of_sum(!dq, f32) -> !q
 func.func private @part_of_dk_sums(!acc_view, i32, i32) -> !acc_view
 func.func private @part_of_dv_sums(!dv_acc_view, i32, i32) -> !dv_acc_view
 func.func private @list_of(i32, i32, i32, i32, !count_view) -> (i32, i32, i32, i32)
 func.func private @workspace_begin(i32, i32) -> i32
-func.func private @row_of_workspace(i32, !cu_view, i32) -> (i32, i32, i32)
+func.func private @row_of_workspace(i32, !cu_view, i32) -> (i32, i32, i32, i32)
 func.func private @probabilities_of_keys(!st, !row, !keept, i32, i32, i32, i32, f32) -> (!st, !st, !dst, !dst)
 func.func private @gradients_of_keys(
     !st, !st, !dst, !dst, !st, !row, !kw, !q, !o, !dk, !dv, i32, i32, i32, i32) -> (!dk, !dv, !dqt)
@@ -111,6 +123,21 @@ tile.program @attention_backward
            // than multiprocessors, and otherwise the longest may end after all others.
            // The same on all GPUs, as SPLIT.
            APART: flag = and(not(TARGET == "cpu"), and(bits(T) == 16, not(or(DETERMINISTIC, SPLIT)))),
+           ORDERED_UP_TO: int = select(WINDOW, -1, select(CAUSAL == "none", select(PACKED, 0, 8 * D),
+                                                          select(PACKED, -1, 4096))),
+           ORDERED_FROM: int = 1024,
+           // Which launches are in order, if IN_ORDER. The same on all GPUs, as SPLIT.
+           let CHOOSES: flag = and(and(and(not(TARGET == "cpu"), bits(T) == 16),
+                                       and(ne(ORDERED_UP_TO, 0), and(D == DV, D <= 128))),
+                                   not(or(or(or(DETERMINISTIC, SPLIT), or(LISTED, CAPTURE_GRADIENTS)),
+                                          or(replaced("mask_mod"), replaced("weight_mod"))))),
+           let WITH_TURNS: flag = or(ORDERED, CHOOSES),
+           // Otherwise they have zeros, and no order: a role that adds in order fits beside these blocks.
+           let IN_ORDER: flag = and(and(CHOOSES, HOPPER),
+                                    and(BLOCK_N == 128, select(D <= 64, BLOCK_M == 128,
+                                                               or(BLOCK_M == 64, and(BLOCK_M == 80, not(PACKED)))))),
+           // With 80 queries a role that adds in order leaves too few registers.
+           let ORDERED_BLOCK_M: int = select(and(and(HOPPER, BLOCK_M == 80), not(PACKED)), 64, BLOCK_M),
            let EVEN: flag = and(CAUSAL == "none", not(or(PACKED, LISTED))),
            BLOCK_M: int = block_in(LIST_BLOCK_M), BLOCK_N: int = block_in(LIST_BLOCK_N),
            DQ_BLOCK_M: int = block_in(LIST_BLOCK_M), DQ_BLOCK_N: int = block_in(LIST_BLOCK_N),
@@ -162,58 +189,78 @@ tile.program @attention_backward
   // heads share one of K, since blocks of a group that drift apart read more from memory; if all take the same time, no
   // more than a tenth of it is lost while some multiprocessors have none.
   %dk_sum = tile.workspace [
-      select(APART, dim(k, 0) * max(min(dim(q, 1) - dim(k, 1), 1), 0) * select(
-          EVEN, min(max(10 * dim(q, 1) * ceildiv(ceildiv(dim(k, 2), 128) * dim(k, 1) * dim(k, 0), 132)
-                        - 11 * dim(k, 1) * ceildiv(ceildiv(dim(k, 2), 128) * dim(q, 1) * dim(k, 0), 132), 0), 1),
-          min(ceildiv(max(462 * dim(k, 1), 66 * dim(q, 1)),
-                      max(ceildiv(dim(k, 2), 128) * dim(k, 1) * dim(k, 0) * dim(k, 1), 1)), 2) - 1), 0),
+      select(and(and(APART, dim(q, 1) > dim(k, 1)), select(
+          EVEN, 10 * dim(q, 1) * ceildiv(ceildiv(dim(k, 2), 128) * dim(k, 1) * dim(k, 0), 132)
+                > 11 * dim(k, 1) * ceildiv(ceildiv(dim(k, 2), 128) * dim(q, 1) * dim(k, 0), 132),
+          ceildiv(dim(k, 2), 128) * dim(k, 0) * dim(k, 1) * dim(k, 1)
+          < max(462 * dim(k, 1), 66 * dim(q, 1)))), dim(k, 0), 0),
       dim(k, 1), dim(k, 2), D] fill 0.0 : !acc_view
   %dv_sum = tile.workspace [
-      select(APART, dim(k, 0) * max(min(dim(q, 1) - dim(k, 1), 1), 0) * select(
-          EVEN, min(max(10 * dim(q, 1) * ceildiv(ceildiv(dim(k, 2), 128) * dim(k, 1) * dim(k, 0), 132)
-                        - 11 * dim(k, 1) * ceildiv(ceildiv(dim(k, 2), 128) * dim(q, 1) * dim(k, 0), 132), 0), 1),
-          min(ceildiv(max(462 * dim(k, 1), 66 * dim(q, 1)),
-                      max(ceildiv(dim(k, 2), 128) * dim(k, 1) * dim(k, 0) * dim(k, 1), 1)), 2) - 1), 0),
+      select(and(and(APART, dim(q, 1) > dim(k, 1)), select(
+          EVEN, 10 * dim(q, 1) * ceildiv(ceildiv(dim(k, 2), 128) * dim(k, 1) * dim(k, 0), 132)
+                > 11 * dim(k, 1) * ceildiv(ceildiv(dim(k, 2), 128) * dim(q, 1) * dim(k, 0), 132),
+          ceildiv(dim(k, 2), 128) * dim(k, 0) * dim(k, 1) * dim(k, 1)
+          < max(462 * dim(k, 1), 66 * dim(q, 1)))), dim(k, 0), 0),
       dim(k, 1), dim(k, 2), DV] fill 0.0 : !dv_acc_view
   %q_indices = tile.workspace [dim(kv_num_blocks, 0), dim(kv_num_blocks, 1), ceildiv(dim(k, 2), LIST_BLOCK_N),
                                dim(kv_num_blocks, 2)] : !list_view
   %q_num_blocks = tile.workspace [dim(kv_num_blocks, 0), dim(kv_num_blocks, 1), ceildiv(dim(k, 2), LIST_BLOCK_N)]
       : !count_view
-  %turns = tile.workspace [select(ORDERED, dim(q, 0), 0), dim(q, 1), select(PACKED,
-      (floordiv(dim(q, 2), PAD) + dim(cu_seqlens_q, 0) - 1) * PAD, dim(q, 2))] fill 0.0 : !turns
+  // Empty where nothing is added in order.
+  %turns = tile.workspace [
+      select(or(ORDERED, and(and(CHOOSES, dim(q, 1) == dim(k, 1)),
+                             and(or(ORDERED_UP_TO < 0, dim(q, 2) <= ORDERED_UP_TO),
+                                 or(not(PACKED), dim(q, 2) >= ORDERED_FROM * (dim(cu_seqlens_q, 0) - 1))))),
+             dim(q, 0), 0),
+      dim(q, 1), select(PACKED, (floordiv(dim(q, 2), PAD) + dim(cu_seqlens_q, 0) - 1) * PAD, dim(q, 2))]
+      fill 0.0 : !turns
 
   tile.launch @turn_lists(%kv_indices, %kv_num_blocks, %q_indices, %q_num_blocks) when (LISTED)
       : !list_view, !count_view, !list_view, !count_view
-  tile.launch @attention_backward_delta(%o, %do, %lse, %dlse, %cu_seqlens_q, %delta, %lse_base2, %dq_sum)
-      with (BLOCK_M = DELTA_BLOCK_M, WITH_DQ = not(or(DQ_KERNEL, ORDERED)))
-      : !v_view, !v_view, !row_view, !row_view, !cu_view, !row_view, !row_view, !acc_view
+  tile.launch @attention_backward_delta(%o, %do, %lse, %dlse, %cu_seqlens_q, %delta, %lse_base2, %dq_sum, %turns,
+                                        %k, %dq, %cu_seqlens_k, %window_left, %window_right)
+      with (BLOCK_M = DELTA_BLOCK_M, ORDERED = or(ORDERED, IN_ORDER), WITH_DQ = not(or(DQ_KERNEL, ORDERED)))
+      : !v_view, !v_view, !row_view, !row_view, !cu_view, !row_view, !row_view, !acc_view, !turns, !qk_view, !qk_view,
+        !cu_view, i32, i32
   tile.launch @attention_backward_keys(%q, %k, %v, %do, %lse_base2, %delta, %dq_sum, %dk, %dv, %dk_sum, %dv_sum, %turns,
-                                       %cu_seqlens_q, %cu_seqlens_k, %q_indices, %q_num_blocks, %scale,
+                                       %dq, %cu_seqlens_q, %cu_seqlens_k, %q_indices, %q_num_blocks, %scale,
                                        %window_left, %window_right)
-      with (WITH_DV = not(SPLIT), WITH_DQ = not(DQ_KERNEL))
+      with (WITH_DV = not(SPLIT), WITH_DQ = not(DQ_KERNEL), BLOCK_M = select(ORDERED, ORDERED_BLOCK_M, BLOCK_M))
+      when (not(and(and(CHOOSES, dim(q, 1) == dim(k, 1)),
+                    and(or(ORDERED_UP_TO < 0, dim(q, 2) <= ORDERED_UP_TO),
+                        or(not(PACKED), dim(q, 2) >= ORDERED_FROM * (dim(cu_seqlens_q, 0) - 1))))))
       : !qk_view, !qk_view, !v_view, !v_view, !row_view, !row_view, !acc_view, !qk_view, !v_view, !acc_view,
-        !dv_acc_view, !turns, !cu_view, !cu_view, !list_view, !count_view, f32, i32, i32
-  // One of the two has blocks: this, where there are sums of dK and dV.
+        !dv_acc_view, !turns, !qk_view, !cu_view, !cu_view, !list_view, !count_view, f32, i32, i32
   tile.launch @attention_backward_keys(%q, %k, %v, %do, %lse_base2, %delta, %dq_sum, %dk, %dv, %dk_sum, %dv_sum, %turns,
-                                       %cu_seqlens_q, %cu_seqlens_k, %q_indices, %q_num_blocks, %scale,
+                                       %dq, %cu_seqlens_q, %cu_seqlens_k, %q_indices, %q_num_blocks, %scale,
+                                       %window_left, %window_right)
+      with (ORDERED = IN_ORDER, BLOCK_M = select(IN_ORDER, ORDERED_BLOCK_M, BLOCK_M))
+      when (and(and(CHOOSES, dim(q, 1) == dim(k, 1)),
+                and(or(ORDERED_UP_TO < 0, dim(q, 2) <= ORDERED_UP_TO),
+                    or(not(PACKED), dim(q, 2) >= ORDERED_FROM * (dim(cu_seqlens_q, 0) - 1)))))
+      : !qk_view, !qk_view, !v_view, !v_view, !row_view, !row_view, !acc_view, !qk_view, !v_view, !acc_view,
+        !dv_acc_view, !turns, !qk_view, !cu_view, !cu_view, !list_view, !count_view, f32, i32, i32
+  // Where there are sums of dK and dV, this has blocks, and those before have none.
+  tile.launch @attention_backward_keys(%q, %k, %v, %do, %lse_base2, %delta, %dq_sum, %dk, %dv, %dk_sum, %dv_sum, %turns,
+                                       %dq, %cu_seqlens_q, %cu_seqlens_k, %q_indices, %q_num_blocks, %scale,
                                        %window_left, %window_right)
       with (SUMS = true) when (APART)
       : !qk_view, !qk_view, !v_view, !v_view, !row_view, !row_view, !acc_view, !qk_view, !v_view, !acc_view,
-        !dv_acc_view, !turns, !cu_view, !cu_view, !list_view, !count_view, f32, i32, i32
-  tile.launch @attention_backward_convert(%dk_sum, %dk, %lse, %cu_seqlens_q, %scale)
-      with (PACKED = false, BLOCK_M = 32) when (APART) : !acc_view, !qk_view, !row_view, !cu_view, f32
-  tile.launch @attention_backward_convert(%dv_sum, %dv, %lse, %cu_seqlens_q, %scale)
-      with (PACKED = false, BLOCK_M = 32, D = DV, SCALED = false) when (APART)
-      : !dv_acc_view, !v_view, !row_view, !cu_view, f32
+        !dv_acc_view, !turns, !qk_view, !cu_view, !cu_view, !list_view, !count_view, f32, i32, i32
+  tile.launch @attention_backward_convert(%dk_sum, %dk, %turns, %cu_seqlens_q, %scale)
+      with (PACKED = false, BLOCK_M = 32, ORDERED = false) when (APART) : !acc_view, !qk_view, !turns, !cu_view, f32
+  tile.launch @attention_backward_convert(%dv_sum, %dv, %turns, %cu_seqlens_q, %scale)
+      with (PACKED = false, BLOCK_M = 32, D = DV, SCALED = false, ORDERED = false) when (APART)
+      : !dv_acc_view, !v_view, !turns, !cu_view, f32
   // Its blocks may end in the rows of the next sequence, whose LSE the mask drops.
   tile.launch @attention_backward_keys(%q, %k, %v, %do, %lse_base2, %delta, %dq_sum, %dk, %dv, %dk_sum, %dv_sum, %turns,
-                                       %cu_seqlens_q, %cu_seqlens_k, %q_indices, %q_num_blocks, %scale,
+                                       %dq, %cu_seqlens_q, %cu_seqlens_k, %q_indices, %q_num_blocks, %scale,
                                        %window_left, %window_right)
       with (WITH_DK = false, WITH_DQ = false, BLOCK_M = DV_BLOCK_M, CAPTURE_GRADIENTS = false) when (SPLIT)
       : !qk_view, !qk_view, !v_view, !v_view, !row_view, !row_view, !acc_view, !qk_view, !v_view, !acc_view,
-        !dv_acc_view, !turns, !cu_view, !cu_view, !list_view, !count_view, f32, i32, i32
-  tile.launch @attention_backward_convert(%dq_sum, %dq, %lse, %cu_seqlens_q, %scale) when (not(DQ_KERNEL))
-      : !acc_view, !qk_view, !row_view, !cu_view, f32
+        !dv_acc_view, !turns, !qk_view, !cu_view, !cu_view, !list_view, !count_view, f32, i32, i32
+  tile.launch @attention_backward_convert(%dq_sum, %dq, %turns, %cu_seqlens_q, %scale)
+      with (ORDERED = IN_ORDER) when (not(or(DQ_KERNEL, ORDERED))) : !acc_view, !qk_view, !turns, !cu_view, f32
   tile.launch @attention_backward_queries(%q, %k, %v, %do, %lse_base2, %delta, %dq, %cu_seqlens_q,
                                           %cu_seqlens_k, %kv_indices, %kv_num_blocks, %scale,
                                           %window_left, %window_right)
@@ -230,14 +277,14 @@ tile.program @attention_backward
 tile.kernel @attention_backward_keys
     params(D: int, DV: int, T: type, CAUSAL: enum in ["none", "top_left", "bottom_right"], WINDOW: flag, PACKED: flag,
            LISTED: flag, LIST_BLOCK_M: int, LIST_BLOCK_N: int, PAD: int, DETERMINISTIC: flag, ORDERED: flag,
-           CAPTURE_GRADIENTS: flag, BLOCK_M: int, BLOCK_N: int, WITH_DK: flag = true, WITH_DV: flag = true,
-           WITH_DQ: flag = true, HOPPER: flag, SUMS: flag = false,
+           WITH_TURNS: flag, CAPTURE_GRADIENTS: flag, BLOCK_M: int, BLOCK_N: int, WITH_DK: flag = true,
+           WITH_DV: flag = true, WITH_DQ: flag = true, HOPPER: flag, SUMS: flag = false,
            let UNIT: int = select(bits(T) == 16, select(max(D, DV) > 128, 32, 16), 8),
            let DP: int = ceildiv(D, max(UNIT, 16)) * max(UNIT, 16), let DVP: int = ceildiv(DV, UNIT) * UNIT,
            let DW: int = select(and(HOPPER, D > 64), ceildiv(D, 64) * 64, DP), let ACC: type = accumulator(T))
     (%q: !qk_view, %k: !qk_view, %v: !v_view, %do: !v_view, %lse_base2: !row_view, %delta: !row_view,
      %dq_sum: !acc_view, %dk: !qk_view, %dv: !v_view, %dk_sum: !acc_view, %dv_sum: !dv_acc_view,
-     %turns: !turns when (ORDERED),
+     %turns: !turns when (WITH_TURNS), %dq: !qk_view when (WITH_TURNS),
      %cu_seqlens_q: !cu_view when (PACKED), %cu_seqlens_k: !cu_view when (PACKED), %q_indices: !list_view when (LISTED),
      %q_num_blocks: !count_view when (LISTED), %scale: f32, %window_left: i32, %window_right: i32)
     grid(%bn = select(PACKED, (ceildiv(dim(k, 2), BLOCK_N) + dim(cu_seqlens_k, 0) - 1) * min(dim(k, 2), 1),
@@ -286,7 +333,6 @@ tile.kernel @attention_backward_keys
   %with_dk = tile.param WITH_DK : i1
   %with_dv = tile.param WITH_DV : i1
   %with_dq = tile.param WITH_DQ : i1
-  %attends_all = tile.param CAUSAL == "none" : i1
   %block_m = tile.param BLOCK_M : i32
   %k_tile = tile.load %k_part[%a, %hk, %n, 0] : !qk_view -> !k
   %k_wide = tile.load %k_part[%a, %hk, %n, 0] : !qk_view -> !kw
@@ -322,16 +368,8 @@ tile.kernel @attention_backward_keys
           // As many blocks of keys that these queries attend are behind this one.
           %m_end = arith.addi %m, %block_m : i32
           %rows_end = arith.minsi %m_end, %queries : i32
-          %attended_end = arith.addi %rows_end, %shift : i32
-          %causal_end = arith.minsi %attended_end, %keys : i32
-          %end_of_mask = arith.select %attends_all, %keys, %causal_end : i32
-          %no_window = tile.param not(WINDOW) : i1
-          %no_side = arith.cmpi slt, %window_right, %c0 : i32
-          %right_open = arith.ori %no_window, %no_side : i1
-          %near_right = arith.minsi %window_right, %keys : i32
-          %window_end = arith.addi %attended_end, %near_right : i32
-          %closed_end = arith.minsi %end_of_mask, %window_end : i32
-          %end = arith.select %right_open, %end_of_mask, %closed_end : i32
+          %first, %end = func.call @attended_keys(%m, %rows_end, %shift, %keys, %window_left, %window_right)
+              : (i32, i32, i32, i32, i32, i32) -> (i32, i32)
           %from_n = arith.subi %end, %n : i32
           %others = arith.subi %from_n, %c1 : i32
           %turn = arith.divsi %others, %block_n : i32
@@ -363,36 +401,72 @@ tile.kernel @attention_backward_keys
       tile.store %dv_rounded, %dv_part[%a, %hk, %n, 0] : !v, !v_view
     }
   }
+  // Beside the blocks of keys: dQ of each block of queries, as soon as all blocks that it attends have added to it.
+  scf.if %ordered {
+    %sum_rows = tile.dim %dq_sum, 2 : !acc_view
+    %batches = tile.dim %dq_sum, 0 : !acc_view
+    %m_blocks = arith.ceildivsi %sum_rows, %block_m : i32
+    %blocks_of_batch = arith.muli %m_blocks, %q_heads : i32
+    %all_blocks = arith.muli %blocks_of_batch, %batches : i32
+    tile.spread %i to %all_blocks {
+      %head = arith.divsi %i, %m_blocks : i32
+      %bm = arith.remsi %i, %m_blocks : i32
+      %sum_a = arith.divsi %head, %q_heads : i32
+      // As blocks of keys go over the heads of a group: the first of all groups, then the second.
+      %in_batch = arith.remsi %head, %q_heads : i32
+      %of_group = arith.divsi %in_batch, %k_heads : i32
+      %group_k = arith.remsi %in_batch, %k_heads : i32
+      %group_begin = arith.muli %group_k, %shared_by : i32
+      %sum_h = arith.addi %group_begin, %of_group : i32
+      %sum_m = arith.muli %bm, %block_m : i32
+      %sequence, %m, %m_begin, %m_queries = func.call @row_of_workspace(%sum_m, %cu_seqlens_q, %all_queries)
+          : (i32, !cu_view, i32) -> (i32, i32, i32, i32)
+      %own_begin, %own_keys = func.call @rows_of(%sequence, %cu_seqlens_k, %all_keys)
+          : (i32, !cu_view, i32) -> (i32, i32)
+      %own_shift = func.call @diagonal_shift(%m_queries, %own_keys) : (i32, i32) -> i32
+      %m_end = arith.addi %m, %block_m : i32
+      %rows_end = arith.minsi %m_end, %m_queries : i32
+      %first, %end = func.call @attended_keys(%m, %rows_end, %own_shift, %own_keys, %window_left, %window_right)
+          : (i32, i32, i32, i32, i32, i32) -> (i32, i32)
+      %attends_some = arith.cmpi sgt, %end, %first : i32
+      %has_rows = arith.cmpi slt, %m, %m_queries : i32
+      %is_added = arith.andi %attends_some, %has_rows : i1
+      scf.if %is_added {
+        %last_key = arith.subi %end, %c1 : i32
+        %last_n = arith.divsi %last_key, %block_n : i32
+        %first_n = arith.divsi %first, %block_n : i32
+        %others = arith.subi %last_n, %first_n : i32
+        %added = arith.addi %others, %c1 : i32
+        tile.await %added of %turns[%sum_a, %sum_h, %sum_m] : !turns
+        %sum = tile.load %dq_sum[%sum_a, %sum_h, %sum_m, 0] : !acc_view -> !dq
+        %dq_rounded = func.call @dq_of_sum(%sum, %scale) : (!dq, f32) -> !q
+        %own_dq = func.call @part_of_queries_and_keys(%dq, %m_begin, %m_queries) : (!qk_view, i32, i32) -> !qk_view
+        tile.store %dq_rounded, %own_dq[%sum_a, %sum_h, %m, 0] : !q, !qk_view
+      }
+    }
+  }
 }
 
-// A gradient in the type of the arrays, of a sum: dQ and dK = scale * the sum, dV = the sum. With ORDERED nothing was
-// added for rows without keys, whose sums are not initialised.
+// A gradient in the type of the arrays, of a sum: dQ and dK = scale * the sum, dV = the sum. With ORDERED, nothing if
+// there are turns: the kernel that added in order has done it.
 tile.kernel @attention_backward_convert
-    params(D: int, T: type, PACKED: flag, PAD: int, BLOCK_M: int, ORDERED: flag, SCALED: flag = true,
+    params(D: int, T: type, PACKED: flag, PAD: int, BLOCK_M: int, ORDERED: flag, WITH_TURNS: flag, SCALED: flag = true,
            let DP: int = ceildiv(D, 8) * 8, let ACC: type = accumulator(T))
-    (%sums: !acc_view, %gradient: !qk_view, %lse: !row_view, %cu_seqlens_q: !cu_view when (PACKED), %scale: f32)
+    (%sums: !acc_view, %gradient: !qk_view, %turns: !turns when (WITH_TURNS),
+     %cu_seqlens_q: !cu_view when (PACKED), %scale: f32)
     grid(%bm = select(PACKED, floordiv(dim(sums, 2), BLOCK_M), ceildiv(dim(gradient, 2), BLOCK_M)),
-         %h = dim(gradient, 1), %a = dim(sums, 0)) {
+         %h = dim(gradient, 1), %a = select(and(ORDERED, dim(turns, 0) > 0), 0, dim(sums, 0))) {
   %block_m = tile.param BLOCK_M : i32
   %workspace_m = arith.muli %bm, %block_m : i32
   %all_rows = tile.dim %gradient, 2 : !qk_view
-  %m, %begin, %rows = func.call @row_of_workspace(%workspace_m, %cu_seqlens_q, %all_rows)
-      : (i32, !cu_view, i32) -> (i32, i32, i32)
+  %sequence, %m, %begin, %rows = func.call @row_of_workspace(%workspace_m, %cu_seqlens_q, %all_rows)
+      : (i32, !cu_view, i32) -> (i32, i32, i32, i32)
   %part = func.call @part_of_queries_and_keys(%gradient, %begin, %rows) : (!qk_view, i32, i32) -> !qk_view
-  %loaded = tile.load %sums[%a, %h, %workspace_m, 0] : !acc_view -> !dq
-  %lse_part = func.call @part_of_sums(%lse, %begin, %rows) : (!row_view, i32, i32) -> !row_view
-  %lse_row = tile.load %lse_part[%a, %h, %m] : !row_view -> !row
-  %lse_all = tile.expand %lse_row dim 1 : !row -> !dq
-  %no_sum = tile.constant 0 : !dq
-  %sum_or_zero = tile.map @unless_infinite(%lse_all, %loaded, %no_sum) : (!dq, !dq, !dq) -> !dq
-  %ordered = tile.param ORDERED : i1
-  %sum = arith.select %ordered, %sum_or_zero, %loaded : !dq
-  %scale_acc = tile.cast %scale : f32 -> !acc
-  %scales = tile.full %scale_acc : !dq
+  %sum = tile.load %sums[%a, %h, %workspace_m, 0] : !acc_view -> !dq
+  %one = arith.constant 1.0 : f32
   %with_scale = tile.param SCALED : i1
-  %product = arith.mulf %sum, %scales : !dq
-  %scaled = arith.select %with_scale, %product, %sum : !dq
-  %rounded = tile.cast %scaled : !dq -> !q
+  %factor = arith.select %with_scale, %scale, %one : f32
+  %rounded = func.call @dq_of_sum(%sum, %factor) : (!dq, f32) -> !q
   tile.store %rounded, %part[%a, %h, %m, 0] : !q, !qk_view
 }
 

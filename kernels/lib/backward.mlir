@@ -17,6 +17,7 @@ tile.link "softmax.mlir"
 !acc_view   = !tile.view<[?, ?, ?, D], ACC>
 !score_view = !tile.view<[?, ?, ?, ?], ACC>
 !cu_view    = !tile.view<[?], i32>
+!turns      = !tile.view<[?, ?, ?], i32>
 
 !q     = !tile.tile<[BLOCK_M, DP], T>
 !k     = !tile.tile<[BLOCK_N, DP], T>
@@ -42,7 +43,9 @@ tile.link "softmax.mlir"
 
 func.func private @key_head(i32, !qk_view, !qk_view) -> i32
 func.func private @diagonal_shift(i32, i32) -> i32
-func.func private @row_of_workspace(i32, !cu_view, i32) -> (i32, i32, i32)
+func.func private @rows_of(i32, !cu_view, i32) -> (i32, i32)
+func.func private @row_of_workspace(i32, !cu_view, i32) -> (i32, i32, i32, i32)
+func.func private @part_of_queries_and_keys(!qk_view, i32, i32) -> !qk_view
 func.func private @part_of_values(!v_view, i32, i32) -> !v_view
 func.func private @part_of_sums(!row_view, i32, i32) -> !row_view
 
@@ -153,13 +156,39 @@ func.func private @round_of_queries(
   return %dq_new : !dq
 }
 
-// %value, or %other for a row without keys: its LSE is -inf, or, by some libraries, +inf.
-func.func private @unless_infinite(%lse: !acc, %value: !acc, %other: !acc) -> !acc {
-  %infinity = arith.constant 0x7FF0000000000000 : !acc
-  %size = math.absf %lse : !acc
-  %is_infinite = arith.cmpf oeq, %size, %infinity : !acc
-  %result = arith.select %is_infinite, %other, %value : !acc
-  return %result : !acc
+// The keys that the queries from %m to %m_end attend, without linked masks: from the first to before the end, which is
+// not after the first where there are none.
+func.func private @attended_keys(%m: i32, %m_end: i32, %shift: i32, %keys: i32, %left: i32, %right: i32) -> (i32, i32) {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %any_order = tile.param CAUSAL == "none" : i1
+  %diagonal_end = arith.addi %m_end, %shift : i32
+  %causal_end = arith.minsi %diagonal_end, %keys : i32
+  %end_of_mask = arith.select %any_order, %keys, %causal_end : i32
+  %no_window = tile.param not(WINDOW) : i1
+  %no_left = arith.cmpi slt, %left, %c0 : i32
+  %left_open = arith.ori %no_window, %no_left : i1
+  %no_right = arith.cmpi slt, %right, %c0 : i32
+  %right_open = arith.ori %no_window, %no_right : i1
+  %diagonal = arith.addi %m, %shift : i32
+  %before = arith.maxsi %diagonal, %c0 : i32
+  %near_left = arith.minsi %left, %before : i32
+  %window_first = arith.subi %before, %near_left : i32
+  %first = arith.select %left_open, %c0, %window_first : i32
+  %near_right = arith.minsi %right, %keys : i32
+  %window_end = arith.addi %diagonal_end, %near_right : i32
+  %closed_end = arith.minsi %end_of_mask, %window_end : i32
+  %end = arith.select %right_open, %end_of_mask, %closed_end : i32
+  return %first, %end : i32, i32
+}
+
+// A block of dQ in the type of the arrays, of its sum.
+func.func private @dq_of_sum(%sum: !dq, %scale: f32) -> !q {
+  %scale_acc = tile.cast %scale : f32 -> !acc
+  %scales = tile.full %scale_acc : !dq
+  %scaled = arith.mulf %sum, %scales : !dq
+  %rounded = tile.cast %scaled : !dq -> !q
+  return %rounded : !q
 }
 
 //===----------------------------------------------------------------------===//
@@ -167,20 +196,24 @@ func.func private @unless_infinite(%lse: !acc, %value: !acc, %other: !acc) -> !a
 //===----------------------------------------------------------------------===//
 
 // delta = rowsum(dO * O) - dLSE, LSE in base 2, and with WITH_DQ the zeros to which dQ is added, of all rows; of packed
-// sequences also of the rows behind each in a workspace, which get zeros.
+// sequences also of the rows behind each in a workspace, which get zeros. With ORDERED, if there are turns, no zeros,
+// but dQ itself where no row of a block attends a key: nothing is added there.
 tile.kernel @attention_backward_delta
-    params(D: int, DV: int, T: type, BLOCK_M: int, PACKED: flag = false, PAD: int = BLOCK_M,
-           DETERMINISTIC: flag = false, CAPTURE_GRADIENTS: flag = false, WITH_DQ: flag,
+    params(D: int, DV: int, T: type, CAUSAL: enum in ["none", "top_left", "bottom_right"], WINDOW: flag, BLOCK_M: int,
+           PACKED: flag, PAD: int, DETERMINISTIC: flag, ORDERED: flag, WITH_TURNS: flag, CAPTURE_GRADIENTS: flag,
+           WITH_DQ: flag,
            let DP: int = ceildiv(D, 8) * 8, let DVP: int = ceildiv(DV, 8) * 8, let ACC: type = accumulator(T))
-    (%o: !v_view, %do: !v_view, %lse: !row_view, %dlse: optional !row_view,
-     %cu_seqlens_q: !cu_view when (PACKED), %delta: !row_view, %lse_base2: !row_view, %dq_sum: !acc_view)
+    (%o: !v_view, %do: !v_view, %lse: !row_view, %dlse: optional !row_view, %cu_seqlens_q: !cu_view when (PACKED),
+     %delta: !row_view, %lse_base2: !row_view, %dq_sum: !acc_view, %turns: !turns when (WITH_TURNS),
+     %k: !qk_view when (WITH_TURNS), %dq: !qk_view when (WITH_TURNS),
+     %cu_seqlens_k: !cu_view when (and(WITH_TURNS, PACKED)), %window_left: i32, %window_right: i32)
     grid(%bm = select(PACKED, floordiv(dim(delta, 2), BLOCK_M), ceildiv(dim(o, 2), BLOCK_M)),
          %h = dim(o, 1), %a = select(PACKED, 1, dim(o, 0))) {
   %block_m = tile.param BLOCK_M : i32
   %workspace_m = arith.muli %bm, %block_m : i32
   %all_queries = tile.dim %o, 2 : !v_view
-  %m, %begin, %queries = func.call @row_of_workspace(%workspace_m, %cu_seqlens_q, %all_queries)
-      : (i32, !cu_view, i32) -> (i32, i32, i32)
+  %sequence, %m, %begin, %queries = func.call @row_of_workspace(%workspace_m, %cu_seqlens_q, %all_queries)
+      : (i32, !cu_view, i32) -> (i32, i32, i32, i32)
   %o_part = func.call @part_of_values(%o, %begin, %queries) : (!v_view, i32, i32) -> !v_view
   %do_part = func.call @part_of_values(%do, %begin, %queries) : (!v_view, i32, i32) -> !v_view
   %lse_part = func.call @part_of_sums(%lse, %begin, %queries) : (!row_view, i32, i32) -> !row_view
@@ -202,9 +235,34 @@ tile.kernel @attention_backward_delta
     tile.add_gradients @sink(%h) seed %dsink : !row exact when (DETERMINISTIC) : (i32)
   }
   %with_dq = tile.param WITH_DQ : i1
-  scf.if %with_dq {
-    %no_dq = tile.constant 0 : !dq
-    tile.store %no_dq, %dq_sum[%a, %h, %workspace_m, 0] : !dq, !acc_view
+  %ordered = tile.param ORDERED : i1
+  %in_order = scf.if %ordered -> (i1) {
+    %c0 = arith.constant 0 : i32
+    %turns_batches = tile.dim %turns, 0 : !turns
+    %has_turns = arith.cmpi sgt, %turns_batches, %c0 : i32
+    scf.yield %has_turns : i1
+  } else {
+    scf.yield %ordered : i1
+  }
+  scf.if %in_order {
+    %all_keys = tile.dim %k, 2 : !qk_view
+    %k_begin, %keys = func.call @rows_of(%sequence, %cu_seqlens_k, %all_keys) : (i32, !cu_view, i32) -> (i32, i32)
+    %shift = func.call @diagonal_shift(%queries, %keys) : (i32, i32) -> i32
+    %m_end = arith.addi %m, %block_m : i32
+    %rows_end = arith.minsi %m_end, %queries : i32
+    %first, %end = func.call @attended_keys(%m, %rows_end, %shift, %keys, %window_left, %window_right)
+        : (i32, i32, i32, i32, i32, i32) -> (i32, i32)
+    %attends_none = arith.cmpi sle, %end, %first : i32
+    scf.if %attends_none {
+      %dq_part = func.call @part_of_queries_and_keys(%dq, %begin, %queries) : (!qk_view, i32, i32) -> !qk_view
+      %zero_dq = tile.constant 0 : !q
+      tile.store %zero_dq, %dq_part[%a, %h, %m, 0] : !q, !qk_view
+    }
+  } else {
+    scf.if %with_dq {
+      %no_dq = tile.constant 0 : !dq
+      tile.store %no_dq, %dq_sum[%a, %h, %workspace_m, 0] : !dq, !acc_view
+    }
   }
   tile.store %delta_row, %delta[%a, %h, %workspace_m] : !row, !row_view
   tile.store %base2_row, %lse_base2[%a, %h, %workspace_m] : !row, !row_view

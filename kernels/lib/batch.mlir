@@ -130,11 +130,11 @@ func.func private @workspace_begin(%b: i32, %begin: i32) -> i32 {
   return %row : i32
 }
 
-// Of a row of a workspace: the row of its b, the first row of that and their number.
-func.func private @row_of_workspace(%padded_row: i32, %cu: !cu_view, %total: i32) -> (i32, i32, i32) {
+// Of a row of a workspace: its b, the row of that, the first of its rows and their number.
+func.func private @row_of_workspace(%padded_row: i32, %cu: !cu_view, %total: i32) -> (i32, i32, i32, i32) {
   %c0 = arith.constant 0 : i32
   %packed = tile.param PACKED : i1
-  %row, %begin, %rows = scf.if %packed -> (i32, i32, i32) {
+  %sequence, %row, %begin, %rows = scf.if %packed -> (i32, i32, i32, i32) {
     %pad = tile.param PAD : i32
     %block = arith.divsi %padded_row, %pad : i32
     %b, %first, %count, %number = func.call @block_of_sequence(%block, %pad, %cu, %total)
@@ -142,11 +142,11 @@ func.func private @row_of_workspace(%padded_row: i32, %cu: !cu_view, %total: i32
     %before = arith.muli %number, %pad : i32
     %in_block = arith.remsi %padded_row, %pad : i32
     %own = arith.addi %before, %in_block : i32
-    scf.yield %own, %first, %count : i32, i32, i32
+    scf.yield %b, %own, %first, %count : i32, i32, i32, i32
   } else {
-    scf.yield %padded_row, %c0, %total : i32, i32, i32
+    scf.yield %c0, %padded_row, %c0, %total : i32, i32, i32, i32
   }
-  return %row, %begin, %rows : i32, i32, i32
+  return %sequence, %row, %begin, %rows : i32, i32, i32, i32
 }
 
 //===----------------------------------------------------------------------===//

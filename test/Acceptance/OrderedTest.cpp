@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // The backward in which blocks of keys add to dQ one after the other: right by the rule, and the
-// same bits in each run, however blocks and threads meet.
+// same bits in each run, however blocks and threads meet. And the default form, of which launches
+// add in order, or not, by their length.
 
 #include "test/Acceptance/AttentionCall.h"
 
@@ -98,6 +99,60 @@ TEST_P(InOrder, RunsAreBitIdentical) {
         EXPECT_EQ(first.dV, again.dV) << describe(problem, type) << ", " << threads << " threads";
       }
     }
+}
+
+class ByLength : public ::testing::TestWithParam<Type> {
+protected:
+  void SetUp() override {
+    if (!runsMapped())
+      GTEST_SKIP() << "the CPU has one form";
+  }
+
+  /// Heads that share keys have the fast form, also where each has blocks of keys of its own.
+  void expectRight(const AttentionProblem &problem, CallOptions options = {}) {
+    Type type = GetParam();
+    AttentionInputs inputs = randomInputs(problem, type, 8);
+    ForwardResult saved = runForward(problem, type, inputs, options);
+    BackwardOracle oracle(problem, inputs, type);
+    options.params.emplace_back("ORDERED_UP_TO", std::to_string(longest));
+    options.params.emplace_back("ORDERED_FROM", "0");
+    for (const char *apart : {"true", "false"}) {
+      CallOptions form = options;
+      form.params.emplace_back("APART", apart);
+      expectBackward(oracle, runBackward(problem, type, inputs, saved, form),
+                     describe(problem, type) + ", APART " + apart);
+    }
+  }
+
+  static constexpr int64_t longest = 300;
+};
+INSTANTIATE_TEST_SUITE_P(Type, ByLength, ::testing::Values(Type::F16, Type::BF16),
+                         [](const auto &info) { return typeName(info.param); });
+
+TEST_P(ByLength, GradientsAreRight) {
+  for (Causal causal : kMasks)
+    for (int64_t queries : {longest - 41, longest, longest + 1, longest + 170})
+      for (int64_t keys : {130, 331}) {
+        expectRight(makeProblem(1, 2, 2, queries, keys, 64, 64, causal));
+        expectRight(makeProblem(1, 2, 1, queries, keys, 64, 64, causal));
+        expectRight(makeProblem(2, 1, 1, queries, keys, 128, 128, causal));
+      }
+}
+
+TEST_P(ByLength, WindowedGradientsAreRight) {
+  for (Causal causal : kMasks)
+    for (int64_t queries : {longest - 10, longest + 31})
+      for (Window window : {Window{70, -1}, Window{150, 90}})
+        expectRight(makeProblem(1, 2, 2, queries, 290, 64, 64, causal, window));
+}
+
+/// The length is that of all sequences.
+TEST_P(ByLength, PackedGradientsAreRight) {
+  CallOptions options;
+  options.isPacked = true;
+  for (Causal causal : kMasks)
+    for (int64_t queries : {longest / 3, longest / 3 + 1})
+      expectRight(makeProblem(3, 2, 2, queries, 140, 64, 64, causal), options);
 }
 
 } // namespace

@@ -55,6 +55,8 @@ struct Kernel {
   /// A backward is of two kernels for keys, one of which has blocks (see APART), and not of that
   /// alone which goes over all heads that share one of K.
   bool isApart = false;
+  /// Of a backward: ORDERED_UP_TO.
+  std::string orderedUpTo = "0";
 };
 void PrintTo(const Kernel &kernel, std::ostream *os) { *os << kernel.label; }
 
@@ -96,8 +98,12 @@ protected:
     Params params = kernel.params;
     if (*mask)
       params.push_back({"CAUSAL", mask});
-    if (llvm::StringRef(kernel.name) == "attention_backward" && !kernel.isApart)
-      params.push_back({"APART", "false"});
+    if (llvm::StringRef(kernel.name) == "attention_backward") {
+      if (!kernel.isApart)
+        params.push_back({"APART", "false"});
+      params.push_back({"ORDERED_UP_TO", kernel.orderedUpTo});
+      params.push_back({"ORDERED_FROM", "0"}); // sequences of launches are short
+    }
     std::vector<std::string> with;
     for (const std::string &file : kernel.with)
       with.push_back("kernels/mods/" + file + ".mlir");
@@ -300,6 +306,21 @@ Kernel apart(Kernel kernel) {
   launches.push_back({kernel.extents});
   for (Launch &launch : launches) {
     launch.extents.keyHeads = 2;
+    kernel.launches.push_back(launch);
+  }
+  return kernel;
+}
+
+/// A backward that chooses by length between two kernels for keys, and launches for either.
+Kernel byLength(Kernel kernel) {
+  constexpr int64_t longest = 600, more = 384; // whole blocks
+  kernel.orderedUpTo = std::to_string(longest);
+  for (size_t i = 0, n = kernel.launches.size(); i < n; ++i) {
+    Launch launch = kernel.launches[i];
+    launch.extents.keyHeads = 2; // where heads share keys, lengths do not matter
+    kernel.launches.push_back(launch);
+    launch.extents.rows += more;
+    launch.extents.keys += launch.extents.keys ? more : 0;
     kernel.launches.push_back(launch);
   }
   return kernel;
@@ -544,6 +565,8 @@ const std::vector<Kernel> kCausalKernels = {
                         withWindow(kLaunches))),
     onlyReached(packed(rolesOf("packed_backward_in_order", "attention_backward",
                                with(kBackwardBlocks, kInOrder), {}, 0, kLaunches))),
+    onlyReached(byLength(
+        rolesOf("backward_by_length", "attention_backward", kBackwardBlocks, {}, 0, kLaunches))),
     rolesOf("backward_documents", "attention_backward", kBackwardBlocks, kBackwardVotes, 8,
             kLaunches, {"document"}),
     rolesOf("backward_aligned", "attention_backward", kBackwardBlocks, kBackwardRoles, 2,
@@ -557,9 +580,10 @@ const std::vector<Kernel> kCausalKernels = {
     byDefault("forward_D64_by_default", "attention_forward", "64", kScaledLaunches),
     byDefault("forward_D128_by_default", "attention_forward", "128", kScaledLaunches),
     byDefault("forward_D256_by_default", "attention_forward", "256", kScaledLaunches),
-    apart(byDefault("backward_D128_by_default", "attention_backward", "128", kLaunches)),
+    byLength(apart(byDefault("backward_D128_by_default", "attention_backward", "128", kLaunches))),
     byDefault("backward_D256_by_default", "attention_backward", "256", kLaunches),
-    packed(byDefault("packed_backward_D128_by_default", "attention_backward", "128", kLaunches)),
+    byLength(packed(
+        byDefault("packed_backward_D128_by_default", "attention_backward", "128", kLaunches))),
     packed(byDefault("packed_backward_D256_by_default", "attention_backward", "256", kLaunches)),
 };
 
