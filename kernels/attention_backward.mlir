@@ -24,9 +24,10 @@
 //   ORDERED_UP_TO       without DETERMINISTIC, on sm_90a where ORDERED is possible, DV = D, with the usual blocks:
 //                       launches of up to so many rows of queries (-1: of any number) take the form of ORDERED, the
 //                       faster one for short rows, and where a mask staggers the blocks of keys: it needs no zeros and
-//                       no launch that converts sums. By default -1 with WINDOW, or PACKED and causal; 4096 if causal;
-//                       8 * D without a mask. Only if heads do not share keys: a block of keys goes over all heads of
-//                       its group, which staggers nothing.
+//                       no launch that converts sums. Default: -1 with WINDOW; if causal 4096 (-1 with PACKED) where D
+//                       is a multiple of 32, else 1024 to 2048 (0 with PACKED); without a mask 8 * D (0 with PACKED).
+//                       Only if heads do not share keys: a block of keys goes over all heads of its group, which does
+//                       not stagger blocks.
 //   ORDERED_FROM        with PACKED, only if sequences have so many rows in the mean.
 //   SPLIT               on: dQ, dK and dV have a kernel each, without atomic additions (eight products for each pair).
 //                       So wide heads are faster on a GPU: a thread holds one sum, and exchanges nothing.
@@ -123,8 +124,9 @@ tile.program @attention_backward
            // than multiprocessors, and otherwise the longest may end after all others.
            // The same on all GPUs, as SPLIT.
            APART: flag = and(not(TARGET == "cpu"), and(bits(T) == 16, not(or(DETERMINISTIC, SPLIT)))),
-           ORDERED_UP_TO: int = select(WINDOW, -1, select(CAUSAL == "none", select(PACKED, 0, 8 * D),
-                                                          select(PACKED, -1, 4096))),
+           ORDERED_UP_TO: int = select(WINDOW, -1, select(CAUSAL == "none", select(PACKED, 0, 8 * D), select(
+                                           PACKED, select(mod(D, 32) == 0, -1, 0),
+                                           select(mod(D, 32) == 0, 4096, select(D <= 64, 2048, 1024))))),
            ORDERED_FROM: int = 1024,
            // Which launches are in order, if IN_ORDER. The same on all GPUs, as SPLIT.
            let CHOOSES: flag = and(and(and(not(TARGET == "cpu"), bits(T) == 16),
