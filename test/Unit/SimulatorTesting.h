@@ -276,6 +276,8 @@ protected:
   mlir::OwningOpRef<mlir::ModuleOp> load(const std::string &path) {
     auto file = llvm::MemoryBuffer::getFile(path);
     EXPECT_TRUE(file) << path;
+    if (!file)
+      return nullptr;
     mlir::OwningOpRef<mlir::ModuleOp> module = parseBuffer(context, (*file)->getMemBufferRef());
     mlir::PassManager manager(&context);
     manager.addPass(createTgpuPlanSharedMemory());
