@@ -97,7 +97,6 @@ func.func private @longest_block(i32, i32, !cu_view, i32) -> (i32, i32, i32, i32
 func.func private @rows_of(i32, !cu_view, i32) -> (i32, i32)
 func.func private @part_of_queries_and_keys(!qk_view, i32, i32) -> !qk_view
 func.func private @part_of_values(!v_view, i32, i32) -> !v_view
-func.func private @part_of_sums(!row_view, i32, i32) -> !row_view
 func.func private @attended_keys(i32, i32, i32, i32, i32, i32) -> (i32, i32)
 func.func private @dq_of_sum(!dq, f32) -> !q
 func.func private @part_of_dk_sums(!acc_view, i32, i32) -> !acc_view

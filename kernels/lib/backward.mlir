@@ -160,7 +160,6 @@ func.func private @round_of_queries(
 // not after the first where there are none.
 func.func private @attended_keys(%m: i32, %m_end: i32, %shift: i32, %keys: i32, %left: i32, %right: i32) -> (i32, i32) {
   %c0 = arith.constant 0 : i32
-  %c1 = arith.constant 1 : i32
   %any_order = tile.param CAUSAL == "none" : i1
   %diagonal_end = arith.addi %m_end, %shift : i32
   %causal_end = arith.minsi %diagonal_end, %keys : i32

@@ -326,11 +326,12 @@ FailureOr<bool> tgpu::planRoles(KernelOp kernel, const RoleOverrides &overrides,
     return std::min(Target::mostRoleRegisters + 0,
                     inUnits((registersOfLane - loadWarps * load) / warps));
   };
-  constexpr int64_t deepSpread = RegisterLimits::ofDeepSpreadRole;
-  int64_t tiles = RegisterModel::atProducts(32 * warps).getPressure(kernel.getBody().front());
-  if (slice->spread && !overrides.loadRegisters &&
-      tiles + RegisterLimits::besideTilesOfRoles <= getRest(deepSpread))
-    load = deepSpread;
+  if (slice->spread && !overrides.loadRegisters) {
+    constexpr int64_t deep = RegisterLimits::ofDeepSpreadRole;
+    int64_t tiles = RegisterModel::atProducts(32 * warps).getPressure(kernel.getBody().front());
+    if (tiles + RegisterLimits::besideTilesOfRoles <= getRest(deep))
+      load = deep;
+  }
   int64_t rest = getRest(load);
   int64_t compute = overrides.computeRegisters.value_or(rest);
   if (!overrides.loadRegisters) // the remaining registers are of no use to other roles
