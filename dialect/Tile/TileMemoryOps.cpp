@@ -337,12 +337,36 @@ LogicalResult AwaitOp::verify() {
   return verifyTurn(*this, getTurns().getType(), getIndices(), getStaticIndices());
 }
 
+/// Whether `point` executes after `op`, or never in the same instance, as branches of one scf.if.
+static bool isBefore(Operation *op, Operation *point) {
+  for (Operation *at = point; at->getBlock(); at = at->getParentOp())
+    if (Operation *ancestor = at->getBlock()->findAncestorOpInBlock(*op))
+      return ancestor == at ? at != point : ancestor->isBeforeInBlock(at);
+  return true;
+}
+
+/// One instance executes the body of tile.spread: its own additions must be complete by then.
+static LogicalResult verifyAwaited(AtomicAddOp add) {
+  for (Operation *user : add.getTurns().getUsers()) {
+    auto spread = isa<AwaitOp>(user) ? user->getParentOfType<SpreadOp>() : SpreadOp();
+    if (!spread || isBefore(add, spread))
+      continue;
+    InFlightDiagnostic error =
+        add->emitOpError("must be before the tile.spread that awaits it, but got it ")
+        << (spread->isAncestor(add) ? "inside" : "after") << "; move it before the tile.spread";
+    error.attachNote(user->getLoc()) << "awaited here";
+    return error;
+  }
+  return success();
+}
+
 LogicalResult AtomicAddOp::verify() {
   if (failed(verifyAccess(*this, getView().getType(), getIndices(), getStaticIndices(),
                           getValue().getType(), getDims())))
     return failure();
   Type turns = getTurns() ? getTurns().getType() : Type();
-  if (getNumber() && failed(verifyTurn(*this, turns, getTurnIndices(), getStaticTurnIndices())))
+  if (getNumber() && (failed(verifyTurn(*this, turns, getTurnIndices(), getStaticTurnIndices())) ||
+                      failed(verifyAwaited(*this))))
     return failure();
   return verifyAtomic(*this, getValue().getType());
 }

@@ -62,16 +62,15 @@ int32_t *counterOf(const Frame &frame, Slot slot, llvm::ArrayRef<IntOperand> ind
   return reinterpret_cast<int32_t *>(view.data) + offset;
 }
 
-std::optional<std::string> awaitTurn(const Frame &frame, const int32_t *counter, const Turn &turn) {
+std::optional<std::string> awaitTurn(const Frame &frame, const int32_t *counter, const Turn &turn,
+                                     const char *rule) {
   auto number = static_cast<int32_t>(turn.number.read(frame));
   auto hasCome = [&] { return __atomic_load_n(counter, __ATOMIC_ACQUIRE) == number; };
   while (!hasCome()) {
     bool isLast = !frame.progress || frame.progress->isFirst(frame.instance);
     if (isLast && !hasCome())
       return "waits for turn " + std::to_string(number) + ", but the counter is " +
-             std::to_string(*counter) +
-             " and all program instances before have ended; numbers must count from 0 in the order "
-             "of the first id of the grid";
+             std::to_string(*counter) + " and all program instances before have ended; " + rule;
     std::this_thread::yield();
   }
   return std::nullopt;
@@ -80,7 +79,9 @@ std::optional<std::string> awaitTurn(const Frame &frame, const int32_t *counter,
 bool AwaitStep::run(Frame &frame) const {
   const int32_t *counter = counterOf(frame, turn.counters, turn.indices);
   std::optional<std::string> message =
-      counter ? awaitTurn(frame, counter, turn) : std::optional<std::string>();
+      counter ? awaitTurn(frame, counter, turn,
+                          "the kernel must add as many tiles there, before tile.spread")
+              : std::nullopt;
   return !message || fail(frame, std::move(*message));
 }
 
@@ -127,7 +128,9 @@ bool TransferStep::run(Frame &frame) const {
   if (kind == TransferKind::Store)
     numeric::storeTile(value.storage, elements.data(), view.type, base, axes.data(), axes.size());
   else if (int32_t *counter = turn ? counterOf(frame, turn->counters, turn->indices) : nullptr) {
-    if (std::optional<std::string> message = awaitTurn(frame, counter, *turn))
+    constexpr const char *rule =
+        "numbers must count from 0 in the order of the first id of the grid";
+    if (std::optional<std::string> message = awaitTurn(frame, counter, *turn, rule))
       return fail(frame, std::move(*message));
     bool isFirst = turn->number.read(frame) == 0;
     auto *write = isFirst ? numeric::storeTile : numeric::addTile;

@@ -92,8 +92,9 @@ struct Turn {
 };
 
 /// Waits until the counter has the number of the turn. Earlier instances run concurrently and do
-/// not wait for this one. Returns a message if the turn cannot come.
-std::optional<std::string> awaitTurn(const Frame &frame, const int32_t *counter, const Turn &turn);
+/// not wait for this one. Returns a message, which ends with the `rule`, if the turn cannot come.
+std::optional<std::string> awaitTurn(const Frame &frame, const int32_t *counter, const Turn &turn,
+                                     const char *rule);
 
 /// tile.await.
 class AwaitStep : public Step {

@@ -322,6 +322,44 @@ func.func @await_index(%turns: !tile.view<[?, ?], i32>, %n: i32) {
 
 // -----
 
+func.func @added_after_spread(%x: !tile.view<[?], f32>, %turns: !tile.view<[?], i32>, %t: tensor<4xf32>, %n: i32) {
+  tile.spread %m to %n {
+    // expected-note @+1 {{awaited here}}
+    tile.await %n of %turns[%m] : !tile.view<[?], i32>
+  }
+  // expected-error @+1 {{'tile.atomic_add' op must be before the tile.spread that awaits it, but got it after; move it before the tile.spread}}
+  tile.atomic_add %t, %x[0] in order of %n by %turns[%n] : tensor<4xf32>, !tile.view<[?], f32>, !tile.view<[?], i32>
+}
+
+// -----
+
+func.func @added_inside_spread(%x: !tile.view<[?], f32>, %turns: !tile.view<[?], i32>, %t: tensor<4xf32>, %n: i32) {
+  tile.spread %m to %n {
+    // expected-note @+1 {{awaited here}}
+    tile.await %n of %turns[%m] : !tile.view<[?], i32>
+    // expected-error @+1 {{'tile.atomic_add' op must be before the tile.spread that awaits it, but got it inside; move it before the tile.spread}}
+    tile.atomic_add %t, %x[0] in order of %m by %turns[%n] : tensor<4xf32>, !tile.view<[?], f32>, !tile.view<[?], i32>
+  }
+}
+
+// -----
+
+// A branch and a loop around the addition count, where the tile.spread is in a branch, too.
+func.func @added_in_a_later_branch(%x: !tile.view<[?], f32>, %turns: !tile.view<[?], i32>, %t: tensor<4xf32>, %n: i32, %c: i1) {
+  scf.if %c {
+    tile.spread %m to %n {
+      // expected-note @+1 {{awaited here}}
+      tile.await %n of %turns[%m] : !tile.view<[?], i32>
+    }
+  }
+  scf.for %i = %n to %n step %n : i32 {
+    // expected-error @+1 {{'tile.atomic_add' op must be before the tile.spread that awaits it, but got it after}}
+    tile.atomic_add %t, %x[0] in order of %i by %turns[%n] : tensor<4xf32>, !tile.view<[?], f32>, !tile.view<[?], i32>
+  }
+}
+
+// -----
+
 // Gathers.
 func.func @gather_elements(%x: !tile.view<[?], f16>, %at: tensor<4xi32>) {
   // expected-error @+1 {{view and tile must have the same elements, but got 'f16' and 'f32'; convert the tile with tile.cast}}

@@ -274,6 +274,72 @@ tile.kernel @k (%sums: !tile.view<[?], f32>, %turns: !tile.view<[?], i32>) grid(
   }
 }
 
+/// 40 instances add n + 1 to each of three sums; beside them, each sum is doubled once it has the
+/// given number of terms.
+static const char *const sumsAndDoubles = R"(
+tile.kernel @k (%sums: !tile.view<[?, 4], f32>, %turns: !tile.view<[?], i32>,
+                %y: !tile.view<[?, 4], f32>, %terms: i32) grid(%n = 40) {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %count = tile.dim %sums, 0 : !tile.view<[?, 4], f32>
+  %next = arith.addi %n, %c1 : i32
+  %x = arith.sitofp %next : i32 to f32
+  %t = tile.full %x : tensor<1x4xf32>
+  scf.for %m = %c0 to %count step %c1 : i32 {
+    tile.atomic_add %t, %sums[%m, 0] in order of %n by %turns[%m]
+        : tensor<1x4xf32>, !tile.view<[?, 4], f32>, !tile.view<[?], i32>
+  }
+  tile.spread %m to %count {
+    tile.await %terms of %turns[%m] : !tile.view<[?], i32>
+    %sum = tile.load %sums[%m, 0] : !tile.view<[?, 4], f32> -> tensor<1x4xf32>
+    %old = tile.load %y[%m, 0] : !tile.view<[?, 4], f32> -> tensor<1x4xf32>
+    %once = arith.addf %old, %sum : tensor<1x4xf32>
+    %twice = arith.addf %once, %sum : tensor<1x4xf32>
+    tile.store %twice, %y[%m, 0] : tensor<1x4xf32>, !tile.view<[?, 4], f32>
+  }
+})";
+
+/// The last instance does the work of tile.spread, while those before it still add.
+TEST_F(MemoryTest, SpreadAwaitsTheInstancesOfAllThreads) {
+  for (unsigned threads : {1u, 2u, 3u, 7u, 0u}) {
+    for (int round = 0; round < 20; ++round) {
+      Tensor sums(ElementType::F32, {3, 4}), turns(ElementType::I32, {3}),
+          y(ElementType::F32, {3, 4});
+      RunOptions options;
+      options.threads = threads;
+      run(sumsAndDoubles,
+          {{"sums", sums.argument()},
+           {"turns", turns.argument()},
+           {"y", y.argument()},
+           {"terms", int64_t(40)}},
+          options);
+      for (int64_t i = 0; i < 12; ++i) // 2 (1 + ... + 40), once
+        EXPECT_EQ(y.get(i), 1640) << threads;
+    }
+  }
+}
+
+TEST_F(MemoryTest, ASumThatIsNeverCompleteIsAnError) {
+  for (unsigned threads : {1u, 4u}) {
+    Tensor sums(ElementType::F32, {3, 4}), turns(ElementType::I32, {3}),
+        y(ElementType::F32, {3, 4});
+    RunOptions options;
+    options.threads = threads;
+    EXPECT_FALSE(tryRun(sumsAndDoubles,
+                        {{"sums", sums.argument()},
+                         {"turns", turns.argument()},
+                         {"y", y.argument()},
+                         {"terms", int64_t(41)}},
+                        options));
+    EXPECT_NE(messages.find("'tile.await' op waits for turn 41, but the counter is 40 and all "
+                            "program instances before have ended; the kernel must add as many "
+                            "tiles there, before tile.spread"),
+              std::string::npos)
+        << messages;
+    EXPECT_EQ(y.get(0), 0);
+  }
+}
+
 TEST_F(MemoryTest, OffsetsAreSixtyFourBits) {
   // Element (1, 0) lies 2^31 + 16 elements after element (0, 0); nothing lies between.
   const char *source = R"(
