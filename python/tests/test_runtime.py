@@ -1,7 +1,9 @@
 # Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Compiles kernels and asks their plans, through ctypes; needs the built libraries, but neither PyTorch nor a GPU."""
 
+import ctypes
 import os
+import re
 import sys
 import tempfile
 import unittest
@@ -163,6 +165,48 @@ class RuntimeTest(unittest.TestCase):
                 mock.patch.object(places, "find_compiler", lambda: None), \
                 self.assertRaisesRegex(compiler.CompileError, "neither libtilewright-compiler.so nor tilewrightc"):
             compiler.compile_bundle(FORWARD, self.params)
+
+
+class HeaderTest(unittest.TestCase):
+    """runtime.py repeats what C declares: the same fields in the same order, and the same names of views."""
+    STRUCTS = {"view": runtime.View, "argument": runtime.Argument, "param": runtime.Param,
+               "attention_forward_desc": runtime.ForwardDesc, "attention_backward_desc": runtime.BackwardDesc,
+               "attention_forward_args": runtime.ForwardArguments, "attention_backward_args": runtime.BackwardArguments}
+    TYPES = {"size_t": ctypes.c_size_t, "int": ctypes.c_int, "float": ctypes.c_float, "int32_t": ctypes.c_int32,
+             "uint32_t": ctypes.c_uint32, "int64_t": ctypes.c_int64, "tilewright_type": ctypes.c_int,
+             "tilewright_causal": ctypes.c_int, "char *": ctypes.c_char_p, "void *": ctypes.c_void_p,
+             "int64_t *": ctypes.POINTER(ctypes.c_int64), "tilewright_view *": ctypes.POINTER(runtime.View),
+             "tilewright_argument *": ctypes.POINTER(runtime.Argument)}
+
+    def read(self, name):
+        path = os.path.join(places.ROOT, "runtime", name)
+        if not os.path.exists(path):
+            self.skipTest(f"there is no {path}: this is not a source tree")
+        with open(path, encoding="utf-8") as file:
+            return re.sub(r"/\*.*?\*/", "", file.read(), flags=re.DOTALL)
+
+    def test_structs(self):
+        header = self.read("tilewright.h")
+        for name, struct in self.STRUCTS.items():
+            body = re.search(rf"typedef struct tilewright_{name} {{(.*?)}}", header, re.DOTALL).group(1)
+            declared = re.findall(r"(?:const )?(\w+(?:\s+\*)?)\s*(\w+);", body)
+            fields = [(field, self.TYPES[re.sub(r"\s+", " ", kind)]) for kind, field in declared]
+            if name.endswith("_args"):  # by the names of the kernel's arguments: dlse for d_lse
+                fields = [(re.sub("^d_", "d", field), kind) for field, kind in fields]
+            self.assertEqual(fields, list(struct._fields_), name)
+
+    def test_views(self):
+        text = self.read("AttentionViews.h")
+        for direction, views in ("forward", runtime.FORWARD_VIEWS), ("backward", runtime.BACKWARD_VIEWS):
+            rows = text.split(f"namespace {direction} {{")[1].split("};\n}")[0]
+            self.assertEqual(tuple(re.findall(r'\{"(\w+)", (?:true|false)', rows)), views)
+
+    def test_enumerations(self):
+        header = self.read("tilewright.h")
+        for enum, names in ("type", runtime.TYPES), ("causal", runtime.CAUSAL), ("code", runtime.CODES):
+            body = re.search(rf"typedef enum tilewright_{enum} {{(.*?)}}", header, re.DOTALL).group(1)
+            declared = re.findall(r"TILEWRIGHT_(?:CAUSAL_)?(\w+) = (\d+)", body)
+            self.assertEqual(declared, [(name.upper().replace(" ", "_"), str(i)) for i, name in enumerate(names)])
 
 
 if __name__ == "__main__":
